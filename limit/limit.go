@@ -1,0 +1,59 @@
+// Package limit holds the algorithms that say how much work may be in flight.
+// They are pure: a sample of finished work goes in, a limit comes out. Package
+// gate applies the limit, package inflight adds the lock and the clock.
+package limit
+
+import (
+	"time"
+
+	"github.com/weir-go/weir"
+)
+
+// A Sample is what one finished piece of work teaches. Instants are on the
+// clock of whoever observes; they are compared only with each other.
+type Sample struct {
+	Start, End time.Duration // admitted; released
+	Inflight   int           // units in flight at Start, its own included
+	Outcome    weir.Outcome
+}
+
+// An Algorithm sets a concurrency limit and learns from samples. It is not
+// safe for concurrent use.
+type Algorithm interface {
+	// Limit returns the units that may be in flight now, >= 0.
+	Limit() int
+	// Observe learns from a sample, in the order of their ends, and returns
+	// why the limit moved; Kept if it did not.
+	Observe(Sample) Cause
+}
+
+// A Cause says why a limit changed.
+type Cause uint8
+
+const (
+	Kept    Cause = iota // it did not
+	Grown                // the limit was used and all went well
+	Dropped              // work failed because of load
+	Slow                 // work took longer than it may
+	Set                  // an operator or the program set it
+)
+
+var causes = [...]string{"kept", "grown", "dropped", "slow", "set"}
+
+// String returns the cause as metrics and logs spell it.
+func (c Cause) String() string {
+	if int(c) < len(causes) {
+		return causes[c]
+	}
+	return "unknown"
+}
+
+// Fixed is a limit that never moves. Zero admits nothing; a negative Fixed is
+// taken as zero.
+type Fixed int
+
+// Limit returns the fixed limit.
+func (f Fixed) Limit() int { return max(int(f), 0) }
+
+// Observe learns nothing.
+func (f Fixed) Observe(Sample) Cause { return Kept }

@@ -1,0 +1,80 @@
+package weir
+
+import "time"
+
+// An Outcome is how the permitted work went, as far as load is concerned.
+type Outcome uint8
+
+const (
+	Ignored Outcome = iota // says nothing about load: a bad request, a caller that left, a bug
+	Success                // done, in time
+	Dropped                // failed because of load: refused further down, timed out, connection refused
+)
+
+func (o Outcome) String() string {
+	switch o {
+	case Success:
+		return "success"
+	case Dropped:
+		return "dropped"
+	default:
+		return "ignored"
+	}
+}
+
+// A Permit is what the caller of a Limiter holds while it works. The zero
+// Permit holds nothing; releasing it does nothing.
+//
+// A Permit is used by one goroutine at a time, and not copied while it is
+// held: each copy could give back the same units.
+type Permit struct {
+	owner Owner
+	grant Grant
+}
+
+// Release gives the units back and tells the limiter how the work went. The
+// first call counts; later ones do nothing.
+//
+// Release when the work has ended, not when its caller stopped waiting: work
+// that nobody waits for loads the resource all the same.
+func (p *Permit) Release(o Outcome) {
+	if p.owner == nil {
+		return
+	}
+	owner := p.owner
+	p.owner = nil
+	owner.Release(p.grant, o)
+}
+
+// Use says that the work costs n units instead of those acquired: the limiter
+// charges or gives back the difference at once. It never waits, so a limit
+// can be exceeded by it. After Release it does nothing. It panics if n < 0.
+func (p *Permit) Use(n int) {
+	if n < 0 {
+		panic("weir: Use of a negative cost")
+	}
+	if p.owner == nil || n == p.grant.N {
+		return
+	}
+	p.owner.Use(p.grant, n)
+	p.grant.N = n
+}
+
+// NewPermit makes a Permit. It is for those who implement a Limiter.
+func NewPermit(owner Owner, g Grant) Permit {
+	return Permit{owner: owner, grant: g}
+}
+
+// A Grant is a limiter's note of what it granted, kept in the Permit.
+type Grant struct {
+	N        int           // units held
+	At       time.Duration // when, on the limiter's own clock
+	Inflight int           // units in flight at that instant, these included
+}
+
+// An Owner is the limiter that a Permit goes back to. A Permit calls Release
+// exactly once, and Use only before that.
+type Owner interface {
+	Use(g Grant, n int)
+	Release(g Grant, o Outcome)
+}

@@ -1,0 +1,99 @@
+// Package weir keeps a service's work at what the service can bear. It holds
+// the six words that every limiter of this module shares: [Decision],
+// [Limiter], [Permit], [Outcome], [Rejection], and limit.Sample, which the
+// adaptive algorithms learn from.
+//
+// Everything rests on Little's law, N = X·R: the work in flight is the
+// throughput times the response time. Bound X with a rate limit, N with a
+// concurrency limit (package inflight), R with the queue in front of it.
+//
+//	permit, err := limiter.Acquire(ctx, 1)
+//	if err != nil {
+//		return err // a *Rejection, or the context's own error
+//	}
+//	defer permit.Release(weir.Ignored) // the first Release counts
+//	err = work(ctx)
+//	permit.Release(weir.OutcomeOf(err))
+package weir
+
+import (
+	"context"
+	"errors"
+)
+
+// A Limiter says whether work may start, and waits for it where it must.
+// Implementations are safe for concurrent use.
+type Limiter interface {
+	// Acquire asks for n units (n >= 0) and returns a Permit for them, which
+	// the caller must release. Without a permit the error is a *Rejection or,
+	// if ctx ended first, the context's own error, bare.
+	Acquire(ctx context.Context, n int) (Permit, error)
+}
+
+// Do runs fn under a permit for one unit of l and returns fn's error, or the
+// reason why fn did not run. The permit is released with OutcomeOf of that
+// error; with Ignored if fn panics.
+func Do(ctx context.Context, l Limiter, fn func(context.Context) error) error {
+	p, err := l.Acquire(ctx, 1)
+	if err != nil {
+		return err
+	}
+	defer p.Release(Ignored)
+	err = fn(ctx)
+	p.Release(OutcomeOf(err))
+	return err
+}
+
+// OutcomeOf judges work by its error: none is Success; a missed deadline, or
+// a rejection by a limiter further down, is Dropped; any other error says
+// nothing about load and is Ignored.
+func OutcomeOf(err error) Outcome {
+	switch {
+	case err == nil:
+		return Success
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, ErrRejected):
+		return Dropped
+	default:
+		return Ignored
+	}
+}
+
+// Chain returns a Limiter that acquires from every one of ls, in order, and
+// releases in reverse. If one refuses, the earlier ones get their units back
+// (Ignored) and the refusal is returned. An empty chain admits everything.
+//
+// Put the cheapest refusal first: rate, then queue, then concurrency.
+func Chain(ls ...Limiter) Limiter {
+	return chain(ls)
+}
+
+type chain []Limiter
+
+func (c chain) Acquire(ctx context.Context, n int) (Permit, error) {
+	held := make(links, 0, len(c))
+	for _, l := range c {
+		p, err := l.Acquire(ctx, n)
+		if err != nil {
+			held.Release(Grant{}, Ignored)
+			return Permit{}, err
+		}
+		held = append(held, p)
+	}
+	return NewPermit(held, Grant{N: n}), nil
+}
+
+// links owns the permit of a chain: the permits of its limiters, in the order
+// of acquisition.
+type links []Permit
+
+func (ls links) Use(_ Grant, n int) {
+	for i := range ls {
+		ls[i].Use(n)
+	}
+}
+
+func (ls links) Release(_ Grant, o Outcome) {
+	for i := len(ls) - 1; i >= 0; i-- {
+		ls[i].Release(o)
+	}
+}
