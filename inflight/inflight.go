@@ -221,6 +221,15 @@ func (l *Limiter) SetQueue(queue int, maxWait time.Duration) {
 	l.serveLocked(l.now())
 }
 
+// Queue returns the bounds of the queue, with Config's meaning of less than
+// zero.
+func (l *Limiter) Queue() (queue int, maxWait time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := l.gate.Config()
+	return c.Queue, c.MaxWait
+}
+
 // Stats returns the state and the counts since New.
 func (l *Limiter) Stats() gate.Stats {
 	l.mu.Lock()

@@ -1,0 +1,78 @@
+// Command weir protects services from overload, and shows how.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+)
+
+type commands struct {
+	Proxy  proxyCmd  `cmd:"" help:"Protect an origin: a reverse proxy that limits its work in flight."`
+	Origin originCmd `cmd:"" help:"A service to break: workers, a queue, and a service time."`
+	Load   loadCmd   `cmd:"" help:"An honest client: offers load and tells what came back."`
+	Demo   demoCmd   `cmd:"" help:"Watch a service collapse under load, and a proxy save it."`
+}
+
+const description = `weir keeps a service's work in flight at what the service can bear (Little's law, N = X·R).
+
+Every flag can also be set as an environment variable: --max-wait is WEIR_MAX_WAIT.`
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// run is main without the process: it returns the exit status. 0: done; 1: the
+// work failed; 2: the command line was wrong.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	exit := -1
+	parser, err := kong.New(&commands{},
+		kong.Name("weir"), kong.Description(description),
+		kong.DefaultEnvars("WEIR"), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.Writers(stdout, stderr), kong.Exit(func(code int) { exit = code }),
+		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(streams{stdout, stderr}),
+	)
+	if err != nil {
+		panic(err) // the command tree itself is wrong
+	}
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	command, err := parser.Parse(args)
+	if exit >= 0 { // --help
+		return exit
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "weir: %v (see weir --help)\n", err)
+		return 2
+	}
+	switch err := command.Run(); {
+	case err == nil:
+		return 0
+	case errors.As(err, new(usageError)):
+		fmt.Fprintf(stderr, "weir %s: %v (see weir %[1]s --help)\n", command.Command(), err)
+		return 2
+	default:
+		fmt.Fprintf(stderr, "weir %s: %v\n", command.Command(), err)
+		return 1
+	}
+}
+
+// streams are where a command writes: results to Out, all else to Err.
+type streams struct{ Out, Err io.Writer }
+
+// A usageError is a command line that cannot be carried out as it is.
+type usageError string
+
+func (e usageError) Error() string { return string(e) }
+
+func usagef(format string, args ...any) error { return usageError(fmt.Sprintf(format, args...)) }

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+)
+
+// newServer returns an http.Server with the bounds that every server of ours
+// needs against slow clients.
+func newServer(h http.Handler) *http.Server {
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+	}
+}
+
+// listen opens a TCP listener for a flag's address.
+func listen(flag, addr string) (net.Listener, error) {
+	if _, _, err := net.SplitHostPort(addr); err != nil {
+		return nil, usagef("%s=%s: want host:port, such as 127.0.0.1:8000", flag, addr)
+	}
+	ln, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", flag, err)
+	}
+	return ln, nil
+}
+
+// serve serves until ctx ends, then stops accepting and gives what is in
+// flight the grace to finish: the requests that srv knows of, and whatever
+// else the drained functions wait for. If the grace is too short, the rest is
+// cut off and that is an error.
+func serve(ctx context.Context, srv *http.Server, ln net.Listener, grace time.Duration, drained ...func(context.Context) error) error {
+	failed := make(chan error, 1)
+	go func() { failed <- srv.Serve(ln) }()
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+	defer cancel()
+	err := srv.Shutdown(ctx)
+	for _, wait := range drained {
+		if err == nil {
+			err = wait(ctx)
+		}
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		_ = srv.Close()
+		return fmt.Errorf("--grace=%v was too short: what was still in flight is cut off", grace)
+	}
+	return err
+}
+
+// atLeast is the check of a flag's lower bound.
+func atLeast[T int | float64 | time.Duration](least T, flag string, v T) error {
+	if v < least {
+		return usagef("%s=%v: must be >= %v", flag, v, least)
+	}
+	return nil
+}
+
+// orNone turns a flag's zero, which means none, into that of a Config, whose
+// zero means the default.
+func orNone[T int | time.Duration](v T) T {
+	if v == 0 {
+		return -1
+	}
+	return v
+}

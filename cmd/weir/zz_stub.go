@@ -1,0 +1,4 @@
+package main
+type originCmd struct{}
+type loadCmd struct{}
+type demoCmd struct{}

@@ -1,0 +1,131 @@
+// Package settings reads what an operator changes while a server runs: a POST
+// with a JSON object, or with the same names as form or query parameters.
+package settings
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"time"
+)
+
+// maxBody bounds a body, in bytes.
+const maxBody = 1 << 20
+
+// A Duration is a time.Duration that reads and writes as "1.5s".
+type Duration time.Duration
+
+// MarshalText writes the duration as time.Duration does.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
+
+// UnmarshalText reads what time.ParseDuration reads.
+func (d *Duration) UnmarshalText(text []byte) error {
+	v, err := time.ParseDuration(string(text))
+	if err != nil {
+		return fmt.Errorf("%q is not a duration such as 1.5s or 200ms", text)
+	}
+	*d = Duration(v)
+	return nil
+}
+
+// Handler serves settings: GET shows what show returns, as JSON; POST reads a
+// T and applies it, wholly or, if apply returns an error, not at all, and
+// shows the result. A setting that T does not have is an error, and so is an
+// empty change.
+func Handler[T any](show func() any, apply func(T) error) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.Method {
+		case http.MethodGet, http.MethodHead:
+		case http.MethodPost:
+			change, err := read[T](w, r)
+			if err == nil {
+				err = apply(change)
+			}
+			if err != nil {
+				http.Error(w, err.Error()+"; nothing was changed", statusOf(err))
+				return
+			}
+		default:
+			w.Header().Set("Allow", "GET, HEAD, POST")
+			http.Error(w, "GET shows the settings, POST changes them", http.StatusMethodNotAllowed)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		_ = enc.Encode(show()) // the client may be gone
+	})
+}
+
+func statusOf(err error) int {
+	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
+		return http.StatusRequestEntityTooLarge
+	}
+	return http.StatusBadRequest
+}
+
+func read[T any](w http.ResponseWriter, r *http.Request) (change T, err error) {
+	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+	var object []byte
+	switch kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind {
+	case "application/x-www-form-urlencoded", "":
+		object, err = formObject(r)
+	default:
+		object, err = io.ReadAll(r.Body)
+	}
+	if err != nil {
+		return change, err
+	}
+	dec := json.NewDecoder(bytes.NewReader(object))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&change); err != nil {
+		return change, fmt.Errorf("cannot read the settings: %w", err)
+	}
+	if dec.More() {
+		return change, errors.New("cannot read the settings: there is something after the JSON object")
+	}
+	return change, nil
+}
+
+// formObject turns parameters into a JSON object: numbers and booleans as they
+// are, all else as strings. curl sends JSON under a form's content type unless
+// told otherwise, so a body that starts with a brace is JSON all the same.
+func formObject(r *http.Request) ([]byte, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	if trimmed := bytes.TrimSpace(body); len(trimmed) > 0 && trimmed[0] == '{' {
+		return trimmed, nil
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	if err := r.ParseForm(); err != nil {
+		return nil, err
+	}
+	object := map[string]json.RawMessage{}
+	for name, values := range r.Form {
+		if len(values) != 1 {
+			return nil, fmt.Errorf("%s is given %d times", name, len(values))
+		}
+		raw := json.RawMessage(values[0])
+		var v any
+		if json.Unmarshal(raw, &v) == nil {
+			switch v.(type) {
+			case float64, bool:
+				object[name] = raw
+				continue
+			}
+		}
+		if object[name], err = json.Marshal(values[0]); err != nil {
+			return nil, err
+		}
+	}
+	if len(object) == 0 {
+		return nil, errors.New("nothing to set: send a JSON object, or name=value")
+	}
+	return json.Marshal(object)
+}

@@ -1,0 +1,168 @@
+package demo
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+)
+
+// State is all that a page needs to begin with.
+type State struct {
+	Speed       float64           `json:"speed"`
+	Experiment  string            `json:"experiment"` // whose setup this is; empty if it is none of the five
+	Experiments []ExperimentState `json:"experiments"`
+	Settings    SetupState        `json:"settings"`
+	Client      ClientState       `json:"client"`
+	Samples     []Sample          `json:"samples"`
+	Changes     []ChangeMark      `json:"changes"`
+}
+
+// SetupState is a Setup on the wire.
+type SetupState struct {
+	Workers        int     `json:"workers"`
+	ServiceSeconds float64 `json:"service_seconds"`
+	Proxy          Mode    `json:"proxy"`
+}
+
+// ExperimentState is an Experiment on the wire.
+type ExperimentState struct {
+	Name  string `json:"name"`
+	Title string `json:"title"`
+	SetupState
+	Saw string `json:"saw"`
+}
+
+// ClientState is the client, which never changes.
+type ClientState struct {
+	Rate           float64 `json:"rate_rps"`
+	Workers        int     `json:"workers"`
+	TimeoutSeconds float64 `json:"timeout_seconds"`
+}
+
+func (s Setup) state() SetupState { return SetupState{s.Workers, s.ServiceTime.Seconds(), s.Proxy} }
+
+func (l *Live) stateLocked() State {
+	s := State{
+		Speed:      float64(l.speed),
+		Experiment: l.experiment,
+		Settings:   l.rig.current().state(),
+		Client:     ClientState{Rate, ClientWorkers, ClientTimeout.Seconds()},
+		Samples:    l.samples,
+		Changes:    l.changes,
+	}
+	for _, e := range Experiments {
+		s.Experiments = append(s.Experiments, ExperimentState{e.Name, e.Setup.String(), e.Setup.state(), e.Source})
+	}
+	return s
+}
+
+// maxViewers bounds the pages that watch at once; further ones are refused.
+const maxViewers = 64
+
+// A viewer is a page that watches. Events that it does not take in time end
+// it; it comes back by itself and gets the whole state.
+type viewer struct{ events chan []byte }
+
+// tellLocked sends an event to every viewer. It is rendered once.
+func (l *Live) tellLocked(event string, v any) {
+	if len(l.viewers) == 0 {
+		return
+	}
+	e := render(event, v)
+	for w := range l.viewers {
+		select {
+		case w.events <- e:
+		default:
+			delete(l.viewers, w)
+			close(w.events)
+		}
+	}
+}
+
+func render(event string, v any) []byte {
+	data, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("demo: %v", err)) // only plain data is sent
+	}
+	return fmt.Appendf(nil, "event: %s\ndata: %s\n\n", event, data)
+}
+
+func (l *Live) join() (*viewer, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.viewers) >= maxViewers {
+		return nil, fmt.Errorf("%d pages watch already", maxViewers)
+	}
+	w := &viewer{events: make(chan []byte, 64)}
+	w.events <- render("state", l.stateLocked())
+	l.viewers[w] = struct{}{}
+	return w, nil
+}
+
+func (l *Live) leave(w *viewer) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.viewers, w)
+}
+
+// Handler serves the page's API: GET /api/events, a stream of "state" and
+// "sample" events, and POST /api/set, which takes a Steer.
+func (l *Live) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /api/events", l.serveEvents)
+	mux.HandleFunc("POST /api/set", l.serveSet)
+	return mux
+}
+
+func (l *Live) serveEvents(w http.ResponseWriter, r *http.Request) {
+	v, err := l.join()
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	defer l.leave(v)
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Cache-Control", "no-cache")
+	out := http.NewResponseController(w)
+	for {
+		select {
+		case <-r.Context().Done():
+			return
+		case <-l.stop:
+			return
+		case e, ok := <-v.events:
+			if !ok {
+				return
+			}
+			if _, err := w.Write(e); err != nil {
+				return
+			}
+			if err := out.Flush(); err != nil {
+				return
+			}
+		}
+	}
+}
+
+func (l *Live) serveSet(w http.ResponseWriter, r *http.Request) {
+	// A browser sends this type across sites only after asking, and we never
+	// say yes: no other page can steer.
+	if !strings.HasPrefix(r.Header.Get("Content-Type"), "application/json") {
+		http.Error(w, "send application/json", http.StatusUnsupportedMediaType)
+		return
+	}
+	var s Steer
+	dec := json.NewDecoder(io.LimitReader(r.Body, 4096))
+	dec.DisallowUnknownFields()
+	err := dec.Decode(&s)
+	if err == nil {
+		err = l.Steer(s)
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}

@@ -1,0 +1,64 @@
+package proxy
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+
+	"github.com/weir-go/weir/limit"
+)
+
+// Limit is how much a Proxy lets through: a fixed number of requests in
+// flight, or, as the zero Limit, a number that finds itself.
+type Limit struct {
+	fixed bool
+	n     int
+}
+
+// Auto is the Limit that finds itself.
+var Auto = Limit{}
+
+// FixedLimit is a Limit of n requests, n >= 0. Zero lets nothing through.
+func FixedLimit(n int) Limit { return Limit{true, n} }
+
+// String returns "auto" or the number.
+func (l Limit) String() string {
+	if !l.fixed {
+		return "auto"
+	}
+	return strconv.Itoa(l.n)
+}
+
+// MarshalJSON writes a number or "auto".
+func (l Limit) MarshalJSON() ([]byte, error) {
+	if !l.fixed {
+		return []byte(`"auto"`), nil
+	}
+	return []byte(l.String()), nil
+}
+
+// UnmarshalJSON reads a number or "auto".
+func (l *Limit) UnmarshalJSON(data []byte) error {
+	return l.UnmarshalText(bytes.Trim(data, `"`))
+}
+
+// UnmarshalText reads what String says, for a flag.
+func (l *Limit) UnmarshalText(text []byte) error {
+	if string(text) == "auto" {
+		*l = Auto
+		return nil
+	}
+	n, err := strconv.Atoi(string(text))
+	if err != nil || n < 0 {
+		return fmt.Errorf("limit = %q: must be auto or a whole number >= 0", text)
+	}
+	*l = FixedLimit(n)
+	return nil
+}
+
+func (l Limit) algorithm(cfg limit.AIMDConfig) (limit.Algorithm, error) {
+	if l.fixed {
+		return limit.Fixed(l.n), nil
+	}
+	return limit.NewAIMD(cfg)
+}

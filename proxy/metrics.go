@@ -1,0 +1,85 @@
+package proxy
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/weir-go/weir"
+)
+
+// seconds are histogram buckets from a refusal to a very slow origin.
+var seconds = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
+
+// metrics are a Proxy's own: two of them in one process do not mix.
+type metrics struct {
+	registry     *prometheus.Registry
+	wait         prometheus.Histogram
+	origin       prometheus.Histogram
+	limitChanges *prometheus.CounterVec
+	originErrors *prometheus.CounterVec
+}
+
+func newMetrics() *metrics {
+	m := &metrics{
+		registry: prometheus.NewRegistry(),
+		wait: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "weir_proxy_wait_seconds",
+			Help:    "Time that admitted requests waited for a permit.",
+			Buckets: seconds,
+		}),
+		origin: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "weir_proxy_origin_duration_seconds",
+			Help:    "Time from asking the origin to its answer's header, or its failure, while the client waited.",
+			Buckets: seconds,
+		}),
+		limitChanges: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "weir_proxy_limit_changes_total",
+			Help: "Changes of the limit, by cause.",
+		}, []string{"cause"}),
+		originErrors: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "weir_proxy_origin_errors_total",
+			Help: "Requests that the proxy answered because the origin did not, by reason.",
+		}, []string{"reason"}),
+	}
+	m.registry.MustRegister(m.wait, m.origin, m.limitChanges, m.originErrors)
+	return m
+}
+
+// watch publishes what Stats says at the time of a scrape.
+func (m *metrics) watch(p *Proxy) { m.registry.MustRegister(statsCollector{p}) }
+
+type statsCollector struct{ proxy *Proxy }
+
+var (
+	limitDesc     = prometheus.NewDesc("weir_proxy_limit", "Requests that may be in flight.", nil, nil)
+	inflightDesc  = prometheus.NewDesc("weir_proxy_inflight", "Requests in flight, abandoned ones included.", nil, nil)
+	waitingDesc   = prometheus.NewDesc("weir_proxy_waiting", "Requests in the queue.", nil, nil)
+	abandonedDesc = prometheus.NewDesc("weir_proxy_abandoned", "Requests in flight that nobody waits for.", nil, nil)
+	decisionsDesc = prometheus.NewDesc("weir_proxy_decisions_total", "Requests by decision, and why.",
+		[]string{"decision", "reason"}, nil)
+	outcomesDesc = prometheus.NewDesc("weir_proxy_outcomes_total", "Finished requests by what they said about load.",
+		[]string{"outcome"}, nil)
+)
+
+func (c statsCollector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
+
+func (c statsCollector) Collect(ch chan<- prometheus.Metric) {
+	s := c.proxy.Stats()
+	gauge := func(d *prometheus.Desc, v int) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(v))
+	}
+	counter := func(d *prometheus.Desc, v uint64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
+	}
+	gauge(limitDesc, s.Limit)
+	gauge(inflightDesc, s.Inflight)
+	gauge(waitingDesc, s.Waiting)
+	gauge(abandonedDesc, s.Abandoned)
+	counter(decisionsDesc, s.Admitted, "admit", "")
+	counter(decisionsDesc, s.Stats.OverLimit, "reject", weir.OverLimit.String())
+	counter(decisionsDesc, s.QueueFull, "reject", weir.QueueFull.String())
+	counter(decisionsDesc, s.Overdue, "reject", weir.Overdue.String())
+	counter(decisionsDesc, s.Cancelled, "cancel", "")
+	counter(outcomesDesc, s.Success, weir.Success.String())
+	counter(outcomesDesc, s.Dropped, weir.Dropped.String())
+	counter(outcomesDesc, s.Ignored, weir.Ignored.String())
+}

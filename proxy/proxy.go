@@ -1,0 +1,238 @@
+// Package proxy is a reverse proxy that keeps an origin's work in flight at
+// what the origin can bear. Requests beyond the limit wait briefly in a
+// bounded queue or are refused at once with 503, without touching the origin.
+//
+// # The life of a request
+//
+// Acquire a permit (or refuse) → carry the request to the origin → copy the
+// answer → release the permit, whatever happened on the way.
+//
+// # Abandoned work still counts
+//
+// A client that gives up does not free the origin, which in most services goes
+// on working. So its permit is kept, and the origin's answer awaited, for up to
+// Config.AbandonedHold. The same holds for an origin that is over its Timeout.
+// Once the answer's header has come, the origin counts as done when the body
+// is closed.
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-go/weir/gate"
+	"github.com/weir-go/weir/inflight"
+	"github.com/weir-go/weir/limit"
+)
+
+// Bounds where Config leaves them open.
+const (
+	DefaultTimeout       = 30 * time.Second
+	DefaultAbandonedHold = 30 * time.Second
+	DefaultClientTimeout = 30 * time.Second
+)
+
+// Config sets up a Proxy. Only Origin is required.
+type Config struct {
+	// Origin is where requests go: an absolute http or https URL. Its path is
+	// put before that of each request.
+	Origin string
+	// Limit is how much may be in flight. The zero Limit finds itself.
+	Limit Limit
+	// AIMD sets up the limit that finds itself.
+	AIMD limit.AIMDConfig
+	// Queue bounds the number of waiting requests. If zero,
+	// inflight.DefaultQueue; if negative, none waits.
+	Queue int
+	// MaxWait bounds the time in the queue. If zero, inflight.DefaultMaxWait;
+	// if negative, only the client's patience does.
+	MaxWait time.Duration
+	// Timeout bounds how long the origin may keep the proxy waiting: for the
+	// header of its answer, or to take more of the request. Beyond it the
+	// client is told 504, and it counts as a sign of overload. If zero,
+	// DefaultTimeout; if negative, unbounded.
+	//
+	// Set it a little below your clients' own time-out.
+	Timeout time.Duration
+	// AbandonedHold bounds how long a permit is kept for work that nobody
+	// waits for any more. If zero, DefaultAbandonedHold; if negative, the
+	// origin's connection is closed and the permit released at once.
+	AbandonedHold time.Duration
+	// ClientTimeout bounds how long a client may keep the proxy waiting for
+	// more of its body, which must also keep up MinBodyRate. If zero,
+	// DefaultClientTimeout; if negative, unbounded.
+	ClientTimeout time.Duration
+	// Transport carries requests to the origin. If nil, one with keep-alive
+	// connections enough for any limit. It must be safe for concurrent use.
+	Transport http.RoundTripper
+	// Trace, if not nil, is told of every change of the limit. See
+	// inflight.Config.
+	Trace func(inflight.Event)
+	// Logger gets what an operator wants to know; never a line per request. If
+	// nil, slog.Default().
+	Logger *slog.Logger
+}
+
+// Validate says which field is wrong, or returns nil.
+func (c Config) Validate() error {
+	u, err := url.Parse(c.Origin)
+	switch {
+	case err != nil:
+		return fmt.Errorf("proxy: Origin = %q: %w", c.Origin, err)
+	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		return fmt.Errorf("proxy: Origin = %q: must be an absolute http or https URL", c.Origin)
+	}
+	return c.AIMD.Validate()
+}
+
+func orDefault(d, byDefault time.Duration) time.Duration {
+	if d == 0 {
+		return byDefault
+	}
+	return d
+}
+
+// A Proxy is an http.Handler that limits what it lets through. It is safe for
+// concurrent use.
+type Proxy struct {
+	cfg     Config
+	limiter *inflight.Limiter
+	reverse *httputil.ReverseProxy
+	metrics *metrics
+	log     *slog.Logger
+
+	mu    sync.Mutex // guards limit, and one Set at a time
+	limit Limit      // as set
+
+	draining  atomic.Bool
+	abandoned atomic.Int64 // permits held for work that nobody waits for
+	outcomes  [3]atomic.Uint64
+}
+
+// New returns a Proxy, or the error of cfg.Validate.
+func New(cfg Config) (*Proxy, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	origin, err := url.Parse(cfg.Origin)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Timeout = orDefault(cfg.Timeout, DefaultTimeout)
+	cfg.AbandonedHold = orDefault(cfg.AbandonedHold, DefaultAbandonedHold)
+	cfg.ClientTimeout = orDefault(cfg.ClientTimeout, DefaultClientTimeout)
+	p := &Proxy{cfg: cfg, limit: cfg.Limit, log: cfg.Logger, metrics: newMetrics()}
+	if p.log == nil {
+		p.log = slog.Default()
+	}
+	alg, err := cfg.Limit.algorithm(cfg.AIMD)
+	if err != nil {
+		return nil, err
+	}
+	p.limiter, err = inflight.New(inflight.Config{
+		Algorithm: alg, Queue: cfg.Queue, MaxWait: cfg.MaxWait, Trace: p.limitChanged,
+	})
+	if err != nil {
+		return nil, err
+	}
+	inner := cfg.Transport
+	if inner == nil {
+		inner = defaultTransport()
+	}
+	p.reverse = &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(origin)
+			r.Out.Host = r.In.Host
+			r.SetXForwarded()
+		},
+		Transport:    carrier{p, inner},
+		ErrorHandler: p.fail,
+		BufferPool:   &bufferPool{},
+		ErrorLog:     slog.NewLogLogger(p.log.Handler(), slog.LevelDebug),
+	}
+	p.metrics.watch(p)
+	return p, nil
+}
+
+// defaultTransport differs from http.DefaultTransport in what matters to a
+// proxy of one origin: idle connections for all of the limit instead of two,
+// no proxy in between, and bodies passed on as they are.
+func defaultTransport() http.RoundTripper {
+	return &http.Transport{
+		DialContext:           (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+		TLSHandshakeTimeout:   5 * time.Second,
+		MaxIdleConnsPerHost:   4096,
+		IdleConnTimeout:       90 * time.Second,
+		ExpectContinueTimeout: time.Second,
+		DisableCompression:    true,
+	}
+}
+
+// ServeHTTP lets the request through to the origin, or refuses it.
+func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	arrived := time.Now()
+	permit, err := p.limiter.Acquire(r.Context(), 1)
+	if err != nil {
+		p.reject(w, err)
+		return
+	}
+	x := &exchange{proxy: p, permit: permit, client: http.NewResponseController(w)}
+	defer x.finish()
+	p.metrics.wait.Observe(time.Since(arrived).Seconds())
+	p.reverse.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)))
+	x.whole = true
+}
+
+// Stats is what the proxy is doing and has done.
+type Stats struct {
+	gate.Stats
+	Mode      Limit  // as set
+	Abandoned int    // permits held for work that nobody waits for; part of Inflight
+	Success   uint64 // exchanges by outcome
+	Dropped   uint64
+	Ignored   uint64
+}
+
+// Stats returns the state and the counts since New.
+func (p *Proxy) Stats() Stats {
+	p.mu.Lock()
+	mode := p.limit
+	p.mu.Unlock()
+	return Stats{
+		Stats:     p.limiter.Stats(),
+		Mode:      mode,
+		Abandoned: int(p.abandoned.Load()),
+		Success:   p.outcomes[1].Load(),
+		Dropped:   p.outcomes[2].Load(),
+		Ignored:   p.outcomes[0].Load(),
+	}
+}
+
+func (p *Proxy) limitChanged(e inflight.Event) {
+	p.metrics.limitChanges.WithLabelValues(e.Cause.String()).Inc()
+	p.log.Debug("limit changed", "was", e.Was, "limit", e.Limit, "cause", e.Cause.String(),
+		"inflight", e.Inflight, "waiting", e.Waiting)
+	if p.cfg.Trace != nil {
+		p.cfg.Trace(e)
+	}
+}
+
+// bufferPool lends the buffers that bodies are copied through.
+type bufferPool struct{ pool sync.Pool }
+
+func (b *bufferPool) Get() []byte {
+	if buf, ok := b.pool.Get().(*[]byte); ok {
+		return *buf
+	}
+	return make([]byte, 32<<10)
+}
+
+func (b *bufferPool) Put(buf []byte) { b.pool.Put(&buf) }

@@ -1,0 +1,71 @@
+package proxy
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"sync/atomic"
+	"time"
+)
+
+// MinBodyRate is the least that a client must send of its body on average,
+// in bytes per second, once it has had its ClientTimeout: one byte just before
+// each time-out would hold a permit for ever.
+const MinBodyRate = 1024
+
+// An upload is a request's body on its way to the origin. It bounds the
+// client's turn (to send more) and starts the origin's (to take it, and to
+// answer) when there is something to take.
+type upload struct {
+	body     io.ReadCloser
+	client   *http.ResponseController
+	limit    time.Duration // ClientTimeout; negative: none
+	patience patience      // with the origin
+	began    time.Time     // of the first Read
+	sent     int64
+	failed   atomic.Int32 // the HTTP status that tells why the client's part failed; 0 while it has not
+}
+
+// Read reads from the client.
+func (u *upload) Read(p []byte) (int, error) {
+	u.patience.stop()
+	defer u.patience.restart()
+	if u.limit > 0 {
+		now := time.Now()
+		if u.began.IsZero() {
+			u.began = now
+		}
+		rate := u.began.Add(u.limit + time.Duration(u.sent/MinBodyRate)*time.Second)
+		u.deadline(earlier(now.Add(u.limit), rate))
+	}
+	n, err := u.body.Read(p)
+	u.sent += int64(n)
+	if err == nil {
+		return n, nil
+	}
+	if u.limit > 0 {
+		u.deadline(time.Time{}) // net/http goes on reading, to see whether the client leaves
+	}
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		u.failed.Store(http.StatusRequestTimeout)
+	case err != io.EOF:
+		u.failed.Store(http.StatusBadRequest)
+	}
+	return n, err
+}
+
+// Close ends the body.
+func (u *upload) Close() error { return u.body.Close() }
+
+// deadline is for the next Read. Where the server cannot have one, as in
+// tests without a connection, there is none.
+func (u *upload) deadline(at time.Time) { _ = u.client.SetReadDeadline(at) }
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
