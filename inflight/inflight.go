@@ -163,10 +163,12 @@ func (o *owner) Use(g weir.Grant, n int) {
 // Release takes a permit's units back and learns from how the work went.
 func (o *owner) Release(g weir.Grant, outcome weir.Outcome) {
 	l := (*Limiter)(o)
-	l.tell(l.leave(g, outcome))
+	if e := l.leave(g, outcome); e != nil {
+		l.trace(*e)
+	}
 }
 
-func (l *Limiter) leave(g weir.Grant, outcome weir.Outcome) Event {
+func (l *Limiter) leave(g weir.Grant, outcome weir.Outcome) *Event {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	was := l.gate.Limit()
@@ -183,10 +185,12 @@ func (l *Limiter) SetLimit(n int) { l.SetAlgorithm(limit.Fixed(n)) }
 // SetAlgorithm puts the Limiter under another algorithm, which it owns from
 // then on.
 func (l *Limiter) SetAlgorithm(alg limit.Algorithm) {
-	l.tell(l.setAlgorithm(alg))
+	if e := l.setAlgorithm(alg); e != nil {
+		l.trace(*e)
+	}
 }
 
-func (l *Limiter) setAlgorithm(alg limit.Algorithm) Event {
+func (l *Limiter) setAlgorithm(alg limit.Algorithm) *Event {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	was := l.gate.Limit()
@@ -196,20 +200,15 @@ func (l *Limiter) setAlgorithm(alg limit.Algorithm) Event {
 	return l.eventLocked(was, limit.Set, limit.Sample{End: now})
 }
 
-// eventLocked notes what happened to the limit, if anybody wants to know.
-func (l *Limiter) eventLocked(was int, cause limit.Cause, s limit.Sample) Event {
+// eventLocked notes what happened to the limit, for the caller to tell outside
+// the lock; nil if nothing did, or if nobody wants to know.
+func (l *Limiter) eventLocked(was int, cause limit.Cause, s limit.Sample) *Event {
 	if l.trace == nil || cause == limit.Kept {
-		return Event{}
+		return nil
 	}
 	st := l.gate.Stats()
-	return Event{At: s.End, Was: was, Limit: st.Limit, Cause: cause,
+	return &Event{At: s.End, Was: was, Limit: st.Limit, Cause: cause,
 		Inflight: st.Inflight, Waiting: st.Waiting, Sample: s}
-}
-
-func (l *Limiter) tell(e Event) {
-	if e.Cause != limit.Kept {
-		l.trace(e)
-	}
 }
 
 // SetQueue changes the bounds of the queue, with Config's meaning of zero and
