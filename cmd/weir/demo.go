@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"os/exec"
@@ -82,16 +81,17 @@ func browse(url string) error {
 
 func (c *demoCmd) headless(ctx context.Context, std streams) error {
 	real := time.Duration(float64(c.Duration) / c.Speed)
-	stop := countdown(std.Err, "five experiments over real HTTP", real)
+	fmt.Fprintf(std.Err, "five experiments over real HTTP, side by side: %v\n", real.Round(time.Second))
+	stop := progress(std.Err, func(elapsed time.Duration) string {
+		return fmt.Sprintf("%v left", max(real-elapsed, 0).Round(time.Second))
+	})
 	report, err := demo.RunAll(ctx, c.Speed, c.Duration)
 	stop()
 	if err != nil {
 		return err
 	}
 	if c.JSON {
-		enc := json.NewEncoder(std.Out)
-		enc.SetIndent("", "  ")
-		return enc.Encode(report)
+		return printJSON(std.Out, report)
 	}
 	return report.Table(std.Out)
 }

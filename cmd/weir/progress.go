@@ -7,7 +7,33 @@ import (
 	"time"
 )
 
-// isTerminal reports whether w is a screen, on which a line can be drawn over.
+// progress shows a line about long work until stop: on a terminal one that is
+// drawn over every second, elsewhere a new one every ten.
+func progress(w io.Writer, line func(elapsed time.Duration) string) (stop func()) {
+	period, format, clear := 10*time.Second, "%s\n", ""
+	if isTerminal(w) {
+		period, format, clear = time.Second, "\r\x1b[K%s", "\r\x1b[K"
+	}
+	quit, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		began := time.Now()
+		tick := time.NewTicker(period)
+		defer tick.Stop()
+		for {
+			select {
+			case <-quit:
+				fmt.Fprint(w, clear)
+				return
+			case <-tick.C:
+				fmt.Fprintf(w, format, line(time.Since(began)))
+			}
+		}
+	}()
+	return func() { close(quit); <-done }
+}
+
+// isTerminal reports whether w is a screen.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {
@@ -15,31 +41,4 @@ func isTerminal(w io.Writer) bool {
 	}
 	st, err := f.Stat()
 	return err == nil && st.Mode()&os.ModeCharDevice != 0
-}
-
-// countdown says what is done and how long it still takes: every second on a
-// terminal, once elsewhere. Stop clears the line.
-func countdown(w io.Writer, what string, d time.Duration) (stop func()) {
-	if !isTerminal(w) {
-		fmt.Fprintf(w, "%s: %v\n", what, d.Round(time.Second))
-		return func() {}
-	}
-	quit, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		began := time.Now()
-		tick := time.NewTicker(time.Second)
-		defer tick.Stop()
-		for {
-			left := max(d-time.Since(began), 0)
-			fmt.Fprintf(w, "\r\x1b[K%s: %v left", what, left.Round(time.Second))
-			select {
-			case <-quit:
-				fmt.Fprint(w, "\r\x1b[K")
-				return
-			case <-tick.C:
-			}
-		}
-	}()
-	return func() { close(quit); <-done }
 }

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weir-go/weir/internal/settings"
 	"github.com/weir-go/weir/lab/load"
 	"github.com/weir-go/weir/lab/origin"
 	"github.com/weir-go/weir/lab/pace"
@@ -58,7 +59,7 @@ func newRig(s speed, setup Setup, w watcher) (*rig, error) {
 
 func (r *rig) build(setup Setup, w watcher) (err error) {
 	r.origin, err = origin.New(origin.Config{
-		Workers: setup.Workers, ServiceTime: r.speed.real(setup.ServiceTime), Queue: originQueue, Observe: w.served,
+		Workers: setup.Workers, ServiceTime: origin.ServiceTime{Mean: r.speed.real(setup.ServiceTime)}, Queue: originQueue, Observe: w.served,
 	})
 	if err != nil {
 		return err
@@ -119,7 +120,7 @@ func (r *rig) change(to Setup) error {
 		}
 		lim = &l
 	}
-	serviceTime := r.speed.real(to.ServiceTime)
+	serviceTime := settings.Duration(r.speed.real(to.ServiceTime))
 	if err := r.origin.Set(origin.Change{Workers: &to.Workers, ServiceTime: &serviceTime}); err != nil {
 		return err
 	}

@@ -1,4 +1,0 @@
-package main
-type originCmd struct{}
-type loadCmd struct{}
-type demoCmd struct{}

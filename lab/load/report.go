@@ -1,0 +1,79 @@
+package load
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"text/tabwriter"
+	"time"
+)
+
+// A Report is what came of a run. Rates are per second of the time during
+// which requests were sent.
+type Report struct {
+	Elapsed    float64        `json:"elapsed_seconds"` // during which requests were sent
+	Requests   int            `json:"requests"`        // sent or, if there were too many in flight, not
+	Offered    float64        `json:"offered_rps"`
+	Throughput float64        `json:"throughput_rps"` // answered with success
+	Goodput    float64        `json:"goodput_rps"`    // the same, within the time-out from the intended start
+	ByStatus   map[string]int `json:"by_status"`
+	Latency    Groups         `json:"latency_seconds"` // from the intended start
+}
+
+// Groups are latencies of all requests, of successes, and of rejections (429
+// and 503). One without requests is nil.
+type Groups struct {
+	All        *Latency `json:"all"`
+	Successes  *Latency `json:"successes"`
+	Rejections *Latency `json:"rejections"`
+}
+
+// Latency is a summary in seconds, to three significant digits.
+type Latency struct {
+	Count int64   `json:"count"`
+	Mean  float64 `json:"mean"`
+	P50   float64 `json:"p50"`
+	P95   float64 `json:"p95"`
+	P99   float64 `json:"p99"`
+	Max   float64 `json:"max"`
+}
+
+// Table writes the report for people.
+func (r Report) Table(w io.Writer) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(tw, "offered\t%.2f rps\t%d requests in %.1f s\n", r.Offered, r.Requests, r.Elapsed)
+	fmt.Fprintf(tw, "throughput\t%.2f rps\tanswered with success\n", r.Throughput)
+	fmt.Fprintf(tw, "goodput\t%.2f rps\tanswered with success and in time\n", r.Goodput)
+	fmt.Fprintf(tw, "\nstatus\trequests\tshare\n")
+	for _, label := range slices.Sorted(maps.Keys(r.ByStatus)) {
+		n := r.ByStatus[label]
+		fmt.Fprintf(tw, "%s\t%d\t%.1f %%\n", label, n, 100*float64(n)/float64(r.Requests))
+	}
+	fmt.Fprintf(tw, "\nlatency\tp50\tp95\tp99\tmax\tof\n")
+	for _, g := range []struct {
+		name string
+		l    *Latency
+	}{{"all", r.Latency.All}, {"successes", r.Latency.Successes}, {"rejections", r.Latency.Rejections}} {
+		if g.l == nil {
+			fmt.Fprintf(tw, "%s\t–\t–\t–\t–\t0\n", g.name)
+			continue
+		}
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%d\n", g.name,
+			span(g.l.P50), span(g.l.P95), span(g.l.P99), span(g.l.Max), g.l.Count)
+	}
+	return tw.Flush()
+}
+
+// span writes seconds with three significant digits and a fitting unit.
+func span(seconds float64) string {
+	d := time.Duration(seconds * float64(time.Second))
+	switch {
+	case d >= time.Second:
+		return d.Round(10 * time.Millisecond).String()
+	case d >= 10*time.Millisecond:
+		return d.Round(100 * time.Microsecond).String()
+	default:
+		return d.Round(time.Microsecond).String()
+	}
+}

@@ -1,0 +1,3 @@
+package web
+import "net/http"
+func Handler() http.Handler { return http.NotFoundHandler() }
