@@ -242,9 +242,10 @@ func push[T any](list []T, v T) []T {
 
 // sample makes the page's sample of this instant.
 func (r *rig) sample(s *series, at time.Duration) Sample {
-	if r.current().Proxy == Off {
-		return s.tick(at, r.origin, nil)
+	setup := r.current()
+	if setup.Proxy == Off {
+		return s.tick(at, setup, r.origin, nil)
 	}
 	p := r.proxy.Stats()
-	return s.tick(at, r.origin, &p)
+	return s.tick(at, setup, r.origin, &p)
 }

@@ -37,6 +37,7 @@ type ProxySample struct {
 
 // OriginSample is the origin's state and what it finished.
 type OriginSample struct {
+	Capacity   float64  `json:"capacity_rps"` // workers / service time
 	Throughput float64  `json:"throughput_rps"`
 	Inflight   int      `json:"inflight"`
 	Waiting    int      `json:"waiting"`
@@ -107,8 +108,9 @@ func (t *series) read(o *origin.Origin) {
 }
 
 // tick ends a second of the experiment and samples the last few.
-func (t *series) tick(at time.Duration, o *origin.Origin, p *proxy.Stats) Sample {
+func (t *series) tick(at time.Duration, setup Setup, o *origin.Origin, p *proxy.Stats) Sample {
 	s := Sample{At: at.Seconds(), ByStatus: map[string]float64{}}
+	s.Origin.Capacity = float64(setup.Workers) / setup.ServiceTime.Seconds()
 	if p != nil {
 		s.Proxy = &ProxySample{p.Limit, p.Inflight, p.Waiting, p.Abandoned}
 	}

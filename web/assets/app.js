@@ -1,0 +1,84 @@
+// The page: a stream of states and samples comes in, steering goes out.
+import { charts } from "./charts.js";
+import { showNumbers, showSettings, buildExperiments } from "./view.js";
+
+const $ = (id) => document.getElementById(id);
+const draw = charts({
+  client: $("client-chart"), inflight: $("inflight-chart"),
+  throughput: $("throughput-chart"), latency: $("latency-chart"),
+});
+
+let state = null;
+let pending = false;
+
+// render draws once per frame, however fast the samples come.
+function render() {
+  if (pending) return;
+  pending = true;
+  requestAnimationFrame(() => {
+    pending = false;
+    if (!state) return;
+    showNumbers(state);
+    draw(state);
+  });
+}
+
+const history = 600;
+
+function connect() {
+  const events = new EventSource("/api/events");
+  events.addEventListener("state", (e) => {
+    state = JSON.parse(e.data);
+    state.samples ??= [];
+    state.changes ??= [];
+    buildExperiments(state, steer);
+    showSettings(state);
+    status("live");
+    render();
+  });
+  events.addEventListener("sample", (e) => {
+    if (!state) return;
+    state.samples.push(JSON.parse(e.data));
+    if (state.samples.length > history) state.samples.shift();
+    render();
+  });
+  events.onerror = () => status("reconnecting"); // EventSource comes back by itself, unless it was refused
+  setInterval(() => {
+    if (events.readyState === EventSource.CLOSED) location.reload();
+  }, 5000);
+}
+
+function status(text) {
+  const s = $("status");
+  s.textContent = text;
+  s.className = "status " + text;
+}
+
+async function steer(change) {
+  const error = $("error");
+  error.hidden = true;
+  try {
+    const answer = await fetch("/api/set", {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify(change),
+    });
+    if (!answer.ok) throw new Error(await answer.text());
+  } catch (e) {
+    error.textContent = e.message;
+    error.hidden = false;
+  }
+}
+
+// Fewer than 20 workers become 20, the experiments' larger crew; 20 become 7.
+const more = (n) => (n < 20 ? 20 : n + 5);
+const fewer = (n) => (n > 20 ? n - 5 : n > 7 ? 7 : Math.max(1, n - 1));
+
+$("slow").onclick = () => state && steer({ service_seconds: Math.min(60, state.settings.service_seconds * 2) });
+$("restore").onclick = () => steer({ service_seconds: 1 });
+$("add-workers").onclick = () => state && steer({ workers: more(state.settings.workers) });
+$("remove-workers").onclick = () => state && steer({ workers: fewer(state.settings.workers) });
+for (const button of document.querySelectorAll("[data-proxy]")) {
+  button.onclick = () => steer({ proxy: button.dataset.proxy });
+}
+connect();

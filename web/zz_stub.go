@@ -1,3 +1,0 @@
-package web
-import "net/http"
-func Handler() http.Handler { return http.NotFoundHandler() }
