@@ -44,7 +44,7 @@ type Setup struct {
 }
 
 func (s Setup) String() string {
-	return fmt.Sprintf("%d workers × %v, %s", s.Workers, s.ServiceTime, s.Proxy.describe())
+	return fmt.Sprintf("%d workers × %v s, %s", s.Workers, s.ServiceTime.Seconds(), s.Proxy.describe())
 }
 
 // A Mode is what stands between the client and the origin: "off" (nothing), or
@@ -67,9 +67,9 @@ func (m Mode) describe() string {
 	case Off:
 		return "no proxy"
 	case "auto":
-		return "proxy, adaptive (AIMD)"
+		return "proxy, AIMD"
 	default:
-		return "proxy, fixed limit " + string(m)
+		return "proxy, limit " + string(m)
 	}
 }
 

@@ -2,8 +2,9 @@
 import { classes, number } from "./view.js";
 
 const span = 120; // seconds shown
-const height = 246;
+const height = 262;
 
+// css is a colour of the style sheet, as it is now.
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 const line = (label, color, more) => ({
@@ -27,8 +28,9 @@ function plot(box, series, columns, least) {
       x: { time: false },
       y: { range: (_, min, max) => [0, Math.max(least, (max ?? 0) * 1.1)] },
     },
+    padding: [12, 14, 0, 0],
     axes: [axis({ values: (_, ticks) => ticks.map((t) => t + " s"), size: 28 }), axis({ size: 40 })],
-    series: [{ label: "at", value: (_, v) => (v == null ? "–" : v.toFixed(0) + " s") }, ...series],
+    series: [{ label: "at" }, ...series],
     hooks: { draw: [(u) => marks(u, changes)] },
   }, [[], ...series.map(() => [])], box);
   new ResizeObserver(() => u.setSize({ width: box.clientWidth, height: height - 28 })).observe(box);
@@ -56,6 +58,7 @@ function marks(u, changes) {
     ctx.stroke();
   }
   ctx.setLineDash([]);
+  ctx.textAlign = "left";
   ctx.fillStyle = css("--soft");
   ctx.font = `${11 * devicePixelRatio}px system-ui, "DejaVu Sans", sans-serif`;
   label(u, changes, ctx);

@@ -1,0 +1,186 @@
+// Package browser drives a real Chromium in tests.
+package browser
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+)
+
+// patience bounds one action, or one wait for a change, in the browser.
+const patience = time.Minute
+
+// A Tab is a page in a browser of its own.
+type Tab struct {
+	t       testing.TB
+	ctx     context.Context
+	started bool
+
+	mu     sync.Mutex
+	errors []string
+}
+
+// Open opens url in a headless Chromium, which ends with the test. If there is
+// no Chromium, the test fails. So it does, at its end, if the page has written
+// an error to its console, thrown an exception, or failed to load something.
+func Open(t testing.TB, url string, width, height int64) *Tab {
+	t.Helper()
+	path, err := find()
+	if err != nil {
+		t.Fatal(err)
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(path), chromedp.DisableGPU,
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true))
+	if os.Geteuid() == 0 {
+		options = append(options, chromedp.NoSandbox)
+	}
+	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewContext(ctx)
+	tab := &Tab{t: t, ctx: ctx}
+	tab.do(chromedp.EmulateViewport(width, height))
+	console := chromedp.Console(ctx) // from here on, not from when it is read
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		for m, err := range console {
+			if err == nil && (m.IsException() || m.Type == "error") {
+				tab.note(m.String())
+			}
+		}
+	})
+	t.Cleanup(func() {
+		cancel()
+		reading.Wait()
+		for _, e := range tab.Errors() {
+			t.Errorf("the page's console: %s", e)
+		}
+	})
+	tab.do(chromedp.Navigate(url))
+	return tab
+}
+
+func find() (string, error) {
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("no Chromium found: make test installs it on Debian, else install chromium yourself")
+}
+
+func (tab *Tab) note(e string) {
+	tab.mu.Lock()
+	defer tab.mu.Unlock()
+	tab.errors = append(tab.errors, e)
+}
+
+// Errors returns what has gone wrong in the page since the last call.
+func (tab *Tab) Errors() []string {
+	tab.mu.Lock()
+	defer tab.mu.Unlock()
+	errors := tab.errors
+	tab.errors = nil
+	return errors
+}
+
+func (tab *Tab) do(actions ...chromedp.Action[chromedp.Void]) {
+	tab.t.Helper()
+	for _, a := range actions {
+		run(tab, a)
+	}
+}
+
+func run[T any](tab *Tab, a chromedp.Action[T]) T {
+	tab.t.Helper()
+	// The first action starts the browser, which lives as long as its context.
+	ctx := tab.ctx
+	if tab.started {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, patience)
+		defer cancel()
+	}
+	tab.started = true
+	v, err := chromedp.Run(ctx, a)
+	if err != nil {
+		tab.t.Fatalf("in the browser: %v", err)
+	}
+	return v
+}
+
+func testid(id string) chromedp.CSS { return chromedp.CSS(fmt.Sprintf(`[data-testid=%q]`, id)) }
+
+// Click clicks the element with this data-testid.
+func (tab *Tab) Click(id string) {
+	tab.t.Helper()
+	tab.do(chromedp.Click(testid(id)))
+}
+
+// Text returns the text of the element with this data-testid.
+func (tab *Tab) Text(id string) string {
+	tab.t.Helper()
+	return strings.TrimSpace(run(tab, chromedp.Text(testid(id))))
+}
+
+// Pressed reports whether the button with this data-testid is shown as pressed.
+func (tab *Tab) Pressed(id string) bool {
+	tab.t.Helper()
+	return run(tab, chromedp.AttributeValue(testid(id), "aria-pressed")).Value == "true"
+}
+
+// Evaluate returns the value of an expression in the page.
+func Evaluate[T any](tab *Tab, expression string) T {
+	tab.t.Helper()
+	return run(tab, chromedp.Evaluate[T](expression))
+}
+
+// Until waits until ok says so, and fails the test if it does not for long.
+func (tab *Tab) Until(what string, ok func() bool) {
+	tab.t.Helper()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(patience); !ok(); <-tick.C {
+		if time.Now().After(deadline) {
+			tab.Screenshot("failed")
+			tab.t.Fatalf("waited in vain until %s", what)
+		}
+	}
+}
+
+// View changes the size of the window, and whether the user likes it dark.
+func (tab *Tab) View(width, height int64, dark bool) {
+	tab.t.Helper()
+	scheme := "light"
+	if dark {
+		scheme = "dark"
+	}
+	tab.do(chromedp.EmulateViewport(width, height), func(ctx context.Context, _ *chromedp.Target) (chromedp.Void, error) {
+		_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+		})
+		return chromedp.Void{}, err
+	})
+}
+
+// Screenshot writes a picture of the window to the directory
+// $WEIR_SCREENSHOTS, if that is set.
+func (tab *Tab) Screenshot(name string) {
+	tab.t.Helper()
+	dir := os.Getenv("WEIR_SCREENSHOTS")
+	if dir == "" {
+		return
+	}
+	png := run(tab, chromedp.CaptureScreenshot())
+	if err := os.WriteFile(filepath.Join(dir, name+".png"), png, 0o644); err != nil {
+		tab.t.Fatal(err)
+	}
+}
