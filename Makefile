@@ -1,0 +1,41 @@
+# make help lists what there is.
+
+STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+.PHONY: build demo test bench lint need help
+
+build: ## build bin/weir
+	go build -o bin/weir ./cmd/weir
+
+demo: build ## watch a service collapse under load, and a proxy save it
+	@bin/weir demo
+
+test: need lint ## everything that guards the code: installs what it needs, then checks and tests
+	@echo "== go test -race"
+	go test -race ./...
+	@echo "== go test -race, bench module"
+	cd bench && go test -race ./...
+
+lint: ## formatting, vet, staticcheck, tidy modules
+	@echo "== gofmt"
+	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "not formatted (run gofmt -w): $$unformatted"; exit 1; }
+	@echo "== go mod tidy"
+	go mod tidy -diff
+	cd bench && go mod tidy -diff
+	@echo "== go vet"
+	go vet ./...
+	cd bench && go vet ./...
+	@echo "== staticcheck"
+	go run $(STATICCHECK) ./...
+	cd bench && go run $(STATICCHECK) ./...
+
+bench: ## benchmarks, side by side with the obvious alternatives
+	go test -run '^$$' -bench . -benchmem -cpu 1,2 ./...
+	cd bench && go test -run '^$$' -bench . -benchmem -cpu 1,2 ./...
+
+need: # what the tests need beside Go: a C compiler for the race detector, and Chromium
+	@internal/tools/need cc gcc libc6-dev
+	@internal/tools/need chromium chromium fonts-dejavu-core
+
+help: ## this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10

@@ -1,0 +1,157 @@
+// Package bench measures weir beside the obvious alternatives, in one run. It
+// is a module of its own, so that they are nobody else's dependencies.
+package bench
+
+import (
+	"context"
+	"testing"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/inflight"
+	"github.com/weir-go/weir/limit"
+)
+
+// A contender admits one at a time and gives back what it admitted.
+type contender interface {
+	admit(context.Context) (leave func(), ok bool) // not measured: it may allocate
+	cycle(context.Context) bool                    // admit without waiting, and leave
+	try() bool                                     // admit, or refuse at once
+}
+
+type weirLimiter struct{ l *inflight.Limiter }
+
+func newWeir(b *testing.B, alg limit.Algorithm) contender {
+	l, err := inflight.New(inflight.Config{Algorithm: alg})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return weirLimiter{l}
+}
+
+func (w weirLimiter) cycle(ctx context.Context) bool {
+	p, err := w.l.Acquire(ctx, 1)
+	if err != nil {
+		return false
+	}
+	p.Release(weir.Success)
+	return true
+}
+
+func (w weirLimiter) try() bool {
+	p, ok := w.l.TryAcquire(1)
+	p.Release(weir.Ignored)
+	return ok
+}
+
+func (w weirLimiter) admit(ctx context.Context) (func(), bool) {
+	p, err := w.l.Acquire(ctx, 1)
+	return func() { p.Release(weir.Success) }, err == nil
+}
+
+type xsync struct{ s *semaphore.Weighted }
+
+func (x xsync) cycle(ctx context.Context) bool {
+	if x.s.Acquire(ctx, 1) != nil {
+		return false
+	}
+	x.s.Release(1)
+	return true
+}
+
+func (x xsync) try() bool {
+	ok := x.s.TryAcquire(1)
+	if ok {
+		x.s.Release(1)
+	}
+	return ok
+}
+
+func (x xsync) admit(ctx context.Context) (func(), bool) {
+	return func() { x.s.Release(1) }, x.s.Acquire(ctx, 1) == nil
+}
+
+type channel chan struct{}
+
+func (c channel) cycle(ctx context.Context) bool {
+	select {
+	case c <- struct{}{}:
+	case <-ctx.Done():
+		return false
+	}
+	<-c
+	return true
+}
+
+func (c channel) try() bool {
+	select {
+	case c <- struct{}{}:
+		<-c
+		return true
+	default:
+		return false
+	}
+}
+
+func (c channel) admit(context.Context) (func(), bool) {
+	c <- struct{}{}
+	return func() { <-c }, true
+}
+
+// contenders all have the limit n.
+func contenders(b *testing.B, n int) map[string]contender {
+	aimd, err := limit.NewAIMD(limit.AIMDConfig{Initial: n, Max: n})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return map[string]contender{
+		"weir-fixed": newWeir(b, limit.Fixed(n)),
+		"weir-aimd":  newWeir(b, aimd),
+		"xsync":      xsync{semaphore.NewWeighted(int64(n))},
+		"channel":    make(channel, n),
+	}
+}
+
+var order = []string{"weir-fixed", "weir-aimd", "xsync", "channel"}
+
+func BenchmarkAdmit(b *testing.B) {
+	all := contenders(b, 64)
+	for _, name := range order {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			b.RunParallel(func(pb *testing.PB) {
+				ctx := context.Background()
+				for pb.Next() {
+					if !all[name].cycle(ctx) {
+						b.Error("refused")
+						return
+					}
+				}
+			})
+		})
+	}
+}
+
+func BenchmarkRefuse(b *testing.B) {
+	all := contenders(b, 1)
+	for _, name := range order {
+		b.Run(name, func(b *testing.B) {
+			leave, ok := all[name].admit(context.Background())
+			if !ok {
+				b.Fatal("the first one is refused")
+			}
+			defer leave()
+			b.ReportAllocs()
+			b.ResetTimer()
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					if all[name].try() {
+						b.Error("admitted")
+						return
+					}
+				}
+			})
+		})
+	}
+}

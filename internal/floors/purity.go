@@ -1,0 +1,95 @@
+package floors
+
+import (
+	"go/ast"
+	"go/token"
+	"slices"
+	"strconv"
+)
+
+// clocks are the names of package time that read a clock or wait for one.
+var clocks = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker", "Timer", "Ticker"}
+
+// sources are the names of the math/rand packages that do not draw from the
+// global source.
+var sources = []string{"New", "NewPCG", "NewChaCha8", "NewSource", "NewZipf", "Rand", "PCG", "ChaCha8", "Source", "Source64", "Zipf"}
+
+// checkPurity reports goroutines, clocks and global chance.
+func (c *checker) checkPurity(file *ast.File) {
+	names := map[string]string{} // by which the file knows an import
+	for _, i := range file.Imports {
+		p, err := strconv.Unquote(i.Path.Value)
+		if err != nil || p != "time" && !isRand(p) {
+			continue
+		}
+		switch {
+		case i.Name == nil:
+			names[defaultName(p)] = p
+		case i.Name.Name == ".":
+			c.breach(i.Pos(), "imports %s with a dot, so that its clocks and chances cannot be told", p)
+		default:
+			names[i.Name.Name] = p
+		}
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.GoStmt:
+			c.breach(n.Pos(), "starts a goroutine in pure code")
+		case *ast.SelectorExpr:
+			x, ok := n.X.(*ast.Ident)
+			if !ok {
+				break
+			}
+			switch p := names[x.Name]; {
+			case p == "time" && slices.Contains(clocks, n.Sel.Name):
+				c.breach(n.Pos(), "uses time.%s in pure code: take now as an argument", n.Sel.Name)
+			case isRand(p) && !slices.Contains(sources, n.Sel.Name):
+				c.breach(n.Pos(), "uses the global source rand.%s in pure code: take a *rand.Rand", n.Sel.Name)
+			}
+		}
+		return true
+	})
+}
+
+func isRand(p string) bool { return p == "math/rand" || p == "math/rand/v2" }
+
+func defaultName(p string) string {
+	if isRand(p) {
+		return "rand"
+	}
+	return p
+}
+
+// checkGlobals reports what works behind the user's back, or breaks virtual
+// time: init functions, and pools, channels and timers of the whole package.
+func (c *checker) checkGlobals(file *ast.File) {
+	for _, d := range file.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			if d.Recv == nil && d.Name.Name == "init" {
+				c.breach(d.Pos(), "has an init function")
+			}
+		case *ast.GenDecl:
+			if d.Tok == token.VAR {
+				c.checkVar(d)
+			}
+		}
+	}
+}
+
+func (c *checker) checkVar(d *ast.GenDecl) {
+	ast.Inspect(d, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncLit:
+			return false
+		case *ast.ChanType:
+			c.breach(n.Pos(), "has a channel of the whole package")
+		case *ast.SelectorExpr:
+			if x, ok := n.X.(*ast.Ident); ok && slices.Contains([]string{"sync.Pool", "time.Timer", "time.Ticker",
+				"time.NewTimer", "time.NewTicker", "time.Now"}, x.Name+"."+n.Sel.Name) {
+				c.breach(n.Pos(), "has a %s of the whole package", x.Name+"."+n.Sel.Name)
+			}
+		}
+		return true
+	})
+}

@@ -1,0 +1,200 @@
+package limit_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/limit"
+)
+
+const (
+	ok      = weir.Success
+	dropped = weir.Dropped
+	ignored = weir.Ignored
+)
+
+// A step is work that ran from start to end, in seconds, with so much in
+// flight at its start.
+type step struct {
+	start, end int
+	inflight   int
+	outcome    weir.Outcome
+	limit      int // afterwards
+	cause      limit.Cause
+}
+
+func at(s int) time.Duration { return time.Duration(s) * time.Second }
+
+func run(t *testing.T, cfg limit.AIMDConfig, steps []step) {
+	t.Helper()
+	a, err := limit.NewAIMD(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, s := range steps {
+		cause := a.Observe(limit.Sample{Start: at(s.start), End: at(s.end), Inflight: s.inflight, Outcome: s.outcome})
+		if cause != s.cause || a.Limit() != s.limit {
+			t.Errorf("step %d, %+v: limit %d, %v", i, s, a.Limit(), cause)
+		}
+	}
+}
+
+func TestAIMD(t *testing.T) {
+	for _, tt := range []struct {
+		rule  string
+		cfg   limit.AIMDConfig
+		steps []step
+	}{
+		{"a limit's worth of successes is worth one more", limit.AIMDConfig{Initial: 3}, []step{
+			{0, 1, 3, ok, 3, limit.Kept},
+			{0, 1, 3, ok, 3, limit.Kept},
+			{0, 1, 3, ok, 4, limit.Grown},
+			{1, 2, 4, ok, 4, limit.Kept},
+			{1, 2, 4, ok, 4, limit.Kept},
+			{1, 2, 4, ok, 4, limit.Kept},
+			{1, 2, 4, ok, 5, limit.Grown},
+		}},
+		{"a drop takes its share", limit.AIMDConfig{Initial: 100}, []step{{0, 1, 100, dropped, 80, limit.Dropped}}},
+		{"a burst of drops counts once: the others started before the decrease", limit.AIMDConfig{Initial: 100}, []step{
+			{0, 1, 98, dropped, 80, limit.Dropped},
+			{0, 1, 99, dropped, 80, limit.Kept},
+			{0, 2, 100, dropped, 80, limit.Kept},
+			{2, 3, 80, dropped, 64, limit.Dropped},
+		}},
+		{"work from before a decrease does not count towards growth either", limit.AIMDConfig{Initial: 5}, []step{
+			{0, 2, 5, dropped, 4, limit.Dropped},
+			{1, 3, 5, ok, 4, limit.Kept},
+			{1, 3, 5, ok, 4, limit.Kept},
+			{1, 3, 5, ok, 4, limit.Kept},
+			{1, 3, 5, ok, 4, limit.Kept},
+			{2, 3, 4, ok, 4, limit.Kept},
+			{2, 3, 4, ok, 4, limit.Kept},
+			{2, 3, 4, ok, 4, limit.Kept},
+			{2, 3, 4, ok, 5, limit.Grown},
+		}},
+		{"a drop takes back the successes before it", limit.AIMDConfig{Initial: 2, Min: 2}, []step{
+			{0, 1, 2, ok, 2, limit.Kept},
+			{0, 1, 2, dropped, 2, limit.Kept},
+			{1, 2, 2, ok, 2, limit.Kept},
+			{1, 2, 2, ok, 3, limit.Grown},
+		}},
+		{"it does not grow while less than half of it is used", limit.AIMDConfig{Initial: 3}, []step{
+			{0, 1, 1, ok, 3, limit.Kept},
+			{0, 1, 1, ok, 3, limit.Kept},
+			{0, 1, 1, ok, 3, limit.Kept},
+			{0, 1, 1, ok, 3, limit.Kept},
+			{0, 1, 2, ok, 3, limit.Kept},
+			{0, 1, 2, ok, 3, limit.Kept},
+			{0, 1, 2, ok, 4, limit.Grown},
+		}},
+		{"rounding does not hold a decrease up", limit.AIMDConfig{Initial: 2, Backoff: 0.99}, []step{
+			{0, 1, 2, dropped, 1, limit.Dropped},
+		}},
+		{"it stays above Min", limit.AIMDConfig{Initial: 3, Min: 2, Backoff: 0.1}, []step{
+			{0, 1, 3, dropped, 2, limit.Dropped},
+			{1, 2, 2, dropped, 2, limit.Kept},
+		}},
+		{"and below Max", limit.AIMDConfig{Initial: 1, Max: 2}, []step{
+			{0, 1, 1, ok, 2, limit.Grown},
+			{1, 2, 2, ok, 2, limit.Kept},
+			{1, 2, 2, ok, 2, limit.Kept},
+		}},
+		{"what says nothing about load changes nothing", limit.AIMDConfig{Initial: 1, Slow: at(1)}, []step{
+			{0, 9, 1, ignored, 1, limit.Kept},
+		}},
+		{"slow work counts as dropped", limit.AIMDConfig{Initial: 10, Slow: at(2)}, []step{
+			{0, 2, 10, ok, 10, limit.Kept},
+			{0, 3, 10, ok, 8, limit.Slow},
+		}},
+	} {
+		t.Run(tt.rule, func(t *testing.T) { run(t, tt.cfg, tt.steps) })
+	}
+}
+
+func TestAIMDDefaults(t *testing.T) {
+	for _, tt := range []struct {
+		cfg  limit.AIMDConfig
+		want int
+	}{
+		{limit.AIMDConfig{}, 20},
+		{limit.AIMDConfig{Max: 5}, 5},
+		{limit.AIMDConfig{Min: 30}, 30},
+		{limit.AIMDConfig{Min: 3000}, 3000},
+	} {
+		a, err := limit.NewAIMD(tt.cfg)
+		if err != nil {
+			t.Errorf("%+v: %v", tt.cfg, err)
+		} else if a.Limit() != tt.want {
+			t.Errorf("%+v: starts at %d: want %d", tt.cfg, a.Limit(), tt.want)
+		}
+	}
+}
+
+func TestAIMDValidate(t *testing.T) {
+	for _, tt := range []struct {
+		cfg  limit.AIMDConfig
+		want string
+	}{
+		{limit.AIMDConfig{Min: -1}, "Min = -1: must be >= 1"},
+		{limit.AIMDConfig{Min: 5, Max: 4}, "Max = 4: must be >= Min (5)"},
+		{limit.AIMDConfig{Max: -4}, "Max = -4"},
+		{limit.AIMDConfig{Initial: 2000}, "Initial = 2000: must be in [1, 1000]"},
+		{limit.AIMDConfig{Initial: -2}, "Initial = -2"},
+		{limit.AIMDConfig{Backoff: 1}, "Backoff = 1: must be in (0, 1)"},
+		{limit.AIMDConfig{Backoff: -0.5}, "Backoff = -0.5"},
+		{limit.AIMDConfig{Slow: -1}, "Slow = -1ns: must be >= 0"},
+	} {
+		if _, err := limit.NewAIMD(tt.cfg); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%+v: %v: want %q", tt.cfg, err, tt.want)
+		}
+	}
+}
+
+func TestFixed(t *testing.T) {
+	f := limit.Fixed(3)
+	if cause := f.Observe(limit.Sample{End: at(9), Outcome: dropped}); cause != limit.Kept || f.Limit() != 3 {
+		t.Errorf("limit %d, %v: a fixed limit stays", f.Limit(), cause)
+	}
+	if n := limit.Fixed(-1).Limit(); n != 0 {
+		t.Errorf("limit %d: a negative one is zero", n)
+	}
+}
+
+// Whatever happens: the limit stays within its bounds, grows by one at a time,
+// and never falls twice within a round trip.
+func FuzzAIMD(f *testing.F) {
+	f.Add([]byte{0, 1, 2, 3}, uint8(4))
+	f.Add([]byte{2, 2, 2, 2, 0, 0, 0, 0, 2, 0, 2}, uint8(9))
+	f.Fuzz(func(t *testing.T, events []byte, initial uint8) {
+		cfg := limit.AIMDConfig{Initial: 1 + int(initial)%50, Max: 50, Backoff: 0.7, Slow: at(20)}
+		a, err := limit.NewAIMD(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		now, fell := time.Duration(0), time.Duration(-1)
+		for _, e := range events {
+			now += at(int(e>>6) + 1)
+			s := limit.Sample{
+				Start: max(now-at(int(e>>2&15)), 0), End: now, Inflight: int(e >> 1), Outcome: weir.Outcome(e & 3 % 3),
+			}
+			was := a.Limit()
+			cause := a.Observe(s)
+			is := a.Limit()
+			switch {
+			case is < 1 || is > 50:
+				t.Fatalf("limit %d: out of bounds", is)
+			case (is == was) != (cause == limit.Kept):
+				t.Fatalf("limit %d to %d, %v", was, is, cause)
+			case is > was && (is != was+1 || s.Outcome != ok || cause != limit.Grown):
+				t.Fatalf("limit %d to %d after %+v, %v", was, is, s, cause)
+			case is < was && (s.Start < fell || s.Outcome != dropped):
+				t.Fatalf("limit %d to %d after %+v: it had fallen at %v", was, is, s, fell)
+			}
+			if is < was {
+				fell = now
+			}
+		}
+	})
+}
