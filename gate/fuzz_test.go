@@ -1,0 +1,186 @@
+package gate_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/gate"
+	"github.com/weir-go/weir/limit"
+)
+
+// oracle is a gate without cleverness: slices, and everything by search.
+type oracle struct {
+	limit, queue, wait int
+	inflight           []int // units of each admitted request
+	waiting            []request
+}
+
+type request struct{ id, n, since int }
+
+func (o *oracle) units() (sum int) {
+	for _, n := range o.inflight {
+		sum += n
+	}
+	return sum
+}
+
+func (o *oracle) enter(r request) string {
+	switch {
+	case len(o.waiting) == 0 && o.units()+r.n <= o.limit:
+		o.inflight = append(o.inflight, r.n)
+		return "admit"
+	case r.n > o.limit || o.queue == 0:
+		return "over_limit"
+	case len(o.waiting) >= o.queue:
+		return "queue_full"
+	}
+	o.waiting = append(o.waiting, r)
+	return "wait"
+}
+
+// next returns the request answered and how, or id -1.
+func (o *oracle) next(now int) (id int, how string) {
+	if len(o.waiting) == 0 {
+		return -1, ""
+	}
+	head := o.waiting[0]
+	switch {
+	case o.wait > 0 && now >= head.since+o.wait:
+		how = "overdue"
+	case head.n > o.limit:
+		how = "over_limit"
+	case o.units()+head.n <= o.limit:
+		o.inflight = append(o.inflight, head.n)
+		how = "admit"
+	default:
+		return -1, ""
+	}
+	o.waiting = o.waiting[1:]
+	return head.id, how
+}
+
+// Random events, and after each one the gate and the oracle agree.
+func FuzzGate(f *testing.F) {
+	f.Add([]byte{0, 0, 0, 1, 5, 2, 3, 4, 0, 9, 17, 33}, uint8(2), uint8(3), uint8(4))
+	f.Add([]byte("arrivals, departures, and what else there is"), uint8(3), uint8(2), uint8(0))
+	f.Fuzz(func(t *testing.T, events []byte, most, queue, wait uint8) {
+		d := duel{
+			t: t, o: oracle{limit: int(most % 8), queue: int(queue % 8), wait: int(wait % 8)},
+			tickets: map[int]gate.Ticket{},
+		}
+		d.g = gate.New[int](limit.Fixed(d.o.limit), d.config())
+		for _, e := range events {
+			d.event(int(e%8), int(e/8))
+			d.settle()
+			d.check()
+		}
+	})
+}
+
+type duel struct {
+	t       *testing.T
+	g       *gate.Gate[int]
+	o       oracle
+	now     int
+	arrived int
+	tickets map[int]gate.Ticket // by id
+}
+
+func (d *duel) config() gate.Config {
+	return gate.Config{Queue: d.o.queue, MaxWait: time.Duration(d.o.wait) * time.Second}
+}
+
+func (d *duel) event(kind, x int) {
+	switch kind {
+	case 0, 1, 2:
+		d.arrive(x % 4)
+	case 3:
+		if len(d.o.inflight) > 0 {
+			i := x % len(d.o.inflight)
+			d.g.Leave(limit.Sample{}, d.o.inflight[i])
+			d.o.inflight = append(d.o.inflight[:i:i], d.o.inflight[i+1:]...)
+		}
+	case 4:
+		if d.arrived > 0 {
+			d.cancel(x % d.arrived)
+		}
+	case 5:
+		d.now += x % 5
+	case 6:
+		d.o.limit = x % 8
+		d.g.SetAlgorithm(limit.Fixed(d.o.limit))
+	case 7:
+		d.o.queue, d.o.wait = x%4, x/4
+		d.g.Configure(d.config())
+	}
+}
+
+func (d *duel) arrive(n int) {
+	r := request{d.arrived, n, d.now}
+	d.arrived++
+	got := "admit"
+	switch v, why := d.g.Enter(n, true); v {
+	case gate.Wait:
+		got = "wait"
+		d.tickets[r.id] = d.g.Join(time.Duration(d.now)*time.Second, n, r.id)
+	case gate.Refuse:
+		got = why.String()
+	}
+	if want := d.o.enter(r); got != want {
+		d.t.Fatalf("%+v: %s: want %s", r, got, want)
+	}
+}
+
+func (d *duel) cancel(id int) {
+	want := false
+	for i, r := range d.o.waiting {
+		if r.id == id {
+			d.o.waiting = append(d.o.waiting[:i:i], d.o.waiting[i+1:]...)
+			want = true
+			break
+		}
+	}
+	if got := d.g.Cancel(d.tickets[id]); got != want {
+		d.t.Fatalf("cancel %d: %v: want %v", id, got, want)
+	}
+}
+
+// settle takes all answers, and compares them in order: first in, first out.
+func (d *duel) settle() {
+	now := time.Duration(d.now) * time.Second
+	for {
+		deadline, timed := d.g.Deadline()
+		a, ok := d.g.Next(now)
+		id, how := d.o.next(d.now)
+		if ok != (id >= 0) {
+			d.t.Fatalf("next: %+v, %v: want %d, %s", a, ok, id, how)
+		}
+		if overdue := a.Reason == weir.Overdue; overdue != (timed && deadline <= now) {
+			d.t.Fatalf("at %v: %+v, though the deadline was %v, %v", now, a, deadline, timed)
+		}
+		if !ok {
+			return
+		}
+		got := a.Reason.String()
+		if a.Reason == 0 {
+			got = "admit"
+			if d.g.Inflight() > d.g.Limit() {
+				d.t.Fatalf("%d in flight at an admission: limit %d", d.g.Inflight(), d.g.Limit())
+			}
+		}
+		if a.Waiter != id || got != how {
+			d.t.Fatalf("answer %d %s: want %d %s", a.Waiter, got, id, how)
+		}
+	}
+}
+
+func (d *duel) check() {
+	s := d.g.Stats()
+	if s.Inflight != d.o.units() || s.Waiting != len(d.o.waiting) || s.Limit != d.o.limit {
+		d.t.Fatalf("%+v: want %+v", s, d.o)
+	}
+	if sum := s.Admitted + s.OverLimit + s.QueueFull + s.Overdue + s.Cancelled + uint64(s.Waiting); sum != uint64(d.arrived) {
+		d.t.Fatalf("%+v: %d requests: want %d", s, sum, d.arrived)
+	}
+}
