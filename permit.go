@@ -56,8 +56,9 @@ func (p *Permit) Use(n int) {
 	if p.owner == nil || n == p.grant.N {
 		return
 	}
-	p.owner.Use(p.grant, n)
+	was := p.grant
 	p.grant.N = n
+	p.owner.Use(was, n)
 }
 
 // NewPermit makes a Permit. It is for those who implement a Limiter.

@@ -1,0 +1,188 @@
+package weir_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/weir-go/weir"
+)
+
+func TestRejection(t *testing.T) {
+	for r, want := range map[weir.Reason]string{
+		weir.OverRate: "over_rate", weir.OverLimit: "over_limit", weir.QueueFull: "queue_full",
+		weir.Overdue: "overdue", weir.TooLate: "too_late", weir.Closed: "closed",
+	} {
+		err := fmt.Errorf("asking: %w", &weir.Rejection{Reason: r})
+		if !strings.HasSuffix(err.Error(), "rejected: "+want) {
+			t.Errorf("%v: want %s", err, want)
+		}
+		if !errors.Is(err, weir.ErrRejected) {
+			t.Errorf("%v: want it to be ErrRejected", err)
+		}
+		if is := errors.Is(err, context.DeadlineExceeded); is != (r == weir.TooLate) {
+			t.Errorf("%v is DeadlineExceeded: %v", err, is)
+		}
+	}
+	if s := weir.Reason(99).String(); s != "unknown" {
+		t.Errorf("an unknown reason is %q", s)
+	}
+	if s := weir.Reason(0).String(); s != "" {
+		t.Errorf("no reason is %q", s)
+	}
+}
+
+func TestOutcomeOf(t *testing.T) {
+	for _, tt := range []struct {
+		err  error
+		want weir.Outcome
+	}{
+		{nil, weir.Success},
+		{context.DeadlineExceeded, weir.Dropped},
+		{fmt.Errorf("further down: %w", &weir.Rejection{Reason: weir.QueueFull}), weir.Dropped},
+		{context.Canceled, weir.Ignored},
+		{errors.New("no such user"), weir.Ignored},
+	} {
+		if got := weir.OutcomeOf(tt.err); got != tt.want {
+			t.Errorf("%v: %v: want %v", tt.err, got, tt.want)
+		}
+	}
+}
+
+// A diary is a Limiter that notes what happens to it.
+type diary struct {
+	name   string
+	refuse error
+	notes  *[]string
+}
+
+func (d diary) note(format string, args ...any) {
+	*d.notes = append(*d.notes, d.name+" "+fmt.Sprintf(format, args...))
+}
+
+func (d diary) Acquire(_ context.Context, n int) (weir.Permit, error) {
+	if d.refuse != nil {
+		d.note("refuse")
+		return weir.Permit{}, d.refuse
+	}
+	d.note("admit %d", n)
+	return weir.NewPermit(d, weir.Grant{N: n}), nil
+}
+
+func (d diary) Use(g weir.Grant, n int) { d.note("%d becomes %d", g.N, n) }
+
+func (d diary) Release(g weir.Grant, o weir.Outcome) { d.note("%d back, %v", g.N, o) }
+
+func diaries(names ...string) (ls []weir.Limiter, notes *[]string) {
+	notes = new([]string)
+	for _, name := range names {
+		ls = append(ls, diary{name: name, notes: notes})
+	}
+	return ls, notes
+}
+
+func expect(t *testing.T, notes *[]string, want ...string) {
+	t.Helper()
+	if !slices.Equal(*notes, want) {
+		t.Errorf("%q: want %q", *notes, want)
+	}
+}
+
+func TestPermit(t *testing.T) {
+	ls, notes := diaries("a")
+	p, err := ls[0].Acquire(t.Context(), 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Use(3) // as acquired
+	p.Use(2)
+	p.Use(5)
+	p.Release(weir.Success)
+	p.Release(weir.Dropped) // only the first counts
+	p.Use(1)                // nothing is held any more
+	expect(t, notes, "a admit 3", "a 3 becomes 2", "a 2 becomes 5", "a 5 back, success")
+}
+
+func TestZeroPermit(t *testing.T) {
+	var p weir.Permit
+	p.Use(1)
+	p.Release(weir.Success)
+}
+
+func TestUseOfANegativeCost(t *testing.T) {
+	defer func() {
+		if recover() == nil {
+			t.Error("want a panic")
+		}
+	}()
+	new(weir.Permit).Use(-1)
+}
+
+func TestChain(t *testing.T) {
+	ls, notes := diaries("a", "b")
+	p, err := weir.Chain(ls...).Acquire(t.Context(), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Use(1)
+	p.Release(weir.Dropped)
+	p.Release(weir.Success)
+	expect(t, notes, "a admit 2", "b admit 2", "a 2 becomes 1", "b 2 becomes 1", "b 1 back, dropped", "a 1 back, dropped")
+}
+
+func TestChainGivesBackWhatALaterOneRefuses(t *testing.T) {
+	ls, notes := diaries("a", "b", "c")
+	no := &weir.Rejection{Reason: weir.QueueFull}
+	ls[2] = diary{name: "c", refuse: no, notes: notes}
+	if _, err := weir.Chain(ls...).Acquire(t.Context(), 1); err != no {
+		t.Errorf("%v: want the refusal itself", err)
+	}
+	expect(t, notes, "a admit 1", "b admit 1", "c refuse", "b 1 back, ignored", "a 1 back, ignored")
+}
+
+func TestEmptyChain(t *testing.T) {
+	p, err := weir.Chain().Acquire(t.Context(), 1)
+	if err != nil {
+		t.Error(err)
+	}
+	p.Release(weir.Success)
+}
+
+func TestDo(t *testing.T) {
+	ls, notes := diaries("a")
+	work := func(err error) func(context.Context) error { return func(context.Context) error { return err } }
+	if err := weir.Do(t.Context(), ls[0], work(nil)); err != nil {
+		t.Error(err)
+	}
+	if err := weir.Do(t.Context(), ls[0], work(context.DeadlineExceeded)); err != context.DeadlineExceeded {
+		t.Error(err)
+	}
+	expect(t, notes, "a admit 1", "a 1 back, success", "a admit 1", "a 1 back, dropped")
+}
+
+func TestDoRefused(t *testing.T) {
+	ls, notes := diaries("a")
+	no := &weir.Rejection{Reason: weir.OverLimit}
+	ls[0] = diary{name: "a", refuse: no, notes: notes}
+	err := weir.Do(t.Context(), ls[0], func(context.Context) error {
+		t.Error("it ran all the same")
+		return nil
+	})
+	if err != no {
+		t.Errorf("%v: want the refusal itself", err)
+	}
+}
+
+func TestDoPanics(t *testing.T) {
+	ls, notes := diaries("a")
+	defer func() {
+		if v := recover(); v != "a bug" {
+			t.Errorf("recovered %v: want the panic itself", v)
+		}
+		expect(t, notes, "a admit 1", "a 1 back, ignored")
+	}()
+	_ = weir.Do(t.Context(), ls[0], func(context.Context) error { panic("a bug") })
+}
