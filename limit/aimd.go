@@ -64,8 +64,8 @@ func (c AIMDConfig) Validate() error {
 //     before a decrease do not count towards growth either.
 //   - It does not grow while less than half of the limit is in use (RFC 7661
 //     for TCP): a limit that was not needed was not tested.
-//   - It always moves: a decrease takes at least one unit, so that rounding
-//     cannot hold it up.
+//   - It always moves: a decrease rounds down, so it takes at least one unit
+//     down to Min. (Rounded up, 0.8 · 2 would stay 2 for ever.)
 type AIMD struct {
 	cfg       AIMDConfig
 	limit     int
@@ -120,6 +120,6 @@ func (a *AIMD) decrease(now time.Duration, why Cause) Cause {
 	if a.limit == a.cfg.Min {
 		return Kept
 	}
-	a.limit = max(a.cfg.Min, min(int(float64(a.limit)*a.cfg.Backoff), a.limit-1))
+	a.limit = max(a.cfg.Min, int(float64(a.limit)*a.cfg.Backoff))
 	return why
 }
