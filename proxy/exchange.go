@@ -9,7 +9,10 @@ import (
 	"github.com/weir-go/weir"
 )
 
-var errTimeout = errors.New("the origin did not answer in time")
+var (
+	errTimeout    = errors.New("the origin did not answer in time")
+	errClientGone = errors.New("the client left")
+)
 
 // An exchange is one admitted request and the permit it holds. All of it
 // belongs to the goroutine that serves the request, until abandon hands it
@@ -80,7 +83,7 @@ func (c carrier) RoundTrip(req *http.Request) (*http.Response, error) {
 		return x.answered(a, client)
 	case <-client.Done():
 		x.abandon(answered, patience, false)
-		return nil, client.Err()
+		return nil, errClientGone
 	case <-patience.over():
 		x.abandon(answered, patience, true)
 		return nil, errTimeout

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -111,7 +110,7 @@ func (p *Proxy) fail(w http.ResponseWriter, r *http.Request, err error) {
 		answer = clientSlow
 	case failed != 0:
 		answer = clientBroken
-	case errors.Is(err, context.Canceled):
+	case errors.Is(err, errClientGone):
 		answer = clientGone
 	case errors.Is(err, errTimeout), timeout(err):
 		answer = originLate

@@ -36,7 +36,7 @@ func (d *Duration) UnmarshalText(text []byte) error {
 // T and applies it, wholly or, if apply returns an error, not at all, and
 // shows the result. A setting that T does not have is an error, and so is an
 // empty change.
-func Handler[T any](show func() any, apply func(T) error) http.Handler {
+func Handler[T comparable](show func() any, apply func(T) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.Method {
 		case http.MethodGet, http.MethodHead:
@@ -61,6 +61,8 @@ func Handler[T any](show func() any, apply func(T) error) http.Handler {
 	})
 }
 
+var errNothing = errors.New("nothing to set: send a JSON object, or name=value")
+
 func statusOf(err error) int {
 	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
 		return http.StatusRequestEntityTooLarge
@@ -68,7 +70,7 @@ func statusOf(err error) int {
 	return http.StatusBadRequest
 }
 
-func read[T any](w http.ResponseWriter, r *http.Request) (change T, err error) {
+func read[T comparable](w http.ResponseWriter, r *http.Request) (change T, err error) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 	var object []byte
 	switch kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind {
@@ -87,6 +89,10 @@ func read[T any](w http.ResponseWriter, r *http.Request) (change T, err error) {
 	}
 	if dec.More() {
 		return change, errors.New("cannot read the settings: there is something after the JSON object")
+	}
+	var none T
+	if change == none {
+		return change, errNothing
 	}
 	return change, nil
 }
@@ -125,7 +131,7 @@ func formObject(r *http.Request) ([]byte, error) {
 		}
 	}
 	if len(object) == 0 {
-		return nil, errors.New("nothing to set: send a JSON object, or name=value")
+		return nil, errNothing
 	}
 	return json.Marshal(object)
 }

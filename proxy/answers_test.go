@@ -1,0 +1,150 @@
+package proxy_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir/limit"
+	"github.com/weir-go/weir/proxy"
+)
+
+// Only signs of overload lower the limit.
+func TestWhatLowersTheLimit(t *testing.T) {
+	status := func(code int) origin { return answers(code, 0) }
+	fails := func(err error) origin { return func(*http.Request) (*http.Response, error) { return nil, err } }
+	refused := &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+	for _, tt := range []struct {
+		name   string
+		origin origin
+		status int
+		reason string
+		limit  int // from 10; 8 is one decrease
+	}{
+		{"success", status(200), 200, "", 10},
+		{"not modified", status(304), 304, "", 10},
+		{"bad request", status(400), 400, "", 10},
+		{"not found", status(404), 404, "", 10},
+		{"a bug", status(500), 500, "", 10},
+		{"not implemented", status(501), 501, "", 10},
+		{"too many requests", status(429), 429, "", 8},
+		{"bad gateway", status(502), 502, "", 8},
+		{"unavailable", status(503), 503, "", 8},
+		{"gateway timeout", status(504), 504, "", 8},
+		{"connection refused", fails(refused), 502, "origin_refused", 8},
+		{"dial timeout", fails(&net.OpError{Op: "dial", Err: context.DeadlineExceeded}), 504, "origin_timeout", 8},
+		{"connection reset", fails(&net.OpError{Op: "read", Err: syscall.ECONNRESET}), 502, "origin_failed", 10},
+		{"closed without an answer", fails(io.EOF), 502, "origin_failed", 10},
+		{"no such host", fails(&net.DNSError{Err: "no such host", IsNotFound: true}), 502, "origin_failed", 10},
+		{"anything else", fails(errors.New("a bug")), 502, "origin_failed", 10},
+		{"no answer in time", answers(200, 9*s), 504, "origin_timeout", 8},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := newProxy(t, proxy.Config{Transport: tt.origin, Timeout: 5 * s, AIMD: limit.AIMDConfig{Initial: 10}})
+				w := ask(t.Context(), p)
+				if w.Code != tt.status || w.Header().Get(proxy.ReasonHeader) != tt.reason {
+					t.Errorf("status %d, %q: want %d, %q", w.Code, w.Header().Get(proxy.ReasonHeader), tt.status, tt.reason)
+				}
+				time.Sleep(10 * s)
+				if n := p.Stats().Limit; n != tt.limit {
+					t.Errorf("limit %d: want %d", n, tt.limit)
+				}
+				want(t, p, 0, 0)
+			})
+		})
+	}
+}
+
+// A client that leaves does not lower the limit.
+func TestClientThatLeavesDoesNotLowerTheLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newProxy(t, proxy.Config{Transport: answers(200, 4*s), Timeout: 5 * s, AIMD: limit.AIMDConfig{Initial: 10}})
+		for range 10 {
+			ctx, leave := context.WithTimeout(t.Context(), s)
+			ask(ctx, p)
+			leave()
+			time.Sleep(5 * s)
+		}
+		if st := p.Stats(); st.Limit != 10 || st.Success != 10 {
+			t.Errorf("%+v: want a limit of 10", st)
+		}
+	})
+}
+
+func TestRejections(t *testing.T) {
+	const overload = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		p := newProxy(t, proxy.Config{
+			Transport: origin(func(r *http.Request) (*http.Response, error) {
+				asked++
+				return answers(200, time.Hour)(r)
+			}),
+			Timeout: -1, Queue: 1, MaxWait: 3 * s,
+		})
+		go ask(t.Context(), p)
+		synctest.Wait()
+		check := func(reason string, after time.Duration) {
+			t.Helper()
+			began := time.Now()
+			w := ask(t.Context(), p)
+			var problem struct {
+				Type, Title, Detail, Reason string
+				Status                      int
+			}
+			if err := json.Unmarshal(w.Body.Bytes(), &problem); err != nil {
+				t.Errorf("%s: %v", w.Body, err)
+			}
+			h := w.Header()
+			if w.Code != 503 || h.Get("Content-Type") != "application/problem+json" || h.Get("Retry-After") != "1" ||
+				h.Get(proxy.ReasonHeader) != reason {
+				t.Errorf("status %d, %v: want 503, %s", w.Code, h, reason)
+			}
+			if problem.Type != overload || problem.Status != 503 || problem.Reason != reason || problem.Title == "" || problem.Detail == "" {
+				t.Errorf("%+v", problem)
+			}
+			if waited := time.Since(began); waited != after {
+				t.Errorf("%s after %v: want %v", reason, waited, after)
+			}
+		}
+		check("overdue", 3*s)
+		go ask(t.Context(), p)
+		synctest.Wait()
+		check("queue_full", 0)
+		time.Sleep(5 * s)
+		if err := p.Set(proxy.Change{Queue: new(int)}); err != nil {
+			t.Error(err)
+		}
+		check("over_limit", 0)
+		if asked != 1 {
+			t.Errorf("the origin was asked %d times: want once", asked)
+		}
+		time.Sleep(2 * time.Hour)
+	})
+}
+
+func TestConfigValidate(t *testing.T) {
+	for _, tt := range []struct {
+		cfg  proxy.Config
+		want string
+	}{
+		{proxy.Config{}, `Origin = "": must be an absolute http or https URL`},
+		{proxy.Config{Origin: "127.0.0.1:80"}, `Origin = "127.0.0.1:80"`},
+		{proxy.Config{Origin: "ftp://a"}, `Origin = "ftp://a"`},
+		{proxy.Config{Origin: "http://"}, `Origin = "http://"`},
+		{proxy.Config{Origin: "http://a", AIMD: limit.AIMDConfig{Min: -1}}, "Min = -1"},
+	} {
+		if _, err := proxy.New(tt.cfg); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%+v: %v: want %q", tt.cfg, err, tt.want)
+		}
+	}
+}
