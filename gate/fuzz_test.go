@@ -98,7 +98,7 @@ func (d *duel) event(kind, x int) {
 	case 3:
 		if len(d.o.inflight) > 0 {
 			i := x % len(d.o.inflight)
-			d.g.Leave(limit.Sample{}, d.o.inflight[i])
+			d.g.Leave(limit.Sample{Outcome: weir.Outcome(x % 3)}, d.o.inflight[i])
 			d.o.inflight = append(d.o.inflight[:i:i], d.o.inflight[i+1:]...)
 		}
 	case 4:
@@ -179,6 +179,9 @@ func (d *duel) check() {
 	s := d.g.Stats()
 	if s.Inflight != d.o.units() || s.Waiting != len(d.o.waiting) || s.Limit != d.o.limit {
 		d.t.Fatalf("%+v: want %+v", s, d.o)
+	}
+	if left := s.Success + s.Dropped + s.Ignored; left+uint64(len(d.o.inflight)) != s.Admitted {
+		d.t.Fatalf("%+v: %d have left and %d are in flight", s, left, len(d.o.inflight))
 	}
 	if sum := s.Admitted + s.OverLimit + s.QueueFull + s.Overdue + s.Cancelled + uint64(s.Waiting); sum != uint64(d.arrived) {
 		d.t.Fatalf("%+v: %d requests: want %d", s, sum, d.arrived)

@@ -52,6 +52,8 @@ type Stats struct {
 	QueueFull uint64 // refused: no room in the queue either
 	Overdue   uint64 // refused after MaxWait in the queue
 	Cancelled uint64 // left the queue of their own accord
+
+	Success, Dropped, Ignored uint64 // of the admitted, those that have left, by outcome
 }
 
 // A Gate admits up to a limit and queues first in, first out. Instants are
@@ -118,6 +120,14 @@ func (g *Gate[W]) Cancel(t Ticket) bool {
 // the limit moved, if it did. It panics if more leaves than has entered.
 func (g *Gate[W]) Leave(s limit.Sample, n int) limit.Cause {
 	g.Adjust(n, 0)
+	switch s.Outcome {
+	case weir.Success:
+		g.stats.Success++
+	case weir.Dropped:
+		g.stats.Dropped++
+	default:
+		g.stats.Ignored++
+	}
 	return g.alg.Observe(s)
 }
 

@@ -49,6 +49,8 @@ func TestSet(t *testing.T) {
 		{object, `{"max_wait":"soon"}`, 400, `"soon"isnotaduration`},
 		{object, `{"limt":1}`, 400, `unknownfield"limt"`},
 		{object, `{"limit":1} x`, 400, `somethingaftertheJSONobject`},
+		{object, `{"limit":1}}`, 400, `somethingaftertheJSONobject`},
+		{object, `limit=1`, 400, `nothingwaschanged`},
 		{object, `{"limit":`, 400, `nothingwaschanged`},
 		{object, `null`, 400, `nothingtoset`},
 		{object, `{}`, 400, `nothingtoset`},
@@ -59,6 +61,13 @@ func TestSet(t *testing.T) {
 		w := set(admin, tt.kind, tt.body)
 		if got := strings.Join(strings.Fields(w.Body.String()), ""); w.Code != tt.status || !strings.Contains(got, tt.want) {
 			t.Errorf("%.60s: %d, %s: want %d, %s", tt.body, w.Code, got, tt.status, tt.want)
+		}
+	}
+	for path, want := range map[string]int{"/-/set?queue=5": 200, "/-/set?queue=six": 400, "/-/set": 400} {
+		w := httptest.NewRecorder()
+		admin.ServeHTTP(w, httptest.NewRequest(http.MethodPost, path, nil))
+		if w.Code != want {
+			t.Errorf("POST %s: %d, %s: want %d", path, w.Code, w.Body, want)
 		}
 	}
 	if st := p.Settings(); st.LimitNow != 8 || st.Queue != 5 || st.MaxWait != 0 {

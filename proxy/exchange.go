@@ -15,8 +15,7 @@ var (
 )
 
 // An exchange is one admitted request and the permit it holds. All of it
-// belongs to the goroutine that serves the request, until abandon hands it
-// over to another.
+// belongs to the goroutine that serves the request.
 type exchange struct {
 	proxy     *Proxy
 	permit    weir.Permit
@@ -24,7 +23,7 @@ type exchange struct {
 	outcome   weir.Outcome
 	upload    *upload // the request's body, if it has one
 	release   func()  // frees what carries the request to the origin; nil before that
-	abandoned bool    // another goroutine finishes
+	abandoned bool    // a hold has the permit, and finishes
 	whole     bool    // the handler did not panic, as it does when a body breaks off
 }
 
@@ -41,7 +40,6 @@ func (x *exchange) finish() {
 	if !x.whole && x.outcome == weir.Success {
 		x.outcome = weir.Ignored
 	}
-	x.proxy.outcomes[x.outcome].Add(1)
 	x.permit.Release(x.outcome)
 }
 
@@ -119,53 +117,72 @@ func (x *exchange) answered(a answer, client context.Context) (*http.Response, e
 	return a.resp, nil
 }
 
-// abandon keeps the permit of an exchange that nobody waits for until the
-// origin has answered, or AbandonedHold is over. Late says that the origin
-// has already had its time.
+// abandon hands the permit of an exchange that nobody waits for to a hold. Late
+// says that the origin has had its time.
 func (x *exchange) abandon(answered <-chan answer, patience patience, late bool) {
-	hold := x.proxy.cfg.AbandonedHold
-	if hold < 0 {
+	if x.proxy.cfg.AbandonedHold < 0 {
 		if late {
 			x.outcome = weir.Dropped
 		}
 		return
 	}
 	x.abandoned = true
+	h := hold{x.proxy, x.permit, x.upload, x.release, answered, patience, late}
 	x.proxy.abandoned.Add(1)
-	go func() {
-		over := time.NewTimer(hold)
-		defer over.Stop()
-		for held := true; held; {
-			select {
-			case a := <-answered:
-				x.outcome = x.afterwards(a)
-				held = false
-			case <-patience.over():
-				late = true
-			case <-over.C:
-				held = false
-			}
-		}
-		patience.stop()
-		if late {
-			x.outcome = weir.Dropped
-		}
-		x.abandoned, x.whole = false, true
-		x.proxy.abandoned.Add(-1)
-		x.finish()
-	}()
+	go h.run()
 }
 
-// afterwards judges an answer that came when nobody waited for it.
-func (x *exchange) afterwards(a answer) weir.Outcome {
+// A hold keeps the permit of an abandoned exchange until the origin has
+// answered, or AbandonedHold is over.
+type hold struct {
+	proxy    *Proxy
+	permit   weir.Permit
+	upload   *upload
+	release  func()
+	answered <-chan answer
+	patience patience
+	late     bool
+}
+
+func (h hold) run() {
+	outcome := h.wait()
+	h.patience.stop()
+	h.release()
+	h.proxy.abandoned.Add(-1)
+	h.permit.Release(outcome)
+}
+
+func (h hold) wait() weir.Outcome {
+	over := time.NewTimer(h.proxy.cfg.AbandonedHold)
+	defer over.Stop()
+	outcome := weir.Ignored
+	for held := true; held; {
+		select {
+		case a := <-h.answered:
+			outcome = h.judge(a)
+			held = false
+		case <-h.patience.over():
+			h.late = true
+		case <-over.C:
+			held = false
+		}
+	}
+	if h.late {
+		return weir.Dropped
+	}
+	return outcome
+}
+
+// judge takes an answer that comes when nobody waits for it.
+func (h hold) judge(a answer) weir.Outcome {
 	if a.panicked != nil {
-		x.proxy.log.Error("the transport panicked on an abandoned request", "panic", a.panicked)
+		h.proxy.log.Error("the transport panicked on an abandoned request", "panic", a.panicked)
 		return weir.Ignored
 	}
 	if a.resp != nil {
 		a.resp.Body.Close()
 	}
-	return outcomeOf(a, x.upload)
+	return outcomeOf(a, h.upload)
 }
 
 // patience runs while it is the origin's turn: it is over when the origin has

@@ -114,7 +114,6 @@ type Proxy struct {
 
 	draining  atomic.Bool
 	abandoned atomic.Int64 // permits held for work that nobody waits for
-	outcomes  [3]atomic.Uint64
 }
 
 // New returns a Proxy, or the error of cfg.Validate.
@@ -194,11 +193,8 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // Stats is what the proxy is doing and has done.
 type Stats struct {
 	gate.Stats
-	Mode      Limit  // as set
-	Abandoned int    // permits held for work that nobody waits for; part of Inflight
-	Success   uint64 // exchanges by outcome
-	Dropped   uint64
-	Ignored   uint64
+	Mode      Limit // as set
+	Abandoned int   // permits held for work that nobody waits for; part of Inflight
 }
 
 // Stats returns the state and the counts since New.
@@ -206,14 +202,7 @@ func (p *Proxy) Stats() Stats {
 	p.mu.Lock()
 	mode := p.limit
 	p.mu.Unlock()
-	return Stats{
-		Stats:     p.limiter.Stats(),
-		Mode:      mode,
-		Abandoned: int(p.abandoned.Load()),
-		Success:   p.outcomes[1].Load(),
-		Dropped:   p.outcomes[2].Load(),
-		Ignored:   p.outcomes[0].Load(),
-	}
+	return Stats{Stats: p.limiter.Stats(), Mode: mode, Abandoned: int(p.abandoned.Load())}
 }
 
 func (p *Proxy) limitChanged(e inflight.Event) {

@@ -3,7 +3,9 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/weir-go/weir/lab/origin"
@@ -30,8 +32,8 @@ func (c *originCmd) Run(ctx context.Context, std streams) error {
 		ServiceTime: origin.ServiceTime{Mean: c.ServiceTime, Distribution: c.Distribution, CV: c.CV},
 		Queue:       c.Queue, CancelAbandoned: c.CancelAbandoned, FailureRate: c.FailureRate, Seed: c.Seed,
 	}
-	if err := cmp.Or(atLeast(0, "--grace", c.Grace), cfg.Validate()); err != nil {
-		return usagef("%v", err)
+	if err := cmp.Or(atLeast(0, "--grace", c.Grace), originUsage(cfg.Validate())); err != nil {
+		return err
 	}
 	o, err := origin.New(cfg)
 	if err != nil {
@@ -44,6 +46,15 @@ func (c *originCmd) Run(ctx context.Context, std streams) error {
 	log := slog.New(slog.NewTextHandler(std.Err, nil))
 	log.Info("weir origin", "listen", "http://"+ln.Addr().String(), "workers", c.Workers,
 		"service_time", c.ServiceTime, "distribution", c.Distribution, "cv", c.CV, "queue", c.Queue,
+		"cancel_abandoned", c.CancelAbandoned, "failure_rate", c.FailureRate, "seed", c.Seed,
 		"most_rps", float64(c.Workers)/c.ServiceTime.Seconds())
 	return serve(ctx, newServer(o), ln, c.Grace)
+}
+
+// originUsage turns the error of a setting into that of its flag.
+func originUsage(err error) error {
+	if e, ok := errors.AsType[*origin.FieldError](err); ok {
+		return usagef("--%s=%v: %s", strings.ReplaceAll(e.Field, "_", "-"), e.Value, e.Rule)
+	}
+	return err
 }

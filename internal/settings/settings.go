@@ -8,8 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"net/http"
+	"net/url"
+	"strings"
 	"time"
 )
 
@@ -72,13 +73,7 @@ func statusOf(err error) int {
 
 func read[T comparable](w http.ResponseWriter, r *http.Request) (change T, err error) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
-	var object []byte
-	switch kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind {
-	case "application/x-www-form-urlencoded", "":
-		object, err = formObject(r)
-	default:
-		object, err = io.ReadAll(r.Body)
-	}
+	object, err := object(r)
 	if err != nil {
 		return change, err
 	}
@@ -87,7 +82,7 @@ func read[T comparable](w http.ResponseWriter, r *http.Request) (change T, err e
 	if err := dec.Decode(&change); err != nil {
 		return change, fmt.Errorf("cannot read the settings: %w", err)
 	}
-	if dec.More() {
+	if _, err := dec.Token(); err != io.EOF {
 		return change, errors.New("cannot read the settings: there is something after the JSON object")
 	}
 	var none T
@@ -97,38 +92,50 @@ func read[T comparable](w http.ResponseWriter, r *http.Request) (change T, err e
 	return change, nil
 }
 
-// formObject turns parameters into a JSON object: numbers and booleans as they
-// are, all else as strings. curl sends JSON under a form's content type unless
-// told otherwise, so a body that starts with a brace is JSON all the same.
-func formObject(r *http.Request) ([]byte, error) {
+// object returns the body if it is JSON, whatever its type says: curl -d calls
+// everything a form. Else it makes an object of the parameters: numbers and
+// booleans as they are, all else as strings.
+func object(r *http.Request) ([]byte, error) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return nil, err
 	}
-	if trimmed := bytes.TrimSpace(body); len(trimmed) > 0 && trimmed[0] == '{' {
+	if trimmed := bytes.TrimSpace(body); len(trimmed) > 0 && (trimmed[0] == '{' || !isForm(r)) {
+		if r.URL.RawQuery != "" {
+			return nil, errors.New("give the settings in the body or in the query, not in both")
+		}
 		return trimmed, nil
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	if err := r.ParseForm(); err != nil {
 		return nil, err
 	}
+	return fromForm(r.Form)
+}
+
+func isForm(r *http.Request) bool {
+	kind := r.Header.Get("Content-Type")
+	return kind == "" || strings.HasPrefix(kind, "application/x-www-form-urlencoded")
+}
+
+func fromForm(form url.Values) ([]byte, error) {
 	object := map[string]json.RawMessage{}
-	for name, values := range r.Form {
+	for name, values := range form {
 		if len(values) != 1 {
 			return nil, fmt.Errorf("%s is given %d times", name, len(values))
 		}
-		raw := json.RawMessage(values[0])
-		var v any
-		if json.Unmarshal(raw, &v) == nil {
-			switch v.(type) {
-			case float64, bool:
-				object[name] = raw
-				continue
-			}
-		}
-		if object[name], err = json.Marshal(values[0]); err != nil {
+		raw, err := json.Marshal(values[0])
+		if err != nil {
 			return nil, err
 		}
+		var v any
+		if json.Unmarshal([]byte(values[0]), &v) == nil {
+			switch v.(type) {
+			case float64, bool:
+				raw = []byte(values[0])
+			}
+		}
+		object[name] = raw
 	}
 	if len(object) == 0 {
 		return nil, errNothing

@@ -10,9 +10,13 @@ import (
 	"github.com/weir-go/weir/internal/settings"
 )
 
-// A Change is what POST /-/set changes. What is absent stays as it is. It
-// applies to requests that arrive from then on, and to the number of workers
-// at once; work that has begun goes on.
+// A Change is what POST /-/set changes. What is absent stays as it is, but a
+// distribution that has no CV of its own takes away the one that was set.
+//
+// It applies to the number of workers and the queue at once (those who wait
+// keep their places), and to all work that begins from then on, that of
+// requests which wait already included. Work that has begun goes on as it is,
+// even by more workers than there are now.
 type Change struct {
 	Workers         *int               `json:"workers"`
 	ServiceTime     *settings.Duration `json:"service_time"` // mean
@@ -44,13 +48,14 @@ func (o *Origin) Settings() Settings {
 	s := o.Stats()
 	return Settings{
 		Workers: c.Workers, ServiceTime: settings.Duration(c.ServiceTime.Mean),
-		Distribution: c.ServiceTime.name(), CV: c.ServiceTime.CV, Queue: c.Queue,
+		Distribution: c.ServiceTime.name(), CV: c.ServiceTime.cv(), Queue: c.Queue,
 		FailureRate: c.FailureRate, CancelAbandoned: c.CancelAbandoned,
 		Inflight: s.Inflight, Waiting: s.Waiting,
 	}
 }
 
-// Set applies a change, or returns what is wrong with it and applies nothing.
+// Set applies a change, or returns what is wrong with it (a *FieldError) and
+// applies nothing.
 func (o *Origin) Set(c Change) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -60,6 +65,9 @@ func (o *Origin) Set(c Change) error {
 	set(&to.FailureRate, c.FailureRate)
 	set(&to.CancelAbandoned, c.CancelAbandoned)
 	set(&to.ServiceTime.Distribution, c.Distribution)
+	if c.Distribution != nil && !to.ServiceTime.spreads() {
+		to.ServiceTime.CV = 0
+	}
 	set(&to.ServiceTime.CV, c.CV)
 	if c.ServiceTime != nil {
 		to.ServiceTime.Mean = time.Duration(*c.ServiceTime)
@@ -86,7 +94,5 @@ func (o *Origin) routes() *http.ServeMux {
 		_, _ = io.WriteString(w, "healthy\n")
 	})
 	mux.Handle("GET /metrics", promhttp.HandlerFor(o.metrics.registry, promhttp.HandlerOpts{}))
-	mux.Handle("/-/", http.NotFoundHandler())
-	mux.HandleFunc("/", o.serveWork)
 	return mux
 }

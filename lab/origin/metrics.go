@@ -1,6 +1,7 @@
 package origin
 
 import (
+	"net/http"
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -8,35 +9,42 @@ import (
 
 // metrics are an Origin's own: two of them in one process do not mix.
 type metrics struct {
-	registry  *prometheus.Registry
-	requests  *prometheus.CounterVec
-	duration  prometheus.Histogram
-	abandoned prometheus.Counter
+	registry *prometheus.Registry
+	duration prometheus.Histogram
+}
+
+// statuses are all that an origin answers to work.
+var statuses = []int{
+	http.StatusOK, http.StatusBadRequest, http.StatusRequestEntityTooLarge, statusClientGone,
+	http.StatusInternalServerError, http.StatusServiceUnavailable,
 }
 
 func newMetrics() *metrics {
 	m := &metrics{
 		registry: prometheus.NewRegistry(),
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "weir_origin_requests_total",
-			Help: "Requests that have ended, by status; 499 = stopped because the client had left.",
-		}, []string{"status"}),
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "weir_origin_request_duration_seconds",
-			Help:    "Time from a request's arrival to its end, the queue included, refusals excluded.",
+			Help:    "Time from a request's arrival to its end, the queue included, of work that was done (200, 500).",
 			Buckets: []float64{.001, .005, .01, .05, .1, .25, .5, .75, 1, 1.25, 1.5, 2, 2.5, 3, 4, 5, 7.5, 10, 20, 30, 60},
 		}),
-		abandoned: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "weir_origin_abandoned_total",
-			Help: "Requests that had ended after their client had left.",
-		}),
 	}
-	m.registry.MustRegister(m.requests, m.duration, m.abandoned)
+	m.registry.MustRegister(m.duration)
 	return m
 }
 
-// watch publishes what Stats says at the time of a scrape.
+// watch publishes what o counts, at the time of a scrape.
 func (m *metrics) watch(o *Origin) {
+	for _, status := range statuses {
+		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name:        "weir_origin_requests_total",
+			Help:        "Requests that have ended, by status; 499 = stopped because the client had left.",
+			ConstLabels: prometheus.Labels{"status": strconv.Itoa(status)},
+		}, func() float64 { return float64(o.count(status)) }))
+	}
+	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "weir_origin_abandoned_total",
+		Help: "Requests that ended after their client had left, whatever their status.",
+	}, func() float64 { return float64(o.Stats().Abandoned) }))
 	gauge := func(name, help string, value func(Stats) int) {
 		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help},
 			func() float64 { return float64(value(o.Stats())) }))
@@ -47,11 +55,7 @@ func (m *metrics) watch(o *Origin) {
 }
 
 func (m *metrics) observe(d Done) {
-	m.requests.WithLabelValues(strconv.Itoa(d.Status)).Inc()
-	if d.Status != 503 {
+	if d.Status == http.StatusOK || d.Status == http.StatusInternalServerError {
 		m.duration.Observe((d.End - d.Start).Seconds())
-	}
-	if d.Abandoned {
-		m.abandoned.Inc()
 	}
 }

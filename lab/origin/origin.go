@@ -4,17 +4,13 @@
 package origin
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
-	"strconv"
+	"strings"
 	"sync"
 	"time"
 
-	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/limit"
 )
@@ -36,22 +32,34 @@ type Config struct {
 	FailureRate float64
 	// Seed is that of the service times and the failures.
 	Seed uint64
-	// Observe, if not nil, is told of every request that has ended. It must be
-	// safe for concurrent use.
+	// Observe, if not nil, is told of every request that has ended, before its
+	// answer is written. It must be safe for concurrent use.
 	Observe func(Done)
 }
 
-// Validate says which field is out of range, or returns nil.
+// Validate returns a *FieldError for the first field that is out of range, or
+// nil.
 func (c Config) Validate() error {
 	switch {
 	case c.Workers < 1 || c.Workers > maxUnits:
-		return fmt.Errorf("origin: workers = %d: must be in [1, %d]", c.Workers, maxUnits)
+		return &FieldError{"workers", c.Workers, fmt.Sprintf("must be in [1, %d]", maxUnits)}
 	case c.Queue < 0 || c.Queue > maxUnits:
-		return fmt.Errorf("origin: queue = %d: must be in [0, %d]", c.Queue, maxUnits)
+		return &FieldError{"queue", c.Queue, fmt.Sprintf("must be in [0, %d]", maxUnits)}
 	case !(c.FailureRate >= 0 && c.FailureRate <= 1):
-		return fmt.Errorf("origin: failure_rate = %v: must be in [0, 1]", c.FailureRate)
+		return &FieldError{"failure_rate", c.FailureRate, "must be in [0, 1]"}
 	}
 	return c.ServiceTime.Validate()
+}
+
+// A FieldError says which setting is out of range.
+type FieldError struct {
+	Field string // as /-/set spells it
+	Value any
+	Rule  string // what it must be
+}
+
+func (e *FieldError) Error() string {
+	return fmt.Sprintf("origin: %s = %v: %s", e.Field, e.Value, e.Rule)
 }
 
 // maxUnits bounds workers and queue: each is a goroutine while it is in use.
@@ -60,7 +68,7 @@ const maxUnits = 100_000
 // Done is a request that has ended at the origin. Instants are since New.
 type Done struct {
 	Start, End time.Duration // arrived; finished or refused
-	Status     int           // 499 if it was stopped because its client had left
+	Status     int           // of the answer; 499 if the work was stopped because the client had left
 	Abandoned  bool          // its client had left before the end
 }
 
@@ -70,12 +78,14 @@ type Origin struct {
 	epoch   time.Time
 	workers *inflight.Limiter // a permit is a worker
 	metrics *metrics
-	mux     *http.ServeMux
+	admin   *http.ServeMux
 	observe func(Done)
 
-	mu  sync.Mutex // guards what follows
-	cfg Config
-	rng *rand.Rand
+	mu        sync.Mutex // guards what follows
+	cfg       Config
+	rng       *rand.Rand
+	ended     map[int]uint64 // requests by status
+	abandoned uint64
 }
 
 // New returns an Origin, or the error of cfg.Validate.
@@ -91,10 +101,10 @@ func New(cfg Config) (*Origin, error) {
 	}
 	o := &Origin{
 		epoch: time.Now(), workers: workers, metrics: newMetrics(), observe: cfg.Observe,
-		cfg: cfg, rng: rand.New(rand.NewPCG(cfg.Seed, 0)),
+		cfg: cfg, rng: rand.New(rand.NewPCG(cfg.Seed, 0)), ended: map[int]uint64{},
 	}
 	o.metrics.watch(o)
-	o.mux = o.routes()
+	o.admin = o.routes()
 	return o, nil
 }
 
@@ -107,81 +117,48 @@ func orNone(queue int) int {
 }
 
 // ServeHTTP serves /-/set, /-/health, /metrics, and work on every other path.
-func (o *Origin) ServeHTTP(w http.ResponseWriter, r *http.Request) { o.mux.ServeHTTP(w, r) }
-
-// maxBody bounds what is read of a request's body, in bytes.
-const maxBody = 10 << 20
-
-func (o *Origin) serveWork(w http.ResponseWriter, r *http.Request) {
-	start := time.Since(o.epoch)
-	// Once the body is read, net/http sees when the client leaves.
-	if _, err := io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, maxBody)); err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
+func (o *Origin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	// Only what is our own goes by the mux, which would redirect paths such as
+	// //a, and work is work whatever its path.
+	if r.URL.Path == "/metrics" || strings.HasPrefix(r.URL.Path, "/-/") {
+		o.admin.ServeHTTP(w, r)
 		return
 	}
-	status := o.work(r.Context())
-	d := Done{Start: start, End: time.Since(o.epoch), Status: status, Abandoned: r.Context().Err() != nil}
-	o.metrics.observe(d)
-	if o.observe != nil {
-		o.observe(d)
-	}
-	switch status {
-	case http.StatusOK:
-		_, _ = io.WriteString(w, "ok\n")
-	case http.StatusServiceUnavailable:
-		w.Header().Set("Retry-After", "1")
-		fallthrough
-	default:
-		http.Error(w, strconv.Itoa(status)+" from the origin", status)
-	}
+	o.serveWork(w, r)
 }
 
-// work waits for a worker, works, and returns the status.
-func (o *Origin) work(client context.Context) int {
-	ctx, duration, fails := o.job(client)
-	permit, err := o.workers.Acquire(ctx, 1)
-	if err != nil {
-		if errors.Is(err, weir.ErrRejected) {
-			return http.StatusServiceUnavailable
-		}
-		return statusClientGone
-	}
-	defer permit.Release(weir.Success)
-	working := time.NewTimer(duration)
-	defer working.Stop()
-	select {
-	case <-working.C:
-	case <-ctx.Done():
-		return statusClientGone
-	}
-	if fails {
-		return http.StatusInternalServerError
-	}
-	return http.StatusOK
-}
-
-const statusClientGone = 499
-
-// job draws what a request costs, under the settings of its arrival.
-func (o *Origin) job(client context.Context) (ctx context.Context, d time.Duration, fails bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	ctx = client
-	if !o.cfg.CancelAbandoned {
-		ctx = context.WithoutCancel(client)
-	}
-	return ctx, o.cfg.ServiceTime.draw(o.rng), o.rng.Float64() < o.cfg.FailureRate
-}
-
-// Stats is what the origin is doing.
+// Stats is what the origin is doing, and has done. Every request that has
+// ended is in exactly one of Completed, Failed, Refused, Stopped and Invalid.
 type Stats struct {
 	Workers  int
-	Inflight int // requests that a worker is busy with
+	Inflight int // requests that a worker is busy with; for a while more than Workers, if those became fewer
 	Waiting  int // requests that wait for one
+
+	Completed uint64 // 200: the work was done
+	Failed    uint64 // 500: the work was done, in vain
+	Refused   uint64 // 503: no worker was free, and no room in the queue
+	Stopped   uint64 // 499: given up because the client had left
+	Invalid   uint64 // 400, 413: the body broke off, or was too long; no work
+	Abandoned uint64 // of all these, those whose client had left before the end
 }
 
-// Stats returns the present state.
+// Stats returns the present state and the counts since New.
 func (o *Origin) Stats() Stats {
 	s := o.workers.Stats()
-	return Stats{Workers: s.Limit, Inflight: s.Inflight, Waiting: s.Waiting}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return Stats{
+		Workers: s.Limit, Inflight: s.Inflight, Waiting: s.Waiting,
+		Completed: o.ended[http.StatusOK], Failed: o.ended[http.StatusInternalServerError],
+		Refused: o.ended[http.StatusServiceUnavailable], Stopped: o.ended[statusClientGone],
+		Invalid:   o.ended[http.StatusBadRequest] + o.ended[http.StatusRequestEntityTooLarge],
+		Abandoned: o.abandoned,
+	}
+}
+
+// count returns how many requests have ended with a status.
+func (o *Origin) count(status int) uint64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.ended[status]
 }

@@ -1,9 +1,11 @@
 package origin
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strconv"
 	"time"
 )
 
@@ -15,46 +17,54 @@ type ServiceTime struct {
 	Distribution string
 	// CV is the coefficient of variation, standard deviation / mean, of a
 	// normal (at most 0.3: beyond, too much of it is negative) or a lognormal
-	// (at most 10). A constant has 0 and an exponential 1.
+	// (at most 10), which must be given. A constant has 0 and an exponential 1,
+	// also if this is 0.
 	CV float64
 }
 
-// Validate says which field is out of range, or returns nil.
+// Validate returns a *FieldError for the first field that is out of range, or
+// nil.
 func (s ServiceTime) Validate() error {
 	if s.Mean < 0 || s.Mean > maxMean {
-		return fmt.Errorf("origin: service_time = %v: must be in [0, %v]", s.Mean, maxMean)
+		return &FieldError{"service_time", s.Mean, fmt.Sprintf("must be in [0, %v]", maxMean)}
 	}
-	least, most := 0.0, 0.0
+	ok, rule := false, ""
 	switch s.Distribution {
 	case "", "constant":
+		ok, rule = s.CV == 0, "must be 0, or left out,"
 	case "exponential":
-		most = 1 // 0 stands for it too
-		if s.CV != 0 {
-			least = 1
-		}
+		ok, rule = s.CV == 0 || s.CV == 1, "must be 1, or left out,"
 	case "normal":
-		most = 0.3
+		ok, rule = s.CV > 0 && s.CV <= 0.3, "must be in (0, 0.3]"
 	case "lognormal":
-		most = 10
+		ok, rule = s.CV > 0 && s.CV <= 10, "must be in (0, 10]"
 	default:
-		return fmt.Errorf("origin: distribution = %q: must be constant, normal, exponential or lognormal", s.Distribution)
+		return &FieldError{"distribution", strconv.Quote(s.Distribution), "must be constant, normal, exponential or lognormal"}
 	}
-	if !(s.CV >= least && s.CV <= most) {
-		return fmt.Errorf("origin: cv = %v: must be in [%v, %v] if the distribution is %s", s.CV, least, most, s.name())
+	if !ok {
+		return &FieldError{"cv", s.CV, rule + " if the distribution is " + s.name()}
 	}
 	return nil
 }
 
 const maxMean = time.Hour
 
-func (s ServiceTime) name() string {
-	if s.Distribution == "" {
-		return "constant"
-	}
-	return s.Distribution
+func (s ServiceTime) name() string { return cmp.Or(s.Distribution, "constant") }
+
+// spreads reports whether the distribution has a CV to choose.
+func (s ServiceTime) spreads() bool {
+	return s.Distribution == "normal" || s.Distribution == "lognormal"
 }
 
-// draw returns one service time.
+// cv returns the coefficient of variation, that of an exponential included.
+func (s ServiceTime) cv() float64 {
+	if s.Distribution == "exponential" {
+		return 1
+	}
+	return s.CV
+}
+
+// draw returns one service time; chance comes from rng alone.
 func (s ServiceTime) draw(rng *rand.Rand) time.Duration {
 	factor := 1.0
 	switch s.Distribution {
