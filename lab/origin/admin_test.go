@@ -84,7 +84,7 @@ func TestSetRefuses(t *testing.T) {
 			{"/-/set", js, `{"queue":1,"distribution":"normal","cv":0.5}`, 400, "origin: cv = 0.5: must be in (0, 0.3]"},
 			{"/-/set", js, `{"queue":1,"failure_rate":-0.1}`, 400, "origin: failure_rate = -0.1: must be"},
 			{"/-/set", js, `{"queue":1`, 400, "cannot read the settings"},
-			{"/-/set", js, ``, 400, "cannot read the settings"},
+			{"/-/set", js, ``, 400, "nothing to set"},
 			{"/-/set?queue=1&workers=0", "", "", 400, "origin: workers = 0"},
 			{"/-/set?queue=1&workers=a&workers=b", "", "", 400, "workers is given 2 times"},
 			{"/-/set?queue=1&failure_rate=NaN", "", "", 400, "failure_rate"},
