@@ -48,7 +48,7 @@ func TestAbandonedWorkCounts(t *testing.T) {
 				if tt.abandoned > 0 {
 					time.Sleep(tt.abandoned - 1)
 					want(t, p, 1, 0)
-					time.Sleep(2)
+					time.Sleep(2 * time.Nanosecond)
 					want(t, p, 1, 1)
 					time.Sleep(tt.free - tt.abandoned - 2)
 					want(t, p, 1, 1)
@@ -56,7 +56,7 @@ func TestAbandonedWorkCounts(t *testing.T) {
 					time.Sleep(tt.free - 1)
 					want(t, p, 1, 0)
 				}
-				time.Sleep(2)
+				time.Sleep(2 * time.Nanosecond)
 				want(t, p, 0, 0)
 				if st := p.Stats(); st.Dropped > 0 != tt.dropped || st.Success+st.Ignored+st.Dropped != 1 {
 					t.Errorf("%+v: want dropped: %v", st, tt.dropped)
