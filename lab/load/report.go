@@ -65,15 +65,12 @@ func (r Report) Table(w io.Writer) error {
 	return tw.Flush()
 }
 
-// span writes seconds with three significant digits and a fitting unit.
+// span writes seconds to three significant digits, as time.Duration does.
 func span(seconds float64) string {
 	d := time.Duration(seconds * float64(time.Second))
-	switch {
-	case d >= time.Second:
-		return d.Round(10 * time.Millisecond).String()
-	case d >= 10*time.Millisecond:
-		return d.Round(100 * time.Microsecond).String()
-	default:
-		return d.Round(time.Microsecond).String()
+	unit := time.Microsecond / 10
+	for d >= 1000*unit {
+		unit *= 10
 	}
+	return d.Round(unit).String()
 }
