@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os/exec"
@@ -87,6 +88,9 @@ func (c *demoCmd) headless(ctx context.Context, std streams) error {
 	})
 	report, err := demo.RunAll(ctx, c.Speed, c.Duration)
 	stop()
+	if errors.Is(err, context.Canceled) {
+		return fmt.Errorf("interrupted: half an experiment shows nothing")
+	}
 	if err != nil {
 		return err
 	}

@@ -35,12 +35,10 @@ func main() {
 // work failed; 2: the command line was wrong.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	exit := -1
-	parser, err := kong.New(&commands{},
-		kong.Name("weir"), kong.Description(description),
-		kong.DefaultEnvars("WEIR"), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+	parser, err := kong.New(&commands{}, append(options(),
 		kong.Writers(stdout, stderr), kong.Exit(func(code int) { exit = code }),
 		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(streams{stdout, stderr}),
-	)
+	)...)
 	if err != nil {
 		panic(err) // the command tree itself is wrong
 	}
@@ -64,6 +62,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	default:
 		fmt.Fprintf(stderr, "weir %s: %v\n", command.Command(), err)
 		return 1
+	}
+}
+
+func options() []kong.Option {
+	return []kong.Option{
+		kong.Name("weir"), kong.Description(description), kong.DefaultEnvars("WEIR"),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 	}
 }
 
