@@ -86,6 +86,34 @@ func TestAbandonedWorkKeepsOthersOut(t *testing.T) {
 	})
 }
 
+// The body of an answer that nobody waits for is closed.
+func TestAbandonedAnswerIsClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		body := &closedBody{}
+		p := newProxy(t, proxy.Config{Transport: origin(func(r *http.Request) (*http.Response, error) {
+			time.Sleep(3 * s)
+			resp := answer(200)
+			resp.Body = body
+			return resp, nil
+		})})
+		ctx, leave := context.WithTimeout(t.Context(), s)
+		defer leave()
+		ask(ctx, p)
+		time.Sleep(3 * s)
+		synctest.Wait()
+		if !body.closed {
+			t.Error("it was not closed")
+		}
+	})
+}
+
+type closedBody struct {
+	brokenBody
+	closed bool
+}
+
+func (b *closedBody) Close() error { b.closed = true; return nil }
+
 func TestClientThatLeavesTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newProxy(t, proxy.Config{Transport: answers(200, 3*s), Queue: 5, MaxWait: 10 * s})

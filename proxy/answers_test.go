@@ -55,8 +55,12 @@ func TestWhatLowersTheLimit(t *testing.T) {
 					t.Errorf("status %d, %q: want %d, %q", w.Code, w.Header().Get(proxy.ReasonHeader), tt.status, tt.reason)
 				}
 				time.Sleep(10 * s)
-				if n := p.Stats().Limit; n != tt.limit {
-					t.Errorf("limit %d: want %d", n, tt.limit)
+				st := p.Stats()
+				if st.Limit != tt.limit {
+					t.Errorf("limit %d: want %d", st.Limit, tt.limit)
+				}
+				if success := tt.status < 400; st.Success > 0 != success || st.Dropped > 0 != (tt.limit < 10) {
+					t.Errorf("%+v: only what is below 400 is a success, and only signs of overload are dropped", st)
 				}
 				want(t, p, 0, 0)
 			})

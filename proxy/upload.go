@@ -44,9 +44,6 @@ func (u *upload) Read(p []byte) (int, error) {
 	if err == nil {
 		return n, nil
 	}
-	if u.limit > 0 {
-		u.deadline(time.Time{}) // net/http goes on reading, to see whether the client leaves
-	}
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		u.failed.Store(http.StatusRequestTimeout)
@@ -59,8 +56,8 @@ func (u *upload) Read(p []byte) (int, error) {
 // Close ends the body.
 func (u *upload) Close() error { return u.body.Close() }
 
-// deadline is for the next Read. Where the server cannot have one, as in
-// tests without a connection, there is none.
+// deadline is for the next Read; net/http lifts it at the body's end. Where the
+// server cannot have one, as in tests without a connection, there is none.
 func (u *upload) deadline(at time.Time) { _ = u.client.SetReadDeadline(at) }
 
 func earlier(a, b time.Time) time.Time {

@@ -19,15 +19,17 @@ func TestSlowUploads(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		body    int
+		burst   int // sent at once, before the chunks
 		chunk   int
 		pause   time.Duration
 		status  int
 		ignored uint64
 	}{
-		{"a client that keeps up", 20_000, 4000, 3 * s, 200, 0},
-		{"a client that stalls", 100, 10, 11 * s, 408, 1},
-		{"a client that trickles", 1000, 1, 9 * s, 408, 1},
-		{"a large body at a fair rate", 100_000, 10_000, 9 * s, 200, 0},
+		{"a client that keeps up", 20_000, 0, 4000, 3 * s, 200, 0},
+		{"a client that stalls", 100, 0, 10, 11 * s, 408, 1},
+		{"a client that trickles", 1000, 0, 1, 9 * s, 408, 1},
+		{"a large body at a fair rate", 100_000, 0, 10_000, 9 * s, 200, 0},
+		{"a client that stalls after a good start", 200_000, 100_000, 100_000, 11 * s, 408, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			cfg := proxy.Config{Transport: answers(200, s), Timeout: 5 * s, ClientTimeout: 10 * s}
@@ -35,7 +37,8 @@ func TestSlowUploads(t *testing.T) {
 				go func() {
 					chunk := strings.Repeat("x", tt.chunk)
 					fmt.Fprintf(w.conn, post, tt.body)
-					for sent := 0; sent < tt.body; sent += tt.chunk {
+					fmt.Fprint(w.conn, strings.Repeat("x", tt.burst))
+					for sent := tt.burst; sent < tt.body; sent += tt.chunk {
 						time.Sleep(tt.pause)
 						if _, err := io.WriteString(w.conn, chunk); err != nil {
 							return // the proxy has lost its patience

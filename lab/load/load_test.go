@@ -278,7 +278,13 @@ func TestRealServer(t *testing.T) {
 	c := load.NewCollector(10 * s)
 	_, err := load.Run(t.Context(), load.Config{
 		Target: srv.URL, Method: "PUT", Header: http.Header{"Who": {"me"}, "Host": {"shop.example"}}, Body: "hello",
-		Profile: pace.Constant(1000), Duration: 100 * time.Millisecond, Record: c.Add,
+		Profile: pace.Constant(1000), Duration: 100 * time.Millisecond,
+		Record: func(r trace.Record) {
+			c.Add(r)
+			if r.Intended%time.Millisecond != 0 || r.Start < r.Intended {
+				t.Errorf("%+v: intended not when it was due", r)
+			}
+		},
 	})
 	if err != nil {
 		t.Fatal(err)
