@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"syscall"
 	"testing"
@@ -134,6 +135,16 @@ func TestRejections(t *testing.T) {
 		}
 		time.Sleep(2 * time.Hour)
 	})
+}
+
+// To refuse is cheap: it allocates nothing.
+func TestRejectionAllocatesNothing(t *testing.T) {
+	p := newProxy(t, proxy.Config{Limit: proxy.FixedLimit(0)})
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	w := discard{http.Header{}}
+	if n := testing.AllocsPerRun(100, func() { p.ServeHTTP(w, r) }); n != 0 {
+		t.Errorf("%v allocations: want none", n)
+	}
 }
 
 func TestConfigValidate(t *testing.T) {
