@@ -131,6 +131,7 @@ func TestMetrics(t *testing.T) {
 		check("weir_proxy_inflight", "", 2)
 		check("weir_proxy_waiting", "", 0)
 		check("weir_proxy_abandoned", "", 0)
+		check("weir_proxy_connections", "", 0)
 		check("weir_proxy_decisions_total", "decision=admit reason=", 2)
 		check("weir_proxy_decisions_total", "decision=reject reason=over_limit", 1)
 		check("weir_proxy_wait_seconds", "", 2)

@@ -64,7 +64,7 @@ func chaos(t *testing.T, l proxy.Limit) {
 		}
 		p.ServeHTTP(w, r)
 	}))
-	front.Listener = proxy.Listener(front.Listener, 50*time.Millisecond)
+	front.Listener = p.Listener(front.Listener, 1000)
 	front.Config.ErrorLog = silent
 	front.Start()
 
@@ -87,6 +87,9 @@ func chaos(t *testing.T, l proxy.Limit) {
 	admitsExactly(t, p, front.URL, &gate)
 	client.CloseIdleConnections()
 	front.Close()
+	if n := p.Stats().Connections; n != 0 {
+		t.Errorf("%d connections: want none", n)
+	}
 	transport.CloseIdleConnections()
 	origin.Close()
 	eventually(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before })

@@ -2,43 +2,53 @@ package proxy
 
 import (
 	"net"
+	"sync"
 	"time"
+
+	"golang.org/x/net/netutil"
 )
 
-// Listener bounds each write to an accepted connection: a client that does not
-// take what it is sent holds a permit no longer than that. A timeout <= 0
-// bounds nothing.
+// Listener bounds the clients' connections: at most so many at once, of which
+// further ones wait to be accepted, and each write to one within
+// Config.ClientTimeout, so that a client that does not take what it is sent
+// does not hold a permit for longer.
 //
-// It stands in for http.Server's WriteTimeout, which bounds a whole answer and
-// so cuts off long streams that flow well.
-func Listener(ln net.Listener, timeout time.Duration) net.Listener {
-	if timeout <= 0 {
-		return ln
-	}
-	return writeBound{ln, timeout}
+// The latter stands in for http.Server's WriteTimeout, which bounds a whole
+// answer and so cuts off long streams that flow well.
+func (p *Proxy) Listener(ln net.Listener, connections int) net.Listener {
+	return listener{netutil.LimitListener(ln, connections), p}
 }
 
-type writeBound struct {
+type listener struct {
 	net.Listener
-	timeout time.Duration
+	proxy *Proxy
 }
 
-func (l writeBound) Accept() (net.Conn, error) {
+func (l listener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
 	}
-	return writeBoundConn{c, l.timeout}, nil
+	l.proxy.connections.Add(1)
+	return &conn{Conn: c, proxy: l.proxy}, nil
 }
 
-type writeBoundConn struct {
+type conn struct {
 	net.Conn
-	timeout time.Duration
+	proxy *Proxy
+	once  sync.Once // of the Closes, the first counts
 }
 
-func (c writeBoundConn) Write(p []byte) (int, error) {
-	if err := c.SetWriteDeadline(time.Now().Add(c.timeout)); err != nil {
-		return 0, err
+func (c *conn) Write(b []byte) (int, error) {
+	if timeout := c.proxy.cfg.ClientTimeout; timeout > 0 {
+		if err := c.SetWriteDeadline(time.Now().Add(timeout)); err != nil {
+			return 0, err
+		}
 	}
-	return c.Conn.Write(p)
+	return c.Conn.Write(b)
+}
+
+func (c *conn) Close() error {
+	c.once.Do(func() { c.proxy.connections.Add(-1) })
+	return c.Conn.Close()
 }

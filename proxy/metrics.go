@@ -54,6 +54,7 @@ var (
 	inflightDesc  = prometheus.NewDesc("weir_proxy_inflight", "Requests in flight, abandoned ones included.", nil, nil)
 	waitingDesc   = prometheus.NewDesc("weir_proxy_waiting", "Requests in the queue.", nil, nil)
 	abandonedDesc = prometheus.NewDesc("weir_proxy_abandoned", "Requests in flight that nobody waits for.", nil, nil)
+	connsDesc     = prometheus.NewDesc("weir_proxy_connections", "Connections of clients.", nil, nil)
 	decisionsDesc = prometheus.NewDesc("weir_proxy_decisions_total", "Requests by decision, and why.",
 		[]string{"decision", "reason"}, nil)
 	outcomesDesc = prometheus.NewDesc("weir_proxy_outcomes_total", "Finished requests by what they said about load.",
@@ -74,6 +75,7 @@ func (c statsCollector) Collect(ch chan<- prometheus.Metric) {
 	gauge(inflightDesc, s.Inflight)
 	gauge(waitingDesc, s.Waiting)
 	gauge(abandonedDesc, s.Abandoned)
+	gauge(connsDesc, s.Connections)
 	counter(decisionsDesc, s.Admitted, "admit", "")
 	counter(decisionsDesc, s.Stats.OverLimit, "reject", weir.OverLimit.String())
 	counter(decisionsDesc, s.QueueFull, "reject", weir.QueueFull.String())

@@ -66,9 +66,10 @@ type Config struct {
 	// waits for any more. If zero, DefaultAbandonedHold; if negative, the
 	// origin's connection is closed and the permit released at once.
 	AbandonedHold time.Duration
-	// ClientTimeout bounds how long a client may keep the proxy waiting for
-	// more of its body, which must also keep up MinBodyRate. If zero,
-	// DefaultClientTimeout; if negative, unbounded.
+	// ClientTimeout bounds how long a client may keep the proxy waiting: for
+	// more of its body, which must also keep up MinBodyRate, or to take more of
+	// the answer (see Listener). If zero, DefaultClientTimeout; if negative,
+	// unbounded.
 	ClientTimeout time.Duration
 	// Transport carries requests to the origin. If nil, one with keep-alive
 	// connections enough for any limit. It must be safe for concurrent use.
@@ -112,8 +113,9 @@ type Proxy struct {
 	mu    sync.Mutex // guards limit, and one Set at a time
 	limit Limit      // as set
 
-	draining  atomic.Bool
-	abandoned atomic.Int64 // permits held for work that nobody waits for
+	draining    atomic.Bool
+	abandoned   atomic.Int64 // permits held for work that nobody waits for
+	connections atomic.Int64 // of clients, if they come by Listener
 }
 
 // New returns a Proxy, or the error of cfg.Validate.
@@ -193,8 +195,9 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // Stats is what the proxy is doing and has done.
 type Stats struct {
 	gate.Stats
-	Mode      Limit // as set
-	Abandoned int   // permits held for work that nobody waits for; part of Inflight
+	Mode        Limit // as set
+	Abandoned   int   // permits held for work that nobody waits for; part of Inflight
+	Connections int   // of clients, if they come by Listener
 }
 
 // Stats returns the state and the counts since New.
@@ -202,7 +205,10 @@ func (p *Proxy) Stats() Stats {
 	p.mu.Lock()
 	mode := p.limit
 	p.mu.Unlock()
-	return Stats{Stats: p.limiter.Stats(), Mode: mode, Abandoned: int(p.abandoned.Load())}
+	return Stats{
+		Stats: p.limiter.Stats(), Mode: mode,
+		Abandoned: int(p.abandoned.Load()), Connections: int(p.connections.Load()),
+	}
 }
 
 func (p *Proxy) limitChanged(e inflight.Event) {

@@ -151,7 +151,7 @@ func overWire(t *testing.T, cfg proxy.Config, f func(*testing.T, *proxy.Proxy, w
 		p := newProxy(t, cfg)
 		ln := newPipes()
 		srv := &http.Server{Handler: p, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
-		go func() { _ = srv.Serve(proxy.Listener(ln, cfg.ClientTimeout)) }()
+		go func() { _ = srv.Serve(p.Listener(ln, 1)) }()
 		client, server := net.Pipe()
 		ln.conns <- server
 		f(t, p, wire{t, client, bufio.NewReader(client)})
@@ -160,5 +160,8 @@ func overWire(t *testing.T, cfg proxy.Config, f func(*testing.T, *proxy.Proxy, w
 		synctest.Wait()
 		time.Sleep(time.Hour) // whatever was abandoned is over by now
 		want(t, p, 0, 0)
+		if n := p.Stats().Connections; n != 0 {
+			t.Errorf("%d connections: want none", n)
+		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"os/exec"
 	"runtime"
@@ -66,7 +67,7 @@ func (c *demoCmd) page(ctx context.Context, std streams) error {
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	context.AfterFunc(ctx, func() { live.Dismiss(); stop() })
-	return serve(serving, newServer(mux), ln, 2*time.Second)
+	return serve(serving, newServer(mux, slog.New(slog.NewTextHandler(std.Err, nil))), ln, 2*time.Second)
 }
 
 func browse(url string) error {

@@ -48,7 +48,7 @@ func (c *originCmd) Run(ctx context.Context, std streams) error {
 		"service_time", c.ServiceTime, "distribution", c.Distribution, "cv", c.CV, "queue", c.Queue,
 		"cancel_abandoned", c.CancelAbandoned, "failure_rate", c.FailureRate, "seed", c.Seed,
 		"most_rps", float64(c.Workers)/c.ServiceTime.Seconds())
-	return serve(ctx, newServer(o), ln, c.Grace)
+	return serve(ctx, newServer(o, log), ln, c.Grace)
 }
 
 // originUsage turns the error of a setting into that of its flag.

@@ -7,8 +7,6 @@ import (
 	"net"
 	"time"
 
-	"golang.org/x/net/netutil"
-
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/proxy"
 )
@@ -89,8 +87,7 @@ func (c *proxyCmd) Run(ctx context.Context, std streams) error {
 		p.Drain()
 		stop()
 	})
-	clients := proxy.Listener(netutil.LimitListener(ln, c.MaxConnections), cfg.ClientTimeout)
-	if err := serve(serving, newServer(p), clients, c.Grace, p.Idle); err != nil {
+	if err := serve(serving, newServer(p, log), p.Listener(ln, c.MaxConnections), c.Grace, p.Idle); err != nil {
 		return err
 	}
 	log.Info("drained")
@@ -98,7 +95,7 @@ func (c *proxyCmd) Run(ctx context.Context, std streams) error {
 }
 
 func serveAdmin(p *proxy.Proxy, ln net.Listener, log *slog.Logger) (stop func()) {
-	srv := newServer(p.Admin())
+	srv := newServer(p.Admin(), log)
 	srv.ReadTimeout, srv.WriteTimeout = 10*time.Second, 30*time.Second
 	go func() {
 		// It ends with Close; nothing else is expected of a listener on hand.
