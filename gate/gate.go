@@ -167,13 +167,15 @@ func (g *Gate[W]) Next(now time.Duration) (a Answer[W], ok bool) {
 }
 
 // Deadline returns the instant at which Next will refuse the head of the
-// queue, unless something happens before.
+// queue, unless something happens before. There is none if nobody waits, or if
+// the wait is unbounded or ends beyond what a Duration can hold.
 func (g *Gate[W]) Deadline() (at time.Duration, ok bool) {
 	head, ok := g.queue.head()
 	if !ok || g.cfg.MaxWait <= 0 {
 		return 0, false
 	}
-	return head.since + g.cfg.MaxWait, true
+	at = head.since + g.cfg.MaxWait
+	return at, at > head.since // else it overflowed
 }
 
 // SetAlgorithm puts the gate under another limit. Next follows.

@@ -33,6 +33,7 @@ func TestAbandonedWorkCounts(t *testing.T) {
 		{"the hold is over before", 1 * s, 9 * s, 1 * s, 5 * s, 1 * s, 2 * s, false},
 		{"the hold is over, and the origin is late", 6 * s, 9 * s, 1 * s, 5 * s, 1 * s, 7 * s, true},
 		{"nothing is held", -1, 9 * s, 1 * s, 5 * s, 0, 1 * s, false},
+		{"nothing is held, but all goes well", -1, 3 * s, 9 * s, 5 * s, 0, 3 * s, false},
 		{"the origin is late and its client waits", 10 * s, 7 * s, 20 * s, 5 * s, 5 * s, 7 * s, true},
 		{"the origin is late and nothing is held", -1, 7 * s, 20 * s, 5 * s, 0, 5 * s, true},
 		{"the origin has all the time", 10 * s, 7 * s, 20 * s, -1, 0, 7 * s, false},
@@ -86,25 +87,28 @@ func TestAbandonedWorkKeepsOthersOut(t *testing.T) {
 	})
 }
 
-// The body of an answer that nobody waits for is closed.
+// The body of an answer that nobody waits for is closed, even if it comes
+// after the hold was over, from a transport that does not mind being cancelled.
 func TestAbandonedAnswerIsClosed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		body := &closedBody{}
-		p := newProxy(t, proxy.Config{Transport: origin(func(r *http.Request) (*http.Response, error) {
+	for _, hold := range []time.Duration{-1, s, 10 * s} {
+		synctest.Test(t, func(t *testing.T) {
+			body := &closedBody{}
+			p := newProxy(t, proxy.Config{AbandonedHold: hold, Transport: origin(func(*http.Request) (*http.Response, error) {
+				time.Sleep(3 * s)
+				resp := answer(200)
+				resp.Body = body
+				return resp, nil
+			})})
+			ctx, leave := context.WithTimeout(t.Context(), s)
+			defer leave()
+			ask(ctx, p)
 			time.Sleep(3 * s)
-			resp := answer(200)
-			resp.Body = body
-			return resp, nil
-		})})
-		ctx, leave := context.WithTimeout(t.Context(), s)
-		defer leave()
-		ask(ctx, p)
-		time.Sleep(3 * s)
-		synctest.Wait()
-		if !body.closed {
-			t.Error("it was not closed")
-		}
-	})
+			synctest.Wait()
+			if !body.closed {
+				t.Errorf("held for %v: it was not closed", hold)
+			}
+		})
+	}
 }
 
 type closedBody struct {

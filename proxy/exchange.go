@@ -31,6 +31,9 @@ type exchangeKey struct{}
 
 // finish ends the exchange, when its handler returns or panics.
 func (x *exchange) finish() {
+	if x.upload != nil {
+		x.upload.detach()
+	}
 	if x.abandoned {
 		return
 	}
@@ -120,12 +123,6 @@ func (x *exchange) answered(a answer, client context.Context) (*http.Response, e
 // abandon hands the permit of an exchange that nobody waits for to a hold. Late
 // says that the origin has had its time.
 func (x *exchange) abandon(answered <-chan answer, patience patience, late bool) {
-	if x.proxy.cfg.AbandonedHold < 0 {
-		if late {
-			x.outcome = weir.Dropped
-		}
-		return
-	}
 	x.abandoned = true
 	h := hold{x.proxy, x.permit, x.upload, x.release, answered, patience, late}
 	x.proxy.abandoned.Add(1)
@@ -145,36 +142,36 @@ type hold struct {
 }
 
 func (h hold) run() {
-	outcome := h.wait()
+	outcome, answered := h.wait()
+	if h.late {
+		outcome = weir.Dropped
+	}
 	h.patience.stop()
 	h.release()
 	h.proxy.abandoned.Add(-1)
 	h.permit.Release(outcome)
+	if !answered {
+		h.judge(<-h.answered) // soon, now that it is cancelled
+	}
 }
 
-func (h hold) wait() weir.Outcome {
+func (h *hold) wait() (outcome weir.Outcome, answered bool) {
 	over := time.NewTimer(h.proxy.cfg.AbandonedHold)
 	defer over.Stop()
-	outcome := weir.Ignored
-	for held := true; held; {
+	for {
 		select {
 		case a := <-h.answered:
-			outcome = h.judge(a)
-			held = false
+			return h.judge(a), true
 		case <-h.patience.over():
 			h.late = true
 		case <-over.C:
-			held = false
+			return weir.Ignored, false
 		}
 	}
-	if h.late {
-		return weir.Dropped
-	}
-	return outcome
 }
 
 // judge takes an answer that comes when nobody waits for it.
-func (h hold) judge(a answer) weir.Outcome {
+func (h *hold) judge(a answer) weir.Outcome {
 	if a.panicked != nil {
 		h.proxy.log.Error("the transport panicked on an abandoned request", "panic", a.panicked)
 		return weir.Ignored

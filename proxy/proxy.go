@@ -128,7 +128,7 @@ func New(cfg Config) (*Proxy, error) {
 		return nil, err
 	}
 	cfg.Timeout = orDefault(cfg.Timeout, DefaultTimeout)
-	cfg.AbandonedHold = orDefault(cfg.AbandonedHold, DefaultAbandonedHold)
+	cfg.AbandonedHold = max(orDefault(cfg.AbandonedHold, DefaultAbandonedHold), 0)
 	cfg.ClientTimeout = orDefault(cfg.ClientTimeout, DefaultClientTimeout)
 	p := &Proxy{cfg: cfg, limit: cfg.Limit, log: cfg.Logger, metrics: newMetrics()}
 	if p.log == nil {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -25,6 +26,9 @@ type upload struct {
 	began    time.Time     // of the first Read
 	sent     int64
 	failed   atomic.Int32 // the HTTP status that tells why the client's part failed; 0 while it has not
+
+	mu       sync.Mutex // guards detached
+	detached bool       // the connection is no longer this request's
 }
 
 // Read reads from the client.
@@ -58,7 +62,22 @@ func (u *upload) Close() error { return u.body.Close() }
 
 // deadline is for the next Read; net/http lifts it at the body's end. Where the
 // server cannot have one, as in tests without a connection, there is none.
-func (u *upload) deadline(at time.Time) { _ = u.client.SetReadDeadline(at) }
+func (u *upload) deadline(at time.Time) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if !u.detached {
+		_ = u.client.SetReadDeadline(at)
+	}
+}
+
+// detach leaves the connection alone from now on. A transport may read on after
+// the handler has returned; it gets an error from net/http, and must not set a
+// deadline on what is the next request's connection by then.
+func (u *upload) detach() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.detached = true
+}
 
 func earlier(a, b time.Time) time.Time {
 	if a.Before(b) {

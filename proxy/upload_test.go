@@ -123,3 +123,34 @@ func TestClientThatDoesNotRead(t *testing.T) {
 type endless struct{}
 
 func (endless) Read(p []byte) (int, error) { return len(p), nil }
+
+// A transport that reads on after its request was answered does not touch the
+// connection, on which the next request is being served.
+func TestUploadThatOutlivesItsRequest(t *testing.T) {
+	readOn := make(chan bool)
+	first := true
+	early := origin(func(r *http.Request) (*http.Response, error) {
+		if !first {
+			close(readOn) // while the second request is served
+			return answers(200, 30*s)(r)
+		}
+		first = false
+		body := r.Body
+		go func() {
+			<-readOn
+			_, _ = body.Read(make([]byte, 10))
+		}()
+		return answer(200), nil
+	})
+	cfg := proxy.Config{Transport: early, Timeout: 60 * s, ClientTimeout: 10 * s}
+	overWire(t, cfg, func(t *testing.T, _ *proxy.Proxy, w wire) {
+		w.send(fmt.Sprintf(post, 3) + "abc")
+		if resp := w.receive(); resp == nil || resp.StatusCode != 200 {
+			t.Fatalf("%+v: want 200", resp)
+		}
+		w.send(get)
+		if resp := w.receive(); resp == nil || resp.StatusCode != 200 {
+			t.Fatalf("%+v: want 200", resp)
+		}
+	})
+}

@@ -1,0 +1,169 @@
+package gate_test
+
+import (
+	"math"
+	"runtime"
+	"testing"
+	"time"
+	"weak"
+
+	"github.com/weir-go/weir/gate"
+	"github.com/weir-go/weir/limit"
+)
+
+func (s *script) configure(queue int, maxWait time.Duration) *script {
+	s.g.Configure(gate.Config{Queue: queue, MaxWait: maxWait})
+	return s
+}
+
+// "If n units fit" is a comparison that must not overflow.
+func TestHugeRequests(t *testing.T) {
+	t.Run("beyond a small limit", func(t *testing.T) {
+		play(t, 2, gate.Config{Queue: 9}).arrive("a", 1, "admit").
+			arrive("huge", math.MaxInt, "over_limit").arrive("b", 1, "admit").
+			arrive("huge", math.MaxInt, "over_limit").inflight(2)
+	})
+	t.Run("within a huge limit", func(t *testing.T) {
+		play(t, math.MaxInt, gate.Config{Queue: 9}).
+			arrive("a", 1, "admit").arrive("all", math.MaxInt, "wait").
+			leave(1, "all").inflight(math.MaxInt).
+			arrive("b", 1, "wait").leave(math.MaxInt, "b").inflight(1)
+	})
+	t.Run("far more in flight than the limit", func(t *testing.T) {
+		play(t, math.MaxInt, gate.Config{Queue: 9}).arrive("all", math.MaxInt, "admit").
+			limit(0).arrive("a", 1, "over_limit").
+			limit(1).arrive("a", 1, "wait").leave(math.MaxInt-1).leave(1, "a").inflight(1)
+	})
+}
+
+// A request for nothing takes no room, but it keeps to the limit and to its
+// place all the same.
+func TestZeroUnits(t *testing.T) {
+	play(t, 0, gate.Config{}).arrive("none", 0, "admit").inflight(0)
+	play(t, 2, gate.Config{Queue: 9}).arrive("a", 2, "admit").arrive("none", 0, "admit").
+		limit(1).arrive("none", 0, "wait").
+		leave(2, "none").inflight(0)
+}
+
+// An unbounded wait may also be spelt as a very long one. The instant of its
+// end is not on the clock: there is none.
+func TestDeadlineBeyondTheClock(t *testing.T) {
+	play(t, 1, gate.Config{Queue: 9, MaxWait: math.MaxInt64}).
+		at(10).arrive("a", 1, "admit").arrive("b", 1, "wait").deadline(-1).
+		answers().
+		configure(9, 5*time.Second).deadline(15).at(15).answers("b overdue")
+}
+
+func TestMaxWaitChangesLive(t *testing.T) {
+	waiting := func(t *testing.T) *script {
+		return play(t, 1, gate.Config{Queue: 9, MaxWait: 10 * time.Second}).arrive("a", 1, "admit").
+			at(1).arrive("b", 1, "wait").at(2).arrive("c", 1, "wait").deadline(11).at(6)
+	}
+	t.Run("longer", func(t *testing.T) {
+		waiting(t).configure(9, 20*time.Second).deadline(21).at(20).answers().at(21).answers("b overdue").deadline(22)
+	})
+	t.Run("unbounded", func(t *testing.T) {
+		waiting(t).configure(9, 0).deadline(-1).at(1<<20).answers().leave(1, "b")
+	})
+	t.Run("shorter: overdue exactly from the new bound on", func(t *testing.T) {
+		waiting(t).configure(9, 5*time.Second).deadline(6).answers("b overdue").deadline(7)
+	})
+	t.Run("shorter than all have waited: overdue at once, in order", func(t *testing.T) {
+		waiting(t).configure(9, time.Second).answers("b overdue", "c overdue").deadline(-1)
+	})
+}
+
+func TestQueueChangesLive(t *testing.T) {
+	play(t, 1, gate.Config{Queue: 2}).arrive("a", 1, "admit").
+		arrive("b", 1, "wait").arrive("c", 1, "wait").arrive("d", 1, "queue_full").
+		configure(0, 0).arrive("e", 1, "over_limit"). // nobody may wait now, but those who do keep their places
+		leave(1, "b").
+		configure(3, 0).arrive("f", 1, "wait").arrive("g", 1, "wait").arrive("h", 1, "queue_full").
+		leave(1, "c").leave(1, "f").leave(1, "g").leave(1).inflight(0)
+}
+
+// Whoever is both overdue and larger than the limit is told that it waited.
+func TestOverdueBeforeOverLimit(t *testing.T) {
+	play(t, 3, gate.Config{Queue: 9, MaxWait: 5 * time.Second}).arrive("a", 1, "admit").
+		arrive("b", 3, "wait").limit(2).at(5).answers("b overdue")
+}
+
+// A cancelled waiter in the middle leaves the order of the others as it was,
+// and its deadline with nobody.
+func TestCancelInTheMiddle(t *testing.T) {
+	play(t, 1, gate.Config{Queue: 9, MaxWait: 9 * time.Second}).arrive("a", 1, "admit").
+		at(1).arrive("b", 1, "wait").at(2).arrive("c", 1, "wait").at(3).arrive("d", 1, "wait").
+		cancel("c", true).deadline(10).cancel("b", true).deadline(12).
+		arrive("e", 1, "wait").leave(1, "d").leave(1, "e").deadline(-1).
+		cancel("d", false).cancel("e", false)
+}
+
+func TestTicketOfAnotherGate(t *testing.T) {
+	other := play(t, 1, gate.Config{Queue: 9}).arrive("a", 1, "admit").
+		arrive("b", 1, "wait").arrive("c", 1, "wait").arrive("d", 1, "wait")
+	s := play(t, 1, gate.Config{Queue: 9})
+	if s.g.Cancel(other.tickets["d"]) {
+		t.Error("a gate without a queue knows the ticket")
+	}
+	s.arrive("a", 1, "admit").arrive("b", 1, "wait")
+	if s.g.Cancel(other.tickets["d"]) {
+		t.Error("a gate with a shorter queue knows the ticket")
+	}
+	s.leave(1, "b")
+}
+
+func TestStats(t *testing.T) {
+	s := play(t, 2, gate.Config{Queue: 3, MaxWait: 5 * time.Second}).
+		arrive("a", 1, "admit").arrive("b", 1, "admit").arrive("large", 3, "over_limit").
+		arrive("c", 1, "wait").arrive("d", 2, "wait").arrive("e", 1, "wait").arrive("f", 1, "queue_full").
+		cancel("e", true).
+		leave(1, "c").
+		at(5).answers("d overdue").
+		arrive("g", 1, "wait")
+	got, want := s.g.Stats(), gate.Stats{Limit: 2, Inflight: 2, Waiting: 1,
+		Admitted: 3, OverLimit: 1, QueueFull: 1, Overdue: 1, Cancelled: 1, Ignored: 1}
+	if got != want {
+		t.Errorf("%+v: want %+v", got, want)
+	}
+}
+
+// A queue allocates only while it is longer than ever before.
+func TestQueueReusesItsSlots(t *testing.T) {
+	g := gate.New[int](limit.Fixed(1), gate.Config{Queue: 8})
+	turn := func() {
+		g.Enter(1, true)
+		for i := range 8 {
+			g.Enter(1, true)
+			ticket := g.Join(0, 1, i)
+			if i%3 == 0 {
+				g.Cancel(ticket)
+			}
+		}
+		for g.Inflight() > 0 {
+			g.Leave(limit.Sample{}, 1)
+			g.Next(0)
+		}
+	}
+	turn()
+	if n := testing.AllocsPerRun(100, turn); n != 0 {
+		t.Errorf("%v allocations: want none", n)
+	}
+}
+
+// A gate holds on to nobody who has left.
+func TestForgetsWhoHasLeft(t *testing.T) {
+	g := gate.New[*[64]byte](limit.Fixed(0), gate.Config{Queue: 9})
+	join := func() (gate.Ticket, weak.Pointer[[64]byte]) {
+		who := new([64]byte)
+		return g.Join(0, 1, who), weak.Make(who)
+	}
+	ticket, cancelled := join()
+	g.Cancel(ticket)
+	_, refused := join()
+	g.Next(0)
+	runtime.GC()
+	if cancelled.Value() != nil || refused.Value() != nil {
+		t.Error("still held")
+	}
+	runtime.KeepAlive(g)
+}
