@@ -2,6 +2,7 @@ package demo_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -10,34 +11,75 @@ import (
 )
 
 // The five experiments, over real HTTP at ten times the speed. The bounds are
-// those of the law N = X·R, with a tolerance of a few per cent for a shared
-// machine on which a tenth of a millisecond counts as one.
+// those of the law N = X·R, with a tolerance of a few per cent, for a tenth of
+// a millisecond counts as one.
+//
+// An experiment in real time needs a machine that keeps time. If one fails and
+// the machine has stalled meanwhile, it says nothing and is run again.
 func TestExperiments(t *testing.T) {
-	report, err := demo.RunAll(t.Context(), 10, time.Minute)
-	if err != nil {
-		t.Fatal(err)
+	const attempts, stalled = 3, 5 * time.Millisecond
+	for attempt := 1; ; attempt++ {
+		stop := make(chan struct{})
+		stall := make(chan time.Duration)
+		go func() { stall <- worstStall(stop) }()
+		report, err := demo.RunAll(t.Context(), 10, time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		close(stop)
+		worst := <-stall
+		var table strings.Builder
+		if err := report.Table(&table); err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("worst stall of the machine: %v\n%s", worst, table.String())
+		faults := judge(report)
+		if len(faults) > 0 && worst >= stalled && attempt < attempts {
+			t.Logf("again, for the machine stalled: %q", faults)
+			continue
+		}
+		for _, fault := range faults {
+			t.Error(fault)
+		}
+		return
 	}
-	var table strings.Builder
-	if err := report.Table(&table); err != nil {
-		t.Fatal(err)
-	}
-	t.Log("\n" + table.String())
+}
 
+// worstStall is the longest that a goroutine had to wait beyond its time.
+func worstStall(stop <-chan struct{}) (worst time.Duration) {
+	const period = 2 * time.Millisecond
+	last := time.Now()
+	tick := time.NewTicker(period)
+	defer tick.Stop()
+	for {
+		select {
+		case <-stop:
+			return worst
+		case <-tick.C:
+		}
+		now := time.Now()
+		worst = max(worst, now.Sub(last)-period)
+		last = now
+	}
+}
+
+// judge says what is not as the law, and the issue, would have it.
+func judge(report demo.Report) (faults []string) {
 	between := func(what string, v, least, most float64) {
-		t.Helper()
-		if v < least || v > most {
-			t.Errorf("%s: %.3f: want [%v, %v]", what, v, least, most)
+		if !(v >= least && v <= most) {
+			faults = append(faults, fmt.Sprintf("%s: %.3f: want [%v, %v]", what, v, least, most))
 		}
 	}
 	quantile := func(what string, v *float64, least, most float64) {
-		t.Helper()
 		if v == nil {
-			t.Errorf("%s: there is none", what)
+			faults = append(faults, what+": there is none")
 			return
 		}
 		between(what, *v, least, most)
 	}
+	seen := ""
 	for _, e := range report.Experiments {
+		seen += e.Name + " "
 		switch e.Name {
 		case "normal":
 			between("normal: goodput", e.Goodput, 4.75, 5.1)
@@ -55,13 +97,12 @@ func TestExperiments(t *testing.T) {
 		case "adaptive":
 			between("adaptive: goodput", e.Goodput, 2.8, 3.55)
 			quantile("adaptive: p99 of successes", e.P99, 2, 2.5)
-		default:
-			t.Errorf("experiment %q: there is none of that name", e.Name)
 		}
 	}
-	if len(report.Experiments) != 5 {
-		t.Errorf("%d experiments: want the source's five", len(report.Experiments))
+	if seen != "normal slow more-workers fixed adaptive " {
+		faults = append(faults, "experiments "+seen+": want the source's five")
 	}
+	return faults
 }
 
 // Programs read the report: the fields have the issue's names and units.
