@@ -26,12 +26,35 @@ func TestRejection(t *testing.T) {
 		if is := errors.Is(err, context.DeadlineExceeded); is != (r == weir.TooLate) {
 			t.Errorf("%v is DeadlineExceeded: %v", err, is)
 		}
+		if errors.Is(err, context.Canceled) {
+			t.Errorf("%v is Canceled: want that to be the caller's own doing only", err)
+		}
+		if as, ok := errors.AsType[*weir.Rejection](err); !ok || as.Reason != r {
+			t.Errorf("%v: %v, %v: want the Rejection itself", err, as, ok)
+		}
 	}
 	if s := weir.Reason(99).String(); s != "unknown" {
 		t.Errorf("an unknown reason is %q", s)
 	}
 	if s := weir.Reason(0).String(); s != "" {
 		t.Errorf("no reason is %q", s)
+	}
+}
+
+func TestOutcome(t *testing.T) {
+	var zero weir.Outcome
+	for o, want := range map[weir.Outcome]string{
+		zero: "ignored", weir.Success: "success", weir.Dropped: "dropped", 99: "ignored",
+	} {
+		if got := o.String(); got != want {
+			t.Errorf("outcome %d: %s: want %s", uint8(o), got, want)
+		}
+	}
+}
+
+func TestZeroDecisionDenies(t *testing.T) {
+	if (weir.Decision{}).OK {
+		t.Error("it allows")
 	}
 }
 
@@ -42,6 +65,9 @@ func TestOutcomeOf(t *testing.T) {
 	}{
 		{nil, weir.Success},
 		{context.DeadlineExceeded, weir.Dropped},
+		{fmt.Errorf("calling: %w", context.DeadlineExceeded), weir.Dropped},
+		{&weir.Rejection{Reason: weir.TooLate}, weir.Dropped},
+		{errors.Join(errors.New("one failed"), weir.ErrRejected), weir.Dropped},
 		{fmt.Errorf("further down: %w", &weir.Rejection{Reason: weir.QueueFull}), weir.Dropped},
 		{context.Canceled, weir.Ignored},
 		{errors.New("no such user"), weir.Ignored},
@@ -112,13 +138,26 @@ func TestZeroPermit(t *testing.T) {
 	p.Release(weir.Success)
 }
 
+// A negative cost is a bug of the caller. It is told, and still holds what it
+// held.
 func TestUseOfANegativeCost(t *testing.T) {
-	defer func() {
-		if recover() == nil {
-			t.Error("want a panic")
-		}
-	}()
-	new(weir.Permit).Use(-1)
+	ls, notes := diaries("a")
+	p, err := ls[0].Acquire(t.Context(), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, p := range map[string]*weir.Permit{"held": &p, "zero": new(weir.Permit)} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: want a panic", name)
+				}
+			}()
+			p.Use(-1)
+		}()
+	}
+	p.Release(weir.Success)
+	expect(t, notes, "a admit 2", "a 2 back, success")
 }
 
 func TestChain(t *testing.T) {
@@ -127,10 +166,12 @@ func TestChain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	p.Use(0)
 	p.Use(1)
 	p.Release(weir.Dropped)
 	p.Release(weir.Success)
-	expect(t, notes, "a admit 2", "b admit 2", "a 2 becomes 1", "b 2 becomes 1", "b 1 back, dropped", "a 1 back, dropped")
+	expect(t, notes, "a admit 2", "b admit 2", "a 2 becomes 0", "b 2 becomes 0", "a 0 becomes 1", "b 0 becomes 1",
+		"b 1 back, dropped", "a 1 back, dropped")
 }
 
 func TestChainGivesBackWhatALaterOneRefuses(t *testing.T) {
@@ -143,24 +184,68 @@ func TestChainGivesBackWhatALaterOneRefuses(t *testing.T) {
 	expect(t, notes, "a admit 1", "b admit 1", "c refuse", "b 1 back, ignored", "a 1 back, ignored")
 }
 
+func TestChainRefusedByTheFirst(t *testing.T) {
+	ls, notes := diaries("a", "b")
+	ls[0] = diary{name: "a", refuse: context.Canceled, notes: notes}
+	p, err := weir.Chain(ls...).Acquire(t.Context(), 1)
+	if err != context.Canceled {
+		t.Errorf("%v: want the context's own error, bare", err)
+	}
+	if p != (weir.Permit{}) {
+		t.Error("want the zero Permit")
+	}
+	expect(t, notes, "a refuse")
+}
+
+// One chain serves many callers: each permit knows only its own.
+func TestChainHasManyCallers(t *testing.T) {
+	ls, notes := diaries("a", "b")
+	c := weir.Chain(weir.Chain(ls[0]), ls[1]) // a link may be a chain itself
+	p, err1 := c.Acquire(t.Context(), 1)
+	q, err2 := c.Acquire(t.Context(), 2)
+	if err1 != nil || err2 != nil {
+		t.Fatal(err1, err2)
+	}
+	p.Release(weir.Success)
+	q.Release(weir.Dropped)
+	expect(t, notes, "a admit 1", "b admit 1", "a admit 2", "b admit 2",
+		"b 1 back, success", "a 1 back, success", "b 2 back, dropped", "a 2 back, dropped")
+}
+
 func TestEmptyChain(t *testing.T) {
 	p, err := weir.Chain().Acquire(t.Context(), 1)
 	if err != nil {
 		t.Error(err)
 	}
+	p.Use(2)
 	p.Release(weir.Success)
 }
 
 func TestDo(t *testing.T) {
-	ls, notes := diaries("a")
-	work := func(err error) func(context.Context) error { return func(context.Context) error { return err } }
-	if err := weir.Do(t.Context(), ls[0], work(nil)); err != nil {
-		t.Error(err)
+	type key struct{}
+	ctx := context.WithValue(t.Context(), key{}, "the caller's")
+	for _, tt := range []struct {
+		err  error
+		note string
+	}{
+		{nil, "a 1 back, success"},
+		{context.DeadlineExceeded, "a 1 back, dropped"},
+		{&weir.Rejection{Reason: weir.Overdue}, "a 1 back, dropped"},
+		{errors.New("no such user"), "a 1 back, ignored"},
+	} {
+		ls, notes := diaries("a")
+		err := weir.Do(ctx, ls[0], func(ctx context.Context) error {
+			expect(t, notes, "a admit 1")
+			if ctx.Value(key{}) == nil {
+				t.Error("the work has another context")
+			}
+			return tt.err
+		})
+		if err != tt.err {
+			t.Errorf("%v: want the work's own error, %v", err, tt.err)
+		}
+		expect(t, notes, "a admit 1", tt.note)
 	}
-	if err := weir.Do(t.Context(), ls[0], work(context.DeadlineExceeded)); err != context.DeadlineExceeded {
-		t.Error(err)
-	}
-	expect(t, notes, "a admit 1", "a 1 back, success", "a admit 1", "a 1 back, dropped")
 }
 
 func TestDoRefused(t *testing.T) {
@@ -174,6 +259,7 @@ func TestDoRefused(t *testing.T) {
 	if err != no {
 		t.Errorf("%v: want the refusal itself", err)
 	}
+	expect(t, notes, "a refuse")
 }
 
 func TestDoPanics(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"time"
 	"weak"
 
+	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gate"
 	"github.com/weir-go/weir/limit"
 )
@@ -26,8 +27,8 @@ func TestHugeRequests(t *testing.T) {
 	t.Run("within a huge limit", func(t *testing.T) {
 		play(t, math.MaxInt, gate.Config{Queue: 9}).
 			arrive("a", 1, "admit").arrive("all", math.MaxInt, "wait").
-			leave(1, "all").inflight(math.MaxInt).
-			arrive("b", 1, "wait").leave(math.MaxInt, "b").inflight(1)
+			answers().leave(1, "all").inflight(math.MaxInt).
+			arrive("b", 1, "wait").answers().leave(math.MaxInt, "b").inflight(1)
 	})
 	t.Run("far more in flight than the limit", func(t *testing.T) {
 		play(t, math.MaxInt, gate.Config{Queue: 9}).arrive("all", math.MaxInt, "admit").
@@ -120,8 +121,12 @@ func TestStats(t *testing.T) {
 		leave(1, "c").
 		at(5).answers("d overdue").
 		arrive("g", 1, "wait")
-	got, want := s.g.Stats(), gate.Stats{Limit: 2, Inflight: 2, Waiting: 1,
-		Admitted: 3, OverLimit: 1, QueueFull: 1, Overdue: 1, Cancelled: 1, Ignored: 1}
+	s.g.Leave(limit.Sample{Outcome: weir.Success}, 1)
+	s.answers("g")
+	s.g.Leave(limit.Sample{Outcome: weir.Dropped}, 1)
+	s.arrive("h", 1, "admit").arrive("i", 1, "wait").g.Leave(limit.Sample{Outcome: weir.Dropped}, 1)
+	got, want := s.g.Stats(), gate.Stats{Limit: 2, Inflight: 1, Waiting: 1,
+		Admitted: 5, OverLimit: 1, QueueFull: 1, Overdue: 1, Cancelled: 1, Success: 1, Dropped: 2, Ignored: 1}
 	if got != want {
 		t.Errorf("%+v: want %+v", got, want)
 	}
@@ -152,18 +157,26 @@ func TestQueueReusesItsSlots(t *testing.T) {
 
 // A gate holds on to nobody who has left.
 func TestForgetsWhoHasLeft(t *testing.T) {
-	g := gate.New[*[64]byte](limit.Fixed(0), gate.Config{Queue: 9})
+	g := gate.New[*[64]byte](limit.Fixed(1), gate.Config{Queue: 9})
+	g.Enter(1, true)
 	join := func() (gate.Ticket, weak.Pointer[[64]byte]) {
+		g.Enter(1, true)
 		who := new([64]byte)
 		return g.Join(0, 1, who), weak.Make(who)
 	}
 	ticket, cancelled := join()
-	g.Cancel(ticket)
+	_, admitted := join()
 	_, refused := join()
+	g.Cancel(ticket)
+	g.Leave(limit.Sample{}, 1)
+	g.Next(0)
+	g.SetAlgorithm(limit.Fixed(0))
 	g.Next(0)
 	runtime.GC()
-	if cancelled.Value() != nil || refused.Value() != nil {
-		t.Error("still held")
+	for name, who := range map[string]weak.Pointer[[64]byte]{"cancelled": cancelled, "admitted": admitted, "refused": refused} {
+		if who.Value() != nil {
+			t.Errorf("the one that was %s is still held", name)
+		}
 	}
 	runtime.KeepAlive(g)
 }

@@ -1,6 +1,7 @@
 package gate_test
 
 import (
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -25,12 +26,12 @@ func (o *oracle) units() (sum int) {
 	return sum
 }
 
-func (o *oracle) enter(r request) string {
+func (o *oracle) enter(r request, mayWait bool) string {
 	switch {
 	case len(o.waiting) == 0 && o.units()+r.n <= o.limit:
 		o.inflight = append(o.inflight, r.n)
 		return "admit"
-	case r.n > o.limit || o.queue == 0:
+	case r.n > o.limit || o.queue == 0 || !mayWait:
 		return "over_limit"
 	case len(o.waiting) >= o.queue:
 		return "queue_full"
@@ -64,14 +65,24 @@ func (o *oracle) next(now int) (id int, how string) {
 func FuzzGate(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 1, 5, 2, 3, 4, 0, 9, 17, 33}, uint8(2), uint8(3), uint8(4))
 	f.Add([]byte("arrivals, departures, and what else there is"), uint8(3), uint8(2), uint8(0))
+	f.Add([]byte("10, 20, 30: one comes, one goes, one never had the patience"), uint8(2), uint8(6), uint8(3))
+	for seed := range uint64(50) { // so that each run of the tests is a little fuzzing
+		rng := rand.New(rand.NewPCG(seed, 0))
+		events := make([]byte, 200)
+		for i := range events {
+			events[i] = byte(rng.Uint32())
+		}
+		f.Add(events, uint8(rng.Uint32()), uint8(rng.Uint32()), uint8(rng.Uint32()))
+	}
 	f.Fuzz(func(t *testing.T, events []byte, most, queue, wait uint8) {
 		d := duel{
 			t: t, o: oracle{limit: int(most % 8), queue: int(queue % 8), wait: int(wait % 8)},
 			tickets: map[int]gate.Ticket{},
 		}
 		d.g = gate.New[int](limit.Fixed(d.o.limit), d.config())
+		d.settle() // so that it knows the time
 		for _, e := range events {
-			d.event(int(e%8), int(e/8))
+			d.event(int(e%10), int(e/10))
 			d.settle()
 			d.check()
 		}
@@ -82,7 +93,8 @@ type duel struct {
 	t       *testing.T
 	g       *gate.Gate[int]
 	o       oracle
-	now     int
+	clock   int // which may go backwards
+	now     int // the latest that it was
 	arrived int
 	tickets map[int]gate.Ticket // by id
 }
@@ -94,7 +106,9 @@ func (d *duel) config() gate.Config {
 func (d *duel) event(kind, x int) {
 	switch kind {
 	case 0, 1, 2:
-		d.arrive(x % 4)
+		d.arrive(x%4, true)
+	case 8:
+		d.arrive(x%4, false)
 	case 3:
 		if len(d.o.inflight) > 0 {
 			i := x % len(d.o.inflight)
@@ -106,28 +120,37 @@ func (d *duel) event(kind, x int) {
 			d.cancel(x % d.arrived)
 		}
 	case 5:
-		d.now += x % 5
+		d.clock = d.now + x%8 - 2
+		d.now = max(d.now, d.clock)
 	case 6:
 		d.o.limit = x % 8
 		d.g.SetAlgorithm(limit.Fixed(d.o.limit))
 	case 7:
 		d.o.queue, d.o.wait = x%4, x/4
 		d.g.Configure(d.config())
+	case 9:
+		if len(d.o.inflight) > 0 {
+			held := &d.o.inflight[x%len(d.o.inflight)]
+			d.g.Adjust(*held, x/4)
+			*held = x / 4
+		}
 	}
 }
 
-func (d *duel) arrive(n int) {
+func (d *duel) told() time.Duration { return time.Duration(d.clock) * time.Second }
+
+func (d *duel) arrive(n int, mayWait bool) {
 	r := request{d.arrived, n, d.now}
 	d.arrived++
 	got := "admit"
-	switch v, why := d.g.Enter(n, true); v {
+	switch v, why := d.g.Enter(n, mayWait); v {
 	case gate.Wait:
 		got = "wait"
-		d.tickets[r.id] = d.g.Join(time.Duration(d.now)*time.Second, n, r.id)
+		d.tickets[r.id] = d.g.Join(d.told(), n, r.id)
 	case gate.Refuse:
 		got = why.String()
 	}
-	if want := d.o.enter(r); got != want {
+	if want := d.o.enter(r, mayWait); got != want {
 		d.t.Fatalf("%+v: %s: want %s", r, got, want)
 	}
 }
@@ -151,7 +174,7 @@ func (d *duel) settle() {
 	now := time.Duration(d.now) * time.Second
 	for {
 		deadline, timed := d.g.Deadline()
-		a, ok := d.g.Next(now)
+		a, ok := d.g.Next(d.told())
 		id, how := d.o.next(d.now)
 		if ok != (id >= 0) {
 			d.t.Fatalf("next: %+v, %v: want %d, %s", a, ok, id, how)

@@ -3,13 +3,14 @@ package inflight_test
 import (
 	"context"
 	"errors"
-	"slices"
+	"math"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/gate"
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/limit"
 )
@@ -17,6 +18,11 @@ import (
 func fixed(t testing.TB, n int, cfg inflight.Config) *inflight.Limiter {
 	t.Helper()
 	cfg.Algorithm = limit.Fixed(n)
+	return newLimiter(t, cfg)
+}
+
+func newLimiter(t testing.TB, cfg inflight.Config) *inflight.Limiter {
+	t.Helper()
 	l, err := inflight.New(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -40,355 +46,200 @@ func reason(err error) weir.Reason {
 	return 0
 }
 
+// what names the result of an Acquire.
+func what(err error) string {
+	switch {
+	case err == nil:
+		return "admit"
+	case reason(err) != 0 && errors.Is(err, weir.ErrRejected):
+		return reason(err).String()
+	case err == context.Canceled, err == context.DeadlineExceeded:
+		return "cancel"
+	default:
+		return err.Error()
+	}
+}
+
+// requests is how many a limiter has counted, each once.
+func requests(s gate.Stats) uint64 {
+	return s.Admitted + s.OverLimit + s.QueueFull + s.Overdue + s.Cancelled + uint64(s.Waiting)
+}
+
 // after runs f in d, in a bubble.
 func after(d time.Duration, f func()) { time.AfterFunc(d, f) }
 
-func TestWaitsForARelease(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := fixed(t, 1, inflight.Config{MaxWait: time.Minute})
-		began := time.Now()
-		first := acquire(t, l, 1)
-		after(3*time.Second, func() { first.Release(weir.Success) })
-		second := acquire(t, l, 1)
-		if waited := time.Since(began); waited != 3*time.Second {
-			t.Errorf("waited %v: want 3s", waited)
-		}
-		second.Release(weir.Success)
-		if s := l.Stats(); s.Inflight != 0 || s.Admitted != 2 {
-			t.Errorf("%+v", s)
-		}
-	})
+// A caller comes at an instant, asks for n units, works with them and gives
+// them back. It waits no longer than its patience, if it has one. Instants are
+// in seconds, and apart from each other where their order would be open.
+type caller struct {
+	at, n, work, patience int
+	want                  string // admit, cancel or a reason
+	when                  int
 }
 
-func TestRefusals(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := fixed(t, 1, inflight.Config{Queue: 1, MaxWait: 2 * time.Second})
-		p := acquire(t, l, 1)
-		defer p.Release(weir.Success)
-		go func() {
-			began := time.Now()
-			_, err := l.Acquire(t.Context(), 1)
-			if waited := time.Since(began); reason(err) != weir.Overdue || waited != 2*time.Second {
-				t.Errorf("%v after %v: want overdue after 2s", err, waited)
-			}
-		}()
-		synctest.Wait()
-		if _, err := l.Acquire(t.Context(), 1); reason(err) != weir.QueueFull || !errors.Is(err, weir.ErrRejected) {
-			t.Errorf("%v: want queue_full", err)
-		}
-		if _, err := l.Acquire(t.Context(), 2); reason(err) != weir.OverLimit {
-			t.Errorf("%v: want over_limit for more units than there are", err)
-		}
-		if _, ok := l.TryAcquire(1); ok {
-			t.Error("TryAcquire overtook a waiter")
-		}
-		time.Sleep(3 * time.Second)
-		if s := l.Stats(); s.Overdue != 1 || s.QueueFull != 1 || s.OverLimit != 2 || s.Waiting != 0 {
-			t.Errorf("%+v", s)
-		}
-	})
-}
-
-// Each waiter is overdue at its own instant, by one timer that is armed anew.
-func TestEachWaiterHasItsOwnDeadline(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := fixed(t, 1, inflight.Config{MaxWait: 10 * time.Second})
-		p := acquire(t, l, 1)
-		defer p.Release(weir.Success)
-		var waiters sync.WaitGroup
-		for i := range 5 {
-			after(time.Duration(i)*time.Second, func() {
-				waiters.Go(func() {
-					began := time.Now()
-					_, err := l.Acquire(t.Context(), 1)
-					if waited := time.Since(began); reason(err) != weir.Overdue || waited != 10*time.Second {
-						t.Errorf("waiter %d: %v after %v: want overdue after 10s", i, err, waited)
-					}
-				})
+// Everything happens at its exact instant.
+func TestCallers(t *testing.T) {
+	forever := inflight.Config{MaxWait: -1}
+	for _, tt := range []struct {
+		rule    string
+		limit   int
+		cfg     inflight.Config
+		callers []caller
+	}{
+		{"whoever finds room is admitted at once", 3, forever, []caller{
+			{0, 2, 9, 0, "admit", 0},
+			{1, 1, 9, 0, "admit", 1},
+		}},
+		{"whoever finds none waits for a release", 1, forever, []caller{
+			{0, 1, 3, 0, "admit", 0},
+			{1, 1, 4, 0, "admit", 3},
+			{2, 1, 1, 0, "admit", 7},
+		}},
+		{"a release lets in all who fit, and nobody else", 4, forever, []caller{
+			{0, 4, 9, 0, "admit", 0},
+			{1, 1, 5, 0, "admit", 9},
+			{2, 2, 6, 0, "admit", 9},
+			{3, 2, 5, 0, "admit", 14},
+		}},
+		{"a small one does not overtake a large one", 3, forever, []caller{
+			{0, 2, 9, 0, "admit", 0},
+			{1, 3, 5, 0, "admit", 9},
+			{2, 1, 1, 0, "admit", 14},
+		}},
+		{"a request for nothing waits its turn, too", 1, forever, []caller{
+			{0, 1, 9, 0, "admit", 0},
+			{1, 0, 9, 0, "admit", 1},
+			{2, 1, 5, 0, "admit", 9},
+			{3, 0, 1, 0, "admit", 9},
+		}},
+		{"more than there is will never fit", 3, forever, []caller{
+			{0, 4, 1, 0, "over_limit", 0},
+			{1, math.MaxInt, 1, 0, "over_limit", 1},
+		}},
+		{"a limit of zero admits nobody", 0, forever, []caller{{0, 1, 1, 0, "over_limit", 0}}},
+		{"without a queue nobody waits", 1, inflight.Config{Queue: -1}, []caller{
+			{0, 1, 9, 0, "admit", 0},
+			{1, 1, 9, 0, "over_limit", 1},
+			{10, 1, 9, 0, "admit", 10},
+		}},
+		{"a queue has its bound", 1, inflight.Config{Queue: 1, MaxWait: -1}, []caller{
+			{0, 1, 9, 0, "admit", 0},
+			{1, 1, 9, 0, "admit", 9},
+			{2, 1, 9, 0, "queue_full", 2},
+			{10, 1, 9, 0, "admit", 18},
+		}},
+		{"each is overdue at its own instant", 1, inflight.Config{MaxWait: 10 * time.Second}, []caller{
+			{0, 1, 99, 0, "admit", 0},
+			{1, 1, 9, 0, "overdue", 11},
+			{2, 1, 9, 0, "overdue", 12},
+			{5, 1, 9, 0, "overdue", 15},
+			{90, 1, 9, 0, "admit", 99},
+			{99 + 1, 1, 9, 0, "admit", 108},
+		}},
+		{"the default is one second", 1, inflight.Config{}, []caller{
+			{0, 1, 9, 0, "admit", 0},
+			{1, 1, 9, 0, "overdue", 2},
+		}},
+		{"an unbounded wait may last", 1, forever, []caller{
+			{0, 1, 1e6, 0, "admit", 0},
+			{1, 1, 9, 0, "admit", 1e6},
+		}},
+		{"so may one whose bound is beyond the clock", 1, inflight.Config{MaxWait: math.MaxInt64}, []caller{
+			{0, 1, 1e6, 0, "admit", 0},
+			{1, 1, 9, 0, "admit", 1e6},
+		}},
+		{"whoever loses patience leaves at once", 1, forever, []caller{
+			{0, 1, 9, 0, "admit", 0},
+			{1, 1, 1, 5, "cancel", 6},
+			{2, 1, 1, 0, "admit", 9},
+		}},
+		{"and lets in the small one that it held back", 3, forever, []caller{
+			{0, 2, 9, 0, "admit", 0},
+			{1, 2, 9, 5, "cancel", 6},
+			{2, 1, 9, 0, "admit", 6},
+		}},
+		{"patience does not count while working", 1, forever, []caller{
+			{0, 1, 9, 2, "admit", 0},
+			{1, 1, 9, 0, "admit", 9},
+		}},
+		{"when the first has left, the next still has its own deadline", 1, inflight.Config{MaxWait: 10 * time.Second}, []caller{
+			{0, 1, 99, 0, "admit", 0},
+			{1, 1, 9, 3, "cancel", 4},
+			{2, 1, 9, 0, "overdue", 12},
+			{5, 1, 9, 1, "cancel", 6},
+			{7, 1, 9, 0, "overdue", 17},
+		}},
+		{"an alarm for one that was admitted does not end the alarms", 1, inflight.Config{MaxWait: 10 * time.Second}, []caller{
+			{0, 1, 2, 0, "admit", 0},
+			{1, 1, 99, 0, "admit", 2},
+			{3, 1, 9, 0, "overdue", 13},
+		}},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := fixed(t, tt.limit, tt.cfg)
+				var all sync.WaitGroup
+				for _, c := range tt.callers {
+					all.Go(func() { c.call(t, l) })
+				}
+				all.Wait()
+				if s := l.Stats(); s.Inflight != 0 || requests(s) != uint64(len(tt.callers)) || s.Success != s.Admitted {
+					t.Errorf("%+v: want %d requests, and all gone", s, len(tt.callers))
+				}
 			})
-		}
-		time.Sleep(time.Minute)
-		waiters.Wait()
-	})
+		})
+	}
 }
 
-func TestCancelledWaiterLeaves(t *testing.T) {
+func (c caller) call(t *testing.T, l *inflight.Limiter) {
+	began := time.Now()
+	time.Sleep(seconds(c.at))
+	ctx := t.Context()
+	if c.patience > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, seconds(c.patience))
+		defer cancel()
+	}
+	p, err := l.Acquire(ctx, c.n)
+	if when := time.Since(began); what(err) != c.want || when != seconds(c.when) {
+		t.Errorf("%+v: %s at %v", c, what(err), when)
+	}
+	if err == nil {
+		time.Sleep(seconds(c.work))
+		p.Release(weir.Success)
+	}
+}
+
+func seconds(n int) time.Duration { return time.Duration(n) * time.Second }
+
+// TryAcquire never waits, and overtakes nobody.
+func TestTryAcquire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := fixed(t, 3, inflight.Config{MaxWait: -1})
-		p := acquire(t, l, 2)
-		defer p.Release(weir.Success)
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-		defer cancel()
-		go func() {
-			began := time.Now()
-			if _, err := l.Acquire(ctx, 2); err != context.DeadlineExceeded || time.Since(began) != 5*time.Second {
-				t.Errorf("%v after %v: want the context's own error after 5s", err, time.Since(began))
+		try := func(n int, want bool) (p weir.Permit) {
+			t.Helper()
+			p, ok := l.TryAcquire(n)
+			if ok != want {
+				t.Errorf("try %d: %v: want %v", n, ok, want)
 			}
+			return p
+		}
+		p := try(2, true)
+		nothing := try(2, false)
+		nothing.Release(weir.Success)
+		go func() {
+			large := acquire(t, l, 3)
+			large.Release(weir.Success)
 		}()
 		synctest.Wait()
-		began := time.Now()
-		small := acquire(t, l, 1) // held back by the larger one before it
-		if waited := time.Since(began); waited != 5*time.Second {
-			t.Errorf("waited %v: want 5s", waited)
-		}
-		small.Release(weir.Success)
-	})
-}
-
-func TestContextThatHasEnded(t *testing.T) {
-	l := fixed(t, 1, inflight.Config{})
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := l.Acquire(ctx, 1); err != context.Canceled {
-		t.Errorf("%v: want canceled, though there is room", err)
-	}
-}
-
-// A waiter that has been cancelled, and granted a unit before it could leave,
-// gives the unit back.
-func TestGrantAfterCancel(t *testing.T) {
-	for range 200 {
-		synctest.Test(t, func(t *testing.T) {
-			l := fixed(t, 1, inflight.Config{MaxWait: -1})
-			p := acquire(t, l, 1)
-			ctx, cancel := context.WithCancel(t.Context())
-			go func() {
-				if p, err := l.Acquire(ctx, 1); err == nil {
-					p.Release(weir.Success)
-				} else if err != context.Canceled {
-					t.Error(err)
-				}
-			}()
-			synctest.Wait()
-			cancel()
-			p.Release(weir.Success) // before the waiter has run, mostly
-			synctest.Wait()
-			if s := l.Stats(); s.Inflight != 0 || s.Waiting != 0 {
-				t.Fatalf("%+v: a unit is lost", s)
-			}
-		})
-	}
-}
-
-// Whatever the scheduler makes of it, nothing is lost.
-func TestStorm(t *testing.T) {
-	l := fixed(t, 3, inflight.Config{Queue: 5, MaxWait: time.Millisecond})
-	var callers sync.WaitGroup
-	for i := range 16 {
-		callers.Go(func() {
-			for j := range 500 {
-				ctx, cancel := context.WithCancel(t.Context())
-				if j%3 == 0 {
-					go cancel()
-				}
-				if p, err := l.Acquire(ctx, 1+i%3); err == nil {
-					p.Release(weir.Success)
-				}
-				cancel()
-			}
-		})
-	}
-	callers.Wait()
-	if s := l.Stats(); s.Inflight != 0 || s.Waiting != 0 {
-		t.Errorf("%+v: something is lost", s)
-	}
-}
-
-func TestSetLimitWakesInOrder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := fixed(t, 0, inflight.Config{})
-		if _, err := l.Acquire(t.Context(), 1); reason(err) != weir.OverLimit {
-			t.Errorf("%v: a limit of zero admits nothing", err)
-		}
-		l.SetLimit(1)
-		held := acquire(t, l, 1)
-		var mu sync.Mutex
-		var order []int
-		for i := range 4 {
-			go func() {
-				p := acquire(t, l, 1)
-				mu.Lock()
-				order = append(order, i)
-				mu.Unlock()
-				time.Sleep(time.Millisecond)
-				p.Release(weir.Success)
-			}()
-			synctest.Wait() // so that they queue in order
-		}
-		l.SetLimit(2)
-		time.Sleep(time.Second)
-		held.Release(weir.Success)
-		if want := []int{0, 1, 2, 3}; !slices.Equal(order, want) {
-			t.Errorf("served %v: want %v", order, want)
+		try(1, false) // though it would fit
+		p.Release(weir.Dropped)
+		synctest.Wait()
+		p = try(3, true)
+		p.Release(weir.Ignored)
+		want := gate.Stats{Limit: 3, Admitted: 3, OverLimit: 2, Success: 1, Dropped: 1, Ignored: 1}
+		if s := l.Stats(); s != want {
+			t.Errorf("%+v: want %+v", s, want)
 		}
 	})
-}
-
-func TestSetQueue(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := fixed(t, 1, inflight.Config{Queue: -1})
-		p := acquire(t, l, 1)
-		defer p.Release(weir.Success)
-		if _, err := l.Acquire(t.Context(), 1); reason(err) != weir.OverLimit {
-			t.Errorf("%v: nobody may wait", err)
-		}
-		l.SetQueue(1, time.Hour)
-		began := time.Now()
-		after(time.Second, func() { l.SetQueue(1, 3*time.Second) })
-		if _, err := l.Acquire(t.Context(), 1); reason(err) != weir.Overdue || time.Since(began) != 3*time.Second {
-			t.Errorf("%v after %v: want overdue after 3s", err, time.Since(began))
-		}
-		if queue, maxWait := l.Queue(); queue != 1 || maxWait != 3*time.Second {
-			t.Errorf("queue %d, %v", queue, maxWait)
-		}
-		l.SetQueue(0, 0)
-		if queue, maxWait := l.Queue(); queue != inflight.DefaultQueue || maxWait != inflight.DefaultMaxWait {
-			t.Errorf("queue %d, %v: want the defaults", queue, maxWait)
-		}
-	})
-}
-
-func TestUseFreesUnits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := fixed(t, 4, inflight.Config{MaxWait: -1})
-		large := acquire(t, l, 4)
-		after(time.Second, func() { large.Use(1) })
-		p := acquire(t, l, 3)
-		p.Release(weir.Success)
-		large.Release(weir.Success)
-		if s := l.Stats(); s.Inflight != 0 {
-			t.Errorf("%d in flight: want 0", s.Inflight)
-		}
-	})
-}
-
-func TestTrace(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		alg, err := limit.NewAIMD(limit.AIMDConfig{Initial: 2})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var l *inflight.Limiter
-		var events []inflight.Event
-		l, err = inflight.New(inflight.Config{Algorithm: alg, Trace: func(e inflight.Event) {
-			l.Stats() // it is called outside the lock
-			events = append(events, e)
-		}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		work := func(o weir.Outcome) {
-			p := acquire(t, l, 1)
-			time.Sleep(time.Second)
-			p.Release(o)
-		}
-		work(weir.Success)
-		work(weir.Success) // a limit's worth
-		work(weir.Dropped)
-		l.SetLimit(7)
-		type change struct {
-			at         time.Duration
-			was, limit int
-			cause      limit.Cause
-		}
-		var got []change
-		for _, e := range events {
-			got = append(got, change{e.At, e.Was, e.Limit, e.Cause})
-		}
-		want := []change{
-			{2 * time.Second, 2, 3, limit.Grown}, {3 * time.Second, 3, 2, limit.Dropped}, {3 * time.Second, 2, 7, limit.Set},
-		}
-		if !slices.Equal(got, want) {
-			t.Errorf("%v: want %v", got, want)
-		}
-		if s := events[1].Sample; s.Start != 2*time.Second || s.End != 3*time.Second || s.Inflight != 1 {
-			t.Errorf("sample %+v", s)
-		}
-	})
-}
-
-func TestZeroConfig(t *testing.T) {
-	l, err := inflight.New(inflight.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if s := l.Stats(); s.Limit != 20 {
-		t.Errorf("starts at %d: want AIMD's 20", s.Limit)
-	}
-}
-
-// A permit that was copied and released twice is a bug of the caller. It is
-// told, and everybody else goes on.
-func TestReleaseOfACopy(t *testing.T) {
-	l := fixed(t, 1, inflight.Config{})
-	p := acquire(t, l, 1)
-	twin := p
-	p.Release(weir.Success)
-	func() {
-		defer func() {
-			if recover() == nil {
-				t.Error("want a panic")
-			}
-		}()
-		twin.Release(weir.Success)
-	}()
-	p = acquire(t, l, 1)
-	p.Release(weir.Success)
-}
-
-func TestNegativeRequest(t *testing.T) {
-	l := fixed(t, 1, inflight.Config{})
-	func() {
-		defer func() {
-			if recover() == nil {
-				t.Error("want a panic")
-			}
-		}()
-		_, _ = l.Acquire(t.Context(), -1)
-	}()
-	p := acquire(t, l, 1)
-	p.Release(weir.Success)
-}
-
-func TestNoAllocations(t *testing.T) {
-	check := func(name string, f func()) {
-		t.Helper()
-		if n := testing.AllocsPerRun(1000, f); n != 0 {
-			t.Errorf("%s: %v allocations: want none", name, n)
-		}
-	}
-	for name, alg := range map[string]limit.Algorithm{"fixed": limit.Fixed(1), "aimd": nil} {
-		l, err := inflight.New(inflight.Config{Algorithm: alg, Queue: -1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx := t.Context()
-		check(name+" admits", func() {
-			p, err := l.Acquire(ctx, 1)
-			if err != nil {
-				t.Error(err)
-			}
-			p.Release(weir.Success)
-		})
-		check(name+" tries", func() {
-			p, ok := l.TryAcquire(1)
-			if !ok {
-				t.Error("refused")
-			}
-			p.Release(weir.Dropped)
-		})
-		for l.Stats().Inflight < l.Stats().Limit {
-			acquire(t, l, 1)
-		}
-		check(name+" refuses", func() {
-			if _, err := l.Acquire(ctx, 1); err == nil {
-				t.Error("admitted")
-			}
-		})
-		check(name+" refuses a try", func() {
-			if _, ok := l.TryAcquire(1); ok {
-				t.Error("admitted")
-			}
-		})
-	}
 }

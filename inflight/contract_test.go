@@ -1,0 +1,126 @@
+package inflight_test
+
+import (
+	"context"
+	"runtime"
+	"testing"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/inflight"
+	"github.com/weir-go/weir/limit"
+)
+
+var _ weir.Limiter = (*inflight.Limiter)(nil)
+
+func TestZeroConfig(t *testing.T) {
+	l := newLimiter(t, inflight.Config{})
+	if s := l.Stats(); s.Limit != 20 {
+		t.Errorf("starts at %d: want AIMD's 20", s.Limit)
+	}
+	if queue, maxWait := l.Queue(); queue != inflight.DefaultQueue || maxWait != inflight.DefaultMaxWait {
+		t.Errorf("queue %d, %v: want the defaults", queue, maxWait)
+	}
+}
+
+// A broken contract is a bug of the caller. It is told, and everybody else
+// goes on: the lock is free, and the counts are right.
+func TestBrokenContract(t *testing.T) {
+	for name, broken := range map[string]func(l *inflight.Limiter, twin weir.Permit){
+		"a copy is released, too":   func(_ *inflight.Limiter, twin weir.Permit) { twin.Release(weir.Success) },
+		"a copy charges after that": func(_ *inflight.Limiter, twin weir.Permit) { twin.Use(2) },
+		"a negative request":        func(l *inflight.Limiter, _ weir.Permit) { _, _ = l.Acquire(context.Background(), -1) },
+		"a negative try":            func(l *inflight.Limiter, _ weir.Permit) { _, _ = l.TryAcquire(-1) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := fixed(t, 1, inflight.Config{})
+			p := acquire(t, l, 1)
+			twin := p
+			p.Release(weir.Success)
+			func() {
+				defer func() {
+					if recover() == nil {
+						t.Error("want a panic")
+					}
+				}()
+				broken(l, twin)
+			}()
+			p = acquire(t, l, 1)
+			p.Release(weir.Success)
+			if s := l.Stats(); s.Inflight != 0 || s.Success != 2 || requests(s) != 2 {
+				t.Errorf("%+v: want two that came and went", s)
+			}
+		})
+	}
+}
+
+// The hot paths allocate nothing: to admit at once, and above all to refuse.
+func TestNoAllocations(t *testing.T) {
+	for name, alg := range map[string]func() limit.Algorithm{
+		"fixed": func() limit.Algorithm { return limit.Fixed(2) },
+		"aimd":  func() limit.Algorithm { return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLimiter(t, inflight.Config{Algorithm: alg(), Queue: 1, MaxWait: -1})
+			ctx := t.Context()
+			hold := func(o weir.Outcome) {
+				p, err := l.Acquire(ctx, 1)
+				if err != nil {
+					t.Error(err)
+				}
+				p.Use(2)
+				p.Release(o)
+			}
+			allocateNothing(t, "admit", func() { hold(weir.Success) })
+			allocateNothing(t, "admit, and drop", func() { hold(weir.Dropped) })
+			allocateNothing(t, "admit a try", func() {
+				p, ok := l.TryAcquire(1)
+				if !ok {
+					t.Error("refused")
+				}
+				p.Release(weir.Ignored)
+			})
+			l.SetLimit(1)
+			held := acquire(t, l, 1)
+			refuse := func(n int, want weir.Reason) func() {
+				return func() {
+					if _, err := l.Acquire(ctx, n); reason(err) != want {
+						t.Errorf("%v: want %v", err, want)
+					}
+				}
+			}
+			allocateNothing(t, "refuse, over the limit", refuse(2, weir.OverLimit))
+			allocateNothing(t, "refuse a try", func() {
+				if _, ok := l.TryAcquire(1); ok {
+					t.Error("admitted")
+				}
+			})
+			leave := wait(t, l)
+			allocateNothing(t, "refuse, the queue is full", refuse(1, weir.QueueFull))
+			leave()
+			held.Release(weir.Success)
+		})
+	}
+}
+
+func allocateNothing(t *testing.T, what string, f func()) {
+	t.Helper()
+	if n := testing.AllocsPerRun(1000, f); n != 0 {
+		t.Errorf("%s: %v allocations: want none", what, n)
+	}
+}
+
+// wait puts a waiter into the queue until leave.
+func wait(t *testing.T, l *inflight.Limiter) (leave func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if _, err := l.Acquire(ctx, 1); err != context.Canceled {
+			t.Errorf("the waiter: %v", err)
+		}
+	}()
+	for l.Stats().Waiting == 0 {
+		runtime.Gosched()
+	}
+	return func() { cancel(); <-done }
+}

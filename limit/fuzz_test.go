@@ -1,0 +1,97 @@
+package limit_test
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/limit"
+)
+
+// oracle is AIMD from its rules, without floating point: Backoff is in eighths.
+type oracle struct {
+	limit, min, max, eighths int
+	slow                     time.Duration
+
+	good int           // successes that count, since the limit moved or should have
+	fell time.Duration // when it last moved down, or should have
+}
+
+func (o *oracle) observe(s limit.Sample) {
+	early := s.Start < o.fell
+	late := o.slow > 0 && s.End > s.Start+o.slow
+	if early || s.Outcome == ignored {
+		return
+	}
+	if s.Outcome == dropped || late {
+		o.limit, o.good, o.fell = max(o.limit*o.eighths/8, o.min), 0, s.End
+		return
+	}
+	if s.Inflight+s.Inflight >= o.limit && o.limit < o.max {
+		o.good++
+	}
+	if o.good == o.limit {
+		o.limit, o.good = o.limit+1, 0
+	}
+}
+
+// Whatever happens: the limit is the oracle's, stays within its bounds, grows
+// by one at a time, never falls twice within a round trip, and says why.
+func FuzzAIMD(f *testing.F) {
+	f.Add([]byte{0, 1, 2, 3}, uint8(4), uint8(6))
+	f.Add([]byte{2, 2, 2, 2, 0, 0, 0, 0, 2, 0, 2}, uint8(9), uint8(0))
+	for seed := range uint64(50) { // so that each run of the tests is a little fuzzing
+		rng := rand.New(rand.NewPCG(seed, 0))
+		events := make([]byte, 1000)
+		for i := range events {
+			events[i] = byte(rng.Uint32())
+		}
+		f.Add(events, uint8(rng.Uint32()), uint8(rng.Uint32()))
+	}
+	f.Fuzz(func(t *testing.T, events []byte, initial, eighths uint8) {
+		o := oracle{limit: 3 + int(initial)%6, min: 3, max: 8, eighths: 1 + int(eighths)%7, slow: at(12), fell: -1}
+		a, err := limit.NewAIMD(limit.AIMDConfig{
+			Initial: o.limit, Min: o.min, Max: o.max, Backoff: float64(o.eighths) / 8, Slow: o.slow,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		now, fell := time.Duration(0), time.Duration(-1)
+		for ; len(events) >= 2; events = events[2:] {
+			s := sample(&now, events[0], events[1])
+			was := a.Limit()
+			cause := a.Observe(s)
+			is := a.Limit()
+			o.observe(s)
+			bad := cause == limit.Dropped && s.Outcome == dropped || cause == limit.Slow && s.Outcome == ok
+			switch {
+			case is != o.limit:
+				t.Fatalf("limit %d to %d after %+v: the oracle says %d", was, is, s, o.limit)
+			case is < o.min || is > o.max:
+				t.Fatalf("limit %d: out of bounds", is)
+			case is == was && cause != limit.Kept,
+				is > was && (is != was+1 || cause != limit.Grown),
+				is < was && (s.Start < fell || !bad):
+				t.Fatalf("limit %d to %d after %+v, %v: it had fallen at %v", was, is, s, cause, fell)
+			}
+			if is < was {
+				fell = now
+			}
+		}
+	})
+}
+
+// sample makes a sample of two bytes: mostly successes, of work that mostly
+// started after the last sample ended.
+func sample(now *time.Duration, x, y byte) limit.Sample {
+	*now += at(int(x & 3))
+	outcome := weir.Success
+	switch x >> 2 & 15 {
+	case 0:
+		outcome = dropped
+	case 1:
+		outcome = ignored
+	}
+	return limit.Sample{Start: max(*now-at(int(y&15)>>(x>>6)), 0), End: *now, Inflight: 1 + int(y>>4), Outcome: outcome}
+}
