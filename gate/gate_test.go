@@ -205,7 +205,9 @@ func TestTimeGoesBackwards(t *testing.T) {
 	play(t, 1, gate.Config{Queue: 9, MaxWait: 5 * time.Second}).arrive("a", 1, "admit").
 		at(10).arrive("b", 1, "wait").
 		at(3).arrive("c", 1, "wait").deadline(15). // c came at 10 s, not before b
-		cancel("b", true).deadline(15).at(15).answers("c overdue")
+		cancel("b", true).deadline(15).at(15).answers("c overdue").
+		arrive("d", 1, "wait").at(19).answers().
+		at(3).configure(9, 4*time.Second).answers("d overdue") // it is 19 s still
 }
 
 func TestTickets(t *testing.T) {

@@ -229,3 +229,25 @@ func TestTrace(t *testing.T) {
 		time.Sleep(3 * time.Hour) // until all have gone
 	})
 }
+
+// An event tells the state once those have been let in whom the change let in.
+func TestTraceOfARelease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		alg, err := limit.NewAIMD(limit.AIMDConfig{Initial: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		events := make(chan inflight.Event, 9)
+		l := newLimiter(t, inflight.Config{Algorithm: alg, Trace: func(e inflight.Event) { events <- e }})
+		held := acquire(t, l, 1)
+		q := newLine(t, l)
+		q.join("a", 1, 0)
+		q.join("b", 1, 0)
+		q.join("c", 1, 0)
+		held.Release(weir.Success)
+		if e := <-events; e.Limit != 2 || e.Inflight != 2 || e.Waiting != 1 {
+			t.Errorf("%+v: want 2 in flight and 1 waiting", e)
+		}
+		q.expect("a admit 0s", "b admit 0s", "c admit 0s")
+	})
+}

@@ -112,8 +112,11 @@ func TestAIMD(t *testing.T) {
 			{1, 2, 2, ok, 2, limit.Kept},
 			{1, 2, 2, ok, 2, limit.Kept},
 		}},
-		{"what says nothing about load changes nothing", limit.AIMDConfig{Initial: 1, Slow: at(1)}, []step{
-			{0, 9, 1, ignored, 1, limit.Kept},
+		{"what says nothing about load changes nothing", limit.AIMDConfig{Initial: 2, Slow: at(5)}, []step{
+			{0, 9, 2, ignored, 2, limit.Kept}, // not even if it was slow
+			{8, 9, 2, ok, 2, limit.Kept},
+			{8, 9, 2, ignored, 2, limit.Kept},
+			{8, 9, 2, ok, 3, limit.Grown},
 		}},
 		{"slow work counts as dropped", limit.AIMDConfig{Initial: 10, Slow: at(2)}, []step{
 			{0, 2, 10, ok, 10, limit.Kept},
