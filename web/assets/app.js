@@ -25,6 +25,8 @@ function render() {
 
 const history = 600;
 
+const patience = 2000; // milliseconds until another try, where EventSource gives up
+
 function connect() {
   const events = new EventSource("/api/events");
   events.addEventListener("state", (e) => {
@@ -42,16 +44,18 @@ function connect() {
     if (state.samples.length > history) state.samples.shift();
     render();
   });
-  events.onerror = () => status("reconnecting"); // EventSource comes back by itself, unless it was refused
-  setInterval(() => {
-    if (events.readyState === EventSource.CLOSED) location.reload();
-  }, 5000);
+  // EventSource comes back by itself from a broken stream, but not from a refusal.
+  events.onerror = () => {
+    status("reconnecting");
+    if (events.readyState === EventSource.CLOSED) setTimeout(connect, patience);
+  };
 }
 
 function status(text) {
   const s = $("status");
   s.textContent = text;
   s.className = "status " + text;
+  document.body.classList.toggle("stale", text !== "live");
 }
 
 async function steer(change) {
