@@ -2,6 +2,7 @@ package inflight_test
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -33,8 +34,8 @@ func TestErrorIsTheContextsOwn(t *testing.T) {
 		l := fixed(t, 1, inflight.Config{MaxWait: -1})
 		p := acquire(t, l, 1)
 		defer p.Release(weir.Success)
-		canceled, cancel := context.WithCancel(t.Context())
-		after(time.Second, cancel)
+		canceled, cancelWith := context.WithCancelCause(t.Context())
+		after(time.Second, func() { cancelWith(errors.New("a reason that is the caller's own business")) })
 		if _, err := l.Acquire(canceled, 1); err != context.Canceled {
 			t.Errorf("%v: want canceled, bare", err)
 		}
@@ -147,6 +148,7 @@ func TestStormOfChanges(t *testing.T) {
 					return
 				}
 				p.Use(2)
+				l.Queue()
 				runtime.Gosched()
 				p.Release(weir.Success)
 			}
@@ -162,6 +164,9 @@ func TestStormOfChanges(t *testing.T) {
 				l.SetLimit(1 + i%4)
 				l.SetQueue(1000+i%2, -1)
 				l.Stats()
+				if p, ok := l.TryAcquire(1); ok {
+					p.Release(weir.Ignored)
+				}
 				runtime.Gosched()
 			}
 		}
@@ -169,7 +174,7 @@ func TestStormOfChanges(t *testing.T) {
 	callers.Wait()
 	close(done)
 	operators.Wait()
-	if s := l.Stats(); s.Inflight != 0 || s.Waiting != 0 || s.Admitted != 8*500 {
+	if s := l.Stats(); s.Inflight != 0 || s.Waiting != 0 || s.Success != 8*500 {
 		t.Errorf("%+v: something is lost", s)
 	}
 }

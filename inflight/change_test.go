@@ -118,14 +118,19 @@ func TestSetQueue(t *testing.T) {
 		l.SetQueue(2, time.Hour)
 		q.join("b", 1, 0)
 		q.join("c", 1, 0)
-		l.SetQueue(1, time.Hour)
+		l.SetQueue(1, time.Hour) // both keep their places
 		q.join("d", 1, 0)
-		after(time.Second, func() { l.SetQueue(1, 3*time.Second) })    // sooner than the alarm
-		after(2*time.Second, func() { l.SetQueue(1, 5*time.Second) })  // later
-		after(4*time.Second, func() { l.SetQueue(1, 15*time.Second) }) // later still, before that alarm
+		time.Sleep(time.Second)
+		l.SetQueue(1, 3*time.Second) // sooner than the alarm that is set
+		time.Sleep(9 * time.Second)
+		q.join("e", 1, 0)
+		time.Sleep(time.Second)
+		l.SetQueue(1, 20*time.Second) // later than that
+		time.Sleep(time.Minute)
+		q.join("f", 1, 0)
 		time.Sleep(10 * time.Second)
-		l.SetQueue(1, 4*time.Second) // which all have waited
-		q.expect("a over_limit 0s", "d queue_full 0s", "b overdue 10s", "c overdue 10s")
+		l.SetQueue(1, 5*time.Second) // less than it has waited
+		q.expect("a over_limit 0s", "d queue_full 0s", "b overdue 3s", "c overdue 3s", "e overdue 30s", "f overdue 1m21s")
 	})
 }
 
