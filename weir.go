@@ -19,6 +19,7 @@ package weir
 import (
 	"context"
 	"errors"
+	"slices"
 )
 
 // A Limiter says whether work may start, and waits for it where it must.
@@ -64,7 +65,7 @@ func OutcomeOf(err error) Outcome {
 //
 // Put the cheapest refusal first: rate, then queue, then concurrency.
 func Chain(ls ...Limiter) Limiter {
-	return chain(ls)
+	return chain(slices.Clone(ls))
 }
 
 type chain []Limiter

@@ -159,6 +159,20 @@ func TestQueueReusesItsSlots(t *testing.T) {
 	}
 }
 
+// A cost that cannot be counted is a bug of the caller, and changes nothing.
+func TestAdjustBeyondAllNumbers(t *testing.T) {
+	s := play(t, 5, gate.Config{}).arrive("a", 1, "admit").arrive("b", 1, "admit")
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("want a panic")
+			}
+		}()
+		s.g.Adjust(1, math.MaxInt)
+	}()
+	s.inflight(2)
+}
+
 // A gate holds on to nobody who has left.
 func TestForgetsWhoHasLeft(t *testing.T) {
 	g := gate.New[*[64]byte](limit.Fixed(1), gate.Config{Queue: 9})

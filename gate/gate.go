@@ -137,6 +137,9 @@ func (g *Gate[W]) Adjust(n, m int) {
 	if n < 0 || m < 0 || n > g.stats.Inflight {
 		panic("gate: more units leave than have entered")
 	}
+	if m > math.MaxInt-(g.stats.Inflight-n) {
+		panic("gate: more units than can be counted")
+	}
 	g.stats.Inflight += m - n
 }
 
