@@ -3,6 +3,8 @@ package weir
 import (
 	"context"
 	"errors"
+	"math"
+	"math/bits"
 	"time"
 )
 
@@ -19,9 +21,10 @@ const (
 	Overdue                     // waited as long as allowed
 	TooLate                     // could not have been admitted before the caller's deadline
 	Closed                      // the limiter takes no more work
+	OverBurst                   // costs more than the rate limit can ever hold: no wait helps
 )
 
-var reasons = [...]string{"", "over_rate", "over_limit", "queue_full", "overdue", "too_late", "closed"}
+var reasons = [...]string{"", "over_rate", "over_limit", "queue_full", "overdue", "too_late", "closed", "over_burst"}
 
 // String returns the reason as metrics, logs and wire formats spell it.
 func (r Reason) String() string {
@@ -31,12 +34,71 @@ func (r Reason) String() string {
 	return "unknown"
 }
 
+// Never is the RetryAfter of what no wait will make possible.
+const Never time.Duration = math.MaxInt64
+
 // A Rejection is the error of work that was not let in.
 //
 // Rejections are shared: do not change one.
 type Rejection struct {
 	Reason     Reason
-	RetryAfter time.Duration // the soonest that asking again makes sense; 0 = not known
+	RetryAfter time.Duration // the soonest that asking again makes sense; 0 = not known, Never = it does not
+}
+
+// Reject returns the Rejection for a reason and a wait. It allocates nothing:
+// there is one for every reason and length of wait, of which there are few,
+// because RetryAfter is rounded up: to a multiple of quarter, below four of
+// them; above that, by less than a quarter of itself.
+func Reject(why Reason, retryAfter time.Duration) *Rejection {
+	if int(why) >= len(rejections) {
+		return &Rejection{Reason: why, RetryAfter: retryAfter}
+	}
+	return &rejections[why][step(retryAfter)]
+}
+
+// quarter is the finest difference that a shared RetryAfter makes: a quarter
+// of a millisecond, about.
+const quarter = 1 << 18
+
+// steps is one more than the step of the longest wait.
+const steps = 4 * (64 - 18)
+
+// rejections holds every Rejection that Reject returns.
+var rejections = func() (all [len(reasons)][steps]Rejection) {
+	for why := range all {
+		for i := range all[why] {
+			all[why][i] = Rejection{Reason(why), wait(i)}
+		}
+	}
+	return all
+}()
+
+// step is the number of the shortest wait that is not below d: a tiny floating
+// point number, with two bits of mantissa.
+func step(d time.Duration) int {
+	if d <= 0 {
+		return 0
+	}
+	q := (uint64(d) + quarter - 1) / quarter
+	e := max(bits.Len64(q)-3, 0)
+	if rest := q & (1<<e - 1); rest != 0 {
+		q += 1<<e - rest // may carry into the next power of two
+		e = bits.Len64(q) - 3
+	}
+	return min(4*e+int(q>>e), steps-1)
+}
+
+// wait is the inverse of step.
+func wait(step int) time.Duration {
+	if step == steps-1 {
+		return Never
+	}
+	e := max(step/4-1, 0)
+	q := uint64(step - 4*e)
+	if hi, lo := bits.Mul64(q<<e, quarter); hi == 0 && lo < uint64(Never) {
+		return time.Duration(lo)
+	}
+	return Never
 }
 
 func (r *Rejection) Error() string { return "rejected: " + r.Reason.String() }

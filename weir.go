@@ -61,7 +61,8 @@ func OutcomeOf(err error) Outcome {
 
 // Chain returns a Limiter that acquires from every one of ls, in order, and
 // releases in reverse. If one refuses, the earlier ones get their units back
-// (Ignored) and the refusal is returned. An empty chain admits everything.
+// (a cost of 0, Ignored) and the refusal is returned: all or nothing. An empty
+// chain admits everything.
 //
 // Put the cheapest refusal first: rate, then queue, then concurrency.
 func Chain(ls ...Limiter) Limiter {
@@ -75,6 +76,7 @@ func (c chain) Acquire(ctx context.Context, n int) (Permit, error) {
 	for _, l := range c {
 		p, err := l.Acquire(ctx, n)
 		if err != nil {
+			held.Use(Grant{}, 0) // a rate limit takes tokens back only for work that cost nothing
 			held.Release(Grant{}, Ignored)
 			return Permit{}, err
 		}

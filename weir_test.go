@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weir-go/weir"
 )
@@ -14,7 +15,7 @@ import (
 func TestRejection(t *testing.T) {
 	for r, want := range map[weir.Reason]string{
 		weir.OverRate: "over_rate", weir.OverLimit: "over_limit", weir.QueueFull: "queue_full",
-		weir.Overdue: "overdue", weir.TooLate: "too_late", weir.Closed: "closed",
+		weir.Overdue: "overdue", weir.TooLate: "too_late", weir.Closed: "closed", weir.OverBurst: "over_burst",
 	} {
 		err := fmt.Errorf("asking: %w", &weir.Rejection{Reason: r})
 		if !strings.HasSuffix(err.Error(), "rejected: "+want) {
@@ -181,7 +182,7 @@ func TestChainGivesBackWhatALaterOneRefuses(t *testing.T) {
 	if _, err := weir.Chain(ls...).Acquire(t.Context(), 1); err != no {
 		t.Errorf("%v: want the refusal itself", err)
 	}
-	expect(t, notes, "a admit 1", "b admit 1", "c refuse", "b 1 back, ignored", "a 1 back, ignored")
+	expect(t, notes, "a admit 1", "b admit 1", "c refuse", "a 1 becomes 0", "b 1 becomes 0", "b 0 back, ignored", "a 0 back, ignored")
 }
 
 func TestChainRefusedByTheFirst(t *testing.T) {
@@ -271,4 +272,60 @@ func TestDoPanics(t *testing.T) {
 		expect(t, notes, "a admit 1", "a 1 back, ignored")
 	}()
 	_ = weir.Do(t.Context(), ls[0], func(context.Context) error { panic("a bug") })
+}
+
+// A shared rejection never promises less than the wait asked for, and not much
+// more.
+func TestRejectRoundsUp(t *testing.T) {
+	check := func(d time.Duration) {
+		t.Helper()
+		r := weir.Reject(weir.OverRate, d)
+		if r.Reason != weir.OverRate || r.RetryAfter < d {
+			t.Fatalf("%v: %+v: want %v or more", d, r, d)
+		}
+		if more := r.RetryAfter - d; r.RetryAfter != weir.Never && more >= max(d/4, time.Millisecond/2) && d > 0 {
+			t.Fatalf("%v becomes %v: want less than a quarter more", d, r.RetryAfter)
+		}
+		if again := weir.Reject(weir.OverRate, r.RetryAfter); again != r {
+			t.Fatalf("%v becomes %v, and that %v", d, r.RetryAfter, again.RetryAfter)
+		}
+	}
+	last := time.Duration(0)
+	for d := time.Duration(1); d > 0; d += d/7 + 1 {
+		check(d)
+		check(d - 1)
+		if r := weir.Reject(weir.OverRate, d).RetryAfter; r < last {
+			t.Fatalf("%v becomes %v, less than a shorter wait: %v", d, r, last)
+		} else {
+			last = r
+		}
+	}
+	for e := range 63 {
+		check(1 << e)
+		check(1<<e - 1)
+		check(1<<e + 1)
+	}
+	for _, tt := range []struct{ d, want time.Duration }{
+		{0, 0}, {-1, 0}, {1, 1 << 18}, {1 << 18, 1 << 18}, {weir.Never, weir.Never}, {weir.Never - 1, weir.Never},
+		{5 << 18, 5 << 18}, {9 << 18, 10 << 18}, {15<<18 + 1, 16 << 18}, {365 * 24 * time.Hour, 32 << 50},
+	} {
+		if r := weir.Reject(weir.TooLate, tt.d); r.RetryAfter != tt.want || r.Reason != weir.TooLate {
+			t.Errorf("%v: %+v: want %v", tt.d, r, tt.want)
+		}
+	}
+}
+
+func TestRejectAllocatesNothing(t *testing.T) {
+	d := time.Duration(1)
+	if n := testing.AllocsPerRun(1000, func() {
+		d += d / 8
+		if weir.Reject(weir.OverRate, d).Reason != weir.OverRate {
+			t.Error("another reason")
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+	if r := weir.Reject(99, time.Second); r.Reason != 99 || r.RetryAfter != time.Second {
+		t.Errorf("%+v: want the unknown reason kept", r)
+	}
 }

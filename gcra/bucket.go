@@ -1,0 +1,278 @@
+package gcra
+
+import (
+	"math"
+	"math/bits"
+	"time"
+
+	"github.com/weir-go/weir"
+)
+
+// A Bucket is the state of one token bucket under a Quota: its theoretical
+// arrival time, the point on the Quota's line of units at which it is full
+// again. The zero Bucket is full, and so is every other whose point has
+// passed: to forget such a one loses nothing.
+//
+// A Bucket means something only to the Quota that made it; see Move.
+type Bucket uint64
+
+// MaxNow is the latest instant that a Quota tells from later ones: 146 years.
+const MaxNow = time.Duration(1<<62 - 1)
+
+// line returns how many units have come in from the epoch until now.
+func (q *Quota) line(now time.Duration) uint64 {
+	hi, _ := bits.Mul64(uint64(min(max(now, 0), MaxNow))<<2, q.mul)
+	return hi >> q.shift
+}
+
+// at returns the first instant when line is x, to within the slack.
+func (q *Quota) at(x uint64) time.Duration {
+	if x <= uint64(q.slack) {
+		return 0
+	}
+	x -= uint64(q.slack)
+	if q.mul == 0 || x>>(64-q.shift) != 0 {
+		return weir.Never
+	}
+	// line = now·mul·2^-(62+shift) >= x  <=>  now >= x·2^(62+shift)/mul
+	x <<= q.shift
+	t, rest := bits.Div64(x>>2, x<<62, q.mul)
+	if rest != 0 {
+		t++
+	}
+	return time.Duration(min(t, uint64(weir.Never)))
+}
+
+// cost returns the units that n tokens are; n must not exceed the burst.
+func (q *Quota) cost(n int) uint64 {
+	if q.pack == 0 {
+		return uint64(n) * q.one
+	}
+	return (uint64(n) + 1<<q.pack - 1) >> q.pack
+}
+
+// tokens returns how many whole tokens x units are.
+func (q *Quota) tokens(x uint64) int {
+	if q.pack == 0 {
+		return int(min(x/q.one, uint64(q.size)))
+	}
+	return int(min(x, uint64(q.size)>>q.pack) << q.pack)
+}
+
+// Allow takes n tokens if the bucket holds them at the instant now, and
+// reports whether it did; if not, the Bucket is returned as it was. It is Take
+// for those who want no more than a yes or a no. It panics if n < 0.
+func (q *Quota) Allow(b Bucket, now time.Duration, n int) (Bucket, bool) {
+	if uint(n) > uint(q.size) {
+		if n < 0 {
+			panicNegative()
+		}
+		return b, false
+	}
+	if q.inf {
+		return b, true
+	}
+	line := q.line(now)
+	next, over := bits.Add64(max(uint64(b), line), q.cost(n), 0)
+	if over != 0 || next > q.burst && next-q.burst > line+uint64(q.slack) {
+		return b, false
+	}
+	return Bucket(next), true
+}
+
+func panicNegative() { panic("gcra: negative cost") }
+
+// Take takes n tokens if the bucket holds them at the instant now. The
+// Decision tells what is left, and when to come back; RetryAfter is weir.Never
+// if no wait will help, because n exceeds the burst or nothing is refilled. If
+// it denies, the Bucket is returned as it was. With n = 0, Take looks, and is
+// denied only if the bucket is in debt. It panics if n < 0.
+//
+// Whoever asks with an older now than others did finds fewer tokens, never
+// more: no time is refilled twice.
+func (q *Quota) Take(b Bucket, now time.Duration, n int) (Bucket, weir.Decision) {
+	if n < 0 {
+		panicNegative()
+	}
+	if q.inf {
+		return b, weir.Decision{OK: true, Remaining: math.MaxInt}
+	}
+	line := q.line(now)
+	full := max(uint64(b), line)
+	d := weir.Decision{RetryAfter: weir.Never}
+	if n <= q.size {
+		next, over := bits.Add64(full, q.cost(n), 0)
+		switch {
+		case over != 0:
+		case next <= q.burst || next-q.burst <= line+uint64(q.slack):
+			d.OK, d.RetryAfter = true, 0
+			full, b = next, Bucket(next)
+		default:
+			d.RetryAfter = until(q.at(next-q.burst), now)
+		}
+	}
+	if owed := full - line; owed < q.burst+uint64(q.slack) {
+		d.Remaining = q.tokens(q.burst + uint64(q.slack) - owed)
+	}
+	if full > line {
+		d.ResetAfter = until(q.at(full), now)
+	}
+	return b, d
+}
+
+// until returns the time from now until at.
+func until(at, now time.Duration) time.Duration {
+	if at == weir.Never {
+		return weir.Never
+	}
+	return max(at-max(now, 0), 0)
+}
+
+// Reserve takes n tokens, those to come included, if the bucket will hold them
+// within maxWait, and returns how long the caller must wait before it acts. A
+// wait of weir.Never is for a bucket that is not refilled. If not, or if n
+// exceeds the burst, it reports false and returns the Bucket as it was. It
+// panics if n < 0.
+func (q *Quota) Reserve(b Bucket, now time.Duration, n int, maxWait time.Duration) (Bucket, time.Duration, bool) {
+	if n < 0 {
+		panicNegative()
+	}
+	if q.inf {
+		return b, 0, true
+	}
+	if n > q.size {
+		return b, weir.Never, false
+	}
+	next, over := bits.Add64(max(uint64(b), q.line(now)), q.cost(n), 0)
+	if over != 0 {
+		return b, weir.Never, false
+	}
+	wait := q.Ready(Bucket(next), now)
+	if wait > max(maxWait, 0) {
+		return b, wait, false
+	}
+	return Bucket(next), wait, true
+}
+
+// Ready returns how long it takes until a Bucket that Reserve returned is out
+// of debt, so that whoever reserved may act; 0 if it is.
+func (q *Quota) Ready(b Bucket, now time.Duration) time.Duration {
+	if q.inf || uint64(b) <= q.burst {
+		return 0
+	}
+	return until(q.at(uint64(b)-q.burst), now)
+}
+
+// Refund gives n tokens back, which were taken or reserved under this Quota
+// before. It panics if n < 0.
+func (q *Quota) Refund(b Bucket, n int) Bucket {
+	if n < 0 {
+		panicNegative()
+	}
+	hi, units := bits.Mul64(uint64(n), q.one)
+	if q.pack > 0 {
+		units = q.cost(n)
+	}
+	if hi != 0 || units >= uint64(b) {
+		return 0
+	}
+	return b - Bucket(units)
+}
+
+// Charge takes n tokens whether the bucket holds them or not, as for work that
+// cost more than was thought. What would put the bucket deeper into debt than
+// maxDebt tokens is forgiven. It panics if n < 0.
+func (q *Quota) Charge(b Bucket, now time.Duration, n, maxDebt int) Bucket {
+	if n < 0 {
+		panicNegative()
+	}
+	if q.inf {
+		return b
+	}
+	line := q.line(now)
+	most := line + min(q.burst+min(q.units(maxDebt), maxBurst), math.MaxUint64-line)
+	next, over := bits.Add64(max(uint64(b), line), q.units(n), 0)
+	if over != 0 || next > most {
+		next = max(most, uint64(b))
+	}
+	return Bucket(next)
+}
+
+// units is cost for numbers of tokens that may exceed the burst.
+func (q *Quota) units(n int) uint64 {
+	hi, lo := bits.Mul64(uint64(max(n, 0)), q.one)
+	switch {
+	case q.pack > 0:
+		return q.cost(max(n, 0))
+	case hi != 0:
+		return math.MaxUint64
+	}
+	return lo
+}
+
+// Full reports whether the bucket is full, and so no different from the zero
+// Bucket.
+func (q *Quota) Full(b Bucket, now time.Duration) bool {
+	return q.inf || uint64(b) <= q.line(now)+uint64(q.slack)
+}
+
+// Tokens returns how many tokens the bucket holds, fractions included; less
+// than zero if it is in debt. Infinity if there is no limit.
+func (q *Quota) Tokens(b Bucket, now time.Duration) float64 {
+	if q.inf {
+		return math.Inf(1)
+	}
+	if q.one == 0 {
+		return 0 // the zero Quota
+	}
+	line := q.line(now)
+	owed := max(uint64(b), line) - line
+	one := math.Ldexp(float64(q.one), -int(q.pack))
+	if owed <= q.burst {
+		return float64(q.burst-owed) / one
+	}
+	return -float64(owed-q.burst) / one
+}
+
+// Move returns the Bucket that holds as many tokens under the Quota to as b
+// does under q, but no more than to's burst. From or to a Quota without limit,
+// it is full.
+func (q *Quota) Move(b Bucket, now time.Duration, to *Quota) Bucket {
+	if q.inf || to.inf {
+		return 0
+	}
+	line, toLine := q.line(now), to.line(now)
+	owed := convert(max(uint64(b), line)-line, q, to)
+	if grown := to.size - q.size; grown >= 0 {
+		owed += to.cost(grown)
+	} else {
+		owed -= min(owed, to.units(-grown))
+	}
+	return Bucket(toLine + min(owed, math.MaxUint64-toLine))
+}
+
+// convert turns units of one Quota into those of another, rounding up.
+func convert(x uint64, from, to *Quota) uint64 {
+	if x == 0 {
+		return 0
+	}
+	// x / (from.one·2^-from.pack) · (to.one·2^-to.pack)
+	hi, lo := bits.Mul64(x, to.one)
+	lo, carry := bits.Add64(lo, from.one-1, 0)
+	hi += carry
+	if hi >= from.one {
+		return math.MaxUint64 >> 1
+	}
+	x, _ = bits.Div64(hi, lo, from.one)
+	switch up, down := from.pack, to.pack; {
+	case up >= down:
+		up -= down
+		if x > maxBurst>>up {
+			return maxBurst
+		}
+		return x << up
+	default:
+		down -= up
+		return (x + 1<<down - 1) >> down
+	}
+}

@@ -1,0 +1,193 @@
+// Package gcra decides by rate: the generic cell rate algorithm (ITU-T I.371),
+// which is a token bucket whose whole state is one word. A bucket holds burst
+// tokens and is refilled at a steady rate; what costs n tokens may happen once
+// the bucket holds n.
+//
+// The package is pure: it takes the instant as an argument and returns the new
+// state. Callers compare and swap the word, lock it, or send it elsewhere.
+//
+//	quota := gcra.Per(100, time.Minute, 20)
+//	var b gcra.Bucket // full
+//	b, d := quota.Take(b, now, 1)
+//
+// # Exactness
+//
+// A Bucket counts in units of which a token has a whole number, so tokens are
+// never rounded, however many are taken. Time is turned into units by one
+// product of 128 bits from the epoch on, so errors do not add up. If the time
+// for one token is a whole number of nanoseconds, or of halves or thirds of
+// one, all decisions are exact; if not, they are to a nanosecond. (A burst that
+// takes decades to refill makes that coarser.)
+package gcra
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+	"time"
+)
+
+// A Quota is a rate and a burst: what is allowed. Any number of Buckets share
+// one. The zero Quota allows nothing.
+type Quota struct {
+	// A unit is the resolution of a Bucket. In exact Quotas there are 1, 2 or
+	// 3 to the nanosecond; in others between 2 and 4, or fewer if the burst
+	// would not fit otherwise.
+	mul   uint64 // units a nanosecond, as mul·2^-(62+shift); mul is 0, or 2^63 and more
+	shift uint8
+	pack  uint8  // at rates above 2 tokens a unit, 2^pack tokens make one unit
+	slack uint8  // units by which the clock may lag behind the true rate
+	inf   bool   // no limit at all
+	one   uint64 // units a token; 1 if pack > 0; 0 in the zero Quota only
+	burst uint64 // units
+	size  int    // the burst in tokens
+	rate  float64
+}
+
+// maxBurst bounds the burst in units, so that sums do not overflow.
+const maxBurst = 1 << 62
+
+// Per returns the Quota of count tokens a period, and a burst. A count of zero
+// or less refills nothing: the burst is all there ever is. With a period of
+// zero or less there is no limit. A burst of zero or less lets nothing pass.
+//
+// Above 4·10⁹ a second, a cost is rounded up to what comes in a quarter to half
+// a nanosecond.
+func Per(count int, period time.Duration, burst int) Quota {
+	switch {
+	case count <= 0:
+		return depleting(burst)
+	case period <= 0:
+		return Unlimited()
+	}
+	return quota(uint64(count), uint64(period), 0, burst)
+}
+
+// PerSecond returns the Quota of rate tokens a second, and a burst. A rate of
+// zero or less, or one that is not a number, refills nothing;
+// math.MaxFloat64 and above is no limit; what is in between and above 10¹⁸ is
+// taken as 10¹⁸. Where the time for one token is a whole number of nanoseconds
+// to the precision of a float64, it is taken as that number.
+func PerSecond(rate float64, burst int) Quota {
+	switch interval := 1e9 / rate; {
+	case !(rate > 0), interval >= math.MaxInt64:
+		return depleting(burst)
+	case rate >= math.MaxFloat64:
+		return Unlimited()
+	case rate >= 1e18:
+		return quota(1e9, 1, 0, burst)
+	case interval >= 1 && math.Abs(interval-math.Round(interval)) <= interval*0x1p-51:
+		return quota(1, uint64(math.Round(interval)), 0, burst)
+	case rate >= 1 && rate == math.Floor(rate):
+		return quota(uint64(rate), 1e9, 0, burst)
+	default:
+		mantissa, exp := math.Frexp(rate)
+		return quota(uint64(mantissa*(1<<53)), 1e9, exp-53, burst)
+	}
+}
+
+// Unlimited returns the Quota that allows everything, whatever its cost.
+func Unlimited() Quota {
+	return Quota{inf: true, size: math.MaxInt, rate: math.Inf(1)}
+}
+
+// depleting returns a Quota that is never refilled.
+func depleting(burst int) Quota {
+	burst = max(burst, 0)
+	q := Quota{one: 1, size: burst}
+	for uint64(burst)>>q.pack > maxBurst {
+		q.pack++
+	}
+	q.burst = q.cost(burst)
+	return q
+}
+
+// quota returns the Quota of count·2^exp tokens every period nanoseconds;
+// neither is zero.
+func quota(count, period uint64, exp int, burst int) Quota {
+	q := Quota{size: max(burst, 0), one: 1}
+	q.rate = math.Ldexp(float64(count)/float64(period)*1e9, exp)
+	g := gcd(count, period)
+	count, period = count/g, period/g
+
+	// Exact: units that divide both the nanosecond and the token.
+	if exp == 0 && count <= 3 {
+		scale := uint64(1)
+		if count == 1 && q.fits(2*period) {
+			scale = 2
+		}
+		if q.fits(scale * period) {
+			q.one = scale * period
+			mul, e := divide(scale*count, 1)
+			q.mul, q.shift = mul, uint8(1-e)
+			q.burst = q.cost(q.size)
+			return q
+		}
+	}
+
+	// Else 2^k units to the token, such that 2^k·count/period is from 2 to 4
+	// units to the nanosecond.
+	mul, e := divide(count, period) // count/period = mul·2^(e-63), 2^63 <= mul
+	k := 1 - (e + exp)
+	for k > 0 && (k > 62 || !q.fits(1<<k)) {
+		k--
+	}
+	if k >= 0 {
+		q.one = 1 << k
+	}
+	q.pack = uint8(max(-k, 0))
+	s := 1 - (e + exp + k)
+	if s < 63 { // else not one unit in a hundred years
+		q.mul, q.shift = mul, uint8(s)
+	}
+	if s == 0 && k > 0 { // a unit is little, of time and of tokens
+		q.slack = 1
+	}
+	q.burst = q.cost(q.size)
+	return q
+}
+
+// fits reports whether the burst can be counted with that many units a token.
+func (q *Quota) fits(one uint64) bool {
+	hi, lo := bits.Mul64(one, uint64(q.size))
+	return hi == 0 && lo <= maxBurst && one <= maxBurst
+}
+
+// divide returns a/b as mul·2^(e-63), rounded down, with 2^63 <= mul.
+func divide(a, b uint64) (mul uint64, e int) {
+	na, nb := bits.LeadingZeros64(a), bits.LeadingZeros64(b)
+	a, b = a<<na, b<<nb
+	e = nb - na
+	if a >= b {
+		mul, _ = bits.Div64(a>>1, a<<63, b)
+	} else {
+		mul, _ = bits.Div64(a, 0, b)
+		e--
+	}
+	return mul, e
+}
+
+func gcd(a, b uint64) uint64 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+// Burst returns the most that can be taken at once; math.MaxInt if there is no
+// limit.
+func (q *Quota) Burst() int { return q.size }
+
+// Rate returns the tokens a second; infinity if there is no limit.
+func (q *Quota) Rate() float64 { return q.rate }
+
+// Unlimited reports whether everything is allowed.
+func (q *Quota) Unlimited() bool { return q.inf }
+
+// String describes the Quota, as in "10/s, burst 5".
+func (q Quota) String() string {
+	if q.inf {
+		return "unlimited"
+	}
+	return fmt.Sprintf("%.6g/s, burst %d", q.rate, q.size)
+}
