@@ -41,7 +41,9 @@ type Quota struct {
 	one   uint64 // units a token; 1 if pack > 0; 0 in the zero Quota only
 	burst uint64 // units
 	size  int    // the burst in tokens
-	rate  float64
+
+	count, period uint64 // the rate: count·2^exp tokens every period nanoseconds
+	exp           int16
 }
 
 // maxBurst bounds the burst in units, so that sums do not overflow.
@@ -88,7 +90,7 @@ func PerSecond(rate float64, burst int) Quota {
 
 // Unlimited returns the Quota that allows everything, whatever its cost.
 func Unlimited() Quota {
-	return Quota{inf: true, size: math.MaxInt, rate: math.Inf(1)}
+	return Quota{inf: true, size: math.MaxInt}
 }
 
 // depleting returns a Quota that is never refilled.
@@ -105,10 +107,9 @@ func depleting(burst int) Quota {
 // quota returns the Quota of count·2^exp tokens every period nanoseconds;
 // neither is zero.
 func quota(count, period uint64, exp int, burst int) Quota {
-	q := Quota{size: max(burst, 0), one: 1}
-	q.rate = math.Ldexp(float64(count)/float64(period)*1e9, exp)
 	g := gcd(count, period)
 	count, period = count/g, period/g
+	q := Quota{size: max(burst, 0), one: 1, count: count, period: period, exp: int16(exp)}
 
 	// Exact: units that divide both the nanosecond and the token.
 	if exp == 0 && count <= 3 {
@@ -179,7 +180,15 @@ func gcd(a, b uint64) uint64 {
 func (q *Quota) Burst() int { return q.size }
 
 // Rate returns the tokens a second; infinity if there is no limit.
-func (q *Quota) Rate() float64 { return q.rate }
+func (q *Quota) Rate() float64 {
+	switch {
+	case q.inf:
+		return math.Inf(1)
+	case q.count == 0:
+		return 0
+	}
+	return math.Ldexp(float64(q.count)/float64(q.period)*1e9, int(q.exp))
+}
 
 // Unlimited reports whether everything is allowed.
 func (q *Quota) Unlimited() bool { return q.inf }
@@ -189,5 +198,16 @@ func (q Quota) String() string {
 	if q.inf {
 		return "unlimited"
 	}
-	return fmt.Sprintf("%.6g/s, burst %d", q.rate, q.size)
+	return fmt.Sprintf("%.6g/s, burst %d", q.Rate(), q.size)
+}
+
+// With returns the Quota with another burst.
+func (q Quota) With(burst int) Quota {
+	switch {
+	case q.inf:
+		return q
+	case q.count == 0:
+		return depleting(burst)
+	}
+	return quota(q.count, q.period, int(q.exp), burst)
 }

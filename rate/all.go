@@ -1,0 +1,143 @@
+package rate
+
+import (
+	"context"
+	"math"
+	"slices"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/gcra"
+)
+
+// A Multi is several Limiters at once, all or nothing: an event happens if
+// every one allows it, and if one does not, it costs none of them anything.
+// It is safe for concurrent use; its Limiters may be used on their own, too.
+type Multi struct{ limiters []*Limiter }
+
+// All returns the Multi of the Limiters, as in "10 a second, and 1000 an
+// hour". Without any, it allows everything.
+func All(limiters ...*Limiter) *Multi {
+	return &Multi{slices.Clone(limiters)}
+}
+
+// Allow reports whether an event may happen now, and counts it if so.
+func (m *Multi) Allow() bool {
+	d, _ := m.Take(1)
+	return d.OK
+}
+
+// Take takes n tokens of every Limiter, or of none. The Decision is that of
+// all: the least that remains, the longest waits. The number tells which
+// Limiter binds, in the order given to All: of those that deny, the one to
+// wait for longest; if none denies, the one with least left; -1 without any.
+// It panics if n < 0.
+//
+// All are asked before one is taken from. If one then denies all the same,
+// because others took from it in between, the earlier ones get back what was
+// taken.
+func (m *Multi) Take(n int) (weir.Decision, int) {
+	v := newVerdict()
+	for i, l := range m.limiters {
+		v.add(i, l.look(n))
+	}
+	if !v.OK || n == 0 {
+		return v.Decision, v.binds
+	}
+	v = newVerdict()
+	for i, l := range m.limiters {
+		if v.add(i, l.Take(n)); !v.OK {
+			for _, l := range m.limiters[:i] {
+				l.settle(gcra.Promise{}, n, 0)
+			}
+			break
+		}
+	}
+	return v.Decision, v.binds
+}
+
+// A verdict is the Decision of several Limiters.
+type verdict struct {
+	weir.Decision
+	binds int // the one that it is due to
+}
+
+func newVerdict() verdict {
+	return verdict{weir.Decision{OK: true, Remaining: math.MaxInt}, -1}
+}
+
+func (v *verdict) add(i int, d weir.Decision) {
+	switch {
+	case v.binds < 0,
+		v.OK && !d.OK,
+		!d.OK && d.RetryAfter > v.RetryAfter,
+		v.OK && d.Remaining < v.Remaining:
+		v.binds = i
+	}
+	v.OK = v.OK && d.OK
+	v.Remaining = min(v.Remaining, d.Remaining)
+	v.RetryAfter = max(v.RetryAfter, d.RetryAfter)
+	v.ResetAfter = max(v.ResetAfter, d.ResetAfter)
+}
+
+// Wait waits, in the lines of all Limiters at once, until n events may happen,
+// and counts them. If one Limiter refuses, the error is its *weir.Rejection,
+// and the number tells which, in the order given to All. If ctx ends first,
+// the error is the context's own, and the number that of the Limiter that was
+// waited for. Without an error it is -1. It panics if n < 0.
+func (m *Multi) Wait(ctx context.Context, n int) (int, error) {
+	waiters := make([]*waiter, 0, len(m.limiters)) // nil: it has granted
+	for i, l := range m.limiters {
+		w, err := l.enter(ctx, n)
+		if err != nil {
+			m.undo(waiters, n)
+			return i, err
+		}
+		waiters = append(waiters, w)
+	}
+	for i, w := range waiters {
+		if w == nil {
+			continue
+		}
+		if err := m.limiters[i].await(ctx, w); err != nil {
+			m.undo(waiters[:i], n)
+			(&Multi{m.limiters[i+1:]}).undo(waiters[i+1:], n)
+			return i, err
+		}
+		waiters[i] = nil
+	}
+	return -1, nil
+}
+
+// undo gives back what the first Limiters have granted, or let wait for.
+func (m *Multi) undo(first []*waiter, n int) {
+	for i, w := range first {
+		m.limiters[i].undo(w, n)
+	}
+}
+
+func (l *Limiter) undo(w *waiter, n int) {
+	if w == nil {
+		l.settle(gcra.Promise{}, n, 0)
+	} else {
+		l.leave(w)
+	}
+}
+
+// Acquire waits as Wait does. Use of the Permit settles the cost with every
+// Limiter.
+func (m *Multi) Acquire(ctx context.Context, n int) (weir.Permit, error) {
+	if _, err := m.Wait(ctx, n); err != nil {
+		return weir.Permit{}, err
+	}
+	return weir.NewPermit((*multiOwner)(m), weir.Grant{N: n}), nil
+}
+
+type multiOwner Multi
+
+func (o *multiOwner) Use(g weir.Grant, n int) {
+	for _, l := range o.limiters {
+		l.settle(gcra.Promise{}, g.N, n)
+	}
+}
+
+func (o *multiOwner) Release(weir.Grant, weir.Outcome) {}

@@ -1,0 +1,72 @@
+package rate
+
+import (
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/gcra"
+)
+
+// SetLimit changes the rate. Tokens stay as they are; those who wait are timed
+// anew, while a Reservation keeps its time.
+func (l *Limiter) SetLimit(r Limit) { l.SetLimitAt(time.Now(), r) }
+
+// SetLimitAt is SetLimit at the time t. From then on, an earlier time counts
+// as t.
+func (l *Limiter) SetLimitAt(t time.Time, r Limit) {
+	l.change(t, func(s *state) {
+		s.quota, s.limit = gcra.PerSecond(float64(r), s.burst), r
+	})
+}
+
+// SetBurst changes the burst. Tokens stay as they are, up to the new burst.
+// Those who wait, or hold a Reservation, for more than that keep it.
+func (l *Limiter) SetBurst(b int) { l.SetBurstAt(time.Now(), b) }
+
+// SetBurstAt is SetBurst at the time t. From then on, an earlier time counts
+// as t.
+func (l *Limiter) SetBurstAt(t time.Time, b int) {
+	l.change(t, func(s *state) {
+		s.quota, s.burst = s.quota.With(b), b
+	})
+}
+
+// SetQuota changes rate and burst at once.
+func (l *Limiter) SetQuota(q gcra.Quota) {
+	l.change(time.Now(), func(s *state) {
+		s.quota, s.limit, s.burst = q, Limit(q.Rate()), q.Burst()
+		if q.Unlimited() {
+			s.limit = Inf
+		}
+	})
+}
+
+// change replaces the state.
+//
+// Nobody takes a token from both states: whoever swaps the bucket of the old
+// one does so before it is marked as moved, and is counted in the new one;
+// whoever comes later finds the mark, and waits in reload for the new one.
+func (l *Limiter) change(t time.Time, set func(*state)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	old := l.state.Load()
+	if old == nil {
+		old = &state{epoch: epoch()}
+	}
+	now := old.at(t)
+	l.serveLocked(old, now)
+	s := &state{epoch: old.epoch, since: now, quota: old.quota, limit: old.limit, burst: old.burst}
+	set(s)
+	b := gcra.Bucket(old.bucket.Swap(moved))
+	s.bucket.Store(uint64(old.quota.Move(b, now, &s.quota)))
+	l.state.Store(s)
+	l.queue.Move(&old.quota, now, &s.quota)
+	s.refund(l.queue.Drop(&s.quota, now, func(w *waiter, at time.Duration) bool {
+		late := w.deadline < at
+		if late {
+			w.answer <- weir.Reject(weir.TooLate, at-now)
+		}
+		return late
+	}))
+	l.serveLocked(s, now)
+}

@@ -1,0 +1,262 @@
+// Package rate limits how often something happens: X in Little's law
+// N = X·R. Its Limiter is a token bucket with the methods and the meaning of
+// golang.org/x/time/rate: change the import and go on.
+//
+//	lim := rate.NewLimiter(100, 20) // a hundred a second, twenty at once
+//	if !lim.Allow() { ... }         // drop
+//	err := lim.Wait(ctx)            // or wait
+//
+// What is different, all to the good:
+//
+//   - Allow, Take, and a Reserve that need not wait, are lock-free, and a denial
+//     writes no memory that others read.
+//   - Take says what is left, and when to come back.
+//   - Errors of Wait are values: a *weir.Rejection with a Reason, or the
+//     context's own error. Nothing that is refused allocates.
+//   - Waiters stand in line: first come, first served. When one leaves, or a
+//     Reservation is cancelled, or the limit changes, those behind it move.
+//   - The number of waiters is bounded, and so is the debt that Settle can make.
+//   - A call with an older time never refills a span of time twice, and a
+//     Reservation cancelled twice gives back once.
+//   - A negative n panics: in golang.org/x/time/rate it fills the bucket.
+//
+// A Limiter is also a [weir.Limiter].
+//
+// # When not to use it
+//
+// A rate is the wrong limit for a service whose capacity is not known or moves
+// with its load: what it can bear is a number in flight, not a number a
+// second. Use package inflight there. For one limit for every user or address,
+// use package keyed. For "5 per calendar day", use package window.
+package rate
+
+import (
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/gcra"
+)
+
+// A Limit is a rate: events a second. The zero Limit refills nothing.
+type Limit float64
+
+// Inf is the Limit that allows everything, whatever the burst.
+const Inf = Limit(math.MaxFloat64)
+
+// InfDuration is the delay of what will not happen.
+const InfDuration = weir.Never
+
+// Every returns the Limit of one event in each interval; Inf if the interval
+// is zero or less.
+func Every(interval time.Duration) Limit {
+	if interval <= 0 {
+		return Inf
+	}
+	return 1 / Limit(interval.Seconds())
+}
+
+// DefaultQueue bounds the number of waiters where Config leaves it open.
+const DefaultQueue = 1 << 16
+
+// Config is what a Limiter has beside its Quota. The zero value is that of
+// NewLimiter.
+type Config struct {
+	// Queue bounds the number of waiters. If zero, DefaultQueue; if negative,
+	// nobody waits.
+	Queue int
+	// MaxWait bounds the time that Wait and Acquire wait. If zero or less, a
+	// waiter waits as long as its context allows.
+	MaxWait time.Duration
+	// MaxDebt bounds the debt, in tokens, that work leaves which cost more
+	// than was reserved for it (Settle, and Use of a Permit). If zero, the
+	// burst; if negative, there is no debt.
+	MaxDebt int
+}
+
+// A Limiter allows events at a Limit, after a burst. It is safe for concurrent
+// use, and starts no goroutine.
+//
+// The zero Limiter denies everything until its limit and burst are set. A
+// Limiter must not be copied.
+type Limiter struct {
+	state atomic.Pointer[state] // nil until something is allowed
+
+	cfg Config
+
+	mu    sync.Mutex // guards what follows, and every change of state
+	queue gcra.Queue[*waiter]
+	timer *time.Timer   // runs expire; nil until somebody waits
+	armed bool          // the timer is running
+	alarm time.Duration // and will fire at this instant
+}
+
+// A state is the bucket under one quota. When the quota changes, the bucket is
+// marked as moved, and a new state takes over.
+type state struct {
+	epoch  time.Time
+	since  time.Duration // no instant before the change of the quota counts
+	quota  gcra.Quota
+	limit  Limit
+	burst  int
+	bucket atomic.Uint64
+}
+
+// moved is the bucket of a state that another one has replaced. It is in such
+// debt that it denies whoever does not look.
+const moved = math.MaxUint64
+
+// nothing is the state of the zero Limiter. Its bucket never changes.
+var nothing state
+
+// NewLimiter returns a Limiter for events at the Limit r and a burst of b, at
+// first full. It has the zero Config.
+func NewLimiter(r Limit, b int) *Limiter {
+	l := new(Limiter)
+	l.state.Store(&state{epoch: epoch(), quota: gcra.PerSecond(float64(r), b), limit: r, burst: b})
+	return l
+}
+
+// New returns a Limiter for the quota, at first full.
+func New(q gcra.Quota, cfg Config) *Limiter {
+	l := &Limiter{cfg: cfg}
+	limit := Limit(q.Rate())
+	if q.Unlimited() {
+		limit = Inf
+	}
+	l.state.Store(&state{epoch: epoch(), quota: q, limit: limit, burst: q.Burst()})
+	return l
+}
+
+// epoch is 1970 on the monotonic clock, so that instants before the Limiter
+// was made count too: those that AllowN and others may be given.
+func epoch() time.Time {
+	now := time.Now()
+	return now.Add(-time.Duration(now.UnixNano()))
+}
+
+func (l *Limiter) load() *state {
+	if s := l.state.Load(); s != nil {
+		return s
+	}
+	return &nothing
+}
+
+// reload returns the state that replaced one whose bucket is moved, once its
+// maker has stored it.
+func (l *Limiter) reload() *state {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.load()
+}
+
+// now is the instant of the call.
+func (s *state) now() time.Duration { return max(time.Since(s.epoch), s.since) }
+
+// at is the instant t.
+func (s *state) at(t time.Time) time.Duration { return max(t.Sub(s.epoch), s.since) }
+
+// Limit returns the rate.
+func (l *Limiter) Limit() Limit { return l.load().limit }
+
+// Burst returns the most that can happen at once.
+func (l *Limiter) Burst() int { return l.load().burst }
+
+// Allow reports whether an event may happen now, and counts it if so.
+func (l *Limiter) Allow() bool {
+	s := l.load()
+	return l.allow(s, s.now(), 1)
+}
+
+// AllowN reports whether n events may happen at the time t, and counts them if
+// so. It panics if n < 0.
+func (l *Limiter) AllowN(t time.Time, n int) bool {
+	s := l.load()
+	return l.allow(s, s.at(t), n)
+}
+
+func (l *Limiter) allow(s *state, now time.Duration, n int) bool {
+	for {
+		b := s.bucket.Load()
+		next, ok := s.quota.Allow(gcra.Bucket(b), now, n)
+		switch {
+		case ok:
+			if s.bucket.CompareAndSwap(b, uint64(next)) {
+				return true
+			}
+		case b != moved:
+			return false
+		default:
+			s = l.reload()
+			now = max(now, s.since)
+		}
+	}
+}
+
+// Take is Allow for n events and with reasons: how many more may happen now,
+// and when to come back. Its RetryAfter is weir.Never if that is in vain. With
+// n = 0 it takes nothing, and is denied only in debt. It panics if n < 0.
+func (l *Limiter) Take(n int) weir.Decision {
+	s := l.load()
+	return l.take(s, s.now(), n)
+}
+
+// TakeAt is Take at the time t.
+func (l *Limiter) TakeAt(t time.Time, n int) weir.Decision {
+	s := l.load()
+	return l.take(s, s.at(t), n)
+}
+
+func (l *Limiter) take(s *state, now time.Duration, n int) weir.Decision {
+	for {
+		b := s.bucket.Load()
+		next, d := s.quota.Take(gcra.Bucket(b), now, n)
+		switch {
+		case b == moved:
+			s = l.reload()
+			now = max(now, s.since)
+		case !d.OK || n == 0 || s.bucket.CompareAndSwap(b, uint64(next)):
+			return d
+		}
+	}
+}
+
+// look returns what Take would, and takes nothing.
+func (l *Limiter) look(n int) weir.Decision {
+	for s := l.load(); ; s = l.reload() {
+		if b := s.bucket.Load(); b != moved {
+			_, d := s.quota.Take(gcra.Bucket(b), s.now(), n)
+			return d
+		}
+	}
+}
+
+// Tokens returns how many events may happen now, fractions included; less than
+// zero if tokens to come are taken already.
+func (l *Limiter) Tokens() float64 {
+	s := l.load()
+	return l.tokens(s, s.now())
+}
+
+// TokensAt returns the Tokens at the time t.
+func (l *Limiter) TokensAt(t time.Time) float64 {
+	s := l.load()
+	return l.tokens(s, s.at(t))
+}
+
+func (l *Limiter) tokens(s *state, now time.Duration) float64 {
+	for {
+		b := s.bucket.Load()
+		switch {
+		case b == moved:
+			s = l.reload()
+			now = max(now, s.since)
+		case s.quota.Unlimited():
+			return float64(s.burst)
+		default:
+			return s.quota.Tokens(gcra.Bucket(b), now)
+		}
+	}
+}
