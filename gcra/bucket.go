@@ -213,7 +213,7 @@ func (q *Quota) units(n int) uint64 {
 // Full reports whether the bucket is full, and so no different from the zero
 // Bucket.
 func (q *Quota) Full(b Bucket, now time.Duration) bool {
-	return q.inf || uint64(b) <= q.line(now)+uint64(q.slack)
+	return b <= q.Level(now)
 }
 
 // Tokens returns how many tokens the bucket holds, fractions included; less
@@ -275,4 +275,13 @@ func convert(x uint64, from, to *Quota) uint64 {
 		down -= up
 		return (x + 1<<down - 1) >> down
 	}
+}
+
+// Level returns the greatest Bucket that is full at the instant now: one that
+// is not above it is full, as Full says.
+func (q *Quota) Level(now time.Duration) Bucket {
+	if q.inf {
+		return math.MaxUint64
+	}
+	return Bucket(q.line(now) + uint64(q.slack))
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
+	"github.com/weir-go/weir/internal/line"
 )
 
 // A Multi is several Limiters at once, all or nothing: an event happens if
@@ -85,7 +86,7 @@ func (v *verdict) add(i int, d weir.Decision) {
 // the error is the context's own, and the number that of the Limiter that was
 // waited for. Without an error it is -1. It panics if n < 0.
 func (m *Multi) Wait(ctx context.Context, n int) (int, error) {
-	waiters := make([]*waiter, 0, len(m.limiters)) // nil: it has granted
+	waiters := make([]*line.Waiter, 0, len(m.limiters)) // nil: it has granted
 	for i, l := range m.limiters {
 		w, err := l.enter(ctx, n)
 		if err != nil {
@@ -109,13 +110,13 @@ func (m *Multi) Wait(ctx context.Context, n int) (int, error) {
 }
 
 // undo gives back what the first Limiters have granted, or let wait for.
-func (m *Multi) undo(first []*waiter, n int) {
+func (m *Multi) undo(first []*line.Waiter, n int) {
 	for i, w := range first {
 		m.limiters[i].undo(w, n)
 	}
 }
 
-func (l *Limiter) undo(w *waiter, n int) {
+func (l *Limiter) undo(w *line.Waiter, n int) {
 	if w == nil {
 		l.settle(gcra.Promise{}, n, 0)
 	} else {

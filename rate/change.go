@@ -3,7 +3,6 @@ package rate
 import (
 	"time"
 
-	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
 )
 
@@ -60,13 +59,6 @@ func (l *Limiter) change(t time.Time, set func(*state)) {
 	b := gcra.Bucket(old.bucket.Swap(moved))
 	s.bucket.Store(uint64(old.quota.Move(b, now, &s.quota)))
 	l.state.Store(s)
-	l.queue.Move(&old.quota, now, &s.quota)
-	s.refund(l.queue.Drop(&s.quota, now, func(w *waiter, at time.Duration) bool {
-		late := w.deadline < at
-		if late {
-			w.answer <- weir.Reject(weir.TooLate, at-now)
-		}
-		return late
-	}))
+	s.refund(l.line.Change(&old.quota, now, &s.quota))
 	l.serveLocked(s, now)
 }

@@ -38,6 +38,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
+	"github.com/weir-go/weir/internal/line"
 )
 
 // A Limit is a rate: events a second. The zero Limit refills nothing.
@@ -86,11 +87,8 @@ type Limiter struct {
 
 	cfg Config
 
-	mu    sync.Mutex // guards what follows, and every change of state
-	queue gcra.Queue[*waiter]
-	timer *time.Timer   // runs expire; nil until somebody waits
-	armed bool          // the timer is running
-	alarm time.Duration // and will fire at this instant
+	mu   sync.Mutex // guards what follows, and every change of state
+	line line.Line
 }
 
 // A state is the bucket under one quota. When the quota changes, the bucket is

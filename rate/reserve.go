@@ -85,10 +85,10 @@ func (l *Limiter) settle(place gcra.Promise, was, n int) {
 // giveBackLocked returns n tokens taken at the place.
 func (l *Limiter) giveBackLocked(s *state, now time.Duration, place gcra.Promise, n int) {
 	l.serveLocked(s, now)
-	refund, align := l.queue.Withdraw(&s.quota, now, place, n)
+	refund, align := l.line.Withdraw(&s.quota, now, place, n)
 	b := s.refund(refund)
 	if align {
-		l.queue.Align(&s.quota, b)
+		l.line.Align(&s.quota, b)
 	}
 	l.serveLocked(s, now)
 }
@@ -112,12 +112,12 @@ func (l *Limiter) chargeLocked(s *state, now time.Duration, n int) {
 		debt = s.quota.Burst()
 	}
 	debt = max(debt, 0)
-	debt += min(l.queue.Tokens(), math.MaxInt-debt) // those are no debt of this work
+	debt += min(l.line.Tokens(), math.MaxInt-debt) // those are no debt of this work
 	for {
 		b := gcra.Bucket(s.bucket.Load())
 		next := s.quota.Charge(b, now, n, debt)
 		if s.bucket.CompareAndSwap(uint64(b), uint64(next)) {
-			l.queue.Delay(b, next)
+			l.line.Delay(b, next)
 			return
 		}
 	}
@@ -175,7 +175,7 @@ func (l *Limiter) reserve(s *state, t time.Time, now time.Duration, n int, maxWa
 	if ok {
 		r.n, r.timeToAct = n, t.Add(wait)
 		if wait > 0 {
-			r.place = l.queue.Promise(now, n, now+min(wait, InfDuration-now))
+			r.place = l.line.Promise(now, n, now+min(wait, InfDuration-now))
 		}
 	}
 	return r

@@ -6,6 +6,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
+	"github.com/weir-go/weir/internal/line"
 )
 
 // Wait waits until one event may happen; see WaitN.
@@ -52,20 +53,12 @@ func (o *owner) Release(weir.Grant, weir.Outcome) {}
 func (l *Limiter) Waiting() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.queue.Len()
-}
-
-// A waiter stands in line for a blocked WaitN.
-type waiter struct {
-	n        int
-	deadline time.Duration // of its context and of Config.MaxWait
-	place    *gcra.Waiter[*waiter]
-	answer   chan error // of capacity one; whoever takes it out of the queue sends, once
+	return l.line.Len()
 }
 
 // enter lets n events happen (nil, nil), refuses them (an error) or queues a
 // waiter for them.
-func (l *Limiter) enter(ctx context.Context, n int) (*waiter, error) {
+func (l *Limiter) enter(ctx context.Context, n int) (*line.Waiter, error) {
 	s := l.load()
 	if n > s.burst && !s.quota.Unlimited() {
 		return nil, weir.Reject(weir.OverBurst, weir.Never)
@@ -77,15 +70,7 @@ func (l *Limiter) enter(ctx context.Context, n int) (*waiter, error) {
 	if l.allow(s, now, n) {
 		return nil, nil
 	}
-	deadline, why := time.Duration(weir.Never), weir.OverRate
-	if l.cfg.MaxWait > 0 {
-		deadline = now + min(l.cfg.MaxWait, deadline-now)
-	}
-	if t, ok := ctx.Deadline(); ok {
-		if at := s.at(t); at < deadline {
-			deadline, why = at, weir.TooLate
-		}
-	}
+	deadline, why := line.Within(ctx, s.epoch, now, l.cfg.MaxWait)
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -95,7 +80,7 @@ func (l *Limiter) enter(ctx context.Context, n int) (*waiter, error) {
 		return nil, weir.Reject(weir.OverBurst, weir.Never)
 	}
 	l.serveLocked(s, now)
-	if full := l.queue.Len() >= l.maxQueue(); full {
+	if l.line.Len() >= l.maxQueue() {
 		deadline, why = now, weir.QueueFull
 	}
 	b, wait, ok := s.reserve(now, n, max(deadline-now, 0))
@@ -107,9 +92,8 @@ func (l *Limiter) enter(ctx context.Context, n int) (*waiter, error) {
 	case wait == 0:
 		return nil, nil
 	}
-	w := &waiter{n: n, deadline: deadline, answer: make(chan error, 1)}
-	w.place = l.queue.Join(b, n, w)
-	l.armLocked(s, now)
+	w := l.line.Join(b, n, deadline)
+	l.serveLocked(s, now)
 	return w, nil
 }
 
@@ -121,69 +105,29 @@ func (l *Limiter) maxQueue() int {
 }
 
 // await blocks until w is answered or ctx ends.
-//
-// The answer cannot be lost, nor a token with it: a waiter is taken out of the
-// queue, and its answer sent, under the lock. So if leave, under the same
-// lock, finds w gone, the answer is already in the channel, and what it
-// granted is given back.
-func (l *Limiter) await(ctx context.Context, w *waiter) error {
-	select {
-	case err := <-w.answer:
-		return err
-	case <-ctx.Done():
-		l.leave(w)
-		return ctx.Err()
-	}
+func (l *Limiter) await(ctx context.Context, w *line.Waiter) error {
+	return w.Await(ctx, func() { l.leave(w) })
 }
 
 // leave gives back what w waits for, or has been granted.
-func (l *Limiter) leave(w *waiter) {
+func (l *Limiter) leave(w *line.Waiter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.load()
 	now := s.now()
-	refund, queued := l.queue.Cancel(&s.quota, now, w.place)
-	switch {
-	case queued:
-		s.refund(refund)
-		l.serveLocked(s, now)
-	case <-w.answer == nil:
-		l.giveBackLocked(s, now, gcra.Promise{}, w.n)
-	}
+	giveBack, refund := l.line.Leave(&s.quota, now, w)
+	s.refund(refund)
+	l.giveBackLocked(s, now, gcra.Promise{}, giveBack)
 }
 
-// serveLocked answers all whose turn it is. It must follow every event that
-// can bring a turn forward.
 func (l *Limiter) serveLocked(s *state, now time.Duration) {
-	for {
-		w, ok := l.queue.Next(&s.quota, now)
-		if !ok {
-			break
-		}
-		w.answer <- nil
-	}
-	l.armLocked(s, now)
+	l.line.Serve(&s.quota, now, l.wake)
 }
 
-// armLocked sees to it that expire runs at the next turn. A timer that fires
-// too early is left alone: expire arms it again.
-func (l *Limiter) armLocked(s *state, now time.Duration) {
-	at, ok := l.queue.Deadline(&s.quota)
-	if !ok || l.armed && l.alarm <= at {
-		return
-	}
-	l.armed, l.alarm = true, at
-	if l.timer == nil {
-		l.timer = time.AfterFunc(at-now, l.expire)
-	} else {
-		l.timer.Reset(at - now)
-	}
-}
-
-func (l *Limiter) expire() {
+// wake serves the line at a turn.
+func (l *Limiter) wake() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.armed = false
 	s := l.load()
-	l.serveLocked(s, s.now())
+	l.line.Wake(&s.quota, s.now(), l.wake)
 }

@@ -36,7 +36,8 @@ var packages = map[string]floor{
 	"gcra": pure, "window": pure, "limit": pure, "codel": pure, "gate": pure, "throttle": pure,
 	"lab/pace": pure, "lab/trace": pure,
 	"rate": shells, "inflight": shells, "flight": shells, "cache": shells, "keyed": shells, "shape": shells,
-	"httplimit": edges, "grpclimit": edges, "config": edges, "server": edges, "server/httpapi": edges,
+	"internal/line": shells,
+	"httplimit":     edges, "grpclimit": edges, "config": edges, "server": edges, "server/httpapi": edges,
 	"server/respapi": edges, "server/grpcapi": edges, "store": edges, "store/redis": edges, "cluster": edges,
 	"client": edges, "proxy": edges, "internal/settings": edges,
 	"web": lab, "lab/origin": lab, "lab/load": lab, "lab/sim": lab, "lab/plot": lab, "lab/scenario": lab,
@@ -49,6 +50,8 @@ var packages = map[string]floor{
 var sideways = map[string][]string{
 	"gate":           {"limit", "codel"},
 	"cache":          {"flight"},
+	"rate":           {"internal/line"},
+	"keyed":          {"internal/line"},
 	"server/httpapi": {"server", "httplimit"},
 	"server/respapi": {"server"},
 	"server/grpcapi": {"server"},

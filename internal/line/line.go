@@ -1,0 +1,121 @@
+// Package line is the shell that rate and keyed share: those who wait for the
+// tokens of one bucket, the timer that wakes them, and the channels by which
+// they hear.
+package line
+
+import (
+	"context"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/gcra"
+)
+
+// A Line is who waits for one bucket, and who was promised tokens to come. Its
+// owner holds a lock around all its methods, and serves it after every event
+// that can bring a turn forward. Until somebody waits it has no timer.
+type Line struct {
+	gcra.Queue[*Waiter]
+
+	timer *time.Timer
+	armed bool          // the timer is running
+	alarm time.Duration // and will fire at this instant
+}
+
+// A Waiter stands in line for a blocked call.
+type Waiter struct {
+	n        int
+	deadline time.Duration
+	place    *gcra.Waiter[*Waiter]
+	answer   chan error // of capacity one; whoever takes it out of the Queue sends, once
+}
+
+// Join lets somebody wait for n tokens, for whom the Bucket b was reserved. If
+// a change of the quota puts the turn off beyond the deadline, it is refused.
+func (l *Line) Join(b gcra.Bucket, n int, deadline time.Duration) *Waiter {
+	w := &Waiter{n: n, deadline: deadline, answer: make(chan error, 1)}
+	w.place = l.Queue.Join(b, n, w)
+	return w
+}
+
+// Serve answers all whose turn it is, and sees to it that wake runs at the
+// next turn, in a goroutine of its own: it must Wake the Line.
+func (l *Line) Serve(q *gcra.Quota, now time.Duration, wake func()) {
+	for {
+		w, ok := l.Next(q, now)
+		if !ok {
+			break
+		}
+		w.answer <- nil
+	}
+	at, ok := l.Deadline(q)
+	if !ok || l.armed && l.alarm <= at {
+		return // a timer that fires too early is left alone: it leads here again
+	}
+	l.armed, l.alarm = true, at
+	if l.timer == nil {
+		l.timer = time.AfterFunc(at-now, wake)
+	} else {
+		l.timer.Reset(at - now)
+	}
+}
+
+// Wake is Serve for the timer.
+func (l *Line) Wake(q *gcra.Quota, now time.Duration, wake func()) {
+	l.armed = false
+	l.Serve(q, now, wake)
+}
+
+// Change puts all who wait under another quota, refuses those whose turn would
+// come too late, and returns how many tokens to refund.
+func (l *Line) Change(from *gcra.Quota, now time.Duration, to *gcra.Quota) (refund int) {
+	l.Move(from, now, to)
+	return l.Drop(to, now, func(w *Waiter, at time.Duration) bool {
+		late := w.deadline < at
+		if late {
+			w.answer <- weir.Reject(weir.TooLate, at-now)
+		}
+		return late
+	})
+}
+
+// Leave takes a Waiter out, whose context has ended. Of its n tokens, those
+// that it has been granted meanwhile are to be given back, and those that it
+// stood for refunded.
+func (l *Line) Leave(q *gcra.Quota, now time.Duration, w *Waiter) (giveBack, refund int) {
+	refund, queued := l.Cancel(q, now, w.place)
+	if !queued && <-w.answer == nil {
+		giveBack = w.n
+	}
+	return giveBack, refund
+}
+
+// Await blocks until w is answered or ctx ends; then it calls leave, which
+// must call Leave.
+//
+// The answer cannot be lost, nor a token with it: a Waiter is taken out of the
+// Queue, and its answer sent, under the owner's lock. So if Leave, under the
+// same lock, finds it gone, the answer is already in the channel.
+func (w *Waiter) Await(ctx context.Context, leave func()) error {
+	select {
+	case err := <-w.answer:
+		return err
+	case <-ctx.Done():
+		leave()
+		return ctx.Err()
+	}
+}
+
+// Within returns the instant by which a call must have its turn, and the reason
+// to give if it cannot: the deadline of its context or, if that is sooner,
+// maxWait from now. A maxWait of zero or less is no bound.
+func Within(ctx context.Context, epoch time.Time, now, maxWait time.Duration) (time.Duration, weir.Reason) {
+	at, why := time.Duration(weir.Never), weir.OverRate
+	if maxWait > 0 {
+		at = now + min(maxWait, at-now)
+	}
+	if t, ok := ctx.Deadline(); ok && t.Sub(epoch) < at {
+		at, why = t.Sub(epoch), weir.TooLate
+	}
+	return at, why
+}

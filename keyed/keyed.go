@@ -1,0 +1,227 @@
+// Package keyed limits the rate of every user, tenant or address at once: a
+// token bucket for each key, in memory that nobody can blow up.
+//
+//	lim, err := keyed.New[string](gcra.Per(100, time.Minute, 20), keyed.Config{})
+//	...
+//	if !lim.Allow(user) { ... }
+//
+// # Memory
+//
+// A bucket is one word beside a 64-bit fingerprint of its key; the key itself
+// is not kept. Pages of them are added as keys come, up to Config.Memory, and
+// hold nothing for the garbage collector to look at. A bucket that is full
+// again is no different from none, so its place is given to the next key that
+// needs one: there is no expiry, no timer and no sweep.
+//
+// Two keys with the same fingerprint share a bucket. The hash is seeded at
+// random, so nobody can look for such keys; the odds that there are any among
+// n live ones are n²/2⁶⁵: 1 in 37 million for a million keys.
+//
+// # When memory is full
+//
+// If every place that a key may have is taken by a bucket in debt, the one in
+// least debt is forgotten, and its page remembers that debt: a key that has no
+// place starts with it. That bounds what a flood of fresh keys can do.
+//
+//   - Nobody is allowed too much. Who is forgotten and comes back finds at most
+//     the tokens that it would have had: a bucket cannot be refreshed by
+//     churning keys.
+//   - A key that has its place is judged exactly as if it were alone.
+//   - A key without one may be denied wrongly, while it comes anew: it lacks at
+//     most as many tokens as the least indebted of 32 neighbours did when it
+//     was forgotten. While fresh keys cost one token each and fewer of them
+//     come than refill (keys in memory × the rate of one), that is one token.
+//     When more come for so long that all of memory is a burst in debt, fresh
+//     keys are denied.
+//
+// # When not to use it
+//
+// For a handful of keys known beforehand, a map of rate.Limiters is simpler
+// and hides nothing. A key that its sender makes up (a header, a name before
+// login) is no key: use an address or an account.
+package keyed
+
+import (
+	"fmt"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/gcra"
+)
+
+// Defaults where Config leaves things open.
+const (
+	DefaultMemory = 64 << 20
+	DefaultQueue  = 1 << 16
+	DefaultIPv4   = 32
+	DefaultIPv6   = 64
+)
+
+// MinMemory is the least that Config.Memory may be.
+const MinMemory = 64 << 10
+
+// Config is what a Limiter has beside its Quota. The zero value is ready to
+// use.
+type Config struct {
+	// Memory bounds the memory for buckets, in bytes. If zero, DefaultMemory;
+	// otherwise at least MinMemory. What is beside it is small and bounded,
+	// too: the most denied keys, those who wait, and the quotas of single keys.
+	Memory int
+	// Queue bounds the number of waiters, of all keys together. If zero,
+	// DefaultQueue; if negative, nobody waits.
+	Queue int
+	// MaxWait bounds the time that Wait and Acquire wait. If zero or less, a
+	// waiter waits as long as its context allows.
+	MaxWait time.Duration
+	// MaxDebt bounds the debt of a key, in tokens, by work that cost more than
+	// was thought. If zero, the burst; if negative, there is no debt.
+	MaxDebt int
+	// IPv4 and IPv6 say how many leading bits of a netip.Addr are the key. If
+	// zero, DefaultIPv4 and DefaultIPv6. An IPv4 address is the same key in its
+	// IPv6-mapped form.
+	IPv4, IPv6 int
+}
+
+// Validate returns an error that names the first field that makes no sense.
+func (c Config) Validate() error {
+	switch {
+	case c.Memory != 0 && c.Memory < MinMemory:
+		return fmt.Errorf("keyed: Memory = %d: must be 0 or >= %d", c.Memory, MinMemory)
+	case c.IPv4 < 0 || c.IPv4 > 32:
+		return fmt.Errorf("keyed: IPv4 = %d: must be 0 to 32", c.IPv4)
+	case c.IPv6 < 0 || c.IPv6 > 128:
+		return fmt.Errorf("keyed: IPv6 = %d: must be 0 to 128", c.IPv6)
+	}
+	return nil
+}
+
+// A Limiter has a token bucket for every key, at first full. It is safe for
+// concurrent use, and starts no goroutine.
+//
+// Keys of any comparable type will do. Strings, integers, arrays of bytes,
+// netip.Addr and netip.Prefix have a hash of their own, which lets Snapshot
+// work.
+type Limiter[K comparable] struct {
+	cfg     Config
+	mask    mask
+	hash    hash[K]
+	table   atomic.Pointer[table[K]]
+	waiting atomic.Int64
+
+	mu     sync.Mutex        // guards what follows; taken before the mutex of a shard
+	quota  gcra.Quota        // of keys without their own
+	quotas map[K]*gcra.Quota // of keys with their own
+}
+
+// New returns a Limiter that gives every key the Quota q. The error is
+// Config.Validate's.
+func New[K comparable](q gcra.Quota, cfg Config) (*Limiter[K], error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if cfg.Memory == 0 {
+		cfg.Memory = DefaultMemory
+	}
+	if cfg.Queue == 0 {
+		cfg.Queue = DefaultQueue
+	}
+	if cfg.IPv4 == 0 {
+		cfg.IPv4 = DefaultIPv4
+	}
+	if cfg.IPv6 == 0 {
+		cfg.IPv6 = DefaultIPv6
+	}
+	m := mask{cfg.IPv4, cfg.IPv6}
+	l := &Limiter[K]{cfg: cfg, mask: m, hash: newHash[K](m), quota: q, quotas: map[K]*gcra.Quota{}}
+	l.table.Store(newTable[K](cfg.Memory, newSeed(), &q))
+	return l, nil
+}
+
+// Allow reports whether an event of the key may happen now, and counts it if
+// so.
+func (l *Limiter[K]) Allow(key K) bool { return l.AllowN(key, 1) }
+
+// AllowN is Allow for n events. It panics if n < 0.
+func (l *Limiter[K]) AllowN(key K, n int) bool {
+	checkCost(n)
+	t := l.table.Load()
+	print := t.print(l.hash.sum, key)
+	now := t.now()
+	s := t.shard(print)
+	s.mu.Lock()
+	var p place
+	s.find(&p, print, now)
+	b, ok := p.quota.Allow(p.bucket, now, n)
+	if ok {
+		s.allowed++
+		s.store(t, &p, b)
+	} else {
+		s.deny(print, key)
+	}
+	s.mu.Unlock()
+	return ok
+}
+
+// Take is AllowN with reasons: what is left, and when to come back. Its
+// RetryAfter is weir.Never if that is in vain. With n = 0 it takes nothing,
+// and is denied only in debt. It panics if n < 0.
+func (l *Limiter[K]) Take(key K, n int) weir.Decision {
+	checkCost(n)
+	t := l.table.Load()
+	print := t.print(l.hash.sum, key)
+	now := t.now()
+	s := t.shard(print)
+	s.mu.Lock()
+	var p place
+	s.find(&p, print, now)
+	b, d := p.quota.Take(p.bucket, now, n)
+	switch {
+	case n == 0:
+	case d.OK:
+		s.allowed++
+		s.store(t, &p, b)
+	default:
+		s.deny(print, key)
+	}
+	s.mu.Unlock()
+	return d
+}
+
+// Settle tells that work of the key cost n events instead of the was that were
+// taken for it. What was too much comes back, what was too little is taken
+// without a wait: it may leave the bucket in debt, down to Config.MaxDebt. It
+// panics if either is negative.
+func (l *Limiter[K]) Settle(key K, was, n int) {
+	checkCost(was)
+	checkCost(n)
+	t := l.table.Load()
+	print := t.print(l.hash.sum, key)
+	t.shard(print).settle(t, print, was, n, l.cfg.MaxDebt)
+}
+
+// checkCost panics before a lock is taken.
+func checkCost(n int) {
+	if n < 0 {
+		panic("keyed: negative cost")
+	}
+}
+
+// For returns the limiter of one key.
+func (l *Limiter[K]) For(key K) *Key[K] { return &Key[K]{l, key} }
+
+// A Key is the limiter of one key: a weir.Limiter.
+type Key[K comparable] struct {
+	l   *Limiter[K]
+	key K
+}
+
+// shown returns a key as Top shows it.
+func (l *Limiter[K]) shown(key K) K {
+	if a, ok := any(key).(netip.Addr); ok {
+		return any(l.mask.masked(a)).(K)
+	}
+	return key
+}

@@ -1,0 +1,119 @@
+package keyed
+
+import (
+	"time"
+
+	"github.com/weir-go/weir/gcra"
+)
+
+// SetQuota changes the Quota of all keys that have none of their own. Tokens
+// stay as they are; those who wait are timed anew, and refused if their turn
+// would come too late. Each shard is locked for as long as it takes to go
+// through it: well under a millisecond.
+func (l *Limiter[K]) SetQuota(q gcra.Quota) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.quota = q
+	t := l.table.Load()
+	for i := range t.shards {
+		t.shards[i].setQuota(t, &q)
+	}
+}
+
+// SetQuotaFor gives a key a Quota of its own, as SetQuota does. Such keys are
+// kept beside Config.Memory, at some 300 bytes each, until UnsetQuotaFor: they
+// are for those who decide what is allowed, not for those who ask.
+func (l *Limiter[K]) SetQuotaFor(key K, q gcra.Quota) {
+	key = l.shown(key)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.quotas[key] = &q
+	l.setQuotaFor(l.table.Load(), key, &q, true)
+}
+
+// UnsetQuotaFor gives a key the Quota of all again.
+func (l *Limiter[K]) UnsetQuotaFor(key K) {
+	key = l.shown(key)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.quotas[key] == nil {
+		return
+	}
+	delete(l.quotas, key)
+	q := l.quota
+	l.setQuotaFor(l.table.Load(), key, &q, false)
+}
+
+// QuotaFor returns the Quota that a key is under.
+func (l *Limiter[K]) QuotaFor(key K) gcra.Quota {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if q := l.quotas[l.shown(key)]; q != nil {
+		return *q
+	}
+	return l.quota
+}
+
+func (l *Limiter[K]) setQuotaFor(t *table[K], key K, q *gcra.Quota, kept bool) {
+	print := t.print(l.hash.sum, key)
+	s := t.shard(print)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := t.now()
+	var p place
+	s.find(&p, print, now)
+	o := s.detach(t, &p)
+	o.kept = kept
+	o.change(now, q)
+	s.attach(t, print, o, now)
+}
+
+func (s *shard[K]) setQuota(t *table[K], q *gcra.Quota) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := t.now()
+	if s.floor > 0 {
+		s.floor = s.quota.Move(s.floor, now, q)
+	}
+	var last *page
+	for _, p := range s.dir.pages {
+		if p != last { // neighbours may be the same
+			p.change(s.quota, now, q)
+		}
+		last = p
+	}
+	s.quota = q
+	for print, o := range s.own {
+		if !o.kept {
+			o.change(now, q)
+			s.attach(t, print, o, now)
+		}
+	}
+}
+
+// change puts a bucket and those who wait for it under another quota.
+func (o *own) change(now time.Duration, q *gcra.Quota) {
+	from := o.quota
+	o.quota = q
+	o.bucket = from.Move(o.bucket, now, q)
+	o.bucket = q.Refund(o.bucket, o.line.Change(from, now, q))
+	o.serve(now)
+}
+
+// change puts all buckets of a page under another quota.
+func (p *page) change(from *gcra.Quota, now time.Duration, to *gcra.Quota) {
+	level := from.Level(now)
+	move := func(b *gcra.Bucket) {
+		if *b <= level && from.Burst() >= to.Burst() {
+			*b = 0
+		} else if *b != 0 {
+			*b = from.Move(*b, now, to)
+		}
+	}
+	for i := range p.floors {
+		move(&p.floors[i])
+	}
+	for i := range p.slots {
+		move(&p.slots[i].bucket)
+	}
+}

@@ -1,0 +1,204 @@
+package keyed
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/gcra"
+	"github.com/weir-go/weir/internal/line"
+)
+
+// Wait waits, in line with others for the same key, until n events of the key
+// may happen, and counts them. If ctx ends first, the error is the context's
+// own, and nothing is counted. Otherwise the error is a *weir.Rejection, at
+// once, of the Reason
+//
+//   - OverBurst if n exceeds the burst,
+//   - TooLate if its turn would come after the deadline of ctx,
+//   - OverRate if its turn would come after Config.MaxWait, or if nobody waits,
+//   - QueueFull if as many wait as allowed.
+//
+// It panics if n < 0.
+func (l *Limiter[K]) Wait(ctx context.Context, key K, n int) error {
+	checkCost(n)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	t := l.table.Load()
+	print := t.print(l.hash.sum, key)
+	now := t.now()
+	deadline, why := line.Within(ctx, t.epoch, now, l.cfg.MaxWait)
+	if l.waiting.Add(1) > int64(max(l.cfg.Queue, 0)) {
+		deadline, why = now, weir.QueueFull
+		if l.cfg.Queue < 0 {
+			why = weir.OverRate
+		}
+	}
+	defer l.waiting.Add(-1)
+	s := t.shard(print)
+	w, err := s.enter(t, print, key, now, n, deadline, why)
+	if w == nil {
+		return err
+	}
+	return w.Await(ctx, func() { s.leave(t, print, w) })
+}
+
+// Waiting returns how many wait, of all keys together.
+func (l *Limiter[K]) Waiting() int {
+	return int(l.waiting.Load())
+}
+
+// Acquire waits as Wait does. The Permit holds nothing in flight: releasing it
+// does nothing, but Use settles a cost that differs from n.
+func (k *Key[K]) Acquire(ctx context.Context, n int) (weir.Permit, error) {
+	if err := k.l.Wait(ctx, k.key, n); err != nil {
+		return weir.Permit{}, err
+	}
+	return weir.NewPermit((*owner[K])(k), weir.Grant{N: n}), nil
+}
+
+// owner keeps Use and Release, which a Permit calls, out of Key's methods.
+type owner[K comparable] Key[K]
+
+func (o *owner[K]) Use(g weir.Grant, n int) { o.l.Settle(o.key, g.N, n) }
+
+func (o *owner[K]) Release(weir.Grant, weir.Outcome) {}
+
+// enter lets n events happen (nil, nil), refuses them (an error) or queues a
+// waiter for them.
+func (s *shard[K]) enter(t *table[K], print uint64, key K, now time.Duration, n int, deadline time.Duration, why weir.Reason) (*line.Waiter, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var p place
+	s.find(&p, print, now)
+	b, wait, ok := p.quota.Reserve(p.bucket, now, n, max(deadline-now, 0))
+	if !ok {
+		s.deny(print, key)
+		if n > p.quota.Burst() {
+			why = weir.OverBurst
+		}
+		return nil, weir.Reject(why, wait)
+	}
+	s.allowed++
+	if wait == 0 {
+		s.store(t, &p, b)
+		return nil, nil
+	}
+	o := s.detach(t, &p)
+	o.bucket = b
+	w := o.line.Join(b, n, deadline)
+	o.serve(now)
+	return w, nil
+}
+
+// leave gives back what w waits for, or has been granted.
+func (s *shard[K]) leave(t *table[K], print uint64, w *line.Waiter) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := t.now()
+	var p place
+	s.find(&p, print, now)
+	if p.own == nil { // w was granted, and nobody has waited since
+		var none line.Line
+		giveBack, _ := none.Leave(p.quota, now, w)
+		s.giveBack(t, &p, now, giveBack)
+		return
+	}
+	giveBack, refund := p.own.line.Leave(p.quota, now, w)
+	p.own.bucket = p.quota.Refund(p.own.bucket, refund)
+	s.giveBack(t, &p, now, giveBack)
+}
+
+// settle changes the cost of work from was to n.
+func (s *shard[K]) settle(t *table[K], print uint64, was, n, maxDebt int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := t.now()
+	var p place
+	s.find(&p, print, now)
+	if n > was {
+		s.charge(t, &p, now, n-was, maxDebt)
+	} else {
+		s.giveBack(t, &p, now, was-n)
+	}
+}
+
+// giveBack returns n tokens to the bucket of a key. One that has no bucket has
+// a full one, or is forgotten.
+func (s *shard[K]) giveBack(t *table[K], p *place, now time.Duration, n int) {
+	switch {
+	case p.own != nil:
+		refund, _ := p.own.line.Withdraw(p.quota, now, gcra.Promise{}, n)
+		p.own.bucket = p.quota.Refund(p.own.bucket, refund)
+		p.own.serve(now)
+	case p.found:
+		p.slot.bucket = p.quota.Refund(p.slot.bucket, n)
+	}
+}
+
+// charge takes n tokens, those to come included, into bounded debt.
+func (s *shard[K]) charge(t *table[K], p *place, now time.Duration, n, maxDebt int) {
+	if maxDebt == 0 {
+		maxDebt = p.quota.Burst()
+	}
+	maxDebt = max(maxDebt, 0)
+	if p.own == nil {
+		s.store(t, p, p.quota.Charge(p.bucket, now, n, maxDebt))
+		return
+	}
+	maxDebt += min(p.own.line.Tokens(), math.MaxInt-maxDebt) // those are no debt of this work
+	was := p.own.bucket
+	p.own.bucket = p.quota.Charge(was, now, n, maxDebt)
+	p.own.line.Delay(was, p.own.bucket)
+}
+
+// own is the bucket of a key that has waiters, or a quota of its own.
+type own struct {
+	quota  *gcra.Quota
+	kept   bool // the quota is its own
+	bucket gcra.Bucket
+	line   line.Line
+	wake   func() // serves the line when its timer says so
+}
+
+func (o *own) serve(now time.Duration) { o.line.Serve(o.quota, now, o.wake) }
+
+// detach gives a key a bucket of its own, out of the slot that it may have.
+func (s *shard[K]) detach(t *table[K], p *place) *own {
+	if p.own != nil {
+		return p.own
+	}
+	if p.found {
+		p.slot.bucket = 0 // free
+	}
+	if s.own == nil {
+		s.own = map[uint64]*own{}
+	}
+	o := &own{quota: p.quota, bucket: p.bucket}
+	print := p.print
+	o.wake = func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		now := t.now()
+		o.line.Wake(o.quota, now, o.wake)
+		s.attach(t, print, o, now)
+	}
+	s.own[print] = o
+	return o
+}
+
+// attach puts the bucket of a key back into a slot, once it needs none of its
+// own.
+func (s *shard[K]) attach(t *table[K], print uint64, o *own, now time.Duration) {
+	if o.kept || o.line.Len() > 0 || s.own[print] != o {
+		return
+	}
+	if delete(s.own, print); len(s.own) == 0 {
+		s.own = nil
+	}
+	var p place
+	s.find(&p, print, now)
+	s.store(t, &p, o.bucket)
+}
