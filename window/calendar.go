@@ -1,0 +1,173 @@
+package window
+
+import (
+	"math"
+	"time"
+
+	"github.com/weir-go/weir"
+)
+
+// A Calendar divides time into windows that follow each other without gap. It
+// is a value. The zero Calendar has a single window: all of time.
+type Calendar struct {
+	period, offset time.Duration // of equal windows; 0 <= offset < period
+
+	unit    unit // of windows on the calendar of loc
+	epoch   time.Time
+	loc     *time.Location
+	weekday time.Weekday // the first of a week
+}
+
+type unit uint8
+
+const (
+	equal unit = iota
+	day
+	week
+	month
+	year
+)
+
+// Every divides time into windows of one length; one begins offset after the
+// epoch. A period of zero or less gives the zero Calendar.
+//
+// Windows of a minute that begin with the minutes of the clock are
+//
+//	Every(time.Minute, epoch.Truncate(time.Minute).Sub(epoch))
+func Every(period, offset time.Duration) Calendar {
+	if period <= 0 {
+		return Calendar{}
+	}
+	return Calendar{period: period, offset: mod(offset, period)}
+}
+
+// Day divides time into the days of loc, for instants since epoch. It panics
+// if loc is nil.
+//
+// A day begins when clocks in loc first show its date, whether that is at
+// midnight or not, and ends when the next one begins: it has 23 or 25 hours
+// when clocks change, and a date that they skip has none. Clocks that go back
+// over midnight do not bring the old day back. Weeks, months and years begin
+// with their first day.
+//
+// Windows are those of the clock that epoch was read from. If that clock is
+// set afterwards, they do not follow.
+func Day(epoch time.Time, loc *time.Location) Calendar {
+	return on(day, epoch, loc)
+}
+
+// Week divides time into the weeks of loc that begin with a weekday, as Day
+// does into days. ISO 8601 begins them on Monday.
+func Week(epoch time.Time, loc *time.Location, first time.Weekday) Calendar {
+	c := on(week, epoch, loc)
+	c.weekday = first
+	return c
+}
+
+// Month divides time into the months of loc, as Day does into days.
+func Month(epoch time.Time, loc *time.Location) Calendar {
+	return on(month, epoch, loc)
+}
+
+// Year divides time into the years of loc, as Day does into days.
+func Year(epoch time.Time, loc *time.Location) Calendar {
+	return on(year, epoch, loc)
+}
+
+func on(u unit, epoch time.Time, loc *time.Location) Calendar {
+	if loc == nil {
+		panic("window: a calendar without a location")
+	}
+	return Calendar{unit: u, epoch: epoch, loc: loc}
+}
+
+// At returns the window that now is in: start <= now < end. A start before
+// what a Duration can hold is math.MinInt64. An end after it is weir.Never, an
+// instant that is then in the window too.
+func (c Calendar) At(now time.Duration) (start, end time.Duration) {
+	switch {
+	case c.unit != equal:
+		return c.date(now)
+	case c.period == 0:
+		return math.MinInt64, weir.Never
+	}
+	into := mod(mod(now, c.period)-c.offset, c.period)
+	start, end = now-into, now+(c.period-into)
+	if start > now {
+		start = math.MinInt64
+	}
+	if end < now {
+		end = weir.Never
+	}
+	return start, end
+}
+
+// mod is the remainder of d in [0, period).
+func mod(d, period time.Duration) time.Duration {
+	d %= period
+	if d < 0 {
+		d += period
+	}
+	return d
+}
+
+// date is At on the calendar of loc. Dates are written as their midnight in
+// UTC, where each day has one and 24 hours follow.
+func (c Calendar) date(now time.Duration) (start, end time.Duration) {
+	t := c.epoch.Add(now).In(c.loc)
+	y, m, d := t.Date()
+	switch c.unit {
+	case week:
+		d -= (int(t.Weekday()-c.weekday)%7 + 7) % 7
+	case month:
+		d = 1
+	case year:
+		m, d = time.January, 1
+	}
+	date := time.Date(y, m, d, 0, 0, 0, 0, time.UTC)
+	from := c.first(date)
+	for {
+		date = c.next(date)
+		to := c.first(date)
+		if to.After(t) {
+			return from.Sub(c.epoch), to.Sub(c.epoch)
+		}
+		from = to // clocks went back over midnight
+	}
+}
+
+func (c Calendar) next(date time.Time) time.Time {
+	switch c.unit {
+	case day:
+		return date.AddDate(0, 0, 1)
+	case week:
+		return date.AddDate(0, 0, 7)
+	case month:
+		return date.AddDate(0, 1, 0)
+	default:
+		return date.AddDate(1, 0, 0)
+	}
+}
+
+// first returns the first instant at which clocks in loc show date or a later
+// one. time.Date does not say which midnight it returns of two, and which
+// instant if there is none. So go through the stretches between changes of the
+// clock, from two days before: none ever went back by more than one.
+func (c Calendar) first(date time.Time) time.Time {
+	t := time.Date(date.Year(), date.Month(), date.Day()-2, 0, 0, 0, 0, c.loc)
+	for {
+		_, offset := t.Zone()
+		midnight := date.Add(-time.Duration(offset) * time.Second)
+		_, end := t.ZoneBounds()
+		if !end.IsZero() && !end.After(t) {
+			end = t.Add(24 * time.Hour) // on the last day of a leap year: golang/go#81583
+		}
+		switch {
+		case midnight.Before(t):
+			return t // clocks went over midnight
+		case end.IsZero() || midnight.Before(end):
+			return midnight
+		}
+		t = end
+	}
+}

@@ -1,0 +1,100 @@
+package window_test
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/weir-go/weir/window"
+)
+
+// Five per day, by the calendar of whom it was promised to.
+func ExampleFixed() {
+	oslo := time.FixedZone("CET", 3600) // or time.LoadLocation("Europe/Oslo")
+	epoch := time.Date(2027, time.March, 1, 21, 0, 0, 0, oslo)
+	quota := window.Fixed{Limit: 5, Calendar: window.Day(epoch, oslo)}
+
+	var count window.Count // of one user
+	for _, now := range []time.Duration{0, time.Hour, 2 * time.Hour, 3 * time.Hour} {
+		c, d := quota.Take(count, now, 3)
+		count = c
+		fmt.Println(epoch.Add(now).Format("15:04"), d.OK, d.Remaining, d.RetryAfter)
+	}
+	// Output:
+	// 21:00 true 2 0s
+	// 22:00 false 2 2h0m0s
+	// 23:00 false 2 1h0m0s
+	// 00:00 true 2 0s
+}
+
+// A hundred in any minute, near enough. What one minute used fades out over
+// the next.
+func ExampleSliding() {
+	quota := window.Sliding{Limit: 100, Period: time.Minute}
+
+	var counts window.Counts // of one user
+	for _, ask := range []struct {
+		at time.Duration
+		n  int
+	}{{59 * time.Second, 100}, {60 * time.Second, 25}, {75 * time.Second, 25}, {90 * time.Second, 25}} {
+		c, d := quota.Take(counts, ask.at, ask.n)
+		counts = c
+		fmt.Println(ask.at, d.OK, d.Remaining, d.RetryAfter)
+	}
+	// Output:
+	// 59s true 0 0s
+	// 1m0s false 0 15s
+	// 1m15s true 0 0s
+	// 1m30s true 0 0s
+}
+
+// State is a word or three. Keep it where you like, and the zero of it for
+// whoever is new.
+func ExampleCount() {
+	quota := window.Fixed{Limit: 2, Calendar: window.Every(time.Minute, 0)}
+	used := map[string]window.Count{}
+	for _, user := range []string{"ann", "ann", "bob", "ann"} {
+		c, d := quota.Take(used[user], time.Second, 1)
+		used[user] = c
+		fmt.Println(user, d.OK)
+	}
+	// Output:
+	// ann true
+	// ann true
+	// bob true
+	// ann false
+}
+
+// Work that did not happen is given back.
+func ExampleCounts() {
+	quota := window.Sliding{Limit: 10, Period: time.Hour}
+	counts, d := quota.Take(window.Counts{}, time.Minute, 8)
+	fmt.Println(d.Remaining)
+
+	counts = quota.Refund(counts, time.Minute, 5)
+	_, d = quota.Take(counts, time.Minute, 0) // a look
+	fmt.Println(d.Remaining)
+	// Output:
+	// 2
+	// 7
+}
+
+// The day on which clocks went forward had 23 hours.
+func ExampleCalendar() {
+	newYork, err := time.LoadLocation("America/New_York")
+	if err != nil {
+		panic(err)
+	}
+	epoch := time.Date(2026, time.March, 8, 12, 0, 0, 0, newYork)
+	for _, c := range []window.Calendar{
+		window.Every(15*time.Minute, 0), window.Day(epoch, newYork),
+		window.Week(epoch, newYork, time.Monday), window.Month(epoch, newYork),
+	} {
+		start, end := c.At(0)
+		fmt.Println(epoch.Add(start).Format("Jan _2 15:04"), end-start)
+	}
+	// Output:
+	// Mar  8 12:00 15m0s
+	// Mar  8 00:00 23h0m0s
+	// Mar  2 00:00 167h0m0s
+	// Mar  1 00:00 743h0m0s
+}

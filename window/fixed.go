@@ -1,0 +1,73 @@
+package window
+
+import (
+	"time"
+
+	"github.com/weir-go/weir"
+)
+
+// Fixed is a quota of Limit units in each window of Calendar. It is a value,
+// and serves any number of counts. The zero Fixed admits nothing; without a
+// Calendar, Limit is for all time.
+type Fixed struct {
+	Limit    int // units per window. Zero or less: none
+	Calendar Calendar
+}
+
+// A Count is the state under a Fixed quota: the units used of one window. It is
+// comparable, and the zero Count is unused. It counts until its window ends,
+// whatever becomes of the Calendar.
+type Count struct {
+	end  time.Duration // of the window, > 0; zero: there is none yet
+	used int
+}
+
+// Take takes n units at now if the window has them left, and returns the new
+// count and the decision; a denial leaves the count as it was. n == 0 looks:
+// it is allowed and changes nothing. More than Limit are never allowed. Else
+// RetryAfter is until the window ends, and so is ResetAfter if anything is
+// used of it. It panics if n < 0.
+func (f Fixed) Take(c Count, now time.Duration, n int) (Count, weir.Decision) {
+	if n < 0 {
+		panicNegative()
+	}
+	w := c
+	if at := max(now, 0); at >= c.end && c.end != weir.Never {
+		_, end := f.Calendar.At(at)
+		w = Count{end: end}
+	}
+	var d weir.Decision
+	room := max(f.Limit, 0) - w.used
+	switch {
+	case n == 0:
+		d.OK = true
+	case n <= room:
+		d.OK = true
+		w.used += n
+		room -= n
+		c = w
+	case n > f.Limit:
+		d.RetryAfter = weir.Never
+	default:
+		d.RetryAfter = until(w.end, now)
+	}
+	d.Remaining = max(room, 0)
+	if w.used > 0 {
+		d.ResetAfter = until(w.end, now)
+	}
+	return c, d
+}
+
+// Refund gives back up to n units if now is in the window of the count, and
+// returns the new count. now is the instant of the take; the present serves
+// too, but then units of a past window may be given back to this one. It
+// panics if n < 0.
+func (f Fixed) Refund(c Count, now time.Duration, n int) Count {
+	if n < 0 {
+		panicNegative()
+	}
+	if _, end := f.Calendar.At(max(now, 0)); end == c.end {
+		c.used -= min(n, c.used)
+	}
+	return c
+}

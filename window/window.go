@@ -1,0 +1,55 @@
+// Package window counts a rate limit in windows of time, for those who promise
+// "5 per calendar day". [Fixed] starts from zero in each window of a
+// [Calendar]; under [Sliding], the units of the last window fade out over the
+// next. Both are pure: a small state and the instant go in, the new state and
+// a weir.Decision come out. The zero state is unused.
+//
+// A window promises less than it seems to. Where the promise is not about
+// windows, prefer the token bucket of package gcra.
+//
+//   - Fixed admits Limit at the end of one window and Limit again at the
+//     beginning of the next: twice the limit at once. A stretch of time that is
+//     no longer than any window it meets sees at most 2·Limit, because it meets
+//     at most two. Whoever was denied comes back when the window ends, all
+//     together. Fixed is right where the window is the promise itself: a day
+//     from midnight, the month of an invoice.
+//   - Sliding takes the units of the last window as spread evenly over it. If
+//     they came late, a stretch d of at most a period sees up to
+//     Limit·(1 + d/period): less than twice the limit in a period, and not at
+//     once. If they came early, it denies although the last period saw fewer
+//     than Limit. On Cloudflare's traffic, 0.003 % of 400 million decisions were
+//     wrong ("How we built rate limiting capable of scaling to millions of
+//     domains", 2017). Sliding is right beside others who count like that.
+//   - A token bucket with a burst of Limit keeps the bound of Sliding with one
+//     word of state; with a smaller burst it keeps a better one.
+//
+// Instants are durations since an epoch that the user chose. Time that goes
+// backwards frees nothing: an instant before the window of the state counts in
+// that window, one before the epoch counts as the epoch. Waits are from the
+// instant as given. A wait, or its end, that a Duration cannot hold is
+// weir.Never.
+package window
+
+import (
+	"time"
+
+	"github.com/weir-go/weir"
+)
+
+func panicNegative() { panic("window: negative cost") }
+
+// after returns at + d, which are both >= 0.
+func after(at, d time.Duration) time.Duration {
+	if d > weir.Never-at {
+		return weir.Never
+	}
+	return at + d
+}
+
+// until returns the wait from now to at, which is later.
+func until(at, now time.Duration) time.Duration {
+	if d := at - now; at < weir.Never && d > 0 {
+		return d
+	}
+	return weir.Never
+}
