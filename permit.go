@@ -48,7 +48,8 @@ func (p *Permit) Release(o Outcome) {
 
 // Use says that the work costs n units instead of those acquired: the limiter
 // charges or gives back the difference at once. It never waits, so a limit
-// can be exceeded by it. After Release it does nothing. It panics if n < 0.
+// can be exceeded by it, as far as the limiter bears; what is beyond that is
+// forgiven. After Release it does nothing. It panics if n < 0.
 func (p *Permit) Use(n int) {
 	if n < 0 {
 		panic("weir: Use of a negative cost")
@@ -56,9 +57,7 @@ func (p *Permit) Use(n int) {
 	if p.owner == nil || n == p.grant.N {
 		return
 	}
-	was := p.grant
-	p.grant.N = n
-	p.owner.Use(was, n)
+	p.grant.N = p.owner.Use(p.grant, n)
 }
 
 // NewPermit makes a Permit. It is for those who implement a Limiter.
@@ -74,8 +73,9 @@ type Grant struct {
 }
 
 // An Owner is the limiter that a Permit goes back to. A Permit calls Release
-// exactly once, and Use only before that.
+// exactly once, and Use only before that. Use returns the units that the
+// Permit holds from then on: n, or fewer if it does not charge all of them.
 type Owner interface {
-	Use(g Grant, n int)
+	Use(g Grant, n int) (held int)
 	Release(g Grant, o Outcome)
 }

@@ -89,10 +89,11 @@ func (c chain) Acquire(ctx context.Context, n int) (Permit, error) {
 // of acquisition.
 type links []Permit
 
-func (ls links) Use(_ Grant, n int) {
+func (ls links) Use(_ Grant, n int) int {
 	for i := range ls {
 		ls[i].Use(n)
 	}
+	return n
 }
 
 func (ls links) Release(_ Grant, o Outcome) {

@@ -99,7 +99,10 @@ func (d diary) Acquire(_ context.Context, n int) (weir.Permit, error) {
 	return weir.NewPermit(d, weir.Grant{N: n}), nil
 }
 
-func (d diary) Use(g weir.Grant, n int) { d.note("%d becomes %d", g.N, n) }
+func (d diary) Use(g weir.Grant, n int) int {
+	d.note("%d becomes %d", g.N, n)
+	return n
+}
 
 func (d diary) Release(g weir.Grant, o weir.Outcome) { d.note("%d back, %v", g.N, o) }
 

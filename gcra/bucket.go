@@ -51,12 +51,12 @@ func (q *Quota) cost(n int) uint64 {
 	return (uint64(n) + 1<<q.pack - 1) >> q.pack
 }
 
-// tokens returns how many whole tokens x units are.
-func (q *Quota) tokens(x uint64) int {
+// whole returns how many whole tokens x units are.
+func (q *Quota) whole(x uint64) uint64 {
 	if q.pack == 0 {
-		return int(min(x/q.one, uint64(q.size)))
+		return x / max(q.one, 1)
 	}
-	return int(min(x, uint64(q.size)>>q.pack) << q.pack)
+	return min(x, math.MaxUint64>>q.pack) << q.pack
 }
 
 // Allow takes n tokens if the bucket holds them at the instant now, and
@@ -112,7 +112,7 @@ func (q *Quota) Take(b Bucket, now time.Duration, n int) (Bucket, weir.Decision)
 		}
 	}
 	if owed := full - line; owed < q.burst+uint64(q.slack) {
-		d.Remaining = q.tokens(q.burst + uint64(q.slack) - owed)
+		d.Remaining = int(min(q.whole(q.burst+uint64(q.slack)-owed), uint64(q.size)))
 	}
 	if full > line {
 		d.ResetAfter = until(q.at(full), now)
@@ -180,22 +180,25 @@ func (q *Quota) Refund(b Bucket, n int) Bucket {
 }
 
 // Charge takes n tokens whether the bucket holds them or not, as for work that
-// cost more than was thought. What would put the bucket deeper into debt than
-// maxDebt tokens is forgiven. It panics if n < 0.
-func (q *Quota) Charge(b Bucket, now time.Duration, n, maxDebt int) Bucket {
+// cost more than was thought, and returns how many it took: what would put the
+// bucket deeper into debt than maxDebt tokens is forgiven. It panics if n < 0.
+func (q *Quota) Charge(b Bucket, now time.Duration, n, maxDebt int) (Bucket, int) {
 	if n < 0 {
 		panicNegative()
 	}
 	if q.inf {
-		return b
+		return b, n
 	}
 	line := q.line(now)
-	most := line + min(q.burst+min(q.units(maxDebt), maxBurst), math.MaxUint64-line)
-	next, over := bits.Add64(max(uint64(b), line), q.units(n), 0)
-	if over != 0 || next > most {
-		next = max(most, uint64(b))
+	from := max(uint64(b), line)
+	most := add(line, add(q.burst, q.units(maxDebt)))
+	if room := q.whole(most - min(from, most)); room < uint64(n) {
+		n = int(room)
 	}
-	return Bucket(next)
+	if n == 0 {
+		return b, 0
+	}
+	return Bucket(from + q.units(n)), n
 }
 
 // units is cost for numbers of tokens that may exceed the burst.
@@ -241,14 +244,14 @@ func (q *Quota) Move(b Bucket, now time.Duration, to *Quota) Bucket {
 	if q.inf || to.inf {
 		return 0
 	}
-	line, toLine := q.line(now), to.line(now)
+	line := q.line(now)
 	owed := convert(max(uint64(b), line)-line, q, to)
 	if grown := to.size - q.size; grown >= 0 {
-		owed += to.cost(grown)
+		owed = add(owed, to.cost(grown))
 	} else {
 		owed -= min(owed, to.units(-grown))
 	}
-	return Bucket(toLine + min(owed, math.MaxUint64-toLine))
+	return Bucket(add(to.line(now), owed))
 }
 
 // convert turns units of one Quota into those of another, rounding up.
@@ -261,20 +264,24 @@ func convert(x uint64, from, to *Quota) uint64 {
 	lo, carry := bits.Add64(lo, from.one-1, 0)
 	hi += carry
 	if hi >= from.one {
-		return math.MaxUint64 >> 1
+		return math.MaxUint64
 	}
 	x, _ = bits.Div64(hi, lo, from.one)
-	switch up, down := from.pack, to.pack; {
-	case up >= down:
-		up -= down
-		if x > maxBurst>>up {
-			return maxBurst
-		}
-		return x << up
-	default:
-		down -= up
-		return (x + 1<<down - 1) >> down
+	if from.pack >= to.pack {
+		up := from.pack - to.pack
+		return min(x, math.MaxUint64>>up) << up
 	}
+	down := to.pack - from.pack
+	return add(x, 1<<down-1) >> down
+}
+
+// add returns the sum, or the greatest number if there is none.
+func add(x, y uint64) uint64 {
+	sum, over := bits.Add64(x, y, 0)
+	if over != 0 {
+		return math.MaxUint64
+	}
+	return sum
 }
 
 // Level returns the greatest Bucket that is full at the instant now: one that

@@ -248,32 +248,36 @@ func TestCharge(t *testing.T) {
 		rule       string
 		taken      int // before
 		n, maxDebt int
-		want       float64
+		want       int // taken by the charge
 	}{
-		{"what is there is taken", 1, 2, 0, 1},
-		{"to the last token", 1, 3, 0, 0},
-		{"without debt, no deeper", 1, 7, 0, 0},
-		{"into debt", 1, 7, 10, -4},
-		{"but not beyond its bound", 1, 700, 10, -10},
-		{"however large", 1, math.MaxInt, 10, -10},
-		{"a negative bound is none", 1, 5, -1, 0},
-		{"nothing costs nothing", 3, 0, 0, 1},
+		{"what is there is taken", 1, 2, 0, 2},
+		{"to the last token", 1, 3, 0, 3},
+		{"without debt, no deeper", 1, 7, 0, 3},
+		{"into debt", 1, 7, 10, 7},
+		{"but not beyond its bound", 1, 700, 10, 13},
+		{"however large", 1, math.MaxInt, 10, 13},
+		{"a negative bound is none", 1, 5, -1, 3},
+		{"nothing costs nothing", 3, 0, 0, 0},
 	} {
-		b := q.Charge(0, start, tt.taken, 0)
-		if got := q.Tokens(q.Charge(b, start, tt.n, tt.maxDebt), start); got != tt.want {
-			t.Errorf("%s: %v tokens: want %v", tt.rule, got, tt.want)
+		b, _ := q.Charge(0, start, tt.taken, 0)
+		after, took := q.Charge(b, start, tt.n, tt.maxDebt)
+		if left := q.Tokens(after, start); took != tt.want || left != float64(4-tt.taken-tt.want) {
+			t.Errorf("%s: took %d, %v tokens left: want %d taken", tt.rule, took, left, tt.want)
+		}
+		if q.Refund(after, took) != b {
+			t.Errorf("%s: what was taken is not what can be given back", tt.rule)
 		}
 	}
 	b, _, _ := q.Reserve(0, start, 4, weir.Never)
 	b, _, _ = q.Reserve(b, start, 4, weir.Never)
-	if got := q.Charge(b, start, 1, 0); got != b {
+	if got, took := q.Charge(b, start, 1, 0); got != b || took != 0 {
 		t.Errorf("a bucket in deeper debt than the bound is changed: %v tokens", q.Tokens(got, start))
 	}
-	if got := q.Tokens(q.Charge(0, start, math.MaxInt, math.MaxInt), start); got > -1e9 {
-		t.Errorf("unbounded debt: %v", got)
+	if got, _ := q.Charge(0, start, math.MaxInt, math.MaxInt); q.Tokens(got, start) > -1e9 {
+		t.Errorf("unbounded debt: %v", q.Tokens(got, start))
 	}
 	free := gcra.Unlimited()
-	if b := free.Charge(0, start, math.MaxInt, math.MaxInt); b != 0 {
+	if b, took := free.Charge(0, start, math.MaxInt, math.MaxInt); b != 0 || took != math.MaxInt {
 		t.Error("no limit, but charged")
 	}
 }

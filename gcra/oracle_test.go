@@ -194,7 +194,7 @@ func TestNoDrift(t *testing.T) {
 		total := 0.0
 		for range 365 {
 			n := int(q.Rate() * 86400)
-			b = q.Charge(b, start, n, math.MaxInt)
+			b, _ = q.Charge(b, start, n, math.MaxInt)
 			total += float64(n)
 		}
 		ends := q.Ready(b, start)
@@ -223,7 +223,7 @@ func TestPerSecond(t *testing.T) {
 		q := gcra.PerSecond(rate, 1000)
 		b, _, _ := q.Reserve(0, start, 1000, 0)
 		n := int(rate * 86400)
-		b = q.Charge(b, start, n, math.MaxInt)
+		b, _ = q.Charge(b, start, n, math.MaxInt)
 		if got, want := q.Ready(b, start).Seconds(), float64(n)/rate; math.Abs(got-want) > 2e-9+want*1e-12 {
 			t.Errorf("%g/s: %d tokens take %v s: want %v", rate, n, got, want)
 		}

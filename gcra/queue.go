@@ -168,7 +168,7 @@ func (l *Queue[W]) Withdraw(q *Quota, now time.Duration, p Promise, n int) (refu
 	}
 	l.forward(q, behind, refund)
 	if p.index > l.past {
-		l.open -= n
+		l.open -= min(n, l.open)
 		if p.index == l.promised {
 			l.promised -= uint64(n) // nothing is promised after it
 		}
@@ -198,9 +198,20 @@ func (l *Queue[W]) forward(q *Quota, w *Waiter[W], n int) {
 	if w == nil {
 		return
 	}
-	units := min(q.units(n), w.gap-min(q.units(w.n), w.gap))
-	w.gap -= units
+	// Nobody is moved to before the one before him. The head has nobody before
+	// him: those that base stands for have what they took.
+	room := w.gap - min(q.units(w.n), w.gap)
+	if w == l.head {
+		room += l.base
+	}
+	units := min(q.units(n), room)
 	l.end -= units
+	if w == l.head {
+		below := min(units, l.base)
+		l.base -= below
+		units -= below
+	}
+	w.gap -= units
 }
 
 // Align lets those who wait stand right behind each other, the last at b, the
@@ -216,12 +227,12 @@ func (l *Queue[W]) Align(q *Quota, b Bucket) {
 	l.end = l.base + all
 }
 
-// Delay moves all who wait backward by what a Charge has taken: the difference
-// between the Buckets after and before.
-func (l *Queue[W]) Delay(before, after Bucket) {
-	if w := l.head; w != nil && after > before {
-		w.gap += uint64(after - before)
-		l.end += uint64(after - before)
+// Delay moves all who wait backward by n tokens, which a Charge has taken.
+func (l *Queue[W]) Delay(q *Quota, n int) {
+	if l.head != nil {
+		units := q.units(n)
+		l.base += units
+		l.end += units
 	}
 }
 

@@ -94,14 +94,14 @@ func Unlimited() Quota {
 	return Quota{inf: true, size: math.MaxInt}
 }
 
-// depleting returns a Quota that is never refilled.
+// depleting returns a Quota that is never refilled. Its units are fine all the
+// same, for the tokens that Move brings.
 func depleting(burst int) Quota {
-	burst = max(burst, 0)
-	q := Quota{one: 1, size: burst}
-	for uint64(burst)>>q.pack > maxBurst {
-		q.pack++
+	q := Quota{size: max(burst, 0), one: 1 << 32}
+	for q.one > 1 && !q.fits(q.one) {
+		q.one >>= 1
 	}
-	q.burst = q.cost(burst)
+	q.burst = q.cost(q.size)
 	return q
 }
 

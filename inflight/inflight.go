@@ -152,12 +152,13 @@ func (l *Limiter) now() time.Duration { return time.Since(l.epoch) }
 type owner Limiter
 
 // Use changes the number of units that a permit holds.
-func (o *owner) Use(g weir.Grant, n int) {
+func (o *owner) Use(g weir.Grant, n int) int {
 	l := (*Limiter)(o)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.gate.Adjust(g.N, n)
 	l.serveLocked(l.now())
+	return n
 }
 
 // Release takes a permit's units back and learns from how the work went.

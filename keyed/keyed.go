@@ -152,13 +152,8 @@ func (l *Limiter[K]) AllowN(key K, n int) bool {
 	now := t.now()
 	s := t.shard(print)
 	s.mu.Lock()
-	var p place
-	s.find(&p, print, now)
-	b, ok := p.quota.Allow(p.bucket, now, n)
-	if ok {
-		s.allowed++
-		s.store(t, &p, b)
-	} else {
+	ok := s.allow(t, print, now, n)
+	if !ok {
 		s.deny(print, key)
 	}
 	s.mu.Unlock()
@@ -181,7 +176,6 @@ func (l *Limiter[K]) Take(key K, n int) weir.Decision {
 	switch {
 	case n == 0:
 	case d.OK:
-		s.allowed++
 		s.store(t, &p, b)
 	default:
 		s.deny(print, key)
@@ -192,14 +186,15 @@ func (l *Limiter[K]) Take(key K, n int) weir.Decision {
 
 // Settle tells that work of the key cost n events instead of the was that were
 // taken for it. What was too much comes back, what was too little is taken
-// without a wait: it may leave the bucket in debt, down to Config.MaxDebt. It
-// panics if either is negative.
-func (l *Limiter[K]) Settle(key K, was, n int) {
+// without a wait: it may leave the bucket in debt, down to Config.MaxDebt; what
+// is beyond that is forgiven. It returns what is charged: n, or less. It panics
+// if either is negative.
+func (l *Limiter[K]) Settle(key K, was, n int) int {
 	checkCost(was)
 	checkCost(n)
 	t := l.table.Load()
 	print := t.print(l.hash.sum, key)
-	t.shard(print).settle(t, print, was, n, l.cfg.MaxDebt)
+	return t.shard(print).settle(t, print, was, n, l.cfg.MaxDebt)
 }
 
 // checkCost panics before a lock is taken.

@@ -72,9 +72,6 @@ func (s *shard[K]) setQuota(t *table[K], q *gcra.Quota) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := t.now()
-	if s.floor > 0 {
-		s.floor = s.quota.Move(s.floor, now, q)
-	}
 	var last *page
 	for _, p := range s.dir.pages {
 		if p != last { // neighbours may be the same
@@ -97,7 +94,7 @@ func (o *own) change(now time.Duration, q *gcra.Quota) {
 	o.quota = q
 	o.bucket = from.Move(o.bucket, now, q)
 	o.bucket = q.Refund(o.bucket, o.line.Change(from, now, q))
-	o.serve(now)
+	o.line.Serve(q, now)
 }
 
 // change puts all buckets of a page under another quota.

@@ -24,15 +24,14 @@ type table[K comparable] struct {
 type shard[K comparable] struct {
 	mu    sync.Mutex // guards all that follows
 	quota *gcra.Quota
-	floor gcra.Bucket // of its first page; see page.floors
 	dir   directory
 	own   map[uint64]*own // keys that have more than a bucket; nil if there are none
 
-	allowed, denied uint64
-	forgotten       uint64
-	top             *top[K] // nil until a key is denied
+	denied    uint64
+	forgotten uint64
+	top       *top[K] // nil until a key is denied
 
-	_ [shardBytes - 96]byte // so that neighbours share no cache line
+	_ [shardBytes - 80]byte // so that neighbours share no cache line
 }
 
 const (
@@ -90,6 +89,29 @@ type place struct {
 	own   *own
 }
 
+// allow takes n tokens of a key, if it has them.
+func (s *shard[K]) allow(t *table[K], print uint64, now time.Duration, n int) bool {
+	// Most of the time the key is known, and near its home.
+	if s.own == nil && s.dir.pages != nil {
+		near := s.dir.page(print).near(print)
+		for i := range near {
+			if near[i].print != print {
+				continue
+			}
+			b, ok := s.quota.Allow(near[i].bucket, now, n)
+			near[i].bucket = b
+			return ok
+		}
+	}
+	var p place
+	s.find(&p, print, now)
+	b, ok := p.quota.Allow(p.bucket, now, n)
+	if ok {
+		s.store(t, &p, b)
+	}
+	return ok
+}
+
 // find finds the place of a key, and its bucket.
 func (s *shard[K]) find(p *place, print uint64, now time.Duration) {
 	p.print = print
@@ -101,7 +123,6 @@ func (s *shard[K]) find(p *place, print uint64, now time.Duration) {
 	}
 	p.quota, p.level = s.quota, s.quota.Level(now)
 	if s.dir.pages == nil {
-		p.bucket = s.floor
 		return
 	}
 	p.page = s.dir.page(print)
@@ -126,7 +147,7 @@ func (s *shard[K]) store(t *table[K], p *place, b gcra.Bucket) {
 		return // full: no different from no bucket
 	case p.page == nil:
 		t.pages.Add(1) // there is one for each shard
-		p.page = newPage(s.floor)
+		p.page = new(page)
 		s.dir.pages = []*page{p.page}
 		p.slot, _ = p.page.find(p.print, p.level)
 	}

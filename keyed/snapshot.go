@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/weir-go/weir/gcra"
@@ -23,7 +22,7 @@ var errUnstable = errors.New("keyed: no snapshots of this type of keys: their ha
 // limiter goes on meanwhile: what is decided during the call may or may not be
 // in it. No shard is locked for longer than it takes to copy a page. Only keys
 // of types with a hash of their own can be written. The snapshot holds no keys,
-// but the seed of their fingerprints: keep it from those who could abuse that.
+// but the seed of their fingerprints: whoever reads it can make keys collide.
 func (l *Limiter[K]) Snapshot(w io.Writer) error {
 	if !l.hash.stable {
 		return errUnstable
@@ -55,11 +54,10 @@ func (l *Limiter[K]) Snapshot(w io.Writer) error {
 		}
 		out.Write(buf) // bufio keeps the error for Flush
 	}
-	var floor gcra.Bucket
 	for i := range t.shards {
-		floor = max(floor, t.shards[i].each(t, write))
+		t.shards[i].each(t, write)
 	}
-	write([]slot{{0, floor}})
+	write([]slot{{}}) // the end
 	if err := out.Flush(); err != nil {
 		return fmt.Errorf("keyed: writing a snapshot: %w", err)
 	}
@@ -69,9 +67,8 @@ func (l *Limiter[K]) Snapshot(w io.Writer) error {
 	return nil
 }
 
-// each hands all buckets in debt to f, a page at a time and without the lock,
-// and returns the greatest that was forgotten.
-func (s *shard[K]) each(t *table[K], f func([]slot)) (floor gcra.Bucket) {
+// each hands all buckets in debt to f, a page at a time and without the lock.
+func (s *shard[K]) each(t *table[K], f func([]slot)) {
 	var slots []slot
 	s.mu.Lock()
 	now := t.now()
@@ -88,7 +85,7 @@ func (s *shard[K]) each(t *table[K], f func([]slot)) (floor gcra.Bucket) {
 		s.mu.Lock()
 		if i >= len(s.dir.pages) {
 			s.mu.Unlock()
-			return floor
+			return
 		}
 		p := s.dir.pages[i]
 		level := s.quota.Level(t.now())
@@ -97,7 +94,6 @@ func (s *shard[K]) each(t *table[K], f func([]slot)) (floor gcra.Bucket) {
 				slots = append(slots, e)
 			}
 		}
-		floor = max(floor, slices.Max(p.floors[:]))
 		i += 1 << (s.dir.depth - p.depth)
 		s.mu.Unlock()
 		f(slots)
@@ -107,7 +103,9 @@ func (s *shard[K]) each(t *table[K], f func([]slot)) (floor gcra.Bucket) {
 // Restore puts the buckets of a Snapshot in place of those there are. The time
 // since then counts: buckets are refilled by it. They are moved to the Quota
 // that the Limiter has now. If there is more than fits in memory, buckets are
-// forgotten as under a flood. If there is an error, nothing is changed.
+// forgotten as under a flood. If there is an error, nothing is changed. What
+// was forgotten before the Snapshot is not in it: such a key has a full bucket
+// again.
 //
 // Restore before the Limiter is used: what is decided during the call, and by
 // those who wait, is lost.
@@ -158,7 +156,7 @@ func restore[K comparable](r *bufio.Reader, memory int, q *gcra.Quota) (*table[K
 			return nil, unexpected(err)
 		}
 		e := slot{binary.LittleEndian.Uint64(entry[:8]), move(gcra.Bucket(binary.LittleEndian.Uint64(entry[8:])))}
-		if e.print == 0 { // the last
+		if e.print == 0 { // the end
 			want := sum.Sum32()
 			if _, err := io.ReadFull(r, entry[:4]); err != nil {
 				return nil, unexpected(err)
@@ -166,25 +164,12 @@ func restore[K comparable](r *bufio.Reader, memory int, q *gcra.Quota) (*table[K
 			if got := binary.LittleEndian.Uint32(entry[:4]); got != want {
 				return nil, fmt.Errorf("its checksum is %08x: want %08x", got, want)
 			}
-			t.raise(e.bucket)
 			return t, nil
 		}
 		s := t.shard(e.print)
 		var p place
 		s.find(&p, e.print, now)
 		s.store(t, &p, max(e.bucket, p.bucket))
-	}
-}
-
-// raise lets keys without a slot start from at least the bucket b.
-func (t *table[K]) raise(b gcra.Bucket) {
-	for i := range t.shards {
-		t.shards[i].floor = b
-		for _, p := range t.shards[i].dir.pages {
-			for i := range p.floors {
-				p.floors[i] = max(p.floors[i], b)
-			}
-		}
 	}
 }
 

@@ -34,15 +34,6 @@ type page struct {
 	slots  [slotsAPage]slot
 }
 
-// newPage returns an empty page, all of whose floors are alike.
-func newPage(floor gcra.Bucket) *page {
-	p := new(page)
-	for i := range p.floors {
-		p.floors[i] = floor
-	}
-	return p
-}
-
 // floor returns the floor of a fingerprint.
 func (p *page) floor(print uint64) *gcra.Bucket {
 	return &p.floors[uint64(uint32(print))*floorsAPage>>32]
@@ -51,6 +42,11 @@ func (p *page) floor(print uint64) *gcra.Bucket {
 // home returns the first slot of a fingerprint's window.
 func home(print uint64) int {
 	return int(uint64(uint32(print))*(slotsAPage/group)>>32) * group
+}
+
+// near returns the first slots of a fingerprint's window: a cache line.
+func (p *page) near(print uint64) *[group]slot {
+	return (*[group]slot)(p.slots[home(print):])
 }
 
 // find returns the slot of a fingerprint or, if it has none, the one that it

@@ -70,8 +70,7 @@ func (l *Limiter[K]) Top(n int) []Denied[K] {
 
 // Stats is the state of a Limiter, and its counts since New.
 type Stats struct {
-	Allowed   uint64 // decisions, of which waits are taken as allowed from the start
-	Denied    uint64
+	Denied    uint64 // decisions against a key
 	Forgotten uint64 // buckets forgotten in debt, because memory was full
 	Waiting   int    // calls that wait
 	Memory    int    // bytes in use for buckets, of Config.Memory
@@ -85,7 +84,6 @@ func (l *Limiter[K]) Stats() Stats {
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.mu.Lock()
-		st.Allowed += s.allowed
 		st.Denied += s.denied
 		st.Forgotten += s.forgotten
 		st.Own += len(s.own)

@@ -62,7 +62,7 @@ func (k *Key[K]) Acquire(ctx context.Context, n int) (weir.Permit, error) {
 // owner keeps Use and Release, which a Permit calls, out of Key's methods.
 type owner[K comparable] Key[K]
 
-func (o *owner[K]) Use(g weir.Grant, n int) { o.l.Settle(o.key, g.N, n) }
+func (o *owner[K]) Use(g weir.Grant, n int) int { return o.l.Settle(o.key, g.N, n) }
 
 func (o *owner[K]) Release(weir.Grant, weir.Outcome) {}
 
@@ -73,7 +73,7 @@ func (s *shard[K]) enter(t *table[K], print uint64, key K, now time.Duration, n 
 	defer s.mu.Unlock()
 	var p place
 	s.find(&p, print, now)
-	b, wait, ok := p.quota.Reserve(p.bucket, now, n, max(deadline-now, 0))
+	b, wait, ok := p.quota.Reserve(p.bucket, now, n, line.Left(deadline, now))
 	if !ok {
 		s.deny(print, key)
 		if n > p.quota.Burst() {
@@ -81,15 +81,14 @@ func (s *shard[K]) enter(t *table[K], print uint64, key K, now time.Duration, n 
 		}
 		return nil, weir.Reject(why, wait)
 	}
-	s.allowed++
 	if wait == 0 {
 		s.store(t, &p, b)
 		return nil, nil
 	}
 	o := s.detach(t, &p)
 	o.bucket = b
-	w := o.line.Join(b, n, deadline)
-	o.serve(now)
+	w := o.line.Join(b, n, deadline, why, o.wake)
+	o.line.Serve(o.quota, now)
 	return w, nil
 }
 
@@ -111,18 +110,18 @@ func (s *shard[K]) leave(t *table[K], print uint64, w *line.Waiter) {
 	s.giveBack(t, &p, now, giveBack)
 }
 
-// settle changes the cost of work from was to n.
-func (s *shard[K]) settle(t *table[K], print uint64, was, n, maxDebt int) {
+// settle changes the cost of work from was to n, and returns what it is then.
+func (s *shard[K]) settle(t *table[K], print uint64, was, n, maxDebt int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := t.now()
 	var p place
 	s.find(&p, print, now)
 	if n > was {
-		s.charge(t, &p, now, n-was, maxDebt)
-	} else {
-		s.giveBack(t, &p, now, was-n)
+		return was + s.charge(t, &p, now, n-was, maxDebt)
 	}
+	s.giveBack(t, &p, now, was-n)
+	return n
 }
 
 // giveBack returns n tokens to the bucket of a key. One that has no bucket has
@@ -132,26 +131,32 @@ func (s *shard[K]) giveBack(t *table[K], p *place, now time.Duration, n int) {
 	case p.own != nil:
 		refund, _ := p.own.line.Withdraw(p.quota, now, gcra.Promise{}, n)
 		p.own.bucket = p.quota.Refund(p.own.bucket, refund)
-		p.own.serve(now)
+		p.own.line.Serve(p.quota, now)
+		s.attach(t, p.print, p.own, now)
 	case p.found:
 		p.slot.bucket = p.quota.Refund(p.slot.bucket, n)
 	}
 }
 
-// charge takes n tokens, those to come included, into bounded debt.
-func (s *shard[K]) charge(t *table[K], p *place, now time.Duration, n, maxDebt int) {
+// charge takes n tokens, those to come included, into bounded debt, and
+// returns how many it took.
+func (s *shard[K]) charge(t *table[K], p *place, now time.Duration, n, maxDebt int) int {
 	if maxDebt == 0 {
 		maxDebt = p.quota.Burst()
 	}
 	maxDebt = max(maxDebt, 0)
 	if p.own == nil {
-		s.store(t, p, p.quota.Charge(p.bucket, now, n, maxDebt))
-		return
+		b, took := p.quota.Charge(p.bucket, now, n, maxDebt)
+		s.store(t, p, b)
+		return took
 	}
-	maxDebt += min(p.own.line.Tokens(), math.MaxInt-maxDebt) // those are no debt of this work
-	was := p.own.bucket
-	p.own.bucket = p.quota.Charge(was, now, n, maxDebt)
-	p.own.line.Delay(was, p.own.bucket)
+	o := p.own
+	maxDebt += min(o.line.Tokens(), math.MaxInt-maxDebt) // those are no debt of this work
+	b, took := o.quota.Charge(o.bucket, now, n, maxDebt)
+	o.bucket = o.quota.Refund(b, o.line.Charged(o.quota, now, took))
+	o.line.Serve(o.quota, now)
+	s.attach(t, p.print, o, now)
+	return took
 }
 
 // own is the bucket of a key that has waiters, or a quota of its own.
@@ -162,8 +167,6 @@ type own struct {
 	line   line.Line
 	wake   func() // serves the line when its timer says so
 }
-
-func (o *own) serve(now time.Duration) { o.line.Serve(o.quota, now, o.wake) }
 
 // detach gives a key a bucket of its own, out of the slot that it may have.
 func (s *shard[K]) detach(t *table[K], p *place) *own {
@@ -182,7 +185,7 @@ func (s *shard[K]) detach(t *table[K], p *place) *own {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		now := t.now()
-		o.line.Wake(o.quota, now, o.wake)
+		o.line.Wake(o.quota, now)
 		s.attach(t, print, o, now)
 	}
 	s.own[print] = o

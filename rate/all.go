@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/internal/line"
 )
 
@@ -48,7 +47,7 @@ func (m *Multi) Take(n int) (weir.Decision, int) {
 	for i, l := range m.limiters {
 		if v.add(i, l.Take(n)); !v.OK {
 			for _, l := range m.limiters[:i] {
-				l.settle(gcra.Promise{}, n, 0)
+				l.settle(n, 0)
 			}
 			break
 		}
@@ -118,7 +117,7 @@ func (m *Multi) undo(first []*line.Waiter, n int) {
 
 func (l *Limiter) undo(w *line.Waiter, n int) {
 	if w == nil {
-		l.settle(gcra.Promise{}, n, 0)
+		l.settle(n, 0)
 	} else {
 		l.leave(w)
 	}
@@ -130,15 +129,24 @@ func (m *Multi) Acquire(ctx context.Context, n int) (weir.Permit, error) {
 	if _, err := m.Wait(ctx, n); err != nil {
 		return weir.Permit{}, err
 	}
-	return weir.NewPermit((*multiOwner)(m), weir.Grant{N: n}), nil
+	held := make([]int, len(m.limiters))
+	for i := range held {
+		held[i] = n
+	}
+	return weir.NewPermit(&multiOwner{m.limiters, held}, weir.Grant{N: n}), nil
 }
 
-type multiOwner Multi
+// A multiOwner owns one Permit.
+type multiOwner struct {
+	limiters []*Limiter
+	held     []int // of each
+}
 
-func (o *multiOwner) Use(g weir.Grant, n int) {
-	for _, l := range o.limiters {
-		l.settle(gcra.Promise{}, g.N, n)
+func (o *multiOwner) Use(_ weir.Grant, n int) int {
+	for i, l := range o.limiters {
+		o.held[i] = l.settle(o.held[i], n)
 	}
+	return n
 }
 
 func (o *multiOwner) Release(weir.Grant, weir.Outcome) {}

@@ -53,12 +53,12 @@ func (l *Limiter) change(t time.Time, set func(*state)) {
 		old = &state{epoch: epoch()}
 	}
 	now := old.at(t)
-	l.serveLocked(old, now)
+	l.line.Serve(&old.quota, now)
 	s := &state{epoch: old.epoch, since: now, quota: old.quota, limit: old.limit, burst: old.burst}
 	set(s)
 	b := gcra.Bucket(old.bucket.Swap(moved))
 	s.bucket.Store(uint64(old.quota.Move(b, now, &s.quota)))
 	l.state.Store(s)
 	s.refund(l.line.Change(&old.quota, now, &s.quota))
-	l.serveLocked(s, now)
+	l.line.Serve(&s.quota, now)
 }

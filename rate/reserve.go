@@ -10,16 +10,17 @@ import (
 // A Reservation is leave to do something, perhaps only after a delay. It is
 // used by one goroutine at a time.
 type Reservation struct {
-	ok        bool
-	lim       *Limiter
-	n         int
-	timeToAct time.Time
-	place     gcra.Promise
+	lim   *Limiter
+	state *state        // that it was made under; nil if it is not OK
+	act   time.Duration // when the holder may, on its own clock
+	n     int           // tokens held at its place
+	extra int           // tokens that Settle has taken beside those
+	place gcra.Promise
 }
 
 // OK reports whether the Limiter can grant what was asked for within the
 // longest wait. If not, Delay is InfDuration, and Cancel does nothing.
-func (r *Reservation) OK() bool { return r.ok }
+func (r *Reservation) OK() bool { return r.state != nil }
 
 // Delay returns how long the holder must wait before it acts: 0 means now, and
 // InfDuration never.
@@ -29,10 +30,10 @@ func (r *Reservation) Delay() time.Duration {
 
 // DelayFrom returns the Delay from the time t on.
 func (r *Reservation) DelayFrom(t time.Time) time.Duration {
-	if !r.ok {
+	if !r.OK() || r.act == InfDuration {
 		return InfDuration
 	}
-	return max(r.timeToAct.Sub(t), 0)
+	return max(r.act-t.Sub(r.state.epoch), 0)
 }
 
 // Cancel says that the holder will not act, and gives its tokens back. Those
@@ -45,52 +46,64 @@ func (r *Reservation) Cancel() { r.CancelAt(time.Now()) }
 
 // CancelAt is Cancel at the time t.
 func (r *Reservation) CancelAt(t time.Time) {
-	if !r.ok || r.n == 0 || r.timeToAct.Before(t) {
-		return
+	if r.OK() && r.act >= t.Sub(r.state.epoch) {
+		r.giveBack(r.lim.load().at(t), r.n+r.extra)
 	}
-	r.lim.mu.Lock()
-	defer r.lim.mu.Unlock()
-	s := r.lim.load()
-	r.lim.giveBackLocked(s, s.at(t), r.place, r.n)
-	r.n = 0
 }
 
 // Settle tells the true cost, n events instead of those reserved. What was too
 // much comes back, what was too little is taken without a wait: it may leave
-// the bucket in debt, down to Config.MaxDebt. It may be called again. It
-// panics if n < 0.
+// the bucket in debt, down to Config.MaxDebt; what is beyond that is forgiven.
+// It may be called again. It panics if n < 0.
 func (r *Reservation) Settle(n int) {
 	if n < 0 {
 		panic("rate: Settle of a negative cost")
 	}
-	if !r.ok || n == r.n {
+	if !r.OK() {
 		return
 	}
-	r.lim.settle(r.place, r.n, n)
-	r.n = n
+	if held := r.n + r.extra; n < held {
+		r.giveBack(r.lim.load().now(), held-n)
+	} else {
+		r.extra += r.lim.charge(n - held)
+	}
 }
 
-// settle changes a cost from was to n.
-func (l *Limiter) settle(place gcra.Promise, was, n int) {
+// giveBack returns n of the tokens held: first those at its place.
+func (r *Reservation) giveBack(now time.Duration, n int) {
+	l := r.lim
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.load()
-	if n < was {
-		l.giveBackLocked(s, s.now(), place, was-n)
-	} else {
-		l.chargeLocked(s, s.now(), n-was)
+	now = max(now, s.since)
+	first := min(n, r.n)
+	l.giveBackLocked(s, now, r.place, first)
+	l.giveBackLocked(s, now, gcra.Promise{}, n-first)
+	r.n -= first
+	r.extra -= n - first
+}
+
+// settle changes a cost from was to n, and returns what it is then.
+func (l *Limiter) settle(was, n int) int {
+	if n >= was {
+		return was + l.charge(n-was)
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.load()
+	l.giveBackLocked(s, s.now(), gcra.Promise{}, was-n)
+	return n
 }
 
 // giveBackLocked returns n tokens taken at the place.
 func (l *Limiter) giveBackLocked(s *state, now time.Duration, place gcra.Promise, n int) {
-	l.serveLocked(s, now)
+	l.line.Serve(&s.quota, now)
 	refund, align := l.line.Withdraw(&s.quota, now, place, n)
 	b := s.refund(refund)
 	if align {
 		l.line.Align(&s.quota, b)
 	}
-	l.serveLocked(s, now)
+	l.line.Serve(&s.quota, now)
 }
 
 // refund adds n tokens to the bucket.
@@ -104,9 +117,14 @@ func (s *state) refund(n int) gcra.Bucket {
 	}
 }
 
-// chargeLocked takes n tokens, those to come included, into bounded debt.
-func (l *Limiter) chargeLocked(s *state, now time.Duration, n int) {
-	l.serveLocked(s, now)
+// charge takes n tokens, those to come included, into bounded debt, and
+// returns how many it took.
+func (l *Limiter) charge(n int) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.load()
+	now := s.now()
+	l.line.Serve(&s.quota, now)
 	debt := l.cfg.MaxDebt
 	if debt == 0 {
 		debt = s.quota.Burst()
@@ -115,10 +133,11 @@ func (l *Limiter) chargeLocked(s *state, now time.Duration, n int) {
 	debt += min(l.line.Tokens(), math.MaxInt-debt) // those are no debt of this work
 	for {
 		b := gcra.Bucket(s.bucket.Load())
-		next := s.quota.Charge(b, now, n, debt)
+		next, took := s.quota.Charge(b, now, n, debt)
 		if s.bucket.CompareAndSwap(uint64(b), uint64(next)) {
-			l.line.Delay(b, next)
-			return
+			s.refund(l.line.Charged(&s.quota, now, took))
+			l.line.Serve(&s.quota, now)
+			return took
 		}
 	}
 }
@@ -144,7 +163,7 @@ func (l *Limiter) Reserve() *Reservation {
 // Allow.
 func (l *Limiter) ReserveN(t time.Time, n int) *Reservation {
 	s := l.load()
-	r := l.reserve(s, t, s.at(t), n, InfDuration)
+	r := l.reserve(s, t.Sub(s.epoch), s.at(t), n, InfDuration)
 	return &r
 }
 
@@ -152,33 +171,46 @@ func (l *Limiter) ReserveN(t time.Time, n int) *Reservation {
 func (l *Limiter) ReserveWithin(n int, maxWait time.Duration) Reservation {
 	s := l.load()
 	now := s.now()
-	return l.reserve(s, s.epoch.Add(now), now, n, maxWait)
+	return l.reserve(s, now, now, n, maxWait)
 }
 
-// reserve reserves n events at the instant now, which is the caller's time t.
-func (l *Limiter) reserve(s *state, t time.Time, now time.Duration, n int, maxWait time.Duration) Reservation {
-	if s.quota.Unlimited() {
-		return Reservation{ok: true, lim: l, timeToAct: t}
+// reserve reserves n events at the instant now, which is t on the caller's
+// clock.
+func (l *Limiter) reserve(s *state, t, now time.Duration, n int, maxWait time.Duration) Reservation {
+	switch {
+	case s.quota.Unlimited():
+		return Reservation{lim: l, state: s, act: t}
+	case l.allow(s, now, n):
+		return Reservation{lim: l, state: s, act: t, n: n}
+	case maxWait <= 0:
+		return Reservation{}
 	}
-	if l.allow(s, now, n) {
-		return Reservation{ok: true, lim: l, n: n, timeToAct: t}
-	}
-	if n > s.burst || maxWait <= 0 {
-		return Reservation{lim: l}
-	}
+	return l.reserveLater(t, now, n, maxWait)
+}
+
+// reserveLater reserves n events to come.
+func (l *Limiter) reserveLater(t, now time.Duration, n int, maxWait time.Duration) Reservation {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s = l.load()
+	s := l.load()
 	now = max(now, s.since)
 	_, wait, ok := s.reserve(now, n, maxWait)
-	r := Reservation{ok: ok, lim: l}
-	if ok {
-		r.n, r.timeToAct = n, t.Add(wait)
-		if wait > 0 {
-			r.place = l.line.Promise(now, n, now+min(wait, InfDuration-now))
-		}
+	if !ok {
+		return Reservation{}
+	}
+	r := Reservation{lim: l, state: s, act: later(t, wait), n: n}
+	if wait > 0 {
+		r.place = l.line.Promise(now, n, later(now, wait))
 	}
 	return r
+}
+
+// later is the instant after a wait; InfDuration if there is none.
+func later(t, wait time.Duration) time.Duration {
+	if wait > InfDuration-max(t, 0) {
+		return InfDuration
+	}
+	return t + wait
 }
 
 // reserve takes n tokens, those to come included. The state must be the

@@ -2,7 +2,6 @@ package rate
 
 import (
 	"context"
-	"time"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
@@ -45,7 +44,7 @@ func (l *Limiter) Acquire(ctx context.Context, n int) (weir.Permit, error) {
 // owner keeps Use and Release, which a Permit calls, out of Limiter's methods.
 type owner Limiter
 
-func (o *owner) Use(g weir.Grant, n int) { (*Limiter)(o).settle(gcra.Promise{}, g.N, n) }
+func (o *owner) Use(g weir.Grant, n int) int { return (*Limiter)(o).settle(g.N, n) }
 
 func (o *owner) Release(weir.Grant, weir.Outcome) {}
 
@@ -79,11 +78,11 @@ func (l *Limiter) enter(ctx context.Context, n int) (*line.Waiter, error) {
 	if n > s.quota.Burst() {
 		return nil, weir.Reject(weir.OverBurst, weir.Never)
 	}
-	l.serveLocked(s, now)
+	l.line.Serve(&s.quota, now)
 	if l.line.Len() >= l.maxQueue() {
 		deadline, why = now, weir.QueueFull
 	}
-	b, wait, ok := s.reserve(now, n, max(deadline-now, 0))
+	b, wait, ok := s.reserve(now, n, line.Left(deadline, now))
 	switch {
 	case !ok && l.maxQueue() == 0:
 		return nil, weir.Reject(weir.OverRate, wait)
@@ -92,8 +91,8 @@ func (l *Limiter) enter(ctx context.Context, n int) (*line.Waiter, error) {
 	case wait == 0:
 		return nil, nil
 	}
-	w := l.line.Join(b, n, deadline)
-	l.serveLocked(s, now)
+	w := l.line.Join(b, n, deadline, why, l.wake)
+	l.line.Serve(&s.quota, now)
 	return w, nil
 }
 
@@ -120,14 +119,10 @@ func (l *Limiter) leave(w *line.Waiter) {
 	l.giveBackLocked(s, now, gcra.Promise{}, giveBack)
 }
 
-func (l *Limiter) serveLocked(s *state, now time.Duration) {
-	l.line.Serve(&s.quota, now, l.wake)
-}
-
 // wake serves the line at a turn.
 func (l *Limiter) wake() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.load()
-	l.line.Wake(&s.quota, s.now(), l.wake)
+	l.line.Wake(&s.quota, s.now())
 }

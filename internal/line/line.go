@@ -17,6 +17,7 @@ import (
 type Line struct {
 	gcra.Queue[*Waiter]
 
+	wake  func() // what the timer runs
 	timer *time.Timer
 	armed bool          // the timer is running
 	alarm time.Duration // and will fire at this instant
@@ -26,21 +27,24 @@ type Line struct {
 type Waiter struct {
 	n        int
 	deadline time.Duration
+	why      weir.Reason // to refuse it, if its turn would come later than that
 	place    *gcra.Waiter[*Waiter]
 	answer   chan error // of capacity one; whoever takes it out of the Queue sends, once
 }
 
 // Join lets somebody wait for n tokens, for whom the Bucket b was reserved. If
-// a change of the quota puts the turn off beyond the deadline, it is refused.
-func (l *Line) Join(b gcra.Bucket, n int, deadline time.Duration) *Waiter {
-	w := &Waiter{n: n, deadline: deadline, answer: make(chan error, 1)}
+// its turn is put off beyond the deadline, it is refused for the reason why.
+// At the next turn, wake runs in a goroutine of its own; it is always the
+// same, and must Wake the Line.
+func (l *Line) Join(b gcra.Bucket, n int, deadline time.Duration, why weir.Reason, wake func()) *Waiter {
+	l.wake = wake
+	w := &Waiter{n: n, deadline: deadline, why: why, answer: make(chan error, 1)}
 	w.place = l.Queue.Join(b, n, w)
 	return w
 }
 
-// Serve answers all whose turn it is, and sees to it that wake runs at the
-// next turn, in a goroutine of its own: it must Wake the Line.
-func (l *Line) Serve(q *gcra.Quota, now time.Duration, wake func()) {
+// Serve answers all whose turn it is, and sets the timer for the next turn.
+func (l *Line) Serve(q *gcra.Quota, now time.Duration) {
 	for {
 		w, ok := l.Next(q, now)
 		if !ok {
@@ -54,26 +58,40 @@ func (l *Line) Serve(q *gcra.Quota, now time.Duration, wake func()) {
 	}
 	l.armed, l.alarm = true, at
 	if l.timer == nil {
-		l.timer = time.AfterFunc(at-now, wake)
+		l.timer = time.AfterFunc(at-now, l.wake)
 	} else {
 		l.timer.Reset(at - now)
 	}
 }
 
 // Wake is Serve for the timer.
-func (l *Line) Wake(q *gcra.Quota, now time.Duration, wake func()) {
+func (l *Line) Wake(q *gcra.Quota, now time.Duration) {
 	l.armed = false
-	l.Serve(q, now, wake)
+	l.Serve(q, now)
 }
 
-// Change puts all who wait under another quota, refuses those whose turn would
-// come too late, and returns how many tokens to refund.
+// Change puts all who wait under another quota, and returns how many tokens to
+// refund, of those whose turn would come too late.
 func (l *Line) Change(from *gcra.Quota, now time.Duration, to *gcra.Quota) (refund int) {
 	l.Move(from, now, to)
-	return l.Drop(to, now, func(w *Waiter, at time.Duration) bool {
+	return l.dropLate(to, now)
+}
+
+// Charged puts off all who wait by n tokens that were charged, and returns how
+// many tokens to refund, of those whose turn would come too late.
+func (l *Line) Charged(q *gcra.Quota, now time.Duration, n int) (refund int) {
+	if n == 0 {
+		return 0
+	}
+	l.Delay(q, n)
+	return l.dropLate(q, now)
+}
+
+func (l *Line) dropLate(q *gcra.Quota, now time.Duration) (refund int) {
+	return l.Drop(q, now, func(w *Waiter, at time.Duration) bool {
 		late := w.deadline < at
 		if late {
-			w.answer <- weir.Reject(weir.TooLate, at-now)
+			w.answer <- weir.Reject(w.why, at-now)
 		}
 		return late
 	})
@@ -118,4 +136,12 @@ func Within(ctx context.Context, epoch time.Time, now, maxWait time.Duration) (t
 		at, why = t.Sub(epoch), weir.TooLate
 	}
 	return at, why
+}
+
+// Left returns the time that is left until the deadline.
+func Left(deadline, now time.Duration) time.Duration {
+	if deadline == weir.Never {
+		return weir.Never
+	}
+	return max(deadline-now, 0)
 }
