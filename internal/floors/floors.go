@@ -42,7 +42,8 @@ var packages = map[string]floor{
 	"client": edges, "proxy": edges, "internal/settings": edges,
 	"web": lab, "lab/origin": lab, "lab/load": lab, "lab/sim": lab, "lab/plot": lab, "lab/scenario": lab,
 	"lab/demo": lab, "internal/browser": lab, "internal/floors": lab,
-	"cmd/weir": binary,
+	"cmd/weir":         binary,
+	"examples/migrate": binary, "examples/slowlink": binary, "examples/peruser": binary,
 }
 
 // sideways are the imports within a floor, or from the lab to the edges, that

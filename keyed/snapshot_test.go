@@ -1,0 +1,185 @@
+package keyed_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"net/netip"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir/gcra"
+	"github.com/weir-go/weir/keyed"
+)
+
+func snapshot[K comparable](t testing.TB, l *keyed.Limiter[K]) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := l.Snapshot(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// A process that starts again goes on where the last one ended: time has
+// passed, and nothing else has changed.
+func TestSnapshot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		quota := gcra.Per(1, time.Second, 100)
+		old := newLimiter[string](t, quota, keyed.Config{})
+		for i := range 5000 {
+			old.AllowN(fmt.Sprint("user", i), i%100)
+		}
+		old.SetQuotaFor("own", gcra.Per(10, time.Second, 100))
+		old.AllowN("own", 50)
+		old.AllowN("waits", 100)
+		go old.Wait(t.Context(), "waits", 5)
+		synctest.Wait()
+		saved := snapshot(t, old)
+		time.Sleep(7 * time.Second)
+		for name, l := range map[string]*keyed.Limiter[string]{
+			"the same quota": newLimiter[string](t, quota, keyed.Config{}),
+			"another rate":   newLimiter[string](t, gcra.Per(7, time.Minute, 100), keyed.Config{}),
+			"another memory": newLimiter[string](t, quota, keyed.Config{Memory: 1 << 20}),
+			"the old one":    old,
+		} {
+			l.AllowN("stale", 100)
+			l.SetQuotaFor("own", gcra.Per(10, time.Second, 100))
+			if err := l.Restore(bytes.NewReader(saved)); err != nil {
+				t.Fatal(err)
+			}
+			for i := range 5000 {
+				want := min(100-i%100+7, 100)
+				if d := l.Take(fmt.Sprint("user", i), 0); d.Remaining != want {
+					t.Fatalf("%s: user%d has %d left: want %d", name, i, d.Remaining, want)
+				}
+			}
+			for key, want := range map[string]int{"own": 57, "waits": 7, "stale": 100} {
+				if d := l.Take(key, 0); d.Remaining != want {
+					t.Errorf("%s: %s has %d left: want %d", name, key, d.Remaining, want)
+				}
+			}
+			if s := l.Stats(); s.Own != 1 || s.Forgotten != 0 {
+				t.Errorf("%s: %+v", name, s)
+			}
+		}
+		time.Sleep(time.Hour)
+	})
+}
+
+func TestSnapshotOfAddresses(t *testing.T) {
+	l := newLimiter[netip.Addr](t, gcra.Per(1, time.Hour, 1), keyed.Config{})
+	a := netip.MustParseAddr("2001:db8::1")
+	l.Allow(a)
+	again := newLimiter[netip.Addr](t, gcra.Per(1, time.Hour, 1), keyed.Config{})
+	if err := again.Restore(bytes.NewReader(snapshot(t, l))); err != nil {
+		t.Fatal(err)
+	}
+	if again.Allow(a.Next()) || !again.Allow(netip.MustParseAddr("2001:db9::")) {
+		t.Error("want the site known, and no other")
+	}
+}
+
+// What is not stable from process to process cannot be written.
+func TestSnapshotOfUnstableKeys(t *testing.T) {
+	l := newLimiter[struct{ a, b string }](t, perSecond(1, 1), keyed.Config{})
+	var b bytes.Buffer
+	for _, err := range []error{l.Snapshot(&b), l.Restore(&b)} {
+		if err == nil || !strings.Contains(err.Error(), "no snapshots of this type of keys") {
+			t.Error(err)
+		}
+	}
+	if b.Len() > 0 {
+		t.Error("something is written")
+	}
+}
+
+// Restore takes a whole snapshot or none of it.
+func TestRestoreOfDamagedSnapshots(t *testing.T) {
+	l := newLimiter[string](t, gcra.Per(1, time.Hour, 2), keyed.Config{Memory: keyed.MinMemory})
+	for i := range 100 {
+		l.Allow(fmt.Sprint(i))
+	}
+	good := snapshot(t, l)
+	l.Allow("0")
+	unchanged := func(what string) {
+		t.Helper()
+		if d := l.Take("0", 0); d.Remaining != 0 {
+			t.Fatalf("%s: something is changed", what)
+		}
+	}
+	for n := range len(good) {
+		if err := l.Restore(bytes.NewReader(good[:n])); !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Fatalf("%d bytes of %d: %v", n, len(good), err)
+		}
+	}
+	unchanged("cut short")
+	for i := range good {
+		bad := bytes.Clone(good)
+		bad[i] ^= 0x10
+		if err := l.Restore(bytes.NewReader(bad)); err == nil {
+			t.Fatalf("byte %d of %d is wrong: no error", i, len(good))
+		}
+	}
+	unchanged("a wrong byte")
+	if err := l.Restore(strings.NewReader("not a snapshot, but long enough to be the header of one, or is it? no.")); err == nil || !strings.Contains(err.Error(), "not a snapshot") {
+		t.Error(err)
+	}
+	boom := errors.New("boom")
+	if err := l.Restore(io.MultiReader(bytes.NewReader(good[:200]), iotest.ErrReader(boom))); !errors.Is(err, boom) {
+		t.Error(err)
+	}
+	unchanged("a broken reader")
+	for n := range 3 {
+		if err := l.Snapshot(&limited{n * 100}); !errors.Is(err, io.ErrShortWrite) {
+			t.Errorf("%d bytes: %v", n*100, err)
+		}
+	}
+	if err := l.Restore(bytes.NewReader(good)); err != nil {
+		t.Error(err)
+	}
+	if d := l.Take("0", 0); d.Remaining != 1 {
+		t.Errorf("%+v: want what the snapshot says", d)
+	}
+}
+
+type limited struct{ left int }
+
+func (w *limited) Write(p []byte) (int, error) {
+	if w.left -= len(p); w.left < 0 {
+		return 0, io.ErrShortWrite
+	}
+	return len(p), nil
+}
+
+// Bytes that are no snapshot do no harm, even with a good checksum.
+func FuzzRestore(f *testing.F) {
+	l := newLimiter[string](f, gcra.Per(1, time.Hour, 2), keyed.Config{Memory: keyed.MinMemory})
+	l.Allow("a")
+	f.Add(snapshot(f, l))
+	l.SetQuota(gcra.Unlimited())
+	f.Add(snapshot(f, l))
+	l.SetQuota(gcra.PerSecond(0.3, 7))
+	f.Add(snapshot(f, l))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if len(b) > 4 {
+			binary.LittleEndian.PutUint32(b[len(b)-4:], crc32.ChecksumIEEE(b[:len(b)-4]))
+		}
+		l := newLimiter[string](t, gcra.Per(1, time.Hour, 2), keyed.Config{Memory: keyed.MinMemory})
+		if l.Restore(bytes.NewReader(b)) != nil {
+			return
+		}
+		for _, key := range []string{"a", "b"} {
+			if d := l.Take(key, 1); d.Remaining < 0 || d.Remaining > 2 || d.RetryAfter < 0 {
+				t.Errorf("%+v", d)
+			}
+		}
+		snapshot(t, l)
+	})
+}
