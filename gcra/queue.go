@@ -1,6 +1,7 @@
 package gcra
 
 import (
+	"slices"
 	"time"
 
 	"github.com/weir-go/weir"
@@ -8,13 +9,14 @@ import (
 
 // A Queue keeps the order of those who took tokens of one Bucket ahead of
 // time, so that what one of them gives back serves those behind it. It leaves
-// the Bucket itself to its owner: methods say how many tokens to refund.
+// the Bucket itself to its owner: methods say by how much to lower it.
 //
 // There are two kinds. Those who wait are told when it is their turn, so they
 // can move forward. Those who hold a promise were told an instant, and keep
 // it: so of what is given back, only as much can be refunded as exceeds the
-// promises made later (the rule of golang.org/x/time/rate), and the rest once
-// no promise is open.
+// promises made later (the rule of golang.org/x/time/rate) and leaves a full
+// bucket enough for each of them at its instant. The rest is refunded once no
+// promise is open.
 //
 // The zero Queue is empty. The Quota given to the methods must be the one that
 // the Buckets are of, which only Move changes.
@@ -22,15 +24,24 @@ type Queue[W any] struct {
 	head, tail *Waiter[W]
 	base, end  uint64 // the Buckets before the head, and of the tail
 	length     int
-	waiting    int    // tokens of those who wait
-	order      uint64 // how many have come, of both kinds
-
-	promised uint64        // tokens ever promised
-	past     uint64        // those of them when no promise was open the last time
-	open     int           // tokens promised, neither withdrawn nor due
-	owed     int           // tokens given back but not refunded yet
-	last     time.Duration // when all promises are due
+	waiting    int       // tokens of those who wait
+	came       uint64    // how many have come, of both kinds
+	promises   []promise // that are open, by their instants
+	promised   int       // tokens of those
+	floor      uint64    // the least Bucket that bears those that are past
+	owed       uint64    // units given back by which the Bucket was not lowered yet
 }
+
+// A promise is open until its instant or until it is withdrawn.
+type promise struct {
+	first, place Promise // two, if it stands for several
+	at           time.Duration
+	n            int
+}
+
+// maxPromises bounds the promises that are told apart. Beyond it, the two
+// earliest count as one, at the later instant.
+const maxPromises = 1024
 
 // A Waiter is a place in a Queue, for somebody who waits for n tokens.
 type Waiter[W any] struct {
@@ -46,23 +57,23 @@ type Waiter[W any] struct {
 
 // A Promise is a place among those who took tokens ahead of time. The zero
 // Promise is before all others: that of somebody who took what was there.
-type Promise struct {
-	order uint64 // how many had come, this one included
-	index uint64 // tokens promised, its own included
-}
+type Promise uint64
 
 // Len returns how many wait.
 func (l *Queue[W]) Len() int { return l.length }
 
 // Tokens returns how many tokens are taken ahead of time: by those who wait
 // and by open promises.
-func (l *Queue[W]) Tokens() int { return l.waiting + l.open }
+func (l *Queue[W]) Tokens(q *Quota, now time.Duration) int {
+	l.close(q, now)
+	return l.waiting + l.promised
+}
 
 // Join adds somebody who waits for n tokens, and for whom Reserve has returned
 // the Bucket b.
 func (l *Queue[W]) Join(b Bucket, n int, who W) *Waiter[W] {
-	l.order++
-	w := &Waiter[W]{Who: who, n: n, place: Promise{l.order, l.promised}, prev: l.tail, queued: true}
+	l.came++
+	w := &Waiter[W]{Who: who, n: n, place: Promise(l.came), prev: l.tail, queued: true}
 	if l.tail == nil {
 		l.head, l.base, l.end = w, 0, 0
 	} else {
@@ -76,20 +87,82 @@ func (l *Queue[W]) Join(b Bucket, n int, who W) *Waiter[W] {
 }
 
 // Promise notes that n tokens were reserved for the instant at.
-func (l *Queue[W]) Promise(now time.Duration, n int, at time.Duration) Promise {
-	l.close(now)
-	l.order++
-	l.promised += uint64(n)
-	l.open += n
-	l.last = max(l.last, at)
-	return Promise{l.order, l.promised}
+func (l *Queue[W]) Promise(q *Quota, now time.Duration, n int, at time.Duration) Promise {
+	l.close(q, now)
+	l.came++
+	if n == 0 {
+		return Promise(l.came)
+	}
+	l.promised += n
+	i := len(l.promises)
+	for i > 0 && l.promises[i-1].at > at {
+		i--
+	}
+	l.promises = slices.Insert(l.promises, i, promise{Promise(l.came), Promise(l.came), at, n})
+	if p := l.promises; len(p) > maxPromises {
+		p[1].n += p[0].n
+		p[1].first = min(p[0].first, p[1].first)
+		p[1].place = max(p[0].place, p[1].place)
+		l.promises = slices.Delete(p, 0, 1)
+	}
+	return Promise(l.came)
 }
 
-// close ends all promises once the last of them is due.
-func (l *Queue[W]) close(now time.Duration) {
-	if l.last < now {
-		l.past, l.open, l.owed = l.promised, 0, 0
+// close ends the promises whose instant is past.
+func (l *Queue[W]) close(q *Quota, now time.Duration) {
+	i := 0
+	for ; i < len(l.promises) && l.promises[i].at < now; i++ {
+		l.promised -= l.promises[i].n
+		l.floor = l.promises[i].bear(q, l.floor)
 	}
+	if l.promises = slices.Delete(l.promises, 0, i); len(l.promises) == 0 || i > 0 {
+		l.owed = 0 // what is owed behind the last of them came to nothing
+	}
+}
+
+// bear returns the least Bucket after a promise, given that before it.
+func (p *promise) bear(q *Quota, b uint64) uint64 {
+	return add(max(b, q.line(p.at)), q.units(p.n))
+}
+
+// withdraw takes n tokens off the open promise p, if it is one.
+func (l *Queue[W]) withdraw(p Promise, n int) {
+	for i := range l.promises {
+		o := &l.promises[i]
+		if p < o.first || p > o.place {
+			continue
+		}
+		n = min(n, o.n)
+		l.promised -= n
+		if o.n -= n; o.n == 0 {
+			l.promises = slices.Delete(l.promises, i, i+1)
+		}
+		return
+	}
+}
+
+// back returns by how many units to lower the Bucket b for n tokens given back
+// at the place p. Those that a promise keeps back are owed. Those that were
+// spent, and now make the bucket flow over under those who wait, are lost.
+func (l *Queue[W]) back(q *Quota, now time.Duration, p Promise, n int, spent bool, b Bucket) uint64 {
+	units := q.units(n)
+	kept, least := uint64(0), max(l.floor, q.line(now))
+	for i := range l.promises {
+		o := &l.promises[i]
+		if o.place > p {
+			kept = add(kept, q.units(o.n))
+		}
+		least = o.bear(q, least)
+	}
+	kept = min(kept, units)
+	if spent && l.waiting > 0 || len(l.promises) > 0 || l.floor > q.line(now) {
+		least = add(least, q.units(l.waiting))
+		kept = max(kept, units-min(units, uint64(b)-min(least, uint64(b))))
+	}
+	if len(l.promises) > 0 { // else it flows over
+		l.owed += kept
+	}
+	return units - kept
 }
 
 // Next removes and returns the first who waits, if its turn has come.
@@ -100,6 +173,10 @@ func (l *Queue[W]) Next(q *Quota, now time.Duration) (who W, ok bool) {
 	}
 	l.base += w.gap
 	l.remove(w)
+	if len(l.promises) > 0 || l.floor > q.line(now) {
+		served := promise{at: q.due(l.base), n: w.n}
+		l.floor = served.bear(q, l.floor)
+	}
 	return w.Who, true
 }
 
@@ -137,13 +214,13 @@ func (l *Queue[W]) remove(w *Waiter[W]) {
 	l.waiting -= w.n
 }
 
-// Cancel removes one who waits, and returns how many of its tokens to refund;
+// Cancel removes one who waits, and returns by how much to lower the Bucket b;
 // false if its turn has come before.
-func (l *Queue[W]) Cancel(q *Quota, now time.Duration, w *Waiter[W]) (refund int, ok bool) {
+func (l *Queue[W]) Cancel(q *Quota, now time.Duration, w *Waiter[W], b Bucket) (down Bucket, ok bool) {
 	if !w.queued {
 		return 0, false
 	}
-	l.close(now)
+	l.close(q, now)
 	behind := w.next
 	if behind == nil {
 		l.end -= w.gap
@@ -151,50 +228,35 @@ func (l *Queue[W]) Cancel(q *Quota, now time.Duration, w *Waiter[W]) (refund int
 		behind.gap += w.gap
 	}
 	l.remove(w)
-	refund = l.refundable(w.place, w.n)
-	l.forward(q, behind, refund)
-	return refund, true
+	units := l.back(q, now, w.place, w.n, false, b)
+	l.forward(q, behind, units)
+	return Bucket(units), true
 }
 
 // Withdraw gives n tokens back, of those taken with the promise p, or with the
-// zero Promise if they were there. It returns how many to refund, and whether
-// to Align after that.
-func (l *Queue[W]) Withdraw(q *Quota, now time.Duration, p Promise, n int) (refund int, align bool) {
-	l.close(now)
-	refund = l.refundable(p, n)
+// zero Promise if they were there. It returns by how much to lower the Bucket
+// b, and whether to Align after that.
+func (l *Queue[W]) Withdraw(q *Quota, now time.Duration, p Promise, n int, b Bucket) (down Bucket, align bool) {
+	l.close(q, now)
+	l.withdraw(p, n)
+	units := l.back(q, now, p, n, true, b)
 	behind := l.head
-	for behind != nil && behind.place.order < p.order {
+	for behind != nil && behind.place < p {
 		behind = behind.next
 	}
-	l.forward(q, behind, refund)
-	if p.index > l.past {
-		l.open -= min(n, l.open)
-		if p.index == l.promised {
-			l.promised -= uint64(n) // nothing is promised after it
-		}
-	}
-	if l.open == 0 && l.owed > 0 {
-		refund += l.owed
-		l.past, l.owed = l.promised, 0
+	l.forward(q, behind, units)
+	if len(l.promises) == 0 && l.owed > 0 {
+		least := add(max(l.floor, q.line(now)), q.units(l.waiting))
+		left := uint64(b) - min(units, uint64(b))
+		units += min(l.owed, left-min(least, left))
+		l.owed = 0
 		align = l.head != nil
 	}
-	return refund, align
+	return Bucket(units), align
 }
 
-// refundable returns how many of n tokens, given back at the place p, no
-// promise made later takes; the others are owed.
-func (l *Queue[W]) refundable(p Promise, n int) int {
-	later := l.promised - min(max(p.index, l.past), l.promised)
-	if later >= uint64(n) {
-		l.owed += n
-		return 0
-	}
-	l.owed += int(later)
-	return n - int(later)
-}
-
-// forward moves those from w on forward by n tokens.
-func (l *Queue[W]) forward(q *Quota, w *Waiter[W], n int) {
+// forward moves those from w on forward.
+func (l *Queue[W]) forward(q *Quota, w *Waiter[W], units uint64) {
 	if w == nil {
 		return
 	}
@@ -204,7 +266,7 @@ func (l *Queue[W]) forward(q *Quota, w *Waiter[W], n int) {
 	if w == l.head {
 		room += l.base
 	}
-	units := min(q.units(n), room)
+	units = min(units, room)
 	l.end -= units
 	if w == l.head {
 		below := min(units, l.base)
@@ -215,8 +277,7 @@ func (l *Queue[W]) forward(q *Quota, w *Waiter[W], n int) {
 }
 
 // Align lets those who wait stand right behind each other, the last at b, the
-// Bucket after the refund that Withdraw asked for: nobody else has taken
-// tokens ahead of time.
+// Bucket after Withdraw: nobody else has taken tokens ahead of time.
 func (l *Queue[W]) Align(q *Quota, b Bucket) {
 	all := uint64(0)
 	for w := l.head; w != nil; w = w.next {
@@ -239,6 +300,12 @@ func (l *Queue[W]) Delay(q *Quota, n int) {
 // Move puts the Queue under the Quota to: those who wait need as many tokens
 // more as before. Promises keep their instants.
 func (l *Queue[W]) Move(q *Quota, now time.Duration, to *Quota) {
+	if l.floor > 0 {
+		l.floor = uint64(q.Move(Bucket(l.floor), now, to))
+	}
+	if l.owed > 0 && !q.inf && !to.inf {
+		l.owed = convert(l.owed, q, to)
+	}
 	was, is := l.base, uint64(0)
 	l.base = 0
 	for w := l.head; w != nil; w = w.next {
@@ -251,19 +318,22 @@ func (l *Queue[W]) Move(q *Quota, now time.Duration, to *Quota) {
 }
 
 // Drop removes all those who wait and of whom late says so, given the instant
-// of their turn (weir.Never: it does not come), and returns how many tokens to
-// refund.
-func (l *Queue[W]) Drop(q *Quota, now time.Duration, late func(who W, at time.Duration) bool) (refund int) {
-	b := l.base
+// of their turn (weir.Never: it does not come), and returns by how much to
+// lower the Bucket b of all.
+func (l *Queue[W]) Drop(q *Quota, now time.Duration, b Bucket, late func(who W, at time.Duration) bool) (down Bucket) {
+	before := l.base
 	for w := l.head; w != nil; {
 		next := w.next
-		if late(w.Who, q.due(b+w.gap)) {
-			n, _ := l.Cancel(q, now, w)
-			refund += n
+		if w == l.head {
+			before = l.base // Cancel may have moved it
+		}
+		if late(w.Who, q.due(before+w.gap)) {
+			more, _ := l.Cancel(q, now, w, b-down)
+			down += more
 		} else {
-			b += w.gap
+			before += w.gap
 		}
 		w = next
 	}
-	return refund
+	return down
 }

@@ -15,8 +15,8 @@ const keysAKibibyte = 60
 
 // However many keys come, the memory for them stays within its bound.
 func TestFloodStaysInMemory(t *testing.T) {
-	const memory = 4 << 20
-	const keys = 6_000_000 >> 1 // what 10⁸ are to 64 MiB, halved
+	const memory = 1 << 20
+	const keys = 1_000_000 // nearly what 10⁸ are to 64 MiB
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
@@ -89,17 +89,17 @@ func TestFloodBuysNothing(t *testing.T) {
 	})
 }
 
-// While fewer fresh keys come than refill, an honest key lacks at most one
-// token, so with a burst of two or more it is never denied.
+// While fresh keys come at nine tenths of the rate that refills, memory is full
+// and keys are forgotten, but an honest key lacks one token at most: with a
+// burst of two it is never denied.
 func TestHonestKeysInAFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const memory, rate, honest, step = 256 << 10, 10, 40, 10 * time.Millisecond
-		l := newLimiter[int](t, perSecond(rate, 3), keyed.Config{Memory: memory})
+		const memory, rate, honest, step = 128 << 10, 10, 40, 10 * time.Millisecond
+		l := newLimiter[int](t, perSecond(rate, 2), keyed.Config{Memory: memory})
 		f := flood{l: l}
-		places := keysAKibibyte * memory >> 10
-		perStep := places * rate / 100 // as many as refill, if all places are taken
+		perStep := memory / 4160 * 252 * rate / 100 // as many as refill, if all places are taken
 		asked, denied := 0, 0
-		for i := range 1000 {
+		for i := range 500 {
 			f.come(perStep * 9 / 10)
 			if i%20 == 0 { // five a second: half of what is allowed
 				for key := range honest {

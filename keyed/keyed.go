@@ -27,12 +27,12 @@
 //     the tokens that it would have had: a bucket cannot be refreshed by
 //     churning keys.
 //   - A key that has its place is judged exactly as if it were alone.
-//   - A key without one may be denied wrongly, while it comes anew: it lacks at
-//     most as many tokens as the least indebted of 32 neighbours did when it
-//     was forgotten. While fresh keys cost one token each and fewer of them
-//     come than refill (keys in memory × the rate of one), that is one token.
-//     When more come for so long that all of memory is a burst in debt, fresh
-//     keys are denied.
+//   - A key without one may be denied wrongly: it lacks at most as many tokens
+//     as the least indebted of 32 neighbours did when that was forgotten. While
+//     fresh keys, at a token each, come at up to nine tenths of the rate at
+//     which all of memory refills (61 keys a kibibyte × the rate of one key),
+//     that is one token at most. When more come for so long that all of memory
+//     is a burst in debt, most keys without a place are denied.
 //
 // # When not to use it
 //
@@ -171,7 +171,7 @@ func (l *Limiter[K]) Take(key K, n int) weir.Decision {
 	s := t.shard(print)
 	s.mu.Lock()
 	var p place
-	s.find(&p, print, now)
+	s.find(t, &p, print, now)
 	b, d := p.quota.Take(p.bucket, now, n)
 	switch {
 	case n == 0:

@@ -482,7 +482,7 @@ func TestTop(t *testing.T) {
 	if s := l.Stats(); s.Denied != 999+499+10000 {
 		t.Errorf("%+v", s)
 	}
-	if n := len(l.Top(1 << 30)); n > 64*8 {
+	if n := len(l.Top(1 << 30)); n > 256*8 {
 		t.Errorf("%d keys", n)
 	}
 	if n := len(l.Top(-1)); n != 0 {

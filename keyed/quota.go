@@ -61,7 +61,7 @@ func (l *Limiter[K]) setQuotaFor(t *table[K], key K, q *gcra.Quota, kept bool) {
 	defer s.mu.Unlock()
 	now := t.now()
 	var p place
-	s.find(&p, print, now)
+	s.find(t, &p, print, now)
 	o := s.detach(t, &p)
 	o.kept = kept
 	o.change(now, q)
@@ -93,7 +93,7 @@ func (o *own) change(now time.Duration, q *gcra.Quota) {
 	from := o.quota
 	o.quota = q
 	o.bucket = from.Move(o.bucket, now, q)
-	o.bucket = q.Refund(o.bucket, o.line.Change(from, now, q))
+	o.bucket -= o.line.Change(from, now, q, o.bucket)
 	o.line.Serve(q, now)
 }
 

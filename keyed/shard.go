@@ -9,15 +9,13 @@ import (
 	"github.com/weir-go/weir/gcra"
 )
 
-// A table holds all buckets, spread over shards by the leading bits of the
-// fingerprints.
+// A table holds all buckets, spread evenly over shards by their fingerprints.
 type table[K comparable] struct {
 	epoch    time.Time
 	seed     seed
-	shift    uint8 // by which a fingerprint becomes the number of its shard
 	shards   []shard[K]
+	maxDepth uint8 // so that each shard has up to 2^maxDepth pages
 	pages    atomic.Int64
-	maxPages int64
 }
 
 // A shard is part of the table, with a lock of its own.
@@ -37,28 +35,29 @@ type shard[K comparable] struct {
 const (
 	shardBytes = 128
 
-	// A shard of 256 kB is gone through in well under a millisecond, which is
-	// as long as it is ever locked. Smaller ones have less contention.
-	largestShard = 256 << 10
-	pagesAShard  = 4
-	fewShards    = 256
+	// Shards are many, so that goroutines seldom meet, and small, so that to go
+	// through one takes well under a millisecond. All of them are allowed as
+	// many pages: with less than their share, keys would be forgotten early.
+	fewShards     = 256
+	largestShard  = 6 // as a power of two, in pages
+	pageAndItsRef = pageBytes + 8
 )
 
 // newTable returns an empty table that takes no more than memory bytes.
 func newTable[K comparable](memory int, k seed, q *gcra.Quota) *table[K] {
-	n := max(min(memory/(pagesAShard*pageBytes), fewShards), memory/largestShard)
-	n = min(1<<(bits.Len(uint(n))-1), 1<<16)
-	t := &table[K]{epoch: epoch(), seed: k, shift: uint8(64 - bits.Len(uint(n-1))), shards: make([]shard[K], n)}
+	t := &table[K]{epoch: epoch(), seed: k}
+	for t.maxDepth < largestShard && memory/shardMost(t.maxDepth+1) >= fewShards {
+		t.maxDepth++
+	}
+	t.shards = make([]shard[K], memory/shardMost(t.maxDepth))
 	for i := range t.shards {
 		t.shards[i].quota = q
-		t.shards[i].dir.skip = 64 - t.shift
 	}
-	// A page may be alone in up to two places of its directory, and these may
-	// be half of what was allotted.
-	const entry = 4 * 8
-	t.maxPages = max(int64(memory-n*shardBytes)/(pageBytes+entry), int64(n))
 	return t
 }
+
+// shardMost returns the most bytes that a shard takes.
+func shardMost(depth uint8) int { return shardBytes + pageAndItsRef<<depth }
 
 // epoch is 1970 on the monotonic clock, so that a Bucket means the same
 // instant in a snapshot.
@@ -69,7 +68,10 @@ func epoch() time.Time {
 
 func (t *table[K]) now() time.Duration { return time.Since(t.epoch) }
 
-func (t *table[K]) shard(print uint64) *shard[K] { return &t.shards[print>>t.shift] }
+func (t *table[K]) shard(print uint64) *shard[K] {
+	i, _ := bits.Mul64(print, uint64(len(t.shards)))
+	return &t.shards[i]
+}
 
 // print returns the fingerprint of a key; never 0.
 func (t *table[K]) print(sum func(seed, K) uint64, key K) uint64 {
@@ -93,7 +95,7 @@ type place struct {
 func (s *shard[K]) allow(t *table[K], print uint64, now time.Duration, n int) bool {
 	// Most of the time the key is known, and near its home.
 	if s.own == nil && s.dir.pages != nil {
-		near := s.dir.page(print).near(print)
+		near := s.dir.page(print, uint64(len(t.shards))).near(print)
 		for i := range near {
 			if near[i].print != print {
 				continue
@@ -104,7 +106,7 @@ func (s *shard[K]) allow(t *table[K], print uint64, now time.Duration, n int) bo
 		}
 	}
 	var p place
-	s.find(&p, print, now)
+	s.find(t, &p, print, now)
 	b, ok := p.quota.Allow(p.bucket, now, n)
 	if ok {
 		s.store(t, &p, b)
@@ -113,7 +115,7 @@ func (s *shard[K]) allow(t *table[K], print uint64, now time.Duration, n int) bo
 }
 
 // find finds the place of a key, and its bucket.
-func (s *shard[K]) find(p *place, print uint64, now time.Duration) {
+func (s *shard[K]) find(t *table[K], p *place, print uint64, now time.Duration) {
 	p.print = print
 	if s.own != nil {
 		if o := s.own[print]; o != nil {
@@ -125,7 +127,7 @@ func (s *shard[K]) find(p *place, print uint64, now time.Duration) {
 	if s.dir.pages == nil {
 		return
 	}
-	p.page = s.dir.page(print)
+	p.page = s.dir.page(print, uint64(len(t.shards)))
 	if p.slot, p.found = p.page.find(print, p.level); p.found {
 		p.bucket = p.slot.bucket
 	} else {
@@ -146,31 +148,19 @@ func (s *shard[K]) store(t *table[K], p *place, b gcra.Bucket) {
 	case b <= p.level:
 		return // full: no different from no bucket
 	case p.page == nil:
-		t.pages.Add(1) // there is one for each shard
+		t.pages.Add(1)
 		p.page = new(page)
 		s.dir.pages = []*page{p.page}
 		p.slot, _ = p.page.find(p.print, p.level)
 	}
-	for p.slot.bucket > p.level && p.page.depth < s.dir.maxDepth() && t.grow() {
-		s.forgotten += uint64(s.dir.split(p.page, p.print, p.level))
-		p.page = s.dir.page(p.print)
+	for p.slot.bucket > p.level && p.page.depth < t.maxDepth {
+		t.pages.Add(1)
+		s.forgotten += uint64(s.dir.split(p.page, p.print, uint64(len(t.shards)), p.level))
+		p.page = s.dir.page(p.print, uint64(len(t.shards)))
 		p.slot, _ = p.page.find(p.print, p.level)
 	}
 	if p.page.put(p.slot, p.print, b, p.level) {
 		s.forgotten++
-	}
-}
-
-// grow reports whether there may be one more page, and counts it.
-func (t *table[K]) grow() bool {
-	for {
-		n := t.pages.Load()
-		if n >= t.maxPages {
-			return false
-		}
-		if t.pages.CompareAndSwap(n, n+1) {
-			return true
-		}
 	}
 }
 

@@ -73,7 +73,7 @@ func (s *shard[K]) each(t *table[K], f func([]slot)) {
 	s.mu.Lock()
 	now := t.now()
 	for print, o := range s.own {
-		b := o.quota.Refund(o.bucket, o.line.Tokens()) // those who wait will ask again
+		b := o.quota.Refund(o.bucket, o.line.Tokens(o.quota, now)) // those who wait will ask again
 		if b = o.quota.Move(b, now, s.quota); b > s.quota.Level(now) {
 			slots = append(slots, slot{print, b})
 		}
@@ -168,7 +168,7 @@ func restore[K comparable](r *bufio.Reader, memory int, q *gcra.Quota) (*table[K
 		}
 		s := t.shard(e.print)
 		var p place
-		s.find(&p, e.print, now)
+		s.find(t, &p, e.print, now)
 		s.store(t, &p, max(e.bucket, p.bucket))
 	}
 }

@@ -91,24 +91,22 @@ func (p *page) put(s *slot, print uint64, b, level gcra.Bucket) (forgotten bool)
 type directory struct {
 	pages []*page // one for every prefix of depth bits; neighbours may share it
 	depth uint8
-	skip  uint8 // leading bits of the fingerprint that all keys share
 }
 
-func (d *directory) prefix(print uint64, depth uint8) int {
-	return int(print << d.skip >> (64 - depth))
+// prefix returns the leading bits of what is left of a fingerprint once it has
+// chosen one of so many shards. The lower half of it chooses the home.
+func prefix(print, shards uint64, depth uint8) int {
+	return int(print * shards >> (64 - depth))
 }
 
-func (d *directory) page(print uint64) *page {
-	return d.pages[d.prefix(print, d.depth)]
+func (d *directory) page(print, shards uint64) *page {
+	return d.pages[prefix(print, shards, d.depth)]
 }
-
-// maxDepth leaves the lower half of a fingerprint to choose the home.
-func (d *directory) maxDepth() uint8 { return 32 - d.skip }
 
 // split moves about half the keys of a page to a new one, and returns how many
 // it forgot in debt because their windows are full all the same. What is full
 // again is dropped.
-func (d *directory) split(p *page, print uint64, level gcra.Bucket) (forgotten int) {
+func (d *directory) split(p *page, print, shards uint64, level gcra.Bucket) (forgotten int) {
 	if p.depth == d.depth {
 		pages := make([]*page, 2*len(d.pages))
 		for i := range pages {
@@ -118,7 +116,7 @@ func (d *directory) split(p *page, print uint64, level gcra.Bucket) (forgotten i
 		d.depth++
 	}
 	sibling := &page{floors: p.floors, depth: p.depth + 1}
-	first := d.prefix(print, p.depth) << (d.depth - p.depth)
+	first := prefix(print, shards, p.depth) << (d.depth - p.depth)
 	p.depth++
 	count := 1 << (d.depth - p.depth)
 	for i := range count {
@@ -130,7 +128,7 @@ func (d *directory) split(p *page, print uint64, level gcra.Bucket) (forgotten i
 		if s.bucket <= level {
 			continue
 		}
-		to := d.page(s.print)
+		to := d.page(s.print, shards)
 		at, _ := to.find(s.print, level)
 		if to.put(at, s.print, s.bucket, level) {
 			forgotten++

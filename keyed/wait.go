@@ -72,7 +72,7 @@ func (s *shard[K]) enter(t *table[K], print uint64, key K, now time.Duration, n 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var p place
-	s.find(&p, print, now)
+	s.find(t, &p, print, now)
 	b, wait, ok := p.quota.Reserve(p.bucket, now, n, line.Left(deadline, now))
 	if !ok {
 		s.deny(print, key)
@@ -98,15 +98,15 @@ func (s *shard[K]) leave(t *table[K], print uint64, w *line.Waiter) {
 	defer s.mu.Unlock()
 	now := t.now()
 	var p place
-	s.find(&p, print, now)
+	s.find(t, &p, print, now)
 	if p.own == nil { // w was granted, and nobody has waited since
 		var none line.Line
-		giveBack, _ := none.Leave(p.quota, now, w)
+		_, giveBack := none.Leave(p.quota, now, w, p.bucket)
 		s.giveBack(t, &p, now, giveBack)
 		return
 	}
-	giveBack, refund := p.own.line.Leave(p.quota, now, w)
-	p.own.bucket = p.quota.Refund(p.own.bucket, refund)
+	down, giveBack := p.own.line.Leave(p.quota, now, w, p.own.bucket)
+	p.own.bucket -= down
 	s.giveBack(t, &p, now, giveBack)
 }
 
@@ -116,7 +116,7 @@ func (s *shard[K]) settle(t *table[K], print uint64, was, n, maxDebt int) int {
 	defer s.mu.Unlock()
 	now := t.now()
 	var p place
-	s.find(&p, print, now)
+	s.find(t, &p, print, now)
 	if n > was {
 		return was + s.charge(t, &p, now, n-was, maxDebt)
 	}
@@ -129,8 +129,8 @@ func (s *shard[K]) settle(t *table[K], print uint64, was, n, maxDebt int) int {
 func (s *shard[K]) giveBack(t *table[K], p *place, now time.Duration, n int) {
 	switch {
 	case p.own != nil:
-		refund, _ := p.own.line.Withdraw(p.quota, now, gcra.Promise{}, n)
-		p.own.bucket = p.quota.Refund(p.own.bucket, refund)
+		down, _ := p.own.line.Withdraw(p.quota, now, 0, n, p.own.bucket)
+		p.own.bucket -= min(down, p.own.bucket)
 		p.own.line.Serve(p.quota, now)
 		s.attach(t, p.print, p.own, now)
 	case p.found:
@@ -151,9 +151,9 @@ func (s *shard[K]) charge(t *table[K], p *place, now time.Duration, n, maxDebt i
 		return took
 	}
 	o := p.own
-	maxDebt += min(o.line.Tokens(), math.MaxInt-maxDebt) // those are no debt of this work
+	maxDebt += min(o.line.Tokens(o.quota, now), math.MaxInt-maxDebt) // those are no debt of this work
 	b, took := o.quota.Charge(o.bucket, now, n, maxDebt)
-	o.bucket = o.quota.Refund(b, o.line.Charged(o.quota, now, took))
+	o.bucket = b - o.line.Charged(o.quota, now, took, b)
 	o.line.Serve(o.quota, now)
 	s.attach(t, p.print, o, now)
 	return took
@@ -202,6 +202,6 @@ func (s *shard[K]) attach(t *table[K], print uint64, o *own, now time.Duration) 
 		s.own = nil
 	}
 	var p place
-	s.find(&p, print, now)
+	s.find(t, &p, print, now)
 	s.store(t, &p, o.bucket)
 }

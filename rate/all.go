@@ -36,23 +36,30 @@ func (m *Multi) Allow() bool {
 // because others took from it in between, the earlier ones get back what was
 // taken.
 func (m *Multi) Take(n int) (weir.Decision, int) {
-	v := newVerdict()
+	taken, asIs := newVerdict(), newVerdict() // if all allow, and if not
 	for i, l := range m.limiters {
-		v.add(i, l.look(n))
-	}
-	if !v.OK || n == 0 {
-		return v.Decision, v.binds
-	}
-	v = newVerdict()
-	for i, l := range m.limiters {
-		if v.add(i, l.Take(n)); !v.OK {
-			for _, l := range m.limiters[:i] {
-				l.settle(n, 0)
-			}
-			break
+		d := l.look(n)
+		taken.add(i, d)
+		if d.OK {
+			d = l.look(0)
 		}
+		asIs.add(i, d)
 	}
-	return v.Decision, v.binds
+	if !taken.OK || n == 0 {
+		return asIs.Decision, asIs.binds
+	}
+	for i, l := range m.limiters {
+		d := l.Take(n)
+		if d.OK {
+			continue
+		}
+		for _, l := range m.limiters[:i] {
+			l.settle(n, 0)
+		}
+		asIs.add(i, d)
+		return asIs.Decision, asIs.binds
+	}
+	return taken.Decision, taken.binds
 }
 
 // A verdict is the Decision of several Limiters.

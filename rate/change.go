@@ -59,6 +59,6 @@ func (l *Limiter) change(t time.Time, set func(*state)) {
 	b := gcra.Bucket(old.bucket.Swap(moved))
 	s.bucket.Store(uint64(old.quota.Move(b, now, &s.quota)))
 	l.state.Store(s)
-	s.refund(l.line.Change(&old.quota, now, &s.quota))
+	s.lower(l.line.Change(&old.quota, now, &s.quota, s.load()))
 	l.line.Serve(&s.quota, now)
 }

@@ -77,8 +77,7 @@ func (r *Reservation) giveBack(now time.Duration, n int) {
 	s := l.load()
 	now = max(now, s.since)
 	first := min(n, r.n)
-	l.giveBackLocked(s, now, r.place, first)
-	l.giveBackLocked(s, now, gcra.Promise{}, n-first)
+	l.giveBackLocked(s, now, r.place, first, n-first)
 	r.n -= first
 	r.extra -= n - first
 }
@@ -91,27 +90,36 @@ func (l *Limiter) settle(was, n int) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.load()
-	l.giveBackLocked(s, s.now(), gcra.Promise{}, was-n)
+	l.giveBackLocked(s, s.now(), 0, 0, was-n)
 	return n
 }
 
-// giveBackLocked returns n tokens taken at the place.
-func (l *Limiter) giveBackLocked(s *state, now time.Duration, place gcra.Promise, n int) {
+// giveBackLocked returns tokens: n taken at the place, and more that were there.
+func (l *Limiter) giveBackLocked(s *state, now time.Duration, place gcra.Promise, n, more int) {
 	l.line.Serve(&s.quota, now)
-	refund, align := l.line.Withdraw(&s.quota, now, place, n)
-	b := s.refund(refund)
-	if align {
-		l.line.Align(&s.quota, b)
-	}
+	l.withdrawLocked(s, now, place, n)
+	l.withdrawLocked(s, now, 0, more)
 	l.line.Serve(&s.quota, now)
 }
 
-// refund adds n tokens to the bucket.
-func (s *state) refund(n int) gcra.Bucket {
+func (l *Limiter) withdrawLocked(s *state, now time.Duration, place gcra.Promise, n int) {
+	if n == 0 {
+		return
+	}
+	down, align := l.line.Withdraw(&s.quota, now, place, n, s.load())
+	if b := s.lower(down); align {
+		l.line.Align(&s.quota, b)
+	}
+}
+
+func (s *state) load() gcra.Bucket { return gcra.Bucket(s.bucket.Load()) }
+
+// lower lowers the bucket, as whoever gave tokens back wants it.
+func (s *state) lower(down gcra.Bucket) gcra.Bucket {
 	for {
-		b := s.bucket.Load()
-		next := s.quota.Refund(gcra.Bucket(b), n)
-		if s.bucket.CompareAndSwap(b, uint64(next)) {
+		b := s.load()
+		next := b - min(down, b)
+		if s.bucket.CompareAndSwap(uint64(b), uint64(next)) {
 			return next
 		}
 	}
@@ -130,12 +138,12 @@ func (l *Limiter) charge(n int) int {
 		debt = s.quota.Burst()
 	}
 	debt = max(debt, 0)
-	debt += min(l.line.Tokens(), math.MaxInt-debt) // those are no debt of this work
+	debt += min(l.line.Tokens(&s.quota, now), math.MaxInt-debt) // those are no debt of this work
 	for {
 		b := gcra.Bucket(s.bucket.Load())
 		next, took := s.quota.Charge(b, now, n, debt)
 		if s.bucket.CompareAndSwap(uint64(b), uint64(next)) {
-			s.refund(l.line.Charged(&s.quota, now, took))
+			s.lower(l.line.Charged(&s.quota, now, took, next))
 			l.line.Serve(&s.quota, now)
 			return took
 		}
@@ -178,6 +186,8 @@ func (l *Limiter) ReserveWithin(n int, maxWait time.Duration) Reservation {
 // clock.
 func (l *Limiter) reserve(s *state, t, now time.Duration, n int, maxWait time.Duration) Reservation {
 	switch {
+	case n < 0:
+		panic("rate: negative cost")
 	case s.quota.Unlimited():
 		return Reservation{lim: l, state: s, act: t}
 	case l.allow(s, now, n):
@@ -200,7 +210,7 @@ func (l *Limiter) reserveLater(t, now time.Duration, n int, maxWait time.Duratio
 	}
 	r := Reservation{lim: l, state: s, act: later(t, wait), n: n}
 	if wait > 0 {
-		r.place = l.line.Promise(now, n, later(now, wait))
+		r.place = l.line.Promise(&s.quota, now, n, later(now, wait))
 	}
 	return r
 }

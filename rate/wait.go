@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/internal/line"
 )
 
@@ -58,6 +57,9 @@ func (l *Limiter) Waiting() int {
 // enter lets n events happen (nil, nil), refuses them (an error) or queues a
 // waiter for them.
 func (l *Limiter) enter(ctx context.Context, n int) (*line.Waiter, error) {
+	if n < 0 {
+		panic("rate: negative cost")
+	}
 	s := l.load()
 	if n > s.burst && !s.quota.Unlimited() {
 		return nil, weir.Reject(weir.OverBurst, weir.Never)
@@ -114,9 +116,9 @@ func (l *Limiter) leave(w *line.Waiter) {
 	defer l.mu.Unlock()
 	s := l.load()
 	now := s.now()
-	giveBack, refund := l.line.Leave(&s.quota, now, w)
-	s.refund(refund)
-	l.giveBackLocked(s, now, gcra.Promise{}, giveBack)
+	down, giveBack := l.line.Leave(&s.quota, now, w, s.load())
+	s.lower(down)
+	l.giveBackLocked(s, now, 0, 0, giveBack)
 }
 
 // wake serves the line at a turn.

@@ -70,25 +70,26 @@ func (l *Line) Wake(q *gcra.Quota, now time.Duration) {
 	l.Serve(q, now)
 }
 
-// Change puts all who wait under another quota, and returns how many tokens to
-// refund, of those whose turn would come too late.
-func (l *Line) Change(from *gcra.Quota, now time.Duration, to *gcra.Quota) (refund int) {
+// Change puts all who wait under another quota, of which b is the Bucket, and
+// returns by how much to lower it, for those whose turn would come too late.
+func (l *Line) Change(from *gcra.Quota, now time.Duration, to *gcra.Quota, b gcra.Bucket) (down gcra.Bucket) {
 	l.Move(from, now, to)
-	return l.dropLate(to, now)
+	return l.dropLate(to, now, b)
 }
 
-// Charged puts off all who wait by n tokens that were charged, and returns how
-// many tokens to refund, of those whose turn would come too late.
-func (l *Line) Charged(q *gcra.Quota, now time.Duration, n int) (refund int) {
+// Charged puts off all who wait by n tokens that were charged, b being the
+// Bucket after that, and returns by how much to lower it, for those whose turn
+// would come too late.
+func (l *Line) Charged(q *gcra.Quota, now time.Duration, n int, b gcra.Bucket) (down gcra.Bucket) {
 	if n == 0 {
 		return 0
 	}
 	l.Delay(q, n)
-	return l.dropLate(q, now)
+	return l.dropLate(q, now, b)
 }
 
-func (l *Line) dropLate(q *gcra.Quota, now time.Duration) (refund int) {
-	return l.Drop(q, now, func(w *Waiter, at time.Duration) bool {
+func (l *Line) dropLate(q *gcra.Quota, now time.Duration, b gcra.Bucket) (down gcra.Bucket) {
+	return l.Drop(q, now, b, func(w *Waiter, at time.Duration) bool {
 		late := w.deadline < at
 		if late {
 			w.answer <- weir.Reject(w.why, at-now)
@@ -97,15 +98,15 @@ func (l *Line) dropLate(q *gcra.Quota, now time.Duration) (refund int) {
 	})
 }
 
-// Leave takes a Waiter out, whose context has ended. Of its n tokens, those
-// that it has been granted meanwhile are to be given back, and those that it
-// stood for refunded.
-func (l *Line) Leave(q *gcra.Quota, now time.Duration, w *Waiter) (giveBack, refund int) {
-	refund, queued := l.Cancel(q, now, w.place)
+// Leave takes a Waiter out, whose context has ended. It returns by how much to
+// lower the Bucket b for what it stood for, and how many tokens to give back
+// that it has been granted meanwhile.
+func (l *Line) Leave(q *gcra.Quota, now time.Duration, w *Waiter, b gcra.Bucket) (down gcra.Bucket, giveBack int) {
+	down, queued := l.Cancel(q, now, w.place, b)
 	if !queued && <-w.answer == nil {
 		giveBack = w.n
 	}
-	return giveBack, refund
+	return down, giveBack
 }
 
 // Await blocks until w is answered or ctx ends; then it calls leave, which

@@ -1,0 +1,115 @@
+package rate_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/gcra"
+	"github.com/weir-go/weir/rate"
+)
+
+// What comes too often is dropped.
+func ExampleLimiter_Allow() {
+	lim := rate.NewLimiter(rate.Every(time.Hour), 2) // two at once, then one an hour
+	for range 3 {
+		fmt.Println(lim.Allow())
+	}
+	// Output:
+	// true
+	// true
+	// false
+}
+
+// What comes too often waits, unless it is clear from the start that it would
+// wait in vain.
+func ExampleLimiter_Wait() {
+	lim := rate.NewLimiter(rate.Every(time.Hour), 1)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	for range 2 {
+		fmt.Println(lim.Wait(ctx))
+	}
+	// Output:
+	// <nil>
+	// rejected: too_late
+}
+
+// A Rejection tells when to come back.
+func ExampleLimiter_WaitN() {
+	lim := rate.New(gcra.Per(1, time.Hour, 5), rate.Config{Queue: -1}) // nobody waits
+	err := lim.WaitN(context.Background(), 6)
+	if r, ok := errors.AsType[*weir.Rejection](err); ok {
+		fmt.Println(r, r.RetryAfter == weir.Never)
+	}
+	// Output: rejected: over_burst true
+}
+
+// Take has what the headers of an answer need.
+func ExampleLimiter_Take() {
+	lim := rate.New(gcra.Per(60, time.Hour, 10), rate.Config{})
+	fmt.Println(lim.Take(8).Remaining)
+	d := lim.Take(8)
+	fmt.Println(d.OK, d.Remaining, d.RetryAfter.Round(time.Minute), d.ResetAfter.Round(time.Minute))
+	// Output:
+	// 2
+	// false 2 6m0s 8m0s
+}
+
+// What a call to a language model costs is known when it has ended: reserve an
+// estimate, and settle.
+func ExampleReservation_Settle() {
+	tokens := rate.New(gcra.Per(10_000, 24*time.Hour, 10_000), rate.Config{})
+	r := tokens.ReserveWithin(4000, time.Second) // the prompt, and the longest answer
+	if !r.OK() {
+		fmt.Println("later")
+		return
+	}
+	fmt.Printf("%.0f\n", tokens.Tokens())
+	r.Settle(1500) // as the answer says
+	fmt.Printf("%.0f\n", tokens.Tokens())
+	// Output:
+	// 6000
+	// 8500
+}
+
+// A line in the log for the first failures, and for every tenth after them.
+func ExampleSometimes() {
+	often := rate.Sometimes{First: 2, Every: 10}
+	for i := range 25 {
+		often.Do(func() { fmt.Println("failure", i) })
+	}
+	// Output:
+	// failure 0
+	// failure 1
+	// failure 10
+	// failure 20
+}
+
+// Two limits at once: what one denies costs the other nothing.
+func ExampleAll() {
+	perSecond := rate.New(gcra.Per(10, time.Second, 3), rate.Config{})
+	perDay := rate.New(gcra.Per(1000, 24*time.Hour, 1000), rate.Config{})
+	both := rate.All(perSecond, perDay)
+	for _, n := range []int{2, 4} {
+		d, binds := both.Take(n)
+		fmt.Println(d.OK, binds)
+	}
+	fmt.Printf("%.0f\n", perDay.Tokens())
+	// Output:
+	// true 0
+	// false 0
+	// 998
+}
+
+// A rate is a count in a period, and a burst.
+func ExampleNew() {
+	lim := rate.New(gcra.Per(100, time.Minute, 20), rate.Config{
+		Queue:   50,              // so many wait at most,
+		MaxWait: 2 * time.Second, // and so long
+	})
+	fmt.Printf("%.3f a second, burst %d\n", lim.Limit(), lim.Burst())
+	// Output: 1.667 a second, burst 20
+}
