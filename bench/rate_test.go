@@ -32,7 +32,7 @@ type rateContender struct {
 // more than can be asked for, and slack as many ahead of the clock.
 const (
 	highRate = 1e9
-	slack    = 1e6
+	slack    = 1e8
 )
 
 func newWeirRate(yes bool) *rate.Limiter {

@@ -171,35 +171,38 @@ func (l *Limiter) Reserve() *Reservation {
 // Allow.
 func (l *Limiter) ReserveN(t time.Time, n int) *Reservation {
 	s := l.load()
-	r := l.reserve(s, t.Sub(s.epoch), s.at(t), n, InfDuration)
-	return &r
+	now := s.at(t)
+	if !l.allow(s, now, n) {
+		r := l.reserveLater(t.Sub(s.epoch), now, n, InfDuration)
+		return &r
+	}
+	r := &Reservation{lim: l, state: s, act: t.Sub(s.epoch)}
+	if !s.quota.Unlimited() {
+		r.n = n
+	}
+	return r
 }
 
 // ReserveWithin is ReserveN now, for a Delay of at most maxWait, by value.
-func (l *Limiter) ReserveWithin(n int, maxWait time.Duration) Reservation {
+func (l *Limiter) ReserveWithin(n int, maxWait time.Duration) (r Reservation) {
 	s := l.load()
 	now := s.now()
-	return l.reserve(s, now, now, n, maxWait)
+	if !l.allow(s, now, n) {
+		return l.reserveLater(now, now, n, maxWait)
+	}
+	r.lim, r.state, r.act = l, s, now
+	if !s.quota.Unlimited() {
+		r.n = n
+	}
+	return r
 }
 
-// reserve reserves n events at the instant now, which is t on the caller's
-// clock.
-func (l *Limiter) reserve(s *state, t, now time.Duration, n int, maxWait time.Duration) Reservation {
-	switch {
-	case n < 0:
-		panic("rate: negative cost")
-	case s.quota.Unlimited():
-		return Reservation{lim: l, state: s, act: t}
-	case l.allow(s, now, n):
-		return Reservation{lim: l, state: s, act: t, n: n}
-	case maxWait <= 0:
+// reserveLater reserves n events to come, at the instant now, which is t on the
+// caller's clock.
+func (l *Limiter) reserveLater(t, now time.Duration, n int, maxWait time.Duration) Reservation {
+	if maxWait <= 0 {
 		return Reservation{}
 	}
-	return l.reserveLater(t, now, n, maxWait)
-}
-
-// reserveLater reserves n events to come.
-func (l *Limiter) reserveLater(t, now time.Duration, n int, maxWait time.Duration) Reservation {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.load()
