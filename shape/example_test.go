@@ -9,13 +9,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weir-go/weir/rate"
 	"github.com/weir-go/weir/shape"
 )
 
-// A copy takes what the source gives no faster than the limiter allows. Here
-// the limiter is one of the tests; use one of package rate.
+// A copy takes what the source gives no faster than the limiter allows.
 func ExampleReader() {
-	lim := newBucket(10000, 100) // 10 kB/s, at most 100 B at once
+	lim := rate.NewLimiter(10000, 100) // 10 kB/s, at most 100 B at once
 	src := strings.NewReader(strings.Repeat("weir ", 50))
 	n, err := io.Copy(io.Discard, shape.NewReader(context.Background(), src, lim))
 	fmt.Println(n, err)
@@ -27,7 +27,7 @@ func ExampleWriter() {
 	ctx, cancel := context.WithCancel(context.Background())
 	time.AfterFunc(10*time.Millisecond, cancel)
 	var dst bytes.Buffer
-	w := shape.NewWriter(ctx, &dst, newBucket(1, 4)) // 1 B/s, at most 4 B at once
+	w := shape.NewWriter(ctx, &dst, rate.NewLimiter(1, 4)) // 1 B/s, at most 4 B at once
 	n, err := w.Write([]byte("weirs hold back"))
 	fmt.Printf("%d %q %v\n", n, &dst, err)
 	// Output: 4 "weir" context canceled
@@ -38,7 +38,7 @@ func ExampleConn() {
 	near, far := net.Pipe()
 	defer far.Close()
 	go io.Copy(far, far) // an echo
-	conn := shape.NewConn(near, nil, newBucket(1000, 10))
+	conn := shape.NewConn(near, nil, rate.NewLimiter(1000, 10))
 	defer conn.Close()
 	go conn.Write([]byte("a low dam"))
 	got := make([]byte, 9)

@@ -1,0 +1,150 @@
+package keyed_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/gcra"
+	"github.com/weir-go/weir/keyed"
+)
+
+// Each user has five requests at once, and then one every ten seconds.
+func ExampleLimiter() {
+	lim, err := keyed.New[string](gcra.Per(1, 10*time.Second, 5), keyed.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for i := range 6 {
+		if d := lim.Take("alice", 1); !d.OK {
+			fmt.Printf("request %d: come back in %v\n", i, d.RetryAfter.Round(time.Second))
+		}
+	}
+	fmt.Println("bob:", lim.Allow("bob"))
+	// Output:
+	// request 5: come back in 10s
+	// bob: true
+}
+
+// An address stands for its site: of IPv6, the first 64 bits.
+func ExampleNew_addresses() {
+	lim, err := keyed.New[netip.Addr](gcra.Per(1, time.Minute, 1), keyed.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(lim.Allow(netip.MustParseAddr("2001:db8::1")))
+	fmt.Println(lim.Allow(netip.MustParseAddr("2001:db8::2"))) // the same site
+	fmt.Println(lim.Allow(netip.MustParseAddr("192.0.2.1")))
+	fmt.Println(lim.Allow(netip.MustParseAddr("192.0.2.2")))
+	// Output:
+	// true
+	// false
+	// true
+	// true
+}
+
+// Config bounds the memory, whatever the number of keys.
+func ExampleConfig() {
+	_, err := keyed.New[string](gcra.Per(1, time.Second, 5), keyed.Config{Memory: 1000})
+	fmt.Println(err)
+	// Output: keyed: Memory = 1000: must be 0 or >= 65536
+}
+
+// A call to a language model costs as many tokens as its answer turns out to
+// have.
+func ExampleKey() {
+	lim, err := keyed.New[string](gcra.Per(1000, time.Minute, 1000), keyed.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	permit, err := lim.For("alice").Acquire(context.Background(), 400) // an estimate
+	if err != nil {
+		fmt.Println(err) // a *weir.Rejection, or the context's own error
+		return
+	}
+	defer permit.Release(weir.Ignored)
+	permit.Use(150) // the truth
+	fmt.Println(lim.Take("alice", 0).Remaining, "left")
+	// Output: 850 left
+}
+
+func ExampleLimiter_SetQuotaFor() {
+	lim, err := keyed.New[string](gcra.Per(1, time.Minute, 1), keyed.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	lim.SetQuotaFor("partner", gcra.Per(100, time.Second, 50))
+	lim.SetQuotaFor("abuser", gcra.Quota{}) // nothing
+	fmt.Println(lim.QuotaFor("partner"))
+	fmt.Println(lim.Allow("abuser"))
+	// Output:
+	// 100/s, burst 50
+	// false
+}
+
+// Denied tells who is denied most.
+func ExampleDenied() {
+	lim, err := keyed.New[string](gcra.Per(1, time.Hour, 1), keyed.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for range 5 {
+		lim.Allow("alice")
+	}
+	lim.Allow("bob")
+	for _, d := range lim.Top(10) {
+		fmt.Println(d.Key, d.Count)
+	}
+	fmt.Println(lim.Stats().Denied)
+	// Output:
+	// alice 4
+	// 4
+}
+
+// What a process knows survives it.
+func ExampleLimiter_Snapshot() {
+	quota := gcra.Per(1, time.Hour, 1)
+	lim, err := keyed.New[string](quota, keyed.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	lim.Allow("alice")
+	var file bytes.Buffer
+	if err := lim.Snapshot(&file); err != nil {
+		fmt.Println(err)
+	}
+
+	next, err := keyed.New[string](quota, keyed.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if err := next.Restore(&file); err != nil {
+		fmt.Println(err)
+	}
+	fmt.Println(next.Allow("alice"), next.Allow("bob"))
+	// Output: false true
+}
+
+func ExampleStats() {
+	lim, err := keyed.New[int](gcra.Per(1, time.Hour, 1), keyed.Config{Memory: 1 << 20})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for i := range 1_000_000 { // more than there is room for
+		lim.Allow(i)
+	}
+	s := lim.Stats()
+	fmt.Println(s.Memory <= 1<<20, s.Forgotten > 0)
+	// Output: true true
+}
