@@ -38,7 +38,7 @@ func ExampleQueue() {
 	b, _ := quota.Take(0, 0, 1) // now it is empty
 	join := func(who string) *gcra.Waiter[string] {
 		b, _, _ = quota.Reserve(b, 0, 1, time.Minute)
-		return queue.Join(b, 1, who)
+		return queue.Join(&quota, b, 1, who)
 	}
 	alice := join("alice")
 	join("bob")

@@ -126,6 +126,10 @@ func TestTake(t *testing.T) {
 			{10, 1000, no(992, 1, 10476)}, // a unit is 32 tokens, and 1000 are no whole number of them
 			{11, 1000, yes(64, 10485)},
 		}},
+		"no more at once, not even where a unit is a token": {gcra.Per(37, 10, 5), []step{
+			{0, 5, yes(0, 2)},
+			{0, 1, no(0, 1, 2)},
+		}},
 		"the largest burst": {gcra.Per(1, time.Second, math.MaxInt), []step{
 			{0, math.MaxInt, yes(0, never)},
 			{time.Second, 1, yes(0, never)},

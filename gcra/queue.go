@@ -30,6 +30,8 @@ type Queue[W any] struct {
 	promised   int       // tokens of those
 	floor      uint64    // the least Bucket that bears those that are past
 	owed       uint64    // units given back by which the Bucket was not lowered yet
+	left       uint64    // the Bucket as the last of them left it
+	taken      uint64    // units that others have taken while some were owed
 }
 
 // A promise is open until its instant or until it is withdrawn.
@@ -71,7 +73,9 @@ func (l *Queue[W]) Tokens(q *Quota, now time.Duration) int {
 
 // Join adds somebody who waits for n tokens, and for whom Reserve has returned
 // the Bucket b.
-func (l *Queue[W]) Join(b Bucket, n int, who W) *Waiter[W] {
+func (l *Queue[W]) Join(q *Quota, b Bucket, n int, who W) *Waiter[W] {
+	l.note(uint64(b) - min(q.units(n), uint64(b)))
+	l.left = uint64(b)
 	l.came++
 	w := &Waiter[W]{Who: who, n: n, place: Promise(l.came), prev: l.tail, queued: true}
 	if l.tail == nil {
@@ -86,9 +90,12 @@ func (l *Queue[W]) Join(b Bucket, n int, who W) *Waiter[W] {
 	return w
 }
 
-// Promise notes that n tokens were reserved for the instant at.
-func (l *Queue[W]) Promise(q *Quota, now time.Duration, n int, at time.Duration) Promise {
+// Promise notes that n tokens were reserved for the instant at; b is the Bucket
+// that Reserve has returned.
+func (l *Queue[W]) Promise(q *Quota, now time.Duration, b Bucket, n int, at time.Duration) Promise {
 	l.close(q, now)
+	l.note(uint64(b) - min(q.units(n), uint64(b)))
+	l.left = uint64(b)
 	l.came++
 	if n == 0 {
 		return Promise(l.came)
@@ -123,6 +130,16 @@ func (l *Queue[W]) close(q *Quota, now time.Duration) {
 // bear returns the least Bucket after a promise, given that before it.
 func (p *promise) bear(q *Quota, b uint64) uint64 {
 	return add(max(b, q.line(p.at)), q.units(p.n))
+}
+
+// note finds out what others took, who are not in the Queue: the Bucket b is
+// greater than it was left.
+func (l *Queue[W]) note(b uint64) {
+	if l.owed == 0 {
+		l.taken = 0
+	} else if b > l.left {
+		l.taken = add(l.taken, b-l.left)
+	}
 }
 
 // withdraw takes n tokens off the open promise p, if it is one.
@@ -221,6 +238,7 @@ func (l *Queue[W]) Cancel(q *Quota, now time.Duration, w *Waiter[W], b Bucket) (
 		return 0, false
 	}
 	l.close(q, now)
+	l.note(uint64(b))
 	behind := w.next
 	if behind == nil {
 		l.end -= w.gap
@@ -230,6 +248,7 @@ func (l *Queue[W]) Cancel(q *Quota, now time.Duration, w *Waiter[W], b Bucket) (
 	l.remove(w)
 	units := l.back(q, now, w.place, w.n, false, b)
 	l.forward(q, behind, units)
+	l.left = uint64(b) - min(units, uint64(b))
 	return Bucket(units), true
 }
 
@@ -238,6 +257,7 @@ func (l *Queue[W]) Cancel(q *Quota, now time.Duration, w *Waiter[W], b Bucket) (
 // b, and whether to Align after that.
 func (l *Queue[W]) Withdraw(q *Quota, now time.Duration, p Promise, n int, b Bucket) (down Bucket, align bool) {
 	l.close(q, now)
+	l.note(uint64(b))
 	l.withdraw(p, n)
 	units := l.back(q, now, p, n, true, b)
 	behind := l.head
@@ -246,12 +266,15 @@ func (l *Queue[W]) Withdraw(q *Quota, now time.Duration, p Promise, n int, b Buc
 	}
 	l.forward(q, behind, units)
 	if len(l.promises) == 0 && l.owed > 0 {
-		least := add(max(l.floor, q.line(now)), q.units(l.waiting))
+		// Had it come back at once, the bucket might have been full since, and
+		// what was taken then would be missing.
+		least := add(add(max(l.floor, q.line(now)), l.taken), q.units(l.waiting))
 		left := uint64(b) - min(units, uint64(b))
 		units += min(l.owed, left-min(least, left))
 		l.owed = 0
 		align = l.head != nil
 	}
+	l.left = uint64(b) - min(units, uint64(b))
 	return Bucket(units), align
 }
 
@@ -290,8 +313,10 @@ func (l *Queue[W]) Align(q *Quota, b Bucket) {
 
 // Delay moves all who wait backward by n tokens, which a Charge has taken.
 func (l *Queue[W]) Delay(q *Quota, n int) {
+	units := q.units(n)
+	l.left = add(l.left, units)
+	l.taken = add(l.taken, units)
 	if l.head != nil {
-		units := q.units(n)
 		l.base += units
 		l.end += units
 	}
@@ -304,7 +329,8 @@ func (l *Queue[W]) Move(q *Quota, now time.Duration, to *Quota) {
 		l.floor = uint64(q.Move(Bucket(l.floor), now, to))
 	}
 	if l.owed > 0 && !q.inf && !to.inf {
-		l.owed = convert(l.owed, q, to)
+		l.owed, l.taken = convert(l.owed, q, to), convert(l.taken, q, to)
+		l.left = uint64(q.Move(Bucket(l.left), now, to))
 	}
 	was, is := l.base, uint64(0)
 	l.base = 0

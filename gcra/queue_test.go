@@ -77,7 +77,7 @@ func (c *crowd) step(chance *rand.Rand) {
 		if wait == 0 {
 			c.act(c.now, n)
 		} else {
-			c.promises = append(c.promises, promise{c.queue.Promise(&c.q, c.now, n, c.now+wait), c.now + wait, n})
+			c.promises = append(c.promises, promise{c.queue.Promise(&c.q, c.now, b, n, c.now+wait), c.now + wait, n})
 		}
 	case 3:
 		b, wait, _ := c.q.Reserve(c.b, c.now, n, weir.Never)
@@ -86,7 +86,7 @@ func (c *crowd) step(chance *rand.Rand) {
 			c.act(c.now, n)
 		} else {
 			c.say("wait for %d, until %v", n, c.now+wait-start)
-			c.waiters = append(c.waiters, c.queue.Join(b, n, n))
+			c.waiters = append(c.waiters, c.queue.Join(&c.q, b, n, n))
 		}
 	case 4:
 		if len(c.waiters) == 0 {
@@ -153,7 +153,7 @@ func (c *crowd) tooMuch() string {
 // burst and what comes in.
 func FuzzQueue(f *testing.F) {
 	for seed := range uint64(3000) {
-		f.Add(seed, uint8(3+seed%60))
+		f.Add(seed, uint8(3+seed%90))
 	}
 	f.Fuzz(func(t *testing.T, seed uint64, steps uint8) {
 		chance := rand.New(rand.NewPCG(seed, 3))
@@ -172,4 +172,31 @@ func FuzzQueue(f *testing.F) {
 			t.Errorf("%d promises, %d wait: somebody is forgotten", len(c.promises), c.queue.Len())
 		}
 	})
+}
+
+// However many promises are open, all are kept, and what is given back is
+// counted.
+func TestManyPromises(t *testing.T) {
+	const n = 5000
+	c := crowd{q: gcra.Per(1, time.Second, 1), now: start}
+	c.b, _ = c.q.Allow(c.b, c.now, 1)
+	var ps []promise
+	for range n {
+		b, wait, _ := c.q.Reserve(c.b, c.now, 1, weir.Never)
+		ps = append(ps, promise{c.queue.Promise(&c.q, c.now, b, 1, c.now+wait), c.now + wait, 1})
+		c.b = b
+	}
+	if left := c.queue.Tokens(&c.q, c.now); left != n {
+		t.Errorf("%d are promised: want %d", left, n)
+	}
+	for i := range ps {
+		down, align := c.queue.Withdraw(&c.q, c.now, ps[i].place, 1, c.b)
+		c.lower(down, align)
+		if left := c.queue.Tokens(&c.q, c.now); left != n-1-i {
+			t.Fatalf("%d are promised after %d were withdrawn: want %d", left, i+1, n-1-i)
+		}
+	}
+	if tokens := c.q.Tokens(c.b, c.now); tokens != 0 {
+		t.Errorf("%v tokens, though all is given back: want 0", tokens)
+	}
 }

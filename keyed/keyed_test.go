@@ -36,15 +36,19 @@ func TestEveryKeyHasItsOwnBucket(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter[string](t, perSecond(10, 2), keyed.Config{})
 		for _, key := range []string{"a", "b", "", strings.Repeat("long", 1000)} {
-			if !l.Allow(key) || !l.Allow(key) || l.Allow(key) {
-				t.Errorf("%.10q: want two of three", key)
+			var got [3]bool
+			for i := range got {
+				got[i] = l.Allow(key)
+			}
+			if got != [3]bool{true, true, false} {
+				t.Errorf("%.10q: %v: want two of three", key, got)
 			}
 		}
 		time.Sleep(100*ms - 1)
 		if l.Allow("a") {
 			t.Error("a token a nanosecond too early")
 		}
-		time.Sleep(1)
+		time.Sleep(1 * time.Nanosecond)
 		if !l.Allow("a") || l.Allow("a") {
 			t.Error("want one token after its time")
 		}
@@ -477,6 +481,11 @@ func TestTop(t *testing.T) {
 	for i, want := range []uint64{999, 499} {
 		if d := top[i]; d.Count < want || d.Count-d.Over > want {
 			t.Errorf("%+v: want %d in between", d, want)
+		}
+	}
+	for _, d := range l.Top(1 << 30) {
+		if d.Key != "worst" && d.Key != "bad" && d.Count-d.Over > 1 {
+			t.Errorf("%+v: it was denied once", d)
 		}
 	}
 	if s := l.Stats(); s.Denied != 999+499+10000 {

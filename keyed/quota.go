@@ -7,7 +7,7 @@ import (
 )
 
 // SetQuota changes the Quota of all keys that have none of their own. Tokens
-// stay as they are; those who wait are timed anew, and refused if their turn
+// stay as they are, but a full bucket stays full; those who wait are timed anew, and refused if their turn
 // would come too late. Each shard is locked for as long as it takes to go
 // through it: well under a millisecond.
 func (l *Limiter[K]) SetQuota(q gcra.Quota) {
@@ -101,9 +101,9 @@ func (o *own) change(now time.Duration, q *gcra.Quota) {
 func (p *page) change(from *gcra.Quota, now time.Duration, to *gcra.Quota) {
 	level := from.Level(now)
 	move := func(b *gcra.Bucket) {
-		if *b <= level && from.Burst() >= to.Burst() {
+		if *b <= level {
 			*b = 0
-		} else if *b != 0 {
+		} else {
 			*b = from.Move(*b, now, to)
 		}
 	}

@@ -87,7 +87,7 @@ func (s *shard[K]) enter(t *table[K], print uint64, key K, now time.Duration, n 
 	}
 	o := s.detach(t, &p)
 	o.bucket = b
-	w := o.line.Join(b, n, deadline, why, o.wake)
+	w := o.line.Join(o.quota, b, n, deadline, why, o.wake)
 	o.line.Serve(o.quota, now)
 	return w, nil
 }

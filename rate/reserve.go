@@ -207,13 +207,13 @@ func (l *Limiter) reserveLater(t, now time.Duration, n int, maxWait time.Duratio
 	defer l.mu.Unlock()
 	s := l.load()
 	now = max(now, s.since)
-	_, wait, ok := s.reserve(now, n, maxWait)
+	b, wait, ok := s.reserve(now, n, maxWait)
 	if !ok {
 		return Reservation{}
 	}
 	r := Reservation{lim: l, state: s, act: later(t, wait), n: n}
 	if wait > 0 {
-		r.place = l.line.Promise(&s.quota, now, n, later(now, wait))
+		r.place = l.line.Promise(&s.quota, now, b, n, later(now, wait))
 	}
 	return r
 }

@@ -93,7 +93,7 @@ func (l *Limiter) enter(ctx context.Context, n int) (*line.Waiter, error) {
 	case wait == 0:
 		return nil, nil
 	}
-	w := l.line.Join(b, n, deadline, why, l.wake)
+	w := l.line.Join(&s.quota, b, n, deadline, why, l.wake)
 	l.line.Serve(&s.quota, now)
 	return w, nil
 }

@@ -36,10 +36,10 @@ type Waiter struct {
 // its turn is put off beyond the deadline, it is refused for the reason why.
 // At the next turn, wake runs in a goroutine of its own; it is always the
 // same, and must Wake the Line.
-func (l *Line) Join(b gcra.Bucket, n int, deadline time.Duration, why weir.Reason, wake func()) *Waiter {
+func (l *Line) Join(q *gcra.Quota, b gcra.Bucket, n int, deadline time.Duration, why weir.Reason, wake func()) *Waiter {
 	l.wake = wake
 	w := &Waiter{n: n, deadline: deadline, why: why, answer: make(chan error, 1)}
-	w.place = l.Queue.Join(b, n, w)
+	w.place = l.Queue.Join(q, b, n, w)
 	return w
 }
 
