@@ -83,6 +83,9 @@ func (c carrier) RoundTrip(req *http.Request) (*http.Response, error) {
 		c.proxy.metrics.origin.Observe(time.Since(began).Seconds())
 		return x.answered(a, client)
 	case <-client.Done():
+		if x.upload != nil {
+			x.upload.clientGone()
+		}
 		x.abandon(answered, patience, false)
 		return nil, errClientGone
 	case <-patience.over():

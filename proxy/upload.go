@@ -27,8 +27,9 @@ type upload struct {
 	sent     int64
 	failed   atomic.Int32 // the HTTP status that tells why the client's part failed; 0 while it has not
 
-	mu       sync.Mutex // guards detached
+	mu       sync.Mutex // guards what follows
 	detached bool       // the connection is no longer this request's
+	until    time.Time  // the deadline of the Read under way; zero if there is none
 }
 
 // Read reads from the client.
@@ -45,14 +46,13 @@ func (u *upload) Read(p []byte) (int, error) {
 	}
 	n, err := u.body.Read(p)
 	u.sent += int64(n)
-	if err == nil {
-		return n, nil
-	}
-	switch {
-	case errors.Is(err, os.ErrDeadlineExceeded):
+	if errors.Is(err, os.ErrDeadlineExceeded) {
 		u.failed.Store(http.StatusRequestTimeout)
-	case err != io.EOF:
-		u.failed.Store(http.StatusBadRequest)
+		return n, err
+	}
+	u.returned()
+	if err != nil && err != io.EOF {
+		u.failed.CompareAndSwap(0, http.StatusBadRequest)
 	}
 	return n, err
 }
@@ -65,8 +65,25 @@ func (u *upload) Close() error { return u.body.Close() }
 func (u *upload) deadline(at time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if !u.detached {
+	if u.until = at; !u.detached {
 		_ = u.client.SetReadDeadline(at)
+	}
+}
+
+func (u *upload) returned() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.until = time.Time{}
+}
+
+// clientGone notes that the request's context has ended. At the deadline of a
+// Read, net/http ends it before the Read returns: then the client has not left,
+// but been too slow.
+func (u *upload) clientGone() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if !u.until.IsZero() && !time.Now().Before(u.until) {
+		u.failed.CompareAndSwap(0, http.StatusRequestTimeout)
 	}
 }
 
