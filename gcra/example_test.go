@@ -49,3 +49,43 @@ func ExampleQueue() {
 	fmt.Println(who, at)
 	// Output: bob 1s
 }
+
+// A Waiter can leave, once.
+func ExampleWaiter() {
+	quota := gcra.Per(1, time.Second, 1)
+	var queue gcra.Queue[string]
+	b, _, _ := quota.Reserve(0, 0, 1, 0)
+	b, wait, _ := quota.Reserve(b, 0, 1, time.Minute)
+	w := queue.Join(&quota, b, 1, "alice")
+	fmt.Println(w.Who, wait)
+	down, ok := queue.Cancel(&quota, 0, w, b)
+	fmt.Println(quota.Ready(b-down, 0), ok)
+	_, ok = queue.Cancel(&quota, 0, w, b-down)
+	fmt.Println(ok)
+	// Output:
+	// alice 1s
+	// 0s true
+	// false
+}
+
+// Who holds a promise keeps its instant, so of what is given back before it
+// only as much is refunded as leaves it that.
+func ExamplePromise() {
+	quota := gcra.Per(1, time.Second, 1)
+	var queue gcra.Queue[string]
+	b, _, _ := quota.Reserve(0, 0, 1, 0)
+	promise := func() (p gcra.Promise) {
+		var wait time.Duration
+		b, wait, _ = quota.Reserve(b, 0, 1, time.Minute)
+		return queue.Promise(&quota, 0, b, 1, wait)
+	}
+	first, second := promise(), promise()
+	for _, p := range []gcra.Promise{first, second} {
+		down, _ := queue.Withdraw(&quota, 0, p, 1, b)
+		b -= down
+		fmt.Println(quota.Tokens(b, 0))
+	}
+	// Output:
+	// -2
+	// 0
+}

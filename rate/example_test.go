@@ -113,3 +113,35 @@ func ExampleNew() {
 	fmt.Printf("%.3f a second, burst %d\n", lim.Limit(), lim.Burst())
 	// Output: 1.667 a second, burst 20
 }
+
+// A Limit is a number a second; Every makes one of an interval.
+func ExampleLimit() {
+	fmt.Println(rate.Every(10*time.Millisecond), rate.Every(time.Minute) == rate.Limit(1.0/60))
+	fmt.Println(rate.NewLimiter(rate.Inf, 0).Allow()) // whatever the burst
+	// Output:
+	// 100 true
+	// true
+}
+
+// Who would wait too long is refused at once, and told when to come back.
+func ExampleConfig() {
+	lim := rate.New(gcra.Per(1, time.Minute, 1), rate.Config{MaxWait: time.Second})
+	lim.Allow()
+	err := lim.Wait(context.Background())
+	if r, ok := errors.AsType[*weir.Rejection](err); ok {
+		fmt.Println(r.Reason, r.RetryAfter.Round(10*time.Second)) // rounded up a little
+	}
+	// Output: over_rate 1m0s
+}
+
+// A Multi waits in the lines of all its Limiters at once, and tells which one
+// refuses.
+func ExampleMulti() {
+	both := rate.All(
+		rate.New(gcra.Per(10, time.Second, 10), rate.Config{}),
+		rate.New(gcra.Per(100, time.Hour, 2), rate.Config{}),
+	)
+	which, err := both.Wait(context.Background(), 5) // more than an hour's burst
+	fmt.Println(which, err)
+	// Output: 1 rejected: over_burst
+}
