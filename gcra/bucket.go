@@ -43,6 +43,9 @@ func (q *Quota) at(x uint64) time.Duration {
 	return time.Duration(min(t, uint64(weir.Never)))
 }
 
+// unit returns the units a token; in the zero Quota, too.
+func (q *Quota) unit() uint64 { return max(q.one, 1) }
+
 // cost returns the units that n tokens are; n must not exceed the burst.
 func (q *Quota) cost(n int) uint64 {
 	if q.pack == 0 {
@@ -54,7 +57,7 @@ func (q *Quota) cost(n int) uint64 {
 // whole returns how many whole tokens x units are.
 func (q *Quota) whole(x uint64) uint64 {
 	if q.pack == 0 {
-		return x / max(q.one, 1)
+		return x / q.unit()
 	}
 	return min(x, math.MaxUint64>>q.pack) << q.pack
 }
@@ -181,13 +184,14 @@ func (q *Quota) Refund(b Bucket, n int) Bucket {
 
 // Charge takes n tokens whether the bucket holds them or not, as for work that
 // cost more than was thought, and returns how many it took: what would put the
-// bucket deeper into debt than maxDebt tokens is forgiven. It panics if n < 0.
+// bucket deeper into debt than maxDebt tokens is forgiven. Without a limit,
+// nothing is taken. It panics if n < 0.
 func (q *Quota) Charge(b Bucket, now time.Duration, n, maxDebt int) (Bucket, int) {
 	if n < 0 {
 		panicNegative()
 	}
 	if q.inf {
-		return b, n
+		return b, 0
 	}
 	line := q.line(now)
 	from := max(uint64(b), line)
@@ -203,7 +207,7 @@ func (q *Quota) Charge(b Bucket, now time.Duration, n, maxDebt int) (Bucket, int
 
 // units is cost for numbers of tokens that may exceed the burst.
 func (q *Quota) units(n int) uint64 {
-	hi, lo := bits.Mul64(uint64(max(n, 0)), q.one)
+	hi, lo := bits.Mul64(uint64(max(n, 0)), q.unit())
 	switch {
 	case q.pack > 0:
 		return q.cost(max(n, 0))
@@ -225,14 +229,11 @@ func (q *Quota) Tokens(b Bucket, now time.Duration) float64 {
 	if q.inf {
 		return math.Inf(1)
 	}
-	if q.one == 0 {
-		return 0 // the zero Quota
-	}
 	line := q.line(now)
 	owed := max(uint64(b), line) - line
-	one := math.Ldexp(float64(q.one), -int(q.pack))
+	one := math.Ldexp(float64(q.unit()), -int(q.pack))
 	if owed <= q.burst {
-		return float64(q.burst-owed) / one
+		return min(float64(q.burst-owed)/one, float64(q.size))
 	}
 	return -float64(owed-q.burst) / one
 }
@@ -256,17 +257,14 @@ func (q *Quota) Move(b Bucket, now time.Duration, to *Quota) Bucket {
 
 // convert turns units of one Quota into those of another, rounding up.
 func convert(x uint64, from, to *Quota) uint64 {
-	if x == 0 {
-		return 0
-	}
 	// x / (from.one·2^-from.pack) · (to.one·2^-to.pack)
-	hi, lo := bits.Mul64(x, to.one)
-	lo, carry := bits.Add64(lo, from.one-1, 0)
+	hi, lo := bits.Mul64(x, to.unit())
+	lo, carry := bits.Add64(lo, from.unit()-1, 0)
 	hi += carry
-	if hi >= from.one {
+	if hi >= from.unit() {
 		return math.MaxUint64
 	}
-	x, _ = bits.Div64(hi, lo, from.one)
+	x, _ = bits.Div64(hi, lo, from.unit())
 	if from.pack >= to.pack {
 		up := from.pack - to.pack
 		return min(x, math.MaxUint64>>up) << up

@@ -43,7 +43,7 @@ type promise struct {
 
 // maxPromises bounds the promises that are told apart. Beyond it, the two
 // earliest count as one, at the later instant.
-const maxPromises = 1024
+const maxPromises = 1 << 16
 
 // A Waiter is a place in a Queue, for somebody who waits for n tokens.
 type Waiter[W any] struct {
@@ -110,7 +110,7 @@ func (l *Queue[W]) Promise(q *Quota, now time.Duration, b Bucket, n int, at time
 		p[1].n += p[0].n
 		p[1].first = min(p[0].first, p[1].first)
 		p[1].place = max(p[0].place, p[1].place)
-		l.promises = slices.Delete(p, 0, 1)
+		l.promises = p[1:]
 	}
 	return Promise(l.came)
 }
@@ -122,7 +122,7 @@ func (l *Queue[W]) close(q *Quota, now time.Duration) {
 		l.promised -= l.promises[i].n
 		l.floor = l.promises[i].bear(q, l.floor)
 	}
-	if l.promises = slices.Delete(l.promises, 0, i); len(l.promises) == 0 || i > 0 {
+	if l.promises = l.promises[i:]; len(l.promises) == 0 {
 		l.owed = 0 // what is owed behind the last of them came to nothing
 	}
 }
@@ -161,7 +161,7 @@ func (l *Queue[W]) withdraw(p Promise, n int) {
 // back returns by how many units to lower the Bucket b for n tokens given back
 // at the place p. Those that a promise keeps back are owed. Those that were
 // spent, and now make the bucket flow over under those who wait, are lost.
-func (l *Queue[W]) back(q *Quota, now time.Duration, p Promise, n int, spent bool, b Bucket) uint64 {
+func (l *Queue[W]) back(q *Quota, now time.Duration, p Promise, n int, spent bool, b Bucket, behind *Waiter[W]) uint64 {
 	units := q.units(n)
 	kept, least := uint64(0), max(l.floor, q.line(now))
 	for i := range l.promises {
@@ -175,6 +175,23 @@ func (l *Queue[W]) back(q *Quota, now time.Duration, p Promise, n int, spent boo
 	if spent && l.waiting > 0 || len(l.promises) > 0 || l.floor > q.line(now) {
 		least = add(least, q.units(l.waiting))
 		kept = max(kept, units-min(units, uint64(b)-min(least, uint64(b))))
+	}
+	if len(l.promises) > 0 && behind != nil {
+		pos := l.base
+		past := false
+		for w := l.head; w != nil; w = w.next {
+			pos += w.gap
+			if past = past || w == behind; past {
+				least := max(l.floor, q.line(now))
+				for i := range l.promises {
+					if l.promises[i].first < w.place {
+						least = l.promises[i].bear(q, least)
+					}
+				}
+				least = add(least, q.units(w.n))
+				kept = max(kept, units-min(units, pos-min(least, pos)))
+			}
+		}
 	}
 	if len(l.promises) > 0 { // else it flows over
 		l.owed += kept
@@ -246,7 +263,7 @@ func (l *Queue[W]) Cancel(q *Quota, now time.Duration, w *Waiter[W], b Bucket) (
 		behind.gap += w.gap
 	}
 	l.remove(w)
-	units := l.back(q, now, w.place, w.n, false, b)
+	units := l.back(q, now, w.place, w.n, false, b, behind)
 	l.forward(q, behind, units)
 	l.left = uint64(b) - min(units, uint64(b))
 	return Bucket(units), true
@@ -259,11 +276,11 @@ func (l *Queue[W]) Withdraw(q *Quota, now time.Duration, p Promise, n int, b Buc
 	l.close(q, now)
 	l.note(uint64(b))
 	l.withdraw(p, n)
-	units := l.back(q, now, p, n, true, b)
 	behind := l.head
 	for behind != nil && behind.place < p {
 		behind = behind.next
 	}
+	units := l.back(q, now, p, n, true, b, behind)
 	l.forward(q, behind, units)
 	if len(l.promises) == 0 && l.owed > 0 {
 		// Had it come back at once, the bucket might have been full since, and

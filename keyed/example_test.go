@@ -52,7 +52,7 @@ func ExampleNew_addresses() {
 func ExampleConfig() {
 	_, err := keyed.New[string](gcra.Per(1, time.Second, 5), keyed.Config{Memory: 1000})
 	fmt.Println(err)
-	// Output: keyed: Memory = 1000: must be 0 or >= 65536
+	// Output: keyed: Memory = 1000: must be 0, or from 65536 to 1099511627776
 }
 
 // A call to a language model costs as many tokens as its answer turns out to

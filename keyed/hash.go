@@ -69,6 +69,7 @@ func (k seed) uint64(x uint64) uint64 {
 type hash[K comparable] struct {
 	sum    func(seed, K) uint64
 	stable bool
+	kind   [3]byte // of key, and of mask: what a snapshot must have in common
 }
 
 // newHash returns the hash of a type of keys. For addresses, m says which of
@@ -76,6 +77,7 @@ type hash[K comparable] struct {
 func newHash[K comparable](m mask) hash[K] {
 	// A function on the type itself: keys are not put into interfaces.
 	var f any
+	kind := [3]byte{byte(reflect.TypeFor[K]().Kind())}
 	switch t := reflect.TypeFor[K](); t.Kind() {
 	case reflect.String:
 		f = func(s seed, k K) uint64 { return s.string(*(*string)(unsafe.Pointer(&k))) }
@@ -97,22 +99,25 @@ func newHash[K comparable](m mask) hash[K] {
 	case reflect.Struct:
 		switch any(*new(K)).(type) {
 		case netip.Addr:
-			f = func(s seed, a netip.Addr) uint64 { return m.sum(s, a) }
+			f, kind = func(s seed, a netip.Addr) uint64 { return m.sum(s, a) }, [3]byte{'a', byte(m.v4), byte(m.v6)}
 		case netip.Prefix:
-			f = func(s seed, p netip.Prefix) uint64 { return sumPrefix(s, p) }
+			f, kind = func(s seed, p netip.Prefix) uint64 { return sumPrefix(s, p) }, [3]byte{'p'}
 		}
 	}
 	if f != nil {
-		return hash[K]{f.(func(seed, K) uint64), true}
+		return hash[K]{f.(func(seed, K) uint64), true, kind}
 	}
 	process := maphash.MakeSeed()
-	return hash[K]{func(_ seed, k K) uint64 { return maphash.Comparable(process, k) }, false}
+	return hash[K]{func(_ seed, k K) uint64 { return maphash.Comparable(process, k) }, false, kind}
 }
 
 // A mask says how many leading bits of an address count.
 type mask struct{ v4, v6 int }
 
 func (m mask) sum(s seed, a netip.Addr) uint64 {
+	if !a.IsValid() {
+		return s.bytes(nil)
+	}
 	if a = a.Unmap(); a.Is4() {
 		b := a.As4()
 		x := binary.BigEndian.Uint32(b[:]) &^ (1<<(32-m.v4) - 1)
@@ -153,4 +158,12 @@ func sumPrefix(s seed, p netip.Prefix) uint64 {
 		n += 96
 	}
 	return sum6(s, p.Addr().As16(), max(n, 0))
+}
+
+// maskedPrefix returns the prefix that stands for all that have the same hash.
+func maskedPrefix(p netip.Prefix) netip.Prefix {
+	if a := p.Addr(); a.Is4In6() && p.Bits() >= 96 {
+		p = netip.PrefixFrom(a.Unmap(), p.Bits()-96)
+	}
+	return p.Masked()
 }

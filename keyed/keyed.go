@@ -60,15 +60,19 @@ const (
 	DefaultIPv6   = 64
 )
 
-// MinMemory is the least that Config.Memory may be.
-const MinMemory = 64 << 10
+// Config.Memory may be from MinMemory to MaxMemory.
+const (
+	MinMemory = 64 << 10
+	MaxMemory = 1 << 40
+)
 
 // Config is what a Limiter has beside its Quota. The zero value is ready to
 // use.
 type Config struct {
-	// Memory bounds the memory for buckets, in bytes. If zero, DefaultMemory;
-	// otherwise at least MinMemory. What is beside it is small and bounded,
-	// too: the most denied keys, those who wait, and the quotas of single keys.
+	// Memory bounds the memory for buckets, in bytes: DefaultMemory if zero,
+	// else from MinMemory to MaxMemory. Beside it are those who wait, at some
+	// 500 bytes each; the quotas of single keys; and the most denied keys, up
+	// to eight for each 128 kB, whatever their size (see Top).
 	Memory int
 	// Queue bounds the number of waiters, of all keys together. If zero,
 	// DefaultQueue; if negative, nobody waits.
@@ -81,15 +85,15 @@ type Config struct {
 	MaxDebt int
 	// IPv4 and IPv6 say how many leading bits of a netip.Addr are the key. If
 	// zero, DefaultIPv4 and DefaultIPv6. An IPv4 address is the same key in its
-	// IPv6-mapped form.
+	// IPv6-mapped form. Other types that hold addresses are taken as they are.
 	IPv4, IPv6 int
 }
 
 // Validate returns an error that names the first field that makes no sense.
 func (c Config) Validate() error {
 	switch {
-	case c.Memory != 0 && c.Memory < MinMemory:
-		return fmt.Errorf("keyed: Memory = %d: must be 0 or >= %d", c.Memory, MinMemory)
+	case c.Memory != 0 && c.Memory < MinMemory, c.Memory > MaxMemory:
+		return fmt.Errorf("keyed: Memory = %d: must be 0, or from %d to %d", c.Memory, MinMemory, int64(MaxMemory))
 	case c.IPv4 < 0 || c.IPv4 > 32:
 		return fmt.Errorf("keyed: IPv4 = %d: must be 0 to 32", c.IPv4)
 	case c.IPv6 < 0 || c.IPv6 > 128:
@@ -101,7 +105,8 @@ func (c Config) Validate() error {
 // A Limiter has a token bucket for every key, at first full. It is safe for
 // concurrent use, and starts no goroutine.
 //
-// Keys of any comparable type will do. Strings, integers, arrays of bytes,
+// Keys of any comparable type will do, if they are equal to themselves: a NaN is
+// a new key each time. Strings, integers, arrays of bytes,
 // netip.Addr and netip.Prefix have a hash of their own, which lets Snapshot
 // work.
 type Limiter[K comparable] struct {
@@ -111,7 +116,9 @@ type Limiter[K comparable] struct {
 	table   atomic.Pointer[table[K]]
 	waiting atomic.Int64
 
-	mu     sync.Mutex        // guards what follows; taken before the mutex of a shard
+	changes sync.Mutex // held by whoever changes or copies the whole, however long it takes
+
+	mu     sync.Mutex        // guards what follows, and is held for a moment only
 	quota  gcra.Quota        // of keys without their own
 	quotas map[K]*gcra.Quota // of keys with their own
 }
@@ -213,10 +220,13 @@ type Key[K comparable] struct {
 	key K
 }
 
-// shown returns a key as Top shows it.
+// shown returns the key that stands for all that have the same bucket.
 func (l *Limiter[K]) shown(key K) K {
-	if a, ok := any(key).(netip.Addr); ok {
-		return any(l.mask.masked(a)).(K)
+	switch any(new(K)).(type) {
+	case *netip.Addr:
+		return any(l.mask.masked(any(key).(netip.Addr))).(K)
+	case *netip.Prefix:
+		return any(maskedPrefix(any(key).(netip.Prefix))).(K)
 	}
 	return key
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"net/netip"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -95,7 +96,7 @@ func TestKinds(t *testing.T) {
 	check(t, x, y)
 	check(t, netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2"))
 	check(t, netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("10.0.0.0/9"))
-	check(t, netip.MustParsePrefix("::ffff:10.0.0.0/104"), netip.MustParsePrefix("::/104"))
+	check(t, netip.MustParsePrefix("::/104"), netip.MustParsePrefix("::ffff:10.0.0.0/104"))
 	check(t, netip.MustParseAddrPort("192.0.2.1:80"), netip.MustParseAddrPort("192.0.2.1:81"))
 }
 
@@ -107,7 +108,7 @@ func check[K comparable](t *testing.T, a, b K) {
 	}
 	top := l.Top(10)
 	if len(top) != 2 || !slices.ContainsFunc(top, func(d keyed.Denied[K]) bool { return d.Key == a }) {
-		t.Errorf("%T: denied: %v", a, top)
+		t.Errorf("%T: denied: %v: want %v", a, top, a)
 	}
 }
 
@@ -156,12 +157,12 @@ func TestAddresses(t *testing.T) {
 
 func TestConfig(t *testing.T) {
 	for want, cfg := range map[string]keyed.Config{
-		"keyed: Memory = 100: must be 0 or >= 65536": {Memory: 100},
-		"keyed: Memory = -1: must be 0 or >= 65536":  {Memory: -1},
-		"keyed: IPv4 = 33: must be 0 to 32":          {IPv4: 33},
-		"keyed: IPv4 = -1: must be 0 to 32":          {IPv4: -1},
-		"keyed: IPv6 = 129: must be 0 to 128":        {IPv6: 129},
-		"keyed: IPv6 = -1: must be 0 to 128":         {IPv6: -1},
+		"keyed: Memory = 100: must be 0, or from 65536 to 1099511627776": {Memory: 100},
+		"keyed: Memory = -1: must be 0, or from 65536 to 1099511627776":  {Memory: -1},
+		"keyed: IPv4 = 33: must be 0 to 32":                              {IPv4: 33},
+		"keyed: IPv4 = -1: must be 0 to 32":                              {IPv4: -1},
+		"keyed: IPv6 = 129: must be 0 to 128":                            {IPv6: 129},
+		"keyed: IPv6 = -1: must be 0 to 128":                             {IPv6: -1},
 	} {
 		if _, err := keyed.New[string](perSecond(1, 1), cfg); err == nil || err.Error() != want {
 			t.Errorf("%+v: %v: want %s", cfg, err, want)
@@ -534,6 +535,109 @@ func TestNothingAllocates(t *testing.T) {
 		if n := testing.AllocsPerRun(100, f); n != 0 {
 			t.Errorf("%s: %v allocations", name, n)
 		}
+	}
+}
+
+// The zero Quota lets nobody in, not even those who wait.
+func TestBlocking(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter[string](t, gcra.Per(1, time.Hour, 2), keyed.Config{})
+		s := tell(t, l)
+		for _, key := range []string{"a", "b"} {
+			l.AllowN(key, 2)
+			s.join(t.Context(), key, key, 1)
+		}
+		l.SetQuotaFor("a", gcra.Quota{})
+		l.SetQuota(gcra.Quota{})
+		s.expect("a rejected: over_burst 0s", "b rejected: over_burst 0s")
+		if l.Allow("a") || l.Allow("b") {
+			t.Error("somebody gets in")
+		}
+	})
+}
+
+// A flood that is long past leaves no trace in what a larger burst gives.
+func TestLargerBurstAfterAFlood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter[int](t, perSecond(1, 2), keyed.Config{Memory: keyed.MinMemory})
+		f := flood{l: l}
+		f.come(20_000)
+		time.Sleep(time.Minute)
+		l.SetQuota(perSecond(1, 1000))
+		for key := range 10_000 {
+			if d := l.Take(key, 0); d.Remaining != 1000 {
+				t.Fatalf("key %d: %+v: want 1000", key, d)
+			}
+		}
+	})
+}
+
+// Who leaves the line leaves nothing behind, however far away its turn was.
+func TestLeaversLeaveNothing(t *testing.T) {
+	l := newLimiter[string](t, gcra.Per(1, time.Hour, 1), keyed.Config{})
+	l.Allow("a")
+	leave := func(n int) {
+		for range n {
+			ctx, cancel := context.WithCancel(t.Context())
+			time.AfterFunc(0, cancel)
+			if err := l.Wait(ctx, "a", 1); err != context.Canceled {
+				t.Fatal(err)
+			}
+		}
+	}
+	leave(1000)
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	leave(20_000)
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > 1<<20 {
+		t.Errorf("%d bytes are left behind", grown)
+	}
+}
+
+// Only those who wait take a place to wait in.
+func TestPlacesAreForThoseWhoWait(t *testing.T) {
+	l := newLimiter[string](t, gcra.Per(1, time.Hour, 1000), keyed.Config{Queue: 1})
+	l.AllowN("full", 1000)
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for range 200 {
+				if err := l.Wait(t.Context(), "free", 1); err != nil {
+					t.Error(err)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour/2)
+				l.Wait(ctx, "full", 1) // refused, as too late
+				cancel()
+			}
+		})
+	}
+	all.Wait()
+	if n := l.Waiting(); n != 0 {
+		t.Errorf("%d wait", n)
+	}
+}
+
+// However it is written, a key has one quota, and it is that of its bucket.
+func TestQuotaOfAPrefix(t *testing.T) {
+	l := newLimiter[netip.Prefix](t, perSecond(1, 1), keyed.Config{})
+	l.SetQuotaFor(netip.MustParsePrefix("10.1.2.3/8"), gcra.Quota{})
+	for _, same := range []string{"10.0.0.0/8", "10.255.0.0/8", "::ffff:10.1.1.1/104"} {
+		p := netip.MustParsePrefix(same)
+		if l.Allow(p) || l.QuotaFor(p) != (gcra.Quota{}) {
+			t.Errorf("%v is under %v", p, l.QuotaFor(p))
+		}
+	}
+	l.UnsetQuotaFor(netip.MustParsePrefix("::ffff:10.9.9.9/104"))
+	if !l.Allow(netip.MustParsePrefix("10.0.0.0/8")) {
+		t.Error("it is still blocked")
+	}
+	a := newLimiter[any](t, perSecond(1, 1), keyed.Config{})
+	a.SetQuotaFor(netip.MustParseAddr("2001:db8::1"), gcra.Quota{})
+	if a.Allow(netip.MustParseAddr("2001:db8::1")) || !a.Allow(netip.MustParseAddr("2001:db8::2")) {
+		t.Error("an address in an interface is taken as it is")
 	}
 }
 

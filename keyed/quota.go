@@ -7,13 +7,17 @@ import (
 )
 
 // SetQuota changes the Quota of all keys that have none of their own. Tokens
-// stay as they are, but a full bucket stays full; those who wait are timed anew, and refused if their turn
-// would come too late. Each shard is locked for as long as it takes to go
-// through it: well under a millisecond.
+// stay as they are, but a full bucket stays full (also one that is full only
+// because the burst was made smaller before); those who wait are timed anew, and refused if their turn
+// would come too late, or if they wait for more than the burst. Each shard is
+// locked for as long as it takes to go through it: well under a millisecond,
+// unless tens of thousands wait for one key. It waits for a Snapshot under way.
 func (l *Limiter[K]) SetQuota(q gcra.Quota) {
+	l.changes.Lock()
+	defer l.changes.Unlock()
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.quota = q
+	l.mu.Unlock()
 	t := l.table.Load()
 	for i := range t.shards {
 		t.shards[i].setQuota(t, &q)
@@ -21,26 +25,30 @@ func (l *Limiter[K]) SetQuota(q gcra.Quota) {
 }
 
 // SetQuotaFor gives a key a Quota of its own, as SetQuota does. Such keys are
-// kept beside Config.Memory, at some 300 bytes each, until UnsetQuotaFor: they
+// kept beside Config.Memory, at some 400 bytes each, until UnsetQuotaFor: they
 // are for those who decide what is allowed, not for those who ask.
 func (l *Limiter[K]) SetQuotaFor(key K, q gcra.Quota) {
 	key = l.shown(key)
+	l.changes.Lock()
+	defer l.changes.Unlock()
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.quotas[key] = &q
+	l.mu.Unlock()
 	l.setQuotaFor(l.table.Load(), key, &q, true)
 }
 
 // UnsetQuotaFor gives a key the Quota of all again.
 func (l *Limiter[K]) UnsetQuotaFor(key K) {
 	key = l.shown(key)
+	l.changes.Lock()
+	defer l.changes.Unlock()
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.quotas[key] == nil {
+	own, q := l.quotas[key], l.quota
+	delete(l.quotas, key)
+	l.mu.Unlock()
+	if own == nil {
 		return
 	}
-	delete(l.quotas, key)
-	q := l.quota
 	l.setQuotaFor(l.table.Load(), key, &q, false)
 }
 
@@ -92,6 +100,10 @@ func (s *shard[K]) setQuota(t *table[K], q *gcra.Quota) {
 func (o *own) change(now time.Duration, q *gcra.Quota) {
 	from := o.quota
 	o.quota = q
+	if from.Full(o.bucket, now) {
+		o.bucket = 0 // and so it stays
+		return
+	}
 	o.bucket = from.Move(o.bucket, now, q)
 	o.bucket -= o.line.Change(from, now, q, o.bucket)
 	o.line.Serve(q, now)

@@ -145,8 +145,8 @@ func (s *shard[K]) store(t *table[K], p *place, b gcra.Bucket) {
 	case p.found:
 		p.slot.bucket = b
 		return
-	case b <= p.level:
-		return // full: no different from no bucket
+	case b <= p.level || b == p.bucket:
+		return // no different from no bucket
 	case p.page == nil:
 		t.pages.Add(1)
 		p.page = new(page)

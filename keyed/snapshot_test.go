@@ -2,6 +2,7 @@ package keyed_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -37,7 +38,8 @@ func TestSnapshot(t *testing.T) {
 			old.AllowN(fmt.Sprint("user", i), i%100)
 		}
 		old.SetQuotaFor("own", gcra.Per(10, time.Second, 100))
-		old.AllowN("own", 50)
+		old.AllowN("own", 100)
+		old.Settle("own", 0, 20)
 		old.AllowN("waits", 100)
 		go old.Wait(t.Context(), "waits", 5)
 		synctest.Wait()
@@ -60,7 +62,7 @@ func TestSnapshot(t *testing.T) {
 					t.Fatalf("%s: user%d has %d left: want %d", name, i, d.Remaining, want)
 				}
 			}
-			for key, want := range map[string]int{"own": 57, "waits": 7, "stale": 100} {
+			for key, want := range map[string]int{"own": 50, "waits": 7, "stale": 100} {
 				if d := l.Take(key, 0); d.Remaining != want {
 					t.Errorf("%s: %s has %d left: want %d", name, key, d.Remaining, want)
 				}
@@ -97,6 +99,87 @@ func TestSnapshotOfUnstableKeys(t *testing.T) {
 	}
 	if b.Len() > 0 {
 		t.Error("something is written")
+	}
+}
+
+// A key with a quota of its own keeps its tokens under it.
+func TestSnapshotOfOwnQuotas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		made := func() *keyed.Limiter[string] {
+			l := newLimiter[string](t, perSecond(100, 100), keyed.Config{})
+			l.SetQuotaFor("abuser", gcra.Per(1, time.Hour, 5))
+			l.SetQuotaFor("partner", perSecond(1, 1000))
+			return l
+		}
+		old := made()
+		old.AllowN("abuser", 5)
+		old.AllowN("partner", 10)
+		saved := snapshot(t, old)
+		time.Sleep(2 * time.Second)
+		l := made()
+		if err := l.Restore(bytes.NewReader(saved)); err != nil {
+			t.Fatal(err)
+		}
+		for key, want := range map[string]int{"abuser": 0, "partner": 992} {
+			if d := l.Take(key, 0); d.Remaining != want {
+				t.Errorf("%s has %d left: want %d", key, d.Remaining, want)
+			}
+		}
+	})
+}
+
+// What was decided before a snapshot is in it, whatever happens meanwhile:
+// pages split, and keys come to wait and leave.
+func TestSnapshotUnderLoad(t *testing.T) {
+	quota := gcra.Per(1, 24*time.Hour, 3)
+	old := newLimiter[int](t, quota, keyed.Config{Memory: 8 << 20})
+	const keys = 20_000
+	for key := range keys {
+		old.AllowN(key, 3)
+	}
+	fresh := keys
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var file bytes.Buffer
+	busy := writer(func(p []byte) (int, error) {
+		for range 4000 {
+			old.Allow(fresh)
+			fresh++
+		}
+		go old.Wait(ctx, fresh%keys, 1)
+		return file.Write(p)
+	})
+	if err := old.Snapshot(busy); err != nil {
+		t.Fatal(err)
+	}
+	l := newLimiter[int](t, quota, keyed.Config{Memory: 8 << 20})
+	if err := l.Restore(&file); err != nil {
+		t.Fatal(err)
+	}
+	for key := range keys {
+		if d := l.Take(key, 0); d.Remaining != 0 {
+			t.Fatalf("key %d has %d left again", key, d.Remaining)
+		}
+	}
+	if old.Stats().Forgotten > 0 {
+		t.Error("memory is too small for this test")
+	}
+}
+
+type writer func(p []byte) (int, error)
+
+func (w writer) Write(p []byte) (int, error) { return w(p) }
+
+// A snapshot is for the same type of keys only.
+func TestSnapshotOfOtherKeys(t *testing.T) {
+	saved := snapshot(t, newLimiter[int](t, perSecond(1, 1), keyed.Config{}))
+	const want = "another type of keys"
+	if err := newLimiter[string](t, perSecond(1, 1), keyed.Config{}).Restore(bytes.NewReader(saved)); err == nil || !strings.Contains(err.Error(), want) {
+		t.Error(err)
+	}
+	saved = snapshot(t, newLimiter[netip.Addr](t, perSecond(1, 1), keyed.Config{}))
+	if err := newLimiter[netip.Addr](t, perSecond(1, 1), keyed.Config{IPv6: 56}).Restore(bytes.NewReader(saved)); err == nil || !strings.Contains(err.Error(), want) {
+		t.Error(err)
 	}
 }
 

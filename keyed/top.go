@@ -41,10 +41,11 @@ type Denied[K comparable] struct {
 	Over  uint64 // but no more than so many more
 }
 
-// Top returns the n keys most denied since New, most first. It counts eight
-// keys for each shard, of which there are 256 unless Memory is small or very
-// large, and keeps a reference to those keys. A key that has more than an
-// eighth of its shard's denials is always found.
+// Top returns the n keys most denied since New or Restore, most first. It counts
+// eight keys in each of its shards, which have up to 128 kB (in small budgets
+// 4 kB, in large ones 256 kB). A key that has more than an eighth of its shard's
+// denials is always found. The keys counted are kept: if keys are long, take a
+// hash of them.
 func (l *Limiter[K]) Top(n int) []Denied[K] {
 	var all []Denied[K]
 	t := l.table.Load()
@@ -68,7 +69,7 @@ func (l *Limiter[K]) Top(n int) []Denied[K] {
 	return all
 }
 
-// Stats is the state of a Limiter, and its counts since New.
+// Stats is the state of a Limiter, and its counts since New or Restore.
 type Stats struct {
 	Denied    uint64 // decisions against a key
 	Forgotten uint64 // buckets forgotten in debt, because memory was full

@@ -30,19 +30,25 @@ func (l *Limiter[K]) Wait(ctx context.Context, key K, n int) error {
 	print := t.print(l.hash.sum, key)
 	now := t.now()
 	deadline, why := line.Within(ctx, t.epoch, now, l.cfg.MaxWait)
-	if l.waiting.Add(1) > int64(max(l.cfg.Queue, 0)) {
-		deadline, why = now, weir.QueueFull
-		if l.cfg.Queue < 0 {
-			why = weir.OverRate
-		}
+	if l.cfg.Queue < 0 {
+		deadline, why = now, weir.OverRate
 	}
-	defer l.waiting.Add(-1)
 	s := t.shard(print)
-	w, err := s.enter(t, print, key, now, n, deadline, why)
+	w, err := s.enter(t, print, key, now, n, deadline, why, l.place)
 	if w == nil {
 		return err
 	}
+	defer l.waiting.Add(-1)
 	return w.Await(ctx, func() { s.leave(t, print, w) })
+}
+
+// place takes one of the places to wait in, if there is one.
+func (l *Limiter[K]) place() bool {
+	if l.waiting.Add(1) > int64(l.cfg.Queue) {
+		l.waiting.Add(-1)
+		return false
+	}
+	return true
 }
 
 // Waiting returns how many wait, of all keys together.
@@ -56,7 +62,11 @@ func (k *Key[K]) Acquire(ctx context.Context, n int) (weir.Permit, error) {
 	if err := k.l.Wait(ctx, k.key, n); err != nil {
 		return weir.Permit{}, err
 	}
-	return weir.NewPermit((*owner[K])(k), weir.Grant{N: n}), nil
+	held := n
+	if q := k.l.QuotaFor(k.key); q.Unlimited() {
+		held = 0 // nothing was taken
+	}
+	return weir.NewPermit((*owner[K])(k), weir.Grant{N: held}), nil
 }
 
 // owner keeps Use and Release, which a Permit calls, out of Key's methods.
@@ -68,7 +78,7 @@ func (o *owner[K]) Release(weir.Grant, weir.Outcome) {}
 
 // enter lets n events happen (nil, nil), refuses them (an error) or queues a
 // waiter for them.
-func (s *shard[K]) enter(t *table[K], print uint64, key K, now time.Duration, n int, deadline time.Duration, why weir.Reason) (*line.Waiter, error) {
+func (s *shard[K]) enter(t *table[K], print uint64, key K, now time.Duration, n int, deadline time.Duration, why weir.Reason, room func() bool) (*line.Waiter, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var p place
@@ -84,6 +94,10 @@ func (s *shard[K]) enter(t *table[K], print uint64, key K, now time.Duration, n 
 	if wait == 0 {
 		s.store(t, &p, b)
 		return nil, nil
+	}
+	if !room() {
+		s.deny(print, key)
+		return nil, weir.Reject(weir.QueueFull, wait)
 	}
 	o := s.detach(t, &p)
 	o.bucket = b

@@ -88,7 +88,9 @@ func (v *verdict) add(i int, d weir.Decision) {
 
 // Wait waits, in the lines of all Limiters at once, until n events may happen,
 // and counts them. If one Limiter refuses, the error is its *weir.Rejection,
-// and the number tells which, in the order given to All. If ctx ends first,
+// and the number tells which, in the order given to All. (If it refuses only
+// later, because its limit changes, that is told when those before it have
+// granted.) If ctx ends first,
 // the error is the context's own, and the number that of the Limiter that was
 // waited for. Without an error it is -1. It panics if n < 0.
 func (m *Multi) Wait(ctx context.Context, n int) (int, error) {
@@ -138,7 +140,7 @@ func (m *Multi) Acquire(ctx context.Context, n int) (weir.Permit, error) {
 	}
 	held := make([]int, len(m.limiters))
 	for i := range held {
-		held[i] = n
+		held[i] = m.limiters[i].held(n)
 	}
 	return weir.NewPermit(&multiOwner{m.limiters, held}, weir.Grant{N: n}), nil
 }

@@ -18,8 +18,8 @@ func (l *Limiter) SetLimitAt(t time.Time, r Limit) {
 	})
 }
 
-// SetBurst changes the burst. Tokens stay as they are, up to the new burst.
-// Those who wait, or hold a Reservation, for more than that keep it.
+// SetBurst changes the burst. Tokens stay as they are, up to the new burst. Those
+// who wait for more than that are refused; a Reservation of more stays.
 func (l *Limiter) SetBurst(b int) { l.SetBurstAt(time.Now(), b) }
 
 // SetBurstAt is SetBurst at the time t. From then on, an earlier time counts

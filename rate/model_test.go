@@ -180,6 +180,12 @@ func (m *model) settle(n int) int {
 func (m *model) change(rate int64, burst int) {
 	m.rate, m.burst = rate, burst
 	m.serve()
+	m.line = slices.DeleteFunc(m.line, func(w modelWaiter) bool {
+		if w.n > burst {
+			m.say(w.who, "over_burst")
+		}
+		return w.n > burst
+	})
 	m.dropLate()
 	m.serve()
 }

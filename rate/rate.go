@@ -19,6 +19,8 @@
 //   - A call with an older time never refills a span of time twice, and a
 //     Reservation cancelled twice gives back once.
 //   - A negative n panics: in golang.org/x/time/rate it fills the bucket.
+//   - Times that are passed in count from 1970 to 2116; one before is taken as
+//     the first, when nothing comes in.
 //
 // A Limiter is also a [weir.Limiter].
 //

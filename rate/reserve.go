@@ -8,7 +8,8 @@ import (
 )
 
 // A Reservation is leave to do something, perhaps only after a delay. It is
-// used by one goroutine at a time.
+// used by one goroutine at a time, and not copied: each copy could give back
+// the same tokens.
 type Reservation struct {
 	lim   *Limiter
 	state *state        // that it was made under; nil if it is not OK
@@ -17,6 +18,9 @@ type Reservation struct {
 	extra int           // tokens that Settle has taken beside those
 	place gcra.Promise
 }
+
+// refused is every Reservation that ReserveN refuses; nothing changes it.
+var refused Reservation
 
 // OK reports whether the Limiter can grant what was asked for within the
 // longest wait. If not, Delay is InfDuration, and Cancel does nothing.
@@ -55,6 +59,9 @@ func (r *Reservation) CancelAt(t time.Time) {
 // much comes back, what was too little is taken without a wait: it may leave
 // the bucket in debt, down to Config.MaxDebt; what is beyond that is forgiven.
 // It may be called again. It panics if n < 0.
+//
+// What comes back counts as tokens from then on, up to the burst: an estimate
+// that is too high, and settled late, puts events off.
 func (r *Reservation) Settle(n int) {
 	if n < 0 {
 		panic("rate: Settle of a negative cost")
@@ -174,7 +181,11 @@ func (l *Limiter) ReserveN(t time.Time, n int) *Reservation {
 	now := s.at(t)
 	if !l.allow(s, now, n) {
 		r := l.reserveLater(t.Sub(s.epoch), now, n, InfDuration)
-		return &r
+		if !r.OK() {
+			return &refused
+		}
+		kept := r
+		return &kept
 	}
 	r := &Reservation{lim: l, state: s, act: t.Sub(s.epoch)}
 	if !s.quota.Unlimited() {

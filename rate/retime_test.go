@@ -23,8 +23,9 @@ func TestChangeMovesWaiters(t *testing.T) {
 		"a quota":              {func(l *rate.Limiter) { l.SetQuota(gcra.Per(20, time.Second, 7)) }, []string{"a go 100ms", "b go 225ms", "c go 275ms"}},
 		"no quota":             {func(l *rate.Limiter) { l.SetQuota(gcra.Unlimited()) }, []string{"a go 100ms", "b go 150ms", "c go 150ms"}},
 		"a larger burst":       {func(l *rate.Limiter) { l.SetBurst(100) }, []string{"a go 100ms", "b go 300ms", "c go 400ms"}},
-		"a smaller burst":      {func(l *rate.Limiter) { l.SetBurst(1) }, []string{"a go 100ms", "b go 300ms", "c go 400ms"}},
-		"no burst":             {func(l *rate.Limiter) { l.SetBurst(0) }, []string{"a go 100ms", "b go 300ms", "c go 400ms"}},
+		"a smaller burst":      {func(l *rate.Limiter) { l.SetBurst(1) }, []string{"a go 100ms", "b over_burst 150ms", "c go 200ms"}},
+		"no burst":             {func(l *rate.Limiter) { l.SetBurst(0) }, []string{"a go 100ms", "b over_burst 150ms", "c over_burst 150ms"}},
+		"nothing":              {func(l *rate.Limiter) { l.SetQuota(gcra.Quota{}) }, []string{"a go 100ms", "b over_burst 150ms", "c over_burst 150ms"}},
 		"the same limit":       {func(l *rate.Limiter) { l.SetLimit(10) }, []string{"a go 100ms", "b go 300ms", "c go 400ms"}},
 		"up and down":          {func(l *rate.Limiter) { l.SetLimit(1e9); l.SetLimit(10) }, []string{"a go 100ms", "b go 300ms", "c go 400ms"}},
 		"down to zero, and up": {func(l *rate.Limiter) { l.SetLimit(0); l.SetLimit(20) }, []string{"a go 100ms", "b go 225ms", "c go 275ms"}},
@@ -184,8 +185,8 @@ func TestChangeWhileTheTimerRuns(t *testing.T) {
 	})
 }
 
-// Too much for the new burst, but it has a place: it keeps it.
-func TestSmallerBurstKeepsPlaces(t *testing.T) {
+// Who waits for more than the new burst is told so, and those behind move.
+func TestSmallerBurstRefusesWhatItCannotHold(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := rate.NewLimiter(10, 5)
 		q := newLine(t, l)
@@ -196,7 +197,7 @@ func TestSmallerBurstKeepsPlaces(t *testing.T) {
 		q.join("c", 5)
 		q.join("d", 2)
 		time.Sleep(time.Minute)
-		q.expect("c over_burst 0s", "a go 500ms", "b go 600ms", "d go 800ms")
+		q.expect("a over_burst 0s", "c over_burst 0s", "b go 100ms", "d go 300ms")
 		tokens(t, l, 2)
 	})
 }

@@ -2,6 +2,7 @@ package rate
 
 import (
 	"context"
+	"time"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/line"
@@ -31,13 +32,22 @@ func (l *Limiter) WaitN(ctx context.Context, n int) error {
 }
 
 // Acquire waits as WaitN does. The Permit holds nothing in flight: releasing
-// it does nothing, but Use settles a cost that differs from n, within
-// Config.MaxDebt.
+// it does nothing, but Use settles a cost that differs from n, as Settle of a
+// Reservation does.
 func (l *Limiter) Acquire(ctx context.Context, n int) (weir.Permit, error) {
 	if err := l.WaitN(ctx, n); err != nil {
 		return weir.Permit{}, err
 	}
-	return weir.NewPermit((*owner)(l), weir.Grant{N: n}), nil
+	return weir.NewPermit((*owner)(l), weir.Grant{N: l.held(n)}), nil
+}
+
+// held returns how many of n tokens just granted can be given back: without a
+// limit, none are taken.
+func (l *Limiter) held(n int) int {
+	if l.load().quota.Unlimited() {
+		return 0
+	}
+	return n
 }
 
 // owner keeps Use and Release, which a Permit calls, out of Limiter's methods.
@@ -126,5 +136,9 @@ func (l *Limiter) wake() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.load()
+	if early := s.since - time.Since(s.epoch); early > 0 { // SetLimitAt a time to come
+		l.line.Snooze(early)
+		return
+	}
 	l.line.Wake(&s.quota, s.now())
 }

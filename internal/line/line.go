@@ -52,6 +52,9 @@ func (l *Line) Serve(q *gcra.Quota, now time.Duration) {
 		}
 		w.answer <- nil
 	}
+	if l.Len() == 0 && l.timer != nil && (!l.armed || l.timer.Stop()) { // else Wake is on its way
+		l.timer, l.armed = nil, false // a Line that nobody waits in holds nothing
+	}
 	at, ok := l.Deadline(q)
 	if !ok || l.armed && l.alarm <= at {
 		return // a timer that fires too early is left alone: it leads here again
@@ -70,11 +73,22 @@ func (l *Line) Wake(q *gcra.Quota, now time.Duration) {
 	l.Serve(q, now)
 }
 
+// Snooze is Wake when it is too early by d.
+func (l *Line) Snooze(d time.Duration) { l.timer.Reset(d) }
+
 // Change puts all who wait under another quota, of which b is the Bucket, and
-// returns by how much to lower it, for those whose turn would come too late.
+// returns by how much to lower it, for those who are refused: because their turn
+// would come too late, or because they wait for more than the burst.
 func (l *Line) Change(from *gcra.Quota, now time.Duration, to *gcra.Quota, b gcra.Bucket) (down gcra.Bucket) {
 	l.Move(from, now, to)
-	return l.dropLate(to, now, b)
+	down = l.Drop(to, now, b, func(w *Waiter, _ time.Duration) bool {
+		over := w.n > to.Burst()
+		if over {
+			w.answer <- weir.Reject(weir.OverBurst, weir.Never)
+		}
+		return over
+	})
+	return down + l.dropLate(to, now, b-down)
 }
 
 // Charged puts off all who wait by n tokens that were charged, b being the
