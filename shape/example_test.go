@@ -46,3 +46,16 @@ func ExampleConn() {
 	fmt.Printf("%s, %v\n", got, err)
 	// Output: a low dam, <nil>
 }
+
+// Any rate limit with a burst will do: one of package rate, or of
+// golang.org/x/time/rate. Readers that share one share its bandwidth.
+func ExampleLimiter() {
+	var lim shape.Limiter = rate.NewLimiter(1e6, 1e4)
+	for _, s := range []string{"one", "other"} {
+		b, err := io.ReadAll(shape.NewReader(context.Background(), strings.NewReader(s), lim))
+		fmt.Printf("%s %v\n", b, err)
+	}
+	// Output:
+	// one <nil>
+	// other <nil>
+}
