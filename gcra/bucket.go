@@ -172,14 +172,7 @@ func (q *Quota) Refund(b Bucket, n int) Bucket {
 	if n < 0 {
 		panicNegative()
 	}
-	hi, units := bits.Mul64(uint64(n), q.one)
-	if q.pack > 0 {
-		units = q.cost(n)
-	}
-	if hi != 0 || units >= uint64(b) {
-		return 0
-	}
-	return b - Bucket(units)
+	return b - min(Bucket(q.units(n)), b)
 }
 
 // Charge takes n tokens whether the bucket holds them or not, as for work that

@@ -196,7 +196,7 @@ func (l *Queue[W]) back(q *Quota, now time.Duration, p Promise, n int, spent boo
 	if len(l.promises) > 0 { // else it flows over
 		l.owed += kept
 	}
-	return units - kept
+	return min(units-kept, uint64(b)) // less is full, too
 }
 
 // Next removes and returns the first who waits, if its turn has come.

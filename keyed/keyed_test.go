@@ -556,6 +556,25 @@ func TestBlocking(t *testing.T) {
 	})
 }
 
+// A key that is blocked while somebody waits for a token that has half come in
+// is as good as new once it is not blocked any more.
+func TestUnblocking(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter[string](t, perSecond(1, 2), keyed.Config{})
+		s := tell(t, l)
+		l.AllowN("a", 2)
+		s.join(t.Context(), "a", "a", 2)
+		time.Sleep(1500 * ms)
+		l.SetQuotaFor("a", gcra.Per(0, 0, 0))
+		s.expect("a rejected: over_burst 1.5s")
+		l.UnsetQuotaFor("a")
+		time.Sleep(2 * time.Second)
+		if d := l.Take("a", 0); d.Remaining != 2 {
+			t.Errorf("%+v: want it full", d)
+		}
+	})
+}
+
 // A flood that is long past leaves no trace in what a larger burst gives.
 func TestLargerBurstAfterAFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

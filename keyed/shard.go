@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/gcra"
+	"github.com/weir-go/weir/internal/line"
 )
 
 // A table holds all buckets, spread evenly over shards by their fingerprints.
@@ -45,7 +46,7 @@ const (
 
 // newTable returns an empty table that takes no more than memory bytes.
 func newTable[K comparable](memory int, k seed, q *gcra.Quota) *table[K] {
-	t := &table[K]{epoch: epoch(), seed: k}
+	t := &table[K]{epoch: line.Epoch(), seed: k}
 	for t.maxDepth < largestShard && memory/shardMost(t.maxDepth+1) >= fewShards {
 		t.maxDepth++
 	}
@@ -58,13 +59,6 @@ func newTable[K comparable](memory int, k seed, q *gcra.Quota) *table[K] {
 
 // shardMost returns the most bytes that a shard takes.
 func shardMost(depth uint8) int { return shardBytes + pageAndItsRef<<depth }
-
-// epoch is 1970 on the monotonic clock, so that a Bucket means the same
-// instant in a snapshot.
-func epoch() time.Time {
-	now := time.Now()
-	return now.Add(-time.Duration(now.UnixNano()))
-}
 
 func (t *table[K]) now() time.Duration { return time.Since(t.epoch) }
 

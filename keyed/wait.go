@@ -144,7 +144,7 @@ func (s *shard[K]) giveBack(t *table[K], p *place, now time.Duration, n int) {
 	switch {
 	case p.own != nil:
 		down, _ := p.own.line.Withdraw(p.quota, now, 0, n, p.own.bucket)
-		p.own.bucket -= min(down, p.own.bucket)
+		p.own.bucket -= down
 		p.own.line.Serve(p.quota, now)
 		s.attach(t, p.print, p.own, now)
 	case p.found:

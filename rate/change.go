@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/gcra"
+	"github.com/weir-go/weir/internal/line"
 )
 
 // SetLimit changes the rate. Tokens stay as they are; those who wait are timed
@@ -50,7 +51,7 @@ func (l *Limiter) change(t time.Time, set func(*state)) {
 	defer l.mu.Unlock()
 	old := l.state.Load()
 	if old == nil {
-		old = &state{epoch: epoch()}
+		old = &state{epoch: line.Epoch()}
 	}
 	now := old.at(t)
 	l.line.Serve(&old.quota, now)

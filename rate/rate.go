@@ -115,7 +115,7 @@ var nothing state
 // first full. It has the zero Config.
 func NewLimiter(r Limit, b int) *Limiter {
 	l := new(Limiter)
-	l.state.Store(&state{epoch: epoch(), quota: gcra.PerSecond(float64(r), b), limit: r, burst: b})
+	l.state.Store(&state{epoch: line.Epoch(), quota: gcra.PerSecond(float64(r), b), limit: r, burst: b})
 	return l
 }
 
@@ -126,15 +126,8 @@ func New(q gcra.Quota, cfg Config) *Limiter {
 	if q.Unlimited() {
 		limit = Inf
 	}
-	l.state.Store(&state{epoch: epoch(), quota: q, limit: limit, burst: q.Burst()})
+	l.state.Store(&state{epoch: line.Epoch(), quota: q, limit: limit, burst: q.Burst()})
 	return l
-}
-
-// epoch is 1970 on the monotonic clock, so that instants before the Limiter
-// was made count too: those that AllowN and others may be given.
-func epoch() time.Time {
-	now := time.Now()
-	return now.Add(-time.Duration(now.UnixNano()))
 }
 
 func (l *Limiter) load() *state {

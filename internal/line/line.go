@@ -52,7 +52,7 @@ func (l *Line) Serve(q *gcra.Quota, now time.Duration) {
 		}
 		w.answer <- nil
 	}
-	if l.Len() == 0 && l.timer != nil && (!l.armed || l.timer.Stop()) { // else Wake is on its way
+	if l.Len() == 0 && l.timer != nil && (l.timer.Stop() || !l.armed) { // else Wake is on its way
 		l.timer, l.armed = nil, false // a Line that nobody waits in holds nothing
 	}
 	at, ok := l.Deadline(q)
@@ -74,7 +74,11 @@ func (l *Line) Wake(q *gcra.Quota, now time.Duration) {
 }
 
 // Snooze is Wake when it is too early by d.
-func (l *Line) Snooze(d time.Duration) { l.timer.Reset(d) }
+func (l *Line) Snooze(d time.Duration) {
+	if l.timer != nil { // else nobody waits any more
+		l.timer.Reset(d)
+	}
+}
 
 // Change puts all who wait under another quota, of which b is the Bucket, and
 // returns by how much to lower it, for those who are refused: because their turn
@@ -137,6 +141,13 @@ func (w *Waiter) Await(ctx context.Context, leave func()) error {
 		leave()
 		return ctx.Err()
 	}
+}
+
+// Epoch returns 1970 on the monotonic clock: so instants before its owner was
+// made count too, and a Bucket means the same instant in another process.
+func Epoch() time.Time {
+	now := time.Now()
+	return now.Add(-time.Duration(now.UnixNano()))
 }
 
 // Within returns the instant by which a call must have its turn, and the reason
