@@ -34,8 +34,9 @@ const (
 var packages = map[string]floor{
 	"":     words,
 	"gcra": pure, "window": pure, "limit": pure, "codel": pure, "gate": pure, "throttle": pure,
-	"lab/pace": pure, "lab/trace": pure,
+	"lab/pace": pure, "lab/trace": pure, "lab/dist": pure,
 	"rate": shells, "inflight": shells, "flight": shells, "cache": shells, "keyed": shells, "shape": shells,
+	"throttler":     shells,
 	"internal/line": shells,
 	"httplimit":     edges, "grpclimit": edges, "config": edges, "server": edges, "server/httpapi": edges,
 	"server/respapi": edges, "server/grpcapi": edges, "store": edges, "store/redis": edges, "cluster": edges,

@@ -48,7 +48,7 @@ func (o *Origin) Settings() Settings {
 	s := o.Stats()
 	return Settings{
 		Workers: c.Workers, ServiceTime: settings.Duration(c.ServiceTime.Mean),
-		Distribution: c.ServiceTime.name(), CV: c.ServiceTime.cv(), Queue: c.Queue,
+		Distribution: c.ServiceTime.Name(), CV: c.ServiceTime.Spread(), Queue: c.Queue,
 		FailureRate: c.FailureRate, CancelAbandoned: c.CancelAbandoned,
 		Inflight: s.Inflight, Waiting: s.Waiting,
 	}
@@ -65,7 +65,7 @@ func (o *Origin) Set(c Change) error {
 	set(&to.FailureRate, c.FailureRate)
 	set(&to.CancelAbandoned, c.CancelAbandoned)
 	set(&to.ServiceTime.Distribution, c.Distribution)
-	if c.Distribution != nil && !to.ServiceTime.spreads() {
+	if c.Distribution != nil && !to.ServiceTime.Spreads() {
 		to.ServiceTime.CV = 0
 	}
 	set(&to.ServiceTime.CV, c.CV)

@@ -48,7 +48,7 @@ func (c Config) Validate() error {
 	case !(c.FailureRate >= 0 && c.FailureRate <= 1):
 		return &FieldError{"failure_rate", c.FailureRate, "must be in [0, 1]"}
 	}
-	return c.ServiceTime.Validate()
+	return validateServiceTime(c.ServiceTime)
 }
 
 // A FieldError says which setting is out of range.

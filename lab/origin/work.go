@@ -99,7 +99,7 @@ func (o *Origin) patienceLocked(client context.Context) context.Context {
 func (o *Origin) job(client context.Context) (ctx context.Context, d time.Duration, fails bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	d = o.cfg.ServiceTime.draw(o.rng)
+	d = o.cfg.ServiceTime.Draw(o.rng)
 	return o.patienceLocked(client), d, o.rng.Float64() < o.cfg.FailureRate
 }
 

@@ -1,4 +1,4 @@
-package origin
+package dist
 
 import (
 	"fmt"
@@ -59,7 +59,7 @@ func drawMany(t *testing.T, s ServiceTime) []float64 {
 	rng := rand.New(rand.NewPCG(1, 0))
 	sample := make([]float64, draws)
 	for i := range sample {
-		d := s.draw(rng)
+		d := s.Draw(rng)
 		if d <= 0 { // zero is what a negative draw must not become
 			t.Fatalf("%+v: drew %v", s, d)
 		}
@@ -125,7 +125,7 @@ func TestNoServiceTime(t *testing.T) {
 	for _, s := range []ServiceTime{
 		{}, {Distribution: "exponential"}, {Distribution: "normal", CV: 0.3}, {Distribution: "lognormal", CV: 10},
 	} {
-		if d := s.draw(rng); d != 0 {
+		if d := s.Draw(rng); d != 0 {
 			t.Errorf("%+v: drew %v: want 0", s, d)
 		}
 	}

@@ -1,0 +1,101 @@
+// Package dist holds the distributions of service times that the laboratory
+// draws from: what a real origin and a simulated one share.
+package dist
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strconv"
+	"time"
+)
+
+// ServiceTime is a distribution of service times. The zero value is always 0.
+type ServiceTime struct {
+	Mean time.Duration `yaml:"mean" json:"mean"`
+	// Distribution is "constant" (also if empty), "normal", "exponential" or
+	// "lognormal".
+	Distribution string `yaml:"distribution" json:"distribution,omitempty"`
+	// CV is the coefficient of variation, standard deviation / mean, of a
+	// normal (at most 0.3: beyond, too much of it is negative) or a lognormal
+	// (at most 10), which must be given. A constant has 0 and an exponential 1,
+	// also if this is 0.
+	CV float64 `yaml:"cv" json:"cv,omitempty"`
+}
+
+// A FieldError says which field of a ServiceTime is out of range.
+type FieldError struct {
+	Field string // mean, distribution or cv
+	Value any
+	Rule  string // what it must be
+}
+
+func (e *FieldError) Error() string {
+	return fmt.Sprintf("dist: %s = %v: %s", e.Field, e.Value, e.Rule)
+}
+
+// Validate returns a *FieldError for the first field that is out of range, or
+// nil.
+func (s ServiceTime) Validate() error {
+	if s.Mean < 0 || s.Mean > MaxMean {
+		return &FieldError{"mean", s.Mean, fmt.Sprintf("must be in [0, %v]", MaxMean)}
+	}
+	ok, rule := false, ""
+	switch s.Distribution {
+	case "", "constant":
+		ok, rule = s.CV == 0, "must be 0, or left out,"
+	case "exponential":
+		ok, rule = s.CV == 0 || s.CV == 1, "must be 1, or left out,"
+	case "normal":
+		ok, rule = s.CV > 0 && s.CV <= 0.3, "must be in (0, 0.3]"
+	case "lognormal":
+		ok, rule = s.CV > 0 && s.CV <= 10, "must be in (0, 10]"
+	default:
+		return &FieldError{"distribution", strconv.Quote(s.Distribution), "must be constant, normal, exponential or lognormal"}
+	}
+	if !ok {
+		return &FieldError{"cv", s.CV, rule + " if the distribution is " + s.Name()}
+	}
+	return nil
+}
+
+// MaxMean is the longest mean.
+const MaxMean = time.Hour
+
+// Name returns the name of the distribution, that of the zero value included.
+func (s ServiceTime) Name() string { return cmp.Or(s.Distribution, "constant") }
+
+// Spreads reports whether the distribution has a CV to choose.
+func (s ServiceTime) Spreads() bool {
+	return s.Distribution == "normal" || s.Distribution == "lognormal"
+}
+
+// Spread returns the coefficient of variation, that of an exponential
+// included.
+func (s ServiceTime) Spread() float64 {
+	if s.Distribution == "exponential" {
+		return 1
+	}
+	return s.CV
+}
+
+// Draw returns one service time; chance comes from rng alone.
+func (s ServiceTime) Draw(rng *rand.Rand) time.Duration {
+	factor := 1.0
+	switch s.Distribution {
+	case "exponential":
+		factor = rng.ExpFloat64()
+	case "normal":
+		// What is negative is drawn again: at CV 0.3 one draw in 2,300, which
+		// makes the mean 0.05 % too large.
+		for factor = -1; factor < 0; {
+			factor = 1 + s.CV*rng.NormFloat64()
+		}
+	case "lognormal":
+		// Of the logarithm: σ² = ln(1 + CV²), µ = −σ²/2, so that the mean is 1.
+		variance := math.Log1p(s.CV * s.CV)
+		factor = math.Exp(rng.NormFloat64()*math.Sqrt(variance) - variance/2)
+	}
+	return time.Duration(factor * float64(s.Mean))
+}
