@@ -87,15 +87,16 @@ func (a *AIMD) Limit() int { return a.limit }
 
 // Observe learns from a sample.
 func (a *AIMD) Observe(s Sample) Cause {
-	slow := a.cfg.Slow > 0 && s.End-s.Start > a.cfg.Slow && s.Outcome != weir.Ignored
+	outcome := judge(s.Outcome)
+	slow := a.cfg.Slow > 0 && s.End-s.Start > a.cfg.Slow && outcome != weir.Ignored
 	switch {
 	case s.Start < a.decreased:
 		return Kept
-	case s.Outcome == weir.Dropped:
+	case outcome == weir.Dropped:
 		return a.decrease(s.End, Dropped)
 	case slow:
 		return a.decrease(s.End, Slow)
-	case s.Outcome == weir.Success && 2*s.Inflight >= a.limit:
+	case outcome == weir.Success && 2*s.Inflight >= a.limit:
 		return a.succeed()
 	}
 	return Kept

@@ -11,9 +11,11 @@ import (
 )
 
 const (
-	ok      = weir.Success
-	dropped = weir.Dropped
-	ignored = weir.Ignored
+	ok       = weir.Success
+	dropped  = weir.Dropped
+	ignored  = weir.Ignored
+	timedOut = weir.TimedOut
+	left     = weir.Left
 )
 
 // A step is work that ran from start to end, in seconds, with so much in
@@ -118,6 +120,23 @@ func TestAIMD(t *testing.T) {
 			{8, 9, 2, ignored, 2, limit.Kept},
 			{8, 9, 2, ok, 3, limit.Grown},
 		}},
+		{"what timed out was dropped", limit.AIMDConfig{Initial: 100}, []step{
+			{0, 1, 100, timedOut, 80, limit.Dropped},
+			{0, 2, 100, timedOut, 80, limit.Kept},
+			{1, 3, 80, timedOut, 64, limit.Dropped},
+		}},
+		{"what timed out slowly was dropped, too", limit.AIMDConfig{Initial: 10, Slow: at(2)}, []step{
+			{0, 3, 10, timedOut, 8, limit.Dropped},
+		}},
+		{"what was left by its caller changes nothing", limit.AIMDConfig{Initial: 2, Slow: at(5)}, []step{
+			{0, 9, 2, left, 2, limit.Kept},
+			{8, 9, 2, ok, 2, limit.Kept},
+			{8, 9, 2, left, 2, limit.Kept},
+			{8, 9, 2, ok, 3, limit.Grown},
+		}},
+		{"nor does an outcome that nobody knows", limit.AIMDConfig{Initial: 1, Slow: at(5)}, []step{
+			{0, 9, 1, 99, 1, limit.Kept},
+		}},
 		{"slow work counts as dropped", limit.AIMDConfig{Initial: 10, Slow: at(2)}, []step{
 			{0, 2, 10, ok, 10, limit.Kept},
 			{0, 3, 10, ok, 8, limit.Slow},
@@ -200,7 +219,9 @@ func TestAIMDExtremes(t *testing.T) {
 
 func TestCause(t *testing.T) {
 	for c, want := range map[limit.Cause]string{
-		limit.Kept: "kept", limit.Grown: "grown", limit.Dropped: "dropped", limit.Slow: "slow", limit.Set: "set", 99: "unknown",
+		limit.Kept: "kept", limit.Grown: "grown", limit.Dropped: "dropped", limit.Slow: "slow", limit.Set: "set",
+		limit.Queue: "queue", limit.Throughput: "throughput", limit.Floor: "floor", limit.Ceiling: "ceiling", limit.Idle: "idle",
+		99: "unknown",
 	} {
 		if got := c.String(); got != want {
 			t.Errorf("cause %d: %s: want %s", uint8(c), got, want)

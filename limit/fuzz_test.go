@@ -1,6 +1,7 @@
 package limit_test
 
 import (
+	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -42,12 +43,7 @@ func FuzzAIMD(f *testing.F) {
 	f.Add([]byte{0, 1, 2, 3}, uint8(4), uint8(6))
 	f.Add([]byte{2, 2, 2, 2, 0, 0, 0, 0, 2, 0, 2}, uint8(9), uint8(0))
 	for seed := range uint64(50) { // so that each run of the tests is a little fuzzing
-		rng := rand.New(rand.NewPCG(seed, 0))
-		events := make([]byte, 1000)
-		for i := range events {
-			events[i] = byte(rng.Uint32())
-		}
-		f.Add(events, uint8(rng.Uint32()), uint8(rng.Uint32()))
+		f.Add(noise(seed, 1000), uint8(seed*29), uint8(seed*13))
 	}
 	f.Fuzz(func(t *testing.T, events []byte, initial, eighths uint8) {
 		o := oracle{limit: 3 + int(initial)%6, min: 3, max: 8, eighths: 1 + int(eighths)%7, slow: at(12), fell: -1}
@@ -94,4 +90,74 @@ func sample(now *time.Duration, x, y byte) limit.Sample {
 		outcome = ignored
 	}
 	return limit.Sample{Start: max(*now-at(int(y&15)>>(x>>6)), 0), End: *now, Inflight: 1 + int(y>>4), Outcome: outcome}
+}
+
+// noise is so many bytes, so that each run of the tests is a little fuzzing.
+func noise(seed uint64, n int) []byte {
+	rng := rand.New(rand.NewPCG(seed, 0))
+	events := make([]byte, n)
+	for i := range events {
+		events[i] = byte(rng.Uint32())
+	}
+	return events
+}
+
+// baseline makes one of the published algorithms, with bounds.
+func baseline(t *testing.T, which uint8, least, most int, smoothing float64) (a limit.Algorithm) {
+	t.Helper()
+	var err error
+	if which&1 == 0 {
+		a, err = limit.NewVegas(limit.VegasConfig{Min: least, Max: most, Smoothing: smoothing, Probe: 1 + int(which>>3), Seed: uint64(which)})
+	} else {
+		a, err = limit.NewGradient2(limit.Gradient2Config{Min: least, Max: most, Smoothing: smoothing, LongWindow: 1 + int(which>>3)})
+	}
+	if err == nil && which&2 != 0 {
+		a, err = limit.NewWindowed(limit.WindowedConfig{Window: at(2), Samples: 3}, a)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// Whatever happens: the limit stays within its bounds, moves as it says, and
+// moves alike under equal samples.
+func FuzzBaselines(f *testing.F) {
+	for seed := range uint64(50) {
+		f.Add(noise(seed, 1000), uint8(seed*37), uint16(seed), uint16(seed*seed), uint8(seed*11))
+	}
+	f.Add(noise(1, 1000), uint8(4), uint16(0), uint16(math.MaxUint16), uint8(99)) // the largest limit there is
+	f.Add(noise(1, 1000), uint8(5), uint16(0), uint16(math.MaxUint16), uint8(99))
+	f.Fuzz(func(t *testing.T, events []byte, which uint8, least, span uint16, smoothing uint8) {
+		lo := 1 + int(least)
+		hi := lo + int(span)
+		if span == math.MaxUint16 {
+			lo, hi = math.MaxInt-9, math.MaxInt
+		}
+		smooth := (1 + float64(smoothing%100)) / 100
+		a, b := baseline(t, which, lo, hi, smooth), baseline(t, which, lo, hi, smooth)
+		now := time.Duration(0)
+		for ; len(events) >= 3; events = events[3:] {
+			s := sample(&now, events[0], events[1])
+			s.Outcome = weir.Outcome(events[2] & 7) // some are unknown
+			if s.Start -= time.Duration(events[2]) * time.Millisecond; events[2] > 128 {
+				s.Inflight = a.Limit()
+			}
+			was := a.Limit()
+			cause := a.Observe(s)
+			is := a.Limit()
+			if again := b.Observe(s); again != cause || b.Limit() != is {
+				t.Fatalf("limit %d, %v, but also %d, %v", is, cause, b.Limit(), again)
+			}
+			if is < lo || is > hi {
+				t.Fatalf("limit %d after %+v: not in [%d, %d]", is, s, lo, hi)
+			}
+			if is == was != (cause == limit.Kept) || is > was != (cause == limit.Grown) {
+				t.Fatalf("limit %d to %d after %+v: %v", was, is, s, cause)
+			}
+			if is < was && cause != limit.Queue && (cause != limit.Dropped || which&1 != 0) {
+				t.Fatalf("limit %d to %d after %+v: %v", was, is, s, cause)
+			}
+		}
+	})
 }

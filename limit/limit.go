@@ -31,14 +31,19 @@ type Algorithm interface {
 type Cause uint8
 
 const (
-	Kept    Cause = iota // it did not
-	Grown                // the limit was used and all went well
-	Dropped              // work failed because of load
-	Slow                 // work took longer than it may
-	Set                  // an operator or the program set it
+	Kept       Cause = iota // it did not
+	Grown                   // the limit was used and all went well
+	Dropped                 // work failed because of load
+	Slow                    // work took longer than it may
+	Set                     // an operator or the program set it
+	Queue                   // latency says that work queues
+	Throughput              // more in flight gave more, or less gave no less
+	Floor                   // it was brought up to its least
+	Ceiling                 // it was brought down to its most
+	Idle                    // it was not used
 )
 
-var causes = [...]string{"kept", "grown", "dropped", "slow", "set"}
+var causes = [...]string{"kept", "grown", "dropped", "slow", "set", "queue", "throughput", "floor", "ceiling", "idle"}
 
 // String returns the cause as metrics and logs spell it.
 func (c Cause) String() string {
@@ -46,6 +51,20 @@ func (c Cause) String() string {
 		return causes[c]
 	}
 	return "unknown"
+}
+
+// judge folds outcomes into what they say about load: abandoned work that
+// TimedOut is Dropped, work that was Left is Ignored, as is an outcome that
+// nobody knows. Every Algorithm sees outcomes through it.
+func judge(o weir.Outcome) weir.Outcome {
+	switch o {
+	case weir.Success:
+		return weir.Success
+	case weir.Dropped, weir.TimedOut:
+		return weir.Dropped
+	default:
+		return weir.Ignored
+	}
 }
 
 // Fixed is a limit that never moves. Zero admits nothing; a negative Fixed is

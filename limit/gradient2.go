@@ -1,0 +1,166 @@
+package limit
+
+import (
+	"fmt"
+
+	"github.com/weir-go/weir"
+)
+
+// Gradient2Config sets up a Gradient2. The zero value is usable; its defaults
+// are Netflix's.
+type Gradient2Config struct {
+	Initial    int     `json:"initial,omitempty"`     // units. If zero, 20 (brought into [Min, Max])
+	Min        int     `json:"min,omitempty"`         // units, >= 1. If zero, 20 (or Max)
+	Max        int     `json:"max,omitempty"`         // units, >= Min. If zero, 200 (or Min)
+	Queue      int     `json:"queue,omitempty"`       // units that may queue, >= 1. If zero, 4
+	Tolerance  float64 `json:"tolerance,omitempty"`   // RTTs of so many times the long RTT are no queue, >= 1. If zero, 1.5
+	Smoothing  float64 `json:"smoothing,omitempty"`   // share of a change that is made, in (0, 1]. If zero, 0.2
+	LongWindow int     `json:"long_window,omitempty"` // samples that the long RTT looks back, >= 1. If zero, 600
+}
+
+func (c Gradient2Config) withDefaults() Gradient2Config {
+	if c.Min == 0 {
+		c.Min = 20
+		if c.Max > 0 {
+			c.Min = min(20, c.Max)
+		}
+	}
+	if c.Max == 0 {
+		c.Max = max(200, c.Min)
+	}
+	if c.Initial == 0 {
+		c.Initial = min(max(20, c.Min), c.Max)
+	}
+	if c.Queue == 0 {
+		c.Queue = 4
+	}
+	if c.Tolerance == 0 {
+		c.Tolerance = 1.5
+	}
+	if c.Smoothing == 0 {
+		c.Smoothing = 0.2
+	}
+	if c.LongWindow == 0 {
+		c.LongWindow = 600
+	}
+	return c
+}
+
+// Validate says which field is out of range, or returns nil.
+func (c Gradient2Config) Validate() error {
+	d := c.withDefaults()
+	switch {
+	case d.Min < 1:
+		return fmt.Errorf("limit: Min = %d: must be >= 1", c.Min)
+	case d.Max < d.Min:
+		return fmt.Errorf("limit: Max = %d: must be >= Min (%d)", c.Max, d.Min)
+	case d.Initial < d.Min || d.Initial > d.Max:
+		return fmt.Errorf("limit: Initial = %d: must be in [%d, %d]", c.Initial, d.Min, d.Max)
+	case d.Queue < 1:
+		return fmt.Errorf("limit: Queue = %d: must be >= 1", c.Queue)
+	case !(d.Tolerance >= 1):
+		return fmt.Errorf("limit: Tolerance = %v: must be >= 1", c.Tolerance)
+	case !(d.Smoothing > 0 && d.Smoothing <= 1):
+		return fmt.Errorf("limit: Smoothing = %v: must be in (0, 1]", c.Smoothing)
+	case d.LongWindow < 1:
+		return fmt.Errorf("limit: LongWindow = %d: must be >= 1", c.LongWindow)
+	}
+	return nil
+}
+
+// Gradient2 is Netflix's limit by the gradient of the RTT: a baseline to
+// compare with, as published. It compares each RTT with the long RTT, an
+// average of many, that should be what is usual:
+//
+//	gradient = Tolerance · long RTT / RTT, brought into [0.5, 1]
+//	L       += Smoothing · (gradient · L + Queue − L), brought into [Min, Max]
+//
+// So it comes to rest where (1 − gradient) · L = Queue. While less than half
+// of L is in flight it stays. The long RTT is the mean of the first ten, then
+// exponential, with weight 2 / (LongWindow + 1) for each new one. Where it is
+// more than twice the RTT, as after a long overload, it falls by 5 % a sample.
+//
+// Netflix runs it in a Windowed; LongWindow then counts windows.
+//
+// Known weaknesses, kept because this is the published algorithm:
+//
+//   - The long RTT follows the RTT. Under sustained overload it comes up to
+//     it, the gradient goes to 1, and the limit climbs by Smoothing · Queue a
+//     sample, to Max in the end (Netflix/concurrency-limits#137).
+//   - Long before that, Queue is added whatever the gradient: at 0.8, a limit
+//     below 20 still grows (#134).
+//   - A drop counts as a success: work that fails quickly makes the limit grow
+//     (#176).
+//   - With the default Min, the limit is never less than 20.
+//
+// Source: github.com/Netflix/concurrency-limits, Gradient2Limit.java and
+// ExpAvgMeasurement.java. It is not safe for concurrent use.
+type Gradient2 struct {
+	cfg   Gradient2Config
+	limit float64 // in [Min, Max]
+	long  average // of RTTs, in nanoseconds
+}
+
+// NewGradient2 returns a Gradient2, or the error of cfg.Validate.
+func NewGradient2(cfg Gradient2Config) (*Gradient2, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	return &Gradient2{
+		cfg:   cfg,
+		limit: float64(cfg.Initial),
+		long:  average{weight: 2 / (float64(cfg.LongWindow) + 1)},
+	}, nil
+}
+
+// Limit returns the units that may be in flight now.
+func (g *Gradient2) Limit() int { return whole(g.limit, g.cfg.Max) }
+
+// Observe learns from a sample. One that took no time teaches nothing.
+func (g *Gradient2) Observe(s Sample) Cause {
+	rtt := float64(s.End - s.Start)
+	if judge(s.Outcome) == weir.Ignored || rtt <= 0 {
+		return Kept
+	}
+	g.long.add(rtt)
+	if g.long.value > 2*rtt {
+		g.long.value *= 0.95
+	}
+	if 2*float64(s.Inflight) < g.limit {
+		return Kept
+	}
+	gradient := max(0.5, min(1, g.cfg.Tolerance*g.long.value/rtt))
+	was := g.Limit()
+	next := g.limit*gradient + float64(g.cfg.Queue)
+	next = g.limit*(1-g.cfg.Smoothing) + next*g.cfg.Smoothing
+	g.limit = within(next, g.cfg.Min, g.cfg.Max)
+	switch is := g.Limit(); {
+	case is > was:
+		return Grown
+	case is < was:
+		return Queue
+	}
+	return Kept
+}
+
+// warmup is how many samples an average takes as they are.
+const warmup = 10
+
+// An average is the mean of its first samples, and then exponential.
+type average struct {
+	weight float64 // of a new sample
+	value  float64
+	sum    float64
+	count  int // at most warmup
+}
+
+func (a *average) add(x float64) {
+	if a.count < warmup {
+		a.count++
+		a.sum += x
+		a.value = a.sum / float64(a.count)
+		return
+	}
+	a.value += a.weight * (x - a.value)
+}

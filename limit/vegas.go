@@ -1,0 +1,188 @@
+package limit
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/weir-go/weir"
+)
+
+// VegasConfig sets up a Vegas. The zero value is usable; its defaults are
+// Netflix's.
+type VegasConfig struct {
+	Initial   int     `json:"initial,omitempty"`   // units. If zero, 20 (brought into [Min, Max])
+	Min       int     `json:"min,omitempty"`       // units, >= 1. If zero, 1
+	Max       int     `json:"max,omitempty"`       // units, >= Min. If zero, 1000 (or Min)
+	Smoothing float64 `json:"smoothing,omitempty"` // share of a change that is made, in (0, 1]. If zero, 1
+	Probe     int     `json:"probe,omitempty"`     // limits' worth of samples, at most, between probes, >= 1. If zero, 30
+	Seed      uint64  `json:"seed,omitempty"`      // of the jitter between probes. Equal seeds, equal limits
+}
+
+func (c VegasConfig) withDefaults() VegasConfig {
+	if c.Min == 0 {
+		c.Min = 1
+	}
+	if c.Max == 0 {
+		c.Max = max(1000, c.Min)
+	}
+	if c.Initial == 0 {
+		c.Initial = min(max(20, c.Min), c.Max)
+	}
+	if c.Smoothing == 0 {
+		c.Smoothing = 1
+	}
+	if c.Probe == 0 {
+		c.Probe = 30
+	}
+	return c
+}
+
+// Validate says which field is out of range, or returns nil.
+func (c VegasConfig) Validate() error {
+	d := c.withDefaults()
+	switch {
+	case d.Min < 1:
+		return fmt.Errorf("limit: Min = %d: must be >= 1", c.Min)
+	case d.Max < d.Min:
+		return fmt.Errorf("limit: Max = %d: must be >= Min (%d)", c.Max, d.Min)
+	case d.Initial < d.Min || d.Initial > d.Max:
+		return fmt.Errorf("limit: Initial = %d: must be in [%d, %d]", c.Initial, d.Min, d.Max)
+	case !(d.Smoothing > 0 && d.Smoothing <= 1):
+		return fmt.Errorf("limit: Smoothing = %v: must be in (0, 1]", c.Smoothing)
+	case d.Probe < 1:
+		return fmt.Errorf("limit: Probe = %d: must be >= 1", c.Probe)
+	}
+	return nil
+}
+
+// Vegas is TCP Vegas (Brakmo and Peterson 1995) as Netflix made it of use for
+// requests: a baseline to compare with, as published. Of the limit L, the part
+// by which work takes longer than it would alone must be queueing:
+//
+//	queue = ⌈L · (1 − least RTT / RTT)⌉
+//
+// With s = ⌊log10 L⌋, at least 1, the limit moves by
+//
+//	−s   if the work was dropped
+//	 0   if less than half of L was in flight
+//	+6s  if queue ≤ s
+//	+s   if queue < 3s
+//	−s   if queue > 6s
+//	 0   otherwise
+//
+// A sample faster than all before becomes the least RTT, and moves nothing. So
+// that work may become slower for good, a probe makes any sample the least
+// RTT, whatever it is, after between half and all of Probe · L samples.
+//
+// Netflix runs it per sample, or in a Windowed.
+//
+// Known weaknesses, kept because this is the published algorithm:
+//
+//   - A probe under load takes an RTT with the queue in it for the least, and
+//     the limit grows until there is as much queue again on top: under
+//     sustained overload it drifts upwards with each probe, to Max in the end
+//     (Netflix/concurrency-limits#137 and #165).
+//   - Per sample, a burst of drops counts as often as it is long.
+//   - A failure that is faster than all work before is taken for the least
+//     RTT, not for a drop; the limit then falls until the next probe.
+//   - Requests that differ in cost look like queueing: the least RTT is that
+//     of the cheapest.
+//
+// Source: github.com/Netflix/concurrency-limits, VegasLimit.java. There, s is
+// √L from 1000 on in some versions, log10 L in others. It is not safe for
+// concurrent use.
+type Vegas struct {
+	cfg   VegasConfig
+	limit float64       // in [Min, Max]
+	least time.Duration // RTT; 0 before there is one
+	rng   *rand.Rand
+
+	samples int     // since the last probe
+	jitter  float64 // of the next one, in [0.5, 1)
+}
+
+// NewVegas returns a Vegas, or the error of cfg.Validate.
+func NewVegas(cfg VegasConfig) (*Vegas, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	v := &Vegas{cfg: cfg, limit: float64(cfg.Initial), rng: rand.New(rand.NewPCG(cfg.Seed, 0))}
+	v.draw()
+	return v, nil
+}
+
+func (v *Vegas) draw() { v.samples, v.jitter = 0, 0.5+v.rng.Float64()/2 }
+
+// Limit returns the units that may be in flight now.
+func (v *Vegas) Limit() int { return whole(v.limit, v.cfg.Max) }
+
+// Observe learns from a sample. One that took no time teaches nothing.
+func (v *Vegas) Observe(s Sample) Cause {
+	outcome, rtt := judge(s.Outcome), s.End-s.Start
+	if outcome == weir.Ignored || rtt <= 0 {
+		return Kept
+	}
+	v.samples++
+	switch {
+	case float64(v.samples) >= v.jitter*float64(v.cfg.Probe)*v.limit:
+		v.draw()
+		v.least = rtt
+		return Kept
+	case v.least == 0 || rtt < v.least:
+		v.least = rtt
+		return Kept
+	}
+	d, why := v.change(rtt, s.Inflight, outcome == weir.Dropped)
+	was := v.Limit()
+	v.limit += v.cfg.Smoothing * (within(v.limit+d, v.cfg.Min, v.cfg.Max) - v.limit)
+	if v.Limit() == was {
+		return Kept
+	}
+	return why
+}
+
+// change returns by how much the limit should move, and why.
+func (v *Vegas) change(rtt time.Duration, inflight int, dropped bool) (float64, Cause) {
+	queue := math.Ceil(v.limit * (1 - float64(v.least)/float64(rtt)))
+	s := log10(v.Limit())
+	switch {
+	case dropped:
+		return -s, Dropped
+	case 2*float64(inflight) < v.limit:
+		return 0, Kept
+	case queue <= s:
+		return 6 * s, Grown
+	case queue < 3*s:
+		return s, Grown
+	case queue > 6*s:
+		return -s, Queue
+	}
+	return 0, Kept
+}
+
+// log10 returns ⌊log10 n⌋, at least 1. It counts digits, because math.Log10
+// says less than 3 of 1000.
+func log10(n int) float64 {
+	digits := 1.0
+	for ; n >= 100; n /= 10 {
+		digits++
+	}
+	return digits
+}
+
+// within brings a limit into [least, most].
+func within(limit float64, least, most int) float64 {
+	return max(float64(least), min(float64(most), limit))
+}
+
+// whole rounds a limit of at most most down. As a float64, the most may be
+// more than an int can be.
+func whole(limit float64, most int) int {
+	if limit >= float64(most) {
+		return most
+	}
+	return int(limit)
+}

@@ -1,0 +1,142 @@
+package limit
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/weir-go/weir"
+)
+
+// WindowedConfig sets up a Windowed. The zero value is usable; its defaults
+// are Netflix's.
+type WindowedConfig struct {
+	Window    time.Duration `json:"window,omitempty"`     // the least length of a window. If zero, 1 s
+	MaxWindow time.Duration `json:"max_window,omitempty"` // the greatest, >= Window. If zero, Window
+	Samples   int           `json:"samples,omitempty"`    // a window of fewer is thrown away, >= 1. If zero, 10
+	MinRTT    time.Duration `json:"min_rtt,omitempty"`    // work that took less is not seen. If zero, 100 µs; if negative, all is seen
+}
+
+func (c WindowedConfig) withDefaults() WindowedConfig {
+	if c.Window == 0 {
+		c.Window = time.Second
+	}
+	if c.MaxWindow == 0 {
+		c.MaxWindow = c.Window
+	}
+	if c.Samples == 0 {
+		c.Samples = 10
+	}
+	if c.MinRTT == 0 {
+		c.MinRTT = 100 * time.Microsecond
+	}
+	return c
+}
+
+// Validate says which field is out of range, or returns nil.
+func (c WindowedConfig) Validate() error {
+	d := c.withDefaults()
+	switch {
+	case d.Window < 0:
+		return fmt.Errorf("limit: Window = %v: must be >= 0", c.Window)
+	case d.MaxWindow < d.Window:
+		return fmt.Errorf("limit: MaxWindow = %v: must be >= Window (%v)", c.MaxWindow, d.Window)
+	case d.Samples < 1:
+		return fmt.Errorf("limit: Samples = %d: must be >= 1", c.Samples)
+	}
+	return nil
+}
+
+// Windowed shows another Algorithm one sample per window instead of each:
+// Netflix's WindowedLimit with its average window, which their Vegas and
+// Gradient2 are run in.
+//
+//	vegas, err := limit.NewVegas(limit.VegasConfig{})
+//	...
+//	alg, err := limit.NewWindowed(limit.WindowedConfig{}, vegas)
+//
+// That sample took as long as those of the window did on average, had as much
+// in flight as any of them, and was Dropped if one of them was. A window ends
+// with the first sample that ends later than twice the window's least RTT,
+// brought into [Window, MaxWindow], after the window before. The first sample
+// of all ends a window of its own. What is Ignored is not seen.
+//
+// Known weaknesses, kept because this is the published algorithm:
+//
+//   - A service that finishes fewer than Samples per window never adapts.
+//   - Work that failed faster than MinRTT is not seen to have failed.
+//   - One drop in a window of thousands drops the window.
+//
+// Source: github.com/Netflix/concurrency-limits, WindowedLimit.java and
+// ImmutableAverageSampleWindow.java. It is not safe for concurrent use.
+type Windowed struct {
+	cfg  WindowedConfig
+	alg  Algorithm
+	next time.Duration // the window ends after this instant
+
+	// Of the window so far.
+	samples  int
+	sum, min time.Duration // of their RTTs
+	inflight int           // the most
+	dropped  bool          // any
+}
+
+// NewWindowed returns a Windowed around alg, which it owns from then on, or the
+// error of cfg.Validate.
+func NewWindowed(cfg WindowedConfig, alg Algorithm) (*Windowed, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if alg == nil {
+		return nil, errors.New("limit: a window of no Algorithm")
+	}
+	return &Windowed{cfg: cfg.withDefaults(), alg: alg, next: math.MinInt64}, nil
+}
+
+// Limit returns the limit of the algorithm within.
+func (w *Windowed) Limit() int { return w.alg.Limit() }
+
+// Observe learns from a sample, and returns what the algorithm within made of
+// the window that it ended; Kept if it ended none.
+func (w *Windowed) Observe(s Sample) Cause {
+	outcome, rtt := judge(s.Outcome), s.End-s.Start
+	if outcome == weir.Ignored || rtt < max(w.cfg.MinRTT, 0) {
+		return Kept
+	}
+	w.add(rtt, s.Inflight, outcome == weir.Dropped)
+	if s.End <= w.next {
+		return Kept
+	}
+	return w.end(s.End)
+}
+
+func (w *Windowed) add(rtt time.Duration, inflight int, dropped bool) {
+	if w.samples == 0 || rtt < w.min {
+		w.min = rtt
+	}
+	w.samples++
+	w.sum += rtt
+	w.inflight = max(w.inflight, inflight)
+	w.dropped = w.dropped || dropped
+}
+
+// end ends the window, begins the next, and shows what was in it.
+func (w *Windowed) end(now time.Duration) Cause {
+	ended := *w
+	w.samples, w.sum, w.min, w.inflight, w.dropped = 0, 0, 0, 0, false
+	w.next = now + min(max(2*ended.min, w.cfg.Window), w.cfg.MaxWindow)
+	if ended.samples < w.cfg.Samples {
+		return Kept
+	}
+	s := Sample{
+		Start:    now - ended.sum/time.Duration(ended.samples),
+		End:      now,
+		Inflight: ended.inflight,
+		Outcome:  weir.Success,
+	}
+	if ended.dropped {
+		s.Outcome = weir.Dropped
+	}
+	return w.alg.Observe(s)
+}
