@@ -5,7 +5,10 @@ package bench
 import (
 	"context"
 	"testing"
+	"time"
 
+	"github.com/bohde/codel"
+	"github.com/failsafe-go/failsafe-go/adaptivelimiter"
 	"golang.org/x/sync/semaphore"
 
 	"github.com/weir-go/weir"
@@ -99,21 +102,85 @@ func (c channel) admit(context.Context) (func(), bool) {
 	return func() { <-c }, true
 }
 
-// contenders all have the limit n.
+// codelLock is github.com/bohde/codel, where nobody may wait: that is how it
+// refuses at once.
+type codelLock struct{ l *codel.Lock }
+
+func newCodel(n int) contender {
+	return codelLock{codel.New(codel.Options{MaxOutstanding: n, MaxPending: 0, TargetLatency: 5 * time.Millisecond})}
+}
+
+func (c codelLock) cycle(ctx context.Context) bool {
+	if c.l.Acquire(ctx) != nil {
+		return false
+	}
+	c.l.Release()
+	return true
+}
+
+func (c codelLock) try() bool { return c.cycle(context.Background()) }
+
+func (c codelLock) admit(ctx context.Context) (func(), bool) {
+	return c.l.Release, c.l.Acquire(ctx) == nil
+}
+
+// failsafe is failsafe-go's adaptive limiter, with its defaults otherwise.
+type failsafe struct {
+	l adaptivelimiter.AdaptiveLimiter[any]
+}
+
+func newFailsafe(n int) contender {
+	return failsafe{adaptivelimiter.NewBuilder[any]().WithLimits(uint(n), uint(n), uint(n)).Build()}
+}
+
+func (f failsafe) cycle(ctx context.Context) bool {
+	p, err := f.l.AcquirePermit(ctx)
+	if err != nil {
+		return false
+	}
+	p.Record()
+	return true
+}
+
+func (f failsafe) try() bool {
+	p, ok := f.l.TryAcquirePermit()
+	if ok {
+		p.Drop()
+	}
+	return ok
+}
+
+func (f failsafe) admit(ctx context.Context) (func(), bool) {
+	p, err := f.l.AcquirePermit(ctx)
+	if err != nil {
+		return nil, false
+	}
+	return p.Record, true
+}
+
+// contenders all have the limit n. Those that adapt do their work at every
+// sample, but are kept from moving it.
 func contenders(b *testing.B, n int) map[string]contender {
 	aimd, err := limit.NewAIMD(limit.AIMDConfig{Initial: n, Max: n})
 	if err != nil {
 		b.Fatal(err)
 	}
+	vegas, err := limit.NewVegas(limit.VegasConfig{Min: n, Max: n})
+	if err != nil {
+		b.Fatal(err)
+	}
 	return map[string]contender{
-		"weir-fixed": newWeir(b, limit.Fixed(n)),
-		"weir-aimd":  newWeir(b, aimd),
-		"xsync":      xsync{semaphore.NewWeighted(int64(n))},
-		"channel":    make(channel, n),
+		"weir-fixed":        newWeir(b, limit.Fixed(n)),
+		"weir-aimd":         newWeir(b, aimd),
+		"weir-vegas":        newWeir(b, vegas),
+		"xsync":             xsync{semaphore.NewWeighted(int64(n))},
+		"channel":           make(channel, n),
+		"codel":             newCodel(n),
+		"failsafe-adaptive": newFailsafe(n),
 	}
 }
 
-var order = []string{"weir-fixed", "weir-aimd", "xsync", "channel"}
+var order = []string{"weir-fixed", "weir-aimd", "weir-vegas", "xsync", "channel", "codel", "failsafe-adaptive"}
 
 func BenchmarkAdmit(b *testing.B) {
 	all := contenders(b, 64)
