@@ -1,6 +1,3 @@
-// Package limit holds the algorithms that say how much work may be in flight.
-// They are pure: a sample of finished work goes in, a limit comes out. Package
-// gate applies the limit, package inflight adds the lock and the clock.
 package limit
 
 import (
@@ -14,6 +11,7 @@ import (
 type Sample struct {
 	Start, End time.Duration // admitted; released
 	Inflight   int           // units in flight at Start, its own included
+	N          int           // units that it held. If zero, 1
 	Outcome    weir.Outcome
 }
 
