@@ -121,10 +121,10 @@ func TestStats(t *testing.T) {
 		leave(1, "c").
 		at(5).answers("d overdue").
 		arrive("g", 1, "wait")
-	s.g.Leave(limit.Sample{Outcome: weir.Success}, 1)
+	s.g.Leave(limit.Sample{Outcome: weir.Success}, gate.Request{N: 1})
 	s.answers("g")
-	s.g.Leave(limit.Sample{Outcome: weir.Dropped}, 1)
-	s.arrive("h", 1, "admit").arrive("i", 1, "wait").g.Leave(limit.Sample{Outcome: weir.Dropped}, 1)
+	s.g.Leave(limit.Sample{Outcome: weir.Dropped}, gate.Request{N: 1})
+	s.arrive("h", 1, "admit").arrive("i", 1, "wait").g.Leave(limit.Sample{Outcome: weir.Dropped}, gate.Request{N: 1})
 	got, want := s.g.Stats(), gate.Stats{Limit: 2, Inflight: 1, Waiting: 1,
 		Admitted: 5, OverLimit: 1, QueueFull: 1, Overdue: 1, Cancelled: 1, Success: 1, Dropped: 2, Ignored: 1}
 	if got != want {
@@ -136,16 +136,16 @@ func TestStats(t *testing.T) {
 func TestQueueReusesItsSlots(t *testing.T) {
 	g := gate.New[int](limit.Fixed(1), gate.Config{Queue: 8})
 	turn := func() {
-		g.Enter(1, true)
+		g.Enter(gate.Request{N: 1})
 		for i := range 8 {
-			g.Enter(1, true)
-			ticket := g.Join(0, 1, i)
+			g.Enter(gate.Request{N: 1})
+			ticket, _ := g.Join(0, gate.Request{N: 1}, i)
 			if i%3 == 0 {
 				g.Cancel(ticket)
 			}
 		}
 		for g.Inflight() > 0 {
-			g.Leave(limit.Sample{}, 1)
+			g.Leave(limit.Sample{}, gate.Request{N: 1})
 			g.Next(0)
 		}
 	}
@@ -168,7 +168,7 @@ func TestAdjustBeyondAllNumbers(t *testing.T) {
 				t.Error("want a panic")
 			}
 		}()
-		s.g.Adjust(1, math.MaxInt)
+		s.g.Adjust(gate.Request{N: 1}, math.MaxInt)
 	}()
 	s.inflight(2)
 }
@@ -176,17 +176,18 @@ func TestAdjustBeyondAllNumbers(t *testing.T) {
 // A gate holds on to nobody who has left.
 func TestForgetsWhoHasLeft(t *testing.T) {
 	g := gate.New[*[64]byte](limit.Fixed(1), gate.Config{Queue: 9})
-	g.Enter(1, true)
+	g.Enter(gate.Request{N: 1})
 	join := func() (gate.Ticket, weak.Pointer[[64]byte]) {
-		g.Enter(1, true)
+		g.Enter(gate.Request{N: 1})
 		who := new([64]byte)
-		return g.Join(0, 1, who), weak.Make(who)
+		ticket, _ := g.Join(0, gate.Request{N: 1}, who)
+		return ticket, weak.Make(who)
 	}
 	ticket, cancelled := join()
 	_, admitted := join()
 	_, refused := join()
 	g.Cancel(ticket)
-	g.Leave(limit.Sample{}, 1)
+	g.Leave(limit.Sample{}, gate.Request{N: 1})
 	g.Next(0)
 	g.SetAlgorithm(limit.Fixed(0))
 	g.Next(0)

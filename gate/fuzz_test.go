@@ -15,6 +15,8 @@ type oracle struct {
 	limit, queue, wait int
 	inflight           []int // units of each admitted request
 	waiting            []request
+	claim              bool // the first of waiting has the claim
+	kept, freed, seen  int
 }
 
 type request struct{ id, n, since int }
@@ -42,23 +44,52 @@ func (o *oracle) enter(r request, mayWait bool) string {
 
 // next returns the request answered and how, or id -1.
 func (o *oracle) next(now int) (id int, how string) {
-	if len(o.waiting) == 0 {
-		return -1, ""
+	free := o.limit - o.units()
+	o.freed += max(free-o.seen, 0)
+	o.seen = free
+	oldest := 0
+	for i, r := range o.waiting {
+		if r.id < o.waiting[oldest].id {
+			oldest = i
+		}
 	}
-	head := o.waiting[0]
-	switch {
-	case o.wait > 0 && now >= head.since+o.wait:
-		how = "overdue"
-	case head.n > o.limit:
-		how = "over_limit"
-	case o.units()+head.n <= o.limit:
-		o.inflight = append(o.inflight, head.n)
-		how = "admit"
-	default:
-		return -1, ""
+	for i, r := range o.waiting {
+		room := free
+		if i > 0 { // behind the claim: of what was freed, half is for others
+			room = free - min(o.waiting[0].n, o.kept+(o.freed+1)/2)
+		}
+		switch {
+		case o.wait > 0 && now >= o.waiting[oldest].since+o.wait:
+			return o.answer(oldest, "overdue")
+		case i > 0 && room <= 0:
+			return -1, ""
+		case r.n > o.limit:
+			return o.answer(i, "over_limit")
+		case r.n <= room:
+			o.inflight = append(o.inflight, r.n)
+			o.seen -= r.n
+			return o.answer(i, "admit")
+		case i > 0 || free <= 0:
+			return -1, ""
+		case !o.claim:
+			o.claim, o.kept, o.freed = true, free, 0
+			return -1, ""
+		}
 	}
-	o.waiting = o.waiting[1:]
-	return head.id, how
+	return -1, ""
+}
+
+func (o *oracle) answer(i int, how string) (int, string) {
+	id := o.waiting[i].id
+	o.remove(i)
+	return id, how
+}
+
+func (o *oracle) remove(i int) {
+	o.waiting = append(o.waiting[:i:i], o.waiting[i+1:]...)
+	if i == 0 {
+		o.claim = false
+	}
 }
 
 // Random events, and after each one the gate and the oracle agree.
@@ -66,7 +97,7 @@ func FuzzGate(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 1, 5, 2, 3, 4, 0, 9, 17, 33}, uint8(2), uint8(3), uint8(4))
 	f.Add([]byte("arrivals, departures, and what else there is"), uint8(3), uint8(2), uint8(0))
 	f.Add([]byte("10, 20, 30: one comes, one goes, one never had the patience"), uint8(2), uint8(6), uint8(3))
-	for seed := range uint64(50) { // so that each run of the tests is a little fuzzing
+	for seed := range uint64(300) { // so that each run of the tests is a little fuzzing
 		rng := rand.New(rand.NewPCG(seed, 0))
 		events := make([]byte, 200)
 		for i := range events {
@@ -76,7 +107,7 @@ func FuzzGate(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, events []byte, most, queue, wait uint8) {
 		d := duel{
-			t: t, o: oracle{limit: int(most % 8), queue: int(queue % 8), wait: int(wait % 8)},
+			t: t, o: oracle{limit: int(most % 12), queue: int(queue % 8), wait: int(wait % 8)},
 			tickets: map[int]gate.Ticket{},
 		}
 		d.g = gate.New[int](limit.Fixed(d.o.limit), d.config())
@@ -106,13 +137,13 @@ func (d *duel) config() gate.Config {
 func (d *duel) event(kind, x int) {
 	switch kind {
 	case 0, 1, 2:
-		d.arrive(x%4, true)
+		d.arrive(x%6, true)
 	case 8:
-		d.arrive(x%4, false)
+		d.arrive(x%6, false)
 	case 3:
 		if len(d.o.inflight) > 0 {
 			i := x % len(d.o.inflight)
-			d.g.Leave(limit.Sample{Outcome: weir.Outcome(x % 3)}, d.o.inflight[i])
+			d.g.Leave(limit.Sample{Outcome: weir.Outcome(x % 5)}, gate.Request{N: d.o.inflight[i]})
 			d.o.inflight = append(d.o.inflight[:i:i], d.o.inflight[i+1:]...)
 		}
 	case 4:
@@ -123,7 +154,7 @@ func (d *duel) event(kind, x int) {
 		d.clock = d.now + x%8 - 2
 		d.now = max(d.now, d.clock)
 	case 6:
-		d.o.limit = x % 8
+		d.o.limit = x % 12
 		d.g.SetAlgorithm(limit.Fixed(d.o.limit))
 	case 7:
 		d.o.queue, d.o.wait = x%4, x/4
@@ -131,7 +162,7 @@ func (d *duel) event(kind, x int) {
 	case 9:
 		if len(d.o.inflight) > 0 {
 			held := &d.o.inflight[x%len(d.o.inflight)]
-			d.g.Adjust(*held, x/4)
+			d.g.Adjust(gate.Request{N: *held}, x/4)
 			*held = x / 4
 		}
 	}
@@ -143,10 +174,10 @@ func (d *duel) arrive(n int, mayWait bool) {
 	r := request{d.arrived, n, d.now}
 	d.arrived++
 	got := "admit"
-	switch v, why := d.g.Enter(n, mayWait); v {
+	switch v, why := d.g.Enter(gate.Request{N: n, NoWait: !mayWait}); v {
 	case gate.Wait:
 		got = "wait"
-		d.tickets[r.id] = d.g.Join(d.told(), n, r.id)
+		d.tickets[r.id], _ = d.g.Join(d.told(), gate.Request{N: n}, r.id)
 	case gate.Refuse:
 		got = why.String()
 	}
@@ -159,7 +190,7 @@ func (d *duel) cancel(id int) {
 	want := false
 	for i, r := range d.o.waiting {
 		if r.id == id {
-			d.o.waiting = append(d.o.waiting[:i:i], d.o.waiting[i+1:]...)
+			d.o.remove(i)
 			want = true
 			break
 		}
@@ -206,7 +237,7 @@ func (d *duel) check() {
 	if left := s.Success + s.Dropped + s.Ignored; left+uint64(len(d.o.inflight)) != s.Admitted {
 		d.t.Fatalf("%+v: %d have left and %d are in flight", s, left, len(d.o.inflight))
 	}
-	if sum := s.Admitted + s.OverLimit + s.QueueFull + s.Overdue + s.Cancelled + uint64(s.Waiting); sum != uint64(d.arrived) {
+	if sum := s.Admitted + s.OverLimit + s.QueueFull + s.Overdue + s.TooLate + s.Evicted + s.Cancelled + uint64(s.Waiting); sum != uint64(d.arrived) {
 		d.t.Fatalf("%+v: %d requests: want %d", s, sum, d.arrived)
 	}
 }

@@ -12,16 +12,23 @@ package gate
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/limit"
 )
 
-// Config bounds the queue.
-type Config struct {
-	Queue   int           // waiters (not units) at most. Zero or less: nobody waits
-	MaxWait time.Duration // the longest sojourn. Zero or less: unbounded
+// A Request is what a Gate knows about an arrival. Only N matters to work that
+// is let in at once.
+type Request struct {
+	N         int           // units, >= 0
+	NoWait    bool          // refuse it rather than let it wait
+	Priority  weir.Priority // who goes first, and is shed last
+	Tenant    uint64        // a hash of whose it is; 0 is a tenant like any other
+	Weight    int           // of its tenant, beside the others'. If zero or less, 1
+	Partition int           // its number in Config.Partitions, from 1; any other = none
+	Deadline  time.Duration // when its caller leaves, on the gate's clock. If zero, never
 }
 
 // A Verdict is the answer to an arrival.
@@ -40,59 +47,94 @@ type Answer[W any] struct {
 }
 
 // Stats counts requests since the gate was made, whatever their units, except
-// for the first three, which are a state. Every request is in exactly one of
-// Admitted, OverLimit, QueueFull, Overdue, Cancelled and Waiting.
+// for the first four, which are a state. Every request is in exactly one of
+// Admitted, OverLimit, QueueFull, Overdue, TooLate, Evicted, Cancelled and
+// Waiting. Of the admitted, those that have left are in exactly one of
+// Success, Dropped and Ignored.
 type Stats struct {
 	Limit    int // units that may be in flight
-	Inflight int // units in flight
+	Inflight int // units in flight, those held and those lent included
+	Held     int // units of abandoned work, that could still be going on
 	Waiting  int // requests in the queue
 
 	Admitted  uint64 // on arrival or after a wait
 	OverLimit uint64 // refused: no room and no queue, or more units than the limit
 	QueueFull uint64 // refused: no room in the queue either
-	Overdue   uint64 // refused after MaxWait in the queue
+	Overdue   uint64 // refused after too long in the queue
+	TooLate   uint64 // refused: it would not have been done by its deadline
+	Evicted   uint64 // refused while in the queue: another had a better claim to the place
 	Cancelled uint64 // left the queue of their own accord
 
-	Success, Dropped, Ignored uint64 // of the admitted, those that have left, by outcome
+	Success, Dropped, Ignored uint64 // TimedOut counts as Dropped, Left as Ignored
+	Abandoned                 uint64 // of those, the TimedOut and the Left
 }
 
-// A Gate admits up to a limit and queues first in, first out. Instants are
-// durations since any fixed epoch; one that is earlier than a previous one is
-// taken as that previous one. A Gate is not safe for concurrent use.
+// A Gate admits up to a limit and lets the rest wait, as Config says. Instants
+// are durations since any fixed epoch, those in a Sample too; one that is
+// earlier than a previous one is taken as that previous one. A Gate is not
+// safe for concurrent use.
 //
-// Nobody overtakes: while anyone waits, an arrival waits too, even if it is
-// small enough to fit, and a large request at the head holds the others back
-// rather than starve. A request for more units than the whole limit is
-// refused, on arrival or, if the limit has shrunk meanwhile, at the head of
-// the queue. A limit that shrinks below what is in flight lets it finish.
+// Large and small: while anyone waits, an arrival waits too, even if it is
+// small enough to fit. The first in the queue that does not fit, though units
+// are free, has the claim: it keeps those units and, of the units that are
+// freed from then on, every second one. So a request for n units waits for at
+// most 2n units to be freed once it is first, and the other half goes to those
+// behind it: the next in turn, if it fits into that half. A request for more
+// units than the whole limit is refused, on arrival or, if the limit has
+// shrunk meanwhile, when its turn comes. A limit that shrinks below what is in
+// flight lets it finish.
+//
+// Abandoned work: if nobody waits for admitted work any more, the work itself
+// may go on. Its units stay in flight until the time that successful work
+// takes, as learnt, has passed since it began; if nothing is learnt yet, they
+// are freed at once.
 type Gate[W any] struct {
-	cfg   Config
-	alg   limit.Algorithm
-	now   time.Duration
-	queue fifo[W]
+	cfg     Config
+	alg     limit.Algorithm
+	now     time.Duration
+	slots   slots[W]
+	line    list // all who wait, by arrival, but for the evicted
+	gone    list // the evicted that are to be told so
+	bands   []band
+	sweepAt time.Duration // before that, the discipline refuses nobody where they stand
+
+	claim int // the slot of the one that is first, but too large for now; 0 if none
+	kept  int // units that were free when the claim was made
+	freed int // units freed since
+	seen  int // free units when last looked
+
+	used  []int // units in flight of each partition; the first is of those without
+	holds holds
+	pace  pace
 	stats Stats // Limit and Waiting are filled in on reading
 }
 
-// New returns a Gate under the limit of alg, which it owns from now on.
+// New returns a Gate under the limit of alg, which it owns from now on. The
+// Config should be valid.
 func New[W any](alg limit.Algorithm, cfg Config) *Gate[W] {
-	return &Gate[W]{cfg: cfg, alg: alg, now: math.MinInt64}
+	g := &Gate[W]{alg: alg, now: math.MinInt64, sweepAt: never}
+	g.Configure(cfg)
+	return g
 }
 
-// Enter is the arrival of a request for n units that may wait, or may not.
-// The Reason is that of a refusal. It panics if n < 0.
-func (g *Gate[W]) Enter(n int, mayWait bool) (Verdict, weir.Reason) {
-	if n < 0 {
+// Fits reports whether Enter would admit n units at once.
+func (g *Gate[W]) Fits(n int) bool { return g.Waiting() == 0 && n <= g.alg.Limit()-g.stats.Inflight }
+
+// Enter is the arrival of a request. The Reason is that of a refusal. It
+// panics if r.N < 0.
+func (g *Gate[W]) Enter(r Request) (Verdict, weir.Reason) {
+	if r.N < 0 {
 		panic("gate: a request for a negative number of units")
 	}
 	most := g.alg.Limit()
 	switch {
-	case g.queue.len == 0 && n <= most-g.stats.Inflight:
-		g.admit(n)
+	case r.N <= most-g.stats.Inflight && g.Waiting() == 0:
+		g.admit(r)
 		return Admit, 0
-	case n > most || !mayWait || g.cfg.Queue <= 0:
+	case r.N > most || r.NoWait || g.cfg.Queue <= 0:
 		g.stats.OverLimit++
 		return Refuse, weir.OverLimit
-	case g.queue.len >= g.cfg.Queue:
+	case g.line.len >= g.cfg.Queue && g.victim(r) == 0:
 		g.stats.QueueFull++
 		return Refuse, weir.QueueFull
 	default:
@@ -100,100 +142,121 @@ func (g *Gate[W]) Enter(n int, mayWait bool) (Verdict, weir.Reason) {
 	}
 }
 
-// Join puts a request for n units, whose verdict was Wait, at the end of the
-// queue. The Answer will carry w; the Ticket serves to cancel.
-func (g *Gate[W]) Join(now time.Duration, n int, w W) Ticket {
-	return g.queue.push(waiter[W]{who: w, n: n, since: g.advance(now)})
+// Join puts a request, whose verdict was Wait, into the queue. The Answer will
+// carry w; the Ticket serves to cancel. A Reason means that it does not join:
+// TooLate if it is not expected to be done by its Deadline, given how fast
+// units have been leaving and how long the work takes. Next follows.
+func (g *Gate[W]) Join(now time.Duration, r Request, w W) (Ticket, weir.Reason) {
+	now = g.advance(now)
+	g.pace.wanted(now)
+	if g.hopeless(r) {
+		g.stats.TooLate++
+		return Ticket{}, weir.TooLate
+	}
+	if g.line.len >= g.cfg.Queue {
+		g.evict(g.victim(r))
+	}
+	b := g.bandOf(r)
+	slot := g.slots.put(waiter[W]{who: w, req: r, since: now, band: b, queue: g.deal(&g.bands[b], r.Tenant)})
+	g.slots.insert(&g.line, byArrival, slot, g.line.tail)
+	g.enqueue(slot, false)
+	return Ticket{slot, g.slots.all[slot].seq}, 0
 }
 
 // Cancel takes a waiter out of the queue and reports whether it was still
-// there. If not, its Answer has been given.
+// there. If not, its Answer has been given. Next follows.
 func (g *Gate[W]) Cancel(t Ticket) bool {
-	if !g.queue.remove(t) {
+	if !g.slots.knows(t) {
 		return false
 	}
+	g.take(t.slot)
 	g.stats.Cancelled++
 	return true
 }
 
-// Leave is the departure of n units, with what they taught, and returns why
-// the limit moved, if it did. It panics if more leaves than has entered.
-func (g *Gate[W]) Leave(s limit.Sample, n int) limit.Cause {
-	g.Adjust(n, 0)
+// Leave is the departure of an admitted request, with what it taught, and
+// returns why the limit moved, if it did. Of r, only N and Partition matter.
+// If the outcome says that the work was abandoned, its units stay in flight
+// until it could have ended: who knows that it has ended says Dropped or
+// Ignored instead. Next follows. It panics if more leaves than has entered.
+func (g *Gate[W]) Leave(s limit.Sample, r Request) limit.Cause {
+	g.check(r, 0)
+	now := g.advance(s.End)
 	switch s.Outcome {
 	case weir.Success:
 		g.stats.Success++
-	case weir.Dropped:
+		g.pace.success(s.End - s.Start)
+	case weir.Dropped, weir.TimedOut:
 		g.stats.Dropped++
 	default:
 		g.stats.Ignored++
 	}
+	held := false
+	if s.Outcome.Abandoned() {
+		g.stats.Abandoned++
+		held = g.hold(s.Start, r)
+	}
+	if !held {
+		g.release(r.N, r.Partition)
+		g.pace.freed(now, r.N, g.line.len > 0)
+	}
 	return g.alg.Observe(s)
 }
 
-// Adjust changes what an admitted request holds from n units to m, which may
-// exceed the limit. It panics if more leaves than has entered.
-func (g *Gate[W]) Adjust(n, m int) {
-	if n < 0 || m < 0 || n > g.stats.Inflight {
+// Adjust changes what an admitted request holds from r.N units to m, which may
+// exceed the limit. Next follows. It panics if more leaves than has entered.
+func (g *Gate[W]) Adjust(r Request, m int) {
+	g.check(r, m)
+	g.release(r.N-m, r.Partition)
+}
+
+func (g *Gate[W]) check(r Request, m int) {
+	busy := g.stats.Inflight - g.stats.Held
+	if r.N < 0 || m < 0 || r.N > busy {
 		panic("gate: more units leave than have entered")
 	}
-	if m > math.MaxInt-(g.stats.Inflight-n) {
+	if m > math.MaxInt-(g.stats.Inflight-r.N) {
 		panic("gate: more units than can be counted")
 	}
-	g.stats.Inflight += m - n
-}
-
-// Next takes out of the queue the next waiter whose wait is over, if there is
-// one. Whoever has waited for MaxWait is refused, even if there is room now.
-func (g *Gate[W]) Next(now time.Duration) (a Answer[W], ok bool) {
-	now = g.advance(now)
-	head, ok := g.queue.head()
-	if !ok {
-		return a, false
-	}
-	a.Waiter = head.who
-	most := g.alg.Limit()
-	switch {
-	case g.cfg.MaxWait > 0 && now-head.since >= g.cfg.MaxWait:
-		g.stats.Overdue++
-		a.Reason = weir.Overdue
-	case head.n > most:
-		g.stats.OverLimit++
-		a.Reason = weir.OverLimit
-	case head.n <= most-g.stats.Inflight:
-		g.admit(head.n)
-	default:
-		return Answer[W]{}, false
-	}
-	g.queue.pop()
-	return a, true
-}
-
-// Deadline returns the instant at which Next will refuse the head of the
-// queue, unless something happens before. There is none if nobody waits, or if
-// the wait is unbounded or ends beyond what a Duration can hold.
-func (g *Gate[W]) Deadline() (at time.Duration, ok bool) {
-	head, ok := g.queue.head()
-	if !ok || g.cfg.MaxWait <= 0 {
-		return 0, false
-	}
-	at = head.since + g.cfg.MaxWait
-	return at, at > head.since // else it overflowed
 }
 
 // SetAlgorithm puts the gate under another limit. Next follows.
 func (g *Gate[W]) SetAlgorithm(alg limit.Algorithm) { g.alg = alg }
 
-// Configure changes the bounds of the queue. Those who wait keep their places,
-// even beyond a smaller Queue; a new MaxWait counts for them too. Next
-// follows.
-func (g *Gate[W]) Configure(cfg Config) { g.cfg = cfg }
+// Configure changes the rules. Those who wait keep their places, even beyond a
+// smaller Queue, and the new rules count for them too. Next follows.
+func (g *Gate[W]) Configure(cfg Config) {
+	sorted := g.cfg.Discipline == cfg.Discipline && g.cfg.CoDel == cfg.CoDel && g.cfg.Fair == cfg.Fair &&
+		len(g.cfg.Partitions) == len(cfg.Partitions)
+	g.cfg = cfg
+	g.cfg.Partitions = slices.Clone(cfg.Partitions)
+	for len(g.used) <= len(cfg.Partitions) {
+		g.used = append(g.used, 0)
+	}
+	if !sorted {
+		g.sort()
+	}
+}
 
-// Config returns the bounds of the queue.
+// sort puts all who wait into new queues, in order of arrival.
+func (g *Gate[W]) sort() {
+	g.bands, g.claim, g.sweepAt = nil, 0, never
+	for slot := g.line.head; slot != 0; slot = g.slots.all[slot].links[byArrival].next {
+		w := &g.slots.all[slot]
+		w.band = g.bandOf(w.req)
+		w.queue = g.deal(&g.bands[w.band], w.req.Tenant)
+		g.enqueue(slot, false)
+	}
+}
+
+// Config returns the rules.
 func (g *Gate[W]) Config() Config { return g.cfg }
 
 // Inflight returns the units in flight.
 func (g *Gate[W]) Inflight() int { return g.stats.Inflight }
+
+// Waiting returns the number of requests in the queue.
+func (g *Gate[W]) Waiting() int { return g.line.len + g.gone.len }
 
 // Limit returns the units that may be in flight.
 func (g *Gate[W]) Limit() int { return g.alg.Limit() }
@@ -202,13 +265,21 @@ func (g *Gate[W]) Limit() int { return g.alg.Limit() }
 func (g *Gate[W]) Stats() Stats {
 	s := g.stats
 	s.Limit = g.alg.Limit()
-	s.Waiting = g.queue.len
+	s.Waiting = g.Waiting()
 	return s
 }
 
-func (g *Gate[W]) admit(n int) {
-	g.stats.Inflight += n
+func (g *Gate[W]) admit(r Request) {
 	g.stats.Admitted++
+	g.release(-r.N, r.Partition)
+}
+
+// release takes n units of a partition out of flight, or in, if n < 0.
+func (g *Gate[W]) release(n, partition int) {
+	g.stats.Inflight -= n
+	if partition > 0 && partition < len(g.used) {
+		g.used[partition] = max(g.used[partition]-n, 0)
+	}
 }
 
 func (g *Gate[W]) advance(now time.Duration) time.Duration {

@@ -29,16 +29,24 @@ func (s *script) at(now int) *script { s.now = now; return s }
 // arrive is a request of who for n units; want is "admit", "wait" or a reason.
 func (s *script) arrive(who string, n int, want string) *script {
 	s.t.Helper()
+	return s.ask(who, gate.Request{N: n}, want)
+}
+
+// ask is the arrival of any request.
+func (s *script) ask(who string, r gate.Request, want string) *script {
+	s.t.Helper()
 	got := "admit"
-	switch v, why := s.g.Enter(n, true); v {
+	switch v, why := s.g.Enter(r); v {
 	case gate.Wait:
 		got = "wait"
-		s.tickets[who] = s.g.Join(seconds(s.now), n, who)
+		if s.tickets[who], why = s.g.Join(seconds(s.now), r, who); why != 0 {
+			got = why.String()
+		}
 	case gate.Refuse:
 		got = why.String()
 	}
 	if got != want {
-		s.t.Errorf("at %d s, %s arrives for %d: %s: want %s", s.now, who, n, got, want)
+		s.t.Errorf("at %d s, %s arrives for %+v: %s: want %s", s.now, who, r, got, want)
 	}
 	return s
 }
@@ -46,7 +54,7 @@ func (s *script) arrive(who string, n int, want string) *script {
 // leave is the departure of n units, and answers is what Next then says.
 func (s *script) leave(n int, answers ...string) *script {
 	s.t.Helper()
-	s.g.Leave(limit.Sample{End: seconds(s.now)}, n)
+	s.g.Leave(limit.Sample{End: seconds(s.now)}, gate.Request{N: n})
 	return s.answers(answers...)
 }
 
@@ -119,7 +127,7 @@ func TestQueuesFirstInFirstOut(t *testing.T) {
 
 func TestOneThatMayNotWaitIsRefused(t *testing.T) {
 	s := play(t, 1, gate.Config{Queue: 2}).arrive("a", 1, "admit")
-	if v, why := s.g.Enter(1, false); v != gate.Refuse || why != weir.OverLimit {
+	if v, why := s.g.Enter(gate.Request{N: 1, NoWait: true}); v != gate.Refuse || why != weir.OverLimit {
 		t.Errorf("%v, %v: want a refusal, over_limit", v, why)
 	}
 }
@@ -195,9 +203,9 @@ func TestUnits(t *testing.T) {
 
 func TestAdjust(t *testing.T) {
 	s := play(t, 5, gate.Config{Queue: 9}).arrive("a", 5, "admit").arrive("b", 3, "wait")
-	s.g.Adjust(5, 2)
+	s.g.Adjust(gate.Request{N: 5}, 2)
 	s.answers("b").inflight(5)
-	s.g.Adjust(2, 4)
+	s.g.Adjust(gate.Request{N: 2}, 4)
 	s.inflight(7).leave(4).leave(3).inflight(0)
 }
 
@@ -231,10 +239,10 @@ func TestBrokenContract(t *testing.T) {
 		f()
 	}
 	s := play(t, 2, gate.Config{}).arrive("a", 1, "admit")
-	panics("a negative request", func() { s.g.Enter(-1, true) })
-	panics("more leaves than has entered", func() { s.g.Leave(limit.Sample{}, 2) })
-	panics("a negative departure", func() { s.g.Leave(limit.Sample{}, -1) })
-	panics("a negative adjustment", func() { s.g.Adjust(1, -1) })
+	panics("a negative request", func() { s.g.Enter(gate.Request{N: -1}) })
+	panics("more leaves than has entered", func() { s.g.Leave(limit.Sample{}, gate.Request{N: 2}) })
+	panics("a negative departure", func() { s.g.Leave(limit.Sample{}, gate.Request{N: -1}) })
+	panics("a negative adjustment", func() { s.g.Adjust(gate.Request{N: 1}, -1) })
 	s.inflight(1)
 }
 
@@ -244,8 +252,8 @@ func TestLeaveTeaches(t *testing.T) {
 		t.Fatal(err)
 	}
 	g := gate.New[string](alg, gate.Config{})
-	g.Enter(1, false)
-	if cause := g.Leave(limit.Sample{End: 1, Outcome: weir.Dropped}, 1); cause != limit.Dropped || g.Limit() != 8 {
+	g.Enter(gate.Request{N: 1, NoWait: true})
+	if cause := g.Leave(limit.Sample{End: 1, Outcome: weir.Dropped}, gate.Request{N: 1}); cause != limit.Dropped || g.Limit() != 8 {
 		t.Errorf("%v, limit %d: want dropped, 8", cause, g.Limit())
 	}
 }

@@ -194,19 +194,19 @@ func (c *core) live(t *testing.T, e event) {
 	switch e.kind {
 	case "arrive":
 		r := c.story.requests[e.id]
-		switch v, why := c.g.Enter(r.n, true); v {
+		switch v, why := c.g.Enter(gate.Request{N: r.n}); v {
 		case gate.Admit:
 			c.admitted(e.at, r)
 		case gate.Refuse:
 			c.verdicts[r.id] = verdict{why.String(), e.at}
 		case gate.Wait:
-			c.tickets[r.id] = c.g.Join(e.at, r.n, r.id)
+			c.tickets[r.id], _ = c.g.Join(e.at, gate.Request{N: r.n}, r.id)
 			c.add(event{e.at + r.patience, "cancel", r.id})
 		}
 	case "leave":
 		s := c.samples[e.id]
 		s.End = e.at
-		if c.g.Leave(s, c.story.requests[e.id].n) != limit.Kept {
+		if c.g.Leave(s, gate.Request{N: c.story.requests[e.id].n}) != limit.Kept {
 			c.limits = append(c.limits, c.g.Limit())
 		}
 	case "cancel":

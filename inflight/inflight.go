@@ -122,7 +122,7 @@ func New(cfg Config) (*Limiter, error) {
 func (l *Limiter) TryAcquire(n int) (weir.Permit, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if verdict, _ := l.gate.Enter(n, false); verdict != gate.Admit {
+	if verdict, _ := l.gate.Enter(gate.Request{N: n, NoWait: true}); verdict != gate.Admit {
 		return weir.Permit{}, false
 	}
 	return l.permitLocked(l.now(), n), true
@@ -156,7 +156,7 @@ func (o *owner) Use(g weir.Grant, n int) int {
 	l := (*Limiter)(o)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.gate.Adjust(g.N, n)
+	l.gate.Adjust(gate.Request{N: g.N}, n)
 	l.serveLocked(l.now())
 	return n
 }
@@ -174,7 +174,7 @@ func (l *Limiter) leave(g weir.Grant, outcome weir.Outcome) *Event {
 	defer l.mu.Unlock()
 	was := l.gate.Limit()
 	s := limit.Sample{Start: g.At, End: l.now(), Inflight: g.Inflight, Outcome: outcome}
-	cause := l.gate.Leave(s, g.N)
+	cause := l.gate.Leave(s, gate.Request{N: g.N})
 	l.serveLocked(s.End)
 	return l.eventLocked(was, cause, s)
 }

@@ -12,7 +12,7 @@ import (
 func (l *Limiter) enter(n int) (p weir.Permit, w *waiter, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	verdict, why := l.gate.Enter(n, true)
+	verdict, why := l.gate.Enter(gate.Request{N: n})
 	switch verdict {
 	case gate.Admit:
 		p = l.permitLocked(l.now(), n)
@@ -21,7 +21,7 @@ func (l *Limiter) enter(n int) (p weir.Permit, w *waiter, err error) {
 	case gate.Wait:
 		now := l.now()
 		w = &waiter{n: n, answer: make(chan answer, 1)}
-		w.ticket = l.gate.Join(now, n, w)
+		w.ticket, _ = l.gate.Join(now, gate.Request{N: n}, w)
 		l.armLocked(now)
 	}
 	return p, w, err

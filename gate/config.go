@@ -1,0 +1,103 @@
+package gate
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/weir-go/weir/codel"
+)
+
+// Config bounds the queue and says who goes first. The zero Config lets nobody
+// wait; with a Queue, all wait in one line, first in, first out, except that
+// higher priorities go first.
+//
+// The rules compose. First comes a partition below its guarantee; then the
+// higher priority; then, between tenants of one priority, whoever has had the
+// least; and among the requests of one tenant the Discipline decides.
+type Config struct {
+	Queue      int           // waiters (not units) at most. Zero or less: nobody waits
+	MaxWait    time.Duration // the longest sojourn. Zero or less: unbounded
+	Discipline Discipline    // within a queue. If zero, FIFO
+	CoDel      codel.Config  // target and interval of CoDel and AdaptiveLIFO. Zeros: codel's defaults
+	Fair       Fairness      // between tenants. If zero, there is none
+	Aging      time.Duration // a waiter rises by one priority per Aging waited. Zero or less: never
+
+	// Partitions are the shares of the limit that are guaranteed to
+	// partitions 1, 2, ...: each >= 0, and all together <= 1. A share is
+	// rounded up to whole units. What a partition leaves unused, everybody may
+	// use; it has it back as soon as that work ends.
+	Partitions []float64
+}
+
+// A Discipline says who of one queue goes first.
+type Discipline uint8
+
+const (
+	// FIFO is first in, first out.
+	FIFO Discipline = iota
+	// CoDel is FIFO, but a queue that stands is kept short: package codel.
+	// Whoever is dropped is Overdue.
+	CoDel
+	// AdaptiveLIFO is FIFO until somebody has been waiting for all of the last
+	// Interval. From then on the newest goes first, and whoever has waited for
+	// Target is Overdue, until nobody waits (Facebook's "Fail at Scale", ACM
+	// Queue 2015). Interval should be longer than most of the work takes.
+	AdaptiveLIFO
+)
+
+var disciplines = [...]string{"fifo", "codel", "adaptive_lifo"}
+
+// String returns the name as configurations spell it.
+func (d Discipline) String() string {
+	if int(d) < len(disciplines) {
+		return disciplines[d]
+	}
+	return "unknown"
+}
+
+// Fairness shares the limit between the tenants that wait: by weighted fair
+// queueing in virtual time, in units. Each priority has its own Queues. A hash
+// deals every tenant a hand of them (shuffle sharding), and it waits in one:
+// that in which it waits already, else the shortest. So two tenants share a
+// queue only if the one finds its whole hand taken.
+type Fairness struct {
+	Queues int    // of each priority; more than there are tenants at a time. One or less: no fairness
+	Hand   int    // queues to choose from, at most MaxHand. If zero, DefaultHand
+	Seed   uint64 // of the hash that deals
+}
+
+// The size of a hand of queues.
+const (
+	DefaultHand = 6
+	MaxHand     = 16
+)
+
+// MaxQueues bounds Fairness.Queues.
+const MaxQueues = 4096
+
+// Validate returns what is wrong with c, if anything is.
+func (c Config) Validate() error {
+	if c.Discipline > AdaptiveLIFO {
+		return fmt.Errorf("gate: Discipline = %d: must be one of %q", c.Discipline, disciplines)
+	}
+	if err := c.CoDel.Validate(); err != nil {
+		return err
+	}
+	if c.Fair.Queues < 0 || c.Fair.Queues > MaxQueues {
+		return fmt.Errorf("gate: Fair.Queues = %d: must be between 0 and %d", c.Fair.Queues, MaxQueues)
+	}
+	if c.Fair.Hand < 0 || c.Fair.Hand > MaxHand {
+		return fmt.Errorf("gate: Fair.Hand = %d: must be between 0 and %d", c.Fair.Hand, MaxHand)
+	}
+	sum := 0.0
+	for i, share := range c.Partitions {
+		if !(share >= 0 && share <= 1) {
+			return fmt.Errorf("gate: Partitions[%d] = %v: must be between 0 and 1", i, share)
+		}
+		sum += share
+	}
+	if sum > 1+1e-9 {
+		return fmt.Errorf("gate: Partitions = %v: must be at most 1 together", c.Partitions)
+	}
+	return nil
+}

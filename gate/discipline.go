@@ -1,0 +1,85 @@
+package gate
+
+import (
+	"math"
+	"time"
+)
+
+// never is an instant that is not on the clock.
+const never time.Duration = math.MaxInt64
+
+// standing reports whether somebody has been waiting in q for an Interval.
+func (g *Gate[W]) standing(q *queue, now time.Duration) bool {
+	return now-q.busy >= g.cfg.CoDel.WithDefaults().Interval
+}
+
+// newestFirst reports whether the newest of q goes first.
+func (g *Gate[W]) newestFirst(q *queue, now time.Duration) bool {
+	return g.cfg.Discipline == AdaptiveLIFO && g.standing(q, now)
+}
+
+// due returns when the discipline will refuse the head of q where it stands,
+// unless something happens before.
+func (g *Gate[W]) due(q *queue) time.Duration {
+	if g.cfg.Discipline == FIFO || q.len == 0 {
+		return never
+	}
+	since := g.slots.all[q.head].since
+	if g.cfg.Discipline == CoDel {
+		at, ok := q.law.Deadline(since, q.len-1)
+		if !ok {
+			return never
+		}
+		return at
+	}
+	cfg := g.cfg.CoDel.WithDefaults()
+	return max(plus(q.busy, cfg.Interval), plus(since, cfg.Target))
+}
+
+// sweep returns the slot of one whom the discipline refuses where it stands, 0
+// if there is none. Until sweepAt there is none for certain: whatever happens
+// makes it later, except for a waiter that joins.
+func (g *Gate[W]) sweep(now time.Duration) int {
+	if now < g.sweepAt {
+		return 0
+	}
+	next := never
+	for i := range g.bands {
+		b := &g.bands[i]
+		for _, j := range b.active {
+			q := &b.queues[j]
+			at := g.due(q)
+			if at <= now {
+				if g.cfg.Discipline == CoDel {
+					q.law.Stalled(now, now-g.slots.all[q.head].since, q.len-1)
+				}
+				return q.head
+			}
+			next = min(next, at)
+		}
+	}
+	g.sweepAt = next
+	return 0
+}
+
+// drops reports whether CoDel refuses a waiter that could start now. It is
+// asked once for each.
+func (g *Gate[W]) drops(w *waiter[W], now time.Duration) bool {
+	if g.cfg.Discipline != CoDel {
+		return false
+	}
+	q := &g.bands[w.band].queues[w.queue]
+	left := q.len
+	if w.place == queued {
+		left--
+	}
+	return q.law.Drop(now, now-w.since, left)
+}
+
+// plus does not go beyond the end of the clock.
+func plus(t, d time.Duration) time.Duration {
+	if d > 0 && t > never-d {
+		return never
+	}
+	return t + d
+}

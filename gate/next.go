@@ -1,0 +1,147 @@
+package gate
+
+import (
+	"time"
+
+	"github.com/weir-go/weir"
+)
+
+// Next takes out of the queue the next waiter whose wait is over, if there is
+// one. First come those who were evicted, then those who have waited too long,
+// even if there is room now, and then those who may start.
+func (g *Gate[W]) Next(now time.Duration) (a Answer[W], ok bool) {
+	now = g.advance(now)
+	g.unhold(now)
+	if g.Waiting() == 0 {
+		return a, false
+	}
+	slot, why := g.next(now)
+	if slot == 0 {
+		return a, false
+	}
+	w := &g.slots.all[slot]
+	a = Answer[W]{w.who, why}
+	switch why {
+	case 0:
+		g.charge(w)
+		g.admit(w.req)
+		g.seen -= w.req.N
+	case weir.QueueFull:
+		g.stats.Evicted++
+	case weir.Overdue:
+		g.stats.Overdue++
+	case weir.TooLate:
+		g.stats.TooLate++
+	case weir.OverLimit:
+		g.stats.OverLimit++
+	}
+	g.take(slot)
+	return a, true
+}
+
+// next finds the waiter whose wait is over, and how it ends; slot 0 if there
+// is none.
+func (g *Gate[W]) next(now time.Duration) (slot int, why weir.Reason) {
+	if g.gone.len > 0 {
+		return g.gone.head, weir.QueueFull
+	}
+	if head := g.line.head; g.cfg.MaxWait > 0 && now-g.slots.all[head].since >= g.cfg.MaxWait {
+		return head, weir.Overdue
+	}
+	if slot := g.sweep(now); slot != 0 {
+		return slot, weir.Overdue
+	}
+	most := g.alg.Limit()
+	free := most - g.stats.Inflight
+	g.freed += max(free-g.seen, 0)
+	g.seen = free
+	first := g.first(now)
+	room := free
+	if claim := g.claim; claim != 0 && (first == 0 || !g.outranks(first, claim, now)) {
+		n := g.slots.all[claim].req.N
+		if n <= free || n > most {
+			return claim, g.verdict(claim, most, now)
+		}
+		if room = free - min(n, g.kept+g.freed-g.freed/2); room <= 0 {
+			return 0, 0
+		}
+	}
+	if first == 0 {
+		return 0, 0
+	}
+	n := g.slots.all[first].req.N
+	if n > room && n <= most {
+		if room == free && free > 0 {
+			g.stake(first, free)
+			return g.next(now) // the claim only goes to higher ranks: this comes to an end
+		}
+		return 0, 0
+	}
+	return first, g.verdict(first, most, now)
+}
+
+// verdict judges a waiter whose turn it is: it fits, or never will.
+func (g *Gate[W]) verdict(slot, most int, now time.Duration) weir.Reason {
+	w := &g.slots.all[slot]
+	switch {
+	case w.req.N > most:
+		return weir.OverLimit
+	case g.late(w, now):
+		return weir.TooLate
+	case g.drops(w, now):
+		return weir.Overdue
+	}
+	return 0
+}
+
+// stake gives the claim to a waiter. Whoever had it steps back to the front of
+// its queue, and what was kept for it passes on.
+func (g *Gate[W]) stake(slot, free int) {
+	if old := g.claim; old != 0 {
+		w := &g.slots.all[old]
+		w.queue = g.deal(&g.bands[w.band], w.req.Tenant) // where the others of its tenant are now
+		g.enqueue(old, true)
+	} else {
+		g.kept, g.freed = free, 0
+	}
+	g.dequeue(slot)
+	g.slots.all[slot].place = claims
+	g.claim = slot
+}
+
+// Deadline returns the instant at which Next is to be asked, unless something
+// happens before: somebody will have waited too long, or a hold will be over.
+// It may be too early: then it is later once Next has been asked. There is
+// none if nothing is to come, or if it is beyond what a Duration can hold.
+func (g *Gate[W]) Deadline() (at time.Duration, ok bool) {
+	at = never
+	if g.gone.len > 0 {
+		at = g.now
+	}
+	if g.line.len > 0 {
+		at = min(at, g.sweepAt)
+		if g.cfg.MaxWait > 0 {
+			at = min(at, plus(g.slots.all[g.line.head].since, g.cfg.MaxWait))
+		}
+	}
+	if len(g.holds) > 0 {
+		at = min(at, g.holds[0].until)
+	}
+	return at, at < never
+}
+
+// take forgets a waiter, wherever it stands.
+func (g *Gate[W]) take(slot int) {
+	switch g.slots.all[slot].place {
+	case queued:
+		g.dequeue(slot)
+	case claims:
+		g.claim = 0
+	case evicted:
+		g.slots.remove(&g.gone, byPlace, slot)
+		g.slots.drop(slot)
+		return
+	}
+	g.slots.remove(&g.line, byArrival, slot)
+	g.slots.drop(slot)
+}

@@ -1,0 +1,279 @@
+package gate_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/gate"
+	"github.com/weir-go/weir/limit"
+)
+
+// Of the units that are freed while a large request is first, every second one
+// goes to the small ones behind it.
+func TestNoHeadOfLineBlocking(t *testing.T) {
+	s := play(t, 10, gate.Config{Queue: 99})
+	for range 10 {
+		s.arrive("a", 1, "admit")
+	}
+	s.arrive("large", 6, "wait")
+	for _, who := range []string{"1", "2", "3", "4", "5", "6"} {
+		s.arrive(who, 1, "wait")
+	}
+	s.leave(1).leave(1).leave(1, "1").leave(1).leave(1, "2").leave(1).leave(1, "3").leave(1).
+		leave(1, "large").leave(1, "4").leave(1, "5").inflight(10)
+}
+
+// However many small ones come, a large one gets in: it waits for 2n units to
+// be freed at most.
+func TestStarvationOfBigRequests(t *testing.T) {
+	for n := 1; n <= 50; n++ {
+		s := play(t, 50, gate.Config{Queue: 999})
+		for range 50 {
+			s.arrive("a", 1, "admit")
+		}
+		s.arrive("large", n, "wait")
+		freed := 0
+		for admitted := false; !admitted; freed++ {
+			if freed > 2*n {
+				t.Fatalf("%d units: not in after %d were freed", n, freed)
+			}
+			s.arrive("small", 1, "wait")
+			s.g.Leave(limit.Sample{}, gate.Request{N: 1})
+			for a, ok := s.g.Next(0); ok; a, ok = s.g.Next(0) {
+				admitted = admitted || a.Waiter == "large"
+			}
+		}
+	}
+}
+
+func TestClaim(t *testing.T) {
+	waiting := func(t *testing.T) *script { // with 3 of its 5 units kept, and one for others
+		s := play(t, 8, gate.Config{Queue: 9, MaxWait: 50 * time.Second})
+		for range 8 {
+			s.arrive("a", 1, "admit")
+		}
+		return s.arrive("large", 5, "wait").leave(1).leave(1).leave(1).leave(1).inflight(4)
+	}
+	t.Run("the next in turn must fit into what is not kept", func(t *testing.T) {
+		waiting(t).arrive("two", 2, "wait").arrive("one", 1, "wait").answers().leave(1, "large").leave(1).leave(1, "two").leave(1, "one")
+	})
+	t.Run("who has the claim may cancel", func(t *testing.T) {
+		waiting(t).arrive("b", 3, "wait").arrive("c", 1, "wait").answers().cancel("large", true).answers("b", "c").inflight(8)
+	})
+	t.Run("it may be overdue", func(t *testing.T) {
+		waiting(t).at(49).answers().deadline(50).at(50).answers("large overdue").deadline(-1)
+	})
+	t.Run("a limit that shrinks below it refuses it", func(t *testing.T) {
+		waiting(t).limit(4).answers("large over_limit")
+	})
+	t.Run("a limit that grows lets it in", func(t *testing.T) {
+		waiting(t).limit(9).answers("large").inflight(9)
+	})
+	t.Run("a higher priority takes what is kept", func(t *testing.T) {
+		high := gate.Request{N: 4, Priority: 1}
+		waiting(t).ask("high", high, "wait").answers("high").leave(1).leave(4, "large")
+	})
+	t.Run("and the claim, if it does not fit either", func(t *testing.T) {
+		high := gate.Request{N: 6, Priority: 1}
+		waiting(t).ask("high", high, "wait").answers().leave(1).leave(1, "high").leave(1).leave(1).
+			leave(6, "large").inflight(5)
+	})
+	t.Run("a higher priority evicts it", func(t *testing.T) {
+		s := waiting(t)
+		s.configure(1, 0).ask("high", gate.Request{N: 5, Priority: 1}, "wait").answers("large queue_full").leave(1, "high")
+	})
+}
+
+// A request that would not be done in time is refused on arrival, once the
+// gate knows how fast the work goes.
+func TestTooLateOnArrival(t *testing.T) {
+	by := func(deadline int) gate.Request { return gate.Request{N: 1, Deadline: seconds(deadline)} }
+	s := play(t, 1, gate.Config{Queue: 99}).arrive("a", 1, "admit").
+		ask("nothing is learnt yet", by(1), "wait").cancel("nothing is learnt yet", true)
+	for i := range 100 { // each takes a second, with somebody waiting
+		s.at(i).arrive("b", 1, "wait").at(i+1).done(1, i, weir.Success, "b")
+	}
+	s.ask("one waits, one works", by(101), "too_late").ask("just in time", by(102), "wait").
+		ask("behind it", by(102), "too_late").ask("three seconds", by(103), "wait").
+		ask("higher priority", gate.Request{N: 1, Priority: 1, Deadline: seconds(102)}, "wait").
+		ask("without a deadline", gate.Request{N: 1}, "wait").
+		ask("long ago", by(3), "too_late")
+	if st := s.g.Stats(); st.TooLate != 3 {
+		t.Errorf("%+v", st)
+	}
+}
+
+// done is the departure of n units of work that began at an instant.
+func (s *script) done(n, start int, o weir.Outcome, answers ...string) *script {
+	s.t.Helper()
+	s.g.Leave(limit.Sample{Start: seconds(start), End: seconds(s.now), Outcome: o}, gate.Request{N: n})
+	return s.answers(answers...)
+}
+
+// Whoever could not be done any more does not start: it would be wasted work.
+func TestTooLateAtItsTurn(t *testing.T) {
+	by := func(deadline int) gate.Request { return gate.Request{N: 1, Deadline: seconds(deadline)} }
+	t.Run("its deadline has passed", func(t *testing.T) {
+		play(t, 1, gate.Config{Queue: 9}).arrive("a", 1, "admit").ask("b", by(5), "wait").arrive("c", 1, "wait").
+			at(5).leave(1, "b too_late", "c")
+	})
+	t.Run("its work takes longer", func(t *testing.T) {
+		play(t, 1, gate.Config{Queue: 9}).arrive("a", 1, "admit").arrive("b", 1, "wait").
+			ask("c", by(25), "wait").ask("d", by(17), "wait").arrive("e", 1, "wait").
+			at(10).done(1, 0, weir.Success, "b").at(16).done(1, 10, weir.Ignored, "c too_late", "d too_late", "e")
+	})
+	t.Run("the quicker work is the measure", func(t *testing.T) {
+		s := play(t, 1, gate.Config{Queue: 9}).arrive("a", 1, "admit")
+		now := 0
+		for i := range 200 { // one second, or twenty
+			d := 1 + 19*(i%2)
+			s.at(now).arrive("b", 1, "wait").at(now+d).done(1, now, weir.Success, "b")
+			now += d
+		}
+		s.ask("c", by(now+100), "wait").at(now+95).leave(1, "c")
+	})
+}
+
+// However wrong the estimates are, they mend themselves: when all who wait are
+// refused, there is room, and who finds room is let in without a question.
+func TestEstimatesRecover(t *testing.T) {
+	s := play(t, 1, gate.Config{Queue: 9}).arrive("a", 1, "admit")
+	for i := range 20 { // a service that takes 100 s
+		s.at(100*i).arrive("b", 1, "wait").at(100*i+100).done(1, 100*i, weir.Success, "b")
+	}
+	// Now it takes one, and everybody has ten; two come every second.
+	began, now := 2000, 2000
+	waited := 0
+	for refused := 0; waited < 100; now++ {
+		if now > 2600 {
+			t.Fatalf("nobody may wait after %d s, and %d refusals", now-began, refused)
+		}
+		s.at(now)
+		for range 2 {
+			r := gate.Request{N: 1, Deadline: seconds(now + 10)}
+			switch v, _ := s.g.Enter(r); v {
+			case gate.Admit:
+				began = now
+			case gate.Wait:
+				if _, why := s.g.Join(seconds(now), r, "c"); why != 0 {
+					refused++
+				}
+			}
+		}
+		s.at(now + 1)
+		if s.g.Inflight() > 0 {
+			s.g.Leave(limit.Sample{Start: seconds(began), End: seconds(now + 1), Outcome: weir.Success}, gate.Request{N: 1})
+		}
+		for a, ok := s.g.Next(seconds(now + 1)); ok; a, ok = s.g.Next(seconds(now + 1)) {
+			if a.Reason == 0 {
+				began = now + 1
+				waited++
+			}
+		}
+	}
+}
+
+// Work that nobody waits for stays in flight until it could have ended.
+func TestAbandonedWorkIsHeld(t *testing.T) {
+	learnt := func(t *testing.T) *script { // that work takes ten seconds
+		return play(t, 3, gate.Config{Queue: 9}).arrive("a", 1, "admit").at(10).done(1, 0, weir.Success)
+	}
+	held := func(s *script, units int, abandoned uint64) {
+		t.Helper()
+		if st := s.g.Stats(); st.Held != units || st.Abandoned != abandoned {
+			t.Errorf("%+v: want %d held, %d abandoned", st, units, abandoned)
+		}
+	}
+	t.Run("until the learnt time has passed since it began", func(t *testing.T) {
+		s := learnt(t).arrive("b", 2, "admit").arrive("c", 1, "admit").arrive("d", 2, "wait").
+			at(12).done(2, 10, weir.TimedOut).inflight(3).deadline(20)
+		held(s, 2, 1)
+		s.at(19).answers().at(20).answers("d").inflight(3).deadline(-1)
+		held(s, 0, 1)
+	})
+	t.Run("though nobody waits", func(t *testing.T) {
+		learnt(t).arrive("b", 3, "admit").done(3, 10, weir.Left).deadline(20).arrive("c", 3, "wait").at(20).answers("c")
+	})
+	t.Run("each for itself", func(t *testing.T) {
+		s := learnt(t).arrive("b", 1, "admit").at(13).arrive("c", 1, "admit").at(15).arrive("d", 1, "admit").
+			done(1, 15, weir.Left).done(1, 10, weir.TimedOut).done(1, 13, weir.Left).deadline(20)
+		held(s, 3, 3)
+		s.at(20).answers().inflight(2).deadline(23).at(24).answers().inflight(1).deadline(25).at(99).answers().inflight(0)
+	})
+	t.Run("not if it has taken longer than that", func(t *testing.T) {
+		learnt(t).arrive("b", 1, "admit").at(20).done(1, 10, weir.TimedOut).inflight(0).deadline(-1)
+	})
+	t.Run("not if nothing is learnt", func(t *testing.T) {
+		play(t, 1, gate.Config{}).arrive("b", 1, "admit").at(1).done(1, 0, weir.TimedOut).inflight(0)
+	})
+	t.Run("not if it has ended", func(t *testing.T) {
+		learnt(t).arrive("b", 1, "admit").done(1, 10, weir.Dropped).arrive("c", 1, "admit").done(1, 10, weir.Ignored).inflight(0)
+	})
+	t.Run("what is held cannot leave again", func(t *testing.T) {
+		s := learnt(t).arrive("b", 1, "admit").done(1, 10, weir.Left)
+		defer func() {
+			if recover() == nil {
+				t.Error("want a panic")
+			}
+		}()
+		s.leave(1)
+	})
+	t.Run("the algorithm is told at once, and the outcomes are counted", func(t *testing.T) {
+		alg, err := limit.NewAIMD(limit.AIMDConfig{Initial: 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := gate.New[string](alg, gate.Config{})
+		for _, o := range []weir.Outcome{weir.Success, weir.Dropped, weir.TimedOut, weir.Ignored, weir.Left} {
+			g.Enter(gate.Request{N: 1})
+			g.Leave(limit.Sample{End: 5, Outcome: o}, gate.Request{N: 1})
+		}
+		st := g.Stats()
+		if st.Success != 1 || st.Dropped != 2 || st.Ignored != 2 || st.Abandoned != 2 {
+			t.Errorf("%+v", st)
+		}
+		if g.Limit() >= 10 {
+			t.Errorf("limit %d: want a decrease", g.Limit())
+		}
+	})
+}
+
+func TestLendAndReturn(t *testing.T) {
+	s := play(t, 10, gate.Config{Queue: 9}).arrive("a", 3, "admit")
+	if n := s.g.Lend(); n != 7 {
+		t.Errorf("lent %d: want 7", n)
+	}
+	s.inflight(10)
+	if n := s.g.Lend(); n != 0 {
+		t.Errorf("lent %d more: want nothing", n)
+	}
+	s.g.Return(5, 4, 2) // four came, two of one unit left: two units are in use
+	s.inflight(5)
+	if st := s.g.Stats(); st.Admitted != 5 || st.Success != 2 {
+		t.Errorf("%+v: want 5 admitted, 2 successes", st)
+	}
+	s.arrive("b", 6, "wait")
+	if n := s.g.Lend(); n != 0 {
+		t.Errorf("lent %d while somebody waits", n)
+	}
+	s.leave(2, "b")
+	if n := s.g.Lend(); n != 1 {
+		t.Errorf("lent %d: want 1", n)
+	}
+	s.g.Return(4, 0, 1) // the three units of a left into the credit
+	s.inflight(6).limit(3)
+	if n := s.g.Lend(); n != 0 {
+		t.Errorf("lent %d beyond the limit", n)
+	}
+	p := play(t, 10, gate.Config{Partitions: []float64{0.5}})
+	if n := p.g.Lend(); n != 0 {
+		t.Errorf("lent %d of partitions", n)
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("more comes back than is out: want a panic")
+		}
+	}()
+	s.g.Return(7, 0, 0)
+}
