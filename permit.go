@@ -8,8 +8,15 @@ type Outcome uint8
 const (
 	Ignored Outcome = iota // says nothing about load: a bad request, a caller that left, a bug
 	Success                // done, in time
-	Dropped                // failed because of load: refused further down, timed out, connection refused
+	Dropped                // failed because of load: refused further down, connection refused
+	TimedOut               // Dropped, because its time ran out: the work may be going on
+	Left                   // Ignored, because its caller left: the work may be going on
 )
+
+// Abandoned reports whether the work may be going on although nobody waits for
+// it any more. A concurrency limiter keeps its units in flight until it could
+// have ended.
+func (o Outcome) Abandoned() bool { return o == TimedOut || o == Left }
 
 func (o Outcome) String() string {
 	switch o {
@@ -17,6 +24,10 @@ func (o Outcome) String() string {
 		return "success"
 	case Dropped:
 		return "dropped"
+	case TimedOut:
+		return "timed_out"
+	case Left:
+		return "left"
 	default:
 		return "ignored"
 	}

@@ -45,15 +45,23 @@ func Do(ctx context.Context, l Limiter, fn func(context.Context) error) error {
 	return err
 }
 
-// OutcomeOf judges work by its error: none is Success; a missed deadline, or
-// a rejection by a limiter further down, is Dropped; any other error says
-// nothing about load and is Ignored.
+// OutcomeOf judges work by its error: none is Success; a rejection by a
+// limiter further down is Dropped; a missed deadline is TimedOut, a context
+// that was cancelled is Left; any other error says nothing about load and is
+// Ignored.
+//
+// TimedOut and Left are abandoned work: whoever knows that it has ended, and
+// not just its caller's patience, releases with Dropped or Ignored instead.
 func OutcomeOf(err error) Outcome {
 	switch {
 	case err == nil:
 		return Success
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, ErrRejected):
+	case errors.Is(err, ErrRejected):
 		return Dropped
+	case errors.Is(err, context.DeadlineExceeded):
+		return TimedOut
+	case errors.Is(err, context.Canceled):
+		return Left
 	default:
 		return Ignored
 	}

@@ -45,7 +45,7 @@ func TestRejection(t *testing.T) {
 func TestOutcome(t *testing.T) {
 	var zero weir.Outcome
 	for o, want := range map[weir.Outcome]string{
-		zero: "ignored", weir.Success: "success", weir.Dropped: "dropped", 99: "ignored",
+		zero: "ignored", weir.Success: "success", weir.Dropped: "dropped", weir.TimedOut: "timed_out", weir.Left: "left", 99: "ignored",
 	} {
 		if got := o.String(); got != want {
 			t.Errorf("outcome %d: %s: want %s", uint8(o), got, want)
@@ -65,12 +65,13 @@ func TestOutcomeOf(t *testing.T) {
 		want weir.Outcome
 	}{
 		{nil, weir.Success},
-		{context.DeadlineExceeded, weir.Dropped},
-		{fmt.Errorf("calling: %w", context.DeadlineExceeded), weir.Dropped},
+		{context.DeadlineExceeded, weir.TimedOut},
+		{fmt.Errorf("calling: %w", context.DeadlineExceeded), weir.TimedOut},
 		{&weir.Rejection{Reason: weir.TooLate}, weir.Dropped},
 		{errors.Join(errors.New("one failed"), weir.ErrRejected), weir.Dropped},
 		{fmt.Errorf("further down: %w", &weir.Rejection{Reason: weir.QueueFull}), weir.Dropped},
-		{context.Canceled, weir.Ignored},
+		{context.Canceled, weir.Left},
+		{fmt.Errorf("calling: %w", context.Canceled), weir.Left},
 		{errors.New("no such user"), weir.Ignored},
 	} {
 		if got := weir.OutcomeOf(tt.err); got != tt.want {
@@ -233,7 +234,7 @@ func TestDo(t *testing.T) {
 		note string
 	}{
 		{nil, "a 1 back, success"},
-		{context.DeadlineExceeded, "a 1 back, dropped"},
+		{context.DeadlineExceeded, "a 1 back, timed_out"},
 		{&weir.Rejection{Reason: weir.Overdue}, "a 1 back, dropped"},
 		{errors.New("no such user"), "a 1 back, ignored"},
 	} {
