@@ -35,7 +35,7 @@ type queue struct {
 }
 
 // bandOf returns the index of a request's band, which it makes if need be.
-func (g *Gate[W]) bandOf(r Request) int {
+func (g *Gate[W]) bandOf(r *Request) int {
 	p := g.partitionOf(r)
 	for i := range g.bands {
 		if b := &g.bands[i]; b.priority == r.Priority && b.partition == p {

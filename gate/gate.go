@@ -65,7 +65,7 @@ type Stats struct {
 	Evicted   uint64 // refused while in the queue: another had a better claim to the place
 	Cancelled uint64 // left the queue of their own accord
 
-	Success, Dropped, Ignored uint64 // TimedOut counts as Dropped, Left as Ignored
+	Success, Dropped, Ignored uint64 // TimedOut and Late count as Dropped, Left as Ignored
 	Abandoned                 uint64 // of those, the TimedOut and the Left
 }
 
@@ -123,18 +123,23 @@ func (g *Gate[W]) Fits(n int) bool { return g.Waiting() == 0 && n <= g.alg.Limit
 // Enter is the arrival of a request. The Reason is that of a refusal. It
 // panics if r.N < 0.
 func (g *Gate[W]) Enter(r Request) (Verdict, weir.Reason) {
-	if r.N < 0 {
-		panic("gate: a request for a negative number of units")
-	}
 	most := g.alg.Limit()
-	switch {
-	case r.N <= most-g.stats.Inflight && g.Waiting() == 0:
-		g.admit(r)
+	if r.N >= 0 && r.N <= most-g.stats.Inflight && g.Waiting() == 0 {
+		g.stats.Admitted++
+		g.release(-r.N, r.Partition)
 		return Admit, 0
+	}
+	return g.enter(&r, most)
+}
+
+func (g *Gate[W]) enter(r *Request, most int) (Verdict, weir.Reason) {
+	switch {
+	case r.N < 0:
+		panic("gate: a request for a negative number of units")
 	case r.N > most || r.NoWait || g.cfg.Queue <= 0:
 		g.stats.OverLimit++
 		return Refuse, weir.OverLimit
-	case g.line.len >= g.cfg.Queue && g.victim(r) == 0:
+	case g.line.len >= g.cfg.Queue && (g.uniform(r) || g.victim(r) == 0):
 		g.stats.QueueFull++
 		return Refuse, weir.QueueFull
 	default:
@@ -149,18 +154,21 @@ func (g *Gate[W]) Enter(r Request) (Verdict, weir.Reason) {
 func (g *Gate[W]) Join(now time.Duration, r Request, w W) (Ticket, weir.Reason) {
 	now = g.advance(now)
 	g.pace.wanted(now)
-	if g.hopeless(r) {
+	if r.Deadline != 0 && g.hopeless(&r) {
 		g.stats.TooLate++
 		return Ticket{}, weir.TooLate
 	}
 	if g.line.len >= g.cfg.Queue {
-		g.evict(g.victim(r))
+		g.evict(g.victim(&r))
 	}
-	b := g.bandOf(r)
-	slot := g.slots.put(waiter[W]{who: w, req: r, since: now, band: b, queue: g.deal(&g.bands[b], r.Tenant)})
+	slot := g.slots.take()
+	in := &g.slots.all[slot]
+	in.who, in.req, in.since = w, r, now
+	in.band = g.bandOf(&r)
+	in.queue = g.deal(&g.bands[in.band], r.Tenant)
 	g.slots.insert(&g.line, byArrival, slot, g.line.tail)
 	g.enqueue(slot, false)
-	return Ticket{slot, g.slots.all[slot].seq}, 0
+	return Ticket{slot, in.seq}, 0
 }
 
 // Cancel takes a waiter out of the queue and reports whether it was still
@@ -186,7 +194,7 @@ func (g *Gate[W]) Leave(s limit.Sample, r Request) limit.Cause {
 	case weir.Success:
 		g.stats.Success++
 		g.pace.success(s.End - s.Start)
-	case weir.Dropped, weir.TimedOut:
+	case weir.Dropped, weir.TimedOut, weir.Late:
 		g.stats.Dropped++
 	default:
 		g.stats.Ignored++
@@ -243,7 +251,7 @@ func (g *Gate[W]) sort() {
 	g.bands, g.claim, g.sweepAt = nil, 0, never
 	for slot := g.line.head; slot != 0; slot = g.slots.all[slot].links[byArrival].next {
 		w := &g.slots.all[slot]
-		w.band = g.bandOf(w.req)
+		w.band = g.bandOf(&w.req)
 		w.queue = g.deal(&g.bands[w.band], w.req.Tenant)
 		g.enqueue(slot, false)
 	}
@@ -267,11 +275,6 @@ func (g *Gate[W]) Stats() Stats {
 	s.Limit = g.alg.Limit()
 	s.Waiting = g.Waiting()
 	return s
-}
-
-func (g *Gate[W]) admit(r Request) {
-	g.stats.Admitted++
-	g.release(-r.N, r.Partition)
 }
 
 // release takes n units of a partition out of flight, or in, if n < 0.

@@ -50,7 +50,8 @@ type slots[W any] struct {
 	seq  uint64
 }
 
-func (s *slots[W]) put(w waiter[W]) int {
+// take returns a slot for a new waiter, with a seq of its own.
+func (s *slots[W]) take() int {
 	if s.all == nil {
 		s.all = make([]waiter[W], 1)
 	}
@@ -62,15 +63,16 @@ func (s *slots[W]) put(w waiter[W]) int {
 		s.free = s.all[slot].links[byPlace].next
 	}
 	s.seq++
-	w.seq = s.seq
-	s.all[slot] = w
+	s.all[slot].seq = s.seq
 	return slot
 }
 
 // drop forgets a waiter, so that it can be collected.
 func (s *slots[W]) drop(slot int) {
-	s.all[slot] = waiter[W]{}
-	s.all[slot].links[byPlace].next = s.free
+	w := &s.all[slot]
+	var nobody W
+	w.who, w.seq = nobody, 0
+	w.links[byPlace].next = s.free
 	s.free = slot
 }
 

@@ -24,7 +24,8 @@ func (g *Gate[W]) Next(now time.Duration) (a Answer[W], ok bool) {
 	switch why {
 	case 0:
 		g.charge(w)
-		g.admit(w.req)
+		g.stats.Admitted++
+		g.release(-w.req.N, w.req.Partition)
 		g.seen -= w.req.N
 	case weir.QueueFull:
 		g.stats.Evicted++
@@ -42,6 +43,7 @@ func (g *Gate[W]) Next(now time.Duration) (a Answer[W], ok bool) {
 // next finds the waiter whose wait is over, and how it ends; slot 0 if there
 // is none.
 func (g *Gate[W]) next(now time.Duration) (slot int, why weir.Reason) {
+	most := g.alg.Limit()
 	if g.gone.len > 0 {
 		return g.gone.head, weir.QueueFull
 	}
@@ -51,7 +53,6 @@ func (g *Gate[W]) next(now time.Duration) (slot int, why weir.Reason) {
 	if slot := g.sweep(now); slot != 0 {
 		return slot, weir.Overdue
 	}
-	most := g.alg.Limit()
 	free := most - g.stats.Inflight
 	g.freed += max(free-g.seen, 0)
 	g.seen = free

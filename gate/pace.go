@@ -67,10 +67,7 @@ func (p *pace) wait(n float64) time.Duration {
 
 // hopeless reports whether a request that joins now, with a deadline, would
 // not start before it, and end. It is not said of what nothing is known about.
-func (g *Gate[W]) hopeless(r Request) bool {
-	if r.Deadline == 0 {
-		return false
-	}
+func (g *Gate[W]) hopeless(r *Request) bool {
 	if g.now >= r.Deadline {
 		return true
 	}
@@ -86,7 +83,7 @@ func (g *Gate[W]) late(w *waiter[W], now time.Duration) bool {
 // ahead returns how many units are likely to leave the queue before a request
 // that joins it now: all of higher priority, the fair share of other tenants,
 // and those of its own queue unless the newest goes first.
-func (g *Gate[W]) ahead(r Request) float64 {
+func (g *Gate[W]) ahead(r *Request) float64 {
 	sum := 0.0
 	if g.claim != 0 {
 		sum += float64(g.slots.all[g.claim].req.N)
@@ -106,7 +103,7 @@ func (g *Gate[W]) ahead(r Request) float64 {
 	return sum
 }
 
-func (g *Gate[W]) aheadInBand(b *band, r Request) float64 {
+func (g *Gate[W]) aheadInBand(b *band, r *Request) float64 {
 	mine := g.deal(b, r.Tenant)
 	q := &b.queues[mine]
 	own := float64(q.units)

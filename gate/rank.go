@@ -20,6 +20,9 @@ func (a rank) over(b rank) bool {
 // first returns the slot of the one in the queues whose turn it is, 0 if
 // nobody is there.
 func (g *Gate[W]) first(now time.Duration) int {
+	if len(g.bands) == 1 && g.bands[0].len > 0 {
+		return g.front(&g.bands[0], now)
+	}
 	var best *band
 	var bestAged, bestPlain rank
 	for i := range g.bands {
@@ -45,7 +48,12 @@ func (g *Gate[W]) first(now time.Duration) int {
 	if bestPlain.over(rank{g.below(best.partition), int64(best.priority)}) {
 		return g.oldest(best) // it is its age that puts it first
 	}
-	q := g.fairest(best)
+	return g.front(best, now)
+}
+
+// front returns the one in b whose turn it is.
+func (g *Gate[W]) front(b *band, now time.Duration) int {
+	q := g.fairest(b)
 	if g.newestFirst(q, now) {
 		return q.tail
 	}
@@ -74,7 +82,7 @@ func (g *Gate[W]) age(slot int, now time.Duration) int64 {
 }
 
 // partitionOf returns the number of a request's partition, 0 if it has none.
-func (g *Gate[W]) partitionOf(r Request) int {
+func (g *Gate[W]) partitionOf(r *Request) int {
 	if r.Partition < 0 || r.Partition > len(g.cfg.Partitions) {
 		return 0
 	}
@@ -112,15 +120,18 @@ func (g *Gate[W]) standingOf(partition int, p weir.Priority, more int) rank {
 	return rank{units <= most-more, int64(p)}
 }
 
+// uniform reports whether all who wait, and r, are of one rank and share one
+// queue, so that nobody makes place for another.
+func (g *Gate[W]) uniform(r *Request) bool {
+	return len(g.bands) == 1 && g.claim == 0 && g.bands[0].priority == r.Priority && len(g.bands[0].queues) == 1 &&
+		len(g.cfg.Partitions) == 0
+}
+
 // victim returns the slot of the waiter that makes place for an arrival when
 // the queue is full, 0 if nobody does: the newest of those who wait in the
 // longest queue of the lowest rank, if that is below the arrival's, or if the
 // queue is fair and gets fairer by it.
-func (g *Gate[W]) victim(r Request) int {
-	if len(g.bands) == 1 && g.claim == 0 && g.bands[0].priority == r.Priority && len(g.bands[0].queues) == 1 &&
-		len(g.cfg.Partitions) == 0 {
-		return 0 // the usual case, which is to be fast
-	}
+func (g *Gate[W]) victim(r *Request) int {
 	var low *band
 	var least rank
 	for i := range g.bands {
@@ -136,7 +147,7 @@ func (g *Gate[W]) victim(r Request) int {
 	mine := g.standingOf(g.partitionOf(r), r.Priority, r.N)
 	if g.claim != 0 {
 		c := &g.slots.all[g.claim].req
-		if at := g.standingOf(g.partitionOf(*c), c.Priority, 0); mine.over(at) && (low == nil || least.over(at)) {
+		if at := g.standingOf(g.partitionOf(c), c.Priority, 0); mine.over(at) && (low == nil || least.over(at)) {
 			return g.claim
 		}
 	}
@@ -152,7 +163,7 @@ func (g *Gate[W]) victim(r Request) int {
 }
 
 // lengthFor returns how many wait in the queue that a request would join.
-func (g *Gate[W]) lengthFor(r Request) int {
+func (g *Gate[W]) lengthFor(r *Request) int {
 	for i := range g.bands {
 		if b := &g.bands[i]; b.priority == r.Priority && b.partition == g.partitionOf(r) {
 			return b.queues[g.deal(b, r.Tenant)].len

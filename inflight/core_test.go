@@ -65,6 +65,11 @@ func tell(seed uint64) story {
 	return s
 }
 
+// request is what the gate knows: its context ends when its patience does.
+func (r request) request() gate.Request {
+	return gate.Request{N: r.n, Deadline: r.at + r.patience}
+}
+
 func (r request) outcome() weir.Outcome {
 	if r.succeeds {
 		return weir.Success
@@ -194,13 +199,18 @@ func (c *core) live(t *testing.T, e event) {
 	switch e.kind {
 	case "arrive":
 		r := c.story.requests[e.id]
-		switch v, why := c.g.Enter(gate.Request{N: r.n}); v {
+		switch v, why := c.g.Enter(r.request()); v {
 		case gate.Admit:
 			c.admitted(e.at, r)
 		case gate.Refuse:
 			c.verdicts[r.id] = verdict{why.String(), e.at}
 		case gate.Wait:
-			c.tickets[r.id], _ = c.g.Join(e.at, gate.Request{N: r.n}, r.id)
+			ticket, why := c.g.Join(e.at, r.request(), r.id)
+			if why != 0 {
+				c.verdicts[r.id] = verdict{why.String(), e.at}
+				break
+			}
+			c.tickets[r.id] = ticket
 			c.add(event{e.at + r.patience, "cancel", r.id})
 		}
 	case "leave":

@@ -1,22 +1,30 @@
 // Package inflight limits how much work is in flight at once: N in Little's
 // law N = X·R. The limit is fixed, or finds itself by watching how the work
-// goes (package limit). In front of it stands a bounded queue, first in,
-// first out (package gate).
+// goes (package limit). In front of it stands a bounded queue, which says who
+// goes first (package gate).
 //
 //	lim, err := inflight.New(inflight.Config{})
 //	...
 //	err = weir.Do(ctx, lim, func(ctx context.Context) error { ... })
+//
+// Whose work it is, and how important, is in the context: weir.WithPriority,
+// weir.WithTenant, weir.WithPartition. So is its deadline: who could not be
+// done by it is refused, rather than let in to do it in vain.
 //
 // # Cancellation
 //
 // Acquire returns when its context ends; whoever gives up leaves the queue
 // and holds nothing. A permit, however, is held until Release, whatever became
 // of the caller: abandoned work still loads the resource. Release it when the
-// work has ended, or when it must have ended.
+// work has ended. Where nobody can tell, release it with weir.TimedOut or
+// weir.Left: its units stay in flight until the time has passed, since it
+// began, that successful work takes.
 package inflight
 
 import (
 	"context"
+	"hash/maphash"
+	"maps"
 	"sync"
 	"time"
 
@@ -25,55 +33,13 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// Bounds of the queue where Config leaves them open.
-const (
-	DefaultQueue   = 100
-	DefaultMaxWait = time.Second
-)
-
-// Config sets up a Limiter. The zero value finds the limit by itself.
-type Config struct {
-	// Algorithm sets the limit; the Limiter owns it from then on. If nil,
-	// limit.AIMD with its defaults.
-	Algorithm limit.Algorithm
-	// Queue bounds the number of waiters. If zero, DefaultQueue; if negative,
-	// nobody waits.
-	Queue int
-	// MaxWait bounds the time in the queue. If zero, DefaultMaxWait; if
-	// negative, a waiter waits as long as its context allows.
-	MaxWait time.Duration
-	// Trace, if not nil, is told of every change of the limit, by the
-	// goroutine that caused it, outside the Limiter's lock: it must be safe
-	// for concurrent use, and events may overtake each other.
-	Trace func(Event)
-}
-
-func (c Config) gate() gate.Config {
-	if c.Queue == 0 {
-		c.Queue = DefaultQueue
-	}
-	if c.MaxWait == 0 {
-		c.MaxWait = DefaultMaxWait
-	}
-	return gate.Config{Queue: c.Queue, MaxWait: c.MaxWait}
-}
-
-// An Event is a change of the limit.
-type Event struct {
-	At         time.Duration // since the Limiter was made
-	Was, Limit int           // units, before and after
-	Cause      limit.Cause
-	Inflight   int          // units in flight after the change
-	Waiting    int          // requests in the queue after the change
-	Sample     limit.Sample // the work that caused it; if it was Set, only End
-}
-
 // Rejections carry no data of their own, so they are shared: to refuse
 // allocates nothing.
 var (
 	errOverLimit = &weir.Rejection{Reason: weir.OverLimit}
 	errQueueFull = &weir.Rejection{Reason: weir.QueueFull}
 	errOverdue   = &weir.Rejection{Reason: weir.Overdue}
+	errTooLate   = &weir.Rejection{Reason: weir.TooLate}
 )
 
 func rejection(why weir.Reason) error {
@@ -82,6 +48,8 @@ func rejection(why weir.Reason) error {
 		return errQueueFull
 	case weir.Overdue:
 		return errOverdue
+	case weir.TooLate:
+		return errTooLate
 	default:
 		return errOverLimit
 	}
@@ -90,19 +58,27 @@ func rejection(why weir.Reason) error {
 // A Limiter admits work up to its limit. It is a weir.Limiter, safe for
 // concurrent use, and starts no goroutine of its own while nobody waits.
 type Limiter struct {
-	epoch time.Time
-	trace func(Event)
+	epoch   time.Time
+	trace   func(Event)
+	seed    maphash.Seed   // of the tenants' hashes
+	fair    bool           // tenants matter
+	weights map[string]int // of the tenants that have one
+	owners  []owner        // of the permits: one for each partition, the first for none
+	number  map[string]int // of each partition, from 1
 
 	mu    sync.Mutex // guards what follows
-	gate  *gate.Gate[*waiter]
-	timer *time.Timer   // runs expire; nil until somebody waits
+	gate  *gate.Gate[chan answer]
+	spare chan answer   // made for one that did not wait
+	timer *time.Timer   // runs expire; nil until it is needed
 	armed bool          // the timer is running
 	alarm time.Duration // and will fire at this instant
 }
 
-// New returns a Limiter. No Config of today is refused; the error is kept for
-// those to come.
+// New returns a Limiter, or the error of cfg.Validate.
 func New(cfg Config) (*Limiter, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
 	alg := cfg.Algorithm
 	if alg == nil {
 		var err error
@@ -110,71 +86,117 @@ func New(cfg Config) (*Limiter, error) {
 			return nil, err
 		}
 	}
-	return &Limiter{
-		epoch: time.Now(),
-		trace: cfg.Trace,
-		gate:  gate.New[*waiter](alg, cfg.gate()),
-	}, nil
+	l := &Limiter{
+		epoch: time.Now(), trace: cfg.Trace, seed: maphash.MakeSeed(),
+		fair: cfg.FairQueues > 1, weights: maps.Clone(cfg.Weights), number: map[string]int{},
+	}
+	l.gate = gate.New[chan answer](alg, cfg.gate())
+	l.owners = make([]owner, len(cfg.Partitions)+1)
+	for i := range l.owners {
+		l.owners[i] = owner{l, i}
+	}
+	for i, p := range cfg.Partitions {
+		l.number[p.Name] = i + 1
+	}
+	return l, nil
 }
 
 // TryAcquire returns a permit for n units if they are free and nobody waits;
-// it never waits itself. It panics if n < 0.
+// it never waits itself. It is work of no partition. It panics if n < 0.
 func (l *Limiter) TryAcquire(n int) (weir.Permit, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if verdict, _ := l.gate.Enter(gate.Request{N: n, NoWait: true}); verdict != gate.Admit {
 		return weir.Permit{}, false
 	}
-	return l.permitLocked(l.now(), n), true
+	return l.permitLocked(n), true
 }
 
 // Acquire returns a permit for n units, after a wait in the queue if need be.
-// The error is a *weir.Rejection (OverLimit, QueueFull or Overdue) or, if ctx
-// ended first, the context's own. It panics if n < 0.
+// The error is a *weir.Rejection (OverLimit, QueueFull, Overdue or TooLate)
+// or, if ctx ended first, the context's own. It panics if n < 0.
 func (l *Limiter) Acquire(ctx context.Context, n int) (weir.Permit, error) {
 	if err := ctx.Err(); err != nil {
 		return weir.Permit{}, err
 	}
-	p, w, err := l.enter(n)
-	if w == nil {
+	if len(l.number) == 0 { // else whose unit it is matters even if there is room
+		if p, ok := l.admit(n); ok {
+			return p, nil
+		}
+	}
+	r := l.request(ctx, n)
+	p, w, err := l.enter(r)
+	if w.answer == nil {
 		return p, err
 	}
-	return l.wait(ctx, w)
+	return l.wait(ctx, r, w)
 }
 
-func (l *Limiter) permitLocked(now time.Duration, n int) weir.Permit {
-	return weir.NewPermit((*owner)(l), weir.Grant{N: n, At: now, Inflight: l.gate.Inflight()})
+// admit is the quick way in: there is room, and nobody waits.
+func (l *Limiter) admit(n int) (weir.Permit, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n < 0 || !l.gate.Fits(n) {
+		return weir.Permit{}, false
+	}
+	l.gate.Enter(gate.Request{N: n})
+	return l.permitLocked(n), true
+}
+
+// request is what ctx says about a request. It is asked outside the lock: a
+// context is the caller's code.
+func (l *Limiter) request(ctx context.Context, n int) gate.Request {
+	c := weir.ClassOf(ctx)
+	r := gate.Request{N: n, Priority: c.Priority, Partition: l.number[c.Partition]}
+	if l.fair {
+		r.Tenant = maphash.String(l.seed, c.Tenant)
+		r.Weight = l.weights[c.Tenant]
+	}
+	if at, ok := ctx.Deadline(); ok {
+		r.Deadline = max(at.Sub(l.epoch), 1) // 0 is none
+	}
+	return r
+}
+
+func (l *Limiter) permitLocked(n int) weir.Permit {
+	return l.permit(n, 0, answer{at: l.now(), inflight: l.gate.Inflight()})
+}
+
+func (l *Limiter) permit(n, partition int, a answer) weir.Permit {
+	return weir.NewPermit(&l.owners[partition], weir.Grant{N: n, At: a.at, Inflight: a.inflight})
 }
 
 func (l *Limiter) now() time.Duration { return time.Since(l.epoch) }
 
-// owner keeps Release and Use, which a Permit calls, out of Limiter's methods.
-type owner Limiter
+// owner is whom the permits of a partition go back to. It keeps Release and
+// Use, which a Permit calls, out of Limiter's methods.
+type owner struct {
+	*Limiter
+	partition int
+}
 
 // Use changes the number of units that a permit holds.
 func (o *owner) Use(g weir.Grant, n int) int {
-	l := (*Limiter)(o)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.gate.Adjust(gate.Request{N: g.N}, n)
-	l.serveLocked(l.now())
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.gate.Adjust(gate.Request{N: g.N, Partition: o.partition}, n)
+	o.serveLocked(o.now())
 	return n
 }
 
 // Release takes a permit's units back and learns from how the work went.
 func (o *owner) Release(g weir.Grant, outcome weir.Outcome) {
-	l := (*Limiter)(o)
-	if e := l.leave(g, outcome); e != nil {
-		l.trace(*e)
+	if e := o.leave(g, o.partition, outcome); e != nil {
+		o.trace(*e)
 	}
 }
 
-func (l *Limiter) leave(g weir.Grant, outcome weir.Outcome) *Event {
+func (l *Limiter) leave(g weir.Grant, partition int, outcome weir.Outcome) *Event {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	was := l.gate.Limit()
 	s := limit.Sample{Start: g.At, End: l.now(), Inflight: g.Inflight, Outcome: outcome}
-	cause := l.gate.Leave(s, gate.Request{N: g.N})
+	cause := l.gate.Leave(s, gate.Request{N: g.N, Partition: partition})
 	l.serveLocked(s.End)
 	return l.eventLocked(was, cause, s)
 }
@@ -217,7 +239,10 @@ func (l *Limiter) eventLocked(was int, cause limit.Cause, s limit.Sample) *Event
 func (l *Limiter) SetQueue(queue int, maxWait time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.gate.Configure(Config{Queue: queue, MaxWait: maxWait}.gate())
+	bounds := Config{Queue: queue, MaxWait: maxWait}.gate()
+	cfg := l.gate.Config()
+	cfg.Queue, cfg.MaxWait = bounds.Queue, bounds.MaxWait
+	l.gate.Configure(cfg)
 	l.serveLocked(l.now())
 }
 

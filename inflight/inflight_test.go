@@ -62,7 +62,7 @@ func what(err error) string {
 
 // requests is how many a limiter has counted, each once.
 func requests(s gate.Stats) uint64 {
-	return s.Admitted + s.OverLimit + s.QueueFull + s.Overdue + s.Cancelled + uint64(s.Waiting)
+	return s.Admitted + s.OverLimit + s.QueueFull + s.Overdue + s.TooLate + s.Evicted + s.Cancelled + uint64(s.Waiting)
 }
 
 // after runs f in d, in a bubble.

@@ -9,56 +9,76 @@ import (
 )
 
 // enter admits (a permit), refuses (an error) or queues (a waiter).
-func (l *Limiter) enter(n int) (p weir.Permit, w *waiter, err error) {
+func (l *Limiter) enter(r gate.Request) (p weir.Permit, w waiter, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	verdict, why := l.gate.Enter(gate.Request{N: n})
+	verdict, why := l.gate.Enter(r)
 	switch verdict {
 	case gate.Admit:
-		p = l.permitLocked(l.now(), n)
+		p = l.permit(r.N, r.Partition, answer{at: l.now(), inflight: l.gate.Inflight()})
 	case gate.Refuse:
 		err = rejection(why)
 	case gate.Wait:
-		now := l.now()
-		w = &waiter{n: n, answer: make(chan answer, 1)}
-		w.ticket, _ = l.gate.Join(now, gate.Request{N: n}, w)
-		l.armLocked(now)
+		w, err = l.joinLocked(r)
 	}
 	return p, w, err
 }
 
+func (l *Limiter) joinLocked(r gate.Request) (w waiter, err error) {
+	now := l.now()
+	if w.answer = l.spare; w.answer == nil {
+		w.answer = make(chan answer, 1)
+	}
+	var why weir.Reason
+	if w.ticket, why = l.gate.Join(now, r, w.answer); why != 0 {
+		l.spare = w.answer // so that this refusal allocates nothing either
+		return waiter{}, rejection(why)
+	}
+	l.spare = nil
+	l.serveLocked(now) // it may have taken another's place, or fit beside a large request
+	return w, nil
+}
+
 // A waiter stands in the queue for a blocked Acquire.
 type waiter struct {
-	n      int
 	ticket gate.Ticket
 	answer chan answer // of capacity one; only serveLocked sends, once
 }
 
+// An answer has no pointers, so that a channel of it is one allocation: the
+// only one of a wait.
 type answer struct {
-	permit weir.Permit
-	err    error
+	why      weir.Reason   // zero: admitted,
+	at       time.Duration // at this instant,
+	inflight int           // with so many units in flight
 }
 
 // wait blocks until w is answered or ctx ends.
 //
 // The answer cannot be lost, nor a unit with it: serveLocked takes a waiter
-// out of the queue and sends its answer under the lock. So if Cancel, under
-// the same lock, finds w gone, the answer is already in the channel, and a
-// permit in it is given back.
-func (l *Limiter) wait(ctx context.Context, w *waiter) (weir.Permit, error) {
+// out of the queue and sends its answer under the lock, into a channel that
+// has room for it, whether or not anyone receives yet. So if Cancel, under the
+// same lock, finds w gone, the answer is already in the channel, and a permit
+// in it is given back.
+func (l *Limiter) wait(ctx context.Context, r gate.Request, w waiter) (weir.Permit, error) {
 	select {
 	case a := <-w.answer:
-		return a.permit, a.err
+		if a.why != 0 {
+			return weir.Permit{}, rejection(a.why)
+		}
+		return l.permit(r.N, r.Partition, a), nil
 	case <-ctx.Done():
 	}
 	if !l.cancel(w) {
-		a := <-w.answer
-		a.permit.Release(weir.Ignored)
+		if a := <-w.answer; a.why == 0 {
+			p := l.permit(r.N, r.Partition, a)
+			p.Release(weir.Ignored)
+		}
 	}
 	return weir.Permit{}, ctx.Err()
 }
 
-func (l *Limiter) cancel(w *waiter) bool {
+func (l *Limiter) cancel(w waiter) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.gate.Cancel(w.ticket) {
@@ -76,11 +96,7 @@ func (l *Limiter) serveLocked(now time.Duration) {
 		if !ok {
 			break
 		}
-		if a.Reason != 0 {
-			a.Waiter.answer <- answer{err: rejection(a.Reason)}
-		} else {
-			a.Waiter.answer <- answer{permit: l.permitLocked(now, a.Waiter.n)}
-		}
+		a.Waiter <- answer{a.Reason, now, l.gate.Inflight()}
 	}
 	l.armLocked(now)
 }

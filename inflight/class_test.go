@@ -1,0 +1,163 @@
+package inflight_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/gate"
+	"github.com/weir-go/weir/inflight"
+)
+
+// as queues somebody whose context says who it is, to work for a while.
+func (q *line) as(ctx context.Context, who string, work time.Duration) {
+	go func() {
+		p, err := q.l.Acquire(ctx, 1)
+		q.mu.Lock()
+		q.said = append(q.said, fmt.Sprintf("%s %s %v", who, what(err), time.Since(q.began)))
+		q.mu.Unlock()
+		time.Sleep(work)
+		p.Release(weir.Success)
+	}()
+	synctest.Wait()
+}
+
+func TestPriorityIsInTheContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := fixed(t, 1, inflight.Config{Queue: 3, MaxWait: -1})
+		held := acquire(t, l, 1)
+		q := newLine(t, l)
+		q.as(weir.WithPriority(t.Context(), weir.Sheddable), "sheddable", time.Second)
+		q.as(t.Context(), "ordinary", time.Second)
+		q.as(t.Context(), "ordinary'", time.Second)
+		q.as(weir.WithPriority(t.Context(), weir.CriticalPlus), "urgent", time.Second) // the queue is full
+		held.Release(weir.Success)
+		time.Sleep(time.Minute)
+		q.expect("sheddable queue_full 0s", "urgent admit 0s", "ordinary admit 1s", "ordinary' admit 2s")
+		if s := l.Stats(); s.Evicted != 1 || s.QueueFull != 0 {
+			t.Errorf("%+v: want one evicted", s)
+		}
+	})
+}
+
+func TestTenantsAreServedInTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := fixed(t, 1, inflight.Config{MaxWait: -1, FairQueues: 64, Weights: map[string]int{"b": 2}})
+		held := acquire(t, l, 1)
+		q := newLine(t, l)
+		a, b := weir.WithTenant(t.Context(), "a"), weir.WithTenant(t.Context(), "b")
+		for i := range 4 {
+			q.as(a, fmt.Sprint("a", i), time.Second)
+		}
+		for i := range 4 {
+			q.as(b, fmt.Sprint("b", i), time.Second)
+		}
+		held.Release(weir.Success)
+		time.Sleep(time.Minute)
+		q.expect("a0 admit 0s", "b0 admit 1s", "b1 admit 2s", "a1 admit 3s", "b2 admit 4s", "b3 admit 5s", "a2 admit 6s", "a3 admit 7s")
+	})
+}
+
+func TestPartitionsAreGuaranteed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := fixed(t, 2, inflight.Config{MaxWait: -1, Partitions: []inflight.Partition{{"batch", 0}, {"web", 0.5}}})
+		batch, web := weir.WithPartition(t.Context(), "batch"), weir.WithPartition(t.Context(), "web")
+		q := newLine(t, l)
+		q.as(batch, "batch", 2*time.Second) // borrows
+		q.as(batch, "batch", 2*time.Second)
+		q.as(batch, "batch'", 3*time.Second)
+		q.as(web, "web", time.Second)
+		q.as(web, "web'", time.Second)
+		q.as(weir.WithPartition(t.Context(), "unheard of"), "other", time.Second)
+		time.Sleep(time.Minute)
+		q.expect("batch admit 0s", "batch admit 0s", "web admit 2s", "batch' admit 2s", "web' admit 3s", "other admit 4s")
+		if s := l.Stats(); s.Inflight != 0 || s.Success != 6 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// Who could not be done by its deadline is told at once, and that is also a
+// missed deadline.
+func TestTooLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := fixed(t, 1, inflight.Config{MaxWait: -1})
+		q := newLine(t, l)
+		for range 20 {
+			q.as(t.Context(), "regular", time.Second)
+		}
+		time.Sleep(time.Minute)
+		held := acquire(t, l, 1)
+		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+		defer cancel()
+		began := time.Now()
+		_, err := l.Acquire(ctx, 1)
+		if reason(err) != weir.TooLate || !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != 0 {
+			t.Errorf("%v after %v: want too_late at once", err, time.Since(began))
+		}
+		allocateNothing(t, "refuse, too late", func() {
+			if _, err := l.Acquire(ctx, 1); reason(err) != weir.TooLate {
+				t.Errorf("%v: want too_late", err)
+			}
+		})
+		held.Release(weir.Success)
+	})
+}
+
+// A permit of abandoned work keeps its units until the work could have ended.
+func TestAbandonedWorkStillCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := fixed(t, 1, inflight.Config{MaxWait: -1})
+		p := acquire(t, l, 1)
+		time.Sleep(time.Second)
+		p.Release(weir.Success)
+		p = acquire(t, l, 1)
+		q := newLine(t, l)
+		q.as(t.Context(), "next", time.Second)
+		time.Sleep(100 * time.Millisecond)
+		p.Release(weir.TimedOut)
+		if s := l.Stats(); s.Held != 1 || s.Inflight != 1 || s.Dropped != 1 || s.Abandoned != 1 {
+			t.Errorf("%+v: want one unit held", s)
+		}
+		time.Sleep(time.Minute)
+		q.expect("next admit 1s")
+	})
+}
+
+func TestValidate(t *testing.T) {
+	part := func(name string, share float64) inflight.Partition {
+		return inflight.Partition{Name: name, Share: share}
+	}
+	for want, cfg := range map[string]inflight.Config{
+		"": {Queue: -1, MaxWait: -1, Target: 1, Interval: 1, FairQueues: 64, Weights: map[string]int{"a": 1}, Aging: 1,
+			Partitions: []inflight.Partition{part("a", 0), part("b", 1)}},
+		"inflight: Discipline = 9: must be gate.FIFO, CoDel or AdaptiveLIFO":  {Discipline: 9},
+		"inflight: Target = -3s: must be >= 0":                                {Target: -3 * time.Second},
+		"inflight: Interval = -1ns: must be >= 0":                             {Interval: -1},
+		"inflight: FairQueues = -1: must be between 0 and 4096":               {FairQueues: -1},
+		"inflight: Aging = -1ns: must be >= 0":                                {Aging: -1},
+		`inflight: Weights["a"] = 0: must be >= 1`:                            {Weights: map[string]int{"a": 0}},
+		`inflight: Partitions[0].Name = "": must be a name of its own`:        {Partitions: []inflight.Partition{part("", 0)}},
+		`inflight: Partitions[1].Name = "a": must be a name of its own`:       {Partitions: []inflight.Partition{part("a", 0), part("a", 0)}},
+		"inflight: Partitions[0].Share = 1.5: must be between 0 and 1":        {Partitions: []inflight.Partition{part("a", 1.5)}},
+		"inflight: Partitions have shares of 1.2 together: must be at most 1": {Partitions: []inflight.Partition{part("a", 0.6), part("b", 0.6)}},
+	} {
+		got := ""
+		if l, err := inflight.New(cfg); err != nil {
+			got = err.Error()
+			if l != nil {
+				t.Error("an error, and a Limiter")
+			}
+		}
+		if got != want {
+			t.Errorf("%+v: %q: want %q", cfg, got, want)
+		}
+	}
+	if _, err := inflight.New(inflight.Config{Discipline: gate.AdaptiveLIFO}); err != nil {
+		t.Error(err)
+	}
+}

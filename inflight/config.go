@@ -1,0 +1,140 @@
+package inflight
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/weir-go/weir/codel"
+	"github.com/weir-go/weir/gate"
+	"github.com/weir-go/weir/limit"
+)
+
+// Bounds of the queue where Config leaves them open.
+const (
+	DefaultQueue   = 100
+	DefaultMaxWait = time.Second
+)
+
+// Config sets up a Limiter. The zero value finds the limit by itself, and lets
+// a hundred wait for a second, higher priorities first and else in order.
+//
+// The rules compose. First comes a partition below its guarantee; then the
+// higher priority; then, between tenants of one priority, whoever has had the
+// least; and among the requests of one tenant the Discipline decides. In a
+// full queue the least of these makes place for a better one, and is told
+// QueueFull.
+type Config struct {
+	// Algorithm sets the limit; the Limiter owns it from then on. If nil,
+	// limit.AIMD with its defaults.
+	Algorithm limit.Algorithm
+	// Queue bounds the number of waiters. If zero, DefaultQueue; if negative,
+	// nobody waits.
+	Queue int
+	// MaxWait bounds the time in the queue. If zero, DefaultMaxWait; if
+	// negative, a waiter waits as long as its context and Discipline allow.
+	MaxWait time.Duration
+
+	// Discipline says who goes first among equals, and who has waited too
+	// long. If zero, gate.FIFO.
+	Discipline gate.Discipline
+	// Target is the wait that gate.CoDel and gate.AdaptiveLIFO find acceptable
+	// in a queue that stands. If zero, codel.DefaultTarget.
+	Target time.Duration
+	// Interval is for how long a queue must stand until they act; it should be
+	// longer than most of the work takes. If zero, codel.DefaultInterval.
+	Interval time.Duration
+
+	// FairQueues makes the tenants that wait (weir.WithTenant) share the limit
+	// fairly. It is the number of queues, for each priority, over which they
+	// are spread: several times the number of tenants that wait at a time, at
+	// most gate.MaxQueues. If zero or one, tenants do not matter.
+	FairQueues int
+	// Weights are the shares of tenants beside the others', which have 1.
+	Weights map[string]int
+	// Aging is the time in which a waiter rises by one priority, so that none
+	// starves. If zero, it does not rise.
+	Aging time.Duration
+	// Partitions guarantee shares of the limit (weir.WithPartition). What one
+	// leaves unused, everybody may use; it comes first when that is freed.
+	Partitions []Partition
+
+	// Trace, if not nil, is told of every change of the limit, by the
+	// goroutine that caused it, outside the Limiter's lock: it must be safe
+	// for concurrent use, and events may overtake each other.
+	Trace func(Event)
+}
+
+// A Partition is a guaranteed share of the limit.
+type Partition struct {
+	Name  string
+	Share float64 // of the limit, >= 0 and together at most 1; rounded up to whole units
+}
+
+// Validate returns what is wrong with c, if anything is.
+func (c Config) Validate() error {
+	switch {
+	case c.Discipline > gate.AdaptiveLIFO:
+		return fmt.Errorf("inflight: Discipline = %d: must be gate.FIFO, CoDel or AdaptiveLIFO", c.Discipline)
+	case c.Target < 0:
+		return fmt.Errorf("inflight: Target = %v: must be >= 0", c.Target)
+	case c.Interval < 0:
+		return fmt.Errorf("inflight: Interval = %v: must be >= 0", c.Interval)
+	case c.FairQueues < 0 || c.FairQueues > gate.MaxQueues:
+		return fmt.Errorf("inflight: FairQueues = %d: must be between 0 and %d", c.FairQueues, gate.MaxQueues)
+	case c.Aging < 0:
+		return fmt.Errorf("inflight: Aging = %v: must be >= 0", c.Aging)
+	}
+	for tenant, weight := range c.Weights {
+		if weight < 1 {
+			return fmt.Errorf("inflight: Weights[%q] = %d: must be >= 1", tenant, weight)
+		}
+	}
+	return c.validatePartitions()
+}
+
+func (c Config) validatePartitions() error {
+	names := map[string]bool{}
+	sum := 0.0
+	for i, p := range c.Partitions {
+		switch {
+		case p.Name == "" || names[p.Name]:
+			return fmt.Errorf("inflight: Partitions[%d].Name = %q: must be a name of its own", i, p.Name)
+		case !(p.Share >= 0 && p.Share <= 1):
+			return fmt.Errorf("inflight: Partitions[%d].Share = %v: must be between 0 and 1", i, p.Share)
+		}
+		names[p.Name] = true
+		sum += p.Share
+	}
+	if sum > 1+1e-9 {
+		return fmt.Errorf("inflight: Partitions have shares of %v together: must be at most 1", sum)
+	}
+	return nil
+}
+
+func (c Config) gate() gate.Config {
+	if c.Queue == 0 {
+		c.Queue = DefaultQueue
+	}
+	if c.MaxWait == 0 {
+		c.MaxWait = DefaultMaxWait
+	}
+	g := gate.Config{
+		Queue: c.Queue, MaxWait: c.MaxWait, Discipline: c.Discipline,
+		CoDel: codel.Config{Target: c.Target, Interval: c.Interval},
+		Fair:  gate.Fairness{Queues: c.FairQueues}, Aging: c.Aging,
+	}
+	for _, p := range c.Partitions {
+		g.Partitions = append(g.Partitions, p.Share)
+	}
+	return g
+}
+
+// An Event is a change of the limit.
+type Event struct {
+	At         time.Duration // since the Limiter was made
+	Was, Limit int           // units, before and after
+	Cause      limit.Cause
+	Inflight   int          // units in flight after the change
+	Waiting    int          // requests in the queue after the change
+	Sample     limit.Sample // the work that caused it; if it was Set, only End
+}
