@@ -29,7 +29,7 @@ func TestClass(t *testing.T) {
 
 func TestAbandoned(t *testing.T) {
 	for o, want := range map[weir.Outcome]bool{
-		weir.Ignored: false, weir.Success: false, weir.Dropped: false, weir.TimedOut: true, weir.Left: true,
+		weir.Ignored: false, weir.Success: false, weir.Dropped: false, weir.TimedOut: true, weir.Left: true, weir.Late: false,
 	} {
 		if o.Abandoned() != want {
 			t.Errorf("%v: abandoned %v: want %v", o, !want, want)

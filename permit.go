@@ -6,11 +6,12 @@ import "time"
 type Outcome uint8
 
 const (
-	Ignored Outcome = iota // says nothing about load: a bad request, a caller that left, a bug
-	Success                // done, in time
-	Dropped                // failed because of load: refused further down, connection refused
-	TimedOut               // Dropped, because its time ran out: the work may be going on
-	Left                   // Ignored, because its caller left: the work may be going on
+	Ignored  Outcome = iota // says nothing about load: a bad request, a caller that left, a bug
+	Success                 // done, in time
+	Dropped                 // failed because of load: refused further down, connection refused
+	TimedOut                // Dropped, because its time ran out: the work may be going on
+	Left                    // Ignored, because its caller left: the work may be going on
+	Late                    // Dropped, because it ended after its caller's time had run out
 )
 
 // Abandoned reports whether the work may be going on although nobody waits for
@@ -28,6 +29,8 @@ func (o Outcome) String() string {
 		return "timed_out"
 	case Left:
 		return "left"
+	case Late:
+		return "late"
 	default:
 		return "ignored"
 	}

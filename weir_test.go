@@ -45,7 +45,7 @@ func TestRejection(t *testing.T) {
 func TestOutcome(t *testing.T) {
 	var zero weir.Outcome
 	for o, want := range map[weir.Outcome]string{
-		zero: "ignored", weir.Success: "success", weir.Dropped: "dropped", weir.TimedOut: "timed_out", weir.Left: "left", 99: "ignored",
+		zero: "ignored", weir.Success: "success", weir.Dropped: "dropped", weir.TimedOut: "timed_out", weir.Left: "left", weir.Late: "late", 99: "ignored",
 	} {
 		if got := o.String(); got != want {
 			t.Errorf("outcome %d: %s: want %s", uint8(o), got, want)

@@ -2,6 +2,7 @@ package limit_test
 
 import (
 	"container/heap"
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -256,28 +257,61 @@ func TestAutoBurstOfFailures(t *testing.T) {
 	for _, tt := range []struct {
 		rule    string
 		outcome weir.Outcome
-		low     int
+		share   float64 // of the limit, that is left at least
 	}{
-		{"a burst of drops", weir.Dropped, 9},
-		{"a burst of time-outs", weir.TimedOut, 9},
-		{"callers that leave", weir.Left, 18},
-		{"errors that say nothing about load", weir.Ignored, 18},
+		{"a burst of drops", weir.Dropped, 0.5},
+		{"a burst of time-outs", weir.TimedOut, 0.5},
+		{"work that was late", weir.Late, 0.5},
+		{"callers that leave", weir.Left, 0.9},
+		{"errors that say nothing about load", weir.Ignored, 0.9},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
 			p := newPlant(auto(t, limit.AutoConfig{}), 20, 50*time.Millisecond)
 			p.run(4000)
-			begin := p.now
+			begin, was := p.now, p.alg.Limit()
 			p.outcome = func(s limit.Sample) weir.Outcome {
-				if s.Start <= begin { // all that was in flight
+				if s.Start < begin { // all that was in flight
 					return tt.outcome
 				}
 				return weir.Success
 			}
 			p.trips(2)
-			p.wantLimit(t, tt.low, 25)
+			p.wantLimit(t, int(tt.share*float64(was)), 25)
 			p.trips(60)
 			p.wantLimit(t, 17, 25)
 		})
+	}
+}
+
+// Work that is late because it waited says nothing against the limit: a lower
+// one would make it wait longer.
+func TestAutoLateForWaiting(t *testing.T) {
+	for _, tt := range []struct {
+		rule   string
+		sample limit.Sample
+		falls  bool
+	}{
+		{"took no longer than ever", limit.Sample{End: 50 * time.Millisecond, Waited: 0}, false},
+		{"took longer, but waited longer still", limit.Sample{End: 200 * time.Millisecond, Waited: 300 * time.Millisecond}, false},
+		{"took longer, and hardly waited", limit.Sample{End: 200 * time.Millisecond, Waited: 100 * time.Millisecond}, true},
+	} {
+		for _, o := range []weir.Outcome{weir.Late, weir.TimedOut} {
+			t.Run(fmt.Sprintf("%s, %v", tt.rule, o), func(t *testing.T) {
+				p := newPlant(auto(t, limit.AutoConfig{}), 20, 50*time.Millisecond)
+				p.run(4000)
+				fell := false
+				for i := range 100 {
+					s := tt.sample
+					s.Start, s.End = p.now+time.Duration(i)*time.Millisecond, p.now+time.Duration(i)*time.Millisecond+s.End
+					s.Inflight, s.Outcome = p.alg.Limit(), o
+					c := p.alg.Observe(s)
+					fell = fell || c == limit.Dropped
+				}
+				if fell != tt.falls {
+					t.Errorf("the limit fell: %v: want %v", fell, tt.falls)
+				}
+			})
+		}
 	}
 }
 

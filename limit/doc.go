@@ -24,24 +24,28 @@
 // measured on the work itself: it is 0 below the knee and 1 above it. Auto
 // changes the limit a little and looks at e:
 //
-//   - A raise is kept if e < 0.6: at least 0.4 of it became throughput. If a
+//   - A raise is kept if e < 0.7: at least 0.3 of it became throughput. If a
 //     large raise was half good, the part that became throughput is kept:
 //     L ← L'·R/R'. A raise that is good is followed by a larger one, up to
 //     doubling; after one that is not, Auto rests, twice as long each time, up
 //     to 16 windows.
 //   - A cut is tried when work takes longer than it once did, or to check, every
-//     64 windows. It is kept if e > 0.6: less work was faster, so there was a
+//     64 windows. It is kept if e > 0.7: less work was faster, so there was a
 //     queue. If less work is not faster, the service itself has become slower,
 //     and less of it would only be less throughput: the cut is taken back, and
 //     the longer time becomes the baseline. Nothing else raises the baseline.
 //   - If more than a tenth of a round trip's work is Dropped, the limit falls
-//     by half of that share, once per round trip (as in DCTCP, RFC 8257).
+//     by half of that share, once per round trip (as in DCTCP, RFC 8257). Work
+//     that came too late counts as Dropped if it is in flight that it lost its
+//     time: if it took longer than healthy work does, and longer than it had
+//     waited in the queue. What a queue did is not mended by a lower limit,
+//     which makes the queue longer.
 //
 // It begins by doubling, until a raise is no gain, as TCP's slow start does; if
 // already the first is none, it halves, until a cut is a loss.
 //
 // A window compares means, and is as long as it takes to tell the change from
-// noise with two standard errors: 2·(2σ / 0.6·Δln N)² samples, where σ is the
+// noise with two standard errors: 2·(2σ / 0.7·Δln N)² samples, where σ is the
 // standard deviation of R over its mean. Where R is steady that is a few round
 // trips; where it is not, the change is made larger, up to a half, before the
 // window becomes longer than 40 round trips.
@@ -49,7 +53,7 @@
 // # Why it is stable
 //
 // Let X(N) be concave, which is all that "a knee" means. Then e grows with N,
-// and there is one N* at which e = 0.6: below it raises are kept and cuts taken
+// and there is one N* at which e = 0.7: below it raises are kept and cuts taken
 // back, above it cuts are kept and raises taken back. So each trial that is
 // judged rightly moves the limit towards N* or leaves it, and one that overshoots
 // N* is taken back to where it passes. A trial is judged wrongly with a chance of

@@ -10,6 +10,7 @@ import (
 // clock of whoever observes; they are compared only with each other.
 type Sample struct {
 	Start, End time.Duration // admitted; released
+	Waited     time.Duration // in the queue, before Start
 	Inflight   int           // units in flight at Start, its own included
 	N          int           // units that it held. If zero, 1
 	Outcome    weir.Outcome
@@ -51,14 +52,14 @@ func (c Cause) String() string {
 	return "unknown"
 }
 
-// judge folds outcomes into what they say about load: abandoned work that
-// TimedOut is Dropped, work that was Left is Ignored, as is an outcome that
-// nobody knows. Every Algorithm sees outcomes through it.
+// judge folds outcomes into what they say about load: work that TimedOut or was
+// Late is Dropped, work that was Left is Ignored, as is an outcome that nobody
+// knows. Every Algorithm sees outcomes through it.
 func judge(o weir.Outcome) weir.Outcome {
 	switch o {
 	case weir.Success:
 		return weir.Success
-	case weir.Dropped, weir.TimedOut:
+	case weir.Dropped, weir.TimedOut, weir.Late:
 		return weir.Dropped
 	default:
 		return weir.Ignored

@@ -1,0 +1,236 @@
+package limit
+
+import (
+	"math"
+	"time"
+)
+
+// judge concludes the window, if it is long enough to.
+func (a *Auto) judge(now time.Duration) Cause {
+	switch a.trial {
+	case raise:
+		return a.judgeRaise(now)
+	case lower:
+		return a.judgeCut(now)
+	default:
+		return a.judgeRest(now)
+	}
+}
+
+// judgeRest learns how long work takes under the limit, and begins a trial
+// when it is time for one.
+func (a *Auto) judgeRest(now time.Duration) Cause {
+	stride := a.stride(a.step)
+	need := a.need(math.Log1p(stride))
+	if a.window.n < need {
+		return Kept
+	}
+	if a.ref.n == 0 {
+		a.ref = a.window
+	} else if d := a.window.log() - a.ref.log(); math.Abs(d) > max(0.15, 2*sure*a.noise()) {
+		// The world has changed. If work takes longer, nobody knows why yet.
+		a.known = a.known && d < 0
+		a.ref = a.window
+		a.rest, a.back = 0, 1
+	} else {
+		a.ref.merge(a.window, 2*need)
+	}
+	a.fell = window{}
+	a.learn(now)
+	a.window = window{}
+	a.base = min(a.base, a.ref.log())
+	a.rest--
+	a.check--
+	queue := a.ref.log() - a.base
+	suspect := !a.known || a.check <= 0 || queue > max((1-gain)*math.Log1p(stride), sure*a.ref.noise(need, need))
+	switch {
+	case suspect && !a.starting && a.Limit() > a.cfg.Min:
+		a.check = recheck
+		return a.try(lower, a.limit/(1+a.stride(a.cut)), now)
+	case a.rest <= 0 && a.Limit() < a.cfg.Max:
+		return a.try(raise, a.limit*(1+stride), now)
+	}
+	return Kept
+}
+
+// judgeRaise asks what became of a raise.
+func (a *Auto) judgeRaise(now time.Duration) Cause {
+	longer, latency, z, done := a.compare()
+	if !done {
+		return Kept
+	}
+	good, beyond := latency < 1-gain, float64(sure)
+	if a.starting { // innocent until proven guilty
+		good, beyond = z < 1, 3
+	}
+	queues := longer > max(0.05, beyond*a.noise())
+	switch {
+	case good && !queues: // all of it became throughput
+		a.base, a.known = min(a.base, a.ref.log()), true
+		a.ref = a.window
+		a.learn(now)
+		a.back, a.step = 1, min(1, 1.5*a.step)
+		a.from = a.limit
+		if a.ref.log()-a.base > (1-gain)*math.Log1p(a.step) || a.Limit() >= a.cfg.Max {
+			a.rest = 1
+			a.believe(now)
+			return a.bounded(Throughput)
+		}
+		return a.try(raise, a.limit*(1+a.stride(a.step)), now)
+	case a.trialled() > 0.3: // a long way: keep the part that did
+		a.limit = max(a.limit*math.Exp(-max(longer, 0)), a.from)
+		a.rest, a.step = 1, fine
+		if a.starting {
+			a.step = 0.25
+			if !a.known {
+				a.cut = 1
+			}
+		}
+		a.starting = false
+		a.ref = window{}
+	case good:
+		a.ref = a.window
+		a.learn(now)
+		a.rest, a.step = 1, fine
+	default:
+		a.limit = a.from
+		a.step = fine
+		a.back = min(2*a.back, maxRest)
+		a.rest = a.back
+	}
+	a.believe(now)
+	return Queue
+}
+
+// judgeCut asks what became of a cut. This is what tells a queue, which is
+// shorter with less work, from a service that is slower, which is not faster
+// with less.
+func (a *Auto) judgeCut(now time.Duration) Cause {
+	longer, latency, _, done := a.compare()
+	if !done {
+		return Kept
+	}
+	if latency > 1-gain { // it had queued
+		a.ref = a.window
+		a.learn(now)
+		a.rest, a.back = 1, 1
+		a.cut = min(1, 2*a.cut)
+		if a.Limit() > a.cfg.Min {
+			a.from = a.limit
+			return a.try(lower, a.limit/(1+a.cut), now)
+		}
+		a.believe(now)
+		return a.bounded(Queue)
+	}
+	a.base, a.known, a.cut = a.window.log(), true, fine
+	if longer < -max(0.02, sure*a.noise()) { // some of it had
+		a.limit = max(a.from*math.Exp(longer), a.limit)
+		a.ref = window{}
+	} else {
+		a.limit = a.from
+	}
+	a.believe(now)
+	return Throughput
+}
+
+// compare returns by how much longer work takes in the trial than before (as
+// the difference of logarithms), which share of the change of the limit that
+// is, and how many standard errors it is from what is tolerated.
+func (a *Auto) compare() (longer, latency, z float64, done bool) {
+	if a.window.n < 3 {
+		return 0, 0, 0, false
+	}
+	change := math.Log(math.Floor(a.limit) / math.Floor(a.from))
+	longer = a.window.log() - a.ref.log()
+	latency = longer / change
+	z = (latency - (1 - gain)) / (a.noise() / math.Abs(change))
+	need := a.need(change)
+	done = a.window.n >= need || a.window.n >= need/3 && math.Abs(z) > 2*sure
+	return longer, latency, z, done
+}
+
+// try begins a trial of n units; at least one more, or less, than now.
+func (a *Auto) try(t trial, n float64, now time.Duration) Cause {
+	if t == raise {
+		n = max(n, math.Floor(a.limit)+1)
+	} else if math.Floor(n) >= math.Floor(a.limit) {
+		n = math.Floor(a.limit) - 1
+	}
+	a.from, a.limit = a.limit, a.clamp(n)
+	a.trial, a.since, a.window, a.unused = t, now, window{}, 0
+	if t == raise {
+		return a.bounded(Throughput)
+	}
+	return a.bounded(Queue)
+}
+
+// believe ends a trial: the limit is what it is now.
+func (a *Auto) believe(now time.Duration) {
+	a.trial, a.from, a.since, a.window = none, a.limit, now, window{}
+}
+
+// learn takes from the reference how long work lasts, and how often it is to
+// be asked.
+func (a *Auto) learn(now time.Duration) {
+	a.settle = a.ref.most()
+	if a.known {
+		a.healthy = time.Duration(float64(a.settle) * math.Exp(a.base-a.ref.log()))
+	}
+	if span := now - a.since; a.window.n > 0 && span > 0 {
+		a.every = everyFor(float64(a.window.n*a.every) / span.Seconds())
+	}
+}
+
+// everyFor returns the power of two that leaves about 2,000 samples a second.
+func everyFor(rate float64) int {
+	k := 1
+	for k < 64 && rate > float64(4000*k) {
+		k *= 2
+	}
+	return k
+}
+
+// stride returns the share of the limit by which a trial changes it: at least
+// step, and so much that a window can tell it from noise.
+func (a *Auto) stride(step float64) float64 {
+	return max(step, min(coarse, 2*sure*math.Sqrt(2*a.ref.variance()/float64(a.longest()))/(1-gain)))
+}
+
+// need returns the samples of a window that tells a change of the limit by a
+// factor of exp(change) from noise.
+func (a *Auto) need(change float64) int {
+	w := &a.ref
+	if w.n < 3 {
+		w = &a.window
+	}
+	tolerated := (1 - gain) * change
+	n := 2 * sure * sure * w.variance() / (tolerated * tolerated)
+	return int(min(max(n, 3, a.limit), float64(a.longest())))
+}
+
+// longest returns the most samples that a window may need.
+func (a *Auto) longest() int {
+	return max(a.Limit(), min(maxSamples, maxTrips*a.Limit()))
+}
+
+// noise is the standard error of a comparison of the window with the
+// reference; never nothing, as the world is never quite the same.
+func (a *Auto) noise() float64 { return a.ref.noise(a.window.n, a.ref.n) }
+
+// trialled is the size of the trial, as the logarithm of a factor.
+func (a *Auto) trialled() float64 { return math.Abs(math.Log(a.limit / a.from)) }
+
+func (a *Auto) clamp(n float64) float64 {
+	return min(max(n, float64(a.cfg.Min)), float64(a.cfg.Max))
+}
+
+// bounded is why, unless the limit has come to a bound.
+func (a *Auto) bounded(why Cause) Cause {
+	switch {
+	case a.Limit() >= a.cfg.Max && why == Throughput:
+		return Ceiling
+	case a.Limit() <= a.cfg.Min && a.Limit() > 1:
+		return Floor
+	}
+	return why
+}
