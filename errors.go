@@ -22,9 +22,11 @@ const (
 	TooLate                     // could not have been admitted before the caller's deadline
 	Closed                      // the limiter takes no more work
 	OverBurst                   // costs more than the rate limit can ever hold: no wait helps
+	Throttled                   // the client keeps it back: the backend has refused too much of late
 )
 
-var reasons = [...]string{"", "over_rate", "over_limit", "queue_full", "overdue", "too_late", "closed", "over_burst"}
+var reasons = [...]string{"", "over_rate", "over_limit", "queue_full", "overdue", "too_late", "closed", "over_burst",
+	"throttled"}
 
 // String returns the reason as metrics, logs and wire formats spell it.
 func (r Reason) String() string {

@@ -1,0 +1,246 @@
+package throttle_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/throttle"
+)
+
+const s = time.Second
+
+// book is the configuration that is the book's formula, and no more.
+var book = throttle.AdaptiveConfig{Grace: -1, MaxP: 1}
+
+func adaptive(t testing.TB, cfg throttle.AdaptiveConfig) *throttle.Adaptive {
+	t.Helper()
+	a, err := throttle.NewAdaptive(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// sure is a chance that is refused by hardly any p.
+const sure = 1 - 1.0/(1<<53)
+
+func TestAdaptive(t *testing.T) {
+	type step struct {
+		at       time.Duration
+		requests int
+		accepts  int
+		p        float64 // afterwards
+	}
+	slow := book
+	slow.Window = 50 * s // a slot is a second
+	with := func(f func(*throttle.AdaptiveConfig)) throttle.AdaptiveConfig {
+		c := slow
+		f(&c)
+		return c
+	}
+	for _, tt := range []struct {
+		rule  string
+		cfg   throttle.AdaptiveConfig
+		steps []step
+	}{
+		// "Under normal conditions, the two values are equal."
+		{"who is accepted is not refused", book, []step{{0, 10, 10, 0}, {s, 90, 90, 0}}},
+		{"nor is who has asked for nothing", book, []step{{0, 0, 0, 0}}},
+		// "Clients can continue to issue requests to the backend until requests
+		// is K times as large as accepts."
+		{"up to K requests for an accept", book, []step{{0, 20, 10, 0}, {0, 1, 0, 1.0 / 22}}},
+		// "Once that cutoff is reached, [...] new requests are rejected locally
+		// [...] with the probability calculated in Equation 21-1."
+		{"beyond that, by the formula", book, []step{{0, 99, 10, 79.0 / 100}}},
+		// "Reducing the multiplier will make adaptive throttling behave more
+		// aggressively"
+		{"a lower K is harder", throttle.AdaptiveConfig{K: 1.5, Grace: -1, MaxP: 1}, []step{{0, 15, 10, 0}, {0, 84, 0, 84.0 / 100}}},
+		{"a higher K is softer", throttle.AdaptiveConfig{K: 4, Grace: -1, MaxP: 1}, []step{{0, 40, 10, 0}, {0, 59, 0, 59.0 / 100}}},
+		{"p comes close to 1, and never reaches it", book, []step{{0, 1, 0, 1.0 / 2}, {0, 998, 0, 999.0 / 1000}}},
+
+		// "each client task keeps the following information for the last two
+		// minutes of its history"
+		{"two minutes count", book, []step{{0, 9, 0, 0.9}, {120*s - 1, 0, 0, 0.9}, {120 * s, 0, 0, 0}}},
+		{"a slot counts as one", slow, []step{{0, 1, 0, 1.0 / 2}, {s - 1, 1, 0, 2.0 / 3}, {50*s - 1, 0, 0, 2.0 / 3}, {50 * s, 0, 0, 0}}},
+		{"the next one is another", slow, []step{{s - 1, 1, 0, 1.0 / 2}, {s, 1, 0, 2.0 / 3}, {50 * s, 0, 0, 1.0 / 2}, {51 * s, 0, 0, 0}}},
+		{"accepts pass with time, too", slow, []step{{0, 1, 3, 0}, {s, 5, 0, 0}, {50*s - 1, 0, 0, 0}, {50 * s, 0, 0, 5.0 / 6}}},
+		{"all is forgotten after a long time", slow, []step{{0, 9, 0, 0.9}, {math.MaxInt64, 1, 0, 1.0 / 2}}},
+		{"time may be negative", slow, []step{{-2*s + 1, 1, 0, 1.0 / 2}, {-s, 1, 0, 2.0 / 3}, {48*s - 1, 0, 0, 2.0 / 3}, {48 * s, 0, 0, 1.0 / 2}, {49 * s, 0, 0, 0}}},
+		{"as negative as it goes", slow, []step{{math.MinInt64, 1, 0, 1.0 / 2}, {math.MaxInt64, 1, 0, 1.0 / 2}}},
+		{"time that goes backwards stands still", slow, []step{{100 * s, 1, 0, 1.0 / 2}, {0, 1, 0, 2.0 / 3}, {149 * s, 0, 0, 2.0 / 3}, {150 * s, 0, 0, 0}}},
+		{"a window may be as long as time", with(func(c *throttle.AdaptiveConfig) { c.Window = math.MaxInt64 }),
+			[]step{{0, 1, 0, 1.0 / 2}, {math.MaxInt64 - 50, 1, 0, 2.0 / 3}}},
+		{"or as short", with(func(c *throttle.AdaptiveConfig) { c.Window = 1 }),
+			[]step{{math.MinInt64, 1, 0, 1.0 / 2}, {math.MinInt64 + 49, 0, 0, 1.0 / 2}, {math.MinInt64 + 50, 1, 0, 1.0 / 2}, {math.MaxInt64, 1, 0, 1.0 / 2}}},
+
+		{"a late answer counts when it comes", slow, []step{{0, 10, 0, 10.0 / 11}, {50 * s, 0, 10, 0}, {51 * s, 20, 0, 0}, {51 * s, 1, 0, 1.0 / 22}, {100 * s, 0, 0, 21.0 / 22}}},
+		{"more accepts than requests are all right", slow, []step{{0, 0, 100, 0}}},
+
+		{"by default p is at most 0.9", throttle.AdaptiveConfig{Grace: -1}, []step{{0, 9, 0, 0.9}, {0, 900, 0, 0.9}}},
+		{"or at most MaxP", throttle.AdaptiveConfig{Grace: -1, MaxP: 0.5}, []step{{0, 1, 0, 0.5}, {0, 1, 0, 0.5}, {0, 0, 1, 0}}},
+		{"by default the first hundred go out without an accept", throttle.AdaptiveConfig{}, []step{{0, 100, 0, 0}, {0, 1, 0, 1.0 / 102}}},
+		{"and a hundred more than accepts vouch for", throttle.AdaptiveConfig{}, []step{{0, 150, 25, 0}, {0, 49, 0, 49.0 / 200}}},
+		{"or as many as Grace", throttle.AdaptiveConfig{Grace: 3}, []step{{0, 3, 0, 0}, {0, 1, 0, 1.0 / 5}}},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			a := adaptive(t, tt.cfg)
+			for i, st := range tt.steps {
+				for range st.requests {
+					a.Request(st.at, sure)
+				}
+				for range st.accepts {
+					a.Accept(st.at)
+				}
+				if got := a.Stats(st.at).P; got != st.p {
+					t.Errorf("step %d: p = %v: want %v", i, got, st.p)
+				}
+			}
+		})
+	}
+}
+
+func TestAdaptiveChance(t *testing.T) {
+	a := adaptive(t, book)
+	if !a.Request(0, 0) { // p = 0
+		t.Error("the first request is refused")
+	}
+	if a.Request(0, math.Nextafter(1.0/2, 0)) { // p = 1/2
+		t.Error("sent, with a chance below p")
+	}
+	if !a.Request(0, 2.0/3) { // refused ones count: p = 2/3
+		t.Error("refused, with a chance of p")
+	}
+	want := throttle.AdaptiveStats{P: 3.0 / 4, Requests: 3, Sent: 2, Throttled: 1}
+	if got := a.Stats(0); got != want {
+		t.Errorf("%+v: want %+v", got, want)
+	}
+	want = throttle.AdaptiveStats{Sent: 2, Throttled: 1}
+	if got := a.Stats(time.Hour); got != want {
+		t.Errorf("%+v: want %+v", got, want)
+	}
+}
+
+// "Even in large overload situations, backends end up rejecting one request
+// for each request they actually process." And with K = 1.1, "only one request
+// will be rejected by the backend for every 10 requests accepted".
+func TestAdaptiveUnderOverload(t *testing.T) {
+	for _, tt := range []struct {
+		rule    string
+		cfg     throttle.AdaptiveConfig
+		rejects float64 // by the backend, for each accept
+	}{
+		{"the book", book, 1},
+		{"K = 1.1", throttle.AdaptiveConfig{K: 1.1, Grace: -1, MaxP: 1}, 0.1},
+		{"the defaults", throttle.AdaptiveConfig{}, 1},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			c := client{Adaptive: adaptive(t, tt.cfg), rng: rand.New(rand.NewPCG(1, 2))}
+			c.run(5*time.Minute, 500, 100) // five times of what the backend can do
+			sent, accepted := c.sent, c.accepted
+			c.run(10*time.Minute, 500, 100)
+			sent, accepted = c.sent-sent, c.accepted-accepted
+			if got := float64(sent-accepted) / float64(accepted); math.Abs(got-tt.rejects) > 0.05 {
+				t.Errorf("the backend rejects %.3f for each accept: want %v", got, tt.rejects)
+			}
+		})
+	}
+}
+
+// A backend that was away for six minutes is trusted again, at 1000 requests a
+// second, when fewer than one in a hundred is refused locally.
+func TestAdaptiveRecovers(t *testing.T) {
+	for _, tt := range []struct {
+		rule     string
+		cfg      throttle.AdaptiveConfig
+		from, to time.Duration
+	}{
+		{"the book", book, 10 * time.Minute, 20 * time.Minute},
+		{"the defaults", throttle.AdaptiveConfig{}, 3 * time.Minute, 4 * time.Minute},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			c := client{Adaptive: adaptive(t, tt.cfg), rng: rand.New(rand.NewPCG(1, 2))}
+			c.run(4*time.Minute, 1000, 1000)
+			if c.sent != c.accepted || c.accepted != 4*60*1000 {
+				t.Fatalf("%d sent, %d accepted: want all, while all is well", c.sent, c.accepted)
+			}
+			c.run(6*time.Minute, 1000, 0)
+			back := c.now
+			for before := c.sent; ; before = c.sent {
+				if c.run(s, 1000, 1000); c.sent-before >= 990 {
+					break
+				}
+			}
+			if took := c.now - back; took < tt.from || took > tt.to {
+				t.Errorf("it takes %v: want %v to %v", took, tt.from, tt.to)
+			}
+		})
+	}
+}
+
+// A client asks a backend that answers at once.
+type client struct {
+	*throttle.Adaptive
+	rng            *rand.Rand
+	now            time.Duration
+	sent, accepted int
+}
+
+// run asks so many times a second of a backend that accepts so many a second.
+func (c *client) run(d time.Duration, rate, capacity int) {
+	for end := c.now + d; c.now < end; c.now += s {
+		room := capacity
+		for i := range rate {
+			now := c.now + s*time.Duration(i)/time.Duration(rate)
+			if !c.Request(now, c.rng.Float64()) {
+				continue
+			}
+			c.sent++
+			if room > 0 {
+				room--
+				c.accepted++
+				c.Accept(now)
+			}
+		}
+	}
+}
+
+func TestAdaptiveConfig(t *testing.T) {
+	nan, inf := math.NaN(), math.Inf(1)
+	for _, tt := range []struct {
+		cfg  throttle.AdaptiveConfig
+		want string // in the error; empty: none
+	}{
+		{throttle.AdaptiveConfig{}, ""},
+		{throttle.AdaptiveConfig{K: 1, Window: 1, Grace: math.MaxInt, MaxP: 1}, ""},
+		{throttle.AdaptiveConfig{K: math.MaxFloat64, Window: math.MaxInt64, Grace: math.MinInt, MaxP: 1e-9}, ""},
+		{throttle.AdaptiveConfig{K: 0.99}, "throttle: K = 0.99: must be >= 1"},
+		{throttle.AdaptiveConfig{K: -1}, "K = -1"},
+		{throttle.AdaptiveConfig{K: nan}, "K = NaN"},
+		{throttle.AdaptiveConfig{K: inf}, "K = +Inf"},
+		{throttle.AdaptiveConfig{Window: -1}, "Window = -1ns: must be >= 0"},
+		{throttle.AdaptiveConfig{MaxP: 1.01}, "MaxP = 1.01: must be in (0, 1]"},
+		{throttle.AdaptiveConfig{MaxP: -0.1}, "MaxP = -0.1"},
+		{throttle.AdaptiveConfig{MaxP: nan}, "MaxP = NaN"},
+	} {
+		a, err := throttle.NewAdaptive(tt.cfg)
+		check(t, tt.want, err, tt.cfg.Validate())
+		if (a == nil) != (err != nil) {
+			t.Errorf("%+v: %v, %v", tt.cfg, a, err)
+		}
+		if a != nil && !a.Request(0, sure) {
+			t.Errorf("%+v: the first request is refused", tt.cfg)
+		}
+	}
+}
+
+func check(t *testing.T, want string, errs ...error) {
+	t.Helper()
+	for _, err := range errs {
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: want %q", err, want)
+		}
+	}
+}
