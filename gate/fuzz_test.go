@@ -143,7 +143,7 @@ func (d *duel) event(kind, x int) {
 	case 3:
 		if len(d.o.inflight) > 0 {
 			i := x % len(d.o.inflight)
-			d.g.Leave(limit.Sample{Outcome: weir.Outcome(x % 5)}, gate.Request{N: d.o.inflight[i]})
+			d.g.Leave(limit.Sample{Outcome: weir.Outcome(x % 6)}, gate.Request{N: d.o.inflight[i]})
 			d.o.inflight = append(d.o.inflight[:i:i], d.o.inflight[i+1:]...)
 		}
 	case 4:

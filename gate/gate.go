@@ -85,9 +85,9 @@ type Stats struct {
 // flight lets it finish.
 //
 // Abandoned work: if nobody waits for admitted work any more, the work itself
-// may go on. Its units stay in flight until the time that successful work
-// takes, as learnt, has passed since it began; if nothing is learnt yet, they
-// are freed at once.
+// may go on. Its units stay in flight until the time that work takes, as
+// learnt from what ended with Success or Late, has passed since it began; if
+// nothing is learnt yet, they are freed at once.
 type Gate[W any] struct {
 	cfg     Config
 	alg     limit.Algorithm
@@ -193,8 +193,11 @@ func (g *Gate[W]) Leave(s limit.Sample, r Request) limit.Cause {
 	switch s.Outcome {
 	case weir.Success:
 		g.stats.Success++
-		g.pace.success(s.End - s.Start)
-	case weir.Dropped, weir.TimedOut, weir.Late:
+		g.pace.ended(s.End - s.Start)
+	case weir.Late:
+		g.stats.Dropped++
+		g.pace.ended(s.End - s.Start)
+	case weir.Dropped, weir.TimedOut:
 		g.stats.Dropped++
 	default:
 		g.stats.Ignored++

@@ -26,7 +26,6 @@ func (g *Gate[W]) Next(now time.Duration) (a Answer[W], ok bool) {
 		g.charge(w)
 		g.stats.Admitted++
 		g.release(-w.req.N, w.req.Partition)
-		g.seen -= w.req.N
 	case weir.QueueFull:
 		g.stats.Evicted++
 	case weir.Overdue:

@@ -106,6 +106,24 @@ func TestPriority(t *testing.T) {
 			ask("h2", high, "wait").answers("m2 queue_full").
 			leave(1, "h1").leave(1, "h2").leave(1, "m1")
 	})
+	t.Run("tenants of equal length swap no places", func(t *testing.T) {
+		one, two := gate.Request{N: 1, Tenant: 1}, gate.Request{N: 1, Tenant: 2}
+		play(t, 1, gate.Config{Queue: 3, Fair: gate.Fairness{Queues: 64}}).arrive("a", 1, "admit").
+			ask("1", one, "wait").ask("1", one, "wait").ask("1'", one, "wait").
+			ask("2", two, "wait").answers("1' queue_full").ask("2", two, "queue_full").ask("1", one, "queue_full")
+	})
+	t.Run("of two partitions alike, the one with more in the queue gives way", func(t *testing.T) {
+		first, second := gate.Request{N: 1, Partition: 1}, gate.Request{N: 1, Partition: 2}
+		play(t, 1, gate.Config{Queue: 4, Partitions: []float64{0, 0}}).arrive("a", 1, "admit").
+			ask("1", first, "wait").ask("2", second, "wait").ask("2", second, "wait").ask("2'", second, "wait").
+			ask("h", high, "wait").answers("2' queue_full")
+	})
+	t.Run("it is the one that rose who goes, though another tenant's turn it is", func(t *testing.T) {
+		one, two := gate.Request{N: 1, Priority: -2, Tenant: 1}, gate.Request{N: 1, Priority: -2, Tenant: 2}
+		play(t, 1, gate.Config{Queue: 9, Aging: 10 * time.Second, Fair: gate.Fairness{Queues: 64}}).arrive("a", 1, "admit").
+			ask("w", one, "wait").leave(1, "w").at(1).ask("x", one, "wait").at(2).ask("y", two, "wait").
+			at(21).ask("h", mid, "wait").leave(1, "x").leave(1, "h").leave(1, "y")
+	})
 	t.Run("an evicted waiter that cancels before it is told has cancelled", func(t *testing.T) {
 		s := play(t, 1, gate.Config{Queue: 1}).arrive("a", 1, "admit").ask("l", low, "wait").ask("m", mid, "wait")
 		if at, ok := s.g.Deadline(); !ok || at > 0 {
@@ -242,6 +260,32 @@ func TestNobodySavesUpWhileAway(t *testing.T) {
 		s.ask("two", two, "wait")
 	}
 	s.leave(1, "two").leave(1, "one").leave(1, "two").leave(1, "one")
+
+	// One that comes back is a newcomer, behind another of the same start.
+	s = play(t, 1, cfg).arrive("a", 1, "admit")
+	three := gate.Request{N: 1, Tenant: 3}
+	for range 20 {
+		s.ask("one", one, "wait")
+	}
+	for range 10 {
+		s.leave(1, "one")
+	}
+	s.ask("three", three, "wait").leave(1, "three").ask("three", three, "wait").leave(1, "one").
+		ask("two", two, "wait").leave(1, "three").leave(1, "two")
+}
+
+// A hand of all the queues holds each of them once: whoever looks for an empty
+// one finds it.
+func TestHandIsWithoutDuplicates(t *testing.T) {
+	for seed := range uint64(20) {
+		cfg := gate.Config{Queue: 100, Fair: gate.Fairness{Queues: 6, Hand: 6, Seed: seed}}
+		got := served(t, cfg, map[uint64]int{1: 5, 2: 5, 3: 5, 4: 5, 5: 5, 6: 5}, nil, nil, 600)
+		for tenant, n := range got {
+			if n < 97 || n > 103 {
+				t.Errorf("seed %d: tenant %d has %d of 100", seed, tenant, n)
+			}
+		}
+	}
 }
 
 func TestPartitions(t *testing.T) {

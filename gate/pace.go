@@ -8,7 +8,7 @@ import "time"
 // while somebody waits, or was refused to, shows how fast a queue would move.
 // So no estimate can lock itself in.
 type pace struct {
-	service time.Duration // how long successful work takes, smoothed; 0 = not known
+	service time.Duration // how long work takes that comes to its end, smoothed; 0 = not known
 	quick   time.Duration // how long the quicker of it takes
 
 	units, time float64       // left, and in what time, while there was demand; the last dozen departures count most
@@ -16,13 +16,13 @@ type pace struct {
 	demand      bool          // somebody waits, or would have
 }
 
-// success learns from work that took d.
+// ended learns from work that took d.
 //
 // A single slow one counts for twice the estimate at most, else rare slow work
 // would make all the rest look late. The quick estimate goes down by half of a
 // difference and up by a 64th of it: it stays near the quickest tenth, so that
 // what it calls impossible is.
-func (p *pace) success(d time.Duration) {
+func (p *pace) ended(d time.Duration) {
 	if d <= 0 {
 		return
 	}

@@ -83,7 +83,7 @@ func (c *crowd) event(kind, x int) {
 			i := x % len(c.inside)
 			in := c.inside[i]
 			c.inside = append(c.inside[:i], c.inside[i+1:]...)
-			c.g.Leave(limit.Sample{Start: in.since, End: c.now, Outcome: weir.Outcome(x / 8 % 5)}, in.r)
+			c.g.Leave(limit.Sample{Start: in.since, End: c.now, Outcome: weir.Outcome(x / 8 % 6)}, in.r)
 		}
 	case 10:
 		for id := range c.waiting {

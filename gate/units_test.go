@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/codel"
 	"github.com/weir-go/weir/gate"
 	"github.com/weir-go/weir/limit"
 )
@@ -104,6 +105,48 @@ func TestTooLateOnArrival(t *testing.T) {
 	}
 }
 
+// What is idle time, and what is a rare exception, does not count.
+func TestTooLateIsNotMisled(t *testing.T) {
+	learnt := func(t *testing.T, cfg gate.Config) *script {
+		s := play(t, 1, cfg).arrive("a", 1, "admit")
+		for i := range 100 {
+			s.at(i).arrive("b", 1, "wait").at(i+1).done(1, i, weir.Success, "b")
+		}
+		return s.at(101).done(1, 100, weir.Success).inflight(0)
+	}
+	inTime := gate.Request{N: 1, Deadline: seconds(5005)}
+	t.Run("by idle time", func(t *testing.T) {
+		learnt(t, gate.Config{Queue: 9}).arrive("a", 1, "admit").at(5000).done(1, 4999, weir.Success).
+			arrive("a", 1, "admit").arrive("b", 1, "wait").ask("c", inTime, "wait")
+	})
+	t.Run("by a single slow one", func(t *testing.T) {
+		learnt(t, gate.Config{Queue: 9}).arrive("a", 1, "admit").at(5000).done(1, 101, weir.Success).
+			arrive("a", 1, "admit").arrive("b", 1, "wait").ask("c", inTime, "wait")
+	})
+	t.Run("by those whom it overtakes, where the newest goes first", func(t *testing.T) {
+		s := learnt(t, gate.Config{Queue: 19, Discipline: gate.AdaptiveLIFO, CoDel: codel.Config{Target: time.Hour, Interval: time.Second}}).
+			at(5000).arrive("a", 1, "admit")
+		for range 9 {
+			s.arrive("b", 1, "wait")
+		}
+		s.ask("c", gate.Request{N: 1, Deadline: seconds(5005)}, "too_late").
+			at(5002).ask("c", gate.Request{N: 1, Deadline: seconds(5005)}, "wait")
+	})
+	t.Run("and a large request that has the claim goes before it", func(t *testing.T) {
+		s := learnt(t, gate.Config{Queue: 19}).limit(9).at(5000).arrive("a", 8, "admit").arrive("large", 9, "wait").answers()
+		s.ask("c", inTime, "too_late").ask("c", gate.Request{N: 1, Deadline: seconds(5012)}, "wait")
+	})
+	t.Run("by those whom a guarantee lets it pass", func(t *testing.T) {
+		s := learnt(t, gate.Config{Queue: 19, Partitions: []float64{0.5}}).at(5000).arrive("a", 1, "admit")
+		for range 9 {
+			s.arrive("b", 1, "wait")
+		}
+		s.ask("c", inTime, "too_late")
+		inTime.Partition = 1
+		s.ask("c", inTime, "wait")
+	})
+}
+
 // done is the departure of n units of work that began at an instant.
 func (s *script) done(n, start int, o weir.Outcome, answers ...string) *script {
 	s.t.Helper()
@@ -201,11 +244,24 @@ func TestAbandonedWorkIsHeld(t *testing.T) {
 		held(s, 3, 3)
 		s.at(20).answers().inflight(2).deadline(23).at(24).answers().inflight(1).deadline(25).at(99).answers().inflight(0)
 	})
+	t.Run("in order of their ends, however many", func(t *testing.T) {
+		s := learnt(t).limit(100)
+		for i := range 100 {
+			s.arrive("b", 1, "admit").done(1, 1+(i*37)%100-91, weir.Left) // ends from -80 s to 19 s
+		}
+		for now := 10; now < 20; now++ {
+			s.at(now).answers().inflight(19 - now).deadline(now + 1 - 21*((now+1)/20))
+		}
+	})
 	t.Run("not if it has taken longer than that", func(t *testing.T) {
 		learnt(t).arrive("b", 1, "admit").at(20).done(1, 10, weir.TimedOut).inflight(0).deadline(-1)
 	})
 	t.Run("not if nothing is learnt", func(t *testing.T) {
 		play(t, 1, gate.Config{}).arrive("b", 1, "admit").at(1).done(1, 0, weir.TimedOut).inflight(0)
+	})
+	t.Run("work that ended too late teaches how long it takes, too", func(t *testing.T) {
+		play(t, 1, gate.Config{}).arrive("a", 1, "admit").at(10).done(1, 0, weir.Late).inflight(0).
+			arrive("b", 1, "admit").done(1, 10, weir.TimedOut).inflight(1).deadline(20)
 	})
 	t.Run("not if it has ended", func(t *testing.T) {
 		learnt(t).arrive("b", 1, "admit").done(1, 10, weir.Dropped).arrive("c", 1, "admit").done(1, 10, weir.Ignored).inflight(0)
@@ -225,12 +281,12 @@ func TestAbandonedWorkIsHeld(t *testing.T) {
 			t.Fatal(err)
 		}
 		g := gate.New[string](alg, gate.Config{})
-		for _, o := range []weir.Outcome{weir.Success, weir.Dropped, weir.TimedOut, weir.Ignored, weir.Left} {
+		for _, o := range []weir.Outcome{weir.Success, weir.Dropped, weir.TimedOut, weir.Late, weir.Ignored, weir.Left} {
 			g.Enter(gate.Request{N: 1})
 			g.Leave(limit.Sample{End: 5, Outcome: o}, gate.Request{N: 1})
 		}
 		st := g.Stats()
-		if st.Success != 1 || st.Dropped != 2 || st.Ignored != 2 || st.Abandoned != 2 {
+		if st.Success != 1 || st.Dropped != 3 || st.Ignored != 2 || st.Abandoned != 2 {
 			t.Errorf("%+v", st)
 		}
 		if g.Limit() >= 10 {

@@ -71,7 +71,7 @@ func TestSlotLeak(t *testing.T) {
 						}
 						if p, err := l.Acquire(ctx, 1+i%4); err == nil {
 							time.Sleep(time.Duration(20+i%30) * time.Millisecond)
-							p.Release(weir.Outcome(i % 5))
+							p.Release(weir.Outcome(i % 6))
 							p.Release(weir.Success)
 						}
 					})
