@@ -333,6 +333,16 @@ func TestFairAndPrioritiesCompose(t *testing.T) {
 		leave(1, "high 1").leave(1, "1a").leave(1, "2a").leave(1, "1b").leave(1, "1c").leave(1, "low 1")
 }
 
+// New rules count for those who wait already.
+func TestRulesChangeLive(t *testing.T) {
+	one, two := gate.Request{N: 2, Tenant: 1}, gate.Request{N: 2, Tenant: 2}
+	s := play(t, 3, gate.Config{Queue: 99}).arrive("a", 2, "admit").
+		ask("1a", one, "wait").ask("1b", one, "wait").ask("1c", one, "wait").ask("2", two, "wait").
+		answers() // 1a has the claim
+	s.g.Configure(gate.Config{Queue: 99, Fair: gate.Fairness{Queues: 64}})
+	s.answers().leave(2, "1a").leave(2, "2").leave(2, "1b").cancel("1c", true).inflight(2)
+}
+
 func TestConfigValidate(t *testing.T) {
 	for want, cfg := range map[string]gate.Config{
 		"": {Queue: -1, MaxWait: -1, Aging: -1, Partitions: []float64{0.1, 0.2, 0.3, 0.4}},

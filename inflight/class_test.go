@@ -47,6 +47,7 @@ func TestPriorityIsInTheContext(t *testing.T) {
 func TestTenantsAreServedInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := fixed(t, 1, inflight.Config{MaxWait: -1, FairQueues: 64, Weights: map[string]int{"b": 2}})
+		l.SetQueue(50, -1) // the other rules stay
 		held := acquire(t, l, 1)
 		q := newLine(t, l)
 		a, b := weir.WithTenant(t.Context(), "a"), weir.WithTenant(t.Context(), "b")
@@ -79,6 +80,39 @@ func TestPartitionsAreGuaranteed(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 	})
+}
+
+// What a partition has in flight counts, from the first moment to the last.
+func TestWhatAPartitionHolds(t *testing.T) {
+	for name, tt := range map[string]struct {
+		first  func(web, other *weir.Permit)
+		better string // who of those that wait goes first
+	}{
+		"it has its share":     {func(_, other *weir.Permit) { other.Release(weir.Success) }, "other"},
+		"it has given it back": {func(web, _ *weir.Permit) { web.Release(weir.Success) }, "web"},
+		"it uses nothing":      {func(web, _ *weir.Permit) { web.Use(0) }, "web"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := fixed(t, 2, inflight.Config{MaxWait: -1, Partitions: []inflight.Partition{{"web", 0.5}}})
+				web := weir.WithPartition(t.Context(), "web")
+				p, err := l.Acquire(web, 1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				other := acquire(t, l, 1)
+				q := newLine(t, l)
+				worse := map[string]string{"web": "other", "other": "web"}[tt.better]
+				q.as(t.Context(), "other", time.Second)
+				q.as(web, "web", time.Second)
+				tt.first(&p, &other)
+				time.Sleep(time.Minute)
+				q.expect(tt.better+" admit 0s", worse+" admit 1s")
+				p.Release(weir.Success)
+				other.Release(weir.Success)
+			})
+		})
+	}
 }
 
 // Who could not be done by its deadline is told at once, and that is also a
