@@ -83,6 +83,7 @@ func NewPermit(owner Owner, g Grant) Permit {
 type Grant struct {
 	N        int           // units held
 	At       time.Duration // when, on the limiter's own clock
+	Waited   time.Duration // before that, in its queue
 	Inflight int           // units in flight at that instant, these included
 }
 

@@ -43,7 +43,8 @@ const (
 // An Answer tells one waiter how its wait ended.
 type Answer[W any] struct {
 	Waiter W
-	Reason weir.Reason // zero: admitted, and Leave must follow
+	Reason weir.Reason   // zero: admitted, and Leave must follow
+	Waited time.Duration // the sojourn
 }
 
 // Stats counts requests since the gate was made, whatever their units, except
@@ -120,6 +121,12 @@ func New[W any](alg limit.Algorithm, cfg Config) *Gate[W] {
 // Fits reports whether Enter would admit n units at once.
 func (g *Gate[W]) Fits(n int) bool { return g.Waiting() == 0 && n <= g.alg.Limit()-g.stats.Inflight }
 
+// Full reports whether the queue has no room for ordinary work: that of
+// priority zero or less, of no tenant and no partition.
+func (g *Gate[W]) Full() bool {
+	return g.cfg.Queue <= 0 || g.line.len >= g.cfg.Queue && g.victim(&Request{}) == 0
+}
+
 // Enter is the arrival of a request. The Reason is that of a refusal. It
 // panics if r.N < 0.
 func (g *Gate[W]) Enter(r Request) (Verdict, weir.Reason) {
@@ -188,16 +195,22 @@ func (g *Gate[W]) Cancel(t Ticket) bool {
 // until it could have ended: who knows that it has ended says Dropped or
 // Ignored instead. Next follows. It panics if more leaves than has entered.
 func (g *Gate[W]) Leave(s limit.Sample, r Request) limit.Cause {
+	g.Depart(s, r)
+	if s.Outcome == weir.Success || s.Outcome == weir.Late {
+		g.pace.ended(s.End - s.Start)
+	}
+	return g.alg.Observe(s)
+}
+
+// Depart is a Leave that teaches nothing: all but the Outcome and the End of s
+// may be roughly right.
+func (g *Gate[W]) Depart(s limit.Sample, r Request) {
 	g.check(r, 0)
 	now := g.advance(s.End)
 	switch s.Outcome {
 	case weir.Success:
 		g.stats.Success++
-		g.pace.ended(s.End - s.Start)
-	case weir.Late:
-		g.stats.Dropped++
-		g.pace.ended(s.End - s.Start)
-	case weir.Dropped, weir.TimedOut:
+	case weir.Dropped, weir.TimedOut, weir.Late:
 		g.stats.Dropped++
 	default:
 		g.stats.Ignored++
@@ -211,7 +224,6 @@ func (g *Gate[W]) Leave(s limit.Sample, r Request) limit.Cause {
 		g.release(r.N, r.Partition)
 		g.pace.freed(now, r.N, g.line.len > 0)
 	}
-	return g.alg.Observe(s)
 }
 
 // Adjust changes what an admitted request holds from r.N units to m, which may

@@ -1,20 +1,22 @@
 package gate
 
 // Lend takes all free units out as a credit, from which a shell may admit
-// requests without asking the gate. While it is out, the credit counts as in
+// requests, and to which it may put the units of those that leave, without
+// asking the gate. While it is out, the credit counts as in
 // flight: Inflight is what the gate itself admitted and has not seen leave,
 // plus the credit. No other method may be called until Return, but for those
 // that only read.
 //
-// There is no credit (0, and then nothing is to be returned) while anyone
-// waits, and none with partitions, where a unit is not just a unit.
-func (g *Gate[W]) Lend() int {
-	free := g.alg.Limit() - g.stats.Inflight
-	if free <= 0 || g.Waiting() > 0 || len(g.cfg.Partitions) > 0 {
-		return 0
+// There is none while anyone waits, while more is in flight than the limit, or
+// with partitions, where a unit is not just a unit. A credit of nothing is one:
+// units may be put into it.
+func (g *Gate[W]) Lend() (free int, ok bool) {
+	free = g.alg.Limit() - g.stats.Inflight
+	if free < 0 || g.Waiting() > 0 || len(g.cfg.Partitions) > 0 {
+		return 0, false
 	}
 	g.stats.Inflight += free
-	return free
+	return free, true
 }
 
 // Return ends a credit: free units of it are not in use now. Meanwhile so many

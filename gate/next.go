@@ -20,7 +20,7 @@ func (g *Gate[W]) Next(now time.Duration) (a Answer[W], ok bool) {
 		return a, false
 	}
 	w := &g.slots.all[slot]
-	a = Answer[W]{w.who, why}
+	a = Answer[W]{w.who, why, now - w.since}
 	switch why {
 	case 0:
 		g.charge(w)

@@ -297,35 +297,29 @@ func TestAbandonedWorkIsHeld(t *testing.T) {
 
 func TestLendAndReturn(t *testing.T) {
 	s := play(t, 10, gate.Config{Queue: 9}).arrive("a", 3, "admit")
-	if n := s.g.Lend(); n != 7 {
-		t.Errorf("lent %d: want 7", n)
+	lend := func(g *gate.Gate[string], why string, want int, wantOK bool) {
+		t.Helper()
+		if n, ok := g.Lend(); n != want || ok != wantOK {
+			t.Errorf("%s: lent %d, %v: want %d, %v", why, n, ok, want, wantOK)
+		}
 	}
+	lend(s.g, "what is free", 7, true)
 	s.inflight(10)
-	if n := s.g.Lend(); n != 0 {
-		t.Errorf("lent %d more: want nothing", n)
-	}
 	s.g.Return(5, 4, 2) // four came, two of one unit left: two units are in use
 	s.inflight(5)
 	if st := s.g.Stats(); st.Admitted != 5 || st.Success != 2 {
 		t.Errorf("%+v: want 5 admitted, 2 successes", st)
 	}
 	s.arrive("b", 6, "wait")
-	if n := s.g.Lend(); n != 0 {
-		t.Errorf("lent %d while somebody waits", n)
-	}
+	lend(s.g, "somebody waits", 0, false)
 	s.leave(2, "b")
-	if n := s.g.Lend(); n != 1 {
-		t.Errorf("lent %d: want 1", n)
-	}
-	s.g.Return(4, 0, 1) // the three units of a left into the credit
+	lend(s.g, "what is free now", 1, true)
+	s.g.Return(0, 1, 0)
+	lend(s.g, "nothing is free: a credit all the same, to put units into", 0, true)
+	s.g.Return(4, 0, 1) // the three units of a, and one more, left into the credit
 	s.inflight(6).limit(3)
-	if n := s.g.Lend(); n != 0 {
-		t.Errorf("lent %d beyond the limit", n)
-	}
-	p := play(t, 10, gate.Config{Partitions: []float64{0.5}})
-	if n := p.g.Lend(); n != 0 {
-		t.Errorf("lent %d of partitions", n)
-	}
+	lend(s.g, "more in flight than the limit", 0, false)
+	lend(play(t, 10, gate.Config{Partitions: []float64{0.5}}).g, "partitions", 0, false)
 	defer func() {
 		if recover() == nil {
 			t.Error("more comes back than is out: want a panic")

@@ -220,7 +220,7 @@ func TestTrace(t *testing.T) {
 		q.join("c", 1, time.Hour)
 		l.SetLimit(2)
 		sample := func(start, end int, o weir.Outcome) limit.Sample {
-			return limit.Sample{Start: seconds(start), End: seconds(end), Inflight: 1, Outcome: o}
+			return limit.Sample{Start: seconds(start), End: seconds(end), Inflight: 1, N: 1, Outcome: o}
 		}
 		want := []inflight.Event{
 			{At: seconds(2), Was: 2, Limit: 3, Cause: limit.Grown, Sample: sample(1, 2, weir.Success)},

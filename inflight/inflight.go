@@ -66,12 +66,18 @@ type Limiter struct {
 	owners  []owner        // of the permits: one for each partition, the first for none
 	number  map[string]int // of each partition, from 1
 
-	mu    sync.Mutex // guards what follows
-	gate  *gate.Gate[chan answer]
-	spare chan answer   // made for one that did not wait
-	timer *time.Timer   // runs expire; nil until it is needed
-	armed bool          // the timer is running
-	alarm time.Duration // and will fire at this instant
+	credit credit
+
+	mu     sync.Mutex // guards what follows, and is taken by lock
+	gate   *gate.Gate[chan answer]
+	spare  chan answer   // made for one that did not wait
+	timer  *time.Timer   // runs expire; nil until it is needed
+	armed  bool          // the timer is running
+	alarm  time.Duration // and will fire at this instant
+	lent   uint64        // the credit as it was lent
+	phase  int           // admissions from credits
+	timed  time.Duration // when timed work last left
+	sparse bool          // the algorithm does not need every sample
 }
 
 // New returns a Limiter, or the error of cfg.Validate.
@@ -91,6 +97,7 @@ func New(cfg Config) (*Limiter, error) {
 		fair: cfg.FairQueues > 1, weights: maps.Clone(cfg.Weights), number: map[string]int{},
 	}
 	l.gate = gate.New[chan answer](alg, cfg.gate())
+	l.sparseLocked(alg)
 	l.owners = make([]owner, len(cfg.Partitions)+1)
 	for i := range l.owners {
 		l.owners[i] = owner{l, i}
@@ -98,18 +105,29 @@ func New(cfg Config) (*Limiter, error) {
 	for i, p := range cfg.Partitions {
 		l.number[p.Name] = i + 1
 	}
+	l.mu.Lock()
+	l.unlock()
 	return l, nil
 }
 
 // TryAcquire returns a permit for n units if they are free and nobody waits;
 // it never waits itself. It is work of no partition. It panics if n < 0.
 func (l *Limiter) TryAcquire(n int) (weir.Permit, bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	w, ok := l.credit.take(n)
+	switch {
+	case ok:
+		return l.fromCredit(w, n), true
+	case w&crowded != 0 || w&(shut|collect) == 0 && n > 0:
+		l.credit.overLimit.Add(1)
+		return weir.Permit{}, false
+	}
+	l.lock()
+	defer l.unlock()
 	if verdict, _ := l.gate.Enter(gate.Request{N: n, NoWait: true}); verdict != gate.Admit {
 		return weir.Permit{}, false
 	}
-	return l.permitLocked(n), true
+	now := l.now()
+	return l.permit(n, 0, answer{at: now, inflight: l.gate.Inflight()}), true
 }
 
 // Acquire returns a permit for n units, after a wait in the queue if need be.
@@ -119,28 +137,25 @@ func (l *Limiter) Acquire(ctx context.Context, n int) (weir.Permit, error) {
 	if err := ctx.Err(); err != nil {
 		return weir.Permit{}, err
 	}
-	if len(l.number) == 0 { // else whose unit it is matters even if there is room
-		if p, ok := l.admit(n); ok {
-			return p, nil
-		}
+	w, ok := l.credit.take(n)
+	if ok {
+		return l.fromCredit(w, n), nil
 	}
+	return l.ask(ctx, w, n)
+}
+
+// ask is what Acquire does if there is no credit.
+func (l *Limiter) ask(ctx context.Context, word uint64, n int) (weir.Permit, error) {
 	r := l.request(ctx, n)
+	if word&full != 0 && n == 1 && r.Priority <= 0 { // no more than the limit, whatever that is
+		l.credit.queueFull.Add(1)
+		return weir.Permit{}, errQueueFull
+	}
 	p, w, err := l.enter(r)
 	if w.answer == nil {
 		return p, err
 	}
 	return l.wait(ctx, r, w)
-}
-
-// admit is the quick way in: there is room, and nobody waits.
-func (l *Limiter) admit(n int) (weir.Permit, bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if n < 0 || !l.gate.Fits(n) {
-		return weir.Permit{}, false
-	}
-	l.gate.Enter(gate.Request{N: n})
-	return l.permitLocked(n), true
 }
 
 // request is what ctx says about a request. It is asked outside the lock: a
@@ -158,12 +173,8 @@ func (l *Limiter) request(ctx context.Context, n int) gate.Request {
 	return r
 }
 
-func (l *Limiter) permitLocked(n int) weir.Permit {
-	return l.permit(n, 0, answer{at: l.now(), inflight: l.gate.Inflight()})
-}
-
 func (l *Limiter) permit(n, partition int, a answer) weir.Permit {
-	return weir.NewPermit(&l.owners[partition], weir.Grant{N: n, At: a.at, Inflight: a.inflight})
+	return weir.NewPermit(&l.owners[partition], weir.Grant{N: n, At: a.at, Inflight: a.inflight, Waited: a.waited})
 }
 
 func (l *Limiter) now() time.Duration { return time.Since(l.epoch) }
@@ -177,8 +188,8 @@ type owner struct {
 
 // Use changes the number of units that a permit holds.
 func (o *owner) Use(g weir.Grant, n int) int {
-	o.mu.Lock()
-	defer o.mu.Unlock()
+	o.lock()
+	defer o.unlock()
 	o.gate.Adjust(gate.Request{N: g.N, Partition: o.partition}, n)
 	o.serveLocked(o.now())
 	return n
@@ -186,17 +197,28 @@ func (o *owner) Use(g weir.Grant, n int) int {
 
 // Release takes a permit's units back and learns from how the work went.
 func (o *owner) Release(g weir.Grant, outcome weir.Outcome) {
+	if g.At < 0 && outcome == weir.Success && o.credit.put(g.N) {
+		return
+	}
 	if e := o.leave(g, o.partition, outcome); e != nil {
 		o.trace(*e)
 	}
 }
 
 func (l *Limiter) leave(g weir.Grant, partition int, outcome weir.Outcome) *Event {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.lock()
+	defer l.unlock()
+	r := gate.Request{N: g.N, Partition: partition}
+	s := limit.Sample{Start: g.At, End: l.now(), Waited: g.Waited, Inflight: g.Inflight, N: g.N, Outcome: outcome}
+	if g.At < 0 { // not timed
+		s.Start = ^g.At
+		l.gate.Depart(s, r)
+		l.serveLocked(s.End)
+		return nil
+	}
 	was := l.gate.Limit()
-	s := limit.Sample{Start: g.At, End: l.now(), Inflight: g.Inflight, Outcome: outcome}
-	cause := l.gate.Leave(s, gate.Request{N: g.N, Partition: partition})
+	cause := l.gate.Leave(s, r)
+	l.thinLocked(s.End)
 	l.serveLocked(s.End)
 	return l.eventLocked(was, cause, s)
 }
@@ -214,11 +236,12 @@ func (l *Limiter) SetAlgorithm(alg limit.Algorithm) {
 }
 
 func (l *Limiter) setAlgorithm(alg limit.Algorithm) *Event {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.lock()
+	defer l.unlock()
 	was := l.gate.Limit()
 	now := l.now()
 	l.gate.SetAlgorithm(alg)
+	l.sparseLocked(alg)
 	l.serveLocked(now)
 	return l.eventLocked(was, limit.Set, limit.Sample{End: now})
 }
@@ -237,8 +260,8 @@ func (l *Limiter) eventLocked(was int, cause limit.Cause, s limit.Sample) *Event
 // SetQueue changes the bounds of the queue, with Config's meaning of zero and
 // less. Those who wait keep their places; the new maxWait counts for them too.
 func (l *Limiter) SetQueue(queue int, maxWait time.Duration) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.lock()
+	defer l.unlock()
 	bounds := Config{Queue: queue, MaxWait: maxWait}.gate()
 	cfg := l.gate.Config()
 	cfg.Queue, cfg.MaxWait = bounds.Queue, bounds.MaxWait
@@ -249,15 +272,18 @@ func (l *Limiter) SetQueue(queue int, maxWait time.Duration) {
 // Queue returns the bounds of the queue, with Config's meaning of less than
 // zero.
 func (l *Limiter) Queue() (queue int, maxWait time.Duration) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.lock()
+	defer l.unlock()
 	c := l.gate.Config()
 	return c.Queue, c.MaxWait
 }
 
 // Stats returns the state and the counts since New.
 func (l *Limiter) Stats() gate.Stats {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.gate.Stats()
+	l.lock()
+	defer l.unlock()
+	s := l.gate.Stats()
+	s.OverLimit += l.credit.overLimit.Load()
+	s.QueueFull += l.credit.queueFull.Load()
+	return s
 }

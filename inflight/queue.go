@@ -10,8 +10,8 @@ import (
 
 // enter admits (a permit), refuses (an error) or queues (a waiter).
 func (l *Limiter) enter(r gate.Request) (p weir.Permit, w waiter, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.lock()
+	defer l.unlock()
 	verdict, why := l.gate.Enter(r)
 	switch verdict {
 	case gate.Admit:
@@ -50,6 +50,7 @@ type waiter struct {
 type answer struct {
 	why      weir.Reason   // zero: admitted,
 	at       time.Duration // at this instant,
+	waited   time.Duration // after so long in the queue,
 	inflight int           // with so many units in flight
 }
 
@@ -79,8 +80,8 @@ func (l *Limiter) wait(ctx context.Context, r gate.Request, w waiter) (weir.Perm
 }
 
 func (l *Limiter) cancel(w waiter) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.lock()
+	defer l.unlock()
 	if !l.gate.Cancel(w.ticket) {
 		return false
 	}
@@ -96,7 +97,7 @@ func (l *Limiter) serveLocked(now time.Duration) {
 		if !ok {
 			break
 		}
-		a.Waiter <- answer{a.Reason, now, l.gate.Inflight()}
+		a.Waiter <- answer{a.Reason, now, a.Waited, l.gate.Inflight()}
 	}
 	l.armLocked(now)
 }
@@ -117,8 +118,8 @@ func (l *Limiter) armLocked(now time.Duration) {
 }
 
 func (l *Limiter) expire() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.lock()
+	defer l.unlock()
 	l.armed = false
 	l.serveLocked(l.now())
 }

@@ -114,7 +114,6 @@ type Auto struct {
 	fell     window        // what had ended, before it,
 	fellFrom float64       // under this limit
 
-	every int // of so much work, one sample is enough
 }
 
 // NewAuto returns an Auto, or the error of cfg.Validate.
@@ -126,16 +125,15 @@ func NewAuto(cfg AutoConfig) (*Auto, error) {
 	return &Auto{
 		cfg: cfg, limit: float64(cfg.Initial), from: float64(cfg.Initial),
 		since: math.MinInt64, recovery: math.MinInt64, base: math.Inf(1),
-		starting: true, step: 1, cut: fine, back: 1, check: recheck, every: 1,
+		starting: true, step: 1, cut: fine, back: 1, check: recheck,
 	}, nil
 }
 
 // Limit returns the units that may be in flight now.
 func (a *Auto) Limit() int { return int(a.limit) }
 
-// Every returns the k of which Auto needs but every k-th sample: enough for
-// it are some thousand a second.
-func (a *Auto) Every() int { return a.every }
+// Sparse reports that a part of the samples is enough, if there are many.
+func (a *Auto) Sparse() bool { return true }
 
 // Observe learns from a sample.
 func (a *Auto) Observe(s Sample) Cause {

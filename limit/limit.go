@@ -26,6 +26,10 @@ type Algorithm interface {
 	Observe(Sample) Cause
 }
 
+// Sparse is implemented by an Algorithm for which, where there are thousands
+// of samples a second, a part of them is enough, chosen whatever they say.
+type Sparse interface{ Sparse() bool }
+
 // A Cause says why a limit changed.
 type Cause uint8
 
@@ -75,3 +79,6 @@ func (f Fixed) Limit() int { return max(int(f), 0) }
 
 // Observe learns nothing.
 func (f Fixed) Observe(Sample) Cause { return Kept }
+
+// Sparse reports that no sample is needed.
+func (f Fixed) Sparse() bool { return true }

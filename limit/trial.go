@@ -36,7 +36,7 @@ func (a *Auto) judgeRest(now time.Duration) Cause {
 		a.ref.merge(a.window, 2*need)
 	}
 	a.fell = window{}
-	a.learn(now)
+	a.learn()
 	a.window = window{}
 	a.base = min(a.base, a.ref.log())
 	a.rest--
@@ -68,7 +68,7 @@ func (a *Auto) judgeRaise(now time.Duration) Cause {
 	case good && !queues: // all of it became throughput
 		a.base, a.known = min(a.base, a.ref.log()), true
 		a.ref = a.window
-		a.learn(now)
+		a.learn()
 		a.back, a.step = 1, min(1, 1.5*a.step)
 		a.from = a.limit
 		if a.ref.log()-a.base > (1-gain)*math.Log1p(a.step) || a.Limit() >= a.cfg.Max {
@@ -90,7 +90,7 @@ func (a *Auto) judgeRaise(now time.Duration) Cause {
 		a.ref = window{}
 	case good:
 		a.ref = a.window
-		a.learn(now)
+		a.learn()
 		a.rest, a.step = 1, fine
 	default:
 		a.limit = a.from
@@ -112,7 +112,7 @@ func (a *Auto) judgeCut(now time.Duration) Cause {
 	}
 	if latency > 1-gain { // it had queued
 		a.ref = a.window
-		a.learn(now)
+		a.learn()
 		a.rest, a.back = 1, 1
 		a.cut = min(1, 2*a.cut)
 		if a.Limit() > a.cfg.Min {
@@ -169,25 +169,12 @@ func (a *Auto) believe(now time.Duration) {
 	a.trial, a.from, a.since, a.window = none, a.limit, now, window{}
 }
 
-// learn takes from the reference how long work lasts, and how often it is to
-// be asked.
-func (a *Auto) learn(now time.Duration) {
+// learn takes from the reference how long work lasts.
+func (a *Auto) learn() {
 	a.settle = a.ref.most()
 	if a.known {
 		a.healthy = time.Duration(float64(a.settle) * math.Exp(a.base-a.ref.log()))
 	}
-	if span := now - a.since; a.window.n > 0 && span > 0 {
-		a.every = everyFor(float64(a.window.n*a.every) / span.Seconds())
-	}
-}
-
-// everyFor returns the power of two that leaves about 2,000 samples a second.
-func everyFor(rate float64) int {
-	k := 1
-	for k < 64 && rate > float64(4000*k) {
-		k *= 2
-	}
-	return k
 }
 
 // stride returns the share of the limit by which a trial changes it: at least

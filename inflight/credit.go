@@ -1,0 +1,159 @@
+package inflight
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/limit"
+)
+
+// A credit is the units that the gate has lent: while nobody waits, requests
+// are admitted from it, and leave into it, by one compare-and-swap each. It is
+// one word, so that what is counted in it never disagrees:
+//
+//	shut | crowded | full | succeeded (18 bits) | admitted (19 bits) | free (24 bits)
+//
+// Whoever wants more than that shuts it, under the mutex, gives back to the
+// gate what is left, asks the gate, and has it lend anew before unlocking.
+//
+// The highest bits of the two counts say that they are to be collected soon:
+// then, too, the way is through the gate.
+type credit struct {
+	word atomic.Uint64
+
+	total  atomic.Int64  // units in flight and free, when it was lent
+	mask   atomic.Uint64 // admissions of which the number has none of these bits are timed
+	lately atomic.Int64  // the instant of some admission not long ago
+
+	overLimit, queueFull atomic.Uint64 // refused without asking the gate
+}
+
+const (
+	freeBits, admittedBits, succeededBits = 24, 19, 18
+
+	oneAdmitted  = 1 << freeBits
+	oneSucceeded = 1 << (freeBits + admittedBits)
+
+	freeMask = oneAdmitted - 1
+	collect  = 1<<(freeBits+admittedBits-1) | 1<<(freeBits+admittedBits+succeededBits-1)
+
+	full    = 1 << 61 // nobody more may wait
+	crowded = 1 << 62 // somebody waits, or would have to
+	shut    = 1 << 63 // ask the gate
+
+	maxPhase = 64 // every how many admissions one is timed, at most
+)
+
+func free(w uint64) int     { return int(w & freeMask) }
+func admitted(w uint64) int { return int(w>>freeBits) & (1<<admittedBits - 1) }
+func succeeded(w uint64) uint64 {
+	return w >> (freeBits + admittedBits) & (1<<succeededBits - 1)
+}
+
+// take takes n units, if they are free and nobody waits. If not, it returns
+// the word that said so.
+func (c *credit) take(n int) (w uint64, ok bool) {
+	for {
+		w = c.word.Load()
+		if w&(shut|collect) != 0 || uint(n) > uint(free(w)) {
+			return w, false
+		}
+		if c.word.CompareAndSwap(w, w+oneAdmitted-uint64(n)) {
+			return w, true
+		}
+	}
+}
+
+// put puts n units of work that went well back.
+func (c *credit) put(n int) bool {
+	for {
+		w := c.word.Load()
+		if w&(shut|collect) != 0 || n > freeMask-free(w) {
+			return false
+		}
+		if c.word.CompareAndSwap(w, w+oneSucceeded+uint64(n)) {
+			return true
+		}
+	}
+}
+
+// lock takes the mutex, and gives the credit back to the gate.
+func (l *Limiter) lock() {
+	l.mu.Lock()
+	w := l.credit.word.Swap(shut)
+	if w&shut == 0 {
+		l.phase += admitted(w)
+		l.gate.Return(free(w), uint64(admitted(w)-admitted(l.lent)), succeeded(w))
+	}
+}
+
+// unlock lends anew, and releases the mutex.
+func (l *Limiter) unlock() {
+	l.lent = l.lendLocked()
+	l.credit.word.Store(l.lent)
+	l.mu.Unlock()
+}
+
+func (l *Limiter) lendLocked() uint64 {
+	n, ok := l.gate.Lend()
+	if !ok {
+		w := uint64(shut)
+		if l.gate.Waiting() > 0 && len(l.number) == 0 {
+			w |= crowded
+			if !l.fair && l.gate.Full() {
+				w |= full
+			}
+		}
+		return w
+	}
+	l.credit.total.Store(int64(l.gate.Inflight()))
+	if n > freeMask {
+		l.gate.Return(n-freeMask, 0, 0)
+		n = freeMask
+	}
+	return uint64(n) | uint64(l.phase%maxPhase)*oneAdmitted
+}
+
+// fromCredit makes the permit of n units that take took out of the word w.
+//
+// If a part of the samples is enough, most admissions are not timed: reading
+// the clock is most of what an admission costs. Their At is the complement of
+// an instant not long before.
+func (l *Limiter) fromCredit(w uint64, n int) weir.Permit {
+	g := weir.Grant{N: n}
+	if uint64(admitted(w))&l.credit.mask.Load() == 0 {
+		g.At = l.now()
+		g.Inflight = int(l.credit.total.Load()) - free(w) + n
+	} else {
+		g.At = ^time.Duration(l.credit.lately.Load())
+	}
+	return weir.NewPermit(&l.owners[0], g)
+}
+
+// Of admissions that need not all be timed, about so many a second are.
+const (
+	timedOften  = time.Second / 4000
+	timedRarely = time.Second / 1000
+)
+
+// sparseLocked begins with an algorithm.
+func (l *Limiter) sparseLocked(alg limit.Algorithm) {
+	s, ok := alg.(limit.Sparse)
+	l.sparse = ok && s.Sparse()
+	l.credit.mask.Store(0)
+}
+
+// thinLocked chooses how many admissions are timed, from when two of them left.
+func (l *Limiter) thinLocked(now time.Duration) {
+	l.credit.lately.Store(int64(now))
+	apart := now - l.timed
+	l.timed = now
+	switch mask := l.credit.mask.Load(); {
+	case !l.sparse:
+	case apart < timedOften && mask < maxPhase-1:
+		l.credit.mask.Store(2*mask + 1)
+	case apart > timedRarely && mask > 0:
+		l.credit.mask.Store(mask / 2)
+	}
+}
