@@ -17,6 +17,7 @@ type commands struct {
 	Proxy  proxyCmd  `cmd:"" help:"Protect an origin: a reverse proxy that limits its work in flight."`
 	Origin originCmd `cmd:"" help:"A service to break: workers, a queue, and a service time."`
 	Load   loadCmd   `cmd:"" help:"An honest client: offers load and tells what came back."`
+	Sim    simCmd    `cmd:"" help:"What would happen: simulates scenario files, with tables and pictures."`
 	Demo   demoCmd   `cmd:"" help:"Watch a service collapse under load, and a proxy save it."`
 }
 

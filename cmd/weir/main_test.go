@@ -62,7 +62,7 @@ func TestBadFlags(t *testing.T) {
 }
 
 func TestHelp(t *testing.T) {
-	for _, args := range []string{"", "--help", "proxy --help", "origin --help", "load --help", "demo --help"} {
+	for _, args := range []string{"", "--help", "proxy --help", "origin --help", "load --help", "sim --help", "demo --help"} {
 		code, stdout, stderr := weir(t, strings.Fields(args)...)
 		if code != 0 || !strings.HasPrefix(stdout, "Usage: weir") || stderr != "" {
 			t.Errorf("weir %s: %d, %q, %q", args, code, stdout, stderr)

@@ -60,6 +60,8 @@ var sideways = map[string][]string{
 	"proxy":          {"httplimit", "internal/settings"},
 	"lab/origin":     {"internal/settings"},
 	"lab/load":       {"lab/pace", "lab/trace"},
+	"lab/scenario":   {"lab/sim"},
+	"lab/plot":       {"lab/sim"},
 	// The demonstration shows the proxy itself, on the page.
 	"lab/demo": {"proxy", "web", "internal/settings", "internal/browser", "lab/origin", "lab/load"},
 }

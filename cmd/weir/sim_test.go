@@ -1,0 +1,106 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const simScenario = `name: small
+duration: 10s
+layers:
+  - name: service
+    workers: 7
+    service_time: {mean: 20ms}
+clients:
+  - name: users
+    rate: 500
+    timeout: 25ms
+variants:
+  - name: free
+  - name: limited
+    set: {layers.service.guard.limit: 7}
+`
+
+func TestSimCommand(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "small.yaml")
+	if err := os.WriteFile(file, []byte(simScenario), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, stderr := weir(t, "sim", file, "--out", filepath.Join(dir, "out"))
+	if code != 0 || !strings.Contains(stdout, "small (") || !strings.Contains(stdout, "limited") || !strings.Contains(stderr, "small.svg") {
+		t.Errorf("%d, %q, %q: want a table and a picture", code, stdout, stderr)
+	}
+	picture, err := os.ReadFile(filepath.Join(dir, "out", "small.svg"))
+	if err != nil || !bytes.Contains(picture, []byte("seed 0")) {
+		t.Errorf("%v: want a picture that names its seed", err)
+	}
+
+	tape := filepath.Join(dir, "trace.csv")
+	code, stdout, stderr = weir(t, "sim", file, "--variant", "limited", "--trace", tape, "--seed", "5", "--json")
+	var figures []struct {
+		Runs []struct {
+			Name   string `json:"name"`
+			Seed   uint64 `json:"seed"`
+			Totals struct {
+				Calls int `json:"calls"`
+				Open  int `json:"open"`
+			} `json:"totals"`
+		} `json:"runs"`
+	}
+	if err := json.Unmarshal([]byte(stdout), &figures); err != nil || code != 0 || len(figures) != 1 || len(figures[0].Runs) != 1 ||
+		figures[0].Runs[0].Name != "limited" || figures[0].Runs[0].Seed != 5 {
+		t.Fatalf("%d, %v, %.200q, %q: want the result of one run", code, err, stdout, stderr)
+	}
+	records, err := os.ReadFile(tape)
+	if totals := figures[0].Runs[0].Totals; err != nil || bytes.Count(records, []byte("\n")) != totals.Calls-totals.Open+1 {
+		t.Errorf("%v, %d lines: want a header and a record for each of %d calls that ended", err, bytes.Count(records, []byte("\n")), totals.Calls-totals.Open)
+	}
+}
+
+func TestSimErrors(t *testing.T) {
+	dir := t.TempDir()
+	good, bad := filepath.Join(dir, "good.yaml"), filepath.Join(dir, "bad.yaml")
+	for name, text := range map[string]string{good: simScenario, bad: strings.Replace(simScenario, "rate:", "rat:", 1)} {
+		if err := os.WriteFile(name, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tt := range []struct {
+		code int
+		args []string
+		want string
+	}{
+		{2, []string{}, `expected "<file> ..."`},
+		{1, []string{filepath.Join(dir, "none.yaml")}, "none.yaml: no such file"},
+		{1, []string{bad}, "bad.yaml:9:5: clients[0].rat: unknown field; known are arrivals"},
+		{2, []string{good, "--format", "gif"}, "--format"},
+		{2, []string{good, "--variant", "other"}, "--variant=other: no file has a variant of such a name"},
+		{2, []string{good, "--trace", "x.csv"}, "--trace: these are 2 runs: choose one with --variant"},
+		{1, []string{good, "--variant", "free", "--trace", dir}, "--trace"},
+		{1, []string{good, "--out", good}, "--out"},
+	} {
+		code, stdout, stderr := weir(t, append([]string{"sim"}, tt.args...)...)
+		if code != tt.code || stdout != "" || !strings.Contains(stderr, tt.want) {
+			t.Errorf("weir sim %v: %d, %q, %q: want %d and %q", tt.args, code, stdout, stderr, tt.code, tt.want)
+		}
+	}
+}
+
+func TestSimInterrupted(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "small.yaml")
+	if err := os.WriteFile(file, []byte(simScenario), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	ctx, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	var out, err bytes.Buffer
+	if code := run(ctx, []string{"sim", file}, &out, &err); code != 1 || out.Len() > 0 || !strings.Contains(err.String(), "interrupted") {
+		t.Errorf("%d, %q, %q: want no table of half a run", code, out.String(), err.String())
+	}
+}

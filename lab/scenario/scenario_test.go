@@ -1,0 +1,164 @@
+package scenario_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/lab/scenario"
+	"github.com/weir-go/weir/lab/sim"
+)
+
+const base = `# A comment.
+name: base
+duration: 10s
+layers:
+  - name: service
+    workers: 7
+    service_time: {mean: 2s, distribution: lognormal, cv: 0.5}
+    changes:
+      - {at: 5s, slowdown: 2}
+clients:
+  - name: users
+    rate: 5
+    timeout: 2.5s
+    priority: sheddable
+`
+
+func TestParse(t *testing.T) {
+	f, err := scenario.Parse("a.yaml", []byte(base))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sc := f.Figures[0][0]
+	l, c := sc.Layers[0], sc.Clients[0]
+	if sc.Name != "" || f.Scenario.Name != "base" || sc.Duration != 10*time.Second || l.Workers != 7 || l.ServiceTime.CV != 0.5 ||
+		*l.Changes[0].Slowdown != 2 || c.Rate != "5" || c.Timeout != 2500*time.Millisecond || c.Priority != -2 || l.Guard != nil {
+		t.Errorf("%+v", sc)
+	}
+}
+
+func TestLimits(t *testing.T) {
+	for in, want := range map[string]string{"7": "7", "none": "none", "aimd": "aimd", "{name: aimd, initial: 5}": "aimd",
+		"{name: fixed, n: 3}": "3", "{name: vegas, window: {samples: 5}}": "vegas", "auto": "auto", "gradient2": "gradient2"} {
+		f, err := scenario.Parse("a.yaml", []byte(base+"variants: [{name: x, set: {layers.service.guard.limit: "+in+"}}]\n"))
+		if err != nil {
+			t.Errorf("%s: %v", in, err)
+			continue
+		}
+		got := f.Figures[0][0].Layers[0].Guard.Limit
+		if got.String() != want || got.Name == "aimd" && got.AIMD.Initial != 5*strings.Count(in, "5") ||
+			got.Name == "vegas" && got.Window.Samples != 5 {
+			t.Errorf("%s: %+v: want %s", in, got, want)
+		}
+	}
+}
+
+// A variant sets some fields anew, and leaves the base alone.
+func TestVariants(t *testing.T) {
+	f, err := scenario.Parse("a.yaml", []byte(base+`variants:
+  - name: plain
+  - name: limited
+    set:
+      layers.service.guard.limit: 5
+      layers.service.guard.queue: 9
+      clients.users.rate: 1..2@5s
+      duration: 20s
+      layers.service.changes: []
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, limited := f.Figures[0][0], f.Figures[0][1]
+	if plain.Name != "plain" || plain.Layers[0].Guard != nil || plain.Clients[0].Rate != "5" || len(plain.Layers[0].Changes) != 1 {
+		t.Errorf("%+v", plain)
+	}
+	g := limited.Layers[0].Guard
+	if g == nil || g.Limit.N != 5 || g.Queue != 9 || limited.Clients[0].Rate != "1..2@5s" || limited.Duration != 20*time.Second ||
+		len(limited.Layers[0].Changes) != 0 {
+		t.Errorf("%+v", limited)
+	}
+}
+
+// A matrix is a figure for each combination of all lists but the last.
+func TestMatrix(t *testing.T) {
+	f, err := scenario.Parse("a.yaml", []byte(base+`matrix:
+  - [{name: slow, set: {clients.users.rate: 1}}, {name: fast, set: {clients.users.rate: 9}}]
+  - [{name: few, set: {layers.service.workers: 1}}, {name: many, set: {layers.service.workers: 9}}]
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(f.Figures) != 2 || f.Titles[1] != "base, fast" || f.Figures[1][0].Name != "few" ||
+		f.Figures[1][0].Clients[0].Rate != "9" || f.Figures[1][1].Layers[0].Workers != 9 || f.Figures[0][1].Clients[0].Rate != "1" {
+		t.Errorf("%q %+v", f.Titles, f.Figures)
+	}
+}
+
+// What is wrong is said with its place and what would be right.
+func TestErrors(t *testing.T) {
+	for _, tt := range []struct{ rule, text, want string }{
+		{"an unknown field", strings.Replace(base, "workers:", "wrokers:", 1), "a.yaml:6:5: layers[0].wrokers: unknown field; known are attempts, calls"},
+		{"a duration without a unit", strings.Replace(base, "10s", "10", 1), "a.yaml:3:11: duration = 10: want a duration with its unit"},
+		{"a word for a number", strings.Replace(base, "workers: 7", "workers: many", 1), "a.yaml:6:14: layers[0].workers = many: want a whole number"},
+		{"a field given twice", base + "name: again\n", "a.yaml:15:"},
+		{"a value out of range", strings.Replace(base, "cv: 0.5", "cv: 50", 1), "a.yaml:7:59: layers[0].service_time.cv = 50: must be in (0, 10]"},
+		{"what is missing is said of what holds it", strings.Replace(base, "    rate: 5\n", "", 1), "a.yaml:11:"},
+		{"a bad rate", strings.Replace(base, "rate: 5", "rate: fast", 1), `a.yaml:12:11: clients[0].rate = "fast"`},
+		{"an unknown priority", strings.Replace(base, "sheddable", "vip", 1), `a.yaml:14:15: clients[0].priority = "vip": must be sheddable`},
+		{"an unknown limit", base + "variants: [{name: x, set: {layers.service.guard.limit: magic}}]\n", "must be a whole number or one of none, fixed, aimd"},
+		{"a field of another limit", base + "variants: [{name: x, set: {layers.service.guard.limit: {name: aimd, probe: 1}}}]\n", `limit.probe: unknown field of the limit "aimd"`},
+		{"a variant of nothing", base + "variants: [{name: x, set: {layers.database.workers: 1}}]\n", `a.yaml:15:28: set layers.database.workers: there is no "database"`},
+		{"a variant that is out of range says so", base + "variants: [{name: x, set: {layers.service.workers: -1}}]\n", `a.yaml:15:52: layers[0].workers = -1: must be in [0, 1000000]; 0 is as many as come (in the variant "x")`},
+		{"a variant without a name", base + "variants: [{set: {duration: 1s}}]\n", "variants[0].name: must be given"},
+		{"variants that are no list", base + "variants: all\n", "variants: want a list of variants"},
+		{"a list where fields belong", "name: x\nlayers: {a: b}\n", "layers: want a list"},
+		{"fields where a list belongs", strings.Replace(base, "{mean: 2s, distribution: lognormal, cv: 0.5}", "[2s]", 1), "layers[0].service_time: want fields"},
+		{"not YAML", "name: [", "a.yaml:1:"},
+		{"nothing", "", "a.yaml:1:1: want one scenario"},
+		{"no name", strings.Replace(base, "name: base\n", "", 1), "name: must be given"},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			_, err := scenario.Parse("a.yaml", []byte(tt.text))
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%v: want %q", err, tt.want)
+			}
+		})
+	}
+}
+
+// Every file that ships is right, and says first what it shows.
+func TestShippedScenarios(t *testing.T) {
+	files, err := filepath.Glob("../../scenarios/*.yaml")
+	if err != nil || len(files) < 8 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	for _, name := range files {
+		f, err := scenario.Read(name)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		for _, runs := range f.Figures {
+			for _, sc := range runs {
+				sc.Duration, sc.Warmup = min(sc.Duration, time.Second), 0
+				if _, err := sim.Run(sc); err != nil {
+					t.Errorf("%s, %s: %v", name, sc.Name, err)
+				}
+			}
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add(base)
+	f.Add("name: &a x\nlayers: *a")
+	f.Add("variants: [{name: x, set: {layers.service.guard.limit: 5}}]")
+	f.Fuzz(func(t *testing.T, text string) {
+		file, err := scenario.Parse("a.yaml", []byte(text))
+		if err == nil && len(file.Figures) != len(file.Titles) {
+			t.Errorf("%d figures, %d titles", len(file.Figures), len(file.Titles))
+		}
+	})
+}

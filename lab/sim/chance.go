@@ -1,0 +1,37 @@
+package sim
+
+import "math/rand/v2"
+
+// A stream is the chance of one decision: splitmix64 (Steele, Lea and Flood
+// 2014), begun anew for each call, attempt and layer. So the work that the
+// n-th call brings is the same whatever was decided before it, and variants of
+// a scenario are compared on the same requests.
+type stream struct{ state uint64 }
+
+func (s *stream) Uint64() uint64 {
+	s.state += 0x9e3779b97f4a7c15
+	return mix(s.state)
+}
+
+func mix(z uint64) uint64 {
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}
+
+// Purposes of chance, apart from the layers of work, which count up from
+// forWork.
+const (
+	forCall     = iota // class, tenant
+	forBackoff         // how long before a retry
+	forThought         // how long a user thinks
+	forThrottle        // whether an attempt is kept back
+	forWork
+)
+
+// chance returns the source for one purpose of an attempt of a call, until the
+// next such call.
+func (s *Sim) chance(id uint64, attempt int32, purpose int) *rand.Rand {
+	s.src.state = mix(s.seed+mix(id+0x632be59bd9b4e019)) + mix(uint64(attempt)<<16|uint64(purpose))
+	return s.rng
+}

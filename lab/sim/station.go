@@ -1,0 +1,259 @@
+package sim
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/weir-go/weir/lab/dist"
+)
+
+// A station is the workers of a layer, and those who wait for one.
+type station struct {
+	workers  int
+	busy     int // workers that are taken; with Sharing, jobs that work
+	slowdown float64
+	failure  float64
+	refusal  float64
+	times    []dist.ServiceTime // by class
+	pause    Pause
+
+	waiting ring[entry]
+	queued  int // of waiting, those who still want a worker
+	serving bool
+	shared  shared
+}
+
+type entry struct {
+	job *job
+	gen uint32
+}
+
+func (t *station) init(cfg *Layer, classes map[string]int32) {
+	t.workers, t.slowdown = cfg.Workers, 1
+	t.failure, t.refusal, t.pause = cfg.FailureRate, cfg.RefuseRate, cfg.Pause
+	if t.workers == 0 {
+		t.workers = math.MaxInt
+	}
+	t.times = make([]dist.ServiceTime, len(classes))
+	for name, i := range classes {
+		t.times[i] = cfg.ServiceTime
+		if own, ok := cfg.Classes[name]; ok {
+			t.times[i] = own
+		}
+	}
+}
+
+// station lets a job work, or wait for a worker.
+func (s *Sim) station(j *job) {
+	l := j.layer
+	switch most := l.cfg.Queue; {
+	case l.cfg.Sharing, l.busy < l.workers && l.queued == 0:
+		s.begin(j)
+	case most != nil && l.queued >= *most:
+		s.end(j, result{kind: overloaded})
+	default:
+		j.state = queued
+		l.queued++
+		l.waiting.push(entry{j, j.gen})
+	}
+}
+
+// begin is the beginning of a job's work.
+func (s *Sim) begin(j *job) {
+	l := j.layer
+	j.state = working
+	l.flow.note(s.now)
+	l.busy++
+	l.flow.busy++
+	rng := s.chance(j.id, j.try<<8|j.nth, forWork+int(l.index))
+	if l.failure > 0 || l.refusal > 0 {
+		switch u := rng.Float64(); {
+		case u < l.refusal:
+			s.end(j, result{kind: overloaded})
+			return
+		case u < l.refusal+l.failure:
+			s.end(j, result{kind: failed})
+			return
+		}
+	}
+	work := l.times[j.class].Draw(rng)
+	if factor := l.slowdown * l.cfg.Contention.factor(l.busy); factor != 1 {
+		work = time.Duration(float64(work) * factor)
+	}
+	if l.cfg.Sharing {
+		l.share(s, j, work)
+		return
+	}
+	s.agenda.push(l.pause.after(s.now, work), evFinish, j.index, j.gen)
+}
+
+// factor multiplies the service times of n busy workers.
+func (c Contention) factor(n int) float64 {
+	if c == (Contention{}) {
+		return 1
+	}
+	others := float64(n - 1)
+	return 1 + c.Sigma*others + c.Kappa*float64(n)*others
+}
+
+// vacate takes a job that ends out of the station.
+func (l *layer) vacate(s *Sim, j *job) {
+	switch {
+	case j.state == queued:
+		l.queued-- // its entry is stale from now on
+		return
+	case j.state == atGate, j.state == calling && l.cfg.Sharing:
+		return
+	case l.cfg.Sharing:
+		l.unshare(s, j)
+	}
+	l.flow.note(s.now)
+	l.busy--
+	l.flow.busy--
+}
+
+// serve gives free workers to those who wait. What comes of it may call serve
+// again, which leaves the work to the first.
+func (s *Sim) serve(l *layer) {
+	if l.serving {
+		return
+	}
+	l.serving = true
+	for l.queued > 0 && l.busy < l.workers {
+		e := l.waiting.pop()
+		if e.job.gen == e.gen {
+			l.queued--
+			s.begin(e.job)
+		}
+	}
+	l.serving = false
+	if l.queued == 0 {
+		l.waiting = ring[entry]{slots: l.waiting.slots} // all that is left is stale
+	}
+}
+
+// change applies the i-th change.
+func (s *Sim) change(l *layer, i uint32) {
+	c := l.cfg.Changes[i]
+	l.share0(s) // the work so far was at the old speed
+	set(&l.slowdown, c.Slowdown)
+	set(&l.workers, c.Workers)
+	set(&l.failure, c.FailureRate)
+	set(&l.refusal, c.RefuseRate)
+	l.shareNext(s)
+	s.serve(l)
+	s.drain(l)
+}
+
+func set[T any](field, value *T) {
+	if value != nil {
+		*field = *value
+	}
+}
+
+// active is the time until t that is not in a pause.
+func (p Pause) active(t time.Duration) time.Duration {
+	since := t - p.First
+	switch {
+	case p.For == 0 || since <= 0:
+		return t
+	case p.Every == 0:
+		return t - min(since, p.For)
+	default:
+		return t - since/p.Every*p.For - min(since%p.Every, p.For)
+	}
+}
+
+// after is when work that begins at t is done: the least instant with
+// active(instant) = active(t) + work.
+func (p Pause) after(t, work time.Duration) time.Duration {
+	if work >= never-t {
+		return never
+	}
+	if p.For == 0 {
+		return t + work
+	}
+	target := p.active(t) + work
+	since := target - p.First // on the clock that stands still in pauses
+	switch {
+	case since <= 0:
+	case p.Every == 0:
+		target += p.For
+	default: // the pauses that begin before the target
+		target += (since + p.Every - p.For - 1) / (p.Every - p.For) * p.For
+	}
+	return max(target, t) // no work is done at once, also in a pause
+}
+
+// shared is processor sharing. Each of n jobs works at the speed min(1,
+// Workers/n). On a clock that runs at this speed, a job ends its work after
+// its begin, and nothing changes when others come and go.
+type shared struct {
+	jobs  []share       // a binary heap by end
+	clock float64       // nanoseconds of work that each job has got
+	as    time.Duration // instant at which clock was right, pauses taken out
+	gen   uint32
+}
+
+type share struct {
+	end float64
+	job *job
+	gen uint32
+}
+
+func (l *layer) speed() float64 {
+	return min(1, float64(l.workers)/float64(max(len(l.shared.jobs), 1)))
+}
+
+// share0 brings the clock up to now.
+func (l *layer) share0(s *Sim) {
+	if !l.cfg.Sharing {
+		return
+	}
+	now := l.pause.active(s.now)
+	l.shared.clock += float64(now-l.shared.as) * l.speed()
+	l.shared.as = now
+}
+
+// shareNext schedules the next end of work.
+func (l *layer) shareNext(s *Sim) {
+	h := &l.shared
+	h.gen++
+	if !l.cfg.Sharing || len(h.jobs) == 0 {
+		return
+	}
+	left := max(math.Ceil((h.jobs[0].end-h.clock)/l.speed()), 0)
+	s.agenda.push(l.pause.after(s.now, time.Duration(left)), evShared, l.index, h.gen)
+}
+
+func (l *layer) share(s *Sim, j *job, work time.Duration) {
+	l.share0(s)
+	h := &l.shared
+	at, _ := slices.BinarySearchFunc(h.jobs, h.clock+float64(work), func(e share, end float64) int {
+		if e.end <= end {
+			return -1
+		}
+		return 1
+	})
+	h.jobs = slices.Insert(h.jobs, at, share{h.clock + float64(work), j, j.gen})
+	l.shareNext(s)
+}
+
+func (l *layer) unshare(s *Sim, j *job) {
+	l.share0(s)
+	h := &l.shared
+	if at := slices.IndexFunc(h.jobs, func(e share) bool { return e.job == j }); at >= 0 {
+		h.jobs = slices.Delete(h.jobs, at, at+1)
+		l.shareNext(s)
+	}
+}
+
+// sharedDone is the end of work of the first of those who share.
+func (s *Sim) sharedDone(l *layer) {
+	l.share0(s)
+	j := l.shared.jobs[0].job
+	l.shared.jobs = slices.Delete(l.shared.jobs, 0, 1)
+	l.shareNext(s)
+	s.worked(j)
+}

@@ -1,0 +1,180 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/weir-go/weir/lab/dist"
+	"github.com/weir-go/weir/lab/pace"
+)
+
+// A FieldError says which field of a Scenario is out of range.
+type FieldError struct {
+	Field string // as a path in its file: layers[0].service_time.mean
+	Value any
+	Rule  string // what it must be
+}
+
+func (e *FieldError) Error() string {
+	return fmt.Sprintf("sim: %s = %v: %s", e.Field, e.Value, e.Rule)
+}
+
+// Bounds of a scenario.
+const (
+	maxWorkers = 1_000_000
+	maxSteps   = 1_000_000
+	maxTenants = 1000
+	maxCalls   = 100
+	maxLayers  = 16
+)
+
+// A checker keeps the first thing that is wrong.
+type checker struct{ err *FieldError }
+
+func (c *checker) check(fine bool, field string, value any, rule string) {
+	if !fine && c.err == nil {
+		c.err = &FieldError{field, value, rule}
+	}
+}
+
+// Validate returns a *FieldError for the first field that is out of range, or
+// nil.
+func (sc Scenario) Validate() error {
+	c := &checker{}
+	c.check(sc.Duration > 0, "duration", sc.Duration, "must be > 0")
+	c.check(sc.Warmup >= 0 && sc.Warmup < sc.Duration, "warmup", sc.Warmup, "must be in [0, duration)")
+	c.check(sc.Step >= 0 && (sc.Step == 0 || sc.Duration/sc.Step < maxSteps), "step", sc.Step,
+		fmt.Sprintf("must be >= 0, and at most %d of them in duration", maxSteps))
+	c.check(len(sc.Layers) > 0 && len(sc.Layers) <= maxLayers, "layers", len(sc.Layers), fmt.Sprintf("there must be 1 to %d", maxLayers))
+	c.check(len(sc.Clients) > 0 && len(sc.Clients) <= maxTenants, "clients", len(sc.Clients), fmt.Sprintf("there must be 1 to %d", maxTenants))
+	for i := range sc.Layers {
+		sc.Layers[i].check(c, fmt.Sprintf("layers[%d].", i))
+	}
+	for i := range sc.Clients {
+		sc.Clients[i].check(c, fmt.Sprintf("clients[%d].", i), sc.Layers)
+	}
+	if c.err != nil {
+		return c.err
+	}
+	return nil
+}
+
+func (l *Layer) check(c *checker, at string) {
+	c.check(l.Workers >= 0 && l.Workers <= maxWorkers, at+"workers", l.Workers, fmt.Sprintf("must be in [0, %d]; 0 is as many as come", maxWorkers))
+	c.check(l.Queue == nil || *l.Queue >= 0, at+"queue", l.Queue, "must be >= 0")
+	if l.Queue != nil {
+		c.check(*l.Queue >= 0, at+"queue", *l.Queue, "must be >= 0")
+	}
+	c.check(!l.Sharing || l.Workers > 0, at+"workers", l.Workers, "must be >= 1 with sharing")
+	c.checkTime(at+"service_time", l.ServiceTime)
+	for name, t := range l.Classes {
+		c.checkTime(at+"classes."+name, t)
+	}
+	c.check(l.Contention.Sigma >= 0, at+"contention.sigma", l.Contention.Sigma, "must be >= 0")
+	c.check(l.Contention.Kappa >= 0, at+"contention.kappa", l.Contention.Kappa, "must be >= 0")
+	c.checkShare(at+"failure_rate", &l.FailureRate)
+	c.checkShare(at+"refuse_rate", &l.RefuseRate)
+	p := l.Pause
+	c.check(p.First >= 0, at+"pause.first", p.First, "must be >= 0")
+	c.check(p.For >= 0, at+"pause.for", p.For, "must be >= 0")
+	c.check(p.Every >= 0 && (p.Every == 0 || p.Every > p.For), at+"pause.every", p.Every, "must be greater than for")
+	c.check(l.Calls >= 0 && l.Calls <= maxCalls, at+"calls", l.Calls, fmt.Sprintf("must be in [0, %d]", maxCalls))
+	c.check(l.Attempts >= 0 && l.Attempts <= maxCalls, at+"attempts", l.Attempts, fmt.Sprintf("must be in [0, %d]", maxCalls))
+	c.check(l.Timeout >= 0, at+"timeout", l.Timeout, "must be >= 0")
+	before := time.Duration(0)
+	for i, ch := range l.Changes {
+		at := fmt.Sprintf("%schanges[%d].", at, i)
+		c.check(ch.At >= before, at+"at", ch.At, "must not be before the previous one")
+		before = ch.At
+		if ch.Slowdown != nil {
+			c.check(*ch.Slowdown > 0 && *ch.Slowdown <= 1e6, at+"slowdown", *ch.Slowdown, "must be in (0, 1e6]")
+		}
+		if ch.Workers != nil {
+			c.check(*ch.Workers >= 1 && *ch.Workers <= maxWorkers, at+"workers", *ch.Workers, fmt.Sprintf("must be in [1, %d]", maxWorkers))
+		}
+		c.checkShare(at+"failure_rate", ch.FailureRate)
+		c.checkShare(at+"refuse_rate", ch.RefuseRate)
+	}
+	if g := l.Guard; g != nil {
+		_, err := g.Limit.algorithm()
+		c.check(err == nil, at+"guard.limit", g.Limit.Name, rule(err))
+		err = g.config().Validate()
+		c.check(err == nil, at+"guard", "a rule of its queue", rule(err))
+		c.check(g.Queue >= 0, at+"guard.queue", g.Queue, "must be >= 0")
+		c.check(g.MaxWait >= 0, at+"guard.max_wait", g.MaxWait, "must be >= 0")
+		c.check(g.Aging >= 0, at+"guard.aging", g.Aging, "must be >= 0")
+	}
+}
+
+// rule is what an error of another package says, without its prefix.
+func rule(err error) string {
+	if err == nil {
+		return ""
+	}
+	_, text, found := strings.Cut(err.Error(), ": ")
+	if !found {
+		return err.Error()
+	}
+	return text
+}
+
+func (cl *Client) check(c *checker, at string, layers []Layer) {
+	c.check((cl.Rate != "") != (cl.Users > 0), at+"rate", strconv.Quote(cl.Rate), "must be given for an open loop, or else users >= 1 for a closed one")
+	c.check(cl.Users >= 0 && cl.Users <= maxWorkers, at+"users", cl.Users, fmt.Sprintf("must be in [0, %d]", maxWorkers))
+	if cl.Rate != "" {
+		_, err := pace.Parse(cl.Rate)
+		c.check(err == nil, at+"rate", strconv.Quote(cl.Rate), rule(err))
+	}
+	c.check(cl.Arrivals == "" || cl.Arrivals == "poisson" || cl.Arrivals == "even", at+"arrivals", strconv.Quote(cl.Arrivals), "must be poisson or even")
+	c.check(cl.Burst == Burst{} || cl.Burst.For > 0 && cl.Burst.For <= cl.Burst.Every, at+"burst.for", cl.Burst.For, "must be in (0, every]")
+	c.checkTime(at+"think", cl.Think)
+	for _, d := range []struct {
+		field string
+		d     time.Duration
+	}{{"pause", cl.Pause}, {"timeout", cl.Timeout}, {"deadline", cl.Deadline},
+		{"retry.backoff", cl.Retry.Backoff}, {"retry.max_backoff", cl.Retry.MaxBackoff}} {
+		c.check(d.d >= 0, at+d.field, d.d, "must be >= 0")
+	}
+	c.check(cl.Retry.Attempts >= 0 && cl.Retry.Attempts <= maxCalls, at+"retry.attempts", cl.Retry.Attempts, fmt.Sprintf("must be in [0, %d]", maxCalls))
+	if b := cl.Retry.Budget; b != nil {
+		err := b.Validate()
+		c.check(err == nil, at+"retry.budget", b.Ratio, rule(err))
+	}
+	if t := cl.Throttle; t != nil {
+		err := t.Validate()
+		c.check(err == nil, at+"throttle", t.K, rule(err))
+	}
+	c.check(cl.Tenants >= 0 && cl.Tenants <= maxTenants, at+"tenants", cl.Tenants, fmt.Sprintf("must be in [0, %d]", maxTenants))
+	c.check(cl.Weight >= 0, at+"weight", cl.Weight, "must be >= 0")
+	c.check(cl.Partition >= 0, at+"partition", cl.Partition, "must be >= 0")
+	c.check(cl.Units >= 0, at+"units", cl.Units, "must be >= 0")
+	sum := 0.0
+	for i, share := range cl.Mix {
+		at := fmt.Sprintf("%smix[%d].", at, i)
+		c.check(share.Share >= 0 && !math.IsInf(share.Share, 1), at+"share", share.Share, "must be >= 0")
+		sum += share.Share
+		known := false
+		for _, l := range layers {
+			_, named := l.Classes[share.Class]
+			known = known || named
+		}
+		c.check(share.Class == "" || known, at+"class", strconv.Quote(share.Class), "no layer has a service time for this class")
+	}
+	c.check(len(cl.Mix) == 0 || sum > 0, at+"mix", sum, "the shares must not all be 0")
+}
+
+func (c *checker) checkShare(field string, share *float64) {
+	if share != nil {
+		c.check(*share >= 0 && *share <= 1, field, *share, "must be in [0, 1]")
+	}
+}
+
+func (c *checker) checkTime(field string, t dist.ServiceTime) {
+	if e, wrong := errors.AsType[*dist.FieldError](t.Validate()); wrong {
+		c.check(false, field+"."+e.Field, e.Value, e.Rule)
+	}
+}
