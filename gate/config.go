@@ -2,6 +2,7 @@ package gate
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/weir-go/weir/codel"
@@ -29,12 +30,12 @@ type Config struct {
 	Partitions []float64
 }
 
-// A Discipline says who of one queue goes first.
+// A Discipline says who of one queue goes first. The zero Discipline is FIFO.
 type Discipline uint8
 
 const (
 	// FIFO is first in, first out.
-	FIFO Discipline = iota
+	FIFO Discipline = iota + 1
 	// CoDel is FIFO, but a queue that stands is kept short: package codel.
 	// Whoever is dropped is Overdue.
 	CoDel
@@ -45,7 +46,17 @@ const (
 	AdaptiveLIFO
 )
 
-var disciplines = [...]string{"fifo", "codel", "adaptive_lifo"}
+var disciplines = [...]string{"fifo", "fifo", "codel", "adaptive_lifo"}
+
+// UnmarshalText reads what String says.
+func (d *Discipline) UnmarshalText(text []byte) error {
+	i := slices.Index(disciplines[1:], string(text))
+	if i < 0 {
+		return fmt.Errorf("discipline = %q: must be one of %q", text, disciplines[1:])
+	}
+	*d = Discipline(i + 1)
+	return nil
+}
 
 // String returns the name as configurations spell it.
 func (d Discipline) String() string {
@@ -78,7 +89,7 @@ const MaxQueues = 4096
 // Validate returns what is wrong with c, if anything is.
 func (c Config) Validate() error {
 	if c.Discipline > AdaptiveLIFO {
-		return fmt.Errorf("gate: Discipline = %d: must be one of %q", c.Discipline, disciplines)
+		return fmt.Errorf("gate: Discipline = %d: must be one of %q", c.Discipline, disciplines[1:])
 	}
 	if err := c.CoDel.Validate(); err != nil {
 		return err

@@ -21,7 +21,7 @@ func (g *Gate[W]) newestFirst(q *queue, now time.Duration) bool {
 // due returns when the discipline will refuse the head of q where it stands,
 // unless something happens before.
 func (g *Gate[W]) due(q *queue) time.Duration {
-	if g.cfg.Discipline == FIFO || q.len == 0 {
+	if g.cfg.Discipline <= FIFO || q.len == 0 {
 		return never
 	}
 	since := g.slots.all[q.head].since

@@ -346,7 +346,7 @@ func TestRulesChangeLive(t *testing.T) {
 func TestConfigValidate(t *testing.T) {
 	for want, cfg := range map[string]gate.Config{
 		"": {Queue: -1, MaxWait: -1, Aging: -1, Partitions: []float64{0.1, 0.2, 0.3, 0.4}},
-		`gate: Discipline = 3: must be one of ["fifo" "codel" "adaptive_lifo"]`: {Discipline: 3},
+		`gate: Discipline = 9: must be one of ["fifo" "codel" "adaptive_lifo"]`: {Discipline: 9},
 		"codel: Target = -1ns: must be >= 0":                                    {CoDel: codel.Config{Target: -1}},
 		"gate: Fair.Queues = -1: must be between 0 and 4096":                    {Fair: gate.Fairness{Queues: -1}},
 		"gate: Fair.Hand = 17: must be between 0 and 16":                        {Fair: gate.Fairness{Hand: 17}},

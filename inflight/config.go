@@ -1,7 +1,9 @@
 package inflight
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/weir-go/weir/codel"
@@ -9,14 +11,18 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// Bounds of the queue where Config leaves them open.
+// The queue where Config leaves it open.
 const (
-	DefaultQueue   = 100
-	DefaultMaxWait = time.Second
+	DefaultQueue      = 1000
+	DefaultMaxWait    = 500 * time.Millisecond
+	DefaultDiscipline = gate.AdaptiveLIFO
+	DefaultInterval   = 500 * time.Millisecond // of DefaultDiscipline; Target is MaxWait
 )
 
 // Config sets up a Limiter. The zero value finds the limit by itself, and lets
-// a hundred wait for a second, higher priorities first and else in order.
+// a thousand wait for half a second: higher priorities first, and else in
+// order, until the queue has been there for half a second. Then the newest goes
+// first: it is the one whose caller is still there when it is done.
 //
 // The rules compose. First comes a partition below its guarantee; then the
 // higher priority; then, between tenants of one priority, whoever has had the
@@ -25,7 +31,7 @@ const (
 // QueueFull.
 type Config struct {
 	// Algorithm sets the limit; the Limiter owns it from then on. If nil,
-	// limit.AIMD with its defaults.
+	// limit.Auto.
 	Algorithm limit.Algorithm
 	// Queue bounds the number of waiters. If zero, DefaultQueue; if negative,
 	// nobody waits.
@@ -35,13 +41,15 @@ type Config struct {
 	MaxWait time.Duration
 
 	// Discipline says who goes first among equals, and who has waited too
-	// long. If zero, gate.FIFO.
+	// long. If zero, DefaultDiscipline.
 	Discipline gate.Discipline
 	// Target is the wait that gate.CoDel and gate.AdaptiveLIFO find acceptable
-	// in a queue that stands. If zero, codel.DefaultTarget.
+	// in a queue that stands. If zero, codel.DefaultTarget or, under the
+	// DefaultDiscipline, MaxWait.
 	Target time.Duration
 	// Interval is for how long a queue must stand until they act; it should be
-	// longer than most of the work takes. If zero, codel.DefaultInterval.
+	// longer than most of the work takes. If zero, codel.DefaultInterval or,
+	// under the DefaultDiscipline, DefaultInterval.
 	Interval time.Duration
 
 	// FairQueues makes the tenants that wait (weir.WithTenant) share the limit
@@ -111,12 +119,18 @@ func (c Config) validatePartitions() error {
 	return nil
 }
 
-func (c Config) gate() gate.Config {
+// Gate returns the rules of the queue that c asks for: what New gives the gate.
+func (c Config) Gate() gate.Config {
 	if c.Queue == 0 {
 		c.Queue = DefaultQueue
 	}
 	if c.MaxWait == 0 {
 		c.MaxWait = DefaultMaxWait
+	}
+	if c.Discipline == 0 {
+		c.Discipline = DefaultDiscipline
+		c.Interval = cmp.Or(c.Interval, DefaultInterval)
+		c.Target = cmp.Or(c.Target, max(c.MaxWait, 0), math.MaxInt64)
 	}
 	g := gate.Config{
 		Queue: c.Queue, MaxWait: c.MaxWait, Discipline: c.Discipline,

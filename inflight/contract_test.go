@@ -4,6 +4,8 @@ import (
 	"context"
 	"runtime"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/inflight"
@@ -14,12 +16,31 @@ var _ weir.Limiter = (*inflight.Limiter)(nil)
 
 func TestZeroConfig(t *testing.T) {
 	l := newLimiter(t, inflight.Config{})
-	if s := l.Stats(); s.Limit != 20 {
-		t.Errorf("starts at %d: want AIMD's 20", s.Limit)
+	if s := l.Stats(); s.Limit != 10 {
+		t.Errorf("starts at %d: want Auto's 10", s.Limit)
 	}
 	if queue, maxWait := l.Queue(); queue != inflight.DefaultQueue || maxWait != inflight.DefaultMaxWait {
 		t.Errorf("queue %d, %v: want the defaults", queue, maxWait)
 	}
+}
+
+// Where nothing else is said, the queue is in order at first. Once it has been
+// there for half a second the newest goes first, and whoever has waited for
+// that long is told.
+func TestDefaultQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, inflight.Config{Algorithm: limit.Fixed(1)})
+		held := acquire(t, l, 1)
+		q := newLine(t, l)
+		for _, who := range []string{"a", "b", "c", "d", "e"} {
+			q.join(who, 1, 0)
+			time.Sleep(100 * time.Millisecond)
+		}
+		q.join("f", 1, 300*time.Millisecond)
+		held.Release(weir.Success) // 0.5 s after a
+		time.Sleep(time.Second)
+		q.expect("a overdue 500ms", "b overdue 600ms", "c overdue 700ms", "d overdue 800ms", "e admit 800ms", "f admit 500ms")
+	})
 }
 
 // A broken contract is a bug of the caller. It is told, and everybody else

@@ -69,6 +69,7 @@ type Limiter struct {
 	credit credit
 
 	mu     sync.Mutex // guards what follows, and is taken by lock
+	cfg    Config
 	gate   *gate.Gate[chan answer]
 	spare  chan answer   // made for one that did not wait
 	timer  *time.Timer   // runs expire; nil until it is needed
@@ -88,7 +89,7 @@ func New(cfg Config) (*Limiter, error) {
 	alg := cfg.Algorithm
 	if alg == nil {
 		var err error
-		if alg, err = limit.NewAIMD(limit.AIMDConfig{}); err != nil {
+		if alg, err = limit.NewAuto(limit.AutoConfig{}); err != nil {
 			return nil, err
 		}
 	}
@@ -96,7 +97,8 @@ func New(cfg Config) (*Limiter, error) {
 		epoch: time.Now(), trace: cfg.Trace, seed: maphash.MakeSeed(),
 		fair: cfg.FairQueues > 1, weights: maps.Clone(cfg.Weights), number: map[string]int{},
 	}
-	l.gate = gate.New[chan answer](alg, cfg.gate())
+	l.cfg = cfg
+	l.gate = gate.New[chan answer](alg, cfg.Gate())
 	l.sparseLocked(alg)
 	l.owners = make([]owner, len(cfg.Partitions)+1)
 	for i := range l.owners {
@@ -262,10 +264,8 @@ func (l *Limiter) eventLocked(was int, cause limit.Cause, s limit.Sample) *Event
 func (l *Limiter) SetQueue(queue int, maxWait time.Duration) {
 	l.lock()
 	defer l.unlock()
-	bounds := Config{Queue: queue, MaxWait: maxWait}.gate()
-	cfg := l.gate.Config()
-	cfg.Queue, cfg.MaxWait = bounds.Queue, bounds.MaxWait
-	l.gate.Configure(cfg)
+	l.cfg.Queue, l.cfg.MaxWait = queue, maxWait
+	l.gate.Configure(l.cfg.Gate())
 	l.serveLocked(l.now())
 }
 

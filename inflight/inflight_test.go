@@ -15,9 +15,14 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
+// fixed is a Limiter of n units with a queue that is first in, first out unless
+// cfg says otherwise.
 func fixed(t testing.TB, n int, cfg inflight.Config) *inflight.Limiter {
 	t.Helper()
 	cfg.Algorithm = limit.Fixed(n)
+	if cfg.Discipline == 0 {
+		cfg.Discipline = gate.FIFO
+	}
 	return newLimiter(t, cfg)
 }
 
@@ -135,10 +140,6 @@ func TestCallers(t *testing.T) {
 			{5, 1, 9, 0, "overdue", 15},
 			{90, 1, 9, 0, "admit", 99},
 			{99 + 1, 1, 9, 0, "admit", 108},
-		}},
-		{"the default is one second", 1, inflight.Config{}, []caller{
-			{0, 1, 9, 0, "admit", 0},
-			{1, 1, 9, 0, "overdue", 2},
 		}},
 		{"an unbounded wait may last", 1, forever, []caller{
 			{0, 1, 1e6, 0, "admit", 0},
