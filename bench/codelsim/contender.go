@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/bohde/codel"
+	"golang.org/x/sync/semaphore"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/gate"
+	"github.com/weir-go/weir/inflight"
+	"github.com/weir-go/weir/limit"
+)
+
+// The source's parameters.
+const (
+	outstanding = 10
+	pending     = 1000
+	target      = 5 * time.Millisecond
+	interval    = 10 * time.Millisecond // which it does not let one choose
+)
+
+// admit lets a caller in, until it calls leave, or not.
+type admit func(ctx context.Context) (leave func(), err error)
+
+// contenders stand beside each other in every row: I/2 is half the interval.
+var contenders = []struct {
+	name  string
+	build func() (admit, error)
+}{
+	{"queue", newQueue},
+	{"bohde/codel", newBohde},
+	{"weir, 10", func() (admit, error) { return newWeir(limit.Fixed(outstanding), interval) }},
+	{"weir, 10, I/2", func() (admit, error) { return newWeir(limit.Fixed(outstanding), interval/2) }},
+	{"weir, Auto", func() (admit, error) { return newAuto(interval) }},
+	{"weir, Auto, I/2", func() (admit, error) { return newAuto(interval / 2) }},
+}
+
+func newBohde() (admit, error) {
+	lock := codel.New(codel.Options{MaxPending: pending, MaxOutstanding: outstanding, TargetLatency: target})
+	return func(ctx context.Context) (func(), error) {
+		return lock.Release, lock.Acquire(ctx)
+	}, nil
+}
+
+func newWeir(alg limit.Algorithm, interval time.Duration) (admit, error) {
+	lim, err := inflight.New(inflight.Config{
+		Algorithm: alg, Queue: pending, MaxWait: -1,
+		Discipline: gate.CoDel, Target: target, Interval: interval,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) (func(), error) {
+		permit, err := lim.Acquire(ctx, 1)
+		return func() { permit.Release(weir.Success) }, err
+	}, nil
+}
+
+func newAuto(interval time.Duration) (admit, error) {
+	alg, err := limit.NewAuto(limit.AutoConfig{})
+	if err != nil {
+		return nil, err
+	}
+	return newWeir(alg, interval)
+}
+
+var errFull = errors.New("the queue is full")
+
+// newQueue is a semaphore for which so many may wait, first come, first
+// served.
+func newQueue() (admit, error) {
+	sem := semaphore.NewWeighted(outstanding)
+	leave := func() { sem.Release(1) }
+	var here atomic.Int64
+	return func(ctx context.Context) (func(), error) {
+		if here.Add(1) > outstanding+pending {
+			here.Add(-1)
+			return nil, errFull
+		}
+		if err := sem.Acquire(ctx, 1); err != nil {
+			here.Add(-1)
+			return nil, err
+		}
+		return func() { leave(); here.Add(-1) }, nil
+	}, nil
+}

@@ -1,0 +1,243 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/bohde/codel"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/gate"
+	"github.com/weir-go/weir/inflight"
+	"github.com/weir-go/weir/limit"
+)
+
+// These are the differences of which docs/codel.md tells, each as a story that
+// both sides play in virtual time: one may work at a time, a hundred may wait,
+// and the target is 5 ms.
+
+// A side is a lock for one, with priorities.
+type side interface {
+	acquire(ctx context.Context, priority int) error
+	release()
+}
+
+type plain struct{ *codel.Lock }
+
+func (p plain) acquire(ctx context.Context, _ int) error { return p.Acquire(ctx) }
+func (p plain) release()                                 { p.Release() }
+
+type prioritized struct{ *codel.PLock }
+
+func (p prioritized) acquire(ctx context.Context, priority int) error {
+	return p.Acquire(ctx, priority)
+}
+func (p prioritized) release() { p.Release() }
+
+// ours holds one permit at a time.
+type ours struct {
+	lim    *inflight.Limiter
+	permit weir.Permit
+}
+
+func (o *ours) acquire(ctx context.Context, priority int) error {
+	p, err := o.lim.Acquire(weir.WithPriority(ctx, weir.Priority(priority)), 1)
+	if err == nil {
+		o.permit = p
+	}
+	return err
+}
+func (o *ours) release() { o.permit.Release(weir.Success) }
+
+var options = codel.Options{MaxPending: 100, MaxOutstanding: 1, TargetLatency: target}
+
+func lock() side  { return plain{codel.New(options)} }
+func plock() side { return prioritized{codel.NewPriority(options)} }
+
+func limiter() side {
+	lim, err := inflight.New(inflight.Config{
+		Algorithm: limit.Fixed(1), Queue: 100, MaxWait: -1,
+		Discipline: gate.CoDel, Target: target, Interval: interval,
+	})
+	if err != nil {
+		panic(err)
+	}
+	return &ours{lim: lim}
+}
+
+// A story is who was let in and who was refused, by name, in order.
+type story struct {
+	mu       sync.Mutex // guards in and out
+	side     side
+	in, out  []int
+	quitters []context.CancelFunc
+}
+
+// tell plays a story in virtual time. Whoever still waits at the end leaves.
+func tell(t *testing.T, on func() side, play func(s *story)) *story {
+	t.Helper()
+	told := &story{}
+	synctest.Test(t, func(t *testing.T) {
+		told.side = on()
+		play(told)
+		in, out := told.in, told.out
+		for _, quit := range told.quitters {
+			quit()
+		}
+		synctest.Wait()
+		told.in, told.out = in, out
+	})
+	return told
+}
+
+// arrive lets somebody come, and says how to leave.
+func (s *story) arrive(name, priority int) context.CancelFunc {
+	ctx, quit := context.WithCancel(context.Background())
+	s.quitters = append(s.quitters, quit)
+	go func() {
+		err := s.side.acquire(ctx, priority)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if err != nil {
+			s.out = append(s.out, name)
+		} else {
+			s.in = append(s.in, name)
+		}
+	}()
+	synctest.Wait()
+	return quit
+}
+
+func (s *story) after(d time.Duration) *story { time.Sleep(d); synctest.Wait(); return s }
+func (s *story) leave()                       { s.side.release(); synctest.Wait() }
+
+func TestOneWhoLeavesCostsTheQueue(t *testing.T) {
+	impatient := func(s *story) {
+		s.arrive(0, 0)
+		for i := range 50 {
+			s.after(time.Microsecond).arrive(1+i, 0)
+		}
+		quit := s.arrive(99, 0)
+		s.after(10 * unit).leave() // above the target: the clock of the interval starts
+		s.after(5 * unit)
+		quit()
+		s.after(6 * unit).leave() // an interval later
+	}
+	if peer := tell(t, lock, impatient); len(peer.out) != 1+48 {
+		t.Errorf("peer: %d refused: want, beside the one that left, all but one", len(peer.out))
+	}
+	if weir := tell(t, limiter, impatient); len(weir.out) != 1+1 {
+		t.Errorf("weir: %d refused: want, beside the one that left, one", len(weir.out))
+	}
+}
+
+func TestOneWhoFindsItFullCostsTheQueue(t *testing.T) {
+	flood := func(s *story) {
+		s.arrive(0, 0)
+		for i := range options.MaxPending {
+			s.after(time.Microsecond).arrive(1+i, 0)
+		}
+		s.after(10 * unit).leave()
+		s.arrive(998, 0)
+		s.arrive(999, 0)
+		s.after(11 * unit).leave()
+	}
+	if peer := tell(t, lock, flood); len(peer.out) != 1+99 {
+		t.Errorf("peer: %d refused: want, beside the one that found it full, all but one", len(peer.out))
+	}
+	if weir := tell(t, limiter, flood); len(weir.out) != 1+1 {
+		t.Errorf("weir: %d refused: want, beside the one that found it full, one", len(weir.out))
+	}
+}
+
+func TestWorkThatHangs(t *testing.T) {
+	hang := func(s *story) {
+		s.arrive(0, 0)
+		for i := range 10 {
+			s.after(time.Microsecond).arrive(1+i, 0)
+		}
+		s.after(time.Hour)
+	}
+	if peer := tell(t, lock, hang); len(peer.out) != 0 {
+		t.Errorf("peer: %d refused: want none", len(peer.out))
+	}
+	if weir := tell(t, limiter, hang); len(weir.out) != 8 {
+		t.Errorf("weir: %d refused: want all but the last two", len(weir.out))
+	}
+}
+
+func TestEqualsInOrder(t *testing.T) {
+	equals := func(s *story) {
+		s.arrive(0, 0)
+		for i := range 5 {
+			s.after(time.Microsecond).arrive(1+i, 0)
+		}
+		for range 5 {
+			s.leave()
+		}
+	}
+	inOrder := []int{0, 1, 2, 3, 4, 5}
+	if peer := tell(t, plock, equals); slices.Equal(peer.in, inOrder) {
+		t.Errorf("peer: let in %v: want another order", peer.in)
+	}
+	if weir := tell(t, limiter, equals); !slices.Equal(weir.in, inOrder) {
+		t.Errorf("weir: let in %v: want %v", weir.in, inOrder)
+	}
+}
+
+func TestTheLessImportantAreTold(t *testing.T) {
+	busy := func(s *story) {
+		s.arrive(0, 1)
+		for i := range 20 {
+			s.after(time.Microsecond).arrive(1+i, 0)
+		}
+		for i := range 500 { // the important take all there is, without waiting long
+			s.arrive(100+i, 1)
+			s.after(2 * unit).leave()
+		}
+	}
+	if peer := tell(t, plock, busy); len(peer.out) != 0 {
+		t.Errorf("peer: %d refused: want none", len(peer.out))
+	}
+	if weir := tell(t, limiter, busy); len(weir.out) != 18 {
+		t.Errorf("weir: %d refused: want all but the last two", len(weir.out))
+	}
+}
+
+// This they have in common.
+func TestTheImportantTakeAPlace(t *testing.T) {
+	full := func(s *story) {
+		for i := range 1 + options.MaxPending {
+			s.after(time.Microsecond).arrive(i, 0)
+		}
+		s.arrive(998, -1)
+		s.arrive(999, 1)
+		s.leave()
+	}
+	for _, on := range []func() side{plock, limiter} {
+		told := tell(t, on, full)
+		if len(told.out) != 2 || told.out[0] != 998 || !slices.Equal(told.in, []int{0, 999}) {
+			t.Errorf("let in %v, refused %v: want 0 and 999; 998 and whoever made place", told.in, told.out)
+		}
+	}
+}
+
+func TestContextThatHasEnded(t *testing.T) {
+	gone := func(s *story) {
+		ctx, quit := context.WithCancel(context.Background())
+		quit()
+		if err := s.side.acquire(ctx, 0); err != nil {
+			s.out = append(s.out, 0)
+		}
+	}
+	if peer := tell(t, lock, gone); len(peer.out) != 0 {
+		t.Error("peer: want it let in")
+	}
+	if weir := tell(t, limiter, gone); len(weir.out) != 1 {
+		t.Error("weir: want the context's error")
+	}
+}

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+)
+
+// patience is how long a caller waits to be let in, and what makes an answer a
+// good one: the source's "deadline".
+const patience = time.Second
+
+// A script is the chance in a row, the same for all contenders.
+type script struct {
+	length   time.Duration
+	arrivals []time.Duration // before length, in order
+	services []time.Duration // of whom the server does first, second, ...; as many
+}
+
+func newScript(p pair, length time.Duration, rng *rand.Rand) script {
+	s := script{length: length}
+	for at := exponential(p.in, rng); at < length; at += exponential(p.in, rng) {
+		s.arrivals = append(s.arrivals, at)
+		s.services = append(s.services, exponential(p.out, rng))
+	}
+	return s
+}
+
+// exponential draws the time from one event to the next, of so many a second.
+func exponential(perSecond int, rng *rand.Rand) time.Duration {
+	return time.Duration(rng.ExpFloat64() / float64(perSecond) * float64(time.Second))
+}
+
+// best returns how many a server has done at the end if it does all that come,
+// and is never idle while one is there: nobody can do more.
+func (s script) best() (done int) {
+	free := time.Duration(0)
+	for i, at := range s.arrivals {
+		if free = max(free, at) + s.services[i]; free > s.length {
+			break
+		}
+		done++
+	}
+	return done
+}
+
+// A server does one job at a time, first come, first served. It follows its
+// schedule: whoever waits here begins when the one before should have ended,
+// however late tick is called.
+type server struct {
+	mu       sync.Mutex // guards what follows
+	services []time.Duration
+	line     []chan struct{} // of those who are here; the first one is being served
+	ends     time.Duration   // the service of the first one, if there is one
+}
+
+// join brings a job to the server; the channel is closed when it is done.
+func (s *server) join(now time.Duration) <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	done := make(chan struct{})
+	s.line = append(s.line, done)
+	if len(s.line) == 1 {
+		s.beginLocked(now)
+	}
+	return done
+}
+
+func (s *server) beginLocked(at time.Duration) {
+	s.ends = at + s.services[0]
+	s.services = s.services[1:]
+}
+
+// tick lets go the jobs that should have ended.
+func (s *server) tick(now time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.line) > 0 && s.ends <= now {
+		close(s.line[0])
+		s.line = s.line[1:]
+		if len(s.line) > 0 {
+			s.beginLocked(s.ends)
+		}
+	}
+}
+
+// A lane is a contender with a server of its own behind it.
+type lane struct {
+	admit  admit
+	server server
+	tally  tally
+}
+
+// play runs a script against all contenders at once, and returns a tally for
+// each, and, sorted, how much later than they should the requests came. Rest
+// is called between two looks at the clock.
+func play(s script, rest func()) (_ []*tally, lag []time.Duration, err error) {
+	lanes := make([]*lane, len(contenders))
+	tallies := make([]*tally, len(contenders))
+	for i, c := range contenders {
+		l := &lane{server: server{services: s.services}}
+		if l.admit, err = c.build(); err != nil {
+			return nil, nil, err
+		}
+		lanes[i], tallies[i] = l, &l.tally
+	}
+	epoch := time.Now()
+	var callers sync.WaitGroup
+	for next := 0; next < len(s.arrivals); rest() {
+		now := time.Since(epoch)
+		for ; next < len(s.arrivals) && s.arrivals[next] <= now; next++ {
+			at := s.arrivals[next]
+			lag = append(lag, now-at)
+			for _, l := range lanes {
+				callers.Go(func() { l.call(epoch, at, s.length) })
+			}
+		}
+		tick(lanes, now)
+	}
+	ended := make(chan struct{})
+	go func() { callers.Wait(); close(ended) }()
+	for {
+		select {
+		case <-ended:
+			slices.Sort(lag)
+			return tallies, lag, nil
+		default:
+			tick(lanes, time.Since(epoch))
+			rest()
+		}
+	}
+}
+
+func tick(lanes []*lane, now time.Duration) {
+	for _, l := range lanes {
+		l.server.tick(now)
+	}
+}
+
+// call is a request that should begin at an instant after epoch.
+func (l *lane) call(epoch time.Time, at, length time.Duration) {
+	ctx, cancel := context.WithDeadline(context.Background(), epoch.Add(at+patience))
+	leave, err := l.admit(ctx)
+	cancel()
+	if err != nil {
+		l.tally.end(at, time.Since(epoch), length, false)
+		return
+	}
+	<-l.server.join(time.Since(epoch))
+	l.tally.end(at, time.Since(epoch), length, true)
+	leave()
+}
