@@ -18,6 +18,7 @@ type commands struct {
 	Origin originCmd `cmd:"" help:"A service to break: workers, a queue, and a service time."`
 	Load   loadCmd   `cmd:"" help:"An honest client: offers load and tells what came back."`
 	Sim    simCmd    `cmd:"" help:"What would happen: simulates scenario files, with tables and pictures."`
+	Arena  arenaCmd  `cmd:"" help:"Which limit is best: every policy under the same load, a leaderboard and a heat map."`
 	Demo   demoCmd   `cmd:"" help:"Watch a service collapse under load, and a proxy save it."`
 }
 
@@ -69,6 +70,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 func options() []kong.Option {
 	return []kong.Option{
 		kong.Name("weir"), kong.Description(description), kong.DefaultEnvars("WEIR"),
+		kong.Vars{"policies": policyNames()},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 	}
 }

@@ -42,6 +42,7 @@ var packages = map[string]floor{
 	"server/respapi": edges, "server/grpcapi": edges, "store": edges, "store/redis": edges, "cluster": edges,
 	"client": edges, "proxy": edges, "internal/settings": edges,
 	"web": lab, "lab/origin": lab, "lab/load": lab, "lab/sim": lab, "lab/plot": lab, "lab/scenario": lab,
+	"lab/arena": lab, "scenarios": lab,
 	"lab/demo": lab, "internal/browser": lab, "internal/floors": lab,
 	"cmd/weir":         binary,
 	"examples/migrate": binary, "examples/slowlink": binary, "examples/peruser": binary,
@@ -62,6 +63,7 @@ var sideways = map[string][]string{
 	"lab/load":       {"lab/pace", "lab/trace"},
 	"lab/scenario":   {"lab/sim"},
 	"lab/plot":       {"lab/sim"},
+	"lab/arena":      {"lab/sim", "lab/plot", "lab/scenario", "scenarios"},
 	// The demonstration shows the proxy itself, on the page.
 	"lab/demo": {"proxy", "web", "internal/settings", "internal/browser", "lab/origin", "lab/load"},
 }

@@ -28,6 +28,7 @@ type meter struct {
 	byTenant   [][]tally // of a client
 	byClass    []tally
 	rejections *hdrhistogram.Histogram // of attempts
+	oracle     oracle
 }
 
 const kinds = int(rejected) + 1
@@ -77,6 +78,7 @@ func (m *meter) init(s *Sim, classes map[string]int32) {
 		}
 		m.byTenant = append(m.byTenant, tenants)
 	}
+	m.oracle.init(sc)
 	for i := range s.layers {
 		s.layers[i].flow.since, s.layers[i].flow.from = sc.Warmup, sc.Warmup
 	}
@@ -85,6 +87,7 @@ func (m *meter) init(s *Sim, classes map[string]int32) {
 func (m *meter) began(c *call) {
 	m.calls++
 	m.step.Offered++
+	m.oracle.arrive(c.client, c.intended)
 	if c.intended < m.from {
 		return
 	}

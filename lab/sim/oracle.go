@@ -54,10 +54,7 @@ func (l *Layer) most(own, hold float64, state layerState) float64 {
 	if own+hold == 0 || state.workers == 0 {
 		return math.Inf(1)
 	}
-	running := 1.0
-	if l.Pause.Every > 0 {
-		running -= l.Pause.For.Seconds() / l.Pause.Every.Seconds()
-	}
+	running := l.running()
 	best := 0.0
 	if l.Contention == (Contention{}) {
 		best = float64(state.workers) / (own/running + hold)
@@ -74,6 +71,14 @@ func (l *Layer) most(own, hold float64, state layerState) float64 {
 		return best / works // fast failures take no time
 	}
 	return math.Inf(1)
+}
+
+// running is the share of the time that is not in a pause.
+func (l *Layer) running() float64 {
+	if l.Pause.Every == 0 {
+		return 1
+	}
+	return 1 - l.Pause.For.Seconds()/l.Pause.Every.Seconds()
 }
 
 type layerState struct {
@@ -134,37 +139,110 @@ func (sc Scenario) mean(l *Layer) time.Duration {
 	return time.Duration(total / weight)
 }
 
-// oracle is the goodput, after the warm-up, of a fluid that knows the
-// capacity: in each step it serves what has come or waits, up to the capacity,
-// and lets wait only what it can serve within the clients' patience.
-func (sc Scenario) oracle(series []Step) float64 {
-	patience := never
-	for _, c := range sc.Clients {
-		for _, d := range []time.Duration{c.Timeout, c.Deadline} {
-			if d > 0 {
-				patience = min(patience, d)
+// Unloaded is how long a call takes at an instant, on average, if nobody else
+// is there. Changes up to then are taken in, and pauses on average.
+func (sc Scenario) Unloaded(at time.Duration) time.Duration {
+	total := 0.0
+	for i := len(sc.Layers) - 1; i >= 0; i-- {
+		l := &sc.Layers[i]
+		total += sc.mean(l).Seconds() * l.at(at).slowdown / l.running()
+		if i > 0 {
+			total *= float64(max(sc.Layers[i-1].Calls, 1))
+		}
+	}
+	return time.Duration(total * 1e9)
+}
+
+// patience is how long after its arrival a call can still be a success, at
+// most.
+func (c *Client) patience() time.Duration {
+	whole := never
+	if c.Timeout > 0 {
+		whole = c.Timeout
+		for n := range max(c.Retry.Attempts-1, 0) {
+			wait := c.Retry.Backoff << min(n, 30)
+			if most := c.Retry.MaxBackoff; most > 0 {
+				wait = min(wait, most)
+			}
+			whole += wait + c.Timeout
+		}
+	}
+	if c.Deadline > 0 {
+		whole = min(whole, c.Deadline)
+	}
+	return whole
+}
+
+// An oracle is a fluid that knows the capacity. It serves whatever has come, at
+// the capacity, in order, and turns away what it could not serve in time: what
+// would flow out later than the client's patience less half of the time that
+// a call takes. Half, because what is at work has been there for half of its
+// time, on average: a call whose share of the fluid flows out after w is done
+// after w + half of its own time.
+type oracle struct {
+	sc       *Scenario
+	patience []time.Duration // of the clients
+	now      time.Duration
+	until    time.Duration // nothing changes before; exclusive
+
+	capacity float64
+	works    float64 // share of calls that no random failure ends
+	half     time.Duration
+
+	backlog, served float64
+}
+
+func (o *oracle) init(sc *Scenario) {
+	o.sc = sc
+	for i := range sc.Clients {
+		o.patience = append(o.patience, sc.Clients[i].patience())
+	}
+	o.look()
+}
+
+// look finds out about the capacity from now on.
+func (o *oracle) look() {
+	sc := o.sc
+	o.capacity, o.works, o.half = sc.Capacity(o.now), sc.works(o.now), sc.Unloaded(o.now)/2
+	o.until = never
+	if sc.Warmup > o.now {
+		o.until = sc.Warmup // served counts from then on
+	}
+	for i := range sc.Layers {
+		for _, c := range sc.Layers[i].Changes {
+			if c.At > o.now {
+				o.until = min(o.until, c.At)
 			}
 		}
 	}
-	served, seconds, backlog := 0.0, 0.0, 0.0
-	at := time.Duration(0)
-	for _, st := range series {
-		dt := (st.At - at).Seconds()
-		capacity := sc.Capacity(at + (st.At-at)/2)
-		backlog += float64(st.Offered) * sc.works(at)
-		now := min(backlog, capacity*dt)
-		backlog -= now
-		if patience < never {
-			backlog = min(backlog, capacity*patience.Seconds())
+}
+
+func (o *oracle) advance(to time.Duration) {
+	for o.now < to {
+		next := min(to, o.until)
+		out := min(o.backlog, o.capacity*(next-o.now).Seconds())
+		o.backlog -= out
+		if o.now >= o.sc.Warmup {
+			o.served += out
 		}
-		if at >= sc.Warmup {
-			served += now
-			seconds += dt
+		if o.now = next; next == o.until {
+			o.look()
 		}
-		at = st.At
 	}
-	if seconds == 0 {
+}
+
+func (o *oracle) arrive(client int32, at time.Duration) {
+	o.advance(at)
+	if patience := o.patience[client]; patience == never || (o.backlog+o.works)/o.capacity <= (patience-o.half).Seconds() {
+		o.backlog += o.works
+	}
+}
+
+// goodput is what was served per second, up to an instant.
+func (o *oracle) goodput(at time.Duration) float64 {
+	o.advance(at)
+	if at <= o.sc.Warmup {
 		return 0
 	}
-	return served / seconds
+	return o.served / (at - o.sc.Warmup).Seconds()
 }

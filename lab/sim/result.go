@@ -101,7 +101,7 @@ func (s *Sim) Result() Result {
 		Figures: m.all.figures(seconds), Series: m.series, Rejections: quantiles(m.rejections, -1),
 	}
 	r.Figures.Name = ""
-	r.Oracle = sc.oracle(m.series)
+	r.Oracle = m.oracle.goodput(s.now)
 	if r.Oracle > 0 {
 		r.Score = r.Goodput / r.Oracle
 	}

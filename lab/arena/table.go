@@ -1,0 +1,219 @@
+package arena
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Table writes the leaderboard, the matrix, and where the first policy that is
+// not outside is beaten.
+func (r Result) Table(w io.Writer) error {
+	out := bufio.NewWriter(w)
+	fmt.Fprintf(out, "%s, %s\n\n", r.seeds(), r.knowledge())
+	rows := [][]string{{"policy", "score", "worst cell", "", "goodput", "worst", "", "p99/deadline", "slowest recovery", ""}}
+	for _, st := range r.Standings {
+		recovery := "–"
+		switch {
+		case st.Unrecovered > 0:
+			recovery = fmt.Sprintf("never in %d", st.Unrecovered)
+		case st.SlowestIn != "":
+			recovery = seconds(st.Slowest)
+		}
+		rows = append(rows, []string{star(st), three(st.Score), three(st.Worst), st.WorstIn, percent(st.Goodput), percent(st.WorstShare), st.ShareIn,
+			two(st.P99Share), recovery, st.SlowestIn})
+	}
+	align(out, rows, 0, 3, 6, 9)
+	fmt.Fprintln(out)
+
+	rows = [][]string{{"scenario"}}
+	for _, p := range r.policies {
+		rows[0] = append(rows[0], p.Name)
+	}
+	for _, line := range r.Matrix {
+		row := []string{line.Row}
+		for _, c := range line.Cells {
+			row = append(row, three(c.Score))
+		}
+		rows = append(rows, row)
+	}
+	align(out, rows, 0)
+	r.losses(out)
+	r.legend(out)
+	return out.Flush()
+}
+
+// star marks those who are outside.
+func star(st Standing) string {
+	if st.Outside {
+		return st.Policy + " *"
+	}
+	return st.Policy
+}
+
+func (r Result) legend(out *bufio.Writer) {
+	fmt.Fprintln(out)
+	var rows [][]string
+	for _, p := range r.policies {
+		about := p.About
+		if p.Outside {
+			about += " (*)"
+		}
+		rows = append(rows, []string{p.Name, about})
+	}
+	align(out, rows, 0, 1)
+	fmt.Fprintln(out, "\n* is told the knee: shown to see what that is worth, and not compared with")
+}
+
+// losses says in which scenarios the policy that leads was not the best.
+func (r Result) losses(out *bufio.Writer) {
+	k := r.leader()
+	if k < 0 {
+		return
+	}
+	rows := [][]string{{r.policies[k].Name + " loses", "to", "by", ""}}
+	for _, line := range r.Matrix {
+		best := r.best(line, k)
+		if best < 0 || line.Cells[best].Score <= line.Cells[k].Score {
+			continue
+		}
+		mine, other := line.Cells[k], line.Cells[best]
+		rows = append(rows, []string{line.Row, other.Policy, three(other.Score - mine.Score), why(mine.Cell, other.Cell)})
+	}
+	if len(rows) > 1 {
+		fmt.Fprintln(out)
+		align(out, rows, 0, 1, 3)
+	}
+}
+
+// why names what one cell lost to another, the most first of those that are
+// worth a hundredth.
+func why(mine, other Cell) string {
+	var parts []string
+	for _, p := range components {
+		if d := p.weight * (p.of(other) - p.of(mine)); d >= 0.005 {
+			parts = append(parts, fmt.Sprintf("%s %s", p.name, three(d)))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// components are what a score consists of.
+var components = []struct {
+	name   string
+	weight float64
+	of     func(Cell) float64
+}{
+	{"goodput", goodputWeight, func(c Cell) float64 { return c.Goodput }},
+	{"latency", latencyWeight, func(c Cell) float64 { return c.Latency }},
+	{"recovery", recoveryWeight, func(c Cell) float64 { return c.Recovery }},
+	{"reject", rejectWeight, func(c Cell) float64 { return c.Reject }},
+	{"fairness", fairWeight, func(c Cell) float64 { return c.Fairness }},
+}
+
+// leader is the policy with the best mean score of those who are not outside.
+func (r Result) leader() int {
+	for _, st := range r.Standings {
+		for k, p := range r.policies {
+			if p.Name == st.Policy && !p.Outside {
+				return k
+			}
+		}
+	}
+	return -1
+}
+
+// best is the best policy of a line, but for k and those who are outside; -1
+// if there is none.
+func (r Result) best(line Line, k int) int {
+	best := -1
+	for i, c := range line.Cells {
+		if i != k && !r.policies[i].Outside && (best < 0 || c.Score > line.Cells[best].Score) {
+			best = i
+		}
+	}
+	return best
+}
+
+// Detail writes what each cell consists of.
+func (r Result) Detail(w io.Writer) error {
+	out := bufio.NewWriter(w)
+	for _, line := range r.Matrix {
+		fmt.Fprintf(out, "\n%s (%s, knee %d, deadline %v, oracle %s/s)\n\n", line.Title, line.Row, line.Knee, line.Cells[0].Deadline, one(line.Cells[0].OracleRPS))
+		rows := [][]string{{"policy", "score", "goodput", "latency", "recovery", "reject", "fairness", "goodput/s", "of oracle", "worst seed", "p99", "recovered in", "no after", "limit"}}
+		for _, c := range line.Cells {
+			recovered := "–"
+			if c.Recovers {
+				recovered = seconds(c.RecoveredIn)
+			}
+			if !c.Recovered {
+				recovered = "never"
+			}
+			limit := "–"
+			if c.Limit > 0 {
+				limit = one(c.Limit)
+			}
+			rows = append(rows, []string{c.Policy, three(c.Score), three(c.Goodput), three(c.Latency), three(c.Recovery), three(c.Reject), three(c.Fairness),
+				one(c.GoodputRPS), percent(c.Goodput), percent(c.WorstShare), millis(c.P99), recovered, millis(c.RejectP50), limit})
+		}
+		align(out, rows, 0)
+	}
+	return out.Flush()
+}
+
+func (r Result) seeds() string {
+	if r.Seeds == 1 {
+		return "seed 1"
+	}
+	return fmt.Sprintf("seeds 1–%d", r.Seeds)
+}
+
+func (r Result) knowledge() string {
+	if r.Deadlines {
+		return "guards see the callers' deadlines"
+	}
+	return "guards do not see the callers' deadlines"
+}
+
+func one(x float64) string           { return strconv.FormatFloat(x, 'f', 1, 64) }
+func two(x float64) string           { return strconv.FormatFloat(x, 'f', 2, 64) }
+func three(x float64) string         { return strconv.FormatFloat(x, 'f', 3, 64) }
+func percent(x float64) string       { return one(100*x) + " %" }
+func seconds(d time.Duration) string { return one(d.Seconds()) + " s" }
+func millis(d time.Duration) string {
+	return strconv.FormatFloat(d.Seconds()*1000, 'f', 0, 64) + " ms"
+}
+
+// align writes a table: numbers to the right, and the columns of texts to the
+// left.
+func align(out *bufio.Writer, rows [][]string, texts ...int) {
+	widths := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for k, cell := range row {
+			widths[k] = max(widths[k], utf8.RuneCountInString(cell))
+		}
+	}
+	left := make([]bool, len(widths))
+	for _, k := range texts {
+		left[k] = true
+	}
+	for _, row := range rows {
+		line := ""
+		for k, cell := range row {
+			pad := strings.Repeat(" ", widths[k]-utf8.RuneCountInString(cell))
+			if k > 0 {
+				line += "  "
+			}
+			if left[k] {
+				line += cell + pad
+			} else {
+				line += pad + cell
+			}
+		}
+		fmt.Fprintln(out, strings.TrimRight(line, " "))
+	}
+}
