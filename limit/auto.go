@@ -55,17 +55,18 @@ const (
 	// both alike; less favours throughput.
 	gain = 0.3
 
-	fine   = 0.1 // the smallest raise or cut that is tried, as a share of the limit
-	coarse = 0.5 // the largest that noise alone calls for
+	fine   = 0.1  // the smallest raise or cut that is tried, as a share of the limit
+	coarse = 0.35 // the largest that noise alone calls for
 
-	sure = 2 // standard errors that make a difference
+	sure    = 2 // standard errors that make a difference
+	suspect = 2.5 // and that make a suspicion, which costs a cut to settle
 
 	// A window is long enough to tell a change from noise, but not longer
 	// than so many round trips, or samples.
 	maxTrips   = 40
 	maxSamples = 800
 
-	maxRest = 16 // windows between two raises, at most
+	maxRest = 8  // windows between two raises, at most
 	recheck = 64 // windows after which less is tried although nothing is suspected
 
 	drops       = 0.1 // share of work that fails by chance
@@ -159,7 +160,7 @@ func (a *Auto) observe(s Sample) Cause {
 	case !a.used(s):
 		return a.idle(s.End)
 	case a.current(s):
-		a.window.add(max(took, 1))
+		a.window.add(max(took, 1), s.Inflight)
 		return a.judge(s.End)
 	}
 	return Kept
@@ -190,7 +191,13 @@ func (a *Auto) idle(now time.Duration) Cause {
 	if a.unused++; a.unused < 2*a.need(a.trialled()) {
 		return Kept
 	}
+	return a.unneeded(now)
+}
+
+func (a *Auto) unneeded(now time.Duration) Cause {
 	a.limit = a.from
+	a.back = min(2*a.back, maxRest)
+	a.rest = a.back
 	a.believe(now)
 	return Idle
 }

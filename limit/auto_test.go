@@ -168,7 +168,7 @@ func TestAutoDoesNotDrift(t *testing.T) {
 	over, n := 0, 0
 	for p.now < time.Hour {
 		p.run(1000)
-		p.wantLimit(t, 10, 40)
+		p.wantLimit(t, 9, 60)
 		over, n = over+p.alg.Limit(), n+1
 	}
 	if mean := float64(over) / float64(n); mean < 17 || mean > 25 {

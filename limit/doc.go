@@ -28,7 +28,7 @@
 //     large raise was half good, the part that became throughput is kept:
 //     L ← L'·R/R'. A raise that is good is followed by a larger one, up to
 //     doubling; after one that is not, Auto rests, twice as long each time, up
-//     to 16 windows.
+//     to 8 windows.
 //   - A cut is tried when work takes longer than it once did, or to check, every
 //     64 windows. It is kept if e > 0.7: less work was faster, so there was a
 //     queue. If less work is not faster, the service itself has become slower,
@@ -47,7 +47,7 @@
 // A window compares means, and is as long as it takes to tell the change from
 // noise with two standard errors: 2·(2σ / 0.7·Δln N)² samples, where σ is the
 // standard deviation of R over its mean. Where R is steady that is a few round
-// trips; where it is not, the change is made larger, up to a half, before the
+// trips; where it is not, the change is made larger, up to a third, before the
 // window becomes longer than 40 round trips.
 //
 // # Why it is stable

@@ -25,26 +25,29 @@ func (a *Auto) judgeRest(now time.Duration) Cause {
 	if a.window.n < need {
 		return Kept
 	}
-	if a.ref.n == 0 {
+	switch d := a.window.log() - a.ref.log(); {
+	case a.ref.n == 0:
 		a.ref = a.window
-	} else if d := a.window.log() - a.ref.log(); math.Abs(d) > max(0.15, 2*sure*a.noise()) {
-		// The world has changed. If work takes longer, nobody knows why yet.
+	case math.Abs(d) > max(0.15, 2*sure*a.noise()):
+		// The world has changed, perhaps in the middle of this window: so the
+		// next one tells. If work takes longer, nobody knows why yet.
 		a.known = a.known && d < 0
-		a.ref = a.window
+		a.ref, a.window = window{}, window{}
 		a.rest, a.back = 0, 1
-	} else {
+		return Kept
+	default:
 		a.ref.merge(a.window, 2*need)
 	}
 	a.fell = window{}
 	a.learn()
 	a.window = window{}
-	a.base = min(a.base, a.ref.log())
+	a.unqueued(a.ref.log(), a.ref.noise(need, need))
 	a.rest--
 	a.check--
 	queue := a.ref.log() - a.base
-	suspect := !a.known || a.check <= 0 || queue > max((1-gain)*math.Log1p(stride), sure*a.ref.noise(need, need))
+	queues := !a.known || a.check <= 0 || queue > max((1-gain)*math.Log1p(stride), suspect*a.ref.noise(need, need))
 	switch {
-	case suspect && !a.starting && a.Limit() > a.cfg.Min:
+	case queues && !a.starting && a.Limit() > a.cfg.Min:
 		a.check = recheck
 		return a.try(lower, a.limit/(1+a.stride(a.cut)), now)
 	case a.rest <= 0 && a.Limit() < a.cfg.Max:
@@ -55,15 +58,15 @@ func (a *Auto) judgeRest(now time.Duration) Cause {
 
 // judgeRaise asks what became of a raise.
 func (a *Auto) judgeRaise(now time.Duration) Cause {
-	longer, latency, z, done := a.compare()
-	if !done {
-		return Kept
+	v, ok := a.compare()
+	if !ok {
+		return a.pending(now)
 	}
-	good, beyond := latency < 1-gain, float64(sure)
+	good, beyond := v.latency < 1-gain, float64(sure)
 	if a.starting { // innocent until proven guilty
-		good, beyond = z < 1, 3
+		good, beyond = v.z < 1, 3
 	}
-	queues := longer > max(0.05, beyond*a.noise())
+	queues := v.longer > max(0.05, beyond*a.noise())
 	switch {
 	case good && !queues: // all of it became throughput
 		a.base, a.known = min(a.base, a.ref.log()), true
@@ -78,7 +81,7 @@ func (a *Auto) judgeRaise(now time.Duration) Cause {
 		}
 		return a.try(raise, a.limit*(1+a.stride(a.step)), now)
 	case a.trialled() > 0.3: // a long way: keep the part that did
-		a.limit = max(a.limit*math.Exp(-max(longer, 0)), a.from)
+		a.limit = max(a.limit*math.Exp(-max(v.longer, 0)), a.from)
 		a.rest, a.step = 1, fine
 		if a.starting {
 			a.step = 0.25
@@ -106,15 +109,15 @@ func (a *Auto) judgeRaise(now time.Duration) Cause {
 // shorter with less work, from a service that is slower, which is not faster
 // with less.
 func (a *Auto) judgeCut(now time.Duration) Cause {
-	longer, latency, _, done := a.compare()
-	if !done {
-		return Kept
+	v, ok := a.compare()
+	if !ok {
+		return a.pending(now)
 	}
-	if latency > 1-gain { // it had queued
+	if v.latency > 1-gain { // it had queued
 		a.ref = a.window
 		a.learn()
 		a.rest, a.back = 1, 1
-		a.cut = min(1, 2*a.cut)
+		a.cut = min(0.5, 1.5*a.cut)
 		if a.Limit() > a.cfg.Min {
 			a.from = a.limit
 			return a.try(lower, a.limit/(1+a.cut), now)
@@ -123,8 +126,8 @@ func (a *Auto) judgeCut(now time.Duration) Cause {
 		return a.bounded(Queue)
 	}
 	a.base, a.known, a.cut = a.window.log(), true, fine
-	if longer < -max(0.02, sure*a.noise()) { // some of it had
-		a.limit = max(a.from*math.Exp(longer), a.limit)
+	if v.longer < -max(0.02, sure*a.noise()) { // some of it had
+		a.limit = max(a.from*math.Exp(v.longer), a.limit)
 		a.ref = window{}
 	} else {
 		a.limit = a.from
@@ -133,20 +136,38 @@ func (a *Auto) judgeCut(now time.Duration) Cause {
 	return Throughput
 }
 
-// compare returns by how much longer work takes in the trial than before (as
-// the difference of logarithms), which share of the change of the limit that
-// is, and how many standard errors it is from what is tolerated.
-func (a *Auto) compare() (longer, latency, z float64, done bool) {
-	if a.window.n < 3 {
-		return 0, 0, 0, false
+// pending gives a trial up that goes on for too long: it makes no difference.
+func (a *Auto) pending(now time.Duration) Cause {
+	if a.window.n < 4*a.need(a.trialled()) {
+		return Kept
 	}
-	change := math.Log(math.Floor(a.limit) / math.Floor(a.from))
-	longer = a.window.log() - a.ref.log()
-	latency = longer / change
-	z = (latency - (1 - gain)) / (a.noise() / math.Abs(change))
-	need := a.need(change)
-	done = a.window.n >= need || a.window.n >= need/3 && math.Abs(z) > 2*sure
-	return longer, latency, z, done
+	return a.unneeded(now)
+}
+
+// A verdict is what became of a trial.
+type verdict struct {
+	longer  float64 // by how much longer work takes, as a difference of logarithms
+	latency float64 // which share of the change in flight that is
+	z       float64 // how many standard errors that is from what is tolerated
+}
+
+// compare judges the trial; ok is false while it is too early for that, or
+// while the trial makes no difference to what is in flight.
+func (a *Auto) compare() (v verdict, ok bool) {
+	w := &a.window
+	need := a.need(a.trialled())
+	if w.n < max(need/3, a.Limit(), 3) { // a round trip at least: in less, only the fast have ended
+		return v, false
+	}
+	change := w.inflight() - a.ref.inflight()
+	meant := math.Log(math.Floor(a.limit) / math.Floor(a.from))
+	if change/meant < 0.5 {
+		return v, false
+	}
+	v.longer = w.log() - a.ref.log()
+	v.latency = v.longer / change
+	v.z = (v.latency - (1 - gain)) / (a.noise() / math.Abs(change))
+	return v, w.n >= need || math.Abs(v.z) > 2*sure
 }
 
 // try begins a trial of n units; at least one more, or less, than now.
@@ -220,4 +241,14 @@ func (a *Auto) bounded(why Cause) Cause {
 		return Floor
 	}
 	return why
+}
+
+// unqueued lowers the baseline to how long work takes. What may be chance, only
+// half-way: the least of many chances is nobody's time.
+func (a *Auto) unqueued(log, noise float64) {
+	if log < a.base-sure*noise {
+		a.base = log
+	} else if log < a.base {
+		a.base = (a.base + log) / 2
+	}
 }

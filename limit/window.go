@@ -5,15 +5,17 @@ import (
 	"time"
 )
 
-// A window sums up how long work took.
+// A window sums up how long work took, and with how much in flight.
 type window struct {
 	n       int
 	sum, sq float64 // of the durations in seconds, and of their squares
+	units   float64 // sum of the logarithms of the units in flight
 }
 
-func (w *window) add(d time.Duration) {
+func (w *window) add(d time.Duration, inflight int) {
 	r := d.Seconds()
 	w.n++
+	w.units += math.Log(float64(max(inflight, 1)))
 	w.sum += r
 	w.sq += r * r
 }
@@ -23,17 +25,22 @@ func (w *window) merge(v window, most int) {
 	w.n += v.n
 	w.sum += v.sum
 	w.sq += v.sq
+	w.units += v.units
 	if w.n > most {
 		share := float64(most) / float64(w.n)
 		w.n = most
 		w.sum *= share
 		w.sq *= share
+		w.units *= share
 	}
 }
 
 // log is the logarithm of the mean. Under a full limit the mean is, by
 // Little's law, the limit over the throughput: one tells of the other.
 func (w *window) log() float64 { return math.Log(w.sum / float64(w.n)) }
+
+// inflight is the mean of the logarithm of the units in flight.
+func (w *window) inflight() float64 { return w.units / float64(w.n) }
 
 // The variance of few samples is not believed: it is mixed with that of so
 // many others, of which fewer count the more samples there are.
