@@ -3,6 +3,10 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -36,13 +40,35 @@ func (c *arenaCmd) Run(ctx context.Context, std streams) error {
 		return errors.New("interrupted: half a matrix shows nothing")
 	case err != nil:
 		return err
-	case c.JSON:
+	}
+	if c.Out != "" {
+		if err := c.draw(std.Err, result); err != nil {
+			return fmt.Errorf("--out: %w", err)
+		}
+	}
+	if c.JSON {
 		return printJSON(std.Out, result)
 	}
 	if err := result.Table(std.Out); err != nil || !c.Detail {
 		return err
 	}
 	return result.Detail(std.Out)
+}
+
+func (c *arenaCmd) draw(stderr io.Writer, result arena.Result) error {
+	if err := os.MkdirAll(c.Out, 0o777); err != nil {
+		return err
+	}
+	name := filepath.Join(c.Out, "arena."+c.Format)
+	file, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(result.Draw(file, c.Format), file.Close()); err != nil {
+		return err
+	}
+	fmt.Fprintln(stderr, "wrote", name)
+	return nil
 }
 
 func (c *arenaCmd) config() (arena.Config, error) {

@@ -105,20 +105,21 @@ func Run(ctx context.Context, cfg Config, done *atomic.Int64) (Result, error) {
 		}
 	}
 	failed := make([]error, len(jobs))
+	one := func(j job) error {
+		row, p := &cfg.Rows[j.row], cfg.Policies[j.policy]
+		got, err := simulate(ctx, row.with(p, uint64(j.seed)+1, cfg.Deadlines), done)
+		if err != nil {
+			return fmt.Errorf("arena: %s, %s: %w", row.Name, p.Name, err)
+		}
+		cells[j.row][j.policy][j.seed] = row.score(got)
+		return nil
+	}
 	var next atomic.Int64
 	var workers sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), len(jobs)) {
 		workers.Go(func() {
 			for n := next.Add(1) - 1; n < int64(len(jobs)); n = next.Add(1) - 1 {
-				j := jobs[n]
-				row := &cfg.Rows[j.row]
-				sc := row.with(cfg.Policies[j.policy], uint64(j.seed)+1, cfg.Deadlines)
-				got, err := simulate(ctx, sc, done)
-				if err != nil {
-					failed[n] = fmt.Errorf("%s, %s: %w", row.Name, cfg.Policies[j.policy].Name, err)
-					continue
-				}
-				cells[j.row][j.policy][j.seed] = row.score(got)
+				failed[n] = one(jobs[n])
 			}
 		})
 	}
@@ -129,6 +130,11 @@ func Run(ctx context.Context, cfg Config, done *atomic.Int64) (Result, error) {
 	if err := cmp.Or(failed...); err != nil {
 		return Result{}, err
 	}
+	return result(cfg, cells), nil
+}
+
+// result gathers the cells, by row, policy and seed.
+func result(cfg Config, cells [][][]Cell) Result {
 	r := Result{Seeds: cfg.Seeds, Deadlines: cfg.Deadlines, policies: cfg.Policies}
 	for i, row := range cfg.Rows {
 		line := Line{Row: row.Name, Title: row.Title, Knee: row.knee}
@@ -138,7 +144,7 @@ func Run(ctx context.Context, cfg Config, done *atomic.Int64) (Result, error) {
 		r.Matrix = append(r.Matrix, line)
 	}
 	r.Standings = r.standings()
-	return r, nil
+	return r
 }
 
 func simulate(ctx context.Context, sc sim.Scenario, done *atomic.Int64) (run, error) {

@@ -140,7 +140,7 @@ func recovery(series []sim.Step, relief time.Duration, capacity func(time.Durati
 			}
 		}
 		if at < start+recoveryWindow {
-			return before - relief, false
+			return start - relief, false
 		}
 		if good >= recoveredShare*min(offered, able) {
 			return start - relief, true

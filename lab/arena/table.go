@@ -4,14 +4,15 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 )
 
-// Table writes the leaderboard, the matrix, and where the first policy that is
-// not outside is beaten.
+// Table writes the leaderboard, the matrix, and where the policy that leads is
+// beaten.
 func (r Result) Table(w io.Writer) error {
 	out := bufio.NewWriter(w)
 	fmt.Fprintf(out, "%s, %s\n\n", r.seeds(), r.knowledge())
@@ -66,7 +67,9 @@ func (r Result) legend(out *bufio.Writer) {
 		rows = append(rows, []string{p.Name, about})
 	}
 	align(out, rows, 0, 1)
-	fmt.Fprintln(out, "\n* is told the knee: shown to see what that is worth, and not compared with")
+	if slices.ContainsFunc(r.policies, func(p Policy) bool { return p.Outside }) {
+		fmt.Fprintln(out, "\n* is told the knee: shown to see what that is worth, and not compared with")
+	}
 }
 
 // losses says in which scenarios the policy that leads was not the best.
@@ -118,10 +121,8 @@ var components = []struct {
 // leader is the policy with the best mean score of those who are not outside.
 func (r Result) leader() int {
 	for _, st := range r.Standings {
-		for k, p := range r.policies {
-			if p.Name == st.Policy && !p.Outside {
-				return k
-			}
+		if !st.Outside {
+			return r.column(st.Policy)
 		}
 	}
 	return -1

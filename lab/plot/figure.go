@@ -53,15 +53,26 @@ func Draw(w io.Writer, f Figure, format string) error {
 	panels := f.panels()
 	head := headHeight + vg.Length(len(f.legend()))*legendHeight
 	height := head + footHeight + vg.Length(len(panels))*panelHeight
+	return paint(w, width, height, format, func(c draw.Canvas) { f.draw(c, head, panels) })
+}
+
+// paint writes a white picture that draw has drawn on.
+func paint(w io.Writer, width, height vg.Length, format string, on func(draw.Canvas)) error {
+	drawn := func(c vg.CanvasSizer) {
+		whole := draw.New(c)
+		whole.SetColor(color.White)
+		whole.Fill(whole.Rectangle.Path())
+		on(whole)
+	}
 	switch format {
 	case "svg":
 		c := vgsvg.New(width, height)
-		f.draw(draw.New(c), head, panels)
+		drawn(c)
 		_, err := c.WriteTo(w)
 		return err
 	case "png":
 		c := vgimg.NewWith(vgimg.UseWH(width, height), vgimg.UseDPI(dpi))
-		f.draw(draw.New(c), head, panels)
+		drawn(c)
 		_, err := vgimg.PngCanvas{Canvas: c}.WriteTo(w)
 		return err
 	default:
@@ -124,8 +135,6 @@ func (p *panel) add(label string, style draw.LineStyle, points []point) {
 
 func (f Figure) draw(c draw.Canvas, head vg.Length, panels []panel) {
 	end := f.Runs[0].Scenario.Duration.Seconds()
-	c.SetColor(color.White)
-	c.Fill(c.Rectangle.Path())
 	body := draw.Crop(c, 8, -18, footHeight, -head)
 	write(c, f.Title, vg.Point{X: 12, Y: c.Max.Y - 22}, 15, ink, true)
 	write(c, f.Note, vg.Point{X: 12, Y: c.Max.Y - 38}, 10, faint, false)

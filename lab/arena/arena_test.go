@@ -1,0 +1,142 @@
+package arena
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// slow is whether this program runs at a tenth of its speed: under the race
+// detector.
+var slow bool
+
+func matrix(t *testing.T, seeds int, rows, policies []string) Result {
+	t.Helper()
+	all, err := Rows()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := Config{Seeds: seeds}
+	for _, r := range all {
+		if rows == nil || slices.Contains(rows, r.Name) {
+			cfg.Rows = append(cfg.Rows, r)
+		}
+	}
+	for _, p := range Policies() {
+		if policies == nil || slices.Contains(policies, p.Name) {
+			cfg.Policies = append(cfg.Policies, p)
+		}
+	}
+	var done atomic.Int64
+	r, err := Run(t.Context(), cfg, &done)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := time.Duration(done.Load()); got != cfg.Duration() {
+		t.Errorf("%v simulated: want %v", got, cfg.Duration())
+	}
+	return r
+}
+
+// written is all that a result can be written as.
+func written(t *testing.T, r Result) []byte {
+	t.Helper()
+	var buf bytes.Buffer
+	text, err := json.Marshal(r)
+	if err = errors.Join(err, r.Table(&buf), r.Detail(&buf), r.Draw(&buf, "svg")); err != nil {
+		t.Fatal(err)
+	}
+	return append(buf.Bytes(), text...)
+}
+
+// The same seeds give the same bytes, however many run at once.
+func TestSameSeedsSameBytes(t *testing.T) {
+	rows, policies := []string{"small", "low-traffic"}, []string{"none", "vegas", "codel-knee", "auto"}
+	first := written(t, matrix(t, 2, rows, policies))
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	if again := written(t, matrix(t, 2, rows, policies)); !bytes.Equal(first, again) {
+		t.Error("the same seeds give other bytes")
+	}
+	if other := written(t, matrix(t, 1, rows, policies)); bytes.Equal(first, other) {
+		t.Error("other seeds give the same bytes")
+	}
+}
+
+func TestTables(t *testing.T) {
+	r := matrix(t, 1, []string{"steady", "failover"}, []string{"none", "static-knee", "auto"})
+	text := string(written(t, r))
+	for _, want := range []string{"seed 1, guards do not see", "never in 1", "static-knee *", "* is told the knee", "Backend failover (failover, knee 20",
+		"auto loses", "inflight.Config{}", "<svg", "Steady, 0.8×", "framed: the best of the row", `"leaderboard":[{"policy":"`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("what was written lacks %q:\n%.3000s", want, text)
+		}
+	}
+	if text := string(written(t, matrix(t, 1, []string{"low-traffic"}, []string{"none"}))); strings.Contains(text, "told the knee") || strings.Contains(text, "loses") {
+		t.Errorf("one cell: %s", text)
+	}
+}
+
+func TestRunErrors(t *testing.T) {
+	rows, err := Rows()
+	if err != nil {
+		t.Fatal(err)
+	}
+	full := Config{Policies: Policies(), Rows: rows, Seeds: 1}
+	for what, change := range map[string]func(*Config){
+		"Policies": func(c *Config) { c.Policies = nil },
+		"Rows":     func(c *Config) { c.Rows = nil },
+		"Seeds":    func(c *Config) { c.Seeds = 0 },
+	} {
+		cfg := full
+		change(&cfg)
+		if _, err := Run(t.Context(), cfg, new(atomic.Int64)); err == nil || !strings.Contains(err.Error(), what) {
+			t.Errorf("%s: %v: want an error that names it", what, err)
+		}
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if _, err := Run(ctx, full, new(atomic.Int64)); !errors.Is(err, context.Canceled) {
+		t.Errorf("interrupted: %v", err)
+	}
+}
+
+// What weir promises of Auto.
+func TestAcceptance(t *testing.T) {
+	if slow {
+		t.Skip("four million calls: the same arithmetic runs without the race detector, and what runs at once is tested by TestSameSeedsSameBytes")
+	}
+	r := matrix(t, 3, nil, nil)
+	auto := r.column("auto")
+	if leader := r.leader(); leader != auto {
+		t.Errorf("%s has the best mean score", r.policies[leader].Name)
+	}
+	for _, st := range r.Standings {
+		if st.Policy != "auto" {
+			continue
+		}
+		if st.Goodput < 0.95 || st.WorstShare < 0.85 {
+			t.Errorf("goodput: %.3f of the oracle's on average, %.3f in %s: want 0.95 and 0.85", st.Goodput, st.WorstShare, st.ShareIn)
+		}
+	}
+	for _, line := range r.Matrix {
+		mine := line.Cells[auto]
+		if best := line.Cells[r.best(line, auto)]; mine.Score < 0.9*best.Score {
+			t.Errorf("%s: %.3f: want 90 %% of the %.3f of %s", line.Row, mine.Score, best.Score, best.Policy)
+		}
+		if mine.Recovers && (!mine.Recovered || mine.RecoveredIn > mine.InTime) {
+			t.Errorf("%s: recovered %v in %v: want it within %v", line.Row, mine.Recovered, mine.RecoveredIn, mine.InTime)
+		}
+	}
+	if t.Failed() {
+		var table bytes.Buffer
+		_ = r.Table(&table)
+		t.Log("\n" + table.String())
+	}
+}
