@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weir-go/weir/gate"
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/limit"
 )
@@ -95,6 +96,7 @@ func New(cfg Config) (*Origin, error) {
 	}
 	workers, err := inflight.New(inflight.Config{
 		Algorithm: limit.Fixed(cfg.Workers), Queue: orNone(cfg.Queue), MaxWait: -1,
+		Discipline: gate.FIFO, // like most services: first come, first served, however long the queue
 	})
 	if err != nil {
 		return nil, err
