@@ -42,7 +42,7 @@ func (o Outcome) String() string {
 // A Permit is used by one goroutine at a time, and not copied while it is
 // held: each copy could give back the same units.
 type Permit struct {
-	owner Owner
+	owner *Owner
 	grant Grant
 }
 
@@ -57,7 +57,7 @@ func (p *Permit) Release(o Outcome) {
 	}
 	owner := p.owner
 	p.owner = nil
-	owner.Release(p.grant, o)
+	(*owner).Release(p.grant, o)
 }
 
 // Use says that the work costs n units instead of those acquired: the limiter
@@ -71,20 +71,21 @@ func (p *Permit) Use(n int) {
 	if p.owner == nil || n == p.grant.N {
 		return
 	}
-	p.grant.N = p.owner.Use(p.grant, n)
+	p.grant.N = (*p.owner).Use(p.grant, n)
 }
 
-// NewPermit makes a Permit. It is for those who implement a Limiter.
-func NewPermit(owner Owner, g Grant) Permit {
+// NewPermit makes a Permit. It is for those who implement a Limiter: the Owner
+// is a variable that the limiter keeps. So a Permit is four words, which fit
+// into registers, and admission copies none.
+func NewPermit(owner *Owner, g Grant) Permit {
 	return Permit{owner: owner, grant: g}
 }
 
 // A Grant is a limiter's note of what it granted, kept in the Permit.
 type Grant struct {
-	N        int           // units held
-	At       time.Duration // when, on the limiter's own clock
-	Waited   time.Duration // before that, in its queue
-	Inflight int           // units in flight at that instant, these included
+	N    int           // units held
+	At   time.Duration // when, on the limiter's own clock
+	Note uint64        // whatever the limiter wants to remember
 }
 
 // An Owner is the limiter that a Permit goes back to. A Permit calls Release

@@ -80,7 +80,8 @@ func Chain(ls ...Limiter) Limiter {
 type chain []Limiter
 
 func (c chain) Acquire(ctx context.Context, n int) (Permit, error) {
-	held := make(links, 0, len(c))
+	held := &links{permits: make([]Permit, 0, len(c))}
+	held.owner = held
 	for _, l := range c {
 		p, err := l.Acquire(ctx, n)
 		if err != nil {
@@ -88,24 +89,27 @@ func (c chain) Acquire(ctx context.Context, n int) (Permit, error) {
 			held.Release(Grant{}, Ignored)
 			return Permit{}, err
 		}
-		held = append(held, p)
+		held.permits = append(held.permits, p)
 	}
-	return NewPermit(held, Grant{N: n}), nil
+	return NewPermit(&held.owner, Grant{N: n}), nil
 }
 
 // links owns the permit of a chain: the permits of its limiters, in the order
 // of acquisition.
-type links []Permit
+type links struct {
+	owner   Owner // itself
+	permits []Permit
+}
 
-func (ls links) Use(_ Grant, n int) int {
-	for i := range ls {
-		ls[i].Use(n)
+func (ls *links) Use(_ Grant, n int) int {
+	for i := range ls.permits {
+		ls.permits[i].Use(n)
 	}
 	return n
 }
 
-func (ls links) Release(_ Grant, o Outcome) {
-	for i := len(ls) - 1; i >= 0; i-- {
-		ls[i].Release(o)
+func (ls *links) Release(_ Grant, o Outcome) {
+	for i := len(ls.permits) - 1; i >= 0; i-- {
+		ls.permits[i].Release(o)
 	}
 }

@@ -97,7 +97,8 @@ func (d diary) Acquire(_ context.Context, n int) (weir.Permit, error) {
 		return weir.Permit{}, d.refuse
 	}
 	d.note("admit %d", n)
-	return weir.NewPermit(d, weir.Grant{N: n}), nil
+	var owner weir.Owner = d
+	return weir.NewPermit(&owner, weir.Grant{N: n}), nil
 }
 
 func (d diary) Use(g weir.Grant, n int) int {

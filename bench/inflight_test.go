@@ -161,6 +161,10 @@ func (f failsafe) admit(ctx context.Context) (func(), bool) {
 // contenders all have the limit n. Those that adapt do their work at every
 // sample, but are kept from moving it.
 func contenders(b *testing.B, n int) map[string]contender {
+	auto, err := limit.NewAuto(limit.AutoConfig{Initial: n})
+	if err != nil {
+		b.Fatal(err)
+	}
 	aimd, err := limit.NewAIMD(limit.AIMDConfig{Initial: n, Max: n})
 	if err != nil {
 		b.Fatal(err)
@@ -171,6 +175,7 @@ func contenders(b *testing.B, n int) map[string]contender {
 	}
 	return map[string]contender{
 		"weir-fixed":        newWeir(b, limit.Fixed(n)),
+		"weir-auto":         newWeir(b, auto),
 		"weir-aimd":         newWeir(b, aimd),
 		"weir-vegas":        newWeir(b, vegas),
 		"xsync":             xsync{semaphore.NewWeighted(int64(n))},
@@ -180,17 +185,18 @@ func contenders(b *testing.B, n int) map[string]contender {
 	}
 }
 
-var order = []string{"weir-fixed", "weir-aimd", "weir-vegas", "xsync", "channel", "codel", "failsafe-adaptive"}
+var order = []string{"weir-fixed", "weir-auto", "weir-aimd", "weir-vegas", "xsync", "channel", "codel", "failsafe-adaptive"}
 
 func BenchmarkAdmit(b *testing.B) {
 	all := contenders(b, 64)
 	for _, name := range order {
 		b.Run(name, func(b *testing.B) {
+			c := all[name]
 			b.ReportAllocs()
 			b.RunParallel(func(pb *testing.PB) {
 				ctx := context.Background()
 				for pb.Next() {
-					if !all[name].cycle(ctx) {
+					if !c.cycle(ctx) {
 						b.Error("refused")
 						return
 					}
@@ -204,7 +210,8 @@ func BenchmarkRefuse(b *testing.B) {
 	all := contenders(b, 1)
 	for _, name := range order {
 		b.Run(name, func(b *testing.B) {
-			leave, ok := all[name].admit(context.Background())
+			c := all[name]
+			leave, ok := c.admit(context.Background())
 			if !ok {
 				b.Fatal("the first one is refused")
 			}
@@ -213,7 +220,7 @@ func BenchmarkRefuse(b *testing.B) {
 			b.ResetTimer()
 			b.RunParallel(func(pb *testing.PB) {
 				for pb.Next() {
-					if all[name].try() {
+					if c.try() {
 						b.Error("admitted")
 						return
 					}

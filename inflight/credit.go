@@ -4,7 +4,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -115,20 +114,17 @@ func (l *Limiter) lendLocked() uint64 {
 	return uint64(n) | uint64(l.phase%maxPhase)*oneAdmitted
 }
 
-// fromCredit makes the permit of n units that take took out of the word w.
+// time says when n units were taken, out of the word w, and with how many then
+// in flight.
 //
 // If a part of the samples is enough, most admissions are not timed: reading
-// the clock is most of what an admission costs. Their At is the complement of
-// an instant not long before.
-func (l *Limiter) fromCredit(w uint64, n int) weir.Permit {
-	g := weir.Grant{N: n}
-	if uint64(admitted(w))&l.credit.mask.Load() == 0 {
-		g.At = l.now()
-		g.Inflight = int(l.credit.total.Load()) - free(w) + n
-	} else {
-		g.At = ^time.Duration(l.credit.lately.Load())
+// the clock is most of what an admission costs. Their instant is the complement
+// of one not long before.
+func (l *Limiter) time(w uint64, n int) (at time.Duration, inflight int) {
+	if uint64(admitted(w))&l.credit.mask.Load() != 0 {
+		return ^time.Duration(l.credit.lately.Load()), 0
 	}
-	return weir.NewPermit(&l.owners[0], g)
+	return l.now(), int(l.credit.total.Load()) - free(w) + n
 }
 
 // Of admissions that need not all be timed, about so many a second are.

@@ -63,7 +63,8 @@ type Limiter struct {
 	seed    maphash.Seed   // of the tenants' hashes
 	fair    bool           // tenants matter
 	weights map[string]int // of the tenants that have one
-	owners  []owner        // of the permits: one for each partition, the first for none
+	plain   weir.Owner     // of permits of no partition
+	owners  []weir.Owner   // of those of each partition, the first of none
 	number  map[string]int // of each partition, from 1
 
 	credit credit
@@ -100,9 +101,9 @@ func New(cfg Config) (*Limiter, error) {
 	l.cfg = cfg
 	l.gate = gate.New[chan answer](alg, cfg.Gate())
 	l.sparseLocked(alg)
-	l.owners = make([]owner, len(cfg.Partitions)+1)
-	for i := range l.owners {
-		l.owners[i] = owner{l, i}
+	l.plain = &owner{l, 0}
+	for i := range len(cfg.Partitions) + 1 {
+		l.owners = append(l.owners, &owner{l, i})
 	}
 	for i, p := range cfg.Partitions {
 		l.number[p.Name] = i + 1
@@ -118,18 +119,23 @@ func (l *Limiter) TryAcquire(n int) (weir.Permit, bool) {
 	w, ok := l.credit.take(n)
 	switch {
 	case ok:
-		return l.fromCredit(w, n), true
+		at, inflight := l.time(w, n)
+		return weir.NewPermit(&l.plain, weir.Grant{N: n, At: at, Note: note(inflight, 0)}), true
 	case w&crowded != 0 || w&(shut|collect) == 0 && n > 0:
 		l.credit.overLimit.Add(1)
 		return weir.Permit{}, false
 	}
+	return l.try(n)
+}
+
+// try is what TryAcquire does if there is no credit.
+func (l *Limiter) try(n int) (weir.Permit, bool) {
 	l.lock()
 	defer l.unlock()
 	if verdict, _ := l.gate.Enter(gate.Request{N: n, NoWait: true}); verdict != gate.Admit {
 		return weir.Permit{}, false
 	}
-	now := l.now()
-	return l.permit(n, 0, answer{at: now, inflight: l.gate.Inflight()}), true
+	return l.permit(n, 0, answer{at: l.now(), inflight: l.gate.Inflight()}), true
 }
 
 // Acquire returns a permit for n units, after a wait in the queue if need be.
@@ -140,10 +146,11 @@ func (l *Limiter) Acquire(ctx context.Context, n int) (weir.Permit, error) {
 		return weir.Permit{}, err
 	}
 	w, ok := l.credit.take(n)
-	if ok {
-		return l.fromCredit(w, n), nil
+	if !ok {
+		return l.ask(ctx, w, n)
 	}
-	return l.ask(ctx, w, n)
+	at, inflight := l.time(w, n)
+	return weir.NewPermit(&l.plain, weir.Grant{N: n, At: at, Note: note(inflight, 0)}), nil
 }
 
 // ask is what Acquire does if there is no credit.
@@ -176,7 +183,7 @@ func (l *Limiter) request(ctx context.Context, n int) gate.Request {
 }
 
 func (l *Limiter) permit(n, partition int, a answer) weir.Permit {
-	return weir.NewPermit(&l.owners[partition], weir.Grant{N: n, At: a.at, Inflight: a.inflight, Waited: a.waited})
+	return weir.NewPermit(&l.owners[partition], weir.Grant{N: n, At: a.at, Note: note(a.inflight, a.waited)})
 }
 
 func (l *Limiter) now() time.Duration { return time.Since(l.epoch) }
@@ -211,7 +218,8 @@ func (l *Limiter) leave(g weir.Grant, partition int, outcome weir.Outcome) *Even
 	l.lock()
 	defer l.unlock()
 	r := gate.Request{N: g.N, Partition: partition}
-	s := limit.Sample{Start: g.At, End: l.now(), Waited: g.Waited, Inflight: g.Inflight, N: g.N, Outcome: outcome}
+	inflight, waited := noted(g.Note)
+	s := limit.Sample{Start: g.At, End: l.now(), Waited: waited, Inflight: inflight, N: g.N, Outcome: outcome}
 	if g.At < 0 { // not timed
 		s.Start = ^g.At
 		l.gate.Depart(s, r)

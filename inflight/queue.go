@@ -2,6 +2,7 @@ package inflight
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/weir-go/weir"
@@ -122,4 +123,14 @@ func (l *Limiter) expire() {
 	defer l.unlock()
 	l.armed = false
 	l.serveLocked(l.now())
+}
+
+// A permit's note is how many units were in flight and how long it had waited,
+// in microseconds; both have 32 bits.
+func note(inflight int, waited time.Duration) uint64 {
+	return uint64(min(inflight, math.MaxUint32))<<32 | uint64(min(waited.Microseconds(), math.MaxUint32))
+}
+
+func noted(note uint64) (inflight int, waited time.Duration) {
+	return int(note >> 32), time.Duration(note&math.MaxUint32) * time.Microsecond
 }

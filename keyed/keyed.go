@@ -212,12 +212,17 @@ func checkCost(n int) {
 }
 
 // For returns the limiter of one key.
-func (l *Limiter[K]) For(key K) *Key[K] { return &Key[K]{l, key} }
+func (l *Limiter[K]) For(key K) *Key[K] {
+	k := &Key[K]{l: l, key: key}
+	k.owner = (*owner[K])(k)
+	return k
+}
 
 // A Key is the limiter of one key: a weir.Limiter.
 type Key[K comparable] struct {
-	l   *Limiter[K]
-	key K
+	l     *Limiter[K]
+	key   K
+	owner weir.Owner // of its permits
 }
 
 // shown returns the key that stands for all that have the same bucket.

@@ -66,7 +66,7 @@ func (k *Key[K]) Acquire(ctx context.Context, n int) (weir.Permit, error) {
 	if q := k.l.QuotaFor(k.key); q.Unlimited() {
 		held = 0 // nothing was taken
 	}
-	return weir.NewPermit((*owner[K])(k), weir.Grant{N: held}), nil
+	return weir.NewPermit(&k.owner, weir.Grant{N: held}), nil
 }
 
 // owner keeps Use and Release, which a Permit calls, out of Key's methods.

@@ -58,7 +58,7 @@ const (
 	fine   = 0.1  // the smallest raise or cut that is tried, as a share of the limit
 	coarse = 0.35 // the largest that noise alone calls for
 
-	sure    = 2 // standard errors that make a difference
+	sure    = 2   // standard errors that make a difference
 	suspect = 2.5 // and that make a suspicion, which costs a cut to settle
 
 	// A window is long enough to tell a change from noise, but not longer

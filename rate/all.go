@@ -142,11 +142,14 @@ func (m *Multi) Acquire(ctx context.Context, n int) (weir.Permit, error) {
 	for i := range held {
 		held[i] = m.limiters[i].held(n)
 	}
-	return weir.NewPermit(&multiOwner{m.limiters, held}, weir.Grant{N: n}), nil
+	o := &multiOwner{limiters: m.limiters, held: held}
+	o.owner = o
+	return weir.NewPermit(&o.owner, weir.Grant{N: n}), nil
 }
 
 // A multiOwner owns one Permit.
 type multiOwner struct {
+	owner    weir.Owner // itself
 	limiters []*Limiter
 	held     []int // of each
 }

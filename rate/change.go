@@ -51,11 +51,11 @@ func (l *Limiter) change(t time.Time, set func(*state)) {
 	defer l.mu.Unlock()
 	old := l.state.Load()
 	if old == nil {
-		old = &state{epoch: line.Epoch()}
+		old = &state{epoch: line.Epoch(), owner: (*owner)(l)}
 	}
 	now := old.at(t)
 	l.line.Serve(&old.quota, now)
-	s := &state{epoch: old.epoch, since: now, quota: old.quota, limit: old.limit, burst: old.burst}
+	s := &state{owner: old.owner, epoch: old.epoch, since: now, quota: old.quota, limit: old.limit, burst: old.burst}
 	set(s)
 	b := gcra.Bucket(old.bucket.Swap(moved))
 	s.bucket.Store(uint64(old.quota.Move(b, now, &s.quota)))

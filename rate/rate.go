@@ -96,6 +96,7 @@ type Limiter struct {
 // A state is the bucket under one quota. When the quota changes, the bucket is
 // marked as moved, and a new state takes over.
 type state struct {
+	owner  weir.Owner // of the permits
 	epoch  time.Time
 	since  time.Duration // no instant before the change of the quota counts
 	quota  gcra.Quota
@@ -115,7 +116,7 @@ var nothing state
 // first full. It has the zero Config.
 func NewLimiter(r Limit, b int) *Limiter {
 	l := new(Limiter)
-	l.state.Store(&state{epoch: line.Epoch(), quota: gcra.PerSecond(float64(r), b), limit: r, burst: b})
+	l.state.Store(&state{owner: (*owner)(l), epoch: line.Epoch(), quota: gcra.PerSecond(float64(r), b), limit: r, burst: b})
 	return l
 }
 
@@ -126,7 +127,7 @@ func New(q gcra.Quota, cfg Config) *Limiter {
 	if q.Unlimited() {
 		limit = Inf
 	}
-	l.state.Store(&state{epoch: line.Epoch(), quota: q, limit: limit, burst: q.Burst()})
+	l.state.Store(&state{owner: (*owner)(l), epoch: line.Epoch(), quota: q, limit: limit, burst: q.Burst()})
 	return l
 }
 

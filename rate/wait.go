@@ -38,7 +38,11 @@ func (l *Limiter) Acquire(ctx context.Context, n int) (weir.Permit, error) {
 	if err := l.WaitN(ctx, n); err != nil {
 		return weir.Permit{}, err
 	}
-	return weir.NewPermit((*owner)(l), weir.Grant{N: l.held(n)}), nil
+	s := l.load()
+	if s == &nothing { // n was 0
+		return weir.Permit{}, nil
+	}
+	return weir.NewPermit(&s.owner, weir.Grant{N: l.held(n)}), nil
 }
 
 // held returns how many of n tokens just granted can be given back: without a

@@ -48,6 +48,7 @@ var errThrottled = weir.Reject(weir.Throttled, 0)
 // Ignored) was not accepted either: all that is behind the Limiter is its
 // backend.
 type Limiter struct {
+	owner weir.Owner // of its permits
 	epoch time.Time
 
 	mu       sync.Mutex // guards what follows
@@ -60,7 +61,9 @@ func New(cfg throttle.AdaptiveConfig) (*Limiter, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Limiter{epoch: time.Now(), adaptive: a}, nil
+	l := &Limiter{epoch: time.Now(), adaptive: a}
+	l.owner = (*owner)(l)
+	return l, nil
 }
 
 // Acquire returns a permit to send a request. The error is a *weir.Rejection
@@ -78,7 +81,7 @@ func (l *Limiter) Acquire(ctx context.Context, n int) (weir.Permit, error) {
 	if !l.adaptive.Request(time.Since(l.epoch), rand.Float64()) {
 		return weir.Permit{}, errThrottled
 	}
-	return weir.NewPermit((*owner)(l), weir.Grant{N: n}), nil
+	return weir.NewPermit(&l.owner, weir.Grant{N: n}), nil
 }
 
 // Stats returns the state and the counts since New.
