@@ -82,8 +82,9 @@ func (l *Limiter) lock() {
 	l.mu.Lock()
 	w := l.credit.word.Swap(shut)
 	if w&shut == 0 {
-		l.phase += admitted(w)
-		l.gate.Return(free(w), uint64(admitted(w)-admitted(l.lent)), succeeded(w))
+		n := admitted(w) - admitted(l.lent)
+		l.phase += n
+		l.gate.Return(free(w), uint64(n), succeeded(w))
 	}
 }
 
