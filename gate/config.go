@@ -41,8 +41,12 @@ const (
 	CoDel
 	// AdaptiveLIFO is FIFO until somebody has been waiting for all of the last
 	// Interval. From then on the newest goes first, and whoever has waited for
-	// Target is Overdue, until nobody waits (Facebook's "Fail at Scale", ACM
-	// Queue 2015). Interval should be longer than most of the work takes.
+	// Target is Overdue, except for the last, which would leave nobody for the
+	// next unit that is freed. It is FIFO again when nobody waits, unless that
+	// is so because some were made to leave in the last Interval (Facebook's
+	// "Fail at Scale", ACM Queue 2015, where that last condition is missing: a
+	// queue that is kept short by dropping would keep changing its order).
+	// Interval should be longer than most of the work takes.
 	AdaptiveLIFO
 )
 

@@ -32,6 +32,9 @@ func (g *Gate[W]) due(q *queue) time.Duration {
 		}
 		return at
 	}
+	if q.len == 1 {
+		return never
+	}
 	cfg := g.cfg.CoDel.WithDefaults()
 	return max(plus(q.busy, cfg.Interval), plus(since, cfg.Target))
 }
@@ -53,6 +56,7 @@ func (g *Gate[W]) sweep(now time.Duration) int {
 				if g.cfg.Discipline == CoDel {
 					q.law.Stalled(now, now-g.slots.all[q.head].since, q.len-1)
 				}
+				q.swept = now
 				return q.head
 			}
 			next = min(next, at)

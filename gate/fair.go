@@ -27,9 +27,10 @@ type band struct {
 type queue struct {
 	list
 	units int
-	owner uint64  // the tenant that was first in it
-	start float64 // in virtual time
-	busy  time.Duration
+	owner uint64        // the tenant that was first in it
+	start float64       // in virtual time
+	busy  time.Duration // since then it has not been empty, but for those who were made to leave
+	swept time.Duration // when one last was
 	law   codel.Law
 	at    int // index in active
 }
@@ -45,6 +46,7 @@ func (g *Gate[W]) bandOf(r *Request) int {
 	b := band{partition: p, priority: r.Priority, queues: make([]queue, max(g.cfg.Fair.Queues, 1))}
 	for i := range b.queues {
 		b.queues[i].law = codel.New(g.cfg.CoDel)
+		b.queues[i].swept = -1 << 62
 	}
 	g.bands = append(g.bands, b)
 	return len(g.bands) - 1
@@ -101,7 +103,9 @@ func (g *Gate[W]) enqueue(slot int, atFront bool) {
 		b.active = append(b.active, w.queue)
 		q.owner = w.req.Tenant
 		q.start = max(q.start, b.virtual)
-		q.busy = g.now
+		if g.now-q.swept >= g.cfg.CoDel.WithDefaults().Interval {
+			q.busy = g.now
+		}
 	}
 	after := q.tail
 	if atFront {

@@ -71,12 +71,20 @@ func TestAdaptiveLIFO(t *testing.T) {
 	t.Run("then newest first, and the old end is overdue after the target", func(t *testing.T) {
 		play(t, 1, cfg).arrive("a", 1, "admit").arrive("b", 1, "wait").
 			at(7).arrive("c", 1, "wait").at(9).arrive("d", 1, "wait").at(10).arrive("e", 1, "wait").
-			answers("b overdue", "c overdue").deadline(11).leave(1, "e").
-			at(11).answers("d overdue").deadline(-1)
+			answers("b overdue", "c overdue").deadline(11).at(11).answers("d overdue").deadline(-1).leave(1, "e")
 	})
-	t.Run("an empty queue is young again", func(t *testing.T) {
-		play(t, 1, cfg).arrive("a", 1, "admit").arrive("b", 1, "wait").at(12).answers("b overdue").
-			arrive("c", 1, "wait").at(13).arrive("d", 1, "wait").answers().deadline(22).leave(1, "c")
+	t.Run("but the last is not: it is for the next unit that is freed", func(t *testing.T) {
+		play(t, 1, cfg).arrive("a", 1, "admit").arrive("b", 1, "wait").deadline(-1).at(99).answers().leave(1, "b")
+	})
+	t.Run("a queue that was worked off is young again", func(t *testing.T) {
+		play(t, 1, cfg).arrive("a", 1, "admit").arrive("b", 1, "wait").at(12).leave(1, "b").
+			arrive("c", 1, "wait").at(13).arrive("d", 1, "wait").deadline(22).leave(1, "c")
+	})
+	t.Run("one that was kept short by dropping is not, for an interval", func(t *testing.T) {
+		play(t, 1, cfg).arrive("a", 1, "admit").arrive("b", 1, "wait").at(9).arrive("c", 1, "wait").
+			at(10).answers("b overdue").leave(1, "c").
+			at(19).arrive("d", 1, "wait").arrive("e", 1, "wait").leave(1, "e").leave(1, "d").
+			at(20).arrive("f", 1, "wait").arrive("g", 1, "wait").leave(1, "f")
 	})
 }
 

@@ -163,7 +163,8 @@ func TestWaitersStrandedByHungHolders(t *testing.T) {
 		{"by MaxWait, all", inflight.Config{}, 10, time.Second},
 		{"by CoDel, all but the last two", inflight.Config{Discipline: gate.CoDel, MaxWait: -1}, 8, 600 * time.Millisecond},
 		{"by CoDel and then MaxWait, all", inflight.Config{Discipline: gate.CoDel, MaxWait: 2 * time.Second}, 10, 2 * time.Second},
-		{"by adaptive LIFO, all", inflight.Config{Discipline: gate.AdaptiveLIFO, MaxWait: -1}, 10, 100 * time.Millisecond},
+		{"by adaptive LIFO, all but the last", inflight.Config{Discipline: gate.AdaptiveLIFO, MaxWait: -1}, 9, 100 * time.Millisecond},
+		{"by default, all", inflight.Config{Discipline: inflight.DefaultDiscipline}, 10, inflight.DefaultMaxWait},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

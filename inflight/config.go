@@ -3,7 +3,6 @@ package inflight
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/weir-go/weir/codel"
@@ -16,13 +15,15 @@ const (
 	DefaultQueue      = 1000
 	DefaultMaxWait    = 500 * time.Millisecond
 	DefaultDiscipline = gate.AdaptiveLIFO
-	DefaultInterval   = 500 * time.Millisecond // of DefaultDiscipline; Target is MaxWait
+	DefaultTarget     = 50 * time.Millisecond // of DefaultDiscipline
+	DefaultInterval   = time.Second           // of DefaultDiscipline
 )
 
 // Config sets up a Limiter. The zero value finds the limit by itself, and lets
 // a thousand wait for half a second: higher priorities first, and else in
-// order, until the queue has been there for half a second. Then the newest goes
-// first: it is the one whose caller is still there when it is done.
+// order, so that a burst is worked off. If the queue has been there for a
+// second, it is no burst. Then the newest goes first, whose caller is still
+// there when it is done, and the others are soon told.
 //
 // The rules compose. First comes a partition below its guarantee; then the
 // higher priority; then, between tenants of one priority, whoever has had the
@@ -45,7 +46,7 @@ type Config struct {
 	Discipline gate.Discipline
 	// Target is the wait that gate.CoDel and gate.AdaptiveLIFO find acceptable
 	// in a queue that stands. If zero, codel.DefaultTarget or, under the
-	// DefaultDiscipline, MaxWait.
+	// DefaultDiscipline, DefaultTarget.
 	Target time.Duration
 	// Interval is for how long a queue must stand until they act; it should be
 	// longer than most of the work takes. If zero, codel.DefaultInterval or,
@@ -129,8 +130,8 @@ func (c Config) Gate() gate.Config {
 	}
 	if c.Discipline == 0 {
 		c.Discipline = DefaultDiscipline
+		c.Target = cmp.Or(c.Target, DefaultTarget)
 		c.Interval = cmp.Or(c.Interval, DefaultInterval)
-		c.Target = cmp.Or(c.Target, max(c.MaxWait, 0), math.MaxInt64)
 	}
 	g := gate.Config{
 		Queue: c.Queue, MaxWait: c.MaxWait, Discipline: c.Discipline,

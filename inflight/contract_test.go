@@ -24,22 +24,25 @@ func TestZeroConfig(t *testing.T) {
 	}
 }
 
-// Where nothing else is said, the queue is in order at first. Once it has been
-// there for half a second the newest goes first, and whoever has waited for
-// that long is told.
+// Where nothing else is said, nobody waits for longer than half a second, and
+// the queue is in order, until it has been there for a second. Then the newest
+// goes first, and whoever has waited for 50 ms is told, but for the last.
 func TestDefaultQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter(t, inflight.Config{Algorithm: limit.Fixed(1)})
 		held := acquire(t, l, 1)
 		q := newLine(t, l)
-		for _, who := range []string{"a", "b", "c", "d", "e"} {
-			q.join(who, 1, 0)
-			time.Sleep(100 * time.Millisecond)
+		for _, who := range []string{"a", "b", "c", "d"} { // at 0, 0.3, 0.6 and 0.9 s
+			q.join(who, 1, 30*time.Millisecond)
+			time.Sleep(300 * time.Millisecond)
 		}
-		q.join("f", 1, 300*time.Millisecond)
-		held.Release(weir.Success) // 0.5 s after a
+		q.join("e", 1, 30*time.Millisecond) // at 1.2 s
+		q.join("f", 1, 30*time.Millisecond)
+		q.join("g", 1, 30*time.Millisecond)
+		held.Release(weir.Success)
 		time.Sleep(time.Second)
-		q.expect("a overdue 500ms", "b overdue 600ms", "c overdue 700ms", "d overdue 800ms", "e admit 800ms", "f admit 500ms")
+		q.expect("a overdue 500ms", "b overdue 800ms", "c overdue 1s", "d overdue 1.2s",
+			"e admit 1.26s", "f admit 1.23s", "g admit 1.2s")
 	})
 }
 
