@@ -56,6 +56,7 @@ const (
 	gain = 0.3
 
 	fine   = 0.1  // the smallest raise or cut that is tried, as a share of the limit
+	big    = 0.3  // the change, as a logarithm, from which on it is no small step
 	coarse = 0.35 // the largest that noise alone calls for
 
 	sure    = 2   // standard errors that make a difference
@@ -66,7 +67,7 @@ const (
 	maxTrips   = 40
 	maxSamples = 800
 
-	maxRest = 8  // windows between two raises, at most
+	maxRest = 3  // windows between two raises, at most
 	recheck = 64 // windows after which less is tried although nothing is suspected
 
 	drops       = 0.1 // share of work that fails by chance

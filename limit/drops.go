@@ -60,9 +60,10 @@ func (a *Auto) tally(s Sample) Cause {
 func (a *Auto) collapse(now time.Duration, why Cause) Cause {
 	share := float64(a.round.failed+a.round.slow) / float64(a.round.ended)
 	a.round, a.recovery = round{}, now
-	if a.window.n >= 3 {
+	if a.window.n >= 3 && !a.starting { // while it grows freely, the queue is still to come
 		change := math.Log(a.limit / a.fellFrom)
-		if a.fell.n > 0 && a.window.log()-a.fell.log() > (1-gain)*change {
+		excess := a.window.log() - a.fell.log() - (1-gain)*change
+		if a.fell.n > 0 && excess > sure*a.window.noise(a.window.n, a.fell.n) {
 			// Less work was not faster: it is the service that is slower.
 			a.base, a.known = a.window.log(), true
 			a.healthy = a.window.most()
@@ -71,6 +72,9 @@ func (a *Auto) collapse(now time.Duration, why Cause) Cause {
 	}
 	a.limit = a.clamp(a.limit * (1 - share/2))
 	a.starting, a.step, a.rest, a.back = false, fine, 1, 1
+	if !a.known {
+		a.cut = 0.5
+	}
 	a.ref = window{}
 	a.believe(now)
 	return a.bounded(why)

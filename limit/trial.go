@@ -74,19 +74,22 @@ func (a *Auto) judgeRaise(now time.Duration) Cause {
 		a.learn()
 		a.back, a.step = 1, min(1, 1.5*a.step)
 		a.from = a.limit
-		if a.ref.log()-a.base > (1-gain)*math.Log1p(a.step) || a.Limit() >= a.cfg.Max {
+		if a.ref.log()-a.base > 0.15 || a.Limit() >= a.cfg.Max {
 			a.rest = 1
 			a.believe(now)
 			return a.bounded(Throughput)
 		}
 		return a.try(raise, a.limit*(1+a.stride(a.step)), now)
-	case a.trialled() > 0.3: // a long way: keep the part that did
-		a.limit = max(a.limit*math.Exp(-max(v.longer, 0)), a.from)
+	case a.trialled() > big: // a long way: keep the part that did
+		a.limit = min(max(math.Exp(a.window.inflight()-v.longer), a.from), a.limit)
 		a.rest, a.step = 1, fine
+		if v.latency < 1-gain {
+			a.base, a.known = min(a.base, a.ref.log()), true
+		}
 		if a.starting {
 			a.step = 0.25
 			if !a.known {
-				a.cut = 1
+				a.cut = 0.5
 			}
 		}
 		a.starting = false
