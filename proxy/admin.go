@@ -60,7 +60,7 @@ func (p *Proxy) Set(c Change) error {
 		maxWait = orNone(time.Duration(*c.MaxWait))
 	}
 	if c.Limit != nil {
-		alg, err := c.Limit.algorithm(p.cfg.AIMD)
+		alg, err := c.Limit.algorithm(p.cfg.Auto)
 		if err != nil {
 			return err
 		}

@@ -31,7 +31,7 @@ func fetch(h http.Handler, path string) *httptest.ResponseRecorder {
 
 func TestSet(t *testing.T) {
 	const form, object = "application/x-www-form-urlencoded", "application/json"
-	p := newProxy(t, proxy.Config{Limit: proxy.FixedLimit(3), Queue: 4, MaxWait: s, AIMD: limit.AIMDConfig{Initial: 9}})
+	p := newProxy(t, proxy.Config{Limit: proxy.FixedLimit(3), Queue: 4, MaxWait: s, Auto: limit.AutoConfig{Initial: 9}})
 	admin := p.Admin()
 	for _, tt := range []struct {
 		kind, body string
@@ -100,8 +100,8 @@ func TestHealthAndReady(t *testing.T) {
 
 func TestMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newProxy(t, proxy.Config{Transport: answers(503, s), AIMD: limit.AIMDConfig{Initial: 2, Max: 2}})
-		for range 3 {
+		p := newProxy(t, proxy.Config{Transport: answers(503, s), Auto: limit.AutoConfig{Initial: 4, Max: 4}})
+		for range 5 {
 			go ask(t.Context(), p)
 		}
 		synctest.Wait()
@@ -127,19 +127,19 @@ func TestMetrics(t *testing.T) {
 			}
 			t.Errorf("there is no %s{%s}", name, labels)
 		}
-		check("weir_proxy_limit", "", 2)
-		check("weir_proxy_inflight", "", 2)
+		check("weir_proxy_limit", "", 4)
+		check("weir_proxy_inflight", "", 4)
 		check("weir_proxy_waiting", "", 0)
 		check("weir_proxy_abandoned", "", 0)
 		check("weir_proxy_connections", "", 0)
-		check("weir_proxy_decisions_total", "decision=admit reason=", 2)
+		check("weir_proxy_decisions_total", "decision=admit reason=", 4)
 		check("weir_proxy_decisions_total", "decision=reject reason=over_limit", 1)
-		check("weir_proxy_wait_seconds", "", 2)
+		check("weir_proxy_wait_seconds", "", 4)
 		time.Sleep(2 * s)
 		check("weir_proxy_inflight", "", 0)
-		check("weir_proxy_outcomes_total", "outcome=dropped", 2)
+		check("weir_proxy_outcomes_total", "outcome=dropped", 4)
 		check("weir_proxy_limit_changes_total", "cause=dropped", 1)
-		check("weir_proxy_origin_duration_seconds", "", 2)
+		check("weir_proxy_origin_duration_seconds", "", 4)
 	})
 }
 

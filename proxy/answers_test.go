@@ -8,27 +8,36 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/proxy"
 )
 
 // Only signs of overload lower the limit.
 func TestWhatLowersTheLimit(t *testing.T) {
-	status := func(code int) origin { return answers(code, 0) }
-	fails := func(err error) origin { return func(*http.Request) (*http.Response, error) { return nil, err } }
+	status := func(code int) origin { return answers(code, s/10) }
+	fails := func(err error) origin {
+		return func(*http.Request) (*http.Response, error) {
+			time.Sleep(s / 10)
+			return nil, err
+		}
+	}
 	refused := &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+	const fewer = 5 // three failures of three: half
 	for _, tt := range []struct {
 		name   string
 		origin origin
 		status int
 		reason string
-		limit  int // from 10; 8 is one decrease
+		limit  int // from 10
 	}{
 		{"success", status(200), 200, "", 10},
 		{"not modified", status(304), 304, "", 10},
@@ -36,26 +45,41 @@ func TestWhatLowersTheLimit(t *testing.T) {
 		{"not found", status(404), 404, "", 10},
 		{"a bug", status(500), 500, "", 10},
 		{"not implemented", status(501), 501, "", 10},
-		{"too many requests", status(429), 429, "", 8},
-		{"bad gateway", status(502), 502, "", 8},
-		{"unavailable", status(503), 503, "", 8},
-		{"gateway timeout", status(504), 504, "", 8},
-		{"connection refused", fails(refused), 502, "origin_refused", 8},
-		{"dial timeout", fails(&net.OpError{Op: "dial", Err: context.DeadlineExceeded}), 504, "origin_timeout", 8},
+		{"too many requests", status(429), 429, "", fewer},
+		{"bad gateway", status(502), 502, "", fewer},
+		{"unavailable", status(503), 503, "", fewer},
+		{"gateway timeout", status(504), 504, "", fewer},
+		{"connection refused", fails(refused), 502, "origin_refused", fewer},
+		{"dial timeout", fails(&net.OpError{Op: "dial", Err: context.DeadlineExceeded}), 504, "origin_timeout", fewer},
 		{"connection reset", fails(&net.OpError{Op: "read", Err: syscall.ECONNRESET}), 502, "origin_failed", 10},
 		{"closed without an answer", fails(io.EOF), 502, "origin_failed", 10},
 		{"no such host", fails(&net.DNSError{Err: "no such host", IsNotFound: true}), 502, "origin_failed", 10},
 		{"anything else", fails(errors.New("a bug")), 502, "origin_failed", 10},
-		{"no answer in time", answers(200, 9*s), 504, "origin_timeout", 8},
+		{"no answer in time", answers(200, 9*s), 504, "origin_timeout", fewer},
+		{"a refusal, and not even that in time", answers(503, 9*s), 504, "origin_timeout", fewer},
+		{"no answer at all", answers(200, time.Hour), 504, "origin_timeout", fewer},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p := newProxy(t, proxy.Config{Transport: tt.origin, Timeout: 5 * s, AIMD: limit.AIMDConfig{Initial: 10}})
-				w := ask(t.Context(), p)
-				if w.Code != tt.status || w.Header().Get(proxy.ReasonHeader) != tt.reason {
-					t.Errorf("status %d, %q: want %d, %q", w.Code, w.Header().Get(proxy.ReasonHeader), tt.status, tt.reason)
+				var said []weir.Outcome
+				p := newProxy(t, proxy.Config{
+					Transport: tt.origin, Timeout: 5 * s, Auto: limit.AutoConfig{Initial: 10},
+					Trace: func(e inflight.Event) { said = append(said, e.Sample.Outcome) },
+				})
+				for range 3 {
+					w := ask(t.Context(), p)
+					if w.Code != tt.status || w.Header().Get(proxy.ReasonHeader) != tt.reason {
+						t.Errorf("status %d, %q: want %d, %q", w.Code, w.Header().Get(proxy.ReasonHeader), tt.status, tt.reason)
+					}
 				}
-				time.Sleep(10 * s)
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				if want := []weir.Outcome{weir.Dropped}; tt.limit < 10 && tt.name != "no answer in time" && !slices.Equal(said, want) {
+					t.Errorf("the limit was lowered by work that was %v: want %v", said, want)
+				}
+				if want := []weir.Outcome{weir.Late}; tt.name == "no answer in time" && !slices.Equal(said, want) {
+					t.Errorf("the limit was lowered by work that was %v: want %v, for it has ended", said, want)
+				}
 				st := p.Stats()
 				if st.Limit != tt.limit {
 					t.Errorf("limit %d: want %d", st.Limit, tt.limit)
@@ -72,7 +96,7 @@ func TestWhatLowersTheLimit(t *testing.T) {
 // A client that leaves does not lower the limit.
 func TestClientThatLeavesDoesNotLowerTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newProxy(t, proxy.Config{Transport: answers(200, 4*s), Timeout: 5 * s, AIMD: limit.AIMDConfig{Initial: 10}})
+		p := newProxy(t, proxy.Config{Transport: answers(200, 4*s), Timeout: 5 * s, Auto: limit.AutoConfig{Initial: 10}})
 		for range 10 {
 			ctx, leave := context.WithTimeout(t.Context(), s)
 			ask(ctx, p)
@@ -137,6 +161,41 @@ func TestRejections(t *testing.T) {
 	})
 }
 
+// Whoever has a deadline that cannot be met is told so, and whoever gives its
+// place in the queue to somebody more important.
+func TestRejectionsOfTheQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newProxy(t, proxy.Config{Transport: answers(200, 3*s), Queue: 1, MaxWait: -1})
+		check := func(ctx context.Context, status int, reason string) {
+			t.Helper()
+			w := ask(ctx, p)
+			if w.Code != status || w.Header().Get(proxy.ReasonHeader) != reason {
+				t.Errorf("status %d, %v: want %d, %q", w.Code, w.Header(), status, reason)
+			}
+		}
+		check(t.Context(), 200, "") // shows how long it takes
+		go check(t.Context(), 200, "")
+		synctest.Wait()
+		ctx, leave := context.WithTimeout(t.Context(), s)
+		defer leave()
+		check(ctx, 503, "too_late")
+		go check(t.Context(), 503, "queue_full")
+		synctest.Wait()
+		check(weir.WithPriority(t.Context(), weir.CriticalPlus), 200, "")
+		synctest.Wait()
+		st := p.Stats()
+		if st.TooLate != 1 || st.Evicted != 1 || st.QueueFull != 0 {
+			t.Errorf("%+v: want one too late, one evicted", st)
+		}
+		metrics := fetch(p.Admin(), "/metrics").Body.String()
+		for _, reason := range []string{"too_late", "queue_full"} {
+			if line := `weir_proxy_decisions_total{decision="reject",reason="` + reason + `"} 1`; !strings.Contains(metrics, line) {
+				t.Errorf("the metrics have no %s", line)
+			}
+		}
+	})
+}
+
 // To refuse is cheap: it allocates nothing.
 func TestRejectionAllocatesNothing(t *testing.T) {
 	p := newProxy(t, proxy.Config{Limit: proxy.FixedLimit(0)})
@@ -156,7 +215,7 @@ func TestConfigValidate(t *testing.T) {
 		{proxy.Config{Origin: "127.0.0.1:80"}, `Origin = "127.0.0.1:80"`},
 		{proxy.Config{Origin: "ftp://a"}, `Origin = "ftp://a"`},
 		{proxy.Config{Origin: "http://"}, `Origin = "http://"`},
-		{proxy.Config{Origin: "http://a", AIMD: limit.AIMDConfig{Min: -1}}, "Min = -1"},
+		{proxy.Config{Origin: "http://a", Auto: limit.AutoConfig{Min: -1}}, "Min = -1"},
 	} {
 		if _, err := proxy.New(tt.cfg); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%+v: %v: want %q", tt.cfg, err, tt.want)

@@ -147,7 +147,7 @@ type hold struct {
 func (h hold) run() {
 	outcome, answered := h.wait()
 	if h.late {
-		outcome = weir.Dropped
+		outcome = late(outcome, answered)
 	}
 	h.patience.stop()
 	h.release()
@@ -156,6 +156,16 @@ func (h hold) run() {
 	if !answered {
 		h.judge(<-h.answered) // soon, now that it is cancelled
 	}
+}
+
+// late is the outcome of work that the origin had its time for: Late if it has
+// ended, so that the limit may judge why. If it refused, or if nobody knows
+// when it will end, that is a sign of overload whatever time it took.
+func late(outcome weir.Outcome, ended bool) weir.Outcome {
+	if !ended || outcome == weir.Dropped {
+		return weir.Dropped
+	}
+	return weir.Late
 }
 
 func (h *hold) wait() (outcome weir.Outcome, answered bool) {

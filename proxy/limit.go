@@ -56,9 +56,9 @@ func (l *Limit) UnmarshalText(text []byte) error {
 	return nil
 }
 
-func (l Limit) algorithm(cfg limit.AIMDConfig) (limit.Algorithm, error) {
+func (l Limit) algorithm(cfg limit.AutoConfig) (limit.Algorithm, error) {
 	if l.fixed {
 		return limit.Fixed(l.n), nil
 	}
-	return limit.NewAIMD(cfg)
+	return limit.NewAuto(cfg)
 }

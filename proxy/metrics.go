@@ -78,8 +78,9 @@ func (c statsCollector) Collect(ch chan<- prometheus.Metric) {
 	gauge(connsDesc, s.Connections)
 	counter(decisionsDesc, s.Admitted, "admit", "")
 	counter(decisionsDesc, s.Stats.OverLimit, "reject", weir.OverLimit.String())
-	counter(decisionsDesc, s.QueueFull, "reject", weir.QueueFull.String())
+	counter(decisionsDesc, s.QueueFull+s.Evicted, "reject", weir.QueueFull.String()) // the evicted are told the same
 	counter(decisionsDesc, s.Overdue, "reject", weir.Overdue.String())
+	counter(decisionsDesc, s.TooLate, "reject", weir.TooLate.String())
 	counter(decisionsDesc, s.Cancelled, "cancel", "")
 	counter(outcomesDesc, s.Success, weir.Success.String())
 	counter(outcomesDesc, s.Dropped, weir.Dropped.String())

@@ -50,4 +50,6 @@ func (p *Proxy) Summarize(ctx context.Context, period time.Duration) {
 	}
 }
 
-func (s Stats) rejected() uint64 { return s.OverLimit + s.QueueFull + s.Overdue }
+func (s Stats) rejected() uint64 {
+	return s.OverLimit + s.QueueFull + s.Evicted + s.Overdue + s.TooLate
+}

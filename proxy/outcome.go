@@ -67,11 +67,15 @@ func newRejection(reason weir.Reason, detail string) *problem {
 
 const blank = "about:blank" // the status says all
 
-var (
-	overLimit = newRejection(weir.OverLimit, "as many requests are in flight as the origin can bear")
-	queueFull = newRejection(weir.QueueFull, "as many requests are in flight as the origin can bear, and as many wait as may")
-	overdue   = newRejection(weir.Overdue, "the origin was at its limit for as long as a request may wait")
+// rejections are the answers to the limiter's reasons to reject.
+var rejections = map[weir.Reason]*problem{
+	weir.OverLimit: newRejection(weir.OverLimit, "as many requests are in flight as the origin can bear"),
+	weir.QueueFull: newRejection(weir.QueueFull, "as many requests are in flight as the origin can bear, and as many wait as may"),
+	weir.Overdue:   newRejection(weir.Overdue, "the origin was at its limit for as long as a request may wait"),
+	weir.TooLate:   newRejection(weir.TooLate, "the answer would have come after the request's deadline"),
+}
 
+var (
 	originLate    = newProblem(http.StatusGatewayTimeout, blank, "origin_timeout", "the origin did not answer in time")
 	originFailed  = newProblem(http.StatusBadGateway, blank, "origin_failed", "the origin could not be reached or broke off")
 	originRefused = newProblem(http.StatusBadGateway, blank, "origin_refused", "the origin refused the connection")
@@ -87,14 +91,7 @@ func (p *Proxy) reject(w http.ResponseWriter, err error) {
 		clientGone.write(w) // while it waited
 		return
 	}
-	switch r.Reason {
-	case weir.QueueFull:
-		queueFull.write(w)
-	case weir.Overdue:
-		overdue.write(w)
-	default:
-		overLimit.write(w)
-	}
+	rejections[r.Reason].write(w) // inflight gives no others
 }
 
 // fail answers a request that was let through, but not answered by the origin.

@@ -47,8 +47,8 @@ type Config struct {
 	Origin string
 	// Limit is how much may be in flight. The zero Limit finds itself.
 	Limit Limit
-	// AIMD sets up the limit that finds itself.
-	AIMD limit.AIMDConfig
+	// Auto sets up the limit that finds itself.
+	Auto limit.AutoConfig
 	// Queue bounds the number of waiting requests. If zero,
 	// inflight.DefaultQueue; if negative, none waits.
 	Queue int
@@ -91,7 +91,7 @@ func (c Config) Validate() error {
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
 		return fmt.Errorf("proxy: Origin = %q: must be an absolute http or https URL", c.Origin)
 	}
-	return c.AIMD.Validate()
+	return c.Auto.Validate()
 }
 
 func orDefault(d, byDefault time.Duration) time.Duration {
@@ -134,7 +134,7 @@ func New(cfg Config) (*Proxy, error) {
 	if p.log == nil {
 		p.log = slog.Default()
 	}
-	alg, err := cfg.Limit.algorithm(cfg.AIMD)
+	alg, err := cfg.Limit.algorithm(cfg.Auto)
 	if err != nil {
 		return nil, err
 	}

@@ -34,6 +34,7 @@ func TestBadFlags(t *testing.T) {
 		{"proxy --origin " + to + " --queue=-1", "--queue=-1: must be >= 0"},
 		{"proxy --origin " + to + " --max-wait=-1s", "--max-wait=-1s: must be >= 0s"},
 		{"proxy --origin " + to + " --max-wait=1", "--max-wait"},
+		{"proxy --origin " + to + " --max-healthy-latency=-1s", "--max-healthy-latency=-1s: must be >= 0s"},
 		{"proxy --origin " + to + " --min-limit=-1", "Min = -1: must be >= 1"},
 		{"proxy --origin " + to + " --initial-limit=9 --max-limit=5", "Initial = 9: must be in [1, 5]"},
 		{"proxy --origin " + to + " --max-connections=0", "--max-connections=0: must be >= 1"},

@@ -17,11 +17,12 @@ type proxyCmd struct {
 	Admin  string `default:"127.0.0.1:7001" placeholder:"ADDR" help:"Where /-/health, /-/ready, /-/set and /metrics are (${default}). Keep it private."`
 
 	Limit        proxy.Limit   `default:"auto" placeholder:"N" help:"Requests in flight at the origin: a number, or auto to find it (${default})."`
-	InitialLimit int           `default:"20" placeholder:"N" help:"Where auto starts (${default})."`
+	InitialLimit int           `default:"10" placeholder:"N" help:"Where auto starts (${default})."`
 	MinLimit     int           `default:"1" placeholder:"N" help:"The least that auto may come to (${default})."`
-	MaxLimit     int           `default:"1000" placeholder:"N" help:"The most that auto may come to (${default})."`
-	Queue        int           `default:"100" placeholder:"N" help:"Requests that may wait for their turn; 0: none (${default})."`
-	MaxWait      time.Duration `default:"1s" placeholder:"TIME" help:"How long one may wait; 0: as long as its client does (${default})."`
+	MaxLimit     int           `default:"10000" placeholder:"N" help:"The most that auto may come to (${default})."`
+	MaxHealthy   time.Duration `name:"max-healthy-latency" default:"0s" placeholder:"TIME" help:"Longer than that at the origin counts as overload to auto; 0: auto judges by itself (${default})."`
+	Queue        int           `default:"1000" placeholder:"N" help:"Requests that may wait for their turn; 0: none (${default})."`
+	MaxWait      time.Duration `default:"500ms" placeholder:"TIME" help:"How long one may wait; 0: as long as its client does (${default})."`
 
 	Timeout        time.Duration `default:"30s" placeholder:"TIME" help:"How long the origin may take to answer; later counts as overload. Set it a little below your clients' time-out. 0: for ever (${default})."`
 	AbandonedHold  time.Duration `default:"30s" placeholder:"TIME" help:"How long work that nobody waits for counts as in flight, unless the origin answers before; 0: not at all (${default})."`
@@ -34,13 +35,16 @@ type proxyCmd struct {
 func (c *proxyCmd) config(log *slog.Logger) (proxy.Config, error) {
 	err := cmp.Or(
 		atLeast(0, "--queue", c.Queue), atLeast(0, "--max-wait", c.MaxWait),
+		atLeast(0, "--max-healthy-latency", c.MaxHealthy),
 		atLeast(0, "--timeout", c.Timeout), atLeast(0, "--abandoned-hold", c.AbandonedHold),
 		atLeast(0, "--client-timeout", c.ClientTimeout), atLeast(0, "--grace", c.Grace),
 		atLeast(1, "--max-connections", c.MaxConnections),
 	)
 	cfg := proxy.Config{
 		Origin: c.Origin, Limit: c.Limit,
-		AIMD:  limit.AIMDConfig{Initial: c.InitialLimit, Min: c.MinLimit, Max: c.MaxLimit},
+		Auto: limit.AutoConfig{
+			Initial: c.InitialLimit, Min: c.MinLimit, Max: c.MaxLimit, MaxHealthyLatency: c.MaxHealthy,
+		},
 		Queue: orNone(c.Queue), MaxWait: orNone(c.MaxWait),
 		Timeout: orNone(c.Timeout), AbandonedHold: orNone(c.AbandonedHold), ClientTimeout: orNone(c.ClientTimeout),
 		Logger: log,

@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/proxy"
 )
 
@@ -27,13 +26,12 @@ const (
 const (
 	originQueue = 100
 	// The proxy gives the origin a little less time than its clients give it,
-	// and holds a request back for a few per cent of the service time: enough
-	// to bridge the gap between a departure and the next arrival.
+	// and holds a request back for a tenth of the service time: enough to
+	// bridge the gap between a departure and the next arrival, and no more
+	// than a client has to spare. Of the rest, nothing is set.
 	originTimeout = 2400 * time.Millisecond
-	maxWait       = 75 * time.Millisecond
-	queue         = 5
+	maxWait       = 200 * time.Millisecond
 	abandonedHold = 10 * time.Second
-	initialLimit  = 5
 )
 
 // A Setup is what can be changed about an experiment.
@@ -67,7 +65,7 @@ func (m Mode) describe() string {
 	case Off:
 		return "no proxy"
 	case "auto":
-		return "proxy, AIMD"
+		return "proxy, auto"
 	default:
 		return "proxy, limit " + string(m)
 	}
@@ -118,8 +116,6 @@ func (s speed) own(d time.Duration) time.Duration { return time.Duration(float64
 func (s speed) proxyConfig(origin string, m Mode) (proxy.Config, error) {
 	cfg := proxy.Config{
 		Origin:        origin,
-		AIMD:          limit.AIMDConfig{Initial: initialLimit},
-		Queue:         queue,
 		MaxWait:       s.real(maxWait),
 		Timeout:       s.real(originTimeout),
 		AbandonedHold: s.real(abandonedHold),

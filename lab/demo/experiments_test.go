@@ -45,6 +45,10 @@ func TestExperiments(t *testing.T) {
 	}
 }
 
+// auto is the least goodput of the proxy whose limit finds itself: 3.0 of the
+// law's 3.5. At its full speed the experiment shows 3.2.
+const auto = 3.0
+
 // worstStall is the longest that a goroutine had to wait beyond its time.
 func worstStall(stop <-chan struct{}) (worst time.Duration) {
 	const period = 2 * time.Millisecond
@@ -95,7 +99,7 @@ func judge(report demo.Report) (faults []string) {
 			between("fixed: goodput", e.Goodput, 2.4, 2.55)
 			quantile("fixed: origin p99", e.OriginP99, 2, 2.1)
 		case "adaptive":
-			between("adaptive: goodput", e.Goodput, 2.8, 3.55)
+			between("adaptive: goodput", e.Goodput, auto, 3.55)
 			quantile("adaptive: p99 of successes", e.P99, 2, 2.5)
 		}
 	}

@@ -70,7 +70,7 @@ func TestPage(t *testing.T) {
 	tab.Click("proxy-auto")
 	until("the proxy is on", pressed("proxy-auto"))
 	until("it makes the adaptive experiment of this one", pressed("experiment-adaptive"))
-	until("the proxy saves the service", func() bool { return number(tab, "goodput") > 2.5 })
+	until("the proxy saves the service", func() bool { return number(tab, "goodput") >= 3 })
 	until("it refuses the rest", func() bool { return number(tab, "rejected") > 0.5 })
 	until("the limit is shown", func() bool { return number(tab, "limit") >= 5 })
 	tab.Screenshot("saved")

@@ -125,5 +125,5 @@ function story(state, s, sum) {
   if (sum.rejected < 0.2 && sum.timeout < 0.2) return can + ": the proxy has nothing to refuse.";
   const bound = `the proxy allows ${s.proxy?.limit ?? none} in flight`;
   if (s.goodput_rps < 0.3) return `${can}: ${bound}; the origin works off what it had taken on before.`;
-  return `${can}: ${bound} and refuses the rest at once. ${number(s.goodput_rps)} per second are served in time.`;
+  return `${can}: ${bound} and refuses the rest early. ${number(s.goodput_rps)} per second are served in time.`;
 }
