@@ -60,6 +60,7 @@ const (
 	coarse = 0.35 // the largest that noise alone calls for
 
 	sure    = 2   // standard errors that make a difference
+	unlike  = 1.2 // that make a chance of some per cent
 	suspect = 2.5 // and that make a suspicion, which costs a cut to settle
 
 	// A window is long enough to tell a change from noise, but not longer
@@ -70,6 +71,7 @@ const (
 	maxRest = 3  // windows between two raises, at most
 	recheck = 64 // windows after which less is tried although nothing is suspected
 
+	spoilt      = 200 // works to be done for one that a raise has spoilt
 	drops       = 0.1 // share of work that fails by chance
 	dropsAtOnce = 3   // failures that are no chance
 )
@@ -110,6 +112,7 @@ type Auto struct {
 	back     int     // what rest will be after a raise that failed
 	check    int     // windows until the next cut
 	unused   int     // samples since the trial began that did not use it
+	late     int     // samples of the trial that failed
 
 	round    round         // outcomes since the last collapse
 	recovery time.Duration // when that was: work that started before is part of it
@@ -154,6 +157,11 @@ func (a *Auto) observe(s Sample) Cause {
 	took := s.End - s.Start
 	if cause := a.tally(s); cause != Kept {
 		return a.collapse(s.End, cause)
+	}
+	if a.trial == raise && !a.starting && s.Start >= a.since && a.failed(s) {
+		if a.late++; float64(a.late) > drops*float64(a.need(a.trialled())) {
+			return a.refused(s.End)
+		}
 	}
 	switch {
 	case s.Outcome == weir.Dropped: // how long a failure takes says nothing

@@ -153,13 +153,13 @@ func TestAutoFinds(t *testing.T) {
 		spread  float64
 	}{
 		{"one", 0, 1, time.Millisecond, "constant", 200, 0},
-		{"one, exponential", 0, 1, time.Millisecond, "exponential", 2000, 1},
+		{"one, exponential", 0, 1, time.Millisecond, "exponential", 2000, 4},
 		{"the ten slots", 0, 10, 5 * time.Millisecond, "constant", 100, 0.1},
 		{"the ten slots, from far above", 50, 10, 5 * time.Millisecond, "constant", 200, 0.1},
-		{"the ten slots, exponential", 0, 10, 5 * time.Millisecond, "exponential", 2000, 0.7},
-		{"seven that take minutes", 0, 7, 3 * time.Minute, "constant", 20, 0.2},
+		{"the ten slots, exponential", 0, 10, 5 * time.Millisecond, "exponential", 2000, 1},
+		{"seven that take minutes", 0, 7, 3 * time.Minute, "constant", 40, 0.25},
 		{"seven that take minutes, from one", 1, 7, 3 * time.Minute, "constant", 40, 0.2},
-		{"a hundred", 0, 100, 100 * time.Microsecond, "exponential", 1600, 0.5},
+		{"a hundred", 0, 100, 100 * time.Microsecond, "exponential", 1600, 0.6},
 		{"a thousand, from one", 1, 1000, 20 * time.Millisecond, "constant", 200, 0.2},
 		{"nearly ten thousand", 0, 9000, time.Millisecond, "exponential", 200, 0.2},
 	} {

@@ -62,7 +62,8 @@ func (a *Auto) judgeRaise(now time.Duration) Cause {
 	if !ok {
 		return a.pending(now)
 	}
-	good, beyond := v.latency < 1-gain, float64(sure)
+	// Not all of it may have become latency, for what is known.
+	good, beyond := v.latency < min(1-gain, 1-unlike*v.noise), float64(sure)
 	if a.starting { // innocent until proven guilty
 		good, beyond = v.z < 1, 3
 	}
@@ -99,10 +100,7 @@ func (a *Auto) judgeRaise(now time.Duration) Cause {
 		a.learn()
 		a.rest, a.step = 1, fine
 	default:
-		a.limit = a.from
-		a.step = fine
-		a.back = min(2*a.back, maxRest)
-		a.rest = a.back
+		return a.refused(now)
 	}
 	a.believe(now)
 	return Queue
@@ -151,7 +149,8 @@ func (a *Auto) pending(now time.Duration) Cause {
 type verdict struct {
 	longer  float64 // by how much longer work takes, as a difference of logarithms
 	latency float64 // which share of the change in flight that is
-	z       float64 // how many standard errors that is from what is tolerated
+	noise   float64 // the standard error of that
+	z       float64 // how many of those it is from what is tolerated
 }
 
 // compare judges the trial; ok is false while it is too early for that, or
@@ -169,7 +168,8 @@ func (a *Auto) compare() (v verdict, ok bool) {
 	}
 	v.longer = w.log() - a.ref.log()
 	v.latency = v.longer / change
-	v.z = (v.latency - (1 - gain)) / (a.noise() / math.Abs(change))
+	v.noise = a.noise() / math.Abs(change)
+	v.z = (v.latency - (1 - gain)) / v.noise
 	return v, w.n >= need || math.Abs(v.z) > 2*sure
 }
 
@@ -182,6 +182,7 @@ func (a *Auto) try(t trial, n float64, now time.Duration) Cause {
 	}
 	a.from, a.limit = a.limit, a.clamp(n)
 	a.trial, a.since, a.window, a.unused = t, now, window{}, 0
+	a.late = 0
 	if t == raise {
 		return a.bounded(Throughput)
 	}
@@ -216,6 +217,9 @@ func (a *Auto) need(change float64) int {
 	}
 	tolerated := (1 - gain) * change
 	n := 2 * sure * sure * w.variance() / (tolerated * tolerated)
+	if a.starting { // a wrong turn costs more than to look twice
+		n = max(n, 32*w.variance()/(w.variance()+0.05))
+	}
 	return int(min(max(n, 3, a.limit), float64(a.longest())))
 }
 
@@ -254,4 +258,17 @@ func (a *Auto) unqueued(log, noise float64) {
 	} else if log < a.base {
 		a.base = (a.base + log) / 2
 	}
+}
+
+// refused takes a raise back. What came too late for it speaks against the next
+// one, not against the limit. The next is put off, the longer the more did: so
+// that raises that come to nothing spoil half a per cent of the work at most.
+func (a *Auto) refused(now time.Duration) Cause {
+	need := max(a.need(math.Log1p(a.stride(fine))), 1)
+	a.limit, a.step = a.from, fine
+	a.round, a.recovery = round{}, now
+	a.back = min(2*a.back, maxRest)
+	a.rest = max(a.back, min(a.late*spoilt/need, recheck))
+	a.believe(now)
+	return Queue
 }
