@@ -28,7 +28,8 @@
 //     large raise was half good, the part that became throughput is kept:
 //     L ← L'·R/R'. A raise that is good is followed by a larger one, up to
 //     doubling; after one that is not, Auto rests, twice as long each time, up
-//     to 3 windows.
+//     to 3 windows; and for longer, if work came too late because of it, so that
+//     raises for nothing spoil half a per cent of the work at most.
 //   - A cut is tried when work takes longer than it once did, or to check, every
 //     64 windows. It is kept if e > 0.7: less work was faster, so there was a
 //     queue. If less work is not faster, the service itself has become slower,
