@@ -106,13 +106,11 @@ func Run(ctx context.Context, cfg Config, done *atomic.Int64) (Result, error) {
 	}
 	failed := make([]error, len(jobs))
 	one := func(j job) error {
-		row, p := &cfg.Rows[j.row], cfg.Policies[j.policy]
-		got, err := simulate(ctx, row.with(p, uint64(j.seed)+1, cfg.Deadlines), done)
-		if err != nil {
-			return fmt.Errorf("arena: %s, %s: %w", row.Name, p.Name, err)
-		}
-		cells[j.row][j.policy][j.seed] = row.score(got)
-		return nil
+		cell, err := cfg.Play(j.row, j.policy, uint64(j.seed)+1, func(s *sim.Sim) error {
+			return advance(ctx, s, cfg.Rows[j.row].scenario.Duration, done)
+		})
+		cells[j.row][j.policy][j.seed] = cell
+		return err
 	}
 	var next atomic.Int64
 	var workers sync.WaitGroup
@@ -130,11 +128,11 @@ func Run(ctx context.Context, cfg Config, done *atomic.Int64) (Result, error) {
 	if err := cmp.Or(failed...); err != nil {
 		return Result{}, err
 	}
-	return result(cfg, cells), nil
+	return Gather(cfg, cells), nil
 }
 
-// result gathers the cells, by row, policy and seed.
-func result(cfg Config, cells [][][]Cell) Result {
+// Gather returns what came of all cells, by row, policy and seed.
+func Gather(cfg Config, cells [][][]Cell) Result {
 	r := Result{Seeds: cfg.Seeds, Deadlines: cfg.Deadlines, policies: cfg.Policies}
 	for i, row := range cfg.Rows {
 		line := Line{Row: row.Name, Title: row.Title, Knee: row.knee}
@@ -147,26 +145,35 @@ func result(cfg Config, cells [][][]Cell) Result {
 	return r
 }
 
-func simulate(ctx context.Context, sc sim.Scenario, done *atomic.Int64) (run, error) {
-	got := run{}
-	s, err := sim.New(sc, func(r trace.Record) {
+// Play runs one cell: play is to bring the simulation to its end.
+func (c Config) Play(row, policy int, seed uint64, play func(*sim.Sim) error) (Cell, error) {
+	r, p, got := &c.Rows[row], c.Policies[policy], run{}
+	s, err := sim.New(r.with(p, seed, c.Deadlines), func(r trace.Record) {
 		if r.Status != 200 {
 			got.refused = append(got.refused, r.End-r.Intended)
 		}
 	})
-	if err != nil {
-		return got, err
+	if err == nil {
+		err = play(s)
 	}
-	for s.Now() < sc.Duration {
+	if err != nil {
+		return Cell{}, fmt.Errorf("arena: %s, %s: %w", r.Name, p.Name, err)
+	}
+	got.result = s.Result()
+	return r.score(got), nil
+}
+
+// advance is the way to the end of a simulation that is all pure.
+func advance(ctx context.Context, s *sim.Sim, end time.Duration, done *atomic.Int64) error {
+	for s.Now() < end {
 		if err := ctx.Err(); err != nil {
-			return got, err
+			return err
 		}
 		before := s.Now()
 		s.Until(before + time.Second)
 		done.Add(int64(s.Now() - before))
 	}
-	got.result = s.Result()
-	return got, nil
+	return nil
 }
 
 // standings are in order of the score, equals as in the matrix.

@@ -21,6 +21,12 @@ type Policy struct {
 	guard func(knee int) *sim.Guard
 }
 
+// NewPolicy returns a policy of somebody else, from its guard for a service
+// whose knee is known.
+func NewPolicy(name, about string, guard func(knee int) *sim.Guard) Policy {
+	return Policy{Name: name, About: about, guard: guard}
+}
+
 // Guard returns the policy's guard for a service whose knee is known, or nil if
 // it has none.
 func (p Policy) Guard(knee int) *sim.Guard { return p.guard(knee) }

@@ -90,6 +90,9 @@ func newRow(name string, sc sim.Scenario) (Row, error) {
 	return r, nil
 }
 
+// Duration is how long a run takes, in the time of the scenario.
+func (r Row) Duration() time.Duration { return r.scenario.Duration }
+
 // with returns the scenario under a policy.
 func (r *Row) with(p Policy, seed uint64, deadlines bool) sim.Scenario {
 	sc := r.scenario

@@ -66,20 +66,34 @@ func (a *agenda) push(at time.Duration, k kind, who int32, gen uint32) {
 
 // pop takes the first event that is not after until.
 func (a *agenda) pop(until time.Duration) (e event, ok bool) {
-	if a.hole {
-		a.hole = false
-		last := len(a.events) - 1
-		e := a.events[last]
-		a.events = a.events[:last]
-		if last > 0 {
-			a.sink(e)
-		}
-	}
+	a.fill()
 	if len(a.events) == 0 || a.events[0].at > until {
 		return e, false
 	}
 	a.hole = true
 	return a.events[0], true
+}
+
+// fill closes the hole.
+func (a *agenda) fill() {
+	if !a.hole {
+		return
+	}
+	a.hole = false
+	last := len(a.events) - 1
+	e := a.events[last]
+	a.events = a.events[:last]
+	if last > 0 {
+		a.sink(e)
+	}
+}
+
+// first is the instant of the first event.
+func (a *agenda) first() time.Duration {
+	if a.fill(); len(a.events) == 0 {
+		return never
+	}
+	return a.events[0].at
 }
 
 // sink puts e in the place of the root and lets it find its own.

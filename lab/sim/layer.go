@@ -27,6 +27,7 @@ type job struct {
 	deadline      time.Duration // when the caller leaves
 	arrived       time.Duration
 	ticket        gate.Ticket
+	pass          Pass // of a layer's other, while it waits and while it is held
 	admitted      time.Duration
 	inflight      int
 }
@@ -62,7 +63,8 @@ type layer struct {
 	cfg   *Layer
 	index int32
 	below *layer
-	gate  *gate.Gate[*job] // nil: no guard
+	gate  *gate.Gate[*job] // nil: no guard, or
+	other Limiter          // one of another kind
 	timer time.Duration    // of the next evGate
 
 	draining bool
@@ -74,7 +76,11 @@ func (l *layer) init(s *Sim, index int32, classes map[string]int32) error {
 	if int(index) < len(s.layers)-1 {
 		l.below = &s.layers[index+1]
 	}
-	if g := l.cfg.Guard; g != nil {
+	switch g := l.cfg.Guard; {
+	case g == nil:
+	case g.Other != nil:
+		l.other = g.Other()
+	default:
 		alg, err := g.Limit.algorithm()
 		if err != nil {
 			return err
@@ -97,7 +103,11 @@ func (s *Sim) arrive(j *job) {
 		j.deadline = min(j.deadline, s.now+l.cfg.Timeout)
 		s.agenda.push(s.now+l.cfg.Timeout, evLate, j.index, j.gen)
 	}
-	if l.gate == nil {
+	switch {
+	case l.other != nil:
+		s.ask(j)
+		return
+	case l.gate == nil:
 		s.admitted(j)
 		return
 	}
@@ -117,8 +127,9 @@ func (s *Sim) arrive(j *job) {
 }
 
 func (s *Sim) admitted(j *job) {
+	j.held = j.layer.cfg.Guard != nil
 	if g := j.layer.gate; g != nil {
-		j.held, j.admitted, j.inflight = true, s.now, g.Inflight()
+		j.admitted, j.inflight = s.now, g.Inflight()
 	}
 	s.station(j)
 }
@@ -232,6 +243,10 @@ func outcome(r result, abandoned bool) weir.Outcome {
 
 func (s *Sim) leave(j *job, o weir.Outcome) {
 	j.held = false
+	if j.pass != nil {
+		j.pass.Release(o)
+		return
+	}
 	j.layer.gate.Leave(limit.Sample{Start: j.admitted, End: s.now, Waited: j.admitted - j.arrived, Inflight: j.inflight, Outcome: o}, s.request(j))
 }
 
@@ -241,7 +256,11 @@ func (s *Sim) abandon(j *job) {
 	l := j.layer
 	j.call, j.parent = nil, nil
 	waiting := j.state == atGate
-	if waiting && !l.gate.Cancel(j.ticket) {
+	switch {
+	case !waiting:
+	case j.pass != nil:
+		j.pass.Cancel()
+	case !l.gate.Cancel(j.ticket):
 		return // its answer is being given at this very instant
 	}
 	if j.held && l.cfg.Guard.Library {

@@ -169,8 +169,7 @@ func (s *Sim) sample() {
 
 func (l *layer) point() Point {
 	p := Point{Busy: l.busy, Queued: l.queued}
-	if l.gate != nil {
-		st := l.gate.Stats()
+	if st := l.stats(); st != nil {
 		p.Limit, p.Inflight, p.Waiting = st.Limit, st.Inflight, st.Waiting
 	}
 	return p

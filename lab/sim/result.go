@@ -205,10 +205,7 @@ func (l *layer) visits(now time.Duration, seconds float64) Visits {
 		v.Throughput = float64(n) / seconds
 		v.Inside, v.Busy = f.area/seconds/1e9, f.busyArea/seconds/1e9
 	}
-	if l.gate != nil {
-		st := l.gate.Stats()
-		v.Guard = &st
-	}
+	v.Guard = l.stats()
 	return v
 }
 

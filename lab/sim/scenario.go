@@ -70,6 +70,10 @@ type Guard struct {
 	Library bool `yaml:"library" json:"library,omitempty"`
 	// Blind hides the callers' deadlines from the guard.
 	Blind bool `yaml:"blind" json:"blind,omitempty"`
+
+	// Other, if not nil, makes a guard of another kind. Of the fields above,
+	// only Library and Blind count then.
+	Other func() Limiter `yaml:"-" json:"-"`
 }
 
 func (g *Guard) config() gate.Config {

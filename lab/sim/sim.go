@@ -105,6 +105,11 @@ func (s *Sim) Until(at time.Duration) {
 // Now returns the instant that the simulation has come to.
 func (s *Sim) Now() time.Duration { return s.now }
 
+// Next returns the instant of the next event, or the end if that is before.
+func (s *Sim) Next() time.Duration {
+	return min(s.agenda.first(), s.meter.next, s.scenario.Duration)
+}
+
 func (s *Sim) handle(e event) {
 	switch e.kind() {
 	case evArrive:

@@ -99,7 +99,7 @@ func (l *Layer) check(c *checker, at string) {
 		c.checkShare(at+"failure_rate", ch.FailureRate)
 		c.checkShare(at+"refuse_rate", ch.RefuseRate)
 	}
-	if g := l.Guard; g != nil {
+	if g := l.Guard; g != nil && g.Other == nil {
 		_, err := g.Limit.algorithm()
 		c.check(err == nil, at+"guard.limit", g.Limit.Name, rule(err))
 		err = g.config().Validate()

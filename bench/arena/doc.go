@@ -1,0 +1,16 @@
+// Package arena lets failsafe-go's adaptive limiter into weir's arena
+// (lab/arena). That limiter reads the clock of its machine and makes its
+// callers wait in goroutines of their own, so it cannot be put into a
+// simulator's loop. Instead the loop is put into a synctest bubble, and sleeps
+// from event to event: services, clients and score are those of `weir arena`,
+// and the limiter is the shipped one, with its own clock, queue and timers.
+//
+// A whole inflight.Limiter is played in the same way, beside the pure core
+// that `weir arena` plays. That the two agree says that the bubble is a fair
+// place, and that what the arena says of the core is true of the shell.
+//
+// Bubbles are for tests, so all of it is one:
+//
+//	go test           a few rows
+//	go test -full     all rows, ten seeds, and a table: four minutes and two CPUs
+package arena
