@@ -26,7 +26,9 @@ var contenders = []struct {
 }{
 	{"auto-shell", "inflight.Config{} as it is shipped: goroutines, timers and the clock of the bubble", newShell},
 	{"failsafe", "failsafe-go v0.9.8, NewBuilder().WithQueueing(2, 3), as in its documentation", newFailsafe},
-	{"failsafe-plain", "failsafe-go v0.9.8, NewWithDefaults(): nobody waits", newUnqueued},
+	{"failsafe-plain", "failsafe-go v0.9.8, NewWithDefaults(): nobody waits; begins at 20", newUnqueued(20)},
+	{"plain-from-5", "the same, but it begins at 5", newUnqueued(5)},
+	{"plain-from-80", "the same, but it begins at 80", newUnqueued(80)},
 }
 
 // matrix has the core of Auto, as `weir arena` plays it, and the contenders.

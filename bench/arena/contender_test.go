@@ -34,12 +34,16 @@ func (f failsafe) stats() gate.Stats {
 	return gate.Stats{Limit: f.l.Limit(), Inflight: f.l.Inflight(), Waiting: f.l.Queued()}
 }
 
-// unqueued is failsafe-go's adaptive limiter with all its defaults: nobody
-// waits.
+// unqueued is failsafe-go's adaptive limiter with all its defaults, but for
+// where it begins: nobody waits.
 type unqueued struct{ failsafe }
 
-func newUnqueued() limiter {
-	return unqueued{failsafe{adaptivelimiter.NewWithDefaults[any]()}}
+// newUnqueued begins at a limit. By default that is 20, which happens to be the
+// knee of most of the arena's services.
+func newUnqueued(initial uint) func() limiter {
+	return func() limiter {
+		return unqueued{failsafe{adaptivelimiter.NewBuilder[any]().WithLimits(1, 200, initial).Build()}}
+	}
 }
 
 // acquire is what the executor does without a queue.

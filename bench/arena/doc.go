@@ -12,5 +12,5 @@
 // Bubbles are for tests, so all of it is one:
 //
 //	go test           a few rows
-//	go test -full     all rows, ten seeds, and a table: four minutes and two CPUs
+//	go test -full     all rows, ten seeds, and a table: some minutes
 package arena
