@@ -82,15 +82,21 @@ type chain []Limiter
 func (c chain) Acquire(ctx context.Context, n int) (Permit, error) {
 	held := &links{permits: make([]Permit, 0, len(c))}
 	held.owner = held
+	all := false
+	defer func() {
+		if !all { // refused, or a panic
+			held.Use(Grant{}, 0) // a rate limit takes tokens back only for work that cost nothing
+			held.Release(Grant{}, Ignored)
+		}
+	}()
 	for _, l := range c {
 		p, err := l.Acquire(ctx, n)
 		if err != nil {
-			held.Use(Grant{}, 0) // a rate limit takes tokens back only for work that cost nothing
-			held.Release(Grant{}, Ignored)
 			return Permit{}, err
 		}
 		held.permits = append(held.permits, p)
 	}
+	all = true
 	return NewPermit(&held.owner, Grant{N: n}), nil
 }
 

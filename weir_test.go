@@ -334,3 +334,19 @@ func TestRejectAllocatesNothing(t *testing.T) {
 		t.Errorf("%+v: want the unknown reason kept", r)
 	}
 }
+
+type panicking struct{}
+
+func (panicking) Acquire(context.Context, int) (weir.Permit, error) { panic("a bug") }
+
+// A limiter that panics leaves nothing behind in those before it.
+func TestChainPanic(t *testing.T) {
+	var notes []string
+	defer func() {
+		want := []string{"a admit 1", "a 1 becomes 0", "a 0 back, ignored"}
+		if recover() == nil || !slices.Equal(notes, want) {
+			t.Errorf("%q: want %q, and the panic", notes, want)
+		}
+	}()
+	_, _ = weir.Chain(diary{name: "a", notes: &notes}, panicking{}).Acquire(t.Context(), 1)
+}

@@ -20,7 +20,7 @@ func (g *Gate[W]) newestFirst(q *queue, now time.Duration) bool {
 
 // due returns when the discipline will refuse the head of q where it stands,
 // unless something happens before.
-func (g *Gate[W]) due(q *queue) time.Duration {
+func (g *Gate[W]) due(b *band, q *queue) time.Duration {
 	if g.cfg.Discipline <= FIFO || q.len == 0 {
 		return never
 	}
@@ -32,8 +32,8 @@ func (g *Gate[W]) due(q *queue) time.Duration {
 		}
 		return at
 	}
-	if q.len == 1 {
-		return never
+	if q.len == 1 || q.len*len(b.active) < b.len {
+		return never // the last, or those of a tenant that did not make the queue
 	}
 	cfg := g.cfg.CoDel.WithDefaults()
 	return max(plus(q.busy, cfg.Interval), plus(since, cfg.Target))
@@ -51,7 +51,7 @@ func (g *Gate[W]) sweep(now time.Duration) int {
 		b := &g.bands[i]
 		for _, j := range b.active {
 			q := &b.queues[j]
-			at := g.due(q)
+			at := g.due(b, q)
 			if at <= now {
 				if g.cfg.Discipline == CoDel {
 					q.law.Stalled(now, now-g.slots.all[q.head].since, q.len-1)

@@ -116,7 +116,7 @@ func (g *Gate[W]) enqueue(slot int, atFront bool) {
 	q.units += w.req.N
 	b.units += w.req.N
 	b.len++
-	g.sweepAt = min(g.sweepAt, g.due(q))
+	g.sweepAt = min(g.sweepAt, g.due(b, q))
 }
 
 // dequeue takes a waiter out of its queue.

@@ -87,8 +87,9 @@ type Stats struct {
 //
 // Abandoned work: if nobody waits for admitted work any more, the work itself
 // may go on. Its units stay in flight until the time that work takes, as
-// learnt from what ended with Success or Late, has passed since it began; if
-// nothing is learnt yet, they are freed at once.
+// learnt, has passed since it began: that of successes, and half as long again
+// as what timed out. If no success has been seen yet, they are freed at once.
+// That is a guess: who knows when the work ends releases it then.
 type Gate[W any] struct {
 	cfg     Config
 	alg     limit.Algorithm
@@ -124,7 +125,7 @@ func (g *Gate[W]) Fits(n int) bool { return g.Waiting() == 0 && n <= g.alg.Limit
 // Full reports whether the queue has no room for ordinary work: that of
 // priority zero or less, of no tenant and no partition.
 func (g *Gate[W]) Full() bool {
-	return g.cfg.Queue <= 0 || g.line.len >= g.cfg.Queue && g.victim(&Request{}) == 0
+	return g.cfg.Queue > 0 && g.line.len >= g.cfg.Queue && g.victim(&Request{}) == 0
 }
 
 // Enter is the arrival of a request. The Reason is that of a refusal. It

@@ -52,8 +52,8 @@ func (h *holds) pop() hold {
 // going on. As every hold has a unit at least, there are no more of them than
 // units in flight.
 func (g *Gate[W]) hold(start time.Duration, r Request) bool {
-	until := plus(start, g.pace.service)
-	if r.N == 0 || g.pace.service <= 0 || until <= g.now {
+	until := plus(start, g.pace.lasts)
+	if r.N == 0 || g.pace.lasts <= 0 || until <= g.now {
 		return false
 	}
 	g.holds.push(hold{until, r.N, r.Partition})

@@ -7,12 +7,13 @@ package gate
 // plus the credit. No other method may be called until Return, but for those
 // that only read.
 //
-// There is none while anyone waits, while more is in flight than the limit, or
-// with partitions, where a unit is not just a unit. A credit of nothing is one:
+// There is none while anyone waits, or somebody has just tried to and the next
+// departure is to show how fast that would have been; while more is in flight
+// than the limit; or with partitions, where a unit is not just a unit. A credit of nothing is one:
 // units may be put into it.
 func (g *Gate[W]) Lend() (free int, ok bool) {
 	free = g.alg.Limit() - g.stats.Inflight
-	if free < 0 || g.Waiting() > 0 || len(g.cfg.Partitions) > 0 {
+	if free < 0 || g.Waiting() > 0 || len(g.cfg.Partitions) > 0 || g.pace.demand {
 		return 0, false
 	}
 	g.stats.Inflight += free

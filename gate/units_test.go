@@ -313,6 +313,8 @@ func TestLendAndReturn(t *testing.T) {
 	s.arrive("b", 6, "wait")
 	lend(s.g, "somebody waits", 0, false)
 	s.leave(2, "b")
+	lend(s.g, "somebody waited: the next departure shows how fast", 0, false)
+	s.arrive("c", 1, "admit").leave(1)
 	lend(s.g, "what is free now", 1, true)
 	s.g.Return(0, 1, 0)
 	lend(s.g, "nothing is free: a credit all the same, to put units into", 0, true)

@@ -41,8 +41,13 @@ const (
 	crowded = 1 << 62 // somebody waits, or would have to
 	shut    = 1 << 63 // ask the gate
 
-	maxPhase = 64 // every how many admissions one is timed, at most
+	rarest   = 64      // every how many admissions one is timed, at most
+	maxPhase = 1 << 16 // of the counts of admissions, when they begin again
 )
+
+// mix makes a count look random, so that of callers that take turns all are
+// timed (Knuth's multiplicative hash).
+func mix(count int) uint64 { return uint64(uint32(count)*2654435769) >> 20 }
 
 func free(w uint64) int     { return int(w & freeMask) }
 func admitted(w uint64) int { return int(w>>freeBits) & (1<<admittedBits - 1) }
@@ -68,7 +73,7 @@ func (c *credit) take(n int) (w uint64, ok bool) {
 func (c *credit) put(n int) bool {
 	for {
 		w := c.word.Load()
-		if w&(shut|collect) != 0 || n > freeMask-free(w) {
+		if w&(shut|collect) != 0 || n > int(c.total.Load())-free(w) {
 			return false
 		}
 		if c.word.CompareAndSwap(w, w+oneSucceeded+uint64(n)) {
@@ -90,9 +95,9 @@ func (l *Limiter) lock() {
 
 // unlock lends anew, and releases the mutex.
 func (l *Limiter) unlock() {
+	defer l.mu.Unlock() // whatever an algorithm does
 	l.lent = l.lendLocked()
 	l.credit.word.Store(l.lent)
-	l.mu.Unlock()
 }
 
 func (l *Limiter) lendLocked() uint64 {
@@ -107,11 +112,11 @@ func (l *Limiter) lendLocked() uint64 {
 		}
 		return w
 	}
-	l.credit.total.Store(int64(l.gate.Inflight()))
 	if n > freeMask {
 		l.gate.Return(n-freeMask, 0, 0)
 		n = freeMask
 	}
+	l.credit.total.Store(int64(l.gate.Inflight()))
 	return uint64(n) | uint64(l.phase%maxPhase)*oneAdmitted
 }
 
@@ -122,16 +127,18 @@ func (l *Limiter) lendLocked() uint64 {
 // the clock is most of what an admission costs. Their instant is the complement
 // of one not long before.
 func (l *Limiter) time(w uint64, n int) (at time.Duration, inflight int) {
-	if uint64(admitted(w))&l.credit.mask.Load() != 0 {
+	if mix(admitted(w))&l.credit.mask.Load() != 0 {
 		return ^time.Duration(l.credit.lately.Load()), 0
 	}
-	return l.now(), int(l.credit.total.Load()) - free(w) + n
+	// The total may already be that of the next credit.
+	return l.now(), max(int(l.credit.total.Load())-free(w), 0) + n
 }
 
 // Of admissions that need not all be timed, about so many a second are.
 const (
 	timedOften  = time.Second / 4000
 	timedRarely = time.Second / 1000
+	longAgo     = time.Second / 10
 )
 
 // sparseLocked begins with an algorithm.
@@ -145,12 +152,32 @@ func (l *Limiter) sparseLocked(alg limit.Algorithm) {
 func (l *Limiter) thinLocked(now time.Duration) {
 	l.credit.lately.Store(int64(now))
 	apart := now - l.timed
+	if apart > longAgo {
+		l.lull, l.lulled = l.timed, now
+	}
 	l.timed = now
 	switch mask := l.credit.mask.Load(); {
 	case !l.sparse:
-	case apart < timedOften && mask < maxPhase-1:
+	case apart < timedOften && mask < rarest-1:
 		l.credit.mask.Store(2*mask + 1)
 	case apart > timedRarely && mask > 0:
 		l.credit.mask.Store(mask / 2)
+		if apart > longAgo {
+			l.credit.mask.Store(0)
+		}
 	}
+}
+
+// beganLocked returns the latest instant at which work may have begun that was
+// not timed: not long after its stamp or, if nothing that was timed left for
+// long then, when something did.
+func (l *Limiter) beganLocked(stamp, now time.Duration) time.Duration {
+	switch {
+	case stamp == l.timed && now-l.timed > longAgo:
+		l.credit.mask.Store(0) // there were many, and now there are few: time them all
+		return now
+	case stamp == l.lull:
+		return l.lulled
+	}
+	return stamp
 }

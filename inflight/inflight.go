@@ -18,7 +18,8 @@
 // of the caller: abandoned work still loads the resource. Release it when the
 // work has ended. Where nobody can tell, release it with weir.TimedOut or
 // weir.Left: its units stay in flight until the time has passed, since it
-// began, that successful work takes.
+// began, that work takes, as far as that is known. How long work hangs that
+// nobody saw end is not known.
 package inflight
 
 import (
@@ -69,17 +70,18 @@ type Limiter struct {
 
 	credit credit
 
-	mu     sync.Mutex // guards what follows, and is taken by lock
-	cfg    Config
-	gate   *gate.Gate[chan answer]
-	spare  chan answer   // made for one that did not wait
-	timer  *time.Timer   // runs expire; nil until it is needed
-	armed  bool          // the timer is running
-	alarm  time.Duration // and will fire at this instant
-	lent   uint64        // the credit as it was lent
-	phase  int           // admissions from credits
-	timed  time.Duration // when timed work last left
-	sparse bool          // the algorithm does not need every sample
+	mu           sync.Mutex // guards what follows, and is taken by lock
+	cfg          Config
+	gate         *gate.Gate[chan answer]
+	spare        chan answer   // made for one that did not wait
+	timer        *time.Timer   // runs expire; nil until it is needed
+	armed        bool          // the timer is running
+	alarm        time.Duration // and will fire at this instant
+	lent         uint64        // the credit as it was lent
+	phase        int           // admissions from credits
+	timed        time.Duration // when timed work last left
+	lull, lulled time.Duration // the last time that none did for long: from, to
+	sparse       bool          // the algorithm does not need every sample
 }
 
 // New returns a Limiter, or the error of cfg.Validate.
@@ -121,7 +123,7 @@ func (l *Limiter) TryAcquire(n int) (weir.Permit, bool) {
 	case ok:
 		at, inflight := l.time(w, n)
 		return weir.NewPermit(&l.plain, weir.Grant{N: n, At: at, Note: note(inflight, 0)}), true
-	case w&crowded != 0 || w&(shut|collect) == 0 && n > 0:
+	case n >= 0 && w&crowded != 0, n > 0 && w&(shut|collect) == 0:
 		l.credit.overLimit.Add(1)
 		return weir.Permit{}, false
 	}
@@ -221,7 +223,7 @@ func (l *Limiter) leave(g weir.Grant, partition int, outcome weir.Outcome) *Even
 	inflight, waited := noted(g.Note)
 	s := limit.Sample{Start: g.At, End: l.now(), Waited: waited, Inflight: inflight, N: g.N, Outcome: outcome}
 	if g.At < 0 { // not timed
-		s.Start = ^g.At
+		s.Start = l.beganLocked(^g.At, s.End)
 		l.gate.Depart(s, r)
 		l.serveLocked(s.End)
 		return nil
@@ -238,8 +240,11 @@ func (l *Limiter) leave(g weir.Grant, partition int, outcome weir.Outcome) *Even
 func (l *Limiter) SetLimit(n int) { l.SetAlgorithm(limit.Fixed(n)) }
 
 // SetAlgorithm puts the Limiter under another algorithm, which it owns from
-// then on.
+// then on. It panics if alg is nil.
 func (l *Limiter) SetAlgorithm(alg limit.Algorithm) {
+	if alg == nil {
+		panic("inflight: SetAlgorithm(nil)")
+	}
 	if e := l.setAlgorithm(alg); e != nil {
 		l.trace(*e)
 	}

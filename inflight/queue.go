@@ -128,7 +128,7 @@ func (l *Limiter) expire() {
 // A permit's note is how many units were in flight and how long it had waited,
 // in microseconds; both have 32 bits.
 func note(inflight int, waited time.Duration) uint64 {
-	return uint64(min(inflight, math.MaxUint32))<<32 | uint64(min(waited.Microseconds(), math.MaxUint32))
+	return min(uint64(inflight), math.MaxUint32)<<32 | min(uint64(waited.Microseconds()), math.MaxUint32)
 }
 
 func noted(note uint64) (inflight int, waited time.Duration) {

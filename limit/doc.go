@@ -83,7 +83,8 @@
 // MaxHealthyLatency. The same holds if work is served from a cache most of the
 // time: limit what is behind the cache. A resource that fails, rather than slows
 // down, when there is too much of a thing (memory, connections) wants a Fixed
-// limit, or a Max.
+// limit, or a Max. And failures that have nothing to do with load are not to be
+// released as Dropped: more than a tenth of them keep the limit low.
 //
 // # Sources
 //

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/gate"
 	"github.com/weir-go/weir/lab/dist"
 	"github.com/weir-go/weir/lab/sim"
 )
@@ -163,5 +164,27 @@ func TestPauseCapacity(t *testing.T) {
 		if got := sc.Capacity(0); got != 3000 {
 			t.Errorf("capacity %v: want 3000", got)
 		}
+	}
+}
+
+// One tenant at a hundred times the load of the others leaves each of them its
+// fair share, under each discipline: who did not make the queue is not made to
+// leave it.
+func TestFairShareUnderDefaults(t *testing.T) {
+	for _, d := range []gate.Discipline{gate.FIFO, gate.CoDel, gate.AdaptiveLIFO} {
+		t.Run(d.String(), func(t *testing.T) {
+			r := run(t, sim.Scenario{
+				Name: "tenants", Duration: time.Minute, Warmup: 5 * time.Second, Seed: 1,
+				Layers: []sim.Layer{{Name: "service", Workers: 10, ServiceTime: dist.ServiceTime{Mean: 50 * time.Millisecond, Distribution: "exponential"},
+					Guard: &sim.Guard{Limit: sim.Limit{Name: "fixed", N: 10}, Queue: 1000, MaxWait: 500 * time.Millisecond,
+						Discipline: sim.Discipline(d), Target: 50 * time.Millisecond, Interval: time.Second, FairQueues: 256}}},
+				Clients: []sim.Client{{Name: "light", Rate: "150", Tenants: 3}, {Name: "heavy", Rate: "5000"}},
+			})
+			for _, tenant := range r.Tenants {
+				if tenant.FairShare < 0.95 {
+					t.Errorf("%s: %.3f of its fair share", tenant.Name, tenant.FairShare)
+				}
+			}
+		})
 	}
 }
