@@ -104,20 +104,27 @@ func (g *Gate[W]) below(partition int) bool {
 }
 
 // standingOf returns the rank of a request, or of a waiter, where places in a
-// full queue are at stake: whether its partition is below its guarantee even
-// when all who wait are counted, those units more too.
-func (g *Gate[W]) standingOf(partition int, p weir.Priority, more int) rank {
+// full queue are at stake. A partition is below its guarantee there if it is
+// with all who wait counted, those units more too, or if it has no more than
+// its share of the places, that request's too.
+func (g *Gate[W]) standingOf(partition int, p weir.Priority, arrives bool, n int) rank {
 	most := g.guarantee(partition)
 	if most == 0 {
 		return rank{false, int64(p)}
 	}
-	units := g.used[partition]
+	units, places := g.used[partition], 0
 	for i := range g.bands {
 		if b := &g.bands[i]; b.partition == partition {
 			units += b.units
+			places += b.len
 		}
 	}
-	return rank{units <= most-more, int64(p)}
+	if arrives {
+		units += n
+		places++
+	}
+	share := g.cfg.Partitions[partition-1] * float64(g.cfg.Queue)
+	return rank{units <= most || float64(places) <= share, int64(p)}
 }
 
 // uniform reports whether all who wait, and r, are of one rank and share one
@@ -139,15 +146,15 @@ func (g *Gate[W]) victim(r *Request) int {
 		if b.len == 0 {
 			continue
 		}
-		at := g.standingOf(b.partition, b.priority, 0)
+		at := g.standingOf(b.partition, b.priority, false, 0)
 		if low == nil || least.over(at) || least == at && g.longest(b).len > g.longest(low).len {
 			low, least = b, at
 		}
 	}
-	mine := g.standingOf(g.partitionOf(r), r.Priority, r.N)
+	mine := g.standingOf(g.partitionOf(r), r.Priority, true, r.N)
 	if g.claim != 0 {
 		c := &g.slots.all[g.claim].req
-		if at := g.standingOf(g.partitionOf(c), c.Priority, 0); mine.over(at) && (low == nil || least.over(at)) {
+		if at := g.standingOf(g.partitionOf(c), c.Priority, false, 0); mine.over(at) && (low == nil || least.over(at)) {
 			return g.claim
 		}
 	}

@@ -188,3 +188,23 @@ func TestFairShareUnderDefaults(t *testing.T) {
 		})
 	}
 }
+
+// A partition that offers less than it is guaranteed gets all of it, however
+// full others keep the queue.
+func TestGuaranteedPartition(t *testing.T) {
+	r := run(t, sim.Scenario{
+		Name: "partitions", Duration: time.Minute, Warmup: 5 * time.Second, Seed: 1,
+		Layers: []sim.Layer{{Name: "service", Workers: 20, ServiceTime: dist.ServiceTime{Mean: 50 * time.Millisecond, Distribution: "exponential"},
+			Guard: &sim.Guard{Limit: sim.Limit{Name: "fixed", N: 20}, Queue: 200, Partitions: []float64{0.5, 0.25}}}},
+		Clients: []sim.Client{
+			{Name: "a", Rate: "150", Partition: 1, Timeout: time.Second}, // of 200 guaranteed
+			{Name: "b", Rate: "2000", Partition: 2, Timeout: time.Second},
+		},
+	})
+	if a := r.Clients[0]; a.Goodput < 0.99*a.Offered {
+		t.Errorf("a has %.1f of the %.1f that it offers: want all", a.Goodput, a.Offered)
+	}
+	if b := r.Clients[1]; b.Goodput < 200 {
+		t.Errorf("b has %.1f: want what a leaves", b.Goodput)
+	}
+}
