@@ -196,6 +196,9 @@ func (g *Gate[W]) Cancel(t Ticket) bool {
 // until it could have ended: who knows that it has ended says Dropped or
 // Ignored instead. Next follows. It panics if more leaves than has entered.
 func (g *Gate[W]) Leave(s limit.Sample, r Request) limit.Cause {
+	if s.Outcome == weir.TimedOut {
+		g.pace.outlasted(s.End - s.Start)
+	}
 	g.Depart(s, r)
 	if s.Outcome == weir.Success || s.Outcome == weir.Late {
 		g.pace.ended(s.End - s.Start)

@@ -253,8 +253,11 @@ func TestAbandonedWorkIsHeld(t *testing.T) {
 			s.at(now).answers().inflight(19 - now).deadline(now + 1 - 21*((now+1)/20))
 		}
 	})
-	t.Run("not if it has taken longer than that", func(t *testing.T) {
-		learnt(t).arrive("b", 1, "admit").at(20).done(1, 10, weir.TimedOut).inflight(0).deadline(-1)
+	t.Run("half as long again, if it has timed out after that", func(t *testing.T) {
+		learnt(t).arrive("b", 1, "admit").at(20).done(1, 10, weir.TimedOut).inflight(1).deadline(25)
+	})
+	t.Run("not if its caller left after that: nobody knows why", func(t *testing.T) {
+		learnt(t).arrive("b", 1, "admit").at(20).done(1, 10, weir.Left).inflight(0).deadline(-1)
 	})
 	t.Run("not if nothing is learnt", func(t *testing.T) {
 		play(t, 1, gate.Config{}).arrive("b", 1, "admit").at(1).done(1, 0, weir.TimedOut).inflight(0)
