@@ -59,10 +59,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case err == nil:
 		return 0
 	case errors.As(err, new(usageError)):
-		fmt.Fprintf(stderr, "weir %s: %v (see weir %[1]s --help)\n", command.Command(), err)
+		fmt.Fprintf(stderr, "weir %s: %v (see weir %[1]s --help)\n", command.Selected().Name, err)
 		return 2
 	default:
-		fmt.Fprintf(stderr, "weir %s: %v\n", command.Command(), err)
+		fmt.Fprintf(stderr, "weir %s: %v\n", command.Selected().Name, err)
 		return 1
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -49,11 +50,24 @@ type simFigure struct {
 	name string // of the picture
 }
 
+var errInterrupted = errors.New("interrupted: half a run shows nothing")
+
 // Run simulates the files and prints a table for each.
 func (c *simCmd) Run(ctx context.Context, std streams) error {
-	figures, err := c.load()
-	if err != nil {
-		return err
+	var figures []*simFigure
+	loaded := make(chan error, 1)
+	go func() {
+		var err error
+		figures, err = c.load()
+		loaded <- err
+	}()
+	select {
+	case err := <-loaded:
+		if err != nil {
+			return err
+		}
+	case <-ctx.Done():
+		return errInterrupted // the process ends, and load with it
 	}
 	if err := c.simulate(ctx, std.Err, figures); err != nil {
 		return err
@@ -127,7 +141,7 @@ func (c *simCmd) simulate(ctx context.Context, stderr io.Writer, figures []*simF
 	for _, f := range figures {
 		for _, r := range f.runs {
 			all = append(all, r)
-			total += r.scenario.Duration
+			total += min(r.scenario.Duration, math.MaxInt64-total)
 		}
 	}
 	var done atomic.Int64
@@ -149,6 +163,9 @@ func (c *simCmd) simulate(ctx context.Context, stderr io.Writer, figures []*simF
 
 // one runs one scenario, and tells done of the simulated time.
 func (c *simCmd) one(ctx context.Context, r *simRun, done *atomic.Int64) error {
+	if ctx.Err() != nil {
+		return errInterrupted
+	}
 	var record func(trace.Record)
 	finish := func() error { return nil }
 	if c.Trace != "" {
@@ -161,17 +178,14 @@ func (c *simCmd) one(ctx context.Context, r *simRun, done *atomic.Int64) error {
 	if err != nil {
 		return errors.Join(err, finish())
 	}
-	const slices = 200
-	for i := range time.Duration(slices) {
+	const events = 10_000 // a few milliseconds of work
+	for arrived := false; !arrived; {
 		if ctx.Err() != nil {
 			_ = finish()
-			return errors.New("interrupted: half a run shows nothing")
+			return errInterrupted
 		}
 		before := s.Now()
-		s.Until(r.scenario.Duration / slices * (i + 1))
-		if i == slices-1 {
-			s.Until(r.scenario.Duration)
-		}
+		arrived = s.Advance(r.scenario.Duration, events)
 		done.Add(int64(s.Now() - before))
 	}
 	r.result = s.Result()

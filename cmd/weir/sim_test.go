@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 const simScenario = `name: small
@@ -80,7 +81,7 @@ func TestSimErrors(t *testing.T) {
 		{1, []string{filepath.Join(dir, "none.yaml")}, "none.yaml: no such file"},
 		{1, []string{bad}, "bad.yaml:9:5: clients[0].rat: unknown field; known are arrivals"},
 		{2, []string{good, "--format", "gif"}, "--format"},
-		{2, []string{good, "--variant", "other"}, "--variant=other: no file has a variant of such a name"},
+		{2, []string{good, "--variant", "other"}, "weir sim: --variant=other: no file has a variant of such a name (see weir sim --help)"},
 		{2, []string{good, "--trace", "x.csv"}, "--trace: these are 2 runs: choose one with --variant"},
 		{1, []string{good, "--variant", "free", "--trace", dir}, "--trace"},
 		{1, []string{good, "--out", good}, "--out"},
@@ -102,5 +103,23 @@ func TestSimInterrupted(t *testing.T) {
 	var out, err bytes.Buffer
 	if code := run(ctx, []string{"sim", file}, &out, &err); code != 1 || out.Len() > 0 || !strings.Contains(err.String(), "interrupted") {
 		t.Errorf("%d, %q, %q: want no table of half a run", code, out.String(), err.String())
+	}
+}
+
+// A run stops when it is told to, however slowly simulated time passes.
+func TestSimInterruptedWithin(t *testing.T) {
+	dense := strings.Replace(simScenario, "rate: 500", "rate: 1e9", 1)
+	long := strings.Replace(simScenario, "duration: 10s", "duration: 10000h", 1)
+	for name, text := range map[string]string{"dense": dense, "long": long} {
+		file := filepath.Join(t.TempDir(), "endless.yaml")
+		if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer stop()
+		var out, err bytes.Buffer
+		if code := run(ctx, []string{"sim", file}, &out, &err); code != 1 || !strings.HasPrefix(err.String(), "weir sim: interrupted") {
+			t.Errorf("%s: %d, %q, %q: want to be interrupted", name, code, out.String(), err.String())
+		}
 	}
 }

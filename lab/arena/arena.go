@@ -165,12 +165,13 @@ func (c Config) Play(row, policy int, seed uint64, play func(*sim.Sim) error) (C
 
 // advance is the way to the end of a simulation that is all pure.
 func advance(ctx context.Context, s *sim.Sim, end time.Duration, done *atomic.Int64) error {
-	for s.Now() < end {
+	const events = 10_000 // a few milliseconds of work
+	for arrived := false; !arrived; {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		before := s.Now()
-		s.Until(before + time.Second)
+		arrived = s.Advance(end, events)
 		done.Add(int64(s.Now() - before))
 	}
 	return nil

@@ -250,7 +250,8 @@ func (s *Sim) conclude(c *call, r result) {
 			}
 			think = max(think, pause)
 		}
-		s.agenda.push(s.now+think, evUser, c.client, 0)
+		// A round takes time, so that simulated time goes on.
+		s.agenda.push(max(s.now+think, c.intended+1), evUser, c.client, 0)
 	}
 	s.calls.put(c)
 }

@@ -85,8 +85,15 @@ func Run(sc Scenario) (Result, error) {
 
 // Until simulates up to an instant, which is brought into [now, Duration].
 func (s *Sim) Until(at time.Duration) {
+	for !s.Advance(at, math.MaxInt) {
+	}
+}
+
+// Advance is Until, but stops after n events at the latest: simulated time may
+// pass as slowly as it likes. It reports whether the instant is reached.
+func (s *Sim) Advance(at time.Duration, n int) bool {
 	at = min(at, s.scenario.Duration)
-	for {
+	for range n {
 		e, ok := s.agenda.pop(min(at, s.meter.next))
 		switch {
 		case ok:
@@ -97,9 +104,10 @@ func (s *Sim) Until(at time.Duration) {
 			s.sample()
 		default:
 			s.now = max(s.now, at)
-			return
+			return true
 		}
 	}
+	return false
 }
 
 // Now returns the instant that the simulation has come to.

@@ -100,6 +100,35 @@ func TestUntilInSteps(t *testing.T) {
 	}
 }
 
+// An event at a time as in one.
+func TestAdvance(t *testing.T) {
+	sc := everything(3)
+	whole := run(t, sc)
+	s, err := sim.New(sc, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stops := 0
+	for !s.Advance(sc.Duration, 1) {
+		stops++
+	}
+	a, _ := json.Marshal(whole)
+	b, _ := json.Marshal(s.Result())
+	if !bytes.Equal(a, b) || stops < 1000 {
+		t.Errorf("a run with %d stops is another one, or has too few", stops)
+	}
+}
+
+// A round of a closed loop takes time, though all its work takes none.
+func TestClosedLoopGoesOn(t *testing.T) {
+	sc := scene(ms, 0)
+	sc.Duration, sc.Clients[0].Rate, sc.Clients[0].Users = 1000, "", 1
+	sc.Layers[0].Changes = []sim.Change{{Slowdown: ptr(1e-300)}}
+	if r := run(t, sc); r.Totals.Calls != 1000 && r.Totals.Calls != 1001 {
+		t.Errorf("%d calls in 1000 ns: want one in each", r.Totals.Calls)
+	}
+}
+
 // Every call, and every job in every layer, is somewhere.
 func TestConservation(t *testing.T) {
 	seen := map[string]uint64{}

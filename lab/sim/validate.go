@@ -165,6 +165,28 @@ func (cl *Client) check(c *checker, at string, layers []Layer) {
 		c.check(share.Class == "" || known, at+"class", strconv.Quote(share.Class), "no layer has a service time for this class")
 	}
 	c.check(len(cl.Mix) == 0 || sum > 0, at+"mix", sum, "the shares must not all be 0")
+	c.check(cl.Users == 0 || cl.Think.Mean > 0 || cl.works(layers), at+"think.mean", cl.Think.Mean,
+		"must be > 0 if no layer has a service time: calls would follow each other in no time")
+}
+
+// works reports whether any layer takes time for any of the client's calls.
+func (cl *Client) works(layers []Layer) bool {
+	mix := cl.Mix
+	if len(mix) == 0 {
+		mix = []Share{{Share: 1}}
+	}
+	for _, l := range layers {
+		for _, share := range mix {
+			t, own := l.Classes[share.Class]
+			if !own {
+				t = l.ServiceTime
+			}
+			if share.Share > 0 && t.Mean > 0 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func (c *checker) checkShare(field string, share *float64) {
