@@ -63,6 +63,10 @@ func (s ServiceTime) Validate() error {
 // MaxMean is the longest mean.
 const MaxMean = time.Hour
 
+// Longest is what Draw returns instead of more, so that an instant can be
+// added to it.
+const Longest = 1_000_000 * MaxMean
+
 // Name returns the name of the distribution, that of the zero value included.
 func (s ServiceTime) Name() string { return cmp.Or(s.Distribution, "constant") }
 
@@ -97,5 +101,5 @@ func (s ServiceTime) Draw(rng *rand.Rand) time.Duration {
 		variance := math.Log1p(s.CV * s.CV)
 		factor = math.Exp(rng.NormFloat64()*math.Sqrt(variance) - variance/2)
 	}
-	return time.Duration(factor * float64(s.Mean))
+	return time.Duration(min(factor*float64(s.Mean), float64(Longest)))
 }

@@ -222,7 +222,7 @@ func (s *Sim) answered(c *call, r result) {
 	if retry := cl.cfg.Retry; r.kind != ok && int(c.tries)+1 < retry.Attempts {
 		most := retry.MaxBackoff
 		if most == 0 {
-			most = never
+			most = maxTime
 		}
 		wait := throttle.Backoff(retry.Backoff, most, int(c.tries), s.chance(c.id, c.tries, forBackoff).Float64())
 		d := cl.cfg.Deadline

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"math"
 	"time"
 
@@ -150,7 +151,7 @@ func (sc Scenario) Unloaded(at time.Duration) time.Duration {
 			total *= float64(max(sc.Layers[i-1].Calls, 1))
 		}
 	}
-	return time.Duration(total * 1e9)
+	return span(total * 1e9)
 }
 
 // patience is how long after its arrival a call can still be a success, at
@@ -160,10 +161,8 @@ func (c *Client) patience() time.Duration {
 	if c.Timeout > 0 {
 		whole = c.Timeout
 		for n := range max(c.Retry.Attempts-1, 0) {
-			wait := c.Retry.Backoff << min(n, 30)
-			if most := c.Retry.MaxBackoff; most > 0 {
-				wait = min(wait, most)
-			}
+			most := cmp.Or(c.Retry.MaxBackoff, maxTime)
+			wait := min(span(math.Ldexp(float64(c.Retry.Backoff), n)), most)
 			whole += wait + c.Timeout
 		}
 	}

@@ -1,6 +1,7 @@
 package sim_test
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -232,6 +233,17 @@ func TestValidate(t *testing.T) {
 			sc.Clients[0].Rate, sc.Clients[0].Users = "", 1
 			sc.Layers[0].ServiceTime.Mean = 0
 		},
+		"duration ":                   func(sc *sim.Scenario) { sc.Duration = 10_001 * time.Hour },
+		"layers[0].contention.sigma":  func(sc *sim.Scenario) { sc.Layers[0].Contention.Sigma = math.Inf(1) },
+		"layers[0].contention.kappa ": func(sc *sim.Scenario) { sc.Layers[0].Contention.Kappa = math.NaN() },
+		"layers[0].failure_rate ":     func(sc *sim.Scenario) { sc.Layers[0].FailureRate, sc.Layers[0].RefuseRate = 0.6, 0.6 },
+		"layers[0].changes[0].failure_rate": func(sc *sim.Scenario) {
+			sc.Layers[0].RefuseRate, sc.Layers[0].Changes = 0.6, []sim.Change{{FailureRate: ptr(0.6)}}
+		},
+		"layers[1].name":             func(sc *sim.Scenario) { sc.Layers = append(sc.Layers, sc.Layers[0]) },
+		"clients[1].name":            func(sc *sim.Scenario) { sc.Clients = append(sc.Clients, sc.Clients[0]) },
+		"clients[0].timeout ":        func(sc *sim.Scenario) { sc.Clients[0].Timeout = math.MaxInt64 },
+		"clients[0].units":           func(sc *sim.Scenario) { sc.Clients[0].Units = math.MaxInt },
 		"clients[0].retry.attempts":  func(sc *sim.Scenario) { sc.Clients[0].Retry.Attempts = -1 },
 		"layers[0].contention.kappa": func(sc *sim.Scenario) { sc.Layers[0].Contention.Kappa = -1 },
 	} {
@@ -240,6 +252,39 @@ func TestValidate(t *testing.T) {
 		_, err := sim.Run(sc)
 		if e, ok := err.(*sim.FieldError); !ok || e.Field != strings.TrimSpace(field) {
 			t.Errorf("%v: want %s", err, field)
+		}
+	}
+}
+
+// What lasts longer than the run is not done, however long it lasts.
+func TestLongestWork(t *testing.T) {
+	const most = 10_000 * time.Hour
+	for name, spoil := range map[string]func(*sim.Scenario){
+		"work":    func(*sim.Scenario) {},
+		"sharing": func(sc *sim.Scenario) { sc.Layers[0].Sharing = true },
+		"pauses":  func(sc *sim.Scenario) { sc.Layers[0].Pause = sim.Pause{Every: most, For: most - 1} },
+		"thought": func(sc *sim.Scenario) {
+			sc.Layers[0].ServiceTime.Mean, sc.Layers[0].Changes = 1, nil
+			sc.Clients[0].Rate, sc.Clients[0].Users = "", 20
+			sc.Clients[0].Think = dist.ServiceTime{Mean: time.Hour, Distribution: "lognormal", CV: 10}
+		},
+		"retries": func(sc *sim.Scenario) {
+			sc.Layers[0].RefuseRate = 1
+			sc.Clients[0].Timeout, sc.Clients[0].Deadline = most, most
+			sc.Clients[0].Retry = sim.Retry{Attempts: 100, Backoff: most}
+		},
+	} {
+		sc := scene(time.Hour, 0)
+		sc.Duration = most
+		sc.Clients[0].Rate = "100@10s,0"
+		l := &sc.Layers[0]
+		l.Workers, l.Contention = 1000, sim.Contention{Sigma: 1e6, Kappa: 1e6}
+		l.ServiceTime.Distribution, l.ServiceTime.CV = "lognormal", 10
+		l.Changes = []sim.Change{{Slowdown: ptr(1e6)}}
+		spoil(&sc)
+		r, err := sim.Run(sc)
+		if err != nil || r.Latency.Mean < 0 || r.Latency.Max < 0 || r.Totals.Calls == 0 {
+			t.Errorf("%s: %v, %+v", name, err, r.Totals)
 		}
 	}
 }

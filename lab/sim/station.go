@@ -79,13 +79,21 @@ func (s *Sim) begin(j *job) {
 	}
 	work := l.times[j.class].Draw(rng)
 	if factor := l.slowdown * l.cfg.Contention.factor(l.busy); factor != 1 {
-		work = time.Duration(float64(work) * factor)
+		work = span(float64(work) * factor)
 	}
 	if l.cfg.Sharing {
 		l.share(s, j, work)
 		return
 	}
 	s.agenda.push(l.pause.after(s.now, work), evFinish, j.index, j.gen)
+}
+
+// span is a duration of so many nanoseconds, or never.
+func span(ns float64) time.Duration {
+	if ns >= float64(never) {
+		return never
+	}
+	return time.Duration(ns)
 }
 
 // factor multiplies the service times of n busy workers.
@@ -168,8 +176,8 @@ func (p Pause) active(t time.Duration) time.Duration {
 // after is when work that begins at t is done: the least instant with
 // active(instant) = active(t) + work.
 func (p Pause) after(t, work time.Duration) time.Duration {
-	if work >= never-t {
-		return never
+	if work > maxTime {
+		return never // after the end of every run
 	}
 	if p.For == 0 {
 		return t + work
@@ -181,7 +189,11 @@ func (p Pause) after(t, work time.Duration) time.Duration {
 	case p.Every == 0:
 		target += p.For
 	default: // the pauses that begin before the target
-		target += (since + p.Every - p.For - 1) / (p.Every - p.For) * p.For
+		n := (since + p.Every - p.For - 1) / (p.Every - p.For)
+		if n > maxTime/p.For {
+			return never
+		}
+		target += n * p.For
 	}
 	return max(target, t) // no work is done at once, also in a pause
 }
@@ -224,7 +236,7 @@ func (l *layer) shareNext(s *Sim) {
 		return
 	}
 	left := max(math.Ceil((h.jobs[0].end-h.clock)/l.speed()), 0)
-	s.agenda.push(l.pause.after(s.now, time.Duration(left)), evShared, l.index, h.gen)
+	s.agenda.push(l.pause.after(s.now, span(left)), evShared, l.index, h.gen)
 }
 
 func (l *layer) share(s *Sim, j *job, work time.Duration) {

@@ -132,7 +132,7 @@ func TestClosedLoop(t *testing.T) {
 func TestTandem(t *testing.T) {
 	sc := station(1, 0.8, "exponential", 0)
 	first := sc.Layers[0]
-	first.Workers = 0
+	first.Name, first.Workers = "first", 0
 	sc.Layers = []sim.Layer{first, sc.Layers[0]}
 	r := run(t, sc)
 	within(t, "M/M/∞ and then M/M/1", r.Latency.Mean.Seconds()*1000, 1+5, 0.03)

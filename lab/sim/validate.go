@@ -30,6 +30,11 @@ const (
 	maxTenants = 1000
 	maxCalls   = 100
 	maxLayers  = 16
+	maxChanges = 1000
+	maxFactor  = 1e6 // of service times
+
+	// maxTime bounds every duration, so that no sum of some overflows.
+	maxTime = 10_000 * time.Hour
 )
 
 // A checker keeps the first thing that is wrong.
@@ -45,17 +50,24 @@ func (c *checker) check(fine bool, field string, value any, rule string) {
 // nil.
 func (sc Scenario) Validate() error {
 	c := &checker{}
-	c.check(sc.Duration > 0, "duration", sc.Duration, "must be > 0")
+	c.check(sc.Duration > 0 && sc.Duration <= maxTime, "duration", sc.Duration, fmt.Sprintf("must be in (0, %v]", maxTime))
 	c.check(sc.Warmup >= 0 && sc.Warmup < sc.Duration, "warmup", sc.Warmup, "must be in [0, duration)")
-	c.check(sc.Step >= 0 && (sc.Step == 0 || sc.Duration/sc.Step < maxSteps), "step", sc.Step,
+	c.check(sc.Step >= 0 && sc.Step <= maxTime && (sc.Step == 0 || sc.Duration/sc.Step < maxSteps), "step", sc.Step,
 		fmt.Sprintf("must be >= 0, and at most %d of them in duration", maxSteps))
 	c.check(len(sc.Layers) > 0 && len(sc.Layers) <= maxLayers, "layers", len(sc.Layers), fmt.Sprintf("there must be 1 to %d", maxLayers))
 	c.check(len(sc.Clients) > 0 && len(sc.Clients) <= maxTenants, "clients", len(sc.Clients), fmt.Sprintf("there must be 1 to %d", maxTenants))
+	layers, clients, users := map[string]bool{}, map[string]bool{}, 0
 	for i := range sc.Layers {
-		sc.Layers[i].check(c, fmt.Sprintf("layers[%d].", i))
+		at := fmt.Sprintf("layers[%d].", i)
+		c.checkName(at, sc.Layers[i].Name, layers)
+		sc.Layers[i].check(c, at)
 	}
 	for i := range sc.Clients {
-		sc.Clients[i].check(c, fmt.Sprintf("clients[%d].", i), sc.Layers)
+		at := fmt.Sprintf("clients[%d].", i)
+		c.checkName(at, sc.Clients[i].Name, clients)
+		sc.Clients[i].check(c, at, sc.Layers)
+		users += min(sc.Clients[i].Users, maxWorkers)
+		c.check(users <= maxWorkers, at+"users", sc.Clients[i].Users, fmt.Sprintf("must be at most %d with those of the clients before", maxWorkers))
 	}
 	if c.err != nil {
 		return c.err
@@ -74,30 +86,41 @@ func (l *Layer) check(c *checker, at string) {
 	for name, t := range l.Classes {
 		c.checkTime(at+"classes."+name, t)
 	}
-	c.check(l.Contention.Sigma >= 0, at+"contention.sigma", l.Contention.Sigma, "must be >= 0")
-	c.check(l.Contention.Kappa >= 0, at+"contention.kappa", l.Contention.Kappa, "must be >= 0")
+	for _, f := range []struct {
+		field  string
+		factor float64
+	}{{"sigma", l.Contention.Sigma}, {"kappa", l.Contention.Kappa}} {
+		c.check(f.factor >= 0 && f.factor <= maxFactor, at+"contention."+f.field, f.factor, fmt.Sprintf("must be in [0, %.0e]", maxFactor))
+	}
 	c.checkShare(at+"failure_rate", &l.FailureRate)
 	c.checkShare(at+"refuse_rate", &l.RefuseRate)
+	c.checkRates(at, l.FailureRate, l.RefuseRate)
 	p := l.Pause
-	c.check(p.First >= 0, at+"pause.first", p.First, "must be >= 0")
-	c.check(p.For >= 0, at+"pause.for", p.For, "must be >= 0")
-	c.check(p.Every >= 0 && (p.Every == 0 || p.Every > p.For), at+"pause.every", p.Every, "must be greater than for")
+	c.checkSpan(at+"pause.first", p.First)
+	c.checkSpan(at+"pause.for", p.For)
+	c.checkSpan(at+"pause.every", p.Every)
+	c.check(p.Every == 0 || p.Every > p.For, at+"pause.every", p.Every, "must be greater than for")
 	c.check(l.Calls >= 0 && l.Calls <= maxCalls, at+"calls", l.Calls, fmt.Sprintf("must be in [0, %d]", maxCalls))
 	c.check(l.Attempts >= 0 && l.Attempts <= maxCalls, at+"attempts", l.Attempts, fmt.Sprintf("must be in [0, %d]", maxCalls))
-	c.check(l.Timeout >= 0, at+"timeout", l.Timeout, "must be >= 0")
-	before := time.Duration(0)
+	c.checkSpan(at+"timeout", l.Timeout)
+	c.check(len(l.Changes) <= maxChanges, at+"changes", len(l.Changes), fmt.Sprintf("there must be at most %d", maxChanges))
+	before, failure, refusal := time.Duration(0), l.FailureRate, l.RefuseRate
 	for i, ch := range l.Changes {
 		at := fmt.Sprintf("%schanges[%d].", at, i)
+		c.checkSpan(at+"at", ch.At)
 		c.check(ch.At >= before, at+"at", ch.At, "must not be before the previous one")
 		before = ch.At
 		if ch.Slowdown != nil {
-			c.check(*ch.Slowdown > 0 && *ch.Slowdown <= 1e6, at+"slowdown", *ch.Slowdown, "must be in (0, 1e6]")
+			c.check(*ch.Slowdown > 0 && *ch.Slowdown <= maxFactor, at+"slowdown", *ch.Slowdown, fmt.Sprintf("must be in (0, %.0e]", maxFactor))
 		}
 		if ch.Workers != nil {
 			c.check(*ch.Workers >= 1 && *ch.Workers <= maxWorkers, at+"workers", *ch.Workers, fmt.Sprintf("must be in [1, %d]", maxWorkers))
 		}
 		c.checkShare(at+"failure_rate", ch.FailureRate)
 		c.checkShare(at+"refuse_rate", ch.RefuseRate)
+		set(&failure, ch.FailureRate)
+		set(&refusal, ch.RefuseRate)
+		c.checkRates(at, failure, refusal)
 	}
 	if g := l.Guard; g != nil && g.Other == nil {
 		_, err := g.Limit.algorithm()
@@ -105,8 +128,10 @@ func (l *Layer) check(c *checker, at string) {
 		err = g.config().Validate()
 		c.check(err == nil, at+"guard", "a rule of its queue", rule(err))
 		c.check(g.Queue >= 0, at+"guard.queue", g.Queue, "must be >= 0")
-		c.check(g.MaxWait >= 0, at+"guard.max_wait", g.MaxWait, "must be >= 0")
-		c.check(g.Aging >= 0, at+"guard.aging", g.Aging, "must be >= 0")
+		c.checkSpan(at+"guard.max_wait", g.MaxWait)
+		c.checkSpan(at+"guard.target", g.Target)
+		c.checkSpan(at+"guard.interval", g.Interval)
+		c.checkSpan(at+"guard.aging", g.Aging)
 	}
 }
 
@@ -136,8 +161,8 @@ func (cl *Client) check(c *checker, at string, layers []Layer) {
 		field string
 		d     time.Duration
 	}{{"pause", cl.Pause}, {"timeout", cl.Timeout}, {"deadline", cl.Deadline},
-		{"retry.backoff", cl.Retry.Backoff}, {"retry.max_backoff", cl.Retry.MaxBackoff}} {
-		c.check(d.d >= 0, at+d.field, d.d, "must be >= 0")
+		{"retry.backoff", cl.Retry.Backoff}, {"retry.max_backoff", cl.Retry.MaxBackoff}, {"burst.every", cl.Burst.Every}} {
+		c.checkSpan(at+d.field, d.d)
 	}
 	c.check(cl.Retry.Attempts >= 0 && cl.Retry.Attempts <= maxCalls, at+"retry.attempts", cl.Retry.Attempts, fmt.Sprintf("must be in [0, %d]", maxCalls))
 	if b := cl.Retry.Budget; b != nil {
@@ -149,9 +174,9 @@ func (cl *Client) check(c *checker, at string, layers []Layer) {
 		c.check(err == nil, at+"throttle", t.K, rule(err))
 	}
 	c.check(cl.Tenants >= 0 && cl.Tenants <= maxTenants, at+"tenants", cl.Tenants, fmt.Sprintf("must be in [0, %d]", maxTenants))
-	c.check(cl.Weight >= 0, at+"weight", cl.Weight, "must be >= 0")
-	c.check(cl.Partition >= 0, at+"partition", cl.Partition, "must be >= 0")
-	c.check(cl.Units >= 0, at+"units", cl.Units, "must be >= 0")
+	c.check(cl.Weight >= 0 && cl.Weight <= maxWorkers, at+"weight", cl.Weight, fmt.Sprintf("must be in [0, %d]", maxWorkers))
+	c.check(cl.Partition >= 0 && cl.Partition <= maxWorkers, at+"partition", cl.Partition, fmt.Sprintf("must be in [0, %d]", maxWorkers))
+	c.check(cl.Units >= 0 && cl.Units <= maxWorkers, at+"units", cl.Units, fmt.Sprintf("must be in [0, %d]", maxWorkers))
 	sum := 0.0
 	for i, share := range cl.Mix {
 		at := fmt.Sprintf("%smix[%d].", at, i)
@@ -193,6 +218,20 @@ func (c *checker) checkShare(field string, share *float64) {
 	if share != nil {
 		c.check(*share >= 0 && *share <= 1, field, *share, "must be in [0, 1]")
 	}
+}
+
+func (c *checker) checkRates(at string, failure, refusal float64) {
+	c.check(failure+refusal <= 1, at+"failure_rate", failure, fmt.Sprintf("must be at most 1 with refuse_rate = %v", refusal))
+}
+
+func (c *checker) checkSpan(field string, d time.Duration) {
+	c.check(d >= 0 && d <= maxTime, field, d, fmt.Sprintf("must be in [0, %v]", maxTime))
+}
+
+// checkName checks that a name, if there is one, is not taken.
+func (c *checker) checkName(at, name string, taken map[string]bool) {
+	c.check(name == "" || !taken[name], at+"name", strconv.Quote(name), "is given twice")
+	taken[name] = true
 }
 
 func (c *checker) checkTime(field string, t dist.ServiceTime) {
