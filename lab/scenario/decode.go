@@ -32,7 +32,12 @@ type decoder struct {
 	file    string
 	at      map[string]*token.Token // by path, such as layers[0].service_time.mean
 	anchors map[string]ast.Node
+	unknown *ast.AliasNode // the first without an anchor before it
+	nodes   int            // of the present run, aliases expanded
 }
+
+// maxNodes bounds what aliases make of a small file.
+const maxNodes = 1_000_000
 
 func (d *decoder) fail(t *token.Token, format string, args ...any) error {
 	e := &Error{File: d.file, Line: 1, Column: 1, What: fmt.Sprintf(format, args...)}
@@ -64,20 +69,28 @@ func (d *decoder) plain(n ast.Node) ast.Node {
 	for {
 		switch t := n.(type) {
 		case *ast.AnchorNode:
-			d.anchors[t.Name.String()] = t.Value
-			n = t.Value
+			// Before the name counts: an alias in its own anchor is unknown.
+			n = d.plain(t.Value)
+			d.anchors[t.Name.String()] = n
 		case *ast.AliasNode:
 			to, ok := d.anchors[t.Value.String()]
 			if !ok {
+				if d.unknown == nil {
+					d.unknown = t
+				}
 				return n
 			}
-			n = to
+			return to
 		case *ast.TagNode:
 			n = t.Value
 		default:
 			return n
 		}
 	}
+}
+
+func (d *decoder) undefined() error {
+	return d.fail(d.unknown.GetToken(), "*%s: there is no &%[1]s before it", d.unknown.Value)
 }
 
 // fields returns the entries of a mapping.
@@ -102,6 +115,12 @@ var (
 // decode reads n into v, which can be set.
 func (d *decoder) decode(n ast.Node, v reflect.Value, path string) error {
 	n = d.plain(n)
+	if d.unknown != nil {
+		return d.undefined()
+	}
+	if d.nodes++; d.nodes > maxNodes {
+		return d.fail(n.GetToken(), "more than %d values, with all aliases put in", maxNodes)
+	}
 	d.at[path] = n.GetToken()
 	switch {
 	case v.Type() == durationType:
@@ -167,7 +186,11 @@ func (d *decoder) slice(n ast.Node, v reflect.Value, path string) error {
 	}
 	v.Set(reflect.MakeSlice(v.Type(), len(list.Values), len(list.Values)))
 	for i, item := range list.Values {
-		if err := d.decode(item, v.Index(i), fmt.Sprintf("%s[%d]", path, i)); err != nil {
+		path := fmt.Sprintf("%s[%d]", path, i)
+		if _, null := d.plain(item).(*ast.NullNode); null {
+			return d.fail(item.GetToken(), "%s: must not be empty", path)
+		}
+		if err := d.decode(item, v.Index(i), path); err != nil {
 			return err
 		}
 	}

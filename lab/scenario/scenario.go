@@ -25,8 +25,10 @@ package scenario
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -50,8 +52,12 @@ type File struct {
 
 // Read reads the file at path. What is wrong with its content is an *Error.
 func Read(path string) (*File, error) {
-	text, err := os.ReadFile(path)
+	file, err := os.Open(path)
 	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(file, maxBytes+1)) // enough to see that it is too large
+	if err := errors.Join(err, file.Close()); err != nil {
 		return nil, err
 	}
 	return Parse(path, text)
@@ -60,6 +66,9 @@ func Read(path string) (*File, error) {
 // Parse reads the content of a file; path is for errors.
 func Parse(path string, text []byte) (*File, error) {
 	d := &decoder{file: path, at: map[string]*token.Token{}, anchors: map[string]ast.Node{}}
+	if err := d.bounded(text); err != nil {
+		return nil, err
+	}
 	tree, err := parser.ParseBytes(text, 0)
 	if err != nil {
 		if e, ok := errors.AsType[yaml.Error](err); ok {
@@ -73,6 +82,9 @@ func Parse(path string, text []byte) (*File, error) {
 	body, axes, err := d.split(tree.Docs[0].Body)
 	if err != nil {
 		return nil, err
+	}
+	if d.unknown != nil {
+		return nil, d.undefined()
 	}
 	f := &File{Path: path}
 	if f.Scenario, err = d.scenario(body, nil); err != nil {
@@ -148,8 +160,11 @@ func (d *decoder) axis(n ast.Node, path string) (axis []variant, err error) {
 				return nil, d.fail(e.Key.GetToken(), "%s.%s: unknown field; known are name, set", path, scalar(e.Key))
 			}
 		}
-		if v.name == "" {
+		switch {
+		case v.name == "":
 			return nil, d.fail(item.GetToken(), "%s.name: must be given", path)
+		case slices.ContainsFunc(axis, func(other variant) bool { return other.name == v.name }):
+			return nil, d.fail(item.GetToken(), "%s.name = %q: is given twice", path, v.name)
 		}
 		axis = append(axis, v)
 	}
@@ -159,6 +174,12 @@ func (d *decoder) axis(n ast.Node, path string) (axis []variant, err error) {
 // combine makes the runs.
 func (f *File) combine(d *decoder, body *ast.MappingNode, axes [][]variant) (err error) {
 	last := []variant{{}}
+	runs := 1
+	for _, axis := range axes {
+		if runs *= len(axis); runs > maxRuns {
+			return d.fail(nil, "the variants make more than %d runs", maxRuns)
+		}
+	}
 	if len(axes) > 0 {
 		last = axes[len(axes)-1]
 		axes = axes[:len(axes)-1]
@@ -211,7 +232,7 @@ func (d *decoder) complain(err error, variant string) error {
 
 // scenario reads the body, and what the variants set.
 func (d *decoder) scenario(body *ast.MappingNode, variants []variant) (sc sim.Scenario, err error) {
-	d.at = map[string]*token.Token{}
+	d.at, d.nodes = map[string]*token.Token{}, 0
 	if err := d.decode(body, reflect.ValueOf(&sc).Elem(), ""); err != nil {
 		return sc, err
 	}

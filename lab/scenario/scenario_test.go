@@ -117,6 +117,21 @@ func TestErrors(t *testing.T) {
 		{"fields where a list belongs", strings.Replace(base, "{mean: 2s, distribution: lognormal, cv: 0.5}", "[2s]", 1), "layers[0].service_time: want fields"},
 		{"not YAML", "name: [", "a.yaml:1:"},
 		{"nothing", "", "a.yaml:1:1: want one scenario"},
+		{"an empty element", strings.Replace(base, "      - {at: 5s, slowdown: 2}", "      - ", 1), "a.yaml:9:8: layers[0].changes[0]: must not be empty"},
+		{"an empty layer", "name: x\nduration: 1s\nlayers: [null]\n", "a.yaml:3:10: layers[0]: must not be empty"},
+		{"a name given twice", base + "  - {name: users, rate: 1}\n", `clients[1].name = "users": is given twice`},
+		{"a variant given twice", base + "variants: [{name: x}, {name: x}]\n", `variants[1].name = "x": is given twice`},
+		{"an alias of nothing", strings.Replace(base, "name: base", "name: *zz", 1), "a.yaml:2:7: *zz: there is no &zz before it"},
+		{"an alias of nothing in a variant", base + "variants: [{name: *zz}]\n", "*zz: there is no &zz before it"},
+		{"an alias of itself", strings.Replace(base, "name: base", "name: &a *a", 1), "a.yaml:2:"},
+		{"an alias within itself", strings.Replace(base, "{mean: 2s, distribution: lognormal, cv: 0.5}", "&a {mean: *a}", 1), "layers[0].service_time.mean"},
+		{"too large", base + strings.Repeat("# comment\n", 110_000), "a.yaml:1:1: the file is larger than 1048576 bytes"},
+		{"brackets too deep", strings.Repeat("[", 400_000), "a.yaml:1:100: more than 100 levels deep"},
+		{"braces too deep", strings.Repeat("{a: ", 200_000), "more than 100 levels deep"},
+		{"lists too deep", strings.Repeat("- ", 200_000), "more than 100 levels deep"},
+		{"indented too deep", deep(200), "more than 100 levels deep"},
+		{"too many runs", base + "matrix:\n" + strings.Repeat("  - [{name: a}, {name: b}, {name: c}]\n", 9), "more than 10000 runs"},
+		{"too much out of little", "name: x\nlayers:\n  - &l {changes: [" + strings.Repeat("{at: 1s},", 10_000) + "]}\n" + strings.Repeat("  - *l\n", 1000), "more than 1000000 values"},
 		{"no name", strings.Replace(base, "name: base\n", "", 1), "name: must be given"},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
@@ -126,6 +141,15 @@ func TestErrors(t *testing.T) {
 			}
 		})
 	}
+}
+
+// deep is a mapping in a mapping, and so on.
+func deep(levels int) string {
+	var text strings.Builder
+	for n := range levels {
+		text.WriteString(strings.Repeat(" ", n) + "a:\n")
+	}
+	return text.String()
 }
 
 // Every file that ships is right, and says first what it shows.
