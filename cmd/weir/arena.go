@@ -25,6 +25,9 @@ type arenaCmd struct {
 	Detail    bool     `help:"Print what each score consists of, too."`
 }
 
+// maxSeeds keeps the results in memory.
+const maxSeeds = 1000
+
 // Run runs the matrix and prints it.
 func (c *arenaCmd) Run(ctx context.Context, std streams) error {
 	cfg, err := c.config()
@@ -73,8 +76,8 @@ func (c *arenaCmd) draw(stderr io.Writer, result arena.Result) error {
 
 func (c *arenaCmd) config() (arena.Config, error) {
 	cfg := arena.Config{Seeds: c.Seeds, Deadlines: c.Deadlines}
-	if c.Seeds < 1 {
-		return cfg, usagef("--seeds=%d: must be >= 1", c.Seeds)
+	if c.Seeds < 1 || c.Seeds > maxSeeds {
+		return cfg, usagef("--seeds=%d: must be in [1, %d]", c.Seeds, maxSeeds)
 	}
 	rows, err := arena.Rows()
 	if err != nil {

@@ -49,7 +49,8 @@ func TestArenaErrors(t *testing.T) {
 		args []string
 		want string
 	}{
-		{2, []string{"--seeds", "0"}, "--seeds=0: must be >= 1"},
+		{2, []string{"--seeds", "0"}, "--seeds=0: must be in [1, 1000]"},
+		{2, []string{"--seeds", "1001"}, "--seeds=1001: must be in [1, 1000]"},
 		{2, []string{"--only", "nothing"}, "--only=nothing: no scenario has such a name"},
 		{2, []string{"--policies", "auto,best"}, "--policies=best: must be of none, static-under"},
 		{2, []string{"--format", "gif"}, "--format"},

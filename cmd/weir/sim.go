@@ -99,7 +99,7 @@ func (c *simCmd) Run(ctx context.Context, std streams) error {
 
 // load reads the files, and leaves out the variants that are not asked for.
 func (c *simCmd) load() (figures []*simFigure, err error) {
-	runs := 0
+	runs, pictures := 0, map[string]string{} // by name: whose
 	for _, path := range c.Files {
 		file, err := scenario.Read(path)
 		if err != nil {
@@ -119,10 +119,17 @@ func (c *simCmd) load() (figures []*simFigure, err error) {
 					f.runs = append(f.runs, &simRun{scenario: sc})
 				}
 			}
-			if len(f.runs) > 0 {
-				figures = append(figures, f)
-				runs += len(f.runs)
+			if len(f.runs) == 0 {
+				continue
 			}
+			if c.Out != "" {
+				if other, taken := pictures[f.name]; taken {
+					return nil, usagef("--out: %s and %s would both be drawn as %s.%s", other, path, f.name, c.Format)
+				}
+				pictures[f.name] = path
+			}
+			figures = append(figures, f)
+			runs += len(f.runs)
 		}
 	}
 	switch {

@@ -66,8 +66,11 @@ func TestSimCommand(t *testing.T) {
 
 func TestSimErrors(t *testing.T) {
 	dir := t.TempDir()
-	good, bad := filepath.Join(dir, "good.yaml"), filepath.Join(dir, "bad.yaml")
-	for name, text := range map[string]string{good: simScenario, bad: strings.Replace(simScenario, "rate:", "rat:", 1)} {
+	good, bad, other := filepath.Join(dir, "good.yaml"), filepath.Join(dir, "bad.yaml"), filepath.Join(dir, "other", "good.yaml")
+	if err := os.Mkdir(filepath.Join(dir, "other"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{good: simScenario, other: simScenario, bad: strings.Replace(simScenario, "rate:", "rat:", 1)} {
 		if err := os.WriteFile(name, []byte(text), 0o666); err != nil {
 			t.Fatal(err)
 		}
@@ -85,6 +88,7 @@ func TestSimErrors(t *testing.T) {
 		{2, []string{good, "--trace", "x.csv"}, "--trace: these are 2 runs: choose one with --variant"},
 		{1, []string{good, "--variant", "free", "--trace", dir}, "--trace"},
 		{1, []string{good, "--out", good}, "--out"},
+		{2, []string{good, other, "--out", dir}, "--out: " + good + " and " + other + " would both be drawn as good.svg"},
 	} {
 		code, stdout, stderr := weir(t, append([]string{"sim"}, tt.args...)...)
 		if code != tt.code || stdout != "" || !strings.Contains(stderr, tt.want) {
