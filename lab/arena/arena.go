@@ -106,6 +106,9 @@ func Run(ctx context.Context, cfg Config, done *atomic.Int64) (Result, error) {
 	}
 	failed := make([]error, len(jobs))
 	one := func(j job) error {
+		if err := ctx.Err(); err != nil {
+			return err // a cell costs something before its first event
+		}
 		cell, err := cfg.Play(j.row, j.policy, uint64(j.seed)+1, func(s *sim.Sim) error {
 			return advance(ctx, s, cfg.Rows[j.row].scenario.Duration, done)
 		})
