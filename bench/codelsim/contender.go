@@ -36,6 +36,8 @@ var contenders = []struct {
 	{"weir, 10", func() (admit, error) { return newWeir(limit.Fixed(outstanding), interval) }},
 	{"weir, 10, I/2", func() (admit, error) { return newWeir(limit.Fixed(outstanding), interval/2) }},
 	{"weir, Auto", func() (admit, error) { return newAuto(interval) }},
+	{"weir, 10, 3 ms", func() (admit, error) { return newWeir(limit.Fixed(outstanding), 3*time.Millisecond) }},
+	{"weir, Auto, 3 ms", func() (admit, error) { return newAuto(3 * time.Millisecond) }},
 	{"weir, Auto, I/2", func() (admit, error) { return newAuto(interval / 2) }},
 }
 
