@@ -59,6 +59,8 @@ const (
 	big    = 0.3  // the change, as a logarithm, from which on it is no small step
 	coarse = 0.35 // the largest that noise alone calls for
 
+	changed = 0.15 // the difference of logarithms that is no fluctuation, however steady the work
+
 	sure    = 2   // standard errors that make a difference
 	unlike  = 1.2 // that make a chance of some per cent
 	suspect = 2.5 // and that make a suspicion, which costs a cut to settle
@@ -118,7 +120,6 @@ type Auto struct {
 	recovery time.Duration // when that was: work that started before is part of it
 	fell     window        // what had ended, before it,
 	fellFrom float64       // under this limit
-
 }
 
 // NewAuto returns an Auto, or the error of cfg.Validate.

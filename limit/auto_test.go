@@ -419,6 +419,15 @@ func TestAutoBounds(t *testing.T) {
 	}
 }
 
+// A limit that begins at its most finds a knee below it, too, and so does one
+// that has little room above.
+func TestAutoBeginsAtItsMost(t *testing.T) {
+	for _, initial := range []int{44, 50} {
+		p := newPlant(auto(t, limit.AutoConfig{Initial: initial, Max: 50}), 10, 5*time.Millisecond)
+		p.trips(200).wantMean(t, 50, 9, 12)
+	}
+}
+
 // Work of many units at once fills a limit before its last unit is taken.
 func TestAutoUnits(t *testing.T) {
 	a := auto(t, limit.AutoConfig{Initial: 12})

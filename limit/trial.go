@@ -28,7 +28,7 @@ func (a *Auto) judgeRest(now time.Duration) Cause {
 	switch d := a.window.log() - a.ref.log(); {
 	case a.ref.n == 0:
 		a.ref = a.window
-	case math.Abs(d) > max(0.15, 2*sure*a.noise()):
+	case math.Abs(d) > max(changed, 2*sure*a.noise()):
 		// The world has changed, perhaps in the middle of this window: so the
 		// next one tells. If work takes longer, nobody knows why yet.
 		a.known = a.known && d < 0
@@ -44,6 +44,7 @@ func (a *Auto) judgeRest(now time.Duration) Cause {
 	a.unqueued(a.ref.log(), a.ref.noise(need, need))
 	a.rest--
 	a.check--
+	a.starting = a.starting && a.Limit() < a.cfg.Max // no room to grow
 	queue := a.ref.log() - a.base
 	queues := !a.known || a.check <= 0 || queue > max((1-gain)*math.Log1p(stride), suspect*a.ref.noise(need, need))
 	switch {
@@ -75,7 +76,7 @@ func (a *Auto) judgeRaise(now time.Duration) Cause {
 		a.learn()
 		a.back, a.step = 1, min(1, 1.5*a.step)
 		a.from = a.limit
-		if a.ref.log()-a.base > 0.15 || a.Limit() >= a.cfg.Max {
+		if a.ref.log()-a.base > changed || a.Limit() >= a.cfg.Max {
 			a.rest = 1
 			a.believe(now)
 			return a.bounded(Throughput)
@@ -98,7 +99,7 @@ func (a *Auto) judgeRaise(now time.Duration) Cause {
 	case good:
 		a.ref = a.window
 		a.learn()
-		a.rest, a.step = 1, fine
+		a.rest, a.step, a.starting = 1, fine, false
 	default:
 		return a.refused(now)
 	}
@@ -265,7 +266,7 @@ func (a *Auto) unqueued(log, noise float64) {
 // that raises that come to nothing spoil half a per cent of the work at most.
 func (a *Auto) refused(now time.Duration) Cause {
 	need := max(a.need(math.Log1p(a.stride(fine))), 1)
-	a.limit, a.step = a.from, fine
+	a.limit, a.step, a.starting = a.from, fine, false
 	a.round, a.recovery = round{}, now
 	a.back = min(2*a.back, maxRest)
 	a.rest = max(a.back, min(a.late*spoilt/need, recheck))
