@@ -18,15 +18,7 @@ type AIMDConfig struct {
 }
 
 func (c AIMDConfig) withDefaults() AIMDConfig {
-	if c.Min == 0 {
-		c.Min = 1
-	}
-	if c.Max == 0 {
-		c.Max = max(1000, c.Min)
-	}
-	if c.Initial == 0 {
-		c.Initial = min(max(20, c.Min), c.Max)
-	}
+	fillBounds(&c.Initial, &c.Min, &c.Max, 20, 1, 1000)
 	if c.Backoff == 0 {
 		c.Backoff = 0.8
 	}
@@ -36,13 +28,10 @@ func (c AIMDConfig) withDefaults() AIMDConfig {
 // Validate says which field is out of range, or returns nil.
 func (c AIMDConfig) Validate() error {
 	d := c.withDefaults()
+	if err := checkBounds(d.Initial, d.Min, d.Max); err != nil {
+		return err
+	}
 	switch {
-	case d.Min < 1:
-		return fmt.Errorf("limit: Min = %d: must be >= 1", c.Min)
-	case d.Max < d.Min:
-		return fmt.Errorf("limit: Max = %d: must be >= Min (%d)", c.Max, d.Min)
-	case d.Initial < d.Min || d.Initial > d.Max:
-		return fmt.Errorf("limit: Initial = %d: must be in [%d, %d]", c.Initial, d.Min, d.Max)
 	case !(d.Backoff > 0 && d.Backoff < 1):
 		return fmt.Errorf("limit: Backoff = %v: must be in (0, 1)", c.Backoff)
 	case d.Slow < 0:

@@ -19,29 +19,17 @@ type AutoConfig struct {
 }
 
 func (c AutoConfig) withDefaults() AutoConfig {
-	if c.Min == 0 {
-		c.Min = 1
-	}
-	if c.Max == 0 {
-		c.Max = max(10_000, c.Min)
-	}
-	if c.Initial == 0 {
-		c.Initial = min(max(10, c.Min), c.Max)
-	}
+	fillBounds(&c.Initial, &c.Min, &c.Max, 10, 1, 10_000)
 	return c
 }
 
 // Validate says which field is out of range, or returns nil.
 func (c AutoConfig) Validate() error {
 	d := c.withDefaults()
-	switch {
-	case d.Min < 1:
-		return fmt.Errorf("limit: Min = %d: must be >= 1", c.Min)
-	case d.Max < d.Min:
-		return fmt.Errorf("limit: Max = %d: must be >= Min (%d)", c.Max, d.Min)
-	case d.Initial < d.Min || d.Initial > d.Max:
-		return fmt.Errorf("limit: Initial = %d: must be in [%d, %d]", c.Initial, d.Min, d.Max)
-	case d.MaxHealthyLatency < 0:
+	if err := checkBounds(d.Initial, d.Min, d.Max); err != nil {
+		return err
+	}
+	if d.MaxHealthyLatency < 0 {
 		return fmt.Errorf("limit: MaxHealthyLatency = %v: must be >= 0", c.MaxHealthyLatency)
 	}
 	return nil

@@ -19,18 +19,11 @@ type Gradient2Config struct {
 }
 
 func (c Gradient2Config) withDefaults() Gradient2Config {
-	if c.Min == 0 {
-		c.Min = 20
-		if c.Max > 0 {
-			c.Min = min(20, c.Max)
-		}
+	least := 20
+	if c.Max > 0 {
+		least = min(least, c.Max)
 	}
-	if c.Max == 0 {
-		c.Max = max(200, c.Min)
-	}
-	if c.Initial == 0 {
-		c.Initial = min(max(20, c.Min), c.Max)
-	}
+	fillBounds(&c.Initial, &c.Min, &c.Max, 20, least, 200)
 	if c.Queue == 0 {
 		c.Queue = 4
 	}
@@ -49,13 +42,10 @@ func (c Gradient2Config) withDefaults() Gradient2Config {
 // Validate says which field is out of range, or returns nil.
 func (c Gradient2Config) Validate() error {
 	d := c.withDefaults()
+	if err := checkBounds(d.Initial, d.Min, d.Max); err != nil {
+		return err
+	}
 	switch {
-	case d.Min < 1:
-		return fmt.Errorf("limit: Min = %d: must be >= 1", c.Min)
-	case d.Max < d.Min:
-		return fmt.Errorf("limit: Max = %d: must be >= Min (%d)", c.Max, d.Min)
-	case d.Initial < d.Min || d.Initial > d.Max:
-		return fmt.Errorf("limit: Initial = %d: must be in [%d, %d]", c.Initial, d.Min, d.Max)
 	case d.Queue < 1:
 		return fmt.Errorf("limit: Queue = %d: must be >= 1", c.Queue)
 	case !(d.Tolerance >= 1):

@@ -21,15 +21,7 @@ type VegasConfig struct {
 }
 
 func (c VegasConfig) withDefaults() VegasConfig {
-	if c.Min == 0 {
-		c.Min = 1
-	}
-	if c.Max == 0 {
-		c.Max = max(1000, c.Min)
-	}
-	if c.Initial == 0 {
-		c.Initial = min(max(20, c.Min), c.Max)
-	}
+	fillBounds(&c.Initial, &c.Min, &c.Max, 20, 1, 1000)
 	if c.Smoothing == 0 {
 		c.Smoothing = 1
 	}
@@ -42,13 +34,10 @@ func (c VegasConfig) withDefaults() VegasConfig {
 // Validate says which field is out of range, or returns nil.
 func (c VegasConfig) Validate() error {
 	d := c.withDefaults()
+	if err := checkBounds(d.Initial, d.Min, d.Max); err != nil {
+		return err
+	}
 	switch {
-	case d.Min < 1:
-		return fmt.Errorf("limit: Min = %d: must be >= 1", c.Min)
-	case d.Max < d.Min:
-		return fmt.Errorf("limit: Max = %d: must be >= Min (%d)", c.Max, d.Min)
-	case d.Initial < d.Min || d.Initial > d.Max:
-		return fmt.Errorf("limit: Initial = %d: must be in [%d, %d]", c.Initial, d.Min, d.Max)
 	case !(d.Smoothing > 0 && d.Smoothing <= 1):
 		return fmt.Errorf("limit: Smoothing = %v: must be in (0, 1]", c.Smoothing)
 	case d.Probe < 1:
