@@ -1,5 +1,0 @@
-//go:build race
-
-package arena
-
-func init() { slow = true }
