@@ -1,0 +1,198 @@
+// Package cache keeps the results of expensive calls: it does the work once,
+// and serves it many times.
+//
+//	c, err := cache.New(cache.Config[string, *User]{TTL: time.Minute, Stale: time.Minute, Limiter: lim})
+//	...
+//	user, err := c.Get(ctx, id, loadUser) // loadUser runs only if no fresh value is kept
+//
+// A call goes the way from the cheapest answer to the dearest: a fresh value;
+// an old one, while somebody fetches a new one; the result of a fill that is
+// running already; the limiters; the fill. So a limiter never refuses what the
+// cache can answer, and an overloaded backend is asked once for each value,
+// however many want it. What comes after an error or a rejection is an old
+// value, if there is one that is not too old.
+//
+// # Eviction
+//
+// See policy.go.
+//
+// # When not to use it
+//
+// Values are shared by all who get them: they must not be changed. A value
+// that depends on who asks (on what the context carries, besides the key) must
+// not be cached. For a handful of values that never expire, a sync.Map or
+// sync.OnceValue is simpler.
+package cache
+
+import (
+	"context"
+	"hash/maphash"
+	"iter"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-go/weir/flight"
+)
+
+// A Cache keeps values by their key, within a bound. It is safe for concurrent
+// use. A hit takes no lock and allocates nothing.
+//
+// Keys of any comparable type will do, if they are equal to themselves. A key
+// that is an interface panics if what it holds is not comparable.
+type Cache[K comparable, V any] struct {
+	cfg     Config[K, V]
+	seed    maphash.Seed
+	epoch   time.Time
+	table   atomic.Pointer[table[K, V]] // read without mu
+	runs    flight.Group[K, V]
+	lookups counters
+
+	closing context.Context // of background refreshes
+	close   context.CancelFunc
+	group   sync.WaitGroup
+
+	mu        sync.Mutex // guards what follows, and every change of table
+	policy    policy[K, V]
+	filling   map[K]uint64 // the runs whose value shall be kept, by the number of their fill
+	refreshes int          // that run in the background
+	closed    bool
+	stats     Stats
+}
+
+// New returns a Cache. The error is Config.Validate's.
+func New[K comparable, V any](cfg Config[K, V]) (*Cache[K, V], error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	bound := cfg.Bytes
+	if cfg.Entries == 0 && bound == 0 {
+		cfg.Entries = DefaultEntries
+	}
+	if bound == 0 {
+		bound = int64(cfg.Entries)
+	}
+	if cfg.Refreshes == 0 {
+		cfg.Refreshes = DefaultRefreshes
+	}
+	c := &Cache[K, V]{cfg: cfg, seed: maphash.MakeSeed(), epoch: time.Now(), filling: make(map[K]uint64)}
+	c.runs.Timeout = cfg.Timeout
+	c.table.Store(newTable[K, V](minBuckets))
+	c.policy.init(bound, rand.Uint64())
+	c.closing, c.close = context.WithCancel(context.Background())
+	return c, nil
+}
+
+func (c *Cache[K, V]) now() int64 { return int64(time.Since(c.epoch)) }
+
+func (c *Cache[K, V]) hash(key K) uint64 { return maphash.Comparable(c.seed, key) }
+
+// Get returns the value of a key. If there is no fresh one, fill gets it:
+// coalesced with the fills of the same key by others, and after Config's
+// limiters. The context that fill gets has the values of one caller's, but
+// ends only when all who wait for it have left, or with Config.Timeout. ctx
+// bounds the wait of this caller.
+//
+// The error is fill's, kept or new; a *weir.Rejection; ctx's own; or a
+// *flight.PanicError. If an old value may be returned in its place (see
+// Config), it is, and the error is nil.
+//
+// fill is not called, and nothing is allocated, if a fresh value is kept. A
+// fill that captures variables costs an allocation at each call of Get: pass a
+// function or a func value made once.
+func (c *Cache[K, V]) Get(ctx context.Context, key K, fill func(context.Context, K) (V, error)) (V, error) {
+	hash := c.hash(key)
+	e := c.table.Load().find(hash, key)
+	if e != nil && (e.early == forever || c.now() < e.early) {
+		e.touch()
+		c.lookups.add(Hit)
+		return e.value, e.err
+	}
+	v, _, err := c.miss(ctx, hash, key, e, fill)
+	return v, err
+}
+
+// Lookup is Get, and says besides where the value comes from.
+func (c *Cache[K, V]) Lookup(ctx context.Context, key K, fill func(context.Context, K) (V, error)) (V, Status, error) {
+	hash := c.hash(key)
+	e := c.table.Load().find(hash, key)
+	if e != nil && (e.early == forever || c.now() < e.early) {
+		e.touch()
+		c.lookups.add(Hit)
+		return e.value, Hit, e.err
+	}
+	return c.miss(ctx, hash, key, e, fill)
+}
+
+// Peek returns the value of a key if a fresh one is kept. It is no use of the
+// value: eviction does not learn of it.
+func (c *Cache[K, V]) Peek(key K) (value V, ok bool) {
+	e := c.table.Load().find(c.hash(key), key)
+	if e == nil || !e.fresh(c.now()) || e.err != nil {
+		return value, false
+	}
+	return e.value, true
+}
+
+// Set keeps a value. The result of a fill of that key that is running goes to
+// those who wait for it, and is not kept.
+func (c *Cache[K, V]) Set(key K, value V) {
+	hash := c.hash(key)
+	fresh := c.entry(hash, key, value, 0)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.forget(key)
+	old := c.table.Load().find(hash, key)
+	c.store(old, fresh)
+}
+
+// Delete removes the value of a key. The result of a fill of that key that is
+// running goes to those who wait for it, and is not kept; who comes later
+// waits for a new one.
+func (c *Cache[K, V]) Delete(key K) {
+	hash := c.hash(key)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.forget(key)
+	if e := c.table.Load().find(hash, key); e != nil {
+		c.policy.remove(e)
+		c.table.Load().remove(e)
+	}
+}
+
+// Purge removes everything, as Delete does.
+func (c *Cache[K, V]) Purge() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for key := range c.filling {
+		c.forget(key)
+	}
+	c.table.Load().each(func(e *entry[K, V]) bool {
+		c.policy.remove(e)
+		return true
+	})
+	c.table.Store(newTable[K, V](minBuckets))
+}
+
+// All returns the fresh values that are kept, in no order. What is changed
+// meanwhile may be in it or not. It is no use of the values.
+func (c *Cache[K, V]) All() iter.Seq2[K, V] {
+	return func(yield func(K, V) bool) {
+		now := c.now()
+		c.table.Load().each(func(e *entry[K, V]) bool {
+			return e.err != nil || !e.fresh(now) || yield(e.key, e.value)
+		})
+	}
+}
+
+// Close stops the refreshes in the background, and waits until they have
+// ended. Afterwards callers refresh for themselves. It may be called more than
+// once, and does nothing for a Cache without Config.Background.
+func (c *Cache[K, V]) Close() {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	c.close()
+	c.group.Wait()
+}

@@ -1,0 +1,133 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/weir-go/weir"
+)
+
+const (
+	// DefaultEntries is the bound of a Config that has none.
+	DefaultEntries = 10_000
+	// MaxEntries is the most that Config.Entries may be.
+	MaxEntries = 1 << 31
+	// MaxBytes is the most that Config.Bytes may be.
+	MaxBytes = 1 << 48
+	// DefaultRefreshes is how many refreshes run at once in the background.
+	DefaultRefreshes = 16
+)
+
+// Config is what a Cache is made of. The zero value is usable: DefaultEntries
+// entries that never expire, errors are not kept, nothing limits the fills.
+//
+// The functions are called by several goroutines at once, and must not call
+// the Cache.
+type Config[K comparable, V any] struct {
+	// Entries bounds the number of entries, up to MaxEntries. If zero, and
+	// Bytes is zero too, DefaultEntries.
+	Entries int
+	// Bytes bounds the memory, in bytes, up to MaxBytes: what Cost says of
+	// each entry, and what the Cache needs for an entry itself. It stands in
+	// the place of Entries, and needs Cost. A value that alone is beyond the
+	// bound is returned, but not kept.
+	Bytes int64
+	// Cost is the size of what a key and a value refer to, in bytes: for a
+	// string its length. Negative is zero. With Bytes only.
+	Cost func(key K, value V) int64
+
+	// TTL is how long a value is fresh, from the end of its fill. If zero, for
+	// ever.
+	TTL time.Duration
+	// TTLOf is the TTL of one value. If nil, or if it returns zero, TTL; if it
+	// returns less than zero, the value is not kept.
+	TTLOf func(key K, value V) time.Duration
+	// Jitter takes up to this share off each TTL, at random, so that what was
+	// filled together does not expire together; in [0, 1). If zero, none.
+	Jitter float64
+	// Early is the β of probabilistic early refresh: a fresh value is fetched
+	// anew before it expires, with a probability that grows towards the end,
+	// and the earlier the longer a fill takes. If zero, never; 1 is the usual
+	// value, more is earlier; >= 0.
+	Early float64
+
+	// ErrorTTL is how long the error of a fill is kept, and returned at once to
+	// whoever asks. If zero, errors are not kept. Rejections and cancellations
+	// never are.
+	ErrorTTL time.Duration
+	// KeepError says which other errors are kept. If nil, all.
+	KeepError func(error) bool
+
+	// Stale is how long beyond its TTL a value is returned while one caller
+	// fetches it anew. If zero, everybody waits for the new value.
+	Stale time.Duration
+	// StaleIfError is how long beyond its TTL a value is returned in place of
+	// an error of its fill, or of the caller's own missed deadline.
+	StaleIfError time.Duration
+	// StaleIfRejected is how long beyond its TTL a value is returned when its
+	// fill is rejected: by a limiter below, or one that the fill itself asked.
+	StaleIfRejected time.Duration
+
+	// Background makes refreshes (those of Early and Stale) run on goroutines
+	// of the Cache, so that no caller waits for them. Such a Cache must be
+	// closed. If false, the caller who finds that a refresh is due waits for
+	// it, while the others get the old value.
+	Background bool
+	// Refreshes bounds those goroutines. If zero, DefaultRefreshes. Beyond it,
+	// the old value is returned, and a later caller tries.
+	Refreshes int
+
+	// Timeout bounds each fill, the wait for limiters included. If zero, there
+	// is none but that of those who wait for it.
+	Timeout time.Duration
+	// PerKey, if not nil, returns a limiter of fills of a key, for instance the
+	// For method of a keyed.Limiter. It may return nil, for no limit.
+	PerKey func(key K) weir.Limiter
+	// Limiter, if not nil, is asked before each fill, after PerKey.
+	Limiter weir.Limiter
+}
+
+// Validate returns an error that names the first field that makes no sense.
+func (c Config[K, V]) Validate() error {
+	for _, d := range []struct {
+		name string
+		d    time.Duration
+	}{
+		{"TTL", c.TTL}, {"ErrorTTL", c.ErrorTTL}, {"Stale", c.Stale}, {"StaleIfError", c.StaleIfError},
+		{"StaleIfRejected", c.StaleIfRejected}, {"Timeout", c.Timeout},
+	} {
+		if d.d < 0 {
+			return fmt.Errorf("cache: %s = %v: must be >= 0", d.name, d.d)
+		}
+	}
+	switch {
+	case c.Entries < 0 || c.Entries > MaxEntries:
+		return fmt.Errorf("cache: Entries = %d: must be from 0 to %d", c.Entries, MaxEntries)
+	case c.Bytes < 0 || c.Bytes > MaxBytes:
+		return fmt.Errorf("cache: Bytes = %d: must be from 0 to %d", c.Bytes, int64(MaxBytes))
+	case c.Bytes > 0 && c.Entries > 0:
+		return errors.New("cache: Entries and Bytes: only one may be set")
+	case c.Bytes > 0 && c.Cost == nil:
+		return errors.New("cache: Bytes is set: needs Cost")
+	case c.Bytes == 0 && c.Cost != nil:
+		return errors.New("cache: Cost is set: needs Bytes")
+	case !(c.Jitter >= 0 && c.Jitter < 1):
+		return fmt.Errorf("cache: Jitter = %v: must be in [0, 1)", c.Jitter)
+	case !(c.Early >= 0) || math.IsInf(c.Early, 0):
+		return fmt.Errorf("cache: Early = %v: must be finite and >= 0", c.Early)
+	case c.Refreshes < 0:
+		return fmt.Errorf("cache: Refreshes = %d: must be >= 0", c.Refreshes)
+	case c.TTL == 0 && c.TTLOf == nil && (c.Stale > 0 || c.StaleIfError > 0 || c.StaleIfRejected > 0 || c.Jitter > 0 || c.Early > 0):
+		return errors.New("cache: Stale, StaleIfError, StaleIfRejected, Jitter or Early is set: needs TTL or TTLOf")
+	}
+	return nil
+}
+
+// keeps reports whether the error of a fill may be kept.
+func (c *Config[K, V]) keeps(err error) bool {
+	return c.ErrorTTL > 0 && !errors.Is(err, weir.ErrRejected) && !errors.Is(err, context.Canceled) &&
+		(c.KeepError == nil || c.KeepError(err))
+}

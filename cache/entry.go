@@ -1,0 +1,136 @@
+package cache
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"github.com/weir-go/weir"
+)
+
+// An entry is a value, or the error of a fill, and what is known of it. What is
+// not atomic never changes while the entry is in the table, but for the
+// policy's part, which the mutex guards.
+type entry[K comparable, V any] struct {
+	node[K, V]
+	key   K
+	value V
+	early int64 // the instant from which it may be refreshed, in ns since the epoch: at most until
+	until int64 // the instant at which it is no longer fresh
+	took  int64 // how long the fill took, in ns
+	err   error
+
+	refreshing atomic.Bool  // somebody has taken it upon himself to fetch a new value
+	retry      atomic.Int64 // no refresh before that instant: the last one failed
+}
+
+// forever is an instant that never comes.
+const forever = math.MaxInt64
+
+// later returns the instant d after now, at most forever.
+func later(now int64, d time.Duration) int64 {
+	if int64(d) > forever-now {
+		return forever
+	}
+	return now + int64(d)
+}
+
+func (e *entry[K, V]) fresh(now int64) bool { return now < e.until }
+
+// age is how long an entry has not been fresh; less than zero if it is.
+func (e *entry[K, V]) age(now int64) int64 { return now - e.until }
+
+// entry returns an entry for a value that took so long to fill, or nil if it
+// is not to be kept.
+func (c *Cache[K, V]) entry(hash uint64, key K, value V, took int64) *entry[K, V] {
+	ttl := c.cfg.TTL
+	if c.cfg.TTLOf != nil {
+		if own := c.cfg.TTLOf(key, value); own < 0 {
+			return nil
+		} else if own > 0 {
+			ttl = own
+		}
+	}
+	e := &entry[K, V]{key: key, value: value, took: took, until: forever}
+	e.hash, e.cost = hash, c.cost(key, value, nil)
+	if ttl > 0 {
+		ttl -= time.Duration(c.cfg.Jitter * rand.Float64() * float64(ttl))
+		now := c.now()
+		e.until = later(now, max(ttl, 1))
+	}
+	e.early = e.until
+	if c.cfg.Early > 0 && e.until != forever {
+		e.early -= int64(min(c.cfg.Early*float64(took)*unlikely, float64(e.until)))
+	}
+	return e
+}
+
+// unlikely is a draw from the exponential distribution that nobody makes: the
+// odds are 1 to 10¹⁶.
+const unlikely = 37
+
+// early draws whether a fresh value is to be refreshed: XFetch, of Vattani,
+// Chierichetti and Lowenstein, "Optimal Probabilistic Cache Stampede
+// Prevention" (VLDB 2015): now - Δ·β·ln(rand()) >= expiry.
+func (c *Cache[K, V]) early(e *entry[K, V], now int64) bool {
+	return now >= e.early && float64(e.took)*c.cfg.Early*rand.ExpFloat64() >= float64(e.until-now)
+}
+
+// serves reports whether a value may be returned in place of an error; of one
+// that is no rejection, if it is nil.
+func (c *Cache[K, V]) serves(e *entry[K, V], now int64, err error) bool {
+	beyond := c.cfg.StaleIfError
+	if errors.Is(err, weir.ErrRejected) {
+		beyond = c.cfg.StaleIfRejected
+	}
+	return e.age(now) < int64(max(beyond, c.cfg.Stale))
+}
+
+// cost returns what an entry takes of the bound.
+func (c *Cache[K, V]) cost(key K, value V, err error) int64 {
+	if c.cfg.Bytes == 0 {
+		return 1
+	}
+	cost := int64(unsafe.Sizeof(entry[K, V]{})) + overhead
+	if err == nil {
+		cost += max(c.cfg.Cost(key, value), 0)
+	}
+	return cost
+}
+
+// overhead is what an entry needs beside itself, in bytes, at most: its place
+// in the table and in the policy's sketch, and what the allocator adds.
+const overhead = 64
+
+// store keeps an entry in the place of an old one of the same key; either may
+// be nil. The mutex is held.
+func (c *Cache[K, V]) store(old, e *entry[K, V]) {
+	t := c.table.Load()
+	if e != nil && e.cost > c.policy.bound {
+		c.stats.TooLarge++
+		e = nil
+	}
+	switch {
+	case e == nil && old != nil:
+		c.policy.remove(old)
+		t.remove(old)
+	case e == nil:
+	case old != nil:
+		c.policy.replace(old, e)
+		t.replace(old, e)
+	default:
+		if t.full() {
+			t = t.grown()
+			c.table.Store(t)
+		}
+		t.put(e)
+		c.policy.add(e)
+	}
+	for v := c.policy.evict(); v != nil; v = c.policy.evict() {
+		t.remove(v)
+		c.stats.Evicted++
+	}
+}

@@ -1,0 +1,89 @@
+package cache
+
+import (
+	"sync/atomic"
+	"unsafe"
+)
+
+// A Status says where the answer of a lookup comes from.
+type Status uint8
+
+const (
+	Failed    Status = iota // there is none but an error, which was not kept
+	Hit                     // a fresh value, or an error that is kept
+	Stale                   // a value that is no longer fresh
+	Filled                  // a fill by this lookup
+	Coalesced               // a fill by another lookup, at the same time
+	statuses
+)
+
+var names = [statuses]string{"failed", "hit", "stale", "filled", "coalesced"}
+
+// String returns the status as metrics and logs spell it.
+func (s Status) String() string {
+	if s < statuses {
+		return names[s]
+	}
+	return "unknown"
+}
+
+// Stats says what a Cache has done since it was made, and what it holds.
+type Stats struct {
+	// Every lookup is one of these.
+	Hits      uint64 // answered by a fresh value, or a kept error
+	Stale     uint64 // answered by a value that is no longer fresh
+	Filled    uint64 // waited for a fill that it began
+	Coalesced uint64 // waited for a fill that another began
+	Failed    uint64 // ended with an error that was not kept
+
+	Fills    uint64 // begun, those in the background and those that were refused included
+	Rejected uint64 // fills that a limiter refused
+	Errors   uint64 // fills that failed otherwise
+	Evicted  uint64 // entries that went to make room
+	TooLarge uint64 // values not kept because they are beyond Config.Bytes by themselves
+
+	Entries int   // kept now, those that are no longer fresh included
+	Bytes   int64 // what they take of Config.Bytes; 0 without it
+}
+
+// Stats returns what the Cache has done. Counts of lookups that go on
+// meanwhile may be in it or not.
+func (c *Cache[K, V]) Stats() Stats {
+	c.mu.Lock()
+	s := c.stats
+	s.Entries = c.table.Load().entries
+	if c.cfg.Bytes > 0 {
+		s.Bytes = c.policy.cost
+	}
+	c.mu.Unlock()
+	for _, n := range []struct {
+		status Status
+		to     *uint64
+	}{{Hit, &s.Hits}, {Stale, &s.Stale}, {Filled, &s.Filled}, {Coalesced, &s.Coalesced}, {Failed, &s.Failed}} {
+		*n.to = c.lookups.sum(n.status)
+	}
+	return s
+}
+
+// counters count lookups by their status. Each goroutine has a stripe for its
+// own most of the time, so that hits do not write to shared memory.
+type counters [16]stripe
+
+type stripe struct {
+	n [statuses]atomic.Uint64
+	_ [64 - 8*statuses]byte // to fill a cache line
+}
+
+// add counts a lookup. A goroutine is told from others by where its stack is.
+func (c *counters) add(s Status) {
+	var here byte
+	at := uint64(uintptr(unsafe.Pointer(&here)) >> 11) // stacks are of 2 KiB at least
+	c[at*0x9e37_79b9_7f4a_7c15>>60].n[s].Add(1)
+}
+
+func (c *counters) sum(s Status) (n uint64) {
+	for i := range c {
+		n += c[i].n[s].Load()
+	}
+	return n
+}

@@ -1,0 +1,144 @@
+package cache
+
+import (
+	"math/bits"
+	"sync/atomic"
+)
+
+// A table finds entries by their key. Reading takes no lock: whoever changes
+// it holds the Cache's mutex.
+//
+// It is a chained hash table whose buckets fill a cache line of 64 bytes. An
+// entry never moves within a table, so a reader that walks a chain misses
+// nothing that was there before it came. A table that has become too small is
+// copied: a reader that still has the old one sees what was true when it
+// began to read.
+type table[K comparable, V any] struct {
+	buckets []bucket[K, V] // a power of two
+	entries int
+}
+
+// slots is how many entries a bucket has room for.
+const slots = 6
+
+type bucket[K comparable, V any] struct {
+	tags  atomic.Uint64 // a byte for each slot, from the lowest: the tag of its entry, or 0
+	slots [slots]atomic.Pointer[entry[K, V]]
+	next  atomic.Pointer[bucket[K, V]]
+}
+
+// minBuckets is the size of an empty table.
+const minBuckets = 8
+
+func newTable[K comparable, V any](buckets int) *table[K, V] {
+	return &table[K, V]{buckets: make([]bucket[K, V], buckets)}
+}
+
+// tag is what a bucket keeps of a hash: seven bits that do not choose the
+// bucket.
+func tag(hash uint64) uint64 { return hash>>57 | 0x80 }
+
+const (
+	lows  = 0x0101_0101_0101_0101
+	highs = 0x8080_8080_8080_8080
+)
+
+// match marks the bytes of tags that are tag, by their highest bit; and perhaps
+// more: a byte that follows such a one.
+func match(tags, tag uint64) uint64 {
+	x := tags ^ tag*lows
+	return (x - lows) &^ x & highs
+}
+
+func (t *table[K, V]) bucket(hash uint64) *bucket[K, V] {
+	return &t.buckets[hash&uint64(len(t.buckets)-1)]
+}
+
+// find returns the entry of a key, or nil.
+func (t *table[K, V]) find(hash uint64, key K) *entry[K, V] {
+	for b := t.bucket(hash); b != nil; b = b.next.Load() {
+		for m := match(b.tags.Load(), tag(hash)); m != 0; m &= m - 1 {
+			i := bits.TrailingZeros64(m) / 8
+			if i >= slots {
+				break
+			}
+			if e := b.slots[i].Load(); e != nil && e.key == key {
+				return e
+			}
+		}
+	}
+	return nil
+}
+
+// put adds an entry whose key the table does not have.
+func (t *table[K, V]) put(e *entry[K, V]) {
+	t.entries++
+	b := t.bucket(e.hash)
+	for {
+		tags := b.tags.Load()
+		if free := ^tags & highs; free != 0 {
+			if i := bits.TrailingZeros64(free) / 8; i < slots {
+				b.slots[i].Store(e) // before the tag that leads readers here
+				b.tags.Store(tags | tag(e.hash)<<(8*i))
+				return
+			}
+		}
+		next := b.next.Load()
+		if next == nil {
+			next = new(bucket[K, V])
+			b.next.Store(next)
+		}
+		b = next
+	}
+}
+
+// place returns where an entry of the table is.
+func (t *table[K, V]) place(e *entry[K, V]) (*bucket[K, V], int) {
+	for b := t.bucket(e.hash); ; b = b.next.Load() {
+		for i := range b.slots {
+			if b.slots[i].Load() == e {
+				return b, i
+			}
+		}
+	}
+}
+
+// replace puts an entry in the place of one with the same key.
+func (t *table[K, V]) replace(old, e *entry[K, V]) {
+	b, i := t.place(old)
+	b.slots[i].Store(e)
+}
+
+// remove takes out an entry of the table.
+func (t *table[K, V]) remove(e *entry[K, V]) {
+	t.entries--
+	b, i := t.place(e)
+	b.tags.Store(b.tags.Load() &^ (0xff << (8 * i)))
+	b.slots[i].Store(nil)
+}
+
+// full reports whether the table should grow before another entry comes.
+func (t *table[K, V]) full() bool { return t.entries >= len(t.buckets)*slots*2/3 }
+
+// grown returns a copy with twice the buckets.
+func (t *table[K, V]) grown() *table[K, V] {
+	g := newTable[K, V](2 * len(t.buckets))
+	t.each(func(e *entry[K, V]) bool {
+		g.put(e)
+		return true
+	})
+	return g
+}
+
+// each calls yield with every entry until it returns false.
+func (t *table[K, V]) each(yield func(*entry[K, V]) bool) {
+	for i := range t.buckets {
+		for b := &t.buckets[i]; b != nil; b = b.next.Load() {
+			for j := range b.slots {
+				if e := b.slots[j].Load(); e != nil && !yield(e) {
+					return
+				}
+			}
+		}
+	}
+}
