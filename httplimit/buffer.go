@@ -1,0 +1,163 @@
+package httplimit
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A buffer is the ResponseWriter that gathers a response, and does what net/http
+// does to it. It refuses what must be streamed.
+type buffer struct {
+	head   bool
+	max    int64
+	cancel context.CancelFunc // of the handler's context
+
+	live    http.Header // what the handler changes
+	header  http.Header // as it was when the handler wrote it
+	status  int         // 0 before
+	length  int64       // as declared; -1 if not
+	written int64
+	body    []byte
+	refused bool
+}
+
+// errRefused is what a handler gets whose response does not fit in here.
+var errRefused = errors.New("httplimit: the response is streamed, or too large to be kept: the handler is run again")
+
+// serve runs a handler. If it was refused, how it ends does not matter; a
+// httputil.ReverseProxy panics then.
+func (b *buffer) serve(h http.Handler, r *http.Request) {
+	defer func() {
+		if !b.refused {
+			return // nor is a panic touched, for the sake of its stack
+		}
+		if p := recover(); p != nil && p != http.ErrAbortHandler {
+			panic(p)
+		}
+	}()
+	h.ServeHTTP(b, r)
+	b.WriteHeader(http.StatusOK)
+	for name := range b.live {
+		if strings.HasPrefix(name, http.TrailerPrefix) {
+			b.refuse()
+		}
+	}
+}
+
+func (b *buffer) refuse() {
+	b.refused, b.body = true, nil
+	b.cancel()
+}
+
+func (b *buffer) Header() http.Header {
+	if b.live == nil {
+		b.live = make(http.Header)
+	}
+	return b.live
+}
+
+func (b *buffer) WriteHeader(code int) {
+	if code < 100 || code > 999 {
+		panic(fmt.Sprintf("httplimit: invalid WriteHeader code %v", code))
+	}
+	if b.status != 0 || code < 200 && code != http.StatusSwitchingProtocols {
+		return
+	}
+	b.status, b.header, b.length = code, b.Header().Clone(), -1
+	if n, err := strconv.ParseInt(b.header.Get("Content-Length"), 10, 64); err == nil && n >= 0 {
+		b.length = n
+	}
+	kind, _, _ := strings.Cut(b.header.Get("Content-Type"), ";")
+	switch {
+	case strings.EqualFold(strings.TrimSpace(kind), "text/event-stream"), len(b.header["Trailer"]) > 0,
+		!b.head && b.length > b.max:
+		b.refuse()
+	case !b.head && b.length > 0:
+		b.body = make([]byte, 0, b.length)
+	}
+}
+
+// bodyless reports whether a response of the status has no body.
+func bodyless(status int) bool {
+	return status < 200 || status == http.StatusNoContent || status == http.StatusNotModified
+}
+
+func (b *buffer) Write(p []byte) (int, error) { return write(b, p) }
+
+// WriteString is Write, for io.WriteString.
+func (b *buffer) WriteString(s string) (int, error) { return write(b, s) }
+
+func write[T string | []byte](b *buffer, p T) (int, error) {
+	b.WriteHeader(http.StatusOK)
+	if len(p) == 0 {
+		return 0, nil
+	}
+	n := b.written + int64(len(p))
+	switch {
+	case b.refused:
+		return 0, errRefused
+	case bodyless(b.status):
+		return 0, http.ErrBodyNotAllowed
+	case b.length >= 0 && n > b.length:
+		return 0, http.ErrContentLength
+	case n > b.max:
+		b.refuse()
+		return 0, errRefused
+	}
+	b.written = n
+	if !b.head || len(b.body) < sniffed {
+		b.body = append(b.body, p...)
+	}
+	return len(p), nil
+}
+
+// sniffed is how much of a body http.DetectContentType looks at.
+const sniffed = 512
+
+// Flush is for handlers that insist on a http.Flusher. What is flushed goes
+// nowhere, but an event stream is found out.
+func (b *buffer) Flush() { b.WriteHeader(http.StatusOK) }
+
+// short reports whether the body is not what was declared.
+func (b *buffer) short() bool {
+	return !b.head && !bodyless(b.status) && b.length > b.written
+}
+
+// hops are the headers that are for one connection only.
+var hops = []string{"Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authentication-Info", "Proxy-Connection",
+	"Te", "Trailer", "Transfer-Encoding", "Upgrade"}
+
+// response returns what was gathered.
+func (b *buffer) response() *response {
+	h := b.header
+	for _, name := range append(canonical(h["Connection"]), hops...) {
+		delete(h, name)
+	}
+	now := time.Now()
+	if _, ok := h["Date"]; !ok {
+		h["Date"] = []string{now.UTC().Format(http.TimeFormat)}
+	}
+	_, typed := h["Content-Type"]
+	if !typed && h.Get("Content-Encoding") == "" && len(b.body) > 0 {
+		h["Content-Type"] = []string{http.DetectContentType(b.body)}
+	}
+	switch {
+	case bodyless(b.status):
+		delete(h, "Content-Length")
+	case !b.head || b.written > 0 && b.length < 0:
+		h["Content-Length"] = []string{strconv.FormatInt(b.written, 10)}
+	}
+	if b.head {
+		b.body = nil
+	}
+	if cap(b.body)-len(b.body) > len(b.body)/8 {
+		b.body = bytes.Clone(b.body)
+	}
+	return newResponse(b.status, h, b.body, now)
+}

@@ -1,0 +1,364 @@
+package httplimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir"
+)
+
+func TestAResponseIsKeptForItsTTL(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t, CacheConfig{TTL: 10 * time.Second}, text("hello"))
+		is(t, g.get("/a"), 200, "hello", "weir; fwd=miss; stored")
+		time.Sleep(2500 * time.Millisecond)
+		w := g.get("/a")
+		is(t, w, 200, "hello", "weir; hit; ttl=7")
+		for name, want := range map[string]string{
+			"Age": "2", "Content-Length": "5", "Content-Type": "text/plain; charset=utf-8",
+			"Date": time.Now().Add(-2500 * time.Millisecond).UTC().Format(http.TimeFormat),
+		} {
+			if got := w.Header().Get(name); got != want {
+				t.Errorf("%s: %q: want %q", name, got, want)
+			}
+		}
+		g.ran(1, "while fresh")
+		is(t, g.get("/a?b"), 200, "hello", "weir; fwd=miss; stored")
+		g.ran(2, "another query")
+		time.Sleep(7500 * time.Millisecond)
+		is(t, g.get("/a"), 200, "hello", "weir; fwd=miss; stored")
+		g.ran(3, "after the TTL")
+	})
+}
+
+func TestOneRunForAThousandColdClients(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t, CacheConfig{TTL: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
+			time.Sleep(time.Second)
+			fmt.Fprint(w, "done")
+		})
+		var wg sync.WaitGroup
+		for range 1000 {
+			wg.Go(func() {
+				if w := g.get("/"); w.Code != 200 || w.Body.String() != "done" {
+					t.Errorf("%d %q", w.Code, w.Body)
+				}
+			})
+		}
+		wg.Wait()
+		g.ran(1, "after all")
+		if s := g.Stats(); s.Filled != 1 || s.Coalesced != 999 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// The leader's client leaves; the others have their answer from the same run.
+func TestTheLeadersLeavingCancelsNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t, CacheConfig{TTL: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
+			select {
+			case <-time.After(time.Second):
+				fmt.Fprint(w, "done")
+			case <-r.Context().Done():
+			}
+		})
+		ctx, leave := context.WithCancel(t.Context())
+		go g.do(request("GET", "/").WithContext(ctx))
+		synctest.Wait()
+		var wg sync.WaitGroup
+		wg.Go(func() { is(t, g.get("/"), 200, "done", "weir; fwd=miss; collapsed") })
+		synctest.Wait()
+		leave()
+		wg.Wait()
+		g.ran(1, "after all")
+	})
+}
+
+// All have left, and the handler returns without an answer: that is none.
+func TestWhatWasCancelledIsNotKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t, CacheConfig{TTL: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
+			select {
+			case <-time.After(time.Second):
+				fmt.Fprint(w, "done")
+			case <-r.Context().Done():
+			}
+		})
+		ctx, leave := context.WithTimeout(t.Context(), time.Millisecond)
+		defer leave()
+		if w := g.do(request("GET", "/").WithContext(ctx)); w.Code != 504 || w.Header().Get("Cache-Control") != "no-store" {
+			t.Errorf("%d %v: want 504", w.Code, w.Header())
+		}
+		is(t, g.get("/"), 200, "done", "weir; fwd=miss; stored")
+		g.ran(2, "after all")
+	})
+}
+
+func TestTimeoutIs504(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lim := &gate{}
+		g := newRig(t, CacheConfig{TTL: time.Minute, Timeout: time.Second, Limiter: lim}, func(w http.ResponseWriter, r *http.Request) {
+			<-r.Context().Done()
+		})
+		if w := g.get("/"); w.Code != 504 || !strings.Contains(w.Body.String(), `"reason":"timeout"`) {
+			t.Errorf("%d %s: want 504", w.Code, w.Body)
+		}
+		if len(lim.outcomes) != 1 || lim.outcomes[0] != weir.Late {
+			t.Errorf("%v: want the work that ended too late", lim.outcomes)
+		}
+	})
+}
+
+func TestAHitIsNeverRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lim := &gate{}
+		g := newRig(t, CacheConfig{TTL: 10 * time.Second, StaleIfRejected: 20 * time.Second, Limiter: lim}, text("v"))
+		g.get("/")
+		lim.refuse(weir.Reject(weir.QueueFull, 1500*time.Millisecond))
+		for range 100 {
+			is(t, g.get("/"), 200, "v", "weir; hit; ttl=10")
+		}
+		if lim.asked != 1 {
+			t.Errorf("the limiter was asked %d times: want 1", lim.asked)
+		}
+		time.Sleep(13 * time.Second)
+		is(t, g.get("/"), 200, "v", "weir; hit; ttl=-3")
+		time.Sleep(17 * time.Second)
+		w := g.get("/")
+		if w.Code != 503 || w.Header().Get("Retry-After") != "2" || w.Header().Get("Content-Type") != "application/problem+json" {
+			t.Errorf("%d %v: want a 503", w.Code, w.Header())
+		}
+		if s := g.Stats(); s.Rejected != 1 || s.Stale != 1 || s.Hits != 100 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+func TestStaleWhileOneFetches(t *testing.T) {
+	for _, background := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			n := 0
+			g := newRig(t, CacheConfig{TTL: 10 * time.Second, Stale: time.Minute, Background: background}, func(w http.ResponseWriter, r *http.Request) {
+				n++
+				time.Sleep(time.Second)
+				fmt.Fprint(w, n)
+			})
+			defer g.Close()
+			g.get("/")
+			time.Sleep(11 * time.Second)
+			go g.get("/")
+			synctest.Wait()
+			is(t, g.get("/"), 200, "1", "weir; hit; ttl=-1")
+			time.Sleep(2 * time.Second)
+			is(t, g.get("/"), 200, "2", "weir; hit; ttl=9")
+			g.ran(2, "after all")
+		})
+	}
+}
+
+func TestPerKeyLimiterGetsTheKey(t *testing.T) {
+	var keys []string
+	cfg := CacheConfig{TTL: time.Minute, PerKey: func(key string) weir.Limiter {
+		keys = append(keys, key)
+		if strings.Contains(key, "no") {
+			return &gate{err: weir.Reject(weir.OverRate, 0)}
+		}
+		return nil
+	}}
+	g := newRig(t, cfg, text("v"))
+	is(t, g.get("/yes?x=1"), 200, "v", "weir; fwd=miss; stored")
+	if w := g.get("/no"); w.Code != 429 || w.Header().Get("Retry-After") != "1" {
+		t.Errorf("%d %v: want 429", w.Code, w.Header())
+	}
+	if w := g.do(request("POST", "/no")); w.Code != 429 {
+		t.Errorf("%d: want 429 past the cache, too", w.Code)
+	}
+	if got := strings.Join(keys, ","); got != "GET example.com/yes?x=1,GET example.com/no,POST example.com/no" {
+		t.Error(got)
+	}
+}
+
+func TestHandlersAreNotMixed(t *testing.T) {
+	a := newRig(t, CacheConfig{TTL: time.Minute, Key: func(*http.Request) (string, bool) { return "same", true }}, text("a"))
+	b := a.Handler(text("b"))
+	for range 2 {
+		if w := a.get("/"); w.Body.String() != "a" {
+			t.Errorf("%q: want a", w.Body)
+		}
+		w := httptest.NewRecorder()
+		b.ServeHTTP(w, request("GET", "/"))
+		if w.Body.String() != "b" {
+			t.Errorf("%q: want b", w.Body)
+		}
+	}
+	if s := a.Stats(); s.Hits != 2 || s.Filled != 2 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestWhatIsPartOfTheKey(t *testing.T) {
+	g := newRig(t, CacheConfig{TTL: time.Minute, Vary: []string{"accept-language"}}, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "public")
+		fmt.Fprint(w, r.Method, r.URL, r.Header.Get("Accept-Language"), r.TLS != nil)
+	})
+	requests := []*http.Request{
+		request("GET", "/"), request("HEAD", "/"), request("GET", "/?"+strings.Repeat("q", 10_000)),
+		request("GET", "/a%2fb"), request("GET", "/a/b"), request("GET", "http://other/"), request("GET", "https://example.com/"),
+		request("GET", "/", "Accept-Language: de"), request("GET", "/", "Accept-Language: en"), request("GET", "/", "Accept-Language: "),
+		request("GET", "/", "Cookie: a=b"),
+	}
+	for range 2 {
+		for _, r := range requests {
+			g.do(r)
+		}
+		g.ran(int64(len(requests)), "after each of them")
+	}
+	g.get("/", "Accept-Language:  de ", "Authorization: whoever")
+	g.get("/", "Accept-Language:  de ", "X-Other: x", "Cache-Control: no-cache, max-age=0", "Pragma: no-cache")
+	g.ran(int64(len(requests))+1, "another with credentials, and none for a client's wishes")
+}
+
+func TestDeleteAndPurge(t *testing.T) {
+	g := newRig(t, CacheConfig{TTL: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Vary", "X")
+		w.Header().Set("Cache-Control", "public")
+		fmt.Fprint(w, r.Header.Get("X"))
+	})
+	all := func() {
+		for _, r := range []*http.Request{
+			request("GET", "/", "X: 1"), request("GET", "/", "X: 2"), request("HEAD", "/", "X: 1"),
+			request("GET", "/", "X: 1", "Cookie: c"), request("GET", "https://example.com/", "X: 1"),
+		} {
+			if w := g.do(r); w.Body.String() != r.Header.Get("X") && r.Method == "GET" {
+				t.Errorf("%q: want %q", w.Body, r.Header.Get("X"))
+			}
+		}
+	}
+	g.get("/other")
+	all()
+	all()
+	g.ran(6, "kept")
+	g.Delete(request("GET", "https://example.com/"))
+	all()
+	g.ran(11, "after Delete")
+	g.get("/other")
+	g.ran(11, "of something else")
+	g.Purge()
+	all()
+	g.get("/other")
+	g.ran(17, "after Purge")
+}
+
+// What was read before a Delete is not kept after it, also where the Vary of
+// the response was not known before.
+func TestDeleteWhileARunGoesOn(t *testing.T) {
+	for _, vary := range []string{"", "Accept"} {
+		synctest.Test(t, func(t *testing.T) {
+			n := 0
+			g := newRig(t, CacheConfig{TTL: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
+				n++
+				body := n
+				time.Sleep(time.Second)
+				w.Header().Set("Vary", vary)
+				fmt.Fprint(w, body)
+			})
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				if w := g.get("/"); w.Body.String() != "1" {
+					t.Errorf("%q: want 1 for who came before", w.Body)
+				}
+			})
+			synctest.Wait()
+			g.Delete(request("GET", "/"))
+			wg.Wait()
+			for range 2 {
+				if w := g.get("/"); w.Body.String() != "2" {
+					t.Errorf("Vary %q: %q: want 2", vary, w.Body)
+				}
+			}
+		})
+	}
+}
+
+func TestMemoryIsBoundedHoweverManyVariants(t *testing.T) {
+	g := newRig(t, CacheConfig{TTL: time.Minute, Bytes: 100_000, MaxBody: 10_000}, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Vary", "X")
+		fmt.Fprint(w, strings.Repeat("x", 1000))
+	})
+	for i := range 1000 {
+		g.get("/", fmt.Sprint("X: ", i))
+		if s := g.Stats(); s.Bytes > 100_000 {
+			t.Fatalf("%d bytes: want at most 100000", s.Bytes)
+		}
+	}
+	if s := g.Stats(); s.Entries < 20 || s.Evicted == 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestValidateNamesTheField(t *testing.T) {
+	for field, cfg := range map[string]CacheConfig{
+		"TTL = -1ns":        {TTL: -1},
+		"ErrorTTL = -1ns":   {ErrorTTL: -1},
+		"Pass = -1s":        {Pass: -time.Second},
+		"Bytes = -1":        {Bytes: -1},
+		"MaxBody = 1048577": {Bytes: 1 << 20, MaxBody: 1<<20 + 1},
+		"Jitter = 1":        {Jitter: 1},
+		"Early = -1":        {Early: -1},
+		`Vary[1] = "*"`:     {Vary: []string{"Accept", "*"}},
+	} {
+		_, err := NewCache(cfg)
+		if err == nil || !strings.HasPrefix(err.Error(), "httplimit: "+field+": ") {
+			t.Errorf("%v: want one about %s", err, field)
+		}
+	}
+	if _, err := NewCache(CacheConfig{}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestReject(t *testing.T) {
+	rejection := func(why weir.Reason, d time.Duration) error { return &weir.Rejection{Reason: why, RetryAfter: d} }
+	for _, tt := range []struct {
+		err    error
+		status int
+		retry  string
+		reason string
+	}{
+		{rejection(weir.OverRate, 1001*time.Millisecond), 429, "2", "over_rate"},
+		{rejection(weir.OverBurst, weir.Never), 429, "", "over_burst"},
+		{rejection(weir.OverLimit, 0), 503, "1", "over_limit"},
+		{rejection(weir.QueueFull, time.Second), 503, "1", "queue_full"},
+		{rejection(weir.Overdue, 1), 503, "1", "overdue"},
+		{fmt.Errorf("wrapped: %w", rejection(weir.TooLate, 0)), 503, "1", "too_late"},
+		{rejection(weir.Closed, weir.Never), 503, "", "closed"},
+		{rejection(weir.Throttled, weir.Never-1), 503, "9223372037", "throttled"},
+		{rejection(99, 0), 503, "1", "unknown"},
+		{context.DeadlineExceeded, 504, "", "timeout"},
+		{context.Canceled, 499, "", "client_gone"},
+		{errors.New("else"), 500, "", "failed"},
+	} {
+		w := httptest.NewRecorder()
+		Reject(w, request("GET", "/"), tt.err)
+		h := w.Header()
+		if w.Code != tt.status || h.Get("Retry-After") != tt.retry || h.Get(ReasonHeader) != tt.reason ||
+			h.Get("Cache-Control") != "no-store" || h.Get("Content-Type") != "application/problem+json" ||
+			h.Get("Content-Length") != fmt.Sprint(w.Body.Len()) || (tt.retry == "") != (h["Retry-After"] == nil) ||
+			!strings.Contains(w.Body.String(), fmt.Sprintf(`"status":%d,`, tt.status)) {
+			t.Errorf("%v: %d %v %s", tt.err, w.Code, h, w.Body)
+		}
+		w = httptest.NewRecorder()
+		if Reject(w, request("HEAD", "/"), tt.err); w.Body.Len() > 0 || w.Code != tt.status {
+			t.Errorf("%v: %d %s: want no body for HEAD", tt.err, w.Code, w.Body)
+		}
+	}
+}

@@ -1,0 +1,218 @@
+package httplimit
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/flight"
+)
+
+// answers is a handler that does what it is told.
+type answers struct {
+	status  int
+	headers []string
+	panics  any
+}
+
+func (a *answers) serve(w http.ResponseWriter, r *http.Request) {
+	time.Sleep(time.Second)
+	if a.panics != nil {
+		panic(a.panics)
+	}
+	for _, h := range a.headers {
+		name, value, _ := strings.Cut(h, ": ")
+		w.Header().Add(name, value)
+	}
+	w.WriteHeader(a.status)
+	fmt.Fprint(w, a.status)
+}
+
+func TestAnOldResponseInPlaceOfAnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &answers{status: 200}
+		g := newRig(t, CacheConfig{TTL: 10 * time.Second, StaleIfError: 20 * time.Second, StaleIfRejected: 40 * time.Second}, a.serve)
+		g.get("/")
+		time.Sleep(11 * time.Second) // it is 1 s old
+		a.status = 500
+		is(t, g.get("/"), 200, "200", "weir; hit; ttl=-2")
+		a.panics = "oops"
+		is(t, g.get("/"), 200, "200", "weir; hit; ttl=-3")
+		a.panics = nil
+		a.headers = []string{"Set-Cookie: a=b"}
+		is(t, g.get("/"), 200, "200", "weir; hit; ttl=-4")
+		a.headers = nil
+		time.Sleep(20 * time.Second)
+		is(t, g.get("/"), 500, "500", "weir; fwd=miss")
+		for _, a.status = range []int{503, 429} {
+			if w := g.get("/"); w.Body.String() != "200" {
+				t.Errorf("%s: want the old one while rejected", w.Body)
+			}
+		}
+		time.Sleep(20 * time.Second)
+		is(t, g.get("/"), 429, "429", "weir; fwd=miss")
+		g.ran(8, "once each time")
+	})
+}
+
+func TestErrorsGoToAllWhoWait(t *testing.T) {
+	for _, tt := range []struct {
+		status  int
+		headers string
+		runs    int64 // for five, and a sixth later
+	}{
+		{500, "X: y", 2}, {503, "X: y", 2}, {429, "X: y", 2}, {500, "Set-Cookie: a=b", 6}, {503, "Set-Cookie: a=b", 6},
+		{502, "Cache-Control: private", 6}, {500, "Vary: Who", 6}, {500, "Vary: Nothing", 2},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			a := &answers{status: tt.status, headers: []string{tt.headers}}
+			g := newRig(t, CacheConfig{TTL: time.Minute}, a.serve)
+			var wg sync.WaitGroup
+			for i := range 5 {
+				wg.Go(func() {
+					if w := g.get("/", fmt.Sprint("Who: ", i)); w.Code != tt.status || w.Body.String() != fmt.Sprint(tt.status) {
+						t.Errorf("%d %s", w.Code, w.Body)
+					}
+				})
+			}
+			wg.Wait()
+			g.get("/")
+			g.ran(tt.runs, fmt.Sprint(tt.status, " ", tt.headers))
+		})
+	}
+}
+
+func TestErrorTTLKeepsTheAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &answers{status: 500}
+		g := newRig(t, CacheConfig{TTL: time.Minute, ErrorTTL: 5 * time.Second}, a.serve)
+		is(t, g.get("/"), 500, "500", "weir; fwd=miss")
+		time.Sleep(time.Second)
+		is(t, g.get("/"), 500, "500", "weir; hit; ttl=4")
+		time.Sleep(4 * time.Second)
+		a.status = 503
+		is(t, g.get("/"), 503, "503", "weir; fwd=miss")
+		is(t, g.get("/"), 503, "503", "weir; fwd=miss")
+		a.status, a.headers = 500, []string{"Set-Cookie: a=b"}
+		is(t, g.get("/"), 500, "500", "weir; fwd=miss")
+		is(t, g.get("/"), 500, "500", "weir; fwd=bypass")
+		g.ran(5, "after all")
+	})
+}
+
+func TestEveryWaiterPanics(t *testing.T) {
+	for _, value := range []any{"oops", http.ErrAbortHandler} {
+		synctest.Test(t, func(t *testing.T) {
+			lim := &gate{}
+			a := &answers{status: 200, panics: value}
+			g := newRig(t, CacheConfig{TTL: time.Minute, ErrorTTL: time.Minute, Limiter: lim}, a.serve)
+			var wg sync.WaitGroup
+			for range 5 {
+				wg.Go(func() {
+					defer func() {
+						p := recover()
+						err, ok := p.(*flight.PanicError)
+						if p != value && (!ok || err.Value != value || value == http.ErrAbortHandler) {
+							t.Errorf("%v: want %v", p, value)
+						}
+						if ok && !strings.Contains(string(err.Stack), "(*answers).serve") {
+							t.Errorf("%s: want the handler in it", err.Stack)
+						}
+					}()
+					g.get("/")
+				})
+			}
+			wg.Wait()
+			g.ran(1, "for all of them")
+			a.panics = nil
+			is(t, g.get("/"), 200, "200", "weir; fwd=miss; stored")
+			if lim.held != 0 || lim.outcomes[0] != weir.Ignored {
+				t.Errorf("%d held, %v", lim.held, lim.outcomes)
+			}
+			if s := g.Stats(); s.Failed != 5 {
+				t.Errorf("%+v", s)
+			}
+		})
+	}
+}
+
+func TestHandlersThatEndOddly(t *testing.T) {
+	for name, h := range map[string]http.HandlerFunc{
+		"short":  text("12", "Content-Length: 3"),
+		"goexit": func(http.ResponseWriter, *http.Request) { runtime.Goexit() },
+	} {
+		g := newRig(t, CacheConfig{TTL: time.Minute}, h)
+		for range 2 {
+			if w := g.get("/"); w.Code != 500 || !strings.Contains(w.Body.String(), `"reason":"failed"`) {
+				t.Errorf("%s: %d %s: want 500", name, w.Code, w.Body)
+			}
+		}
+		g.ran(2, name+" is not kept")
+	}
+}
+
+// The outcome of a run is what its status says of load, whether for the cache
+// or past it.
+func TestOutcomes(t *testing.T) {
+	for _, method := range []string{"GET", "POST"} {
+		for status, want := range map[int]weir.Outcome{
+			200: weir.Success, 302: weir.Success, 404: weir.Ignored, 429: weir.Dropped, 500: weir.Ignored,
+			502: weir.Dropped, 503: weir.Dropped, 504: weir.Dropped,
+		} {
+			lim := &gate{}
+			g := newRig(t, CacheConfig{Limiter: lim}, func(w http.ResponseWriter, r *http.Request) {
+				if status != 200 {
+					w.WriteHeader(status)
+				}
+			})
+			g.do(request(method, "/"))
+			if len(lim.outcomes) != 1 || lim.outcomes[0] != want || lim.held != 0 {
+				t.Errorf("%s %d: %v: want %v", method, status, lim.outcomes, want)
+			}
+		}
+	}
+}
+
+func TestAPanicPastTheCacheReleases(t *testing.T) {
+	lim := &gate{}
+	g := newRig(t, CacheConfig{Limiter: lim}, func(http.ResponseWriter, *http.Request) { panic("oops") })
+	func() {
+		defer func() { _ = recover() }()
+		g.do(request("POST", "/"))
+	}()
+	if lim.held != 0 || len(lim.outcomes) != 1 || lim.outcomes[0] != weir.Ignored {
+		t.Errorf("%d held, %v", lim.held, lim.outcomes)
+	}
+}
+
+// A resource that may not be shared, old, while its refresh is refused: the
+// limiter is asked once.
+func TestARefusedPassIsRefusedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lim := &gate{}
+		g := newRig(t, CacheConfig{TTL: time.Minute, Stale: time.Minute, StaleIfRejected: time.Minute, Limiter: lim},
+			text("v", "Cache-Control: private"))
+		g.get("/")
+		time.Sleep(61 * time.Second)
+		lim.refuse(weir.Reject(weir.OverLimit, 0))
+		if w := g.get("/"); w.Code != 503 || lim.asked != 2 {
+			t.Errorf("%d, asked %d times: want 503, once more", w.Code, lim.asked)
+		}
+	})
+}
+
+func TestAFailureIsARejectionIfItSaysSo(t *testing.T) {
+	for status, want := range map[int]bool{500: false, 503: true, 429: true, 504: false} {
+		f := &failure{resp: newResponse(status, http.Header{}, nil, time.Now())}
+		if errors.Is(f, weir.ErrRejected) != want {
+			t.Errorf("%d: %v", status, f)
+		}
+	}
+}

@@ -1,0 +1,41 @@
+package httplimit_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"time"
+
+	"github.com/weir-go/weir/httplimit"
+	"github.com/weir-go/weir/inflight"
+)
+
+// Three lines protect a handler: the cache answers what it can, those who want
+// the same wait for one run, and the limiter bounds how many run at once.
+func ExampleCache() {
+	calculate := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Println("calculating")
+		fmt.Fprint(w, 6*7)
+	})
+	mux := http.NewServeMux()
+
+	lim, err := inflight.New(inflight.Config{})
+	if err != nil {
+		panic(err)
+	}
+	c, err := httplimit.NewCache(httplimit.CacheConfig{TTL: 10 * time.Second, Limiter: lim})
+	if err != nil {
+		panic(err)
+	}
+	mux.Handle("GET /calculate", c.Handler(calculate))
+
+	for range 2 {
+		w := httptest.NewRecorder()
+		mux.ServeHTTP(w, httptest.NewRequest("GET", "/calculate", nil))
+		fmt.Println(w.Code, w.Body, w.Header().Get("Cache-Status"))
+	}
+	// Output:
+	// calculating
+	// 200 42 weir; fwd=miss; stored
+	// 200 42 weir; hit; ttl=9
+}

@@ -1,0 +1,151 @@
+package httplimit
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/weir-go/weir"
+)
+
+// A failure is an answer of the handler that is an error: to be sent if there is
+// nothing better.
+type failure struct {
+	resp    *response
+	shared  bool  // others may get it
+	mark    *mark // if not nil, only those with the same
+	variant key
+}
+
+func (f *failure) Error() string {
+	return "httplimit: the handler answered " + http.StatusText(f.resp.status)
+}
+
+// Is makes the answers by which a handler says that there is too much to do
+// rejections.
+func (f *failure) Is(target error) bool {
+	return target == weir.ErrRejected &&
+		(f.resp.status == http.StatusTooManyRequests || f.resp.status == http.StatusServiceUnavailable)
+}
+
+// keeps reports whether an error is kept by its key.
+func keeps(err error) bool {
+	f, ok := errors.AsType[*failure](err)
+	return !ok || f.shared && f.mark == nil
+}
+
+var errBroken = errors.New("httplimit: the handler wrote less than it had declared")
+
+// fill runs the handler, and returns what is to be kept: its response, or a
+// mark. What only this client may get is in own.
+func (l *lookup) fill(ctx context.Context, _ key) (value, error) {
+	l.copied.Do(l.copy)
+	resp, err := l.run(ctx)
+	if err != nil {
+		l.own.Store(&result{err: err})
+		return value{}, err
+	}
+	if resp == nil {
+		return value{mark: passing}, nil
+	}
+	return l.judge(resp)
+}
+
+// run returns the handler's response, or neither response nor error if it must
+// be run past the cache.
+func (l *lookup) run(ctx context.Context) (*response, error) {
+	c := l.h.cache
+	permit, err := c.acquire(ctx, l.inner)
+	if err != nil {
+		return nil, err
+	}
+	defer permit.Release(weir.Ignored)
+	inner, cancel := context.WithCancel(ctx)
+	defer cancel()
+	b := &buffer{head: l.r.Method == http.MethodHead, max: c.cfg.MaxBody, cancel: cancel}
+	b.serve(l.h.next, l.inner.WithContext(inner))
+	switch {
+	case b.refused:
+		return nil, nil
+	case ctx.Err() != nil:
+		// It may have stopped anywhere.
+		permit.Release(outcome(ctx, 0))
+		return nil, ctx.Err()
+	case b.short():
+		return nil, errBroken
+	}
+	permit.Release(outcome(ctx, b.status))
+	return b.response(), nil
+}
+
+// judge says who may get a response, and for how long.
+func (l *lookup) judge(resp *response) (value, error) {
+	c := l.h.cache
+	d := parseDirectives(resp.header["Cache-Control"])
+	names := canonical(resp.header["Vary"])
+	shared := len(resp.header["Set-Cookie"]) == 0 && !d.private && !d.noStore && !d.noCache &&
+		!slices.Contains(names, "*") && (c.traits(l.inner)&credentials == 0 || d.authorized)
+	known := l.mark.covers(names)
+	if resp.failed() {
+		f := &failure{resp: resp, shared: shared}
+		if !known {
+			f.mark = &mark{names: names}
+			f.variant = c.variant(l.base, f.mark, l.inner)
+		}
+		resp.ttl = c.cfg.ErrorTTL
+		l.own.Store(&result{err: f})
+		return value{}, f
+	}
+	l.own.Store(&result{resp: resp})
+	if !shared || !resp.shareable() {
+		return value{mark: passing}, nil
+	}
+	resp.ttl = resp.freshness(d, c.cfg.TTL)
+	resp.ttl -= time.Duration(c.cfg.Jitter * rand.Float64() * float64(resp.ttl))
+	if !known {
+		return value{mark: c.learn(l, names, resp)}, nil
+	}
+	resp.kept.Store(resp.ttl > 0)
+	return value{resp: resp}, nil
+}
+
+// learn notes that the responses for a base vary by more headers than was
+// known, and keeps one of them where it will be found. If anything was deleted
+// since the lookup began, perhaps that was this: then it keeps nothing.
+func (c *Cache) learn(l *lookup, names []string, resp *response) *mark {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	old, _ := c.answers.Peek(l.base)
+	for _, m := range []*mark{l.mark, old.mark} {
+		if m != nil {
+			names = append(names, m.names...)
+		}
+	}
+	m := old.mark
+	if isNew := m == nil || !m.covers(names); isNew {
+		slices.Sort(names)
+		c.salt++
+		m = &mark{names: slices.Compact(names), salt: c.salt, base: l.base}
+		if c.epoch.Load() == l.epoch {
+			defer c.answers.Set(l.base, value{mark: m}) // whoever finds it finds the response, too
+		}
+	}
+	if c.epoch.Load() == l.epoch && resp.ttl > 0 {
+		resp.kept.Store(true)
+		c.answers.Set(c.variant(l.base, m, l.inner), value{resp: resp})
+	}
+	return m
+}
+
+// covers reports whether a mark has all the names.
+func (m *mark) covers(names []string) bool {
+	for _, name := range names {
+		if m == nil || !slices.Contains(m.names, name) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,234 @@
+package httplimit
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"sync/atomic"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/cache"
+	"github.com/weir-go/weir/flight"
+)
+
+// The Cache-Status (RFC 9211) of answers that are no hits.
+const (
+	byRequest = "weir; fwd=request"
+	bypass    = "weir; fwd=bypass"
+	miss      = "weir; fwd=miss"
+	kept      = "weir; fwd=miss; stored"
+	collapsed = "weir; fwd=miss; collapsed"
+)
+
+// A handler is what Cache.Handler returns.
+type handler struct {
+	cache *Cache
+	id    uint64
+	next  http.Handler
+}
+
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c := h.cache
+	if !cacheable(r) {
+		h.pass(w, r, "")
+		return
+	}
+	if cc := r.Header["Cache-Control"]; len(cc) > 0 && parseDirectives(cc).noStore {
+		h.pass(w, r, byRequest)
+		return
+	}
+	base, ok := c.key(r, h.id, r.Method, c.traits(r))
+	if !ok {
+		h.pass(w, r, bypass)
+		return
+	}
+	h.lookup(w, r, base, nil, maxSteps)
+}
+
+// maxSteps bounds the keys that are tried for one request. Each step but the
+// first learns of a header by which the resource varies.
+const maxSteps = 8
+
+// lookup answers a request by what is kept for it, under the mark if there is
+// one.
+func (h *handler) lookup(w http.ResponseWriter, r *http.Request, base key, m *mark, steps int) {
+	c := h.cache
+	l := &lookup{h: h, r: r, base: base, key: base, mark: m, epoch: c.epoch.Load()}
+	if m != nil {
+		l.key = c.variant(base, m, r)
+	}
+	v, status, err := c.answers.Lookup(r.Context(), l.key, l.fill)
+	if c.cfg.Background && (status == cache.Stale || c.cfg.Early > 0) || r.Context().Err() != nil {
+		l.copied.Do(l.copy) // the fill may begin, or go on, when r is somebody else's
+	}
+	own := l.own.Load()
+	switch {
+	case err != nil:
+		l.fail(w, status, err)
+	case v.resp != nil:
+		c.answer(w, r, v.resp, status)
+	case own != nil && own.err != nil: // a mark that is no longer fresh came in its place
+		l.fail(w, status, own.err)
+	case own != nil:
+		c.answer(w, r, own.resp, cache.Filled)
+	case v.mark.pass || steps == 0:
+		h.pass(w, r, bypass)
+	default:
+		h.lookup(w, r, base, v.mark, steps-1)
+	}
+}
+
+// A lookup is one key tried for one request.
+type lookup struct {
+	h     *handler
+	r     *http.Request
+	base  key
+	mark  *mark // by which key was made, if it is not base
+	key   key
+	epoch uint64 // of the Cache, before
+
+	copied sync.Once
+	inner  *http.Request // for the handler, once copied
+	own    atomic.Pointer[result]
+}
+
+// A result is what this lookup's own run of the handler gave: for nobody else.
+type result struct {
+	resp *response
+	err  error
+}
+
+// copy makes the handler's request.
+func (l *lookup) copy() {
+	l.inner = l.r.Clone(context.WithoutCancel(l.r.Context()))
+	for _, name := range conditions {
+		delete(l.inner.Header, name)
+	}
+	if l.h.cache.cfg.IgnoreCookies {
+		delete(l.inner.Header, "Cookie")
+	}
+	l.inner.Body = http.NoBody
+}
+
+// answer sends a response that a lookup returned.
+func (c *Cache) answer(w http.ResponseWriter, r *http.Request, resp *response, status cache.Status) {
+	switch status {
+	case cache.Hit:
+		c.counts[hit].Add(1)
+		resp.writeKept(w, r, false)
+	case cache.Stale:
+		c.counts[stale].Add(1)
+		resp.writeKept(w, r, true)
+	case cache.Coalesced:
+		c.counts[coalesced].Add(1)
+		resp.write(w, r, "", collapsed)
+	default:
+		c.counts[filled].Add(1)
+		if resp.kept.Load() {
+			resp.write(w, r, "", kept)
+		} else {
+			resp.write(w, r, "", miss)
+		}
+	}
+}
+
+// fail answers a lookup that ended with an error.
+func (l *lookup) fail(w http.ResponseWriter, status cache.Status, err error) {
+	c := l.h.cache
+	f, ok := errors.AsType[*failure](err)
+	if !ok {
+		c.refuse(w, l.r, err)
+		return
+	}
+	own := l.own.Load()
+	switch {
+	case own != nil && own.err == err:
+		if !f.shared && status == cache.Failed { // nor is there an old response to be kept
+			c.answers.Set(l.key, value{mark: passing})
+		}
+		c.answer(w, l.r, f.resp, cache.Filled)
+	case f.shared && (f.mark == nil || c.variant(l.base, f.mark, l.r) == f.variant):
+		if status != cache.Hit {
+			status = cache.Coalesced
+		}
+		c.answer(w, l.r, f.resp, status)
+	default:
+		l.h.pass(w, l.r, bypass)
+	}
+}
+
+// refuse answers a request for which there is no response of the handler.
+func (c *Cache) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	if errors.Is(err, weir.ErrRejected) {
+		c.counts[rejected].Add(1)
+	} else {
+		c.counts[failed].Add(1)
+	}
+	if p, ok := errors.AsType[*flight.PanicError](err); ok {
+		if p.Value == http.ErrAbortHandler {
+			panic(http.ErrAbortHandler)
+		}
+		panic(p)
+	}
+	Reject(w, r, err)
+}
+
+// pass hands a request on as it is, within the limiters.
+func (h *handler) pass(w http.ResponseWriter, r *http.Request, why string) {
+	c := h.cache
+	permit, err := c.acquire(r.Context(), r)
+	if err != nil {
+		c.refuse(w, r, err)
+		return
+	}
+	defer permit.Release(weir.Ignored)
+	c.counts[passed].Add(1)
+	if why != "" {
+		w.Header().Add("Cache-Status", why)
+	}
+	if c.cfg.Limiter == nil && c.cfg.PerKey == nil {
+		h.next.ServeHTTP(w, r)
+		return
+	}
+	w, o := observe(w)
+	h.next.ServeHTTP(w, r)
+	o.begun()
+	permit.Release(outcome(r.Context(), o.status))
+}
+
+// acquire asks the limiters.
+func (c *Cache) acquire(ctx context.Context, r *http.Request) (weir.Permit, error) {
+	lim := c.cfg.Limiter
+	if c.cfg.PerKey != nil {
+		if text, ok := c.text(r); ok {
+			if one := c.cfg.PerKey(text); one != nil && lim != nil {
+				lim = weir.Chain(one, lim)
+			} else if one != nil {
+				lim = one
+			}
+		}
+	}
+	if lim == nil {
+		return weir.Permit{}, nil
+	}
+	return lim.Acquire(ctx, 1)
+}
+
+// outcome is what a run of the handler, which has ended, tells about load.
+func outcome(ctx context.Context, status int) weir.Outcome {
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return weir.Late
+	case ctx.Err() != nil:
+		return weir.Ignored
+	}
+	switch {
+	case status == http.StatusTooManyRequests, status == http.StatusBadGateway,
+		status == http.StatusServiceUnavailable, status == http.StatusGatewayTimeout:
+		return weir.Dropped
+	case status >= 200 && status < 400:
+		return weir.Success
+	}
+	return weir.Ignored
+}

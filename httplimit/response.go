@@ -1,0 +1,157 @@
+package httplimit
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"time"
+)
+
+// A response is a whole answer of the handler. It does not change.
+type response struct {
+	status int
+	header http.Header
+	fields []field // of header: a slice is faster to walk than a map
+	values int     // in all fields
+	body   []byte
+
+	at       time.Time     // when it came
+	age      time.Duration // that it had then, by its own account
+	ttl      time.Duration // how long it is fresh after at; <= 0 if it is not
+	modified time.Time     // its Last-Modified, or zero
+	kept     atomic.Bool   // it goes into the cache
+}
+
+type field struct {
+	name   string
+	values []string
+	adds   bool // to what others have set: otherwise it stands in the place of that
+}
+
+func newResponse(status int, h http.Header, body []byte, now time.Time) *response {
+	s := &response{status: status, header: h, body: body, at: now}
+	for name, values := range h {
+		adds := name == "Vary" || name == "Set-Cookie" || name == "Cache-Status"
+		s.fields = append(s.fields, field{name, values, adds})
+		s.values += len(values)
+	}
+	s.age = time.Duration(parseSeconds(h.Get("Age"))) * time.Second
+	s.modified, _ = http.ParseTime(h.Get("Last-Modified"))
+	return s
+}
+
+// cost is what a value takes, in bytes, beside the cache's own entry.
+func cost(_ key, v value) int64 {
+	const header, perField, perValue = 512, 120, 16 // in structs and in the map, about
+	if v.resp == nil {
+		n := int64(128)
+		for _, name := range v.mark.names {
+			n += int64(len(name)) + perValue
+		}
+		return n
+	}
+	n := int64(header + len(v.resp.body) + perField*len(v.resp.fields) + perValue*v.resp.values)
+	for _, f := range v.resp.fields {
+		n += int64(len(f.name))
+		for _, value := range f.values {
+			n += int64(len(value))
+		}
+	}
+	return n
+}
+
+// failed reports whether a response is an error of the handler.
+func (s *response) failed() bool {
+	return s.status >= 500 && s.status != http.StatusNotImplemented || s.status == http.StatusTooManyRequests
+}
+
+// shareable reports whether a response may go to others, as far as its status
+// tells.
+func (s *response) shareable() bool {
+	switch s.status {
+	case 200, 203, 204, 300, 301, 308, 404, 405, 410, 414, 501:
+		return true
+	}
+	return false
+}
+
+// freshness returns how long a response is fresh from when it came, by what it
+// says itself, or else by default.
+func (s *response) freshness(d directives, otherwise time.Duration) time.Duration {
+	expires, ok := s.header["Expires"]
+	switch {
+	case d.sMaxAge >= 0:
+		return time.Duration(d.sMaxAge)*time.Second - s.age
+	case d.maxAge >= 0:
+		return time.Duration(d.maxAge)*time.Second - s.age
+	case ok && len(expires) > 0:
+		at, err := http.ParseTime(expires[0])
+		date, dateErr := http.ParseTime(s.header.Get("Date"))
+		if err != nil || dateErr != nil {
+			return 0 // invalid, in particular 0: it has expired
+		}
+		return at.Sub(date) - s.age
+	}
+	return otherwise - s.age
+}
+
+// writeKept sends a response out of the cache.
+func (s *response) writeKept(w http.ResponseWriter, r *http.Request, isStale bool) {
+	here := time.Since(s.at)
+	left := s.ttl - here
+	ttl := int64(max(left, 0) / time.Second)
+	if isStale {
+		ttl = min(int64((left-time.Second+1)/time.Second), -1)
+	}
+	s.write(w, r, strconv.FormatInt(int64((s.age+here)/time.Second), 10), "weir; hit; ttl="+strconv.FormatInt(ttl, 10))
+}
+
+// write sends a response, with an Age if it is not "".
+func (s *response) write(w http.ResponseWriter, r *http.Request, age, status string) {
+	h := w.Header()
+	all := make([]string, 0, s.values+2) // of our own: others may change what they find in h
+	for _, f := range s.fields {
+		from := len(all)
+		all = append(all, f.values...)
+		set(h, f.name, all[from:len(all):len(all)], f.adds)
+	}
+	all = append(all, status, age)
+	set(h, "Cache-Status", all[s.values:s.values+1:s.values+1], true)
+	if age != "" {
+		h["Age"] = all[s.values+1 : s.values+2 : s.values+2]
+	}
+	if s.status == http.StatusOK && conditional(r) {
+		if content, ok := s.content(r); ok {
+			http.ServeContent(w, r, "", s.modified, content)
+			return
+		}
+	}
+	w.WriteHeader(s.status)
+	if r.Method != http.MethodHead && len(s.body) > 0 {
+		_, _ = w.Write(s.body) // a client that is gone needs no answer
+	}
+}
+
+func set(h http.Header, name string, values []string, adds bool) {
+	if adds && len(h[name]) > 0 {
+		values = append(h[name], values...)
+	}
+	h[name] = values
+}
+
+// content returns the body for http.ServeContent; of a response to HEAD, what
+// is as long, if it says so.
+func (s *response) content(r *http.Request) (io.ReadSeeker, bool) {
+	if r.Method != http.MethodHead {
+		return bytes.NewReader(s.body), true
+	}
+	n, err := strconv.ParseInt(s.header.Get("Content-Length"), 10, 64)
+	return io.NewSectionReader(nothing{}, 0, n), err == nil
+}
+
+// nothing is a body that is not there.
+type nothing struct{}
+
+func (nothing) ReadAt([]byte, int64) (int, error) { return 0, io.EOF }

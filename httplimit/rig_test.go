@@ -1,0 +1,125 @@
+package httplimit
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/weir-go/weir"
+)
+
+// A rig is a cache around one handler that counts its runs.
+type rig struct {
+	*Cache
+	t       *testing.T
+	handler http.Handler
+	runs    atomic.Int64
+}
+
+func newRig(t *testing.T, cfg CacheConfig, h http.HandlerFunc) *rig {
+	t.Helper()
+	c, err := NewCache(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &rig{Cache: c, t: t}
+	g.handler = c.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		g.runs.Add(1)
+		h(w, r)
+	}))
+	return g
+}
+
+// request returns a request with headers given as "Name: value".
+func request(method, url string, headers ...string) *http.Request {
+	r := httptest.NewRequest(method, url, nil)
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		r.Header.Add(name, value)
+	}
+	return r
+}
+
+// do sends a request whose client can leave, as those of a server can.
+func (g *rig) do(r *http.Request) *httptest.ResponseRecorder {
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	w := httptest.NewRecorder()
+	g.handler.ServeHTTP(w, r.WithContext(ctx))
+	return w
+}
+
+func (g *rig) get(url string, headers ...string) *httptest.ResponseRecorder {
+	return g.do(request("GET", url, headers...))
+}
+
+// ran fails the test if the handler has not run that often.
+func (g *rig) ran(want int64, when string) {
+	g.t.Helper()
+	if n := g.runs.Load(); n != want {
+		g.t.Errorf("%s: the handler has run %d times: want %d", when, n, want)
+	}
+}
+
+// is fails the test if an answer is not that.
+func is(t *testing.T, w *httptest.ResponseRecorder, status int, body, cacheStatus string) {
+	t.Helper()
+	if w.Code != status || w.Body.String() != body || w.Header().Get("Cache-Status") != cacheStatus {
+		t.Errorf("%d %q, Cache-Status %q: want %d %q, %q", w.Code, w.Body, w.Header().Get("Cache-Status"), status, body, cacheStatus)
+	}
+}
+
+// text answers with a body and headers given as "Name: value".
+func text(body string, headers ...string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		for _, h := range headers {
+			name, value, _ := strings.Cut(h, ": ")
+			w.Header().Add(name, value)
+		}
+		fmt.Fprint(w, body)
+	}
+}
+
+// A gate is a limiter that refuses while err is set, and notes outcomes.
+type gate struct {
+	mu       sync.Mutex
+	owner    weir.Owner
+	err      error
+	asked    int
+	held     int
+	outcomes []weir.Outcome
+}
+
+func (g *gate) Acquire(context.Context, int) (weir.Permit, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.asked++
+	if g.err != nil {
+		return weir.Permit{}, g.err
+	}
+	g.held++
+	if g.owner == nil {
+		g.owner = g
+	}
+	return weir.NewPermit(&g.owner, weir.Grant{N: 1}), nil
+}
+
+func (g *gate) Use(_ weir.Grant, n int) int { return n }
+
+func (g *gate) Release(_ weir.Grant, o weir.Outcome) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.held--
+	g.outcomes = append(g.outcomes, o)
+}
+
+func (g *gate) refuse(err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.err = err
+}
