@@ -1,0 +1,313 @@
+package flight_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir/flight"
+)
+
+// A group is one whose values are told apart by their address: what is nil by
+// mistake (redis/rueidis#1014) is seen.
+type group = flight.Group[string, *int]
+
+// value is a function that takes d and then has a new value.
+func value(d time.Duration) func(context.Context) (*int, error) {
+	return func(ctx context.Context) (*int, error) {
+		select {
+		case <-time.After(d):
+			return new(int), nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+func TestOneRunForTenThousand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g group
+		var wg sync.WaitGroup
+		const callers = 10_000
+		got := make([]flight.Result[*int], callers)
+		for i := range got {
+			wg.Go(func() {
+				switch ctx := t.Context(); i % 3 {
+				case 0:
+					ctx = context.Background()
+					fallthrough
+				case 1:
+					got[i].Val, got[i].Coalesced, got[i].Err = g.Do(ctx, "key", value(s))
+				case 2:
+					got[i] = <-g.DoChan(ctx, "key", value(s))
+				}
+			})
+		}
+		wg.Wait()
+		begun := 0
+		for i, r := range got {
+			if r.Val == nil || r.Val != got[0].Val || r.Err != nil {
+				t.Fatalf("caller %d: %+v: want the value of the first, %+v", i, r, got[0])
+			}
+			if !r.Coalesced {
+				begun++
+			}
+		}
+		if st := g.Stats(); begun != 1 || st != (stats{Runs: 1, Coalesced: callers - 1}) {
+			t.Errorf("%d callers began it, %+v: want one", begun, st)
+		}
+	})
+}
+
+// A caller whose context has ended neither begins nor joins anything.
+func TestEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g group
+		cancelled, cancel := context.WithCancelCause(t.Context())
+		cancel(errNone)
+		late, cancelLate := context.WithDeadline(t.Context(), time.Now())
+		defer cancelLate()
+		ask := func() {
+			t.Helper()
+			for _, ctx := range []context.Context{cancelled, late} {
+				if v, coalesced, err := g.Do(ctx, "key", value(s)); v != nil || coalesced || err != ctx.Err() {
+					t.Errorf("%v, %v, %v: want the context's own error", v, coalesced, err)
+				}
+				if r := <-g.DoChan(ctx, "key", value(s)); r != (flight.Result[*int]{Err: ctx.Err()}) {
+					t.Errorf("%v: want the context's own error", r)
+				}
+			}
+		}
+		ask()
+		ch := g.DoChan(t.Context(), "key", value(s))
+		ask()
+		<-ch
+		if st := g.Stats(); st != (stats{Runs: 1}) {
+			t.Errorf("%+v: want one run, and nobody in it", st)
+		}
+	})
+}
+
+// Of a caller who leaves when the run ends, either is true. It is never both.
+func TestLeavesAtTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g group
+		for range 200 {
+			ctx, cancel := context.WithTimeout(t.Context(), s)
+			v, _, err := g.Do(ctx, "key", value(s))
+			if (v == nil) == (err == nil) {
+				t.Errorf("%v, %v", v, err)
+			}
+			cancel()
+			synctest.Wait()
+		}
+		if st := g.Stats(); st.Runs != 200 || st.Inflight != 0 || st.Left != st.Abandoned {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
+type ctxKey struct{}
+
+// A run has the first caller's values, and nobody's deadline.
+func TestContext(t *testing.T) {
+	for _, timeout := range []time.Duration{0, time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			g := group{Timeout: timeout}
+			first := context.WithValue(t.Context(), ctxKey{}, "first")
+			leaving, cancel := context.WithTimeout(first, s)
+			defer cancel()
+			var after context.Context
+			look := func(ctx context.Context) (*int, error) {
+				if who := ctx.Value(ctxKey{}); who != "first" {
+					t.Errorf("%v's values: want those of the first", who)
+				}
+				end, ok := ctx.Deadline()
+				if ok != (timeout != 0) || ok && end != time.Now().Add(timeout) {
+					t.Errorf("a deadline at %v, %v: want %v", end, ok, timeout)
+				}
+				after = ctx
+				return value(2 * s)(ctx)
+			}
+			begun := g.DoChan(leaving, "key", look)
+			v, coalesced, err := g.Do(context.WithValue(t.Context(), ctxKey{}, "second"), "key", nil)
+			if r := <-begun; r.Err != context.DeadlineExceeded || v == nil || !coalesced || err != nil {
+				t.Errorf("%+v; %v, %v, %v: want the first to leave, and the second a value", r, v, coalesced, err)
+			}
+			if synctest.Wait(); after.Err() != context.Canceled {
+				t.Errorf("%v: want the context of what has ended to have ended", after.Err())
+			}
+			_, _, err = g.Do(context.WithoutCancel(first), "key", look)
+			if st := g.Stats(); err != nil || st.Runs != 2 {
+				t.Errorf("%v, %+v", err, st)
+			}
+		})
+	}
+}
+
+// DoChan has joined when it returns, and needs nobody to read the channel.
+func TestDoChanJoins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g group
+		ctx, cancel := context.WithCancel(t.Context())
+		first := g.DoChan(ctx, "key", value(3*s))
+		if st := g.Stats(); st != (stats{Runs: 1, Inflight: 1}) {
+			t.Errorf("%+v: want it begun", st)
+		}
+		second := g.DoChan(t.Context(), "key", nil)
+		if st := g.Stats(); st != (stats{Runs: 1, Inflight: 1, Coalesced: 1}) {
+			t.Errorf("%+v: want it joined", st)
+		}
+		cancel() // and has not to be begun anew for the second
+		time.Sleep(3 * s)
+		synctest.Wait()
+		if cap(first) != 1 || len(first) != 1 || len(second) != 1 {
+			t.Fatalf("%d results of %d, and %d: want one each", len(first), cap(first), len(second))
+		}
+		if r := <-first; r != (flight.Result[*int]{Err: context.Canceled}) {
+			t.Errorf("%+v: want the context's own error", r)
+		}
+		if r := <-second; r.Val == nil || r.Err != nil || !r.Coalesced {
+			t.Errorf("%+v: want the value", r)
+		}
+		select {
+		case r, open := <-first:
+			t.Errorf("%+v, %v: want neither a second result nor a close", r, open)
+		default:
+		}
+	})
+}
+
+// Two keys have nothing to do with each other; a run may ask for another key.
+func TestKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g group
+		inner := func(ctx context.Context) (*int, error) {
+			v, coalesced, err := g.Do(ctx, "inner", value(s))
+			if !coalesced {
+				t.Error("want the inner run to be shared")
+			}
+			return v, err
+		}
+		a := g.DoChan(t.Context(), "inner", value(s))
+		b := g.DoChan(t.Context(), "outer", inner)
+		if ra, rb := <-a, <-b; ra.Val == nil || rb.Val != ra.Val || ra.Coalesced || rb.Coalesced {
+			t.Errorf("%+v, %+v: want one value", ra, rb)
+		}
+		if st := g.Stats(); st != (stats{Runs: 2, Coalesced: 1}) {
+			t.Errorf("%+v: want a run for each key", st)
+		}
+	})
+}
+
+type place struct {
+	zone string
+	at   [2]float64
+}
+
+func TestKindsOfKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		coalesce(t, "struct", place{"a", [2]float64{1, 2}}, place{"a", [2]float64{1, 3}})
+		coalesce(t, "array", [3]string{"a"}, [3]string{"b"})
+		coalesce(t, "pointer", new(int), new(int))
+		coalesce[any](t, "interface", 1, "1")
+		coalesce[any](t, "types in an interface", 1, int64(1))
+		coalesce[error](t, "interface with methods", errNone, errWith)
+		coalesce(t, "zeros", math.Copysign(0, -1), 1)
+	})
+}
+
+// coalesce sees that calls with key share a run, and with other do not.
+func coalesce[K comparable](t *testing.T, what string, key, other K) {
+	var g flight.Group[K, *int]
+	a, b, c := g.DoChan(t.Context(), key, value(s)), g.DoChan(t.Context(), key, value(s)), g.DoChan(t.Context(), other, value(s))
+	if ra, rb, rc := <-a, <-b, <-c; ra.Val == nil || ra.Val != rb.Val || rc.Val == nil || rc.Val == ra.Val {
+		t.Errorf("%s: %v, %v, %v: want the first two to be one", what, ra, rb, rc)
+	}
+}
+
+// What does not equal itself has no company, and leaves nothing behind.
+func TestNaN(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g flight.Group[any, *int]
+		nan := any(place{"a", [2]float64{math.NaN()}})
+		a, b := g.DoChan(t.Context(), nan, value(s)), g.DoChan(context.Background(), nan, value(s))
+		g.Forget(nan)
+		if ra, rb := <-a, <-b; ra.Val == nil || rb.Val == nil || ra.Val == rb.Val || ra.Coalesced || rb.Coalesced {
+			t.Errorf("%+v, %+v: want a run each", ra, rb)
+		}
+		leaving, cancel := context.WithTimeout(t.Context(), s)
+		defer cancel()
+		if _, _, err := g.Do(leaving, nan, value(time.Hour)); err != context.DeadlineExceeded {
+			t.Error(err)
+		}
+		synctest.Wait()
+		if st := g.Stats(); st != (stats{Runs: 3, Left: 1, Abandoned: 1}) || flight.Listed(&g) != 0 {
+			t.Errorf("%+v, %d listed: want nothing left", st, flight.Listed(&g))
+		}
+		coalesceAfter(t, &g)
+	})
+}
+
+// A key without a hash panics, and does no harm.
+func TestUncomparable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g flight.Group[any, *int]
+		for what, call := range map[string]func(key any){
+			"Do":     func(key any) { _, _, _ = g.Do(t.Context(), key, value(s)) },
+			"DoChan": func(key any) { g.DoChan(t.Context(), key, value(s)) },
+			"Forget": g.Forget,
+		} {
+			for range 2 { // with and without runs
+				func() {
+					defer func() {
+						if err, ok := recover().(error); !ok || !strings.HasSuffix(err.Error(), "able type []string") && !strings.HasSuffix(err.Error(), "able type: []string") {
+							t.Errorf("%s: %v: want a panic", what, err)
+						}
+					}()
+					call([]string{"key"})
+				}()
+				coalesceAfter(t, &g)
+			}
+		}
+	})
+}
+
+// coalesceAfter sees that g works.
+func coalesceAfter(t *testing.T, g *flight.Group[any, *int]) {
+	t.Helper()
+	a, b := g.DoChan(t.Context(), "key", value(s)), g.DoChan(t.Context(), "key", value(s))
+	if ra, rb := <-a, <-b; ra.Val == nil || ra.Val != rb.Val {
+		t.Errorf("%+v, %+v: want one value", ra, rb)
+	}
+}
+
+// Runs that nobody joined are used again, in any order, and not while they run.
+func TestUsedAgain(t *testing.T) {
+	var g flight.Group[int, int]
+	ctx := context.Background()
+	var nest func(depth int) (int, error)
+	nest = func(depth int) (int, error) {
+		if depth == 100 {
+			return 0, errNone
+		}
+		v, coalesced, err := g.Do(ctx, depth, func(context.Context) (int, error) { return nest(depth + 1) })
+		if coalesced || depth < 99 && v != 99-depth || (v == 0) != errors.Is(err, errNone) {
+			t.Fatalf("%d: %v, %v, %v", depth, v, coalesced, err)
+		}
+		return v + 1, nil
+	}
+	for range 3 {
+		if v, err := nest(0); v != 100 || err != nil {
+			t.Errorf("%v, %v", v, err)
+		}
+	}
+	if st := g.Stats(); st != (stats{Runs: 300}) || flight.Spares(&g) != flight.MaxSpares {
+		t.Errorf("%+v, %d spares: want %d", st, flight.Spares(&g), flight.MaxSpares)
+	}
+}

@@ -1,0 +1,222 @@
+package flight
+
+import (
+	"context"
+	"runtime/debug"
+)
+
+// A run is one execution of a function. The Group's mutex guards all but cancel,
+// val and err.
+type run[V any] struct {
+	// done is closed when the run has ended. Nobody needs it until there is
+	// somebody who waits, who then makes it; it does not change after.
+	done chan struct{}
+
+	waiters   int  // callers who have not left, the first one included
+	listed    bool // in Group.runs, so that others can join
+	abandoned bool // cancelled: the last waiter has left
+	ended     bool
+	next      *run[V] // in Group.spare
+
+	// cancel is written by the first caller before it waits, and called by the
+	// last one to leave. That is the first one, or somebody who left after it.
+	// It is nil if the first caller stays.
+	cancel context.CancelFunc
+
+	// val and err are written before ended is set and done is closed, and read
+	// after. Nobody reads them if there is no done.
+	val V
+	err error
+}
+
+// maxSpares bounds the runs that a Group keeps for use again.
+const maxSpares = 16
+
+// role is what a call is to the run that it found.
+type role int
+
+const (
+	first  role = iota // it begins the run, and is one of its waiters
+	joiner             // it is one of its waiters
+	heir               // it waits for the end of a run that was abandoned
+)
+
+// stays reports whether a caller will not leave before its run has ended: then
+// it can as well do it.
+func (g *Group[K, V]) stays(ctx context.Context) bool {
+	return ctx.Done() == nil && g.Timeout <= 0
+}
+
+// enter finds the run of key, or lists a new one. Whether a call joins a run,
+// inherits it or begins one, whether a caller who leaves is the last, and
+// whether the run ended before that, are decided under the mutex. So of a last
+// waiter who leaves and somebody who comes, either the one who comes is counted
+// first, and the run is not abandoned; or the run is abandoned first, and
+// whoever comes knows.
+func (g *Group[K, V]) enter(key K, stays bool) (*run[V], role) {
+	itself := key == key // NaN is not
+	g.mu.Lock()
+	defer g.mu.Unlock() // the map panics if key has no hash
+	if r := g.runs[key]; r != nil {
+		if r.done == nil { // not ended either: it would not be listed
+			r.done = make(chan struct{})
+		}
+		if r.abandoned {
+			return r, heir
+		}
+		r.waiters++
+		g.stats.Coalesced++
+		return r, joiner
+	}
+	if g.runs == nil {
+		g.runs = make(map[K]*run[V])
+	}
+	r := g.spare
+	if r == nil {
+		r = new(run[V])
+	} else {
+		g.spare, r.next = r.next, nil
+		g.spares--
+	}
+	r.waiters, r.ended = 1, false
+	if r.listed = itself; itself { // the map could not delete it otherwise
+		g.runs[key] = r
+	}
+	if !stays {
+		r.done = make(chan struct{})
+	}
+	g.stats.Runs++
+	g.stats.Inflight++
+	return r, first
+}
+
+// wait does what is left of Do for a call that is something to r.
+//
+// No end is missed: done is closed once, after the result was written, and stays
+// closed. A first caller or joiner who sees its ctx end instead asks, under the
+// mutex, whether the run has ended meanwhile; if not it leaves, and is not
+// counted when the run is. An heir is not counted at all: it cannot keep alive
+// what has been cancelled.
+func (g *Group[K, V]) wait(ctx context.Context, key K, fn func(context.Context) (V, error), r *run[V], as role) (v V, coalesced bool, err error) {
+	for {
+		if as == first {
+			if g.stays(ctx) {
+				v, err = g.execute(ctx, key, fn, r)
+				return v, false, err
+			}
+			g.start(ctx, key, fn, r)
+		}
+		if left := ctx.Done(); left == nil {
+			<-r.done // no longer a wait than select's, but a cheaper one
+		} else {
+			select {
+			case <-r.done:
+			case <-left:
+				if !g.leave(r, as) {
+					return v, false, ctx.Err()
+				}
+			}
+		}
+		if as != heir {
+			return r.val, as == joiner, r.err
+		}
+		if r.err == nil {
+			g.inherited()
+			return r.val, true, nil
+		}
+		// It died of its cancellation, as far as anybody can tell.
+		if err = ctx.Err(); err != nil {
+			return v, false, err
+		}
+		r, as = g.enter(key, g.stays(ctx))
+	}
+}
+
+// start runs fn on a goroutine of its own, in a context of its own.
+func (g *Group[K, V]) start(ctx context.Context, key K, fn func(context.Context) (V, error), r *run[V]) {
+	ctx = context.WithoutCancel(ctx)
+	if g.Timeout > 0 {
+		ctx, r.cancel = context.WithTimeout(ctx, g.Timeout)
+	} else {
+		ctx, r.cancel = context.WithCancel(ctx)
+	}
+	go func() {
+		defer r.cancel()
+		_, _ = g.execute(ctx, key, fn, r)
+	}()
+}
+
+// execute runs fn and ends r, however fn ends. If that is by runtime.Goexit, the
+// goroutine goes on to end after r has.
+func (g *Group[K, V]) execute(ctx context.Context, key K, fn func(context.Context) (V, error), r *run[V]) (v V, err error) {
+	returned, panicked := false, false
+	defer func() {
+		if !returned {
+			err = ErrGoexit
+			if p := recover(); p != nil {
+				panicked, err = true, &PanicError{Value: p, Stack: debug.Stack()}
+			}
+		}
+		g.end(key, r, v, err, panicked)
+	}()
+	v, err = fn(ctx)
+	returned = true
+	return v, err
+}
+
+// end makes the result known, and room for the next run. What a caller who
+// comes later finds is no longer r.
+func (g *Group[K, V]) end(key K, r *run[V], v V, err error, panicked bool) {
+	g.mu.Lock()
+	if r.listed { // otherwise the entry, if any, is of another run
+		r.listed = false
+		delete(g.runs, key)
+	}
+	r.ended = true
+	g.stats.Inflight--
+	if panicked {
+		g.stats.Panics++
+	}
+	done := r.done
+	if done != nil {
+		r.val, r.err = v, err
+	} else if g.spares < maxSpares {
+		// Nobody has found it, and nobody can any more. The caller who ran it
+		// does not look at it again.
+		r.next, g.spare = g.spare, r
+		g.spares++
+	}
+	g.mu.Unlock()
+	if done != nil {
+		close(done)
+	}
+}
+
+// leave takes a caller out of r unless r has ended, which it reports: then the
+// result is there. The last one cancels r.
+func (g *Group[K, V]) leave(r *run[V], as role) (ended bool) {
+	g.mu.Lock()
+	if r.ended || as == heir {
+		defer g.mu.Unlock()
+		return r.ended
+	}
+	r.waiters--
+	g.stats.Left++
+	last := r.waiters == 0
+	if last {
+		r.abandoned = true
+		g.stats.Abandoned++
+	}
+	g.mu.Unlock()
+	if last {
+		r.cancel() // r may have ended just now, which makes no difference
+	}
+	return false
+}
+
+// inherited counts a call that took the value of an abandoned run.
+func (g *Group[K, V]) inherited() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.stats.Coalesced++
+}
