@@ -41,6 +41,8 @@ func TestAllocations(t *testing.T) {
 	allocates(t, "that fails", 0, func() {
 		_, _, _ = g.Do(ctx, "key", func(context.Context) (*int, error) { return nil, errNone })
 	})
+	unbounded := flight.Group[string, *int]{Timeout: -1}
+	allocates(t, "with a Timeout that is none", 0, func() { _, _, _ = unbounded.Do(ctx, "key", fn) })
 	nested := func(context.Context) (*int, error) { _, _, err := g.Do(ctx, "another", fn); return v, err }
 	allocates(t, "one within another", 0, func() { _, _, _ = g.Do(ctx, "key", nested) })
 	allocates(t, "Forget and Stats", 0, func() { g.Forget("key"); g.Stats() })

@@ -41,7 +41,8 @@ import (
 type Group[K comparable, V any] struct {
 	// Timeout bounds each run: its context ends that long after its begin. If
 	// zero or less, only the last waiter's leaving ends it. A run that does not
-	// heed its context is waited for all the same. To be set before first use.
+	// heed its context is waited for all the same. Whoever joins late shares
+	// what is left of it. To be set before first use.
 	Timeout time.Duration
 
 	mu     sync.Mutex // guards what follows, and what run says it does
@@ -64,7 +65,7 @@ type Stats struct {
 	Coalesced uint64 // calls that joined a run, or took the value of an abandoned one
 	Left      uint64 // calls whose context ended before the run they had begun or joined
 	Abandoned uint64 // runs cancelled because the last waiter had left
-	Panics    uint64 // runs that ended in a panic
+	Panics    uint64 // runs that ended in a panic, which nobody is told of if they were abandoned
 	Inflight  int    // runs that have not ended, abandoned and forgotten ones too
 }
 
