@@ -79,7 +79,8 @@ type Cache struct {
 	cfg      CacheConfig
 	vary     []string // the canonical names of cfg.Vary
 	answers  *cache.Cache[key, value]
-	handlers atomic.Uint64 // the number of handlers so far, and of the last one
+	errors   *cache.Cache[*failure, *response] // nil without ErrorTTL
+	handlers atomic.Uint64                     // the number of handlers so far, and of the last one
 	counts   [answered]atomic.Uint64
 
 	mu    sync.Mutex    // held to learn that a resource varies, and to forget
@@ -110,9 +111,19 @@ func NewCache(cfg CacheConfig) (*Cache, error) {
 	}
 	c := &Cache{cfg: cfg.withDefaults()}
 	c.vary = canonical(cfg.Vary)
+	bytes := c.cfg.Bytes
 	var err error
+	if cfg.ErrorTTL > 0 {
+		share := max(bytes/8, 1)
+		bytes = max(bytes-share, 1)
+		size := func(_ *failure, resp *response) int64 { return resp.cost() }
+		c.errors, err = cache.New(cache.Config[*failure, *response]{Bytes: share, Cost: size, TTL: cfg.ErrorTTL})
+		if err != nil {
+			return nil, err
+		}
+	}
 	c.answers, err = cache.New(cache.Config[key, value]{
-		Bytes: c.cfg.Bytes, Cost: cost, TTLOf: c.ttl, Early: cfg.Early,
+		Bytes: bytes, Cost: cost, TTLOf: c.ttl, Early: cfg.Early,
 		ErrorTTL: cfg.ErrorTTL, KeepError: keeps,
 		Stale: cfg.Stale, StaleIfError: cfg.StaleIfError, StaleIfRejected: cfg.StaleIfRejected,
 		Background: cfg.Background, Timeout: cfg.Timeout,
@@ -170,6 +181,9 @@ func (c *Cache) Purge() {
 	defer c.mu.Unlock()
 	c.epoch.Add(1)
 	c.answers.Purge()
+	if c.errors != nil {
+		c.errors.Purge()
+	}
 }
 
 // Close stops the refreshes in the background, and waits until they have
@@ -210,6 +224,9 @@ type Stats struct {
 func (c *Cache) Stats() Stats {
 	kept := c.answers.Stats()
 	n := func(what int) uint64 { return c.counts[what].Load() }
+	if c.errors != nil {
+		kept.Bytes += c.errors.Stats().Bytes
+	}
 	return Stats{
 		Hits: n(hit), Stale: n(stale), Filled: n(filled), Coalesced: n(coalesced),
 		Passed: n(passed), Rejected: n(rejected), Failed: n(failed),

@@ -35,8 +35,8 @@ type CacheConfig struct {
 	// who wait for it.
 	TTL time.Duration
 	// ErrorTTL is how long an answer of status 5xx, or a missed deadline, is
-	// kept, and sent at once to whoever asks. If zero, it goes only to those
-	// who wait for it. 503 and 429 are never kept.
+	// kept, and sent at once to whoever asks, in an eighth of Bytes. If zero, it
+	// goes only to those who wait for it. 503 and 429 are never kept.
 	ErrorTTL time.Duration
 	// Stale is how long beyond its freshness a response is sent while one
 	// request fetches a new one. If zero, everybody waits for the new one. It

@@ -1,6 +1,7 @@
 package httplimit
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -210,9 +211,62 @@ func TestARefusedPassIsRefusedOnce(t *testing.T) {
 
 func TestAFailureIsARejectionIfItSaysSo(t *testing.T) {
 	for status, want := range map[int]bool{500: false, 503: true, 429: true, 504: false} {
-		f := &failure{resp: newResponse(status, http.Header{}, nil, time.Now())}
+		f := &failure{status: status}
 		if errors.Is(f, weir.ErrRejected) != want {
 			t.Errorf("%d: %v", status, f)
 		}
+	}
+}
+
+// The answer of one who has left goes to nobody.
+func TestFollowersOfAPrivateErrorWhoseLeaderLeft(t *testing.T) {
+	for _, ttl := range []time.Duration{0, time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			g := newRig(t, CacheConfig{TTL: time.Minute, ErrorTTL: ttl}, func(w http.ResponseWriter, r *http.Request) {
+				time.Sleep(time.Second)
+				w.Header().Set("Set-Cookie", r.Header.Get("Who"))
+				w.WriteHeader(500)
+			})
+			ctx, leave := context.WithCancel(t.Context())
+			go g.do(request("GET", "/", "Who: leader").WithContext(ctx))
+			synctest.Wait()
+			var wg sync.WaitGroup
+			for i := range 5 {
+				wg.Go(func() {
+					who := fmt.Sprint("client=", i)
+					if got := g.get("/", "Who: "+who).Header().Get("Set-Cookie"); got != who {
+						t.Errorf("%s got the cookie of %s", who, got)
+					}
+				})
+			}
+			synctest.Wait()
+			leave()
+			wg.Wait()
+			g.ran(6, "for each")
+		})
+	}
+}
+
+// An error that is kept is nobody's business whose headers differ in what it
+// varies by.
+func TestErrorTTLAndVary(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &answers{status: 500, headers: []string{"Vary: Who"}}
+		g := newRig(t, CacheConfig{TTL: time.Minute, ErrorTTL: time.Minute}, a.serve)
+		is(t, g.get("/", "Who: 1"), 500, "500", "weir; fwd=miss")
+		is(t, g.get("/", "Who: 2"), 500, "500", "weir; fwd=miss")
+	})
+}
+
+func TestKeptErrorsCountAsMemory(t *testing.T) {
+	g := newRig(t, CacheConfig{Bytes: 80_000, MaxBody: 1000, ErrorTTL: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
+		http.Error(w, strings.Repeat("x", 900), 500)
+	})
+	for i := range 200 {
+		g.get(fmt.Sprint("/", i))
+	}
+	g.ran(200, "each")
+	if s := g.Stats(); s.Bytes > 80_000 || g.errors.Stats().Entries > 6 || g.errors.Stats().Entries < 2 {
+		t.Errorf("%+v, %+v", s, g.errors.Stats())
 	}
 }

@@ -3,6 +3,7 @@ package httplimit
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -12,29 +13,42 @@ import (
 )
 
 // A failure is an answer of the handler that is an error: to be sent if there is
-// nothing better.
+// nothing better. One that may be kept does not hold the response, whose memory
+// would count for nothing: Cache.errors does.
 type failure struct {
-	resp    *response
-	shared  bool  // others may get it
-	mark    *mark // if not nil, only those with the same
+	status  int
+	resp    *response // if others may get it, and it is not in Cache.errors
+	mark    *mark     // if not nil, only those with the same
 	variant key
 }
 
-func (f *failure) Error() string {
-	return "httplimit: the handler answered " + http.StatusText(f.resp.status)
-}
+func (f *failure) Error() string { return fmt.Sprint("httplimit: the handler answered ", f.status) }
 
 // Is makes the answers by which a handler says that there is too much to do
 // rejections.
 func (f *failure) Is(target error) bool {
 	return target == weir.ErrRejected &&
-		(f.resp.status == http.StatusTooManyRequests || f.resp.status == http.StatusServiceUnavailable)
+		(f.status == http.StatusTooManyRequests || f.status == http.StatusServiceUnavailable)
 }
 
 // keeps reports whether an error is kept by its key.
 func keeps(err error) bool {
 	f, ok := errors.AsType[*failure](err)
-	return !ok || f.shared && f.mark == nil
+	return !ok || f.mark == nil
+}
+
+// shared returns the response of a failure, if the one who looked it up may
+// get it.
+func (l *lookup) shared(f *failure) *response {
+	c := l.h.cache
+	switch {
+	case f.mark != nil && c.variant(l.base, f.mark, l.r) != f.variant:
+		return nil
+	case f.resp == nil && c.errors != nil:
+		resp, _ := c.errors.Peek(f)
+		return resp
+	}
+	return f.resp
 }
 
 var errBroken = errors.New("httplimit: the handler wrote less than it had declared")
@@ -90,13 +104,19 @@ func (l *lookup) judge(resp *response) (value, error) {
 		!slices.Contains(names, "*") && (c.traits(l.inner)&credentials == 0 || d.authorized)
 	known := l.mark.covers(names)
 	if resp.failed() {
-		f := &failure{resp: resp, shared: shared}
+		f := &failure{status: resp.status}
+		resp.ttl = c.cfg.ErrorTTL
+		switch {
+		case shared && c.errors != nil:
+			c.errors.Set(f, resp)
+		case shared:
+			f.resp = resp
+		}
 		if !known {
 			f.mark = &mark{names: names}
 			f.variant = c.variant(l.base, f.mark, l.inner)
 		}
-		resp.ttl = c.cfg.ErrorTTL
-		l.own.Store(&result{err: f})
+		l.own.Store(&result{resp: resp, err: f, shared: shared})
 		return value{}, f
 	}
 	l.own.Store(&result{resp: resp})
@@ -125,17 +145,20 @@ func (c *Cache) learn(l *lookup, names []string, resp *response) *mark {
 		}
 	}
 	m := old.mark
-	if isNew := m == nil || !m.covers(names); isNew {
+	if m == nil || !m.covers(names) {
 		slices.Sort(names)
 		c.salt++
 		m = &mark{names: slices.Compact(names), salt: c.salt, base: l.base}
-		if c.epoch.Load() == l.epoch {
-			defer c.answers.Set(l.base, value{mark: m}) // whoever finds it finds the response, too
-		}
 	}
-	if c.epoch.Load() == l.epoch && resp.ttl > 0 {
+	if c.epoch.Load() != l.epoch {
+		return m
+	}
+	if resp.ttl > 0 { // first, so that whoever finds the mark finds it, too
 		resp.kept.Store(true)
 		c.answers.Set(c.variant(l.base, m, l.inner), value{resp: resp})
+	}
+	if m != old.mark {
+		c.answers.Set(l.base, value{mark: m})
 	}
 	return m
 }

@@ -95,8 +95,9 @@ type lookup struct {
 
 // A result is what this lookup's own run of the handler gave: for nobody else.
 type result struct {
-	resp *response
-	err  error
+	resp   *response
+	err    error
+	shared bool // the resp of an err may go to others
 }
 
 // copy makes the handler's request.
@@ -141,20 +142,17 @@ func (l *lookup) fail(w http.ResponseWriter, status cache.Status, err error) {
 		c.refuse(w, l.r, err)
 		return
 	}
-	own := l.own.Load()
-	switch {
-	case own != nil && own.err == err:
-		if !f.shared && status == cache.Failed { // nor is there an old response to be kept
+	if own := l.own.Load(); own != nil && own.err == err {
+		if !own.shared && status == cache.Failed { // nor is there an old response to be kept
 			c.answers.Set(l.key, value{mark: passing})
 		}
-		c.answer(w, l.r, f.resp, cache.Filled)
-	case f.shared && (f.mark == nil || c.variant(l.base, f.mark, l.r) == f.variant):
-		if status != cache.Hit {
-			status = cache.Coalesced
-		}
-		c.answer(w, l.r, f.resp, status)
-	default:
+		c.answer(w, l.r, own.resp, cache.Filled)
+	} else if resp := l.shared(f); resp == nil {
 		l.h.pass(w, l.r, bypass)
+	} else if status == cache.Hit {
+		c.answer(w, l.r, resp, cache.Hit)
+	} else {
+		c.answer(w, l.r, resp, cache.Coalesced)
 	}
 }
 

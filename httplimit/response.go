@@ -44,7 +44,6 @@ func newResponse(status int, h http.Header, body []byte, now time.Time) *respons
 
 // cost is what a value takes, in bytes, beside the cache's own entry.
 func cost(_ key, v value) int64 {
-	const header, perField, perValue = 512, 120, 16 // in structs and in the map, about
 	if v.resp == nil {
 		n := int64(128)
 		for _, name := range v.mark.names {
@@ -52,8 +51,19 @@ func cost(_ key, v value) int64 {
 		}
 		return n
 	}
-	n := int64(header + len(v.resp.body) + perField*len(v.resp.fields) + perValue*v.resp.values)
-	for _, f := range v.resp.fields {
+	return v.resp.cost()
+}
+
+// What a response takes beside its text, about: in structs, and in the map.
+const (
+	perResponse = 512
+	perField    = 120
+	perValue    = 16
+)
+
+func (s *response) cost() int64 {
+	n := int64(perResponse + len(s.body) + perField*len(s.fields) + perValue*s.values)
+	for _, f := range s.fields {
 		n += int64(len(f.name))
 		for _, value := range f.values {
 			n += int64(len(value))

@@ -257,3 +257,56 @@ func TestFollowersOfAnotherVariant(t *testing.T) {
 		})
 	}
 }
+
+// Headers that only some responses name all count, and one is not taken for
+// another.
+func TestVaryGrows(t *testing.T) {
+	g := newRig(t, CacheConfig{TTL: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Vary", map[bool]string{true: "A", false: "B"}[r.Header.Get("A") != ""])
+		fmt.Fprint(w, r.Header.Get("A"), "/", r.Header.Get("B"))
+	})
+	for i := range 4 {
+		before := g.runs.Load()
+		for _, tt := range [][]string{{"1/", "A: 1"}, {"/1", "B: 1"}, {"/", "C: 1"}, {"2/", "A: 2"}} {
+			if w := g.get("/", tt[1:]...); w.Body.String() != tt[0] {
+				t.Errorf("%s: %s", tt, w.Body)
+			}
+		}
+		if i > 1 {
+			g.ran(before, "once all is known")
+		}
+	}
+}
+
+// Followers of a variant whose response varies by more than was known.
+func TestFollowersWhileVaryGrows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		vary := "A"
+		g := newRig(t, CacheConfig{TTL: time.Second}, func(w http.ResponseWriter, r *http.Request) {
+			time.Sleep(time.Second)
+			w.Header().Set("Vary", vary)
+			fmt.Fprint(w, r.Header.Get("B"))
+		})
+		g.get("/", "A: 1", "B: 0")
+		time.Sleep(2 * time.Second)
+		vary = "A, B"
+		var wg sync.WaitGroup
+		for i := range 60 {
+			wg.Go(func() {
+				b := fmt.Sprint(i % 3)
+				if w := g.get("/", "A: 1", "B: "+b); w.Body.String() != b {
+					t.Errorf("%s got %s", b, w.Body)
+				}
+			})
+		}
+		wg.Wait()
+		g.ran(4, "the first, and once for each variant")
+	})
+}
+
+func TestNotKeptIsNotSaidToBeStored(t *testing.T) {
+	g := newRig(t, CacheConfig{TTL: time.Minute}, text("v", "Vary: A", "Cache-Control: max-age=0"))
+	for range 3 {
+		is(t, g.get("/"), 200, "v", "weir; fwd=miss")
+	}
+}

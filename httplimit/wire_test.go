@@ -83,9 +83,11 @@ func TestAnswersAreAsThoseOfNetHTTP(t *testing.T) {
 			w.Header().Set("X-Late", "no")
 			fmt.Fprint(w, "not here")
 		},
-		"204":      func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(204); fmt.Fprint(w, "no") },
-		"redirect": func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/else", 301) },
-		"error":    func(w http.ResponseWriter, r *http.Request) { http.Error(w, "oops", 500) },
+		"204": func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(204); fmt.Fprint(w, "no") },
+		"redirect": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "/else", http.StatusMovedPermanently)
+		},
+		"error": func(w http.ResponseWriter, r *http.Request) { http.Error(w, "oops", 500) },
 		"connection": func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Connection", "X-Hop")
 			w.Header().Set("Keep-Alive", "x")
