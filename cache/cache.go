@@ -39,14 +39,15 @@ import (
 // A Cache keeps values by their key, within a bound. It is safe for concurrent
 // use. A hit takes no lock and allocates nothing.
 //
-// Keys of any comparable type will do, if they are equal to themselves. A key
-// that is an interface panics if what it holds is not comparable.
+// Keys of any comparable type will do. One that is not equal to itself (NaN) is
+// filled by each lookup, and never kept. A key that is an interface panics if
+// what it holds is not comparable.
 type Cache[K comparable, V any] struct {
 	cfg     Config[K, V]
 	seed    maphash.Seed
 	epoch   time.Time
 	table   atomic.Pointer[table[K, V]] // read without mu
-	runs    flight.Group[K, V]
+	runs    atomic.Pointer[flight.Group[K, V]]
 	lookups counters
 
 	closing context.Context // of background refreshes
@@ -77,12 +78,15 @@ func New[K comparable, V any](cfg Config[K, V]) (*Cache[K, V], error) {
 		cfg.Refreshes = DefaultRefreshes
 	}
 	c := &Cache[K, V]{cfg: cfg, seed: maphash.MakeSeed(), epoch: time.Now(), filling: make(map[K]uint64)}
-	c.runs.Timeout = cfg.Timeout
+	c.newRuns()
 	c.table.Store(newTable[K, V](minBuckets))
 	c.policy.init(bound, rand.Uint64())
 	c.closing, c.close = context.WithCancel(context.Background())
 	return c, nil
 }
+
+// newRuns makes the next lookups join none of the runs there are.
+func (c *Cache[K, V]) newRuns() { c.runs.Store(&flight.Group[K, V]{Timeout: c.cfg.Timeout}) }
 
 func (c *Cache[K, V]) now() int64 { return int64(time.Since(c.epoch)) }
 
@@ -165,9 +169,8 @@ func (c *Cache[K, V]) Delete(key K) {
 func (c *Cache[K, V]) Purge() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for key := range c.filling {
-		c.forget(key)
-	}
+	clear(c.filling)
+	c.newRuns()
 	c.table.Load().each(func(e *entry[K, V]) bool {
 		c.policy.remove(e)
 		return true
@@ -176,7 +179,7 @@ func (c *Cache[K, V]) Purge() {
 }
 
 // All returns the fresh values that are kept, in no order. What is changed
-// meanwhile may be in it or not. It is no use of the values.
+// meanwhile may be in it or not, or twice. It is no use of the values.
 func (c *Cache[K, V]) All() iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) {
 		now := c.now()
@@ -186,8 +189,9 @@ func (c *Cache[K, V]) All() iter.Seq2[K, V] {
 	}
 }
 
-// Close stops the refreshes in the background, and waits until they have
-// ended. Afterwards callers refresh for themselves. It may be called more than
+// Close cancels the refreshes in the background, and waits until their fills
+// have returned. A fill that somebody else waits for by then goes on for him,
+// and Close waits for it, too. Afterwards callers refresh for themselves. It may be called more than
 // once, and does nothing for a Cache without Config.Background.
 func (c *Cache[K, V]) Close() {
 	c.mu.Lock()

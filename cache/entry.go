@@ -46,6 +46,9 @@ func (e *entry[K, V]) age(now int64) int64 { return now - e.until }
 // entry returns an entry for a value that took so long to fill, or nil if it
 // is not to be kept.
 func (c *Cache[K, V]) entry(hash uint64, key K, value V, took int64) *entry[K, V] {
+	if itself := key == key; !itself { // NaN would not be found again
+		return nil
+	}
 	ttl := c.cfg.TTL
 	if c.cfg.TTLOf != nil {
 		if own := c.cfg.TTLOf(key, value); own < 0 {
@@ -65,6 +68,14 @@ func (c *Cache[K, V]) entry(hash uint64, key K, value V, took int64) *entry[K, V
 	if c.cfg.Early > 0 && e.until != forever {
 		e.early -= int64(min(c.cfg.Early*float64(took)*unlikely, float64(e.until)))
 	}
+	return e
+}
+
+// failure returns an entry for the error of a fill.
+func (c *Cache[K, V]) failure(hash uint64, key K, err error) *entry[K, V] {
+	until := later(c.now(), c.cfg.ErrorTTL)
+	e := &entry[K, V]{key: key, err: err, early: until, until: until}
+	e.hash, e.cost = hash, c.cost(key, e.value, err)
 	return e
 }
 

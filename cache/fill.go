@@ -10,22 +10,37 @@ import (
 // miss answers a lookup that found no entry, or one that may be refreshed.
 func (c *Cache[K, V]) miss(ctx context.Context, hash uint64, key K, e *entry[K, V],
 	fill func(context.Context, K) (V, error)) (V, Status, error) {
-	l := &lookup[K, V]{c: c, hash: hash, key: key, seen: e, fill: fill}
 	now := c.now()
+	due := false // for a refresh
 	switch {
 	case e == nil, e.err != nil:
-		return l.wait(ctx)
 	case now < e.retry.Load() && c.serves(e, now, nil), now < e.until && !c.early(e, now):
-		return l.old(now)
+		return c.old(e, now)
 	case e.age(now) >= int64(c.cfg.Stale):
-		return l.wait(ctx)
 	case !e.refreshing.CompareAndSwap(false, true):
-		return l.old(now)
-	case c.refresh(ctx, l):
-		return l.old(now)
+		return c.old(e, now)
+	default:
+		due = true
 	}
-	defer e.refreshing.Store(false)
+	l := &lookup[K, V]{c: c, hash: hash, key: key, seen: e, fill: fill} // the first allocation
+	if due {
+		if c.refresh(ctx, l) {
+			return c.old(e, now)
+		}
+		defer e.refreshing.Store(false)
+	}
 	return l.wait(ctx)
+}
+
+// old returns what was found, whether fresh or not.
+func (c *Cache[K, V]) old(e *entry[K, V], now int64) (V, Status, error) {
+	s := Stale
+	if e.fresh(now) {
+		s = Hit
+	}
+	e.touch()
+	c.lookups.add(s)
+	return e.value, s, nil
 }
 
 // A lookup is one call of Get that needs more than a fresh value.
@@ -36,31 +51,23 @@ type lookup[K comparable, V any] struct {
 	seen *entry[K, V] // what it found, or nil
 	fill func(context.Context, K) (V, error)
 	ran  bool // its own fill did; read only once the run has ended
-}
 
-// old returns what was found, whether fresh or not.
-func (l *lookup[K, V]) old(now int64) (V, Status, error) {
-	s := Stale
-	if l.seen.fresh(now) {
-		s = Hit
-	}
-	l.seen.touch()
-	l.c.lookups.add(s)
-	return l.seen.value, s, nil
+	// holds counts the goroutine of a refresh in the background, and its fill,
+	// while they last. The mutex guards it.
+	holds int
 }
 
 // wait gets a new value, or an old one in place of an error.
 func (l *lookup[K, V]) wait(ctx context.Context) (V, Status, error) {
 	c := l.c
-	v, coalesced, err := c.runs.Do(ctx, l.key, l.run)
+	v, coalesced, err := c.runs.Load().Do(ctx, l.key, l.run)
 	s := Hit
 	switch {
 	case err != nil:
 		// What was found may have been deleted since, or something been set.
 		now := c.now()
 		if e := c.table.Load().find(l.hash, l.key); e != nil && e.err == nil && c.serves(e, now, err) {
-			l.seen = e
-			return l.old(now)
+			return c.old(e, now)
 		}
 		s = Failed
 	case coalesced:
@@ -76,7 +83,10 @@ func (l *lookup[K, V]) wait(ctx context.Context) (V, Status, error) {
 func (l *lookup[K, V]) run(ctx context.Context) (v V, err error) {
 	c := l.c
 	begun := c.now()
-	mark, e := c.begin(l, begun)
+	mark, e, err := c.begin(ctx, l, begun)
+	if err != nil {
+		return v, err
+	}
 	if e != nil {
 		return e.value, e.err
 	}
@@ -85,8 +95,11 @@ func (l *lookup[K, V]) run(ctx context.Context) (v V, err error) {
 	failed := errEnded
 	defer func() { c.end(l, mark, fresh, failed) }() // also after a panic, or if fill ends its goroutine
 	v, err = c.admit(ctx, l)
-	if err == nil {
+	switch {
+	case err == nil:
 		fresh = c.entry(l.hash, l.key, v, c.now()-begun)
+	case ctx.Err() != context.Canceled && c.cfg.keeps(err): // what is cancelled may fail in any way
+		fresh = c.failure(l.hash, l.key, err)
 	}
 	failed = err
 	return v, err
@@ -96,17 +109,29 @@ func (l *lookup[K, V]) run(ctx context.Context) (v V, err error) {
 var errEnded = errors.New("cache: the fill did not return")
 
 // begin marks a key as being filled. If another run has ended between the
-// lookup and now, it returns what that has left instead.
-func (c *Cache[K, V]) begin(l *lookup[K, V], now int64) (mark uint64, e *entry[K, V]) {
+// lookup and now, it returns what that has left instead; if nobody waits any
+// more, an error.
+//
+// A refresh whose goroutine has left before its fill began is either cancelled
+// by now, or somebody else waits for it: then it is his, not the background's.
+func (c *Cache[K, V]) begin(ctx context.Context, l *lookup[K, V], now int64) (mark uint64, e *entry[K, V], err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return 0, nil, err
+	}
 	if e := c.table.Load().find(l.hash, l.key); e != nil && e != l.seen && e.fresh(now) {
-		return 0, e
+		return 0, e, nil
+	}
+	if l.holds > 0 {
+		l.holds++
 	}
 	c.policy.missed(l.hash)
 	c.stats.Fills++
-	c.filling[l.key] = c.stats.Fills
-	return c.stats.Fills, nil
+	if itself := l.key == l.key; itself { // NaN is not: the map could not delete it
+		c.filling[l.key] = c.stats.Fills
+	}
+	return c.stats.Fills, nil, nil
 }
 
 // admit runs fill behind the limiters.
@@ -133,10 +158,9 @@ func (c *Cache[K, V]) admit(ctx context.Context, l *lookup[K, V]) (v V, err erro
 // may no longer be served, an error. Nothing if the key was set or deleted
 // meanwhile.
 func (c *Cache[K, V]) end(l *lookup[K, V], mark uint64, fresh *entry[K, V], failed error) {
-	now := c.now()
-	keep := failed != nil && failed != errEnded && c.cfg.keeps(failed)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.release(l)
 	switch {
 	case failed == nil:
 	case errors.Is(failed, weir.ErrRejected):
@@ -150,25 +174,31 @@ func (c *Cache[K, V]) end(l *lookup[K, V], mark uint64, fresh *entry[K, V], fail
 	delete(c.filling, l.key)
 	old := c.table.Load().find(l.hash, l.key)
 	switch {
-	case failed == nil:
-		c.store(old, fresh)
-	case !keep:
-	case old != nil && old.err == nil && c.serves(old, now, failed):
-		old.retry.Store(later(now, c.cfg.ErrorTTL))
+	case failed != nil && fresh == nil:
+	case failed != nil && old != nil && old.err == nil && c.serves(old, c.now(), failed):
+		old.retry.Store(fresh.until)
 	default:
-		until := later(now, c.cfg.ErrorTTL)
-		e := &entry[K, V]{key: l.key, err: failed, early: until, until: until}
-		e.hash, e.cost = l.hash, c.cost(l.key, e.value, failed)
-		c.store(old, e)
+		c.store(old, fresh)
 	}
 }
 
 // forget makes sure that the result of a run is not kept, and that the next
-// lookup does not wait for it. The mutex is held.
+// lookup does not wait for it. A run is joined before its fill is marked, and
+// after: so that there is no mark means nothing. The mutex is held.
 func (c *Cache[K, V]) forget(key K) {
-	if _, ok := c.filling[key]; ok {
-		delete(c.filling, key)
-		c.runs.Forget(key)
+	delete(c.filling, key)
+	c.runs.Load().Forget(key)
+}
+
+// release says that the goroutine of a refresh, or its fill, has ended. The
+// mutex is held.
+func (c *Cache[K, V]) release(l *lookup[K, V]) {
+	if l.holds == 0 {
+		return
+	}
+	if l.holds--; l.holds == 0 {
+		c.refreshes--
+		c.group.Done()
 	}
 }
 
@@ -188,18 +218,20 @@ func (c *Cache[K, V]) refresh(ctx context.Context, l *lookup[K, V]) bool {
 		return true
 	}
 	c.refreshes++
+	c.group.Add(1)
+	l.holds = 1
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(c.closing, cancel)
-	c.group.Go(func() {
+	go func() {
 		defer func() {
 			stop()
 			cancel()
 			l.seen.refreshing.Store(false)
 			c.mu.Lock()
-			c.refreshes--
-			c.mu.Unlock()
+			defer c.mu.Unlock()
+			c.release(l)
 		}()
-		c.runs.Do(ctx, l.key, l.run) // its failure is in the Stats, and the old value remains
-	})
+		c.runs.Load().Do(ctx, l.key, l.run) // its failure is in the Stats, and the old value remains
+	}()
 	return true
 }

@@ -1,0 +1,236 @@
+package cache_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir"
+)
+
+func TestErrorsAreNotKept(t *testing.T) {
+	tell(t, config{TTL: time.Minute}, func(s *story) {
+		s.answers(0, errDown)
+		s.want("failed: down")
+		s.want("failed: down")
+		s.asked(2)
+		s.answers(0, nil)
+		s.want("filled 3")
+	})
+}
+
+func TestErrorTTL(t *testing.T) {
+	tell(t, config{ErrorTTL: time.Second}, func(s *story) {
+		s.answers(time.Second, errDown)
+		first, second := s.later(context.Background()), s.later(context.Background())
+		s.hear(first, "failed: down")
+		s.hear(second, "failed: down")
+		time.Sleep(time.Second - 1)
+		s.want("hit: down") // from the end of the fill
+		s.asked(1)
+		time.Sleep(1)
+		s.answers(0, nil)
+		s.want("filled 2")
+		time.Sleep(time.Hour)
+		s.want("hit 2")
+	})
+}
+
+func TestSetAndDeleteOfAKeptError(t *testing.T) {
+	tell(t, config{ErrorTTL: time.Hour}, func(s *story) {
+		s.answers(0, errDown)
+		s.want("failed: down")
+		s.c.Set("a", 5)
+		s.want("hit 5")
+		s.c.Delete("a")
+		s.want("failed: down")
+		s.c.Delete("a")
+		s.answers(0, nil)
+		s.want("filled 3")
+	})
+}
+
+func TestKeepError(t *testing.T) {
+	errGone := errors.New("gone")
+	keep := func(err error) bool { return errors.Is(err, errGone) }
+	tell(t, config{ErrorTTL: time.Hour, KeepError: keep}, func(s *story) {
+		s.answers(0, errDown)
+		s.want("failed: down")
+		s.answers(0, fmt.Errorf("of a: %w", errGone))
+		s.want("failed: of a: gone")
+		s.want("hit: of a: gone")
+		s.asked(2)
+	})
+}
+
+// Rejections and cancellations are never kept, whatever KeepError says.
+func TestErrorsThatAreNeverKept(t *testing.T) {
+	for _, err := range []error{
+		weir.Reject(weir.OverRate, 0), weir.Reject(weir.TooLate, 0), context.Canceled,
+		fmt.Errorf("wrapped: %w", weir.ErrRejected), fmt.Errorf("wrapped: %w", context.Canceled),
+	} {
+		keep := func(error) bool { return true }
+		tell(t, config{ErrorTTL: time.Hour, KeepError: keep}, func(s *story) {
+			s.answers(0, err)
+			s.want("failed: " + err.Error())
+			s.want("failed: " + err.Error())
+			s.asked(2)
+		})
+	}
+}
+
+func TestStaleIfError(t *testing.T) {
+	tell(t, config{TTL: time.Minute, StaleIfError: time.Minute}, func(s *story) {
+		s.want("filled 1")
+		time.Sleep(time.Minute)
+		s.answers(time.Second, errDown)
+		first, second := s.later(context.Background()), s.later(context.Background())
+		s.hear(first, "stale 1") // both have waited: that is no stale-while-revalidate
+		s.hear(second, "stale 1")
+		s.asked(2)
+		s.takes(time.Second, func() { s.want("stale 1") })
+		s.answers(0, errDown)
+		time.Sleep(time.Minute - 2*time.Second - 1)
+		s.want("stale 1")
+		time.Sleep(1)
+		s.want("failed: down")
+		s.answers(0, nil)
+		s.want("filled 6")
+	})
+}
+
+// A rejection is no reason for StaleIfError, nor an error one for
+// StaleIfRejected.
+func TestStaleOnlyForItsReason(t *testing.T) {
+	tell(t, config{TTL: 1, StaleIfError: time.Hour}, func(s *story) {
+		s.want("filled 1")
+		time.Sleep(1)
+		s.answers(0, weir.Reject(weir.OverLimit, 0))
+		s.want("failed: rejected: over_limit")
+		s.answers(0, errDown)
+		s.want("stale 1")
+	})
+	tell(t, config{TTL: 1, StaleIfRejected: time.Hour}, func(s *story) {
+		s.want("filled 1")
+		time.Sleep(1)
+		s.answers(0, errDown)
+		s.want("failed: down")
+		s.answers(0, weir.Reject(weir.OverLimit, 0))
+		s.want("stale 1")
+	})
+}
+
+// The deadline of a caller is his own: he gets the old value then, while the
+// fill goes on for the others.
+func TestStaleIfTheCallersDeadlineIsMissed(t *testing.T) {
+	tell(t, config{TTL: time.Minute, StaleIfError: time.Minute}, func(s *story) {
+		s.want("filled 1")
+		time.Sleep(time.Minute)
+		s.answers(time.Second, nil)
+		patient := s.later(context.Background())
+		s.takes(10*time.Millisecond, func() { s.hear(s.later(timeout(s, 10*time.Millisecond)), "stale 1") })
+		s.hear(patient, "filled 2")
+	})
+}
+
+// He who began a fill leaves with the old value, while it goes on.
+func TestStaleForHimWhoseFillGoesOn(t *testing.T) {
+	tell(t, config{TTL: time.Minute, StaleIfError: time.Minute}, func(s *story) {
+		s.want("filled 1")
+		time.Sleep(time.Minute)
+		s.answers(time.Second, nil)
+		hasty := s.later(timeout(s, 10*time.Millisecond))
+		patient := s.later(context.Background())
+		s.hear(hasty, "stale 1")
+		s.hear(patient, "coalesced 2")
+	})
+}
+
+// For the race detector: he leaves at the very moment at which it begins.
+func TestLeavingAsTheFillBegins(t *testing.T) {
+	c := newCache(t, config{TTL: 1, StaleIfError: time.Hour})
+	fill := func(ctx context.Context, _ string) (int, error) { return 2, ctx.Err() }
+	for range 2000 {
+		c.Set("a", 1)
+		ctx, cancel := context.WithCancel(context.Background())
+		go cancel()
+		if v, err := c.Get(ctx, "a", fill); err != nil || v != 1 && v != 2 {
+			t.Fatalf("%d, %v: want a value", v, err)
+		}
+	}
+}
+
+func TestStaleIfAFillPanics(t *testing.T) {
+	tell(t, config{TTL: time.Minute, StaleIfError: time.Minute}, func(s *story) {
+		s.want("filled 1")
+		time.Sleep(time.Minute)
+		if v, err := s.c.Get(context.Background(), "a", func(context.Context, string) (int, error) { panic("!") }); v != 1 || err != nil {
+			t.Errorf("%d, %v: want the old value", v, err)
+		}
+	})
+}
+
+// While a kept error is fresh, the old value is returned at once, and nothing
+// asked.
+func TestErrorTTLPacesRetries(t *testing.T) {
+	tell(t, config{TTL: time.Minute, StaleIfError: time.Minute, ErrorTTL: 10 * time.Second}, func(s *story) {
+		s.want("filled 1")
+		time.Sleep(time.Minute)
+		s.answers(0, errDown)
+		s.want("stale 1")
+		s.asked(2)
+		time.Sleep(10*time.Second - 1)
+		s.want("stale 1")
+		s.asked(2)
+		time.Sleep(1)
+		s.want("stale 1")
+		s.asked(3)
+		s.answers(0, nil)
+		time.Sleep(10 * time.Second)
+		s.want("filled 4")
+	})
+	tell(t, config{TTL: time.Minute, StaleIfError: 5 * time.Second, ErrorTTL: 10 * time.Second}, func(s *story) {
+		s.want("filled 1")
+		time.Sleep(time.Minute)
+		s.answers(0, errDown)
+		s.want("stale 1")
+		time.Sleep(5 * time.Second) // the pause is longer than the old value lasts
+		s.want("failed: down")
+		s.want("hit: down")
+		s.asked(3)
+	})
+}
+
+// A Delete while an old value would be returned: it is not.
+func TestDeleteBeforeAFillFails(t *testing.T) {
+	for _, purge := range []bool{false, true} {
+		tell(t, config{TTL: time.Minute, Stale: time.Hour, StaleIfError: time.Hour}, func(s *story) {
+			s.want("filled 1")
+			time.Sleep(time.Minute)
+			s.answers(time.Second, errDown)
+			first := s.later(context.Background())
+			if purge {
+				s.c.Purge()
+			} else {
+				s.c.Delete("a")
+			}
+			s.hear(first, "failed: down")
+			s.want("failed: down")
+		})
+	}
+}
+
+// What was set meanwhile is returned in place of the error of a fill.
+func TestSetBeforeAFillFails(t *testing.T) {
+	tell(t, config{TTL: time.Minute, ErrorTTL: time.Hour}, func(s *story) {
+		s.answers(time.Second, errDown)
+		first := s.later(context.Background())
+		s.c.Set("a", 9)
+		s.hear(first, "hit 9")
+		s.want("hit 9")
+		synctest.Wait()
+	})
+}
