@@ -5,10 +5,18 @@ package flight_test
 import (
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
-// The storm with runs that end by themselves. The contexts of runs have timers
-// then, too many for the race detector: see storm.caller.
-func TestStormWithTimeout(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { rage(t, 2*s+s/2) })
+// The storm in a bubble, which sees that no goroutine is left; and with runs
+// that end by themselves.
+func TestStormInBubble(t *testing.T) {
+	for _, timeout := range []time.Duration{0, 2*s + s/2} {
+		synctest.Test(t, func(t *testing.T) {
+			st := &storm{t: t, nap: sleep, bubble: true}
+			st.group.Timeout = timeout
+			rage(st)
+			time.Sleep(time.Minute) // for those who would still cancel
+		})
+	}
 }
