@@ -186,9 +186,9 @@ func (c *Cache) Purge() {
 	}
 }
 
-// Close stops the refreshes in the background, and waits until they have
-// ended. It may be called more than once, and does nothing without
-// CacheConfig.Background.
+// Close cancels the refreshes in the background, and waits until their runs of
+// the handler have ended. It may be called more than once, and does nothing
+// without CacheConfig.Background.
 func (c *Cache) Close() { c.answers.Close() }
 
 // What became of a request.

@@ -84,7 +84,11 @@ func TestErrorsGoToAllWhoWait(t *testing.T) {
 				})
 			}
 			wg.Wait()
-			g.get("/")
+			// What is nobody else's is remembered.
+			pass := tt.runs == 6 && !strings.HasPrefix(tt.headers, "Vary")
+			if got := g.get("/").Header().Get("Cache-Status"); (got == bypass) != pass {
+				t.Errorf("%d %s: %s: want pass %v", tt.status, tt.headers, got, pass)
+			}
 			g.ran(tt.runs, fmt.Sprint(tt.status, " ", tt.headers))
 		})
 	}
@@ -268,5 +272,8 @@ func TestKeptErrorsCountAsMemory(t *testing.T) {
 	g.ran(200, "each")
 	if s := g.Stats(); s.Bytes > 80_000 || g.errors.Stats().Entries > 6 || g.errors.Stats().Entries < 2 {
 		t.Errorf("%+v, %+v", s, g.errors.Stats())
+	}
+	if g.Purge(); g.Stats().Bytes != 0 {
+		t.Errorf("%+v: want nothing after Purge", g.Stats())
 	}
 }
