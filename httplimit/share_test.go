@@ -97,14 +97,16 @@ func TestIgnoredCookiesAreNotSeen(t *testing.T) {
 
 // Requests with credentials do not keep others from sharing.
 func TestCredentialsDoNotPoison(t *testing.T) {
-	g := newRig(t, CacheConfig{TTL: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprint(w, "hello "+r.Header.Get("Cookie"))
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t, CacheConfig{TTL: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprint(w, "hello "+r.Header.Get("Cookie"))
+		})
+		for _, status := range []string{"weir; fwd=miss", "weir; fwd=bypass", "weir; fwd=bypass"} {
+			is(t, g.get("/", "Cookie: me"), 200, "hello me", status)
+		}
+		is(t, g.get("/"), 200, "hello ", "weir; fwd=miss; stored")
+		is(t, g.get("/"), 200, "hello ", "weir; hit; ttl=60")
 	})
-	for _, status := range []string{"weir; fwd=miss", "weir; fwd=bypass", "weir; fwd=bypass"} {
-		is(t, g.get("/", "Cookie: me"), 200, "hello me", status)
-	}
-	is(t, g.get("/"), 200, "hello ", "weir; fwd=miss; stored")
-	is(t, g.get("/"), 200, "hello ", "weir; hit; ttl=59")
 }
 
 func TestFreshness(t *testing.T) {

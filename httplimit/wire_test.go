@@ -17,6 +17,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/weir-go/weir"
@@ -140,22 +141,24 @@ func TestAnswersAreAsThoseOfNetHTTP(t *testing.T) {
 
 // Of a response that the handler knows no parts of, parts come out of the cache.
 func TestPartsOfAKeptResponse(t *testing.T) {
-	g := newRig(t, CacheConfig{TTL: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
-		for _, name := range conditions {
-			if r.Header[name] != nil {
-				t.Errorf("the handler sees %s", name)
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t, CacheConfig{TTL: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
+			for _, name := range conditions {
+				if r.Header[name] != nil {
+					t.Errorf("the handler sees %s", name)
+				}
 			}
+			text("0123456789", `ETag: "v"`)(w, r)
+		})
+		w := g.get("/", "Range: bytes=2-4")
+		is(t, w, 206, "234", "weir; fwd=miss; stored")
+		if w.Header().Get("Content-Range") != "bytes 2-4/10" || w.Header().Get("Content-Length") != "3" {
+			t.Errorf("%v", w.Header())
 		}
-		text("0123456789", `ETag: "v"`)(w, r)
+		is(t, g.get("/"), 200, "0123456789", "weir; hit; ttl=60")
+		is(t, g.get("/", `If-None-Match: W/"v"`), 304, "", "weir; hit; ttl=60")
+		g.ran(1, "for all of them")
 	})
-	w := g.get("/", "Range: bytes=2-4")
-	is(t, w, 206, "234", "weir; fwd=miss; stored")
-	if w.Header().Get("Content-Range") != "bytes 2-4/10" || w.Header().Get("Content-Length") != "3" {
-		t.Errorf("%v", w.Header())
-	}
-	is(t, g.get("/"), 200, "0123456789", "weir; hit; ttl=59")
-	is(t, g.get("/", `If-None-Match: W/"v"`), 304, "", "weir; hit; ttl=59")
-	g.ran(1, "for all of them")
 }
 
 // What does not fit runs twice, and streams.
