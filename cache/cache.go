@@ -46,6 +46,7 @@ type Cache[K comparable, V any] struct {
 	cfg     Config[K, V]
 	seed    maphash.Seed
 	epoch   time.Time
+	size    int64                       // of an entry, in bytes
 	table   atomic.Pointer[table[K, V]] // read without mu
 	runs    atomic.Pointer[flight.Group[K, V]]
 	lookups counters
@@ -77,7 +78,7 @@ func New[K comparable, V any](cfg Config[K, V]) (*Cache[K, V], error) {
 	if cfg.Refreshes == 0 {
 		cfg.Refreshes = DefaultRefreshes
 	}
-	c := &Cache[K, V]{cfg: cfg, seed: maphash.MakeSeed(), epoch: time.Now(), filling: make(map[K]uint64)}
+	c := &Cache[K, V]{cfg: cfg, seed: maphash.MakeSeed(), epoch: time.Now(), size: size[K, V](), filling: make(map[K]uint64)}
 	c.newRuns()
 	c.table.Store(newTable[K, V](minBuckets))
 	c.policy.init(bound, rand.Uint64())
@@ -162,6 +163,7 @@ func (c *Cache[K, V]) Delete(key K) {
 	if e := c.table.Load().find(hash, key); e != nil {
 		c.policy.remove(e)
 		c.table.Load().remove(e)
+		c.shrink()
 	}
 }
 

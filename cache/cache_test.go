@@ -407,7 +407,7 @@ func TestTTL(t *testing.T) {
 		s.want("filled 1")
 		time.Sleep(time.Minute - 1)
 		s.want("hit 1") // from the end of the fill
-		time.Sleep(1)
+		time.Sleep(1 * time.Nanosecond)
 		if v, ok := s.c.Peek("a"); ok || v != 0 {
 			t.Errorf("Peek: %d, %v: want none", v, ok)
 		}
@@ -433,12 +433,12 @@ func TestTTLOf(t *testing.T) {
 		s.want("filled 1") // zero: TTL
 		time.Sleep(time.Minute - 1)
 		s.want("hit 1")
-		time.Sleep(1)
+		time.Sleep(1 * time.Nanosecond)
 		ttl.Store(int64(time.Second))
 		s.want("filled 2")
 		time.Sleep(time.Second - 1)
 		s.want("hit 2")
-		time.Sleep(1)
+		time.Sleep(1 * time.Nanosecond)
 		ttl.Store(-1) // is not kept
 		s.want("filled 3")
 		if n := s.c.Stats().Entries; n != 0 {
@@ -518,7 +518,7 @@ func TestJitterSpreadsWithinItsBounds(t *testing.T) {
 				t.Errorf("%d of %d after %d quarters of the jitter: want about %d", got, n, i, want)
 			}
 		}
-		time.Sleep(1)
+		time.Sleep(1 * time.Nanosecond)
 		if got := count(); got != 0 {
 			t.Errorf("%d are left after their TTL", got)
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -105,16 +106,26 @@ func (c *Cache[K, V]) cost(key K, value V, err error) int64 {
 	if c.cfg.Bytes == 0 {
 		return 1
 	}
-	cost := int64(unsafe.Sizeof(entry[K, V]{})) + overhead
+	cost := c.size + overhead
 	if err == nil {
 		cost += max(c.cfg.Cost(key, value), 0)
 	}
 	return cost
 }
 
-// overhead is what an entry needs beside itself, in bytes, at most: its place
-// in the table and in the policy's sketch, and what the allocator adds.
-const overhead = 64
+// overhead is what an entry needs beside itself, in bytes, at most: a bucket of
+// the table (see sparse), and 16 for chains and for the policy's sketch.
+const overhead = 64 + 16
+
+// size returns the memory of an entry: the allocator rounds up, as it does for
+// a slice, and puts a word in front of what is large and has pointers.
+func size[K comparable, V any]() int64 {
+	n := int(unsafe.Sizeof(entry[K, V]{}))
+	if n > 512 {
+		n += 8
+	}
+	return int64(cap(slices.Grow([]byte(nil), n)))
+}
 
 // store keeps an entry in the place of an old one of the same key; either may
 // be nil. The mutex is held.
@@ -134,7 +145,7 @@ func (c *Cache[K, V]) store(old, e *entry[K, V]) {
 		t.replace(old, e)
 	default:
 		if t.full() {
-			t = t.grown()
+			t = t.sized(2 * len(t.buckets))
 			c.table.Store(t)
 		}
 		t.put(e)
@@ -143,5 +154,14 @@ func (c *Cache[K, V]) store(old, e *entry[K, V]) {
 	for v := c.policy.evict(); v != nil; v = c.policy.evict() {
 		t.remove(v)
 		c.stats.Evicted++
+	}
+	c.shrink()
+}
+
+// shrink gives back what a table that has lost most of its entries does not
+// need. The mutex is held.
+func (c *Cache[K, V]) shrink() {
+	if t := c.table.Load(); t.sparse() {
+		c.table.Store(t.sized(len(t.buckets) / 2))
 	}
 }

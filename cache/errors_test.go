@@ -31,7 +31,7 @@ func TestErrorTTL(t *testing.T) {
 		time.Sleep(time.Second - 1)
 		s.want("hit: down") // from the end of the fill
 		s.asked(1)
-		time.Sleep(1)
+		time.Sleep(1 * time.Nanosecond)
 		s.answers(0, nil)
 		s.want("filled 2")
 		time.Sleep(time.Hour)
@@ -95,7 +95,7 @@ func TestStaleIfError(t *testing.T) {
 		s.answers(0, errDown)
 		time.Sleep(time.Minute - 2*time.Second - 1)
 		s.want("stale 1")
-		time.Sleep(1)
+		time.Sleep(1 * time.Nanosecond)
 		s.want("failed: down")
 		s.answers(0, nil)
 		s.want("filled 6")
@@ -107,7 +107,7 @@ func TestStaleIfError(t *testing.T) {
 func TestStaleOnlyForItsReason(t *testing.T) {
 	tell(t, config{TTL: 1, StaleIfError: time.Hour}, func(s *story) {
 		s.want("filled 1")
-		time.Sleep(1)
+		time.Sleep(1 * time.Nanosecond)
 		s.answers(0, weir.Reject(weir.OverLimit, 0))
 		s.want("failed: rejected: over_limit")
 		s.answers(0, errDown)
@@ -115,7 +115,7 @@ func TestStaleOnlyForItsReason(t *testing.T) {
 	})
 	tell(t, config{TTL: 1, StaleIfRejected: time.Hour}, func(s *story) {
 		s.want("filled 1")
-		time.Sleep(1)
+		time.Sleep(1 * time.Nanosecond)
 		s.answers(0, errDown)
 		s.want("failed: down")
 		s.answers(0, weir.Reject(weir.OverLimit, 0))
@@ -185,7 +185,7 @@ func TestErrorTTLPacesRetries(t *testing.T) {
 		time.Sleep(10*time.Second - 1)
 		s.want("stale 1")
 		s.asked(2)
-		time.Sleep(1)
+		time.Sleep(1 * time.Nanosecond)
 		s.want("stale 1")
 		s.asked(3)
 		s.answers(0, nil)

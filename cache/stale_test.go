@@ -32,7 +32,7 @@ func TestStaleWhileOneRefreshes(t *testing.T) {
 		s.answers(2*time.Second, nil)
 		first = s.later(context.Background())
 		s.want("stale 2")
-		time.Sleep(1) // Stale is over: everybody waits
+		time.Sleep(1 * time.Nanosecond) // Stale is over: everybody waits
 		second := s.later(context.Background())
 		s.takes(2*time.Second-1, func() { s.hear(first, "filled 3") })
 		s.hear(second, "coalesced 3")

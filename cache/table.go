@@ -10,8 +10,8 @@ import (
 //
 // It is a chained hash table whose buckets fill a cache line of 64 bytes. An
 // entry never moves within a table, so a reader that walks a chain misses
-// nothing that was there before it came. A table that has become too small is
-// copied: a reader that still has the old one sees what was true when it
+// nothing that was there before it came. A table that has become too small, or
+// much too large, is copied: a reader that still has the old one sees what was true when it
 // began to read.
 type table[K comparable, V any] struct {
 	buckets []bucket[K, V] // a power of two
@@ -115,14 +115,28 @@ func (t *table[K, V]) remove(e *entry[K, V]) {
 	b, i := t.place(e)
 	b.tags.Store(b.tags.Load() &^ (0xff << (8 * i)))
 	b.slots[i].Store(nil)
+	if b.tags.Load() != 0 {
+		return
+	}
+	// An empty bucket of a chain goes. A reader who is there goes on to what was
+	// behind it.
+	for p := t.bucket(e.hash); p != b; p = p.next.Load() {
+		if p.next.Load() == b {
+			p.next.Store(b.next.Load())
+			return
+		}
+	}
 }
 
 // full reports whether the table should grow before another entry comes.
 func (t *table[K, V]) full() bool { return t.entries >= len(t.buckets)*slots*2/3 }
 
-// grown returns a copy with twice the buckets.
-func (t *table[K, V]) grown() *table[K, V] {
-	g := newTable[K, V](2 * len(t.buckets))
+// sparse reports whether the table should shrink.
+func (t *table[K, V]) sparse() bool { return t.entries < len(t.buckets) && len(t.buckets) > minBuckets }
+
+// sized returns a copy with that many buckets.
+func (t *table[K, V]) sized(buckets int) *table[K, V] {
+	g := newTable[K, V](buckets)
 	t.each(func(e *entry[K, V]) bool {
 		g.put(e)
 		return true

@@ -1,0 +1,58 @@
+//go:build !race
+
+package cache_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir"
+)
+
+// A hit allocates nothing, nor does an old value that somebody else refreshes,
+// or one that may be refreshed early and is not.
+func TestHitsAllocateNothing(t *testing.T) {
+	fill := func(context.Context, string) (int, error) { return 1, nil }
+	check := func(s *story, what string, f func()) {
+		t.Helper()
+		if n := testing.AllocsPerRun(100, f); n != 0 {
+			t.Errorf("%s: %v allocations", what, n)
+		}
+	}
+	for what, cfg := range map[string]config{
+		"for ever":    {},
+		"with a TTL":  {TTL: time.Minute, Jitter: 0.1},
+		"with limits": {Limiter: atOnce(1, time.Hour, 0), PerKey: func(string) weir.Limiter { return nil }},
+	} {
+		tell(t, cfg, func(s *story) {
+			s.c.Set("a", 1)
+			ctx := timeout(s, time.Hour)
+			check(s, what+": Get", func() { s.c.Get(ctx, "a", fill) })
+			check(s, what+": Lookup", func() { s.c.Lookup(ctx, "a", fill) })
+			check(s, what+": Peek", func() { s.c.Peek("a") })
+			check(s, what+": Peek of none", func() { s.c.Peek("b") })
+		})
+	}
+	tell(t, config{ErrorTTL: time.Hour}, func(s *story) {
+		s.answers(0, errDown)
+		s.want("failed: down")
+		check(s, "a kept error", func() { s.c.Get(context.Background(), "a", fill) })
+	})
+	tell(t, config{TTL: time.Minute, Stale: time.Hour}, func(s *story) {
+		s.want("filled 1")
+		time.Sleep(time.Minute)
+		s.answers(time.Second, nil)
+		first := s.later(context.Background())
+		check(s, "an old value", func() { s.c.Get(context.Background(), "a", fill) })
+		s.hear(first, "filled 2")
+	})
+	tell(t, config{TTL: time.Minute, Early: 1}, func(s *story) {
+		s.answers(time.Second, nil)
+		s.want("filled 1")
+		time.Sleep(time.Minute - 36*time.Second) // e⁻³⁶: not in this life
+		check(s, "not early", func() { s.c.Get(context.Background(), "a", fill) })
+		synctest.Wait()
+	})
+}
