@@ -21,12 +21,12 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"strconv"
 	"time"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/cache"
 	"github.com/weir-go/weir/gcra"
+	"github.com/weir-go/weir/httplimit"
 	"github.com/weir-go/weir/rate"
 )
 
@@ -102,18 +102,14 @@ func (s *service) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	result, from, err := s.lookup(r.Context(), x)
 	w.Header().Set("X-Cache", from.String())
-	no, rejected := errors.AsType[*weir.Rejection](err)
-	switch {
-	case err == nil:
-		fmt.Fprintln(w, result)
-	case rejected:
-		seconds := max(1, (no.RetryAfter+time.Second-1)/time.Second)
-		w.Header().Set("Retry-After", strconv.Itoa(int(seconds)))
-		http.Error(w, fmt.Sprintf("too many: ask again in %d s", seconds), http.StatusTooManyRequests)
-	case r.Context().Err() == nil: // else nobody would read it
-		s.log.Printf("calculate %q failed: %v", x, err)
-		http.Error(w, "the calculation failed: the server's log says why", http.StatusInternalServerError)
+	if err != nil {
+		if !errors.Is(err, weir.ErrRejected) {
+			s.log.Printf("calculate %q failed: %v", x, err)
+		}
+		httplimit.Reject(w, r, err) // 429 and Retry-After, if it is the limiter's
+		return
 	}
+	fmt.Fprintln(w, result)
 }
 
 // lookup returns the result for x, and where it comes from.
