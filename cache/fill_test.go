@@ -76,3 +76,42 @@ func TestNothingIsLeftOfAFill(t *testing.T) {
 }
 
 var nan = math.NaN()
+
+// Between a lookup and its run another run may have ended: what that has left
+// is the answer, a value or an error.
+func TestAnotherRunHasEnded(t *testing.T) {
+	c, err := New(Config[string, int]{ErrorTTL: 1 << 60})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fail := func(context.Context, string) (int, error) { return 0, errEnded }
+	none := func(context.Context, string) (int, error) {
+		t.Error("a fill too many")
+		return 0, nil
+	}
+	c.Set("a", 5)
+	if v, s, err := c.miss(context.Background(), c.hash("a"), "a", nil, none); v != 5 || s != Hit || err != nil {
+		t.Errorf("%d, %v, %v: want 5, hit", v, s, err)
+	}
+	c.Get(context.Background(), "b", fail)
+	if _, _, err := c.miss(context.Background(), c.hash("b"), "b", nil, none); err != errEnded {
+		t.Errorf("%v: want the error that is kept", err)
+	}
+}
+
+// A run that everybody has left before its fill began does not begin it.
+func TestNoFillForNobody(t *testing.T) {
+	c, err := New(Config[string, int]{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	l := &lookup[string, int]{c: c, hash: c.hash("a"), key: "a", fill: func(context.Context, string) (int, error) {
+		t.Error("a fill for nobody")
+		return 0, nil
+	}}
+	if _, err := l.run(ctx); err != context.Canceled || c.Stats().Fills != 0 {
+		t.Errorf("%v, %+v: want no fill", err, c.Stats())
+	}
+}
