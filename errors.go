@@ -49,8 +49,9 @@ type Rejection struct {
 
 // Reject returns the Rejection for a reason and a wait. It allocates nothing:
 // there is one for every reason and length of wait, of which there are few,
-// because RetryAfter is rounded up: to a multiple of quarter, below four of
-// them; above that, by less than a quarter of itself.
+// because RetryAfter is rounded up: to a multiple of a quarter of a
+// millisecond, about, below four of them; above that, by less than a quarter
+// of itself. Among what is not rounded are 1 to 8, 10 and 12 seconds.
 func Reject(why Reason, retryAfter time.Duration) *Rejection {
 	if int(why) >= len(rejections) {
 		return &Rejection{Reason: why, RetryAfter: retryAfter}
@@ -58,12 +59,12 @@ func Reject(why Reason, retryAfter time.Duration) *Rejection {
 	return &rejections[why][step(retryAfter)]
 }
 
-// quarter is the finest difference that a shared RetryAfter makes: a quarter
-// of a millisecond, about.
-const quarter = 1 << 18
+// A shared RetryAfter is counted in units of a second / 4096: there are
+// unitsOf of them in per nanoseconds.
+const unitsOf, per = 8, 1_953_125
 
-// steps is one more than the step of the longest wait.
-const steps = 4 * (64 - 18)
+// steps is one more than the step of the longest wait, which is Never.
+const steps = 166
 
 // rejections holds every Rejection that Reject returns.
 var rejections = func() (all [len(reasons)][steps]Rejection) {
@@ -78,27 +79,31 @@ var rejections = func() (all [len(reasons)][steps]Rejection) {
 // step is the number of the shortest wait that is not below d: a tiny floating
 // point number, with two bits of mantissa.
 func step(d time.Duration) int {
-	if d <= 0 {
+	switch {
+	case d <= 0:
 		return 0
+	case d > 1<<30*time.Second: // 34 years
+		return steps - 1
 	}
-	q := (uint64(d) + quarter - 1) / quarter
+	q := (uint64(d)*unitsOf + per - 1) / per
 	e := max(bits.Len64(q)-3, 0)
 	if rest := q & (1<<e - 1); rest != 0 {
 		q += 1<<e - rest // may carry into the next power of two
 		e = bits.Len64(q) - 3
 	}
-	return min(4*e+int(q>>e), steps-1)
+	return 4*e + int(q>>e)
 }
 
-// wait is the inverse of step.
+// wait is the inverse of step. A whole number of nanoseconds that is no longer
+// than so many units is no longer than their whole nanoseconds.
 func wait(step int) time.Duration {
 	if step == steps-1 {
 		return Never
 	}
 	e := max(step/4-1, 0)
 	q := uint64(step - 4*e)
-	if hi, lo := bits.Mul64(q<<e, quarter); hi == 0 && lo < uint64(Never) {
-		return time.Duration(lo)
+	if hi, lo := bits.Mul64(q<<e, per); hi == 0 {
+		return time.Duration(lo / unitsOf)
 	}
 	return Never
 }

@@ -311,8 +311,11 @@ func TestRejectRoundsUp(t *testing.T) {
 		check(1<<e + 1)
 	}
 	for _, tt := range []struct{ d, want time.Duration }{
-		{0, 0}, {-1, 0}, {1, 1 << 18}, {1 << 18, 1 << 18}, {weir.Never, weir.Never}, {weir.Never - 1, weir.Never},
-		{5 << 18, 5 << 18}, {9 << 18, 10 << 18}, {15<<18 + 1, 16 << 18}, {365 * 24 * time.Hour, 32 << 50},
+		{0, 0}, {-1, 0}, {1, 244_140}, {244_140, 244_140}, {244_141, 488_281}, {weir.Never, weir.Never},
+		{weir.Never - 1, weir.Never}, {1<<30*time.Second + 1, weir.Never}, {1 << 30 * time.Second, 1 << 30 * time.Second},
+		{time.Second, time.Second}, {2 * time.Second, 2 * time.Second}, {3 * time.Second, 3 * time.Second},
+		{5 * time.Second, 5 * time.Second}, {7 * time.Second, 7 * time.Second}, {8 * time.Second, 8 * time.Second},
+		{9 * time.Second, 10 * time.Second}, {12 * time.Second, 12 * time.Second}, {time.Second + 1, time.Second * 5 / 4},
 	} {
 		if r := weir.Reject(weir.TooLate, tt.d); r.RetryAfter != tt.want || r.Reason != weir.TooLate {
 			t.Errorf("%v: %+v: want %v", tt.d, r, tt.want)
