@@ -84,7 +84,7 @@ var (
 	filled    = answer{200, "filled", "", time.Second}
 	coalesced = answer{200, "coalesced", "", time.Second}
 	hit       = answer{200, "hit", "", 0}
-	refused   = answer{429, "failed", "1", 0} // a second; a Rejection rounds it up, and so does the header
+	refused   = answer{429, "failed", "1", 0}
 )
 
 func TestLevels(t *testing.T) {
