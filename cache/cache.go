@@ -56,7 +56,7 @@ type Cache[K comparable, V any] struct {
 	group   sync.WaitGroup
 
 	mu        sync.Mutex // guards what follows, and every change of table
-	policy    policy[K, V]
+	policy    *policy[K, V]
 	filling   map[K]uint64 // the runs whose value shall be kept, by the number of their fill
 	refreshes int          // that run in the background
 	closed    bool
@@ -81,7 +81,7 @@ func New[K comparable, V any](cfg Config[K, V]) (*Cache[K, V], error) {
 	c := &Cache[K, V]{cfg: cfg, seed: maphash.MakeSeed(), epoch: time.Now(), size: size[K, V](), filling: make(map[K]uint64)}
 	c.newRuns()
 	c.table.Store(newTable[K, V](minBuckets))
-	c.policy.init(bound, rand.Uint64())
+	c.policy = newPolicy[K, V](bound, rand.Uint64())
 	c.closing, c.close = context.WithCancel(context.Background())
 	return c, nil
 }

@@ -126,7 +126,6 @@ func (c *Cache[K, V]) begin(ctx context.Context, l *lookup[K, V], now int64) (ma
 	if l.holds > 0 {
 		l.holds++
 	}
-	c.policy.missed(l.hash)
 	c.stats.Fills++
 	if itself := l.key == l.key; itself { // NaN is not: the map could not delete it
 		c.filling[l.key] = c.stats.Fills

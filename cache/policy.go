@@ -1,61 +1,247 @@
 package cache
 
-import "sync/atomic"
+import (
+	"math/rand/v2"
+	"sync/atomic"
+)
 
-// stub: FIFO, until the policy comes
+// node is what a policy keeps in an entry.
 type node[K comparable, V any] struct {
-	hash       uint64
-	cost       int64
-	freq       atomic.Uint32
+	hash uint64 // of the key, seeded; set before add
+	cost int64  // from 0 to the policy's bound; set before add
+
+	hits atomic.Uint32 // since the policy looked last; stops at maxHits
+
+	// Under the lock of the cache.
+	queue      *queue[K, V]
 	prev, next *entry[K, V]
 }
 
+// maxHits is as much as an entry tells about itself: two bits, as in S3-FIFO.
+// What is popular soon has them set, and a hit on it is one load.
+const maxHits = 3
+
+// touch notes a hit. It takes no lock and may run beside anything; of hits at
+// the same instant, some may count as one.
 func (n *node[K, V]) touch() {
-	if f := n.freq.Load(); f < 3 {
-		n.freq.Store(f + 1)
+	if h := n.hits.Load(); h < maxHits {
+		n.hits.Store(h + 1)
 	}
 }
 
+// A policy chooses what to evict. All but touch needs the lock of the cache.
+//
+// New entries pass through a queue, the window; what was hit there goes on to
+// another one, the main queue. What was not contends for a place with the
+// oldest entry of main: the one asked for more often of late stays (W-TinyLFU:
+// Einziger, Friedman, Manes, ACM ToS 2017). Main is a clock (Corbató 1968):
+// what was hit since it came to the front goes to the back. So a hit moves
+// nothing.
+//
+// The share of the window follows what comes back. A miss on a key that the
+// window lost lately says that the window is too small, a miss on one that main
+// lost lately that main is (after ARC: Megiddo and Modha, FAST '03). ARC
+// remembers as many keys as it holds, and takes a loop for a reason to grow the
+// window without end. Here both memories have the same, short reach: they tell
+// what a little more room would be worth, in either queue.
 type policy[K comparable, V any] struct {
-	bound, cost int64
-	head, tail  *entry[K, V]
+	bound        int64 // on the sum of costs
+	share        int64 // the part of bound that the window should have
+	window, main queue[K, V]
+
+	sketch     sketch // how often keys were asked for
+	fromMain   ghost  // keys that main lost lately
+	fromWindow ghost  // keys that the window lost lately
+	rng        rand.PCG
 }
 
-func (p *policy[K, V]) init(bound int64, seed uint64) { p.bound = bound }
-func (p *policy[K, V]) missed(hash uint64)            {}
-func (p *policy[K, V]) add(e *entry[K, V]) {
-	p.cost += e.cost
-	e.prev = p.tail
-	if p.tail != nil {
-		p.tail.next = e
-	} else {
-		p.head = e
-	}
-	p.tail = e
+const (
+	// least is the least share of the bound for a queue, 1/least, and that of
+	// the window to begin with.
+	least = 100
+	// reach is the length of a ghost, as a share of the entries: 1/reach.
+	reach = 16
+	// chances bounds the entries that get a second chance for one eviction.
+	chances = 16
+	// warm is how often the loser of a contest must have been asked for to be
+	// admitted nevertheless, once in luck contests. Otherwise, who found a key
+	// that shares its counters with a popular one could keep all others out.
+	warm, luck = 6, 128
+)
+
+// newPolicy returns a policy without entries; bound is at least 0. The same
+// calls with the same seed evict the same entries.
+func newPolicy[K comparable, V any](bound int64, seed uint64) *policy[K, V] {
+	p := &policy[K, V]{bound: bound, share: bound / least}
+	p.rng.Seed(seed, 0)
+	p.grow()
+	return p
 }
+
+// add takes e in. Then evict must be called until it returns nil.
+func (p *policy[K, V]) add(e *entry[K, V]) {
+	p.adapt(e.hash)
+	p.window.insert(e, nil)
+	if p.len() > len(p.sketch.words) {
+		p.grow()
+	}
+	// While the cache fills, and when the window has to shrink, its oldest go
+	// to main.
+	room := p.bound - max(p.share, e.cost)
+	for n := 0; n < 2 && p.window.cost > p.share && p.window.len > 1 && p.main.cost < room; n++ {
+		p.count(p.window.front)
+		p.move(p.window.front, &p.main)
+	}
+}
+
+// replace puts e in the place of old, which it must have: e is as popular, but
+// may have another cost. Then evict must be called until it returns nil.
+func (p *policy[K, V]) replace(old, e *entry[K, V]) {
+	q, next := old.queue, old.next
+	q.remove(old)
+	e.hits.Store(old.hits.Load())
+	q.insert(e, next)
+}
+
+// remove forgets e, which it must have, but not how popular its key was.
+func (p *policy[K, V]) remove(e *entry[K, V]) {
+	p.count(e)
+	e.queue.remove(e)
+}
+
+// evict removes an entry and returns it, or returns nil if the costs are within
+// the bound. The newest stays.
 func (p *policy[K, V]) evict() *entry[K, V] {
-	if p.cost <= p.bound {
+	if p.cost() <= p.bound {
 		return nil
 	}
-	e := p.head
-	p.remove(e)
+	e := p.victim()
+	if e.queue == &p.main {
+		p.fromMain.put(e.hash)
+	} else {
+		p.fromWindow.put(e.hash)
+	}
+	e.queue.remove(e)
 	return e
 }
-func (p *policy[K, V]) replace(old, e *entry[K, V]) {
-	p.remove(old)
-	p.add(e)
+
+func (p *policy[K, V]) victim() *entry[K, V] {
+	var candidate *entry[K, V]
+	var popular uint32
+	if p.window.cost > p.share && p.window.len > 1 || p.main.len == 0 {
+		candidate = p.window.front
+		f, hit := p.count(candidate)
+		popular = f
+		if hit {
+			p.move(candidate, &p.main)
+			candidate = nil
+		}
+	}
+	if p.main.len == 0 {
+		return candidate
+	}
+	oldest := p.main.front
+	f, hit := p.count(oldest)
+	for n := 0; hit && n < chances; n++ {
+		p.move(oldest, &p.main)
+		oldest = p.main.front
+		f, hit = p.count(oldest)
+	}
+	switch {
+	case candidate == nil:
+		return oldest
+	case popular > f, popular >= warm && p.rng.Uint64()%luck == 0:
+		p.move(candidate, &p.main)
+		return oldest
+	}
+	return candidate
 }
-func (p *policy[K, V]) remove(e *entry[K, V]) {
-	p.cost -= e.cost
+
+// count enters e's hits in the sketch, and its insertion as it leaves the
+// window: until then, a key asked for once is unknown. It returns how often the
+// key was asked for before, hits included, and whether it was hit.
+func (p *policy[K, V]) count(e *entry[K, V]) (before uint32, hit bool) {
+	hits := e.hits.Load()
+	if hits > 0 {
+		e.hits.Store(0)
+	}
+	before = min(p.sketch.estimate(e.hash)+hits, maxCount)
+	if e.queue == &p.window {
+		p.sketch.add(e.hash, hits+1)
+	} else if hits > 0 {
+		p.sketch.add(e.hash, hits)
+	}
+	return before, hits > 0
+}
+
+// adapt moves the share of the window by one entry of average cost if a ghost
+// has the hash of a new entry.
+func (p *policy[K, V]) adapt(hash uint64) {
+	n := p.len()
+	if n == 0 {
+		return
+	}
+	step := max(p.cost()/int64(n), 1)
+	if p.fromWindow.take(hash, n/reach) {
+		p.share += step
+	}
+	if p.fromMain.take(hash, n/reach) {
+		p.share -= step
+	}
+	p.share = min(max(p.share, 0), p.bound-p.bound/least)
+}
+
+func (p *policy[K, V]) len() int { return p.window.len + p.main.len }
+
+func (p *policy[K, V]) cost() int64 { return p.window.cost + p.main.cost }
+
+func (p *policy[K, V]) grow() {
+	p.sketch.grow()
+	p.fromWindow.grow(len(p.sketch.words) * 2 / reach)
+	p.fromMain.grow(len(p.sketch.words) * 2 / reach)
+}
+
+func (p *policy[K, V]) move(e *entry[K, V], to *queue[K, V]) {
+	e.queue.remove(e)
+	to.insert(e, nil)
+}
+
+// queue is a list of entries and the sum of their costs.
+type queue[K comparable, V any] struct {
+	front, back *entry[K, V]
+	len         int
+	cost        int64
+}
+
+// insert puts e before next, or at the back if next is nil.
+func (q *queue[K, V]) insert(e, next *entry[K, V]) {
+	e.queue, e.next, e.prev = q, next, q.back
+	if next != nil {
+		e.prev, next.prev = next.prev, e
+	} else {
+		q.back = e
+	}
+	if e.prev != nil {
+		e.prev.next = e
+	} else {
+		q.front = e
+	}
+	q.len++
+	q.cost += e.cost
+}
+
+func (q *queue[K, V]) remove(e *entry[K, V]) {
 	if e.prev != nil {
 		e.prev.next = e.next
 	} else {
-		p.head = e.next
+		q.front = e.next
 	}
 	if e.next != nil {
 		e.next.prev = e.prev
 	} else {
-		p.tail = e.prev
+		q.back = e.prev
 	}
-	e.prev, e.next = nil, nil
+	e.queue, e.prev, e.next = nil, nil, nil
+	q.len--
+	q.cost -= e.cost
 }

@@ -53,7 +53,7 @@ func (c *Cache[K, V]) Stats() Stats {
 	s := c.stats
 	s.Entries = c.table.Load().entries
 	if c.cfg.Bytes > 0 {
-		s.Bytes = c.policy.cost
+		s.Bytes = c.policy.cost()
 	}
 	c.mu.Unlock()
 	for _, n := range []struct {
