@@ -14,9 +14,10 @@ test: need lint ## everything that guards the code: installs what it needs, then
 	@echo "== go test -race, one package after the other: the experiments measure real time"
 	go build -race ./...
 	go test -race -p 1 ./...
-	@echo "== what is measured without the race detector: allocations, memory, what the arena promises of Auto"
+	@echo "== what is measured without the race detector: allocations, memory, hit ratios, what the arena promises of Auto"
 	go test ./flight ./cache
 	go test -run Acceptance ./lab/arena
+	cd bench && go test ./hitratio
 	@echo "== go test -race, bench module"
 	cd bench && go test -race ./...
 

@@ -1,0 +1,237 @@
+package main
+
+import (
+	"container/heap"
+	"container/list"
+
+	"github.com/dgraph-io/ristretto/v2"
+	"github.com/maypok86/otter/v2"
+)
+
+// A cache answers a request. A key that it does not have, it inserts.
+type cache interface {
+	get(key uint64) (hit bool)
+}
+
+// otterCache is otter at its best: maintenance is done at once, so that no read
+// is lost in a buffer.
+type otterCache struct{ c *otter.Cache[uint64, uint64] }
+
+func newOtter(size int) cache {
+	return otterCache{otter.Must(&otter.Options[uint64, uint64]{
+		MaximumSize: size,
+		Executor:    func(f func()) { f() },
+	})}
+}
+
+func (o otterCache) get(key uint64) bool {
+	_, hit := o.c.GetIfPresent(key)
+	if !hit {
+		o.c.Set(key, key)
+	}
+	o.c.CleanUp()
+	return hit
+}
+
+// ristrettoCache waits for each insertion.
+type ristrettoCache struct {
+	c *ristretto.Cache[uint64, uint64]
+}
+
+func newRistretto(size int) cache {
+	c, err := ristretto.NewCache(&ristretto.Config[uint64, uint64]{
+		NumCounters: int64(size) * 10, MaxCost: int64(size), BufferItems: 64, IgnoreInternalCost: true,
+	})
+	if err != nil {
+		panic(err)
+	}
+	return ristrettoCache{c}
+}
+
+func (r ristrettoCache) get(key uint64) bool {
+	_, hit := r.c.Get(key)
+	if !hit {
+		r.c.Set(key, key, 1)
+		r.c.Wait()
+	}
+	return hit
+}
+
+func (r ristrettoCache) Close() error { r.c.Close(); return nil }
+
+type lru struct {
+	size  int
+	byKey map[uint64]*list.Element
+	queue list.List // the front was asked for last
+}
+
+func newLRU(size int) cache { return &lru{size: size, byKey: map[uint64]*list.Element{}} }
+
+func (c *lru) get(key uint64) bool {
+	if e := c.byKey[key]; e != nil {
+		c.queue.MoveToFront(e)
+		return true
+	}
+	c.byKey[key] = c.queue.PushFront(key)
+	if len(c.byKey) > c.size {
+		delete(c.byKey, c.queue.Remove(c.queue.Back()).(uint64))
+	}
+	return false
+}
+
+// s3fifo is S3-FIFO as published (Yang et al., SOSP '23, algorithm 1): a small
+// queue of 10 %, a ghost queue as long as the main one, counters up to 3.
+type s3fifo struct {
+	size, smallSize    int
+	byKey              map[uint64]*list.Element // values are *s3entry
+	small, main, ghost list.List                // the back is evicted first
+	ghosts             map[uint64]*list.Element
+}
+
+type s3entry struct {
+	key  uint64
+	freq int
+	main bool
+}
+
+func newS3FIFO(size int) cache {
+	return &s3fifo{size: size, smallSize: max(size/10, 1),
+		byKey: map[uint64]*list.Element{}, ghosts: map[uint64]*list.Element{}}
+}
+
+func (c *s3fifo) get(key uint64) bool {
+	if e := c.byKey[key]; e != nil {
+		s := e.Value.(*s3entry)
+		s.freq = min(s.freq+1, 3)
+		return true
+	}
+	for len(c.byKey) >= c.size {
+		c.evict()
+	}
+	s := &s3entry{key: key}
+	if g := c.ghosts[key]; g != nil {
+		c.ghost.Remove(g)
+		delete(c.ghosts, key)
+		s.main = true
+		c.byKey[key] = c.main.PushFront(s)
+	} else {
+		c.byKey[key] = c.small.PushFront(s)
+	}
+	return false
+}
+
+func (c *s3fifo) evict() {
+	if c.small.Len() >= c.smallSize || c.main.Len() == 0 {
+		for c.small.Len() > 0 {
+			s := c.small.Remove(c.small.Back()).(*s3entry)
+			if s.freq > 1 {
+				s.freq, s.main = 0, true
+				c.byKey[s.key] = c.main.PushFront(s)
+				continue
+			}
+			delete(c.byKey, s.key)
+			c.ghosts[s.key] = c.ghost.PushFront(s.key)
+			if c.ghost.Len() > c.size-c.smallSize {
+				delete(c.ghosts, c.ghost.Remove(c.ghost.Back()).(uint64))
+			}
+			return
+		}
+		return
+	}
+	for c.main.Len() > 0 {
+		s := c.main.Remove(c.main.Back()).(*s3entry)
+		if s.freq == 0 {
+			delete(c.byKey, s.key)
+			return
+		}
+		s.freq--
+		c.byKey[s.key] = c.main.PushFront(s)
+	}
+}
+
+// sieve is SIEVE (Zhang et al., NSDI '24).
+type sieve struct {
+	size  int
+	byKey map[uint64]*list.Element
+	queue list.List
+	hand  *list.Element
+}
+
+type sieveEntry struct {
+	key     uint64
+	visited bool
+}
+
+func newSieve(size int) cache { return &sieve{size: size, byKey: map[uint64]*list.Element{}} }
+
+func (c *sieve) get(key uint64) bool {
+	if e := c.byKey[key]; e != nil {
+		e.Value.(*sieveEntry).visited = true
+		return true
+	}
+	if len(c.byKey) >= c.size {
+		for {
+			if c.hand == nil {
+				c.hand = c.queue.Back()
+			}
+			e := c.hand
+			c.hand = e.Prev()
+			s := e.Value.(*sieveEntry)
+			if !s.visited {
+				c.queue.Remove(e)
+				delete(c.byKey, s.key)
+				break
+			}
+			s.visited = false
+		}
+	}
+	c.byKey[key] = c.queue.PushFront(&sieveEntry{key: key})
+	return false
+}
+
+// optimum counts the hits of the cache that knows the future (Belady 1966): it
+// evicts the key that is asked for last, be it the newest.
+func optimum(keys []uint64, size int) (hits int) {
+	next := make([]int, len(keys))
+	last := map[uint64]int{}
+	for i := len(keys) - 1; i >= 0; i-- {
+		next[i] = len(keys) + i // never
+		if n, ok := last[keys[i]]; ok {
+			next[i] = n
+		}
+		last[keys[i]] = i
+	}
+	present := make(map[uint64]int, size+1) // the next request
+	var q farthest
+	for i, k := range keys {
+		if _, ok := present[k]; ok {
+			hits++
+		}
+		present[k] = next[i]
+		heap.Push(&q, use{k, next[i]})
+		for len(present) > size {
+			u := heap.Pop(&q).(use)
+			if n, ok := present[u.key]; ok && n == u.at {
+				delete(present, u.key)
+			}
+		}
+	}
+	return hits
+}
+
+type use struct {
+	key uint64
+	at  int
+}
+
+type farthest []use
+
+func (q farthest) Len() int           { return len(q) }
+func (q farthest) Less(i, j int) bool { return q[i].at > q[j].at }
+func (q farthest) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
+func (q *farthest) Push(x any)        { *q = append(*q, x.(use)) }
+func (q *farthest) Pop() any {
+	last := (*q)[len(*q)-1]
+	*q = (*q)[:len(*q)-1]
+	return last
+}
