@@ -209,7 +209,7 @@ func BenchmarkCacheMiss(b *testing.B) {
 		names[i] = fmt.Sprintf("user:%012d", j)
 	}
 	for _, contender := range cacheContenders {
-		if contender.name == "floor" {
+		if contender.name == "floor" || contender.name == "codehex" { // they have no bound, so no misses
 			continue
 		}
 		b.Run(contender.name, func(b *testing.B) {

@@ -1,9 +1,9 @@
 // Package cache keeps the results of expensive calls: it does the work once,
 // and serves it many times.
 //
-//	c, err := cache.New(cache.Config[string, *User]{TTL: time.Minute, Stale: time.Minute, Limiter: lim})
+//	users, err := cache.New(cache.Config[string, *User]{TTL: time.Minute, StaleIfRejected: time.Hour, Limiter: lim})
 //	...
-//	user, err := c.Get(ctx, id, loadUser) // loadUser runs only if no fresh value is kept
+//	user, err := users.Get(ctx, id, loadUser) // loadUser runs only if no fresh value is kept
 //
 // A call goes the way from the cheapest answer to the dearest: a fresh value;
 // an old one, while somebody fetches a new one; the result of a fill that is
@@ -12,9 +12,18 @@
 // however many want it. What comes after an error or a rejection is an old
 // value, if there is one that is not too old.
 //
-// # Eviction
+// # What is evicted
 //
-// See policy.go.
+// New entries stand in a queue, the window; those that are asked for again
+// there go on to another, the main queue, which is a clock. What is not contends
+// with the oldest of main: the one that was asked for more often of late stays,
+// as in W-TinyLFU. So neither a scan nor a loop washes out what is popular. The
+// share of the window follows what comes back: it grows while keys are popular
+// for a short time only. Hits move nothing. In docs/cache.md, hit ratios on
+// eleven traces are beside those of other caches.
+//
+// It is bad at keys that are asked for again at one fixed distance, longer than
+// the window and a sixteenth of the cache, and then never again.
 //
 // # When not to use it
 //
@@ -78,7 +87,10 @@ func New[K comparable, V any](cfg Config[K, V]) (*Cache[K, V], error) {
 	if cfg.Refreshes == 0 {
 		cfg.Refreshes = DefaultRefreshes
 	}
-	c := &Cache[K, V]{cfg: cfg, seed: maphash.MakeSeed(), epoch: time.Now(), size: size[K, V](), filling: make(map[K]uint64)}
+	c := &Cache[K, V]{
+		cfg: cfg, seed: maphash.MakeSeed(), epoch: time.Now(), size: size[K, V](),
+		lookups: newCounters(), filling: make(map[K]uint64),
+	}
 	c.newRuns()
 	c.table.Store(newTable[K, V](minBuckets))
 	c.policy = newPolicy[K, V](bound, rand.Uint64())
@@ -100,12 +112,13 @@ func (c *Cache[K, V]) hash(key K) uint64 { return maphash.Comparable(c.seed, key
 // bounds the wait of this caller.
 //
 // The error is fill's, kept or new; a *weir.Rejection; ctx's own; or a
-// *flight.PanicError. If an old value may be returned in its place (see
-// Config), it is, and the error is nil.
+// *flight.PanicError. All who wait for a fill get its error, or rejection. If an
+// old value may be returned in its place (see Config), it is, and the error is
+// nil.
 //
-// fill is not called, and nothing is allocated, if a fresh value is kept. A
-// fill that captures variables costs an allocation at each call of Get: pass a
-// function or a func value made once.
+// fill is not called, and nothing is allocated, if a fresh value is kept. But to
+// pass a function that captures variables, or a method of a value, Go allocates
+// at each call of Get: pass a function, or a func value made once.
 func (c *Cache[K, V]) Get(ctx context.Context, key K, fill func(context.Context, K) (V, error)) (V, error) {
 	hash := c.hash(key)
 	e := c.table.Load().find(hash, key)
@@ -193,8 +206,9 @@ func (c *Cache[K, V]) All() iter.Seq2[K, V] {
 
 // Close cancels the refreshes in the background, and waits until their fills
 // have returned. A fill that somebody else waits for by then goes on for him,
-// and Close waits for it, too. Afterwards callers refresh for themselves. It may be called more than
-// once, and does nothing for a Cache without Config.Background.
+// and Close waits for it, too. Afterwards callers refresh for themselves. It may
+// be called more than once, and does nothing for a Cache without
+// Config.Background.
 func (c *Cache[K, V]) Close() {
 	c.mu.Lock()
 	c.closed = true

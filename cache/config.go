@@ -14,7 +14,7 @@ const (
 	// DefaultEntries is the bound of a Config that has none.
 	DefaultEntries = 10_000
 	// MaxEntries is the most that Config.Entries may be.
-	MaxEntries = 1 << 31
+	MaxEntries = 1<<31 - 1
 	// MaxBytes is the most that Config.Bytes may be.
 	MaxBytes = 1 << 48
 	// DefaultRefreshes is how many refreshes run at once in the background.
@@ -36,7 +36,8 @@ type Config[K comparable, V any] struct {
 	// bound is returned, but not kept.
 	Bytes int64
 	// Cost is the size of what a key and a value refer to, in bytes: for a
-	// string its length. Negative is zero. With Bytes only.
+	// string its length, for a slice its capacity. Negative is zero. What an
+	// error holds that is kept (see ErrorTTL) is not counted. With Bytes only.
 	Cost func(key K, value V) int64
 
 	// TTL is how long a value is fresh, from the end of its fill. If zero, for
@@ -55,8 +56,10 @@ type Config[K comparable, V any] struct {
 	Early float64
 
 	// ErrorTTL is how long the error of a fill is kept, and returned at once to
-	// whoever asks. If zero, errors are not kept. Rejections and cancellations
-	// never are.
+	// whoever asks; or, while an old value is returned in its place, how long no
+	// other fill is tried. If zero, errors are not kept. Rejections and
+	// cancellations never are. An error that is kept takes the place of a value
+	// that is too old for it, even if StaleIfRejected is longer.
 	ErrorTTL time.Duration
 	// KeepError says which other errors are kept. If nil, all.
 	KeepError func(error) bool
@@ -65,7 +68,7 @@ type Config[K comparable, V any] struct {
 	// fetches it anew. If zero, everybody waits for the new value.
 	Stale time.Duration
 	// StaleIfError is how long beyond its TTL a value is returned in place of
-	// an error of its fill, or of the caller's own missed deadline.
+	// an error of its fill, or of the caller's own context.
 	StaleIfError time.Duration
 	// StaleIfRejected is how long beyond its TTL a value is returned when its
 	// fill is rejected: by a limiter below, or one that the fill itself asked.
@@ -83,10 +86,13 @@ type Config[K comparable, V any] struct {
 	// Timeout bounds each fill, the wait for limiters included. If zero, there
 	// is none but that of those who wait for it.
 	Timeout time.Duration
-	// PerKey, if not nil, returns a limiter of fills of a key, for instance the
-	// For method of a keyed.Limiter. It may return nil, for no limit.
+	// PerKey, if not nil, returns a limiter of fills of a key: of a
+	// keyed.Limiter, func(key K) weir.Limiter { return lim.For(key) }. It may
+	// return nil, for no limit.
 	PerKey func(key K) weir.Limiter
-	// Limiter, if not nil, is asked before each fill, after PerKey.
+	// Limiter, if not nil, is asked before each fill, after PerKey. One with a
+	// queue makes fills wait, and all who wait for them; a rate.Limiter made
+	// with a negative rate.Config.Queue refuses at once.
 	Limiter weir.Limiter
 }
 

@@ -1,6 +1,8 @@
 package cache
 
 import (
+	"math/bits"
+	"runtime"
 	"sync/atomic"
 	"unsafe"
 )
@@ -9,7 +11,7 @@ import (
 type Status uint8
 
 const (
-	Failed    Status = iota // there is none but an error, which was not kept
+	Failed    Status = iota // there is none but an error, which was not kept before
 	Hit                     // a fresh value, or an error that is kept
 	Stale                   // a value that is no longer fresh
 	Filled                  // a fill by this lookup
@@ -34,7 +36,7 @@ type Stats struct {
 	Stale     uint64 // answered by a value that is no longer fresh
 	Filled    uint64 // waited for a fill that it began
 	Coalesced uint64 // waited for a fill that another began
-	Failed    uint64 // ended with an error that was not kept
+	Failed    uint64 // ended with an error that was not kept before
 
 	Fills    uint64 // begun, those in the background and those that were refused included
 	Rejected uint64 // fills that a limiter refused
@@ -67,21 +69,28 @@ func (c *Cache[K, V]) Stats() Stats {
 
 // counters count lookups by their status. Each goroutine has a stripe for its
 // own most of the time, so that hits do not write to shared memory.
-type counters [16]stripe
+type counters []stripe
 
 type stripe struct {
+	_ [64]byte // so that no two stripes have a cache line in common
 	n [statuses]atomic.Uint64
-	_ [64 - 8*statuses]byte // to fill a cache line
+	_ [64 - 8*statuses]byte
+}
+
+// newCounters returns so many counters that goroutines seldom meet.
+func newCounters() counters {
+	return make(counters, 1<<bits.Len(uint(8*runtime.GOMAXPROCS(0)-1)))
 }
 
 // add counts a lookup. A goroutine is told from others by where its stack is.
-func (c *counters) add(s Status) {
+func (c counters) add(s Status) {
 	var here byte
 	at := uint64(uintptr(unsafe.Pointer(&here)) >> 11) // stacks are of 2 KiB at least
-	c[at*0x9e37_79b9_7f4a_7c15>>60].n[s].Add(1)
+	at = at * 0x9e37_79b9_7f4a_7c15 >> 32
+	c[at&uint64(len(c)-1)].n[s].Add(1)
 }
 
-func (c *counters) sum(s Status) (n uint64) {
+func (c counters) sum(s Status) (n uint64) {
 	for i := range c {
 		n += c[i].n[s].Load()
 	}

@@ -11,8 +11,8 @@ import (
 // It is a chained hash table whose buckets fill a cache line of 64 bytes. An
 // entry never moves within a table, so a reader that walks a chain misses
 // nothing that was there before it came. A table that has become too small, or
-// much too large, is copied: a reader that still has the old one sees what was true when it
-// began to read.
+// much too large, is copied: a reader that still has the old one sees what was
+// true when it began to read.
 type table[K comparable, V any] struct {
 	buckets []bucket[K, V] // a power of two
 	entries int
