@@ -3,16 +3,14 @@ package httplimit
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
-	"strconv"
-	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/problem"
 )
 
 // ReasonHeader tells a client why its request was not answered by a handler.
-const ReasonHeader = "Weir-Reason"
+const ReasonHeader = problem.ReasonHeader
 
 // Reject answers a request that was not let in, for the reason err: a
 // *weir.Rejection, or what its context said. The body is a problem of RFC 9457,
@@ -32,36 +30,18 @@ func Reject(w http.ResponseWriter, r *http.Request, err error) {
 		if int(rejection.Reason) < len(rejections) {
 			p = rejections[rejection.Reason]
 		}
-		p.write(w, r, retryAfter(rejection.RetryAfter))
+		p.Write(w, r, problem.RetryAfter(rejection.RetryAfter))
 	case errors.Is(err, context.DeadlineExceeded):
-		late.write(w, r, "")
+		late.Write(w, r, nil)
 	case errors.Is(err, context.Canceled):
-		gone.write(w, r, "")
+		gone.Write(w, r, nil)
 	default:
-		broken.write(w, r, "")
+		broken.Write(w, r, nil)
 	}
 }
-
-// retryAfter returns whole seconds: one at least, and none for never.
-func retryAfter(d time.Duration) string {
-	if d == weir.Never {
-		return ""
-	}
-	s := d / time.Second
-	if d%time.Second > 0 {
-		s++
-	}
-	return strconv.FormatInt(int64(max(s, 1)), 10)
-}
-
-const (
-	quotaExceeded   = "https://iana.org/assignments/http-problem-types#quota-exceeded"
-	reducedCapacity = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
-	blank           = "about:blank" // the status says all
-)
 
 // rejections are the answers to reasons; the first to one that is unknown.
-var rejections = [...]*problem{
+var rejections = [...]*problem.Problem{
 	0:              unavailable(0, "the request was refused"),
 	weir.OverRate:  overQuota(weir.OverRate, "more requests than allowed"),
 	weir.OverLimit: unavailable(weir.OverLimit, "as many requests are in flight as can be served"),
@@ -74,48 +54,19 @@ var rejections = [...]*problem{
 }
 
 var (
-	late   = newProblem(http.StatusGatewayTimeout, blank, "timeout", "there was no answer in time")
-	gone   = newProblem(499, blank, "client_gone", "the client left before the answer")
-	broken = newProblem(http.StatusInternalServerError, blank, "failed", "the answer broke off")
+	late   = problem.New(http.StatusGatewayTimeout, problem.Blank, "timeout", "there was no answer in time")
+	gone   = problem.New(499, problem.Blank, "client_gone", "the client left before the answer")
+	broken = problem.New(http.StatusInternalServerError, problem.Blank, "failed", "the answer broke off")
 )
 
-func overQuota(why weir.Reason, detail string) *problem {
-	return newProblem(http.StatusTooManyRequests, quotaExceeded, why.String(), detail)
+func overQuota(why weir.Reason, detail string) *problem.Problem {
+	return problem.New(http.StatusTooManyRequests, problem.QuotaExceeded, why.String(), detail)
 }
 
-func unavailable(why weir.Reason, detail string) *problem {
-	return newProblem(http.StatusServiceUnavailable, reducedCapacity, why.String(), detail)
-}
-
-// A problem is an answer rendered beforehand: to refuse formats next to nothing.
-type problem struct {
-	status int
-	reason string
-	body   []byte
-	length string
-}
-
-func newProblem(status int, kind, reason, detail string) *problem {
+func unavailable(why weir.Reason, detail string) *problem.Problem {
+	reason := why.String()
 	if reason == "" {
 		reason = "unknown"
 	}
-	body := fmt.Sprintf(`{"type":%q,"title":%q,"status":%d,"detail":%q,"reason":%q}`+"\n",
-		kind, http.StatusText(status), status, detail, reason)
-	return &problem{status: status, reason: reason, body: []byte(body), length: strconv.Itoa(len(body))}
-}
-
-func (p *problem) write(w http.ResponseWriter, r *http.Request, retryAfter string) {
-	h := w.Header()
-	values := []string{"application/problem+json", "no-store", p.reason, p.length, retryAfter}
-	h["Content-Type"] = values[0:1:1]
-	h["Cache-Control"] = values[1:2:2]
-	h[ReasonHeader] = values[2:3:3]
-	h["Content-Length"] = values[3:4:4]
-	if retryAfter != "" {
-		h["Retry-After"] = values[4:5:5]
-	}
-	w.WriteHeader(p.status)
-	if r.Method != http.MethodHead {
-		_, _ = w.Write(p.body) // a client that is gone needs no answer
-	}
+	return problem.New(http.StatusServiceUnavailable, problem.ReducedCapacity, reason, detail)
 }

@@ -182,7 +182,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	arrived := time.Now()
 	permit, err := p.limiter.Acquire(r.Context(), 1)
 	if err != nil {
-		p.reject(w, err)
+		reject(w, r, err)
 		return
 	}
 	x := &exchange{proxy: p, permit: permit, client: http.NewResponseController(w)}
