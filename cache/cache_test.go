@@ -840,3 +840,55 @@ func TestNilValues(t *testing.T) {
 		t.Errorf("Peek: %v, %v", v, ok)
 	}
 }
+
+// Get is counted as Lookup is.
+func TestStatsOfGet(t *testing.T) {
+	tell(t, config{}, func(s *story) {
+		for range 4 {
+			s.gets(1)
+		}
+		if st := s.c.Stats(); st.Filled != 1 || st.Hits != 3 {
+			t.Errorf("%+v: want one filled, and 3 hits", st)
+		}
+	})
+}
+
+// A fill that ends after a Delete or a Purge leaves nothing, though nobody has
+// asked since.
+func TestFillThatEndsAfterADelete(t *testing.T) {
+	for name, write := range map[string]func(*cache.Cache[string, int]){
+		"Delete": func(c *cache.Cache[string, int]) { c.Delete("a") },
+		"Purge":  func(c *cache.Cache[string, int]) { c.Purge() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			tell(t, config{}, func(s *story) {
+				s.answers(time.Second, nil)
+				first := s.later(context.Background())
+				write(s.c)
+				s.hear(first, "filled 1")
+				if v, ok := s.c.Peek("a"); ok {
+					t.Errorf("Peek: %d: want none", v)
+				}
+				s.want("filled 2")
+			})
+		})
+	}
+}
+
+// Views show a value to the last instant of its TTL.
+func TestViewsUntilTheTTL(t *testing.T) {
+	tell(t, config{TTL: time.Minute}, func(s *story) {
+		s.c.Set("a", 1)
+		views := func(want bool) {
+			t.Helper()
+			_, ok := s.c.Peek("a")
+			if n := len(slices.Collect(keys(s.c))); ok != want || (n == 1) != want {
+				t.Errorf("Peek: %v, All: %d: want it there: %v", ok, n, want)
+			}
+		}
+		time.Sleep(time.Minute - 1)
+		views(true)
+		time.Sleep(1 * time.Nanosecond)
+		views(false)
+	})
+}

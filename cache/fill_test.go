@@ -5,6 +5,7 @@ import (
 	"math"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 // Between the end of a fill and that of its run, and between a run's begin and
@@ -113,5 +114,105 @@ func TestNoFillForNobody(t *testing.T) {
 	}}
 	if _, err := l.run(ctx); err != context.Canceled || c.Stats().Fills != 0 {
 		t.Errorf("%v, %+v: want no fill", err, c.Stats())
+	}
+}
+
+// What another run has left, but is not fresh any more, is not the answer.
+func TestAnotherRunHasEndedLongAgo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, err := New(Config[string, int]{TTL: 1, ErrorTTL: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Set("a", 5)
+		c.Get(context.Background(), "b", func(context.Context, string) (int, error) { return 0, errEnded })
+		time.Sleep(1 * time.Nanosecond)
+		for _, key := range []string{"a", "b"} {
+			v, s, err := c.miss(context.Background(), c.hash(key), key, nil, func(context.Context, string) (int, error) { return 6, nil })
+			if v != 6 || s != Filled || err != nil {
+				t.Errorf("%s: %d, %v, %v: want 6, filled", key, v, s, err)
+			}
+		}
+	})
+}
+
+// Whoever gets a value that is kept has used it; views have not.
+func TestWhatIsAUse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, err := New(Config[string, int]{TTL: time.Minute, StaleIfError: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		fail := func(context.Context, string) (int, error) { return 0, errEnded }
+		used := func(what string, want uint32, use func()) {
+			t.Helper()
+			e := c.table.Load().find(c.hash("a"), "a")
+			before := e.hits.Load()
+			if use(); e.hits.Load() != before+want {
+				t.Errorf("%s: counts as %d: want %d", what, e.hits.Load()-before, want)
+			}
+		}
+		c.Set("a", 1)
+		used("Peek", 0, func() { c.Peek("a") })
+		used("All", 0, func() {
+			for range c.All() {
+			}
+		})
+		used("Get", 1, func() { c.Get(context.Background(), "a", fail) })
+		used("Lookup", 1, func() { c.Lookup(context.Background(), "a", fail) })
+		time.Sleep(time.Minute)
+		used("an old value", 1, func() { c.Get(context.Background(), "a", fail) })
+	})
+}
+
+// The table of a cache grows with what it holds, and shrinks with what is
+// deleted or purged.
+func TestTableFollows(t *testing.T) {
+	const n = 10_000
+	c, err := New(Config[int, int]{Entries: n})
+	if err != nil {
+		t.Fatal(err)
+	}
+	buckets := func(least, most int) {
+		t.Helper()
+		if b := len(c.table.Load().buckets); b < least || b > most {
+			t.Errorf("%d buckets: want from %d to %d", b, least, most)
+		}
+	}
+	set := func() {
+		for key := range n {
+			c.Set(key, key)
+		}
+		buckets(n/4, n)
+	}
+	set()
+	for key := range n {
+		c.Delete(key)
+		if table := c.table.Load(); table.entries > slots*len(table.buckets) {
+			t.Fatalf("%d buckets for %d entries", len(table.buckets), table.entries)
+		}
+	}
+	buckets(minBuckets, minBuckets)
+	set()
+	c.Purge()
+	buckets(minBuckets, minBuckets)
+}
+
+// It shrinks, too, when a few large entries take the place of many.
+func TestTableFollowsEvictions(t *testing.T) {
+	c, err := New(Config[int, int]{Bytes: 4 << 20, Cost: func(_, v int) int64 { return int64(v) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key := range 15_000 {
+		c.Set(key, 0)
+	}
+	for key := range 2000 {
+		c.Set(-key, 8<<10)
+		c.Get(context.Background(), -key, nil) // so that it stays, in place of those
+	}
+	table := c.table.Load()
+	if table.entries > 1000 || table.sparse() {
+		t.Errorf("%d buckets for %d entries", len(table.buckets), table.entries)
 	}
 }

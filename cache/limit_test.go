@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -222,5 +223,30 @@ func TestPermitIsReleased(t *testing.T) {
 		s.answers(0, errDown)
 		s.want("failed: down")
 		inflight(0)
+	})
+}
+
+// asks is a limiter that tells in which order it is asked.
+type asks struct {
+	name string
+	told *[]string
+}
+
+func (a asks) Acquire(context.Context, int) (weir.Permit, error) {
+	*a.told = append(*a.told, a.name)
+	return weir.Permit{}, nil
+}
+
+func TestPerKeyIsAskedFirst(t *testing.T) {
+	tell(t, config{}, func(s *story) {
+		var told []string
+		s.c = newCache(t, config{
+			Limiter: asks{"Limiter", &told},
+			PerKey:  func(key string) weir.Limiter { return asks{"PerKey " + key, &told} },
+		})
+		s.want("filled 1")
+		if !slices.Equal(told, []string{"PerKey a", "Limiter"}) {
+			t.Errorf("asked: %q", told)
+		}
 	})
 }

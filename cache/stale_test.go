@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -378,5 +379,40 @@ func TestEarlyInTheBackgroundNobodyWaits(t *testing.T) {
 		synctest.Wait()
 		s.asked(2)
 		s.takes(0, func() { s.want("hit 2") })
+	})
+}
+
+// A fill that ends its goroutine while others get the old value: the next
+// caller tries again.
+func TestRefreshThatEndsItsGoroutine(t *testing.T) {
+	tell(t, config{TTL: time.Minute, Stale: time.Minute}, func(s *story) {
+		s.want("filled 1")
+		time.Sleep(time.Minute)
+		go s.c.Get(context.Background(), "a", func(context.Context, string) (int, error) {
+			runtime.Goexit()
+			return 0, nil
+		})
+		synctest.Wait()
+		s.want("filled 2")
+	})
+}
+
+// A refresh in the background leaves nothing when it has ended.
+func TestRefreshesLeaveNothing(t *testing.T) {
+	tell(t, config{TTL: 1, Stale: time.Hour, Background: true}, func(s *story) {
+		refresh := func(n int) {
+			for range n {
+				time.Sleep(1 * time.Nanosecond)
+				s.ask(context.Background(), "a")
+				synctest.Wait()
+			}
+		}
+		refresh(100)
+		before := heap()
+		refresh(10_000)
+		if after := heap(); after > before+100_000 {
+			t.Errorf("10,000 refreshes have left %d bytes", after-before)
+		}
+		s.asked(10_100)
 	})
 }
