@@ -258,6 +258,168 @@ func TestDeterminism(t *testing.T) {
 	}
 }
 
+// A clock: what was hit since it came to the front goes to the back, once for
+// all its hits, and is known for them.
+func TestSecondChance(t *testing.T) {
+	const size, unused = 20, 8
+	h := hold(t, size)
+	for key := range size {
+		h.ask(key, 1)
+	}
+	for key := range size {
+		if key != unused {
+			h.ask(key, 1)
+		}
+	}
+	if got := h.ask(100, 1); !slices.Equal(got, []int{unused}) {
+		t.Errorf("evicted %v: want %d, which alone was not hit", got, unused)
+	}
+	for key := range unused {
+		if e := h.byKey[key]; e == nil || e.hits.Load() != 0 || h.p.sketch.estimate(e.hash) != 2 {
+			t.Errorf("%d was passed: want it to have no hits any more, estimate 2", key)
+		}
+	}
+}
+
+// It is the one that was asked for more often of late that stays, in main.
+func TestContest(t *testing.T) {
+	for _, popular := range []bool{false, true} {
+		h := hold(t, 10)
+		for key := range 10 {
+			h.ask(key, 1)
+		}
+		oldest, candidate := h.p.main.front, h.p.window.front
+		if popular { // has come and gone before
+			h.p.sketch.add(candidate.hash, 3)
+		}
+		want, stays := candidate, oldest
+		if popular {
+			want, stays = oldest, candidate
+		}
+		if got := h.ask(100, 1); !slices.Equal(got, []int{want.key}) || stays.queue != &h.p.main {
+			t.Errorf("popular %v: evicted %v: want %d, and %d in main", popular, got, want.key, stays.key)
+		}
+	}
+}
+
+// No key keeps all others out for ever, even if it seems to be popular: of
+// those asked for more than a few times, some are admitted.
+func TestLuck(t *testing.T) {
+	for _, asked := range []uint32{warm - 1, warm} {
+		h, admitted := hold(t, 10), 0
+		for key := range 10 {
+			h.ask(key, 1)
+		}
+		for key := 100; key < 100+40*luck; key++ {
+			for e := h.p.main.front; e != nil; e = e.next {
+				h.p.sketch.add(e.hash, maxCount)
+			}
+			c := h.p.window.front
+			if n := h.p.sketch.estimate(c.hash); n < asked {
+				h.p.sketch.add(c.hash, asked-n)
+			} else if n > asked {
+				h.p.sketch = sketch{}
+				h.p.sketch.grow()
+				continue
+			}
+			h.ask(key, 1)
+			if c.queue == &h.p.main {
+				admitted++
+			}
+		}
+		if least := 10; asked < warm && admitted > 0 || asked == warm && (admitted < least || admitted > 8*least) {
+			t.Errorf("%d of %d that were asked for %d times were admitted", admitted, 40*luck, asked)
+		}
+	}
+}
+
+// A key is known as asked for once it has left the window, whichever way.
+func TestLeavingTheWindowCounts(t *testing.T) {
+	h := hold(t, 100)
+	for key := range 40 { // before any counter is halved
+		h.ask(key, 1)
+	}
+	for key, e := range h.byKey {
+		if got, in := h.p.sketch.estimate(e.hash), e.queue == &h.p.window; in != (got == 0) {
+			t.Errorf("%d: estimate %d, in the window: %v", key, got, in)
+		}
+	}
+}
+
+// What count returns includes the hits it enters, up to what a counter holds.
+func TestCount(t *testing.T) {
+	h := hold(t, 100)
+	for key := range 3 {
+		h.ask(key, 1)
+	}
+	e := h.p.main.front
+	for _, want := range []uint32{1 + 3, 1 + 2*3, 1 + 3*3, 1 + 4*3, maxCount} {
+		for range maxHits + 2 { // more than an entry tells
+			e.touch()
+		}
+		if e.hits.Load() != maxHits {
+			t.Errorf("%d hits: want %d", e.hits.Load(), maxHits)
+		}
+		if before, hit := h.p.count(e); before != want || !hit || h.p.sketch.estimate(e.hash) != want {
+			t.Errorf("%d, %v, estimate %d: want %d", before, hit, h.p.sketch.estimate(e.hash), want)
+		}
+	}
+	if before, hit := h.p.count(e); before != maxCount || hit {
+		t.Errorf("%d, %v: want no hit", before, hit)
+	}
+}
+
+// The share of the window moves by an entry, for what a queue lost lately: not
+// for what it lost long ago; and it leaves room for main.
+func TestShare(t *testing.T) {
+	const n, cost = 1600, 1000
+	const bound = n * cost
+	h := hold(t, bound)
+	if h.p.share != bound/least {
+		t.Errorf("a share of %d to begin with: want %d", h.p.share, bound/least)
+	}
+	for key := range n {
+		h.ask(key, cost)
+	}
+	hash := mix(1 << 40)
+	for name, tt := range map[string]struct {
+		lost *ghost
+		step int64
+	}{"window": {&h.p.fromWindow, cost}, "main": {&h.p.fromMain, -cost}} {
+		for _, ago := range []int{1, n / reach, n/reach + 1} {
+			h.p.share = bound / 2
+			tt.lost.put(hash)
+			for i := range ago - 1 {
+				for other := uint64(i); ; other += 1 << 20 { // in another slot
+					if s, _ := tt.lost.slot(mix(other)); *s == 0 || *s&^ghostMask != uint32(hash)&^ghostMask {
+						tt.lost.put(mix(other))
+						break
+					}
+				}
+			}
+			h.p.adapt(hash)
+			want := int64(bound/2) + tt.step
+			if ago > n/reach {
+				want = bound / 2
+			}
+			if h.p.share != want {
+				t.Errorf("lost by the %s %d evictions ago: a share of %d: want %d", name, ago, h.p.share, want)
+			}
+		}
+		for range 2 * n {
+			tt.lost.put(hash)
+			h.p.adapt(hash)
+		}
+		want := int64(0)
+		if tt.step > 0 {
+			want = bound - bound/least
+		}
+		if h.p.share != want {
+			t.Errorf("the %s lost all the time: a share of %d: want %d", name, h.p.share, want)
+		}
+	}
+}
+
 // Touches need no lock. For the race detector.
 func TestTouchBesideAll(t *testing.T) {
 	h := hold(t, 100)

@@ -2,6 +2,7 @@ package cache
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -117,6 +118,38 @@ func TestGhost(t *testing.T) {
 	g.grow(128)
 	if !g.take(mix(2), 2) {
 		t.Error("growing lost a hash")
+	}
+}
+
+// A counter that is full stays, and so do those beside it.
+func TestSketchCounterIsFull(t *testing.T) {
+	for key := range uint64(100) {
+		var s sketch
+		s.grow()
+		s.add(mix(key), maxCount)
+		before := slices.Clone(s.words)
+		s.add(mix(key), 4)
+		if got := s.estimate(mix(key)); got != maxCount || !slices.Equal(s.words, before) {
+			t.Fatalf("estimate %d, words %x: want %d, %x", got, s.words, maxCount, before)
+		}
+	}
+}
+
+// The numbers of the puts come again, and no hash with them.
+func TestGhostNumbersComeAgain(t *testing.T) {
+	var g ghost
+	g.grow(64)
+	g.puts = 1<<ghostBits - 50
+	for key := range uint64(100) {
+		g.put(mix(key))
+		if !g.take(mix(key), 1) {
+			t.Fatalf("put %d: the last one is not known", g.puts)
+		}
+	}
+	g.put(mix(1))
+	g.puts += 1<<ghostBits - 1
+	if g.take(mix(1), 1<<30) {
+		t.Error("what was put a million puts ago is known")
 	}
 }
 

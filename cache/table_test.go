@@ -116,6 +116,18 @@ func FuzzTable(f *testing.F) {
 	})
 }
 
+// A bucket takes as many entries as it has slots before it needs another.
+func TestBucketsAreFilled(t *testing.T) {
+	p := newPair(func(int) uint64 { return 0 })
+	for key := range slots {
+		p.put(key)
+	}
+	if p.t.buckets[0].next.Load() != nil {
+		t.Errorf("%d entries make a chain", slots)
+	}
+	p.check(t, slots)
+}
+
 // The view ends where its reader wants.
 func TestEachStops(t *testing.T) {
 	p := newPair(hashes[0])
