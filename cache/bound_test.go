@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/weir-go/weir/cache"
 )
@@ -128,4 +129,19 @@ func TestValueThatGrows(t *testing.T) {
 	if s := c.Stats(); s.Entries != 9 || s.Evicted != 1 || s.Bytes > 10*(own+10) {
 		t.Errorf("%+v: want one to go", s)
 	}
+}
+
+// A kept error takes of the bound what an entry does, and Cost is not asked.
+func TestCostOfAKeptError(t *testing.T) {
+	tell(t, config{Bytes: 1 << 20, ErrorTTL: time.Hour, Cost: func(string, int) int64 {
+		t.Error("Cost of an error")
+		return 1
+	}}, func(s *story) {
+		s.answers(0, errDown)
+		s.want("failed: down")
+		s.want("hit: down")
+		if got, want := s.c.Stats().Bytes, entrySize[string, int](); got != want {
+			t.Errorf("%d bytes: want %d", got, want)
+		}
+	})
 }

@@ -20,6 +20,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	bounded(t, func(i int) (string, *[3]int) { return fmt.Sprint("key:", i), new([3]int) },
 		func(k string, _ *[3]int) int64 { return 16 + 24 })
 	bounded(t, func(i int) (int, [100]byte) { return i, [100]byte{} }, nil)
+	bounded(t, func(i int) (int, [912]byte) { return i, [912]byte{} }, nil) // an entry of 1024, and a word
 	bounded(t, func(i int) (int, [1000]byte) { return i, [1000]byte{} }, nil)
 	bounded(t, func(i int) (int, [1100]byte) { return i, [1100]byte{} }, nil)
 	bounded(t, func(i int) (int, [5000]byte) { return i, [5000]byte{} }, nil)
