@@ -6,7 +6,7 @@
 // and, while it runs:
 //
 //	hey -n 4 -c 2 http://127.0.0.1:8088/calculate
-//	for x in 1 2 3; do curl -i "http://127.0.0.1:8088/calculate?x=$x"; done
+//	for x in 1 2 3; do curl -i "http://127.0.0.1:8088/calculate?x=$x" & done; wait
 //
 // docs/expensive.md shows what each level does. Level 3 is to start from.
 package main
