@@ -216,3 +216,33 @@ func TestTableFollowsEvictions(t *testing.T) {
 		t.Errorf("%d buckets for %d entries", len(table.buckets), table.entries)
 	}
 }
+
+// A new value is as popular as the one whose place it takes.
+func TestNewValueKeepsItsPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, err := New(Config[int, int]{Entries: 100, TTL: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for key := range 50 {
+			c.Set(key, 0)
+		}
+		fill := func(context.Context, int) (int, error) { return 1, nil }
+		for range 2 {
+			c.Get(context.Background(), 0, fill)
+		}
+		for what, renew := range map[string]func(){
+			"Set": func() { c.Set(0, 1) },
+			"a fill": func() {
+				time.Sleep(time.Minute)
+				c.Get(context.Background(), 0, fill)
+			},
+		} {
+			renew()
+			e := c.table.Load().find(c.hash(0), 0)
+			if e.value != 1 || e.queue != &c.policy.main || e.hits.Load() != 2 {
+				t.Errorf("%s: value %d, in main: %v, %d hits: want 1 in main, with 2", what, e.value, e.queue == &c.policy.main, e.hits.Load())
+			}
+		}
+	})
+}

@@ -416,3 +416,18 @@ func TestRefreshesLeaveNothing(t *testing.T) {
 		s.asked(10_100)
 	})
 }
+
+// A kept error that has run out is no old value: everybody waits.
+func TestErrorIsNeverStale(t *testing.T) {
+	for _, background := range []bool{false, true} {
+		tell(t, config{TTL: time.Minute, Stale: time.Hour, ErrorTTL: time.Second, Background: background}, func(s *story) {
+			s.answers(0, errDown)
+			s.want("failed: down")
+			time.Sleep(time.Second)
+			s.answers(time.Second, nil)
+			first, second := s.later(context.Background()), s.later(context.Background())
+			s.hear(first, "filled 2")
+			s.hear(second, "coalesced 2")
+		})
+	}
+}
