@@ -34,6 +34,7 @@
 package cache
 
 import (
+	"cmp"
 	"context"
 	"hash/maphash"
 	"iter"
@@ -78,11 +79,8 @@ func New[K comparable, V any](cfg Config[K, V]) (*Cache[K, V], error) {
 		return nil, err
 	}
 	bound := cfg.Bytes
-	if cfg.Entries == 0 && bound == 0 {
-		cfg.Entries = DefaultEntries
-	}
 	if bound == 0 {
-		bound = int64(cfg.Entries)
+		bound = int64(cmp.Or(cfg.Entries, DefaultEntries))
 	}
 	if cfg.Refreshes == 0 {
 		cfg.Refreshes = DefaultRefreshes

@@ -63,7 +63,7 @@ func (c *Cache[K, V]) entry(hash uint64, key K, value V, took int64) *entry[K, V
 	if ttl > 0 {
 		ttl -= time.Duration(c.cfg.Jitter * rand.Float64() * float64(ttl))
 		now := c.now()
-		e.until = later(now, max(ttl, 1))
+		e.until = later(now, ttl)
 	}
 	e.early = e.until
 	if c.cfg.Early > 0 && e.until != forever {
@@ -84,11 +84,12 @@ func (c *Cache[K, V]) failure(hash uint64, key K, err error) *entry[K, V] {
 // odds are 1 to 10¹⁶.
 const unlikely = 37
 
-// early draws whether a fresh value is to be refreshed: XFetch, of Vattani,
+// early draws whether a value that is fresh, but no longer before its early
+// instant, is to be refreshed: XFetch, of Vattani,
 // Chierichetti and Lowenstein, "Optimal Probabilistic Cache Stampede
 // Prevention" (VLDB 2015): now - Δ·β·ln(rand()) >= expiry.
 func (c *Cache[K, V]) early(e *entry[K, V], now int64) bool {
-	return now >= e.early && float64(e.took)*c.cfg.Early*rand.ExpFloat64() >= float64(e.until-now)
+	return float64(e.took)*c.cfg.Early*rand.ExpFloat64() >= float64(e.until-now)
 }
 
 // serves reports whether a value may be returned in place of an error; of one
@@ -114,8 +115,8 @@ func (c *Cache[K, V]) cost(key K, value V, err error) int64 {
 }
 
 // overhead is what an entry needs beside itself, in bytes, at most: a bucket of
-// the table (see sparse), and 16 for chains and for the policy's sketch.
-const overhead = 64 + 16
+// the table (see sparse), and 24 for chains and for the policy's sketch.
+const overhead = 64 + 24
 
 // size returns the memory of an entry: the allocator rounds up, as it does for
 // a slice, and puts a word in front of what is large and has pointers.

@@ -56,8 +56,8 @@ type policy[K comparable, V any] struct {
 }
 
 const (
-	// least is the least share of the bound for a queue, 1/least, and that of
-	// the window to begin with.
+	// least is the least share of the bound for main, 1/least, and that of the
+	// window to begin with.
 	least = 100
 	// reach is the length of a ghost, as a share of the entries: 1/reach.
 	reach = 16
@@ -82,8 +82,10 @@ func newPolicy[K comparable, V any](bound int64, seed uint64) *policy[K, V] {
 func (p *policy[K, V]) add(e *entry[K, V]) {
 	p.adapt(e.hash)
 	p.window.insert(e, nil)
-	if p.len() > len(p.sketch.words) {
+	if n := p.len(); n > len(p.sketch.words) {
 		p.grow()
+	} else if n < len(p.sketch.words)*3/8 && len(p.sketch.words) > leastLen {
+		p.shrink()
 	}
 	// While the cache fills, and when the window has to shrink, its oldest go
 	// to main.
@@ -199,6 +201,13 @@ func (p *policy[K, V]) grow() {
 	p.sketch.grow()
 	p.fromWindow.grow(len(p.sketch.words) * 2 / reach)
 	p.fromMain.grow(len(p.sketch.words) * 2 / reach)
+}
+
+// shrink halves the memory of the past. It loses some of that.
+func (p *policy[K, V]) shrink() {
+	p.sketch.shrink()
+	p.fromWindow.shrink()
+	p.fromMain.shrink()
 }
 
 func (p *policy[K, V]) move(e *entry[K, V], to *queue[K, V]) {

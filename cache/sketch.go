@@ -72,6 +72,21 @@ func (s *sketch) grow() {
 	s.words = slices.Repeat(s.words, 2)
 }
 
+// shrink halves the counters: of two blocks that become one, the greater
+// counters stay.
+func (s *sketch) shrink() {
+	half := len(s.words) / 2
+	words := make([]uint64, half)
+	for i := range words {
+		a, b := s.words[i], s.words[half+i]
+		for shift := 0; shift < 64; shift += 4 {
+			words[i] |= max(a>>shift&maxCount, b>>shift&maxCount) << shift
+		}
+	}
+	s.words = words
+	s.hand &= half - 1
+}
+
 // ghost remembers hashes that were put last. It may forget some, and seldom
 // takes one for another. It must grow before its first use.
 type ghost struct {
@@ -113,3 +128,6 @@ func (g *ghost) grow(n int) {
 	}
 	g.slots = slices.Repeat(g.slots, 2)
 }
+
+// shrink halves the slots, and forgets what was in the others.
+func (g *ghost) shrink() { g.slots = slices.Clone(g.slots[:len(g.slots)/2]) }

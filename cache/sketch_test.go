@@ -193,3 +193,42 @@ func BenchmarkInsert(b *testing.B) {
 		}
 	}
 }
+
+// A sketch that shrinks estimates no less than it did, but may take two hashes
+// for one; and grows again.
+func TestSketchShrinks(t *testing.T) {
+	var s sketch
+	s.grow()
+	s.grow()
+	for i := range uint64(20) {
+		s.add(mix(i), uint32(i%4))
+	}
+	s.shrink()
+	if len(s.words) != leastLen || s.hand >= len(s.words) {
+		t.Fatalf("%d words, the hand at %d", len(s.words), s.hand)
+	}
+	for i := range uint64(20) {
+		if got := s.estimate(mix(i)); got < uint32(i%4) {
+			t.Errorf("%d was added %d times and counts %d", i, i%4, got)
+		}
+	}
+}
+
+func TestGhostShrinks(t *testing.T) {
+	var g ghost
+	g.grow(16)
+	g.grow(32)
+	for i := range uint64(100) {
+		g.put(mix(i))
+	}
+	g.shrink()
+	found := 0
+	for i := range uint64(100) {
+		if g.take(mix(i), 100) {
+			found++
+		}
+	}
+	if len(g.slots) != 16 || found == 0 || found > 16 {
+		t.Errorf("%d slots have %d of 100", len(g.slots), found)
+	}
+}
