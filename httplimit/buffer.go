@@ -69,7 +69,7 @@ func (b *buffer) WriteHeader(code int) {
 	if b.status != 0 || code < 200 && code != http.StatusSwitchingProtocols {
 		return
 	}
-	b.status, b.header, b.length = code, b.Header().Clone(), -1
+	b.status, b.header, b.length = code, canonicalHeader(b.Header()), -1
 	if n, err := strconv.ParseInt(b.header.Get("Content-Length"), 10, 64); err == nil && n >= 0 {
 		b.length = n
 	}
@@ -81,6 +81,18 @@ func (b *buffer) WriteHeader(code int) {
 	case !b.head && b.length > 0:
 		b.body = make([]byte, 0, b.length)
 	}
+}
+
+// canonicalHeader returns a copy of a header with canonical names.
+func canonicalHeader(h http.Header) http.Header {
+	h = h.Clone()
+	for name, values := range h {
+		if canon := http.CanonicalHeaderKey(name); canon != name {
+			delete(h, name)
+			h[canon] = append(h[canon], values...)
+		}
+	}
+	return h
 }
 
 // bodyless reports whether a response of the status has no body.

@@ -31,13 +31,15 @@ import (
 // For a response that may be kept, the handler runs under a context of its own,
 // with the values of one client's, which ends when the last client that waits
 // has left, or with Timeout. Its request is a copy, without Range and
-// conditions: these the Cache answers itself, from the whole response. Its
+// conditions: these the Cache answers itself, from the whole response. Its URL
+// and RequestURI have path and query only. Its
 // ResponseWriter gathers the response: Flush does nothing, and there is neither
 // Hijack nor deadlines. A response counts only if its context has not ended
 // before it.
 //
 // Past the cache go requests with another method, a body, an Upgrade, without
-// a key, or with Cache-Control: no-store. The handler gets them as they are,
+// a key, with Cache-Control: no-store, or a target that has more than a path
+// and their Host. The handler gets them as they are,
 // with a ResponseWriter that does all that the server's can; only Pusher and
 // CloseNotifier are behind its Unwrap if there is a limiter. Other wishes of a
 // client (no-cache, max-age=0, only-if-cached) are ignored: otherwise any
@@ -50,9 +52,9 @@ import (
 //   - its status is none of 200 203 204 300 301 308 404 405 410 414 501,
 //   - it has Set-Cookie, Trailer or trailers, or Vary: *,
 //   - its Cache-Control has private, no-store or no-cache, also for single
-//     headers,
+//     headers, or a quote that does not end,
 //   - its request has credentials (Authorization, Cookie, a TLS client's
-//     certificate) and it has none of public, s-maxage and must-revalidate.
+//     certificate) and it has neither public nor s-maxage, or is not fresh.
 //     Requests with credentials have keys of their own, so that they cannot
 //     keep others from sharing,
 //   - it is larger than MaxBody, or a text/event-stream.
@@ -62,6 +64,11 @@ import (
 // response that is too large, a stream, or has trailers, is broken off as soon
 // as that is known (writes fail, the context ends), and the handler runs again,
 // past the cache: that work is done twice, once every Pass.
+//
+// An answer of status 4xx that is not in the list above tells of its client's
+// request, not of the resource: only that client gets it, and what is kept
+// stays. Whoever waited for it runs the handler, or gets an old response if
+// there is one.
 //
 // What is shared but was no longer fresh when it came (max-age=0) goes to those
 // who waited, and is not kept. The headers named in the Vary of its responses

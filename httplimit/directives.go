@@ -8,16 +8,21 @@ import (
 // directives are what the Cache heeds of a Cache-Control (RFC 9111, 5.2).
 type directives struct {
 	private, noStore, noCache bool
-	authorized                bool  // may be shared although its request had credentials: section 3.5
+	authorized                bool  // may be shared, while fresh, although its request had credentials
 	maxAge, sMaxAge           int64 // in seconds; -1 if there is none
 }
 
+// parseDirectives parses the lines of a Cache-Control. With a quote that does
+// not end, anything may be meant: then it forbids to store.
 func parseDirectives(lines []string) directives {
 	d := directives{maxAge: -1, sMaxAge: -1}
 	for _, rest := range lines {
 		for rest != "" {
 			var one string
-			one, rest = cutDirective(rest)
+			var ok bool
+			if one, rest, ok = cutDirective(rest); !ok {
+				d.noStore = true
+			}
 			name, value, _ := strings.Cut(one, "=")
 			switch strings.ToLower(strings.TrimSpace(name)) {
 			case "private":
@@ -26,7 +31,7 @@ func parseDirectives(lines []string) directives {
 				d.noStore = true
 			case "no-cache":
 				d.noCache = true
-			case "public", "must-revalidate":
+			case "public":
 				d.authorized = true
 			case "s-maxage":
 				d.authorized = true
@@ -39,8 +44,9 @@ func parseDirectives(lines []string) directives {
 	return d
 }
 
-// cutDirective cuts a list at its first comma that is not quoted.
-func cutDirective(list string) (first, rest string) {
+// cutDirective cuts a list at its first comma that is not quoted. If a quote
+// does not end, it is not ok.
+func cutDirective(list string) (first, rest string, ok bool) {
 	quoted := false
 	for i := 0; i < len(list); i++ {
 		switch c := list[i]; {
@@ -49,10 +55,10 @@ func cutDirective(list string) (first, rest string) {
 		case c == '\\' && quoted:
 			i++
 		case c == ',' && !quoted:
-			return list[:i], list[i+1:]
+			return list[:i], list[i+1:], true
 		}
 	}
-	return list, ""
+	return list, "", !quoted
 }
 
 // least returns the shorter of a time in seconds and what came before it.

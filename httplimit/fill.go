@@ -20,6 +20,7 @@ type failure struct {
 	resp    *response // if others may get it, and it is not in Cache.errors
 	mark    *mark     // if not nil, only those with the same
 	variant key
+	only    bool // its own client has it, and nobody keeps anything
 }
 
 func (f *failure) Error() string { return fmt.Sprint("httplimit: the handler answered ", f.status) }
@@ -34,7 +35,7 @@ func (f *failure) Is(target error) bool {
 // keeps reports whether an error is kept by its key.
 func keeps(err error) bool {
 	f, ok := errors.AsType[*failure](err)
-	return !ok || f.mark == nil
+	return !ok || f.mark == nil && !f.only
 }
 
 // shared returns the response of a failure, if the one who looked it up may
@@ -42,6 +43,8 @@ func keeps(err error) bool {
 func (l *lookup) shared(f *failure) *response {
 	c := l.h.cache
 	switch {
+	case f.only:
+		return nil
 	case f.mark != nil && c.variant(l.base, f.mark, l.r) != f.variant:
 		return nil
 	case f.resp == nil && c.errors != nil:
@@ -100,9 +103,15 @@ func (l *lookup) judge(resp *response) (value, error) {
 	c := l.h.cache
 	d := parseDirectives(resp.header["Cache-Control"])
 	names := canonical(resp.header["Vary"])
+	fresh := resp.freshness(d, c.cfg.TTL)
 	shared := len(resp.header["Set-Cookie"]) == 0 && !d.private && !d.noStore && !d.noCache &&
-		!slices.Contains(names, "*") && (c.traits(l.inner)&credentials == 0 || d.authorized)
+		!slices.Contains(names, "*") && (c.traits(l.inner)&credentials == 0 || d.authorized && fresh > 0)
 	known := l.mark.covers(names)
+	if resp.blames() {
+		f := &failure{status: resp.status, only: true}
+		l.own.Store(&result{resp: resp, err: f, only: true})
+		return value{}, f
+	}
 	if resp.failed() {
 		f := &failure{status: resp.status}
 		resp.ttl = c.cfg.ErrorTTL
@@ -123,8 +132,7 @@ func (l *lookup) judge(resp *response) (value, error) {
 	if !shared || !resp.shareable() {
 		return value{mark: passing}, nil
 	}
-	resp.ttl = resp.freshness(d, c.cfg.TTL)
-	resp.ttl -= time.Duration(c.cfg.Jitter * rand.Float64() * float64(resp.ttl))
+	resp.ttl = fresh - time.Duration(c.cfg.Jitter*rand.Float64()*float64(fresh))
 	if !known {
 		return value{mark: c.learn(l, names, resp)}, nil
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
 	"sync"
 	"sync/atomic"
 
@@ -64,6 +65,8 @@ func (h *handler) lookup(w http.ResponseWriter, r *http.Request, base key, m *ma
 	}
 	own := l.own.Load()
 	switch {
+	case own != nil && own.only:
+		c.answer(w, r, own.resp, cache.Filled)
 	case err != nil:
 		l.fail(w, status, err)
 	case v.resp != nil:
@@ -98,6 +101,7 @@ type result struct {
 	resp   *response
 	err    error
 	shared bool // the resp of an err may go to others
+	only   bool // it tells of this client's request, and nothing of the resource
 }
 
 // copy makes the handler's request.
@@ -110,6 +114,8 @@ func (l *lookup) copy() {
 		delete(l.inner.Header, "Cookie")
 	}
 	l.inner.Body = http.NoBody
+	l.inner.URL = &url.URL{Path: l.r.URL.Path, RawPath: l.r.URL.RawPath, RawQuery: l.r.URL.RawQuery}
+	l.inner.RequestURI = l.inner.URL.RequestURI()
 }
 
 // answer sends a response that a lookup returned.

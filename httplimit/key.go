@@ -38,7 +38,13 @@ func (c *Cache) traits(r *http.Request) (t traits) {
 // the request tells.
 func cacheable(r *http.Request) bool {
 	return (r.Method == http.MethodGet || r.Method == http.MethodHead) &&
-		r.ContentLength == 0 && len(r.TransferEncoding) == 0 && len(r.Header["Upgrade"]) == 0
+		r.ContentLength == 0 && len(r.TransferEncoding) == 0 && len(r.Header["Upgrade"]) == 0 && plain(r)
+}
+
+// plain reports whether a request's target says no more than a path and the
+// host that is meant anyway. What else it says is in no key.
+func plain(r *http.Request) bool {
+	return r.URL.Opaque == "" && r.URL.User == nil && (r.URL.Host == "" || r.URL.Host == r.Host)
 }
 
 // key returns the key of the responses of a handler to requests such as r.

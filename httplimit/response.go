@@ -77,6 +77,12 @@ func (s *response) failed() bool {
 	return s.status >= 500 && s.status != http.StatusNotImplemented || s.status == http.StatusTooManyRequests
 }
 
+// blames reports whether a response finds fault with its request, rather than
+// tells of the resource.
+func (s *response) blames() bool {
+	return s.status >= 400 && s.status < 500 && !s.shareable() && !s.failed()
+}
+
 // shareable reports whether a response may go to others, as far as its status
 // tells.
 func (s *response) shareable() bool {
@@ -134,6 +140,7 @@ func (s *response) write(w http.ResponseWriter, r *http.Request, age, status str
 	}
 	if s.status == http.StatusOK && conditional(r) {
 		if content, ok := s.content(r); ok {
+			delete(h, "Content-Length") // ServeContent knows what it sends
 			http.ServeContent(w, r, "", s.modified, content)
 			return
 		}
