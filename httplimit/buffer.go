@@ -2,74 +2,106 @@ package httplimit
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
+	"runtime/debug"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
+
+	"github.com/weir-go/weir/flight"
 )
 
 // A buffer is the ResponseWriter that gathers a response, and does what net/http
-// does to it. It refuses what must be streamed.
+// does to it. It refuses what must be streamed. Goroutines of the handler may
+// still use it when the handler has ended, to no effect.
 type buffer struct {
-	head   bool
-	max    int64
-	cancel context.CancelFunc // of the handler's context
+	head    bool
+	max     int64
+	live    http.Header   // what the handler changes
+	refusal chan struct{} // closed when it refuses
 
-	live    http.Header // what the handler changes
+	mu      sync.Mutex  // guards what follows, until ended
 	header  http.Header // as it was when the handler wrote it
 	status  int         // 0 before
 	length  int64       // as declared; -1 if not
 	written int64
 	body    []byte
 	refused bool
+	ended   bool
 }
 
-// errRefused is what a handler gets whose response does not fit in here.
-var errRefused = errors.New("httplimit: the response is streamed, or too large to be kept: the handler is run again")
+func newBuffer(head bool, limit int64) *buffer {
+	return &buffer{head: head, max: limit, live: make(http.Header), refusal: make(chan struct{})}
+}
 
-// serve runs a handler. If it was refused, how it ends does not matter; a
-// httputil.ReverseProxy panics then.
-func (b *buffer) serve(h http.Handler, r *http.Request) {
+var (
+	// errRefused is what a handler gets whose response does not fit in here.
+	errRefused = errors.New("httplimit: the response is streamed, or too large to be kept: the handler is run again")
+	errEnded   = errors.New("httplimit: written after the handler has returned")
+	errBroken  = errors.New("httplimit: the handler wrote less than it had declared")
+)
+
+// serve runs a handler, and tells done how it ended. If it was refused, nothing
+// else matters; a httputil.ReverseProxy panics then.
+func (b *buffer) serve(h http.Handler, r *http.Request, done func(error)) {
+	err := flight.ErrGoexit
 	defer func() {
-		if !b.refused {
-			return // nor is a panic touched, for the sake of its stack
+		if p := recover(); p != nil {
+			err = &flight.PanicError{Value: p, Stack: debug.Stack()}
 		}
-		if p := recover(); p != nil && p != http.ErrAbortHandler {
-			panic(p)
-		}
+		done(b.end(err))
 	}()
 	h.ServeHTTP(b, r)
 	b.WriteHeader(http.StatusOK)
+	err = nil
+}
+
+// end notes that the handler has ended, by an error or not, and returns what is
+// wrong with its response.
+func (b *buffer) end(err error) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	for name := range b.live {
-		if strings.HasPrefix(name, http.TrailerPrefix) {
-			b.refuse()
+		if err == nil && strings.HasPrefix(name, http.TrailerPrefix) {
+			b.refuseLocked()
 		}
 	}
-}
-
-func (b *buffer) refuse() {
-	b.refused, b.body = true, nil
-	b.cancel()
-}
-
-func (b *buffer) Header() http.Header {
-	if b.live == nil {
-		b.live = make(http.Header)
+	b.ended = true
+	switch {
+	case b.refused:
+		return errRefused
+	case err == nil && b.shortLocked():
+		return errBroken
 	}
-	return b.live
+	return err
 }
+
+func (b *buffer) refuseLocked() {
+	if !b.refused {
+		b.refused, b.body = true, nil
+		close(b.refusal)
+	}
+}
+
+func (b *buffer) Header() http.Header { return b.live }
 
 func (b *buffer) WriteHeader(code int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.writeHeaderLocked(code)
+}
+
+func (b *buffer) writeHeaderLocked(code int) {
 	if code < 100 || code > 999 {
 		panic(fmt.Sprintf("httplimit: invalid WriteHeader code %v", code))
 	}
-	if b.status != 0 || code < 200 && code != http.StatusSwitchingProtocols {
+	if b.ended || b.status != 0 || code < 200 && code != http.StatusSwitchingProtocols {
 		return
 	}
-	b.status, b.header, b.length = code, canonicalHeader(b.Header()), -1
+	b.status, b.header, b.length = code, canonicalHeader(b.live), -1
 	if n, err := strconv.ParseInt(b.header.Get("Content-Length"), 10, 64); err == nil && n >= 0 {
 		b.length = n
 	}
@@ -77,7 +109,7 @@ func (b *buffer) WriteHeader(code int) {
 	switch {
 	case strings.EqualFold(strings.TrimSpace(kind), "text/event-stream"), len(b.header["Trailer"]) > 0,
 		!b.head && b.length > b.max:
-		b.refuse()
+		b.refuseLocked()
 	case !b.head && b.length > 0:
 		b.body = make([]byte, 0, b.length)
 	}
@@ -106,7 +138,9 @@ func (b *buffer) Write(p []byte) (int, error) { return write(b, p) }
 func (b *buffer) WriteString(s string) (int, error) { return write(b, s) }
 
 func write[T string | []byte](b *buffer, p T) (int, error) {
-	b.WriteHeader(http.StatusOK)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.writeHeaderLocked(http.StatusOK)
 	if len(p) == 0 {
 		return 0, nil
 	}
@@ -114,12 +148,14 @@ func write[T string | []byte](b *buffer, p T) (int, error) {
 	switch {
 	case b.refused:
 		return 0, errRefused
+	case b.ended:
+		return 0, errEnded
 	case bodyless(b.status):
 		return 0, http.ErrBodyNotAllowed
 	case b.length >= 0 && n > b.length:
 		return 0, http.ErrContentLength
 	case n > b.max:
-		b.refuse()
+		b.refuseLocked()
 		return 0, errRefused
 	}
 	b.written = n
@@ -136,8 +172,8 @@ const sniffed = 512
 // nowhere, but an event stream is found out.
 func (b *buffer) Flush() { b.WriteHeader(http.StatusOK) }
 
-// short reports whether the body is not what was declared.
-func (b *buffer) short() bool {
+// shortLocked reports whether the body is not what was declared.
+func (b *buffer) shortLocked() bool {
 	return !b.head && !bodyless(b.status) && b.length > b.written
 }
 
@@ -145,7 +181,7 @@ func (b *buffer) short() bool {
 var hops = []string{"Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authentication-Info", "Proxy-Connection",
 	"Te", "Trailer", "Transfer-Encoding", "Upgrade"}
 
-// response returns what was gathered.
+// response returns what was gathered, once the handler has ended.
 func (b *buffer) response() *response {
 	h := b.header
 	for _, name := range append(canonical(h["Connection"]), hops...) {

@@ -34,12 +34,13 @@ import (
 // conditions: these the Cache answers itself, from the whole response. Its URL
 // and RequestURI have path and query only. Its
 // ResponseWriter gathers the response: Flush does nothing, and there is neither
-// Hijack nor deadlines. A response counts only if its context has not ended
+// Hijack nor deadlines. So do not wrap what is streamed, but for event streams:
+// it comes when it is whole, or too large. A response counts only if its context has not ended
 // before it.
 //
 // Past the cache go requests with another method, a body, an Upgrade, without
-// a key, with Cache-Control: no-store, or a target that has more than a path
-// and their Host. The handler gets them as they are,
+// a key, with Cache-Control: no-store, for an event stream (by their Accept), or
+// with a target that has more than a path and their Host. The handler gets them as they are,
 // with a ResponseWriter that does all that the server's can; only Pusher and
 // CloseNotifier are behind its Unwrap if there is a limiter. Other wishes of a
 // client (no-cache, max-age=0, only-if-cached) are ignored: otherwise any
@@ -61,9 +62,10 @@ import (
 //
 // Whoever waited for such a response runs the handler itself, within the
 // limiters, and so does whoever asks for the same resource while Pass lasts. A
-// response that is too large, a stream, or has trailers, is broken off as soon
-// as that is known (writes fail, the context ends), and the handler runs again,
-// past the cache: that work is done twice, once every Pass.
+// response that is too large, an event stream, or has trailers, is broken off as
+// soon as that is known (writes fail, the context ends), and the handler runs
+// again, past the cache: that work is done twice, once every Pass. Nobody waits
+// for the end of the first run, which keeps what the limiter gave it until then.
 //
 // An answer of status 4xx that is not in the list above tells of its client's
 // request, not of the resource: only that client gets it, and what is kept
@@ -80,8 +82,9 @@ import (
 // An answer of status 5xx is an error, 503 and 429 a rejection: an old response
 // is sent instead where CacheConfig says so. Otherwise it goes to all who wait,
 // if it could be shared by the rules above, status apart. If the handler
-// panics, all who wait panic with a *flight.PanicError, which has the stack; or
-// with http.ErrAbortHandler if that was it.
+// panics, all who wait panic with an error that wraps a *flight.PanicError, and
+// says what it panicked with and where; or with http.ErrAbortHandler if that was
+// it.
 type Cache struct {
 	cfg      CacheConfig
 	vary     []string // the canonical names of cfg.Vary
@@ -194,7 +197,7 @@ func (c *Cache) Purge() {
 }
 
 // Close cancels the refreshes in the background, and waits until their runs of
-// the handler have ended. It may be called more than once, and does nothing
+// the handler have ended, but for those whose response was broken off. It may be called more than once, and does nothing
 // without CacheConfig.Background.
 func (c *Cache) Close() { c.answers.Close() }
 

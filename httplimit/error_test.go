@@ -123,7 +123,8 @@ func TestEveryWaiterPanics(t *testing.T) {
 				wg.Go(func() {
 					defer func() {
 						p := recover()
-						err, ok := p.(*flight.PanicError)
+						err, _ := errors.AsType[*flight.PanicError](asError(p))
+						ok := err != nil
 						if p != value && (!ok || err.Value != value || value == http.ErrAbortHandler) {
 							t.Errorf("%v: want %v", p, value)
 						}
@@ -146,6 +147,11 @@ func TestEveryWaiterPanics(t *testing.T) {
 			}
 		})
 	}
+}
+
+func asError(p any) error {
+	err, _ := p.(error)
+	return err
 }
 
 func TestHandlersThatEndOddly(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/flight"
 )
 
 // A failure is an answer of the handler that is an error: to be sent if there is
@@ -34,6 +35,9 @@ func (f *failure) Is(target error) bool {
 
 // keeps reports whether an error is kept by its key.
 func keeps(err error) bool {
+	if _, panicked := errors.AsType[*flight.PanicError](err); panicked || err == flight.ErrGoexit {
+		return false
+	}
 	f, ok := errors.AsType[*failure](err)
 	return !ok || f.mark == nil && !f.only
 }
@@ -54,8 +58,6 @@ func (l *lookup) shared(f *failure) *response {
 	return f.resp
 }
 
-var errBroken = errors.New("httplimit: the handler wrote less than it had declared")
-
 // fill runs the handler, and returns what is to be kept: its response, or a
 // mark. What only this client may get is in own.
 func (l *lookup) fill(ctx context.Context, _ key) (value, error) {
@@ -72,29 +74,44 @@ func (l *lookup) fill(ctx context.Context, _ key) (value, error) {
 }
 
 // run returns the handler's response, or neither response nor error if it must
-// be run past the cache.
+// be run past the cache. The handler has a goroutine of its own: if its response
+// is refused, nobody waits for its end, but it holds its permit until then.
 func (l *lookup) run(ctx context.Context) (*response, error) {
 	c := l.h.cache
 	permit, err := c.acquire(ctx, l.inner)
 	if err != nil {
 		return nil, err
 	}
-	defer permit.Release(weir.Ignored)
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
-	b := &buffer{head: l.r.Method == http.MethodHead, max: c.cfg.MaxBody, cancel: cancel}
-	b.serve(l.h.next, l.inner.WithContext(inner))
-	switch {
-	case b.refused:
+	b := newBuffer(l.r.Method == http.MethodHead, c.cfg.MaxBody)
+	ended := make(chan error, 1)
+	go b.serve(l.h.next, l.inner.WithContext(inner), func(err error) {
+		said := weir.Ignored
+		switch err {
+		case nil:
+			said = outcome(ctx, b.status)
+		case errBroken:
+			said = outcome(ctx, 0)
+		}
+		permit.Release(said)
+		ended <- err
+	})
+	select {
+	case <-b.refusal:
 		return nil, nil
-	case ctx.Err() != nil:
-		// It may have stopped anywhere.
-		permit.Release(outcome(ctx, 0))
-		return nil, ctx.Err()
-	case b.short():
-		return nil, errBroken
+	case err = <-ended: // also if ctx has ended: the next run shall not begin before
 	}
-	permit.Release(outcome(ctx, b.status))
+	switch {
+	case err == errRefused:
+		return nil, nil
+	case err != nil && err != errBroken:
+		return nil, err
+	case ctx.Err() != nil: // it may have stopped anywhere
+		return nil, ctx.Err()
+	case err != nil:
+		return nil, err
+	}
 	return b.response(), nil
 }
 

@@ -3,6 +3,7 @@ package httplimit
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"sync"
@@ -173,10 +174,19 @@ func (c *Cache) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		if p.Value == http.ErrAbortHandler {
 			panic(http.ErrAbortHandler)
 		}
-		panic(p)
+		panic(panicked{p})
 	}
 	Reject(w, r, err)
 }
+
+// panicked is the panic of a handler on a goroutine that is not the server's: in
+// the server's log, it shows where that was.
+type panicked struct{ *flight.PanicError }
+
+func (p panicked) Error() string { return fmt.Sprintf("%v\n\n%s", p.Value, p.Stack) }
+
+// Unwrap returns the *flight.PanicError.
+func (p panicked) Unwrap() error { return p.PanicError }
 
 // pass hands a request on as it is, within the limiters.
 func (h *handler) pass(w http.ResponseWriter, r *http.Request, why string) {

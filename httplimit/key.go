@@ -38,7 +38,20 @@ func (c *Cache) traits(r *http.Request) (t traits) {
 // the request tells.
 func cacheable(r *http.Request) bool {
 	return (r.Method == http.MethodGet || r.Method == http.MethodHead) &&
-		r.ContentLength == 0 && len(r.TransferEncoding) == 0 && len(r.Header["Upgrade"]) == 0 && plain(r)
+		r.ContentLength == 0 && len(r.TransferEncoding) == 0 && len(r.Header["Upgrade"]) == 0 && plain(r) && !wantsEvents(r)
+}
+
+// wantsEvents reports whether a client asks for an event stream.
+func wantsEvents(r *http.Request) bool {
+	for _, list := range r.Header["Accept"] {
+		for one := range strings.SplitSeq(list, ",") {
+			kind, _, _ := strings.Cut(one, ";")
+			if strings.EqualFold(textproto.TrimString(kind), "text/event-stream") {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // plain reports whether a request's target says no more than a path and the

@@ -118,6 +118,13 @@ func (g *gate) Release(_ weir.Grant, o weir.Outcome) {
 	g.outcomes = append(g.outcomes, o)
 }
 
+// now returns how many are held.
+func (g *gate) now() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.held
+}
+
 func (g *gate) refuse(err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
