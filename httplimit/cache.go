@@ -167,16 +167,10 @@ func (c *Cache) Handler(next http.Handler) http.Handler {
 // Of r, only what CacheConfig.Key looks at counts: one made by http.NewRequest
 // will do, with the URL as clients see it.
 func (c *Cache) Delete(r *http.Request) {
-	var keys []key
-	for id := range c.handlers.Load() {
-		for _, method := range []string{http.MethodGet, http.MethodHead} {
-			for t := traits(0); t <= credentials|overTLS; t++ {
-				if k, ok := c.key(r, id+1, method, t); ok {
-					keys = append(keys, k)
-				}
-			}
-		}
-	}
+	c.forget(c.keys(r, c.name(r)))
+}
+
+func (c *Cache) forget(keys []key) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.epoch.Add(1)

@@ -78,7 +78,7 @@ func (l *lookup) fill(ctx context.Context, _ key) (value, error) {
 // is refused, nobody waits for its end, but it holds its permit until then.
 func (l *lookup) run(ctx context.Context) (*response, error) {
 	c := l.h.cache
-	permit, err := c.acquire(ctx, l.inner)
+	permit, err := c.acquire(ctx, l.limited)
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +173,7 @@ func (c *Cache) learn(l *lookup, names []string, resp *response) *mark {
 	if m == nil || !m.covers(names) {
 		slices.Sort(names)
 		c.salt++
-		m = &mark{names: slices.Compact(names), salt: c.salt, base: l.base}
+		m = &mark{names: slices.Clone(slices.Compact(names)), salt: c.salt, base: l.base}
 	}
 	if c.epoch.Load() != l.epoch {
 		return m

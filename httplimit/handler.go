@@ -32,20 +32,36 @@ type handler struct {
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := h.cache
+	n := c.name(r)
 	if !cacheable(r) {
-		h.pass(w, r, "")
+		h.pass(w, r, n, "")
 		return
 	}
-	if cc := r.Header["Cache-Control"]; len(cc) > 0 && parseDirectives(cc).noStore {
-		h.pass(w, r, byRequest)
+	if !n.ok {
+		h.pass(w, r, n, bypass)
 		return
 	}
-	base, ok := c.key(r, h.id, r.Method, c.traits(r))
-	if !ok {
-		h.pass(w, r, bypass)
-		return
+	base := c.key(r, n, h.id, r.Method, c.traits(r))
+	if cc := r.Header["Cache-Control"]; len(cc) == 0 || !parseDirectives(cc).noStore {
+		h.lookup(w, r, n, base, nil, maxSteps)
+	} else if resp := c.fresh(r, base); resp != nil {
+		c.answer(w, r, resp, cache.Hit)
+	} else {
+		h.pass(w, r, n, byRequest)
 	}
-	h.lookup(w, r, base, nil, maxSteps)
+}
+
+// fresh returns what is kept for a request, if it is fresh, or nil.
+func (c *Cache) fresh(r *http.Request, base key) *response {
+	k := base
+	for range maxSteps {
+		v, ok := c.answers.Peek(k)
+		if !ok || v.resp != nil || v.mark.pass {
+			return v.resp
+		}
+		k = c.variant(base, v.mark, r)
+	}
+	return nil
 }
 
 // maxSteps bounds the keys that are tried for one request. Each step but the
@@ -54,9 +70,9 @@ const maxSteps = 8
 
 // lookup answers a request by what is kept for it, under the mark if there is
 // one.
-func (h *handler) lookup(w http.ResponseWriter, r *http.Request, base key, m *mark, steps int) {
+func (h *handler) lookup(w http.ResponseWriter, r *http.Request, n name, base key, m *mark, steps int) {
 	c := h.cache
-	l := &lookup{h: h, r: r, base: base, key: base, mark: m, epoch: c.epoch.Load()}
+	l := &lookup{h: h, r: r, name: n, base: base, key: base, mark: m, epoch: c.epoch.Load()}
 	if m != nil {
 		l.key = c.variant(base, m, r)
 	}
@@ -77,9 +93,9 @@ func (h *handler) lookup(w http.ResponseWriter, r *http.Request, base key, m *ma
 	case own != nil:
 		c.answer(w, r, own.resp, cache.Filled)
 	case v.mark.pass || steps == 0:
-		h.pass(w, r, bypass)
+		h.pass(w, r, n, bypass)
 	default:
-		h.lookup(w, r, base, v.mark, steps-1)
+		h.lookup(w, r, n, base, v.mark, steps-1)
 	}
 }
 
@@ -87,14 +103,16 @@ func (h *handler) lookup(w http.ResponseWriter, r *http.Request, base key, m *ma
 type lookup struct {
 	h     *handler
 	r     *http.Request
+	name  name
 	base  key
 	mark  *mark // by which key was made, if it is not base
 	key   key
 	epoch uint64 // of the Cache, before
 
-	copied sync.Once
-	inner  *http.Request // for the handler, once copied
-	own    atomic.Pointer[result]
+	copied  sync.Once
+	inner   *http.Request // for the handler, once copied
+	limited name          // for PerKey, likewise
+	own     atomic.Pointer[result]
 }
 
 // A result is what this lookup's own run of the handler gave: for nobody else.
@@ -105,14 +123,21 @@ type result struct {
 	only   bool // it tells of this client's request, and nothing of the resource
 }
 
-// copy makes the handler's request.
+// copy makes the handler's request, and notes what else is to be known of the
+// client's.
 func (l *lookup) copy() {
+	l.limited = l.h.cache.limited(l.r, l.name)
 	l.inner = l.r.Clone(context.WithoutCancel(l.r.Context()))
 	for _, name := range conditions {
 		delete(l.inner.Header, name)
 	}
 	if l.h.cache.cfg.IgnoreCookies {
 		delete(l.inner.Header, "Cookie")
+	}
+	if len(l.inner.Header["Upgrade"]) > 0 {
+		for _, name := range []string{"Connection", "Upgrade", "Http2-Settings"} {
+			delete(l.inner.Header, name)
+		}
 	}
 	l.inner.Body = http.NoBody
 	l.inner.URL = &url.URL{Path: l.r.URL.Path, RawPath: l.r.URL.RawPath, RawQuery: l.r.URL.RawQuery}
@@ -155,7 +180,7 @@ func (l *lookup) fail(w http.ResponseWriter, status cache.Status, err error) {
 		}
 		c.answer(w, l.r, own.resp, cache.Filled)
 	} else if resp := l.shared(f); resp == nil {
-		l.h.pass(w, l.r, bypass)
+		l.h.pass(w, l.r, l.name, bypass)
 	} else if status == cache.Hit {
 		c.answer(w, l.r, resp, cache.Hit)
 	} else {
@@ -187,62 +212,3 @@ func (p panicked) Error() string { return fmt.Sprintf("%v\n\n%s", p.Value, p.Sta
 
 // Unwrap returns the *flight.PanicError.
 func (p panicked) Unwrap() error { return p.PanicError }
-
-// pass hands a request on as it is, within the limiters.
-func (h *handler) pass(w http.ResponseWriter, r *http.Request, why string) {
-	c := h.cache
-	permit, err := c.acquire(r.Context(), r)
-	if err != nil {
-		c.refuse(w, r, err)
-		return
-	}
-	defer permit.Release(weir.Ignored)
-	c.counts[passed].Add(1)
-	if why != "" {
-		w.Header().Add("Cache-Status", why)
-	}
-	if c.cfg.Limiter == nil && c.cfg.PerKey == nil {
-		h.next.ServeHTTP(w, r)
-		return
-	}
-	w, o := observe(w)
-	h.next.ServeHTTP(w, r)
-	o.begun()
-	permit.Release(outcome(r.Context(), o.status))
-}
-
-// acquire asks the limiters.
-func (c *Cache) acquire(ctx context.Context, r *http.Request) (weir.Permit, error) {
-	lim := c.cfg.Limiter
-	if c.cfg.PerKey != nil {
-		if text, ok := c.text(r); ok {
-			if one := c.cfg.PerKey(text); one != nil && lim != nil {
-				lim = weir.Chain(one, lim)
-			} else if one != nil {
-				lim = one
-			}
-		}
-	}
-	if lim == nil {
-		return weir.Permit{}, nil
-	}
-	return lim.Acquire(ctx, 1)
-}
-
-// outcome is what a run of the handler, which has ended, tells about load.
-func outcome(ctx context.Context, status int) weir.Outcome {
-	switch {
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return weir.Late
-	case ctx.Err() != nil:
-		return weir.Ignored
-	}
-	switch {
-	case status == http.StatusTooManyRequests, status == http.StatusBadGateway,
-		status == http.StatusServiceUnavailable, status == http.StatusGatewayTimeout:
-		return weir.Dropped
-	case status >= 200 && status < 400:
-		return weir.Success
-	}
-	return weir.Ignored
-}

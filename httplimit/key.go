@@ -25,11 +25,12 @@ func (c *Cache) traits(r *http.Request) (t traits) {
 	if len(r.Header["Authorization"]) > 0 || !c.cfg.IgnoreCookies && len(r.Header["Cookie"]) > 0 {
 		t |= credentials
 	}
-	if r.TLS != nil {
+	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
+		t |= credentials
+	}
+	proto := r.Header["X-Forwarded-Proto"]
+	if r.TLS != nil || len(proto) == 1 && strings.EqualFold(proto[0], "https") {
 		t |= overTLS
-		if len(r.TLS.PeerCertificates) > 0 {
-			t |= credentials
-		}
 	}
 	return t
 }
@@ -38,7 +39,18 @@ func (c *Cache) traits(r *http.Request) (t traits) {
 // the request tells.
 func cacheable(r *http.Request) bool {
 	return (r.Method == http.MethodGet || r.Method == http.MethodHead) &&
-		r.ContentLength == 0 && len(r.TransferEncoding) == 0 && len(r.Header["Upgrade"]) == 0 && plain(r) && !wantsEvents(r)
+		r.ContentLength == 0 && len(r.TransferEncoding) == 0 && !upgrades(r) && plain(r) && !wantsEvents(r)
+}
+
+// upgrades reports whether a client asks for another protocol. To decline an
+// offer of HTTP/2 is the common answer to it.
+func upgrades(r *http.Request) bool {
+	for _, to := range r.Header["Upgrade"] {
+		if !strings.EqualFold(textproto.TrimString(to), "h2c") {
+			return true
+		}
+	}
+	return false
 }
 
 // wantsEvents reports whether a client asks for an event stream.
@@ -60,22 +72,60 @@ func plain(r *http.Request) bool {
 	return r.URL.Opaque == "" && r.URL.User == nil && (r.URL.Host == "" || r.URL.Host == r.Host)
 }
 
-// key returns the key of the responses of a handler to requests such as r.
-func (c *Cache) key(r *http.Request, handler uint64, method string, t traits) (k key, ok bool) {
+// A name is what CacheConfig.Key says of a request; without that, it is "".
+type name struct {
+	text string
+	ok   bool
+}
+
+func (c *Cache) name(r *http.Request) name {
+	if c.cfg.Key == nil {
+		return name{ok: true}
+	}
+	text, ok := c.cfg.Key(r)
+	return name{text, ok}
+}
+
+// limited returns the key that CacheConfig.PerKey gets for a request.
+func (c *Cache) limited(r *http.Request, n name) name {
+	if c.cfg.Key != nil || c.cfg.PerKey == nil {
+		return n
+	}
+	url := r.URL.EscapedPath()
+	if r.URL.RawQuery != "" {
+		url += "?" + r.URL.RawQuery
+	}
+	return name{r.Method + " " + r.Host + url, true}
+}
+
+// key returns the key of the responses of a handler to requests such as r, whose
+// name is n.
+func (c *Cache) key(r *http.Request, n name, handler uint64, method string, t traits) key {
 	var room [512]byte
 	b := binary.BigEndian.AppendUint64(room[:0], handler)
 	b = appendText(append(b, byte(t)), method)
 	if c.cfg.Key != nil {
-		own, ok := c.cfg.Key(r)
-		if !ok {
-			return k, false
-		}
-		b = appendText(b, own)
+		b = appendText(b, n.text)
 	} else {
 		b = appendText(appendText(b, r.Host), r.URL.Path)
 		b = appendText(appendText(b, r.URL.RawPath), r.URL.RawQuery)
 	}
-	return sha256.Sum256(c.appendValues(b, r, c.vary)), true
+	return sha256.Sum256(c.appendValues(b, r, c.vary))
+}
+
+// keys returns all keys of the responses to requests such as r.
+func (c *Cache) keys(r *http.Request, n name) (keys []key) {
+	if !n.ok {
+		return nil
+	}
+	for id := range c.handlers.Load() {
+		for _, method := range []string{http.MethodGet, http.MethodHead} {
+			for t := traits(0); t <= credentials|overTLS; t++ {
+				keys = append(keys, c.key(r, n, id+1, method, t))
+			}
+		}
+	}
+	return keys
 }
 
 // variant returns the key of the responses to requests with the same values of
@@ -118,27 +168,16 @@ func conditional(r *http.Request) bool {
 	return false
 }
 
-// canonical returns the names in lists of header names, sorted.
+// canonical returns the names in lists of header names, sorted. They hold no
+// more memory than they need.
 func canonical(lists []string) (names []string) {
 	for _, list := range lists {
 		for name := range strings.SplitSeq(list, ",") {
 			if name = textproto.TrimString(name); name != "" {
-				names = append(names, http.CanonicalHeaderKey(name))
+				names = append(names, strings.Clone(http.CanonicalHeaderKey(name)))
 			}
 		}
 	}
 	slices.Sort(names)
-	return slices.Compact(names)
-}
-
-// text is the key as CacheConfig.PerKey gets it.
-func (c *Cache) text(r *http.Request) (string, bool) {
-	if c.cfg.Key != nil {
-		return c.cfg.Key(r)
-	}
-	url := r.URL.EscapedPath()
-	if r.URL.RawQuery != "" {
-		url += "?" + r.URL.RawQuery
-	}
-	return r.Method + " " + r.Host + url, true
+	return slices.Clone(slices.Compact(names))
 }

@@ -61,11 +61,12 @@ func (o *observer) ReadFrom(src io.Reader) (int64, error) {
 
 type flusher struct{ *observer }
 
-func (f flusher) Flush() {
+func (f flusher) Flush() { _ = f.FlushError() }
+
+// FlushError is for http.ResponseController.
+func (f flusher) FlushError() error {
 	f.begun()
-	if w, ok := f.ResponseWriter.(http.Flusher); ok {
-		w.Flush()
-	}
+	return http.NewResponseController(f.ResponseWriter).Flush()
 }
 
 type hijacker struct{ flusher }

@@ -3,8 +3,11 @@ package httplimit
 import (
 	"bytes"
 	"io"
+	"maps"
 	"net/http"
+	"net/textproto"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -18,7 +21,7 @@ type response struct {
 	body   []byte
 
 	at       time.Time     // when it came
-	age      time.Duration // that it had then, by its own account
+	age      time.Duration // that it had then, by its Age or its Date
 	ttl      time.Duration // how long it is fresh after at; <= 0 if it is not
 	modified time.Time     // its Last-Modified, or zero
 	kept     atomic.Bool   // it goes into the cache
@@ -37,7 +40,11 @@ func newResponse(status int, h http.Header, body []byte, now time.Time) *respons
 		s.fields = append(s.fields, field{name, values, adds})
 		s.values += len(values)
 	}
-	s.age = time.Duration(parseSeconds(h.Get("Age"))) * time.Second
+	age, _, _ := strings.Cut(h.Get("Age"), ",")
+	s.age = time.Duration(parseSeconds(textproto.TrimString(age))) * time.Second
+	if date, err := http.ParseTime(h.Get("Date")); err == nil {
+		s.age = max(s.age, now.Sub(date).Truncate(time.Second))
+	}
 	s.modified, _ = http.ParseTime(h.Get("Last-Modified"))
 	return s
 }
@@ -127,7 +134,8 @@ func (s *response) writeKept(w http.ResponseWriter, r *http.Request, isStale boo
 // write sends a response, with an Age if it is not "".
 func (s *response) write(w http.ResponseWriter, r *http.Request, age, status string) {
 	h := w.Header()
-	all := make([]string, 0, s.values+2) // of our own: others may change what they find in h
+	encoder := len(h["Content-Encoding"]) > 0 && len(s.header["Content-Encoding"]) == 0 // around us, of what we send
+	all := make([]string, 0, s.values+2)                                                // of our own: others may change what they find in h
 	for _, f := range s.fields {
 		from := len(all)
 		all = append(all, f.values...)
@@ -138,7 +146,13 @@ func (s *response) write(w http.ResponseWriter, r *http.Request, age, status str
 	if age != "" {
 		h["Age"] = all[s.values+1 : s.values+2 : s.values+2]
 	}
+	if encoder {
+		delete(h, "Content-Length")
+	}
 	if s.status == http.StatusOK && conditional(r) {
+		if encoder || !ranged(r) {
+			r = withoutRange(r)
+		}
 		if content, ok := s.content(r); ok {
 			delete(h, "Content-Length") // ServeContent knows what it sends
 			http.ServeContent(w, r, "", s.modified, content)
@@ -149,6 +163,18 @@ func (s *response) write(w http.ResponseWriter, r *http.Request, age, status str
 	if r.Method != http.MethodHead && len(s.body) > 0 {
 		_, _ = w.Write(s.body) // a client that is gone needs no answer
 	}
+}
+
+// ranged reports whether a Range is to be heeded.
+func ranged(r *http.Request) bool {
+	return r.Method == http.MethodGet && strings.HasPrefix(r.Header.Get("Range"), "bytes=")
+}
+
+func withoutRange(r *http.Request) *http.Request {
+	r = r.WithContext(r.Context()) // a copy
+	r.Header = maps.Clone(r.Header)
+	delete(r.Header, "Range")
+	return r
 }
 
 func set(h http.Header, name string, values []string, adds bool) {

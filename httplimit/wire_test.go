@@ -118,6 +118,9 @@ func TestAnswersAreAsThoseOfNetHTTP(t *testing.T) {
 					continue // others do not know of ranges, but the cache does
 				}
 				for _, method := range []string{"GET", "HEAD"} {
+					if method == "HEAD" && strings.HasPrefix(fmt.Sprint(headers), "[Range") {
+						continue // which is not for HEAD (RFC 9110, 14.2), but net/http heeds it
+					}
 					want := do(method, "/bare/"+name, headers...)
 					wantBody := body(t, want)
 					for range 2 {
@@ -232,7 +235,7 @@ func TestPastTheCache(t *testing.T) {
 			for range 2 {
 				w := httptest.NewRecorder()
 				g.handler.ServeHTTP(w, r)
-				if lim == nil && got != w {
+				if lim == nil && got != w && safe(r.Method) {
 					t.Errorf("%s %v: %T: want what the server gave", r.Method, r.URL, got)
 				}
 				if f, ok := got.(http.Flusher); !ok {

@@ -51,6 +51,9 @@ func (p *Problem) Write(w http.ResponseWriter, r *http.Request, retryAfter []str
 	for i, name := range names {
 		h[name] = p.header[i]
 	}
+	if len(h["Content-Encoding"]) > 0 { // whoever has set that encodes the body
+		delete(h, "Content-Length")
+	}
 	if retryAfter != nil {
 		h["Retry-After"] = retryAfter
 	}

@@ -58,3 +58,15 @@ func TestAnswer(t *testing.T) {
 		}
 	}
 }
+
+// A middleware around the one that refuses, which encodes what it gets, does
+// not send the length of what it got.
+func TestAnOuterEncodingHasNoLength(t *testing.T) {
+	p := problem.New(503, problem.ReducedCapacity, "queue_full", "full")
+	w := httptest.NewRecorder()
+	w.Header().Set("Content-Encoding", "gzip")
+	p.Write(w, httptest.NewRequest(http.MethodGet, "/", nil), nil)
+	if n, ok := w.Header()["Content-Length"]; ok || w.Body.Len() == 0 {
+		t.Errorf("Content-Length: %s", n)
+	}
+}
