@@ -30,21 +30,29 @@ import (
 //
 // For a response that may be kept, the handler runs under a context of its own,
 // with the values of one client's, which ends when the last client that waits
-// has left, or with Timeout. Its request is a copy, without Range and
-// conditions: these the Cache answers itself, from the whole response. Its URL
-// and RequestURI have path and query only. Its
-// ResponseWriter gathers the response: Flush does nothing, and there is neither
-// Hijack nor deadlines. So do not wrap what is streamed, but for event streams:
-// it comes when it is whole, or too large. A response counts only if its context has not ended
-// before it.
+// has left, or with Timeout. A response counts only if its context has not ended
+// before it. A handler that does not heed its context is waited for.
+//
+// Its request is a copy, without Range and conditions: these the Cache answers
+// itself, from the whole response. Its URL and RequestURI are path and query
+// only, and an offer of h2c is taken out.
+//
+// Its ResponseWriter gathers the response: Flush does nothing, and there is
+// neither Hijack nor deadlines. So do not wrap what is streamed, unless it is an
+// event stream: it comes when it is whole, or too large.
 //
 // Past the cache go requests with another method, a body, an Upgrade, without
-// a key, with Cache-Control: no-store, for an event stream (by their Accept), or
-// with a target that has more than a path and their Host. The handler gets them as they are,
-// with a ResponseWriter that does all that the server's can; only Pusher and
-// CloseNotifier are behind its Unwrap if there is a limiter. Other wishes of a
-// client (no-cache, max-age=0, only-if-cached) are ignored: otherwise any
-// client could break the protection.
+// a key, for an event stream (by their Accept), or with a target that has more
+// than a path and their Host; and those with Cache-Control: no-store for which
+// no fresh response is kept. The handler gets them as they are, with the
+// server's ResponseWriter or, if there is a limiter or the method may change
+// something, with one that does as much; only Pusher and CloseNotifier are
+// behind its Unwrap then. Other wishes of a client (no-cache, max-age=0,
+// only-if-cached) are ignored: otherwise any client could break the protection.
+//
+// A method that may change something (any but GET, HEAD, OPTIONS and TRACE)
+// removes, when the handler has ended with a status of 2xx or 3xx, what is kept
+// for its URL, as Delete does.
 //
 // # What is shared
 //
@@ -75,7 +83,13 @@ import (
 // What is shared but was no longer fresh when it came (max-age=0) goes to those
 // who waited, and is not kept. The headers named in the Vary of its responses
 // tell the variants of a resource apart. A handler that answers by a request
-// header has to name it there, or others get its answer.
+// header has to name it there, or others get its answer. Values of the context,
+// RemoteAddr, X-Forwarded-* (but X-Forwarded-Proto: https counts as TLS) and
+// credentials in headers of one's own, such as X-API-Key, are in no key unless
+// CacheConfig.Key or Vary puts them there.
+//
+// An outer middleware that encodes what it gets has to say so before, by
+// Content-Encoding: then there is neither Content-Length nor Range.
 //
 // # Errors
 //
@@ -164,8 +178,9 @@ func (c *Cache) Handler(next http.Handler) http.Handler {
 // CacheConfig.Vary, whose values are taken from r. A response that is being
 // made goes to those who wait for it, and is not kept.
 //
-// Of r, only what CacheConfig.Key looks at counts: one made by http.NewRequest
-// will do, with the URL as clients see it.
+// Of r, only what CacheConfig.Key looks at counts, or else Host, path and query:
+// one made by http.NewRequest will do, with the URL as the handler sees it, such
+// as behind a http.StripPrefix.
 func (c *Cache) Delete(r *http.Request) {
 	c.forget(c.keys(r, c.name(r)))
 }

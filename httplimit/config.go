@@ -59,22 +59,29 @@ type CacheConfig struct {
 	// closed then. If false, the request that finds a refresh due waits for it.
 	Background bool
 	// Timeout bounds each run of the handler for the cache, the wait for the
-	// limiters included. If zero, it ends when its last client has left.
+	// limiters included. If zero, it ends when its last client has left. A
+	// handler that does not heed its context outlives it, and those who wait for
+	// it wait on.
 	Timeout time.Duration
 
 	// Limiter, if not nil, is asked before each run of the handler, for the
-	// cache or past it; never for what the cache can answer.
+	// cache or past it; never for what the cache can answer. It is asked with the
+	// context values of the client who began the run: those who wait for the same
+	// share its rejection, also if only that client may be shed.
 	Limiter weir.Limiter
-	// PerKey, if not nil, returns a limiter of one key: what Key returns or, if
-	// that is nil, method, host and URL, as in "GET example.com/a?b". It is
-	// asked before Limiter, but not for requests that have no key, and may
-	// return nil, for no limit. It knows no more than the key because all who
-	// wait for an answer share its rejection.
+	// PerKey, if not nil, returns a limiter of one key: what Key returns for the
+	// client's request or, if that is nil, method, host and URL, as in
+	// "GET example.com/a?b". It is asked before Limiter, but not for requests
+	// that have no key, and may return nil, for no limit. It knows no more than
+	// the key because all who wait for an answer share its rejection.
 	PerKey func(key string) weir.Limiter
 
 	// Key, if not nil, returns what tells resources apart beside method,
-	// handler, and whether the request has credentials or came over TLS. If nil,
-	// the host, the path and the raw query. If ok is false, the request passes.
+	// handler, and whether the request has credentials or came over TLS (to us,
+	// or by its X-Forwarded-Proto). If nil, the host, the path and the raw query.
+	// If ok is false, the request passes. It is asked once for each request, of
+	// any method; so that others remove what GET has left, it should not return
+	// the method.
 	Key func(r *http.Request) (key string, ok bool)
 	// Vary names request headers whose values are always part of the key. What
 	// the Vary of a response names is found out without it.
