@@ -70,11 +70,14 @@ func least(before int64, value string) int64 {
 	return n
 }
 
+// maxSeconds stands for all times that are longer (RFC 9111, 1.2.2).
+const maxSeconds = 1 << 31
+
 // parseSeconds parses a time in seconds. One that is no number is zero.
 func parseSeconds(s string) int64 {
 	n, err := strconv.ParseUint(s, 10, 64)
 	if err != nil && n == 0 {
 		return 0
 	}
-	return int64(min(n, 1<<31))
+	return int64(min(n, maxSeconds))
 }

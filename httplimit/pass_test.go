@@ -209,6 +209,19 @@ func TestAgeByAgeOrDate(t *testing.T) {
 	})
 }
 
+// No Date, however old, makes an Age that overflows.
+func TestAnAncientDateIsNoNegativeAge(t *testing.T) {
+	a := &answers{status: 500, headers: []string{"Date: Mon, 01 Jan 0001 00:00:00 GMT"}}
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t, CacheConfig{ErrorTTL: time.Hour}, a.serve)
+		g.get("/")
+		time.Sleep(time.Minute)
+		if age := g.get("/").Header().Get("Age"); age != fmt.Sprint(1<<31+60) {
+			t.Errorf("Age: %s: want about 2^31", age)
+		}
+	})
+}
+
 // What is remembered of a resource that varies is no larger than what it says.
 func TestMarksDoNotHoldALongVary(t *testing.T) {
 	g := newRig(t, CacheConfig{TTL: time.Minute}, text("v", "Vary: "+strings.Repeat("A, ", 10_000)))

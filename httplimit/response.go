@@ -43,7 +43,7 @@ func newResponse(status int, h http.Header, body []byte, now time.Time) *respons
 	age, _, _ := strings.Cut(h.Get("Age"), ",")
 	s.age = time.Duration(parseSeconds(textproto.TrimString(age))) * time.Second
 	if date, err := http.ParseTime(h.Get("Date")); err == nil {
-		s.age = max(s.age, now.Sub(date).Truncate(time.Second))
+		s.age = max(s.age, min(now.Sub(date).Truncate(time.Second), maxSeconds*time.Second))
 	}
 	s.modified, _ = http.ParseTime(h.Get("Last-Modified"))
 	return s
@@ -115,7 +115,7 @@ func (s *response) freshness(d directives, otherwise time.Duration) time.Duratio
 		if err != nil || dateErr != nil {
 			return 0 // invalid, in particular 0: it has expired
 		}
-		return at.Sub(date) - s.age
+		return max(at.Sub(date), 0) - s.age
 	}
 	return otherwise - s.age
 }

@@ -130,6 +130,7 @@ func TestFreshness(t *testing.T) {
 			{30, []string{"Expires: " + at(30*time.Second)}},
 			{30, []string{"Expires: " + at(30*time.Second), "Date: " + at(-time.Minute)}},
 			{0, []string{"Expires: 0"}},
+			{0, []string{"Expires: Mon, 01 Jan 0001 00:00:00 GMT", "Date: Fri, 31 Dec 9999 00:00:00 GMT", "Age: 5"}},
 			{0, []string{"Expires: " + at(-time.Second)}},
 			{1 << 31, []string{"Cache-Control: max-age=99999999999999999999"}},
 		} {
