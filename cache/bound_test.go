@@ -3,6 +3,7 @@ package cache_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -85,6 +86,22 @@ func TestBytesAreBounded(t *testing.T) {
 
 // What is beyond the bound by itself is returned and not kept, and takes
 // nobody's place, but that of its own old value.
+// A cost beyond all bounds overflows nothing.
+func TestCostWithoutEnd(t *testing.T) {
+	c := newCache(t, cache.Config[int, int]{Bytes: 1 << 20, Cost: func(k, _ int) int64 {
+		if k == 0 {
+			return math.MaxInt64
+		}
+		return 4096
+	}})
+	for k := range 1000 {
+		c.Set(k, k)
+	}
+	if s := c.Stats(); s.TooLarge != 1 || s.Bytes <= 0 || s.Bytes > 1<<20 || s.Entries > 256 {
+		t.Errorf("%+v", s)
+	}
+}
+
 func TestTooLarge(t *testing.T) {
 	own := entrySize[string, int]()
 	c := newCache(t, config{Bytes: 2*own + 1000, Cost: func(_ string, v int) int64 { return int64(v) }})

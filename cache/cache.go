@@ -47,7 +47,9 @@ import (
 )
 
 // A Cache keeps values by their key, within a bound. It is safe for concurrent
-// use. A hit takes no lock and allocates nothing.
+// use. A hit takes no lock and allocates nothing. All else takes a mutex for a
+// moment; but when the table doubles, 0.2 s at a million entries, or when a value
+// takes the place of as many, those who miss wait for it.
 //
 // Keys of any comparable type will do. One that is not equal to itself (NaN) is
 // filled by each lookup, and never kept. A key that is an interface panics if
@@ -113,6 +115,9 @@ func (c *Cache[K, V]) hash(key K) uint64 { return maphash.Comparable(c.seed, key
 // *flight.PanicError. All who wait for a fill get its error, or rejection. If an
 // old value may be returned in its place (see Config), it is, and the error is
 // nil.
+//
+// fill must not get the same key, nor one whose fill gets this one: they would
+// wait for each other, until Config.Timeout at best.
 //
 // fill is not called, and nothing is allocated, if a fresh value is kept. But to
 // pass a function that captures variables, or a method of a value, Go allocates
@@ -184,10 +189,7 @@ func (c *Cache[K, V]) Purge() {
 	defer c.mu.Unlock()
 	clear(c.filling)
 	c.newRuns()
-	c.table.Load().each(func(e *entry[K, V]) bool {
-		c.policy.remove(e)
-		return true
-	})
+	c.policy.clear()
 	c.table.Store(newTable[K, V](minBuckets))
 }
 
@@ -203,7 +205,7 @@ func (c *Cache[K, V]) All() iter.Seq2[K, V] {
 }
 
 // Close cancels the refreshes in the background, and waits until their fills
-// have returned. A fill that somebody else waits for by then goes on for him,
+// have returned, so that no fill may call it. A fill that somebody else waits for by then goes on for him,
 // and Close waits for it, too. Afterwards callers refresh for themselves. It may
 // be called more than once, and does nothing for a Cache without
 // Config.Background.

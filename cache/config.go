@@ -36,8 +36,9 @@ type Config[K comparable, V any] struct {
 	// bound is returned, but not kept.
 	Bytes int64
 	// Cost is the size of what a key and a value refer to, in bytes: for a
-	// string its length, for a slice its capacity. Negative is zero. What an
-	// error holds that is kept (see ErrorTTL) is not counted. With Bytes only.
+	// string its length, for a slice its capacity, both as the allocator rounds
+	// them up. Negative is zero; math.MaxInt64 keeps a value out. What an error
+	// holds that is kept (see ErrorTTL) is not counted. With Bytes only.
 	Cost func(key K, value V) int64
 
 	// TTL is how long a value is fresh, from the end of its fill. If zero, for
@@ -51,27 +52,31 @@ type Config[K comparable, V any] struct {
 	Jitter float64
 	// Early is the β of probabilistic early refresh: a fresh value is fetched
 	// anew before it expires, with a probability that grows towards the end,
-	// and the earlier the longer a fill takes. If zero, never; 1 is the usual
+	// and the earlier the longer a fill, with its wait for the limiters, takes.
+	// Without Background, one caller waits for it. If zero, never; 1 is the usual
 	// value, more is earlier; >= 0.
 	Early float64
 
 	// ErrorTTL is how long the error of a fill is kept, and returned at once to
-	// whoever asks; or, while an old value is returned in its place, how long no
-	// other fill is tried. If zero, errors are not kept. Rejections and
-	// cancellations never are. An error that is kept takes the place of a value
-	// that is too old for it, even if StaleIfRejected is longer.
+	// whoever asks, or an old value in its place; meanwhile no other fill is
+	// tried. If zero, errors are not kept. Rejections and cancellations never
+	// are, nor is a deadline that passed before the fill began.
 	ErrorTTL time.Duration
 	// KeepError says which other errors are kept. If nil, all.
 	KeepError func(error) bool
 
 	// Stale is how long beyond its TTL a value is returned while one caller
-	// fetches it anew. If zero, everybody waits for the new value.
+	// fetches it anew. If zero, everybody waits for the new value. A caller who
+	// fetches it, and leaves before the fill has ended, ends it: where callers
+	// are less patient than fills take, set Background.
 	Stale time.Duration
 	// StaleIfError is how long beyond its TTL a value is returned in place of
-	// an error of its fill, or of the caller's own context.
+	// an error of its fill that is no rejection.
 	StaleIfError time.Duration
 	// StaleIfRejected is how long beyond its TTL a value is returned when its
 	// fill is rejected: by a limiter below, or one that the fill itself asked.
+	// If a deadline has passed, the caller's or Timeout, the longer of this and
+	// StaleIfError counts: a limiter may have let the fill wait until then.
 	StaleIfRejected time.Duration
 
 	// Background makes refreshes (those of Early and Stale) run on goroutines
@@ -79,12 +84,15 @@ type Config[K comparable, V any] struct {
 	// closed. If false, the caller who finds that a refresh is due waits for
 	// it, while the others get the old value.
 	Background bool
-	// Refreshes bounds those goroutines. If zero, DefaultRefreshes. Beyond it,
-	// the old value is returned, and a later caller tries.
+	// Refreshes bounds the refreshes that run so, each with up to two
+	// goroutines. If zero, DefaultRefreshes. Beyond it, the old value is
+	// returned, and a later caller tries. One for which nobody else waits is
+	// given up a minute after its old value has become too old.
 	Refreshes int
 
-	// Timeout bounds each fill, the wait for limiters included. If zero, there
-	// is none but that of those who wait for it.
+	// Timeout ends the context of each fill, the wait for limiters included. If
+	// zero, it ends when all who wait have left. A fill that does not heed its
+	// context is waited for.
 	Timeout time.Duration
 	// PerKey, if not nil, returns a limiter of fills of a key: of a
 	// keyed.Limiter, func(key K) weir.Limiter { return lim.For(key) }. It may
@@ -92,7 +100,9 @@ type Config[K comparable, V any] struct {
 	PerKey func(key K) weir.Limiter
 	// Limiter, if not nil, is asked before each fill, after PerKey. One with a
 	// queue makes fills wait, and all who wait for them; a rate.Limiter made
-	// with a negative rate.Config.Queue refuses at once.
+	// with a negative rate.Config.Queue refuses at once. It sees the class of
+	// the one caller whose context the fill has, and all who wait share its
+	// rejection.
 	Limiter weir.Limiter
 }
 

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"context"
 	"errors"
 	"math"
 	"math/rand/v2"
@@ -24,8 +25,22 @@ type entry[K comparable, V any] struct {
 	took  int64 // how long the fill took, in ns
 	err   error
 
-	refreshing atomic.Bool  // somebody has taken it upon himself to fetch a new value
-	retry      atomic.Int64 // no refresh before that instant: the last one failed
+	refreshing atomic.Bool           // somebody has taken it upon himself to fetch a new value
+	fault      atomic.Pointer[fault] // the error of the last fill, if that is kept
+}
+
+// A fault is an error that is kept beside an old value.
+type fault struct {
+	err   error
+	until int64 // no fill before that instant
+}
+
+// faulty returns the error that is kept beside the value of e, or nil.
+func (e *entry[K, V]) faulty(now int64) error {
+	if f := e.fault.Load(); f != nil && now < f.until {
+		return f.err
+	}
+	return nil
 }
 
 // forever is an instant that never comes.
@@ -92,14 +107,25 @@ func (c *Cache[K, V]) early(e *entry[K, V], now int64) bool {
 	return float64(e.took)*c.cfg.Early*rand.ExpFloat64() >= float64(e.until-now)
 }
 
-// serves reports whether a value may be returned in place of an error; of one
-// that is no rejection, if it is nil.
+// serves reports whether a value may be returned in place of an error. The end
+// of a context may have come while a limiter let the fill wait, or in the fill.
 func (c *Cache[K, V]) serves(e *entry[K, V], now int64, err error) bool {
-	beyond := c.cfg.StaleIfError
-	if errors.Is(err, weir.ErrRejected) {
-		beyond = c.cfg.StaleIfRejected
+	beyond := c.cfg.Stale
+	rejected := errors.Is(err, weir.ErrRejected)
+	ended := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+	if rejected || ended {
+		beyond = max(beyond, c.cfg.StaleIfRejected)
 	}
-	return e.age(now) < int64(max(beyond, c.cfg.Stale))
+	if !rejected || ended {
+		beyond = max(beyond, c.cfg.StaleIfError)
+	}
+	return e.age(now) < int64(beyond)
+}
+
+// useful reports whether a value may yet be returned, if only in place of some
+// error.
+func (c *Cache[K, V]) useful(e *entry[K, V], now int64) bool {
+	return e.err == nil && e.age(now) < int64(max(c.cfg.Stale, c.cfg.StaleIfError, c.cfg.StaleIfRejected))
 }
 
 // cost returns what an entry takes of the bound.
@@ -109,7 +135,7 @@ func (c *Cache[K, V]) cost(key K, value V, err error) int64 {
 	}
 	cost := c.size + overhead
 	if err == nil {
-		cost += max(c.cfg.Cost(key, value), 0)
+		cost += min(max(c.cfg.Cost(key, value), 0), MaxBytes) // no overflow, and beyond every bound
 	}
 	return cost
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/gcra"
+	"github.com/weir-go/weir/rate"
 )
 
 func TestErrorsAreNotKept(t *testing.T) {
@@ -198,9 +200,80 @@ func TestErrorTTLPacesRetries(t *testing.T) {
 		s.answers(0, errDown)
 		s.want("stale 1")
 		time.Sleep(5 * time.Second) // the pause is longer than the old value lasts
+		s.want("hit: down")
+		s.want("hit: down")
+		s.asked(2)
+		time.Sleep(5 * time.Second)
+		s.want("failed: down")
+		s.asked(3)
+	})
+}
+
+// An error that is kept costs no value that may yet be returned in place of a
+// rejection.
+func TestKeptErrorLeavesTheOldValue(t *testing.T) {
+	tell(t, config{TTL: time.Minute, StaleIfRejected: time.Hour, ErrorTTL: 10 * time.Second}, func(s *story) {
+		s.want("filled 1")
+		time.Sleep(time.Minute)
+		s.answers(0, errDown)
 		s.want("failed: down")
 		s.want("hit: down")
-		s.asked(3)
+		time.Sleep(10 * time.Second)
+		s.answers(0, weir.Reject(weir.OverRate, 0))
+		s.want("stale 1")
+	})
+}
+
+// Who waits in a limiter's queue until a deadline gets an old value as who is
+// rejected does; and that is no error of the fill's, to be kept.
+func TestDeadlineInALimitersQueue(t *testing.T) {
+	for _, timeout := range []time.Duration{0, time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			lim := rate.New(gcra.Per(1, time.Hour, 1), rate.Config{})
+			c := newCache(t, config{
+				TTL: time.Minute, StaleIfRejected: 2 * time.Minute, ErrorTTL: time.Hour, Limiter: lim, Timeout: timeout,
+			})
+			fill := func(context.Context, string) (int, error) { return 1, nil }
+			look := func(want string) {
+				t.Helper()
+				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+				defer cancel()
+				if got := answer(c.Lookup(ctx, "a", fill)); got != want {
+					t.Errorf("timeout %v: %s, want %s", timeout, got, want)
+				}
+				synctest.Wait()
+			}
+			look("filled 1")
+			time.Sleep(time.Minute)
+			look("stale 1")
+			time.Sleep(2 * time.Minute)
+			lim.SetQuota(gcra.Per(1, time.Minute, 1))
+			time.Sleep(time.Hour)
+			look("filled 1") // not the error of the queue
+		})
+	}
+}
+
+// A refresh in the background that hangs is given up when the old value is too
+// old, and nobody else waits.
+func TestRefreshThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCache(t, config{TTL: time.Minute, Stale: time.Minute, Background: true, Refreshes: 1})
+		defer c.Close()
+		fill := func(context.Context, string) (int, error) { return 1, nil }
+		hang := func(ctx context.Context, _ string) (int, error) { <-ctx.Done(); return 0, ctx.Err() }
+		look := func(fill func(context.Context, string) (int, error), want string) {
+			t.Helper()
+			if got := answer(c.Lookup(t.Context(), "a", fill)); got != want {
+				t.Errorf("%s, want %s", got, want)
+			}
+		}
+		look(fill, "filled 1")
+		time.Sleep(time.Minute)
+		look(hang, "stale 1")
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		look(fill, "filled 1")
 	})
 }
 

@@ -3,6 +3,7 @@ package cache
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/weir-go/weir"
 )
@@ -14,7 +15,9 @@ func (c *Cache[K, V]) miss(ctx context.Context, hash uint64, key K, e *entry[K, 
 	due := false // for a refresh
 	switch {
 	case e == nil, e.err != nil:
-	case now < e.retry.Load() && c.serves(e, now, nil), now < e.until && !c.early(e, now):
+	case e.faulty(now) != nil:
+		return c.instead(e, now, e.faulty(now))
+	case now < e.until && !c.early(e, now):
 		return c.old(e, now)
 	case e.age(now) >= int64(c.cfg.Stale):
 	case !e.refreshing.CompareAndSwap(false, true):
@@ -41,6 +44,16 @@ func (c *Cache[K, V]) old(e *entry[K, V], now int64) (V, Status, error) {
 	e.touch()
 	c.lookups.add(s)
 	return e.value, s, nil
+}
+
+// instead returns what was found in place of a kept error, or the error.
+func (c *Cache[K, V]) instead(e *entry[K, V], now int64, err error) (v V, s Status, _ error) {
+	if c.serves(e, now, err) {
+		return c.old(e, now)
+	}
+	e.touch()
+	c.lookups.add(Hit)
+	return v, Hit, err
 }
 
 // A lookup is one call of Get that needs more than a fresh value.
@@ -94,11 +107,11 @@ func (l *lookup[K, V]) run(ctx context.Context) (v V, err error) {
 	var fresh *entry[K, V]
 	failed := errEnded
 	defer func() { c.end(l, mark, fresh, failed) }() // also after a panic, or if fill ends its goroutine
-	v, err = c.admit(ctx, l)
+	v, filled, err := c.admit(ctx, l)
 	switch {
 	case err == nil:
 		fresh = c.entry(l.hash, l.key, v, c.now()-begun)
-	case ctx.Err() != context.Canceled && c.cfg.keeps(err): // what is cancelled may fail in any way
+	case filled && ctx.Err() != context.Canceled && c.cfg.keeps(err): // what is cancelled may fail in any way
 		fresh = c.failure(l.hash, l.key, err)
 	}
 	failed = err
@@ -120,8 +133,13 @@ func (c *Cache[K, V]) begin(ctx context.Context, l *lookup[K, V], now int64) (ma
 	if err := ctx.Err(); err != nil {
 		return 0, nil, err
 	}
-	if e := c.table.Load().find(l.hash, l.key); e != nil && e != l.seen && e.fresh(now) {
-		return 0, e, nil
+	if e := c.table.Load().find(l.hash, l.key); e != nil {
+		if err := e.faulty(now); err != nil {
+			return 0, nil, err
+		}
+		if e != l.seen && e.fresh(now) {
+			return 0, e, nil
+		}
 	}
 	if l.holds > 0 {
 		l.holds++
@@ -133,8 +151,8 @@ func (c *Cache[K, V]) begin(ctx context.Context, l *lookup[K, V], now int64) (ma
 	return c.stats.Fills, nil, nil
 }
 
-// admit runs fill behind the limiters.
-func (c *Cache[K, V]) admit(ctx context.Context, l *lookup[K, V]) (v V, err error) {
+// admit runs fill behind the limiters, and reports whether it did.
+func (c *Cache[K, V]) admit(ctx context.Context, l *lookup[K, V]) (v V, filled bool, err error) {
 	lim := c.cfg.Limiter
 	if c.cfg.PerKey != nil {
 		if one := c.cfg.PerKey(l.key); one != nil && lim != nil {
@@ -144,18 +162,20 @@ func (c *Cache[K, V]) admit(ctx context.Context, l *lookup[K, V]) (v V, err erro
 		}
 	}
 	if lim == nil {
-		return l.fill(ctx, l.key)
+		v, err = l.fill(ctx, l.key)
+		return v, true, err
 	}
 	err = weir.Do(ctx, lim, func(ctx context.Context) error {
+		filled = true
 		v, err = l.fill(ctx, l.key)
 		return err
 	})
-	return v, err
+	return v, filled, err
 }
 
-// end keeps what a run has brought: an entry; or, in place of an old one that
-// may no longer be served, an error. Nothing if the key was set or deleted
-// meanwhile.
+// end keeps what a run has brought: a value or an error; an error beside an old
+// value, if there is one that is yet useful. Nothing if the key was set or
+// deleted meanwhile.
 func (c *Cache[K, V]) end(l *lookup[K, V], mark uint64, fresh *entry[K, V], failed error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -174,8 +194,8 @@ func (c *Cache[K, V]) end(l *lookup[K, V], mark uint64, fresh *entry[K, V], fail
 	old := c.table.Load().find(l.hash, l.key)
 	switch {
 	case failed != nil && fresh == nil:
-	case failed != nil && old != nil && old.err == nil && c.serves(old, c.now(), failed):
-		old.retry.Store(fresh.until)
+	case failed != nil && old != nil && c.useful(old, c.now()):
+		old.fault.Store(&fault{failed, fresh.until})
 	default:
 		c.store(old, fresh)
 	}
@@ -201,6 +221,11 @@ func (c *Cache[K, V]) release(l *lookup[K, V]) {
 	}
 }
 
+// patience is how long a refresh in the background goes on after its old value
+// has become too old. Nobody but its goroutine may wait for it, so that a fill
+// that hangs would keep its key for ever.
+const patience = time.Minute
+
 // refresh has a goroutine do the lookup. It returns false if the caller must
 // do it, and what is due is still marked as his.
 func (c *Cache[K, V]) refresh(ctx context.Context, l *lookup[K, V]) bool {
@@ -219,7 +244,8 @@ func (c *Cache[K, V]) refresh(ctx context.Context, l *lookup[K, V]) bool {
 	c.refreshes++
 	c.group.Add(1)
 	l.holds = 1
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	left := later(later(l.seen.until, c.cfg.Stale), patience) - c.now()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Duration(left))
 	stop := context.AfterFunc(c.closing, cancel)
 	go func() {
 		defer func() {

@@ -16,11 +16,11 @@ import (
 // always is the end of what is kept for ever.
 const always = time.Duration(1) << 62
 
-// A kept is what the model knows of a key: a value or an error, its end, and
-// when a fill that failed may be tried again.
+// A kept is what the model knows of a key: a value or an error, its end; the
+// error of a later fill, and its end.
 type kept struct {
 	value        int
-	err          error
+	err, fault   error
 	until, retry time.Duration
 }
 
@@ -55,10 +55,18 @@ func (m *model) set(now time.Duration, key string, value int) {
 // replaces says whether an old value may be returned in place of err.
 func (m *model) replaces(k *kept, now time.Duration, err error) bool {
 	beyond := m.cfg.StaleIfError
-	if errors.Is(err, weir.ErrRejected) {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		beyond = max(beyond, m.cfg.StaleIfRejected)
+	case errors.Is(err, weir.ErrRejected):
 		beyond = m.cfg.StaleIfRejected
 	}
 	return k != nil && k.err == nil && now < k.until+max(beyond, m.cfg.Stale)
+}
+
+// useful says whether an old value may yet be returned.
+func (m *model) useful(k *kept, now time.Duration) bool {
+	return k != nil && k.err == nil && now < k.until+max(m.cfg.Stale, m.cfg.StaleIfError, m.cfg.StaleIfRejected)
 }
 
 // keeps says whether an error is kept.
@@ -73,8 +81,10 @@ func (m *model) look(now time.Duration, key string) (want string, done bool) {
 	case k == nil:
 	case now < k.until:
 		return answer(k.value, cache.Hit, k.err), true
-	case now < k.retry && m.replaces(k, now, errDown):
+	case now < k.retry && m.replaces(k, now, k.fault):
 		return answer(k.value, cache.Stale, nil), true
+	case now < k.retry:
+		return answer(0, cache.Hit, k.fault), true
 	}
 	return "", false
 }
@@ -89,9 +99,11 @@ func (m *model) filled(now time.Duration, key string, value int, err error, gone
 		return answer(value, cache.Filled, nil)
 	case had && m.replaces(k, now, err):
 		if !gone && m.keeps(err) {
-			k.retry = now + m.cfg.ErrorTTL
+			k.retry, k.fault = now+m.cfg.ErrorTTL, err
 		}
 		return answer(k.value, cache.Stale, nil)
+	case !gone && m.keeps(err) && m.useful(k, now) && !m.replaces(k, now, err): // if it is not evicted
+		k.retry, k.fault = now+m.cfg.ErrorTTL, err
 	case !gone && m.keeps(err):
 		m.kept[key] = &kept{err: err, until: now + m.cfg.ErrorTTL}
 	}

@@ -81,7 +81,11 @@ func newPolicy[K comparable, V any](bound int64, seed uint64) *policy[K, V] {
 // add takes e in. Then evict must be called until it returns nil.
 func (p *policy[K, V]) add(e *entry[K, V]) {
 	p.adapt(e.hash)
-	p.window.insert(e, nil)
+	if p.huge(e) { // it contends at once, or many would go for what may never be asked for again
+		p.window.insert(e, p.window.front)
+	} else {
+		p.window.insert(e, nil)
+	}
 	if n := p.len(); n > len(p.sketch.words) {
 		p.grow()
 	} else if n < len(p.sketch.words)*3/8 && len(p.sketch.words) > leastLen {
@@ -91,6 +95,9 @@ func (p *policy[K, V]) add(e *entry[K, V]) {
 	// to main.
 	room := p.bound - max(p.share, e.cost)
 	for n := 0; n < 2 && p.window.cost > p.share && p.window.len > 1 && p.main.cost < room; n++ {
+		if p.cost() > p.bound && p.huge(p.window.front) {
+			break
+		}
 		p.count(p.window.front)
 		p.move(p.window.front, &p.main)
 	}
@@ -112,7 +119,7 @@ func (p *policy[K, V]) remove(e *entry[K, V]) {
 }
 
 // evict removes an entry and returns it, or returns nil if the costs are within
-// the bound. The newest stays.
+// the bound. What was added last stays, unless it is huge.
 func (p *policy[K, V]) evict() *entry[K, V] {
 	if p.cost() <= p.bound {
 		return nil
@@ -130,7 +137,7 @@ func (p *policy[K, V]) evict() *entry[K, V] {
 func (p *policy[K, V]) victim() *entry[K, V] {
 	var candidate *entry[K, V]
 	var popular uint32
-	if p.window.cost > p.share && p.window.len > 1 || p.main.len == 0 {
+	if p.main.len == 0 || p.window.cost > p.share && (p.window.len > 1 || p.huge(p.window.front)) {
 		candidate = p.window.front
 		f, hit := p.count(candidate)
 		popular = f
@@ -196,6 +203,16 @@ func (p *policy[K, V]) adapt(hash uint64) {
 func (p *policy[K, V]) len() int { return p.window.len + p.main.len }
 
 func (p *policy[K, V]) cost() int64 { return p.window.cost + p.main.cost }
+
+// huge reports whether an entry costs more than the window should have, and
+// than many entries.
+func (p *policy[K, V]) huge(e *entry[K, V]) bool {
+	const many = 8
+	return e.cost > p.share && e.cost/many > p.cost()/int64(p.len()+1)
+}
+
+// clear forgets all entries, but not how popular their keys were.
+func (p *policy[K, V]) clear() { p.window, p.main = queue[K, V]{}, queue[K, V]{} }
 
 func (p *policy[K, V]) grow() {
 	p.sketch.grow()

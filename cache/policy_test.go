@@ -102,7 +102,7 @@ func TestNewestStays(t *testing.T) {
 	for _, bound := range []int64{1, 2, 3, 10, 1000} {
 		h := hold(t, bound)
 		for key := range 3000 {
-			h.ask(key%1500, 1+int64(key)%bound)
+			h.ask(key%1500, 1+int64(key)%min(bound, 8)) // none is huge
 			if h.byKey[key%1500] == nil {
 				t.Fatalf("bound %d: %d was evicted by its own insertion", bound, key)
 			}
@@ -516,4 +516,38 @@ func mix(x uint64) uint64 {
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
 	return x ^ x>>31
+}
+
+// Values that take a large part of the bound, and are asked for once, push out
+// little of what is popular.
+func TestHugeAskedForOnce(t *testing.T) {
+	const size, n = 1000, 100_000
+	ratio := func(cost int64) float64 {
+		h := hold(t, size)
+		rng := rand.New(rand.NewPCG(5, 5))
+		zipf := rand.NewZipf(rng, 1.1, 1, 20_000)
+		hits := 0
+		for i := range n {
+			key := int(zipf.Uint64())
+			if h.byKey[key] != nil {
+				hits++
+			}
+			h.p.add1(h, key)
+			if cost > 0 && i%100 == 0 {
+				e := newEntry(1_000_000+i, cost)
+				h.byKey[e.key] = e
+				h.p.add(e)
+				for v := h.p.evict(); v != nil; v = h.p.evict() {
+					delete(h.byKey, v.key)
+				}
+			}
+		}
+		return float64(hits) / n
+	}
+	alone := ratio(0)
+	for _, cost := range []int64{50, 100, 300, 1000} {
+		if got := ratio(cost); got < alone-0.05 {
+			t.Errorf("with values of %d of %d: hit ratio %.3f, without %.3f", cost, size, got, alone)
+		}
+	}
 }

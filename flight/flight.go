@@ -16,7 +16,8 @@
 //
 // # When not to use it
 //
-// Results are shared, so a V must not be changed by those who get it. Share what
+// Results are shared, so a V must not be changed by those who get it; nor may it
+// be larger than 64 kB, which Go does not send on channels: share a pointer. Share what
 // is read, not what is written: a caller may get what was read just before its
 // own write (see Forget). Do not share what depends on who asks: its user, its
 // priority and its trace are the first caller's. And a result is forgotten when
