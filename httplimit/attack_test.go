@@ -30,6 +30,10 @@ func TestTargetsThatAreNoPathDoNotPoison(t *testing.T) {
 		if w := g.get("/list?a"); w.Body.String() != "/list?a /list?a" {
 			t.Errorf("%s: others get %s", target.String(), w.Body)
 		}
+		passes := target.Opaque != "" || target.User != nil || target.Host == "evil.example"
+		if (g.Stats().Passed == 1) != passes {
+			t.Errorf("%s: %+v: want it to pass: %v", target.String(), g.Stats(), passes)
+		}
 		if r.URL.Scheme != target.Scheme || r.RequestURI != target.String() {
 			t.Errorf("%s: the client's request was changed: %v", target.String(), r.URL)
 		}
@@ -151,4 +155,11 @@ func TestAClientsErrorIsItsOwn(t *testing.T) {
 			is(t, g.get("/"), 200, fmt.Sprint(status), kept)
 		})
 	}
+}
+
+// What is no error, but not to be kept, is remembered all the same.
+func TestARedirectThatIsNotKeptIsRemembered(t *testing.T) {
+	g := newRig(t, CacheConfig{TTL: time.Minute}, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(302) })
+	is(t, g.get("/"), 302, "", miss)
+	is(t, g.get("/"), 302, "", bypass)
 }

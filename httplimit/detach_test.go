@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"strings"
 	"sync"
@@ -126,3 +127,34 @@ func TestAPanicShowsTheHandlersStack(t *testing.T) {
 }
 
 var errOops = errors.New("oops")
+
+// However a refused handler ends, and however soon, it is run past the cache;
+// and its first run is told to end.
+func TestHowARefusedRunEndsDoesNotMatter(t *testing.T) {
+	for name, end := range map[string]func(*http.Request){
+		"returns": func(*http.Request) {},
+		"panics":  func(*http.Request) { panic(http.ErrAbortHandler) },
+		"exits":   func(*http.Request) { runtime.Goexit() },
+		"waits":   func(r *http.Request) { <-r.Context().Done() },
+	} {
+		g := newRig(t, CacheConfig{TTL: time.Minute, MaxBody: 10}, func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprint(w, "more than ten bytes")
+			if _, ok := w.(*buffer); ok {
+				end(r)
+			}
+		})
+		for i := range 200 {
+			w := httptest.NewRecorder()
+			if g.handler.ServeHTTP(w, request("GET", fmt.Sprint("/", i))); w.Code != 200 || w.Body.Len() != 19 {
+				t.Fatalf("%s: %d %s", name, w.Code, w.Body)
+			}
+		}
+	}
+}
+
+func TestAGoexitIsNotKept(t *testing.T) {
+	g := newRig(t, CacheConfig{ErrorTTL: time.Minute}, func(http.ResponseWriter, *http.Request) { runtime.Goexit() })
+	g.get("/")
+	g.get("/")
+	g.ran(2, "each time")
+}

@@ -21,7 +21,7 @@ type failure struct {
 	resp    *response // if others may get it, and it is not in Cache.errors
 	mark    *mark     // if not nil, only those with the same
 	variant key
-	only    bool // its own client has it, and nobody keeps anything
+	only    bool // nobody keeps it, nor gets the response, which is not in here
 }
 
 func (f *failure) Error() string { return fmt.Sprint("httplimit: the handler answered ", f.status) }
@@ -47,8 +47,6 @@ func keeps(err error) bool {
 func (l *lookup) shared(f *failure) *response {
 	c := l.h.cache
 	switch {
-	case f.only:
-		return nil
 	case f.mark != nil && c.variant(l.base, f.mark, l.r) != f.variant:
 		return nil
 	case f.resp == nil && c.errors != nil:

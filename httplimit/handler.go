@@ -56,7 +56,7 @@ func (c *Cache) fresh(r *http.Request, base key) *response {
 	k := base
 	for range maxSteps {
 		v, ok := c.answers.Peek(k)
-		if !ok || v.resp != nil || v.mark.pass {
+		if !ok || v.resp != nil {
 			return v.resp
 		}
 		k = c.variant(base, v.mark, r)

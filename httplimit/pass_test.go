@@ -81,6 +81,9 @@ func TestForwardedProtoIsPartOfTheKey(t *testing.T) {
 				t.Errorf("%s: %d", h, w.Code)
 			}
 		}
+		if g.get("/", "X-Forwarded-Proto: https", "X-Forwarded-Proto: http"); g.runs.Load() > 2 {
+			t.Error("two values are taken for https")
+		}
 		for _, h := range []string{"X-Forwarded-Proto: https", "X-Forwarded-Proto: HTTPS"} {
 			if w := g.get("/", h); w.Code != 200 {
 				t.Errorf("%s: %d: a loop", h, w.Code)
