@@ -137,18 +137,22 @@ func TestHowARefusedRunEndsDoesNotMatter(t *testing.T) {
 		"exits":   func(*http.Request) { runtime.Goexit() },
 		"waits":   func(r *http.Request) { <-r.Context().Done() },
 	} {
+		var refused sync.WaitGroup
 		g := newRig(t, CacheConfig{TTL: time.Minute, MaxBody: 10}, func(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprint(w, "more than ten bytes")
 			if _, ok := w.(*buffer); ok {
+				defer refused.Done()
 				end(r)
 			}
 		})
 		for i := range 200 {
 			w := httptest.NewRecorder()
+			refused.Add(1)
 			if g.handler.ServeHTTP(w, request("GET", fmt.Sprint("/", i))); w.Code != 200 || w.Body.Len() != 19 {
 				t.Fatalf("%s: %d %s", name, w.Code, w.Body)
 			}
 		}
+		refused.Wait()
 	}
 }
 
