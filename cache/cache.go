@@ -48,8 +48,8 @@ import (
 
 // A Cache keeps values by their key, within a bound. It is safe for concurrent
 // use. A hit takes no lock and allocates nothing. All else takes a mutex for a
-// moment; but when the table doubles, 0.2 s at a million entries, or when a value
-// takes the place of as many, those who miss wait for it.
+// moment; but when the table doubles, half a second at a million entries, or
+// when a value takes the place of as many, those who miss wait for it.
 //
 // Keys of any comparable type will do. One that is not equal to itself (NaN) is
 // filled by each lookup, and never kept. A key that is an interface panics if
@@ -123,14 +123,7 @@ func (c *Cache[K, V]) hash(key K) uint64 { return maphash.Comparable(c.seed, key
 // pass a function that captures variables, or a method of a value, Go allocates
 // at each call of Get: pass a function, or a func value made once.
 func (c *Cache[K, V]) Get(ctx context.Context, key K, fill func(context.Context, K) (V, error)) (V, error) {
-	hash := c.hash(key)
-	e := c.table.Load().find(hash, key)
-	if e != nil && (e.early == forever || c.now() < e.early) {
-		e.touch()
-		c.lookups.add(Hit)
-		return e.value, e.err
-	}
-	v, _, err := c.miss(ctx, hash, key, e, fill)
+	v, _, err := c.Lookup(ctx, key, fill)
 	return v, err
 }
 
@@ -138,12 +131,16 @@ func (c *Cache[K, V]) Get(ctx context.Context, key K, fill func(context.Context,
 func (c *Cache[K, V]) Lookup(ctx context.Context, key K, fill func(context.Context, K) (V, error)) (V, Status, error) {
 	hash := c.hash(key)
 	e := c.table.Load().find(hash, key)
-	if e != nil && (e.early == forever || c.now() < e.early) {
+	var now int64
+	if e != nil && e.early != forever { // what never expires needs no clock
+		now = c.now()
+	}
+	if e != nil && now < e.early {
 		e.touch()
 		c.lookups.add(Hit)
 		return e.value, Hit, e.err
 	}
-	return c.miss(ctx, hash, key, e, fill)
+	return c.miss(ctx, hash, key, e, now, fill)
 }
 
 // Peek returns the value of a key if a fresh one is kept. It is no use of the
@@ -205,10 +202,10 @@ func (c *Cache[K, V]) All() iter.Seq2[K, V] {
 }
 
 // Close cancels the refreshes in the background, and waits until their fills
-// have returned, so that no fill may call it. A fill that somebody else waits for by then goes on for him,
-// and Close waits for it, too. Afterwards callers refresh for themselves. It may
-// be called more than once, and does nothing for a Cache without
-// Config.Background.
+// have returned: a fill must not call it. A fill that somebody else waits for by
+// then goes on for him, and Close waits for it, too. Afterwards callers refresh
+// for themselves. It may be called more than once, and does nothing for a Cache
+// without Config.Background.
 func (c *Cache[K, V]) Close() {
 	c.mu.Lock()
 	c.closed = true

@@ -100,9 +100,9 @@ func (c *Cache[K, V]) failure(hash uint64, key K, err error) *entry[K, V] {
 const unlikely = 37
 
 // early draws whether a value that is fresh, but no longer before its early
-// instant, is to be refreshed: XFetch, of Vattani,
-// Chierichetti and Lowenstein, "Optimal Probabilistic Cache Stampede
-// Prevention" (VLDB 2015): now - Δ·β·ln(rand()) >= expiry.
+// instant, is to be refreshed: XFetch, of Vattani, Chierichetti and Lowenstein,
+// "Optimal Probabilistic Cache Stampede Prevention" (VLDB 2015):
+// now - Δ·β·ln(rand()) >= expiry.
 func (c *Cache[K, V]) early(e *entry[K, V], now int64) bool {
 	return float64(e.took)*c.cfg.Early*rand.ExpFloat64() >= float64(e.until-now)
 }

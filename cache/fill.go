@@ -8,10 +8,9 @@ import (
 	"github.com/weir-go/weir"
 )
 
-// miss answers a lookup that found no entry, or one that may be refreshed.
-func (c *Cache[K, V]) miss(ctx context.Context, hash uint64, key K, e *entry[K, V],
+// miss answers a lookup that found no entry, or one that may be refreshed, now.
+func (c *Cache[K, V]) miss(ctx context.Context, hash uint64, key K, e *entry[K, V], now int64,
 	fill func(context.Context, K) (V, error)) (V, Status, error) {
-	now := c.now()
 	due := false // for a refresh
 	switch {
 	case e == nil, e.err != nil:

@@ -91,11 +91,11 @@ func TestAnotherRunHasEnded(t *testing.T) {
 		return 0, nil
 	}
 	c.Set("a", 5)
-	if v, s, err := c.miss(context.Background(), c.hash("a"), "a", nil, none); v != 5 || s != Hit || err != nil {
+	if v, s, err := c.miss(context.Background(), c.hash("a"), "a", nil, c.now(), none); v != 5 || s != Hit || err != nil {
 		t.Errorf("%d, %v, %v: want 5, hit", v, s, err)
 	}
 	c.Get(context.Background(), "b", fail)
-	if _, _, err := c.miss(context.Background(), c.hash("b"), "b", nil, none); err != errEnded {
+	if _, _, err := c.miss(context.Background(), c.hash("b"), "b", nil, c.now(), none); err != errEnded {
 		t.Errorf("%v: want the error that is kept", err)
 	}
 }
@@ -128,7 +128,7 @@ func TestAnotherRunHasEndedLongAgo(t *testing.T) {
 		c.Get(context.Background(), "b", func(context.Context, string) (int, error) { return 0, errEnded })
 		time.Sleep(1 * time.Nanosecond)
 		for _, key := range []string{"a", "b"} {
-			v, s, err := c.miss(context.Background(), c.hash(key), key, nil, func(context.Context, string) (int, error) { return 6, nil })
+			v, s, err := c.miss(context.Background(), c.hash(key), key, nil, c.now(), func(context.Context, string) (int, error) { return 6, nil })
 			if v != 6 || s != Filled || err != nil {
 				t.Errorf("%s: %d, %v, %v: want 6, filled", key, v, s, err)
 			}

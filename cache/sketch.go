@@ -18,7 +18,7 @@ type sketch struct {
 const (
 	maxCount = 15
 	// sample is how much is added, per word, until all counters are halved. If
-	// there is a word for each entry, 10 is usual; here there are up to two.
+	// there is a word for each entry, 10 is usual; here there are up to three.
 	sample   = 6
 	lowBits  = 0x7777777777777777
 	leastLen = 64 // words
