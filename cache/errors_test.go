@@ -231,7 +231,7 @@ func TestDeadlineInALimitersQueue(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			lim := rate.New(gcra.Per(1, time.Hour, 1), rate.Config{})
 			c := newCache(t, config{
-				TTL: time.Minute, StaleIfRejected: 2 * time.Minute, ErrorTTL: time.Hour, Limiter: lim, Timeout: timeout,
+				TTL: time.Minute, StaleIfRejected: 2 * time.Minute, ErrorTTL: 24 * time.Hour, Limiter: lim, Timeout: timeout,
 			})
 			fill := func(context.Context, string) (int, error) { return 1, nil }
 			look := func(want string) {

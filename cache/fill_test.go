@@ -98,6 +98,12 @@ func TestAnotherRunHasEnded(t *testing.T) {
 	if _, _, err := c.miss(context.Background(), c.hash("b"), "b", nil, c.now(), none); err != errEnded {
 		t.Errorf("%v: want the error that is kept", err)
 	}
+	e := c.table.Load().find(c.hash("a"), "a")
+	e.fault.Store(&fault{errEnded, forever})
+	l := &lookup[string, int]{c: c, hash: e.hash, key: "a", seen: e, fill: none}
+	if _, err := l.run(context.Background()); err != errEnded {
+		t.Errorf("%v: want the error that is kept beside the value", err)
+	}
 }
 
 // A run that everybody has left before its fill began does not begin it.
