@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/gcra"
-	"github.com/weir-go/weir/rate"
 )
 
 func TestErrorsAreNotKept(t *testing.T) {
@@ -229,7 +227,7 @@ func TestKeptErrorLeavesTheOldValue(t *testing.T) {
 func TestDeadlineInALimitersQueue(t *testing.T) {
 	for _, timeout := range []time.Duration{0, time.Second} {
 		synctest.Test(t, func(t *testing.T) {
-			lim := rate.New(gcra.Per(1, time.Hour, 1), rate.Config{})
+			lim := new(door)
 			c := newCache(t, config{
 				TTL: time.Minute, StaleIfRejected: 2 * time.Minute, ErrorTTL: 24 * time.Hour, Limiter: lim, Timeout: timeout,
 			})
@@ -245,13 +243,23 @@ func TestDeadlineInALimitersQueue(t *testing.T) {
 			}
 			look("filled 1")
 			time.Sleep(time.Minute)
+			lim.shut = true
 			look("stale 1")
-			time.Sleep(2 * time.Minute)
-			lim.SetQuota(gcra.Per(1, time.Minute, 1))
-			time.Sleep(time.Hour)
+			lim.shut = false
 			look("filled 1") // not the error of the queue
 		})
 	}
+}
+
+// A door is a limiter that lets nobody in, or everybody.
+type door struct{ shut bool }
+
+func (d *door) Acquire(ctx context.Context, _ int) (weir.Permit, error) {
+	if d.shut {
+		<-ctx.Done()
+		return weir.Permit{}, ctx.Err()
+	}
+	return weir.Permit{}, nil
 }
 
 // A refresh in the background that hangs is given up when the old value is too
