@@ -17,6 +17,7 @@ import (
 // least; and among the requests of one tenant the Discipline decides.
 type Config struct {
 	Queue      int           // waiters (not units) at most. Zero or less: nobody waits
+	Depth      float64       // waiters for each unit of the limit at most, or one. Zero or less: only Queue counts
 	MaxWait    time.Duration // the longest sojourn. Zero or less: unbounded
 	Discipline Discipline    // within a queue. If zero, FIFO
 	CoDel      codel.Config  // target and interval of CoDel and AdaptiveLIFO. Zeros: codel's defaults

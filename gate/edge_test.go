@@ -83,6 +83,53 @@ func TestQueueChangesLive(t *testing.T) {
 		leave(1, "c").leave(1, "f").leave(1, "g").leave(1).inflight(0)
 }
 
+// With a Depth, as many wait as that many times the limit, whatever it is now.
+func TestDepth(t *testing.T) {
+	t.Run("the room moves with the limit", func(t *testing.T) {
+		play(t, 2, gate.Config{Queue: 9, Depth: 1.5}).arrive("a", 1, "admit").arrive("b", 1, "admit").
+			arrive("c", 1, "wait").arrive("d", 1, "wait").arrive("e", 1, "wait").arrive("f", 1, "queue_full").
+			limit(1).answers().arrive("g", 1, "queue_full"). // two too many wait, and keep their places
+			leave(1).leave(1, "c").arrive("h", 1, "queue_full").
+			leave(1, "d").arrive("i", 1, "wait").arrive("j", 1, "queue_full").
+			limit(2).answers("e").arrive("k", 1, "wait").arrive("l", 1, "wait").arrive("m", 1, "queue_full")
+	})
+	t.Run("no more than the queue", func(t *testing.T) {
+		play(t, 2, gate.Config{Queue: 1, Depth: 3}).arrive("a", 2, "admit").arrive("b", 1, "wait").arrive("c", 1, "queue_full")
+		play(t, 2, gate.Config{Depth: 3}).arrive("a", 2, "admit").arrive("b", 1, "over_limit")
+	})
+	t.Run("one at least", func(t *testing.T) {
+		play(t, 2, gate.Config{Queue: 9, Depth: 0.1}).arrive("a", 2, "admit").arrive("b", 1, "wait").arrive("c", 1, "queue_full")
+		play(t, 1, gate.Config{Queue: 9, Depth: 0.1}).arrive("a", 1, "admit").limit(0).
+			arrive("none", 0, "wait").arrive("none", 0, "queue_full")
+	})
+	t.Run("rounded up", func(t *testing.T) {
+		play(t, 3, gate.Config{Queue: 9, Depth: 0.5}).arrive("a", 3, "admit").
+			arrive("b", 1, "wait").arrive("c", 1, "wait").arrive("d", 1, "queue_full")
+	})
+	t.Run("depths that do not count", func(t *testing.T) {
+		for _, depth := range []float64{0, -1, math.NaN(), math.Inf(1), math.MaxFloat64} {
+			play(t, math.MaxInt, gate.Config{Queue: 2, Depth: depth}).arrive("a", math.MaxInt, "admit").
+				arrive("b", 1, "wait").arrive("c", 1, "wait").arrive("d", 1, "queue_full")
+		}
+	})
+	t.Run("a better claim takes a place", func(t *testing.T) {
+		play(t, 1, gate.Config{Queue: 9, Depth: 1}).arrive("a", 1, "admit").arrive("b", 1, "wait").
+			ask("urgent", gate.Request{N: 1, Priority: 1}, "wait").answers("b queue_full").leave(1, "urgent")
+	})
+	t.Run("full", func(t *testing.T) {
+		s := play(t, 1, gate.Config{Queue: 9, Depth: 2}).arrive("a", 1, "admit").arrive("b", 1, "wait")
+		if s.g.Full() {
+			t.Error("full with one of two places taken")
+		}
+		if s.arrive("c", 1, "wait"); !s.g.Full() {
+			t.Error("not full with two of two places taken")
+		}
+		if s.limit(2); s.g.Full() {
+			t.Error("full with two of four places taken")
+		}
+	})
+}
+
 // Whoever is both overdue and larger than the limit is told that it waited.
 func TestOverdueBeforeOverLimit(t *testing.T) {
 	play(t, 3, gate.Config{Queue: 9, MaxWait: 5 * time.Second}).arrive("a", 1, "admit").

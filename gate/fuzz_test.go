@@ -13,6 +13,7 @@ import (
 // oracle is a gate without cleverness: slices, and everything by search.
 type oracle struct {
 	limit, queue, wait int
+	halves             int   // of a waiter for each unit of the limit; 0: no matter how many
 	inflight           []int // units of each admitted request
 	waiting            []request
 	claim              bool // the first of waiting has the claim
@@ -28,6 +29,13 @@ func (o *oracle) units() (sum int) {
 	return sum
 }
 
+func (o *oracle) room() int {
+	if o.halves == 0 {
+		return o.queue
+	}
+	return min(max((o.halves*o.limit+1)/2, 1), o.queue)
+}
+
 func (o *oracle) enter(r request, mayWait bool) string {
 	switch {
 	case len(o.waiting) == 0 && o.units()+r.n <= o.limit:
@@ -35,7 +43,7 @@ func (o *oracle) enter(r request, mayWait bool) string {
 		return "admit"
 	case r.n > o.limit || o.queue == 0 || !mayWait:
 		return "over_limit"
-	case len(o.waiting) >= o.queue:
+	case len(o.waiting) >= o.room():
 		return "queue_full"
 	}
 	o.waiting = append(o.waiting, r)
@@ -107,7 +115,7 @@ func FuzzGate(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, events []byte, most, queue, wait uint8) {
 		d := duel{
-			t: t, o: oracle{limit: int(most % 12), queue: int(queue % 8), wait: int(wait % 8)},
+			t: t, o: oracle{limit: int(most % 12), queue: int(queue % 8), wait: int(wait % 8), halves: int(wait / 64)},
 			tickets: map[int]gate.Ticket{},
 		}
 		d.g = gate.New[int](limit.Fixed(d.o.limit), d.config())
@@ -131,7 +139,7 @@ type duel struct {
 }
 
 func (d *duel) config() gate.Config {
-	return gate.Config{Queue: d.o.queue, MaxWait: time.Duration(d.o.wait) * time.Second}
+	return gate.Config{Queue: d.o.queue, Depth: float64(d.o.halves) / 2, MaxWait: time.Duration(d.o.wait) * time.Second}
 }
 
 func (d *duel) event(kind, x int) {
@@ -157,7 +165,7 @@ func (d *duel) event(kind, x int) {
 		d.o.limit = x % 12
 		d.g.SetAlgorithm(limit.Fixed(d.o.limit))
 	case 7:
-		d.o.queue, d.o.wait = x%4, x/4
+		d.o.queue, d.o.wait, d.o.halves = x%4, x/4, x%3
 		d.g.Configure(d.config())
 	case 9:
 		if len(d.o.inflight) > 0 {

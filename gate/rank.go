@@ -123,8 +123,20 @@ func (g *Gate[W]) standingOf(partition int, p weir.Priority, arrives bool, n int
 		units += n
 		places++
 	}
-	share := g.cfg.Partitions[partition-1] * float64(g.cfg.Queue)
+	share := g.cfg.Partitions[partition-1] * float64(g.room())
 	return rank{units <= most || float64(places) <= share, int64(p)}
+}
+
+// room returns how many may wait. With a Depth it moves with the limit; those
+// who wait keep their places.
+func (g *Gate[W]) room() int {
+	if g.cfg.Depth <= 0 {
+		return g.cfg.Queue
+	}
+	if n := math.Ceil(g.cfg.Depth * float64(g.alg.Limit())); n < float64(g.cfg.Queue) {
+		return max(int(n), 1)
+	}
+	return g.cfg.Queue
 }
 
 // uniform reports whether all who wait, and r, are of one rank and share one

@@ -134,6 +134,34 @@ func TestSetQueue(t *testing.T) {
 	})
 }
 
+// The room in the queue moves with the limit, and whoever finds none is told at
+// once, whether the gate is asked or not.
+func TestDepth(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := fixed(t, 2, inflight.Config{Depth: 1, MaxWait: -1})
+		held := acquire(t, l, 2)
+		q := newLine(t, l)
+		for _, who := range []string{"a", "b", "c", "d"} {
+			q.join(who, 1, time.Second)
+		}
+		time.Sleep(time.Second)
+		l.SetLimit(3)
+		q.join("e", 1, time.Second)
+		q.join("f", 1, time.Second)
+		q.join("g", 1, time.Second)
+		time.Sleep(time.Second)
+		l.SetLimit(1)
+		q.join("h", 1, time.Second)
+		held.Release(weir.Success)
+		time.Sleep(time.Hour)
+		q.expect("c queue_full 0s", "d queue_full 0s", "a admit 1s", "b admit 2s",
+			"e admit 3s", "f admit 4s", "g queue_full 1s", "h queue_full 2s")
+		if s := l.Stats(); s.QueueFull != 4 || s.Admitted != 5 {
+			t.Errorf("%+v: want four refused, and five admitted", s)
+		}
+	})
+}
+
 func TestSetQueueBringsAnUnboundedWaitToAnEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := fixed(t, 1, inflight.Config{MaxWait: 1<<63 - 1})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -171,6 +172,8 @@ func TestValidate(t *testing.T) {
 			Partitions: []inflight.Partition{part("a", 0), part("b", 1)}},
 		"inflight: Discipline = 9: must be gate.FIFO, CoDel or AdaptiveLIFO":  {Discipline: 9},
 		"inflight: Target = -3s: must be >= 0":                                {Target: -3 * time.Second},
+		"inflight: Depth = -0.5: must be >= 0":                                {Depth: -0.5},
+		"inflight: Depth = NaN: must be >= 0":                                 {Depth: math.NaN()},
 		"inflight: Interval = -1ns: must be >= 0":                             {Interval: -1},
 		"inflight: FairQueues = -1: must be between 0 and 4096":               {FairQueues: -1},
 		"inflight: Aging = -1ns: must be >= 0":                                {Aging: -1},

@@ -37,6 +37,11 @@ type Config struct {
 	// Queue bounds the number of waiters. If zero, DefaultQueue; if negative,
 	// nobody waits.
 	Queue int
+	// Depth bounds the number of waiters, too: as many for each unit of the
+	// limit, and one at least. With a Depth of 3, a wait is about three times
+	// as long as the work, however long that takes, and whoever would wait
+	// longer is refused at once. If zero, only Queue counts.
+	Depth float64
 	// MaxWait bounds the time in the queue. If zero, DefaultMaxWait; if
 	// negative, a waiter waits as long as its context and Discipline allow.
 	MaxWait time.Duration
@@ -84,6 +89,8 @@ func (c Config) Validate() error {
 	switch {
 	case c.Discipline > gate.AdaptiveLIFO:
 		return fmt.Errorf("inflight: Discipline = %d: must be gate.FIFO, CoDel or AdaptiveLIFO", c.Discipline)
+	case !(c.Depth >= 0):
+		return fmt.Errorf("inflight: Depth = %v: must be >= 0", c.Depth)
 	case c.Target < 0:
 		return fmt.Errorf("inflight: Target = %v: must be >= 0", c.Target)
 	case c.Interval < 0:
@@ -134,7 +141,7 @@ func (c Config) Gate() gate.Config {
 		c.Interval = cmp.Or(c.Interval, DefaultInterval)
 	}
 	g := gate.Config{
-		Queue: c.Queue, MaxWait: c.MaxWait, Discipline: c.Discipline,
+		Queue: c.Queue, Depth: c.Depth, MaxWait: c.MaxWait, Discipline: c.Discipline,
 		CoDel: codel.Config{Target: c.Target, Interval: c.Interval},
 		Fair:  gate.Fairness{Queues: c.FairQueues}, Aging: c.Aging,
 	}

@@ -41,6 +41,7 @@ const (
 	limitEvery = 50*time.Millisecond + 7*time.Nanosecond
 	maxWait    = 20*time.Millisecond + 11*time.Nanosecond
 	queue      = 6
+	depth      = 1.2
 )
 
 // tell makes up a story. Every duration is a whole number of microseconds plus
@@ -83,7 +84,7 @@ func inShell(t *testing.T, s story) (verdicts []verdict, limits []int) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		var mu sync.Mutex
-		l, err := inflight.New(inflight.Config{Algorithm: newAIMD(t), Queue: queue, MaxWait: maxWait,
+		l, err := inflight.New(inflight.Config{Algorithm: newAIMD(t), Queue: queue, Depth: depth, MaxWait: maxWait,
 			Trace: func(e inflight.Event) {
 				mu.Lock()
 				defer mu.Unlock()
@@ -154,7 +155,7 @@ type core struct {
 
 func inCore(t *testing.T, s story) ([]verdict, []int) {
 	c := core{
-		story: s, g: gate.New[int](newAIMD(t), gate.Config{Queue: queue, MaxWait: maxWait}),
+		story: s, g: gate.New[int](newAIMD(t), gate.Config{Queue: queue, Depth: depth, MaxWait: maxWait}),
 		last: -1, verdicts: make([]verdict, len(s.requests)),
 		tickets: map[int]gate.Ticket{}, samples: map[int]limit.Sample{},
 	}
