@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/problem"
@@ -14,8 +15,8 @@ const ReasonHeader = problem.ReasonHeader
 
 // Reject answers a request that was not let in, for the reason err: a
 // *weir.Rejection, or what its context said. The body is a problem of RFC 9457,
-// nobody may keep the answer, and Retry-After is there unless waiting is in
-// vain.
+// or a page for a client that would rather have HTML. Nobody may keep the
+// answer, and Retry-After is there unless waiting is in vain.
 //
 //   - 429: more than this client may ask for (OverRate, OverBurst),
 //   - 503: more than can be done now (all other rejections),
@@ -23,14 +24,25 @@ const ReasonHeader = problem.ReasonHeader
 //   - 499: the client has left,
 //   - 500: any other error.
 func Reject(w http.ResponseWriter, r *http.Request, err error) {
+	rejections.reject(w, r, err, 0)
+}
+
+// answers are those to reasons; the first to one that is unknown.
+type answers [weir.Throttled + 1]*problem.Problem
+
+func (a *answers) reject(w http.ResponseWriter, r *http.Request, err error, jitter time.Duration) {
 	rejection, ok := errors.AsType[*weir.Rejection](err)
 	switch {
 	case ok:
-		p := rejections[0]
-		if int(rejection.Reason) < len(rejections) {
-			p = rejections[rejection.Reason]
+		p := a[0]
+		if int(rejection.Reason) < len(a) {
+			p = a[rejection.Reason]
 		}
-		p.Write(w, r, problem.RetryAfter(rejection.RetryAfter))
+		retry := rejection.RetryAfter
+		if retry < weir.Never-jitter {
+			retry += jitter
+		}
+		p.Write(w, r, problem.RetryAfter(retry))
 	case errors.Is(err, context.DeadlineExceeded):
 		late.Write(w, r, nil)
 	case errors.Is(err, context.Canceled):
@@ -40,17 +52,24 @@ func Reject(w http.ResponseWriter, r *http.Request, err error) {
 	}
 }
 
-// rejections are the answers to reasons; the first to one that is unknown.
-var rejections = [...]*problem.Problem{
-	0:              unavailable(0, "the request was refused"),
-	weir.OverRate:  overQuota(weir.OverRate, "more requests than allowed"),
-	weir.OverLimit: unavailable(weir.OverLimit, "as many requests are in flight as can be served"),
-	weir.QueueFull: unavailable(weir.QueueFull, "as many requests are in flight as can be served, and as many wait as may"),
-	weir.Overdue:   unavailable(weir.Overdue, "the request waited for as long as it may"),
-	weir.TooLate:   unavailable(weir.TooLate, "the answer would have come after the request's deadline"),
-	weir.Closed:    unavailable(weir.Closed, "no more requests are served"),
-	weir.OverBurst: overQuota(weir.OverBurst, "the request costs more than is ever allowed"),
-	weir.Throttled: unavailable(weir.Throttled, "too many requests have failed of late"),
+// rejections are the answers where no rule is to be named.
+var rejections = newAnswers()
+
+func newAnswers(violated ...string) *answers {
+	overQuota := func(why weir.Reason, detail string) *problem.Problem {
+		return problem.New(http.StatusTooManyRequests, problem.QuotaExceeded, why.String(), detail, violated...)
+	}
+	return &answers{
+		0:              unavailable(0, "the request was refused"),
+		weir.OverRate:  overQuota(weir.OverRate, "more requests than allowed"),
+		weir.OverLimit: unavailable(weir.OverLimit, "as many requests are in flight as can be served"),
+		weir.QueueFull: unavailable(weir.QueueFull, "as many requests are in flight as can be served, and as many wait as may"),
+		weir.Overdue:   unavailable(weir.Overdue, "the request waited for as long as it may"),
+		weir.TooLate:   unavailable(weir.TooLate, "the answer would have come after the request's deadline"),
+		weir.Closed:    unavailable(weir.Closed, "no more requests are served"),
+		weir.OverBurst: overQuota(weir.OverBurst, "the request costs more than is ever allowed"),
+		weir.Throttled: unavailable(weir.Throttled, "too many requests have failed of late"),
+	}
 }
 
 var (
@@ -58,10 +77,6 @@ var (
 	gone   = problem.New(499, problem.Blank, "client_gone", "the client left before the answer")
 	broken = problem.New(http.StatusInternalServerError, problem.Blank, "failed", "the answer broke off")
 )
-
-func overQuota(why weir.Reason, detail string) *problem.Problem {
-	return problem.New(http.StatusTooManyRequests, problem.QuotaExceeded, why.String(), detail)
-}
 
 func unavailable(why weir.Reason, detail string) *problem.Problem {
 	reason := why.String()

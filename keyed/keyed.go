@@ -191,6 +191,20 @@ func (l *Limiter[K]) Take(key K, n int) weir.Decision {
 	return d
 }
 
+// TokensAt returns how many tokens the key has at the time t, fractions
+// included; less than zero if it is in debt, or taken ahead of time. If there is
+// no limit, it is infinity.
+func (l *Limiter[K]) TokensAt(key K, at time.Time) float64 {
+	t := l.table.Load()
+	print := t.print(l.hash.sum, key)
+	s := t.shard(print)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var p place
+	s.find(t, &p, print, t.now())
+	return p.quota.Tokens(p.bucket, at.Sub(t.epoch))
+}
+
 // Settle tells that work of the key cost n events instead of the was that were
 // taken for it. What was too much comes back, what was too little is taken
 // without a wait: it may leave the bucket in debt, down to Config.MaxDebt; what
@@ -218,7 +232,7 @@ func (l *Limiter[K]) For(key K) *Key[K] {
 	return k
 }
 
-// A Key is the limiter of one key: a weir.Limiter.
+// A Key is the limiter of one key: a weir.Limiter, and one of package shape.
 type Key[K comparable] struct {
 	l     *Limiter[K]
 	key   K

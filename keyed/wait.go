@@ -69,6 +69,18 @@ func (k *Key[K]) Acquire(ctx context.Context, n int) (weir.Permit, error) {
 	return weir.NewPermit(&k.owner, weir.Grant{N: held}), nil
 }
 
+// WaitN is the Limiter's Wait for the key.
+func (k *Key[K]) WaitN(ctx context.Context, n int) error { return k.l.Wait(ctx, k.key, n) }
+
+// Burst returns the most that can happen at once.
+func (k *Key[K]) Burst() int {
+	q := k.l.QuotaFor(k.key)
+	return q.Burst()
+}
+
+// TokensAt is the Limiter's TokensAt for the key.
+func (k *Key[K]) TokensAt(t time.Time) float64 { return k.l.TokensAt(k.key, t) }
+
 // owner keeps Use and Release, which a Permit calls, out of Key's methods.
 type owner[K comparable] Key[K]
 

@@ -25,8 +25,7 @@ func outcomeOf(a answer, u *upload) weir.Outcome {
 		return weir.Ignored
 	}
 	switch code := a.resp.StatusCode; {
-	case code == http.StatusTooManyRequests, code == http.StatusBadGateway,
-		code == http.StatusServiceUnavailable, code == http.StatusGatewayTimeout:
+	case problem.Overload(code):
 		return weir.Dropped
 	case code < 400:
 		return weir.Success

@@ -155,6 +155,9 @@ func (s *state) at(t time.Time) time.Duration { return max(t.Sub(s.epoch), s.sin
 // Limit returns the rate.
 func (l *Limiter) Limit() Limit { return l.load().limit }
 
+// Quota returns the Limit and the burst as one value.
+func (l *Limiter) Quota() gcra.Quota { return l.load().quota }
+
 // Burst returns the most that can happen at once.
 func (l *Limiter) Burst() int { return l.load().burst }
 

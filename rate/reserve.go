@@ -89,7 +89,23 @@ func (r *Reservation) giveBack(now time.Duration, n int) {
 	r.extra -= n - first
 }
 
+// Settle tells that what was allowed as was events, without a Reservation or a
+// Permit, costs n. What was too much comes back, what was too little is taken
+// without a wait: it may leave the bucket in debt, down to Config.MaxDebt; what
+// is beyond that is forgiven. It returns what is charged: n, or less. It panics
+// if either is negative.
+func (l *Limiter) Settle(was, n int) int {
+	if was < 0 || n < 0 {
+		panic("rate: Settle of a negative cost")
+	}
+	if l.load().quota.Unlimited() {
+		return n // nothing was taken
+	}
+	return l.settle(was, n)
+}
+
 // settle changes a cost from was to n, and returns what it is then.
+
 func (l *Limiter) settle(was, n int) int {
 	if n >= was {
 		return was + l.charge(n-was)

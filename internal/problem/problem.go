@@ -1,9 +1,9 @@
 // Package problem answers HTTP requests that are not answered by whom they
-// were meant for, with a problem of RFC 9457.
+// were meant for, with a problem of RFC 9457, or a page for people.
 package problem
 
 import (
-	"fmt"
+	"encoding/json"
 	"net/http"
 	"strconv"
 	"time"
@@ -22,6 +22,16 @@ const (
 	Blank           = "about:blank" // the status says all
 )
 
+// Overload reports whether a status says that whoever answered has more work
+// than it can do.
+func Overload(status int) bool {
+	switch status {
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return true
+	}
+	return false
+}
+
 // A Problem is an answer rendered beforehand: to refuse formats and allocates
 // nothing. It does not change.
 type Problem struct {
@@ -30,26 +40,48 @@ type Problem struct {
 
 	header [4][]string // the values of names
 	body   []byte
+	page   page
 }
 
 // names are the headers that every Problem has.
 var names = [4]string{"Content-Type", "Cache-Control", ReasonHeader, "Content-Length"}
 
 // New returns a Problem: of a status, a type, a reason for machines, and what to
-// tell people.
-func New(status int, kind, reason, detail string) *Problem {
-	body := fmt.Sprintf(`{"type":%q,"title":%q,"status":%d,"detail":%q,"reason":%q}`+"\n",
-		kind, http.StatusText(status), status, detail, reason)
-	return &Problem{Status: status, Reason: reason, body: []byte(body), header: [4][]string{
-		{"application/problem+json"}, {"no-store"}, {reason}, {strconv.Itoa(len(body))},
-	}}
+// tell people; and the names of the policies that were violated, if any.
+func New(status int, kind, reason, detail string, violated ...string) *Problem {
+	body, err := json.Marshal(struct {
+		Type     string   `json:"type"`
+		Title    string   `json:"title"`
+		Status   int      `json:"status"`
+		Detail   string   `json:"detail"`
+		Reason   string   `json:"reason"`
+		Violated []string `json:"violated-policies,omitempty"`
+	}{kind, http.StatusText(status), status, detail, reason, violated})
+	if err != nil {
+		panic("problem: " + err.Error()) // strings and a number
+	}
+	body = append(body, '\n')
+	return &Problem{
+		Status: status,
+		Reason: reason,
+		body:   body,
+		header: [4][]string{{"application/problem+json"}, {"no-store"}, {reason}, {strconv.Itoa(len(body))}},
+		page:   newPage(http.StatusText(status), detail),
+	}
 }
 
-// Write answers a request, with a Retry-After unless that is nil.
+// Write answers a request, with a Retry-After unless that is nil. A client that
+// would rather have a page gets one.
 func (p *Problem) Write(w http.ResponseWriter, r *http.Request, retryAfter []string) {
 	h := w.Header()
 	for i, name := range names {
 		h[name] = p.header[i]
+	}
+	body := p.body
+	if accept := r.Header["Accept"]; len(accept) > 0 && prefersHTML(accept) {
+		body = p.page.with(retryAfter)
+		h["Content-Type"] = htmlType
+		h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	}
 	if len(h["Content-Encoding"]) > 0 { // whoever has set that encodes the body
 		delete(h, "Content-Length")
@@ -59,7 +91,7 @@ func (p *Problem) Write(w http.ResponseWriter, r *http.Request, retryAfter []str
 	}
 	w.WriteHeader(p.Status)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(p.body) // a client that is gone needs no answer
+		_, _ = w.Write(body) // a client that is gone needs no answer
 	}
 }
 

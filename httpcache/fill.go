@@ -1,4 +1,4 @@
-package httplimit
+package httpcache
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/flight"
+	"github.com/weir-go/weir/internal/observe"
 )
 
 // A failure is an answer of the handler that is an error: to be sent if there is
@@ -24,7 +25,7 @@ type failure struct {
 	only    bool // nobody keeps it, nor gets the response, which is not in here
 }
 
-func (f *failure) Error() string { return fmt.Sprint("httplimit: the handler answered ", f.status) }
+func (f *failure) Error() string { return fmt.Sprint("httpcache: the handler answered ", f.status) }
 
 // Is makes the answers by which a handler says that there is too much to do
 // rejections.
@@ -88,9 +89,9 @@ func (l *lookup) run(ctx context.Context) (*response, error) {
 		said := weir.Ignored
 		switch err {
 		case nil:
-			said = outcome(ctx, b.status)
+			said = observe.Outcome(ctx, b.status)
 		case errBroken:
-			said = outcome(ctx, 0)
+			said = observe.Outcome(ctx, 0)
 		}
 		permit.Release(said)
 		ended <- err

@@ -1,4 +1,4 @@
-package httplimit
+package httpcache
 
 import (
 	"crypto/sha256"
@@ -72,7 +72,7 @@ func plain(r *http.Request) bool {
 	return r.URL.Opaque == "" && r.URL.User == nil && (r.URL.Host == "" || r.URL.Host == r.Host)
 }
 
-// A name is what CacheConfig.Key says of a request; without that, it is "".
+// A name is what Config.Key says of a request; without that, it is "".
 type name struct {
 	text string
 	ok   bool
@@ -86,7 +86,7 @@ func (c *Cache) name(r *http.Request) name {
 	return name{text, ok}
 }
 
-// limited returns the key that CacheConfig.PerKey gets for a request.
+// limited returns the key that Config.PerKey gets for a request.
 func (c *Cache) limited(r *http.Request, n name) name {
 	if c.cfg.Key != nil || c.cfg.PerKey == nil {
 		return n

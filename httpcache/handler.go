@@ -1,4 +1,4 @@
-package httplimit
+package httpcache
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/cache"
 	"github.com/weir-go/weir/flight"
+	"github.com/weir-go/weir/httplimit"
 )
 
 // The Cache-Status (RFC 9211) of answers that are no hits.
@@ -201,7 +202,7 @@ func (c *Cache) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		}
 		panic(panicked{p})
 	}
-	Reject(w, r, err)
+	httplimit.Reject(w, r, err)
 }
 
 // panicked is the panic of a handler on a goroutine that is not the server's: in

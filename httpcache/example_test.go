@@ -1,4 +1,4 @@
-package httplimit_test
+package httpcache_test
 
 import (
 	"fmt"
@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-go/weir/httplimit"
+	"github.com/weir-go/weir/httpcache"
 	"github.com/weir-go/weir/inflight"
 )
 
@@ -24,7 +24,7 @@ func ExampleCache() {
 	if err != nil {
 		panic(err)
 	}
-	c, err := httplimit.NewCache(httplimit.CacheConfig{TTL: 10 * time.Second, Limiter: lim})
+	c, err := httpcache.New(httpcache.Config{TTL: 10 * time.Second, Limiter: lim})
 	if err != nil {
 		panic(err)
 	}

@@ -1,4 +1,4 @@
-package httplimit
+package httpcache
 
 import (
 	"context"
@@ -21,9 +21,9 @@ type rig struct {
 	runs    atomic.Int64
 }
 
-func newRig(t *testing.T, cfg CacheConfig, h http.HandlerFunc) *rig {
+func newRig(t *testing.T, cfg Config, h http.HandlerFunc) *rig {
 	t.Helper()
-	c, err := NewCache(cfg)
+	c, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

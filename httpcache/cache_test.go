@@ -1,8 +1,7 @@
-package httplimit
+package httpcache
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -17,7 +16,7 @@ import (
 
 func TestAResponseIsKeptForItsTTL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newRig(t, CacheConfig{TTL: 10 * time.Second}, text("hello"))
+		g := newRig(t, Config{TTL: 10 * time.Second}, text("hello"))
 		is(t, g.get("/a"), 200, "hello", "weir; fwd=miss; stored")
 		time.Sleep(2500 * time.Millisecond)
 		w := g.get("/a")
@@ -41,7 +40,7 @@ func TestAResponseIsKeptForItsTTL(t *testing.T) {
 
 func TestOneRunForAThousandColdClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newRig(t, CacheConfig{TTL: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
+		g := newRig(t, Config{TTL: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
 			time.Sleep(time.Second)
 			fmt.Fprint(w, "done")
 		})
@@ -64,7 +63,7 @@ func TestOneRunForAThousandColdClients(t *testing.T) {
 // The leader's client leaves; the others have their answer from the same run.
 func TestTheLeadersLeavingCancelsNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newRig(t, CacheConfig{TTL: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
+		g := newRig(t, Config{TTL: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
 			select {
 			case <-time.After(time.Second):
 				fmt.Fprint(w, "done")
@@ -86,7 +85,7 @@ func TestTheLeadersLeavingCancelsNobody(t *testing.T) {
 // All have left, and the handler returns without an answer: that is none.
 func TestWhatWasCancelledIsNotKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newRig(t, CacheConfig{TTL: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
+		g := newRig(t, Config{TTL: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
 			select {
 			case <-time.After(time.Second):
 				fmt.Fprint(w, "done")
@@ -106,7 +105,7 @@ func TestWhatWasCancelledIsNotKept(t *testing.T) {
 func TestTimeoutIs504(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lim := &gate{}
-		g := newRig(t, CacheConfig{TTL: time.Minute, Timeout: time.Second, Limiter: lim}, func(w http.ResponseWriter, r *http.Request) {
+		g := newRig(t, Config{TTL: time.Minute, Timeout: time.Second, Limiter: lim}, func(w http.ResponseWriter, r *http.Request) {
 			<-r.Context().Done()
 		})
 		if w := g.get("/"); w.Code != 504 || !strings.Contains(w.Body.String(), `"reason":"timeout"`) {
@@ -121,7 +120,7 @@ func TestTimeoutIs504(t *testing.T) {
 func TestAHitIsNeverRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lim := &gate{}
-		g := newRig(t, CacheConfig{TTL: 10 * time.Second, StaleIfRejected: 20 * time.Second, Limiter: lim}, text("v"))
+		g := newRig(t, Config{TTL: 10 * time.Second, StaleIfRejected: 20 * time.Second, Limiter: lim}, text("v"))
 		g.get("/")
 		lim.refuse(weir.Reject(weir.QueueFull, 1500*time.Millisecond))
 		for range 100 {
@@ -147,7 +146,7 @@ func TestStaleWhileOneFetches(t *testing.T) {
 	for _, background := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			n := 0
-			g := newRig(t, CacheConfig{TTL: 10 * time.Second, Stale: time.Minute, Background: background}, func(w http.ResponseWriter, r *http.Request) {
+			g := newRig(t, Config{TTL: 10 * time.Second, Stale: time.Minute, Background: background}, func(w http.ResponseWriter, r *http.Request) {
 				n++
 				time.Sleep(time.Second)
 				fmt.Fprint(w, n)
@@ -167,7 +166,7 @@ func TestStaleWhileOneFetches(t *testing.T) {
 
 func TestPerKeyLimiterGetsTheKey(t *testing.T) {
 	var keys []string
-	cfg := CacheConfig{TTL: time.Minute, PerKey: func(key string) weir.Limiter {
+	cfg := Config{TTL: time.Minute, PerKey: func(key string) weir.Limiter {
 		keys = append(keys, key)
 		if strings.Contains(key, "no") {
 			return &gate{err: weir.Reject(weir.OverRate, 0)}
@@ -188,7 +187,7 @@ func TestPerKeyLimiterGetsTheKey(t *testing.T) {
 }
 
 func TestHandlersAreNotMixed(t *testing.T) {
-	a := newRig(t, CacheConfig{TTL: time.Minute, Key: func(*http.Request) (string, bool) { return "same", true }}, text("a"))
+	a := newRig(t, Config{TTL: time.Minute, Key: func(*http.Request) (string, bool) { return "same", true }}, text("a"))
 	b := a.Handler(text("b"))
 	for range 2 {
 		if w := a.get("/"); w.Body.String() != "a" {
@@ -206,7 +205,7 @@ func TestHandlersAreNotMixed(t *testing.T) {
 }
 
 func TestWhatIsPartOfTheKey(t *testing.T) {
-	g := newRig(t, CacheConfig{TTL: time.Minute, Vary: []string{"accept-language"}}, func(w http.ResponseWriter, r *http.Request) {
+	g := newRig(t, Config{TTL: time.Minute, Vary: []string{"accept-language"}}, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "public")
 		fmt.Fprint(w, r.Method, r.URL, r.Header.Get("Accept-Language"), r.TLS != nil)
 	})
@@ -228,7 +227,7 @@ func TestWhatIsPartOfTheKey(t *testing.T) {
 }
 
 func TestDeleteAndPurge(t *testing.T) {
-	g := newRig(t, CacheConfig{TTL: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
+	g := newRig(t, Config{TTL: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Vary", "X")
 		w.Header().Set("Cache-Control", "public")
 		fmt.Fprint(w, r.Header.Get("X"))
@@ -264,7 +263,7 @@ func TestDeleteWhileARunGoesOn(t *testing.T) {
 	for _, vary := range []string{"", "Accept"} {
 		synctest.Test(t, func(t *testing.T) {
 			n := 0
-			g := newRig(t, CacheConfig{TTL: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
+			g := newRig(t, Config{TTL: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
 				n++
 				body := n
 				time.Sleep(time.Second)
@@ -290,7 +289,7 @@ func TestDeleteWhileARunGoesOn(t *testing.T) {
 }
 
 func TestMemoryIsBoundedHoweverManyVariants(t *testing.T) {
-	g := newRig(t, CacheConfig{TTL: time.Minute, Bytes: 100_000, MaxBody: 10_000}, func(w http.ResponseWriter, r *http.Request) {
+	g := newRig(t, Config{TTL: time.Minute, Bytes: 100_000, MaxBody: 10_000}, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Vary", "X")
 		fmt.Fprint(w, strings.Repeat("x", 1000))
 	})
@@ -306,7 +305,7 @@ func TestMemoryIsBoundedHoweverManyVariants(t *testing.T) {
 }
 
 func TestValidateNamesTheField(t *testing.T) {
-	for field, cfg := range map[string]CacheConfig{
+	for field, cfg := range map[string]Config{
 		"TTL = -1ns":        {TTL: -1},
 		"ErrorTTL = -1ns":   {ErrorTTL: -1},
 		"Pass = -1s":        {Pass: -time.Second},
@@ -316,49 +315,12 @@ func TestValidateNamesTheField(t *testing.T) {
 		"Early = -1":        {Early: -1},
 		`Vary[1] = "*"`:     {Vary: []string{"Accept", "*"}},
 	} {
-		_, err := NewCache(cfg)
-		if err == nil || !strings.HasPrefix(err.Error(), "httplimit: "+field+": ") {
+		_, err := New(cfg)
+		if err == nil || !strings.HasPrefix(err.Error(), "httpcache: "+field+": ") {
 			t.Errorf("%v: want one about %s", err, field)
 		}
 	}
-	if _, err := NewCache(CacheConfig{}); err != nil {
+	if _, err := New(Config{}); err != nil {
 		t.Error(err)
-	}
-}
-
-func TestReject(t *testing.T) {
-	rejection := func(why weir.Reason, d time.Duration) error { return &weir.Rejection{Reason: why, RetryAfter: d} }
-	for _, tt := range []struct {
-		err    error
-		status int
-		retry  string
-		reason string
-	}{
-		{rejection(weir.OverRate, 1001*time.Millisecond), 429, "2", "over_rate"},
-		{rejection(weir.OverBurst, weir.Never), 429, "", "over_burst"},
-		{rejection(weir.OverLimit, 0), 503, "1", "over_limit"},
-		{rejection(weir.QueueFull, time.Second), 503, "1", "queue_full"},
-		{rejection(weir.Overdue, 1), 503, "1", "overdue"},
-		{fmt.Errorf("wrapped: %w", rejection(weir.TooLate, 0)), 503, "1", "too_late"},
-		{rejection(weir.Closed, weir.Never), 503, "", "closed"},
-		{rejection(weir.Throttled, weir.Never-1), 503, "9223372037", "throttled"},
-		{rejection(99, 0), 503, "1", "unknown"},
-		{context.DeadlineExceeded, 504, "", "timeout"},
-		{context.Canceled, 499, "", "client_gone"},
-		{errors.New("else"), 500, "", "failed"},
-	} {
-		w := httptest.NewRecorder()
-		Reject(w, request("GET", "/"), tt.err)
-		h := w.Header()
-		if w.Code != tt.status || h.Get("Retry-After") != tt.retry || h.Get(ReasonHeader) != tt.reason ||
-			h.Get("Cache-Control") != "no-store" || h.Get("Content-Type") != "application/problem+json" ||
-			h.Get("Content-Length") != fmt.Sprint(w.Body.Len()) || (tt.retry == "") != (h["Retry-After"] == nil) ||
-			!strings.Contains(w.Body.String(), fmt.Sprintf(`"status":%d,`, tt.status)) {
-			t.Errorf("%v: %d %v %s", tt.err, w.Code, h, w.Body)
-		}
-		w = httptest.NewRecorder()
-		if Reject(w, request("HEAD", "/"), tt.err); w.Body.Len() > 0 || w.Code != tt.status {
-			t.Errorf("%v: %d %s: want no body for HEAD", tt.err, w.Code, w.Body)
-		}
 	}
 }

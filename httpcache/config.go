@@ -1,4 +1,4 @@
-package httplimit
+package httpcache
 
 import (
 	"fmt"
@@ -9,19 +9,19 @@ import (
 	"github.com/weir-go/weir/cache"
 )
 
-// Defaults where CacheConfig leaves things open.
+// Defaults where Config leaves things open.
 const (
 	DefaultBytes   = 64 << 20
 	DefaultMaxBody = 1 << 20
 	DefaultPass    = time.Minute
 )
 
-// CacheConfig is what a Cache is made of. The zero value is usable: nothing is
+// Config is what a Cache is made of. The zero value is usable: nothing is
 // limited, requests of the same kind share one answer while it is made, and
 // responses are kept that say for how long.
 //
 // The functions are called by several goroutines at once.
-type CacheConfig struct {
+type Config struct {
 	// Bytes bounds the memory for responses, in bytes: their bodies, headers
 	// and keys, and what is remembered of resources. If zero, DefaultBytes; at
 	// most cache.MaxBytes.
@@ -97,7 +97,7 @@ type CacheConfig struct {
 }
 
 // Validate returns an error that names the first field that makes no sense.
-func (c CacheConfig) Validate() error {
+func (c Config) Validate() error {
 	for _, d := range []struct {
 		name string
 		d    time.Duration
@@ -106,29 +106,29 @@ func (c CacheConfig) Validate() error {
 		{"StaleIfRejected", c.StaleIfRejected}, {"Timeout", c.Timeout}, {"Pass", c.Pass},
 	} {
 		if d.d < 0 {
-			return fmt.Errorf("httplimit: %s = %v: must be >= 0", d.name, d.d)
+			return fmt.Errorf("httpcache: %s = %v: must be >= 0", d.name, d.d)
 		}
 	}
 	full := c.withDefaults()
 	switch {
 	case c.Bytes < 0 || c.Bytes > cache.MaxBytes:
-		return fmt.Errorf("httplimit: Bytes = %d: must be from 0 to %d", c.Bytes, int64(cache.MaxBytes))
+		return fmt.Errorf("httpcache: Bytes = %d: must be from 0 to %d", c.Bytes, int64(cache.MaxBytes))
 	case c.MaxBody < 0 || c.MaxBody > full.Bytes:
-		return fmt.Errorf("httplimit: MaxBody = %d: must be from 0 to Bytes, %d", c.MaxBody, full.Bytes)
+		return fmt.Errorf("httpcache: MaxBody = %d: must be from 0 to Bytes, %d", c.MaxBody, full.Bytes)
 	case !(c.Jitter >= 0 && c.Jitter < 1):
-		return fmt.Errorf("httplimit: Jitter = %v: must be in [0, 1)", c.Jitter)
+		return fmt.Errorf("httpcache: Jitter = %v: must be in [0, 1)", c.Jitter)
 	case !(c.Early >= 0 && c.Early <= 1e9):
-		return fmt.Errorf("httplimit: Early = %v: must be from 0 to 1e9", c.Early)
+		return fmt.Errorf("httpcache: Early = %v: must be from 0 to 1e9", c.Early)
 	}
 	for i, name := range c.Vary {
 		if name == "" || name == "*" {
-			return fmt.Errorf("httplimit: Vary[%d] = %q: must name a header", i, name)
+			return fmt.Errorf("httpcache: Vary[%d] = %q: must name a header", i, name)
 		}
 	}
 	return nil
 }
 
-func (c CacheConfig) withDefaults() CacheConfig {
+func (c Config) withDefaults() Config {
 	if c.Bytes == 0 {
 		c.Bytes = DefaultBytes
 	}

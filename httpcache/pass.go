@@ -1,11 +1,11 @@
-package httplimit
+package httpcache
 
 import (
 	"context"
-	"errors"
 	"net/http"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/observe"
 )
 
 // pass hands a request on as it is, within the limiters. If it may have changed
@@ -27,18 +27,19 @@ func (h *handler) pass(w http.ResponseWriter, r *http.Request, n name, why strin
 		h.next.ServeHTTP(w, r)
 		return
 	}
-	w, o := observe(w)
+	var o observe.Writer
+	w = o.Observe(w)
 	if changes {
 		keys := c.keys(r, n) // before the handler can change r
 		defer func() {       // also after a panic: it may have changed things before
-			if o.status >= 200 && o.status < 400 {
+			if o.Status >= 200 && o.Status < 400 {
 				c.forget(keys)
 			}
 		}()
 	}
 	h.next.ServeHTTP(w, r)
-	o.begun()
-	permit.Release(outcome(r.Context(), o.status))
+	o.Begun()
+	permit.Release(observe.Outcome(r.Context(), o.Status))
 }
 
 // safe reports whether requests with a method change nothing.
@@ -64,22 +65,4 @@ func (c *Cache) acquire(ctx context.Context, n name) (weir.Permit, error) {
 		return weir.Permit{}, nil
 	}
 	return lim.Acquire(ctx, 1)
-}
-
-// outcome is what a run of the handler, which has ended, tells about load.
-func outcome(ctx context.Context, status int) weir.Outcome {
-	switch {
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return weir.Late
-	case ctx.Err() != nil:
-		return weir.Ignored
-	}
-	switch {
-	case status == http.StatusTooManyRequests, status == http.StatusBadGateway,
-		status == http.StatusServiceUnavailable, status == http.StatusGatewayTimeout:
-		return weir.Dropped
-	case status >= 200 && status < 400:
-		return weir.Success
-	}
-	return weir.Ignored
 }

@@ -1,4 +1,4 @@
-package httplimit
+package httpcache
 
 import (
 	"bytes"
@@ -39,9 +39,9 @@ func newBuffer(head bool, limit int64) *buffer {
 
 var (
 	// errRefused is what a handler gets whose response does not fit in here.
-	errRefused = errors.New("httplimit: the response is streamed, or too large to be kept: the handler is run again")
-	errEnded   = errors.New("httplimit: written after the handler has returned")
-	errBroken  = errors.New("httplimit: the handler wrote less than it had declared")
+	errRefused = errors.New("httpcache: the response is streamed, or too large to be kept: the handler is run again")
+	errEnded   = errors.New("httpcache: written after the handler has returned")
+	errBroken  = errors.New("httpcache: the handler wrote less than it had declared")
 )
 
 // serve runs a handler, and tells done how it ended. If it was refused, nothing
@@ -96,7 +96,7 @@ func (b *buffer) WriteHeader(code int) {
 
 func (b *buffer) writeHeaderLocked(code int) {
 	if code < 100 || code > 999 {
-		panic(fmt.Sprintf("httplimit: invalid WriteHeader code %v", code))
+		panic(fmt.Sprintf("httpcache: invalid WriteHeader code %v", code))
 	}
 	if b.ended || b.status != 0 || code < 200 && code != http.StatusSwitchingProtocols {
 		return

@@ -1,13 +1,10 @@
-// Package httplimit protects HTTP handlers.
+// Package httpcache does the work of an expensive HTTP handler once, and
+// answers many requests with it; what it cannot answer, it asks a limiter for.
 //
-//	c, err := httplimit.NewCache(httplimit.CacheConfig{TTL: 10 * time.Second, Limiter: lim})
+//	c, err := httpcache.New(httpcache.Config{TTL: 10 * time.Second, Limiter: lim})
 //	...
 //	mux.Handle("GET /calculate", c.Handler(calculate))
-//
-// A [Cache] does the work of an expensive handler once, and answers many
-// requests with it; what it cannot answer, it asks a limiter for. [Reject]
-// answers what a limiter refused.
-package httplimit
+package httpcache
 
 import (
 	"math"
@@ -86,7 +83,7 @@ import (
 // header has to name it there, or others get its answer. Values of the context,
 // RemoteAddr, X-Forwarded-* (but X-Forwarded-Proto: https counts as TLS) and
 // credentials in headers of one's own, such as X-API-Key, are in no key unless
-// CacheConfig.Key or Vary puts them there.
+// Config.Key or Vary puts them there.
 //
 // An outer middleware that encodes what it gets has to say so before, by
 // Content-Encoding: then there is neither Content-Length nor Range.
@@ -94,13 +91,13 @@ import (
 // # Errors
 //
 // An answer of status 5xx is an error, 503 and 429 a rejection: an old response
-// is sent instead where CacheConfig says so. Otherwise it goes to all who wait,
+// is sent instead where Config says so. Otherwise it goes to all who wait,
 // if it could be shared by the rules above, status apart. If the handler
 // panics, all who wait panic with an error that wraps a *flight.PanicError, and
 // says what it panicked with and where; or with http.ErrAbortHandler if that was
 // it.
 type Cache struct {
-	cfg      CacheConfig
+	cfg      Config
 	vary     []string // the canonical names of cfg.Vary
 	answers  *cache.Cache[key, value]
 	errors   *cache.Cache[*failure, *response] // nil without ErrorTTL
@@ -128,8 +125,8 @@ type mark struct {
 
 var passing = &mark{pass: true}
 
-// NewCache returns a Cache. The error is Validate's.
-func NewCache(cfg CacheConfig) (*Cache, error) {
+// New returns a Cache. The error is Validate's.
+func New(cfg Config) (*Cache, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -175,10 +172,10 @@ func (c *Cache) Handler(next http.Handler) http.Handler {
 
 // Delete removes the responses for a request: those to GET and HEAD of all
 // handlers, with and without credentials, in all variants but by the headers of
-// CacheConfig.Vary, whose values are taken from r. A response that is being
+// Config.Vary, whose values are taken from r. A response that is being
 // made goes to those who wait for it, and is not kept.
 //
-// Of r, only what CacheConfig.Key looks at counts, or else Host, path and query:
+// Of r, only what Config.Key looks at counts, or else Host, path and query:
 // one made by http.NewRequest will do, with the URL as the handler sees it, such
 // as behind a http.StripPrefix.
 func (c *Cache) Delete(r *http.Request) {
@@ -207,7 +204,7 @@ func (c *Cache) Purge() {
 
 // Close cancels the refreshes in the background, and waits until their runs of
 // the handler have ended, but for those whose response was broken off. It may be called more than once, and does nothing
-// without CacheConfig.Background.
+// without Config.Background.
 func (c *Cache) Close() { c.answers.Close() }
 
 // What became of a request.
@@ -235,7 +232,7 @@ type Stats struct {
 
 	Evicted uint64 // responses, and marks of resources, that went to make room
 	Entries int    // responses and marks that are kept
-	Bytes   int64  // what they take of CacheConfig.Bytes
+	Bytes   int64  // what they take of Config.Bytes
 }
 
 // Stats returns what the Cache has done. Counts of requests that go on

@@ -1,0 +1,209 @@
+package httplimit
+
+import (
+	"math"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/gcra"
+	"github.com/weir-go/weir/internal/admission"
+)
+
+// Legacy is the form of the X-RateLimit headers.
+type Legacy uint8
+
+const (
+	LegacyOff   Legacy = iota
+	LegacyDelta        // X-RateLimit-Reset is in how many seconds
+	LegacyUnix         // X-RateLimit-Reset is when, in seconds since 1970
+)
+
+// fields writes the headers by which clients learn what they may yet ask for,
+// of draft-ietf-httpapi-ratelimit-headers-10. A token bucket is told as its burst,
+// in the window in which that is refilled.
+type fields struct {
+	off    bool
+	legacy Legacy
+	names  []string // of the rules, as structured fields spell them
+	shared atomic.Pointer[policies]
+}
+
+// policies are values of RateLimit-Policy that many responses have in common.
+type policies struct {
+	quotas []gcra.Quota
+	first  [][]string // the value of the first rules: of one, of two …
+}
+
+func (f *fields) init(cfg Config) {
+	f.off, f.legacy = cfg.NoFields, cfg.Legacy
+	for _, r := range cfg.Rules {
+		f.names = append(f.names, quote(r.rule.Name))
+	}
+}
+
+// quote returns a String of RFC 9651.
+func quote(s string) string {
+	b := []byte{'"'}
+	for i := range len(s) {
+		if s[i] == '"' || s[i] == '\\' {
+			b = append(b, '\\')
+		}
+		b = append(b, s[i])
+	}
+	return string(append(b, '"'))
+}
+
+// write sets the headers, of what the rules have answered.
+func (f *fields) write(h http.Header, r *http.Request, v *admission.Visit[*http.Request]) {
+	answers := v.Answers()
+	if len(answers) == 0 || f.off && f.legacy == LegacyOff {
+		return
+	}
+	var few [4]gcra.Quota
+	quotas := few[:0]
+	for i := range answers {
+		quotas = append(quotas, v.Quota(i))
+	}
+	if !f.off {
+		if policy := f.policy(quotas); policy != nil {
+			add(h, "Ratelimit-Policy", policy)
+		}
+		var buf [160]byte
+		b := buf[:0]
+		for i := range answers {
+			b = f.appendLeft(b, i, &answers[i], &quotas[i])
+		}
+		if len(b) > 0 {
+			add(h, "Ratelimit", []string{string(b)})
+		}
+	}
+	if f.legacy != LegacyOff {
+		f.writeLegacy(h, answers, quotas)
+	}
+}
+
+// add adds to what a Middleware around this one has set.
+func add(h http.Header, name string, value []string) {
+	if old := h[name]; len(old) > 0 {
+		value = append(old[:len(old):len(old)], value...)
+	}
+	h[name] = value
+}
+
+// policy returns the value of RateLimit-Policy for the first rules.
+func (f *fields) policy(quotas []gcra.Quota) []string {
+	shared := f.shared.Load()
+	if shared != nil && len(shared.quotas) >= len(quotas) && slices.Equal(shared.quotas[:len(quotas)], quotas) {
+		return shared.first[len(quotas)-1]
+	}
+	made := &policies{quotas: slices.Clone(quotas)}
+	var b []byte
+	for i := range quotas {
+		b = f.appendPolicy(b, i, &quotas[i])
+		if len(b) == 0 {
+			made.first = append(made.first, nil)
+		} else {
+			made.first = append(made.first, []string{string(b)})
+		}
+	}
+	if shared == nil || len(shared.quotas) < len(quotas) {
+		f.shared.Store(made)
+	}
+	return made.first[len(quotas)-1]
+}
+
+// appendPolicy appends what is allowed: as much as fits into the bucket, in as
+// long as it takes to fill it.
+func (f *fields) appendPolicy(b []byte, i int, q *gcra.Quota) []byte {
+	if q.Unlimited() {
+		return b
+	}
+	b = f.appendName(b, i)
+	b = append(b, ";q="...)
+	b = appendInt(b, q.Burst())
+	if rate := q.Rate(); rate > 0 && q.Burst() > 0 {
+		b = append(b, ";w="...)
+		b = appendInt(b, wholeSeconds(span(float64(q.Burst())/rate)))
+	}
+	return b
+}
+
+// appendLeft appends what is left, and in how many seconds there is more.
+func (f *fields) appendLeft(b []byte, i int, a *admission.Answer, q *gcra.Quota) []byte {
+	if q.Unlimited() {
+		return b
+	}
+	left := a.Left(q)
+	b = f.appendName(b, i)
+	b = append(b, ";r="...)
+	b = appendInt(b, left)
+	if more := untilMore(a, q); more != weir.Never && more > 0 {
+		b = append(b, ";t="...)
+		b = appendInt(b, wholeSeconds(more))
+	}
+	return b
+}
+
+// untilMore returns how long it takes until there is more: until a request that
+// was denied would be allowed, or until there is one more token.
+func untilMore(a *admission.Answer, q *gcra.Quota) time.Duration {
+	switch rate := q.Rate(); {
+	case !a.OK:
+		return a.RetryAfter
+	case a.ResetAfter == weir.Never || rate <= 0:
+		return weir.Never
+	default:
+		missing := float64(max(q.Burst()-a.Remaining, 1))
+		return max(a.ResetAfter-span((missing-1)/rate), 1)
+	}
+}
+
+func (f *fields) appendName(b []byte, i int) []byte {
+	if len(b) > 0 {
+		b = append(b, ", "...)
+	}
+	return append(b, f.names[i]...)
+}
+
+// writeLegacy tells of the rule that has least left.
+func (f *fields) writeLegacy(h http.Header, answers []admission.Answer, quotas []gcra.Quota) {
+	least := -1
+	for i := range answers {
+		if !quotas[i].Unlimited() && (least < 0 || answers[i].Left(&quotas[i]) < answers[least].Left(&quotas[least])) {
+			least = i
+		}
+	}
+	if least < 0 {
+		return
+	}
+	a, q := &answers[least], &quotas[least]
+	h["X-Ratelimit-Limit"] = []string{strconv.Itoa(q.Burst())}
+	h["X-Ratelimit-Remaining"] = []string{strconv.Itoa(a.Left(q))}
+	if a.ResetAfter != weir.Never {
+		reset := int64(wholeSeconds(a.ResetAfter))
+		if f.legacy == LegacyUnix {
+			reset += time.Now().Unix()
+		}
+		h["X-Ratelimit-Reset"] = []string{strconv.FormatInt(reset, 10)}
+	}
+}
+
+// most is the greatest Integer of RFC 9651.
+const most = 999_999_999_999_999
+
+func appendInt(b []byte, n int) []byte { return strconv.AppendInt(b, min(int64(n), most), 10) }
+
+// wholeSeconds are whole ones, rounded up.
+func wholeSeconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }
+
+// span is a number of seconds as a Duration, the longest at most.
+func span(seconds float64) time.Duration {
+	if ns := seconds * 1e9; ns < math.MaxInt64/2 {
+		return time.Duration(math.Ceil(ns))
+	}
+	return math.MaxInt64 / 2
+}

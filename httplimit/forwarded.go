@@ -1,0 +1,90 @@
+package httplimit
+
+import (
+	"net/http"
+	"net/netip"
+	"strings"
+)
+
+// maxHops is how many entries of a header are looked at, from its end.
+const maxHops = 32
+
+// AddressBehind is the Key of the client's address where proxies stand in
+// front, which say in a header whom they got a request from: X-Forwarded-For,
+// Forwarded (RFC 7239), or one with a single address such as X-Real-IP. Like
+// Address, of IPv6 it is a network.
+//
+// Only what a trusted proxy has added counts. A header is read from its end: as
+// long as the address there is trusted, the one before it is that of who asked
+// that proxy. So nobody can pretend to be another by sending the header himself,
+// provided that each proxy adds to the header that is named here, or replaces
+// it. If an entry is no address, the address of who sent it is the client's.
+func AddressBehind(header string, trusted ...netip.Prefix) Key[netip.Addr] {
+	header = http.CanonicalHeaderKey(header)
+	element := strings.TrimSpace
+	if header == "Forwarded" {
+		element = forwardedFor
+	}
+	return func(r *http.Request) (netip.Addr, bool) {
+		client, ok := parseAddr(r.RemoteAddr)
+		values := r.Header[header]
+		hops := 0
+		for i := len(values) - 1; i >= 0; i-- {
+			rest, more := values[i], true
+			for more {
+				if !ok || !contains(trusted, client) || hops == maxHops {
+					return network(client), ok
+				}
+				hops++
+				var entry string
+				rest, entry, more = cutLast(rest)
+				if entry = element(entry); entry == "" {
+					continue
+				}
+				a, valid := parseAddr(entry)
+				if !valid {
+					return network(client), ok
+				}
+				client = a
+			}
+		}
+		return network(client), ok
+	}
+}
+
+func contains(networks []netip.Prefix, a netip.Addr) bool {
+	for _, p := range networks {
+		if p.Contains(a) {
+			return true
+		}
+	}
+	return false
+}
+
+// cutLast splits a list before its last element.
+func cutLast(list string) (rest, last string, more bool) {
+	i := strings.LastIndexByte(list, ',')
+	if i < 0 {
+		return "", list, false
+	}
+	return list[:i], list[i+1:], true
+}
+
+// forwardedFor is the for= of an element of Forwarded, or something that is no
+// address.
+func forwardedFor(element string) string {
+	for element != "" {
+		var pair string
+		pair, element, _ = strings.Cut(element, ";")
+		name, value, _ := strings.Cut(strings.TrimSpace(pair), "=")
+		if !strings.EqualFold(strings.TrimSpace(name), "for") {
+			continue
+		}
+		value = strings.TrimSpace(value)
+		if len(value) >= 2 && value[0] == '"' && value[len(value)-1] == '"' {
+			value = value[1 : len(value)-1]
+		}
+		return value
+	}
+	return "unknown"
+}

@@ -1,0 +1,101 @@
+package httplimit
+
+import (
+	"io"
+	"net/http"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/admission"
+	"github.com/weir-go/weir/internal/observe"
+	"github.com/weir-go/weir/shape"
+)
+
+// A visit is one request that was let in. It is used again for others.
+type visit struct {
+	admission.Visit[*http.Request]
+	writer observe.Writer
+	left   bool
+}
+
+func (v *visit) reset() { v.writer.Response = observe.Response{} }
+
+// serve runs the handler, and holds what the request was given until it has
+// ended.
+func (v *visit) serve(l *limited, w http.ResponseWriter, r *http.Request) {
+	v.left = false
+	defer v.abort()
+	l.fields.write(w.Header(), r, &v.Visit)
+	w = v.writer.Observe(w)
+	v.writer.Owner = v
+	if l.cfg.Upload != nil || l.cfg.Download != nil {
+		r = v.pace(l, r)
+	}
+	l.next.ServeHTTP(w, r)
+
+	o := &v.writer.Response
+	hijacked := o.Status == observe.Hijacked
+	o.Begun()
+	v.left = true
+	v.Leave(observe.Outcome(r.Context(), o.Status))
+	if !hijacked {
+		v.reset()
+		l.visits.Put(v)
+	}
+}
+
+// abort ends a visit whose handler has panicked, or made its goroutine exit.
+func (v *visit) abort() {
+	if !v.left {
+		v.Leave(weir.Ignored)
+	}
+}
+
+// pace puts the request's body and the response's under the limiters that the
+// configuration has for them.
+func (v *visit) pace(l *limited, r *http.Request) *http.Request {
+	if l.cfg.Download != nil {
+		if lim := l.cfg.Download(r); lim != nil {
+			v.writer.Paced = shape.NewWriter(r.Context(), v.writer.ResponseWriter, lim)
+		}
+	}
+	if l.cfg.Upload == nil || r.Body == nil || r.Body == http.NoBody {
+		return r
+	}
+	lim := l.cfg.Upload(r)
+	if lim == nil {
+		return r
+	}
+	paced := r.WithContext(r.Context()) // handlers do not change the request they get
+	paced.Body = pacedBody{shape.NewReader(r.Context(), r.Body, lim), r.Body}
+	return paced
+}
+
+type pacedBody struct {
+	io.Reader
+	io.Closer
+}
+
+// Use says that the request which w answers costs n tokens of each rule it is
+// under, and not what was taken when it came: what is too much is given back,
+// what is too little charged. It is for the goroutine of the handler, before it
+// returns; w may be wrapped, if that has an Unwrap as http.ResponseController
+// wants it. Use reports whether there is a Middleware behind w. It panics if
+// n < 0.
+func Use(w http.ResponseWriter, n int) bool {
+	if n < 0 {
+		panic("httplimit: Use of a negative cost")
+	}
+	found := false
+	for w != nil {
+		if v, ok := observe.OwnerOf(w).(*visit); ok {
+			v.Settle(n)
+			found = true
+		}
+		u, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			break
+		}
+		w = u.Unwrap()
+	}
+	return found
+}

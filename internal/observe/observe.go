@@ -1,0 +1,112 @@
+// Package observe looks at what an HTTP handler answers, without being in its
+// way.
+package observe
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+)
+
+// Hijacked is the status of a connection that the handler has taken over.
+const Hijacked = -1
+
+// A Response is an http.ResponseWriter that hands everything on, and looks at
+// the status. What a handler gets is what Writer.Observe returns: it flushes and
+// can be hijacked if the one behind it can.
+type Response struct {
+	http.ResponseWriter
+	Status int       // 0 until there is one
+	Paced  io.Writer // if not nil, where the body goes
+	Owner  any       // whoever observes
+}
+
+// OwnerOf returns the Owner of a Response that is, or is behind, one that
+// Observe has returned; nil if w is something else.
+func OwnerOf(w http.ResponseWriter) any {
+	if o, ok := w.(interface{ owner() any }); ok {
+		return o.owner()
+	}
+	return nil
+}
+
+func (o *Response) owner() any { return o.Owner }
+
+// Unwrap is for http.ResponseController.
+func (o *Response) Unwrap() http.ResponseWriter { return o.ResponseWriter }
+
+func (o *Response) WriteHeader(code int) {
+	if o.Status == 0 && code >= 200 {
+		o.Status = code
+	}
+	o.ResponseWriter.WriteHeader(code)
+}
+
+// Begun notes that the response begins, if it has not.
+func (o *Response) Begun() {
+	if o.Status == 0 {
+		o.Status = http.StatusOK
+	}
+}
+
+func (o *Response) Write(p []byte) (int, error) {
+	o.Begun()
+	if o.Paced != nil {
+		return o.Paced.Write(p)
+	}
+	return o.ResponseWriter.Write(p)
+}
+
+// WriteString is Write, for io.WriteString.
+func (o *Response) WriteString(s string) (int, error) {
+	o.Begun()
+	if o.Paced != nil {
+		return io.WriteString(o.Paced, s)
+	}
+	return io.WriteString(o.ResponseWriter, s)
+}
+
+// ReadFrom lets the server copy in its own way, by sendfile if it can.
+func (o *Response) ReadFrom(src io.Reader) (int64, error) {
+	o.Begun()
+	if o.Paced != nil {
+		return io.Copy(o.Paced, src)
+	}
+	return io.Copy(o.ResponseWriter, src)
+}
+
+type flusher struct{ Response }
+
+func (f *flusher) Flush() { _ = f.FlushError() }
+
+// FlushError is for http.ResponseController.
+func (f *flusher) FlushError() error {
+	f.Begun()
+	return http.NewResponseController(f.ResponseWriter).Flush()
+}
+
+type hijacker struct{ flusher }
+
+// A Writer is a Response in its three forms. It may be used again.
+type Writer struct{ hijacker }
+
+// Observe returns the form of the Writer that does as much as w.
+func (o *Writer) Observe(w http.ResponseWriter) http.ResponseWriter {
+	o.Response = Response{ResponseWriter: w}
+	if _, ok := w.(http.Hijacker); ok {
+		return &o.hijacker
+	}
+	if _, ok := w.(http.Flusher); ok {
+		return &o.flusher
+	}
+	return &o.Response
+}
+
+func (h *hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, rw, err := h.ResponseWriter.(http.Hijacker).Hijack()
+	if err == nil {
+		h.Status = Hijacked
+	}
+	return conn, rw, err
+}
