@@ -1,3 +1,33 @@
+// Package httplimit limits what comes in by HTTP, and what goes out.
+//
+// In front of handlers stands a [Middleware]. With nothing to configure it keeps
+// the work of each route at what it can bear, and refuses the rest early:
+//
+//	http.ListenAndServe(addr, httplimit.Handler(mux))
+//
+// Or it limits how often each client may ask, and tells it so (RateLimit,
+// RateLimit-Policy, Retry-After):
+//
+//	perClient, err := keyed.New[netip.Addr](gcra.Per(100, time.Minute, 20), keyed.Config{})
+//	...
+//	m, err := httplimit.New(httplimit.Config{
+//		Rules:    []httplimit.Rule{httplimit.PerKey("per-client", perClient, httplimit.Address())},
+//		PerClass: httplimit.Auto, // and the work, too
+//	})
+//	...
+//	http.ListenAndServe(addr, m.Handler(mux))
+//
+// Behind a client stands a [Transport], which heeds what servers say.
+//
+// # What a request holds
+//
+// Tokens of rules are spent; a unit of a limiter is held until the handler has
+// ended: also if it has taken over the connection, streams, or panics. So a
+// handler that copies a large file to a slow client holds its unit for as long
+// as that takes; give such routes a limiter of their own, or none (PerClass).
+//
+// What the handler answered tells the limiter about load: 429, 502, 503, 504 and
+// missed deadlines are signs of overload, other errors say nothing.
 package httplimit
 
 import (
@@ -7,7 +37,6 @@ import (
 	"net/http"
 	"net/netip"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/weir-go/weir"
@@ -160,8 +189,6 @@ type Middleware struct {
 	fields   fields
 	answers  []*answers // of each rule
 	visits   sync.Pool  // of *visit
-
-	exempted atomic.Uint64
 }
 
 // New returns a Middleware, or the error of cfg.Validate.
@@ -206,7 +233,7 @@ type limited struct {
 
 func (l *limited) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if l.exempt.has(r) {
-		l.exempted.Add(1)
+		l.door.Exempt()
 		l.next.ServeHTTP(w, r)
 		return
 	}
@@ -258,12 +285,7 @@ func (m *Middleware) refuse(w http.ResponseWriter, r *http.Request, v *visit, er
 }
 
 // Stats is what a Middleware has done since New.
-type Stats struct {
-	admission.Stats
-	Exempt uint64 // requests let in unasked
-}
+type Stats = admission.Stats
 
 // Stats returns the counts. They are read one after the other.
-func (m *Middleware) Stats() Stats {
-	return Stats{m.door.Stats(), m.exempted.Load()}
-}
+func (m *Middleware) Stats() Stats { return m.door.Stats() }

@@ -7,6 +7,7 @@ package admission
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/weir-go/weir"
@@ -53,7 +54,11 @@ type Door[R any] struct {
 	cfg     Config[R]
 	rules   []ruleCounts
 	classes classes
+	exempt  atomic.Uint64
 }
+
+// Exempt counts a request that is let in unasked.
+func (d *Door[R]) Exempt() { d.exempt.Add(1) }
 
 // New returns a Door. The Config must be valid.
 func New[R any](cfg Config[R]) *Door[R] {

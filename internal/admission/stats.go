@@ -15,6 +15,7 @@ type ruleCounts struct{ allowed, denied, shadowed atomic.Uint64 }
 type Stats struct {
 	Rules   []RuleStats  // in order
 	Classes []ClassStats // by name
+	Exempt  uint64       // requests let in unasked
 }
 
 // RuleStats counts the decisions of a rule.
@@ -38,7 +39,7 @@ type ClassStats struct {
 
 // Stats returns the counts. They are read one after the other.
 func (d *Door[R]) Stats() Stats {
-	var s Stats
+	s := Stats{Exempt: d.exempt.Load()}
 	for i := range d.rules {
 		c := &d.rules[i]
 		s.Rules = append(s.Rules, RuleStats{d.cfg.Rules[i].Name, c.allowed.Load(), c.denied.Load(), c.shadowed.Load()})
