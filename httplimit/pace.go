@@ -1,0 +1,252 @@
+package httplimit
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/weir-go/weir"
+)
+
+// The return after a wait. Each good answer halves the gap, and below the least
+// there is none: ten answers are enough to go on as before.
+const (
+	firstGap = 100 * time.Millisecond
+	leastGap = 200 * time.Microsecond
+	maxDelay = time.Second // of the opening, beyond what was asked for
+)
+
+// A pacer knows when the next request to a host may go out, from what the host
+// has said. It is pure: instants are durations since any fixed epoch, and
+// chance is an argument.
+//
+// It is closed until a Retry-After is over, and while the quota of a service
+// limit is used up that has an end. Then it opens, up to a tenth later, by
+// chance, because other clients were told the same instant; and lets one go
+// after the other, a gap apart.
+type pacer struct {
+	longest time.Duration // for which a server is believed
+	limits  []quota       // at most maxItems
+
+	hold  time.Duration // the end of a Retry-After
+	why   weir.Reason   // OverRate, or Throttled: then a good answer ends it
+	sent  uint64        // requests let out, which is the number of the last
+	shut  uint64        // the number of the last request before it closed
+	gap   time.Duration // between requests; 0 = none
+	last  time.Duration // when a request was let out
+	lines []string      // of the last RateLimit-Policy field
+	rules []quotaPolicy // what it says
+}
+
+// A quota is what is known of a service limit: that of the answer to the request
+// heard, less what was sent since that request.
+type quota struct {
+	name, partition string
+	mixed           bool // its items have named several partitions
+	uncounted       bool // its units are not requests
+	heard           uint64
+	remaining       int64
+	ends            time.Duration
+	gap             time.Duration // the average time for one unit
+}
+
+// spent reports whether q lets nothing out at now. Whose quota is used up if
+// there are several partitions, nobody knows.
+func (q *quota) spent(now time.Duration) bool {
+	return q.remaining <= 0 && now < q.ends && !q.mixed
+}
+
+// opens returns when requests may go out again, as far as the server has said,
+// and why not before; an instant that is not after now means that they may.
+func (p *pacer) opens(now time.Duration) (at time.Duration, why weir.Reason) {
+	at, why = p.hold, p.why
+	for i := range p.limits {
+		if q := &p.limits[i]; q.spent(now) && q.ends > at {
+			at, why = q.ends, weir.OverRate
+		}
+	}
+	return at, why
+}
+
+// turn returns when the next request may go out, if all stays as it is.
+func (p *pacer) turn(now time.Duration) time.Duration {
+	at, _ := p.opens(now)
+	if p.gap > 0 {
+		at = max(at, p.last+p.gap)
+	}
+	return at
+}
+
+// send lets a request out, and returns its number.
+func (p *pacer) send(now time.Duration) uint64 {
+	p.sent++
+	p.last = now
+	for i := range p.limits {
+		if q := &p.limits[i]; !q.uncounted {
+			q.remaining--
+			if q.spent(now) {
+				p.close(q.gap)
+			}
+		}
+	}
+	return p.sent
+}
+
+// unsend takes back a request that did not go out after all.
+func (p *pacer) unsend(now time.Duration, number uint64) {
+	for i := range p.limits {
+		if q := &p.limits[i]; !q.uncounted && q.heard < number {
+			was := *q
+			q.remaining++
+			p.reopen(now, &was, q)
+		}
+	}
+}
+
+// reopen does without the gap if it is not time that opens the host, but what
+// was learnt of a quota.
+func (p *pacer) reopen(now time.Duration, was, q *quota) {
+	if at, _ := p.opens(now); at <= now && was.spent(now) && !q.spent(now) {
+		p.gap = 0
+	}
+}
+
+// close begins a time in which nothing goes out, after which requests go a gap
+// apart.
+func (p *pacer) close(gap time.Duration) {
+	p.shut = p.sent
+	p.gap = min(cmp.Or(gap, firstGap), firstGap)
+}
+
+// An answer is what a pacer hears of a response.
+type answer struct {
+	number   uint64 // of the request
+	overload bool   // its status says so
+	busy     bool   // it is a 503
+	after    time.Duration
+	waits    bool // it says after
+	limits   []serviceLimit
+	policy   []string // the lines of RateLimit-Policy
+}
+
+// hear takes an answer in; chance is evenly distributed in [0, 1).
+func (p *pacer) hear(now time.Duration, a *answer, chance float64) {
+	p.heed(a.policy)
+	if !a.overload {
+		p.good(now, a.number)
+	}
+	for _, l := range a.limits {
+		if a.waits { // it wins over what the same answer says of limits
+			p.forget(l)
+		} else {
+			p.learn(now, a.number, l, chance)
+		}
+	}
+	if !a.waits || a.after <= 0 {
+		return
+	}
+	end := p.later(now, a.after, chance)
+	if end > p.hold {
+		p.hold, p.why = end, weir.OverRate
+		if a.busy {
+			p.why = weir.Throttled
+		}
+	}
+	p.close(0)
+}
+
+// heed takes in the lines of a RateLimit-Policy. They are mostly the same.
+func (p *pacer) heed(lines []string) {
+	if len(lines) == 0 || slices.Equal(lines, p.lines) {
+		return
+	}
+	if rules := parsePolicies(lines); rules != nil {
+		p.lines, p.rules = slices.Clone(lines), rules
+	}
+}
+
+// good is an answer that is no sign of overload. It contradicts a host that has
+// said of itself that it is not available, and quickens the return.
+func (p *pacer) good(now time.Duration, number uint64) {
+	switch {
+	case p.why == weir.Throttled && p.hold > now:
+		p.hold, p.gap = now, 0
+	case number > p.shut:
+		if p.gap /= 2; p.gap < leastGap {
+			p.gap = 0
+		}
+	}
+}
+
+// later returns the instant at which a wait of d is over, and the herd has
+// spread.
+func (p *pacer) later(now, d time.Duration, chance float64) time.Duration {
+	d = min(d, p.longest)
+	return now + d + time.Duration(chance*float64(min(d/10, maxDelay)))
+}
+
+// learn takes in what the answer to a request says of a limit. Of several items
+// of the same name the most restrictive binds.
+func (p *pacer) learn(now time.Duration, number uint64, l serviceLimit, chance float64) {
+	gap, unit := p.rule(l)
+	if l.reset < 0 || unit == unitConcurrent {
+		p.forget(l)
+		return
+	}
+	q := p.limit(now, l.name)
+	if q == nil || number < q.heard { // what was sent later is known of
+		return
+	}
+	was := *q
+	*q = quota{name: was.name, partition: l.partition, heard: number, remaining: l.remaining, gap: gap,
+		ends: p.later(now, l.reset, chance), uncounted: unit != unitRequests,
+		mixed: was.mixed || was.heard != 0 && was.partition != l.partition}
+	if !q.uncounted {
+		q.remaining -= int64(p.sent - number)
+	}
+	if was.heard == number && was.remaining < q.remaining {
+		was.mixed = q.mixed
+		*q = was
+	}
+	if q.spent(now) {
+		p.close(q.gap)
+	}
+	p.reopen(now, &was, q)
+}
+
+// rule returns what is known of a limit's policy: the average time for one unit,
+// 0 if that is not known, and the unit.
+func (p *pacer) rule(l serviceLimit) (gap time.Duration, unit string) {
+	for _, r := range p.rules {
+		if r.name != l.name {
+			continue
+		}
+		if r.quota > 0 && r.unit == unitRequests {
+			gap = r.window / time.Duration(r.quota)
+		}
+		return gap, r.unit
+	}
+	return 0, unitRequests
+}
+
+// limit returns what is known of the limit of a name; nil if there are too many.
+// One whose time is over makes place for another.
+func (p *pacer) limit(now time.Duration, name string) *quota {
+	i := slices.IndexFunc(p.limits, func(q quota) bool { return q.name == name })
+	if i >= 0 {
+		return &p.limits[i]
+	}
+	if len(p.limits) >= maxItems {
+		p.limits = slices.DeleteFunc(p.limits, func(q quota) bool { return q.ends <= now })
+	}
+	if len(p.limits) >= maxItems {
+		return nil
+	}
+	p.limits = append(p.limits, quota{name: name})
+	return &p.limits[len(p.limits)-1]
+}
+
+// forget drops what is known of a limit.
+func (p *pacer) forget(l serviceLimit) {
+	p.limits = slices.DeleteFunc(p.limits, func(q quota) bool { return q.name == l.name })
+}

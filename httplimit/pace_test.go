@@ -1,0 +1,426 @@
+package httplimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir"
+)
+
+const s, ms = time.Second, time.Millisecond
+
+// One request after the other, as soon as the answer is there: when are they
+// sent?
+func TestWhenRequestsAreSent(t *testing.T) {
+	date := func(d time.Duration) string { // of the bubble's clock, and one that is an hour ahead
+		return time.Date(2000, 1, 1, 1, 0, 0, 0, time.UTC).Add(d).Format(http.TimeFormat)
+	}
+	for _, test := range []struct {
+		rule    string
+		replies []func() *http.Response
+		want    []time.Duration
+	}{
+		{"units are left", []func() *http.Response{says(200, `RateLimit: "a";r=5;t=10`)}, []time.Duration{0, 0, 0}},
+		{"a quota that is used up holds until it is back",
+			[]func() *http.Response{says(200, `RateLimit: "a";r=0;t=10`), says(200)}, []time.Duration{0, 10 * s, 10*s + 50*ms}},
+		{"what is sent counts until the next answer that says so",
+			[]func() *http.Response{says(200, `RateLimit: "a";r=2;t=10`), says(200)}, []time.Duration{0, 0, 0, 10 * s}},
+		{"the most restrictive item binds",
+			[]func() *http.Response{says(200, `RateLimit: "a";r=0;t=3, "b";r=0;t=7, "c";r=9;t=60`), says(200)}, []time.Duration{0, 7 * s}},
+		{"of two items of one name too",
+			[]func() *http.Response{says(200, `RateLimit: "a";r=0;t=7, "a";r=5;t=1`), says(200)}, []time.Duration{0, 7 * s}},
+		{"in either order",
+			[]func() *http.Response{says(200, `RateLimit: "a";r=5;t=1, "a";r=0;t=7`), says(200)}, []time.Duration{0, 7 * s}},
+		{"an answer holds, whatever its status",
+			[]func() *http.Response{says(404, `RateLimit: "a";r=0;t=3`), says(200)}, []time.Duration{0, 3 * s}},
+		{"without a reset nobody knows until when",
+			[]func() *http.Response{says(200, `RateLimit: "a";r=0`)}, []time.Duration{0, 0, 0}},
+		{"a reset of zero is over",
+			[]func() *http.Response{says(200, `RateLimit: "a";r=0;t=0`)}, []time.Duration{0, 0, 0}},
+		{"a cache speaks of somebody else's limit",
+			[]func() *http.Response{says(429, `Age: 3`, `RateLimit: "a";r=0;t=3`, `Retry-After: 5`)}, []time.Duration{0, 0, 0}},
+		{"Retry-After of 429", []func() *http.Response{says(429, `Retry-After: 5`), says(200)}, []time.Duration{0, 5 * s, 5*s + 50*ms}},
+		{"Retry-After of 503", []func() *http.Response{says(503, `Retry-After: 5`), says(200)}, []time.Duration{0, 5 * s}},
+		{"Retry-After as a date", []func() *http.Response{says(429, `Retry-After: `+date(-time.Hour+4*s)), says(200)}, []time.Duration{0, 4 * s}},
+		{"Retry-After as a date, beside the server's clock",
+			[]func() *http.Response{says(503, `Date: `+date(0), `Retry-After: `+date(4*s)), says(200)}, []time.Duration{0, 4 * s}},
+		{"Retry-After of a redirect is no limit", []func() *http.Response{says(301, `Retry-After: 5`)}, []time.Duration{0, 0, 0}},
+		{"Retry-After of a good answer is none", []func() *http.Response{says(200, `Retry-After: 5`)}, []time.Duration{0, 0}},
+		{"Retry-After that is malformed is none", []func() *http.Response{says(429, `Retry-After: soon`)}, []time.Duration{0, 0}},
+		{"Retry-After wins over a longer reset",
+			[]func() *http.Response{says(429, `Retry-After: 2`, `RateLimit: "a";r=0;t=9`), says(200)}, []time.Duration{0, 2 * s}},
+		{"Retry-After wins over a shorter reset",
+			[]func() *http.Response{says(503, `Retry-After: 9`, `RateLimit: "a";r=0;t=2`), says(200)}, []time.Duration{0, 9 * s}},
+		{"Retry-After of zero wins over a reset",
+			[]func() *http.Response{says(429, `Retry-After: 0`, `RateLimit: "a";r=0;t=2`)}, []time.Duration{0, 0}},
+		{"Retry-After wins over what an earlier answer said of the limit",
+			[]func() *http.Response{says(200, `RateLimit: "a";r=1;t=9`), says(429, `Retry-After: 2`, `RateLimit: "a";r=0;t=9`), says(200)}, []time.Duration{0, 0, 2 * s}},
+		{"concurrent requests are another's business",
+			[]func() *http.Response{says(200, `RateLimit-Policy: "c";q=9;qu="concurrent-requests"`, `RateLimit: "c";r=0;t=9`)}, []time.Duration{0, 0}},
+		{"bytes are not counted in requests",
+			[]func() *http.Response{says(200, `RateLimit-Policy: "b";q=9;qu="content-bytes"`, `RateLimit: "b";r=1;t=9`)}, []time.Duration{0, 0, 0}},
+		{"bytes that are used up hold",
+			[]func() *http.Response{says(200, `RateLimit-Policy: "b";q=9;qu="content-bytes"`, `RateLimit: "b";r=0;t=9`), says(200)}, []time.Duration{0, 9 * s}},
+		{"a policy is remembered",
+			[]func() *http.Response{says(200, `RateLimit-Policy: "c";q=9;qu="concurrent-requests"`), says(200, `RateLimit: "c";r=0;t=9`)}, []time.Duration{0, 0, 0}},
+		{"partitions that change hold nobody",
+			[]func() *http.Response{says(200, `RateLimit: "u";r=5;t=9;pk=:YQ==:`), says(200, `RateLimit: "u";r=0;t=9;pk=:Yg==:`)}, []time.Duration{0, 0, 0}},
+		{"one partition holds",
+			[]func() *http.Response{says(200, `RateLimit: "u";r=5;t=9;pk=:YQ==:`), says(200, `RateLimit: "u";r=0;t=9;pk=:YQ==:`)}, []time.Duration{0, 0, 9 * s}},
+		{"a server is believed for no longer than MaxHold",
+			[]func() *http.Response{says(429, `Retry-After: 31536000`), says(200)}, []time.Duration{0, time.Minute}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			tr, srv := newClient(t, TransportConfig{Attempts: 1, MaxWait: -1, MaxHold: time.Minute}, script(test.replies...))
+			for range test.want {
+				if _, err := fetch(tr, host1); err != nil {
+					t.Fatalf("%s: %v", test.rule, err)
+				}
+			}
+			srv.want(t, test.rule, test.want...)
+		})
+	}
+}
+
+func TestMalformedRateLimitNeverPaces(t *testing.T) {
+	for _, m := range malformed {
+		synctest.Test(t, func(t *testing.T) {
+			tr, srv := newClient(t, once, script(says(200, "RateLimit: "+m.line)))
+			for range 2 {
+				if _, err := fetch(tr, host1); err != nil {
+					t.Fatalf("%s: %v", m.rule, err)
+				}
+			}
+			srv.want(t, m.rule, 0, 0)
+		})
+	}
+}
+
+// Waiters go in order, a gap apart, which each good answer halves.
+func TestThoseWhoWaitedGoOneAfterTheOther(t *testing.T) {
+	for _, test := range []struct {
+		rule  string
+		first func() *http.Response
+		want  []time.Duration
+	}{
+		{"100 ms if no rate is known", says(429, `Retry-After: 1`),
+			[]time.Duration{0, 1000 * ms, 1050 * ms, 1075 * ms, 1087500 * time.Microsecond, 1093750 * time.Microsecond}},
+		{"the rate of the policy", says(200, `RateLimit-Policy: "a";q=100;w=1`, `RateLimit: "a";r=0;t=1`),
+			[]time.Duration{0, 1000 * ms, 1005 * ms, 1007500 * time.Microsecond, 1008750 * time.Microsecond, 1009375 * time.Microsecond}},
+		{"never more than 100 ms", says(200, `RateLimit-Policy: "a";q=1;w=60`, `RateLimit: "a";r=0;t=1`),
+			[]time.Duration{0, 1000 * ms, 1050 * ms, 1075 * ms, 1087500 * time.Microsecond, 1093750 * time.Microsecond}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var order []int
+			var mu sync.Mutex
+			tr, srv := newClient(t, once, func(n int, r *http.Request) (*http.Response, error) {
+				if n == 0 {
+					return test.first(), nil
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				order = append(order, len(r.URL.RawQuery))
+				return reply(200), nil
+			})
+			if _, err := fetch(tr, host1); err != nil {
+				t.Fatal(err)
+			}
+			var all sync.WaitGroup
+			for i := range len(test.want) - 1 {
+				all.Go(func() {
+					if _, err := fetch(tr, host1+"?"+fmt.Sprintf("%0*d", i+1, 0)); err != nil {
+						t.Error(err)
+					}
+				})
+				synctest.Wait()
+			}
+			if n := tr.Stats().Waiting; n != len(test.want)-1 {
+				t.Errorf("%s: %d wait", test.rule, n)
+			}
+			all.Wait()
+			srv.want(t, test.rule, test.want...)
+			if !slices.Equal(order, []int{1, 2, 3, 4, 5}) {
+				t.Errorf("%s: order %v", test.rule, order)
+			}
+		})
+	}
+}
+
+// After ten good answers all is as it was.
+func TestGapsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr, srv := newClient(t, once, script(says(429, `Retry-After: 1`), says(200)))
+		for range 11 {
+			fetch(tr, host1)
+		}
+		at := time.Since(srv.began)
+		for range 100 {
+			fetch(tr, host1)
+		}
+		if d := time.Since(srv.began) - at; d != 0 {
+			t.Errorf("a hundred more took %v", d)
+		}
+	})
+}
+
+// What comes before the gap is over waits, so that newcomers are no storm
+// either.
+func TestNewcomersStandBehindThoseWhoWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr, srv := newClient(t, once, script(says(429, `Retry-After: 1`), says(429)))
+		fetch(tr, host1)
+		go fetch(tr, host1)
+		go fetch(tr, host1)
+		time.Sleep(1050 * ms)
+		fetch(tr, host1)
+		srv.want(t, "newcomers", 0, 1000*ms, 1100*ms, 1200*ms)
+	})
+}
+
+// A later answer that says more ends the wait, and nobody pays for it with a
+// gap.
+func TestALaterAnswerEndsTheWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr, srv := newClient(t, once, func(n int, _ *http.Request) (*http.Response, error) {
+			switch n {
+			case 0:
+				return reply(200, `RateLimit: "a";r=2;t=20`), nil
+			case 1:
+				time.Sleep(3 * s)
+				return reply(200, `RateLimit: "a";r=0;t=17`), nil
+			case 2:
+				time.Sleep(5 * s)
+				return reply(200, `RateLimit: "a";r=2;t=20`), nil
+			}
+			return reply(200), nil
+		})
+		fetch(tr, host1)
+		var all sync.WaitGroup
+		for range 5 {
+			all.Go(func() { fetch(tr, host1) })
+			synctest.Wait()
+		}
+		all.Wait()
+		srv.want(t, "two are sent, three wait; two more at the third answer, the last when that time is over",
+			0, 0, 0, 5*s, 5*s, 25*s)
+	})
+}
+
+// The answer to an earlier request says less of what is left than the answer to
+// a later one.
+func TestAnAnswerThatComesLateIsOld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr, srv := newClient(t, once, func(n int, _ *http.Request) (*http.Response, error) {
+			if n == 0 {
+				time.Sleep(s)
+				return reply(200, `RateLimit: "a";r=0;t=20`), nil
+			}
+			return reply(200, `RateLimit: "a";r=5;t=20`), nil
+		})
+		go fetch(tr, host1)
+		synctest.Wait()
+		fetch(tr, host1)
+		time.Sleep(2 * s)
+		fetch(tr, host1)
+		srv.want(t, "late", 0, 0, 2*s)
+	})
+}
+
+// A 503 among good answers closes the host for no longer than the next of them.
+func TestAGoodAnswerContradictsA503(t *testing.T) {
+	for _, test := range []struct {
+		rule     string
+		status   int
+		other    int
+		at, next time.Duration
+	}{
+		{"a good answer", 503, 200, 1 * s, 1 * s},
+		{"one that is no sign of overload", 503, 404, 1 * s, 1 * s},
+		{"another sign of overload does not", 503, 502, 9 * s, 9*s + 100*ms},
+		{"nor does it contradict a 429", 429, 200, 9 * s, 9*s + 50*ms},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			tr, srv := newClient(t, once, func(n int, _ *http.Request) (*http.Response, error) {
+				switch n {
+				case 0:
+					time.Sleep(s)
+					return reply(test.other), nil
+				case 1:
+					return reply(test.status, `Retry-After: 9`), nil
+				}
+				return reply(test.other), nil
+			})
+			go fetch(tr, host1)
+			synctest.Wait()
+			fetch(tr, host1)
+			fetch(tr, host1)
+			fetch(tr, host1)
+			srv.want(t, test.rule, 0, 0, test.at, test.next)
+		})
+	}
+}
+
+// Other clients were told the same instant.
+func TestTheOpeningIsSpread(t *testing.T) {
+	for _, test := range []struct{ after, latest time.Duration }{{4 * s, 4400 * ms}, {20 * s, 21 * s}} {
+		synctest.Test(t, func(t *testing.T) {
+			tr, srv := newClient(t, once, script(says(429, fmt.Sprint("Retry-After: ", int(test.after/s))), says(200)))
+			tr.chance = func() float64 { return 1 }
+			fetch(tr, host1)
+			fetch(tr, host1)
+			srv.want(t, "chance is 1", 0, test.latest)
+		})
+	}
+}
+
+func TestAWaitThatIsTooLongFailsAtOnce(t *testing.T) {
+	for _, test := range []struct {
+		rule     string
+		cfg      TransportConfig
+		reply    func() *http.Response
+		deadline time.Duration
+		why      weir.Reason
+		after    time.Duration
+	}{
+		{"beyond MaxWait, after 429", TransportConfig{MaxWait: 4 * s}, says(429, `Retry-After: 5`), 0, weir.OverRate, 5 * s},
+		{"beyond MaxWait, after 503", TransportConfig{MaxWait: 4 * s}, says(503, `Retry-After: 5`), 0, weir.Throttled, 5 * s},
+		{"beyond MaxWait, for a quota", TransportConfig{MaxWait: 4 * s}, says(200, `RateLimit: "a";r=0;t=5`), 0, weir.OverRate, 5 * s},
+		{"the default of MaxWait", TransportConfig{}, says(429, `Retry-After: 32`), 0, weir.OverRate, 32 * s},
+		{"at the deadline", TransportConfig{}, says(429, `Retry-After: 5`), 5 * s, weir.TooLate, 5 * s},
+		{"nobody may wait", TransportConfig{Queue: -1}, says(429, `Retry-After: 5`), 0, weir.QueueFull, 5 * s},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			test.cfg.Attempts = 1
+			tr, srv := newClient(t, test.cfg, script(test.reply, says(200)))
+			fetch(tr, host1)
+			ctx, cancel := context.Background(), context.CancelFunc(func() {})
+			if test.deadline > 0 {
+				ctx, cancel = context.WithTimeout(ctx, test.deadline)
+			}
+			defer cancel()
+			_, err := send(tr, get(ctx, host1))
+			rejected(t, test.rule, err, test.why, test.after)
+			if time.Since(srv.began) != 0 {
+				t.Errorf("%s: it took %v", test.rule, time.Since(srv.began))
+			}
+			if errors.Is(err, context.DeadlineExceeded) != (test.why == weir.TooLate) {
+				t.Errorf("%s: is it a missed deadline?", test.rule)
+			}
+			srv.want(t, test.rule, 0)
+			if st := tr.Stats(); st.Rejected != 1 || st.Paced != 0 || st.Sent != 1 {
+				t.Errorf("%s: %+v", test.rule, st)
+			}
+		})
+	}
+}
+
+// Who waits already, and is put off beyond what it can wait, hears at once.
+func TestAWaiterThatIsPutOffFailsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr, srv := newClient(t, once, func(n int, _ *http.Request) (*http.Response, error) {
+			if n == 0 {
+				time.Sleep(2 * s)
+				return reply(429, `Retry-After: 60`), nil
+			}
+			return reply(429, `Retry-After: 5`), nil
+		})
+		go fetch(tr, host1)
+		synctest.Wait()
+		fetch(tr, host1)
+		_, err := fetch(tr, host1)
+		rejected(t, "put off", err, weir.OverRate, 64*s)
+		if d := time.Since(srv.began); d != 2*s {
+			t.Errorf("after %v", d)
+		}
+	})
+}
+
+// The line may be longer than it seemed.
+func TestTheLineIsLeftAfterMaxWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr, srv := newClient(t, TransportConfig{Attempts: 1, MaxWait: 1050 * ms}, script(says(429, `Retry-After: 1`), says(502)))
+		fetch(tr, host1)
+		var all sync.WaitGroup
+		for range 3 {
+			all.Go(func() { fetch(tr, host1) })
+		}
+		all.Wait()
+		if d := time.Since(srv.began); d != 1050*ms {
+			t.Errorf("after %v", d)
+		}
+		srv.want(t, "one of three", 0, s)
+		if st := tr.Stats(); st.Rejected != 2 || st.Paced != 3 || st.Waiting != 0 {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
+func TestWhoLeavesTheLineDoesNotCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr, srv := newClient(t, once, script(says(429, `Retry-After: 5`), says(429)))
+		fetch(tr, host1)
+		ctx, cancel := context.WithCancel(context.Background())
+		failed := make(chan error)
+		go func() {
+			_, err := send(tr, get(ctx, host1))
+			failed <- err
+		}()
+		synctest.Wait()
+		go fetch(tr, host1)
+		time.Sleep(s)
+		cancel()
+		if err := <-failed; err != context.Canceled {
+			t.Errorf("%v: want the context's own error", err)
+		}
+		time.Sleep(9 * s)
+		srv.want(t, "the one behind goes first", 0, 5*s)
+	})
+}
+
+func TestTheLineIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr, _ := newClient(t, TransportConfig{Attempts: 1, Queue: 2}, script(says(429, `Retry-After: 5`), says(200)))
+		fetch(tr, host1)
+		go fetch(tr, host1)
+		go fetch(tr, host1)
+		synctest.Wait()
+		_, err := fetch(tr, host1)
+		rejected(t, "the third", err, weir.QueueFull, 5*s)
+		time.Sleep(6 * s)
+	})
+}
+
+func TestPaceCanBeTurnedOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr, srv := newClient(t, TransportConfig{Attempts: 1, NoPace: true},
+			script(says(429, `Retry-After: 5`, `RateLimit: "a";r=0;t=10`)))
+		fetch(tr, host1)
+		fetch(tr, host1)
+		srv.want(t, "off", 0, 0)
+	})
+}
+
+// In any order of events: no more is sent than the last answer allows, waiters
+// go in order, and none is forgotten.
+func TestLimitsBeyondSixteenAreNotRemembered(t *testing.T) {
+	p := pacer{longest: time.Hour}
+	for i := range maxItems + 1 {
+		n := p.send(0)
+		p.hear(0, &answer{number: n, limits: []serviceLimit{{name: fmt.Sprint(i), remaining: 100, reset: s}}}, 0)
+	}
+	if n := len(p.limits); n != maxItems {
+		t.Errorf("%d", n)
+	}
+	n := p.send(2 * s)
+	p.hear(2*s, &answer{number: n, limits: []serviceLimit{{name: "new", remaining: 0, reset: s}}}, 0)
+	if at := p.turn(2 * s); at != 3*s {
+		t.Errorf("what is over makes no place: %v", at)
+	}
+}

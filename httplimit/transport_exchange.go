@@ -1,0 +1,134 @@
+package httplimit
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"syscall"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/problem"
+)
+
+// An exchange is one attempt, and what it holds. It belongs to one goroutine.
+type exchange struct {
+	t   *Transport
+	h   *host
+	ctx context.Context
+
+	number   uint64 // of the pace
+	throttle weir.Permit
+	limit    weir.Permit
+}
+
+// admit asks all that have to agree: pace, throttle, limit. If one refuses, what
+// the others gave is given back.
+func (x *exchange) admit() (err error) {
+	if x.h.pace != nil {
+		var waited time.Duration
+		x.number, waited, err = x.h.pace.wait(x.ctx)
+		x.t.paced(x.h, waited, err)
+		if err != nil {
+			return err
+		}
+	}
+	if x.h.throttle != nil {
+		if x.throttle, err = x.h.throttle.Acquire(x.ctx, 1); err != nil {
+			x.unsend()
+			x.t.throttled(x.h, err)
+			return err
+		}
+	}
+	if x.h.limit != nil {
+		if x.limit, err = x.h.limit.Acquire(x.ctx, 1); err != nil {
+			x.unsend()
+			x.throttle.Use(0)
+			x.throttle.Release(weir.Ignored)
+			x.t.limited(x.h, err)
+			return err
+		}
+	}
+	return nil
+}
+
+func (x *exchange) unsend() {
+	if x.h.pace != nil {
+		x.h.pace.unsend(x.number)
+	}
+}
+
+// abort gives back what is still held, because Base has panicked.
+func (x *exchange) abort() {
+	x.throttle.Release(weir.Ignored)
+	x.limit.Release(weir.Ignored)
+}
+
+// failed ends an exchange without a response.
+func (x *exchange) failed(err error) {
+	outcome := abandoned(x.ctx, weir.Ignored)
+	if outcome == weir.Ignored && (timeout(err) || refused(err) || errors.Is(err, weir.ErrRejected)) {
+		outcome = weir.Dropped
+	}
+	x.throttle.Release(outcome)
+	x.limit.Release(outcome)
+}
+
+// abandoned is the outcome of work that broke off: an end of its context says more
+// than otherwise.
+func abandoned(ctx context.Context, otherwise weir.Outcome) weir.Outcome {
+	switch err := ctx.Err(); {
+	case err == nil, otherwise == weir.Dropped:
+		return otherwise
+	case errors.Is(err, context.DeadlineExceeded):
+		return weir.TimedOut
+	default:
+		return weir.Left
+	}
+}
+
+func timeout(err error) bool {
+	t, ok := errors.AsType[net.Error](err)
+	return ok && t.Timeout()
+}
+
+func refused(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }
+
+// answered takes in a response. The limit's permit is held until its body ends.
+func (x *exchange) answered(resp *http.Response) {
+	outcome := weir.Ignored
+	switch status := resp.StatusCode; {
+	case problem.Overload(status):
+		outcome = weir.Dropped
+	case status < 400:
+		outcome = weir.Success
+	}
+	x.throttle.Release(outcome)
+	if x.h.pace != nil && !fromCache(resp.Header) {
+		x.hear(resp)
+	}
+	if x.h.limit == nil || resp.Body == nil || resp.Body == http.NoBody {
+		x.limit.Release(outcome)
+		return
+	}
+	x.t.stay(x.h)
+	b := &heldBody{ReadCloser: resp.Body, ctx: x.ctx, outcome: outcome, permit: x.limit, t: x.t, h: x.h}
+	x.limit = weir.Permit{}
+	resp.Body = b.as(resp.Body)
+}
+
+// hear tells the pace what a response says.
+func (x *exchange) hear(resp *http.Response) {
+	a := answer{
+		number:   x.number,
+		overload: problem.Overload(resp.StatusCode),
+		busy:     resp.StatusCode == http.StatusServiceUnavailable,
+		limits:   parseRateLimit(resp.Header["Ratelimit"]),
+		policy:   resp.Header["Ratelimit-Policy"],
+	}
+	if a.busy || resp.StatusCode == http.StatusTooManyRequests {
+		a.after, a.waits = parseRetryAfter(resp.Header, time.Now())
+	}
+	x.h.pace.hear(&a)
+}

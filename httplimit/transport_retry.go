@@ -1,0 +1,128 @@
+package httplimit
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/problem"
+	"github.com/weir-go/weir/throttle"
+)
+
+// again retries after the last result, if it may, and returns what comes of it.
+// If ok is false, the last result stands.
+func (t *Transport) again(h *host, r *http.Request, last *result, retry int) (next result, ok bool) {
+	ctx := r.Context()
+	if last.local || ctx.Err() != nil || !replayable(r) {
+		return result{}, false
+	}
+	floor, ok := retryable(r, last, time.Now())
+	if !ok {
+		return result{}, false
+	}
+	wait := floor + throttle.Backoff(t.cfg.Backoff, t.cfg.MaxBackoff, retry, t.chance())
+	if end, ends := ctx.Deadline(); ends && time.Until(end) <= wait || t.cfg.MaxWait >= 0 && wait > t.cfg.MaxWait {
+		return result{}, false
+	}
+	if !h.budget.Retry() {
+		t.counts.exhausted.Add(1)
+		return result{}, false
+	}
+	if !keep(last.resp) {
+		return result{}, false
+	}
+	if !pause(ctx, wait) {
+		return result{err: ctx.Err(), local: true}, true
+	}
+	replay, err := replay(r)
+	if err != nil {
+		return result{}, false
+	}
+	next = t.attempt(h, r, replay)
+	if next.local && ctx.Err() == nil {
+		return result{}, false
+	}
+	if !next.local {
+		t.counts.retried.Add(1)
+	}
+	return next, true
+}
+
+// pause waits, and reports whether ctx lasted.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// replayable reports whether a request's body can be had again.
+func replayable(r *http.Request) bool {
+	return r.Body == nil || r.Body == http.NoBody || r.GetBody != nil
+}
+
+// replay returns a request to send once more.
+func replay(r *http.Request) (*http.Request, error) {
+	if r.Body == nil || r.Body == http.NoBody {
+		return r, nil
+	}
+	b, err := r.GetBody()
+	if err != nil {
+		return nil, err
+	}
+	r = r.WithContext(r.Context())
+	r.Body = b
+	return r, nil
+}
+
+// retryable reports whether a request may be sent again after a result, and for
+// how long the server wants to be left alone.
+func retryable(r *http.Request, last *result, now time.Time) (floor time.Duration, ok bool) {
+	if last.err != nil {
+		return 0, !errors.Is(last.err, weir.ErrRejected) && (refused(last.err) || idempotent(r) && disconnected(last.err))
+	}
+	status, header := last.resp.StatusCode, last.resp.Header
+	if !problem.Overload(status) {
+		return 0, false
+	}
+	floor, waits := parseRetryAfter(header, now)
+	reason := header.Get(ReasonHeader)
+	undone := status == http.StatusTooManyRequests
+	if undone || status == http.StatusServiceUnavailable {
+		if reason != "" && (!waits || reason == weir.Throttled.String()) {
+			return 0, false // weir leaves Retry-After out if to wait is in vain
+		}
+		undone = undone || waits || reason != ""
+	}
+	return floor, undone || idempotent(r)
+}
+
+// idempotent reports whether a request may be carried out twice (RFC 9110,
+// section 9.2.2).
+func idempotent(r *http.Request) bool {
+	switch r.Method {
+	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete:
+		return true
+	}
+	return len(r.Header["Idempotency-Key"]) > 0 || len(r.Header["X-Idempotency-Key"]) > 0
+}
+
+// disconnected reports whether an error is one of the connection. A name that is
+// not known, and a certificate that is not accepted, stay so.
+func disconnected(err error) bool {
+	if name, ok := errors.AsType[*net.DNSError](err); ok && name.IsNotFound {
+		return false
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		return op.Op == "dial" || op.Op == "read" || op.Op == "write"
+	}
+	return timeout(err) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+}

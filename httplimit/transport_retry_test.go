@@ -1,0 +1,301 @@
+package httplimit
+
+import (
+	"bytes"
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/throttle"
+)
+
+// Which requests are tried again, after which answers?
+func TestWhatIsRetried(t *testing.T) {
+	refusedErr := &net.OpError{Op: "dial", Err: fmt.Errorf("connect: %w", syscall.ECONNREFUSED)}
+	resetErr := &net.OpError{Op: "read", Err: syscall.ECONNRESET}
+	fails := func(err error) any { return err }
+	for _, test := range []struct {
+		rule   string
+		method string
+		answer any // a reply, or an error
+		header string
+		want   bool
+	}{
+		{"429, any method", "POST", says(429), "", true},
+		{"503 with Retry-After, any method", "POST", says(503, "Retry-After: 0"), "", true},
+		{"503 of weir, any method", "POST", says(503, "Weir-Reason: queue_full", "Retry-After: 1"), "", true},
+		{"503 that says nothing, idempotent", "GET", says(503), "", true},
+		{"503 that says nothing, not idempotent", "POST", says(503), "", false},
+		{"503 that says nothing, with a key", "POST", says(503), "Idempotency-Key", true},
+		{"502, idempotent", "PUT", says(502), "", true},
+		{"504, idempotent", "DELETE", says(504), "", true},
+		{"502, not idempotent", "PATCH", says(502), "", false},
+		{"504 of weir, idempotent", "GET", says(504, "Weir-Reason: timeout"), "", true},
+		{"weir says that to wait is in vain", "GET", says(429, "Weir-Reason: over_burst"), "", false},
+		{"weir is itself a client that keeps back", "GET", says(503, "Weir-Reason: throttled", "Retry-After: 1"), "", false},
+		{"an answer is an answer", "GET", says(200), "", false},
+		{"500 is no overload", "GET", says(500), "", false},
+		{"404 is no overload", "GET", says(404, "Retry-After: 1"), "", false},
+		{"a connection refused, any method", "POST", fails(refusedErr), "", true},
+		{"a connection that breaks, idempotent", "HEAD", fails(resetErr), "", true},
+		{"a connection that breaks, not idempotent", "POST", fails(resetErr), "", false},
+		{"a connection that ends", "OPTIONS", fails(fmt.Errorf("reading: %w", io.EOF)), "", true},
+		{"a connection that ends within an answer", "TRACE", fails(io.ErrUnexpectedEOF), "", true},
+		{"a connection that takes too long", "GET", fails(&net.OpError{Op: "dial", Err: slow{}}), "", true},
+		{"an answer that takes too long", "GET", fails(slow{}), "", true},
+		{"a name that is not known", "GET", fails(&net.OpError{Op: "dial", Err: &net.DNSError{IsNotFound: true}}), "", false},
+		{"a certificate that is not accepted", "GET", fails(x509.UnknownAuthorityError{}), "", false},
+		{"an alert of TLS", "GET", fails(&net.OpError{Op: "remote error", Err: errors.New("tls: bad certificate")}), "", false},
+		{"another limiter's rejection", "GET", fails(&url.Error{Op: "Get", Err: weir.Reject(weir.OverRate, 0)}), "", false},
+		{"an error of any other kind", "GET", fails(errors.New("unsupported protocol scheme")), "", false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			tr, srv := newClient(t, TransportConfig{NoPace: true}, func(n int, _ *http.Request) (*http.Response, error) {
+				switch a := test.answer.(type) {
+				case func() *http.Response:
+					if n == 0 {
+						return a(), nil
+					}
+				case error:
+					if n == 0 {
+						return nil, a
+					}
+				}
+				return reply(204), nil
+			})
+			r, _ := http.NewRequest(test.method, host1, strings.NewReader("question"))
+			if test.header != "" {
+				r.Header.Set(test.header, "1")
+			}
+			status, err := send(tr, r)
+			if sent := len(srv.asked); (sent == 2) != test.want || sent > 2 {
+				t.Errorf("%s: sent %d times", test.rule, sent)
+			}
+			if test.want && (status != 204 || err != nil) {
+				t.Errorf("%s: the second answer is not returned: %d, %v", test.rule, status, err)
+			}
+			if e, ok := test.answer.(error); ok && !test.want && err != e {
+				t.Errorf("%s: %v: want Base's own error", test.rule, err)
+			}
+			for _, b := range srv.bodies {
+				if b != "question" {
+					t.Errorf("%s: body %q", test.rule, b)
+				}
+			}
+			if n := srv.open.Load(); n != 0 {
+				t.Errorf("%s: %d bodies are open", test.rule, n)
+			}
+		})
+	}
+}
+
+type slow struct{}
+
+func (slow) Error() string   { return "timeout" }
+func (slow) Timeout() bool   { return true }
+func (slow) Temporary() bool { return true }
+
+func TestABodyThatCannotBeHadAgainIsSentOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr, srv := newClient(t, TransportConfig{}, script(says(429)))
+		r, _ := http.NewRequest("PUT", host1, io.NopCloser(strings.NewReader("question")))
+		if status, err := send(tr, r); status != 429 || err != nil {
+			t.Errorf("%d, %v", status, err)
+		}
+		srv.want(t, "a stream", 0)
+
+		r, _ = http.NewRequest("PUT", host1, strings.NewReader("question"))
+		r.GetBody = func() (io.ReadCloser, error) { return nil, errors.New("lost") }
+		if status, err := send(tr, r); status != 429 || err != nil {
+			t.Errorf("%d, %v", status, err)
+		}
+		if n := len(srv.asked); n != 2 {
+			t.Errorf("sent %d times", n)
+		}
+	})
+}
+
+// The waits between attempts: what the server asks for, and a share of the
+// backoff on top.
+func TestWhenRetriesAreSent(t *testing.T) {
+	for _, test := range []struct {
+		rule   string
+		cfg    TransportConfig
+		chance float64
+		reply  func() *http.Response
+		want   []time.Duration
+	}{
+		{"three attempts, with no luck", TransportConfig{}, 0, says(503), []time.Duration{0, 0, 0}},
+		{"backoff is doubled", TransportConfig{}, 0.5, says(503), []time.Duration{0, 50 * ms, 150 * ms}},
+		{"up to MaxBackoff", TransportConfig{Attempts: 4, MaxBackoff: 150 * ms}, 0.5, says(503), []time.Duration{0, 50 * ms, 125 * ms, 200 * ms}},
+		{"Retry-After is the floor", TransportConfig{NoPace: true}, 0.5, says(503, "Retry-After: 2"), []time.Duration{0, 2050 * ms, 4150 * ms}},
+		{"of a 502 too", TransportConfig{}, 0, says(502, "Retry-After: 2"), []time.Duration{0, 2 * s, 4 * s}},
+		{"pacing adds nothing to it", TransportConfig{}, 0, says(429, "Retry-After: 2"), []time.Duration{0, 2 * s, 4 * s}},
+		{"two attempts", TransportConfig{Attempts: 2}, 0, says(503), []time.Duration{0, 0}},
+		{"retries are off", TransportConfig{Attempts: 1}, 0, says(503), []time.Duration{0}},
+		{"more than MaxWait is not waited", TransportConfig{MaxWait: 3 * s}, 0, says(503, "Retry-After: 4"), []time.Duration{0}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			tr, srv := newClient(t, test.cfg, script(test.reply))
+			tr.chance = func() float64 { return test.chance }
+			if status, err := fetch(tr, host1); status != test.reply().StatusCode || err != nil {
+				t.Errorf("%s: %d, %v: want the last answer", test.rule, status, err)
+			}
+			srv.want(t, test.rule, test.want...)
+			if st := tr.Stats(); st.Retried != uint64(len(test.want)-1) || st.Sent != uint64(len(test.want)) || st.Requests != 1 {
+				t.Errorf("%s: %+v", test.rule, st)
+			}
+		})
+	}
+}
+
+func TestARetryPastTheDeadlineIsNotAwaited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr, srv := newClient(t, TransportConfig{}, script(says(503, "Retry-After: 2")))
+		ctx, cancel := context.WithTimeout(context.Background(), 2*s)
+		defer cancel()
+		if status, err := send(tr, get(ctx, host1)); status != 503 || err != nil {
+			t.Errorf("%d, %v: want the answer", status, err)
+		}
+		srv.want(t, "deadline", 0)
+		if d := time.Since(srv.began); d != 0 {
+			t.Errorf("it took %v", d)
+		}
+	})
+}
+
+func TestACallerThatLeavesIsNotRetriedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr, srv := newClient(t, TransportConfig{}, script(says(503, "Retry-After: 9")))
+		ctx, cancel := context.WithCancel(context.Background())
+		time.AfterFunc(s, cancel)
+		if _, err := send(tr, get(ctx, host1)); err != context.Canceled {
+			t.Errorf("%v: want the context's own error", err)
+		}
+		srv.want(t, "left", 0)
+		if d := time.Since(srv.began); d != s {
+			t.Errorf("it took %v", d)
+		}
+
+		ctx, cancel = context.WithCancel(context.Background())
+		tr, srv = newClient(t, TransportConfig{}, func(int, *http.Request) (*http.Response, error) {
+			cancel()
+			return nil, &net.OpError{Op: "read", Err: net.ErrClosed}
+		})
+		send(tr, get(ctx, host1))
+		srv.want(t, "left during the attempt", 0)
+	})
+}
+
+// A tenth of the requests may be retried, besides the floor of the budget.
+func TestRetriesAreBoundedByTheBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := TransportConfig{NoAdaptive: true, Budget: throttle.BudgetConfig{MinPerSecond: -1}}
+		tr, srv := newClient(t, cfg, script(says(503)))
+		for range 1000 {
+			if status, _ := fetch(tr, host1); status != 503 {
+				t.Fatal(status)
+			}
+		}
+		st := tr.Stats()
+		if st.Retried != 100 || len(srv.asked) != 1100 || st.Exhausted == 0 {
+			t.Errorf("%d retries, %d sent: want a tenth; %+v", st.Retried, len(srv.asked), st)
+		}
+		fetch(tr, "http://two.example/")
+		if n := tr.Stats().Retried - st.Retried; n != 0 {
+			t.Errorf("another host has a budget of its own, of one request: %d retries", n)
+		}
+	})
+}
+
+// The answer that was to be retried stands if the retry is refused here.
+func TestALocalRefusalOfARetryHidesNoAnswer(t *testing.T) {
+	for _, test := range []struct {
+		rule string
+		lim  *turnstile
+	}{
+		{"by the limiter", &turnstile{let: 1, err: weir.Reject(weir.OverLimit, 0)}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			cfg := TransportConfig{PerHost: func(string) weir.Limiter { return test.lim }}
+			tr, srv := newClient(t, cfg, script(says(503)))
+			if status, err := fetch(tr, host1); status != 503 || err != nil {
+				t.Errorf("%s: %d, %v", test.rule, status, err)
+			}
+			srv.want(t, test.rule, 0)
+			if st := tr.Stats(); st.Limited != 1 || st.Retried != 0 {
+				t.Errorf("%s: %+v", test.rule, st)
+			}
+		})
+	}
+}
+
+// A large answer is handed over, whole, rather than kept.
+func TestALargeAnswerIsNotRetried(t *testing.T) {
+	for _, test := range []struct {
+		rule   string
+		size   int
+		length bool
+		sent   int
+	}{
+		{"64 kB", maxKept, true, 3},
+		{"64 kB of unknown length", maxKept, false, 3},
+		{"more", maxKept + 1, true, 1},
+		{"more, of unknown length", maxKept + 1, false, 1},
+		{"much more, of unknown length", 3 * maxKept, false, 1},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			text := bytes.Repeat([]byte("0123456789"), test.size/10+1)[:test.size]
+			tr, srv := newClient(t, TransportConfig{}, func(int, *http.Request) (*http.Response, error) {
+				resp := reply(503)
+				resp.ContentLength = -1
+				if test.length {
+					resp.ContentLength = int64(test.size)
+				}
+				resp.Body = io.NopCloser(bytes.NewReader(text))
+				return resp, nil
+			})
+			resp, err := tr.RoundTrip(get(context.Background(), host1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if err != nil || !bytes.Equal(b, text) {
+				t.Errorf("%s: %d bytes, %v", test.rule, len(b), err)
+			}
+			srv.want(t, test.rule, slices.Repeat([]time.Duration{0}, test.sent)...)
+		})
+	}
+}
+
+func TestAnAnswerThatBreaksOffIsHandedOverSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr, srv := newClient(t, TransportConfig{}, func(int, *http.Request) (*http.Response, error) {
+			resp := reply(503)
+			resp.Body = io.NopCloser(io.MultiReader(strings.NewReader("half"), failing{io.ErrUnexpectedEOF}))
+			return resp, nil
+		})
+		resp, err := tr.RoundTrip(get(context.Background(), host1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b, err := io.ReadAll(resp.Body); string(b) != "half" || err != io.ErrUnexpectedEOF {
+			t.Errorf("%q, %v", b, err)
+		}
+		resp.Body.Close()
+		srv.want(t, "broken", 0)
+	})
+}
