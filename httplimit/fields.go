@@ -3,7 +3,6 @@ package httplimit
 import (
 	"math"
 	"net/http"
-	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -63,26 +62,21 @@ func (f *fields) write(h http.Header, r *http.Request, v *admission.Visit[*http.
 	if len(answers) == 0 || f.off && f.legacy == LegacyOff {
 		return
 	}
-	var few [4]gcra.Quota
-	quotas := few[:0]
-	for i := range answers {
-		quotas = append(quotas, v.Quota(i))
-	}
 	if !f.off {
-		if policy := f.policy(quotas); policy != nil {
+		if policy := f.policy(answers); policy != nil {
 			add(h, "Ratelimit-Policy", policy)
 		}
 		var buf [160]byte
 		b := buf[:0]
 		for i := range answers {
-			b = f.appendLeft(b, i, &answers[i], &quotas[i])
+			b = f.appendLeft(b, i, &answers[i])
 		}
 		if len(b) > 0 {
 			add(h, "Ratelimit", []string{string(b)})
 		}
 	}
 	if f.legacy != LegacyOff {
-		f.writeLegacy(h, answers, quotas)
+		f.writeLegacy(h, answers)
 	}
 }
 
@@ -95,25 +89,39 @@ func add(h http.Header, name string, value []string) {
 }
 
 // policy returns the value of RateLimit-Policy for the first rules.
-func (f *fields) policy(quotas []gcra.Quota) []string {
+func (f *fields) policy(answers []admission.Answer) []string {
 	shared := f.shared.Load()
-	if shared != nil && len(shared.quotas) >= len(quotas) && slices.Equal(shared.quotas[:len(quotas)], quotas) {
-		return shared.first[len(quotas)-1]
+	if shared.of(answers) {
+		return shared.first[len(answers)-1]
 	}
-	made := &policies{quotas: slices.Clone(quotas)}
+	made := new(policies)
 	var b []byte
-	for i := range quotas {
-		b = f.appendPolicy(b, i, &quotas[i])
+	for i := range answers {
+		made.quotas = append(made.quotas, answers[i].Quota)
+		b = f.appendPolicy(b, i, &answers[i].Quota)
 		if len(b) == 0 {
 			made.first = append(made.first, nil)
 		} else {
 			made.first = append(made.first, []string{string(b)})
 		}
 	}
-	if shared == nil || len(shared.quotas) < len(quotas) {
+	if shared == nil || len(shared.quotas) < len(answers) {
 		f.shared.Store(made)
 	}
-	return made.first[len(quotas)-1]
+	return made.first[len(answers)-1]
+}
+
+// of reports whether these are the policies of all who have answered.
+func (p *policies) of(answers []admission.Answer) bool {
+	if p == nil || len(p.quotas) < len(answers) {
+		return false
+	}
+	for i := range answers {
+		if p.quotas[i] != answers[i].Quota {
+			return false
+		}
+	}
+	return true
 }
 
 // appendPolicy appends what is allowed: as much as fits into the bucket, in as
@@ -133,15 +141,14 @@ func (f *fields) appendPolicy(b []byte, i int, q *gcra.Quota) []byte {
 }
 
 // appendLeft appends what is left, and in how many seconds there is more.
-func (f *fields) appendLeft(b []byte, i int, a *admission.Answer, q *gcra.Quota) []byte {
-	if q.Unlimited() {
+func (f *fields) appendLeft(b []byte, i int, a *admission.Answer) []byte {
+	if a.Quota.Unlimited() {
 		return b
 	}
-	left := a.Left(q)
 	b = f.appendName(b, i)
 	b = append(b, ";r="...)
-	b = appendInt(b, left)
-	if more := untilMore(a, q); more != weir.Never && more > 0 {
+	b = appendInt(b, a.Left())
+	if more := untilMore(a); more != weir.Never && more > 0 {
 		b = append(b, ";t="...)
 		b = appendInt(b, wholeSeconds(more))
 	}
@@ -150,14 +157,14 @@ func (f *fields) appendLeft(b []byte, i int, a *admission.Answer, q *gcra.Quota)
 
 // untilMore returns how long it takes until there is more: until a request that
 // was denied would be allowed, or until there is one more token.
-func untilMore(a *admission.Answer, q *gcra.Quota) time.Duration {
-	switch rate := q.Rate(); {
+func untilMore(a *admission.Answer) time.Duration {
+	switch rate := a.Quota.Rate(); {
 	case !a.OK:
 		return a.RetryAfter
 	case a.ResetAfter == weir.Never || rate <= 0:
 		return weir.Never
 	default:
-		missing := float64(max(q.Burst()-a.Remaining, 1))
+		missing := float64(max(a.Quota.Burst()-a.Remaining, 1))
 		return max(a.ResetAfter-span((missing-1)/rate), 1)
 	}
 }
@@ -170,19 +177,19 @@ func (f *fields) appendName(b []byte, i int) []byte {
 }
 
 // writeLegacy tells of the rule that has least left.
-func (f *fields) writeLegacy(h http.Header, answers []admission.Answer, quotas []gcra.Quota) {
+func (f *fields) writeLegacy(h http.Header, answers []admission.Answer) {
 	least := -1
 	for i := range answers {
-		if !quotas[i].Unlimited() && (least < 0 || answers[i].Left(&quotas[i]) < answers[least].Left(&quotas[least])) {
+		if !answers[i].Quota.Unlimited() && (least < 0 || answers[i].Left() < answers[least].Left()) {
 			least = i
 		}
 	}
 	if least < 0 {
 		return
 	}
-	a, q := &answers[least], &quotas[least]
-	h["X-Ratelimit-Limit"] = []string{strconv.Itoa(q.Burst())}
-	h["X-Ratelimit-Remaining"] = []string{strconv.Itoa(a.Left(q))}
+	a := &answers[least]
+	h["X-Ratelimit-Limit"] = []string{strconv.Itoa(a.Quota.Burst())}
+	h["X-Ratelimit-Remaining"] = []string{strconv.Itoa(a.Left())}
 	if a.ResetAfter != weir.Never {
 		reset := int64(wholeSeconds(a.ResetAfter))
 		if f.legacy == LegacyUnix {

@@ -37,9 +37,11 @@ import (
 	"net/http"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/gate"
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/internal/admission"
 	"github.com/weir-go/weir/shape"
@@ -92,6 +94,18 @@ type Config struct {
 	// client, see Pace. A nil limiter leaves the body alone.
 	Upload, Download func(r *http.Request) shape.Limiter
 
+	// BodyTimeout bounds the time in which a client sends the body of its request,
+	// if that holds a unit: so long, and a second more for each KiB that has come.
+	// Then the handler's Read fails with os.ErrDeadlineExceeded. A ReadTimeout of
+	// the http.Server stands in its place. If zero, DefaultBodyTimeout; if
+	// negative, there is no bound.
+	BodyTimeout time.Duration
+	// BodyFirst is the length, in bytes, up to which a body is received before the
+	// request takes a unit, so that a slow client holds none; for that, it must
+	// have said the length. All of these together are at most MaxBodyFirst. If
+	// zero, DefaultBodyFirst; if negative, none.
+	BodyFirst int64
+
 	// Shadow lets every request in, at once, and counts what would have been
 	// refused.
 	Shadow bool
@@ -115,6 +129,16 @@ type Refusal struct {
 	Err  error  // a *weir.Rejection, or what the request's context said
 	Rule string // the name of the rule that denied; empty if it was a limiter
 }
+
+// Defaults where Config leaves things open.
+const (
+	DefaultBodyTimeout = 20 * time.Second
+	DefaultBodyFirst   = 64 << 10
+)
+
+// MaxBodyFirst bounds the memory for bodies that are received before their
+// requests take a unit, in bytes. What comes beyond that takes the unit first.
+const MaxBodyFirst = 64 << 20
 
 // DefaultExempt are the paths of probes and metrics, by custom.
 var DefaultExempt = []string{"/healthz", "/livez", "/readyz", "/health", "/ready", "/live", "/metrics"}
@@ -159,11 +183,14 @@ func (c Config) door() admission.Config[*http.Request] {
 }
 
 // Auto returns a limiter that finds by itself how many requests may be in
-// flight: what Config.PerClass does unless told otherwise.
+// flight (limit.Auto): what Config.PerClass does unless told otherwise. Three
+// times as many may wait, first come, first served, so that waiting takes about
+// three times as long as the work, whatever that takes; half a second at most.
+// All others are refused at once.
 func Auto(string) weir.Limiter {
-	l, err := inflight.New(inflight.Config{})
+	l, err := inflight.New(inflight.Config{Discipline: gate.FIFO, Depth: 3})
 	if err != nil {
-		panic("httplimit: " + err.Error()) // the zero Config is valid
+		panic("httplimit: " + err.Error()) // that Config is valid
 	}
 	return l
 }
@@ -187,14 +214,21 @@ type Middleware struct {
 	classify bool
 	exempt   paths
 	fields   fields
-	answers  []*answers // of each rule
-	visits   sync.Pool  // of *visit
+	answers  []*answers   // of each rule
+	visits   sync.Pool    // of *visit
+	bodies   atomic.Int64 // bytes of bodies that were received first
 }
 
 // New returns a Middleware, or the error of cfg.Validate.
 func New(cfg Config) (*Middleware, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
+	}
+	if cfg.BodyTimeout == 0 {
+		cfg.BodyTimeout = DefaultBodyTimeout
+	}
+	if cfg.BodyFirst == 0 {
+		cfg.BodyFirst = DefaultBodyFirst
 	}
 	m := &Middleware{
 		cfg:      cfg,
@@ -243,13 +277,28 @@ func (l *limited) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		defer cancel()
 	}
 	v := l.visits.Get().(*visit)
-	if err := l.door.Enter(r.Context(), r, l.class(r), &v.Visit); err != nil {
+	r, err := l.enter(w, r, v)
+	if err != nil {
 		l.refuse(w, r, v, err)
-		v.reset()
-		l.visits.Put(v)
+		v.forget(l)
 		return
 	}
 	v.serve(l, w, r)
+}
+
+// enter asks all limits, and returns the request as the handler is to see it.
+func (l *limited) enter(w http.ResponseWriter, r *http.Request, v *visit) (*http.Request, error) {
+	if err := l.door.Ask(r.Context(), r, l.class(r), &v.Visit); err != nil {
+		return r, err
+	}
+	if r.Body != nil && r.Body != http.NoBody && v.Limited() {
+		var err error
+		if r, err = v.receive(l.Middleware, w, r); err != nil {
+			v.Refuse(err)
+			return r, err
+		}
+	}
+	return r, v.Admit(r.Context())
 }
 
 // class is the class of a request.

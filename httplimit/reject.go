@@ -21,6 +21,7 @@ const ReasonHeader = problem.ReasonHeader
 //   - 429: more than this client may ask for (OverRate, OverBurst),
 //   - 503: more than can be done now (all other rejections),
 //   - 504: the deadline has passed,
+//   - 408, 400: the client did not send the body, or broke it off,
 //   - 499: the client has left,
 //   - 500: any other error.
 func Reject(w http.ResponseWriter, r *http.Request, err error) {
@@ -31,7 +32,10 @@ func Reject(w http.ResponseWriter, r *http.Request, err error) {
 type answers [weir.Throttled + 1]*problem.Problem
 
 func (a *answers) reject(w http.ResponseWriter, r *http.Request, err error, jitter time.Duration) {
-	rejection, ok := errors.AsType[*weir.Rejection](err)
+	rejection, ok := err.(*weir.Rejection) // as a rule, and errors.As is slow
+	if !ok {
+		rejection, ok = errors.AsType[*weir.Rejection](err)
+	}
 	switch {
 	case ok:
 		p := a[0]
@@ -43,6 +47,10 @@ func (a *answers) reject(w http.ResponseWriter, r *http.Request, err error, jitt
 			retry += jitter
 		}
 		p.Write(w, r, problem.RetryAfter(retry))
+	case errors.Is(err, errSlowBody):
+		slow.Write(w, r, nil)
+	case errors.Is(err, errBody):
+		partial.Write(w, r, nil)
 	case errors.Is(err, context.DeadlineExceeded):
 		late.Write(w, r, nil)
 	case errors.Is(err, context.Canceled):
@@ -73,9 +81,11 @@ func newAnswers(violated ...string) *answers {
 }
 
 var (
-	late   = problem.New(http.StatusGatewayTimeout, problem.Blank, "timeout", "there was no answer in time")
-	gone   = problem.New(499, problem.Blank, "client_gone", "the client left before the answer")
-	broken = problem.New(http.StatusInternalServerError, problem.Blank, "failed", "the answer broke off")
+	slow    = problem.New(http.StatusRequestTimeout, problem.Blank, "client_timeout", "the request's body came too slowly")
+	partial = problem.New(http.StatusBadRequest, problem.Blank, "client_failed", "the request's body broke off")
+	late    = problem.New(http.StatusGatewayTimeout, problem.Blank, "timeout", "there was no answer in time")
+	gone    = problem.New(499, problem.Blank, "client_gone", "the client left before the answer")
+	broken  = problem.New(http.StatusInternalServerError, problem.Blank, "failed", "the answer broke off")
 )
 
 func unavailable(why weir.Reason, detail string) *problem.Problem {

@@ -14,16 +14,16 @@ import (
 type visit struct {
 	admission.Visit[*http.Request]
 	writer observe.Writer
+	body   *body // of the request, if it is watched
+	first  int64 // bytes of it that were received first
 	left   bool
 }
-
-func (v *visit) reset() { v.writer.Response = observe.Response{} }
 
 // serve runs the handler, and holds what the request was given until it has
 // ended.
 func (v *visit) serve(l *limited, w http.ResponseWriter, r *http.Request) {
 	v.left = false
-	defer v.abort()
+	defer v.abort(l)
 	l.fields.write(w.Header(), r, &v.Visit)
 	w = v.writer.Observe(w)
 	v.writer.Owner = v
@@ -36,18 +36,38 @@ func (v *visit) serve(l *limited, w http.ResponseWriter, r *http.Request) {
 	hijacked := o.Status == observe.Hijacked
 	o.Begun()
 	v.left = true
-	v.Leave(observe.Outcome(r.Context(), o.Status))
-	if !hijacked {
-		v.reset()
-		l.visits.Put(v)
+	if v.body.late() {
+		v.Leave(weir.Ignored) // the client's fault
+	} else {
+		v.Leave(observe.Outcome(r.Context(), o.Status))
+	}
+	if hijacked {
+		v.drop(l)
+	} else {
+		v.forget(l)
 	}
 }
 
 // abort ends a visit whose handler has panicked, or made its goroutine exit.
-func (v *visit) abort() {
+func (v *visit) abort(l *limited) {
 	if !v.left {
 		v.Leave(weir.Ignored)
+		v.drop(l)
 	}
+}
+
+// drop gives back the room of a body that was received first.
+func (v *visit) drop(l *limited) {
+	if v.first > 0 {
+		l.bodies.Add(-v.first)
+	}
+}
+
+// forget makes the visit ready for another request.
+func (v *visit) forget(l *limited) {
+	v.drop(l)
+	v.writer.Response, v.body, v.first = observe.Response{}, nil, 0
+	l.visits.Put(v)
 }
 
 // pace puts the request's body and the response's under the limiters that the

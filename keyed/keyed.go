@@ -171,6 +171,12 @@ func (l *Limiter[K]) AllowN(key K, n int) bool {
 // RetryAfter is weir.Never if that is in vain. With n = 0 it takes nothing,
 // and is denied only in debt. It panics if n < 0.
 func (l *Limiter[K]) Take(key K, n int) weir.Decision {
+	d, _ := l.Decide(key, n)
+	return d
+}
+
+// Decide is Take, and the Quota under which it decided.
+func (l *Limiter[K]) Decide(key K, n int) (weir.Decision, gcra.Quota) {
 	checkCost(n)
 	t := l.table.Load()
 	print := t.print(l.hash.sum, key)
@@ -187,8 +193,9 @@ func (l *Limiter[K]) Take(key K, n int) weir.Decision {
 	default:
 		s.deny(print, key)
 	}
+	q := *p.quota
 	s.mu.Unlock()
-	return d
+	return d, q
 }
 
 // TokensAt returns how many tokens the key has at the time t, fractions

@@ -73,7 +73,11 @@ const reasons = weir.Throttled + 1
 // reasonOf says under which reason an error is counted: 0 if the caller left,
 // or it is no rejection.
 func reasonOf(err error) weir.Reason {
-	if r, ok := errors.AsType[*weir.Rejection](err); ok && r.Reason < reasons {
+	r, ok := err.(*weir.Rejection) // as a rule, and errors.As is slow
+	if !ok {
+		r, ok = errors.AsType[*weir.Rejection](err)
+	}
+	if ok && r.Reason < reasons {
 		return r.Reason
 	}
 	return 0

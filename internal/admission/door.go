@@ -89,21 +89,19 @@ type Visit[R any] struct {
 // An Answer is what a rule said.
 type Answer struct {
 	weir.Decision
-	Cost int
-	held int // tokens that the request has of it
+	Quota gcra.Quota // that the request is under
+	Cost  int
+	held  int // tokens that the request has of it
 }
 
 // Left returns how many tokens the bucket holds, counting those that have come
 // back.
-func (a *Answer) Left(q *gcra.Quota) int {
+func (a *Answer) Left() int {
 	if !a.OK {
 		return a.Remaining
 	}
-	return max(min(a.Remaining+a.Cost-a.held, q.Burst()), 0)
+	return max(min(a.Remaining+a.Cost-a.held, a.Quota.Burst()), 0)
 }
-
-// Quota returns what the rule allows to the request.
-func (v *Visit[R]) Quota(rule int) gcra.Quota { return v.door.cfg.Rules[rule].Buckets.Quota(v.req) }
 
 // Answers returns what the rules said, in order, as far as they were asked.
 func (v *Visit[R]) Answers() []Answer { return v.answers }
@@ -113,28 +111,51 @@ func (v *Visit[R]) Refuser() int { return v.refuser }
 
 // Enter asks for a request of a class, and notes in v what it is given: Leave
 // must follow. The error is a *weir.Rejection or the context's own; then the
-// request holds nothing, but v's Answers say why.
+// request holds nothing, but v's Answers say why. Enter is Ask, and then Admit.
 func (d *Door[R]) Enter(ctx context.Context, req R, class string, v *Visit[R]) error {
+	if err := d.Ask(ctx, req, class, v); err != nil {
+		return err
+	}
+	return v.Admit(ctx)
+}
+
+// Ask asks the rules. Admit or Refuse must follow, if there is no error.
+func (d *Door[R]) Ask(ctx context.Context, req R, class string, v *Visit[R]) error {
 	v.door, v.req, v.refuser = d, req, -1
 	v.answers = v.answers[:0]
 	v.class = d.classes.of(class)
-	if err := d.enter(ctx, v); err != nil {
-		v.Settle(0)
-		v.class.refused[reasonOf(err)].Add(1)
+	for i := range d.cfg.Rules {
+		if err := d.ask(ctx, i, v); err != nil {
+			v.refuser = i
+			v.Refuse(err)
+			return err
+		}
+	}
+	return nil
+}
+
+// Limited reports whether Admit has a limit to ask.
+func (v *Visit[R]) Limited() bool { return v.class.limiter != nil }
+
+// Admit asks the limit of the class.
+func (v *Visit[R]) Admit(ctx context.Context) error {
+	if err := v.admit(ctx); err != nil {
+		v.Refuse(err)
 		return err
 	}
 	v.class.admitted.Add(1)
 	return nil
 }
 
-func (d *Door[R]) enter(ctx context.Context, v *Visit[R]) error {
-	for i := range d.cfg.Rules {
-		if err := d.ask(ctx, i, v); err != nil {
-			v.refuser = i
-			return err
-		}
-	}
-	if v.class.limiter == nil {
+// Refuse gives back what the rules gave, and counts the refusal.
+func (v *Visit[R]) Refuse(err error) {
+	v.Settle(0)
+	v.class.refused[reasonOf(err)].Add(1)
+}
+
+func (v *Visit[R]) admit(ctx context.Context) error {
+	d := v.door
+	if !v.Limited() {
 		return nil
 	}
 	units := 1
@@ -164,7 +185,7 @@ func (d *Door[R]) ask(ctx context.Context, i int, v *Visit[R]) error {
 	if rule.Cost != nil {
 		a.Cost = rule.Cost(v.req)
 	}
-	a.Decision = rule.Buckets.Take(v.req, a.Cost)
+	a.Decision, a.Quota = rule.Buckets.Decide(v.req, a.Cost)
 	var err error
 	if !a.OK {
 		err = d.wait(ctx, rule, &a, v.req)
@@ -187,7 +208,7 @@ func (d *Door[R]) ask(ctx context.Context, i int, v *Visit[R]) error {
 // wait waits until a rule that has denied allows, if that is soon enough.
 func (d *Door[R]) wait(ctx context.Context, rule *Rule[R], a *Answer, req R) error {
 	if a.RetryAfter > rule.MaxWait || d.cfg.Shadow || rule.Shadow {
-		return rule.rejection(a, req)
+		return a.rejection()
 	}
 	turn, cancel := context.WithTimeout(ctx, rule.MaxWait)
 	defer cancel()
@@ -195,9 +216,9 @@ func (d *Door[R]) wait(ctx context.Context, rule *Rule[R], a *Answer, req R) err
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return rule.rejection(a, req)
+		return a.rejection()
 	}
-	a.Decision = rule.Buckets.Take(req, 0) // what is left now
+	a.Decision, a.Quota = rule.Buckets.Decide(req, 0) // what is left now
 	a.OK = true
 	return nil
 }

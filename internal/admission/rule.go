@@ -22,8 +22,7 @@ type Rule[R any] struct {
 
 // Buckets are the buckets that requests take tokens from.
 type Buckets[R any] interface {
-	Quota(req R) gcra.Quota
-	Take(req R, n int) weir.Decision
+	Decide(req R, n int) (weir.Decision, gcra.Quota)
 	Wait(ctx context.Context, req R, n int) error
 	Settle(req R, was, n int) int
 }
@@ -54,11 +53,10 @@ func ValidName(name string) error {
 	return nil
 }
 
-func (r *Rule[R]) rejection(a *Answer, req R) error {
-	if a.RetryAfter == weir.Never {
-		if q := r.Buckets.Quota(req); a.Cost > q.Burst() {
-			return weir.Reject(weir.OverBurst, weir.Never)
-		}
+// rejection is what a rule says that has denied.
+func (a *Answer) rejection() error {
+	if a.RetryAfter == weir.Never && a.Cost > a.Quota.Burst() {
+		return weir.Reject(weir.OverBurst, weir.Never)
 	}
 	return weir.Reject(weir.OverRate, a.RetryAfter)
 }
@@ -73,9 +71,10 @@ type perKey[R any, K comparable] struct {
 	key func(R) K
 }
 
-func (b perKey[R, K]) Quota(req R) gcra.Quota          { return b.lim.QuotaFor(b.key(req)) }
-func (b perKey[R, K]) Take(req R, n int) weir.Decision { return b.lim.Take(b.key(req), n) }
-func (b perKey[R, K]) Settle(req R, was, n int) int    { return b.lim.Settle(b.key(req), was, n) }
+func (b perKey[R, K]) Decide(req R, n int) (weir.Decision, gcra.Quota) {
+	return b.lim.Decide(b.key(req), n)
+}
+func (b perKey[R, K]) Settle(req R, was, n int) int { return b.lim.Settle(b.key(req), was, n) }
 func (b perKey[R, K]) Wait(ctx context.Context, req R, n int) error {
 	return b.lim.Wait(ctx, b.key(req), n)
 }
@@ -85,7 +84,8 @@ func Overall[R any](lim *rate.Limiter) Buckets[R] { return overall[R]{lim} }
 
 type overall[R any] struct{ lim *rate.Limiter }
 
-func (b overall[R]) Quota(R) gcra.Quota                         { return b.lim.Quota() }
-func (b overall[R]) Take(_ R, n int) weir.Decision              { return b.lim.Take(n) }
+func (b overall[R]) Decide(_ R, n int) (weir.Decision, gcra.Quota) {
+	return b.lim.Take(n), b.lim.Quota()
+}
 func (b overall[R]) Settle(_ R, was, n int) int                 { return b.lim.Settle(was, n) }
 func (b overall[R]) Wait(ctx context.Context, _ R, n int) error { return b.lim.WaitN(ctx, n) }

@@ -31,7 +31,7 @@ type RuleStats struct {
 type ClassStats struct {
 	Class    string
 	Admitted uint64
-	Refused  map[weir.Reason]uint64 // by a rule or the limit; 0: the caller left, or ran out of time, while it waited
+	Refused  map[weir.Reason]uint64 // by a rule or the limit; 0: for another reason, such as a caller that left while it waited
 	Shadowed map[weir.Reason]uint64 // of the admitted, what the limit would have refused, but for Shadow
 	Outcomes map[weir.Outcome]uint64
 	Gate     *gate.Stats // the state of the limit, if it is one on work in flight

@@ -43,7 +43,7 @@ var packages = map[string]floor{
 	"client": edges, "proxy": edges, "internal/settings": edges,
 	"httpcache": edges, "internal/problem": edges, "internal/observe": edges, "internal/admission": edges,
 	"web": lab, "lab/origin": lab, "lab/load": lab, "lab/sim": lab, "lab/plot": lab, "lab/scenario": lab,
-	"lab/arena": lab, "scenarios": lab,
+	"lab/arena": lab, "lab/sla": lab, "scenarios": lab,
 	"lab/demo": lab, "internal/browser": lab, "internal/floors": lab,
 	"cmd/weir":         binary,
 	"examples/migrate": binary, "examples/slowlink": binary, "examples/peruser": binary, "examples/expensive": binary,
@@ -69,6 +69,8 @@ var sideways = map[string][]string{
 	"lab/scenario":     {"lab/sim"},
 	"lab/plot":         {"lab/sim"},
 	"lab/arena":        {"lab/sim", "lab/plot", "lab/scenario", "scenarios"},
+	// The experiment has the middleware among its rows, as people use it.
+	"lab/sla": {"httplimit", "lab/load", "lab/sim", "lab/plot"},
 	// The demonstration shows the proxy itself, on the page.
 	"lab/demo": {"proxy", "web", "internal/settings", "internal/browser", "lab/origin", "lab/load"},
 }

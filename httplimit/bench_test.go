@@ -1,0 +1,98 @@
+package httplimit
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/gcra"
+	"github.com/weir-go/weir/inflight"
+	"github.com/weir-go/weir/keyed"
+	"github.com/weir-go/weir/limit"
+)
+
+// A blank is a ResponseWriter that costs nothing.
+type blank struct{ h http.Header }
+
+func (b *blank) Header() http.Header         { return b.h }
+func (b *blank) Write(p []byte) (int, error) { return len(p), nil }
+func (b *blank) WriteHeader(int)             {}
+
+func perAddress(tb testing.TB, q gcra.Quota) Rule {
+	lim, err := keyed.New[netip.Addr](q, keyed.Config{})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return PerKey("per-client", lim, Address())
+}
+
+func middleware(tb testing.TB, cfg Config) *Middleware {
+	tb.Helper()
+	m, err := New(cfg)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return m
+}
+
+// cases are what the benchmarks measure and the allocations that it may cost.
+func cases(tb testing.TB) []struct {
+	name   string
+	cfg    Config
+	allocs float64
+} {
+	none, err := inflight.New(inflight.Config{Algorithm: limit.Fixed(0), Queue: -1})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	plenty, nothing := gcra.PerSecond(1e9, 1e9), gcra.Per(1, 90*time.Second, 1)
+	return []struct {
+		name   string
+		cfg    Config
+		allocs float64
+	}{
+		{"auto", Config{}, 0},
+		{"rule without fields", Config{Rules: []Rule{perAddress(tb, plenty)}, NoFields: true}, 0},
+		{"rule", Config{Rules: []Rule{perAddress(tb, plenty)}}, 3},
+		{"rule and auto", Config{Rules: []Rule{perAddress(tb, plenty)}, PerClass: Auto}, 3},
+		{"refused by a limit", Config{Limiter: none}, 0},
+		{"refused by a rule without fields", Config{Rules: []Rule{perAddress(tb, nothing)}, NoFields: true}, 0},
+		{"refused by a rule", Config{Rules: []Rule{perAddress(tb, nothing)}}, 3},
+	}
+}
+
+func BenchmarkMiddleware(b *testing.B) {
+	handler := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+	r := httptest.NewRequest("GET", "/x", nil)
+	r.Pattern = "GET /x"
+	for _, c := range cases(b) {
+		b.Run(c.name, func(b *testing.B) {
+			h := middleware(b, c.cfg).Handler(handler)
+			b.ReportAllocs()
+			w := &blank{http.Header{}}
+			for b.Loop() {
+				clear(w.h)
+				h.ServeHTTP(w, r)
+			}
+		})
+	}
+	b.Run("net/http's own 404", func(b *testing.B) {
+		b.ReportAllocs()
+		w := &blank{http.Header{}}
+		for b.Loop() {
+			clear(w.h)
+			http.NotFound(w, r)
+		}
+	})
+	b.Run("route lookup", func(b *testing.B) {
+		mux := http.NewServeMux()
+		mux.Handle("GET /x", handler)
+		mux.Handle("GET /y/{id}", handler)
+		b.ReportAllocs()
+		for b.Loop() {
+			mux.Handler(r)
+		}
+	})
+}
