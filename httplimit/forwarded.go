@@ -61,13 +61,42 @@ func contains(networks []netip.Prefix, a netip.Addr) bool {
 	return false
 }
 
-// cutLast splits a list before its last element.
+// cutLast splits a list before its last element. It looks for that from the end,
+// so that a quote which somebody further away has left open hides nothing that
+// was added later.
 func cutLast(list string) (rest, last string, more bool) {
-	i := strings.LastIndexByte(list, ',')
-	if i < 0 {
-		return "", list, false
+	quoted := false
+	for i := len(list) - 1; i >= 0; i-- {
+		switch {
+		case list[i] == '"' && !(quoted && escaped(list[:i])):
+			quoted = !quoted
+		case list[i] == ',' && !quoted:
+			return list[:i], list[i+1:], true
+		}
 	}
-	return list[:i], list[i+1:], true
+	return "", list, false
+}
+
+// escaped reports whether what follows s is behind a backslash that is not
+// itself behind one.
+func escaped(s string) bool {
+	return (len(s)-len(strings.TrimRight(s, `\`)))%2 == 1
+}
+
+// cutPair splits a forwarded-element of RFC 7239 behind its first pair.
+func cutPair(element string) (pair, rest string) {
+	quoted := false
+	for i := 0; i < len(element); i++ {
+		switch {
+		case quoted && element[i] == '\\':
+			i++
+		case element[i] == '"':
+			quoted = !quoted
+		case element[i] == ';' && !quoted:
+			return element[:i], element[i+1:]
+		}
+	}
+	return element, ""
 }
 
 // forwardedFor is the for= of an element of Forwarded, or something that is no
@@ -75,12 +104,11 @@ func cutLast(list string) (rest, last string, more bool) {
 func forwardedFor(element string) string {
 	for element != "" {
 		var pair string
-		pair, element, _ = strings.Cut(element, ";")
+		pair, element = cutPair(element)
 		name, value, _ := strings.Cut(strings.TrimSpace(pair), "=")
-		if !strings.EqualFold(strings.TrimSpace(name), "for") {
+		if !strings.EqualFold(name, "for") {
 			continue
 		}
-		value = strings.TrimSpace(value)
 		if len(value) >= 2 && value[0] == '"' && value[len(value)-1] == '"' {
 			value = value[1 : len(value)-1]
 		}

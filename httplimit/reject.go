@@ -48,9 +48,9 @@ func (a *answers) reject(w http.ResponseWriter, r *http.Request, err error, jitt
 		}
 		p.Write(w, r, problem.RetryAfter(retry))
 	case errors.Is(err, errSlowBody):
-		slow.Write(w, r, nil)
+		slowBody.Write(w, r, nil)
 	case errors.Is(err, errBody):
-		partial.Write(w, r, nil)
+		brokenBody.Write(w, r, nil)
 	case errors.Is(err, context.DeadlineExceeded):
 		late.Write(w, r, nil)
 	case errors.Is(err, context.Canceled):
@@ -81,11 +81,11 @@ func newAnswers(violated ...string) *answers {
 }
 
 var (
-	slow    = problem.New(http.StatusRequestTimeout, problem.Blank, "client_timeout", "the request's body came too slowly")
-	partial = problem.New(http.StatusBadRequest, problem.Blank, "client_failed", "the request's body broke off")
-	late    = problem.New(http.StatusGatewayTimeout, problem.Blank, "timeout", "there was no answer in time")
-	gone    = problem.New(499, problem.Blank, "client_gone", "the client left before the answer")
-	broken  = problem.New(http.StatusInternalServerError, problem.Blank, "failed", "the answer broke off")
+	slowBody   = problem.New(http.StatusRequestTimeout, problem.Blank, "client_timeout", "the request's body came too slowly")
+	brokenBody = problem.New(http.StatusBadRequest, problem.Blank, "client_failed", "the request's body broke off")
+	late       = problem.New(http.StatusGatewayTimeout, problem.Blank, "timeout", "there was no answer in time")
+	gone       = problem.New(499, problem.Blank, "client_gone", "the client left before the answer")
+	broken     = problem.New(http.StatusInternalServerError, problem.Blank, "failed", "the answer broke off")
 )
 
 func unavailable(why weir.Reason, detail string) *problem.Problem {
