@@ -25,26 +25,32 @@ const ReasonHeader = problem.ReasonHeader
 //   - 499: the client has left,
 //   - 500: any other error.
 func Reject(w http.ResponseWriter, r *http.Request, err error) {
-	rejections.reject(w, r, err, 0)
+	rejection := rejectionOf(err)
+	var retry time.Duration
+	if rejection != nil {
+		retry = rejection.RetryAfter
+	}
+	rejections.reject(w, r, err, rejection, retry)
+}
+
+// rejectionOf returns the Rejection that an error is, or nil.
+func rejectionOf(err error) *weir.Rejection {
+	if r, ok := err.(*weir.Rejection); ok { // as a rule, and errors.As is slow
+		return r
+	}
+	r, _ := errors.AsType[*weir.Rejection](err)
+	return r
 }
 
 // answers are those to reasons; the first to one that is unknown.
 type answers [weir.Throttled + 1]*problem.Problem
 
-func (a *answers) reject(w http.ResponseWriter, r *http.Request, err error, jitter time.Duration) {
-	rejection, ok := err.(*weir.Rejection) // as a rule, and errors.As is slow
-	if !ok {
-		rejection, ok = errors.AsType[*weir.Rejection](err)
-	}
+func (a *answers) reject(w http.ResponseWriter, r *http.Request, err error, rejection *weir.Rejection, retry time.Duration) {
 	switch {
-	case ok:
+	case rejection != nil:
 		p := a[0]
 		if int(rejection.Reason) < len(a) {
 			p = a[rejection.Reason]
-		}
-		retry := rejection.RetryAfter
-		if retry < weir.Never-jitter {
-			retry += jitter
 		}
 		p.Write(w, r, problem.RetryAfter(retry))
 	case errors.Is(err, errSlowBody):

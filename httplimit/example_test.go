@@ -1,0 +1,98 @@
+package httplimit_test
+
+import (
+	"fmt"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"time"
+
+	"github.com/weir-go/weir/gcra"
+	"github.com/weir-go/weir/httplimit"
+	"github.com/weir-go/weir/keyed"
+	"github.com/weir-go/weir/rate"
+)
+
+var hello = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "hello") })
+
+// With nothing to configure, the work of each route is kept at what it can bear.
+func ExampleHandler() {
+	mux := http.NewServeMux()
+	mux.Handle("GET /hello", hello)
+	srv := httptest.NewServer(httplimit.Handler(mux)) // or http.ListenAndServe
+	defer srv.Close()
+
+	resp, err := http.Get(srv.URL + "/hello")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(resp.Status)
+	// Output: 200 OK
+}
+
+// Two at once for each address, and one more every half minute.
+func ExamplePerKey() {
+	perClient, err := keyed.New[netip.Addr](gcra.Per(2, time.Minute, 2), keyed.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	m, err := httplimit.New(httplimit.Config{
+		Rules:    []httplimit.Rule{httplimit.PerKey("per-client", perClient, httplimit.Address())},
+		PerClass: httplimit.Auto, // and the work, too
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	h := m.Handler(hello)
+
+	for range 3 {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest("GET", "/hello", nil))
+		h := w.Header()
+		fmt.Printf("%d; %s; %s; retry after %q\n", w.Code, h.Get("RateLimit-Policy"), h.Get("RateLimit"), h.Get("Retry-After"))
+	}
+	// Output:
+	// 200; "per-client";q=2;w=60; "per-client";r=1;t=30; retry after ""
+	// 200; "per-client";q=2;w=60; "per-client";r=0;t=30; retry after ""
+	// 429; "per-client";q=2;w=60; "per-client";r=0;t=30; retry after "30"
+}
+
+// Behind a proxy in 10.0.0.0/8, which says for whom it asks.
+func ExampleAddressBehind() {
+	client := httplimit.AddressBehind("X-Forwarded-For", netip.MustParsePrefix("10.0.0.0/8"))
+
+	r := httptest.NewRequest("GET", "/", nil)
+	r.RemoteAddr = "10.1.2.3:4567"
+	r.Header.Set("X-Forwarded-For", "1.1.1.1, 198.51.100.7") // the proxy has added the last
+	fmt.Println(client(r))
+
+	r.RemoteAddr = "203.0.113.9:4567" // no proxy of ours
+	fmt.Println(client(r))
+	// Output:
+	// 198.51.100.7 true
+	// 203.0.113.9 true
+}
+
+// A thousand rows a minute, however many a request turns out to read.
+func ExampleUse() {
+	rows := rate.New(gcra.Per(1000, time.Minute, 1000), rate.Config{})
+	m, err := httplimit.New(httplimit.Config{Rules: []httplimit.Rule{httplimit.Overall("rows", rows)}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	query := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		httplimit.Use(w, 400) // so many were read
+	}))
+
+	for range 4 {
+		w := httptest.NewRecorder()
+		query.ServeHTTP(w, httptest.NewRequest("GET", "/rows", nil))
+		fmt.Println(w.Code)
+	}
+	// Output:
+	// 200
+	// 200
+	// 200
+	// 429
+}
