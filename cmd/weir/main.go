@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -19,6 +20,7 @@ type commands struct {
 	Load   loadCmd   `cmd:"" help:"An honest client: offers load and tells what came back."`
 	Sim    simCmd    `cmd:"" help:"What would happen: simulates scenario files, with tables and pictures."`
 	Arena  arenaCmd  `cmd:"" help:"Which limit is best: every policy under the same load, a leaderboard and a heat map."`
+	Lab    labCmd    `cmd:"" help:"Experiments of others, measured again."`
 	Demo   demoCmd   `cmd:"" help:"Watch a service collapse under load, and a proxy save it."`
 }
 
@@ -55,14 +57,15 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "weir: %v (see weir --help)\n", err)
 		return 2
 	}
+	name := strings.TrimPrefix(command.Selected().FullPath(), "weir ")
 	switch err := command.Run(); {
 	case err == nil:
 		return 0
 	case errors.As(err, new(usageError)):
-		fmt.Fprintf(stderr, "weir %s: %v (see weir %[1]s --help)\n", command.Selected().Name, err)
+		fmt.Fprintf(stderr, "weir %s: %v (see weir %[1]s --help)\n", name, err)
 		return 2
 	default:
-		fmt.Fprintf(stderr, "weir %s: %v\n", command.Selected().Name, err)
+		fmt.Fprintf(stderr, "weir %s: %v\n", name, err)
 		return 1
 	}
 }
@@ -70,7 +73,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 func options() []kong.Option {
 	return []kong.Option{
 		kong.Name("weir"), kong.Description(description), kong.DefaultEnvars("WEIR"),
-		kong.Vars{"policies": policyNames()},
+		kong.Vars{"policies": policyNames(), "rows": rowNames()},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 	}
 }

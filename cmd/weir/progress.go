@@ -4,7 +4,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync/atomic"
 	"time"
+
+	"github.com/schollz/progressbar/v3"
 )
 
 // progress shows a line about long work until stop: on a terminal one that is
@@ -31,6 +34,43 @@ func progress(w io.Writer, line func(elapsed time.Duration) string) (stop func()
 		}
 	}()
 	return func() { close(quit); <-done }
+}
+
+// timeProgress shows a bar on a terminal, and elsewhere a line every ten seconds.
+func timeProgress(w io.Writer, what string, total time.Duration, done *atomic.Int64) (stop func()) {
+	if isTerminal(w) {
+		return bar(w, what, total, done)
+	}
+	return progress(w, func(time.Duration) string {
+		return fmt.Sprintf("%s: %v of %v", what, time.Duration(done.Load()).Round(time.Second), total.Round(time.Second))
+	})
+}
+
+// bar shows a bar, once it takes longer than a second.
+func bar(w io.Writer, what string, total time.Duration, done *atomic.Int64) (stop func()) {
+	quit, gone := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(gone)
+		select {
+		case <-quit:
+			return
+		case <-time.After(time.Second):
+		}
+		bar := progressbar.NewOptions64(int64(total), progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(what),
+			progressbar.OptionSetWidth(40), progressbar.OptionClearOnFinish(), progressbar.OptionSetPredictTime(true))
+		tick := time.NewTicker(100 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			_ = bar.Set64(min(done.Load(), int64(total)-1)) // a screen that is gone shows nothing
+			select {
+			case <-quit:
+				_ = bar.Finish()
+				return
+			case <-tick.C:
+			}
+		}
+	}()
+	return func() { close(quit); <-gone }
 }
 
 // isTerminal reports whether w is a screen.

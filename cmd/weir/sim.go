@@ -15,8 +15,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
-
 	"github.com/weir-go/weir/lab/plot"
 	"github.com/weir-go/weir/lab/scenario"
 	"github.com/weir-go/weir/lab/sim"
@@ -204,29 +202,7 @@ func simProgress(w io.Writer, total time.Duration, done *atomic.Int64) (stop fun
 	if !isTerminal(w) {
 		return func() {}
 	}
-	quit, gone := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(gone)
-		select {
-		case <-quit:
-			return
-		case <-time.After(time.Second):
-		}
-		bar := progressbar.NewOptions64(int64(total), progressbar.OptionSetWriter(w), progressbar.OptionSetDescription("simulated"),
-			progressbar.OptionSetWidth(40), progressbar.OptionClearOnFinish(), progressbar.OptionSetPredictTime(true))
-		tick := time.NewTicker(100 * time.Millisecond)
-		defer tick.Stop()
-		for {
-			_ = bar.Set64(min(done.Load(), int64(total)-1)) // a screen that is gone shows nothing
-			select {
-			case <-quit:
-				_ = bar.Finish()
-				return
-			case <-tick.C:
-			}
-		}
-	}()
-	return func() { close(quit); <-gone }
+	return bar(w, "simulated", total, done)
 }
 
 // draw writes the pictures.

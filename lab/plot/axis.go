@@ -89,6 +89,9 @@ func (p *panel) scale(g *plot.Plot) {
 		label = func(v float64) string { return span(time.Duration(math.Round(v * 1e9))) }
 	}
 	switch {
+	case p.unit == shares:
+		g.Y.Min, g.Y.Max = 0, 1.04
+		label = func(v float64) string { return strconv.FormatFloat(100*v, 'f', -1, 64) + " %" }
 	case most == 0:
 		g.Y.Min, g.Y.Max = 0, 1
 	case p.unit == durations && most/least > 20, p.unit == counts && spread(typical) > 12 && !p.rates:

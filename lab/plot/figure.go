@@ -116,6 +116,7 @@ type unit uint8
 const (
 	counts    unit = iota
 	durations      // in seconds
+	shares         // from 0 to 1
 )
 
 // add adds a line and, if it has a label, its key.

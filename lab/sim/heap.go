@@ -16,6 +16,7 @@ const (
 	evLate                // a job's caller waits no longer
 	evGate                // a gate's deadline
 	evChange              // a station's next change
+	evTurn                // somebody's turn at a rate
 )
 
 const kindBits = 4

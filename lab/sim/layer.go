@@ -80,6 +80,8 @@ func (l *layer) init(s *Sim, index int32, classes map[string]int32) error {
 	case g == nil:
 	case g.Other != nil:
 		l.other = g.Other()
+	case g.Rate != nil:
+		l.other = newTurns(s, index, g.Rate)
 	default:
 		alg, err := g.Limit.algorithm()
 		if err != nil {

@@ -54,8 +54,9 @@ type Layer struct {
 // A Guard is the gate in front of a station.
 type Guard struct {
 	Limit   Limit         `yaml:"limit" json:"limit"`
-	Queue   int           `yaml:"queue" json:"queue"`       // how many wait for the guard. If zero, none
-	MaxWait time.Duration `yaml:"max_wait" json:"max_wait"` // and how long. If zero, unbounded
+	Queue   int           `yaml:"queue" json:"queue"`           // how many wait for the guard. If zero, none
+	Depth   float64       `yaml:"depth" json:"depth,omitempty"` // and how many for each unit of the limit. If zero, only Queue counts
+	MaxWait time.Duration `yaml:"max_wait" json:"max_wait"`     // and how long. If zero, unbounded
 
 	Discipline Discipline    `yaml:"discipline" json:"discipline,omitempty"`   // fifo (also if empty), codel or adaptive_lifo
 	Target     time.Duration `yaml:"target" json:"target,omitempty"`           // of codel and adaptive_lifo. If zero, 5 ms
@@ -64,6 +65,10 @@ type Guard struct {
 	FairHand   int           `yaml:"fair_hand" json:"fair_hand,omitempty"`     // of those, for each tenant. If zero, gate's default
 	Aging      time.Duration `yaml:"aging" json:"aging,omitempty"`             // a waiter rises by a priority per Aging. If zero, never
 	Partitions []float64     `yaml:"partitions" json:"partitions,omitempty"`   // shares of the limit that are guaranteed to partitions 1, 2, …
+
+	// Rate, if not nil, makes the guard a limit on the rate. Of the other
+	// fields, only Library counts then.
+	Rate *Rate `yaml:"rate" json:"rate,omitempty"`
 
 	// Library is a guard that sees its caller leave and not the end of the
 	// work, as in a program. If false, it sees the end, as a proxy does.
@@ -78,7 +83,7 @@ type Guard struct {
 
 func (g *Guard) config() gate.Config {
 	return gate.Config{
-		Queue: g.Queue, MaxWait: g.MaxWait, Discipline: gate.Discipline(g.Discipline),
+		Queue: g.Queue, Depth: g.Depth, MaxWait: g.MaxWait, Discipline: gate.Discipline(g.Discipline),
 		CoDel: codel.Config{Target: g.Target, Interval: g.Interval},
 		Fair:  gate.Fairness{Queues: g.FairQueues, Hand: g.FairHand}, Aging: g.Aging, Partitions: g.Partitions,
 	}

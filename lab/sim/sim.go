@@ -153,6 +153,8 @@ func (s *Sim) handle(e event) {
 		l := &s.layers[e.who]
 		l.timer = never
 		s.drain(l)
+	case evTurn:
+		s.layers[e.who].other.(*turns).come(e.gen)
 	case evChange:
 		s.change(&s.layers[e.who], e.gen)
 	}

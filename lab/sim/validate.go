@@ -122,17 +122,32 @@ func (l *Layer) check(c *checker, at string) {
 		set(&refusal, ch.RefuseRate)
 		c.checkRates(at, failure, refusal)
 	}
-	if g := l.Guard; g != nil && g.Other == nil {
+	switch g := l.Guard; {
+	case g == nil, g.Other != nil:
+	case g.Rate != nil:
+		g.Rate.check(c, at+"guard.rate.")
+	default:
 		_, err := g.Limit.algorithm()
 		c.check(err == nil, at+"guard.limit", g.Limit.Name, rule(err))
 		err = g.config().Validate()
 		c.check(err == nil, at+"guard", "a rule of its queue", rule(err))
 		c.check(g.Queue >= 0, at+"guard.queue", g.Queue, "must be >= 0")
+		c.check(g.Depth >= 0, at+"guard.depth", g.Depth, "must be >= 0")
 		c.checkSpan(at+"guard.max_wait", g.MaxWait)
 		c.checkSpan(at+"guard.target", g.Target)
 		c.checkSpan(at+"guard.interval", g.Interval)
 		c.checkSpan(at+"guard.aging", g.Aging)
 	}
+}
+
+// maxRate bounds a Rate.
+const maxRate = 1e9
+
+func (r *Rate) check(c *checker, at string) {
+	c.check(r.PerSecond > 0 && r.PerSecond <= maxRate, at+"per_second", r.PerSecond, fmt.Sprintf("must be in (0, %.0e]", maxRate))
+	c.check(r.Burst >= 0 && r.Burst <= maxWorkers, at+"burst", r.Burst, fmt.Sprintf("must be in [0, %d]", maxWorkers))
+	c.checkSpan(at+"max_wait", r.MaxWait)
+	c.check(!r.Mute || r.MaxWait > 0, at+"max_wait", r.MaxWait, "must be > 0 with mute")
 }
 
 // rule is what an error of another package says, without its prefix.

@@ -1,0 +1,72 @@
+package sla
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// An Agreement is how far two results of the same points are from each other.
+type Agreement struct {
+	Points  int
+	Success Distance // of shares
+	Goodput Distance // of the larger
+	P50     Distance // of successes, of the larger
+	P95     Distance // likewise
+}
+
+// A Distance is the differences of one figure.
+type Distance struct {
+	Median, Most float64
+	Row          string // where it is the most
+	Rate         float64
+}
+
+// Compare compares the points that two results have in common.
+func Compare(a, b Result) Agreement {
+	type pair struct{ a, b Point }
+	var pairs []pair
+	for _, p := range a.Points {
+		i := slices.IndexFunc(b.Points, func(q Point) bool { return q.Row == p.Row && q.Rate == p.Rate })
+		if i >= 0 {
+			pairs = append(pairs, pair{p, b.Points[i]})
+		}
+	}
+	distance := func(of func(Point) float64, relative bool) (d Distance) {
+		var all []float64
+		for _, p := range pairs {
+			x, y := of(p.a), of(p.b)
+			apart := math.Abs(x - y)
+			if relative && apart > 0 {
+				apart /= max(x, y)
+			}
+			if all = append(all, apart); apart >= d.Most {
+				d.Most, d.Row, d.Rate = apart, p.a.Row, p.a.Rate
+			}
+		}
+		if len(all) > 0 {
+			slices.Sort(all)
+			d.Median = all[len(all)/2]
+		}
+		return d
+	}
+	return Agreement{
+		Points:  len(pairs),
+		Success: distance(func(p Point) float64 { return p.Success }, false),
+		Goodput: distance(func(p Point) float64 { return p.Goodput }, true),
+		P50:     distance(func(p Point) float64 { return p.Successes.P50.Seconds() }, true),
+		P95:     distance(func(p Point) float64 { return p.Successes.P95.Seconds() }, true),
+	}
+}
+
+// String tells the Agreement in a few lines.
+func (a Agreement) String() string {
+	s := fmt.Sprintf("beside the same %d points in virtual time, half and all are within\n", a.Points)
+	for _, d := range []struct {
+		what string
+		Distance
+	}{{"success", a.Success}, {"goodput", a.Goodput}, {"p50 of successes", a.P50}, {"p95 of successes", a.P95}} {
+		s += fmt.Sprintf("  %-17s %5.1f %% %5.1f %%  (%s at %g)\n", d.what, 100*d.Median, 100*d.Most, d.Row, d.Rate)
+	}
+	return s
+}

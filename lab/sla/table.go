@@ -1,0 +1,120 @@
+package sla
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// columns are those of the table of points.
+var columns = []string{"offered", "row", "success", "goodput", "of best", "p50", "p95", "successes p50", "p95",
+	"failures p50", "p95", "refusals p99", "at server"}
+
+func (p Point) cells() []string {
+	return []string{
+		fmt.Sprintf("%.4g", p.Rate), p.Row, fmt.Sprintf("%.1f %%", 100*p.Success), fmt.Sprintf("%.1f", p.Goodput),
+		fmt.Sprintf("%.3f", p.OfBest), p.All.show(p.All.P50), p.All.show(p.All.P95),
+		p.Successes.show(p.Successes.P50), p.Successes.show(p.Successes.P95),
+		p.Failures.show(p.Failures.P50), p.Failures.show(p.Failures.P95),
+		p.Refusals.show(p.Refusals.P99), p.Refusing.show(p.Refusing.P99),
+	}
+}
+
+// show writes one of the quantiles in milliseconds; that of nothing is a dash.
+func (l Latency) show(d time.Duration) string {
+	if l.Count == 0 {
+		return "–"
+	}
+	return milliseconds(d)
+}
+
+// milliseconds to three digits.
+func milliseconds(d time.Duration) string {
+	ms := float64(d) / 1e6
+	digits := 0
+	switch {
+	case ms == 0:
+	case ms < 0.1:
+		digits = 4
+	case ms < 10:
+		digits = 2
+	case ms < 100:
+		digits = 1
+	}
+	return strconv.FormatFloat(ms, 'f', digits, 64)
+}
+
+// Table writes the points and the slow-down for people. Latencies are in
+// milliseconds.
+func (r Result) Table(w io.Writer) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, strings.Join(columns, "\t"))
+	for i, p := range r.Points {
+		if i > 0 && p.Rate != r.Points[i-1].Rate {
+			fmt.Fprintln(tw, strings.Repeat("\t", len(columns)-1))
+		}
+		fmt.Fprintln(tw, strings.Join(p.cells(), "\t"))
+	}
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	for _, c := range r.Slow {
+		if _, err := fmt.Fprintf(w, "\n%s", c); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintln(w)
+	return err
+}
+
+// String tells a Course in a line.
+func (c Course) String() string {
+	s := fmt.Sprintf("%d a second, and the upstream takes twice as long for %v; %s: goodput", AgreedRate, c.Phase, c.Row)
+	for phase, when := range []string{"before", "then", "after"} {
+		s += fmt.Sprintf(" %.0f %s (p95 %s ms)", c.Goodput(phase), when, milliseconds(c.P95(phase)))
+	}
+	return s
+}
+
+// Markdown writes the points as a table for a document.
+func (r Result) Markdown(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "| %s |\n|%s\n", strings.Join(columns, " | "), strings.Repeat("---|", len(columns)))
+	for _, p := range r.Points {
+		fmt.Fprintf(&b, "| %s |\n", strings.Join(p.cells(), " | "))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// CSV writes the points for programs. Latencies are in seconds, and those of
+// nothing are empty.
+func (r Result) CSV(w io.Writer) error {
+	out := csv.NewWriter(w)
+	head := []string{"offered_rps", "row", "requests", "success", "goodput_rps", "of_best"}
+	for _, what := range []string{"all", "successes", "failures", "refusals", "refusing", "sending"} {
+		head = append(head, what+"_count", what+"_p50", what+"_p95", what+"_p99", what+"_max")
+	}
+	_ = out.Write(head) // Flush keeps the error
+	number := func(x float64) string { return strconv.FormatFloat(x, 'g', 6, 64) }
+	for _, p := range r.Points {
+		line := []string{number(p.Rate), p.Row, strconv.Itoa(p.Requests), number(p.Success), number(p.Goodput), number(p.OfBest)}
+		for _, l := range []Latency{p.All, p.Successes, p.Failures, p.Refusals, p.Refusing, p.Sending} {
+			line = append(line, strconv.FormatInt(l.Count, 10))
+			for _, d := range []time.Duration{l.P50, l.P95, l.P99, l.Max} {
+				cell := ""
+				if l.Count > 0 {
+					cell = number(d.Seconds())
+				}
+				line = append(line, cell)
+			}
+		}
+		_ = out.Write(line)
+	}
+	out.Flush()
+	return out.Error()
+}
