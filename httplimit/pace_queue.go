@@ -25,10 +25,15 @@ type pace struct {
 
 // A waiter stands in line for a blocked request.
 type waiter struct {
+	endurance
 	place  *list.Element
-	until  time.Duration // after this its turn would come too late,
-	late   weir.Reason   // for this reason; 0 = that of the wait
-	answer chan verdict  // of capacity one; whoever takes it out of the line sends, once
+	answer chan verdict // of capacity one; whoever takes it out of the line sends, once
+}
+
+// endurance is how long a request can wait.
+type endurance struct {
+	until time.Duration // at this instant its turn would come too late,
+	late  weir.Reason   // for this reason; 0 = that of the wait
 }
 
 // A verdict is a request's number, or why it has none.
@@ -67,35 +72,36 @@ func (p *pace) enter(now time.Duration, end time.Time, ends bool) (uint64, *wait
 	if p.line.Len() == 0 && p.pacer.turn(now) <= now {
 		return p.pacer.send(now), nil, nil
 	}
-	w := &waiter{until: forever, answer: make(chan verdict, 1)}
+	can := endurance{until: forever}
 	if p.most >= 0 {
-		w.until = now + p.most
+		can.until = now + p.most
 	}
 	if ends {
-		if at := end.Sub(p.epoch); at <= w.until {
-			w.until, w.late = at, weir.TooLate
+		if at := end.Sub(p.epoch); at <= can.until {
+			can = endurance{at, weir.TooLate}
 		}
 	}
-	if err := p.tooLateLocked(now, w); err != nil {
+	if err := p.tooLateLocked(now, can); err != nil {
 		return 0, nil, err
 	}
 	if p.line.Len() >= p.queue {
 		return 0, nil, weir.Reject(weir.QueueFull, p.pacer.turn(now)-now)
 	}
+	w := &waiter{endurance: can, answer: make(chan verdict, 1)}
 	w.place = p.line.PushBack(w)
 	p.armLocked(now)
 	return 0, w, nil
 }
 
-// tooLateLocked returns the rejection of a waiter whose turn cannot come in time,
-// or nil.
-func (p *pace) tooLateLocked(now time.Duration, w *waiter) error {
+// tooLateLocked returns the rejection of a request whose turn cannot come in
+// time, or nil.
+func (p *pace) tooLateLocked(now time.Duration, can endurance) error {
 	at, why := p.pacer.opens(now)
-	if at <= now || at < w.until {
+	if at <= now || at < can.until {
 		return nil
 	}
-	if w.late != 0 {
-		why = w.late
+	if can.late != 0 {
+		why = can.late
 	}
 	return weir.Reject(why, at-now)
 }
@@ -168,7 +174,7 @@ func (p *pace) hear(a *answer) {
 	for e := p.line.Front(); e != nil; {
 		w := e.Value.(*waiter)
 		e = e.Next()
-		if err := p.tooLateLocked(now, w); err != nil {
+		if err := p.tooLateLocked(now, w.endurance); err != nil {
 			p.answerLocked(w, verdict{err: err})
 		}
 	}

@@ -53,8 +53,8 @@ func TestWhatIsRetried(t *testing.T) {
 		{"a connection that breaks, not idempotent", "POST", fails(resetErr), "", false},
 		{"a connection that ends", "OPTIONS", fails(fmt.Errorf("reading: %w", io.EOF)), "", true},
 		{"a connection that ends within an answer", "TRACE", fails(io.ErrUnexpectedEOF), "", true},
-		{"a connection that takes too long", "GET", fails(&net.OpError{Op: "dial", Err: slow{}}), "", true},
-		{"an answer that takes too long", "GET", fails(slow{}), "", true},
+		{"a connection that takes too long", "GET", fails(&net.OpError{Op: "dial", Err: tooSlow{}}), "", true},
+		{"an answer that takes too long", "GET", fails(tooSlow{}), "", true},
 		{"a name that is not known", "GET", fails(&net.OpError{Op: "dial", Err: &net.DNSError{IsNotFound: true}}), "", false},
 		{"a certificate that is not accepted", "GET", fails(x509.UnknownAuthorityError{}), "", false},
 		{"an alert of TLS", "GET", fails(&net.OpError{Op: "remote error", Err: errors.New("tls: bad certificate")}), "", false},
@@ -101,11 +101,11 @@ func TestWhatIsRetried(t *testing.T) {
 	}
 }
 
-type slow struct{}
+type tooSlow struct{}
 
-func (slow) Error() string   { return "timeout" }
-func (slow) Timeout() bool   { return true }
-func (slow) Temporary() bool { return true }
+func (tooSlow) Error() string   { return "timeout" }
+func (tooSlow) Timeout() bool   { return true }
+func (tooSlow) Temporary() bool { return true }
 
 func TestABodyThatCannotBeHadAgainIsSentOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -39,7 +39,9 @@ func (l *turnstile) Acquire(context.Context, int) (weir.Permit, error) {
 		return weir.Permit{}, l.err
 	}
 	l.held++
-	l.owner = l
+	if l.owner == nil {
+		l.owner = l
+	}
 	return weir.NewPermit(&l.owner, weir.Grant{N: 1}), nil
 }
 
@@ -134,7 +136,7 @@ func TestTheOutcomeOfAnError(t *testing.T) {
 		want weir.Outcome
 	}{
 		{"a connection refused", &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, 0, weir.Dropped},
-		{"a time-out of Base's", slow{}, 0, weir.Dropped},
+		{"a time-out of Base's", tooSlow{}, 0, weir.Dropped},
 		{"a limiter further down", weir.Reject(weir.OverRate, 0), 0, weir.Dropped},
 		{"anything else", errors.New("bad request"), 0, weir.Ignored},
 		{"the deadline has passed", errors.New("cancelled"), 2 * s, weir.TimedOut},

@@ -1,0 +1,146 @@
+package httplimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir"
+)
+
+// A window allows so many requests in each of its lengths, and says so.
+type window struct {
+	quota  int
+	length time.Duration
+	began  time.Time
+
+	mu      sync.Mutex
+	number  int // of the window
+	used    int
+	refused int
+	served  int
+}
+
+func (w *window) answer(rng func() float64) func(int, *http.Request) (*http.Response, error) {
+	return func(int, *http.Request) (*http.Response, error) {
+		w.mu.Lock()
+		since := time.Since(w.began)
+		if n := int(since / w.length); n != w.number {
+			w.number, w.used = n, 0
+		}
+		left := w.length - since%w.length
+		field := func() string {
+			return fmt.Sprintf(`RateLimit: "w";r=%d;t=%d`, w.quota-w.used, (left+time.Second-1)/time.Second)
+		}
+		status := 200
+		if w.used == w.quota {
+			w.refused++
+			status = 429
+		} else {
+			w.used++
+			w.served++
+		}
+		resp := reply(status, field(), fmt.Sprintf(`RateLimit-Policy: "w";q=%d;w=%d`, w.quota, w.length/time.Second))
+		w.mu.Unlock()
+		time.Sleep(time.Duration(rng() * float64(20*time.Millisecond)))
+		return resp, nil
+	}
+}
+
+// Fifty callers that want more than a server gives get nearly all that it
+// gives, and are hardly ever refused, although nobody told them the quota.
+func TestStormOfCallersKeepsToTheQuota(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(1, 2))
+		var mu sync.Mutex
+		chance := func() float64 {
+			mu.Lock()
+			defer mu.Unlock()
+			return rng.Float64()
+		}
+		w := &window{quota: 100, length: 10 * s, began: time.Now()}
+		tr, _ := newClient(t, TransportConfig{Attempts: 1}, w.answer(chance))
+		tr.chance = chance
+		ctx, cancel := context.WithTimeout(context.Background(), 100*s)
+		defer cancel()
+		var all sync.WaitGroup
+		for range 50 {
+			all.Go(func() {
+				for ctx.Err() == nil {
+					_, err := send(tr, get(ctx, host1))
+					if err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, weir.ErrRejected) {
+						t.Error(err)
+					}
+					if errors.Is(err, weir.ErrRejected) {
+						return
+					}
+				}
+			})
+		}
+		all.Wait()
+		t.Logf("%d served, %d refused; %+v", w.served, w.refused, tr.Stats())
+		if w.served < 900 || w.refused > w.served/50 {
+			t.Errorf("%d served of 1000, %d refused", w.served, w.refused)
+		}
+	})
+}
+
+// Whatever happens to those in line, in any order, nobody is forgotten and
+// nothing is left behind.
+func TestStormOfLeavers(t *testing.T) {
+	for seed := range uint64(20) {
+		synctest.Test(t, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(seed, 0))
+			var mu sync.Mutex
+			below := func(n int) int {
+				mu.Lock()
+				defer mu.Unlock()
+				return rng.IntN(n)
+			}
+			lim := &turnstile{let: 1 << 30}
+			tr, srv := newClient(t, TransportConfig{Queue: 30, MaxWait: 20 * s, PerHost: limitBy(lim)}, func(int, *http.Request) (*http.Response, error) {
+				time.Sleep(time.Duration(below(500)) * ms)
+				switch below(8) {
+				case 0:
+					return reply(429, fmt.Sprint("Retry-After: ", below(5))), nil
+				case 1:
+					return reply(503, fmt.Sprint("Retry-After: ", below(5))), nil
+				case 2:
+					return nil, tooSlow{}
+				}
+				return reply(200, fmt.Sprintf(`RateLimit: "a";r=%d;t=%d`, below(5), below(5))), nil
+			})
+			var all sync.WaitGroup
+			for range 200 {
+				all.Go(func() {
+					time.Sleep(time.Duration(below(30_000)) * ms)
+					ctx, cancel := context.WithTimeout(context.Background(), time.Duration(below(20_000))*ms)
+					defer cancel()
+					if below(4) == 0 {
+						time.AfterFunc(time.Duration(below(5_000))*ms, cancel)
+					}
+					send(tr, get(ctx, host1))
+				})
+			}
+			all.Wait()
+			st := tr.Stats()
+			var waits uint64
+			for _, n := range st.Waits.Counts {
+				waits += n
+			}
+			h, _ := tr.find(hostKey{scheme: "http", host: "one.example"})
+			if st.Waiting != 0 || waits != st.Paced || st.Sent != uint64(len(srv.asked)) || h.users != 1 || lim.held != 0 || srv.open.Load() != 0 {
+				t.Errorf("%+v, %d users, %s, %d bodies open", st, h.users, lim.state(), srv.open.Load())
+			}
+			if st.Paced == 0 || st.Rejected == 0 || st.Retried == 0 {
+				t.Errorf("it was no storm: %+v", st)
+			}
+		})
+	}
+}
