@@ -31,9 +31,11 @@ func TestWhenRequestsAreSent(t *testing.T) {
 		{"a quota that is used up holds until it is back",
 			[]func() *http.Response{says(200, `RateLimit: "a";r=0;t=10`), says(200)}, []time.Duration{0, 10 * s, 10*s + 50*ms}},
 		{"what is sent counts until the next answer that says so",
-			[]func() *http.Response{says(200, `RateLimit: "a";r=2;t=10`), says(200)}, []time.Duration{0, 0, 0, 10 * s}},
+			[]func() *http.Response{says(200, `RateLimit: "a";r=2;t=10`), says(200)}, []time.Duration{0, 0, 0, 10 * s, 10*s + 50*ms}},
 		{"the most restrictive item binds",
 			[]func() *http.Response{says(200, `RateLimit: "a";r=0;t=3, "b";r=0;t=7, "c";r=9;t=60`), says(200)}, []time.Duration{0, 7 * s}},
+		{"in any order",
+			[]func() *http.Response{says(200, `RateLimit: "a";r=0;t=7, "b";r=0;t=3`), says(200)}, []time.Duration{0, 7 * s}},
 		{"of two items of one name too",
 			[]func() *http.Response{says(200, `RateLimit: "a";r=0;t=7, "a";r=5;t=1`), says(200)}, []time.Duration{0, 7 * s}},
 		{"in either order",
@@ -407,8 +409,18 @@ func TestPaceCanBeTurnedOff(t *testing.T) {
 	})
 }
 
-// In any order of events: no more is sent than the last answer allows, waiters
-// go in order, and none is forgotten.
+// What is taken back did not count in what was heard of a later request.
+func TestOnlyWhatCountsIsTakenBack(t *testing.T) {
+	p := pacer{longest: time.Hour}
+	one, two := p.send(0), p.send(0)
+	p.hear(0, &answer{number: two, limits: []serviceLimit{{name: "a", remaining: 1, reset: s}}}, 0)
+	p.unsend(0, one)
+	p.send(0)
+	if at := p.turn(0); at != s {
+		t.Errorf("one was left, and after it is sent the next may go at %v", at)
+	}
+}
+
 func TestLimitsBeyondSixteenAreNotRemembered(t *testing.T) {
 	p := pacer{longest: time.Hour}
 	for i := range maxItems + 1 {

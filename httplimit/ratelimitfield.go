@@ -104,9 +104,9 @@ func parsePolicies(lines []string) []quotaPolicy {
 func parseItems(lines []string) []httpsfv.Item {
 	size := 0
 	for _, line := range lines {
-		size += len(line)
+		size += len(line) + len(", ")
 	}
-	if size == 0 || size > maxField || len(lines) > maxItems {
+	if size == 0 || size > maxField {
 		return nil
 	}
 	list, err := httpsfv.UnmarshalList(lines)

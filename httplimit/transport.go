@@ -45,9 +45,9 @@ import (
 // that sheds a few of many requests is not left alone for seconds.
 //
 // What a server asks for is prolonged, by chance, by up to a tenth of it and a
-// second at most: other clients were told the same. Then waiters go one after the other, at first
-// w/q apart if RateLimit-Policy says so, at most and else 100 ms; each good
-// answer halves that.
+// second at most: other clients were told the same. Then waiters go one after
+// the other, at first w/q apart if RateLimit-Policy says so, at most and else
+// 100 ms; each good answer halves that. Who stands behind them waits, too.
 //
 // Responses from a cache (Age > 0) and fields that are malformed or longer than
 // 4 kB are ignored. So is X-RateLimit-Reset, which some send in seconds and

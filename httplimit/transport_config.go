@@ -48,8 +48,8 @@ type TransportConfig struct {
 	// at once. If zero, DefaultMaxWait; if negative, the request's context alone
 	// bounds it.
 	MaxWait time.Duration
-	// MaxHold bounds for how long a server is believed: after it, one request
-	// asks again. If zero, DefaultMaxHold.
+	// MaxHold bounds for how long a server is believed: after it, it is asked
+	// again. If zero, DefaultMaxHold.
 	MaxHold time.Duration
 	// Queue bounds the requests to a host that wait. If zero, DefaultQueue; if
 	// negative, none waits.
@@ -75,9 +75,10 @@ type TransportConfig struct {
 	Adaptive throttle.AdaptiveConfig
 
 	// PerHost, if not nil, returns the limiter of a host, such as
-	// "https://example.com", when its first request comes; nil is no limit. Auto
-	// is one that finds the limit by itself. If PerHost is nil, there is none:
-	// a limit refuses what it cannot hold, and not every caller expects that.
+	// "https://example.com", when its first request comes, and that of each key
+	// of it; nil is no limit. Auto is one that finds the limit by itself. If
+	// PerHost is nil, there is none: a limit refuses what it cannot hold, and not
+	// every caller expects that.
 	PerHost func(host string) weir.Limiter
 
 	// Deadline names the request header that tells the server how long the

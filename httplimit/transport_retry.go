@@ -24,7 +24,7 @@ func (t *Transport) again(h *host, r *http.Request, last *result, retry int) (ne
 	if !ok {
 		return result{}, false
 	}
-	wait := floor + throttle.Backoff(t.cfg.Backoff, t.cfg.MaxBackoff, retry, t.chance())
+	wait := min(floor, t.cfg.MaxHold) + throttle.Backoff(t.cfg.Backoff, t.cfg.MaxBackoff, retry, t.chance())
 	if end, ends := ctx.Deadline(); ends && time.Until(end) <= wait || t.cfg.MaxWait >= 0 && wait > t.cfg.MaxWait {
 		return result{}, false
 	}

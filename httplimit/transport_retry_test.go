@@ -145,6 +145,7 @@ func TestWhenRetriesAreSent(t *testing.T) {
 		{"pacing adds nothing to it", TransportConfig{}, 0, says(429, "Retry-After: 2"), []time.Duration{0, 2 * s, 4 * s}},
 		{"two attempts", TransportConfig{Attempts: 2}, 0, says(503), []time.Duration{0, 0}},
 		{"retries are off", TransportConfig{Attempts: 1}, 0, says(503), []time.Duration{0}},
+		{"a server is believed for no longer than MaxHold", TransportConfig{MaxWait: -1, MaxHold: time.Minute, Attempts: 2}, 0, says(503, "Retry-After: 31536000"), []time.Duration{0, time.Minute}},
 		{"more than MaxWait is not waited", TransportConfig{MaxWait: 3 * s}, 0, says(503, "Retry-After: 4"), []time.Duration{0}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
