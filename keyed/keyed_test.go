@@ -291,6 +291,25 @@ func (s *story) expect(want ...string) {
 	}
 }
 
+// A turn at the very deadline is in time, whichever of the two timers is heard
+// first.
+func TestTurnAtTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter[string](t, perSecond(10, 1), keyed.Config{})
+		l.Allow("a")
+		for range 200 {
+			soon, cancel := context.WithTimeout(t.Context(), 100*ms)
+			if err := l.Wait(soon, "a", 1); err != nil {
+				t.Fatalf("%v: want its turn", err)
+			}
+			cancel()
+		}
+		if st := l.Stats(); st.Own != 0 || st.Waiting != 0 {
+			t.Errorf("%+v: want nothing left behind", st)
+		}
+	})
+}
+
 func TestWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter[string](t, perSecond(10, 2), keyed.Config{})

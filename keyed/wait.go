@@ -39,7 +39,7 @@ func (l *Limiter[K]) Wait(ctx context.Context, key K, n int) error {
 		return err
 	}
 	defer l.waiting.Add(-1)
-	return w.Await(ctx, func() { s.leave(t, print, w) })
+	return w.Await(ctx, func() { s.wake(print) }, func() { s.leave(t, print, w) })
 }
 
 // place takes one of the places to wait in, if there is one.
@@ -134,6 +134,16 @@ func (s *shard[K]) leave(t *table[K], print uint64, w *line.Waiter) {
 	down, giveBack := p.own.line.Leave(p.quota, now, w, p.own.bucket)
 	p.own.bucket -= down
 	s.giveBack(t, &p, now, giveBack)
+}
+
+// wake serves the line of a key, if somebody waits there.
+func (s *shard[K]) wake(print uint64) {
+	s.mu.Lock()
+	o := s.own[print]
+	s.mu.Unlock()
+	if o != nil {
+		o.wake()
+	}
 }
 
 // settle changes the cost of work from was to n, and returns what it is then.

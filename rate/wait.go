@@ -121,7 +121,7 @@ func (l *Limiter) maxQueue() int {
 
 // await blocks until w is answered or ctx ends.
 func (l *Limiter) await(ctx context.Context, w *line.Waiter) error {
-	return w.Await(ctx, func() { l.leave(w) })
+	return w.Await(ctx, l.wake, func() { l.leave(w) })
 }
 
 // leave gives back what w waits for, or has been granted.

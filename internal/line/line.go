@@ -128,19 +128,29 @@ func (l *Line) Leave(q *gcra.Quota, now time.Duration, w *Waiter, b gcra.Bucket)
 }
 
 // Await blocks until w is answered or ctx ends; then it calls leave, which
-// must call Leave.
+// must call Leave. If it is the deadline of ctx that has come, it calls serve
+// before, which must Serve the line or Wake it: a turn by the deadline counts,
+// even if the timer of the line is the later of the two to be heard.
 //
 // The answer cannot be lost, nor a token with it: a Waiter is taken out of the
 // Queue, and its answer sent, under the owner's lock. So if Leave, under the
 // same lock, finds it gone, the answer is already in the channel.
-func (w *Waiter) Await(ctx context.Context, leave func()) error {
+func (w *Waiter) Await(ctx context.Context, serve, leave func()) error {
 	select {
 	case err := <-w.answer:
 		return err
 	case <-ctx.Done():
-		leave()
-		return ctx.Err()
 	}
+	if ctx.Err() == context.DeadlineExceeded {
+		serve()
+		select {
+		case err := <-w.answer:
+			return err
+		default:
+		}
+	}
+	leave()
+	return ctx.Err()
 }
 
 // Epoch returns 1970 on the monotonic clock: so instants before its owner was
