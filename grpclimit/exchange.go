@@ -1,0 +1,172 @@
+package grpclimit
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/outgoing"
+)
+
+// An exchange is one attempt of a call, and what it holds.
+type exchange struct {
+	client *Client
+	method string
+	pass   outgoing.Pass
+
+	throttle weir.Permit
+	limit    weir.Permit
+	ended    bool
+}
+
+// admit asks all that have to agree: pace, throttle, limit. If one refuses, what
+// the others gave is given back, and the error is a refusal.
+func (c *Client) admit(ctx context.Context, method string) (x exchange, err error) {
+	x = exchange{client: c, method: method}
+	if h := c.hold(method); h != nil {
+		if x.pass, err = h.Wait(ctx); err != nil {
+			return x, c.refuse(err)
+		}
+	}
+	if c.throttle != nil {
+		if x.throttle, err = c.throttle.Acquire(ctx, 1); err != nil {
+			return x, c.refuse(err)
+		}
+	}
+	if c.cfg.Limiter != nil {
+		if x.limit, err = c.cfg.Limiter.Acquire(ctx, 1); err != nil {
+			x.throttle.Use(0)
+			x.throttle.Release(weir.Ignored)
+			return x, c.refuse(err)
+		}
+	}
+	c.counts.Sent(x.pass)
+	return x, nil
+}
+
+// refuse counts a call that is kept back, and says why.
+func (c *Client) refuse(err error) error {
+	var reason weir.Reason
+	if why, ok := errors.AsType[*weir.Rejection](err); ok {
+		reason = why.Reason
+	}
+	c.counts.Refused(reason)
+	return refusalOf(unnamed, err, 0)
+}
+
+// abort ends an attempt whose invoker has panicked.
+func (x *exchange) abort() {
+	if !x.ended {
+		x.release(weir.Ignored)
+	}
+}
+
+func (x *exchange) release(o weir.Outcome) {
+	x.ended = true
+	x.throttle.Release(o)
+	x.limit.Release(o)
+	x.client.counts.Ended(o)
+}
+
+// end takes in how an attempt ended, and returns what the server said of when to
+// come back, if it did.
+func (x *exchange) end(ctx context.Context, err error, trailer metadata.MD) *said {
+	s := status.Convert(err)
+	o := answered(ctx, s)
+	x.release(o)
+	if o != weir.Dropped {
+		if h := x.client.hold(x.method); h != nil && (o == weir.Success || o == weir.Ignored) {
+			h.Good(x.pass)
+		}
+		return nil
+	}
+	a := hear(s, trailer)
+	if a == nil {
+		return nil
+	}
+	if a.waits && !x.client.cfg.NoPace {
+		if h := x.client.addHold(x.method); h != nil {
+			h.Heed(a.why.Reason, a.wait)
+		}
+	}
+	return a
+}
+
+// answered is what a status tells a client about load. One whose time ran out may
+// still be at work on the server.
+func answered(ctx context.Context, s *status.Status) weir.Outcome {
+	switch s.Code() {
+	case codes.OK:
+		return weir.Success
+	case codes.ResourceExhausted, codes.Unavailable:
+		if !oversize(s) {
+			return weir.Dropped
+		}
+	case codes.DeadlineExceeded:
+		return weir.TimedOut
+	case codes.Canceled:
+		if ctx.Err() != nil {
+			return weir.Left
+		}
+	}
+	return weir.Ignored
+}
+
+// A said is what a server says of a call that it refused. To a Retrier it is an
+// error.
+type said struct {
+	why   *weir.Rejection
+	wait  time.Duration
+	waits bool // it names a wait
+}
+
+func (*said) Error() string   { return "refused by the server" }
+func (s *said) Unwrap() error { return s.why }
+
+// hear returns what a server says of a call that it refused, or nil if nothing
+// shows that it refused, rather than failed. The pushback wins, and one that is
+// malformed is as a negative one: in vain.
+func hear(s *status.Status, trailer metadata.MD) *said {
+	a := &said{}
+	reason := weir.Throttled
+	if s.Code() == codes.ResourceExhausted {
+		reason = weir.OverRate
+	}
+	pushback, words := trailer[PushbackTrailer], trailer[ReasonTrailer]
+	switch {
+	case len(pushback) > 0:
+		ms, err := strconv.ParseInt(pushback[0], 10, 32)
+		if err != nil || ms < 0 || len(pushback) > 1 {
+			a.wait = weir.Never
+			break
+		}
+		a.wait, a.waits = time.Duration(ms)*time.Millisecond, true
+	default:
+		for _, d := range s.Details() {
+			if info, ok := d.(*errdetails.RetryInfo); ok {
+				a.wait, a.waits = max(info.GetRetryDelay().AsDuration(), 0), true
+			}
+		}
+		if !a.waits && len(words) == 0 {
+			return nil
+		}
+	}
+	if len(words) > 0 && words[0] == weir.Throttled.String() {
+		a.wait = weir.Never // what is kept back further down is not to be tried again
+	}
+	a.why = weir.Reject(reason, a.wait)
+	return a
+}
+
+// retryable reports whether a call may be sent again after an error.
+func (c *Client) retryable(err error) bool {
+	s, ok := err.(*said)
+	return ok && s.wait != weir.Never && (c.cfg.MaxWait < 0 || s.wait <= c.cfg.MaxWait)
+}

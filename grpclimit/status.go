@@ -1,0 +1,222 @@
+package grpclimit
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	spb "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/weir-go/weir"
+)
+
+// The trailers of a call that was refused.
+const (
+	// ReasonTrailer is the weir.Reason, or "timeout" or "client_gone".
+	ReasonTrailer = "weir-reason"
+	// PushbackTrailer is the wait in milliseconds; negative if it is in vain. A
+	// client with a retry policy obeys it (gRPC proposal A6).
+	PushbackTrailer = "grpc-retry-pushback-ms"
+)
+
+// An answer is what a client is told.
+type answer struct {
+	code   codes.Code
+	detail string
+}
+
+// answers are those to rejections.
+//
+// What exceeds a quota is the client's own doing: RESOURCE_EXHAUSTED. All else
+// is the server's state, or its caller's: UNAVAILABLE, which also says that
+// nothing was done, so that another server may be tried. Therefore TooLate is
+// not DEADLINE_EXCEEDED, of which nobody knows whether it was done.
+var answers = [...]answer{
+	0:              {codes.Unavailable, "the call was refused"},
+	weir.OverRate:  {codes.ResourceExhausted, "more calls than allowed"},
+	weir.OverLimit: {codes.Unavailable, "as many calls are in flight as can be served"},
+	weir.QueueFull: {codes.Unavailable, "as many calls are in flight as can be served, and as many wait as may"},
+	weir.Overdue:   {codes.Unavailable, "the call waited for as long as it may"},
+	weir.TooLate:   {codes.Unavailable, "the answer would have come after the call's deadline"},
+	weir.Closed:    {codes.Unavailable, "no more calls are served"},
+	weir.OverBurst: {codes.ResourceExhausted, "the call costs more than is ever allowed"},
+	weir.Throttled: {codes.Unavailable, "too many calls have failed of late"},
+}
+
+// Reject returns the gRPC error of a call that was not let in for the reason
+// err, a *weir.Rejection or what its context said, and sets the trailers of the
+// call under ctx. It is for handlers that ask a limiter themselves.
+//
+//   - RESOURCE_EXHAUSTED: more than this client may ask for (OverRate,
+//     OverBurst), with a QuotaFailure,
+//   - UNAVAILABLE: more than can be done now (all other rejections),
+//   - DEADLINE_EXCEEDED, CANCELED: what the context said,
+//   - INTERNAL: any other error that has no status of its own.
+//
+// A rejection comes with a RetryInfo and a PushbackTrailer that say when to come
+// back: after its RetryAfter or, if that is not known, after a time between one
+// second and two, at random. If it is Never, there is no RetryInfo, and a quota
+// has the pushback -1; an overload has none, since another server may have room.
+// Neither has TooLate: there is no time for another wait.
+//
+// For errors.Is and errors.As the error is err, too.
+func Reject(ctx context.Context, err error) error { return tell(ctx, unnamed, err, 0) }
+
+// tell is Reject for the quota of a rule.
+func tell(ctx context.Context, q *quota, err error, jitter time.Duration) error {
+	r := refusalOf(q, err, jitter)
+	if r.trailer != nil {
+		_ = grpc.SetTrailer(ctx, r.trailer) // fails only where there is no call to tell
+	}
+	return r
+}
+
+// A refusal is the gRPC error of a call that was not let in.
+type refusal struct {
+	status  *status.Status
+	trailer metadata.MD
+	why     error
+}
+
+func (r *refusal) Error() string              { return r.status.String() }
+func (r *refusal) GRPCStatus() *status.Status { return r.status }
+func (r *refusal) Unwrap() error              { return r.why }
+
+func refusalOf(q *quota, err error, jitter time.Duration) *refusal {
+	why, ok := err.(*weir.Rejection)
+	if !ok {
+		why, ok = errors.AsType[*weir.Rejection](err)
+	}
+	switch {
+	case ok:
+		return rejected(q, why, err, jitter)
+	case errors.Is(err, context.DeadlineExceeded):
+		return ended(codes.DeadlineExceeded, "timeout", "there was no answer in time", err)
+	case errors.Is(err, context.Canceled):
+		return ended(codes.Canceled, "client_gone", "the client left before the answer", err)
+	}
+	s, ok := status.FromError(err)
+	if !ok {
+		s = status.New(codes.Internal, "the limiter failed")
+	}
+	return &refusal{status: s, why: err}
+}
+
+func ended(code codes.Code, reason, detail string, err error) *refusal {
+	return &refusal{status.New(code, detail), metadata.MD{ReasonTrailer: {reason}}, err}
+}
+
+func rejected(q *quota, why *weir.Rejection, err error, jitter time.Duration) *refusal {
+	reason := why.Reason
+	if int(reason) >= len(answers) {
+		reason = 0
+	}
+	a := &answers[reason]
+	s := &spb.Status{Code: int32(a.code), Message: a.detail}
+	trailer := metadata.MD{ReasonTrailer: {why.Reason.String()}}
+	if reason == 0 {
+		trailer[ReasonTrailer] = []string{"unknown"}
+	}
+	if a.code == codes.ResourceExhausted {
+		s.Details = append(s.Details, q.failure[reason])
+	}
+	if wait, ok := wait(why, jitter); ok {
+		if info, err := anypb.New(&errdetails.RetryInfo{RetryDelay: durationpb.New(wait)}); err == nil {
+			s.Details = append(s.Details, info)
+		}
+		trailer[PushbackTrailer] = []string{strconv.FormatInt(milliseconds(wait), 10)}
+	} else if a.code == codes.ResourceExhausted {
+		trailer[PushbackTrailer] = []string{"-1"}
+	}
+	return &refusal{status.FromProto(s), trailer, err}
+}
+
+// wait is when a client is told to come back, if it is.
+func wait(why *weir.Rejection, jitter time.Duration) (d time.Duration, ok bool) {
+	switch d = why.RetryAfter; {
+	case why.Reason == weir.TooLate:
+		return 0, false
+	case d <= 0:
+		d = time.Second + rand.N(time.Second)
+	}
+	return d + jitter, d < weir.Never-jitter
+}
+
+// milliseconds are whole ones, rounded up, and no more than all clients can read.
+func milliseconds(d time.Duration) int64 {
+	ms := int64(d / time.Millisecond)
+	if d%time.Millisecond > 0 {
+		ms++
+	}
+	return min(ms, math.MaxInt32)
+}
+
+// A quota is what clients are told of a rule.
+type quota struct {
+	failure map[weir.Reason]*anypb.Any // not to be changed
+}
+
+// unnamed is that of limiters of which only their rejection is known.
+var unnamed = newQuota("")
+
+func newQuota(rule string) *quota {
+	q := &quota{failure: map[weir.Reason]*anypb.Any{}}
+	for _, why := range []weir.Reason{weir.OverRate, weir.OverBurst} {
+		failure, err := anypb.New(&errdetails.QuotaFailure{Violations: []*errdetails.QuotaFailure_Violation{
+			{Subject: rule, Description: answers[why].detail},
+		}})
+		if err != nil {
+			panic("grpclimit: " + err.Error()) // rules have ASCII names
+		}
+		q.failure[why] = failure
+	}
+	return q
+}
+
+// outcomeOf is what a run of a handler, which has ended, tells about load.
+func outcomeOf(ctx context.Context, err error) weir.Outcome {
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return weir.Late
+	case ctx.Err() != nil:
+		return weir.Ignored
+	case err == nil:
+		return weir.Success
+	}
+	s, ok := status.FromError(err)
+	if !ok {
+		s = status.FromContextError(err) // as a server does
+	}
+	switch s.Code() {
+	case codes.ResourceExhausted, codes.Unavailable:
+		if oversize(s) {
+			return weir.Ignored
+		}
+		return weir.Dropped
+	case codes.DeadlineExceeded:
+		return weir.Late
+	}
+	if errors.Is(err, weir.ErrRejected) {
+		return weir.Dropped
+	}
+	return weir.Ignored
+}
+
+// oversize reports whether a status is about the size of a message. gRPC says
+// RESOURCE_EXHAUSTED to that, too, and only the text, which is that of its
+// implementations in Go and C++, and in Java, tells it from an overload.
+func oversize(s *status.Status) bool {
+	m := s.Message()
+	return strings.Contains(m, "larger than max") || strings.Contains(m, "exceeds maximum size")
+}

@@ -1,0 +1,73 @@
+package grpclimit
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/weir-go/weir"
+)
+
+// Stream returns the interceptor of streams.
+func (c *Client) Stream() grpc.StreamClientInterceptor {
+	return func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, next grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+		x, err := c.admit(ctx, method)
+		if err != nil {
+			return nil, err
+		}
+		ctx = c.mark(ctx)
+		s := &clientStream{exchange: x, throttle: x.throttle, ctx: ctx}
+		s.exchange.throttle = weir.Permit{}
+		err = errPanic // until next returns
+		defer func() {
+			if err != nil {
+				s.finish(err)
+			}
+		}()
+		opts = append(opts[:len(opts):len(opts)], grpc.Trailer(&s.trailer), grpc.OnFinish(s.finish))
+		s.ClientStream, err = next(ctx, desc, cc, method, opts...)
+		if err != nil {
+			return nil, err
+		}
+		return s, nil
+	}
+}
+
+var errPanic = status.Error(codes.Internal, "panic")
+
+// clientStream is a stream that holds what its exchange has got.
+type clientStream struct {
+	grpc.ClientStream
+	exchange exchange
+	ctx      context.Context
+	trailer  metadata.MD
+	once     sync.Once // of finish
+
+	throttle weir.Permit
+	heard    atomic.Bool // whoever makes it true releases the throttle's permit
+}
+
+// RecvMsg lets the throttle know that the server has accepted the stream when
+// its first message comes: the end may be hours away.
+func (s *clientStream) RecvMsg(m any) error {
+	err := s.ClientStream.RecvMsg(m)
+	if err == nil && !s.heard.Load() && s.heard.CompareAndSwap(false, true) {
+		s.throttle.Release(weir.Success)
+	}
+	return err
+}
+
+// finish ends the exchange. gRPC calls it when the stream has ended.
+func (s *clientStream) finish(err error) {
+	s.once.Do(func() {
+		if s.heard.CompareAndSwap(false, true) {
+			s.throttle.Release(answered(s.ctx, status.Convert(err)))
+		}
+		s.exchange.end(s.ctx, err, s.trailer)
+	})
+}
