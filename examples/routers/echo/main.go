@@ -1,0 +1,68 @@
+// Echo limits what each client asks of an echo server, and the work of each of
+// its routes.
+//
+//	go run ./echo
+//
+// and, while it runs:
+//
+//	for i in 1 2 3 4 5 6 7; do curl -i http://127.0.0.1:8083/hello/you; done
+package main
+
+import (
+	"log"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/labstack/echo/v4/middleware"
+
+	"github.com/weir-go/weir/gcra"
+	"github.com/weir-go/weir/httplimit"
+	"github.com/weir-go/weir/keyed"
+)
+
+func main() {
+	perClient, err := keyed.New[netip.Addr](gcra.Per(60, time.Minute, 5), keyed.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	m, err := httplimit.New(httplimit.Config{
+		Rules:    []httplimit.Rule{httplimit.PerKey("per-client", perClient, httplimit.Address())},
+		PerClass: httplimit.Auto,
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	e := echo.New()
+	e.Use(middleware.Recover(), limit(m))
+	e.GET("/hello/:name", hello)
+	s := http.Server{Addr: "127.0.0.1:8083", ReadHeaderTimeout: 5 * time.Second, Handler: e}
+	log.Fatal(s.ListenAndServe())
+}
+
+// limit is a Middleware for echo. Unlike that of echo.WrapMiddleware, it answers
+// an error before it leaves: so the Middleware sees the status, and nothing is
+// written to a response that is over.
+func limit(m *httplimit.Middleware) echo.MiddlewareFunc {
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			outer := c.Response()
+			admitted := func(w http.ResponseWriter, r *http.Request) {
+				c.SetRequest(r)
+				c.SetResponse(echo.NewResponse(w, c.Echo()))
+				defer c.SetResponse(outer)
+				if err := next(c); err != nil {
+					c.Error(err)
+				}
+			}
+			c.Request().Pattern = c.Path()
+			m.Handler(http.HandlerFunc(admitted)).ServeHTTP(outer, c.Request())
+			return nil
+		}
+	}
+}
+
+func hello(c echo.Context) error {
+	return c.String(http.StatusOK, "hello, "+c.Param("name")+"\n")
+}

@@ -1,0 +1,96 @@
+// Gin limits what each client asks of a gin server, and the work of each of its
+// routes.
+//
+//	go run ./gin
+//
+// and, while it runs:
+//
+//	for i in 1 2 3 4 5 6 7; do curl -i http://127.0.0.1:8083/hello/you; done
+package main
+
+import (
+	"bufio"
+	"log"
+	"net"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/weir-go/weir/gcra"
+	"github.com/weir-go/weir/httplimit"
+	"github.com/weir-go/weir/keyed"
+)
+
+func main() {
+	perClient, err := keyed.New[netip.Addr](gcra.Per(60, time.Minute, 5), keyed.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	m, err := httplimit.New(httplimit.Config{
+		Rules:    []httplimit.Rule{httplimit.PerKey("per-client", perClient, httplimit.Address())},
+		PerClass: httplimit.Auto,
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	router := gin.New()
+	router.Use(gin.Recovery(), limit(m))
+	router.GET("/hello/:name", hello)
+	s := http.Server{Addr: "127.0.0.1:8083", ReadHeaderTimeout: 5 * time.Second, Handler: router}
+	log.Fatal(s.ListenAndServe())
+}
+
+// limit is a Middleware for gin.
+func limit(m *httplimit.Middleware) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		outer, entered := c.Writer, false
+		admitted := func(w http.ResponseWriter, r *http.Request) {
+			entered = true
+			c.Request, c.Writer = r, &writer{outer, w}
+			defer func() { c.Writer = outer }()
+			c.Next()
+			w.WriteHeader(outer.Status()) // gin has sent it, or will
+		}
+		c.Request.Pattern = c.FullPath()
+		m.Handler(http.HandlerFunc(admitted)).ServeHTTP(outer, c.Request)
+		if !entered {
+			c.Abort()
+		}
+	}
+}
+
+// writer is gin's, which keeps the status until the body begins; then the
+// Middleware's in front of it learns that, and gets the body.
+type writer struct {
+	gin.ResponseWriter
+	limited http.ResponseWriter
+}
+
+func (w *writer) Unwrap() http.ResponseWriter { return w.limited }
+
+func (w *writer) WriteHeaderNow() {
+	w.limited.WriteHeader(w.Status())
+	w.ResponseWriter.WriteHeaderNow()
+}
+
+func (w *writer) Write(p []byte) (int, error) {
+	w.WriteHeaderNow()
+	return w.limited.Write(p)
+}
+
+func (w *writer) WriteString(s string) (int, error) { return w.Write([]byte(s)) }
+
+func (w *writer) Flush() {
+	w.WriteHeaderNow()
+	_ = http.NewResponseController(w.limited).Flush()
+}
+
+func (w *writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	return http.NewResponseController(w.limited).Hijack()
+}
+
+func hello(c *gin.Context) {
+	c.String(http.StatusOK, "hello, %s\n", c.Param("name"))
+}
