@@ -137,7 +137,7 @@ func (p *pacer) hear(now time.Duration, a *answer, chance float64) {
 	}
 	for _, l := range a.limits {
 		if a.waits { // it wins over what the same answer says of limits
-			p.forget(l)
+			p.forget(now, l)
 		} else {
 			p.learn(now, a.number, l, chance)
 		}
@@ -189,8 +189,8 @@ func (p *pacer) later(now, d time.Duration, chance float64) time.Duration {
 // of the same name the most restrictive binds.
 func (p *pacer) learn(now time.Duration, number uint64, l serviceLimit, chance float64) {
 	gap, unit := p.rule(l)
-	if l.reset < 0 || unit == unitConcurrent {
-		p.forget(l)
+	if unit == unitConcurrent {
+		p.forget(now, l)
 		return
 	}
 	q := p.limit(now, l.name)
@@ -247,6 +247,12 @@ func (p *pacer) limit(now time.Duration, name string) *quota {
 }
 
 // forget drops what is known of a limit.
-func (p *pacer) forget(l serviceLimit) {
-	p.limits = slices.DeleteFunc(p.limits, func(q quota) bool { return q.name == l.name })
+func (p *pacer) forget(now time.Duration, l serviceLimit) {
+	i := slices.IndexFunc(p.limits, func(q quota) bool { return q.name == l.name })
+	if i < 0 {
+		return
+	}
+	was := p.limits[i]
+	p.limits = slices.Delete(p.limits, i, i+1)
+	p.reopen(now, &was, &quota{})
 }

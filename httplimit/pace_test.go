@@ -66,6 +66,8 @@ func TestWhenRequestsAreSent(t *testing.T) {
 			[]func() *http.Response{says(200, `RateLimit: "a";r=1;t=9`), says(429, `Retry-After: 2`, `RateLimit: "a";r=0;t=9`), says(200)}, []time.Duration{0, 0, 2 * s}},
 		{"concurrent requests are another's business",
 			[]func() *http.Response{says(200, `RateLimit-Policy: "c";q=9;qu="concurrent-requests"`, `RateLimit: "c";r=0;t=9`)}, []time.Duration{0, 0}},
+		{"also if that is not known at first",
+			[]func() *http.Response{says(200, `RateLimit: "c";r=1;t=9`), says(200, `RateLimit-Policy: "c";q=9;qu="concurrent-requests"`, `RateLimit: "c";r=0;t=9`)}, []time.Duration{0, 0, 0}},
 		{"bytes are not counted in requests",
 			[]func() *http.Response{says(200, `RateLimit-Policy: "b";q=9;qu="content-bytes"`, `RateLimit: "b";r=1;t=9`)}, []time.Duration{0, 0, 0}},
 		{"bytes that are used up hold",
@@ -113,6 +115,8 @@ func TestThoseWhoWaitedGoOneAfterTheOther(t *testing.T) {
 		want  []time.Duration
 	}{
 		{"100 ms if no rate is known", says(429, `Retry-After: 1`),
+			[]time.Duration{0, 1000 * ms, 1050 * ms, 1075 * ms, 1087500 * time.Microsecond, 1093750 * time.Microsecond}},
+		{"after a 503 too", says(503, `Retry-After: 1`),
 			[]time.Duration{0, 1000 * ms, 1050 * ms, 1075 * ms, 1087500 * time.Microsecond, 1093750 * time.Microsecond}},
 		{"the rate of the policy", says(200, `RateLimit-Policy: "a";q=100;w=1`, `RateLimit: "a";r=0;t=1`),
 			[]time.Duration{0, 1000 * ms, 1005 * ms, 1007500 * time.Microsecond, 1008750 * time.Microsecond, 1009375 * time.Microsecond}},
@@ -267,6 +271,28 @@ func TestAGoodAnswerContradictsA503(t *testing.T) {
 			srv.want(t, test.rule, 0, 0, test.at, test.next)
 		})
 	}
+}
+
+// Of two waits that a host asks for, the longer binds.
+func TestAShorterRetryAfterTakesNothingBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr, srv := newClient(t, once, func(n int, _ *http.Request) (*http.Response, error) {
+			switch n {
+			case 0:
+				time.Sleep(s)
+				return reply(429, `Retry-After: 2`), nil
+			case 1:
+				return reply(429, `Retry-After: 9`), nil
+			}
+			return reply(200), nil
+		})
+		go fetch(tr, host1)
+		synctest.Wait()
+		fetch(tr, host1)
+		time.Sleep(2 * s)
+		fetch(tr, host1)
+		srv.want(t, "9 s and 2 s", 0, 0, 9*s)
+	})
 }
 
 // Other clients were told the same instant.

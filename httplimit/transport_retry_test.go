@@ -224,20 +224,25 @@ func TestRetriesAreBoundedByTheBudget(t *testing.T) {
 // The answer that was to be retried stands if the retry is refused here.
 func TestALocalRefusalOfARetryHidesNoAnswer(t *testing.T) {
 	for _, test := range []struct {
-		rule string
-		lim  *turnstile
+		rule  string
+		cfg   TransportConfig
+		reply func() *http.Response
+		want  string
 	}{
-		{"by the limiter", &turnstile{let: 1, err: weir.Reject(weir.OverLimit, 0)}},
+		{"by the limiter", TransportConfig{PerHost: func(string) weir.Limiter {
+			return &turnstile{let: 1, err: weir.Reject(weir.OverLimit, 0)}
+		}}, says(503), "0 rejected, 1 limited"},
+		{"by the pace", TransportConfig{}, says(503, `RateLimit: "a";r=0;t=60`), "1 rejected, 0 limited"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			cfg := TransportConfig{PerHost: func(string) weir.Limiter { return test.lim }}
-			tr, srv := newClient(t, cfg, script(says(503)))
+			tr, srv := newClient(t, test.cfg, script(test.reply))
 			if status, err := fetch(tr, host1); status != 503 || err != nil {
 				t.Errorf("%s: %d, %v", test.rule, status, err)
 			}
 			srv.want(t, test.rule, 0)
-			if st := tr.Stats(); st.Limited != 1 || st.Retried != 0 {
-				t.Errorf("%s: %+v", test.rule, st)
+			st := tr.Stats()
+			if got := fmt.Sprintf("%d rejected, %d limited", st.Rejected, st.Limited); got != test.want || st.Retried != 0 {
+				t.Errorf("%s: %+v: want %s", test.rule, st, test.want)
 			}
 		})
 	}
