@@ -56,21 +56,27 @@ func (q *quota) spent(now time.Duration) bool {
 	return q.remaining <= 0 && now < q.ends && !q.mixed
 }
 
-// opens returns when requests may go out again, as far as the server has said,
-// and why not before; an instant that is not after now means that they may.
-func (p *pacer) opens(now time.Duration) (at time.Duration, why weir.Reason) {
-	at, why = p.hold, p.why
+// An opening is when requests may go out again, as far as the server has said;
+// an instant that is not after now means that they may.
+type opening struct {
+	at  time.Duration
+	why weir.Reason   // not before
+	gap time.Duration // afterwards, if it is known
+}
+
+func (p *pacer) opens(now time.Duration) opening {
+	o := opening{at: p.hold, why: p.why}
 	for i := range p.limits {
-		if q := &p.limits[i]; q.spent(now) && q.ends > at {
-			at, why = q.ends, weir.OverRate
+		if q := &p.limits[i]; q.spent(now) && q.ends > o.at {
+			o = opening{q.ends, weir.OverRate, q.gap}
 		}
 	}
-	return at, why
+	return o
 }
 
 // turn returns when the next request may go out, if all stays as it is.
 func (p *pacer) turn(now time.Duration) time.Duration {
-	at, _ := p.opens(now)
+	at := p.opens(now).at
 	if p.gap > 0 {
 		at = max(at, p.last+p.gap)
 	}
@@ -84,38 +90,34 @@ func (p *pacer) send(now time.Duration) uint64 {
 	for i := range p.limits {
 		if q := &p.limits[i]; !q.uncounted {
 			q.remaining--
-			if q.spent(now) {
-				p.close(q.gap)
-			}
 		}
 	}
+	p.settle(now, now)
 	return p.sent
 }
 
 // unsend takes back a request that did not go out after all.
 func (p *pacer) unsend(now time.Duration, number uint64) {
+	was := p.opens(now).at
 	for i := range p.limits {
 		if q := &p.limits[i]; !q.uncounted && q.heard < number {
-			was := *q
 			q.remaining++
-			p.reopen(now, &was, q)
 		}
 	}
+	p.settle(now, was)
 }
 
-// reopen does without the gap if it is not time that opens the host, but what
-// was learnt of a quota.
-func (p *pacer) reopen(now time.Duration, was, q *quota) {
-	if at, _ := p.opens(now); at <= now && was.spent(now) && !q.spent(now) {
+// settle draws the consequences of what has changed: before, the opening was at
+// the instant was. If it is closed, there will be a gap; not if it is open
+// again because of what was learnt, and not of time.
+func (p *pacer) settle(now, was time.Duration) {
+	switch o := p.opens(now); {
+	case o.at > now:
+		p.shut = p.sent
+		p.gap = min(cmp.Or(o.gap, firstGap), firstGap)
+	case was > now:
 		p.gap = 0
 	}
-}
-
-// close begins a time in which nothing goes out, after which requests go a gap
-// apart.
-func (p *pacer) close(gap time.Duration) {
-	p.shut = p.sent
-	p.gap = min(cmp.Or(gap, firstGap), firstGap)
 }
 
 // An answer is what a pacer hears of a response.
@@ -131,28 +133,25 @@ type answer struct {
 
 // hear takes an answer in; chance is evenly distributed in [0, 1).
 func (p *pacer) hear(now time.Duration, a *answer, chance float64) {
+	was := p.opens(now).at
 	p.heed(a.policy)
 	if !a.overload {
 		p.good(now, a.number)
 	}
 	for _, l := range a.limits {
 		if a.waits { // it wins over what the same answer says of limits
-			p.forget(now, l)
+			p.forget(l)
 		} else {
 			p.learn(now, a.number, l, chance)
 		}
 	}
-	if !a.waits || a.after <= 0 {
-		return
-	}
-	end := p.later(now, a.after, chance)
-	if end > p.hold {
+	if end := p.later(now, a.after, chance); a.waits && end > p.hold {
 		p.hold, p.why = end, weir.OverRate
 		if a.busy {
 			p.why = weir.Throttled
 		}
 	}
-	p.close(0)
+	p.settle(now, was)
 }
 
 // heed takes in the lines of a RateLimit-Policy. They are mostly the same.
@@ -166,11 +165,11 @@ func (p *pacer) heed(lines []string) {
 }
 
 // good is an answer that is no sign of overload. It contradicts a host that has
-// said of itself that it is not available, and quickens the return.
+// said of itself that it is not available, or else quickens the return.
 func (p *pacer) good(now time.Duration, number uint64) {
 	switch {
 	case p.why == weir.Throttled && p.hold > now:
-		p.hold, p.gap = now, 0
+		p.hold = now
 	case number > p.shut:
 		if p.gap /= 2; p.gap < leastGap {
 			p.gap = 0
@@ -190,7 +189,7 @@ func (p *pacer) later(now, d time.Duration, chance float64) time.Duration {
 func (p *pacer) learn(now time.Duration, number uint64, l serviceLimit, chance float64) {
 	gap, unit := p.rule(l)
 	if unit == unitConcurrent {
-		p.forget(now, l)
+		p.forget(l)
 		return
 	}
 	q := p.limit(now, l.name)
@@ -208,10 +207,6 @@ func (p *pacer) learn(now time.Duration, number uint64, l serviceLimit, chance f
 		was.mixed = q.mixed
 		*q = was
 	}
-	if q.spent(now) {
-		p.close(q.gap)
-	}
-	p.reopen(now, &was, q)
 }
 
 // rule returns what is known of a limit's policy: the average time for one unit,
@@ -247,12 +242,6 @@ func (p *pacer) limit(now time.Duration, name string) *quota {
 }
 
 // forget drops what is known of a limit.
-func (p *pacer) forget(now time.Duration, l serviceLimit) {
-	i := slices.IndexFunc(p.limits, func(q quota) bool { return q.name == l.name })
-	if i < 0 {
-		return
-	}
-	was := p.limits[i]
-	p.limits = slices.Delete(p.limits, i, i+1)
-	p.reopen(now, &was, &quota{})
+func (p *pacer) forget(l serviceLimit) {
+	p.limits = slices.DeleteFunc(p.limits, func(q quota) bool { return q.name == l.name })
 }

@@ -1,6 +1,7 @@
 package httplimit
 
 import (
+	"cmp"
 	"container/list"
 	"context"
 	"sync"
@@ -96,14 +97,11 @@ func (p *pace) enter(now time.Duration, end time.Time, ends bool) (uint64, *wait
 // tooLateLocked returns the rejection of a request whose turn cannot come in
 // time, or nil.
 func (p *pace) tooLateLocked(now time.Duration, can endurance) error {
-	at, why := p.pacer.opens(now)
-	if at <= now || at < can.until {
+	o := p.pacer.opens(now)
+	if o.at <= now || o.at < can.until {
 		return nil
 	}
-	if can.late != 0 {
-		why = can.late
-	}
-	return weir.Reject(why, at-now)
+	return weir.Reject(cmp.Or(can.late, o.why), o.at-now)
 }
 
 // await blocks until w is answered, its time is over, or ctx ends.
