@@ -61,3 +61,23 @@ func TestErrorsAndWhatIsAround(t *testing.T) {
 		check.Outcome(t, m, tt.path, tt.want)
 	}
 }
+
+// What is around the Middleware may write, too, when the handler has ended.
+func TestWhatIsAroundWrites(t *testing.T) {
+	e := echo.New()
+	e.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			if err := next(c); err != nil {
+				return err
+			}
+			_, err := c.Response().Write([]byte("bye\n"))
+			return err
+		}
+	}, limit(check.Middleware(t, httplimit.Config{})))
+	e.GET("/hello/:name", hello)
+	w := httptest.NewRecorder()
+	e.ServeHTTP(w, httptest.NewRequest("GET", "/hello/ada", nil))
+	if w.Code != 200 || w.Body.String() != "hello, ada\nbye\n" {
+		t.Errorf("%d %q", w.Code, w.Body)
+	}
+}

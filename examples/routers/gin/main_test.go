@@ -85,3 +85,18 @@ func TestRefusalAborts(t *testing.T) {
 		t.Errorf("%d, around it %d, ran: %v", w.Code, status, ran)
 	}
 }
+
+// What is around the Middleware may write, too, when the handler has ended.
+func TestWhatIsAroundWrites(t *testing.T) {
+	router := gin.New()
+	router.Use(func(c *gin.Context) {
+		c.Next()
+		c.String(http.StatusOK, "bye\n")
+	}, limit(check.Middleware(t, httplimit.Config{})))
+	router.GET("/hello/:name", hello)
+	w := httptest.NewRecorder()
+	router.ServeHTTP(w, httptest.NewRequest("GET", "/hello/ada", nil))
+	if w.Code != 200 || w.Body.String() != "hello, ada\nbye\n" {
+		t.Errorf("%d %q", w.Code, w.Body)
+	}
+}

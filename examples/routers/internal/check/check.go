@@ -38,6 +38,7 @@ func Run(t *testing.T, r Router) {
 	t.Run("overload is seen", func(t *testing.T) { overload(t, r) })
 	t.Run("a stream flows", func(t *testing.T) { stream(t, r) })
 	t.Run("a connection is taken over", func(t *testing.T) { hijack(t, r) })
+	t.Run("a body is paced", func(t *testing.T) { pace(t, r) })
 	t.Run("the cost is told later", func(t *testing.T) { use(t, r) })
 }
 
@@ -111,6 +112,9 @@ func free(t *testing.T, m *httplimit.Middleware, name string) {
 	t.Fatalf("%s is held for ever: %+v", name, class(t, m, name))
 }
 
+// client gives up rather than let a test hang.
+var client = http.Client{Timeout: 10 * time.Second}
+
 // An answer is a response, read.
 type answer struct {
 	*http.Response
@@ -127,7 +131,7 @@ func get(t *testing.T, url string) answer {
 }
 
 func ask(url string) (answer, error) {
-	resp, err := http.Get(url)
+	resp, err := client.Get(url)
 	if err != nil {
 		return answer{}, err
 	}

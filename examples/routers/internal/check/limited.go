@@ -42,13 +42,14 @@ func refused(t *testing.T, a answer, status int, retryAfter string) {
 // limits: the limit of one route refuses no request for another, and is held
 // until the handler has ended.
 func limits(t *testing.T, r Router) {
-	entered, leave := make(chan bool), make(chan bool)
+	entered, leave := make(chan bool, 2), make(chan bool)
 	url, m := start(t, r, perClass(), func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusAccepted)
 		entered <- true
 		<-leave
 	})
-	held := make(chan error)
+	t.Cleanup(func() { close(leave) })
+	held := make(chan error, 1)
 	go func() {
 		a, err := ask(url + "/hook")
 		if err == nil && a.StatusCode != http.StatusAccepted {

@@ -6,8 +6,12 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/httplimit"
+	"github.com/weir-go/weir/rate"
+	"github.com/weir-go/weir/shape"
 )
 
 // stream: what a handler flushes arrives while it runs, and it holds its permit
@@ -24,7 +28,8 @@ func stream(t *testing.T, r Router) {
 		}
 		<-read
 	})
-	resp, err := http.Get(url + "/hook")
+	t.Cleanup(func() { close(read) })
+	resp, err := client.Get(url + "/hook")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,12 +61,26 @@ func hijack(t *testing.T, r Router) {
 		io.WriteString(conn, "HTTP/1.1 202 Accepted\r\nConnection: close\r\nContent-Length: 4\r\n\r\nmine")
 		<-leave
 	})
+	t.Cleanup(func() { close(leave) })
 	if a := get(t, url+"/hook"); a.StatusCode != 202 || a.body != "mine" {
 		t.Errorf("%s %q", a.Status, a.body)
 	}
 	refused(t, get(t, url+"/hook"), 503, "1")
 	leave <- true
 	free(t, m, r.Hook)
+}
+
+// pace: a body takes its bytes out of the bucket of its response.
+func pace(t *testing.T, r Router) {
+	bytes := rate.New(gcra.Per(1, time.Hour, 100), rate.Config{})
+	cfg := httplimit.Config{Download: func(*http.Request) shape.Limiter { return bytes }}
+	url, _ := start(t, r, cfg, func(http.ResponseWriter, *http.Request) {})
+	if a := get(t, url+"/hello/ada"); a.StatusCode != 200 || a.body != "hello, ada\n" {
+		t.Errorf("%s %q", a.Status, a.body)
+	}
+	if left := bytes.Take(0).Remaining; left != 100-len("hello, ada\n") {
+		t.Errorf("%d bytes are left of 100", left)
+	}
 }
 
 // use: a handler tells what its request has cost.
