@@ -109,7 +109,9 @@ type valve struct {
 func (v *valve) Acquire(ctx context.Context, n int) (weir.Permit, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.owner = v
+	if v.owner == nil {
+		v.owner = v
+	}
 	v.asked = append(v.asked, weir.ClassOf(ctx))
 	if v.err != nil {
 		return weir.Permit{}, v.err

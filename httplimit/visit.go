@@ -16,14 +16,17 @@ type visit struct {
 	writer observe.Writer
 	body   *body // of the request, if it is watched
 	first  int64 // bytes of it that were received first
-	left   bool
 }
 
 // serve runs the handler, and holds what the request was given until it has
 // ended.
 func (v *visit) serve(l *limited, w http.ResponseWriter, r *http.Request) {
-	v.left = false
-	defer v.abort(l)
+	left := false // not in v, which is another request's once it is forgotten
+	defer func() {
+		if !left {
+			v.abort(l)
+		}
+	}()
 	l.fields.write(w.Header(), r, &v.Visit)
 	w = v.writer.Observe(w)
 	v.writer.Owner = v
@@ -35,7 +38,7 @@ func (v *visit) serve(l *limited, w http.ResponseWriter, r *http.Request) {
 	o := &v.writer.Response
 	hijacked := o.Status == observe.Hijacked
 	o.Begun()
-	v.left = true
+	left = true
 	if v.body.late() {
 		v.Leave(weir.Ignored) // the client's fault
 	} else {
@@ -50,10 +53,8 @@ func (v *visit) serve(l *limited, w http.ResponseWriter, r *http.Request) {
 
 // abort ends a visit whose handler has panicked, or made its goroutine exit.
 func (v *visit) abort(l *limited) {
-	if !v.left {
-		v.Leave(weir.Ignored)
-		v.drop(l)
-	}
+	v.Leave(weir.Ignored)
+	v.drop(l)
 }
 
 // drop gives back the room of a body that was received first.

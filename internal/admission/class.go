@@ -39,8 +39,8 @@ func (cs *classes) of(name string) *class {
 		if c := (*known)[name]; c != nil {
 			return c
 		}
-		if len(*known) > cs.most {
-			return (*known)[Others]
+		if others := (*known)[Others]; others != nil && len(*known) >= cs.most {
+			return others
 		}
 	}
 	return cs.add(name)
