@@ -93,38 +93,23 @@ func (x *exchange) end(ctx context.Context, err error, trailer metadata.MD) *sai
 	}
 	if a.waits && !x.client.cfg.NoPace {
 		if h := x.client.addHold(x.method); h != nil {
-			h.Heed(a.why.Reason, a.wait)
+			why := weir.Throttled
+			if a.quota {
+				why = weir.OverRate
+			}
+			h.Heed(why, a.wait)
 		}
 	}
 	return a
 }
 
-// answered is what a status tells a client about load. One whose time ran out may
-// still be at work on the server.
-func answered(ctx context.Context, s *status.Status) weir.Outcome {
-	switch s.Code() {
-	case codes.OK:
-		return weir.Success
-	case codes.ResourceExhausted, codes.Unavailable:
-		if !oversize(s) {
-			return weir.Dropped
-		}
-	case codes.DeadlineExceeded:
-		return weir.TimedOut
-	case codes.Canceled:
-		if ctx.Err() != nil {
-			return weir.Left
-		}
-	}
-	return weir.Ignored
-}
-
 // A said is what a server says of a call that it refused. To a Retrier it is an
 // error.
 type said struct {
-	why   *weir.Rejection
+	quota bool // it is of this client; if not, of the server
 	wait  time.Duration
 	waits bool // it names a wait
+	why   *weir.Rejection
 }
 
 func (*said) Error() string   { return "refused by the server" }
@@ -134,11 +119,7 @@ func (s *said) Unwrap() error { return s.why }
 // shows that it refused, rather than failed. The pushback wins, and one that is
 // malformed is as a negative one: in vain.
 func hear(s *status.Status, trailer metadata.MD) *said {
-	a := &said{}
-	reason := weir.Throttled
-	if s.Code() == codes.ResourceExhausted {
-		reason = weir.OverRate
-	}
+	a := &said{quota: s.Code() == codes.ResourceExhausted}
 	pushback, words := trailer[PushbackTrailer], trailer[ReasonTrailer]
 	switch {
 	case len(pushback) > 0:
@@ -161,7 +142,7 @@ func hear(s *status.Status, trailer metadata.MD) *said {
 	if len(words) > 0 && words[0] == weir.Throttled.String() {
 		a.wait = weir.Never // what is kept back further down is not to be tried again
 	}
-	a.why = weir.Reject(reason, a.wait)
+	a.why = weir.Reject(weir.OverRate, a.wait)
 	return a
 }
 

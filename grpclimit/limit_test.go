@@ -290,7 +290,9 @@ func TestClasses(t *testing.T) {
 		t.Error(err)
 	}
 	_, err = i.Unary()(t.Context(), &healthpb.HealthCheckRequest{}, &grpc.UnaryServerInfo{FullMethod: "/grpc.health.v1.Health/Check"},
-		func(ctx context.Context, req any) (any, error) { return hs.Check(ctx, req.(*healthpb.HealthCheckRequest)) })
+		func(ctx context.Context, req any) (any, error) {
+			return hs.Check(ctx, req.(*healthpb.HealthCheckRequest))
+		})
 	s := i.Stats()
 	if err != nil || s.Exempt != 1 || len(s.Classes) != 2 {
 		t.Fatalf("%+v, %v", s, err)

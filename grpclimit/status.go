@@ -6,7 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"strconv"
-	"strings"
+	"sync"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -117,21 +117,41 @@ func ended(code codes.Code, reason, detail string, err error) *refusal {
 	return &refusal{status.New(code, detail), metadata.MD{ReasonTrailer: {reason}}, err}
 }
 
+// rejected is the refusal for a rejection. Most are shared, as rejections are.
 func rejected(q *quota, why *weir.Rejection, err error, jitter time.Duration) *refusal {
-	reason := why.Reason
-	if int(reason) >= len(answers) {
-		reason = 0
+	unknown := 0
+	if why.RetryAfter <= 0 {
+		unknown = rand.N(spread)
+	}
+	if err != error(why) || jitter > 0 || why != weir.Reject(why.Reason, why.RetryAfter) {
+		return q.refusal(why, err, unknown, jitter)
+	}
+	key := sharing{why, unknown}
+	if r, ok := q.shared.Load(key); ok {
+		return r.(*refusal)
+	}
+	r, _ := q.shared.LoadOrStore(key, q.refusal(why, err, unknown, 0))
+	return r.(*refusal)
+}
+
+// A sharing is what refusals have in common that are one.
+type sharing struct {
+	why     *weir.Rejection
+	unknown int
+}
+
+func (q *quota) refusal(why *weir.Rejection, err error, unknown int, jitter time.Duration) *refusal {
+	reason, name := why.Reason, why.Reason.String()
+	if reason == 0 || int(reason) >= len(answers) {
+		reason, name = 0, "unknown"
 	}
 	a := &answers[reason]
 	s := &spb.Status{Code: int32(a.code), Message: a.detail}
-	trailer := metadata.MD{ReasonTrailer: {why.Reason.String()}}
-	if reason == 0 {
-		trailer[ReasonTrailer] = []string{"unknown"}
-	}
+	trailer := metadata.MD{ReasonTrailer: {name}}
 	if a.code == codes.ResourceExhausted {
 		s.Details = append(s.Details, q.failure[reason])
 	}
-	if wait, ok := wait(why, jitter); ok {
+	if wait, ok := wait(why, unknown, jitter); ok {
 		if info, err := anypb.New(&errdetails.RetryInfo{RetryDelay: durationpb.New(wait)}); err == nil {
 			s.Details = append(s.Details, info)
 		}
@@ -142,13 +162,16 @@ func rejected(q *quota, why *weir.Rejection, err error, jitter time.Duration) *r
 	return &refusal{status.FromProto(s), trailer, err}
 }
 
+// spread is how many waits there are where nobody knows how long to wait.
+const spread = 64
+
 // wait is when a client is told to come back, if it is.
-func wait(why *weir.Rejection, jitter time.Duration) (d time.Duration, ok bool) {
+func wait(why *weir.Rejection, unknown int, jitter time.Duration) (d time.Duration, ok bool) {
 	switch d = why.RetryAfter; {
 	case why.Reason == weir.TooLate:
 		return 0, false
 	case d <= 0:
-		d = time.Second + rand.N(time.Second)
+		d = time.Second + time.Duration(unknown)*time.Second/spread
 	}
 	return d + jitter, d < weir.Never-jitter
 }
@@ -165,6 +188,7 @@ func milliseconds(d time.Duration) int64 {
 // A quota is what clients are told of a rule.
 type quota struct {
 	failure map[weir.Reason]*anypb.Any // not to be changed
+	shared  sync.Map                   // *refusal by sharing: there are few rejections that are shared
 }
 
 // unnamed is that of limiters of which only their rejection is known.
@@ -182,41 +206,4 @@ func newQuota(rule string) *quota {
 		q.failure[why] = failure
 	}
 	return q
-}
-
-// outcomeOf is what a run of a handler, which has ended, tells about load.
-func outcomeOf(ctx context.Context, err error) weir.Outcome {
-	switch {
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return weir.Late
-	case ctx.Err() != nil:
-		return weir.Ignored
-	case err == nil:
-		return weir.Success
-	}
-	s, ok := status.FromError(err)
-	if !ok {
-		s = status.FromContextError(err) // as a server does
-	}
-	switch s.Code() {
-	case codes.ResourceExhausted, codes.Unavailable:
-		if oversize(s) {
-			return weir.Ignored
-		}
-		return weir.Dropped
-	case codes.DeadlineExceeded:
-		return weir.Late
-	}
-	if errors.Is(err, weir.ErrRejected) {
-		return weir.Dropped
-	}
-	return weir.Ignored
-}
-
-// oversize reports whether a status is about the size of a message. gRPC says
-// RESOURCE_EXHAUSTED to that, too, and only the text, which is that of its
-// implementations in Go and C++, and in Java, tells it from an overload.
-func oversize(s *status.Status) bool {
-	m := s.Message()
-	return strings.Contains(m, "larger than max") || strings.Contains(m, "exceeds maximum size")
 }

@@ -1,0 +1,59 @@
+package grpclimit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/grpclimit"
+	"github.com/weir-go/weir/rate"
+)
+
+// A server whose clients may ask twice at once, and then once a minute; and a
+// client that would rather not wait for that.
+func Example() {
+	i, err := grpclimit.New(grpclimit.Config{
+		Rules:  []grpclimit.Rule{grpclimit.Overall("all", rate.NewLimiter(rate.Every(time.Minute), 2))},
+		Exempt: []string{}, // the example asks for health, which nobody limits
+	})
+	if err != nil {
+		panic(err)
+	}
+	server := grpc.NewServer(grpc.ChainUnaryInterceptor(i.Unary()), grpc.ChainStreamInterceptor(i.Stream()))
+	healthpb.RegisterHealthServer(server, health.NewServer())
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		panic(err)
+	}
+	go func() { _ = server.Serve(lis) }()
+	defer server.Stop()
+
+	c, err := grpclimit.NewClient(grpclimit.ClientConfig{MaxWait: time.Second})
+	if err != nil {
+		panic(err)
+	}
+	conn, err := grpc.NewClient(lis.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithChainUnaryInterceptor(c.Unary()), grpc.WithChainStreamInterceptor(c.Stream()))
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = conn.Close() }()
+	for range 4 {
+		_, err := healthpb.NewHealthClient(conn).Check(context.Background(), &healthpb.HealthCheckRequest{})
+		fmt.Println(status.Code(err), errors.Is(err, weir.ErrRejected))
+	}
+	// Output:
+	// OK false
+	// OK false
+	// ResourceExhausted false
+	// ResourceExhausted true
+}
