@@ -31,7 +31,6 @@ type pacer struct {
 	hold  time.Duration // the end of a Retry-After
 	why   weir.Reason   // OverRate, or Throttled: then a good answer ends it
 	sent  uint64        // requests let out, which is the number of the last
-	shut  uint64        // the number of the last request before it closed
 	gap   time.Duration // between requests; 0 = none
 	last  time.Duration // when a request was let out
 	lines []string      // of the last RateLimit-Policy field
@@ -113,7 +112,6 @@ func (p *pacer) unsend(now time.Duration, number uint64) {
 func (p *pacer) settle(now, was time.Duration) {
 	switch o := p.opens(now); {
 	case o.at > now:
-		p.shut = p.sent
 		p.gap = min(cmp.Or(o.gap, firstGap), firstGap)
 	case was > now:
 		p.gap = 0
@@ -136,7 +134,7 @@ func (p *pacer) hear(now time.Duration, a *answer, chance float64) {
 	was := p.opens(now).at
 	p.heed(a.policy)
 	if !a.overload {
-		p.good(now, a.number)
+		p.good(now)
 	}
 	for _, l := range a.limits {
 		if a.waits { // it wins over what the same answer says of limits
@@ -145,7 +143,7 @@ func (p *pacer) hear(now time.Duration, a *answer, chance float64) {
 			p.learn(now, a.number, l, chance)
 		}
 	}
-	if end := p.later(now, a.after, chance); a.waits && end > p.hold {
+	if end := p.later(now, a.after, chance); end > p.hold {
 		p.hold, p.why = end, weir.OverRate
 		if a.busy {
 			p.why = weir.Throttled
@@ -166,14 +164,11 @@ func (p *pacer) heed(lines []string) {
 
 // good is an answer that is no sign of overload. It contradicts a host that has
 // said of itself that it is not available, or else quickens the return.
-func (p *pacer) good(now time.Duration, number uint64) {
-	switch {
-	case p.why == weir.Throttled && p.hold > now:
+func (p *pacer) good(now time.Duration) {
+	if p.why == weir.Throttled && p.hold > now {
 		p.hold = now
-	case number > p.shut:
-		if p.gap /= 2; p.gap < leastGap {
-			p.gap = 0
-		}
+	} else if p.gap /= 2; p.gap < leastGap {
+		p.gap = 0
 	}
 }
 

@@ -220,7 +220,7 @@ func (p *pace) idle() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.now()
-	return p.line.Len() == 0 && p.pacer.turn(now) <= now
+	return p.pacer.turn(now) <= now
 }
 
 // waiting returns how many stand in line.

@@ -165,6 +165,35 @@ func TestThoseWhoWaitedGoOneAfterTheOther(t *testing.T) {
 	}
 }
 
+// Without any answer the gap stays.
+func TestGapsAreNoShorterWithoutAnAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr, srv := newClient(t, once, func(n int, _ *http.Request) (*http.Response, error) {
+			if n > 0 {
+				time.Sleep(9 * s)
+			}
+			return reply(200, `RateLimit: "a";r=1;t=1`), nil
+		})
+		fetch(tr, host1)
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() { fetch(tr, host1) })
+		}
+		all.Wait()
+		srv.want(t, "one is left, three wait", 0, 0, s, s+100*ms, s+200*ms)
+	})
+}
+
+func TestWhoHasLeftIsNotSent(t *testing.T) {
+	tr, srv := newClient(t, TransportConfig{NoAdaptive: true}, script(says(200)))
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := send(tr, get(ctx, host1)); err != context.Canceled {
+		t.Errorf("%v: want the context's own error", err)
+	}
+	srv.want(t, "left")
+}
+
 // After ten good answers all is as it was.
 func TestGapsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -326,6 +355,7 @@ func TestAWaitThatIsTooLongFailsAtOnce(t *testing.T) {
 		{"beyond MaxWait, after 429", TransportConfig{MaxWait: 4 * s}, says(429, `Retry-After: 5`), 0, weir.OverRate, 5 * s},
 		{"beyond MaxWait, after 503", TransportConfig{MaxWait: 4 * s}, says(503, `Retry-After: 5`), 0, weir.Throttled, 5 * s},
 		{"beyond MaxWait, for a quota", TransportConfig{MaxWait: 4 * s}, says(200, `RateLimit: "a";r=0;t=5`), 0, weir.OverRate, 5 * s},
+		{"the longest of several", TransportConfig{MaxWait: 4 * s}, says(200, `RateLimit: "a";r=0;t=5, "b";r=0;t=2`), 0, weir.OverRate, 5 * s},
 		{"the default of MaxWait", TransportConfig{}, says(429, `Retry-After: 32`), 0, weir.OverRate, 32 * s},
 		{"at the deadline", TransportConfig{}, says(429, `Retry-After: 5`), 5 * s, weir.TooLate, 5 * s},
 		{"nobody may wait", TransportConfig{Queue: -1}, says(429, `Retry-After: 5`), 0, weir.QueueFull, 5 * s},
