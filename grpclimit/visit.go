@@ -27,6 +27,7 @@ func (i *Interceptor) enter(r Request) (*visit, context.Context, error) {
 	v.from, v.outcome = i, weir.Ignored // unless the handler returns
 	if err := i.door.Enter(r.Context, r, i.class(r), &v.Visit); err != nil {
 		err = i.refuse(r.Context, v.Refuser(), err)
+		v.Visit = admission.Visit[Request]{} // the message may be large
 		i.visits.Put(v)
 		return nil, nil, err
 	}
