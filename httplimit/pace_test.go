@@ -74,6 +74,8 @@ func TestWhenRequestsAreSent(t *testing.T) {
 			[]func() *http.Response{says(200, `RateLimit-Policy: "b";q=9;qu="content-bytes"`, `RateLimit: "b";r=0;t=9`), says(200)}, []time.Duration{0, 9 * s}},
 		{"a policy is remembered",
 			[]func() *http.Response{says(200, `RateLimit-Policy: "c";q=9;qu="concurrent-requests"`), says(200, `RateLimit: "c";r=0;t=9`)}, []time.Duration{0, 0, 0}},
+		{"one that is malformed is ignored",
+			[]func() *http.Response{says(200, `RateLimit-Policy: "c";q=9;qu="concurrent-requests"`), says(200, `RateLimit-Policy: "c"`, `RateLimit: "c";r=0;t=9`)}, []time.Duration{0, 0, 0}},
 		{"partitions that change hold nobody",
 			[]func() *http.Response{says(200, `RateLimit: "u";r=5;t=9;pk=:YQ==:`), says(200, `RateLimit: "u";r=0;t=9;pk=:Yg==:`)}, []time.Duration{0, 0, 0}},
 		{"not even if the last two are the same",

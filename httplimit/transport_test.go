@@ -230,6 +230,32 @@ func TestTheThrottleSendsLessToAHostThatRefuses(t *testing.T) {
 	}
 }
 
+// Nor does a refusal of the throttle.
+func TestARefusalOfTheThrottleCostsNoQuota(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		eager := throttle.AdaptiveConfig{Grace: -1, K: 1}
+		tr, srv := newClient(t, TransportConfig{Attempts: 1, Adaptive: eager}, script(says(503, `RateLimit: "a";r=5;t=9`), says(503)))
+		for range 1000 { // nine of ten are refused
+			if fetch(tr, host1); len(srv.asked) == 6 {
+				break
+			}
+		}
+		srv.want(t, "five units", 0, 0, 0, 0, 0, 0)
+	})
+}
+
+// What is behind the throttle is its backend.
+func TestTheThrottleHearsOfRefusalsOfTheLimiter(t *testing.T) {
+	lim := &turnstile{err: weir.Reject(weir.OverLimit, 0)}
+	tr, _ := newClient(t, TransportConfig{Attempts: 1, PerHost: limitBy(lim)}, script(says(200)))
+	for range 1000 {
+		fetch(tr, host1)
+	}
+	if st := tr.Stats(); st.Throttled < 100 || st.Limited+st.Throttled != 1000 {
+		t.Errorf("%+v", st)
+	}
+}
+
 // Which requests share what is remembered?
 func TestWhatIsOneHost(t *testing.T) {
 	byUser := func(r *http.Request) string { return r.Header.Get("Authorization") }
