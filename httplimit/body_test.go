@@ -1,0 +1,240 @@
+package httplimit
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir"
+)
+
+func post(length int, body string) string {
+	return fmt.Sprintf("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%s", length, body)
+}
+
+// A handler that answers with how its body went.
+func echoLength(w http.ResponseWriter, r *http.Request) {
+	n, err := io.Copy(io.Discard, r.Body)
+	fmt.Fprint(w, n, " ", errors.Is(err, os.ErrDeadlineExceeded))
+}
+
+// A hundred clients who say a letter a minute keep nobody out.
+func TestASmallBodyTakesNoUnitUntilItIsThere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := new(valve)
+		s := newSite(t, Config{Limiter: v}, echoLength)
+		w := serve(t, s.handler)
+		slow := make([]*line, 100)
+		for i := range slow {
+			slow[i] = w.line()
+			slow[i].say(post(10, "12345"))
+		}
+		v.holds(t, 0, "while the bodies come")
+		fast := w.line()
+		fast.say(post(5, "12345"))
+		if status, _, body := fast.hear(); status != 200 || body != "5 false" {
+			t.Errorf("%d %q", status, body)
+		}
+		time.Sleep(10 * time.Second)
+		slow[0].say("67890")
+		if status, _, body := slow[0].hear(); status != 200 || body != "10 false" {
+			t.Errorf("%d %q: the body has come after all", status, body)
+		}
+		time.Sleep(time.Minute)
+		for _, l := range slow[1:] {
+			if status, h, _ := l.hear(); status != 408 || h.Get(ReasonHeader) != "client_timeout" {
+				t.Errorf("%d %v", status, h)
+			}
+			if _, err := l.in.Peek(1); err != io.EOF {
+				t.Errorf("%v: want the connection closed, on which the rest of the body may come", err)
+			}
+		}
+		s.ran(2)
+		v.ended(t, weir.Success, weir.Success)
+		if n := s.counts(""); n.admitted != 2 || n.refused != 99 {
+			t.Errorf("%+v", n)
+		}
+		if n := s.bodies.Load(); n != 0 {
+			t.Errorf("%d bytes are still counted", n)
+		}
+	})
+}
+
+// A body that breaks off is the client's fault; the tokens are given back.
+func TestASmallBodyThatBreaksOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v, q := new(valve), allow(t, "q", 3)
+		s := newSite(t, Config{Rules: []Rule{q.Rule}, Limiter: v}, echoLength)
+		l := serve(t, s.handler).line()
+		l.say(post(10, "12345"))
+		q.left(t, "", 2, "while it comes")
+		l.conn.Close()
+		synctest.Wait()
+		s.ran(0)
+		q.left(t, "", 3, "after the client has left")
+		v.ended(t)
+		if n := s.bodies.Load(); n != 0 {
+			t.Errorf("%d bytes are still counted", n)
+		}
+		if n := s.counts(""); n.refused != 1 {
+			t.Errorf("%+v", n)
+		}
+	})
+}
+
+// What is received first is bounded; what is beyond is read by the handler.
+func TestWhichBodiesAreReceivedFirst(t *testing.T) {
+	for _, tt := range []struct {
+		rule   string
+		cfg    Config
+		length int
+		taken  int64 // of MaxBodyFirst
+		want   bool
+	}{
+		{"small", Config{}, 1, 0, true},
+		{"as large as may be", Config{}, DefaultBodyFirst, 0, true},
+		{"larger", Config{}, DefaultBodyFirst + 1, 0, false},
+		{"as large as is configured", Config{BodyFirst: 9}, 9, 0, true},
+		{"larger than is configured", Config{BodyFirst: 9}, 10, 0, false},
+		{"none, by configuration", Config{BodyFirst: -1}, 1, 0, false},
+		{"all the memory that there is", Config{}, 10, MaxBodyFirst - 10, true},
+		{"more than that", Config{}, 11, MaxBodyFirst - 10, false},
+		{"without a time-out", Config{BodyTimeout: -1}, 1, 0, true},
+	} {
+		bubble(t, tt.rule, func(t *testing.T) {
+			v := new(valve)
+			tt.cfg.Limiter = v
+			s := newSite(t, tt.cfg, func(w http.ResponseWriter, r *http.Request) {
+				if b, err := io.ReadAll(r.Body); err != nil || len(b) != tt.length {
+					t.Errorf("%d bytes, %v", len(b), err)
+				}
+			})
+			s.bodies.Store(tt.taken)
+			l := serve(t, s.handler).line()
+			l.say(post(tt.length, ""))
+			held := 1
+			if tt.want {
+				held = 0
+			}
+			v.holds(t, held, "before the body has come")
+			l.say(strings.Repeat("x", tt.length))
+			if status, _, _ := l.hear(); status != 200 {
+				t.Errorf("%d", status)
+			}
+			if n := s.bodies.Load(); n != tt.taken {
+				t.Errorf("%d bytes are counted: want %d", n, tt.taken)
+			}
+		})
+	}
+}
+
+// There is no unit to be saved where there is no limiter: the handler has the
+// body as it comes.
+func TestWithoutALimiterABodyIsTheHandlersBusiness(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := allow(t, "q", 3)
+		s := newSite(t, Config{Rules: []Rule{q.Rule}}, echoLength)
+		l := serve(t, s.handler).line()
+		l.say(post(5, "1"))
+		s.ran(1)
+		time.Sleep(time.Hour)
+		l.say("2345")
+		if status, _, body := l.hear(); status != 200 || body != "5 false" {
+			t.Errorf("%d %q", status, body)
+		}
+	})
+}
+
+// A body without a length, or a large one, holds a unit while it comes: so its
+// time is bounded.
+func TestABodyThatTricklesGivesItsUnitBack(t *testing.T) {
+	for _, tt := range []struct {
+		rule string
+		head string
+		part string
+		want time.Duration // 10 s, and a second for each KiB
+		read string
+	}{
+		{"nothing comes", chunked, "", 10 * time.Second, "0 true"},
+		{"a byte a second", chunked, chunk(1), 10010 * time.Millisecond, "11 true"},
+		{"256 bytes a second", chunked, chunk(256), 13500 * time.Millisecond, "3584 true"},
+		{"with a length", post(1<<20, ""), "x", 10010 * time.Millisecond, "11 true"},
+	} {
+		bubble(t, tt.rule, func(t *testing.T) {
+			v := new(valve)
+			began := time.Now()
+			var took time.Duration
+			var read string
+			s := newSite(t, Config{Limiter: v, BodyTimeout: 10 * time.Second}, func(w http.ResponseWriter, r *http.Request) {
+				n, err := io.Copy(io.Discard, r.Body)
+				took, read = time.Since(began), fmt.Sprint(n, " ", errors.Is(err, os.ErrDeadlineExceeded))
+			})
+			l := serve(t, s.handler).line()
+			l.say(tt.head)
+			for range 25 {
+				if tt.part != "" {
+					l.say(tt.part)
+				}
+				time.Sleep(time.Second)
+			}
+			synctest.Wait()
+			v.ended(t, weir.Ignored)
+			if took.Round(10*time.Millisecond) != tt.want || read != tt.read {
+				t.Errorf("%s after %v: want %s after %v", read, took, tt.read, tt.want)
+			}
+		})
+	}
+}
+
+// Whoever sends a kibibyte a second may go on for ever.
+func TestABodyThatFlowsPasses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := new(valve)
+		s := newSite(t, Config{Limiter: v, BodyTimeout: 10 * time.Second}, echoLength)
+		l := serve(t, s.handler).line()
+		l.say(chunked)
+		for range 1000 {
+			l.say(chunk(1024))
+			time.Sleep(time.Second)
+		}
+		v.holds(t, 1, "while it comes")
+		l.say("0\r\n\r\n")
+		if status, _, body := l.hear(); status != 200 || body != "1024000 false" {
+			t.Errorf("%d %q", status, body)
+		}
+		v.ended(t, weir.Success)
+	})
+}
+
+// Without a bound, or with the server's own, there is none of ours.
+func TestABodyWithoutATimeout(t *testing.T) {
+	for _, tt := range []struct {
+		rule    string
+		timeout time.Duration
+		server  time.Duration
+		want    time.Duration
+	}{
+		{"none", -1, 0, time.Hour},
+		{"the server's, which is longer", time.Second, time.Minute, time.Minute},
+	} {
+		bubble(t, tt.rule, func(t *testing.T) {
+			v := new(valve)
+			s := newSite(t, Config{Limiter: v, BodyTimeout: tt.timeout}, echoLength)
+			l := serve(t, s.handler, func(srv *http.Server) { srv.ReadTimeout = tt.server }).line()
+			l.say(chunked)
+			time.Sleep(tt.want - 1)
+			synctest.Wait()
+			v.holds(t, 1, "for as long as there is time")
+			l.say("0\r\n\r\n")
+			if status, _, body := l.hear(); status != 200 || body != "0 false" {
+				t.Errorf("%d %q", status, body)
+			}
+		})
+	}
+}

@@ -1,0 +1,155 @@
+package httplimit
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+)
+
+// A wire is a server whose connections are pipes: its time is that of a bubble.
+type wire struct {
+	t     *testing.T
+	conns chan net.Conn
+	gone  chan struct{}
+}
+
+// serve serves in a bubble, until the test ends.
+func serve(t *testing.T, h http.Handler, change ...func(*http.Server)) *wire {
+	w := &wire{t, make(chan net.Conn), make(chan struct{})}
+	srv := &http.Server{Handler: h, Protocols: new(http.Protocols)}
+	srv.Protocols.SetHTTP1(true)
+	srv.Protocols.SetUnencryptedHTTP2(true)
+	for _, c := range change {
+		c(srv)
+	}
+	go srv.Serve(w)
+	t.Cleanup(func() {
+		srv.Close()
+		synctest.Wait()
+	})
+	return w
+}
+
+func (w *wire) Accept() (net.Conn, error) {
+	select {
+	case c := <-w.conns:
+		return c, nil
+	case <-w.gone:
+		return nil, net.ErrClosed
+	}
+}
+
+func (w *wire) Close() error {
+	close(w.gone)
+	return nil
+}
+
+func (w *wire) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
+
+// dial returns a connection to the server.
+func (w *wire) dial() net.Conn {
+	client, server := net.Pipe()
+	w.conns <- server
+	w.t.Cleanup(func() { client.Close() })
+	return client
+}
+
+// client returns a Client of the server, of HTTP/1 or HTTP/2.
+func (w *wire) client(version int) *http.Client {
+	tr := &http.Transport{
+		DialContext:        func(context.Context, string, string) (net.Conn, error) { return w.dial(), nil },
+		DisableCompression: true,
+		Protocols:          new(http.Protocols),
+	}
+	tr.Protocols.SetHTTP1(version == 1)
+	tr.Protocols.SetUnencryptedHTTP2(version == 2)
+	w.t.Cleanup(tr.CloseIdleConnections)
+	return &http.Client{Transport: tr}
+}
+
+// A line is a connection on which a client speaks HTTP/1 by hand. What is not
+// taken yet, by either side, waits in it.
+type line struct {
+	t    *testing.T
+	conn net.Conn
+	out  chan string
+	in   *bufio.Reader
+}
+
+func (w *wire) line() *line {
+	conn, heard := w.dial(), make(inbox, 1000)
+	l := &line{w.t, conn, make(chan string, 10000), bufio.NewReader(&reading{from: heard})}
+	go func() {
+		for text := range l.out {
+			io.WriteString(conn, text)
+		}
+	}()
+	go func() {
+		defer close(heard)
+		for {
+			b := make([]byte, 4096)
+			n, err := conn.Read(b)
+			if err != nil {
+				return
+			}
+			heard <- b[:n]
+		}
+	}()
+	w.t.Cleanup(func() { close(l.out) })
+	return l
+}
+
+type inbox chan []byte
+
+// A reading is of what has come to an inbox.
+type reading struct {
+	from inbox
+	rest []byte
+}
+
+func (r *reading) Read(p []byte) (int, error) {
+	if len(r.rest) == 0 {
+		var ok bool
+		if r.rest, ok = <-r.from; !ok {
+			return 0, io.EOF
+		}
+	}
+	n := copy(p, r.rest)
+	r.rest = r.rest[n:]
+	return n, nil
+}
+
+// say sends text, as fast as the server takes it, and does not wait for that.
+func (l *line) say(text string) {
+	l.out <- text
+	synctest.Wait()
+}
+
+// hear returns the status, the header and the body of a response; 0 if there is
+// none.
+func (l *line) hear() (int, http.Header, string) {
+	resp, err := http.ReadResponse(l.in, nil)
+	if err != nil {
+		return 0, nil, ""
+	}
+	defer resp.Body.Close()
+	b, _ := io.ReadAll(resp.Body)
+	return resp.StatusCode, resp.Header, string(b)
+}
+
+// chunk is a part of a chunked body.
+func chunk(n int) string {
+	const digits = "0123456789abcdef"
+	size := ""
+	for rest := n; rest > 0 || size == ""; rest /= 16 {
+		size = digits[rest%16:rest%16+1] + size
+	}
+	return size + "\r\n" + strings.Repeat("x", n) + "\r\n"
+}
+
+const chunked = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
