@@ -104,19 +104,18 @@ func keep(resp *http.Response) bool {
 		resp.Body = io.NopCloser(bytes.NewReader(start))
 		return true
 	}
+	tail := io.Reader(rest)
+	if err != nil {
+		tail = failing{err}
+	}
 	resp.Body = struct {
 		io.Reader
 		io.Closer
-	}{io.MultiReader(bytes.NewReader(start), rest, failing{err}), rest}
+	}{io.MultiReader(bytes.NewReader(start), tail), rest}
 	return false
 }
 
 // failing is the end of a body that could not be read.
 type failing struct{ err error }
 
-func (f failing) Read([]byte) (int, error) {
-	if f.err == nil {
-		return 0, io.EOF
-	}
-	return 0, f.err
-}
+func (f failing) Read([]byte) (int, error) { return 0, f.err }

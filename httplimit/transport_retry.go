@@ -17,7 +17,7 @@ import (
 // If ok is false, the last result stands.
 func (t *Transport) again(h *host, r *http.Request, last *result, retry int) (next result, ok bool) {
 	ctx := r.Context()
-	if last.local || ctx.Err() != nil || !replayable(r) {
+	if ctx.Err() != nil || !replayable(r) {
 		return result{}, false
 	}
 	floor, ok := retryable(r, last, time.Now())

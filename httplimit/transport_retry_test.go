@@ -195,7 +195,9 @@ func TestACallerThatLeavesIsNotRetriedFor(t *testing.T) {
 			cancel()
 			return nil, &net.OpError{Op: "read", Err: net.ErrClosed}
 		})
-		send(tr, get(ctx, host1))
+		if _, err := send(tr, get(ctx, host1)); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("%v: want Base's own error", err)
+		}
 		srv.want(t, "left during the attempt", 0)
 	})
 }
@@ -287,11 +289,25 @@ func TestALargeAnswerIsNotRetried(t *testing.T) {
 	}
 }
 
+// breaks is a body that breaks off, and then seems to be at its end.
+type breaks struct {
+	io.Reader
+	err error
+}
+
+func (b *breaks) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
+	if err == io.EOF {
+		err, b.err = b.err, io.EOF
+	}
+	return n, err
+}
+
 func TestAnAnswerThatBreaksOffIsHandedOverSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr, srv := newClient(t, TransportConfig{}, func(int, *http.Request) (*http.Response, error) {
 			resp := reply(503)
-			resp.Body = io.NopCloser(io.MultiReader(strings.NewReader("half"), failing{io.ErrUnexpectedEOF}))
+			resp.Body = io.NopCloser(&breaks{strings.NewReader("half"), io.ErrUnexpectedEOF})
 			return resp, nil
 		})
 		resp, err := tr.RoundTrip(get(context.Background(), host1))
