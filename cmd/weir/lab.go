@@ -27,6 +27,7 @@ type slaCmd struct {
 	Only      []string      `placeholder:"NAME" help:"Only the rows whose names contain one of these: ${rows}."`
 	Point     time.Duration `placeholder:"TIME" help:"How long each row is offered each rate; a third of it where nothing queues (4.5s; with --quick 1.5s)."`
 	Phase     time.Duration `placeholder:"TIME" help:"How long the upstream is well, then slow, then well again (5s; with --quick 2s)."`
+	Again     int           `default:"2" placeholder:"N" help:"Measure a point again, up to so many times, if the machine was busy with something else: requests were sent more than ${quiet} late. The quietest counts (${default}; with --quick 0)."`
 	Arrivals  string        `default:"constant" enum:"constant,poisson" placeholder:"KIND" help:"constant (evenly spaced) or poisson (${default})."`
 	Abandoned bool          `help:"Let the upstream work on for callers that have given up."`
 	Seed      uint64        `default:"1" placeholder:"N" help:"Of the service times, and of poisson arrivals (${default})."`
@@ -68,6 +69,7 @@ func (c *slaCmd) Run(ctx context.Context, std streams) error {
 
 func (c *slaCmd) config() (sla.Config, error) {
 	cfg := sla.Full()
+	cfg.Again = c.Again
 	if c.Quick {
 		cfg = sla.Quick()
 	}

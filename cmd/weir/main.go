@@ -12,6 +12,8 @@ import (
 	"syscall"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/weir-go/weir/lab/sla"
 )
 
 type commands struct {
@@ -73,7 +75,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 func options() []kong.Option {
 	return []kong.Option{
 		kong.Name("weir"), kong.Description(description), kong.DefaultEnvars("WEIR"),
-		kong.Vars{"policies": policyNames(), "rows": rowNames()},
+		kong.Vars{"policies": policyNames(), "rows": rowNames(), "quiet": sla.Quiet.String()},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 	}
 }

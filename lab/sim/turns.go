@@ -20,29 +20,31 @@ type Rate struct {
 	Mute bool `yaml:"mute" json:"mute,omitempty"`
 }
 
-// turns is a Rate that runs.
+// turns is a Rate that runs: gcra.Queue, as package rate runs it.
 type turns struct {
-	sim     *Sim
-	index   int32 // of the layer
-	cfg     *Rate
-	quota   gcra.Quota
-	bucket  gcra.Bucket
-	pending map[uint32]*turn // by number: those who wait
-	number  uint32           // of the latest
-	stats   gate.Stats
+	sim    *Sim
+	index  int32 // of the layer
+	cfg    *Rate
+	quota  gcra.Quota
+	bucket gcra.Bucket
+	queue  gcra.Queue[*turn]
+	alarm  time.Duration    // of the next evTurn for the queue
+	late   map[uint32]*turn // by number: those who wait in vain
+	number uint32           // of the latest of them
+	stats  gate.Stats
 }
 
 // A turn is a request's place in line, and later what it is let in by.
 type turn struct {
 	of     *turns
-	number uint32 // 0: it does not wait
-	why    weir.Reason
+	place  *gcra.Waiter[*turn]
+	number uint32 // not 0: it waits in vain
 	answer func(weir.Reason)
 }
 
 func newTurns(s *Sim, index int32, cfg *Rate) *turns {
 	return &turns{sim: s, index: index, cfg: cfg, quota: gcra.PerSecond(cfg.PerSecond, max(cfg.Burst, 1)),
-		pending: map[uint32]*turn{}, stats: gate.Stats{Limit: math.MaxInt}}
+		alarm: never, late: map[uint32]*turn{}, stats: gate.Stats{Limit: math.MaxInt}}
 }
 
 func (t *turns) Acquire(_ gate.Request, answer func(weir.Reason)) (Pass, gate.Verdict, weir.Reason) {
@@ -55,55 +57,76 @@ func (t *turns) Acquire(_ gate.Request, answer func(weir.Reason)) (Pass, gate.Ve
 	switch {
 	case ok && wait == 0:
 		t.bucket = bucket
-		t.stats.Admitted++
-		t.stats.Inflight++
+		t.admit()
 		return p, gate.Admit, 0
 	case ok:
 		t.bucket = bucket
+		p.place = t.queue.Join(&t.quota, bucket, 1, p)
+		t.arm()
 	case !t.cfg.Mute:
 		t.stats.OverLimit++
 		return nil, gate.Refuse, weir.OverRate
 	default:
-		p.why, wait = weir.OverRate, most
+		t.number++
+		p.number = t.number
+		t.late[p.number] = p
+		t.sim.agenda.push(t.sim.now+most, evTurn, t.index, p.number)
 	}
-	t.number++
-	p.number = t.number
-	t.pending[p.number] = p
 	t.stats.Waiting++
-	t.sim.agenda.push(t.sim.now+wait, evTurn, t.index, p.number)
 	return p, gate.Wait, 0
 }
 
-// come is the end of somebody's wait.
-func (t *turns) come(number uint32) {
-	p := t.pending[number]
-	if p == nil {
-		return // it has left
-	}
-	t.forget(p)
-	if p.why != 0 {
-		t.stats.Overdue++
-	} else {
-		t.stats.Admitted++
-		t.stats.Inflight++
-	}
-	p.answer(p.why)
+func (t *turns) admit() {
+	t.stats.Admitted++
+	t.stats.Inflight++
 }
 
-func (t *turns) forget(p *turn) {
-	delete(t.pending, p.number)
-	t.stats.Waiting--
+// arm has the next turn on the agenda.
+func (t *turns) arm() {
+	if at, some := t.queue.Deadline(&t.quota); some && at < t.alarm {
+		t.alarm = max(at, t.sim.now)
+		t.sim.agenda.push(t.alarm, evTurn, t.index, 0)
+	}
+}
+
+// come is a turn or, with a number, the end of a wait in vain.
+func (t *turns) come(number uint32) {
+	if number != 0 {
+		if p := t.late[number]; p != nil { // else it has left
+			delete(t.late, number)
+			t.stats.Waiting--
+			t.stats.Overdue++
+			p.answer(weir.OverRate)
+		}
+		return
+	}
+	t.alarm = never
+	for {
+		p, more := t.queue.Next(&t.quota, t.sim.now)
+		if !more {
+			break
+		}
+		t.stats.Waiting--
+		t.admit()
+		p.answer(0)
+	}
+	t.arm()
 }
 
 func (t *turns) Stats() gate.Stats { return t.stats }
 
-// Cancel gives the token back to the bucket.
+// Cancel moves all behind forward by one.
 func (p *turn) Cancel() {
-	p.of.forget(p)
-	p.of.stats.Cancelled++
-	if p.why == 0 {
-		p.of.bucket = p.of.quota.Refund(p.of.bucket, 1)
+	t := p.of
+	t.stats.Waiting--
+	t.stats.Cancelled++
+	if p.number != 0 {
+		delete(t.late, p.number)
+		return
 	}
+	down, _ := t.queue.Cancel(&t.quota, t.sim.now, p.place, t.bucket)
+	t.bucket -= down
+	t.arm()
 }
 
 func (p *turn) Release(o weir.Outcome) {

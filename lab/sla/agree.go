@@ -10,8 +10,8 @@ import (
 type Agreement struct {
 	Points  int
 	Success Distance // of shares
-	Goodput Distance // of the larger
-	P50     Distance // of successes, of the larger
+	Goodput Distance // of what was offered
+	P50     Distance // of successes, of the logarithms: 0.1 is a tenth
 	P95     Distance // likewise
 }
 
@@ -32,14 +32,10 @@ func Compare(a, b Result) Agreement {
 			pairs = append(pairs, pair{p, b.Points[i]})
 		}
 	}
-	distance := func(of func(Point) float64, relative bool) (d Distance) {
+	distance := func(of func(Point) float64) (d Distance) {
 		var all []float64
 		for _, p := range pairs {
-			x, y := of(p.a), of(p.b)
-			apart := math.Abs(x - y)
-			if relative && apart > 0 {
-				apart /= max(x, y)
-			}
+			apart := math.Abs(of(p.a) - of(p.b))
 			if all = append(all, apart); apart >= d.Most {
 				d.Most, d.Row, d.Rate = apart, p.a.Row, p.a.Rate
 			}
@@ -52,10 +48,10 @@ func Compare(a, b Result) Agreement {
 	}
 	return Agreement{
 		Points:  len(pairs),
-		Success: distance(func(p Point) float64 { return p.Success }, false),
-		Goodput: distance(func(p Point) float64 { return p.Goodput }, true),
-		P50:     distance(func(p Point) float64 { return p.Successes.P50.Seconds() }, true),
-		P95:     distance(func(p Point) float64 { return p.Successes.P95.Seconds() }, true),
+		Success: distance(func(p Point) float64 { return p.Success }),
+		Goodput: distance(func(p Point) float64 { return p.Goodput / p.Rate }),
+		P50:     distance(func(p Point) float64 { return math.Log(max(p.Successes.P50, 1).Seconds()) }),
+		P95:     distance(func(p Point) float64 { return math.Log(max(p.Successes.P95, 1).Seconds()) }),
 	}
 }
 

@@ -15,7 +15,6 @@ package sla
 
 import (
 	"fmt"
-	"math"
 	"net/http"
 	"time"
 
@@ -60,6 +59,11 @@ type Config struct {
 	// and well again. If zero, there is none.
 	Phase time.Duration
 
+	// Again is how many times a point is measured again over HTTP if the
+	// machine was not Quiet meanwhile. The quietest time counts, whatever came
+	// of it.
+	Again int
+
 	Poisson bool   // requests come at random, instead of evenly
 	Seed    uint64 // of the service times, and of the requests if they come at random
 	// Abandoned lets the upstream work on for callers that have given up. If
@@ -68,8 +72,13 @@ type Config struct {
 	Abandoned bool
 }
 
+// Quiet is by how much all but one in a hundred requests are sent too late at
+// most, where nothing else keeps the machine busy.
+const Quiet = 5 * time.Millisecond
+
 // Bounds of a Config.
 const (
+	MaxAgain = 100
 	MaxRate  = 2000
 	MaxRates = 100
 	MinPoint = 200 * time.Millisecond
@@ -78,7 +87,7 @@ const (
 
 // Full is the source's experiment, in about five minutes.
 func Full() Config {
-	c := Config{Point: 4500 * time.Millisecond, Phase: 5 * time.Second, Seed: 1}
+	c := Config{Point: 4500 * time.Millisecond, Phase: 5 * time.Second, Again: 2, Seed: 1}
 	for rate := 25.0; rate <= 600; rate += 25 {
 		c.Rates = append(c.Rates, rate)
 	}
@@ -100,6 +109,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("sla: Rates: there must be 1 to %d", MaxRates)
 	case c.Point < MinPoint || c.Point > MaxTime:
 		return fmt.Errorf("sla: Point = %v: must be in [%v, %v]", c.Point, MinPoint, MaxTime)
+	case c.Again < 0 || c.Again > MaxAgain:
+		return fmt.Errorf("sla: Again = %d: must be in [0, %d]", c.Again, MaxAgain)
 	case c.Phase < 0 || c.Phase > MaxTime:
 		return fmt.Errorf("sla: Phase = %v: must be in [0, %v]", c.Phase, MaxTime)
 	}
@@ -130,7 +141,7 @@ func (c Config) point(rate float64) (whole, warmup time.Duration) {
 // Points is how many there will be.
 func (c Config) Points() int { return len(c.Rates) * len(c.rows()) }
 
-// Duration is about how long Run takes.
+// Duration is about how long Run takes on a machine that is quiet.
 func (c Config) Duration() time.Duration {
 	sum := 3 * c.Phase * time.Duration(len(c.slowRows()))
 	for _, rate := range c.Rates {
@@ -152,10 +163,11 @@ type Result struct {
 type Point struct {
 	Row      string  `json:"row"`
 	Rate     float64 `json:"rate"`     // offered
+	Times    int     `json:"times"`    // that it was measured; this is the quietest
 	Requests int     `json:"requests"` // that counted
 	Success  float64 `json:"success"`  // share of them
 	Goodput  float64 `json:"goodput"`  // successes that came in during that time, a second
-	OfBest   float64 `json:"of_best"`  // Goodput / the best row's at this rate, Auto's aside
+	OfBest   float64 `json:"of_best"`  // Goodput / the best row's, Auto's aside; what exceeds Rate does not count
 
 	All       Latency `json:"all"`       // from when it should have been sent
 	Successes Latency `json:"successes"` // likewise
@@ -189,12 +201,12 @@ func (r *Result) compare() {
 	best := map[float64]float64{}
 	for _, p := range r.Points {
 		if p.Row != Auto {
-			best[p.Rate] = math.Max(best[p.Rate], p.Goodput)
+			best[p.Rate] = max(best[p.Rate], min(p.Goodput, p.Rate))
 		}
 	}
 	for i := range r.Points {
 		if p := &r.Points[i]; best[p.Rate] > 0 {
-			p.OfBest = p.Goodput / best[p.Rate]
+			p.OfBest = min(p.Goodput, p.Rate) / best[p.Rate]
 		}
 	}
 }

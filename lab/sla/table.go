@@ -62,6 +62,15 @@ func (r Result) Table(w io.Writer) error {
 	if err := tw.Flush(); err != nil {
 		return err
 	}
+	busy := 0
+	for _, p := range r.Points {
+		if p.Sending.P99 > Quiet {
+			busy++
+		}
+	}
+	if busy > 0 {
+		fmt.Fprintf(w, "\nThe machine was busy with something else at %d of %d points: requests were sent more than %v late.\n", busy, len(r.Points), Quiet)
+	}
 	for _, c := range r.Slow {
 		if _, err := fmt.Fprintf(w, "\n%s", c); err != nil {
 			return err
@@ -95,14 +104,14 @@ func (r Result) Markdown(w io.Writer) error {
 // nothing are empty.
 func (r Result) CSV(w io.Writer) error {
 	out := csv.NewWriter(w)
-	head := []string{"offered_rps", "row", "requests", "success", "goodput_rps", "of_best"}
+	head := []string{"offered_rps", "row", "times", "requests", "success", "goodput_rps", "of_best"}
 	for _, what := range []string{"all", "successes", "failures", "refusals", "refusing", "sending"} {
 		head = append(head, what+"_count", what+"_p50", what+"_p95", what+"_p99", what+"_max")
 	}
 	_ = out.Write(head) // Flush keeps the error
 	number := func(x float64) string { return strconv.FormatFloat(x, 'g', 6, 64) }
 	for _, p := range r.Points {
-		line := []string{number(p.Rate), p.Row, strconv.Itoa(p.Requests), number(p.Success), number(p.Goodput), number(p.OfBest)}
+		line := []string{number(p.Rate), p.Row, strconv.Itoa(p.Times), strconv.Itoa(p.Requests), number(p.Success), number(p.Goodput), number(p.OfBest)}
 		for _, l := range []Latency{p.All, p.Successes, p.Failures, p.Refusals, p.Refusing, p.Sending} {
 			line = append(line, strconv.FormatInt(l.Count, 10))
 			for _, d := range []time.Duration{l.P50, l.P95, l.P99, l.Max} {
