@@ -15,7 +15,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/grpclimit"
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/limit"
@@ -132,8 +131,6 @@ func once(t testing.TB, name string) grpclimit.Rule {
 	t.Helper()
 	return grpclimit.Overall(name, rate.NewLimiter(rate.Every(time.Hour), 1))
 }
-
-var hourly = gcra.Per(1, time.Hour, 1)
 
 // refuse is a limiter that refuses everything, for a reason.
 type refuse struct{ err error }

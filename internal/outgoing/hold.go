@@ -38,8 +38,8 @@ type Hold struct {
 	turn  chan struct{} // taken by the one that goes next; the others stand in line for it
 
 	mu      sync.Mutex    // guards what follows
-	until   time.Duration // since the epoch
-	why     weir.Reason
+	spent   time.Duration // since the epoch: until when a quota is used up
+	busy    time.Duration // until when the server is not available
 	gap     time.Duration
 	next    time.Duration // when the gap since the last request is over
 	waiting int
@@ -93,11 +93,11 @@ func (h *Hold) join(ctx context.Context) (went bool, err error) {
 	if h.waiting == 0 && h.goLocked(now) {
 		return true, nil
 	}
-	wait := max(h.until, h.next) - now
+	wait := h.waitLocked(now)
 	end, ends := ctx.Deadline()
 	switch {
 	case h.cfg.MaxWait >= 0 && wait > h.cfg.MaxWait:
-		return false, weir.Reject(h.why, wait)
+		return false, weir.Reject(h.whyLocked(), wait)
 	case ends && time.Until(end) <= wait:
 		return false, weir.Reject(weir.TooLate, wait)
 	case h.waiting >= h.cfg.Queue:
@@ -115,11 +115,23 @@ func (h *Hold) part() {
 
 // goLocked lets a request out if it may go.
 func (h *Hold) goLocked(now time.Duration) bool {
-	if now < h.until || h.gap > 0 && now < h.next {
+	if h.waitLocked(now) > 0 {
 		return false
 	}
 	h.next = now + h.gap
 	return true
+}
+
+// waitLocked is how long it takes until the next request may go.
+func (h *Hold) waitLocked(now time.Duration) time.Duration {
+	return max(h.spent, h.busy, h.next) - now
+}
+
+func (h *Hold) whyLocked() weir.Reason {
+	if h.busy > h.spent {
+		return weir.Throttled
+	}
+	return weir.OverRate
 }
 
 // stand waits in line, and then for the time to go. Who has the turn hears of
@@ -135,7 +147,7 @@ func (h *Hold) stand(ctx context.Context) error {
 	for {
 		h.mu.Lock()
 		now := time.Since(h.epoch)
-		went, wait, changed := h.goLocked(now), max(h.until, h.next)-now, h.changed
+		went, wait, changed := h.goLocked(now), h.waitLocked(now), h.changed
 		h.mu.Unlock()
 		if went {
 			return nil
@@ -155,7 +167,7 @@ func (h *Hold) stand(ctx context.Context) error {
 func (h *Hold) tooLong() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return weir.Reject(h.why, max(h.until-time.Since(h.epoch), 0))
+	return weir.Reject(h.whyLocked(), max(h.waitLocked(time.Since(h.epoch)), 0))
 }
 
 // Heed takes in that the server wants to be left alone for d. If why is
@@ -166,8 +178,10 @@ func (h *Hold) Heed(why weir.Reason, d time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	end := time.Since(h.epoch) + d + time.Duration(rand.Float64()*float64(min(d/10, maxDelay)))
-	if end > h.until {
-		h.until, h.why = end, why
+	if why == weir.Throttled {
+		h.busy = max(h.busy, end)
+	} else {
+		h.spent = max(h.spent, end)
 	}
 	h.gap = firstGap
 	h.shut.Store(true)
@@ -184,18 +198,19 @@ func (h *Hold) Good(p Pass) {
 	defer h.mu.Unlock()
 	now := time.Since(h.epoch)
 	switch {
-	case now < h.until && h.why == weir.Throttled:
-		h.until, h.gap = now, 0
-	case now >= h.until && p.Paced:
+	case now < h.busy:
+		if h.busy = now; now >= h.spent {
+			h.gap = 0
+		}
+	case now >= h.spent && p.Paced:
 		if h.gap /= 2; h.gap < leastGap {
 			h.gap = 0
 		}
-		h.next = min(h.next, now+h.gap)
 	default:
 		return
 	}
-	if h.gap == 0 {
-		h.next = now
+	h.next = min(h.next, now+h.gap)
+	if h.gap == 0 && now >= h.spent {
 		h.shut.Store(false)
 	}
 	close(h.changed)
