@@ -57,8 +57,8 @@ import (
 //
 // A request is retried only if its body can be had again (none, or GetBody), and
 //
-//   - whatever the method, after 429; after 503 with Retry-After or Weir-Reason;
-//     and if the connection was refused;
+//   - whatever the method, after 429, after 503 with Retry-After, and if the
+//     connection was refused;
 //   - if it is idempotent (GET, HEAD, OPTIONS, TRACE, PUT, DELETE, or with an
 //     Idempotency-Key), after 502, 503, 504 and when the connection fails.
 //

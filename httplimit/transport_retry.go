@@ -87,7 +87,7 @@ func replay(r *http.Request) (*http.Request, error) {
 // how long the server wants to be left alone.
 func retryable(r *http.Request, last *result, now time.Time) (floor time.Duration, ok bool) {
 	if last.err != nil {
-		return 0, !errors.Is(last.err, weir.ErrRejected) && (refused(last.err) || idempotent(r) && disconnected(last.err))
+		return 0, refused(last.err) || idempotent(r) && disconnected(last.err)
 	}
 	status, header := last.resp.StatusCode, last.resp.Header
 	if !problem.Overload(status) {
@@ -100,7 +100,7 @@ func retryable(r *http.Request, last *result, now time.Time) (floor time.Duratio
 		if reason != "" && (!waits || reason == weir.Throttled.String()) {
 			return 0, false // weir leaves Retry-After out if to wait is in vain
 		}
-		undone = undone || waits || reason != ""
+		undone = undone || waits
 	}
 	return floor, undone || idempotent(r)
 }

@@ -191,6 +191,14 @@ func TestACallerThatLeavesIsNotRetriedFor(t *testing.T) {
 		}
 
 		ctx, cancel = context.WithCancel(context.Background())
+		time.AfterFunc(s, cancel)
+		tr, srv = newClient(t, TransportConfig{}, script(says(503, `RateLimit: "a";r=0;t=9`)))
+		if _, err := send(tr, get(ctx, host1)); err != context.Canceled {
+			t.Errorf("%v: want the context's own error", err)
+		}
+		srv.want(t, "left while the retry stood in line", 0)
+
+		ctx, cancel = context.WithCancel(context.Background())
 		tr, srv = newClient(t, TransportConfig{}, func(int, *http.Request) (*http.Response, error) {
 			cancel()
 			return nil, &net.OpError{Op: "read", Err: net.ErrClosed}
@@ -265,6 +273,7 @@ func TestALargeAnswerIsNotRetried(t *testing.T) {
 		{"much more, of unknown length", 3 * maxKept, false, 1},
 	} {
 		synctest.Test(t, func(t *testing.T) {
+			var unread *bytes.Reader
 			text := bytes.Repeat([]byte("0123456789"), test.size/10+1)[:test.size]
 			tr, srv := newClient(t, TransportConfig{}, func(int, *http.Request) (*http.Response, error) {
 				resp := reply(503)
@@ -272,12 +281,16 @@ func TestALargeAnswerIsNotRetried(t *testing.T) {
 				if test.length {
 					resp.ContentLength = int64(test.size)
 				}
-				resp.Body = io.NopCloser(bytes.NewReader(text))
+				unread = bytes.NewReader(text)
+				resp.Body = io.NopCloser(unread)
 				return resp, nil
 			})
 			resp, err := tr.RoundTrip(get(context.Background(), host1))
 			if err != nil {
 				t.Fatal(err)
+			}
+			if test.length && test.sent == 1 && unread.Len() != test.size {
+				t.Errorf("%s: it was read, in vain", test.rule)
 			}
 			b, err := io.ReadAll(resp.Body)
 			resp.Body.Close()
