@@ -2,6 +2,9 @@
 
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
+# where go install puts what the tests need
+export PATH := $(PATH):$(shell go env GOPATH)/bin
+
 .PHONY: build demo test bench lint need help
 
 build: ## build bin/weir
@@ -43,9 +46,12 @@ bench: ## benchmarks, side by side with the obvious alternatives, and a table of
 	go test -run '^$$' -bench . -benchmem -cpu 1,2 ./...
 	cd bench && go test -run '^$$' -bench . -benchmem -benchtime 200ms -count 3 -cpu 1,2 -timeout 60m . | go run ./table
 
-need: # what the tests need beside Go: a C compiler for the race detector, and Chromium
+need: # what the tests need beside Go: a C compiler for the race detector, and clients: Chromium, curl, hey, k6
 	@internal/tools/need cc gcc libc6-dev
 	@internal/tools/need chromium chromium fonts-dejavu-core
+	@internal/tools/need curl curl
+	@internal/tools/goneed hey github.com/rakyll/hey@v0.1.5
+	@internal/tools/goneed k6 go.k6.io/k6@v1.8.1
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
