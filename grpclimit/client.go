@@ -3,7 +3,6 @@ package grpclimit
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -131,7 +130,7 @@ func (c ClientConfig) Validate() error {
 // errors.As a *weir.Rejection: OverRate or Throttled, with the wait; TooLate;
 // QueueFull; or whatever the Limiter says.
 //
-// It remembers the waits of maxMethods methods; calls of others go as if the
+// It remembers the waits of 1000 methods; calls of others go as if the
 // server had said nothing. It starts no goroutine, and is safe for concurrent
 // use.
 type Client struct {
@@ -192,12 +191,13 @@ func (c *Client) Unary() grpc.UnaryClientInterceptor {
 			last = err
 			return said
 		})
-		switch _, ours := err.(*refusal); {
-		case err == nil:
-			return nil
-		case last != nil && (ours || errors.As(err, new(*said))):
+		switch err.(type) {
+		case *said:
 			return last
-		case err == ctx.Err():
+		case *refusal: // of a retry, perhaps
+			return cmp.Or(last, err)
+		}
+		if err != nil && err == ctx.Err() { // before the first attempt
 			return refusalOf(unnamed, err, 0)
 		}
 		return err

@@ -9,7 +9,7 @@ import (
 // A family is the metrics of one name.
 type family struct {
 	name   string
-	kind   prometheus.ValueType
+	kind   prometheus.ValueType // 0: a histogram
 	help   string
 	labels []string // besides the name
 }
@@ -21,6 +21,8 @@ func counter(name, help string, labels ...string) *family {
 func gauge(name, help string, labels ...string) *family {
 	return &family{"weir_" + name, prometheus.GaugeValue, help, labels}
 }
+
+func histogram(name, help string) *family { return &family{name: "weir_" + name, help: help} }
 
 var (
 	decisions = counter("decisions_total", "Requests by decision, and why.", "class", "decision", "reason")
@@ -64,7 +66,7 @@ var (
 	clientRefused  = counter("client_refused_total", "Attempts that were kept back, by why.", "reason")
 	clientWaited   = counter("client_waited_total", "Attempts that waited because the server wanted it.")
 	clientWaiting  = gauge("client_waiting", "Attempts that wait because the server wants it.")
-	clientWait     = gauge("client_wait_seconds", "How long attempts waited because the server wanted it.")
+	clientWait     = histogram("client_wait_seconds", "How long attempts waited because the server wanted it.")
 	clientHosts    = gauge("client_hosts", "Hosts of which something is remembered.")
 	clientEvicted  = counter("client_hosts_evicted_total", "Hosts forgotten for others.")
 	clientShared   = counter("client_unplaced_total", "Requests to hosts for which there was no place.")

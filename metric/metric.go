@@ -17,8 +17,8 @@
 //
 //   - weir_decisions_total{class, decision, reason}: requests. The decision is
 //     "admit", "reject" for a reason, or "cancel": the caller left, or ran out of
-//     time, while it waited. What is exempt has the decision "exempt" and no
-//     class.
+//     time, while it waited, or the limiter failed. What is exempt has the
+//     decision "exempt" and no class.
 //   - weir_rule_decisions_total{rule, decision}: what each rule has said: "allow",
 //     "deny", or "shadow_deny": what it would have denied, but for Shadow.
 //   - weir_shadowed_total{class, reason}: admitted requests that the limit would
