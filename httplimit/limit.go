@@ -133,6 +133,7 @@ func (l *limited) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		l.next.ServeHTTP(w, r)
 		return
 	}
+	came := r
 	if l.cfg.Criticality != "" || l.cfg.Deadline != "" {
 		var cancel context.CancelFunc
 		r, cancel = l.heed(r)
@@ -141,11 +142,12 @@ func (l *limited) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	v := l.visits.Get().(*visit)
 	r, err := l.enter(w, r, v)
 	if err != nil {
-		l.refuse(w, r, v, err)
+		v.drop(l)
+		l.refuse(w, r, v, err) // may panic
 		v.forget(l)
 		return
 	}
-	v.serve(l, w, r)
+	v.serve(l, w, r, came)
 }
 
 // enter asks all limits, and returns the request as the handler is to see it.
@@ -153,7 +155,7 @@ func (l *limited) enter(w http.ResponseWriter, r *http.Request, v *visit) (*http
 	if err := l.door.Ask(r.Context(), r, l.class(r), &v.Visit); err != nil {
 		return r, err
 	}
-	if r.Body != nil && r.Body != http.NoBody && v.Limited() {
+	if r.Body != nil && r.Body != http.NoBody && v.Limited() && !l.cfg.Shadow {
 		var err error
 		if r, err = v.receive(l.Middleware, w, r); err != nil {
 			v.Refuse(err)

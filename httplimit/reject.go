@@ -22,6 +22,7 @@ const ReasonHeader = problem.ReasonHeader
 //   - 503: more than can be done now (all other rejections),
 //   - 504: the deadline has passed,
 //   - 408, 400: the client did not send the body, or broke it off,
+//   - 413: the body is larger than an http.MaxBytesReader in front allows,
 //   - 499: the client has left,
 //   - 500: any other error.
 func Reject(w http.ResponseWriter, r *http.Request, err error) {
@@ -55,6 +56,8 @@ func (a *answers) reject(w http.ResponseWriter, r *http.Request, err error, reje
 		p.Write(w, r, problem.RetryAfter(retry))
 	case errors.Is(err, errSlowBody):
 		slowBody.Write(w, r, nil)
+	case errors.Is(err, errLargeBody):
+		largeBody.Write(w, r, nil)
 	case errors.Is(err, errBody):
 		brokenBody.Write(w, r, nil)
 	case errors.Is(err, context.DeadlineExceeded):
@@ -88,6 +91,7 @@ func newAnswers(violated ...string) *answers {
 
 var (
 	slowBody   = problem.New(http.StatusRequestTimeout, problem.Blank, "client_timeout", "the request's body came too slowly")
+	largeBody  = problem.New(http.StatusRequestEntityTooLarge, problem.Blank, "too_large", "the request's body is too large")
 	brokenBody = problem.New(http.StatusBadRequest, problem.Blank, "client_failed", "the request's body broke off")
 	late       = problem.New(http.StatusGatewayTimeout, problem.Blank, "timeout", "there was no answer in time")
 	gone       = problem.New(499, problem.Blank, "client_gone", "the client left before the answer")

@@ -19,8 +19,8 @@ type visit struct {
 }
 
 // serve runs the handler, and holds what the request was given until it has
-// ended.
-func (v *visit) serve(l *limited, w http.ResponseWriter, r *http.Request) {
+// ended. The request came as another, to which what handlers note is of use.
+func (v *visit) serve(l *limited, w http.ResponseWriter, r, came *http.Request) {
 	left := false // not in v, which is another request's once it is forgotten
 	defer func() {
 		if !left {
@@ -34,6 +34,10 @@ func (v *visit) serve(l *limited, w http.ResponseWriter, r *http.Request) {
 		r = v.pace(l, r)
 	}
 	l.next.ServeHTTP(w, r)
+	if r != came {
+		came.Pattern = r.Pattern             // loggers want it
+		came.MultipartForm = r.MultipartForm // the server removes its files
+	}
 
 	o := &v.writer.Response
 	hijacked := o.Status == observe.Hijacked
@@ -61,13 +65,14 @@ func (v *visit) abort(l *limited) {
 func (v *visit) drop(l *limited) {
 	if v.first > 0 {
 		l.bodies.Add(-v.first)
+		v.first = 0
 	}
 }
 
 // forget makes the visit ready for another request.
 func (v *visit) forget(l *limited) {
 	v.drop(l)
-	v.writer.Response, v.body, v.first = observe.Response{}, nil, 0
+	v.writer.Response, v.body = observe.Response{}, nil
 	l.visits.Put(v)
 }
 
