@@ -169,7 +169,7 @@ func (ns *notes) take(n note, every time.Duration) (note, bool) {
 	defer ns.mu.Unlock()
 	ns.note.add(n)
 	now := time.Now()
-	if !ns.last.IsZero() && now.Sub(ns.last) < every {
+	if now.Sub(ns.last) < every {
 		return note{}, false
 	}
 	n, ns.note, ns.last = ns.note, note{}, now
