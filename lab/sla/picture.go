@@ -35,7 +35,7 @@ func (r Result) how() string {
 	if r.Simulated {
 		how = "in virtual time"
 	}
-	return fmt.Sprintf("%s · seed %d · %s", how, r.Seed, source)
+	return fmt.Sprintf("%s · seed %d", how, r.Seed)
 }
 
 // Draw writes the source's four panels as a picture, in one of plot.Formats.
@@ -51,7 +51,7 @@ func (r Result) Draw(w io.Writer, format string) error {
 	}
 	return plot.DrawSheet(w, plot.Sheet{
 		Title:  "What keeps a service within its agreement",
-		Notes:  []string{fmt.Sprintf("10 workers × %v behind a service, calls given up after %v · %s", Mean, Timeout, r.how())},
+		Notes:  []string{fmt.Sprintf("a service calls %d workers, %v each, and gives up after %v · %s", Workers, Mean, Timeout, r.how()), source},
 		Across: "offered, requests per second", Keys: r.legend(),
 		Plots: []plot.Plot{
 			{Title: "Success", Unit: plot.Shares, Marks: []plot.Mark{agreed}, Curves: r.curves(false, func(p Point) float64 { return p.Success })},
@@ -119,6 +119,6 @@ func (r Result) DrawSlow(w io.Writer, format string) error {
 	}
 	return plot.DrawSheet(w, plot.Sheet{
 		Title: fmt.Sprintf("%d requests per second, and the upstream takes twice as long from %v to %v", AgreedRate, phase, 2*phase),
-		Notes: []string{r.how()}, Across: "time, s", Keys: legend, Plots: []plot.Plot{goodput, latency},
+		Notes: []string{r.how(), source}, Across: "time, s", Keys: legend, Plots: []plot.Plot{goodput, latency},
 	}, format)
 }
