@@ -201,6 +201,13 @@ func TestUse(t *testing.T) {
 	if tokens := lim.Tokens(); tokens < 2 || tokens > 2.1 {
 		t.Errorf("%v tokens: want 2", tokens)
 	}
+	_ = i.Stream()(nil, &bareStream{ctx: t.Context()}, &grpc.StreamServerInfo{FullMethod: duplex}, func(_ any, ss grpc.ServerStream) error {
+		found = grpclimit.Use(ss.Context(), 2)
+		return nil
+	})
+	if tokens := lim.Tokens(); !found || tokens < 0 || tokens > 0.1 {
+		t.Errorf("after a stream %v tokens: want none", tokens)
+	}
 	if grpclimit.Use(t.Context(), 1) {
 		t.Error("found an Interceptor where there is none")
 	}
@@ -422,11 +429,12 @@ func TestCriticality(t *testing.T) {
 		{"critical_plus", "192.0.2.1:1", weir.Critical},
 		{"critical_plus", "10.0.0.1:1", weir.CriticalPlus},
 		{"critical_plus", "[::ffff:10.0.0.1]:1", weir.CriticalPlus},
+		{"critical_plus", "[fe80::1%eth0]:1", weir.CriticalPlus},
 		{"critical_plus", "@", weir.Critical},
 		{"vital", "10.0.0.1:1", weir.Critical},
 	} {
 		var got weir.Priority
-		cfg := grpclimit.Config{Criticality: "X-Criticality", Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}
+		cfg := grpclimit.Config{Criticality: "X-Criticality", Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fe80::/10")}}
 		i := interceptor(t, cfg)
 		ctx := metadata.NewIncomingContext(peerAt(t.Context(), tt.peer), metadata.Pairs("x-criticality", tt.says))
 		_ = i.Stream()(nil, &bareStream{ctx: ctx}, &grpc.StreamServerInfo{FullMethod: duplex}, func(_ any, ss grpc.ServerStream) error {

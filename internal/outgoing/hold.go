@@ -4,6 +4,7 @@ package outgoing
 
 import (
 	"context"
+	"math"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -18,6 +19,8 @@ const (
 	firstGap = 100 * time.Millisecond
 	leastGap = 200 * time.Microsecond
 	maxDelay = time.Second // of the opening, beyond what was asked for
+
+	forever = math.MaxInt64 / 4 * time.Nanosecond // added to an instant, it is one
 )
 
 // HoldConfig bounds a Hold.
@@ -174,7 +177,7 @@ func (h *Hold) tooLong() error {
 // Throttled, it has said so of itself, and a good answer ends it; OverRate is of
 // what this client may ask for, and ends in time.
 func (h *Hold) Heed(why weir.Reason, d time.Duration) {
-	d = min(d, h.cfg.MaxHold)
+	d = min(d, h.cfg.MaxHold, forever)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	end := time.Since(h.epoch) + d + time.Duration(rand.Float64()*float64(min(d/10, maxDelay)))

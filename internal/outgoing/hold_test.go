@@ -78,12 +78,18 @@ func TestWhy(t *testing.T) {
 	for _, tt := range []struct {
 		rate, load time.Duration
 		want       weir.Reason
-	}{{10 * s, 0, weir.OverRate}, {0, 10 * s, weir.Throttled}, {10 * s, 20 * s, weir.Throttled}, {20 * s, 10 * s, weir.OverRate}} {
-		h := hold(HoldConfig{MaxWait: s, Queue: 1})
+	}{
+		{10 * s, 0, weir.OverRate},
+		{0, 10 * s, weir.Throttled},
+		{10 * s, 20 * s, weir.Throttled},
+		{20 * s, 10 * s, weir.OverRate},
+		{weir.Never, 0, weir.OverRate},
+	} {
+		h := hold(HoldConfig{MaxWait: s, Queue: 1, MaxHold: weir.Never})
 		h.Heed(weir.OverRate, tt.rate)
 		h.Heed(weir.Throttled, tt.load)
 		_, err := h.Wait(t.Context())
-		if why, ok := errors.AsType[*weir.Rejection](err); !ok || why.Reason != tt.want || why.RetryAfter < max(tt.rate, tt.load)-s {
+		if why, ok := errors.AsType[*weir.Rejection](err); !ok || why.Reason != tt.want || why.RetryAfter < min(max(tt.rate, tt.load), forever)-s {
 			t.Errorf("%v and %v: %v, want %v", tt.rate, tt.load, err, tt.want)
 		}
 	}
