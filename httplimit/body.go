@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -21,29 +22,68 @@ var (
 type body struct {
 	io.ReadCloser
 	conn *http.ResponseController
-	left time.Duration // of the client's time
-	over bool          // there is no more of it: deadlines would hit others
+	h2   bool
+	time time.Duration // that a client has
+	left time.Duration // of it
 	slow atomic.Bool
+
+	mu   sync.Mutex
+	over bool // there is no more of it: a deadline would hit what follows
 }
 
 func (b *body) late() bool { return b != nil && b.slow.Load() }
 
 // Read reads for as long as the client has time: a second more for each KiB.
 func (b *body) Read(p []byte) (int, error) {
-	if b.over {
-		return b.ReadCloser.Read(p)
-	}
 	began := time.Now()
-	_ = b.conn.SetReadDeadline(began.Add(b.left)) // not all writers can
+	b.until(began.Add(b.left))
 	n, err := b.ReadCloser.Read(p)
 	b.left += time.Duration(n)*(time.Second/1024) - time.Since(began)
-	if errors.Is(err, os.ErrDeadlineExceeded) {
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
 		b.slow.Store(true)
-		return n, err
+	case err != nil:
+		b.end()
+	case b.h2: // there it ends the stream, whether somebody reads or not
+		b.until(time.Time{})
 	}
-	b.over = err != nil
-	_ = b.conn.SetReadDeadline(time.Time{}) // whatever the server reads now has time
 	return n, err
+}
+
+// Close closes the body, of which the server may read the rest.
+func (b *body) Close() error {
+	b.until(time.Now().Add(b.time))
+	err := b.ReadCloser.Close()
+	if !b.late() {
+		b.end()
+	}
+	return err
+}
+
+// answer bounds the time in which the server reads what the handler has left:
+// over HTTP/1 it does so before it answers.
+func (b *body) answer() {
+	if !b.h2 && !b.late() {
+		b.until(time.Now().Add(b.time))
+	}
+}
+
+func (b *body) until(t time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.over {
+		_ = b.conn.SetReadDeadline(t) // not all writers can
+	}
+}
+
+// end gives time to what follows the body.
+func (b *body) end() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.over {
+		b.over = true
+		_ = b.conn.SetReadDeadline(time.Time{})
+	}
 }
 
 // receive watches the body of a request, and waits until a small one is there.
@@ -51,7 +91,13 @@ func (v *visit) receive(m *Middleware, w http.ResponseWriter, r *http.Request) (
 	r = r.WithContext(r.Context()) // handlers do not change the request they get
 	srv, _ := r.Context().Value(http.ServerContextKey).(*http.Server)
 	if m.cfg.BodyTimeout > 0 && (srv == nil || srv.ReadTimeout <= 0) {
-		v.body = &body{ReadCloser: r.Body, conn: http.NewResponseController(w), left: m.cfg.BodyTimeout}
+		v.body = &body{
+			ReadCloser: r.Body,
+			conn:       http.NewResponseController(w),
+			h2:         r.ProtoMajor > 1,
+			time:       m.cfg.BodyTimeout,
+			left:       m.cfg.BodyTimeout,
+		}
 		r.Body = v.body
 	}
 	length := r.ContentLength

@@ -115,6 +115,47 @@ func TestTheTimeOfABodyIsNotTheHandlers(t *testing.T) {
 // writerKey is that of a request's ResponseWriter.
 type writerKey struct{}
 
+// A handler that reads nothing of the body, or not all, waits for the client all
+// the same: net/http reads what is left before it answers, and in Close.
+func TestABodyThatNobodyReadsGivesItsUnitBack(t *testing.T) {
+	answer := func(w http.ResponseWriter) { io.WriteString(w, strings.Repeat("x", 10000)) }
+	for _, tt := range []struct {
+		rule string
+		run  http.HandlerFunc
+	}{
+		{"a long answer", func(w http.ResponseWriter, r *http.Request) { answer(w) }},
+		{"an answer that is flushed", func(w http.ResponseWriter, r *http.Request) { w.(http.Flusher).Flush() }},
+		{"a long answer after a part of the body", func(w http.ResponseWriter, r *http.Request) {
+			r.Body.Read(make([]byte, 1))
+			answer(w)
+		}},
+		{"a long answer, while a part of the body is read", func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(200)
+			r.Body.Read(make([]byte, 1))
+			answer(w)
+		}},
+		{"the body is closed", func(_ http.ResponseWriter, r *http.Request) { r.Body.Close() }},
+	} {
+		bubble(t, tt.rule, func(t *testing.T) {
+			v := new(valve)
+			s := newSite(t, Config{Limiter: v, BodyTimeout: time.Second}, tt.run)
+			l := serve(t, s.handler).line()
+			l.say(chunked + "5\r\nhel")
+			v.holds(t, 1, "while it may come")
+			time.Sleep(time.Hour)
+			synctest.Wait()
+			v.holds(t, 0, "after an hour in which nothing has come")
+			if status, _, _ := l.hear(); status != 200 {
+				t.Errorf("%d", status)
+			}
+			l.say("lo\r\n0\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n")
+			if status, _, _ := l.hear(); status != 0 {
+				t.Errorf("%d: what comes late was taken for a request", status)
+			}
+		})
+	}
+}
+
 // A slow body of one stream is nothing to the others of its connection.
 func TestASlowBodyEndsItsStreamOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -30,6 +30,9 @@ func (v *visit) serve(l *limited, w http.ResponseWriter, r, came *http.Request) 
 	l.fields.write(w.Header(), r, &v.Visit)
 	w = v.writer.Observe(w)
 	v.writer.Owner = v
+	if v.body != nil {
+		v.writer.Begins = v.body.answer
+	}
 	if l.cfg.Upload != nil || l.cfg.Download != nil {
 		r = v.pace(l, r)
 	}

@@ -18,6 +18,7 @@ const Hijacked = -1
 type Response struct {
 	http.ResponseWriter
 	Status int       // 0 until there is one
+	Begins func()    // if not nil, is called before the response begins
 	Paced  io.Writer // if not nil, where the body goes
 	Owner  any       // whoever observes
 }
@@ -37,16 +38,22 @@ func (o *Response) owner() any { return o.Owner }
 func (o *Response) Unwrap() http.ResponseWriter { return o.ResponseWriter }
 
 func (o *Response) WriteHeader(code int) {
-	if o.Status == 0 && code >= 200 {
-		o.Status = code
+	if code >= 200 {
+		o.begin(code)
 	}
 	o.ResponseWriter.WriteHeader(code)
 }
 
 // Begun notes that the response begins, if it has not.
-func (o *Response) Begun() {
-	if o.Status == 0 {
-		o.Status = http.StatusOK
+func (o *Response) Begun() { o.begin(http.StatusOK) }
+
+func (o *Response) begin(status int) {
+	if o.Status != 0 {
+		return
+	}
+	o.Status = status
+	if o.Begins != nil {
+		o.Begins()
 	}
 }
 
