@@ -143,7 +143,7 @@ func (c *slaCmd) write(stderr io.Writer, result sla.Result) error {
 		write func(io.Writer) error
 	}{
 		{base + ".csv", result.CSV},
-		{base + ".md", result.Markdown},
+		{base + "-table.md", result.Markdown},
 		{base + "." + c.Format, func(w io.Writer) error { return result.Draw(w, c.Format) }},
 		{base + "-slow." + c.Format, func(w io.Writer) error { return result.DrawSlow(w, c.Format) }},
 	}

@@ -17,7 +17,7 @@ func TestLabSLA(t *testing.T) {
 	if code != 0 || !strings.Contains(stdout, "rate.Wait, 75 ms") || !strings.Contains(stdout, "twice as long") || !strings.Contains(stderr, "sla-sim-slow.svg") {
 		t.Errorf("%d, %q, %q: want a table, and pictures", code, stdout, stderr)
 	}
-	for _, name := range []string{"sla-sim.csv", "sla-sim.md", "sla-sim.svg", "sla-sim-slow.svg"} {
+	for _, name := range []string{"sla-sim.csv", "sla-sim-table.md", "sla-sim.svg", "sla-sim-slow.svg"} {
 		if text, err := os.ReadFile(filepath.Join(dir, name)); err != nil || !strings.Contains(string(text), "Auto") {
 			t.Errorf("%s: %v, %.100q: want Auto in it", name, err, text)
 		}
