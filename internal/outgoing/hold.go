@@ -213,7 +213,7 @@ func (h *Hold) Good(p Pass) {
 		return
 	}
 	h.next = min(h.next, now+h.gap)
-	if h.gap == 0 && now >= h.spent {
+	if h.gap == 0 {
 		h.shut.Store(false)
 	}
 	close(h.changed)

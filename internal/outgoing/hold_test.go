@@ -37,6 +37,11 @@ func TestQuotaOutlivesOverload(t *testing.T) {
 		})
 		time.Sleep(s)
 		h.Good(Pass{})
+		soon, cancel := context.WithTimeout(t.Context(), s)
+		defer cancel()
+		if _, err := h.Wait(soon); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, weir.ErrRejected) {
+			t.Errorf("%v: want it told that this is too late", err)
+		}
 		wg.Wait()
 		for range 10 {
 			h.Good(Pass{Paced: true})
@@ -95,6 +100,43 @@ func TestWhy(t *testing.T) {
 	}
 }
 
+// Who comes while others wait goes after them, even if it is time to go.
+func TestNoOvertaking(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := hold(HoldConfig{MaxWait: s, Queue: 2})
+		h.Heed(weir.OverRate, s)
+		time.Sleep(2 * s)
+		h.waiting = 1 // one whose time has come, and who has not noticed
+		if went, err := h.join(t.Context()); went || err != nil || h.waiting != 2 {
+			t.Errorf("%v, %v, %d wait", went, err, h.waiting)
+		}
+		h.waiting = 0
+		if went, err := h.join(t.Context()); !went || err != nil {
+			t.Errorf("%v, %v: want it let out, since nobody waits", went, err)
+		}
+	})
+}
+
+// Clients who were told the same come back at different times: up to a tenth
+// later, and a second at most.
+func TestSpread(t *testing.T) {
+	for _, tt := range []struct{ said, most time.Duration }{{5 * s, 500 * time.Millisecond}, {60 * s, s}} {
+		synctest.Test(t, func(t *testing.T) {
+			least, most := time.Hour, time.Duration(0)
+			for range 200 {
+				h, began := hold(HoldConfig{MaxWait: -1, Queue: 1}), time.Now()
+				h.Heed(weir.OverRate, tt.said)
+				_, _ = h.Wait(t.Context())
+				took := time.Since(began) - tt.said
+				least, most = min(least, took), max(most, took)
+			}
+			if least < 0 || least > tt.most/10 || most < tt.most*9/10 || most > tt.most {
+				t.Errorf("%v: %v to %v more: want up to %v", tt.said, least, most, tt.most)
+			}
+		})
+	}
+}
+
 // In a storm of callers, some of whom leave, nobody goes out while a quota is
 // used up, nobody is lost, and the last is let in.
 func TestStorm(t *testing.T) {
@@ -102,8 +144,8 @@ func TestStorm(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 0))
 			h, began := hold(HoldConfig{MaxWait: 5 * s, Queue: 20}), time.Now()
-			var mu sync.Mutex // guards what follows
-			var shut time.Duration
+			var mu sync.Mutex           // guards what follows
+			var shut [][2]time.Duration // from, to
 			sent, refused := 0, 0
 			var wg sync.WaitGroup
 			for range 300 {
@@ -120,12 +162,15 @@ func TestStorm(t *testing.T) {
 						return
 					}
 					sent++
-					if now := time.Since(began); now < shut {
-						t.Errorf("seed %d: out at %v, before %v", seed, now, shut)
+					now := time.Since(began)
+					for _, s := range shut {
+						if now > s[0] && now < s[1] { // at the first instant, it may have been out before
+							t.Errorf("seed %d: out at %v, within %v", seed, now, s)
+						}
 					}
 					switch say {
 					case 0:
-						shut = max(shut, time.Since(began)+wait)
+						shut = append(shut, [2]time.Duration{now, now + wait})
 						h.Heed(weir.OverRate, wait)
 					case 1:
 						h.Heed(weir.Throttled, wait)
