@@ -76,6 +76,9 @@ func (r Result) Table(w io.Writer) error {
 			return err
 		}
 	}
+	if len(r.Slow) == 0 {
+		return nil
+	}
 	_, err := fmt.Fprintln(w)
 	return err
 }
