@@ -4,11 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"mime/multipart"
 	"net/http"
-	"net/http/httptest"
 	"net/http/httptrace"
-	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -22,6 +19,11 @@ import (
 // serves the next request.
 func TestTheTimeOfABodyIsNotTheHandlers(t *testing.T) {
 	const longer = time.Hour // than BodyTimeout
+	answer := func(r *http.Request) {
+		w := r.Context().Value(writerKey{}).(http.ResponseWriter)
+		w.WriteHeader(200)
+		w.(http.Flusher).Flush() // over HTTP/1, net/http reads the rest
+	}
 	for _, tt := range []struct {
 		rule string
 		run  func(r *http.Request) error
@@ -63,8 +65,21 @@ func TestTheTimeOfABodyIsNotTheHandlers(t *testing.T) {
 		}},
 		{"it answers before it has read all", func(r *http.Request) error {
 			_, err := r.Body.Read(make([]byte, 1))
-			w := r.Context().Value(writerKey{}).(http.ResponseWriter)
-			w.(http.Flusher).Flush() // over HTTP/1, net/http reads the rest
+			answer(r)
+			time.Sleep(longer)
+			synctest.Wait()
+			return err
+		}},
+		{"it answers when it has read all", func(r *http.Request) error {
+			_, err := io.Copy(io.Discard, r.Body)
+			answer(r)
+			time.Sleep(longer)
+			synctest.Wait()
+			return err
+		}},
+		{"it answers when it has closed the body", func(r *http.Request) error {
+			err := r.Body.Close()
+			answer(r)
 			time.Sleep(longer)
 			synctest.Wait()
 			return err
@@ -92,7 +107,7 @@ func TestTheTimeOfABodyIsNotTheHandlers(t *testing.T) {
 					ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
 						GotConn: func(c httptrace.GotConnInfo) { reused = c.Reused },
 					})
-					r, err := http.NewRequestWithContext(ctx, "POST", "http://a/", io.MultiReader(strings.NewReader(strings.Repeat("x", 20000))))
+					r, err := http.NewRequestWithContext(ctx, "POST", "http://a/", io.MultiReader(strings.NewReader(strings.Repeat("x", 200000))))
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -156,108 +171,57 @@ func TestABodyThatNobodyReadsGivesItsUnitBack(t *testing.T) {
 	}
 }
 
-// A slow body of one stream is nothing to the others of its connection.
-func TestASlowBodyEndsItsStreamOnly(t *testing.T) {
+// Nor over HTTP/2, where the handler may read when it has answered, and a
+// deadline ends what is read later.
+func TestTheTimeOfAStreamIsNotTheHandlers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t, Config{Limiter: new(valve), BodyTimeout: time.Second}, echoLength)
-		client := serve(t, s.handler).client(2)
-		for n := range 2 {
-			reused := false
-			ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
-				GotConn: func(c httptrace.GotConnInfo) { reused = c.Reused },
-			})
-			body, stop := io.Pipe()
-			r, _ := http.NewRequestWithContext(ctx, "POST", "http://a/", body)
-			r.ContentLength = 5
-			resp, err := client.Do(r)
-			stop.Close()
-			if err != nil || resp.StatusCode != 408 || reused != (n > 0) {
-				t.Errorf("request %d: %v, %v, on a connection that was used before: %v", n, resp, err, reused)
-			}
-		}
-	})
-}
-
-// A body that is slow, as the server's own time-out says, was slow.
-func TestASlowBodyUnderTheServersTimeout(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t, Config{Limiter: new(valve)}, echoLength)
-		l := serve(t, s.handler, func(srv *http.Server) { srv.ReadTimeout = time.Second }).line()
-		l.say(post(5, "12"))
-		if status, h, _ := l.hear(); status != 408 || h.Get(ReasonHeader) != "client_timeout" {
-			t.Errorf("%d %v", status, h)
-		}
-	})
-}
-
-// Whoever bounds bodies in front is heard: it is not the client who broke off.
-func TestASmallBodyThatIsTooLargeForWhoIsInFront(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t, Config{Limiter: new(valve)}, echoLength)
-		l := serve(t, http.MaxBytesHandler(s.handler, 3)).line()
-		l.say(post(5, "12345"))
-		if status, _, _ := l.hear(); status != http.StatusRequestEntityTooLarge {
-			t.Errorf("%d: want 413", status)
-		}
-	})
-}
-
-// A shadow lets a request in at once, however its body comes.
-func TestShadowWaitsForNoBody(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t, Config{Limiter: new(valve), Shadow: true, BodyTimeout: time.Second}, echoLength)
-		l := serve(t, s.handler).line()
-		l.say(post(5, "12"))
-		s.ran(1)
-		time.Sleep(time.Hour)
-		l.say("345")
-		if status, _, body := l.hear(); status != 200 || body != "5 false" {
-			t.Errorf("%d %q", status, body)
-		}
-	})
-}
-
-// What a refusal does, even a panic, does not use up the room for bodies.
-func TestARefusalThatPanicsLeavesNoBodyBehind(t *testing.T) {
-	s := newSite(t, Config{
-		Limiter: &valve{err: refusedByValve},
-		Refuse:  func(http.ResponseWriter, *http.Request, Refusal) { panic(http.ErrAbortHandler) },
-	}, nil)
-	func() {
-		defer func() { _ = recover() }()
-		s.do(httptest.NewRequest("POST", "/", strings.NewReader("hello")))
-	}()
-	if n := s.bodies.Load(); n != 0 {
-		t.Errorf("%d bytes are still counted", n)
-	}
-}
-
-// The files of a form go when the request has ended, as without a Middleware.
-func TestFilesOfAFormAreRemoved(t *testing.T) {
-	dir := t.TempDir()
-	t.Setenv("TMPDIR", dir)
-	for _, cfg := range []Config{{Limiter: new(valve)}, {Limiter: new(valve), BodyFirst: -1}, {Deadline: "D"}} {
-		files := 0
-		s := newSite(t, cfg, func(_ http.ResponseWriter, r *http.Request) {
-			if err := r.ParseMultipartForm(1); err != nil {
+		const large = 10 << 20 // does not fit into a stream's window
+		s := newSite(t, Config{Limiter: new(valve), BodyTimeout: time.Second}, func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/answer" {
+				w.(http.Flusher).Flush()
+			} else if _, err := io.ReadFull(r.Body, make([]byte, 1)); err != nil {
 				t.Error(err)
 			}
-			list, _ := os.ReadDir(dir)
-			files = len(list)
+			time.Sleep(time.Hour)
+			n, err := io.Copy(io.Discard, r.Body)
+			fmt.Fprint(w, n > large-2, err)
 		})
-		srv := httptest.NewServer(s.handler)
-		var form strings.Builder
-		m := multipart.NewWriter(&form)
-		part, _ := m.CreateFormFile("file", "name")
-		io.WriteString(part, strings.Repeat("x", 20000))
-		m.Close()
-		r := httptest.NewRequest("POST", "/", strings.NewReader(form.String()))
-		r.Header.Set("Content-Type", m.FormDataContentType())
-		r.Header.Set("D", "1m")
-		read(t, fetchFrom(t, srv, r))
-		srv.Close()
-		if list, _ := os.ReadDir(dir); len(list) != 0 || files == 0 {
-			t.Errorf("%d files, then %d: want some, then none", files, len(list))
+		client := serve(t, s.handler).client(2)
+		for _, path := range []string{"/answer", "/read"} {
+			resp, err := client.Post("http://a"+path, "", strings.NewReader(strings.Repeat("x", large)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if body := read(t, resp); body != "true <nil>" {
+				t.Errorf("%s: %s", path, body)
+			}
+			resp.Body.Close()
 		}
-	}
+	})
+}
+
+// A body that is slow is the client's fault, whatever the handler answers; and
+// nothing of that is left for the next.
+func TestASlowStreamIsTheClientsFault(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := new(valve)
+		s := newSite(t, Config{Limiter: v, BodyTimeout: time.Second}, func(w http.ResponseWriter, r *http.Request) {
+			if _, err := io.Copy(io.Discard, r.Body); err != nil {
+				w.WriteHeader(503)
+			}
+		})
+		client := serve(t, s.handler).client(2)
+		var want []weir.Outcome
+		for range 5 {
+			body, stop := io.Pipe()
+			resp, err := client.Post("http://a/", "", body)
+			stop.Close()
+			if err != nil || resp.StatusCode != 503 {
+				t.Errorf("%v, %v", resp, err)
+			}
+			s.get(200, "/")
+			want = append(want, weir.Ignored, weir.Success)
+		}
+		v.ended(t, want...)
+	})
 }
