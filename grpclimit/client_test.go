@@ -541,6 +541,44 @@ func TestClientStreamRefused(t *testing.T) {
 	}
 }
 
+// The pushback of a stream is in its trailers.
+func TestClientStreamPushback(t *testing.T) {
+	busy := func(stream pb.TestService_FullDuplexCallServer) error {
+		stream.SetTrailer(metadata.Pairs("grpc-retry-pushback-ms", "60000"))
+		return status.Error(codes.Unavailable, "")
+	}
+	_, c := dialBy(t, client(t, grpclimit.ClientConfig{MaxWait: s}), serve(t, &service{duplex: busy}, nil))
+	stream, err := c.FullDuplexCall(t.Context())
+	if err == nil {
+		_, err = stream.Recv()
+	}
+	if status.Code(err) != codes.Unavailable || errors.Is(err, weir.ErrRejected) {
+		t.Errorf("%v: want the server's refusal", err)
+	}
+	if _, err = c.FullDuplexCall(t.Context()); !errors.Is(err, weir.ErrRejected) {
+		t.Errorf("%v: want the client's own", err)
+	}
+}
+
+// What is remembered is bounded: of further methods nothing is.
+func TestManyMethods(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := client(t, grpclimit.ClientConfig{MaxWait: s, NoAdaptive: true})
+		srv := &server{epoch: time.Now()}
+		for range 1001 {
+			srv.answers = append(srv.answers, saying(codes.Unavailable, 60*s))
+		}
+		for n := range 1001 {
+			_ = srv.call(t.Context(), c, fmt.Sprint("/service/", n))
+		}
+		for n, want := range map[int]codes.Code{0: codes.Unavailable, 999: codes.Unavailable, 1000: codes.OK} {
+			if err := srv.call(t.Context(), c, fmt.Sprint("/service/", n)); status.Code(err) != want {
+				t.Errorf("method %d: %v, want %v", n, err, want)
+			}
+		}
+	})
+}
+
 // Both sides together: the client waits for as long as the server says, and the
 // priority is handed on.
 func TestBothSides(t *testing.T) {
@@ -564,7 +602,14 @@ func TestBothSides(t *testing.T) {
 			t.Errorf("%v, priority %d: want %d", err, priority.Load(), want)
 		}
 	}
+	sees := func(ctx context.Context, _ string, _, _ any, _ *grpc.ClientConn, _ ...grpc.CallOption) error {
+		md, _ := metadata.FromOutgoingContext(ctx)
+		return errors.New(fmt.Sprint(md["criticality"]))
+	}
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "criticality", "sheddable")
+	if err := cl.Unary()(ctx, emptyCall, nil, nil, nil, sees); err.Error() != "[sheddable]" {
+		t.Errorf("%v: want what the caller has put there, alone", err)
+	}
 	if _, err := ask(ctx, t, c); err != nil || priority.Load() != int64(weir.Sheddable) {
 		t.Errorf("%v, priority %d: want what the caller has put there", err, priority.Load())
 	}

@@ -132,7 +132,7 @@ func hear(s *status.Status, trailer metadata.MD) *said {
 	default:
 		for _, d := range s.Details() {
 			if info, ok := d.(*errdetails.RetryInfo); ok {
-				a.wait, a.waits = max(info.GetRetryDelay().AsDuration(), 0), true
+				a.wait, a.waits = info.GetRetryDelay().AsDuration(), true
 			}
 		}
 		if !a.waits && len(words) == 0 {

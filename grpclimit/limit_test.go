@@ -261,6 +261,9 @@ func TestKeys(t *testing.T) {
 	if _, ok := both(at("@")); ok {
 		t.Error("a pair of one")
 	}
+	if _, ok := grpclimit.Both(grpclimit.Address(), key)(at("192.0.2.1:1")); ok {
+		t.Error("a pair of one")
+	}
 }
 
 // Each client has a bucket; those without a key share one.
