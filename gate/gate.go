@@ -125,7 +125,7 @@ func (g *Gate[W]) Fits(n int) bool { return g.Waiting() == 0 && n <= g.alg.Limit
 // Full reports whether the queue has no room for ordinary work: that of
 // priority zero or less, of no tenant and no partition.
 func (g *Gate[W]) Full() bool {
-	return g.cfg.Queue > 0 && g.line.len >= g.room() && g.victim(&Request{}) == 0
+	return g.cfg.Queue > 0 && g.taken() && g.victim(&Request{}) == 0
 }
 
 // Enter is the arrival of a request. The Reason is that of a refusal. It
@@ -147,7 +147,7 @@ func (g *Gate[W]) enter(r *Request, most int) (Verdict, weir.Reason) {
 	case r.N > most || r.NoWait || g.cfg.Queue <= 0:
 		g.stats.OverLimit++
 		return Refuse, weir.OverLimit
-	case g.line.len >= g.room() && (g.uniform(r) || g.victim(r) == 0):
+	case g.taken() && (g.uniform(r) || g.victim(r) == 0):
 		g.stats.QueueFull++
 		return Refuse, weir.QueueFull
 	default:
@@ -166,7 +166,7 @@ func (g *Gate[W]) Join(now time.Duration, r Request, w W) (Ticket, weir.Reason) 
 		g.stats.TooLate++
 		return Ticket{}, weir.TooLate
 	}
-	if g.line.len >= g.room() {
+	if g.taken() {
 		g.evict(g.victim(&r))
 	}
 	slot := g.slots.take()

@@ -139,6 +139,11 @@ func (g *Gate[W]) room() int {
 	return g.cfg.Queue
 }
 
+// taken reports whether all places in the queue are.
+func (g *Gate[W]) taken() bool {
+	return g.line.len >= g.cfg.Queue || g.cfg.Depth > 0 && g.line.len >= g.room()
+}
+
 // uniform reports whether all who wait, and r, are of one rank and share one
 // queue, so that nobody makes place for another.
 func (g *Gate[W]) uniform(r *Request) bool {
