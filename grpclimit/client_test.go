@@ -97,22 +97,22 @@ func TestPace(t *testing.T) {
 		err   error
 		md    metadata.MD
 		wait  time.Duration // 0: none
-		other bool          // another method waits, too
 	}{
-		{"RetryInfo of a quota", saying(codes.ResourceExhausted, s), nil, s, false},
-		{"RetryInfo of an overload", saying(codes.Unavailable, s), nil, s, false},
-		{"pushback", status.Error(codes.Unavailable, ""), metadata.Pairs("grpc-retry-pushback-ms", "1500"), 1500 * ms, false},
-		{"pushback wins", saying(codes.ResourceExhausted, s), metadata.Pairs("grpc-retry-pushback-ms", "500"), 500 * ms, false},
-		{"in vain", saying(codes.ResourceExhausted, s), metadata.Pairs("grpc-retry-pushback-ms", "-1"), 0, false},
-		{"malformed", saying(codes.ResourceExhausted, s), metadata.Pairs("grpc-retry-pushback-ms", "soon"), 0, false},
-		{"twice", saying(codes.ResourceExhausted, s), metadata.Pairs("grpc-retry-pushback-ms", "1", "grpc-retry-pushback-ms", "2"), 0, false},
-		{"nothing said", status.Error(codes.Unavailable, ""), nil, 0, false},
-		{"another code", saying(codes.Internal, s), nil, 0, false},
-		{"a negative delay", saying(codes.Unavailable, -s), nil, 0, false},
+		{"RetryInfo of a quota", saying(codes.ResourceExhausted, s), nil, s},
+		{"RetryInfo of an overload", saying(codes.Unavailable, s), nil, s},
+		{"pushback", status.Error(codes.Unavailable, ""), metadata.Pairs("grpc-retry-pushback-ms", "1500"), 1500 * ms},
+		{"pushback wins", saying(codes.ResourceExhausted, s), metadata.Pairs("grpc-retry-pushback-ms", "500"), 500 * ms},
+		{"kept back further down", saying(codes.Unavailable, s), metadata.Pairs("weir-reason", "throttled"), s},
+		{"in vain", saying(codes.ResourceExhausted, s), metadata.Pairs("grpc-retry-pushback-ms", "-1"), 0},
+		{"malformed", saying(codes.ResourceExhausted, s), metadata.Pairs("grpc-retry-pushback-ms", "soon"), 0},
+		{"twice", saying(codes.ResourceExhausted, s), metadata.Pairs("grpc-retry-pushback-ms", "1", "grpc-retry-pushback-ms", "2"), 0},
+		{"nothing said", status.Error(codes.Unavailable, ""), nil, 0},
+		{"another code", saying(codes.Internal, s), nil, 0},
+		{"a negative delay", saying(codes.Unavailable, -s), nil, 0},
 		{"too large a message", func() error {
 			st, _ := status.New(codes.ResourceExhausted, "grpc: received message larger than max (5 vs. 4)").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(s)})
 			return st.Err()
-		}(), nil, 0, false},
+		}(), nil, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

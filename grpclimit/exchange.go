@@ -109,6 +109,7 @@ type said struct {
 	quota bool // it is of this client; if not, of the server
 	wait  time.Duration
 	waits bool // it names a wait
+	vain  bool // to call again is
 	why   *weir.Rejection
 }
 
@@ -125,7 +126,7 @@ func hear(s *status.Status, trailer metadata.MD) *said {
 	case len(pushback) > 0:
 		ms, err := strconv.ParseInt(pushback[0], 10, 32)
 		if err != nil || ms < 0 || len(pushback) > 1 {
-			a.wait = weir.Never
+			a.vain = true
 			break
 		}
 		a.wait, a.waits = time.Duration(ms)*time.Millisecond, true
@@ -140,7 +141,7 @@ func hear(s *status.Status, trailer metadata.MD) *said {
 		}
 	}
 	if len(words) > 0 && words[0] == weir.Throttled.String() {
-		a.wait = weir.Never // what is kept back further down is not to be tried again
+		a.vain = true // it was kept back further down
 	}
 	a.why = weir.Reject(weir.OverRate, a.wait)
 	return a
@@ -149,5 +150,5 @@ func hear(s *status.Status, trailer metadata.MD) *said {
 // retryable reports whether a call may be sent again after an error.
 func (c *Client) retryable(err error) bool {
 	s, ok := err.(*said)
-	return ok && s.wait != weir.Never && (c.cfg.MaxWait < 0 || s.wait <= c.cfg.MaxWait)
+	return ok && !s.vain && (c.cfg.MaxWait < 0 || s.wait <= c.cfg.MaxWait)
 }
