@@ -102,6 +102,9 @@ func cutPair(element string) (pair, rest string) {
 // forwardedFor is the for= of an element of Forwarded, or something that is no
 // address.
 func forwardedFor(element string) string {
+	if strings.TrimSpace(element) == "" {
+		return "" // a list may have such
+	}
 	for element != "" {
 		var pair string
 		pair, element = cutPair(element)
@@ -112,7 +115,9 @@ func forwardedFor(element string) string {
 		if len(value) >= 2 && value[0] == '"' && value[len(value)-1] == '"' {
 			value = value[1 : len(value)-1]
 		}
-		return value
+		if value != "" {
+			return value
+		}
 	}
 	return "unknown"
 }

@@ -1,0 +1,226 @@
+package httplimit
+
+import (
+	"fmt"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+	"testing/synctest"
+)
+
+func from(remote string, headers ...string) *http.Request {
+	r := request("GET", "/", headers...)
+	r.RemoteAddr = remote
+	return r
+}
+
+func TestAddress(t *testing.T) {
+	for _, tt := range []struct{ remote, want string }{
+		{"192.0.2.1:1234", "192.0.2.1"},
+		{"192.0.2.1", "192.0.2.1"},
+		{"[2001:db8:1:2:3:4:5:6]:1234", "2001:db8:1:2::"},
+		{"[2001:db8:1:2:ffff::]:1", "2001:db8:1:2::"},
+		{"2001:db8:1:2::9", "2001:db8:1:2::"},
+		{"[2001:db8:1:2::9]", "2001:db8:1:2::"},
+		{"[fe80::1%eth0]:80", "fe80::"},
+		{"fe80::1%eth0", "fe80::"},
+		{"[::ffff:192.0.2.1]:1234", "192.0.2.1"},
+		{"::ffff:192.0.2.1", "192.0.2.1"},
+		{"[::ffff:192.0.2.1%eth0]:1234", "192.0.2.1"},
+		{"[::1]:1234", "::"},
+		{"", ""}, {"@", ""}, {"unix", ""}, {"/run/x.sock", ""}, {":80", ""}, {"[]", ""}, {"[]:80", ""}, {"256.1.1.1:80", ""},
+		{"192.0.2.1:", ""}, {"192.0.2.1:99999", ""}, {" 192.0.2.1:80", ""}, {"192.0.2.01:80", ""}, {"0x7f.1:80", ""}, {"2130706433:80", ""},
+	} {
+		a, ok := Address()(from(tt.remote, "X-Forwarded-For: 9.9.9.9", "X-Real-Ip: 9.9.9.9", "Forwarded: for=9.9.9.9"))
+		if got := text(a); got != tt.want || ok != (tt.want != "") {
+			t.Errorf("%q: %q %v: want %q", tt.remote, got, ok, tt.want)
+		}
+		if got, ok := Text(Address())(from(tt.remote)); got != tt.want || ok != (tt.want != "") {
+			t.Errorf("Text of %q: %q %v: want %q", tt.remote, got, ok, tt.want)
+		}
+	}
+}
+
+// text is an address, or nothing for none.
+func text(a netip.Addr) string {
+	if a == (netip.Addr{}) {
+		return ""
+	}
+	return a.String()
+}
+
+// Acceptance: whoever has a network of 64 bits has one bucket, whichever of its
+// addresses he comes from.
+func TestRotationInANetworkSharesABucket(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for want, key := range map[int64]Key[netip.Addr]{
+			2: Address(), // the proxy is a client, too
+			1: AddressBehind("X-Forwarded-For", netip.MustParsePrefix("10.0.0.0/8")),
+		} {
+			s := newSite(t, Config{Rules: []Rule{perKeyOnce(t, key)}}, nil)
+			for n := range 1000 {
+				a := fmt.Sprintf("2001:db8::%x:%x", n*7919%65536, n)
+				s.do(from("["+a+"]:80", "X-Forwarded-For: 9.9.9.9"))
+				s.do(from("10.0.0.1:80", "X-Forwarded-For: "+a))
+			}
+			s.ran(want)
+			s.do(from("[2001:db8:0:1::]:80"))
+			s.ran(want + 1) // the next network is another client
+		}
+	})
+}
+
+// Acceptance: what an untrusted peer says changes nothing.
+func TestAnUntrustedPeerHasOneBucket(t *testing.T) {
+	for _, header := range []string{"X-Forwarded-For", "Forwarded", "X-Real-IP"} {
+		bubble(t, header, func(t *testing.T) {
+			s := newSite(t, Config{Rules: []Rule{perKeyOnce(t, AddressBehind(header, netip.MustParsePrefix("10.0.0.0/8")))}}, nil)
+			s.do(from("192.0.2.1:80"))
+			for n := range 256 {
+				a := fmt.Sprintf("9.9.9.%d", n)
+				for _, value := range []string{a, "for=" + a, a + ", 10.0.0.1", "for=" + a + ", for=10.0.0.1", "10.0.0.1", "192.0.2.1," + a} {
+					if w := s.do(from("192.0.2.1:80", header+": "+value)); w.Code != 429 {
+						t.Fatalf("%s: %d", value, w.Code)
+					}
+				}
+			}
+			s.ran(1)
+		})
+	}
+}
+
+func TestHeader(t *testing.T) {
+	long := strings.Repeat("x", MaxKey)
+	for _, tt := range []struct {
+		rule    string
+		name    string
+		headers []string
+		want    string
+		ok      bool
+	}{
+		{"a value", "X-Api-Key", []string{"X-Api-Key: a"}, "a", true},
+		{"any spelling", "x-aPI-kEY", []string{"X-Api-Key: a"}, "a", true},
+		{"the first of several", "X-Api-Key", []string{"X-Api-Key: a", "X-Api-Key: b"}, "a", true},
+		{"none", "X-Api-Key", nil, "", false},
+		{"an empty one", "X-Api-Key", []string{"X-Api-Key: "}, "", false},
+		{"an empty first one", "X-Api-Key", []string{"X-Api-Key: ", "X-Api-Key: b"}, "", false},
+		{"as long as may be", "X-Api-Key", []string{"X-Api-Key: " + long}, long, true},
+		{"Host is no header", "host", []string{"Host: other"}, "example.com", true},
+	} {
+		if got, ok := Header(tt.name)(request("GET", "/", tt.headers...)); got != tt.want || ok != tt.ok {
+			t.Errorf("%s: %q %v: want %q %v", tt.rule, got, ok, tt.want, tt.ok)
+		}
+	}
+}
+
+// Acceptance: a key of unbounded size is hashed: it is as short as another, and
+// still its own.
+func TestHugeKeysAreHashed(t *testing.T) {
+	huge := strings.Repeat("x", 10<<20)
+	cookie := func(v string) *http.Request { return request("GET", "/", "Cookie: id="+v) }
+	header := func(v string) *http.Request { return request("GET", "/", "X-Api-Key: "+v) }
+	for name, kind := range map[string]struct {
+		key Key[string]
+		r   func(string) *http.Request
+	}{
+		"header": {Header("X-Api-Key"), header},
+		"cookie": {Cookie("id"), cookie},
+		"APIKey": {APIKey(), header},
+		"host": {Header("Host"), func(v string) *http.Request {
+			r := request("GET", "/")
+			r.Host = v
+			return r
+		}},
+	} {
+		seen := map[string]string{}
+		for _, v := range []string{huge, huge + "y", "y" + huge, huge[:MaxKey+1], huge[:MaxKey], huge[:MaxKey-1] + "y", "x"} {
+			k, ok := kind.key(kind.r(v))
+			again, _ := kind.key(kind.r(v))
+			if !ok || k != again || len(k) > MaxKey+2 {
+				t.Errorf("%s of %d bytes: a key of %d bytes, %v", name, len(v), len(k), ok)
+			}
+			if other, taken := seen[k]; taken {
+				t.Errorf("%s: the key of %d bytes is that of %d", name, len(v), len(other))
+			}
+			seen[k] = v
+		}
+		// Nobody can send what another's hash is.
+		k, _ := kind.key(kind.r(huge))
+		if !strings.Contains(k, "\x00") {
+			t.Errorf("%s: a client may send %q", name, k)
+		}
+	}
+}
+
+func TestCookie(t *testing.T) {
+	for _, tt := range []struct{ header, want string }{
+		{"id=a", "a"}, {"other=x; id=a", "a"}, {"id=a; id=b", "a"}, {`id="a"`, "a"}, {"", ""}, {"id=", ""}, {"ID=a", ""}, {"other=id=a", ""},
+	} {
+		if got, ok := Cookie("id")(request("GET", "/", "Cookie: "+tt.header)); got != tt.want || ok != (tt.want != "") {
+			t.Errorf("%s: %q %v: want %q", tt.header, got, ok, tt.want)
+		}
+	}
+}
+
+// Whatever clients send, the keys of two kinds are two.
+func TestKindsOfKeysDoNotCollide(t *testing.T) {
+	key := First(Header("A"), Header("B"), Cookie("c"), Text(Address()))
+	seen := map[string]string{}
+	values := []string{"x", "0:x", "1:x", ":x", "192.0.2.1", "3:192.0.2.1", "00:x"}
+	for _, v := range values {
+		for _, header := range []string{"A: " + v, "B: " + v, "Cookie: c=" + v} {
+			k, ok := key(from("192.0.2.1:80", header))
+			if !ok || seen[k] != "" {
+				t.Errorf("%s has the key of %s: %q", header, seen[k], k)
+			}
+			seen[k] = header
+		}
+	}
+	if k, ok := key(from("192.0.2.1:80")); !ok || seen[k] != "" {
+		t.Errorf("the address has the key of %s: %q", seen[k], k)
+	}
+	if k, ok := key(from("@")); ok || k != "" {
+		t.Errorf("none is there: %q %v", k, ok)
+	}
+	if k, ok := First()(from("192.0.2.1:80")); ok || k != "" {
+		t.Errorf("First of none: %q %v", k, ok)
+	}
+	if k, _ := key(from("", "A: ", "B: b")); k != "1:b" {
+		t.Errorf("%q: want that of B, since A is empty", k)
+	}
+}
+
+func TestAPIKey(t *testing.T) {
+	key := APIKey()
+	a, _ := key(request("GET", "/", "X-Api-Key: k", "Authorization: k"))
+	b, _ := key(request("GET", "/", "Authorization: k"))
+	if _, ok := key(request("GET", "/")); a == b || a == "" || b == "" || ok {
+		t.Errorf("%q, %q, %v", a, b, ok)
+	}
+}
+
+func TestBoth(t *testing.T) {
+	key := Both(Address(), Header("X-Api-Key"))
+	one, ok := key(from("192.0.2.1:80", "X-Api-Key: a"))
+	if want := (Pair[netip.Addr, string]{netip.MustParseAddr("192.0.2.1"), "a"}); !ok || one != want {
+		t.Errorf("%v %v: want %v", one, ok, want)
+	}
+	if _, ok := key(from("192.0.2.1:80")); ok {
+		t.Error("there without the second")
+	}
+	if _, ok := key(from("@", "X-Api-Key: a")); ok {
+		t.Error("there without the first")
+	}
+}
+
+func TestPattern(t *testing.T) {
+	r := request("GET", "/")
+	if k, ok := Pattern()(r); k != "" || ok {
+		t.Errorf("%q %v: want none before the router", k, ok)
+	}
+	r.Pattern = "GET /{id}"
+	if k, ok := Pattern()(r); k != r.Pattern || !ok {
+		t.Errorf("%q %v", k, ok)
+	}
+}
