@@ -71,7 +71,7 @@ type Config struct {
 	BodyFirst int64
 
 	// Shadow lets every request in, at once, and counts what would have been
-	// refused.
+	// refused. Clients are told nothing.
 	Shadow bool
 
 	// NoFields leaves RateLimit and RateLimit-Policy out of the responses.

@@ -27,7 +27,7 @@ const (
 type fields struct {
 	off    bool
 	legacy Legacy
-	names  []string // of the rules, as structured fields spell them
+	names  []string // of the rules, as structured fields spell them; empty if clients do not hear of one
 	shared atomic.Pointer[policies]
 }
 
@@ -40,7 +40,11 @@ type policies struct {
 func (f *fields) init(cfg Config) {
 	f.off, f.legacy = cfg.NoFields, cfg.Legacy
 	for _, r := range cfg.Rules {
-		f.names = append(f.names, quote(r.rule.Name))
+		name := ""
+		if !cfg.Shadow && !r.rule.Shadow { // a client that held back would spoil the trial
+			name = quote(r.rule.Name)
+		}
+		f.names = append(f.names, name)
 	}
 }
 
@@ -124,10 +128,13 @@ func (p *policies) of(answers []admission.Answer) bool {
 	return true
 }
 
+// silent reports whether clients are told nothing of a rule.
+func (f *fields) silent(i int, q *gcra.Quota) bool { return f.names[i] == "" || q.Unlimited() }
+
 // appendPolicy appends what is allowed: as much as fits into the bucket, in as
 // long as it takes to fill it.
 func (f *fields) appendPolicy(b []byte, i int, q *gcra.Quota) []byte {
-	if q.Unlimited() {
+	if f.silent(i, q) {
 		return b
 	}
 	b = f.appendName(b, i)
@@ -142,7 +149,7 @@ func (f *fields) appendPolicy(b []byte, i int, q *gcra.Quota) []byte {
 
 // appendLeft appends what is left, and in how many seconds there is more.
 func (f *fields) appendLeft(b []byte, i int, a *admission.Answer) []byte {
-	if a.Quota.Unlimited() {
+	if f.silent(i, &a.Quota) {
 		return b
 	}
 	b = f.appendName(b, i)
@@ -161,6 +168,8 @@ func untilMore(a *admission.Answer) time.Duration {
 	switch rate := a.Quota.Rate(); {
 	case !a.OK:
 		return a.RetryAfter
+	case a.Left() == a.Quota.Burst():
+		return weir.Never // it has all come back
 	case a.ResetAfter == weir.Never || rate <= 0:
 		return weir.Never
 	default:
@@ -180,7 +189,7 @@ func (f *fields) appendName(b []byte, i int) []byte {
 func (f *fields) writeLegacy(h http.Header, answers []admission.Answer) {
 	least := -1
 	for i := range answers {
-		if !answers[i].Quota.Unlimited() && (least < 0 || answers[i].Left() < answers[least].Left()) {
+		if !f.silent(i, &answers[i].Quota) && (least < 0 || answers[i].Left() < answers[least].Left()) {
 			least = i
 		}
 	}
@@ -188,6 +197,9 @@ func (f *fields) writeLegacy(h http.Header, answers []admission.Answer) {
 		return
 	}
 	a := &answers[least]
+	if outer, err := strconv.Atoi(h.Get("X-Ratelimit-Remaining")); err == nil && outer < a.Left() {
+		return // a Middleware around this one has less left
+	}
 	h["X-Ratelimit-Limit"] = []string{strconv.Itoa(a.Quota.Burst())}
 	h["X-Ratelimit-Remaining"] = []string{strconv.Itoa(a.Left())}
 	if a.ResetAfter != weir.Never {

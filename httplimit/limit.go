@@ -202,7 +202,11 @@ func (m *Middleware) refuse(w http.ResponseWriter, r *http.Request, v *visit, er
 }
 
 // Stats is what a Middleware has done since New.
-type Stats = admission.Stats
+type (
+	Stats      = admission.Stats
+	RuleStats  = admission.RuleStats
+	ClassStats = admission.ClassStats
+)
 
 // Stats returns the counts. They are read one after the other.
 func (m *Middleware) Stats() Stats { return m.door.Stats() }

@@ -47,7 +47,7 @@ func (r Rule) Wait(most time.Duration) Rule {
 }
 
 // Shadow returns the Rule as one that refuses nobody, but counts whom it would
-// have.
+// have. Clients are not told of it.
 func (r Rule) Shadow() Rule {
 	r.rule.Shadow = true
 	return r

@@ -13,9 +13,23 @@ import (
 // A visit is one request that was let in. It is used again for others.
 type visit struct {
 	admission.Visit[*http.Request]
-	writer observe.Writer
-	body   *body // of the request, if it is watched
-	first  int64 // bytes of it that were received first
+	writer *observe.Writer
+	spare  []observe.Writer // for other requests
+	body   *body            // of the request, if it is watched
+	first  int64            // bytes of it that were received first
+}
+
+// batch is how many Writers are made at a time. None is used twice: routers are
+// known to write after their middleware has returned, and that must not reach
+// another request.
+const batch = 16
+
+func (v *visit) observe(w http.ResponseWriter) http.ResponseWriter {
+	if len(v.spare) == 0 {
+		v.spare = make([]observe.Writer, batch)
+	}
+	v.writer, v.spare = &v.spare[0], v.spare[1:]
+	return v.writer.Observe(w)
 }
 
 // serve runs the handler, and holds what the request was given until it has
@@ -28,7 +42,7 @@ func (v *visit) serve(l *limited, w http.ResponseWriter, r, came *http.Request) 
 		}
 	}()
 	l.fields.write(w.Header(), r, &v.Visit)
-	w = v.writer.Observe(w)
+	w = v.observe(w)
 	v.writer.Owner = v
 	if v.body != nil {
 		v.writer.Begins = v.body.answer
@@ -43,19 +57,15 @@ func (v *visit) serve(l *limited, w http.ResponseWriter, r, came *http.Request) 
 	}
 
 	o := &v.writer.Response
-	hijacked := o.Status == observe.Hijacked
 	o.Begun()
+	o.Begins, o.Owner = nil, nil // who writes later does so on his own
 	left = true
 	if v.body.late() {
 		v.Leave(weir.Ignored) // the client's fault
 	} else {
 		v.Leave(observe.Outcome(r.Context(), o.Status))
 	}
-	if hijacked {
-		v.drop(l)
-	} else {
-		v.forget(l)
-	}
+	v.forget(l)
 }
 
 // abort ends a visit whose handler has panicked, or made its goroutine exit.
@@ -75,7 +85,7 @@ func (v *visit) drop(l *limited) {
 // forget makes the visit ready for another request.
 func (v *visit) forget(l *limited) {
 	v.drop(l)
-	v.writer.Response, v.body = observe.Response{}, nil
+	v.writer, v.body = nil, nil
 	l.visits.Put(v)
 }
 
@@ -106,8 +116,9 @@ type pacedBody struct {
 
 // Use says that the request which w answers costs n tokens of each rule it is
 // under, and not what was taken when it came: what is too much is given back,
-// what is too little charged. It is for the goroutine of the handler, before it
-// returns; w may be wrapped, if that has an Unwrap as http.ResponseController
+// what is too little charged. Clients learn of it by their next request: the
+// fields of this one say what was left when it came. Use is for the goroutine of
+// the handler, before it returns; w may be wrapped, if that has an Unwrap as http.ResponseController
 // wants it. Use reports whether there is a Middleware behind w. It panics if
 // n < 0.
 func Use(w http.ResponseWriter, n int) bool {

@@ -95,7 +95,7 @@ func (f *flusher) FlushError() error {
 
 type hijacker struct{ flusher }
 
-// A Writer is a Response in its three forms. It may be used again.
+// A Writer is a Response in its three forms.
 type Writer struct{ hijacker }
 
 // Observe returns the form of the Writer that does as much as w.

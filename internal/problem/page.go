@@ -27,7 +27,7 @@ h1 { font-size: 1.6rem }
 @media (prefers-color-scheme: dark) { body { color: #ddd; background: #181818 } }
 </style>
 <h1>%s</h1>
-<p>This request could not be served now: %s.
+<p>This request was not served: %s.
 `, title, title, detail),
 		"</html>\n",
 	}
@@ -36,14 +36,28 @@ h1 { font-size: 1.6rem }
 // with returns the page with a Retry-After, if there is one.
 func (p page) with(retryAfter []string) []byte {
 	again := ""
-	switch {
-	case len(retryAfter) == 0:
-	case retryAfter[0] == "1":
-		again = "<p>Please try again in a second.\n"
-	default:
-		again = "<p>Please try again in " + retryAfter[0] + " seconds.\n"
+	if len(retryAfter) > 0 {
+		again = "<p>Please try again in " + span(retryAfter[0]) + ".\n"
 	}
 	return []byte(p.head + again + p.tail)
+}
+
+// span says in words how long a number of seconds is, rounded up.
+func span(seconds string) string {
+	n, err := strconv.Atoi(seconds)
+	switch {
+	case err != nil:
+		return seconds + " seconds"
+	case n == 1:
+		return "a second"
+	case n <= 120:
+		return seconds + " seconds"
+	case n <= 120*60:
+		return strconv.Itoa((n+59)/60) + " minutes"
+	case n <= 48*3600:
+		return strconv.Itoa((n+3599)/3600) + " hours"
+	}
+	return strconv.Itoa((n-1)/86400+1) + " days"
 }
 
 // prefersHTML reports whether an Accept names text/html, as browsers do, and
