@@ -93,10 +93,10 @@ const (
 // the other.
 func TestPace(t *testing.T) {
 	for _, tt := range []struct {
-		name  string
-		err   error
-		md    metadata.MD
-		wait  time.Duration // 0: none
+		name string
+		err  error
+		md   metadata.MD
+		wait time.Duration // 0: none
 	}{
 		{"RetryInfo of a quota", saying(codes.ResourceExhausted, s), nil, s},
 		{"RetryInfo of an overload", saying(codes.Unavailable, s), nil, s},

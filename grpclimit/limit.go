@@ -38,6 +38,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"strings"
 	"sync"
 	"time"
 
@@ -174,6 +175,7 @@ func New(cfg Config) (*Interceptor, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+	cfg.Criticality = strings.ToLower(cfg.Criticality)
 	i := &Interceptor{
 		cfg:      cfg,
 		door:     admission.New(cfg.door()),
