@@ -52,6 +52,7 @@ need: # what the tests need beside Go: a C compiler for the race detector, and c
 	@internal/tools/need curl curl
 	@internal/tools/goneed hey github.com/rakyll/hey@v0.1.5
 	@internal/tools/goneed k6 go.k6.io/k6@v1.8.1
+	@internal/tools/goneed ghz github.com/bojand/ghz/cmd/ghz@v0.121.0
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10

@@ -165,7 +165,7 @@ func TestStats(t *testing.T) {
 		arrive("a", 1, "admit").arrive("b", 1, "admit").arrive("large", 3, "over_limit").
 		arrive("c", 1, "wait").arrive("d", 2, "wait").arrive("e", 1, "wait").arrive("f", 1, "queue_full").
 		cancel("e", true).
-		leave(1, "c").
+		at(2).leave(1, "c").
 		at(5).answers("d overdue").
 		arrive("g", 1, "wait")
 	s.g.Leave(limit.Sample{Outcome: weir.Success}, gate.Request{N: 1})
@@ -173,7 +173,7 @@ func TestStats(t *testing.T) {
 	s.g.Leave(limit.Sample{Outcome: weir.Dropped}, gate.Request{N: 1})
 	s.arrive("h", 1, "admit").arrive("i", 1, "wait").g.Leave(limit.Sample{Outcome: weir.Dropped}, gate.Request{N: 1})
 	got, want := s.g.Stats(), gate.Stats{Limit: 2, Inflight: 1, Waiting: 1,
-		Admitted: 5, OverLimit: 1, QueueFull: 1, Overdue: 1, Cancelled: 1, Success: 1, Dropped: 2, Ignored: 1}
+		Admitted: 5, OverLimit: 1, QueueFull: 1, Overdue: 1, Cancelled: 1, Waited: 2 * time.Second, Success: 1, Dropped: 2, Ignored: 1}
 	if got != want {
 		t.Errorf("%+v: want %+v", got, want)
 	}

@@ -66,6 +66,8 @@ type Stats struct {
 	Evicted   uint64 // refused while in the queue: another had a better claim to the place
 	Cancelled uint64 // left the queue of their own accord
 
+	Waited time.Duration // the sojourns of the Admitted, together
+
 	Success, Dropped, Ignored uint64 // TimedOut and Late count as Dropped, Left as Ignored
 	Abandoned                 uint64 // of those, the TimedOut and the Left
 }

@@ -25,6 +25,7 @@ func (g *Gate[W]) Next(now time.Duration) (a Answer[W], ok bool) {
 	case 0:
 		g.charge(w)
 		g.stats.Admitted++
+		g.stats.Waited += a.Waited
 		g.release(-w.req.N, w.req.Partition)
 	case weir.QueueFull:
 		g.stats.Evicted++

@@ -34,6 +34,7 @@ var (
 	inflight  = gauge("inflight", "Units in flight, abandoned ones included.", "class")
 	abandoned = gauge("abandoned", "Units in flight that nobody waits for.", "class")
 	waiting   = gauge("waiting", "Requests in the queue.", "class")
+	waited    = counter("waited_seconds_total", "How long admitted requests were in the queue, together.", "class")
 
 	keyedDenied    = counter("keyed_denied_total", "Decisions against a key.")
 	keyedForgotten = counter("keyed_forgotten_total", "Buckets forgotten in debt, because memory was full.")
@@ -74,7 +75,7 @@ var (
 
 // What there can be of each kind of source.
 var (
-	ofState     = []*family{limit, inflight, abandoned, waiting}
+	ofState     = []*family{limit, inflight, abandoned, waiting, waited}
 	ofGate      = slices.Concat([]*family{decisions, outcomes}, ofState)
 	ofDoor      = slices.Concat([]*family{rules, shadowed}, ofGate)
 	ofKeyed     = []*family{keyedDenied, keyedForgotten, keyedWaiting, keyedMemory, keyedOwn}

@@ -46,6 +46,7 @@ func (c scrape) state(s gate.Stats, class string) {
 	c.gauge(inflight, s.Inflight, class)
 	c.gauge(abandoned, s.Held, class)
 	c.gauge(waiting, s.Waiting, class)
+	c.send(waited, s.Waited.Seconds(), []string{class})
 }
 
 // gate sends what a limit on work in flight has done.
