@@ -46,7 +46,7 @@ bench: ## benchmarks, side by side with the obvious alternatives, and a table of
 	go test -run '^$$' -bench . -benchmem -cpu 1,2 ./...
 	cd bench && go test -run '^$$' -bench . -benchmem -benchtime 200ms -count 3 -cpu 1,2 -timeout 60m . | go run ./table
 
-need: # what the tests need beside Go: a C compiler for the race detector, and clients: Chromium, curl, hey, k6
+need: # what the tests need beside Go: a C compiler for the race detector, and clients: Chromium, curl, hey, k6, ghz
 	@internal/tools/need cc gcc libc6-dev
 	@internal/tools/need chromium chromium fonts-dejavu-core
 	@internal/tools/need curl curl
