@@ -90,7 +90,7 @@ func weight(params string) float64 {
 			continue
 		}
 		q, err := strconv.ParseFloat(value, 64)
-		if err != nil || q < 0 || q > 1 {
+		if err != nil || !(q >= 0 && q <= 1) { // NaN is neither
 			return 0
 		}
 		return q
