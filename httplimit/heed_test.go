@@ -167,6 +167,7 @@ func TestExempt(t *testing.T) {
 		{below, "GET", "/static%2f..%2fadmin", false},
 		{below, "GET", "/static//../admin", false},
 		{below, "GET", "//static/a", false},
+		{below, "GET", "/static//a", false},
 		{below, "DELETE", "/static/a", false},
 		{Config{Exempt: []string{"/"}}, "GET", "/anything", true},
 		{Config{Exempt: []string{"/"}}, "GET", "/a/../b", false},

@@ -134,6 +134,34 @@ func TestAnAnswerAfterAWait(t *testing.T) {
 	})
 }
 
+// Whoever is told that his turn is near, and then overtaken, waits no longer for
+// it than he may.
+func TestNobodyWaitsLongerThanMaxWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := New(Config[string]{Rules: []Rule[string]{{Name: "a", Buckets: hopeful{}, MaxWait: 3 * time.Second}}})
+		began := time.Now()
+		var v Visit[string]
+		refused(t, d.Enter(t.Context(), "", "", &v), weir.OverRate)
+		if d := time.Since(began); d != 3*time.Second {
+			t.Errorf("it waited for %v: want 3s", d)
+		}
+	})
+}
+
+// hopeful promises a turn in a second that never comes.
+type hopeful struct{ Buckets[string] }
+
+func (hopeful) Decide(string, int) (weir.Decision, gcra.Quota) {
+	return weir.Decision{RetryAfter: time.Second}, gcra.PerSecond(1, 1)
+}
+
+func (hopeful) Wait(ctx context.Context, _ string, _ int) error {
+	<-ctx.Done()
+	return weir.Reject(weir.TooLate, 0)
+}
+
+func (hopeful) Settle(_ string, _, n int) int { return n }
+
 func TestValidate(t *testing.T) {
 	ok := Rule[string]{Name: "a", Buckets: whole(1, 1)}
 	if err := (Config[string]{Rules: []Rule[string]{ok}}).Validate(); err != nil {
