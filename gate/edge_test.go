@@ -160,6 +160,37 @@ func TestTicketOfAnotherGate(t *testing.T) {
 	s.leave(1, "b")
 }
 
+// With a Brief wait, as many wait as will be done in that time, if that is more
+// than by Depth.
+func TestBrief(t *testing.T) {
+	cfg := gate.Config{Queue: 9, Depth: 0.5, Brief: 10 * time.Second}
+	// takes is work that takes so long, after which two units are in flight.
+	takes := func(s *script, d int) *script {
+		for range 200 { // until nothing else is remembered
+			s.now += d
+			s.g.Leave(limit.Sample{Start: seconds(s.now - d), End: seconds(s.now), Outcome: weir.Success}, gate.Request{N: 1})
+			s.arrive("next", 1, "admit")
+		}
+		return s
+	}
+	waits := func(s *script, n int) {
+		t.Helper()
+		for range n {
+			s.arrive("waits", 1, "wait")
+		}
+		s.arrive("refused", 1, "queue_full")
+	}
+	full := func() *script { return play(t, 2, cfg).arrive("a", 1, "admit").arrive("b", 1, "admit") }
+	t.Run("all of the queue, as long as nothing is known", func(t *testing.T) { waits(full(), 9) })
+	t.Run("two at a time, each for 4 s", func(t *testing.T) { waits(takes(full(), 4), 5) })
+	t.Run("no more than the queue", func(t *testing.T) { waits(takes(full(), 1), 9) })
+	t.Run("no less than by Depth", func(t *testing.T) { waits(takes(full(), 100), 1) })
+	t.Run("only with a Depth", func(t *testing.T) {
+		cfg.Depth = 0
+		waits(takes(full(), 100), 9)
+	})
+}
+
 func TestStats(t *testing.T) {
 	s := play(t, 2, gate.Config{Queue: 3, MaxWait: 5 * time.Second}).
 		arrive("a", 1, "admit").arrive("b", 1, "admit").arrive("large", 3, "over_limit").

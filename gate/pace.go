@@ -1,6 +1,9 @@
 package gate
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // A pace is what a gate has learnt of how fast the work goes, to tell who
 // would be too late. It learns all the time, also while it refuses: whoever
@@ -73,6 +76,16 @@ func (p *pace) wait(n float64) time.Duration {
 		return 0
 	}
 	return time.Duration(min(n*p.time/p.units, 1<<60))
+}
+
+// within estimates how many units leave within d while the limit is used up, by
+// Little's law; any number as long as nothing is known. It does not look at what
+// has left lately: a moment in which the machine stood still is no slow service.
+func (p *pace) within(d time.Duration, limit int) float64 {
+	if p.service <= 0 {
+		return math.Inf(1)
+	}
+	return float64(limit) * float64(d) / float64(p.service)
 }
 
 // hopeless reports whether a request that joins now, with a deadline, would

@@ -127,13 +127,18 @@ func (g *Gate[W]) standingOf(partition int, p weir.Priority, arrives bool, n int
 	return rank{units <= most || float64(places) <= share, int64(p)}
 }
 
-// room returns how many may wait. With a Depth it moves with the limit; those
-// who wait keep their places.
+// room returns how many may wait. With a Depth it moves with the limit and, if
+// waits may be Brief, with how fast work goes; those who wait keep their places.
 func (g *Gate[W]) room() int {
 	if g.cfg.Depth <= 0 {
 		return g.cfg.Queue
 	}
-	if n := math.Ceil(g.cfg.Depth * float64(g.alg.Limit())); n < float64(g.cfg.Queue) {
+	most := g.alg.Limit()
+	n := math.Ceil(g.cfg.Depth * float64(most))
+	if g.cfg.Brief > 0 {
+		n = max(n, g.pace.within(g.cfg.Brief, most))
+	}
+	if n < float64(g.cfg.Queue) {
 		return max(int(n), 1)
 	}
 	return g.cfg.Queue

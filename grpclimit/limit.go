@@ -45,7 +45,6 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/internal/admission"
 )
 
@@ -149,15 +148,13 @@ func (c Config) door() admission.Config[Request] {
 	return d
 }
 
-// Auto returns a limiter that finds by itself how many calls may be in flight:
-// what Config.PerClass does unless told otherwise.
-func Auto(string) weir.Limiter {
-	l, err := inflight.New(inflight.Config{})
-	if err != nil {
-		panic("grpclimit: " + err.Error()) // the zero Config is valid
-	}
-	return l
-}
+// Auto returns a limiter that finds by itself how many calls may be in
+// flight (limit.Auto): what Config.PerClass does unless told otherwise. Three
+// times as many may wait, first come, first served, so that a wait is about three
+// times as long as the work, whatever that takes; or as many as will be done in
+// 100 ms, if that is more. Nobody waits for more than three seconds. All others are
+// refused at once.
+func Auto(class string) weir.Limiter { return admission.NewAuto(class) }
 
 // An Interceptor lets calls in to handlers, as its limits allow. All servers
 // that it is given to share them. It is safe for concurrent use.

@@ -39,23 +39,16 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/gate"
-	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/internal/admission"
 )
 
 // Auto returns a limiter that finds by itself how many requests may be in
 // flight (limit.Auto): what Config.PerClass does unless told otherwise. Three
-// times as many may wait, first come, first served, so that waiting takes about
-// three times as long as the work, whatever that takes; half a second at most.
-// All others are refused at once.
-func Auto(string) weir.Limiter {
-	l, err := inflight.New(inflight.Config{Discipline: gate.FIFO, Depth: 3})
-	if err != nil {
-		panic("httplimit: " + err.Error()) // that Config is valid
-	}
-	return l
-}
+// times as many may wait, first come, first served, so that a wait is about three
+// times as long as the work, whatever that takes; or as many as will be done in
+// 100 ms, if that is more. Nobody waits for more than three seconds. All others are
+// refused at once.
+func Auto(class string) weir.Limiter { return admission.NewAuto(class) }
 
 // Handler is the Middleware of the zero Config around a handler:
 //

@@ -174,6 +174,7 @@ func TestValidate(t *testing.T) {
 		"inflight: Target = -3s: must be >= 0":                                {Target: -3 * time.Second},
 		"inflight: Depth = -0.5: must be >= 0":                                {Depth: -0.5},
 		"inflight: Depth = NaN: must be >= 0":                                 {Depth: math.NaN()},
+		"inflight: Brief = -1ns: must be >= 0":                                {Brief: -1},
 		"inflight: Interval = -1ns: must be >= 0":                             {Interval: -1},
 		"inflight: FairQueues = -1: must be between 0 and 4096":               {FairQueues: -1},
 		"inflight: Aging = -1ns: must be >= 0":                                {Aging: -1},

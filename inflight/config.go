@@ -42,6 +42,12 @@ type Config struct {
 	// as long as the work, however long that takes, and whoever would wait
 	// longer is refused at once. If zero, only Queue counts.
 	Depth float64
+	// Brief is a wait that Depth always grants: where as many as would be done in
+	// that time are more than Depth lets wait, so many may. For work that takes
+	// little time, a burst is then no reason to refuse. As long as nothing is known
+	// of how fast the work goes, Depth bounds nothing. If zero, there is no such
+	// wait.
+	Brief time.Duration
 	// MaxWait bounds the time in the queue. If zero, DefaultMaxWait; if
 	// negative, a waiter waits as long as its context and Discipline allow.
 	MaxWait time.Duration
@@ -89,6 +95,8 @@ func (c Config) Validate() error {
 	switch {
 	case c.Discipline > gate.AdaptiveLIFO:
 		return fmt.Errorf("inflight: Discipline = %d: must be gate.FIFO, CoDel or AdaptiveLIFO", c.Discipline)
+	case c.Brief < 0:
+		return fmt.Errorf("inflight: Brief = %v: must be >= 0", c.Brief)
 	case !(c.Depth >= 0):
 		return fmt.Errorf("inflight: Depth = %v: must be >= 0", c.Depth)
 	case c.Target < 0:
@@ -141,7 +149,7 @@ func (c Config) Gate() gate.Config {
 		c.Interval = cmp.Or(c.Interval, DefaultInterval)
 	}
 	g := gate.Config{
-		Queue: c.Queue, Depth: c.Depth, MaxWait: c.MaxWait, Discipline: c.Discipline,
+		Queue: c.Queue, Depth: c.Depth, Brief: c.Brief, MaxWait: c.MaxWait, Discipline: c.Discipline,
 		CoDel: codel.Config{Target: c.Target, Interval: c.Interval},
 		Fair:  gate.Fairness{Queues: c.FairQueues}, Aging: c.Aging,
 	}

@@ -72,7 +72,7 @@ var sideways = map[string][]string{
 	"lab/plot":         {"lab/sim"},
 	"lab/arena":        {"lab/sim", "lab/plot", "lab/scenario", "scenarios"},
 	// The experiment has the middleware among its rows, as people use it.
-	"lab/sla": {"httplimit", "lab/load", "lab/sim", "lab/plot"},
+	"lab/sla": {"httplimit", "internal/admission", "lab/load", "lab/sim", "lab/plot"},
 	// The demonstration shows the proxy itself, on the page.
 	"lab/demo": {"proxy", "web", "internal/settings", "internal/browser", "lab/origin", "lab/load"},
 }

@@ -56,6 +56,7 @@ type Guard struct {
 	Limit   Limit         `yaml:"limit" json:"limit"`
 	Queue   int           `yaml:"queue" json:"queue"`           // how many wait for the guard. If zero, none
 	Depth   float64       `yaml:"depth" json:"depth,omitempty"` // and how many for each unit of the limit. If zero, only Queue counts
+	Brief   time.Duration `yaml:"brief" json:"brief,omitempty"` // a wait that Depth always grants. If zero, none
 	MaxWait time.Duration `yaml:"max_wait" json:"max_wait"`     // and how long. If zero, unbounded
 
 	Discipline Discipline    `yaml:"discipline" json:"discipline,omitempty"`   // fifo (also if empty), codel or adaptive_lifo
@@ -83,7 +84,7 @@ type Guard struct {
 
 func (g *Guard) config() gate.Config {
 	return gate.Config{
-		Queue: g.Queue, Depth: g.Depth, MaxWait: g.MaxWait, Discipline: gate.Discipline(g.Discipline),
+		Queue: g.Queue, Depth: g.Depth, Brief: g.Brief, MaxWait: g.MaxWait, Discipline: gate.Discipline(g.Discipline),
 		CoDel: codel.Config{Target: g.Target, Interval: g.Interval},
 		Fair:  gate.Fairness{Queues: g.FairQueues, Hand: g.FairHand}, Aging: g.Aging, Partitions: g.Partitions,
 	}

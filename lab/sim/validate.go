@@ -133,6 +133,7 @@ func (l *Layer) check(c *checker, at string) {
 		c.check(err == nil, at+"guard", "a rule of its queue", rule(err))
 		c.check(g.Queue >= 0, at+"guard.queue", g.Queue, "must be >= 0")
 		c.check(g.Depth >= 0, at+"guard.depth", g.Depth, "must be >= 0")
+		c.checkSpan(at+"guard.brief", g.Brief)
 		c.checkSpan(at+"guard.max_wait", g.MaxWait)
 		c.checkSpan(at+"guard.target", g.Target)
 		c.checkSpan(at+"guard.interval", g.Interval)

@@ -5,9 +5,8 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/weir-go/weir/gate"
 	"github.com/weir-go/weir/httplimit"
-	"github.com/weir-go/weir/inflight"
+	"github.com/weir-go/weir/internal/admission"
 	"github.com/weir-go/weir/lab/sim"
 	"github.com/weir-go/weir/rate"
 )
@@ -115,9 +114,9 @@ func auto(next http.Handler) (http.Handler, func(), error) {
 
 // autoGuard is what httplimit's default limiter does, in virtual time.
 func autoGuard() *sim.Guard {
-	g := inflight.Config{Discipline: gate.FIFO, Depth: 3}.Gate()
+	g := admission.Auto.Gate()
 	return &sim.Guard{
-		Limit: sim.Limit{Name: "auto"}, Queue: g.Queue, Depth: g.Depth, MaxWait: g.MaxWait,
+		Limit: sim.Limit{Name: "auto"}, Queue: g.Queue, Depth: g.Depth, Brief: g.Brief, MaxWait: g.MaxWait,
 		Discipline: sim.Discipline(g.Discipline),
 	}
 }
