@@ -15,6 +15,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gate"
+	"github.com/weir-go/weir/internal/caller"
 	"github.com/weir-go/weir/internal/outgoing"
 	"github.com/weir-go/weir/throttle"
 	"github.com/weir-go/weir/throttler"
@@ -226,7 +227,7 @@ func (c *Client) mark(ctx context.Context) context.Context {
 	if md, ok := metadata.FromOutgoingContext(ctx); ok && len(md[name]) > 0 {
 		return ctx
 	}
-	return metadata.AppendToOutgoingContext(ctx, name, criticality(weir.ClassOf(ctx).Priority))
+	return metadata.AppendToOutgoingContext(ctx, name, caller.LevelName(caller.Level(weir.ClassOf(ctx).Priority)))
 }
 
 // hold returns what keeps back the calls of a method, or nil.

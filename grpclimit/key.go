@@ -2,15 +2,16 @@ package grpclimit
 
 import (
 	"context"
-	"crypto/sha256"
 	"net"
 	"net/netip"
+	"strconv"
 	"strings"
 
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/caller"
 )
 
 // A Key returns what tells the client of a call from others, or the like, and
@@ -20,7 +21,7 @@ type Key[K comparable] func(r Request) (key K, ok bool)
 
 // MaxKey is the longest text that is a key as it is, in bytes. Of a longer one,
 // its SHA-256 is the key.
-const MaxKey = 256
+const MaxKey = caller.MaxKey
 
 // Address is the Key of the peer's address. Of IPv6 it is the network of 64 bits,
 // which is what one client has; an IPv4 address is the same in its IPv6 form. A
@@ -28,12 +29,27 @@ const MaxKey = 256
 func Address() Key[netip.Addr] {
 	return func(r Request) (netip.Addr, bool) {
 		a, ok := address(r.Context)
-		if a.Is6() {
-			if p, err := a.Prefix(64); err == nil {
-				a = p.Addr()
-			}
+		return caller.Network(a), ok
+	}
+}
+
+// AddressBehind is the Key of the client's address where proxies stand in front,
+// which say in metadata whom they got a call from: x-forwarded-for, or forwarded
+// (RFC 7239). Only what a trusted proxy has added counts, as with
+// httplimit.AddressBehind. It panics if a network is none.
+func AddressBehind(name string, trusted ...netip.Prefix) Key[netip.Addr] {
+	name = strings.ToLower(name)
+	networks := caller.Trust(trusted)
+	if i := networks.Invalid(); i >= 0 {
+		panic("grpclimit: AddressBehind of a network that is none: number " + strconv.Itoa(i))
+	}
+	return func(r Request) (netip.Addr, bool) {
+		peer, ok := address(r.Context)
+		if !ok {
+			return peer, false
 		}
-		return a, ok
+		values := metadata.ValueFromIncomingContext(r.Context, name)
+		return caller.Network(caller.Behind(peer, values, name == "forwarded", networks)), true
 	}
 }
 
@@ -60,13 +76,13 @@ func Metadata(name string) Key[string] {
 		if len(values) == 0 {
 			return "", false
 		}
-		return bounded(values[0])
+		return caller.Key(values[0])
 	}
 }
 
 // Method is the Key of the method, such as "/package.Service/Method".
 func Method() Key[string] {
-	return func(r Request) (string, bool) { return bounded(r.Method) }
+	return func(r Request) (string, bool) { return caller.Key(r.Method) }
 }
 
 // A Pair is two keys as one.
@@ -85,69 +101,21 @@ func Both[A, B comparable](a Key[A], b Key[B]) Key[Pair[A, B]] {
 	}
 }
 
-// bounded returns a text that is no longer than MaxKey, and not part of a longer
-// one that would be kept with it.
-func bounded(s string) (string, bool) {
-	if len(s) > MaxKey {
-		sum := sha256.Sum256([]byte(s))
-		return "\x00" + string(sum[:]), true // no text of metadata begins so
-	}
-	return s, s != ""
-}
-
 // heed returns the context of a call with the priority that its metadata says.
 func (i *Interceptor) heed(ctx context.Context) context.Context {
 	values := metadata.ValueFromIncomingContext(ctx, i.cfg.Criticality)
 	if len(values) == 0 {
 		return ctx
 	}
-	p, ok := priority(values[0])
-	if !ok {
-		return ctx
+	if p, ok := caller.Priority(values[0], i.trusts(ctx)); ok {
+		return weir.WithPriority(ctx, p)
 	}
-	if p > weir.Critical && !i.trusts(ctx) {
-		p = weir.Critical
-	}
-	return weir.WithPriority(ctx, p)
+	return ctx
 }
 
 func (i *Interceptor) trusts(ctx context.Context) bool {
 	a, ok := address(ctx)
-	for _, p := range i.cfg.Trusted {
-		if ok && p.Contains(a) {
-			return true
-		}
-	}
-	return false
-}
-
-// priority is what metadata calls a criticality.
-func priority(s string) (weir.Priority, bool) {
-	switch strings.ToLower(strings.TrimSpace(s)) {
-	case "sheddable":
-		return weir.Sheddable, true
-	case "sheddable_plus":
-		return weir.SheddablePlus, true
-	case "critical":
-		return weir.Critical, true
-	case "critical_plus":
-		return weir.CriticalPlus, true
-	}
-	return 0, false
-}
-
-// criticality is what metadata calls the level that p belongs to.
-func criticality(p weir.Priority) string {
-	switch {
-	case p <= weir.Sheddable:
-		return "sheddable"
-	case p < weir.Critical:
-		return "sheddable_plus"
-	case p == weir.Critical:
-		return "critical"
-	default:
-		return "critical_plus"
-	}
+	return ok && i.trusted.Contain(a)
 }
 
 // validName reports whether metadata may have the name, or there is none. That

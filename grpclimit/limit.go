@@ -46,6 +46,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/admission"
+	"github.com/weir-go/weir/internal/caller"
 )
 
 // A Request is what is known of a call before its handler runs.
@@ -122,6 +123,9 @@ func (c Config) Validate() error {
 	case !validName(c.Criticality):
 		return fmt.Errorf("grpclimit: Criticality = %q: must be a name of metadata", c.Criticality)
 	}
+	if i := caller.Networks(c.Trusted).Invalid(); i >= 0 {
+		return fmt.Errorf("grpclimit: Trusted[%d]: is no network", i)
+	}
 	for i, method := range c.Exempt {
 		if method == "" || method[0] != '/' {
 			return fmt.Errorf("grpclimit: Exempt[%d] = %q: must begin with a slash", i, method)
@@ -163,6 +167,7 @@ type Interceptor struct {
 	door     *admission.Door[Request]
 	classify bool
 	exempt   methods
+	trusted  caller.Networks
 	quotas   []*quota  // of each rule
 	visits   sync.Pool // of *visit
 }
@@ -177,6 +182,7 @@ func New(cfg Config) (*Interceptor, error) {
 		cfg:      cfg,
 		door:     admission.New(cfg.door()),
 		classify: cfg.Class == nil && (cfg.PerClass != nil || cfg.Limiter == nil && len(cfg.Rules) == 0),
+		trusted:  caller.Trust(cfg.Trusted),
 	}
 	for _, r := range cfg.Rules {
 		i.quotas = append(i.quotas, newQuota(r.rule.Name))

@@ -266,6 +266,24 @@ func TestKeys(t *testing.T) {
 	}
 }
 
+// What a proxy says in metadata counts if the proxy is trusted.
+func TestAddressBehind(t *testing.T) {
+	trusted := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
+	for _, tt := range []struct{ peer, name, value, want string }{
+		{"10.0.0.1:80", "X-Forwarded-For", "1.1.1.1, 192.0.2.1, 10.0.0.2", "192.0.2.1"},
+		{"10.0.0.1:80", "forwarded", `for=1.1.1.1, for="[2001:db8:1:2:3::]:80"`, "2001:db8:1:2::"},
+		{"10.0.0.1:80", "x-forwarded-for", "", "10.0.0.1"},
+		{"192.0.2.9:80", "x-forwarded-for", "1.1.1.1", "192.0.2.9"},
+		{"@", "x-forwarded-for", "1.1.1.1", "invalid IP"},
+	} {
+		ctx := metadata.NewIncomingContext(peerAt(t.Context(), tt.peer), metadata.Pairs(tt.name, tt.value))
+		a, ok := grpclimit.AddressBehind(tt.name, trusted...)(grpclimit.Request{Context: ctx})
+		if a.String() != tt.want || ok != a.IsValid() {
+			t.Errorf("%s, %s: %s: %v %v: want %s", tt.peer, tt.name, tt.value, a, ok, tt.want)
+		}
+	}
+}
+
 // Each client has a bucket; those without a key share one.
 func TestPerKey(t *testing.T) {
 	lim, err := keyed.New[string](gcra.Per(1, time.Hour, 1), keyed.Config{})

@@ -33,12 +33,12 @@ type body struct {
 
 func (b *body) late() bool { return b != nil && b.slow.Load() }
 
-// Read reads for as long as the client has time: a second more for each KiB.
+// Read reads for as long as the client has time: each KiB gives a second back.
 func (b *body) Read(p []byte) (int, error) {
 	began := time.Now()
 	b.until(began.Add(b.left))
 	n, err := b.ReadCloser.Read(p)
-	b.left += time.Duration(n)*(time.Second/1024) - time.Since(began)
+	b.left = min(b.left-time.Since(began)+time.Duration(n)*(time.Second/1024), b.time)
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		b.slow.Store(true)

@@ -158,12 +158,13 @@ func TestABodyThatTricklesGivesItsUnitBack(t *testing.T) {
 		rule string
 		head string
 		part string
-		want time.Duration // 10 s, and a second for each KiB
+		want time.Duration // 10 s, and a second given back for each KiB
 		read string
 	}{
 		{"nothing comes", chunked, "", 10 * time.Second, "0 true"},
 		{"a byte a second", chunked, chunk(1), 10010 * time.Millisecond, "11 true"},
-		{"256 bytes a second", chunked, chunk(256), 13500 * time.Millisecond, "3584 true"},
+		{"256 bytes a second", chunked, chunk(256), 13 * time.Second, "3328 true"},
+		{"much at once, then nothing", chunked + chunk(64<<10), "", 10 * time.Second, "65536 true"},
 		{"with a length", post(1<<20, ""), "x", 10010 * time.Millisecond, "11 true"},
 	} {
 		bubble(t, tt.rule, func(t *testing.T) {

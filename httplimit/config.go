@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/admission"
+	"github.com/weir-go/weir/internal/caller"
 	"github.com/weir-go/weir/shape"
 )
 
@@ -59,8 +60,8 @@ type Config struct {
 	Upload, Download func(r *http.Request) shape.Limiter
 
 	// BodyTimeout bounds the time in which a client sends the body of its request,
-	// if that holds a unit: so long, and a second more for each KiB that has come.
-	// Then the handler's Read fails with os.ErrDeadlineExceeded. A ReadTimeout of
+	// if that holds a unit: so long, and for each KiB that comes a second is given
+	// back. Then the handler's Read fails with os.ErrDeadlineExceeded. A ReadTimeout of
 	// the http.Server stands in its place. If zero, DefaultBodyTimeout; if
 	// negative, there is no bound.
 	BodyTimeout time.Duration
@@ -119,6 +120,9 @@ func (c Config) Validate() error {
 		return fmt.Errorf("httplimit: Legacy = %d: must be LegacyOff, LegacyDelta or LegacyUnix", c.Legacy)
 	case c.RetryJitter < 0:
 		return fmt.Errorf("httplimit: RetryJitter = %v: must be >= 0", c.RetryJitter)
+	}
+	if i := caller.Networks(c.Trusted).Invalid(); i >= 0 {
+		return fmt.Errorf("httplimit: Trusted[%d]: is no network", i)
 	}
 	for i, path := range c.Exempt {
 		if path == "" || path[0] != '/' {

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/weir-go/weir/internal/caller"
 )
 
 func prefixes(list ...string) (all []netip.Prefix) {
@@ -135,13 +137,21 @@ func TestWhoIsTrusted(t *testing.T) {
 		{"IPv4, by an IPv6 peer", prefixes("0.0.0.0/0"), "[2001:db8:1:2::9]:80", "192.0.2.1", "2001:db8:1:2::"},
 		{"IPv6, by an IPv4 peer", prefixes("::/0"), "10.0.0.1:80", "192.0.2.1", "10.0.0.1"},
 		{"IPv4, by a peer in IPv6 form", prefixes("10.0.0.1/32"), "[::ffff:10.0.0.1]:80", "192.0.2.1", "192.0.2.1"},
-		{"a network that is none", []netip.Prefix{{}}, "10.0.0.1:80", "192.0.2.1", "10.0.0.1"},
+		{"an IPv4 network in IPv6 form", prefixes("::ffff:10.0.0.0/104"), "10.0.0.1:80", "192.0.2.1", "192.0.2.1"},
 	} {
 		a, ok := AddressBehind("X-Forwarded-For", tt.trusted...)(from(tt.remote, "X-Forwarded-For: "+tt.line))
 		if got := text(a); got != tt.want || !ok {
 			t.Errorf("%s: %q: want %q", tt.rule, got, tt.want)
 		}
 	}
+	func() {
+		defer func() {
+			if got := recover(); got != "httplimit: AddressBehind of a network that is none: number 1" {
+				t.Errorf("a network that is none: %v", got)
+			}
+		}()
+		AddressBehind("X-Forwarded-For", proxies[0], netip.Prefix{})
+	}()
 	none := 32 // as many entries are read as may be
 	line := "192.0.2.1" + strings.Repeat(", 10.0.0.2", none)
 	for _, want := range []string{"10.0.0.2", "192.0.2.1"} {
@@ -155,8 +165,8 @@ func TestWhoIsTrusted(t *testing.T) {
 // vouched is what a slow reader makes of X-Forwarded-For: all whom a trusted hop
 // has named.
 func vouched(peer string, lines []string, trusted []netip.Prefix) (all []netip.Addr) {
-	a, ok := parseAddr(peer)
-	all = append(all, network(a))
+	a, ok := caller.ParseAddr(peer)
+	all = append(all, caller.Network(a))
 	if !ok {
 		return all
 	}
@@ -166,12 +176,12 @@ func vouched(peer string, lines []string, trusted []netip.Prefix) (all []netip.A
 		if e = strings.TrimSpace(e); e == "" {
 			continue
 		}
-		named, valid := parseAddr(e)
+		named, valid := caller.ParseAddr(e)
 		if !slices.ContainsFunc(trusted, func(p netip.Prefix) bool { return p.Contains(a) }) || !valid {
 			break
 		}
 		a = named
-		all = append(all, network(a))
+		all = append(all, caller.Network(a))
 	}
 	return all
 }
@@ -188,7 +198,7 @@ func FuzzAddressBehind(f *testing.F) {
 		got, ok := AddressBehind("X-Forwarded-For", proxies...)(r)
 		all := vouched(remote, lines, proxies)
 		want := all[len(all)-1]
-		if strings.Count(value, ",")+len(lines) > maxHops {
+		if strings.Count(value, ",")+len(lines) > caller.MaxHops {
 			if !slices.Contains(all, got) {
 				t.Errorf("%v is named by no trusted hop: %v", got, all)
 			}
@@ -196,7 +206,7 @@ func FuzzAddressBehind(f *testing.F) {
 			t.Errorf("%v %v: want %v", got, ok, want)
 		}
 		r.Header["Forwarded"] = lines
-		if a, ok := AddressBehind("Forwarded", proxies...)(r); ok && a != network(a) {
+		if a, ok := AddressBehind("Forwarded", proxies...)(r); ok && a != caller.Network(a) {
 			t.Errorf("%v is no network", a)
 		}
 	})

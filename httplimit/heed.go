@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/caller"
 )
 
 // heed returns the request with the priority and the deadline that its headers
@@ -15,10 +16,7 @@ import (
 func (m *Middleware) heed(r *http.Request) (*http.Request, context.CancelFunc) {
 	ctx, cancel := r.Context(), context.CancelFunc(func() {})
 	if name := m.cfg.Criticality; name != "" {
-		if p, ok := priority(r.Header.Get(name)); ok {
-			if p > weir.Critical && !m.trusts(r) {
-				p = weir.Critical
-			}
+		if p, ok := caller.Priority(r.Header.Get(name), m.trusts(r)); ok {
 			ctx = weir.WithPriority(ctx, p)
 		}
 	}
@@ -34,28 +32,12 @@ func (m *Middleware) heed(r *http.Request) (*http.Request, context.CancelFunc) {
 }
 
 func (m *Middleware) trusts(r *http.Request) bool {
-	a, ok := parseAddr(r.RemoteAddr)
-	return ok && contains(m.cfg.Trusted, a)
-}
-
-// priority is what a header calls a criticality.
-func priority(s string) (weir.Priority, bool) {
-	switch strings.ToLower(strings.TrimSpace(s)) {
-	case "sheddable":
-		return weir.Sheddable, true
-	case "sheddable_plus":
-		return weir.SheddablePlus, true
-	case "critical":
-		return weir.Critical, true
-	case "critical_plus":
-		return weir.CriticalPlus, true
-	}
-	return 0, false
+	a, ok := caller.ParseAddr(r.RemoteAddr)
+	return ok && m.trusted.Contain(a)
 }
 
 // patience is how long a header says that a client waits: milliseconds, or a
-// number with a unit, of Go or, as in 250m, of gRPC. It is at most a day: beyond
-// that, it says nothing.
+// number with a unit, as Go writes durations. Beyond a day, it says nothing.
 func patience(s string) (time.Duration, bool) {
 	s = strings.TrimSpace(s)
 	if len(s) > 32 {

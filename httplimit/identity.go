@@ -1,11 +1,11 @@
 package httplimit
 
 import (
-	"crypto/sha256"
 	"net/http"
 	"net/netip"
 	"strconv"
-	"strings"
+
+	"github.com/weir-go/weir/internal/caller"
 )
 
 // A Key returns what tells the client of a request from others, or the like,
@@ -16,52 +16,26 @@ type Key[K comparable] func(r *http.Request) (key K, ok bool)
 
 // MaxKey is the longest text that is a key as it is, in bytes. Of a longer one,
 // its SHA-256 is the key.
-const MaxKey = 256
+const MaxKey = caller.MaxKey
 
 // Address is the Key of the peer's address. Of IPv6 it is the network of 64 bits,
 // which is what one client has; an IPv4 address is the same in its IPv6 form.
 func Address() Key[netip.Addr] {
-	return func(r *http.Request) (netip.Addr, bool) { return peer(r) }
-}
-
-// peer is the network of who has connected.
-func peer(r *http.Request) (netip.Addr, bool) {
-	a, ok := parseAddr(r.RemoteAddr)
-	return network(a), ok
-}
-
-// network is the part of an address that one client has.
-func network(a netip.Addr) netip.Addr {
-	if a.Is6() {
-		if p, err := a.Prefix(64); err == nil {
-			return p.Addr()
-		}
+	return func(r *http.Request) (netip.Addr, bool) {
+		a, ok := caller.ParseAddr(r.RemoteAddr)
+		return caller.Network(a), ok
 	}
-	return a
-}
-
-// parseAddr parses an address with or without a port, and an IPv6 one with or
-// without brackets. It has no zone, and IPv4 is IPv4.
-func parseAddr(s string) (netip.Addr, bool) {
-	if ap, err := netip.ParseAddrPort(s); err == nil {
-		return ap.Addr().Unmap().WithZone(""), true
-	}
-	if len(s) > 2 && s[0] == '[' && s[len(s)-1] == ']' {
-		s = s[1 : len(s)-1]
-	}
-	a, err := netip.ParseAddr(s)
-	return a.Unmap().WithZone(""), err == nil
 }
 
 // Header is the Key of a request header's first value.
 func Header(name string) Key[string] {
 	name = http.CanonicalHeaderKey(name)
 	if name == "Host" {
-		return func(r *http.Request) (string, bool) { return bounded(r.Host) }
+		return func(r *http.Request) (string, bool) { return caller.Key(r.Host) }
 	}
 	return func(r *http.Request) (string, bool) {
 		if values := r.Header[name]; len(values) > 0 {
-			return bounded(values[0])
+			return caller.Key(values[0])
 		}
 		return "", false
 	}
@@ -74,7 +48,7 @@ func Cookie(name string) Key[string] {
 		if err != nil {
 			return "", false
 		}
-		return bounded(c.Value)
+		return caller.Key(c.Value)
 	}
 }
 
@@ -125,14 +99,4 @@ func Both[A, B comparable](a Key[A], b Key[B]) Key[Pair[A, B]] {
 		y, second := b(r)
 		return Pair[A, B]{x, y}, first && second
 	}
-}
-
-// bounded returns a text that is no longer than MaxKey, and not part of a longer
-// one that would be kept with it.
-func bounded(s string) (string, bool) {
-	if len(s) > MaxKey {
-		sum := sha256.Sum256([]byte(s))
-		return "\x00" + string(sum[:]), true // no header or cookie begins so
-	}
-	return strings.Clone(s), s != ""
 }

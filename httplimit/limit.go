@@ -40,6 +40,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/admission"
+	"github.com/weir-go/weir/internal/caller"
 )
 
 // Auto returns a limiter that finds by itself how many requests may be in
@@ -68,6 +69,7 @@ type Middleware struct {
 	door     *admission.Door[*http.Request]
 	classify bool
 	exempt   paths
+	trusted  caller.Networks
 	fields   fields
 	answers  []*answers   // of each rule
 	visits   sync.Pool    // of *visit
@@ -90,6 +92,7 @@ func New(cfg Config) (*Middleware, error) {
 		door:     admission.New(cfg.door()),
 		classify: cfg.Class == nil && (cfg.PerClass != nil || cfg.Limiter == nil && len(cfg.Rules) == 0),
 	}
+	m.trusted = caller.Trust(cfg.Trusted)
 	m.fields.init(cfg)
 	for _, r := range cfg.Rules {
 		m.answers = append(m.answers, newAnswers(r.rule.Name))

@@ -172,7 +172,7 @@ func allowAt(t testing.TB, name string, q gcra.Quota) allowance {
 // left fails the test if a client has not so many tokens.
 func (q allowance) left(t testing.TB, client string, want int, when string) {
 	t.Helper()
-	if d, _ := q.lim.Decide(client, 0); d.Remaining != want {
+	if d := q.lim.Take(client, 0); d.Remaining != want {
 		t.Errorf("%s: %s has %d tokens: want %d", when, client, d.Remaining, want)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/caller"
 )
 
 // mark returns a request with the headers that tell the server its deadline and
@@ -34,30 +35,15 @@ func (t *Transport) mark(r *http.Request) *http.Request {
 		r.Header[left] = []string{strconv.FormatInt(ms, 10)}
 	}
 	if says != "" {
-		r.Header[says] = criticality(weir.ClassOf(ctx).Priority)
+		r.Header[says] = criticalities[caller.Level(weir.ClassOf(ctx).Priority)]
 	}
 	return r
 }
 
-// The values of a criticality header.
-var (
-	sheddable     = []string{"sheddable"}
-	sheddablePlus = []string{"sheddable_plus"}
-	critical      = []string{"critical"}
-	criticalPlus  = []string{"critical_plus"}
-)
-
-// criticality returns the value of the level that p belongs to. It is not to be
-// changed.
-func criticality(p weir.Priority) []string {
-	switch {
-	case p <= weir.Sheddable:
-		return sheddable
-	case p < weir.Critical:
-		return sheddablePlus
-	case p == weir.Critical:
-		return critical
-	default:
-		return criticalPlus
+// criticalities are the values of a criticality header, by level.
+var criticalities = func() (values [caller.Levels][]string) {
+	for i := range values {
+		values[i] = []string{caller.LevelName(i)}
 	}
-}
+	return values
+}()

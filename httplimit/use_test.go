@@ -52,6 +52,18 @@ func TestUse(t *testing.T) {
 	}
 }
 
+// Who pays is who asked, whatever has become of the request since.
+func TestUseIsPaidByWhoAsked(t *testing.T) {
+	q := allow(t, "q", 5)
+	s := newSite(t, Config{Rules: []Rule{q.Rule}}, func(w http.ResponseWriter, r *http.Request) {
+		r.Header.Set("X-Client", "eve")
+		Use(w, 3)
+	})
+	s.get(200, "/", "X-Client: ada")
+	q.left(t, "ada", 2, "at the end")
+	q.left(t, "eve", 5, "at the end")
+}
+
 // Debt is bounded by what the limiter bears, and is paid off by and by.
 func TestUseOfMoreThanThereIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -171,12 +171,16 @@ func (l *Limiter[K]) AllowN(key K, n int) bool {
 // RetryAfter is weir.Never if that is in vain. With n = 0 it takes nothing,
 // and is denied only in debt. It panics if n < 0.
 func (l *Limiter[K]) Take(key K, n int) weir.Decision {
-	d, _ := l.Decide(key, n)
+	d, _, _ := l.Decide(key, n)
 	return d
 }
 
-// Decide is Take, and the Quota under which it decided.
-func (l *Limiter[K]) Decide(key K, n int) (weir.Decision, gcra.Quota) {
+// A Bucket is that of a key, until Restore: for SettleBucket, where the key may be
+// gone by then.
+type Bucket uint64
+
+// Decide is Take, with the Quota under which it decided, and the Bucket.
+func (l *Limiter[K]) Decide(key K, n int) (weir.Decision, gcra.Quota, Bucket) {
 	checkCost(n)
 	t := l.table.Load()
 	print := t.print(l.hash.sum, key)
@@ -195,7 +199,7 @@ func (l *Limiter[K]) Decide(key K, n int) (weir.Decision, gcra.Quota) {
 	}
 	q := *p.quota
 	s.mu.Unlock()
-	return d, q
+	return d, q, Bucket(print)
 }
 
 // TokensAt returns how many tokens the key has at the time t, fractions
@@ -218,11 +222,15 @@ func (l *Limiter[K]) TokensAt(key K, at time.Time) float64 {
 // is beyond that is forgiven. It returns what is charged: n, or less. It panics
 // if either is negative.
 func (l *Limiter[K]) Settle(key K, was, n int) int {
+	return l.SettleBucket(Bucket(l.table.Load().print(l.hash.sum, key)), was, n)
+}
+
+// SettleBucket is Settle for the key that Decide was asked for.
+func (l *Limiter[K]) SettleBucket(b Bucket, was, n int) int {
 	checkCost(was)
 	checkCost(n)
 	t := l.table.Load()
-	print := t.print(l.hash.sum, key)
-	return t.shard(print).settle(t, print, was, n, l.cfg.MaxDebt)
+	return t.shard(uint64(b)).settle(t, uint64(b), was, n, l.cfg.MaxDebt)
 }
 
 // checkCost panics before a lock is taken.

@@ -17,7 +17,7 @@ const Others = "(others)"
 // A class is the requests that share a limit.
 type class struct {
 	name    string
-	limiter weir.Limiter // nil: none
+	limiter func() weir.Limiter // which makes it when it is first asked for; nil: none
 
 	admitted atomic.Uint64
 	refused  [reasons]atomic.Uint64
@@ -60,7 +60,7 @@ func (cs *classes) add(name string) *class {
 	c := all[name]
 	if c == nil {
 		name = strings.Clone(name) // what it is part of may be large
-		c = &class{name: name, limiter: cs.limiter(name)}
+		c = &class{name: name, limiter: sync.OnceValue(func() weir.Limiter { return cs.limiter(name) })}
 		all[name] = c
 		cs.known.Store(&all)
 	}

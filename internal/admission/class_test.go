@@ -29,3 +29,25 @@ func TestClassesAreFoundWithoutALock(t *testing.T) {
 		cs.mu.Unlock()
 	}
 }
+
+// The limiter of a class may be made by asking for that of another.
+func TestALimiterThatNeedsAnother(t *testing.T) {
+	var d *Door[string]
+	made := map[string]weir.Limiter{}
+	d = New(Config[string]{Limiter: func(class string) weir.Limiter {
+		if class == "inner" {
+			made[class] = weir.Chain()
+			return made[class]
+		}
+		var v Visit[string]
+		if err := d.Enter(t.Context(), "", "inner", &v); err != nil {
+			t.Error(err)
+		}
+		v.Leave(weir.Success)
+		return nil
+	}})
+	var v Visit[string]
+	if err := d.Enter(t.Context(), "", "outer", &v); err != nil || made["inner"] == nil {
+		t.Errorf("%v, %v", err, made)
+	}
+}

@@ -92,6 +92,8 @@ type Answer struct {
 	Quota gcra.Quota // that the request is under
 	Cost  int
 	held  int // tokens that the request has of it
+
+	bucket uint64 // where they are from
 }
 
 // Left returns how many tokens the bucket holds, counting those that have come
@@ -135,7 +137,7 @@ func (d *Door[R]) Ask(ctx context.Context, req R, class string, v *Visit[R]) err
 }
 
 // Limited reports whether Admit has a limit to ask.
-func (v *Visit[R]) Limited() bool { return v.class.limiter != nil }
+func (v *Visit[R]) Limited() bool { return v.class.limiter() != nil }
 
 // Admit asks the limit of the class.
 func (v *Visit[R]) Admit(ctx context.Context) error {
@@ -154,8 +156,8 @@ func (v *Visit[R]) Refuse(err error) {
 }
 
 func (v *Visit[R]) admit(ctx context.Context) error {
-	d := v.door
-	if !v.Limited() {
+	d, limiter := v.door, v.class.limiter()
+	if limiter == nil {
 		return nil
 	}
 	units := 1
@@ -163,14 +165,14 @@ func (v *Visit[R]) admit(ctx context.Context) error {
 		units = d.cfg.Units(v.req)
 	}
 	if d.cfg.Shadow {
-		if p, err := try(ctx, v.class.limiter, units); err == nil {
+		if p, err := try(ctx, limiter, units); err == nil {
 			v.permit = p
 		} else {
 			v.class.shadowed[reasonOf(err)].Add(1)
 		}
 		return nil
 	}
-	p, err := v.class.limiter.Acquire(ctx, units)
+	p, err := limiter.Acquire(ctx, units)
 	if err != nil {
 		return err
 	}
@@ -185,7 +187,7 @@ func (d *Door[R]) ask(ctx context.Context, i int, v *Visit[R]) error {
 	if rule.Cost != nil {
 		a.Cost = rule.Cost(v.req)
 	}
-	a.Decision, a.Quota = rule.Buckets.Decide(v.req, a.Cost)
+	a.Decision, a.Quota, a.bucket = rule.Buckets.Decide(v.req, a.Cost)
 	var err error
 	if !a.OK {
 		err = d.wait(ctx, rule, &a, v.req)
@@ -218,7 +220,7 @@ func (d *Door[R]) wait(ctx context.Context, rule *Rule[R], a *Answer, req R) err
 		}
 		return a.rejection()
 	}
-	a.Decision, a.Quota = rule.Buckets.Decide(req, 0) // what is left now
+	a.Decision, a.Quota, a.bucket = rule.Buckets.Decide(req, 0) // what is left now
 	a.OK = true
 	return nil
 }
@@ -228,7 +230,7 @@ func (d *Door[R]) wait(ctx context.Context, rule *Rule[R], a *Answer, req R) err
 func (v *Visit[R]) Settle(n int) {
 	for i := range v.answers {
 		if a := &v.answers[i]; a.OK && a.held != n {
-			a.held = v.door.cfg.Rules[i].Buckets.Settle(v.req, a.held, n)
+			a.held = v.door.cfg.Rules[i].Buckets.Settle(a.bucket, a.held, n)
 		}
 	}
 }

@@ -151,8 +151,8 @@ func TestNobodyWaitsLongerThanMaxWait(t *testing.T) {
 // hopeful promises a turn in a second that never comes.
 type hopeful struct{ Buckets[string] }
 
-func (hopeful) Decide(string, int) (weir.Decision, gcra.Quota) {
-	return weir.Decision{RetryAfter: time.Second}, gcra.PerSecond(1, 1)
+func (hopeful) Decide(string, int) (weir.Decision, gcra.Quota, uint64) {
+	return weir.Decision{RetryAfter: time.Second}, gcra.PerSecond(1, 1), 0
 }
 
 func (hopeful) Wait(ctx context.Context, _ string, _ int) error {
@@ -160,7 +160,7 @@ func (hopeful) Wait(ctx context.Context, _ string, _ int) error {
 	return weir.Reject(weir.TooLate, 0)
 }
 
-func (hopeful) Settle(_ string, _, n int) int { return n }
+func (hopeful) Settle(_ uint64, _, n int) int { return n }
 
 func TestValidate(t *testing.T) {
 	ok := Rule[string]{Name: "a", Buckets: whole(1, 1)}
@@ -207,7 +207,7 @@ func TestAStormAtADoor(t *testing.T) {
 				}
 				v.Leave(weir.Outcome(i % 2))
 			}
-			if dec, _ := lim.Decide(name, 0); dec.Remaining != max(burst-in, 0) {
+			if dec := lim.Take(name, 0); dec.Remaining != max(burst-in, 0) {
 				t.Errorf("%d tokens are left: want %d", dec.Remaining, burst-in)
 			}
 		})

@@ -22,9 +22,11 @@ type Rule[R any] struct {
 
 // Buckets are the buckets that requests take tokens from.
 type Buckets[R any] interface {
-	Decide(req R, n int) (weir.Decision, gcra.Quota)
+	// Decide takes n tokens, or says why not. The bucket is for Settle, when the
+	// request may have changed.
+	Decide(req R, n int) (d weir.Decision, q gcra.Quota, bucket uint64)
 	Wait(ctx context.Context, req R, n int) error
-	Settle(req R, was, n int) int
+	Settle(bucket uint64, was, n int) int
 }
 
 func (r *Rule[R]) validate(names map[string]bool) error {
@@ -71,10 +73,13 @@ type perKey[R any, K comparable] struct {
 	key func(R) K
 }
 
-func (b perKey[R, K]) Decide(req R, n int) (weir.Decision, gcra.Quota) {
-	return b.lim.Decide(b.key(req), n)
+func (b perKey[R, K]) Decide(req R, n int) (weir.Decision, gcra.Quota, uint64) {
+	d, q, bucket := b.lim.Decide(b.key(req), n)
+	return d, q, uint64(bucket)
 }
-func (b perKey[R, K]) Settle(req R, was, n int) int { return b.lim.Settle(b.key(req), was, n) }
+func (b perKey[R, K]) Settle(bucket uint64, was, n int) int {
+	return b.lim.SettleBucket(keyed.Bucket(bucket), was, n)
+}
 func (b perKey[R, K]) Wait(ctx context.Context, req R, n int) error {
 	return b.lim.Wait(ctx, b.key(req), n)
 }
@@ -84,8 +89,8 @@ func Overall[R any](lim *rate.Limiter) Buckets[R] { return overall[R]{lim} }
 
 type overall[R any] struct{ lim *rate.Limiter }
 
-func (b overall[R]) Decide(_ R, n int) (weir.Decision, gcra.Quota) {
-	return b.lim.Take(n), b.lim.Quota()
+func (b overall[R]) Decide(_ R, n int) (weir.Decision, gcra.Quota, uint64) {
+	return b.lim.Take(n), b.lim.Quota(), 0
 }
-func (b overall[R]) Settle(_ R, was, n int) int                 { return b.lim.Settle(was, n) }
+func (b overall[R]) Settle(_ uint64, was, n int) int            { return b.lim.Settle(was, n) }
 func (b overall[R]) Wait(ctx context.Context, _ R, n int) error { return b.lim.WaitN(ctx, n) }

@@ -63,7 +63,7 @@ func (d *Door[R]) Stats() Stats {
 		for o := range weir.Late + 1 {
 			count(one.Outcomes, o, &c.outcomes[o])
 		}
-		if l, ok := c.limiter.(interface{ Stats() gate.Stats }); ok {
+		if l, ok := c.limiter().(interface{ Stats() gate.Stats }); ok {
 			g := l.Stats()
 			one.Gate = &g
 		}

@@ -37,7 +37,7 @@ func TestBrowser(t *testing.T) {
 		t.Errorf("the page's status is %d", status)
 	}
 	text := browser.Evaluate[string](tab, `document.body.innerText`)
-	for _, part := range []string{"Too Many Requests", "more requests than allowed", "try again in 3"} {
+	for _, part := range []string{"Too Many Requests", "more requests than allowed", "try again in 60 minutes"} {
 		if !strings.Contains(text, part) {
 			t.Errorf("the page says %q: want %q", text, part)
 		}
