@@ -3,7 +3,7 @@
 // spends itself on refusals helps nobody, and only its clients can end that.
 //
 //   - Adaptive refuses requests locally, as many as the backend's answers of
-//     the last two minutes ask for.
+//     the last half minute ask for.
 //   - Budget bounds retries to a share of the requests.
 //   - Backoff spreads them in time.
 //
@@ -25,13 +25,13 @@ type AdaptiveConfig struct {
 	// Less is harder on the client, and slower to see a backend recover. If
 	// zero, 2.
 	K float64 `json:"k,omitempty"`
-	// Window is how far back requests and accepts count. It should be several
-	// times as long as the backend takes to answer. If zero, 2 minutes.
+	// Window is how far back requests and accepts count. A longer one knows more
+	// of a backend, and takes longer to trust it again: see Adaptive. If zero, 30
+	// seconds; the book's is 2 minutes.
 	Window time.Duration `json:"window,omitempty"`
-	// Grace is how many requests in a window need no accept to vouch for
-	// them. It should exceed what is in flight before a fresh client has its
-	// first answers, or they are refused although nothing is wrong. If zero,
-	// 100; if negative, none, as in the book.
+	// Grace is how many requests in a window need no accept to vouch for them:
+	// so few say little about a backend. If zero, 20; if negative, none, as in
+	// the book.
 	Grace int `json:"grace,omitempty"`
 	// MaxP bounds the chance of a refusal, in (0, 1]: the rest of the requests
 	// is sent, come what may. If zero, 0.9; 1 is the book's formula.
@@ -43,10 +43,10 @@ func (c AdaptiveConfig) withDefaults() AdaptiveConfig {
 		c.K = 2
 	}
 	if c.Window == 0 {
-		c.Window = 2 * time.Minute
+		c.Window = 30 * time.Second
 	}
 	if c.Grace == 0 {
-		c.Grace = 100
+		c.Grace = 20
 	}
 	if c.MaxP == 0 {
 		c.MaxP = 0.9
@@ -74,23 +74,35 @@ func (c AdaptiveConfig) Validate() error {
 //
 //	p = max(0, (requests − K·accepts) / (requests + 1))
 //
-// over a sliding window. Requests count when they are attempted, those that it
-// refuses itself too: the more a client asks for, the larger is the share that
-// it keeps back. Accepts count when the backend's answer comes, even if the
-// request has left the window: else a backend that takes long to answer would
-// look like one that refuses.
+// over a sliding window. The book counts a request when it is attempted. Here it
+// counts when it is known what became of it:
+//
+//   - One that Adaptive refuses itself counts at once, as a request: the more a
+//     client asks for, the larger is the share that it keeps back.
+//   - One that the backend accepts counts as a request and an accept, when the
+//     answer comes (Accept).
+//   - One that the backend did not take on, or too late, counts as a request when
+//     that is known (Drop).
+//   - One in flight does not count, and one whose caller left never does: neither
+//     says that the backend refuses.
+//
+// So a backend that accepts all is never throttled, however slow it is, however
+// much is in flight and whoever cancels. One that does not answer at all is
+// noticed when the first requests time out; a limit on what is in flight notices
+// it before.
 //
 // The 1 in the denominator keeps p below 1, so that some request always goes
 // out and finds a backend that has recovered; but only about one in a window.
-// From so little, a client of 1000 requests a second takes ten minutes or more
-// to trust a backend again that was away for six. Two bounds that are not in
-// the book cut that to three (TestAdaptiveRecovers), and keep a fresh client
-// from taking the answers to come for refusals:
+// Two bounds that are not in the book let it be found sooner, and spare a client
+// that has asked for little:
 //
 //	p = min(MaxP, max(0, (requests − Grace − K·accepts) / (requests + 1)))
 //
-// A client that sends less than Grace in a window is never throttled: it
-// knows too little of the backend for that.
+// What is refused here counts as a request, and so p stays high for a while after
+// the backend is back: with the defaults and after an outage longer than Window,
+// p is above 1/2 for 1.4 times Window, and nearly 0 after 1.8 times, that is 42
+// and 55 seconds; with the book's two minutes it would be 2:48 and 3:40, without
+// the bounds 13:07 and 14:00 (TestAdaptiveRecovers).
 //
 // An instant that is earlier than a previous one is taken as that previous
 // one. NewAdaptive makes an Adaptive; the zero value is not usable.
@@ -112,12 +124,12 @@ func NewAdaptive(cfg AdaptiveConfig) (*Adaptive, error) {
 }
 
 // Request is the attempt of a request, and reports whether to send it. Chance
-// is u, evenly distributed in [0, 1).
+// is u, evenly distributed in [0, 1). If it is sent, Accept or Drop says what
+// became of it; neither, if its caller left.
 func (a *Adaptive) Request(now time.Duration, u float64) bool {
 	a.ring.advance(now)
-	refuse := u < a.p()
-	a.ring.request(now)
-	if refuse {
+	if u < a.p() {
+		a.ring.request(now)
 		a.throttled++
 		return false
 	}
@@ -125,10 +137,15 @@ func (a *Adaptive) Request(now time.Duration, u float64) bool {
 	return true
 }
 
-// Accept is an answer that shows that the backend took a request on. Whatever
-// else becomes of a request, there is nothing to tell: it stays a request that
-// nobody accepted.
-func (a *Adaptive) Accept(now time.Duration) { a.ring.add(now) }
+// Accept is an answer that shows that the backend took a request on.
+func (a *Adaptive) Accept(now time.Duration) {
+	a.ring.request(now)
+	a.ring.add(now)
+}
+
+// Drop is the end of a request that the backend did not take on, or too late:
+// refused, not reached, timed out.
+func (a *Adaptive) Drop(now time.Duration) { a.ring.request(now) }
 
 func (a *Adaptive) p() float64 {
 	n := a.ring.sum
@@ -139,10 +156,10 @@ func (a *Adaptive) p() float64 {
 // AdaptiveStats is the state and the counts of an Adaptive.
 type AdaptiveStats struct {
 	P        float64 // chance that the next request is refused
-	Requests int     // in the window: attempted, refused ones too
-	Accepts  int     // in the window
+	Requests int     // in the window: accepted, dropped, or refused here
+	Accepts  int     // in the window: of these, accepted
 
-	Sent      uint64 // since the beginning
+	Sent      uint64 // since the beginning, whatever became of them
 	Throttled uint64 // since the beginning: refused locally
 }
 

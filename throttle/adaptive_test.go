@@ -13,7 +13,7 @@ import (
 const s = time.Second
 
 // book is the configuration that is the book's formula, and no more.
-var book = throttle.AdaptiveConfig{Grace: -1, MaxP: 1}
+var book = throttle.AdaptiveConfig{Window: 2 * time.Minute, Grace: -1, MaxP: 1}
 
 func adaptive(t testing.TB, cfg throttle.AdaptiveConfig) *throttle.Adaptive {
 	t.Helper()
@@ -29,10 +29,10 @@ const sure = 1 - 1.0/(1<<53)
 
 func TestAdaptive(t *testing.T) {
 	type step struct {
-		at       time.Duration
-		requests int
-		accepts  int
-		p        float64 // afterwards
+		at      time.Duration
+		drops   int
+		accepts int
+		p       float64 // afterwards
 	}
 	slow := book
 	slow.Window = 50 * s // a slot is a second
@@ -47,26 +47,27 @@ func TestAdaptive(t *testing.T) {
 		steps []step
 	}{
 		// "Under normal conditions, the two values are equal."
-		{"who is accepted is not refused", book, []step{{0, 10, 10, 0}, {s, 90, 90, 0}}},
+		{"who is accepted is not refused", book, []step{{0, 0, 10, 0}, {s, 0, 90, 0}}},
 		{"nor is who has asked for nothing", book, []step{{0, 0, 0, 0}}},
 		// "Clients can continue to issue requests to the backend until requests
 		// is K times as large as accepts."
-		{"up to K requests for an accept", book, []step{{0, 20, 10, 0}, {0, 1, 0, 1.0 / 22}}},
+		{"up to K requests for an accept", book, []step{{0, 10, 10, 0}, {0, 1, 0, 1.0 / 22}}},
 		// "Once that cutoff is reached, [...] new requests are rejected locally
 		// [...] with the probability calculated in Equation 21-1."
-		{"beyond that, by the formula", book, []step{{0, 99, 10, 79.0 / 100}}},
+		{"beyond that, by the formula", book, []step{{0, 89, 10, 79.0 / 100}}},
 		// "Reducing the multiplier will make adaptive throttling behave more
 		// aggressively"
-		{"a lower K is harder", throttle.AdaptiveConfig{K: 1.5, Grace: -1, MaxP: 1}, []step{{0, 15, 10, 0}, {0, 84, 0, 84.0 / 100}}},
-		{"a higher K is softer", throttle.AdaptiveConfig{K: 4, Grace: -1, MaxP: 1}, []step{{0, 40, 10, 0}, {0, 59, 0, 59.0 / 100}}},
+		{"a lower K is harder", throttle.AdaptiveConfig{K: 1.5, Grace: -1, MaxP: 1}, []step{{0, 5, 10, 0}, {0, 84, 0, 84.0 / 100}}},
+		{"a higher K is softer", throttle.AdaptiveConfig{K: 4, Grace: -1, MaxP: 1}, []step{{0, 30, 10, 0}, {0, 59, 0, 59.0 / 100}}},
 		{"p comes close to 1, and never reaches it", book, []step{{0, 1, 0, 1.0 / 2}, {0, 998, 0, 999.0 / 1000}}},
 
 		// "each client task keeps the following information for the last two
 		// minutes of its history"
 		{"two minutes count", book, []step{{0, 9, 0, 0.9}, {120*s - 1, 0, 0, 0.9}, {120 * s, 0, 0, 0}}},
+		{"by default, half of one", throttle.AdaptiveConfig{Grace: -1}, []step{{0, 4, 0, 0.8}, {30*s - 1, 0, 0, 0.8}, {30 * s, 0, 0, 0}}},
 		{"a slot counts as one", slow, []step{{0, 1, 0, 1.0 / 2}, {s - 1, 1, 0, 2.0 / 3}, {50*s - 1, 0, 0, 2.0 / 3}, {50 * s, 0, 0, 0}}},
 		{"the next one is another", slow, []step{{s - 1, 1, 0, 1.0 / 2}, {s, 1, 0, 2.0 / 3}, {50 * s, 0, 0, 1.0 / 2}, {51 * s, 0, 0, 0}}},
-		{"accepts pass with time, too", slow, []step{{0, 1, 3, 0}, {s, 5, 0, 0}, {50*s - 1, 0, 0, 0}, {50 * s, 0, 0, 5.0 / 6}}},
+		{"accepts pass with time, too", slow, []step{{0, 0, 5, 0}, {s, 5, 0, 0}, {50*s - 1, 0, 0, 0}, {50 * s, 0, 0, 5.0 / 6}}},
 		{"all is forgotten after a long time", slow, []step{{0, 9, 0, 0.9}, {math.MaxInt64, 1, 0, 1.0 / 2}}},
 		{"time may be negative", slow, []step{{-2*s + 1, 1, 0, 1.0 / 2}, {-s, 1, 0, 2.0 / 3}, {48*s - 1, 0, 0, 2.0 / 3}, {48 * s, 0, 0, 1.0 / 2}, {49 * s, 0, 0, 0}}},
 		{"as negative as it goes", slow, []step{{math.MinInt64, 1, 0, 1.0 / 2}, {math.MaxInt64, 1, 0, 1.0 / 2}}},
@@ -76,22 +77,21 @@ func TestAdaptive(t *testing.T) {
 		{"or as short", with(func(c *throttle.AdaptiveConfig) { c.Window = 1 }),
 			[]step{{math.MinInt64, 1, 0, 1.0 / 2}, {math.MinInt64 + 49, 0, 0, 1.0 / 2}, {math.MinInt64 + 50, 1, 0, 1.0 / 2}, {math.MaxInt64, 1, 0, 1.0 / 2}}},
 
-		{"a late answer counts when it comes", slow, []step{{0, 10, 0, 10.0 / 11}, {50 * s, 0, 10, 0}, {51 * s, 20, 0, 0}, {51 * s, 1, 0, 1.0 / 22}, {100 * s, 0, 0, 21.0 / 22}}},
-		{"more accepts than requests are all right", slow, []step{{0, 0, 100, 0}}},
-
 		{"by default p is at most 0.9", throttle.AdaptiveConfig{Grace: -1}, []step{{0, 9, 0, 0.9}, {0, 900, 0, 0.9}}},
-		{"or at most MaxP", throttle.AdaptiveConfig{Grace: -1, MaxP: 0.5}, []step{{0, 1, 0, 0.5}, {0, 1, 0, 0.5}, {0, 0, 1, 0}}},
-		{"by default the first hundred go out without an accept", throttle.AdaptiveConfig{}, []step{{0, 100, 0, 0}, {0, 1, 0, 1.0 / 102}}},
-		{"and a hundred more than accepts vouch for", throttle.AdaptiveConfig{}, []step{{0, 150, 25, 0}, {0, 49, 0, 49.0 / 200}}},
+		{"or at most MaxP", throttle.AdaptiveConfig{Grace: -1, MaxP: 0.5}, []step{{0, 1, 0, 0.5}, {0, 1, 0, 0.5}, {0, 0, 2, 0}}},
+		{"by default the first twenty go out without an accept", throttle.AdaptiveConfig{}, []step{{0, 20, 0, 0}, {0, 1, 0, 1.0 / 22}}},
+		{"and twenty more than accepts vouch for", throttle.AdaptiveConfig{}, []step{{0, 45, 25, 0}, {0, 29, 0, 29.0 / 100}}},
 		{"or as many as Grace", throttle.AdaptiveConfig{Grace: 3}, []step{{0, 3, 0, 0}, {0, 1, 0, 1.0 / 5}}},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
 			a := adaptive(t, tt.cfg)
 			for i, st := range tt.steps {
-				for range st.requests {
+				for range st.drops {
 					a.Request(st.at, sure)
+					a.Drop(st.at)
 				}
 				for range st.accepts {
+					a.Request(st.at, sure)
 					a.Accept(st.at)
 				}
 				if got := a.Stats(st.at).P; got != st.p {
@@ -107,12 +107,14 @@ func TestAdaptiveChance(t *testing.T) {
 	if !a.Request(0, 0) { // p = 0
 		t.Error("the first request is refused")
 	}
+	a.Drop(0)
 	if a.Request(0, math.Nextafter(1.0/2, 0)) { // p = 1/2
 		t.Error("sent, with a chance below p")
 	}
 	if !a.Request(0, 2.0/3) { // refused ones count: p = 2/3
 		t.Error("refused, with a chance of p")
 	}
+	a.Drop(0)
 	want := throttle.AdaptiveStats{P: 3.0 / 4, Requests: 3, Sent: 2, Throttled: 1}
 	if got := a.Stats(0); got != want {
 		t.Errorf("%+v: want %+v", got, want)
@@ -120,6 +122,32 @@ func TestAdaptiveChance(t *testing.T) {
 	want = throttle.AdaptiveStats{Sent: 2, Throttled: 1}
 	if got := a.Stats(time.Hour); got != want {
 		t.Errorf("%+v: want %+v", got, want)
+	}
+}
+
+// What is in flight says nothing, nor does what its caller left: a backend that
+// accepts all is never throttled.
+func TestAdaptiveInFlight(t *testing.T) {
+	a := adaptive(t, book)
+	for range 1000 {
+		if !a.Request(0, 0) {
+			t.Fatal("refused, although the backend has refused nothing")
+		}
+	}
+	if st := a.Stats(0); st != (throttle.AdaptiveStats{Sent: 1000}) {
+		t.Errorf("%+v: want 1000 sent, and no more", st)
+	}
+	for range 10 {
+		a.Accept(5 * time.Minute) // the answers take that long; the others were left
+	}
+	if st := a.Stats(5 * time.Minute); st != (throttle.AdaptiveStats{Requests: 10, Accepts: 10, Sent: 1000}) {
+		t.Errorf("%+v: want 10 requests, all of them accepted", st)
+	}
+	for range 11 {
+		a.Drop(6 * time.Minute)
+	}
+	if st := a.Stats(6 * time.Minute); st.P != 1.0/22 {
+		t.Errorf("%+v: want them to count when they end", st)
 	}
 }
 
@@ -149,16 +177,18 @@ func TestAdaptiveUnderOverload(t *testing.T) {
 	}
 }
 
-// A backend that was away for six minutes is trusted again, at 1000 requests a
-// second, when fewer than one in a hundred is refused locally.
+// A backend that was away for longer than the window is trusted again when fewer
+// than one in a hundred is refused locally.
 func TestAdaptiveRecovers(t *testing.T) {
 	for _, tt := range []struct {
-		rule     string
-		cfg      throttle.AdaptiveConfig
-		from, to time.Duration
+		rule        string
+		cfg         throttle.AdaptiveConfig
+		half        time.Duration // within which p is 1/2, or less
+		least, most time.Duration
 	}{
-		{"the book", book, 10 * time.Minute, 20 * time.Minute},
-		{"the defaults", throttle.AdaptiveConfig{}, 3 * time.Minute, 4 * time.Minute},
+		{"the book", book, 20 * time.Minute, 10 * time.Minute, 20 * time.Minute},
+		{"with the bounds", throttle.AdaptiveConfig{Window: 2 * time.Minute}, 170 * s, 3 * time.Minute, 4 * time.Minute},
+		{"the defaults", throttle.AdaptiveConfig{}, 45 * s, 40 * s, 60 * s},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
 			c := client{Adaptive: adaptive(t, tt.cfg), rng: rand.New(rand.NewPCG(1, 2))}
@@ -167,14 +197,20 @@ func TestAdaptiveRecovers(t *testing.T) {
 				t.Fatalf("%d sent, %d accepted: want all, while all is well", c.sent, c.accepted)
 			}
 			c.run(6*time.Minute, 1000, 0)
-			back := c.now
+			back, half := c.now, time.Duration(0)
 			for before := c.sent; ; before = c.sent {
 				if c.run(s, 1000, 1000); c.sent-before >= 990 {
 					break
 				}
+				if c.Stats(c.now).P > 0.5 {
+					half = c.now - back
+				}
 			}
-			if took := c.now - back; took < tt.from || took > tt.to {
-				t.Errorf("it takes %v: want %v to %v", took, tt.from, tt.to)
+			if half > tt.half {
+				t.Errorf("p > 1/2 for %v: want %v", half, tt.half)
+			}
+			if took := c.now - back; took < tt.least || took > tt.most {
+				t.Errorf("it takes %v: want %v to %v", took, tt.least, tt.most)
 			}
 		})
 	}
@@ -202,6 +238,8 @@ func (c *client) run(d time.Duration, rate, capacity int) {
 				room--
 				c.accepted++
 				c.Accept(now)
+			} else {
+				c.Drop(now)
 			}
 		}
 	}

@@ -16,15 +16,17 @@ func ExampleAdaptive() {
 	now := time.Duration(0)
 	for range 500 {
 		now += 10 * time.Millisecond
-		a.Request(now, 0.5) // a chance, made up
+		if a.Request(now, 0.5) { // a chance, made up
+			a.Drop(now)
+		}
 	}
 	fmt.Printf("p = %.2f, %d sent\n", a.Stats(now).P, a.Stats(now).Sent)
-	for range 200 {
+	for range 500 {
 		a.Accept(now) // it is back
 	}
 	fmt.Printf("p = %.2f\n", a.Stats(now).P)
 	// Output:
-	// p = 0.80, 202 sent
+	// p = 0.90, 42 sent
 	// p = 0.00
 }
 

@@ -70,7 +70,7 @@ func step(now *time.Duration, x byte) {
 func start(x uint8) time.Duration { return 37 * (time.Duration(x) - 128) }
 
 // Whatever happens: what is refused is what the formula says of all that was
-// asked and accepted in the window, in whole numbers.
+// ended, refused and accepted in the window, in whole numbers.
 func FuzzAdaptive(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, events []byte, k, maxp, grace uint8) {
@@ -84,9 +84,15 @@ func FuzzAdaptive(f *testing.F) {
 		sent, throttled := uint64(0), uint64(0)
 		for ; len(events) >= 3; events = events[3:] {
 			step(&now, events[0])
-			if events[1]%3 == 0 {
+			switch events[1] % 6 {
+			case 0, 1:
 				a.Accept(now)
+				o.see(request, now)
 				o.see(other, now)
+				continue
+			case 2, 3:
+				a.Drop(now)
+				o.see(request, now)
 				continue
 			}
 			// u < (n - free - K·m) / (n + 1), and u < MaxP, where u is in 256ths
@@ -95,8 +101,8 @@ func FuzzAdaptive(f *testing.F) {
 			if got := a.Request(now, float64(u)/256); got == refuse {
 				t.Fatalf("at %d: %d requests, %d accepts, u = %d/256: sent: %v", now, n, m, u, got)
 			}
-			o.see(request, now)
 			if refuse {
+				o.see(request, now)
 				throttled++
 			} else {
 				sent++

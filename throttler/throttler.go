@@ -36,17 +36,17 @@ var errThrottled = weir.Reject(weir.Throttled, 0)
 // of requests that the backend did not accept of late (throttle.Adaptive). It
 // is a weir.Limiter, never waits, and is safe for concurrent use.
 //
-// A permit is one request, whatever its units. What its Release says is the
-// backend's answer:
+// A permit is one request, whatever its units, which counts when it is released.
+// What its Release says is the backend's answer:
 //
 //   - Success and Ignored: accepted. To say "no such user" is to do the work.
-//   - Dropped, TimedOut and Late: not accepted. What never reached the backend, such
-//     as a connection refused, should be released with Dropped.
-//   - Left: no answer. It has been a request, all the same.
+//   - Dropped, TimedOut and Late: not accepted. What never reached the backend,
+//     because a connection was refused or reset, should be released with Dropped.
+//   - Left: no answer. It counts for nothing, as if it had never been.
 //
-// Work that a later limiter of a weir.Chain refused (its cost is 0, it is
-// Ignored) was not accepted either: all that is behind the Limiter is its
-// backend.
+// Nor does work that a later limiter of a weir.Chain refused (its cost is 0, it is
+// Ignored): the backend was not asked. A request whose answer will take long may
+// be released before its end, once the backend has shown that it took it on.
 type Limiter struct {
 	owner weir.Owner // of its permits
 	epoch time.Time
@@ -99,12 +99,16 @@ func (o *owner) Use(_ weir.Grant, n int) int { return n }
 
 // Release hears how the backend answered.
 func (o *owner) Release(g weir.Grant, outcome weir.Outcome) {
-	switch {
-	case outcome == weir.Dropped, outcome == weir.TimedOut, outcome == weir.Late,
-		outcome == weir.Left, outcome == weir.Ignored && g.N == 0:
+	if outcome == weir.Left || outcome == weir.Ignored && g.N == 0 {
 		return
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.adaptive.Accept(time.Since(o.epoch))
+	now := time.Since(o.epoch)
+	switch outcome {
+	case weir.Dropped, weir.TimedOut, weir.Late:
+		o.adaptive.Drop(now)
+	default:
+		o.adaptive.Accept(now)
+	}
 }

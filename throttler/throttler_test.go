@@ -16,7 +16,7 @@ import (
 var _ weir.Limiter = (*throttler.Limiter)(nil)
 
 // book is the book's formula, and no more.
-var book = throttle.AdaptiveConfig{Grace: -1, MaxP: 1}
+var book = throttle.AdaptiveConfig{Window: 2 * time.Minute, Grace: -1, MaxP: 1}
 
 func limiter(t testing.TB, cfg throttle.AdaptiveConfig) *throttler.Limiter {
 	t.Helper()
@@ -50,20 +50,21 @@ func TestOutcomes(t *testing.T) {
 		n       int
 		outcome weir.Outcome
 		use     int
-		accepts int
+
+		requests, accepts int
 	}{
-		{"success is accepted", 1, weir.Success, 1, 1},
-		{"so is what says nothing about load", 1, weir.Ignored, 1, 1},
-		{"and what nobody knows", 1, 99, 1, 1},
-		{"dropped is not", 1, weir.Dropped, 1, 0},
-		{"nor what took too long", 1, weir.TimedOut, 1, 0},
-		{"nor what came too late", 1, weir.Late, 1, 0},
-		{"nor what nobody waited for", 1, weir.Left, 1, 0},
-		{"units do not count", 7, weir.Success, 5, 1},
-		{"nor for requests", 7, weir.Dropped, 5, 0},
-		{"what a chain gave back is not accepted", 3, weir.Ignored, 0, 0},
-		{"success is, even if it cost nothing", 3, weir.Success, 0, 1},
-		{"or never did", 0, weir.Success, 0, 1},
+		{"success is accepted", 1, weir.Success, 1, 1, 1},
+		{"so is what says nothing about load", 1, weir.Ignored, 1, 1, 1},
+		{"and what nobody knows", 1, 99, 1, 1, 1},
+		{"dropped is not", 1, weir.Dropped, 1, 1, 0},
+		{"nor what took too long", 1, weir.TimedOut, 1, 1, 0},
+		{"nor what came too late", 1, weir.Late, 1, 1, 0},
+		{"what nobody waited for is no request", 1, weir.Left, 1, 0, 0},
+		{"units do not count", 7, weir.Success, 5, 1, 1},
+		{"nor for requests", 7, weir.Dropped, 5, 1, 0},
+		{"nor is what a chain gave back", 3, weir.Ignored, 0, 0, 0},
+		{"success is, even if it cost nothing", 3, weir.Success, 0, 1, 1},
+		{"or never did", 0, weir.Success, 0, 1, 1},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
 			l := limiter(t, throttle.AdaptiveConfig{})
@@ -71,14 +72,14 @@ func TestOutcomes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if st := l.Stats(); st.Requests != 1 || st.Accepts != 0 {
-				t.Errorf("%+v: want a request when it is attempted", st)
+			if st := l.Stats(); st != (throttle.AdaptiveStats{Sent: 1}) {
+				t.Errorf("%+v: want no request before it has ended", st)
 			}
 			p.Use(tt.use)
 			p.Release(tt.outcome)
 			p.Release(weir.Success) // the first counts
-			if st := l.Stats(); st.Requests != 1 || st.Accepts != tt.accepts || st.Sent != 1 {
-				t.Errorf("%+v: want %d accepts", st, tt.accepts)
+			if st := l.Stats(); st.Requests != tt.requests || st.Accepts != tt.accepts || st.Sent != 1 {
+				t.Errorf("%+v: want %d requests, %d accepts", st, tt.requests, tt.accepts)
 			}
 		})
 	}
@@ -118,7 +119,7 @@ func TestWindowPasses(t *testing.T) {
 			p.Release(weir.Success)
 		}
 		time.Sleep(time.Minute) // the answer counts from when it came
-		if got := l.Stats(); got.Requests != 0 || got.Accepts != 1 || got.P != 0 {
+		if got := l.Stats(); got.Requests != 1 || got.Accepts != 1 || got.P != 0 {
 			t.Errorf("%+v: want the accept", got)
 		}
 	})
@@ -153,7 +154,7 @@ func TestBadConfig(t *testing.T) {
 	}
 }
 
-// A limiter behind the throttle that refuses is part of the backend.
+// A limiter behind the throttle that refuses keeps a request from the backend.
 func TestChain(t *testing.T) {
 	front, behind := limiter(t, throttle.AdaptiveConfig{}), limiter(t, throttle.AdaptiveConfig{})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -161,8 +162,8 @@ func TestChain(t *testing.T) {
 	if _, err := both.Acquire(ctx, 1); err != context.Canceled {
 		t.Fatal(err)
 	}
-	if st := front.Stats(); st.Requests != 1 || st.Accepts != 0 {
-		t.Errorf("%+v: want a request, not accepted", st)
+	if st := front.Stats(); st != (throttle.AdaptiveStats{Sent: 1}) {
+		t.Errorf("%+v: want no request", st)
 	}
 }
 
@@ -178,8 +179,8 @@ func TestConcurrentUse(t *testing.T) {
 		wg.Go(func() {
 			for i := range 1000 {
 				p, err := l.Acquire(t.Context(), 1)
-				if err == nil && i%2 == 0 {
-					p.Release(weir.Success)
+				if err == nil {
+					p.Release([]weir.Outcome{weir.Success, weir.Dropped}[i%2])
 				}
 				l.Stats()
 			}
@@ -213,6 +214,34 @@ func TestAllocations(t *testing.T) {
 		})
 	}
 	allocateNothing(t, "Stats", func() { open.Stats() })
+}
+
+// A host that answers slowly, and whose callers mostly leave, refuses nothing:
+// all that it is asked goes out.
+func TestSlowAndLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := limiter(t, throttle.AdaptiveConfig{})
+		var wg sync.WaitGroup
+		for i := range 2000 {
+			time.Sleep(2 * time.Millisecond)
+			wg.Go(func() {
+				p, err := l.Acquire(t.Context(), 1)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				time.Sleep(20 * time.Second)
+				if i%4 > 0 {
+					p.Release(weir.Left)
+				}
+				p.Release(weir.Success)
+			})
+		}
+		wg.Wait()
+		if st := l.Stats(); st != (throttle.AdaptiveStats{Requests: 500, Accepts: 500, Sent: 2000}) {
+			t.Errorf("%+v: want all 2000 sent, and 500 of them counted", st)
+		}
+	})
 }
 
 func allocateNothing(t *testing.T, what string, f func()) {

@@ -211,13 +211,18 @@ func (s *Sim) expire(c *call) {
 // answered is the end of an attempt.
 func (s *Sim) answered(c *call, r result) {
 	c.gen++
+	sent := c.job != nil
 	c.job = nil
 	if r.kind == rejected || r.kind == overloaded {
 		s.meter.refused(s.now-c.tried, s.now)
 	}
 	cl := &s.clients[c.client]
-	if cl.throttle != nil && (r.kind == ok || r.kind == failed) {
-		cl.throttle.Accept(s.now)
+	if cl.throttle != nil && sent {
+		if r.kind == ok || r.kind == failed {
+			cl.throttle.Accept(s.now)
+		} else {
+			cl.throttle.Drop(s.now)
+		}
 	}
 	if retry := cl.cfg.Retry; r.kind != ok && int(c.tries)+1 < retry.Attempts {
 		most := retry.MaxBackoff
