@@ -174,8 +174,8 @@ func TestHandlersThatEndOddly(t *testing.T) {
 func TestOutcomes(t *testing.T) {
 	for _, method := range []string{"GET", "POST"} {
 		for status, want := range map[int]weir.Outcome{
-			200: weir.Success, 302: weir.Success, 404: weir.Ignored, 429: weir.Dropped, 500: weir.Ignored,
-			502: weir.Dropped, 503: weir.Dropped, 504: weir.Dropped,
+			200: weir.Success, 302: weir.Success, 404: weir.Ignored, 429: weir.Ignored, 500: weir.Ignored,
+			502: weir.Ignored, 503: weir.Dropped, 504: weir.Dropped,
 		} {
 			lim := &gate{}
 			g := newRig(t, Config{Limiter: lim}, func(w http.ResponseWriter, r *http.Request) {

@@ -84,15 +84,17 @@ type Config struct {
 	// clients who were refused together do not come back together. If zero,
 	// nothing.
 	RetryJitter time.Duration
-	// Refuse, if not nil, answers a request that was refused; the headers that
-	// say why are set already. If nil, Reject.
+	// Refuse, if not nil, answers a request that was refused. The headers that say
+	// why, and for how long, are set already: RateLimit, RateLimit-Policy,
+	// Retry-After, Weir-Reason, Cache-Control. If nil, Reject.
 	Refuse func(w http.ResponseWriter, r *http.Request, why Refusal)
 }
 
 // A Refusal is why a request was not let in.
 type Refusal struct {
-	Err  error  // a *weir.Rejection, or what the request's context said
-	Rule string // the name of the rule that denied; empty if it was a limiter
+	Err    error  // a *weir.Rejection, or what the request's context said
+	Rule   string // the name of the rule that denied; empty if it was a limiter
+	Status int    // that Reject would answer with
 }
 
 // Defaults where Config leaves things open.

@@ -22,8 +22,7 @@ const (
 )
 
 // fields writes the headers by which clients learn what they may yet ask for,
-// of draft-ietf-httpapi-ratelimit-headers-10. A token bucket is told as its burst,
-// in the window in which that is refilled.
+// of draft-ietf-httpapi-ratelimit-headers-10.
 type fields struct {
 	off    bool
 	legacy Legacy
@@ -131,18 +130,24 @@ func (p *policies) of(answers []admission.Answer) bool {
 // silent reports whether clients are told nothing of a rule.
 func (f *fields) silent(i int, q *gcra.Quota) bool { return f.names[i] == "" || q.Unlimited() }
 
-// appendPolicy appends what is allowed: as much as fits into the bucket, in as
-// long as it takes to fill it.
+// appendPolicy appends what is allowed: in as many whole seconds as it takes to
+// fill the bucket, what comes in meanwhile, which is all that the bucket holds or
+// a little more.
 func (f *fields) appendPolicy(b []byte, i int, q *gcra.Quota) []byte {
 	if f.silent(i, q) {
 		return b
 	}
 	b = f.appendName(b, i)
+	allowed, window := q.Burst(), 0
+	if rate := q.Rate(); rate > 0 && allowed > 0 {
+		window = wholeSeconds(span(float64(allowed) / rate))
+		allowed = max(allowed, int(min(rate*float64(window)+1e-6, most)))
+	}
 	b = append(b, ";q="...)
-	b = appendInt(b, q.Burst())
-	if rate := q.Rate(); rate > 0 && q.Burst() > 0 {
+	b = appendInt(b, allowed)
+	if window > 0 {
 		b = append(b, ";w="...)
-		b = appendInt(b, wholeSeconds(span(float64(q.Burst())/rate)))
+		b = appendInt(b, window)
 	}
 	return b
 }

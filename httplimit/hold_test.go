@@ -75,7 +75,7 @@ func TestAUnitIsHeldUntilTheHandlerHasEnded(t *testing.T) {
 // What the handler answered says how the work went: the first status that is
 // final.
 func TestOutcomes(t *testing.T) {
-	overload := map[int]bool{429: true, 502: true, 503: true, 504: true}
+	overload := map[int]bool{503: true, 504: true}
 	for status := 200; status < 1000; status++ {
 		want := weir.Ignored
 		switch {

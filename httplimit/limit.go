@@ -26,8 +26,8 @@
 // handler that copies a large file to a slow client holds its unit for as long
 // as that takes; give such routes a limiter of their own, or none (PerClass).
 //
-// What the handler answered tells the limiter about load: 429, 502, 503, 504 and
-// missed deadlines are signs of overload, other errors say nothing.
+// What the handler answered tells the limiter about load: 503, 504 and missed
+// deadlines are signs of overload, other errors say nothing.
 package httplimit
 
 import (
@@ -41,6 +41,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/admission"
 	"github.com/weir-go/weir/internal/caller"
+	"github.com/weir-go/weir/internal/problem"
 )
 
 // Auto returns a limiter that finds by itself how many requests may be in
@@ -187,14 +188,21 @@ func (m *Middleware) refuse(w http.ResponseWriter, r *http.Request, v *visit, er
 	} else if rejection != nil {
 		retry = rejection.RetryAfter
 	}
-	if m.cfg.Refuse != nil {
-		m.cfg.Refuse(w, r, why)
-		return
-	}
 	if m.cfg.RetryJitter > 0 && retry < weir.Never-m.cfg.RetryJitter {
 		retry += rand.N(m.cfg.RetryJitter)
 	}
-	all.reject(w, r, err, rejection, retry)
+	answer := all.of(err, rejection)
+	var again []string
+	if rejection != nil {
+		again = problem.RetryAfter(retry)
+	}
+	if m.cfg.Refuse != nil {
+		why.Status = answer.Status
+		answer.Explain(w.Header(), again)
+		m.cfg.Refuse(w, r, why)
+		return
+	}
+	answer.Write(w, r, again)
 }
 
 // Stats is what a Middleware has done since New.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"time"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/problem"
@@ -27,11 +26,11 @@ const ReasonHeader = problem.ReasonHeader
 //   - 500: any other error.
 func Reject(w http.ResponseWriter, r *http.Request, err error) {
 	rejection := rejectionOf(err)
-	var retry time.Duration
+	var again []string
 	if rejection != nil {
-		retry = rejection.RetryAfter
+		again = problem.RetryAfter(rejection.RetryAfter)
 	}
-	rejections.reject(w, r, err, rejection, retry)
+	rejections.of(err, rejection).Write(w, r, again)
 }
 
 // rejectionOf returns the Rejection that an error is, or nil.
@@ -46,27 +45,25 @@ func rejectionOf(err error) *weir.Rejection {
 // answers are those to reasons; the first to one that is unknown.
 type answers [weir.Throttled + 1]*problem.Problem
 
-func (a *answers) reject(w http.ResponseWriter, r *http.Request, err error, rejection *weir.Rejection, retry time.Duration) {
+// of returns the answer to an error, and to the Rejection that it is, if any.
+func (a *answers) of(err error, rejection *weir.Rejection) *problem.Problem {
 	switch {
+	case rejection != nil && int(rejection.Reason) < len(a):
+		return a[rejection.Reason]
 	case rejection != nil:
-		p := a[0]
-		if int(rejection.Reason) < len(a) {
-			p = a[rejection.Reason]
-		}
-		p.Write(w, r, problem.RetryAfter(retry))
+		return a[0]
 	case errors.Is(err, errSlowBody):
-		slowBody.Write(w, r, nil)
+		return slowBody
 	case errors.Is(err, errLargeBody):
-		largeBody.Write(w, r, nil)
+		return largeBody
 	case errors.Is(err, errBody):
-		brokenBody.Write(w, r, nil)
+		return brokenBody
 	case errors.Is(err, context.DeadlineExceeded):
-		late.Write(w, r, nil)
+		return late
 	case errors.Is(err, context.Canceled):
-		gone.Write(w, r, nil)
-	default:
-		broken.Write(w, r, nil)
+		return gone
 	}
+	return broken
 }
 
 // rejections are the answers where no rule is to be named.

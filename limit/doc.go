@@ -72,8 +72,8 @@
 // ever seen.
 //
 // Work counts as long as it is in flight, abandoned or not. A sample only
-// counts if the limit was what held the work back: a limit that is not used is
-// left alone, whatever happens.
+// counts if the limit was what held the work back, and a failure if at least half
+// of it was in flight: a limit that is not used is left alone, whatever happens.
 //
 // # When not to use it
 //

@@ -161,7 +161,7 @@ func TestOutcome(t *testing.T) {
 	}{
 		{in, 200, weir.Success}, {in, 204, weir.Success}, {in, 304, weir.Success}, {in, 399, weir.Success},
 		{in, 400, weir.Ignored}, {in, 404, weir.Ignored}, {in, 500, weir.Ignored}, {in, 501, weir.Ignored}, {in, 599, weir.Ignored},
-		{in, 429, weir.Dropped}, {in, 502, weir.Dropped}, {in, 503, weir.Dropped}, {in, 504, weir.Dropped},
+		{in, 429, weir.Ignored}, {in, 502, weir.Ignored}, {in, 503, weir.Dropped}, {in, 504, weir.Dropped},
 		{in, observe.Hijacked, weir.Ignored}, {in, 0, weir.Ignored},
 		{gone, 200, weir.Ignored}, {gone, 503, weir.Ignored}, {gone, observe.Hijacked, weir.Ignored},
 		{late, 200, weir.Late}, {late, 404, weir.Late}, {late, 503, weir.Late},

@@ -3,12 +3,15 @@ package observe
 import (
 	"context"
 	"errors"
+	"net/http"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/internal/problem"
 )
 
-// Outcome is what a run of a handler, which has ended, tells about load.
+// Outcome is what a run of a handler, which has ended, tells about load. 503 and
+// 504 are signs of overload. 429 is not: it is what one client may ask for, and
+// 502 can be a single request that nobody could carry. Else a client that gets
+// them on purpose could lower the limit for all.
 func Outcome(ctx context.Context, status int) weir.Outcome {
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
@@ -17,7 +20,7 @@ func Outcome(ctx context.Context, status int) weir.Outcome {
 		return weir.Ignored
 	}
 	switch {
-	case problem.Overload(status):
+	case status == http.StatusServiceUnavailable, status == http.StatusGatewayTimeout:
 		return weir.Dropped
 	case status >= 200 && status < 400:
 		return weir.Success

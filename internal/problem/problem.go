@@ -70,6 +70,15 @@ func New(status int, kind, reason, detail string, violated ...string) *Problem {
 	}
 }
 
+// Explain sets the headers that say why, and when to come back unless that is
+// nil, for an answer that somebody else writes.
+func (p *Problem) Explain(h http.Header, retryAfter []string) {
+	h["Cache-Control"], h[ReasonHeader] = p.header[1], p.header[2]
+	if retryAfter != nil {
+		h["Retry-After"] = retryAfter
+	}
+}
+
 // Write answers a request, with a Retry-After unless that is nil. A client that
 // would rather have a page gets one.
 func (p *Problem) Write(w http.ResponseWriter, r *http.Request, retryAfter []string) {
