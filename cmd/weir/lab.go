@@ -44,22 +44,31 @@ func (c *slaCmd) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
+	if c.Out != "" { // rather now than when all is measured
+		if err := os.MkdirAll(c.Out, 0o777); err != nil {
+			return fmt.Errorf("--out: %w", err)
+		}
+	}
 	result, err := c.measure(ctx, std.Err, cfg)
 	interrupted := errors.Is(err, context.Canceled)
 	if err != nil && !interrupted {
 		return err
 	}
-	if c.Out != "" && len(result.Points) > 0 {
+	if interrupted && len(result.Points) == 0 {
+		return errors.New("interrupted before the first point was measured")
+	}
+	if c.JSON {
+		err = printJSON(std.Out, result)
+	} else {
+		err = c.print(std.Out, cfg, result)
+	}
+	if err != nil {
+		return err
+	}
+	if c.Out != "" {
 		if err := c.write(std.Err, result); err != nil {
 			return fmt.Errorf("--out: %w", err)
 		}
-	}
-	if c.JSON {
-		if err := printJSON(std.Out, result); err != nil {
-			return err
-		}
-	} else if err := c.print(std.Out, cfg, result); err != nil {
-		return err
 	}
 	if interrupted {
 		return fmt.Errorf("interrupted: these are %d of %d points", len(result.Points), cfg.Points())
@@ -131,9 +140,6 @@ func (c *slaCmd) print(w io.Writer, cfg sla.Config, result sla.Result) error {
 
 // write writes the files.
 func (c *slaCmd) write(stderr io.Writer, result sla.Result) error {
-	if err := os.MkdirAll(c.Out, 0o777); err != nil {
-		return err
-	}
 	base := "sla"
 	if c.Sim {
 		base = "sla-sim"
