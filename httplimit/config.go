@@ -25,8 +25,8 @@ type Config struct {
 	// class.
 	Limiter weir.Limiter
 	// PerClass returns the limiter of a class when its first request comes; nil
-	// is no limit. If PerClass is nil, Auto, but if there are Rules or a Limiter,
-	// no limit. It must be nil if Limiter is not.
+	// is no limit. If PerClass is nil, Auto; but no limit, if there are Rules,
+	// Upload or Download. Have a Limiter or PerClass, not both.
 	PerClass func(class string) weir.Limiter
 
 	// Class returns the class of a request: those of one share the limiter that
@@ -134,6 +134,11 @@ func (c Config) Validate() error {
 	return nil
 }
 
+// auto reports whether nobody has said what is to be limited.
+func (c Config) auto() bool {
+	return c.Limiter == nil && len(c.Rules) == 0 && c.Upload == nil && c.Download == nil
+}
+
 func (c Config) door() admission.Config[*http.Request] {
 	d := admission.Config[*http.Request]{
 		Limiter:    c.PerClass,
@@ -146,7 +151,7 @@ func (c Config) door() admission.Config[*http.Request] {
 	}
 	if c.Limiter != nil {
 		d.Limiter = func(string) weir.Limiter { return c.Limiter }
-	} else if d.Limiter == nil && len(c.Rules) == 0 {
+	} else if d.Limiter == nil && c.auto() {
 		d.Limiter = Auto
 	}
 	return d

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strconv"
+	"strings"
 
 	"github.com/weir-go/weir/internal/caller"
 )
@@ -52,8 +53,18 @@ func Cookie(name string) Key[string] {
 	}
 }
 
-// APIKey is the Key of the X-Api-Key header or, without that, of Authorization.
-func APIKey() Key[string] { return First(Header("X-Api-Key"), Header("Authorization")) }
+// APIKey is the Key of the X-Api-Key header or, without that, of Authorization,
+// of which the scheme may be written in any case.
+func APIKey() Key[string] { return First(Header("X-Api-Key"), authorization) }
+
+func authorization(r *http.Request) (string, bool) {
+	all := strings.TrimSpace(r.Header.Get("Authorization"))
+	if all == "" {
+		return "", false
+	}
+	scheme, credentials, _ := strings.Cut(all, " ")
+	return caller.Key(strings.ToLower(scheme) + " " + strings.TrimSpace(credentials))
+}
 
 // Pattern is the Key of the route's pattern, which is there if the Middleware is
 // around the handlers of routes, not around the router.

@@ -193,6 +193,15 @@ func TestKindsOfKeysDoNotCollide(t *testing.T) {
 
 func TestAPIKey(t *testing.T) {
 	key := APIKey()
+	bearer, _ := key(request("GET", "/", "Authorization: Bearer t"))
+	for _, same := range []string{"bearer t", "BEARER  t", " Bearer t "} {
+		if k, ok := key(request("GET", "/", "Authorization: "+same)); k != bearer || !ok {
+			t.Errorf("%q: %q: want %q", same, k, bearer)
+		}
+	}
+	if k, _ := key(request("GET", "/", "Authorization: Bearer T")); k == bearer {
+		t.Error("credentials have a case")
+	}
 	a, _ := key(request("GET", "/", "X-Api-Key: k", "Authorization: k"))
 	b, _ := key(request("GET", "/", "Authorization: k"))
 	if _, ok := key(request("GET", "/")); a == b || a == "" || b == "" || ok {

@@ -91,7 +91,7 @@ func New(cfg Config) (*Middleware, error) {
 	m := &Middleware{
 		cfg:      cfg,
 		door:     admission.New(cfg.door()),
-		classify: cfg.Class == nil && (cfg.PerClass != nil || cfg.Limiter == nil && len(cfg.Rules) == 0),
+		classify: cfg.Class == nil && (cfg.PerClass != nil || cfg.auto()),
 	}
 	m.trusted = caller.Trust(cfg.Trusted)
 	m.fields.init(cfg)
@@ -113,6 +113,9 @@ func New(cfg Config) (*Middleware, error) {
 // flushes, can be hijacked, and copies from files as that does. It must not be
 // used after next's return.
 func (m *Middleware) Handler(next http.Handler) http.Handler {
+	if next == nil {
+		panic("httplimit: Handler of no handler")
+	}
 	mux, _ := next.(*http.ServeMux)
 	return &limited{m, next, mux}
 }

@@ -20,6 +20,9 @@ type Rule struct {
 // name: up to 64 printable ASCII characters. A request that has no key shares a
 // bucket with all others that have none.
 func PerKey[K comparable](name string, lim *keyed.Limiter[K], key Key[K]) Rule {
+	if lim == nil || key == nil {
+		panic("httplimit: PerKey without a limiter or a key")
+	}
 	buckets := admission.PerKey(lim, func(r *http.Request) K {
 		k, _ := key(r)
 		return k
@@ -29,6 +32,9 @@ func PerKey[K comparable](name string, lim *keyed.Limiter[K], key Key[K]) Rule {
 
 // Overall returns a Rule with one bucket for all requests.
 func Overall(name string, lim *rate.Limiter) Rule {
+	if lim == nil {
+		panic("httplimit: Overall without a limiter")
+	}
 	return Rule{admission.Rule[*http.Request]{Name: name, Buckets: admission.Overall[*http.Request](lim)}}
 }
 
