@@ -187,13 +187,15 @@ func TestGapsAreNoShorterWithoutAnAnswer(t *testing.T) {
 }
 
 func TestWhoHasLeftIsNotSent(t *testing.T) {
-	tr, srv := newClient(t, TransportConfig{NoAdaptive: true}, script(says(200)))
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	if _, err := send(tr, get(ctx, host1)); err != context.Canceled {
-		t.Errorf("%v: want the context's own error", err)
-	}
-	srv.want(t, "left")
+	synctest.Test(t, func(t *testing.T) {
+		tr, srv := newClient(t, TransportConfig{NoAdaptive: true}, script(says(200)))
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		if _, err := send(tr, get(ctx, host1)); err != context.Canceled {
+			t.Errorf("%v: want the context's own error", err)
+		}
+		srv.want(t, "left")
+	})
 }
 
 // After ten good answers all is as it was.

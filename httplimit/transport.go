@@ -57,16 +57,23 @@ import (
 //
 // A request is retried only if its body can be had again (none, or GetBody), and
 //
-//   - whatever the method, after 429, after 503 with Retry-After, and if the
-//     connection was refused;
+//   - whatever the method, if nothing was done: after 429, after a 503 of weir
+//     (it has a Weir-Reason), and if the connection was refused;
 //   - if it is idempotent (GET, HEAD, OPTIONS, TRACE, PUT, DELETE, or with an
-//     Idempotency-Key), after 502, 503, 504 and when the connection fails.
+//     Idempotency-Key), after 502, 503, 504 and when the connection fails. So is
+//     a 503 with Retry-After: a proxy may say that of what was carried out.
 //
 // It waits for Retry-After, and a random part of the backoff besides. If that is
 // more than MaxWait or reaches the context's deadline, if the budget is spent,
-// or if weir itself answered that to wait is in vain, the answer stands. It is
-// kept until its retry is sent; one with a body of more than 64 kB is not
-// retried.
+// or if weir itself answered that to wait is in vain, the answer stands. It
+// stands, too, if the retry is refused here after the wait: it is kept, unread,
+// but no longer counts as in flight. Only a retry that is sent costs budget.
+//
+// Once a retry is sent, what comes of it is the result: if it fails, its error,
+// and the answer before it is lost. So it is if the context ends in the wait. Of
+// an answer that is lost at most 64 kB are read, for a second at most, so that
+// its connection can be used again, and nobody waits for that. Base has to bear
+// that a body is closed while it is read, as http.Transport does.
 //
 // # Bounds
 //
@@ -74,8 +81,8 @@ import (
 // not been used for longest, if it has nothing in flight and nobody has to wait
 // for it; if that does not hold for any of the eight least recently used, all
 // new hosts share one state, with a limiter of PerHost for "" and a budget, but
-// without pacing and throttle, so that none waits for another. It has no
-// goroutine, and need not be closed.
+// without pacing and throttle, so that none waits for another. Its goroutines
+// read what is left of answers that are retried. It need not be closed.
 //
 // A Transport is safe for concurrent use. It must not be copied.
 type Transport struct {
@@ -116,9 +123,9 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	defer t.leave(h)
 	t.counts.requests.Add(1)
 	if t.cfg.Attempts > 1 {
-		h.budget.Request()
+		h.budget.retrier.Request()
 	}
-	last := t.attempt(h, r, r)
+	last := t.attempt(h, r, r, nil)
 	for retry := range t.cfg.Attempts - 1 {
 		next, ok := t.again(h, r, &last, retry)
 		if !ok {
@@ -140,8 +147,8 @@ type result struct {
 var errNothing = errors.New("httplimit: Base returned neither a response nor an error")
 
 // attempt sends r once: the original request of the caller, or what stands for
-// it.
-func (t *Transport) attempt(h *host, original, r *http.Request) result {
+// it. If it is a retry, it is one after last.
+func (t *Transport) attempt(h *host, original, r *http.Request, last *result) result {
 	x := exchange{t: t, h: h, ctx: r.Context()}
 	if err := x.admit(); err != nil {
 		closeBody(r)
@@ -149,6 +156,11 @@ func (t *Transport) attempt(h *host, original, r *http.Request) result {
 	}
 	defer x.abort()
 	t.counts.sent.Add(1)
+	if last != nil {
+		t.counts.retried.Add(1)
+		h.budget.settle(true)
+		discard(last.resp)
+	}
 	sent := t.mark(r)
 	resp, err := t.cfg.Base.RoundTrip(sent)
 	if resp == nil && err == nil {

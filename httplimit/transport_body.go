@@ -1,11 +1,11 @@
 package httplimit
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"net/http"
 	"sync/atomic"
+	"time"
 
 	"github.com/weir-go/weir"
 )
@@ -84,38 +84,31 @@ func (b *heldBody) Close() error {
 	return err
 }
 
-// maxKept bounds the body of an answer that is kept while it is retried.
-const maxKept = 64 << 10
+// finish gives back what the body holds although it is unread: its response is
+// all that anybody wants to know.
+func (b *heldBody) finish() { b.end(b.closed()) }
 
-// keep takes a response out of its connection, so that it can be returned if
-// the retry is not sent, and reports whether it is all there. If not, the
-// response is as good as before.
-func keep(resp *http.Response) bool {
+// Bounds on what is read of a body that nobody wants, so that its connection is
+// free again.
+const (
+	maxDiscarded = 64 << 10
+	discardTime  = time.Second
+)
+
+// discard lets go of the body of a response that is retried, and waits for
+// nothing.
+func discard(resp *http.Response) {
 	if resp == nil || resp.Body == nil || resp.Body == http.NoBody {
-		return true
+		return
 	}
-	if resp.ContentLength > maxKept {
-		return false
-	}
-	start, err := io.ReadAll(io.LimitReader(resp.Body, maxKept+1))
-	rest := resp.Body
-	if err == nil && len(start) <= maxKept {
-		_ = rest.Close()
-		resp.Body = io.NopCloser(bytes.NewReader(start))
-		return true
-	}
-	tail := io.Reader(rest)
-	if err != nil {
-		tail = failing{err}
-	}
-	resp.Body = struct {
-		io.Reader
-		io.Closer
-	}{io.MultiReader(bytes.NewReader(start), tail), rest}
-	return false
+	body, length := resp.Body, resp.ContentLength
+	go func() {
+		late := time.AfterFunc(discardTime, func() { _ = body.Close() })
+		if length <= maxDiscarded {
+			_, _ = io.CopyN(io.Discard, body, maxDiscarded+1) // one more, to see the end
+		}
+		if late.Stop() {
+			_ = body.Close()
+		}
+	}()
 }
-
-// failing is the end of a body that could not be read.
-type failing struct{ err error }
-
-func (f failing) Read([]byte) (int, error) { return 0, f.err }

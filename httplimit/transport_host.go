@@ -21,7 +21,7 @@ type host struct {
 	pace     *pace
 	throttle *throttler.Limiter
 	limit    weir.Limiter
-	budget   *throttler.Retrier
+	budget   budget
 	notes    notes
 
 	users int // requests in flight; guarded by the Transport's lock
@@ -51,7 +51,7 @@ func (t *Transport) newHost(k hostKey) *host {
 	if err != nil {
 		panic(err) // NewTransport has validated it
 	}
-	h.budget = retrier
+	h.budget.retrier = retrier
 	if k != (hostKey{}) {
 		h.name = k.String()
 		if !t.cfg.NoPace {

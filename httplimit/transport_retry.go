@@ -6,11 +6,13 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/problem"
 	"github.com/weir-go/weir/throttle"
+	"github.com/weir-go/weir/throttler"
 )
 
 // again retries after the last result, if it may, and returns what comes of it.
@@ -28,28 +30,73 @@ func (t *Transport) again(h *host, r *http.Request, last *result, retry int) (ne
 	if end, ends := ctx.Deadline(); ends && time.Until(end) <= wait || t.cfg.MaxWait >= 0 && wait > t.cfg.MaxWait {
 		return result{}, false
 	}
-	if !h.budget.Retry() {
+	if !h.budget.reserve() {
 		t.counts.exhausted.Add(1)
 		return result{}, false
 	}
-	if !keep(last.resp) {
-		return result{}, false
+	next, sent := t.retry(h, r, last, wait)
+	if !sent {
+		h.budget.settle(false)
 	}
-	if !pause(ctx, wait) {
-		return result{err: ctx.Err(), local: true}, true
-	}
-	replay, err := replay(r)
-	if err != nil {
-		return result{}, false
-	}
-	next = t.attempt(h, r, replay)
 	if next.local && ctx.Err() == nil {
 		return result{}, false
 	}
-	if !next.local {
-		t.counts.retried.Add(1)
+	if !sent {
+		discard(last.resp)
 	}
 	return next, true
+}
+
+// retry sends a request again after a wait, for which there is a reservation in
+// the budget. If it was sent, that is spent, and the last response is let go. If
+// not, both are as before, but for the permit of the last response: nobody waits
+// for himself.
+func (t *Transport) retry(h *host, r *http.Request, last *result, wait time.Duration) (next result, sent bool) {
+	if last.resp != nil {
+		if b, ok := last.resp.Body.(interface{ finish() }); ok {
+			b.finish()
+		}
+	}
+	if !pause(r.Context(), wait) {
+		return result{err: r.Context().Err(), local: true}, false
+	}
+	again, err := replay(r)
+	if err != nil {
+		return result{err: err, local: true}, false
+	}
+	next = t.attempt(h, r, again, last)
+	return next, !next.local
+}
+
+// A budget bounds the retries to a host. Those that wait to be sent have a
+// reservation.
+type budget struct {
+	retrier *throttler.Retrier
+
+	mu       sync.Mutex // guards what follows
+	reserved int
+}
+
+// reserve reports whether there may be one more retry, and keeps it until it is
+// settled.
+func (b *budget) reserve() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if st := b.retrier.Stats(); st.Retries+b.reserved >= st.Allowed {
+		return false
+	}
+	b.reserved++
+	return true
+}
+
+// settle gives a reservation back, and spends it if it is to be sent.
+func (b *budget) settle(sent bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.reserved--
+	if sent {
+		b.retrier.Retry() // if the window has moved on, it was allowed when it began to wait
+	}
 }
 
 // pause waits, and reports whether ctx lasted.
@@ -100,7 +147,7 @@ func retryable(r *http.Request, last *result, now time.Time) (floor time.Duratio
 		if reason != "" && (!waits || reason == weir.Throttled.String()) {
 			return 0, false // weir leaves Retry-After out if to wait is in vain
 		}
-		undone = undone || waits
+		undone = undone || reason != ""
 	}
 	return floor, undone || idempotent(r)
 }

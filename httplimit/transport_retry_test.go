@@ -10,8 +10,8 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -34,7 +34,8 @@ func TestWhatIsRetried(t *testing.T) {
 		want   bool
 	}{
 		{"429, any method", "POST", says(429), "", true},
-		{"503 with Retry-After, any method", "POST", says(503, "Retry-After: 0"), "", true},
+		{"503 with Retry-After, idempotent", "GET", says(503, "Retry-After: 0"), "", true},
+		{"503 with Retry-After, not idempotent: it may have been carried out", "POST", says(503, "Retry-After: 0"), "", false},
 		{"503 of weir, any method", "POST", says(503, "Weir-Reason: queue_full", "Retry-After: 1"), "", true},
 		{"503 that says nothing, idempotent", "GET", says(503), "", true},
 		{"503 that says nothing, not idempotent", "POST", says(503), "", false},
@@ -89,6 +90,7 @@ func TestWhatIsRetried(t *testing.T) {
 			if e, ok := test.answer.(error); ok && !test.want && err != e {
 				t.Errorf("%s: %v: want Base's own error", test.rule, err)
 			}
+			synctest.Wait()
 			for _, b := range srv.bodies {
 				if b != "question" {
 					t.Errorf("%s: body %q", test.rule, b)
@@ -258,79 +260,166 @@ func TestALocalRefusalOfARetryHidesNoAnswer(t *testing.T) {
 	}
 }
 
-// A large answer is handed over, whole, rather than kept.
-func TestALargeAnswerIsNotRetried(t *testing.T) {
+// A stuck body never ends, and no Read of it returns until it is closed.
+type stuck struct {
+	closed chan struct{}
+	reads  atomic.Int64
+}
+
+func (b *stuck) Read([]byte) (int, error) {
+	b.reads.Add(1)
+	<-b.closed
+	return 0, io.ErrClosedPipe
+}
+
+func (b *stuck) Close() error { close(b.closed); return nil }
+
+// isStuck answers 503 with a body that does not end.
+func isStuck(bodies *[]*stuck) func(int, *http.Request) (*http.Response, error) {
+	return func(int, *http.Request) (*http.Response, error) {
+		b := &stuck{closed: make(chan struct{})}
+		*bodies = append(*bodies, b)
+		resp := reply(503)
+		resp.ContentLength, resp.Body = -1, b
+		return resp, nil
+	}
+}
+
+// An answer is an answer, wherever its body is: a retry waits for none.
+func TestNobodyWaitsForABody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var bodies []*stuck
+		tr, srv := newClient(t, TransportConfig{}, isStuck(&bodies))
+		resp, err := tr.RoundTrip(get(context.Background(), host1))
+		if err != nil || resp.StatusCode != 503 || time.Since(srv.began) != 0 || len(bodies) != 3 {
+			t.Fatalf("%v, after %v and %d answers", err, time.Since(srv.began), len(bodies))
+		}
+		if time.Sleep(s - 1); srv.open.Load() != 3 {
+			t.Errorf("%d bodies are open: what is left of them has a second", srv.open.Load())
+		}
+		time.Sleep(1)
+		synctest.Wait()
+		if n := srv.open.Load(); n != 1 || bodies[2].reads.Load() != 0 {
+			t.Errorf("%d bodies are open, the last was read %d times: want its answer, unread", n, bodies[2].reads.Load())
+		}
+		resp.Body.Close()
+	})
+}
+
+// Of an answer that is retried the rest is read, so that its connection is free
+// again, if that is little.
+func TestWhatIsRetriedIsReadUpTo64KB(t *testing.T) {
 	for _, test := range []struct {
 		rule   string
 		size   int
 		length bool
-		sent   int
+		left   int
 	}{
-		{"64 kB", maxKept, true, 3},
-		{"64 kB of unknown length", maxKept, false, 3},
-		{"more", maxKept + 1, true, 1},
-		{"more, of unknown length", maxKept + 1, false, 1},
-		{"much more, of unknown length", 3 * maxKept, false, 1},
+		{"64 kB", maxDiscarded, true, 0},
+		{"64 kB of unknown length", maxDiscarded, false, 0},
+		{"more", maxDiscarded + 1, true, maxDiscarded + 1},
+		{"more, of unknown length", 3 * maxDiscarded, false, 2*maxDiscarded - 1},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			var unread *bytes.Reader
-			text := bytes.Repeat([]byte("0123456789"), test.size/10+1)[:test.size]
-			tr, srv := newClient(t, TransportConfig{}, func(int, *http.Request) (*http.Response, error) {
+			var unread [2]*bytes.Reader
+			tr, srv := newClient(t, TransportConfig{Attempts: 2}, func(n int, _ *http.Request) (*http.Response, error) {
 				resp := reply(503)
 				resp.ContentLength = -1
 				if test.length {
 					resp.ContentLength = int64(test.size)
 				}
-				unread = bytes.NewReader(text)
-				resp.Body = io.NopCloser(unread)
+				unread[n] = bytes.NewReader(make([]byte, test.size))
+				resp.Body = io.NopCloser(unread[n])
 				return resp, nil
 			})
 			resp, err := tr.RoundTrip(get(context.Background(), host1))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if test.length && test.sent == 1 && unread.Len() != test.size {
-				t.Errorf("%s: it was read, in vain", test.rule)
+			synctest.Wait()
+			if unread[0].Len() != test.left || unread[1].Len() != test.size || srv.open.Load() != 1 {
+				t.Errorf("%s: %d bytes left of the first: want %d; %d of the last: want all; %d open",
+					test.rule, unread[0].Len(), test.left, unread[1].Len(), srv.open.Load())
 			}
-			b, err := io.ReadAll(resp.Body)
 			resp.Body.Close()
-			if err != nil || !bytes.Equal(b, text) {
-				t.Errorf("%s: %d bytes, %v", test.rule, len(b), err)
-			}
-			srv.want(t, test.rule, slices.Repeat([]time.Duration{0}, test.sent)...)
+			srv.want(t, test.rule, 0, 0)
 		})
 	}
 }
 
-// breaks is a body that breaks off, and then seems to be at its end.
-type breaks struct {
-	io.Reader
-	err error
-}
-
-func (b *breaks) Read(p []byte) (int, error) {
-	n, err := b.Reader.Read(p)
-	if err == io.EOF {
-		err, b.err = b.err, io.EOF
-	}
-	return n, err
-}
-
-func TestAnAnswerThatBreaksOffIsHandedOverSo(t *testing.T) {
+// The answer that stands is the one that came, untouched, and what it held is
+// free.
+func TestAnAnswerThatStandsIsUntouched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tr, srv := newClient(t, TransportConfig{}, func(int, *http.Request) (*http.Response, error) {
-			resp := reply(503)
-			resp.Body = io.NopCloser(&breaks{strings.NewReader("half"), io.ErrUnexpectedEOF})
-			return resp, nil
-		})
+		var bodies []*stuck
+		lim := &turnstile{let: 1, err: weir.Reject(weir.OverLimit, 0)}
+		tr, srv := newClient(t, TransportConfig{PerHost: limitBy(lim)}, isStuck(&bodies))
 		resp, err := tr.RoundTrip(get(context.Background(), host1))
-		if err != nil {
+		if err != nil || resp.StatusCode != 503 {
 			t.Fatal(err)
 		}
-		if b, err := io.ReadAll(resp.Body); string(b) != "half" || err != io.ErrUnexpectedEOF {
-			t.Errorf("%q, %v", b, err)
+		time.Sleep(5 * s)
+		if srv.open.Load() != 1 || bodies[0].reads.Load() != 0 {
+			t.Errorf("%d open, %d reads", srv.open.Load(), bodies[0].reads.Load())
+		}
+		if got := lim.state(); got != "0 held, [dropped]" {
+			t.Error(got)
 		}
 		resp.Body.Close()
-		srv.want(t, "broken", 0)
+		srv.want(t, "untouched", 0)
+	})
+}
+
+func TestARetryThatFailsIsTheResult(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lost := errors.New("lost")
+		tr, srv := newClient(t, TransportConfig{}, func(n int, _ *http.Request) (*http.Response, error) {
+			if n == 0 {
+				return reply(503), nil
+			}
+			return nil, lost
+		})
+		if _, err := fetch(tr, host1); err != lost {
+			t.Errorf("%v: want the error of the retry", err)
+		}
+		srv.want(t, "failed", 0, 0)
+	})
+}
+
+// Only what is sent is paid for; but who waits for what there is no budget for
+// would wait in vain.
+func TestABudgetPaysForWhatIsSent(t *testing.T) {
+	one := throttle.BudgetConfig{MinPerSecond: 0.1} // in ten seconds
+	synctest.Test(t, func(t *testing.T) {
+		lim := &turnstile{let: 1, err: weir.Reject(weir.OverLimit, 0)}
+		tr, srv := newClient(t, TransportConfig{Budget: one, NoAdaptive: true, PerHost: limitBy(lim)}, script(says(503)))
+		fetch(tr, host1)
+		if st := tr.Stats(); st.Limited != 1 || st.Exhausted != 0 {
+			t.Fatalf("%+v", st)
+		}
+		lim.let = 100
+		fetch(tr, host1)
+		srv.want(t, "the retry that was refused cost nothing", 0, 0, 0)
+		if st := tr.Stats(); st.Retried != 1 || st.Exhausted != 1 {
+			t.Errorf("%+v", st)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		tr, srv := newClient(t, TransportConfig{Budget: one, NoAdaptive: true, NoPace: true, Attempts: 2}, script(says(503, "Retry-After: 2")))
+		go fetch(tr, host1)
+		synctest.Wait()
+		if fetch(tr, host1); time.Since(srv.began) != 0 {
+			t.Errorf("it waited %v, for what another will spend", time.Since(srv.began))
+		}
+		time.Sleep(3 * s)
+		srv.want(t, "one of two", 0, 0, 2*s)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		tr, srv := newClient(t, TransportConfig{Budget: one, NoAdaptive: true, NoPace: true}, script(says(503, "Retry-After: 2")))
+		ctx, cancel := context.WithCancel(context.Background())
+		time.AfterFunc(s, cancel)
+		send(tr, get(ctx, host1))
+		fetch(tr, host1)
+		srv.want(t, "who left has spent nothing", 0, s, 3*s)
 	})
 }

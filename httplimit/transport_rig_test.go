@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/weir-go/weir"
@@ -120,9 +121,11 @@ func fetch(tr *Transport, url string) (int, error) {
 	return send(tr, get(context.Background(), url))
 }
 
-// want fails the test unless the service was asked at these instants.
+// want fails the test unless the service was asked at these instants, and all
+// bodies are closed.
 func (s *service) want(t *testing.T, rule string, at ...time.Duration) {
 	t.Helper()
+	synctest.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !slices.Equal(s.asked, at) {
@@ -146,3 +149,8 @@ const host1 = "http://one.example/"
 
 // once is a configuration without retries.
 var once = TransportConfig{Attempts: 1}
+
+// failing is the end of a body that could not be read.
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }

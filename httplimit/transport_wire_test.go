@@ -92,9 +92,11 @@ func TestWireTheLimitHoldsUntilTheBodyIsRead(t *testing.T) {
 	var inside, most atomic.Int64
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		most.Store(max(most.Load(), inside.Add(1)))
-		defer inside.Add(-1)
-		if r.URL.Path == "/busy" {
+		if r.URL.Path == "/busy" { // who refuses is done: the retry may come
+			inside.Add(-1)
 			w.WriteHeader(503)
+		} else {
+			defer inside.Add(-1)
 		}
 		w.Write([]byte("half"))
 		http.NewResponseController(w).Flush()
