@@ -104,17 +104,23 @@ func (v *visit) receive(m *Middleware, w http.ResponseWriter, r *http.Request) (
 	if length <= 0 || length > m.cfg.BodyFirst {
 		return r, nil
 	}
-	if m.bodies.Add(length) > MaxBodyFirst {
-		m.bodies.Add(-length)
-		return r, nil
-	}
-	v.first = length
 	var whole bytes.Buffer // grows as the body comes
-	if _, err := whole.ReadFrom(r.Body); err != nil {
-		if r.ProtoMajor == 1 { // what follows on the connection is the rest of the body
-			w.Header().Set("Connection", "close")
+	part := io.LimitedReader{R: r.Body}
+	for part.N == 0 { // there may be more
+		if m.bodies.Load() >= MaxBodyFirst {
+			r.Body = received{io.MultiReader(&whole, r.Body), r.Body}
+			return r, nil
 		}
-		return r, bodyError(err)
+		part.N = 4 << 10
+		n, err := whole.ReadFrom(&part)
+		m.bodies.Add(n)
+		v.first += n
+		if err != nil {
+			if r.ProtoMajor == 1 { // what follows on the connection is the rest of the body
+				w.Header().Set("Connection", "close")
+			}
+			return r, bodyError(err)
+		}
 	}
 	r.Body = received{&whole, r.Body}
 	return r, nil
@@ -133,6 +139,6 @@ func bodyError(err error) error {
 
 // received is a body that has come.
 type received struct {
-	*bytes.Buffer
+	io.Reader
 	io.Closer
 }

@@ -103,8 +103,8 @@ func TestWhichBodiesAreReceivedFirst(t *testing.T) {
 		{"as large as is configured", Config{BodyFirst: 9}, 9, 0, true},
 		{"larger than is configured", Config{BodyFirst: 9}, 10, 0, false},
 		{"none, by configuration", Config{BodyFirst: -1}, 1, 0, false},
-		{"all the memory that there is", Config{}, 10, MaxBodyFirst - 10, true},
-		{"more than that", Config{}, 11, MaxBodyFirst - 10, false},
+		{"all but a byte of the memory is taken", Config{}, 10, MaxBodyFirst - 1, true},
+		{"all of it is taken", Config{}, 10, MaxBodyFirst, false},
 		{"without a time-out", Config{BodyTimeout: -1}, 1, 0, true},
 	} {
 		bubble(t, tt.rule, func(t *testing.T) {

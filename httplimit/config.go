@@ -67,12 +67,14 @@ type Config struct {
 	BodyTimeout time.Duration
 	// BodyFirst is the length, in bytes, up to which a body is received before the
 	// request takes a unit, so that a slow client holds none; for that, it must
-	// have said the length. All of these together are at most MaxBodyFirst. If
-	// zero, DefaultBodyFirst; if negative, none.
+	// have said the length. If MaxBodyFirst bytes of such bodies are there, the
+	// others take the unit first. If zero, DefaultBodyFirst; if negative, none.
 	BodyFirst int64
 
 	// Shadow lets every request in, at once, and counts what would have been
-	// refused. Clients are told nothing.
+	// refused. Clients are told nothing. Nobody waits in a queue, so what would have
+	// waited counts as refused by a limiter, too: a limit in Shadow seems to refuse
+	// more than it would. Rules count exactly.
 	Shadow bool
 
 	// NoFields leaves RateLimit and RateLimit-Policy out of the responses.
@@ -104,7 +106,7 @@ const (
 )
 
 // MaxBodyFirst bounds the memory for bodies that are received before their
-// requests take a unit, in bytes. What comes beyond that takes the unit first.
+// requests take a unit, in bytes that have come.
 const MaxBodyFirst = 64 << 20
 
 // DefaultExempt are the paths of probes and metrics, by custom.

@@ -22,9 +22,24 @@
 // # What a request holds
 //
 // Tokens of rules are spent; a unit of a limiter is held until the handler has
-// ended: also if it has taken over the connection, streams, or panics. So a
-// handler that copies a large file to a slow client holds its unit for as long
-// as that takes; give such routes a limiter of their own, or none (PerClass).
+// ended: also if it has taken over the connection, streams, or panics. That is
+// right where the handler works, and wrong where it only waits for its client:
+//
+//   - Clients that read a large response slowly, or send a large body slowly, can
+//     hold all units of its route, on purpose too. Bound the time with the
+//     http.Server's ReadTimeout and WriteTimeout, put a proxy that buffers in
+//     front, or give such routes no limit (PerClass).
+//   - Event streams and WebSockets hold a unit for as long as they last, and a
+//     limit learns from what ends. Give such routes no limit, or a fixed one.
+//
+// An http.TimeoutHandler ends while its handler works on: behind a Middleware, it
+// gives the unit back too early. It belongs in front, as do gzip, and CORS, whose
+// headers refusals should have.
+//
+// A limit that finds itself begins at ten for each route. Where more work of
+// seconds, rather than milliseconds, is in flight from the start, it refuses some
+// of it until it has learnt better, which takes some ten times as long as the
+// work; a PerClass with another limit.AutoConfig.Initial begins higher.
 //
 // What the handler answered tells the limiter about load: 503, 504 and missed
 // deadlines are signs of overload, other errors say nothing.
