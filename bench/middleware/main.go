@@ -229,7 +229,8 @@ func measure(all []variant, rounds, requests, connections int) error {
 	}
 	for i := range rounds {
 		fmt.Fprintf(os.Stderr, "\rround %d of %d", i+1, rounds)
-		for _, s := range servers {
+		for j := range servers { // another begins each time
+			s := servers[(i+j)%len(servers)]
 			if err := s.round(requests); err != nil {
 				return fmt.Errorf("%s: %w", s.name, err)
 			}
@@ -240,17 +241,26 @@ func measure(all []variant, rounds, requests, connections int) error {
 	return nil
 }
 
-// print prints the medians, and those of the ratios of each round.
+// print prints the medians, the quietest tenth of the rounds, and the ratios of
+// both.
 func print(servers []*server) {
-	fmt.Println("| server | CPU µs a request | beside | ratio |\n|---|---|---|---|")
+	fmt.Println("| server | CPU µs a request: median | quiet | beside | median | quiet |\n|---|---|---|---|---|---|")
 	for _, s := range servers {
 		base := servers[slices.IndexFunc(servers, func(b *server) bool { return b.name == s.beside })]
-		ratios := make([]float64, len(s.spent))
-		for i := range ratios {
-			ratios[i] = s.spent[i] / base.spent[i]
-		}
-		fmt.Printf("| %s | %.2f | %s | %.3f |\n", s.name, median(s.spent), s.beside, median(ratios))
+		mid, least := median(s.spent), quiet(s.spent)
+		fmt.Printf("| %s | %.2f | %.2f | %s | %.3f | %.3f |\n", s.name, mid, least, s.beside, mid/median(base.spent), least/quiet(base.spent))
 	}
+}
+
+// quiet is the mean of the least tenth.
+func quiet(x []float64) float64 {
+	x = slices.Sorted(slices.Values(x))
+	n := (len(x) + 9) / 10
+	sum := 0.0
+	for _, v := range x[:n] {
+		sum += v
+	}
+	return sum / float64(n)
 }
 
 func median(x []float64) float64 {
