@@ -112,7 +112,11 @@ func (c ClientConfig) Validate() error {
 //     have shown that all may go. A call whose wait would be longer than MaxWait
 //     fails at once, and so does one whose deadline would come before its end.
 //   - It refuses at random what a server that refuses most would refuse anyway
-//     (package throttle).
+//     (package throttle). UNAVAILABLE, which is also what becomes of a connection
+//     that breaks, and DEADLINE_EXCEEDED are not accepted; what its caller
+//     cancelled says nothing; all else is accepted: a quota (RESOURCE_EXHAUSTED),
+//     too, and a stream when its first message comes, or the header that its
+//     caller asks for.
 //   - It holds to the Limiter. A stream holds its unit until it has ended as gRPC
 //     defines it: RecvMsg has returned an error, its context is done, the
 //     connection is closed, or a SendMsg or Header has failed.

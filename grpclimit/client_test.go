@@ -376,6 +376,77 @@ func TestThrottle(t *testing.T) {
 	})
 }
 
+// A quota, and calls that their callers leave, are no reason to throttle.
+func TestNotThrottled(t *testing.T) {
+	for _, err := range []error{status.Error(codes.ResourceExhausted, "your mailbox is full"), status.Error(codes.Canceled, "")} {
+		c := client(t, grpclimit.ClientConfig{})
+		for range 1000 {
+			ctx, cancel := context.WithCancel(t.Context())
+			invoke := func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error {
+				cancel()
+				return err
+			}
+			if got := c.Unary()(ctx, emptyCall, nil, nil, nil, invoke); got != err {
+				t.Fatalf("%v: throttled after %+v", err, c.Stats().Throttle)
+			}
+			cancel()
+		}
+	}
+}
+
+// Who waits in the limiter while the server says when to come back waits for that,
+// too, and holds no unit meanwhile.
+func TestLimiterHeedsHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lim := queued(t, 1, 100)
+		c := client(t, grpclimit.ClientConfig{Limiter: lim})
+		srv := &server{answers: []error{saying(codes.ResourceExhausted, 3*s)}, took: 20 * ms, epoch: time.Now()}
+		var wg sync.WaitGroup
+		for range 10 {
+			wg.Go(func() { _ = srv.call(t.Context(), c, emptyCall) })
+		}
+		time.Sleep(s)
+		if st := lim.Stats(); st.Inflight != 0 || st.Waiting != 0 || c.Stats().Waiting != 9 {
+			t.Errorf("%+v, %+v: want nine to wait for the server, and nobody for the limiter", st, c.Stats())
+		}
+		wg.Wait()
+		if len(srv.began) != 10 || srv.began[1] < 3*s {
+			t.Errorf("called at %v: want nobody to call again before 3s", srv.began)
+		}
+		if st := c.Stats(); st.Sent != 10 || st.Waited != 9 || st.Throttle.Requests != 10 {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
+// A stream is accepted once its header has come; the first message may be hours
+// away.
+func TestHeaderAccepts(t *testing.T) {
+	header := func(stream pb.TestService_FullDuplexCallServer) error {
+		if err := stream.SendHeader(metadata.Pairs("ok", "1")); err != nil {
+			return err
+		}
+		<-stream.Context().Done()
+		return nil
+	}
+	refuse := func(pb.TestService_FullDuplexCallServer) error { return status.Error(codes.Unavailable, "") }
+	for _, tt := range []struct {
+		handler func(pb.TestService_FullDuplexCallServer) error
+		accepts int
+	}{{header, 1}, {refuse, 0}} {
+		cl := client(t, grpclimit.ClientConfig{})
+		_, c := dialBy(t, cl, serve(t, &service{duplex: tt.handler}, nil))
+		stream, err := c.FullDuplexCall(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = stream.Header()
+		if a := cl.Stats().Throttle; a.Requests != 1 || a.Accepts != tt.accepts {
+			t.Errorf("%+v: want %d accepts", a, tt.accepts)
+		}
+	}
+}
+
 // What the limiter learns of calls.
 func TestClientOutcomes(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
@@ -387,7 +458,7 @@ func TestClientOutcomes(t *testing.T) {
 	}{
 		{t.Context(), nil, weir.Success},
 		{t.Context(), status.Error(codes.Unavailable, ""), weir.Dropped},
-		{t.Context(), status.Error(codes.ResourceExhausted, ""), weir.Dropped},
+		{t.Context(), status.Error(codes.ResourceExhausted, ""), weir.Ignored},
 		{t.Context(), status.Error(codes.ResourceExhausted, "trying to send message larger than max (5 vs. 4)"), weir.Ignored},
 		{t.Context(), status.Error(codes.DeadlineExceeded, ""), weir.TimedOut},
 		{t.Context(), status.Error(codes.Canceled, ""), weir.Ignored},
@@ -536,7 +607,7 @@ func TestClientStreamRefused(t *testing.T) {
 	if _, err := c.StreamingInputCall(t.Context()); status.Code(err) != codes.Canceled {
 		t.Error(err)
 	}
-	if held, o := heard.state(); held != 0 || len(o) != 2 || cl.Stats().Throttle.Accepts != 1 {
+	if held, o := heard.state(); held != 0 || len(o) != 2 || cl.Stats().Throttle.Accepts != 2 {
 		t.Errorf("%d held, %v, %+v", held, o, cl.Stats().Throttle)
 	}
 }

@@ -30,10 +30,8 @@ type exchange struct {
 // the others gave is given back, and the error is a refusal.
 func (c *Client) admit(ctx context.Context, method string) (x exchange, err error) {
 	x = exchange{client: c, method: method}
-	if h := c.hold(method); h != nil {
-		if x.pass, err = h.Wait(ctx); err != nil {
-			return x, c.refuse(err)
-		}
+	if err = x.pace(ctx); err != nil {
+		return x, c.refuse(err)
 	}
 	if c.throttle != nil {
 		if x.throttle, err = c.throttle.Acquire(ctx, 1); err != nil {
@@ -41,7 +39,7 @@ func (c *Client) admit(ctx context.Context, method string) (x exchange, err erro
 		}
 	}
 	if c.cfg.Limiter != nil {
-		if x.limit, err = c.cfg.Limiter.Acquire(ctx, 1); err != nil {
+		if err = x.acquire(ctx); err != nil {
 			x.throttle.Use(0)
 			x.throttle.Release(weir.Ignored)
 			return x, c.refuse(err)
@@ -49,6 +47,35 @@ func (c *Client) admit(ctx context.Context, method string) (x exchange, err erro
 	}
 	c.counts.Sent(x.pass)
 	return x, nil
+}
+
+// pace waits until the server wants to be asked.
+func (x *exchange) pace(ctx context.Context) error {
+	h := x.client.hold(x.method)
+	if h == nil {
+		return nil
+	}
+	pass, err := h.Wait(ctx)
+	x.pass.Paced, x.pass.Waited = pass.Paced, x.pass.Waited || pass.Waited
+	return err
+}
+
+// acquire asks the limiter. While that lets it wait, the server may have said that
+// it wants to be left alone: then it waits for that again, without a unit.
+func (x *exchange) acquire(ctx context.Context) (err error) {
+	for {
+		if x.limit, err = x.client.cfg.Limiter.Acquire(ctx, 1); err != nil {
+			return err
+		}
+		if h := x.client.hold(x.method); h == nil || !h.Holds() {
+			return nil
+		}
+		x.limit.Use(0)
+		x.limit.Release(weir.Ignored)
+		if err = x.pace(ctx); err != nil {
+			return err
+		}
+	}
 }
 
 // refuse counts a call that is kept back, and says why.
@@ -81,7 +108,7 @@ func (x *exchange) end(ctx context.Context, err error, trailer metadata.MD) *sai
 	s := status.Convert(err)
 	o := answered(ctx, s)
 	x.release(o)
-	if o != weir.Dropped {
+	if !turnedAway(s) {
 		if h := x.client.hold(x.method); h != nil && (o == weir.Success || o == weir.Ignored) {
 			h.Good(x.pass)
 		}

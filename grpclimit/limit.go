@@ -2,7 +2,7 @@
 // out.
 //
 // In front of handlers stands an [Interceptor]. With nothing to configure it
-// keeps the work of each method at what it can bear, and refuses the rest:
+// keeps the work of each unary method at what it can bear, and refuses the rest:
 //
 //	i, err := grpclimit.New(grpclimit.Config{})
 //	...
@@ -23,12 +23,17 @@
 //
 // Tokens of rules are spent; a unit of a limiter is held until the handler has
 // returned or panicked. So a stream holds one unit for as long as it lasts,
-// however many messages it has: give methods whose streams last for hours a
-// limiter of their own, or none (PerClass).
+// however many messages it has. How long that is says nothing about load, and a
+// limit that learns from ends learns nothing from subscriptions: therefore
+// streams have no limit unless there is a PerClass or a Limiter. PerClass may give
+// methods whose streams last for hours a limit of their own, or none.
 //
-// How the handler ended tells the limiter about load: RESOURCE_EXHAUSTED,
-// UNAVAILABLE and missed deadlines are signs of overload, other errors say
-// nothing.
+// How the handler ended tells the limiter about load: UNAVAILABLE and missed
+// deadlines are signs of overload, other errors say nothing. RESOURCE_EXHAUSTED
+// is about what one client may have: "your mailbox is full".
+//
+// gRPC has read the message of a unary call before it asks an Interceptor. So a
+// refusal spares the work, not the reading: grpc.MaxRecvMsgSize bounds that.
 //
 // A call's deadline (grpc-timeout) is in its context. A limiter that knows that
 // the call could not be done by then refuses it; who waits leaves with it.
@@ -57,7 +62,8 @@ type Request struct {
 }
 
 // Config is what an Interceptor is made of. The zero value keeps the work of
-// each method at what it can bear: see Auto.
+// each unary method at what it can bear: see Auto. Streams it lets in, and counts
+// as one class, "(streams)".
 //
 // The functions are called by several goroutines at once.
 type Config struct {
@@ -69,8 +75,9 @@ type Config struct {
 	// class.
 	Limiter weir.Limiter
 	// PerClass returns the limiter of a class when its first call comes; nil is
-	// no limit. If PerClass is nil, Auto, but if there are Rules or a Limiter, no
-	// limit. It must be nil if Limiter is not.
+	// no limit. A stream holds a unit from its start to its end. If PerClass is
+	// nil, Auto for unary calls and no limit for streams; but if there are Rules
+	// or a Limiter, no limit. It must be nil if Limiter is not.
 	PerClass func(class string) weir.Limiter
 
 	// Class returns the class of a call: those of one share the limiter that
@@ -146,11 +153,22 @@ func (c Config) door() admission.Config[Request] {
 	}
 	if c.Limiter != nil {
 		d.Limiter = func(string) weir.Limiter { return c.Limiter }
-	} else if d.Limiter == nil && len(c.Rules) == 0 {
-		d.Limiter = Auto
+	} else if c.auto() {
+		d.Limiter = func(class string) weir.Limiter {
+			if class == streams {
+				return nil
+			}
+			return Auto(class)
+		}
 	}
 	return d
 }
+
+// auto reports whether nothing says what the limits are.
+func (c Config) auto() bool { return c.PerClass == nil && c.Limiter == nil && len(c.Rules) == 0 }
+
+// streams is the class of streams where nothing says what the limits are.
+const streams = "(streams)"
 
 // Auto returns a limiter that finds by itself how many calls may be in
 // flight (limit.Auto): what Config.PerClass does unless told otherwise. Three
@@ -165,6 +183,7 @@ func Auto(class string) weir.Limiter { return admission.NewAuto(class) }
 type Interceptor struct {
 	cfg      Config
 	door     *admission.Door[Request]
+	auto     bool
 	classify bool
 	exempt   methods
 	trusted  caller.Networks
@@ -181,7 +200,8 @@ func New(cfg Config) (*Interceptor, error) {
 	i := &Interceptor{
 		cfg:      cfg,
 		door:     admission.New(cfg.door()),
-		classify: cfg.Class == nil && (cfg.PerClass != nil || cfg.Limiter == nil && len(cfg.Rules) == 0),
+		auto:     cfg.auto(),
+		classify: cfg.Class == nil && (cfg.PerClass != nil || cfg.auto()),
 		trusted:  caller.Trust(cfg.Trusted),
 	}
 	for _, r := range cfg.Rules {
@@ -205,7 +225,7 @@ func (i *Interceptor) Unary() grpc.UnaryServerInterceptor {
 			i.door.Exempt()
 			return next(ctx, req)
 		}
-		v, ctx, err := i.enter(Request{ctx, info.FullMethod, req})
+		v, ctx, err := i.enter(Request{ctx, info.FullMethod, req}, false)
 		if err != nil {
 			return nil, err
 		}
@@ -223,7 +243,7 @@ func (i *Interceptor) Stream() grpc.StreamServerInterceptor {
 			i.door.Exempt()
 			return next(srv, ss)
 		}
-		v, ctx, err := i.enter(Request{Context: ss.Context(), Method: info.FullMethod})
+		v, ctx, err := i.enter(Request{Context: ss.Context(), Method: info.FullMethod}, true)
 		if err != nil {
 			return err
 		}

@@ -219,6 +219,33 @@ func TestUse(t *testing.T) {
 	grpclimit.Use(t.Context(), -1)
 }
 
+// Who uses after his handler has returned charges nobody: the visit may be
+// another's by then.
+func TestUseTooLate(t *testing.T) {
+	lim := rate.NewLimiter(rate.Every(time.Hour), 100)
+	i := interceptor(t, grpclimit.Config{Rules: []grpclimit.Rule{grpclimit.Overall("one", lim)}})
+	info := &grpc.UnaryServerInfo{FullMethod: emptyCall}
+	var stale context.Context
+	for range 10 { // a pool need not give back what it got
+		_, _ = i.Unary()(t.Context(), nil, info, func(ctx context.Context, _ any) (any, error) {
+			if stale != nil && grpclimit.Use(stale, 50) {
+				t.Error("used after the handler has returned")
+			}
+			if !grpclimit.Use(ctx, 1) {
+				t.Error("not used while it runs")
+			}
+			stale = ctx
+			return nil, nil
+		})
+	}
+	if grpclimit.Use(stale, 50) {
+		t.Error("used after all")
+	}
+	if tokens := lim.Tokens(); tokens < 90 || tokens > 90.1 {
+		t.Errorf("%v tokens: want 90", tokens)
+	}
+}
+
 func TestKeys(t *testing.T) {
 	at := func(addr string, md ...string) grpclimit.Request {
 		ctx := metadata.NewIncomingContext(peerAt(t.Context(), addr), metadata.Pairs(md...))
@@ -335,6 +362,52 @@ func TestClasses(t *testing.T) {
 	}
 }
 
+// By default streams have no limit, and are one class, whatever their methods:
+// how long they last says nothing about load. PerClass gives them one.
+func TestStreams(t *testing.T) {
+	byMethod := func(r grpclimit.Request) string { return r.Method }
+	for _, tt := range []struct {
+		cfg     grpclimit.Config
+		classes int
+		let     uint64
+	}{
+		{grpclimit.Config{}, 1, 600},
+		{grpclimit.Config{Class: byMethod}, 1, 600},
+		{grpclimit.Config{PerClass: func(string) weir.Limiter { return fixed(t, 1) }}, 3, 3},
+		{grpclimit.Config{Limiter: fixed(t, 2)}, 1, 2},
+		{grpclimit.Config{Rules: []grpclimit.Rule{once(t, "one")}}, 1, 1},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			i, ctx := interceptor(t, tt.cfg), t.Context()
+			for n := range 600 {
+				go func() {
+					info := &grpc.StreamServerInfo{FullMethod: fmt.Sprint("/x.Y/m", n%3)}
+					_ = i.Stream()(nil, &bareStream{ctx: ctx}, info, func(any, grpc.ServerStream) error {
+						time.Sleep(time.Hour)
+						return nil
+					})
+				}()
+			}
+			time.Sleep(time.Minute)
+			classes, let := i.Stats().Classes, uint64(0)
+			for _, c := range classes {
+				let += c.Admitted
+			}
+			if len(classes) != tt.classes || let != tt.let {
+				t.Errorf("%d let in, %+v: want %d", let, classes, tt.let)
+			}
+			if tt.let == 600 && (classes[0].Class != "(streams)" || classes[0].Gate != nil) {
+				t.Errorf("%+v", classes[0])
+			}
+			_, _ = i.Unary()(ctx, nil, &grpc.UnaryServerInfo{FullMethod: emptyCall}, func(context.Context, any) (any, error) { return nil, nil })
+			if c := i.Stats().Classes; tt.let == 600 && (len(c) != 2 || c[1].Class != emptyCall || c[1].Gate == nil) {
+				t.Errorf("%+v: want a limit for unary calls", c)
+			}
+			time.Sleep(time.Hour)
+		})
+	}
+}
+
 func TestExempt(t *testing.T) {
 	closed := refuse{weir.Reject(weir.Closed, 0)}
 	for _, tt := range []struct {
@@ -374,7 +447,10 @@ func TestOutcomes(t *testing.T) {
 		want weir.Outcome
 	}{
 		{t.Context(), nil, weir.Success},
-		{t.Context(), status.Error(codes.ResourceExhausted, "quota"), weir.Dropped},
+		{t.Context(), status.Error(codes.ResourceExhausted, "your mailbox is full"), weir.Ignored},
+		{t.Context(), grpclimit.Reject(t.Context(), weir.Reject(weir.OverRate, 0)), weir.Ignored},
+		{t.Context(), weir.Reject(weir.OverRate, 0), weir.Ignored},
+		{t.Context(), weir.Reject(weir.OverBurst, 0), weir.Ignored},
 		{t.Context(), status.Error(codes.Unavailable, ""), weir.Dropped},
 		{t.Context(), fmt.Errorf("asking: %w", status.Error(codes.Unavailable, "")), weir.Dropped},
 		{t.Context(), status.Error(codes.DeadlineExceeded, ""), weir.Late},

@@ -26,30 +26,27 @@ func outcomeOf(ctx context.Context, err error) weir.Outcome {
 		s = status.FromContextError(err) // as a server does
 	}
 	switch s.Code() {
-	case codes.ResourceExhausted, codes.Unavailable:
-		if oversize(s) {
-			return weir.Ignored
-		}
+	case codes.Unavailable:
 		return weir.Dropped
 	case codes.DeadlineExceeded:
 		return weir.Late
+	case codes.ResourceExhausted:
+		return weir.Ignored
 	}
-	if errors.Is(err, weir.ErrRejected) {
+	if why, ok := errors.AsType[*weir.Rejection](err); ok && why.Reason != weir.OverRate && why.Reason != weir.OverBurst {
 		return weir.Dropped
 	}
 	return weir.Ignored
 }
 
 // answered is what a status tells a client about load. One whose time ran out may
-// still be at work on the server.
+// still be at work on the server. A quota is this client's own, and says nothing.
 func answered(ctx context.Context, s *status.Status) weir.Outcome {
 	switch s.Code() {
 	case codes.OK:
 		return weir.Success
-	case codes.ResourceExhausted, codes.Unavailable:
-		if !oversize(s) {
-			return weir.Dropped
-		}
+	case codes.Unavailable:
+		return weir.Dropped
 	case codes.DeadlineExceeded:
 		return weir.TimedOut
 	case codes.Canceled:
@@ -60,9 +57,15 @@ func answered(ctx context.Context, s *status.Status) weir.Outcome {
 	return weir.Ignored
 }
 
+// turnedAway reports whether a status says that the server has not let a call in:
+// for a quota, or because it is not available.
+func turnedAway(s *status.Status) bool {
+	return s.Code() == codes.Unavailable || s.Code() == codes.ResourceExhausted && !oversize(s)
+}
+
 // oversize reports whether a status is about the size of a message. gRPC says
 // RESOURCE_EXHAUSTED to that, too, and only the text, which is that of its
-// implementations in Go and C++, and in Java, tells it from an overload.
+// implementations in Go and C++, and in Java, tells it from a quota.
 func oversize(s *status.Status) bool {
 	m := s.Message()
 	return strings.Contains(m, "larger than max") || strings.Contains(m, "exceeds maximum size")

@@ -52,14 +52,29 @@ type clientStream struct {
 	heard    atomic.Bool // whoever makes it true releases the throttle's permit
 }
 
-// RecvMsg lets the throttle know that the server has accepted the stream when
-// its first message comes: the end may be hours away.
+// Header lets the throttle know that the server has accepted the stream when its
+// header has come: the first message may be hours away.
+func (s *clientStream) Header() (metadata.MD, error) {
+	md, err := s.ClientStream.Header()
+	if md != nil && err == nil { // gRPC has none if the stream has ended without one
+		s.accepted()
+	}
+	return md, err
+}
+
+// RecvMsg does so when the first message comes: the end may be hours away.
 func (s *clientStream) RecvMsg(m any) error {
 	err := s.ClientStream.RecvMsg(m)
-	if err == nil && !s.heard.Load() && s.heard.CompareAndSwap(false, true) {
-		s.throttle.Release(weir.Success)
+	if err == nil {
+		s.accepted()
 	}
 	return err
+}
+
+func (s *clientStream) accepted() {
+	if !s.heard.Load() && s.heard.CompareAndSwap(false, true) {
+		s.throttle.Release(weir.Success)
+	}
 }
 
 // finish ends the exchange. gRPC calls it when the stream has ended.

@@ -173,6 +173,16 @@ func (h *Hold) tooLong() error {
 	return weir.Reject(h.whyLocked(), max(h.waitLocked(time.Since(h.epoch)), 0))
 }
 
+// Holds reports whether nobody may go now because the server wants that.
+func (h *Hold) Holds() bool {
+	if !h.shut.Load() {
+		return false
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return max(h.spent, h.busy) > time.Since(h.epoch)
+}
+
 // Heed takes in that the server wants to be left alone for d. If why is
 // Throttled, it has said so of itself, and a good answer ends it; OverRate is of
 // what this client may ask for, and ends in time.
