@@ -214,7 +214,7 @@ func TestPaceBounds(t *testing.T) {
 				if status.Code(err) != tt.want || (why != nil) != (tt.reason != 0) || why != nil && why.Reason != tt.reason {
 					t.Errorf("%v, %v: want %v, %v", err, why, tt.want, tt.reason)
 				}
-				if why != nil && (why.RetryAfter < hold || c.Stats().Refused[tt.reason] != 1) {
+				if why != nil && (why.RetryAfter < hold || c.Stats().Rejected != 1) {
 					t.Errorf("%+v, %+v", why, c.Stats())
 				}
 				if took := time.Since(srv.epoch); took < tt.took || took > tt.took*11/10 {
@@ -249,7 +249,7 @@ func TestPaceGivesUp(t *testing.T) {
 			t.Errorf("%v at %v", err, time.Since(srv.epoch))
 		}
 		wg.Wait()
-		if st := c.Stats(); st.Refused[0] != 1 || st.Refused[weir.OverRate] != 1 || st.Waiting != 0 {
+		if st := c.Stats(); st.Cancelled != 1 || st.Rejected != 1 || st.Waiting != 0 {
 			t.Errorf("%+v", st)
 		}
 	})
@@ -369,7 +369,7 @@ func TestThrottle(t *testing.T) {
 			if off != (len(srv.began) == 1000) || off != (st.Throttle == nil) || off != (err == nil) {
 				t.Errorf("%d calls, %v", len(srv.began), err)
 			}
-			if !off && (status.Code(err) != codes.Unavailable || len(srv.began) > 500 || st.Refused[weir.Throttled] != st.Throttle.Throttled) {
+			if !off && (status.Code(err) != codes.Unavailable || len(srv.began) > 500 || st.Throttled != st.Throttle.Throttled) {
 				t.Errorf("%d calls, %v, %+v", len(srv.began), err, st)
 			}
 		}
@@ -443,6 +443,20 @@ func TestHeaderAccepts(t *testing.T) {
 		_, _ = stream.Header()
 		if a := cl.Stats().Throttle; a.Requests != 1 || a.Accepts != tt.accepts {
 			t.Errorf("%+v: want %d accepts", a, tt.accepts)
+		}
+	}
+}
+
+// Calls that are kept back are counted by what keeps them back.
+func TestClientRefusals(t *testing.T) {
+	for _, tt := range []struct {
+		err                error
+		limited, cancelled uint64
+	}{{weir.Reject(weir.OverLimit, 0), 1, 0}, {context.Canceled, 0, 1}, {errors.New("out of order"), 0, 1}} {
+		c := client(t, grpclimit.ClientConfig{Limiter: refuse{tt.err}})
+		_ = (&server{}).call(t.Context(), c, emptyCall)
+		if st := c.Stats(); st.Limited != tt.limited || st.Cancelled != tt.cancelled || st.Sent != 0 || st.Throttle.Requests != 0 {
+			t.Errorf("%v: %+v", tt.err, st)
 		}
 	}
 }

@@ -2,7 +2,6 @@ package grpclimit
 
 import (
 	"context"
-	"errors"
 	"strconv"
 	"time"
 
@@ -31,18 +30,18 @@ type exchange struct {
 func (c *Client) admit(ctx context.Context, method string) (x exchange, err error) {
 	x = exchange{client: c, method: method}
 	if err = x.pace(ctx); err != nil {
-		return x, c.refuse(err)
+		return x, err
 	}
 	if c.throttle != nil {
 		if x.throttle, err = c.throttle.Acquire(ctx, 1); err != nil {
-			return x, c.refuse(err)
+			return x, c.refuse(outgoing.Throttle, err)
 		}
 	}
 	if c.cfg.Limiter != nil {
 		if err = x.acquire(ctx); err != nil {
 			x.throttle.Use(0)
 			x.throttle.Release(weir.Ignored)
-			return x, c.refuse(err)
+			return x, err
 		}
 	}
 	c.counts.Sent(x.pass)
@@ -56,8 +55,11 @@ func (x *exchange) pace(ctx context.Context) error {
 		return nil
 	}
 	pass, err := h.Wait(ctx)
+	if err != nil {
+		return x.client.refuse(outgoing.Pace, err)
+	}
 	x.pass.Paced, x.pass.Waited = pass.Paced, x.pass.Waited || pass.Waited
-	return err
+	return nil
 }
 
 // acquire asks the limiter. While that lets it wait, the server may have said that
@@ -65,7 +67,7 @@ func (x *exchange) pace(ctx context.Context) error {
 func (x *exchange) acquire(ctx context.Context) (err error) {
 	for {
 		if x.limit, err = x.client.cfg.Limiter.Acquire(ctx, 1); err != nil {
-			return err
+			return x.client.refuse(outgoing.Limit, err)
 		}
 		if h := x.client.hold(x.method); h == nil || !h.Holds() {
 			return nil
@@ -79,12 +81,8 @@ func (x *exchange) acquire(ctx context.Context) (err error) {
 }
 
 // refuse counts a call that is kept back, and says why.
-func (c *Client) refuse(err error) error {
-	var reason weir.Reason
-	if why, ok := errors.AsType[*weir.Rejection](err); ok {
-		reason = why.Reason
-	}
-	c.counts.Refused(reason)
+func (c *Client) refuse(by outgoing.Refuser, err error) error {
+	c.counts.Refused(by, err)
 	return refusalOf(unnamed, err, 0)
 }
 

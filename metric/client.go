@@ -31,13 +31,8 @@ func (c scrape) client(s outgoing.Stats) {
 	c.count(clientSent, s.Sent)
 	c.count(clientWaited, s.Waited)
 	c.gauge(clientWaiting, s.Waiting)
-	for why, n := range s.Refused {
-		if why == 0 {
-			c.count(clientRefused, n, "cancelled")
-		} else {
-			c.count(clientRefused, n, why.String())
-		}
-	}
+	c.refusals(s.Rejected, s.Throttled, s.Limited)
+	c.count(clientRefused, s.Cancelled, "cancel")
 	c.outcomes(s.Outcomes, "")
 	if s.Throttle != nil {
 		c.throttle(*s.Throttle)
@@ -56,14 +51,19 @@ func (c scrape) transport(s httplimit.TransportStats) {
 	c.count(clientSent, s.Sent)
 	c.count(retries, s.Retried)
 	c.count(retriesDenied, s.Exhausted)
-	c.count(clientRefused, s.Rejected, "paced")
-	c.count(clientRefused, s.Throttled, "throttled")
-	c.count(clientRefused, s.Limited, "limited")
+	c.refusals(s.Rejected, s.Throttled, s.Limited)
 	c.gauge(clientWaiting, s.Waiting)
 	c.gauge(clientHosts, s.Hosts)
 	c.count(clientEvicted, s.Evicted)
 	c.count(clientShared, s.Shared)
 	c.waits(&s.Waits)
+}
+
+// refusals sends who has kept back how many attempts.
+func (c scrape) refusals(paced, throttled, limited uint64) {
+	c.count(clientRefused, paced, "paced")
+	c.count(clientRefused, throttled, "throttled")
+	c.count(clientRefused, limited, "limited")
 }
 
 func (c scrape) waits(h *httplimit.WaitHistogram) {

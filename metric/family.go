@@ -44,7 +44,7 @@ var (
 
 	throttleDecisions = counter("throttle_decisions_total", "Requests that were sent, or kept back because the backend refuses too much.", "decision")
 	throttleRatio     = gauge("throttle_refusal_ratio", "Chance that the next request is kept back.")
-	throttleRequests  = gauge("throttle_window_requests", "Requests attempted in the window.")
+	throttleRequests  = gauge("throttle_window_requests", "Requests in the window: accepted, dropped, or kept back.")
 	throttleAccepts   = gauge("throttle_window_accepts", "Requests that the backend has accepted in the window.")
 
 	retries        = counter("retries_total", "Retries.")
@@ -64,10 +64,10 @@ var (
 
 	clientRequests = counter("client_requests_total", "Requests of callers.")
 	clientSent     = counter("client_sent_total", "Attempts that were sent, retries included.")
-	clientRefused  = counter("client_refused_total", "Attempts that were kept back, by why.", "reason")
+	clientRefused  = counter("client_refused_total", "Attempts that were kept back, by what kept them back.", "reason")
 	clientWaited   = counter("client_waited_total", "Attempts that waited because the server wanted it.")
 	clientWaiting  = gauge("client_waiting", "Attempts that wait because the server wants it.")
-	clientWait     = histogram("client_wait_seconds", "How long attempts waited because the server wanted it.")
+	clientWait     = histogram("client_wait_seconds", "How long attempts waited because the server wanted it, those that were kept back after all included.")
 	clientHosts    = gauge("client_hosts", "Hosts of which something is remembered.")
 	clientEvicted  = counter("client_hosts_evicted_total", "Hosts forgotten for others.")
 	clientShared   = counter("client_unplaced_total", "Requests to hosts for which there was no place.")

@@ -25,18 +25,28 @@
 //     have refused, but for Shadow.
 //   - weir_outcomes_total{class, outcome}: requests whose work has ended.
 //   - weir_limit, weir_inflight, weir_abandoned, weir_waiting{class}: units and
-//     requests now, where the limit is one on work in flight. Classes that share a
-//     limiter show the same.
+//     requests now, where the limit is one on work in flight; and
+//     weir_waited_seconds_total{class}. Classes that share a limiter show the same.
 //
 // Of an inflight.Limiter the same, bar rules and shadows, with an empty class.
 // Of a keyed.Limiter weir_keyed_…; of a throttler.Limiter weir_throttle_…; of a
 // throttler.Retrier weir_retries_… and weir_retry_…; of a cache.Cache and an
-// httpcache.Cache weir_cache_…; of an httplimit.Transport and a grpclimit.Client
-// weir_client_…, and what its parts have. The help texts say the rest.
+// httpcache.Cache weir_cache_….
+//
+// Of an httplimit.Transport and a grpclimit.Client weir_client_…. An attempt that
+// was kept back has in weir_client_refused_total the reason "paced": it would have
+// waited, or did, for too long for what the server has asked for, or in too long a
+// line; "throttled": by the adaptive throttle; "limited": by the limiter; and, of
+// a Client, "cancel": its caller left, or ran out of time, while it waited, or the
+// limiter failed. A Client also has what its parts have: outcomes, weir_limit and the
+// like, weir_throttle_…, of which weir_throttle_refusal_ratio is the chance that the
+// next call is kept back, weir_retries_… and weir_retry_…; a Transport, which has
+// parts for each host, the retries. The help texts say the rest.
 package metric
 
 import (
 	"fmt"
+	"reflect"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -66,6 +76,9 @@ type Collector struct {
 func New(name string, source any) (*Collector, error) {
 	if name == "" || !utf8.ValidString(name) {
 		return nil, fmt.Errorf("metric: name = %q: must be text, and not empty", name)
+	}
+	if v := reflect.ValueOf(source); v.Kind() == reflect.Pointer && v.IsNil() {
+		return nil, fmt.Errorf("metric: %s: the source is a nil %T", name, source)
 	}
 	families, collect := read(source)
 	if collect == nil {

@@ -57,7 +57,7 @@ var (
 	aKeyed    = keyed.Stats{Denied: 1, Forgotten: 2, Waiting: 3, Memory: 4096, Own: 5}
 	aCache    = cache.Stats{Hits: 1, Stale: 2, Filled: 3, Coalesced: 4, Failed: 5, Fills: 6, Rejected: 7, Errors: 8, Evicted: 9, TooLarge: 10, Entries: 11, Bytes: 12}
 	aHTTP     = httpcache.Stats{Hits: 1, Stale: 2, Filled: 3, Coalesced: 4, Passed: 5, Rejected: 6, Failed: 7, Evicted: 8, Entries: 9, Bytes: 10}
-	aClient   = outgoing.Stats{Waiting: 1, Sent: 20, Waited: 2, Refused: map[weir.Reason]uint64{0: 1, weir.Throttled: 5},
+	aClient   = outgoing.Stats{Waiting: 1, Sent: 20, Waited: 2, Rejected: 4, Throttled: 5, Limited: 6, Cancelled: 1,
 		Outcomes: map[weir.Outcome]uint64{weir.Success: 17, weir.TimedOut: 1}, Throttle: &aThrottle, Budget: &aBudget, Gate: &aGate}
 	aTransport = httplimit.TransportStats{Hosts: 1, Waiting: 2, Requests: 3, Sent: 4, Retried: 5, Exhausted: 6, Paced: 7, Rejected: 8,
 		Throttled: 9, Limited: 10, Evicted: 11, Shared: 12,
@@ -160,6 +160,10 @@ func TestSources(t *testing.T) {
 		`weir_decisions_total{class="",decision="admit",name="inflight",reason=""} 1`,
 		`weir_keyed_denied_total{name="keyed"} 1`,
 		`weir_client_sent_total{name="transport"} 2`,
+		`weir_throttle_refusal_ratio{name="client"} 0`,
+		`weir_client_refused_total{name="client",reason="cancel"} 0`,
+		`weir_client_refused_total{name="client",reason="paced"} 0`,
+		`weir_client_refused_total{name="transport",reason="paced"} 0`,
 	} {
 		if !strings.Contains(text, "\n"+line+"\n") {
 			t.Errorf("no %s in\n%s", line, text)
@@ -182,6 +186,7 @@ func TestNew(t *testing.T) {
 	}{
 		{"a", nil, "metric: a: nothing is known of a <nil>: its Stats are none of this module's"},
 		{"a", rate.NewLimiter(1, 1), "metric: a: nothing is known of a *rate.Limiter: its Stats are none of this module's"},
+		{"a", (*grpclimit.Client)(nil), "metric: a: the source is a nil *grpclimit.Client"},
 		{"", fake[gate.Stats]{}, `metric: name = "": must be text, and not empty`},
 		{"\xff", fake[gate.Stats]{}, `metric: name = "\xff": must be text, and not empty`},
 	} {

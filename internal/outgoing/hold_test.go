@@ -100,6 +100,26 @@ func TestWhy(t *testing.T) {
 	}
 }
 
+// A hold holds until the time that the server has named, not while requests go
+// one after the other thereafter.
+func TestHolds(t *testing.T) {
+	for _, why := range []weir.Reason{weir.OverRate, weir.Throttled} {
+		synctest.Test(t, func(t *testing.T) {
+			h := hold(HoldConfig{MaxWait: -1, Queue: 1})
+			if h.Holds() {
+				t.Error("it holds, although the server wants nothing")
+			}
+			h.Heed(why, 10*s)
+			if time.Sleep(10*s - 1); !h.Holds() {
+				t.Errorf("%v: it does not hold", why)
+			}
+			if p, err := h.Wait(t.Context()); err != nil || !p.Waited || h.Holds() {
+				t.Errorf("%v: %+v, %v, holds: %v", why, p, err, h.Holds())
+			}
+		})
+	}
+}
+
 // Who comes while others wait goes after them, even if it is time to go.
 func TestNoOvertaking(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
