@@ -23,16 +23,19 @@ const (
 // It is closed until a Retry-After is over, and while the quota of a service
 // limit is used up that has an end. Then it opens, up to a tenth later, by
 // chance, because other clients were told the same instant; and lets one go
-// after the other, a gap apart.
+// after the other, a gap apart. A quota that is known to come back unit by unit
+// lets one out for each, and is not waited for to its end.
 type pacer struct {
 	longest time.Duration // for which a server is believed
 	limits  []quota       // at most maxItems
 
-	hold  time.Duration // the end of a Retry-After
-	why   weir.Reason   // OverRate, or Throttled: then a good answer ends it
+	over  time.Duration // the end of a Retry-After for this client's requests
+	busy  time.Duration // the end of one for all; a good answer ends it, too
+	why   weir.Reason   // why it is closed, or was at last
 	sent  uint64        // requests let out, which is the number of the last
 	gap   time.Duration // between requests; 0 = none
 	last  time.Duration // when a request was let out
+	young recent        // requests that the host may not have seen yet
 	lines []string      // of the last RateLimit-Policy field
 	rules []quotaPolicy // what it says
 }
@@ -45,14 +48,30 @@ type quota struct {
 	uncounted       bool // its units are not requests
 	heard           uint64
 	remaining       int64
-	ends            time.Duration
-	gap             time.Duration // the average time for one unit
+	since, ends     time.Duration
+	gap             time.Duration // the average time for one unit; 0 if it is not known
+	refused         bool          // the answer was a refusal
 }
 
-// spent reports whether q lets nothing out at now. Whose quota is used up if
-// there are several partitions, nobody knows.
-func (q *quota) spent(now time.Duration) bool {
-	return q.remaining <= 0 && now < q.ends && !q.mixed
+// steadyGap is less than the unit of reset times: that of a quota of which a
+// unit comes back sooner says nothing.
+const steadyGap = time.Second
+
+// opens returns when q lets the next request out; it may if that is not after
+// now. Whose quota is used up if there are several partitions, nobody knows.
+//
+// When the host said r, it had r units at least, and since has got back one each
+// gap; all that was sent since then will use one. So what is let out at that
+// instant is not too much, however long it takes.
+func (q *quota) opens(now time.Duration) time.Duration {
+	switch {
+	case q.remaining > 0 || q.mixed || now >= q.ends:
+		return now
+	case q.gap > 0 && q.gap < steadyGap && !q.refused:
+		return min(q.since+q.gap*time.Duration(1-q.remaining), q.ends)
+	default:
+		return q.ends
+	}
 }
 
 // An opening is when requests may go out again, as far as the server has said;
@@ -64,10 +83,13 @@ type opening struct {
 }
 
 func (p *pacer) opens(now time.Duration) opening {
-	o := opening{at: p.hold, why: p.why}
+	o := opening{at: p.over, why: weir.OverRate}
+	if p.busy > o.at {
+		o = opening{at: p.busy, why: weir.Throttled}
+	}
 	for i := range p.limits {
-		if q := &p.limits[i]; q.spent(now) && q.ends > o.at {
-			o = opening{q.ends, weir.OverRate, q.gap}
+		if at := p.limits[i].opens(now); at > now && at > o.at {
+			o = opening{at, weir.OverRate, p.limits[i].gap}
 		}
 	}
 	return o
@@ -86,6 +108,7 @@ func (p *pacer) turn(now time.Duration) time.Duration {
 func (p *pacer) send(now time.Duration) uint64 {
 	p.sent++
 	p.last = now
+	p.young.send(now, p.sent)
 	for i := range p.limits {
 		if q := &p.limits[i]; !q.uncounted {
 			q.remaining--
@@ -98,6 +121,7 @@ func (p *pacer) send(now time.Duration) uint64 {
 // unsend takes back a request that did not go out after all.
 func (p *pacer) unsend(now time.Duration, number uint64) {
 	was := p.opens(now).at
+	p.young.done(number)
 	for i := range p.limits {
 		if q := &p.limits[i]; !q.uncounted && q.heard < number {
 			q.remaining++
@@ -112,6 +136,7 @@ func (p *pacer) unsend(now time.Duration, number uint64) {
 func (p *pacer) settle(now, was time.Duration) {
 	switch o := p.opens(now); {
 	case o.at > now:
+		p.why = o.why
 		p.gap = min(cmp.Or(o.gap, firstGap), firstGap)
 	case was > now:
 		p.gap = 0
@@ -123,6 +148,7 @@ type answer struct {
 	number   uint64 // of the request
 	overload bool   // its status says so
 	busy     bool   // it is a 503
+	refused  bool   // it is a 429
 	after    time.Duration
 	waits    bool // it says after
 	limits   []serviceLimit
@@ -132,6 +158,7 @@ type answer struct {
 // hear takes an answer in; chance is evenly distributed in [0, 1).
 func (p *pacer) hear(now time.Duration, a *answer, chance float64) {
 	was := p.opens(now).at
+	p.young.done(a.number)
 	p.heed(a.policy)
 	if !a.overload {
 		p.good(now)
@@ -140,14 +167,13 @@ func (p *pacer) hear(now time.Duration, a *answer, chance float64) {
 		if a.waits { // it wins over what the same answer says of limits
 			p.forget(l)
 		} else {
-			p.learn(now, a.number, l, chance)
+			p.learn(now, a, l, chance)
 		}
 	}
-	if end := p.later(now, a.after, chance); end > p.hold {
-		p.hold, p.why = end, weir.OverRate
-		if a.busy {
-			p.why = weir.Throttled
-		}
+	if end := p.later(now, a.after, chance); a.busy {
+		p.busy = max(p.busy, end)
+	} else {
+		p.over = max(p.over, end)
 	}
 	p.settle(now, was)
 }
@@ -163,10 +189,11 @@ func (p *pacer) heed(lines []string) {
 }
 
 // good is an answer that is no sign of overload. It contradicts a host that has
-// said of itself that it is not available, or else quickens the return.
+// said of itself that it is not available, or else quickens the return. Of a
+// quota it says nothing.
 func (p *pacer) good(now time.Duration) {
-	if p.why == weir.Throttled && p.hold > now {
-		p.hold = now
+	if p.busy > now {
+		p.busy = now
 	} else if p.gap /= 2; p.gap < leastGap {
 		p.gap = 0
 	}
@@ -181,7 +208,8 @@ func (p *pacer) later(now, d time.Duration, chance float64) time.Duration {
 
 // learn takes in what the answer to a request says of a limit. Of several items
 // of the same name the most restrictive binds.
-func (p *pacer) learn(now time.Duration, number uint64, l serviceLimit, chance float64) {
+func (p *pacer) learn(now time.Duration, a *answer, l serviceLimit, chance float64) {
+	number := a.number
 	gap, unit := p.rule(l)
 	if unit == unitConcurrent {
 		p.forget(l)
@@ -193,10 +221,10 @@ func (p *pacer) learn(now time.Duration, number uint64, l serviceLimit, chance f
 	}
 	was := *q
 	*q = quota{name: was.name, partition: l.partition, heard: number, remaining: l.remaining, gap: gap,
-		ends: p.later(now, l.reset, chance), uncounted: unit != unitRequests,
+		since: now, ends: p.later(now, l.reset, chance), refused: a.refused, uncounted: unit != unitRequests,
 		mixed: was.mixed || was.heard != 0 && was.partition != l.partition}
 	if !q.uncounted {
-		q.remaining -= int64(p.sent - number)
+		q.remaining -= max(int64(p.sent-number), p.young.open(now))
 	}
 	if was.heard == number && was.remaining < q.remaining {
 		was.mixed = q.mixed
@@ -239,4 +267,52 @@ func (p *pacer) limit(now time.Duration, name string) *quota {
 // forget drops what is known of a limit.
 func (p *pacer) forget(l serviceLimit) {
 	p.limits = slices.DeleteFunc(p.limits, func(q quota) bool { return q.name == l.name })
+}
+
+// A recent counts the requests of the last second, more or less, that have no
+// answer. Of those let out before the one that is answered, too, nobody knows
+// whether the host has seen them: they may overtake each other. One that takes
+// longer has been seen, or is lost.
+type recent struct {
+	slots [8]struct {
+		first uint64        // the number of its first request; 0 = none
+		began time.Duration // when that was sent
+		open  int64
+	}
+	head int // the last
+}
+
+const slotTime = time.Second / 8
+
+func (r *recent) send(now time.Duration, number uint64) {
+	if s := &r.slots[r.head]; s.first == 0 || now-s.began >= slotTime {
+		r.head = (r.head + 1) % len(r.slots)
+		s = &r.slots[r.head]
+		s.first, s.began, s.open = number, now, 0
+	}
+	r.slots[r.head].open++
+}
+
+// done takes in that a request is answered, or was not sent.
+func (r *recent) done(number uint64) {
+	for i := range r.slots {
+		s := &r.slots[(r.head+len(r.slots)-i)%len(r.slots)]
+		if s.first == 0 {
+			return
+		}
+		if s.first <= number {
+			s.open = max(s.open-1, 0)
+			return
+		}
+	}
+}
+
+// open returns how many have no answer.
+func (r *recent) open(now time.Duration) (n int64) {
+	for i := range r.slots {
+		if s := &r.slots[i]; s.first != 0 && now-s.began < time.Second+slotTime {
+			n += s.open
+		}
+	}
+	return n
 }

@@ -122,10 +122,10 @@ func (p *pace) await(ctx context.Context, w *waiter) (uint64, error) {
 	case <-over:
 	case <-ctx.Done():
 	}
-	wait, left := p.leave(w)
+	why, wait, left := p.leave(w)
 	switch err := ctx.Err(); {
 	case err == nil && left:
-		return 0, weir.Reject(weir.OverRate, wait)
+		return 0, weir.Reject(why, wait)
 	case err == nil:
 		v := <-w.answer
 		return v.number, v.err
@@ -139,19 +139,19 @@ func (p *pace) await(ctx context.Context, w *waiter) (uint64, error) {
 	}
 }
 
-// leave takes w out of the line, if it is still there, and returns how long the
-// first of it has to wait.
-func (p *pace) leave(w *waiter) (wait time.Duration, left bool) {
+// leave takes w out of the line, if it is still there, and returns why it was in
+// it and how long the first of it has to wait.
+func (p *pace) leave(w *waiter) (why weir.Reason, wait time.Duration, left bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if w.place == nil {
-		return 0, false
+		return 0, 0, false
 	}
 	p.line.Remove(w.place)
 	w.place = nil
 	now := p.now()
 	p.armLocked(now)
-	return max(p.pacer.turn(now)-now, 0), true
+	return p.pacer.why, max(p.pacer.turn(now)-now, 0), true
 }
 
 // unsend takes back a request that did not go out after all.

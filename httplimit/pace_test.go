@@ -30,6 +30,22 @@ func TestWhenRequestsAreSent(t *testing.T) {
 		{"units are left", []func() *http.Response{says(200, `RateLimit: "a";r=5;t=10`)}, []time.Duration{0, 0, 0}},
 		{"a quota that is used up holds until it is back",
 			[]func() *http.Response{says(200, `RateLimit: "a";r=0;t=10`), says(200)}, []time.Duration{0, 10 * s, 10*s + 50*ms}},
+		{"at a known rate requests go on, one each w/q, instead of waiting for t, which is in whole seconds",
+			[]func() *http.Response{says(200, `RateLimit-Policy: "a";q=100;w=1`, `RateLimit: "a";r=0;t=1`)}, []time.Duration{0, 10 * ms, 20 * ms, 30 * ms}},
+		{"a policy that is known from before",
+			[]func() *http.Response{says(200, `RateLimit-Policy: "a";q=100;w=1`), says(200, `RateLimit: "a";r=0;t=1`)}, []time.Duration{0, 0, 10 * ms, 20 * ms}},
+		{"but a 429 says that it is too much",
+			[]func() *http.Response{says(429, `RateLimit-Policy: "a";q=100;w=1`, `RateLimit: "a";r=0;t=1`), says(200)}, []time.Duration{0, s, s + 5*ms}},
+		{"and its Retry-After holds",
+			[]func() *http.Response{says(429, `RateLimit-Policy: "a";q=100;w=1`, `RateLimit: "a";r=0;t=1`, `Retry-After: 1`), says(200)}, []time.Duration{0, s, s + 50*ms}},
+		{"one a second is as good as t",
+			[]func() *http.Response{says(200, `RateLimit-Policy: "a";q=60;w=60`, `RateLimit: "a";r=0;t=5`), says(200)}, []time.Duration{0, 5 * s}},
+		{"no later than t",
+			[]func() *http.Response{says(200, `RateLimit-Policy: "a";q=4;w=3`, `RateLimit: "a";r=0;t=0`)}, []time.Duration{0, 0, 0}},
+		{"the slower of two limits binds",
+			[]func() *http.Response{says(200, `RateLimit-Policy: "a";q=100;w=1, "b";q=10;w=1`, `RateLimit: "a";r=0;t=1, "b";r=0;t=1`)}, []time.Duration{0, 100 * ms, 200 * ms}},
+		{"bytes come back at a rate that is none of requests",
+			[]func() *http.Response{says(200, `RateLimit-Policy: "b";q=9;w=1;qu="content-bytes"`, `RateLimit: "b";r=0;t=3`), says(200)}, []time.Duration{0, 3 * s}},
 		{"what is sent counts until the next answer that says so",
 			[]func() *http.Response{says(200, `RateLimit: "a";r=2;t=10`), says(200)}, []time.Duration{0, 0, 0, 10 * s, 10*s + 50*ms}},
 		{"the most restrictive item binds",
@@ -124,7 +140,7 @@ func TestThoseWhoWaitedGoOneAfterTheOther(t *testing.T) {
 			[]time.Duration{0, 1000 * ms, 1050 * ms, 1075 * ms, 1087500 * time.Microsecond, 1093750 * time.Microsecond}},
 		{"after a 503 too", says(503, `Retry-After: 1`),
 			[]time.Duration{0, 1000 * ms, 1050 * ms, 1075 * ms, 1087500 * time.Microsecond, 1093750 * time.Microsecond}},
-		{"the rate of the policy", says(200, `RateLimit-Policy: "a";q=100;w=1`, `RateLimit: "a";r=0;t=1`),
+		{"the rate of the policy", says(429, `RateLimit-Policy: "a";q=100;w=1`, `RateLimit: "a";r=0;t=1`),
 			[]time.Duration{0, 1000 * ms, 1005 * ms, 1007500 * time.Microsecond, 1008750 * time.Microsecond, 1009375 * time.Microsecond}},
 		{"bytes a second are no rate of requests", says(200, `RateLimit-Policy: "b";q=100;w=1;qu="content-bytes"`, `RateLimit: "b";r=0;t=1`),
 			[]time.Duration{0, 1000 * ms, 1050 * ms, 1075 * ms, 1087500 * time.Microsecond, 1093750 * time.Microsecond}},
@@ -312,6 +328,55 @@ func TestAGoodAnswerContradictsA503(t *testing.T) {
 	}
 }
 
+// That a host is available says nothing about the quota of this client.
+func TestAGoodAnswerEndsNoWaitForAQuota(t *testing.T) {
+	for _, test := range []struct {
+		rule       string
+		quota, bad func() *http.Response
+	}{
+		{"Retry-After", says(429, `Retry-After: 4`), says(503, `Retry-After: 8`)},
+		{"r = 0", says(200, `RateLimit: "a";r=0;t=4`), says(503, `Retry-After: 8`)},
+		{"a shorter one", says(429, `Retry-After: 4`), says(503, `Retry-After: 1`)},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			tr, srv := newClient(t, once, func(n int, _ *http.Request) (*http.Response, error) {
+				time.Sleep(time.Duration(n+1) * s)
+				switch n {
+				case 0:
+					return test.quota(), nil
+				case 1:
+					return test.bad(), nil
+				}
+				return reply(200), nil
+			})
+			var all sync.WaitGroup
+			for range 3 {
+				all.Go(func() { fetch(tr, host1) })
+				synctest.Wait()
+			}
+			all.Wait()
+			fetch(tr, host1)
+			srv.want(t, test.rule, 0, 0, 0, 5*s)
+		})
+	}
+}
+
+// Those in flight have used units that were given back since.
+func TestWhatIsInFlightCountsAtAKnownRate(t *testing.T) {
+	p := pacer{longest: time.Hour}
+	var first uint64
+	for i := range 4 {
+		if n := p.send(0); i == 0 {
+			first = n
+		}
+	}
+	limits := []serviceLimit{{name: "a", remaining: 1, reset: s}}
+	p.hear(s, &answer{number: first, limits: limits, policy: []string{`"a";q=10;w=1`}}, 0)
+	if at := p.turn(s); at != 1300*ms {
+		t.Errorf("one is left and three are in flight: the next goes at %v", at)
+	}
+}
+
 // Of two waits that a host asks for, the longer binds.
 func TestAShorterRetryAfterTakesNothingBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -389,6 +454,16 @@ func TestAWaitThatIsTooLongFailsAtOnce(t *testing.T) {
 	}
 }
 
+func TestAServerIsBelievedForAMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr, srv := newClient(t, TransportConfig{Attempts: 1, MaxWait: -1}, script(says(429, `Retry-After: 86400`)))
+		for range 3 {
+			fetch(tr, host1)
+		}
+		srv.want(t, "a day", 0, time.Minute, 2*time.Minute)
+	})
+}
+
 // Who waits already, and is put off beyond what it can wait, hears at once.
 func TestAWaiterThatIsPutOffFailsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -410,24 +485,32 @@ func TestAWaiterThatIsPutOffFailsAtOnce(t *testing.T) {
 	})
 }
 
-// The line may be longer than it seemed.
+// The line may be longer than it seemed. The reason is what it waits for.
 func TestTheLineIsLeftAfterMaxWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		tr, srv := newClient(t, TransportConfig{Attempts: 1, MaxWait: 1050 * ms}, script(says(429, `Retry-After: 1`), says(502)))
-		fetch(tr, host1)
-		var all sync.WaitGroup
-		for range 3 {
-			all.Go(func() { fetch(tr, host1) })
-		}
-		all.Wait()
-		if d := time.Since(srv.began); d != 1050*ms {
-			t.Errorf("after %v", d)
-		}
-		srv.want(t, "one of three", 0, s)
-		if st := tr.Stats(); st.Rejected != 2 || st.Paced != 3 || st.Waiting != 0 {
-			t.Errorf("%+v", st)
-		}
-	})
+	for status, why := range map[int]weir.Reason{429: weir.OverRate, 503: weir.Throttled} {
+		synctest.Test(t, func(t *testing.T) {
+			tr, srv := newClient(t, TransportConfig{Attempts: 1, MaxWait: 1050 * ms}, script(says(status, `Retry-After: 1`), says(502)))
+			fetch(tr, host1)
+			var all sync.WaitGroup
+			for range 3 {
+				all.Go(func() {
+					if _, err := fetch(tr, host1); err != nil {
+						if r, ok := errors.AsType[*weir.Rejection](err); !ok || r.Reason != why {
+							t.Errorf("%d: %v: want %v", status, err, why)
+						}
+					}
+				})
+			}
+			all.Wait()
+			if d := time.Since(srv.began); d != 1050*ms {
+				t.Errorf("after %v", d)
+			}
+			srv.want(t, "one of three", 0, s)
+			if st := tr.Stats(); st.Rejected != 2 || st.Paced != 3 || st.Waiting != 0 {
+				t.Errorf("%+v", st)
+			}
+		})
+	}
 }
 
 func TestWhoLeavesTheLineDoesNotCount(t *testing.T) {

@@ -34,20 +34,32 @@ import (
 //
 // Every request sent counts against r of all items of the last RateLimit; the
 // answer to a later request replaces what is known from an earlier one. Where r
-// is used up, requests wait for t, or for an answer that says more. Items
-// without t, of the unit concurrent-requests, or of a policy whose partition key
-// changes from answer to answer, hold nobody; Key tells partitions apart. While
-// units are left, nobody waits.
+// is used up, requests wait for t, or for an answer that says more. Where
+// RateLimit-Policy tells q and w, and a unit comes back in less than a second
+// (w/q), they do not wait for t, which is in whole seconds: they go one each w/q,
+// until a 429 says that it is too much. Items without t, of the unit
+// concurrent-requests, or of a policy whose partition key changes from answer to
+// answer, hold nobody; Key tells partitions apart. While units are left, nobody
+// waits.
 //
 // Retry-After wins over the RateLimit of the same answer. The one of a 503 says
 // that the host is not available: an answer that is no sign of overload, to a
 // request that was in flight, shows that it is, and ends the wait. So a host
-// that sheds a few of many requests is not left alone for seconds.
+// that sheds a few of many requests is not left alone for seconds. The one of a
+// 429 is of what this client may ask for, and ends in time; such an answer is no
+// refusal to the throttle.
+//
+// A host is believed for MaxHold, one minute unless set otherwise: one that asks
+// for more is asked again each minute, by one request.
 //
 // What a server asks for is prolonged, by chance, by up to a tenth of it and a
 // second at most: other clients were told the same. Then waiters go one after
-// the other, at first w/q apart if RateLimit-Policy says so, at most and else
-// 100 ms; each good answer halves that. Who stands behind them waits, too.
+// the other, a gap apart: at first w/q if RateLimit-Policy says so, at most and
+// else 100 ms. Each good answer halves the gap, and below 0.2 ms there is none:
+// after ten of them all is as before. Who stands behind the waiters waits, too.
+//
+// What one path of a host asks for holds for all of them. If paths have quotas
+// of their own, let Key tell them apart.
 //
 // Responses from a cache (Age > 0) and fields that are malformed or longer than
 // 4 kB are ignored. So is X-RateLimit-Reset, which some send in seconds and

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/weir-go/weir"
@@ -16,7 +18,7 @@ import (
 const (
 	DefaultMaxHosts   = 1000
 	DefaultMaxWait    = 30 * time.Second
-	DefaultMaxHold    = time.Hour
+	DefaultMaxHold    = time.Minute
 	DefaultQueue      = 1000
 	DefaultAttempts   = 3
 	DefaultBackoff    = 100 * time.Millisecond
@@ -25,16 +27,17 @@ const (
 )
 
 // TransportConfig is what a Transport is made of. The zero value is usable: it
-// heeds what servers ask for, retries a tenth, and sends less to a host that
-// refuses most. It limits no concurrency.
+// heeds what servers ask for, retries a tenth of the requests and one a second
+// besides, and sends less to a host that refuses most. It limits no concurrency.
 //
 // The functions are called by several goroutines at once.
 type TransportConfig struct {
 	// Base sends the requests. If nil, http.DefaultTransport.
 	Base http.RoundTripper
 	// Key, if not nil, returns what tells apart the quotas that requests to one
-	// host use: such as the account, where a process acts for several. Requests
-	// with different keys share nothing. If nil, all to a host (scheme, name and
+	// host use: such as the account, where a process acts for several, or the
+	// path, where each has a quota of its own. Requests with different keys share
+	// nothing. If nil, all to a host (scheme, name and
 	// port) share everything.
 	Key func(r *http.Request) string
 	// MaxHosts bounds the hosts, and keys, of which something is remembered: see
@@ -49,7 +52,7 @@ type TransportConfig struct {
 	// bounds it.
 	MaxWait time.Duration
 	// MaxHold bounds for how long a server is believed: after it, it is asked
-	// again. If zero, DefaultMaxHold.
+	// again, by one request. If zero, DefaultMaxHold.
 	MaxHold time.Duration
 	// Queue bounds the requests to a host that wait. If zero, DefaultQueue; if
 	// negative, none waits.
@@ -66,7 +69,7 @@ type TransportConfig struct {
 	// there is no backoff.
 	MaxBackoff time.Duration
 	// Budget bounds the retries to a host: a tenth of its requests, and one a
-	// second.
+	// second besides.
 	Budget throttle.BudgetConfig
 
 	// NoAdaptive turns off the adaptive throttle.
@@ -97,6 +100,9 @@ type TransportConfig struct {
 	LogEvery time.Duration
 }
 
+// reserved are headers of a request that net/http sets itself, or takes out.
+var reserved = []string{"Host", "Content-Length", "Transfer-Encoding", "Trailer", "Connection"}
+
 // Validate returns an error that names the first field that makes no sense.
 func (c TransportConfig) Validate() error {
 	switch {
@@ -110,9 +116,15 @@ func (c TransportConfig) Validate() error {
 		return fmt.Errorf("httplimit: LogEvery = %v: must be >= 0", c.LogEvery)
 	}
 	for _, h := range []struct{ field, name string }{{"Deadline", c.Deadline}, {"Criticality", c.Criticality}} {
-		if h.name != "" && !httpguts.ValidHeaderFieldName(h.name) {
+		switch name := http.CanonicalHeaderKey(h.name); {
+		case h.name != "" && !httpguts.ValidHeaderFieldName(h.name):
 			return fmt.Errorf("httplimit: %s = %q: must be the name of a header", h.field, h.name)
+		case slices.Contains(reserved, name):
+			return fmt.Errorf("httplimit: %s = %q: net/http sets that header itself", h.field, h.name)
 		}
+	}
+	if c.Criticality != "" && strings.EqualFold(c.Criticality, c.Deadline) {
+		return fmt.Errorf("httplimit: Criticality = %q: must not be that of Deadline", c.Criticality)
 	}
 	if err := c.Budget.Validate(); err != nil {
 		return fmt.Errorf("httplimit: Budget: %w", err)

@@ -104,6 +104,9 @@ func (x *exchange) answered(resp *http.Response) {
 	case status < 400:
 		outcome = weir.Success
 	}
+	if resp.StatusCode == http.StatusTooManyRequests {
+		x.throttle.Release(weir.Ignored) // the host is well; it is this caller who asks too much
+	}
 	x.throttle.Release(outcome)
 	if x.h.pace != nil && !fromCache(resp.Header) {
 		x.hear(resp)
@@ -124,10 +127,11 @@ func (x *exchange) hear(resp *http.Response) {
 		number:   x.number,
 		overload: problem.Overload(resp.StatusCode),
 		busy:     resp.StatusCode == http.StatusServiceUnavailable,
+		refused:  resp.StatusCode == http.StatusTooManyRequests,
 		limits:   parseRateLimit(resp.Header["Ratelimit"]),
 		policy:   resp.Header["Ratelimit-Policy"],
 	}
-	if a.busy || resp.StatusCode == http.StatusTooManyRequests {
+	if a.busy || a.refused {
 		a.after, a.waits = parseRetryAfter(resp.Header, time.Now())
 	}
 	x.h.pace.hear(&a)

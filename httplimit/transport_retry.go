@@ -171,5 +171,18 @@ func disconnected(err error) bool {
 	if op, ok := errors.AsType[*net.OpError](err); ok {
 		return op.Op == "dial" || op.Op == "read" || op.Op == "write"
 	}
+	if _, ok := errors.AsType[streamError](err); ok {
+		return true
+	}
 	return timeout(err) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
+
+// A streamError has the shape by which net/http lets others know its own error
+// of an HTTP/2 stream, which has no name outside.
+type streamError struct {
+	StreamID uint32
+	Code     uint32
+	Cause    error
+}
+
+func (e streamError) Error() string { return "httplimit: stream error" }

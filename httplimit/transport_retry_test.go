@@ -56,6 +56,8 @@ func TestWhatIsRetried(t *testing.T) {
 		{"a connection that ends within an answer", "TRACE", fails(io.ErrUnexpectedEOF), "", true},
 		{"a connection that takes too long", "GET", fails(&net.OpError{Op: "dial", Err: tooSlow{}}), "", true},
 		{"an answer that takes too long", "GET", fails(tooSlow{}), "", true},
+		{"a stream of HTTP/2 that is reset, idempotent", "GET", fails(fmt.Errorf("reading: %w", resetStream{})), "", true},
+		{"a stream of HTTP/2 that is reset, not idempotent", "POST", fails(resetStream{}), "", false},
 		{"a name that is not known", "GET", fails(&net.OpError{Op: "dial", Err: &net.DNSError{IsNotFound: true}}), "", false},
 		{"a certificate that is not accepted", "GET", fails(x509.UnknownAuthorityError{}), "", false},
 		{"an alert of TLS", "GET", fails(&net.OpError{Op: "remote error", Err: errors.New("tls: bad certificate")}), "", false},
@@ -101,6 +103,16 @@ func TestWhatIsRetried(t *testing.T) {
 			}
 		})
 	}
+}
+
+// resetStream is what net/http says of a stream: errors.As sees its like in it.
+type resetStream struct{}
+
+func (resetStream) Error() string { return "stream error: stream ID 1; INTERNAL_ERROR" }
+
+func (resetStream) As(target any) bool {
+	_, ok := target.(*streamError)
+	return ok
 }
 
 type tooSlow struct{}

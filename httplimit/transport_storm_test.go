@@ -85,10 +85,78 @@ func TestStormOfCallersKeepsToTheQuota(t *testing.T) {
 		}
 		all.Wait()
 		t.Logf("%d served, %d refused; %+v", w.served, w.refused, tr.Stats())
-		if w.served < 900 || w.refused > w.served/50 {
+		if w.served < 900 || w.refused > w.served/10 {
 			t.Errorf("%d served of 1000, %d refused", w.served, w.refused)
 		}
 	})
+}
+
+// A bucket gives a unit each gap, and has room for some. It tells what is left,
+// and when all of it is back, in whole seconds.
+type bucket struct {
+	gap   time.Duration
+	room  int
+	empty time.Time // when it was, or would have been if nothing overflowed
+
+	mu              sync.Mutex
+	served, refused int
+}
+
+func (b *bucket) answer(rng func() float64) func(int, *http.Request) (*http.Response, error) {
+	return func(int, *http.Request) (*http.Response, error) {
+		time.Sleep(time.Duration(rng() * float64(10*ms)))
+		b.mu.Lock()
+		now, status := time.Now(), 200
+		if full := now.Add(-b.gap * time.Duration(b.room)); b.empty.Before(full) {
+			b.empty = full
+		}
+		var headers []string
+		if b.empty.Add(b.gap).After(now) {
+			b.refused++
+			status, headers = 429, []string{"Retry-After: 1"}
+		} else {
+			b.served++
+			b.empty = b.empty.Add(b.gap)
+		}
+		headers = append(headers, fmt.Sprintf(`RateLimit-Policy: "b";q=%d;w=1`, s/b.gap),
+			fmt.Sprintf(`RateLimit: "b";r=%d;t=1`, now.Sub(b.empty)/b.gap))
+		b.mu.Unlock()
+		time.Sleep(time.Duration(rng() * float64(10*ms)))
+		return reply(status, headers...), nil
+	}
+}
+
+// A quota of a hundred a second, of which 20 at once: callers get nearly all of
+// it, however many they are. Those that begin together are refused once.
+func TestStormOfCallersGetsAQuotaOfManyASecond(t *testing.T) {
+	for _, callers := range []int{1, 2, 20, 50} {
+		synctest.Test(t, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(1, 2))
+			var mu sync.Mutex
+			chance := func() float64 {
+				mu.Lock()
+				defer mu.Unlock()
+				return rng.Float64()
+			}
+			b := &bucket{gap: 10 * ms, room: 20}
+			tr, _ := newClient(t, TransportConfig{}, b.answer(chance))
+			tr.chance = chance
+			end := time.Now().Add(20 * s)
+			var all sync.WaitGroup
+			for range callers {
+				all.Go(func() {
+					for time.Now().Before(end) {
+						fetch(tr, host1)
+					}
+				})
+			}
+			all.Wait()
+			t.Logf("%d callers: %d served, %d refused; %+v", callers, b.served, b.refused, tr.Stats())
+			if b.served < 1500 || b.refused > 2*max(callers, 5) {
+				t.Errorf("%d callers: %d served of 2020, %d refused", callers, b.served, b.refused)
+			}
+		})
+	}
 }
 
 // Whatever happens to those in line, in any order, nobody is forgotten and

@@ -210,6 +210,7 @@ func TestTheThrottleSendsLessToAHostThatRefuses(t *testing.T) {
 		{"it refuses", TransportConfig{Attempts: 1}, 503, true},
 		{"it is turned off", TransportConfig{Attempts: 1, NoAdaptive: true}, 503, false},
 		{"it answers", TransportConfig{Attempts: 1}, 500, false},
+		{"it limits this caller, which is no overload", TransportConfig{Attempts: 1}, 429, false},
 		{"with more grace", TransportConfig{Attempts: 1, Adaptive: throttle.AdaptiveConfig{Grace: 1000}}, 503, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -494,14 +495,20 @@ func TestWaitsAreCounted(t *testing.T) {
 
 func TestConfigurationsThatMakeNoSense(t *testing.T) {
 	for want, cfg := range map[string]TransportConfig{
-		"httplimit: MaxHosts = -1: must be >= 0":                          {MaxHosts: -1},
-		"httplimit: MaxHold = -1s: must be >= 0":                          {MaxHold: -s},
-		"httplimit: Attempts = -1: must be >= 0":                          {Attempts: -1},
-		"httplimit: LogEvery = -1s: must be >= 0":                         {LogEvery: -s},
-		`httplimit: Deadline = "a b": must be the name of a header`:       {Deadline: "a b"},
-		`httplimit: Criticality = ":": must be the name of a header`:      {Criticality: ":"},
-		"httplimit: Budget: throttle: Ratio = 2: must be in (0, 1]":       {Budget: throttle.BudgetConfig{Ratio: 2}},
-		"httplimit: Adaptive: throttle: K = 0.5: must be >= 1 and finite": {Adaptive: throttle.AdaptiveConfig{K: 0.5}},
+		"httplimit: MaxHosts = -1: must be >= 0":                                         {MaxHosts: -1},
+		"httplimit: MaxHold = -1s: must be >= 0":                                         {MaxHold: -s},
+		"httplimit: Attempts = -1: must be >= 0":                                         {Attempts: -1},
+		"httplimit: LogEvery = -1s: must be >= 0":                                        {LogEvery: -s},
+		`httplimit: Deadline = "a b": must be the name of a header`:                      {Deadline: "a b"},
+		`httplimit: Criticality = ":": must be the name of a header`:                     {Criticality: ":"},
+		`httplimit: Deadline = "host": net/http sets that header itself`:                 {Deadline: "host"},
+		`httplimit: Criticality = "Content-Length": net/http sets that header itself`:    {Criticality: "Content-Length"},
+		`httplimit: Criticality = "transfer-encoding": net/http sets that header itself`: {Criticality: "transfer-encoding"},
+		`httplimit: Deadline = "Trailer": net/http sets that header itself`:              {Deadline: "Trailer"},
+		`httplimit: Deadline = "Connection": net/http sets that header itself`:           {Deadline: "Connection"},
+		`httplimit: Criticality = "x-a": must not be that of Deadline`:                   {Deadline: "X-A", Criticality: "x-a"},
+		"httplimit: Budget: throttle: Ratio = 2: must be in (0, 1]":                      {Budget: throttle.BudgetConfig{Ratio: 2}},
+		"httplimit: Adaptive: throttle: K = 0.5: must be >= 1 and finite":                {Adaptive: throttle.AdaptiveConfig{K: 0.5}},
 	} {
 		if tr, err := NewTransport(cfg); tr != nil || fmt.Sprint(err) != want {
 			t.Errorf("%v: want %s", err, want)

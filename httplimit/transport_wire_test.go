@@ -212,6 +212,27 @@ func TestWireABrokenConnectionIsTriedAgain(t *testing.T) {
 	}
 }
 
+// The server resets the stream of the first request.
+func TestWireABrokenStreamIsTriedAgain(t *testing.T) {
+	var asked atomic.Int64
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if asked.Add(1) == 1 {
+			panic(http.ErrAbortHandler)
+		}
+	}))
+	srv.EnableHTTP2 = true
+	srv.StartTLS()
+	client, tr := dial(t, TransportConfig{Backoff: -1}, srv)
+	resp, err := client.Get(srv.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if st := tr.Stats(); st.Sent != 2 || st.Retried != 1 {
+		t.Errorf("%+v", st)
+	}
+}
+
 // The error of http.Client tells why.
 func TestWireAClientSeesTheRejection(t *testing.T) {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
