@@ -3,6 +3,7 @@ package httplimit
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"syscall"
@@ -71,6 +72,9 @@ func (x *exchange) failed(err error) {
 	if outcome == weir.Ignored && (timeout(err) || refused(err) || errors.Is(err, weir.ErrRejected)) {
 		outcome = weir.Dropped
 	}
+	if outcome == weir.Ignored && disconnected(err) {
+		x.throttle.Release(weir.Dropped) // of the host it is a sign; how much is in flight may have no part in it
+	}
 	x.throttle.Release(outcome)
 	x.limit.Release(outcome)
 }
@@ -94,6 +98,12 @@ func timeout(err error) bool {
 }
 
 func refused(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }
+
+// broken reports whether a connection did not come about, or broke.
+func disconnected(err error) bool {
+	_, ok := errors.AsType[*net.OpError](err)
+	return ok || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+}
 
 // answered takes in a response. The limit's permit is held until its body ends.
 func (x *exchange) answered(resp *http.Response) {
