@@ -72,7 +72,7 @@ func (x *exchange) failed(err error) {
 	if outcome == weir.Ignored && (timeout(err) || refused(err) || errors.Is(err, weir.ErrRejected)) {
 		outcome = weir.Dropped
 	}
-	if outcome == weir.Ignored && disconnected(err) {
+	if outcome == weir.Ignored && unconnected(err) {
 		x.throttle.Release(weir.Dropped) // of the host it is a sign; how much is in flight may have no part in it
 	}
 	x.throttle.Release(outcome)
@@ -100,7 +100,7 @@ func timeout(err error) bool {
 func refused(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }
 
 // broken reports whether a connection did not come about, or broke.
-func disconnected(err error) bool {
+func unconnected(err error) bool {
 	_, ok := errors.AsType[*net.OpError](err)
 	return ok || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
