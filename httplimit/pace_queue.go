@@ -163,6 +163,24 @@ func (p *pace) unsend(number uint64) {
 	p.serveLocked(now)
 }
 
+// renew reports whether a request that was let out may still go out. If not, it
+// is as if it had not been let out.
+func (p *pace) renew(number *uint64) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.now()
+	if p.pacer.opens(now).at <= now {
+		return true
+	}
+	p.pacer.unsend(now, *number) // it may be this very request that has used up a quota
+	if p.pacer.opens(now).at <= now {
+		*number = p.pacer.send(now)
+		return true
+	}
+	p.serveLocked(now)
+	return false
+}
+
 // hear takes in an answer, and tells those who wait for it.
 func (p *pace) hear(a *answer) {
 	p.mu.Lock()

@@ -21,7 +21,8 @@ import (
 //   - It refuses at random what a host that refuses most would refuse anyway
 //     (package throttle).
 //   - It holds to a limit on requests in flight, if there is PerHost. A request is
-//     in flight until its response's body is at its end or closed, or fails.
+//     in flight until its response's body is at its end or closed, or fails, or
+//     until its context ends.
 //   - It retries what may be retried, within a budget.
 //
 // A request that it refuses itself has the error *weir.Rejection: OverRate or
@@ -91,10 +92,13 @@ import (
 //
 // A Transport remembers MaxHosts hosts. For another it forgets the one that has
 // not been used for longest, if it has nothing in flight and nobody has to wait
-// for it; if that does not hold for any of the eight least recently used, all
-// new hosts share one state, with a limiter of PerHost for "" and a budget, but
-// without pacing and throttle, so that none waits for another. Its goroutines
-// read what is left of answers that are retried. It need not be closed.
+// for it. It asks up to eight, and those that stay count as used. If it finds
+// none, the new host shares one state with others in its place: with a limiter
+// of PerHost for "" and a budget, but without pacing and throttle, so that none
+// waits for another.
+//
+// Its goroutines read what is left of answers that are retried. It need not be
+// closed.
 //
 // A Transport is safe for concurrent use. It must not be copied.
 type Transport struct {
@@ -133,6 +137,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	h := t.enter(r)
 	defer t.leave(h)
+	t.makeLimit(h)
 	t.counts.requests.Add(1)
 	if t.cfg.Attempts > 1 {
 		h.budget.retrier.Request()

@@ -10,7 +10,8 @@ import (
 	"github.com/weir-go/weir"
 )
 
-// A heldBody holds a permit until it is read to its end, fails or is closed.
+// A heldBody holds a permit until it is read to its end, fails or is closed, or
+// until its context ends.
 type heldBody struct {
 	io.ReadCloser
 	ctx     context.Context
@@ -21,6 +22,7 @@ type heldBody struct {
 	cut    atomic.Bool // it was copied, and not to its end
 	ended  atomic.Bool // whoever sets it may use permit
 	permit weir.Permit
+	stop   func() bool // of the watch; nil if there is none
 }
 
 // as returns a body that can be written to if inner can: that of a connection
@@ -37,7 +39,23 @@ type writableBody struct {
 	io.Writer
 }
 
+// watch ends the work with its context: Base ends the body then, be it closed or
+// forgotten. That is not so of a connection that has changed its protocol.
+func (b *heldBody) watch(status int) {
+	if b.ctx.Done() != nil && status != http.StatusSwitchingProtocols {
+		b.stop = context.AfterFunc(b.ctx, func() { b.release(b.closed()) })
+	}
+}
+
+// end ends the work, and the watch. Only who has been given the body calls it.
 func (b *heldBody) end(o weir.Outcome) {
+	if b.stop != nil {
+		b.stop()
+	}
+	b.release(o)
+}
+
+func (b *heldBody) release(o weir.Outcome) {
 	if !b.ended.Swap(true) {
 		b.permit.Release(o)
 		b.t.leave(b.h)

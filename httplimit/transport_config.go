@@ -79,7 +79,7 @@ type TransportConfig struct {
 
 	// PerHost, if not nil, returns the limiter of a host, such as
 	// "https://example.com", when its first request comes, and that of each key
-	// of it; nil is no limit. Auto is one that finds the limit by itself. If
+	// of it: once, until the host is forgotten; nil is no limit. Auto is one that finds the limit by itself. If
 	// PerHost is nil, there is none: a limit refuses what it cannot hold, and not
 	// every caller expects that.
 	PerHost func(host string) weir.Limiter

@@ -25,15 +25,11 @@ type exchange struct {
 }
 
 // admit asks all that have to agree: pace, throttle, limit. If one refuses, what
-// the others gave is given back.
+// the others gave is given back. So is the limit's unit if the host has asked
+// for a wait while the request waited for that: it waits in the pace alone.
 func (x *exchange) admit() (err error) {
-	if x.h.pace != nil {
-		var waited time.Duration
-		x.number, waited, err = x.h.pace.wait(x.ctx)
-		x.t.paced(x.h, waited, err)
-		if err != nil {
-			return err
-		}
+	if err = x.wait(); err != nil {
+		return err
 	}
 	if x.h.throttle != nil {
 		if x.throttle, err = x.h.throttle.Acquire(x.ctx, 1); err != nil {
@@ -42,16 +38,40 @@ func (x *exchange) admit() (err error) {
 			return err
 		}
 	}
-	if x.h.limit != nil {
+	for x.h.limit != nil {
 		if x.limit, err = x.h.limit.Acquire(x.ctx, 1); err != nil {
 			x.unsend()
-			x.throttle.Use(0)
-			x.throttle.Release(weir.Ignored)
+			unused(&x.throttle)
 			x.t.limited(x.h, err)
+			return err
+		}
+		if x.h.pace == nil || x.h.pace.renew(&x.number) {
+			return nil
+		}
+		unused(&x.limit)
+		if err = x.wait(); err != nil {
+			unused(&x.throttle)
 			return err
 		}
 	}
 	return nil
+}
+
+// wait waits for the request's turn in the pace.
+func (x *exchange) wait() (err error) {
+	if x.h.pace == nil {
+		return nil
+	}
+	var waited time.Duration
+	x.number, waited, err = x.h.pace.wait(x.ctx)
+	x.t.paced(x.h, waited, err)
+	return err
+}
+
+// unused gives back a permit for work that was not begun.
+func unused(p *weir.Permit) {
+	p.Use(0)
+	p.Release(weir.Ignored)
 }
 
 func (x *exchange) unsend() {
@@ -99,7 +119,7 @@ func timeout(err error) bool {
 
 func refused(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }
 
-// broken reports whether a connection did not come about, or broke.
+// unconnected reports whether a connection did not come about, or broke.
 func unconnected(err error) bool {
 	_, ok := errors.AsType[*net.OpError](err)
 	return ok || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
@@ -128,6 +148,7 @@ func (x *exchange) answered(resp *http.Response) {
 	x.t.stay(x.h)
 	b := &heldBody{ReadCloser: resp.Body, ctx: x.ctx, outcome: outcome, permit: x.limit, t: x.t, h: x.h}
 	x.limit = weir.Permit{}
+	b.watch(resp.StatusCode)
 	resp.Body = b.as(resp.Body)
 }
 

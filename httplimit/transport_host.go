@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"net/http"
 	"strings"
+	"sync"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/throttler"
@@ -20,9 +21,10 @@ type host struct {
 	name     string
 	pace     *pace
 	throttle *throttler.Limiter
-	limit    weir.Limiter
+	limit    weir.Limiter // once made
 	budget   budget
 	notes    notes
+	once     sync.Once // makes limit
 
 	users int // requests in flight; guarded by the Transport's lock
 }
@@ -63,10 +65,14 @@ func (t *Transport) newHost(k hostKey) *host {
 			}
 		}
 	}
-	if t.cfg.PerHost != nil {
-		h.limit = t.cfg.PerHost(h.name)
-	}
 	return h
+}
+
+// makeLimit makes the limit of a host, if nobody has, or waits until it is made.
+func (t *Transport) makeLimit(h *host) {
+	if t.cfg.PerHost != nil {
+		h.once.Do(func() { h.limit = t.cfg.PerHost(h.name) })
+	}
 }
 
 // enter returns the state of the host that a request goes to, which stays until
@@ -155,18 +161,15 @@ func (hs *hosts) place() bool {
 	if hs.order.Len() < hs.most {
 		return true
 	}
-	e := hs.order.Back()
 	for range tries {
-		if e == nil {
-			return false
-		}
+		e := hs.order.Back()
 		if h := e.Value.(*host); h.users == 0 && (h.pace == nil || h.pace.idle()) {
 			hs.order.Remove(e)
 			delete(hs.byKey, h.key)
 			hs.evicted++
 			return true
 		}
-		e = e.Prev()
+		hs.order.MoveToFront(e) // so that the next newcomer asks others
 	}
 	return false
 }

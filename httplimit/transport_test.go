@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -100,11 +101,19 @@ func TestThePermitIsHeldUntilTheBodyEnds(t *testing.T) {
 		{"the caller leaves", says(200), closed, "cancel", "1 held, []", "0 held, [left]"},
 		{"the deadline passes", says(200), closed, "timeout", "1 held, []", "0 held, [timed_out]"},
 		{"the deadline passes while it is read", cut, read, "timeout", "1 held, []", "0 held, [timed_out]"},
+		{"the caller leaves, and forgets the body", says(200), func(io.ReadCloser) {}, "cancel", "1 held, []", "0 held, [left]"},
+		{"the deadline passes, and the body is forgotten", says(200), func(io.ReadCloser) {}, "timeout", "1 held, []", "0 held, [timed_out]"},
+		{"a connection that has changed its protocol", says(101), func(io.ReadCloser) {}, "cancel", "1 held, []", "1 held, []"},
 		{"overload stays overload", says(503), closed, "cancel", "1 held, []", "0 held, [dropped]"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			lim := &turnstile{let: 1}
 			tr, _ := newClient(t, TransportConfig{Attempts: 1, PerHost: limitBy(lim)}, script(test.reply))
+			defer func() {
+				if h, _ := tr.find(hostKey{scheme: "http", host: "one.example"}); h.users-1 != lim.held {
+					t.Errorf("%s: %d users", test.rule, h.users-1)
+				}
+			}()
 			ctx, cancel := context.WithTimeout(context.Background(), s)
 			defer cancel()
 			resp, err := tr.RoundTrip(get(ctx, host1))
@@ -121,6 +130,7 @@ func TestThePermitIsHeldUntilTheBodyEnds(t *testing.T) {
 				time.Sleep(2 * s)
 			}
 			test.do(resp.Body)
+			synctest.Wait()
 			if got := lim.state(); got != test.last {
 				t.Errorf("%s: at last %s: want %s", test.rule, got, test.last)
 			}
@@ -335,6 +345,103 @@ func TestHostsAreBounded(t *testing.T) {
 		time.Sleep(5 * s)
 		if fetch(tr, url(50)); tr.Stats().Shared != 3 {
 			t.Error("the wait is over, and nobody makes place")
+		}
+	})
+}
+
+// Those that have to be waited for are asked once, and not by each newcomer.
+func TestHostsOnHoldDoNotStandInTheWayOfOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr, _ := newClient(t, TransportConfig{Attempts: 1, MaxHosts: 20}, func(n int, _ *http.Request) (*http.Response, error) {
+			if n < 8 {
+				return reply(429, "Retry-After: 3600"), nil
+			}
+			return reply(200), nil
+		})
+		for i := range 100 {
+			fetch(tr, fmt.Sprintf("http://%d.example", i))
+		}
+		if st := tr.Stats(); st.Shared > 10 || st.Hosts != 20 {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
+// However many come at once, they hold to one limit.
+func TestPerHostIsCalledOnceForAHost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var made atomic.Int64
+		lim := &turnstile{let: 100}
+		cfg := TransportConfig{PerHost: func(string) weir.Limiter {
+			time.Sleep(s)
+			made.Add(1)
+			return lim
+		}}
+		tr, _ := newClient(t, cfg, script(says(200)))
+		var all sync.WaitGroup
+		for range 50 {
+			all.Go(func() { fetch(tr, host1) })
+		}
+		all.Wait()
+		if made.Load() != 1 || lim.asked != 50 {
+			t.Errorf("made %d, asked %d times", made.Load(), lim.asked)
+		}
+	})
+}
+
+// A queue is a limiter of one, in which everybody waits.
+type queue struct {
+	turn  chan struct{}
+	owner weir.Owner
+	used  []int
+}
+
+func (q *queue) Acquire(context.Context, int) (weir.Permit, error) {
+	q.turn <- struct{}{}
+	return weir.NewPermit(&q.owner, weir.Grant{N: 1}), nil
+}
+
+func (q *queue) Use(_ weir.Grant, n int) int { q.used = append(q.used, n); return n }
+
+func (q *queue) Release(weir.Grant, weir.Outcome) { <-q.turn }
+
+// Who waits in the limiter when the host asks for a wait has not been sent yet,
+// and waits for that, too, but not in the limiter.
+func TestWhoWaitsInTheLimiterHeedsTheHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lim := &queue{turn: make(chan struct{}, 1)}
+		lim.owner = lim
+		tr, srv := newClient(t, TransportConfig{Attempts: 1, PerHost: limitBy(lim)}, func(n int, _ *http.Request) (*http.Response, error) {
+			time.Sleep(20 * ms)
+			if n == 0 {
+				return reply(429, "Retry-After: 3"), nil
+			}
+			return reply(200), nil
+		})
+		var all sync.WaitGroup
+		for range 3 {
+			all.Go(func() { fetch(tr, host1) })
+			synctest.Wait()
+		}
+		time.Sleep(s)
+		if len(lim.turn) != 0 || tr.Stats().Waiting != 2 {
+			t.Errorf("%d hold a unit, %+v", len(lim.turn), tr.Stats())
+		}
+		all.Wait()
+		srv.want(t, "after the hold", 0, 3020*ms, 3070*ms)
+		if fmt.Sprint(lim.used) != "[0 0]" {
+			t.Errorf("units used of those given back: %v", lim.used)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		lim := &queue{turn: make(chan struct{}, 1)}
+		lim.owner = lim
+		tr, srv := newClient(t, TransportConfig{Attempts: 1, PerHost: limitBy(lim)}, script(says(200, `RateLimit: "a";r=1;t=9`), says(200)))
+		fetch(tr, host1)
+		fetch(tr, host1)
+		srv.want(t, "the last unit is one's own", 0, 0)
+		if len(lim.used) != 0 {
+			t.Error("it was given back")
 		}
 	})
 }
