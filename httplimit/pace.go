@@ -47,6 +47,7 @@ type quota struct {
 	mixed           bool // its items have named several partitions
 	uncounted       bool // its units are not requests
 	heard           uint64
+	known           uint64 // the last request sent when it was heard
 	remaining       int64
 	since, ends     time.Duration
 	gap             time.Duration // the average time for one unit; 0 if it is not known
@@ -220,13 +221,16 @@ func (p *pacer) learn(now time.Duration, a *answer, l serviceLimit, chance float
 		return
 	}
 	was := *q
-	*q = quota{name: was.name, partition: l.partition, heard: number, remaining: l.remaining, gap: gap,
+	*q = quota{name: was.name, partition: l.partition, heard: number, known: p.sent, remaining: l.remaining, gap: gap,
 		since: now, ends: p.later(now, l.reset, chance), refused: a.refused, uncounted: unit != unitRequests,
 		mixed: was.mixed || was.heard != 0 && was.partition != l.partition}
 	if !q.uncounted {
 		q.remaining -= max(int64(p.sent-number), p.young.open(now))
 	}
-	if was.heard == number && was.remaining < q.remaining {
+	// Requests that are under way together may overtake each other: an answer to
+	// one that was sent before the last answer came may be older than that.
+	together := was.heard != 0 && number <= was.known && now-was.since < time.Second
+	if (was.heard == number || together) && was.remaining < q.remaining {
 		was.mixed = q.mixed
 		*q = was
 	}

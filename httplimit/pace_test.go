@@ -361,6 +361,23 @@ func TestAGoodAnswerEndsNoWaitForAQuota(t *testing.T) {
 	}
 }
 
+// An answer that was overtaken says less than the one before it. It is not for
+// long that this cannot be told.
+func TestOfAnswersUnderWayTogetherTheLeastCounts(t *testing.T) {
+	for _, test := range []struct{ second, next, want time.Duration }{{100 * ms, 100 * ms, 9 * s}, {s, s, s}} {
+		p := pacer{longest: time.Hour}
+		one, two := p.send(0), p.send(0)
+		says := func(at time.Duration, number uint64, r int64) {
+			p.hear(at, &answer{number: number, limits: []serviceLimit{{name: "a", remaining: r, reset: 9*s - at}}}, 0)
+		}
+		says(0, one, 1)
+		says(test.second, two, 5)
+		if at := max(p.turn(test.next), test.next); at != test.want {
+			t.Errorf("after %v: the next goes at %v: want %v", test.second, at, test.want)
+		}
+	}
+}
+
 // Those in flight have used units that were given back since.
 func TestWhatIsInFlightCountsAtAKnownRate(t *testing.T) {
 	p := pacer{longest: time.Hour}

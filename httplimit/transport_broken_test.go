@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -26,7 +25,6 @@ func TestTheThrottleSendsLessToAHostWhoseConnectionsBreak(t *testing.T) {
 		{in("dial", &net.DNSError{Err: "no such host"}), true},
 		{io.EOF, true},
 		{fmt.Errorf("transport connection broken: %w", io.ErrUnexpectedEOF), true},
-		{&url.Error{Op: "Get", Err: syscall.ECONNRESET}, true},
 		{errors.New("malformed HTTP response"), false},
 	} {
 		synctest.Test(t, func(t *testing.T) {

@@ -3,7 +3,6 @@ package httplimit
 import (
 	"context"
 	"errors"
-	"io"
 	"net"
 	"net/http"
 	"syscall"
@@ -92,7 +91,7 @@ func (x *exchange) failed(err error) {
 	if outcome == weir.Ignored && (timeout(err) || refused(err) || errors.Is(err, weir.ErrRejected)) {
 		outcome = weir.Dropped
 	}
-	if outcome == weir.Ignored && unconnected(err) {
+	if outcome == weir.Ignored && disconnected(err) {
 		x.throttle.Release(weir.Dropped) // of the host it is a sign; how much is in flight may have no part in it
 	}
 	x.throttle.Release(outcome)
@@ -118,12 +117,6 @@ func timeout(err error) bool {
 }
 
 func refused(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }
-
-// unconnected reports whether a connection did not come about, or broke.
-func unconnected(err error) bool {
-	_, ok := errors.AsType[*net.OpError](err)
-	return ok || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
-}
 
 // answered takes in a response. The limit's permit is held until its body ends.
 func (x *exchange) answered(resp *http.Response) {

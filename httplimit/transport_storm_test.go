@@ -85,7 +85,7 @@ func TestStormOfCallersKeepsToTheQuota(t *testing.T) {
 		}
 		all.Wait()
 		t.Logf("%d served, %d refused; %+v", w.served, w.refused, tr.Stats())
-		if w.served < 900 || w.refused > w.served/10 {
+		if w.served < 900 || w.refused > w.served/50 {
 			t.Errorf("%d served of 1000, %d refused", w.served, w.refused)
 		}
 	})
@@ -152,7 +152,7 @@ func TestStormOfCallersGetsAQuotaOfManyASecond(t *testing.T) {
 			}
 			all.Wait()
 			t.Logf("%d callers: %d served, %d refused; %+v", callers, b.served, b.refused, tr.Stats())
-			if b.served < 1500 || b.refused > 2*max(callers, 5) {
+			if b.served < 1900 || b.refused > callers {
 				t.Errorf("%d callers: %d served of 2020, %d refused", callers, b.served, b.refused)
 			}
 		})
