@@ -309,7 +309,7 @@ func TestNobodyWaitsForABody(t *testing.T) {
 		if time.Sleep(s - 1); srv.open.Load() != 3 {
 			t.Errorf("%d bodies are open: what is left of them has a second", srv.open.Load())
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		if n := srv.open.Load(); n != 1 || bodies[2].reads.Load() != 0 {
 			t.Errorf("%d bodies are open, the last was read %d times: want its answer, unread", n, bodies[2].reads.Load())
