@@ -32,7 +32,7 @@ export default function () {
   const res = http.get(__ENV.TARGET);
   const left = /^"per-key";r=(\d+);t=1$/.exec(res.headers['Ratelimit']);
   check(res, {
-    'the policy is told': (r) => r.headers['Ratelimit-Policy'] === '"per-key";q=10;w=1',
+    'the policy is told': (r) => r.headers['Ratelimit-Policy'] === '"per-key";q=20;w=1',
     'what is left is told': () => left !== null && Number(left[1]) < 10,
   });
   if (res.status === 200) {
