@@ -247,24 +247,6 @@ func TestAutoLeavesAnUnusedLimitAlone(t *testing.T) {
 	}
 }
 
-// Whose requests all fail, but one after the other, lowers no limit; from half
-// of it on they do.
-func TestAutoFailuresBesideLittleElse(t *testing.T) {
-	for inflight, falls := range map[int]bool{1: false, 4: false, 5: true, 10: true} {
-		a, err := limit.NewAuto(limit.AutoConfig{Initial: 10})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i := range 1000 {
-			at := time.Duration(i) * time.Millisecond
-			a.Observe(limit.Sample{Start: at, End: at + time.Millisecond, Inflight: inflight, N: 1, Outcome: weir.Dropped})
-		}
-		if got := a.Limit(); (got < 10) != falls {
-			t.Errorf("%d in flight: the limit of 10 is %d", inflight, got)
-		}
-	}
-}
-
 // A raise that is not used is taken back, and says so.
 func TestAutoTakesBackAnUnusedRaise(t *testing.T) {
 	p := newPlant(auto(t, limit.AutoConfig{}), 1000, time.Millisecond)

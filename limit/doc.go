@@ -72,8 +72,9 @@
 // ever seen.
 //
 // Work counts as long as it is in flight, abandoned or not. A sample only
-// counts if the limit was what held the work back, and a failure if at least half
-// of it was in flight: a limit that is not used is left alone, whatever happens.
+// counts if the limit was what held the work back: a limit that is not used is
+// left alone. Only failures because of load count however little is in flight. So
+// do not call a failure Dropped that a client can bring about.
 //
 // # When not to use it
 //

@@ -12,10 +12,7 @@ type round struct{ ended, failed, slow int }
 
 // failed reports whether an outcome speaks against what is in flight.
 //
-// Work that was refused further down does, if half of the limit was in flight:
-// what fails beside little other work would fail under a lower limit, too.
-// Without that, one client whose requests fail, one after the other, could lower
-// the limit for all. Work that came too late does if it
+// Work that was refused further down does. Work that came too late does if it
 // is in flight that it lost its time: if it took longer than healthy work
 // does, and not most of its time passed in the queue. To lower the limit for
 // what the queue did would only make the queue longer.
@@ -23,7 +20,7 @@ func (a *Auto) failed(s Sample) bool {
 	took := s.End - s.Start
 	switch s.Outcome {
 	case weir.Dropped:
-		return 2*(s.Inflight+max(s.N, 1)-1) >= a.Limit()
+		return true
 	case weir.TimedOut, weir.Late:
 		return took > a.healthy && took > s.Waited && a.current(s)
 	default:
