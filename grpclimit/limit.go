@@ -101,7 +101,9 @@ type Config struct {
 	Trusted []netip.Prefix
 
 	// Shadow lets every call in, at once, and counts what would have been
-	// refused.
+	// refused. Nobody waits in a queue, so what would have waited counts as refused
+	// by a limiter, too: a limit in Shadow seems to refuse more than it would.
+	// Rules count exactly.
 	Shadow bool
 
 	// RetryJitter adds up to so much to each wait that a refused client is told,

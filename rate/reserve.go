@@ -105,7 +105,6 @@ func (l *Limiter) Settle(was, n int) int {
 }
 
 // settle changes a cost from was to n, and returns what it is then.
-
 func (l *Limiter) settle(was, n int) int {
 	if n >= was {
 		return was + l.charge(n-was)

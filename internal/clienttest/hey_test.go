@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"regexp"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -49,14 +50,24 @@ func TestHeyKeepsToTheLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	var running, most atomic.Int64
-	s := newSite(t, httplimit.Config{Limiter: lim}, func(http.ResponseWriter, *http.Request) {
+	refused := make(chan bool) // closed when somebody was
+	s := newSite(t, httplimit.Config{Limiter: lim}, func(_ http.ResponseWriter, r *http.Request) {
 		n := running.Add(1)
 		defer running.Add(-1)
 		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
 		}
-		time.Sleep(10 * time.Millisecond) // so that others come meanwhile
+		select { // others come meanwhile
+		case <-refused:
+		case <-r.Context().Done():
+		}
 	})
-	server := httptest.NewServer(s)
+	var once sync.Once
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.ServeHTTP(w, r)
+		if lim.Stats().OverLimit > 0 {
+			once.Do(func() { close(refused) })
+		}
+	}))
 	defer server.Close()
 	got := hey(t, 400, 20, server.URL)
 	if got[200]+got[503] != 400 || got[200] == 0 || got[503] == 0 || int64(got[200]) != s.runs.Load() {
