@@ -39,6 +39,14 @@ type Rules struct {
 	// or "deny".
 	Unmatched string `yaml:"unmatched"`
 	Rules     []Rule `yaml:"rules"`
+
+	// Merge makes one rule of all that match a key, laid over each other in their
+	// order: see Merged. Apply is not used then. Rules[0] matches every key, and
+	// holds the defaults. Only a GoCC file says so.
+	Merge bool `yaml:"-"`
+	// Hash tells apart what was loaded: 12 hexadecimal digits. It is empty if the
+	// Rules are not from a file.
+	Hash string `yaml:"-"`
 }
 
 // A Rule says how much the keys that match it may have. Exactly one of Key,
