@@ -1,0 +1,59 @@
+// Package siphash is SipHash-1-3 (Aumasson and Bernstein, 2012): a hash under a
+// secret key, whose values nobody can foresee who does not know it. It is the
+// default of several languages for tables whose keys strangers choose.
+package siphash
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"math/bits"
+	"unsafe"
+)
+
+// A Key is the secret.
+type Key struct{ K0, K1 uint64 }
+
+// New returns a random Key.
+func New() Key {
+	var b [16]byte
+	rand.Read(b[:]) // never fails
+	return Key{binary.LittleEndian.Uint64(b[:8]), binary.LittleEndian.Uint64(b[8:])}
+}
+
+// round mixes the four words of the state.
+func round(a, b, c, d uint64) (uint64, uint64, uint64, uint64) {
+	a += b
+	c += d
+	b = bits.RotateLeft64(b, 13) ^ a
+	d = bits.RotateLeft64(d, 16) ^ c
+	a = bits.RotateLeft64(a, 32) + d
+	c += b
+	return a, bits.RotateLeft64(b, 17) ^ c, bits.RotateLeft64(c, 32), bits.RotateLeft64(d, 21) ^ a
+}
+
+// Bytes returns the hash of p.
+func (k Key) Bytes(p []byte) uint64 {
+	a, b, c, d := k.K0^0x736f6d6570736575, k.K1^0x646f72616e646f6d, k.K0^0x6c7967656e657261, k.K1^0x7465646279746573
+	last := uint64(len(p)) << 56
+	for ; len(p) >= 8; p = p[8:] {
+		m := binary.LittleEndian.Uint64(p)
+		a, b, c, d = round(a, b, c, d^m)
+		a ^= m
+	}
+	switch n := len(p); {
+	case n >= 4:
+		last |= uint64(binary.LittleEndian.Uint32(p)) | uint64(binary.LittleEndian.Uint32(p[n-4:]))<<(8*(n-4))
+	case n > 0:
+		last |= uint64(p[0]) | uint64(p[n/2])<<(8*(n/2)) | uint64(p[n-1])<<(8*(n-1))
+	}
+	a, b, c, d = round(a, b, c, d^last)
+	a, b, c, d = round(a^last, b, c^0xff, d)
+	a, b, c, d = round(a, b, c, d)
+	a, b, c, d = round(a, b, c, d)
+	return a ^ b ^ c ^ d
+}
+
+// String returns the hash of the bytes of s.
+func (k Key) String(s string) uint64 {
+	return k.Bytes(unsafe.Slice(unsafe.StringData(s), len(s)))
+}
