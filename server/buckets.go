@@ -1,0 +1,186 @@
+package server
+
+import (
+	"math"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/config"
+	"github.com/weir-go/weir/gcra"
+	"github.com/weir-go/weir/keyed"
+	"github.com/weir-go/weir/rate"
+	"github.com/weir-go/weir/tally"
+)
+
+// buckets count for one rule what each key has had.
+type buckets interface {
+	// take takes n tokens, or says why not. A limit > 0 counts instead of the
+	// rule's, for this call.
+	take(key string, n, limit int) weir.Decision
+	// settle charges n tokens instead of the was that were taken at that time; it
+	// returns what is charged.
+	settle(key string, at time.Time, was, n int) int
+	// ahead returns how long it takes until n tokens more are there, if nobody else
+	// comes: n may exceed what a bucket holds. weir.Never if it is in vain.
+	ahead(key string, n int) time.Duration
+	// set changes the quota, which is counted in the same way.
+	set(q config.Quota)
+	// memory returns the bytes in use, and the keys that were forgotten too early.
+	memory() (bytes int, forgotten uint64)
+}
+
+// newBuckets returns the buckets of a rule: of every key, or the one of all.
+func newBuckets(q config.Quota, per config.Per, memory int) (buckets, error) {
+	switch {
+	case q.Algorithm == config.Fixed || q.Algorithm == config.Sliding:
+		l, err := tally.New(windows(q), tally.Config{Memory: memory, MaxDebt: math.MaxInt32})
+		return &counted{l: l}, err
+	case per == config.PerRule:
+		return single{rate.New(bucket(q), rate.Config{MaxDebt: math.MaxInt32})}, nil
+	default:
+		l, err := keyed.New[string](bucket(q), keyed.Config{Memory: memory, MaxDebt: math.MaxInt32})
+		return many{l}, err
+	}
+}
+
+// alike reports whether two quotas are counted in the same way, so that the
+// counts of the one serve under the other.
+func alike(a, b config.Quota) bool {
+	gcra := func(q config.Quota) bool { return q.Algorithm != config.Fixed && q.Algorithm != config.Sliding }
+	return a.Algorithm == b.Algorithm || gcra(a) && gcra(b)
+}
+
+func bucket(q config.Quota) gcra.Quota { return gcra.Per(q.Rate.Count, q.Rate.Period, burst(q)) }
+
+func windows(q config.Quota) tally.Quota {
+	return tally.Quota{Limit: q.Rate.Count, Period: q.Rate.Period, Sliding: q.Algorithm == config.Sliding}
+}
+
+// burst returns the most that can be had at once.
+func burst(q config.Quota) int {
+	if q.Burst > 0 && alike(q, config.Quota{}) {
+		return q.Burst
+	}
+	return q.Rate.Count
+}
+
+// many are token buckets.
+type many struct{ l *keyed.Limiter[string] }
+
+func (m many) take(key string, n, limit int) weir.Decision {
+	if limit > 0 {
+		q := m.l.QuotaFor(key)
+		if d, ok := tighter(m.l.Take(key, 0), q.Burst(), n, limit, m.tokens(key)); !ok {
+			return d
+		}
+	}
+	return m.l.Take(key, n)
+}
+
+func (m many) tokens(key string) lacks {
+	return func(n int) time.Duration { return m.ahead(key, n) }
+}
+
+func (m many) settle(key string, at time.Time, was, n int) int {
+	q := m.l.QuotaFor(key)
+	if n < was && refilled(q, at) {
+		return was
+	}
+	return m.l.Settle(key, was, n)
+}
+
+func (m many) ahead(key string, n int) time.Duration {
+	return missing(m.l.QuotaFor(key), m.l.TokensAt(key, time.Now()), n)
+}
+
+func (m many) set(q config.Quota) { m.l.SetQuota(bucket(q)) }
+
+func (m many) memory() (int, uint64) {
+	st := m.l.Stats()
+	return st.Memory, st.Forgotten
+}
+
+// single is one token bucket for all keys.
+type single struct{ l *rate.Limiter }
+
+func (o single) take(_ string, n, limit int) weir.Decision {
+	if limit > 0 {
+		q := o.l.Quota()
+		if d, ok := tighter(o.l.Take(0), q.Burst(), n, limit, func(n int) time.Duration { return o.ahead("", n) }); !ok {
+			return d
+		}
+	}
+	return o.l.Take(n)
+}
+
+func (o single) settle(_ string, at time.Time, was, n int) int {
+	if n < was && refilled(o.l.Quota(), at) {
+		return was
+	}
+	return o.l.Settle(was, n)
+}
+
+func (o single) ahead(_ string, n int) time.Duration {
+	return missing(o.l.Quota(), o.l.Tokens(), n)
+}
+
+func (o single) set(q config.Quota)    { o.l.SetQuota(bucket(q)) }
+func (o single) memory() (int, uint64) { return 0, 0 }
+
+// lacks tells when there are n tokens more.
+type lacks func(n int) time.Duration
+
+// tighter decides under a limit of the caller's own below the burst: so much of
+// the bucket it leaves to others. A limit above the burst is the burst.
+func tighter(d weir.Decision, burst, n, limit int, when lacks) (weir.Decision, bool) {
+	left := max(burst-limit, 0)
+	d.Remaining = max(d.Remaining-left, 0)
+	if n == 0 || d.Remaining >= n {
+		return d, true
+	}
+	d.OK = false
+	if d.RetryAfter = weir.Never; n <= limit {
+		d.RetryAfter = when(n + left)
+	}
+	return d, false
+}
+
+// missing returns how long it takes until a bucket that holds so many tokens
+// has had n.
+func missing(q gcra.Quota, tokens float64, n int) time.Duration {
+	lack := float64(n) - tokens
+	switch {
+	case lack <= 0:
+		return 0
+	case q.Rate() <= 0:
+		return weir.Never
+	}
+	return seconds(lack / q.Rate())
+}
+
+// seconds is a number of seconds as a Duration; weir.Never if it is too long.
+func seconds(s float64) time.Duration {
+	if ns := math.Ceil(s * 1e9); ns < math.MaxInt64 {
+		return time.Duration(ns)
+	}
+	return weir.Never
+}
+
+// refilled reports whether a bucket that was emptied at that time is full again
+// without what comes back: then to give it back would be a present.
+func refilled(q gcra.Quota, at time.Time) bool {
+	return !q.Unlimited() && q.Rate() > 0 && time.Since(at).Seconds() > float64(q.Burst())/q.Rate()
+}
+
+// counted are windows, of every key or one of all.
+type counted struct{ l *tally.Limiter }
+
+func (c *counted) take(key string, n, limit int) weir.Decision { return c.l.Take(key, n, limit) }
+
+func (c *counted) settle(key string, at time.Time, was, n int) int { return c.l.Settle(key, was, n) }
+
+func (c *counted) ahead(key string, n int) time.Duration { return c.l.Take(key, n, 0).RetryAfter }
+
+func (c *counted) set(q config.Quota) { c.l.SetQuota(windows(q)) }
+
+func (c *counted) memory() (int, uint64) { return 0, 0 }

@@ -1,0 +1,233 @@
+package server
+
+import (
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/config"
+)
+
+// A Request asks for tokens of a key.
+type Request struct {
+	Key string
+	// N is the cost in tokens, >= 0. With 0 nothing is taken: the answer is whether
+	// one token could be had now.
+	N int
+	// Limit counts instead of the rules', for this request alone and as far as
+	// Config.MaxLimit allows, if it is > 0. A token bucket can only be made smaller
+	// by it.
+	Limit int
+	// Queue counts instead of the rules' for this request alone, as far as
+	// Config.MaxQueue allows, if OwnQueue is set.
+	Queue    int
+	OwnQueue bool
+}
+
+// A Verdict is what became of a Request. It can be used again: then it allocates
+// nothing.
+type Verdict struct {
+	OK bool
+	// Reason says why not, if not: OverRate or OverBurst (no wait helps); of those
+	// who would wait also QueueFull, Overdue, TooLate and Closed.
+	Reason weir.Reason
+	// RetryAfter is when it would be allowed, if nobody else comes; 0 if that is not
+	// known, weir.Never if it never will.
+	RetryAfter time.Duration
+	// Answers are those of the rules that count for the key, in order, up to the one
+	// that denied. There are none if no rule matches.
+	Answers []Answer
+	// Waited and Place are of a request that stood in line: how long, and how many
+	// stood before it when it came.
+	Waited time.Duration
+	Place  int
+	// Grant is what Server.Settle needs, if tokens were taken.
+	Grant Grant
+}
+
+// An Answer is what one rule said.
+type Answer struct {
+	weir.Decision
+	Rule *Rule
+}
+
+// Denied returns the answer of the rule that denied, nil if none did.
+func (v *Verdict) Denied() *Answer {
+	if n := len(v.Answers); n > 0 && !v.OK && v.Reason != 0 {
+		return &v.Answers[n-1]
+	}
+	return nil
+}
+
+func (v *Verdict) reset() {
+	*v = Verdict{Answers: v.Answers[:0]}
+}
+
+// deny ends the Verdict with the answer of the rule that denied.
+func (v *Verdict) deny(why weir.Reason, retryAfter time.Duration) {
+	v.OK, v.Reason, v.RetryAfter, v.Grant = false, why, retryAfter, Grant{}
+}
+
+// Decide decides at once: all rules that count for the key must allow it, or
+// nothing is taken from any. It panics if N < 0.
+func (s *Server) Decide(req *Request, v *Verdict) {
+	if req.N < 0 {
+		panic("server: negative cost")
+	}
+	v.reset()
+	set := s.rules.Load()
+	e, rules, at := s.keys.find(req.Key, set)
+	if len(rules) == 0 {
+		s.unmatched(set, v)
+		return
+	}
+	limit := s.limit(req)
+	for _, r := range rules {
+		if !r.Quoted() {
+			continue
+		}
+		d := r.take(req.Key, req.N, limit)
+		v.Answers = append(v.Answers, Answer{d, r})
+		if !d.OK && s.refuse(r, e, req, v, d) {
+			return
+		}
+	}
+	s.allow(e, at, req, v)
+}
+
+// Batch decides many requests, in order, each into the Verdict of the same place.
+// With all, all are allowed or nothing is taken: then those that would have been
+// allowed are not, for no Reason. It panics if there are fewer verdicts than
+// requests, or if a cost is negative.
+func (s *Server) Batch(reqs []Request, all bool, verdicts []Verdict) (ok bool) {
+	ok = true
+	for i := range reqs {
+		s.Decide(&reqs[i], &verdicts[i])
+		ok = ok && verdicts[i].OK
+	}
+	if ok || !all {
+		return ok
+	}
+	for i := range reqs {
+		if v := &verdicts[i]; v.OK {
+			s.giveBack(&reqs[i], v.Answers)
+			v.deny(0, 0)
+		}
+	}
+	return false
+}
+
+// limit returns what a request may say for itself.
+func (s *Server) limit(req *Request) int {
+	if req.Limit <= 0 || s.cfg.MaxLimit == 0 {
+		return 0
+	}
+	return min(req.Limit, s.cfg.MaxLimit)
+}
+
+// unmatched decides where no rule matches.
+func (s *Server) unmatched(set *ruleset, v *Verdict) {
+	if set.config.Unmatched == "deny" {
+		s.unmatchedKeys[0].Add(1)
+		v.deny(weir.OverRate, weir.Never)
+		return
+	}
+	s.unmatchedKeys[1].Add(1)
+	v.OK = true
+}
+
+// allow ends a Verdict.
+func (s *Server) allow(e *known, at uint64, req *Request, v *Verdict) {
+	v.OK = true
+	if req.N == 0 {
+		return
+	}
+	e.count(true)
+	for i := range v.Answers {
+		v.Answers[i].Rule.live.counts.allowed.add(at)
+	}
+	if len(v.Answers) > 0 {
+		v.Grant = Grant{at: s.now(), n: req.N}
+	}
+}
+
+// refuse ends a Verdict with a denial, unless the rule is on trial, and gives
+// back what other rules gave.
+func (s *Server) refuse(r *Rule, e *known, req *Request, v *Verdict, d weir.Decision) bool {
+	if r.Mode == config.Shadow {
+		if req.N > 0 {
+			r.live.counts.shadowed.Add(1)
+		}
+		return false
+	}
+	why := weir.OverRate
+	if d.RetryAfter == weir.Never && req.N > 0 {
+		why = weir.OverBurst
+	}
+	s.end(r, e, req, v, why, d.RetryAfter)
+	return true
+}
+
+func (s *Server) end(r *Rule, e *known, req *Request, v *Verdict, why weir.Reason, retryAfter time.Duration) {
+	if req.N > 0 {
+		r.live.counts.denied[why].Add(1)
+		e.deny(r)
+	}
+	s.giveBack(req, v.Answers[:len(v.Answers)-1])
+	v.deny(why, retryAfter)
+}
+
+// giveBack undoes what rules have given to a request that another refuses.
+func (s *Server) giveBack(req *Request, answers []Answer) {
+	if req.N == 0 {
+		return
+	}
+	for i := range answers {
+		if a := &answers[i]; a.OK {
+			a.Rule.settle(req.Key, time.Now(), req.N, 0)
+		}
+	}
+}
+
+// take takes n tokens of a key, if nobody stands in line for them.
+func (r *Rule) take(key string, n, limit int) weir.Decision {
+	l := r.live
+	if l.trial != nil && n > 0 {
+		l.try(r.bucket(key), n)
+	}
+	if l.lines.waiting.Load() > 0 {
+		if d, ok := l.lines.behind(r, key, n); ok {
+			return d
+		}
+	}
+	return l.look(r.bucket(key), n, limit)
+}
+
+// look takes n tokens or, if n is zero, says whether there is one.
+func (l *live) look(bucket string, n, limit int) weir.Decision {
+	d := l.buckets.take(bucket, n, limit)
+	if n == 0 {
+		if d.OK = d.Remaining > 0; !d.OK {
+			d.RetryAfter = l.buckets.ahead(bucket, 1)
+		}
+	}
+	return d
+}
+
+// try asks the candidate.
+func (l *live) try(bucket string, n int) {
+	ok := 0
+	if l.trial.take(bucket, n, 0).OK {
+		ok = 1
+	}
+	l.counts.trial[ok].Add(1)
+}
+
+// settle charges n tokens for what was taken at that time, and lets those in
+// line have what comes back.
+func (r *Rule) settle(key string, at time.Time, was, n int) int {
+	charged := r.live.buckets.settle(r.bucket(key), at, was, n)
+	if n < was {
+		r.live.lines.serve(r.bucket(key))
+	}
+	return charged
+}

@@ -1,0 +1,86 @@
+package server
+
+import (
+	"time"
+
+	"github.com/weir-go/weir"
+)
+
+// An Explanation is what a key would get, rule by rule; nothing is taken.
+type Explanation struct {
+	Key string
+	// Allowed is whether one token could be had now, and by what Reason not.
+	Allowed    bool
+	Reason     weir.Reason
+	RetryAfter time.Duration
+	Rules      []RuleState
+}
+
+// A RuleState is what a rule that counts for a key knows of it.
+type RuleState struct {
+	Rule *Rule
+	// Remaining and Used are tokens of Rule.Limit; ResetAfter is when all are back.
+	// They are zero without a rate.
+	Remaining, Used int
+	ResetAfter      time.Duration
+	Allowed         bool          // one token could be had now
+	RetryAfter      time.Duration // if not: when, standing at the end of the line
+	Waiting         int           // requests in line
+	Denied          uint64        // requests that were denied in the present window
+	Lease           *LeaseState   // nil without leases
+}
+
+// Explain tells what a key would get, and why.
+func (s *Server) Explain(key string) Explanation {
+	x := Explanation{Key: key, Allowed: true}
+	set := s.rules.Load()
+	rules := set.find(key)
+	e := s.keys.get(key)
+	if len(rules) == 0 && set.config.Unmatched == "deny" {
+		x.Allowed, x.Reason, x.RetryAfter = false, weir.OverRate, weir.Never
+	}
+	for _, r := range rules {
+		st := RuleState{Rule: r, Allowed: true, Waiting: r.live.lines.length(r.bucket(key)), Lease: r.live.gates.state(r, key)}
+		if r.Quoted() {
+			d := r.take(key, 0, 0)
+			st.Allowed, st.Remaining, st.ResetAfter, st.RetryAfter = d.OK, d.Remaining, d.ResetAfter, d.RetryAfter
+			st.Used = r.used(key)
+			st.Denied = e.deniedNow(r)
+			if !d.OK && r.Mode != "shadow" && x.Allowed {
+				x.Allowed, x.Reason, x.RetryAfter = false, weir.OverRate, d.RetryAfter
+			}
+		}
+		x.Rules = append(x.Rules, st)
+	}
+	return x
+}
+
+// deny counts a denial, also in the present window of the rule.
+func (e *known) deny(r *Rule) {
+	if e == nil {
+		return
+	}
+	e.count(false)
+	e.denials.add(r.windowNow())
+}
+
+func (e *known) deniedNow(r *Rule) uint64 {
+	if e == nil || e.denials.number.Load() != r.windowNow() {
+		return 0
+	}
+	return e.denials.count.Load()
+}
+
+// windowNow is the number of the present window of the rule's rate.
+func (r *Rule) windowNow() int64 {
+	return time.Now().UnixNano() / int64(max(r.Rate.Period, 1))
+}
+
+// add counts one, in a window that may have just begun. Of those who meet at
+// its begin, one may not be counted.
+func (w *window) add(number int64) {
+	if w.number.Swap(number) != number {
+		w.count.Store(0)
+	}
+	w.count.Add(1)
+}

@@ -1,0 +1,205 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-go/weir"
+)
+
+// errMoved tells those who wait that the rule they wait under is gone.
+var errMoved = errors.New("server: the rules have changed")
+
+// lines are those who wait for the buckets of one rule. A line exists while
+// somebody waits in it; one timer, that of the line whose turn is next, serves
+// them all.
+type lines struct {
+	server  *Server
+	live    *live
+	waiting atomic.Int64 // in all lines; written under mu
+
+	mu    sync.Mutex // guards what follows, and all in it
+	of    map[string]*line
+	due   turns
+	timer *time.Timer // nil until somebody waits
+}
+
+// A line is those who wait for one bucket, first come, first served: only the
+// first asks for tokens.
+type line struct {
+	bucket      string
+	first, last *waiter
+	n           int           // waiters
+	tokens      int           // that they wait for
+	turn        time.Duration // when the first is to ask again
+	at          int           // in turns
+}
+
+// A waiter is a request in a line.
+type waiter struct {
+	n, limit   int
+	bucket     string
+	line       *line // nil once it is answered, or has left
+	prev, next *waiter
+	answer     chan granted // of capacity 1; only who takes it out of the line sends
+}
+
+// granted is how a wait ended: with a decision, or with an error.
+type granted struct {
+	weir.Decision
+	err error
+}
+
+func (l *lines) init(s *Server, of *live) {
+	l.server, l.live, l.of = s, of, map[string]*line{}
+}
+
+// behind decides for somebody who does not want to wait while others do: not
+// before they have had their turn.
+func (l *lines) behind(r *Rule, key string, n int) (weir.Decision, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	q := l.of[r.bucket(key)]
+	if q == nil {
+		return weir.Decision{}, false
+	}
+	d := l.live.look(q.bucket, 0, 0)
+	d.OK, d.Remaining = false, 0
+	if d.RetryAfter = weir.Never; n <= r.Limit() {
+		d.RetryAfter = l.live.buckets.ahead(q.bucket, q.tokens+max(n, 1))
+	}
+	return d, true
+}
+
+// wait stands in line for a request. It returns with the decision in a; or with
+// the reason why it is refused, and in a when it would have its turn; or with an
+// error.
+func (l *lines) wait(ctx context.Context, r *Rule, req *Request, limit int, a *Answer, v *Verdict) (weir.Reason, error) {
+	longest, why := waitFor(ctx, r)
+	w, why := l.enter(r, req, limit, longest, why, a, v)
+	if w == nil {
+		return why, nil
+	}
+	defer l.server.waiting.Add(-1)
+	start := time.Now()
+	defer func() { v.Waited += time.Since(start) }()
+	var late <-chan time.Time
+	if r.MaxWait > 0 {
+		timer := time.NewTimer(r.MaxWait)
+		defer timer.Stop()
+		late = timer.C
+	}
+	// The answer cannot be lost: a waiter is taken out of its line, and answered,
+	// under the lock. So if leave finds it gone, the answer is in the channel.
+	select {
+	case g := <-w.answer:
+		return l.take(g, a, start)
+	case <-ctx.Done():
+		if ctx.Err() == context.DeadlineExceeded {
+			l.serve(w.bucket) // a turn by the deadline counts, whichever timer is heard first
+		} else {
+			l.leave(w)
+			return 0, ctx.Err()
+		}
+		if l.out(w) {
+			l.live.counts.cancelled.Add(1)
+			return 0, ctx.Err()
+		}
+	case <-late:
+		l.serve(w.bucket)
+		if l.out(w) {
+			a.RetryAfter = l.live.buckets.ahead(w.bucket, req.N)
+			return weir.Overdue, nil
+		}
+	}
+	return l.take(<-w.answer, a, start)
+}
+
+// leave takes out a waiter whose caller has left, and gives back what it has
+// been granted meanwhile.
+func (l *lines) leave(w *waiter) {
+	l.live.counts.cancelled.Add(1)
+	if l.out(w) {
+		return
+	}
+	if g := <-w.answer; g.err == nil {
+		l.live.buckets.settle(w.bucket, time.Now(), w.n, 0)
+		l.serve(w.bucket)
+	}
+}
+
+// take is the end of a wait that was answered.
+func (l *lines) take(g granted, a *Answer, start time.Time) (weir.Reason, error) {
+	if rejected, ok := g.err.(*weir.Rejection); ok {
+		a.RetryAfter = rejected.RetryAfter
+		return rejected.Reason, nil
+	}
+	if g.err == nil {
+		a.Decision = g.Decision
+		l.live.counts.waited.add(time.Since(start))
+	}
+	return 0, g.err
+}
+
+// enter puts a request at the end of its line, or says why not.
+func (l *lines) enter(r *Rule, req *Request, limit int, longest time.Duration, why weir.Reason, a *Answer, v *Verdict) (*waiter, weir.Reason) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	bucket := r.bucket(req.Key)
+	q := l.of[bucket]
+	before, tokens := 0, 0
+	if q != nil {
+		before, tokens = q.n, q.tokens
+	}
+	eta := l.live.buckets.ahead(bucket, tokens+req.N)
+	a.RetryAfter = eta
+	switch {
+	case l.server.closed.Load():
+		a.RetryAfter = drainRetry
+		return nil, weir.Closed
+	case eta > longest:
+		return nil, why
+	case before >= l.room(r, req):
+		return nil, weir.QueueFull
+	case l.server.waiting.Add(1) > int64(max(l.server.cfg.MaxWaiting, 0)):
+		l.server.waiting.Add(-1)
+		return nil, weir.QueueFull
+	}
+	v.Place += before
+	w := &waiter{n: req.N, limit: limit, bucket: bucket, answer: make(chan granted, 1)}
+	if q == nil {
+		q = &line{bucket: bucket, at: -1}
+		l.of[bucket] = q
+	}
+	l.waiting.Add(1)
+	q.push(w)
+	l.advance(q)
+	return w, 0
+}
+
+// room returns how many may wait in a line as far as a request is concerned.
+func (l *lines) room(r *Rule, req *Request) int {
+	if req.OwnQueue && l.server.cfg.MaxQueue > 0 {
+		return min(req.Queue, l.server.cfg.MaxQueue)
+	}
+	return r.queue()
+}
+
+// out takes a waiter out of its line, and reports whether it was still there.
+func (l *lines) out(w *waiter) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	q := w.line
+	if q == nil {
+		return false
+	}
+	first := q.first == w
+	l.remove(q, w)
+	if first && q.first != nil {
+		l.advance(q)
+	}
+	return true
+}

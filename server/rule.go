@@ -1,0 +1,218 @@
+package server
+
+import (
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-go/weir/config"
+	"github.com/weir-go/weir/internal/match"
+)
+
+// A Rule is one that is in force. It does not change.
+type Rule struct {
+	config.Rule
+	live *live
+}
+
+// live is the state of a rule, which outlives a reload.
+type live struct {
+	since   time.Duration // when it began to count
+	buckets buckets       // nil without a rate
+	trial   buckets       // the candidate's; nil without one
+	counts  counts
+	lines   lines
+	gates   gates
+}
+
+// Quoted reports whether the rule has a rate.
+func (r *Rule) Quoted() bool { return r.live.buckets != nil }
+
+// Limit returns the most tokens that a key can have at once.
+func (r *Rule) Limit() int { return burst(r.Quota) }
+
+// bucket returns the key of the bucket that a request's key has under the rule.
+func (r *Rule) bucket(key string) string {
+	if r.Per == config.PerRule {
+		return ""
+	}
+	return key
+}
+
+// queue returns how many may wait for one bucket.
+func (r *Rule) queue() int {
+	if r.Queue == nil {
+		return config.DefaultQueue
+	}
+	return *r.Queue
+}
+
+// A ruleset is the rules that are in force at a time.
+type ruleset struct {
+	config *config.Rules
+	rules  []*Rule
+	match  *match.Set
+	all    bool    // that match count, not just the first
+	only   []*Rule // what every key matches: no need to look; nil if there is such a need
+	id     uint64  // goes up with each reload
+	loaded time.Time
+}
+
+// newRuleset compiles rules, which take over what they can of the old ones.
+// gone are those of the old whose lines nobody serves any more.
+func (s *Server) newRuleset(cfg *config.Rules, old *ruleset) (set *ruleset, gone []*live, err error) {
+	set = &ruleset{id: 1, config: cfg, all: cfg.Apply == config.All, loaded: time.Now()}
+	var patterns []match.Pattern
+	kept := map[string]*Rule{}
+	if old != nil {
+		set.id = old.id + 1
+		for _, r := range old.rules {
+			kept[r.Name] = r
+		}
+	}
+	share := s.share(cfg)
+	var changed []*Rule
+	for i := range cfg.Rules {
+		c := cfg.Rules[i]
+		if c.Mode == config.Off {
+			continue
+		}
+		r := &Rule{Rule: c}
+		was := kept[c.Name]
+		if was != nil && same(was.Rule, c) {
+			r.live = was.live
+			delete(kept, c.Name)
+			changed = append(changed, r)
+		} else if r.live, err = s.newLive(c, share); err != nil {
+			return nil, nil, fmt.Errorf("server: rule %q: %w", c.Name, err)
+		}
+		set.rules = append(set.rules, r)
+		patterns = append(patterns, pattern(c))
+	}
+	if set.match, err = match.New(patterns); err != nil {
+		return nil, nil, fmt.Errorf("server: %w", err)
+	}
+	if len(patterns) > 0 && patterns[0] == (match.Pattern{Kind: match.Glob, Text: "*"}) && (!set.all || len(patterns) == 1) {
+		set.only = set.rules[:1]
+	}
+	// From here on nothing can fail.
+	for _, r := range changed {
+		r.live.update(r)
+	}
+	for _, r := range kept {
+		gone = append(gone, r.live)
+	}
+	return set, gone, nil
+}
+
+// share returns the memory that each rule has for its counts.
+func (s *Server) share(cfg *config.Rules) int {
+	n := 0
+	for i := range cfg.Rules {
+		if r := &cfg.Rules[i]; r.Mode != config.Off && r.Rate.Period > 0 && r.Per != config.PerRule {
+			n++
+		}
+	}
+	return max(s.cfg.Memory/max(n, 1), minMemory)
+}
+
+// minMemory is the least that keyed and tally make do with.
+const minMemory = 64 << 10
+
+func (s *Server) newLive(c config.Rule, memory int) (l *live, err error) {
+	l = &live{since: s.now()}
+	l.lines.init(s, l)
+	if c.Rate.Period > 0 {
+		if c.Key != "" {
+			memory = minMemory // there is but one
+		}
+		if l.buckets, err = newBuckets(c.Quota, c.Per, memory); err != nil {
+			return nil, err
+		}
+	}
+	if c.Candidate != nil {
+		l.trial, err = newBuckets(*c.Candidate, c.Per, memory)
+	}
+	return l, err
+}
+
+// same reports whether the state of one rule serves the other.
+func same(a, b config.Rule) bool {
+	return (a.Rate.Period > 0) == (b.Rate.Period > 0) && alike(a.Quota, b.Quota) && a.Per == b.Per &&
+		(a.Candidate == nil) == (b.Candidate == nil) && (a.Candidate == nil || alike(*a.Candidate, *b.Candidate))
+}
+
+// update puts the state under the rule r.
+func (l *live) update(r *Rule) {
+	if l.buckets != nil {
+		l.buckets.set(r.Quota)
+		l.lines.serveAll()
+	}
+	if l.trial != nil {
+		l.trial.set(*r.Candidate)
+	}
+}
+
+func pattern(c config.Rule) match.Pattern {
+	switch {
+	case c.Glob != "":
+		return match.Pattern{Kind: match.Glob, Text: c.Glob}
+	case c.Regex != "":
+		return match.Pattern{Kind: match.Regex, Text: c.Regex}
+	}
+	return match.Pattern{Kind: match.Exact, Text: c.Key}
+}
+
+// find returns the rules that count for a key, in their order.
+func (set *ruleset) find(key string) []*Rule {
+	if set.only != nil {
+		return set.only
+	}
+	if !set.all {
+		if i := set.match.First(key); i >= 0 {
+			return set.rules[i : i+1 : i+1]
+		}
+		return nil
+	}
+	var rules []*Rule
+	for _, i := range set.match.All(key, nil) {
+		rules = append(rules, set.rules[i])
+	}
+	return rules
+}
+
+// lives returns the states of all rules.
+func (set *ruleset) lives() (lives []*live) {
+	for _, r := range set.rules {
+		lives = append(lives, r.live)
+	}
+	return lives
+}
+
+// counts are what became of requests under a rule. The first is written by
+// every request.
+type counts struct {
+	allowed stripes
+
+	denied    [reasons]atomic.Uint64 // by reason
+	shadowed  atomic.Uint64          // what would have been denied, but for the mode
+	trial     [2]atomic.Uint64       // what the candidate would have denied and allowed
+	cancelled atomic.Uint64          // left while waiting, or ran out of time
+	waited    waits
+}
+
+// stripes are a counter that goroutines on different keys write to in
+// different places.
+type stripes [8]struct {
+	n atomic.Uint64
+	_ [56]byte // so that no two have a cache line in common
+}
+
+func (s *stripes) add(at uint64) { s[at%uint64(len(s))].n.Add(1) }
+
+func (s *stripes) sum() (n uint64) {
+	for i := range s {
+		n += s[i].n.Load()
+	}
+	return n
+}

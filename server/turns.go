@@ -1,0 +1,153 @@
+package server
+
+import (
+	"container/heap"
+	"time"
+
+	"github.com/weir-go/weir"
+)
+
+// push puts a waiter at the end.
+func (q *line) push(w *waiter) {
+	w.line, w.prev = q, q.last
+	if q.last == nil {
+		q.first = w
+	} else {
+		q.last.next = w
+	}
+	q.last = w
+	q.n++
+	q.tokens += w.n
+}
+
+// remove takes a waiter out.
+func (l *lines) remove(q *line, w *waiter) {
+	if w.prev == nil {
+		q.first = w.next
+	} else {
+		w.prev.next = w.next
+	}
+	if w.next == nil {
+		q.last = w.prev
+	} else {
+		w.next.prev = w.prev
+	}
+	w.line, w.prev, w.next = nil, nil, nil
+	q.n--
+	q.tokens -= w.n
+	l.waiting.Add(-1)
+	if q.first == nil {
+		delete(l.of, q.bucket)
+		if q.at >= 0 {
+			heap.Remove(&l.due, q.at)
+		}
+	}
+}
+
+// advance lets all in a line have their tokens who can, in order, and notes when
+// the next one asks again.
+func (l *lines) advance(q *line) {
+	for q.first != nil {
+		w := q.first
+		d := l.live.buckets.take(q.bucket, w.n, w.limit)
+		switch {
+		case d.OK:
+			l.remove(q, w)
+			w.answer <- granted{Decision: d}
+		case d.RetryAfter == weir.Never: // the quota has been made smaller
+			l.remove(q, w)
+			w.answer <- granted{err: weir.Reject(weir.OverBurst, weir.Never)}
+		default:
+			q.turn = l.server.now() + d.RetryAfter
+			if q.at < 0 {
+				heap.Push(&l.due, q)
+			} else {
+				heap.Fix(&l.due, q.at)
+			}
+			l.set()
+			return
+		}
+	}
+}
+
+// set sets the timer to the next turn.
+func (l *lines) set() {
+	if len(l.due) == 0 {
+		return
+	}
+	in := max(l.due[0].turn-l.server.now(), 0)
+	if l.timer == nil {
+		l.timer = time.AfterFunc(in, l.wake)
+	} else {
+		l.timer.Reset(in)
+	}
+}
+
+// wake serves the lines whose turn has come.
+func (l *lines) wake() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.server.now()
+	for len(l.due) > 0 && l.due[0].turn <= now {
+		l.advance(l.due[0])
+	}
+	l.set()
+}
+
+// serve lets those who wait for a bucket ask again: something has come back.
+func (l *lines) serve(bucket string) {
+	if l.waiting.Load() == 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if q := l.of[bucket]; q != nil {
+		l.advance(q)
+	}
+}
+
+// serveAll is serve for all lines: the quota has changed.
+func (l *lines) serveAll() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, q := range l.of {
+		l.advance(q)
+	}
+}
+
+// dismiss ends all waits with an error.
+func (l *lines) dismiss(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, q := range l.of {
+		for q.first != nil {
+			w := q.first
+			l.remove(q, w)
+			w.answer <- granted{err: err}
+		}
+	}
+}
+
+// turns is a heap of lines, by when their first is to ask again.
+type turns []*line
+
+func (t turns) Len() int           { return len(t) }
+func (t turns) Less(i, j int) bool { return t[i].turn < t[j].turn }
+func (t turns) Swap(i, j int) {
+	t[i], t[j] = t[j], t[i]
+	t[i].at, t[j].at = i, j
+}
+
+func (t *turns) Push(x any) {
+	q := x.(*line)
+	q.at = len(*t)
+	*t = append(*t, q)
+}
+
+func (t *turns) Pop() any {
+	old := *t
+	q := old[len(old)-1]
+	q.at = -1
+	*t = old[:len(old)-1]
+	return q
+}
