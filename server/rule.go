@@ -56,44 +56,45 @@ type ruleset struct {
 	only   []*Rule // what every key matches: no need to look; nil if there is such a need
 	id     uint64  // goes up with each reload
 	loaded time.Time
+	merged *merged // nil unless the rules are laid over each other
 }
 
 // newRuleset compiles rules, which take over what they can of the old ones.
 // gone are those of the old whose lines nobody serves any more.
 func (s *Server) newRuleset(cfg *config.Rules, old *ruleset) (set *ruleset, gone []*live, err error) {
 	set = &ruleset{id: 1, config: cfg, all: cfg.Apply == config.All, loaded: time.Now()}
-	var patterns []match.Pattern
 	kept := map[string]*Rule{}
 	if old != nil {
 		set.id = old.id + 1
-		for _, r := range old.rules {
+		for _, r := range old.inForce() {
 			kept[r.Name] = r
 		}
 	}
-	share := s.share(cfg)
-	var changed []*Rule
+	var patterns []match.Pattern
 	for i := range cfg.Rules {
-		c := cfg.Rules[i]
-		if c.Mode == config.Off {
-			continue
+		if c := cfg.Rules[i]; c.Mode != config.Off {
+			set.rules = append(set.rules, &Rule{Rule: c})
+			patterns = append(patterns, pattern(c))
 		}
-		r := &Rule{Rule: c}
-		was := kept[c.Name]
-		if was != nil && same(was.Rule, c) {
-			r.live = was.live
-			delete(kept, c.Name)
-			changed = append(changed, r)
-		} else if r.live, err = s.newLive(c, share); err != nil {
-			return nil, nil, fmt.Errorf("server: rule %q: %w", c.Name, err)
-		}
-		set.rules = append(set.rules, r)
-		patterns = append(patterns, pattern(c))
 	}
 	if set.match, err = match.New(patterns); err != nil {
 		return nil, nil, fmt.Errorf("server: %w", err)
 	}
-	if len(patterns) > 0 && patterns[0] == (match.Pattern{Kind: match.Glob, Text: "*"}) && (!set.all || len(patterns) == 1) {
+	if cfg.Merge {
+		set.merge(s, old)
+	} else if len(patterns) > 0 && patterns[0] == (match.Pattern{Kind: match.Glob, Text: "*"}) && (!set.all || len(patterns) == 1) {
 		set.only = set.rules[:1]
+	}
+	share := s.share(cfg)
+	var changed []*Rule
+	for _, r := range set.inForce() {
+		if was := kept[r.Name]; was != nil && same(was.Rule, r.Rule) {
+			r.live = was.live
+			delete(kept, r.Name)
+			changed = append(changed, r)
+		} else if r.live, err = s.newLive(r.Rule, share); err != nil {
+			return nil, nil, fmt.Errorf("server: rule %q: %w", r.Name, err)
+		}
 	}
 	// From here on nothing can fail.
 	for _, r := range changed {
@@ -165,10 +166,12 @@ func pattern(c config.Rule) match.Pattern {
 
 // find returns the rules that count for a key, in their order.
 func (set *ruleset) find(key string) []*Rule {
-	if set.only != nil {
+	switch {
+	case set.only != nil:
 		return set.only
-	}
-	if !set.all {
+	case set.merged != nil:
+		return set.merged.find(set.match.All(key, nil))
+	case !set.all:
 		if i := set.match.First(key); i >= 0 {
 			return set.rules[i : i+1 : i+1]
 		}
@@ -181,12 +184,12 @@ func (set *ruleset) find(key string) []*Rule {
 	return rules
 }
 
-// lives returns the states of all rules.
-func (set *ruleset) lives() (lives []*live) {
-	for _, r := range set.rules {
-		lives = append(lives, r.live)
+// inForce returns the rules that have a state.
+func (set *ruleset) inForce() []*Rule {
+	if set.merged != nil {
+		return set.merged.all()
 	}
-	return lives
+	return set.rules
 }
 
 // counts are what became of requests under a rule. The first is written by

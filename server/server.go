@@ -157,8 +157,8 @@ func (s *Server) Close(now bool) {
 	if !now {
 		return
 	}
-	for _, l := range s.rules.Load().lives() {
-		l.lines.dismiss(weir.Reject(weir.Closed, drainRetry))
+	for _, r := range s.rules.Load().inForce() {
+		r.live.lines.dismiss(weir.Reject(weir.Closed, drainRetry))
 	}
 	s.leases.dismiss()
 }

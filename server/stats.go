@@ -82,7 +82,7 @@ func (s *Server) Stats() Stats {
 		Reloads: set.id, Loaded: set.loaded,
 		UnmatchedDenied: s.unmatchedKeys[0].Load(), UnmatchedAllowed: s.unmatchedKeys[1].Load(),
 	}
-	for _, r := range set.rules {
+	for _, r := range set.inForce() {
 		st.Rules = append(st.Rules, r.stats())
 	}
 	return st
