@@ -31,11 +31,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
-	"github.com/goccy/go-yaml/token"
 
+	"github.com/weir-go/weir/internal/strictyaml"
 	"github.com/weir-go/weir/lab/sim"
 )
 
@@ -50,7 +48,15 @@ type File struct {
 	Titles  []string // of the figures: the scenario's name, and the variants of the lists before the last
 }
 
-// Read reads the file at path. What is wrong with its content is an *Error.
+// Bounds of a file.
+const (
+	maxBytes  = 1 << 20
+	maxValues = 1_000_000 // of a run, with all aliases put in
+	maxRuns   = 10_000
+)
+
+// Read reads the file at path. What is wrong with its content is an
+// *strictyaml.Error, or several, joined.
 func Read(path string) (*File, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -65,33 +71,23 @@ func Read(path string) (*File, error) {
 
 // Parse reads the content of a file; path is for errors.
 func Parse(path string, text []byte) (*File, error) {
-	d := &decoder{file: path, at: map[string]*token.Token{}, anchors: map[string]ast.Node{}}
-	if err := d.bounded(text); err != nil {
-		return nil, err
-	}
-	tree, err := parser.ParseBytes(text, 0)
-	if err != nil {
-		if e, ok := errors.AsType[yaml.Error](err); ok {
-			return nil, d.fail(e.GetToken(), "not YAML: %s", e.GetMessage())
-		}
-		return nil, fmt.Errorf("%s: not YAML: %w", path, err)
-	}
-	if len(tree.Docs) != 1 || tree.Docs[0].Body == nil {
-		return nil, d.fail(nil, "want one scenario, beginning with name: and duration:")
-	}
-	body, axes, err := d.split(tree.Docs[0].Body)
+	d, err := parse(path, text)
 	if err != nil {
 		return nil, err
 	}
-	if d.unknown != nil {
-		return nil, d.undefined()
+	if d.Body == nil {
+		return nil, d.Errorf(nil, "", "want one scenario, beginning with name: and duration:")
+	}
+	body, axes, err := d.split()
+	if err != nil {
+		return nil, err
 	}
 	f := &File{Path: path}
 	if f.Scenario, err = d.scenario(body, nil); err != nil {
 		return nil, err
 	}
 	if f.Scenario.Name == "" {
-		return nil, d.fail(d.at[""], "name: must be given")
+		return nil, d.Errorf(d.Where(""), "name", "name: must be given")
 	}
 	return f, f.combine(d, body, axes)
 }
@@ -103,81 +99,68 @@ type variant struct {
 }
 
 // split takes the variants out of a document.
-func (d *decoder) split(n ast.Node) (body *ast.MappingNode, axes [][]variant, err error) {
-	entries, err := d.fields(n, "a scenario")
-	if err != nil {
-		return nil, nil, err
-	}
-	body = ast.Mapping(n.GetToken(), false)
-	for _, e := range entries {
-		switch scalar(e.Key) {
+func (d decoder) split() (body *ast.MappingNode, axes [][]variant, err error) {
+	body = ast.Mapping(d.Body.GetToken(), false)
+	for _, e := range d.Fields(d.Body, "a scenario") {
+		switch strictyaml.Scalar(e.Key) {
 		case "variants":
-			axis, err := d.axis(e.Value, "variants")
-			if err != nil {
-				return nil, nil, err
-			}
-			axes = append(axes, axis)
+			axes = append(axes, d.axis(e.Value, "variants"))
 		case "matrix":
-			list, ok := d.plain(e.Value).(*ast.SequenceNode)
+			list, ok := d.Plain(e.Value).(*ast.SequenceNode)
 			if !ok {
-				return nil, nil, d.fail(e.Value.GetToken(), "matrix: want a list of lists of variants")
+				d.Report(e.Value.GetToken(), "matrix", ": want a list of lists of variants")
+				continue
 			}
 			for i, item := range list.Values {
-				axis, err := d.axis(item, fmt.Sprintf("matrix[%d]", i))
-				if err != nil {
-					return nil, nil, err
-				}
-				axes = append(axes, axis)
+				axes = append(axes, d.axis(item, fmt.Sprintf("matrix[%d]", i)))
 			}
 		default:
 			body.Values = append(body.Values, e)
 		}
 	}
-	return body, axes, nil
+	if err := d.Undefined(); err != nil {
+		return nil, nil, err
+	}
+	return body, axes, d.Err()
 }
 
-func (d *decoder) axis(n ast.Node, path string) (axis []variant, err error) {
-	list, ok := d.plain(n).(*ast.SequenceNode)
+func (d decoder) axis(n ast.Node, path string) (axis []variant) {
+	list, ok := d.Plain(n).(*ast.SequenceNode)
 	if !ok || len(list.Values) == 0 {
-		return nil, d.fail(n.GetToken(), "%s: want a list of variants, each with a name and what it sets", path)
+		d.Report(n.GetToken(), path, ": want a list of variants, each with a name and what it sets")
+		return nil
 	}
 	for i, item := range list.Values {
 		path := fmt.Sprintf("%s[%d]", path, i)
-		entries, err := d.fields(item, path)
-		if err != nil {
-			return nil, err
-		}
 		v := variant{}
-		for _, e := range entries {
-			switch scalar(e.Key) {
+		for _, e := range d.Fields(item, path) {
+			switch name := strictyaml.Scalar(e.Key); name {
 			case "name":
-				v.name = scalar(d.plain(e.Value))
+				v.name = strictyaml.Scalar(d.Plain(e.Value))
 			case "set":
-				if v.set, err = d.fields(e.Value, path+".set"); err != nil {
-					return nil, err
-				}
+				v.set = d.Fields(e.Value, path+".set")
 			default:
-				return nil, d.fail(e.Key.GetToken(), "%s.%s: unknown field; known are name, set", path, scalar(e.Key))
+				d.Report(e.Key.GetToken(), path+"."+name, ": unknown field; known are name, set")
 			}
 		}
 		switch {
 		case v.name == "":
-			return nil, d.fail(item.GetToken(), "%s.name: must be given", path)
+			d.Report(item.GetToken(), path+".name", ": must be given")
 		case slices.ContainsFunc(axis, func(other variant) bool { return other.name == v.name }):
-			return nil, d.fail(item.GetToken(), "%s.name = %q: is given twice", path, v.name)
+			d.Report(item.GetToken(), path+".name", " = %q: is given twice", v.name)
 		}
 		axis = append(axis, v)
 	}
-	return axis, nil
+	return axis
 }
 
 // combine makes the runs.
-func (f *File) combine(d *decoder, body *ast.MappingNode, axes [][]variant) (err error) {
+func (f *File) combine(d decoder, body *ast.MappingNode, axes [][]variant) (err error) {
 	last := []variant{{}}
 	runs := 1
 	for _, axis := range axes {
 		if runs *= len(axis); runs > maxRuns {
-			return d.fail(nil, "the variants make more than %d runs", maxRuns)
+			return d.Errorf(nil, "", "the variants make more than %d runs", maxRuns)
 		}
 	}
 	if len(axes) > 0 {
@@ -218,7 +201,7 @@ func (f *File) combine(d *decoder, body *ast.MappingNode, axes [][]variant) (err
 }
 
 // complain turns an error of a scenario's field into one of the file.
-func (d *decoder) complain(err error, variant string) error {
+func (d decoder) complain(err error, variant string) error {
 	e, ok := errors.AsType[*sim.FieldError](err)
 	if !ok {
 		return err
@@ -227,33 +210,30 @@ func (d *decoder) complain(err error, variant string) error {
 	if variant != "" {
 		what += fmt.Sprintf(" (in the variant %q)", variant)
 	}
-	return d.fail(d.where(e.Field), "%s", what)
+	return d.Errorf(d.Where(e.Field), e.Field, "%s", what)
 }
 
 // scenario reads the body, and what the variants set.
-func (d *decoder) scenario(body *ast.MappingNode, variants []variant) (sc sim.Scenario, err error) {
-	d.at, d.nodes = map[string]*token.Token{}, 0
-	if err := d.decode(body, reflect.ValueOf(&sc).Elem(), ""); err != nil {
-		return sc, err
-	}
-	for _, v := range variants {
-		for _, e := range v.set {
-			field, path, err := d.find(reflect.ValueOf(&sc).Elem(), e.Key)
+func (d decoder) scenario(body *ast.MappingNode, variants []variant) (sc sim.Scenario, err error) {
+	d.Reset()
+	v := reflect.ValueOf(&sc).Elem()
+	d.Decode(body, v, "")
+	for _, variant := range variants {
+		for _, e := range variant.set {
+			field, path, err := d.find(v, e.Key)
 			if err != nil {
 				return sc, err
 			}
-			if err := d.decode(e.Value, field, path); err != nil {
-				return sc, err
-			}
+			d.Decode(e.Value, field, path)
 		}
 	}
-	return sc, nil
+	return sc, d.Err()
 }
 
 // find follows a path such as layers.service.guard.limit, and makes what is
 // missing on the way.
-func (d *decoder) find(v reflect.Value, key ast.Node) (field reflect.Value, path string, err error) {
-	text := scalar(key)
+func (d decoder) find(v reflect.Value, key ast.Node) (field reflect.Value, path string, err error) {
+	text := strictyaml.Scalar(key)
 	for name := range strings.SplitSeq(text, ".") {
 		if v.Kind() == reflect.Pointer {
 			if v.IsNil() {
@@ -264,20 +244,20 @@ func (d *decoder) find(v reflect.Value, key ast.Node) (field reflect.Value, path
 		ok := false
 		switch v.Kind() {
 		case reflect.Struct:
-			if v, ok = fieldOf(v, name); ok {
-				path = join(path, name)
+			if v, ok = d.Field(v, name); ok {
+				path = strictyaml.Join(path, name)
 			}
 		case reflect.Slice:
 			for i := range v.Len() {
 				item := v.Index(i)
-				if named, has := fieldOf(item, "name"); has && named.String() == name {
+				if named, has := d.Field(item, "name"); has && named.String() == name {
 					v, ok, path = item, true, fmt.Sprintf("%s[%d]", path, i)
 					break
 				}
 			}
 		}
 		if !ok {
-			return v, path, d.fail(key.GetToken(), "set %s: there is no %q; a path is such as layers.NAME.guard.limit or clients.NAME.rate", text, name)
+			return v, path, d.Errorf(key.GetToken(), "", "set %s: there is no %q; a path is such as layers.NAME.guard.limit or clients.NAME.rate", text, name)
 		}
 	}
 	return v, path, nil

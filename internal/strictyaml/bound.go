@@ -1,25 +1,13 @@
-package scenario
+package strictyaml
 
-import (
-	"github.com/goccy/go-yaml/lexer"
-	"github.com/goccy/go-yaml/token"
-)
+import "github.com/goccy/go-yaml/token"
 
-// Bounds of a file.
-const (
-	maxBytes = 1 << 20
-	maxDepth = 100
-	maxRuns  = 10_000
-)
-
-// bounded returns what is too large or too deep to be parsed.
-func (d *decoder) bounded(text []byte) error {
-	if len(text) > maxBytes {
-		return d.fail(nil, "the file is larger than %d bytes", maxBytes)
-	}
+// tooDeep returns the first token that is more than maxDepth levels deep, for
+// which a parser would run out of stack or time.
+func tooDeep(tokens token.Tokens) *token.Token {
 	flow, marks := 0, 0 // brackets that are open; - ? & ! that begin a value on the same line
 	line, indents := 0, []int{}
-	for _, t := range lexer.Tokenize(string(text)) {
+	for _, t := range tokens {
 		if t.Position != nil && t.Position.Line != line {
 			line, marks = t.Position.Line, 0
 			if flow == 0 {
@@ -43,7 +31,7 @@ func (d *decoder) bounded(text []byte) error {
 			marks = 0
 		}
 		if flow+marks+len(indents) > maxDepth {
-			return d.fail(t, "more than %d levels deep", maxDepth)
+			return t
 		}
 	}
 	return nil

@@ -1,0 +1,165 @@
+package strictyaml
+
+import (
+	"encoding"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+var durationType = reflect.TypeFor[time.Duration]()
+
+// Decode reads n into v, which can be set, and reports what is wrong. Path is
+// what it is called in errors. Fields that are not given stay as they are.
+func (f *File) Decode(n ast.Node, v reflect.Value, path string) {
+	n = f.Plain(n)
+	if alias, ok := n.(*ast.AliasNode); ok {
+		f.add(f.undefined(alias, path))
+		return
+	}
+	if f.values++; f.values > f.bounds.Values {
+		if f.values == f.bounds.Values+1 {
+			f.Report(n.GetToken(), path, ": more than %d values, with all aliases put in", f.bounds.Values)
+		}
+		return
+	}
+	f.at[path] = n.GetToken()
+	if special, ok := f.Special[v.Type()]; ok {
+		special(n, v, path)
+		return
+	}
+	if text, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
+		if !isScalar(n) || isNull(n) {
+			f.Report(n.GetToken(), path, ": want a text or a number; got %s", show(n))
+		} else if err := text.UnmarshalText([]byte(Scalar(n))); err != nil {
+			f.Report(n.GetToken(), path, " = %v", err)
+		}
+		return
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		if isNull(n) {
+			v.SetZero()
+			return
+		}
+		if v.IsNil() {
+			v.Set(reflect.New(v.Type().Elem()))
+		}
+		f.Decode(n, v.Elem(), path)
+	case reflect.Struct:
+		f.structure(n, v, path)
+	case reflect.Slice:
+		f.slice(n, v, path)
+	case reflect.Map:
+		f.mapping(n, v, path)
+	default:
+		f.scalar(n, v, path)
+	}
+}
+
+func (f *File) structure(n ast.Node, v reflect.Value, path string) {
+	seen := map[string]bool{}
+	for _, e := range f.Fields(n, path) {
+		name := Scalar(f.Plain(e.Key))
+		field, ok := f.Field(v, name)
+		switch {
+		case !ok:
+			f.Report(e.Key.GetToken(), Join(path, name), ": unknown field; known are %s", known(v.Type(), name))
+		case seen[name]:
+			f.Report(e.Key.GetToken(), Join(path, name), ": given twice")
+		default:
+			seen[name] = true
+			f.Decode(e.Value, field, Join(path, name))
+		}
+	}
+}
+
+func (f *File) slice(n ast.Node, v reflect.Value, path string) {
+	list, ok := n.(*ast.SequenceNode)
+	if !ok {
+		f.Report(n.GetToken(), path, ": want a list, a line with - for each; got %s", show(n))
+		return
+	}
+	v.Set(reflect.MakeSlice(v.Type(), len(list.Values), len(list.Values)))
+	for i, item := range list.Values {
+		path := path + "[" + strconv.Itoa(i) + "]"
+		if isNull(f.Plain(item)) {
+			f.Report(item.GetToken(), path, ": must not be empty")
+			continue
+		}
+		f.Decode(item, v.Index(i), path)
+	}
+}
+
+func (f *File) mapping(n ast.Node, v reflect.Value, path string) {
+	v.Set(reflect.MakeMap(v.Type()))
+	for _, e := range f.Fields(n, path) {
+		name := Scalar(f.Plain(e.Key))
+		if v.MapIndex(reflect.ValueOf(name)).IsValid() {
+			f.Report(e.Key.GetToken(), Join(path, name), ": given twice")
+			continue
+		}
+		item := reflect.New(v.Type().Elem()).Elem()
+		f.Decode(e.Value, item, Join(path, name))
+		v.SetMapIndex(reflect.ValueOf(name), item)
+	}
+}
+
+func (f *File) scalar(n ast.Node, v reflect.Value, path string) {
+	want := set(n, v)
+	switch {
+	case want == "":
+	case isScalar(n) && !isNull(n):
+		f.Report(n.GetToken(), path, " = %s: want %s", show(n), want)
+	default:
+		f.Report(n.GetToken(), path, ": want %s; got %s", want, show(n))
+	}
+}
+
+// set sets v to a scalar, or returns what it wants instead.
+func set(n ast.Node, v reflect.Value) (want string) {
+	text, number := Scalar(n), isNumber(n)
+	switch {
+	case v.Type() == durationType:
+		if d, err := time.ParseDuration(text); err == nil && isScalar(n) {
+			v.SetInt(int64(d))
+			return ""
+		}
+		return "a duration with its unit, such as 5ms, 2.5s or 10m"
+	case v.Kind() == reflect.String:
+		if isScalar(n) && !isNull(n) {
+			v.SetString(text)
+			return ""
+		}
+		return "a text"
+	case v.Kind() == reflect.Bool:
+		if b, ok := n.(*ast.BoolNode); ok {
+			v.SetBool(b.Value)
+			return ""
+		}
+		return "true or false"
+	case v.CanFloat():
+		if f, err := strconv.ParseFloat(text, 64); err == nil && number {
+			v.SetFloat(f)
+			return ""
+		}
+		return "a number"
+	case v.CanInt():
+		if i, err := strconv.ParseInt(strings.ReplaceAll(text, "_", ""), 10, v.Type().Bits()); err == nil && number {
+			v.SetInt(i)
+			return ""
+		}
+		return "a whole number"
+	case v.CanUint():
+		if i, err := strconv.ParseUint(text, 10, v.Type().Bits()); err == nil && number {
+			v.SetUint(i)
+			return ""
+		}
+		return "a whole number >= 0"
+	default:
+		return "nothing: it cannot be set in a file"
+	}
+}
