@@ -1,73 +1,19 @@
 package keyed
 
 import (
-	"crypto/rand"
 	"encoding/binary"
 	"hash/maphash"
-	"math/bits"
 	"net/netip"
 	"reflect"
 	"unsafe"
+
+	"github.com/weir-go/weir/internal/siphash"
 )
-
-// A seed makes fingerprints that nobody can foresee. It goes with a snapshot,
-// so the hash is one that has a written definition: SipHash-1-3 (Aumasson and
-// Bernstein, 2012), the default of several languages for the same purpose.
-type seed struct{ k0, k1 uint64 }
-
-func newSeed() seed {
-	var b [16]byte
-	rand.Read(b[:]) // never fails
-	return seed{binary.LittleEndian.Uint64(b[:8]), binary.LittleEndian.Uint64(b[8:])}
-}
-
-// round is SipHash's: it mixes the four words of the state.
-func round(a, b, c, d uint64) (uint64, uint64, uint64, uint64) {
-	a += b
-	c += d
-	b = bits.RotateLeft64(b, 13) ^ a
-	d = bits.RotateLeft64(d, 16) ^ c
-	a = bits.RotateLeft64(a, 32) + d
-	c += b
-	return a, bits.RotateLeft64(b, 17) ^ c, bits.RotateLeft64(c, 32), bits.RotateLeft64(d, 21) ^ a
-}
-
-// bytes returns the SipHash-1-3 of p.
-func (k seed) bytes(p []byte) uint64 {
-	a, b, c, d := k.k0^0x736f6d6570736575, k.k1^0x646f72616e646f6d, k.k0^0x6c7967656e657261, k.k1^0x7465646279746573
-	last := uint64(len(p)) << 56
-	for ; len(p) >= 8; p = p[8:] {
-		m := binary.LittleEndian.Uint64(p)
-		a, b, c, d = round(a, b, c, d^m)
-		a ^= m
-	}
-	switch n := len(p); {
-	case n >= 4:
-		last |= uint64(binary.LittleEndian.Uint32(p)) | uint64(binary.LittleEndian.Uint32(p[n-4:]))<<(8*(n-4))
-	case n > 0:
-		last |= uint64(p[0]) | uint64(p[n/2])<<(8*(n/2)) | uint64(p[n-1])<<(8*(n-1))
-	}
-	a, b, c, d = round(a, b, c, d^last)
-	a, b, c, d = round(a^last, b, c^0xff, d)
-	a, b, c, d = round(a, b, c, d)
-	a, b, c, d = round(a, b, c, d)
-	return a ^ b ^ c ^ d
-}
-
-func (k seed) string(p string) uint64 {
-	return k.bytes(unsafe.Slice(unsafe.StringData(p), len(p)))
-}
-
-func (k seed) uint64(x uint64) uint64 {
-	var b [8]byte
-	binary.LittleEndian.PutUint64(b[:], x)
-	return k.bytes(b[:])
-}
 
 // A hash makes the fingerprint of a key; it is stable if the same seed gives
 // the same one in another process.
 type hash[K comparable] struct {
-	sum    func(seed, K) uint64
+	sum    func(siphash.Key, K) uint64
 	stable bool
 	kind   [3]byte // of key, and of mask: what a snapshot must have in common
 }
@@ -80,60 +26,60 @@ func newHash[K comparable](m mask) hash[K] {
 	kind := [3]byte{byte(reflect.TypeFor[K]().Kind())}
 	switch t := reflect.TypeFor[K](); t.Kind() {
 	case reflect.String:
-		f = func(s seed, k K) uint64 { return s.string(*(*string)(unsafe.Pointer(&k))) }
+		f = func(s siphash.Key, k K) uint64 { return s.String(*(*string)(unsafe.Pointer(&k))) }
 	case reflect.Bool, reflect.Int8, reflect.Uint8:
-		f = func(s seed, k K) uint64 { return s.uint64(uint64(*(*uint8)(unsafe.Pointer(&k)))) }
+		f = func(s siphash.Key, k K) uint64 { return s.Uint64(uint64(*(*uint8)(unsafe.Pointer(&k)))) }
 	case reflect.Int16, reflect.Uint16:
-		f = func(s seed, k K) uint64 { return s.uint64(uint64(*(*uint16)(unsafe.Pointer(&k)))) }
+		f = func(s siphash.Key, k K) uint64 { return s.Uint64(uint64(*(*uint16)(unsafe.Pointer(&k)))) }
 	case reflect.Int32, reflect.Uint32:
-		f = func(s seed, k K) uint64 { return s.uint64(uint64(*(*uint32)(unsafe.Pointer(&k)))) }
+		f = func(s siphash.Key, k K) uint64 { return s.Uint64(uint64(*(*uint32)(unsafe.Pointer(&k)))) }
 	case reflect.Int64, reflect.Uint64:
-		f = func(s seed, k K) uint64 { return s.uint64(*(*uint64)(unsafe.Pointer(&k))) }
+		f = func(s siphash.Key, k K) uint64 { return s.Uint64(*(*uint64)(unsafe.Pointer(&k))) }
 	case reflect.Int, reflect.Uint, reflect.Uintptr:
-		f = func(s seed, k K) uint64 { return s.uint64(uint64(*(*uint)(unsafe.Pointer(&k)))) }
+		f = func(s siphash.Key, k K) uint64 { return s.Uint64(uint64(*(*uint)(unsafe.Pointer(&k)))) }
 	case reflect.Array:
 		if t.Elem().Kind() == reflect.Uint8 {
 			n := t.Len()
-			f = func(s seed, k K) uint64 { return s.bytes(unsafe.Slice((*byte)(unsafe.Pointer(&k)), n)) }
+			f = func(s siphash.Key, k K) uint64 { return s.Bytes(unsafe.Slice((*byte)(unsafe.Pointer(&k)), n)) }
 		}
 	case reflect.Struct:
 		switch any(*new(K)).(type) {
 		case netip.Addr:
-			f, kind = func(s seed, a netip.Addr) uint64 { return m.sum(s, a) }, [3]byte{'a', byte(m.v4), byte(m.v6)}
+			f, kind = func(s siphash.Key, a netip.Addr) uint64 { return m.sum(s, a) }, [3]byte{'a', byte(m.v4), byte(m.v6)}
 		case netip.Prefix:
-			f, kind = func(s seed, p netip.Prefix) uint64 { return sumPrefix(s, p) }, [3]byte{'p'}
+			f, kind = func(s siphash.Key, p netip.Prefix) uint64 { return sumPrefix(s, p) }, [3]byte{'p'}
 		}
 	}
 	if f != nil {
-		return hash[K]{f.(func(seed, K) uint64), true, kind}
+		return hash[K]{f.(func(siphash.Key, K) uint64), true, kind}
 	}
 	process := maphash.MakeSeed()
-	return hash[K]{func(_ seed, k K) uint64 { return maphash.Comparable(process, k) }, false, kind}
+	return hash[K]{func(_ siphash.Key, k K) uint64 { return maphash.Comparable(process, k) }, false, kind}
 }
 
 // A mask says how many leading bits of an address count.
 type mask struct{ v4, v6 int }
 
-func (m mask) sum(s seed, a netip.Addr) uint64 {
+func (m mask) sum(s siphash.Key, a netip.Addr) uint64 {
 	if !a.IsValid() {
-		return s.bytes(nil)
+		return s.Bytes(nil)
 	}
 	if a = a.Unmap(); a.Is4() {
 		b := a.As4()
 		x := binary.BigEndian.Uint32(b[:]) &^ (1<<(32-m.v4) - 1)
-		return s.uint64(uint64(x))
+		return s.Uint64(uint64(x))
 	}
 	b := a.As16()
 	return sum6(s, b, m.v6)
 }
 
 // sum6 is the hash of the leading bits of an IPv6 address, and of their number.
-func sum6(s seed, b [16]byte, n int) uint64 {
+func sum6(s siphash.Key, b [16]byte, n int) uint64 {
 	var all [17]byte
 	binary.BigEndian.PutUint64(all[:], binary.BigEndian.Uint64(b[:8])&^(1<<max(64-n, 0)-1))
 	binary.BigEndian.PutUint64(all[8:], binary.BigEndian.Uint64(b[8:])&^(1<<min(128-n, 64)-1))
 	all[16] = byte(n)
-	return s.bytes(all[:])
+	return s.Bytes(all[:])
 }
 
 // masked returns the key as it is shown: an address without the bits that do
@@ -152,7 +98,7 @@ func (m mask) masked(a netip.Addr) netip.Addr {
 
 // sumPrefix is the hash of a prefix of any length; of an IPv4 one in its
 // IPv6-mapped form.
-func sumPrefix(s seed, p netip.Prefix) uint64 {
+func sumPrefix(s siphash.Key, p netip.Prefix) uint64 {
 	n := p.Bits()
 	if p.Addr().Is4() {
 		n += 96

@@ -50,6 +50,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
+	"github.com/weir-go/weir/internal/siphash"
 )
 
 // Defaults where Config leaves things open.
@@ -143,7 +144,7 @@ func New[K comparable](q gcra.Quota, cfg Config) (*Limiter[K], error) {
 	}
 	m := mask{cfg.IPv4, cfg.IPv6}
 	l := &Limiter[K]{cfg: cfg, mask: m, hash: newHash[K](m), quota: q, quotas: map[K]*gcra.Quota{}}
-	l.table.Store(newTable[K](cfg.Memory, newSeed(), &q))
+	l.table.Store(newTable[K](cfg.Memory, siphash.New(), &q))
 	return l, nil
 }
 

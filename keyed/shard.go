@@ -7,13 +7,15 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/gcra"
+	"github.com/weir-go/weir/internal/heavy"
 	"github.com/weir-go/weir/internal/line"
+	"github.com/weir-go/weir/internal/siphash"
 )
 
 // A table holds all buckets, spread evenly over shards by their fingerprints.
 type table[K comparable] struct {
 	epoch    time.Time
-	seed     seed
+	seed     siphash.Key // of fingerprints: it goes with a snapshot, so the hash has a written definition
 	shards   []shard[K]
 	maxDepth uint8 // so that each shard has up to 2^maxDepth pages
 	pages    atomic.Int64
@@ -28,7 +30,7 @@ type shard[K comparable] struct {
 
 	denied    uint64
 	forgotten uint64
-	top       *top[K] // nil until a key is denied
+	top       *heavy.Sketch[K] // nil until a key is denied
 
 	_ [shardBytes - 80]byte // so that neighbours share no cache line
 }
@@ -45,7 +47,7 @@ const (
 )
 
 // newTable returns an empty table that takes no more than memory bytes.
-func newTable[K comparable](memory int, k seed, q *gcra.Quota) *table[K] {
+func newTable[K comparable](memory int, k siphash.Key, q *gcra.Quota) *table[K] {
 	t := &table[K]{epoch: line.Epoch(), seed: k}
 	for t.maxDepth < largestShard && memory/shardMost(t.maxDepth+1) >= fewShards {
 		t.maxDepth++
@@ -68,7 +70,7 @@ func (t *table[K]) shard(print uint64) *shard[K] {
 }
 
 // print returns the fingerprint of a key; never 0.
-func (t *table[K]) print(sum func(seed, K) uint64, key K) uint64 {
+func (t *table[K]) print(sum func(siphash.Key, K) uint64, key K) uint64 {
 	return max(sum(t.seed, key), 1)
 }
 
@@ -162,7 +164,7 @@ func (s *shard[K]) store(t *table[K], p *place, b gcra.Bucket) {
 func (s *shard[K]) deny(print uint64, key K) {
 	s.denied++
 	if s.top == nil {
-		s.top = new(top[K])
+		s.top = new(heavy.Sketch[K])
 	}
-	s.top.add(print, key)
+	s.top.Add(print, key)
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/gcra"
+	"github.com/weir-go/weir/internal/siphash"
 )
 
 // magic begins a snapshot: what it is, and the version of the format.
@@ -35,8 +36,8 @@ func (l *Limiter[K]) Snapshot(w io.Writer) error {
 	sum := crc32.NewIEEE()
 	out := bufio.NewWriterSize(io.MultiWriter(w, sum), 1<<16)
 	head := append([]byte(magic), l.hash.kind[:]...)
-	head = binary.LittleEndian.AppendUint64(head, t.seed.k0)
-	head = binary.LittleEndian.AppendUint64(head, t.seed.k1)
+	head = binary.LittleEndian.AppendUint64(head, t.seed.K0)
+	head = binary.LittleEndian.AppendUint64(head, t.seed.K1)
 	head = binary.LittleEndian.AppendUint64(head, uint64(t.now()))
 	head = append(head, marshal(&l.quota)...) // only whoever holds changes sets it
 	out.Write(head)                           // bufio keeps the error for Flush
@@ -176,7 +177,7 @@ func (l *Limiter[K]) restore(r *bufio.Reader) (*table[K], error) {
 		return nil, err
 	}
 	q := l.quota
-	t := newTable[K](l.cfg.Memory, seed{field(0), field(1)}, &q)
+	t := newTable[K](l.cfg.Memory, siphash.Key{K0: field(0), K1: field(1)}, &q)
 	now, then := t.now(), time.Duration(field(2))
 	for key, q := range l.quotas { // only whoever holds changes sets them
 		l.setQuotaFor(t, key, q, true)

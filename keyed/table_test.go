@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/weir-go/weir/gcra"
+	"github.com/weir-go/weir/internal/siphash"
 )
 
 func TestSizes(t *testing.T) {
@@ -21,27 +22,10 @@ func TestSizes(t *testing.T) {
 	}
 	for _, memory := range []int{MinMemory, 100_000, 1 << 20, 10 << 20, 64 << 20, 100 << 20, 1 << 30} {
 		q := gcra.Per(1, time.Second, 1)
-		tt := newTable[int](memory, seed{}, &q)
+		tt := newTable[int](memory, siphash.Key{}, &q)
 		if most := len(tt.shards) * shardMost(tt.maxDepth); most > memory || most < memory*9/10 {
 			t.Errorf("%d bytes: %d shards of %d pages are %d", memory, len(tt.shards), 1<<tt.maxDepth, most)
 		}
-	}
-}
-
-// Another implementation of SipHash-1-3 says the same: Python's hash of bytes,
-// with PYTHONHASHSEED=0.
-func TestSipHash(t *testing.T) {
-	for in, want := range map[string]uint64{
-		"a": 0x407448d2b89b1813, "abc": 0xc03bc3a0042630f2, "abcdefg": 0x6db12aae9070f506,
-		"abcdefgh": 0x3f7b849c0b8e35ea, "user-000000000000007": 0x8292964cdb0cbdbf,
-	} {
-		if got := (seed{}).string(in); got != want {
-			t.Errorf("%q: %#x: want %#x", in, got, want)
-		}
-	}
-	k := newSeed()
-	if k == newSeed() || k.string("a") == (seed{}).string("a") {
-		t.Error("the seed does not count")
 	}
 }
 

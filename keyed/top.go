@@ -1,38 +1,6 @@
 package keyed
 
-import (
-	"cmp"
-	"slices"
-)
-
-// topAShard is how many keys a shard counts the denials of.
-const topAShard = 8
-
-// A top counts the denials of the keys most denied: the space-saving sketch
-// (Metwally, Agrawal and El Abbadi, 2005). A key that is not counted takes the
-// place of the one least denied, and its count for a start. So a count is too
-// high by at most what it started with, and a key with more denials than one
-// in topAShard is always among them.
-type top[K comparable] struct {
-	prints [topAShard]uint64
-	counts [topAShard]Denied[K]
-}
-
-func (t *top[K]) add(print uint64, key K) {
-	least := 0
-	for i, p := range t.prints {
-		if p == print {
-			t.counts[i].Count++
-			return
-		}
-		if t.counts[i].Count < t.counts[least].Count {
-			least = i
-		}
-	}
-	t.prints[least] = print
-	c := &t.counts[least]
-	*c = Denied[K]{Key: key, Count: c.Count + 1, Over: c.Count}
-}
+import "github.com/weir-go/weir/internal/heavy"
 
 // Denied is how often a key was denied.
 type Denied[K comparable] struct {
@@ -47,26 +15,23 @@ type Denied[K comparable] struct {
 // denials is always found. The keys counted are kept: if keys are long, take a
 // hash of them.
 func (l *Limiter[K]) Top(n int) []Denied[K] {
-	var all []Denied[K]
+	var all []heavy.Count[K]
 	t := l.table.Load()
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.mu.Lock()
 		if s.top != nil {
-			for _, d := range s.top.counts {
-				if d.Count > 0 {
-					all = append(all, d)
-				}
-			}
+			all = s.top.AppendTo(all)
 		}
 		s.mu.Unlock()
 	}
-	slices.SortFunc(all, func(a, b Denied[K]) int { return cmp.Compare(b.Count, a.Count) })
-	all = slices.Clip(all[:min(max(n, 0), len(all))])
-	for i := range all {
-		all[i].Key = l.shown(all[i].Key)
+	most := heavy.Most(all, n)
+	top := make([]Denied[K], len(most))
+	for i, c := range most {
+		c.Key = l.shown(c.Key)
+		top[i] = Denied[K](c)
 	}
-	return all
+	return top
 }
 
 // Stats is the state of a Limiter, and its counts since New or Restore.

@@ -57,3 +57,10 @@ func (k Key) Bytes(p []byte) uint64 {
 func (k Key) String(s string) uint64 {
 	return k.Bytes(unsafe.Slice(unsafe.StringData(s), len(s)))
 }
+
+// Uint64 returns the hash of the eight bytes of x, the lowest first.
+func (k Key) Uint64(x uint64) uint64 {
+	var b [8]byte
+	binary.LittleEndian.PutUint64(b[:], x)
+	return k.Bytes(b[:])
+}
