@@ -1,0 +1,235 @@
+package config
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+// DefaultWatchInterval is WatchConfig.Interval where it is zero.
+const DefaultWatchInterval = 10 * time.Second
+
+// Writers write in steps: a change counts once nothing has moved for quiet, or
+// at the latest patience after the first sign of it.
+const (
+	quiet    = 50 * time.Millisecond
+	patience = time.Second
+)
+
+// WatchConfig is what a Watcher is made of.
+type WatchConfig struct {
+	// Paths are files, and directories of files.
+	Paths []string
+	// Interval is how often they are read to see whether they have changed, besides
+	// whenever the operating system says so: it does not on network file systems. If
+	// zero, DefaultWatchInterval.
+	Interval time.Duration
+	// Log is told if the operating system cannot say. If nil, nobody is.
+	Log *slog.Logger
+}
+
+// A Watcher tells when what files hold has changed, however they were changed:
+// written, replaced, or by another target of a symbolic link anywhere on the way
+// to them, as Kubernetes does it.
+type Watcher struct {
+	cfg  WatchConfig
+	sum  [sha256.Size]byte // of what they held at the last look
+	told *fsnotify.Watcher // nil if the operating system tells nothing
+}
+
+// NewWatcher takes note of what the files hold now. Make it before you read
+// them, and no change is missed.
+func NewWatcher(cfg WatchConfig) *Watcher {
+	if cfg.Interval == 0 {
+		cfg.Interval = DefaultWatchInterval
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Watcher{cfg: cfg, sum: content(cfg.Paths)}
+}
+
+// Run calls changed, one call at a time, whenever the files hold something else
+// than at the call before, until ctx ends. That they are gone is a change, too.
+func (w *Watcher) Run(ctx context.Context, changed func()) {
+	var events chan fsnotify.Event
+	var failures chan error
+	var err error
+	if w.told, err = fsnotify.NewWatcher(); err == nil {
+		defer w.told.Close()
+		events, failures = w.told.Events, w.told.Errors
+		w.follow()
+	} else {
+		w.cfg.Log.Warn("changes of files are seen later", "interval", w.cfg.Interval, "error", err)
+	}
+	poll := time.NewTicker(w.cfg.Interval)
+	defer poll.Stop()
+	still := time.NewTimer(0) // what has changed before the first watch was set
+	defer still.Stop()
+	var first time.Time // sign of a change that has not counted yet
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-events:
+			if first.IsZero() {
+				first = time.Now()
+			}
+			still.Reset(min(quiet, max(time.Until(first.Add(patience)), 0)))
+			continue
+		case err := <-failures: // such as that events were lost
+			w.cfg.Log.Debug("watching files", "error", err)
+		case <-still.C:
+		case <-poll.C:
+		}
+		first = time.Time{}
+		w.follow()
+		if w.look() {
+			changed()
+		}
+	}
+}
+
+// look reports whether the files hold something else than when it last looked.
+func (w *Watcher) look() bool {
+	was := w.sum
+	w.sum = content(w.cfg.Paths)
+	return w.sum != was
+}
+
+// follow watches the directories that lead to the files now, and no others. A
+// directory that cannot be watched is left to the polls.
+func (w *Watcher) follow() {
+	if w.told == nil {
+		return
+	}
+	var dirs []string
+	for _, path := range w.cfg.Paths {
+		dirs = trail(dirs, path)
+		if is, err := os.Stat(path); err == nil && is.IsDir() {
+			dirs = trail(dirs, filepath.Join(path, "any"))
+		}
+		for _, name := range entries(path) {
+			dirs = trail(dirs, name)
+		}
+	}
+	for _, dir := range w.told.WatchList() {
+		if !slices.Contains(dirs, dir) {
+			_ = w.told.Remove(dir)
+		}
+	}
+	for _, dir := range dirs {
+		_ = w.told.Add(dir)
+	}
+}
+
+// maxLinks bounds the symbolic links on the way to one file.
+const maxLinks = 40
+
+// trail appends the directories of all names that decide where a path leads: its
+// own, and that of each symbolic link on the way.
+func trail(dirs []string, path string) []string {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return dirs
+	}
+	for range maxLinks {
+		link, rest, ok := firstLink(path)
+		if !ok {
+			break
+		}
+		dirs = append(dirs, filepath.Dir(link))
+		target, err := os.Readlink(link)
+		if err != nil {
+			break
+		}
+		if !filepath.IsAbs(target) {
+			target = filepath.Join(filepath.Dir(link), target)
+		}
+		path = filepath.Join(target, rest)
+	}
+	return append(dirs, filepath.Dir(path))
+}
+
+// firstLink cuts a path after its first component that is a symbolic link.
+func firstLink(path string) (link, rest string, ok bool) {
+	for at := len(filepath.VolumeName(path)) + 1; at < len(path); at++ {
+		end := len(path)
+		if i := strings.IndexRune(path[at:], filepath.Separator); i >= 0 {
+			end = at + i
+		}
+		info, err := os.Lstat(path[:end])
+		if err != nil {
+			return "", "", false
+		}
+		if info.Mode()&fs.ModeSymlink != 0 {
+			return path[:end], path[end:], true
+		}
+		at = end
+	}
+	return "", "", false
+}
+
+// entries returns the paths of what is in a directory, in order; of hidden
+// files, too, for what they hold may be read through another name.
+func entries(path string) (paths []string) {
+	names, err := os.ReadDir(path)
+	if err != nil {
+		return nil
+	}
+	for _, e := range names {
+		paths = append(paths, filepath.Join(path, e.Name()))
+	}
+	return paths
+}
+
+// content returns a hash of what files hold, and of their names in directories.
+// That one cannot be read is part of it.
+func content(paths []string) (sum [sha256.Size]byte) {
+	h := sha256.New()
+	for _, path := range paths {
+		add(h, path)
+		for _, name := range entries(path) {
+			if isRules(name) {
+				fmt.Fprintf(h, "%q", name)
+				add(h, name)
+			}
+		}
+	}
+	h.Sum(sum[:0])
+	return sum
+}
+
+// isRules tells the files of a directory that Load reads.
+func isRules(name string) bool {
+	return filepath.Base(name)[0] != '.' && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name))
+}
+
+// add adds what a file holds. A directory's entries count by themselves; a pipe
+// must not be read twice.
+func add(h hash.Hash, path string) {
+	is, err := os.Stat(path)
+	if err != nil || !is.Mode().IsRegular() {
+		fmt.Fprintf(h, "%v", err)
+		return
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		fmt.Fprintf(h, "%v", err)
+		return
+	}
+	defer f.Close()
+	n, err := io.Copy(h, f)
+	fmt.Fprintf(h, "%d %v", n, err)
+}

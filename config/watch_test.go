@@ -1,0 +1,197 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// do fails the test on the first step that failed.
+func do(t *testing.T, steps ...error) {
+	t.Helper()
+	for _, err := range steps {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func write(path, text string) error { return os.WriteFile(path, []byte(text), 0o600) }
+
+// swap makes a symbolic link point elsewhere, in one step.
+func swap(target, link string) error {
+	if err := os.Symlink(target, link+".new"); err != nil {
+		return err
+	}
+	return os.Rename(link+".new", link)
+}
+
+// ways are the ways in which what is watched is changed: each in a directory of
+// its own, in which it first makes what there is to watch.
+var ways = []struct {
+	name  string
+	watch string // in the directory
+	make  func(t *testing.T, dir string)
+	steps []func(dir string) error // each is one change
+}{
+	{"a file is written", "rules.yaml", made, []func(string) error{
+		func(dir string) error { return write(dir+"/rules.yaml", "2") },
+		func(dir string) error { return write(dir+"/rules.yaml", "3") },
+	}},
+	{"a file is replaced, as editors do", "rules.yaml", made, []func(string) error{
+		func(dir string) error {
+			do := write(dir+"/tmp", "2")
+			return first(do, os.Rename(dir+"/tmp", dir+"/rules.yaml"))
+		},
+		func(dir string) error {
+			do := write(dir+"/tmp", "3")
+			return first(do, os.Rename(dir+"/tmp", dir+"/rules.yaml"))
+		},
+	}},
+	{"a file goes and comes back", "rules.yaml", made, []func(string) error{
+		func(dir string) error { return os.Remove(dir + "/rules.yaml") },
+		func(dir string) error { return write(dir+"/rules.yaml", "1") },
+	}},
+	{"a file that links to another one, which is written", "rules.yaml", linked, []func(string) error{
+		func(dir string) error { return write(dir+"/far/away.yaml", "2") },
+		func(dir string) error { return write(dir+"/far/away.yaml", "3") },
+	}},
+	{"a file that links to another one, and then to a third", "rules.yaml", linked, []func(string) error{
+		func(dir string) error {
+			do := write(dir+"/third.yaml", "2")
+			return first(do, swap("third.yaml", dir+"/rules.yaml"))
+		},
+		func(dir string) error { return write(dir+"/third.yaml", "3") },
+	}},
+	{"a ConfigMap, by its file", "rules.yaml", mounted, swaps},
+	{"a ConfigMap, by its directory", "", mounted, swaps},
+	{"a directory that gets a file, and loses it", "", made, []func(string) error{
+		func(dir string) error { return write(dir+"/more.yaml", "1") },
+		func(dir string) error { return os.Rename(dir+"/more.yaml", dir+"/rest.yaml") },
+		func(dir string) error { return os.Remove(dir + "/rest.yaml") },
+	}},
+	{"an empty directory gets a file", "", func(*testing.T, string) {}, []func(string) error{
+		func(dir string) error { return write(dir+"/rules.yaml", "1") },
+	}},
+}
+
+func first(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func made(t *testing.T, dir string) { do(t, write(dir+"/rules.yaml", "1")) }
+
+func linked(t *testing.T, dir string) {
+	do(t, os.Mkdir(dir+"/far", 0o700), write(dir+"/far/away.yaml", "1"), os.Symlink("far/away.yaml", dir+"/rules.yaml"))
+}
+
+// mounted is what Kubernetes makes of a ConfigMap.
+func mounted(t *testing.T, dir string) {
+	do(t, os.Mkdir(dir+"/..1", 0o700), write(dir+"/..1/rules.yaml", "1"),
+		os.Symlink("..1", dir+"/..data"), os.Symlink("..data/rules.yaml", dir+"/rules.yaml"))
+}
+
+// swaps are two changes of a ConfigMap; the old content goes after each.
+var swaps = []func(string) error{
+	func(dir string) error {
+		return first(os.Mkdir(dir+"/..2", 0o700), write(dir+"/..2/rules.yaml", "2"),
+			swap("..2", dir+"/..data"), os.RemoveAll(dir+"/..1"))
+	},
+	func(dir string) error {
+		return first(os.Mkdir(dir+"/..3", 0o700), write(dir+"/..3/rules.yaml", "3"),
+			swap("..3", dir+"/..data"), os.RemoveAll(dir+"/..2"))
+	},
+}
+
+// The operating system tells of every change; the polls are too far away.
+func TestWatch(t *testing.T) {
+	for _, tt := range ways {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			tt.make(t, dir)
+			told := watch(t, WatchConfig{Paths: []string{filepath.Join(dir, tt.watch)}, Interval: time.Hour})
+			for _, step := range tt.steps {
+				do(t, step(dir))
+				<-told
+			}
+		})
+	}
+}
+
+// watch runs a Watcher until the test ends.
+func watch(t *testing.T, cfg WatchConfig) (told chan bool) {
+	told = make(chan bool, 100)
+	w := NewWatcher(cfg)
+	ended := make(chan bool)
+	go func() {
+		defer close(ended)
+		w.Run(t.Context(), func() { told <- true })
+	}()
+	t.Cleanup(func() { <-ended })
+	return told
+}
+
+// A look sees every change once, and nothing else.
+func TestLook(t *testing.T) {
+	for _, tt := range ways {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			tt.make(t, dir)
+			w := NewWatcher(WatchConfig{Paths: []string{filepath.Join(dir, tt.watch)}})
+			for i, step := range tt.steps {
+				if w.look() {
+					t.Errorf("before step %d: a change", i)
+				}
+				do(t, step(dir))
+				if !w.look() {
+					t.Errorf("step %d: no change", i)
+				}
+			}
+			if tt.watch == "" {
+				return
+			}
+			text, err := os.ReadFile(dir + "/rules.yaml")
+			do(t, err, write(dir+"/rules.yaml", string(text)), write(dir+"/other.yaml", "1"))
+			if w.look() {
+				t.Error("the same again, and another file: a change")
+			}
+		})
+	}
+}
+
+// What the operating system does not tell is seen all the same: here, that a
+// directory above that of the file is another one.
+func TestPoll(t *testing.T) {
+	dir := t.TempDir()
+	do(t, os.MkdirAll(dir+"/a/b", 0o700), write(dir+"/a/b/rules.yaml", "1"),
+		os.MkdirAll(dir+"/new/b", 0o700), write(dir+"/new/b/rules.yaml", "2"))
+	told := watch(t, WatchConfig{Paths: []string{dir + "/a/b/rules.yaml"}, Interval: time.Millisecond})
+	do(t, os.Rename(dir+"/a", dir+"/old"), os.Rename(dir+"/new", dir+"/a"))
+	<-told
+}
+
+// A change between the reading and the watching is not missed.
+func TestWatchBegins(t *testing.T) {
+	path := t.TempDir() + "/rules.yaml"
+	do(t, write(path, "1"))
+	w := NewWatcher(WatchConfig{Paths: []string{path}, Interval: time.Hour})
+	do(t, write(path, "2"))
+	told := make(chan bool, 1)
+	go w.Run(t.Context(), func() { told <- true })
+	<-told
+}
+
+// Links that lead in a circle lead nowhere.
+func TestCircle(t *testing.T) {
+	dir := t.TempDir()
+	do(t, os.Symlink("b", dir+"/a"), os.Symlink("a", dir+"/b"))
+	told := watch(t, WatchConfig{Paths: []string{dir + "/a"}, Interval: time.Hour})
+	do(t, os.Remove(dir+"/a"), write(dir+"/a", "1"))
+	<-told
+}
