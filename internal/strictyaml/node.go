@@ -1,6 +1,8 @@
 package strictyaml
 
 import (
+	"slices"
+
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
 )
@@ -47,16 +49,28 @@ func (f *File) undefined(alias *ast.AliasNode, path string) *Error {
 // Fields returns the entries of a mapping, none of null, and reports what is
 // neither.
 func (f *File) Fields(n ast.Node, path string) []*ast.MappingValueNode {
-	switch m := f.Plain(n).(type) {
+	n = f.Plain(n)
+	entries, ok := entriesOf(n)
+	if !ok && !isNull(n) {
+		f.Report(n.GetToken(), path, ": want fields, as in name: value; got %s", show(n))
+	}
+	return entries
+}
+
+// Has tells whether the document is a mapping with a field of this name.
+func (f *File) Has(name string) bool {
+	entries, _ := entriesOf(f.Plain(f.Body))
+	return slices.ContainsFunc(entries, func(e *ast.MappingValueNode) bool { return Scalar(f.Plain(e.Key)) == name })
+}
+
+func entriesOf(n ast.Node) (entries []*ast.MappingValueNode, ok bool) {
+	switch m := n.(type) {
 	case *ast.MappingNode:
-		return m.Values
+		return m.Values, true
 	case *ast.MappingValueNode:
-		return []*ast.MappingValueNode{m}
-	case nil, *ast.NullNode:
-		return nil
+		return []*ast.MappingValueNode{m}, true
 	default:
-		f.Report(m.GetToken(), path, ": want fields, as in name: value; got %s", show(m))
-		return nil
+		return nil, false
 	}
 }
 

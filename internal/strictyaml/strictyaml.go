@@ -110,7 +110,7 @@ const maxErrors = 20
 // Report says that the field of a path is wrong. What is wrong begins where the
 // path ends, as in ": must be given" and " = 5: must be less".
 func (f *File) Report(t *token.Token, path, format string, args ...any) {
-	f.add(f.Errorf(t, path, "%s"+format, append([]any{path}, args...)...))
+	f.add(f.Errorf(t, path, "%s"+format, append([]any{cmp.Or(path, "the document")}, args...)...))
 }
 
 func (f *File) add(e *Error) {

@@ -1,0 +1,104 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+)
+
+// rule checks a rule by itself.
+func (c *checker) rule(path string, r *Rule) {
+	c.check(r.Per == "" || r.Per == PerKey || r.Per == PerRule, path+".per", string(r.Per), "must be key or rule")
+	c.check(r.Mode == "" || r.Mode == Enforce || r.Mode == Shadow || r.Mode == Off, path+".mode", string(r.Mode), "must be enforce, shadow or off")
+	c.quota(path, r.Quota)
+	switch {
+	case r.Rate != Rate{}:
+		c.rated(path, r)
+	case r.Concurrency == nil:
+		c.check(false, path, nil, "must have a rate, such as 100/s, or a concurrency, or both")
+	default:
+		c.unrated(path, r)
+	}
+	if r.Concurrency != nil {
+		c.concurrency(path+".concurrency", r.Concurrency)
+	}
+	if r.Candidate != nil {
+		c.check(r.Candidate.Rate != Rate{}, path+".candidate.rate", nil, "must be given, such as 100/s")
+		c.quota(path+".candidate", *r.Candidate)
+	}
+}
+
+func (c *checker) quota(path string, q Quota) {
+	if (q.Rate != Rate{}) {
+		c.within(path+".rate", q.Rate.Count, 0, maxCount)
+		c.check(q.Rate.Period >= minPeriod && q.Rate.Period <= maxPeriod, path+".rate", q.Rate,
+			fmt.Sprintf("must have a period from %v to %s", minPeriod, span(maxPeriod)))
+	}
+	c.within(path+".burst", q.Burst, 0, maxCount)
+	switch q.Algorithm {
+	case "", GCRA:
+	case Fixed, Sliding:
+		c.check(q.Burst == 0, path+".burst", q.Burst, fmt.Sprintf("must be left out: with algorithm %s, the rate's count is all there is", q.Algorithm))
+	default:
+		c.check(false, path+".algorithm", string(q.Algorithm), "must be gcra, fixed or sliding")
+	}
+}
+
+// rated checks what goes with a rate.
+func (c *checker) rated(path string, r *Rule) {
+	if r.Queue != nil {
+		c.within(path+".queue", *r.Queue, 0, maxQueue)
+	}
+	if r.MaxDebt != nil {
+		c.within(path+".max_debt", *r.MaxDebt, 0, maxCount)
+	}
+	c.check(r.MaxWait >= 0, path+".max_wait", r.MaxWait, "must be >= 0")
+}
+
+// unrated checks that there is nothing that would not count without a rate.
+func (c *checker) unrated(path string, r *Rule) {
+	for _, field := range []struct {
+		name  string
+		given bool
+	}{
+		{"burst", r.Burst != 0}, {"algorithm", r.Algorithm != ""}, {"max_debt", r.MaxDebt != nil},
+	} {
+		c.check(!field.given, path+"."+field.name, nil, "must be left out without a rate")
+	}
+	c.check(r.Queue == nil, path+".queue", nil, "must be left out without a rate: the queue for leases is concurrency.queue")
+	c.check(r.MaxWait == 0, path+".max_wait", nil, "must be left out without a rate: the wait for leases is concurrency.max_wait")
+}
+
+func (c *checker) concurrency(path string, l *Concurrency) {
+	if l.Limit == Auto {
+		least, most := cmp.Or(l.Min, 1), cmp.Or(l.Max, 1000)
+		c.within(path+".min", least, 1, maxUnits)
+		c.within(path+".max", most, 1, maxUnits)
+		c.check(least <= most, path+".min", least, fmt.Sprintf("must be at most max, which is %d", most))
+	} else {
+		c.within(path+".limit", int(l.Limit), 1, maxUnits)
+		c.check(l.Min == 0, path+".min", l.Min, "must be left out but with limit: auto")
+		c.check(l.Max == 0, path+".max", l.Max, "must be left out but with limit: auto")
+	}
+	if l.Queue != nil {
+		c.within(path+".queue", *l.Queue, 0, maxQueue)
+	}
+	c.check(l.MaxWait >= 0, path+".max_wait", l.MaxWait, "must be >= 0")
+	ttl := cmp.Or(l.TTL, DefaultTTL)
+	c.check(ttl >= time.Millisecond && ttl <= maxTTL, path+".ttl", l.TTL, fmt.Sprintf("must be from 1ms to %v", maxTTL))
+	c.check(l.MaxTTL == 0 || l.MaxTTL >= ttl && l.MaxTTL <= 10*maxTTL, path+".max_ttl", l.MaxTTL,
+		fmt.Sprintf("must be from ttl, which is %v, to %v", ttl, 10*maxTTL))
+}
+
+// layer checks a rule that is laid over others: a part of one.
+func (c *checker) layer(path string, r *Rule) {
+	rest := *r
+	rest.Name, rest.Key, rest.Glob, rest.Regex, rest.Rate, rest.Queue = "", "", "", "", Rate{}, nil
+	c.check(rest == Rule{}, path, nil, "must have no more than a pattern, a rate and a queue")
+	c.within(path+".rate", r.Rate.Count, 0, maxCount)
+	c.check(r.Rate.Period == 0 || r.Rate.Period >= minPeriod && r.Rate.Period <= maxPeriod, path+".rate", r.Rate,
+		fmt.Sprintf("must have a period from %v to %s, or none", minPeriod, span(maxPeriod)))
+	if r.Queue != nil {
+		c.within(path+".queue", *r.Queue, 0, maxQueue)
+	}
+}

@@ -1,0 +1,106 @@
+package config
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const day = 24 * time.Hour
+
+// units are the periods that have names, the largest first.
+var units = []struct {
+	letter, word string
+	is           time.Duration
+}{{"d", "day", day}, {"h", "hour", time.Hour}, {"m", "minute", time.Minute}, {"s", "second", time.Second}}
+
+// String returns the rate as a file has it, the period as short as can be:
+// 100/s, 100/1m30s. The zero Rate is empty.
+func (r Rate) String() string {
+	if r == (Rate{}) {
+		return ""
+	}
+	return strconv.Itoa(r.Count) + "/" + span(r.Period)
+}
+
+// span is a period in text.
+func span(d time.Duration) string {
+	for _, u := range units {
+		if d == u.is {
+			return u.letter
+		}
+	}
+	if d > 0 && d%day == 0 {
+		return strconv.Itoa(int(d/day)) + "d"
+	}
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+// MarshalText returns what String does.
+func (r Rate) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// UnmarshalText reads a count and a period: 100/s, 100/90s, 5/m, 1000/h,
+// 10000/d, 100000/30d, 100/1m30s, 5/minute. There can be spaces around the
+// slash. An empty text is the zero Rate.
+func (r *Rate) UnmarshalText(text []byte) error {
+	if len(text) == 0 {
+		*r = Rate{}
+		return nil
+	}
+	count, period, ok := strings.Cut(string(text), "/")
+	n, err := strconv.ParseUint(strings.TrimRight(count, " "), 10, strconv.IntSize-1)
+	d, known := parseSpan(strings.TrimLeft(period, " "))
+	if !ok || err != nil || !known {
+		return fmt.Errorf("%q: want a whole number, a slash and a period, such as 100/s, 5/m, 1000/h, 10000/d or 100/90s", text)
+	}
+	*r = Rate{Count: int(n), Period: d}
+	return nil
+}
+
+// parseSpan reads a period, which is > 0 and can lack the number if that is 1.
+func parseSpan(text string) (d time.Duration, ok bool) {
+	for _, u := range units {
+		if text == u.letter || text == u.word {
+			return u.is, true
+		}
+	}
+	if number, days := strings.CutSuffix(text, "d"); days {
+		n, err := strconv.ParseUint(number, 10, 16) // 65535 days are no overflow
+		return time.Duration(n) * day, err == nil && n > 0
+	}
+	d, err := time.ParseDuration(text)
+	return d, err == nil && d > 0
+}
+
+// String returns auto or the number.
+func (l Limit) String() string {
+	if l == Auto {
+		return "auto"
+	}
+	return strconv.Itoa(int(l))
+}
+
+// MarshalText returns what String does.
+func (l Limit) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
+
+// UnmarshalText reads auto or a whole number >= 1.
+func (l *Limit) UnmarshalText(text []byte) error {
+	if string(text) == "auto" {
+		*l = Auto
+		return nil
+	}
+	n, err := strconv.ParseUint(string(text), 10, strconv.IntSize-1)
+	if err != nil || n == 0 {
+		return fmt.Errorf("%q: want a whole number >= 1, or auto", text)
+	}
+	*l = Limit(n)
+	return nil
+}
