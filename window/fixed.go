@@ -16,10 +16,11 @@ type Fixed struct {
 
 // A Count is the state under a Fixed quota: the units used of one window. It is
 // comparable, and the zero Count is unused. It counts until its window ends,
-// whatever becomes of the Calendar.
+// whatever becomes of the Calendar. The fields are for those who keep it in a
+// form of their own.
 type Count struct {
-	end  time.Duration // of the window, > 0; zero: there is none yet
-	used int
+	End  time.Duration // of the window, > 0; zero: there is none yet
+	Used int           // >= 0
 }
 
 // Take takes n units at now if the window has them left, and returns the new
@@ -32,28 +33,28 @@ func (f Fixed) Take(c Count, now time.Duration, n int) (Count, weir.Decision) {
 		panicNegative()
 	}
 	w := c
-	if at := max(now, 0); at >= c.end && c.end != weir.Never {
+	if at := max(now, 0); at >= c.End && c.End != weir.Never {
 		_, end := f.Calendar.At(at)
-		w = Count{end: end}
+		w = Count{End: end}
 	}
 	var d weir.Decision
-	room := max(f.Limit, 0) - w.used
+	room := max(f.Limit, 0) - w.Used
 	switch {
 	case n == 0:
 		d.OK = true
 	case n <= room:
 		d.OK = true
-		w.used += n
+		w.Used += n
 		room -= n
 		c = w
 	case n > f.Limit:
 		d.RetryAfter = weir.Never
 	default:
-		d.RetryAfter = until(w.end, now)
+		d.RetryAfter = until(w.End, now)
 	}
 	d.Remaining = max(room, 0)
-	if w.used > 0 {
-		d.ResetAfter = until(w.end, now)
+	if w.Used > 0 {
+		d.ResetAfter = until(w.End, now)
 	}
 	return c, d
 }
@@ -66,8 +67,23 @@ func (f Fixed) Refund(c Count, now time.Duration, n int) Count {
 	if n < 0 {
 		panicNegative()
 	}
-	if _, end := f.Calendar.At(max(now, 0)); end == c.end {
-		c.used -= min(n, c.used)
+	if _, end := f.Calendar.At(max(now, 0)); end == c.End {
+		c.Used -= min(n, c.Used)
 	}
 	return c
+}
+
+// Charge counts n units at now whether the window has them left or not, as for
+// work that cost more than was thought. It returns the new count, and how many
+// it counted: what would exceed Limit by more than maxDebt is forgiven, and so
+// is all debt when the window ends. It panics if n < 0.
+func (f Fixed) Charge(c Count, now time.Duration, n, maxDebt int) (Count, int) {
+	if n < 0 {
+		panicNegative()
+	}
+	f.Limit = beyond(f.Limit, maxDebt)
+	_, d := f.Take(c, now, 0)
+	n = min(n, d.Remaining)
+	c, _ = f.Take(c, now, n)
+	return c, n
 }

@@ -14,6 +14,7 @@ import (
 type quota[S comparable] interface {
 	Take(s S, now time.Duration, n int) (S, weir.Decision)
 	Refund(s S, now time.Duration, n int) S
+	Charge(s S, now time.Duration, n, maxDebt int) (S, int)
 }
 
 // A step takes n units at now, or gives -n back.
@@ -134,6 +135,46 @@ func TestFixedChanges(t *testing.T) {
 	}
 }
 
+// Whoever was charged more than is left has nothing left.
+func TestCharge(t *testing.T) {
+	f := window.Fixed{Limit: 5, Calendar: window.Every(10, 0)}
+	s := window.Sliding{Limit: 5, Period: 10}
+	const most = math.MaxInt
+	for _, tt := range []struct {
+		rule              string
+		limit             int
+		n, maxDebt, wants int
+		fixed, sliding    weir.Decision // of one more unit, at 2
+	}{
+		{"what is left is enough", 5, 2, 9, 2, weir.Decision{OK: true, ResetAfter: 8}, weir.Decision{OK: true, ResetAfter: 18}},
+		{"or just enough", 5, 3, 0, 3, weir.Decision{RetryAfter: 8, ResetAfter: 8}, weir.Decision{RetryAfter: 10, ResetAfter: 18}},
+		{"debt is denied until the window ends, or has faded", 5, 7, 4, 7,
+			weir.Decision{RetryAfter: 8, ResetAfter: 8}, weir.Decision{RetryAfter: 14, ResetAfter: 18}},
+		{"and goes no further than allowed", 5, 8, 4, 7,
+			weir.Decision{RetryAfter: 8, ResetAfter: 8}, weir.Decision{RetryAfter: 14, ResetAfter: 18}},
+		{"there need not be any", 5, 8, 0, 3, weir.Decision{RetryAfter: 8, ResetAfter: 8}, weir.Decision{RetryAfter: 10, ResetAfter: 18}},
+		{"less than none is none", 5, 8, -1, 3, weir.Decision{RetryAfter: 8, ResetAfter: 8}, weir.Decision{RetryAfter: 10, ResetAfter: 18}},
+		{"nothing is nothing", 5, 0, 9, 0, weir.Decision{OK: true, Remaining: 2, ResetAfter: 8}, weir.Decision{OK: true, Remaining: 2, ResetAfter: 18}},
+		{"under no limit there is debt only", -3, 9, 4, 2, weir.Decision{RetryAfter: never, ResetAfter: 8}, weir.Decision{RetryAfter: never, ResetAfter: 18}},
+		{"all that an int can hold", most, most, most, most - 2, weir.Decision{RetryAfter: 8, ResetAfter: 8}, weir.Decision{RetryAfter: 9, ResetAfter: 18}},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			c, _ := f.Take(window.Count{}, 1, 2)
+			cs, _ := s.Take(window.Counts{}, 1, 2)
+			f, s := f, s
+			f.Limit, s.Limit = tt.limit, tt.limit
+			c, took := f.Charge(c, 2, tt.n, tt.maxDebt)
+			if _, d := f.Take(c, 2, 1); took != tt.wants || d != tt.fixed {
+				t.Errorf("Fixed took %d: %+v: want %d, %+v", took, d, tt.wants, tt.fixed)
+			}
+			cs, took = s.Charge(cs, 2, tt.n, tt.maxDebt)
+			if _, d := s.Take(cs, 2, 1); took != tt.wants || d != tt.sliding {
+				t.Errorf("Sliding took %d: %+v: want %d, %+v", took, d, tt.wants, tt.sliding)
+			}
+		})
+	}
+}
+
 func TestNegativeCost(t *testing.T) {
 	f, s := window.Fixed{Limit: 1}, window.Sliding{Limit: 1}
 	for _, do := range []func(){
@@ -141,6 +182,8 @@ func TestNegativeCost(t *testing.T) {
 		func() { s.Take(window.Counts{}, 0, math.MinInt) },
 		func() { f.Refund(window.Count{}, 0, math.MinInt) },
 		func() { s.Refund(window.Counts{}, 0, -1) },
+		func() { f.Charge(window.Count{}, 0, -1, 0) },
+		func() { s.Charge(window.Counts{}, 0, math.MinInt, 0) },
 	} {
 		func() {
 			defer func() {
@@ -164,6 +207,8 @@ func TestNoAllocations(t *testing.T) {
 		c, _ = f.Take(c, now, 1)
 		cs, _ = s.Take(cs, now, 1)
 		c = f.Refund(c, now, 1)
+		c, _ = f.Charge(c, now, 1, 1)
+		cs, _ = s.Charge(cs, now, 1, 1)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
@@ -207,7 +252,7 @@ func (l *fixedLog) take(now time.Duration, n int) (d weir.Decision) {
 	used := l.used(at)
 	_, end := l.q.Calendar.At(at)
 	switch {
-	case n+used <= l.q.Limit:
+	case n == 0 || n+used <= l.q.Limit:
 		d.OK = true
 		if n > 0 {
 			l.log = append(l.log, grant{at, n})
@@ -218,11 +263,20 @@ func (l *fixedLog) take(now time.Duration, n int) (d weir.Decision) {
 	default:
 		d.RetryAfter = end - now
 	}
-	d.Remaining = l.q.Limit - used
+	d.Remaining = max(l.q.Limit-used, 0)
 	if used > 0 {
 		d.ResetAfter = end - now
 	}
 	return d
+}
+
+func (l *fixedLog) charge(now time.Duration, n, maxDebt int) (took int) {
+	at := l.counts(now)
+	for took < n && l.used(at) < l.q.Limit+maxDebt {
+		l.log = append(l.log, grant{at, 1})
+		took++
+	}
+	return took
 }
 
 // refund takes units out of the log again, the grants staying where they are.
@@ -270,9 +324,13 @@ func FuzzFixed(f *testing.F) {
 				step *= time.Hour
 			}
 			now += step
-			if events[0]>>5 == 0 {
+			switch events[0] >> 5 {
+			case 0:
 				c = q.Refund(c, now, n)
 				oracle.refund(now, n)
+				continue
+			case 1:
+				c = charge(t, q, c, &oracle, now, n, int(events[1]>>3%8))
 				continue
 			}
 			was := c
@@ -289,6 +347,19 @@ func FuzzFixed(f *testing.F) {
 			undo(t, q, c, now, n)
 		}
 	})
+}
+
+// charge charges n units, and fails unless the oracle takes as many.
+func charge[S comparable](t *testing.T, q quota[S], s S, oracle interface {
+	charge(now time.Duration, n, maxDebt int) int
+}, now time.Duration, n, maxDebt int) S {
+	t.Helper()
+	want := oracle.charge(now, n, maxDebt)
+	after, got := q.Charge(s, now, n, maxDebt)
+	if got != want {
+		t.Fatalf("%d charged at %d of %+v, debt up to %d: %d: want %d", n, now, s, maxDebt, got, want)
+	}
+	return after
 }
 
 // checkRetry fails unless n units are allowed after the wait and not before.

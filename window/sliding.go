@@ -24,9 +24,11 @@ type Sliding struct {
 // Counts is the state under a Sliding quota: the units used of one window and
 // of the one before it. It is comparable, and the zero Counts is unused. Under
 // another Period than before, units count from the beginning of their window.
+// The fields are for those who keep it in a form of their own.
 type Counts struct {
-	start      time.Duration // of the window, >= 0
-	last, used int
+	Start time.Duration // of the window, >= 0
+	Last  int           // units of the window before, >= 0
+	Used  int           // of this one, >= 0
 }
 
 // Take takes n units at now if the estimate and they are within Limit, and
@@ -47,7 +49,7 @@ func (s Sliding) Take(c Counts, now time.Duration, n int) (Counts, weir.Decision
 		d.OK = true
 	case n <= room:
 		d.OK = true
-		w.used += n
+		w.Used += n
 		room -= n
 		c = w
 	case n > s.Limit:
@@ -56,11 +58,11 @@ func (s Sliding) Take(c Counts, now time.Duration, n int) (Counts, weir.Decision
 		d.RetryAfter = until(s.fits(w, n), now)
 	}
 	d.Remaining = room
-	end := after(w.start, s.period())
+	end := after(w.Start, s.period())
 	switch {
-	case w.used > 0:
+	case w.Used > 0:
 		d.ResetAfter = until(after(end, s.period()), now)
-	case w.last > 0:
+	case w.Last > 0:
 		d.ResetAfter = until(end, now)
 	}
 	return c, d
@@ -74,10 +76,25 @@ func (s Sliding) Refund(c Counts, now time.Duration, n int) Counts {
 	if n < 0 {
 		panicNegative()
 	}
-	if now = max(now, 0); now-now%s.period() == c.start {
-		c.used -= min(n, c.used)
+	if now = max(now, 0); now-now%s.period() == c.Start {
+		c.Used -= min(n, c.Used)
 	}
 	return c
+}
+
+// Charge counts n units at now whether there is room for them or not, as for
+// work that cost more than was thought. It returns the new counts, and how many
+// it counted: what would take the estimate beyond Limit by more than maxDebt is
+// forgiven. It panics if n < 0.
+func (s Sliding) Charge(c Counts, now time.Duration, n, maxDebt int) (Counts, int) {
+	if n < 0 {
+		panicNegative()
+	}
+	s.Limit = beyond(s.Limit, maxDebt)
+	_, d := s.Take(c, now, 0)
+	n = min(n, d.Remaining)
+	c, _ = s.Take(c, now, n)
+	return c, n
 }
 
 func (s Sliding) period() time.Duration {
@@ -89,13 +106,13 @@ func (s Sliding) period() time.Duration {
 
 // at moves the counts to the window that now is in, unless that is earlier.
 func (s Sliding) at(c Counts, now time.Duration) Counts {
-	now = max(now, c.start)
-	w := Counts{start: now - now%s.period()}
-	switch since := w.start - c.start; {
+	now = max(now, c.Start)
+	w := Counts{Start: now - now%s.period()}
+	switch since := w.Start - c.Start; {
 	case since <= 0:
-		w.last, w.used = c.last, c.used
+		w.Last, w.Used = c.Last, c.Used
 	case since <= s.period():
-		w.last = c.used
+		w.Last = c.Used
 	}
 	return w
 }
@@ -104,13 +121,13 @@ func (s Sliding) at(c Counts, now time.Duration) Counts {
 // less. The product has up to 126 bits.
 func (s Sliding) room(w Counts, now time.Duration) int {
 	period := uint64(s.period())
-	elapsed := uint64(max(now, w.start) - w.start)
-	hi, lo := bits.Mul64(uint64(w.last), period-elapsed)
+	elapsed := uint64(max(now, w.Start) - w.Start)
+	hi, lo := bits.Mul64(uint64(w.Last), period-elapsed)
 	fading, rest := bits.Div64(hi, lo, period) // fading <= last
 	if rest > 0 {
 		fading++
 	}
-	left := max(s.Limit, 0) - w.used
+	left := max(s.Limit, 0) - w.Used
 	return left - min(int(fading), left) // written so as not to overflow
 }
 
@@ -118,9 +135,9 @@ func (s Sliding) room(w Counts, now time.Duration) int {
 // not yet, 0 < n <= Limit. Where left units are left beside the used ones,
 // last·(period−elapsed)/period <= left from elapsed = period − ⌊left·period/last⌋.
 func (s Sliding) fits(w Counts, n int) time.Duration {
-	start, last, left := w.start, w.last, s.Limit-n-w.used
+	start, last, left := w.Start, w.Last, s.Limit-n-w.Used
 	if left < 0 { // not before this window is the last one
-		start, last, left = after(start, s.period()), w.used, s.Limit-n
+		start, last, left = after(start, s.period()), w.Used, s.Limit-n
 	}
 	hi, lo := bits.Mul64(uint64(left), uint64(s.period()))
 	early, _ := bits.Div64(hi, lo, uint64(last)) // left < last, or there would be room

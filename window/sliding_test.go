@@ -190,8 +190,19 @@ func (l *slidingLog) refund(now time.Duration, n int) {
 	}
 }
 
-// check fails if a stretch of up to a period saw more than Limit·(1 + d/period).
-func (l *slidingLog) check(t *testing.T) {
+func (l *slidingLog) charge(now time.Duration, n, maxDebt int) (took int) {
+	indebted := *l
+	indebted.q.Limit += maxDebt
+	for took < n && indebted.fits(now, 1) {
+		indebted.log = append(indebted.log, grant{l.counts(now), 1})
+		took++
+	}
+	l.log = indebted.log
+	return took
+}
+
+// check fails if a stretch of up to a period saw more than limit·(1 + d/period).
+func (l *slidingLog) check(t *testing.T, limit int) {
 	for _, a := range l.log {
 		for _, b := range l.log {
 			d := b.at - a.at
@@ -204,7 +215,7 @@ func (l *slidingLog) check(t *testing.T) {
 					seen += g.n
 				}
 			}
-			if int64(seen)*int64(l.q.Period) > int64(l.q.Limit)*int64(l.q.Period+d) {
+			if int64(seen)*int64(l.q.Period) > int64(limit)*int64(l.q.Period+d) {
 				t.Fatalf("%d units from %d to %d", seen, a.at, b.at)
 			}
 		}
@@ -222,12 +233,19 @@ func FuzzSliding(f *testing.F) {
 		oracle := slidingLog{q: q}
 		var c window.Counts
 		var now time.Duration
+		debt := 0 // the most that was allowed
 		for events = events[:min(len(events), 200)]; len(events) >= 2; events = events[2:] {
 			now += time.Duration(events[0]%32) - 6
 			n := int(events[1] % 8)
-			if events[0]>>5 == 0 {
+			switch events[0] >> 5 {
+			case 0:
 				c = q.Refund(c, now, n)
 				oracle.refund(now, n)
+				continue
+			case 1:
+				maxDebt := int(events[1] >> 3 % 8)
+				debt = max(debt, maxDebt)
+				c = charge(t, q, c, &oracle, now, n, maxDebt)
 				continue
 			}
 			was := c
@@ -240,7 +258,7 @@ func FuzzSliding(f *testing.F) {
 			}
 			undo(t, q, c, now, n)
 		}
-		oracle.check(t)
+		oracle.check(t, q.Limit+debt)
 	})
 }
 

@@ -31,12 +31,19 @@
 package window
 
 import (
+	"math"
 	"time"
 
 	"github.com/weir-go/weir"
 )
 
 func panicNegative() { panic("window: negative cost") }
+
+// beyond returns limit + debt, of which what is below zero counts as zero.
+func beyond(limit, debt int) int {
+	limit = max(limit, 0)
+	return limit + min(max(debt, 0), math.MaxInt-limit)
+}
 
 // after returns at + d, which are both >= 0.
 func after(at, d time.Duration) time.Duration {
