@@ -146,7 +146,7 @@ func (s *Server) allow(e *known, at uint64, req *Request, v *Verdict) {
 		v.Answers[i].Rule.live.counts.allowed.add(at)
 	}
 	if len(v.Answers) > 0 {
-		v.Grant = Grant{at: s.now(), n: req.N}
+		v.Grant = Grant{req.N}
 	}
 }
 

@@ -16,10 +16,7 @@ import (
 )
 
 // A Grant is what a request was given. The zero Grant is nothing.
-type Grant struct {
-	at time.Duration // when, on the Server's clock
-	n  int
-}
+type Grant struct{ n int }
 
 // GrantLife is how long a grant can be settled.
 const GrantLife = time.Hour
@@ -53,10 +50,11 @@ func (g *grants) init() {
 // seqBits is how many bits of an id tell the grants of a millisecond apart.
 const seqBits = 20
 
-// AppendID appends the id of a Grant of a key: a UUID of version 8, followed by
-// a hyphen and the cost if that is not 1.
+// AppendID appends an id for a Grant of a key, which has just been given: a UUID
+// of version 8, followed by a hyphen and the cost if that is not 1. A Grant
+// should be given one id only: each can be settled.
 func (s *Server) AppendID(b []byte, g Grant, key string) []byte {
-	stamp := uint64(g.at/time.Millisecond)<<seqBits | s.grants.seq.Add(1)&(1<<seqBits-1)
+	stamp := uint64(s.now()/time.Millisecond)<<seqBits | s.grants.seq.Add(1)&(1<<seqBits-1)
 	return appendID(b, stamp, s.grants.seal(stamp, g.n, key), g.n)
 }
 
@@ -148,12 +146,15 @@ func (s *Server) Settle(key, id string, n int) (Settled, error) {
 		return Settled{}, err
 	}
 	_, rules, _ := s.keys.find(key, s.rules.Load())
-	done := Settled{Was: was, Charged: n}
+	done, asked := Settled{Was: was, Charged: n}, false
 	for _, r := range rules {
 		if !r.Quoted() || r.live.since > at || r.Mode == config.Shadow {
 			continue // it has not given anything
 		}
-		done.Charged = max(done.Charged, r.charge(key, s.epoch.Add(at), was, n))
+		charged := r.charge(key, s.epoch.Add(at), was, n)
+		if !asked || charged > done.Charged {
+			done.Charged, asked = charged, true
+		}
 	}
 	return done, nil
 }

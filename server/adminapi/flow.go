@@ -1,0 +1,122 @@
+package adminapi
+
+import (
+	"maps"
+	"math"
+	"time"
+
+	"github.com/weir-go/weir/server"
+)
+
+// A Flow is what became of requests: how many, or how many per second. Under
+// rules that apply all together, a request counts under each that allowed it.
+type Flow[N uint64 | float64] struct {
+	Allowed   N `json:"allowed"`
+	Denied    N `json:"denied"`
+	Cancelled N `json:"cancelled"` // left while waiting
+	Shadowed  N `json:"shadowed"`  // allowed only because of the mode shadow
+	// Reasons are the denials, by reason.
+	Reasons map[string]N `json:"denied_by_reason"`
+	// What the candidate would have done.
+	TrialAllowed N `json:"trial_allowed"`
+	TrialDenied  N `json:"trial_denied"`
+	// Leases granted, and refused.
+	Leased  N `json:"leased"`
+	Refused N `json:"lease_refused"`
+}
+
+// numbers are all but the Reasons.
+func (f *Flow[N]) numbers() []*N {
+	return []*N{
+		&f.Allowed, &f.Denied, &f.Cancelled, &f.Shadowed, &f.TrialAllowed, &f.TrialDenied, &f.Leased, &f.Refused,
+	}
+}
+
+func (f *Flow[N]) add(g Flow[N]) {
+	to := f.numbers()
+	for i, n := range g.numbers() {
+		*to[i] += *n
+	}
+	if f.Reasons == nil {
+		f.Reasons = map[string]N{}
+	}
+	for why, n := range g.Reasons {
+		f.Reasons[why] += n
+	}
+}
+
+// perSecond is the Flow between two counts, d apart. It is zero if d is.
+func perSecond(now, then Flow[uint64], d time.Duration) Flow[float64] {
+	f := Flow[float64]{Reasons: map[string]float64{}}
+	if d <= 0 {
+		return f
+	}
+	to, was := f.numbers(), then.numbers()
+	for i, n := range now.numbers() {
+		*to[i] = rate(*n, *was[i], d)
+	}
+	for why, n := range now.Reasons {
+		if r := rate(n, then.Reasons[why], d); r > 0 {
+			f.Reasons[why] = r
+		}
+	}
+	return f
+}
+
+// rate is per second, to a hundredth.
+func rate(now, then uint64, d time.Duration) float64 {
+	return math.Round(100*float64(since(now, then))/d.Seconds()) / 100
+}
+
+// since is what was counted since then. A count that is lower has begun anew.
+func since(now, then uint64) uint64 {
+	if now < then {
+		return now
+	}
+	return now - then
+}
+
+// A count is what was counted under a rule.
+type count struct {
+	flow  Flow[uint64]
+	waits server.Waits
+}
+
+func countOf(r *server.RuleStats) count {
+	f := Flow[uint64]{
+		Allowed: r.Allowed, Cancelled: r.Cancelled, Shadowed: r.Shadowed, Reasons: map[string]uint64{},
+		TrialAllowed: r.TrialAllowed, TrialDenied: r.TrialDenied, Leased: r.Leases.Granted,
+	}
+	for why, n := range r.Denied {
+		f.Denied += n
+		f.Reasons[why.String()] = n
+	}
+	for n := range maps.Values(r.Leases.Refused) {
+		f.Refused += n
+	}
+	return count{f, r.Waits}
+}
+
+// quantile returns a bound that so much of the waits between two counts did not
+// exceed, interpolated within a bucket; false if nobody waited.
+func quantile(q float64, now, then server.Waits) (time.Duration, bool) {
+	var total uint64
+	for i := range now.Counts {
+		now.Counts[i] = since(now.Counts[i], then.Counts[i])
+		total += now.Counts[i]
+	}
+	if total == 0 {
+		return 0, false
+	}
+	rank := q * float64(total)
+	low := time.Duration(0)
+	for i, high := range server.WaitBounds {
+		n := float64(now.Counts[i])
+		if rank <= n {
+			return low + time.Duration(float64(high-low)*rank/n), true
+		}
+		rank -= n
+		low = high
+	}
+	return low, true
+}

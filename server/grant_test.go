@@ -1,0 +1,241 @@
+package server_test
+
+import (
+	"errors"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/config"
+	"github.com/weir-go/weir/server"
+)
+
+// grant takes n tokens of "a", and returns the id.
+func (d desk) grant(n int) string {
+	d.t.Helper()
+	v := d.ask("a", n)
+	if !v.OK {
+		d.t.Fatalf("not granted: %+v", v)
+	}
+	return string(d.AppendID(nil, v.Grant, "a"))
+}
+
+// left returns the tokens that "a" has.
+func (d desk) left() int { return d.ask("a", 0).Answers[0].Remaining }
+
+func TestWhatIsSettled(t *testing.T) {
+	for _, tt := range []struct {
+		rule    string
+		debt    *int
+		was, n  int
+		charged int
+		left    int           // of 10; a debt shows as 0
+		until   time.Duration // when there are 10 again
+	}{
+		{"the cost that was thought", nil, 4, 4, 4, 6, 4 * time.Second},
+		{"less comes back", nil, 4, 1, 1, 9, time.Second},
+		{"all comes back", nil, 4, 0, 0, 10, 0},
+		{"more is charged", nil, 1, 7, 7, 3, 7 * time.Second},
+		{"into debt", nil, 1, 15, 15, 0, 15 * time.Second},
+		{"of a burst", nil, 1, 100, 20, 0, 20 * time.Second},
+		{"or as far as the rule says", ptr(3), 1, 100, 13, 0, 13 * time.Second},
+		{"or not at all", ptr(0), 1, 100, 10, 0, 10 * time.Second},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				r := one("r", quota(10, 10*time.Second, config.GCRA))
+				r.MaxDebt = tt.debt
+				d := newDesk(t, server.Config{}, r)
+				got, err := d.Settle("a", d.grant(tt.was), tt.n)
+				must(t, err)
+				check(t, "settled", got, server.Settled{Was: tt.was, Charged: tt.charged})
+				check(t, "left", d.left(), tt.left)
+				check(t, "full in", d.ask("a", 0).Answers[0].ResetAfter, tt.until)
+			})
+		})
+	}
+}
+
+func TestAGrantIsSettledOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d := newDesk(t, server.Config{}, one("r", quota(10, time.Hour, "")))
+		first, second := d.grant(2), d.grant(2)
+		if first == second {
+			t.Fatal("two grants have one id")
+		}
+		_, err := d.Settle("a", first, 0)
+		must(t, err)
+		for range 3 {
+			if _, err := d.Settle("a", first, 0); !errors.Is(err, server.ErrNoGrant) {
+				t.Errorf("again: %v", err)
+			}
+		}
+		check(t, "left", d.left(), 8)
+		time.Sleep(server.GrantLife - time.Minute)
+		if _, err := d.Settle("a", first, 0); !errors.Is(err, server.ErrNoGrant) {
+			t.Errorf("much later: %v", err)
+		}
+		_, err = d.Settle("a", second, 0)
+		must(t, err)
+	})
+}
+
+func TestWhatIsNoGrant(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d := newDesk(t, server.Config{}, one("r", quota(100, time.Hour, "")))
+		other := newDesk(t, server.Config{}, one("r", quota(100, time.Hour, "")))
+		id, large := d.grant(1), d.grant(12)
+		for _, tt := range []struct{ rule, key, id string }{
+			{"another key's", "b", id},
+			{"another server's", "a", other.grant(1)},
+			{"nothing", "a", ""},
+			{"not a UUID", "a", "hello"},
+			{"another UUID", "a", "550e8400-e29b-41d4-a716-446655440000"},
+			{"a cost that it does not have", "a", id + "-2"},
+			{"nor this one", "a", large + "0"},
+			{"a cost of one is not said", "a", id + "-1"},
+			{"nor without the cost", "a", large[:36]},
+			{"a changed digit", "a", flip(id)},
+			{"a longer one", "a", id + "0"},
+			{"without hyphens", "a", regexp.MustCompile("-").ReplaceAllString(id, "")},
+		} {
+			if _, err := d.Settle(tt.key, tt.id, 0); !errors.Is(err, server.ErrNoGrant) {
+				t.Errorf("%s: %v", tt.rule, err)
+			}
+		}
+		check(t, "left", d.left(), 87)
+		time.Sleep(server.GrantLife + time.Millisecond)
+		if _, err := d.Settle("a", large, 0); !errors.Is(err, server.ErrNoGrant) {
+			t.Errorf("too old: %v", err)
+		}
+	})
+}
+
+func flip(id string) string {
+	b := []byte(id)
+	b[35] ^= 1
+	return string(b)
+}
+
+func TestIDsAreUUIDs(t *testing.T) {
+	d := newDesk(t, server.Config{}, one("r", quota(1_000_000, time.Hour, "")))
+	form := regexp.MustCompile("^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$")
+	seen := map[string]bool{}
+	for range 10_000 {
+		id := d.grant(1)
+		if !form.MatchString(id) || seen[id] {
+			t.Fatalf("%s (seen before: %v)", id, seen[id])
+		}
+		seen[id] = true
+	}
+}
+
+// TestHoardedGrantsRefillNothing: whoever keeps the ids of an hour and gives all
+// back at once has no more than those of the last second, which its bucket lacks.
+func TestHoardedGrantsRefillNothing(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d := newDesk(t, server.Config{}, one("r", quota(10, time.Second, "")))
+		var ids []string
+		for range 100 {
+			ids = append(ids, d.grant(1))
+			time.Sleep(100 * time.Millisecond)
+		}
+		d.allows("a", 10, 20)
+		for _, id := range ids {
+			_, err := d.Settle("a", id, 0)
+			must(t, err)
+		}
+		d.allows("a", 10, 100)
+	})
+}
+
+func TestSettlingServesTheLine(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d := newDesk(t, server.Config{}, queued(quota(1, time.Hour, ""), 10))
+		id := d.grant(1)
+		waiter := d.queue(t.Context(), server.Request{Key: "a", N: 1})
+		time.Sleep(time.Second)
+		_, err := d.Settle("a", id, 0)
+		must(t, err)
+		check(t, "who waits", <-waiter, "granted after 1s")
+	})
+}
+
+func TestReloadKeepsCounts(t *testing.T) {
+	for _, tt := range []struct {
+		rule   string
+		change func(*config.Rule)
+		left   int
+	}{
+		{"the same rule", func(*config.Rule) {}, 3},
+		{"another pattern", func(r *config.Rule) { r.Glob = "a*" }, 3},
+		{"another queue", func(r *config.Rule) { r.Queue = ptr(5) }, 3},
+		{"a larger burst", func(r *config.Rule) { r.Burst = 20 }, 3},
+		{"a smaller one", func(r *config.Rule) { r.Burst = 2 }, 2},
+		{"counted otherwise", func(r *config.Rule) { r.Algorithm = config.Fixed }, 10},
+		{"another name is another rule", func(r *config.Rule) { r.Name = "s" }, 10},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				r := one("r", quota(10, time.Hour, ""))
+				d := newDesk(t, server.Config{}, r)
+				d.allows("a", 7, 7)
+				tt.change(&r)
+				must(t, d.Reload(&config.Rules{Rules: []config.Rule{r}}))
+				check(t, "left", d.left(), tt.left)
+			})
+		})
+	}
+}
+
+func TestABadReloadChangesNothing(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		good, bad := one("r", quota(10, time.Hour, "")), one("bad", quota(10, time.Hour, ""))
+		d := newDesk(t, server.Config{}, good)
+		d.allows("a", 7, 7)
+		bad.Glob, bad.Regex = "", "("
+		good.Rate.Count = 1
+		if err := d.Reload(&config.Rules{Rules: []config.Rule{good, bad}}); err == nil {
+			t.Fatal("no error")
+		}
+		check(t, "left", d.left(), 3)
+		check(t, "rules", len(d.Stats().Rules), 1)
+		check(t, "reloads", d.Stats().Reloads, 1)
+	})
+}
+
+func TestAGrantOfAnEarlierRuleGivesNothingToALaterOne(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := one("r", quota(10, time.Hour, ""))
+		d := newDesk(t, server.Config{}, r)
+		id := d.grant(5)
+		time.Sleep(time.Minute)
+		r.Name = "s"
+		must(t, d.Reload(&config.Rules{Rules: []config.Rule{r}}))
+		d.allows("a", 4, 4)
+		_, err := d.Settle("a", id, 0)
+		must(t, err)
+		check(t, "left", d.left(), 6)
+	})
+}
+
+func TestWhatIsExplained(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d := newDesk(t, server.Config{}, queued(slow(""), 10))
+		x := d.Explain("a")
+		if !x.Allowed || len(x.Rules) != 1 || x.Rules[0].Remaining != 1 || x.Rules[0].Used != 0 {
+			t.Errorf("fresh: %+v", x)
+		}
+		d.allows("a", 1, 3)
+		d.queue(t.Context(), server.Request{Key: "a", N: 1})
+		x = d.Explain("a")
+		if x.Allowed || x.Reason != weir.OverRate || x.RetryAfter != 2*time.Second || x.Rules[0].Waiting != 1 ||
+			x.Rules[0].Used != 1 || x.Rules[0].Denied != 2 || x.Rules[0].RetryAfter != 2*time.Second {
+			t.Errorf("busy: %+v", x)
+		}
+		check(t, "nothing is counted for it", d.Stats().Rules[0].Denied[weir.OverRate], 2)
+		time.Sleep(3 * time.Second)
+		check(t, "denials of the present second", d.Explain("a").Rules[0].Denied, 0)
+	})
+}
