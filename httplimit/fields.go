@@ -1,7 +1,6 @@
 package httplimit
 
 import (
-	"math"
 	"net/http"
 	"strconv"
 	"sync/atomic"
@@ -10,6 +9,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/internal/admission"
+	"github.com/weir-go/weir/internal/ratelimitfield"
 )
 
 // Legacy is the form of the X-RateLimit headers.
@@ -41,22 +41,10 @@ func (f *fields) init(cfg Config) {
 	for _, r := range cfg.Rules {
 		name := ""
 		if !cfg.Shadow && !r.rule.Shadow { // a client that held back would spoil the trial
-			name = quote(r.rule.Name)
+			name = ratelimitfield.Quote(r.rule.Name)
 		}
 		f.names = append(f.names, name)
 	}
-}
-
-// quote returns a String of RFC 9651.
-func quote(s string) string {
-	b := []byte{'"'}
-	for i := range len(s) {
-		if s[i] == '"' || s[i] == '\\' {
-			b = append(b, '\\')
-		}
-		b = append(b, s[i])
-	}
-	return string(append(b, '"'))
 }
 
 // write sets the headers, of what the rules have answered.
@@ -130,26 +118,12 @@ func (p *policies) of(answers []admission.Answer) bool {
 // silent reports whether clients are told nothing of a rule.
 func (f *fields) silent(i int, q *gcra.Quota) bool { return f.names[i] == "" || q.Unlimited() }
 
-// appendPolicy appends what is allowed: in as many whole seconds as it takes to
-// fill the bucket, what comes in meanwhile, which is all that the bucket holds or
-// a little more.
+// appendPolicy appends what is allowed.
 func (f *fields) appendPolicy(b []byte, i int, q *gcra.Quota) []byte {
 	if f.silent(i, q) {
 		return b
 	}
-	b = f.appendName(b, i)
-	allowed, window := q.Burst(), 0
-	if rate := q.Rate(); rate > 0 && allowed > 0 {
-		window = wholeSeconds(span(float64(allowed) / rate))
-		allowed = max(allowed, int(min(rate*float64(window)+1e-6, most)))
-	}
-	b = append(b, ";q="...)
-	b = appendInt(b, allowed)
-	if window > 0 {
-		b = append(b, ";w="...)
-		b = appendInt(b, window)
-	}
-	return b
+	return ratelimitfield.OfBucket(q).Append(b, f.names[i])
 }
 
 // appendLeft appends what is left, and in how many seconds there is more.
@@ -157,37 +131,8 @@ func (f *fields) appendLeft(b []byte, i int, a *admission.Answer) []byte {
 	if f.silent(i, &a.Quota) {
 		return b
 	}
-	b = f.appendName(b, i)
-	b = append(b, ";r="...)
-	b = appendInt(b, a.Left())
-	if more := untilMore(a); more != weir.Never && more > 0 {
-		b = append(b, ";t="...)
-		b = appendInt(b, wholeSeconds(more))
-	}
-	return b
-}
-
-// untilMore returns how long it takes until there is more: until a request that
-// was denied would be allowed, or until there is one more token.
-func untilMore(a *admission.Answer) time.Duration {
-	switch rate := a.Quota.Rate(); {
-	case !a.OK:
-		return a.RetryAfter
-	case a.Left() == a.Quota.Burst():
-		return weir.Never // it has all come back
-	case a.ResetAfter == weir.Never || rate <= 0:
-		return weir.Never
-	default:
-		missing := float64(max(a.Quota.Burst()-a.Remaining, 1))
-		return max(a.ResetAfter-span((missing-1)/rate), 1)
-	}
-}
-
-func (f *fields) appendName(b []byte, i int) []byte {
-	if len(b) > 0 {
-		b = append(b, ", "...)
-	}
-	return append(b, f.names[i]...)
+	left := a.Left()
+	return ratelimitfield.AppendLeft(b, f.names[i], left, ratelimitfield.UntilMore(&a.Quota, left, &a.Decision))
 }
 
 // writeLegacy tells of the rule that has least left.
@@ -208,26 +153,10 @@ func (f *fields) writeLegacy(h http.Header, answers []admission.Answer) {
 	h["X-Ratelimit-Limit"] = []string{strconv.Itoa(a.Quota.Burst())}
 	h["X-Ratelimit-Remaining"] = []string{strconv.Itoa(a.Left())}
 	if a.ResetAfter != weir.Never {
-		reset := int64(wholeSeconds(a.ResetAfter))
+		reset := int64((a.ResetAfter + time.Second - 1) / time.Second)
 		if f.legacy == LegacyUnix {
 			reset += time.Now().Unix()
 		}
 		h["X-Ratelimit-Reset"] = []string{strconv.FormatInt(reset, 10)}
 	}
-}
-
-// most is the greatest Integer of RFC 9651.
-const most = 999_999_999_999_999
-
-func appendInt(b []byte, n int) []byte { return strconv.AppendInt(b, min(int64(n), most), 10) }
-
-// wholeSeconds are whole ones, rounded up.
-func wholeSeconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }
-
-// span is a number of seconds as a Duration, the longest at most.
-func span(seconds float64) time.Duration {
-	if ns := seconds * 1e9; ns < math.MaxInt64/2 {
-		return time.Duration(math.Ceil(ns))
-	}
-	return math.MaxInt64 / 2
 }
