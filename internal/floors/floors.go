@@ -39,7 +39,7 @@ var packages = map[string]floor{
 	"throttler": shells, "tally": shells,
 	"internal/line": shells, "internal/siphash": shells, "internal/heavy": shells,
 	"httplimit": edges, "grpclimit": edges, "config": edges, "server": edges, "server/httpapi": edges,
-	"server/respapi": edges, "server/grpcapi": edges, "store": edges, "store/redis": edges, "cluster": edges,
+	"server/respapi": edges, "server/grpcapi": edges, "server/adminapi": edges, "store": edges, "store/redis": edges, "cluster": edges,
 	"client": edges, "proxy": edges, "internal/settings": edges,
 	"httpcache": edges, "internal/problem": edges, "internal/observe": edges, "internal/admission": edges, "internal/caller": edges,
 	"metric": edges, "internal/outgoing": edges, "internal/ratelimitfield": edges, "internal/match": edges, "internal/strictyaml": edges,
@@ -78,6 +78,8 @@ var sideways = map[string][]string{
 	"lab/sla": {"httplimit", "internal/admission", "lab/load", "lab/sim", "lab/plot"},
 	// The demonstration shows the proxy itself, on the page.
 	"lab/demo": {"proxy", "web", "internal/settings", "internal/browser", "lab/origin", "lab/load"},
+	// The page of weir serve has assets in common with that of weir demo.
+	"server/adminapi": {"server", "config", "web"},
 }
 
 // banned are the packages of the standard library, with all below them, that a
