@@ -6,7 +6,6 @@ import (
 	"errors"
 	"math"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -73,7 +72,7 @@ func appendID(b []byte, stamp, seal uint64, n int) []byte {
 	return b
 }
 
-// parseID reads what appendID writes.
+// parseID reads what appendID writes, in capitals too.
 func parseID(id string) (stamp, seal uint64, n int, ok bool) {
 	n = 1
 	if len(id) > 36 {
@@ -83,8 +82,11 @@ func parseID(id string) (stamp, seal uint64, n int, ok bool) {
 		}
 		id = id[:36]
 	}
-	b, err := hex.DecodeString(strings.ReplaceAll(id, "-", ""))
-	if err != nil || len(b) != 16 || len(id) != 36 {
+	if len(id) != 36 || id[8] != '-' || id[13] != '-' || id[18] != '-' || id[23] != '-' {
+		return 0, 0, 0, false
+	}
+	b, err := hex.DecodeString(id[:8] + id[9:13] + id[14:18] + id[19:23] + id[24:])
+	if err != nil {
 		return 0, 0, 0, false
 	}
 	first, second := binary.BigEndian.Uint64(b), binary.BigEndian.Uint64(b[8:])
