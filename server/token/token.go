@@ -140,7 +140,7 @@ func Parse(name string, text []byte) (*Set, error) {
 	}
 	var says file
 	f.Decode(f.Body, reflect.ValueOf(&says).Elem(), "")
-	if says.Tokens == nil {
+	if says.Tokens == nil && f.Err() == nil {
 		f.Report(nil, "tokens", ": must be given; [] if there are none")
 	}
 	if len(says.Tokens) > maxTokens {
@@ -164,7 +164,10 @@ type reader struct {
 }
 
 func (r *reader) check(fine bool, field, format string, args ...any) {
-	path := strictyaml.Join(r.path, field)
+	path := r.path
+	if field != "" {
+		path = strictyaml.Join(path, field)
+	}
 	if !fine && !r.file.Wrong(path) {
 		r.file.Report(r.file.Where(path), path, ": "+format, args...)
 	}
@@ -179,13 +182,13 @@ func (s *Set) add(r *reader, e entry) {
 		hash, err := hex.DecodeString(e.SHA256)
 		r.check(err == nil && len(hash) == sha256.Size, "sha256", "must be 64 hexadecimal digits")
 		copy(t.hash[:], hash)
-	} else {
-		r.check(e.Token == "" || len(e.Token) >= minSecret, "token", "must have at least %d bytes", minSecret)
+	} else if e.Token != "" {
+		r.check(len(e.Token) >= minSecret, "token", "must have at least %d bytes", minSecret)
 		t.hash = sha256.Sum256([]byte(e.Token))
 	}
 	for _, other := range s.tokens {
 		r.check(other.Name != e.Name, "name", "must differ from all others")
-		r.check(other.hash != t.hash, "token", "must differ from that of %s", other.Name)
+		r.check(other.hash != t.hash || t.hash == [sha256.Size]byte{}, "", "must differ from %s: the secret is the same", other.Name)
 	}
 	if e.Allow == nil {
 		t.allow = []Action{Decide, Lease}
