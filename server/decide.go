@@ -195,7 +195,7 @@ func (r *Rule) take(key string, n, limit int) weir.Decision {
 		l.try(r.bucket(key), n)
 	}
 	if l.lines.waiting.Load() > 0 {
-		if d, ok := l.lines.behind(r, key, n); ok {
+		if d, ok := l.lines.behind(r, key, n, limit); ok {
 			return d
 		}
 	}
@@ -223,11 +223,15 @@ func (l *live) try(bucket string, n int) {
 }
 
 // settle charges n tokens for what was taken at that time, and lets those in
-// line have what comes back.
+// line have what comes back. The candidate is told too, whatever it said then.
 func (r *Rule) settle(key string, at time.Time, was, n int) int {
-	charged := r.live.buckets.settle(r.bucket(key), at, was, n)
+	l, bucket := r.live, r.bucket(key)
+	charged := l.buckets.settle(bucket, at, was, n)
+	if l.trial != nil {
+		l.trial.settle(bucket, at, was, n)
+	}
 	if n < was {
-		r.live.lines.serve(r.bucket(key))
+		l.lines.serve(bucket)
 	}
 	return charged
 }

@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-go/weir/config"
 	"github.com/weir-go/weir/internal/siphash"
 )
 
@@ -150,8 +149,8 @@ func (s *Server) Settle(key, id string, n int) (Settled, error) {
 	_, rules, _ := s.keys.find(key, s.rules.Load())
 	done, asked := Settled{Was: was, Charged: n}, false
 	for _, r := range rules {
-		if !r.Quoted() || r.live.since > at || r.Mode == config.Shadow {
-			continue // it has not given anything
+		if !r.Quoted() || r.live.since > at {
+			continue // it has given nothing
 		}
 		charged := r.charge(key, s.epoch.Add(at), was, n)
 		if !asked || charged > done.Charged {

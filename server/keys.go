@@ -52,6 +52,9 @@ func newKeys(n int) *keys {
 // that a flood of keys which come only once costs little.
 const keepOne = 8
 
+// longest is how long a key may be to be remembered, in bytes.
+const longest = 256
+
 // find returns what is known of a key under the present rules, nil if it is not
 // remembered; its rules; and its hash.
 func (k *keys) find(key string, rules *ruleset) (*known, []*Rule, uint64) {
@@ -74,7 +77,7 @@ func (k *keys) find(key string, rules *ruleset) (*known, []*Rule, uint64) {
 		}
 	}
 	found := rules.find(key)
-	if free < 0 && k.miss.Add(1)%keepOne != 0 {
+	if len(key) > longest || free < 0 && k.miss.Add(1)%keepOne != 0 {
 		return nil, found, h
 	}
 	e := &known{key: strings.Clone(key), set: rules.id, rules: found}

@@ -59,7 +59,7 @@ func (l *lines) init(s *Server, of *live) {
 
 // behind decides for somebody who does not want to wait while others do: not
 // before they have had their turn.
-func (l *lines) behind(r *Rule, key string, n int) (weir.Decision, bool) {
+func (l *lines) behind(r *Rule, key string, n, limit int) (weir.Decision, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	q := l.of[r.bucket(key)]
@@ -68,7 +68,7 @@ func (l *lines) behind(r *Rule, key string, n int) (weir.Decision, bool) {
 	}
 	d := l.live.look(q.bucket, 0, 0)
 	d.OK, d.Remaining = false, 0
-	if d.RetryAfter = weir.Never; n <= r.Limit() {
+	if d.RetryAfter = weir.Never; n <= max(r.Limit(), limit) {
 		d.RetryAfter = l.live.buckets.ahead(q.bucket, q.tokens+max(n, 1))
 	}
 	return d, true

@@ -53,8 +53,8 @@ type Config struct {
 	// MaxLeases bounds the leases held, of all keys together. If zero,
 	// DefaultMaxLeases.
 	MaxLeases int
-	// Keys bounds the keys whose names are remembered, for Top and Seen, and for the
-	// rules that match them. If zero, DefaultKeys.
+	// Keys bounds the keys that are remembered, for Top and so that their rules need
+	// not be looked up, of up to 256 bytes each. If zero, DefaultKeys.
 	Keys int
 	// MaxLimit and MaxQueue are the most that a request may say for itself
 	// (Request.Limit and Request.Queue). If zero, it may not.
