@@ -1,34 +1,40 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"math"
+	"strings"
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/config"
 )
 
 // A Lease is units of a key that are held, across processes, until they are
 // returned or the lease runs out.
 type Lease struct {
-	ID  string
+	ID  string // 32 hexadecimal digits that nobody can guess
 	Key string
 	N   int // units
 	// Token goes up with every lease that a Server grants: whoever guards a resource
 	// can refuse a holder whose token is less than one it has seen (a fencing token).
+	// It begins with the clock, and stays below 2⁵³ until 2242: so, as long as the
+	// clock is not set back, it goes up over restarts too.
 	Token    uint64
 	TTL      time.Duration // from when the Lease was granted or renewed
 	Waited   time.Duration
-	Limit    int // of the key, in units, now
-	Inflight int // units of the key that are held, these included
+	Limit    int // of the key, in units, now; of the rule that has the least room
+	Inflight int // units of the key that are held under it, these included
 }
 
 // A LeaseRequest asks for units of a key.
 type LeaseRequest struct {
 	Key string
 	N   int // units, >= 1
-	// TTL is how long the lease lasts unless it is renewed. If zero, the rule's TTL;
-	// the rule's MaxTTL bounds it.
+	// TTL is how long the lease lasts unless it is renewed. If zero or less, the
+	// rule's TTL; the rule's MaxTTL bounds it. Of several rules, the least counts.
 	TTL time.Duration
 	// Wait stands in line if need be, until the deadline of the context or the
 	// rule's MaxWait.
@@ -43,44 +49,207 @@ var (
 
 // Acquire leases N units of a key under every rule with a Concurrency that counts
 // for it, or of none. The error is a *weir.Rejection (OverLimit, QueueFull,
-// Overdue, TooLate, Closed), ErrNoLeasing, or the context's own.
+// Overdue, TooLate, Closed), ErrNoLeasing, or the context's own. It panics if
+// N < 1.
+//
+// Those who wait go first come, first served. The deadline of ctx is that of the
+// wait, not of the work: who would be behind others for longer is refused at once
+// (TooLate), as far as is known how long leases are held. A rejection's
+// RetryAfter is such an estimate, too: 0 if nothing is known. If ctx is cancelled,
+// there is no lease, even if its turn had come.
 func (s *Server) Acquire(ctx context.Context, req LeaseRequest) (Lease, error) {
-	return Lease{}, ErrNoLeasing
+	if req.N < 1 {
+		panic("server: a lease of less than one unit")
+	}
+	for {
+		l, err := s.acquire(ctx, &req)
+		if err != errMoved {
+			return l, err
+		}
+	}
 }
 
-// Renew lets a lease last for a TTL from now. The error is ErrNoLease if it is
-// not held any more: then its holder must stop.
+func (s *Server) acquire(ctx context.Context, req *LeaseRequest) (Lease, error) {
+	_, rules, _ := s.keys.find(req.Key, s.rules.Load())
+	ttl, most, ok := terms(rules)
+	switch {
+	case !ok:
+		return Lease{}, ErrNoLeasing
+	case s.closed.Load():
+		return Lease{}, weir.Reject(weir.Closed, drainRetry)
+	case ctx.Err() != nil:
+		return Lease{}, ctx.Err()
+	}
+	start := s.now()
+	l := &lease{key: strings.Clone(req.Key), n: req.N, ttl: ttl, most: most}
+	// All ask the rules in the same order, so that no two wait for each other.
+	for _, r := range rules {
+		if r.Concurrency == nil {
+			continue
+		}
+		if err := l.ask(ctx, r, req.Wait); err != nil {
+			l.giveBack(weir.Ignored, 0)
+			return Lease{}, err
+		}
+	}
+	if ctx.Err() == context.Canceled { // nobody is there to hold it
+		l.giveBack(weir.Ignored, 0)
+		return Lease{}, context.Canceled
+	}
+	now := s.now()
+	if !s.leases.add(l, now, l.lasts(req.TTL)) {
+		l.giveBack(weir.Ignored, 0)
+		return Lease{}, weir.Reject(weir.OverLimit, 0)
+	}
+	granted := l.view(l.lasts(req.TTL))
+	granted.Waited = now - start
+	return granted, nil
+}
+
+// terms returns how long leases last under these rules unless their callers say
+// otherwise, and at most; and whether there are any. Rules on trial do not matter
+// unless there are no others.
+func terms(rules []*Rule) (ttl, most time.Duration, ok bool) {
+	ttl, most = math.MaxInt64, math.MaxInt64
+	for _, shadow := range []bool{false, true} {
+		for _, r := range rules {
+			if c := r.Concurrency; c != nil && (r.Mode == config.Shadow) == shadow {
+				its := cmp.Or(c.TTL, config.DefaultTTL)
+				ttl = min(ttl, its)
+				most = min(most, cmp.Or(c.MaxTTL, 10*min(its, math.MaxInt64/10)))
+				ok = true
+			}
+		}
+		if ok {
+			break
+		}
+	}
+	return min(ttl, most), most, ok
+}
+
+// Renew lets a lease last for a TTL from now: if that is zero or less, for its
+// rule's, and never longer than its rule's MaxTTL, both as they were when it was
+// granted. The error is ErrNoLease if it is not held any more: then its holder
+// must stop.
 func (s *Server) Renew(key, id string, ttl time.Duration) (Lease, error) {
-	return Lease{}, ErrNoLease
+	l, ttl, ok := s.leases.renew(key, id, ttl)
+	if !ok {
+		return Lease{}, ErrNoLease
+	}
+	for i := range l.held {
+		l.held[i].door.gates.renewed.Add(1)
+	}
+	return l.view(ttl), nil
 }
 
 // Return gives a lease back, and tells how the work went, which an Auto limit
-// learns from. The error is ErrNoLease.
-func (s *Server) Return(key, id string, o weir.Outcome) error { return ErrNoLease }
-
-// LeaseStats counts the leases of a rule.
-type LeaseStats struct {
-	Held, Waiting              int // units; requests
-	Keys                       int // keys with a limit in use
-	Granted, Returned, Expired uint64
-	Renewed                    uint64
-	Refused                    map[weir.Reason]uint64
+// learns from. After an Outcome that is Abandoned, the units stay in flight for as
+// long as leases of the key are mostly held. The error is ErrNoLease.
+func (s *Server) Return(key, id string, o weir.Outcome) error {
+	l := s.leases.remove(key, id)
+	if l == nil {
+		return ErrNoLease
+	}
+	for i := range l.held {
+		l.held[i].door.gates.returned.Add(1)
+	}
+	l.giveBack(o, s.now()-l.since)
+	return nil
 }
 
-// LeaseState is what is known of the leases of one key.
-type LeaseState struct {
-	Limit, Inflight, Waiting int
+// A lease is one that is held or, until it is added to leases, asked for.
+type lease struct {
+	id        leaseID
+	key       string
+	n         int
+	token     uint64
+	ttl, most time.Duration // how long it lasts if nobody says, and at most
+	held      []held
+	blind     bool // it began in another process: how long its work took is not known
+
+	since time.Duration // when it was granted, on the Server's clock
+
+	until time.Duration // guarded by leases.mu
+	at    int           // in expiries, guarded by leases.mu; -1 if it has ended
 }
 
-// leases are all that are held.
-type leases struct{}
+// held is the units of a lease under one rule.
+type held struct {
+	door   *door
+	permit weir.Permit
+	shadow bool // the rule is on trial
+}
 
-func (*leases) init(*Server) {}
-func (*leases) dismiss()     {}
-func (*leases) waiting() int { return 0 }
+// lasts returns how long a lease is to last whose caller says ttl.
+func (l *lease) lasts(ttl time.Duration) time.Duration {
+	if ttl <= 0 {
+		return l.ttl
+	}
+	return min(ttl, l.most)
+}
 
-// gates are the limits of one rule's keys, while they are in use.
-type gates struct{}
+// ask asks for the units under one rule. A rule on trial is not waited for: who
+// would not have a lease under it does not hold one under it.
+func (l *lease) ask(ctx context.Context, r *Rule, wait bool) error {
+	g := r.live.gates
+	d := g.enter(r.bucket(l.key))
+	if d == nil {
+		return errMoved
+	}
+	shadow := r.Mode == config.Shadow
+	p, ok := d.limiter.TryAcquire(l.n)
+	switch {
+	case ok:
+	case shadow:
+		g.shadowed.Add(1)
+		g.leave(d, 0)
+		return nil
+	case !wait:
+		g.leave(d, 0)
+		return g.refuse(weir.OverLimit, d.retry(l.n))
+	default:
+		var err error
+		if p, err = g.wait(ctx, d, l); err != nil {
+			g.leave(d, 0)
+			return err
+		}
+	}
+	g.held.Add(int64(l.n))
+	l.held = append(l.held, held{d, p, shadow})
+	return nil
+}
 
-func (*gates) stats() LeaseStats                     { return LeaseStats{} }
-func (*gates) state(r *Rule, key string) *LeaseState { return nil }
+// giveBack gives the units back, the last first, after they were held for so long;
+// 0 if nobody had them.
+func (l *lease) giveBack(o weir.Outcome, took time.Duration) {
+	if l.blind {
+		took = 0
+		if o == weir.Success {
+			o = weir.Ignored
+		}
+	}
+	for i := len(l.held) - 1; i >= 0; i-- {
+		h := &l.held[i]
+		h.permit.Release(o)
+		h.door.gates.held.Add(-int64(l.n))
+		h.door.gates.leave(h.door, took)
+	}
+}
+
+// view is what the holder of a lease is told.
+func (l *lease) view(ttl time.Duration) Lease {
+	v := Lease{ID: l.id.String(), Key: l.key, N: l.n, Token: l.token, TTL: ttl}
+	seen := false // a rule that is not on trial
+	for i := range l.held {
+		h := &l.held[i]
+		if seen && h.shadow {
+			continue
+		}
+		st := h.door.limiter.Stats()
+		if i == 0 || !seen && !h.shadow || st.Limit-st.Inflight < v.Limit-v.Inflight {
+			v.Limit, v.Inflight = st.Limit, st.Inflight
+		}
+		seen = seen || !h.shadow
+	}
+	return v
+}

@@ -22,7 +22,7 @@ type live struct {
 	trial   buckets       // the candidate's; nil without one
 	counts  counts
 	lines   lines
-	gates   gates
+	gates   *gates
 }
 
 // Quoted reports whether the rule has a rate.
@@ -94,6 +94,8 @@ func (s *Server) newRuleset(cfg *config.Rules, old *ruleset) (set *ruleset, gone
 			changed = append(changed, r)
 		} else if r.live, err = s.newLive(r.Rule, share); err != nil {
 			return nil, nil, fmt.Errorf("server: rule %q: %w", r.Name, err)
+		} else if was != nil && was.Per == r.Per {
+			r.live.gates = was.live.gates
 		}
 	}
 	// From here on nothing can fail.
@@ -121,7 +123,7 @@ func (s *Server) share(cfg *config.Rules) int {
 const minMemory = 64 << 10
 
 func (s *Server) newLive(c config.Rule, memory int) (l *live, err error) {
-	l = &live{since: s.now()}
+	l = &live{since: s.now(), gates: newGates(s, c.Concurrency)}
 	l.lines.init(s, l)
 	if c.Rate.Period > 0 {
 		if c.Key != "" {

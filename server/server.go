@@ -87,7 +87,7 @@ type Server struct {
 	epoch   time.Time
 	rules   atomic.Pointer[ruleset]
 	keys    *keys
-	waiting atomic.Int64 // requests in all lines
+	waiting atomic.Int64 // requests in all lines, and for leases
 	closed  atomic.Bool
 
 	unmatchedKeys [2]atomic.Uint64 // requests that no rule matched: denied, allowed
@@ -145,6 +145,10 @@ func (s *Server) Reload(rules *config.Rules) error {
 	s.keys.outdate()
 	for _, l := range gone {
 		l.lines.dismiss(errMoved)
+		l.gates.dismiss(errMoved)
+	}
+	for _, r := range set.inForce() {
+		r.live.gates.update(r.Concurrency)
 	}
 	return nil
 }
@@ -159,8 +163,8 @@ func (s *Server) Close(now bool) {
 	}
 	for _, r := range s.rules.Load().inForce() {
 		r.live.lines.dismiss(weir.Reject(weir.Closed, drainRetry))
+		r.live.gates.dismiss(weir.Reject(weir.Closed, drainRetry))
 	}
-	s.leases.dismiss()
 }
 
 // drainRetry is when those who are refused because the server ends should ask
@@ -168,4 +172,4 @@ func (s *Server) Close(now bool) {
 const drainRetry = time.Second
 
 // Waiting returns how many requests wait, for tokens or for leases.
-func (s *Server) Waiting() int { return int(s.waiting.Load()) + s.leases.waiting() }
+func (s *Server) Waiting() int { return int(s.waiting.Load()) }
