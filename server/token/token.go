@@ -61,33 +61,31 @@ type Token struct {
 	allow []Action
 }
 
-// Errors of Authorize.
+// Errors of Token.Authorize.
 var (
 	ErrUnknown   = errors.New("no token that is known: send Authorization: Bearer, and the token")
 	ErrForbidden = errors.New("the token does not allow this")
 )
 
-// Authorize returns nil if the Authorization field of a request shows a token
-// that allows an action on a key; for an action on all keys at once, the key is
-// empty. The error is ErrUnknown or wraps ErrForbidden.
-func (s *Set) Authorize(authorization string, a Action, key string) error {
-	t := s.find(authorization)
-	if t == nil {
+// Authorize returns nil if the token allows an action on a key or, if that is
+// empty, on all keys at once; or what wraps ErrForbidden; or, of a nil Token,
+// ErrUnknown.
+func (t *Token) Authorize(a Action, key string) error {
+	switch {
+	case t == nil:
 		return ErrUnknown
-	}
-	if !slices.Contains(t.allow, a) {
+	case !slices.Contains(t.allow, a):
 		return fmt.Errorf("%w: %s may not %s", ErrForbidden, t.Name, a)
-	}
-	if t.keys != nil && (key == "" || t.keys.First(key) < 0) {
+	case t.keys != nil && (key == "" || t.keys.First(key) < 0):
 		return fmt.Errorf("%w: not one of the keys of %s", ErrForbidden, t.Name)
 	}
 	return nil
 }
 
-// find returns the Token of a field Authorization; nil if there is none. How
-// long it takes tells nothing of the secrets: hashes are compared, with all of
-// them, and in constant time.
-func (s *Set) find(authorization string) (found *Token) {
+// Find returns the Token that a field Authorization shows; nil if there is none.
+// How long it takes tells nothing of the secrets: hashes are compared, with all
+// of them, and in constant time.
+func (s *Set) Find(authorization string) (found *Token) {
 	scheme, secret, ok := strings.Cut(authorization, " ")
 	if !ok || !strings.EqualFold(scheme, "Bearer") {
 		return nil

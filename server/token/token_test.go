@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -68,7 +69,7 @@ func TestAuthorize(t *testing.T) {
 		{"no scheme", secret, token.Decide, "user:42", token.ErrUnknown},
 		{"an empty secret", "Bearer ", token.Decide, "user:42", token.ErrUnknown},
 	} {
-		if err := set.Authorize(tt.authorization, tt.action, tt.key); !errors.Is(err, tt.want) {
+		if err := set.Find(tt.authorization).Authorize(tt.action, tt.key); !errors.Is(err, tt.want) {
 			t.Errorf("%s: %v, want %v", tt.rule, err, tt.want)
 		}
 	}
@@ -115,16 +116,28 @@ func TestLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	var g token.Guard
-	r := httptest.NewRequest("POST", "/rate/a", nil)
-	if err := g.Authorize(r, token.Decide, "a"); err != nil {
+	ask := func(authorization string) (err error) {
+		r := httptest.NewRequest("POST", "/rate/a", nil)
+		r.Header.Set("Authorization", authorization)
+		g.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			err = g.Authorize(r, token.Decide, "a")
+		})).ServeHTTP(httptest.NewRecorder(), r)
+		return err
+	}
+	if err := ask(""); err != nil {
 		t.Errorf("no tokens: %v: want all allowed", err)
 	}
 	g.Use(set)
-	if err := g.Authorize(r, token.Decide, "a"); !errors.Is(err, token.ErrUnknown) {
+	if err := ask(""); !errors.Is(err, token.ErrUnknown) {
 		t.Errorf("%v: want %v", err, token.ErrUnknown)
 	}
-	r.Header.Set("Authorization", "Bearer the operator's own secret")
-	if err := g.Authorize(r, token.Decide, "a"); err != nil {
+	if err := ask("Bearer the operator's own secret"); err != nil {
 		t.Errorf("%v: want it allowed", err)
+	}
+	// Around the Handler there is no way in.
+	r := httptest.NewRequest("POST", "/rate/a", nil)
+	r.Header.Set("Authorization", "Bearer the operator's own secret")
+	if err := g.Authorize(r, token.Decide, "a"); !errors.Is(err, token.ErrUnknown) {
+		t.Errorf("%v: want %v", err, token.ErrUnknown)
 	}
 }
