@@ -182,10 +182,21 @@ type Bucket uint64
 
 // Decide is Take, with the Quota under which it decided, and the Bucket.
 func (l *Limiter[K]) Decide(key K, n int) (weir.Decision, gcra.Quota, Bucket) {
-	checkCost(n)
 	t := l.table.Load()
+	return l.decide(t, key, t.now(), n)
+}
+
+// TakeAt is Take at the time t. One that is before that of an earlier decision
+// does no harm: nothing comes in twice.
+func (l *Limiter[K]) TakeAt(key K, at time.Time, n int) weir.Decision {
+	t := l.table.Load()
+	d, _, _ := l.decide(t, key, at.Sub(t.epoch), n)
+	return d
+}
+
+func (l *Limiter[K]) decide(t *table[K], key K, now time.Duration, n int) (weir.Decision, gcra.Quota, Bucket) {
+	checkCost(n)
 	print := t.print(l.hash.sum, key)
-	now := t.now()
 	s := t.shard(print)
 	s.mu.Lock()
 	var p place

@@ -46,3 +46,28 @@ func TestSettleBucket(t *testing.T) {
 		}
 	})
 }
+
+// Whoever decides late decides as if in time: what came in since is there for
+// the next.
+func TestTakeAt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter[string](t, perSecond(10, 1), keyed.Config{})
+		start := time.Now()
+		time.Sleep(time.Second)
+		for i := range 10 {
+			at := start.Add(time.Duration(i) * time.Second / 10)
+			if d := l.TakeAt("a", at, 1); !d.OK {
+				t.Errorf("%d: %+v", i, d)
+			}
+			if d := l.TakeAt("a", at, 1); d.OK || d.RetryAfter != time.Second/10 {
+				t.Errorf("%d, once more: %+v", i, d)
+			}
+		}
+		if d := l.TakeAt("a", start, 1); d.OK || d.RetryAfter != time.Second {
+			t.Errorf("time that has been taken already: %+v", d)
+		}
+		if !l.Allow("a") || l.Allow("a") {
+			t.Error("now there is one more, not two")
+		}
+	})
+}

@@ -3,6 +3,8 @@ package server_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -48,6 +50,44 @@ func BenchmarkDecide(b *testing.B) {
 			})
 		})
 	}
+}
+
+// BenchmarkWait lets a thousand stand in line for tokens that come every half
+// millisecond, and reports how late their turns are: at the median, and in the
+// worst hundredth.
+func BenchmarkWait(b *testing.B) {
+	const waiters, every = 1000, 500 * time.Microsecond
+	r := rules("*", int(time.Second/every), config.GCRA)
+	r.Rules[0].Burst, r.Rules[0].Queue = 1, ptr(waiters)
+	s, err := server.New(server.Config{Rules: &r})
+	if err != nil {
+		b.Fatal(err)
+	}
+	var late []time.Duration
+	for b.Loop() {
+		var mu sync.Mutex
+		var at []time.Time
+		var all sync.WaitGroup
+		for range waiters {
+			all.Go(func() {
+				var v server.Verdict
+				err := s.Wait(b.Context(), &server.Request{Key: "a", N: 1}, &v)
+				mu.Lock()
+				defer mu.Unlock()
+				if at = append(at, time.Now()); err != nil || !v.OK {
+					b.Errorf("%+v, %v", v, err)
+				}
+			})
+		}
+		all.Wait()
+		slices.SortFunc(at, time.Time.Compare)
+		for i, t := range at {
+			late = append(late, t.Sub(at[0].Add(time.Duration(i)*every)))
+		}
+	}
+	slices.Sort(late)
+	b.ReportMetric(float64(late[len(late)/2].Microseconds()), "late-p50-µs")
+	b.ReportMetric(float64(late[len(late)*99/100].Microseconds()), "late-p99-µs")
 }
 
 func rules(glob string, perSecond int, a config.Algorithm) config.Rules {

@@ -17,6 +17,8 @@ type buckets interface {
 	// take takes n tokens, or says why not. A limit > 0 counts instead of the
 	// rule's, for this call.
 	take(key string, n, limit int) weir.Decision
+	// takeAt is take as if it were that time, which is not long ago.
+	takeAt(key string, at time.Time, n, limit int) weir.Decision
 	// settle charges n tokens instead of the was that were taken at that time; it
 	// returns what is charged.
 	settle(key string, at time.Time, was, n int) int
@@ -69,16 +71,25 @@ type many struct{ l *keyed.Limiter[string] }
 
 func (m many) take(key string, n, limit int) weir.Decision {
 	if limit > 0 {
-		q := m.l.QuotaFor(key)
-		if d, ok := tighter(m.l.Take(key, 0), q.Burst(), n, limit, m.tokens(key)); !ok {
+		if d, ok := m.tighter(key, n, limit); !ok {
 			return d
 		}
 	}
 	return m.l.Take(key, n)
 }
 
-func (m many) tokens(key string) lacks {
-	return func(n int) time.Duration { return m.ahead(key, n) }
+func (m many) takeAt(key string, at time.Time, n, limit int) weir.Decision {
+	if limit > 0 {
+		if d, ok := m.tighter(key, n, limit); !ok {
+			return d
+		}
+	}
+	return m.l.TakeAt(key, at, n)
+}
+
+func (m many) tighter(key string, n, limit int) (weir.Decision, bool) {
+	q := m.l.QuotaFor(key)
+	return tighter(m.l.Take(key, 0), q.Burst(), n, limit, func(n int) time.Duration { return m.ahead(key, n) })
 }
 
 func (m many) settle(key string, at time.Time, was, n int) int {
@@ -103,14 +114,18 @@ func (m many) memory() (int, uint64) {
 // single is one token bucket for all keys.
 type single struct{ l *rate.Limiter }
 
-func (o single) take(_ string, n, limit int) weir.Decision {
+func (o single) take(key string, n, limit int) weir.Decision {
+	return o.takeAt(key, time.Now(), n, limit)
+}
+
+func (o single) takeAt(_ string, at time.Time, n, limit int) weir.Decision {
 	if limit > 0 {
 		q := o.l.Quota()
 		if d, ok := tighter(o.l.Take(0), q.Burst(), n, limit, func(n int) time.Duration { return o.ahead("", n) }); !ok {
 			return d
 		}
 	}
-	return o.l.Take(n)
+	return o.l.TakeAt(at, n)
 }
 
 func (o single) settle(_ string, at time.Time, was, n int) int {
@@ -127,12 +142,9 @@ func (o single) ahead(_ string, n int) time.Duration {
 func (o single) set(q config.Quota)    { o.l.SetQuota(bucket(q)) }
 func (o single) memory() (int, uint64) { return 0, 0 }
 
-// lacks tells when there are n tokens more.
-type lacks func(n int) time.Duration
-
 // tighter decides under a limit of the caller's own below the burst: so much of
 // the bucket it leaves to others. A limit above the burst is the burst.
-func tighter(d weir.Decision, burst, n, limit int, when lacks) (weir.Decision, bool) {
+func tighter(d weir.Decision, burst, n, limit int, when func(n int) time.Duration) (weir.Decision, bool) {
 	left := max(burst-limit, 0)
 	d.Remaining = max(d.Remaining-left, 0)
 	if n == 0 || d.Remaining >= n {
@@ -176,6 +188,10 @@ func refilled(q gcra.Quota, at time.Time) bool {
 type counted struct{ l *tally.Limiter }
 
 func (c *counted) take(key string, n, limit int) weir.Decision { return c.l.Take(key, n, limit) }
+
+func (c *counted) takeAt(key string, at time.Time, n, limit int) weir.Decision {
+	return c.l.Take(key, n, limit)
+}
 
 func (c *counted) settle(key string, at time.Time, was, n int) int { return c.l.Settle(key, was, n) }
 

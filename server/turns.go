@@ -45,11 +45,16 @@ func (l *lines) remove(q *line, w *waiter) {
 }
 
 // advance lets all in a line have their tokens who can, in order, and notes when
-// the next one asks again.
+// the next one asks again. A turn that is served late is served as of its time:
+// else what comes in meanwhile beyond the burst would be lost to the line.
 func (l *lines) advance(q *line) {
+	at := l.server.now()
+	if q.at >= 0 {
+		at = min(at, q.turn)
+	}
 	for q.first != nil {
 		w := q.first
-		d := l.live.buckets.take(q.bucket, w.n, w.limit)
+		d := l.live.buckets.takeAt(q.bucket, l.server.epoch.Add(at), w.n, w.limit)
 		switch {
 		case d.OK:
 			l.remove(q, w)
@@ -58,16 +63,23 @@ func (l *lines) advance(q *line) {
 			l.remove(q, w)
 			w.answer <- granted{err: weir.Reject(weir.OverBurst, weir.Never)}
 		default:
-			q.turn = l.server.now() + d.RetryAfter
-			if q.at < 0 {
-				heap.Push(&l.due, q)
-			} else {
-				heap.Fix(&l.due, q.at)
+			if at += d.RetryAfter; at > l.server.now() {
+				l.schedule(q, at)
+				return
 			}
-			l.set()
-			return
 		}
 	}
+}
+
+// schedule notes when a line asks again.
+func (l *lines) schedule(q *line, at time.Duration) {
+	q.turn = at
+	if q.at < 0 {
+		heap.Push(&l.due, q)
+	} else {
+		heap.Fix(&l.due, q.at)
+	}
+	l.set()
 }
 
 // set sets the timer to the next turn.
