@@ -1,0 +1,213 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-go/weir"
+)
+
+// maxBatch bounds the asks in one request.
+const maxBatch = 1000
+
+// An ask is what a caller wants to know without a wait.
+type ask struct {
+	key   string
+	n     int
+	state atomic.Uint32 // one of the following; whoever changes it from asked decides what becomes of the answer
+	reply chan reply    // of capacity 1; only who answers sends
+}
+
+const (
+	asked    = iota // the caller waits
+	answered        // the reply is in the channel, or will be at once
+	left            // nobody waits, and what was granted goes back
+	kept            // nobody waits, and what was granted is used all the same
+)
+
+// A reply is how an ask ended: with an answer, or with an error.
+type reply struct {
+	answer
+	err error
+}
+
+// leave reports whether the caller need not wait for the reply any more.
+func (a *ask) leave(how uint32) bool { return a.state.CompareAndSwap(asked, how) }
+
+// A batcher sends asks: one at once if none is under way; those that come
+// meanwhile together after it. So nobody is delayed for the sake of a batch, and
+// batches grow with the load.
+type batcher struct {
+	mu     sync.Mutex // guards what follows
+	queue  []*ask
+	flying bool // a goroutine sends
+}
+
+// enqueue has an ask sent, unless too many are about to be.
+func (c *Client) enqueue(a *ask) bool {
+	b := &c.batcher
+	b.mu.Lock()
+	if len(b.queue) >= c.cfg.Queue {
+		b.mu.Unlock()
+		return false
+	}
+	b.queue = append(b.queue, a)
+	first := !b.flying
+	b.flying = true
+	b.mu.Unlock()
+	if first && !c.start(c.fly) {
+		c.fly() // closed: no request is sent
+	}
+	return true
+}
+
+// fly sends all there is.
+func (c *Client) fly() {
+	var buf []*ask
+	for {
+		if buf = c.batcher.next(buf[:0]); len(buf) == 0 {
+			return
+		}
+		splits := maxSplits
+		c.send(buf, &splits)
+		c.study(buf)
+		clear(buf)
+	}
+}
+
+// next appends the asks of the next batch. If there are none, the caller does not
+// fly any more.
+func (b *batcher) next(batch []*ask) []*ask {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	i := 0
+	for ; i < len(b.queue) && len(batch) < maxBatch; i++ {
+		if a := b.queue[i]; a.state.Load() == asked {
+			batch = append(batch, a)
+		}
+	}
+	n := copy(b.queue, b.queue[i:])
+	clear(b.queue[n:])
+	b.queue = b.queue[:n]
+	b.flying = len(batch) > 0
+	return batch
+}
+
+// maxSplits bounds the requests that one batch can become.
+const maxSplits = 64
+
+// send sends asks in one request and hands out the answers. If the server does
+// not accept the request, and so has decided nothing, each half is tried by
+// itself, as often as splits allows: one ask must not be all the others' trouble.
+func (c *Client) send(asks []*ask, splits *int) {
+	ctx, cancel := context.WithTimeout(c.ctx, c.cfg.Timeout)
+	defer cancel()
+	var answers []answer
+	err := c.exchange(ctx, &call{
+		method: http.MethodPost, path: []string{"rate"}, body: appendBatch(nil, asks), most: int64(len(asks)) << 10,
+		read: func(body []byte) (err error) {
+			answers, err = decodeBatch(body, len(asks))
+			return err
+		},
+	})
+	if refused, ok := err.(*StatusError); ok && len(asks) > 1 && *splits > 0 && refused.Status != http.StatusUnauthorized {
+		*splits -= 2
+		c.send(asks[:len(asks)/2], splits)
+		c.send(asks[len(asks)/2:], splits)
+		return
+	}
+	for i, a := range asks {
+		if err != nil {
+			c.answer(a, reply{err: err})
+		} else {
+			c.answer(a, reply{answer: answers[i]})
+		}
+	}
+}
+
+// answer hands a reply to who has asked, if he is still there.
+func (c *Client) answer(a *ask, r reply) {
+	if a.state.CompareAndSwap(asked, answered) {
+		a.reply <- r
+		return
+	}
+	if a.state.Load() == left && r.OK {
+		c.settle(a.key, r.ID, 0)
+	}
+}
+
+// errLate is that an answer did not come in time.
+var errLate = errors.New("client: no answer in time")
+
+// ask asks without a wait. The error is one of away if the server could not be
+// asked, or not in time.
+func (c *Client) ask(ctx context.Context, key string, n int) (answer, error) {
+	if err := ctx.Err(); err != nil {
+		return answer{}, err
+	}
+	if c.ctx.Err() != nil {
+		return answer{}, errClosed
+	}
+	c.counts.asked.Add(1)
+	if !c.near(key) {
+		return answer{}, errAway
+	}
+	a := &ask{key: key, n: n, reply: make(chan reply, 1)}
+	if !c.enqueue(a) {
+		return answer{}, errLate
+	}
+	timer := time.NewTimer(c.cfg.Timeout)
+	defer timer.Stop()
+	// The reply cannot be lost: whoever fails to leave finds it in the channel.
+	select {
+	case r := <-a.reply:
+		return r.answer, r.err
+	case <-ctx.Done():
+		if a.leave(left) {
+			return answer{}, ctx.Err()
+		}
+	case <-timer.C:
+		how := uint32(kept) // most likely it goes on
+		if c.cfg.Away == Deny {
+			how = left
+		}
+		if a.leave(how) {
+			return answer{}, errLate
+		}
+	}
+	r := <-a.reply
+	return r.answer, r.err
+}
+
+// Take takes n tokens of a key if they are there, and does not wait for them.
+// With n = 0 it takes nothing, and tells whether one token could be had.
+//
+// Without an answer in time the Decision is what Config.Away says. The error is
+// that of ctx if it ended first, a *StatusError if the server does not accept the
+// request, or weir.Closed after Close. ResetAfter is not known, and zero. It
+// panics if n < 0.
+func (c *Client) Take(ctx context.Context, key string, n int) (weir.Decision, error) {
+	check(n)
+	key, err := clean(key)
+	if err != nil {
+		return weir.Decision{}, err
+	}
+	a, err := c.ask(ctx, key, n)
+	switch {
+	case away(err):
+		return c.local(key).Take(n), nil
+	case err != nil:
+		return weir.Decision{}, err
+	}
+	return a.decision(), nil
+}
+
+func check(n int) {
+	if n < 0 {
+		panic("client: negative cost")
+	}
+}

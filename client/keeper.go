@@ -1,0 +1,261 @@
+package client
+
+import (
+	"container/heap"
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/weir-go/weir"
+)
+
+// ErrLost is the cause of the end of a Held's context if its lease is lost: the
+// server was not heard from until it had run out, or did not know it any more.
+// Somebody else may hold it now.
+var ErrLost = errors.New("client: the lease is lost")
+
+// maxRenewals bounds the renewals under way at once; one if the server is away.
+const maxRenewals = 32
+
+// A keeper renews leases, from one goroutine, which is there while any are held,
+// and tells those that are lost.
+type keeper struct {
+	wake chan struct{} // of capacity 1: look again
+
+	mu       sync.Mutex // guards what follows, and the leases in it
+	leases   schedule
+	shares   map[string]*share
+	running  bool
+	renewing int
+}
+
+// A lease is units of a key that the server has granted. It owns their Permit.
+type lease struct {
+	owner  weir.Owner // itself
+	c      *Client
+	key    string
+	id     string
+	n      int
+	token  uint64
+	ttl    time.Duration
+	cancel context.CancelCauseFunc // ends the context of its holder
+
+	// Guarded by the keeper's mu.
+	renewAt, expires time.Time
+	renewing         bool
+	place            int // in the schedule; -1 if it is not held any more
+}
+
+// at is when something is to be done about the lease.
+func (l *lease) at() time.Time {
+	if l.renewing || l.expires.Before(l.renewAt) {
+		return l.expires
+	}
+	return l.renewAt
+}
+
+func (k *keeper) init() {
+	k.wake = make(chan struct{}, 1)
+	k.shares = map[string]*share{}
+}
+
+func (k *keeper) held() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.leases)
+}
+
+// add keeps a lease, of a key with that limit.
+func (k *keeper) add(l *lease, limit int) {
+	k.mu.Lock()
+	s := k.share(l.key)
+	s.limit = limit
+	s.held += l.n
+	heap.Push(&k.leases, l)
+	first := !k.running
+	k.running = true
+	k.mu.Unlock()
+	if first {
+		l.c.start(func() { k.run(l.c) }) // or the Client is closed, and Close returns the lease
+	} else {
+		k.nudge()
+	}
+}
+
+func (k *keeper) nudge() {
+	select {
+	case k.wake <- struct{}{}:
+	default:
+	}
+}
+
+// remove reports whether the lease was held until now.
+func (k *keeper) remove(l *lease) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if l.place < 0 {
+		return false
+	}
+	heap.Remove(&k.leases, l.place)
+	k.leave(l.key, l.n)
+	return true
+}
+
+// run is the goroutine. An addition between its last look and its end starts
+// another one, because running is written under the lock of that look.
+func (k *keeper) run(c *Client) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+		case <-k.wake:
+		case <-c.ctx.Done():
+			return
+		}
+		now := time.Now()
+		due, lost, next, more := k.look(now, c.circuit.open.Load())
+		for _, l := range lost {
+			l.lose()
+		}
+		for _, l := range due {
+			c.start(func() { l.renew() })
+		}
+		if !more {
+			return
+		}
+		timer.Reset(next.Sub(now))
+	}
+}
+
+// look takes out what is lost, and returns what is due for a renewal, and when to
+// look again.
+func (k *keeper) look(now time.Time, away bool) (due, lost []*lease, next time.Time, more bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	most := maxRenewals
+	if away {
+		most = 1
+	}
+	for len(k.leases) > 0 {
+		l := k.leases[0]
+		switch next = l.at(); {
+		case next.After(now):
+			return due, lost, next, true
+		case !now.Before(l.expires):
+			heap.Pop(&k.leases)
+			k.leave(l.key, l.n)
+			lost = append(lost, l)
+		case k.renewing >= most:
+			l.renewAt = now.Add(l.ttl / 30)
+			heap.Fix(&k.leases, 0)
+		default:
+			k.renewing++
+			l.renewing = true
+			heap.Fix(&k.leases, 0)
+			due = append(due, l)
+		}
+	}
+	k.running = k.renewing > 0
+	return due, lost, now.Add(longest), k.running
+}
+
+// lose tells the holder.
+func (l *lease) lose() {
+	l.c.counts.lost.Add(1)
+	l.cancel(ErrLost)
+}
+
+// renew asks the server to let the lease last, and tells the keeper what came of
+// it. The lease lasts from when it was asked, at least.
+func (l *lease) renew() {
+	c, k := l.c, &l.c.keeper
+	ctx, cancel := context.WithTimeout(c.ctx, c.cfg.Timeout)
+	defer cancel()
+	asked := time.Now()
+	var got leased
+	err := c.exchange(ctx, &call{
+		method: http.MethodPost, path: []string{"lease", segment(l.key), segment(l.id)}, query: ttl(l.ttl),
+		read: func(body []byte) (err error) {
+			got, err = decodeLease(body)
+			return err
+		},
+	})
+	refused, _ := err.(*StatusError)
+	gone := refused != nil && refused.Status == http.StatusNotFound
+
+	k.mu.Lock()
+	defer k.nudge()
+	defer k.mu.Unlock()
+	k.renewing--
+	l.renewing = false
+	if l.place < 0 {
+		return
+	}
+	switch {
+	case err == nil:
+		l.last(asked, got.TTLMS.duration())
+	case gone:
+		l.expires = asked // the keeper will see
+	default:
+		l.renewAt = time.Now().Add(l.ttl / 10)
+	}
+	heap.Fix(&k.leases, l.place)
+}
+
+// last says that the lease lasts for a time.
+func (l *lease) last(from time.Time, ttl time.Duration) {
+	l.ttl = min(ttl, longest)
+	l.renewAt, l.expires = from.Add(l.ttl/3), from.Add(l.ttl)
+}
+
+// releaseAll gives all leases back, of a Client that is closed.
+func (k *keeper) releaseAll(c *Client) {
+	k.mu.Lock()
+	all := k.leases
+	k.leases = nil
+	for _, l := range all {
+		l.place = -1
+	}
+	k.mu.Unlock()
+	for _, l := range all {
+		l.cancel(errClosed)
+		c.unlease(l.key, l.id, weir.Ignored)
+	}
+}
+
+// ttl is the query for how long a lease is to last; the server's own if zero.
+func ttl(d time.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return "ttl=" + strconv.FormatInt(max(d.Milliseconds(), 1), 10) + "ms"
+}
+
+// schedule is a heap of leases, by when something is to be done.
+type schedule []*lease
+
+func (s schedule) Len() int           { return len(s) }
+func (s schedule) Less(i, j int) bool { return s[i].at().Before(s[j].at()) }
+func (s schedule) Swap(i, j int) {
+	s[i], s[j] = s[j], s[i]
+	s[i].place, s[j].place = i, j
+}
+
+func (s *schedule) Push(x any) {
+	l := x.(*lease)
+	l.place = len(*s)
+	*s = append(*s, l)
+}
+
+func (s *schedule) Pop() any {
+	old := *s
+	l := old[len(old)-1]
+	l.place = -1
+	old[len(old)-1] = nil
+	*s = old[:len(old)-1]
+	return l
+}

@@ -1,0 +1,211 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/weir-go/weir"
+)
+
+// Lease returns the concurrency limiter of a key. Its Acquire leases n units,
+// for which it stands in line at the server as For does. While the Permit is
+// held the lease is renewed in the background; Release gives it back, and tells
+// the outcome, from which an Auto limit learns.
+//
+// If the server is away for longer than the lease lasts, others may get its
+// units while the work goes on: Hold tells of that. Use does nothing.
+//
+// While the server is away, Config.Away decides. Local is a Share of the last
+// limit that the server has told for the key, one unit at least, and nobody waits
+// for it; all is allowed if none is known. The errors are those of For; that no
+// rule with a concurrency matches the key is a *StatusError, 404.
+func (c *Client) Lease(key string) weir.Limiter { return units{c, key} }
+
+type units struct {
+	c   *Client
+	key string
+}
+
+func (u units) Acquire(ctx context.Context, n int) (weir.Permit, error) {
+	check(n)
+	if n == 0 {
+		return weir.Permit{}, ctx.Err()
+	}
+	key, err := clean(u.key)
+	if err != nil {
+		return weir.Permit{}, err
+	}
+	l, err := u.c.lease(ctx, key, n, func(error) {})
+	switch {
+	case away(err):
+		return u.c.leaseLocally(ctx, key, n)
+	case err != nil:
+		return weir.Permit{}, err
+	}
+	return weir.NewPermit(&l.owner, weir.Grant{N: n}), nil
+}
+
+// A Held is a lease whose holder wants to know when it is lost.
+type Held struct {
+	ctx  context.Context
+	l    *lease
+	once sync.Once
+}
+
+// Hold leases n units of a key, as Lease does, for work that must not go on when
+// others may have them: a lock, if the limit is one. Only the server can grant
+// that: while it is away, the error is a *weir.Rejection, weir.Closed, whatever
+// Config.Away says. It panics if n < 1.
+func (c *Client) Hold(ctx context.Context, key string, n int) (*Held, error) {
+	if n < 1 {
+		panic("client: Hold of no units")
+	}
+	key, err := clean(key)
+	if err != nil {
+		return nil, err
+	}
+	holding, cancel := context.WithCancelCause(ctx)
+	l, err := c.lease(ctx, key, n, cancel)
+	if err != nil {
+		cancel(err)
+		if away(err) {
+			err = weir.Reject(weir.Closed, c.circuit.retryAfter(time.Now()))
+		}
+		return nil, err
+	}
+	return &Held{ctx: holding, l: l}, nil
+}
+
+// Context returns a context for the work: it ends with that of Hold, with the
+// cause ErrLost when the lease is lost, and with Release.
+func (h *Held) Context() context.Context { return h.ctx }
+
+// Token returns the fencing token: it goes up with each lease that the server
+// grants, so a resource can refuse whoever comes with a lower one than it has
+// seen. That also holds off a holder who has not yet noticed that his lease is
+// lost.
+func (h *Held) Token() uint64 { return h.l.token }
+
+// Release gives the lease back, and tells how the work went. The first call
+// counts.
+func (h *Held) Release(o weir.Outcome) {
+	h.once.Do(func() { h.l.Release(weir.Grant{}, o) })
+}
+
+// Use does nothing: a unit in flight is a unit, whatever it costs.
+func (l *lease) Use(g weir.Grant, _ int) int { return g.N }
+
+func (l *lease) Release(_ weir.Grant, o weir.Outcome) {
+	if l.c.keeper.remove(l) {
+		l.c.unlease(l.key, l.id, o)
+	}
+	l.cancel(context.Canceled)
+}
+
+// lease asks for a lease, and keeps it. cancel is called when it is lost.
+func (c *Client) lease(ctx context.Context, key string, n int, cancel context.CancelCauseFunc) (*lease, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	wait, own := c.patience(ctx)
+	query := waiting(n, wait)
+	if c.cfg.TTL > 0 {
+		query += "&" + ttl(c.cfg.TTL)
+	}
+	asked := time.Now()
+	got, err := await(c, ctx, key, wait, func(ctx context.Context) (got leased, err error) {
+		err = c.exchange(ctx, &call{
+			method: http.MethodPost, path: []string{"lease", segment(key)}, query: query,
+			read: func(body []byte) (err error) {
+				got, err = decodeLease(body)
+				return err
+			},
+		})
+		return got, impatient(err, own, weir.OverLimit)
+	}, func(got leased) { c.unlease(key, got.ID, weir.Ignored) })
+	if err != nil {
+		return nil, err
+	}
+	l := &lease{c: c, key: key, id: got.ID, n: n, token: got.Token, cancel: cancel}
+	l.owner = l
+	waited := max(got.WaitedMS.duration()-time.Millisecond, 0) // it is rounded up
+	l.last(asked.Add(waited), got.TTLMS.duration())
+	c.keeper.add(l, got.Limit)
+	if c.ctx.Err() != nil { // and Close may have gone through the leases before
+		l.Release(weir.Grant{}, weir.Ignored)
+		return nil, errClosed
+	}
+	return l, nil
+}
+
+// maxShares bounds the keys whose limit is remembered.
+const maxShares = 1 << 14
+
+// A share is what is known of the limit of a key, and what is held of it here.
+type share struct{ limit, held int }
+
+// share returns what is known of a key; mu is held.
+func (k *keeper) share(key string) *share {
+	s := k.shares[key]
+	if s == nil {
+		s = new(share)
+		k.shares[key] = s
+	}
+	return s
+}
+
+// leave notes that units are not held any more; mu is held. A key of which nothing
+// is held goes if there are many, or if its limit is not known.
+func (k *keeper) leave(key string, n int) {
+	s := k.shares[key]
+	if s.held -= n; s.held == 0 && (s.limit == 0 || len(k.shares) > maxShares) {
+		delete(k.shares, key)
+	}
+}
+
+// enterLocally notes that units are held while the server is away, as far as the
+// Client's part of the limit allows.
+func (k *keeper) enterLocally(key string, n int, part float64) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	s := k.share(key)
+	if s.limit > 0 && s.held+n > max(int(float64(s.limit)*part), 1) {
+		return false
+	}
+	s.held += n
+	return true
+}
+
+// leaseLocally decides while the server is away.
+func (c *Client) leaseLocally(ctx context.Context, key string, n int) (weir.Permit, error) {
+	switch c.cfg.Away {
+	case Allow, Deny:
+		return c.local(key).Acquire(ctx, n)
+	}
+	if !c.keeper.enterLocally(key, n, c.cfg.Share) {
+		c.counts.localDenied.Add(1)
+		return weir.Permit{}, weir.Reject(weir.OverLimit, 0)
+	}
+	c.counts.localAllowed.Add(1)
+	u := &localUnits{c: c, key: key}
+	u.owner = u
+	return weir.NewPermit(&u.owner, weir.Grant{N: n}), nil
+}
+
+// localUnits are held while the server is away. They own their Permit.
+type localUnits struct {
+	owner weir.Owner // themselves
+	c     *Client
+	key   string
+}
+
+func (u *localUnits) Use(g weir.Grant, _ int) int { return g.N }
+
+func (u *localUnits) Release(g weir.Grant, _ weir.Outcome) {
+	k := &u.c.keeper
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.leave(u.key, g.N)
+}

@@ -1,0 +1,272 @@
+package client
+
+import (
+	"context"
+	"math"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/dunglas/httpsfv"
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/gcra"
+	"github.com/weir-go/weir/keyed"
+	"github.com/weir-go/weir/rate"
+)
+
+// own is what decides in the server's stead.
+type own interface {
+	Take(n int) weir.Decision
+	Acquire(ctx context.Context, n int) (weir.Permit, error)
+}
+
+// local returns what decides about a key while the server is away.
+func (c *Client) local(key string) own {
+	switch {
+	case c.cfg.Away == Deny:
+		return counted{c, nothing{c}}
+	case c.cfg.Away == Allow:
+		return counted{c, everything{}}
+	}
+	if l := c.learnt.find(key); l != nil {
+		return counted{c, l}
+	}
+	if c.unlearnt != nil {
+		return counted{c, ofKey{c.unlearnt.For(key), c.unlearnt, key}}
+	}
+	return counted{c, everything{}}
+}
+
+// counted counts what is decided here.
+type counted struct {
+	c   *Client
+	own own
+}
+
+func (l counted) Take(n int) weir.Decision {
+	d := l.own.Take(n)
+	if n == 0 {
+		d.OK = d.Remaining > 0
+	}
+	l.count(d.OK)
+	return d
+}
+
+func (l counted) Acquire(ctx context.Context, n int) (weir.Permit, error) {
+	p, err := l.own.Acquire(ctx, n)
+	l.count(err == nil)
+	return p, err
+}
+
+func (l counted) count(ok bool) {
+	if ok {
+		l.c.counts.localAllowed.Add(1)
+	} else {
+		l.c.counts.localDenied.Add(1)
+	}
+}
+
+// everything allows everything.
+type everything struct{}
+
+func (everything) Take(int) weir.Decision { return weir.Decision{OK: true, Remaining: math.MaxInt} }
+
+func (everything) Acquire(context.Context, int) (weir.Permit, error) { return weir.Permit{}, nil }
+
+// nothing allows nothing.
+type nothing struct{ c *Client }
+
+func (l nothing) Take(int) weir.Decision {
+	return weir.Decision{RetryAfter: l.c.circuit.retryAfter(time.Now())}
+}
+
+func (l nothing) Acquire(context.Context, int) (weir.Permit, error) {
+	return weir.Permit{}, weir.Reject(weir.Closed, l.c.circuit.retryAfter(time.Now()))
+}
+
+// ofKey is a keyed limiter for one key.
+type ofKey struct {
+	*keyed.Key[string]
+	l   *keyed.Limiter[string]
+	key string
+}
+
+func (l ofKey) Take(n int) weir.Decision { return l.l.Take(l.key, n) }
+
+// What is learnt of limits is bounded, goes stale, and is asked for only so often.
+const (
+	maxLearnt  = 1 << 14
+	learnAgain = time.Minute
+	learnEvery = 10 * time.Millisecond
+)
+
+// learnt is what the server would allow, as far as its answers tell.
+type learnt struct {
+	mu      sync.Mutex // guards what follows
+	keys    map[string]*lesson
+	next    time.Time // when to ask again
+	studies bool
+}
+
+// A lesson is the Client's share of a key's limit. It has no limiter if the
+// server told of no limit.
+type lesson struct {
+	at time.Time
+	l  *rate.Limiter
+}
+
+// find returns the limiter of a key, nil if none is known.
+func (t *learnt) find(key string) own {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if e := t.keys[key]; e != nil && e.l != nil {
+		return e.l
+	}
+	return nil
+}
+
+// due returns a key of which too little is known, if it is time for that.
+func (t *learnt) due(now time.Time, asks []*ask) (key string, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.studies || now.Before(t.next) {
+		return "", false
+	}
+	for _, a := range asks {
+		if e := t.keys[a.key]; e == nil || now.Sub(e.at) > learnAgain {
+			t.studies = true
+			return a.key, true
+		}
+	}
+	return "", false
+}
+
+// done is the end of what due began.
+func (t *learnt) done(now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.studies, t.next = false, now.Add(learnEvery)
+}
+
+// put keeps what was told of a key: in the place of any other one, if there are
+// too many.
+func (t *learnt) put(now time.Time, key string, q gcra.Quota, limited bool, wait time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.keys[key]
+	if e == nil {
+		for other := range t.keys {
+			if len(t.keys) < maxLearnt {
+				break
+			}
+			delete(t.keys, other)
+		}
+		e = new(lesson)
+		t.keys[key] = e
+	}
+	e.at = now
+	switch {
+	case !limited:
+		e.l = nil
+	case e.l == nil:
+		e.l = rate.New(q, rate.Config{MaxWait: wait})
+	case e.l.Quota() != q:
+		e.l.SetQuota(q)
+	}
+}
+
+// study asks for the limit of one of the keys, if it is not known.
+func (c *Client) study(asks []*ask) {
+	if c.cfg.Away != Local {
+		return
+	}
+	if key, ok := c.learnt.due(time.Now(), asks); ok {
+		c.start(func() {
+			c.look(key)
+			c.learnt.done(time.Now())
+		})
+	}
+}
+
+// near reports whether the server can be asked. If not, it has a probe sent if it
+// is time for that, with the key for which somebody asks.
+func (c *Client) near(key string) bool {
+	if !c.circuit.open.Load() {
+		return true
+	}
+	if c.circuit.probe(time.Now()) {
+		c.start(func() {
+			c.look(key)
+			c.circuit.probed(time.Now())
+		})
+	}
+	return false
+}
+
+// look asks what a key could have, and takes nothing.
+func (c *Client) look(key string) {
+	ctx, cancel := context.WithTimeout(c.ctx, c.cfg.Timeout)
+	defer cancel()
+	_ = c.exchange(ctx, &call{
+		method: http.MethodGet, path: []string{"rate", segment(key)}, query: cost(0),
+		fields: func(h http.Header) { c.learn(key, h) },
+	})
+}
+
+// learn takes in what the fields of an answer tell of a key's limit.
+func (c *Client) learn(key string, h http.Header) {
+	if c.cfg.Away == Local {
+		q, limited := tightest(h.Values("RateLimit-Policy"), c.cfg.Share)
+		c.learnt.put(time.Now(), key, q, limited, c.cfg.MaxWait)
+	}
+}
+
+// maxPolicy bounds a RateLimit-Policy field, in bytes of all lines.
+const maxPolicy = 4 << 10
+
+// tightest returns a share of the Quota that keeps to all policies of a
+// RateLimit-Policy field (draft-ietf-httpapi-ratelimit-headers-10, section 3.1),
+// or false if there is none, or one is malformed: the lowest rate, and the least
+// burst, but not less than one token.
+func tightest(lines []string, share float64) (q gcra.Quota, ok bool) {
+	size := 0
+	for _, line := range lines {
+		size += len(line)
+	}
+	if size == 0 || size > maxPolicy {
+		return gcra.Quota{}, false
+	}
+	list, err := httpsfv.UnmarshalList(lines)
+	if err != nil {
+		return gcra.Quota{}, false
+	}
+	perSecond, burst := math.Inf(1), math.Inf(1)
+	for _, member := range list {
+		item, is := member.(httpsfv.Item)
+		if !is {
+			return gcra.Quota{}, false
+		}
+		quota, window := positive(item, "q"), positive(item, "w")
+		if math.IsNaN(quota) || math.IsNaN(window) {
+			return gcra.Quota{}, false
+		}
+		if unit, says := item.Params.Get("qu"); says && unit != "requests" {
+			continue
+		}
+		perSecond, burst = min(perSecond, quota/window), min(burst, quota)
+	}
+	if math.IsInf(burst, 1) {
+		return gcra.Quota{}, false
+	}
+	return gcra.PerSecond(perSecond*share, int(max(burst*share, 1))), true
+}
+
+// positive returns a parameter that is an Integer above zero, not a number if it
+// is anything else.
+func positive(item httpsfv.Item, name string) float64 {
+	v, _ := item.Params.Get(name)
+	if n, ok := v.(int64); ok && n > 0 {
+		return float64(n)
+	}
+	return math.NaN()
+}

@@ -1,0 +1,120 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/weir-go/weir"
+)
+
+// For returns the rate limiter of a key. Its Acquire takes n tokens; it stands in
+// line for them at the server, first come, first served among all clients, if
+// they are not there, for no longer than Config.MaxWait and the deadline of its
+// context allow.
+//
+// The true cost, if it differs from n, is told with Use; the server hears of the
+// last one when the Permit is released, within an hour of Acquire. If the context
+// is cancelled (not: its time runs out) in the very moment in which a turn comes,
+// the tokens can be lost.
+//
+// The errors are those of a weir.Limiter, and a *StatusError. Without an answer in
+// time Acquire decides, and waits, as Config.Away says. It panics if n < 0; for
+// n = 0 it does nothing.
+func (c *Client) For(key string) weir.Limiter { return tokens{c, key} }
+
+type tokens struct {
+	c   *Client
+	key string
+}
+
+func (l tokens) Acquire(ctx context.Context, n int) (weir.Permit, error) {
+	check(n)
+	if n == 0 {
+		return weir.Permit{}, ctx.Err()
+	}
+	key, err := clean(l.key)
+	if err != nil {
+		return weir.Permit{}, err
+	}
+	a, err := l.c.ask(ctx, key, n)
+	if err == nil && !a.OK {
+		a, err = l.c.wait(ctx, key, n, &a)
+	}
+	switch {
+	case away(err):
+		return l.c.local(key).Acquire(ctx, n)
+	case err != nil:
+		return weir.Permit{}, err
+	}
+	return l.c.permit(key, &a, n), nil
+}
+
+// wait stands in line after a denial.
+func (c *Client) wait(ctx context.Context, key string, n int, denied *answer) (answer, error) {
+	r := denied.rejection()
+	wait, own := c.patience(ctx)
+	switch {
+	case r.Reason != weir.OverRate:
+		return answer{}, r
+	case r.RetryAfter > wait && own:
+		return answer{}, r
+	case r.RetryAfter > wait:
+		return answer{}, &weir.Rejection{Reason: weir.TooLate, RetryAfter: r.RetryAfter}
+	}
+	return await(c, ctx, key, wait, func(ctx context.Context) (a answer, err error) {
+		err = c.exchange(ctx, &call{
+			method: http.MethodPost, path: []string{"rate", segment(key)}, query: waiting(n, wait),
+			read: func(body []byte) (err error) {
+				a, err = decodeGrant(body)
+				return err
+			},
+			fields: func(h http.Header) { c.learn(key, h) },
+		})
+		return a, impatient(err, own, weir.OverRate)
+	}, func(a answer) { c.settle(key, a.ID, 0) })
+}
+
+// patience returns how long a caller can wait, and whether that is the Client's
+// own bound, not the caller's.
+func (c *Client) patience(ctx context.Context) (wait time.Duration, own bool) {
+	if at, ok := ctx.Deadline(); ok {
+		if wait := time.Until(at); wait < c.cfg.MaxWait {
+			return max(wait, 0), false
+		}
+	}
+	return c.cfg.MaxWait, true
+}
+
+// impatient does not tell a caller that his deadline was too near if it was the
+// Client who would not wait any longer.
+func impatient(err error, own bool, why weir.Reason) error {
+	if r, ok := err.(*weir.Rejection); ok && own && r.Reason == weir.TooLate {
+		return &weir.Rejection{Reason: why, RetryAfter: r.RetryAfter}
+	}
+	return err
+}
+
+// A grant is tokens that the server has given. It owns their Permit.
+type grant struct {
+	owner weir.Owner // itself
+	c     *Client
+	key   string
+	id    string
+	n     int
+}
+
+func (c *Client) permit(key string, a *answer, n int) weir.Permit {
+	g := &grant{c: c, key: key, id: a.ID, n: n}
+	g.owner = g
+	return weir.NewPermit(&g.owner, weir.Grant{N: n})
+}
+
+// Use says what Release will settle: an id can be settled only once.
+func (g *grant) Use(_ weir.Grant, n int) int { return n }
+
+func (g *grant) Release(held weir.Grant, _ weir.Outcome) {
+	if held.N != g.n {
+		g.c.settle(g.key, g.id, held.N)
+	}
+}

@@ -1,0 +1,197 @@
+package client
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/weir-go/weir"
+)
+
+// maxKey bounds keys, in bytes, as the server does.
+const maxKey = 1024
+
+// clean returns a key as the server knows it, or what is wrong with it. One bad
+// key in a batch would be all the others' trouble.
+func clean(key string) (string, error) {
+	k := strings.TrimSpace(key)
+	switch {
+	case k == "" || len(k) > maxKey:
+		return "", fmt.Errorf("client: a key has 1 to %d bytes: this has %d", maxKey, len(k))
+	case !utf8.ValidString(k) || strings.ContainsFunc(k, unicode.IsControl):
+		return "", fmt.Errorf("client: key = %q: must be UTF-8 without control characters", k)
+	}
+	return k, nil
+}
+
+// segment is a key as one part of a path.
+func segment(key string) string {
+	if key == "." || key == ".." {
+		return strings.ReplaceAll(key, ".", "%2E")
+	}
+	return url.PathEscape(key)
+}
+
+// appendBatch appends the body of a batch. The keys are clean.
+func appendBatch(b []byte, asks []*ask) []byte {
+	b = append(b, `{"ids":true,"requests":[`...)
+	for i, a := range asks {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, `{"key":"`...)
+		for j := range len(a.key) {
+			if c := a.key[j]; c == '"' || c == '\\' {
+				b = append(b, '\\')
+			}
+			b = append(b, a.key[j])
+		}
+		b = append(b, `","n":`...)
+		b = strconv.AppendInt(b, int64(a.n), 10)
+		b = append(b, '}')
+	}
+	return append(b, "]}"...)
+}
+
+// An answer is what the server said to one ask.
+type answer struct {
+	OK           bool    `json:"ok"`
+	Remaining    int     `json:"remaining"`
+	ID           string  `json:"request_id"`
+	Reason       string  `json:"reason"`
+	RetryAfterMS *millis `json:"retry_after_ms"`
+	WaitedMS     millis  `json:"waited_ms"`
+}
+
+func (a *answer) decision() weir.Decision {
+	d := weir.Decision{OK: a.OK, Remaining: a.Remaining}
+	if !a.OK {
+		d.RetryAfter = a.retryAfter()
+	}
+	return d
+}
+
+// retryAfter returns when to ask again: weir.Never if no wait helps.
+func (a *answer) retryAfter() time.Duration {
+	switch {
+	case a.RetryAfterMS != nil:
+		return a.RetryAfterMS.duration()
+	case a.Reason == weir.OverBurst.String():
+		return weir.Never
+	}
+	return 0
+}
+
+// rejection returns a denial as an error. A reason that is not known is that of
+// a server which is newer than this Client.
+func (a *answer) rejection() *weir.Rejection {
+	r := &weir.Rejection{Reason: weir.OverRate, RetryAfter: a.retryAfter()}
+	for why := weir.OverRate; why <= weir.Throttled; why++ {
+		if why.String() == a.Reason {
+			r.Reason = why
+		}
+	}
+	return r
+}
+
+// millis is a number of milliseconds, negative ones taken as none.
+type millis int64
+
+func (m millis) duration() time.Duration {
+	if m > math.MaxInt64/1_000_000 {
+		return weir.Never
+	}
+	return time.Duration(max(m, 0)) * time.Millisecond
+}
+
+// errGarbage is an answer that the server of the wire would not give.
+var errGarbage = errors.New("client: not an answer of weir serve")
+
+// decodeBatch returns the answers to so many asks.
+func decodeBatch(body []byte, asks int) ([]answer, error) {
+	reply := struct {
+		Results []answer `json:"results"`
+	}{make([]answer, 0, asks)}
+	if err := json.Unmarshal(body, &reply); err != nil {
+		return nil, fmt.Errorf("%w: %w", errGarbage, err)
+	}
+	if len(reply.Results) != asks {
+		return nil, fmt.Errorf("%w: %d results for %d requests", errGarbage, len(reply.Results), asks)
+	}
+	return reply.Results, nil
+}
+
+// decodeGrant returns the answer to one ask that was allowed.
+func decodeGrant(body []byte) (a answer, err error) {
+	if err := json.Unmarshal(body, &a); err != nil {
+		return answer{}, fmt.Errorf("%w: %w", errGarbage, err)
+	}
+	if a.ID == "" {
+		return answer{}, fmt.Errorf("%w: no request_id", errGarbage)
+	}
+	a.OK = true
+	return a, nil
+}
+
+// A leased is a lease as the server tells of it.
+type leased struct {
+	ID       string `json:"lease_id"`
+	Token    uint64 `json:"token"`
+	TTLMS    millis `json:"ttl_ms"`
+	Limit    int    `json:"limit"`
+	WaitedMS millis `json:"waited_ms"`
+}
+
+func decodeLease(body []byte) (l leased, err error) {
+	if err := json.Unmarshal(body, &l); err != nil {
+		return leased{}, fmt.Errorf("%w: %w", errGarbage, err)
+	}
+	if l.ID == "" || l.TTLMS <= 0 {
+		return leased{}, fmt.Errorf("%w: no lease_id or ttl_ms", errGarbage)
+	}
+	return l, nil
+}
+
+// A StatusError is an answer that is neither yes nor no: the server is there,
+// but does not accept the request (400), or the token (401, 403), or has no rule
+// with a concurrency for the key (404).
+type StatusError struct {
+	Status  int
+	Message string // what the server said, the beginning of it
+}
+
+func (e *StatusError) Error() string {
+	return fmt.Sprintf("client: %d %s: %s", e.Status, http.StatusText(e.Status), e.Message)
+}
+
+// maxMessage bounds what is kept of what the server said.
+const maxMessage = 200
+
+// refused returns the error of an answer that is not 200: a *weir.Rejection, a
+// *StatusError, or another one if the server cannot be taken for working.
+func refused(status int, body []byte) error {
+	var said struct {
+		answer
+		Error string `json:"error"`
+	}
+	err := json.Unmarshal(body, &said)
+	switch {
+	case status == http.StatusTooManyRequests && err == nil,
+		status == http.StatusServiceUnavailable && err == nil && said.Reason == weir.Closed.String():
+		return said.rejection()
+	case status < 300 || status >= 500 || status == http.StatusTooManyRequests || status == http.StatusRequestTimeout:
+		return fmt.Errorf("%w: status %d", errGarbage, status)
+	}
+	if err != nil || said.Error == "" {
+		said.Error = string(body)
+	}
+	return &StatusError{status, strings.ToValidUTF8(said.Error[:min(len(said.Error), maxMessage)], "")}
+}
