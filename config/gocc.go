@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"reflect"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/weir-go/weir/internal/strictyaml"
@@ -73,18 +72,15 @@ func gocc(file *strictyaml.File, defaults GoCCDefaults) (*Rules, error) {
 	}
 	var says goccFile
 	file.Decode(file.Body, reflect.ValueOf(&says).Elem(), "")
-	c := &checker{report: func(e *FieldError) {
-		key, _, _ := strings.Cut(e.Field, ".")
-		if !file.Wrong(key) {
-			file.Report(file.Where(e.Field), e.Field, "%s", e.what())
-		}
-	}}
+	var all complaints
+	c := &checker{report: func(e *FieldError) { all = append(all, complaint{file, e.Field, e}) }}
 	c.check(len(says.Keys) < maxRules, "keys", len(says.Keys), fmt.Sprintf("there must be fewer than %d", maxRules))
 	for i, k := range says.Keys {
 		rule := k.rule()
 		c.gocc("keys["+strconv.Itoa(i)+"]", k, &rule)
 		r.Rules = append(r.Rules, rule)
 	}
+	all.report()
 	if err := file.Err(); err != nil {
 		return nil, err
 	}

@@ -20,7 +20,7 @@ import (
 // Bounds of a file, and of all files of a directory together.
 const (
 	maxBytes  = 16 << 20
-	maxValues = 3_000_000 // with all aliases put in
+	maxValues = 1_500_000 // with all aliases put in
 )
 
 // Load reads the rules of a file or, if path is one, of a directory: of all its
@@ -178,10 +178,7 @@ func load(sources []source) (*Rules, error) {
 		w.add(file)
 	}
 	if len(wrong) == 0 {
-		if !w.given {
-			w.report(&FieldError{"rules", nil, "must be given; [] if there are none"})
-		}
-		w.check(w.report, w.place)
+		w.validate()
 	}
 	for _, p := range w.parts {
 		wrong = append(wrong, p.Err())
@@ -234,14 +231,17 @@ func (w *whole) in(path string) (*part, string) {
 	return p, fmt.Sprintf("rules[%d]%s", i-p.first, rest)
 }
 
-// report says what is wrong where it is, unless its rule could not be read to
-// begin with.
-func (w *whole) report(e *FieldError) {
-	p, path := w.in(e.Field)
-	rule, _, _ := strings.Cut(path, ".")
-	if !p.Wrong(rule) {
-		p.Report(p.Where(path), path, "%s", e.what())
+// validate reports what is wrong where it is.
+func (w *whole) validate() {
+	if read := !slices.ContainsFunc(w.parts, func(p *part) bool { return p.Err() != nil }); read && !w.given {
+		w.parts[0].Report(nil, "rules", ": must be given; [] if there are none")
 	}
+	var all complaints
+	w.check(func(e *FieldError) {
+		p, path := w.in(e.Field)
+		all = append(all, complaint{p.File, path, e})
+	}, w.place)
+	all.report()
 }
 
 func (w *whole) place(path string) string { return place(w.in(path)) }
@@ -249,4 +249,25 @@ func (w *whole) place(path string) string { return place(w.in(path)) }
 func place(p *part, path string) string {
 	at := p.Errorf(p.Where(path), path, "")
 	return fmt.Sprintf("%s:%d:%d", at.File, at.Line, at.Column)
+}
+
+// A complaint is an error about a field of a file.
+type complaint struct {
+	*strictyaml.File
+	path string
+	err  *FieldError
+}
+
+type complaints []complaint
+
+// report reports all but what is about rules that could not be read to begin
+// with.
+func (all complaints) report() {
+	all = slices.DeleteFunc(all, func(c complaint) bool {
+		rule, _, _ := strings.Cut(c.path, ".")
+		return c.Wrong(rule)
+	})
+	for _, c := range all {
+		c.Report(c.Where(c.path), c.path, "%s", c.err.what())
+	}
 }

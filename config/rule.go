@@ -30,9 +30,7 @@ func (c *checker) rule(path string, r *Rule) {
 
 func (c *checker) quota(path string, q Quota) {
 	if (q.Rate != Rate{}) {
-		c.within(path+".rate", q.Rate.Count, 0, maxCount)
-		c.check(q.Rate.Period >= minPeriod && q.Rate.Period <= maxPeriod, path+".rate", q.Rate,
-			fmt.Sprintf("must have a period from %v to %s", minPeriod, span(maxPeriod)))
+		c.rate(path+".rate", q.Rate)
 	}
 	c.within(path+".burst", q.Burst, 0, maxCount)
 	switch q.Algorithm {
@@ -42,6 +40,11 @@ func (c *checker) quota(path string, q Quota) {
 	default:
 		c.check(false, path+".algorithm", string(q.Algorithm), "must be gcra, fixed or sliding")
 	}
+}
+
+func (c *checker) rate(path string, r Rate) {
+	c.check(r.Count >= 0 && int64(r.Count) <= maxCount, path, r, fmt.Sprintf("must have a count from 0 to %d", int64(maxCount)))
+	c.check(r.Period >= minPeriod && r.Period <= maxPeriod, path, r, fmt.Sprintf("must have a period from %v to %s", minPeriod, span(maxPeriod)))
 }
 
 // rated checks what goes with a rate.
@@ -95,9 +98,7 @@ func (c *checker) layer(path string, r *Rule) {
 	rest := *r
 	rest.Name, rest.Key, rest.Glob, rest.Regex, rest.Rate, rest.Queue = "", "", "", "", Rate{}, nil
 	c.check(rest == Rule{}, path, nil, "must have no more than a pattern, a rate and a queue")
-	c.within(path+".rate", r.Rate.Count, 0, maxCount)
-	c.check(r.Rate.Period == 0 || r.Rate.Period >= minPeriod && r.Rate.Period <= maxPeriod, path+".rate", r.Rate,
-		fmt.Sprintf("must have a period from %v to %s, or none", minPeriod, span(maxPeriod)))
+	c.rate(path+".rate", Rate{r.Rate.Count, cmp.Or(r.Rate.Period, minPeriod)})
 	if r.Queue != nil {
 		c.within(path+".queue", *r.Queue, 0, maxQueue)
 	}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -58,6 +59,9 @@ func (r *Rate) UnmarshalText(text []byte) error {
 	count, period, ok := strings.Cut(string(text), "/")
 	n, err := strconv.ParseUint(strings.TrimRight(count, " "), 10, strconv.IntSize-1)
 	d, known := parseSpan(strings.TrimLeft(period, " "))
+	if errors.Is(err, strconv.ErrRange) {
+		return fmt.Errorf("%q: want a smaller count", text)
+	}
 	if !ok || err != nil || !known {
 		return fmt.Errorf("%q: want a whole number, a slash and a period, such as 100/s, 5/m, 1000/h, 10000/d or 100/90s", text)
 	}

@@ -1,6 +1,28 @@
 package strictyaml
 
-import "github.com/goccy/go-yaml/token"
+import (
+	"bytes"
+	"unicode/utf8"
+
+	"github.com/goccy/go-yaml/token"
+)
+
+// notUTF8 returns where a text is not UTF-8; nil if it is.
+func notUTF8(text []byte) *token.Position {
+	if utf8.Valid(text) {
+		return nil
+	}
+	i := 0
+	for {
+		r, n := utf8.DecodeRune(text[i:])
+		if r == utf8.RuneError && n == 1 {
+			break
+		}
+		i += n
+	}
+	line := bytes.LastIndexByte(text[:i], '\n') + 1
+	return &token.Position{Line: 1 + bytes.Count(text[:i], []byte("\n")), Column: 1 + utf8.RuneCount(text[line:i])}
+}
 
 // tooDeep returns the first token that is more than maxDepth levels deep, for
 // which a parser would run out of stack or time.

@@ -2,6 +2,7 @@ package strictyaml
 
 import (
 	"encoding"
+	"errors"
 	"reflect"
 	"strconv"
 	"strings"
@@ -26,14 +27,14 @@ func (f *File) Decode(n ast.Node, v reflect.Value, path string) {
 		}
 		return
 	}
-	f.at[path] = n.GetToken()
+	f.at[path] = start(n)
 	if special, ok := f.Special[v.Type()]; ok {
 		special(n, v, path)
 		return
 	}
 	if text, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
 		if !isScalar(n) || isNull(n) {
-			f.Report(n.GetToken(), path, ": want a text or a number; got %s", show(n))
+			f.Report(start(n), path, ": want a single value; got %s", show(n))
 		} else if err := text.UnmarshalText([]byte(Scalar(n))); err != nil {
 			f.Report(n.GetToken(), path, " = %v", err)
 		}
@@ -80,7 +81,7 @@ func (f *File) structure(n ast.Node, v reflect.Value, path string) {
 func (f *File) slice(n ast.Node, v reflect.Value, path string) {
 	list, ok := n.(*ast.SequenceNode)
 	if !ok {
-		f.Report(n.GetToken(), path, ": want a list, a line with - for each; got %s", show(n))
+		f.Report(start(n), path, ": want a list, a line with - for each; got %s", show(n))
 		return
 	}
 	v.Set(reflect.MakeSlice(v.Type(), len(list.Values), len(list.Values)))
@@ -115,7 +116,7 @@ func (f *File) scalar(n ast.Node, v reflect.Value, path string) {
 	case isScalar(n) && !isNull(n):
 		f.Report(n.GetToken(), path, " = %s: want %s", show(n), want)
 	default:
-		f.Report(n.GetToken(), path, ": want %s; got %s", want, show(n))
+		f.Report(start(n), path, ": want %s; got %s", want, show(n))
 	}
 }
 
@@ -148,9 +149,13 @@ func set(n ast.Node, v reflect.Value) (want string) {
 		}
 		return "a number"
 	case v.CanInt():
-		if i, err := strconv.ParseInt(strings.ReplaceAll(text, "_", ""), 10, v.Type().Bits()); err == nil && number {
+		i, err := strconv.ParseInt(strings.ReplaceAll(text, "_", ""), 10, v.Type().Bits())
+		switch {
+		case err == nil && number:
 			v.SetInt(i)
 			return ""
+		case errors.Is(err, strconv.ErrRange):
+			return "a number of fewer digits"
 		}
 		return "a whole number"
 	case v.CanUint():

@@ -86,6 +86,20 @@ func Scalar(n ast.Node) string {
 	}
 }
 
+// start is the token that a node begins with: of fields without braces, the
+// first one's name.
+func start(n ast.Node) *token.Token {
+	switch m := n.(type) {
+	case *ast.MappingNode:
+		if !m.IsFlowStyle && len(m.Values) > 0 {
+			return m.Values[0].Key.GetToken()
+		}
+	case *ast.MappingValueNode:
+		return m.Key.GetToken()
+	}
+	return n.GetToken()
+}
+
 func isScalar(n ast.Node) bool {
 	_, ok := n.(ast.ScalarNode)
 	return ok

@@ -8,6 +8,7 @@
 package strictyaml
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -71,6 +72,10 @@ func Parse(name string, text []byte, b Bounds) (*File, error) {
 	if len(text) > b.Bytes {
 		return nil, f.Errorf(nil, "", "the file is larger than %d bytes", b.Bytes)
 	}
+	text = bytes.TrimPrefix(text, []byte("\ufeff"))
+	if p := notUTF8(text); p != nil {
+		return nil, f.Errorf(&token.Token{Position: p}, "", "not UTF-8: save it in that encoding")
+	}
 	tokens := lexer.Tokenize(string(text))
 	if t := tooDeep(tokens); t != nil {
 		return nil, f.Errorf(t, "", "more than %d levels deep", maxDepth)
@@ -78,7 +83,11 @@ func Parse(name string, text []byte, b Bounds) (*File, error) {
 	tree, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
 		if e, ok := errors.AsType[yaml.Error](err); ok {
-			return nil, f.Errorf(e.GetToken(), "", "not YAML: %s", e.GetMessage())
+			hint := ""
+			if t := e.GetToken(); t != nil && t.Type == token.AliasType {
+				hint = "; a text that begins with * needs quotes"
+			}
+			return nil, f.Errorf(e.GetToken(), "", "not YAML: %s%s", e.GetMessage(), hint)
 		}
 		return nil, fmt.Errorf("%s: not YAML: %w", name, err)
 	}
