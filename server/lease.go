@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"math"
 	"strings"
 	"time"
 
@@ -110,13 +109,13 @@ func (s *Server) acquire(ctx context.Context, req *LeaseRequest) (Lease, error) 
 // otherwise, and at most; and whether there are any. Rules on trial do not matter
 // unless there are no others.
 func terms(rules []*Rule) (ttl, most time.Duration, ok bool) {
-	ttl, most = math.MaxInt64, math.MaxInt64
+	ttl, most = maxSpan, maxSpan
 	for _, shadow := range []bool{false, true} {
 		for _, r := range rules {
 			if c := r.Concurrency; c != nil && (r.Mode == config.Shadow) == shadow {
 				its := cmp.Or(c.TTL, config.DefaultTTL)
 				ttl = min(ttl, its)
-				most = min(most, cmp.Or(c.MaxTTL, 10*min(its, math.MaxInt64/10)))
+				most = min(most, cmp.Or(c.MaxTTL, 10*min(its, maxSpan/10)))
 				ok = true
 			}
 		}

@@ -71,6 +71,8 @@ type Stats struct {
 	Rules []RuleStats
 	// Unmatched are the requests that no rule matched.
 	UnmatchedAllowed, UnmatchedDenied uint64
+	Leases                            int       // held, of all rules
+	LeasesRefused                     uint64    // because Config.MaxLeases are held
 	Reloads                           uint64    // rules put into force, the first included
 	Loaded                            time.Time // when the present ones were
 }
@@ -82,6 +84,7 @@ func (s *Server) Stats() Stats {
 		Reloads: set.id, Loaded: set.loaded,
 		UnmatchedDenied: s.unmatchedKeys[0].Load(), UnmatchedAllowed: s.unmatchedKeys[1].Load(),
 	}
+	st.Leases, st.LeasesRefused = s.leases.count()
 	for _, r := range set.inForce() {
 		st.Rules = append(st.Rules, r.stats())
 	}
