@@ -16,6 +16,7 @@ func TestGlobsDoNotExplode(t *testing.T) {
 	}{
 		{"a*a*a*a*b", long, false, 2},
 		{"a*a*a*a*b", long + "b", true, 2},
+		{"*a*", long, true, 0}, // the rest is not looked at
 		{strings.Repeat("a*", 1000) + "b", long, false, 2},
 		{strings.Repeat("*?", 100) + "b", long, false, 2},
 		{strings.Repeat("*", 1000) + "b", long, false, 2},
@@ -73,6 +74,41 @@ func TestPatternsAreFiledWhereTheyAreAlone(t *testing.T) {
 		if got := rarest(f.clues(), nil); got != tt.want {
 			t.Errorf("%q: %v, want %v", tt.text, got, tt.want)
 		}
+	}
+}
+
+// Where nothing but the place of a text matters, it is all that is looked at.
+func TestPlainPatternsAreComparisons(t *testing.T) {
+	for _, tt := range []struct {
+		kind Kind
+		text string
+		want how
+	}{
+		{Exact, "key", equal}, {Glob, "key", equal}, {Regex, "^key$", equal}, {Glob, "", equal}, {Regex, "^$", equal},
+		{Glob, "key*", hasPrefix}, {Glob, "key**", hasPrefix}, {Regex, "^key", hasPrefix}, {Regex, "^key.*", hasPrefix}, {Regex, "^(key)+", hasPrefix},
+		{Glob, "*key", hasSuffix}, {Regex, "key$", hasSuffix}, {Regex, ".*key$", hasSuffix},
+		{Glob, "*key*", contains}, {Glob, "*", contains}, {Regex, "key", contains}, {Regex, "", contains}, {Regex, ".*key[a-z]?", contains},
+		{Glob, "k*y", byGlob}, {Glob, "?", byGlob}, {Glob, "key?", byGlob}, {Glob, "\xff*", byGlob},
+		{Regex, "^key.*$", byRegex}, {Regex, "key.", byRegex}, {Regex, "(?i)key", byRegex}, {Regex, `\bkey`, byRegex},
+	} {
+		f, err := read(Pattern{tt.kind, tt.text})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := f.trial(tt.text).how; got != tt.want {
+			t.Errorf("%q: %v, want %v", tt.text, got, tt.want)
+		}
+	}
+}
+
+// The longest text knows the lowest pattern of those that it begins with.
+func TestNestedTextsAreNotTriedOneByOne(t *testing.T) {
+	s, err := New([]Pattern{{Glob, "ab?*"}, {Glob, "ab*"}, {Glob, "abc*"}, {Glob, "abcd*"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := s.begin.longest("abcde"); n == nil || n.sure != 1 || n.least != 0 {
+		t.Errorf("%+v", n)
 	}
 }
 

@@ -158,7 +158,7 @@ func FuzzMatch(f *testing.F) {
 	})
 }
 
-// Thousands of patterns, many of which begin, or end, with others.
+// A thousand patterns, many of which begin, or end, with others.
 func TestManyAreAsOneByOne(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	random := func(most int) string {
@@ -170,7 +170,7 @@ func TestManyAreAsOneByOne(t *testing.T) {
 	}
 	var patterns []match.Pattern
 	var keys []string
-	for i := range 2000 {
+	for i := range 1000 {
 		key := random(20)
 		n := rng.IntN(len(key) + 1)
 		keys = append(keys, key, random(8))
@@ -181,7 +181,7 @@ func TestManyAreAsOneByOne(t *testing.T) {
 		}[i%8])
 	}
 	s, n := newSet(t, patterns...), newNaive(patterns)
-	for i, key := range keys[:1000] {
+	for i, key := range keys[:160] {
 		want := n.all(key)
 		if got := s.All(key, nil); !slices.Equal(got, want) {
 			t.Fatalf("%q: %v, want %v", key, got, want)
