@@ -196,5 +196,7 @@ func fail(w http.ResponseWriter, status int, text string) { answer(w, status, Er
 func answer(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v) // who has left needs no answer
+	out := json.NewEncoder(w)
+	out.SetEscapeHTML(false)
+	_ = out.Encode(v) // who has left needs no answer
 }

@@ -17,6 +17,7 @@ type Status struct {
 	StartedMS int64       `json:"started_ms"`
 	Ready     bool        `json:"ready"`
 	NotReady  string      `json:"not_ready,omitempty"` // why not
+	Words     string      `json:"words"`               // who refuses, and why, in a sentence
 	Config    ConfigState `json:"config"`
 	// WindowMS is the time that all rates are over: some seconds; 0 if the server
 	// has just begun, and there are none.
@@ -136,6 +137,7 @@ func (a *API) status() Status {
 	for _, n := range now.rules {
 		st.Total.Count.add(n.flow)
 	}
+	st.Words = summary(&st)
 	if err := a.notReady(); err != nil {
 		st.Ready, st.NotReady = false, err.Error()
 	}
@@ -191,11 +193,8 @@ func ruleStatus(r *server.RuleStats, now, then count, window time.Duration) Rule
 	}
 	if c := r.Rule.Concurrency; c != nil {
 		st.Leases = &Leases{
-			Limit: "auto", TTLMS: cmp.Or(c.TTL, config.DefaultTTL).Milliseconds(), Held: r.Leases.Held, Waiting: r.Leases.Waiting,
+			Limit: c.Limit.String(), TTLMS: cmp.Or(c.TTL, config.DefaultTTL).Milliseconds(), Held: r.Leases.Held, Waiting: r.Leases.Waiting,
 			Keys: r.Leases.Keys, Returned: r.Leases.Returned, Renewed: r.Leases.Renewed, Expired: r.Leases.Expired,
-		}
-		if c.Limit != config.Auto {
-			st.Leases.Limit = strconv.Itoa(int(c.Limit))
 		}
 	}
 	return st

@@ -1,0 +1,25 @@
+// Lists of keys.
+import { $, count, keyButton, rate } from "./text.js";
+import { table } from "./table.js";
+
+let ask = () => {};
+
+const key = { label: "key", show: (k) => ({ text: k.key, nodes: () => [keyButton(k.key, (key) => ask(key))] }) };
+const rule = { label: "rule", show: (k) => k.rules.join(", ") };
+const perSecond = (label, of) => ({ label: label + "/s", number: true, show: (k) => (k.known ? rate(of(k)) : "…") });
+const denied = perSecond("denied", (k) => k.denied_per_second);
+const allowed = perSecond("allowed", (k) => k.allowed_per_second);
+const total = { label: "denied in all", number: true, show: (k) => count(k.denied) };
+const waiting = { label: "waiting", number: true, show: (k) => count(k.waiting) };
+
+const id = (k) => k.key;
+const lists = {
+  denied: table($("denied-keys"), [key, rule, denied, allowed, total], id, "Nobody has been refused."),
+  hot: table($("hot-keys"), [key, rule, allowed, denied], id, "Nobody has asked."),
+  lines: table($("lines"), [key, rule, waiting], id, "Nobody waits for tokens of a key."),
+};
+
+export function showTop(list, top, asking) {
+  ask = asking;
+  lists[list](top.keys.map((k) => ({ ...k, known: top.window_ms > 0 })));
+}
