@@ -36,6 +36,19 @@ func forms() []form {
 	}
 	pure := fs
 	fs = append(fs, form{"mix", func(i int) match.Pattern { return pure[i%len(pure)].pattern(i) }, key})
+	// Each six bytes of a text are in a hundred others at least.
+	words := []string{"orders", "users", "invoices", "payments", "reports", "search", "upload", "export", "session", "profile"}
+	shared := func(i int) string {
+		return words[i%10] + "/" + words[i/10%10] + "/" + words[i/100%10] + "/" + words[i/1000%10]
+	}
+	fs = append(fs, form{"shared words", func(i int) match.Pattern {
+		return match.Pattern{Kind: match.Regex, Text: "[a-z]:" + shared(i) + ":"}
+	}, func(i int) string {
+		if i >= many {
+			return "api:" + shared(i) + "/:read"
+		}
+		return "api:" + shared(i) + ":read"
+	}})
 	// Of forty texts in a row, each begins with the one before. No text is less than
 	// twenty long, so a key that differs before that is a miss.
 	nested := func(i, n int) string {

@@ -101,6 +101,22 @@ func TestPlainPatternsAreComparisons(t *testing.T) {
 	}
 }
 
+// A key without the longest text of a pattern is not looked at any further.
+func TestWhatHasNotTheTextIsNotTried(t *testing.T) {
+	regex := trial{how: byRegex, text: "abc"} // panics if it is run
+	glob := trial{how: byGlob, text: "abc", glob: "*"}
+	if regex.match("ab") || glob.match("ab") {
+		t.Error("matches without the text")
+	}
+	f, err := read(Pattern{Glob, "ab*abcd*a?"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := f.trial("").text; got != "abcd" {
+		t.Errorf("%q is the longest", got)
+	}
+}
+
 // The longest text knows the lowest pattern of those that it begins with.
 func TestNestedTextsAreNotTriedOneByOne(t *testing.T) {
 	s, err := New([]Pattern{{Glob, "ab?*"}, {Glob, "ab*"}, {Glob, "abc*"}, {Glob, "abcd*"}})
