@@ -17,6 +17,8 @@ import (
 )
 
 type commands struct {
+	Serve  serveCmd  `cmd:"" help:"Decide for all services how much each key may have: rate limits and leases over HTTP."`
+	Check  checkCmd  `cmd:"" help:"Check files of rules, and explain what keys get."`
 	Proxy  proxyCmd  `cmd:"" help:"Protect an origin: a reverse proxy that limits its work in flight."`
 	Origin originCmd `cmd:"" help:"A service to break: workers, a queue, and a service time."`
 	Load   loadCmd   `cmd:"" help:"An honest client: offers load and tells what came back."`
