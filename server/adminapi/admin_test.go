@@ -145,8 +145,8 @@ func TestRates(t *testing.T) {
 		if login.Count.Denied+login.Count.Allowed != 2000 || login.PerSecond.Denied != 94.29 || login.PerSecond.Allowed != 0.95 {
 			t.Errorf("%+v: want 990 and 10 in 10.5 s", login)
 		}
-		if k := get[adminapi.Top](t, api, "/-/top").Keys[0]; k.DeniedPerSecond != 90 || k.AllowedPerSecond != 0.91 {
-			t.Errorf("%+v: want 990 and 10 in 11 s", k)
+		if k := get[adminapi.Top](t, api, "/-/top").Keys[0]; k.DeniedPerSecond != 92.4 || k.AllowedPerSecond != 0.93 {
+			t.Errorf("%+v: want 1386 and 14 in 15 s", k)
 		}
 		if want := "94 of 95 a second are refused: 94 by login (over_rate)."; st.Words != want {
 			t.Errorf("%q, want %q", st.Words, want)
