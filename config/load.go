@@ -147,15 +147,17 @@ type whole struct {
 }
 
 func load(sources []source) (*Rules, error) {
-	w := &whole{of: map[string]*part{}}
 	var texts [][]byte
-	var wrong []error
 	bytes := 0
 	for _, s := range sources {
 		texts = append(texts, s.text)
 		if bytes += len(s.text); bytes > maxBytes {
 			return nil, &strictyaml.Error{File: s.name, Line: 1, Column: 1, What: fmt.Sprintf("more than %d bytes, with the files before it", maxBytes)}
 		}
+	}
+	w := &whole{of: map[string]*part{}}
+	var wrong []error
+	for _, s := range sources {
 		file, err := strictyaml.Parse(s.name, s.text, strictyaml.Bounds{Bytes: maxBytes, Values: maxValues})
 		switch {
 		case err != nil:

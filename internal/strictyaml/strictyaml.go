@@ -73,6 +73,9 @@ func Parse(name string, text []byte, b Bounds) (*File, error) {
 		return nil, f.Errorf(nil, "", "the file is larger than %d bytes", b.Bytes)
 	}
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
+	if bytes.IndexByte(text, '\r') >= 0 { // YAML's line ends are three; one is enough to count by
+		text = bytes.ReplaceAll(bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n")), []byte("\r"), []byte("\n"))
+	}
 	if p := notUTF8(text); p != nil {
 		return nil, f.Errorf(&token.Token{Position: p}, "", "not UTF-8: save it in that encoding")
 	}
@@ -106,6 +109,9 @@ func (f *File) Reset() {
 // it is nil.
 func (f *File) Errorf(t *token.Token, path, format string, args ...any) *Error {
 	e := &Error{File: f.Name, Line: 1, Column: 1, Path: path, What: printable(fmt.Sprintf(format, args...))}
+	if t != nil && t.Type == token.ImplicitNullType && t.Prev != nil {
+		t = t.Prev // where nothing is, there may be no place
+	}
 	if t != nil && t.Position != nil {
 		e.Line, e.Column = t.Position.Line, t.Position.Column
 	}
