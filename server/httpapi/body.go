@@ -1,0 +1,80 @@
+package httpapi
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"time"
+)
+
+// maxIgnored bounds a body that says nothing, in bytes.
+const maxIgnored = 64 << 10
+
+// drain reads a body that says nothing.
+func (c *call) drain() *fault {
+	if c.r.ContentLength == 0 {
+		return nil
+	}
+	if c.r.ContentLength > maxIgnored {
+		return largeBody
+	}
+	done := c.hurry()
+	_, err := io.Copy(io.Discard, http.MaxBytesReader(c.w, c.r.Body, maxIgnored))
+	return done(err)
+}
+
+// hurry gives the body its time-out. What it returns is called when the body is
+// read, and says what was wrong.
+func (c *call) hurry() (done func(error) *fault) {
+	control := http.NewResponseController(c.w)
+	late := control.SetReadDeadline(time.Now().Add(c.api.cfg.BodyTimeout)) // not every ResponseWriter can
+	return func(err error) *fault {
+		switch {
+		case err == nil:
+			if late == nil {
+				_ = control.SetReadDeadline(time.Time{}) // has been set just now
+			}
+			return nil
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return slowBody
+		}
+		if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
+			return largeBody
+		}
+		return brokenBody
+	}
+}
+
+// receive reads the body of a batch, into the buffer that it has.
+func (c *call) receive(b []byte) (body []byte, f *fault) {
+	if c.r.ContentLength > int64(c.api.cfg.MaxBody) {
+		return b, largeBody
+	}
+	r := http.MaxBytesReader(c.w, c.r.Body, int64(c.api.cfg.MaxBody))
+	done := c.hurry()
+	held := 0
+	defer func() { c.api.bodies.Add(-int64(held)) }()
+	for b = b[:0]; ; {
+		if len(b) == cap(b) {
+			b = append(b, 0)[:len(b)]
+		}
+		if more := cap(b) - held; more > 0 {
+			held += more
+			if c.api.bodies.Add(int64(more)) > bodiesAtOnce*int64(c.api.cfg.MaxBody) {
+				return b, busy
+			}
+		}
+		n, err := r.Read(b[len(b):cap(b)])
+		b = b[:len(b)+n]
+		if err == io.EOF {
+			return b, done(nil)
+		}
+		if err != nil {
+			return b, done(err)
+		}
+	}
+}
+
+// bodiesAtOnce bounds the memory for bodies, in bodies of Config.MaxBody.
+const bodiesAtOnce = 16

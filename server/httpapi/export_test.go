@@ -1,0 +1,18 @@
+package httpapi
+
+// Endpoints returns the parameters of each, in the order of the document: those
+// of the path, and those of the query.
+func Endpoints() map[string]string {
+	all := map[string]string{}
+	for i := range endpoints {
+		e := &endpoints[i]
+		params := [...]string{"", "", "key ", "key id "}[e.parts]
+		for _, name := range []string{"canWait", "n", "ttl", "timeout", "maxRequests", "maxRequestsInQueue", "outcome", "all", "ids"} {
+			if named(name)&e.params != 0 {
+				params += name + " "
+			}
+		}
+		all[e.method+" "+e.path()] = params
+	}
+	return all
+}
