@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -53,7 +54,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if len(args) == 0 {
 		args = []string{"--help"}
 	}
-	command, err := parser.Parse(args)
+	command, err := parser.Parse(longFlags(parser.Model, args))
 	if exit >= 0 { // --help
 		return exit
 	}
@@ -80,6 +81,25 @@ func options() []kong.Option {
 		kong.Vars{"policies": policyNames(), "rows": rowNames(), "quiet": sla.Quiet.String()},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 	}
+}
+
+// longFlags writes -x=value as --name=value, for kong would take it for -x with
+// the value =value. It is a common way to write them, and GoCC's.
+func longFlags(model *kong.Application, args []string) []string {
+	args = slices.Clone(args)
+	for _, command := range model.Children {
+		if command.Name != args[0] {
+			continue
+		}
+		for _, f := range command.Flags {
+			for i, arg := range args {
+				if value, ok := strings.CutPrefix(arg, "-"+string(f.Short)+"="); ok && f.Short != 0 {
+					args[i] = "--" + f.Name + "=" + value
+				}
+			}
+		}
+	}
+	return args
 }
 
 // streams are where a command writes: results to Out, all else to Err.

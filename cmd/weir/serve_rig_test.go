@@ -1,0 +1,205 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// A served is a weir serve that runs in this process.
+type served struct {
+	t             *testing.T
+	public, admin string // where, with the scheme
+	stop          func() // as SIGTERM does
+	ended         chan int
+
+	mu   sync.Mutex // guards what follows
+	grew sync.Cond
+	log  []string
+	over bool
+}
+
+// serving runs weir serve on ports of its own until the test ends.
+func serving(t *testing.T, args ...string) *served {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	s := &served{t: t, stop: stop, ended: make(chan int, 1)}
+	s.grew.L = &s.mu
+	out, in := io.Pipe()
+	go s.listen(out)
+	go func() {
+		code := run(ctx, append([]string{"serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"}, args...), io.Discard, in)
+		in.Close()
+		s.ended <- code
+	}()
+	t.Cleanup(func() {
+		stop()
+		if t.Failed() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			t.Logf("the log's end: %s", strings.Join(s.log[max(len(s.log)-20, 0):], "\n"))
+		}
+	})
+	first := s.until(`msg="weir serve"`)
+	for field, to := range map[string]*string{"listen": &s.public, "admin": &s.admin} {
+		*to = regexp.MustCompile(`\b` + field + `=(\S+)`).FindStringSubmatch(first)[1]
+	}
+	return s
+}
+
+func (s *served) listen(out io.Reader) {
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		s.mu.Lock()
+		s.log = append(s.log, lines.Text())
+		s.grew.Broadcast()
+		s.mu.Unlock()
+	}
+	s.mu.Lock()
+	s.over = true
+	s.grew.Broadcast()
+	s.mu.Unlock()
+}
+
+// until waits for a line of the log with a text.
+func (s *served) until(text string) string {
+	s.t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for seen := 0; ; s.grew.Wait() {
+		for ; seen < len(s.log); seen++ {
+			if strings.Contains(s.log[seen], text) {
+				return s.log[seen]
+			}
+		}
+		if s.over {
+			s.t.Fatalf("the log ends without %q: %q", text, s.log)
+		}
+	}
+}
+
+// logged counts the lines of the log with a text.
+func (s *served) logged(text string) (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, line := range s.log {
+		if strings.Contains(line, text) {
+			n++
+		}
+	}
+	return n
+}
+
+// end ends it, and checks that it ended well.
+func (s *served) end() {
+	s.t.Helper()
+	s.stop()
+	if code := <-s.ended; code != 0 {
+		s.t.Errorf("exit status %d", code)
+	}
+}
+
+// An answered is an answer that was read.
+type answered struct {
+	status int
+	header http.Header
+	body   string
+	proto  string
+}
+
+// ask sends a request, with header fields in pairs.
+func ask(t *testing.T, client *http.Client, method, url string, fields ...string) answered {
+	t.Helper()
+	a, err := tryAsk(client, method, url, fields...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func tryAsk(client *http.Client, method, url string, fields ...string) (answered, error) {
+	r, err := http.NewRequest(method, url, nil)
+	if err != nil {
+		return answered{}, err
+	}
+	for i := 0; i < len(fields); i += 2 {
+		r.Header.Set(fields[i], fields[i+1])
+	}
+	resp, err := client.Do(r)
+	if err != nil {
+		return answered{}, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	return answered{resp.StatusCode, resp.Header, string(body), resp.Proto}, err
+}
+
+// post asks for the key, and returns the status.
+func (s *served) post(path string) answered {
+	s.t.Helper()
+	return ask(s.t, http.DefaultClient, "POST", s.public+path)
+}
+
+// statuses asks so many times.
+func (s *served) statuses(path string, n int) (all []int) {
+	s.t.Helper()
+	for range n {
+		all = append(all, s.post(path).status)
+	}
+	return all
+}
+
+// status is what the admin listener says.
+func (s *served) status() (st struct {
+	Ready  bool
+	Config struct {
+		Path, Hash string
+		LastError  string `json:"last_error"`
+		Reloads    int
+	}
+	Total struct{ Waiting int }
+}) {
+	s.t.Helper()
+	a := ask(s.t, http.DefaultClient, "GET", s.admin+"/-/status?rules=0")
+	if err := json.Unmarshal([]byte(a.body), &st); err != nil || a.status != 200 {
+		s.t.Fatalf("%v: %v", a, err)
+	}
+	return st
+}
+
+// waiting returns once so many requests wait.
+func (s *served) waiting(n int) {
+	s.t.Helper()
+	for s.status().Total.Waiting != n {
+	}
+}
+
+// reload asks for one.
+func (s *served) reload() answered {
+	s.t.Helper()
+	return ask(s.t, http.DefaultClient, "POST", s.admin+"/-/reload")
+}
+
+// fatal ends the test with an error, if it is one.
+func fatal(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// file writes a file of the test's own.
+func file(t *testing.T, name, text string) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), name)
+	fatal(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}

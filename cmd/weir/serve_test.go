@@ -1,0 +1,232 @@
+package main
+
+import (
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// Whoever comes from GoCC changes nothing.
+func TestServeLikeGoCC(t *testing.T) {
+	goccFile := file(t, "gocc.json", `{"keys": [{"key_pattern": "^slow-", "key_pattern_is_regex": true, "max_requests_per_window": 1}]}`)
+	for _, tt := range []struct {
+		rule string
+		args string
+		env  map[string]string
+		path string
+		want []int
+	}{
+		{"short flags", "-m 2 -w 60000", nil, "/rate/a", []int{200, 200, 429}},
+		{"short flags with =", "-m=2 -w=60000 -r=false", nil, "/rate/a", []int{200, 200, 429}},
+		{"long flags", "--max-requests=1 --window-millis=60000", nil, "/rate/a", []int{200, 429}},
+		{"the environment", "", map[string]string{"MAX_REQUESTS": "2", "WINDOW_MILLIS": "60000"}, "/rate/a", []int{200, 200, 429}},
+		{"our own variables go before", "", map[string]string{"WEIR_MAX_REQUESTS": "1", "MAX_REQUESTS": "2", "WINDOW_MILLIS": "60000"}, "/rate/a", []int{200, 429}},
+		{"its file", "-w 60000 -c " + goccFile, nil, "/rate/slow-a", []int{200, 429}},
+		{"its file, and the default of flags", "-w 60000 -m 2", map[string]string{"CONFIG_FILE": goccFile}, "/rate/a", []int{200, 200, 429}},
+		{"requests cannot set the rate unless they may", "-w 60000", nil, "/rate/a?maxRequests=1", []int{403}},
+		{"requests that may", "-r -w 60000", nil, "/rate/a?maxRequests=1", []int{200, 429}},
+		{"a bound to what they may", "-r=true --override-max-requests 1 -w 60000", nil, "/rate/a?maxRequests=2", []int{400}},
+		{"no queue", "-m 1 -w 60000 --max-requests-in-queue 0", nil, "/rate/a?canWait=true", []int{200, 429}},
+		{"another algorithm", "-m 2 -w 60000 --algorithm gcra", nil, "/rate/a", []int{200, 200, 429}},
+		{"its other flags", "-l text -s echo-http2 --log-level INFO --log-includes-source=false --log2xx=true", nil, "/healthz", []int{405}},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			for name, value := range tt.env {
+				t.Setenv(name, value)
+			}
+			s := serving(t, strings.Fields(tt.args)...)
+			if got := s.statuses(tt.path, len(tt.want)); !slices.Equal(got, tt.want) {
+				t.Errorf("%v: want %v", got, tt.want)
+			}
+			s.end()
+		})
+	}
+}
+
+// What cannot be carried out is one clear line, before anything is served.
+func TestServeFlags(t *testing.T) {
+	rules := file(t, "rules.yaml", "rules: []")
+	for _, tt := range []struct {
+		args string
+		code int
+		want string
+	}{
+		{"--rules " + rules + " -m 5", 2, "--rules and --max-requests: only one can count; leave out --max-requests, or its environment variable"},
+		{"--rules " + rules + " -c gocc.json", 2, "--rules and --config-file: only one can count"},
+		{"-i http://a,http://b", 2, "--instance-urls: instances do not share keys"},
+		{"-m 0", 2, "--max-requests=0: must be >= 1"},
+		{"-w=-5", 2, "--window-millis=-5: must be >= 1"},
+		{"--max-requests-in-queue=-1", 2, "--max-requests-in-queue=-1: must be >= 0"},
+		{"-p 70000", 2, "--port=70000: must be in [0, 65535]"},
+		{"--listen here", 2, "--listen=here: want host:port"},
+		{"--algorithm leaky", 2, "--algorithm"},
+		{"--memory 1x", 2, `"1x": want a number of bytes`},
+		{"--memory 1KiB", 2, "--memory=1024: must be >= 65536"},
+		{"--max-connections 0", 2, "--max-connections=0: must be >= 1"},
+		{"--client-timeout 0s", 2, "--client-timeout=0s: must be >= 1ms"},
+		{"--watch-interval 0s", 2, "--watch-interval=0s: must be >= 1ms"},
+		{"--drain wait", 2, "--drain"},
+		{"--tls-cert a", 2, "--tls-cert and --tls-key: give both, or none"},
+		{"--client-ca a", 2, "--client-ca needs --tls-cert and --tls-key"},
+		{"--rules nowhere.yaml", 1, "nowhere.yaml: no such file"},
+		{"--tokens nowhere.yaml", 1, "nowhere.yaml: no such file"},
+		{"-c nowhere.json", 1, "nowhere.json: no such file"},
+		{"--tls-cert nowhere.pem --tls-key nowhere.pem", 1, "nowhere.pem: no such file"},
+		{"--state nowhere/at/all", 1, "--state: open nowhere/at/all"},
+	} {
+		code, stdout, stderr := weir(t, append([]string{"serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"}, strings.Fields(tt.args)...)...)
+		if code != tt.code || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, tt.want) {
+			t.Errorf("weir serve %s: %d, %q, %q: want %d and one line with %q", tt.args, code, stdout, stderr, tt.code, tt.want)
+		}
+	}
+}
+
+// All that is wrong with all files is told.
+func TestServeWrongFiles(t *testing.T) {
+	_, _, stderr := weir(t, "serve", "--rules", file(t, "r.yaml", "rules: [{glob: a}, {rate: 5/s}]"), "--tokens", file(t, "t.yaml", "tokens: [{name: a}]"))
+	for _, want := range []string{"r.yaml:1:9: rules[0]: must have a rate", "r.yaml:1:20: rules[1]: must have one of", "t.yaml:1:10: tokens[0].token: must"} {
+		if !strings.Contains(stderr, want) {
+			t.Errorf("%s: want %q in it", stderr, want)
+		}
+	}
+}
+
+// One port speaks HTTP/1.1 and HTTP/2 in the clear, as clients other than Go's do.
+func TestServeCurl(t *testing.T) {
+	s := serving(t)
+	for flag, want := range map[string]string{"--http1.1": "200 1.1", "--http2-prior-knowledge": "200 2"} {
+		out, err := exec.Command("curl", "-sS", flag, "-o", filepath.Join(t.TempDir(), "body"), "-w", "%{http_code} %{http_version}", "-X", "POST", s.public+"/rate/a").CombinedOutput()
+		if err != nil || string(out) != want {
+			t.Errorf("curl %s: %v %s: want %s", flag, err, out, want)
+		}
+	}
+	s.end()
+}
+
+func TestServeTokens(t *testing.T) {
+	tokens := file(t, "tokens.yaml", `tokens: [{name: shop, token: the shop's own secret, keys: ["user:*"]}]`)
+	s := serving(t, "--tokens", tokens)
+	shop := []string{"Authorization", "Bearer the shop's own secret"}
+	for _, tt := range []struct {
+		method, path string
+		fields       []string
+		want         int
+	}{
+		{"POST", "/rate/user:1", shop, 200},
+		{"POST", "/rate/admin", shop, 403},
+		{"GET", "/debug/user:1", shop, 403},
+		{"POST", "/rate/user:1", nil, 401},
+		{"POST", "/rate/user:1", []string{"Authorization", "Bearer another"}, 401},
+		{"GET", "/healthz", nil, 200},
+	} {
+		a := ask(t, http.DefaultClient, tt.method, s.public+tt.path, tt.fields...)
+		if a.status != tt.want || a.status > 400 && (!strings.HasPrefix(a.body, `{"error":`) || a.header.Get("Content-Type") != "application/json") {
+			t.Errorf("%s %s %v: %v: want %d, as JSON", tt.method, tt.path, tt.fields, a, tt.want)
+		}
+	}
+	fatal(t, os.WriteFile(tokens, []byte(`tokens: [{name: new, token: another secret of its own}]`), 0o600))
+	s.reload()
+	if a := ask(t, http.DefaultClient, "POST", s.public+"/rate/user:1", shop...); a.status != 401 {
+		t.Errorf("a token that is gone: %v: want 401", a)
+	}
+	s.end()
+}
+
+// The ways to load again: a file that changes, SIGHUP, POST. A file that is
+// wrong changes nothing, and is told once.
+func TestServeReload(t *testing.T) {
+	rules := file(t, "rules.yaml", `rules: [{name: one, glob: "*", rate: 1/h}]`)
+	s := serving(t, "--rules", rules, "--watch-interval", "1h")
+	if got := s.statuses("/rate/a", 2); !slices.Equal(got, []int{200, 429}) {
+		t.Fatalf("%v: want 1 an hour", got)
+	}
+	first := s.status().Config.Hash
+	write := func(text string) { fatal(t, os.WriteFile(rules, []byte(text), 0o600)) }
+
+	write(`rules: [{name: one, glob: "*", rate: 1/h}, {name: two, key: b, rate: 1/h}]`)
+	s.until("1 added, 1 as before")
+
+	write(`rules: [{name: one}]`)
+	s.until("not reloaded: all stays as it was")
+	st := s.status()
+	if st.Config.Hash == first || !strings.Contains(st.Config.LastError, "rules.yaml:1:9: rules[0]: must have one of key, glob and regex") || !st.Ready {
+		t.Errorf("%+v: want the last good rules, and what is wrong with the new ones", st)
+	}
+	if got := s.statuses("/rate/a", 1); got[0] != 429 {
+		t.Errorf("%v: want the bucket as it was", got)
+	}
+	if a := s.reload(); a.status != 422 || !strings.Contains(a.body, "rules.yaml:1:9") || s.status().Config.Hash != st.Config.Hash {
+		t.Errorf("%v: want 422, and why", a)
+	}
+
+	fatal(t, os.Remove(rules))
+	s.until("no such file")
+	if got := s.statuses("/rate/a", 1); got[0] != 429 {
+		t.Errorf("%v: want the last good rules without a file, too", got)
+	}
+
+	write(`rules: [{name: one, glob: "*", rate: 2/h}, {name: three, key: c, rate: 3/h}]`)
+	s.until("one: rate 1/h → 2/h")
+	fatal(t, syscall.Kill(os.Getpid(), syscall.SIGHUP))
+	s.until("2 as before")
+	if a := s.reload(); a.status != 200 || a.body != `{"change":"2 as before"}`+"\n" {
+		t.Errorf("%v", a)
+	}
+	if n := s.logged("must have one of"); n != 2 { // once for the file, once for the POST
+		t.Errorf("%d lines about the file that was wrong: want one, and one for the POST", n)
+	}
+	metrics := ask(t, http.DefaultClient, "GET", s.admin+"/metrics").body
+	for _, want := range []string{"weir_config_last_reload_successful 1", "weir_config_reload_failures_total 3"} {
+		if !strings.Contains(metrics, "\n"+want+"\n") {
+			t.Errorf("no %s", want)
+		}
+	}
+	s.end()
+}
+
+// Without a file there is nothing to load.
+func TestServeNoFile(t *testing.T) {
+	s := serving(t)
+	if a := s.reload(); a.status != 404 {
+		t.Errorf("%v: want 404", a)
+	}
+	s.end()
+}
+
+// What was taken before a restart is taken after it.
+func TestServeState(t *testing.T) {
+	rules := file(t, "rules.yaml", `rules: [{glob: "rate:*", rate: 2/h}, {glob: "job:*", concurrency: {limit: 1, ttl: 1h}}]`)
+	state := filepath.Join(t.TempDir(), "state")
+	s := serving(t, "--rules", rules, "--state", state)
+	if got := s.statuses("/rate/rate:a", 1); got[0] != 200 {
+		t.Fatal(got)
+	}
+	if got := s.statuses("/lease/job:a", 1); got[0] != 200 {
+		t.Fatal(got)
+	}
+	s.end()
+	s = serving(t, "--rules", rules, "--state", state)
+	if got := s.statuses("/rate/rate:a", 2); !slices.Equal(got, []int{200, 429}) {
+		t.Errorf("%v: want one of two left", got)
+	}
+	if got := s.statuses("/lease/job:a", 1); got[0] != 429 {
+		t.Errorf("%v: want the lease to be held still", got)
+	}
+	s.end()
+
+	fatal(t, os.WriteFile(state, []byte("damaged"), 0o600))
+	s = serving(t, "--rules", rules, "--state", state)
+	s.until("counts begin anew")
+	if got := s.statuses("/rate/rate:a", 3); !slices.Equal(got, []int{200, 200, 429}) {
+		t.Errorf("%v: want fresh counts", got)
+	}
+	s.end()
+	if text, err := os.ReadFile(state + ".damaged"); err != nil || string(text) != "damaged" {
+		t.Errorf("%q, %v: want the file put aside", text, err)
+	}
+}
