@@ -19,6 +19,7 @@ import (
 
 type commands struct {
 	Serve  serveCmd  `cmd:"" help:"Decide for all services how much each key may have: rate limits and leases over HTTP."`
+	Top    topCmd    `cmd:"" help:"Watch weir serve in the terminal: who is refused, by which rule, and why."`
 	Check  checkCmd  `cmd:"" help:"Check files of rules, and explain what keys get."`
 	Proxy  proxyCmd  `cmd:"" help:"Protect an origin: a reverse proxy that limits its work in flight."`
 	Origin originCmd `cmd:"" help:"A service to break: workers, a queue, and a service time."`

@@ -20,8 +20,7 @@ type topModel struct {
 	by       string
 
 	view
-	paused bool
-	asked  int // explanations asked for: the last counts
+	asked int // explanations asked for: the last counts
 }
 
 // What comes in besides keys.
@@ -135,7 +134,6 @@ func (m topModel) press(key tea.KeyPressMsg) (tea.Model, tea.Cmd) {
 	case "esc":
 		m.mode = keys
 	}
-	m.view.paused = m.paused
 	return m, nil
 }
 
