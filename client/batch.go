@@ -176,6 +176,7 @@ func (c *Client) ask(ctx context.Context, key string, n int) (answer, error) {
 			how = left
 		}
 		if a.leave(how) {
+			c.counts.late.Add(1)
 			return answer{}, errLate
 		}
 	}

@@ -28,8 +28,9 @@ type keeper struct {
 	mu       sync.Mutex // guards what follows, and the leases in it
 	leases   schedule
 	shares   map[string]*share
-	running  bool
+	due      []*lease // for a renewal, as soon as there is room; some are gone
 	renewing int
+	running  bool
 }
 
 // A lease is units of a key that the server has granted. It owns their Permit.
@@ -45,13 +46,13 @@ type lease struct {
 
 	// Guarded by the keeper's mu.
 	renewAt, expires time.Time
-	renewing         bool
-	place            int // in the schedule; -1 if it is not held any more
+	due              bool // for a renewal, which may be under way
+	place            int  // in the schedule; -1 if it is not held any more
 }
 
 // at is when something is to be done about the lease.
 func (l *lease) at() time.Time {
-	if l.renewing || l.expires.Before(l.renewAt) {
+	if l.due || l.expires.Before(l.renewAt) {
 		return l.expires
 	}
 	return l.renewAt
@@ -104,8 +105,8 @@ func (k *keeper) remove(l *lease) bool {
 	return true
 }
 
-// run is the goroutine. An addition between its last look and its end starts
-// another one, because running is written under the lock of that look.
+// run is the goroutine. What is added before idle keeps it; what is added after
+// that starts another one, because both write running under the lock.
 func (k *keeper) run(c *Client) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -117,50 +118,68 @@ func (k *keeper) run(c *Client) {
 			return
 		}
 		now := time.Now()
-		due, lost, next, more := k.look(now, c.circuit.open.Load())
+		lost, next := k.look(now)
 		for _, l := range lost {
 			l.lose()
 		}
-		for _, l := range due {
-			c.start(func() { l.renew() })
+		most := maxRenewals
+		if c.circuit.open.Load() {
+			most = 1
 		}
-		if !more {
+		for _, l := range k.renewals(most) {
+			c.start(l.renew)
+		}
+		if k.idle() {
 			return
 		}
 		timer.Reset(next.Sub(now))
 	}
 }
 
-// look takes out what is lost, and returns what is due for a renewal, and when to
-// look again.
-func (k *keeper) look(now time.Time, away bool) (due, lost []*lease, next time.Time, more bool) {
+// look takes out what is lost, notes what is due for a renewal, and returns when
+// to look again.
+func (k *keeper) look(now time.Time) (lost []*lease, next time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	most := maxRenewals
-	if away {
-		most = 1
-	}
 	for len(k.leases) > 0 {
 		l := k.leases[0]
 		switch next = l.at(); {
 		case next.After(now):
-			return due, lost, next, true
+			return lost, next
 		case !now.Before(l.expires):
 			heap.Pop(&k.leases)
 			k.leave(l.key, l.n)
 			lost = append(lost, l)
-		case k.renewing >= most:
-			l.renewAt = now.Add(l.ttl / 30)
-			heap.Fix(&k.leases, 0)
 		default:
-			k.renewing++
-			l.renewing = true
+			l.due = true
 			heap.Fix(&k.leases, 0)
-			due = append(due, l)
+			k.due = append(k.due, l)
 		}
 	}
-	k.running = k.renewing > 0
-	return due, lost, now.Add(longest), k.running
+	return lost, now.Add(longest)
+}
+
+// renewals takes as many of those that are due as may be renewed now.
+func (k *keeper) renewals(most int) (renew []*lease) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for len(k.due) > 0 && k.renewing < most {
+		if l := k.due[0]; l.place >= 0 {
+			k.renewing++
+			renew = append(renew, l)
+		}
+		k.due[0] = nil
+		k.due = k.due[1:]
+	}
+	return renew
+}
+
+// idle reports whether there is nothing to do any more: then the goroutine ends.
+func (k *keeper) idle() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.running = len(k.leases) > 0
+	return !k.running
 }
 
 // lose tells the holder.
@@ -191,7 +210,7 @@ func (l *lease) renew() {
 	defer k.nudge()
 	defer k.mu.Unlock()
 	k.renewing--
-	l.renewing = false
+	l.due = false
 	if l.place < 0 {
 		return
 	}

@@ -168,10 +168,8 @@ func (t *learnt) put(now time.Time, key string, q gcra.Quota, limited bool, wait
 	switch {
 	case !limited:
 		e.l = nil
-	case e.l == nil:
+	case e.l == nil || e.l.Quota() != q:
 		e.l = rate.New(q, rate.Config{MaxWait: wait})
-	case e.l.Quota() != q:
-		e.l.SetQuota(q)
 	}
 }
 
@@ -225,9 +223,10 @@ func (c *Client) learn(key string, h http.Header) {
 const maxPolicy = 4 << 10
 
 // tightest returns a share of the Quota that keeps to all policies of a
-// RateLimit-Policy field (draft-ietf-httpapi-ratelimit-headers-10, section 3.1),
-// or false if there is none, or one is malformed: the lowest rate, and the least
-// burst, but not less than one token.
+// RateLimit-Policy field (draft-ietf-httpapi-ratelimit-headers-10, section 3.1):
+// the lowest rate, and the least burst, but not less than one token. It is false
+// if there is none, or one is malformed. One that never refills, or counts
+// something else than requests, is passed over.
 func tightest(lines []string, share float64) (q gcra.Quota, ok bool) {
 	size := 0
 	for _, line := range lines {
@@ -246,12 +245,13 @@ func tightest(lines []string, share float64) (q gcra.Quota, ok bool) {
 		if !is {
 			return gcra.Quota{}, false
 		}
+		unit, says := item.Params.Get("qu")
+		if _, refills := item.Params.Get("w"); !refills || says && unit != "requests" {
+			continue
+		}
 		quota, window := positive(item, "q"), positive(item, "w")
 		if math.IsNaN(quota) || math.IsNaN(window) {
 			return gcra.Quota{}, false
-		}
-		if unit, says := item.Params.Get("qu"); says && unit != "requests" {
-			continue
 		}
 		perSecond, burst = min(perSecond, quota/window), min(burst, quota)
 	}

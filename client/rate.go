@@ -37,9 +37,10 @@ func (l tokens) Acquire(ctx context.Context, n int) (weir.Permit, error) {
 	if err != nil {
 		return weir.Permit{}, err
 	}
+	asked := time.Now()
 	a, err := l.c.ask(ctx, key, n)
 	if err == nil && !a.OK {
-		a, err = l.c.wait(ctx, key, n, &a)
+		a, err = l.c.wait(ctx, key, n, asked, a.rejection())
 	}
 	switch {
 	case away(err):
@@ -50,17 +51,14 @@ func (l tokens) Acquire(ctx context.Context, n int) (weir.Permit, error) {
 	return l.c.permit(key, &a, n), nil
 }
 
-// wait stands in line after a denial.
-func (c *Client) wait(ctx context.Context, key string, n int, denied *answer) (answer, error) {
-	r := denied.rejection()
+// wait stands in line after a denial of what was asked at that time.
+func (c *Client) wait(ctx context.Context, key string, n int, asked time.Time, denied *weir.Rejection) (answer, error) {
 	wait, own := c.patience(ctx)
-	switch {
-	case r.Reason != weir.OverRate:
-		return answer{}, r
-	case r.RetryAfter > wait && own:
-		return answer{}, r
-	case r.RetryAfter > wait:
-		return answer{}, &weir.Rejection{Reason: weir.TooLate, RetryAfter: r.RetryAfter}
+	switch late := denied.RetryAfter-time.Since(asked) > wait; {
+	case denied.Reason != weir.OverRate, late && own:
+		return answer{}, denied
+	case late:
+		return answer{}, &weir.Rejection{Reason: weir.TooLate, RetryAfter: denied.RetryAfter}
 	}
 	return await(c, ctx, key, wait, func(ctx context.Context) (a answer, err error) {
 		err = c.exchange(ctx, &call{

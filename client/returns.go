@@ -12,7 +12,7 @@ import (
 // What is given back is sent without anybody's waiting for it, within bounds.
 const (
 	maxReturns = 1 << 13
-	maxSenders = 4
+	maxSenders = 16
 )
 
 // returns are what the server is to be told afterwards.

@@ -1,0 +1,195 @@
+package client
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/gcra"
+)
+
+func TestRefused(t *testing.T) {
+	never := weir.Never
+	for _, tt := range []struct {
+		rule   string
+		status int
+		body   string
+		want   error
+	}{
+		{"a denial", 429, `{"error":"x","reason":"queue_full","retry_after_ms":1500}`, &weir.Rejection{Reason: weir.QueueFull, RetryAfter: 1500 * time.Millisecond}},
+		{"without a time it is not known", 429, `{"reason":"over_rate"}`, &weir.Rejection{Reason: weir.OverRate}},
+		{"what is over the burst never comes", 429, `{"reason":"over_burst"}`, &weir.Rejection{Reason: weir.OverBurst, RetryAfter: never}},
+		{"a reason of the future", 429, `{"reason":"full_moon"}`, &weir.Rejection{Reason: weir.OverRate}},
+		{"a time that is too long", 429, `{"reason":"over_rate","retry_after_ms":9223372036854775807}`, &weir.Rejection{Reason: weir.OverRate, RetryAfter: never}},
+		{"a time in the past", 429, `{"reason":"over_rate","retry_after_ms":-5}`, &weir.Rejection{Reason: weir.OverRate}},
+		{"draining", 503, `{"reason":"closed"}`, &weir.Rejection{Reason: weir.Closed}},
+		{"overloaded", 503, `{"reason":"over_rate"}`, errGarbage},
+		{"somebody else's 429", 429, `slow down`, errGarbage},
+		{"no content", 204, ``, errGarbage},
+		{"500", 500, `{"reason":"closed"}`, errGarbage},
+		{"what the server says", 400, `{"error":"bad"}`, &StatusError{400, "bad"}},
+		{"what something else says", 404, `404 page not found`, &StatusError{404, "404 page not found"}},
+		{"the beginning of it", 404, strings.Repeat("ä", 1000), &StatusError{404, strings.Repeat("ä", maxMessage/2)}},
+		{"a letter that is cut", 404, "a" + strings.Repeat("ä", 1000), &StatusError{404, "a" + strings.Repeat("ä", maxMessage/2-1)}},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			err := refused(tt.status, []byte(tt.body))
+			switch want := tt.want.(type) {
+			case *weir.Rejection:
+				if got, ok := err.(*weir.Rejection); !ok || *got != *want {
+					t.Errorf("got %#v, want %#v", err, want)
+				}
+			case *StatusError:
+				if got, ok := err.(*StatusError); !ok || *got != *want {
+					t.Errorf("got %#v, want %#v", err, want)
+				}
+			default:
+				if !errors.Is(err, want) || !away(err) {
+					t.Errorf("got %v, want one that is %v", err, want)
+				}
+			}
+		})
+	}
+}
+
+func TestTightest(t *testing.T) {
+	for _, tt := range []struct {
+		rule  string
+		lines []string
+		share float64
+		want  gcra.Quota // zero: none
+	}{
+		{"one policy", []string{`"a";q=100;w=60`}, 1, gcra.Per(100, time.Minute, 100)},
+		{"a share of it", []string{`"a";q=100;w=10`}, 0.25, gcra.Per(25, 10*time.Second, 25)},
+		{"one token at least", []string{`"a";q=3;w=3`}, 0.25, gcra.PerSecond(0.25, 1)},
+		{"the lowest rate, and the least burst", []string{`"a";q=10;w=1, "b";q=100;w=100`}, 1, gcra.PerSecond(1, 10)},
+		{"of all lines", []string{`"a";q=10;w=1`, `"b";q=5;w=1;pk=:cHJn:`}, 1, gcra.PerSecond(5, 5)},
+		{"units of its own are passed over", []string{`"a";q=10;w=1, "b";q=5;w=1;qu="content-bytes"`}, 1, gcra.PerSecond(10, 10)},
+		{"what never refills, too", []string{`"a";q=10;w=1, "b";q=5`}, 1, gcra.PerSecond(10, 10)},
+		{"none", nil, 1, gcra.Quota{}},
+		{"none that counts", []string{`"b";q=5`}, 1, gcra.Quota{}},
+		{"malformed", []string{`"a";q=10;w=1, q=`}, 1, gcra.Quota{}},
+		{"an inner list", []string{`("a");q=10;w=1`}, 1, gcra.Quota{}},
+		{"no quota", []string{`"a";w=1`}, 1, gcra.Quota{}},
+		{"nothing allowed", []string{`"a";q=0;w=1`}, 1, gcra.Quota{}},
+		{"a fraction", []string{`"a";q=1.5;w=1`}, 1, gcra.Quota{}},
+		{"a window of nothing", []string{`"a";q=1;w=0`}, 1, gcra.Quota{}},
+		{"too long", []string{`"` + strings.Repeat("a", maxPolicy) + `";q=1;w=1`}, 1, gcra.Quota{}},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			got, ok := tightest(tt.lines, tt.share)
+			if ok != (tt.want != gcra.Quota{}) || got.Burst() != tt.want.Burst() || math.Abs(got.Rate()-tt.want.Rate()) > 1e-9 {
+				t.Errorf("got %v/s, burst %d; want %v/s, burst %d", got.Rate(), got.Burst(), tt.want.Rate(), tt.want.Burst())
+			}
+		})
+	}
+}
+
+// What is learnt of keys is bounded, and those that are known stay as they are.
+func TestLearntIsBounded(t *testing.T) {
+	l := learnt{keys: map[string]*lesson{}}
+	now := time.Unix(0, 0)
+	q := gcra.PerSecond(1, 1)
+	for i := range maxLearnt + 100 {
+		l.put(now, string(rune(i+1)), q, true, 0)
+	}
+	if len(l.keys) != maxLearnt {
+		t.Errorf("%d keys", len(l.keys))
+	}
+	l.put(now, "a key", q, true, 0)
+	before := l.find("a key")
+	l.put(now, "a key", q, true, 0)
+	if l.find("a key") != before {
+		t.Error("the same quota, another limiter")
+	}
+	if l.put(now, "a key", q, false, 0); l.find("a key") != nil {
+		t.Error("there is no limit any more, and yet a limiter")
+	}
+}
+
+// A batch is JSON that says what was asked, whatever the keys.
+func FuzzBatch(f *testing.F) {
+	for _, key := range []string{"a", `"`, `\`, "a/b", "ключ", "\u2028", "\x7f", "a\x00", "\xff", "</script>"} {
+		f.Add(key, 3)
+	}
+	f.Fuzz(func(t *testing.T, text string, n int) {
+		key, err := clean(text)
+		if err != nil {
+			return
+		}
+		var got struct {
+			Requests []struct {
+				Key string
+				N   int
+			}
+		}
+		body := appendBatch(nil, []*ask{{key: key, n: n}, {key: "b", n: 2}})
+		if err := json.Unmarshal(body, &got); err != nil {
+			t.Fatalf("%s: %v", body, err)
+		}
+		if len(got.Requests) != 2 || got.Requests[0].Key != key || got.Requests[0].N != n || got.Requests[1].Key != "b" {
+			t.Errorf("%s: %+v", body, got)
+		}
+	})
+}
+
+// An answer of any kind is an answer or an error, and no number in it is out of
+// bounds.
+func FuzzAnswers(f *testing.F) {
+	for _, body := range []string{
+		`{"ok":true,"results":[{"ok":true,"remaining":7,"request_id":"x"},{"ok":false,"reason":"over_rate","rule":"x","retry_after_ms":12}]}`,
+		`{"results":[null,{}]}`, `{"results":null}`, `[]`, `null`, `{"results":[{"retry_after_ms":1e3}]}`, `{"results":[{"remaining":-1}]}`,
+		`{"request_id":"a","waited_ms":12,"place":3}`, `{"lease_id":"a","token":18446744073709551615,"ttl_ms":9223372036854775807}`,
+		`{"error":"x","reason":"closed","retry_after_ms":-1}`, `{"reason":"over_burst"}`,
+	} {
+		f.Add([]byte(body), 2, 429)
+	}
+	f.Fuzz(func(t *testing.T, body []byte, asks, status int) {
+		asks &= 0xff
+		if answers, err := decodeBatch(body, asks); err == nil {
+			if len(answers) != asks {
+				t.Errorf("%d answers to %d asks", len(answers), asks)
+			}
+			for i := range answers {
+				if d := answers[i].decision(); d.RetryAfter < 0 || d.OK && d.RetryAfter != 0 {
+					t.Errorf("%+v", d)
+				}
+			}
+		}
+		if a, err := decodeGrant(body); err == nil && (a.ID == "" || !a.OK || a.WaitedMS.duration() < 0) {
+			t.Errorf("%+v", a)
+		}
+		if l, err := decodeLease(body); err == nil && (l.ID == "" || l.TTLMS.duration() <= 0 || l.WaitedMS.duration() < 0) {
+			t.Errorf("%+v", l)
+		}
+		switch err := refused(status, body).(type) {
+		case nil:
+			t.Error("no error")
+		case *weir.Rejection:
+			if err.Reason == 0 || err.RetryAfter < 0 {
+				t.Errorf("%+v", err)
+			}
+		case *StatusError:
+			if len(err.Message) > maxMessage || status < 300 || status >= 500 {
+				t.Errorf("%+v", err)
+			}
+		}
+	})
+}
+
+func FuzzTightest(f *testing.F) {
+	f.Add(`"a";q=10;w=1, "b";q=5;w=1;pk=:cHJn:`, 0.5)
+	f.Add(`"a";q=999999999999999;w=1`, 1.0)
+	f.Fuzz(func(t *testing.T, line string, share float64) {
+		if !(share > 0 && share <= 1) {
+			return
+		}
+		if q, ok := tightest([]string{line}, share); ok && (q.Burst() < 1 || !(q.Rate() > 0)) {
+			t.Errorf("%q: %v/s, burst %d", line, q.Rate(), q.Burst())
+		}
+	})
+}
