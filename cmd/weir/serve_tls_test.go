@@ -1,0 +1,126 @@
+package main
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// An authority signs certificates.
+type authority struct {
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+	pem  []byte
+}
+
+func newAuthority(t *testing.T, name string) *authority {
+	t.Helper()
+	a := &authority{}
+	var err error
+	a.key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	fatal(t, err)
+	a.cert = &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, a.cert, a.cert, &a.key.PublicKey, a.key)
+	fatal(t, err)
+	a.cert, err = x509.ParseCertificate(der)
+	fatal(t, err)
+	a.pem = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	return a
+}
+
+// sign returns a certificate for this machine, and its key, as PEM.
+func (a *authority) sign(t *testing.T, serial int64) (cert, key []byte) {
+	t.Helper()
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	fatal(t, err)
+	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
+		SerialNumber: big.NewInt(serial), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}, a.cert, &k.PublicKey, a.key)
+	fatal(t, err)
+	text, err := x509.MarshalPKCS8PrivateKey(k)
+	fatal(t, err)
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: text})
+}
+
+// client returns one that trusts the authority, with a connection for each
+// request; signed by another, if that is not nil.
+func (a *authority) client(t *testing.T, signed *authority, http2 bool) *http.Client {
+	t.Helper()
+	cfg := &tls.Config{RootCAs: x509.NewCertPool()}
+	cfg.RootCAs.AppendCertsFromPEM(a.pem)
+	if signed != nil {
+		cert, err := tls.X509KeyPair(signed.sign(t, 9))
+		fatal(t, err)
+		cfg.Certificates = []tls.Certificate{cert}
+	}
+	tr := &http.Transport{TLSClientConfig: cfg, DisableKeepAlives: true, Protocols: new(http.Protocols)}
+	tr.Protocols.SetHTTP1(!http2)
+	tr.Protocols.SetHTTP2(http2)
+	return &http.Client{Transport: tr}
+}
+
+func TestServeTLS(t *testing.T) {
+	ca, other := newAuthority(t, "ours"), newAuthority(t, "another")
+	dir := t.TempDir()
+	certFile, keyFile, caFile := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"), filepath.Join(dir, "ca.pem")
+	renew := func(serial int64) {
+		cert, key := ca.sign(t, serial)
+		fatal(t, os.WriteFile(certFile, cert, 0o600))
+		fatal(t, os.WriteFile(keyFile, key, 0o600))
+	}
+	renew(1)
+	fatal(t, os.WriteFile(caFile, ca.pem, 0o600))
+	s := serving(t, "--tls-cert", certFile, "--tls-key", keyFile, "--client-ca", caFile, "--watch-interval", "1h")
+
+	for _, tt := range []struct {
+		rule   string
+		client *http.Client
+		proto  string // empty: refused
+	}{
+		{"HTTP/2", ca.client(t, ca, true), "HTTP/2.0"},
+		{"HTTP/1.1", ca.client(t, ca, false), "HTTP/1.1"},
+		{"a client without a certificate", ca.client(t, nil, true), ""},
+		{"a certificate of another authority", ca.client(t, other, true), ""},
+	} {
+		a, err := tryAsk(tt.client, "POST", s.public+"/rate/a")
+		if (err != nil) != (tt.proto == "") || a.proto != tt.proto {
+			t.Errorf("%s: %v, %v: want %s", tt.rule, a, err, tt.proto)
+		}
+	}
+
+	serial := func() int64 {
+		resp, err := ca.client(t, ca, true).Get(s.public + "/healthz")
+		fatal(t, err)
+		resp.Body.Close()
+		return resp.TLS.PeerCertificates[0].SerialNumber.Int64()
+	}
+	if n := serial(); n != 1 {
+		t.Errorf("certificate %d: want the first", n)
+	}
+	renew(2)
+	s.until("msg=reloaded")
+	if n := serial(); n != 2 {
+		t.Errorf("certificate %d: want the new one", n)
+	}
+	fatal(t, os.WriteFile(keyFile, []byte("not a key"), 0o600))
+	s.until("not reloaded")
+	if n := serial(); n != 2 {
+		t.Errorf("certificate %d: want the last good one", n)
+	}
+	s.end()
+}
