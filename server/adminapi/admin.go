@@ -69,7 +69,7 @@ type API struct {
 
 	reloading sync.Mutex
 	history   history
-	keys      [2]tracker // by requests, by denials
+	keys      tracker
 
 	stop   chan struct{}
 	closed sync.Once
@@ -78,7 +78,7 @@ type API struct {
 
 // New returns an API, which takes a sample of the Server every second. Close it.
 func New(cfg Config) *API {
-	a := &API{cfg: cfg, started: time.Now(), stop: make(chan struct{})}
+	a := &API{cfg: cfg, started: time.Now(), stop: make(chan struct{}), keys: tracker{server: cfg.Server}}
 	a.handler = a.guard(a.routes())
 	a.history.add(a.read(cfg.Server.Stats()))
 	a.ended.Go(a.sample)

@@ -3,6 +3,7 @@ package adminapi
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 	"sync"
@@ -32,23 +33,33 @@ type Key struct {
 	AllowedPerSecond float64 `json:"allowed_per_second"`
 	DeniedPerSecond  float64 `json:"denied_per_second"`
 	Waiting          int     `json:"waiting"`
+
+	line int // those of Waiting that stand in a line of the key's own, about
 }
 
 const (
 	defaultKeys = 20
 	maxKeys     = 1000
-	// tracked is how many keys rates are known of.
+	// tracked is how many keys of each order rates are known of.
 	tracked = 4096
+	// still is how long what was seen is not looked for again.
+	still = 500 * time.Millisecond
 )
 
-// A tracker remembers how often keys were asked for when somebody last wanted
-// to know.
+// A tracker knows the keys there are, and how often they had been asked for
+// when somebody wanted to know before. It holds no rules: those that are gone
+// have to go.
 type tracker struct {
-	mu     sync.Mutex
+	server *server.Server
+
+	mu     sync.Mutex // guards what follows
+	at     time.Time
+	window time.Duration // that the rates are over; 0 if there are none
+	keys   []Key         // asked for most first; not changed
 	recent recent[tally]
 }
 
-// A tally is how often each key was asked for at an instant.
+// A tally is how often each key had been asked for at an instant.
 type tally struct {
 	at time.Time
 	of map[string]tallied
@@ -56,83 +67,93 @@ type tally struct {
 
 type tallied struct{ allowed, denied uint64 }
 
+// look returns the keys that are asked for, and denied, most, and the time that
+// their rates are over.
+func (t *tracker) look() ([]Key, time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
+	if !t.at.IsZero() && now.Sub(t.at) <= still {
+		return t.keys, t.window
+	}
+	seen := most(t.server.Top(math.MaxInt, false))
+	past, ok := t.recent.base(now)
+	if t.at, t.window = now, 0; ok {
+		t.window = now.Sub(past.at)
+	}
+	t.keys = make([]Key, len(seen))
+	tally := tally{now, make(map[string]tallied, len(seen))}
+	for i := range seen {
+		t.keys[i] = keyOf(&seen[i], past.of[seen[i].Key], t.window)
+		tally.of[seen[i].Key] = tallied{seen[i].Allowed, seen[i].Denied}
+	}
+	t.recent.add(now, tally)
+	return t.keys, t.window
+}
+
+// most returns the keys that were asked for most, and those that were denied
+// most, of those that are in the first order.
+func most(seen []server.Seen) []server.Seen {
+	if len(seen) <= tracked {
+		return seen
+	}
+	rest := seen[tracked:]
+	slices.SortStableFunc(rest, func(x, y server.Seen) int { return cmp.Compare(y.Denied, x.Denied) })
+	return slices.Clip(seen[:min(len(seen), 2*tracked)])
+}
+
 func (a *API) serveTop(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	n, ok := number(w, q.Get("n"), defaultKeys)
 	if !ok {
 		return
 	}
-	n = min(n, maxKeys)
-	switch by := cmp.Or(q.Get("by"), "denied"); by {
-	case "denied":
-		answer(w, http.StatusOK, a.top(n, true))
-	case "requests":
-		answer(w, http.StatusOK, a.top(n, false))
-	case "waiting":
-		answer(w, http.StatusOK, a.waiting(n))
-	default:
+	by := cmp.Or(q.Get("by"), "denied")
+	order, ok := orders[by]
+	if !ok {
 		fail(w, http.StatusBadRequest, fmt.Sprintf("by = %q: must be denied, requests or waiting", by))
+		return
 	}
+	top := a.top(order)
+	top.By, top.Keys = by, top.Keys[:min(n, maxKeys, len(top.Keys))]
+	answer(w, http.StatusOK, top)
 }
 
-// top returns the n keys that are denied, or asked for, most of late, and of
-// equals those that were most since they are remembered.
-func (a *API) top(n int, denied bool) Top {
-	t, top := &a.keys[0], Top{By: "requests"}
-	if denied {
-		t, top.By = &a.keys[1], "denied"
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	seen := a.cfg.Server.Top(tracked, denied)
-	now := tally{time.Now(), make(map[string]tallied, len(seen))}
-	then, ok := t.recent.base(now.at)
-	if ok {
-		top.WindowMS = now.at.Sub(then.at).Milliseconds()
-	}
-	top.Keys = make([]Key, len(seen))
-	for i := range seen {
-		k := keyOf(&seen[i])
-		now.of[k.Key] = tallied{k.Allowed, k.Denied}
-		if ok {
-			was := then.of[k.Key]
-			k.AllowedPerSecond = rate(k.Allowed, was.allowed, now.at.Sub(then.at))
-			k.DeniedPerSecond = rate(k.Denied, was.denied, now.at.Sub(then.at))
+// orders say which keys come first. Who has nothing of it is not listed.
+var orders = map[string]func(*Key) (now float64, ever uint64){
+	"denied":   func(k *Key) (float64, uint64) { return k.DeniedPerSecond, k.Denied },
+	"requests": func(k *Key) (float64, uint64) { return k.AllowedPerSecond + k.DeniedPerSecond, k.Allowed + k.Denied },
+	"waiting":  func(k *Key) (float64, uint64) { return 0, uint64(k.line) },
+}
+
+// top returns the keys in an order: by what is so of late and, among equals,
+// since they are remembered.
+func (a *API) top(order func(*Key) (float64, uint64)) Top {
+	seen, window := a.keys.look()
+	top := Top{WindowMS: window.Milliseconds(), Keys: []Key{}}
+	for _, k := range seen {
+		if _, ever := order(&k); ever > 0 {
+			top.Keys = append(top.Keys, k)
 		}
-		top.Keys[i] = k
 	}
-	t.recent.add(now.at, now)
-	perSecond := func(k *Key) float64 {
-		if denied {
-			return k.DeniedPerSecond
-		}
-		return k.AllowedPerSecond + k.DeniedPerSecond
-	}
-	slices.SortStableFunc(top.Keys, func(x, y Key) int { return cmp.Compare(perSecond(&y), perSecond(&x)) })
-	top.Keys = top.Keys[:min(n, len(top.Keys))]
+	slices.SortStableFunc(top.Keys, func(x, y Key) int {
+		xNow, xEver := order(&x)
+		yNow, yEver := order(&y)
+		return cmp.Or(cmp.Compare(yNow, xNow), cmp.Compare(yEver, xEver))
+	})
 	return top
 }
 
-// waiting returns the n keys with the longest lines of their own.
-func (a *API) waiting(n int) Top {
-	top := Top{By: "waiting", Keys: []Key{}}
-	if a.cfg.Server.Waiting() == 0 {
-		return top
+func keyOf(s *server.Seen, was tallied, window time.Duration) Key {
+	k := Key{Key: s.Key, Rules: make([]string, len(s.Rules)), Allowed: s.Allowed, Denied: s.Denied, Waiting: s.Waiting}
+	if window > 0 {
+		k.AllowedPerSecond, k.DeniedPerSecond = rate(k.Allowed, was.allowed, window), rate(k.Denied, was.denied, window)
 	}
-	for _, s := range a.cfg.Server.Top(1<<30, false) {
-		if s.Waiting > 0 && slices.ContainsFunc(s.Rules, func(r *server.Rule) bool { return r.Per != config.PerRule }) {
-			top.Keys = append(top.Keys, keyOf(&s))
+	for i, r := range s.Rules {
+		k.Rules[i] = r.Name
+		if r.Per != config.PerRule {
+			k.line = s.Waiting
 		}
-	}
-	slices.SortStableFunc(top.Keys, func(x, y Key) int { return cmp.Compare(y.Waiting, x.Waiting) })
-	top.Keys = top.Keys[:min(n, len(top.Keys))]
-	return top
-}
-
-func keyOf(s *server.Seen) Key {
-	k := Key{Key: s.Key, Rules: []string{}, Allowed: s.Allowed, Denied: s.Denied, Waiting: s.Waiting}
-	for _, r := range s.Rules {
-		k.Rules = append(k.Rules, r.Name)
 	}
 	return k
 }
