@@ -17,11 +17,13 @@
 // comes the trying. A pattern that says no more than where one text is, such as
 // the globs a*, *a and *a*, or the regexes ^a, a$ and a.*, takes a comparison;
 // another glob at most (len(glob)+1) × (len(key)+1) steps; another regex what
-// package regexp takes, some hundreds of nanoseconds.
+// package regexp takes: half a microsecond, or several if its program is not in
+// the processor's cache.
 //
 // What makes look-ups slow is patterns that share all their clues, or have
 // none: these are tried one by one, while they are lower than the best so far.
-// Short texts in the middle are shared by many. The globs of ? and * alone have
+// Short texts in the middle are shared by many, and so are the parts of texts that
+// are made of the same few words. The globs of ? and * alone have
 // no clue, and neither have regexes that no text is sure to be in, such as
 // ^[a-z]+$, get|post and (?i)a. Whoever has thousands of those, and looks the
 // same keys up again, does well to keep what was found.
