@@ -47,7 +47,7 @@ var packages = map[string]floor{
 	"lab/arena": lab, "lab/sla": lab, "scenarios": lab,
 	"lab/demo": lab, "internal/browser": lab, "internal/clienttest": lab, "internal/floors": lab,
 	"cmd/weir":         binary,
-	"examples/migrate": binary, "examples/slowlink": binary, "examples/peruser": binary, "examples/expensive": binary,
+	"examples/fleet": binary, "examples/migrate": binary, "examples/slowlink": binary, "examples/peruser": binary, "examples/expensive": binary,
 }
 
 // sideways are the imports within a floor, or from the lab to the edges, that
