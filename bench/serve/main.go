@@ -1,0 +1,305 @@
+// Serve measures what a decision of weir serve costs over HTTP: CPU time of the
+// server for each request, under wrk (HTTP/1.1) and h2load (HTTP/2), beside that
+// of net/http with a handler that answers as much; and what a million keys weigh.
+// The servers take turns, so that a noisy machine is noisy for both.
+//
+//	make build && cd bench && go run ./serve [-weir ../bin/weir] [-rounds n] [-seconds n]
+//
+// GoCC cannot be fetched as a module, so its figures are those of an earlier
+// measurement, as multiples of the same floor in the same hour.
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A load is a way to send requests, and what GoCC took for one under it.
+type load struct {
+	name     string
+	args     []string // of the command; URL stands for that of the server
+	batch    int      // decisions in a request
+	gocc     float64  // µs, where it was measured
+	gocFloor float64  // µs that the floor took then
+}
+
+const batchSize = 100
+
+func loads(seconds int, batch string) []load {
+	d := fmt.Sprint(seconds)
+	h2 := func(args ...string) []string { return append([]string{"h2load", "-t1", "-D", d}, args...) }
+	return []load{
+		{"HTTP/1.1, 100 connections", []string{"wrk", "-t2", "-c100", "-d" + d + "s", "URL/rate/x"}, 1, 19.22, 14.38},
+		{"HTTP/2, 100 connections, 1 stream", h2("-c100", "-m1", "URL/rate/x"), 1, 38.87, 23.60},
+		{"HTTP/2, 10 connections, 100 streams", h2("-c10", "-m100", "URL/rate/x"), 1, 29.90, 18.75},
+		{"HTTP/2, batches of 100", h2("-c10", "-m1", "-d", batch, "-H", "content-type: application/json", "URL/rate"), batchSize, 0, 0},
+	}
+}
+
+func main() {
+	floor := flag.Bool("floor", false, "be the floor; not for people")
+	weir := flag.String("weir", "../bin/weir", "the binary to measure")
+	rounds := flag.Int("rounds", 3, "turns of each server under each load")
+	seconds := flag.Int("seconds", 3, "how long a turn takes")
+	flag.Parse()
+	if *floor {
+		log.Fatal(serveFloor())
+	}
+	if *rounds < 1 || *seconds < 1 {
+		log.Fatal("serve: want at least one round of a second")
+	}
+	if err := measure(*weir, *rounds, *seconds); err != nil {
+		log.Fatal("serve: ", err)
+	}
+}
+
+// serveFloor answers as much as weir serve does, without deciding anything.
+func serveFloor() error {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	fmt.Println(l.Addr())
+	body := []byte(`{"request_id":"00000000-0000-8000-8000-000000000000"}` + "\n")
+	srv := &http.Server{Protocols: new(http.Protocols), Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header()["Content-Type"] = []string{"application/json"}
+		w.Write(body)
+	})}
+	srv.Protocols.SetHTTP1(true)
+	srv.Protocols.SetUnencryptedHTTP2(true)
+	return srv.Serve(l)
+}
+
+func measure(weir string, rounds, seconds int) error {
+	dir, err := os.MkdirTemp("", "weir-bench")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	batch := filepath.Join(dir, "batch.json")
+	if err := os.WriteFile(batch, requests(0, batchSize), 0o600); err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	floor, err := start(exec.Command(self, "-floor"), "")
+	if err != nil {
+		return err
+	}
+	defer floor.stop()
+	decides, err := startWeir(weir, "--max-requests", "1000000000")
+	if err != nil {
+		return err
+	}
+	defer decides.stop()
+
+	fmt.Printf("%-38s %8s %8s %8s   %s\n", "CPU of the server, µs a request", "net/http", "weir", "ratio", "GoCC's ratio")
+	for _, l := range loads(seconds, batch) {
+		var spent [2][]float64
+		for range rounds {
+			for i, s := range []*server{floor, decides} {
+				if l.batch > 1 && s == floor {
+					continue
+				}
+				us, err := s.under(l)
+				if err != nil {
+					return err
+				}
+				spent[i] = append(spent[i], us)
+			}
+		}
+		report(l, spent)
+	}
+	return weigh(weir)
+}
+
+func report(l load, spent [2][]float64) {
+	if l.batch > 1 {
+		us := median(spent[1])
+		fmt.Printf("%-38s %8s %8.1f %8s   %.2f µs a decision\n", l.name, "", us, "", us/float64(l.batch))
+		return
+	}
+	f, w := median(spent[0]), median(spent[1])
+	fmt.Printf("%-38s %8.1f %8.1f %8.2f   %.2f: weir takes %.2f of GoCC's time\n", l.name, f, w, w/f, l.gocc/l.gocFloor, w/f/(l.gocc/l.gocFloor))
+}
+
+func median(of []float64) float64 {
+	slices.Sort(of)
+	return of[len(of)/2]
+}
+
+// requests is a batch of n keys.
+func requests(from, n int) []byte {
+	var b bytes.Buffer
+	b.WriteString(`{"requests":[`)
+	for i := range n {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, `{"key":"user-%07d"}`, from+i)
+	}
+	b.WriteString("]}")
+	return b.Bytes()
+}
+
+// A server is a process under measurement.
+type server struct {
+	cmd *exec.Cmd
+	url string
+}
+
+func startWeir(path string, args ...string) (*server, error) {
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	args = append([]string{"serve", "--listen", port, "--admin", "127.0.0.1:0", "--log-level", "error"}, args...)
+	return start(exec.Command(path, args...), port)
+}
+
+// start starts a server: at the address, or at the one that it says.
+func start(cmd *exec.Cmd, addr string) (*server, error) {
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	if addr == "" {
+		if _, err := fmt.Fscanln(out, &addr); err != nil {
+			return nil, err
+		}
+	}
+	s := &server{cmd, "http://" + addr}
+	for range 100 {
+		if conn, err := net.Dial("tcp", addr); err == nil {
+			return s, conn.Close()
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	s.stop()
+	return nil, fmt.Errorf("%s does not answer at %s", cmd.Path, addr)
+}
+
+func freePort() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}
+
+func (s *server) stop() {
+	_ = s.cmd.Process.Kill()
+	_ = s.cmd.Wait()
+}
+
+// done finds the number of requests that wrk and h2load say.
+var done = regexp.MustCompile(`(\d+) requests in |, (\d+) succeeded`)
+
+// under returns the CPU time for a request under a load, in µs.
+func (s *server) under(l load) (float64, error) {
+	args := slices.Clone(l.args)
+	for i := range args {
+		args[i] = strings.Replace(args[i], "URL", s.url, 1)
+	}
+	before, err := s.cpu()
+	if err != nil {
+		return 0, err
+	}
+	out, err := exec.Command(args[0], args[1:]...).CombinedOutput()
+	if err != nil {
+		return 0, fmt.Errorf("%v: %w\n%s", args, err, out)
+	}
+	after, err := s.cpu()
+	if err != nil {
+		return 0, err
+	}
+	m := done.FindSubmatch(out)
+	if m == nil {
+		return 0, fmt.Errorf("%v: it does not say how many requests\n%s", args, out)
+	}
+	n, err := strconv.Atoi(string(m[1]) + string(m[2]))
+	if err != nil || n == 0 {
+		return 0, errors.Join(err, fmt.Errorf("%v: no request\n%s", args, out))
+	}
+	return float64((after - before).Microseconds()) / float64(n), nil
+}
+
+// tick is the unit of times in /proc.
+const tick = 10 * time.Millisecond
+
+func (s *server) cpu() (time.Duration, error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.cmd.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	user, err := strconv.Atoi(fields[11])
+	if err != nil {
+		return 0, err
+	}
+	system, err := strconv.Atoi(fields[12])
+	return time.Duration(user+system) * tick, err
+}
+
+// weigh asks for a million keys, of windows and of token buckets.
+func weigh(weir string) error {
+	for _, algorithm := range []string{"fixed", "gcra"} {
+		s, err := startWeir(weir, "--window-millis", "3600000", "--algorithm", algorithm)
+		if err != nil {
+			return err
+		}
+		err = s.fill(1_000_000)
+		status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
+		s.stop()
+		if err != nil {
+			return err
+		}
+		kb := regexp.MustCompile(`VmRSS:\s+(\d+)`).FindSubmatch(status)
+		if kb == nil {
+			return errors.New("no VmRSS in /proc")
+		}
+		n, _ := strconv.Atoi(string(kb[1]))
+		fmt.Printf("a million keys, %-6s %d MiB resident\n", algorithm+":", n/1024)
+	}
+	return nil
+}
+
+func (s *server) fill(keys int) error {
+	const at = 10_000
+	for from := 0; from < keys; from += at {
+		resp, err := http.Post(s.url+"/rate", "application/json", bytes.NewReader(requests(from, at)))
+		if err != nil {
+			return err
+		}
+		body, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		var answer struct {
+			OK bool `json:"ok"`
+		}
+		if err := errors.Join(err, json.Unmarshal(body, &answer)); err != nil || !answer.OK {
+			return fmt.Errorf("%s: %.200s: %w", resp.Status, body, err)
+		}
+	}
+	return nil
+}
