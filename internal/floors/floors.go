@@ -46,7 +46,7 @@ var packages = map[string]floor{
 	"web": lab, "lab/origin": lab, "lab/load": lab, "lab/sim": lab, "lab/plot": lab, "lab/scenario": lab,
 	"lab/arena": lab, "lab/sla": lab, "scenarios": lab,
 	"lab/demo": lab, "internal/browser": lab, "internal/clienttest": lab, "internal/floors": lab,
-	"cmd/weir":         binary,
+	"cmd/weir":       binary,
 	"examples/fleet": binary, "examples/migrate": binary, "examples/slowlink": binary, "examples/peruser": binary, "examples/expensive": binary,
 }
 
