@@ -1,0 +1,146 @@
+package main
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// dial opens a connection and sends a text.
+func dial(t *testing.T, url, text string) net.Conn {
+	t.Helper()
+	c, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+	fatal(t, err)
+	t.Cleanup(func() { c.Close() })
+	_, err = io.WriteString(c, text)
+	fatal(t, err)
+	return c
+}
+
+// readAnswer reads an answer, and returns its status.
+func readAnswer(t *testing.T, c net.Conn) int {
+	t.Helper()
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	fatal(t, err)
+	_, err = io.Copy(io.Discard, resp.Body)
+	fatal(t, err)
+	return resp.StatusCode
+}
+
+const (
+	wholeRequest = "POST /rate/a HTTP/1.1\r\nHost: a\r\n\r\n"
+	halfHeader   = "POST /rate/a HTTP/1.1\r\nHost: a\r\nX-Slow: "
+	halfBody     = "POST /rate HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n[{"
+)
+
+// Who opens connections without asking keeps nobody out: the one that has been
+// quiet for longest makes room. Who has a request stays.
+func TestCrowd(t *testing.T) {
+	s := serving(t, "--max-connections", "3", "--rules", file(t, "r.yaml", `rules: [{key: late, rate: 1/h}]`))
+	s.statuses("/rate/late", 1)
+	http.DefaultClient.CloseIdleConnections()
+
+	busy := dial(t, s.public, "POST /rate/late?canWait=true HTTP/1.1\r\nHost: a\r\n\r\n")
+	s.waiting(1)
+	idle := dial(t, s.public, wholeRequest)
+	if got := readAnswer(t, idle); got != 200 {
+		t.Fatal(got)
+	}
+	slow := dial(t, s.public, halfHeader)
+	for range 10 {
+		if got := readAnswer(t, dial(t, s.public, wholeRequest)); got != 200 {
+			t.Errorf("one more: %d: want an answer", got)
+		}
+	}
+	for name, c := range map[string]net.Conn{"an idle connection": idle, "a slow one": slow} {
+		if n, err := c.Read(make([]byte, 1)); err == nil {
+			t.Errorf("%s: %d bytes: want it closed", name, n)
+		}
+	}
+	if st := s.status(); st.Total.Waiting != 1 {
+		t.Errorf("%d wait: want the one still", st.Total.Waiting)
+	}
+	busy.Close()
+	s.waiting(0)
+	s.end()
+}
+
+// If all have a request, one more waits until one of them has its answer.
+func TestCrowdFull(t *testing.T) {
+	s := serving(t, "--max-connections", "2", "--rules", file(t, "r.yaml", `rules: [{key: soon, rate: 60/m, burst: 1}]`))
+	s.statuses("/rate/soon", 1)
+	http.DefaultClient.CloseIdleConnections()
+	var waiters []net.Conn
+	for n := 1; n <= 2; n++ {
+		waiters = append(waiters, dial(t, s.public, "POST /rate/soon?canWait=true HTTP/1.1\r\nHost: a\r\n\r\n"))
+		s.waiting(n)
+	}
+	for i, c := range append(waiters, dial(t, s.public, wholeRequest)) {
+		if got := readAnswer(t, c); got != 200 {
+			t.Errorf("connection %d: %d: want its answer", i, got)
+		}
+	}
+	s.end()
+}
+
+// Callers who do not go on are cut off.
+func TestServeSlowCallers(t *testing.T) {
+	s := serving(t, "--client-timeout", "200ms")
+	for text, want := range map[string]int{halfHeader: 0, halfBody: 408} {
+		c := dial(t, s.public, text)
+		if want != 0 {
+			if got := readAnswer(t, c); got != want {
+				t.Errorf("%q: %d: want %d", text, got, want)
+			}
+		}
+		if _, err := io.Copy(io.Discard, c); err != nil && !strings.Contains(err.Error(), "reset") {
+			t.Errorf("%q: %v: want it closed", text, err)
+		}
+	}
+	s.end()
+}
+
+// Ten thousand connections that do nothing cost a bounded memory, and keep
+// nobody out.
+func TestServeManyConnections(t *testing.T) {
+	const most, more = 9_000, 1_000
+	cmd, public, admin, _ := start(t, build(t), "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
+		"--max-connections", strconv.Itoa(most), "--client-timeout", "10m")
+	metric := func(name string) float64 {
+		_, body, err := get(admin + "/metrics")
+		fatal(t, err)
+		for line := range strings.Lines(body) {
+			if value, ok := strings.CutPrefix(line, name+" "); ok {
+				v, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+				fatal(t, err)
+				return v
+			}
+		}
+		t.Fatalf("no %s", name)
+		return 0
+	}
+	before := metric("process_resident_memory_bytes")
+	for i := range most + more {
+		if i%2 == 0 {
+			dial(t, public, halfHeader)
+		} else if got := readAnswer(t, dial(t, public, wholeRequest)); got != 200 && got != 429 {
+			t.Fatalf("connection %d: %d", i, got)
+		}
+	}
+	if status, body, err := get(public + "/rate/another"); status != 200 {
+		t.Errorf("%d, %s, %v: want an answer", status, body, err)
+	}
+	if open, shed := metric("weir_serve_connections"), metric("weir_serve_connections_shed_total"); open > most || shed < more-1 {
+		t.Errorf("%v connections, %v made room: want at most %d, and at least %d", open, shed, most, more-1)
+	}
+	each := (metric("process_resident_memory_bytes") - before) / most
+	if each > 64<<10 {
+		t.Errorf("%.0f bytes for each connection", each)
+	}
+	t.Logf("%.0f bytes for each of %d connections", each, most)
+	fatal(t, cmd.Process.Kill())
+}
