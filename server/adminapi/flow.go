@@ -32,44 +32,55 @@ func (f *Flow[N]) numbers() []*N {
 	}
 }
 
-func (f *Flow[N]) add(g Flow[N]) {
-	to := f.numbers()
-	for i, n := range g.numbers() {
-		*to[i] += *n
+// add adds what was counted between then and now.
+func (f *Flow[N]) add(now, then Flow[N]) {
+	to, was := f.numbers(), then.numbers()
+	for i, n := range now.numbers() {
+		*to[i] += since(*n, *was[i])
 	}
 	if f.Reasons == nil {
 		f.Reasons = map[string]N{}
 	}
-	for why, n := range g.Reasons {
-		f.Reasons[why] += n
+	for why, n := range now.Reasons {
+		if more := since(n, then.Reasons[why]); more > 0 {
+			f.Reasons[why] += more
+		}
 	}
 }
 
-// perSecond is the Flow between two counts, d apart. It is zero if d is.
-func perSecond(now, then Flow[uint64], d time.Duration) Flow[float64] {
+// perSecond is a count as a rate. It is zero, without Reasons, if d is.
+func perSecond(count Flow[uint64], d time.Duration) Flow[float64] {
 	f := Flow[float64]{Reasons: map[string]float64{}}
 	if d <= 0 {
 		return f
 	}
-	to, was := f.numbers(), then.numbers()
-	for i, n := range now.numbers() {
-		*to[i] = rate(*n, *was[i], d)
+	to := f.numbers()
+	for i, n := range count.numbers() {
+		*to[i] = rate(*n, d)
 	}
-	for why, n := range now.Reasons {
-		if r := rate(n, then.Reasons[why], d); r > 0 {
-			f.Reasons[why] = r
-		}
+	for why, n := range count.Reasons {
+		f.Reasons[why] = rate(n, d)
 	}
 	return f
 }
 
+// between is the Flow between two counts, d apart.
+func between(now, then Flow[uint64], d time.Duration) Flow[float64] {
+	var f Flow[uint64]
+	f.add(now, then)
+	return perSecond(f, d)
+}
+
 // rate is per second, to a hundredth.
-func rate(now, then uint64, d time.Duration) float64 {
-	return math.Round(100*float64(since(now, then))/d.Seconds()) / 100
+func rate(n uint64, d time.Duration) float64 {
+	if d <= 0 {
+		return 0
+	}
+	return math.Round(100*float64(n)/d.Seconds()) / 100
 }
 
 // since is what was counted since then. A count that is lower has begun anew.
-func since(now, then uint64) uint64 {
+func since[N uint64 | float64](now, then N) N {
 	if now < then {
 		return now
 	}

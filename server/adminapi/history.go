@@ -22,7 +22,7 @@ type Sample struct {
 const (
 	samples = 300         // that are kept: five minutes
 	pace    = time.Second // between two of them
-	busy    = 50          // so many times longer than a sample takes is the pause between two: 2 % of a processor
+	busy    = 20          // so many times longer than a look takes is the pause after it: 5 % of a processor
 )
 
 // A reading is all that was counted at an instant, by the rule's name; what no
@@ -47,12 +47,12 @@ func (a *API) read(st server.Stats) reading {
 }
 
 // total is the flow per second of all rules since another reading.
-func (r reading) total(then reading) (f Flow[float64]) {
-	f.Reasons = map[string]float64{}
+func (r reading) total(then reading) Flow[float64] {
+	var f Flow[uint64]
 	for name, n := range r.rules {
-		f.add(perSecond(n.flow, then.rules[name].flow, r.at.Sub(then.at)))
+		f.add(n.flow, then.rules[name].flow)
 	}
-	return f
+	return perSecond(f, r.at.Sub(then.at))
 }
 
 // history is what was read of late.

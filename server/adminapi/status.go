@@ -125,7 +125,7 @@ func (a *API) status() Status {
 		NowMS: now.at.UnixMilli(), StartedMS: a.started.UnixMilli(), Ready: true, Config: a.config(stats),
 		WindowMS: window.Milliseconds(), Rules: make([]RuleStatus, len(stats.Rules)), RulesInForce: len(stats.Rules),
 		Total: TotalState{
-			PerSecond: now.total(then), Unmatched: perSecond(now.rules[""].flow, then.rules[""].flow, window),
+			PerSecond: now.total(then), Unmatched: between(now.rules[""].flow, then.rules[""].flow, window),
 			Waiting: now.waiting, Leases: now.leases,
 		},
 	}
@@ -135,7 +135,7 @@ func (a *API) status() Status {
 		st.Total.Memory += r.Memory
 	}
 	for _, n := range now.rules {
-		st.Total.Count.add(n.flow)
+		st.Total.Count.add(n.flow, Flow[uint64]{})
 	}
 	st.Words = summary(&st)
 	if err := a.notReady(); err != nil {
@@ -184,7 +184,7 @@ func unix(t time.Time) int64 {
 func ruleStatus(r *server.RuleStats, now, then count, window time.Duration) RuleStatus {
 	st := RuleStatus{
 		RuleText: textOf(r.Rule), Queue: config.DefaultQueue, MaxWaitMS: r.Rule.MaxWait.Milliseconds(),
-		Count: now.flow, PerSecond: perSecond(now.flow, then.flow, window),
+		Count: now.flow, PerSecond: between(now.flow, then.flow, window),
 		Waiting: r.Waiting, Memory: r.Memory, Forgotten: r.Forgotten,
 		WaitP50MS: waited(0.5, now, then), WaitP95MS: waited(0.95, now, then),
 	}

@@ -42,7 +42,7 @@ const (
 	maxKeys     = 1000
 	// tracked is how many keys of each order rates are known of.
 	tracked = 4096
-	// still is how long what was seen is not looked for again.
+	// still is how long, at least, what was seen is not looked for again.
 	still = 500 * time.Millisecond
 )
 
@@ -52,8 +52,8 @@ const (
 type tracker struct {
 	server *server.Server
 
-	mu     sync.Mutex // guards what follows
-	at     time.Time
+	mu     sync.Mutex    // guards what follows
+	until  time.Time     // nobody looks again
 	window time.Duration // that the rates are over; 0 if there are none
 	keys   []Key         // asked for most first; not changed
 	recent recent[tally]
@@ -73,12 +73,12 @@ func (t *tracker) look() ([]Key, time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := time.Now()
-	if !t.at.IsZero() && now.Sub(t.at) <= still {
+	if now.Before(t.until) {
 		return t.keys, t.window
 	}
 	seen := most(t.server.Top(math.MaxInt, false))
 	past, ok := t.recent.base(now)
-	if t.at, t.window = now, 0; ok {
+	if t.window = 0; ok {
 		t.window = now.Sub(past.at)
 	}
 	t.keys = make([]Key, len(seen))
@@ -88,6 +88,7 @@ func (t *tracker) look() ([]Key, time.Duration) {
 		tally.of[seen[i].Key] = tallied{seen[i].Allowed, seen[i].Denied}
 	}
 	t.recent.add(now, tally)
+	t.until = now.Add(max(still, busy*time.Since(now)))
 	return t.keys, t.window
 }
 
@@ -146,9 +147,8 @@ func (a *API) top(order func(*Key) (float64, uint64)) Top {
 
 func keyOf(s *server.Seen, was tallied, window time.Duration) Key {
 	k := Key{Key: s.Key, Rules: make([]string, len(s.Rules)), Allowed: s.Allowed, Denied: s.Denied, Waiting: s.Waiting}
-	if window > 0 {
-		k.AllowedPerSecond, k.DeniedPerSecond = rate(k.Allowed, was.allowed, window), rate(k.Denied, was.denied, window)
-	}
+	k.AllowedPerSecond = rate(since(k.Allowed, was.allowed), window)
+	k.DeniedPerSecond = rate(since(k.Denied, was.denied), window)
 	for i, r := range s.Rules {
 		k.Rules[i] = r.Name
 		if r.Per != config.PerRule {
