@@ -1,0 +1,90 @@
+package server
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir/config"
+)
+
+// However many run out at once, others get the lock in between.
+func TestManyRunOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := New(Config{Rules: &config.Rules{Rules: []config.Rule{
+			{Name: "jobs", Glob: "*", Concurrency: &config.Concurrency{Limit: 100}},
+		}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		const many = 100_000
+		for i := range many {
+			if _, err := s.Acquire(t.Context(), LeaseRequest{Key: fmt.Sprint(i % 2000), N: 1}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.leases.timer.Stop()
+		time.Sleep(time.Minute)
+		rounds := 0
+		for left, more := many, true; more; rounds++ {
+			var out []*lease
+			out, more = s.leases.overdue()
+			if left -= len(out); len(out) > expireAtOnce || len(s.leases.due) != left || len(s.leases.of) != left {
+				t.Fatalf("%d at once; %d and %d are left, want %d", len(out), len(s.leases.due), len(s.leases.of), left)
+			}
+		}
+		if want := many/expireAtOnce + 1; rounds != want {
+			t.Errorf("%d rounds, want %d", rounds, want)
+		}
+	})
+}
+
+// The one timer ends every lease at its time, in whatever order they are granted,
+// renewed and returned.
+func TestEachRunsOutAtItsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := New(Config{Rules: &config.Rules{Rules: []config.Rule{
+			{Name: "jobs", Glob: "*", Concurrency: &config.Concurrency{Limit: 1}},
+		}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		const many = 300
+		ends := map[int]time.Duration{}
+		start := time.Now()
+		for i := range many {
+			key := fmt.Sprint(i)
+			ttl := time.Duration(i*7919%many+1) * time.Millisecond
+			l, err := s.Acquire(t.Context(), LeaseRequest{Key: key, N: 1, TTL: ttl})
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch i % 3 {
+			case 1:
+				ttl = time.Duration(i*104729%many+1) * time.Millisecond
+				if _, err := s.Renew(key, l.ID, ttl); err != nil {
+					t.Fatal(err)
+				}
+			case 2:
+				if err := s.Return(key, l.ID, 0); err != nil {
+					t.Fatal(err)
+				}
+				continue
+			}
+			ends[i] = ttl
+		}
+		for range many {
+			time.Sleep(time.Millisecond)
+			synctest.Wait()
+			now := time.Since(start)
+			for i, end := range ends {
+				key := fmt.Sprint(i)
+				held := s.Explain(key).Rules[0].Lease.Inflight == 1
+				if want := end > now; held != want {
+					t.Fatalf("%v: lease %d until %v: held is %v", now, i, end, held)
+				}
+			}
+		}
+	})
+}
