@@ -12,8 +12,8 @@ import (
 // answer. If the caller leaves, undo gives back what comes all the same; if it was
 // not its deadline, which the server knows, the request is cancelled.
 func await[T any](c *Client, ctx context.Context, key string, wait time.Duration, ask func(context.Context) (T, error), undo func(T)) (got T, err error) {
-	if !c.near(key) {
-		return got, errAway
+	if err := c.near(key); err != nil {
+		return got, err
 	}
 	if c.counts.waiting.Add(1) > int64(c.cfg.Queue) {
 		c.counts.waiting.Add(-1)

@@ -56,7 +56,7 @@ func TestFailureModes(t *testing.T) {
 		{"401", status(401, `{"error":"who?"}`), "client: 401 Unauthorized: who?"},
 		{"403", status(403, `{"error":"not you"}`), "client: 403 Forbidden: not you"},
 		{"404 of something else", status(404, "not found"), "client: 404 Not Found: not found"},
-		{"redirects", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", 307) },
+		{"redirects", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect) },
 			"client: 307 Temporary Redirect: "},
 		{"draining", status(503, `{"error":"about to end","reason":"closed","retry_after_ms":1000}`), "rejected: closed"},
 	} {
@@ -169,7 +169,7 @@ func TestProbes(t *testing.T) {
 func TestAFewFailuresAreBorne(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newSite(t)
-		c := s.client(client.Config{})
+		c := s.client(client.Config{Away: client.Allow})
 		for range 10 {
 			s.answer(status(500, ""))
 			takes(t, c, "a", 2, 2)
@@ -359,6 +359,25 @@ func TestClose(t *testing.T) {
 			check(t, name, reason(f()), weir.Closed)
 		}
 		must(t, c.Close())
+	})
+}
+
+// Closed is closed, also if the server is away.
+func TestCloseWhileAway(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newSite(t, atOnce(10, time.Minute))
+		c := s.client(client.Config{Away: client.Allow})
+		h := hold(t, c)
+		s.answer(hang)
+		lose(t, c)
+		start := time.Now()
+		must(t, c.Close())
+		check(t, "took", time.Since(start), 0)
+		check(t, "cause", reason(context.Cause(h.Context())), weir.Closed)
+		_, err := c.Take(t.Context(), "a", 1)
+		check(t, "Take", reason(err), weir.Closed)
+		_, err = c.Lease("a").Acquire(t.Context(), 1)
+		check(t, "Lease", reason(err), weir.Closed)
 	})
 }
 

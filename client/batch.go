@@ -149,12 +149,9 @@ func (c *Client) ask(ctx context.Context, key string, n int) (answer, error) {
 	if err := ctx.Err(); err != nil {
 		return answer{}, err
 	}
-	if c.ctx.Err() != nil {
-		return answer{}, errClosed
-	}
 	c.counts.asked.Add(1)
-	if !c.near(key) {
-		return answer{}, errAway
+	if err := c.near(key); err != nil {
+		return answer{}, err
 	}
 	a := &ask{key: key, n: n, reply: make(chan reply, 1)}
 	if !c.enqueue(a) {
@@ -189,8 +186,8 @@ func (c *Client) ask(ctx context.Context, key string, n int) (answer, error) {
 //
 // Without an answer in time the Decision is what Config.Away says. The error is
 // that of ctx if it ended first, a *StatusError if the server does not accept the
-// request, or weir.Closed after Close. ResetAfter is not known, and zero. It
-// panics if n < 0.
+// request, or a *weir.Rejection, weir.Closed, if the Client is closed or the
+// server about to end. ResetAfter is not known, and zero. It panics if n < 0.
 func (c *Client) Take(ctx context.Context, key string, n int) (weir.Decision, error) {
 	check(n)
 	key, err := clean(key)

@@ -105,6 +105,7 @@ func New(cfg Config) (*Client, error) {
 	} else {
 		c.http.Transport = c.cfg.transport()
 	}
+	c.http.Timeout = 0
 	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return c, nil
 }

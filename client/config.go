@@ -40,8 +40,9 @@ type Config struct {
 	Token string
 	// TLS is the configuration for https. If nil, the default of crypto/tls.
 	TLS *tls.Config
-	// HTTP sends the requests. If nil, a client of the Client's own, with a pool of
-	// connections. Redirects are not followed.
+	// HTTP sends the requests, but follows no redirects, and its Timeout does not
+	// count. Its idle connections are closed when the server is away, and by Close.
+	// If nil, a client of the Client's own, with connections of its own.
 	HTTP *http.Client
 
 	// Timeout is how long an answer may take, on top of a wait that was asked for.

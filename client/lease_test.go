@@ -259,14 +259,16 @@ func TestALeaseThatComesTooLateGoesBack(t *testing.T) {
 	})
 }
 
+type valueKey struct{}
+
 // The context of what is held is a child of the caller's.
 func TestHeldContext(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c := newSite(t, atOnce(1, 30*time.Second)).client(client.Config{})
-		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), "a", "b"))
+		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), valueKey{}, "b"))
 		h, err := c.Hold(ctx, "job", 1)
 		must(t, err)
-		check(t, "value", h.Context().Value("a"), any("b"))
+		check(t, "value", h.Context().Value(valueKey{}), any("b"))
 		cancel()
 		check(t, "ended with its parent", h.Context().Err(), context.Canceled)
 		h.Release(weir.Success)

@@ -186,19 +186,21 @@ func (c *Client) study(asks []*ask) {
 	}
 }
 
-// near reports whether the server can be asked. If not, it has a probe sent if it
-// is time for that, with the key for which somebody asks.
-func (c *Client) near(key string) bool {
-	if !c.circuit.open.Load() {
-		return true
-	}
-	if c.circuit.probe(time.Now()) {
+// near returns nil if the server can be asked. If it is away, a probe is sent if
+// it is time for that, with the key for which somebody asks.
+func (c *Client) near(key string) error {
+	switch {
+	case c.ctx.Err() != nil:
+		return errClosed
+	case !c.circuit.open.Load():
+		return nil
+	case c.circuit.probe(time.Now()):
 		c.start(func() {
 			c.look(key)
 			c.circuit.probed(time.Now())
 		})
 	}
-	return false
+	return errAway
 }
 
 // look asks what a key could have, and takes nothing.
