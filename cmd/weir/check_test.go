@@ -1,0 +1,80 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const checkRules = `
+apply: all
+rules:
+  - {name: logins, glob: "login:*", rate: 5/m, burst: 10, queue: 20, max_wait: 10s, candidate: {rate: 1/m, algorithm: sliding}}
+  - {name: jobs, regex: "^(job|login):", concurrency: {limit: 2}, per: rule, mode: shadow}
+`
+
+func TestCheck(t *testing.T) {
+	code, stdout, stderr := weir(t, "check", file(t, "rules.yaml", checkRules), "login:a", " job:1 ", "x")
+	_, told, _ := strings.Cut(stdout, "\n")
+	const want = `
+login:a
+  logins (glob "login:*"): 5/m, 10 at once (gcra), 20 may wait, 10000 ms at most; candidate 1/m, 1 at once (sliding)
+  jobs (regex "^(job|login):"): 2 leases at once for 30000 ms each, 100 may wait; for all keys together; mode shadow
+
+job:1
+  jobs (regex "^(job|login):"): 2 leases at once for 30000 ms each, 100 may wait; for all keys together; mode shadow
+
+x
+  no rule matches: allow
+`
+	if code != 0 || stderr != "" || told != want {
+		t.Errorf("%d, %s, %s: want %s", code, stdout, stderr, want)
+	}
+}
+
+func TestCheckJSON(t *testing.T) {
+	code, stdout, _ := weir(t, "check", "--json", file(t, "rules.yaml", checkRules), "login:a", "x")
+	var told checked
+	if err := json.Unmarshal([]byte(stdout), &told); err != nil || code != 0 {
+		t.Fatalf("%d, %v: %s", code, err, stdout)
+	}
+	login := told.Keys[0].Rules
+	if told.Rules != 2 || len(told.Hash) != 12 || len(login) != 2 || told.Keys[1].Unmatched != "allow" {
+		t.Fatalf("%s", stdout)
+	}
+	if q := login[0].Quota; q == nil || q.Rate != "5/m" || q.Burst != 10 || q.Algorithm != "gcra" || login[0].Queue != 20 || login[0].MaxWaitMS != 10000 {
+		t.Errorf("%s", stdout)
+	}
+	if l := login[1].Concurrency; l == nil || l.Limit != "2" || l.TTLMS != 30000 || l.Queue != 100 || login[1].Quota != nil {
+		t.Errorf("%s", stdout)
+	}
+}
+
+// All that is wrong is told, of all files of a directory; and is exit status 1.
+func TestCheckWrong(t *testing.T) {
+	dir := t.TempDir()
+	fatal(t, os.WriteFile(filepath.Join(dir, "a.yaml"), []byte("rules: [{glob: a}]"), 0o600))
+	fatal(t, os.WriteFile(filepath.Join(dir, "b.yaml"), []byte("rules: [{key: b, rate: fast}]"), 0o600))
+	want := []string{"a.yaml:1:9: rules[0]: must have a rate", "b.yaml:1:24: rules[0].rate = "}
+
+	code, stdout, stderr := weir(t, "check", dir)
+	for _, w := range want {
+		if !strings.Contains(stderr, w) {
+			t.Errorf("%s: want %q in it", stderr, w)
+		}
+	}
+	if code != 1 || stdout != "" {
+		t.Errorf("%d, %s: want exit status 1", code, stdout)
+	}
+
+	code, stdout, stderr = weir(t, "check", "--json", dir)
+	var told checked
+	if err := json.Unmarshal([]byte(stdout), &told); err != nil || code != 1 || len(told.Errors) != 2 || !strings.HasSuffix(stderr, ": 2 errors\n") {
+		t.Errorf("%d, %v, %s, %s: want 2 errors", code, err, stdout, stderr)
+	}
+	if code, _, stderr := weir(t, "check", filepath.Join(dir, "c.yaml")); code != 1 || !strings.Contains(stderr, "no such file") {
+		t.Errorf("%d, %s", code, stderr)
+	}
+}
