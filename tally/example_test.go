@@ -1,0 +1,52 @@
+package tally_test
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/weir-go/weir/tally"
+)
+
+// Each account may send three messages an hour, from its first on.
+func ExampleLimiter() {
+	lim, err := tally.New(tally.Quota{Limit: 3, Period: time.Hour}, tally.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for range 4 {
+		d := lim.Take("alice", 1, 0)
+		fmt.Println(d.OK, d.Remaining, d.RetryAfter.Round(time.Minute))
+	}
+	fmt.Println(lim.Take("bob", 1, 0).OK)
+	// Output:
+	// true 2 0s
+	// true 1 0s
+	// true 0 0s
+	// false 0 1h0m0s
+	// true
+}
+
+// Work that cost less than was thought gives back the rest, if the window that
+// it was counted in is still the present one.
+func ExampleLimiter_SettleAt() {
+	lim, _ := tally.New(tally.Quota{Limit: 1000, Period: time.Hour}, tally.Config{})
+	lim.Take("alice", 500, 0)
+	at := time.Now()
+
+	fmt.Println(lim.SettleAt("alice", at, 500, 120))
+	used, _ := lim.Used("alice")
+	fmt.Println(used)
+	// Output:
+	// 120
+	// 120
+}
+
+// Whoever is twelfth in line, in a window that is full, has its turn when the
+// fourth after it begins.
+func ExampleLimiter_Ahead() {
+	lim, _ := tally.New(tally.Quota{Limit: 3, Period: time.Minute}, tally.Config{})
+	lim.Take("alice", 3, 0)
+	fmt.Println(lim.Ahead("alice", 12).Round(time.Minute))
+	// Output: 4m0s
+}
