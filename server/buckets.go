@@ -25,6 +25,9 @@ type buckets interface {
 	// ahead returns how long it takes until n tokens more are there, if nobody else
 	// comes: n may exceed what a bucket holds. weir.Never if it is in vain.
 	ahead(key string, n int) time.Duration
+	// used returns how many tokens are lacking of a full bucket; more than it holds
+	// if it is in debt.
+	used(key string) int
 	// set changes the quota, which is counted in the same way.
 	set(q config.Quota)
 	// memory returns the bytes in use, and the keys that were forgotten too early.
@@ -104,6 +107,10 @@ func (m many) ahead(key string, n int) time.Duration {
 	return missing(m.l.QuotaFor(key), m.l.TokensAt(key, time.Now()), n)
 }
 
+func (m many) used(key string) int {
+	return lacking(m.l.QuotaFor(key), m.l.TokensAt(key, time.Now()))
+}
+
 func (m many) set(q config.Quota) { m.l.SetQuota(bucket(q)) }
 
 func (m many) memory() (int, uint64) {
@@ -139,6 +146,8 @@ func (o single) ahead(_ string, n int) time.Duration {
 	return missing(o.l.Quota(), o.l.Tokens(), n)
 }
 
+func (o single) used(string) int { return lacking(o.l.Quota(), o.l.Tokens()) }
+
 func (o single) set(q config.Quota)    { o.l.SetQuota(bucket(q)) }
 func (o single) memory() (int, uint64) { return 0, 0 }
 
@@ -170,6 +179,14 @@ func missing(q gcra.Quota, tokens float64, n int) time.Duration {
 	return seconds(lack / q.Rate())
 }
 
+// lacking returns how many tokens a bucket lacks that holds so many.
+func lacking(q gcra.Quota, tokens float64) int {
+	if q.Unlimited() {
+		return 0
+	}
+	return q.Burst() - int(math.Floor(tokens))
+}
+
 // seconds is a number of seconds as a Duration; weir.Never if it is too long.
 func seconds(s float64) time.Duration {
 	if ns := math.Ceil(s * 1e9); ns < math.MaxInt64 {
@@ -190,13 +207,23 @@ type counted struct{ l *tally.Limiter }
 func (c *counted) take(key string, n, limit int) weir.Decision { return c.l.Take(key, n, limit) }
 
 func (c *counted) takeAt(key string, at time.Time, n, limit int) weir.Decision {
-	return c.l.Take(key, n, limit)
+	return c.l.TakeAt(key, at, n, limit)
 }
 
-func (c *counted) settle(key string, at time.Time, was, n int) int { return c.l.Settle(key, was, n) }
+func (c *counted) settle(key string, at time.Time, was, n int) int {
+	return c.l.SettleAt(key, at, was, n)
+}
 
-func (c *counted) ahead(key string, n int) time.Duration { return c.l.Take(key, n, 0).RetryAfter }
+func (c *counted) ahead(key string, n int) time.Duration { return c.l.Ahead(key, n) }
+
+func (c *counted) used(key string) int {
+	n, _ := c.l.Used(key)
+	return n
+}
 
 func (c *counted) set(q config.Quota) { c.l.SetQuota(windows(q)) }
 
-func (c *counted) memory() (int, uint64) { return 0, 0 }
+func (c *counted) memory() (int, uint64) {
+	st := c.l.Stats()
+	return st.Memory, st.Forgotten
+}

@@ -44,7 +44,7 @@ func (s *Server) Explain(key string) Explanation {
 		if r.Quoted() {
 			d := r.take(key, 0, 0)
 			st.Allowed, st.Remaining, st.ResetAfter, st.RetryAfter = d.OK, d.Remaining, d.ResetAfter, d.RetryAfter
-			st.Used = r.used(key)
+			st.Used = r.live.buckets.used(r.bucket(key))
 			st.Denied = e.deniedNow(r)
 			if !d.OK && r.Mode != "shadow" && x.Allowed {
 				x.Allowed, x.Reason, x.RetryAfter = false, weir.OverRate, d.RetryAfter

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
-	"math"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -152,7 +151,7 @@ func (s *Server) Settle(key, id string, n int) (Settled, error) {
 		if !r.Quoted() || r.live.since > at {
 			continue // it has given nothing
 		}
-		charged := r.charge(key, s.epoch.Add(at), was, n)
+		charged := r.charge(key, s.epoch.Add(at+time.Millisecond), was, n) // it was given before the next one
 		if !asked || charged > done.Charged {
 			done.Charged, asked = charged, true
 		}
@@ -167,14 +166,8 @@ func (r *Rule) charge(key string, at time.Time, was, n int) int {
 		if r.MaxDebt != nil {
 			debt = *r.MaxDebt
 		}
-		room := debt + r.Limit() - r.used(key)
+		room := debt + r.Limit() - r.live.buckets.used(r.bucket(key))
 		n = min(n, was+max(room, 0))
 	}
 	return r.settle(key, at, was, n)
-}
-
-// used returns how many tokens of a full bucket a key has had.
-func (r *Rule) used(key string) int {
-	d := r.live.buckets.take(r.bucket(key), 0, 0)
-	return min(r.Limit()-d.Remaining, math.MaxInt32)
 }

@@ -3,6 +3,7 @@ package server_test
 import (
 	"errors"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -41,17 +42,47 @@ func TestWhatIsSettled(t *testing.T) {
 		{"of a burst", nil, 1, 100, 20, 0, 20 * time.Second},
 		{"or as far as the rule says", ptr(3), 1, 100, 13, 0, 13 * time.Second},
 		{"or not at all", ptr(0), 1, 100, 10, 0, 10 * time.Second},
+		{"a late refund of a full bucket is none", nil, 10, 0, 10, 10, 0},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				r := one("r", quota(10, 10*time.Second, config.GCRA))
 				r.MaxDebt = tt.debt
 				d := newDesk(t, server.Config{}, r)
-				got, err := d.Settle("a", d.grant(tt.was), tt.n)
+				id := d.grant(tt.was)
+				if strings.HasPrefix(tt.rule, "a late") {
+					time.Sleep(10*time.Second + 2*time.Millisecond)
+				}
+				got, err := d.Settle("a", id, tt.n)
 				must(t, err)
 				check(t, "settled", got, server.Settled{Was: tt.was, Charged: tt.charged})
 				check(t, "left", d.left(), tt.left)
 				check(t, "full in", d.ask("a", 0).Answers[0].ResetAfter, tt.until)
+			})
+		})
+	}
+}
+
+// TestDebtsDoNotAddUp: however many grants turn out dearer, the debt of their key
+// stays within its bound.
+func TestDebtsDoNotAddUp(t *testing.T) {
+	for _, a := range algorithms {
+		t.Run(string(a), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				r := one("r", quota(10, 10*time.Second, a))
+				r.MaxDebt = ptr(5)
+				d := newDesk(t, server.Config{}, r)
+				var ids []string
+				for range 10 {
+					ids = append(ids, d.grant(1))
+				}
+				charged := 0
+				for _, id := range ids {
+					got, err := d.Settle("a", id, 4)
+					must(t, err)
+					charged += got.Charged
+				}
+				check(t, "charged", charged, 15)
 			})
 		})
 	}

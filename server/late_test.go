@@ -11,41 +11,45 @@ import (
 // TestTurnsServedLateAreNotLost: if the timer is heard five turns late, five have
 // their turn at once, though the bucket holds one token.
 func TestTurnsServedLateAreNotLost(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, err := New(Config{Rules: &config.Rules{Rules: []config.Rule{{
-			Name: "r", Glob: "*", Quota: config.Quota{Rate: config.Rate{Count: 1, Period: time.Second}},
-		}}}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.Decide(&Request{Key: "a", N: 1}, new(Verdict))
-		ended := make(chan time.Duration, 8)
-		start := time.Now()
-		for range 8 {
-			go func() {
-				if err := s.Wait(t.Context(), &Request{Key: "a", N: 1}, new(Verdict)); err == nil {
-					ended <- time.Since(start)
-				}
-			}()
-		}
-		synctest.Wait()
-		l := &s.rules.Load().rules[0].live.lines
-		l.timer.Stop()
-		time.Sleep(5*time.Second + time.Second/2)
-		l.wake()
-		synctest.Wait()
-		if n := len(ended); n != 5 {
-			t.Errorf("%d had their turn, want 5", n)
-		}
-		time.Sleep(3 * time.Second)
-		synctest.Wait()
-		for range 5 {
-			<-ended
-		}
-		for i := range 3 {
-			if at, want := <-ended, time.Duration(6+i)*time.Second; at != want {
-				t.Errorf("turn %d came after %v, want %v", 6+i, at, want)
+	for _, a := range []config.Algorithm{config.GCRA, config.Fixed} {
+		t.Run(string(a), func(t *testing.T) { synctest.Test(t, func(t *testing.T) { servedLate(t, a) }) })
+	}
+}
+
+func servedLate(t *testing.T, a config.Algorithm) {
+	s, err := New(Config{Rules: &config.Rules{Rules: []config.Rule{{
+		Name: "r", Glob: "*", Quota: config.Quota{Rate: config.Rate{Count: 1, Period: time.Second}, Algorithm: a},
+	}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Decide(&Request{Key: "a", N: 1}, new(Verdict))
+	ended := make(chan time.Duration, 8)
+	start := time.Now()
+	for range 8 {
+		go func() {
+			if err := s.Wait(t.Context(), &Request{Key: "a", N: 1}, new(Verdict)); err == nil {
+				ended <- time.Since(start)
 			}
+		}()
+	}
+	synctest.Wait()
+	l := &s.rules.Load().rules[0].live.lines
+	l.timer.Stop()
+	time.Sleep(5*time.Second + time.Second/2)
+	l.wake()
+	synctest.Wait()
+	if n := len(ended); n != 5 {
+		t.Errorf("%d had their turn, want 5", n)
+	}
+	time.Sleep(3 * time.Second)
+	synctest.Wait()
+	for range 5 {
+		<-ended
+	}
+	for i := range 3 {
+		if at, want := <-ended, time.Duration(6+i)*time.Second; at != want {
+			t.Errorf("turn %d came after %v, want %v", 6+i, at, want)
 		}
-	})
+	}
 }

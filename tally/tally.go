@@ -130,6 +130,14 @@ func (l *Limiter) Take(key string, n, limit int) weir.Decision {
 	return t.shard(print).take(t, print, key, t.now(), n, limit)
 }
 
+// TakeAt is Take at the time t, which is not long ago: a window may begin then.
+func (l *Limiter) TakeAt(key string, at time.Time, n, limit int) weir.Decision {
+	checkCost(n)
+	t := l.table.Load()
+	print := t.print(key)
+	return t.shard(print).take(t, print, key, at.Sub(t.epoch), n, limit)
+}
+
 // SettleAt tells that work of the key cost n events instead of the was that were
 // counted for it, and when: at is an instant after Take returned, and soon after
 // (read before, it may be before the window that Take began). What was too
