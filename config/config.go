@@ -19,6 +19,8 @@
 //	    rate: 1000/s
 //	    mode: shadow            # decide and count, but refuse nothing
 //	    candidate: {rate: 500/s}    # and count what this would do
+//
+// Load reads it, says all that is wrong with it, and reads GoCC's files too.
 package config
 
 import "time"
@@ -52,9 +54,9 @@ type Rules struct {
 // A Rule says how much the keys that match it may have. Exactly one of Key,
 // Glob and Regex is given; and a Rate, a Concurrency or both.
 type Rule struct {
-	// Name is how answers, metrics and logs call the rule: of printable ASCII
-	// without quotes, at most 64 characters, and unlike any other. If empty,
-	// Complete makes it from the pattern.
+	// Name is how answers, metrics and logs call the rule: at most 64 characters of
+	// printable ASCII, none of them " or \, and unlike any other. If empty, Complete
+	// makes it from the pattern.
 	Name string `yaml:"name"`
 
 	// Key matches exactly one key.

@@ -123,6 +123,7 @@ func TestComplete(t *testing.T) {
 		{"a rate that takes away", one(func(r *config.Rule) { r.Rate.Count = -5 }), "config: rules[0].rate = -5/s: must have a count from 0 to 1000000000000"},
 		{"a text that is none of those there are", one(func(r *config.Rule) { r.Mode = "dry" }), `config: rules[0].mode = "dry": must be enforce, shadow or off`},
 		{"a negative concurrency", one(func(r *config.Rule) { r.Concurrency = &config.Concurrency{Limit: -1} }), "config: rules[0].concurrency.limit = -1: must be from 1 to 1000000"},
+		{"bounds that leave no choice", one(func(r *config.Rule) { r.Concurrency = &config.Concurrency{Min: 5, Max: 5} }), ""},
 		{"names that are the same", config.Rules{Rules: []config.Rule{{Name: "a", Key: "a", Quota: quota}, {Name: "a", Key: "b", Quota: quota}}},
 			`config: rules[1].name = "a": must differ from the name at rules[0].name`},
 		{"a merge without defaults", config.Rules{Merge: true}, "config: rules[0].glob: must be *: it has the defaults of the others"},
@@ -146,7 +147,11 @@ func TestComplete(t *testing.T) {
 
 func TestCompleteTellsTwentyErrors(t *testing.T) {
 	r := config.Rules{Rules: make([]config.Rule, 100)}
+	r.Rules[99].Key = "a"
 	err := r.Complete()
+	if r.Rules[99].Name != "" {
+		t.Errorf("named %q in spite of errors", r.Rules[99].Name)
+	}
 	if n := len(strings.Split(err.Error(), "\n")); n != 20 {
 		t.Errorf("%d errors", n)
 	}
@@ -181,7 +186,8 @@ func TestNames(t *testing.T) {
 
 func TestHash(t *testing.T) {
 	a := config.Hash([]byte("a"), []byte("b"))
-	if len(a) != 12 || a != config.Hash([]byte("a"), []byte("b")) || a == config.Hash([]byte("ab")) || a == config.Hash([]byte("ab"), nil) {
+	if len(a) != 12 || a != config.Hash([]byte("a"), []byte("b")) || a == config.Hash([]byte("ab")) || a == config.Hash([]byte("ab"), nil) ||
+		a == config.Hash([]byte("a\x00\x00\x00\x00\x00\x00\x00\x00b")) {
 		t.Errorf("%q", a)
 	}
 }

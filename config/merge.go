@@ -11,7 +11,8 @@ import (
 // the others give of Rate.Count, Rate.Period (if not zero) and Queue (if not
 // nil). All else is that of Rules[0], the pattern included.
 //
-// Its name is made of theirs, and differs between any two lists. There can be
+// Its name is made of theirs, and differs between any two lists unless there are
+// spaces in theirs, as there are none in those that Complete makes. There can be
 // as many rules as lists, that is 2 to the power of len(r.Rules)-1, if the
 // patterns overlap badly: whoever keeps what Merged returns has to bound it.
 func (r *Rules) Merged(matching []int) Rule {

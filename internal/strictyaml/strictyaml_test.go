@@ -93,8 +93,9 @@ func TestErrors(t *testing.T) {
 		"too many values":                  {"list: [{count: 1}, {count: 2}]", "a.yaml:1:28: list[1].count: more than 5 values, with all aliases put in"},
 		"too many by aliases":              {"list: [&a {count: 1}, *a, *a]", "a.yaml:1:19: list[1].count: more than 5 values, with all aliases put in"},
 		"a long value is cut":              {"time: " + strings.Repeat("x", 100), "a.yaml:1:7: time = " + strings.Repeat("x", 64) + "...: want a duration with its unit, such as 5ms, 2.5s or 10m"},
+		"a long name is cut":               {strings.Repeat("x", 2000) + ": 1", "a.yaml:1:1: " + strings.Repeat("x", 1000) + "..."},
 		"what is not for a terminal":       {`time: "\e[0m\u202e"`, `a.yaml:1:7: time = "\x1b[0m\u202e": want a duration with its unit, such as 5ms, 2.5s or 10m`},
-		"bytes that are not UTF-8":         {"text: é\n  caf\xe9", "a.yaml:2:6: not UTF-8: save it in that encoding"},
+		"bytes that are not UTF-8":         {"text: é\n  é\xe9", "a.yaml:2:4: not UTF-8: save it in that encoding"},
 		"an alias of nothing, among other": {"text: *b\nsmall: c", "a.yaml:1:7: *b: there is no &b before it; if it is a text, quote it\na.yaml:2:8: small = c: want a whole number"},
 	} {
 		if _, err := read(tt.text, 5); err == nil || err.Error() != tt.want {
