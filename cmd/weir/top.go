@@ -26,14 +26,14 @@ type topCmd struct {
 
 // Run shows the state of a server until somebody quits, or once.
 func (c *topCmd) Run(ctx context.Context, std streams) error {
-	to, err := url.Parse(c.Admin)
-	if err != nil || to.Host == "" || to.Scheme != "http" && to.Scheme != "https" {
-		return usagef("--admin=%s: must be an absolute http or https URL, such as http://127.0.0.1:8081", c.Admin)
+	to, err := adminURL(c.Admin)
+	if err != nil {
+		return err
 	}
 	if err := atLeast(100*time.Millisecond, "--interval", c.Interval); err != nil {
 		return err
 	}
-	from := operator{strings.TrimSuffix(c.Admin, "/"), &http.Client{Timeout: 5 * time.Second}}
+	from := operator{to, &http.Client{Timeout: 5 * time.Second}}
 	if c.Once || !isTerminal(std.Out) {
 		return c.once(ctx, std, from)
 	}
@@ -43,6 +43,23 @@ func (c *topCmd) Run(ctx context.Context, std streams) error {
 		return nil
 	}
 	return err
+}
+
+// adminURL reads --admin. Where weir serve runs, the environment can have its
+// address in the variable that is meant: that will do.
+func adminURL(text string) (string, error) {
+	whole := text
+	if !strings.Contains(text, "://") {
+		if strings.HasPrefix(text, ":") {
+			whole = "127.0.0.1" + text
+		}
+		whole = "http://" + whole
+	}
+	u, err := url.Parse(whole)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return "", usagef("--admin=%s: must be an http or https URL, such as http://127.0.0.1:8081", text)
+	}
+	return strings.TrimSuffix(whole, "/"), nil
 }
 
 func (c *topCmd) once(ctx context.Context, std streams, from operator) error {

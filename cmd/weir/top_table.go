@@ -31,7 +31,7 @@ type cell struct {
 
 const (
 	gap       = "  "
-	leastLast = 16 // characters of the last column, unless all else is gone
+	leastLast = 24 // characters of the last column, unless all else is gone
 )
 
 func (t *table) render(v *view) []string {
@@ -123,9 +123,9 @@ func (v *view) clipped(lines ...string) []string {
 
 // wrapped breaks a text between words.
 func (v *view) wrapped(text string) (lines []string) {
-	width := 76
+	width := 100
 	if v.width > 0 {
-		width = max(min(v.width-4, 100), 10)
+		width = max(min(v.width-4, width), 10)
 	}
 	line := ""
 	for word := range strings.FieldsSeq(text) {

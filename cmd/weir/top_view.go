@@ -55,6 +55,9 @@ var colors = look{
 	faint:   lipgloss.NewStyle().Faint(true),
 }
 
+// leastRoom is the lines that rules have for themselves before keys are listed.
+const leastRoom = 8
+
 // frame renders a view, as lines that fit the screen.
 func frame(v *view) []string {
 	lines := v.head()
@@ -64,9 +67,12 @@ func frame(v *view) []string {
 		room = 1 << 20
 	}
 	if v.known() {
-		below := v.below(room / 2)
+		var below []string
+		if room >= leastRoom || v.mode > asking {
+			below = v.below(room / 2)
+		}
 		rules := v.rules(room - len(below))
-		if v.mode == keys || v.mode == asking {
+		if below != nil && v.mode <= asking {
 			below = v.below(room - len(rules)) // what the rules leave
 		}
 		lines = append(append(lines, rules...), below...)
@@ -97,7 +103,7 @@ func (v *view) head() []string {
 		if v.known() {
 			text += fmt.Sprintf(". What follows is %s old", age(v.now.Sub(v.heard)))
 		}
-		lines = append(lines, v.alarm(text))
+		lines = append(lines, v.alarm(text)...)
 	}
 	if !v.known() {
 		if v.err == nil {
@@ -115,20 +121,28 @@ func (v *view) head() []string {
 	lines = append(lines,
 		v.fit(numbers),
 		v.fit(fmt.Sprintf("rules %s  in force for %s  from %s  up %s", safe(cmp.Or(c.Hash, "–")), of(c.LoadedMS), from, of(v.status.StartedMS))),
-		v.look.title.Render(v.fit(safe(v.status.Words))))
+	)
+	lines = append(lines, styled(v.look.title, v.wrapped(safe(v.status.Words)))...)
 	if c.Error != "" {
-		lines = append(lines, v.alarm(fmt.Sprintf("the last load failed %s ago, older rules are in force:", of(c.FailureMS))))
+		lines = append(lines, v.alarm(fmt.Sprintf("the last load failed %s ago, older rules are in force:", of(c.FailureMS)))...)
 		for _, line := range strings.SplitN(c.Error, "\n", 7)[:min(6, strings.Count(c.Error, "\n")+1)] {
 			lines = append(lines, v.fit("  "+safe(line)))
 		}
 	}
 	if !v.status.Ready {
-		lines = append(lines, v.alarm("not ready: "+safe(v.status.NotReady)))
+		lines = append(lines, v.alarm("not ready: "+safe(v.status.NotReady))...)
 	}
 	return append(lines, "")
 }
 
-func (v *view) alarm(text string) string { return v.look.alarm.Render(v.fit(" " + text + " ")) }
+func (v *view) alarm(text string) []string { return styled(v.look.alarm, v.wrapped(text)) }
+
+func styled(s lipgloss.Style, lines []string) []string {
+	for i := range lines {
+		lines[i] = s.Render(lines[i])
+	}
+	return lines
+}
 
 // rules is the table of rules, those that refuse most first, in at most so many
 // lines.
@@ -138,7 +152,10 @@ func (v *view) rules(room int) []string {
 		x, y := &a.PerSecond, &b.PerSecond
 		return cmp.Or(cmp.Compare(y.Denied+y.Refused, x.Denied+x.Refused), cmp.Compare(b.Waiting, a.Waiting))
 	})
-	shown := rules[:min(len(rules), max(room-3, 0))] // with a title, a note of the rest, and a blank
+	shown := rules
+	if title, blank, more := 1, 1, 1; len(rules) > room-title-blank {
+		shown = rules[:max(room-title-blank-more, 0)]
+	}
 	t := table{columns: []column{
 		{title: "RULE", rank: 9, most: 24}, {title: "QUOTA", rank: 2}, {title: "ALLOWED/S", number: true, rank: 8},
 		{title: "DENIED/S", number: true, rank: 9}, {title: "WAITING", number: true, rank: 7},
@@ -253,9 +270,7 @@ func (v *view) explained() []string {
 	if !x.Allowed {
 		style = v.look.denied
 	}
-	for _, line := range v.wrapped(safe(x.Words)) {
-		lines = append(lines, style.Render(line))
-	}
+	lines = append(lines, styled(style, v.wrapped(safe(x.Words)))...)
 	for i := range x.Rules {
 		r := &x.Rules[i]
 		lines = append(lines, v.fit(fmt.Sprintf("%d. %s (%s %s)", i+1, safe(r.Name), safe(r.Kind), safe(r.Pattern))))
