@@ -25,6 +25,8 @@ test: need lint ## everything that guards the code: installs what it needs, then
 	cd bench && go test -race ./...
 	@echo "== go test -race, the module of examples with other routers"
 	cd examples/routers && go test -race ./...
+	@echo "== go test, the manifests for Kubernetes"
+	cd deploy && go test ./...
 
 lint: ## formatting, vet, staticcheck, tidy modules
 	@echo "== gofmt"
@@ -33,23 +35,29 @@ lint: ## formatting, vet, staticcheck, tidy modules
 	go mod tidy -diff
 	cd bench && go mod tidy -diff
 	cd examples/routers && go mod tidy -diff
+	cd deploy && go mod tidy -diff
 	@echo "== go vet"
 	go vet ./...
 	cd bench && go vet ./...
 	cd examples/routers && go vet ./...
+	cd deploy && go vet ./...
 	@echo "== staticcheck"
 	go run $(STATICCHECK) ./...
 	cd bench && go run $(STATICCHECK) ./...
 	cd examples/routers && go run $(STATICCHECK) ./...
+	cd deploy && go run $(STATICCHECK) ./...
 
 bench: ## benchmarks, side by side with the obvious alternatives, and a table of ratios
 	go test -run '^$$' -bench . -benchmem -cpu 1,2 ./...
 	cd bench && go test -run '^$$' -bench . -benchmem -benchtime 200ms -count 3 -cpu 1,2 -timeout 60m . | go run ./table
 
-need: # what the tests need beside Go: a C compiler for the race detector, and clients: Chromium, curl, hey, k6, ghz
+need: # what the tests need beside Go: a C compiler for the race detector, promtool, and clients: Chromium, curl, h2load, wrk, hey, k6, ghz
 	@internal/tools/need cc gcc libc6-dev
 	@internal/tools/need chromium chromium fonts-dejavu-core
 	@internal/tools/need curl curl
+	@internal/tools/need h2load nghttp2-client
+	@internal/tools/need wrk wrk
+	@internal/tools/need promtool prometheus
 	@internal/tools/goneed hey github.com/rakyll/hey@v0.1.5
 	@internal/tools/goneed k6 go.k6.io/k6@v1.8.1
 	@internal/tools/goneed ghz github.com/bojand/ghz/cmd/ghz@v0.121.0
