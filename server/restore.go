@@ -50,7 +50,7 @@ func (s *Server) Restore(r io.Reader) (Restored, error) {
 	}
 	for _, c := range from.counts {
 		if why := c.restore(set.named(c.rule)); why != "" {
-			done.skip("the counts of rule %q: %s", c.rule, why)
+			done.skip("the %s of rule %q: %s", c.what(), c.rule, why)
 		} else if !c.trial {
 			done.Rules++
 		}
@@ -58,7 +58,7 @@ func (s *Server) Restore(r io.Reader) (Restored, error) {
 	s.restoreLeases(from, set, &done)
 	for _, l := range from.limits {
 		if r := set.named(l.rule); r == nil || !r.live.gates.restore(l) {
-			done.skip("limits of rule %q: there is none that finds its limits", l.rule)
+			done.skip("the limits of rule %q: there is none that finds its limits", l.rule)
 		}
 	}
 	s.grants.restore(from.grants)
@@ -77,6 +77,13 @@ func (s *Server) LoadFile(path string) (Restored, error) {
 
 func (done *Restored) skip(format string, args ...any) {
 	done.Skipped = append(done.Skipped, fmt.Sprintf(format, args...))
+}
+
+func (c *savedCounts) what() string {
+	if c.trial {
+		return "candidate's counts"
+	}
+	return "counts"
 }
 
 // restore puts counts under a rule, or says why not.

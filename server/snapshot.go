@@ -179,12 +179,12 @@ func (l lone) Restore(r io.Reader) error {
 	if lack -= q.Rate() * passed.Seconds(); lack <= 0 || q.Unlimited() {
 		return nil
 	}
-	n, ago := math.Ceil(lack), 0.0
+	n, ago := math.Ceil(lack), time.Duration(0)
 	if n > lack {
-		ago = (n - lack) / q.Rate()
+		ago = time.Duration((n - lack) / q.Rate() * float64(time.Second))
 	}
 	taken := min(int(n), l.Burst())
-	l.TakeAt(time.Now().Add(-seconds(ago)), taken)
+	l.TakeAt(time.Now().Add(-ago), taken)
 	l.Settle(taken, int(n)) // what is beyond the burst is debt
 	return nil
 }
