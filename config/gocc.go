@@ -19,7 +19,7 @@ type GoCCDefaults struct {
 	Window             time.Duration // If zero, 1 s
 }
 
-// goccFile is a file of GoCC's. What is zero is not set.
+// goccFile is a file of GoCC's. What is zero or null is not set.
 type goccFile struct {
 	Keys []goccKey `json:"keys"`
 }
@@ -71,6 +71,7 @@ func gocc(file *strictyaml.File, defaults GoCCDefaults) (*Rules, error) {
 		return nil, err
 	}
 	var says goccFile
+	file.Null = true
 	file.Decode(file.Body, reflect.ValueOf(&says).Elem(), "")
 	var all complaints
 	c := &checker{report: func(e *FieldError) { all = append(all, complaint{file, e.Field, e}) }}

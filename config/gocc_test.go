@@ -44,7 +44,7 @@ const goccFile = `{
 			"max_requests_in_queue": 50,
 			"window_millis": 60000
 		},
-		{"key_pattern": "guest", "max_requests_in_queue": 5, "max_requests_per_window": 0},
+		{"key_pattern": "guest", "max_requests_in_queue": 5, "max_requests_per_window": 0, "window_millis": null},
 		{"key_pattern": "user-cjk", "key_pattern_is_regex": false, "max_requests_per_window": 1},
 		{"key_pattern": "\\d$", "key_pattern_is_regex": true, "window_millis": 500}
 	]
@@ -68,7 +68,7 @@ func TestGoCC(t *testing.T) {
 		{"what nothing matches has the defaults", "other", "default", "100/s", 400},
 		{"a regex matches somewhere", "user-a", "^user-.*", "100/m", 50},
 		{"only where it says", "a-user-a", "default", "100/s", 400},
-		{"zero is not set", "guest", "guest", "100/s", 5},
+		{"zero and null are not set", "guest", "guest", "100/s", 5},
 		{"a key is all of the key", "guest-a", "default", "100/s", 400},
 		{"a later pattern replaces what it sets, and no more", "user-cjk", "^user-.* + user-cjk", "1/m", 50},
 		{"regexes overlap", "user-7", "^user-.* + _d$", "100/500ms", 50},
@@ -156,7 +156,7 @@ func FuzzGoCC(f *testing.F) {
 				keys = append(keys, key{patterns[int(c[0])%len(patterns)], c[0]&128 != 0, int(c[1]) % 4, int(c[2]) % 4, int(c[3]) % 4})
 			}
 		}
-		text, err := json.Marshal(map[string]any{"keys": slices.Concat([]key{}, keys)})
+		text, err := json.Marshal(map[string][]key{"keys": keys})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -28,6 +28,9 @@ func (f *File) Decode(n ast.Node, v reflect.Value, path string) {
 		return
 	}
 	f.at[path] = start(n)
+	if f.Null && isNull(n) {
+		return
+	}
 	if special, ok := f.Special[v.Type()]; ok {
 		special(n, v, path)
 		return

@@ -50,6 +50,9 @@ const maxDepth = 100
 type File struct {
 	Name string   // for errors
 	Body ast.Node // nil if there is not exactly one document in the file
+	// Null says that null is fine for every field, and leaves it as it is, as
+	// package encoding/json has it. Else it is for pointers and structs only.
+	Null bool
 	// Special reads the types that are written in a way of their own. It reports
 	// what is wrong by Report.
 	Special map[reflect.Type]func(n ast.Node, v reflect.Value, path string)
