@@ -409,7 +409,7 @@ func FuzzRestore(f *testing.F) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			d.Acquire(ctx, server.LeaseRequest{Key: "k0", N: 1, Wait: true})
-			d.allows("new", 1, 1)
+			d.ask("k0", 1)
 			time.Sleep(time.Hour)
 			synctest.Wait()
 			d.Stats()
