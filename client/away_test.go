@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -56,7 +57,9 @@ func TestFailureModes(t *testing.T) {
 		{"401", status(401, `{"error":"who?"}`), "client: 401 Unauthorized: who?"},
 		{"403", status(403, `{"error":"not you"}`), "client: 403 Forbidden: not you"},
 		{"404 of something else", status(404, "not found"), "client: 404 Not Found: not found"},
-		{"redirects", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect) },
+		{"redirects", func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
+		},
 			"client: 307 Temporary Redirect: "},
 		{"draining", status(503, `{"error":"about to end","reason":"closed","retry_after_ms":1000}`), "rejected: closed"},
 	} {
@@ -177,6 +180,66 @@ func TestAFewFailuresAreBorne(t *testing.T) {
 			takes(t, c, "a", 1, 1)
 			check(t, "away", c.Stats().Away, false)
 		}
+		s.answer(status(500, ""))
+		takes(t, c, "a", 3, 3)
+		check(t, "away after three", c.Stats().Away, true)
+	})
+}
+
+// A connection that leads nowhere is not asked again when the server is found to
+// be away.
+func TestADeadConnectionIsReplaced(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newSite(t, every(1000, time.Second))
+		c := s.client(client.Config{})
+		takes(t, c, "a", 1, 1)
+		s.cut()
+		lose(t, c)
+		time.Sleep(100 * time.Millisecond)
+		takes(t, c, "a", 1, 1) // the probe
+		synctest.Wait()
+		check(t, "away", c.Stats().Away, false)
+	})
+}
+
+// A connection that takes longer to make than an answer may take is made all the
+// same, and then used.
+func TestSlowToConnect(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newSite(t, every(1000, time.Second))
+		s.delay.Store(int64(80 * time.Millisecond))
+		c := s.client(client.Config{})
+		for range 100 {
+			takes(t, c, "a", 1, 1)
+			time.Sleep(10 * time.Millisecond)
+		}
+		check(t, "away", c.Stats().Away, false)
+	})
+}
+
+// OnAway is never called twice at a time, and knows the last state in the end.
+func TestOnAwayIsSlow(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newSite(t, every(1000, time.Second))
+		var calls atomic.Int32
+		var told []string
+		c := s.client(client.Config{OnAway: func(err error) {
+			check(t, "calls at once", calls.Add(1), 1)
+			defer calls.Add(-1)
+			told = append(told, fmt.Sprint(err))
+			time.Sleep(time.Minute)
+		}})
+		for range 4 {
+			s.answer(status(500, ""))
+			lose(t, c)
+			s.answer(nil)
+			for c.Stats().Away {
+				takes(t, c, "a", 1, 1)
+				time.Sleep(time.Millisecond)
+			}
+		}
+		time.Sleep(5 * time.Minute)
+		check(t, "told", fmt.Sprint(told), "[client: not an answer of weir serve: status 500 <nil>]")
 	})
 }
 

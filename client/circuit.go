@@ -30,6 +30,7 @@ type circuit struct {
 	backoff  time.Duration
 	next     time.Time // when to probe
 	probing  bool
+	probes   int  // since the server is away
 	told     bool // OnAway knows that the server is away
 	telling  bool
 }
@@ -47,6 +48,7 @@ func (k *circuit) note(now time.Time, err error) (tell bool) {
 		k.err = err
 		if k.failures >= tripAfter && !k.open.Load() {
 			k.open.Store(true)
+			k.probes = 0
 			k.wait(now)
 		}
 	}
@@ -63,16 +65,17 @@ func (k *circuit) wait(now time.Time) {
 	k.next = now.Add(k.backoff/2 + rand.N(k.backoff/2))
 }
 
-// probe reports whether it is time for a probe: then the caller has to send it,
-// and to call probed.
-func (k *circuit) probe(now time.Time) bool {
+// probe returns a number above zero if it is time for that probe: then the caller
+// has to send it, and to call probed.
+func (k *circuit) probe(now time.Time) int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if !k.open.Load() || k.probing || now.Before(k.next) {
-		return false
+		return 0
 	}
 	k.probing = true
-	return true
+	k.probes++
+	return k.probes
 }
 
 // probed is the end of a probe; note has been called before.

@@ -49,9 +49,6 @@ func (c *Client) exchange(ctx context.Context, q *call) error {
 	if c.circuit.note(time.Now(), failure) {
 		c.start(func() { c.circuit.tell(c.cfg.OnAway) })
 	}
-	if failure != nil && c.circuit.open.Load() {
-		c.http.CloseIdleConnections() // they may lead nowhere
-	}
 	return err
 }
 
@@ -80,13 +77,10 @@ func (c *Client) roundTrip(ctx context.Context, q *call) error {
 		return fmt.Errorf("client: %w", err)
 	}
 	defer resp.Body.Close()
-	most := max(q.most, maxAnswer)
-	body, err := io.ReadAll(io.LimitReader(resp.Body, most+1))
+	body, err := io.ReadAll(io.LimitReader(resp.Body, max(q.most, maxAnswer))) // what is longer is cut, and so garbage
 	switch {
 	case err != nil:
 		return fmt.Errorf("client: %w", err)
-	case int64(len(body)) > most:
-		return fmt.Errorf("%w: more than %d bytes", errGarbage, most)
 	case resp.StatusCode != http.StatusOK:
 		err = refused(resp.StatusCode, body)
 	case q.read != nil:

@@ -194,13 +194,22 @@ func (c *Client) near(key string) error {
 		return errClosed
 	case !c.circuit.open.Load():
 		return nil
-	case c.circuit.probe(time.Now()):
-		c.start(func() {
-			c.look(key)
-			c.circuit.probed(time.Now())
-		})
+	}
+	if n := c.circuit.probe(time.Now()); n > 0 {
+		c.start(func() { c.probe(key, n) })
 	}
 	return errAway
+}
+
+// probe asks whether the server is back. The first one does not go where others
+// have gone before, because such a connection may lead nowhere; later ones do,
+// because it may take longer than their time-out to make one.
+func (c *Client) probe(key string, n int) {
+	if n == 1 {
+		c.http.CloseIdleConnections()
+	}
+	c.look(key)
+	c.circuit.probed(time.Now())
 }
 
 // look asks what a key could have, and takes nothing.

@@ -51,6 +51,9 @@ func TestKeys(t *testing.T) {
 				t.Errorf("%q: %d left after it was given back", key, got)
 			}
 		}
+		for _, path := range []string{"POST /rate/./", "POST /rate/../"} { // which others than weir serve would shorten
+			check(t, path, s.requests(path), 0)
+		}
 		for _, key := range []string{"", "  ", "\x00", "a\nb", "\xff", strings.Repeat("a", 1025)} {
 			before := c.Stats().Requests
 			_, err := c.Take(t.Context(), key, 1)

@@ -28,10 +28,12 @@ type site struct {
 	api   http.Handler
 	conns chan net.Conn
 
-	refuses atomic.Bool // connections
+	refuses atomic.Bool  // connections
+	delay   atomic.Int64 // of connections, in nanoseconds
 	mu      sync.Mutex
 	fault   http.HandlerFunc // answers instead, if not nil
 	log     []string         // method and path of each request
+	cables  []*cable
 }
 
 // newSite serves until the test ends.
@@ -82,12 +84,39 @@ func (s *site) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	if s.refuses.Load() {
 		return nil, syscall.ECONNREFUSED
 	}
+	time.Sleep(time.Duration(s.delay.Load()))
 	near, far := net.Pipe()
+	c := &cable{Conn: near}
 	select {
 	case s.conns <- far:
-		return near, nil
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.cables = append(s.cables, c)
+		return c, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
+	}
+}
+
+// A cable is a connection that can be cut without a word to either end.
+type cable struct {
+	net.Conn
+	dead atomic.Bool
+}
+
+func (c *cable) Write(p []byte) (int, error) {
+	if c.dead.Load() {
+		return len(p), nil
+	}
+	return c.Conn.Write(p)
+}
+
+// cut makes all present connections lead nowhere.
+func (s *site) cut() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.cables {
+		c.dead.Store(true)
 	}
 }
 
