@@ -88,6 +88,9 @@ type Config struct {
 	// zero, DefaultIPv4 and DefaultIPv6. An IPv4 address is the same key in its
 	// IPv6-mapped form. Other types that hold addresses are taken as they are.
 	IPv4, IPv6 int
+	// NoTop keeps no keys: Top returns none. Else the keys most denied are kept, and
+	// what they are parts of with them.
+	NoTop bool
 }
 
 // Validate returns an error that names the first field that makes no sense.
@@ -144,7 +147,9 @@ func New[K comparable](q gcra.Quota, cfg Config) (*Limiter[K], error) {
 	}
 	m := mask{cfg.IPv4, cfg.IPv6}
 	l := &Limiter[K]{cfg: cfg, mask: m, hash: newHash[K](m), quota: q, quotas: map[K]*gcra.Quota{}}
-	l.table.Store(newTable[K](cfg.Memory, siphash.New(), &q))
+	t := newTable[K](cfg.Memory, siphash.New(), &q)
+	t.noTop = cfg.NoTop
+	l.table.Store(t)
 	return l, nil
 }
 
@@ -162,7 +167,7 @@ func (l *Limiter[K]) AllowN(key K, n int) bool {
 	s.mu.Lock()
 	ok := s.allow(t, print, now, n)
 	if !ok {
-		s.deny(print, key)
+		s.deny(t, print, key)
 	}
 	s.mu.Unlock()
 	return ok
@@ -207,7 +212,7 @@ func (l *Limiter[K]) decide(t *table[K], key K, now time.Duration, n int) (weir.
 	case d.OK:
 		s.store(t, &p, b)
 	default:
-		s.deny(print, key)
+		s.deny(t, print, key)
 	}
 	q := *p.quota
 	s.mu.Unlock()

@@ -18,6 +18,7 @@ type table[K comparable] struct {
 	seed     siphash.Key // of fingerprints: it goes with a snapshot, so the hash has a written definition
 	shards   []shard[K]
 	maxDepth uint8 // so that each shard has up to 2^maxDepth pages
+	noTop    bool  // no keys are kept
 	pages    atomic.Int64
 }
 
@@ -161,8 +162,11 @@ func (s *shard[K]) store(t *table[K], p *place, b gcra.Bucket) {
 }
 
 // deny counts a denial of a key.
-func (s *shard[K]) deny(print uint64, key K) {
+func (s *shard[K]) deny(t *table[K], print uint64, key K) {
 	s.denied++
+	if t.noTop {
+		return
+	}
 	if s.top == nil {
 		s.top = new(heavy.Sketch[K])
 	}

@@ -178,6 +178,7 @@ func (l *Limiter[K]) restore(r *bufio.Reader) (*table[K], error) {
 	}
 	q := l.quota
 	t := newTable[K](l.cfg.Memory, siphash.Key{K0: field(0), K1: field(1)}, &q)
+	t.noTop = l.cfg.NoTop
 	now, then := t.now(), time.Duration(field(2))
 	for key, q := range l.quotas { // only whoever holds changes sets them
 		l.setQuotaFor(t, key, q, true)

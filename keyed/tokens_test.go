@@ -1,6 +1,8 @@
 package keyed_test
 
 import (
+	"bytes"
+	"errors"
 	"math"
 	"testing"
 	"testing/synctest"
@@ -70,4 +72,22 @@ func TestTakeAt(t *testing.T) {
 			t.Error("now there is one more, not two")
 		}
 	})
+}
+
+// Where nobody asks which keys are denied most, none is kept, also after a
+// Restore.
+func TestNoTop(t *testing.T) {
+	l := newLimiter[string](t, perSecond(1, 1), keyed.Config{NoTop: true})
+	for range 2 {
+		for range 3 {
+			l.Take("a", 1)
+		}
+		if top := l.Top(9); len(top) > 0 || l.Stats().Denied == 0 {
+			t.Errorf("%d denied; kept are %v", l.Stats().Denied, top)
+		}
+		var b bytes.Buffer
+		if err := errors.Join(l.Snapshot(&b), l.Restore(&b)); err != nil {
+			t.Fatal(err)
+		}
+	}
 }

@@ -38,12 +38,12 @@ type buckets interface {
 func newBuckets(q config.Quota, per config.Per, memory int) (buckets, error) {
 	switch {
 	case q.Algorithm == config.Fixed || q.Algorithm == config.Sliding:
-		l, err := tally.New(windows(q), tally.Config{Memory: memory, MaxDebt: math.MaxInt32})
+		l, err := tally.New(windows(q), tally.Config{Memory: memory, MaxDebt: math.MaxInt32, NoTop: true})
 		return &counted{l: l}, err
 	case per == config.PerRule:
 		return single{rate.New(bucket(q), rate.Config{MaxDebt: math.MaxInt32})}, nil
 	default:
-		l, err := keyed.New[string](bucket(q), keyed.Config{Memory: memory, MaxDebt: math.MaxInt32})
+		l, err := keyed.New[string](bucket(q), keyed.Config{Memory: memory, MaxDebt: math.MaxInt32, NoTop: true})
 		return many{l}, err
 	}
 }

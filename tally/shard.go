@@ -18,6 +18,7 @@ type table struct {
 	seed     siphash.Key // of fingerprints: it goes with a snapshot, so the hash has a written definition
 	shards   []shard
 	maxDepth uint8 // so that each shard has up to 2^maxDepth pages
+	noTop    bool  // no keys are kept
 	pages    atomic.Int64
 }
 
@@ -103,7 +104,7 @@ func (s *shard) take(t *table, print uint64, key string, now time.Duration, n, l
 	switch {
 	case n == 0:
 	case !d.OK:
-		s.deny(print, key)
+		s.deny(t, print, key)
 	default:
 		s.store(t, &p, now, c)
 		if p.slot == nil && !s.rule.sliding {
@@ -165,8 +166,11 @@ func (s *shard) add(t *table, p *place, now time.Duration, c count) {
 }
 
 // deny counts a denial of a key.
-func (s *shard) deny(print uint64, key string) {
+func (s *shard) deny(t *table, print uint64, key string) {
 	s.denied++
+	if t.noTop {
+		return
+	}
 	if s.top == nil {
 		s.top = new(heavy.Sketch[string])
 	}

@@ -135,6 +135,7 @@ func (l *Limiter) restore(r *bufio.Reader) (*table, error) {
 		return nil, errors.New("it is of windows that cannot be")
 	}
 	t := newTable(l.cfg.Memory, siphash.Key{K0: field(0), K1: field(1)}, l.rule)
+	t.noTop = l.cfg.NoTop
 	now, then := t.now(), time.Duration(field(2))
 	for {
 		var b [slotBytes]byte

@@ -84,6 +84,9 @@ type Config struct {
 	// MaxDebt bounds by how many events a window may be exceeded by work that cost
 	// more than was thought. If zero, by the limit; if negative, not at all.
 	MaxDebt int
+	// NoTop keeps no keys: Top returns none. Else the keys most denied are kept, and
+	// what they are parts of with them.
+	NoTop bool
 }
 
 // Validate returns an error that names the first field that makes no sense.
@@ -114,7 +117,9 @@ func New(q Quota, cfg Config) (*Limiter, error) {
 		cfg.Memory = DefaultMemory
 	}
 	l := &Limiter{cfg: cfg, rule: newRule(q, cfg.MaxDebt)}
-	l.table.Store(newTable(cfg.Memory, siphash.New(), l.rule))
+	t := newTable(cfg.Memory, siphash.New(), l.rule)
+	t.noTop = cfg.NoTop
+	l.table.Store(t)
 	return l, nil
 }
 
