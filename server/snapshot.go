@@ -147,8 +147,7 @@ func keeps(b buckets, q *config.Quota) (how string, state keeper) {
 	case single:
 		return "single", lone{b.l}
 	case *counted:
-		state, _ = any(b.l).(keeper)
-		return string(q.Algorithm), state
+		return string(q.Algorithm), b.l
 	}
 	return "", nil
 }

@@ -31,7 +31,8 @@ func keptRules() []config.Rule {
 	together.Per = config.PerRule
 	all := leased("all", config.Concurrency{Limit: 9})
 	all.Per = config.PerRule
-	return []config.Rule{tried, together, leased("jobs", config.Concurrency{Limit: 3, TTL: 20 * time.Second}), all}
+	fixed, sliding := one("fixed", quota(20, 13*time.Second, config.Fixed)), one("sliding", quota(20, 13*time.Second, config.Sliding))
+	return []config.Rule{tried, together, fixed, sliding, leased("jobs", config.Concurrency{Limit: 3, TTL: 20 * time.Second}), all}
 }
 
 // snapshot is what a Server keeps.
@@ -112,7 +113,7 @@ func TestRestartLosesNothing(t *testing.T) {
 				synctest.Wait()
 				held := last.Stats().Leases
 				next, done := last.next(underAll(keptRules()...), kept)
-				check(t, "rules", done.Rules, 2)
+				check(t, "rules", done.Rules, 4)
 				check(t, "leases", done.Leases, held)
 				check(t, "ended", done.Ended, len(leases)-held)
 				check(t, "skipped", len(done.Skipped), 0)
@@ -185,35 +186,35 @@ func TestRestoreUnderOtherRules(t *testing.T) {
 		state server.LeaseState // of k0, of which three units were leased
 	}{
 		{"a limit that is less", rules(func(r []config.Rule) []config.Rule {
-			r[2].Concurrency.Limit = 1
+			r[4].Concurrency.Limit = 1
 			return r
-		}), server.Restored{Rules: 2, Leases: 4}, server.LeaseState{Limit: 1, Inflight: 3}},
+		}), server.Restored{Rules: 4, Leases: 4}, server.LeaseState{Limit: 1, Inflight: 3}},
 		{"a limit that is to be found", rules(func(r []config.Rule) []config.Rule {
-			r[2].Concurrency.Limit, r[2].Concurrency.Max = config.Auto, 2
+			r[4].Concurrency.Limit, r[4].Concurrency.Max = config.Auto, 2
 			return r
-		}), server.Restored{Rules: 2, Leases: 4}, server.LeaseState{Limit: 2, Inflight: 3}},
+		}), server.Restored{Rules: 4, Leases: 4}, server.LeaseState{Limit: 2, Inflight: 3}},
 		{"a rule that is gone", rules(func(r []config.Rule) []config.Rule { return r[1:] }),
-			server.Restored{Rules: 1, Leases: 4, Skipped: []string{
+			server.Restored{Rules: 3, Leases: 4, Skipped: []string{
 				`the counts of rule "tokens": it is gone`, `the candidate's counts of rule "tokens": it is gone`,
 			}}, server.LeaseState{Limit: 3, Inflight: 3}},
 		{"a rule that counts in another way", rules(func(r []config.Rule) []config.Rule {
 			r[1].Per, r[0].Candidate = config.PerKey, nil
 			return r
-		}), server.Restored{Rules: 1, Leases: 4, Skipped: []string{
+		}), server.Restored{Rules: 3, Leases: 4, Skipped: []string{
 			`the candidate's counts of rule "tokens": it is counted in another way`,
 			`the counts of rule "together": it is counted in another way`,
 		}}, server.LeaseState{Limit: 3, Inflight: 3}},
 		{"a rule that leases no more, beside one that does", rules(func(r []config.Rule) []config.Rule {
-			return append(r[:3:3], leased("all", config.Concurrency{Limit: 9}))
-		}), server.Restored{Rules: 2, Leases: 4}, server.LeaseState{Limit: 3, Inflight: 3}},
+			return append(r[:5:5], leased("all", config.Concurrency{Limit: 9}))
+		}), server.Restored{Rules: 4, Leases: 4}, server.LeaseState{Limit: 3, Inflight: 3}},
 		{"no rule that leases", rules(func(r []config.Rule) []config.Rule {
-			return append(r[:2:2], leased("others", config.Concurrency{Limit: 1}))
-		}), server.Restored{Rules: 2, Skipped: []string{"4 leases: no rule leases them now"}}, server.LeaseState{Limit: 1}},
+			return append(r[:4:4], leased("others", config.Concurrency{Limit: 1}))
+		}), server.Restored{Rules: 4, Skipped: []string{"4 leases: no rule leases them now"}}, server.LeaseState{Limit: 1}},
 		{"fewer leases at most", func() server.Config {
 			cfg := rules(slices.Clone)
 			cfg.MaxLeases = 1
 			return cfg
-		}(), server.Restored{Rules: 2, Leases: 1, Skipped: []string{"3 leases: more than 1"}}, server.LeaseState{Limit: 3, Inflight: -1}},
+		}(), server.Restored{Rules: 4, Leases: 1, Skipped: []string{"3 leases: more than 1"}}, server.LeaseState{Limit: 3, Inflight: -1}},
 	} {
 		t.Run(row.rule, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
