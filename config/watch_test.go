@@ -63,6 +63,8 @@ var ways = []struct {
 			return first(do, swap("third.yaml", dir+"/rules.yaml"))
 		},
 		func(dir string) error { return write(dir+"/third.yaml", "3") },
+		func(dir string) error { return swap("far/away.yaml", dir+"/rules.yaml") },
+		func(dir string) error { return swap("third.yaml", dir+"/rules.yaml") },
 	}},
 	{"a ConfigMap, by its file", "rules.yaml", mounted, swaps},
 	{"a ConfigMap, by its directory", "", mounted, swaps},
@@ -97,15 +99,16 @@ func mounted(t *testing.T, dir string) {
 		os.Symlink("..1", dir+"/..data"), os.Symlink("..data/rules.yaml", dir+"/rules.yaml"))
 }
 
-// swaps are two changes of a ConfigMap; the old content goes after each.
+// swaps are two changes of a ConfigMap. What was there before stays, so that
+// nothing but the link tells.
 var swaps = []func(string) error{
 	func(dir string) error {
 		return first(os.Mkdir(dir+"/..2", 0o700), write(dir+"/..2/rules.yaml", "2"),
-			swap("..2", dir+"/..data"), os.RemoveAll(dir+"/..1"))
+			swap("..2", dir+"/..data"))
 	},
 	func(dir string) error {
 		return first(os.Mkdir(dir+"/..3", 0o700), write(dir+"/..3/rules.yaml", "3"),
-			swap("..3", dir+"/..data"), os.RemoveAll(dir+"/..2"))
+			swap("..3", dir+"/..data"))
 	},
 }
 

@@ -101,6 +101,11 @@ func TestServeSlowCallers(t *testing.T) {
 			t.Errorf("%q: %v: want it closed", text, err)
 		}
 	}
+	takesNothing := dial(t, s.public, "")
+	var err error
+	for err == nil {
+		_, err = io.WriteString(takesNothing, "GET /openapi.json HTTP/1.1\r\nHost: a\r\n\r\n")
+	}
 	s.end()
 }
 
