@@ -119,7 +119,7 @@ func TestLeaseLasts(t *testing.T) {
 				check(t, "token", again.Token, l.Token)
 				time.Sleep(row.wantAfter - 1)
 				d.leases("a", 0, 1)
-				time.Sleep(1)
+				time.Sleep(time.Nanosecond)
 				if _, err := d.Renew("a", l.ID, 0); err != server.ErrNoLease {
 					t.Errorf("renewed as it runs out: %v", err)
 				}
@@ -333,7 +333,7 @@ func TestAbandonedLease(t *testing.T) {
 		check(t, "held", d.Stats().Rules[0].Leases.Held, 0)
 		time.Sleep(6*time.Second - 1)
 		d.leases("a", 1, 2)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		d.leases("a", 1, 2)
 	})
