@@ -175,6 +175,8 @@ func TestPoll(t *testing.T) {
 	do(t, os.MkdirAll(dir+"/a/b", 0o700), write(dir+"/a/b/rules.yaml", "1"),
 		os.MkdirAll(dir+"/new/b", 0o700), write(dir+"/new/b/rules.yaml", "2"))
 	told := watch(t, WatchConfig{Paths: []string{dir + "/a/b/rules.yaml"}, Interval: time.Millisecond})
+	do(t, write(dir+"/a/b/rules.yaml", "3"))
+	<-told // so it has begun
 	do(t, os.Rename(dir+"/a", dir+"/old"), os.Rename(dir+"/new", dir+"/a"))
 	<-told
 }
@@ -194,6 +196,9 @@ func TestWatchBegins(t *testing.T) {
 func TestCircle(t *testing.T) {
 	dir := t.TempDir()
 	do(t, os.Symlink("b", dir+"/a"), os.Symlink("a", dir+"/b"))
+	if dirs := trail(nil, dir+"/a"); len(dirs) > maxLinks+1 {
+		t.Errorf("%d directories", len(dirs))
+	}
 	told := watch(t, WatchConfig{Paths: []string{dir + "/a"}, Interval: time.Hour})
 	do(t, os.Remove(dir+"/a"), write(dir+"/a", "1"))
 	<-told
