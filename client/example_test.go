@@ -48,7 +48,7 @@ func ExampleClient_Take() {
 func ExampleClient_Hold() {
 	s := serve(config.Rule{Key: "reindex", Concurrency: &config.Concurrency{Limit: 1, TTL: 30 * time.Second}})
 	defer s.Close()
-	c, err := client.New(client.Config{URL: s.URL, Timeout: 10 * time.Second, MaxWait: time.Millisecond})
+	c, err := client.New(client.Config{URL: s.URL, Timeout: 10 * time.Second, MaxWait: 200 * time.Millisecond})
 	if err != nil {
 		panic(err)
 	}

@@ -82,7 +82,8 @@ func TestAcquireWaits(t *testing.T) {
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				c := newSite(t, every(1, time.Second)).client(client.Config{MaxWait: tt.maxWait})
+				s := newSite(t, every(1, time.Second))
+				c := s.client(client.Config{MaxWait: tt.maxWait})
 				takes(t, c, "a", 1, 1)
 				ctx, start := t.Context(), time.Now()
 				if tt.timeout > 0 {
@@ -94,6 +95,7 @@ func TestAcquireWaits(t *testing.T) {
 				p.Release(weir.Success)
 				check(t, "reason", reason(err), tt.want)
 				check(t, "after", time.Since(start), tt.after)
+				check(t, "stood in line", s.requests("POST /rate/a") > 0, tt.after > 0)
 				if r, ok := errors.AsType[*weir.Rejection](err); ok {
 					check(t, "retry after", r.RetryAfter, tt.retry)
 				} else {
@@ -282,6 +284,7 @@ func TestWaitersAreBounded(t *testing.T) {
 		_, err := c.For("a").Acquire(t.Context(), 1)
 		check(t, "reason", reason(err), weir.QueueFull)
 		time.Sleep(3 * time.Second)
+		check(t, "waiting", c.Stats().Waiting, 0)
 	})
 }
 
