@@ -159,3 +159,25 @@ func TestAfterTheFlood(t *testing.T) {
 		})
 	}
 }
+
+// Places that count nothing any more are as good as new: those who come one
+// after the other take no more memory than those of one period.
+func TestPlacesAreTakenAgain(t *testing.T) {
+	for _, q := range []tally.Quota{perSecond(4), sliding(perSecond(4))} {
+		synctest.Test(t, func(t *testing.T) {
+			const memory = 16 << 20
+			const keys = memory >> 10 * keysAKibibyte / 16
+			l := newLimiter(t, q, tally.Config{Memory: memory})
+			f := flood{l: l}
+			f.come(keys)
+			first := l.Stats().Memory
+			for range 10 {
+				time.Sleep(2 * time.Second)
+				f.come(keys)
+			}
+			if s := l.Stats(); s.Memory > first*5/4 || s.Forgotten > 0 {
+				t.Errorf("%+v: want not much more than %d bytes, and nobody forgotten", s, first)
+			}
+		})
+	}
+}

@@ -193,7 +193,7 @@ func (r *rule) aheadSliding(c count, began time.Duration, n int) time.Duration {
 // begin gives a key that starts from a floor its own window. With the rest of
 // the floor's, a period could meet three windows: that, and one on either side.
 func (r *rule) begin(c count, now time.Duration) count {
-	if !r.sliding {
+	if now = max(now, 0); !r.sliding {
 		c.a = uint64(now + min(r.period, weir.Never-now))
 	}
 	return c

@@ -10,7 +10,6 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/tally"
-	"github.com/weir-go/weir/window"
 )
 
 func TestSettle(t *testing.T) {
@@ -77,19 +76,28 @@ func TestSettlePastWindows(t *testing.T) {
 			if after, _ := l.Used("a"); after != before {
 				t.Errorf("%+v: %d are used, after %d", q, after, before)
 			}
-			if got := l.Settle("a", 3, 1); got != 1 {
+			if got := l.SettleAt("a", time.Now().Add(time.Hour), 3, 1); got != 1 {
 				t.Errorf("%+v: %d are charged: want what was just counted to come back", q, got)
 			}
 			if got := l.SettleAt("nobody", time.Now(), 3, 1); got != 3 {
 				t.Errorf("%+v: a key without a count: %d are charged: want 3", q, got)
 			}
-			l.Settle("fresh", 0, 15)
+			l.SettleAt("fresh", time.Now(), 0, 15)
 			if d := l.Take("fresh", 1, 0); d.OK || d.Remaining != 0 {
 				t.Errorf("%+v: a fresh key is charged: %+v", q, d)
 			}
 			time.Sleep(500 * ms) // for the next to begin with a window
 		}
 	})
+}
+
+// Whoever is charged nothing takes no place.
+func TestSettleNothing(t *testing.T) {
+	l := newLimiter(t, perSecond(0), tally.Config{MaxDebt: -1})
+	before := l.Stats()
+	if got := l.SettleAt("a", time.Now(), 1, 5); got != 1 || l.Stats() != before {
+		t.Errorf("%d are charged; %+v, and before %+v", got, l.Stats(), before)
+	}
 }
 
 func TestUsed(t *testing.T) {
@@ -119,7 +127,7 @@ func TestUsed(t *testing.T) {
 				t.Errorf("at %v, sliding: %d for %v: want %d for %v", tt.at, used, reset, tt.estimated, tt.fades)
 			}
 		}
-		fixed.Settle("b", 0, 15)
+		fixed.SettleAt("b", time.Now(), 0, 15)
 		if used, _ := fixed.Used("b"); used != 15 {
 			t.Errorf("%d are used: want the debt to count", used)
 		}
@@ -150,11 +158,14 @@ func TestAhead(t *testing.T) {
 			{"sliding: what is left is there", sliding(perSecond(5)), 2, 3, 0},
 			{"sliding: the next when enough has faded", sliding(perSecond(5)), 2, 4, 600 * ms}, // 2·1 + 3 left of 5
 			{"sliding: no limit, no hope", sliding(perSecond(0)), 0, 1, weir.Never},
+			{"sliding: no end, no hope", tally.Quota{Limit: 5, Sliding: true}, 5, 1, weir.Never},
+			{"sliding: too long to tell", sliding(tally.Quota{Limit: 1, Period: time.Hour}), 1, 1 << 40, weir.Never},
+			{"sliding: long", sliding(tally.Quota{Limit: 1, Period: time.Millisecond}), 1, 1 << 40, (1<<41 - 2) * ms},
 		} {
 			time.Sleep(s - time.Since(time.Now().Truncate(s)) + 200*ms)
 			l := newLimiter(t, tt.q, tally.Config{})
 			if tt.taken > 0 {
-				l.Settle("a", 0, tt.taken)
+				l.SettleAt("a", time.Now(), 0, tt.taken)
 			}
 			time.Sleep(400 * ms)
 			if got := l.Ahead("a", tt.n); got != tt.want {
@@ -192,185 +203,4 @@ func FuzzAhead(f *testing.F) {
 			}
 		})
 	})
-}
-
-func TestSetQuota(t *testing.T) {
-	type quota = tally.Quota
-	const s, m = time.Second, time.Minute
-	for _, tt := range []struct {
-		rule   string
-		q, to  quota
-		taken  int // 30 s after the minute; the change is 15 s later
-		left   int
-		resets time.Duration
-	}{
-		{"a larger limit leaves more", quota{10, m, false}, quota{20, m, false}, 4, 16, 45 * s},
-		{"a smaller one less", quota{10, m, false}, quota{5, m, false}, 4, 1, 45 * s},
-		{"or nothing", quota{10, m, false}, quota{3, m, false}, 4, 0, 45 * s},
-		{"sliding too", quota{10, m, true}, quota{20, m, true}, 4, 16, 75 * s},
-		{"a shorter window begins now", quota{10, m, false}, quota{10, s, false}, 4, 6, s},
-		{"a longer one too", quota{10, m, false}, quota{10, time.Hour, false}, 4, 6, time.Hour},
-		{"what used less than it may is not cut", quota{100, m, false}, quota{10, s, false}, 40, 0, s},
-		{"a shorter one that slides", quota{10, m, true}, quota{10, s, true}, 4, 6, 2 * s},
-		{"a longer one that slides", quota{10, m, true}, quota{10, time.Hour, true}, 4, 6, 2*time.Hour - 45*s},
-		{"to sliding", quota{10, m, false}, quota{10, m, true}, 4, 6, 75 * s},
-		{"from sliding", quota{10, m, true}, quota{10, m, false}, 4, 6, m},
-		{"who used nothing has used nothing", quota{10, m, true}, quota{10, s, false}, 0, 10, 0},
-		{"who had used what has ended neither", quota{10, s, false}, quota{10, m, false}, 4, 10, 0},
-		{"nor what has faded", quota{10, s, true}, quota{10, m, false}, 4, 10, 0},
-	} {
-		t.Run(tt.rule, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				time.Sleep(30 * s)
-				l := newLimiter(t, tt.q, tally.Config{})
-				l.Take("a", tt.taken, 0)
-				at := time.Now()
-				time.Sleep(15 * s)
-				l.SetQuota(tt.to)
-				if d := l.Take("a", 0, 0); d.Remaining != tt.left || d.ResetAfter != tt.resets {
-					t.Errorf("%+v: want %d left, and all in %v", d, tt.left, tt.resets)
-				}
-				if d := l.Take("b", 0, 0); d.Remaining != tt.to.Limit {
-					t.Errorf("who was not there: %+v", d)
-				}
-				used, _ := l.Used("a")
-				if l.SettleAt("a", at, 4, 0); tt.q.Period != tt.to.Period && !tt.to.Sliding {
-					if after, _ := l.Used("a"); after != used {
-						t.Errorf("what was counted before is given back to a window that began since: %d of %d", used-after, used)
-					}
-				}
-			})
-		})
-	}
-}
-
-// What an estimate of the last window's makes is what counts.
-func TestSetQuotaAmidFading(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newLimiter(t, sliding(perSecond(10)), tally.Config{})
-		l.Take("a", 10, 0)
-		time.Sleep(1250 * ms) // 7.5 are left of that
-		l.SetQuota(perSecond(10))
-		if used, reset := l.Used("a"); used != 8 || reset != time.Second {
-			t.Errorf("%d for %v", used, reset)
-		}
-	})
-}
-
-// alone is a map of the states of windows: what tally does in bounded memory.
-type alone struct {
-	q      tally.Quota
-	debt   int
-	fixed  map[string]window.Count
-	slides map[string]window.Counts
-}
-
-func newAlone(q tally.Quota, debt int) *alone {
-	return &alone{q, debt, map[string]window.Count{}, map[string]window.Counts{}}
-}
-
-func (a *alone) take(key string, now time.Duration, n, limit int) (d weir.Decision) {
-	if limit <= 0 {
-		limit = a.q.Limit
-	}
-	if a.q.Sliding {
-		a.slides[key], d = window.Sliding{Limit: limit, Period: a.q.Period}.Take(a.slides[key], now, n)
-		return d
-	}
-	a.fixed[key], d = window.Fixed{Limit: limit, Calendar: window.Every(a.q.Period, now)}.Take(a.fixed[key], now, n)
-	return d
-}
-
-func (a *alone) settle(key string, at, now time.Duration, was, n int) (took int) {
-	p := a.q.Period
-	slides, fixed := window.Sliding{Limit: a.q.Limit, Period: p}, window.Fixed{Limit: a.q.Limit, Calendar: window.Every(p, now)}
-	c, cs := a.fixed[key], a.slides[key]
-	switch {
-	case n > was && a.q.Sliding:
-		a.slides[key], took = slides.Charge(cs, now, n-was, a.debt)
-	case n > was:
-		a.fixed[key], took = fixed.Charge(c, now, n-was, a.debt)
-	case a.q.Sliding && at/p == now/p && cs.Start/p == now/p:
-		took = -min(was-n, cs.Used)
-		cs.Used += took
-		a.slides[key] = cs
-	case !a.q.Sliding && c.End-p <= at && now < c.End:
-		took = -min(was-n, c.Used)
-		if c.Used += took; c.Used == 0 {
-			c = window.Count{} // the next event is the first
-		}
-		a.fixed[key] = c
-	}
-	return was + took
-}
-
-// set counts what there is now under another quota, as if it came now.
-func (a *alone) set(q tally.Quota, now time.Duration) {
-	was := *a
-	a.q = q
-	if was.q.Period == q.Period && was.q.Sliding == q.Sliding {
-		return
-	}
-	*a = *newAlone(q, a.debt)
-	for key := range was.fixed {
-		a.take(key, now, math.MaxInt-was.take(key, now, 0, math.MaxInt).Remaining, math.MaxInt)
-	}
-	for key := range was.slides {
-		a.take(key, now, math.MaxInt-was.take(key, now, 0, math.MaxInt).Remaining, math.MaxInt)
-	}
-}
-
-// While there is memory, keys do as they do alone, whatever happens.
-func FuzzLimiter(f *testing.F) {
-	for n := range uint64(60) {
-		f.Add(n, uint16(n*20), n%2 == 0)
-	}
-	f.Fuzz(func(t *testing.T, seed uint64, n uint16, slides bool) {
-		synctest.Test(t, func(t *testing.T) {
-			chance := rand.New(rand.NewPCG(seed, 8))
-			q := tally.Quota{Limit: 1 + chance.IntN(8), Period: time.Second, Sliding: slides}
-			debt := chance.IntN(9)
-			l, a := newLimiter(t, q, tally.Config{Memory: 1 << 20, MaxDebt: cmpOr(debt)}), newAlone(q, debt)
-			epoch := time.Unix(0, 0)
-			taken := map[string]time.Time{}
-			for range n % 2000 {
-				time.Sleep(time.Duration(chance.IntN(int(200 * ms))))
-				now := time.Since(epoch)
-				key := fmt.Sprint(chance.IntN(5))
-				switch what := chance.IntN(12); what {
-				case 0:
-					if chance.IntN(10) == 0 {
-						q = tally.Quota{Limit: 1 + chance.IntN(8), Period: time.Duration(1+chance.IntN(3)) * time.Second, Sliding: chance.IntN(2) == 0}
-						l.SetQuota(q)
-						a.set(q, now)
-					}
-				case 1:
-					l = again(t, l, q, tally.Config{Memory: 1 << 20, MaxDebt: cmpOr(debt)})
-				case 2, 3, 4:
-					was, n, at := chance.IntN(4), chance.IntN(6), taken[key]
-					if at.IsZero() {
-						continue
-					}
-					if got, want := l.SettleAt(key, at, was, n), a.settle(key, at.Sub(epoch), now, was, n); got != want {
-						t.Fatalf("%d instead of %d, taken %v ago: %d: want %d", n, was, time.Since(at), got, want)
-					}
-				default:
-					n, limit := chance.IntN(4), chance.IntN(12)*chance.IntN(2)
-					got, want := l.Take(key, n, limit), a.take(key, now, n, limit)
-					if got != want {
-						t.Fatalf("%s takes %d, limit %d: %+v: want %+v", key, n, limit, got, want)
-					}
-					taken[key] = time.Now()
-				}
-			}
-		})
-	})
-}
-
-// cmpOr is a MaxDebt that means debt.
-func cmpOr(debt int) int {
-	if debt == 0 {
-		return -1
-	}
-	return debt
 }

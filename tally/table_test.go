@@ -1,12 +1,12 @@
 package tally
 
 import (
-	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
 	"unsafe"
 
+	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/siphash"
 )
 
@@ -168,97 +168,73 @@ func TestNeighboursAreForgotten(t *testing.T) {
 	}
 }
 
-// Two words hold a count as it is, up to the largest.
-func TestCountsAreKept(t *testing.T) {
-	for _, number := range []uint64{0, 1, 1<<22 - 1, 1 << 22, 1<<44 - 1} {
-		for _, last := range []uint64{0, 1, MaxLimit} {
-			for _, this := range []uint64{0, 1, MaxLimit} {
-				c := slidingCount(number, last, this)
-				if c.number() != number || c.last() != last || c.this() != this {
-					t.Errorf("%d, %d, %d became %d, %d, %d", number, last, this, c.number(), c.last(), c.this())
-				}
-			}
+// Who starts from a floor lacks what that has used until that ends, but begins a
+// window of its own: else one that had used all of its last window could in a
+// period have that, the rest of the floor's, and the next.
+func TestFromAFloor(t *testing.T) {
+	r := newRule(Quota{Limit: 5, Period: time.Second}, 0)
+	const now, ends = 100 * time.Second, time.Second / 10
+	tt := newTable(MinMemory, siphash.Key{}, r)
+	tt.shards = tt.shards[:1]
+	s := &tt.shards[0]
+	p := &page{}
+	for i := range p.floors {
+		p.floors[i] = count{uint64(now + ends), 2}
+	}
+	s.dir.pages = []*page{p}
+	for _, ask := range []struct {
+		at, n int
+		want  weir.Decision
+	}{
+		{0, 4, weir.Decision{Remaining: 3, RetryAfter: ends, ResetAfter: ends}},
+		{0, 0, weir.Decision{OK: true, Remaining: 3, ResetAfter: ends}},
+		{0, 3, weir.Decision{OK: true, ResetAfter: time.Second}},
+		{int(ends), 1, weir.Decision{RetryAfter: time.Second - ends, ResetAfter: time.Second - ends}},
+		{int(time.Second), 5, weir.Decision{OK: true, ResetAfter: time.Second}},
+	} {
+		if d := s.take(tt, 1, "", now+time.Duration(ask.at), ask.n, 0); d != ask.want {
+			t.Errorf("%d after %v: %+v: want %+v", ask.n, time.Duration(ask.at), d, ask.want)
 		}
 	}
-	r := newRule(Quota{Period: 1, Sliding: true}, 0)
-	if n := r.number(math.MaxInt64); n >= 1<<44 {
-		t.Errorf("there are %d windows", n)
+	if charged := s.settle(tt, 2, now, now, 0, 9); charged != 8 {
+		t.Errorf("%d are charged: want what the floor and the debt leave", charged)
 	}
-	for _, tt := range []struct {
-		q       Quota
-		maxDebt int
-		want    rule
-	}{
-		{Quota{5, time.Hour, true}, 0, rule{5, 5, time.Hour, true}},
-		{Quota{5, time.Hour, true}, 2, rule{5, 2, time.Hour, true}},
-		{Quota{5, 0, false}, -1, rule{5, 0, math.MaxInt64, false}},
-		{Quota{-5, 1, false}, 7, rule{0, 7, MinPeriod, false}},
-		{Quota{math.MaxInt, time.Hour, true}, math.MaxInt, rule{MaxLimit, 0, time.Hour, true}},
-		{Quota{1, time.Hour, true}, math.MaxInt, rule{1, MaxLimit - 1, time.Hour, true}},
-	} {
-		if r := newRule(tt.q, tt.maxDebt); *r != tt.want {
-			t.Errorf("%+v, debt %d: %+v: want %+v", tt.q, tt.maxDebt, *r, tt.want)
+	if d := s.take(tt, 2, "", now+ends, 1, 0); d.RetryAfter != time.Second-ends {
+		t.Errorf("%+v", d)
+	}
+	for used, want := range map[uint64]time.Duration{2: time.Second, 5: time.Second / 10} {
+		if got := r.ahead(count{uint64(now + time.Second/10), used}, now, 4, true); got != want {
+			t.Errorf("of a floor of %d: %v: want %v", used, got, want)
 		}
 	}
 }
 
-// What a snapshot says is taken for what it can be, whatever a clock did since.
-func TestRestoredCounts(t *testing.T) {
+// Another Quota does not make pages forget what they forgot.
+func TestFloorsAreMoved(t *testing.T) {
 	const s = time.Second
-	fixed, slides := newRule(Quota{Limit: 10, Period: s}, 0), newRule(Quota{Limit: 10, Period: s, Sliding: true}, 0)
-	for _, tt := range []struct {
-		rule      string
-		r         *rule
-		c         count
-		then, now time.Duration
-		want      count
-	}{
-		{"a window goes on", fixed, count{uint64(105 * s), 4}, 104 * s, 104*s + 5, count{uint64(105 * s), 4}},
-		{"a clock that was set back does not make it longer", fixed, count{uint64(105 * s), 4}, 104*s + 5, 50 * s, count{uint64(51*s - 5), 4}},
-		{"nor does anything else", fixed, count{uint64(900 * s), 4}, 104 * s, 104 * s, count{uint64(105 * s), 4}},
-		{"not even an end that cannot be", fixed, count{math.MaxUint64, 4}, 104 * s, 104 * s, count{uint64(105 * s), 4}},
-		{"and no more is used of it than can be", fixed, count{uint64(105 * s), math.MaxUint64}, 104 * s, 104 * s, count{uint64(105 * s), MaxLimit}},
-		{"a clock set back to before all windows", fixed, count{uint64(105 * s), 4}, 200 * s, 2 * s, count{0, 4}},
-		{"a snapshot of an instant that cannot be", fixed, count{uint64(105 * s), 4}, -5, 104 * s, count{uint64(105 * s), 4}},
-		{"a sliding window goes on", slides, slidingCount(104, 3, 4), 104 * s, 105 * s, slidingCount(104, 3, 4)},
-		{"and is not of the future", slides, slidingCount(104, 3, 4), 104 * s, 50 * s, slidingCount(50, 3, 4)},
-	} {
-		if got := tt.r.restored(tt.c, tt.then, tt.now); got != tt.want {
-			t.Errorf("%s: %+v: want %+v", tt.rule, got, tt.want)
-		}
+	fixed, slides := newRule(Quota{Limit: 5, Period: s}, 0), newRule(Quota{Limit: 5, Period: 2 * s, Sliding: true}, 0)
+	tt := newTable(MinMemory, siphash.Key{}, fixed)
+	p := &page{}
+	p.floors[0] = count{uint64(tt.now() + s), 2}
+	tt.shards[0].dir.pages = []*page{p}
+	tt.shards[0].setRule(tt, slides)
+	if used, _ := slides.used(p.floors[0], tt.now()); used != 2 {
+		t.Errorf("the floor is at %d: want 2", used)
 	}
 }
 
-// What joins two counts is at any later time as much as the larger of them; and
-// no more than is needed, if one of them has ended. A count weighs nothing if
-// and only if it counts nothing.
-func FuzzJoin(f *testing.F) {
-	for n := range uint64(200) {
-		f.Add(n, n%2 == 0)
+// Both halves of a page remember what was forgotten there.
+func TestSplitKeepsFloors(t *testing.T) {
+	r := newRule(Quota{Limit: 5, Period: time.Second}, 0)
+	m := r.moment(100 * time.Second)
+	p := &page{}
+	for i := range p.floors {
+		p.floors[i] = count{uint64(101 * time.Second), uint64(i + 1)}
 	}
-	f.Fuzz(func(t *testing.T, seed uint64, sliding bool) {
-		chance := rand.New(rand.NewPCG(seed, 5))
-		r := newRule(Quota{Limit: 100, Period: time.Second, Sliding: sliding}, 0)
-		now := 1000*time.Hour + time.Duration(chance.IntN(int(time.Second)))
-		made := func() (c count) {
-			for at := now - 2500*time.Millisecond; at <= now; at += time.Duration(chance.IntN(int(2 * time.Second))) {
-				c, _ = r.take(c, at, chance.IntN(60), r.limit)
-			}
-			return c
-		}
-		a, b := made(), made()
-		joined := r.join(a, b, now)
-		for at := now; at < now+3*time.Second; at += 100 * time.Millisecond {
-			m := r.moment(at)
-			ua, _ := r.used(a, at)
-			ub, _ := r.used(b, at)
-			uj, _ := r.used(joined, at)
-			if uj < max(ua, ub) || (ua == 0 || ub == 0) && at == now && uj != max(ua, ub) {
-				t.Fatalf("%d and %d are %d together, %v later", ua, ub, uj, at-now)
-			}
-			if w := r.weight(a, &m); (w > 0) != (ua > 0) || math.Abs(w-float64(ua)) > 1 {
-				t.Fatalf("%d weigh %v", ua, w)
-			}
-		}
-	})
+	floors := p.floors
+	d := directory{pages: []*page{p}}
+	d.split(p, 1, 7, r, &m)
+	if len(d.pages) != 2 || d.pages[0] == d.pages[1] || d.pages[0].floors != floors || d.pages[1].floors != floors {
+		t.Errorf("%d pages, of floors %v and %v", len(d.pages), d.pages[0].floors, d.pages[1].floors)
+	}
 }

@@ -145,12 +145,12 @@ func (l *Limiter) TakeAt(key string, at time.Time, n, limit int) weir.Decision {
 
 // SettleAt tells that work of the key cost n events instead of the was that were
 // counted for it, and when: at is an instant after Take returned, and soon after
-// (read before, it may be before the window that Take began). What was too
-// much comes back if that window is still the present one. What was too little
-// is counted in the present window without asking: beyond the Quota's limit by
-// up to Config.MaxDebt; what is beyond that is forgiven. It returns what is
-// charged: n, less if some is forgiven, more if not all came back. It panics if
-// was or n is negative.
+// (one before may be before the window that Take began). One in the future is
+// now. What was too much comes back if that window is still the present one.
+// What was too little is counted in the present window without asking: beyond
+// the Quota's limit by up to Config.MaxDebt; what is beyond that is forgiven. It
+// returns what is charged: n, less if some is forgiven, more if not all came
+// back. It panics if was or n is negative.
 func (l *Limiter) SettleAt(key string, at time.Time, was, n int) int {
 	checkCost(was)
 	checkCost(n)
@@ -158,16 +158,6 @@ func (l *Limiter) SettleAt(key string, at time.Time, was, n int) int {
 	print := t.print(key)
 	now := t.now()
 	return t.shard(print).settle(t, print, min(at.Sub(t.epoch), now), now, was, n)
-}
-
-// Settle is SettleAt for events that were counted just now.
-func (l *Limiter) Settle(key string, was, n int) int {
-	checkCost(was)
-	checkCost(n)
-	t := l.table.Load()
-	print := t.print(key)
-	now := t.now()
-	return t.shard(print).settle(t, print, now, now, was, n)
 }
 
 // Used returns how many events of the key count at present, and how long it

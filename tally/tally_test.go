@@ -95,6 +95,7 @@ func TestTake(t *testing.T) {
 			yes(0, "a", 1<<40, tally.MaxLimit-1<<40, s), under(math.MaxInt, yes(0, "a", 1, tally.MaxLimit-1<<40-1, s)),
 		}},
 		{"and sliding ones as large", sliding(perSecond(math.MaxInt)), []step{
+			under(math.MaxInt, no(0, "b", tally.MaxLimit+1, tally.MaxLimit, weir.Never, 0)),
 			yes(0, "a", tally.MaxLimit, 0, 2*s), yes(1500*ms, "a", tally.MaxLimit/2, 0, 1500*ms), no(2*s, "a", tally.MaxLimit, tally.MaxLimit/2+1, s, s),
 		}},
 	} {
@@ -138,10 +139,8 @@ func TestNegativeCostPanics(t *testing.T) {
 	l := newLimiter(t, perSecond(1), tally.Config{})
 	for name, f := range map[string]func(){
 		"Take":     func() { l.Take("a", -1, 0) },
-		"Settle":   func() { l.Settle("a", 1, -1) },
-		"was":      func() { l.Settle("a", -1, 1) },
-		"SettleAt": func() { l.SettleAt("a", time.Now(), 1, math.MinInt) },
-		"was, at":  func() { l.SettleAt("a", time.Now(), math.MinInt, 1) },
+		"SettleAt": func() { l.SettleAt("a", time.Now(), 1, -1) },
+		"was":      func() { l.SettleAt("a", time.Now(), math.MinInt, 1) },
 		"Ahead":    func() { l.Ahead("a", -1) },
 	} {
 		func() {
@@ -241,8 +240,7 @@ func TestNothingAllocates(t *testing.T) {
 			"denied":             func() { full.Take("a", 1, 0) },
 			"too many":           func() { full.Take("b", 2, 0) },
 			"a flood of denials": ask,
-			"Settle":             func() { l.Settle("a", 1, 2); l.Settle("a", 2, 1) },
-			"SettleAt":           func() { l.SettleAt("a", at, 2, 1) },
+			"SettleAt":           func() { l.SettleAt("a", at, 1, 2); l.SettleAt("a", at, 2, 1) },
 			"Used":               func() { l.Used("a") },
 			"Ahead":              func() { full.Ahead("a", 10) },
 		} {
@@ -267,7 +265,7 @@ func TestStorm(t *testing.T) {
 				case 0:
 					if l.Take(key, 2, 0).OK {
 						allowed[k].Add(1)
-						l.Settle(key, 2, 1)
+						l.SettleAt(key, time.Now(), 2, 1)
 					}
 				case 1:
 					l.Used(key)

@@ -1,0 +1,132 @@
+package tally_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/tally"
+	"github.com/weir-go/weir/window"
+)
+
+// alone is a map of the states of windows: what tally does in bounded memory.
+type alone struct {
+	q      tally.Quota
+	debt   int
+	fixed  map[string]window.Count
+	slides map[string]window.Counts
+}
+
+func newAlone(q tally.Quota, debt int) *alone {
+	return &alone{q, debt, map[string]window.Count{}, map[string]window.Counts{}}
+}
+
+func (a *alone) take(key string, now time.Duration, n, limit int) (d weir.Decision) {
+	if limit <= 0 {
+		limit = a.q.Limit
+	}
+	if a.q.Sliding {
+		a.slides[key], d = window.Sliding{Limit: limit, Period: a.q.Period}.Take(a.slides[key], now, n)
+		return d
+	}
+	a.fixed[key], d = window.Fixed{Limit: limit, Calendar: window.Every(a.q.Period, now)}.Take(a.fixed[key], now, n)
+	return d
+}
+
+func (a *alone) settle(key string, at, now time.Duration, was, n int) (took int) {
+	p := a.q.Period
+	slides, fixed := window.Sliding{Limit: a.q.Limit, Period: p}, window.Fixed{Limit: a.q.Limit, Calendar: window.Every(p, now)}
+	c, cs := a.fixed[key], a.slides[key]
+	switch {
+	case n > was && a.q.Sliding:
+		a.slides[key], took = slides.Charge(cs, now, n-was, a.debt)
+	case n > was:
+		a.fixed[key], took = fixed.Charge(c, now, n-was, a.debt)
+	case a.q.Sliding && at/p == now/p && cs.Start/p == now/p:
+		took = -min(was-n, cs.Used)
+		cs.Used += took
+		a.slides[key] = cs
+	case !a.q.Sliding && c.End-p <= at && now < c.End:
+		took = -min(was-n, c.Used)
+		if c.Used += took; c.Used == 0 {
+			c = window.Count{} // the next event is the first
+		}
+		a.fixed[key] = c
+	}
+	return was + took
+}
+
+// set counts what there is now under another quota, as if it came now.
+func (a *alone) set(q tally.Quota, now time.Duration) {
+	was := *a
+	a.q = q
+	if was.q.Period == q.Period && was.q.Sliding == q.Sliding {
+		return
+	}
+	*a = *newAlone(q, a.debt)
+	for key := range was.fixed {
+		a.take(key, now, math.MaxInt-was.take(key, now, 0, math.MaxInt).Remaining, math.MaxInt)
+	}
+	for key := range was.slides {
+		a.take(key, now, math.MaxInt-was.take(key, now, 0, math.MaxInt).Remaining, math.MaxInt)
+	}
+}
+
+// While there is memory, keys do as they do alone, whatever happens.
+func FuzzLimiter(f *testing.F) {
+	for n := range uint64(60) {
+		f.Add(n, uint16(n*20), n%2 == 0)
+	}
+	f.Fuzz(func(t *testing.T, seed uint64, n uint16, slides bool) {
+		synctest.Test(t, func(t *testing.T) {
+			chance := rand.New(rand.NewPCG(seed, 8))
+			q := tally.Quota{Limit: 1 + chance.IntN(8), Period: time.Second, Sliding: slides}
+			debt := chance.IntN(9)
+			l, a := newLimiter(t, q, tally.Config{Memory: 1 << 20, MaxDebt: maxDebt(debt)}), newAlone(q, debt)
+			epoch := time.Unix(0, 0)
+			taken := map[string]time.Time{}
+			for range n % 2000 {
+				time.Sleep(time.Duration(chance.IntN(int(200 * ms))))
+				now := time.Since(epoch)
+				key := fmt.Sprint(chance.IntN(5))
+				switch what := chance.IntN(12); what {
+				case 0:
+					if chance.IntN(10) == 0 {
+						q = tally.Quota{Limit: 1 + chance.IntN(8), Period: time.Duration(1+chance.IntN(3)) * time.Second, Sliding: chance.IntN(2) == 0}
+						l.SetQuota(q)
+						a.set(q, now)
+					}
+				case 1:
+					l = again(t, l, q, tally.Config{Memory: 1 << 20, MaxDebt: maxDebt(debt)})
+				case 2, 3, 4:
+					was, n, at := chance.IntN(4), chance.IntN(6), taken[key]
+					if at.IsZero() {
+						continue
+					}
+					if got, want := l.SettleAt(key, at, was, n), a.settle(key, at.Sub(epoch), now, was, n); got != want {
+						t.Fatalf("%d instead of %d, taken %v ago: %d: want %d", n, was, time.Since(at), got, want)
+					}
+				default:
+					n, limit := chance.IntN(4), chance.IntN(12)*chance.IntN(2)
+					got, want := l.Take(key, n, limit), a.take(key, now, n, limit)
+					if got != want {
+						t.Fatalf("%s takes %d, limit %d: %+v: want %+v", key, n, limit, got, want)
+					}
+					taken[key] = time.Now()
+				}
+			}
+		})
+	})
+}
+
+// maxDebt is the Config.MaxDebt that allows so much.
+func maxDebt(debt int) int {
+	if debt == 0 {
+		return -1
+	}
+	return debt
+}
