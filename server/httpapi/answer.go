@@ -67,6 +67,7 @@ var (
 	linesType   = []string{"application/x-ndjson"}
 	textType    = []string{"text/plain; charset=utf-8"}
 	noStore     = []string{"no-store"}
+	bearer      = []string{"Bearer"}
 )
 
 // send answers with what is in the buffer.
@@ -99,6 +100,9 @@ func (c *call) fail(f *fault) {
 	}
 	b = append(f.appendDenial(b), "}\n"...)
 	c.buf = b
+	if f.status == http.StatusUnauthorized {
+		c.w.Header()["Www-Authenticate"] = bearer // RFC 9110, section 11.6.1, wants one
+	}
 	c.retryAfter(f)
 	c.send(f.status, contentType)
 }

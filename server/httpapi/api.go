@@ -76,12 +76,14 @@ func (c Config) Validate() error {
 		name  string
 		value int
 	}{
-		{"MaxLimit", c.MaxLimit}, {"MaxQueue", c.MaxQueue}, {"MaxKey", c.MaxKey}, {"MaxBatch", c.MaxBatch},
-		{"MaxBody", c.MaxBody}, {"BodyTimeout", int(c.BodyTimeout)},
+		{"MaxLimit", c.MaxLimit}, {"MaxQueue", c.MaxQueue}, {"MaxKey", c.MaxKey}, {"MaxBatch", c.MaxBatch}, {"MaxBody", c.MaxBody},
 	} {
 		if f.value < 0 {
 			return fmt.Errorf("httpapi: %s = %d: must be >= 0", f.name, f.value)
 		}
+	}
+	if c.BodyTimeout < 0 {
+		return fmt.Errorf("httpapi: BodyTimeout = %v: must be >= 0", c.BodyTimeout)
 	}
 	return nil
 }

@@ -17,6 +17,7 @@ import (
 type decoder struct {
 	text  string
 	at    int
+	name  int  // where the last member's name began
 	lines bool // a request must not go over a line's end
 	err   error
 
@@ -67,7 +68,7 @@ func (d *decoder) object(b *batch) {
 	var requests, all, ids bool
 	d.at++
 	for first := true; d.more('}', first); first = false {
-		switch name := d.name(); name {
+		switch name := d.member(); name {
 		case "requests":
 			d.once(&requests, name)
 			if d.peek() != '[' {
@@ -116,7 +117,7 @@ func (d *decoder) append(b *batch) {
 	req := server.Request{N: 1}
 	var key, n bool
 	for first := true; d.more('}', first); first = false {
-		switch name := d.name(); name {
+		switch name := d.member(); name {
 		case "key":
 			d.once(&key, name)
 			req.Key = d.key()
@@ -145,11 +146,18 @@ func (d *decoder) fail(format string, args ...any) {
 	d.err = fmt.Errorf("line %d, column %d: %s", line, column, fmt.Sprintf(format, args...))
 }
 
-func (d *decoder) unknown(name, known string) { d.fail("unknown member %q: %s", name, known) }
+// unknown notes that there is no such member.
+func (d *decoder) unknown(name, known string) {
+	if d.err == nil {
+		d.at = d.name
+		d.fail("unknown member %q: %s", name, known)
+	}
+}
 
 // once notes that a member has come.
 func (d *decoder) once(seen *bool, name string) {
-	if *seen {
+	if *seen && d.err == nil {
+		d.at = d.name
 		d.fail("%s is given twice", name)
 	}
 	*seen = true
@@ -193,8 +201,10 @@ func (d *decoder) more(closing byte, first bool) bool {
 	return d.err == nil
 }
 
-// name reads the name of a member, and the colon.
-func (d *decoder) name() string {
+// member reads the name of a member, and the colon.
+func (d *decoder) member() string {
+	d.peek()
+	d.name = d.at
 	name := d.string()
 	if d.peek() != ':' {
 		d.fail("want a colon")

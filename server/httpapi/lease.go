@@ -28,15 +28,11 @@ func (c *call) lease() {
 	}
 	defer cancel()
 	l, err := c.api.server.Acquire(ctx, req)
-	switch {
-	case err != nil:
+	if err != nil {
 		c.denyLease(err)
-	case l.Waited > 0 && c.r.Context().Err() != nil: // it left as its turn came
-		_ = c.api.server.Return(c.key, l.ID, weir.Ignored) // it may have run out already
-		c.leave()
-	default:
-		c.sendLease(&l)
+		return
 	}
+	c.sendLease(&l)
 }
 
 // denyLease answers a request for a lease that there is not.

@@ -59,16 +59,19 @@ func (c *contract) at(place ...string) (map[string]any, []string) {
 
 // template returns the path of the document that a path matches.
 func (c *contract) template(u *url.URL) (string, bool) {
+	if u.Path == "/debug/" {
+		return "/debug", true
+	}
 	parts := strings.Split(u.EscapedPath(), "/")
+	if root, _, _ := strings.Cut(u.Path[1:], "/"); len(parts) > 1 {
+		parts[1] = root
+	}
 	paths, _ := c.at("paths")
 	for path := range paths {
 		want := strings.Split(path, "/")
 		if len(want) == len(parts) && want[1] == parts[1] {
 			return path, true
 		}
-	}
-	if u.Path == "/debug/" {
-		return "/debug", true
 	}
 	return "", false
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -105,9 +106,12 @@ type wire struct {
 }
 
 // serve serves in a bubble, until the test ends.
-func serve(t *testing.T, h http.Handler) *wire {
+func serve(t *testing.T, h http.Handler, words ...*log.Logger) *wire {
 	w := &wire{t, make(chan net.Conn), make(chan struct{})}
 	srv := &http.Server{Handler: h, Protocols: new(http.Protocols)}
+	for _, l := range words {
+		srv.ErrorLog = l
+	}
 	srv.Protocols.SetHTTP1(true)
 	srv.Protocols.SetUnencryptedHTTP2(true)
 	go srv.Serve(w)
