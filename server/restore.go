@@ -170,10 +170,13 @@ func (ls *leases) restoreLocked(l *savedLease, rules []*Rule, now time.Duration)
 func (d *door) force(n int) weir.Permit {
 	d.gates.mu.Lock()
 	defer d.gates.mu.Unlock()
-	was := d.limiter.Stats().Limit
-	d.limiter.SetLimit(math.MaxInt)
-	p, _ := d.limiter.TryAcquire(n)
-	d.limiter.SetAlgorithm(algorithm(d.gates.terms, was))
+	p, ok := d.limiter.TryAcquire(n)
+	if !ok {
+		was := d.limiter.Stats().Limit
+		d.limiter.SetLimit(math.MaxInt)
+		p, _ = d.limiter.TryAcquire(n)
+		d.limiter.SetAlgorithm(algorithm(d.gates.terms, was))
+	}
 	return p
 }
 
