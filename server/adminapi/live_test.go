@@ -31,9 +31,9 @@ func rules() *config.Rules {
 	return &config.Rules{Hash: "3f2a90c1d5e7", Rules: []config.Rule{
 		{Name: "login", Glob: "login:*", Quota: rate(60, time.Minute)},
 		{Name: "api", Glob: "user:*", Quota: api, Candidate: &candidate},
-		{Name: "search", Glob: "search:*", Quota: rate(50, time.Second), Per: config.PerRule, Queue: &queue, MaxWait: time.Second},
-		{Name: "mail", Regex: "^mail:[0-9]+$", Quota: rate(5, time.Second), Queue: &queue},
-		{Name: "batch", Glob: "batch:*", Quota: rate(5, time.Second), Mode: config.Shadow},
+		{Name: "search", Glob: "search:*", Quota: rate(20, time.Second), Per: config.PerRule, Queue: &queue, MaxWait: time.Second},
+		{Name: "mail", Regex: "^mail:[0-9]+$", Quota: rate(3, time.Second), Queue: &queue},
+		{Name: "batch", Glob: "batch:*", Quota: rate(5, time.Minute), Mode: config.Shadow},
 		{Name: "exports", Glob: "export:*", Concurrency: &config.Concurrency{Limit: 4, TTL: 30 * time.Second}},
 		{Name: "everything else", Glob: "*", Quota: rate(1000, time.Second)},
 	}}
@@ -43,16 +43,17 @@ func rules() *config.Rules {
 type rig struct {
 	*server.Server
 	URL string
-	// reload is what becomes of a reload.
+	// reload is what becomes of a reload, and loaded what became of the last.
 	reload, loaded atomic.Pointer[error]
+	away           func() // ends the API
 }
 
 // fail makes reloads fail, or succeed if err is nil.
 func (r *rig) fail(err error) { r.reload.Store(&err) }
 
-func newRig(t testing.TB) *rig {
+func newRig(t testing.TB, rules *config.Rules) *rig {
 	t.Helper()
-	s, err := server.New(server.Config{Rules: rules()})
+	s, err := server.New(server.Config{Rules: rules})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +69,7 @@ func newRig(t testing.TB) *rig {
 			if err != nil {
 				return "", err
 			}
-			return "1 rule has changed: login", s.Reload(rules())
+			return "1 rule has changed: login", s.Reload(rules)
 		},
 		ConfigStatus: func() adminapi.ConfigStatus {
 			st := adminapi.ConfigStatus{Path: "/etc/weir/rules.yaml", Hash: "3f2a90c1d5e7", Success: began}
@@ -81,7 +82,7 @@ func newRig(t testing.TB) *rig {
 	t.Cleanup(api.Close)
 	srv := httptest.NewServer(api)
 	t.Cleanup(srv.Close)
-	r.URL = srv.URL
+	r.URL, r.away = srv.URL, func() { srv.CloseClientConnections(); srv.Close() }
 	return r
 }
 
@@ -118,7 +119,7 @@ func (r *rig) load(t testing.TB) {
 	every(170*time.Millisecond, func(int) { decide(hostile) })
 	every(10*time.Millisecond, func(n int) { decide(fmt.Sprintf("user:%d", n*n%7)) })
 	every(25*time.Millisecond, func(int) { decide("user:42") })
-	every(15*time.Millisecond, func(n int) { asking.Go(func() { wait("search:all") }) })
+	every(30*time.Millisecond, func(n int) { asking.Go(func() { wait("search:all") }) })
 	every(80*time.Millisecond, func(n int) { asking.Go(func() { wait(fmt.Sprintf("mail:%d", n%2*7)) }) })
 	every(90*time.Millisecond, func(int) { decide("batch:nightly") })
 	every(40*time.Millisecond, func(n int) { decide(fmt.Sprintf("GET /orders/%d", n%40)) })

@@ -5,7 +5,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/weir-go/weir/config"
 	"github.com/weir-go/weir/internal/browser"
 )
 
@@ -25,7 +27,7 @@ func has(tab *browser.Tab, id, want string) func() bool {
 
 // The page shows what happens, and does what is asked of it.
 func TestPage(t *testing.T) {
-	r := newRig(t)
+	r := newRig(t, rules())
 	r.load(t)
 	tab := browser.Open(t, r.URL+"/", 1600, 1000)
 	until := func(what string, ok func() bool) { t.Helper(); tab.Until(what, ok) }
@@ -84,6 +86,19 @@ func TestPage(t *testing.T) {
 	tab.Click("reload")
 	until("the error is gone", has(tab, "load", "ok"))
 
+	// Numbers change around whoever is at a row.
+	tab.Click("order-file")
+	until("the rules are in the order of the file", func() bool {
+		return browser.Evaluate[string](tab, `[...document.querySelectorAll("#rules b")].map(b => b.textContent).join()`) ==
+			"login,api,search,mail,batch,exports,everything else"
+	})
+	browser.Evaluate[bool](tab, `document.querySelector("#denied-keys .key").focus(), true`)
+	first = tab.Text("denied-keys")
+	until("the keys' numbers move", func() bool { return tab.Text("denied-keys") != first })
+	if focus := browser.Evaluate[string](tab, `document.activeElement.innerText`); focus != "login:mallory" {
+		t.Errorf("the focus is on %q", focus)
+	}
+
 	for _, v := range []struct {
 		name          string
 		width, height int64
@@ -94,5 +109,38 @@ func TestPage(t *testing.T) {
 			return browser.Evaluate[int](tab, `document.documentElement.scrollWidth - innerWidth`) <= 0
 		})
 		tab.Screenshot(v.name)
+	}
+
+	r.away()
+	until("it says that nobody answers", has(tab, "status", "no answer"))
+	tab.Errors() // the browser's own, of the connection
+}
+
+// However many rules there are, and however long keys are, there is an end to
+// what the page shows.
+func TestPageBounded(t *testing.T) {
+	many := &config.Rules{}
+	for i := range 2000 {
+		many.Rules = append(many.Rules, config.Rule{
+			Name: fmt.Sprintf("rule %d", i), Glob: fmt.Sprintf("%d:*", i), Quota: config.Quota{Rate: config.Rate{Count: 1, Period: time.Hour}},
+		})
+	}
+	r := newRig(t, many)
+	tab := browser.Open(t, r.URL+"/", 400, 900)
+	tab.Until("rules are there", has(tab, "rules", "rule 7"))
+	for i := range 2000 {
+		decide(r.Server, 2+i%3, fmt.Sprintf("%d:%s", i, strings.Repeat("W", 200)))
+	}
+	decide(r.Server, 100_000, "1999:x")
+	tab.Until("the rule that refuses is there, though it is the last", has(tab, "rules", "rule 1999"))
+	tab.Until("the keys are there", has(tab, "denied-keys", ":WWWW"))
+	if n := browser.Evaluate[int](tab, `document.querySelectorAll("#rules tr").length`); n != 100 {
+		t.Errorf("%d rows of rules", n)
+	}
+	if n := browser.Evaluate[int](tab, `document.querySelectorAll("*").length`); n > 5000 {
+		t.Errorf("%d elements", n)
+	}
+	if n := browser.Evaluate[int](tab, `document.documentElement.scrollWidth - innerWidth`); n > 0 {
+		t.Errorf("the page is %d pixels too wide", n)
 	}
 }

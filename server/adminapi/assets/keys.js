@@ -9,7 +9,7 @@ const rule = { label: "rule", show: (k) => k.rules.join(", ") };
 const perSecond = (label, of) => ({ label: label + "/s", number: true, show: (k) => (k.known ? rate(of(k)) : "…") });
 const denied = perSecond("denied", (k) => k.denied_per_second);
 const allowed = perSecond("allowed", (k) => k.allowed_per_second);
-const total = { label: "denied in all", number: true, show: (k) => count(k.denied) };
+const total = { label: "in all", title: "denied since the key is remembered", number: true, show: (k) => count(k.denied) };
 const waiting = { label: "waiting", number: true, show: (k) => count(k.waiting) };
 
 const id = (k) => k.key;
