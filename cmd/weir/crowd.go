@@ -36,6 +36,7 @@ type member struct {
 	net.Conn
 	crowd *crowd
 	quiet *list.Element // nil while it has a request; guarded by crowd.mu
+	asked bool          // it has had one; guarded by crowd.mu
 }
 
 func newCrowd(ln net.Listener, most int, timeout time.Duration) *crowd {
@@ -106,7 +107,7 @@ func (c *crowd) state(conn net.Conn, s http.ConnState) {
 		c.tell()
 	case s == http.StateActive && m.quiet != nil:
 		c.quiet.Remove(m.quiet)
-		m.quiet = nil
+		m.quiet, m.asked = nil, true
 	}
 }
 
@@ -124,6 +125,22 @@ func (c *crowd) count() (open int, shed uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.of), c.shed
+}
+
+// dismiss closes the connections that have never asked for anything.
+// http.Server.Shutdown would wait for them, for five seconds.
+func (c *crowd) dismiss() {
+	c.mu.Lock()
+	var out []*member
+	for m := range c.of {
+		if m.quiet != nil && !m.asked {
+			out = append(out, m)
+		}
+	}
+	c.mu.Unlock()
+	for _, m := range out {
+		m.Close()
+	}
 }
 
 // Close ends Accept.

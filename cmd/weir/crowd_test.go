@@ -13,7 +13,8 @@ import (
 // dial opens a connection and sends a text.
 func dial(t *testing.T, url, text string) net.Conn {
 	t.Helper()
-	c, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+	_, host, _ := strings.Cut(url, "://")
+	c, err := net.Dial("tcp", host)
 	fatal(t, err)
 	t.Cleanup(func() { c.Close() })
 	_, err = io.WriteString(c, text)
@@ -67,6 +68,45 @@ func TestCrowd(t *testing.T) {
 	busy.Close()
 	s.waiting(0)
 	s.end()
+}
+
+// A connection with a request in it is not quiet, whatever it speaks.
+func TestCrowdProtocols(t *testing.T) {
+	ca := newAuthority(t, "ours")
+	cert, key := ca.sign(t, 1)
+	secure := []string{"--tls-cert", file(t, "cert.pem", string(cert)), "--tls-key", file(t, "key.pem", string(key))}
+	cleartext2 := &http.Transport{Protocols: new(http.Protocols)}
+	cleartext2.Protocols.SetUnencryptedHTTP2(true)
+	for _, tt := range []struct {
+		proto  string
+		client *http.Client
+		args   []string
+	}{
+		{"HTTP/1.1", &http.Client{Transport: &http.Transport{}}, nil},
+		{"HTTP/2.0", &http.Client{Transport: cleartext2}, nil},
+		{"HTTP/1.1", ca.client(t, nil, false), secure},
+		{"HTTP/2.0", ca.client(t, nil, true), secure},
+	} {
+		s := serving(t, append(tt.args, "--max-connections", "2", "--rules", file(t, "r.yaml", `rules: [{key: soon, rate: 60/m, burst: 1}]`))...)
+		ask(t, tt.client, "POST", s.public+"/rate/soon")
+		answer := make(chan answered, 1)
+		go func() {
+			a, err := tryAsk(tt.client, "POST", s.public+"/rate/soon?canWait=true")
+			if err != nil {
+				a.body = err.Error()
+			}
+			answer <- a
+		}()
+		s.waiting(1)
+		for range 5 {
+			dial(t, s.public, "")
+		}
+		if a := <-answer; a.status != 200 || a.proto != tt.proto {
+			t.Errorf("%s %v: %v: want its turn", tt.proto, tt.args, a)
+		}
+		tt.client.CloseIdleConnections()
+		s.end()
+	}
 }
 
 // If all have a request, one more waits until one of them has its answer.

@@ -82,3 +82,15 @@ func TestDrainGraceIsOver(t *testing.T) {
 		t.Error("want that to be said")
 	}
 }
+
+// A connection that has never asked for anything is not waited for: the grace
+// would be too short for that.
+func TestDrainSilentConnection(t *testing.T) {
+	s := serving(t, "--grace", "0s")
+	silent := dial(t, s.public, halfHeader)
+	s.statuses("/rate/a", 1)
+	s.end()
+	if n, err := silent.Read(make([]byte, 1)); err == nil {
+		t.Errorf("%d bytes: want it closed", n)
+	}
+}

@@ -172,7 +172,9 @@ func TestServeReload(t *testing.T) {
 
 	write(`rules: [{name: one, glob: "*", rate: 2/h}, {name: three, key: c, rate: 3/h}]`)
 	s.until("one: rate 1/h → 2/h")
-	fatal(t, syscall.Kill(os.Getpid(), syscall.SIGHUP))
+	self, err := os.FindProcess(os.Getpid())
+	fatal(t, err)
+	fatal(t, self.Signal(syscall.SIGHUP))
 	s.until("2 as before")
 	if a := s.reload(); a.status != 200 || a.body != `{"change":"2 as before"}`+"\n" {
 		t.Errorf("%v", a)
