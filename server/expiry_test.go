@@ -37,6 +37,16 @@ func TestManyRunOut(t *testing.T) {
 		if want := many/expireAtOnce + 1; rounds != want {
 			t.Errorf("%d rounds, want %d", rounds, want)
 		}
+		for i := range 2*expireAtOnce + 1 {
+			if _, err := s.Acquire(t.Context(), LeaseRequest{Key: fmt.Sprint(i), N: 1}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if n, _ := s.leases.count(); n > 0 {
+			t.Errorf("%d have not run out", n)
+		}
 	})
 }
 
@@ -85,6 +95,45 @@ func TestEachRunsOutAtItsTime(t *testing.T) {
 					t.Fatalf("%v: lease %d until %v: held is %v", now, i, end, held)
 				}
 			}
+		}
+	})
+}
+
+// A lease has run out when its time is over, also if the timer is late.
+func TestRunOutBeforeTheTimer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := New(Config{Rules: &config.Rules{Rules: []config.Rule{
+			{Name: "jobs", Glob: "*", Concurrency: &config.Concurrency{Limit: 1}},
+		}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := s.Acquire(t.Context(), LeaseRequest{Key: "a", N: 1, TTL: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Renew("a", l.ID, time.Second); err != nil { // which is sooner
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if n, _ := s.leases.count(); n > 0 {
+			t.Error("it is held for as long as it was before it was renewed")
+		}
+		if l, err = s.Acquire(t.Context(), LeaseRequest{Key: "a", N: 1, TTL: time.Second}); err != nil {
+			t.Fatal(err)
+		}
+		s.leases.timer.Stop()
+		time.Sleep(time.Second)
+		if _, err := s.Renew("a", l.ID, 0); err != ErrNoLease {
+			t.Errorf("renewed: %v", err)
+		}
+		if err := s.Return("a", l.ID, 0); err != ErrNoLease {
+			t.Errorf("returned: %v", err)
+		}
+		s.leases.expire()
+		if st := s.Stats().Rules[0].Leases; st.Expired != 2 || st.Held != 0 {
+			t.Errorf("%+v", st)
 		}
 	})
 }
