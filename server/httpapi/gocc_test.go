@@ -74,10 +74,16 @@ func (g *gocc) try(ctx context.Context, method, path string, headers ...string) 
 	return read(g.t, r, resp), nil
 }
 
+// patience is how long a test waits for what comes at once.
+const patience = 20 * time.Second
+
 // waiting returns once so many wait.
 func (g *gocc) waiting(n int) {
-	for g.site.server.Waiting() != n && g.t.Context().Err() == nil {
-		runtime.Gosched()
+	g.t.Helper()
+	for start := time.Now(); g.site.server.Waiting() != n; runtime.Gosched() {
+		if time.Since(start) > patience {
+			g.t.Fatalf("%d wait: want %d", g.site.server.Waiting(), n)
+		}
 	}
 }
 
@@ -141,8 +147,12 @@ func TestGoCCQueue(t *testing.T) {
 		var order []string
 		for range 3 {
 			g.do(200, "DELETE", "/rate/a/"+id)
-			next := <-granted
-			order, id = append(order, next[0]), next[1]
+			select {
+			case next := <-granted:
+				order, id = append(order, next[0]), next[1]
+			case <-time.After(patience):
+				t.Fatal("nobody in the line is granted what was given back")
+			}
 		}
 		wg.Wait()
 		if !slices.Equal(order, []string{"0", "1", "2"}) {
