@@ -259,19 +259,22 @@ func TestShareOfWhatWasLearnt(t *testing.T) {
 		s.answer(hang)
 		lose(t, c)
 		takes(t, c, "few:1", 5, 50)
+		d, err := c.Take(t.Context(), "few:1", 0)
+		must(t, err)
+		check(t, "a look", d.OK, false)
 		takes(t, c, "few:2", 5, 50)
 		takes(t, c, "any", 100, 500)
 		takes(t, c, "unheard of", 3, 50)
 		time.Sleep(2 * time.Second)
 		takes(t, c, "few:1", 1, 50) // a quarter of 2/s
 		start := time.Now()
-		_, err := c.For("few:1").Acquire(t.Context(), 1)
+		_, err = c.For("few:1").Acquire(t.Context(), 1)
 		must(t, err)
 		check(t, "Acquire waits here", time.Since(start), 2*time.Second)
 	})
 }
 
-// A limit that changes is heard of within a minute, and waits are lessons, too.
+// A limit that changes is heard of within a minute.
 func TestLessonsAreRepeated(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newSite(t, every(10, time.Hour))
@@ -300,14 +303,26 @@ func TestLessonsAreRepeated(t *testing.T) {
 func TestLessonsAreBounded(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newSite(t, every(10, time.Hour))
-		c := s.client(client.Config{})
-		for i := range 1000 {
-			takes(t, c, fmt.Sprint(i), 1, 1)
-			time.Sleep(100 * time.Microsecond)
+		lessons := func(cfg client.Config, each time.Duration) int {
+			before := s.requests("GET /rate/")
+			s.answer(func(w http.ResponseWriter, r *http.Request) {
+				if r.Method == "GET" {
+					time.Sleep(each)
+				}
+				s.api.ServeHTTP(w, r)
+			})
+			c := s.client(cfg)
+			for i := range 1000 {
+				takes(t, c, fmt.Sprint(each, i, cfg.Away), 1, 1)
+				time.Sleep(100 * time.Microsecond)
+			}
+			return s.requests("GET /rate/") - before
 		}
-		if n := s.requests("GET /rate/"); n < 5 || n > 12 {
+		if n := lessons(client.Config{}, 0); n < 9 || n > 11 {
 			t.Errorf("%d lessons in a tenth of a second", n)
 		}
+		check(t, "slow lessons", lessons(client.Config{}, 30*time.Millisecond), 3)
+		check(t, "lessons of who does not need any", lessons(client.Config{Away: client.Allow}, 0), 0)
 	})
 }
 

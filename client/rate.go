@@ -67,7 +67,6 @@ func (c *Client) wait(ctx context.Context, key string, n int, asked time.Time, d
 				a, err = decodeGrant(body)
 				return err
 			},
-			fields: func(h http.Header) { c.learn(key, h) },
 		})
 		return a, impatient(err, own, weir.OverRate)
 	}, func(a answer) { c.settle(key, a.ID, 0) })

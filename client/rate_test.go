@@ -78,6 +78,7 @@ func TestAcquireWaits(t *testing.T) {
 		{"for its turn, if the deadline allows", 1001 * time.Millisecond, 0, 1, 0, 0, time.Second},
 		{"not if its turn comes after the deadline", 500 * time.Millisecond, 0, 1, weir.TooLate, time.Second, 0},
 		{"not longer than MaxWait", 0, 500 * time.Millisecond, 1, weir.OverRate, time.Second, 0},
+		{"not longer than MaxWait, if the deadline is later", time.Hour, 500 * time.Millisecond, 1, weir.OverRate, time.Second, 0},
 		{"not for what never comes", 0, 0, 2, weir.OverBurst, weir.Never, 0},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
