@@ -189,7 +189,13 @@ func (c *call) prepare(e *endpoint) *fault {
 			return f
 		}
 	}
-	return c.params.parse(c.r.URL.RawQuery, e.params)
+	if f := c.params.parse(c.r.URL.RawQuery, e.params); f != nil {
+		return f
+	}
+	if e.parts > 1 {
+		return c.drain()
+	}
+	return nil
 }
 
 // authorize asks whether the caller may use a key.

@@ -11,7 +11,8 @@ import (
 // maxIgnored bounds a body that says nothing, in bytes.
 const maxIgnored = 64 << 10
 
-// drain reads a body that says nothing.
+// drain reads a body that says nothing: until that is done, the server of HTTP/1
+// does not see that a caller leaves.
 func (c *call) drain() *fault {
 	if c.r.ContentLength == 0 {
 		return nil

@@ -17,18 +17,13 @@ const maxInstances = 10_000
 // chunk is how much of a long answer is written at a time, in bytes.
 const chunk = 32 << 10
 
-// instances shows the keys of which something is counted, in order. It is work,
-// so one call does it at a time.
+// instances shows the keys of which something is counted, in order.
 func (c *call) instances() {
-	select {
-	case c.api.debug <- struct{}{}:
-	case <-c.r.Context().Done():
+	seen, ok := c.top()
+	if !ok {
 		c.leave()
 		return
 	}
-	defer func() { <-c.api.debug }()
-	seen := c.api.server.Top(maxInstances, false)
-	slices.SortFunc(seen, func(a, b server.Seen) int { return cmp.Compare(a.Key, b.Key) })
 	c.w.Header()["Content-Type"] = jsonType
 	c.buf = append(c.buf[:0], `{"Instances":{`...)
 	first := true
@@ -53,6 +48,20 @@ func (c *call) instances() {
 	}
 	c.buf = append(c.buf, "}}\n"...)
 	_, _ = c.w.Write(c.buf)
+}
+
+// top returns the keys in order, unless the caller leaves before its turn: to
+// find them is work, so it is done for one call at a time.
+func (c *call) top() (seen []server.Seen, ok bool) {
+	select {
+	case c.api.debug <- struct{}{}:
+	case <-c.r.Context().Done():
+		return nil, false
+	}
+	defer func() { <-c.api.debug }()
+	seen = c.api.server.Top(maxInstances, false)
+	slices.SortFunc(seen, func(a, b server.Seen) int { return cmp.Compare(a.Key, b.Key) })
+	return seen, true
 }
 
 // instance shows one key.

@@ -17,10 +17,6 @@ func (c *call) lease() {
 		c.fail(&fault{status: http.StatusBadRequest, text: "cannot read n: a lease is of one unit at least"})
 		return
 	}
-	if f := c.drain(); f != nil {
-		c.fail(f)
-		return
-	}
 	ctx, cancel, f := c.patience()
 	if f != nil {
 		c.fail(f)
@@ -63,10 +59,6 @@ func (c *call) denyLease(err error) {
 
 // renew lets a lease last longer.
 func (c *call) renew() {
-	if f := c.drain(); f != nil {
-		c.fail(f)
-		return
-	}
 	l, err := c.api.server.Renew(c.key, c.id, c.params.ttl)
 	if err != nil {
 		c.denyLease(err)
@@ -77,10 +69,6 @@ func (c *call) renew() {
 
 // giveLeaseBack returns a lease.
 func (c *call) giveLeaseBack() {
-	if f := c.drain(); f != nil {
-		c.fail(f)
-		return
-	}
 	outcome := weir.Success
 	if c.params.valued&paramOutcome != 0 {
 		outcome = c.params.outcome

@@ -15,7 +15,7 @@ import (
 // ask asks for tokens, and waits for them if the caller would.
 func (c *call) ask() {
 	p := &c.params
-	if f := c.prepareAsk(); f != nil {
+	if f := c.mayOverride(); f != nil {
 		c.fail(f)
 		return
 	}
@@ -31,15 +31,6 @@ func (c *call) ask() {
 	} else {
 		c.deny()
 	}
-}
-
-// prepareAsk reads what else a request says. Its body says nothing, but until it
-// is read the server of HTTP/1 does not see that a caller leaves.
-func (c *call) prepareAsk() *fault {
-	if f := c.drain(); f != nil {
-		return f
-	}
-	return c.mayOverride()
 }
 
 // cost is how many tokens, or units, are asked for.
@@ -192,10 +183,6 @@ func (c *call) settle() {
 }
 
 func (c *call) settleFor(n int) {
-	if f := c.drain(); f != nil {
-		c.fail(f)
-		return
-	}
 	done, err := c.api.server.Settle(c.key, c.id, n)
 	switch {
 	case errors.Is(err, server.ErrBusy):
