@@ -143,10 +143,13 @@ func (c *crowd) dismiss() {
 	}
 }
 
-// Close ends Accept.
-func (c *crowd) Close() error {
-	c.closing.Do(func() { close(c.closed) })
-	return c.Listener.Close()
+// Close ends Accept. Only the first call does anything.
+func (c *crowd) Close() (err error) {
+	c.closing.Do(func() {
+		close(c.closed)
+		err = c.Listener.Close()
+	})
+	return err
 }
 
 func (m *member) Write(b []byte) (int, error) {

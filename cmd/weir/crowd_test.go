@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // dial opens a connection and sends a text.
@@ -106,6 +107,18 @@ func TestCrowdProtocols(t *testing.T) {
 		}
 		tt.client.CloseIdleConnections()
 		s.end()
+	}
+}
+
+// Whoever closes it again has no error: http.Server does, and so does drain.
+func TestCrowdClose(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	fatal(t, err)
+	c := newCrowd(ln, 1, time.Second)
+	fatal(t, c.Close())
+	fatal(t, c.Close())
+	if _, err := c.Accept(); err == nil {
+		t.Error("it accepts still")
 	}
 }
 

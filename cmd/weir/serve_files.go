@@ -82,7 +82,9 @@ type reloader struct {
 	*daemon
 	inForce atomic.Pointer[tls.Config]
 
-	mu       sync.Mutex // one reload at a time; guards what follows
+	reloading sync.Mutex // held while files are loaded
+
+	mu       sync.Mutex // guards what follows
 	status   adminapi.ConfigStatus
 	failures uint64
 }
@@ -98,26 +100,35 @@ func newReloader(d *daemon, first loaded) *reloader {
 // what has changed; or, if anything is wrong with one, what it is, and changes
 // nothing.
 func (r *reloader) reload(context.Context) (string, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.reloading.Lock()
+	defer r.reloading.Unlock()
 	l, err := r.cmd.load()
 	old := r.server.Rules()
 	if err == nil && (l.rules.Hash == "" || l.rules.Hash != old.Hash) {
 		err = r.server.Reload(l.rules)
 	}
-	r.status.Error = err
+	r.note(err)
 	if err != nil {
-		r.failures++
-		r.status.Failure = time.Now()
 		r.log.Error("not reloaded: all stays as it was", "error", err)
 		return "", err
 	}
-	r.status.Success = time.Now()
 	r.guard.Use(l.tokens)
 	r.inForce.Store(l.tls)
 	change := config.Diff(old, l.rules).String()
 	r.log.Info("reloaded", "change", change, "hash", l.rules.Hash)
 	return change, nil
+}
+
+// note keeps how a reload went.
+func (r *reloader) note(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.status.Error = err; err == nil {
+		r.status.Success = time.Now()
+		return
+	}
+	r.failures++
+	r.status.Failure = time.Now()
 }
 
 // state says how the loading went.
