@@ -295,6 +295,10 @@ func TestLeaseUnderShadow(t *testing.T) {
 		if want := map[weir.Reason]uint64{}; !maps.Equal(d.Stats().Rules[0].Leases.Refused, want) {
 			t.Error("a rule on trial refuses")
 		}
+		must(t, d.Return("a", ids[2], weir.Success))
+		check(t, "keys", d.Stats().Rules[0].Leases.Keys, 0)
+		d = newDesk(t, underAll(leased("each", config.Concurrency{Limit: 5}), r))
+		check(t, "limit: not that of a rule on trial", d.lease("a", 1).Limit, 5)
 	})
 }
 

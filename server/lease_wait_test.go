@@ -90,6 +90,10 @@ func TestLeaseCancelled(t *testing.T) {
 		if _, err := d.Acquire(gone, server.LeaseRequest{Key: "a", N: 1}); err != context.Canceled {
 			t.Errorf("who has left before: %v", err)
 		}
+		if _, err := d.Acquire(&leaver{Context: t.Context()}, server.LeaseRequest{Key: "a", N: 1}); err != context.Canceled {
+			t.Errorf("who leaves meanwhile: %v", err)
+		}
+		check(t, "held", d.Stats().Leases, 0)
 		for range 100 { // whatever select hears of first
 			ctx, cancel := context.WithCancel(t.Context())
 			l := d.lease("a", 1)
@@ -109,6 +113,20 @@ func TestLeaseCancelled(t *testing.T) {
 			check(t, "in flight", d.inflight("a", 0).Inflight, 0)
 		}
 	})
+}
+
+// A leaver is there when it is asked first, and then never again.
+type leaver struct {
+	context.Context
+	asked bool
+}
+
+func (l *leaver) Err() error {
+	if !l.asked {
+		l.asked = true
+		return nil
+	}
+	return context.Canceled
 }
 
 func TestCloseEndsLeasing(t *testing.T) {
