@@ -167,7 +167,7 @@ func (s *shard) restore(t *table, print uint64, now time.Duration, c count) {
 	switch {
 	case s.rule.weight(c, &m) == 0:
 	case p.slot != nil:
-		p.slot.count = s.rule.join(p.slot.count, c, now)
+		p.slot.count = c
 	default:
 		s.add(t, &p, now, c)
 	}
