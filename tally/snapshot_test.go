@@ -167,9 +167,12 @@ func TestRestoreOfDamagedSnapshots(t *testing.T) {
 		}
 	}
 	unchanged("a wrong byte")
-	for want, bad := range map[string]string{
-		"not a snapshot":            "not a snapshot, but long enough to be the header of one",
-		"of windows that cannot be": "weirtal1" + strings.Repeat("\x00", 100),
+	other := bytes.Clone(good)
+	other[40] = 2 // neither fixed nor sliding
+	for bad, want := range map[string]string{
+		"not a snapshot, but long enough to be the header of one": "not a snapshot",
+		"weirtal1" + strings.Repeat("\x00", 100):                  "of windows that cannot be",
+		string(other):                                             "of windows that cannot be",
 	} {
 		if err := l.Restore(strings.NewReader(bad)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Error(err)
@@ -209,7 +212,10 @@ func FuzzRestore(f *testing.F) {
 		l := newLimiter(f, q, tally.Config{Memory: tally.MinMemory})
 		f.Add(snapshot(f, l))
 		l.Take("a", 1, 0)
-		f.Add(snapshot(f, l))
+		b := snapshot(f, l)
+		f.Add(b)
+		b[56] = 0x7f // a window, or its number, of the far future
+		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if len(b) > 4 {
