@@ -315,6 +315,13 @@ func TestLeaseToken(t *testing.T) {
 					t.Fatalf("token %d after %d", l.Token, last)
 				}
 				last = l.Token
+				must(t, d.Return(l.Key, l.ID, weir.Success))
+			}
+			next, _ := d.next(server.Config{Rules: d.Rules()}, d.snapshot()) // in no time at all
+			if l := next.lease("a", 1); l.Token <= last {
+				t.Fatalf("token %d after %d", l.Token, last)
+			} else {
+				last = l.Token
 			}
 			time.Sleep(time.Second)
 		}

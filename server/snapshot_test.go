@@ -159,15 +159,18 @@ func TestRestoredLeases(t *testing.T) {
 		ids := last.leases("a", 2, 2)
 		next, _ := last.next(server.Config{Rules: last.Rules()}, last.snapshot())
 		next.leases("a", 0, 1)
+		time.Sleep(time.Second)
 		l, err := next.Renew("a", ids[0], 2*time.Hour)
 		must(t, err)
 		check(t, "renewed", l, server.Lease{ID: ids[0], Key: "a", N: 1, Token: l.Token, TTL: time.Hour, Limit: 2, Inflight: 2})
 		waits := []<-chan string{next.line(t.Context(), "a", 1), next.line(t.Context(), "a", 1)}
 		must(t, next.Return("a", ids[0], weir.Success))
+		_, err = next.Acquire(t.Context(), server.LeaseRequest{Key: "a", N: 1})
+		check(t, "nobody knows how long the work took", err, error(weir.Reject(weir.OverLimit, 0)))
 		check(t, "first in line", ended(waits[0]), "granted after 0s")
 		check(t, "second in line", ended(waits[1]), still)
 		time.Sleep(time.Minute)
-		check(t, "second in line", ended(waits[1]), "granted after 1m0s")
+		check(t, "second in line", ended(waits[1]), "granted after 59s")
 		if err := next.Return("a", ids[1], weir.Success); err != server.ErrNoLease {
 			t.Errorf("returned after it has run out: %v", err)
 		}
@@ -237,6 +240,22 @@ func TestRestoreUnderOtherRules(t *testing.T) {
 	}
 }
 
+// A rule that has come since has given nothing: nothing is charged to it.
+func TestRestoredGrantOfAnotherRule(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		last := newDesk(t, server.Config{}, one("old", quota(10, time.Hour, config.GCRA)))
+		time.Sleep(time.Second)
+		v := last.ask("a", 2)
+		id := string(last.AppendID(nil, v.Grant, "a"))
+		time.Sleep(time.Millisecond)
+		next, _ := last.next(server.Config{Rules: &config.Rules{Rules: []config.Rule{one("new", quota(10, time.Hour, config.GCRA))}}}, last.snapshot())
+		if _, err := next.Settle("a", id, 8); err != nil {
+			t.Error(err)
+		}
+		check(t, "used", next.Explain("a").Rules[0].Used, 0)
+	})
+}
+
 // The limit that Auto has found is where it goes on.
 func TestAutoIsRestored(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -253,6 +272,18 @@ func TestAutoIsRestored(t *testing.T) {
 			}
 		}
 		check(t, "limits", next.Stats().Rules[0].Leases.Limit, last.Stats().Rules[0].Leases.Limit)
+		all := server.LeaseRequest{Key: "b", N: last.inflight("b", 0).Limit}
+		_, was := last.Acquire(t.Context(), all)
+		_, is := next.Acquire(t.Context(), all)
+		check(t, "how long leases are held", is, was)
+		if was.(*weir.Rejection).RetryAfter == 0 {
+			t.Error("nothing is known of that")
+		}
+		for i := range 1100 {
+			l := next.lease(fmt.Sprint(i), 1)
+			must(t, next.Return(l.Key, l.ID, weir.Success))
+		}
+		check(t, "keys, beside that which is in use", next.Stats().Rules[0].Leases.Keys, 1024+1)
 	})
 }
 
