@@ -120,7 +120,6 @@ func (s *Server) restoreLeases(from *saved, set *ruleset, done *Restored) {
 	gone, many := 0, 0
 	for i := range from.leases {
 		l := &from.leases[i]
-		ls.token = max(ls.token, l.token)
 		switch {
 		case l.until <= now:
 			done.Ended++
