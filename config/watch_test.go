@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -66,6 +67,13 @@ var ways = []struct {
 		func(dir string) error { return swap("far/away.yaml", dir+"/rules.yaml") },
 		func(dir string) error { return swap("third.yaml", dir+"/rules.yaml") },
 	}},
+	{"a file that links to another directory, where it is written", "rules.yaml", linked, []func(string) error{
+		func(dir string) error {
+			return first(os.Mkdir(dir+"/new", 0o700), write(dir+"/new/there.yaml", "2"), swap("new/there.yaml", dir+"/rules.yaml"))
+		},
+		func(dir string) error { return write(dir+"/new/there.yaml", "3") },
+		func(dir string) error { return write(dir+"/new/there.yaml", "4") },
+	}},
 	{"a ConfigMap, by its file", "rules.yaml", mounted, swaps},
 	{"a ConfigMap, by its directory", "", mounted, swaps},
 	{"a directory that gets a file, and loses it", "", made, []func(string) error{
@@ -74,6 +82,8 @@ var ways = []struct {
 		func(dir string) error { return os.Remove(dir + "/rest.yaml") },
 	}},
 	{"an empty directory gets a file", "", func(*testing.T, string) {}, []func(string) error{
+		func(dir string) error { return write(dir+"/rules.yaml", "1") },
+		func(dir string) error { return os.Remove(dir + "/rules.yaml") },
 		func(dir string) error { return write(dir+"/rules.yaml", "1") },
 	}},
 }
@@ -172,13 +182,16 @@ func TestLook(t *testing.T) {
 // directory above that of the file is another one.
 func TestPoll(t *testing.T) {
 	dir := t.TempDir()
-	do(t, os.MkdirAll(dir+"/a/b", 0o700), write(dir+"/a/b/rules.yaml", "1"),
-		os.MkdirAll(dir+"/new/b", 0o700), write(dir+"/new/b/rules.yaml", "2"))
+	version := func(n int) string { return fmt.Sprint(dir, "/version", n) }
+	for n := range 5 {
+		do(t, os.MkdirAll(version(n)+"/b", 0o700), write(version(n)+"/b/rules.yaml", fmt.Sprint(n)))
+	}
+	do(t, os.Rename(version(0), dir+"/a"))
 	told := watch(t, WatchConfig{Paths: []string{dir + "/a/b/rules.yaml"}, Interval: time.Millisecond})
-	do(t, write(dir+"/a/b/rules.yaml", "3"))
-	<-told // so it has begun
-	do(t, os.Rename(dir+"/a", dir+"/old"), os.Rename(dir+"/new", dir+"/a"))
-	<-told
+	for n := 1; n < 5; n++ { // the first may be seen because the watching begins
+		do(t, os.Rename(dir+"/a", fmt.Sprint(dir, "/old", n)), os.Rename(version(n), dir+"/a"))
+		<-told
+	}
 }
 
 // A change between the reading and the watching is not missed.
