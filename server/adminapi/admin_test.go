@@ -215,6 +215,34 @@ func TestSomeRules(t *testing.T) {
 	})
 }
 
+// A wait is no longer than the rule lets anybody wait, however wide the bucket
+// is that it is counted in.
+func TestWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		short := rules()
+		short.Rules[2].MaxWait = 600 * time.Millisecond
+		s, err := server.New(server.Config{Rules: short})
+		if err != nil {
+			t.Fatal(err)
+		}
+		api := adminapi.New(adminapi.Config{Server: s})
+		defer api.Close()
+		decide(s, 20, "search:x")
+		for range 12 { // 20 a second
+			go func() {
+				if err := s.Wait(t.Context(), &server.Request{Key: "search:x", N: 1}, new(server.Verdict)); err != nil {
+					t.Error(err)
+				}
+			}()
+		}
+		time.Sleep(900 * time.Millisecond)
+		search := get[adminapi.Status](t, api, "/-/status").Rules[2]
+		if p50, p95 := search.WaitP50MS, search.WaitP95MS; p50 == nil || *p50 != 300 || p95 == nil || *p95 != 600 {
+			t.Errorf("%+v: want 300 and 600 ms", search)
+		}
+	})
+}
+
 // What cannot be answered is told as an error.
 func TestErrors(t *testing.T) {
 	failing := errors.New("rules.yaml:1:1: this is no YAML")

@@ -22,7 +22,7 @@ type Sample struct {
 const (
 	samples = 300         // that are kept: five minutes
 	pace    = time.Second // between two of them
-	busy    = 20          // so many times longer than a look takes is the pause after it: 5 % of a processor
+	busy    = 20          // so many times longer than a look takes is the pause after it, within bounds: 5 % of a processor
 )
 
 // A reading is all that was counted at an instant, by the rule's name; what no
@@ -104,12 +104,17 @@ func (a *API) sample() {
 		select {
 		case <-a.stop:
 			return
-		case begin := <-next.C:
+		case <-next.C:
+			begin := time.Now()
 			a.history.add(a.read(a.cfg.Server.Stats()))
-			next.Reset(max(pace-time.Since(begin), busy*time.Since(begin)))
+			took := time.Since(begin)
+			next.Reset(max(pace-took, rest(took)))
 		}
 	}
 }
+
+// rest returns the pause after a look that took so long.
+func rest(took time.Duration) time.Duration { return min(busy*took, apart) }
 
 // recent keeps the last few of what is read, some seconds apart, as what later
 // ones are compared with.

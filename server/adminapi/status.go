@@ -186,7 +186,7 @@ func ruleStatus(r *server.RuleStats, now, then count, window time.Duration) Rule
 		RuleText: textOf(r.Rule), Queue: config.DefaultQueue, MaxWaitMS: r.Rule.MaxWait.Milliseconds(),
 		Count: now.flow, PerSecond: between(now.flow, then.flow, window),
 		Waiting: r.Waiting, Memory: r.Memory, Forgotten: r.Forgotten,
-		WaitP50MS: waited(0.5, now, then), WaitP95MS: waited(0.95, now, then),
+		WaitP50MS: waited(0.5, now, then, r.Rule.MaxWait), WaitP95MS: waited(0.95, now, then, r.Rule.MaxWait),
 	}
 	if r.Rule.Queue != nil {
 		st.Queue = *r.Rule.Queue
@@ -200,10 +200,15 @@ func ruleStatus(r *server.RuleStats, now, then count, window time.Duration) Rule
 	return st
 }
 
-func waited(q float64, now, then count) *float64 {
+// waited is a quantile of the waits of late, which most bounds better than the
+// buckets do, if it is not zero.
+func waited(q float64, now, then count, most time.Duration) *float64 {
 	d, ok := quantile(q, now.waits, then.waits)
 	if !ok {
 		return nil
+	}
+	if most > 0 {
+		d = min(d, most)
 	}
 	ms := float64(d.Microseconds()) / 1000
 	return &ms

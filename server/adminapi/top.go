@@ -88,7 +88,7 @@ func (t *tracker) look() ([]Key, time.Duration) {
 		tally.of[seen[i].Key] = tallied{seen[i].Allowed, seen[i].Denied}
 	}
 	t.recent.add(now, tally)
-	t.until = now.Add(max(still, busy*time.Since(now)))
+	t.until = now.Add(max(still, rest(time.Since(now))))
 	return t.keys, t.window
 }
 
