@@ -142,9 +142,6 @@ func (s *Server) restoreLeases(from *saved, set *ruleset, done *Restored) {
 // restoreLocked makes a lease held again, under those of its rules that still
 // lease.
 func (ls *leases) restoreLocked(l *savedLease, rules []*Rule, now time.Duration) bool {
-	if ls.of[l.id] != nil {
-		return false
-	}
 	again := l.lease
 	again.since, again.blind = now, true
 	for _, i := range l.under {

@@ -96,7 +96,11 @@ func same(t *testing.T, when string, a, b desk) {
 			check(t, fmt.Sprintf("%s: %q under rule %d", when, key, i), q, p)
 		}
 	}
-	check(t, when+": leases", b.Stats().Leases, a.Stats().Leases)
+	x, y := a.Stats(), b.Stats()
+	check(t, when+": leases", y.Leases, x.Leases)
+	for i := range x.Rules {
+		check(t, fmt.Sprintf("%s: units held under rule %d", when, i), y.Rules[i].Leases.Held, x.Rules[i].Leases.Held)
+	}
 }
 
 // The next Server is as the last one would have been, had it gone on: at once,
@@ -238,6 +242,20 @@ func TestRestoreUnderOtherRules(t *testing.T) {
 			})
 		})
 	}
+}
+
+// No two grants have one id, also if no time passes at all.
+func TestGrantsAfterRestart(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d := newDesk(t, server.Config{}, one("all", quota(10, time.Hour, config.GCRA)))
+		for range 3 {
+			v := d.ask("a", 1)
+			if _, err := d.Settle("a", string(d.AppendID(nil, v.Grant, "a")), 0); err != nil {
+				t.Error(err)
+			}
+			d, _ = d.next(server.Config{Rules: d.Rules()}, d.snapshot())
+		}
+	})
 }
 
 // A rule that has come since has given nothing: nothing is charged to it.
