@@ -164,6 +164,14 @@ func TestServeReload(t *testing.T) {
 		t.Errorf("%v: want 422, and why", a)
 	}
 
+	gauge := func(want string) {
+		t.Helper()
+		if metrics := ask(t, http.DefaultClient, "GET", s.admin+"/metrics").body; !strings.Contains(metrics, "\n"+want+"\n") {
+			t.Errorf("no %s", want)
+		}
+	}
+	gauge("weir_config_last_reload_successful 0")
+
 	fatal(t, os.Remove(rules))
 	s.until("no such file")
 	if got := s.statuses("/rate/a", 1); got[0] != 429 {
@@ -182,12 +190,8 @@ func TestServeReload(t *testing.T) {
 	if n := s.logged("must have one of"); n != 2 { // once for the file, once for the POST
 		t.Errorf("%d lines about the file that was wrong: want one, and one for the POST", n)
 	}
-	metrics := ask(t, http.DefaultClient, "GET", s.admin+"/metrics").body
-	for _, want := range []string{"weir_config_last_reload_successful 1", "weir_config_reload_failures_total 3"} {
-		if !strings.Contains(metrics, "\n"+want+"\n") {
-			t.Errorf("no %s", want)
-		}
-	}
+	gauge("weir_config_last_reload_successful 1")
+	gauge("weir_config_reload_failures_total 3")
 	s.end()
 }
 
