@@ -207,9 +207,10 @@ func TestADeadConnectionIsReplaced(t *testing.T) {
 func TestSlowToConnect(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newSite(t, every(1000, time.Second))
-		s.delay.Store(int64(80 * time.Millisecond))
+		s.delay.Store(int64(200 * time.Millisecond))
 		c := s.client(client.Config{})
-		for range 100 {
+		lose(t, c)
+		for range 500 {
 			takes(t, c, "a", 1, 1)
 			time.Sleep(10 * time.Millisecond)
 		}
@@ -410,6 +411,7 @@ func TestSettlesAreDroppedWhenAway(t *testing.T) {
 		st := c.Stats()
 		check(t, "dropped", st.Dropped, 1)
 		check(t, "returned", st.Returned, 0)
+		check(t, "settled", s.requests("POST /rate/a/"), 0)
 	})
 }
 
@@ -418,6 +420,8 @@ func TestClose(t *testing.T) {
 		s := newSite(t, every(1, time.Hour), atOnce(10, time.Minute))
 		c := s.client(client.Config{MaxWait: time.Hour * 2})
 		takes(t, c, "a", 1, 1)
+		late, err := c.For("late").Acquire(t.Context(), 1)
+		must(t, err)
 		ended := make(chan error, 1)
 		go func() {
 			_, err := c.For("a").Acquire(t.Context(), 1)
@@ -437,6 +441,30 @@ func TestClose(t *testing.T) {
 			check(t, name, reason(f()), weir.Closed)
 		}
 		must(t, c.Close())
+		late.Use(0)
+		late.Release(weir.Success)
+		check(t, "dropped", c.Stats().Dropped, 1)
+	})
+}
+
+// Close returns what it can in a second.
+func TestCloseIsBounded(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newSite(t, atOnce(1000, time.Hour))
+		c := s.client(client.Config{})
+		for range 500 {
+			hold(t, c)
+		}
+		s.answer(func(w http.ResponseWriter, r *http.Request) {
+			time.Sleep(40 * time.Millisecond)
+			s.api.ServeHTTP(w, r)
+		})
+		start := time.Now()
+		must(t, c.Close())
+		check(t, "took", time.Since(start), time.Second)
+		st := c.Stats()
+		check(t, "returned", st.Returned, 400) // by sixteen at a time
+		check(t, "dropped", st.Dropped, 100)
 	})
 }
 

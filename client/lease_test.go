@@ -274,6 +274,21 @@ func TestHeldContext(t *testing.T) {
 	})
 }
 
+// Too late is what a caller with a deadline hears, not one whom MaxWait bounds.
+func TestWhoseTimeIsShort(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newSite(t)
+		s.answer(status(429, `{"error":"limit reached","reason":"too_late","retry_after_ms":5000}`))
+		c := s.client(client.Config{MaxWait: time.Second})
+		_, err := c.Lease("job").Acquire(t.Context(), 1)
+		check(t, "without a deadline", reason(err), weir.OverLimit)
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		defer cancel()
+		_, err = c.Lease("job").Acquire(ctx, 1)
+		check(t, "with one", reason(err), weir.TooLate)
+	})
+}
+
 func TestNoRule(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c := newSite(t, every(1, time.Second)).client(client.Config{})

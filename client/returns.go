@@ -35,11 +35,11 @@ func (c *Client) unlease(key, id string, o weir.Outcome) {
 	c.giveBack(&call{method: http.MethodDelete, path: []string{"lease", segment(key), segment(id)}, query: "outcome=" + o.String()})
 }
 
-// giveBack has a call sent, unless the server is away or too many are waiting.
+// giveBack has a call sent, unless too many are waiting.
 func (c *Client) giveBack(q *call) {
 	r := &c.returns
 	r.mu.Lock()
-	if r.over || c.circuit.open.Load() || len(r.queue) >= maxReturns {
+	if r.over || len(r.queue) >= maxReturns {
 		r.mu.Unlock()
 		c.counts.dropped.Add(1)
 		return
@@ -75,7 +75,8 @@ func (c *Client) sendReturns(may func() bool) {
 	}
 }
 
-// sendReturn sends a call also when the Client is being closed.
+// sendReturn sends a call, unless the server is away; also when the Client is being
+// closed.
 func (c *Client) sendReturn(q *call) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), c.cfg.Timeout)
 	defer cancel()

@@ -157,7 +157,7 @@ func (s *site) client(cfg client.Config) *client.Client {
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
 	cfg.URL = "http://weir.test"
-	cfg.HTTP = &http.Client{Transport: &http.Transport{Protocols: protocols, DialContext: s.dial}}
+	cfg.HTTP = &http.Client{Timeout: 1, Transport: &http.Transport{Protocols: protocols, DialContext: s.dial}}
 	c, err := client.New(cfg)
 	must(s.t, err)
 	s.t.Cleanup(func() { _ = c.Close() })

@@ -111,6 +111,21 @@ func TestLearntIsBounded(t *testing.T) {
 	}
 }
 
+// What is to be told later is bounded.
+func TestReturnsAreBounded(t *testing.T) {
+	c, err := New(Config{URL: "http://127.0.0.1:1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.returns.senders = maxSenders // all are busy
+	for range maxReturns + 5 {
+		c.settle("a", "id", 0)
+	}
+	if n, dropped := len(c.returns.queue), c.Stats().Dropped; n != maxReturns || dropped != 5 {
+		t.Errorf("%d queued, %d dropped", n, dropped)
+	}
+}
+
 // A batch is JSON that says what was asked, whatever the keys.
 func FuzzBatch(f *testing.F) {
 	for _, key := range []string{"a", `"`, `\`, "a/b", "ключ", "\u2028", "\x7f", "a\x00", "\xff", "</script>"} {
