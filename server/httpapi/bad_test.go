@@ -119,7 +119,7 @@ func nonsense() []raw {
 		line("get", "/rate/a", "", 405, `GET`),
 		line("G\"T", "/rate/a", "", 400, ``),
 		get("/rate", 405, `the methods of this path are POST"`),
-		get("/rate/a/"+aGrant, 405, `DELETE, POST`),
+		get("/rate/a/"+aGrant, 405, `^{"error":"the methods of this path are DELETE, POST"}`),
 		line("POST", "/debug", "", 405, `GET, HEAD`),
 		line("POST", "/healthz", "", 405, `GET, HEAD`),
 		line("DELETE", "/lease/a", "", 405, `POST, GET`),

@@ -25,7 +25,7 @@ const maxKeptBatch = 1 << 10
 // worth keeping.
 func (b *batch) keep() bool {
 	clear(b.requests)
-	b.body, b.requests, b.all, b.ids = b.body[:0], b.requests[:0], false, false
+	b.body, b.requests = b.body[:0], b.requests[:0]
 	return cap(b.requests) <= maxKeptBatch && cap(b.body) <= maxKept
 }
 
@@ -155,9 +155,7 @@ func (c *call) sendBatch(b *batch, lines, ok bool) {
 // retryAfter is when all that were denied would be allowed.
 func (b *batch) retryAfter() (longest time.Duration) {
 	for i := range b.requests {
-		if v := &b.verdicts[i]; !v.OK && v.Reason != 0 {
-			longest = max(longest, v.RetryAfter)
-		}
+		longest = max(longest, b.verdicts[i].RetryAfter)
 	}
 	return longest
 }

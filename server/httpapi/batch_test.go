@@ -61,8 +61,8 @@ func TestBatch(t *testing.T) {
 // The ids of a batch are good for what those of single requests are.
 func TestBatchIDs(t *testing.T) {
 	for url, body := range map[string]string{
-		"/rate":          `{"ids":true,"requests":[{"key":"a","n":3},{"key":"a","n":0},{"key":"b\n "}]}`,
-		"/rate?ids=true": `[{"key":"a","n":3},{"key":"a","n":0},{"key":"b"}]`,
+		"/rate":          `{"ids":true,"requests":[{"key":"a","n":3},{"key":"b","n":0},{"key":"b\n "}]}`,
+		"/rate?ids=true": `[{"key":"a","n":3},{"key":"b","n":0},{"key":"b"}]`,
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			site := newSite(t, httpapi.Config{}, everybody(3, time.Hour, config.Fixed))
@@ -101,6 +101,11 @@ func TestBatchBounds(t *testing.T) {
 			t.Errorf("%d: %d %.100s", n, a.status, a.body)
 		}
 	}
+	w := &kept{header: http.Header{}}
+	s.ServeHTTP(w, newRequest("POST", "/rate?ids=1", body(10_000)))
+	if len(w.body) < 600_000 || w.longest > 40_000 {
+		t.Errorf("of %d bytes, %d were written at once", len(w.body), w.longest)
+	}
 	if a := s.ask("POST", "/rate", body(10_001)); a.status != 413 || a.text("error") != "a batch has at most 10000 requests" {
 		t.Errorf("%d %.100s", a.status, a.body)
 	}
@@ -121,17 +126,20 @@ func TestBatchBounds(t *testing.T) {
 	}
 }
 
-// A kept answer is one that a handler has written.
+// A kept answer is one that a handler has written; longest is the most that it
+// has written at once.
 type kept struct {
-	header http.Header
-	status int
-	body   []byte
+	header  http.Header
+	status  int
+	body    []byte
+	longest int
 }
 
 func (k *kept) Header() http.Header    { return k.header }
 func (k *kept) WriteHeader(status int) { k.status = status }
 func (k *kept) Write(p []byte) (int, error) {
 	k.body = append(k.body, p...)
+	k.longest = max(k.longest, len(p))
 	return len(p), nil
 }
 

@@ -14,9 +14,9 @@ import (
 
 // A policy is a rule as RateLimit-Policy and RateLimit tell of it.
 type policy struct {
-	name  string        // quoted
-	quota gcra.Quota    // of a token bucket
-	fixed time.Duration // the period of fixed windows
+	name  string     // quoted
+	quota gcra.Quota // of a token bucket
+	fixed bool       // it has fixed windows
 	limit int
 	item  string   // of RateLimit-Policy
 	value []string // of RateLimit-Policy, where there is no other item
@@ -27,7 +27,7 @@ func newPolicy(r *server.Rule) *policy {
 	var says ratelimitfield.Policy
 	switch r.Algorithm {
 	case config.Fixed:
-		p.fixed = r.Rate.Period
+		p.fixed = true
 		says = ratelimitfield.OfWindow(r.Rate.Count, r.Rate.Period)
 	case config.Sliding:
 		says = ratelimitfield.OfWindow(r.Rate.Count, r.Rate.Period)
@@ -48,7 +48,7 @@ func (p *policy) untilMore(left int, d *weir.Decision) time.Duration {
 		return ratelimitfield.UntilMore(&p.quota, left, d)
 	case !d.OK:
 		return d.RetryAfter
-	case p.fixed > 0 && left < p.limit:
+	case p.fixed:
 		return d.ResetAfter // all of it at once
 	}
 	return weir.Never

@@ -84,7 +84,7 @@ func (c *call) wait() bool {
 		return false
 	case err == nil:
 		return true
-	case errors.Is(err, context.DeadlineExceeded) && c.r.Context().Err() == nil:
+	case errors.Is(err, context.DeadlineExceeded): // it was not too late when it came
 		v.OK, v.Reason, v.RetryAfter = false, weir.TooLate, 0
 		return true
 	}

@@ -89,11 +89,11 @@ func TestRate(t *testing.T) {
 				fields: asJSON + "\nRatelimit: \"everybody\";r=1;t=1\nRatelimit-Policy: \"everybody\";q=2;w=1"},
 			{method: "GET", url: "/rate/a", status: 200, body: granted,
 				fields: "Cache-Control: no-store\n" + asJSON + "\nRatelimit: \"everybody\";r=0;t=1\nRatelimit-Policy: \"everybody\";q=2;w=1"},
-			{after: 300 * ms, method: "POST", url: "/rate/a", status: 429,
+			{after: 300*ms + 1, method: "POST", url: "/rate/a", status: 429, // rounded up
 				body:   `{"error":"rate limit exceeded","key":"a","reason":"over_rate","rule":"everybody","retry_after_ms":700}`,
 				fields: asJSON + "\nRatelimit: \"everybody\";r=0;t=1\nRatelimit-Policy: \"everybody\";q=2;w=1\nRetry-After: 1"},
 			{method: "POST", url: "/rate/b", status: 200, body: granted},
-			{after: 700 * ms, method: "POST", url: "/rate/a", status: 200, body: granted},
+			{after: 700*ms - 1, method: "POST", url: "/rate/a", status: 200, body: granted},
 		}},
 		"a token bucket": {rules: []config.Rule{everybody(60, time.Minute, "")}, steps: []step{
 			{method: "POST", url: "/rate/a?n=60", status: 200, body: `{"request_id":"` + uuid + `-60"}`,
@@ -157,6 +157,7 @@ func TestRate(t *testing.T) {
 			{after: s, method: "POST", url: "/rate/a?canWait=true&timeout=8.9s", status: 429, body: `.*"reason":"too_late",.*"retry_after_ms":9000,"eta_ms":9000,"place":0}`},
 			{method: "POST", url: "/rate/a?canWait=true", headers: []string{"Request-Timeout: 8"}, status: 429, body: `.*"reason":"too_late",.*"eta_ms":9000.*`},
 			{method: "POST", url: "/rate/a?canWait=true&timeout=1", headers: []string{"Request-Timeout: 20s"}, status: 429, body: `.*"reason":"too_late",.*"eta_ms":9000.*`},
+			{method: "POST", url: "/rate/a?canWait=true&timeout=20", headers: []string{"Request-Timeout: 1s"}, status: 429, body: `.*"reason":"too_late",.*"eta_ms":9000.*`},
 			{method: "POST", url: "/rate/a?canWait=true&timeout=0", status: 429, body: `.*"reason":"too_late",.*`},
 			{method: "POST", url: "/rate/a?timeout=20", status: 429, body: `.*"over_rate",.*"retry_after_ms":9000}`},
 			{method: "POST", url: "/rate/a?canWait=true&timeout=9", status: 200, body: `.*"waited_ms":9000.*`},

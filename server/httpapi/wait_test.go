@@ -157,6 +157,26 @@ func TestTimeout(t *testing.T) {
 	})
 }
 
+// Who would have had its turn in time, but for rules that have changed, is told
+// when its time is over.
+func TestTimeoutUnderOtherRules(t *testing.T) {
+	versions(t, func(t *testing.T, version int) {
+		site := newSite(t, httpapi.Config{}, everybody(1, s, ""))
+		c := serve(t, site).client(version)
+		fetch(t, c, "POST", "/rate/a", "")
+		time.AfterFunc(100*ms, func() {
+			if err := site.server.Reload(&config.Rules{Rules: []config.Rule{everybody(1, time.Hour, "")}}); err != nil {
+				t.Error(err)
+			}
+		})
+		start := time.Now()
+		a := fetch(t, c, "POST", "/rate/a?canWait=true&timeout=1.5s", "")
+		if took := time.Since(start); a.status != 429 || a.text("reason") != "too_late" || a.header.Get("Retry-After") != "1" || took != 1500*ms {
+			t.Errorf("%v: %d %v %s", took, a.status, a.header, a.body)
+		}
+	})
+}
+
 // A body that says nothing is read before anybody waits, and bounded.
 func TestBodyOfAWaiter(t *testing.T) {
 	versions(t, func(t *testing.T, version int) {
