@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"charm.land/lipgloss/v2"
 )
@@ -167,7 +166,7 @@ func safe(text string) string {
 			b.WriteString("…")
 			break
 		}
-		if strconv.IsPrint(r) && !unicode.In(r, unicode.Mn, unicode.Me) && lipgloss.Width(string(r)) > 0 {
+		if strconv.IsPrint(r) && lipgloss.Width(string(r)) > 0 {
 			b.WriteRune(r)
 		} else {
 			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))

@@ -130,7 +130,7 @@ func golden(t *testing.T, name string, v *view) {
 
 // A key does not speak to the terminal, nor does anything else that is sent.
 func TestTopHostile(t *testing.T) {
-	const evil = "\x1b]0;owned\x07\x1b[2J\u009b31m\u202egpj\u200bx\r\nü日本e\u0301"
+	const evil = "\x1b]0;owned\x07\x1b[2J\u009b31m\u202egpj\u200bx\r\n\u00a0\ue000ü日本e\u0301"
 	r := state()
 	r.top.Keys[0].Key, r.top.Keys[0].Rules = evil+strings.Repeat("\u0301", 999), []string{evil}
 	r.status.Config.Path, r.status.Config.Hash, r.status.Config.Error, r.status.Words = evil, evil, evil, evil
@@ -159,7 +159,7 @@ func TestTopHostile(t *testing.T) {
 			}
 		}
 	}
-	if got, want := safe(evil), `\x1b]0;owned\a\x1b[2J\u009b31m\u202egpj\u200bx\r\nü日本e\u0301`; got != want {
+	if got, want := safe(evil), `\x1b]0;owned\a\x1b[2J\u009b31m\u202egpj\u200bx\r\n\u00a0\ue000ü日本e\u0301`; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }

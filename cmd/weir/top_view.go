@@ -287,12 +287,12 @@ func (v *view) foot() []string {
 	case !v.live:
 		return nil
 	case v.mode == asking:
-		prompt := "key to explain: "
-		text := safe(v.input)
-		if r := []rune(text); v.width > 0 { // the end of it, where one types
-			text = string(r[max(len(r)-max(v.width-len(prompt)-1, 0), 0):])
+		prompt, text := "key to explain: ", []rune(safe(v.input))
+		// The end of it is where one types.
+		for v.width > 0 && len(text) > 0 && lipgloss.Width(prompt+string(text)) >= v.width {
+			text = text[1:]
 		}
-		return []string{v.look.title.Render(prompt) + text + "█"}
+		return []string{v.fit(prompt+string(text)) + "█"}
 	case v.mode == explained, v.mode == help:
 		return []string{v.look.faint.Render(v.fit("esc back  e another key  q quit"))}
 	}

@@ -45,6 +45,7 @@ type rig struct {
 	URL string
 	// reload is what becomes of a reload, and loaded what became of the last.
 	reload, loaded atomic.Pointer[error]
+	succeeded      atomic.Pointer[time.Time]
 	away           func() // ends the API
 }
 
@@ -58,7 +59,8 @@ func newRig(t testing.TB, rules *config.Rules) *rig {
 		t.Fatal(err)
 	}
 	r := &rig{Server: s}
-	began := time.Now()
+	now := time.Now()
+	r.succeeded.Store(&now)
 	r.fail(nil)
 	r.loaded.Store(new(error))
 	api := adminapi.New(adminapi.Config{
@@ -69,10 +71,12 @@ func newRig(t testing.TB, rules *config.Rules) *rig {
 			if err != nil {
 				return "", err
 			}
+			now := time.Now()
+			r.succeeded.Store(&now)
 			return "1 rule has changed: login", s.Reload(rules)
 		},
 		ConfigStatus: func() adminapi.ConfigStatus {
-			st := adminapi.ConfigStatus{Path: "/etc/weir/rules.yaml", Hash: "3f2a90c1d5e7", Success: began}
+			st := adminapi.ConfigStatus{Path: "/etc/weir/rules.yaml", Hash: "3f2a90c1d5e7", Success: *r.succeeded.Load()}
 			if err := *r.loaded.Load(); err != nil {
 				st.Failure, st.Error = time.Now(), err
 			}

@@ -36,7 +36,7 @@ export function plot(box) {
       { label: "at", value: (_, t) => (t == null ? "" : time(t)) },
       series("allowed/s", "--allowed", { fill: () => css("--allowed") + "22" }),
       series("denied/s", "--denied", { width: 2.5 }),
-      series("shadow would deny/s", "--denied", { dash: [2, 3], width: 1.5 }),
+      series("shadow/s", "--denied", { dash: [2, 3], width: 1.5 }),
       series("waiting (right)", "--waiting", { scale: "waiting", dash: [6, 4], width: 1.5 }),
     ],
     hooks: { draw: [(u) => mark(u, changes)], setLegend: [latest] },
