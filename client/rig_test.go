@@ -154,10 +154,12 @@ func (s *site) requests(prefix string) (n int) {
 // client returns a Client of the site, which is closed when the test ends.
 func (s *site) client(cfg client.Config) *client.Client {
 	s.t.Helper()
-	protocols := new(http.Protocols)
-	protocols.SetUnencryptedHTTP2(true)
 	cfg.URL = "http://weir.test"
-	cfg.HTTP = &http.Client{Timeout: 1, Transport: &http.Transport{Protocols: protocols, DialContext: s.dial}}
+	if cfg.HTTP == nil {
+		protocols := new(http.Protocols)
+		protocols.SetUnencryptedHTTP2(true)
+		cfg.HTTP = &http.Client{Timeout: 1, Transport: &http.Transport{Protocols: protocols, DialContext: s.dial}}
+	}
 	c, err := client.New(cfg)
 	must(s.t, err)
 	s.t.Cleanup(func() { _ = c.Close() })
