@@ -171,6 +171,7 @@ func nonsense() []raw {
 		line("DELETE", "/rate/a/"+strings.Repeat("f", 100<<10), "", 404, `no such grant of this key`),
 		line("DELETE", "/rate/a/"+aGrant+"-2147483647", "", 404, `no such grant of this key`),
 		line("DELETE", "/rate/a/"+aGrant+"--1", "", 404, `no such grant of this key`),
+		line("DELETE", "/rate/a/0123456789abcdef0123456789abcdef", "", 404, `no such grant of this key`), // as a lease's
 		line("POST", "/rate/a/"+aGrant, "", 400, `n is missing`),
 		line("POST", "/rate/a/"+aGrant+"?n=x", "", 400, `cannot read n`),
 		line("DELETE", "/lease/a/"+aGrant, "", 404, `no such lease of this key`),

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -52,6 +53,61 @@ func BenchmarkHandler(b *testing.B) {
 				clear(w.h)
 				bb.h.ServeHTTP(w, r)
 			}
+		})
+	}
+}
+
+// A tape is a connection of a client that has sent all its requests at once, and
+// does not look at the answers.
+type tape struct {
+	net.Conn
+	request []byte
+	at      int // in it
+	left    int // requests
+	done    chan struct{}
+}
+
+func (c *tape) Read(p []byte) (n int, err error) {
+	if c.left == 0 {
+		return 0, io.EOF
+	}
+	n = copy(p, c.request[c.at:])
+	if c.at += n; c.at == len(c.request) {
+		c.at = 0
+		c.left--
+	}
+	return n, nil
+}
+
+func (c *tape) Write(p []byte) (int, error)      { return len(p), nil }
+func (c *tape) Close() error                     { close(c.done); return nil }
+func (c *tape) RemoteAddr() net.Addr             { return &net.TCPAddr{} }
+func (c *tape) LocalAddr() net.Addr              { return &net.TCPAddr{} }
+func (c *tape) SetDeadline(time.Time) error      { return nil }
+func (c *tape) SetReadDeadline(time.Time) error  { return nil }
+func (c *tape) SetWriteDeadline(time.Time) error { return nil }
+
+// With all that net/http does for a request, but without the system's part.
+func BenchmarkServed(b *testing.B) {
+	plenty := newAPI(b, httpapi.Config{}, everybody(1e9, time.Second, ""))
+	for _, bb := range []struct {
+		name string
+		h    http.Handler
+	}{
+		{"two bytes", http.HandlerFunc(floorHandler)},
+		{"rate", plenty},
+		{"rate without fields", newAPI(b, httpapi.Config{NoFields: true}, everybody(1e9, time.Second, ""))},
+		{"denied", newAPI(b, httpapi.Config{}, everybody(0, time.Hour, ""))},
+	} {
+		b.Run(bb.name, func(b *testing.B) {
+			b.ReportAllocs()
+			c := &tape{request: []byte("GET /rate/x HTTP/1.1\r\nHost: weir\r\nUser-Agent: bench\r\n\r\n"), left: b.N, done: make(chan struct{})}
+			listener := &wire{conns: make(chan net.Conn, 1), gone: make(chan struct{})}
+			listener.conns <- c
+			srv := &http.Server{Handler: bb.h}
+			go srv.Serve(listener)
+			<-c.done
+			srv.Close()
 		})
 	}
 }

@@ -184,17 +184,14 @@ func (c *call) settle() {
 
 func (c *call) settleFor(n int) {
 	done, err := c.api.server.Settle(c.key, c.id, n)
-	switch {
-	case errors.Is(err, server.ErrBusy):
-		c.fail(busy)
-	case err != nil:
+	if err != nil {
 		c.fail(noGrant)
-	default:
-		b := append(c.buf[:0], `{"was":`...)
-		b = strconv.AppendInt(b, int64(done.Was), 10)
-		b = append(b, `,"charged":`...)
-		b = strconv.AppendInt(b, int64(done.Charged), 10)
-		c.buf = append(b, "}\n"...)
-		c.send(http.StatusOK, jsonType)
+		return
 	}
+	b := append(c.buf[:0], `{"was":`...)
+	b = strconv.AppendInt(b, int64(done.Was), 10)
+	b = append(b, `,"charged":`...)
+	b = strconv.AppendInt(b, int64(done.Charged), 10)
+	c.buf = append(b, "}\n"...)
+	c.send(http.StatusOK, jsonType)
 }

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -204,17 +205,17 @@ func TestBodyOfAWaiter(t *testing.T) {
 				t.Errorf("%d %s: want %d", a.status, a.body, tt.status)
 			}
 		}
-		if sent.n > 4<<20 {
-			t.Errorf("%d bytes have been read of a body that is too large", sent.n)
+		if n := sent.n.Load(); n > 4<<20 {
+			t.Errorf("%d bytes have been read of a body that is too large", n)
 		}
 	})
 }
 
 // zeros are a body without an end; n of them have been sent.
-type zeros struct{ n int }
+type zeros struct{ n atomic.Int64 }
 
 func (z *zeros) Read(p []byte) (int, error) {
-	z.n += len(p)
+	z.n.Add(int64(len(p)))
 	return len(p), nil
 }
 
