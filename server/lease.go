@@ -80,27 +80,31 @@ func (s *Server) acquire(ctx context.Context, req *LeaseRequest) (Lease, error) 
 		return Lease{}, ctx.Err()
 	}
 	start := s.now()
-	l := &lease{key: strings.Clone(req.Key), n: req.N, ttl: ttl, most: most}
+	asked := lease{key: req.Key, n: req.N, ttl: ttl, most: most} // not on the heap: the first rule's refusal allocates nothing
 	// All ask the rules in the same order, so that no two wait for each other.
 	for _, r := range rules {
 		if r.Concurrency == nil {
 			continue
 		}
-		if err := l.ask(ctx, r, req.Wait); err != nil {
-			l.giveBack(weir.Ignored, 0)
+		if err := asked.ask(ctx, r, req.Wait); err != nil {
+			asked.giveBack(weir.Ignored, 0)
 			return Lease{}, err
 		}
 	}
 	if ctx.Err() == context.Canceled { // nobody is there to hold it
-		l.giveBack(weir.Ignored, 0)
+		asked.giveBack(weir.Ignored, 0)
 		return Lease{}, context.Canceled
 	}
+	l := new(lease)
+	*l = asked
+	l.key = strings.Clone(req.Key)
 	now := s.now()
-	if !s.leases.add(l, now, l.lasts(req.TTL)) {
+	ttl = l.lasts(req.TTL)
+	if !s.leases.add(l, now, ttl) {
 		l.giveBack(weir.Ignored, 0)
 		return Lease{}, weir.Reject(weir.OverLimit, 0)
 	}
-	granted := l.view(l.lasts(req.TTL))
+	granted := l.view(ttl)
 	granted.Waited = now - start
 	return granted, nil
 }

@@ -218,6 +218,20 @@ func one_(key string, c *config.Concurrency) config.Rule {
 	return config.Rule{Name: key, Key: key, Concurrency: c}
 }
 
+// Refusals are what there is most of under overload.
+func TestLeaseRefusedForFree(t *testing.T) {
+	d := newDesk(t, underAll(leased("each", config.Concurrency{Limit: 2}), leased("other", config.Concurrency{Limit: 1})))
+	d.lease("a", 1)
+	ctx := t.Context()
+	if n := testing.AllocsPerRun(100, func() {
+		if _, err := d.Acquire(ctx, server.LeaseRequest{Key: "a", N: 2}); err == nil {
+			t.Error("granted")
+		}
+	}); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
 func TestMaxLeases(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d := newDesk(t, server.Config{MaxLeases: 3}, leased("jobs", config.Concurrency{Limit: 2}))

@@ -134,9 +134,10 @@ func TestCloseEndsLeasing(t *testing.T) {
 		rule string
 		now  bool
 		want string
+		told uint64
 	}{
-		{"those who wait go on", false, still},
-		{"those who wait are told", true, "rejected: closed after 0s"},
+		{"those who wait go on", false, still, 0},
+		{"those who wait are told", true, "rejected: closed after 0s", 1},
 	} {
 		t.Run(row.rule, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -145,6 +146,7 @@ func TestCloseEndsLeasing(t *testing.T) {
 				waits := d.line(t.Context(), "a", 1)
 				d.Close(row.now)
 				check(t, "who waits", ended(waits), row.want)
+				check(t, "refused", d.Stats().Rules[0].Leases.Refused[weir.Closed], row.told)
 				_, err := d.Acquire(t.Context(), server.LeaseRequest{Key: "b", N: 1})
 				check(t, "who asks", err, error(weir.Reject(weir.Closed, time.Second)))
 				_, err = d.Renew("a", l.ID, 0)
