@@ -20,31 +20,29 @@ func (c *call) drain() *fault {
 	if c.r.ContentLength > maxIgnored {
 		return largeBody
 	}
-	done := c.hurry()
+	c.hurry()
 	_, err := io.Copy(io.Discard, http.MaxBytesReader(c.w, c.r.Body, maxIgnored))
-	return done(err)
+	return bodyFault(err)
 }
 
-// hurry gives the body its time-out. What it returns is called when the body is
-// read, and says what was wrong.
-func (c *call) hurry() (done func(error) *fault) {
-	control := http.NewResponseController(c.w)
-	late := control.SetReadDeadline(time.Now().Add(c.api.cfg.BodyTimeout)) // not every ResponseWriter can
-	return func(err error) *fault {
-		switch {
-		case err == nil:
-			if late == nil {
-				_ = control.SetReadDeadline(time.Time{}) // has been set just now
-			}
-			return nil
-		case errors.Is(err, os.ErrDeadlineExceeded):
-			return slowBody
-		}
-		if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
-			return largeBody
-		}
-		return brokenBody
+// hurry gives the body its time-out, which net/http takes back when all of it is
+// read: it does not end those who wait. Not every ResponseWriter can have one.
+func (c *call) hurry() {
+	_ = http.NewResponseController(c.w).SetReadDeadline(time.Now().Add(c.api.cfg.BodyTimeout))
+}
+
+// bodyFault is what an error says that a body was read with.
+func bodyFault(err error) *fault {
+	if err == nil {
+		return nil
 	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return slowBody
+	}
+	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
+		return largeBody
+	}
+	return brokenBody
 }
 
 // receive reads the body of a batch, into the buffer that it has.
@@ -53,7 +51,7 @@ func (c *call) receive(b []byte) (body []byte, f *fault) {
 		return b, largeBody
 	}
 	r := http.MaxBytesReader(c.w, c.r.Body, int64(c.api.cfg.MaxBody))
-	done := c.hurry()
+	c.hurry()
 	held := 0
 	defer func() { c.api.bodies.Add(-int64(held)) }()
 	for b = b[:0]; ; {
@@ -69,10 +67,10 @@ func (c *call) receive(b []byte) (body []byte, f *fault) {
 		n, err := r.Read(b[len(b):cap(b)])
 		b = b[:len(b)+n]
 		if err == io.EOF {
-			return b, done(nil)
+			return b, nil
 		}
 		if err != nil {
-			return b, done(err)
+			return b, bodyFault(err)
 		}
 	}
 }
