@@ -174,6 +174,7 @@ func TestLeasesAtOnce(t *testing.T) {
 		for range 50 {
 			must(t, d.Reload(d.Rules()))
 			d.Stats()
+			d.snapshot()
 		}
 	})
 	all.Wait()
