@@ -73,33 +73,23 @@ func burst(q config.Quota) int {
 type many struct{ l *keyed.Limiter[string] }
 
 func (m many) take(key string, n, limit int) weir.Decision {
-	if limit > 0 {
-		if d, ok := m.tighter(key, n, limit); !ok {
-			return d
-		}
-	}
-	return m.l.Take(key, n)
+	return m.within(key, m.l.Take(key, n), n, limit)
 }
 
 func (m many) takeAt(key string, at time.Time, n, limit int) weir.Decision {
-	if limit > 0 {
-		if d, ok := m.tighter(key, n, limit); !ok {
-			return d
-		}
-	}
-	return m.l.TakeAt(key, at, n)
+	return m.within(key, m.l.TakeAt(key, at, n), n, limit)
 }
 
-func (m many) tighter(key string, n, limit int) (weir.Decision, bool) {
+// within judges a decision under a limit of the caller's own.
+func (m many) within(key string, d weir.Decision, n, limit int) weir.Decision {
+	if limit <= 0 {
+		return d
+	}
 	q := m.l.QuotaFor(key)
-	return tighter(m.l.Take(key, 0), q.Burst(), n, limit, func(n int) time.Duration { return m.ahead(key, n) })
+	return tighter(d, q.Burst(), n, limit, func() { m.l.Settle(key, n, 0) }, func(n int) time.Duration { return m.ahead(key, n) })
 }
 
-func (m many) settle(key string, at time.Time, was, n int) int {
-	q := m.l.QuotaFor(key)
-	if n < was && refilled(q, at) {
-		return was
-	}
+func (m many) settle(key string, _ time.Time, was, n int) int {
 	return m.l.Settle(key, was, n)
 }
 
@@ -126,19 +116,14 @@ func (o single) take(key string, n, limit int) weir.Decision {
 }
 
 func (o single) takeAt(_ string, at time.Time, n, limit int) weir.Decision {
-	if limit > 0 {
-		q := o.l.Quota()
-		if d, ok := tighter(o.l.Take(0), q.Burst(), n, limit, func(n int) time.Duration { return o.ahead("", n) }); !ok {
-			return d
-		}
+	d := o.l.TakeAt(at, n)
+	if limit <= 0 {
+		return d
 	}
-	return o.l.TakeAt(at, n)
+	return tighter(d, o.l.Burst(), n, limit, func() { o.l.Settle(n, 0) }, func(n int) time.Duration { return o.ahead("", n) })
 }
 
-func (o single) settle(_ string, at time.Time, was, n int) int {
-	if n < was && refilled(o.l.Quota(), at) {
-		return was
-	}
+func (o single) settle(_ string, _ time.Time, was, n int) int {
 	return o.l.Settle(was, n)
 }
 
@@ -151,19 +136,24 @@ func (o single) used(string) int { return lacking(o.l.Quota(), o.l.Tokens()) }
 func (o single) set(q config.Quota)    { o.l.SetQuota(bucket(q)) }
 func (o single) memory() (int, uint64) { return 0, 0 }
 
-// tighter decides under a limit of the caller's own below the burst: so much of
-// the bucket it leaves to others. A limit above the burst is the burst.
-func tighter(d weir.Decision, burst, n, limit int, when func(n int) time.Duration) (weir.Decision, bool) {
-	left := max(burst-limit, 0)
-	d.Remaining = max(d.Remaining-left, 0)
-	if n == 0 || d.Remaining >= n {
-		return d, true
+// tighter judges the decision d for n tokens under a limit of the caller's own:
+// of the burst, it leaves so much to others that no more than the limit are used.
+// A limit above the burst is the burst. What is taken beyond it is undone.
+func tighter(d weir.Decision, burst, n, limit int, undo func(), when func(n int) time.Duration) weir.Decision {
+	reserve := max(burst-limit, 0)
+	enough := d.OK && d.Remaining >= reserve || n == 0
+	d.Remaining -= min(reserve, d.Remaining)
+	if enough {
+		return d
+	}
+	if d.OK {
+		undo()
 	}
 	d.OK = false
-	if d.RetryAfter = weir.Never; n <= limit {
-		d.RetryAfter = when(n + left)
+	if d.RetryAfter = weir.Never; n <= min(limit, burst) {
+		d.RetryAfter = when(n + reserve)
 	}
-	return d, false
+	return d
 }
 
 // missing returns how long it takes until a bucket that holds so many tokens
@@ -193,12 +183,6 @@ func seconds(s float64) time.Duration {
 		return time.Duration(ns)
 	}
 	return weir.Never
-}
-
-// refilled reports whether a bucket that was emptied at that time is full again
-// without what comes back: then to give it back would be a present.
-func refilled(q gcra.Quota, at time.Time) bool {
-	return !q.Unlimited() && q.Rate() > 0 && time.Since(at).Seconds() > float64(q.Burst())/q.Rate()
 }
 
 // counted are windows, of every key or one of all.

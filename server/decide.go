@@ -1,6 +1,7 @@
 package server
 
 import (
+	"math"
 	"time"
 
 	"github.com/weir-go/weir"
@@ -21,6 +22,8 @@ type Request struct {
 	// Config.MaxQueue allows, if OwnQueue is set.
 	Queue    int
 	OwnQueue bool
+	// Caller, if not nil, is told by Wait that the request stands in line.
+	Caller interface{ Waits() }
 }
 
 // A Verdict is what became of a Request. It can be used again: then it allocates
@@ -48,6 +51,8 @@ type Verdict struct {
 type Answer struct {
 	weir.Decision
 	Rule *Rule
+
+	at time.Duration // when it was given, on the Server's clock, to one who then waited for another; else 0
 }
 
 // Denied returns the answer of the rule that denied, nil if none did.
@@ -77,7 +82,7 @@ func (s *Server) Decide(req *Request, v *Verdict) {
 	set := s.rules.Load()
 	e, rules, at := s.keys.find(req.Key, set)
 	if len(rules) == 0 {
-		s.unmatched(set, v)
+		s.unmatched(set, req.N, v)
 		return
 	}
 	limit := s.limit(req)
@@ -86,7 +91,7 @@ func (s *Server) Decide(req *Request, v *Verdict) {
 			continue
 		}
 		d := r.take(req.Key, req.N, limit)
-		v.Answers = append(v.Answers, Answer{d, r})
+		v.Answers = append(v.Answers, Answer{Decision: d, Rule: r})
 		if !d.OK && s.refuse(r, e, req, v, d) {
 			return
 		}
@@ -125,14 +130,14 @@ func (s *Server) limit(req *Request) int {
 }
 
 // unmatched decides where no rule matches.
-func (s *Server) unmatched(set *ruleset, v *Verdict) {
+func (s *Server) unmatched(set *ruleset, n int, v *Verdict) {
 	if set.config.Unmatched == "deny" {
 		s.unmatchedKeys[0].Add(1)
 		v.deny(weir.OverRate, weir.Never)
 		return
 	}
 	s.unmatchedKeys[1].Add(1)
-	v.OK = true
+	v.OK, v.Grant = true, grant(n, nil)
 }
 
 // allow ends a Verdict.
@@ -145,9 +150,32 @@ func (s *Server) allow(e *known, at uint64, req *Request, v *Verdict) {
 	for i := range v.Answers {
 		v.Answers[i].Rule.live.counts.allowed.add(at)
 	}
-	if len(v.Answers) > 0 {
-		v.Grant = Grant{req.N}
+	v.Grant = grant(req.N, v.Answers)
+}
+
+// grant is what these rules have given together.
+func grant(n int, answers []Answer) Grant {
+	if n == 0 {
+		return Grant{}
 	}
+	g := Grant{n: n, slack: GrantLife}
+	for i := range answers {
+		if a := &answers[i]; a.Rule.gives() {
+			g.by = a.Rule.mark(g.by)
+			g.slack = min(g.slack, a.slack(n))
+		}
+	}
+	return g
+}
+
+// slack returns for how long a token bucket would not have been full without the
+// n tokens: so long all of them can come back. Windows judge that themselves.
+func (a *Answer) slack(n int) time.Duration {
+	if !a.Rule.refills() || a.ResetAfter == weir.Never {
+		return GrantLife
+	}
+	rate := &a.Rule.Rate
+	return max(a.ResetAfter-time.Duration(float64(n)/float64(rate.Count)*float64(rate.Period)), 0)
 }
 
 // refuse ends a Verdict with a denial, unless the rule is on trial, and gives
@@ -183,7 +211,11 @@ func (s *Server) giveBack(req *Request, answers []Answer) {
 	}
 	for i := range answers {
 		if a := &answers[i]; a.OK {
-			a.Rule.settle(req.Key, time.Now(), req.N, 0)
+			at := time.Now()
+			if a.at != 0 {
+				at = s.epoch.Add(a.at)
+			}
+			a.Rule.settle(req.Key, at, a.slack(req.N), req.N, 0)
 		}
 	}
 }
@@ -224,8 +256,11 @@ func (l *live) try(bucket string, n int) {
 
 // settle charges n tokens for what was taken at that time, and lets those in
 // line have what comes back. The candidate is told too, whatever it said then.
-func (r *Rule) settle(key string, at time.Time, was, n int) int {
+func (r *Rule) settle(key string, at time.Time, slack time.Duration, was, n int) int {
 	l, bucket := r.live, r.bucket(key)
+	if n < was {
+		n = was - r.owed(was-n, time.Since(at)-slack)
+	}
 	charged := l.buckets.settle(bucket, at, was, n)
 	if l.trial != nil {
 		l.trial.settle(bucket, at, was, n)
@@ -234,4 +269,28 @@ func (r *Rule) settle(key string, at time.Time, was, n int) int {
 		l.lines.serve(bucket)
 	}
 	return charged
+}
+
+// refills reports whether the rule is of a token bucket, to which what was taken
+// comes back in time.
+func (r *Rule) refills() bool { return alike(r.Quota, config.Quota{}) && r.Rate.Count > 0 }
+
+// owed returns how many of n tokens can still come back, so long after the bucket
+// would have been full without them: what has come in since would have been lost
+// to a full bucket. Of one token, nothing is lost until it has come in wholly.
+func (r *Rule) owed(n int, after time.Duration) int {
+	if after <= 0 || !r.refills() {
+		return n
+	}
+	lost := math.Floor(after.Seconds() / r.Rate.Period.Seconds() * float64(r.Rate.Count))
+	return n - int(min(lost, float64(n)))
+}
+
+// within returns the most tokens that a request can have at once, which says a
+// limit for itself unless that is 0.
+func (r *Rule) within(limit int) int {
+	if limit > 0 && (limit < r.Limit() || !alike(r.Quota, config.Quota{})) {
+		return limit
+	}
+	return r.Limit()
 }

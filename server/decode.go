@@ -53,6 +53,7 @@ type savedGrants struct {
 	key     siphash.Key
 	seq     uint64
 	turned  time.Duration
+	floor   time.Duration
 	settled [2]map[uint64]struct{}
 }
 
@@ -145,7 +146,7 @@ func (d *decoder) lease(rules int) (l savedLease) {
 
 func (d *decoder) grants() (g savedGrants) {
 	g.key = siphash.Key{K0: d.fixed64(), K1: d.fixed64()}
-	g.seq, g.turned = d.fixed64(), d.time()
+	g.seq, g.turned, g.floor = d.fixed64(), d.time(), d.time()
 	for i := range g.settled {
 		g.settled[i] = map[uint64]struct{}{}
 		for range d.int(len(d.b) / 8) {

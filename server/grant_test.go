@@ -1,10 +1,12 @@
 package server_test
 
 import (
+	"context"
 	"errors"
 	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/weir-go/weir"
@@ -162,8 +164,8 @@ func TestIDsAreUUIDs(t *testing.T) {
 	}
 }
 
-// TestHoardedGrantsRefillNothing: whoever keeps the ids of an hour and gives all
-// back at once has no more than those of the last second, which its bucket lacks.
+// TestHoardedGrantsRefillNothing: whoever keeps the ids of grants and gives all
+// back at once has nothing of it, if what they took has come in since.
 func TestHoardedGrantsRefillNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d := newDesk(t, server.Config{}, one("r", quota(10, time.Second, "")))
@@ -172,12 +174,13 @@ func TestHoardedGrantsRefillNothing(t *testing.T) {
 			ids = append(ids, d.grant(1))
 			time.Sleep(100 * time.Millisecond)
 		}
+		time.Sleep(2 * time.Millisecond) // ids tell whole ones
 		d.allows("a", 10, 20)
 		for _, id := range ids {
 			_, err := d.Settle("a", id, 0)
 			must(t, err)
 		}
-		d.allows("a", 10, 100)
+		d.allows("a", 0, 100) // it would have been full all the time
 	})
 }
 
@@ -236,19 +239,90 @@ func TestABadReloadChangesNothing(t *testing.T) {
 	})
 }
 
-func TestAGrantOfAnEarlierRuleGivesNothingToALaterOne(t *testing.T) {
+// TestWhoGaveHasItBack: a grant is of the rules that gave it. If others count for
+// the key by the time that it is settled, it is none any more.
+func TestWhoGaveHasItBack(t *testing.T) {
+	a, b := one("a", quota(100, time.Hour, "")), one("b", quota(10, time.Hour, ""))
+	for _, tt := range []struct {
+		rule string
+		then []config.Rule
+		want error
+		left int // after 5 were taken, and are given back
+	}{
+		{"the same rules", []config.Rule{a, b}, nil, 100},
+		{"another after it", []config.Rule{a, b, one("c", quota(1, time.Hour, ""))}, nil, 100},
+		{"another quota", []config.Rule{one("a", quota(50, time.Hour, "")), b}, nil, 50},
+		{"another order", []config.Rule{b, a}, server.ErrNoGrant, 10},
+		{"it is gone", []config.Rule{b}, server.ErrNoGrant, 10},
+		{"it begins anew", []config.Rule{one("a", quota(100, time.Hour, config.Fixed))}, server.ErrNoGrant, 100},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				d := newDesk(t, server.Config{}, a, b)
+				id := d.grant(5)
+				time.Sleep(time.Millisecond)
+				must(t, d.Reload(&config.Rules{Rules: tt.then}))
+				if _, err := d.Settle("a", id, 0); err != tt.want {
+					t.Errorf("%v, want %v", err, tt.want)
+				}
+				check(t, "left", d.left(), tt.left)
+			})
+		})
+	}
+}
+
+// TestWhatIsGivenBackMakesNobodyMore: tokens that a bucket would have had to
+// spill, had they not been taken, do not come back.
+func TestWhatIsGivenBackMakesNobodyMore(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		r := one("r", quota(10, time.Hour, ""))
-		d := newDesk(t, server.Config{}, r)
-		id := d.grant(5)
-		time.Sleep(time.Minute)
-		r.Name = "s"
-		must(t, d.Reload(&config.Rules{Rules: []config.Rule{r}}))
-		d.allows("a", 4, 4)
+		d := newDesk(t, server.Config{}, one("r", quota(10, time.Second, "")))
+		id := d.grant(10)
+		time.Sleep(950 * time.Millisecond) // ids tell whole milliseconds, and what comes back is whole tokens
+		d.allows("a", 9, 20)
 		_, err := d.Settle("a", id, 0)
 		must(t, err)
-		check(t, "left", d.left(), 6)
+		d.allows("a", 1, 20)
 	})
+}
+
+// TestWhatIsOwedComesBack: of a bucket that was nearly empty, all comes back for as
+// long as it would not have been full.
+func TestWhatIsOwedComesBack(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d := newDesk(t, server.Config{}, one("r", quota(100, 100*time.Second, "")))
+		d.grant(80)
+		id := d.grant(20)
+		time.Sleep(70 * time.Second)
+		check(t, "left before", d.left(), 70)
+		got, err := d.Settle("a", id, 5)
+		must(t, err)
+		check(t, "charged", got.Charged, 5)
+		check(t, "left", d.left(), 85)
+	})
+}
+
+// TestWhatAWaitGaveUpComesBackAsOfThen: who took from one rule, waited for another,
+// and left, brings back what that rule lacks for it, and not more.
+func TestWhatAWaitGaveUpComesBackAsOfThen(t *testing.T) {
+	for _, a := range algorithms {
+		t.Run(string(a), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				each, total := one("each", quota(10, time.Second, a)), queued(quota(1, time.Hour, ""), 20)
+				total.Name, total.Per = "total", config.PerRule
+				d := newDesk(t, server.Config{Rules: &config.Rules{Apply: config.All, Rules: []config.Rule{each, total}}})
+				d.allows("other", 1, 1)
+				ctx, leave := context.WithCancel(t.Context())
+				for range 9 {
+					d.queue(ctx, server.Request{Key: "a", N: 1})
+				}
+				time.Sleep(10 * time.Second)
+				leave()
+				synctest.Wait()
+				check(t, "left of each", d.Explain("a").Rules[0].Remaining, 10)
+				check(t, "used of each", d.Explain("a").Rules[0].Used, 0)
+			})
+		})
+	}
 }
 
 func TestWhatIsExplained(t *testing.T) {
@@ -268,5 +342,44 @@ func TestWhatIsExplained(t *testing.T) {
 		check(t, "nothing is counted for it", d.Stats().Rules[0].Denied[weir.OverRate], 2)
 		time.Sleep(3 * time.Second)
 		check(t, "denials of the present second", d.Explain("a").Rules[0].Denied, 0)
+	})
+}
+
+// TestAGrantOfTheFirstMillisecond: stamps are of whole milliseconds, and the rule
+// may have come in the same.
+func TestAGrantOfTheFirstMillisecond(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d := newDesk(t, server.Config{}, one("r", quota(10, time.Hour, config.Fixed)))
+		time.Sleep(300 * time.Microsecond)
+		must(t, d.Reload(&config.Rules{Rules: []config.Rule{one("s", quota(10, time.Hour, config.Fixed))}}))
+		id := d.grant(4)
+		time.Sleep(100 * time.Microsecond)
+		_, err := d.Settle("a", id, 0)
+		must(t, err)
+		check(t, "left", d.left(), 10)
+	})
+}
+
+// TestMoreAreSettledThanAreRemembered: then the eldest grants cannot be settled any
+// more, but never is one settled twice, and young ones always can be.
+func TestMoreAreSettledThanAreRemembered(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d := newDesk(t, server.Config{}, one("r", quota(1<<30, time.Hour, "")))
+		eldest, first := d.grant(1), d.grant(1)
+		_, err := d.Settle("a", first, 0)
+		must(t, err)
+		for range 12 {
+			time.Sleep(time.Second)
+			for range 100_000 {
+				if _, err := d.Settle("a", d.grant(1), 0); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		for what, id := range map[string]string{"settled": first, "the eldest": eldest} {
+			if _, err := d.Settle("a", id, 0); !errors.Is(err, server.ErrNoGrant) {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
 	})
 }

@@ -22,15 +22,24 @@ type lines struct {
 	waiting atomic.Int64 // in all lines; written under mu
 
 	mu    sync.Mutex // guards what follows, and all in it
-	of    map[string]*line
+	of    map[spot]*line
+	own   int  // lines with a limit of their own
+	over  bool // nobody comes in any more: the rule is gone
 	due   turns
 	timer *time.Timer // nil until somebody waits
+}
+
+// A spot is where a line stands: those with a limit of their own stand apart, so
+// that they hold up nobody else.
+type spot struct {
+	bucket string
+	limit  int // 0 without
 }
 
 // A line is those who wait for one bucket, first come, first served: only the
 // first asks for tokens.
 type line struct {
-	bucket      string
+	spot
 	first, last *waiter
 	n           int           // waiters
 	tokens      int           // that they wait for
@@ -40,8 +49,8 @@ type line struct {
 
 // A waiter is a request in a line.
 type waiter struct {
-	n, limit   int
-	bucket     string
+	n          int
+	spot       spot
 	line       *line // nil once it is answered, or has left
 	prev, next *waiter
 	answer     chan granted // of capacity 1; only who takes it out of the line sends
@@ -54,7 +63,7 @@ type granted struct {
 }
 
 func (l *lines) init(s *Server, of *live) {
-	l.server, l.live, l.of = s, of, map[string]*line{}
+	l.server, l.live, l.of = s, of, map[spot]*line{}
 }
 
 // behind decides for somebody who does not want to wait while others do: not
@@ -62,13 +71,17 @@ func (l *lines) init(s *Server, of *live) {
 func (l *lines) behind(r *Rule, key string, n, limit int) (weir.Decision, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	q := l.of[r.bucket(key)]
+	at := spot{r.bucket(key), limit}
+	q := l.of[at]
+	if q == nil && limit > 0 {
+		q = l.of[spot{bucket: at.bucket}]
+	}
 	if q == nil {
 		return weir.Decision{}, false
 	}
 	d := l.live.look(q.bucket, 0, 0)
 	d.OK, d.Remaining = false, 0
-	if d.RetryAfter = weir.Never; n <= max(r.Limit(), limit) {
+	if d.RetryAfter = weir.Never; n <= r.within(limit) {
 		d.RetryAfter = l.live.buckets.ahead(q.bucket, q.tokens+max(n, 1))
 	}
 	return d, true
@@ -79,11 +92,14 @@ func (l *lines) behind(r *Rule, key string, n, limit int) (weir.Decision, bool) 
 // error.
 func (l *lines) wait(ctx context.Context, r *Rule, req *Request, limit int, a *Answer, v *Verdict) (weir.Reason, error) {
 	longest, why := waitFor(ctx, r)
-	w, why := l.enter(r, req, limit, longest, why, a, v)
+	w, why, err := l.enter(r, req, limit, longest, why, a, v)
 	if w == nil {
-		return why, nil
+		return why, err
 	}
 	defer l.server.waiting.Add(-1)
+	if req.Caller != nil {
+		req.Caller.Waits()
+	}
 	start := time.Now()
 	defer func() { v.Waited += time.Since(start) }()
 	var late <-chan time.Time
@@ -99,7 +115,7 @@ func (l *lines) wait(ctx context.Context, r *Rule, req *Request, limit int, a *A
 		return l.take(g, a, start)
 	case <-ctx.Done():
 		if ctx.Err() == context.DeadlineExceeded {
-			l.serve(w.bucket) // a turn by the deadline counts, whichever timer is heard first
+			l.serve(w.spot.bucket) // a turn by the deadline counts, whichever timer is heard first
 		} else {
 			l.leave(w)
 			return 0, ctx.Err()
@@ -109,9 +125,9 @@ func (l *lines) wait(ctx context.Context, r *Rule, req *Request, limit int, a *A
 			return 0, ctx.Err()
 		}
 	case <-late:
-		l.serve(w.bucket)
+		l.serve(w.spot.bucket)
 		if l.out(w) {
-			a.RetryAfter = l.live.buckets.ahead(w.bucket, req.N)
+			a.RetryAfter = l.live.buckets.ahead(w.spot.bucket, req.N)
 			return weir.Overdue, nil
 		}
 	}
@@ -126,8 +142,8 @@ func (l *lines) leave(w *waiter) {
 		return
 	}
 	if g := <-w.answer; g.err == nil {
-		l.live.buckets.settle(w.bucket, time.Now(), w.n, 0)
-		l.serve(w.bucket)
+		l.live.buckets.settle(w.spot.bucket, time.Now(), w.n, 0)
+		l.serve(w.spot.bucket)
 	}
 }
 
@@ -145,39 +161,47 @@ func (l *lines) take(g granted, a *Answer, start time.Time) (weir.Reason, error)
 }
 
 // enter puts a request at the end of its line, or says why not.
-func (l *lines) enter(r *Rule, req *Request, limit int, longest time.Duration, why weir.Reason, a *Answer, v *Verdict) (*waiter, weir.Reason) {
+func (l *lines) enter(r *Rule, req *Request, limit int, longest time.Duration, why weir.Reason, a *Answer, v *Verdict) (*waiter, weir.Reason, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	bucket := r.bucket(req.Key)
-	q := l.of[bucket]
+	if l.over {
+		return nil, 0, errMoved
+	}
+	at := spot{r.bucket(req.Key), limit}
+	q := l.of[at]
 	before, tokens := 0, 0
 	if q != nil {
 		before, tokens = q.n, q.tokens
 	}
-	eta := l.live.buckets.ahead(bucket, tokens+req.N)
+	eta := l.live.buckets.ahead(at.bucket, tokens+req.N)
+	if limit > 0 { // what the bucket said for this limit is truer
+		eta = max(eta, a.RetryAfter)
+	}
 	a.RetryAfter = eta
+	v.Place += before
 	switch {
 	case l.server.closed.Load():
 		a.RetryAfter = drainRetry
-		return nil, weir.Closed
+		return nil, weir.Closed, nil
 	case eta > longest:
-		return nil, why
+		return nil, why, nil
 	case before >= l.room(r, req):
-		return nil, weir.QueueFull
+		return nil, weir.QueueFull, nil
 	case l.server.waiting.Add(1) > int64(max(l.server.cfg.MaxWaiting, 0)):
 		l.server.waiting.Add(-1)
-		return nil, weir.QueueFull
+		return nil, weir.QueueFull, nil
 	}
-	v.Place += before
-	w := &waiter{n: req.N, limit: limit, bucket: bucket, answer: make(chan granted, 1)}
+	w := &waiter{n: req.N, spot: at, answer: make(chan granted, 1)}
 	if q == nil {
-		q = &line{bucket: bucket, at: -1}
-		l.of[bucket] = q
+		q = &line{spot: at, at: -1}
+		if l.of[at] = q; limit > 0 {
+			l.own++
+		}
 	}
 	l.waiting.Add(1)
 	q.push(w)
 	l.advance(q)
-	return w, 0
+	return w, 0, nil
 }
 
 // room returns how many may wait in a line as far as a request is concerned.

@@ -76,7 +76,7 @@ func (m *merged) find(members []int) []*Rule {
 
 // add makes a rule, still without a state.
 func (m *merged) add(members []int) *Rule {
-	r := &Rule{Rule: m.config.Merged(members)}
+	r := newRule(m.config.Merged(members))
 	m.of[listed(members)] = mergedRule{members, []*Rule{r}}
 	return r
 }

@@ -27,7 +27,9 @@ type Restored struct {
 // stood still, while time went by. Buckets have refilled, leases have run out, ids
 // of grants and leases are good. Rules are found by their names: what belongs to one that
 // is gone, or is counted in another way now, is left out. Leases are held even if
-// the limit is less now. If the error is not nil, nothing has changed.
+// the limit is less now. What became of them after the Snapshot is not known: who
+// has returned a lease since still counts, until its TTL is over. If the error is
+// not nil, nothing has changed.
 //
 // Restore before the Server is used by anybody else. It reads r to its end, and
 // into memory.
@@ -199,7 +201,7 @@ func (g *gates) restore(l savedLimits) bool {
 func (g *grants) restore(from savedGrants) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.key, g.turned, g.settled = from.key, from.turned, from.settled
+	g.key, g.turned, g.floor, g.settled = from.key, from.turned, from.floor, from.settled
 	g.seq.Store(from.seq)
 }
 

@@ -2,6 +2,8 @@ package server
 
 import (
 	"fmt"
+	"hash/fnv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -12,7 +14,14 @@ import (
 // A Rule is one that is in force. It does not change.
 type Rule struct {
 	config.Rule
-	live *live
+	print uint64 // of the name, the same in every process
+	live  *live
+}
+
+func newRule(c config.Rule) *Rule {
+	h := fnv.New64a()
+	h.Write([]byte(c.Name))
+	return &Rule{Rule: c, print: h.Sum64()}
 }
 
 // live is the state of a rule, which outlives a reload.
@@ -21,8 +30,11 @@ type live struct {
 	buckets buckets       // nil without a rate
 	trial   buckets       // the candidate's; nil without one
 	counts  counts
-	lines   lines
-	gates   *gates
+
+	charging sync.Mutex // held while a debt is reckoned and made
+
+	lines lines
+	gates *gates
 }
 
 // Quoted reports whether the rule has a rate.
@@ -56,6 +68,7 @@ type ruleset struct {
 	only   []*Rule // what every key matches: no need to look; nil if there is such a need
 	id     uint64  // goes up with each reload
 	loaded time.Time
+	moved  []*Rule // that matched other keys before, or had another mode
 	merged *merged // nil unless the rules are laid over each other
 }
 
@@ -73,7 +86,7 @@ func (s *Server) newRuleset(cfg *config.Rules, old *ruleset) (set *ruleset, gone
 	var patterns []match.Pattern
 	for i := range cfg.Rules {
 		if c := cfg.Rules[i]; c.Mode != config.Off {
-			set.rules = append(set.rules, &Rule{Rule: c})
+			set.rules = append(set.rules, newRule(c))
 			patterns = append(patterns, pattern(c))
 		}
 	}
@@ -86,12 +99,15 @@ func (s *Server) newRuleset(cfg *config.Rules, old *ruleset) (set *ruleset, gone
 		set.only = set.rules[:1]
 	}
 	share := s.share(cfg)
-	var changed []*Rule
+	var changed, moved []*Rule
 	for _, r := range set.inForce() {
 		if was := kept[r.Name]; was != nil && same(was.Rule, r.Rule) {
 			r.live = was.live
 			delete(kept, r.Name)
 			changed = append(changed, r)
+			if pattern(r.Rule) != pattern(was.Rule) || r.Mode != was.Mode {
+				moved = append(moved, r)
+			}
 		} else if r.live, err = s.newLive(r.Rule, share); err != nil {
 			return nil, nil, fmt.Errorf("server: rule %q: %w", r.Name, err)
 		} else if was != nil && was.Per == r.Per {
@@ -105,6 +121,7 @@ func (s *Server) newRuleset(cfg *config.Rules, old *ruleset) (set *ruleset, gone
 	for _, r := range kept {
 		gone = append(gone, r.live)
 	}
+	set.moved = moved
 	return set, gone, nil
 }
 

@@ -35,8 +35,8 @@ import (
 // Bounds where Config leaves them open.
 const (
 	DefaultMemory     = 64 << 20
-	DefaultMaxWaiting = 100_000
-	DefaultMaxLeases  = 1_000_000
+	DefaultMaxWaiting = 20_000
+	DefaultMaxLeases  = 100_000
 	DefaultKeys       = 1 << 16
 )
 
@@ -144,8 +144,11 @@ func (s *Server) Reload(rules *config.Rules) error {
 	s.rules.Store(set)
 	s.keys.outdate()
 	for _, l := range gone {
-		l.lines.dismiss(errMoved)
+		l.lines.dismiss(errMoved, true)
 		l.gates.dismiss(errMoved)
+	}
+	for _, r := range set.moved { // some of those in line may not be under it any more
+		r.live.lines.dismiss(errMoved, false)
 	}
 	for _, r := range set.inForce() {
 		r.live.gates.update(r.Concurrency)
@@ -162,7 +165,7 @@ func (s *Server) Close(now bool) {
 		return
 	}
 	for _, r := range s.rules.Load().inForce() {
-		r.live.lines.dismiss(weir.Reject(weir.Closed, drainRetry))
+		r.live.lines.dismiss(weir.Reject(weir.Closed, drainRetry), false)
 		r.live.gates.dismiss(weir.Reject(weir.Closed, drainRetry))
 	}
 }

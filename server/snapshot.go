@@ -219,21 +219,28 @@ func (ls *leases) append(set *ruleset) (names []string, b []byte) {
 		number[r.live.gates] = uint64(i)
 		names = append(names, set.nameOf(r))
 	}
+	// All but until stands still once a lease is held, so the lock is held to copy
+	// that alone.
 	ls.mu.Lock()
-	defer ls.mu.Unlock()
 	b = binary.AppendUvarint(b, ls.token)
+	held := make([]*lease, 0, len(ls.of))
+	until := make([]time.Duration, 0, len(ls.of))
 	for _, l := range ls.of {
+		held, until = append(held, l), append(until, l.until)
+	}
+	ls.mu.Unlock()
+	for i, l := range held {
 		b = append(b, l.id[:]...)
 		b = appendText(b, l.key)
 		b = binary.AppendUvarint(b, uint64(l.n))
 		b = binary.AppendUvarint(b, l.token)
-		for _, d := range [...]time.Duration{l.until, l.ttl, l.most} {
+		for _, d := range [...]time.Duration{until[i], l.ttl, l.most} {
 			b = appendTime(b, d)
 		}
 		var under []byte
 		n := uint64(0)
-		for _, h := range l.held {
-			if i, ok := number[h.door.gates]; ok {
+		for j := range l.held { // not the values: a permit is released meanwhile
+			if i, ok := number[l.held[j].door.gates]; ok {
 				under = binary.AppendUvarint(under, i)
 				n++
 			}
@@ -250,7 +257,7 @@ func (g *grants) append(b []byte) []byte {
 	for _, n := range [...]uint64{g.key.K0, g.key.K1, g.seq.Load()} {
 		b = binary.LittleEndian.AppendUint64(b, n)
 	}
-	b = appendTime(b, g.turned)
+	b = appendTime(appendTime(b, g.turned), g.floor)
 	for _, settled := range g.settled {
 		b = binary.AppendUvarint(b, uint64(len(settled)))
 		for stamp := range settled {

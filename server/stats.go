@@ -156,8 +156,16 @@ func (l *lines) length(bucket string) int {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if q := l.of[bucket]; q != nil {
-		return q.n
+	n := 0
+	if q := l.of[spot{bucket: bucket}]; q != nil {
+		n = q.n
 	}
-	return 0
+	if l.own > 0 {
+		for at, q := range l.of {
+			if at.limit > 0 && at.bucket == bucket {
+				n += q.n
+			}
+		}
+	}
+	return n
 }

@@ -37,7 +37,9 @@ func (l *lines) remove(q *line, w *waiter) {
 	q.tokens -= w.n
 	l.waiting.Add(-1)
 	if q.first == nil {
-		delete(l.of, q.bucket)
+		if delete(l.of, q.spot); q.limit > 0 {
+			l.own--
+		}
 		if q.at >= 0 {
 			heap.Remove(&l.due, q.at)
 		}
@@ -54,7 +56,7 @@ func (l *lines) advance(q *line) {
 	}
 	for q.first != nil {
 		w := q.first
-		d := l.live.buckets.takeAt(q.bucket, l.server.epoch.Add(at), w.n, w.limit)
+		d := l.live.buckets.takeAt(q.bucket, l.server.epoch.Add(at), w.n, q.limit)
 		switch {
 		case d.OK:
 			l.remove(q, w)
@@ -63,7 +65,7 @@ func (l *lines) advance(q *line) {
 			l.remove(q, w)
 			w.answer <- granted{err: weir.Reject(weir.OverBurst, weir.Never)}
 		default:
-			if at += d.RetryAfter; at > l.server.now() {
+			if at += min(d.RetryAfter, weir.Never-at); at > l.server.now() {
 				l.schedule(q, at)
 				return
 			}
@@ -113,8 +115,15 @@ func (l *lines) serve(bucket string) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if q := l.of[bucket]; q != nil {
+	if q := l.of[spot{bucket: bucket}]; q != nil {
 		l.advance(q)
+	}
+	if l.own > 0 {
+		for at, q := range l.of {
+			if at.limit > 0 && at.bucket == bucket {
+				l.advance(q)
+			}
+		}
 	}
 }
 
@@ -127,10 +136,12 @@ func (l *lines) serveAll() {
 	}
 }
 
-// dismiss ends all waits with an error.
-func (l *lines) dismiss(err error) {
+// dismiss ends all waits with an error. If the rule is gone, nobody can come in
+// afterwards.
+func (l *lines) dismiss(err error, gone bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.over = l.over || gone
 	for _, q := range l.of {
 		for q.first != nil {
 			w := q.first
@@ -159,6 +170,7 @@ func (t *turns) Push(x any) {
 func (t *turns) Pop() any {
 	old := *t
 	q := old[len(old)-1]
+	old[len(old)-1] = nil
 	q.at = -1
 	*t = old[:len(old)-1]
 	return q

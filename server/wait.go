@@ -30,7 +30,7 @@ func (s *Server) wait(ctx context.Context, req *Request, v *Verdict) error {
 	set := s.rules.Load()
 	e, rules, at := s.keys.find(req.Key, set)
 	if len(rules) == 0 {
-		s.unmatched(set, v)
+		s.unmatched(set, req.N, v)
 		return nil
 	}
 	limit := s.limit(req)
@@ -39,7 +39,7 @@ func (s *Server) wait(ctx context.Context, req *Request, v *Verdict) error {
 			continue
 		}
 		d := r.take(req.Key, req.N, limit)
-		v.Answers = append(v.Answers, Answer{d, r})
+		v.Answers = append(v.Answers, Answer{Decision: d, Rule: r, at: s.now()})
 		if !d.OK && r.Mode != config.Shadow && d.RetryAfter != weir.Never && req.N > 0 {
 			answer := &v.Answers[len(v.Answers)-1]
 			why, err := r.live.lines.wait(ctx, r, req, limit, answer, v)
@@ -51,7 +51,7 @@ func (s *Server) wait(ctx context.Context, req *Request, v *Verdict) error {
 				s.end(r, e, req, v, why, answer.RetryAfter)
 				return nil
 			}
-			d = answer.Decision
+			d, answer.at = answer.Decision, s.now()
 		}
 		if !d.OK && s.refuse(r, e, req, v, d) {
 			return nil

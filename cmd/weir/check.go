@@ -142,7 +142,7 @@ func (told *checked) print(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %d rules, hash %s\n", told.Path, told.Rules, told.Hash)
 	for _, k := range told.Keys {
-		fmt.Fprintf(&b, "\n%s\n", k.Key)
+		fmt.Fprintf(&b, "\n%s\n", safe(k.Key))
 		if len(k.Rules) == 0 {
 			fmt.Fprintf(&b, "  no rule matches: %s\n", k.Unmatched)
 		}

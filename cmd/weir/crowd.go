@@ -15,8 +15,9 @@ import (
 // slowly, keeps nobody else out. If all have a request, further ones wait to be
 // accepted.
 //
-// Each write must be taken within a time. That stands in for http.Server's
-// WriteTimeout, which would bound how long a request may wait for its turn.
+// Each write must be taken within a time. That stands in for the deadlines of
+// http.Server's WriteTimeout, which would bound how long a request of HTTP/1 may
+// wait for its turn.
 type crowd struct {
 	net.Listener
 	most    int
@@ -152,8 +153,11 @@ func (c *crowd) Close() (err error) {
 	return err
 }
 
+// SetWriteDeadline does nothing: each write has its own.
+func (m *member) SetWriteDeadline(time.Time) error { return nil }
+
 func (m *member) Write(b []byte) (int, error) {
-	if err := m.SetWriteDeadline(time.Now().Add(m.crowd.timeout)); err != nil {
+	if err := m.Conn.SetWriteDeadline(time.Now().Add(m.crowd.timeout)); err != nil {
 		return 0, err
 	}
 	return m.Conn.Write(b)

@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/weir-go/weir/rate"
 )
 
 // newServer returns an http.Server with the bounds that every server of ours
@@ -18,8 +20,22 @@ func newServer(h http.Handler, log *slog.Logger) *http.Server {
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+		ErrorLog:          slog.NewLogLogger(sparing{log.Handler(), rate.NewLimiter(10, 10)}, slog.LevelWarn),
 	}
+}
+
+// sparing is a log of what peers can cause, as often as they like: ten lines a
+// second of it are enough.
+type sparing struct {
+	slog.Handler
+	lines *rate.Limiter
+}
+
+func (s sparing) Handle(ctx context.Context, r slog.Record) error {
+	if !s.lines.Allow() {
+		return nil
+	}
+	return s.Handler.Handle(ctx, r)
 }
 
 // listen opens a TCP listener for a flag's address.

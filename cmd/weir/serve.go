@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/weir-go/weir/config"
@@ -17,12 +19,13 @@ import (
 
 type serveCmd struct {
 	Listen string `placeholder:"ADDR" help:"Where callers come in, with HTTP/1.1 and HTTP/2 (127.0.0.1:8080)."`
-	Port   int    `short:"p" env:"WEIR_PORT,PORT" placeholder:"N" help:"Instead of --listen: that port of all addresses."`
+	Port   int    `short:"p" env:"PORT" placeholder:"N" help:"Instead of --listen: that port of all addresses. (Not $$WEIR_PORT: to Kubernetes, that is where a Service called weir is.)"`
 	Admin  string `default:"127.0.0.1:8081" placeholder:"ADDR" help:"Where the page, /-/ready, /-/reload, /metrics and more are (${default}). Keep it private."`
 
 	Rules         string        `placeholder:"PATH" help:"The rules: a YAML file, or a directory of such. Changes are loaded as they happen."`
 	Tokens        string        `placeholder:"FILE" help:"Who may ask for what: a YAML file of tokens. Without it, everybody may everything."`
-	State         string        `placeholder:"FILE" help:"Where counts are kept from one run to the next."`
+	State         string        `placeholder:"FILE" help:"Where counts and leases are kept from one run to the next."`
+	StateInterval time.Duration `default:"1m" placeholder:"TIME" help:"How often they are kept while it runs, in case it ends without a chance to (${default})."`
 	WatchInterval time.Duration `default:"10s" placeholder:"TIME" help:"How often files are looked at, besides when the system tells of a change (${default})."`
 
 	serveTLS   `embed:""`
@@ -50,6 +53,7 @@ type daemon struct {
 	crowd  *crowd
 	public *http.Server
 	phase  phase
+	saving sync.Mutex // held while the state is written
 }
 
 // Run serves until ctx ends, and then drains.
@@ -83,8 +87,9 @@ func (c *serveCmd) Run(ctx context.Context, std streams) error {
 	defer stopAdmin()
 	if len(c.paths()) > 0 {
 		go watcher.Run(ctx, d.reloadQuietly)
-		defer d.onHangup()()
 	}
+	go d.saveEvery(ctx, c.StateInterval)
+	defer d.onHangup()() // also without files: else SIGHUP ends the process
 	d.announce(ln.Addr(), admin.Addr())
 	return d.serve(ctx)
 }
@@ -161,12 +166,12 @@ const (
 	maxStreams = 1000
 )
 
-// newPublic returns the http.Server of callers. It has no ReadTimeout and no
-// WriteTimeout, which would end those who wait: bodies are bounded by httpapi,
-// writes by the crowd.
+// newPublic returns the http.Server of callers. It has no ReadTimeout, which would
+// end those who wait: bodies are bounded by httpapi. WriteTimeout is that of the
+// streams of HTTP/2, whose client may take nothing while the connection goes on.
 func (d *daemon) newPublic() *http.Server {
 	srv := newServer(d.cmd.logged(d.log, d.guard.Handler(d.api)), d.log)
-	srv.ReadHeaderTimeout, srv.ConnState = d.cmd.ClientTimeout, d.crowd.state
+	srv.ReadHeaderTimeout, srv.WriteTimeout, srv.ConnState = d.cmd.ClientTimeout, d.cmd.ClientTimeout, d.crowd.state
 	srv.Protocols = new(http.Protocols)
 	srv.Protocols.SetHTTP1(true)
 	srv.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: maxStreams, SendPingTimeout: pingAfter, PingTimeout: d.cmd.ClientTimeout}
@@ -195,10 +200,7 @@ func (d *daemon) serve(ctx context.Context) error {
 		return err
 	case <-ctx.Done():
 	}
-	if err := d.drain(); err != nil {
-		return err
-	}
-	return d.save()
+	return errors.Join(d.drain(), d.save())
 }
 
 // server returns what the server is made of.
@@ -212,7 +214,7 @@ func (c *serveCmd) server(rules *config.Rules) server.Config {
 
 // api returns what the API is made of.
 func (c *serveCmd) api(guard *token.Guard) httpapi.Config {
-	cfg := httpapi.Config{NoFields: c.NoRatelimitFields, MaxKey: c.MaxKey, MaxBody: int(c.MaxBody), BodyTimeout: c.ClientTimeout}
+	cfg := httpapi.Config{NoFields: c.NoRatelimitFields, MaxKey: c.MaxKey, MaxBody: int(c.MaxBody), BodyTimeout: c.ClientTimeout, AnswerTimeout: c.ClientTimeout}
 	cfg.MaxLimit, cfg.MaxQueue = c.overrides()
 	cfg.Authorize = func(r *http.Request, a httpapi.Action, key string) error {
 		err := guard.Authorize(r, tokenActions[a], key)

@@ -97,11 +97,32 @@ func (d *daemon) restore() error {
 // maxSkipped bounds the lines about what was not restored.
 const maxSkipped = 10
 
-// save keeps the counts for the next run.
+// saveEvery keeps the counts again and again, until ctx ends.
+func (d *daemon) saveEvery(ctx context.Context, interval time.Duration) {
+	if d.cmd.State == "" {
+		return
+	}
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if err := d.save(); err != nil {
+				d.log.Error("not kept", "error", err)
+			}
+		}
+	}
+}
+
+// save keeps the counts for the next run. Of two calls at once one waits.
 func (d *daemon) save() error {
 	if d.cmd.State == "" {
 		return nil
 	}
+	d.saving.Lock()
+	defer d.saving.Unlock()
 	if err := d.server.SaveFile(d.cmd.State); err != nil {
 		return fmt.Errorf("--state: %w", err)
 	}

@@ -33,8 +33,8 @@ type serveOwn struct {
 // serveBound is what bounds the server.
 type serveBound struct {
 	Memory         size          `default:"64MiB" placeholder:"SIZE" help:"Memory for counts (${default})."`
-	MaxWaiting     int           `default:"100000" placeholder:"N" help:"Requests that may wait, of all keys; 0: none (${default})."`
-	MaxLeases      int           `default:"1000000" placeholder:"N" help:"Leases that may be held, of all keys (${default})."`
+	MaxWaiting     int           `default:"20000" placeholder:"N" help:"Requests that may wait, of all keys; 0: none (${default})."`
+	MaxLeases      int           `default:"100000" placeholder:"N" help:"Leases that may be held, of all keys (${default})."`
 	MaxKey         int           `default:"1024" placeholder:"BYTES" help:"How long a key may be (${default})."`
 	MaxBody        size          `default:"4MiB" placeholder:"SIZE" help:"How large a batch may be (${default})."`
 	MaxConnections int           `default:"10000" placeholder:"N" help:"Connections of callers at once; one more takes the place of the one that has been idle for longest (${default})."`
@@ -98,7 +98,7 @@ func (c *serveCmd) check() error {
 		return usagef("--client-ca needs --tls-cert and --tls-key")
 	}
 	return cmp.Or(c.serveOne.check(), c.serveBound.check(),
-		within("--port", c.Port, 0, 65535), atLeast(time.Millisecond, "--watch-interval", c.WatchInterval), atLeast(0, "--grace", c.Grace),
+		within("--port", c.Port, 0, 65535), atLeast(time.Millisecond, "--watch-interval", c.WatchInterval), atLeast(time.Second, "--state-interval", c.StateInterval), atLeast(0, "--grace", c.Grace),
 		atLeast(1, "--override-max-requests", c.OverrideMaxRequests), atLeast(1, "--override-max-queue", c.OverrideMaxQueue))
 }
 

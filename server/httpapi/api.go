@@ -4,10 +4,12 @@
 //
 //	api, err := httpapi.New(srv, httpapi.Config{})
 //	...
-//	http.Server{Handler: api, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute}
+//	http.Server{Handler: api, ReadHeaderTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, IdleTimeout: time.Minute}
 //
-// That http.Server must not have a ReadTimeout or WriteTimeout: they would end
-// those who wait. Bodies have a time-out here (Config.BodyTimeout).
+// That http.Server must not have a ReadTimeout: it would end those who wait.
+// Bodies have a time-out here (Config.BodyTimeout). Its WriteTimeout bounds how
+// long an answer may take to be taken; who waits has it anew afterwards
+// (Config.AnswerTimeout).
 //
 // # Callers who leave
 //
@@ -32,6 +34,8 @@ const (
 	DefaultMaxBatch    = 10_000
 	DefaultMaxBody     = 4 << 20
 	DefaultBodyTimeout = 10 * time.Second
+
+	DefaultAnswerTimeout = 10 * time.Second
 )
 
 // An Action is what a caller wants to do with a key.
@@ -62,6 +66,8 @@ type Config struct {
 	// BodyTimeout bounds how long a body may take to come. If zero,
 	// DefaultBodyTimeout.
 	BodyTimeout time.Duration
+	// AnswerTimeout is the http.Server's WriteTimeout. If zero, DefaultAnswerTimeout.
+	AnswerTimeout time.Duration
 	// Authorize says whether a caller may do something with a key, before it is done.
 	// An error that is ErrUnauthorized is answered with 401, any other with 403, and
 	// its text. Of a batch all keys are asked for; one that may not be used is the end
@@ -82,8 +88,11 @@ func (c Config) Validate() error {
 			return fmt.Errorf("httpapi: %s = %d: must be >= 0", f.name, f.value)
 		}
 	}
-	if c.BodyTimeout < 0 {
+	switch {
+	case c.BodyTimeout < 0:
 		return fmt.Errorf("httpapi: BodyTimeout = %v: must be >= 0", c.BodyTimeout)
+	case c.AnswerTimeout < 0:
+		return fmt.Errorf("httpapi: AnswerTimeout = %v: must be >= 0", c.AnswerTimeout)
 	}
 	return nil
 }
@@ -116,6 +125,7 @@ func New(s *server.Server, cfg Config) (*API, error) {
 	cfg.MaxBatch = orDefault(cfg.MaxBatch, DefaultMaxBatch)
 	cfg.MaxBody = orDefault(cfg.MaxBody, DefaultMaxBody)
 	cfg.BodyTimeout = orDefault(cfg.BodyTimeout, DefaultBodyTimeout)
+	cfg.AnswerTimeout = orDefault(cfg.AnswerTimeout, DefaultAnswerTimeout)
 	a := &API{cfg: cfg, server: s, debug: make(chan struct{}, 1)}
 	a.counts.answers = make([][len(statuses)]atomic.Uint64, len(endpoints)+1)
 	a.calls.New = func() any { return &call{api: a} }

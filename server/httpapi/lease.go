@@ -23,7 +23,13 @@ func (c *call) lease() {
 		return
 	}
 	defer cancel()
+	if req.Wait {
+		c.Waits()
+	}
 	l, err := c.api.server.Acquire(ctx, req)
+	if req.Wait {
+		c.hurried()
+	}
 	if err != nil {
 		c.denyLease(err)
 		return

@@ -75,7 +75,11 @@ func (c *call) wait() bool {
 	}
 	defer cancel()
 	v := &c.verdict
+	c.request.Caller = c
 	err := c.api.server.Wait(ctx, &c.request, v)
+	if v.Waited > 0 {
+		c.hurried()
+	}
 	switch {
 	case err == nil && v.OK && v.Waited > 0 && c.r.Context().Err() != nil: // it left as its turn came
 		id := c.api.server.AppendID(c.buf[:0], v.Grant, c.key)
@@ -113,6 +117,15 @@ func (c *call) patience() (context.Context, context.CancelFunc, *fault) {
 	}
 	ctx, cancel := context.WithTimeout(c.r.Context(), timeout)
 	return ctx, cancel, nil
+}
+
+// Waits suspends the time-out of the answer, while the call waits for its turn.
+// Where there are no such time-outs, there is nothing to do.
+func (c *call) Waits() { _ = http.NewResponseController(c.w).SetWriteDeadline(time.Time{}) }
+
+// hurried lets it begin anew.
+func (c *call) hurried() {
+	_ = http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(c.api.cfg.AnswerTimeout))
 }
 
 // leave ends the call of a caller that has left: nobody sees the answer.
