@@ -21,6 +21,7 @@ func (id leaseID) String() string { return hex.EncodeToString(id[:]) }
 type leases struct {
 	server *Server
 	full   atomic.Uint64 // refused because of Config.MaxLeases
+	gates  atomic.Uint64 // made so far
 
 	mu    sync.Mutex // guards what follows
 	of    map[leaseID]*lease

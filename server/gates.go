@@ -19,6 +19,7 @@ import (
 // gates are the limits of one rule's keys, while they are in use.
 type gates struct {
 	server *Server
+	order  uint64 // of asking: a request holds only units of lower ones while it waits
 
 	held     atomic.Int64 // units
 	waiting  atomic.Int64 // requests
@@ -58,7 +59,7 @@ type door struct {
 }
 
 func newGates(s *Server, c *config.Concurrency) *gates {
-	return &gates{server: s, terms: c, doors: map[string]*door{}, waiters: map[*lessee]struct{}{}}
+	return &gates{server: s, order: s.leases.gates.Add(1), terms: c, doors: map[string]*door{}, waiters: map[*lessee]struct{}{}}
 }
 
 // enter returns the door of a bucket, for somebody who has to leave it; nil if the
@@ -168,8 +169,7 @@ func queueOf(c *config.Concurrency) (queue int, maxWait time.Duration) {
 
 // update puts the doors under other terms; nil if the rule does not lease any
 // more. Holders keep what they have. Who holds units of other rules while it waits
-// is asked again: the order of the rules, which keeps two such from waiting for
-// each other, may be another now.
+// is asked again: those may not count for it any more.
 func (g *gates) update(c *config.Concurrency) {
 	if c == nil {
 		g.dismiss(errMoved)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -81,11 +82,7 @@ func (s *Server) acquire(ctx context.Context, req *LeaseRequest) (Lease, error) 
 	}
 	start := s.now()
 	asked := lease{key: req.Key, n: req.N, ttl: ttl, most: most} // not on the heap: the first rule's refusal allocates nothing
-	// All ask the rules in the same order, so that no two wait for each other.
-	for _, r := range rules {
-		if r.Concurrency == nil {
-			continue
-		}
+	for _, r := range inOrder(rules, make([]*Rule, 0, 8)) {
 		if err := asked.ask(ctx, r, req.Wait); err != nil {
 			asked.giveBack(weir.Ignored, 0)
 			return Lease{}, err
@@ -107,6 +104,19 @@ func (s *Server) acquire(ctx context.Context, req *LeaseRequest) (Lease, error) 
 	granted := l.view(ttl)
 	granted.Waited = now - start
 	return granted, nil
+}
+
+// inOrder appends to room the rules that lease, in the order in which all have to
+// ask them, so that no two wait for each other: that in which their gates were made.
+// The order of the rules may be another for who asks while they are reloaded.
+func inOrder(rules, room []*Rule) []*Rule {
+	for _, r := range rules {
+		if r.Concurrency != nil {
+			room = append(room, r)
+		}
+	}
+	slices.SortFunc(room, func(a, b *Rule) int { return cmp.Compare(a.live.gates.order, b.live.gates.order) })
+	return room
 }
 
 // terms returns how long leases last under these rules unless their callers say

@@ -274,27 +274,82 @@ func TestReloadLeaseQueue(t *testing.T) {
 	})
 }
 
-// Two that wait for each other under two rules cannot be: all ask in the order of
-// the rules, and who holds a unit while it waits asks again when that may be
-// another.
-func TestReloadOrder(t *testing.T) {
+// single is a rule under which all its keys together have one unit.
+func single(name, glob string) config.Rule {
+	return config.Rule{Name: name, Glob: glob, Per: config.PerRule, Concurrency: &config.Concurrency{Limit: 1, TTL: time.Hour}}
+}
+
+// Who holds a unit while it waits gives it back when a reload takes its rule
+// away from it.
+func TestReloadWhileHolding(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		pair := func(name, glob string) config.Rule {
-			return config.Rule{Name: name, Glob: glob, Per: config.PerRule, Concurrency: &config.Concurrency{Limit: 1, TTL: time.Hour}}
-		}
-		odd, even := pair("odd", "*1*"), pair("even", "*2*")
-		d := newDesk(t, underAll(odd, even))
+		first, second := single("first", "*1*"), single("second", "*2*")
+		d := newDesk(t, underAll(first, second))
 		l := d.lease("2", 1)
 		waits := d.line(t.Context(), "12", 1)
 		check(t, "it holds a unit while it waits", d.inflight("1", 0).Inflight, 1)
-		d.rules(even, odd)
-		check(t, "and gives it back", d.inflight("1", 0).Inflight, 0)
-		other := d.lease("1", 1)
-		must(t, d.Return("2", l.ID, weir.Success))
+		first.Glob = "1*3"
+		d.rules(first, second)
+		check(t, "and gives it back", d.inflight("13", 0).Inflight, 0)
 		check(t, "the wait goes on", ended(waits), still)
-		must(t, d.Return("1", other.ID, weir.Success))
+		must(t, d.Return("2", l.ID, weir.Success))
 		check(t, "the wait ends", ended(waits), "granted after 0s")
 	})
+}
+
+// Two that ask under the same rules never wait for each other, even if the rules
+// change their order, or one goes and comes again, just when the first is about
+// to stand in line.
+func TestReloadBetweenRules(t *testing.T) {
+	a, b := single("a", "*a*"), single("b", "*b*")
+	rated := b
+	rated.Quota, rated.Concurrency = quota(1, time.Hour, ""), nil
+	for _, row := range []struct {
+		rule        string
+		under       []config.Rule
+		reloads     [][]config.Rule
+		held, other string // a key of the rule that is last, and of the first
+	}{
+		{"the last goes first", []config.Rule{a, b}, [][]config.Rule{{b, a}}, "b", "a"},
+		{"the last goes first, the other way round", []config.Rule{b, a}, [][]config.Rule{{a, b}}, "a", "b"},
+		{"the last has only a rate meanwhile", []config.Rule{a, b}, [][]config.Rule{{a, rated}, {b, a}}, "b", "a"},
+	} {
+		t.Run(row.rule, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				d := newDesk(t, underAll(row.under...))
+				l := d.lease(row.held, 1)
+				ready := make(chan struct{})
+				first := d.line(late{t.Context(), ready}, "ab", 1)
+				for _, rules := range row.reloads {
+					d.rules(rules...)
+				}
+				second := d.line(t.Context(), "ab", 1)
+				close(ready)
+				synctest.Wait()
+				must(t, d.Return(row.held, l.ID, weir.Success))
+				time.Sleep(2 * time.Hour)
+				for _, waits := range []<-chan string{first, second} {
+					if ended(waits) == still {
+						t.Error("one waits for ever")
+					}
+				}
+				check(t, "waiting", d.Waiting(), 0)
+				d.leases(row.other, 1, 2)
+			})
+		})
+	}
+}
+
+// late is the context of somebody who, before it stands in line, takes until it
+// is ready.
+type late struct {
+	context.Context
+	ready <-chan struct{}
+}
+
+func (l late) Done() <-chan struct{} {
+	<-l.ready
+	return l.Context.Done()
 }
 
 // What Auto has found for a key is kept for a while when nobody uses it, for a
