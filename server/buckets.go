@@ -2,6 +2,8 @@ package server
 
 import (
 	"math"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/weir-go/weir"
@@ -185,29 +187,84 @@ func seconds(s float64) time.Duration {
 	return weir.Never
 }
 
-// counted are windows, of every key or one of all.
-type counted struct{ l *tally.Limiter }
+// counted are windows, of every key or one of all. Rules that are made of others
+// have them in common with those of the same windows: then the limit is their own.
+type counted struct {
+	l      *tally.Limiter
+	limit  atomic.Int64 // 0: that of l
+	shared bool         // another rule answers for the memory
+}
 
-func (c *counted) take(key string, n, limit int) weir.Decision { return c.l.Take(key, n, limit) }
+func (c *counted) within(limit int) int {
+	if limit > 0 {
+		return limit
+	}
+	return int(c.limit.Load())
+}
+
+func (c *counted) take(key string, n, limit int) weir.Decision {
+	return c.l.Take(key, n, c.within(limit))
+}
 
 func (c *counted) takeAt(key string, at time.Time, n, limit int) weir.Decision {
-	return c.l.TakeAt(key, at, n, limit)
+	return c.l.TakeAt(key, at, n, c.within(limit))
 }
 
 func (c *counted) settle(key string, at time.Time, was, n int) int {
 	return c.l.SettleAt(key, at, was, n)
 }
 
-func (c *counted) ahead(key string, n int) time.Duration { return c.l.Ahead(key, n) }
+func (c *counted) ahead(key string, n int) time.Duration { return c.l.Ahead(key, n, c.within(0)) }
 
 func (c *counted) used(key string) int {
 	n, _ := c.l.Used(key)
 	return n
 }
 
-func (c *counted) set(q config.Quota) { c.l.SetQuota(windows(q)) }
+func (c *counted) set(q config.Quota) {
+	if c.limit.Load() > 0 {
+		c.limit.Store(int64(q.Rate.Count))
+		return
+	}
+	c.l.SetQuota(windows(q))
+}
 
 func (c *counted) memory() (int, uint64) {
+	if c.shared {
+		return 0, 0
+	}
 	st := c.l.Stats()
 	return st.Memory, st.Forgotten
+}
+
+// A pool has the windows that rules made of others have in common: those of one
+// length are one table, for a key is under one of the rules.
+type pool struct {
+	mu sync.Mutex // guards of
+	of map[tally.Quota]*tally.Limiter
+}
+
+// has reports whether a pool is for such a quota.
+func (p *pool) has(q config.Quota) bool { return !alike(q, config.Quota{}) && q.Rate.Count > 0 }
+
+// buckets returns those of a rule; nil if a pool is not for such.
+func (p *pool) buckets(q config.Quota, memory int) (buckets, error) {
+	if !p.has(q) {
+		return nil, nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	kind := windows(q)
+	kind.Limit = 0
+	l, shared := p.of[kind]
+	if !shared {
+		var err error
+		if l, err = tally.New(kind, tally.Config{Memory: memory, MaxDebt: math.MaxInt32, NoTop: true}); err != nil {
+			return nil, err
+		}
+		p.of[kind] = l
+	}
+	c := &counted{l: l, shared: shared}
+	c.limit.Store(int64(q.Rate.Count))
+	return c, nil
 }

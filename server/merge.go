@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/weir-go/weir/config"
+	"github.com/weir-go/weir/tally"
 )
 
 // maxMerged bounds the rules that are made of others. A key beyond it is under
@@ -18,6 +19,7 @@ const maxMerged = 1000
 type merged struct {
 	server *Server
 	config *config.Rules
+	pool   *pool // of those before, too
 
 	mu sync.Mutex            // guards what follows
 	of map[string]mergedRule // by the places of those they are made of
@@ -30,10 +32,11 @@ type mergedRule struct {
 
 // merge makes anew the rules that the old set had made.
 func (set *ruleset) merge(s *Server, old *ruleset) {
-	set.merged = &merged{server: s, config: set.config, of: map[string]mergedRule{}}
+	set.merged = &merged{server: s, config: set.config, of: map[string]mergedRule{}, pool: &pool{of: map[tally.Quota]*tally.Limiter{}}}
 	if old == nil || old.merged == nil {
 		return
 	}
+	set.merged.pool = old.merged.pool
 	places := map[string]int{}
 	for i := range set.config.Rules {
 		places[set.config.Rules[i].Name] = i
@@ -68,7 +71,7 @@ func (m *merged) find(members []int) []*Rule {
 	}
 	r := m.add(members)
 	var err error
-	if r.live, err = m.server.newLive(r.Rule, m.server.share(m.config)); err != nil {
+	if r.live, err = m.server.newLive(r.Rule, m.server.share(m.config), m.pool); err != nil {
 		panic("server: " + err.Error()) // each of its parts has been checked
 	}
 	return m.of[listed(members)].rules

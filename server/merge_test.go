@@ -67,3 +67,65 @@ func TestRulesMadeOfOthersAreBounded(t *testing.T) {
 		t.Errorf("%d rules", n)
 	}
 }
+
+// TestRulesMadeOfOthersShareMemory: however many there are, those of one window
+// have one table.
+func TestRulesMadeOfOthersShareMemory(t *testing.T) {
+	rules := overlapping(0)
+	for i := range 2000 {
+		rules.Rules = append(rules.Rules, config.Rule{
+			Name: fmt.Sprint("key", i), Key: fmt.Sprint("k", i), Quota: config.Quota{Rate: config.Rate{Count: 2}},
+		})
+	}
+	d := newDesk(t, server.Config{Rules: rules, Memory: 1 << 20})
+	for i := range 2000 {
+		d.allows(fmt.Sprint("k", i), 2, 3)
+	}
+	d.allows("other", 100, 101)
+	memory := 0
+	for _, r := range d.Stats().Rules {
+		memory += r.Memory
+	}
+	if memory == 0 || memory > 1<<20 {
+		t.Errorf("%d bytes", memory)
+	}
+}
+
+// TestRulesMadeOfOthersMayBeBuckets: then each has its own, and keeps it.
+func TestRulesMadeOfOthersMayBeBuckets(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		buckets := func() *config.Rules {
+			rules := overlapping(2)
+			rules.Rules[0].Algorithm = config.GCRA
+			return rules
+		}
+		d := newDesk(t, server.Config{Rules: buckets()})
+		d.allows("x0;", 1, 2)
+		d.allows("x0;x1;", 2, 3)
+		must(t, d.Reload(buckets()))
+		d.allows("x0;", 0, 1)
+		d.allows("x0;x1;", 0, 1)
+	})
+}
+
+// TestRulesMadeOfOthersChangeTheirWindow, or become rules of their own.
+func TestRulesMadeOfOthersChangeTheirWindow(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d := newDesk(t, server.Config{Rules: overlapping(1)})
+		d.allows("a", 100, 101)
+		longer := overlapping(1)
+		longer.Rules[0].Rate.Period = time.Hour
+		must(t, d.Reload(longer))
+		d.allows("a", 100, 101)
+		time.Sleep(2 * time.Minute)
+		d.allows("a", 0, 1)
+		must(t, d.Reload(&config.Rules{Rules: longer.Rules[:1]}))
+		d.allows("a", 100, 101)
+		time.Sleep(2 * time.Minute)
+		d.allows("a", 0, 1)
+		must(t, d.Reload(overlapping(1)))
+		d.allows("a", 100, 101)
+		time.Sleep(time.Minute)
+		d.allows("a", 100, 101)
+	})
+}

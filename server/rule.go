@@ -99,16 +99,21 @@ func (s *Server) newRuleset(cfg *config.Rules, old *ruleset) (set *ruleset, gone
 		set.only = set.rules[:1]
 	}
 	share := s.share(cfg)
+	var common *pool
+	if set.merged != nil {
+		common = set.merged.pool
+	}
 	var changed, moved []*Rule
 	for _, r := range set.inForce() {
-		if was := kept[r.Name]; was != nil && same(was.Rule, r.Rule) {
+		shares := common != nil && common.has(r.Quota)
+		if was := kept[r.Name]; was != nil && same(was.Rule, r.Rule) && was.shares() == shares && (!shares || was.Rate.Period == r.Rate.Period) {
 			r.live = was.live
 			delete(kept, r.Name)
 			changed = append(changed, r)
 			if pattern(r.Rule) != pattern(was.Rule) || r.Mode != was.Mode {
 				moved = append(moved, r)
 			}
-		} else if r.live, err = s.newLive(r.Rule, share); err != nil {
+		} else if r.live, err = s.newLive(r.Rule, share, common); err != nil {
 			return nil, nil, fmt.Errorf("server: rule %q: %w", r.Name, err)
 		} else if was != nil && was.Per == r.Per {
 			r.live.gates = was.live.gates
@@ -139,15 +144,24 @@ func (s *Server) share(cfg *config.Rules) int {
 // minMemory is the least that keyed and tally make do with.
 const minMemory = 64 << 10
 
-func (s *Server) newLive(c config.Rule, memory int) (l *live, err error) {
+// newLive returns a fresh state for a rule; from the pool, if there is one, comes
+// what it has in common with others.
+func (s *Server) newLive(c config.Rule, memory int, common *pool) (l *live, err error) {
 	l = &live{since: s.now(), gates: newGates(s, c.Concurrency)}
 	l.lines.init(s, l)
 	if c.Rate.Period > 0 {
 		if c.Key != "" {
 			memory = minMemory // there is but one
 		}
-		if l.buckets, err = newBuckets(c.Quota, c.Per, memory); err != nil {
-			return nil, err
+		if common != nil {
+			if l.buckets, err = common.buckets(c.Quota, memory); err != nil {
+				return nil, err
+			}
+		}
+		if l.buckets == nil {
+			if l.buckets, err = newBuckets(c.Quota, c.Per, memory); err != nil {
+				return nil, err
+			}
 		}
 	}
 	if c.Candidate != nil {
@@ -160,6 +174,12 @@ func (s *Server) newLive(c config.Rule, memory int) (l *live, err error) {
 func same(a, b config.Rule) bool {
 	return (a.Rate.Period > 0) == (b.Rate.Period > 0) && alike(a.Quota, b.Quota) && a.Per == b.Per &&
 		(a.Candidate == nil) == (b.Candidate == nil) && (a.Candidate == nil || alike(*a.Candidate, *b.Candidate))
+}
+
+// shares reports whether the rule has its windows from a pool.
+func (r *Rule) shares() bool {
+	c, ok := r.live.buckets.(*counted)
+	return ok && c.limit.Load() > 0
 }
 
 // update puts the state under the rule r.

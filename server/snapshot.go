@@ -147,7 +147,9 @@ func keeps(b buckets, q *config.Quota) (how string, state keeper) {
 	case single:
 		return "single", lone{b.l}
 	case *counted:
-		return string(q.Algorithm), b.l
+		if !b.shared {
+			return string(q.Algorithm), b.l
+		}
 	}
 	return "", nil
 }

@@ -47,6 +47,6 @@ func ExampleLimiter_SettleAt() {
 func ExampleLimiter_Ahead() {
 	lim, _ := tally.New(tally.Quota{Limit: 3, Period: time.Minute}, tally.Config{})
 	lim.Take("alice", 3, 0)
-	fmt.Println(lim.Ahead("alice", 12).Round(time.Minute))
+	fmt.Println(lim.Ahead("alice", 12, 0).Round(time.Minute))
 	// Output: 4m0s
 }

@@ -168,7 +168,7 @@ func TestAhead(t *testing.T) {
 				l.SettleAt("a", time.Now(), 0, tt.taken)
 			}
 			time.Sleep(400 * ms)
-			if got := l.Ahead("a", tt.n); got != tt.want {
+			if got := l.Ahead("a", tt.n, 0); got != tt.want {
 				t.Errorf("%s: %v: want %v", tt.rule, got, tt.want)
 			}
 		}
@@ -191,7 +191,7 @@ func FuzzAhead(f *testing.F) {
 			}
 			n := chance.IntN(25 * limit)
 			began := time.Now()
-			got := l.Ahead("a", n)
+			got := l.Ahead("a", n, 0)
 			for range n {
 				d := l.Take("a", 1, 0)
 				for ; !d.OK; d = l.Take("a", 1, 0) {

@@ -177,8 +177,9 @@ func (l *Limiter) Used(key string) (used int, resetIn time.Duration) {
 // they come one by one, each as soon as it can, and nobody else comes. n may
 // exceed the Quota's limit, and take several windows. It is exact for that;
 // events that are counted several at a time may have to wait for longer. If it
-// is in vain it is weir.Never. It panics if n < 0.
-func (l *Limiter) Ahead(key string, n int) time.Duration {
+// is in vain it is weir.Never. A limit > 0 counts instead of the Quota's. It
+// panics if n < 0.
+func (l *Limiter) Ahead(key string, n, limit int) time.Duration {
 	checkCost(n)
 	t := l.table.Load()
 	print := t.print(key)
@@ -187,7 +188,11 @@ func (l *Limiter) Ahead(key string, n int) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.find(t, print)
-	return s.rule.ahead(p.count, now, n, p.slot == nil)
+	r := *s.rule
+	if limit > 0 {
+		r.limit = min(limit, MaxLimit)
+	}
+	return r.ahead(p.count, now, n, p.slot == nil)
 }
 
 // SetQuota changes the Quota. What a key has used stays used. If Period or

@@ -141,7 +141,7 @@ func TestNegativeCostPanics(t *testing.T) {
 		"Take":     func() { l.Take("a", -1, 0) },
 		"SettleAt": func() { l.SettleAt("a", time.Now(), 1, -1) },
 		"was":      func() { l.SettleAt("a", time.Now(), math.MinInt, 1) },
-		"Ahead":    func() { l.Ahead("a", -1) },
+		"Ahead":    func() { l.Ahead("a", -1, 0) },
 	} {
 		func() {
 			defer func() {
@@ -242,7 +242,7 @@ func TestNothingAllocates(t *testing.T) {
 			"a flood of denials": ask,
 			"SettleAt":           func() { l.SettleAt("a", at, 1, 2); l.SettleAt("a", at, 2, 1) },
 			"Used":               func() { l.Used("a") },
-			"Ahead":              func() { full.Ahead("a", 10) },
+			"Ahead":              func() { full.Ahead("a", 10, 0) },
 		} {
 			if n := testing.AllocsPerRun(100, f); n != 0 {
 				t.Errorf("%s: %v allocations", name, n)
@@ -269,7 +269,7 @@ func TestStorm(t *testing.T) {
 					}
 				case 1:
 					l.Used(key)
-					l.Ahead(key, 3)
+					l.Ahead(key, 3, 0)
 				case 2:
 					if i%100 == 2 {
 						l.SetQuota(tally.Quota{Limit: 10})
