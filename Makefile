@@ -18,7 +18,7 @@ test: need lint ## everything that guards the code: installs what it needs, then
 	go build -race ./...
 	go test -race -p 1 ./...
 	@echo "== what is measured without the race detector: allocations, memory, hit ratios, what the arena promises of Auto"
-	go test ./flight ./cache
+	go test ./flight ./cache ./tally ./server/httpapi
 	go test -run Acceptance ./lab/arena
 	cd bench && go test ./hitratio
 	@echo "== go test -race, bench module"
