@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -15,13 +16,14 @@ import (
 // slowly, keeps nobody else out. If all have a request, further ones wait to be
 // accepted.
 //
-// Each write must be taken within a time. That stands in for the deadlines of
+// Each write must be taken within a time, or a quarter longer. That stands in for the deadlines of
 // http.Server's WriteTimeout, which would bound how long a request of HTTP/1 may
 // wait for its turn.
 type crowd struct {
 	net.Listener
 	most    int
 	timeout time.Duration
+	epoch   time.Time
 	closed  chan struct{}
 	closing sync.Once
 	room    chan struct{} // of capacity 1: somebody has left, or has nothing to do
@@ -38,11 +40,12 @@ type member struct {
 	crowd *crowd
 	quiet *list.Element // nil while it has a request; guarded by crowd.mu
 	asked bool          // it has had one; guarded by crowd.mu
+	armed atomic.Int64  // when its deadline was set, since the crowd's epoch
 }
 
 func newCrowd(ln net.Listener, most int, timeout time.Duration) *crowd {
 	return &crowd{
-		Listener: ln, most: most, timeout: timeout,
+		Listener: ln, most: most, timeout: timeout, epoch: time.Now(),
 		closed: make(chan struct{}), room: make(chan struct{}, 1), of: map[*member]bool{},
 	}
 }
@@ -156,9 +159,15 @@ func (c *crowd) Close() (err error) {
 // SetWriteDeadline does nothing: each write has its own.
 func (m *member) SetWriteDeadline(time.Time) error { return nil }
 
+// Write sets a deadline, unless it was set just before: that costs as much as a
+// decision.
 func (m *member) Write(b []byte) (int, error) {
-	if err := m.Conn.SetWriteDeadline(time.Now().Add(m.crowd.timeout)); err != nil {
-		return 0, err
+	slack := m.crowd.timeout / 4
+	if now := time.Since(m.crowd.epoch); m.armed.Load() == 0 || now-time.Duration(m.armed.Load()) > slack {
+		m.armed.Store(int64(now))
+		if err := m.Conn.SetWriteDeadline(m.crowd.epoch.Add(now + m.crowd.timeout + slack)); err != nil {
+			return 0, err
+		}
 	}
 	return m.Conn.Write(b)
 }
