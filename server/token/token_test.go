@@ -80,7 +80,7 @@ func TestAuthorize(t *testing.T) {
 func TestWrong(t *testing.T) {
 	for _, tt := range []struct{ text, want string }{
 		{"", "t.yaml:1:1: want one document, beginning with tokens:"},
-		{"tokens:", "t.yaml:1:9: tokens: want a list, a line with - for each; got nothing"},
+		{"tokens:", "t.yaml:1:7: tokens: want a list, a line with - for each; got nothing"},
 		{"{}", "t.yaml:1:1: tokens: must be given; [] if there are none"},
 		{"keys: []", "t.yaml:1:1: keys: unknown field; known are tokens"},
 		{"tokens: [{token: 0123456789abcdef}]", "t.yaml:1:10: tokens[0].name: must be given"},
