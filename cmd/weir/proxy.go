@@ -87,8 +87,8 @@ func (c *proxyCmd) Run(ctx context.Context, std streams) error {
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	context.AfterFunc(ctx, func() {
-		log.Info("draining", "grace", c.Grace)
 		p.Drain()
+		log.Info("draining", "grace", c.Grace)
 		stop()
 	})
 	if err := serve(serving, newServer(p, log), p.Listener(ln, c.MaxConnections), c.Grace, p.Idle); err != nil {

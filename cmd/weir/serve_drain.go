@@ -29,8 +29,9 @@ func (d *daemon) drain() error {
 	start := time.Now()
 	d.phase.draining.Store(true)
 	refuse := d.cmd.Drain == "refuse"
-	d.log.Info("draining", "how", d.cmd.Drain, "waiting", d.server.Waiting(), "grace", d.cmd.Grace)
+	waiting := d.server.Waiting()
 	d.server.Close(refuse)
+	d.log.Info("draining", "how", d.cmd.Drain, "waiting", waiting, "grace", d.cmd.Grace)
 	ctx, cancel := context.WithTimeout(context.Background(), d.cmd.Grace)
 	defer cancel()
 	if !refuse && !d.turns(ctx) {
