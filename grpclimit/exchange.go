@@ -105,7 +105,7 @@ func (x *exchange) release(o weir.Outcome) {
 func (x *exchange) end(ctx context.Context, err error, trailer metadata.MD) *said {
 	s := status.Convert(err)
 	o := answered(ctx, s)
-	x.release(o)
+	defer x.release(o) // who has the unit next must know what was said
 	if !turnedAway(s) {
 		if h := x.client.hold(x.method); h != nil && (o == weir.Success || o == weir.Ignored) {
 			h.Good(x.pass)
