@@ -113,12 +113,15 @@ func (m many) memory() (int, uint64) {
 // single is one token bucket for all keys.
 type single struct{ l *rate.Limiter }
 
-func (o single) take(key string, n, limit int) weir.Decision {
-	return o.takeAt(key, time.Now(), n, limit)
+func (o single) take(_ string, n, limit int) weir.Decision {
+	return o.within(o.l.Take(n), n, limit)
 }
 
 func (o single) takeAt(_ string, at time.Time, n, limit int) weir.Decision {
-	d := o.l.TakeAt(at, n)
+	return o.within(o.l.TakeAt(at, n), n, limit)
+}
+
+func (o single) within(d weir.Decision, n, limit int) weir.Decision {
 	if limit <= 0 {
 		return d
 	}
@@ -190,9 +193,8 @@ func seconds(s float64) time.Duration {
 // counted are windows, of every key or one of all. Rules that are made of others
 // have them in common with those of the same windows: then the limit is their own.
 type counted struct {
-	l      *tally.Limiter
-	limit  atomic.Int64 // 0: that of l
-	shared bool         // another rule answers for the memory
+	l     *tally.Limiter
+	limit atomic.Int64 // 0: that of l
 }
 
 func (c *counted) within(limit int) int {
@@ -230,9 +232,6 @@ func (c *counted) set(q config.Quota) {
 }
 
 func (c *counted) memory() (int, uint64) {
-	if c.shared {
-		return 0, 0
-	}
 	st := c.l.Stats()
 	return st.Memory, st.Forgotten
 }
@@ -242,6 +241,38 @@ func (c *counted) memory() (int, uint64) {
 type pool struct {
 	mu sync.Mutex // guards of
 	of map[tally.Quota]*tally.Limiter
+}
+
+// kind is what windows have in common that are one table.
+func kind(q config.Quota) tally.Quota {
+	w := windows(q)
+	w.Limit = 0
+	return w
+}
+
+// under returns a pool of the tables that other rules can go on with.
+func (p *pool) under(cfg *config.Rules) *pool {
+	next := &pool{of: map[tally.Quota]*tally.Limiter{}}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range cfg.Rules {
+		k := kind(config.Quota{Rate: cfg.Rules[i].Rate, Algorithm: cfg.Rules[0].Algorithm})
+		if l := p.of[k]; l != nil {
+			next.of[k] = l
+		}
+	}
+	return next
+}
+
+// repeated reports whether the table of a rule has been seen before, as another's.
+func repeated(b buckets, seen map[*tally.Limiter]bool) bool {
+	c, ok := b.(*counted)
+	if !ok {
+		return false
+	}
+	was := seen[c.l]
+	seen[c.l] = true
+	return was
 }
 
 // has reports whether a pool is for such a quota.
@@ -254,17 +285,16 @@ func (p *pool) buckets(q config.Quota, memory int) (buckets, error) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	kind := windows(q)
-	kind.Limit = 0
-	l, shared := p.of[kind]
-	if !shared {
+	k := kind(q)
+	l := p.of[k]
+	if l == nil {
 		var err error
-		if l, err = tally.New(kind, tally.Config{Memory: memory, MaxDebt: math.MaxInt32, NoTop: true}); err != nil {
+		if l, err = tally.New(k, tally.Config{Memory: memory, MaxDebt: math.MaxInt32, NoTop: true}); err != nil {
 			return nil, err
 		}
-		p.of[kind] = l
+		p.of[k] = l
 	}
-	c := &counted{l: l, shared: shared}
+	c := &counted{l: l}
 	c.limit.Store(int64(q.Rate.Count))
 	return c, nil
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"math"
 	"time"
 
@@ -209,13 +210,11 @@ func (s *Server) giveBack(req *Request, answers []Answer) {
 	if req.N == 0 {
 		return
 	}
+	now := s.now()
 	for i := range answers {
 		if a := &answers[i]; a.OK {
-			at := time.Now()
-			if a.at != 0 {
-				at = s.epoch.Add(a.at)
-			}
-			a.Rule.settle(req.Key, at, a.slack(req.N), req.N, 0)
+			at := cmp.Or(a.at, now)
+			a.Rule.settle(req.Key, s.epoch.Add(at), now-at-a.slack(req.N), req.N, 0)
 		}
 	}
 }
@@ -254,12 +253,13 @@ func (l *live) try(bucket string, n int) {
 	l.counts.trial[ok].Add(1)
 }
 
-// settle charges n tokens for what was taken at that time, and lets those in
-// line have what comes back. The candidate is told too, whatever it said then.
-func (r *Rule) settle(key string, at time.Time, slack time.Duration, was, n int) int {
+// settle charges n tokens for what was taken at that time, so long after the
+// bucket would have been full without them (see owed), and lets those in line have
+// what comes back. The candidate is told too, whatever it said then.
+func (r *Rule) settle(key string, at time.Time, after time.Duration, was, n int) int {
 	l, bucket := r.live, r.bucket(key)
 	if n < was {
-		n = was - r.owed(was-n, time.Since(at)-slack)
+		n = was - r.owed(was-n, after)
 	}
 	charged := l.buckets.settle(bucket, at, was, n)
 	if l.trial != nil {

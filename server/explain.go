@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/config"
 )
 
 // An Explanation is what a key would get, rule by rule; nothing is taken.
@@ -46,7 +47,7 @@ func (s *Server) Explain(key string) Explanation {
 			st.Allowed, st.Remaining, st.ResetAfter, st.RetryAfter = d.OK, d.Remaining, d.ResetAfter, d.RetryAfter
 			st.Used = r.live.buckets.used(r.bucket(key))
 			st.Denied = e.deniedNow(r)
-			if !d.OK && r.Mode != "shadow" && x.Allowed {
+			if !d.OK && r.Mode != config.Shadow && x.Allowed {
 				x.Allowed, x.Reason, x.RetryAfter = false, weir.OverRate, d.RetryAfter
 			}
 		}

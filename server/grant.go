@@ -203,7 +203,7 @@ func (s *Server) Settle(key, id string, n int) (Settled, error) {
 		if !r.gives() {
 			continue
 		}
-		charged := r.charge(key, s.epoch.Add(at), span(slack), was, n)
+		charged := r.charge(key, s.epoch.Add(at), now-at-span(slack), was, n)
 		if !asked || charged > done.Charged {
 			done.Charged, asked = charged, true
 		}
@@ -212,7 +212,7 @@ func (s *Server) Settle(key, id string, n int) (Settled, error) {
 }
 
 // charge settles with one rule: into no more debt than it allows.
-func (r *Rule) charge(key string, at time.Time, slack time.Duration, was, n int) int {
+func (r *Rule) charge(key string, at time.Time, after time.Duration, was, n int) int {
 	if n > was {
 		r.live.charging.Lock()
 		defer r.live.charging.Unlock()
@@ -223,5 +223,5 @@ func (r *Rule) charge(key string, at time.Time, slack time.Duration, was, n int)
 		room := debt + r.Limit() - r.live.buckets.used(r.bucket(key))
 		n = min(n, was+max(room, 0))
 	}
-	return r.settle(key, at, slack, was, n)
+	return r.settle(key, at, after, was, n)
 }

@@ -36,7 +36,7 @@ func (set *ruleset) merge(s *Server, old *ruleset) {
 	if old == nil || old.merged == nil {
 		return
 	}
-	set.merged.pool = old.merged.pool
+	set.merged.pool = old.merged.pool.under(set.config)
 	places := map[string]int{}
 	for i := range set.config.Rules {
 		places[set.config.Rules[i].Name] = i

@@ -129,3 +129,29 @@ func TestRulesMadeOfOthersChangeTheirWindow(t *testing.T) {
 		d.allows("a", 100, 101)
 	})
 }
+
+// TestWindowsInCommonOutliveTheRuleThatCameFirst: they are counted, and kept over a
+// restart, whichever of their rules is left; those of no rule any more are not.
+func TestWindowsInCommonOutliveTheRuleThatCameFirst(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		rules := overlapping(2)
+		d := newDesk(t, server.Config{Rules: rules})
+		d.allows("x0;", 1, 2)
+		d.allows("x1;", 2, 3)
+		left := *rules
+		left.Rules = []config.Rule{rules.Rules[0], rules.Rules[2]}
+		must(t, d.Reload(&left))
+		if st := d.Stats().Rules; len(st) != 1 || st[0].Memory == 0 {
+			t.Errorf("%+v", st)
+		}
+		next, _ := d.next(server.Config{Rules: &left}, d.snapshot())
+		next.allows("x1;", 0, 1)
+
+		longer := left
+		longer.Rules = []config.Rule{left.Rules[0], left.Rules[1]}
+		longer.Rules[0].Rate.Period = time.Hour
+		must(t, next.Reload(&longer))
+		must(t, next.Reload(&left))
+		next.allows("x1;", 2, 3)
+	})
+}

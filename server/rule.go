@@ -68,13 +68,13 @@ type ruleset struct {
 	only   []*Rule // what every key matches: no need to look; nil if there is such a need
 	id     uint64  // goes up with each reload
 	loaded time.Time
-	moved  []*Rule // that matched other keys before, or had another mode
 	merged *merged // nil unless the rules are laid over each other
 }
 
 // newRuleset compiles rules, which take over what they can of the old ones.
-// gone are those of the old whose lines nobody serves any more.
-func (s *Server) newRuleset(cfg *config.Rules, old *ruleset) (set *ruleset, gone []*live, err error) {
+// gone are those of the old whose lines nobody serves any more, and moved those
+// that match other keys now, or have another mode.
+func (s *Server) newRuleset(cfg *config.Rules, old *ruleset) (set *ruleset, gone []*live, moved []*Rule, err error) {
 	set = &ruleset{id: 1, config: cfg, all: cfg.Apply == config.All, loaded: time.Now()}
 	kept := map[string]*Rule{}
 	if old != nil {
@@ -91,7 +91,7 @@ func (s *Server) newRuleset(cfg *config.Rules, old *ruleset) (set *ruleset, gone
 		}
 	}
 	if set.match, err = match.New(patterns); err != nil {
-		return nil, nil, fmt.Errorf("server: %w", err)
+		return nil, nil, nil, fmt.Errorf("server: %w", err)
 	}
 	if cfg.Merge {
 		set.merge(s, old)
@@ -103,7 +103,7 @@ func (s *Server) newRuleset(cfg *config.Rules, old *ruleset) (set *ruleset, gone
 	if set.merged != nil {
 		common = set.merged.pool
 	}
-	var changed, moved []*Rule
+	var changed []*Rule
 	for _, r := range set.inForce() {
 		shares := common != nil && common.has(r.Quota)
 		if was := kept[r.Name]; was != nil && same(was.Rule, r.Rule) && was.shares() == shares && (!shares || was.Rate.Period == r.Rate.Period) {
@@ -114,7 +114,7 @@ func (s *Server) newRuleset(cfg *config.Rules, old *ruleset) (set *ruleset, gone
 				moved = append(moved, r)
 			}
 		} else if r.live, err = s.newLive(r.Rule, share, common); err != nil {
-			return nil, nil, fmt.Errorf("server: rule %q: %w", r.Name, err)
+			return nil, nil, nil, fmt.Errorf("server: rule %q: %w", r.Name, err)
 		} else if was != nil && was.Per == r.Per {
 			r.live.gates = was.live.gates
 		}
@@ -126,8 +126,7 @@ func (s *Server) newRuleset(cfg *config.Rules, old *ruleset) (set *ruleset, gone
 	for _, r := range kept {
 		gone = append(gone, r.live)
 	}
-	set.moved = moved
-	return set, gone, nil
+	return set, gone, moved, nil
 }
 
 // share returns the memory that each rule has for its counts.

@@ -44,8 +44,9 @@ const (
 type Config struct {
 	// Rules are the first rules. If nil, there are none.
 	Rules *config.Rules
-	// Memory bounds the memory for counts, in bytes: all rules have equal shares of
-	// it when they come. If zero, DefaultMemory.
+	// Memory is for counts, in bytes: all rules have equal shares of it when they
+	// come, but 64 KiB each at least, and keep them as long as they go on. Candidates
+	// have as much again. If zero, DefaultMemory.
 	Memory int
 	// MaxWaiting bounds the requests that wait, of all keys together. If zero,
 	// DefaultMaxWaiting; if negative, nobody waits.
@@ -54,7 +55,8 @@ type Config struct {
 	// DefaultMaxLeases.
 	MaxLeases int
 	// Keys bounds the keys that are remembered, for Top and so that their rules need
-	// not be looked up, of up to 256 bytes each. If zero, DefaultKeys.
+	// not be looked up, of up to 256 bytes each; it is rounded up to a power of two. If
+	// zero, DefaultKeys.
 	Keys int
 	// MaxLimit and MaxQueue are the most that a request may say for itself
 	// (Request.Limit and Request.Queue). If zero, it may not.
@@ -137,7 +139,7 @@ func (s *Server) Reload(rules *config.Rules) error {
 	s.reload.Lock()
 	defer s.reload.Unlock()
 	old := s.rules.Load()
-	set, gone, err := s.newRuleset(rules, old)
+	set, gone, moved, err := s.newRuleset(rules, old)
 	if err != nil {
 		return err
 	}
@@ -147,7 +149,7 @@ func (s *Server) Reload(rules *config.Rules) error {
 		l.lines.dismiss(errMoved, true)
 		l.gates.dismiss(errMoved)
 	}
-	for _, r := range set.moved { // some of those in line may not be under it any more
+	for _, r := range moved { // some of those in line may not be under it any more
 		r.live.lines.dismiss(errMoved, false)
 	}
 	for _, r := range set.inForce() {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/weir-go/weir/config"
 	"github.com/weir-go/weir/rate"
+	"github.com/weir-go/weir/tally"
 )
 
 // snapshotMagic begins a snapshot: what it is, and the version of the format. The
@@ -44,13 +45,14 @@ func (s *Server) Snapshot(w io.Writer) error {
 	head := append([]byte(snapshotMagic), appendTime(nil, time.Duration(time.Now().UnixNano()))...)
 	out.write(appendTime(head, s.now()))
 	set := s.rules.Load()
+	seen := map[*tally.Limiter]bool{}
 	for _, r := range set.inForce() {
 		for _, kept := range [...]struct {
 			kind    byte
 			buckets buckets
 			quota   *config.Quota
 		}{{recordCounts, r.live.buckets, &r.Quota}, {recordTrial, r.live.trial, r.Candidate}} {
-			if how, state := keeps(kept.buckets, kept.quota); state != nil {
+			if how, state := keeps(kept.buckets, kept.quota); state != nil && !repeated(kept.buckets, seen) {
 				body := bytes.NewBuffer(appendText(appendTime(nil, r.live.since), how))
 				if err := state.Snapshot(body); err != nil {
 					return fmt.Errorf("server: rule %q: %w", r.Name, err)
@@ -147,9 +149,7 @@ func keeps(b buckets, q *config.Quota) (how string, state keeper) {
 	case single:
 		return "single", lone{b.l}
 	case *counted:
-		if !b.shared {
-			return string(q.Algorithm), b.l
-		}
+		return string(q.Algorithm), b.l
 	}
 	return "", nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/tally"
 )
 
 // reasons is how many weir.Reasons there are, and none.
@@ -60,7 +61,7 @@ type RuleStats struct {
 
 	Waiting   int    // now
 	Waits     Waits  // of those who stood in line and were granted
-	Memory    int    // bytes for counts
+	Memory    int    // bytes for counts; those that rules have in common are the first one's
 	Forgotten uint64 // counts given up too early, because memory was full
 
 	Leases LeaseStats
@@ -85,8 +86,13 @@ func (s *Server) Stats() Stats {
 		UnmatchedDenied: s.unmatchedKeys[0].Load(), UnmatchedAllowed: s.unmatchedKeys[1].Load(),
 	}
 	st.Leases, st.LeasesRefused = s.leases.count()
+	seen := map[*tally.Limiter]bool{}
 	for _, r := range set.inForce() {
-		st.Rules = append(st.Rules, r.stats())
+		rs := r.stats()
+		if r.Quoted() && !repeated(r.live.buckets, seen) {
+			rs.Memory, rs.Forgotten = r.live.buckets.memory()
+		}
+		st.Rules = append(st.Rules, rs)
 	}
 	return st
 }
@@ -102,9 +108,6 @@ func (r *Rule) stats() RuleStats {
 		if n := c.denied[why].Load(); n > 0 {
 			st.Denied[weir.Reason(why)] = n
 		}
-	}
-	if r.Quoted() {
-		st.Memory, st.Forgotten = r.live.buckets.memory()
 	}
 	return st
 }
