@@ -147,7 +147,7 @@ func (s *Server) allow(e *known, at uint64, req *Request, v *Verdict) {
 	if req.N == 0 {
 		return
 	}
-	e.count(true)
+	e.count(true, len(v.Answers) > 0 && v.Answers[0].Remaining == v.Answers[0].Rule.Limit()-req.N)
 	for i := range v.Answers {
 		v.Answers[i].Rule.live.counts.allowed.add(at)
 	}
@@ -199,7 +199,7 @@ func (s *Server) refuse(r *Rule, e *known, req *Request, v *Verdict, d weir.Deci
 func (s *Server) end(r *Rule, e *known, req *Request, v *Verdict, why weir.Reason, retryAfter time.Duration) {
 	if req.N > 0 {
 		r.live.counts.denied[why].Add(1)
-		e.deny(r)
+		e.count(false, false)
 	}
 	s.giveBack(req, v.Answers[:len(v.Answers)-1])
 	v.deny(why, retryAfter)

@@ -27,7 +27,7 @@ type RuleState struct {
 	Allowed         bool          // one token could be had now
 	RetryAfter      time.Duration // if not: when, standing at the end of the line
 	Waiting         int           // requests in line
-	Denied          uint64        // requests that were denied in the present window
+	Denied          uint64        // requests of the key that were denied since it began to use tokens of its first rule
 	Lease           *LeaseState   // nil without leases
 }
 
@@ -46,7 +46,9 @@ func (s *Server) Explain(key string) Explanation {
 			d := r.take(key, 0, 0)
 			st.Allowed, st.Remaining, st.ResetAfter, st.RetryAfter = d.OK, d.Remaining, d.ResetAfter, d.RetryAfter
 			st.Used = r.live.buckets.used(r.bucket(key))
-			st.Denied = e.deniedNow(r)
+			if e != nil && st.Used > 0 {
+				st.Denied = e.denials.Load()
+			}
 			if !d.OK && r.Mode != config.Shadow && x.Allowed {
 				x.Allowed, x.Reason, x.RetryAfter = false, weir.OverRate, d.RetryAfter
 			}
@@ -54,34 +56,4 @@ func (s *Server) Explain(key string) Explanation {
 		x.Rules = append(x.Rules, st)
 	}
 	return x
-}
-
-// deny counts a denial, also in the present window of the rule.
-func (e *known) deny(r *Rule) {
-	if e == nil {
-		return
-	}
-	e.count(false)
-	e.denials.add(r.windowNow())
-}
-
-func (e *known) deniedNow(r *Rule) uint64 {
-	if e == nil || e.denials.number.Load() != r.windowNow() {
-		return 0
-	}
-	return e.denials.count.Load()
-}
-
-// windowNow is the number of the present window of the rule's rate.
-func (r *Rule) windowNow() int64 {
-	return time.Now().UnixNano() / int64(max(r.Rate.Period, 1))
-}
-
-// add counts one, in a window that may have just begun. Of those who meet at
-// its begin, one may not be counted.
-func (w *window) add(number int64) {
-	if w.number.Swap(number) != number {
-		w.count.Store(0)
-	}
-	w.count.Add(1)
 }

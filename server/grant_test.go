@@ -383,3 +383,21 @@ func TestMoreAreSettledThanAreRemembered(t *testing.T) {
 		}
 	})
 }
+
+// TestDenialsCountFromTheFirstUse: of the present window, or since the bucket was
+// full.
+func TestDenialsCountFromTheFirstUse(t *testing.T) {
+	for _, a := range algorithms {
+		t.Run(string(a), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				d := newDesk(t, server.Config{}, one("r", quota(2, time.Second, a)))
+				d.allows("a", 2, 5)
+				check(t, "denied", d.Explain("a").Rules[0].Denied, 3)
+				time.Sleep(10 * time.Second)
+				check(t, "denied, at rest", d.Explain("a").Rules[0].Denied, 0)
+				d.allows("a", 1, 1)
+				check(t, "denied, of this use", d.Explain("a").Rules[0].Denied, 0)
+			})
+		})
+	}
+}

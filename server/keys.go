@@ -35,13 +35,7 @@ type known struct {
 
 	allowed, denied atomic.Uint64 // requests since it is remembered
 	weight          atomic.Uint32 // how often of late: who has least makes room
-	denials         window        // of its first rule's window
-}
-
-// window counts in the present window of time only.
-type window struct {
-	number atomic.Int64
-	count  atomic.Uint64
+	denials         atomic.Uint64 // since a window of its first rule began, or its bucket was full
 }
 
 func newKeys(n int) *keys {
@@ -93,6 +87,7 @@ func (e *known) under(set uint64, rules []*Rule) *known {
 	n.allowed.Store(e.allowed.Load())
 	n.denied.Store(e.denied.Load())
 	n.weight.Store(e.weight.Load())
+	n.denials.Store(e.denials.Load())
 	return n
 }
 
@@ -156,15 +151,21 @@ func (k *keys) all(yield func(*known) bool) {
 	}
 }
 
-// count counts a request.
-func (e *known) count(ok bool) {
+// count counts a request: one that was denied, or one that was allowed and, if it
+// is fresh, the first to use tokens.
+func (e *known) count(ok, fresh bool) {
 	if e == nil {
 		return
 	}
-	if ok {
-		e.allowed.Add(1)
-	} else {
+	switch {
+	case !ok:
 		e.denied.Add(1)
+		e.denials.Add(1)
+	case fresh:
+		e.denials.Store(0)
+		fallthrough
+	default:
+		e.allowed.Add(1)
 	}
 	if w := e.weight.Load(); w < 1<<30 {
 		e.weight.Store(w + 1)

@@ -39,7 +39,7 @@ type ExplainedRule struct {
 	ResetAfterMS int64             `json:"reset_after_ms"`
 	RetryAfterMS int64             `json:"retry_after_ms"` // 0 if it is allowed, -1 if it never will be
 	Waiting      int               `json:"waiting"`        // in line
-	Denied       uint64            `json:"denied"`         // in the present window
+	Denied       uint64            `json:"denied"`         // since it began to use tokens
 	Lease        *ExplainedLeasing `json:"lease,omitempty"`
 }
 
@@ -178,7 +178,7 @@ func words(s *server.RuleState) string {
 		fmt.Fprintf(&b, " %d in line.", s.Waiting)
 	}
 	if s.Denied > 0 {
-		fmt.Fprintf(&b, " %d denied in this window.", s.Denied)
+		fmt.Fprintf(&b, " %d denied meanwhile.", s.Denied)
 	}
 	if l := s.Lease; l != nil {
 		fmt.Fprintf(&b, " Leases: %d of %d units held", l.Inflight, l.Limit)
