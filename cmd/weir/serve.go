@@ -7,8 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -67,9 +65,7 @@ func (c *serveCmd) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
+	defer paceGC(uint64(c.Memory) / 4)()
 	d := &daemon{cmd: c, log: log}
 	watcher := config.NewWatcher(config.WatchConfig{Paths: c.paths(), Interval: c.WatchInterval, Log: log})
 	if err := d.load(); err != nil {
@@ -98,10 +94,6 @@ func (c *serveCmd) Run(ctx context.Context, std streams) error {
 	d.announce(ln.Addr(), admin.Addr())
 	return d.serve(ctx)
 }
-
-// gcPercent makes the garbage collector run more often than it would by itself:
-// counts hold no pointers, so to go through them costs little.
-const gcPercent = 50
 
 // load makes the server, of what the files say.
 func (d *daemon) load() error {
