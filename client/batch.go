@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,6 +36,9 @@ type reply struct {
 	err error
 }
 
+// waits reports whether the caller still does.
+func (a *ask) waits() bool { return a.state.Load() == asked }
+
 // leave reports whether the caller need not wait for the reply any more.
 func (a *ask) leave(how uint32) bool { return a.state.CompareAndSwap(asked, how) }
 
@@ -42,18 +46,31 @@ func (a *ask) leave(how uint32) bool { return a.state.CompareAndSwap(asked, how)
 // meanwhile together after it. So nobody is delayed for the sake of a batch, and
 // batches grow with the load.
 type batcher struct {
-	mu     sync.Mutex // guards what follows
-	queue  []*ask
-	flying bool // a goroutine sends
+	parts chan struct{} // of capacity maxParts: who sends has a request under way
+
+	mu      sync.Mutex // guards what follows
+	queue   []*ask
+	flying  bool // a goroutine sends
+	refused refusals
 }
 
-// enqueue has an ask sent, unless too many are about to be.
-func (c *Client) enqueue(a *ask) bool {
+func (b *batcher) init() {
+	b.parts = make(chan struct{}, maxParts)
+	b.refused = refusals{}
+}
+
+// enqueue has an ask sent. The error is why not: too many are about to be, or the
+// server has just refused the key.
+func (c *Client) enqueue(a *ask) error {
 	b := &c.batcher
 	b.mu.Lock()
+	if err := b.refused.find(a.key); err != nil {
+		b.mu.Unlock()
+		return err
+	}
 	if len(b.queue) >= c.cfg.Queue {
 		b.mu.Unlock()
-		return false
+		return errLate
 	}
 	b.queue = append(b.queue, a)
 	first := !b.flying
@@ -62,7 +79,7 @@ func (c *Client) enqueue(a *ask) bool {
 	if first && !c.start(c.fly) {
 		c.fly() // closed: no request is sent
 	}
-	return true
+	return nil
 }
 
 // fly sends all there is.
@@ -72,8 +89,7 @@ func (c *Client) fly() {
 		if buf = c.batcher.next(buf[:0]); len(buf) == 0 {
 			return
 		}
-		splits := maxSplits
-		c.send(buf, &splits)
+		c.send(buf)
 		c.study(buf)
 		clear(buf)
 	}
@@ -86,7 +102,7 @@ func (b *batcher) next(batch []*ask) []*ask {
 	defer b.mu.Unlock()
 	i := 0
 	for ; i < len(b.queue) && len(batch) < maxBatch; i++ {
-		if a := b.queue[i]; a.state.Load() == asked {
+		if a := b.queue[i]; a.waits() {
 			batch = append(batch, a)
 		}
 	}
@@ -97,27 +113,14 @@ func (b *batcher) next(batch []*ask) []*ask {
 	return batch
 }
 
-// maxSplits bounds the requests that one batch can become.
-const maxSplits = 64
+// maxParts bounds the requests under way at once that one batch has become.
+const maxParts = 64
 
-// send sends asks in one request and hands out the answers. If the server does
-// not accept the request, and so has decided nothing, each half is tried by
-// itself, as often as splits allows: one ask must not be all the others' trouble.
-func (c *Client) send(asks []*ask, splits *int) {
-	ctx, cancel := context.WithTimeout(c.ctx, c.cfg.Timeout)
-	defer cancel()
-	var answers []answer
-	err := c.exchange(ctx, &call{
-		method: http.MethodPost, path: []string{"rate"}, body: appendBatch(nil, asks), most: int64(len(asks)) << 10,
-		read: func(body []byte) (err error) {
-			answers, err = decodeBatch(body, len(asks))
-			return err
-		},
-	})
-	if refused, ok := err.(*StatusError); ok && len(asks) > 1 && *splits > 0 && refused.Status != http.StatusUnauthorized {
-		*splits -= 2
-		c.send(asks[:len(asks)/2], splits)
-		c.send(asks[len(asks)/2:], splits)
+// send sends asks in one request and hands out the answers.
+func (c *Client) send(asks []*ask) {
+	answers, err := c.decide(asks)
+	if refused, ok := err.(*StatusError); ok && refused.ofOne() {
+		c.divide(asks, refused)
 		return
 	}
 	for i, a := range asks {
@@ -127,6 +130,26 @@ func (c *Client) send(asks []*ask, splits *int) {
 			c.answer(a, reply{answer: answers[i]})
 		}
 	}
+}
+
+// decide has the server decide, as soon as there is room for the request, and if
+// anybody waits for it then.
+func (c *Client) decide(asks []*ask) (answers []answer, err error) {
+	c.batcher.parts <- struct{}{}
+	defer func() { <-c.batcher.parts }()
+	if !slices.ContainsFunc(asks, (*ask).waits) {
+		return nil, errLeft
+	}
+	ctx, cancel := context.WithTimeout(c.ctx, c.cfg.Timeout)
+	defer cancel()
+	err = c.exchange(ctx, &call{
+		method: http.MethodPost, path: []string{"rate"}, body: appendBatch(nil, asks), most: int64(len(asks)) << 10,
+		read: func(body []byte) (err error) {
+			answers, err = decodeBatch(body, len(asks))
+			return err
+		},
+	})
+	return answers, err
 }
 
 // answer hands a reply to who has asked, if he is still there.
@@ -154,8 +177,8 @@ func (c *Client) ask(ctx context.Context, key string, n int) (answer, error) {
 		return answer{}, err
 	}
 	a := &ask{key: key, n: n, reply: make(chan reply, 1)}
-	if !c.enqueue(a) {
-		return answer{}, errLate
+	if err := c.enqueue(a); err != nil {
+		return answer{}, err
 	}
 	timer := time.NewTimer(c.cfg.Timeout)
 	defer timer.Stop()

@@ -16,6 +16,10 @@
 // load that costs both sides a fraction, and without load no time. What has to
 // wait does so at the server, in one line with the waiters of all other clients.
 //
+// If the server refuses a batch for the sake of a key in it, such as one that the
+// token does not allow, the others are asked for again without it. For a second,
+// who asks for such a key is told the same at once.
+//
 // # When the server is away
 //
 // No call takes longer than Config.Timeout, beside the wait that it asks for. If
@@ -86,6 +90,7 @@ func New(cfg Config) (*Client, error) {
 	c.base, _ = url.Parse(strings.TrimRight(cfg.URL, "/"))
 	c.ctx, c.end = context.WithCancelCause(context.Background())
 	c.learnt.keys = map[string]*lesson{}
+	c.batcher.init()
 	c.keeper.init()
 	if cfg.Token != "" {
 		c.header["Authorization"] = []string{"Bearer " + cfg.Token}

@@ -28,12 +28,13 @@ type site struct {
 	api   http.Handler
 	conns chan net.Conn
 
-	refuses atomic.Bool  // connections
-	delay   atomic.Int64 // of connections, in nanoseconds
-	mu      sync.Mutex
-	fault   http.HandlerFunc // answers instead, if not nil
-	log     []string         // method and path of each request
-	cables  []*cable
+	handlers sync.WaitGroup
+	refuses  atomic.Bool  // connections
+	delay    atomic.Int64 // of connections, in nanoseconds
+	mu       sync.Mutex
+	fault    http.HandlerFunc // answers instead, if not nil
+	log      []string         // method and path of each request
+	cables   []*cable
 }
 
 // newSite serves until the test ends.
@@ -53,8 +54,23 @@ func newSite(t *testing.T, of ...config.Rule) *site {
 	t.Cleanup(func() {
 		_ = srv.Close()
 		served.Wait()
+		synctest.Wait()
+		s.handlers.Wait()
 	})
 	return s
+}
+
+// forbid makes the API refuse keys as it does those that a token does not allow.
+func (s *site) forbid(bad func(key string) bool) {
+	s.t.Helper()
+	api, err := httpapi.New(s.core, httpapi.Config{Authorize: func(_ *http.Request, _ httpapi.Action, key string) error {
+		if bad(key) {
+			return errors.New("not one of your keys")
+		}
+		return nil
+	}})
+	must(s.t, err)
+	s.api = api
 }
 
 type listener struct {
@@ -121,6 +137,8 @@ func (s *site) cut() {
 }
 
 func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.handlers.Add(1)
+	defer s.handlers.Done()
 	s.mu.Lock()
 	s.log = append(s.log, r.Method+" "+r.URL.EscapedPath())
 	fault := s.fault
@@ -137,6 +155,14 @@ func (s *site) answer(f http.HandlerFunc) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fault = f
+}
+
+// slow lets each answer take a while.
+func (s *site) slow(each time.Duration) {
+	s.answer(func(w http.ResponseWriter, r *http.Request) {
+		time.Sleep(each)
+		s.api.ServeHTTP(w, r)
+	})
 }
 
 // requests returns how many requests have come whose method and path begin so.

@@ -166,6 +166,8 @@ func decodeLease(body []byte) (l leased, err error) {
 type StatusError struct {
 	Status  int
 	Message string // what the server said, the beginning of it
+
+	key string // that the server named, if it did
 }
 
 func (e *StatusError) Error() string {
@@ -181,6 +183,7 @@ func refused(status int, body []byte) error {
 	var said struct {
 		answer
 		Error string `json:"error"`
+		Key   string `json:"key"`
 	}
 	err := json.Unmarshal(body, &said)
 	switch {
@@ -193,5 +196,14 @@ func refused(status int, body []byte) error {
 	if err != nil || said.Error == "" {
 		said.Error = string(body)
 	}
-	return &StatusError{status, strings.ToValidUTF8(said.Error[:min(len(said.Error), maxMessage)], "")}
+	return &StatusError{status, strings.ToValidUTF8(said.Error[:min(len(said.Error), maxMessage)], ""), said.Key}
+}
+
+// ofOne reports whether the refusal of several asks may be for the sake of one.
+func (e *StatusError) ofOne() bool {
+	switch e.Status {
+	case http.StatusBadRequest, http.StatusForbidden, http.StatusRequestEntityTooLarge:
+		return true
+	}
+	return false
 }

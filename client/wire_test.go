@@ -31,10 +31,11 @@ func TestRefused(t *testing.T) {
 		{"somebody else's 429", 429, `slow down`, errGarbage},
 		{"no content", 204, ``, errGarbage},
 		{"500", 500, `{"reason":"closed"}`, errGarbage},
-		{"what the server says", 400, `{"error":"bad"}`, &StatusError{400, "bad"}},
-		{"what something else says", 404, `404 page not found`, &StatusError{404, "404 page not found"}},
-		{"the beginning of it", 404, strings.Repeat("ä", 1000), &StatusError{404, strings.Repeat("ä", maxMessage/2)}},
-		{"a letter that is cut", 404, "a" + strings.Repeat("ä", 1000), &StatusError{404, "a" + strings.Repeat("ä", maxMessage/2-1)}},
+		{"what the server says", 400, `{"error":"bad"}`, &StatusError{400, "bad", ""}},
+		{"of which key it says it", 403, `{"error":"no","key":"a"}`, &StatusError{403, "no", "a"}},
+		{"what something else says", 404, `404 page not found`, &StatusError{404, "404 page not found", ""}},
+		{"the beginning of it", 404, strings.Repeat("ä", 1000), &StatusError{404, strings.Repeat("ä", maxMessage/2), ""}},
+		{"a letter that is cut", 404, "a" + strings.Repeat("ä", 1000), &StatusError{404, "a" + strings.Repeat("ä", maxMessage/2-1), ""}},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
 			err := refused(tt.status, []byte(tt.body))
@@ -108,6 +109,21 @@ func TestLearntIsBounded(t *testing.T) {
 	}
 	if l.put(now, "a key", q, false, 0); l.find("a key") != nil {
 		t.Error("there is no limit any more, and yet a limiter")
+	}
+}
+
+// Refusals are bounded, and end.
+func TestRefusalsAreBounded(t *testing.T) {
+	r := refusals{}
+	for i := range maxRefused + 100 {
+		r.put(string(rune(i+1)), errGarbage)
+	}
+	if len(r) != maxRefused {
+		t.Errorf("%d keys", len(r))
+	}
+	r["a key"] = refusal{errGarbage, time.Now()}
+	if r.find("a key") != nil || len(r) != maxRefused {
+		t.Error("a refusal that is over is remembered")
 	}
 }
 
