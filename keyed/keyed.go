@@ -167,7 +167,7 @@ func (l *Limiter[K]) AllowN(key K, n int) bool {
 	s.mu.Lock()
 	ok := s.allow(t, print, now, n)
 	if !ok {
-		s.deny(t, print, key)
+		s.deny(t, print, &key)
 	}
 	s.mu.Unlock()
 	return ok
@@ -177,31 +177,44 @@ func (l *Limiter[K]) AllowN(key K, n int) bool {
 // RetryAfter is weir.Never if that is in vain. With n = 0 it takes nothing,
 // and is denied only in debt. It panics if n < 0.
 func (l *Limiter[K]) Take(key K, n int) weir.Decision {
-	d, _, _ := l.Decide(key, n)
-	return d
+	t := l.table.Load()
+	print := t.print(l.hash.sum, key)
+	return l.decide(t, print, &key, t.now(), n, nil)
 }
 
-// A Bucket is that of a key, until Restore: for SettleBucket, where the key may be
-// gone by then.
+// A Bucket is that of a key, until Restore: for who asks again for the same key, or
+// does not keep it.
 type Bucket uint64
 
+// BucketOf returns the Bucket of a key.
+func (l *Limiter[K]) BucketOf(key K) Bucket { return Bucket(l.table.Load().print(l.hash.sum, key)) }
+
 // Decide is Take, with the Quota under which it decided, and the Bucket.
-func (l *Limiter[K]) Decide(key K, n int) (weir.Decision, gcra.Quota, Bucket) {
+func (l *Limiter[K]) Decide(key K, n int) (d weir.Decision, q gcra.Quota, b Bucket) {
 	t := l.table.Load()
-	return l.decide(t, key, t.now(), n)
+	print := t.print(l.hash.sum, key)
+	d = l.decide(t, print, &key, t.now(), n, &q)
+	return d, q, Bucket(print)
 }
 
 // TakeAt is Take at the time t. One that is before that of an earlier decision
 // does no harm: nothing comes in twice.
 func (l *Limiter[K]) TakeAt(key K, at time.Time, n int) weir.Decision {
 	t := l.table.Load()
-	d, _, _ := l.decide(t, key, at.Sub(t.epoch), n)
-	return d
+	return l.decide(t, t.print(l.hash.sum, key), &key, at.Sub(t.epoch), n, nil)
 }
 
-func (l *Limiter[K]) decide(t *table[K], key K, now time.Duration, n int) (weir.Decision, gcra.Quota, Bucket) {
+// TakeBucket is TakeAt for the key that a Bucket is of. Denials are not counted in
+// Top, for the key is not known.
+func (l *Limiter[K]) TakeBucket(b Bucket, at time.Time, n int) weir.Decision {
+	t := l.table.Load()
+	return l.decide(t, uint64(b), nil, at.Sub(t.epoch), n, nil)
+}
+
+// decide takes n tokens of a key, nil if it is not known. It says under which
+// Quota, if under is not nil.
+func (l *Limiter[K]) decide(t *table[K], print uint64, key *K, now time.Duration, n int, under *gcra.Quota) weir.Decision {
 	checkCost(n)
-	print := t.print(l.hash.sum, key)
 	s := t.shard(print)
 	s.mu.Lock()
 	var p place
@@ -214,9 +227,11 @@ func (l *Limiter[K]) decide(t *table[K], key K, now time.Duration, n int) (weir.
 	default:
 		s.deny(t, print, key)
 	}
-	q := *p.quota
+	if under != nil {
+		*under = *p.quota
+	}
 	s.mu.Unlock()
-	return d, q, Bucket(print)
+	return d
 }
 
 // TokensAt returns how many tokens the key has at the time t, fractions
@@ -239,10 +254,10 @@ func (l *Limiter[K]) TokensAt(key K, at time.Time) float64 {
 // is beyond that is forgiven. It returns what is charged: n, or less. It panics
 // if either is negative.
 func (l *Limiter[K]) Settle(key K, was, n int) int {
-	return l.SettleBucket(Bucket(l.table.Load().print(l.hash.sum, key)), was, n)
+	return l.SettleBucket(l.BucketOf(key), was, n)
 }
 
-// SettleBucket is Settle for the key that Decide was asked for.
+// SettleBucket is Settle for the key that a Bucket is of.
 func (l *Limiter[K]) SettleBucket(b Bucket, was, n int) int {
 	checkCost(was)
 	checkCost(n)

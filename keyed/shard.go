@@ -161,14 +161,14 @@ func (s *shard[K]) store(t *table[K], p *place, b gcra.Bucket) {
 	}
 }
 
-// deny counts a denial of a key.
-func (s *shard[K]) deny(t *table[K], print uint64, key K) {
+// deny counts a denial of a key, nil if it is not known.
+func (s *shard[K]) deny(t *table[K], print uint64, key *K) {
 	s.denied++
-	if t.noTop {
+	if t.noTop || key == nil {
 		return
 	}
 	if s.top == nil {
 		s.top = new(heavy.Sketch[K])
 	}
-	s.top.Add(print, key)
+	s.top.Add(print, *key)
 }

@@ -74,6 +74,23 @@ func TestTakeAt(t *testing.T) {
 	})
 }
 
+// A Bucket is that of its key; its denials are counted, but nobody's.
+func TestTakeBucket(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter[string](t, perSecond(1, 2), keyed.Config{})
+		a, b, now := l.BucketOf("a"), l.BucketOf("b"), time.Now()
+		if !l.TakeBucket(a, now, 2).OK || l.Allow("a") || !l.TakeBucket(b, now, 2).OK {
+			t.Error("it is not the bucket of its key")
+		}
+		if d := l.TakeBucket(a, now, 1); d.OK || d.RetryAfter != time.Second || !l.TakeBucket(a, now.Add(time.Second), 1).OK {
+			t.Errorf("a second early: %+v", d)
+		}
+		if top := l.Top(5); l.Stats().Denied != 2 || len(top) != 1 || top[0].Key != "a" || top[0].Count != 1 {
+			t.Errorf("%d denials; denied most: %+v", l.Stats().Denied, top)
+		}
+	})
+}
+
 // Where nobody asks which keys are denied most, none is kept, also after a
 // Restore.
 func TestNoTop(t *testing.T) {

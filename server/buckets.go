@@ -16,11 +16,11 @@ import (
 
 // buckets count for one rule what each key has had.
 type buckets interface {
-	// take takes n tokens, or says why not. A limit > 0 counts instead of the
-	// rule's, for this call.
-	take(key string, n, limit int) weir.Decision
-	// takeAt is take as if it were that time, which is not long ago.
-	takeAt(key string, at time.Time, n, limit int) weir.Decision
+	// number returns that of a key's bucket, the same until it is restored.
+	number(key string) uint64
+	// take takes n tokens at a time that is not long ago, or says why not. A limit
+	// > 0 counts instead of the rule's, for this call.
+	take(key string, number uint64, at time.Time, n, limit int) weir.Decision
 	// settle charges n tokens instead of the was that were taken at that time; it
 	// returns what is charged.
 	settle(key string, at time.Time, was, n int) int
@@ -74,16 +74,10 @@ func burst(q config.Quota) int {
 // many are token buckets.
 type many struct{ l *keyed.Limiter[string] }
 
-func (m many) take(key string, n, limit int) weir.Decision {
-	return m.within(key, m.l.Take(key, n), n, limit)
-}
+func (m many) number(key string) uint64 { return uint64(m.l.BucketOf(key)) }
 
-func (m many) takeAt(key string, at time.Time, n, limit int) weir.Decision {
-	return m.within(key, m.l.TakeAt(key, at, n), n, limit)
-}
-
-// within judges a decision under a limit of the caller's own.
-func (m many) within(key string, d weir.Decision, n, limit int) weir.Decision {
+func (m many) take(key string, number uint64, at time.Time, n, limit int) weir.Decision {
+	d := m.l.TakeBucket(keyed.Bucket(number), at, n)
 	if limit <= 0 {
 		return d
 	}
@@ -113,15 +107,10 @@ func (m many) memory() (int, uint64) {
 // single is one token bucket for all keys.
 type single struct{ l *rate.Limiter }
 
-func (o single) take(_ string, n, limit int) weir.Decision {
-	return o.within(o.l.Take(n), n, limit)
-}
+func (o single) number(string) uint64 { return 0 }
 
-func (o single) takeAt(_ string, at time.Time, n, limit int) weir.Decision {
-	return o.within(o.l.TakeAt(at, n), n, limit)
-}
-
-func (o single) within(d weir.Decision, n, limit int) weir.Decision {
+func (o single) take(_ string, _ uint64, at time.Time, n, limit int) weir.Decision {
+	d := o.l.TakeAt(at, n)
 	if limit <= 0 {
 		return d
 	}
@@ -204,12 +193,10 @@ func (c *counted) within(limit int) int {
 	return int(c.limit.Load())
 }
 
-func (c *counted) take(key string, n, limit int) weir.Decision {
-	return c.l.Take(key, n, c.within(limit))
-}
+func (c *counted) number(key string) uint64 { return uint64(c.l.BucketOf(key)) }
 
-func (c *counted) takeAt(key string, at time.Time, n, limit int) weir.Decision {
-	return c.l.TakeAt(key, at, n, c.within(limit))
+func (c *counted) take(_ string, number uint64, at time.Time, n, limit int) weir.Decision {
+	return c.l.TakeBucket(tally.Bucket(number), at, n, c.within(limit))
 }
 
 func (c *counted) settle(key string, at time.Time, was, n int) int {

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"cmp"
 	"math"
 	"time"
 
@@ -53,7 +52,7 @@ type Answer struct {
 	weir.Decision
 	Rule *Rule
 
-	at time.Duration // when it was given, on the Server's clock, to one who then waited for another; else 0
+	at time.Duration // when it was given, on the Server's clock
 }
 
 // Denied returns the answer of the rule that denied, nil if none did.
@@ -75,39 +74,44 @@ func (v *Verdict) deny(why weir.Reason, retryAfter time.Duration) {
 
 // Decide decides at once: all rules that count for the key must allow it, or
 // nothing is taken from any. It panics if N < 0.
-func (s *Server) Decide(req *Request, v *Verdict) {
+func (s *Server) Decide(req *Request, v *Verdict) { s.decide(req, v, s.now()) }
+
+// decide is Decide at a time that is not long ago.
+func (s *Server) decide(req *Request, v *Verdict, at time.Duration) {
 	if req.N < 0 {
 		panic("server: negative cost")
 	}
 	v.reset()
 	set := s.rules.Load()
-	e, rules, at := s.keys.find(req.Key, set)
+	e, rules, print := s.keys.find(req.Key, set)
 	if len(rules) == 0 {
 		s.unmatched(set, req.N, v)
 		return
 	}
-	limit := s.limit(req)
-	for _, r := range rules {
+	limit, when := s.limit(req), s.epoch.Add(at)
+	for i, r := range rules {
 		if !r.Quoted() {
 			continue
 		}
-		d := r.take(req.Key, req.N, limit)
-		v.Answers = append(v.Answers, Answer{Decision: d, Rule: r})
+		d := r.take(req.Key, e.number(i, r, req.Key), when, req.N, limit)
+		v.Answers = append(v.Answers, Answer{d, r, at})
 		if !d.OK && s.refuse(r, e, req, v, d) {
 			return
 		}
 	}
-	s.allow(e, at, req, v)
+	s.allow(e, print, req, v)
 }
 
-// Batch decides many requests, in order, each into the Verdict of the same place.
+// Batch decides many requests, in order, each into the Verdict of the same place,
+// all as of the moment of the call.
 // With all, all are allowed or nothing is taken: then those that would have been
 // allowed are not, for no Reason. It panics if there are fewer verdicts than
 // requests, or if a cost is negative.
 func (s *Server) Batch(reqs []Request, all bool, verdicts []Verdict) (ok bool) {
 	ok = true
+	at := s.now()
 	for i := range reqs {
-		s.Decide(&reqs[i], &verdicts[i])
+		s.decide(&reqs[i], &verdicts[i], at)
 		ok = ok && verdicts[i].OK
 	}
 	if ok || !all {
@@ -142,14 +146,14 @@ func (s *Server) unmatched(set *ruleset, n int, v *Verdict) {
 }
 
 // allow ends a Verdict.
-func (s *Server) allow(e *known, at uint64, req *Request, v *Verdict) {
+func (s *Server) allow(e *known, print uint64, req *Request, v *Verdict) {
 	v.OK = true
 	if req.N == 0 {
 		return
 	}
 	e.count(true, len(v.Answers) > 0 && v.Answers[0].Remaining == v.Answers[0].Rule.Limit()-req.N)
 	for i := range v.Answers {
-		v.Answers[i].Rule.live.counts.allowed.add(at)
+		v.Answers[i].Rule.live.counts.allowed.add(print)
 	}
 	v.Grant = grant(req.N, v.Answers)
 }
@@ -172,11 +176,10 @@ func grant(n int, answers []Answer) Grant {
 // slack returns for how long a token bucket would not have been full without the
 // n tokens: so long all of them can come back. Windows judge that themselves.
 func (a *Answer) slack(n int) time.Duration {
-	if !a.Rule.refills() || a.ResetAfter == weir.Never {
+	if !a.Rule.refills || a.ResetAfter == weir.Never {
 		return GrantLife
 	}
-	rate := &a.Rule.Rate
-	return max(a.ResetAfter-time.Duration(float64(n)/float64(rate.Count)*float64(rate.Period)), 0)
+	return max(a.ResetAfter-time.Duration(float64(n)*a.Rule.interval), 0)
 }
 
 // refuse ends a Verdict with a denial, unless the rule is on trial, and gives
@@ -213,29 +216,28 @@ func (s *Server) giveBack(req *Request, answers []Answer) {
 	now := s.now()
 	for i := range answers {
 		if a := &answers[i]; a.OK {
-			at := cmp.Or(a.at, now)
-			a.Rule.settle(req.Key, s.epoch.Add(at), now-at-a.slack(req.N), req.N, 0)
+			a.Rule.settle(req.Key, s.epoch.Add(a.at), now-a.at-a.slack(req.N), req.N, 0)
 		}
 	}
 }
 
 // take takes n tokens of a key, if nobody stands in line for them.
-func (r *Rule) take(key string, n, limit int) weir.Decision {
+func (r *Rule) take(key string, number uint64, at time.Time, n, limit int) weir.Decision {
 	l := r.live
 	if l.trial != nil && n > 0 {
-		l.try(r.bucket(key), n)
+		l.try(r.bucket(key), at, n)
 	}
 	if l.lines.waiting.Load() > 0 {
-		if d, ok := l.lines.behind(r, key, n, limit); ok {
+		if d, ok := l.lines.behind(r, key, at, n, limit); ok {
 			return d
 		}
 	}
-	return l.look(r.bucket(key), n, limit)
+	return l.look(r.bucket(key), number, at, n, limit)
 }
 
 // look takes n tokens or, if n is zero, says whether there is one.
-func (l *live) look(bucket string, n, limit int) weir.Decision {
-	d := l.buckets.take(bucket, n, limit)
+func (l *live) look(bucket string, number uint64, at time.Time, n, limit int) weir.Decision {
+	d := l.buckets.take(bucket, number, at, n, limit)
 	if n == 0 {
 		if d.OK = d.Remaining > 0; !d.OK {
 			d.RetryAfter = l.buckets.ahead(bucket, 1)
@@ -245,9 +247,9 @@ func (l *live) look(bucket string, n, limit int) weir.Decision {
 }
 
 // try asks the candidate.
-func (l *live) try(bucket string, n int) {
+func (l *live) try(bucket string, at time.Time, n int) {
 	ok := 0
-	if l.trial.take(bucket, n, 0).OK {
+	if l.trial.take(bucket, l.trial.number(bucket), at, n, 0).OK {
 		ok = 1
 	}
 	l.counts.trial[ok].Add(1)
@@ -271,18 +273,14 @@ func (r *Rule) settle(key string, at time.Time, after time.Duration, was, n int)
 	return charged
 }
 
-// refills reports whether the rule is of a token bucket, to which what was taken
-// comes back in time.
-func (r *Rule) refills() bool { return alike(r.Quota, config.Quota{}) && r.Rate.Count > 0 }
-
 // owed returns how many of n tokens can still come back, so long after the bucket
 // would have been full without them: what has come in since would have been lost
 // to a full bucket. Of one token, nothing is lost until it has come in wholly.
 func (r *Rule) owed(n int, after time.Duration) int {
-	if after <= 0 || !r.refills() {
+	if after <= 0 || !r.refills {
 		return n
 	}
-	lost := math.Floor(after.Seconds() / r.Rate.Period.Seconds() * float64(r.Rate.Count))
+	lost := math.Floor(float64(after) / r.interval)
 	return n - int(min(lost, float64(n)))
 }
 

@@ -35,7 +35,7 @@ type RuleState struct {
 func (s *Server) Explain(key string) Explanation {
 	x := Explanation{Key: key, Allowed: true}
 	set := s.rules.Load()
-	rules := set.find(key)
+	rules := set.find(key).rules
 	e := s.keys.get(key)
 	if len(rules) == 0 && set.config.Unmatched == "deny" {
 		x.Allowed, x.Reason, x.RetryAfter = false, weir.OverRate, weir.Never
@@ -43,11 +43,11 @@ func (s *Server) Explain(key string) Explanation {
 	for _, r := range rules {
 		st := RuleState{Rule: r, Allowed: true, Waiting: r.live.lines.length(r.bucket(key)), Lease: r.live.gates.state(r, key)}
 		if r.Quoted() {
-			d := r.take(key, 0, 0)
+			d := r.take(key, r.live.buckets.number(r.bucket(key)), time.Now(), 0, 0)
 			st.Allowed, st.Remaining, st.ResetAfter, st.RetryAfter = d.OK, d.Remaining, d.ResetAfter, d.RetryAfter
 			st.Used = r.live.buckets.used(r.bucket(key))
 			if e != nil && st.Used > 0 {
-				st.Denied = e.denials.Load()
+				st.Denied = uint64(e.denials.Load())
 			}
 			if !d.OK && r.Mode != config.Shadow && x.Allowed {
 				x.Allowed, x.Reason, x.RetryAfter = false, weir.OverRate, d.RetryAfter

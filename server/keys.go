@@ -1,17 +1,22 @@
 package server
 
 import (
-	"hash/maphash"
 	"math/bits"
 	"strings"
 	"sync/atomic"
+
+	"github.com/weir-go/weir/internal/siphash"
 )
 
 // keys remember, for a bounded number of keys, which rules match, and how often
 // each was asked for. They are a cache: a key that is not in it is looked up in
 // the rules. Reading it takes no lock.
+//
+// A key is known by its fingerprint of 64 bits, as in packages keyed and tally:
+// the text of one that is found is not compared, for that would be one more miss
+// of the processor's cache.
 type keys struct {
-	seed maphash.Seed
+	seed siphash.Key
 	sets []keySet
 	miss atomic.Uint32
 }
@@ -19,83 +24,103 @@ type keys struct {
 // ways is how many keys have their place in one set.
 const ways = 4
 
-// A keySet is where the keys of some hashes are: a cache line, most of which
-// tells without a look at the keys themselves that one is not there.
+// A keySet is where the keys of some fingerprints are: a cache line, which tells
+// without a look at the keys themselves that one is not there.
 type keySet struct {
-	tags [ways]atomic.Uint32 // of the hashes
-	keys [ways]atomic.Pointer[known]
-	_    [16]byte
+	prints [ways]atomic.Uint64 // 0: nothing
+	keys   [ways]atomic.Pointer[known]
 }
 
-// known is a key that is remembered.
+// known is a key that is remembered: a cache line.
 type known struct {
+	print uint64
 	key   string
-	set   uint64 // of the rules that match, its id
-	rules []*Rule
+	found *found
+	first uint64 // the number of its bucket under the first of its rules
 
 	allowed, denied atomic.Uint64 // requests since it is remembered
-	weight          atomic.Uint32 // how often of late: who has least makes room
-	denials         atomic.Uint64 // since a window of its first rule began, or its bucket was full
+	denials         atomic.Uint32 // since a window of its first rule began, or its bucket was full
+	faded           atomic.Uint32 // how many of the requests do not count for its weight any more, modulo 2³²
+}
+
+// found are the rules of a set that match a key.
+type found struct {
+	set   uint64 // its id; 0: of none
+	rules []*Rule
+}
+
+// first returns the number of the bucket that a key has under the first rule; 0
+// if that has none.
+func (f *found) first(key string) uint64 {
+	if len(f.rules) == 0 || !f.rules[0].Quoted() {
+		return 0
+	}
+	return f.rules[0].live.buckets.number(f.rules[0].bucket(key))
 }
 
 func newKeys(n int) *keys {
-	return &keys{seed: maphash.MakeSeed(), sets: make([]keySet, 1<<bits.Len(uint(max(n/ways, 1)-1)))}
+	return &keys{seed: siphash.New(), sets: make([]keySet, 1<<bits.Len(uint(max(n/ways, 1)-1)))}
 }
 
 // keepOne in so many keys that find their set full is remembered at once, so
 // that a flood of keys which come only once costs little.
-const keepOne = 8
+const keepOne = 32
 
 // longest is how long a key may be to be remembered, in bytes.
 const longest = 256
 
 // find returns what is known of a key under the present rules, nil if it is not
-// remembered; its rules; and its hash.
+// remembered; its rules; and its fingerprint.
 func (k *keys) find(key string, rules *ruleset) (*known, []*Rule, uint64) {
-	h := maphash.String(k.seed, key)
-	set, tag := &k.sets[h&uint64(len(k.sets)-1)], uint32(h>>32)|1
+	print := k.print(key)
+	set := k.set(print)
 	free := -1
-	for i := range set.tags {
-		switch set.tags[i].Load() {
-		case tag:
+	for i := range set.prints {
+		switch set.prints[i].Load() {
+		case print:
 			e := set.keys[i].Load()
-			if e == nil || e.key != key {
+			if e.print != print { // it has just made room
 				continue
 			}
-			if e.set != rules.id {
-				e = k.put(set, i, tag, e.under(rules.id, rules.find(key)))
+			if e.found.set != rules.id {
+				e = set.put(i, e.under(rules.find(key)))
 			}
-			return e, e.rules, h
+			return e, e.found.rules, print
 		case 0:
 			free = i
 		}
 	}
 	found := rules.find(key)
 	if len(key) > longest || free < 0 && k.miss.Add(1)%keepOne != 0 {
-		return nil, found, h
+		return nil, found.rules, print
 	}
-	e := &known{key: strings.Clone(key), set: rules.id, rules: found}
 	if free < 0 {
 		free = set.least()
 	}
-	return k.put(set, free, tag, e), found, h
+	e := &known{print: print, key: strings.Clone(key), found: found, first: found.first(key)}
+	return set.put(free, e), found.rules, print
 }
 
+// print returns the fingerprint of a key; never 0.
+func (k *keys) print(key string) uint64 { return max(k.seed.String(key), 1) }
+
+func (k *keys) set(print uint64) *keySet { return &k.sets[print&uint64(len(k.sets)-1)] }
+
 // under is what is known of a key under other rules.
-func (e *known) under(set uint64, rules []*Rule) *known {
-	n := &known{key: e.key, set: set, rules: rules}
+func (e *known) under(f *found) *known {
+	n := &known{print: e.print, key: e.key, found: f, first: f.first(e.key)}
 	n.allowed.Store(e.allowed.Load())
 	n.denied.Store(e.denied.Load())
-	n.weight.Store(e.weight.Load())
 	n.denials.Store(e.denials.Load())
+	n.faded.Store(e.faded.Load())
 	return n
 }
 
 // put writes one place. Of two that write it at once one is forgotten, and two
 // may remember the same key: no harm, for both are right.
-func (k *keys) put(set *keySet, i int, tag uint32, e *known) *known {
+func (set *keySet) put(i int, e *known) *known {
 	set.keys[i].Store(e)
-	set.tags[i].Store(tag)
+	set.prints[i].Store(e.print)
 	return e
 }
 
@@ -105,24 +130,23 @@ func (k *keys) outdate() {
 	for s := range k.sets {
 		for i := range k.sets[s].keys {
 			if e := k.sets[s].keys[i].Load(); e != nil {
-				k.sets[s].keys[i].CompareAndSwap(e, e.under(0, nil))
+				k.sets[s].keys[i].CompareAndSwap(e, e.under(new(found)))
 			}
 		}
 	}
 }
 
-// least returns the place of the key that was asked for least of late.
+// least returns the place of the key that was asked for least of late. What was
+// asked before fades.
 func (set *keySet) least() int {
 	at, least := 0, ^uint32(0)
 	for i := range set.keys {
 		e := set.keys[i].Load()
-		if e == nil {
-			return i
-		}
-		w := e.weight.Load()
-		e.weight.Store(w / 2)
-		if w < least {
-			at, least = i, w
+		all := uint32(e.allowed.Load() + e.denied.Load())
+		weight := all - e.faded.Load()
+		e.faded.Store(all - weight/2)
+		if weight < least {
+			at, least = i, weight
 		}
 	}
 	return at
@@ -130,10 +154,10 @@ func (set *keySet) least() int {
 
 // get returns a key if it is remembered.
 func (k *keys) get(key string) *known {
-	h := maphash.String(k.seed, key)
-	set := &k.sets[h&uint64(len(k.sets)-1)]
+	print := k.print(key)
+	set := k.set(print)
 	for i := range set.keys {
-		if e := set.keys[i].Load(); e != nil && e.key == key {
+		if e := set.keys[i].Load(); e != nil && e.print == print {
 			return e
 		}
 	}
@@ -157,17 +181,21 @@ func (e *known) count(ok, fresh bool) {
 	if e == nil {
 		return
 	}
-	switch {
-	case !ok:
+	if !ok {
 		e.denied.Add(1)
 		e.denials.Add(1)
-	case fresh:
+		return
+	}
+	if fresh && e.denials.Load() > 0 {
 		e.denials.Store(0)
-		fallthrough
-	default:
-		e.allowed.Add(1)
 	}
-	if w := e.weight.Load(); w < 1<<30 {
-		e.weight.Store(w + 1)
+	e.allowed.Add(1)
+}
+
+// number returns that of the key's bucket under the rule r, the i-th of its rules.
+func (e *known) number(i int, r *Rule, key string) uint64 {
+	if e != nil && i == 0 {
+		return e.first
 	}
+	return r.live.buckets.number(r.bucket(key))
 }

@@ -68,7 +68,7 @@ func (l *lines) init(s *Server, of *live) {
 
 // behind decides for somebody who does not want to wait while others do: not
 // before they have had their turn.
-func (l *lines) behind(r *Rule, key string, n, limit int) (weir.Decision, bool) {
+func (l *lines) behind(r *Rule, key string, now time.Time, n, limit int) (weir.Decision, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	at := spot{r.bucket(key), limit}
@@ -79,7 +79,7 @@ func (l *lines) behind(r *Rule, key string, n, limit int) (weir.Decision, bool) 
 	if q == nil {
 		return weir.Decision{}, false
 	}
-	d := l.live.look(q.bucket, 0, 0)
+	d := l.live.look(q.bucket, l.live.buckets.number(q.bucket), now, 0, 0)
 	d.OK, d.Remaining = false, 0
 	if d.RetryAfter = weir.Never; n <= r.within(limit) {
 		d.RetryAfter = l.live.buckets.ahead(q.bucket, q.tokens+max(n, 1))

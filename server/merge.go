@@ -18,6 +18,7 @@ const maxMerged = 1000
 // other (config.Rules.Merge), when the first such key comes.
 type merged struct {
 	server *Server
+	set    uint64 // its id
 	config *config.Rules
 	pool   *pool // of those before, too
 
@@ -27,12 +28,12 @@ type merged struct {
 
 type mergedRule struct {
 	members []int
-	rules   []*Rule // one
+	found   *found // the one rule
 }
 
 // merge makes anew the rules that the old set had made.
 func (set *ruleset) merge(s *Server, old *ruleset) {
-	set.merged = &merged{server: s, config: set.config, of: map[string]mergedRule{}, pool: &pool{of: map[tally.Quota]*tally.Limiter{}}}
+	set.merged = &merged{server: s, set: set.id, config: set.config, of: map[string]mergedRule{}, pool: &pool{of: map[tally.Quota]*tally.Limiter{}}}
 	if old == nil || old.merged == nil {
 		return
 	}
@@ -57,16 +58,16 @@ func (set *ruleset) merge(s *Server, old *ruleset) {
 }
 
 // find returns the rule that is made of these.
-func (m *merged) find(members []int) []*Rule {
+func (m *merged) find(members []int) *found {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if r, ok := m.of[listed(members)]; ok {
-		return r.rules
+		return r.found
 	}
 	if len(m.of) >= maxMerged && len(members) > 2 {
 		members = members[:2]
 		if r, ok := m.of[listed(members)]; ok {
-			return r.rules
+			return r.found
 		}
 	}
 	r := m.add(members)
@@ -74,13 +75,13 @@ func (m *merged) find(members []int) []*Rule {
 	if r.live, err = m.server.newLive(r.Rule, m.server.share(m.config), m.pool); err != nil {
 		panic("server: " + err.Error()) // each of its parts has been checked
 	}
-	return m.of[listed(members)].rules
+	return m.of[listed(members)].found
 }
 
 // add makes a rule, still without a state.
 func (m *merged) add(members []int) *Rule {
 	r := newRule(m.config.Merged(members))
-	m.of[listed(members)] = mergedRule{members, []*Rule{r}}
+	m.of[listed(members)] = mergedRule{members, &found{m.set, []*Rule{r}}}
 	return r
 }
 
@@ -89,7 +90,7 @@ func (m *merged) all() (all []*Rule) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, list := range slices.Sorted(maps.Keys(m.of)) {
-		all = append(all, m.of[list].rules...)
+		all = append(all, m.of[list].found.rules...)
 	}
 	return all
 }

@@ -57,6 +57,7 @@ func (s *Server) Restore(r io.Reader) (Restored, error) {
 			done.Rules++
 		}
 	}
+	s.keys.outdate()
 	s.restoreLeases(from, set, &done)
 	for _, l := range from.limits {
 		if r := set.named(l.rule); r == nil || !r.live.gates.restore(l) {
@@ -214,7 +215,7 @@ func (set *ruleset) nameOf(r *Rule) string {
 	set.merged.mu.Lock()
 	defer set.merged.mu.Unlock()
 	for _, m := range set.merged.of {
-		if m.rules[0] == r {
+		if m.found.rules[0] == r {
 			var names []string
 			for _, i := range m.members {
 				names = append(names, set.config.Rules[i].Name)
@@ -245,5 +246,5 @@ func (set *ruleset) named(name string) *Rule {
 	if members = slices.Compact(members); members[0] != 0 {
 		return nil
 	}
-	return set.merged.find(members)[0]
+	return set.merged.find(members).rules[0]
 }

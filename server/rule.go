@@ -16,12 +16,20 @@ type Rule struct {
 	config.Rule
 	print uint64 // of the name, the same in every process
 	live  *live
+
+	limit    int
+	refills  bool    // it is of a token bucket, to which what was taken comes back in time
+	interval float64 // between tokens, in nanoseconds, if it refills
 }
 
 func newRule(c config.Rule) *Rule {
 	h := fnv.New64a()
 	h.Write([]byte(c.Name))
-	return &Rule{Rule: c, print: h.Sum64()}
+	r := &Rule{Rule: c, print: h.Sum64(), limit: burst(c.Quota)}
+	if r.refills = alike(c.Quota, config.Quota{}) && c.Rate.Count > 0; r.refills {
+		r.interval = float64(c.Rate.Period) / float64(c.Rate.Count)
+	}
+	return r
 }
 
 // live is the state of a rule, which outlives a reload.
@@ -41,7 +49,7 @@ type live struct {
 func (r *Rule) Quoted() bool { return r.live.buckets != nil }
 
 // Limit returns the most tokens that a key can have at once.
-func (r *Rule) Limit() int { return burst(r.Quota) }
+func (r *Rule) Limit() int { return r.limit }
 
 // bucket returns the key of the bucket that a request's key has under the rule.
 func (r *Rule) bucket(key string) string {
@@ -65,7 +73,8 @@ type ruleset struct {
 	rules  []*Rule
 	match  *match.Set
 	all    bool    // that match count, not just the first
-	only   []*Rule // what every key matches: no need to look; nil if there is such a need
+	one    []found // for each rule, that it matches
+	only   *found  // what every key matches: no need to look; nil if there is such a need
 	id     uint64  // goes up with each reload
 	loaded time.Time
 	merged *merged // nil unless the rules are laid over each other
@@ -93,10 +102,13 @@ func (s *Server) newRuleset(cfg *config.Rules, old *ruleset) (set *ruleset, gone
 	if set.match, err = match.New(patterns); err != nil {
 		return nil, nil, nil, fmt.Errorf("server: %w", err)
 	}
+	for i := range set.rules {
+		set.one = append(set.one, found{set.id, set.rules[i : i+1 : i+1]})
+	}
 	if cfg.Merge {
 		set.merge(s, old)
 	} else if len(patterns) > 0 && patterns[0] == (match.Pattern{Kind: match.Glob, Text: "*"}) && (!set.all || len(patterns) == 1) {
-		set.only = set.rules[:1]
+		set.only = &set.one[0]
 	}
 	share := s.share(cfg)
 	var common *pool
@@ -203,7 +215,7 @@ func pattern(c config.Rule) match.Pattern {
 }
 
 // find returns the rules that count for a key, in their order.
-func (set *ruleset) find(key string) []*Rule {
+func (set *ruleset) find(key string) *found {
 	switch {
 	case set.only != nil:
 		return set.only
@@ -211,15 +223,15 @@ func (set *ruleset) find(key string) []*Rule {
 		return set.merged.find(set.match.All(key, nil))
 	case !set.all:
 		if i := set.match.First(key); i >= 0 {
-			return set.rules[i : i+1 : i+1]
+			return &set.one[i]
 		}
-		return nil
+		return &found{set: set.id}
 	}
-	var rules []*Rule
+	f := &found{set: set.id}
 	for _, i := range set.match.All(key, nil) {
-		rules = append(rules, set.rules[i])
+		f.rules = append(f.rules, set.rules[i])
 	}
-	return rules
+	return f
 }
 
 // inForce returns the rules that have a state.

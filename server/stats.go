@@ -142,9 +142,9 @@ func (s *Server) Top(n int, denied bool) []Seen {
 }
 
 func (s *Server) seen(e *known) Seen {
-	k := Seen{Key: e.key, Rules: e.rules, Allowed: e.allowed.Load(), Denied: e.denied.Load()}
-	if e.rules == nil {
-		k.Rules = s.rules.Load().find(e.key)
+	k := Seen{Key: e.key, Rules: e.found.rules, Allowed: e.allowed.Load(), Denied: e.denied.Load()}
+	if e.found.set == 0 {
+		k.Rules = s.rules.Load().find(e.key).rules
 	}
 	for _, r := range k.Rules {
 		k.Waiting += r.live.lines.length(r.bucket(e.key))

@@ -56,7 +56,7 @@ func (l *lines) advance(q *line) {
 	}
 	for q.first != nil {
 		w := q.first
-		d := l.live.buckets.takeAt(q.bucket, l.server.epoch.Add(at), w.n, q.limit)
+		d := l.live.buckets.take(q.bucket, l.live.buckets.number(q.bucket), l.server.epoch.Add(at), w.n, q.limit)
 		switch {
 		case d.OK:
 			l.remove(q, w)

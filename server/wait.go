@@ -28,18 +28,19 @@ func (s *Server) wait(ctx context.Context, req *Request, v *Verdict) error {
 	}
 	v.reset()
 	set := s.rules.Load()
-	e, rules, at := s.keys.find(req.Key, set)
+	e, rules, print := s.keys.find(req.Key, set)
 	if len(rules) == 0 {
 		s.unmatched(set, req.N, v)
 		return nil
 	}
 	limit := s.limit(req)
-	for _, r := range rules {
+	for i, r := range rules {
 		if !r.Quoted() {
 			continue
 		}
-		d := r.take(req.Key, req.N, limit)
-		v.Answers = append(v.Answers, Answer{Decision: d, Rule: r, at: s.now()})
+		at := s.now()
+		d := r.take(req.Key, e.number(i, r, req.Key), s.epoch.Add(at), req.N, limit)
+		v.Answers = append(v.Answers, Answer{d, r, at})
 		if !d.OK && r.Mode != config.Shadow && d.RetryAfter != weir.Never && req.N > 0 {
 			answer := &v.Answers[len(v.Answers)-1]
 			why, err := r.live.lines.wait(ctx, r, req, limit, answer, v)
@@ -57,7 +58,7 @@ func (s *Server) wait(ctx context.Context, req *Request, v *Verdict) error {
 			return nil
 		}
 	}
-	s.allow(e, at, req, v)
+	s.allow(e, print, req, v)
 	return nil
 }
 

@@ -92,8 +92,8 @@ func (s *shard) find(t *table, print uint64) place {
 	return place{print, *p.floor(print), p, nil}
 }
 
-// take is Limiter.Take.
-func (s *shard) take(t *table, print uint64, key string, now time.Duration, n, limit int) weir.Decision {
+// take is Limiter.Take of a key, nil if it is not known.
+func (s *shard) take(t *table, print uint64, key *string, now time.Duration, n, limit int) weir.Decision {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.find(t, print)
@@ -165,16 +165,16 @@ func (s *shard) add(t *table, p *place, now time.Duration, c count) {
 	p.page.put(at, p.print, c, live, s.rule, now)
 }
 
-// deny counts a denial of a key.
-func (s *shard) deny(t *table, print uint64, key string) {
+// deny counts a denial of a key, nil if it is not known.
+func (s *shard) deny(t *table, print uint64, key *string) {
 	s.denied++
-	if t.noTop {
+	if t.noTop || key == nil {
 		return
 	}
 	if s.top == nil {
 		s.top = new(heavy.Sketch[string])
 	}
-	s.top.Add(print, key)
+	s.top.Add(print, *key)
 }
 
 // setRule puts all counts under another rule.

@@ -78,7 +78,7 @@ func (f *life) ask(print uint64, n int) {
 	case p.slot == nil:
 		k.exact = false
 	}
-	d := s.take(f.table, print, "", f.now, n, 0)
+	d := s.take(f.table, print, nil, f.now, n, 0)
 	if k.exact {
 		alone, want := f.r.take(k.alone, f.now, n, f.r.limit)
 		if d != want {
@@ -192,14 +192,14 @@ func TestFromAFloor(t *testing.T) {
 		{int(ends), 1, weir.Decision{RetryAfter: time.Second - ends, ResetAfter: time.Second - ends}},
 		{int(time.Second), 5, weir.Decision{OK: true, ResetAfter: time.Second}},
 	} {
-		if d := s.take(tt, 1, "", now+time.Duration(ask.at), ask.n, 0); d != ask.want {
+		if d := s.take(tt, 1, nil, now+time.Duration(ask.at), ask.n, 0); d != ask.want {
 			t.Errorf("%d after %v: %+v: want %+v", ask.n, time.Duration(ask.at), d, ask.want)
 		}
 	}
 	if charged := s.settle(tt, 2, now, now, 0, 9); charged != 8 {
 		t.Errorf("%d are charged: want what the floor and the debt leave", charged)
 	}
-	if d := s.take(tt, 2, "", now+ends, 1, 0); d.RetryAfter != time.Second-ends {
+	if d := s.take(tt, 2, nil, now+ends, 1, 0); d.RetryAfter != time.Second-ends {
 		t.Errorf("%+v", d)
 	}
 	for used, want := range map[uint64]time.Duration{2: time.Second, 5: time.Second / 10} {

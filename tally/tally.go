@@ -132,7 +132,7 @@ func (l *Limiter) Take(key string, n, limit int) weir.Decision {
 	checkCost(n)
 	t := l.table.Load()
 	print := t.print(key)
-	return t.shard(print).take(t, print, key, t.now(), n, limit)
+	return t.shard(print).take(t, print, &key, t.now(), n, limit)
 }
 
 // TakeAt is Take at the time t, which is not long ago: a window may begin then.
@@ -140,7 +140,22 @@ func (l *Limiter) TakeAt(key string, at time.Time, n, limit int) weir.Decision {
 	checkCost(n)
 	t := l.table.Load()
 	print := t.print(key)
-	return t.shard(print).take(t, print, key, at.Sub(t.epoch), n, limit)
+	return t.shard(print).take(t, print, &key, at.Sub(t.epoch), n, limit)
+}
+
+// A Bucket is what counts for a key, until Restore: for who asks again for the same
+// key.
+type Bucket uint64
+
+// BucketOf returns the Bucket of a key.
+func (l *Limiter) BucketOf(key string) Bucket { return Bucket(l.table.Load().print(key)) }
+
+// TakeBucket is TakeAt for the key that a Bucket is of. Denials are not counted in
+// Top, for the key is not known.
+func (l *Limiter) TakeBucket(b Bucket, at time.Time, n, limit int) weir.Decision {
+	checkCost(n)
+	t := l.table.Load()
+	return t.shard(uint64(b)).take(t, uint64(b), nil, at.Sub(t.epoch), n, limit)
 }
 
 // SettleAt tells that work of the key cost n events instead of the was that were
