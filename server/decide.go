@@ -45,6 +45,8 @@ type Verdict struct {
 	Place  int
 	// Grant is what Server.Settle needs, if tokens were taken.
 	Grant Grant
+
+	came uint64 // when a request came into line, before the rules changed: the lower, the earlier; 0 if it has not
 }
 
 // An Answer is what one rule said.
@@ -74,10 +76,11 @@ func (v *Verdict) deny(why weir.Reason, retryAfter time.Duration) {
 
 // Decide decides at once: all rules that count for the key must allow it, or
 // nothing is taken from any. It panics if N < 0.
-func (s *Server) Decide(req *Request, v *Verdict) { s.decide(req, v, s.now()) }
+func (s *Server) Decide(req *Request, v *Verdict) { s.decide(req, v, s.now(), true) }
 
-// decide is Decide at a time that is not long ago.
-func (s *Server) decide(req *Request, v *Verdict, at time.Duration) {
+// decide is Decide at a time that is not long ago. What is allowed is counted if it
+// is sure.
+func (s *Server) decide(req *Request, v *Verdict, at time.Duration, sure bool) {
 	if req.N < 0 {
 		panic("server: negative cost")
 	}
@@ -85,7 +88,7 @@ func (s *Server) decide(req *Request, v *Verdict, at time.Duration) {
 	set := s.rules.Load()
 	e, rules, print := s.keys.find(req.Key, set)
 	if len(rules) == 0 {
-		s.unmatched(set, req.N, v)
+		s.unmatched(set, req.N, v, sure)
 		return
 	}
 	limit, when := s.limit(req), s.epoch.Add(at)
@@ -99,31 +102,42 @@ func (s *Server) decide(req *Request, v *Verdict, at time.Duration) {
 			return
 		}
 	}
-	s.allow(e, print, req, v)
+	s.allow(req, v)
+	if sure {
+		s.count(e, print, req, v)
+	}
 }
 
 // Batch decides many requests, in order, each into the Verdict of the same place,
-// all as of the moment of the call.
-// With all, all are allowed or nothing is taken: then those that would have been
-// allowed are not, for no Reason. It panics if there are fewer verdicts than
-// requests, or if a cost is negative.
+// all as of the moment of the call. With all, all are allowed or nothing is taken:
+// then those that would have been allowed are not, for no Reason, and not counted.
+// It panics if there are fewer verdicts than requests, or if a cost is negative.
 func (s *Server) Batch(reqs []Request, all bool, verdicts []Verdict) (ok bool) {
 	ok = true
 	at := s.now()
 	for i := range reqs {
-		s.decide(&reqs[i], &verdicts[i], at)
+		s.decide(&reqs[i], &verdicts[i], at, !all)
 		ok = ok && verdicts[i].OK
 	}
-	if ok || !all {
+	if !all {
 		return ok
 	}
+	set := s.rules.Load()
 	for i := range reqs {
-		if v := &verdicts[i]; v.OK {
-			s.giveBack(&reqs[i], v.Answers)
+		req, v := &reqs[i], &verdicts[i]
+		switch {
+		case ok:
+			e, rules, print := s.keys.find(req.Key, set)
+			if len(rules) == 0 {
+				s.unmatchedKeys[1].Add(1)
+			}
+			s.count(e, print, req, v)
+		case v.OK:
+			s.giveBack(req, v.Answers)
 			v.deny(0, 0)
 		}
 	}
-	return false
+	return ok
 }
 
 // limit returns what a request may say for itself.
@@ -135,19 +149,25 @@ func (s *Server) limit(req *Request) int {
 }
 
 // unmatched decides where no rule matches.
-func (s *Server) unmatched(set *ruleset, n int, v *Verdict) {
+func (s *Server) unmatched(set *ruleset, n int, v *Verdict, sure bool) {
 	if set.config.Unmatched == "deny" {
 		s.unmatchedKeys[0].Add(1)
 		v.deny(weir.OverRate, weir.Never)
 		return
 	}
-	s.unmatchedKeys[1].Add(1)
+	if sure {
+		s.unmatchedKeys[1].Add(1)
+	}
 	v.OK, v.Grant = true, grant(n, nil)
 }
 
 // allow ends a Verdict.
-func (s *Server) allow(e *known, print uint64, req *Request, v *Verdict) {
-	v.OK = true
+func (s *Server) allow(req *Request, v *Verdict) {
+	v.OK, v.Grant = true, grant(req.N, v.Answers)
+}
+
+// count counts a request that was allowed, unless it was for nothing.
+func (s *Server) count(e *known, print uint64, req *Request, v *Verdict) {
 	if req.N == 0 {
 		return
 	}
@@ -155,7 +175,6 @@ func (s *Server) allow(e *known, print uint64, req *Request, v *Verdict) {
 	for i := range v.Answers {
 		v.Answers[i].Rule.live.counts.allowed.add(print)
 	}
-	v.Grant = grant(req.N, v.Answers)
 }
 
 // grant is what these rules have given together.

@@ -142,6 +142,7 @@ func TestACandidateIsOnlyCounted(t *testing.T) {
 		d.ask("a", 0)
 		d.allows("a", 4, 5)
 		st := d.Stats().Rules[0]
+		check(t, "its memory counts", st.Memory > newDesk(t, server.Config{}, one("r", r.Quota)).Stats().Rules[0].Memory, true)
 		check(t, "allowed by it", st.TrialAllowed, 2)
 		check(t, "denied by it", st.TrialDenied, 3)
 		check(t, "denied", st.Denied[weir.OverRate], 1)
@@ -193,11 +194,13 @@ func TestBatch(t *testing.T) {
 				t.Errorf("%d: %+v", i, v[i])
 			}
 		}
+		check(t, "counted as allowed", d.Stats().Rules[0].Allowed, 0)
 		check(t, "each for itself", d.Batch(reqs, false, v), false)
 		for i, want := range []bool{true, true, false, true} {
 			check(t, "allowed", v[i].OK, want)
 		}
 		check(t, "all, and there is enough", d.Batch([]server.Request{{Key: "c", N: 2}, {Key: "d", N: 1}}, true, v), true)
+		check(t, "counted as allowed", d.Stats().Rules[0].Allowed, 5)
 	})
 }
 

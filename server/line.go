@@ -23,8 +23,8 @@ type lines struct {
 
 	mu    sync.Mutex // guards what follows, and all in it
 	of    map[spot]*line
-	own   int  // lines with a limit of their own
-	over  bool // nobody comes in any more: the rule is gone
+	own   map[string][]*line // those with a limit of their own, by bucket
+	over  bool               // nobody comes in any more: the rule is gone
 	due   turns
 	timer *time.Timer // nil until somebody waits
 }
@@ -50,6 +50,7 @@ type line struct {
 // A waiter is a request in a line.
 type waiter struct {
 	n          int
+	came       uint64 // the lower, the earlier
 	spot       spot
 	line       *line // nil once it is answered, or has left
 	prev, next *waiter
@@ -63,7 +64,7 @@ type granted struct {
 }
 
 func (l *lines) init(s *Server, of *live) {
-	l.server, l.live, l.of = s, of, map[spot]*line{}
+	l.server, l.live, l.of, l.own = s, of, map[spot]*line{}, map[string][]*line{}
 }
 
 // behind decides for somebody who does not want to wait while others do: not
@@ -160,19 +161,20 @@ func (l *lines) take(g granted, a *Answer, start time.Time) (weir.Reason, error)
 	return 0, g.err
 }
 
-// enter puts a request at the end of its line, or says why not.
+// enter puts a request at the end of its line, or says why not. One that stood in
+// line before the rules changed comes before those who have come since.
 func (l *lines) enter(r *Rule, req *Request, limit int, longest time.Duration, why weir.Reason, a *Answer, v *Verdict) (*waiter, weir.Reason, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.over {
 		return nil, 0, errMoved
 	}
+	if v.came == 0 {
+		v.came = l.server.came.Add(1)
+	}
 	at := spot{r.bucket(req.Key), limit}
 	q := l.of[at]
-	before, tokens := 0, 0
-	if q != nil {
-		before, tokens = q.n, q.tokens
-	}
+	before, tokens := q.before(v.came)
 	eta := l.live.buckets.ahead(at.bucket, tokens+req.N)
 	if limit > 0 { // what the bucket said for this limit is truer
 		eta = max(eta, a.RetryAfter)
@@ -191,11 +193,11 @@ func (l *lines) enter(r *Rule, req *Request, limit int, longest time.Duration, w
 		l.server.waiting.Add(-1)
 		return nil, weir.QueueFull, nil
 	}
-	w := &waiter{n: req.N, spot: at, answer: make(chan granted, 1)}
+	w := &waiter{n: req.N, came: v.came, spot: at, answer: make(chan granted, 1)}
 	if q == nil {
 		q = &line{spot: at, at: -1}
 		if l.of[at] = q; limit > 0 {
-			l.own++
+			l.own[at.bucket] = append(l.own[at.bucket], q)
 		}
 	}
 	l.waiting.Add(1)

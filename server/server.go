@@ -89,7 +89,8 @@ type Server struct {
 	epoch   time.Time
 	rules   atomic.Pointer[ruleset]
 	keys    *keys
-	waiting atomic.Int64 // requests in all lines, and for leases
+	waiting atomic.Int64  // requests in all lines, and for leases
+	came    atomic.Uint64 // how many have stood in a line for tokens
 	closed  atomic.Bool
 
 	unmatchedKeys [2]atomic.Uint64 // requests that no rule matched: denied, allowed

@@ -61,7 +61,7 @@ type RuleStats struct {
 
 	Waiting   int    // now
 	Waits     Waits  // of those who stood in line and were granted
-	Memory    int    // bytes for counts; those that rules have in common are the first one's
+	Memory    int    // bytes for counts, the candidate's too; those that rules have in common are the first one's
 	Forgotten uint64 // counts given up too early, because memory was full
 
 	Leases LeaseStats
@@ -91,6 +91,10 @@ func (s *Server) Stats() Stats {
 		rs := r.stats()
 		if r.Quoted() && !repeated(r.live.buckets, seen) {
 			rs.Memory, rs.Forgotten = r.live.buckets.memory()
+		}
+		if r.live.trial != nil {
+			bytes, _ := r.live.trial.memory()
+			rs.Memory += bytes
 		}
 		st.Rules = append(st.Rules, rs)
 	}
@@ -163,12 +167,8 @@ func (l *lines) length(bucket string) int {
 	if q := l.of[spot{bucket: bucket}]; q != nil {
 		n = q.n
 	}
-	if l.own > 0 {
-		for at, q := range l.of {
-			if at.limit > 0 && at.bucket == bucket {
-				n += q.n
-			}
-		}
+	for _, q := range l.own[bucket] {
+		n += q.n
 	}
 	return n
 }

@@ -2,20 +2,41 @@ package server
 
 import (
 	"container/heap"
+	"slices"
 	"time"
 
 	"github.com/weir-go/weir"
 )
 
-// push puts a waiter at the end.
+// before returns how many stand before one who came then, and what they wait for.
+// There need not be a line.
+func (q *line) before(came uint64) (n, tokens int) {
+	if q == nil {
+		return 0, 0
+	}
+	n, tokens = q.n, q.tokens
+	for w := q.last; w != nil && w.came > came; w = w.prev {
+		n, tokens = n-1, tokens-w.n
+	}
+	return n, tokens
+}
+
+// push puts a waiter behind those who came before it: mostly at the end.
 func (q *line) push(w *waiter) {
 	w.line, w.prev = q, q.last
-	if q.last == nil {
-		q.first = w
-	} else {
-		q.last.next = w
+	for w.prev != nil && w.prev.came > w.came {
+		w.prev = w.prev.prev
 	}
-	q.last = w
+	if w.prev == nil {
+		w.next, q.first = q.first, w
+	} else {
+		w.next, w.prev.next = w.prev.next, w
+	}
+	if w.next == nil {
+		q.last = w
+	} else {
+		w.next.prev = w
+	}
 	q.n++
 	q.tokens += w.n
 }
@@ -38,12 +59,23 @@ func (l *lines) remove(q *line, w *waiter) {
 	l.waiting.Add(-1)
 	if q.first == nil {
 		if delete(l.of, q.spot); q.limit > 0 {
-			l.own--
+			l.disown(q)
 		}
 		if q.at >= 0 {
 			heap.Remove(&l.due, q.at)
 		}
 	}
+}
+
+// disown forgets a line with a limit of its own.
+func (l *lines) disown(q *line) {
+	of := l.own[q.bucket]
+	if len(of) == 1 {
+		delete(l.own, q.bucket)
+		return
+	}
+	i := slices.Index(of, q)
+	l.own[q.bucket] = slices.Delete(of, i, i+1)
 }
 
 // advance lets all in a line have their tokens who can, in order, and notes when
@@ -118,12 +150,8 @@ func (l *lines) serve(bucket string) {
 	if q := l.of[spot{bucket: bucket}]; q != nil {
 		l.advance(q)
 	}
-	if l.own > 0 {
-		for at, q := range l.of {
-			if at.limit > 0 && at.bucket == bucket {
-				l.advance(q)
-			}
-		}
+	for _, q := range slices.Clone(l.own[bucket]) { // which may end meanwhile
+		l.advance(q)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 // or if as many wait as may. If ctx ends meanwhile, it leaves the line, nothing
 // is taken, and the error is the context's own. It panics if N < 0.
 func (s *Server) Wait(ctx context.Context, req *Request, v *Verdict) error {
-	for {
+	for v.came = 0; ; {
 		err := s.wait(ctx, req, v)
 		if err != errMoved {
 			return err
@@ -26,11 +26,13 @@ func (s *Server) wait(ctx context.Context, req *Request, v *Verdict) error {
 	if req.N < 0 {
 		panic("server: negative cost")
 	}
+	came := v.came
 	v.reset()
+	v.came = came
 	set := s.rules.Load()
 	e, rules, print := s.keys.find(req.Key, set)
 	if len(rules) == 0 {
-		s.unmatched(set, req.N, v)
+		s.unmatched(set, req.N, v, true)
 		return nil
 	}
 	limit := s.limit(req)
@@ -52,13 +54,14 @@ func (s *Server) wait(ctx context.Context, req *Request, v *Verdict) error {
 				s.end(r, e, req, v, why, answer.RetryAfter)
 				return nil
 			}
-			d, answer.at = answer.Decision, s.now()
+			d, answer.at, v.came = answer.Decision, s.now(), 0
 		}
 		if !d.OK && s.refuse(r, e, req, v, d) {
 			return nil
 		}
 	}
-	s.allow(e, print, req, v)
+	s.allow(req, v)
+	s.count(e, print, req, v)
 	return nil
 }
 

@@ -211,6 +211,43 @@ func TestReloadWhileSomeWait(t *testing.T) {
 	}
 }
 
+// TestReloadKeepsTheOrderOfTheLine, also of those who are asked again because the
+// rule may not be theirs any more: they come before all who come after them.
+func TestReloadKeepsTheOrderOfTheLine(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const before, after = 50, 5
+		r := queued(quota(1, time.Second, ""), before+after)
+		d := newDesk(t, server.Config{}, r)
+		d.allows("a", 1, 1)
+		var mu sync.Mutex
+		var turns []int
+		var all sync.WaitGroup
+		come := func(i int) {
+			all.Go(func() {
+				if v, err := d.wait(t.Context(), server.Request{Key: "a", N: 1}); err != nil || !v.OK {
+					t.Errorf("%d: %+v, %v", i, v, err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				turns = append(turns, i)
+			})
+			synctest.Wait()
+		}
+		for i := range before {
+			come(i)
+		}
+		r.Glob = "a*"
+		must(t, d.Reload(&config.Rules{Rules: []config.Rule{r}}))
+		for i := range after {
+			come(before + i)
+		}
+		all.Wait()
+		if len(turns) != before+after || !slices.IsSorted(turns) {
+			t.Error("turns:", turns)
+		}
+	})
+}
+
 func TestClose(t *testing.T) {
 	for _, tt := range []struct {
 		now  bool
