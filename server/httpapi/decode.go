@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -17,7 +16,7 @@ import (
 type decoder struct {
 	text  string
 	at    int
-	name  int  // where the last member's name began
+	began int  // where the last string began
 	lines bool // a request must not go over a line's end
 	err   error
 
@@ -101,11 +100,8 @@ func (d *decoder) requests(b *batch) {
 
 // append reads a request.
 func (d *decoder) append(b *batch) {
-	if d.err != nil {
-		return
-	}
 	if len(b.requests) == d.most {
-		d.err = errMany
+		d.end(errMany)
 		return
 	}
 	if d.peek() != '{' {
@@ -128,46 +124,45 @@ func (d *decoder) append(b *batch) {
 			d.unknown(name, "a request has key and n")
 		}
 	}
-	if !key && d.err == nil {
-		d.at = start
-		d.fail("key is missing")
+	if !key {
+		d.failAt(start, "key is missing")
 	}
 	b.requests = append(b.requests, req)
 }
 
 // fail notes what is wrong here, unless something was before.
-func (d *decoder) fail(format string, args ...any) {
+func (d *decoder) fail(format string, args ...any) { d.failAt(d.at, format, args...) }
+
+// failAt notes what is wrong at a place, unless something was before, and ends the
+// text.
+func (d *decoder) failAt(at int, format string, args ...any) {
 	if d.err != nil {
 		return
 	}
-	before := d.text[:d.at]
+	before := d.text[:at]
 	line := strings.Count(before, "\n") + 1
 	column := utf8.RuneCountInString(before[strings.LastIndexByte(before, '\n')+1:]) + 1
-	d.err = fmt.Errorf("line %d, column %d: %s", line, column, fmt.Sprintf(format, args...))
+	d.end(fmt.Errorf("line %d, column %d: %s", line, column, fmt.Sprintf(format, args...)))
 }
+
+// end ends the text with a fault.
+func (d *decoder) end(err error) { d.err, d.at = err, len(d.text) }
 
 // unknown notes that there is no such member.
 func (d *decoder) unknown(name, known string) {
-	if d.err == nil {
-		d.at = d.name
-		d.fail("unknown member %q: %s", name, known)
-	}
+	d.failAt(d.began, "unknown member %q: %s", name, known)
 }
 
 // once notes that a member has come.
 func (d *decoder) once(seen *bool, name string) {
-	if *seen && d.err == nil {
-		d.at = d.name
-		d.fail("%s is given twice", name)
+	if *seen {
+		d.failAt(d.began, "%s is given twice", name)
 	}
 	*seen = true
 }
 
-// peek returns the next byte that is not space; 0 at the end, or after a fault.
+// peek returns the next byte that is not space; 0 at the end, which a fault is too.
 func (d *decoder) peek() byte {
-	if d.err != nil {
-		return 0
-	}
 	for ; d.at < len(d.text); d.at++ {
 		switch c := d.text[d.at]; c {
 		case ' ', '\t', '\r':
@@ -203,8 +198,6 @@ func (d *decoder) more(closing byte, first bool) bool {
 
 // member reads the name of a member, and the colon.
 func (d *decoder) member() string {
-	d.peek()
-	d.name = d.at
 	name := d.string()
 	if d.peek() != ':' {
 		d.fail("want a colon")
@@ -216,12 +209,9 @@ func (d *decoder) member() string {
 
 // key reads a key.
 func (d *decoder) key() string {
-	d.peek()
-	start := d.at
 	key, f := d.clean(d.string())
-	if f != nil && d.err == nil {
-		d.at = start
-		d.fail("%s", f.text)
+	if f != nil {
+		d.failAt(d.began, "%s", f.text)
 	}
 	return key
 }
@@ -232,41 +222,58 @@ func (d *decoder) string() string {
 		d.fail("want a string")
 		return ""
 	}
-	plain, ascii := true, true
-	start := d.at
-	for i := start + 1; i < len(d.text); i++ {
+	d.began = d.at
+	end := d.at + 1
+	for end < len(d.text) && plain[d.text[end]] {
+		end++
+	}
+	d.at = end
+	if end == len(d.text) || d.text[end] != '"' {
+		return d.odd()
+	}
+	d.at++
+	return d.text[d.began+1 : end]
+}
+
+// plain are the bytes that are themselves in a string, whatever is around them.
+var plain = func() (is [256]bool) {
+	for c := ' '; c < utf8.RuneSelf; c++ {
+		is[c] = c != '"' && c != '\\'
+	}
+	return is
+}()
+
+// odd reads a string from here on, where it is not plain.
+func (d *decoder) odd() string {
+	escaped := false
+	for i := d.at; i < len(d.text); i++ {
 		switch c := d.text[i]; {
 		case c == '"':
-			literal := d.text[start : i+1]
-			if !ascii && !utf8.ValidString(literal) {
-				d.fail("text must be UTF-8")
-				return ""
-			}
+			literal := d.text[d.began : i+1]
 			d.at = i + 1
-			if plain {
-				return literal[1 : len(literal)-1]
+			switch {
+			case !utf8.ValidString(literal):
+				d.failAt(d.began, "text must be UTF-8")
+			case escaped:
+				return d.unescaped(literal)
 			}
-			return d.unescaped(start)
+			return literal[1 : i-d.began]
 		case c == '\\':
-			plain = false
+			escaped = true
 			i++
 		case c < ' ':
-			d.at = i
-			d.fail("a control character in a string")
+			d.failAt(i, "a control character in a string")
 			return ""
-		case c >= utf8.RuneSelf:
-			ascii = false
 		}
 	}
-	d.fail("a string without an end")
+	d.failAt(d.began, "a string without an end")
 	return ""
 }
 
-// unescaped returns the string that begins at start and ends here.
-func (d *decoder) unescaped(start int) (s string) {
-	if err := json.Unmarshal([]byte(d.text[start:d.at]), &s); err != nil {
-		d.at = start
-		d.fail("an escape that is none")
+// unescaped returns a string without its escapes.
+func (d *decoder) unescaped(literal string) (s string) {
+	if err := json.Unmarshal([]byte(literal), &s); err != nil {
+		d.failAt(d.began, "an escape that is none")
 	}
 	return s
 }
@@ -275,14 +282,14 @@ func (d *decoder) unescaped(start int) (s string) {
 func (d *decoder) whole() int {
 	d.peek()
 	start := d.at
-	for d.at < len(d.text) && strings.IndexByte("+-.0123456789Ee", d.text[d.at]) >= 0 {
-		d.at++
+	var n uint64
+	for ; d.at < len(d.text) && '0' <= d.text[d.at] && d.text[d.at] <= '9' && n <= maxN; d.at++ {
+		n = n*10 + uint64(d.text[d.at]-'0')
 	}
-	literal := d.text[start:d.at]
-	n, err := strconv.ParseUint(literal, 10, 31)
-	if err != nil || len(literal) > 1 && literal[0] == '0' {
-		d.at = start
-		d.fail("n must be %s", wants(paramN))
+	digits := d.text[start:d.at]
+	longer := d.at < len(d.text) && strings.IndexByte("+-.0123456789Ee", d.text[d.at]) >= 0
+	if digits == "" || digits[0] == '0' && digits != "0" || n > maxN || longer {
+		d.failAt(start, "n must be %s", wants(paramN))
 	}
 	return int(n)
 }
