@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,6 +33,7 @@ func TestFailureModes(t *testing.T) {
 		{"503 that says nothing", status(503, ""), local},
 		{"408", status(408, `{"error":"the body came too slowly"}`), local},
 		{"429 that is not the server's", status(429, "slow down"), local},
+		{"429 of a gateway", status(429, `{"message":"slow down"}`), local},
 		{"204", status(204, ""), local},
 		{"garbage", status(200, "{\"results\":[{"), local},
 		{"something else's JSON", status(200, `{"hello":"world"}`), local},
@@ -193,6 +195,81 @@ func TestAHangingWaitEnds(t *testing.T) {
 		check(t, "reason", reason(err), weir.Closed)
 		check(t, "took", time.Since(start), 2*time.Second+client.DefaultTimeout)
 	})
+}
+
+// MaxWait and Timeout are for the whole of a call, whatever it goes through. Who
+// has waited at the server that long has what is there, and waits no more.
+func TestBoundsAreForTheWholeCall(t *testing.T) {
+	for _, tt := range []struct {
+		rule  string
+		burst int
+		want  weir.Reason
+	}{
+		{"no second wait", 1, weir.OverRate},
+		{"none for what is there", 2, 0},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				const wait = 20 * time.Second
+				s := newSite(t)
+				s.answer(hang)
+				c := s.client(client.Config{LocalQuota: gcra.Per(1, 3*wait/2, tt.burst), MaxWait: wait})
+				takes(t, c, "a", 1, 1) // decided here
+				s.answer(func(w http.ResponseWriter, r *http.Request) {
+					if strings.Contains(r.URL.RawQuery, "canWait") {
+						hang(w, r)
+						return
+					}
+					time.Sleep(client.DefaultTimeout - time.Millisecond)
+					status(200, `{"results":[{"ok":false,"reason":"over_rate","retry_after_ms":100}]}`)(w, r)
+				})
+				start := time.Now()
+				_, err := c.For("a").Acquire(t.Context(), 1)
+				check(t, "reason", reason(err), tt.want)
+				check(t, "after", time.Since(start), wait+client.DefaultTimeout)
+				check(t, "decided here", c.Stats().LocalAllowed, uint64(tt.burst))
+			})
+		})
+	}
+}
+
+// What is no answer of the server does not end its absence, nor what is known of
+// its limits; nor does an answer that says nothing of limits.
+func TestWhatIsLearntLasts(t *testing.T) {
+	for name, fault := range map[string]http.HandlerFunc{
+		"a page": status(200, "<html>back soon</html>"),
+		"no path": func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == "GET" {
+				status(404, "not found")(w, r)
+				return
+			}
+			status(502, "")(w, r)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				s := newSite(t, every(10, time.Hour))
+				var told atomic.Int32
+				c := s.client(client.Config{OnAway: func(error) { told.Add(1) }})
+				takes(t, c, "a", 1, 1)
+				time.Sleep(time.Second)
+				s.answer(fault)
+				got := 0
+				for range 1000 {
+					d, err := c.Take(t.Context(), "a", 1)
+					must(t, err)
+					if d.OK {
+						got++
+					}
+					time.Sleep(10 * time.Millisecond)
+				}
+				check(t, "allowed", got, 10)
+				if name == "a page" {
+					check(t, "told of absences, and of returns", told.Load(), 1)
+				}
+			})
+		})
+	}
 }
 
 // What is to be told to a server that is away is dropped, and counted.

@@ -210,10 +210,11 @@ func (c *Client) ask(ctx context.Context, key string, n int) (answer, error) {
 // Without an answer in time the Decision is what Config.Away says. The error is
 // that of ctx if it ended first, a *StatusError if the server does not accept the
 // request, or a *weir.Rejection, weir.Closed, if the Client is closed or the
-// server about to end. ResetAfter is not known, and zero. It panics if n < 0.
+// server about to end; or it says what is wrong with the key, or that n is above
+// math.MaxInt32. ResetAfter is not known, and zero. It panics if n < 0.
 func (c *Client) Take(ctx context.Context, key string, n int) (weir.Decision, error) {
 	check(n)
-	key, err := clean(key)
+	key, err := clean(key, n)
 	if err != nil {
 		return weir.Decision{}, err
 	}

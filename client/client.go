@@ -66,8 +66,10 @@ type Client struct {
 	header   http.Header
 	unlearnt *keyed.Limiter[string] // nil if keys of which nothing is known have no limit
 
-	ctx context.Context // ends with errClosed when the Client is closed
-	end context.CancelCauseFunc
+	ctx       context.Context // ends with errClosed when the Client is closed
+	end       context.CancelCauseFunc
+	returning context.Context // ends when nothing is given back any more
+	endReturn context.CancelFunc
 
 	batcher batcher
 	circuit circuit
@@ -76,7 +78,8 @@ type Client struct {
 	returns returns
 	counts  counters
 
-	mu     sync.Mutex // guards what follows
+	ended  chan struct{} // closed at the end of Close
+	mu     sync.Mutex    // guards what follows
 	closed bool
 	work   sync.WaitGroup // all goroutines; none is added once closed
 }
@@ -86,9 +89,10 @@ func New(cfg Config) (*Client, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	c := &Client{cfg: cfg.withDefaults(), header: http.Header{"Accept": {"application/json"}}}
+	c := &Client{cfg: cfg.withDefaults(), header: http.Header{"Accept": {"application/json"}}, ended: make(chan struct{})}
 	c.base, _ = url.Parse(strings.TrimRight(cfg.URL, "/"))
 	c.ctx, c.end = context.WithCancelCause(context.Background())
+	c.returning, c.endReturn = context.WithCancel(context.Background())
 	c.learnt.keys = map[string]*lesson{}
 	c.batcher.init()
 	c.keeper.init()
@@ -126,8 +130,8 @@ func (c *Client) start(f func()) bool {
 	return true
 }
 
-// closing bounds how long Close tells the server what is over.
-const closing = time.Second
+// maxClosing bounds how long Close tells the server what is over.
+const maxClosing = time.Second
 
 // Close refuses all callers with weir.Closed from then on, those who wait
 // included, ends the contexts of what is held, and returns the leases: for a
@@ -138,12 +142,17 @@ func (c *Client) Close() error {
 	first := !c.closed
 	c.closed = true
 	c.mu.Unlock()
+	if !first {
+		<-c.ended
+		return nil
+	}
+	defer close(c.ended)
+	defer time.AfterFunc(maxClosing, c.endReturn).Stop()
 	c.end(errClosed)
 	c.work.Wait()
-	if first {
-		c.keeper.releaseAll(c)
-		c.flush(time.Now().Add(closing))
-		c.http.CloseIdleConnections()
-	}
+	c.keeper.releaseAll(c)
+	c.flush()
+	c.endReturn()
+	c.http.CloseIdleConnections()
 	return nil
 }

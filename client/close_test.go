@@ -52,15 +52,36 @@ func TestCloseIsBounded(t *testing.T) {
 			hold(t, c)
 		}
 		s.answer(func(w http.ResponseWriter, r *http.Request) {
-			time.Sleep(40 * time.Millisecond)
+			time.Sleep(41 * time.Millisecond)
 			s.api.ServeHTTP(w, r)
 		})
 		start := time.Now()
 		must(t, c.Close())
 		check(t, "took", time.Since(start), time.Second)
 		st := c.Stats()
-		check(t, "returned", st.Returned, 400) // by sixteen at a time
-		check(t, "dropped", st.Dropped, 100)
+		check(t, "returned", st.Returned, 24*16) // sixteen at a time
+		check(t, "dropped", st.Dropped, 500-24*16)
+	})
+}
+
+// A Close takes a second, however long an answer may take, and whoever else closes
+// waits for it.
+func TestCloseDoesNotWaitForAnswers(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newSite(t, atOnce(10, time.Hour))
+		c := s.client(client.Config{Timeout: time.Minute})
+		first := hold(t, c)
+		hold(t, c)
+		s.answer(hang)
+		first.Release(weir.Success) // is under way
+		synctest.Wait()
+		start := time.Now()
+		go c.Close()
+		synctest.Wait()
+		must(t, c.Close())
+		check(t, "took", time.Since(start), time.Second)
+		check(t, "dropped", c.Stats().Dropped, 2)
+		check(t, "failures", c.Stats().Failures, 0)
 	})
 }
 

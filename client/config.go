@@ -48,8 +48,8 @@ type Config struct {
 	// Timeout is how long an answer may take, on top of a wait that was asked for.
 	// After that the request is decided as Away says. If zero, DefaultTimeout.
 	Timeout time.Duration
-	// MaxWait bounds each wait, also where the context would allow more. If zero,
-	// DefaultMaxWait.
+	// MaxWait bounds what a call waits, here and there together, also where the
+	// context would allow more. If zero, DefaultMaxWait.
 	MaxWait time.Duration
 	// TTL is how long a lease lasts after its holder was last heard of. If zero,
 	// the server's rule says.
@@ -62,7 +62,9 @@ type Config struct {
 	// Away says who decides while the server does not answer, or too late.
 	Away Away
 	// Share is the part of each limit that this Client has for its own while the
-	// server is away (Local): of four replicas alike, a quarter. If zero, 1.
+	// server is away (Local): of four replicas alike, a quarter. If zero, 1. Each key
+	// has its own, also those that have one bucket together at the server (per: rule),
+	// as it does not say so: if ten of them are in use, take a tenth of that, or Deny.
 	Share float64
 	// LocalQuota is what each key may have while the server is away (Local), if it
 	// is not known what the server would allow. If zero, everything.

@@ -21,9 +21,10 @@ type call struct {
 	path   []string // segments, escaped
 	query  string
 	body   []byte
-	most   int64                    // bytes of the answer, if it is longer than is common
-	read   func(body []byte) error  // of the answer, if it is 200
-	fields func(fields http.Header) // of the answer, whatever it is; nil if nobody cares
+	most   int64                   // bytes of the answer, if it is longer than is common
+	read   func(body []byte) error // of the answer, if it is 200
+	// learn, if not nil, is called with the fields of an answer, and what it says.
+	learn func(fields http.Header, said error)
 }
 
 // maxAnswer bounds an answer to one ask, in bytes.
@@ -83,11 +84,11 @@ func (c *Client) roundTrip(ctx context.Context, q *call) error {
 		return fmt.Errorf("client: %w", err)
 	case resp.StatusCode != http.StatusOK:
 		err = refused(resp.StatusCode, body)
-	case q.read != nil:
+	default:
 		err = q.read(body)
 	}
-	if q.fields != nil && !away(err) {
-		q.fields(resp.Header)
+	if q.learn != nil && !away(err) {
+		q.learn(resp.Header, err)
 	}
 	return err
 }

@@ -33,7 +33,7 @@ func (u units) Acquire(ctx context.Context, n int) (weir.Permit, error) {
 	if n == 0 {
 		return weir.Permit{}, ctx.Err()
 	}
-	key, err := clean(u.key)
+	key, err := clean(u.key, n)
 	if err != nil {
 		return weir.Permit{}, err
 	}
@@ -62,7 +62,7 @@ func (c *Client) Hold(ctx context.Context, key string, n int) (*Held, error) {
 	if n < 1 {
 		panic("client: Hold of no units")
 	}
-	key, err := clean(key)
+	key, err := clean(key, n)
 	if err != nil {
 		return nil, err
 	}
@@ -109,12 +109,12 @@ func (c *Client) lease(ctx context.Context, key string, n int, cancel context.Ca
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	wait, own := c.patience(ctx)
+	asked := time.Now()
+	wait, own := c.patience(ctx, asked)
 	query := waiting(n, wait)
 	if c.cfg.TTL > 0 {
 		query += "&" + ttl(c.cfg.TTL)
 	}
-	asked := time.Now()
 	got, err := await(c, ctx, key, wait, func(ctx context.Context) (got leased, err error) {
 		err = c.exchange(ctx, &call{
 			method: http.MethodPost, path: []string{"lease", segment(key)}, query: query,

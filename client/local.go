@@ -66,6 +66,23 @@ func (l counted) count(ok bool) {
 	}
 }
 
+// acquireLocally decides while the server is away, about a caller who came at that
+// time. One who has waited for long at the server is not let wait as long again,
+// but has what is there.
+func (c *Client) acquireLocally(ctx context.Context, key string, n int, came time.Time) (weir.Permit, error) {
+	wait, own := c.patience(ctx, came)
+	if own {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, max(wait, time.Millisecond))
+		defer cancel()
+	}
+	p, err := c.local(key).Acquire(ctx, n)
+	if own && err == context.DeadlineExceeded { // which the caller has not said
+		err = weir.Reject(weir.OverRate, 0)
+	}
+	return p, impatient(err, own, weir.OverRate)
+}
+
 // everything allows everything.
 type everything struct{}
 
@@ -218,16 +235,24 @@ func (c *Client) look(key string) {
 	defer cancel()
 	_ = c.exchange(ctx, &call{
 		method: http.MethodGet, path: []string{"rate", segment(key)}, query: cost(0),
-		fields: func(h http.Header) { c.learn(key, h) },
+		read:  decodeAny,
+		learn: func(h http.Header, said error) { c.learn(key, h, said) },
 	})
 }
 
-// learn takes in what the fields of an answer tell of a key's limit.
-func (c *Client) learn(key string, h http.Header) {
-	if c.cfg.Away == Local {
-		q, limited := tightest(h.Values("RateLimit-Policy"), c.cfg.Share)
-		c.learnt.put(time.Now(), key, q, limited, c.cfg.MaxWait)
+// learn takes in what an answer tells of a key's limit. One that is neither yes
+// nor no tells nothing. What is denied for ever by no policy is what no rule
+// matches, where that is forbidden.
+func (c *Client) learn(key string, h http.Header, said error) {
+	denied, no := said.(*weir.Rejection)
+	if c.cfg.Away != Local || said != nil && !no {
+		return
 	}
+	q, limited := tightest(h.Values("RateLimit-Policy"), c.cfg.Share)
+	if no && !limited && denied.Reason == weir.OverRate && denied.RetryAfter == 0 {
+		limited = true
+	}
+	c.learnt.put(time.Now(), key, q, limited, c.cfg.MaxWait)
 }
 
 // maxPolicy bounds a RateLimit-Policy field, in bytes of all lines.
@@ -235,9 +260,9 @@ const maxPolicy = 4 << 10
 
 // tightest returns a share of the Quota that keeps to all policies of a
 // RateLimit-Policy field (draft-ietf-httpapi-ratelimit-headers-10, section 3.1):
-// the lowest rate, and the least burst, but not less than one token. It is false
-// if there is none, or one is malformed. One that never refills, or counts
-// something else than requests, is passed over.
+// the lowest rate, and the least burst, but not less than one token unless it is
+// none. It is false if there is no policy, or one is malformed. One that counts
+// something else than requests is passed over; one without a window never refills.
 func tightest(lines []string, share float64) (q gcra.Quota, ok bool) {
 	size := 0
 	for _, line := range lines {
@@ -256,28 +281,31 @@ func tightest(lines []string, share float64) (q gcra.Quota, ok bool) {
 		if !is {
 			return gcra.Quota{}, false
 		}
-		unit, says := item.Params.Get("qu")
-		if _, refills := item.Params.Get("w"); !refills || says && unit != "requests" {
+		if unit, says := item.Params.Get("qu"); says && unit != "requests" {
 			continue
 		}
-		quota, window := positive(item, "q"), positive(item, "w")
-		if math.IsNaN(quota) || math.IsNaN(window) {
+		quota, limits := integer(item, "q", 0)
+		window, timed := integer(item, "w", 1)
+		if _, refills := item.Params.Get("w"); !refills {
+			window, timed = math.Inf(1), true
+		}
+		if !limits || !timed {
 			return gcra.Quota{}, false
 		}
 		perSecond, burst = min(perSecond, quota/window), min(burst, quota)
 	}
-	if math.IsInf(burst, 1) {
+	switch {
+	case math.IsInf(burst, 1):
 		return gcra.Quota{}, false
+	case burst == 0:
+		return gcra.Quota{}, true
 	}
 	return gcra.PerSecond(perSecond*share, int(max(burst*share, 1))), true
 }
 
-// positive returns a parameter that is an Integer above zero, not a number if it
-// is anything else.
-func positive(item httpsfv.Item, name string) float64 {
+// integer returns a parameter that is an Integer and no less than least.
+func integer(item httpsfv.Item, name string, least int64) (value float64, ok bool) {
 	v, _ := item.Params.Get(name)
-	if n, ok := v.(int64); ok && n > 0 {
-		return float64(n)
-	}
-	return math.NaN()
+	n, ok := v.(int64)
+	return float64(n), ok && n >= least
 }

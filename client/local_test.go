@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/client"
+	"github.com/weir-go/weir/config"
 	"github.com/weir-go/weir/gcra"
+	"github.com/weir-go/weir/server/httpapi"
 )
 
 // While the server is away each key has the Client's share of what the server
@@ -39,6 +41,48 @@ func TestShareOfWhatWasLearnt(t *testing.T) {
 		must(t, err)
 		check(t, "Acquire waits here", time.Since(start), 2*time.Second)
 	})
+}
+
+// What the server never grants is not granted here, either.
+func TestWhatIsForbiddenStaysForbidden(t *testing.T) {
+	blocked, gone := every(0, time.Second), every(0, time.Second)
+	blocked.Algorithm = config.Fixed
+	gone.Burst = 8
+	unmatched := rules()
+	unmatched.Unmatched = "deny"
+	for _, tt := range []struct {
+		rule  string
+		rules *config.Rules
+		cfg   httpapi.Config
+		want  int
+	}{
+		{"windows of nothing", rules(blocked), httpapi.Config{}, 0},
+		{"nothing comes back", rules(gone), httpapi.Config{}, 4},
+		{"no rule matches, and it must", unmatched, httpapi.Config{}, 0},
+		{"no rule matches, and the server does not tell limits", unmatched, httpapi.Config{NoFields: true}, 0},
+		{"no rule matches", rules(), httpapi.Config{}, 50},
+		{"the server does not tell limits", rules(every(1, time.Hour)), httpapi.Config{NoFields: true}, 50},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				s := newSite(t)
+				must(t, s.core.Reload(tt.rules))
+				s.configure(tt.cfg)
+				c := s.client(client.Config{Share: 0.5, MaxWait: 2 * time.Hour})
+				_, err := c.Take(t.Context(), "a", 1)
+				must(t, err)
+				go func() { _, _ = c.For("a").Acquire(t.Context(), 1) }() // stands in line, if there is one
+				time.Sleep(time.Minute + time.Second)
+				_, err = c.Take(t.Context(), "a", 1)
+				must(t, err)
+				time.Sleep(time.Second)
+				s.refuses.Store(true)
+				s.answer(hang)
+				lose(t, c)
+				takes(t, c, "a", tt.want, 50)
+			})
+		})
+	}
 }
 
 // A limit that changes is heard of within a minute.

@@ -33,7 +33,7 @@ func (l tokens) Acquire(ctx context.Context, n int) (weir.Permit, error) {
 	if n == 0 {
 		return weir.Permit{}, ctx.Err()
 	}
-	key, err := clean(l.key)
+	key, err := clean(l.key, n)
 	if err != nil {
 		return weir.Permit{}, err
 	}
@@ -44,7 +44,7 @@ func (l tokens) Acquire(ctx context.Context, n int) (weir.Permit, error) {
 	}
 	switch {
 	case away(err):
-		return l.c.local(key).Acquire(ctx, n)
+		return l.c.acquireLocally(ctx, key, n, asked)
 	case err != nil:
 		return weir.Permit{}, err
 	}
@@ -53,7 +53,7 @@ func (l tokens) Acquire(ctx context.Context, n int) (weir.Permit, error) {
 
 // wait stands in line after a denial of what was asked at that time.
 func (c *Client) wait(ctx context.Context, key string, n int, asked time.Time, denied *weir.Rejection) (answer, error) {
-	wait, own := c.patience(ctx)
+	wait, own := c.patience(ctx, asked)
 	switch late := denied.RetryAfter-time.Since(asked) > wait; {
 	case denied.Reason != weir.OverRate, late && own:
 		return answer{}, denied
@@ -72,15 +72,14 @@ func (c *Client) wait(ctx context.Context, key string, n int, asked time.Time, d
 	}, func(a answer) { c.settle(key, a.ID, 0) })
 }
 
-// patience returns how long a caller can wait, and whether that is the Client's
-// own bound, not the caller's.
-func (c *Client) patience(ctx context.Context) (wait time.Duration, own bool) {
-	if at, ok := ctx.Deadline(); ok {
-		if wait := time.Until(at); wait < c.cfg.MaxWait {
-			return max(wait, 0), false
-		}
+// patience returns how long a caller who came at that time can wait yet, and
+// whether that is the Client's own bound, not the caller's.
+func (c *Client) patience(ctx context.Context, came time.Time) (wait time.Duration, own bool) {
+	wait = max(c.cfg.MaxWait-time.Since(came), 0)
+	if at, ok := ctx.Deadline(); ok && time.Until(at) < wait {
+		return max(time.Until(at), 0), false
 	}
-	return c.cfg.MaxWait, true
+	return wait, true
 }
 
 // impatient does not tell a caller that his deadline was too near if it was the

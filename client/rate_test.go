@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -164,6 +165,34 @@ func TestUseSettles(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A cost that the server would not accept is not sent, as it would be refused with
+// all that is asked for beside it; a true cost is told as far as it can be.
+func TestCostsAreBounded(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newSite(t, every(10, time.Hour))
+		c := s.client(client.Config{})
+		for name, f := range map[string]func(n int) error{
+			"Take":  func(n int) error { _, err := c.Take(t.Context(), "a", n); return err },
+			"For":   func(n int) error { _, err := c.For("a").Acquire(t.Context(), n); return err },
+			"Lease": func(n int) error { _, err := c.Lease("a").Acquire(t.Context(), n); return err },
+			"Hold":  func(n int) error { _, err := c.Hold(t.Context(), "a", n); return err },
+		} {
+			if err := f(math.MaxInt32 + 1); err == nil || c.Stats().Requests > 0 {
+				t.Errorf("%s: %v: want an error, and no request", name, err)
+			}
+		}
+		d, err := c.Take(t.Context(), "a", math.MaxInt32)
+		must(t, err)
+		check(t, "more than there ever is", d, weir.Decision{RetryAfter: weir.Never})
+		p, err := c.For("a").Acquire(t.Context(), 5)
+		must(t, err)
+		p.Use(math.MaxInt)
+		p.Release(weir.Success)
+		synctest.Wait()
+		check(t, "told", c.Stats().Returned, 1)
+	})
 }
 
 // Chain gives back the earlier links if a later one refuses; Do works with all.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"sync"
-	"time"
 
 	"github.com/weir-go/weir"
 )
@@ -26,13 +25,13 @@ type returns struct {
 // settle tells what a grant of tokens has cost.
 func (c *Client) settle(key, id string, n int) {
 	if id != "" {
-		c.giveBack(&call{method: http.MethodPost, path: []string{"rate", segment(key), segment(id)}, query: cost(n)})
+		c.giveBack(&call{method: http.MethodPost, path: []string{"rate", segment(key), segment(id)}, query: cost(min(n, maxCost)), read: decodeAny})
 	}
 }
 
 // unlease returns a lease.
 func (c *Client) unlease(key, id string, o weir.Outcome) {
-	c.giveBack(&call{method: http.MethodDelete, path: []string{"lease", segment(key), segment(id)}, query: "outcome=" + o.String()})
+	c.giveBack(&call{method: http.MethodDelete, path: []string{"lease", segment(key), segment(id)}, query: "outcome=" + o.String(), read: decodeAny})
 }
 
 // giveBack has a call sent, unless too many are waiting.
@@ -75,10 +74,10 @@ func (c *Client) sendReturns(may func() bool) {
 	}
 }
 
-// sendReturn sends a call, unless the server is away; also when the Client is being
-// closed.
+// sendReturn sends a call, unless the server is away; also while the Client is
+// being closed.
 func (c *Client) sendReturn(q *call) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), c.cfg.Timeout)
+	ctx, cancel := context.WithTimeout(c.returning, c.cfg.Timeout)
 	defer cancel()
 	if c.circuit.open.Load() || c.exchange(ctx, q) != nil {
 		c.counts.dropped.Add(1)
@@ -87,14 +86,14 @@ func (c *Client) sendReturn(q *call) {
 	c.counts.returned.Add(1)
 }
 
-// flush sends all that is left until some time, and drops the rest.
-func (c *Client) flush(until time.Time) {
+// flush sends what is left, as long as it may, and drops the rest.
+func (c *Client) flush() {
 	r := &c.returns
 	var senders sync.WaitGroup
 	r.mu.Lock()
 	for range maxSenders {
 		r.senders++
-		senders.Go(func() { c.sendReturns(func() bool { return time.Now().Before(until) }) })
+		senders.Go(func() { c.sendReturns(func() bool { return c.returning.Err() == nil }) })
 	}
 	r.mu.Unlock()
 	senders.Wait()

@@ -63,12 +63,18 @@ func newSite(t *testing.T, of ...config.Rule) *site {
 // forbid makes the API refuse keys as it does those that a token does not allow.
 func (s *site) forbid(bad func(key string) bool) {
 	s.t.Helper()
-	api, err := httpapi.New(s.core, httpapi.Config{Authorize: func(_ *http.Request, _ httpapi.Action, key string) error {
+	s.configure(httpapi.Config{Authorize: func(_ *http.Request, _ httpapi.Action, key string) error {
 		if bad(key) {
 			return errors.New("not one of your keys")
 		}
 		return nil
 	}})
+}
+
+// configure makes the API another one, before there are requests.
+func (s *site) configure(cfg httpapi.Config) {
+	s.t.Helper()
+	api, err := httpapi.New(s.core, cfg)
 	must(s.t, err)
 	s.api = api
 }

@@ -19,15 +19,20 @@ import (
 // maxKey bounds keys, in bytes, as the server does.
 const maxKey = 1024
 
-// clean returns a key as the server knows it, or what is wrong with it. One bad
-// key in a batch would be all the others' trouble.
-func clean(key string) (string, error) {
+// maxCost bounds the cost of an ask, as the server does.
+const maxCost = math.MaxInt32
+
+// clean returns a key as the server knows it, or what is wrong with it, or with
+// what is asked for. One bad ask in a batch would be all the others' trouble.
+func clean(key string, n int) (string, error) {
 	k := strings.TrimSpace(key)
 	switch {
 	case k == "" || len(k) > maxKey:
 		return "", fmt.Errorf("client: a key has 1 to %d bytes: this has %d", maxKey, len(k))
 	case !utf8.ValidString(k) || strings.ContainsFunc(k, unicode.IsControl):
 		return "", fmt.Errorf("client: key = %q: must be UTF-8 without control characters", k)
+	case n > maxCost:
+		return "", fmt.Errorf("client: n = %d: must be at most %d", n, maxCost)
 	}
 	return k, nil
 }
@@ -115,6 +120,14 @@ func (m millis) duration() time.Duration {
 // errGarbage is an answer that the server of the wire would not give.
 var errGarbage = errors.New("client: not an answer of weir serve")
 
+// decodeAny returns what is wrong with an answer of which nothing is read.
+func decodeAny(body []byte) error {
+	if err := json.Unmarshal(body, new(struct{})); err != nil {
+		return fmt.Errorf("%w: %w", errGarbage, err)
+	}
+	return nil
+}
+
 // decodeBatch returns the answers to so many asks.
 func decodeBatch(body []byte, asks int) ([]answer, error) {
 	reply := struct {
@@ -187,7 +200,7 @@ func refused(status int, body []byte) error {
 	}
 	err := json.Unmarshal(body, &said)
 	switch {
-	case status == http.StatusTooManyRequests && err == nil,
+	case status == http.StatusTooManyRequests && err == nil && said.Reason != "",
 		status == http.StatusServiceUnavailable && err == nil && said.Reason == weir.Closed.String():
 		return said.rejection()
 	case status < 300 || status >= 500 || status == http.StatusTooManyRequests || status == http.StatusRequestTimeout:

@@ -29,6 +29,7 @@ func TestRefused(t *testing.T) {
 		{"draining", 503, `{"reason":"closed"}`, &weir.Rejection{Reason: weir.Closed}},
 		{"overloaded", 503, `{"reason":"over_rate"}`, errGarbage},
 		{"somebody else's 429", 429, `slow down`, errGarbage},
+		{"somebody else's 429 in JSON", 429, `{"message":"slow down"}`, errGarbage},
 		{"no content", 204, ``, errGarbage},
 		{"500", 500, `{"reason":"closed"}`, errGarbage},
 		{"what the server says", 400, `{"error":"bad"}`, &StatusError{400, "bad", ""}},
@@ -70,13 +71,13 @@ func TestTightest(t *testing.T) {
 		{"the lowest rate, and the least burst", []string{`"a";q=10;w=1, "b";q=100;w=100`}, 1, gcra.PerSecond(1, 10)},
 		{"of all lines", []string{`"a";q=10;w=1`, `"b";q=5;w=1;pk=:cHJn:`}, 1, gcra.PerSecond(5, 5)},
 		{"units of its own are passed over", []string{`"a";q=10;w=1, "b";q=5;w=1;qu="content-bytes"`}, 1, gcra.PerSecond(10, 10)},
-		{"what never refills, too", []string{`"a";q=10;w=1, "b";q=5`}, 1, gcra.PerSecond(10, 10)},
+		{"without a window nothing comes back", []string{`"a";q=10;w=1, "b";q=5`}, 1, gcra.PerSecond(0, 5)},
+		{"a share of what does not come back", []string{`"b";q=5`}, 0.5, gcra.PerSecond(0, 2)},
 		{"none", nil, 1, gcra.Quota{}},
-		{"none that counts", []string{`"b";q=5`}, 1, gcra.Quota{}},
+		{"none that counts", []string{`"b";q=5;w=1;qu="content-bytes"`}, 1, gcra.Quota{}},
 		{"malformed", []string{`"a";q=10;w=1, q=`}, 1, gcra.Quota{}},
 		{"an inner list", []string{`("a");q=10;w=1`}, 1, gcra.Quota{}},
 		{"no quota", []string{`"a";w=1`}, 1, gcra.Quota{}},
-		{"nothing allowed", []string{`"a";q=0;w=1`}, 1, gcra.Quota{}},
 		{"a fraction", []string{`"a";q=1.5;w=1`}, 1, gcra.Quota{}},
 		{"a window of nothing", []string{`"a";q=1;w=0`}, 1, gcra.Quota{}},
 		{"too long", []string{`"` + strings.Repeat("a", maxPolicy) + `";q=1;w=1`}, 1, gcra.Quota{}},
@@ -148,7 +149,7 @@ func FuzzBatch(f *testing.F) {
 		f.Add(key, 3)
 	}
 	f.Fuzz(func(t *testing.T, text string, n int) {
-		key, err := clean(text)
+		key, err := clean(text, 0)
 		if err != nil {
 			return
 		}
@@ -219,7 +220,7 @@ func FuzzTightest(f *testing.F) {
 		if !(share > 0 && share <= 1) {
 			return
 		}
-		if q, ok := tightest([]string{line}, share); ok && (q.Burst() < 1 || !(q.Rate() > 0)) {
+		if q, ok := tightest([]string{line}, share); ok && (q.Burst() < 0 || !(q.Rate() >= 0) || q.Unlimited()) {
 			t.Errorf("%q: %v/s, burst %d", line, q.Rate(), q.Burst())
 		}
 	})
