@@ -1,10 +1,11 @@
 package main
 
 import (
-	"container/list"
+	"cmp"
 	"crypto/tls"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,38 +17,49 @@ import (
 // slowly, keeps nobody else out. If all have a request, further ones wait to be
 // accepted.
 //
-// Each write must be taken within a time, or a quarter longer. That stands in for the deadlines of
-// http.Server's WriteTimeout, which would bound how long a request of HTTP/1 may
-// wait for its turn.
+// It also sees to it that deadlines are met: those that net/http sets for reads,
+// and that each write is taken within a time. It looks after all connections every
+// now and then, so a deadline may be met a tick late. A request then costs no
+// timer, and has no lock in common with others.
 type crowd struct {
 	net.Listener
 	most    int
-	timeout time.Duration
+	timeout time.Duration // of writes
+	tick    time.Duration // from one look to the next
 	epoch   time.Time
 	closed  chan struct{}
 	closing sync.Once
 	room    chan struct{} // of capacity 1: somebody has left, or has nothing to do
+	full    atomic.Bool   // room is to be told of
+	looks   atomic.Int64  // so many, and one
 
 	mu    sync.Mutex // guards what follows
 	of    map[*member]bool
-	quiet list.List // of *member, without a request, longest first
-	shed  uint64    // closed to make room
+	quiet []quietness // those without a request when that was last of interest, longest first
+	shed  uint64      // closed to make room
 }
 
-// A member is a connection in a crowd.
-type member struct {
-	net.Conn
-	crowd *crowd
-	quiet *list.Element // nil while it has a request; guarded by crowd.mu
-	asked bool          // it has had one; guarded by crowd.mu
-	armed atomic.Int64  // when its deadline was set, since the crowd's epoch
+// A quietness is since when a member is without a request.
+type quietness struct {
+	*member
+	since int64
 }
 
+// Bounds on the tick of a crowd, which is an eighth of its timeout.
+const (
+	leastTick = time.Millisecond
+	mostTick  = time.Second
+)
+
+// newCrowd returns the crowd of a listener. It must be closed.
 func newCrowd(ln net.Listener, most int, timeout time.Duration) *crowd {
-	return &crowd{
-		Listener: ln, most: most, timeout: timeout, epoch: time.Now(),
+	c := &crowd{
+		Listener: ln, most: most, timeout: timeout, tick: min(max(timeout/8, leastTick), mostTick), epoch: time.Now(),
 		closed: make(chan struct{}), room: make(chan struct{}, 1), of: map[*member]bool{},
 	}
+	c.looks.Store(1)
+	go c.watch()
+	return c
 }
 
 // Accept waits for the next connection, and for room for it.
@@ -77,20 +89,55 @@ func (c *crowd) Accept() (net.Conn, error) {
 }
 
 // enter lets a connection in, if there is room, or else returns the one that
-// has to go first.
+// has to go first. Once the crowd is closed, nobody comes in.
 func (c *crowd) enter(m *member) (out *member, in bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.of) < c.most {
+	if c.isClosed() {
+		return nil, false
+	}
+	if in = len(c.of) < c.most; in {
+		c.full.Store(false)
 		c.of[m] = true
-		m.quiet = c.quiet.PushBack(m)
+		m.since.Store(int64(time.Since(c.epoch)))
 		return nil, true
 	}
-	if first := c.quiet.Front(); first != nil {
+	// First this is set, then each member looked at; who falls quiet notes that
+	// first, and then looks at this. One of the two sees what the other did.
+	c.full.Store(true)
+	if out = c.longestLocked(); out != nil {
 		c.shed++
-		return first.Value.(*member), false
 	}
-	return nil, false
+	return out, false
+}
+
+// longestLocked returns the member that has been without a request for longest,
+// nil if all have one.
+func (c *crowd) longestLocked() *member {
+	if m := c.nextLocked(); m != nil {
+		return m
+	}
+	for m := range c.of {
+		if since := m.since.Load(); since != busy {
+			c.quiet = append(c.quiet, quietness{m, since})
+		}
+	}
+	slices.SortFunc(c.quiet, func(a, b quietness) int { return cmp.Compare(a.since, b.since) })
+	return c.nextLocked()
+}
+
+// nextLocked returns the first of those in quiet that is there still and has had no
+// request since it came to be in it, nil if there is none. Who is not in quiet has
+// been without a request for less long.
+func (c *crowd) nextLocked() *member {
+	for len(c.quiet) > 0 {
+		q := c.quiet[0]
+		c.quiet = c.quiet[1:]
+		if c.of[q.member] && q.member.since.Load() == q.since {
+			return q.member
+		}
+	}
+	return nil
 }
 
 // state is for http.Server.ConnState.
@@ -102,16 +149,15 @@ func (c *crowd) state(conn net.Conn, s http.ConnState) {
 	if !ok {
 		return
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch {
-	case !c.of[m]:
-	case s == http.StateIdle && m.quiet == nil:
-		m.quiet = c.quiet.PushBack(m)
-		c.tell()
-	case s == http.StateActive && m.quiet != nil:
-		c.quiet.Remove(m.quiet)
-		m.quiet, m.asked = nil, true
+	switch s {
+	case http.StateActive:
+		m.since.Store(busy)
+		m.asked.Store(true)
+	case http.StateIdle:
+		m.since.Store(int64(time.Since(c.epoch)))
+		if c.full.Load() {
+			c.tell()
+		}
 	}
 }
 
@@ -137,7 +183,7 @@ func (c *crowd) dismiss() {
 	c.mu.Lock()
 	var out []*member
 	for m := range c.of {
-		if m.quiet != nil && !m.asked {
+		if !m.asked.Load() {
 			out = append(out, m)
 		}
 	}
@@ -147,7 +193,8 @@ func (c *crowd) dismiss() {
 	}
 }
 
-// Close ends Accept. Only the first call does anything.
+// Close ends Accept. The deadlines of those who are there are met as before. Only
+// the first call does anything.
 func (c *crowd) Close() (err error) {
 	c.closing.Do(func() {
 		close(c.closed)
@@ -156,31 +203,41 @@ func (c *crowd) Close() (err error) {
 	return err
 }
 
-// SetWriteDeadline does nothing: each write has its own.
-func (m *member) SetWriteDeadline(time.Time) error { return nil }
-
-// Write sets a deadline, unless it was set just before: that costs as much as a
-// decision.
-func (m *member) Write(b []byte) (int, error) {
-	slack := m.crowd.timeout / 4
-	if now := time.Since(m.crowd.epoch); m.armed.Load() == 0 || now-time.Duration(m.armed.Load()) > slack {
-		m.armed.Store(int64(now))
-		if err := m.Conn.SetWriteDeadline(m.crowd.epoch.Add(now + m.crowd.timeout + slack)); err != nil {
-			return 0, err
-		}
+func (c *crowd) isClosed() bool {
+	select {
+	case <-c.closed:
+		return true
+	default:
+		return false
 	}
-	return m.Conn.Write(b)
 }
 
-func (m *member) Close() error {
-	c := m.crowd
-	c.mu.Lock()
-	delete(c.of, m)
-	if m.quiet != nil {
-		c.quiet.Remove(m.quiet)
-		m.quiet = nil
+// watch looks after the members, until the crowd is closed and all have left.
+func (c *crowd) watch() {
+	tick := time.NewTicker(c.tick)
+	defer tick.Stop()
+	for range tick.C {
+		if c.look() {
+			return
+		}
 	}
-	c.tell()
-	c.mu.Unlock()
-	return m.Conn.Close()
+}
+
+// look interrupts the members that are late, and reports whether there will be
+// none any more.
+func (c *crowd) look() (over bool) {
+	now, look := int64(time.Since(c.epoch)), c.looks.Add(1)
+	patience := int64((c.timeout + c.tick - 1) / c.tick)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.quiet = nil // lets go of those who have left
+	for m := range c.of {
+		if by := m.readBy.Load(); by != 0 && by <= now {
+			_ = m.interrupt() // of one that is closed already
+		}
+		if began := m.writing.Load(); began != 0 && look-began > patience {
+			_ = m.Conn.SetWriteDeadline(longAgo)
+		}
+	}
+	return len(c.of) == 0 && c.isClosed()
 }

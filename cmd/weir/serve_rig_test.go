@@ -189,7 +189,7 @@ func (s *served) reload() answered {
 }
 
 // fatal ends the test with an error, if it is one.
-func fatal(t *testing.T, err error) {
+func fatal(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
