@@ -217,6 +217,9 @@ func (c *serveCmd) server(rules *config.Rules) server.Config {
 func (c *serveCmd) api(guard *token.Guard) httpapi.Config {
 	cfg := httpapi.Config{NoFields: c.NoRatelimitFields, MaxKey: c.MaxKey, MaxBody: int(c.MaxBody), BodyTimeout: c.ClientTimeout, AnswerTimeout: c.ClientTimeout}
 	cfg.MaxLimit, cfg.MaxQueue = c.overrides()
+	if c.Tokens == "" {
+		return cfg
+	}
 	cfg.Authorize = func(r *http.Request, a httpapi.Action, key string) error {
 		err := guard.Authorize(r, tokenActions[a], key)
 		if err == token.ErrUnknown {
