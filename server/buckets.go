@@ -25,8 +25,9 @@ type buckets interface {
 	// returns what is charged.
 	settle(key string, at time.Time, was, n int) int
 	// ahead returns how long it takes until n tokens more are there, if nobody else
-	// comes: n may exceed what a bucket holds. weir.Never if it is in vain.
-	ahead(key string, n int) time.Duration
+	// comes: n may exceed what a bucket holds. weir.Never if it is in vain. A limit >
+	// 0 counts instead of the rule's.
+	ahead(key string, n, limit int) time.Duration
 	// used returns how many tokens are lacking of a full bucket; more than it holds
 	// if it is in debt.
 	used(key string) int
@@ -82,15 +83,16 @@ func (m many) take(key string, number uint64, at time.Time, n, limit int) weir.D
 		return d
 	}
 	q := m.l.QuotaFor(key)
-	return tighter(d, q.Burst(), n, limit, func() { m.l.Settle(key, n, 0) }, func(n int) time.Duration { return m.ahead(key, n) })
+	return tighter(d, q, n, limit, func() { m.l.Settle(key, n, 0) }, func() float64 { return m.l.TokensAt(key, at) })
 }
 
 func (m many) settle(key string, _ time.Time, was, n int) int {
 	return m.l.Settle(key, was, n)
 }
 
-func (m many) ahead(key string, n int) time.Duration {
-	return missing(m.l.QuotaFor(key), m.l.TokensAt(key, time.Now()), n)
+func (m many) ahead(key string, n, limit int) time.Duration {
+	q := m.l.QuotaFor(key)
+	return missing(q, m.l.TokensAt(key, time.Now()), n+reserve(q, limit))
 }
 
 func (m many) used(key string) int {
@@ -114,15 +116,16 @@ func (o single) take(_ string, _ uint64, at time.Time, n, limit int) weir.Decisi
 	if limit <= 0 {
 		return d
 	}
-	return tighter(d, o.l.Burst(), n, limit, func() { o.l.Settle(n, 0) }, func(n int) time.Duration { return o.ahead("", n) })
+	return tighter(d, o.l.Quota(), n, limit, func() { o.l.Settle(n, 0) }, func() float64 { return o.l.TokensAt(at) })
 }
 
 func (o single) settle(_ string, _ time.Time, was, n int) int {
 	return o.l.Settle(was, n)
 }
 
-func (o single) ahead(_ string, n int) time.Duration {
-	return missing(o.l.Quota(), o.l.Tokens(), n)
+func (o single) ahead(_ string, n, limit int) time.Duration {
+	q := o.l.Quota()
+	return missing(q, o.l.Tokens(), n+reserve(q, limit))
 }
 
 func (o single) used(string) int { return lacking(o.l.Quota(), o.l.Tokens()) }
@@ -130,13 +133,22 @@ func (o single) used(string) int { return lacking(o.l.Quota(), o.l.Tokens()) }
 func (o single) set(q config.Quota)    { o.l.SetQuota(bucket(q)) }
 func (o single) memory() (int, uint64) { return 0, 0 }
 
-// tighter judges the decision d for n tokens under a limit of the caller's own:
-// of the burst, it leaves so much to others that no more than the limit are used.
-// A limit above the burst is the burst. What is taken beyond it is undone.
-func tighter(d weir.Decision, burst, n, limit int, undo func(), when func(n int) time.Duration) weir.Decision {
-	reserve := max(burst-limit, 0)
-	enough := d.OK && d.Remaining >= reserve || n == 0
-	d.Remaining -= min(reserve, d.Remaining)
+// reserve returns how much of a bucket a caller with a limit of its own leaves to
+// others, so that no more than the limit are used. A limit above the burst, or
+// none, is the burst.
+func reserve(q gcra.Quota, limit int) int {
+	if limit <= 0 {
+		return 0
+	}
+	return max(q.Burst()-limit, 0)
+}
+
+// tighter judges the decision d for n tokens under a limit of the caller's own.
+// What is taken beyond it is undone; tokens is how many there are then.
+func tighter(d weir.Decision, q gcra.Quota, n, limit int, undo func(), tokens func() float64) weir.Decision {
+	leave := reserve(q, limit)
+	enough := d.OK && d.Remaining >= leave || n == 0
+	d.Remaining -= min(leave, d.Remaining)
 	if enough {
 		return d
 	}
@@ -144,8 +156,8 @@ func tighter(d weir.Decision, burst, n, limit int, undo func(), when func(n int)
 		undo()
 	}
 	d.OK = false
-	if d.RetryAfter = weir.Never; n <= min(limit, burst) {
-		d.RetryAfter = when(n + reserve)
+	if d.RetryAfter = weir.Never; n <= min(limit, q.Burst()) {
+		d.RetryAfter = missing(q, tokens(), n+leave)
 	}
 	return d
 }
@@ -203,7 +215,9 @@ func (c *counted) settle(key string, at time.Time, was, n int) int {
 	return c.l.SettleAt(key, at, was, n)
 }
 
-func (c *counted) ahead(key string, n int) time.Duration { return c.l.Ahead(key, n, c.within(0)) }
+func (c *counted) ahead(key string, n, limit int) time.Duration {
+	return c.l.Ahead(key, n, c.within(limit))
+}
 
 func (c *counted) used(key string) int {
 	n, _ := c.l.Used(key)

@@ -91,12 +91,12 @@ func (s *Server) decide(req *Request, v *Verdict, at time.Duration, sure bool) {
 		s.unmatched(set, req.N, v, sure)
 		return
 	}
-	limit, when := s.limit(req), s.epoch.Add(at)
+	asked, when := s.limit(req), s.epoch.Add(at)
 	for i, r := range rules {
 		if !r.Quoted() {
 			continue
 		}
-		d := r.take(req.Key, e.number(i, r, req.Key), when, req.N, limit)
+		d := r.take(req.Key, e.number(i, r, req.Key), when, req.N, r.own(asked))
 		v.Answers = append(v.Answers, Answer{d, r, at})
 		if !d.OK && s.refuse(r, e, req, v, d) {
 			return
@@ -171,7 +171,12 @@ func (s *Server) count(e *known, print uint64, req *Request, v *Verdict) {
 	if req.N == 0 {
 		return
 	}
-	e.count(true, len(v.Answers) > 0 && v.Answers[0].Remaining == v.Answers[0].Rule.Limit()-req.N)
+	fresh := false
+	if len(v.Answers) > 0 {
+		a := &v.Answers[0]
+		fresh = a.Remaining == a.Rule.within(a.Rule.own(s.limit(req)))-req.N
+	}
+	e.count(true, fresh)
 	for i := range v.Answers {
 		v.Answers[i].Rule.live.counts.allowed.add(print)
 	}
@@ -185,7 +190,7 @@ func grant(n int, answers []Answer) Grant {
 	g := Grant{n: n, slack: GrantLife}
 	for i := range answers {
 		if a := &answers[i]; a.Rule.gives() {
-			g.by = a.Rule.mark(g.by)
+			g.by += a.Rule.mark()
 			g.slack = min(g.slack, a.slack(n))
 		}
 	}
@@ -235,7 +240,11 @@ func (s *Server) giveBack(req *Request, answers []Answer) {
 	now := s.now()
 	for i := range answers {
 		if a := &answers[i]; a.OK {
-			a.Rule.settle(req.Key, s.epoch.Add(a.at), now-a.at-a.slack(req.N), req.N, 0)
+			at := a.at
+			if a.Rule.Algorithm == config.Fixed && now-at < a.ResetAfter {
+				at = now // the same window; at its time, it may not have begun yet
+			}
+			a.Rule.settle(req.Key, s.epoch.Add(at), now-a.at-a.slack(req.N), req.N, 0)
 		}
 	}
 }
@@ -259,7 +268,7 @@ func (l *live) look(bucket string, number uint64, at time.Time, n, limit int) we
 	d := l.buckets.take(bucket, number, at, n, limit)
 	if n == 0 {
 		if d.OK = d.Remaining > 0; !d.OK {
-			d.RetryAfter = l.buckets.ahead(bucket, 1)
+			d.RetryAfter = l.buckets.ahead(bucket, 1, limit)
 		}
 	}
 	return d
@@ -303,11 +312,20 @@ func (r *Rule) owed(n int, after time.Duration) int {
 	return n - int(min(lost, float64(n)))
 }
 
+// own returns the limit that a request says for itself as far as it makes a
+// difference, else 0: a token bucket can only be made smaller.
+func (r *Rule) own(limit int) int {
+	if limit == r.limit || limit > r.limit && r.refills {
+		return 0
+	}
+	return limit
+}
+
 // within returns the most tokens that a request can have at once, which says a
 // limit for itself unless that is 0.
-func (r *Rule) within(limit int) int {
-	if limit > 0 && (limit < r.Limit() || !alike(r.Quota, config.Quota{})) {
-		return limit
+func (r *Rule) within(own int) int {
+	if own > 0 {
+		return own
 	}
-	return r.Limit()
+	return r.limit
 }

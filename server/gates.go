@@ -19,6 +19,7 @@ import (
 // gates are the limits of one rule's keys, while they are in use.
 type gates struct {
 	server *Server
+	per    config.Per
 	order  uint64 // of asking: a request holds only units of lower ones while it waits
 
 	held     atomic.Int64 // units
@@ -58,8 +59,8 @@ type door struct {
 	idle   *list.Element // nil if it is in use
 }
 
-func newGates(s *Server, c *config.Concurrency) *gates {
-	return &gates{server: s, order: s.leases.gates.Add(1), terms: c, doors: map[string]*door{}, waiters: map[*lessee]struct{}{}}
+func newGates(s *Server, r *config.Rule) *gates {
+	return &gates{server: s, per: r.Per, order: s.leases.gates.Add(1), terms: r.Concurrency, doors: map[string]*door{}, waiters: map[*lessee]struct{}{}}
 }
 
 // enter returns the door of a bucket, for somebody who has to leave it; nil if the

@@ -145,9 +145,10 @@ func (g *grants) seal(stamp, slack uint64, of Grant, key string) uint64 {
 // which may not have given.
 func (r *Rule) gives() bool { return r.Quoted() && r.Mode != config.Shadow }
 
-// mark tells the state of the rule from that of any other.
-func (r *Rule) mark(before uint64) uint64 {
-	return (bits.RotateLeft64(before, 5) ^ r.print ^ uint64(r.live.since)) * 0x9e37_79b9_7f4a_7c15
+// mark tells the state of the rule from that of any other. A grant has the sum of
+// them, in whatever order the rules are.
+func (r *Rule) mark() uint64 {
+	return bits.RotateLeft64((r.print^uint64(r.live.since))*0x9e37_79b9_7f4a_7c15, 32) * 0x9e37_79b9_7f4a_7c15
 }
 
 // settle takes note that what was granted at that time is settled; once.
@@ -188,7 +189,7 @@ func (s *Server) Settle(key, id string, n int) (Settled, error) {
 	g := Grant{n: was}
 	for _, r := range rules {
 		if r.gives() {
-			g.by = r.mark(g.by)
+			g.by += r.mark()
 		}
 	}
 	if !ok || seal != s.grants.seal(stamp, slack, g, key) || now-at > GrantLife {
@@ -203,12 +204,22 @@ func (s *Server) Settle(key, id string, n int) (Settled, error) {
 		if !r.gives() {
 			continue
 		}
-		charged := r.charge(key, s.epoch.Add(at), now-at-span(slack), was, n)
+		charged := r.charge(key, s.epoch.Add(at), now-r.full(at, span(slack)), was, n)
 		if !asked || charged > done.Charged {
 			done.Charged, asked = charged, true
 		}
 	}
 	return done, nil
+}
+
+// full returns by when a bucket would have been full without what was granted at
+// that time, by the rate of then so long after it: sooner, if the rate has been
+// raised.
+func (r *Rule) full(at, slack time.Duration) time.Duration {
+	if faster := time.Duration(r.live.faster.Load()); faster > at && r.refills {
+		return min(at+slack, faster+time.Duration(float64(r.limit)*r.interval))
+	}
+	return at + slack
 }
 
 // charge settles with one rule: into no more debt than it allows.

@@ -401,3 +401,61 @@ func TestDenialsCountFromTheFirstUse(t *testing.T) {
 		})
 	}
 }
+
+// TestDenialsUnderALimitOfOnesOwn count like those under the rule's.
+func TestDenialsUnderALimitOfOnesOwn(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d := newDesk(t, server.Config{MaxLimit: 100}, one("r", quota(10, time.Second, config.Fixed)))
+		ask := func(n, limit int) {
+			for range n {
+				d.Decide(&server.Request{Key: "a", N: 1, Limit: limit}, new(server.Verdict))
+			}
+		}
+		ask(20, 5)
+		check(t, "denied", d.Explain("a").Rules[0].Denied, 15)
+		time.Sleep(2 * time.Second)
+		ask(3, 5)
+		check(t, "denied, of this window", d.Explain("a").Rules[0].Denied, 0)
+		ask(12, 0)
+		ask(5, 20)
+		check(t, "denied, though others are allowed more", d.Explain("a").Rules[0].Denied, 5)
+	})
+}
+
+// TestGrantsOutliveAnotherOrder of the rules.
+func TestGrantsOutliveAnotherOrder(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a, b := one("a", quota(5, time.Hour, "")), one("b", quota(5, time.Hour, ""))
+		d := newDesk(t, server.Config{Rules: &config.Rules{Apply: config.All, Rules: []config.Rule{a, b}}})
+		id := d.grant(2)
+		must(t, d.Reload(&config.Rules{Apply: config.All, Rules: []config.Rule{b, a}}))
+		got, err := d.Settle("a", id, 0)
+		check(t, "error", err, nil)
+		check(t, "settled", got, server.Settled{Was: 2})
+		check(t, "left", d.left(), 5)
+	})
+}
+
+// TestARefundAfterTheRateWasRaised: what a bucket would have had to spill by the new
+// rate does not come back.
+func TestARefundAfterTheRateWasRaised(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		slow := one("r", config.Quota{Rate: config.Rate{Count: 1, Period: time.Hour}, Burst: 10})
+		fast := slow
+		fast.Rate = config.Rate{Count: 10, Period: 10 * time.Second}
+		for _, tt := range []struct {
+			after   time.Duration
+			charged int
+		}{{time.Second, 0}, {9 * time.Second, 0}, {12 * time.Second, 2}, {time.Minute, 5}} {
+			d := newDesk(t, server.Config{}, slow)
+			d.allows("a", 5, 5)
+			id := d.grant(5)
+			time.Sleep(time.Second)
+			must(t, d.Reload(&config.Rules{Rules: []config.Rule{fast}}))
+			time.Sleep(tt.after)
+			got, err := d.Settle("a", id, 0)
+			must(t, err)
+			check(t, "charged after "+tt.after.String(), got.Charged, tt.charged)
+		}
+	})
+}

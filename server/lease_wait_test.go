@@ -281,6 +281,36 @@ func single(name, glob string) config.Rule {
 
 // Who holds a unit while it waits gives it back when a reload takes its rule
 // away from it.
+// Leases are in flight, too, while their rule is off or away.
+func TestReloadOffAndOn(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := config.Rule{Name: "r", Glob: "*", Concurrency: &config.Concurrency{Limit: 2, TTL: time.Minute}}
+		off := r
+		off.Mode = config.Off
+		d := newDesk(t, server.Config{}, r)
+		take := func(want int) {
+			t.Helper()
+			got := 0
+			for range 4 {
+				if _, err := d.Acquire(t.Context(), server.LeaseRequest{Key: "a", N: 1}); err == nil {
+					got++
+				}
+			}
+			check(t, "leases", got, want)
+		}
+		take(2)
+		must(t, d.Reload(&config.Rules{Rules: []config.Rule{off}}))
+		must(t, d.Reload(&config.Rules{}))
+		must(t, d.Reload(&config.Rules{Rules: []config.Rule{r}}))
+		take(0)
+		must(t, d.Reload(&config.Rules{}))
+		time.Sleep(time.Minute + time.Second)
+		must(t, d.Reload(&config.Rules{}))
+		must(t, d.Reload(&config.Rules{Rules: []config.Rule{r}}))
+		take(2)
+	})
+}
+
 func TestReloadWhileHolding(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		first, second := single("first", "*1*"), single("second", "*2*")

@@ -83,7 +83,7 @@ func (l *lines) behind(r *Rule, key string, now time.Time, n, limit int) (weir.D
 	d := l.live.look(q.bucket, l.live.buckets.number(q.bucket), now, 0, 0)
 	d.OK, d.Remaining = false, 0
 	if d.RetryAfter = weir.Never; n <= r.within(limit) {
-		d.RetryAfter = l.live.buckets.ahead(q.bucket, q.tokens+max(n, 1))
+		d.RetryAfter = l.live.buckets.ahead(q.bucket, q.tokens+max(n, 1), limit)
 	}
 	return d, true
 }
@@ -128,7 +128,7 @@ func (l *lines) wait(ctx context.Context, r *Rule, req *Request, limit int, a *A
 	case <-late:
 		l.serve(w.spot.bucket)
 		if l.out(w) {
-			a.RetryAfter = l.live.buckets.ahead(w.spot.bucket, req.N)
+			a.RetryAfter = l.live.buckets.ahead(w.spot.bucket, req.N, limit)
 			return weir.Overdue, nil
 		}
 	}
@@ -169,18 +169,18 @@ func (l *lines) enter(r *Rule, req *Request, limit int, longest time.Duration, w
 	if l.over {
 		return nil, 0, errMoved
 	}
-	if v.came == 0 {
+	again := v.came > 0
+	if !again {
 		v.came = l.server.came.Add(1)
 	}
 	at := spot{r.bucket(req.Key), limit}
 	q := l.of[at]
 	before, tokens := q.before(v.came)
-	eta := l.live.buckets.ahead(at.bucket, tokens+req.N)
-	if limit > 0 { // what the bucket said for this limit is truer
-		eta = max(eta, a.RetryAfter)
-	}
+	eta := l.live.buckets.ahead(at.bucket, tokens+req.N, limit)
 	a.RetryAfter = eta
-	v.Place += before
+	if !again {
+		v.Place += before
+	}
 	switch {
 	case l.server.closed.Load():
 		a.RetryAfter = drainRetry

@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/weir-go/weir"
@@ -111,4 +112,55 @@ func TestARuleThatDoesNotMatchAnyMore(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestALimitThatChangesNothing is none: who says it stands in line with the others.
+func TestALimitThatChangesNothing(t *testing.T) {
+	for _, tt := range []struct {
+		rule  string
+		a     config.Algorithm
+		limit int
+	}{
+		{"the bucket's own", config.GCRA, 5},
+		{"a larger one than the bucket's", config.GCRA, 8},
+		{"the window's own", config.Fixed, 5},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				d := newDesk(t, server.Config{MaxLimit: 10}, queued(quota(5, 5*time.Second, tt.a), 100))
+				d.allows("a", 5, 5)
+				var ended []<-chan string
+				for range 6 {
+					ended = append(ended, d.queue(t.Context(), server.Request{Key: "a", N: 1}))
+				}
+				last := d.queue(t.Context(), server.Request{Key: "a", N: 1, Limit: tt.limit})
+				turn := <-last
+				synctest.Wait()
+				for _, e := range ended {
+					select {
+					case <-e:
+					default:
+						t.Errorf("%s, before one who came first", turn)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestWhoIsBehindOthersWithALimit: a window lets two of them in at a time.
+func TestWhoIsBehindOthersWithALimit(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d := newDesk(t, server.Config{MaxLimit: 10}, queued(quota(10, time.Minute, config.Fixed), 100))
+		d.allows("a", 10, 10)
+		for range 5 {
+			d.queue(t.Context(), server.Request{Key: "a", N: 1, Limit: 2})
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		defer cancel()
+		v, err := d.wait(ctx, server.Request{Key: "a", N: 1, Limit: 2})
+		if err != nil || v.Reason != weir.TooLate || v.RetryAfter != 3*time.Minute || v.Place != 5 {
+			t.Errorf("the sixth: %+v, %v", v, err)
+		}
+	})
 }

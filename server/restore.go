@@ -101,8 +101,10 @@ func (c *savedCounts) restore(r *Rule) string {
 	if state == nil || how != c.how {
 		return "it is counted in another way"
 	}
-	if err := state.Restore(bytes.NewReader(c.data)); err != nil {
-		return err.Error()
+	if len(c.data) > 0 {
+		if err := state.Restore(bytes.NewReader(c.data)); err != nil {
+			return err.Error()
+		}
 	}
 	if !c.trial {
 		r.live.since = c.since

@@ -39,6 +39,8 @@ type live struct {
 	trial   buckets       // the candidate's; nil without one
 	counts  counts
 
+	faster atomic.Int64 // when its rate was last raised, on the Server's clock; 0 if it never was
+
 	charging sync.Mutex // held while a debt is reckoned and made
 
 	lines lines
@@ -115,13 +117,16 @@ func (s *Server) newRuleset(cfg *config.Rules, old *ruleset) (set *ruleset, gone
 	if set.merged != nil {
 		common = set.merged.pool
 	}
-	var changed []*Rule
+	var changed, faster []*Rule
 	for _, r := range set.inForce() {
 		shares := common != nil && common.has(r.Quota)
 		if was := kept[r.Name]; was != nil && same(was.Rule, r.Rule) && was.shares() == shares && (!shares || was.Rate.Period == r.Rate.Period) {
 			r.live = was.live
 			delete(kept, r.Name)
 			changed = append(changed, r)
+			if r.interval < was.interval {
+				faster = append(faster, r)
+			}
 			if pattern(r.Rule) != pattern(was.Rule) || r.Mode != was.Mode {
 				moved = append(moved, r)
 			}
@@ -129,11 +134,16 @@ func (s *Server) newRuleset(cfg *config.Rules, old *ruleset) (set *ruleset, gone
 			return nil, nil, nil, fmt.Errorf("server: rule %q: %w", r.Name, err)
 		} else if was != nil && was.Per == r.Per {
 			r.live.gates = was.live.gates
+		} else if g := s.shut[r.Name]; was == nil && g != nil && g.per == r.Per {
+			r.live.gates = g
 		}
 	}
 	// From here on nothing can fail.
 	for _, r := range changed {
 		r.live.update(r)
+	}
+	for _, r := range faster {
+		r.live.faster.Store(int64(s.now()))
 	}
 	for _, r := range kept {
 		gone = append(gone, r.live)
@@ -158,7 +168,7 @@ const minMemory = 64 << 10
 // newLive returns a fresh state for a rule; from the pool, if there is one, comes
 // what it has in common with others.
 func (s *Server) newLive(c config.Rule, memory int, common *pool) (l *live, err error) {
-	l = &live{since: s.now(), gates: newGates(s, c.Concurrency)}
+	l = &live{since: s.now(), gates: newGates(s, &c)}
 	l.lines.init(s, l)
 	if c.Rate.Period > 0 {
 		if c.Key != "" {

@@ -24,6 +24,7 @@ package server
 
 import (
 	"fmt"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -98,7 +99,8 @@ type Server struct {
 	grants grants
 	leases leases
 
-	reload sync.Mutex // held while the rules change
+	reload sync.Mutex        // held while the rules change; guards what follows
+	shut   map[string]*gates // of rules that are gone, by name, while leases are held under them
 }
 
 // New returns a Server, or what is wrong with the Config.
@@ -109,7 +111,7 @@ func New(cfg Config) (*Server, error) {
 	cfg.Memory = orDefault(cfg.Memory, DefaultMemory)
 	cfg.MaxWaiting = orDefault(cfg.MaxWaiting, DefaultMaxWaiting)
 	cfg.MaxLeases = orDefault(cfg.MaxLeases, DefaultMaxLeases)
-	s := &Server{cfg: cfg, epoch: time.Now(), keys: newKeys(orDefault(cfg.Keys, DefaultKeys))}
+	s := &Server{cfg: cfg, epoch: time.Now(), shut: map[string]*gates{}, keys: newKeys(orDefault(cfg.Keys, DefaultKeys))}
 	s.grants.init()
 	s.leases.init(s)
 	rules := cfg.Rules
@@ -156,7 +158,24 @@ func (s *Server) Reload(rules *config.Rules) error {
 	for _, r := range set.inForce() {
 		r.live.gates.update(r.Concurrency)
 	}
+	s.shutGates(old, set)
 	return nil
+}
+
+// shutGates keeps the gates of rules that are gone, as long as leases are held under
+// them: if a rule comes back, they count.
+func (s *Server) shutGates(old, set *ruleset) {
+	if old == nil {
+		return
+	}
+	here := map[string]bool{}
+	for _, r := range set.inForce() {
+		here[r.Name] = true
+	}
+	for _, r := range old.inForce() {
+		s.shut[r.Name] = r.live.gates
+	}
+	maps.DeleteFunc(s.shut, func(name string, g *gates) bool { return here[name] || g.held.Load() == 0 })
 }
 
 // Close refuses from now on all who would have to wait, or lease; with now, also

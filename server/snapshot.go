@@ -25,7 +25,7 @@ const snapshotMagic = "weirsrv1"
 // What a record is of. It has the names of rules and a body.
 const (
 	recordEnd    = iota
-	recordCounts // of one rule
+	recordCounts // of one rule; empty if it has them in common with one before
 	recordTrial  // of its candidate
 	recordLimits // what Auto has found, for one rule
 	recordLeases // of all rules that it names
@@ -52,13 +52,17 @@ func (s *Server) Snapshot(w io.Writer) error {
 			buckets buckets
 			quota   *config.Quota
 		}{{recordCounts, r.live.buckets, &r.Quota}, {recordTrial, r.live.trial, r.Candidate}} {
-			if how, state := keeps(kept.buckets, kept.quota); state != nil && !repeated(kept.buckets, seen) {
-				body := bytes.NewBuffer(appendText(appendTime(nil, r.live.since), how))
+			how, state := keeps(kept.buckets, kept.quota)
+			if state == nil {
+				continue
+			}
+			body := bytes.NewBuffer(appendText(appendTime(nil, r.live.since), how))
+			if !repeated(kept.buckets, seen) {
 				if err := state.Snapshot(body); err != nil {
 					return fmt.Errorf("server: rule %q: %w", r.Name, err)
 				}
-				out.record(kept.kind, []string{set.nameOf(r)}, body.Bytes())
 			}
+			out.record(kept.kind, []string{set.nameOf(r)}, body.Bytes())
 		}
 		if limits := r.live.gates.append(nil); len(limits) > 0 {
 			out.record(recordLimits, []string{set.nameOf(r)}, limits)

@@ -323,6 +323,29 @@ func TestRestoreMerged(t *testing.T) {
 	})
 }
 
+// Grants are good after a restart, also of rules that have their windows in common.
+func TestRestoredGrantsOfMergedRules(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		base, narrow := one("base", quota(10, time.Hour, config.Fixed)), one("narrow", quota(2, time.Hour, config.Fixed))
+		narrow.Glob = "n*"
+		cfg := server.Config{Rules: &config.Rules{Merge: true, Rules: []config.Rule{base, narrow}}}
+		last := newDesk(t, cfg)
+		ids := map[string]string{}
+		for _, key := range []string{"n", "m"} {
+			v := last.ask(key, 1)
+			ids[key] = string(last.AppendID(nil, v.Grant, key))
+		}
+		time.Sleep(time.Second)
+		next, _ := last.next(cfg, last.snapshot())
+		for key, id := range ids {
+			check(t, key+", used", next.Explain(key).Rules[0].Used, 1)
+			got, err := next.Settle(key, id, 0)
+			check(t, key, err, nil)
+			check(t, key, got, server.Settled{Was: 1})
+		}
+	})
+}
+
 // A debt, and a part of a token, of the one bucket of a rule.
 func TestRestoreOneBucket(t *testing.T) {
 	for _, row := range []struct {

@@ -97,7 +97,7 @@ func (l *lines) advance(q *line) {
 			l.remove(q, w)
 			w.answer <- granted{err: weir.Reject(weir.OverBurst, weir.Never)}
 		default:
-			if at += min(d.RetryAfter, weir.Never-at); at > l.server.now() {
+			if at += min(max(d.RetryAfter, 1), weir.Never-at); at > l.server.now() {
 				l.schedule(q, at)
 				return
 			}

@@ -26,21 +26,22 @@ func (s *Server) wait(ctx context.Context, req *Request, v *Verdict) error {
 	if req.N < 0 {
 		panic("server: negative cost")
 	}
-	came := v.came
-	v.reset()
-	v.came = came
+	again := *v
+	if v.reset(); again.came > 0 {
+		v.came, v.Waited, v.Place = again.came, again.Waited, again.Place
+	}
 	set := s.rules.Load()
 	e, rules, print := s.keys.find(req.Key, set)
 	if len(rules) == 0 {
 		s.unmatched(set, req.N, v, true)
 		return nil
 	}
-	limit := s.limit(req)
+	asked := s.limit(req)
 	for i, r := range rules {
 		if !r.Quoted() {
 			continue
 		}
-		at := s.now()
+		at, limit := s.now(), r.own(asked)
 		d := r.take(req.Key, e.number(i, r, req.Key), s.epoch.Add(at), req.N, limit)
 		v.Answers = append(v.Answers, Answer{d, r, at})
 		if !d.OK && r.Mode != config.Shadow && d.RetryAfter != weir.Never && req.N > 0 {

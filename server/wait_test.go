@@ -248,6 +248,26 @@ func TestReloadKeepsTheOrderOfTheLine(t *testing.T) {
 	})
 }
 
+// TestWhoIsAskedAgainHasWaited since it came, and its place is that which it had.
+func TestWhoIsAskedAgainHasWaited(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := queued(quota(1, time.Minute, ""), 10)
+		d := newDesk(t, server.Config{}, r)
+		d.allows("a", 1, 1)
+		d.queue(t.Context(), server.Request{Key: "a", N: 1})
+		var v server.Verdict
+		go func() { d.Wait(t.Context(), &server.Request{Key: "a", N: 1}, &v) }()
+		time.Sleep(90 * time.Second)
+		r.Glob = "a*"
+		must(t, d.Reload(&config.Rules{Rules: []config.Rule{r}}))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if !v.OK || v.Waited != 2*time.Minute || v.Place != 1 {
+			t.Errorf("%+v", v)
+		}
+	})
+}
+
 func TestClose(t *testing.T) {
 	for _, tt := range []struct {
 		now  bool
