@@ -56,7 +56,8 @@ type RuleStats struct {
 	Denied    map[weir.Reason]uint64
 	Cancelled uint64 // left while waiting, or ran out of time
 	Shadowed  uint64 // allowed, but for the mode they would have been denied
-	// TrialAllowed and TrialDenied are what the candidate would have done.
+	// TrialAllowed and TrialDenied are what the candidate would have done. It hears of
+	// what is given back whatever it said, so where much is, it seems too generous.
 	TrialAllowed, TrialDenied uint64
 
 	Waiting   int    // now
