@@ -237,7 +237,8 @@ func TestBoundsAreForTheWholeCall(t *testing.T) {
 // its limits; nor does an answer that says nothing of limits.
 func TestWhatIsLearntLasts(t *testing.T) {
 	for name, fault := range map[string]http.HandlerFunc{
-		"a page": status(200, "<html>back soon</html>"),
+		"a page":    status(200, "<html>back soon</html>"),
+		"an object": status(200, "{}"),
 		"no path": func(w http.ResponseWriter, r *http.Request) {
 			if r.Method == "GET" {
 				status(404, "not found")(w, r)
@@ -264,9 +265,7 @@ func TestWhatIsLearntLasts(t *testing.T) {
 					time.Sleep(10 * time.Millisecond)
 				}
 				check(t, "allowed", got, 10)
-				if name == "a page" {
-					check(t, "told of absences, and of returns", told.Load(), 1)
-				}
+				check(t, "told of absences, and of returns", told.Load(), 1)
 			})
 		})
 	}

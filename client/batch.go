@@ -90,7 +90,6 @@ func (c *Client) fly() {
 			return
 		}
 		c.send(buf)
-		c.study(buf)
 		clear(buf)
 	}
 }
@@ -129,6 +128,9 @@ func (c *Client) send(asks []*ask) {
 		} else {
 			c.answer(a, reply{answer: answers[i]})
 		}
+	}
+	if err == nil {
+		c.study(asks)
 	}
 }
 

@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"sync/atomic"
@@ -8,7 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/client"
+	"github.com/weir-go/weir/config"
+	"github.com/weir-go/weir/server/httpapi"
 )
 
 // A server that is away costs callers nothing, and is asked by one probe at a
@@ -68,6 +72,67 @@ func TestAFewFailuresAreBorne(t *testing.T) {
 		takes(t, c, "a", 3, 3)
 		check(t, "away after three", c.Stats().Away, true)
 	})
+}
+
+// An answer that anybody could have given to what is told starts no count anew: the
+// third failure is the third.
+func TestWhatAnybodySaysIsNoSignOfLife(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newSite(t, config.Rule{
+			Name: "both", Glob: "*",
+			Quota:       config.Quota{Rate: config.Rate{Count: 1000, Period: time.Second}},
+			Concurrency: &config.Concurrency{Limit: 10},
+		})
+		c := s.client(client.Config{})
+		h := hold(t, c)
+		p, err := c.For("a").Acquire(t.Context(), 5)
+		must(t, err)
+		s.answer(status(200, "{}"))
+		takes(t, c, "a", 2, 2)
+		h.Release(weir.Success)
+		p.Use(1)
+		p.Release(weir.Success)
+		synctest.Wait()
+		check(t, "returned", c.Stats().Returned, 2)
+		check(t, "away after two", c.Stats().Away, false)
+		takes(t, c, "a", 1, 1)
+		check(t, "away after three", c.Stats().Away, true)
+	})
+}
+
+// A server is found to be back whatever it has to say of a key.
+func TestAServerIsBack(t *testing.T) {
+	unmatched := rules()
+	unmatched.Unmatched = "deny"
+	forbid := func(*http.Request, httpapi.Action, string) error { return errors.New("not one of your keys") }
+	for _, tt := range []struct {
+		rule  string
+		rules *config.Rules
+		cfg   httpapi.Config
+	}{
+		{"with a limit", rules(every(1, time.Hour)), httpapi.Config{}},
+		{"with a limit that it does not tell", rules(every(1, time.Hour)), httpapi.Config{NoFields: true}},
+		{"without a rule for the key", rules(), httpapi.Config{}},
+		{"with leases alone", rules(atOnce(1, time.Minute)), httpapi.Config{}},
+		{"with no tokens for keys without a rule", unmatched, httpapi.Config{}},
+		{"for others' keys", rules(), httpapi.Config{Authorize: forbid}},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				s := newSite(t)
+				must(t, s.core.Reload(tt.rules))
+				s.configure(tt.cfg)
+				s.answer(hang)
+				c := s.client(client.Config{Away: client.Allow})
+				lose(t, c)
+				s.answer(nil)
+				time.Sleep(100 * time.Millisecond)
+				takes(t, c, "a", 1, 1) // the probe
+				synctest.Wait()
+				check(t, "away", c.Stats().Away, false)
+			})
+		})
+	}
 }
 
 // A connection that leads nowhere is not asked again when the server is found to

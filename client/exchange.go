@@ -22,7 +22,7 @@ type call struct {
 	query  string
 	body   []byte
 	most   int64                   // bytes of the answer, if it is longer than is common
-	read   func(body []byte) error // of the answer, if it is 200
+	read   func(body []byte) error // of the answer, if it is 200; nil if any object will do, which says nothing of who gave it
 	// learn, if not nil, is called with the fields of an answer, and what it says.
 	learn func(fields http.Header, said error)
 }
@@ -41,6 +41,9 @@ func (c *Client) exchange(ctx context.Context, q *call) error {
 	err := c.roundTrip(ctx, q)
 	if cause := context.Cause(ctx); err != nil && cause != nil && cause != context.DeadlineExceeded {
 		return cause // the caller has left, or the Client is closed: says nothing about the server
+	}
+	if err == nil && q.read == nil {
+		return nil
 	}
 	var failure error
 	if away(err) {
@@ -84,6 +87,8 @@ func (c *Client) roundTrip(ctx context.Context, q *call) error {
 		return fmt.Errorf("client: %w", err)
 	case resp.StatusCode != http.StatusOK:
 		err = refused(resp.StatusCode, body)
+	case q.read == nil:
+		err = decodeAny(body)
 	default:
 		err = q.read(body)
 	}

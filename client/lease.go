@@ -97,11 +97,12 @@ func (h *Held) Release(o weir.Outcome) {
 // Use does nothing: a unit in flight is a unit, whatever it costs.
 func (l *lease) Use(g weir.Grant, _ int) int { return g.N }
 
+// Release stops the holder before anybody else may have the units.
 func (l *lease) Release(_ weir.Grant, o weir.Outcome) {
+	l.cancel(context.Canceled)
 	if l.c.keeper.remove(l) {
 		l.c.unlease(l.key, l.id, o)
 	}
-	l.cancel(context.Canceled)
 }
 
 // lease asks for a lease, and keeps it. cancel is called when it is lost.

@@ -190,7 +190,8 @@ func (t *learnt) put(now time.Time, key string, q gcra.Quota, limited bool, wait
 	}
 }
 
-// study asks for the limit of one of the keys, if it is not known.
+// study asks for the limit of one of the keys, if it is not known. The server has
+// just answered the asks: what is not its answer is nothing to learn from.
 func (c *Client) study(asks []*ask) {
 	if c.cfg.Away != Local {
 		return
@@ -218,14 +219,15 @@ func (c *Client) near(key string) error {
 	return errAway
 }
 
-// probe asks whether the server is back. The first one does not go where others
+// probe asks whether the server is back, by a batch, which nobody else knows how to
+// answer. The first one does not go where others
 // have gone before, because such a connection may lead nowhere; later ones do,
 // because it may take longer than their time-out to make one.
 func (c *Client) probe(key string, n int) {
 	if n == 1 {
 		c.http.CloseIdleConnections()
 	}
-	c.look(key)
+	_, _ = c.decide([]*ask{{key: key}})
 	c.circuit.probed(time.Now())
 }
 
@@ -235,7 +237,6 @@ func (c *Client) look(key string) {
 	defer cancel()
 	_ = c.exchange(ctx, &call{
 		method: http.MethodGet, path: []string{"rate", segment(key)}, query: cost(0),
-		read:  decodeAny,
 		learn: func(h http.Header, said error) { c.learn(key, h, said) },
 	})
 }

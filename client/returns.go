@@ -25,13 +25,13 @@ type returns struct {
 // settle tells what a grant of tokens has cost.
 func (c *Client) settle(key, id string, n int) {
 	if id != "" {
-		c.giveBack(&call{method: http.MethodPost, path: []string{"rate", segment(key), segment(id)}, query: cost(min(n, maxCost)), read: decodeAny})
+		c.giveBack(&call{method: http.MethodPost, path: []string{"rate", segment(key), segment(id)}, query: cost(min(n, maxCost))})
 	}
 }
 
 // unlease returns a lease.
 func (c *Client) unlease(key, id string, o weir.Outcome) {
-	c.giveBack(&call{method: http.MethodDelete, path: []string{"lease", segment(key), segment(id)}, query: "outcome=" + o.String(), read: decodeAny})
+	c.giveBack(&call{method: http.MethodDelete, path: []string{"lease", segment(key), segment(id)}, query: "outcome=" + o.String()})
 }
 
 // giveBack has a call sent, unless too many are waiting.

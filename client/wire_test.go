@@ -143,6 +143,35 @@ func TestReturnsAreBounded(t *testing.T) {
 	}
 }
 
+// The holder of a lease is told that it ends before anybody else may have it.
+func TestHoldersStopFirst(t *testing.T) {
+	for rule, end := range map[string]func(*lease){
+		"at its release":  func(l *lease) { l.Release(weir.Grant{}, weir.Success) },
+		"with the Client": func(l *lease) { l.c.keeper.releaseAll(l.c) },
+	} {
+		t.Run(rule, func(t *testing.T) {
+			c, err := New(Config{URL: "http://127.0.0.1:1"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.returns.senders = maxSenders // all are busy
+			c.keeper.running = true        // though it is not
+			ended := false
+			l := &lease{c: c, key: "a", n: 1, cancel: func(error) {
+				ended = true
+				if n := len(c.returns.queue); n != 0 {
+					t.Error("it has been given back before")
+				}
+			}}
+			c.keeper.add(l, 1)
+			end(l)
+			if n := len(c.returns.queue); !ended || n != 1 {
+				t.Errorf("told: %v; given back %d times", ended, n)
+			}
+		})
+	}
+}
+
 // A batch is JSON that says what was asked, whatever the keys.
 func FuzzBatch(f *testing.F) {
 	for _, key := range []string{"a", `"`, `\`, "a/b", "ключ", "\u2028", "\x7f", "a\x00", "\xff", "</script>"} {
