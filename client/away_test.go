@@ -253,7 +253,7 @@ func TestWhatIsLearntLasts(t *testing.T) {
 				var told atomic.Int32
 				c := s.client(client.Config{OnAway: func(error) { told.Add(1) }})
 				takes(t, c, "a", 1, 1)
-				time.Sleep(time.Second)
+				time.Sleep(2 * time.Minute) // it is time to ask again
 				s.answer(fault)
 				got := 0
 				for range 1000 {
