@@ -25,9 +25,12 @@ package server
 import (
 	"fmt"
 	"maps"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/config"
@@ -122,6 +125,12 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// IsKey reports whether a text can be a key over a protocol: not empty, UTF-8, and
+// without control characters.
+func IsKey(text string) bool {
+	return text != "" && utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
 }
 
 // now is the Server's clock.

@@ -80,10 +80,10 @@ func (s *Server) Snapshot(w io.Writer) error {
 }
 
 // SaveFile writes a Snapshot to a file that only its owner can read, in place of
-// what is there: if it fails, that stays as it is.
+// what is there: if it fails, that stays as it is. It is written beside it, with the
+// ending .new: there must be one call at a time.
 func (s *Server) SaveFile(path string) (err error) {
-	dir := filepath.Dir(path)
-	f, err := os.CreateTemp(dir, filepath.Base(path)+".*")
+	f, err := os.OpenFile(path+".new", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func (s *Server) SaveFile(path string) (err error) {
 			os.Remove(f.Name())
 		}
 	}()
-	if err := s.Snapshot(f); err != nil {
+	if err := errors.Join(f.Chmod(0o600), s.Snapshot(f)); err != nil { // one may have been left there
 		return err
 	}
 	if err := errors.Join(f.Sync(), f.Close()); err != nil {
@@ -102,7 +102,7 @@ func (s *Server) SaveFile(path string) (err error) {
 	if err := os.Rename(f.Name(), path); err != nil {
 		return err
 	}
-	d, err := os.Open(dir)
+	d, err := os.Open(filepath.Dir(path))
 	if err != nil {
 		return err
 	}

@@ -425,7 +425,8 @@ func TestSaveFile(t *testing.T) {
 			t.Errorf("a file that is not there: %v", err)
 		}
 		last.busy()
-		for range 2 { // the second is in place of the first
+		must(t, os.WriteFile(path+".new", make([]byte, 1<<20), 0o644)) // what a process that was killed has left
+		for range 2 {                                                  // the second is in place of the first
 			must(t, last.SaveFile(path))
 		}
 		next := newDesk(t, underAll(keptRules()...))

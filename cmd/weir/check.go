@@ -80,6 +80,16 @@ func (c *checkCmd) Run(std streams) error {
 	return told.print(std.Out)
 }
 
+// Validate is for package kong.
+func (c *checkCmd) Validate() error {
+	for _, key := range c.Keys {
+		if !server.IsKey(strings.TrimSpace(key)) {
+			return usagef("%q is no key: one is not empty, UTF-8, and without control characters", key)
+		}
+	}
+	return nil
+}
+
 func (c *checkCmd) tell() (checked, error) {
 	told := checked{Path: c.Path}
 	rules, err := config.Load(c.Path)

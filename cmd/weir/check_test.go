@@ -34,6 +34,16 @@ x
 	}
 }
 
+// What the server refuses as a key gets nothing.
+func TestCheckNoKey(t *testing.T) {
+	rules := file(t, "rules.yaml", checkRules)
+	for _, key := range []string{"", " ", "a\nb"} {
+		if code, stdout, stderr := weir(t, "check", rules, "a", key); code != 2 || stdout != "" || !strings.Contains(stderr, "is no key") {
+			t.Errorf("%q: %d, %s, %s", key, code, stdout, stderr)
+		}
+	}
+}
+
 func TestCheckJSON(t *testing.T) {
 	code, stdout, _ := weir(t, "check", "--json", file(t, "rules.yaml", checkRules), "login:a", "x")
 	var told checked

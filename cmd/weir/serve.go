@@ -75,7 +75,7 @@ func (c *serveCmd) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	d.crowd = newCrowd(ln, c.MaxConnections, c.ClientTimeout)
+	d.crowd = newCrowd(ln, d.connections(), c.ClientTimeout)
 	defer d.crowd.Close()
 	admin, err := listen("--admin", c.Admin)
 	if err != nil {
@@ -128,6 +128,23 @@ func (d *daemon) announce(public, admin net.Addr) {
 	}
 }
 
+// otherFiles is how many files there may be beside connections of callers: those of
+// operators, their profiles, rules, the state.
+const otherFiles = maxOperators + 56
+
+// connections returns how many there may be of callers: no more than the process
+// may have files for, or who has them all keeps out operators, and the state.
+func (d *daemon) connections() int {
+	room := roomFor(maxFiles())
+	if room < d.cmd.MaxConnections {
+		d.log.Warn("there may be fewer connections than --max-connections, for there may be few files (ulimit -n)", "connections", room)
+	}
+	return min(room, d.cmd.MaxConnections)
+}
+
+// roomFor returns how many of so many files connections of callers may be.
+func roomFor(files int) int { return max(files-otherFiles, files/2) }
+
 func loopback(addr net.Addr) bool {
 	tcp, ok := addr.(*net.TCPAddr)
 	return ok && tcp.IP.IsLoopback()
@@ -173,6 +190,7 @@ const (
 func (d *daemon) newPublic() *http.Server {
 	srv := newServer(d.cmd.logged(d.log, d.guard.Handler(d.api)), d.log)
 	srv.ReadHeaderTimeout, srv.WriteTimeout, srv.ConnState = d.cmd.ClientTimeout, d.cmd.ClientTimeout, d.crowd.state
+	srv.DisableGeneralOptionsHandler = true // it would wait for a body for as long as that takes
 	srv.Protocols = new(http.Protocols)
 	srv.Protocols.SetHTTP1(true)
 	srv.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: maxStreams, SendPingTimeout: pingAfter, PingTimeout: d.cmd.ClientTimeout}

@@ -99,3 +99,15 @@ func TestLogOfWhatPeersDo(t *testing.T) {
 		}
 	})
 }
+
+// Where there may be few files, operators and the state have theirs.
+func TestServeFewFiles(t *testing.T) {
+	for files, want := range map[int]int{1 << 20: 1<<20 - otherFiles, 1024: 1024 - otherFiles, 100: 50} {
+		if got := roomFor(files); got != want {
+			t.Errorf("of %d files, %d are for callers: want %d", files, got, want)
+		}
+	}
+	if maxFiles() < 100 {
+		t.Errorf("%d files", maxFiles())
+	}
+}

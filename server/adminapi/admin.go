@@ -18,6 +18,7 @@ package adminapi
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/pprof"
@@ -105,15 +106,36 @@ func (a *API) routes() http.Handler {
 		mux.Handle("GET /metrics", a.cfg.Metrics)
 	}
 	if a.cfg.Pprof {
-		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+		profiles := few(maxProfiles)
+		mux.HandleFunc("GET /debug/pprof/", profiles(pprof.Index))
 		mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
-		mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+		mux.HandleFunc("GET /debug/pprof/profile", profiles(pprof.Profile))
 		mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 		mux.HandleFunc("POST /debug/pprof/symbol", pprof.Symbol)
-		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+		mux.HandleFunc("GET /debug/pprof/trace", profiles(pprof.Trace))
 	}
 	servePage(mux)
 	return mux
+}
+
+// maxProfiles bounds the profiles that are taken at a time: each takes as long as its
+// caller says.
+const maxProfiles = 4
+
+// few returns what lets so many requests at a time come to handlers.
+func few(n int) func(http.HandlerFunc) http.HandlerFunc {
+	room := make(chan struct{}, n)
+	return func(next http.HandlerFunc) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			select {
+			case room <- struct{}{}:
+				defer func() { <-room }()
+				next(w, r)
+			default:
+				fail(w, http.StatusServiceUnavailable, fmt.Sprintf("%d profiles are taken already: wait for one to end", n))
+			}
+		}
+	}
 }
 
 // guard keeps other sites out: a browser must not let them reload, nor read.

@@ -358,3 +358,31 @@ func TestManyAsk(t *testing.T) {
 		time.Sleep(time.Minute)
 	})
 }
+
+// Profiles that take long leave the listener to others.
+func TestFewProfiles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv, err := server.New(server.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		api := adminapi.New(adminapi.Config{Server: srv, Pprof: true})
+		defer api.Close()
+		ended := make(chan int, 4)
+		for range 4 {
+			go func() { ended <- ask(api, "GET", "/debug/pprof/goroutine?seconds=60").Code }()
+		}
+		synctest.Wait()
+		if w := ask(api, "GET", "/debug/pprof/goroutine"); w.Code != 503 || !strings.Contains(w.Body.String(), "wait for one to end") {
+			t.Errorf("a fifth: %d %s", w.Code, w.Body)
+		}
+		for range 4 {
+			if code := <-ended; code != 200 {
+				t.Errorf("%d", code)
+			}
+		}
+		if w := ask(api, "GET", "/debug/pprof/goroutine"); w.Code != 200 {
+			t.Errorf("afterwards: %d", w.Code)
+		}
+	})
+}

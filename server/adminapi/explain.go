@@ -5,8 +5,6 @@ import (
 	"net/http"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/config"
@@ -59,7 +57,7 @@ func (a *API) serveExplain(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusBadRequest, "no key: ask for /-/explain?key=KEY")
 	case len(key) > maxKeyBytes:
 		fail(w, http.StatusBadRequest, fmt.Sprintf("the key has %d bytes: must be <= %d", len(key), maxKeyBytes))
-	case !utf8.ValidString(key) || strings.ContainsFunc(key, unicode.IsControl):
+	case !server.IsKey(key):
 		fail(w, http.StatusBadRequest, "the key has control characters, or is not UTF-8: such keys are refused")
 	default:
 		answer(w, http.StatusOK, a.explain(key))

@@ -4,17 +4,22 @@
 //
 //	api, err := httpapi.New(srv, httpapi.Config{})
 //	...
-//	http.Server{Handler: api, ReadHeaderTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, IdleTimeout: time.Minute}
+//	http.Server{
+//		Handler: api, ReadHeaderTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, IdleTimeout: time.Minute,
+//		DisableGeneralOptionsHandler: true,
+//	}
 //
 // That http.Server must not have a ReadTimeout: it would end those who wait.
-// Bodies have a time-out here (Config.BodyTimeout). Its WriteTimeout bounds how
+// Bodies have a time-out here (Config.BodyTimeout), but not those that http.Server
+// reads by itself, for OPTIONS *. Its WriteTimeout bounds how
 // long an answer may take to be taken; who waits has it anew afterwards
 // (Config.AnswerTimeout).
 //
 // # Callers who leave
 //
 // Who leaves while waiting, by closing the connection or resetting the stream,
-// is granted nothing. An answer that is lost on its way is another matter: the
+// is granted nothing; unless it has sent the beginning of another request of
+// HTTP/1 after the first, for then net/http does not see that it leaves. An answer that is lost on its way is another matter: the
 // server cannot know, and its tokens are gone, its lease held until it runs out.
 package httpapi
 
@@ -137,6 +142,9 @@ func New(s *server.Server, cfg Config) (*API, error) {
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := a.calls.Get().(*call)
 	c.w, c.r, c.status = w, r, http.StatusOK
+	if r.ContentLength != 0 {
+		c.hurry()
+	}
 	a.counts.add(c.serve(), c.status)
 	c.forget()
 	a.calls.Put(c)

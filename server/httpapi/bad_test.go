@@ -76,7 +76,7 @@ func nonsense() []raw {
 		get("/rate/a?", 200, `request_id`),
 		get("/rate/a#fragment", 429, `"key":"a#fragment"`), // Go takes it for a part of the path
 		{"GET * HTTP/1.1\r\nHost: weir\r\n\r\n", 404, `no such path`},
-		{"OPTIONS * HTTP/1.1\r\nHost: weir\r\n\r\n", 200, ``}, // net/http's own
+		{"OPTIONS * HTTP/1.1\r\nHost: weir\r\n\r\n", 404, `no such path`},
 		{"GET rate/a HTTP/1.1\r\nHost: weir\r\n\r\n", 400, ``},
 		get("", 400, ``),
 		get("/rate/%zz", 400, ``),
@@ -270,6 +270,40 @@ func TestNonsense(t *testing.T) {
 	}
 	for _, r := range all {
 		t.Run(fmt.Sprintf("%.60q", r.request), func(t *testing.T) { synctest.Test(t, r.test) })
+	}
+}
+
+// Who announces a body, and does not send it, has an answer when its time is over,
+// whatever else is wrong, and whether or not the body is of use.
+func TestNonsenseWithABodyThatDoesNotCome(t *testing.T) {
+	const host = " HTTP/1.1\r\nHost: weir\r\n"
+	n := 0
+	for _, r := range append(nonsense(), get("/healthz", 0, ""), get("/debug", 0, ""), get("/openapi.json", 0, ""), line("OPTIONS", "/rate/a", "", 0, "")) {
+		first, rest, ok := strings.Cut(r.request, host)
+		if !ok || strings.Contains(rest, "Content-Length") || strings.Contains(rest, "Transfer-Encoding") {
+			continue
+		}
+		n++
+		t.Run(fmt.Sprintf("%.60q", r.request), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := serve(t, newSite(t, httpapi.Config{}, everybody(1, time.Hour, config.Fixed)))
+				conn := w.dial()
+				defer conn.Close()
+				start := time.Now()
+				go io.WriteString(conn, first+host+"Content-Length: 10\r\n"+rest)
+				resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				resp.Body.Close()
+				if took := time.Since(start); took > httpapi.DefaultBodyTimeout {
+					t.Errorf("%d after %v", resp.StatusCode, took)
+				}
+			})
+		})
+	}
+	if n < 80 {
+		t.Errorf("%d requests", n)
 	}
 }
 

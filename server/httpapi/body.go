@@ -20,15 +20,19 @@ func (c *call) drain() *fault {
 	if c.r.ContentLength > maxIgnored {
 		return largeBody
 	}
-	c.hurry()
 	_, err := io.Copy(io.Discard, http.MaxBytesReader(c.w, c.r.Body, maxIgnored))
 	return bodyFault(err)
 }
 
 // hurry gives the body its time-out, which net/http takes back when all of it is
-// read: it does not end those who wait. Not every ResponseWriter can have one.
+// read: it does not end those who wait. It is for all bodies, also those that are of
+// no use: net/http reads them before it answers. The time-out of the answer begins
+// after that of the body. Not every ResponseWriter can have them.
 func (c *call) hurry() {
-	_ = http.NewResponseController(c.w).SetReadDeadline(time.Now().Add(c.api.cfg.BodyTimeout))
+	by := time.Now().Add(c.api.cfg.BodyTimeout)
+	w := http.NewResponseController(c.w)
+	_ = w.SetReadDeadline(by)
+	_ = w.SetWriteDeadline(by.Add(c.api.cfg.AnswerTimeout))
 }
 
 // bodyFault is what an error says that a body was read with.
@@ -51,7 +55,6 @@ func (c *call) receive(b []byte) (body []byte, f *fault) {
 		return b, largeBody
 	}
 	r := http.MaxBytesReader(c.w, c.r.Body, int64(c.api.cfg.MaxBody))
-	c.hurry()
 	held := 0
 	defer func() { c.api.bodies.Add(-int64(held)) }()
 	for b = b[:0]; ; {

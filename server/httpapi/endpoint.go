@@ -4,8 +4,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"unicode"
-	"unicode/utf8"
+
+	"github.com/weir-go/weir/server"
 )
 
 // An endpoint is a method of a path.
@@ -118,7 +118,7 @@ func (a *API) cleanKey(key string) (string, *fault) {
 
 // cleanText is cleanKey for a key that is not of printable ASCII.
 func cleanText(key string) (string, *fault) {
-	if !utf8.ValidString(key) || strings.ContainsFunc(key, unicode.IsControl) {
+	if !server.IsKey(key) {
 		return "", oddKey
 	}
 	return key, nil

@@ -108,7 +108,7 @@ type wire struct {
 // serve serves in a bubble, until the test ends.
 func serve(t *testing.T, h http.Handler, words ...*log.Logger) *wire {
 	w := &wire{t, make(chan net.Conn), make(chan struct{})}
-	srv := &http.Server{Handler: h, Protocols: new(http.Protocols)}
+	srv := &http.Server{Handler: h, Protocols: new(http.Protocols), DisableGeneralOptionsHandler: true}
 	for _, l := range words {
 		srv.ErrorLog = l
 	}
