@@ -234,7 +234,7 @@ func (s *Server) end(r *Rule, e *known, req *Request, v *Verdict, why weir.Reaso
 
 // giveBack undoes what rules have given to a request that another refuses.
 func (s *Server) giveBack(req *Request, answers []Answer) {
-	if req.N == 0 {
+	if req.N == 0 || len(answers) == 0 {
 		return
 	}
 	now := s.now()

@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -214,5 +215,19 @@ func TestDecideAllocatesNothing(t *testing.T) {
 			t.Errorf("%s: %v allocations", a, n)
 		}
 		check(t, "some were denied", v.OK, false)
+	}
+}
+
+// TestUnmatchedKeysAllocateNothing, also those that are not remembered.
+func TestUnmatchedKeysAllocateNothing(t *testing.T) {
+	for _, apply := range []config.Apply{config.First, config.All} {
+		r := one("r", quota(1, time.Hour, ""))
+		r.Glob = "a*"
+		d := newDesk(t, server.Config{Keys: 4, Rules: &config.Rules{Apply: apply, Unmatched: "deny", Rules: []config.Rule{r}}})
+		var v server.Verdict
+		req := server.Request{Key: strings.Repeat("x", 300), N: 1}
+		if n := testing.AllocsPerRun(200, func() { d.Decide(&req, &v) }); n > 0 || v.OK {
+			t.Errorf("%s: %v allocations, %+v", apply, n, v)
+		}
 	}
 }

@@ -217,7 +217,8 @@ func (s *Server) Settle(key, id string, n int) (Settled, error) {
 // raised.
 func (r *Rule) full(at, slack time.Duration) time.Duration {
 	if faster := time.Duration(r.live.faster.Load()); faster > at && r.refills {
-		return min(at+slack, faster+time.Duration(float64(r.limit)*r.interval))
+		fill := min(float64(r.limit)*r.interval, float64(slack)) // which may be more than a Duration
+		return min(at+slack, faster+time.Duration(fill))
 	}
 	return at + slack
 }

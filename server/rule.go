@@ -76,6 +76,7 @@ type ruleset struct {
 	match  *match.Set
 	all    bool    // that match count, not just the first
 	one    []found // for each rule, that it matches
+	none   found   // that no rule does
 	only   *found  // what every key matches: no need to look; nil if there is such a need
 	id     uint64  // goes up with each reload
 	loaded time.Time
@@ -104,6 +105,7 @@ func (s *Server) newRuleset(cfg *config.Rules, old *ruleset) (set *ruleset, gone
 	if set.match, err = match.New(patterns); err != nil {
 		return nil, nil, nil, fmt.Errorf("server: %w", err)
 	}
+	set.none.set = set.id
 	for i := range set.rules {
 		set.one = append(set.one, found{set.id, set.rules[i : i+1 : i+1]})
 	}
@@ -132,10 +134,14 @@ func (s *Server) newRuleset(cfg *config.Rules, old *ruleset) (set *ruleset, gone
 			}
 		} else if r.live, err = s.newLive(r.Rule, share, common); err != nil {
 			return nil, nil, nil, fmt.Errorf("server: rule %q: %w", r.Name, err)
-		} else if was != nil && was.Per == r.Per {
-			r.live.gates = was.live.gates
-		} else if g := s.shut[r.Name]; was == nil && g != nil && g.per == r.Per {
-			r.live.gates = g
+		} else {
+			g := s.shut[r.Name]
+			if was != nil {
+				g = was.live.gates
+			}
+			if g != nil && g.per == r.Per {
+				r.live.gates = g
+			}
 		}
 	}
 	// From here on nothing can fail.
@@ -235,10 +241,14 @@ func (set *ruleset) find(key string) *found {
 		if i := set.match.First(key); i >= 0 {
 			return &set.one[i]
 		}
-		return &found{set: set.id}
+		return &set.none
+	}
+	matches := set.match.All(key, nil)
+	if len(matches) == 0 {
+		return &set.none
 	}
 	f := &found{set: set.id}
-	for _, i := range set.match.All(key, nil) {
+	for _, i := range matches {
 		f.rules = append(f.rules, set.rules[i])
 	}
 	return f

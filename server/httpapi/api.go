@@ -11,16 +11,16 @@
 //
 // That http.Server must not have a ReadTimeout: it would end those who wait.
 // Bodies have a time-out here (Config.BodyTimeout), but not those that http.Server
-// reads by itself, for OPTIONS *. Its WriteTimeout bounds how
-// long an answer may take to be taken; who waits has it anew afterwards
-// (Config.AnswerTimeout).
+// reads by itself, for OPTIONS *. Its WriteTimeout bounds how long an answer may
+// take to be taken; who waits has it anew afterwards (Config.AnswerTimeout).
 //
 // # Callers who leave
 //
-// Who leaves while waiting, by closing the connection or resetting the stream,
-// is granted nothing; unless it has sent the beginning of another request of
-// HTTP/1 after the first, for then net/http does not see that it leaves. An answer that is lost on its way is another matter: the
-// server cannot know, and its tokens are gone, its lease held until it runs out.
+// Who leaves while waiting, by closing the connection or resetting the stream, is
+// granted nothing; unless it has sent the beginning of another request of HTTP/1
+// after the first, for then net/http does not see that it leaves. An answer that is
+// lost on its way is another matter: the server cannot know, and its tokens are
+// gone, its lease held until it runs out.
 package httpapi
 
 import (
