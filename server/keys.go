@@ -83,7 +83,7 @@ func (k *keys) find(key string, rules *ruleset) (*known, []*Rule, uint64) {
 				continue
 			}
 			if e.found.set != rules.id {
-				e = set.put(i, e.under(rules.find(key)))
+				e = set.put(i, e, e.under(rules.find(key)))
 			}
 			return e, e.found.rules, print
 		case 0:
@@ -94,11 +94,12 @@ func (k *keys) find(key string, rules *ruleset) (*known, []*Rule, uint64) {
 	if len(key) > longest || free < 0 && k.miss.Add(1)%keepOne != 0 {
 		return nil, found.rules, print
 	}
+	var old *known
 	if free < 0 {
-		free = set.least()
+		free, old = set.least()
 	}
-	e := &known{print: print, key: strings.Clone(key), found: found, first: found.first(key)}
-	return set.put(free, e), found.rules, print
+	e := set.put(free, old, &known{print: print, key: strings.Clone(key), found: found, first: found.first(key)})
+	return e, e.found.rules, print
 }
 
 // print returns the fingerprint of a key; never 0.
@@ -116,11 +117,19 @@ func (e *known) under(f *found) *known {
 	return n
 }
 
-// put writes one place. Of two that write it at once one is forgotten, and two
-// may remember the same key: no harm, for both are right.
-func (set *keySet) put(i int, e *known) *known {
-	set.keys[i].Store(e)
-	set.prints[i].Store(e.print)
+// put writes one place, and returns what is there; if another key has come there
+// meanwhile, what would have been, which is forgotten. Two places may remember the
+// same key: no harm, for both are right.
+func (set *keySet) put(i int, old, e *known) *known {
+	if !set.keys[i].CompareAndSwap(old, e) {
+		if now := set.keys[i].Load(); now.print == e.print && now.found.set == e.found.set {
+			return now
+		}
+		return e
+	}
+	for now := e; set.prints[i].Load() != now.print; now = set.keys[i].Load() {
+		set.prints[i].Store(now.print)
+	}
 	return e
 }
 
@@ -136,20 +145,20 @@ func (k *keys) outdate() {
 	}
 }
 
-// least returns the place of the key that was asked for least of late. What was
-// asked before fades.
-func (set *keySet) least() int {
-	at, least := 0, ^uint32(0)
+// least returns the place of the key that was asked for least of late, and what is
+// there. What was asked before fades.
+func (set *keySet) least() (at int, what *known) {
+	least := ^uint32(0)
 	for i := range set.keys {
 		e := set.keys[i].Load()
 		all := uint32(e.allowed.Load() + e.denied.Load())
 		weight := all - e.faded.Load()
 		e.faded.Store(all - weight/2)
-		if weight < least {
-			at, least = i, weight
+		if what == nil || weight < least {
+			at, what, least = i, e, weight
 		}
 	}
-	return at
+	return at, what
 }
 
 // get returns a key if it is remembered.

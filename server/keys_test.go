@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,6 +27,30 @@ func TestTop(t *testing.T) {
 			t.Errorf("asked for most: %+v", top)
 		}
 	})
+}
+
+// TestKeysThatComeAtOnce: of the first requests for a key, each counts.
+func TestKeysThatComeAtOnce(t *testing.T) {
+	const keys, callers = 2000, 4
+	d := newDesk(t, server.Config{}, one("r", quota(2*callers, time.Hour, "")))
+	var all sync.WaitGroup
+	var asked [keys]atomic.Int32
+	for range callers {
+		all.Go(func() {
+			var v server.Verdict
+			for k := range keys {
+				for asked[k].Add(1); asked[k].Load() < callers; runtime.Gosched() { // until all are there
+				}
+				d.Decide(&server.Request{Key: fmt.Sprint(k), N: 1}, &v)
+			}
+		})
+	}
+	all.Wait()
+	for _, k := range d.Top(keys, false) {
+		if k.Allowed != callers {
+			t.Errorf("%s: %d", k.Key, k.Allowed)
+		}
+	}
 }
 
 // TestHotKeysAreRememberedInAFlood: keys that come once, however many, do not
