@@ -90,6 +90,8 @@ type Auto struct {
 	// flight: it began late. With less in flight, it would begin later still.
 	healthy time.Duration
 
+	typical time.Duration // how long a success takes, on average
+
 	window window  // what has ended since then
 	ref    window  // what ended under from
 	base   float64 // ln of the time that work takes without a queue,
@@ -102,7 +104,12 @@ type Auto struct {
 	back     int     // what rest will be after a raise that failed
 	check    int     // windows until the next cut
 	unused   int     // samples since the trial began that did not use it
-	late     int     // samples of the trial that failed
+	late     float64 // samples of the trial that failed
+
+	blame      blame
+	episode    episode
+	background float64       // share of failures that is not because of load
+	fair       time.Duration // work that ended before tells only of what ended fast
 
 	round    round         // outcomes since the last collapse
 	recovery time.Duration // when that was: work that started before is part of it
@@ -118,7 +125,7 @@ func NewAuto(cfg AutoConfig) (*Auto, error) {
 	cfg = cfg.withDefaults()
 	return &Auto{
 		cfg: cfg, limit: float64(cfg.Initial), from: float64(cfg.Initial),
-		since: math.MinInt64, recovery: math.MinInt64, base: math.Inf(1),
+		since: math.MinInt64, recovery: math.MinInt64, fair: math.MinInt64, base: math.Inf(1),
 		starting: true, step: 1, cut: fine, back: 1, check: recheck,
 	}, nil
 }
@@ -145,12 +152,18 @@ func (a *Auto) observe(s Sample) Cause {
 	}
 	took := s.End - s.Start
 	if cause := a.tally(s); cause != Kept {
-		return a.collapse(s.End, cause)
+		return cause
 	}
 	if a.trial == raise && !a.starting && s.Start >= a.since && a.failed(s) {
-		if a.late++; float64(a.late) > drops*float64(a.need(a.trialled())) {
+		if a.late += a.weight(s); a.late > drops*float64(a.need(a.trialled())) {
 			return a.refused(s.End)
 		}
+	}
+	if s.Outcome == weir.Success {
+		if a.typical == 0 {
+			a.typical = took
+		}
+		a.typical += (took - a.typical) / 16
 	}
 	switch {
 	case s.Outcome == weir.Dropped: // how long a failure takes says nothing

@@ -44,9 +44,10 @@ const (
 	Floor                   // it was brought up to its least
 	Ceiling                 // it was brought down to its most
 	Idle                    // it was not used
+	Undone                  // a cut because of failures is taken back
 )
 
-var causes = [...]string{"kept", "grown", "dropped", "slow", "set", "queue", "throughput", "floor", "ceiling", "idle"}
+var causes = [...]string{"kept", "grown", "dropped", "slow", "set", "queue", "throughput", "floor", "ceiling", "idle", "undone"}
 
 // String returns the cause as metrics and logs spell it.
 func (c Cause) String() string {

@@ -269,7 +269,7 @@ func (a *Auto) refused(now time.Duration) Cause {
 	a.limit, a.step, a.starting = a.from, fine, false
 	a.round, a.recovery = round{}, now
 	a.back = min(2*a.back, maxRest)
-	a.rest = max(a.back, min(a.late*spoilt/need, recheck))
+	a.rest = max(a.back, min(int(a.late*spoilt)/need, recheck))
 	a.believe(now)
 	return Queue
 }
