@@ -61,6 +61,8 @@ const (
 	maxRest = 3  // windows between two raises, at most
 	recheck = 64 // windows after which less is tried although nothing is suspected
 
+	clip = 4 // times a typical duration that one piece of work counts for at most
+
 	spoilt      = 200 // works to be done for one that a raise has spoilt
 	drops       = 0.1 // share of work that fails by chance
 	dropsAtOnce = 3   // failures that are no chance
@@ -103,6 +105,7 @@ type Auto struct {
 	rest     int     // windows until the next raise
 	back     int     // what rest will be after a raise that failed
 	check    int     // windows until the next cut
+	peak     int     // units in flight, since the trial began
 	unused   int     // samples since the trial began that did not use it
 	late     float64 // samples of the trial that failed
 
@@ -163,7 +166,10 @@ func (a *Auto) observe(s Sample) Cause {
 		if a.typical == 0 {
 			a.typical = took
 		}
-		a.typical += (took - a.typical) / 16
+		a.typical += (min(took, clip*a.typical) - a.typical) / 16
+	}
+	if s.Start >= a.since {
+		a.peak = max(a.peak, s.Inflight)
 	}
 	switch {
 	case s.Outcome == weir.Dropped: // how long a failure takes says nothing
@@ -171,6 +177,9 @@ func (a *Auto) observe(s Sample) Cause {
 	case !a.used(s):
 		return a.idle(s.End)
 	case a.current(s):
+		if a.typical > 0 {
+			took = min(took, clip*a.typical)
+		}
 		a.window.add(max(took, 1), s.Inflight)
 		return a.judge(s.End)
 	}
@@ -206,7 +215,13 @@ func (a *Auto) idle(now time.Duration) Cause {
 }
 
 func (a *Auto) unneeded(now time.Duration) Cause {
-	a.limit = a.from
+	to := a.from
+	if a.trial == raise && a.window.n >= 3 && float64(a.peak) > a.from {
+		if longer := a.window.log() - a.ref.log(); longer < max(0.05, a.noise()) {
+			to = min(float64(a.peak), a.limit)
+		}
+	}
+	a.limit = to
 	a.back = min(2*a.back, maxRest)
 	a.rest = a.back
 	a.believe(now)

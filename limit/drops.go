@@ -31,7 +31,7 @@ func (r *round) bad() float64 { return r.failed + r.slow }
 // A blame is a regression of failure on the logarithm of the units in flight.
 type blame struct {
 	n, bad, x, xx, bx float64
-	most int // units that were in flight
+	most              int // units that were in flight
 }
 
 func (b *blame) add(inflight int, bad bool) {

@@ -183,7 +183,7 @@ func (a *Auto) try(t trial, n float64, now time.Duration) Cause {
 	}
 	a.from, a.limit = a.limit, a.clamp(n)
 	a.trial, a.since, a.window, a.unused = t, now, window{}, 0
-	a.late = 0
+	a.late, a.peak = 0, 0
 	if t == raise {
 		return a.bounded(Throughput)
 	}
