@@ -17,7 +17,10 @@ func parse(file string, text []byte) (decoder, error) {
 	f, err := strictyaml.Parse(file, text, strictyaml.Bounds{Bytes: maxBytes, Values: maxValues})
 	d := decoder{f}
 	if err == nil {
-		f.Special = map[reflect.Type]func(ast.Node, reflect.Value, string){reflect.TypeFor[sim.Limit](): d.limit}
+		f.Special = map[reflect.Type]func(ast.Node, reflect.Value, string){
+			reflect.TypeFor[sim.Limit]():     d.limit,
+			reflect.TypeFor[sim.Instances](): d.instances,
+		}
 	}
 	return d, err
 }
@@ -57,4 +60,17 @@ func (d decoder) limit(n ast.Node, v reflect.Value, path string) {
 		d.Decode(e.Value, field, strictyaml.Join(path, name))
 	}
 	v.Set(reflect.ValueOf(limit))
+}
+
+// instances reads a number of equal instances, or a list of groups.
+func (d decoder) instances(n ast.Node, v reflect.Value, path string) {
+	if _, scalar := n.(ast.ScalarNode); scalar {
+		var group sim.Group
+		d.Decode(n, reflect.ValueOf(&group.Count).Elem(), path)
+		v.Set(reflect.ValueOf(sim.Instances{group}))
+		return
+	}
+	groups := []sim.Group(nil)
+	d.Decode(n, reflect.ValueOf(&groups).Elem(), path)
+	v.Set(reflect.ValueOf(sim.Instances(groups)))
 }

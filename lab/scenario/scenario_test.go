@@ -2,6 +2,7 @@ package scenario_test
 
 import (
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -116,6 +117,9 @@ func TestErrors(t *testing.T) {
 		{"a list where fields belong", "name: x\nlayers: {a: b}\n", "layers: want a list"},
 		{"fields where a list belongs", strings.Replace(base, "{mean: 2s, distribution: lognormal, cv: 0.5}", "[2s]", 1), "layers[0].service_time: want fields"},
 		{"not YAML", "name: [", "a.yaml:1:"},
+		{"instances that are no number", base + "variants: [{name: x, set: {layers.service.guard: {limit: auto, instances: many}}}]\n", "guard.instances = many: want a whole number"},
+		{"less than no instances", base + "variants: [{name: x, set: {layers.service.guard: {limit: auto, instances: -1}}}]\n", "guard.instances[0].count = -1: must be in [0, 1000]"},
+		{"an instance of another class", base + "variants: [{name: x, set: {layers.service.guard: {limit: auto, instances: [{classes: [b]}]}}}]\n", "instances[0].classes = \"b\": no client has calls of this class"},
 		{"nothing", "", "a.yaml:1:1: want one scenario"},
 		{"an empty element", strings.Replace(base, "      - {at: 5s, slowdown: 2}", "      - ", 1), "a.yaml:9:8: layers[0].changes[0]: must not be empty"},
 		{"an empty layer", "name: x\nduration: 1s\nlayers: [null]\n", "a.yaml:3:10: layers[0]: must not be empty"},
@@ -185,4 +189,25 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("%d figures, %d titles", len(file.Figures), len(file.Titles))
 		}
 	})
+}
+
+// Instances are a number, or groups.
+func TestInstances(t *testing.T) {
+	for in, want := range map[string]sim.Instances{
+		"8": {{Count: 8}},
+		"[{count: 4, weight: 2, classes: [''], limit: 30, epoch: 3h, skew: -50ms, skew_spread: 20ms, start_every: 5s}, {name: b, start: 10s}]": {
+			{Count: 4, Weight: 2, Classes: []string{""}, Limit: &sim.Limit{Name: "fixed", N: 30}, Epoch: 3 * time.Hour, Skew: -50 * time.Millisecond,
+				SkewSpread: 20 * time.Millisecond, StartEvery: 5 * time.Second},
+			{Name: "b", Start: 10 * time.Second}},
+	} {
+		text := base + "variants: [{name: x, set: {layers.service.guard: {limit: auto, instances: " + in + "}}}]\n"
+		f, err := scenario.Parse("a.yaml", []byte(text))
+		if err != nil {
+			t.Errorf("%s: %v", in, err)
+			continue
+		}
+		if got := f.Figures[0][0].Layers[0].Guard.Instances; !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v: want %+v", in, got, want)
+		}
+	}
 }

@@ -29,6 +29,11 @@ const (
 	forWork
 )
 
+// Purposes of the layers beside work, each counting up likewise.
+const (
+	forInstance = (iota + 1) * 64 // of a guard
+)
+
 // chance returns the source for one purpose of an attempt of a call, until the
 // next such call.
 func (s *Sim) chance(id uint64, attempt int32, purpose int) *rand.Rand {

@@ -269,7 +269,7 @@ func (s *Sim) request(j *job) gate.Request {
 		Weight: cl.cfg.Weight, Partition: cl.cfg.Partition,
 	}
 	if j.deadline < never && !j.layer.cfg.Guard.Blind {
-		r.Deadline = j.deadline
+		r.Deadline = j.deadline + j.guard.epoch
 	}
 	return r
 }

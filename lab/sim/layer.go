@@ -5,7 +5,6 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gate"
-	"github.com/weir-go/weir/limit"
 )
 
 // A job is the visit of an attempt to a layer. Its caller is a call or a job
@@ -15,6 +14,7 @@ type job struct {
 	state         state
 	held          bool // the guard waits for its Leave
 	layer         *layer
+	guard         *guard // the instance that the job came to; nil without one
 	call          *call
 	parent, child *job
 	client        int32
@@ -60,34 +60,21 @@ const (
 // A layer is a Layer that runs.
 type layer struct {
 	station
-	cfg   *Layer
-	index int32
-	below *layer
-	gate  *gate.Gate[*job] // nil: no guard, or
-	other Limiter          // one of another kind
-	timer time.Duration    // of the next evGate
-
-	draining bool
-	flow     flow
+	cfg    *Layer
+	index  int32
+	below  *layer
+	guards []guard       // the instances of its Guard
+	level  time.Duration // when the last has started, or the warm-up has ended
+	flow   flow
 }
 
 func (l *layer) init(s *Sim, index int32, classes map[string]int32) error {
-	l.cfg, l.index, l.timer = &s.scenario.Layers[index], index, never
+	l.cfg, l.index = &s.scenario.Layers[index], index
 	if int(index) < len(s.layers)-1 {
 		l.below = &s.layers[index+1]
 	}
-	switch g := l.cfg.Guard; {
-	case g == nil:
-	case g.Other != nil:
-		l.other = g.Other()
-	case g.Rate != nil:
-		l.other = newTurns(s, index, g.Rate)
-	default:
-		alg, err := g.Limit.algorithm()
-		if err != nil {
-			return err
-		}
-		l.gate = gate.New[*job](alg, g.config())
+	if err := l.initGuards(s, classes); err != nil {
+		return err
 	}
 	l.station.init(l.cfg, classes)
 	for i, c := range l.cfg.Changes {
@@ -105,61 +92,12 @@ func (s *Sim) arrive(j *job) {
 		j.deadline = min(j.deadline, s.now+l.cfg.Timeout)
 		s.agenda.push(s.now+l.cfg.Timeout, evLate, j.index, j.gen)
 	}
-	switch {
-	case l.other != nil:
-		s.ask(j)
-		return
-	case l.gate == nil:
+	if len(l.guards) == 0 {
 		s.admitted(j)
 		return
 	}
-	r := s.request(j)
-	switch verdict, why := l.gate.Enter(r); verdict {
-	case gate.Admit:
-		s.admitted(j)
-	case gate.Refuse:
-		s.end(j, result{rejected, why})
-	case gate.Wait:
-		t, why := l.gate.Join(s.now, r, j)
-		if j.ticket = t; why != 0 {
-			s.end(j, result{rejected, why})
-		}
-		s.drain(l)
-	}
-}
-
-func (s *Sim) admitted(j *job) {
-	j.held = j.layer.cfg.Guard != nil
-	if g := j.layer.gate; g != nil {
-		j.admitted, j.inflight = s.now, g.Inflight()
-	}
-	s.station(j)
-}
-
-// drain tells those whose wait at the guard is over, and has the guard's
-// deadline on the agenda. What comes of it may call drain again, which leaves
-// the work to the first.
-func (s *Sim) drain(l *layer) {
-	if l.draining || l.gate == nil {
-		return
-	}
-	l.draining = true
-	for {
-		a, more := l.gate.Next(s.now)
-		if !more {
-			break
-		}
-		if a.Reason != 0 {
-			s.end(a.Waiter, result{rejected, a.Reason})
-		} else {
-			s.admitted(a.Waiter)
-		}
-	}
-	l.draining = false
-	if at, some := l.gate.Deadline(); some && at < l.timer {
-		l.timer = max(at, s.now)
-		s.agenda.push(l.timer, evGate, l.index, 0)
-	}
+	j.guard = l.instance(s, j)
+	s.enter(j)
 }
 
 // worked is the end of a job's own work.
@@ -218,13 +156,13 @@ func (s *Sim) end(j *job, r result) {
 	if j.held {
 		s.leave(j, outcome(r, abandoned))
 	}
-	c, parent := j.call, j.parent
+	c, parent, g := j.call, j.parent, j.guard
 	served := j.state != atGate || j.held
 	s.jobs.put(j)
 	s.answer(c, parent, r)
 	if served {
 		s.serve(l)
-		s.drain(l)
+		s.drain(g)
 	}
 }
 
@@ -243,33 +181,24 @@ func outcome(r result, abandoned bool) weir.Outcome {
 	}
 }
 
-func (s *Sim) leave(j *job, o weir.Outcome) {
-	j.held = false
-	if j.pass != nil {
-		j.pass.Release(o)
-		return
-	}
-	j.layer.gate.Leave(limit.Sample{Start: j.admitted, End: s.now, Waited: j.admitted - j.arrived, Inflight: j.inflight, Outcome: o}, s.request(j))
-}
-
 // abandon is the departure of a job's caller before the job's end. The caller
 // is not answered.
 func (s *Sim) abandon(j *job) {
-	l := j.layer
+	l, g := j.layer, j.guard
 	j.call, j.parent = nil, nil
 	waiting := j.state == atGate
 	switch {
 	case !waiting:
 	case j.pass != nil:
 		j.pass.Cancel()
-	case !l.gate.Cancel(j.ticket):
+	case !g.gate.Cancel(j.ticket):
 		return // its answer is being given at this very instant
 	}
 	if j.held && l.cfg.Guard.Library {
 		s.leave(j, weir.TimedOut)
 	}
 	if !waiting && !l.cfg.CancelAbandoned {
-		s.drain(l)
+		s.drain(g)
 		return
 	}
 	if child := j.child; child != nil {
@@ -279,7 +208,7 @@ func (s *Sim) abandon(j *job) {
 	if waiting {
 		l.flow.leave(s.now, s.now-j.arrived, result{kind: timedOut})
 		s.jobs.put(j)
-		s.drain(l)
+		s.drain(g)
 		return
 	}
 	s.end(j, result{kind: timedOut})

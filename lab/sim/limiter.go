@@ -27,9 +27,9 @@ type Pass interface {
 }
 
 // ask is a job's arrival at a guard of another kind.
-func (s *Sim) ask(j *job) {
+func (s *Sim) ask(j *job, r gate.Request) {
 	verdict, why := gate.Refuse, weir.Reason(0)
-	j.pass, verdict, why = j.layer.other.Acquire(s.request(j), func(why weir.Reason) {
+	j.pass, verdict, why = j.guard.other.Acquire(r, func(why weir.Reason) {
 		if why != 0 {
 			s.end(j, result{rejected, why})
 			return
@@ -42,18 +42,4 @@ func (s *Sim) ask(j *job) {
 	case gate.Refuse:
 		s.end(j, result{rejected, why})
 	}
-}
-
-// stats are those of the guard; nil if there is none.
-func (l *layer) stats() *gate.Stats {
-	var st gate.Stats
-	switch {
-	case l.other != nil:
-		st = l.other.Stats()
-	case l.gate != nil:
-		st = l.gate.Stats()
-	default:
-		return nil
-	}
-	return &st
 }

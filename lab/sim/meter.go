@@ -172,6 +172,11 @@ func (l *layer) point() Point {
 	if st := l.stats(); st != nil {
 		p.Limit, p.Inflight, p.Waiting = st.Limit, st.Inflight, st.Waiting
 	}
+	for i := range l.guards {
+		if len(l.guards) > 1 {
+			p.Limits = append(p.Limits, l.guards[i].stats().Limit)
+		}
+	}
 	return p
 }
 

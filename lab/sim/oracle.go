@@ -21,6 +21,20 @@ func (sc Scenario) classes() map[string]int32 {
 	return classes
 }
 
+// used returns the classes of the clients' calls.
+func (sc Scenario) used() map[string]bool {
+	used := map[string]bool{}
+	for _, c := range sc.Clients {
+		if len(c.Mix) == 0 {
+			used[""] = true
+		}
+		for _, share := range c.Mix {
+			used[share.Class] = true
+		}
+	}
+	return used
+}
+
 // Capacity is how many calls per second the layers can bear at an instant, at
 // most: the least over the layers of workers / how long a call holds one.
 // Changes up to then are taken in, and pauses on average. What a call costs is

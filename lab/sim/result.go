@@ -60,7 +60,11 @@ type Visits struct {
 	Sojourn    time.Duration     `json:"sojourn"`         // their mean
 	Inside     float64           `json:"inside"`          // mean number at the guard, in the queue and at work
 	Busy       float64           `json:"busy"`            // mean number of busy workers
-	Guard      *gate.Stats       `json:"guard,omitempty"` // of the whole run
+	Guard      *gate.Stats       `json:"guard,omitempty"` // of the whole run; of several instances, the sums
+	// Instances are those of the guard, if there are several; Jain is the least
+	// of Jain's indices of the goodputs of equal instances.
+	Instances []Replica `json:"instances,omitempty"`
+	Jain      float64   `json:"instances_jain,omitempty"`
 }
 
 // Totals count over the whole run. Calls = the answers + Open.
@@ -86,10 +90,11 @@ type Step struct {
 }
 
 // A Point is the state of a layer. Limit, Inflight and Waiting are zero
-// without a guard.
+// without a guard, and sums over its instances.
 type Point struct {
-	Limit, Inflight, Waiting int // of the guard
-	Busy, Queued             int // of the station
+	Limit, Inflight, Waiting int   // of the guard
+	Limits                   []int `json:",omitempty"` // of its instances, if there are several
+	Busy, Queued             int   // of the station
 }
 
 // Result returns what has come so far.
@@ -112,7 +117,9 @@ func (s *Sim) Result() Result {
 	}
 	s.perClient(&r, seconds)
 	for i := range s.layers {
-		r.Layers = append(r.Layers, s.layers[i].visits(s.now, seconds))
+		v := s.layers[i].visits(s.now, seconds)
+		v.Instances, v.Jain = s.replicas(&s.layers[i])
+		r.Layers = append(r.Layers, v)
 	}
 	a := m.answers
 	r.Totals = Totals{

@@ -68,8 +68,11 @@ type Guard struct {
 	Partitions []float64     `yaml:"partitions" json:"partitions,omitempty"`   // shares of the limit that are guaranteed to partitions 1, 2, …
 
 	// Rate, if not nil, makes the guard a limit on the rate. Of the other
-	// fields, only Library counts then.
+	// fields, only Instances and Library count then.
 	Rate *Rate `yaml:"rate" json:"rate,omitempty"`
+
+	// Instances are the replicas of the guard. If empty, it has one.
+	Instances Instances `yaml:"instances" json:"instances,omitempty"`
 
 	// Library is a guard that sees its caller leave and not the end of the
 	// work, as in a program. If false, it sees the end, as a proxy does.
@@ -77,8 +80,8 @@ type Guard struct {
 	// Blind hides the callers' deadlines from the guard.
 	Blind bool `yaml:"blind" json:"blind,omitempty"`
 
-	// Other, if not nil, makes a guard of another kind. Of the fields above,
-	// only Library and Blind count then.
+	// Other, if not nil, makes a guard of another kind, one for each instance.
+	// Of the fields above, only Instances, Library and Blind count then.
 	Other func() Limiter `yaml:"-" json:"-"`
 }
 

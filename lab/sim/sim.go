@@ -33,6 +33,7 @@ type Sim struct {
 	now      time.Duration
 	agenda   agenda
 	layers   []layer
+	guards   []*guard // of all layers
 	clients  []client
 	meter    meter
 	record   func(trace.Record)
@@ -150,11 +151,11 @@ func (s *Sim) handle(e event) {
 			s.answer(call, parent, result{kind: timedOut})
 		}
 	case evGate:
-		l := &s.layers[e.who]
-		l.timer = never
-		s.drain(l)
+		g := s.guards[e.who]
+		g.timer = never
+		s.drain(g)
 	case evTurn:
-		s.layers[e.who].other.(*turns).come(e.gen)
+		s.guards[e.who].other.(*turns).come(e.gen)
 	case evChange:
 		s.change(&s.layers[e.who], e.gen)
 	}

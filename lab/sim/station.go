@@ -151,7 +151,9 @@ func (s *Sim) change(l *layer, i uint32) {
 	set(&l.refusal, c.RefuseRate)
 	l.shareNext(s)
 	s.serve(l)
-	s.drain(l)
+	for i := range l.guards {
+		s.drain(&l.guards[i])
+	}
 }
 
 func set[T any](field, value *T) {

@@ -23,7 +23,7 @@ type Rate struct {
 // turns is a Rate that runs: gcra.Queue, as package rate runs it.
 type turns struct {
 	sim    *Sim
-	index  int32 // of the layer
+	index  int32 // of the guard
 	cfg    *Rate
 	quota  gcra.Quota
 	bucket gcra.Bucket

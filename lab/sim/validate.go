@@ -57,10 +57,14 @@ func (sc Scenario) Validate() error {
 	c.check(len(sc.Layers) > 0 && len(sc.Layers) <= maxLayers, "layers", len(sc.Layers), fmt.Sprintf("there must be 1 to %d", maxLayers))
 	c.check(len(sc.Clients) > 0 && len(sc.Clients) <= maxTenants, "clients", len(sc.Clients), fmt.Sprintf("there must be 1 to %d", maxTenants))
 	layers, clients, users := map[string]bool{}, map[string]bool{}, 0
+	used := sc.used()
 	for i := range sc.Layers {
 		at := fmt.Sprintf("layers[%d].", i)
 		c.checkName(at, sc.Layers[i].Name, layers)
 		sc.Layers[i].check(c, at)
+		if g := sc.Layers[i].Guard; g != nil {
+			g.Instances.check(c, at+"guard.instances", used)
+		}
 	}
 	for i := range sc.Clients {
 		at := fmt.Sprintf("clients[%d].", i)

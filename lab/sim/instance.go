@@ -1,0 +1,140 @@
+package sim
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// Instances are the instances of a Guard: replicas of a service, or of a proxy,
+// in front of one station. Each has a queue and an algorithm of its own. In a
+// file, Instances is a number, or a list of groups. If empty, a Guard has one
+// instance.
+type Instances []Group
+
+// A Group is a number of equal instances.
+type Group struct {
+	Name   string  `yaml:"name" json:"name,omitempty"`     // of the group, in results. If empty, its instances are numbered
+	Count  int     `yaml:"count" json:"count,omitempty"`   // of instances. If zero, 1
+	Weight float64 `yaml:"weight" json:"weight,omitempty"` // share of each in the load, beside the other instances. If zero, 1
+	// Classes are those of the calls that the group gets. If empty, it gets the
+	// calls of the classes that no group names.
+	Classes []string `yaml:"classes" json:"classes,omitempty"`
+	Limit   *Limit   `yaml:"limit" json:"limit,omitempty"` // of the group. If nil, the Guard's
+
+	// Epoch is the instant that the clock of an instance shows at the beginning
+	// of the run; the n-th instance of the group adds n-1 times EpochEvery.
+	Epoch      time.Duration `yaml:"epoch" json:"epoch,omitempty"`
+	EpochEvery time.Duration `yaml:"epoch_every" json:"epoch_every,omitempty"`
+	// Skew is the error of the wall clock, of either sign. SkewSpread spreads
+	// the errors of the group evenly from Skew-SkewSpread to Skew+SkewSpread.
+	Skew       time.Duration `yaml:"skew" json:"skew,omitempty"`
+	SkewSpread time.Duration `yaml:"skew_spread" json:"skew_spread,omitempty"`
+	// Start is the instant before which an instance gets no calls; the n-th
+	// instance of the group adds n-1 times StartEvery.
+	Start      time.Duration `yaml:"start" json:"start,omitempty"`
+	StartEvery time.Duration `yaml:"start_every" json:"start_every,omitempty"`
+}
+
+// maxInstances bounds the instances of a guard.
+const maxInstances = 1000
+
+// count returns the number of instances, at least one.
+func (all Instances) count() (n int) {
+	for _, g := range all {
+		n += max(g.Count, 1)
+	}
+	return max(n, 1)
+}
+
+// each calls f for each instance: i is its number in the whole guard, and k
+// that in its group, both from zero.
+func (all Instances) each(f func(i, k int, g *Group)) {
+	i := 0
+	for n := range all {
+		for k := range max(all[n].Count, 1) {
+			f(i, k, &all[n])
+			i++
+		}
+	}
+	if i == 0 {
+		f(0, 0, &Group{})
+	}
+}
+
+// label names the k-th instance of the group, the i-th of the guard.
+func (g *Group) label(i, k int) string {
+	switch {
+	case g.Name == "":
+		return strconv.Itoa(i + 1)
+	case g.Count <= 1:
+		return g.Name
+	default:
+		return g.Name + "-" + strconv.Itoa(k+1)
+	}
+}
+
+// skew is the error of the wall clock of the k-th instance.
+func (g *Group) skew(k int) time.Duration {
+	if g.Count <= 1 {
+		return g.Skew
+	}
+	return g.Skew + time.Duration(float64(g.SkewSpread)*(2*float64(k)/float64(g.Count-1)-1))
+}
+
+// serves reports whether a group gets calls of a class, given whether any group
+// names that class.
+func (g *Group) serves(class string, named bool) bool {
+	if named {
+		return slices.Contains(g.Classes, class)
+	}
+	return len(g.Classes) == 0
+}
+
+// names reports whether any group names a class.
+func (all Instances) names(class string) bool {
+	return slices.ContainsFunc(all, func(g Group) bool { return slices.Contains(g.Classes, class) })
+}
+
+// check looks at the fields; used are the classes of the clients' calls.
+func (all Instances) check(c *checker, at string, used map[string]bool) {
+	total := 0
+	names := map[string]bool{}
+	for i, g := range all {
+		at := fmt.Sprintf("%s[%d].", at, i)
+		c.checkName(at, g.Name, names)
+		c.check(g.Count >= 0 && g.Count <= maxInstances, at+"count", g.Count, fmt.Sprintf("must be in [0, %d]", maxInstances))
+		total += max(min(g.Count, maxInstances), 1)
+		c.check(total <= maxInstances, at+"count", g.Count, fmt.Sprintf("there must be at most %d instances", maxInstances))
+		c.check(g.Weight >= 0 && g.Weight <= maxFactor, at+"weight", g.Weight, fmt.Sprintf("must be in [0, %.0e]", maxFactor))
+		for _, class := range g.Classes {
+			c.check(used[class], at+"classes", strconv.Quote(class), "no client has calls of this class")
+		}
+		if g.Limit != nil {
+			_, err := g.Limit.algorithm()
+			c.check(err == nil, at+"limit", g.Limit.Name, rule(err))
+		}
+		c.checkLast(at+"epoch", g.Epoch, g.EpochEvery, g.Count)
+		c.check(max(g.Skew, -g.Skew) <= maxTime, at+"skew", g.Skew, fmt.Sprintf("must be in [-%v, %[1]v]", maxTime))
+		c.checkSpan(at+"skew_spread", g.SkewSpread)
+		c.checkLast(at+"start", g.Start, g.StartEvery, g.Count)
+	}
+	if len(all) == 0 {
+		return
+	}
+	for _, class := range slices.Sorted(maps.Keys(used)) {
+		named := all.names(class)
+		served := slices.ContainsFunc(all, func(g Group) bool { return g.serves(class, named) && g.Start == 0 })
+		c.check(served, at, strconv.Quote(class), "the calls of this class need a group that has start 0")
+	}
+}
+
+// checkLast checks an instant of a group, and what each instance adds to it.
+func (c *checker) checkLast(field string, first, every time.Duration, count int) {
+	c.checkSpan(field, first)
+	c.checkSpan(field+"_every", every)
+	last := float64(first) + float64(every)*float64(count-1)
+	c.check(last <= float64(maxTime), field+"_every", every, fmt.Sprintf("must not bring the last instance beyond %v", maxTime))
+}
