@@ -109,6 +109,12 @@ type Auto struct {
 	unused   int     // samples since the trial began that did not use it
 	late     float64 // samples of the trial that failed
 
+	slots      slots
+	all        bool          // the cut is one that all limiters make
+	over       bool          // the slot of the trial is over
+	again      bool          // the last drain has met a queue
+	binding    float64       // share of work that was admitted to a full limit, of late
+	refAt      time.Duration // when ref was last brought up to date
 	blame      blame
 	episode    episode
 	background float64       // share of failures that is not because of load
@@ -157,6 +163,11 @@ func (a *Auto) observe(s Sample) Cause {
 	if cause := a.tally(s); cause != Kept {
 		return cause
 	}
+	if a.slots.enter(s.End, a.typical) {
+		if cause := a.turn(s.End); cause != Kept {
+			return cause
+		}
+	}
 	if a.trial == raise && !a.starting && s.Start >= a.since && a.failed(s) {
 		if a.late += a.weight(s); a.late > drops*float64(a.need(a.trialled())) {
 			return a.refused(s.End)
@@ -170,6 +181,11 @@ func (a *Auto) observe(s Sample) Cause {
 	}
 	if s.Start >= a.since {
 		a.peak = max(a.peak, s.Inflight)
+	}
+	if used := a.used(s); used {
+		a.binding += (1 - a.binding) / 16
+	} else {
+		a.binding -= a.binding / 16
 	}
 	switch {
 	case s.Outcome == weir.Dropped: // how long a failure takes says nothing
@@ -197,6 +213,9 @@ func (a *Auto) used(s Sample) bool {
 // the fast would be seen, right after each change, and every change would
 // seem to make work faster. While the limit grows freely, that is forgiven.
 func (a *Auto) current(s Sample) bool {
+	if a.trial == lower {
+		return s.End-a.since >= a.typical+a.typical/2
+	}
 	if a.starting || a.settle == 0 {
 		return s.Start >= a.since
 	}

@@ -11,7 +11,7 @@ func (a *Auto) judge(now time.Duration) Cause {
 	case raise:
 		return a.judgeRaise(now)
 	case lower:
-		return a.judgeCut(now)
+		return a.drained(now)
 	default:
 		return a.judgeRest(now)
 	}
@@ -39,19 +39,13 @@ func (a *Auto) judgeRest(now time.Duration) Cause {
 		a.ref.merge(a.window, 2*need)
 	}
 	a.fell = window{}
+	a.refAt = now
 	a.learn()
 	a.window = window{}
 	a.unqueued(a.ref.log(), a.ref.noise(need, need))
 	a.rest--
-	a.check--
 	a.starting = a.starting && a.Limit() < a.cfg.Max // no room to grow
-	queue := a.ref.log() - a.base
-	queues := !a.known || a.check <= 0 || queue > max((1-gain)*math.Log1p(stride), suspect*a.ref.noise(need, need))
-	switch {
-	case queues && !a.starting && a.Limit() > a.cfg.Min:
-		a.check = recheck
-		return a.try(lower, a.limit/(1+a.stride(a.cut)), now)
-	case a.rest <= 0 && a.Limit() < a.cfg.Max:
+	if a.rest <= 0 && a.Limit() < a.cfg.Max && (a.starting || a.known && a.ref.log()-a.base < max(changed, suspect*a.ref.noise(need, need))) {
 		return a.try(raise, a.limit*(1+stride), now)
 	}
 	return Kept
@@ -65,16 +59,25 @@ func (a *Auto) judgeRaise(now time.Duration) Cause {
 	}
 	// Not all of it may have become latency, for what is known.
 	good, beyond := v.latency < min(1-gain, 1-unlike*v.noise), float64(sure)
+	if a.all && a.suspects() {
+		good = v.latency+v.noise < 1-gain
+	}
 	if a.starting { // innocent until proven guilty
 		good, beyond = v.z < 1, 3
 	}
 	queues := v.longer > max(0.05, beyond*a.noise())
 	switch {
 	case good && !queues: // all of it became throughput
+		if a.all && v.latency+v.noise < 0.35 {
+			a.base = a.ref.log()
+		}
 		a.base, a.known = min(a.base, a.ref.log()), true
 		a.ref = a.window
 		a.learn()
 		a.back, a.step = 1, min(1, 1.5*a.step)
+		if !a.starting {
+			a.step = min(a.step, stepCap)
+		}
 		a.from = a.limit
 		if a.ref.log()-a.base > changed || a.Limit() >= a.cfg.Max {
 			a.rest = 1
@@ -107,37 +110,6 @@ func (a *Auto) judgeRaise(now time.Duration) Cause {
 	return Queue
 }
 
-// judgeCut asks what became of a cut. This is what tells a queue, which is
-// shorter with less work, from a service that is slower, which is not faster
-// with less.
-func (a *Auto) judgeCut(now time.Duration) Cause {
-	v, ok := a.compare()
-	if !ok {
-		return a.pending(now)
-	}
-	if v.latency > 1-gain { // it had queued
-		a.ref = a.window
-		a.learn()
-		a.rest, a.back = 1, 1
-		a.cut = min(0.5, 1.5*a.cut)
-		if a.Limit() > a.cfg.Min {
-			a.from = a.limit
-			return a.try(lower, a.limit/(1+a.cut), now)
-		}
-		a.believe(now)
-		return a.bounded(Queue)
-	}
-	a.base, a.known, a.cut = a.window.log(), true, fine
-	if v.longer < -max(0.02, sure*a.noise()) { // some of it had
-		a.limit = max(a.from*math.Exp(v.longer), a.limit)
-		a.ref = window{}
-	} else {
-		a.limit = a.from
-	}
-	a.believe(now)
-	return Throughput
-}
-
 // pending gives a trial up that goes on for too long: it makes no difference.
 func (a *Auto) pending(now time.Duration) Cause {
 	if a.window.n < 4*a.need(a.trialled()) {
@@ -159,7 +131,10 @@ type verdict struct {
 func (a *Auto) compare() (v verdict, ok bool) {
 	w := &a.window
 	need := a.need(a.trialled())
-	if w.n < max(need/3, a.Limit(), 3) { // a round trip at least: in less, only the fast have ended
+	if a.ref.n == 0 {
+		return v, false
+	}
+	if w.n < max(need/3, a.Limit(), 3) && !(a.over && w.n >= 3) { // a round trip at least: in less, only the fast have ended
 		return v, false
 	}
 	change := w.inflight() - a.ref.inflight()
@@ -171,7 +146,7 @@ func (a *Auto) compare() (v verdict, ok bool) {
 	v.latency = v.longer / change
 	v.noise = a.noise() / math.Abs(change)
 	v.z = (v.latency - (1 - gain)) / v.noise
-	return v, w.n >= need || math.Abs(v.z) > 2*sure
+	return v, a.over || w.n >= need || !a.all && math.Abs(v.z) > 2*sure
 }
 
 // try begins a trial of n units; at least one more, or less, than now.
