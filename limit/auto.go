@@ -110,8 +110,11 @@ type Auto struct {
 	late     float64 // samples of the trial that failed
 
 	slots      slots
-	all        bool          // the cut is one that all limiters make
-	over       bool          // the slot of the trial is over
+	all        bool   // the cut is one that all limiters make
+	over       bool   // the slot of the trial is over
+	recent     window // what has ended in this slot
+	before     window // and in the last one without a common trial
+	calm0      bool
 	again      bool          // the last drain has met a queue
 	binding    float64       // share of work that was admitted to a full limit, of late
 	refAt      time.Duration // when ref was last brought up to date
@@ -181,6 +184,15 @@ func (a *Auto) observe(s Sample) Cause {
 	}
 	if s.Start >= a.since {
 		a.peak = max(a.peak, s.Inflight)
+	}
+	if s.Outcome == weir.Success {
+		a.recent.add(max(min(took, clip*a.typical), 1), s.Inflight)
+	}
+	if a.trial == lower {
+		if s.Outcome == weir.Success && a.current(s) {
+			a.window.add(max(min(took, clip*a.typical), 1), s.Inflight)
+		}
+		return a.drained(s.End)
 	}
 	if used := a.used(s); used {
 		a.binding += (1 - a.binding) / 16

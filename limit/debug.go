@@ -25,3 +25,12 @@ func knob(name string, x float64) float64 {
 	}
 	return x
 }
+
+var slower = knob("slower", 0.3)
+
+var (
+	coarser  = knob("coarser", 2)
+	trips    = knob("trips", 8)
+	doubts   = knob("doubts", 3)
+	doubtAll = knob("doubtall", 0)
+)

@@ -18,8 +18,6 @@ type slots struct {
 const (
 	shortest = 30 // 2^30 ns: a second
 	longest_ = 46
-	coarser  = 2 // 2^2: the ratio of lengths
-	trips    = 8 // a slot lasts at least as many round trips
 
 	enough = 24 // samples of a drain
 )
@@ -31,11 +29,11 @@ func (s *slots) enter(now time.Duration, took time.Duration) bool {
 	if s.k == 0 {
 		s.k = shortest
 	}
-	for s.k < longest_ && s.length() < trips*took {
-		s.k += coarser
+	for s.k < longest_ && s.length() < time.Duration(trips)*took {
+		s.k += int(coarser)
 	}
-	for s.k > shortest && time.Duration(1)<<(s.k-coarser) > 2*trips*took {
-		s.k -= coarser
+	for s.k > shortest && time.Duration(1)<<(s.k-int(coarser)) > time.Duration(2*trips)*took {
+		s.k -= int(coarser)
 	}
 	wall := int64(now + s.epoch)
 	n := wall>>s.k<<6 | int64(s.k)
@@ -54,9 +52,10 @@ func (s *slots) early(now time.Duration) bool { return now-s.first < s.length()/
 type kind uint8
 
 const (
-	free     kind = iota // who suspects a queue drains
-	allDrain             // all drain
-	allRaise             // all raise
+	free       kind = iota // who suspects a queue drains
+	allDrain               // all drain
+	doubtDrain             // who knows no baseline drains
+	allRaise               // all raise
 )
 
 // kind is what all limiters do in this slot.
@@ -65,7 +64,9 @@ func (s *slots) kind() kind {
 	switch {
 	case x == 0:
 		return allDrain
-	case x < uint64(raises)+1:
+	case x < uint64(doubts)+1:
+		return doubtDrain
+	case x < uint64(raises+doubts)+1:
 		return allRaise
 	}
 	return free
@@ -86,24 +87,35 @@ func (a *Auto) turn(now time.Duration) Cause {
 		cause = a.concludeRaise(now)
 	}
 	a.all = false
+	if a.calm0 && a.recent.n >= enough {
+		a.before = a.recent
+		a.unqueued(a.before.log(), a.before.noise(a.before.n, a.before.n))
+	}
+	a.recent = window{}
+	kind := a.slots.kind()
+	a.calm0 = kind == free
+	if a.starting && a.suspects() {
+		a.starting = false
+	}
 	if a.starting || !a.slots.early(now) || a.episode.before > 0 {
 		return cause
 	}
-	kind := a.slots.kind()
+	binding := a.binding > 0.5
 	switch {
 	case kind == allRaise && a.Limit() < a.cfg.Max:
 		a.untry(now)
 		cause = a.try(raise, a.limit*(1+max(a.stride(fine), 0.5/math.Sqrt(a.limit))), now)
 		a.all = true
-	case a.Limit() > a.cfg.Min && a.binding > 0.5 && (kind == allDrain || kind == free && a.again):
+	case kind == allDrain && (binding || a.suspects()), kind == free && a.again, kind == doubtDrain && (a.again || !a.known && binding):
 		a.untry(now)
-		switch {
-		case a.window.n >= enough:
-			a.ref = a.window
-		case now-a.refAt > a.slots.length():
-			a.ref = window{}
+		n := a.limit
+		if !binding && a.before.n > 0 {
+			n = min(n, math.Exp(a.before.inflight()))
 		}
-		cause = a.try(lower, a.limit/2, now)
+		a.calm0 = false
+		if n = a.clamp(n / 2); int(n) < a.Limit() {
+			cause = a.try(lower, n, now)
+		}
 		a.all, a.again = kind == allDrain, false
 	}
 	if a.Limit() == was {
@@ -122,7 +134,8 @@ func (a *Auto) untry(now time.Duration) {
 
 // suspects reports whether work takes longer than it does without a queue.
 func (a *Auto) suspects() bool {
-	return !a.known || a.ref.log()-a.base > max(crowded, suspect*a.ref.noise(a.ref.n, a.ref.n))
+	n := a.before.n
+	return n >= enough && a.before.log()-a.base > max(crowded, suspect*a.before.noise(n, n))
 }
 
 // concludeRaise ends a raise that all made, at the end of the slot.
@@ -155,28 +168,31 @@ func (a *Auto) drained(now time.Duration) Cause {
 func (a *Auto) concludeDrain(now time.Duration) Cause {
 	w, from := &a.window, a.from
 	a.limit = from
-	if w.n < 3 || a.ref.n < 3 || w.inflight()-a.ref.inflight() > -0.05 {
+	ref := &a.before
+	if w.n < 3 || ref.n < 3 || w.inflight()-ref.inflight() > -0.05 {
 		a.believe(now)
 		return Throughput
 	}
-	change := w.inflight() - a.ref.inflight()
-	noise := a.noise()
-	longer := w.log() - a.ref.log()
+	change := w.inflight() - ref.inflight()
+	noise := ref.noise(w.n, ref.n)
+	longer := w.log() - ref.log()
 	e := longer / change
 	switch {
 	case e > queued:
 		a.again = true
 		a.unqueued(w.log(), noise)
 		a.learnFrom(w)
-		a.limit = a.clamp(max(math.Exp(a.ref.inflight()+longer)*(1+0.5/math.Sqrt(from)), from/2))
+		a.limit = min(from, a.clamp(max(math.Exp(ref.inflight()+longer)*(1+0.5/math.Sqrt(from)), math.Exp(ref.inflight())/2)))
 		a.rest, a.back = 1, 1
 		a.ref = window{}
 		a.believe(now)
 		return a.bounded(Queue)
 	case a.all:
-		if d := w.log() - a.base; a.known && math.Abs(d) < sure*noise {
+		d := w.log() - a.base
+		switch {
+		case a.known && math.Abs(d) < sure*noise:
 			a.base += d / 4
-		} else {
+		case e < slower || d < 0:
 			a.base = w.log()
 		}
 		a.known = true

@@ -10,8 +10,6 @@ func (a *Auto) judge(now time.Duration) Cause {
 	switch a.trial {
 	case raise:
 		return a.judgeRaise(now)
-	case lower:
-		return a.drained(now)
 	default:
 		return a.judgeRest(now)
 	}
@@ -68,9 +66,6 @@ func (a *Auto) judgeRaise(now time.Duration) Cause {
 	queues := v.longer > max(0.05, beyond*a.noise())
 	switch {
 	case good && !queues: // all of it became throughput
-		if a.all && v.latency+v.noise < 0.35 {
-			a.base = a.ref.log()
-		}
 		a.base, a.known = min(a.base, a.ref.log()), true
 		a.ref = a.window
 		a.learn()
@@ -146,7 +141,7 @@ func (a *Auto) compare() (v verdict, ok bool) {
 	v.latency = v.longer / change
 	v.noise = a.noise() / math.Abs(change)
 	v.z = (v.latency - (1 - gain)) / v.noise
-	return v, a.over || w.n >= need || !a.all && math.Abs(v.z) > 2*sure
+	return v, a.over || !a.all && (w.n >= need || math.Abs(v.z) > 2*sure)
 }
 
 // try begins a trial of n units; at least one more, or less, than now.
