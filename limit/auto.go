@@ -109,19 +109,21 @@ type Auto struct {
 	unused   int     // samples since the trial began that did not use it
 	late     float64 // samples of the trial that failed
 
-	slots      slots
-	all        bool   // the cut is one that all limiters make
-	over       bool   // the slot of the trial is over
-	recent     window // what has ended in this slot
-	before     window // and in the last one without a common trial
-	calm0      bool
-	again      bool          // the last drain has met a queue
-	binding    float64       // share of work that was admitted to a full limit, of late
-	refAt      time.Duration // when ref was last brought up to date
-	blame      blame
-	episode    episode
-	background float64       // share of failures that is not because of load
-	fair       time.Duration // work that ended before tells only of what ended fast
+	slots       slots
+	all         bool   // the cut is one that all limiters make
+	over        bool   // the slot of the trial is over
+	recent      window // what has ended in this slot
+	before      window // and in the last one without a common trial
+	proven      bool   // base is of a drain that all made
+	quiet, vain int
+	calm0       bool
+	again       bool          // the last drain has met a queue
+	binding     float64       // share of work that was admitted to a full limit, of late
+	refAt       time.Duration // when ref was last brought up to date
+	blame       blame
+	episode     episode
+	background  float64       // share of failures that is not because of load
+	fair        time.Duration // work that ended before tells only of what ended fast
 
 	round    round         // outcomes since the last collapse
 	recovery time.Duration // when that was: work that started before is part of it

@@ -32,5 +32,9 @@ var (
 	coarser  = knob("coarser", 2)
 	trips    = knob("trips", 8)
 	doubts   = knob("doubts", 3)
-	doubtAll = knob("doubtall", 0)
+	doubtAll = knob("doubtall", 1)
 )
+
+var unprovenAll = knob("unproven", 0)
+
+var common2 = knob("common2", 16)

@@ -2,7 +2,6 @@ package limit
 
 import (
 	"math"
-	"math/bits"
 	"time"
 )
 
@@ -58,18 +57,28 @@ const (
 	allRaise               // all raise
 )
 
-// kind is what all limiters do in this slot.
+// kind is what all limiters do in this slot. Each round of 32 slots has the
+// same kinds, in an order of its own.
 func (s *slots) kind() kind {
-	x := bits.RotateLeft64(uint64(s.now)*0x9e3779b97f4a7c15, 20) % uint64(common)
+	n := s.now >> 6
+	h := mix(uint64(n>>5)<<6 | uint64(s.k))
+	place := (uint64(n)*(h>>32|1) + h) & 31
 	switch {
-	case x == 0:
+	case place == 0:
 		return allDrain
-	case x < uint64(doubts)+1:
+	case place%8 == 0:
 		return doubtDrain
-	case x < uint64(raises+doubts)+1:
+	case place%3 == 1:
 		return allRaise
 	}
 	return free
+}
+
+// mix is the finalizer of splitmix64 (Steele, Lea, Flood 2014).
+func mix(x uint64) uint64 {
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
 }
 
 // SetEpoch says what the wall clock, since the Unix epoch, showed at the instant
@@ -106,7 +115,7 @@ func (a *Auto) turn(now time.Duration) Cause {
 		a.untry(now)
 		cause = a.try(raise, a.limit*(1+max(a.stride(fine), 0.5/math.Sqrt(a.limit))), now)
 		a.all = true
-	case kind == allDrain && (binding || a.suspects()), kind == free && a.again, kind == doubtDrain && (a.again || !a.known && binding):
+	case kind == allDrain && (binding || a.suspects()), kind == free && a.again, kind == doubtDrain && (a.again || unprovenAll > 0 && !a.proven && binding || doubtAll > 0 && a.suspects() && a.patient()):
 		a.untry(now)
 		n := a.limit
 		if !binding && a.before.n > 0 {
@@ -130,6 +139,13 @@ func (a *Auto) untry(now time.Duration) {
 		a.limit = a.from
 		a.believe(now)
 	}
+}
+
+// patient reports whether it is time for a drain on suspicion: after some that
+// came to nothing, it waits.
+func (a *Auto) patient() bool {
+	a.quiet--
+	return a.quiet < 0
 }
 
 // suspects reports whether work takes longer than it does without a queue.
@@ -180,6 +196,7 @@ func (a *Auto) concludeDrain(now time.Duration) Cause {
 	switch {
 	case e > queued:
 		a.again = true
+		a.quiet, a.vain = 0, 0
 		a.unqueued(w.log(), noise)
 		a.learnFrom(w)
 		a.limit = min(from, a.clamp(max(math.Exp(ref.inflight()+longer)*(1+0.5/math.Sqrt(from)), math.Exp(ref.inflight())/2)))
@@ -195,8 +212,12 @@ func (a *Auto) concludeDrain(now time.Duration) Cause {
 		case e < slower || d < 0:
 			a.base = w.log()
 		}
-		a.known = true
+		a.known, a.proven = true, true
+		a.quiet, a.vain = 0, 0
 		a.learnFrom(w)
+	default:
+		a.vain = min(a.vain+1, 4)
+		a.quiet = 1<<a.vain - 1
 	}
 	a.believe(now)
 	return Throughput

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"cmp"
+	"math/rand/v2"
 	"reflect"
 	"time"
 
@@ -32,8 +33,11 @@ type guard struct {
 }
 
 // wallClock is what an exact wall clock shows at the beginning of a run, since
-// the Unix epoch.
-const wallClock = 1_800_000_000 * time.Second
+// the Unix epoch: another instant of a month for each seed.
+func (s *Sim) wallClock() time.Duration {
+	month := rand.New(rand.NewPCG(s.seed, 0)).Int64N(int64(30 * 24 * time.Hour))
+	return 1_800_000_000*time.Second + time.Duration(month)
+}
 
 // initGuards makes the instances of the layer's Guard.
 func (l *layer) initGuards(s *Sim, classes map[string]int32) (err error) {
@@ -92,7 +96,7 @@ func (g *guard) init(s *Sim, cfg *Guard, group *Group, k int) error {
 	}
 	g.epoch = group.Epoch + time.Duration(k)*group.EpochEvery
 	if wall, ok := alg.(interface{ SetEpoch(time.Duration) }); ok {
-		wall.SetEpoch(wallClock + group.skew(k) - g.epoch)
+		wall.SetEpoch(s.wallClock() + group.skew(k) - g.epoch)
 	}
 	g.gate = gate.New[*job](alg, cfg.config())
 	return nil
