@@ -113,6 +113,8 @@ type Auto struct {
 	all         bool   // the cut is one that all limiters make
 	over        bool   // the slot of the trial is over
 	recent      window // what has ended in this slot
+	long        time.Duration
+	beforeAt    time.Duration
 	before      window // and in the last one without a common trial
 	proven      bool   // base is of a drain that all made
 	quiet, vain int
@@ -228,7 +230,7 @@ func (a *Auto) used(s Sample) bool {
 // seem to make work faster. While the limit grows freely, that is forgiven.
 func (a *Auto) current(s Sample) bool {
 	if a.trial == lower {
-		return s.End-a.since >= a.typical+a.typical/2
+		return s.End-a.since >= a.long*3/5
 	}
 	if a.starting || a.settle == 0 {
 		return s.Start >= a.since

@@ -38,3 +38,5 @@ var (
 var unprovenAll = knob("unproven", 0)
 
 var common2 = knob("common2", 16)
+
+var drainLong = knob("drainlong", 2.5)

@@ -198,7 +198,8 @@ func (a *Auto) overfilled(now time.Duration) Cause {
 		return Kept
 	}
 	a.limit = a.clamp(n)
-	a.starting, a.step = false, fine
+	a.step = fine
+	a.begun()
 	a.ref = window{}
 	a.believe(now)
 	a.rest = maxRest
@@ -240,10 +241,8 @@ func (a *Auto) collapse(now time.Duration) Cause {
 	}
 	ep.cuts++
 	a.fair = now + ep.lasts + ep.lasts/10
-	a.starting, a.step, a.rest, a.back = false, fine, 1, 1
-	if !a.known {
-		a.cut = 0.5
-	}
+	a.step, a.rest, a.back = fine, 1, 1
+	a.begun()
 	a.ref = window{}
 	a.believe(now)
 	return a.bounded(why)

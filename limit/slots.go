@@ -97,14 +97,17 @@ func (a *Auto) turn(now time.Duration) Cause {
 	}
 	a.all = false
 	if a.calm0 && a.recent.n >= enough {
-		a.before = a.recent
+		a.before, a.beforeAt = a.recent, now
 		a.unqueued(a.before.log(), a.before.noise(a.before.n, a.before.n))
 	}
 	a.recent = window{}
+	if now-a.beforeAt > 4*a.slots.length() {
+		a.before = window{}
+	}
 	kind := a.slots.kind()
 	a.calm0 = kind == free
 	if a.starting && a.suspects() {
-		a.starting = false
+		a.begun()
 	}
 	if a.starting || !a.slots.early(now) || a.episode.before > 0 {
 		return cause
@@ -115,7 +118,7 @@ func (a *Auto) turn(now time.Duration) Cause {
 		a.untry(now)
 		cause = a.try(raise, a.limit*(1+max(a.stride(fine), 0.5/math.Sqrt(a.limit))), now)
 		a.all = true
-	case kind == allDrain && (binding || a.suspects()), kind == free && a.again, kind == doubtDrain && (a.again || unprovenAll > 0 && !a.proven && binding || doubtAll > 0 && a.suspects() && a.patient()):
+	case kind == allDrain && (binding || a.suspects()), kind == free && a.again && a.before.n > 0, kind == doubtDrain && a.before.n > 0 && (a.again || unprovenAll > 0 && !a.proven && binding || doubtAll > 0 && a.suspects() && a.patient()):
 		a.untry(now)
 		n := a.limit
 		if !binding && a.before.n > 0 {
@@ -124,6 +127,7 @@ func (a *Auto) turn(now time.Duration) Cause {
 		a.calm0 = false
 		if n = a.clamp(n / 2); int(n) < a.Limit() {
 			cause = a.try(lower, n, now)
+			a.long = time.Duration(drainLong * float64(a.typical))
 		}
 		a.all, a.again = kind == allDrain, false
 	}
@@ -172,7 +176,7 @@ func (a *Auto) concludeRaise(now time.Duration) Cause {
 // drained counts a sample in a drain, and ends it after some time.
 func (a *Auto) drained(now time.Duration) Cause {
 	passed := now - a.since
-	if passed >= a.slots.length()/2 || passed >= a.slots.length()/4 && a.window.n >= enough {
+	if passed >= a.slots.length()/2 || passed >= a.long && a.window.n >= enough {
 		return a.concludeDrain(now)
 	}
 	return Kept
@@ -201,7 +205,7 @@ func (a *Auto) concludeDrain(now time.Duration) Cause {
 		a.learnFrom(w)
 		a.limit = min(from, a.clamp(max(math.Exp(ref.inflight()+longer)*(1+0.5/math.Sqrt(from)), math.Exp(ref.inflight())/2)))
 		a.rest, a.back = 1, 1
-		a.ref = window{}
+		a.ref, a.before = window{}, window{}
 		a.believe(now)
 		return a.bounded(Queue)
 	case a.all:

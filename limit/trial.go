@@ -42,8 +42,10 @@ func (a *Auto) judgeRest(now time.Duration) Cause {
 	a.window = window{}
 	a.unqueued(a.ref.log(), a.ref.noise(need, need))
 	a.rest--
-	a.starting = a.starting && a.Limit() < a.cfg.Max // no room to grow
-	if a.rest <= 0 && a.Limit() < a.cfg.Max && (a.starting || a.known && a.ref.log()-a.base < max(changed, suspect*a.ref.noise(need, need))) {
+	if a.Limit() >= a.cfg.Max { // no room to grow
+		a.begun()
+	}
+	if a.rest <= 0 && a.Limit() < a.cfg.Max && (a.starting || a.ref.log()-a.base < max(changed, suspect*a.ref.noise(need, need))) {
 		return a.try(raise, a.limit*(1+stride), now)
 	}
 	return Kept
@@ -88,16 +90,14 @@ func (a *Auto) judgeRaise(now time.Duration) Cause {
 		}
 		if a.starting {
 			a.step = 0.25
-			if !a.known {
-				a.cut = 0.5
-			}
 		}
-		a.starting = false
+		a.begun()
 		a.ref = window{}
 	case good:
 		a.ref = a.window
 		a.learn()
-		a.rest, a.step, a.starting = 1, fine, false
+		a.rest, a.step = 1, fine
+		a.begun()
 	default:
 		return a.refused(now)
 	}
@@ -168,7 +168,7 @@ func (a *Auto) believe(now time.Duration) {
 // learn takes from the reference how long work lasts.
 func (a *Auto) learn() {
 	a.settle = a.ref.most()
-	if a.known {
+	if a.base < math.Inf(1) {
 		a.healthy = time.Duration(float64(a.settle) * math.Exp(a.base-a.ref.log()))
 	}
 }
@@ -236,10 +236,19 @@ func (a *Auto) unqueued(log, noise float64) {
 // that raises that come to nothing spoil half a per cent of the work at most.
 func (a *Auto) refused(now time.Duration) Cause {
 	need := max(a.need(math.Log1p(a.stride(fine))), 1)
-	a.limit, a.step, a.starting = a.from, fine, false
+	a.limit, a.step = a.from, fine
+	a.begun()
 	a.round, a.recovery = round{}, now
 	a.back = min(2*a.back, maxRest)
 	a.rest = max(a.back, min(int(a.late*spoilt)/need, recheck))
 	a.believe(now)
 	return Queue
+}
+
+// begun ends the start. What was seen meanwhile is of the fastest work only:
+// the baseline is what comes next.
+func (a *Auto) begun() {
+	if a.starting {
+		a.starting, a.known, a.base = false, false, math.Inf(1)
+	}
 }
