@@ -35,8 +35,11 @@ var (
 	doubtAll = knob("doubtall", 1)
 )
 
-var unprovenAll = knob("unproven", 0)
+var unprovenAll = knob("unproven", 1)
 
 var common2 = knob("common2", 16)
 
 var drainLong = knob("drainlong", 2.5)
+
+var needProof = knob("needproof", 1)
+var doubtProves = knob("doubtproves", 1)

@@ -208,7 +208,7 @@ func (a *Auto) concludeDrain(now time.Duration) Cause {
 		a.ref, a.before = window{}, window{}
 		a.believe(now)
 		return a.bounded(Queue)
-	case a.all:
+	case a.all || doubtProves > 0 && !a.proven:
 		d := w.log() - a.base
 		switch {
 		case a.known && math.Abs(d) < sure*noise:

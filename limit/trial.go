@@ -45,7 +45,7 @@ func (a *Auto) judgeRest(now time.Duration) Cause {
 	if a.Limit() >= a.cfg.Max { // no room to grow
 		a.begun()
 	}
-	if a.rest <= 0 && a.Limit() < a.cfg.Max && (a.starting || a.ref.log()-a.base < max(changed, suspect*a.ref.noise(need, need))) {
+	if a.rest <= 0 && a.Limit() < a.cfg.Max && (a.starting || (a.proven || needProof == 0) && a.ref.log()-a.base < max(changed, suspect*a.ref.noise(need, need))) {
 		return a.try(raise, a.limit*(1+stride), now)
 	}
 	return Kept
