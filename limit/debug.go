@@ -29,7 +29,7 @@ func knob(name string, x float64) float64 {
 var slower = knob("slower", 0.3)
 
 var (
-	coarser  = knob("coarser", 2)
+	coarser  = knob("coarser", 1)
 	trips    = knob("trips", 8)
 	doubts   = knob("doubts", 3)
 	doubtAll = knob("doubtall", 1)

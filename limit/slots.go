@@ -57,28 +57,19 @@ const (
 	allRaise               // all raise
 )
 
-// kind is what all limiters do in this slot. Each round of 32 slots has the
-// same kinds, in an order of its own.
+// kind is what all limiters do in this slot. Slots of all lengths begin
+// together, so that all that is done in a long one is done in the first of the
+// short ones in it.
 func (s *slots) kind() kind {
-	n := s.now >> 6
-	h := mix(uint64(n>>5)<<6 | uint64(s.k))
-	place := (uint64(n)*(h>>32|1) + h) & 31
-	switch {
-	case place == 0:
+	switch n := s.now >> 6; {
+	case n%32 == 0:
 		return allDrain
-	case place%8 == 0:
+	case n%8 == 0:
 		return doubtDrain
-	case place%3 == 1:
+	case n%8 == 3 || n%8 == 6:
 		return allRaise
 	}
 	return free
-}
-
-// mix is the finalizer of splitmix64 (Steele, Lea, Flood 2014).
-func mix(x uint64) uint64 {
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
 }
 
 // SetEpoch says what the wall clock, since the Unix epoch, showed at the instant
@@ -106,7 +97,7 @@ func (a *Auto) turn(now time.Duration) Cause {
 	}
 	kind := a.slots.kind()
 	a.calm0 = kind == free
-	if a.starting && a.suspects() {
+	if a.starting && (a.suspects() || a.busy() && a.limit > 2*math.Exp(a.before.inflight())) {
 		a.begun()
 	}
 	if a.starting || !a.slots.early(now) || a.episode.before > 0 {
@@ -118,7 +109,7 @@ func (a *Auto) turn(now time.Duration) Cause {
 		a.untry(now)
 		cause = a.try(raise, a.limit*(1+max(a.stride(fine), 0.5/math.Sqrt(a.limit))), now)
 		a.all = true
-	case kind == allDrain && (binding || a.suspects()), kind == free && a.again && a.before.n > 0, kind == doubtDrain && a.before.n > 0 && (a.again || unprovenAll > 0 && !a.proven && binding || doubtAll > 0 && a.suspects() && a.patient()):
+	case kind == allDrain && (binding || a.suspects() || a.busy() && !a.proven), kind == free && a.again && a.before.n > 0, kind == doubtDrain && a.before.n > 0 && (a.again || unprovenAll > 0 && !a.proven && (binding || a.busy()) || doubtAll > 0 && a.suspects() && a.patient()):
 		a.untry(now)
 		n := a.limit
 		if !binding && a.before.n > 0 {
@@ -143,6 +134,11 @@ func (a *Auto) untry(now time.Duration) {
 		a.limit = a.from
 		a.believe(now)
 	}
+}
+
+// busy reports whether there is enough in flight for a drain to show something.
+func (a *Auto) busy() bool {
+	return a.before.n >= enough && a.before.inflight() > math.Log(4)
 }
 
 // patient reports whether it is time for a drain on suspicion: after some that
