@@ -59,8 +59,9 @@ func (r Run) goodput() []point {
 }
 
 func (r Run) capacity() []point {
+	forecast := r.Scenario.Forecast()
 	return r.over(func(st sim.Step, dt float64) float64 {
-		c := r.Scenario.Capacity(st.At - time.Duration(dt*0.5e9))
+		c := forecast.Capacity(st.At - time.Duration(dt*0.5e9))
 		if math.IsInf(c, 1) {
 			return math.NaN()
 		}

@@ -117,7 +117,7 @@ func (all Instances) check(c *checker, at string, used map[string]bool) {
 			c.check(err == nil, at+"limit", g.Limit.Name, rule(err))
 		}
 		c.checkLast(at+"epoch", g.Epoch, g.EpochEvery, g.Count)
-		c.check(max(g.Skew, -g.Skew) <= maxTime, at+"skew", g.Skew, fmt.Sprintf("must be in [-%v, %[1]v]", maxTime))
+		c.check(g.Skew >= -maxTime && g.Skew <= maxTime, at+"skew", g.Skew, fmt.Sprintf("must be in [-%v, %[1]v]", maxTime))
 		c.checkSpan(at+"skew_spread", g.SkewSpread)
 		c.checkLast(at+"start", g.Start, g.StartEvery, g.Count)
 	}

@@ -104,7 +104,7 @@ func TestInstancesByClass(t *testing.T) {
 	sc := sim.Scenario{
 		Name: "routes", Duration: 10 * time.Second, Seed: 1,
 		Layers: []sim.Layer{{Name: "service", Workers: 50,
-			Classes: map[string]dist.ServiceTime{"fast": {Mean: 10 * ms}, "slow": {Mean: 100 * ms}},
+			Classes: map[string]sim.Class{"fast": {ServiceTime: dist.ServiceTime{Mean: 10 * ms}}, "slow": {ServiceTime: dist.ServiceTime{Mean: 100 * ms}}},
 			Guard: &sim.Guard{Limit: sim.Limit{Name: "fixed", N: 100},
 				Instances: sim.Instances{{Name: "fast", Classes: []string{"fast"}}, {Name: "rest", Count: 2}}}}},
 		Clients: []sim.Client{{Name: "users", Rate: "300", Arrivals: "even",
