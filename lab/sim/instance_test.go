@@ -116,6 +116,7 @@ func TestInstancesByClass(t *testing.T) {
 			within(t, "fast calls at their instance", in[0].Goodput, c.Goodput, 1e-9)
 		} else {
 			within(t, "slow calls at the others", in[1].Goodput+in[2].Goodput, c.Goodput, 1e-9)
+			within(t, "half of them at each", in[1].Goodput, in[2].Goodput, 0.15)
 		}
 	}
 	sc.Layers[0].Guard.Instances[1].Start = 5 * time.Second
