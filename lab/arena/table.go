@@ -145,7 +145,7 @@ func (r Result) Detail(w io.Writer) error {
 	out := bufio.NewWriter(w)
 	for _, line := range r.Matrix {
 		fmt.Fprintf(out, "\n%s (%s, knee %d, deadline %v, oracle %s/s)\n\n", line.Title, line.Row, line.Knee, line.Cells[0].Deadline, one(line.Cells[0].OracleRPS))
-		rows := [][]string{{"policy", "score", "goodput", "latency", "recovery", "reject", "fairness", "goodput/s", "of oracle", "worst seed", "p99", "recovered in", "no after", "limit"}}
+		rows := [][]string{{"policy", "score", "goodput", "latency", "recovery", "reject", "fairness", "goodput/s", "of oracle", "worst seed", "mean", "p99", "recovered in", "no after", "limit", "Jain"}}
 		for _, c := range line.Cells {
 			recovered := "–"
 			if c.Recovers {
@@ -158,8 +158,12 @@ func (r Result) Detail(w io.Writer) error {
 			if c.Limit > 0 {
 				limit = one(c.Limit)
 			}
+			even := "–"
+			if c.Even > 0 {
+				even = two(c.Even)
+			}
 			rows = append(rows, []string{c.Policy, three(c.Score), three(c.Goodput), three(c.Latency), three(c.Recovery), three(c.Reject), three(c.Fairness),
-				one(c.GoodputRPS), percent(c.Goodput), percent(c.WorstShare), millis(c.P99), recovered, millis(c.RejectP50), limit})
+				one(c.GoodputRPS), percent(c.Goodput), percent(c.WorstShare), millis(c.MeanLatency), millis(c.P99), recovered, millis(c.RejectP50), limit, even})
 		}
 		align(out, rows, 0)
 	}

@@ -137,8 +137,9 @@ func (f *Forecast) Unloaded(at time.Duration) time.Duration {
 	return span(total * 1e9)
 }
 
-// work is Unloaded for those successes that are not streams.
-func (f *Forecast) work(at time.Duration) time.Duration {
+// Work is how long a success takes, streams left out, if there is no other
+// call.
+func (f *Forecast) Work(at time.Duration) time.Duration {
 	total, sum, states := 0.0, 0.0, f.sc.at(at)
 	for _, c := range f.classes {
 		if call := f.sc.call(c.class, states); !call.stream {

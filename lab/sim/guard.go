@@ -41,7 +41,7 @@ func (l *layer) initGuards(s *Sim, classes map[string]int32) (err error) {
 	if cfg == nil {
 		return nil
 	}
-	l.guards = make([]guard, cfg.Instances.count())
+	l.guards = make([]guard, cfg.Instances.Count())
 	kinds := []*Group{}
 	cfg.Instances.each(func(i, k int, group *Group) {
 		g := &l.guards[i]

@@ -41,8 +41,8 @@ type Group struct {
 // maxInstances bounds the instances of a guard.
 const maxInstances = 1000
 
-// count returns the number of instances, at least one.
-func (all Instances) count() (n int) {
+// Count returns the number of instances, at least one.
+func (all Instances) Count() (n int) {
 	for _, g := range all {
 		n += max(g.Count, 1)
 	}

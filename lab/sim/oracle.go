@@ -88,7 +88,7 @@ func (o *oracle) init(sc *Scenario, classes map[string]int32) {
 // look finds out about the capacity from now on.
 func (o *oracle) look() {
 	sc := o.sc
-	o.capacity, o.half = o.forecast.Capacity(o.now), o.forecast.work(o.now)/2
+	o.capacity, o.half = o.forecast.Capacity(o.now), o.forecast.Work(o.now)/2
 	states := sc.at(o.now)
 	for class, name := range o.names {
 		works := sc.call(name, states).works
