@@ -16,6 +16,7 @@ import (
 
 type arenaCmd struct {
 	Seeds     int      `default:"3" placeholder:"N" help:"Runs of each cell, with the seeds 1, 2, … (${default})."`
+	Group     string   `default:"classic" enum:"classic,production,all" placeholder:"NAME" help:"Which scenarios: classic (one guard, one cause of overload), production (several guards, faults, outages, streams) or all (${default})."`
 	Only      []string `placeholder:"NAME,.." help:"Only the scenarios whose names contain one of these."`
 	Policies  []string `placeholder:"NAME,.." help:"Only these policies: ${policies}."`
 	Deadlines bool     `help:"Let the guards see the callers' deadlines."`
@@ -79,7 +80,11 @@ func (c *arenaCmd) config() (arena.Config, error) {
 	if c.Seeds < 1 || c.Seeds > maxSeeds {
 		return cfg, usagef("--seeds=%d: must be in [1, %d]", c.Seeds, maxSeeds)
 	}
-	rows, err := arena.Rows()
+	groups := []string{c.Group}
+	if c.Group == "all" {
+		groups = arena.Groups()
+	}
+	rows, err := arena.Rows(groups...)
 	if err != nil {
 		return cfg, err
 	}

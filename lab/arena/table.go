@@ -31,21 +31,50 @@ func (r Result) Table(w io.Writer) error {
 	align(out, rows, 0, 3, 6, 9)
 	fmt.Fprintln(out)
 
-	rows = [][]string{{"scenario"}}
-	for _, p := range r.policies {
-		rows[0] = append(rows[0], p.Name)
-	}
-	for _, line := range r.Matrix {
-		row := []string{line.Row}
-		for _, c := range line.Cells {
-			row = append(row, three(c.Score))
-		}
-		rows = append(rows, row)
-	}
-	align(out, rows, 0)
+	r.scores(out)
 	r.losses(out)
 	r.legend(out)
 	return out.Flush()
+}
+
+// scores writes the matrix and, if there are several groups of rows, the mean
+// of each.
+func (r Result) scores(out *bufio.Writer) {
+	rows := [][]string{{"scenario"}}
+	for _, p := range r.policies {
+		rows[0] = append(rows[0], p.Name)
+	}
+	groups := r.groups()
+	for _, group := range groups {
+		mean := make([]float64, len(r.policies))
+		for _, line := range group {
+			row := []string{line.Row}
+			for k, c := range line.Cells {
+				row = append(row, three(c.Score))
+				mean[k] += c.Score / float64(len(group))
+			}
+			rows = append(rows, row)
+		}
+		if len(groups) > 1 {
+			row := []string{fmt.Sprintf("mean of %d %s rows", len(group), group[0].Group)}
+			for _, score := range mean {
+				row = append(row, three(score))
+			}
+			rows = append(rows, row)
+		}
+	}
+	align(out, rows, 0)
+}
+
+// groups returns the lines of the matrix by their groups.
+func (r Result) groups() (groups [][]Line) {
+	for i, line := range r.Matrix {
+		if i == 0 || line.Group != r.Matrix[i-1].Group {
+			groups = append(groups, nil)
+		}
+		groups[len(groups)-1] = append(groups[len(groups)-1], line)
+	}
+	return groups
 }
 
 // star marks those who are outside.
