@@ -32,7 +32,7 @@ func (r Result) Draw(w io.Writer, format string) error {
 	if h.Beside > 0 {
 		h.Notes = append(h.Notes, "* is told the knee, which the others have to find or to guess")
 	}
-	for _, group := range r.groups() {
+	for _, group := range r.byGroup() {
 		var rows []plot.HeatRow
 		mean := plot.HeatRow{Label: "mean", Values: make([]float64, len(columns))}
 		for _, line := range group {

@@ -44,7 +44,7 @@ func (r Result) scores(out *bufio.Writer) {
 	for _, p := range r.policies {
 		rows[0] = append(rows[0], p.Name)
 	}
-	groups := r.groups()
+	groups := r.byGroup()
 	for _, group := range groups {
 		mean := make([]float64, len(r.policies))
 		for _, line := range group {
@@ -64,17 +64,6 @@ func (r Result) scores(out *bufio.Writer) {
 		}
 	}
 	align(out, rows, 0)
-}
-
-// groups returns the lines of the matrix by their groups.
-func (r Result) groups() (groups [][]Line) {
-	for i, line := range r.Matrix {
-		if i == 0 || line.Group != r.Matrix[i-1].Group {
-			groups = append(groups, nil)
-		}
-		groups[len(groups)-1] = append(groups[len(groups)-1], line)
-	}
-	return groups
 }
 
 // star marks those who are outside.
