@@ -98,6 +98,24 @@ func TestInstances(t *testing.T) {
 	}
 }
 
+// The table has a line for each instance, and sums in the first.
+func TestTableOfInstances(t *testing.T) {
+	sc := replicated(sim.Group{Name: "a", Count: 14}, sim.Group{Name: "b", Limit: &sim.Limit{Name: "none"}})
+	var out bytes.Buffer
+	if err := sim.Table(&out, []sim.Result{run(t, sc)}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"instance", "a-12", "3 more instances", "Jain's index of equal instances 0.9"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("want %q:\n%s", want, out.String())
+		}
+	}
+	out.Reset()
+	if err := sim.Table(&out, []sim.Result{run(t, everything(1))}); err != nil || strings.Contains(out.String(), "instance") {
+		t.Errorf("%v: want no instances:\n%s", err, out.String())
+	}
+}
+
 // By route: the calls of a class go to the groups that name it, the others to
 // the groups that name none.
 func TestInstancesByClass(t *testing.T) {
