@@ -40,6 +40,7 @@ type Cell struct {
 	InTime      time.Duration `json:"recovery_in_time"` // what is in time
 	RejectP50   time.Duration `json:"reject_p50"`
 	Limit       float64       `json:"limit"`                    // mean over the second half, summed over the instances; 0 without a guard
+	Work        float64       `json:"work"`                     // goodput / oracle by worker time, not by calls: they differ between classes
 	MeanLatency time.Duration `json:"mean_latency"`             // of successes
 	Even        float64       `json:"instances_jain,omitempty"` // the worst Jain's index of the goodputs of equal instances; 0 without several
 }
@@ -59,7 +60,7 @@ func (r *Row) score(got run) Cell {
 	c := Cell{
 		GoodputRPS: res.Goodput, OracleRPS: res.Oracle, P99: res.Latency.P99, Deadline: r.deadline,
 		Recovers: r.relief < never, Recovered: true, InTime: r.inTime(), RejectP50: median(got.refused),
-		Fairness: res.Jain, Limit: limitOf(res), MeanLatency: res.Latency.Mean, Even: evenness(res),
+		Fairness: res.Jain, Limit: limitOf(res), Work: res.Work, MeanLatency: res.Latency.Mean, Even: evenness(res),
 	}
 	c.Goodput = goodputScore(res.Goodput, res.Oracle)
 	c.WorstShare = c.Goodput
@@ -219,6 +220,7 @@ func mean(cells []Cell) Cell {
 	m.Fairness = of(func(c *Cell) float64 { return c.Fairness })
 	m.GoodputRPS = of(func(c *Cell) float64 { return c.GoodputRPS })
 	m.OracleRPS = of(func(c *Cell) float64 { return c.OracleRPS })
+	m.Work = of(func(c *Cell) float64 { return c.Work })
 	m.Limit = of(func(c *Cell) float64 { return c.Limit })
 	m.P99 = time.Duration(math.Round(of(func(c *Cell) float64 { return float64(c.P99) })))
 	m.RejectP50 = time.Duration(math.Round(of(func(c *Cell) float64 { return float64(c.RejectP50) })))

@@ -150,8 +150,24 @@ func (r Run) panels() []panel {
 			p.add("limit", stroke(ink, 1.5, dashed), r.state(i, limitOf))
 		}
 		panels = append(panels, p)
+		if instances := r.Result.Layers[i].Instances; len(instances) > 0 {
+			panels = append(panels, r.limits(i, instances))
+		}
 	}
 	return panels
+}
+
+// limits shows the limit of each instance of a guard.
+func (r Run) limits(layer int, instances []sim.Replica) panel {
+	p := panel{title: "Limits of the instances at " + r.Scenario.Layers[layer].Name}
+	for k, in := range instances {
+		label := in.Name
+		if len(instances) > len(palette) {
+			label = ""
+		}
+		p.add(label, stroke(palette[k%len(palette)], 1.2, nil), r.state(layer, func(p sim.Point) int { return p.Limits[k] }))
+	}
+	return p
 }
 
 // comparison shows runs side by side.

@@ -97,7 +97,14 @@ func (sc *Scenario) weight(c *Client) float64 {
 // which each success holds them, what fails beside it included. It is infinite
 // if no layer bounds it.
 func (f *Forecast) Capacity(at time.Duration) float64 {
-	least, states := math.Inf(1), f.sc.at(at)
+	capacity, _ := f.bound(at)
+	return capacity
+}
+
+// bound returns the capacity, and the layer that bounds it.
+func (f *Forecast) bound(at time.Duration) (capacity float64, layer int) {
+	capacity = math.Inf(1)
+	states := f.sc.at(at)
 	own, hold := make([]float64, len(states)), make([]float64, len(states))
 	works := 0.0
 	for _, c := range f.classes {
@@ -113,9 +120,36 @@ func (f *Forecast) Capacity(at time.Duration) float64 {
 		if l.Sharing {
 			hold[i] = 0
 		}
-		least = min(least, l.most(own[i], hold[i], states[i].workers)*works)
+		if most := l.most(own[i], hold[i], states[i].workers) * works; most < capacity {
+			capacity, layer = most, i
+		}
 	}
-	return least
+	return capacity, layer
+}
+
+// costs returns the worker time of a success of each class, at the layer that
+// bounds the capacity when the run begins, / the mean over the successes of all
+// classes.
+func (f *Forecast) costs() map[string]float64 {
+	_, layer := f.bound(0)
+	states := f.sc.at(0)
+	costs, total, works := map[string]float64{}, 0.0, 0.0
+	for _, c := range f.classes {
+		call := f.sc.call(c.class, states)
+		time := call.visits[layer].own
+		if !f.sc.Layers[layer].Sharing {
+			time += call.visits[layer].hold
+		}
+		costs[c.class] = time / call.works
+		total += c.share * time
+		works += c.share * call.works
+	}
+	for class := range costs {
+		if costs[class] *= works / total; total == 0 {
+			costs[class] = 1
+		}
+	}
+	return costs
 }
 
 // Works is the share of calls that do not fail for reasons that are not load,

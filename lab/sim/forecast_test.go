@@ -144,6 +144,27 @@ func TestOracleWithFaults(t *testing.T) {
 	}
 }
 
+// Work counts successes by their worker time: all workers are busy with one
+// class, and the goodput in calls says half of it.
+func TestWork(t *testing.T) {
+	sc := crowded()
+	sc.Layers[0].Classes = map[string]sim.Class{"fast": {ServiceTime: always(10 * ms)}, "slow": {ServiceTime: always(100 * ms)}}
+	sc.Clients[0].Mix = []sim.Share{{Class: "fast", Share: 10}, {Class: "slow", Share: 1}}
+	sc.Clients[0].Rate = "2200" // of 1100
+	sc.Layers[0].Guard = &sim.Guard{Limit: sim.Limit{Name: "fixed", N: 20}, Queue: 50, Instances: sim.Instances{
+		{Classes: []string{"fast"}, Limit: &sim.Limit{Name: "fixed", N: 2}}, {Classes: []string{"slow"}, Limit: &sim.Limit{Name: "fixed", N: 18}}}}
+	r := run(t, sc)
+	within(t, "goodput: 2/10 ms + 18/100 ms", r.Goodput, 380, 0.03)
+	within(t, "by calls", r.Score, 380./1100, 0.03)
+	within(t, "by work", r.Work, 1, 0.03)
+	sc.Layers[0].Classes = nil
+	sc.Clients[0].Mix = nil
+	sc.Layers[0].Guard.Instances = nil
+	if r = run(t, sc); r.Work != r.Score {
+		t.Errorf("%v by work, %v by calls: want the same for one class", r.Work, r.Score)
+	}
+}
+
 // A distribution of how long a refusal takes counts by its mean.
 func TestRefuseAfterDistribution(t *testing.T) {
 	sc := crowded()

@@ -17,8 +17,12 @@ type Result struct {
 	Warmup   time.Duration `json:"warmup"`
 
 	Figures
-	Oracle     float64   `json:"oracle_rps"` // the goodput that perfect knowledge of the capacity could have got
-	Score      float64   `json:"score"`      // goodput / Oracle; 0 without an Oracle
+	Oracle float64 `json:"oracle_rps"` // the goodput that perfect knowledge of the capacity could have got
+	Score  float64 `json:"score"`      // goodput / Oracle; 0 without an Oracle
+	// Work is Score by worker time instead of calls: what the successes took,
+	// each class at its mean, / what those of the oracle would have. It differs
+	// from Score where the successes are not of the classes that calls are of.
+	Work       float64   `json:"work_score"`
 	Rejections Quantiles `json:"rejections"` // how long attempts took that were turned away
 	Jain       float64   `json:"jain"`       // of the tenants' shares: 1 = all have their fair share
 
@@ -115,6 +119,10 @@ func (s *Sim) Result() Result {
 			r.Classes = append(r.Classes, m.byClass[i].figures(seconds))
 		}
 	}
+	r.Work = r.Score
+	if len(r.Classes) > 1 && r.Oracle > 0 {
+		r.Work = s.useful(r.Classes) / r.Oracle
+	}
 	s.perClient(&r, seconds)
 	for i := range s.layers {
 		v := s.layers[i].visits(s.now, seconds)
@@ -127,6 +135,15 @@ func (s *Sim) Result() Result {
 		TimedOut: a[timedOut], Rejected: a[rejected], Open: uint64(s.calls.inUse()), Inside: uint64(s.jobs.inUse()),
 	}
 	return r
+}
+
+// useful is the goodput in calls of the mean worker time.
+func (s *Sim) useful(classes []Figures) float64 {
+	got, cost := 0.0, s.meter.oracle.forecast.costs()
+	for _, f := range classes {
+		got += f.Goodput * cost[f.Name]
+	}
+	return got
 }
 
 func (s *Sim) perClient(r *Result, seconds float64) {
