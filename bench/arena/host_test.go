@@ -21,7 +21,7 @@ type limiter interface {
 
 // A host lets limiters guard a simulated service, inside a bubble: one, or an
 // instance for each replica. Only the bubble's first goroutine calls its
-// methods; each waiter has one of its own.
+// methods; each waiter has a goroutine.
 type host struct {
 	ctx  context.Context // ends with the run
 	more chan struct{}   // capacity one: there is something in answered
@@ -51,7 +51,7 @@ func newHost(ctx context.Context) *host {
 	return &host{ctx: ctx, more: make(chan struct{}, 1)}
 }
 
-// replica returns a guard of its own limiter.
+// replica returns a guard for one limiter.
 func (h *host) replica(l limiter) sim.Limiter { return &replica{l, h} }
 
 // Acquire lets the limiter say at once what it has to say at once.

@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// A Comparison is how one policy did beside the best of the others, those that
-// are told the knee included, by goodput.
+// A Comparison compares the goodput of one policy with that of the best of the
+// others. Policies that are told the knee count among the others.
 type Comparison struct {
 	Policy string  `json:"policy"`
 	Modes  []Mode  `json:"modes"`

@@ -44,8 +44,8 @@ type random struct {
 	profile         func(rate float64) string // if nil, a constant rate
 }
 
-// kinds are what random scenarios are about. The second function, if there is
-// one, is for what depends on the duration and the rate.
+// kinds are the subjects of random scenarios. shape runs before the duration
+// and the rate are known, measure after.
 var kinds = []struct {
 	name    string
 	shape   func(r *random)
@@ -136,7 +136,7 @@ func RandomYAML(seed uint64) (name, text string, err error) {
 		kind.shape(r)
 	}
 	r.rate, r.duration = 1, time.Second
-	// The capacity is that of the scenario without what depends on it.
+	// measure adds nothing that changes the capacity at the beginning.
 	file, err := scenario.Parse("random", []byte(r.yaml(seed, kind.name)))
 	if err != nil {
 		return "", "", fmt.Errorf("arena: random scenario %d: %w", seed, err)

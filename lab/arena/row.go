@@ -166,7 +166,7 @@ func (r *Row) with(p Policy, seed uint64, deadlines bool) sim.Scenario {
 		}
 		g := p.Guard(part(r.knee, was.Instances))
 		if g == nil && slices.ContainsFunc(was.Instances, func(g sim.Group) bool { return g.Limit != nil }) {
-			g = &sim.Guard{Limit: sim.Limit{Name: "none"}} // beside a neighbour with a limit of its own
+			g = &sim.Guard{Limit: sim.Limit{Name: "none"}} // its neighbour keeps its limit
 		}
 		if g != nil {
 			g.Blind, g.Library, g.Instances = !deadlines, was.Library, was.Instances
@@ -176,8 +176,8 @@ func (r *Row) with(p Policy, seed uint64, deadlines bool) sim.Scenario {
 	return sc
 }
 
-// part is the share of the knee that each instance of a policy is told of. An
-// instance that has a limit of its own keeps that.
+// part is the share of the knee that each instance of a policy is told of. The
+// limits of the groups that bring one are taken off first.
 func part(knee int, all sim.Instances) int {
 	n := all.Count()
 	for _, g := range all {

@@ -123,8 +123,8 @@ const (
 	recoveredShare = 0.95
 )
 
-// A forecast is what a service can do at an instant: calls per second, and the
-// share of calls that no fault ends.
+// A forecast predicts, for an instant, the calls per second that a service can
+// serve, and the share of calls that no fault ends.
 type forecast interface {
 	Capacity(at time.Duration) float64
 	Works(at time.Duration) float64

@@ -41,7 +41,7 @@ func (f Flap) next(at time.Duration) time.Duration {
 // maxHang is how long a job hangs if neither HangFor nor its caller ends it.
 const maxHang = time.Minute
 
-// faults are those of a station, as they are at present.
+// faults are the present faults of a station.
 type faults struct {
 	failure, refusal, hang float64
 	failAfter, refuseAfter dist.ServiceTime
@@ -179,7 +179,7 @@ func (l *Layer) checkFaults(c *checker, at string, used map[string]bool) {
 	}
 }
 
-// checkRates looks at the rates and the pods as they are after a change.
+// checkRates looks at the rates and the pods after a change.
 func (l *Layer) checkRates(c *checker, at string, f faults) {
 	c.checkShare(at+"failure_rate", f.failure)
 	c.checkShare(at+"refuse_rate", f.refusal)

@@ -8,8 +8,8 @@ import (
 	"github.com/weir-go/weir/lab/pace"
 )
 
-// A Forecast is what the layers of a scenario can do at each instant: means,
-// from its fields alone. Changes and flapping up to the instant are taken in,
+// A Forecast computes, from the fields of a scenario, the mean capacity of its
+// layers at each instant. Changes and flapping up to the instant are taken in,
 // pauses on average. It is safe for concurrent use.
 type Forecast struct {
 	sc      *Scenario
@@ -187,10 +187,10 @@ func (f *Forecast) Work(at time.Duration) time.Duration {
 	return span(total / sum * 1e9)
 }
 
-// Capacity is that of the Forecast.
+// Capacity returns the Capacity of the Forecast.
 func (sc Scenario) Capacity(at time.Duration) float64 { return sc.Forecast().Capacity(at) }
 
-// Unloaded is that of the Forecast.
+// Unloaded returns the Unloaded of the Forecast.
 func (sc Scenario) Unloaded(at time.Duration) time.Duration { return sc.Forecast().Unloaded(at) }
 
 // most is the rate of calls that a layer can bear if each works for own seconds

@@ -31,8 +31,8 @@ type guard struct {
 	success uint64 // since layer.level, and seen by their callers
 }
 
-// wallClock is what an exact wall clock shows at the beginning of a run, since
-// the Unix epoch.
+// wallClock is the time at the beginning of a run, since the Unix epoch, on an
+// exact wall clock.
 const wallClock = 1_800_000_000 * time.Second
 
 // initGuards makes the instances of the layer's Guard.
@@ -99,7 +99,7 @@ func (g *guard) init(s *Sim, cfg *Guard, group *Group, k int) error {
 }
 
 // instance returns the instance that a job comes to: at random, by weight,
-// among those that serve its class and have started. The n-th call has the
+// among the instances that serve its class and have started. The n-th call has the
 // same chance in every variant.
 func (l *layer) instance(s *Sim, j *job) *guard {
 	if len(l.guards) == 1 {
@@ -160,7 +160,7 @@ func (s *Sim) admitted(j *job) {
 	s.station(j)
 }
 
-// drain answers the waiters whose wait at the guard is over, and has the
+// drain answers the waiters that the guard admits or refuses by now, and has the
 // guard's deadline on the agenda. What comes of it may call drain again, which
 // leaves the work to the first.
 func (s *Sim) drain(g *guard) {

@@ -9,7 +9,7 @@ import (
 )
 
 // Instances are the instances of a Guard: replicas of a service, or of a proxy,
-// in front of one station. Each has a queue and an algorithm of its own. In a
+// in front of one station. Each instance has its own queue and algorithm. In a
 // file, Instances is a number, or a list of groups. If empty, a Guard has one
 // instance.
 type Instances []Group
@@ -19,8 +19,8 @@ type Group struct {
 	Name   string  `yaml:"name" json:"name,omitempty"`     // of the group, in results. If empty, its instances are numbered
 	Count  int     `yaml:"count" json:"count,omitempty"`   // of instances. If zero, 1
 	Weight float64 `yaml:"weight" json:"weight,omitempty"` // share of each in the load, beside the other instances. If zero, 1
-	// Classes are those of the calls that the group gets. If empty, it gets the
-	// calls of the classes that no group names.
+	// Classes are the classes of calls that the group gets. If empty, it gets
+	// the calls of the classes that no group names.
 	Classes []string `yaml:"classes" json:"classes,omitempty"`
 	Limit   *Limit   `yaml:"limit" json:"limit,omitempty"` // of the group. If nil, the Guard's
 

@@ -19,9 +19,9 @@ type Result struct {
 	Figures
 	Oracle float64 `json:"oracle_rps"` // the goodput that perfect knowledge of the capacity could have got
 	Score  float64 `json:"score"`      // goodput / Oracle; 0 without an Oracle
-	// Work is Score by worker time instead of calls: what the successes took,
-	// each class at its mean, / what those of the oracle would have. It differs
-	// from Score where the successes are not of the classes that calls are of.
+	// Work is Score by worker time instead of calls: the worker time of the
+	// successes, each class at its mean, / that of the oracle's. It differs from
+	// Score if some classes get more of their calls served than others.
 	Work       float64   `json:"work_score"`
 	Rejections Quantiles `json:"rejections"` // how long attempts took that were turned away
 	Jain       float64   `json:"jain"`       // of the tenants' shares: 1 = all have their fair share
@@ -65,8 +65,8 @@ type Visits struct {
 	Inside     float64           `json:"inside"`          // mean number at the guard, in the queue and at work
 	Busy       float64           `json:"busy"`            // mean number of busy workers
 	Guard      *gate.Stats       `json:"guard,omitempty"` // of the whole run; of several instances, the sums
-	// Instances are those of the guard, if there are several; Jain is the least
-	// of Jain's indices of the goodputs of equal instances.
+	// Instances are the instances of the guard, if there are several. Jain is the
+	// least of Jain's indices of the goodputs of equal instances.
 	Instances []Replica `json:"instances,omitempty"`
 	Jain      float64   `json:"instances_jain,omitempty"`
 }

@@ -56,9 +56,8 @@ type Layer struct {
 	Flap      Flap `yaml:"flap" json:"flap,omitzero"` // when faults occur
 	// FailingClasses are the classes with faults. If empty, all classes.
 	FailingClasses []string `yaml:"failing_classes" json:"failing_classes,omitempty"`
-	// Pods, if not zero, deals requests to so many pods at random. Only the
-	// BadPods of them have faults. Workers are those of the good pods, and
-	// shared by them.
+	// Pods, if not zero, is the number of pods that requests are dealt to at
+	// random. Faults occur in BadPods of them. The good pods share the Workers.
 	Pods    int `yaml:"pods" json:"pods,omitempty"`
 	BadPods int `yaml:"bad_pods" json:"bad_pods,omitempty"` // <= Pods
 

@@ -121,7 +121,7 @@ func (l *layer) unshare(s *Sim, j *job) {
 	l.shareNext(s)
 }
 
-// sharedDone is the end of work of the first of those who share.
+// sharedDone is the end of the work that ends first.
 func (s *Sim) sharedDone(l *layer) {
 	l.share0(s)
 	j := l.shared.pop().job

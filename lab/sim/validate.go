@@ -106,19 +106,7 @@ func (l *Layer) check(c *checker, at string) {
 	c.check(l.Attempts >= 0 && l.Attempts <= maxCalls, at+"attempts", l.Attempts, fmt.Sprintf("must be in [0, %d]", maxCalls))
 	c.checkSpan(at+"timeout", l.Timeout)
 	c.check(len(l.Changes) <= maxChanges, at+"changes", len(l.Changes), fmt.Sprintf("there must be at most %d", maxChanges))
-	before := time.Duration(0)
-	for i, ch := range l.Changes {
-		at := fmt.Sprintf("%schanges[%d].", at, i)
-		c.checkSpan(at+"at", ch.At)
-		c.check(ch.At >= before, at+"at", ch.At, "must not be before the previous one")
-		before = ch.At
-		if ch.Slowdown != nil {
-			c.check(*ch.Slowdown > 0 && *ch.Slowdown <= maxFactor, at+"slowdown", *ch.Slowdown, fmt.Sprintf("must be in (0, %.0e]", maxFactor))
-		}
-		if ch.Workers != nil {
-			c.check(*ch.Workers >= 1 && *ch.Workers <= maxWorkers, at+"workers", *ch.Workers, fmt.Sprintf("must be in [1, %d]", maxWorkers))
-		}
-	}
+	l.checkChanges(c, at)
 	switch g := l.Guard; {
 	case g == nil, g.Other != nil:
 	case g.Rate != nil:
@@ -135,6 +123,23 @@ func (l *Layer) check(c *checker, at string) {
 		c.checkSpan(at+"guard.target", g.Target)
 		c.checkSpan(at+"guard.interval", g.Interval)
 		c.checkSpan(at+"guard.aging", g.Aging)
+	}
+}
+
+// checkChanges looks at the changes, but for those of faults.
+func (l *Layer) checkChanges(c *checker, at string) {
+	before := time.Duration(0)
+	for i, ch := range l.Changes {
+		at := fmt.Sprintf("%schanges[%d].", at, i)
+		c.checkSpan(at+"at", ch.At)
+		c.check(ch.At >= before, at+"at", ch.At, "must not be before the previous one")
+		before = ch.At
+		if ch.Slowdown != nil {
+			c.check(*ch.Slowdown > 0 && *ch.Slowdown <= maxFactor, at+"slowdown", *ch.Slowdown, fmt.Sprintf("must be in (0, %.0e]", maxFactor))
+		}
+		if ch.Workers != nil {
+			c.check(*ch.Workers >= 1 && *ch.Workers <= maxWorkers, at+"workers", *ch.Workers, fmt.Sprintf("must be in [1, %d]", maxWorkers))
+		}
 	}
 }
 

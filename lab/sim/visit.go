@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A callCost is what one call, in one attempt, asks of the layers, in the mean.
-// Times are in seconds, without any wait.
+// A callCost is the mean cost of one call, in one attempt. Times are in
+// seconds, without any wait.
 type callCost struct {
 	visits  []visitCost // by layer
 	works   float64     // probability that no fault ends it
@@ -15,7 +15,7 @@ type callCost struct {
 	stream  bool        // it is a stream at the first layer
 }
 
-// A visitCost is what a call asks of one layer.
+// A visitCost is the cost of a call at one layer.
 type visitCost struct {
 	own  float64 // worker time of the layer's own work
 	hold float64 // worker time in which the work waits for the layer below
