@@ -31,8 +31,8 @@ type guard struct {
 	success uint64 // since layer.level, and seen by their callers
 }
 
-// wallClock is the time at the beginning of a run, since the Unix epoch, on an
-// exact wall clock.
+// wallClock is what an exact wall clock shows at the beginning of a run, since
+// the Unix epoch.
 const wallClock = 1_800_000_000 * time.Second
 
 // initGuards makes the instances of the layer's Guard.
