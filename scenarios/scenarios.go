@@ -7,11 +7,12 @@ import (
 	"io/fs"
 )
 
-//go:embed arena/*.yaml
+//go:embed arena/*.yaml arena/production/*.yaml
 var files embed.FS
 
-// Arena returns the files of the arena: one scenario each, without variants,
-// which has Auto's guard wherever a policy is to stand.
+// Arena returns the files of the arena. Each scenario has Auto's guard wherever
+// a policy is to stand. The classic rows are at the top, the rows about
+// production in the folder production.
 func Arena() fs.FS {
 	arena, err := fs.Sub(files, "arena")
 	if err != nil {

@@ -11,6 +11,10 @@
 //
 // Bubbles are for tests, so all of it is one:
 //
-//	go test           a few rows
-//	go test -full     all rows, ten seeds, and a table: some minutes
+//	go test                                        a few rows
+//	go test -full                                  the classic rows, ten seeds, and a table: some minutes
+//	go test -full -group all                       the production rows, too
+//	go test -only company/ -seeds 3                the rows with such names, and a table
+//
+// A row with several instances has a limiter for each.
 package arena

@@ -19,15 +19,21 @@ type limiter interface {
 	stats() gate.Stats
 }
 
-// A host lets a limiter guard a simulated service, inside a bubble. Only the
-// bubble's first goroutine calls its methods; each waiter has one of its own.
+// A host lets limiters guard a simulated service, inside a bubble: one, or an
+// instance for each replica. Only the bubble's first goroutine calls its
+// methods; each waiter has a goroutine.
 type host struct {
-	limiter
 	ctx  context.Context // ends with the run
 	more chan struct{}   // capacity one: there is something in answered
 
 	mu       sync.Mutex
 	answered []*pass // guarded by mu: of those who waited
+}
+
+// A replica is one limiter of a host.
+type replica struct {
+	limiter
+	*host
 }
 
 // A pass is written by the goroutine that acquires, which ends with done, and
@@ -41,12 +47,15 @@ type pass struct {
 	why     weir.Reason
 }
 
-func newHost(ctx context.Context, l limiter) *host {
-	return &host{limiter: l, ctx: ctx, more: make(chan struct{}, 1)}
+func newHost(ctx context.Context) *host {
+	return &host{ctx: ctx, more: make(chan struct{}, 1)}
 }
 
+// replica returns a guard for one limiter.
+func (h *host) replica(l limiter) sim.Limiter { return &replica{l, h} }
+
 // Acquire lets the limiter say at once what it has to say at once.
-func (h *host) Acquire(_ gate.Request, answer func(weir.Reason)) (sim.Pass, gate.Verdict, weir.Reason) {
+func (h *replica) Acquire(_ gate.Request, answer func(weir.Reason)) (sim.Pass, gate.Verdict, weir.Reason) {
 	p := &pass{}
 	var ctx context.Context
 	ctx, p.leave = context.WithCancel(h.ctx)
@@ -91,7 +100,7 @@ func (p *pass) Release(o weir.Outcome) {
 	p.leave()
 }
 
-func (h *host) Stats() gate.Stats { return h.stats() }
+func (h *replica) Stats() gate.Stats { return h.stats() }
 
 // play brings a simulation to its end, in step with the bubble's clock.
 func (h *host) play(s *sim.Sim, end time.Duration) {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 
@@ -16,6 +17,10 @@ import (
 
 type arenaCmd struct {
 	Seeds     int      `default:"3" placeholder:"N" help:"Runs of each cell, with the seeds 1, 2, … (${default})."`
+	Group     string   `default:"classic" enum:"classic,production,all" placeholder:"NAME" help:"Which scenarios: classic (one guard, one cause of overload), production (several guards, faults, outages, streams) or all (${default})."`
+	Random    string   `placeholder:"SEED[..SEED]" help:"Play random scenarios instead, one for each seed, as a proxy and as a library. Prints goodput / oracle, and Auto's share of the best of the others. The policies are auto, aimd, vegas, gradient2 and static-knee, unless --policies says otherwise."`
+	Count     int      `default:"40" placeholder:"N" help:"How many random scenarios, if --random names the first seed only (${default})."`
+	YAML      bool     `name:"yaml" help:"Print the random scenarios as files for weir sim, and play none."`
 	Only      []string `placeholder:"NAME,.." help:"Only the scenarios whose names contain one of these."`
 	Policies  []string `placeholder:"NAME,.." help:"Only these policies: ${policies}."`
 	Deadlines bool     `help:"Let the guards see the callers' deadlines."`
@@ -30,6 +35,9 @@ const maxSeeds = 1000
 
 // Run runs the matrix and prints it.
 func (c *arenaCmd) Run(ctx context.Context, std streams) error {
+	if c.YAML {
+		return c.printYAML(std.Out)
+	}
 	cfg, err := c.config()
 	if err != nil {
 		return err
@@ -49,13 +57,83 @@ func (c *arenaCmd) Run(ctx context.Context, std streams) error {
 			return fmt.Errorf("--out: %w", err)
 		}
 	}
-	if c.JSON {
-		return printJSON(std.Out, result)
+	return c.print(std.Out, result)
+}
+
+func (c *arenaCmd) print(w io.Writer, result arena.Result) error {
+	var err error
+	switch random := c.Random != ""; {
+	case c.JSON && random:
+		return printJSON(w, struct {
+			arena.Result
+			Comparison arena.Comparison `json:"comparison"`
+		}{result, result.Compare(randomPolicies[0])})
+	case c.JSON:
+		return printJSON(w, result)
+	case random:
+		err = result.CompareTable(w, randomPolicies[0])
+	default:
+		err = result.Table(w)
 	}
-	if err := result.Table(std.Out); err != nil || !c.Detail {
+	if err != nil || !c.Detail {
 		return err
 	}
-	return result.Detail(std.Out)
+	return result.Detail(w)
+}
+
+// randomPolicies play random scenarios: the first, and what it is compared
+// with.
+var randomPolicies = []string{"auto", "aimd", "vegas", "gradient2", "static-knee"}
+
+// maxRandom keeps the results in memory.
+const maxRandom = 10_000
+
+// seeds returns the first and the last seed of --random.
+func (c *arenaCmd) seeds() (first, last uint64, err error) {
+	from, to, isRange := strings.Cut(c.Random, "..")
+	first, err = strconv.ParseUint(from, 10, 32)
+	last = first + uint64(max(c.Count, 0)) - 1
+	if isRange && err == nil {
+		last, err = strconv.ParseUint(to, 10, 32)
+	}
+	switch {
+	case err != nil:
+		return 0, 0, usagef("--random=%s: must be a seed, such as 7, or a range of seeds, such as 1..40", c.Random)
+	case !isRange && (c.Count < 1 || c.Count > maxRandom):
+		return 0, 0, usagef("--count=%d: must be in [1, %d]", c.Count, maxRandom)
+	case last < first || last-first >= maxRandom:
+		return 0, 0, usagef("--random=%s: must be 1 to %d seeds", c.Random, maxRandom)
+	}
+	return first, last, nil
+}
+
+// rows returns the rows that are asked for.
+func (c *arenaCmd) rows() (rows []arena.Row, err error) {
+	if c.Random == "" {
+		groups := []string{c.Group}
+		if c.Group == "all" {
+			groups = arena.Groups()
+		}
+		return arena.Rows(groups...)
+	}
+	first, last, err := c.seeds()
+	for seed := first; err == nil && seed <= last; seed++ {
+		var pair []arena.Row
+		pair, err = arena.Random(seed)
+		rows = append(rows, pair...)
+	}
+	return rows, err
+}
+
+func (c *arenaCmd) printYAML(w io.Writer) error {
+	first, last, err := c.seeds()
+	for seed := first; err == nil && seed <= last; seed++ {
+		var text string
+		if _, text, err = arena.RandomYAML(seed); err == nil {
+			_, err = io.WriteString(w, text)
+		}
+	}
+	return err
 }
 
 func (c *arenaCmd) draw(stderr io.Writer, result arena.Result) error {
@@ -79,7 +157,7 @@ func (c *arenaCmd) config() (arena.Config, error) {
 	if c.Seeds < 1 || c.Seeds > maxSeeds {
 		return cfg, usagef("--seeds=%d: must be in [1, %d]", c.Seeds, maxSeeds)
 	}
-	rows, err := arena.Rows()
+	rows, err := c.rows()
 	if err != nil {
 		return cfg, err
 	}
@@ -91,14 +169,20 @@ func (c *arenaCmd) config() (arena.Config, error) {
 	if len(cfg.Rows) == 0 {
 		return cfg, usagef("--only=%s: no scenario has such a name", strings.Join(c.Only, ","))
 	}
-	all := arena.Policies()
-	for _, name := range c.Policies {
+	all, names := arena.Policies(), c.Policies
+	if c.Random != "" && len(names) == 0 {
+		names = randomPolicies
+	}
+	if c.Random != "" && !slices.Contains(names, randomPolicies[0]) {
+		return cfg, usagef("--policies=%s: must have %s among them with --random", strings.Join(names, ","), randomPolicies[0])
+	}
+	for _, name := range names {
 		if !slices.ContainsFunc(all, func(p arena.Policy) bool { return p.Name == name }) {
 			return cfg, usagef("--policies=%s: must be of %s", name, policyNames())
 		}
 	}
 	for _, p := range all {
-		if len(c.Policies) == 0 || slices.Contains(c.Policies, p.Name) {
+		if len(names) == 0 || slices.Contains(names, p.Name) {
 			cfg.Policies = append(cfg.Policies, p)
 		}
 	}

@@ -39,6 +39,41 @@ func TestArenaCommand(t *testing.T) {
 	}
 }
 
+func TestArenaGroups(t *testing.T) {
+	code, stdout, stderr := weir(t, "arena", "--group", "all", "--only", "low-traffic,slow-work/8 ", "--policies", "auto,none", "--seeds", "1")
+	if code != 0 || !strings.Contains(stdout, "mean of 1 classic rows") || !strings.Contains(stdout, "mean of 1 production rows") {
+		t.Errorf("%d, %q, %q: want the mean of each group", code, stdout, stderr)
+	}
+}
+
+func TestArenaRandom(t *testing.T) {
+	code, stdout, stderr := weir(t, "arena", "--random", "35..36", "--only", "35", "--seeds", "1", "--detail")
+	if code != 0 || !strings.Contains(stdout, "35-failures/library") || strings.Contains(stdout, "36-") || !strings.Contains(stdout, "static-knee") ||
+		!strings.Contains(stdout, "of oracle") {
+		t.Errorf("%d, %q, %q: want one scenario in two modes", code, stdout, stderr)
+	}
+	code, stdout, _ = weir(t, "arena", "--random", "35", "--count", "1", "--policies", "auto,vegas", "--seeds", "1", "--json")
+	var got struct {
+		Comparison struct {
+			Policy string
+			Cells  []struct{ Share float64 }
+		}
+		Matrix []any
+	}
+	if err := json.Unmarshal([]byte(stdout), &got); err != nil || code != 0 || got.Comparison.Policy != "auto" || len(got.Comparison.Cells) != 2 || len(got.Matrix) != 2 {
+		t.Errorf("%d, %v, %.300q: want the comparison and the matrix", code, err, stdout)
+	}
+	// What --yaml prints is a file for weir sim.
+	code, stdout, stderr = weir(t, "arena", "--random", "35..35", "--yaml")
+	file := filepath.Join(t.TempDir(), "35.yaml")
+	if err := os.WriteFile(file, []byte(stdout), 0o666); err != nil || code != 0 {
+		t.Fatalf("%d, %q, %v", code, stderr, err)
+	}
+	if code, stdout, stderr = weir(t, "sim", file, "--variant", "proxy"); code != 0 || !strings.Contains(stdout, "Random 35, failures") {
+		t.Errorf("%d, %q, %q: want the scenario's table", code, stdout, stderr)
+	}
+}
+
 func TestArenaErrors(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o666); err != nil {
@@ -52,6 +87,11 @@ func TestArenaErrors(t *testing.T) {
 		{2, []string{"--seeds", "0"}, "--seeds=0: must be in [1, 1000]"},
 		{2, []string{"--seeds", "1001"}, "--seeds=1001: must be in [1, 1000]"},
 		{2, []string{"--only", "nothing"}, "--only=nothing: no scenario has such a name"},
+		{2, []string{"--group", "new"}, "--group"},
+		{2, []string{"--random", "x"}, "--random=x: must be a seed, such as 7, or a range of seeds, such as 1..40"},
+		{2, []string{"--random", "7..3"}, "--random=7..3: must be 1 to 10000 seeds"},
+		{2, []string{"--random", "7", "--count", "0"}, "--count=0: must be in [1, 10000]"},
+		{2, []string{"--random", "7..8", "--policies", "none"}, "--policies=none: must have auto among them with --random"},
 		{2, []string{"--policies", "auto,best"}, "--policies=best: must be of none, static-under"},
 		{2, []string{"--format", "gif"}, "--format"},
 		{1, []string{"--only", "low", "--policies", "none", "--seeds", "1", "--out", file}, "--out"},

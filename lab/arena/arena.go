@@ -59,6 +59,7 @@ type Result struct {
 // A Line of the matrix has a cell for each policy, in the order of Config.
 type Line struct {
 	Row   string  `json:"scenario"`
+	Group string  `json:"group"`
 	Title string  `json:"title"`
 	Knee  int     `json:"knee"`
 	Cells []Named `json:"cells"`
@@ -138,7 +139,7 @@ func Run(ctx context.Context, cfg Config, done *atomic.Int64) (Result, error) {
 func Gather(cfg Config, cells [][][]Cell) Result {
 	r := Result{Seeds: cfg.Seeds, Deadlines: cfg.Deadlines, policies: cfg.Policies}
 	for i, row := range cfg.Rows {
-		line := Line{Row: row.Name, Title: row.Title, Knee: row.knee}
+		line := Line{Row: row.Name, Group: row.Group, Title: row.Title, Knee: row.knee}
 		for k, p := range cfg.Policies {
 			line.Cells = append(line.Cells, Named{p.Name, mean(cells[i][k])})
 		}

@@ -31,12 +31,25 @@
 // The service has recovered at the beginning of the first two seconds with a
 // goodput of 0.95 of what was offered or, if that is less, of the capacity.
 //
+// A service that is down, or that fails for reasons that are not load, is
+// relieved when that ends. Where no client has a time-out or a deadline, the
+// deadline of the score is ten times what a call takes.
+//
+// # The rows
+//
+// Rows returns them, in two groups. The classic rows have one guard, and one
+// cause of overload each. The production rows are about what services meet in
+// production: several instances of a guard before one service, faults that are
+// not load, outages, streams, work of 200 µs and of 20 s. Random makes up
+// scenarios, and Compare says how a policy does beside the best of the others.
+//
 // # What the policies know
 //
 // The guards do not see the callers' deadlines, as most servers do not, unless
 // Config.Deadlines says so. They see the end of the work, as a proxy does.
 //
 // A policy that does not find its limit is told how many times the knee it is,
-// of the service as it is at the beginning. Who has no queue of its own has a
+// of the service as it is at the beginning; of several instances each is told
+// its part. Who has no queue of its own has a
 // plain one: a hundred, for a second at most, in order.
 package arena

@@ -32,17 +32,19 @@ func (r Result) Draw(w io.Writer, format string) error {
 	if h.Beside > 0 {
 		h.Notes = append(h.Notes, "* is told the knee, which the others have to find or to guess")
 	}
-	var rows []plot.HeatRow
-	mean := plot.HeatRow{Label: "mean", Values: make([]float64, len(columns))}
-	for _, line := range r.Matrix {
-		row := plot.HeatRow{Label: line.Title}
-		for i, k := range columns {
-			row.Values = append(row.Values, line.Cells[k].Score)
-			mean.Values[i] += line.Cells[k].Score / float64(len(r.Matrix))
+	for _, group := range r.byGroup() {
+		var rows []plot.HeatRow
+		mean := plot.HeatRow{Label: "mean", Values: make([]float64, len(columns))}
+		for _, line := range group {
+			row := plot.HeatRow{Label: line.Title}
+			for i, k := range columns {
+				row.Values = append(row.Values, line.Cells[k].Score)
+				mean.Values[i] += line.Cells[k].Score / float64(len(group))
+			}
+			rows = append(rows, row)
 		}
-		rows = append(rows, row)
+		h.Groups = append(h.Groups, rows, []plot.HeatRow{mean})
 	}
-	h.Groups = [][]plot.HeatRow{rows, {mean}}
 	return plot.DrawHeat(w, h, format)
 }
 

@@ -25,40 +25,57 @@ func TestRows(t *testing.T) {
 	if *update {
 		writeGuards(t)
 	}
-	rows, err := Rows()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	for _, r := range rows {
-		names = append(names, r.Name)
-		guards := 0
-		for _, l := range r.scenario.Layers {
-			if l.Guard == nil {
-				continue
+	for _, group := range Groups() {
+		rows, err := Rows(group)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names, files := map[string]bool{}, []string{}
+		for _, r := range rows {
+			if names[r.Name] || r.Group != group {
+				t.Errorf("%s, of the group %q: want each name once, in its group", r.Name, r.Group)
 			}
-			guards++
-			want := Auto()
-			want.Blind = true
-			if !*update && !reflect.DeepEqual(l.Guard, want) {
-				t.Errorf("%s: the guard is %+v: want that of inflight.Config{}, %+v: go test ./lab/arena -run TestRows -update", r.Name, *l.Guard, *want)
+			names[r.Name] = true
+			file, _, variant := strings.Cut(r.Name, "/")
+			if !slices.Contains(files, file) {
+				files = append(files, file)
+			}
+			checkRow(t, r)
+			if path := filepath.Join("../../scenarios/arena", map[string]string{Production: Production}[group], file+".yaml"); variant != (group == Production) {
+				t.Errorf("%s: want variants in production only", r.Name)
+			} else if text, err := os.ReadFile(path); err != nil || !strings.HasPrefix(string(text), "# ") {
+				t.Errorf("%s: %v: want a file that begins with what it shows", r.Name, err)
 			}
 		}
-		if guards == 0 || r.knee < 1 || r.deadline == never || r.service <= 0 || r.Title == "" || r.scenario.Warmup != 0 {
-			t.Errorf("%s: %+v", r.Name, r)
-		}
-		sc := r.with(Policies()[0], 1, false)
-		sc.Duration = 5 * time.Second
-		if got, err := sim.Run(sc); err != nil || got.Oracle <= 0 {
-			t.Errorf("%s: an oracle of %v, %v", r.Name, got.Oracle, err)
-		}
-		text, err := os.ReadFile(filepath.Join("../../scenarios/arena", r.Name+".yaml"))
-		if err != nil || !strings.HasPrefix(string(text), "# ") {
-			t.Errorf("%s: %v: want a file that begins with what it shows", r.Name, err)
+		if !slices.Equal(files, order[group]) {
+			t.Errorf("%q: want the order to name each: %q", files, order[group])
 		}
 	}
-	if !slices.Equal(names, order) {
-		t.Errorf("%q: want the order to name each: %q", names, order)
+	if rows, err := Rows(); err != nil || len(rows) != len(order[Classic]) {
+		t.Errorf("%d rows, %v: want the classic ones", len(rows), err)
+	}
+}
+
+func checkRow(t *testing.T, r Row) {
+	guards := 0
+	for _, l := range r.scenario.Layers {
+		if l.Guard == nil {
+			continue
+		}
+		guards++
+		want := Auto()
+		want.Blind, want.Instances, want.Library = true, l.Guard.Instances, l.Guard.Library
+		if !*update && !reflect.DeepEqual(l.Guard, want) {
+			t.Errorf("%s: the guard is %+v: want that of inflight.Config{}, %+v: go test ./lab/arena -run TestRows -update", r.Name, *l.Guard, *want)
+		}
+	}
+	if guards == 0 || r.knee < 1 || r.deadline == never || r.service <= 0 || r.Title == "" || r.scenario.Warmup != 0 {
+		t.Errorf("%s: %+v", r.Name, r)
+	}
+	sc := r.with(Policies()[0], 1, false)
+	sc.Duration = min(5*time.Second, 1000*r.service)
+	if got, err := sim.Run(sc); err != nil || got.Oracle <= 0 {
+		t.Errorf("%s: an oracle of %v, %v", r.Name, got.Oracle, err)
 	}
 }
 
@@ -70,7 +87,11 @@ func writeGuards(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range files {
+	more, err := filepath.Glob("../../scenarios/arena/*/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range append(files, more...) {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
@@ -147,15 +168,14 @@ func TestWith(t *testing.T) {
 
 func TestReadErrors(t *testing.T) {
 	const good = "name: x\nduration: 1s\nlayers: [{name: a, workers: 1, service_time: {mean: 1ms}, guard: {limit: auto}}]\nclients: [{name: b, rate: 1, timeout: 1s}]\n"
-	if rows, err := Read(fstest.MapFS{"x.yaml": {Data: []byte(good)}, "y.txt": {}}); err != nil || len(rows) != 1 || rows[0].Name != "x" {
+	if rows, err := Read(fstest.MapFS{"x.yaml": {Data: []byte(good)}, "y.txt": {}}, Classic); err != nil || len(rows) != 1 || rows[0].Name != "x" {
 		t.Errorf("%+v, %v", rows, err)
 	}
 	for was, now := range map[string]string{
 		", guard: {limit: auto}": "",
-		", timeout: 1s":          "",
 		"workers":                "workres",
 	} {
-		_, err := Read(fstest.MapFS{"x.yaml": {Data: []byte(strings.Replace(good, was, now, 1))}})
+		_, err := Read(fstest.MapFS{"x.yaml": {Data: []byte(strings.Replace(good, was, now, 1))}}, Classic)
 		if err == nil || !strings.Contains(err.Error(), "x.yaml") {
 			t.Errorf("%q for %q: %v: want an error that names the file", now, was, err)
 		}

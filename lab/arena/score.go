@@ -39,7 +39,10 @@ type Cell struct {
 	Recovered   bool          `json:"recovered"`        // all of the seeds did
 	InTime      time.Duration `json:"recovery_in_time"` // what is in time
 	RejectP50   time.Duration `json:"reject_p50"`
-	Limit       float64       `json:"limit"` // mean over the second half; 0 without a guard
+	Limit       float64       `json:"limit"`                    // mean over the second half, summed over the instances; 0 without a guard
+	Work        float64       `json:"work"`                     // goodput / oracle by worker time, not by calls: they differ between classes
+	MeanLatency time.Duration `json:"mean_latency"`             // of successes
+	Even        float64       `json:"instances_jain,omitempty"` // the worst Jain's index of the goodputs of equal instances; 0 without several
 }
 
 // P99Share is the p99 of successes / the deadline.
@@ -57,7 +60,7 @@ func (r *Row) score(got run) Cell {
 	c := Cell{
 		GoodputRPS: res.Goodput, OracleRPS: res.Oracle, P99: res.Latency.P99, Deadline: r.deadline,
 		Recovers: r.relief < never, Recovered: true, InTime: r.inTime(), RejectP50: median(got.refused),
-		Fairness: res.Jain, Limit: limitOf(res),
+		Fairness: res.Jain, Limit: limitOf(res), Work: res.Work, MeanLatency: res.Latency.Mean, Even: evenness(res),
 	}
 	c.Goodput = goodputScore(res.Goodput, res.Oracle)
 	c.WorstShare = c.Goodput
@@ -67,7 +70,7 @@ func (r *Row) score(got run) Cell {
 	c.Latency = latencyScore(res.Latency, r.deadline)
 	c.Recovery = 1
 	if c.Recovers {
-		c.RecoveredIn, c.Recovered = recovery(res.Series, r.relief, r.scenario.Capacity)
+		c.RecoveredIn, c.Recovered = recovery(res.Series, r.relief, r.forecast)
 		c.Recovery = recoveryScore(c.RecoveredIn, c.Recovered, c.InTime)
 	}
 	c.Reject = 1 - share(c.RejectP50, r.deadline)
@@ -113,15 +116,24 @@ func (r *Row) inTime() time.Duration { return max(5*time.Second, 10*r.service) }
 
 // Recovery is seen in windows of recoveryWindow: the service has recovered at
 // the beginning of the first in which its goodput is at least recoveredShare of
-// what was offered or, if that is less, of what it can do.
+// what was offered, but for what fails anyway, or, if that is less, of what it
+// can do.
 const (
 	recoveryWindow = 2 * time.Second
 	recoveredShare = 0.95
 )
 
+// A forecast predicts, for an instant, the calls per second that a service can
+// serve, and the share of calls that no fault ends.
+type forecast interface {
+	Capacity(at time.Duration) float64
+	Works(at time.Duration) float64
+}
+
 // recovery returns how long after relief the service had recovered, or how
-// long it had not when the series ended.
-func recovery(series []sim.Step, relief time.Duration, capacity func(time.Duration) float64) (took time.Duration, recovered bool) {
+// long it had not when the series ended. forecast is a
+// *sim.Forecast.
+func recovery(series []sim.Step, relief time.Duration, forecast forecast) (took time.Duration, recovered bool) {
 	before := time.Duration(0) // the end of the step before
 	for i, first := range series {
 		start := before
@@ -132,9 +144,9 @@ func recovery(series []sim.Step, relief time.Duration, capacity func(time.Durati
 		offered, good, able := 0.0, 0.0, 0.0
 		at := start
 		for _, st := range series[i:] {
-			offered += float64(st.Offered)
+			offered += float64(st.Offered) * forecast.Works(at)
 			good += float64(st.Good)
-			able += capacity(at) * (st.At - at).Seconds()
+			able += forecast.Capacity(at) * (st.At - at).Seconds()
 			if at = st.At; at >= start+recoveryWindow {
 				break
 			}
@@ -178,6 +190,17 @@ func limitOf(res sim.Result) float64 {
 	return 0
 }
 
+// evenness is Jain's index of the instances of the first guard that has
+// several.
+func evenness(res sim.Result) float64 {
+	for _, l := range res.Layers {
+		if len(l.Instances) > 1 {
+			return l.Jain
+		}
+	}
+	return 0
+}
+
 // mean returns the means of the cells of the seeds, and the worst where that is
 // asked for.
 func mean(cells []Cell) Cell {
@@ -197,11 +220,14 @@ func mean(cells []Cell) Cell {
 	m.Fairness = of(func(c *Cell) float64 { return c.Fairness })
 	m.GoodputRPS = of(func(c *Cell) float64 { return c.GoodputRPS })
 	m.OracleRPS = of(func(c *Cell) float64 { return c.OracleRPS })
+	m.Work = of(func(c *Cell) float64 { return c.Work })
 	m.Limit = of(func(c *Cell) float64 { return c.Limit })
 	m.P99 = time.Duration(math.Round(of(func(c *Cell) float64 { return float64(c.P99) })))
 	m.RejectP50 = time.Duration(math.Round(of(func(c *Cell) float64 { return float64(c.RejectP50) })))
+	m.MeanLatency = time.Duration(math.Round(of(func(c *Cell) float64 { return float64(c.MeanLatency) })))
 	for _, c := range cells {
 		m.WorstShare = min(m.WorstShare, c.Goodput)
+		m.Even = min(m.Even, c.Even)
 		m.Recovered = m.Recovered && c.Recovered
 		m.RecoveredIn = max(m.RecoveredIn, c.RecoveredIn)
 	}

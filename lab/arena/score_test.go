@@ -100,12 +100,18 @@ func TestRecovery(t *testing.T) {
 		for at := step; at <= 30*time.Second; at += step {
 			series = append(series, sim.Step{At: at, Offered: tt.offered, Good: tt.good(at)})
 		}
-		took, recovered := recovery(series, 10*time.Second, func(time.Duration) float64 { return 1000 })
+		took, recovered := recovery(series, 10*time.Second, thousand{})
 		if took != tt.took || recovered != tt.recovered {
 			t.Errorf("%s: %v, %v: want %v, %v", tt.what, took, recovered, tt.took, tt.recovered)
 		}
 	}
 }
+
+// thousand is a service that can do a thousand calls a second.
+type thousand struct{}
+
+func (thousand) Capacity(time.Duration) float64 { return 1000 }
+func (thousand) Works(time.Duration) float64    { return 1 }
 
 func TestMean(t *testing.T) {
 	a := Cell{Goodput: 1, Latency: 1, Recovery: 1, Reject: 1, Fairness: 1, WorstShare: 1, P99: 100 * ms, RecoveredIn: time.Second, Recovered: true}

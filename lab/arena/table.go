@@ -31,21 +31,39 @@ func (r Result) Table(w io.Writer) error {
 	align(out, rows, 0, 3, 6, 9)
 	fmt.Fprintln(out)
 
-	rows = [][]string{{"scenario"}}
-	for _, p := range r.policies {
-		rows[0] = append(rows[0], p.Name)
-	}
-	for _, line := range r.Matrix {
-		row := []string{line.Row}
-		for _, c := range line.Cells {
-			row = append(row, three(c.Score))
-		}
-		rows = append(rows, row)
-	}
-	align(out, rows, 0)
+	r.scores(out)
 	r.losses(out)
 	r.legend(out)
 	return out.Flush()
+}
+
+// scores writes the matrix and, if there are several groups of rows, the mean
+// of each.
+func (r Result) scores(out *bufio.Writer) {
+	rows := [][]string{{"scenario"}}
+	for _, p := range r.policies {
+		rows[0] = append(rows[0], p.Name)
+	}
+	groups := r.byGroup()
+	for _, group := range groups {
+		mean := make([]float64, len(r.policies))
+		for _, line := range group {
+			row := []string{line.Row}
+			for k, c := range line.Cells {
+				row = append(row, three(c.Score))
+				mean[k] += c.Score / float64(len(group))
+			}
+			rows = append(rows, row)
+		}
+		if len(groups) > 1 {
+			row := []string{fmt.Sprintf("mean of %d %s rows", len(group), group[0].Group)}
+			for _, score := range mean {
+				row = append(row, three(score))
+			}
+			rows = append(rows, row)
+		}
+	}
+	align(out, rows, 0)
 }
 
 // star marks those who are outside.
@@ -145,7 +163,7 @@ func (r Result) Detail(w io.Writer) error {
 	out := bufio.NewWriter(w)
 	for _, line := range r.Matrix {
 		fmt.Fprintf(out, "\n%s (%s, knee %d, deadline %v, oracle %s/s)\n\n", line.Title, line.Row, line.Knee, line.Cells[0].Deadline, one(line.Cells[0].OracleRPS))
-		rows := [][]string{{"policy", "score", "goodput", "latency", "recovery", "reject", "fairness", "goodput/s", "of oracle", "worst seed", "p99", "recovered in", "no after", "limit"}}
+		rows := [][]string{{"policy", "score", "goodput", "latency", "recovery", "reject", "fairness", "goodput/s", "of oracle", "worst seed", "mean", "p99", "recovered in", "no after", "limit", "Jain"}}
 		for _, c := range line.Cells {
 			recovered := "–"
 			if c.Recovers {
@@ -158,8 +176,12 @@ func (r Result) Detail(w io.Writer) error {
 			if c.Limit > 0 {
 				limit = one(c.Limit)
 			}
+			even := "–"
+			if c.Even > 0 {
+				even = two(c.Even)
+			}
 			rows = append(rows, []string{c.Policy, three(c.Score), three(c.Goodput), three(c.Latency), three(c.Recovery), three(c.Reject), three(c.Fairness),
-				one(c.GoodputRPS), percent(c.Goodput), percent(c.WorstShare), millis(c.P99), recovered, millis(c.RejectP50), limit})
+				one(c.GoodputRPS), percent(c.Goodput), percent(c.WorstShare), millis(c.MeanLatency), millis(c.P99), recovered, millis(c.RejectP50), limit, even})
 		}
 		align(out, rows, 0)
 	}

@@ -59,8 +59,9 @@ func (r Run) goodput() []point {
 }
 
 func (r Run) capacity() []point {
+	forecast := r.Scenario.Forecast()
 	return r.over(func(st sim.Step, dt float64) float64 {
-		c := r.Scenario.Capacity(st.At - time.Duration(dt*0.5e9))
+		c := forecast.Capacity(st.At - time.Duration(dt*0.5e9))
 		if math.IsInf(c, 1) {
 			return math.NaN()
 		}
@@ -149,8 +150,24 @@ func (r Run) panels() []panel {
 			p.add("limit", stroke(ink, 1.5, dashed), r.state(i, limitOf))
 		}
 		panels = append(panels, p)
+		if instances := r.Result.Layers[i].Instances; len(instances) > 0 {
+			panels = append(panels, r.limits(i, instances))
+		}
 	}
 	return panels
+}
+
+// limits shows the limit of each instance of a guard.
+func (r Run) limits(layer int, instances []sim.Replica) panel {
+	p := panel{title: "Limits of the instances at " + r.Scenario.Layers[layer].Name}
+	for k, in := range instances {
+		label := in.Name
+		if len(instances) > len(palette) {
+			label = ""
+		}
+		p.add(label, stroke(palette[k%len(palette)], 1.2, nil), r.state(layer, func(p sim.Point) int { return p.Limits[k] }))
+	}
+	return p
 }
 
 // comparison shows runs side by side.

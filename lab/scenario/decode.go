@@ -7,6 +7,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/weir-go/weir/internal/strictyaml"
+	"github.com/weir-go/weir/lab/dist"
 	"github.com/weir-go/weir/lab/sim"
 )
 
@@ -18,8 +19,10 @@ func parse(file string, text []byte) (decoder, error) {
 	d := decoder{f}
 	if err == nil {
 		f.Special = map[reflect.Type]func(ast.Node, reflect.Value, string){
-			reflect.TypeFor[sim.Limit]():     d.limit,
-			reflect.TypeFor[sim.Instances](): d.instances,
+			reflect.TypeFor[sim.Limit]():        d.limit,
+			reflect.TypeFor[sim.Instances]():    d.instances,
+			reflect.TypeFor[dist.ServiceTime](): d.serviceTime,
+			reflect.TypeFor[sim.Class]():        d.class,
 		}
 	}
 	return d, err
@@ -73,4 +76,28 @@ func (d decoder) instances(n ast.Node, v reflect.Value, path string) {
 	groups := []sim.Group(nil)
 	d.Decode(n, reflect.ValueOf(&groups).Elem(), path)
 	v.Set(reflect.ValueOf(sim.Instances(groups)))
+}
+
+// serviceTime reads a constant duration, or the fields of a distribution.
+func (d decoder) serviceTime(n ast.Node, v reflect.Value, path string) {
+	if _, scalar := n.(ast.ScalarNode); scalar {
+		var constant dist.ServiceTime
+		d.Decode(n, reflect.ValueOf(&constant.Mean).Elem(), path)
+		v.Set(reflect.ValueOf(constant))
+		return
+	}
+	type fields dist.ServiceTime
+	d.Decode(n, v.Addr().Convert(reflect.TypeFor[*fields]()).Elem(), path)
+}
+
+// class reads a constant duration, or the fields of a class.
+func (d decoder) class(n ast.Node, v reflect.Value, path string) {
+	if _, scalar := n.(ast.ScalarNode); scalar {
+		var constant sim.Class
+		d.serviceTime(n, reflect.ValueOf(&constant.ServiceTime).Elem(), path)
+		v.Set(reflect.ValueOf(constant))
+		return
+	}
+	type fields sim.Class
+	d.Decode(n, v.Addr().Convert(reflect.TypeFor[*fields]()).Elem(), path)
 }

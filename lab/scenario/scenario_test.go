@@ -3,10 +3,12 @@ package scenario_test
 import (
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/lab/dist"
 	"github.com/weir-go/weir/lab/scenario"
 	"github.com/weir-go/weir/lab/sim"
 )
@@ -100,7 +102,7 @@ func TestMatrix(t *testing.T) {
 // What is wrong is said with its place and what would be right.
 func TestErrors(t *testing.T) {
 	for _, tt := range []struct{ rule, text, want string }{
-		{"an unknown field", strings.Replace(base, "workers:", "wrokers:", 1), "a.yaml:6:5: layers[0].wrokers: unknown field; known are attempts, calls"},
+		{"an unknown field", strings.Replace(base, "workers:", "wrokers:", 1), "a.yaml:6:5: layers[0].wrokers: unknown field; known are attempts, bad_pods, calls"},
 		{"a duration without a unit", strings.Replace(base, "10s", "10", 1), "a.yaml:3:11: duration = 10: want a duration with its unit"},
 		{"a word for a number", strings.Replace(base, "workers: 7", "workers: many", 1), "a.yaml:6:14: layers[0].workers = many: want a whole number"},
 		{"a field given twice", base + "name: again\n", "a.yaml:15:"},
@@ -120,6 +122,8 @@ func TestErrors(t *testing.T) {
 		{"instances that are no number", base + "variants: [{name: x, set: {layers.service.guard: {limit: auto, instances: many}}}]\n", "guard.instances = many: want a whole number"},
 		{"less than no instances", base + "variants: [{name: x, set: {layers.service.guard: {limit: auto, instances: -1}}}]\n", "guard.instances[0].count = -1: must be in [0, 1000]"},
 		{"an instance of another class", base + "variants: [{name: x, set: {layers.service.guard: {limit: auto, instances: [{classes: [b]}]}}}]\n", "instances[0].classes = \"b\": no client has calls of this class"},
+		{"a time that is none", strings.Replace(base, "workers: 7", "refuse_after: soon", 1), "a.yaml:6:19: layers[0].refuse_after = soon: want a duration with its unit"},
+		{"more than all hang", strings.Replace(base, "workers: 7", "hang_rate: 1.5", 1), "a.yaml:6:16: layers[0].hang_rate = 1.5: must be in [0, 1]"},
 		{"nothing", "", "a.yaml:1:1: want one scenario"},
 		{"an empty element", strings.Replace(base, "      - {at: 5s, slowdown: 2}", "      - ", 1), "a.yaml:9:8: layers[0].changes[0]: must not be empty"},
 		{"an empty layer", "name: x\nduration: 1s\nlayers: [null]\n", "a.yaml:3:10: layers[0]: must not be empty"},
@@ -209,5 +213,41 @@ func TestInstances(t *testing.T) {
 		if got := f.Figures[0][0].Layers[0].Guard.Instances; !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %+v: want %+v", in, got, want)
 		}
+	}
+}
+
+// Faults, classes and times have a short form.
+func TestFaults(t *testing.T) {
+	text := strings.Replace(base, "    changes:\n", `    classes: {fast: 10ms, events: {mean: 60s, distribution: exponential, stream: true}}
+    refuse_rate: 0.1
+    refuse_after: 500ms
+    fail_after: {mean: 10ms, distribution: lognormal, cv: 2}
+    hang_rate: 0.05
+    hang_for: 30s
+    fail_works: true
+    flap: {first: 1s, every: 20s, for: 10s}
+    failing_classes: [fast]
+    pods: 8
+    bad_pods: 1
+    changes:
+      - {at: 1s, down: true, refuse_after: 1ms, hang_rate: 0, hang_for: 1s, bad_pods: 2}
+`, 1) + "    mix: [{class: fast, share: 1}, {class: events, share: 0.005}]\n"
+	f, err := scenario.Parse("a.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := f.Figures[0][0].Layers[0]
+	constant := func(d time.Duration) dist.ServiceTime { return dist.ServiceTime{Mean: d} }
+	if want := map[string]sim.Class{"fast": {ServiceTime: constant(10 * time.Millisecond)},
+		"events": {ServiceTime: dist.ServiceTime{Mean: time.Minute, Distribution: "exponential"}, Stream: true}}; !reflect.DeepEqual(l.Classes, want) {
+		t.Errorf("%+v: want %+v", l.Classes, want)
+	}
+	if l.RefuseRate != 0.1 || l.RefuseAfter != constant(500*time.Millisecond) || l.FailAfter.CV != 2 || l.HangRate != 0.05 || l.HangFor != 30*time.Second ||
+		!l.FailWorks || l.Flap != (sim.Flap{First: time.Second, Every: 20 * time.Second, For: 10 * time.Second}) ||
+		!slices.Equal(l.FailingClasses, []string{"fast"}) || l.Pods != 8 || l.BadPods != 1 {
+		t.Errorf("%+v", l)
+	}
+	if c := l.Changes[0]; !*c.Down || *c.RefuseAfter != constant(time.Millisecond) || *c.HangRate != 0 || *c.HangFor != time.Second || *c.BadPods != 2 {
+		t.Errorf("%+v", c)
 	}
 }

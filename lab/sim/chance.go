@@ -32,6 +32,7 @@ const (
 // Purposes of the layers beside work, each counting up likewise.
 const (
 	forInstance = (iota + 1) * 64 // of a guard
+	forFate                       // whether a job fails, and after how long
 )
 
 // chance returns the source for one purpose of an attempt of a call, until the

@@ -45,7 +45,7 @@ func (l *layer) initGuards(s *Sim, classes map[string]int32) (err error) {
 	if cfg == nil {
 		return nil
 	}
-	l.guards = make([]guard, cfg.Instances.count())
+	l.guards = make([]guard, cfg.Instances.Count())
 	kinds := []*Group{}
 	cfg.Instances.each(func(i, k int, group *Group) {
 		g := &l.guards[i]
@@ -103,7 +103,7 @@ func (g *guard) init(s *Sim, cfg *Guard, group *Group, k int) error {
 }
 
 // instance returns the instance that a job comes to: at random, by weight,
-// among those that serve its class and have started. The n-th call has the
+// among the instances that serve its class and have started. The n-th call has the
 // same chance in every variant.
 func (l *layer) instance(s *Sim, j *job) *guard {
 	if len(l.guards) == 1 {
@@ -164,7 +164,7 @@ func (s *Sim) admitted(j *job) {
 	s.station(j)
 }
 
-// drain answers the waiters whose wait at the guard is over, and has the
+// drain answers the waiters that the guard admits or refuses by now, and has the
 // guard's deadline on the agenda. What comes of it may call drain again, which
 // leaves the work to the first.
 func (s *Sim) drain(g *guard) {

@@ -9,7 +9,7 @@ import (
 )
 
 // Instances are the instances of a Guard: replicas of a service, or of a proxy,
-// in front of one station. Each has a queue and an algorithm of its own. In a
+// in front of one station. Each instance has its own queue and algorithm. In a
 // file, Instances is a number, or a list of groups. If empty, a Guard has one
 // instance.
 type Instances []Group
@@ -19,8 +19,8 @@ type Group struct {
 	Name   string  `yaml:"name" json:"name,omitempty"`     // of the group, in results. If empty, its instances are numbered
 	Count  int     `yaml:"count" json:"count,omitempty"`   // of instances. If zero, 1
 	Weight float64 `yaml:"weight" json:"weight,omitempty"` // share of each in the load, beside the other instances. If zero, 1
-	// Classes are those of the calls that the group gets. If empty, it gets the
-	// calls of the classes that no group names.
+	// Classes are the classes of calls that the group gets. If empty, it gets
+	// the calls of the classes that no group names.
 	Classes []string `yaml:"classes" json:"classes,omitempty"`
 	Limit   *Limit   `yaml:"limit" json:"limit,omitempty"` // of the group. If nil, the Guard's
 
@@ -41,8 +41,8 @@ type Group struct {
 // maxInstances bounds the instances of a guard.
 const maxInstances = 1000
 
-// count returns the number of instances, at least one.
-func (all Instances) count() (n int) {
+// Count returns the number of instances, at least one.
+func (all Instances) Count() (n int) {
 	for _, g := range all {
 		n += max(g.Count, 1)
 	}
@@ -117,7 +117,7 @@ func (all Instances) check(c *checker, at string, used map[string]bool) {
 			c.check(err == nil, at+"limit", g.Limit.Name, rule(err))
 		}
 		c.checkLast(at+"epoch", g.Epoch, g.EpochEvery, g.Count)
-		c.check(max(g.Skew, -g.Skew) <= maxTime, at+"skew", g.Skew, fmt.Sprintf("must be in [-%v, %[1]v]", maxTime))
+		c.check(g.Skew >= -maxTime && g.Skew <= maxTime, at+"skew", g.Skew, fmt.Sprintf("must be in [-%v, %[1]v]", maxTime))
 		c.checkSpan(at+"skew_spread", g.SkewSpread)
 		c.checkLast(at+"start", g.Start, g.StartEvery, g.Count)
 	}

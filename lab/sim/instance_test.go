@@ -98,13 +98,31 @@ func TestInstances(t *testing.T) {
 	}
 }
 
+// The table has a line for each instance, and sums in the first.
+func TestTableOfInstances(t *testing.T) {
+	sc := replicated(sim.Group{Name: "a", Count: 14}, sim.Group{Name: "b", Limit: &sim.Limit{Name: "none"}})
+	var out bytes.Buffer
+	if err := sim.Table(&out, []sim.Result{run(t, sc)}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"instance", "a-12", "3 more instances", "Jain's index of equal instances 0.9"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("want %q:\n%s", want, out.String())
+		}
+	}
+	out.Reset()
+	if err := sim.Table(&out, []sim.Result{run(t, everything(1))}); err != nil || strings.Contains(out.String(), "instance") {
+		t.Errorf("%v: want no instances:\n%s", err, out.String())
+	}
+}
+
 // By route: the calls of a class go to the groups that name it, the others to
 // the groups that name none.
 func TestInstancesByClass(t *testing.T) {
 	sc := sim.Scenario{
 		Name: "routes", Duration: 10 * time.Second, Seed: 1,
 		Layers: []sim.Layer{{Name: "service", Workers: 50,
-			Classes: map[string]dist.ServiceTime{"fast": {Mean: 10 * ms}, "slow": {Mean: 100 * ms}},
+			Classes: map[string]sim.Class{"fast": {ServiceTime: dist.ServiceTime{Mean: 10 * ms}}, "slow": {ServiceTime: dist.ServiceTime{Mean: 100 * ms}}},
 			Guard: &sim.Guard{Limit: sim.Limit{Name: "fixed", N: 100},
 				Instances: sim.Instances{{Name: "fast", Classes: []string{"fast"}}, {Name: "rest", Count: 2}}}}},
 		Clients: []sim.Client{{Name: "users", Rate: "300", Arrivals: "even",
@@ -116,6 +134,7 @@ func TestInstancesByClass(t *testing.T) {
 			within(t, "fast calls at their instance", in[0].Goodput, c.Goodput, 1e-9)
 		} else {
 			within(t, "slow calls at the others", in[1].Goodput+in[2].Goodput, c.Goodput, 1e-9)
+			within(t, "half of them at each", in[1].Goodput, in[2].Goodput, 0.15)
 		}
 	}
 	sc.Layers[0].Guard.Instances[1].Start = 5 * time.Second
@@ -156,8 +175,9 @@ func TestWallClock(t *testing.T) {
 	all = all[len(all)-4:] // those before are of the validation
 	s.Until(sc.Duration)
 	want := []time.Duration{-50 * ms, 0, 50 * ms, 20 * ms}
+	wall := func(i int) time.Duration { return all[i].epoch + time.Duration(i%3)*time.Hour } // at the beginning of the run
 	for i, c := range all {
-		if skew := c.epoch + time.Duration(min(i, 3)%3)*time.Hour - 1_800_000_000*time.Second; skew != want[i] {
+		if skew := wall(i) - wall(1); skew != want[i] {
 			t.Errorf("instance %d has a skew of %v: want %v", i, skew, want[i])
 		}
 		if at := c.first - time.Duration(i%3)*time.Hour; at < 0 || at > 10*time.Second {

@@ -12,7 +12,9 @@ import (
 type job struct {
 	slot
 	state         state
-	held          bool // the guard waits for its Leave
+	held          bool       // the guard waits for its Leave
+	free          bool       // it holds no worker: a stream, or a fault
+	fate          resultKind // of a faulty job; ok if it is none
 	layer         *layer
 	guard         *guard // the instance that the job came to; nil without one
 	call          *call
@@ -26,6 +28,7 @@ type job struct {
 	id            uint64
 	deadline      time.Duration // when the caller leaves
 	arrived       time.Duration
+	share         uint64 // seq of its share in a processor; 0: it has none
 	ticket        gate.Ticket
 	pass          Pass // of a layer's other, while it waits and while it is held
 	admitted      time.Duration
@@ -102,12 +105,12 @@ func (s *Sim) arrive(j *job) {
 
 // worked is the end of a job's own work.
 func (s *Sim) worked(j *job) {
-	if j.layer.below == nil {
-		s.end(j, result{})
+	if j.fate != ok || j.layer.below == nil {
+		s.end(j, j.failure())
 		return
 	}
 	j.state = calling
-	if l := j.layer; l.cfg.Sharing { // who only waits does not share
+	if l := j.layer; l.cfg.Sharing && !j.free { // who only waits does not share
 		l.flow.note(s.now)
 		l.busy--
 		l.flow.busy--
@@ -158,7 +161,7 @@ func (s *Sim) end(j *job, r result) {
 	}
 	c, parent, g := j.call, j.parent, j.guard
 	served := j.state != atGate || j.held
-	s.jobs.put(j)
+	s.retire(j)
 	s.answer(c, parent, r)
 	if served {
 		s.serve(l)
@@ -197,7 +200,7 @@ func (s *Sim) abandon(j *job) {
 	if j.held && l.cfg.Guard.Library {
 		s.leave(j, weir.TimedOut)
 	}
-	if !waiting && !l.cfg.CancelAbandoned {
+	if !waiting && !l.leavesAtOnce(j) {
 		s.drain(g)
 		return
 	}
@@ -207,7 +210,7 @@ func (s *Sim) abandon(j *job) {
 	}
 	if waiting {
 		l.flow.leave(s.now, s.now-j.arrived, result{kind: timedOut})
-		s.jobs.put(j)
+		s.retire(j)
 		s.drain(g)
 		return
 	}

@@ -78,7 +78,7 @@ func (m *meter) init(s *Sim, classes map[string]int32) {
 		}
 		m.byTenant = append(m.byTenant, tenants)
 	}
-	m.oracle.init(sc)
+	m.oracle.init(sc, classes)
 	for i := range s.layers {
 		s.layers[i].flow.since, s.layers[i].flow.from = sc.Warmup, sc.Warmup
 	}
@@ -87,7 +87,7 @@ func (m *meter) init(s *Sim, classes map[string]int32) {
 func (m *meter) began(c *call) {
 	m.calls++
 	m.step.Offered++
-	m.oracle.arrive(c.client, c.intended)
+	m.oracle.arrive(c)
 	if c.intended < m.from {
 		return
 	}

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"math"
 	"time"
-
-	"github.com/weir-go/weir/lab/dist"
 )
 
 // classes numbers the classes of the clients' mixes; the class "" is 0.
@@ -35,139 +33,6 @@ func (sc Scenario) used() map[string]bool {
 	return used
 }
 
-// Capacity is how many calls per second the layers can bear at an instant, at
-// most: the least over the layers of workers / how long a call holds one.
-// Changes up to then are taken in, and pauses on average. What a call costs is
-// the mean over the clients' mixes, at equal rates. Infinite if nothing bounds
-// it.
-func (sc Scenario) Capacity(at time.Duration) float64 {
-	least, hold := math.Inf(1), 0.0
-	visits := make([]float64, len(sc.Layers)) // by one call
-	v := 1.0
-	for i := range sc.Layers {
-		visits[i] = v
-		v *= float64(max(sc.Layers[i].Calls, 1))
-	}
-	for i := len(sc.Layers) - 1; i >= 0; i-- {
-		l := &sc.Layers[i]
-		state := l.at(at)
-		own := sc.mean(l).Seconds() * state.slowdown
-		least = min(least, l.most(own, hold, state)/visits[i])
-		if i > 0 {
-			hold = float64(max(sc.Layers[i-1].Calls, 1)) * (own + hold)
-		}
-	}
-	return least
-}
-
-// most is the throughput that a layer can bear if a job works for own seconds
-// and waits for hold.
-func (l *Layer) most(own, hold float64, state layerState) float64 {
-	if l.Sharing {
-		hold = 0
-	}
-	if own+hold == 0 || state.workers == 0 {
-		return math.Inf(1)
-	}
-	running := l.running()
-	best := 0.0
-	if l.Contention == (Contention{}) {
-		best = float64(state.workers) / (own/running + hold)
-	} else {
-		for n := 1; n <= min(state.workers, 1_000_000); n++ {
-			x := float64(n) / (own*l.Contention.factor(n)/running + hold)
-			if x < best/2 {
-				break // past the knee
-			}
-			best = max(best, x)
-		}
-	}
-	if works := 1 - state.failure - state.refusal; works > 0 {
-		return best / works // fast failures take no time
-	}
-	return math.Inf(1)
-}
-
-// running is the share of the time that is not in a pause.
-func (l *Layer) running() float64 {
-	if l.Pause.Every == 0 {
-		return 1
-	}
-	return 1 - l.Pause.For.Seconds()/l.Pause.Every.Seconds()
-}
-
-type layerState struct {
-	workers                    int
-	slowdown, failure, refusal float64
-}
-
-func (l *Layer) at(at time.Duration) layerState {
-	st := layerState{l.Workers, 1, l.FailureRate, l.RefuseRate}
-	for _, c := range l.Changes {
-		if c.At <= at {
-			set(&st.slowdown, c.Slowdown)
-			set(&st.workers, c.Workers)
-			set(&st.failure, c.FailureRate)
-			set(&st.refusal, c.RefuseRate)
-		}
-	}
-	return st
-}
-
-// works is the share of calls that no random failure ends.
-func (sc Scenario) works(at time.Duration) float64 {
-	share := 1.0
-	for i := range sc.Layers {
-		st := sc.Layers[i].at(at)
-		share *= math.Pow(max(1-st.failure-st.refusal, 0), float64(max(sc.Layers[i].Calls, 1)))
-	}
-	return share
-}
-
-// mean is the mean service time of a layer over the clients' mixes.
-func (sc Scenario) mean(l *Layer) time.Duration {
-	of := func(class string) dist.ServiceTime {
-		if own, ok := l.Classes[class]; ok {
-			return own
-		}
-		return l.ServiceTime
-	}
-	total, weight := 0.0, 0.0
-	for _, c := range sc.Clients {
-		if len(c.Mix) == 0 {
-			total += float64(of("").Mean)
-			weight++
-			continue
-		}
-		sum := 0.0
-		for _, share := range c.Mix {
-			sum += share.Share
-		}
-		for _, share := range c.Mix {
-			total += share.Share / sum * float64(of(share.Class).Mean)
-		}
-		weight++
-	}
-	if weight == 0 {
-		return l.ServiceTime.Mean
-	}
-	return time.Duration(total / weight)
-}
-
-// Unloaded is how long a call takes at an instant, on average, if nobody else
-// is there. Changes up to then are taken in, and pauses on average.
-func (sc Scenario) Unloaded(at time.Duration) time.Duration {
-	total := 0.0
-	for i := len(sc.Layers) - 1; i >= 0; i-- {
-		l := &sc.Layers[i]
-		total += sc.mean(l).Seconds() * l.at(at).slowdown / l.running()
-		if i > 0 {
-			total *= float64(max(sc.Layers[i-1].Calls, 1))
-		}
-	}
-	return span(total * 1e9)
-}
-
 // patience is how long after its arrival a call can still be a success, at
 // most.
 func (c *Client) patience() time.Duration {
@@ -191,24 +56,31 @@ func (c *Client) patience() time.Duration {
 // would flow out later than the client's patience less half of the time that
 // a call takes. Half, because what is at work has been there for half of its
 // time, on average: a call whose share of the fluid flows out after w is done
-// after w + half of its own time.
+// after w + half of its own time. It does not know which calls will fail: each
+// counts for the probability that it does not.
 type oracle struct {
 	sc       *Scenario
+	forecast *Forecast
+	names    []string        // of the classes
 	patience []time.Duration // of the clients
 	now      time.Duration
 	until    time.Duration // nothing changes before; exclusive
 
 	capacity float64
-	works    float64 // share of calls that no random failure ends
+	works    [][]float64 // probability of a success, by client and class
 	half     time.Duration
 
 	backlog, served float64
 }
 
-func (o *oracle) init(sc *Scenario) {
-	o.sc = sc
+func (o *oracle) init(sc *Scenario, classes map[string]int32) {
+	o.sc, o.forecast, o.names = sc, sc.Forecast(), make([]string, len(classes))
+	for name, i := range classes {
+		o.names[i] = name
+	}
 	for i := range sc.Clients {
 		o.patience = append(o.patience, sc.Clients[i].patience())
+		o.works = append(o.works, make([]float64, len(classes)))
 	}
 	o.look()
 }
@@ -216,13 +88,23 @@ func (o *oracle) init(sc *Scenario) {
 // look finds out about the capacity from now on.
 func (o *oracle) look() {
 	sc := o.sc
-	o.capacity, o.works, o.half = sc.Capacity(o.now), sc.works(o.now), sc.Unloaded(o.now)/2
+	o.capacity, o.half = o.forecast.Capacity(o.now), o.forecast.Work(o.now)/2
+	states := sc.at(o.now)
+	for class, name := range o.names {
+		works := sc.call(name, states).works
+		for i := range sc.Clients {
+			attempts := max(sc.Clients[i].Retry.Attempts, 1)
+			o.works[i][class] = 1 - math.Pow(1-works, float64(attempts))
+		}
+	}
 	o.until = never
 	if sc.Warmup > o.now {
 		o.until = sc.Warmup // served counts from then on
 	}
 	for i := range sc.Layers {
-		for _, c := range sc.Layers[i].Changes {
+		l := &sc.Layers[i]
+		o.until = min(o.until, l.Flap.next(o.now))
+		for _, c := range l.Changes {
 			if c.At > o.now {
 				o.until = min(o.until, c.At)
 			}
@@ -244,10 +126,11 @@ func (o *oracle) advance(to time.Duration) {
 	}
 }
 
-func (o *oracle) arrive(client int32, at time.Duration) {
-	o.advance(at)
-	if patience := o.patience[client]; patience == never || (o.backlog+o.works)/o.capacity <= (patience-o.half).Seconds() {
-		o.backlog += o.works
+func (o *oracle) arrive(c *call) {
+	o.advance(c.intended)
+	works, patience := o.works[c.client][c.class], o.patience[c.client]
+	if works > 0 && (patience == never || (o.backlog+works)/o.capacity <= (patience-o.half).Seconds()) {
+		o.backlog += works
 	}
 }
 

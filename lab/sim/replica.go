@@ -12,7 +12,7 @@ type Replica struct {
 	Name     string     `json:"name"`
 	Weight   float64    `json:"weight"`
 	Admitted float64    `json:"admitted_rps"`
-	Goodput  float64    `json:"goodput_rps"`          // successes whose caller was still there
+	Goodput  float64    `json:"goodput_rps"`          // successes before their callers left
 	Limit    float64    `json:"mean_limit,omitempty"` // over the second half of the series; 0 if unlimited
 	Guard    gate.Stats `json:"guard"`                // of the whole run
 }

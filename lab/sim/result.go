@@ -17,8 +17,12 @@ type Result struct {
 	Warmup   time.Duration `json:"warmup"`
 
 	Figures
-	Oracle     float64   `json:"oracle_rps"` // the goodput that perfect knowledge of the capacity could have got
-	Score      float64   `json:"score"`      // goodput / Oracle; 0 without an Oracle
+	Oracle float64 `json:"oracle_rps"` // the goodput that perfect knowledge of the capacity could have got
+	Score  float64 `json:"score"`      // goodput / Oracle; 0 without an Oracle
+	// Work is Score by worker time instead of calls: the worker time of the
+	// successes, each class at its mean, / that of the oracle's. It differs from
+	// Score if some classes get more of their calls served than others.
+	Work       float64   `json:"work_score"`
 	Rejections Quantiles `json:"rejections"` // how long attempts took that were turned away
 	Jain       float64   `json:"jain"`       // of the tenants' shares: 1 = all have their fair share
 
@@ -61,8 +65,8 @@ type Visits struct {
 	Inside     float64           `json:"inside"`          // mean number at the guard, in the queue and at work
 	Busy       float64           `json:"busy"`            // mean number of busy workers
 	Guard      *gate.Stats       `json:"guard,omitempty"` // of the whole run; of several instances, the sums
-	// Instances are those of the guard, if there are several; Jain is the least
-	// of Jain's indices of the goodputs of equal instances.
+	// Instances are the instances of the guard, if there are several. Jain is the
+	// least of Jain's indices of the goodputs of equal instances.
 	Instances []Replica `json:"instances,omitempty"`
 	Jain      float64   `json:"instances_jain,omitempty"`
 }
@@ -115,6 +119,10 @@ func (s *Sim) Result() Result {
 			r.Classes = append(r.Classes, m.byClass[i].figures(seconds))
 		}
 	}
+	r.Work = r.Score
+	if len(r.Classes) > 1 && r.Oracle > 0 {
+		r.Work = s.useful(r.Classes) / r.Oracle
+	}
 	s.perClient(&r, seconds)
 	for i := range s.layers {
 		v := s.layers[i].visits(s.now, seconds)
@@ -127,6 +135,15 @@ func (s *Sim) Result() Result {
 		TimedOut: a[timedOut], Rejected: a[rejected], Open: uint64(s.calls.inUse()), Inside: uint64(s.jobs.inUse()),
 	}
 	return r
+}
+
+// useful is the goodput in calls of the mean worker time.
+func (s *Sim) useful(classes []Figures) float64 {
+	got, cost := 0.0, s.meter.oracle.forecast.costs()
+	for _, f := range classes {
+		got += f.Goodput * cost[f.Name]
+	}
+	return got
 }
 
 func (s *Sim) perClient(r *Result, seconds float64) {

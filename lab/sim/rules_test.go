@@ -1,8 +1,6 @@
 package sim_test
 
 import (
-	"math"
-	"strings"
 	"testing"
 	"time"
 
@@ -206,59 +204,6 @@ func TestLatencyOfRetries(t *testing.T) {
 	r := run(t, sc)
 	expect(t, "good: the last, by its second attempt", r.Totals.Good, 1)
 	within(t, "latency: 50 ms, and 40 ms", r.Latency.Mean.Seconds(), 0.09, 1e-9)
-}
-
-// Every bad field is named by its path.
-func TestValidate(t *testing.T) {
-	for field, spoil := range map[string]func(*sim.Scenario){
-		"duration":                        func(sc *sim.Scenario) { sc.Duration = 0 },
-		"warmup":                          func(sc *sim.Scenario) { sc.Warmup = sc.Duration },
-		"step":                            func(sc *sim.Scenario) { sc.Step = 1 },
-		"layers":                          func(sc *sim.Scenario) { sc.Layers = nil },
-		"clients":                         func(sc *sim.Scenario) { sc.Clients = nil },
-		"layers[0].workers":               func(sc *sim.Scenario) { sc.Layers[0].Workers = -1 },
-		"layers[0].queue":                 func(sc *sim.Scenario) { sc.Layers[0].Queue = ptr(-1) },
-		"layers[0].service_time.cv":       func(sc *sim.Scenario) { sc.Layers[0].ServiceTime.CV = 1 },
-		"layers[0].failure_rate":          func(sc *sim.Scenario) { sc.Layers[0].FailureRate = 2 },
-		"layers[0].pause.every":           func(sc *sim.Scenario) { sc.Layers[0].Pause = sim.Pause{Every: 1, For: 2} },
-		"layers[0].guard.limit":           func(sc *sim.Scenario) { sc.Layers[0].Guard = &sim.Guard{} },
-		"layers[0].guard.depth":           func(sc *sim.Scenario) { sc.Layers[0].Guard = &sim.Guard{Limit: sim.Limit{Name: "none"}, Depth: -1} },
-		"layers[0].guard.rate.per_second": func(sc *sim.Scenario) { sc.Layers[0].Guard = &sim.Guard{Rate: &sim.Rate{}} },
-		"layers[0].guard.rate.burst":      func(sc *sim.Scenario) { sc.Layers[0].Guard = &sim.Guard{Rate: &sim.Rate{PerSecond: 1, Burst: -1}} },
-		"layers[0].guard.rate.max_wait":   func(sc *sim.Scenario) { sc.Layers[0].Guard = &sim.Guard{Rate: &sim.Rate{PerSecond: 1, Mute: true}} },
-		"layers[0].guard.rate.max_wait ":  func(sc *sim.Scenario) { sc.Layers[0].Guard = &sim.Guard{Rate: &sim.Rate{PerSecond: 1, MaxWait: -1}} },
-		"layers[0].changes[0].at":         func(sc *sim.Scenario) { sc.Layers[0].Changes = []sim.Change{{At: -1}} },
-		"clients[0].rate":                 func(sc *sim.Scenario) { sc.Clients[0].Rate = "fast" },
-		"clients[0].burst.for":            func(sc *sim.Scenario) { sc.Clients[0].Burst.For = 1 },
-		"clients[0].timeout":              func(sc *sim.Scenario) { sc.Clients[0].Timeout = -1 },
-		"clients[0].mix[0].class":         func(sc *sim.Scenario) { sc.Clients[0].Mix = []sim.Share{{Class: "x", Share: 1}} },
-		"clients[0].retry.budget":         func(sc *sim.Scenario) { sc.Clients[0].Retry.Budget = &throttle.BudgetConfig{Ratio: 2} },
-		"clients[0].think.mean":           func(sc *sim.Scenario) { sc.Clients[0].Think.Mean = -1 },
-		"clients[0].think.mean ": func(sc *sim.Scenario) { // who calls in no time, for ever
-			sc.Clients[0].Rate, sc.Clients[0].Users = "", 1
-			sc.Layers[0].ServiceTime.Mean = 0
-		},
-		"duration ":                   func(sc *sim.Scenario) { sc.Duration = 10_001 * time.Hour },
-		"layers[0].contention.sigma":  func(sc *sim.Scenario) { sc.Layers[0].Contention.Sigma = math.Inf(1) },
-		"layers[0].contention.kappa ": func(sc *sim.Scenario) { sc.Layers[0].Contention.Kappa = math.NaN() },
-		"layers[0].failure_rate ":     func(sc *sim.Scenario) { sc.Layers[0].FailureRate, sc.Layers[0].RefuseRate = 0.6, 0.6 },
-		"layers[0].changes[0].failure_rate": func(sc *sim.Scenario) {
-			sc.Layers[0].RefuseRate, sc.Layers[0].Changes = 0.6, []sim.Change{{FailureRate: ptr(0.6)}}
-		},
-		"layers[1].name":             func(sc *sim.Scenario) { sc.Layers = append(sc.Layers, sc.Layers[0]) },
-		"clients[1].name":            func(sc *sim.Scenario) { sc.Clients = append(sc.Clients, sc.Clients[0]) },
-		"clients[0].timeout ":        func(sc *sim.Scenario) { sc.Clients[0].Timeout = math.MaxInt64 },
-		"clients[0].units":           func(sc *sim.Scenario) { sc.Clients[0].Units = math.MaxInt },
-		"clients[0].retry.attempts":  func(sc *sim.Scenario) { sc.Clients[0].Retry.Attempts = -1 },
-		"layers[0].contention.kappa": func(sc *sim.Scenario) { sc.Layers[0].Contention.Kappa = -1 },
-	} {
-		sc := scene(ms, 0)
-		spoil(&sc)
-		_, err := sim.Run(sc)
-		if e, ok := err.(*sim.FieldError); !ok || e.Field != strings.TrimSpace(field) {
-			t.Errorf("%v: want %s", err, field)
-		}
-	}
 }
 
 // What lasts longer than the run is not done, however long it lasts.

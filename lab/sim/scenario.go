@@ -34,13 +34,33 @@ type Layer struct {
 	// N > Workers: a processor that is shared. Queue is not used then.
 	Sharing bool `yaml:"sharing" json:"sharing,omitempty"`
 
-	ServiceTime dist.ServiceTime            `yaml:"service_time" json:"service_time"` // of the layer's own work
-	Classes     map[string]dist.ServiceTime `yaml:"classes" json:"classes,omitempty"` // instead, for the classes named
-	Contention  Contention                  `yaml:"contention" json:"contention,omitzero"`
+	ServiceTime dist.ServiceTime `yaml:"service_time" json:"service_time"` // of the layer's own work
+	Classes     map[string]Class `yaml:"classes" json:"classes,omitempty"` // instead, for the classes named
+	Contention  Contention       `yaml:"contention" json:"contention,omitzero"`
+	Pause       Pause            `yaml:"pause" json:"pause,omitzero"`
 
-	FailureRate float64 `yaml:"failure_rate" json:"failure_rate,omitempty"` // share that fails at once, for reasons that are not load
-	RefuseRate  float64 `yaml:"refuse_rate" json:"refuse_rate,omitempty"`   // share that is refused at once, as if overloaded
-	Pause       Pause   `yaml:"pause" json:"pause,omitzero"`
+	// Faults are requests that end for reasons that are not load. They are
+	// drawn when a request arrives at the station. A faulty request waits for
+	// no worker and holds none.
+	FailureRate float64          `yaml:"failure_rate" json:"failure_rate,omitempty"` // share that fails: an error that no guard takes for overload
+	RefuseRate  float64          `yaml:"refuse_rate" json:"refuse_rate,omitempty"`   // share that is refused, as if overloaded
+	HangRate    float64          `yaml:"hang_rate" json:"hang_rate,omitempty"`       // share that gets no answer; with the other rates, at most 1
+	FailAfter   dist.ServiceTime `yaml:"fail_after" json:"fail_after,omitzero"`      // how long a failure takes. If zero, no time
+	RefuseAfter dist.ServiceTime `yaml:"refuse_after" json:"refuse_after,omitzero"`  // how long a refusal takes. If zero, no time
+	// HangFor is how long a request hangs, whether its caller has left or not.
+	// If zero, it hangs until its caller leaves, but for at most a minute.
+	HangFor time.Duration `yaml:"hang_for" json:"hang_for,omitempty"`
+	// FailWorks lets a request that fails wait for a worker, and hold it for
+	// FailAfter.
+	FailWorks bool `yaml:"fail_works" json:"fail_works,omitempty"`
+	Flap      Flap `yaml:"flap" json:"flap,omitzero"` // when faults occur
+	// FailingClasses are the classes with faults. If empty, all classes.
+	FailingClasses []string `yaml:"failing_classes" json:"failing_classes,omitempty"`
+	// Pods, if not zero, is the number of pods that requests are dealt to at
+	// random. Faults occur in BadPods of them. The good pods share the Workers.
+	Pods    int `yaml:"pods" json:"pods,omitempty"`
+	BadPods int `yaml:"bad_pods" json:"bad_pods,omitempty"` // <= Pods
+
 	// CancelAbandoned ends the work whose caller has left. If false, the work
 	// goes on, as in most real services.
 	CancelAbandoned bool `yaml:"cancel_abandoned" json:"cancel_abandoned,omitempty"`
@@ -108,14 +128,32 @@ type Pause struct {
 	For   time.Duration `yaml:"for" json:"for"`     // if zero, no pause
 }
 
+// A Class is the work of one class of requests.
+type Class struct {
+	dist.ServiceTime `yaml:",inline"`
+	// Stream is a request that lasts for its service time, and holds no worker
+	// in this time: an event stream, a download. Nothing slows it down.
+	Stream bool `yaml:"stream" json:"stream,omitempty"`
+}
+
 // A Change of a station counts for work that begins from then on. What is nil
 // stays as it is.
 type Change struct {
-	At          time.Duration `yaml:"at" json:"at"`
-	Slowdown    *float64      `yaml:"slowdown" json:"slowdown,omitempty"` // factor of the service times, > 0; 1 is as configured
-	Workers     *int          `yaml:"workers" json:"workers,omitempty"`   // >= 1
-	FailureRate *float64      `yaml:"failure_rate" json:"failure_rate,omitempty"`
-	RefuseRate  *float64      `yaml:"refuse_rate" json:"refuse_rate,omitempty"`
+	At       time.Duration `yaml:"at" json:"at"`
+	Slowdown *float64      `yaml:"slowdown" json:"slowdown,omitempty"` // factor of the service times, > 0; 1 is as configured
+	Workers  *int          `yaml:"workers" json:"workers,omitempty"`   // >= 1
+	// Down ends all that is in the station, and refuses all that arrives, after
+	// RefuseAfter; false is the end of it.
+	Down *bool `yaml:"down" json:"down,omitempty"`
+
+	// Of the faults, as in Layer.
+	FailureRate *float64          `yaml:"failure_rate" json:"failure_rate,omitempty"`
+	RefuseRate  *float64          `yaml:"refuse_rate" json:"refuse_rate,omitempty"`
+	HangRate    *float64          `yaml:"hang_rate" json:"hang_rate,omitempty"`
+	FailAfter   *dist.ServiceTime `yaml:"fail_after" json:"fail_after,omitempty"`
+	RefuseAfter *dist.ServiceTime `yaml:"refuse_after" json:"refuse_after,omitempty"`
+	HangFor     *time.Duration    `yaml:"hang_for" json:"hang_for,omitempty"`
+	BadPods     *int              `yaml:"bad_pods" json:"bad_pods,omitempty"`
 }
 
 // A Client is a population that makes calls. A call is one or, with retries,

@@ -38,6 +38,8 @@ type Sim struct {
 	meter    meter
 	record   func(trace.Record)
 
+	shares uint64 // shares of processors so far
+
 	calls pool[call, *call]
 	jobs  pool[job, *job]
 

@@ -29,7 +29,7 @@ func everything(seed uint64) sim.Scenario {
 				Guard: &sim.Guard{Limit: sim.Limit{Name: "fixed", N: 25}, Library: true},
 				Calls: 2, Timeout: 80 * ms, CancelAbandoned: true, Pause: sim.Pause{Every: time.Second, For: 50 * ms}},
 			{Name: "database", Workers: 8, Queue: ptr(10), ServiceTime: dist.ServiceTime{Mean: 4 * ms, Distribution: "exponential"},
-				Classes: map[string]dist.ServiceTime{"report": slow}, Contention: sim.Contention{Sigma: 0.02},
+				Classes: map[string]sim.Class{"report": {ServiceTime: slow}}, Contention: sim.Contention{Sigma: 0.02},
 				FailureRate: 0.01, RefuseRate: 0.01, Sharing: true,
 				Changes: []sim.Change{{At: 5 * time.Second, Slowdown: ptr(3.0)}, {At: 10 * time.Second, Slowdown: ptr(1.0), Workers: ptr(4)}}},
 		},

@@ -4,8 +4,6 @@ import (
 	"math"
 	"slices"
 	"time"
-
-	"github.com/weir-go/weir/lab/dist"
 )
 
 // A station is the workers of a layer, and those who wait for one.
@@ -13,9 +11,9 @@ type station struct {
 	workers  int
 	busy     int // workers that are taken; with Sharing, jobs that work
 	slowdown float64
-	failure  float64
-	refusal  float64
-	times    []dist.ServiceTime // by class
+	faults   faults
+	sound    []bool  // by class: without faults
+	classes  []Class // by class
 	pause    Pause
 
 	waiting ring[entry]
@@ -31,23 +29,41 @@ type entry struct {
 
 func (t *station) init(cfg *Layer, classes map[string]int32) {
 	t.workers, t.slowdown = cfg.Workers, 1
-	t.failure, t.refusal, t.pause = cfg.FailureRate, cfg.RefuseRate, cfg.Pause
+	t.faults, t.pause = cfg.faults(), cfg.Pause
 	if t.workers == 0 {
 		t.workers = math.MaxInt
 	}
-	t.times = make([]dist.ServiceTime, len(classes))
+	t.classes, t.sound = make([]Class, len(classes)), make([]bool, len(classes))
 	for name, i := range classes {
-		t.times[i] = cfg.ServiceTime
-		if own, ok := cfg.Classes[name]; ok {
-			t.times[i] = own
-		}
+		t.classes[i] = cfg.class(name)
+		t.sound[i] = !cfg.faulty(name)
 	}
 }
 
-// station lets a job work, or wait for a worker.
+// class returns the work of a class.
+func (l *Layer) class(name string) Class {
+	if own, ok := l.Classes[name]; ok {
+		return own
+	}
+	return Class{ServiceTime: l.ServiceTime}
+}
+
+// faulty reports whether faults occur in a class.
+func (l *Layer) faulty(class string) bool {
+	return len(l.FailingClasses) == 0 || slices.Contains(l.FailingClasses, class)
+}
+
+// station lets a job work, or wait for a worker, unless it is to fail.
 func (s *Sim) station(j *job) {
 	l := j.layer
+	fate, after := l.fate(s, j)
+	if j.fate = fate; fate != ok && !(fate == failed && l.cfg.FailWorks) {
+		s.fail(j, after)
+		return
+	}
 	switch most := l.cfg.Queue; {
+	case l.classes[j.class].Stream:
+		s.stream(j)
 	case l.cfg.Sharing, l.busy < l.workers && l.queued == 0:
 		s.begin(j)
 	case most != nil && l.queued >= *most:
@@ -67,17 +83,10 @@ func (s *Sim) begin(j *job) {
 	l.busy++
 	l.flow.busy++
 	rng := s.chance(j.id, j.try<<8|j.nth, forWork+int(l.index))
-	if l.failure > 0 || l.refusal > 0 {
-		switch u := rng.Float64(); {
-		case u < l.refusal:
-			s.end(j, result{kind: overloaded})
-			return
-		case u < l.refusal+l.failure:
-			s.end(j, result{kind: failed})
-			return
-		}
+	work := l.classes[j.class].Draw(rng)
+	if j.fate == failed {
+		work = l.faults.failAfter.Draw(rng)
 	}
-	work := l.times[j.class].Draw(rng)
 	if factor := l.slowdown * l.cfg.Contention.factor(l.busy); factor != 1 {
 		work = span(float64(work) * factor)
 	}
@@ -86,6 +95,13 @@ func (s *Sim) begin(j *job) {
 		return
 	}
 	s.agenda.push(l.pause.after(s.now, work), evFinish, j.index, j.gen)
+}
+
+// stream is the beginning of a stream.
+func (s *Sim) stream(j *job) {
+	j.state, j.free = working, true
+	rng := s.chance(j.id, j.try<<8|j.nth, forWork+int(j.layer.index))
+	s.agenda.push(s.now+min(j.layer.classes[j.class].Draw(rng), maxTime), evFinish, j.index, j.gen)
 }
 
 // span is a duration of so many nanoseconds, or never.
@@ -111,7 +127,7 @@ func (l *layer) vacate(s *Sim, j *job) {
 	case j.state == queued:
 		l.queued-- // its entry is stale from now on
 		return
-	case j.state == atGate, j.state == calling && l.cfg.Sharing:
+	case j.free, j.state == atGate, j.state == calling && l.cfg.Sharing:
 		return
 	case l.cfg.Sharing:
 		l.unshare(s, j)
@@ -147,8 +163,10 @@ func (s *Sim) change(l *layer, i uint32) {
 	l.share0(s) // the work so far was at the old speed
 	set(&l.slowdown, c.Slowdown)
 	set(&l.workers, c.Workers)
-	set(&l.failure, c.FailureRate)
-	set(&l.refusal, c.RefuseRate)
+	down := l.faults.down
+	if l.faults.change(&c); l.faults.down && !down {
+		s.crash(l)
+	}
 	l.shareNext(s)
 	s.serve(l)
 	for i := range l.guards {
@@ -198,76 +216,4 @@ func (p Pause) after(t, work time.Duration) time.Duration {
 		target += n * p.For
 	}
 	return max(target, t) // no work is done at once, also in a pause
-}
-
-// shared is processor sharing. Each of n jobs works at the speed min(1,
-// Workers/n). On a clock that runs at this speed, a job ends its work after
-// its begin, and nothing changes when others come and go.
-type shared struct {
-	jobs  []share       // a binary heap by end
-	clock float64       // nanoseconds of work that each job has got
-	as    time.Duration // instant at which clock was right, pauses taken out
-	gen   uint32
-}
-
-type share struct {
-	end float64
-	job *job
-	gen uint32
-}
-
-func (l *layer) speed() float64 {
-	return min(1, float64(l.workers)/float64(max(len(l.shared.jobs), 1)))
-}
-
-// share0 brings the clock up to now.
-func (l *layer) share0(s *Sim) {
-	if !l.cfg.Sharing {
-		return
-	}
-	now := l.pause.active(s.now)
-	l.shared.clock += float64(now-l.shared.as) * l.speed()
-	l.shared.as = now
-}
-
-// shareNext schedules the next end of work.
-func (l *layer) shareNext(s *Sim) {
-	h := &l.shared
-	h.gen++
-	if !l.cfg.Sharing || len(h.jobs) == 0 {
-		return
-	}
-	left := max(math.Ceil((h.jobs[0].end-h.clock)/l.speed()), 0)
-	s.agenda.push(l.pause.after(s.now, span(left)), evShared, l.index, h.gen)
-}
-
-func (l *layer) share(s *Sim, j *job, work time.Duration) {
-	l.share0(s)
-	h := &l.shared
-	at, _ := slices.BinarySearchFunc(h.jobs, h.clock+float64(work), func(e share, end float64) int {
-		if e.end <= end {
-			return -1
-		}
-		return 1
-	})
-	h.jobs = slices.Insert(h.jobs, at, share{h.clock + float64(work), j, j.gen})
-	l.shareNext(s)
-}
-
-func (l *layer) unshare(s *Sim, j *job) {
-	l.share0(s)
-	h := &l.shared
-	if at := slices.IndexFunc(h.jobs, func(e share) bool { return e.job == j }); at >= 0 {
-		h.jobs = slices.Delete(h.jobs, at, at+1)
-		l.shareNext(s)
-	}
-}
-
-// sharedDone is the end of work of the first of those who share.
-func (s *Sim) sharedDone(l *layer) {
-	l.share0(s)
-	j := l.shared.jobs[0].job
-	l.shared.jobs = slices.Delete(l.shared.jobs, 0, 1)
-	l.shareNext(s)
-	s.worked(j)
 }

@@ -43,10 +43,40 @@ func Table(w io.Writer, results []Result) error {
 		groups(out, results, group.what, group.of)
 	}
 	layers(out, results)
+	instances(out, results)
 	return out.Flush()
 }
 
-// mostTenants is how many tenants a table shows.
+// instances writes a line for each instance of the guards that have several.
+func instances(out *bufio.Writer, results []Result) {
+	rows := [][]string{{"variant", "layer", "instance", "weight", "admitted/s", "goodput/s", "limit"}}
+	for _, r := range results {
+		name := named(r.Name)
+		for _, l := range r.Layers {
+			for _, in := range l.Instances[:min(len(l.Instances), mostTenants)] {
+				limit := "none"
+				if in.Limit > 0 {
+					limit = number(in.Limit)
+				}
+				rows = append(rows, []string{name, l.Name, in.Name, number(in.Weight), number(in.Admitted), number(in.Goodput), limit})
+				name = ""
+			}
+			if len(l.Instances) > 0 {
+				note := fmt.Sprintf("Jain's index of equal instances %.3f", l.Jain)
+				if more := len(l.Instances) - mostTenants; more > 0 {
+					note += fmt.Sprintf(", %d more instances", more)
+				}
+				rows = append(rows, []string{"", note})
+			}
+		}
+	}
+	if len(rows) > 1 {
+		fmt.Fprintln(out)
+		align(out, rows)
+	}
+}
+
+// mostTenants is how many tenants, or instances, a table shows.
 const mostTenants = 12
 
 func (r Result) someTenants() []Figures { return r.Tenants[:min(len(r.Tenants), mostTenants)] }
@@ -197,7 +227,7 @@ func align(out *bufio.Writer, rows [][]string) {
 	widths := make([]int, len(rows[0]))
 	text := make([]bool, len(rows[0]))
 	for k, head := range rows[0] {
-		text[k] = head == "variant" || head == "layer" || head == "tenant" || head == "class" || head == "client"
+		text[k] = head == "variant" || head == "layer" || head == "tenant" || head == "class" || head == "client" || head == "instance"
 	}
 	for _, row := range rows {
 		for k, cell := range row {

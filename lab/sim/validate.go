@@ -62,6 +62,7 @@ func (sc Scenario) Validate() error {
 		at := fmt.Sprintf("layers[%d].", i)
 		c.checkName(at, sc.Layers[i].Name, layers)
 		sc.Layers[i].check(c, at)
+		sc.Layers[i].checkFaults(c, at, used)
 		if g := sc.Layers[i].Guard; g != nil {
 			g.Instances.check(c, at+"guard.instances", used)
 		}
@@ -87,8 +88,8 @@ func (l *Layer) check(c *checker, at string) {
 	}
 	c.check(!l.Sharing || l.Workers > 0, at+"workers", l.Workers, "must be >= 1 with sharing")
 	c.checkTime(at+"service_time", l.ServiceTime)
-	for name, t := range l.Classes {
-		c.checkTime(at+"classes."+name, t)
+	for name, class := range l.Classes {
+		c.checkTime(at+"classes."+name, class.ServiceTime)
 	}
 	for _, f := range []struct {
 		field  string
@@ -96,9 +97,6 @@ func (l *Layer) check(c *checker, at string) {
 	}{{"sigma", l.Contention.Sigma}, {"kappa", l.Contention.Kappa}} {
 		c.check(f.factor >= 0 && f.factor <= maxFactor, at+"contention."+f.field, f.factor, fmt.Sprintf("must be in [0, %.0e]", maxFactor))
 	}
-	c.checkShare(at+"failure_rate", &l.FailureRate)
-	c.checkShare(at+"refuse_rate", &l.RefuseRate)
-	c.checkRates(at, l.FailureRate, l.RefuseRate)
 	p := l.Pause
 	c.checkSpan(at+"pause.first", p.First)
 	c.checkSpan(at+"pause.for", p.For)
@@ -108,24 +106,7 @@ func (l *Layer) check(c *checker, at string) {
 	c.check(l.Attempts >= 0 && l.Attempts <= maxCalls, at+"attempts", l.Attempts, fmt.Sprintf("must be in [0, %d]", maxCalls))
 	c.checkSpan(at+"timeout", l.Timeout)
 	c.check(len(l.Changes) <= maxChanges, at+"changes", len(l.Changes), fmt.Sprintf("there must be at most %d", maxChanges))
-	before, failure, refusal := time.Duration(0), l.FailureRate, l.RefuseRate
-	for i, ch := range l.Changes {
-		at := fmt.Sprintf("%schanges[%d].", at, i)
-		c.checkSpan(at+"at", ch.At)
-		c.check(ch.At >= before, at+"at", ch.At, "must not be before the previous one")
-		before = ch.At
-		if ch.Slowdown != nil {
-			c.check(*ch.Slowdown > 0 && *ch.Slowdown <= maxFactor, at+"slowdown", *ch.Slowdown, fmt.Sprintf("must be in (0, %.0e]", maxFactor))
-		}
-		if ch.Workers != nil {
-			c.check(*ch.Workers >= 1 && *ch.Workers <= maxWorkers, at+"workers", *ch.Workers, fmt.Sprintf("must be in [1, %d]", maxWorkers))
-		}
-		c.checkShare(at+"failure_rate", ch.FailureRate)
-		c.checkShare(at+"refuse_rate", ch.RefuseRate)
-		set(&failure, ch.FailureRate)
-		set(&refusal, ch.RefuseRate)
-		c.checkRates(at, failure, refusal)
-	}
+	l.checkChanges(c, at)
 	switch g := l.Guard; {
 	case g == nil, g.Other != nil:
 	case g.Rate != nil:
@@ -142,6 +123,23 @@ func (l *Layer) check(c *checker, at string) {
 		c.checkSpan(at+"guard.target", g.Target)
 		c.checkSpan(at+"guard.interval", g.Interval)
 		c.checkSpan(at+"guard.aging", g.Aging)
+	}
+}
+
+// checkChanges looks at the changes, but for those of faults.
+func (l *Layer) checkChanges(c *checker, at string) {
+	before := time.Duration(0)
+	for i, ch := range l.Changes {
+		at := fmt.Sprintf("%schanges[%d].", at, i)
+		c.checkSpan(at+"at", ch.At)
+		c.check(ch.At >= before, at+"at", ch.At, "must not be before the previous one")
+		before = ch.At
+		if ch.Slowdown != nil {
+			c.check(*ch.Slowdown > 0 && *ch.Slowdown <= maxFactor, at+"slowdown", *ch.Slowdown, fmt.Sprintf("must be in (0, %.0e]", maxFactor))
+		}
+		if ch.Workers != nil {
+			c.check(*ch.Workers >= 1 && *ch.Workers <= maxWorkers, at+"workers", *ch.Workers, fmt.Sprintf("must be in [1, %d]", maxWorkers))
+		}
 	}
 }
 
@@ -222,26 +220,12 @@ func (cl *Client) works(layers []Layer) bool {
 	}
 	for _, l := range layers {
 		for _, share := range mix {
-			t, own := l.Classes[share.Class]
-			if !own {
-				t = l.ServiceTime
-			}
-			if share.Share > 0 && t.Mean > 0 {
+			if share.Share > 0 && l.class(share.Class).Mean > 0 {
 				return true
 			}
 		}
 	}
 	return false
-}
-
-func (c *checker) checkShare(field string, share *float64) {
-	if share != nil {
-		c.check(*share >= 0 && *share <= 1, field, *share, "must be in [0, 1]")
-	}
-}
-
-func (c *checker) checkRates(at string, failure, refusal float64) {
-	c.check(failure+refusal <= 1, at+"failure_rate", failure, fmt.Sprintf("must be at most 1 with refuse_rate = %v", refusal))
 }
 
 func (c *checker) checkSpan(field string, d time.Duration) {

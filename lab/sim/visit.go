@@ -1,0 +1,126 @@
+package sim
+
+import (
+	"math"
+	"time"
+)
+
+// A callCost is the mean cost of one call, in one attempt. Times are in
+// seconds, without any wait.
+type callCost struct {
+	visits  []visitCost // by layer
+	works   float64     // probability that no fault ends it
+	takes   float64     // how long it takes, with or without success
+	success float64     // how long a success takes
+	stream  bool        // it is a stream at the first layer
+}
+
+// A visitCost is the cost of a call at one layer.
+type visitCost struct {
+	own  float64 // worker time of the layer's own work
+	hold float64 // worker time in which the work waits for the layer below
+}
+
+// least keeps the share of calls that work above zero, so that the capacity in
+// an outage is that for what came before it.
+const least = 1e-9
+
+// call returns what a call of a class costs.
+func (sc *Scenario) call(class string, states []layerState) callCost {
+	c := callCost{visits: make([]visitCost, len(states)), works: 1}
+	inner := make([]visitCost, len(states)) // of one visit to the layer
+	below := make([]float64, len(states))   // visits to the next layer by one that works
+	good := make([]float64, len(states))    // share of visits that reach the worker
+	for i := len(states) - 1; i >= 0; i-- {
+		l, st := &sc.Layers[i], &states[i]
+		k := l.class(class)
+		own := k.Mean.Seconds()
+		if !k.Stream {
+			own *= st.slowdown
+		}
+		own /= l.running()
+		hold, pass, succeeds := 0.0, 1.0, own
+		if i < len(states)-1 {
+			below[i], pass = visitsBelow(c.works, max(l.Calls, 1), max(l.Attempts, 1))
+			hold = below[i] * c.takes
+			succeeds += float64(max(l.Calls, 1)) * c.success
+		}
+		share := st.shares(l, class)
+		good[i] = max(1-share.failure-share.refusal-share.hang, 0)
+		c.works = max(good[i], least) * pass
+		c.success = succeeds
+		c.takes = good[i]*(own+hold) + share.failure*st.faults.failAfter.Mean.Seconds() +
+			share.refusal*st.faults.refuseAfter.Mean.Seconds() + share.hang*sc.hangs(i, st.faults.hangFor).Seconds()
+		if !k.Stream {
+			inner[i] = visitCost{max(good[i], least) * own * l.running(), max(good[i], least) * hold}
+		}
+		if l.FailWorks {
+			inner[i].own += share.failure * st.faults.failAfter.Mean.Seconds()
+		}
+		c.stream = k.Stream
+	}
+	n := 1.0 // visits
+	for i := range states {
+		c.visits[i] = visitCost{n * inner[i].own, n * inner[i].hold}
+		n *= max(good[i], least) * below[i]
+	}
+	return c
+}
+
+// visitsBelow is how often a job visits the layer below, which serves a visit
+// with a probability, and the probability that all its calls are served.
+func visitsBelow(works float64, calls, attempts int) (visits, pass float64) {
+	served := 1 - math.Pow(1-works, float64(attempts)) // one call, in all its attempts
+	tries := float64(attempts)
+	if works > 0 {
+		tries = served / works
+	}
+	pass = 1
+	for range calls {
+		visits += pass * tries
+		pass *= served
+	}
+	return visits, pass
+}
+
+// faultShares are the probabilities of the fates.
+type faultShares struct{ failure, refusal, hang float64 }
+
+func (st *layerState) shares(l *Layer, class string) faultShares {
+	f := &st.faults
+	switch {
+	case f.down:
+		return faultShares{refusal: 1}
+	case st.flapped || !l.faulty(class):
+		return faultShares{}
+	}
+	share := 1.0
+	if l.Pods > 0 {
+		share = float64(f.badPods) / float64(l.Pods)
+	}
+	return faultShares{share * f.failure, share * f.refusal, share * f.hang}
+}
+
+// hangs is how long a job hangs at the i-th layer: until the first of its
+// callers leaves, at most.
+func (sc *Scenario) hangs(i int, hangFor time.Duration) time.Duration {
+	most := hangFor
+	if most == 0 {
+		most = maxHang
+	}
+	for _, l := range sc.Layers[:i+1] {
+		if l.Timeout > 0 {
+			most = min(most, l.Timeout)
+		}
+	}
+	shortest := never
+	for k := range sc.Clients {
+		c := &sc.Clients[k]
+		for _, d := range []time.Duration{c.Timeout, c.Deadline} {
+			if d > 0 {
+				shortest = min(shortest, d)
+			}
+		}
+	}
+	return min(most, shortest)
+}
