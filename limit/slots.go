@@ -97,7 +97,7 @@ func (a *Auto) turn(now time.Duration) Cause {
 	}
 	kind := a.slots.kind()
 	a.calm0 = kind == free
-	if a.starting && (a.suspects() || a.busy() && a.limit > 2*math.Exp(a.before.inflight())) {
+	if a.starting && (a.suspects() || a.busy() && a.trial == none && a.binding < 0.5 && a.limit > 2*math.Exp(a.before.inflight())) {
 		a.begun()
 	}
 	if a.starting || !a.slots.early(now) || a.episode.before > 0 {
