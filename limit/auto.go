@@ -97,6 +97,7 @@ type Auto struct {
 	window window  // what has ended since then
 	ref    window  // what ended under from
 	base   float64 // ln of the time that work takes without a queue,
+	baseN  int     // samples that the baseline rests on
 	known  bool    // if that has been seen: less was tried, and was not faster
 
 	starting bool    // growing freely: no queue has been met yet

@@ -39,7 +39,9 @@ var unprovenAll = knob("unproven", 1)
 
 var common2 = knob("common2", 16)
 
-var drainLong = knob("drainlong", 2.5)
+var drainLong = knob("drainlong", 3)
 
 var needProof = knob("needproof", 1)
 var doubtProves = knob("doubtproves", 1)
+
+var mostBase = int(knob("mostbase", 200))

@@ -220,7 +220,7 @@ func (a *Auto) collapse(now time.Duration) Cause {
 		excess := a.window.log() - a.fell.log() - (1-gain)*change
 		if a.fell.n > 0 && excess > sure*a.window.noise(a.window.n, a.fell.n) {
 			// Less work was not faster: it is the service that is slower.
-			a.base, a.known = a.window.log(), true
+			a.base, a.baseN, a.known = a.window.log(), a.window.n, true
 			a.healthy = a.window.most()
 		}
 		a.fell, a.fellFrom = a.window, a.limit

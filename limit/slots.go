@@ -89,7 +89,7 @@ func (a *Auto) turn(now time.Duration) Cause {
 	a.all = false
 	if a.calm0 && a.recent.n >= enough {
 		a.before, a.beforeAt = a.recent, now
-		a.unqueued(a.before.log(), a.before.noise(a.before.n, a.before.n))
+		a.unqueued(&a.before, false)
 	}
 	a.recent = window{}
 	if now-a.beforeAt > 4*a.slots.length() {
@@ -150,8 +150,8 @@ func (a *Auto) patient() bool {
 
 // suspects reports whether work takes longer than it does without a queue.
 func (a *Auto) suspects() bool {
-	n := a.before.n
-	return n >= enough && a.before.log()-a.base > max(crowded, suspect*a.before.noise(n, n))
+	d, noise := a.above(&a.before)
+	return a.before.n >= enough && a.baseN > 0 && d > max(crowded, suspect*noise)
 }
 
 // concludeRaise ends a raise that all made, at the end of the slot.
@@ -190,14 +190,13 @@ func (a *Auto) concludeDrain(now time.Duration) Cause {
 		return Throughput
 	}
 	change := w.inflight() - ref.inflight()
-	noise := ref.noise(w.n, ref.n)
 	longer := w.log() - ref.log()
 	e := longer / change
 	switch {
 	case e > queued:
 		a.again = true
 		a.quiet, a.vain = 0, 0
-		a.unqueued(w.log(), noise)
+		a.unqueued(w, false)
 		a.learnFrom(w)
 		a.limit = min(from, a.clamp(max(math.Exp(ref.inflight()+longer)*(1+0.5/math.Sqrt(from)), math.Exp(ref.inflight())/2)))
 		a.rest, a.back = 1, 1
@@ -205,13 +204,7 @@ func (a *Auto) concludeDrain(now time.Duration) Cause {
 		a.believe(now)
 		return a.bounded(Queue)
 	case a.all || doubtProves > 0 && !a.proven:
-		d := w.log() - a.base
-		switch {
-		case a.known && math.Abs(d) < sure*noise:
-			a.base += d / 4
-		case e < slower || d < 0:
-			a.base = w.log()
-		}
+		a.unqueued(w, e < slower)
 		a.known, a.proven = true, true
 		a.quiet, a.vain = 0, 0
 		a.learnFrom(w)

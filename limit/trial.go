@@ -40,12 +40,12 @@ func (a *Auto) judgeRest(now time.Duration) Cause {
 	a.refAt = now
 	a.learn()
 	a.window = window{}
-	a.unqueued(a.ref.log(), a.ref.noise(need, need))
+	a.unqueued(&a.ref, false)
 	a.rest--
 	if a.Limit() >= a.cfg.Max { // no room to grow
 		a.begun()
 	}
-	if a.rest <= 0 && a.Limit() < a.cfg.Max && (a.starting || (a.proven || needProof == 0) && a.ref.log()-a.base < max(changed, suspect*a.ref.noise(need, need))) {
+	if a.rest <= 0 && a.Limit() < a.cfg.Max && (a.starting || a.proven && a.short()) {
 		return a.try(raise, a.limit*(1+stride), now)
 	}
 	return Kept
@@ -68,7 +68,8 @@ func (a *Auto) judgeRaise(now time.Duration) Cause {
 	queues := v.longer > max(0.05, beyond*a.noise())
 	switch {
 	case good && !queues: // all of it became throughput
-		a.base, a.known = min(a.base, a.ref.log()), true
+		a.unqueued(&a.ref, false)
+		a.known = true
 		a.ref = a.window
 		a.learn()
 		a.back, a.step = 1, min(1, 1.5*a.step)
@@ -76,7 +77,7 @@ func (a *Auto) judgeRaise(now time.Duration) Cause {
 			a.step = min(a.step, stepCap)
 		}
 		a.from = a.limit
-		if a.ref.log()-a.base > changed || a.Limit() >= a.cfg.Max {
+		if !a.short() || a.Limit() >= a.cfg.Max {
 			a.rest = 1
 			a.believe(now)
 			return a.bounded(Throughput)
@@ -86,7 +87,8 @@ func (a *Auto) judgeRaise(now time.Duration) Cause {
 		a.limit = min(max(math.Exp(a.window.inflight()-v.longer), a.from), a.limit)
 		a.rest, a.step = 1, fine
 		if v.latency < 1-gain {
-			a.base, a.known = min(a.base, a.ref.log()), true
+			a.unqueued(&a.ref, false)
+			a.known = true
 		}
 		if a.starting {
 			a.step = 0.25
@@ -221,14 +223,26 @@ func (a *Auto) bounded(why Cause) Cause {
 	return why
 }
 
-// unqueued lowers the baseline to how long work takes. What may be chance, only
-// half-way: the least of many chances is nobody's time.
-func (a *Auto) unqueued(log, noise float64) {
-	if log < a.base-sure*noise {
-		a.base = log
-	} else if log < a.base {
-		a.base = (a.base + log) / 2
+// unqueued takes a window into the baseline: what differs by chance, by the
+// weight of its samples; what took less time, or is known to have met no queue,
+// in its place.
+func (a *Auto) unqueued(w *window, proof bool) {
+	d := w.log() - a.base
+	switch noise := w.noise(w.n, max(a.baseN, 1)); {
+	case a.baseN > 0 && math.Abs(d) < sure*noise:
+		if d < 0 || proof {
+			a.base += d * float64(w.n) / float64(w.n+a.baseN)
+			a.baseN = min(a.baseN+w.n, mostBase)
+		}
+	case a.baseN == 0, d < 0, proof:
+		a.base, a.baseN = w.log(), w.n
 	}
+}
+
+// above reports by how much a window's work takes longer than the baseline, as
+// a logarithm, and the standard error of that.
+func (a *Auto) above(w *window) (d, noise float64) {
+	return w.log() - a.base, w.noise(w.n, max(a.baseN, 1))
 }
 
 // refused takes a raise back. What came too late for it speaks against the next
@@ -249,6 +263,12 @@ func (a *Auto) refused(now time.Duration) Cause {
 // the baseline is what comes next.
 func (a *Auto) begun() {
 	if a.starting {
-		a.starting, a.known, a.base = false, false, math.Inf(1)
+		a.starting, a.known, a.base, a.baseN = false, false, math.Inf(1), 0
 	}
+}
+
+// short reports whether work takes no longer than it does without a queue.
+func (a *Auto) short() bool {
+	d, noise := a.above(&a.ref)
+	return d < max(changed, sure*noise)
 }
