@@ -14,7 +14,7 @@ var (
 	common   = knob("common", 32)
 	raises   = knob("raises", 10)
 	crowded  = knob("crowded", 0.42)
-	queued   = knob("queued", 0.6)
+	queued   = knob("queued", 0.7)
 	stepCap  = knob("stepcap", 0.25)
 	optional = knob("optional", 1)
 )
@@ -45,3 +45,6 @@ var needProof = knob("needproof", 1)
 var doubtProves = knob("doubtproves", 1)
 
 var mostBase = int(knob("mostbase", 200))
+
+var fairRaise = knob("fairraise", 0.5)
+var fairCut = knob("faircut", 0.5)

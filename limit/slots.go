@@ -107,7 +107,7 @@ func (a *Auto) turn(now time.Duration) Cause {
 	switch {
 	case kind == allRaise && a.Limit() < a.cfg.Max:
 		a.untry(now)
-		cause = a.try(raise, a.limit*(1+max(a.stride(fine), 0.5/math.Sqrt(a.limit))), now)
+		cause = a.try(raise, a.limit*(1+max(a.stride(fine), fairRaise/math.Sqrt(a.limit))), now)
 		a.all = true
 	case kind == allDrain && (binding || a.suspects() || a.busy() && !a.proven), kind == free && a.again && a.before.n > 0, kind == doubtDrain && a.before.n > 0 && (a.again || unprovenAll > 0 && !a.proven && (binding || a.busy()) || doubtAll > 0 && a.suspects() && a.patient()):
 		a.untry(now)
@@ -198,7 +198,7 @@ func (a *Auto) concludeDrain(now time.Duration) Cause {
 		a.quiet, a.vain = 0, 0
 		a.unqueued(w, false)
 		a.learnFrom(w)
-		a.limit = min(from, a.clamp(max(math.Exp(ref.inflight()+longer)*(1+0.5/math.Sqrt(from)), math.Exp(ref.inflight())/2)))
+		a.limit = min(from, a.clamp(max(math.Exp(ref.inflight()+longer)*(1+fairCut/math.Sqrt(from)), math.Exp(ref.inflight())/2)))
 		a.rest, a.back = 1, 1
 		a.ref, a.before = window{}, window{}
 		a.believe(now)
