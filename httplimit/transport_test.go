@@ -148,7 +148,8 @@ func TestTheOutcomeOfAnError(t *testing.T) {
 	}{
 		{"a connection refused", &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, 0, weir.Dropped},
 		{"a time-out of Base's", tooSlow{}, 0, weir.Dropped},
-		{"a limiter further down", weir.Reject(weir.OverRate, 0), 0, weir.Dropped},
+		{"a limit on work in flight further down", weir.Reject(weir.QueueFull, 0), 0, weir.Dropped},
+		{"a quota further down", weir.Reject(weir.OverRate, 0), 0, weir.Ignored},
 		{"anything else", errors.New("bad request"), 0, weir.Ignored},
 		{"the deadline has passed", errors.New("cancelled"), 2 * s, weir.TimedOut},
 	} {

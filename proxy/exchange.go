@@ -111,7 +111,7 @@ func (x *exchange) answered(a answer, client context.Context) (*http.Response, e
 	if a.panicked != nil {
 		panic(a.panicked)
 	}
-	x.outcome = outcomeOf(a, x.upload)
+	x.outcome = signOf(a, x.upload).Outcome()
 	if a.err != nil {
 		return nil, a.err
 	}
@@ -192,7 +192,7 @@ func (h *hold) judge(a answer) weir.Outcome {
 	if a.resp != nil {
 		a.resp.Body.Close()
 	}
-	return outcomeOf(a, h.upload)
+	return signOf(a, h.upload).Outcome()
 }
 
 // patience runs while it is the origin's turn: it is over when the origin has
