@@ -87,11 +87,12 @@ type Stats struct {
 // shrunk meanwhile, when its turn comes. A limit that shrinks below what is in
 // flight lets it finish.
 //
-// Abandoned work: if nobody waits for admitted work any more, the work itself
-// may go on. Its units stay in flight until the time that work takes, as
-// learnt, has passed since it began: that of successes, and half as long again
-// as what timed out. If no success has been seen yet, they are freed at once.
-// That is a guess: who knows when the work ends releases it then.
+// Abandoned work: if no caller waits for admitted work any more, the work itself
+// may go on. Its units stay in flight for as long as successful work of its age
+// lasts on average, and no longer than twice the 99th percentile of successful
+// work after its start. They are freed sooner if work becomes faster meanwhile,
+// and at once if no success has been seen yet. That is an estimate: a caller that
+// learns when the work ends releases it then.
 type Gate[W any] struct {
 	cfg     Config
 	alg     limit.Algorithm
@@ -109,6 +110,11 @@ type Gate[W any] struct {
 
 	used  []int // units in flight of each partition; the first is of those without
 	holds holds
+	// The 99th percentile of successful work when holds were last shortened, or
+	// what it has risen to since, and the successes since the last look at it.
+	reviewed   time.Duration
+	unreviewed int
+
 	pace  pace
 	stats Stats // Limit and Waiting are filled in on reading
 }
@@ -198,12 +204,14 @@ func (g *Gate[W]) Cancel(t Ticket) bool {
 // until it could have ended: who knows that it has ended says Dropped or
 // Ignored instead. Next follows. It panics if more leaves than has entered.
 func (g *Gate[W]) Leave(s limit.Sample, r Request) limit.Cause {
-	if s.Outcome == weir.TimedOut {
-		g.pace.outlasted(s.End - s.Start)
-	}
 	g.Depart(s, r)
+	took := s.End - s.Start
 	if s.Outcome == weir.Success || s.Outcome == weir.Late {
-		g.pace.ended(s.End - s.Start)
+		g.pace.ended(took)
+	}
+	if s.Outcome == weir.Success {
+		g.pace.took.add(took)
+		g.reviewSoon()
 	}
 	return g.alg.Observe(s)
 }

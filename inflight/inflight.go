@@ -16,10 +16,10 @@
 // Acquire returns when its context ends; whoever gives up leaves the queue
 // and holds nothing. A permit, however, is held until Release, whatever became
 // of the caller: abandoned work still loads the resource. Release it when the
-// work has ended. Where nobody can tell, release it with weir.TimedOut or
-// weir.Left: its units stay in flight until the time has passed, since it
-// began, that work takes, as far as that is known. How long work hangs that
-// nobody saw end is not known.
+// work has ended. If its end cannot be seen, release it with weir.TimedOut or
+// weir.Left (see weir.CallOutcomeOf): its units stay in flight for as long as
+// successful work of its age lasts on average, and for twice the 99th percentile
+// of successful work at most. weir.Do holds nothing after it has returned.
 package inflight
 
 import (
