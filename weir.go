@@ -140,6 +140,13 @@ func (ls *links) Use(_ Grant, n int) int {
 	return n
 }
 
+func (ls *links) Report(g Grant, o Outcome) Grant {
+	for i := range ls.permits {
+		ls.permits[i].Report(o)
+	}
+	return g
+}
+
 func (ls *links) Release(_ Grant, o Outcome) {
 	for i := len(ls.permits) - 1; i >= 0; i-- {
 		ls.permits[i].Release(o)

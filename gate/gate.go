@@ -198,65 +198,6 @@ func (g *Gate[W]) Cancel(t Ticket) bool {
 	return true
 }
 
-// Leave is the departure of an admitted request, with what it taught, and
-// returns why the limit moved, if it did. Of r, only N and Partition matter.
-// If the outcome says that the work was abandoned, its units stay in flight
-// until it could have ended: who knows that it has ended says Dropped or
-// Ignored instead. Next follows. It panics if more leaves than has entered.
-func (g *Gate[W]) Leave(s limit.Sample, r Request) limit.Cause {
-	g.Depart(s, r)
-	took := s.End - s.Start
-	if s.Outcome == weir.Success || s.Outcome == weir.Late {
-		g.pace.ended(took)
-	}
-	if s.Outcome == weir.Success {
-		g.pace.took.add(took)
-		g.reviewSoon()
-	}
-	return g.alg.Observe(s)
-}
-
-// Depart is a Leave that teaches nothing: all but the Outcome and the End of s
-// may be roughly right.
-func (g *Gate[W]) Depart(s limit.Sample, r Request) {
-	g.check(r, 0)
-	now := g.advance(s.End)
-	switch s.Outcome {
-	case weir.Success:
-		g.stats.Success++
-	case weir.Dropped, weir.TimedOut, weir.Late:
-		g.stats.Dropped++
-	default:
-		g.stats.Ignored++
-	}
-	held := false
-	if s.Outcome.Abandoned() {
-		g.stats.Abandoned++
-		held = g.hold(s.Start, r)
-	}
-	if !held {
-		g.release(r.N, r.Partition)
-		g.pace.freed(now, r.N, g.line.len > 0)
-	}
-}
-
-// Adjust changes what an admitted request holds from r.N units to m, which may
-// exceed the limit. Next follows. It panics if more leaves than has entered.
-func (g *Gate[W]) Adjust(r Request, m int) {
-	g.check(r, m)
-	g.release(r.N-m, r.Partition)
-}
-
-func (g *Gate[W]) check(r Request, m int) {
-	busy := g.stats.Inflight - g.stats.Held
-	if r.N < 0 || m < 0 || r.N > busy {
-		panic("gate: more units leave than have entered")
-	}
-	if m > math.MaxInt-(g.stats.Inflight-r.N) {
-		panic("gate: more units than can be counted")
-	}
-}
-
 // SetAlgorithm puts the gate under another limit. Next follows.
 func (g *Gate[W]) SetAlgorithm(alg limit.Algorithm) { g.alg = alg }
 

@@ -65,12 +65,20 @@ func (h holds) sink(i int) {
 // abandoned teaches nothing: a caller that waited for ten minutes says nothing
 // about the others.
 func (h *durations) lasts(age time.Duration) time.Duration {
-	most := 2 * h.p99()
+	most := h.usual()
 	if d := h.beyond(age); d > 0 {
 		return min(d, most)
 	}
 	return most
 }
+
+// usual returns how long successful work takes at most, as a rule; 0 if nothing
+// is known.
+func (h *durations) usual() time.Duration { return 2 * h.p99() }
+
+// Usual returns how long successful work takes at most, as a rule: twice its 99th
+// percentile of late; 0 if nothing is known.
+func (g *Gate[W]) Usual() time.Duration { return g.pace.took.usual() }
 
 // hold keeps the units of an abandoned request in flight, if it could still be
 // going on. As every hold has a unit at least, there are no more of them than
