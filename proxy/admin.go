@@ -27,6 +27,7 @@ type Settings struct {
 	Inflight  int               `json:"inflight"`
 	Waiting   int               `json:"waiting"`
 	Abandoned int               `json:"abandoned"`
+	LongLived int               `json:"long_lived"`
 	Draining  bool              `json:"draining"`
 }
 
@@ -36,7 +37,7 @@ func (p *Proxy) Settings() Settings {
 	queue, maxWait := p.limiter.Queue()
 	return Settings{
 		Limit: s.Mode, Queue: max(queue, 0), MaxWait: settings.Duration(max(maxWait, 0)),
-		LimitNow: s.Limit, Inflight: s.Inflight, Waiting: s.Waiting, Abandoned: s.Abandoned,
+		LimitNow: s.Limit, Inflight: s.Inflight, Waiting: s.Waiting, Abandoned: s.Abandoned, LongLived: s.LongLived,
 		Draining: p.draining.Load(),
 	}
 }

@@ -9,13 +9,13 @@ import (
 // still come in.
 func (p *Proxy) Drain() { p.draining.Store(true) }
 
-// Idle returns when nothing is in flight that anybody waits for, upgraded
-// connections included, or with ctx's error.
+// Idle returns when no client waits for anything, long-lived exchanges included,
+// or with ctx's error.
 func (p *Proxy) Idle(ctx context.Context) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		if s := p.Stats(); s.Inflight <= s.Abandoned && s.Waiting == 0 {
+		if p.serving.Load() == 0 && p.Stats().Waiting == 0 {
 			return nil
 		}
 		select {

@@ -16,8 +16,8 @@ import (
 // load, by the table of package loadsign.
 func signOf(a answer, u *upload) loadsign.Sign {
 	switch {
-	case u != nil && u.failed.Load() != 0:
-		return loadsign.None // the client's fault
+	case a.panicked != nil, u != nil && u.failed.Load() != 0:
+		return loadsign.None // a bug, or the client's fault
 	case a.err != nil:
 		return loadsign.OfError(a.err)
 	}

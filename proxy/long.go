@@ -1,0 +1,174 @@
+package proxy
+
+import (
+	"io"
+	"mime"
+	"net/http"
+	"sync/atomic"
+	"time"
+)
+
+// DefaultLongLived bounds the long-lived exchanges where Config leaves it open.
+const DefaultLongLived = 1000
+
+// A longLived says why an exchange goes on without a unit of the limit: what the
+// origin does for it has little to do with how much it can do at once.
+type longLived uint8
+
+const (
+	notLong  longLived = iota
+	upgrade            // the connection has changed its protocol, as to a WebSocket
+	stream             // an event stream
+	download           // its body takes longer than ordinary work, to generate or to take
+	slowBody           // the client sends the request's body slowly
+	stuck              // there is no answer, although many later requests were served
+)
+
+var longLivedNames = [...]string{"", "upgrade", "stream", "download", "upload", "stuck"}
+
+func (k longLived) String() string { return longLivedNames[k] }
+
+// kindOf returns what an answer becomes if it lasts.
+func kindOf(resp *http.Response) longLived {
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		return upgrade
+	}
+	if kind, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type")); err == nil && kind == "text/event-stream" {
+		return stream
+	}
+	return download
+}
+
+// A longClass counts the long-lived exchanges, up to a bound.
+type longClass struct {
+	most int64
+	now  atomic.Int64
+	full atomic.Uint64 // exchanges that kept their unit, since there were as many as there may be
+}
+
+func (c *longClass) enter() bool {
+	if c.now.Add(1) > c.most {
+		c.now.Add(-1)
+		c.full.Add(1)
+		return false
+	}
+	return true
+}
+
+func (c *longClass) leave() { c.now.Add(-1) }
+
+// leaveLimit gives the unit back although the exchange goes on, if there is room
+// among the long-lived ones.
+func (x *exchange) leaveLimit(why longLived) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.ended || x.long != notLong || !x.proxy.long.enter() {
+		return
+	}
+	x.long = why
+	x.proxy.holding.Add(-1)
+	x.proxy.metrics.longLived.WithLabelValues(why.String()).Inc()
+	x.permit.Use(0)
+}
+
+// rejoin takes a unit again, as the client has sent the request at last. It does
+// not wait: the limit may be exceeded by as many as there are such exchanges.
+func (x *exchange) rejoin() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.ended || x.long != slowBody {
+		return
+	}
+	x.long, x.slow = notLong, true
+	x.proxy.long.leave()
+	x.proxy.holding.Add(1)
+	x.permit.Use(1)
+}
+
+// usualTime caches how long successful work takes at most, as a rule.
+type usualTime struct {
+	value atomic.Int64
+	asked atomic.Int64 // when, in nanoseconds since the epoch of the Proxy
+}
+
+// The cache is asked again after usualFor. Ordinary work is given leastUsual, or
+// unknownUsual before anything is known.
+const (
+	usualFor     = 100 * time.Millisecond
+	leastUsual   = 50 * time.Millisecond
+	unknownUsual = time.Second
+)
+
+func (p *Proxy) usually() time.Duration {
+	now := int64(time.Since(p.epoch))
+	if was := p.usual.asked.Load(); was == 0 || now-was > int64(usualFor) {
+		if p.usual.asked.CompareAndSwap(was, max(now, 1)) {
+			d := p.limiter.Usual()
+			if d == 0 {
+				d = unknownUsual
+			}
+			p.usual.value.Store(int64(max(d, leastUsual)))
+		}
+	}
+	return max(time.Duration(p.usual.value.Load()), leastUsual)
+}
+
+// An outlast finds exchanges that wait for an answer for longer than ordinary
+// work takes.
+type outlast struct {
+	*time.Timer
+	x *exchange
+}
+
+func (x *exchange) newOutlast() outlast { return outlast{time.NewTimer(2 * x.proxy.usually()), x} }
+
+func (o outlast) stop() { o.Stop() }
+
+// check is called when the timer fires. If the client has not sent its request,
+// the origin does not work. If many requests that came later were answered, the
+// exchange is stuck, and not for lack of capacity.
+func (o outlast) check() {
+	switch x := o.x; {
+	case x.upload != nil && x.upload.waits.Load():
+		x.leaveLimit(slowBody)
+	case x.overtaken():
+		x.leaveLimit(stuck)
+	}
+	o.Reset(o.x.proxy.usually())
+}
+
+// Of so many requests that were served since an exchange began, more than
+// overtakers, and more than its neighbours at that time, began after it.
+const overtakers = 20
+
+func (x *exchange) overtaken() bool {
+	return x.proxy.served.Load()-x.served >= uint64(2*x.beside+overtakers)
+}
+
+// watchBody gives the body of an answer as much time as ordinary work takes.
+func (x *exchange) watchBody() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.timer = time.AfterFunc(x.proxy.usually(), func() {
+		x.report()
+		x.leaveLimit(download)
+	})
+}
+
+// An answerBody is the body of an answer. The origin is done when it has sent it,
+// even if its client has not taken it yet.
+type answerBody struct {
+	io.ReadCloser
+	exchange *exchange
+	length   int64 // -1 = not known
+	read     int64
+}
+
+func (b *answerBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.read += int64(n)
+	if err == io.EOF || b.length >= 0 && b.read >= b.length {
+		b.exchange.end(b.exchange.outcome)
+	}
+	return n, err
+}
