@@ -122,19 +122,14 @@ func (x *exchange) send(resp *http.Response) {
 	if resp.Body == nil || resp.Body == http.NoBody {
 		return
 	}
-	if kind != download {
-		x.report()
+	x.report()
+	if kind == download {
+		x.watchBody()
+	} else {
 		x.leaveLimit(kind)
 	}
-	if kind == upgrade {
-		return // the body has to stay writable
-	}
-	resp.Body = &answerBody{ReadCloser: resp.Body, exchange: x, length: resp.ContentLength}
-	if kind == download {
-		if resp.ContentLength < 0 || resp.ContentLength > bufferSize {
-			x.report()
-		}
-		x.watchBody()
+	if kind != upgrade { // the body of which has to stay writable
+		resp.Body = &answerBody{ReadCloser: resp.Body, exchange: x, length: resp.ContentLength}
 	}
 }
 

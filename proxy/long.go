@@ -149,10 +149,7 @@ func (x *exchange) overtaken() bool {
 func (x *exchange) watchBody() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.timer = time.AfterFunc(x.proxy.usually(), func() {
-		x.report()
-		x.leaveLimit(download)
-	})
+	x.timer = time.AfterFunc(x.proxy.usually(), func() { x.leaveLimit(download) })
 }
 
 // An answerBody is the body of an answer. The origin is done when it has sent it,
