@@ -62,6 +62,7 @@ var (
 	abandonedDesc = prometheus.NewDesc("weir_proxy_abandoned", "Requests in flight that nobody waits for.", nil, nil)
 	longDesc      = prometheus.NewDesc("weir_proxy_long_lived", "Exchanges that go on without being counted as in flight.", nil, nil)
 	longFullDesc  = prometheus.NewDesc("weir_proxy_long_lived_full_total", "Times that a long-lived exchange stayed in flight, as there were too many.", nil, nil)
+	conditionDesc = prometheus.NewDesc("weir_proxy_condition", "What the proxy sees of the origin: 1 for the condition that holds.", []string{"condition"}, nil)
 	signsDesc     = prometheus.NewDesc("weir_proxy_signs_total", "Answers of the origin, or their lack, by what they say about its load.", []string{"sign"}, nil)
 	connsDesc     = prometheus.NewDesc("weir_proxy_connections", "Connections of clients.", nil, nil)
 	decisionsDesc = prometheus.NewDesc("weir_proxy_decisions_total", "Requests by decision, and why.",
@@ -85,6 +86,14 @@ func (c statsCollector) Collect(ch chan<- prometheus.Metric) {
 	gauge(waitingDesc, s.Waiting)
 	gauge(abandonedDesc, s.Abandoned)
 	gauge(longDesc, s.LongLived)
+	now := c.proxy.Status().Condition
+	for _, condition := range Conditions {
+		v := 0.0
+		if condition == now {
+			v = 1
+		}
+		ch <- prometheus.MustNewConstMetric(conditionDesc, prometheus.GaugeValue, v, string(condition))
+	}
 	counter(longFullDesc, c.proxy.long.full.Load())
 	for sign := range c.proxy.signs {
 		counter(signsDesc, c.proxy.signs[sign].Load(), loadsign.Sign(sign).String())

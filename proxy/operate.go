@@ -26,30 +26,6 @@ func (p *Proxy) Idle(ctx context.Context) error {
 	}
 }
 
-// Summarize logs, once per period until ctx ends, what went wrong in it, if
-// anything did: overload makes many rejections, and one line.
-func (p *Proxy) Summarize(ctx context.Context, period time.Duration) {
-	tick := time.NewTicker(period)
-	defer tick.Stop()
-	was := p.Stats()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		is := p.Stats()
-		rejected := is.rejected() - was.rejected()
-		dropped := is.Dropped - was.Dropped
-		if rejected > 0 || dropped > 0 {
-			p.log.Warn("overload", "period", period, "rejected", rejected, "dropped", dropped,
-				"admitted", is.Admitted-was.Admitted, "limit", is.Limit, "inflight", is.Inflight,
-				"waiting", is.Waiting, "abandoned", is.Abandoned)
-		}
-		was = is
-	}
-}
-
 func (s Stats) rejected() uint64 {
 	return s.OverLimit + s.QueueFull + s.Evicted + s.Overdue + s.TooLate
 }

@@ -136,6 +136,8 @@ type Proxy struct {
 	bodies  atomic.Int64  // bytes of bodies that are received first
 	signs   [loadsign.Count]atomic.Uint64
 
+	watch watch
+
 	draining    atomic.Bool
 	abandoned   atomic.Int64 // permits held for work that nobody waits for
 	connections atomic.Int64 // of clients, if they come by Listener
