@@ -96,7 +96,8 @@ func (x *exchange) failed(err error) {
 	x.limit.Release(outcome)
 }
 
-// answered takes in a response. The limit's permit is held until its body ends.
+// answered takes in a response. What the limit learns ends here; its permit is
+// held until the body ends.
 func (x *exchange) answered(resp *http.Response) {
 	sign := loadsign.OfStatus(resp.StatusCode)
 	if resp.StatusCode == http.StatusBadGateway {
@@ -110,6 +111,7 @@ func (x *exchange) answered(resp *http.Response) {
 		x.limit.Release(sign.Outcome())
 		return
 	}
+	x.limit.Report(sign.Outcome())
 	x.t.stay(x.h)
 	b := &heldBody{ReadCloser: resp.Body, ctx: x.ctx, sign: sign, permit: x.limit, t: x.t, h: x.h}
 	x.limit = weir.Permit{}

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/weir-go/weir/internal/loadsign"
 )
@@ -78,7 +77,7 @@ func part(n, of uint64) float64 {
 
 // says returns the sentence for a condition, and what else there is to know.
 func (s *sight) says(c Condition, share float64) string {
-	of := fmt.Sprintf("%.0f %% of ", math.Ceil(100*share))
+	of := fmt.Sprintf("%.0f %% of ", 100*share)
 	if share > 0.995 {
 		of = "all "
 	}

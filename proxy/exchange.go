@@ -77,7 +77,7 @@ func (x *exchange) end(o weir.Outcome) {
 	if x.long == notLong {
 		x.proxy.holding.Add(-1)
 	} else {
-		x.proxy.long.leave()
+		x.proxy.long.Leave()
 	}
 	x.permit.Release(x.judgedLocked(o))
 }

@@ -2,14 +2,15 @@ package proxy
 
 import (
 	"io"
-	"mime"
 	"net/http"
 	"sync/atomic"
 	"time"
+
+	"github.com/weir-go/weir/internal/longlived"
 )
 
 // DefaultLongLived bounds the long-lived exchanges where Config leaves it open.
-const DefaultLongLived = 1000
+const DefaultLongLived = longlived.DefaultMost
 
 // A longLived says why an exchange goes on without a unit of the limit: what the
 // origin does for it has little to do with how much it can do at once.
@@ -33,36 +34,18 @@ func kindOf(resp *http.Response) longLived {
 	if resp.StatusCode == http.StatusSwitchingProtocols {
 		return upgrade
 	}
-	if kind, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type")); err == nil && kind == "text/event-stream" {
+	if longlived.Stream(resp.Header) {
 		return stream
 	}
 	return download
 }
-
-// A longClass counts the long-lived exchanges, up to a bound.
-type longClass struct {
-	most int64
-	now  atomic.Int64
-	full atomic.Uint64 // exchanges that kept their unit, since there were as many as there may be
-}
-
-func (c *longClass) enter() bool {
-	if c.now.Add(1) > c.most {
-		c.now.Add(-1)
-		c.full.Add(1)
-		return false
-	}
-	return true
-}
-
-func (c *longClass) leave() { c.now.Add(-1) }
 
 // leaveLimit gives the unit back although the exchange goes on, if there is room
 // among the long-lived ones.
 func (x *exchange) leaveLimit(why longLived) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.ended || x.long != notLong || !x.proxy.long.enter() {
+	if x.ended || x.long != notLong || !x.proxy.long.Enter() {
 		return
 	}
 	x.long = why
@@ -80,7 +63,7 @@ func (x *exchange) rejoin() {
 		return
 	}
 	x.long, x.slow = notLong, true
-	x.proxy.long.leave()
+	x.proxy.long.Leave()
 	x.proxy.holding.Add(1)
 	x.permit.Use(1)
 }
@@ -91,26 +74,17 @@ type usualTime struct {
 	asked atomic.Int64 // when, in nanoseconds since the epoch of the Proxy
 }
 
-// The cache is asked again after usualFor. Ordinary work is given leastUsual, or
-// unknownUsual before anything is known.
-const (
-	usualFor     = 100 * time.Millisecond
-	leastUsual   = 50 * time.Millisecond
-	unknownUsual = time.Second
-)
+// usualFor is how long the value is kept.
+const usualFor = 100 * time.Millisecond
 
 func (p *Proxy) usually() time.Duration {
 	now := int64(time.Since(p.epoch))
 	if was := p.usual.asked.Load(); was == 0 || now-was > int64(usualFor) {
 		if p.usual.asked.CompareAndSwap(was, max(now, 1)) {
-			d := p.limiter.Usual()
-			if d == 0 {
-				d = unknownUsual
-			}
-			p.usual.value.Store(int64(max(d, leastUsual)))
+			p.usual.value.Store(int64(longlived.Usual(p.limiter)))
 		}
 	}
-	return max(time.Duration(p.usual.value.Load()), leastUsual)
+	return max(time.Duration(p.usual.value.Load()), longlived.Least)
 }
 
 // An outlast finds exchanges that wait for an answer for longer than ordinary

@@ -94,7 +94,7 @@ func (c statsCollector) Collect(ch chan<- prometheus.Metric) {
 		}
 		ch <- prometheus.MustNewConstMetric(conditionDesc, prometheus.GaugeValue, v, string(condition))
 	}
-	counter(longFullDesc, c.proxy.long.full.Load())
+	counter(longFullDesc, c.proxy.long.Full())
 	for sign := range c.proxy.signs {
 		counter(signsDesc, c.proxy.signs[sign].Load(), loadsign.Sign(sign).String())
 	}

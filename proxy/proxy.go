@@ -25,7 +25,6 @@
 package proxy
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -40,6 +39,7 @@ import (
 	"github.com/weir-go/weir/gate"
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/internal/loadsign"
+	"github.com/weir-go/weir/internal/longlived"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -128,7 +128,7 @@ type Proxy struct {
 	limit Limit      // as set
 
 	epoch   time.Time
-	long    longClass
+	long    longlived.Class
 	usual   usualTime
 	served  atomic.Uint64 // requests answered well
 	serving atomic.Int64  // exchanges whose handler runs
@@ -156,7 +156,7 @@ func New(cfg Config) (*Proxy, error) {
 	cfg.AbandonedHold = max(orDefault(cfg.AbandonedHold, DefaultAbandonedHold), 0)
 	cfg.ClientTimeout = orDefault(cfg.ClientTimeout, DefaultClientTimeout)
 	p := &Proxy{cfg: cfg, limit: cfg.Limit, log: cfg.Logger, metrics: newMetrics(), epoch: time.Now()}
-	p.long.most = int64(max(cmp.Or(cfg.LongLived, DefaultLongLived), 0))
+	p.long.SetMost(cfg.LongLived)
 	if p.log == nil {
 		p.log = slog.Default()
 	}
@@ -240,7 +240,7 @@ func (p *Proxy) Stats() Stats {
 	p.mu.Unlock()
 	return Stats{
 		Stats: p.limiter.Stats(), Mode: mode,
-		Abandoned: int(p.abandoned.Load()), LongLived: int(p.long.now.Load()), Connections: int(p.connections.Load()),
+		Abandoned: int(p.abandoned.Load()), LongLived: p.long.Now(), Connections: int(p.connections.Load()),
 	}
 }
 
