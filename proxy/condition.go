@@ -22,6 +22,9 @@ const (
 // Conditions are all of them.
 var Conditions = []Condition{Well, LimitUsed, Refuses, Silent, Unavailable, GatewayLate}
 
+// ofOrigin reports whether the origin fails.
+func (c Condition) ofOrigin() bool { return c != Well && c != LimitUsed }
+
 // bySign are the conditions that signs of load make.
 var bySign = map[loadsign.Sign]Condition{
 	loadsign.Refused: Refuses, loadsign.Silent: Silent,

@@ -9,7 +9,8 @@ import (
 
 // The origin is looked at every lookEvery. A bad condition is over after calmFor
 // without one. There is a line in the log for each change, at most one every
-// logEvery, and one every remindEvery while the condition is bad.
+// logEvery unless it is the first of a failing origin, and one every remindEvery
+// while the condition is bad.
 const (
 	lookEvery   = time.Second
 	calmFor     = 3 * time.Second
@@ -108,6 +109,9 @@ func (p *Proxy) lookLocked(now time.Time) {
 func (p *Proxy) tellLocked(now time.Time, lately *sight) {
 	w := &p.watch
 	quiet := now.Sub(w.toldAt)
+	if w.now.Condition.ofOrigin() && !w.told.ofOrigin() {
+		quiet = remindEvery // this cannot wait
+	}
 	if same := w.now.Condition == w.told; quiet < logEvery || same && (w.told == Well || quiet < remindEvery) {
 		return
 	}
