@@ -116,9 +116,6 @@ const (
 // reviewSoon counts a success, and reviews the holds if there were enough since
 // the last review.
 func (g *Gate[W]) reviewSoon() {
-	if len(g.holds) == 0 {
-		return
-	}
 	g.unreviewed++
 	if known := g.pace.took.n; g.unreviewed >= reviewAfter || float32(g.unreviewed) >= known*reviewShare {
 		g.review()

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"math"
+	"time"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/limit"
@@ -14,21 +15,29 @@ import (
 // Ignored instead. Next follows. It panics if more leaves than has entered.
 func (g *Gate[W]) Leave(s limit.Sample, r Request) limit.Cause {
 	g.Depart(s, r)
-	return g.Learn(s)
+	g.took(s.Outcome, s.End-s.Start)
+	return g.alg.Observe(s)
 }
 
 // Learn takes in how work went that has not left, or has Departed: all of a Leave
 // but the departure. Next follows.
 func (g *Gate[W]) Learn(s limit.Sample) limit.Cause {
-	took := s.End - s.Start
-	if s.Outcome == weir.Success || s.Outcome == weir.Late {
-		g.pace.ended(took)
-	}
-	if s.Outcome == weir.Success {
-		g.pace.took.add(took)
-		g.reviewSoon()
-	}
+	g.took(s.Outcome, s.End-s.Start)
 	return g.alg.Observe(s)
+}
+
+// took learns how long work took.
+func (g *Gate[W]) took(o weir.Outcome, d time.Duration) {
+	switch o {
+	case weir.Success:
+		g.pace.ended(d)
+		g.pace.took.add(d)
+		if len(g.holds) > 0 {
+			g.reviewSoon()
+		}
+	case weir.Late:
+		g.pace.ended(d)
+	}
 }
 
 // Depart is a Leave that teaches nothing: all but the Outcome and the End of s
