@@ -77,7 +77,7 @@ func (h *durations) lasts(age time.Duration) time.Duration {
 func (h *durations) usual() time.Duration { return 2 * h.p99() }
 
 // Usual returns how long successful work takes at most, as a rule: twice its 99th
-// percentile of late; 0 if nothing is known.
+// percentile, of recent work; 0 if nothing is known.
 func (g *Gate[W]) Usual() time.Duration { return g.pace.took.usual() }
 
 // hold keeps the units of an abandoned request in flight, if it could still be
@@ -107,7 +107,8 @@ func (g *Gate[W]) unhold(now time.Duration) {
 	}
 }
 
-// A review happens after so many samples, or a share of those that are known.
+// A review happens after reviewAfter samples, or after reviewShare of the samples
+// that are known, if that is less.
 const (
 	reviewAfter = 16
 	reviewShare = 1.0 / 16

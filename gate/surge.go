@@ -8,8 +8,8 @@ import "time"
 // Clients that come back as soon as they are refused keep the queue long for
 // ever, although all of them could be served, in order and in time. So a surge
 // is interrupted by trials of first in, first out, without refusals. If the load
-// is too high, the queue grows, and the trial fails. If it is the refusals that
-// brought the load about, the queue stays as long as it is.
+// is too high, the queue grows, and the trial fails. If refusals have caused the
+// load, the queue does not grow.
 type surge struct {
 	phase phase
 	since time.Duration // the phase began
@@ -25,9 +25,10 @@ const (
 	onTrial
 )
 
-// A surge lasts for so many Intervals until the next trial: twice as many after
-// each trial that failed. A trial fails if the queue grows to more than twice its
-// length, and some.
+// A trial begins shortSurge Intervals after a surge has begun. After each trial
+// that fails, the next one begins twice as long after it, up to longSurge
+// Intervals. A trial fails if the queue grows to more than twice its length and
+// trialSome.
 const (
 	shortSurge = 2
 	longSurge  = 32

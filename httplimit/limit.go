@@ -23,9 +23,9 @@
 //
 // Tokens of rules are spent; a unit of a limiter is held until the handler has
 // ended, panics included. That is right where the handler works, and wrong where
-// it waits for its client, or for events. So a request whose response goes on
-// after its header is another matter: the limiter learns how long it took until
-// then, and the request leaves the limit
+// it waits for its client, or for events. So if a response goes on after its
+// header, the limiter learns how long the work took until the header, and the
+// request leaves the limit
 //
 //   - at once, if the response is an event stream, or if the handler has taken
 //     over the connection, as for a WebSocket;

@@ -19,9 +19,9 @@ type visit struct {
 	body   *body            // of the request, if it is watched
 	first  int64            // bytes of it that were received first
 
-	site    *Middleware
-	ctx     context.Context // of the request
-	lasting *lasting        // its permit, if the response goes on after its header
+	site *Middleware
+	ctx  context.Context // of the request
+	long *longResponse   // its permit, if the response goes on after its header
 }
 
 // batch is how many Writers are made at a time. None is used twice: routers are
@@ -82,7 +82,7 @@ func (v *visit) abort(l *limited) {
 
 // end gives back what the request holds.
 func (v *visit) end(o weir.Outcome) {
-	v.lasting.end(o)
+	v.long.end(o)
 	v.Leave(o)
 }
 
@@ -97,7 +97,7 @@ func (v *visit) drop(l *limited) {
 // forget makes the visit ready for another request.
 func (v *visit) forget(l *limited) {
 	v.drop(l)
-	v.writer, v.body, v.site, v.ctx, v.lasting = nil, nil, nil, nil, nil
+	v.writer, v.body, v.site, v.ctx, v.long = nil, nil, nil, nil, nil
 	l.visits.Put(v)
 }
 

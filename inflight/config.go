@@ -23,7 +23,7 @@ const (
 // a thousand requests wait for half a second: higher priorities first, and else
 // in order, so that a burst is worked off. If there has been a queue for a
 // second, and a wait takes half of what it may, there is a surge. Then the newest
-// request goes first, whose caller is still there when it is done, and the others
+// request goes first, as its caller is still there when it is done, and the others
 // are refused soon. A queue that is long, but does not grow, is no surge: clients
 // that wait for their answers before they call again are all served.
 //

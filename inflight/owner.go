@@ -65,7 +65,7 @@ func sampleOf(g weir.Grant, end time.Duration, outcome weir.Outcome) limit.Sampl
 }
 
 // Usual returns how long successful work takes at most, as a rule: twice its 99th
-// percentile of late; 0 if nothing is known.
+// percentile, of recent work; 0 if nothing is known.
 func (l *Limiter) Usual() time.Duration {
 	l.lock()
 	defer l.unlock()

@@ -50,8 +50,8 @@ func (c carrier) RoundTrip(req *http.Request) (*http.Response, error) {
 	answered := make(chan answer, 1)
 	go func() { answered <- c.ask(req) }()
 
-	outlast := x.newOutlast()
-	defer outlast.stop()
+	waitTimer := x.newWaitTimer()
+	defer waitTimer.stop()
 	for {
 		select {
 		case a := <-answered:
@@ -68,8 +68,8 @@ func (c carrier) RoundTrip(req *http.Request) (*http.Response, error) {
 			x.proxy.seen(loadsign.Silent)
 			x.abandon(answered, patience, true)
 			return nil, errTimeout
-		case <-outlast.C:
-			outlast.check()
+		case <-waitTimer.C:
+			waitTimer.check()
 		}
 	}
 }
@@ -131,8 +131,8 @@ func late(outcome weir.Outcome, ended bool) weir.Outcome {
 func (h *hold) wait() (outcome weir.Outcome, answered bool) {
 	over := time.NewTimer(h.proxy.cfg.AbandonedHold)
 	defer over.Stop()
-	outlast := h.newOutlast()
-	defer outlast.stop()
+	waitTimer := h.newWaitTimer()
+	defer waitTimer.stop()
 	for {
 		select {
 		case a := <-h.answered:
@@ -143,8 +143,8 @@ func (h *hold) wait() (outcome weir.Outcome, answered bool) {
 		case <-h.patience.over():
 			h.late = true
 			h.proxy.seen(loadsign.Silent)
-		case <-outlast.C:
-			outlast.check()
+		case <-waitTimer.C:
+			waitTimer.check()
 		case <-over.C:
 			return weir.Ignored, false
 		}

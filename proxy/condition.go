@@ -6,7 +6,7 @@ import (
 	"github.com/weir-go/weir/internal/loadsign"
 )
 
-// A Condition is what the proxy sees of the origin, in one word.
+// A Condition names, in one word, how the origin fares.
 type Condition string
 
 // The conditions. Of several signs, the most frequent counts.
@@ -31,8 +31,8 @@ var bySign = map[loadsign.Sign]Condition{
 	loadsign.Unavailable: Unavailable, loadsign.GatewayLate: GatewayLate,
 }
 
-// A sight is what happened in a period, and the state at its end.
-type sight struct {
+// A snapshot holds counts, since New or of a period, and the state at their end.
+type snapshot struct {
 	signs              [loadsign.Count]uint64
 	admitted, rejected uint64
 	limit, inflight    int
@@ -47,10 +47,10 @@ const (
 	rejectShare = 0.01
 )
 
-// condition judges a sight. The share is that of the answers that show the
+// condition judges a snapshot. The share is that of the answers that show the
 // condition, or of the requests that were rejected. If nothing happened, ok is
 // false.
-func (s *sight) condition() (c Condition, share float64, ok bool) {
+func (s *snapshot) condition() (c Condition, share float64, ok bool) {
 	all, most, worst := uint64(0), uint64(0), loadsign.None
 	for i, n := range s.signs {
 		all += n
@@ -78,8 +78,8 @@ func part(n, of uint64) float64 {
 	return float64(n) / float64(of)
 }
 
-// says returns the sentence for a condition, and what else there is to know.
-func (s *sight) says(c Condition, share float64) string {
+// message returns the sentence for a condition.
+func (s *snapshot) message(c Condition, share float64) string {
 	of := fmt.Sprintf("%.0f %% of ", 100*share)
 	if share > 0.995 {
 		of = "all "

@@ -87,21 +87,23 @@ func (p *Proxy) usually() time.Duration {
 	return max(time.Duration(p.usual.value.Load()), longlived.Least)
 }
 
-// An outlast finds exchanges that wait for an answer for longer than ordinary
+// An waitTimer finds exchanges that wait for an answer for longer than ordinary
 // work takes.
-type outlast struct {
+type waitTimer struct {
 	*time.Timer
 	x *exchange
 }
 
-func (x *exchange) newOutlast() outlast { return outlast{time.NewTimer(2 * x.proxy.usually()), x} }
+func (x *exchange) newWaitTimer() waitTimer {
+	return waitTimer{time.NewTimer(2 * x.proxy.usually()), x}
+}
 
-func (o outlast) stop() { o.Stop() }
+func (o waitTimer) stop() { o.Stop() }
 
 // check is called when the timer fires. If the client has not sent its request,
 // the origin does not work. If many requests that came later were answered, the
 // exchange is stuck, and not for lack of capacity.
-func (o outlast) check() {
+func (o waitTimer) check() {
 	switch x := o.x; {
 	case x.upload != nil && x.upload.waits.Load():
 		x.leaveLimit(slowBody)
@@ -111,8 +113,9 @@ func (o outlast) check() {
 	o.Reset(o.x.proxy.usually())
 }
 
-// Of so many requests that were served since an exchange began, more than
-// overtakers, and more than its neighbours at that time, began after it.
+// An exchange was overtaken if the proxy has served twice as many requests since
+// it began as were in flight then, and overtakers more: at least half of them began
+// after it.
 const overtakers = 20
 
 func (x *exchange) overtaken() bool {

@@ -20,7 +20,7 @@
 // on for longer than ordinary work takes (twice the 99th percentile of successes)
 // leaves the limit, and is counted among the long-lived ones, up to
 // Config.LongLived: an upgraded connection and an event stream at once; a body
-// that takes long to send or to take; a request whose body comes slowly; and a
+// that takes long to send or to take; a request that its client sends slowly; and a
 // request that is stuck, as many that came later have been served.
 package proxy
 
@@ -131,7 +131,7 @@ type Proxy struct {
 	long    longlived.Class
 	usual   usualTime
 	served  atomic.Uint64 // requests answered well
-	serving atomic.Int64  // exchanges whose handler runs
+	serving atomic.Int64  // exchanges with a handler that runs
 	holding atomic.Int64  // exchanges that hold a unit
 	bodies  atomic.Int64  // bytes of bodies that are received first
 	signs   [loadsign.Count]atomic.Uint64

@@ -16,9 +16,9 @@ const (
 	bodiesFirst = 64 << 20
 )
 
-// receive reads a small body, whose length the client has said, in place of the
-// request's own. It returns nil if there is none. The caller subtracts its length
-// from p.bodies in the end.
+// receive reads the body of a request, if the client has said its length and that
+// is small, and puts the bytes in its place. It returns nil if there is no such
+// body. The caller subtracts the length from p.bodies in the end.
 func (p *Proxy) receive(w http.ResponseWriter, r *http.Request) (received, error) {
 	if r.Body == nil || r.ContentLength <= 0 || r.ContentLength > bodyFirst {
 		return nil, nil
@@ -44,7 +44,7 @@ type received []byte
 
 func (b received) again() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b)), nil }
 
-// notReceived answers a request whose body did not come.
+// notReceived answers a request when its body did not come.
 func notReceived(w http.ResponseWriter, r *http.Request, err error) {
 	if r.ProtoMajor == 1 { // what follows on the connection is the rest of the body
 		w.Header().Set("Connection", "close")

@@ -18,7 +18,7 @@ const (
 	remindEvery = time.Minute
 )
 
-// A Status is what the proxy sees: GET /-/ready shows it.
+// A Status describes the proxy and its origin: GET /-/ready shows it.
 type Status struct {
 	Ready     bool      `json:"ready"` // not draining
 	Condition Condition `json:"condition"`
@@ -34,7 +34,7 @@ type Status struct {
 // A watch keeps the Status.
 type watch struct {
 	mu      sync.Mutex // guards what follows
-	was     sight      // the counts at the last look, since New
+	was     snapshot   // the counts at the last look, since New
 	at      time.Time  // of it
 	now     Status
 	badAt   time.Time // a bad condition was last seen
@@ -43,10 +43,10 @@ type watch struct {
 	changed time.Time // told became what it is
 }
 
-// sight returns the counts since New.
-func (p *Proxy) sight() sight {
+// snapshot returns the counts since New.
+func (p *Proxy) snapshot() snapshot {
 	st := p.Stats()
-	s := sight{
+	s := snapshot{
 		admitted: st.Admitted, rejected: st.rejected(),
 		limit: st.Limit, inflight: st.Inflight, waiting: st.Waiting, longLived: st.LongLived,
 	}
@@ -56,8 +56,8 @@ func (p *Proxy) sight() sight {
 	return s
 }
 
-// since subtracts the counts of an earlier sight.
-func (s sight) since(was *sight) sight {
+// since subtracts the counts of an earlier snapshot.
+func (s snapshot) since(was *snapshot) snapshot {
 	for i := range s.signs {
 		s.signs[i] -= was.signs[i]
 	}
@@ -85,7 +85,7 @@ func (p *Proxy) lookLocked(now time.Time) {
 	} else if now.Sub(w.at) < lookEvery {
 		return
 	}
-	all := p.sight()
+	all := p.snapshot()
 	lately := all.since(&w.was)
 	w.was, w.at = all, now
 	w.now.Limit, w.now.Inflight, w.now.Waiting, w.now.LongLived = all.limit, all.inflight, all.waiting, all.longLived
@@ -101,12 +101,12 @@ func (p *Proxy) lookLocked(now time.Time) {
 	if c != w.now.Condition {
 		w.now.Condition, w.now.Since = c, now
 	}
-	w.now.Share, w.now.Message = share, lately.says(c, share)
+	w.now.Share, w.now.Message = share, lately.message(c, share)
 	p.tellLocked(now, &lately)
 }
 
 // tellLocked writes a line if there is something to say.
-func (p *Proxy) tellLocked(now time.Time, lately *sight) {
+func (p *Proxy) tellLocked(now time.Time, lately *snapshot) {
 	w := &p.watch
 	quiet := now.Sub(w.toldAt)
 	if w.now.Condition.ofOrigin() && !w.told.ofOrigin() {

@@ -36,7 +36,7 @@ import (
 	"github.com/weir-go/weir"
 )
 
-// A Sign is what the end of a request says about the load of the service.
+// A Sign tells what the end of a request says about the load of the service.
 type Sign uint8
 
 const (

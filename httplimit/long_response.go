@@ -9,8 +9,8 @@ import (
 	"github.com/weir-go/weir/internal/observe"
 )
 
-// A lasting is the permit of a request whose response goes on after its header.
-type lasting struct {
+// A longResponse holds the permit of a request after the header of its response.
+type longResponse struct {
 	class *longlived.Class
 
 	mu      sync.Mutex // guards what follows
@@ -27,16 +27,16 @@ type lasting struct {
 // goes on for longer than ordinary work takes.
 func (v *visit) Lasts(kind observe.Kind) {
 	switch {
-	case v.lasting != nil:
+	case v.long != nil:
 		if kind != observe.Body {
-			v.lasting.leave()
+			v.long.leave()
 		}
 		return
 	case !v.Limited():
 		return
 	}
-	x := &lasting{class: &v.site.long, permit: v.Detach(), outcome: observe.Outcome(v.ctx, v.writer.Status)}
-	v.lasting = x
+	x := &longResponse{class: &v.site.long, permit: v.Detach(), outcome: observe.Outcome(v.ctx, v.writer.Status)}
+	v.long = x
 	x.permit.Report(x.outcome)
 	if kind != observe.Body {
 		x.leave()
@@ -50,7 +50,7 @@ func (v *visit) Lasts(kind observe.Kind) {
 
 // leave gives the unit back although the handler runs, if there is room among the
 // long-lived requests.
-func (x *lasting) leave() {
+func (x *longResponse) leave() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.ended || x.left || !x.class.Enter() {
@@ -60,8 +60,8 @@ func (x *lasting) leave() {
 	x.permit.Release(x.outcome)
 }
 
-// end is the end of the handler. A nil lasting is none.
-func (x *lasting) end(o weir.Outcome) {
+// end is the end of the handler. A nil longResponse is none.
+func (x *longResponse) end(o weir.Outcome) {
 	if x == nil {
 		return
 	}
