@@ -29,7 +29,7 @@ func fieldTime(t *testing.T) time.Duration {
 		}
 		return d
 	}
-	return 10 * time.Second
+	return 5 * time.Second
 }
 
 // startProxy runs a proxy before an origin, with further flags.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os/exec"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -125,6 +126,7 @@ func TestFieldClosedLoop(t *testing.T) {
 // Without a limit that learns, nothing else may delay it: neither connections, nor
 // holds, nor the queue.
 func TestFieldOriginDownForAMoment(t *testing.T) { originDown(t, "40", 200*time.Millisecond) }
+func TestFieldOriginDownForASecond(t *testing.T) { originDown(t, "40", time.Second) }
 
 // originDown has the origin down for a while, at half load.
 func originDown(t *testing.T, limit string, down time.Duration) {
@@ -135,13 +137,13 @@ func originDown(t *testing.T, limit string, down time.Duration) {
 	proxy, admin := startProxy(t, build(t), s.url(), "--limit", limit)
 	var back atomic.Int64 // nanoseconds since the load began
 	began := time.Now()
-	time.AfterFunc(4*time.Second, func() {
+	time.AfterFunc(2*time.Second, func() {
 		s.down()
 		time.Sleep(down)
 		s.up()
 		back.Store(int64(time.Since(began)))
 	})
-	f := fieldLoad(t.Context(), fieldCapacity, 14*time.Second, fieldPatient, nil, proxy)
+	f := fieldLoad(t.Context(), fieldCapacity, 9*time.Second, fieldPatient, nil, proxy)
 	from := int((time.Duration(back.Load()) + 2*time.Second + time.Second - 1) / time.Second)
 	for i, sec := range f.perSec[from:] {
 		if sec.ok < sec.sent*99/100 {
@@ -152,4 +154,41 @@ func originDown(t *testing.T, limit string, down time.Duration) {
 	if _, ready, err := get(admin + "/-/ready"); err != nil || !strings.Contains(ready, `"condition":"well"`) {
 		t.Errorf("%s, %v: want the proxy to say that the origin is well again", ready, err)
 	}
+}
+
+// weir origin is killed, and started again on the same port.
+func TestFieldOriginKilled(t *testing.T) { originKilled(t, "40") }
+
+// originKilled is for a proxy with this limit.
+func originKilled(t *testing.T, limit string) {
+	fieldTime(t)
+	name := build(t)
+	run := func(listen string) (*exec.Cmd, string) {
+		cmd, listen, _, log := start(t, name, "origin", "--listen", listen, "--workers", "20", "--service-time", "50ms", "--distribution", "exponential", "--queue", "1000")
+		go func() {
+			for log.Scan() {
+			}
+		}()
+		return cmd, listen
+	}
+	cmd, url := run("127.0.0.1:0")
+	proxy, _ := startProxy(t, name, url, "--limit", limit)
+	var back atomic.Int64
+	began := time.Now()
+	go func() {
+		time.Sleep(2 * time.Second)
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		time.Sleep(time.Second)
+		run(strings.TrimPrefix(url, "http://"))
+		back.Store(int64(time.Since(began)))
+	}()
+	f := fieldLoad(t.Context(), 0.5*fieldCapacity, 9*time.Second, fieldPatient, nil, proxy)
+	from := int((time.Duration(back.Load()) + 2*time.Second + time.Second - 1) / time.Second)
+	for i, sec := range f.perSec[from:] {
+		if sec.ok < sec.sent*99/100 {
+			t.Errorf("in second %d, %d of %d served: want all, two seconds after the origin is back", from+i, sec.ok, sec.sent)
+		}
+	}
+	t.Log(f)
 }
