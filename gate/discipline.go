@@ -46,12 +46,21 @@ func (g *Gate[W]) due(b *band, q *queue) time.Duration {
 	if q.len == 1 || q.len*len(b.active) < b.len {
 		return never // the last, or those of a tenant that did not make the queue
 	}
-	cfg := g.cfg.CoDel.WithDefaults()
 	if q.surge.rages(g.now, q.len) {
-		return plus(since, cfg.Target)
+		return plus(since, g.cfg.CoDel.WithDefaults().Target)
 	}
-	if q.surge.failed(g.now, q.len, cfg.Interval) {
+	return g.surgeAt(q, since)
+}
+
+// surgeAt returns when there will be a surge in q, of which the oldest waits since
+// then.
+func (g *Gate[W]) surgeAt(q *queue, since time.Duration) time.Duration {
+	cfg := g.cfg.CoDel.WithDefaults()
+	switch {
+	case q.surge.failed(g.now, q.len, cfg.Interval):
 		return g.now
+	case g.shortfall > fewUnserved:
+		return plus(q.busy, cfg.Interval)
 	}
 	return max(plus(q.busy, cfg.Interval), plus(since, max(g.patience(q), cfg.Target)))
 }
@@ -75,6 +84,10 @@ func (g *Gate[W]) sweep(now time.Duration) int {
 					q.law.Stalled(now, now-g.slots.all[q.head].since, q.len-1)
 				case q.surge.phase != surging:
 					q.surge.begin(now, g.cfg.CoDel.WithDefaults().Interval)
+					if at = g.due(b, q); at > now {
+						next = min(next, at)
+						continue
+					}
 				}
 				q.swept = now
 				return q.head

@@ -115,8 +115,9 @@ type Gate[W any] struct {
 	reviewed   time.Duration
 	unreviewed int
 
-	pace  pace
-	stats Stats // Limit and Waiting are filled in on reading
+	pace      pace
+	shortfall shortfall
+	stats     Stats // Limit and Waiting are filled in on reading
 }
 
 // New returns a Gate under the limit of alg, which it owns from now on. The
@@ -183,6 +184,9 @@ func (g *Gate[W]) Join(now time.Duration, r Request, w W) (Ticket, weir.Reason) 
 	in.band = g.bandOf(&r)
 	in.queue = g.deal(&g.bands[in.band], r.Tenant)
 	g.slots.insert(&g.line, byArrival, slot, g.line.tail)
+	if g.taken() {
+		g.shortfall.unserved() // the next arrivals will be
+	}
 	g.enqueue(slot, false)
 	return Ticket{slot, in.seq}, 0
 }
@@ -194,6 +198,7 @@ func (g *Gate[W]) Cancel(t Ticket) bool {
 		return false
 	}
 	g.take(t.slot)
+	g.shortfall.unserved()
 	g.stats.Cancelled++
 	return true
 }

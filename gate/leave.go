@@ -48,7 +48,12 @@ func (g *Gate[W]) Depart(s limit.Sample, r Request) {
 	switch s.Outcome {
 	case weir.Success:
 		g.stats.Success++
-	case weir.Dropped, weir.TimedOut, weir.Late:
+	case weir.TimedOut, weir.Late:
+		if s.Waited > s.End-s.Start {
+			g.shortfall.unserved() // most of its time went by in the queue
+		}
+		fallthrough
+	case weir.Dropped:
 		g.stats.Dropped++
 	default:
 		g.stats.Ignored++

@@ -35,6 +35,20 @@ const (
 	trialSome  = 2
 )
 
+// A shortfall counts requests that a queue in order did not serve in time, and
+// forgets one for each servedFor that it did: it is above fewUnserved if that is so
+// for more than a sixteenth of them. A queue keeps up if it is not.
+type shortfall float32
+
+const (
+	fewUnserved  = 4
+	manyUnserved = 8 // it counts no further
+	servedFor    = 16
+)
+
+func (s *shortfall) unserved() { *s = min(*s+1, manyUnserved) }
+func (s *shortfall) served()   { *s = max(*s-1.0/servedFor, 0) }
+
 // begin begins a surge, or the next part of it after a trial that has failed.
 func (s *surge) begin(now, interval time.Duration) {
 	length := shortSurge * interval
