@@ -36,6 +36,16 @@ func (r Reason) String() string {
 	return "unknown"
 }
 
+// load reports whether the reason is a lack of room, rather than a quota, an end
+// of service, or a client's own restraint.
+func (r Reason) load() bool {
+	switch r {
+	case OverLimit, QueueFull, Overdue, TooLate:
+		return true
+	}
+	return false
+}
+
 // Never is the RetryAfter of what no wait will make possible.
 const Never time.Duration = math.MaxInt64
 

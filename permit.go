@@ -60,6 +60,19 @@ func (p *Permit) Release(o Outcome) {
 	(*owner).Release(p.grant, o)
 }
 
+// Report tells the limiter how the work went while its units stay held: the
+// answer is there, but the resource is still busy, as with the body of a download.
+// What the limiter learns of latency ends here. Release follows, with the same
+// Outcome. A limiter that cannot learn before the release ignores Report.
+func (p *Permit) Report(o Outcome) {
+	if p.owner == nil {
+		return
+	}
+	if r, ok := (*p.owner).(Reporter); ok {
+		p.grant = r.Report(p.grant, o)
+	}
+}
+
 // Use says that the work costs n units instead of those acquired: the limiter
 // charges or gives back the difference at once. It never waits, so a limit
 // can be exceeded by it, as far as the limiter bears; what is beyond that is
@@ -86,6 +99,12 @@ type Grant struct {
 	N    int           // units held
 	At   time.Duration // when, on the limiter's own clock
 	Note uint64        // whatever the limiter wants to remember
+}
+
+// A Reporter is an Owner that can learn how work went before its Release. Report
+// returns the Grant that the Permit has from then on.
+type Reporter interface {
+	Report(g Grant, o Outcome) Grant
 }
 
 // An Owner is the limiter that a Permit goes back to. A Permit calls Release

@@ -14,6 +14,8 @@
 //	defer permit.Release(weir.Ignored) // the first Release counts
 //	err = work(ctx)
 //	permit.Release(weir.OutcomeOf(err))
+//
+// That is what Do does.
 package weir
 
 import (
@@ -33,7 +35,9 @@ type Limiter interface {
 
 // Do runs fn under a permit for one unit of l and returns fn's error, or the
 // reason why fn did not run. The permit is released with OutcomeOf of that
-// error; with Ignored if fn panics.
+// error; with Ignored if fn panics. The return of fn is the end of the work:
+// after it, Do holds nothing. If fn calls a service that goes on working after
+// its caller has left, use Acquire and CallOutcomeOf instead.
 func Do(ctx context.Context, l Limiter, fn func(context.Context) error) error {
 	p, err := l.Acquire(ctx, 1)
 	if err != nil {
@@ -45,26 +49,48 @@ func Do(ctx context.Context, l Limiter, fn func(context.Context) error) error {
 	return err
 }
 
-// OutcomeOf judges work by its error: none is Success; a rejection by a
-// limiter further down is Dropped; a missed deadline is TimedOut, a context
-// that was cancelled is Left; any other error says nothing about load and is
-// Ignored.
+// OutcomeOf judges work that has ended by its error:
 //
-// TimedOut and Left are abandoned work: whoever knows that it has ended, and
-// not just its caller's patience, releases with Dropped or Ignored instead.
+//   - none is Success,
+//   - a rejection by a concurrency limit or a queue further down (OverLimit,
+//     QueueFull, Overdue, TooLate) is Dropped,
+//   - any other rejection is Ignored: a quota (OverRate, OverBurst) is about one
+//     user, Closed and Throttled say nothing new,
+//   - a missed deadline is Late: the work has ended, but too late,
+//   - all else says nothing about load and is Ignored, also a context that was
+//     cancelled.
+//
+// See CallOutcomeOf for work that may be going on.
 func OutcomeOf(err error) Outcome {
 	switch {
 	case err == nil:
 		return Success
 	case errors.Is(err, ErrRejected):
+		r, ok := errors.AsType[*Rejection](err)
+		if ok && !r.Reason.load() {
+			return Ignored
+		}
 		return Dropped
 	case errors.Is(err, context.DeadlineExceeded):
-		return TimedOut
-	case errors.Is(err, context.Canceled):
-		return Left
+		return Late
 	default:
 		return Ignored
 	}
+}
+
+// CallOutcomeOf judges the call of a service by its error, as OutcomeOf does,
+// but for a service that may go on working after its caller has left: a missed
+// deadline is TimedOut, and a context that was cancelled is Left. A concurrency
+// limit then keeps the units until the work could have ended.
+func CallOutcomeOf(err error) Outcome {
+	o := OutcomeOf(err)
+	switch {
+	case o == Late:
+		return TimedOut
+	case o == Ignored && errors.Is(err, context.Canceled):
+		return Left
+	}
+	return o
 }
 
 // Chain returns a Limiter that acquires from every one of ls, in order, and
@@ -112,6 +138,13 @@ func (ls *links) Use(_ Grant, n int) int {
 		ls.permits[i].Use(n)
 	}
 	return n
+}
+
+func (ls *links) Report(g Grant, o Outcome) Grant {
+	for i := range ls.permits {
+		ls.permits[i].Report(o)
+	}
+	return g
 }
 
 func (ls *links) Release(_ Grant, o Outcome) {

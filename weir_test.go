@@ -61,21 +61,30 @@ func TestZeroDecisionDenies(t *testing.T) {
 
 func TestOutcomeOf(t *testing.T) {
 	for _, tt := range []struct {
-		err  error
-		want weir.Outcome
+		err         error
+		ended, call weir.Outcome
 	}{
-		{nil, weir.Success},
-		{context.DeadlineExceeded, weir.TimedOut},
-		{fmt.Errorf("calling: %w", context.DeadlineExceeded), weir.TimedOut},
-		{&weir.Rejection{Reason: weir.TooLate}, weir.Dropped},
-		{errors.Join(errors.New("one failed"), weir.ErrRejected), weir.Dropped},
-		{fmt.Errorf("further down: %w", &weir.Rejection{Reason: weir.QueueFull}), weir.Dropped},
-		{context.Canceled, weir.Left},
-		{fmt.Errorf("calling: %w", context.Canceled), weir.Left},
-		{errors.New("no such user"), weir.Ignored},
+		{nil, weir.Success, weir.Success},
+		{context.DeadlineExceeded, weir.Late, weir.TimedOut},
+		{fmt.Errorf("calling: %w", context.DeadlineExceeded), weir.Late, weir.TimedOut},
+		{context.Canceled, weir.Ignored, weir.Left},
+		{fmt.Errorf("calling: %w", context.Canceled), weir.Ignored, weir.Left},
+		{weir.Reject(weir.OverRate, time.Second), weir.Ignored, weir.Ignored},
+		{fmt.Errorf("further down: %w", weir.Reject(weir.OverBurst, weir.Never)), weir.Ignored, weir.Ignored},
+		{weir.Reject(weir.Closed, 0), weir.Ignored, weir.Ignored},
+		{weir.Reject(weir.Throttled, 0), weir.Ignored, weir.Ignored},
+		{weir.Reject(weir.OverLimit, 0), weir.Dropped, weir.Dropped},
+		{fmt.Errorf("further down: %w", &weir.Rejection{Reason: weir.QueueFull}), weir.Dropped, weir.Dropped},
+		{weir.Reject(weir.Overdue, 0), weir.Dropped, weir.Dropped},
+		{&weir.Rejection{Reason: weir.TooLate}, weir.Dropped, weir.Dropped},
+		{errors.Join(errors.New("one failed"), weir.ErrRejected), weir.Dropped, weir.Dropped},
+		{errors.New("no such user"), weir.Ignored, weir.Ignored},
 	} {
-		if got := weir.OutcomeOf(tt.err); got != tt.want {
-			t.Errorf("%v: %v: want %v", tt.err, got, tt.want)
+		if got := weir.OutcomeOf(tt.err); got != tt.ended {
+			t.Errorf("%v: ended %v: want %v", tt.err, got, tt.ended)
+		}
+		if got := weir.CallOutcomeOf(tt.err); got != tt.call {
+			t.Errorf("%v: call %v: want %v", tt.err, got, tt.call)
 		}
 	}
 }
@@ -235,7 +244,7 @@ func TestDo(t *testing.T) {
 		note string
 	}{
 		{nil, "a 1 back, success"},
-		{context.DeadlineExceeded, "a 1 back, timed_out"},
+		{context.DeadlineExceeded, "a 1 back, late"},
 		{&weir.Rejection{Reason: weir.Overdue}, "a 1 back, dropped"},
 		{errors.New("no such user"), "a 1 back, ignored"},
 	} {

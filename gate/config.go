@@ -41,13 +41,20 @@ const (
 	// CoDel is FIFO, but a queue that stands is kept short: package codel.
 	// Whoever is dropped is Overdue.
 	CoDel
-	// AdaptiveLIFO is FIFO until somebody has been waiting for all of the last
-	// Interval. From then on the newest goes first, and whoever has waited for
-	// Target is Overdue, except for the last, which would leave nobody for the
-	// next unit that is freed. It is FIFO again when nobody waits, unless that
-	// is so because some were made to leave in the last Interval (Facebook's
-	// "Fail at Scale", ACM Queue 2015, where that last condition is missing: a
-	// queue that is kept short by dropping would keep changing its order).
+	// AdaptiveLIFO is FIFO until there is a surge: requests have been waiting for
+	// all of the last Interval, and the oldest of them has waited for half of
+	// MaxWait, or for an Interval if that is shorter. In a surge the newest goes
+	// first, and a waiter is Overdue after Target, except for the last, which is
+	// needed for the next unit that is freed (Facebook's "Fail at Scale", ACM
+	// Queue 2015). A surge ends when the queue is empty, unless a waiter became
+	// Overdue in the last Interval.
+	//
+	// A surge is interrupted by trials of FIFO: after 2 Intervals, and after
+	// twice as many, up to 32, each time that a trial fails. It fails if the
+	// queue grows to more than twice its length within an Interval. Clients that
+	// wait for their answer before they call again keep a queue long, but it does
+	// not grow: if all of them can be served within MaxWait, none is refused.
+	//
 	// Interval should be longer than most of the work takes.
 	AdaptiveLIFO
 )

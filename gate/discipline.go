@@ -8,14 +8,25 @@ import (
 // never is an instant that is not on the clock.
 const never time.Duration = math.MaxInt64
 
-// standing reports whether somebody has been waiting in q for an Interval.
-func (g *Gate[W]) standing(q *queue, now time.Duration) bool {
-	return now-q.busy >= g.cfg.CoDel.WithDefaults().Interval
+// patience returns how long the oldest waiter of q may wait, in order, before a
+// queue that has been there for an Interval counts as a surge: an Interval, or
+// half of MaxWait. After a trial that did not fail, the queue is known to keep up,
+// and may use more of MaxWait.
+func (g *Gate[W]) patience(q *queue) time.Duration {
+	d := g.cfg.CoDel.WithDefaults().Interval
+	switch most := g.cfg.MaxWait; {
+	case most <= 0:
+	case q.surge.phase == onTrial:
+		d = min(d, most-most/4)
+	default:
+		d = min(d, most/2)
+	}
+	return d
 }
 
 // newestFirst reports whether the newest of q goes first.
 func (g *Gate[W]) newestFirst(q *queue, now time.Duration) bool {
-	return g.cfg.Discipline == AdaptiveLIFO && g.standing(q, now)
+	return g.cfg.Discipline == AdaptiveLIFO && q.surge.rages(now, q.len)
 }
 
 // due returns when the discipline will refuse the head of q where it stands,
@@ -35,8 +46,23 @@ func (g *Gate[W]) due(b *band, q *queue) time.Duration {
 	if q.len == 1 || q.len*len(b.active) < b.len {
 		return never // the last, or those of a tenant that did not make the queue
 	}
+	if q.surge.rages(g.now, q.len) {
+		return plus(since, g.cfg.CoDel.WithDefaults().Target)
+	}
+	return g.surgeAt(q, since)
+}
+
+// surgeAt returns when there will be a surge in q, of which the oldest waits since
+// then.
+func (g *Gate[W]) surgeAt(q *queue, since time.Duration) time.Duration {
 	cfg := g.cfg.CoDel.WithDefaults()
-	return max(plus(q.busy, cfg.Interval), plus(since, cfg.Target))
+	switch {
+	case q.surge.failed(g.now, q.len, cfg.Interval):
+		return g.now
+	case g.shortfall > fewUnserved:
+		return plus(q.busy, cfg.Interval)
+	}
+	return max(plus(q.busy, cfg.Interval), plus(since, max(g.patience(q), cfg.Target)))
 }
 
 // sweep returns the slot of one whom the discipline refuses where it stands, 0
@@ -53,8 +79,15 @@ func (g *Gate[W]) sweep(now time.Duration) int {
 			q := &b.queues[j]
 			at := g.due(b, q)
 			if at <= now {
-				if g.cfg.Discipline == CoDel {
+				switch {
+				case g.cfg.Discipline == CoDel:
 					q.law.Stalled(now, now-g.slots.all[q.head].since, q.len-1)
+				case q.surge.phase != surging:
+					q.surge.begin(now, g.cfg.CoDel.WithDefaults().Interval)
+					if at = g.due(b, q); at > now {
+						next = min(next, at)
+						continue
+					}
 				}
 				q.swept = now
 				return q.head

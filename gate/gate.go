@@ -87,11 +87,12 @@ type Stats struct {
 // shrunk meanwhile, when its turn comes. A limit that shrinks below what is in
 // flight lets it finish.
 //
-// Abandoned work: if nobody waits for admitted work any more, the work itself
-// may go on. Its units stay in flight until the time that work takes, as
-// learnt, has passed since it began: that of successes, and half as long again
-// as what timed out. If no success has been seen yet, they are freed at once.
-// That is a guess: who knows when the work ends releases it then.
+// Abandoned work: if no caller waits for admitted work any more, the work itself
+// may go on. Its units stay in flight for as long as successful work of its age
+// lasts on average, and no longer than twice the 99th percentile of successful
+// work after its start. They are freed sooner if work becomes faster meanwhile,
+// and at once if no success has been seen yet. That is an estimate: a caller that
+// learns when the work ends releases it then.
 type Gate[W any] struct {
 	cfg     Config
 	alg     limit.Algorithm
@@ -109,8 +110,14 @@ type Gate[W any] struct {
 
 	used  []int // units in flight of each partition; the first is of those without
 	holds holds
-	pace  pace
-	stats Stats // Limit and Waiting are filled in on reading
+	// The 99th percentile of successful work when holds were last shortened, or
+	// what it has risen to since, and the successes since the last look at it.
+	reviewed   time.Duration
+	unreviewed int
+
+	pace      pace
+	shortfall shortfall
+	stats     Stats // Limit and Waiting are filled in on reading
 }
 
 // New returns a Gate under the limit of alg, which it owns from now on. The
@@ -177,6 +184,9 @@ func (g *Gate[W]) Join(now time.Duration, r Request, w W) (Ticket, weir.Reason) 
 	in.band = g.bandOf(&r)
 	in.queue = g.deal(&g.bands[in.band], r.Tenant)
 	g.slots.insert(&g.line, byArrival, slot, g.line.tail)
+	if g.taken() {
+		g.shortfall.unserved() // the next arrivals will be
+	}
 	g.enqueue(slot, false)
 	return Ticket{slot, in.seq}, 0
 }
@@ -188,65 +198,9 @@ func (g *Gate[W]) Cancel(t Ticket) bool {
 		return false
 	}
 	g.take(t.slot)
+	g.shortfall.unserved()
 	g.stats.Cancelled++
 	return true
-}
-
-// Leave is the departure of an admitted request, with what it taught, and
-// returns why the limit moved, if it did. Of r, only N and Partition matter.
-// If the outcome says that the work was abandoned, its units stay in flight
-// until it could have ended: who knows that it has ended says Dropped or
-// Ignored instead. Next follows. It panics if more leaves than has entered.
-func (g *Gate[W]) Leave(s limit.Sample, r Request) limit.Cause {
-	if s.Outcome == weir.TimedOut {
-		g.pace.outlasted(s.End - s.Start)
-	}
-	g.Depart(s, r)
-	if s.Outcome == weir.Success || s.Outcome == weir.Late {
-		g.pace.ended(s.End - s.Start)
-	}
-	return g.alg.Observe(s)
-}
-
-// Depart is a Leave that teaches nothing: all but the Outcome and the End of s
-// may be roughly right.
-func (g *Gate[W]) Depart(s limit.Sample, r Request) {
-	g.check(r, 0)
-	now := g.advance(s.End)
-	switch s.Outcome {
-	case weir.Success:
-		g.stats.Success++
-	case weir.Dropped, weir.TimedOut, weir.Late:
-		g.stats.Dropped++
-	default:
-		g.stats.Ignored++
-	}
-	held := false
-	if s.Outcome.Abandoned() {
-		g.stats.Abandoned++
-		held = g.hold(s.Start, r)
-	}
-	if !held {
-		g.release(r.N, r.Partition)
-		g.pace.freed(now, r.N, g.line.len > 0)
-	}
-}
-
-// Adjust changes what an admitted request holds from r.N units to m, which may
-// exceed the limit. Next follows. It panics if more leaves than has entered.
-func (g *Gate[W]) Adjust(r Request, m int) {
-	g.check(r, m)
-	g.release(r.N-m, r.Partition)
-}
-
-func (g *Gate[W]) check(r Request, m int) {
-	busy := g.stats.Inflight - g.stats.Held
-	if r.N < 0 || m < 0 || r.N > busy {
-		panic("gate: more units leave than have entered")
-	}
-	if m > math.MaxInt-(g.stats.Inflight-r.N) {
-		panic("gate: more units than can be counted")
-	}
 }
 
 // SetAlgorithm puts the gate under another limit. Next follows.

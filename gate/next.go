@@ -24,6 +24,7 @@ func (g *Gate[W]) Next(now time.Duration) (a Answer[W], ok bool) {
 	switch why {
 	case 0:
 		g.charge(w)
+		g.shortfall.served()
 		g.stats.Admitted++
 		g.stats.Waited += a.Waited
 		g.release(-w.req.N, w.req.Partition)
@@ -32,6 +33,7 @@ func (g *Gate[W]) Next(now time.Duration) (a Answer[W], ok bool) {
 	case weir.Overdue:
 		g.stats.Overdue++
 	case weir.TooLate:
+		g.shortfall.unserved()
 		g.stats.TooLate++
 	case weir.OverLimit:
 		g.stats.OverLimit++

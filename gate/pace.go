@@ -13,14 +13,14 @@ import (
 type pace struct {
 	service time.Duration // how long work takes that comes to its end, smoothed; 0 = not known
 	quick   time.Duration // how long the quicker of it takes
-	lasts   time.Duration // how long work lasts that was abandoned: as service, but for what is known to last longer
+	took    durations     // of the successes
 
 	units, time float64       // left, and in what time, while there was demand; the last dozen departures count most
 	since       time.Duration // of the last departure, or of the first demand after it
 	demand      bool          // somebody waits, or would have
 }
 
-// ended learns from work that took d.
+// ended learns from work that took d and has come to its end.
 //
 // A single slow one counts for twice the estimate at most, else rare slow work
 // would make all the rest look late. The quick estimate goes down by half of a
@@ -31,23 +31,14 @@ func (p *pace) ended(d time.Duration) {
 		return
 	}
 	if p.service <= 0 {
-		p.service, p.quick, p.lasts = d, d, d
+		p.service, p.quick = d, d
 		return
 	}
-	p.lasts += (d - p.lasts) / 16
 	p.service += (min(d, 2*p.service) - p.service) / 16
 	if d < p.quick {
 		p.quick -= (p.quick - d) / 2
 	} else {
 		p.quick += (min(d, 4*p.quick) - p.quick) / 64
-	}
-}
-
-// outlasted learns that work was abandoned after d, and may be going on: it
-// takes longer than that.
-func (p *pace) outlasted(d time.Duration) {
-	if p.lasts > 0 && d >= p.lasts {
-		p.lasts = plus(d, d/2)
 	}
 }
 

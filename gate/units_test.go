@@ -124,13 +124,13 @@ func TestTooLateIsNotMisled(t *testing.T) {
 			arrive("a", 1, "admit").arrive("b", 1, "wait").ask("c", inTime, "wait")
 	})
 	t.Run("by those whom it overtakes, where the newest goes first", func(t *testing.T) {
-		s := learnt(t, gate.Config{Queue: 19, Discipline: gate.AdaptiveLIFO, CoDel: codel.Config{Target: time.Hour, Interval: time.Second}}).
-			at(5000).arrive("a", 1, "admit")
+		s := learnt(t, gate.Config{Queue: 19, Discipline: gate.AdaptiveLIFO, CoDel: codel.Config{Target: 9 * time.Second, Interval: 10 * time.Second}}).
+			at(5000).arrive("a", 1, "admit").arrive("old", 1, "wait").at(5009)
 		for range 9 {
 			s.arrive("b", 1, "wait")
 		}
-		s.ask("c", gate.Request{N: 1, Deadline: seconds(5005)}, "too_late").
-			at(5002).ask("c", gate.Request{N: 1, Deadline: seconds(5005)}, "wait")
+		in := gate.Request{N: 1, Deadline: seconds(5015)}
+		s.ask("c", in, "too_late").at(5010).answers("old overdue").ask("c", in, "wait")
 	})
 	t.Run("and a large request that has the claim goes before it", func(t *testing.T) {
 		s := learnt(t, gate.Config{Queue: 19}).limit(9).at(5000).arrive("a", 8, "admit").arrive("large", 9, "wait").answers()
@@ -215,87 +215,6 @@ func TestEstimatesRecover(t *testing.T) {
 			}
 		}
 	}
-}
-
-// Work that nobody waits for stays in flight until it could have ended.
-func TestAbandonedWorkIsHeld(t *testing.T) {
-	learnt := func(t *testing.T) *script { // that work takes ten seconds
-		return play(t, 3, gate.Config{Queue: 9}).arrive("a", 1, "admit").at(10).done(1, 0, weir.Success)
-	}
-	held := func(s *script, units int, abandoned uint64) {
-		t.Helper()
-		if st := s.g.Stats(); st.Held != units || st.Abandoned != abandoned {
-			t.Errorf("%+v: want %d held, %d abandoned", st, units, abandoned)
-		}
-	}
-	t.Run("until the learnt time has passed since it began", func(t *testing.T) {
-		s := learnt(t).arrive("b", 2, "admit").arrive("c", 1, "admit").arrive("d", 2, "wait").
-			at(12).done(2, 10, weir.TimedOut).inflight(3).deadline(20)
-		held(s, 2, 1)
-		s.at(19).answers().at(20).answers("d").inflight(3).deadline(-1)
-		held(s, 0, 1)
-	})
-	t.Run("though nobody waits", func(t *testing.T) {
-		learnt(t).arrive("b", 3, "admit").done(3, 10, weir.Left).deadline(20).arrive("c", 3, "wait").at(20).answers("c")
-	})
-	t.Run("each for itself", func(t *testing.T) {
-		s := learnt(t).arrive("b", 1, "admit").at(13).arrive("c", 1, "admit").at(15).arrive("d", 1, "admit").
-			done(1, 15, weir.Left).done(1, 10, weir.TimedOut).done(1, 13, weir.Left).deadline(20)
-		held(s, 3, 3)
-		s.at(20).answers().inflight(2).deadline(23).at(24).answers().inflight(1).deadline(25).at(99).answers().inflight(0)
-	})
-	t.Run("in order of their ends, however many", func(t *testing.T) {
-		s := learnt(t).limit(100)
-		for i := range 100 {
-			s.arrive("b", 1, "admit").done(1, 1+(i*37)%100-91, weir.Left) // ends from -80 s to 19 s
-		}
-		for now := 10; now < 20; now++ {
-			s.at(now).answers().inflight(19 - now).deadline(now + 1 - 21*((now+1)/20))
-		}
-	})
-	t.Run("half as long again, if it has timed out after that", func(t *testing.T) {
-		learnt(t).arrive("b", 1, "admit").at(20).done(1, 10, weir.TimedOut).inflight(1).deadline(25)
-	})
-	t.Run("not if its caller left after that: nobody knows why", func(t *testing.T) {
-		learnt(t).arrive("b", 1, "admit").at(20).done(1, 10, weir.Left).inflight(0).deadline(-1)
-	})
-	t.Run("not if nothing is learnt", func(t *testing.T) {
-		play(t, 1, gate.Config{}).arrive("b", 1, "admit").at(1).done(1, 0, weir.TimedOut).inflight(0)
-	})
-	t.Run("work that ended too late teaches how long it takes, too", func(t *testing.T) {
-		play(t, 1, gate.Config{}).arrive("a", 1, "admit").at(10).done(1, 0, weir.Late).inflight(0).
-			arrive("b", 1, "admit").done(1, 10, weir.TimedOut).inflight(1).deadline(20)
-	})
-	t.Run("not if it has ended", func(t *testing.T) {
-		learnt(t).arrive("b", 1, "admit").done(1, 10, weir.Dropped).arrive("c", 1, "admit").done(1, 10, weir.Ignored).inflight(0)
-	})
-	t.Run("what is held cannot leave again", func(t *testing.T) {
-		s := learnt(t).arrive("b", 1, "admit").done(1, 10, weir.Left)
-		defer func() {
-			if recover() == nil {
-				t.Error("want a panic")
-			}
-		}()
-		s.leave(1)
-	})
-	t.Run("the algorithm is told at once, and the outcomes are counted", func(t *testing.T) {
-		alg, err := limit.NewAIMD(limit.AIMDConfig{Initial: 10})
-		if err != nil {
-			t.Fatal(err)
-		}
-		g := gate.New[string](alg, gate.Config{})
-		for _, o := range []weir.Outcome{weir.Success, weir.Dropped, weir.TimedOut, weir.Late, weir.Ignored, weir.Left} {
-			g.Enter(gate.Request{N: 1})
-			g.Leave(limit.Sample{End: 5, Outcome: o}, gate.Request{N: 1})
-		}
-		st := g.Stats()
-		if st.Success != 1 || st.Dropped != 3 || st.Ignored != 2 || st.Abandoned != 2 {
-			t.Errorf("%+v", st)
-		}
-		if g.Limit() >= 10 {
-			t.Errorf("limit %d: want a decrease", g.Limit())
-		}
-	})
 }
 
 func TestLendAndReturn(t *testing.T) {

@@ -2,59 +2,41 @@ package grpclimit
 
 import (
 	"context"
-	"errors"
 	"strings"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/loadsign"
 )
 
-// outcomeOf is what a run of a handler, which has ended, tells about load.
+// outcomeOf returns what a run of a handler, which has ended, tells about load,
+// by the table of package loadsign. DEADLINE_EXCEEDED is Late: the deadline is
+// the client's, so the limit judges by how long the work took.
 func outcomeOf(ctx context.Context, err error) weir.Outcome {
-	switch {
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return weir.Late
-	case ctx.Err() != nil:
-		return weir.Ignored
-	case err == nil:
-		return weir.Success
-	}
 	s, ok := status.FromError(err)
 	if !ok {
 		s = status.FromContextError(err) // as a server does
 	}
-	switch s.Code() {
-	case codes.Unavailable:
-		return weir.Dropped
-	case codes.DeadlineExceeded:
+	sign := loadsign.OfGRPC(uint32(s.Code()), err)
+	if sign == loadsign.Silent && ctx.Err() == nil {
 		return weir.Late
-	case codes.ResourceExhausted:
-		return weir.Ignored
 	}
-	if why, ok := errors.AsType[*weir.Rejection](err); ok && why.Reason != weir.OverRate && why.Reason != weir.OverBurst {
-		return weir.Dropped
-	}
-	return weir.Ignored
+	return sign.Ended(ctx.Err())
 }
 
-// answered is what a status tells a client about load. One whose time ran out may
-// still be at work on the server. A quota is this client's own, and says nothing.
+// answered returns what a status tells a client about load. A server may go on
+// working for a call whose time ran out.
 func answered(ctx context.Context, s *status.Status) weir.Outcome {
-	switch s.Code() {
-	case codes.OK:
-		return weir.Success
-	case codes.Unavailable:
-		return weir.Dropped
-	case codes.DeadlineExceeded:
+	switch sign := loadsign.OfGRPC(uint32(s.Code()), nil); {
+	case sign == loadsign.Silent:
 		return weir.TimedOut
-	case codes.Canceled:
-		if ctx.Err() != nil {
-			return weir.Left
-		}
+	case s.Code() == codes.Canceled:
+		return sign.Unseen(ctx.Err())
+	default:
+		return sign.Outcome()
 	}
-	return weir.Ignored
 }
 
 // turnedAway reports whether a status says that the server has not let a call in:

@@ -71,6 +71,11 @@ type Config struct {
 	// others take the unit first. If zero, DefaultBodyFirst; if negative, none.
 	BodyFirst int64
 
+	// LongLived bounds the requests that go on after the header of their response
+	// without a unit of their limiter. Beyond it, they hold their units until they
+	// end. If zero, 1000; if negative, none.
+	LongLived int
+
 	// Shadow lets every request in, at once, and counts what would have been
 	// refused. Clients are told nothing. Nobody waits in a queue, so what would have
 	// waited counts as refused by a limiter, too: a limit in Shadow seems to refuse

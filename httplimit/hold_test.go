@@ -30,11 +30,11 @@ func TestAUnitIsHeldUntilTheHandlerHasEnded(t *testing.T) {
 			io.WriteString(w, "hello")
 			inside(t, v)
 		}, weir.Success},
-		{"streaming", func(t *testing.T, v *valve, w http.ResponseWriter) {
+		{"after a part of an answer", func(t *testing.T, v *valve, w http.ResponseWriter) {
 			for range 3 {
 				io.WriteString(w, "part")
 				w.(http.Flusher).Flush()
-				time.Sleep(time.Hour)
+				time.Sleep(time.Second / 4)
 				inside(t, v)
 			}
 		}, weir.Success},
@@ -137,9 +137,9 @@ func leavesIn(d time.Duration) func(context.Context) (context.Context, context.C
 	}
 }
 
-// A connection that was taken over is work until the handler has returned, and
-// says nothing about load.
-func TestAUnitIsHeldForAHijackedConnection(t *testing.T) {
+// A connection that was taken over is no work in flight, and says nothing about
+// load.
+func TestAHijackedConnectionHoldsNoUnit(t *testing.T) {
 	v, hijacked, finish, done := new(valve), make(chan bool), make(chan bool), make(chan bool)
 	s := newSite(t, Config{Limiter: v}, func(w http.ResponseWriter, r *http.Request) {
 		conn, rw, err := w.(http.Hijacker).Hijack()
@@ -173,9 +173,15 @@ func TestAUnitIsHeldForAHijackedConnection(t *testing.T) {
 		t.Errorf("%q, %v", line, err)
 	}
 	conn.Close()
-	v.holds(t, 1, "after the client has left, before the handler has ended")
+	v.holds(t, 0, "while the handler runs")
+	if n := s.Stats().LongLived; n != 1 {
+		t.Errorf("%d long-lived requests: want one", n)
+	}
 	finish <- true
 	<-done
+	if n := s.Stats().LongLived; n != 0 {
+		t.Errorf("%d long-lived requests: want none", n)
+	}
 	v.ended(t, weir.Ignored)
 }
 

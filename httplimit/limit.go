@@ -22,15 +22,20 @@
 // # What a request holds
 //
 // Tokens of rules are spent; a unit of a limiter is held until the handler has
-// ended: also if it has taken over the connection, streams, or panics. That is
-// right where the handler works, and wrong where it only waits for its client:
+// ended, panics included. That is right where the handler works, and wrong where
+// it waits for its client, or for events. So if a response goes on after its
+// header, the limiter learns how long the work took until the header, and the
+// request leaves the limit
 //
-//   - Clients that read a large response slowly, or send a large body slowly, can
-//     hold all units of its route, on purpose too. Bound the time with the
-//     http.Server's ReadTimeout and WriteTimeout, put a proxy that buffers in
-//     front, or give such routes no limit (PerClass).
-//   - Event streams and WebSockets hold a unit for as long as they last, and a
-//     limit learns from what ends. Give such routes no limit, or a fixed one.
+//   - at once, if the response is an event stream, or if the handler has taken
+//     over the connection, as for a WebSocket;
+//   - after as long as ordinary work takes (twice the 99th percentile of
+//     successes), if the handler has flushed the response, or written more than
+//     32 KiB of it, which a client can take slowly.
+//
+// There may be Config.LongLived such requests; more keep their units. Clients that
+// send a large body slowly can still hold all units of its route: bound the time
+// with the http.Server's ReadTimeout, or put a proxy that buffers in front.
 //
 // An http.TimeoutHandler ends while its handler works on: behind a Middleware, it
 // gives the unit back too early. It belongs in front, as do gzip, and CORS, whose
@@ -56,6 +61,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/admission"
 	"github.com/weir-go/weir/internal/caller"
+	"github.com/weir-go/weir/internal/longlived"
 	"github.com/weir-go/weir/internal/problem"
 )
 
@@ -90,6 +96,7 @@ type Middleware struct {
 	answers  []*answers   // of each rule
 	visits   sync.Pool    // of *visit
 	bodies   atomic.Int64 // bytes of bodies that were received first
+	long     longlived.Class
 }
 
 // New returns a Middleware, or the error of cfg.Validate.
@@ -108,6 +115,7 @@ func New(cfg Config) (*Middleware, error) {
 		door:     admission.New(cfg.door()),
 		classify: cfg.Class == nil && (cfg.PerClass != nil || cfg.auto()),
 	}
+	m.long.SetMost(cfg.LongLived)
 	m.trusted = caller.Trust(cfg.Trusted)
 	m.fields.init(cfg)
 	for _, r := range cfg.Rules {
@@ -231,4 +239,8 @@ type (
 )
 
 // Stats returns the counts. They are read one after the other.
-func (m *Middleware) Stats() Stats { return m.door.Stats() }
+func (m *Middleware) Stats() Stats {
+	s := m.door.Stats()
+	s.LongLived = m.long.Now()
+	return s
+}

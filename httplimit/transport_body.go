@@ -8,16 +8,17 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/loadsign"
 )
 
 // A heldBody holds a permit until it is read to its end, fails or is closed, or
 // until its context ends.
 type heldBody struct {
 	io.ReadCloser
-	ctx     context.Context
-	outcome weir.Outcome // if it ends well
-	t       *Transport
-	h       *host
+	ctx  context.Context
+	sign loadsign.Sign // if it ends well
+	t    *Transport
+	h    *host
 
 	cut    atomic.Bool // it was copied, and not to its end
 	ended  atomic.Bool // whoever sets it may use permit
@@ -66,7 +67,7 @@ func (b *heldBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	switch {
 	case err == io.EOF:
-		b.end(b.outcome)
+		b.end(b.sign.Outcome())
 	case err != nil:
 		b.cut.Store(true)
 		b.end(b.closed())
@@ -76,18 +77,18 @@ func (b *heldBody) Read(p []byte) (int, error) {
 
 // closed is the outcome if it is at its end without having told so.
 func (b *heldBody) closed() weir.Outcome {
-	o := b.outcome
-	if o == weir.Success && b.cut.Load() {
-		o = weir.Ignored
+	sign := b.sign
+	if sign == loadsign.Served && b.cut.Load() {
+		sign = loadsign.None
 	}
-	return abandoned(b.ctx, o)
+	return sign.Unseen(b.ctx.Err())
 }
 
 // WriteTo lets the body and w copy in their own ways, if they have any.
 func (b *heldBody) WriteTo(w io.Writer) (int64, error) {
 	n, err := io.Copy(w, b.ReadCloser)
 	if err == nil {
-		b.end(b.outcome)
+		b.end(b.sign.Outcome())
 	} else {
 		b.cut.Store(true) // by either of them
 	}

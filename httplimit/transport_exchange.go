@@ -3,13 +3,11 @@ package httplimit
 import (
 	"context"
 	"errors"
-	"net"
 	"net/http"
-	"syscall"
 	"time"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/internal/problem"
+	"github.com/weir-go/weir/internal/loadsign"
 )
 
 // An exchange is one attempt, and what it holds. It belongs to one goroutine.
@@ -87,9 +85,9 @@ func (x *exchange) abort() {
 
 // failed ends an exchange without a response.
 func (x *exchange) failed(err error) {
-	outcome := abandoned(x.ctx, weir.Ignored)
-	if outcome == weir.Ignored && (timeout(err) || refused(err) || errors.Is(err, weir.ErrRejected)) {
-		outcome = weir.Dropped
+	outcome := loadsign.OfError(err).Unseen(x.ctx.Err())
+	if x.ctx.Err() != nil && errors.Is(err, x.ctx.Err()) {
+		outcome = loadsign.None.Unseen(x.ctx.Err()) // the error is that of the context, not of the host
 	}
 	if outcome == weir.Ignored && disconnected(err) {
 		x.throttle.Release(weir.Dropped) // of the host it is a sign; how much is in flight may have no part in it
@@ -98,48 +96,24 @@ func (x *exchange) failed(err error) {
 	x.limit.Release(outcome)
 }
 
-// abandoned is the outcome of work that broke off: an end of its context says more
-// than otherwise.
-func abandoned(ctx context.Context, otherwise weir.Outcome) weir.Outcome {
-	switch err := ctx.Err(); {
-	case err == nil, otherwise == weir.Dropped:
-		return otherwise
-	case errors.Is(err, context.DeadlineExceeded):
-		return weir.TimedOut
-	default:
-		return weir.Left
-	}
-}
-
-func timeout(err error) bool {
-	t, ok := errors.AsType[net.Error](err)
-	return ok && t.Timeout()
-}
-
-func refused(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }
-
-// answered takes in a response. The limit's permit is held until its body ends.
+// answered takes in a response. What the limit learns ends here; its permit is
+// held until the body ends.
 func (x *exchange) answered(resp *http.Response) {
-	outcome := weir.Ignored
-	switch status := resp.StatusCode; {
-	case problem.Overload(status):
-		outcome = weir.Dropped
-	case status < 400:
-		outcome = weir.Success
+	sign := loadsign.OfStatus(resp.StatusCode)
+	if resp.StatusCode == http.StatusBadGateway {
+		x.throttle.Release(weir.Dropped) // of the host it is a sign, as is a connection that breaks
 	}
-	if resp.StatusCode == http.StatusTooManyRequests {
-		x.throttle.Release(weir.Ignored) // the host is well; it is this caller who asks too much
-	}
-	x.throttle.Release(outcome)
+	x.throttle.Release(sign.Outcome())
 	if x.h.pace != nil && !fromCache(resp.Header) {
 		x.hear(resp)
 	}
 	if x.h.limit == nil || resp.Body == nil || resp.Body == http.NoBody {
-		x.limit.Release(outcome)
+		x.limit.Release(sign.Outcome())
 		return
 	}
+	x.limit.Report(sign.Outcome())
 	x.t.stay(x.h)
-	b := &heldBody{ReadCloser: resp.Body, ctx: x.ctx, outcome: outcome, permit: x.limit, t: x.t, h: x.h}
+	b := &heldBody{ReadCloser: resp.Body, ctx: x.ctx, sign: sign, permit: x.limit, t: x.t, h: x.h}
 	x.limit = weir.Permit{}
 	b.watch(resp.StatusCode)
 	resp.Body = b.as(resp.Body)
@@ -149,7 +123,7 @@ func (x *exchange) answered(resp *http.Response) {
 func (x *exchange) hear(resp *http.Response) {
 	a := answer{
 		number:   x.number,
-		overload: problem.Overload(resp.StatusCode),
+		overload: turnedAway(resp.StatusCode),
 		busy:     resp.StatusCode == http.StatusServiceUnavailable,
 		refused:  resp.StatusCode == http.StatusTooManyRequests,
 		limits:   parseRateLimit(resp.Header["Ratelimit"]),

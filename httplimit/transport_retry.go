@@ -7,10 +7,11 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/internal/problem"
+	"github.com/weir-go/weir/internal/loadsign"
 	"github.com/weir-go/weir/throttle"
 	"github.com/weir-go/weir/throttler"
 )
@@ -134,10 +135,10 @@ func replay(r *http.Request) (*http.Request, error) {
 // how long the server wants to be left alone.
 func retryable(r *http.Request, last *result, now time.Time) (floor time.Duration, ok bool) {
 	if last.err != nil {
-		return 0, refused(last.err) || idempotent(r) && disconnected(last.err)
+		return 0, errors.Is(last.err, syscall.ECONNREFUSED) || idempotent(r) && disconnected(last.err)
 	}
 	status, header := last.resp.StatusCode, last.resp.Header
-	if !problem.Overload(status) {
+	if !turnedAway(status) {
 		return 0, false
 	}
 	floor, waits := parseRetryAfter(header, now)
@@ -150,6 +151,17 @@ func retryable(r *http.Request, last *result, now time.Time) (floor time.Duratio
 		undone = undone || reason != ""
 	}
 	return floor, undone || idempotent(r)
+}
+
+// turnedAway reports whether a status says that the request may succeed later:
+// the host refused it, or failed for the moment. What the limit learns from a
+// status is in package loadsign.
+func turnedAway(status int) bool {
+	switch status {
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return true
+	}
+	return false
 }
 
 // idempotent reports whether a request may be carried out twice (RFC 9110,
@@ -174,7 +186,7 @@ func disconnected(err error) bool {
 	if _, ok := errors.AsType[streamError](err); ok {
 		return true
 	}
-	return timeout(err) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+	return loadsign.OfError(err) == loadsign.Silent || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // A streamError has the shape by which net/http lets others know its own error

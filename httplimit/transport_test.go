@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/inflight"
+	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/throttle"
 )
 
@@ -148,7 +150,8 @@ func TestTheOutcomeOfAnError(t *testing.T) {
 	}{
 		{"a connection refused", &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, 0, weir.Dropped},
 		{"a time-out of Base's", tooSlow{}, 0, weir.Dropped},
-		{"a limiter further down", weir.Reject(weir.OverRate, 0), 0, weir.Dropped},
+		{"a limit on work in flight further down", weir.Reject(weir.QueueFull, 0), 0, weir.Dropped},
+		{"a quota further down", weir.Reject(weir.OverRate, 0), 0, weir.Ignored},
 		{"anything else", errors.New("bad request"), 0, weir.Ignored},
 		{"the deadline has passed", errors.New("cancelled"), 2 * s, weir.TimedOut},
 	} {
@@ -653,4 +656,32 @@ func TestARequestWithoutAURLIsBasesBusiness(t *testing.T) {
 	if _, err := tr.RoundTrip(&http.Request{}); err == nil || !strings.Contains(err.Error(), "nil Request.URL") {
 		t.Error(err)
 	}
+}
+
+// What a limiter learns of a response ends with its header.
+func TestTheLimitLearnsUntilTheHeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lim, err := inflight.New(inflight.Config{Algorithm: limit.Fixed(1)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tr, _ := newClient(t, TransportConfig{Attempts: 1, PerHost: limitBy(lim)}, func(int, *http.Request) (*http.Response, error) {
+			time.Sleep(s)
+			resp := reply(200)
+			resp.Body = io.NopCloser(strings.NewReader("a body"))
+			return resp, nil
+		})
+		resp, err := tr.RoundTrip(get(t.Context(), host1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		if st := lim.Stats(); st.Inflight != 1 || lim.Usual() != 2*s {
+			t.Errorf("%+v, at most %v: want the unit held, and one second learnt", st, lim.Usual())
+		}
+		resp.Body.Close()
+		if st := lim.Stats(); st.Inflight != 0 || st.Success != 1 || lim.Usual() != 2*s {
+			t.Errorf("%+v, at most %v: want one success, and nothing more learnt", st, lim.Usual())
+		}
+	})
 }

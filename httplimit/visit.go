@@ -1,6 +1,7 @@
 package httplimit
 
 import (
+	"context"
 	"io"
 	"net/http"
 
@@ -17,6 +18,10 @@ type visit struct {
 	spare  []observe.Writer // for other requests
 	body   *body            // of the request, if it is watched
 	first  int64            // bytes of it that were received first
+
+	site *Middleware
+	ctx  context.Context // of the request
+	long *longResponse   // its permit, if the response goes on after its header
 }
 
 // batch is how many Writers are made at a time. None is used twice: routers are
@@ -44,6 +49,7 @@ func (v *visit) serve(l *limited, w http.ResponseWriter, r, came *http.Request) 
 	l.fields.write(w.Header(), r, &v.Visit)
 	w = v.observe(w)
 	v.writer.Owner = v
+	v.site, v.ctx = l.Middleware, r.Context()
 	if v.body != nil {
 		v.writer.Begins = v.body.answer
 	}
@@ -60,18 +66,24 @@ func (v *visit) serve(l *limited, w http.ResponseWriter, r, came *http.Request) 
 	o.Begun()
 	o.Begins, o.Owner = nil, nil // who writes later does so on his own
 	left = true
-	if v.body.late() {
-		v.Leave(weir.Ignored) // the client's fault
-	} else {
-		v.Leave(observe.Outcome(r.Context(), o.Status))
+	outcome := weir.Ignored // if it is the client's fault
+	if !v.body.late() {
+		outcome = observe.Outcome(r.Context(), o.Status)
 	}
+	v.end(outcome)
 	v.forget(l)
 }
 
 // abort ends a visit whose handler has panicked, or made its goroutine exit.
 func (v *visit) abort(l *limited) {
-	v.Leave(weir.Ignored)
+	v.end(weir.Ignored)
 	v.drop(l)
+}
+
+// end gives back what the request holds.
+func (v *visit) end(o weir.Outcome) {
+	v.long.end(o)
+	v.Leave(o)
 }
 
 // drop gives back the room of a body that was received first.
@@ -85,7 +97,7 @@ func (v *visit) drop(l *limited) {
 // forget makes the visit ready for another request.
 func (v *visit) forget(l *limited) {
 	v.drop(l)
-	v.writer, v.body = nil, nil
+	v.writer, v.body, v.site, v.ctx, v.long = nil, nil, nil, nil, nil
 	l.visits.Put(v)
 }
 

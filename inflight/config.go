@@ -20,10 +20,12 @@ const (
 )
 
 // Config sets up a Limiter. The zero value finds the limit by itself, and lets
-// a thousand wait for half a second: higher priorities first, and else in
-// order, so that a burst is worked off. If the queue has been there for a
-// second, it is no burst. Then the newest goes first, whose caller is still
-// there when it is done, and the others are soon told.
+// a thousand requests wait for half a second: higher priorities first, and else
+// in order, so that a burst is worked off. If there has been a queue for a
+// second, and a wait takes half of what it may, there is a surge. Then the newest
+// request goes first, as its caller is still there when it is done, and the others
+// are refused soon. A queue that is long, but does not grow, is no surge: clients
+// that wait for their answers before they call again are all served.
 //
 // The rules compose. First comes a partition below its guarantee; then the
 // higher priority; then, between tenants of one priority, whoever has had the

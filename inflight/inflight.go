@@ -16,10 +16,10 @@
 // Acquire returns when its context ends; whoever gives up leaves the queue
 // and holds nothing. A permit, however, is held until Release, whatever became
 // of the caller: abandoned work still loads the resource. Release it when the
-// work has ended. Where nobody can tell, release it with weir.TimedOut or
-// weir.Left: its units stay in flight until the time has passed, since it
-// began, that work takes, as far as that is known. How long work hangs that
-// nobody saw end is not known.
+// work has ended. If its end cannot be seen, release it with weir.TimedOut or
+// weir.Left (see weir.CallOutcomeOf): its units stay in flight for as long as
+// successful work of its age lasts on average, and for twice the 99th percentile
+// of successful work at most. weir.Do holds nothing after it has returned.
 package inflight
 
 import (
@@ -189,51 +189,6 @@ func (l *Limiter) permit(n, partition int, a answer) weir.Permit {
 }
 
 func (l *Limiter) now() time.Duration { return time.Since(l.epoch) }
-
-// owner is whom the permits of a partition go back to. It keeps Release and
-// Use, which a Permit calls, out of Limiter's methods.
-type owner struct {
-	*Limiter
-	partition int
-}
-
-// Use changes the number of units that a permit holds.
-func (o *owner) Use(g weir.Grant, n int) int {
-	o.lock()
-	defer o.unlock()
-	o.gate.Adjust(gate.Request{N: g.N, Partition: o.partition}, n)
-	o.serveLocked(o.now())
-	return n
-}
-
-// Release takes a permit's units back and learns from how the work went.
-func (o *owner) Release(g weir.Grant, outcome weir.Outcome) {
-	if g.At < 0 && outcome == weir.Success && o.credit.put(g.N) {
-		return
-	}
-	if e := o.leave(g, o.partition, outcome); e != nil {
-		o.trace(*e)
-	}
-}
-
-func (l *Limiter) leave(g weir.Grant, partition int, outcome weir.Outcome) *Event {
-	l.lock()
-	defer l.unlock()
-	r := gate.Request{N: g.N, Partition: partition}
-	inflight, waited := noted(g.Note)
-	s := limit.Sample{Start: g.At, End: l.now(), Waited: waited, Inflight: inflight, N: g.N, Outcome: outcome}
-	if g.At < 0 { // not timed
-		s.Start = l.beganLocked(^g.At, s.End)
-		l.gate.Depart(s, r)
-		l.serveLocked(s.End)
-		return nil
-	}
-	was := l.gate.Limit()
-	cause := l.gate.Leave(s, r)
-	l.thinLocked(s.End)
-	l.serveLocked(s.End)
-	return l.eventLocked(was, cause, s)
-}
 
 // SetLimit fixes the limit at n units; a negative n is taken as zero, which
 // lets nobody in. Work in flight beyond a lower limit finishes.

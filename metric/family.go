@@ -27,6 +27,7 @@ func histogram(name, help string) *family { return &family{name: "weir_" + name,
 var (
 	decisions = counter("decisions_total", "Requests by decision, and why.", "class", "decision", "reason")
 	rules     = counter("rule_decisions_total", "Requests by what each rule has said.", "rule", "decision")
+	longLived = gauge("long_lived", "Requests that go on after the header of their response without a unit of their limit.")
 	shadowed  = counter("shadowed_total", "Admitted requests that the limit would have refused, but for Shadow.", "class", "reason")
 	outcomes  = counter("outcomes_total", "Requests whose work has ended, by what they said about load.", "class", "outcome")
 
@@ -77,7 +78,7 @@ var (
 var (
 	ofState     = []*family{limit, inflight, abandoned, waiting, waited}
 	ofGate      = slices.Concat([]*family{decisions, outcomes}, ofState)
-	ofDoor      = slices.Concat([]*family{rules, shadowed}, ofGate)
+	ofDoor      = slices.Concat([]*family{rules, shadowed, longLived}, ofGate)
 	ofKeyed     = []*family{keyedDenied, keyedForgotten, keyedWaiting, keyedMemory, keyedOwn}
 	ofThrottle  = []*family{throttleDecisions, throttleRatio, throttleRequests, throttleAccepts}
 	ofBudget    = []*family{retries, retriesDenied, budgetRequests, budgetRetries, budgetAllowed}

@@ -27,6 +27,8 @@
 //   - weir_limit, weir_inflight, weir_abandoned, weir_waiting{class}: units and
 //     requests now, where the limit is one on work in flight; and
 //     weir_waited_seconds_total{class}. Classes that share a limiter show the same.
+//   - weir_long_lived: requests now that go on after the header of their response,
+//     such as event streams, without a unit of their limit.
 //
 // Of an inflight.Limiter the same, bar rules and shadows, with an empty class.
 // Of a keyed.Limiter weir_keyed_…; of a throttler.Limiter weir_throttle_…; of a

@@ -50,7 +50,7 @@ var (
 				Outcomes: map[weir.Outcome]uint64{weir.Success: 50, weir.Late: 3}},
 			{Class: "\xff", Admitted: 1}, {Class: `"\xff"`, Admitted: 2}, {Class: "a\nb\\\"", Admitted: 3},
 		},
-		Exempt: 8,
+		Exempt: 8, LongLived: 4,
 	}
 	aThrottle = throttle.AdaptiveStats{P: 0.25, Requests: 40, Accepts: 30, Sent: 35, Throttled: 5}
 	aBudget   = throttle.BudgetStats{Requests: 100, Retries: 6, Allowed: 10, Retried: 60, Exhausted: 4}

@@ -10,6 +10,7 @@ import (
 // door sends what a Middleware or an Interceptor has done.
 func (c scrape) door(s admission.Stats) {
 	c.count(decisions, s.Exempt, "", "exempt", "")
+	c.gauge(longLived, s.LongLived)
 	for _, r := range s.Rules {
 		c.count(rules, r.Allowed, r.Name, "allow")
 		c.count(rules, r.Denied, r.Name, "deny")

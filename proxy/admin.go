@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -27,6 +28,7 @@ type Settings struct {
 	Inflight  int               `json:"inflight"`
 	Waiting   int               `json:"waiting"`
 	Abandoned int               `json:"abandoned"`
+	LongLived int               `json:"long_lived"`
 	Draining  bool              `json:"draining"`
 }
 
@@ -36,7 +38,7 @@ func (p *Proxy) Settings() Settings {
 	queue, maxWait := p.limiter.Queue()
 	return Settings{
 		Limit: s.Mode, Queue: max(queue, 0), MaxWait: settings.Duration(max(maxWait, 0)),
-		LimitNow: s.Limit, Inflight: s.Inflight, Waiting: s.Waiting, Abandoned: s.Abandoned,
+		LimitNow: s.Limit, Inflight: s.Inflight, Waiting: s.Waiting, Abandoned: s.Abandoned, LongLived: s.LongLived,
 		Draining: p.draining.Load(),
 	}
 }
@@ -81,19 +83,20 @@ func orNone[T int | time.Duration](v T) T {
 	return v
 }
 
-// Admin serves the proxy's operator: /-/health, /-/ready, /-/set and
-// /metrics. It can change the proxy, so keep it off the public listener.
+// Admin serves the proxy's operator: /-/health, /-/ready (200, or 503 while it
+// drains, and a Status), /-/set and /metrics. It can change the proxy, so keep it off the public listener.
 func (p *Proxy) Admin() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /-/health", func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "healthy\n")
 	})
 	mux.HandleFunc("GET /-/ready", func(w http.ResponseWriter, _ *http.Request) {
-		if p.draining.Load() {
-			http.Error(w, "draining", http.StatusServiceUnavailable)
-			return
+		s := p.Status()
+		w.Header().Set("Content-Type", "application/json")
+		if !s.Ready {
+			w.WriteHeader(http.StatusServiceUnavailable)
 		}
-		_, _ = io.WriteString(w, "ready\n")
+		_ = json.NewEncoder(w).Encode(s)
 	})
 	mux.Handle("/-/set", settings.Handler(func() any { return p.Settings() }, p.Set))
 	mux.Handle("GET /metrics", promhttp.HandlerFor(p.metrics.registry, promhttp.HandlerOpts{}))

@@ -2,35 +2,51 @@ package proxy
 
 import (
 	"context"
-	"errors"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/loadsign"
 )
 
-var (
-	errTimeout    = errors.New("the origin did not answer in time")
-	errClientGone = errors.New("the client left")
-)
-
-// An exchange is one admitted request and the permit it holds. All of it
-// belongs to the goroutine that serves the request.
+// An exchange is one admitted request and the permit it holds. What the mutex
+// does not guard belongs to the goroutine that serves the request.
 type exchange struct {
 	proxy     *Proxy
-	permit    weir.Permit
 	client    *http.ResponseController
+	began     time.Time
 	outcome   weir.Outcome
-	upload    *upload // the request's body, if it has one
-	release   func()  // frees what carries the request to the origin; nil before that
-	abandoned bool    // a hold has the permit, and finishes
-	whole     bool    // the handler did not panic, as it does when a body breaks off
+	body      received // the request's body, if it was received first
+	upload    *upload  // the request's body, if it is still coming
+	release   func()   // frees what carries the request to the origin; nil before that
+	abandoned bool     // a hold has the exchange, and ends it
+	whole     bool     // the handler did not panic, as it does when a body breaks off
+
+	served uint64 // by the proxy before this exchange began
+	beside int64  // exchanges that held a unit when this one began, itself included
+
+	mu     sync.Mutex // guards what follows
+	permit weir.Permit
+	long   longLived   // why it holds no unit; notLong if it holds one
+	slow   bool        // the client was slow to send the request
+	timer  *time.Timer // of the answer's body; nil before that
+	ended  bool        // the permit is released
 }
 
 type exchangeKey struct{}
 
-// finish ends the exchange, when its handler returns or panics.
+func (p *Proxy) begin(w http.ResponseWriter, body received, permit weir.Permit) *exchange {
+	p.serving.Add(1)
+	return &exchange{
+		proxy: p, permit: permit, body: body, client: http.NewResponseController(w), began: time.Now(),
+		served: p.served.Load(), beside: p.holding.Add(1),
+	}
+}
+
+// finish ends the exchange when its handler returns or panics.
 func (x *exchange) finish() {
+	x.proxy.serving.Add(-1)
 	if x.upload != nil {
 		x.upload.detach()
 	}
@@ -40,70 +56,42 @@ func (x *exchange) finish() {
 	if x.release != nil {
 		x.release()
 	}
-	if !x.whole && x.outcome == weir.Success {
-		x.outcome = weir.Ignored
+	outcome := x.outcome
+	if !x.whole && outcome == weir.Success {
+		outcome = weir.Ignored
 	}
-	x.permit.Release(x.outcome)
+	x.end(outcome)
 }
 
-// A carrier is the http.RoundTripper of the ReverseProxy. It lets the request
-// to the origin outlive its client, and judges how the origin took it.
-type carrier struct {
-	proxy *Proxy
-	inner http.RoundTripper
-}
-
-type answer struct {
-	resp     *http.Response
-	err      error
-	panicked any
-}
-
-// RoundTrip asks the origin, for as long as the client waits and the origin's
-// time lasts.
-func (c carrier) RoundTrip(req *http.Request) (*http.Response, error) {
-	client := req.Context()
-	x := client.Value(exchangeKey{}).(*exchange)
-	ctx, cancel := context.WithCancel(context.WithoutCancel(client))
-	x.release = cancel
-
-	began := time.Now()
-	patience := newPatience(c.proxy.cfg.Timeout)
-	req = req.WithContext(ctx)
-	if req.Body != nil {
-		x.upload = &upload{body: req.Body, client: x.client, limit: c.proxy.cfg.ClientTimeout, patience: patience}
-		req.Body = x.upload
+// end releases the permit. The first call counts.
+func (x *exchange) end(o weir.Outcome) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.ended {
+		return
 	}
-	answered := make(chan answer, 1)
-	go func() { answered <- c.ask(req) }()
-
-	select {
-	case a := <-answered:
-		patience.stop()
-		c.proxy.metrics.origin.Observe(time.Since(began).Seconds())
-		return x.answered(a, client)
-	case <-client.Done():
-		if x.upload != nil {
-			x.upload.clientGone()
-		}
-		x.abandon(answered, patience, false)
-		return nil, errClientGone
-	case <-patience.over():
-		x.abandon(answered, patience, true)
-		return nil, errTimeout
+	x.ended = true
+	if x.timer != nil {
+		x.timer.Stop()
 	}
+	if x.long == notLong {
+		x.proxy.holding.Add(-1)
+	} else {
+		x.proxy.long.Leave()
+	}
+	x.permit.Release(x.judgedLocked(o))
 }
 
-// ask carries the request. A panic of the transport is carried back, to where
-// net/http deals with it.
-func (c carrier) ask(req *http.Request) (a answer) {
-	defer func() {
-		if v := recover(); v != nil {
-			a = answer{panicked: v}
-		}
-	}()
-	resp, err := c.inner.RoundTrip(req)
-	return answer{resp: resp, err: err}
+// judgedLocked corrects an outcome that says nothing about load: the origin was
+// late for one request while it served many others, or the client was slow.
+func (x *exchange) judgedLocked(o weir.Outcome) weir.Outcome {
+	switch {
+	case x.long == stuck && (o == weir.Dropped || o == weir.Late):
+		return weir.Ignored
+	case x.slow && o == weir.Success:
+		return weir.Ignored
+	}
+	return o
 }
 
 // answered takes the origin's answer while its client waits for it.
@@ -111,7 +99,9 @@ func (x *exchange) answered(a answer, client context.Context) (*http.Response, e
 	if a.panicked != nil {
 		panic(a.panicked)
 	}
-	x.outcome = outcomeOf(a, x.upload)
+	sign := signOf(a, x.upload)
+	x.proxy.seen(sign)
+	x.outcome = sign.Outcome()
 	if a.err != nil {
 		return nil, a.err
 	}
@@ -120,110 +110,40 @@ func (x *exchange) answered(a answer, client context.Context) (*http.Response, e
 	release := x.release
 	stop := context.AfterFunc(client, release)
 	x.release = func() { stop(); release() }
+	x.send(a.resp)
 	return a.resp, nil
 }
 
-// abandon hands the permit of an exchange that nobody waits for to a hold. Late
-// says that the origin has had its time.
-func (x *exchange) abandon(answered <-chan answer, patience patience, late bool) {
-	x.abandoned = true
-	h := hold{x.proxy, x.permit, x.upload, x.release, answered, patience, late}
-	x.proxy.abandoned.Add(1)
-	go h.run()
-}
-
-// A hold keeps the permit of an abandoned exchange until the origin has
-// answered, or AbandonedHold is over.
-type hold struct {
-	proxy    *Proxy
-	permit   weir.Permit
-	upload   *upload
-	release  func()
-	answered <-chan answer
-	patience patience
-	late     bool
-}
-
-func (h hold) run() {
-	outcome, answered := h.wait()
-	if h.late {
-		outcome = late(outcome, answered)
+// send begins the body of an answer. The sample, from which the limit learns,
+// ends with the header. The unit is given back when the origin has sent the body,
+// or has taken longer for it than ordinary work does.
+func (x *exchange) send(resp *http.Response) {
+	kind := kindOf(resp)
+	if resp.Body == nil || resp.Body == http.NoBody {
+		return
 	}
-	h.patience.stop()
-	h.release()
-	h.proxy.abandoned.Add(-1)
-	h.permit.Release(outcome)
-	if !answered {
-		h.judge(<-h.answered) // soon, now that it is cancelled
+	x.report()
+	if kind == download {
+		x.watchBody()
+	} else {
+		x.leaveLimit(kind)
+	}
+	if kind != upgrade { // the body of which has to stay writable
+		resp.Body = &answerBody{ReadCloser: resp.Body, exchange: x, length: resp.ContentLength}
 	}
 }
 
-// late is the outcome of work that the origin had its time for: Late if it has
-// ended, so that the limit may judge why. If it refused, or if nobody knows
-// when it will end, that is a sign of overload whatever time it took.
-func late(outcome weir.Outcome, ended bool) weir.Outcome {
-	if !ended || outcome == weir.Dropped {
-		return weir.Dropped
-	}
-	return weir.Late
+// report ends the sample.
+func (x *exchange) report() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.permit.Report(x.judgedLocked(x.outcome))
 }
 
-func (h *hold) wait() (outcome weir.Outcome, answered bool) {
-	over := time.NewTimer(h.proxy.cfg.AbandonedHold)
-	defer over.Stop()
-	for {
-		select {
-		case a := <-h.answered:
-			return h.judge(a), true
-		case <-h.patience.over():
-			h.late = true
-		case <-over.C:
-			return weir.Ignored, false
-		}
-	}
-}
-
-// judge takes an answer that comes when nobody waits for it.
-func (h *hold) judge(a answer) weir.Outcome {
-	if a.panicked != nil {
-		h.proxy.log.Error("the transport panicked on an abandoned request", "panic", a.panicked)
-		return weir.Ignored
-	}
-	if a.resp != nil {
-		a.resp.Body.Close()
-	}
-	return outcomeOf(a, h.upload)
-}
-
-// patience runs while it is the origin's turn: it is over when the origin has
-// kept the proxy waiting for too long.
-type patience struct {
-	timer *time.Timer // nil: endless
-	limit time.Duration
-}
-
-func newPatience(limit time.Duration) patience {
-	if limit < 0 {
-		return patience{}
-	}
-	return patience{time.NewTimer(limit), limit}
-}
-
-func (p patience) over() <-chan time.Time {
-	if p.timer == nil {
-		return nil
-	}
-	return p.timer.C
-}
-
-func (p patience) stop() {
-	if p.timer != nil {
-		p.timer.Stop()
-	}
-}
-
-func (p patience) restart() {
-	if p.timer != nil {
-		p.timer.Reset(p.limit)
+// seen counts what an answer says about the load of the origin.
+func (p *Proxy) seen(sign loadsign.Sign) {
+	p.signs[sign].Add(1)
+	if sign == loadsign.Served {
+		p.served.Add(1)
 	}
 }

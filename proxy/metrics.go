@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/loadsign"
 )
 
 // seconds are histogram buckets from a refusal to a very slow origin.
@@ -16,6 +17,7 @@ type metrics struct {
 	origin       prometheus.Histogram
 	limitChanges *prometheus.CounterVec
 	originErrors *prometheus.CounterVec
+	longLived    *prometheus.CounterVec
 }
 
 func newMetrics() *metrics {
@@ -40,7 +42,11 @@ func newMetrics() *metrics {
 			Help: "Requests that the proxy answered because the origin did not, by reason.",
 		}, []string{"reason"}),
 	}
-	m.registry.MustRegister(m.wait, m.origin, m.limitChanges, m.originErrors)
+	m.longLived = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "weir_proxy_long_lived_total",
+		Help: "Exchanges that went on without being counted as in flight, by why.",
+	}, []string{"why"})
+	m.registry.MustRegister(m.longLived, m.wait, m.origin, m.limitChanges, m.originErrors)
 	return m
 }
 
@@ -54,6 +60,10 @@ var (
 	inflightDesc  = prometheus.NewDesc("weir_proxy_inflight", "Requests in flight, abandoned ones included.", nil, nil)
 	waitingDesc   = prometheus.NewDesc("weir_proxy_waiting", "Requests in the queue.", nil, nil)
 	abandonedDesc = prometheus.NewDesc("weir_proxy_abandoned", "Requests in flight that nobody waits for.", nil, nil)
+	longDesc      = prometheus.NewDesc("weir_proxy_long_lived", "Exchanges that go on without being counted as in flight.", nil, nil)
+	longFullDesc  = prometheus.NewDesc("weir_proxy_long_lived_full_total", "Times that a long-lived exchange stayed in flight, as there were too many.", nil, nil)
+	conditionDesc = prometheus.NewDesc("weir_proxy_condition", "What the proxy sees of the origin: 1 for the condition that holds.", []string{"condition"}, nil)
+	signsDesc     = prometheus.NewDesc("weir_proxy_signs_total", "Answers of the origin, or their lack, by what they say about its load.", []string{"sign"}, nil)
 	connsDesc     = prometheus.NewDesc("weir_proxy_connections", "Connections of clients.", nil, nil)
 	decisionsDesc = prometheus.NewDesc("weir_proxy_decisions_total", "Requests by decision, and why.",
 		[]string{"decision", "reason"}, nil)
@@ -75,6 +85,19 @@ func (c statsCollector) Collect(ch chan<- prometheus.Metric) {
 	gauge(inflightDesc, s.Inflight)
 	gauge(waitingDesc, s.Waiting)
 	gauge(abandonedDesc, s.Abandoned)
+	gauge(longDesc, s.LongLived)
+	now := c.proxy.Status().Condition
+	for _, condition := range Conditions {
+		v := 0.0
+		if condition == now {
+			v = 1
+		}
+		ch <- prometheus.MustNewConstMetric(conditionDesc, prometheus.GaugeValue, v, string(condition))
+	}
+	counter(longFullDesc, c.proxy.long.Full())
+	for sign := range c.proxy.signs {
+		counter(signsDesc, c.proxy.signs[sign].Load(), loadsign.Sign(sign).String())
+	}
 	gauge(connsDesc, s.Connections)
 	counter(decisionsDesc, s.Admitted, "admit", "")
 	counter(decisionsDesc, s.Stats.OverLimit, "reject", weir.OverLimit.String())

@@ -9,13 +9,13 @@ import (
 // still come in.
 func (p *Proxy) Drain() { p.draining.Store(true) }
 
-// Idle returns when nothing is in flight that anybody waits for, upgraded
-// connections included, or with ctx's error.
+// Idle returns when no client waits for anything, long-lived exchanges included,
+// or with ctx's error.
 func (p *Proxy) Idle(ctx context.Context) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		if s := p.Stats(); s.Inflight <= s.Abandoned && s.Waiting == 0 {
+		if p.serving.Load() == 0 && p.Stats().Waiting == 0 {
 			return nil
 		}
 		select {
@@ -23,30 +23,6 @@ func (p *Proxy) Idle(ctx context.Context) error {
 			return ctx.Err()
 		case <-tick.C:
 		}
-	}
-}
-
-// Summarize logs, once per period until ctx ends, what went wrong in it, if
-// anything did: overload makes many rejections, and one line.
-func (p *Proxy) Summarize(ctx context.Context, period time.Duration) {
-	tick := time.NewTicker(period)
-	defer tick.Stop()
-	was := p.Stats()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		is := p.Stats()
-		rejected := is.rejected() - was.rejected()
-		dropped := is.Dropped - was.Dropped
-		if rejected > 0 || dropped > 0 {
-			p.log.Warn("overload", "period", period, "rejected", rejected, "dropped", dropped,
-				"admitted", is.Admitted-was.Admitted, "limit", is.Limit, "inflight", is.Inflight,
-				"waiting", is.Waiting, "abandoned", is.Abandoned)
-		}
-		was = is
 	}
 }
 

@@ -8,30 +8,20 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/httplimit"
+	"github.com/weir-go/weir/internal/loadsign"
 	"github.com/weir-go/weir/internal/problem"
 )
 
-// outcomeOf says what an answer, or the lack of one, tells about load. Only
-// what overload looks like is Dropped. A 4xx is an answer that cost the origin
-// less than the real thing, so nothing is learnt from it.
-func outcomeOf(a answer, u *upload) weir.Outcome {
+// signOf returns what an answer, or the lack of one, tells about the origin's
+// load, by the table of package loadsign.
+func signOf(a answer, u *upload) loadsign.Sign {
 	switch {
-	case u != nil && u.failed.Load() != 0:
-		return weir.Ignored // the client's fault
+	case a.panicked != nil, u != nil && u.failed.Load() != 0:
+		return loadsign.None // a bug, or the client's fault
 	case a.err != nil:
-		if timeout(a.err) || errors.Is(a.err, syscall.ECONNREFUSED) {
-			return weir.Dropped
-		}
-		return weir.Ignored
+		return loadsign.OfError(a.err)
 	}
-	switch code := a.resp.StatusCode; {
-	case problem.Overload(code):
-		return weir.Dropped
-	case code < 400:
-		return weir.Success
-	default:
-		return weir.Ignored
-	}
+	return loadsign.OfStatus(a.resp.StatusCode)
 }
 
 func timeout(err error) bool {

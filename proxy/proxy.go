@@ -4,16 +4,24 @@
 //
 // # The life of a request
 //
-// Acquire a permit (or refuse) → carry the request to the origin → copy the
-// answer → release the permit, whatever happened on the way.
+// Receive a small body → acquire a permit (or refuse) → carry the request to the
+// origin → release the permit when the origin has sent its answer → copy the
+// answer.
 //
 // # Abandoned work still counts
 //
 // A client that gives up does not free the origin, which in most services goes
 // on working. So its permit is kept, and the origin's answer awaited, for up to
 // Config.AbandonedHold. The same holds for an origin that is over its Timeout.
-// Once the answer's header has come, the origin counts as done when the body
-// is closed.
+//
+// # Long-lived exchanges
+//
+// What the limit learns ends with the header of an answer. An exchange that goes
+// on for longer than ordinary work takes (twice the 99th percentile of successes)
+// leaves the limit, and is counted among the long-lived ones, up to
+// Config.LongLived: an upgraded connection and an event stream at once; a body
+// that takes long to send or to take; a request that its client sends slowly; and a
+// request that is stuck, as many that came later have been served.
 package proxy
 
 import (
@@ -30,6 +38,8 @@ import (
 
 	"github.com/weir-go/weir/gate"
 	"github.com/weir-go/weir/inflight"
+	"github.com/weir-go/weir/internal/loadsign"
+	"github.com/weir-go/weir/internal/longlived"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -71,6 +81,10 @@ type Config struct {
 	// the answer (see Listener). If zero, DefaultClientTimeout; if negative,
 	// unbounded.
 	ClientTimeout time.Duration
+	// LongLived bounds the exchanges that go on without being counted as in flight.
+	// Beyond it, they stay in flight until they end. If zero, DefaultLongLived; if
+	// negative, none.
+	LongLived int
 	// Transport carries requests to the origin. If nil, one with keep-alive
 	// connections enough for any limit. It must be safe for concurrent use.
 	Transport http.RoundTripper
@@ -113,6 +127,17 @@ type Proxy struct {
 	mu    sync.Mutex // guards limit, and one Set at a time
 	limit Limit      // as set
 
+	epoch   time.Time
+	long    longlived.Class
+	usual   usualTime
+	served  atomic.Uint64 // requests answered well
+	serving atomic.Int64  // exchanges with a handler that runs
+	holding atomic.Int64  // exchanges that hold a unit
+	bodies  atomic.Int64  // bytes of bodies that are received first
+	signs   [loadsign.Count]atomic.Uint64
+
+	watch watch
+
 	draining    atomic.Bool
 	abandoned   atomic.Int64 // permits held for work that nobody waits for
 	connections atomic.Int64 // of clients, if they come by Listener
@@ -130,7 +155,8 @@ func New(cfg Config) (*Proxy, error) {
 	cfg.Timeout = orDefault(cfg.Timeout, DefaultTimeout)
 	cfg.AbandonedHold = max(orDefault(cfg.AbandonedHold, DefaultAbandonedHold), 0)
 	cfg.ClientTimeout = orDefault(cfg.ClientTimeout, DefaultClientTimeout)
-	p := &Proxy{cfg: cfg, limit: cfg.Limit, log: cfg.Logger, metrics: newMetrics()}
+	p := &Proxy{cfg: cfg, limit: cfg.Limit, log: cfg.Logger, metrics: newMetrics(), epoch: time.Now()}
+	p.long.SetMost(cfg.LongLived)
 	if p.log == nil {
 		p.log = slog.Default()
 	}
@@ -179,13 +205,19 @@ func defaultTransport() http.RoundTripper {
 
 // ServeHTTP lets the request through to the origin, or refuses it.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := p.receive(w, r)
+	defer p.bodies.Add(-int64(len(body)))
+	if err != nil {
+		notReceived(w, r, err)
+		return
+	}
 	arrived := time.Now()
 	permit, err := p.limiter.Acquire(r.Context(), 1)
 	if err != nil {
 		reject(w, r, err)
 		return
 	}
-	x := &exchange{proxy: p, permit: permit, client: http.NewResponseController(w)}
+	x := p.begin(w, body, permit)
 	defer x.finish()
 	p.metrics.wait.Observe(time.Since(arrived).Seconds())
 	p.reverse.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)))
@@ -196,7 +228,8 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 type Stats struct {
 	gate.Stats
 	Mode        Limit // as set
-	Abandoned   int   // permits held for work that nobody waits for; part of Inflight
+	Abandoned   int   // permits held for work that nobody waits for; part of Inflight, unless they are long-lived
+	LongLived   int   // exchanges that go on without being in flight
 	Connections int   // of clients, if they come by Listener
 }
 
@@ -207,7 +240,7 @@ func (p *Proxy) Stats() Stats {
 	p.mu.Unlock()
 	return Stats{
 		Stats: p.limiter.Stats(), Mode: mode,
-		Abandoned: int(p.abandoned.Load()), Connections: int(p.connections.Load()),
+		Abandoned: int(p.abandoned.Load()), LongLived: p.long.Now(), Connections: int(p.connections.Load()),
 	}
 }
 
@@ -220,6 +253,9 @@ func (p *Proxy) limitChanged(e inflight.Event) {
 	}
 }
 
+// bufferSize is how much of a body is read at a time.
+const bufferSize = 32 << 10
+
 // bufferPool lends the buffers that bodies are copied through.
 type bufferPool struct{ pool sync.Pool }
 
@@ -227,7 +263,7 @@ func (b *bufferPool) Get() []byte {
 	if buf, ok := b.pool.Get().(*[]byte); ok {
 		return *buf
 	}
-	return make([]byte, 32<<10)
+	return make([]byte, bufferSize)
 }
 
 func (b *bufferPool) Put(buf []byte) { b.pool.Put(&buf) }

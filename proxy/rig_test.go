@@ -87,6 +87,14 @@ func want(t testing.TB, p *proxy.Proxy, inflight, abandoned int) {
 	}
 }
 
+// long wants nothing in flight but so many long-lived exchanges.
+func long(t testing.TB, p *proxy.Proxy, n int) {
+	t.Helper()
+	if s := p.Stats(); s.Inflight != 0 || s.LongLived != n {
+		t.Errorf("%d in flight, %d long-lived: want 0 and %d", s.Inflight, s.LongLived, n)
+	}
+}
+
 // pipes is a listener in memory, so that a real http.Server runs in virtual
 // time.
 type pipes struct {

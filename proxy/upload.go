@@ -23,6 +23,8 @@ type upload struct {
 	client   *http.ResponseController
 	limit    time.Duration // ClientTimeout; negative: none
 	patience patience      // with the origin
+	exchange *exchange     // nil if the request has no unit yet
+	waits    atomic.Bool   // for the client to send more
 	began    time.Time     // of the first Read
 	sent     int64
 	failed   atomic.Int32 // the HTTP status that tells why the client's part failed; 0 while it has not
@@ -36,6 +38,8 @@ type upload struct {
 func (u *upload) Read(p []byte) (int, error) {
 	u.patience.stop()
 	defer u.patience.restart()
+	u.waits.Store(true)
+	defer u.waits.Store(false)
 	if u.limit > 0 {
 		now := time.Now()
 		if u.began.IsZero() {
@@ -49,6 +53,9 @@ func (u *upload) Read(p []byte) (int, error) {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		u.failed.Store(http.StatusRequestTimeout)
 		return n, err
+	}
+	if err == io.EOF && u.exchange != nil {
+		u.exchange.rejoin()
 	}
 	u.returned()
 	if err != nil && err != io.EOF {

@@ -27,6 +27,7 @@ type proxyCmd struct {
 	Timeout        time.Duration `default:"30s" placeholder:"TIME" help:"How long the origin may take to answer; later counts as overload. Set it a little below your clients' time-out. 0: for ever (${default})."`
 	AbandonedHold  time.Duration `default:"30s" placeholder:"TIME" help:"How long work that nobody waits for counts as in flight, unless the origin answers before; 0: not at all (${default})."`
 	ClientTimeout  time.Duration `default:"30s" placeholder:"TIME" help:"How long a client may keep the proxy waiting, to send or to take; 0: for ever (${default})."`
+	LongLived      int           `default:"1000" placeholder:"N" help:"Exchanges that may go on without being counted as in flight, such as WebSockets, event streams and slow downloads; 0: none (${default})."`
 	MaxConnections int           `default:"10000" placeholder:"N" help:"Client connections at once; more wait to be accepted (${default})."`
 	Grace          time.Duration `default:"30s" placeholder:"TIME" help:"How long to finish what is in flight after SIGTERM or Ctrl-C (${default})."`
 	LogLevel       slog.Level    `default:"info" placeholder:"LEVEL" help:"debug, info, warn or error; debug tells every change of the limit (${default})."`
@@ -38,7 +39,7 @@ func (c *proxyCmd) config(log *slog.Logger) (proxy.Config, error) {
 		atLeast(0, "--max-healthy-latency", c.MaxHealthy),
 		atLeast(0, "--timeout", c.Timeout), atLeast(0, "--abandoned-hold", c.AbandonedHold),
 		atLeast(0, "--client-timeout", c.ClientTimeout), atLeast(0, "--grace", c.Grace),
-		atLeast(1, "--max-connections", c.MaxConnections),
+		atLeast(1, "--max-connections", c.MaxConnections), atLeast(0, "--long-lived", c.LongLived),
 	)
 	cfg := proxy.Config{
 		Origin: c.Origin, Limit: c.Limit,
@@ -47,7 +48,7 @@ func (c *proxyCmd) config(log *slog.Logger) (proxy.Config, error) {
 		},
 		Queue: orNone(c.Queue), MaxWait: orNone(c.MaxWait),
 		Timeout: orNone(c.Timeout), AbandonedHold: orNone(c.AbandonedHold), ClientTimeout: orNone(c.ClientTimeout),
-		Logger: log,
+		LongLived: orNone(c.LongLived), Logger: log,
 	}
 	if err != nil {
 		return cfg, err
@@ -83,7 +84,7 @@ func (c *proxyCmd) Run(ctx context.Context, std streams) error {
 	log.Info("weir proxy", "listen", "http://"+ln.Addr().String(), "admin", "http://"+admin.Addr().String(),
 		"origin", c.Origin, "limit", c.Limit.String(), "queue", c.Queue, "max_wait", c.MaxWait)
 
-	go p.Summarize(ctx, 10*time.Second)
+	go p.Watch(ctx)
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	context.AfterFunc(ctx, func() {

@@ -28,6 +28,9 @@ func TestProxyDefaults(t *testing.T) {
 	if cfg.Queue != inflight.DefaultQueue || cfg.MaxWait != inflight.DefaultMaxWait {
 		t.Errorf("%d may wait for %v: want inflight's defaults", cfg.Queue, cfg.MaxWait)
 	}
+	if cfg.LongLived != proxy.DefaultLongLived {
+		t.Errorf("%d may be long-lived: want the proxy's default", cfg.LongLived)
+	}
 	if cfg.Timeout != proxy.DefaultTimeout || cfg.AbandonedHold != proxy.DefaultAbandonedHold || cfg.ClientTimeout != proxy.DefaultClientTimeout {
 		t.Errorf("%+v: want the proxy's defaults", cfg)
 	}

@@ -235,6 +235,16 @@ func (v *Visit[R]) Settle(n int) {
 	}
 }
 
+// Detach takes the permit of the limit out of the visit: the caller releases it.
+func (v *Visit[R]) Detach() weir.Permit {
+	p := v.permit
+	v.permit = weir.Permit{}
+	return p
+}
+
+// Limiter returns the limit that Admit has asked, or nil.
+func (v *Visit[R]) Limiter() weir.Limiter { return v.class.limiter() }
+
 // Leave gives back what the request holds, and says how its work went.
 func (v *Visit[R]) Leave(o weir.Outcome) {
 	v.permit.Release(o)

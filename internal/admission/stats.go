@@ -16,6 +16,8 @@ type Stats struct {
 	Rules   []RuleStats  // in order
 	Classes []ClassStats // by name
 	Exempt  uint64       // requests let in unasked
+
+	LongLived int // requests that go on without a unit of their limit
 }
 
 // RuleStats counts the decisions of a rule.

@@ -7,6 +7,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+
+	"github.com/weir-go/weir/internal/longlived"
 )
 
 // Hijacked is the status of a connection that the handler has taken over.
@@ -21,6 +23,40 @@ type Response struct {
 	Begins func()    // if not nil, is called before the response begins
 	Paced  io.Writer // if not nil, where the body goes
 	Owner  any       // whoever observes
+
+	written int64 // bytes of the body, until they are many
+}
+
+// An Owner that is a Laster is told when a response goes on after its header. The
+// Status is known then. It can be told several times.
+type Laster interface{ Lasts(Kind) }
+
+// A Kind is why a response goes on.
+type Kind uint8
+
+const (
+	Body    Kind = iota // it was flushed, or is so large that a client can hold it up
+	Stream              // it is an event stream
+	Upgrade             // the handler has taken over the connection
+)
+
+// large is how much of a body goes out whether or not the client takes it.
+const large = 32 << 10
+
+func (o *Response) lasts(kind Kind) {
+	if l, ok := o.Owner.(Laster); ok {
+		l.Lasts(kind)
+	}
+}
+
+// grows notes that so much more of the body follows.
+func (o *Response) grows(n int) {
+	if o.written > large {
+		return
+	}
+	if o.written += int64(n); o.written > large {
+		o.lasts(Body)
+	}
 }
 
 // OwnerOf returns the Owner of a Response that is, or is behind, one that
@@ -55,10 +91,14 @@ func (o *Response) begin(status int) {
 	if o.Begins != nil {
 		o.Begins()
 	}
+	if longlived.Stream(o.Header()) {
+		o.lasts(Stream)
+	}
 }
 
 func (o *Response) Write(p []byte) (int, error) {
 	o.Begun()
+	o.grows(len(p))
 	if o.Paced != nil {
 		return o.Paced.Write(p)
 	}
@@ -68,6 +108,7 @@ func (o *Response) Write(p []byte) (int, error) {
 // WriteString is Write, for io.WriteString.
 func (o *Response) WriteString(s string) (int, error) {
 	o.Begun()
+	o.grows(len(s))
 	if o.Paced != nil {
 		return io.WriteString(o.Paced, s)
 	}
@@ -77,6 +118,11 @@ func (o *Response) WriteString(s string) (int, error) {
 // ReadFrom lets the server copy in its own way, by sendfile if it can.
 func (o *Response) ReadFrom(src io.Reader) (int64, error) {
 	o.Begun()
+	if l, ok := src.(*io.LimitedReader); ok { // as that of http.ServeContent
+		o.grows(int(min(l.N, large+1)))
+	} else {
+		o.grows(large + 1)
+	}
 	if o.Paced != nil {
 		return io.Copy(o.Paced, src)
 	}
@@ -90,6 +136,7 @@ func (f *flusher) Flush() { _ = f.FlushError() }
 // FlushError is for http.ResponseController.
 func (f *flusher) FlushError() error {
 	f.Begun()
+	f.lasts(Body)
 	return http.NewResponseController(f.ResponseWriter).Flush()
 }
 
@@ -114,6 +161,7 @@ func (h *hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, rw, err := h.ResponseWriter.(http.Hijacker).Hijack()
 	if err == nil {
 		h.Status = Hijacked
+		h.lasts(Upgrade)
 	}
 	return conn, rw, err
 }

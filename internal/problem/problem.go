@@ -22,16 +22,6 @@ const (
 	Blank           = "about:blank" // the status says all
 )
 
-// Overload reports whether a status says that whoever answered has more work
-// than it can do.
-func Overload(status int) bool {
-	switch status {
-	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return true
-	}
-	return false
-}
-
 // A Problem is an answer rendered beforehand: to refuse formats and allocates
 // nothing. It does not change.
 type Problem struct {

@@ -1,0 +1,194 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// A field is a service and what is asked of the proxies before it.
+const (
+	fieldWorkers = 20
+	fieldTakes   = 50 * time.Millisecond
+	fieldPatient = 5 * time.Second // the clients' time-out, where it is not what matters
+)
+
+// fieldCapacity is what the workers can do in a second.
+const fieldCapacity = fieldWorkers * float64(time.Second/fieldTakes)
+
+// A key whose requests are answered 429 at once says nothing about the others.
+func TestFieldOneKeysQuota(t *testing.T) {
+	d := fieldTime(t)
+	c := newCrew(fieldWorkers, fieldTakes)
+	s := newService(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Api-Key") == "greedy" {
+			http.Error(w, "too many", http.StatusTooManyRequests)
+			return
+		}
+		c.ServeHTTP(w, r)
+	}))
+	proxy, _ := startProxy(t, build(t), s.url())
+	greedy := make(chan *fieldTally)
+	go func() {
+		greedy <- fieldLoad(t.Context(), 0.1*fieldCapacity, d, fieldPatient, http.Header{"Api-Key": {"greedy"}}, proxy)
+	}()
+	others := fieldLoad(t.Context(), 0.4*fieldCapacity, d, fieldPatient, nil, proxy)
+	if got := others.share(); got < 0.99 {
+		t.Errorf("others: %v: want 99 %%", others)
+	}
+	if g := <-greedy; g.status[429] < g.sent*9/10 {
+		t.Errorf("the key: %v: want 429 for all", g)
+	}
+}
+
+// Short requests are served while streams, stalled bodies, slow readers, slow
+// writers and one hung path are there.
+func TestFieldLongLived(t *testing.T) {
+	d := fieldTime(t)
+	c := newCrew(200, fieldTakes)
+	large := make([]byte, 16<<20)
+	s := newService(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/events":
+			w.Header().Set("Content-Type", "text/event-stream")
+			for i := 0; r.Context().Err() == nil; i++ {
+				fmt.Fprintf(w, "data: %d\n\n", i)
+				_ = http.NewResponseController(w).Flush()
+				time.Sleep(100 * time.Millisecond)
+			}
+		case "/upgrade":
+			conn, rw, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				return
+			}
+			defer conn.Close()
+			_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+			_, _ = io.Copy(conn, rw)
+		case "/large":
+			_, _ = w.Write(large)
+		case "/upload":
+			_, _ = io.Copy(io.Discard, r.Body)
+			c.ServeHTTP(w, r)
+		case "/hangs":
+			<-r.Context().Done()
+		default:
+			c.ServeHTTP(w, r)
+		}
+	}))
+	for _, limit := range []string{"20", "auto"} {
+		t.Run("limit "+limit, func(t *testing.T) {
+			proxy, admin := startProxy(t, build(t), s.url(), "--limit", limit)
+			fieldLoad(t.Context(), 100, 2*time.Second, fieldPatient, nil, proxy) // how long ordinary work takes
+			for range 10 {
+				fieldDial(t, proxy, "GET /events HTTP/1.1\r\nHost: a\r\n\r\n")
+				fieldDial(t, proxy, "GET /upgrade HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+				fieldDial(t, proxy, "POST /upload HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nstalled")
+				fieldDial(t, proxy, "POST /upload HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n"+strings.Repeat("x", 100_000))
+				fieldDial(t, proxy, "GET /large HTTP/1.1\r\nHost: a\r\n\r\n") // and does not read
+			}
+			go fieldLoad(t.Context(), 0.5, d, d, nil, proxy+"/hangs")
+			time.Sleep(time.Second)
+			if short := fieldLoad(t.Context(), 100, d, fieldPatient, nil, proxy); short.share() < 0.99 {
+				t.Errorf("short requests: %v: want 99 %%", short)
+			}
+			_, metrics, err := get(admin + "/metrics")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for line := range strings.Lines(metrics) {
+				if strings.HasPrefix(line, "weir_proxy_long_lived") || strings.HasPrefix(line, "weir_proxy_inflight") {
+					t.Log(strings.TrimSpace(line))
+				}
+			}
+		})
+	}
+}
+
+// A hundred clients, each of which waits for its answer, are all served by an
+// origin that keeps up with them, though they wait in the proxy's queue.
+func TestFieldClosedLoop(t *testing.T) {
+	d := fieldTime(t)
+	s := newService(t, newCrew(fieldWorkers, fieldTakes))
+	proxy, _ := startProxy(t, build(t), s.url(), "--limit", "20")
+	f := fieldClosed(t.Context(), 100, d, proxy)
+	t.Log(f)
+	if f.ok < f.sent*999/1000 || float64(f.ok) < 0.9*fieldCapacity*d.Seconds() {
+		t.Errorf("%v: want all served, and %v/s", f, fieldCapacity)
+	}
+}
+
+// An origin that is down for a moment costs what was asked for then, and no more.
+// Without a limit that learns, nothing else may delay it: neither connections, nor
+// holds, nor the queue.
+func TestFieldOriginDownForAMoment(t *testing.T) { originDown(t, "40", 200*time.Millisecond) }
+func TestFieldOriginDownForASecond(t *testing.T) { originDown(t, "40", time.Second) }
+
+// originDown has the origin down for a while, at half load.
+func originDown(t *testing.T, limit string, down time.Duration) {
+	fieldTime(t)
+	c := newCrew(2*fieldWorkers, fieldTakes)
+	c.cv = true
+	s := newService(t, c)
+	proxy, admin := startProxy(t, build(t), s.url(), "--limit", limit)
+	var back atomic.Int64 // nanoseconds since the load began
+	began := time.Now()
+	time.AfterFunc(2*time.Second, func() {
+		s.down()
+		time.Sleep(down)
+		s.up()
+		back.Store(int64(time.Since(began)))
+	})
+	f := fieldLoad(t.Context(), fieldCapacity, 9*time.Second, fieldPatient, nil, proxy)
+	from := int((time.Duration(back.Load()) + 2*time.Second + time.Second - 1) / time.Second)
+	for i, sec := range f.perSec[from:] {
+		if sec.ok < sec.sent*99/100 {
+			t.Errorf("in second %d, %d of %d served: want all, two seconds after the origin is back at %v", from+i, sec.ok, sec.sent, time.Duration(back.Load()))
+		}
+	}
+	t.Log(f)
+	if _, ready, err := get(admin + "/-/ready"); err != nil || !strings.Contains(ready, `"condition":"well"`) {
+		t.Errorf("%s, %v: want the proxy to say that the origin is well again", ready, err)
+	}
+}
+
+// weir origin is killed, and started again on the same port.
+func TestFieldOriginKilled(t *testing.T) { originKilled(t, "40") }
+
+// originKilled is for a proxy with this limit.
+func originKilled(t *testing.T, limit string) {
+	fieldTime(t)
+	name := build(t)
+	run := func(listen string) (*exec.Cmd, string) {
+		cmd, listen, _, log := start(t, name, "origin", "--listen", listen, "--workers", "20", "--service-time", "50ms", "--distribution", "exponential", "--queue", "1000")
+		go func() {
+			for log.Scan() {
+			}
+		}()
+		return cmd, listen
+	}
+	cmd, url := run("127.0.0.1:0")
+	proxy, _ := startProxy(t, name, url, "--limit", limit)
+	var back atomic.Int64
+	began := time.Now()
+	go func() {
+		time.Sleep(2 * time.Second)
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		time.Sleep(time.Second)
+		run(strings.TrimPrefix(url, "http://"))
+		back.Store(int64(time.Since(began)))
+	}()
+	f := fieldLoad(t.Context(), 0.5*fieldCapacity, 9*time.Second, fieldPatient, nil, proxy)
+	from := int((time.Duration(back.Load()) + 2*time.Second + time.Second - 1) / time.Second)
+	for i, sec := range f.perSec[from:] {
+		if sec.ok < sec.sent*99/100 {
+			t.Errorf("in second %d, %d of %d served: want all, two seconds after the origin is back", from+i, sec.ok, sec.sent)
+		}
+	}
+	t.Log(f)
+}

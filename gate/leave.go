@@ -1,0 +1,87 @@
+package gate
+
+import (
+	"math"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/limit"
+)
+
+// Leave is the departure of an admitted request, with what it taught, and
+// returns why the limit moved, if it did. Of r, only N and Partition matter.
+// If the outcome says that the work was abandoned, its units stay in flight
+// until it could have ended: who knows that it has ended says Dropped or
+// Ignored instead. Next follows. It panics if more leaves than has entered.
+func (g *Gate[W]) Leave(s limit.Sample, r Request) limit.Cause {
+	g.Depart(s, r)
+	g.took(s.Outcome, s.End-s.Start)
+	return g.alg.Observe(s)
+}
+
+// Learn takes in how work went that has not left, or has Departed: all of a Leave
+// but the departure. Next follows.
+func (g *Gate[W]) Learn(s limit.Sample) limit.Cause {
+	g.took(s.Outcome, s.End-s.Start)
+	return g.alg.Observe(s)
+}
+
+// took learns how long work took.
+func (g *Gate[W]) took(o weir.Outcome, d time.Duration) {
+	switch o {
+	case weir.Success:
+		g.pace.ended(d)
+		g.pace.took.add(d)
+		if len(g.holds) > 0 {
+			g.reviewSoon()
+		}
+	case weir.Late:
+		g.pace.ended(d)
+	}
+}
+
+// Depart is a Leave that teaches nothing: all but the Outcome and the End of s
+// may be roughly right.
+func (g *Gate[W]) Depart(s limit.Sample, r Request) {
+	g.check(r, 0)
+	now := g.advance(s.End)
+	switch s.Outcome {
+	case weir.Success:
+		g.stats.Success++
+	case weir.TimedOut, weir.Late:
+		if s.Waited > s.End-s.Start {
+			g.shortfall.unserved() // most of its time went by in the queue
+		}
+		fallthrough
+	case weir.Dropped:
+		g.stats.Dropped++
+	default:
+		g.stats.Ignored++
+	}
+	held := false
+	if s.Outcome.Abandoned() {
+		g.stats.Abandoned++
+		held = g.hold(s.Start, r)
+	}
+	if !held {
+		g.release(r.N, r.Partition)
+		g.pace.freed(now, r.N, g.line.len > 0)
+	}
+}
+
+// Adjust changes what an admitted request holds from r.N units to m, which may
+// exceed the limit. Next follows. It panics if more leaves than has entered.
+func (g *Gate[W]) Adjust(r Request, m int) {
+	g.check(r, m)
+	g.release(r.N-m, r.Partition)
+}
+
+func (g *Gate[W]) check(r Request, m int) {
+	busy := g.stats.Inflight - g.stats.Held
+	if r.N < 0 || m < 0 || r.N > busy {
+		panic("gate: more units leave than have entered")
+	}
+	if m > math.MaxInt-(g.stats.Inflight-r.N) {
+		panic("gate: more units than can be counted")
+	}
+}

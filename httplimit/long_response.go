@@ -1,0 +1,78 @@
+package httplimit
+
+import (
+	"sync"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/longlived"
+	"github.com/weir-go/weir/internal/observe"
+)
+
+// A longResponse holds the permit of a request after the header of its response.
+type longResponse struct {
+	class *longlived.Class
+
+	mu      sync.Mutex // guards what follows
+	permit  weir.Permit
+	outcome weir.Outcome // by the header
+	timer   *time.Timer  // nil if the response has left the limit at once
+	left    bool         // the limit
+	ended   bool
+}
+
+// Lasts is called when the response goes on after its header. What the limiter
+// learns of how long the work takes ends here. A stream and a connection that the
+// handler has taken over leave the limit at once. Any other response does so if it
+// goes on for longer than ordinary work takes.
+func (v *visit) Lasts(kind observe.Kind) {
+	switch {
+	case v.long != nil:
+		if kind != observe.Body {
+			v.long.leave()
+		}
+		return
+	case !v.Limited():
+		return
+	}
+	x := &longResponse{class: &v.site.long, permit: v.Detach(), outcome: observe.Outcome(v.ctx, v.writer.Status)}
+	v.long = x
+	x.permit.Report(x.outcome)
+	if kind != observe.Body {
+		x.leave()
+		return
+	}
+	usual := longlived.Usual(v.Limiter())
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.timer = time.AfterFunc(usual, x.leave)
+}
+
+// leave gives the unit back although the handler runs, if there is room among the
+// long-lived requests.
+func (x *longResponse) leave() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.ended || x.left || !x.class.Enter() {
+		return
+	}
+	x.left = true
+	x.permit.Release(x.outcome)
+}
+
+// end is the end of the handler. A nil longResponse is none.
+func (x *longResponse) end(o weir.Outcome) {
+	if x == nil {
+		return
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.ended = true
+	if x.timer != nil {
+		x.timer.Stop()
+	}
+	if x.left {
+		x.class.Leave()
+	}
+	x.permit.Release(o)
+}

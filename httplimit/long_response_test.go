@@ -1,0 +1,110 @@
+package httplimit
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/inflight"
+	"github.com/weir-go/weir/limit"
+)
+
+// A response that goes on after its header leaves the limit of one unit: an event
+// stream at once, others after twice as long as ordinary work takes.
+func TestALongResponseLeavesTheLimit(t *testing.T) {
+	const ordinary = 100 * time.Millisecond
+	for _, tt := range []struct {
+		rule  string
+		write func(http.ResponseWriter)
+		after time.Duration // its header; negative: never
+	}{
+		{"an event stream", func(w http.ResponseWriter) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			w.WriteHeader(200)
+		}, 0},
+		{"a flushed response", func(w http.ResponseWriter) { w.(http.Flusher).Flush() }, 2 * ordinary},
+		{"a large response", func(w http.ResponseWriter) { w.Write(make([]byte, 40_000)) }, 2 * ordinary},
+		{"a large text", func(w http.ResponseWriter) { io.WriteString(w, strings.Repeat("x", 40_000)) }, 2 * ordinary},
+		{"a copy", func(w http.ResponseWriter) {
+			w.(io.ReaderFrom).ReadFrom(struct{ io.Reader }{strings.NewReader("x")})
+		}, 2 * ordinary},
+		{"a small response", func(w http.ResponseWriter) { w.Write(make([]byte, 1000)) }, -1},
+		{"a small file", func(w http.ResponseWriter) {
+			w.(io.ReaderFrom).ReadFrom(io.LimitReader(strings.NewReader("x"), 1))
+		}, -1},
+		{"none", func(http.ResponseWriter) {}, -1},
+	} {
+		bubble(t, tt.rule, func(t *testing.T) {
+			lim, err := inflight.New(inflight.Config{Algorithm: limit.Fixed(1), Queue: -1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := newSite(t, Config{Limiter: lim}, func(w http.ResponseWriter, r *http.Request) {
+				time.Sleep(ordinary)
+				if r.URL.Path == "/long" {
+					tt.write(w)
+					time.Sleep(time.Hour)
+				}
+			})
+			s.get(200, "/")
+			go s.do(request("GET", "/long"))
+			time.Sleep(ordinary)
+			synctest.Wait()
+			if tt.after > 0 {
+				time.Sleep(tt.after - 1)
+				s.get(503, "/")
+				time.Sleep(time.Nanosecond)
+				synctest.Wait()
+			}
+			if tt.after < 0 {
+				time.Sleep(30 * time.Minute)
+				s.get(503, "/")
+				time.Sleep(time.Hour)
+				return
+			}
+			for range 10 {
+				s.get(200, "/")
+			}
+			if n := s.Stats().LongLived; n != 1 {
+				t.Errorf("%d long-lived: want one", n)
+			}
+			if d := lim.Usual(); d != 2*ordinary {
+				t.Errorf("work takes at most %v: want %v, for what is learnt ends with the header", d, 2*ordinary)
+			}
+			time.Sleep(2 * time.Hour)
+			st := s.Stats()
+			if g := st.Classes[0].Gate; st.LongLived != 0 || g.Inflight != 0 || g.Success != 12 || st.Classes[0].Outcomes[weir.Success] != 12 {
+				t.Errorf("%+v, %+v: want nothing left of it but a success", st, g)
+			}
+		})
+	}
+}
+
+// There are as many as may be. Others keep their units.
+func TestLongResponsesAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := new(valve)
+		s := newSite(t, Config{Limiter: v, LongLived: 2}, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			w.WriteHeader(200)
+			time.Sleep(time.Hour)
+		})
+		for range 5 {
+			go s.do(request("GET", "/"))
+		}
+		synctest.Wait()
+		v.holds(t, 3, "beyond the bound")
+		if n := s.Stats().LongLived; n != 2 {
+			t.Errorf("%d long-lived: want two", n)
+		}
+		time.Sleep(2 * time.Hour)
+		v.ended(t, weir.Success, weir.Success, weir.Success, weir.Success, weir.Success)
+		if n := s.Stats().LongLived; n != 0 {
+			t.Errorf("%d long-lived: want none", n)
+		}
+	})
+}

@@ -1,0 +1,161 @@
+// Package loadsign is the table of what the end of a request says about the
+// load of the service that worked on it. All edges use it: the proxy, the
+// middleware and the clients of HTTP and gRPC.
+//
+//	what ended the request                            HTTP  gRPC                 outcome
+//	an answer                                         <400  OK                   Success
+//	the service has no room                           503   UNAVAILABLE          Dropped
+//	a service behind it was too late                  504   DEADLINE_EXCEEDED    Dropped; gRPC: Late or TimedOut
+//	a concurrency limit or a queue further down
+//	  (OverLimit, QueueFull, Overdue, TooLate)        503   UNAVAILABLE          Dropped
+//	connection refused, no answer in time                   UNAVAILABLE          Dropped
+//	a quota of this client (OverRate, OverBurst)      429   RESOURCE_EXHAUSTED   Ignored
+//	a gateway got no valid answer                     502                        Ignored
+//	the client's error, a bug                         4xx, 500, 501  all others  Ignored
+//
+// A sign of load is a failure that less work in flight could prevent, and that
+// no client can cause at will. A quota is about one client. A 502 is no sign:
+// a request that crashes its worker causes one, as does a URL, named by the
+// client, that leads nowhere. If a gateway fails because of load, latency, 503
+// and 504 show that, too. A refused connection is a sign although the service
+// may just be down: no client chooses the address. The limit has to find out
+// which failures are caused by load.
+//
+// gRPC tells the deadline of the client to the server, so DEADLINE_EXCEEDED can
+// be the client's wish. Its outcome is therefore one that an adaptive limit
+// judges by how long the work took.
+package loadsign
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"syscall"
+
+	"github.com/weir-go/weir"
+)
+
+// A Sign tells what the end of a request says about the load of the service.
+type Sign uint8
+
+const (
+	None        Sign = iota // nothing
+	Served                  // it works
+	Unavailable             // it has no room: 503, UNAVAILABLE
+	GatewayLate             // a service behind it was too late: 504
+	Rejected                // a concurrency limit or a queue further down had no room
+	Refused                 // it refuses connections
+	Silent                  // it did not answer in time
+)
+
+// Count is the number of Signs.
+const Count = int(Silent) + 1
+
+var signs = [Count]string{"none", "served", "unavailable", "gateway_timeout", "rejected", "connection_refused", "timeout"}
+
+// String returns the name for metrics and JSON.
+func (s Sign) String() string {
+	if int(s) < len(signs) {
+		return signs[s]
+	}
+	return "unknown"
+}
+
+// Outcome returns the outcome of a request that ended with s while its caller
+// still waited.
+func (s Sign) Outcome() weir.Outcome {
+	switch s {
+	case None:
+		return weir.Ignored
+	case Served:
+		return weir.Success
+	}
+	return weir.Dropped
+}
+
+// Ended returns the outcome of work that has ended with s. The error is that of
+// its context: if the context has ended, no caller waited for the answer.
+func (s Sign) Ended(ctxErr error) weir.Outcome {
+	switch {
+	case ctxErr == nil:
+		return s.Outcome()
+	case errors.Is(ctxErr, context.DeadlineExceeded):
+		return weir.Late
+	}
+	return weir.Ignored
+}
+
+// Unseen returns the outcome of a call of another service, which may go on
+// working if the caller's context has ended. The error is that of the context.
+func (s Sign) Unseen(ctxErr error) weir.Outcome {
+	switch {
+	case ctxErr == nil, s.Outcome() == weir.Dropped:
+		return s.Outcome()
+	case errors.Is(ctxErr, context.DeadlineExceeded):
+		return weir.TimedOut
+	}
+	return weir.Left
+}
+
+// OfStatus returns the Sign of an HTTP status.
+func OfStatus(code int) Sign {
+	switch {
+	case code == http.StatusServiceUnavailable:
+		return Unavailable
+	case code == http.StatusGatewayTimeout:
+		return GatewayLate
+	case code >= 100 && code < 400:
+		return Served
+	}
+	return None
+}
+
+// OfError returns the Sign of an HTTP request without an answer.
+func OfError(err error) Sign {
+	switch {
+	case err == nil:
+		return Served
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return Refused
+	case errors.Is(err, weir.ErrRejected):
+		return ofRejection(err)
+	}
+	if t, ok := errors.AsType[net.Error](err); ok && t.Timeout() {
+		return Silent
+	}
+	return None
+}
+
+// ofRejection returns the Sign of an error that is a rejection by a limiter
+// further down.
+func ofRejection(err error) Sign {
+	if weir.OutcomeOf(err) == weir.Dropped {
+		return Rejected
+	}
+	return None
+}
+
+// Status codes of gRPC. They are not imported, so that only users of gRPC
+// depend on it.
+const (
+	grpcOK               = 0
+	grpcDeadlineExceeded = 4
+	grpcUnavailable      = 14
+)
+
+// OfGRPC returns the Sign of a gRPC status code and of the error that became it.
+func OfGRPC(code uint32, err error) Sign {
+	switch code {
+	case grpcOK:
+		return Served
+	case grpcUnavailable:
+		return Unavailable
+	case grpcDeadlineExceeded:
+		return Silent
+	}
+	if errors.Is(err, weir.ErrRejected) {
+		return ofRejection(err)
+	}
+	return None
+}

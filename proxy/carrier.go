@@ -1,0 +1,164 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/loadsign"
+)
+
+var (
+	errTimeout    = errors.New("the origin did not answer in time")
+	errClientGone = errors.New("the client left")
+)
+
+// A carrier is the http.RoundTripper of the ReverseProxy. It lets the request
+// to the origin outlive its client, and judges how the origin took it.
+type carrier struct {
+	proxy *Proxy
+	inner http.RoundTripper
+}
+
+type answer struct {
+	resp     *http.Response
+	err      error
+	panicked any
+}
+
+// RoundTrip asks the origin, for as long as the client waits and the origin's
+// time lasts.
+func (c carrier) RoundTrip(req *http.Request) (*http.Response, error) {
+	client := req.Context()
+	x := client.Value(exchangeKey{}).(*exchange)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(client))
+	x.release = cancel
+
+	began := time.Now()
+	patience := newPatience(c.proxy.cfg.Timeout)
+	req = req.WithContext(ctx)
+	switch {
+	case req.Body == nil:
+	case x.body != nil:
+		req.GetBody = x.body.again // for another connection, if the first was closed
+	default:
+		x.upload = &upload{body: req.Body, client: x.client, limit: c.proxy.cfg.ClientTimeout, patience: patience, exchange: x}
+		req.Body = x.upload
+	}
+	answered := make(chan answer, 1)
+	go func() { answered <- c.ask(req) }()
+
+	waitTimer := x.newWaitTimer()
+	defer waitTimer.stop()
+	for {
+		select {
+		case a := <-answered:
+			patience.stop()
+			c.proxy.metrics.origin.Observe(time.Since(began).Seconds())
+			return x.answered(a, client)
+		case <-client.Done():
+			if x.upload != nil {
+				x.upload.clientGone()
+			}
+			x.abandon(answered, patience, false)
+			return nil, errClientGone
+		case <-patience.over():
+			x.proxy.seen(loadsign.Silent)
+			x.abandon(answered, patience, true)
+			return nil, errTimeout
+		case <-waitTimer.C:
+			waitTimer.check()
+		}
+	}
+}
+
+// ask carries the request. A panic of the transport is carried back, to where
+// net/http deals with it.
+func (c carrier) ask(req *http.Request) (a answer) {
+	defer func() {
+		if v := recover(); v != nil {
+			a = answer{panicked: v}
+		}
+	}()
+	resp, err := c.inner.RoundTrip(req)
+	return answer{resp: resp, err: err}
+}
+
+// abandon hands an exchange that no client waits for to a hold. Late says that
+// the origin has had its time.
+func (x *exchange) abandon(answered <-chan answer, patience patience, late bool) {
+	x.abandoned = true
+	h := hold{x, answered, patience, late}
+	x.proxy.abandoned.Add(1)
+	go h.run()
+}
+
+// A hold keeps the permit of an abandoned exchange until the origin has
+// answered, or AbandonedHold is over.
+type hold struct {
+	*exchange
+	answered <-chan answer
+	patience patience
+	late     bool
+}
+
+func (h hold) run() {
+	outcome, answered := h.wait()
+	if h.late {
+		outcome = late(outcome, answered)
+	}
+	h.patience.stop()
+	h.release()
+	h.proxy.abandoned.Add(-1)
+	h.end(outcome)
+	if !answered {
+		h.judge(<-h.answered) // soon, now that it is cancelled
+	}
+}
+
+// late is the outcome of work that the origin had its time for: Late if it has
+// ended, so that the limit may judge why. If it refused, or if nobody knows
+// when it will end, that is a sign of overload whatever time it took.
+func late(outcome weir.Outcome, ended bool) weir.Outcome {
+	if !ended || outcome == weir.Dropped {
+		return weir.Dropped
+	}
+	return weir.Late
+}
+
+func (h *hold) wait() (outcome weir.Outcome, answered bool) {
+	over := time.NewTimer(h.proxy.cfg.AbandonedHold)
+	defer over.Stop()
+	waitTimer := h.newWaitTimer()
+	defer waitTimer.stop()
+	for {
+		select {
+		case a := <-h.answered:
+			if !h.late {
+				h.proxy.seen(signOf(a, h.upload))
+			}
+			return h.judge(a), true
+		case <-h.patience.over():
+			h.late = true
+			h.proxy.seen(loadsign.Silent)
+		case <-waitTimer.C:
+			waitTimer.check()
+		case <-over.C:
+			return weir.Ignored, false
+		}
+	}
+}
+
+// judge takes an answer that comes when nobody waits for it.
+func (h *hold) judge(a answer) weir.Outcome {
+	if a.panicked != nil {
+		h.proxy.log.Error("the transport panicked on an abandoned request", "panic", a.panicked)
+		return weir.Ignored
+	}
+	if a.resp != nil {
+		a.resp.Body.Close()
+	}
+	return signOf(a, h.upload).Outcome()
+}

@@ -1,0 +1,99 @@
+package proxy
+
+import (
+	"fmt"
+
+	"github.com/weir-go/weir/internal/loadsign"
+)
+
+// A Condition names, in one word, how the origin fares.
+type Condition string
+
+// The conditions. Of several signs, the most frequent counts.
+const (
+	Well        Condition = "well"                // the origin serves
+	LimitUsed   Condition = "limit_used"          // the origin serves, and more is asked for than the limit allows
+	Refuses     Condition = "connections_refused" // the origin refuses connections
+	Silent      Condition = "timeout"             // the origin does not answer in time
+	Unavailable Condition = "unavailable"         // the origin answers 503
+	GatewayLate Condition = "gateway_timeout"     // the origin answers 504
+)
+
+// Conditions are all of them.
+var Conditions = []Condition{Well, LimitUsed, Refuses, Silent, Unavailable, GatewayLate}
+
+// ofOrigin reports whether the origin fails.
+func (c Condition) ofOrigin() bool { return c != Well && c != LimitUsed }
+
+// bySign are the conditions that signs of load make.
+var bySign = map[loadsign.Sign]Condition{
+	loadsign.Refused: Refuses, loadsign.Silent: Silent,
+	loadsign.Unavailable: Unavailable, loadsign.GatewayLate: GatewayLate,
+}
+
+// A snapshot holds counts, since New or of a period, and the state at their end.
+type snapshot struct {
+	signs              [loadsign.Count]uint64
+	admitted, rejected uint64
+	limit, inflight    int
+	waiting, longLived int
+}
+
+// Signs of load are worth a condition from a share of the answers on, and from a
+// number; rejections from a share of the requests.
+const (
+	signShare   = 0.05
+	signLeast   = 3
+	rejectShare = 0.01
+)
+
+// condition judges a snapshot. The share is that of the answers that show the
+// condition, or of the requests that were rejected. If nothing happened, ok is
+// false.
+func (s *snapshot) condition() (c Condition, share float64, ok bool) {
+	all, most, worst := uint64(0), uint64(0), loadsign.None
+	for i, n := range s.signs {
+		all += n
+		if _, bad := bySign[loadsign.Sign(i)]; bad && n > most {
+			most, worst = n, loadsign.Sign(i)
+		}
+	}
+	asked := s.admitted + s.rejected
+	if all == 0 && asked == 0 {
+		return Well, 0, false
+	}
+	if share = part(most, all); most > 0 && share >= signShare && (most >= signLeast || most == all) {
+		return bySign[worst], share, true
+	}
+	if share = part(s.rejected, asked); share >= rejectShare && s.rejected >= signLeast {
+		return LimitUsed, share, true
+	}
+	return Well, 0, true
+}
+
+func part(n, of uint64) float64 {
+	if of == 0 {
+		return 0
+	}
+	return float64(n) / float64(of)
+}
+
+// message returns the sentence for a condition.
+func (s *snapshot) message(c Condition, share float64) string {
+	of := fmt.Sprintf("%.0f %% of ", 100*share)
+	if share > 0.995 {
+		of = "all "
+	}
+	sentence := map[Condition]string{
+		Well:        "the origin serves",
+		LimitUsed:   of + "requests are rejected: the limit is used up",
+		Refuses:     "the origin refuses " + of + "connections",
+		Silent:      "the origin does not answer " + of + "requests in time",
+		Unavailable: "the origin answers 503 to " + of + "requests",
+		GatewayLate: "the origin answers 504 to " + of + "requests",
+	}[c]
+	if c != Well && c != LimitUsed && s.rejected == 0 && s.waiting == 0 {
+		sentence += ", although the limit is not used up"
+	}
+	return sentence
+}

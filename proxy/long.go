@@ -1,0 +1,148 @@
+package proxy
+
+import (
+	"io"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-go/weir/internal/longlived"
+)
+
+// DefaultLongLived bounds the long-lived exchanges where Config leaves it open.
+const DefaultLongLived = longlived.DefaultMost
+
+// A longLived says why an exchange goes on without a unit of the limit: what the
+// origin does for it has little to do with how much it can do at once.
+type longLived uint8
+
+const (
+	notLong  longLived = iota
+	upgrade            // the connection has changed its protocol, as to a WebSocket
+	stream             // an event stream
+	download           // its body takes longer than ordinary work, to generate or to take
+	slowBody           // the client sends the request's body slowly
+	stuck              // there is no answer, although many later requests were served
+)
+
+var longLivedNames = [...]string{"", "upgrade", "stream", "download", "upload", "stuck"}
+
+func (k longLived) String() string { return longLivedNames[k] }
+
+// kindOf returns what an answer becomes if it lasts.
+func kindOf(resp *http.Response) longLived {
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		return upgrade
+	}
+	if longlived.Stream(resp.Header) {
+		return stream
+	}
+	return download
+}
+
+// leaveLimit gives the unit back although the exchange goes on, if there is room
+// among the long-lived ones.
+func (x *exchange) leaveLimit(why longLived) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.ended || x.long != notLong || !x.proxy.long.Enter() {
+		return
+	}
+	x.long = why
+	x.proxy.holding.Add(-1)
+	x.proxy.metrics.longLived.WithLabelValues(why.String()).Inc()
+	x.permit.Use(0)
+}
+
+// rejoin takes a unit again, as the client has sent the request at last. It does
+// not wait: the limit may be exceeded by as many as there are such exchanges.
+func (x *exchange) rejoin() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.ended || x.long != slowBody {
+		return
+	}
+	x.long, x.slow = notLong, true
+	x.proxy.long.Leave()
+	x.proxy.holding.Add(1)
+	x.permit.Use(1)
+}
+
+// usualTime caches how long successful work takes at most, as a rule.
+type usualTime struct {
+	value atomic.Int64
+	asked atomic.Int64 // when, in nanoseconds since the epoch of the Proxy
+}
+
+// usualFor is how long the value is kept.
+const usualFor = 100 * time.Millisecond
+
+func (p *Proxy) usually() time.Duration {
+	now := int64(time.Since(p.epoch))
+	if was := p.usual.asked.Load(); was == 0 || now-was > int64(usualFor) {
+		if p.usual.asked.CompareAndSwap(was, max(now, 1)) {
+			p.usual.value.Store(int64(longlived.Usual(p.limiter)))
+		}
+	}
+	return max(time.Duration(p.usual.value.Load()), longlived.Least)
+}
+
+// An waitTimer finds exchanges that wait for an answer for longer than ordinary
+// work takes.
+type waitTimer struct {
+	*time.Timer
+	x *exchange
+}
+
+func (x *exchange) newWaitTimer() waitTimer {
+	return waitTimer{time.NewTimer(2 * x.proxy.usually()), x}
+}
+
+func (o waitTimer) stop() { o.Stop() }
+
+// check is called when the timer fires. If the client has not sent its request,
+// the origin does not work. If many requests that came later were answered, the
+// exchange is stuck, and not for lack of capacity.
+func (o waitTimer) check() {
+	switch x := o.x; {
+	case x.upload != nil && x.upload.waits.Load():
+		x.leaveLimit(slowBody)
+	case x.overtaken():
+		x.leaveLimit(stuck)
+	}
+	o.Reset(o.x.proxy.usually())
+}
+
+// An exchange was overtaken if the proxy has served twice as many requests since
+// it began as were in flight then, and overtakers more: at least half of them began
+// after it.
+const overtakers = 20
+
+func (x *exchange) overtaken() bool {
+	return x.proxy.served.Load()-x.served >= uint64(2*x.beside+overtakers)
+}
+
+// watchBody gives the body of an answer as much time as ordinary work takes.
+func (x *exchange) watchBody() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.timer = time.AfterFunc(x.proxy.usually(), func() { x.leaveLimit(download) })
+}
+
+// An answerBody is the body of an answer. The origin is done when it has sent it,
+// even if its client has not taken it yet.
+type answerBody struct {
+	io.ReadCloser
+	exchange *exchange
+	length   int64 // -1 = not known
+	read     int64
+}
+
+func (b *answerBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.read += int64(n)
+	if err == io.EOF || b.length >= 0 && b.read >= b.length {
+		b.exchange.end(b.exchange.outcome)
+	}
+	return n, err
+}

@@ -1,0 +1,145 @@
+package proxy
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// The origin is looked at every lookEvery. A bad condition is over after calmFor
+// without one. There is a line in the log for each change, at most one every
+// logEvery unless it is the first of a failing origin, and one every remindEvery
+// while the condition is bad.
+const (
+	lookEvery   = time.Second
+	calmFor     = 3 * time.Second
+	logEvery    = 10 * time.Second
+	remindEvery = time.Minute
+)
+
+// A Status describes the proxy and its origin: GET /-/ready shows it.
+type Status struct {
+	Ready     bool      `json:"ready"` // not draining
+	Condition Condition `json:"condition"`
+	Message   string    `json:"message"`
+	Share     float64   `json:"share,omitempty"` // of the answers that show the condition, or of the requests that were rejected
+	Since     time.Time `json:"since"`
+	Limit     int       `json:"limit"`
+	Inflight  int       `json:"inflight"`
+	Waiting   int       `json:"waiting"`
+	LongLived int       `json:"long_lived"`
+}
+
+// A watch keeps the Status.
+type watch struct {
+	mu      sync.Mutex // guards what follows
+	was     snapshot   // the counts at the last look, since New
+	at      time.Time  // of it
+	now     Status
+	badAt   time.Time // a bad condition was last seen
+	told    Condition // in the log
+	toldAt  time.Time
+	changed time.Time // told became what it is
+}
+
+// snapshot returns the counts since New.
+func (p *Proxy) snapshot() snapshot {
+	st := p.Stats()
+	s := snapshot{
+		admitted: st.Admitted, rejected: st.rejected(),
+		limit: st.Limit, inflight: st.Inflight, waiting: st.Waiting, longLived: st.LongLived,
+	}
+	for i := range p.signs {
+		s.signs[i] = p.signs[i].Load()
+	}
+	return s
+}
+
+// since subtracts the counts of an earlier snapshot.
+func (s snapshot) since(was *snapshot) snapshot {
+	for i := range s.signs {
+		s.signs[i] -= was.signs[i]
+	}
+	s.admitted -= was.admitted
+	s.rejected -= was.rejected
+	return s
+}
+
+// Status looks at the origin, if it is time, and returns what there is to see.
+func (p *Proxy) Status() Status {
+	w := &p.watch
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p.lookLocked(time.Now())
+	s := w.now
+	s.Ready = !p.draining.Load()
+	return s
+}
+
+func (p *Proxy) lookLocked(now time.Time) {
+	w := &p.watch
+	if w.now.Condition == "" {
+		w.now = Status{Condition: Well, Message: "no requests yet", Since: now}
+		w.told, w.toldAt, w.changed = Well, now.Add(-logEvery), now
+	} else if now.Sub(w.at) < lookEvery {
+		return
+	}
+	all := p.snapshot()
+	lately := all.since(&w.was)
+	w.was, w.at = all, now
+	w.now.Limit, w.now.Inflight, w.now.Waiting, w.now.LongLived = all.limit, all.inflight, all.waiting, all.longLived
+	c, share, ok := lately.condition()
+	if !ok {
+		return
+	}
+	if c != Well {
+		w.badAt = now
+	} else if w.now.Condition != Well && now.Sub(w.badAt) < calmFor {
+		return
+	}
+	if c != w.now.Condition {
+		w.now.Condition, w.now.Since = c, now
+	}
+	w.now.Share, w.now.Message = share, lately.message(c, share)
+	p.tellLocked(now, &lately)
+}
+
+// tellLocked writes a line if there is something to say.
+func (p *Proxy) tellLocked(now time.Time, lately *snapshot) {
+	w := &p.watch
+	quiet := now.Sub(w.toldAt)
+	if w.now.Condition.ofOrigin() && !w.told.ofOrigin() {
+		quiet = remindEvery // this cannot wait
+	}
+	if same := w.now.Condition == w.told; quiet < logEvery || same && (w.told == Well || quiet < remindEvery) {
+		return
+	}
+	level := slog.LevelWarn
+	args := []any{"condition", string(w.now.Condition), "limit", lately.limit, "inflight", lately.inflight,
+		"waiting", lately.waiting, "long_lived", lately.longLived, "rejected_per_s", lately.rejected}
+	if w.now.Condition == Well {
+		level = slog.LevelInfo
+		args = append(args, "was", string(w.told), "for", now.Sub(w.changed).Round(lookEvery))
+	}
+	if w.told != w.now.Condition {
+		w.changed = now
+	}
+	w.told, w.toldAt = w.now.Condition, now
+	p.log.Log(context.Background(), level, w.now.Message, args...)
+}
+
+// Watch looks at the origin until ctx ends, and writes a line into the log when
+// it sees another condition.
+func (p *Proxy) Watch(ctx context.Context) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		p.Status()
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
