@@ -177,7 +177,7 @@ func (a *Auto) observe(s Sample) Cause {
 		}
 	}
 	if a.trial == raise && !a.starting && s.Start >= a.since && a.failed(s) {
-		if a.late += a.weight(s); a.late > drops*float64(a.need(a.trialled())) {
+		if a.late += a.weight(s); a.late > (drops+a.background)*float64(a.need(a.trialled())) {
 			return a.refused(s.End)
 		}
 	}

@@ -97,7 +97,7 @@ func (a *Auto) turn(now time.Duration) Cause {
 	}
 	kind := a.slots.kind()
 	a.calm0 = kind == free
-	if a.starting && (a.suspects() || a.busy() && a.trial == none && a.binding < 0.5 && a.limit > 2*math.Exp(a.before.inflight())) {
+	if a.starting && a.busy() && a.trial == none && a.binding < 0.5 && a.limit > 2*math.Exp(a.before.inflight()) {
 		a.begun()
 	}
 	if a.starting || !a.slots.early(now) || a.episode.before > 0 {
@@ -107,6 +107,9 @@ func (a *Auto) turn(now time.Duration) Cause {
 	switch {
 	case kind == allRaise && a.Limit() < a.cfg.Max:
 		a.untry(now)
+		if a.ref.n == 0 {
+			a.ref = a.before
+		}
 		cause = a.try(raise, a.limit*(1+max(a.stride(fine), fairRaise/math.Sqrt(a.limit))), now)
 		a.all = true
 	case kind == allDrain && (binding || a.suspects() || a.busy() && !a.proven), kind == free && a.again && a.before.n > 0, kind == doubtDrain && a.before.n > 0 && (a.again || unprovenAll > 0 && !a.proven && (binding || a.busy()) || doubtAll > 0 && a.suspects() && a.patient()):
