@@ -110,6 +110,7 @@ type Auto struct {
 	unused   int     // samples since the trial began that did not use it
 	late     float64 // samples of the trial that failed
 
+	raisedIn    int64
 	slots       slots
 	all         bool   // the cut is one that all limiters make
 	over        bool   // the slot of the trial is over

@@ -45,7 +45,7 @@ func (a *Auto) judgeRest(now time.Duration) Cause {
 	if a.Limit() >= a.cfg.Max { // no room to grow
 		a.begun()
 	}
-	if a.rest <= 0 && a.Limit() < a.cfg.Max && (a.starting || a.proven && a.short()) {
+	if a.rest <= 0 && a.Limit() < a.cfg.Max && (a.starting || a.short() && a.dares()) {
 		return a.try(raise, a.limit*(1+stride), now)
 	}
 	return Kept
@@ -77,7 +77,7 @@ func (a *Auto) judgeRaise(now time.Duration) Cause {
 			a.step = min(a.step, stepCap)
 		}
 		a.from = a.limit
-		if !a.short() || a.Limit() >= a.cfg.Max {
+		if !a.short() || !a.starting && !a.proven || a.Limit() >= a.cfg.Max {
 			a.rest = 1
 			a.believe(now)
 			return a.bounded(Throughput)
@@ -271,4 +271,15 @@ func (a *Auto) begun() {
 func (a *Auto) short() bool {
 	d, noise := a.above(&a.ref)
 	return d < max(changed, sure*noise)
+}
+
+// dares reports whether a raise may be tried at any time: as long as the baseline
+// is not proven, once in a slot.
+func (a *Auto) dares() bool {
+	if a.proven {
+		return true
+	}
+	ok := a.raisedIn != a.slots.now
+	a.raisedIn = a.slots.now
+	return ok
 }
