@@ -31,12 +31,13 @@ func (r *round) bad() float64 { return r.failed + r.slow }
 // A blame is a regression of failure on the logarithm of the units in flight.
 type blame struct {
 	n, bad, x, xx, bx float64
-	most              int // units that were in flight
+	weight            float64 // of the bad
+	most              int     // units that were in flight
 }
 
-func (b *blame) add(inflight int, bad bool) {
+func (b *blame) add(inflight int, bad bool, weight float64) {
 	if b.n >= 2*maxSamples {
-		b.n, b.bad, b.x, b.xx, b.bx = b.n/2, b.bad/2, b.x/2, b.xx/2, b.bx/2
+		b.n, b.bad, b.x, b.xx, b.bx, b.weight = b.n/2, b.bad/2, b.x/2, b.xx/2, b.bx/2, b.weight/2
 	}
 	x := math.Log(float64(max(inflight, 1)))
 	b.n++
@@ -45,6 +46,7 @@ func (b *blame) add(inflight int, bad bool) {
 	b.xx += x * x
 	if bad {
 		b.bad++
+		b.weight += weight
 		b.bx += x
 	}
 }
@@ -116,7 +118,7 @@ func (a *Auto) tally(s Sample) Cause {
 	} else if a.cfg.MaxHealthyLatency > 0 && s.End-s.Start > a.cfg.MaxHealthyLatency {
 		r.slow++
 	}
-	a.blame.add(s.Inflight, bad)
+	a.blame.add(s.Inflight, bad, a.weight(s))
 	whole := r.ended >= max(a.Limit(), 10)
 	if a.surprising() && (whole || 2*r.bad() >= float64(r.ended)) {
 		return a.collapse(s.End)
@@ -162,6 +164,7 @@ func (a *Auto) calm(now time.Duration) Cause {
 	a.limit = a.clamp(min(ep.before, max(a.limit*regain, a.limit+1)))
 	if a.limit >= ep.before {
 		ep.before = 0
+		a.background = max(a.background, (a.background+a.blame.weight/a.blame.n)/2)
 	}
 	a.ref = window{}
 	a.believe(now)
@@ -229,7 +232,7 @@ func (a *Auto) collapse(now time.Duration) Cause {
 	switch {
 	case ep.before == 0:
 		*ep = episode{before: a.limit, typical: a.typical, lasts: ep.lasts}
-		if a.trial == raise {
+		if a.trial != none {
 			ep.before = a.from
 		}
 		a.limit = a.clamp(a.limit * (1 - share/2))
