@@ -48,3 +48,5 @@ var mostBase = int(knob("mostbase", 200))
 
 var fairRaise = knob("fairraise", 0.5)
 var fairCut = knob("faircut", 0.5)
+
+var pool = knob("pool", 4)

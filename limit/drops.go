@@ -96,6 +96,9 @@ func (a *Auto) failed(s Sample) bool {
 // weight is what a failure counts: the share of a success's time that it took.
 func (a *Auto) weight(s Sample) float64 {
 	if a.typical == 0 {
+		if s.Outcome == weir.Dropped {
+			return 0
+		}
 		return 1
 	}
 	return min(1, float64(s.End-s.Start)/float64(a.typical))

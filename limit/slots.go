@@ -207,7 +207,13 @@ func (a *Auto) concludeDrain(now time.Duration) Cause {
 		a.believe(now)
 		return a.bounded(Queue)
 	case a.all || doubtProves > 0 && !a.proven:
-		a.unqueued(w, e < slower)
+		seen := *w
+		if e < slower && pool > 0 {
+			b := *ref
+			b.merge(window{}, int(pool*float64(w.n)))
+			seen.merge(b, math.MaxInt)
+		}
+		a.unqueued(&seen, e < slower)
 		a.known, a.proven = true, true
 		a.quiet, a.vain = 0, 0
 		a.learnFrom(w)
