@@ -10,8 +10,7 @@ import (
 // half an octave wide and keeps a sum beside its count: the durations of work that
 // always takes the same time are exact.
 type durations struct {
-	n       float32 // successes in all buckets
-	all     float32 // abandoned work, too
+	all     float32 // successes and abandoned work, in all buckets
 	buckets [durationBuckets]struct {
 		n, sum    float32 // of successes
 		abandoned float32
@@ -42,7 +41,6 @@ func (h *durations) add(d time.Duration) {
 	b := &h.buckets[bucketOf(d)]
 	b.n++
 	b.sum += float32(d)
-	h.n++
 	h.added()
 }
 
@@ -59,7 +57,7 @@ func (h *durations) added() {
 }
 
 func (h *durations) halve() {
-	h.n, h.all = 0, 0
+	h.all = 0
 	for i := range h.buckets {
 		b := &h.buckets[i]
 		b.n /= 2
@@ -71,7 +69,6 @@ func (h *durations) halve() {
 		if b.abandoned < traces {
 			b.abandoned = 0
 		}
-		h.n += b.n
 		h.all += b.n + b.abandoned
 	}
 }
@@ -79,7 +76,11 @@ func (h *durations) halve() {
 // p99 returns the mean of the bucket that holds the 99th percentile; 0 if
 // nothing is known.
 func (h *durations) p99() time.Duration {
-	above := h.n / 100
+	var above float32
+	for i := range h.buckets {
+		above += h.buckets[i].n
+	}
+	above /= 100
 	for i := durationBuckets - 1; i >= 0; i-- {
 		b := h.buckets[i]
 		if b.n > above {

@@ -112,7 +112,7 @@ const (
 // the last review.
 func (g *Gate[W]) reviewSoon() {
 	g.unreviewed++
-	if known := g.pace.took.n; g.unreviewed >= reviewAfter || float32(g.unreviewed) >= known*reviewShare {
+	if known := g.pace.took.all; g.unreviewed >= reviewAfter || float32(g.unreviewed) >= known*reviewShare {
 		g.review()
 	}
 }
