@@ -42,8 +42,10 @@ const (
 	// Whoever is dropped is Overdue.
 	CoDel
 	// AdaptiveLIFO is FIFO until there is a surge: requests have been waiting for
-	// all of the last Interval, and the oldest of them has waited for half of
-	// MaxWait, or for an Interval if that is shorter. In a surge the newest goes
+	// all of the last Interval, and the queue does not keep up: the oldest of
+	// them has waited for half of MaxWait, or for an Interval if that is shorter;
+	// or the queue is full, or waiters leave it of their own accord, or work is
+	// late that has waited for longer than it took. In a surge the newest goes
 	// first, and a waiter is Overdue after Target, except for the last, which is
 	// needed for the next unit that is freed (Facebook's "Fail at Scale", ACM
 	// Queue 2015). A surge ends when the queue is empty, unless a waiter became

@@ -5,12 +5,16 @@ import (
 	"time"
 )
 
-// durations is a histogram of how long successful work took, in which recent
-// work counts more. A bucket is half an octave wide and keeps a sum beside its
-// count: the durations of work that always takes the same time are exact.
+// durations is a histogram of how long successful work took, and of how long
+// abandoned work had been going on, in which recent work counts more. A bucket is
+// half an octave wide and keeps a sum beside its count: the durations of work that
+// always takes the same time are exact.
 type durations struct {
-	n       float32 // the sum of the buckets' counts
-	buckets [durationBuckets]struct{ n, sum float32 }
+	all     float32 // successes and abandoned work, in all buckets
+	buckets [durationBuckets]struct {
+		n, sum    float32 // of successes
+		abandoned float32
+	}
 }
 
 const (
@@ -32,33 +36,51 @@ func bucketOf(d time.Duration) int {
 	return min(2*(octave-firstOctave)-1+upper, durationBuckets-1)
 }
 
+// add learns that successful work took d.
 func (h *durations) add(d time.Duration) {
-	if h.n >= durationMemory {
-		h.halve()
-	}
 	b := &h.buckets[bucketOf(d)]
 	b.n++
 	b.sum += float32(d)
-	h.n++
+	h.added()
+}
+
+// addAbandoned learns that work was abandoned at an age.
+func (h *durations) addAbandoned(age time.Duration) {
+	h.buckets[bucketOf(age)].abandoned++
+	h.added()
+}
+
+func (h *durations) added() {
+	if h.all++; h.all > durationMemory {
+		h.halve()
+	}
 }
 
 func (h *durations) halve() {
-	h.n = 0
+	h.all = 0
 	for i := range h.buckets {
 		b := &h.buckets[i]
 		b.n /= 2
 		b.sum /= 2
+		b.abandoned /= 2
 		if b.n < traces {
 			b.n, b.sum = 0, 0
 		}
-		h.n += b.n
+		if b.abandoned < traces {
+			b.abandoned = 0
+		}
+		h.all += b.n + b.abandoned
 	}
 }
 
 // p99 returns the mean of the bucket that holds the 99th percentile; 0 if
 // nothing is known.
 func (h *durations) p99() time.Duration {
-	above := h.n / 100
+	var above float32
+	for i := range h.buckets {
+		above += h.buckets[i].n
+	}
+	above /= 100
 	for i := durationBuckets - 1; i >= 0; i-- {
 		b := h.buckets[i]
 		if b.n > above {
@@ -69,18 +91,33 @@ func (h *durations) p99() time.Duration {
 	return 0
 }
 
-// beyond returns the mean duration of the work that took longer than d; 0 if
-// there was none.
-func (h *durations) beyond(d time.Duration) time.Duration {
-	var n, sum float32
-	for i := durationBuckets - 1; i >= bucketOf(d); i-- {
-		if b := h.buckets[i]; b.n > 0 && b.sum > b.n*float32(d) {
-			n += b.n
-			sum += b.sum
+// beyond estimates how long work takes on average that takes longer than d, and
+// most at most.
+//
+// Successes alone would mislead: where callers leave, long work seldom becomes
+// one. So it is the product-limit estimate for censored data (Kaplan and Meier,
+// 1958): work that was abandoned at an age counts among the work that reached
+// every earlier age, and for a half in the bucket of its own.
+func (h *durations) beyond(d, most time.Duration) time.Duration {
+	var atRisk float32 // work that reached the bucket at hand
+	last := bucketOf(d)
+	for i := durationBuckets - 1; i > last; i-- {
+		atRisk += h.buckets[i].n + h.buckets[i].abandoned
+	}
+	if b := h.buckets[last]; b.sum > b.n*float32(d) {
+		atRisk += b.n + b.abandoned
+	} else {
+		last++ // the work of this bucket took less than d
+	}
+	left, mean := float32(1), float32(0) // the share of the work that goes on
+	for i := last; i < durationBuckets && atRisk > traces; i++ {
+		b := h.buckets[i]
+		if b.n > 0 {
+			ends := left * min(b.n/(atRisk-b.abandoned/2), 1)
+			mean += ends * b.sum / b.n
+			left -= ends
 		}
+		atRisk -= b.n + b.abandoned
 	}
-	if n == 0 {
-		return 0
-	}
-	return time.Duration(sum / n)
+	return min(time.Duration(mean)+time.Duration(left*float32(most)), most)
 }

@@ -55,22 +55,15 @@ func (h holds) sink(i int) {
 }
 
 // lasts estimates how long work lasts, from its start, that was abandoned at an
-// age: as long as the successful work did, on average, that reached this age. If
-// none did, it is an outlier, and how long it lasts is not known: twice the 99th
-// percentile of successful work. That is also the most. 0 if nothing is known.
+// age: as long as work lasts on average that reaches this age. If no success did,
+// it is an outlier, and how long it lasts is not known: as long as is usual at
+// most. 0 if nothing is known.
 //
 // The mean keeps the count of units in flight right on average. Work that its
 // callers leave early, at any age, counts for no more than its share, and work
-// that is late counts for longer. How long abandoned work had run when it was
-// abandoned teaches nothing: a caller that waited for ten minutes says nothing
-// about the others.
-func (h *durations) lasts(age time.Duration) time.Duration {
-	most := h.usual()
-	if d := h.beyond(age); d > 0 {
-		return min(d, most)
-	}
-	return most
-}
+// that is late counts for longer. A single caller that waits for ten minutes
+// changes next to nothing.
+func (h *durations) lasts(age time.Duration) time.Duration { return h.beyond(age, h.usual()) }
 
 // usual returns how long successful work takes at most, as a rule; 0 if nothing
 // is known.
@@ -85,6 +78,7 @@ func (g *Gate[W]) Usual() time.Duration { return g.pace.took.usual() }
 // units in flight.
 func (g *Gate[W]) hold(start time.Duration, r Request) bool {
 	age := g.now - start
+	g.pace.took.addAbandoned(age)
 	until := plus(start, g.pace.took.lasts(age))
 	if r.N == 0 || until <= g.now {
 		return false
@@ -118,7 +112,7 @@ const (
 // the last review.
 func (g *Gate[W]) reviewSoon() {
 	g.unreviewed++
-	if known := g.pace.took.n; g.unreviewed >= reviewAfter || float32(g.unreviewed) >= known*reviewShare {
+	if known := g.pace.took.all; g.unreviewed >= reviewAfter || float32(g.unreviewed) >= known*reviewShare {
 		g.review()
 	}
 }

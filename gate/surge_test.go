@@ -22,7 +22,13 @@ type service struct {
 	working []time.Duration // when each began, in order
 	takes   time.Duration
 
+	patience time.Duration // of the clients in the queue; 0: endless
+	waiters  []struct {
+		at     time.Duration
+		ticket gate.Ticket
+	}
 	arrived, served, refused int
+	prompt                   int           // served after less than 60 ms in the queue
 	slowest                  time.Duration // wait of a request that was served
 }
 
@@ -41,6 +47,12 @@ func (s *service) tick() (ended int) {
 		s.served++
 		s.answer()
 	}
+	for len(s.waiters) > 0 && s.patience > 0 && s.now-s.waiters[0].at >= s.patience {
+		if s.g.Cancel(s.waiters[0].ticket) {
+			s.refused++
+		}
+		s.waiters = s.waiters[1:]
+	}
 	s.answer()
 	return s.served + s.refused - was
 }
@@ -52,6 +64,9 @@ func (s *service) answer() {
 			continue
 		}
 		s.slowest = max(s.slowest, a.Waited)
+		if a.Waited < 60*time.Millisecond {
+			s.prompt++
+		}
 		s.working = append(s.working, s.now)
 	}
 }
@@ -65,9 +80,14 @@ func (s *service) arrive(n int) {
 		case gate.Refuse:
 			s.refused++
 		case gate.Wait:
-			if _, why := s.g.Join(s.now, gate.Request{N: 1}, 0); why != 0 {
+			t, why := s.g.Join(s.now, gate.Request{N: 1}, 0)
+			if why != 0 {
 				s.refused++
 			}
+			s.waiters = append(s.waiters, struct {
+				at     time.Duration
+				ticket gate.Ticket
+			}{s.now, t})
 			s.answer()
 		}
 	}
@@ -132,5 +152,39 @@ func TestTrialsOfASurgeAreCheap(t *testing.T) {
 	}
 	if s.served < 110*395 || slow*100 > s.served {
 		t.Errorf("%d served, %d of them after more than 150 ms: want 400/s, and at most 1%%", s.served, slow)
+	}
+}
+
+// Clients that leave the queue before it counts as slow show that it does not keep
+// up: the newest are served soon, rather than all of them when they are about to
+// leave. So does a queue that is full.
+func TestAQueueThatClientsLeaveDoesNotKeepUp(t *testing.T) {
+	for _, tt := range []struct {
+		rule     string
+		patience time.Duration
+		queue    int
+	}{
+		{"clients leave", 120 * time.Millisecond, 1000},
+		{"the queue is full", 0, 60}, // which takes 150 ms
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			s := newService(20)
+			s.patience = tt.patience
+			cfg := asByDefault
+			cfg.Queue = tt.queue
+			s.g.Configure(cfg)
+			for i := range 60_000 { // a minute at 600/s of 400/s
+				if i == 5_000 {
+					s.served, s.prompt = 0, 0
+				}
+				s.tick()
+				if i%5 < 3 {
+					s.arrive(1)
+				}
+			}
+			if s.served < 55*395 || s.prompt*100 < s.served*95 {
+				t.Errorf("%d served, %d of them soon: want 400/s, and 95 %%", s.served, s.prompt)
+			}
+		})
 	}
 }
