@@ -102,6 +102,7 @@ func New(cfg Config) (*Limiter, error) {
 	}
 	l.cfg = cfg
 	l.gate = gate.New[chan answer](alg, cfg.Gate())
+	l.setClock(alg)
 	l.sparseLocked(alg)
 	l.plain = &owner{l, 0}
 	for i := range len(cfg.Partitions) + 1 {
@@ -190,6 +191,13 @@ func (l *Limiter) permit(n, partition int, a answer) weir.Permit {
 
 func (l *Limiter) now() time.Duration { return time.Since(l.epoch) }
 
+// setClock tells a limit.Clocked algorithm the wall clock at l's epoch.
+func (l *Limiter) setClock(alg limit.Algorithm) {
+	if c, ok := alg.(limit.Clocked); ok {
+		c.SetEpoch(time.Duration(l.epoch.UnixNano()))
+	}
+}
+
 // SetLimit fixes the limit at n units; a negative n is taken as zero, which
 // lets nobody in. Work in flight beyond a lower limit finishes.
 func (l *Limiter) SetLimit(n int) { l.SetAlgorithm(limit.Fixed(n)) }
@@ -210,6 +218,7 @@ func (l *Limiter) setAlgorithm(alg limit.Algorithm) *Event {
 	defer l.unlock()
 	was := l.gate.Limit()
 	now := l.now()
+	l.setClock(alg)
 	l.gate.SetAlgorithm(alg)
 	l.sparseLocked(alg)
 	l.serveLocked(now)

@@ -30,6 +30,14 @@ type Algorithm interface {
 // of samples a second, a part of them is enough, chosen whatever they say.
 type Sparse interface{ Sparse() bool }
 
+// Clocked is implemented by an Algorithm that does some things at instants of
+// the wall clock, at the same time as others like it.
+type Clocked interface {
+	// SetEpoch tells what the wall clock, since the Unix epoch, showed at the
+	// instant zero of the samples. It is called before the first Observe.
+	SetEpoch(time.Duration)
+}
+
 // A Cause says why a limit changed.
 type Cause uint8
 
