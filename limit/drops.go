@@ -24,6 +24,7 @@ const (
 type round struct {
 	ended        int
 	failed, slow float64
+	blame        blame
 }
 
 func (r *round) bad() float64 { return r.failed + r.slow }
@@ -54,7 +55,7 @@ func (b *blame) add(inflight int, bad bool, weight float64) {
 // elasticity is by how much the log-odds of failure grow with the logarithm of
 // the units in flight, and its standard error.
 func (b *blame) elasticity() (e, se float64) {
-	if b.n < 10 || b.bad < 3 || b.bad > b.n-3 {
+	if b.n < 10 || b.bad < 3 || b.bad > b.n-5 {
 		return 0, math.Inf(1)
 	}
 	p := b.bad / b.n
@@ -70,7 +71,8 @@ func (b *blame) elasticity() (e, se float64) {
 type episode struct {
 	before  float64       // the limit before it; 0 = there is none
 	typical time.Duration // how long a success took
-	cuts    int
+	good    int           // work that went well since
+	blame   blame         // since then, and in the round before
 	calm    float64       // the last limit that was calm, on the way back; 0 before
 	lasts   time.Duration // how long a failure takes
 }
@@ -121,13 +123,21 @@ func (a *Auto) tally(s Sample) Cause {
 	} else if a.cfg.MaxHealthyLatency > 0 && s.End-s.Start > a.cfg.MaxHealthyLatency {
 		r.slow++
 	}
-	a.blame.add(s.Inflight, bad, a.weight(s))
+	w := a.weight(s)
+	a.blame.add(s.Inflight, bad, w)
+	r.blame.add(s.Inflight, bad, w)
+	if a.episode.before > 0 {
+		a.episode.blame.add(s.Inflight, bad, w)
+		if !bad {
+			a.episode.good++
+		}
+	}
 	whole := r.ended >= max(a.Limit(), 10)
 	if a.surprising() && (whole || 2*r.bad() >= float64(r.ended)) {
 		return a.collapse(s.End)
 	}
-	if a.episode.before > 0 && bad {
-		if e, se := a.blame.elasticity(); e+1.5*se < innocent {
+	if a.episode.before > 0 && bad && a.episode.good >= 5 {
+		if e, se := a.episode.blame.elasticity(); e+1.5*se < innocent {
 			return a.acquit(s.End)
 		}
 	}
@@ -167,7 +177,7 @@ func (a *Auto) calm(now time.Duration) Cause {
 	a.limit = a.clamp(min(ep.before, max(a.limit*regain, a.limit+1)))
 	if a.limit >= ep.before {
 		ep.before = 0
-		a.background = max(a.background, (a.background+a.blame.weight/a.blame.n)/2)
+		a.background = max(a.background, (a.background+ep.blame.weight/ep.blame.n)/2)
 	}
 	a.ref = window{}
 	a.believe(now)
@@ -177,7 +187,7 @@ func (a *Auto) calm(now time.Duration) Cause {
 
 // acquit ends an episode in which failures did not depend on the limit.
 func (a *Auto) acquit(now time.Duration) Cause {
-	a.background = max(a.background, min(a.round.bad()/float64(max(a.round.ended, 1)), a.blame.bad/a.blame.n))
+	a.background = max(a.background, a.episode.blame.weight/a.episode.blame.n)
 	a.limit = a.clamp(a.episode.before)
 	a.episode.before = 0
 	a.round, a.recovery = round{}, now
@@ -220,6 +230,7 @@ func (a *Auto) collapse(now time.Duration) Cause {
 		why = Slow
 	}
 	share := a.round.bad() / float64(a.round.ended)
+	seen := a.round.blame
 	a.round, a.recovery = round{}, now
 	if a.window.n >= 3 && !a.starting { // while it grows freely, the queue is still to come
 		change := math.Log(a.limit / a.fellFrom)
@@ -234,7 +245,7 @@ func (a *Auto) collapse(now time.Duration) Cause {
 	ep := &a.episode
 	switch {
 	case ep.before == 0:
-		*ep = episode{before: a.limit, typical: a.typical, lasts: ep.lasts}
+		*ep = episode{before: a.limit, typical: a.typical, lasts: ep.lasts, blame: seen}
 		if a.trial != none {
 			ep.before = a.from
 		}
@@ -245,7 +256,6 @@ func (a *Auto) collapse(now time.Duration) Cause {
 	default:
 		a.limit = a.clamp(a.limit * (1 - share/2))
 	}
-	ep.cuts++
 	a.fair = now + ep.lasts + ep.lasts/10
 	a.step, a.rest, a.back = fine, 1, 1
 	a.begun()

@@ -105,7 +105,7 @@ func (a *Auto) turn(now time.Duration) Cause {
 	}
 	binding := a.binding > 0.5
 	switch {
-	case kind == allRaise && a.Limit() < a.cfg.Max:
+	case kind == allRaise && binding && a.Limit() < a.cfg.Max:
 		a.untry(now)
 		if a.ref.n == 0 {
 			a.ref = a.before
