@@ -52,10 +52,11 @@ const (
 	Floor                   // it was brought up to its least
 	Ceiling                 // it was brought down to its most
 	Idle                    // it was not used
-	Undone                  // a cut because of failures is taken back
+	Undone                  // a cut for failures is taken back: they were not because of load, or are over
+	Drain                   // it is halved for a moment, to see how long work takes without a queue
 )
 
-var causes = [...]string{"kept", "grown", "dropped", "slow", "set", "queue", "throughput", "floor", "ceiling", "idle", "undone"}
+var causes = [...]string{"kept", "grown", "dropped", "slow", "set", "queue", "throughput", "floor", "ceiling", "idle", "undone", "drain"}
 
 // String returns the cause as metrics and logs spell it.
 func (c Cause) String() string {

@@ -5,125 +5,120 @@ import (
 	"time"
 )
 
-// Slots are cut out of the wall clock, so that all limiters on one resource cut
-// at the same time, without a message.
+// Slots are pieces of the wall clock. All limiters in front of one resource cut
+// it alike, so that they can do something at the same time without a message.
+//
+// A slot lasts 2^k ns, the longer the longer the work takes. Slots of all
+// lengths begin together: the first short slot in a long one begins with it.
+// So limiters whose work takes longer do together, at some of the instants,
+// what the others do at all of them.
 type slots struct {
-	epoch time.Duration // of the algorithm's instant zero, since the Unix epoch
-	k     int           // a slot lasts 2^k nanoseconds
-	now   int64         // the number of the present slot
-	first time.Duration // of the slot: its beginning, on the algorithm's clock
+	epoch time.Duration // what the wall clock, since the Unix epoch, shows at instant zero
+	k     int           // of the present slot
+	id    int64         // of the present slot: its number, and k
+	first time.Duration // when it began, on the algorithm's clock
 }
 
 const (
 	shortest = 30 // 2^30 ns: a second
-	longest_ = 46
+	longest  = 46 // 2^46 ns: a day
+	kBits    = 6  // of an id
 
-	enough = 24 // samples of a drain
+	slotTrips = 8 // round trips in a slot, at least
 )
 
 func (s *slots) length() time.Duration { return time.Duration(1) << s.k }
 
-// enter returns whether a new slot has begun.
-func (s *slots) enter(now time.Duration, took time.Duration) bool {
-	if s.k == 0 {
-		s.k = shortest
+// enter reports whether a new slot has begun. Work takes so long.
+func (s *slots) enter(now, took time.Duration) bool {
+	for s.k < longest && s.length() < slotTrips*took {
+		s.k++
 	}
-	for s.k < longest_ && s.length() < time.Duration(trips)*took {
-		s.k += int(coarser)
-	}
-	for s.k > shortest && time.Duration(1)<<(s.k-int(coarser)) > time.Duration(2*trips)*took {
-		s.k -= int(coarser)
+	for s.k > shortest && s.length()/2 > 2*slotTrips*took {
+		s.k--
 	}
 	wall := int64(now + s.epoch)
-	n := wall>>s.k<<6 | int64(s.k)
-	if n == s.now {
+	id := wall>>s.k<<kBits | int64(s.k)
+	if id == s.id {
 		return false
 	}
-	s.now = n
+	s.id = id
 	s.first = now - time.Duration(wall&(1<<s.k-1))
 	return true
 }
 
-// early reports whether the slot has just begun.
+// early reports whether the slot has just begun: who comes later is not
+// together with the others.
 func (s *slots) early(now time.Duration) bool { return now-s.first < s.length()/8 }
 
-// A kind of slot.
+// A kind says what limiters do in a slot.
 type kind uint8
 
 const (
-	free       kind = iota // who suspects a queue drains
-	allDrain               // all drain
-	doubtDrain             // who knows no baseline drains
-	allRaise               // all raise
+	free       kind = iota // nothing in common, unless the last drain met a queue
+	drainAll               // all drain
+	drainDoubt             // those drain that have a reason to
+	raiseAll               // all raise whose limit is used
 )
 
-// kind is what all limiters do in this slot. Slots of all lengths begin
-// together, so that all that is done in a long one is done in the first of the
-// short ones in it.
+// kind returns what limiters do in this slot.
 func (s *slots) kind() kind {
-	switch n := s.now >> 6; {
+	switch n := s.id >> kBits; {
 	case n%32 == 0:
-		return allDrain
+		return drainAll
 	case n%8 == 0:
-		return doubtDrain
-	case n%8 == 3 || n%8 == 6:
-		return allRaise
+		return drainDoubt
+	case n%8 == 3, n%8 == 6:
+		return raiseAll
 	}
 	return free
 }
 
-// SetEpoch says what the wall clock, since the Unix epoch, showed at the instant
-// zero of the samples.
-func (a *Auto) SetEpoch(d time.Duration) { a.slots.epoch = d }
+// common is what a limiter knows of the trials that all make together.
+type common struct {
+	slots     slots
+	all       bool          // all make the present trial
+	over      bool          // the slot of the trial is over: it is judged by what there is
+	recent    window        // what has ended in this slot
+	quiet     bool          // nothing was done in common in this slot
+	before    window        // what ended in the last such slot; empty if that is long ago
+	beforeAt  time.Duration // when that ended
+	drainTime time.Duration // how long a drain lasts at least
+	again     bool          // the last drain has met a queue
+	vain      int           // drains on suspicion that came to nothing, in a row
+	patience  int           // occasions until the next
+}
 
-// turn is the beginning of a slot.
+const (
+	enough     = 24       // samples that a drain needs
+	few        = 4        // units in flight of which a drain shows nothing
+	headroom   = 0.5      // above what works, and the least common raise, in square roots of the limit
+	queued     = 1 - gain // elasticity from which on a drain has met a queue
+	unqueued   = gain     // and up to which there was none
+	waits      = 0.42     // latency above the baseline, as a logarithm, that is a suspicion
+	pooled     = 4        // samples before a drain for each in it that tell of the baseline
+	drainTrips = 3        // round trips that a drain lasts at least
+)
+
+// turn is the beginning of a slot: it ends the trial of the last one, and begins
+// that of this one.
 func (a *Auto) turn(now time.Duration) Cause {
 	was := a.Limit()
-	cause := Kept
-	switch {
-	case a.trial == lower:
-		cause = a.concludeDrain(now)
-	case a.trial == raise && a.all:
-		cause = a.concludeRaise(now)
-	}
-	a.all = false
-	if a.calm0 && a.recent.n >= enough {
-		a.before, a.beforeAt = a.recent, now
-		a.unqueued(&a.before, false)
-	}
-	a.recent = window{}
-	if now-a.beforeAt > 4*a.slots.length() {
-		a.before = window{}
-	}
+	cause := a.endSlot(now)
 	kind := a.slots.kind()
-	a.calm0 = kind == free
-	if a.starting && a.busy() && a.trial == none && a.binding < 0.5 && a.limit > 2*math.Exp(a.before.inflight()) {
+	a.quiet = kind == free
+	if a.starting && a.trial == none && a.roomy() {
 		a.begun()
 	}
-	if a.starting || !a.slots.early(now) || a.episode.before > 0 {
-		return cause
-	}
-	binding := a.binding > 0.5
 	switch {
-	case kind == allRaise && binding && a.Limit() < a.cfg.Max:
-		a.untry(now)
-		if a.ref.n == 0 {
-			a.ref = a.before
+	case a.starting, !a.slots.early(now), a.episode.before > 0:
+		return cause
+	case kind == raiseAll && a.binding > 0.5 && a.Limit() < a.cfg.Max:
+		cause = a.raiseAll(now)
+	case a.drains(kind):
+		if c := a.drain(now, kind == drainAll); c != Kept {
+			cause = c
 		}
-		cause = a.try(raise, a.limit*(1+max(a.stride(fine), fairRaise/math.Sqrt(a.limit))), now)
-		a.all = true
-	case kind == allDrain && (binding || a.suspects() || a.busy() && !a.proven), kind == free && a.again && a.before.n > 0, kind == doubtDrain && a.before.n > 0 && (a.again || unprovenAll > 0 && !a.proven && (binding || a.busy()) || doubtAll > 0 && a.suspects() && a.patient()):
-		a.untry(now)
-		n := a.limit
-		if !binding && a.before.n > 0 {
-			n = min(n, math.Exp(a.before.inflight()))
-		}
-		a.calm0 = false
-		if n = a.clamp(n / 2); int(n) < a.Limit() {
-			cause = a.try(lower, n, now)
-			a.long = time.Duration(drainLong * float64(a.typical))
-		}
-		a.all, a.again = kind == allDrain, false
 	}
 	if a.Limit() == was {
 		return Kept
@@ -131,99 +126,68 @@ func (a *Auto) turn(now time.Duration) Cause {
 	return cause
 }
 
-// untry takes a trial back that another is to take the place of.
+// endSlot concludes the common trial of the slot that is over, and keeps what
+// ended in it if there was none.
+func (a *Auto) endSlot(now time.Duration) Cause {
+	cause := Kept
+	switch {
+	case a.trial == lower:
+		cause = a.endDrain(now)
+	case a.trial == raise && a.all:
+		cause = a.endRaise(now)
+	}
+	a.all = false
+	if a.quiet && a.recent.n >= enough {
+		a.before, a.beforeAt = a.recent, now
+		a.baseline.learn(&a.before, false)
+	}
+	a.recent = window{}
+	if now-a.beforeAt > 4*a.slots.length() {
+		a.before = window{}
+	}
+	return cause
+}
+
+// roomy reports whether the limit has room for twice of what is in flight.
+func (a *Auto) roomy() bool {
+	return a.busy() && a.binding < 0.5 && a.limit > 2*math.Exp(a.before.inflight())
+}
+
+// busy reports whether there is enough in flight for a drain to show something.
+func (a *Auto) busy() bool {
+	return a.before.n >= enough && a.before.inflight() > math.Log(few)
+}
+
+// raiseAll begins a raise that all make. Small limits are raised by more.
+func (a *Auto) raiseAll(now time.Duration) Cause {
+	a.untry(now)
+	if a.ref.n == 0 {
+		a.ref = a.before
+	}
+	cause := a.try(raise, a.limit*(1+max(a.stride(fine), headroom/math.Sqrt(a.limit))), now)
+	a.all = true
+	return cause
+}
+
+// endRaise ends a raise that all made, at the end of its slot.
+func (a *Auto) endRaise(now time.Duration) Cause {
+	if a.ref.n < 3 || a.window.n < 3 {
+		a.untry(now)
+		return Idle
+	}
+	a.over = true
+	cause := a.judgeRaise(now)
+	a.over = false
+	if a.trial == raise && a.all {
+		return a.unneeded(now)
+	}
+	return cause
+}
+
+// untry takes a trial back that another takes the place of.
 func (a *Auto) untry(now time.Duration) {
 	if a.trial != none {
 		a.limit = a.from
 		a.believe(now)
 	}
 }
-
-// busy reports whether there is enough in flight for a drain to show something.
-func (a *Auto) busy() bool {
-	return a.before.n >= enough && a.before.inflight() > math.Log(4)
-}
-
-// patient reports whether it is time for a drain on suspicion: after some that
-// came to nothing, it waits.
-func (a *Auto) patient() bool {
-	a.quiet--
-	return a.quiet < 0
-}
-
-// suspects reports whether work takes longer than it does without a queue.
-func (a *Auto) suspects() bool {
-	d, noise := a.above(&a.before)
-	return a.before.n >= enough && a.baseN > 0 && d > max(crowded, suspect*noise)
-}
-
-// concludeRaise ends a raise that all made, at the end of the slot.
-func (a *Auto) concludeRaise(now time.Duration) Cause {
-	if a.ref.n < 3 || a.window.n < 3 {
-		a.untry(now)
-		return Idle
-	}
-	a.over = true
-	c := a.judgeRaise(now)
-	a.over = false
-	if a.trial == raise && a.all {
-		return a.unneeded(now)
-	}
-	return c
-}
-
-// drained counts a sample in a drain, and ends it after some time.
-func (a *Auto) drained(now time.Duration) Cause {
-	passed := now - a.since
-	if passed >= a.slots.length()/2 || passed >= a.long && a.window.n >= enough {
-		return a.concludeDrain(now)
-	}
-	return Kept
-}
-
-// concludeDrain asks what became of a drain. This is what tells a queue, which is
-// shorter with less work, from a service that is slower, which is not faster
-// with less.
-func (a *Auto) concludeDrain(now time.Duration) Cause {
-	w, from := &a.window, a.from
-	a.limit = from
-	ref := &a.before
-	if w.n < 3 || ref.n < 3 || w.inflight()-ref.inflight() > -0.05 {
-		a.believe(now)
-		return Throughput
-	}
-	change := w.inflight() - ref.inflight()
-	longer := w.log() - ref.log()
-	e := longer / change
-	switch {
-	case e > queued:
-		a.again = true
-		a.quiet, a.vain = 0, 0
-		a.unqueued(w, false)
-		a.learnFrom(w)
-		a.limit = min(from, a.clamp(max(math.Exp(ref.inflight()+longer)*(1+fairCut/math.Sqrt(from)), math.Exp(ref.inflight())/2)))
-		a.rest, a.back = 1, 1
-		a.ref, a.before = window{}, window{}
-		a.believe(now)
-		return a.bounded(Queue)
-	case a.all || doubtProves > 0 && !a.proven:
-		seen := *w
-		if e < slower && pool > 0 {
-			b := *ref
-			b.merge(window{}, int(pool*float64(w.n)))
-			seen.merge(b, math.MaxInt)
-		}
-		a.unqueued(&seen, e < slower)
-		a.known, a.proven = true, true
-		a.quiet, a.vain = 0, 0
-		a.learnFrom(w)
-	default:
-		a.vain = min(a.vain+1, 4)
-		a.quiet = 1<<a.vain - 1
-	}
-	a.believe(now)
-	return Throughput
-}
-
-// learnFrom takes from a drain how long healthy work lasts.
-func (a *Auto) learnFrom(w *window) { a.healthy = w.most() }

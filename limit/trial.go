@@ -7,12 +7,10 @@ import (
 
 // judge concludes the window, if it is long enough to.
 func (a *Auto) judge(now time.Duration) Cause {
-	switch a.trial {
-	case raise:
+	if a.trial == raise {
 		return a.judgeRaise(now)
-	default:
-		return a.judgeRest(now)
 	}
+	return a.judgeRest(now)
 }
 
 // judgeRest learns how long work takes under the limit, and begins a trial
@@ -28,8 +26,7 @@ func (a *Auto) judgeRest(now time.Duration) Cause {
 		a.ref = a.window
 	case math.Abs(d) > max(changed, 2*sure*a.noise()):
 		// The world has changed, perhaps in the middle of this window: so the
-		// next one tells. If work takes longer, nobody knows why yet.
-		a.known = a.known && d < 0
+		// next one tells.
 		a.ref, a.window = window{}, window{}
 		a.rest, a.back = 0, 1
 		return Kept
@@ -37,10 +34,9 @@ func (a *Auto) judgeRest(now time.Duration) Cause {
 		a.ref.merge(a.window, 2*need)
 	}
 	a.fell = window{}
-	a.refAt = now
-	a.learn()
+	a.learnTimes()
 	a.window = window{}
-	a.unqueued(&a.ref, false)
+	a.baseline.learn(&a.ref, false)
 	a.rest--
 	if a.Limit() >= a.cfg.Max { // no room to grow
 		a.begun()
@@ -57,6 +53,7 @@ func (a *Auto) judgeRaise(now time.Duration) Cause {
 	if !ok {
 		return a.pending(now)
 	}
+	a.evidence = a.compared(&a.window, &a.ref, v.latency, v.noise)
 	// Not all of it may have become latency, for what is known.
 	good, beyond := v.latency < min(1-gain, 1-unlike*v.noise), float64(sure)
 	if a.all && a.suspects() {
@@ -68,13 +65,12 @@ func (a *Auto) judgeRaise(now time.Duration) Cause {
 	queues := v.longer > max(0.05, beyond*a.noise())
 	switch {
 	case good && !queues: // all of it became throughput
-		a.unqueued(&a.ref, false)
-		a.known = true
+		a.baseline.learn(&a.ref, false)
 		a.ref = a.window
-		a.learn()
+		a.learnTimes()
 		a.back, a.step = 1, min(1, 1.5*a.step)
 		if !a.starting {
-			a.step = min(a.step, stepCap)
+			a.step = min(a.step, steep)
 		}
 		a.from = a.limit
 		if !a.short() || !a.starting && !a.proven || a.Limit() >= a.cfg.Max {
@@ -87,17 +83,16 @@ func (a *Auto) judgeRaise(now time.Duration) Cause {
 		a.limit = min(max(math.Exp(a.window.inflight()-v.longer), a.from), a.limit)
 		a.rest, a.step = 1, fine
 		if v.latency < 1-gain {
-			a.unqueued(&a.ref, false)
-			a.known = true
+			a.baseline.learn(&a.ref, false)
 		}
 		if a.starting {
-			a.step = 0.25
+			a.step = steep
 		}
 		a.begun()
 		a.ref = window{}
 	case good:
 		a.ref = a.window
-		a.learn()
+		a.learnTimes()
 		a.rest, a.step = 1, fine
 		a.begun()
 	default:
@@ -105,6 +100,33 @@ func (a *Auto) judgeRaise(now time.Duration) Cause {
 	}
 	a.believe(now)
 	return Queue
+}
+
+// idle takes a trial back that is not used.
+func (a *Auto) idle(now time.Duration) Cause {
+	if a.trial == none {
+		return Kept
+	}
+	if a.unused++; a.unused < 2*a.need(a.trialled()) {
+		return Kept
+	}
+	return a.unneeded(now)
+}
+
+// unneeded takes a trial back that makes no difference. Of a raise that takes
+// work no longer, it keeps what was used.
+func (a *Auto) unneeded(now time.Duration) Cause {
+	to := a.from
+	if a.trial == raise && a.window.n >= 3 && float64(a.peak) > a.from {
+		if longer := a.window.log() - a.ref.log(); longer < max(0.05, a.noise()) {
+			to = min(float64(a.peak), a.limit)
+		}
+	}
+	a.limit = to
+	a.back = min(2*a.back, maxRest)
+	a.rest = a.back
+	a.believe(now)
+	return Idle
 }
 
 // pending gives a trial up that goes on for too long: it makes no difference.
@@ -167,18 +189,18 @@ func (a *Auto) believe(now time.Duration) {
 	a.trial, a.from, a.since, a.window = none, a.limit, now, window{}
 }
 
-// learn takes from the reference how long work lasts.
-func (a *Auto) learn() {
+// learnTimes takes from the reference how long work lasts.
+func (a *Auto) learnTimes() {
 	a.settle = a.ref.most()
-	if a.base < math.Inf(1) {
-		a.healthy = time.Duration(float64(a.settle) * math.Exp(a.base-a.ref.log()))
+	if a.baseline.samples > 0 {
+		a.healthy = time.Duration(float64(a.settle) * math.Exp(a.baseline.log-a.ref.log()))
 	}
 }
 
 // stride returns the share of the limit by which a trial changes it: at least
 // step, and so much that a window can tell it from noise.
 func (a *Auto) stride(step float64) float64 {
-	return max(step, min(coarse, 2*sure*math.Sqrt(2*a.ref.variance()/float64(a.longest()))/(1-gain)))
+	return max(step, min(coarse, 2*sure*math.Sqrt(2*a.ref.variance()/float64(a.maxNeed()))/(1-gain)))
 }
 
 // need returns the samples of a window that tells a change of the limit by a
@@ -193,11 +215,11 @@ func (a *Auto) need(change float64) int {
 	if a.starting { // a wrong turn costs more than to look twice
 		n = max(n, 32*w.variance()/(w.variance()+0.05))
 	}
-	return int(min(max(n, 3, a.limit), float64(a.longest())))
+	return int(min(max(n, 3, a.limit), float64(a.maxNeed())))
 }
 
-// longest returns the most samples that a window may need.
-func (a *Auto) longest() int {
+// maxNeed returns the most samples that a window may need.
+func (a *Auto) maxNeed() int {
 	return max(a.Limit(), min(maxSamples, maxTrips*a.Limit()))
 }
 
@@ -223,28 +245,6 @@ func (a *Auto) bounded(why Cause) Cause {
 	return why
 }
 
-// unqueued takes a window into the baseline: what differs by chance, by the
-// weight of its samples; what took less time, or is known to have met no queue,
-// in its place.
-func (a *Auto) unqueued(w *window, proof bool) {
-	d := w.log() - a.base
-	switch noise := w.noise(w.n, max(a.baseN, 1)); {
-	case a.baseN > 0 && math.Abs(d) < sure*noise:
-		if d < 0 || proof {
-			a.base += d * float64(w.n) / float64(w.n+a.baseN)
-			a.baseN = min(a.baseN+w.n, mostBase)
-		}
-	case a.baseN == 0, d < 0, proof:
-		a.base, a.baseN = w.log(), w.n
-	}
-}
-
-// above reports by how much a window's work takes longer than the baseline, as
-// a logarithm, and the standard error of that.
-func (a *Auto) above(w *window) (d, noise float64) {
-	return w.log() - a.base, w.noise(w.n, max(a.baseN, 1))
-}
-
 // refused takes a raise back. What came too late for it speaks against the next
 // one, not against the limit. The next is put off, the longer the more did: so
 // that raises that come to nothing spoil half a per cent of the work at most.
@@ -254,7 +254,7 @@ func (a *Auto) refused(now time.Duration) Cause {
 	a.begun()
 	a.round, a.recovery = round{}, now
 	a.back = min(2*a.back, maxRest)
-	a.rest = max(a.back, min(int(a.late*spoilt)/need, recheck))
+	a.rest = max(a.back, min(int(a.late*spoilt)/need, putOff))
 	a.believe(now)
 	return Queue
 }
@@ -263,7 +263,8 @@ func (a *Auto) refused(now time.Duration) Cause {
 // the baseline is what comes next.
 func (a *Auto) begun() {
 	if a.starting {
-		a.starting, a.known, a.base, a.baseN = false, false, math.Inf(1), 0
+		a.starting = false
+		a.baseline.log, a.baseline.samples = math.Inf(1), 0
 	}
 }
 
@@ -279,7 +280,7 @@ func (a *Auto) dares() bool {
 	if a.proven {
 		return true
 	}
-	ok := a.raisedIn != a.slots.now
-	a.raisedIn = a.slots.now
+	ok := a.raisedIn != a.slots.id
+	a.raisedIn = a.slots.id
 	return ok
 }

@@ -1,0 +1,114 @@
+package limit
+
+import (
+	"math"
+	"time"
+)
+
+// drains reports whether to take part in the drain of a slot.
+func (a *Auto) drains(k kind) bool {
+	binds := a.binding > 0.5
+	switch {
+	case k == drainAll:
+		return binds || a.suspects() || a.busy() && !a.proven
+	case a.before.n == 0:
+		return false
+	case k == drainDoubt:
+		return a.again || !a.proven && (binds || a.busy()) || a.suspects() && a.patient()
+	}
+	return k == free && a.again
+}
+
+// suspects reports whether work takes longer than it does without a queue.
+func (a *Auto) suspects() bool {
+	d, noise := a.above(&a.before)
+	return a.before.n >= enough && a.baseline.samples > 0 && d > max(waits, suspect*noise)
+}
+
+// patient reports whether it is time for a drain on suspicion: after some that
+// came to nothing, it waits.
+func (a *Auto) patient() bool {
+	a.patience--
+	return a.patience < 0
+}
+
+// drain halves what is in flight, for a moment.
+func (a *Auto) drain(now time.Duration, all bool) Cause {
+	a.untry(now)
+	n := a.limit
+	if a.binding <= 0.5 && a.before.n > 0 {
+		n = min(n, math.Exp(a.before.inflight()))
+	}
+	a.quiet, a.again, a.all = false, false, all
+	if n = a.clamp(n / 2); int(n) >= a.Limit() {
+		return Kept
+	}
+	a.try(lower, n, now)
+	a.drainTime = drainTrips * a.typical
+	return a.bounded(Drain)
+}
+
+// drained ends a drain that has lasted long enough.
+func (a *Auto) drained(now time.Duration) Cause {
+	passed := now - a.since
+	if passed >= a.slots.length()/2 || passed >= a.drainTime && a.window.n >= enough {
+		return a.endDrain(now)
+	}
+	return Kept
+}
+
+// endDrain asks what became of a drain. This is what tells a queue, which is
+// shorter with less work, from a service that is slower, which is not faster
+// with less.
+func (a *Auto) endDrain(now time.Duration) Cause {
+	w, ref := &a.window, &a.before
+	a.limit = a.from
+	if w.n < 3 || ref.n < 3 || w.inflight()-ref.inflight() > -0.05 {
+		a.believe(now)
+		return Throughput
+	}
+	change := w.inflight() - ref.inflight()
+	longer := w.log() - ref.log()
+	elasticity := longer / change
+	a.evidence = a.compared(w, ref, elasticity, ref.noise(w.n, ref.n)/-change)
+	if elasticity > queued {
+		return a.shorten(now, longer)
+	}
+	a.endQuietly(elasticity)
+	a.believe(now)
+	return Throughput
+}
+
+// shorten takes out of flight what only waited. By Little's law, what was in
+// flight times the share of its time that it did not wait is what works.
+func (a *Auto) shorten(now time.Duration, longer float64) Cause {
+	inflight := a.before.inflight()
+	n := max(math.Exp(inflight+longer)*(1+headroom/math.Sqrt(a.from)), math.Exp(inflight)/2)
+	a.again, a.vain, a.patience = true, 0, 0
+	a.baseline.learn(&a.window, false)
+	a.healthy = a.window.most()
+	a.limit = min(a.from, a.clamp(n))
+	a.rest, a.back = 1, 1
+	a.ref, a.before = window{}, window{}
+	a.believe(now)
+	return a.bounded(Queue)
+}
+
+// endQuietly learns from a drain that met no queue. If not all took part, it
+// proves nothing to who had a proven baseline.
+func (a *Auto) endQuietly(elasticity float64) {
+	if !a.all && a.proven {
+		a.vain = min(a.vain+1, 4)
+		a.patience = 1<<a.vain - 1
+		return
+	}
+	seen := a.window
+	if elasticity < unqueued { // then what was before has not waited either
+		before := a.before
+		before.merge(window{}, pooled*a.window.n)
+		seen.merge(before, math.MaxInt)
+	}
+	a.baseline.learn(&seen, elasticity < unqueued)
+	a.proven, a.vain, a.patience = true, 0, 0
+	a.healthy = a.window.most()
+}

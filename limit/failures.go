@@ -1,0 +1,277 @@
+package limit
+
+import (
+	"math"
+	"time"
+
+	"github.com/weir-go/weir"
+)
+
+// Constants of the judgement on failures.
+const (
+	drops       = 0.1  // the share of failures beyond the background that is tolerated
+	dropsAtOnce = 3    // failures in a round that may be chance, and no more
+	untested    = 0.05 // the share of failures that is taken for background without a test
+	doubtful    = 0.02 // the share that is never surprising
+	alarm       = 4    // standard errors that make failures a surprise
+
+	blamed   = 1.5  // the elasticity of failures above which load causes them
+	innocent = 0.5  // and below which it does not
+	fading   = 2048 // rounds in which a tested background fades
+	regain   = 4    // the factor of the limit in each calm round of an undone cut
+	witness  = 5    // successes without which an episode has no verdict
+)
+
+// failures is what a limiter knows of failures.
+type failures struct {
+	round      round         // outcomes since the last cut, of one round trip
+	recovery   time.Duration // when that was: work that started before is part of it
+	unbiased   time.Duration // work that ended before tells only of what ends fast
+	blame      blame         // of all rounds of late
+	background float64       // the share of failures that load does not cause, weighed
+	lasts      time.Duration // how long a failure takes that takes its time
+	episode    episode
+	fell       window  // what had ended before the last cut,
+	fellFrom   float64 // under this limit
+}
+
+// A round counts the outcomes of the work of one round trip. A failure counts
+// by the share of a success's time that it took.
+type round struct {
+	ended        int
+	failed, slow float64
+	blame        blame
+}
+
+func (r *round) bad() float64 { return r.failed + r.slow }
+
+// An episode begins when failures cut the limit. It is an experiment with a
+// lower limit, and ends when it is known whether that helped.
+type episode struct {
+	before  float64       // the limit before it; 0 = there is no episode
+	typical time.Duration // how long a success took before it
+	good    int           // work that went well in it
+	blame   blame         // in it, and in the round before
+	calm    float64       // the last limit without a surprise on the way back; 0 before
+}
+
+// failed reports whether an outcome speaks against what is in flight.
+//
+// Work that was refused further down does. Work that came too late does if it
+// is in flight that it lost its time: if it took longer than healthy work
+// does, and not most of its time passed in the queue. To lower the limit for
+// what the queue did would only make the queue longer.
+func (a *Auto) failed(s Sample) bool {
+	took := s.End - s.Start
+	switch s.Outcome {
+	case weir.Dropped:
+		return true
+	case weir.TimedOut, weir.Late:
+		return took > a.healthy && took > s.Waited && a.current(s)
+	default:
+		return false
+	}
+}
+
+// weight is what a failure counts: the share of a success's time that it took.
+// A refusal in no time costs the resource next to nothing, however many there
+// are.
+func (a *Auto) weight(s Sample) float64 {
+	switch {
+	case a.typical > 0:
+		return min(1, float64(s.End-s.Start)/float64(a.typical))
+	case s.Outcome == weir.Dropped:
+		return 0
+	}
+	return 1
+}
+
+// tally counts an outcome, and moves the limit if failures say so.
+func (a *Auto) tally(s Sample) Cause {
+	if s.Start < a.recovery || s.End < a.unbiased {
+		return Kept
+	}
+	bad := a.count(s)
+	r := &a.round
+	whole := r.ended >= max(a.Limit(), 10)
+	switch {
+	case a.surprising() && (whole || 2*r.bad() >= float64(r.ended)):
+		return a.collapse(s.End)
+	case bad && a.episode.before > 0 && a.acquits():
+		return a.acquit(s.End)
+	case !whole:
+		return Kept
+	}
+	return a.calm(s.End)
+}
+
+// count counts an outcome, and reports whether it is a failure.
+func (a *Auto) count(s Sample) (bad bool) {
+	r, took := &a.round, s.End-s.Start
+	weight := a.weight(s)
+	r.ended++
+	if bad = a.failed(s); bad {
+		r.failed += weight
+		if weight > 0.5 {
+			a.lasts = max(took, a.lasts-a.lasts/16)
+		}
+	} else if a.cfg.MaxHealthyLatency > 0 && took > a.cfg.MaxHealthyLatency {
+		r.slow++
+	}
+	x := math.Log(float64(max(s.Inflight, 1)))
+	a.blame.add(s.Inflight, x, bad, weight)
+	r.blame.add(s.Inflight, x, bad, weight)
+	if ep := &a.episode; ep.before > 0 {
+		ep.blame.add(s.Inflight, x, bad, weight)
+		if !bad {
+			ep.good++
+		}
+	}
+	return bad
+}
+
+// surprising reports whether more has failed in this round than background
+// failures explain.
+func (a *Auto) surprising() bool {
+	bad, n := a.round.bad(), float64(a.round.ended)
+	p := max(a.background, doubtful)
+	return bad >= dropsAtOnce && bad > (a.background+drops)*n && bad-1 > p*n+alarm*math.Sqrt(p*(1-p)*n)
+}
+
+// collapse lowers the limit by half of the share that failed, at most once for
+// the work of one round trip (as in DCTCP, RFC 8257).
+func (a *Auto) collapse(now time.Duration) Cause {
+	why := Dropped
+	if a.round.failed == 0 {
+		why = Slow
+	}
+	share, seen := a.round.bad()/float64(a.round.ended), a.round.blame
+	a.evidence = a.failing(&seen)
+	a.round, a.recovery = round{}, now
+	a.slower()
+	ep := &a.episode
+	if ep.calm > 0 { // failures came back on the way back
+		a.limit = a.clamp(ep.calm)
+		*ep = episode{}
+	} else {
+		if ep.before == 0 {
+			*ep = episode{before: a.believed(), typical: a.typical, blame: seen}
+		}
+		a.limit = a.clamp(a.limit * (1 - share/2))
+	}
+	a.unbiased = now + a.lasts + a.lasts/10
+	a.step, a.rest, a.back = fine, 1, 1
+	a.begun()
+	a.ref = window{}
+	a.believe(now)
+	return a.bounded(why)
+}
+
+// believed is the limit that is no trial.
+func (a *Auto) believed() float64 {
+	if a.trial != none {
+		return a.from
+	}
+	return a.limit
+}
+
+// slower moves the baseline if less work after the last cut was not faster: then
+// it is the service that has become slower.
+func (a *Auto) slower() {
+	if a.window.n < 3 || a.starting { // while it grows freely, the queue is still to come
+		return
+	}
+	change := math.Log(a.limit / a.fellFrom)
+	excess := a.window.log() - a.fell.log() - (1-gain)*change
+	if a.fell.n > 0 && excess > sure*a.window.noise(a.window.n, a.fell.n) {
+		a.baseline.log, a.baseline.samples = a.window.log(), a.window.n
+		a.healthy = a.window.most()
+	}
+	a.fell, a.fellFrom = a.window, a.limit
+}
+
+// acquits reports whether failures in an episode do not depend on the limit.
+// While all fails, there is no verdict.
+func (a *Auto) acquits() bool {
+	e, se := a.episode.blame.elasticity()
+	return a.episode.good >= witness && e+1.5*se < innocent
+}
+
+// acquit ends an episode whose failures do not depend on the limit: they are
+// background, and the limit is what it was.
+func (a *Auto) acquit(now time.Duration) Cause {
+	a.evidence = a.failing(&a.episode.blame)
+	a.background = max(a.background, a.episode.blame.share())
+	a.limit = a.clamp(a.episode.before)
+	a.episode = episode{}
+	a.round, a.recovery = round{}, now
+	a.ref = window{}
+	a.believe(now)
+	return Undone
+}
+
+// calm ends a round without a surprise.
+func (a *Auto) calm(now time.Duration) Cause {
+	share := min(a.round.bad()/float64(a.round.ended), untested)
+	if share > a.background {
+		a.background += (share - a.background) / 16
+	} else {
+		a.background += (share - a.background) / fading
+	}
+	a.round = round{}
+	switch {
+	case a.episode.before == 0:
+		return a.overfilled(now)
+	case a.helped():
+		a.episode = episode{}
+		return Kept
+	}
+	return a.undo(now)
+}
+
+// helped reports whether the cut of an episode has shortened a queue.
+func (a *Auto) helped() bool {
+	ep := &a.episode
+	change := math.Log(a.limit / ep.before)
+	return ep.calm == 0 && ep.typical > 0 && math.Log(float64(a.typical)/float64(ep.typical)) < (1-gain)*change
+}
+
+// undo takes a cut back, in steps. Failures that ended without a reason are
+// likely to come again: half of them count as background.
+func (a *Auto) undo(now time.Duration) Cause {
+	ep := &a.episode
+	a.evidence = a.failing(&ep.blame)
+	ep.calm = a.limit
+	a.limit = a.clamp(min(ep.before, max(a.limit*regain, a.limit+1)))
+	if a.limit >= ep.before {
+		a.background = max(a.background, (a.background+ep.blame.share())/2)
+		*ep = episode{}
+	}
+	a.ref = window{}
+	a.believe(now)
+	a.recovery = now
+	return Undone
+}
+
+// overfilled lowers the limit below what was in flight when work was refused,
+// if it is what was in flight that it was refused for.
+func (a *Auto) overfilled(now time.Duration) Cause {
+	b := &a.blame
+	if e, se := b.elasticity(); b.bad < 10 || e-2*se < blamed {
+		return Kept
+	}
+	a.evidence = a.failing(b)
+	most := float64(b.most)
+	n := max(math.Exp(b.bx/b.bad)-0.5, min(most-1, 0.95*most))
+	*b = blame{}
+	if n >= a.limit {
+		return Kept
+	}
+	a.limit = a.clamp(n)
+	a.step = fine
+	a.begun()
+	a.ref = window{}
+	a.believe(now)
+	a.rest = maxRest
+	return a.bounded(Dropped)
+}
