@@ -166,7 +166,8 @@ type Event struct {
 	At         time.Duration // since the Limiter was made
 	Was, Limit int           // units, before and after
 	Cause      limit.Cause
-	Inflight   int          // units in flight after the change
-	Waiting    int          // requests in the queue after the change
-	Sample     limit.Sample // the work that caused it; if it was Set, only End
+	Inflight   int            // units in flight after the change
+	Waiting    int            // requests in the queue after the change
+	Sample     limit.Sample   // the work that caused it; if it was Set, only End
+	Evidence   limit.Evidence // what it rests on, if the algorithm is a limit.Explainer
 }

@@ -145,6 +145,7 @@ const (
 func (l *Limiter) sparseLocked(alg limit.Algorithm) {
 	s, ok := alg.(limit.Sparse)
 	l.sparse = ok && s.Sparse()
+	l.explainer, _ = alg.(limit.Explainer)
 	l.credit.mask.Store(0)
 }
 

@@ -73,15 +73,16 @@ type Limiter struct {
 	mu           sync.Mutex // guards what follows, and is taken by lock
 	cfg          Config
 	gate         *gate.Gate[chan answer]
-	spare        chan answer   // made for one that did not wait
-	timer        *time.Timer   // runs expire; nil until it is needed
-	armed        bool          // the timer is running
-	alarm        time.Duration // and will fire at this instant
-	lent         uint64        // the credit as it was lent
-	phase        int           // admissions from credits
-	timed        time.Duration // when timed work last left
-	lull, lulled time.Duration // the last time that none did for long: from, to
-	sparse       bool          // the algorithm does not need every sample
+	spare        chan answer     // made for one that did not wait
+	timer        *time.Timer     // runs expire; nil until it is needed
+	armed        bool            // the timer is running
+	alarm        time.Duration   // and will fire at this instant
+	lent         uint64          // the credit as it was lent
+	phase        int             // admissions from credits
+	timed        time.Duration   // when timed work last left
+	lull, lulled time.Duration   // the last time that none did for long: from, to
+	sparse       bool            // the algorithm does not need every sample
+	explainer    limit.Explainer // the algorithm; nil if it explains nothing
 }
 
 // New returns a Limiter, or the error of cfg.Validate.
@@ -232,8 +233,12 @@ func (l *Limiter) eventLocked(was int, cause limit.Cause, s limit.Sample) *Event
 		return nil
 	}
 	st := l.gate.Stats()
-	return &Event{At: s.End, Was: was, Limit: st.Limit, Cause: cause,
+	e := &Event{At: s.End, Was: was, Limit: st.Limit, Cause: cause,
 		Inflight: st.Inflight, Waiting: st.Waiting, Sample: s}
+	if l.explainer != nil && cause != limit.Set {
+		e.Evidence = l.explainer.Evidence()
+	}
+	return e
 }
 
 // SetQueue changes the bounds of the queue, with Config's meaning of zero and

@@ -14,83 +14,116 @@
 // # What Auto does
 //
 // A service can do some work at once: c, the knee. With N < c in flight, one
-// more is more throughput X, and takes nobody longer. Beyond c it only queues:
+// more is more throughput X, and takes none longer. Beyond c it only queues:
 // X stays, and the response time R grows. Little's law, N = X·R, says that a
 // change of N always becomes one or the other,
 //
 //	Δln N = Δln X + Δln R
 //
-// so the share of a change of N that becomes latency, e = Δln R / Δln N, can be
-// measured on the work itself: it is 0 below the knee and 1 above it. Auto
-// changes the limit a little and looks at e:
+// so the share of a change of N that becomes latency, the elasticity
+// e = Δln R / Δln N, can be measured on the work itself: it is 0 below the knee and
+// 1 above it. Auto changes the limit and measures e:
 //
-//   - A raise is kept if e < 0.7: at least 0.3 of it became throughput. If a
-//     large raise was half good, the part that became throughput is kept:
-//     L ← L'·R/R'. A raise that is good is followed by a larger one, up to
-//     doubling; after one that is not, Auto rests, twice as long each time, up
-//     to 3 windows; and for longer, if work came too late because of it, so that
-//     raises for nothing spoil half a per cent of the work at most.
-//   - A cut is tried when work takes longer than it once did, or to check, every
-//     64 windows. It is kept if e > 0.7: less work was faster, so there was a
-//     queue. If less work is not faster, the service itself has become slower,
-//     and less of it would only be less throughput: the cut is taken back, and
-//     the longer time becomes the baseline. Nothing else raises the baseline.
-//   - If more than a tenth of a round trip's work is Dropped, the limit falls
-//     by half of that share, once per round trip (as in DCTCP, RFC 8257). Work
-//     that came too late counts as Dropped if it is in flight that it lost its
-//     time: if it took longer than healthy work does, and longer than it had
-//     waited in the queue. What a queue did is not mended by a lower limit,
-//     which makes the queue longer.
+//   - A raise is kept if e < 0.7: at least 0.3 of it became throughput. Of a
+//     large raise that was half good, the part that became throughput is kept:
+//     L ← L'·R/R'. After a raise that was refused, Auto rests, twice as long each
+//     time, up to 3 windows; and for longer, if work came too late because of it.
+//   - A drain halves what is in flight for about three round trips. If e > 0.7,
+//     work had waited: by Little's law N·R'/R of it was at work, and that, with
+//     a headroom of 1/(2·√L), is the new limit. If e < 0.7, the limit is what it
+//     was, and the drain has measured the baseline: how long work takes that does
+//     not wait. A service that has become slower takes longer in a drain, too.
+//     So Auto tells a queue from a slower service, which no average does.
 //
-// It begins by doubling, until a raise is no gain, as TCP's slow start does; if
-// already the first is none, it halves, until a cut is a loss.
+// It begins by doubling, until a raise is no gain, as TCP's slow start does.
 //
 // A window compares means, and is as long as it takes to tell the change from
 // noise with two standard errors: 2·(2σ / 0.7·Δln N)² samples, where σ is the
-// standard deviation of R over its mean. Where R is steady that is a few round
-// trips; where it is not, the change is made larger, up to a third, before the
-// window becomes longer than 40 round trips.
+// standard deviation of R over its mean, but not longer than 40 round trips. One
+// piece of work counts for four times the typical duration at most: streams and
+// rare slow requests say little about the others.
+//
+// # Many limiters on one resource
+//
+// Replicas of a service share a database, and routes share a process. Of n equal
+// limiters, each makes 1/n of the work. If one raises its limit, 1/n of that
+// becomes latency, for all: e is 1/n, every raise looks good, and all limits grow
+// for ever. The selfish optimum of each is the ruin of all.
+//
+// So limiters experiment together. Without a message, they only have the clock in
+// common. Each cuts the wall clock into slots of 2^k ns, a second or more and at
+// least 8 round trips. In 8 of 32 slots all raise whose limit is used; in one all
+// drain, and in three more those that suspect a queue (work takes half as long
+// again as the baseline), have just met one, or know no baseline yet. Then all N
+// change together, and each limiter measures the elasticity of the whole: n cancels.
+//
+// Between these slots a limiter raises by itself only while work takes no longer
+// than the baseline, within 15 %. Then there is no queue that it could make
+// longer, whoever shares the resource. A limit is raised by 1/(2·√L) or a tenth,
+// the larger, and is cut in proportion: small limits gain on large ones, so that
+// shares become equal (Chiu and Jain 1989).
+//
+// Skews of the clocks that are short beside a slot do not matter. A limiter that
+// does not keep to the clock, or is not one of these, is load like any other: its
+// queue does not become shorter in a drain, and e is smaller by its share.
+//
+// # Failures
+//
+// A failure has a price: the share of a success's time that it took. Auto weighs
+// each by that. A refusal that takes 1 ms of 50 costs the resource next to nothing,
+// be it of one bad pod of eight or of all of them, and the limit stays. So after an
+// outage whose failures are quick the limit is what it was before.
+//
+// Failures that take their time (work that came too late, hung, or was refused
+// after a while) lower the limit at once if more than a tenth beyond the background
+// of a round trip's work fails: by half of that share, once per round trip (as in
+// DCTCP, RFC 8257). Work that came too late counts if it is in flight that it lost
+// its time: if it took longer than healthy work does, and longer than it had waited
+// in the queue. Each such cut is an experiment:
+//
+//   - If the log-odds of failure do not depend on what is in flight (elasticity
+//     below 0.5, by regression, with 1.5 standard errors), load does not cause
+//     them. Their share is remembered as background, and the limit is what it was.
+//   - If work takes less time by more than 0.7 of the change, there was a queue:
+//     the cut stays.
+//   - Else, once failures end, the limit comes back, fourfold each round trip, and
+//     stops where failures return.
+//
+// Quick refusals that do depend on what is in flight (elasticity above 1.5, less two
+// standard errors), as of a service with a short queue of its own, bring the limit
+// down to just below where they begin.
 //
 // # Why it is stable
 //
 // Let X(N) be concave, which is all that "a knee" means. Then e grows with N,
-// and there is one N* at which e = 0.7: below it raises are kept and cuts taken
-// back, above it cuts are kept and raises taken back. So each trial that is
-// judged rightly moves the limit towards N* or leaves it, and one that overshoots
-// N* is taken back to where it passes. A trial is judged wrongly with a chance of
-// some per cent; the limit then is one step off, and the next trial starts from
-// there. So it stays around N*; the steadier R is, the closer. (In the tests, with
-// exponential service times, which are the least steady that are common, it is 5
-// to 30 % above the knee on average, and for moments farther off; with constant
-// ones it is at the knee, or one step above it.)
-// There is no gain to tune: the law has no time constant of its own, only
-// windows that are counted in the service's own round trips.
+// and there is one N* at which e = 0.7: below it raises are kept, above it they are
+// refused and drains cut. So each trial that is judged rightly moves the limit
+// towards N* or leaves it. A trial is judged wrongly with a chance of some per
+// cent; the limit then is one step off, and the next trial starts from there. The
+// baseline cannot drift: each drain measures it anew. An average of overload is
+// overload; a drain of it is not.
 //
-// Neither does it drift under constant overload, as a controller does that
-// compares with an average: an average of overload is overload. Nor does it
-// shrink when the service slows down, as one does that compares with the best
-// ever seen.
-//
-// Work counts as long as it is in flight, abandoned or not. A sample only
-// counts if the limit was what held the work back: a limit that is not used is
-// left alone. Only failures because of load count however little is in flight. So
-// do not call a failure Dropped that a client can bring about.
+// Work counts as long as it is in flight, abandoned or not. A limit that is not
+// used is left alone.
 //
 // # When not to use it
 //
-// Auto sees its own work only. If others load the same resource, the queue that
-// they make does not become shorter by Auto's doing with less, and looks like a
-// slower service: put one limit in front of the resource, or set
-// MaxHealthyLatency. The same holds if work is served from a cache most of the
-// time: limit what is behind the cache. A resource that fails, rather than slows
-// down, when there is too much of a thing (memory, connections) wants a Fixed
-// limit, or a Max. And failures that have nothing to do with load are not to be
-// released as Dropped: more than a tenth of them keep the limit low.
+// A resource that fails, rather than slows down, when there is too much of a thing
+// (memory, connections) wants a Fixed limit, or a Max. Work that takes minutes is
+// in too few samples: slots then last for hours. If most work is served from a
+// cache, limit what is behind the cache. If more than half of the load on a resource
+// comes from others that are not limited, no limit on the rest helps much.
+//
+// What Auto does slowly: a limit that is too high without a late answer comes down
+// with the next drain, after half a minute on average (longer, if work takes longer
+// than 130 ms). Many limiters that start one after the other while there is a queue
+// do not know the baseline; it takes some drains until they do.
 //
 // # Sources
 //
 // Little 1961. Chiu and Jain 1989 (AIMD). Kleinrock 1979 ("Power and
 // deterministic rules of thumb"): the knee. Brakmo and Peterson 1995 (TCP Vegas).
 // Dong et al., NSDI 2015 (PCC): to change the rate and see what comes of it.
-// Cardwell et al., ACM Queue 2016 (BBR). RFC 8257 (DCTCP).
+// Cardwell et al., ACM Queue 2016 (BBR): to drain, and that drains synchronise.
+// RFC 8257 (DCTCP).
 package limit

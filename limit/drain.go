@@ -43,6 +43,7 @@ func (a *Auto) drain(now time.Duration, all bool) Cause {
 	if n = a.clamp(n / 2); int(n) >= a.Limit() {
 		return Kept
 	}
+	a.evidence = a.resting(&a.before)
 	a.try(lower, n, now)
 	a.drainTime = drainTrips * a.typical
 	return a.bounded(Drain)

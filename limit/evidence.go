@@ -34,6 +34,11 @@ func (a *Auto) compared(w, ref *window, elasticity, noise float64) Evidence {
 		Background: a.background, Samples: w.n}
 }
 
+// resting is the evidence at the beginning of a trial: how long work takes.
+func (a *Auto) resting(w *window) Evidence {
+	return Evidence{Latency: w.mean(), Baseline: a.baseline.mean(), Background: a.background, Samples: w.n}
+}
+
 // failing is the evidence of failures.
 func (a *Auto) failing(b *blame) Evidence {
 	e, se := b.elasticity()

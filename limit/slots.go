@@ -164,6 +164,7 @@ func (a *Auto) raiseAll(now time.Duration) Cause {
 	if a.ref.n == 0 {
 		a.ref = a.before
 	}
+	a.evidence = a.resting(&a.ref)
 	cause := a.try(raise, a.limit*(1+max(a.stride(fine), headroom/math.Sqrt(a.limit))), now)
 	a.all = true
 	return cause

@@ -42,6 +42,7 @@ func (a *Auto) judgeRest(now time.Duration) Cause {
 		a.begun()
 	}
 	if a.rest <= 0 && a.Limit() < a.cfg.Max && (a.starting || a.short() && a.dares()) {
+		a.evidence = a.resting(&a.ref)
 		return a.try(raise, a.limit*(1+stride), now)
 	}
 	return Kept
@@ -122,7 +123,7 @@ func (a *Auto) unneeded(now time.Duration) Cause {
 			to = min(float64(a.peak), a.limit)
 		}
 	}
-	a.limit = to
+	a.limit, a.evidence = to, a.resting(&a.ref)
 	a.back = min(2*a.back, maxRest)
 	a.rest = a.back
 	a.believe(now)
