@@ -55,7 +55,7 @@ const (
 	suspect = 2.5 // standard errors that make a suspicion
 
 	// A window is long enough to tell a change from noise, but not longer
-	// than so many round trips, or samples.
+	// than this number of round trips, or of samples.
 	maxTrips   = 40
 	maxSamples = 800
 
@@ -67,7 +67,7 @@ const (
 	spoilt = 200 // works to be done for one that a raise has spoilt
 )
 
-// A trial is what Auto is at.
+// A trial is a change of the limit that is not yet judged.
 type trial uint8
 
 const (

@@ -3,7 +3,7 @@ package limit
 import "math"
 
 // A blame is a regression of failure on the logarithm of the units in flight.
-// It tells failures that load causes from those that it does not.
+// It tells failures that load causes from background failures.
 type blame struct {
 	n, bad    float64 // samples; failures
 	x, xx, bx float64 // sums of the logarithm, of its square, and of that of failures

@@ -30,9 +30,9 @@
 //     time, up to 3 windows; and for longer, if work came too late because of it.
 //   - A drain halves what is in flight for about three round trips. If e > 0.7,
 //     work had waited: by Little's law N·R'/R of it was at work, and that, with
-//     a headroom of 1/(2·√L), is the new limit. If e < 0.7, the limit is what it
-//     was, and the drain has measured the baseline: how long work takes that does
-//     not wait. A service that has become slower takes longer in a drain, too.
+//     a headroom of 1/(2·√L), is the new limit. If e < 0.7, the limit returns to
+//     its value, and the drain has measured the baseline: how long work takes that
+//     does not wait. A service that has become slower takes longer in a drain, too.
 //     So Auto tells a queue from a slower service, which no average does.
 //
 // It begins by doubling, until a raise is no gain, as TCP's slow start does.
@@ -52,14 +52,14 @@
 //
 // So limiters experiment together. Without a message, they only have the clock in
 // common. Each cuts the wall clock into slots of 2^k ns, a second or more and at
-// least 8 round trips. In 8 of 32 slots all raise whose limit is used; in one all
-// drain, and in three more those that suspect a queue (work takes half as long
+// least 8 round trips. In 8 of 32 slots all limiters raise that use their limit; in one all
+// drain, and in three more the limiters drain that suspect a queue (work takes half as long
 // again as the baseline), have just met one, or know no baseline yet. Then all N
 // change together, and each limiter measures the elasticity of the whole: n cancels.
 //
 // Between these slots a limiter raises by itself only while work takes no longer
 // than the baseline, within 15 %. Then there is no queue that it could make
-// longer, whoever shares the resource. A limit is raised by 1/(2·√L) or a tenth,
+// longer for others. A limit is raised by 1/(2·√L) or a tenth,
 // the larger, and is cut in proportion: small limits gain on large ones, so that
 // shares become equal (Chiu and Jain 1989).
 //
@@ -71,8 +71,8 @@
 //
 // A failure has a price: the share of a success's time that it took. Auto weighs
 // each by that. A refusal that takes 1 ms of 50 costs the resource next to nothing,
-// be it of one bad pod of eight or of all of them, and the limit stays. So after an
-// outage whose failures are quick the limit is what it was before.
+// be it of one bad pod of eight or of all of them, and the limit stays. So the limit
+// is the same before and after an outage with quick failures.
 //
 // Failures that take their time (work that came too late, hung, or was refused
 // after a while) lower the limit at once if more than a tenth beyond the background
@@ -83,14 +83,14 @@
 //
 //   - If the log-odds of failure do not depend on what is in flight (elasticity
 //     below 0.5, by regression, with 1.5 standard errors), load does not cause
-//     them. Their share is remembered as background, and the limit is what it was.
+//     them. Their share is remembered as background, and the limit returns.
 //   - If work takes less time by more than 0.7 of the change, there was a queue:
 //     the cut stays.
 //   - Else, once failures end, the limit comes back, fourfold each round trip, and
 //     stops where failures return.
 //
 // Quick refusals that do depend on what is in flight (elasticity above 1.5, less two
-// standard errors), as of a service with a short queue of its own, bring the limit
+// standard errors), as of a service with a short queue, bring the limit
 // down to just below where they begin.
 //
 // # Why it is stable
@@ -100,7 +100,7 @@
 // refused and drains cut. So each trial that is judged rightly moves the limit
 // towards N* or leaves it. A trial is judged wrongly with a chance of some per
 // cent; the limit then is one step off, and the next trial starts from there. The
-// baseline cannot drift: each drain measures it anew. An average of overload is
+// baseline cannot drift: each drain measures it again. An average of overload is
 // overload; a drain of it is not.
 //
 // Work counts as long as it is in flight, abandoned or not. A limit that is not

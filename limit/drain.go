@@ -58,9 +58,8 @@ func (a *Auto) drained(now time.Duration) Cause {
 	return Kept
 }
 
-// endDrain asks what became of a drain. This is what tells a queue, which is
-// shorter with less work, from a service that is slower, which is not faster
-// with less.
+// endDrain judges a drain. It tells a queue from a slower service: with less work
+// in flight the queue is shorter, and the slower service is not faster.
 func (a *Auto) endDrain(now time.Duration) Cause {
 	w, ref := &a.window, &a.before
 	a.limit = a.from
@@ -80,8 +79,8 @@ func (a *Auto) endDrain(now time.Duration) Cause {
 	return Throughput
 }
 
-// shorten takes out of flight what only waited. By Little's law, what was in
-// flight times the share of its time that it did not wait is what works.
+// shorten takes the units that only wait out of flight. By Little's law, the
+// units at work are those in flight times the share of their time without a wait.
 func (a *Auto) shorten(now time.Duration, longer float64) Cause {
 	inflight := a.before.inflight()
 	n := max(math.Exp(inflight+longer)*(1+headroom/math.Sqrt(a.from)), math.Exp(inflight)/2)
@@ -95,8 +94,8 @@ func (a *Auto) shorten(now time.Duration, longer float64) Cause {
 	return a.bounded(Queue)
 }
 
-// endQuietly learns from a drain that met no queue. If not all took part, it
-// proves nothing to who had a proven baseline.
+// endQuietly learns from a drain that met no queue. A drain in which not all
+// limiters take part does not replace a proven baseline.
 func (a *Auto) endQuietly(elasticity float64) {
 	if !a.all && a.proven {
 		a.vain = min(a.vain+1, 4)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Evidence is what a change of a limit rests on, in numbers. A field that does
+// Evidence holds the measurements behind a change of a limit. A field that does
 // not matter to the change is zero.
 type Evidence struct {
 	// Latency is how long work took on average, outliers clipped, and Reference
@@ -24,8 +24,8 @@ type Evidence struct {
 	Samples            int // of Latency or Failed
 }
 
-// Explainer is implemented by an Algorithm that can say what its last change
-// rests on.
+// Explainer is implemented by an Algorithm that tells the evidence of its last
+// change.
 type Explainer interface{ Evidence() Evidence }
 
 // compared is the evidence of a comparison of two windows.

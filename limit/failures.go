@@ -22,12 +22,12 @@ const (
 	witness  = 5    // successes without which an episode has no verdict
 )
 
-// failures is what a limiter knows of failures.
+// failures holds the counts and the state of the judgement on failures.
 type failures struct {
 	round      round         // outcomes since the last cut, of one round trip
 	recovery   time.Duration // when that was: work that started before is part of it
 	unbiased   time.Duration // work that ended before tells only of what ends fast
-	blame      blame         // of all rounds of late
+	blame      blame         // of recent rounds
 	background float64       // the share of failures that load does not cause, weighed
 	lasts      time.Duration // how long a failure takes that takes its time
 	episode    episode
@@ -73,9 +73,8 @@ func (a *Auto) failed(s Sample) bool {
 	}
 }
 
-// weight is what a failure counts: the share of a success's time that it took.
-// A refusal in no time costs the resource next to nothing, however many there
-// are.
+// weight returns by how much a failure counts: the share of a success's time
+// that it took. A refusal that takes no time costs the resource next to nothing.
 func (a *Auto) weight(s Sample) float64 {
 	switch {
 	case a.typical > 0:
@@ -197,8 +196,8 @@ func (a *Auto) acquits() bool {
 	return a.episode.good >= witness && e+1.5*se < innocent
 }
 
-// acquit ends an episode whose failures do not depend on the limit: they are
-// background, and the limit is what it was.
+// acquit ends an episode in which failures do not depend on the limit: they are
+// background, and the limit returns to its value before the episode.
 func (a *Auto) acquit(now time.Duration) Cause {
 	a.evidence = a.failing(&a.episode.blame)
 	a.background = max(a.background, a.episode.blame.share())
@@ -253,8 +252,8 @@ func (a *Auto) undo(now time.Duration) Cause {
 	return Undone
 }
 
-// overfilled lowers the limit below what was in flight when work was refused,
-// if it is what was in flight that it was refused for.
+// overfilled lowers the limit below the units in flight at which refusals begin,
+// if refusals depend on the units in flight.
 func (a *Auto) overfilled(now time.Duration) Cause {
 	b := &a.blame
 	if e, se := b.elasticity(); b.bad < 10 || e-2*se < blamed {

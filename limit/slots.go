@@ -10,8 +10,8 @@ import (
 //
 // A slot lasts 2^k ns, the longer the longer the work takes. Slots of all
 // lengths begin together: the first short slot in a long one begins with it.
-// So limiters whose work takes longer do together, at some of the instants,
-// what the others do at all of them.
+// So limiters of slow work drain and raise at some of the instants at which
+// limiters of quick work do.
 type slots struct {
 	epoch time.Duration // what the wall clock, since the Unix epoch, shows at instant zero
 	k     int           // of the present slot
@@ -47,8 +47,8 @@ func (s *slots) enter(now, took time.Duration) bool {
 	return true
 }
 
-// early reports whether the slot has just begun: who comes later is not
-// together with the others.
+// early reports whether the slot has just begun: a trial that begins later is not
+// at the same time as those of other limiters.
 func (s *slots) early(now time.Duration) bool { return now-s.first < s.length()/8 }
 
 // A kind says what limiters do in a slot.
@@ -58,7 +58,7 @@ const (
 	free       kind = iota // nothing in common, unless the last drain met a queue
 	drainAll               // all drain
 	drainDoubt             // those drain that have a reason to
-	raiseAll               // all raise whose limit is used
+	raiseAll               // all limiters raise, if their limit is used
 )
 
 // kind returns what limiters do in this slot.
@@ -74,7 +74,7 @@ func (s *slots) kind() kind {
 	return free
 }
 
-// common is what a limiter knows of the trials that all make together.
+// common holds the state of the trials that all limiters make together.
 type common struct {
 	slots     slots
 	all       bool          // all make the present trial

@@ -138,7 +138,7 @@ func (a *Auto) pending(now time.Duration) Cause {
 	return a.unneeded(now)
 }
 
-// A verdict is what became of a trial.
+// A verdict is the result of a trial.
 type verdict struct {
 	longer  float64 // by how much longer work takes, as a difference of logarithms
 	latency float64 // which share of the change in flight that is
@@ -185,7 +185,7 @@ func (a *Auto) try(t trial, n float64, now time.Duration) Cause {
 	return a.bounded(Queue)
 }
 
-// believe ends a trial: the limit is what it is now.
+// believe ends a trial: the present limit stays.
 func (a *Auto) believe(now time.Duration) {
 	a.trial, a.from, a.since, a.window = none, a.limit, now, window{}
 }
@@ -260,8 +260,8 @@ func (a *Auto) refused(now time.Duration) Cause {
 	return Queue
 }
 
-// begun ends the start. What was seen meanwhile is of the fastest work only:
-// the baseline is what comes next.
+// begun ends the start. During it only the fastest work was seen, so the baseline
+// begins with the next window.
 func (a *Auto) begun() {
 	if a.starting {
 		a.starting = false
