@@ -96,6 +96,7 @@ type Stats struct {
 type Gate[W any] struct {
 	cfg     Config
 	alg     limit.Algorithm
+	timed   limit.Timed // alg; nil if its limit does not change with time
 	now     time.Duration
 	slots   slots[W]
 	line    list // all who wait, by arrival, but for the evicted
@@ -123,7 +124,8 @@ type Gate[W any] struct {
 // New returns a Gate under the limit of alg, which it owns from now on. The
 // Config should be valid.
 func New[W any](alg limit.Algorithm, cfg Config) *Gate[W] {
-	g := &Gate[W]{alg: alg, now: math.MinInt64, sweepAt: never}
+	g := &Gate[W]{now: math.MinInt64, sweepAt: never}
+	g.SetAlgorithm(alg)
 	g.Configure(cfg)
 	return g
 }
@@ -204,7 +206,10 @@ func (g *Gate[W]) Cancel(t Ticket) bool {
 }
 
 // SetAlgorithm puts the gate under another limit. Next follows.
-func (g *Gate[W]) SetAlgorithm(alg limit.Algorithm) { g.alg = alg }
+func (g *Gate[W]) SetAlgorithm(alg limit.Algorithm) {
+	g.alg = alg
+	g.timed, _ = alg.(limit.Timed)
+}
 
 // Configure changes the rules. Those who wait keep their places, even beyond a
 // smaller Queue, and the new rules count for them too. Next follows.

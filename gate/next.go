@@ -12,6 +12,9 @@ import (
 func (g *Gate[W]) Next(now time.Duration) (a Answer[W], ok bool) {
 	now = g.advance(now)
 	g.unhold(now)
+	if g.timed != nil {
+		g.timed.Expire(now)
+	}
 	if g.Waiting() == 0 {
 		return a, false
 	}
@@ -113,7 +116,8 @@ func (g *Gate[W]) stake(slot, free int) {
 }
 
 // Deadline returns the instant at which Next is to be asked, unless something
-// happens before: somebody will have waited too long, or a hold will be over.
+// happens before: a waiter will have waited too long, a hold will be over, or
+// the limit will change.
 // It may be too early: then it is later once Next has been asked. There is
 // none if nothing is to come, or if it is beyond what a Duration can hold.
 func (g *Gate[W]) Deadline() (at time.Duration, ok bool) {
@@ -125,6 +129,11 @@ func (g *Gate[W]) Deadline() (at time.Duration, ok bool) {
 		at = min(at, g.sweepAt)
 		if g.cfg.MaxWait > 0 {
 			at = min(at, plus(g.slots.all[g.line.head].since, g.cfg.MaxWait))
+		}
+		if g.timed != nil {
+			if end, ok := g.timed.Deadline(); ok {
+				at = min(at, end)
+			}
 		}
 	}
 	if len(g.holds) > 0 {

@@ -51,11 +51,23 @@ func (a *Auto) drain(now time.Duration, all bool) Cause {
 
 // drained ends a drain that has lasted long enough.
 func (a *Auto) drained(now time.Duration) Cause {
-	passed := now - a.since
-	if passed >= a.slots.length()/2 || passed >= a.drainTime && a.window.n >= enough {
+	if now-a.since >= a.drainTime && a.window.n >= enough {
 		return a.endDrain(now)
 	}
-	return Kept
+	return a.Expire(now)
+}
+
+// Deadline implements Timed: a drain ends in time, also if nothing else does.
+func (a *Auto) Deadline() (at time.Duration, ok bool) {
+	return a.since + a.slots.length()/2, a.trial == lower
+}
+
+// Expire implements Timed.
+func (a *Auto) Expire(now time.Duration) Cause {
+	if at, ok := a.Deadline(); !ok || now < at {
+		return Kept
+	}
+	return a.endDrain(now)
 }
 
 // endDrain judges a drain. It tells a queue from a slower service: with less work

@@ -38,6 +38,17 @@ type Clocked interface {
 	SetEpoch(time.Duration)
 }
 
+// Timed is implemented by an Algorithm whose limit also changes at an instant,
+// whether or not a sample comes.
+type Timed interface {
+	// Deadline returns the instant at which Expire is to be called; false if
+	// there is none.
+	Deadline() (at time.Duration, ok bool)
+	// Expire tells what time it is. It returns why the limit moved; Kept if it
+	// did not.
+	Expire(now time.Duration) Cause
+}
+
 // A Cause says why a limit changed.
 type Cause uint8
 
