@@ -47,8 +47,8 @@ func stream(t *testing.T, r Router) {
 	free(t, m, r.Hook)
 }
 
-// hijack: a handler that has taken over the connection holds its permit until
-// it has ended, not the connection.
+// hijack: a handler that has taken over the connection holds no permit, and counts
+// as long-lived until it has ended, not the connection.
 func hijack(t *testing.T, r Router) {
 	leave := make(chan bool)
 	url, m := start(t, r, perClass(), func(w http.ResponseWriter, _ *http.Request) {
@@ -62,12 +62,24 @@ func hijack(t *testing.T, r Router) {
 		<-leave
 	})
 	t.Cleanup(func() { close(leave) })
-	if a := get(t, url+"/hook"); a.StatusCode != 202 || a.body != "mine" {
-		t.Errorf("%s %q", a.Status, a.body)
+	for n := 1; n <= 2; n++ {
+		if a := get(t, url+"/hook"); a.StatusCode != 202 || a.body != "mine" {
+			t.Errorf("%s %q", a.Status, a.body)
+		}
+		if c, long := class(t, m, r.Hook), m.Stats().LongLived; c.inflight != 0 || long != n {
+			t.Errorf("taken over: %+v, %d long-lived: want %d", c, long, n)
+		}
 	}
-	refused(t, get(t, url+"/hook"), 503, "1")
+	leave <- true
 	leave <- true
 	free(t, m, r.Hook)
+	for range 1000 {
+		if m.Stats().LongLived == 0 {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Errorf("%d long-lived: want none", m.Stats().LongLived)
 }
 
 // pace: a body takes its bytes out of the bucket of its response.
