@@ -100,7 +100,12 @@ func TestHealthAndReady(t *testing.T) {
 
 func TestMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newProxy(t, proxy.Config{Transport: answers(503, s), Auto: limit.AutoConfig{Initial: 4, Max: 4}})
+		status := 200
+		p := newProxy(t, proxy.Config{Transport: origin(func(r *http.Request) (*http.Response, error) {
+			return answers(status, s)(r)
+		}), Auto: limit.AutoConfig{Initial: 4, Max: 4}})
+		ask(t.Context(), p) // a refusal counts as much as of a success's time it took
+		status = 503
 		for range 5 {
 			go ask(t.Context(), p)
 		}
@@ -132,14 +137,15 @@ func TestMetrics(t *testing.T) {
 		check("weir_proxy_waiting", "", 0)
 		check("weir_proxy_abandoned", "", 0)
 		check("weir_proxy_connections", "", 0)
-		check("weir_proxy_decisions_total", "decision=admit reason=", 4)
+		check("weir_proxy_decisions_total", "decision=admit reason=", 5)
 		check("weir_proxy_decisions_total", "decision=reject reason=over_limit", 1)
-		check("weir_proxy_wait_seconds", "", 4)
+		check("weir_proxy_wait_seconds", "", 5)
 		time.Sleep(2 * s)
 		check("weir_proxy_inflight", "", 0)
+		check("weir_proxy_outcomes_total", "outcome=success", 1)
 		check("weir_proxy_outcomes_total", "outcome=dropped", 4)
 		check("weir_proxy_limit_changes_total", "cause=dropped", 1)
-		check("weir_proxy_origin_duration_seconds", "", 4)
+		check("weir_proxy_origin_duration_seconds", "", 5)
 	})
 }
 

@@ -436,7 +436,9 @@ func (d desk) work(key string, clients int, length time.Duration, work func()) {
 	}
 }
 
-// Auto finds about how much a pool can do at once.
+// Auto finds about how much a pool can do at once. A drain halves what is in
+// flight, and meets a queue if more than 0.7 of that becomes time: if more than
+// 2^0.7 times as many are in flight as are at work.
 func TestAutoFindsThePool(t *testing.T) {
 	for _, places := range []int{4, 16} {
 		t.Run(fmt.Sprint(places, " at once"), func(t *testing.T) {
@@ -454,7 +456,7 @@ func TestAutoFindsThePool(t *testing.T) {
 					time.Sleep(time.Second)
 					sum += d.inflight("a", 0).Limit
 				}
-				if mean := float64(sum) / 59; mean < 0.8*float64(places) || mean > 1.5*float64(places) {
+				if mean := float64(sum) / 59; mean < 0.8*float64(places) || mean > 1.62*float64(places) {
 					t.Errorf("the limit is %.1f on average", mean)
 				}
 				time.Sleep(time.Minute)
