@@ -53,10 +53,15 @@ func TestHoldAfterLull(t *testing.T) {
 	})
 }
 
-// After a lull, failures are soon seen.
+// After a lull, failures that take at least as long as a success are soon seen.
 func TestDropsAfterLull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter(t, inflight.Config{})
+		for range 200 {
+			p := acquire(t, l, 1)
+			time.Sleep(time.Millisecond)
+			p.Release(weir.Success)
+		}
 		busy(t, l)
 		time.Sleep(time.Hour)
 		before := l.Stats().Limit

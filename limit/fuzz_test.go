@@ -161,3 +161,46 @@ func FuzzBaselines(f *testing.F) {
 		}
 	})
 }
+
+// Whatever happens, and whatever the wall clock shows: the limit stays within
+// its bounds, has a cause only if it moves, and moves alike under equal samples.
+func FuzzAuto(f *testing.F) {
+	for seed := range uint64(50) {
+		f.Add(noise(seed, 4000), uint16(seed*seed), uint16(seed*97), int64(seed*seed*0x9e3779b97f4a7c15), uint8(seed*17))
+	}
+	f.Add(noise(1, 1000), uint16(0), uint16(math.MaxUint16), int64(math.MaxInt64), uint8(0))
+	f.Add(noise(1, 1000), uint16(0), uint16(0), int64(math.MinInt64), uint8(1))
+	f.Fuzz(func(t *testing.T, events []byte, least, span uint16, epoch int64, pace uint8) {
+		cfg := limit.AutoConfig{Min: 1 + int(least), Max: 1 + int(least) + int(span), MaxHealthyLatency: time.Duration(pace&3) * time.Second}
+		a, b := auto(t, cfg), auto(t, cfg)
+		a.SetEpoch(time.Duration(epoch))
+		b.SetEpoch(time.Duration(epoch))
+		now := time.Duration(0)
+		for ; len(events) >= 3; events = events[3:] {
+			s := sample(&now, events[0], events[1])
+			s.Start, s.End = s.Start>>(pace>>3), s.End>>(pace>>3) // from seconds to nanoseconds
+			s.Outcome = weir.Outcome(events[2] & 7)               // some are unknown
+			if events[2] > 64 {
+				s.Outcome = ok
+			}
+			if events[2]&8 != 0 {
+				s.Inflight = a.Limit()
+			}
+			if events[2]&16 != 0 {
+				s.N, s.Waited = int(events[1]&3), at(int(events[1]&7))
+			}
+			was := a.Limit()
+			cause := a.Observe(s)
+			is := a.Limit()
+			if again := b.Observe(s); again != cause || b.Limit() != is {
+				t.Fatalf("limit %d, %v, but also %d, %v", is, cause, b.Limit(), again)
+			}
+			if is < cfg.Min || is > cfg.Max {
+				t.Fatalf("limit %d after %+v: not in [%d, %d]", is, s, cfg.Min, cfg.Max)
+			}
+			if is == was && cause != limit.Kept {
+				t.Fatalf("limit %d to %d after %+v: %v", was, is, s, cause)
+			}
+		}
+	})
+}

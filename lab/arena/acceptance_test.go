@@ -4,6 +4,8 @@ package arena
 
 import (
 	"bytes"
+	"regexp"
+	"sync/atomic"
 	"testing"
 )
 
@@ -36,5 +38,50 @@ func TestAcceptance(t *testing.T) {
 		var table bytes.Buffer
 		_ = r.Table(&table)
 		t.Log("\n" + table.String())
+	}
+}
+
+// TestAcceptanceProduction checks what weir promises of Auto in production: faults that
+// are not load, outages, a service with a queue of its own, and several
+// instances.
+func TestAcceptanceProduction(t *testing.T) {
+	all, err := Rows(Production)
+	if err != nil {
+		t.Fatal(err)
+	}
+	promises := []struct {
+		rows    *regexp.Regexp
+		goodput float64 // share of the oracle's, in the worst run
+	}{
+		{regexp.MustCompile(`^background/.*/(5|10|12\.5|20|30|50) %$`), 0.95},
+		{regexp.MustCompile(`^outage/.*/refuses `), 0.95},
+		{regexp.MustCompile(`^own-queue/`), 0.9},
+		{regexp.MustCompile(`^instances/(lognormal|exponential)/500ms/8$`), 0.95},
+	}
+	var wants []float64
+	cfg := Config{Seeds: 3}
+	for _, row := range all {
+		for _, p := range promises {
+			if p.rows.MatchString(row.Name) {
+				cfg.Rows, wants = append(cfg.Rows, row), append(wants, p.goodput)
+			}
+		}
+	}
+	for _, p := range Policies() {
+		if p.Name == "auto" {
+			cfg.Policies = append(cfg.Policies, p)
+		}
+	}
+	r, err := Run(t.Context(), cfg, new(atomic.Int64))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Matrix) != 12+6+6+2 {
+		t.Errorf("%d rows: a promise has lost its rows", len(r.Matrix))
+	}
+	for i, line := range r.Matrix {
+		if got := line.Cells[0].WorstShare; got < wants[i] {
+			t.Errorf("%s: goodput %.3f of the oracle's: want %v", line.Row, got, wants[i])
+		}
 	}
 }

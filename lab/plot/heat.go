@@ -18,6 +18,8 @@ type Heat struct {
 	Columns []string
 	Groups  [][]HeatRow // of rows, with a gap between them
 	Beside  int         // so many columns, the last, stand apart and are not compared with
+
+	labels vg.Length // the width of the column of labels
 }
 
 // A HeatRow has a value for each column. The best of those that are compared
@@ -29,7 +31,8 @@ type HeatRow struct {
 
 // Sizes of a Heat, in points.
 const (
-	heatLabels = 158 // the column of labels
+	heatLabels = 158 // the least width of the column of labels
+	heatIndent = 20  // what that is wider than its longest label
 	heatWidth  = 68  // of a cell
 	heatHeight = 21
 	heatGap    = 9 // between groups
@@ -39,12 +42,23 @@ const (
 	heatScale  = 44 // the key to the colours
 )
 
+// labelWidth returns the width of the column of labels.
+func (h Heat) labelWidth() vg.Length {
+	style, wide := textStyle(10, ink, false), vg.Length(heatLabels)
+	for _, g := range h.Groups {
+		for _, row := range g {
+			wide = max(wide, style.Width(row.Label)+heatIndent)
+		}
+	}
+	return wide
+}
+
 func (h Heat) size() (wide, high vg.Length) {
 	high = heatHead + heatColumn + heatScale + vg.Length(len(h.Notes))*heatNote
 	for _, g := range h.Groups {
 		high += vg.Length(len(g))*heatHeight + heatGap
 	}
-	wide = heatLabels + vg.Length(len(h.Columns))*heatWidth + 16
+	wide = h.labels + vg.Length(len(h.Columns))*heatWidth + 16
 	if h.Beside > 0 {
 		wide += heatGap
 	}
@@ -53,13 +67,14 @@ func (h Heat) size() (wide, high vg.Length) {
 
 // DrawHeat writes the table in one of Formats.
 func DrawHeat(w io.Writer, h Heat, format string) error {
+	h.labels = h.labelWidth()
 	wide, high := h.size()
 	return paint(w, wide, high, format, h.draw)
 }
 
 // left is where a column begins.
 func (h Heat) left(k int) vg.Length {
-	x := heatLabels + vg.Length(k)*heatWidth
+	x := h.labels + vg.Length(k)*heatWidth
 	if k >= len(h.Columns)-h.Beside {
 		x += heatGap
 	}
@@ -89,7 +104,7 @@ func (h Heat) draw(c draw.Canvas) {
 
 func (r HeatRow) draw(c draw.Canvas, h Heat, y vg.Length) {
 	label := textStyle(10, ink, false)
-	c.FillText(label, vg.Point{X: heatLabels - 8 - label.Width(r.Label), Y: y + 7}, r.Label)
+	c.FillText(label, vg.Point{X: h.labels - 8 - label.Width(r.Label), Y: y + 7}, r.Label)
 	best := 0.0
 	for _, v := range r.Values[:len(r.Values)-h.Beside] {
 		best = max(best, round(v))
@@ -117,13 +132,13 @@ func (h Heat) scale(c draw.Canvas, y vg.Length) {
 	for i := range steps {
 		v := float64(i) / (steps - 1)
 		c.SetColor(heat(v))
-		x := heatLabels + wide*vg.Length(i)/steps
+		x := h.labels + wide*vg.Length(i)/steps
 		c.Fill(vg.Rectangle{Min: vg.Point{X: x, Y: y - 8}, Max: vg.Point{X: x + wide/steps + 0.5, Y: y + 2}}.Path())
 	}
 	for _, v := range []float64{0, 0.5, 0.8, 1} {
-		centre(c, fmt.Sprintf("%g", v), heatLabels+wide*vg.Length(v), y-19, 9, faint, false)
+		centre(c, fmt.Sprintf("%g", v), h.labels+wide*vg.Length(v), y-19, 9, faint, false)
 	}
-	write(c, "framed: the best of the row", vg.Point{X: heatLabels + wide + 24, Y: y - 7}, 10, faint, false)
+	write(c, "framed: the best of the row", vg.Point{X: h.labels + wide + 24, Y: y - 7}, 10, faint, false)
 }
 
 func centre(c draw.Canvas, s string, x, y, size vg.Length, shade color.Color, bold bool) {
