@@ -60,6 +60,13 @@ type crew struct {
 	workers chan struct{}
 	takes   time.Duration
 	cv      bool // exponential rather than constant
+
+	did, took atomic.Int64 // pieces of work, and the nanoseconds that they took
+}
+
+// capacity is what the workers could do in a second, on a machine that may be late.
+func (c *crew) capacity() float64 {
+	return float64(cap(c.workers)) * float64(c.did.Load()) / time.Duration(c.took.Load()).Seconds()
 }
 
 func newCrew(workers int, takes time.Duration) *crew {
@@ -74,7 +81,10 @@ func (c *crew) work() {
 	if c.cv {
 		d = time.Duration(rand.ExpFloat64() * float64(d))
 	}
+	began := time.Now()
 	time.Sleep(d)
+	c.took.Add(int64(time.Since(began)))
+	c.did.Add(1)
 }
 
 func (c *crew) ServeHTTP(w http.ResponseWriter, _ *http.Request) {

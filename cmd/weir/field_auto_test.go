@@ -1,0 +1,73 @@
+package main
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// Four proxies before one origin of 20 workers, each with a limit that finds
+// itself, at 1.5 of its capacity, with clients that wait for half a second. It is
+// the limits that keep the origin busy, and its queue short.
+func TestFieldFourProxies(t *testing.T) {
+	d := 4 * fieldTime(t) // each limiter drains every eight seconds, and raises twice
+	c := newCrew(fieldWorkers, fieldTakes)
+	s := newService(t, c)
+	name := build(t)
+	var proxies []string
+	for range 4 {
+		listen, _ := startProxy(t, name, s.url())
+		proxies = append(proxies, listen)
+	}
+	fieldLoad(t.Context(), 1.5*fieldCapacity, d, time.Second/2, nil, proxies...) // to find the limits
+	f := fieldLoad(t.Context(), 1.5*fieldCapacity, d, time.Second/2, nil, proxies...)
+	t.Logf("capacity %.0f/s; %v", c.capacity(), f)
+	if got, want := float64(f.ok)/d.Seconds(), 0.93*c.capacity(); got < want {
+		t.Errorf("%.0f/s served in time: want %.0f", got, want)
+	}
+}
+
+// One pod of seven answers 503 at once, at half load: the others are used as
+// before.
+func TestFieldOneBadPod(t *testing.T) {
+	d := fieldTime(t)
+	var pods []*httputil.ReverseProxy
+	for range 6 {
+		pod := httptest.NewServer(newCrew(fieldWorkers, fieldTakes))
+		t.Cleanup(pod.Close)
+		u, err := url.Parse(pod.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := httputil.NewSingleHostReverseProxy(u)
+		p.Transport = &http.Transport{MaxIdleConnsPerHost: 1000}
+		pods = append(pods, p)
+	}
+	var turn atomic.Uint64
+	s := newService(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if i := turn.Add(1) % 7; i < 6 {
+			pods[i].ServeHTTP(w, r)
+		} else {
+			http.Error(w, "broken", http.StatusServiceUnavailable)
+		}
+	}))
+	proxy, _ := startProxy(t, build(t), s.url())
+	const rate = 300 // a load that this machine can make; limits of seven pods would be 2,400/s
+	fieldLoad(t.Context(), rate, d, fieldPatient, nil, proxy)
+	f := fieldLoad(t.Context(), rate, d, fieldPatient, nil, proxy)
+	t.Log(f)
+	if got, want := float64(f.ok)/d.Seconds(), 0.95*rate*6/7; got < want {
+		t.Errorf("%.0f/s served: want %.0f", got, want)
+	}
+}
+
+// The origin is down for a moment, or for a second, and the limit finds itself.
+func TestFieldOriginDownForAMomentAuto(t *testing.T) { originDown(t, "auto", 200*time.Millisecond) }
+func TestFieldOriginDownForASecondAuto(t *testing.T) { originDown(t, "auto", time.Second) }
+
+// weir origin is killed, and started again on the same port.
+func TestFieldOriginKilledAuto(t *testing.T) { originKilled(t, "auto") }
