@@ -173,7 +173,7 @@ func TestAutoBurstOfFailures(t *testing.T) {
 					return weir.Success
 				}
 				p.seen = func(_ time.Duration, _, n int, c limit.Cause) {
-					if float64(n) < tt.share*float64(was)-1 && c != limit.Queue {
+					if float64(n) < tt.share*float64(was)-1 && c == limit.Dropped {
 						t.Errorf("limit %d to %d, %v: want %v of it at least", was, n, c, tt.share)
 					}
 				}
