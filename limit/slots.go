@@ -120,8 +120,11 @@ func (a *Auto) turn(now time.Duration) Cause {
 			cause = c
 		}
 	}
-	if a.Limit() == was {
+	switch {
+	case a.Limit() == was:
 		return Kept
+	case cause == Kept: // a trial was taken back, and nothing took its place
+		return Idle
 	}
 	return cause
 }
