@@ -86,8 +86,8 @@
 //     them. Their share is remembered as background, and the limit returns.
 //   - If work takes less time by more than 0.7 of the change, there was a queue:
 //     the cut stays.
-//   - Else, once failures end, the limit comes back, fourfold each round trip, and
-//     stops where failures return.
+//   - Else, once failures end, the limit comes back, half of the way each round
+//     trip, and stops where failures return.
 //
 // Quick refusals that do depend on what is in flight (elasticity above 1.5, less two
 // standard errors), as of a service with a short queue, bring the limit

@@ -13,12 +13,12 @@ const (
 	dropsAtOnce = 3    // failures in a round that may be chance, and no more
 	untested    = 0.05 // the share of failures that is taken for background without a test
 	doubtful    = 0.02 // the share that is never surprising
+	lengthen    = 8    // lengths of a round that an uncertain one takes at most
 	alarm       = 4    // standard errors that make failures a surprise
 
 	blamed   = 1.5  // the elasticity of failures above which load causes them
 	innocent = 0.5  // and below which it does not
 	fading   = 2048 // rounds in which a tested background fades
-	regain   = 4    // the factor of the limit in each calm round of an undone cut
 	witness  = 5    // successes without which an episode has no verdict
 )
 
@@ -98,7 +98,7 @@ func (a *Auto) tally(s Sample) Cause {
 		return a.collapse(s.End)
 	case bad && a.episode.before > 0 && a.acquits():
 		return a.acquit(s.End)
-	case !whole:
+	case !whole, a.uncertain():
 		return Kept
 	}
 	return a.calm(s.End)
@@ -135,6 +135,13 @@ func (a *Auto) surprising() bool {
 	bad, n := a.round.bad(), float64(a.round.ended)
 	p := max(a.background, doubtful)
 	return bad >= dropsAtOnce && bad > (a.background+drops)*n && bad-1 > p*n+alarm*math.Sqrt(p*(1-p)*n)
+}
+
+// uncertain reports whether a round has more failures than are tolerated, but too
+// few samples to tell that from chance: then it goes on.
+func (a *Auto) uncertain() bool {
+	r := &a.round
+	return r.bad() > (a.background+drops)*float64(r.ended) && r.ended < lengthen*max(a.Limit(), 10)
 }
 
 // collapse lowers the limit by half of the share that failed, at most once for
@@ -235,17 +242,22 @@ func (a *Auto) helped() bool {
 	return ep.calm == 0 && ep.typical > 0 && math.Log(float64(a.typical)/float64(ep.typical)) < (1-gain)*change
 }
 
-// undo takes a cut back, in steps. Failures that ended without a reason are
+// undo takes a cut back, halfway each time, and stops where failures return. If
+// they do not return at the old limit, they ended without a reason, and are
 // likely to come again: half of them count as background.
 func (a *Auto) undo(now time.Duration) Cause {
 	ep := &a.episode
 	a.evidence = a.failing(&ep.blame)
-	ep.calm = a.limit
-	a.limit = a.clamp(min(ep.before, max(a.limit*regain, a.limit+1)))
 	if a.limit >= ep.before {
 		a.background = max(a.background, (a.background+ep.blame.share())/2)
 		*ep = episode{}
+		return Kept
 	}
+	ep.calm = a.limit
+	if a.limit = max(math.Sqrt(a.limit*ep.before), a.limit+1); a.limit > 0.9*ep.before {
+		a.limit = ep.before
+	}
+	a.limit = a.clamp(a.limit)
 	a.ref = window{}
 	a.believe(now)
 	a.recovery = now
