@@ -59,8 +59,9 @@ const (
 	maxTrips   = 40
 	maxSamples = 800
 
-	maxRest = 3  // windows between two raises, at most
-	putOff  = 64 // windows that late work can put a raise off by, at most
+	maxTrims = 2  // trims that come to nothing, before a drain is waited for
+	maxRest  = 3  // windows between two raises, at most
+	putOff   = 64 // windows that late work can put a raise off by, at most
 
 	clip = 4 // times the typical duration that one piece of work counts for at most
 
@@ -73,6 +74,7 @@ type trial uint8
 const (
 	none  trial = iota // measuring under a limit that is believed in
 	raise              // measuring whether more in flight is more throughput
+	trim               // measuring whether a little less in flight takes less time
 	lower              // a drain: measuring whether less in flight takes less time
 )
 
@@ -105,6 +107,8 @@ type Auto struct {
 	peak     int     // most units in flight since the trial began
 	unused   int     // samples since the trial began that did not use the limit
 	late     float64 // failures of work that began in the trial, weighed
+	trims    int     // trims that came to nothing, in a row
+	alone    bool    // a trim has shortened a queue: no other load makes it
 	raisedIn int64   // the slot of the last raise without a proven baseline
 
 	common   // what all limiters do together

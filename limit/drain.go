@@ -51,10 +51,18 @@ func (a *Auto) drain(now time.Duration, all bool) Cause {
 
 // drained ends a drain that has lasted long enough.
 func (a *Auto) drained(now time.Duration) Cause {
-	if now-a.since >= a.drainTime && a.window.n >= enough {
+	if now-a.since >= a.drainTime && a.window.n >= a.enough() {
 		return a.endDrain(now)
 	}
 	return a.Expire(now)
+}
+
+// enough returns the samples that a drain needs: fewer, if all work takes alike.
+func (a *Auto) enough() int {
+	if a.before.n < enough {
+		return enough
+	}
+	return max(min(int(100*a.before.variance()), enough), 3)
 }
 
 // Deadline implements Timed: a drain ends in time, also if nothing else does.

@@ -7,8 +7,11 @@ import (
 
 // judge concludes the window, if it is long enough to.
 func (a *Auto) judge(now time.Duration) Cause {
-	if a.trial == raise {
+	switch a.trial {
+	case raise:
 		return a.judgeRaise(now)
+	case trim:
+		return a.judgeTrim(now)
 	}
 	return a.judgeRest(now)
 }
@@ -40,6 +43,10 @@ func (a *Auto) judgeRest(now time.Duration) Cause {
 	a.rest--
 	if a.Limit() >= a.cfg.Max { // no room to grow
 		a.begun()
+	}
+	if !a.starting && !a.proven && a.trims < maxTrims && a.Limit() > a.cfg.Min {
+		a.evidence = a.resting(&a.ref)
+		return a.try(trim, a.limit/(1+stride), now)
 	}
 	if a.rest <= 0 && a.Limit() < a.cfg.Max && (a.starting || a.short() && a.dares()) {
 		a.evidence = a.resting(&a.ref)
@@ -101,6 +108,34 @@ func (a *Auto) judgeRaise(now time.Duration) Cause {
 	}
 	a.believe(now)
 	return Queue
+}
+
+// judgeTrim asks what became of a trim. Until a drain has proven the baseline, it
+// is how a limiter finds out that it is alone with a queue: if others share the
+// resource, less of its own work takes hardly less time, and it changes nothing.
+func (a *Auto) judgeTrim(now time.Duration) Cause {
+	v, ok := a.compare()
+	if !ok {
+		return a.pending(now)
+	}
+	a.evidence = a.compared(&a.window, &a.ref, v.latency, v.noise)
+	if v.latency <= 1-gain {
+		a.trims++
+		if a.alone {
+			a.baseline.learn(&a.ref, true)
+			a.proven = true
+			a.rest, a.back = maxRest, maxRest
+		}
+		a.limit = a.from
+		a.believe(now)
+		return Throughput
+	}
+	a.trims, a.alone = 0, true
+	a.episode = episode{} // there was a queue: the cut stays
+	a.ref = a.window
+	a.learnTimes()
+	a.believe(now)
+	return a.bounded(Queue)
 }
 
 // idle takes a trial back that is not used.
