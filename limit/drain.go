@@ -9,6 +9,8 @@ import (
 func (a *Auto) drains(k kind) bool {
 	binds := a.binding > 0.5
 	switch {
+	case a.provenAt > 0 && a.slots.first-a.provenAt < 32*a.slots.length():
+		return false // trims have just told as much
 	case k == drainAll:
 		return binds || a.suspects() || a.busy() && !a.proven
 	case a.before.n == 0:

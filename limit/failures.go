@@ -228,6 +228,8 @@ func (a *Auto) calm(now time.Duration) Cause {
 	switch {
 	case a.episode.before == 0:
 		return a.overfilled(now)
+	case a.trial == trim: // its verdict comes first
+		return Kept
 	case a.helped():
 		a.episode = episode{}
 		return Kept

@@ -123,7 +123,7 @@ func (a *Auto) judgeTrim(now time.Duration) Cause {
 		a.trims++
 		if a.alone {
 			a.baseline.learn(&a.ref, true)
-			a.proven = true
+			a.proven, a.provenAt = true, now
 			a.rest, a.back = maxRest, maxRest
 		}
 		a.limit = a.from
