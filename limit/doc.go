@@ -35,7 +35,10 @@
 //     does not wait. A service that has become slower takes longer in a drain, too.
 //     So Auto tells a queue from a slower service, which no average does.
 //
-// It begins by doubling, until a raise is no gain, as TCP's slow start does.
+// It begins by doubling, until a raise is no gain, as TCP's slow start does. Until
+// a drain has proven the baseline, a limiter trims its limit by a tenth now and
+// then, by itself: that is kept only if e > 0.7, which means that the queue is its
+// own, and then no drain is needed to prove the baseline.
 //
 // A window compares means, and is as long as it takes to tell the change from
 // noise with two standard errors: 2·(2σ / 0.7·Δln N)² samples, where σ is the
