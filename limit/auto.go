@@ -63,7 +63,8 @@ const (
 	maxRest  = 3  // windows between two raises, at most
 	putOff   = 64 // windows that late work can put a raise off by, at most
 
-	clip = 4 // times the typical duration that one piece of work counts for at most
+	smooth = 16 // samples that the typical duration is smoothed over
+	clip   = 4  // times it that one piece of work counts for at most
 
 	spoilt = 200 // works to be done for one that a raise has spoilt
 )
@@ -90,6 +91,7 @@ type Auto struct {
 	since   time.Duration // when the limit last moved
 	settle  time.Duration // how long after that work from before has mostly ended
 	typical time.Duration // how long a success takes, smoothed; 0 = none was seen
+	seen    int           // successes, up to smooth
 
 	// Work that took no longer than healthy is not late because of what is in
 	// flight: it began late. With less in flight, it would begin later still.
@@ -161,6 +163,11 @@ func (a *Auto) observe(s Sample) Cause {
 	if cause := a.tally(s); cause != Kept {
 		return cause
 	}
+	if inRow := a.inRow; a.resumed(s) {
+		return a.restart(s.End)
+	} else if inRow >= dropsAtOnce {
+		return Kept
+	}
 	if a.slots.enter(s.End, a.typical) {
 		if cause := a.turn(s.End); cause != Kept {
 			return cause
@@ -211,14 +218,12 @@ func (a *Auto) measure(s Sample) Cause {
 // request that is a thousand times as long, says little about the others.
 func (a *Auto) clipped(s Sample) time.Duration {
 	took := max(s.End-s.Start, 1)
-	if s.Outcome == weir.Success {
-		if a.typical == 0 {
-			a.typical = took
-		}
-		a.typical += (min(took, clip*a.typical) - a.typical) / 16
-	}
-	if a.typical > 0 {
+	if a.seen == smooth {
 		took = max(min(took, clip*a.typical), 1)
+	}
+	if s.Outcome == weir.Success {
+		a.seen = min(a.seen+1, smooth)
+		a.typical += (took - a.typical) / time.Duration(a.seen)
 	}
 	return took
 }

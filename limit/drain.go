@@ -12,11 +12,11 @@ func (a *Auto) drains(k kind) bool {
 	case a.provenAt > 0 && a.slots.first-a.provenAt < 32*a.slots.length():
 		return false // trims have just told as much
 	case k == drainAll:
-		return binds || a.suspects() || a.busy() && !a.proven
+		return binds || a.suspects()
 	case a.before.n == 0:
 		return false
 	case k == drainDoubt:
-		return a.again || !a.proven && (binds || a.busy()) || a.suspects() && a.patient()
+		return a.again || !a.proven && binds || a.suspects() && a.patient()
 	}
 	return k == free && a.again
 }
@@ -92,9 +92,10 @@ func (a *Auto) endDrain(now time.Duration) Cause {
 	change := w.inflight() - ref.inflight()
 	longer := w.log() - ref.log()
 	elasticity := longer / change
-	a.evidence = a.compared(w, ref, elasticity, ref.noise(w.n, ref.n)/-change)
-	if elasticity > queued {
-		return a.shorten(now, longer)
+	noise := ref.noise(w.n, ref.n) / -change
+	a.evidence = a.compared(w, ref, elasticity, noise)
+	if elasticity > max(queued, unqueued+unlike*noise) {
+		return a.shorten(now, min(longer-noise*change, 0))
 	}
 	a.endQuietly(elasticity)
 	a.believe(now)

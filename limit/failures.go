@@ -33,6 +33,8 @@ type failures struct {
 	episode    episode
 	fell       window  // what had ended before the last cut,
 	fellFrom   float64 // under this limit
+	lastGood   time.Duration // when the last success ended
+	inRow      int     // failures since
 }
 
 // A round counts the outcomes of the work of one round trip. A failure counts
@@ -102,6 +104,28 @@ func (a *Auto) tally(s Sample) Cause {
 		return Kept
 	}
 	return a.calm(s.End)
+}
+
+// resumed reports whether an outcome is the first success after a pause in which
+// work failed.
+func (a *Auto) resumed(s Sample) bool {
+	if a.failed(s) {
+		a.inRow++
+	}
+	if s.Outcome != weir.Success {
+		return false
+	}
+	paused := a.inRow >= dropsAtOnce && s.End-a.lastGood > clip*a.typical
+	a.inRow, a.lastGood = 0, s.End
+	return paused
+}
+
+// restart begins to measure anew: what ends first after a pause is the quickest.
+func (a *Auto) restart(now time.Duration) Cause {
+	a.limit = a.believed()
+	a.recent, a.before, a.quiet, a.again = window{}, window{}, false, false
+	a.believe(now)
+	return Undone
 }
 
 // count counts an outcome, and reports whether it is a failure.

@@ -301,6 +301,7 @@ func (a *Auto) begun() {
 	if a.starting {
 		a.starting = false
 		a.baseline.log, a.baseline.samples = math.Inf(1), 0
+		a.ref = window{}
 	}
 }
 
