@@ -41,7 +41,7 @@ func (g *Gate[W]) due(b *band, q *queue) time.Duration {
 		if !ok {
 			return never
 		}
-		return at
+		return max(at, g.pause.until)
 	}
 	if q.len == 1 || q.len*len(b.active) < b.len {
 		return never // the last, or those of a tenant that did not make the queue
@@ -49,7 +49,7 @@ func (g *Gate[W]) due(b *band, q *queue) time.Duration {
 	if q.surge.rages(g.now, q.len) {
 		return plus(since, g.cfg.CoDel.WithDefaults().Target)
 	}
-	return g.surgeAt(q, since)
+	return max(g.surgeAt(q, since), g.pause.until)
 }
 
 // surgeAt returns when there will be a surge in q, of which the oldest waits since
@@ -99,10 +99,33 @@ func (g *Gate[W]) sweep(now time.Duration) int {
 	return 0
 }
 
+// A pause is a time in which the discipline refuses nobody, unless a surge has
+// begun: while a limit is lowered for a moment, by itself, the queue that it causes
+// is no overload, and for as long again after it, it becomes shorter.
+type pause struct {
+	lowered bool
+	since   time.Duration // the limit was lowered; never if there was a queue before
+	until   time.Duration
+}
+
+func (g *Gate[W]) pauseWhileLowered(now time.Duration) {
+	p, interval := &g.pause, g.cfg.CoDel.WithDefaults().Interval
+	_, lowered := g.timed.Deadline()
+	if lowered && !p.lowered {
+		p.since = now
+		if head := g.line.head; head != 0 && now-g.slots.all[head].since > interval/2 {
+			p.since = never
+		}
+	}
+	if p.lowered = lowered; lowered && p.since < never {
+		p.until = plus(now, now-p.since)
+	}
+}
+
 // drops reports whether CoDel refuses a waiter that could start now. It is
 // asked once for each.
 func (g *Gate[W]) drops(w *waiter[W], now time.Duration) bool {
-	if g.cfg.Discipline != CoDel {
+	if g.cfg.Discipline != CoDel || now < g.pause.until {
 		return false
 	}
 	q := &g.bands[w.band].queues[w.queue]

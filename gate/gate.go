@@ -103,6 +103,7 @@ type Gate[W any] struct {
 	gone    list // the evicted that are to be told so
 	bands   []band
 	sweepAt time.Duration // before that, the discipline refuses nobody where they stand
+	pause   pause         // in the discipline
 
 	claim int // the slot of the one that is first, but too large for now; 0 if none
 	kept  int // units that were free when the claim was made
@@ -124,7 +125,7 @@ type Gate[W any] struct {
 // New returns a Gate under the limit of alg, which it owns from now on. The
 // Config should be valid.
 func New[W any](alg limit.Algorithm, cfg Config) *Gate[W] {
-	g := &Gate[W]{now: math.MinInt64, sweepAt: never}
+	g := &Gate[W]{now: math.MinInt64, sweepAt: never, pause: pause{until: math.MinInt64}}
 	g.SetAlgorithm(alg)
 	g.Configure(cfg)
 	return g

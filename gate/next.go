@@ -14,6 +14,7 @@ func (g *Gate[W]) Next(now time.Duration) (a Answer[W], ok bool) {
 	g.unhold(now)
 	if g.timed != nil {
 		g.timed.Expire(now)
+		g.pauseWhileLowered(now)
 	}
 	if g.Waiting() == 0 {
 		return a, false
