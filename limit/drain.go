@@ -12,11 +12,11 @@ func (a *Auto) drains(k kind) bool {
 	case a.provenAt > 0 && a.slots.first-a.provenAt < 32*a.slots.length():
 		return false // trims have just told as much
 	case k == drainAll:
-		return binds || a.suspects()
+		return binds || a.suspects() || a.busy() && !a.proven
 	case a.before.n == 0:
 		return false
 	case k == drainDoubt:
-		return a.again || !a.proven && binds || a.suspects() && a.patient()
+		return a.again || !a.proven && (binds || a.busy()) || a.suspects() && a.patient()
 	}
 	return k == free && a.again
 }

@@ -107,7 +107,7 @@ func (a *Auto) turn(now time.Duration) Cause {
 	cause := a.endSlot(now)
 	kind := a.slots.kind()
 	a.quiet = kind == free
-	if a.starting && a.trial == none && a.roomy() {
+	if a.starting && a.trial == none && (a.roomy() || kind == drainDoubt || kind==drainAll) {
 		a.begun()
 	}
 	switch {
