@@ -97,6 +97,9 @@ func (a *Auto) endDrain(now time.Duration) Cause {
 	if elasticity > max(queued, unqueued+unlike*noise) {
 		return a.shorten(now, min(longer-noise*change, 0))
 	}
+	if a.binding <= 0.5 && !a.proven {
+		a.limit = min(a.limit, max(2*math.Exp(ref.inflight()), float64(a.cfg.Initial)))
+	}
 	a.endQuietly(elasticity)
 	a.believe(now)
 	return Throughput

@@ -107,7 +107,8 @@ func (a *Auto) turn(now time.Duration) Cause {
 	cause := a.endSlot(now)
 	kind := a.slots.kind()
 	a.quiet = kind == free
-	if a.starting && a.trial == none && (a.roomy() || kind == drainDoubt || kind==drainAll) {
+	if a.starting && (kind == drainDoubt || kind == drainAll || a.trial == none && a.roomy()) {
+		a.untry(now)
 		a.begun()
 	}
 	switch {
