@@ -16,7 +16,7 @@ func (a *Auto) drains(k kind) bool {
 	case a.before.n == 0:
 		return false
 	case k == drainDoubt:
-		return a.again || !a.proven && (binds || a.busy()) || a.suspects() && a.patient()
+		return a.again || (!a.proven && (binds || a.busy()) || a.suspects()) && a.patient()
 	}
 	return k == free && a.again
 }
@@ -123,7 +123,7 @@ func (a *Auto) shorten(now time.Duration, longer float64) Cause {
 // endQuietly learns from a drain that met no queue. A drain in which not all
 // limiters take part does not replace a proven baseline.
 func (a *Auto) endQuietly(elasticity float64) {
-	if !a.all && a.proven {
+	if !a.all {
 		a.vain = min(a.vain+1, 4)
 		a.patience = 1<<a.vain - 1
 		return

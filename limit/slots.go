@@ -31,21 +31,22 @@ func (s *slots) length() time.Duration { return time.Duration(1) << s.k }
 
 // enter reports whether a new slot has begun. Work takes so long.
 func (s *slots) enter(now, took time.Duration) bool {
+	wall := int64(now + s.epoch)
+	if s.numbered(wall) == s.id {
+		return false
+	}
 	for s.k < longest && s.length() < slotTrips*took {
 		s.k++
 	}
 	for s.k > shortest && s.length()/2 > 2*slotTrips*took {
 		s.k--
 	}
-	wall := int64(now + s.epoch)
-	id := wall>>s.k<<kBits | int64(s.k)
-	if id == s.id {
-		return false
-	}
-	s.id = id
+	s.id = s.numbered(wall)
 	s.first = now - time.Duration(wall&(1<<s.k-1))
 	return true
 }
+
+func (s *slots) numbered(wall int64) int64 { return wall>>s.k<<kBits | int64(s.k) }
 
 // early reports whether the slot has just begun: a trial that begins later is not
 // at the same time as those of other limiters.
