@@ -11,10 +11,10 @@ func (a *Auto) drains(k kind) bool {
 	switch {
 	case a.provenAt > 0 && a.slots.first-a.provenAt < 32*a.slots.length():
 		return false // trims have just told as much
-	case k == drainAll:
-		return binds || a.suspects() || a.busy() && !a.proven
 	case a.before.n == 0:
 		return false
+	case k == drainAll:
+		return binds || a.suspects() || a.busy() && !a.proven
 	case k == drainDoubt:
 		return a.again || (!a.proven && (binds || a.busy()) || a.suspects()) && a.patient()
 	}
@@ -94,6 +94,9 @@ func (a *Auto) endDrain(now time.Duration) Cause {
 	elasticity := longer / change
 	noise := ref.noise(w.n, ref.n) / -change
 	a.evidence = a.compared(w, ref, elasticity, noise)
+	if elasticity > unqueued {
+		a.begun()
+	}
 	if elasticity > max(queued, unqueued+unlike*noise) {
 		return a.shorten(now, min(longer-noise*change, 0))
 	}

@@ -62,14 +62,16 @@ const (
 	raiseAll               // all limiters raise, if their limit is used
 )
 
-// kind returns what limiters do in this slot.
+// kind returns what limiters do in this slot. Doubts are settled every eight of the
+// shortest slots, or every second slot if those are longer.
 func (s *slots) kind() kind {
-	switch n := s.id >> kBits; {
+	n := s.id >> kBits
+	switch every := max(int64(8)>>(s.k-shortest), 2); {
 	case n%32 == 0:
 		return drainAll
-	case n%8 == 0:
+	case n%every == 0:
 		return drainDoubt
-	case n%8 == 3, n%8 == 6:
+	case n%4 == 3:
 		return raiseAll
 	}
 	return free
@@ -108,14 +110,13 @@ func (a *Auto) turn(now time.Duration) Cause {
 	cause := a.endSlot(now)
 	kind := a.slots.kind()
 	a.quiet = kind == free
-	if a.starting && (kind == drainDoubt || kind == drainAll || a.trial == none && a.roomy()) {
-		a.untry(now)
+	if a.starting && a.trial == none && a.roomy() {
 		a.begun()
 	}
 	switch {
-	case a.starting, !a.slots.early(now), a.episode.before > 0:
+	case !a.slots.early(now), a.episode.before > 0:
 		return cause
-	case kind == raiseAll && a.binding > 0.5 && a.rest <= maxRest && a.Limit() < a.cfg.Max:
+	case kind == raiseAll && !a.starting && a.binding > 0.5 && a.rest <= maxRest && a.Limit() < a.cfg.Max:
 		cause = a.raiseAll(now)
 	case a.drains(kind):
 		if c := a.drain(now, kind == drainAll); c != Kept {
