@@ -16,7 +16,7 @@ func (a *Auto) drains(k kind) bool {
 	case k == drainAll:
 		return binds || a.suspects() || a.busy() && !a.proven
 	case k == drainDoubt:
-		return a.again || (!a.proven && (binds || a.busy()) || a.suspects()) && a.patient()
+		return a.again || (!a.proven && (binds || a.busy()) || a.suspects()) && a.slots.rare(a.vain)
 	}
 	return k == free && a.again
 }
@@ -25,13 +25,6 @@ func (a *Auto) drains(k kind) bool {
 func (a *Auto) suspects() bool {
 	d, noise := a.above(&a.before)
 	return a.before.n >= enough && a.baseline.samples > 0 && d > max(waits, suspect*noise)
-}
-
-// patient reports whether it is time for a drain on suspicion: after some that
-// came to nothing, it waits.
-func (a *Auto) patient() bool {
-	a.patience--
-	return a.patience < 0
 }
 
 // drain halves what is in flight, for a moment.
@@ -113,7 +106,7 @@ func (a *Auto) endDrain(now time.Duration) Cause {
 func (a *Auto) shorten(now time.Duration, longer float64) Cause {
 	inflight := a.before.inflight()
 	n := max(math.Exp(inflight+longer)*(1+headroom/math.Sqrt(a.from)), math.Exp(inflight)/2)
-	a.again, a.vain, a.patience = true, 0, 0
+	a.again, a.vain = true, 0
 	a.baseline.learn(&a.window, false)
 	a.healthy = a.window.most()
 	a.limit = min(a.from, a.clamp(n))
@@ -128,7 +121,6 @@ func (a *Auto) shorten(now time.Duration, longer float64) Cause {
 func (a *Auto) endQuietly(elasticity float64) {
 	if !a.all {
 		a.vain = min(a.vain+1, 4)
-		a.patience = 1<<a.vain - 1
 		return
 	}
 	seen := a.window
@@ -138,6 +130,6 @@ func (a *Auto) endQuietly(elasticity float64) {
 		seen.merge(before, math.MaxInt)
 	}
 	a.baseline.learn(&seen, elasticity < unqueued)
-	a.proven, a.vain, a.patience = true, 0, 0
+	a.proven, a.vain = true, 0
 	a.healthy = a.window.most()
 }

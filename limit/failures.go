@@ -31,10 +31,10 @@ type failures struct {
 	background float64       // the share of failures that load does not cause, weighed
 	lasts      time.Duration // how long a failure takes that takes its time
 	episode    episode
-	fell       window  // what had ended before the last cut,
-	fellFrom   float64 // under this limit
+	fell       window        // what had ended before the last cut,
+	fellFrom   float64       // under this limit
 	lastGood   time.Duration // when the last success ended
-	inRow      int     // failures since
+	inRow      int           // failures since
 }
 
 // A round counts the outcomes of the work of one round trip. A failure counts

@@ -62,20 +62,27 @@ const (
 	raiseAll               // all limiters raise, if their limit is used
 )
 
-// kind returns what limiters do in this slot. Doubts are settled every eight of the
-// shortest slots, or every second slot if those are longer.
+// kind returns what limiters do in this slot.
 func (s *slots) kind() kind {
 	n := s.id >> kBits
-	switch every := max(int64(8)>>(s.k-shortest), 2); {
+	switch {
 	case n%32 == 0:
 		return drainAll
-	case n%every == 0:
+	case n%s.doubts() == 0:
 		return drainDoubt
 	case n%4 == 3:
 		return raiseAll
 	}
 	return free
 }
+
+// doubts returns in one of how many slots doubts are settled: every eight of the
+// shortest slots, or every second slot if those are longer.
+func (s *slots) doubts() int64 { return max(int64(8)>>(s.k-shortest), 2) }
+
+// rare reports whether this is one of 2^v slots in which doubts are settled. Who
+// takes part in the rarer ones takes part together with all others.
+func (s *slots) rare(v int) bool { return (s.id>>kBits)/s.doubts()%(1<<v) == 0 }
 
 // common holds the state of the trials that all limiters make together.
 type common struct {
@@ -89,7 +96,6 @@ type common struct {
 	drainTime time.Duration // how long a drain lasts at least
 	again     bool          // the last drain has met a queue
 	vain      int           // drains on suspicion that came to nothing, in a row
-	patience  int           // occasions until the next
 }
 
 const (
