@@ -120,7 +120,9 @@ func (a *Auto) shorten(now time.Duration, longer float64) Cause {
 // limiters take part does not replace a proven baseline.
 func (a *Auto) endQuietly(elasticity float64) {
 	if !a.all {
-		a.vain = min(a.vain+1, 4)
+		if d, _ := a.above(&a.before); elasticity < (unqueued+queued)/2 || d < 2*waits {
+			a.vain = min(a.vain+1, 4)
+		}
 		return
 	}
 	seen := a.window
