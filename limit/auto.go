@@ -59,7 +59,7 @@ const (
 	maxTrips   = 40
 	maxSamples = 800
 
-	maxTrims = 0  // trims that come to nothing, before a drain is waited for
+	maxTrims = 2  // trims that come to nothing, before a drain is waited for
 	maxRest  = 3  // windows between two raises, at most
 	putOff   = 64 // windows that late work can put a raise off by, at most
 
@@ -102,17 +102,15 @@ type Auto struct {
 	baseline         // how long work takes without a queue
 	binding  float64 // share of the work that was admitted to a full limit, smoothed
 
-	starting bool          // growing freely: no queue has been met yet
-	step     float64       // the next raise, as a share of the limit
-	rest     int           // windows until the next raise
-	back     int           // what rest will be after a raise that failed
-	peak     int           // most units in flight since the trial began
-	unused   int           // samples since the trial began that did not use the limit
-	late     float64       // failures of work that began in the trial, weighed
-	trims    int           // trims that came to nothing, in a row
-	provenAt time.Duration // when trims have proven the baseline
-	alone    bool          // a trim has shortened a queue: no other load makes it
-	raisedIn int64         // the slot of the last raise without a proven baseline
+	starting bool    // growing freely: no queue has been met yet
+	step     float64 // the next raise, as a share of the limit
+	rest     int     // windows until the next raise
+	back     int     // what rest will be after a raise that failed
+	peak     int     // most units in flight since the trial began
+	unused   int     // samples since the trial began that did not use the limit
+	late     float64 // failures of work that began in the trial, weighed
+	trims    int     // trims that came to nothing, in a row
+	raisedIn int64   // the slot of the last raise without a proven baseline
 
 	common   // what all limiters do together
 	failures // what has failed

@@ -9,8 +9,6 @@ import (
 func (a *Auto) drains(k kind) bool {
 	binds := a.binding > 0.5
 	switch {
-	case a.provenAt > 0 && a.slots.first-a.provenAt < 32*a.slots.length():
-		return false // trims have just told as much
 	case a.before.n == 0:
 		return false
 	case k == drainAll:

@@ -121,16 +121,11 @@ func (a *Auto) judgeTrim(now time.Duration) Cause {
 	a.evidence = a.compared(&a.window, &a.ref, v.latency, v.noise)
 	if v.latency <= 1-gain {
 		a.trims++
-		if a.alone {
-			a.baseline.learn(&a.ref, true)
-			a.proven, a.provenAt = true, now
-			a.rest, a.back = maxRest, maxRest
-		}
 		a.limit = a.from
 		a.believe(now)
 		return Throughput
 	}
-	a.trims, a.alone = 0, true
+	a.trims = 0
 	a.episode = episode{} // there was a queue: the cut stays
 	a.ref = a.window
 	a.learnTimes()
