@@ -59,7 +59,7 @@ const (
 	maxTrips   = 40
 	maxSamples = 800
 
-	maxTrims = 2  // trims that come to nothing, before a drain is waited for
+	maxTrims = 1  // trims that come to nothing, before a drain is waited for
 	maxRest  = 3  // windows between two raises, at most
 	putOff   = 64 // windows that late work can put a raise off by, at most
 
