@@ -110,6 +110,7 @@ type Auto struct {
 	unused   int     // samples since the trial began that did not use the limit
 	late     float64 // failures of work that began in the trial, weighed
 	trims    int     // trims that came to nothing, in a row
+	alone    bool    // a trial of its own has made a queue longer, or shorter
 	raisedIn int64   // the slot of the last raise without a proven baseline
 
 	common   // what all limiters do together

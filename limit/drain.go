@@ -9,7 +9,7 @@ import (
 func (a *Auto) drains(k kind) bool {
 	binds := a.binding > 0.5
 	switch {
-	case a.before.n == 0:
+	case a.before.n == 0 || a.faster():
 		return false
 	case k == drainAll:
 		return binds || a.suspects() || a.busy() && !a.proven
@@ -17,6 +17,13 @@ func (a *Auto) drains(k kind) bool {
 		return a.again || (!a.proven && (binds || a.busy()) || a.suspects()) && a.slots.rare(a.vain)
 	}
 	return k == free && a.again
+}
+
+// faster reports whether work takes less time than it did before: then what ended
+// then is no reference.
+func (a *Auto) faster() bool {
+	d := math.Log(a.typical.Seconds()) - a.before.log()
+	return d < -max(2*changed, sure*a.before.noise(smooth, a.before.n))
 }
 
 // suspects reports whether work takes longer than it does without a queue.
@@ -117,7 +124,7 @@ func (a *Auto) shorten(now time.Duration, longer float64) Cause {
 // endQuietly learns from a drain that met no queue. A drain in which not all
 // limiters take part does not replace a proven baseline.
 func (a *Auto) endQuietly(elasticity float64) {
-	if !a.all {
+	if !a.all && (a.proven || !a.alone || elasticity >= unqueued) {
 		if d, _ := a.above(&a.before); elasticity < (unqueued+queued)/2 || d < 2*waits {
 			a.vain = min(a.vain+1, 4)
 		}
