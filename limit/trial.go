@@ -21,19 +21,24 @@ func (a *Auto) judge(now time.Duration) Cause {
 func (a *Auto) judgeRest(now time.Duration) Cause {
 	stride := a.stride(a.step)
 	need := a.need(math.Log1p(stride))
+	if a.window.n >= max(enough, a.Limit()) && a.ref.n > 0 {
+		if d := a.window.log() - a.ref.log(); math.Abs(d) > max(changed, 2*sure*a.noise()) {
+			// The world has changed, perhaps in the middle of this window: so the
+			// next one tells.
+			a.ref, a.window = window{}, window{}
+			a.rest, a.back = 0, 1
+			if d < 0 {
+				a.step = max(a.step, steep)
+			}
+			return Kept
+		}
+	}
 	if a.window.n < need {
 		return Kept
 	}
-	switch d := a.window.log() - a.ref.log(); {
-	case a.ref.n == 0:
+	if a.ref.n == 0 {
 		a.ref = a.window
-	case math.Abs(d) > max(changed, 2*sure*a.noise()):
-		// The world has changed, perhaps in the middle of this window: so the
-		// next one tells.
-		a.ref, a.window = window{}, window{}
-		a.rest, a.back = 0, 1
-		return Kept
-	default:
+	} else {
 		a.ref.merge(a.window, 2*need)
 	}
 	a.fell = window{}
