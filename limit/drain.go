@@ -95,7 +95,7 @@ func (a *Auto) endDrain(now time.Duration) Cause {
 	if elasticity > unqueued {
 		a.begun()
 	}
-	if elasticity > max(queued, unqueued+unlike*noise) {
+	if elasticity > max(0.6, unqueued+unlike*noise) {
 		return a.shorten(now, min(longer-noise*change, 0))
 	}
 	if a.binding <= 0.5 && !a.proven {

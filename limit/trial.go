@@ -67,7 +67,7 @@ func (a *Auto) judgeRaise(now time.Duration) Cause {
 		return a.pending(now)
 	}
 	a.evidence = a.compared(&a.window, &a.ref, v.latency, v.noise)
-	a.alone = a.alone || !a.all && v.latency-unlike*v.noise > 0.5
+	a.alone = a.alone || !a.all && v.latency-unlike*v.noise > 1-gain
 	// Not all of it may have become latency, for what is known.
 	good, beyond := v.latency < min(1-gain, 1-unlike*v.noise), float64(sure)
 	if a.all && a.suspects() {
@@ -125,7 +125,7 @@ func (a *Auto) judgeTrim(now time.Duration) Cause {
 		return a.pending(now)
 	}
 	a.evidence = a.compared(&a.window, &a.ref, v.latency, v.noise)
-	a.alone = a.alone || v.latency-unlike*v.noise > 0.5
+	a.alone = a.alone || v.latency-unlike*v.noise > 1-gain
 	if v.latency <= 1-gain {
 		a.trims++
 		a.limit = a.from
