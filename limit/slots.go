@@ -122,7 +122,7 @@ func (a *Auto) turn(now time.Duration) Cause {
 	switch {
 	case !a.slots.early(now), a.episode.before > 0:
 		return cause
-	case kind == raiseAll && !a.starting && a.binding > 0.5 && a.rest <= maxRest && a.Limit() < a.cfg.Max:
+	case kind == raiseAll && !a.starting && !a.again && a.binding > 0.5 && a.rest <= maxRest && a.Limit() < a.cfg.Max:
 		cause = a.raiseAll(now)
 	case a.drains(kind):
 		if c := a.drain(now, kind == drainAll); c != Kept {

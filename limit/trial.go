@@ -316,6 +316,9 @@ func (a *Auto) short() bool {
 // dares reports whether a raise may be tried at any time: as long as the baseline
 // is not proven, once in a slot.
 func (a *Auto) dares() bool {
+	if a.again {
+		return false // there may still be a queue
+	}
 	if a.proven {
 		return true
 	}
