@@ -199,6 +199,9 @@ func (a *Auto) endRaise(now time.Duration) Cause {
 
 // untry takes a trial back that another takes the place of.
 func (a *Auto) untry(now time.Duration) {
+	if a.trial == trim {
+		a.trims++
+	}
 	if a.trial != none {
 		a.limit = a.from
 		a.believe(now)
