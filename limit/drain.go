@@ -110,7 +110,7 @@ func (a *Auto) endDrain(now time.Duration) Cause {
 // units at work are those in flight times the share of their time without a wait.
 func (a *Auto) shorten(now time.Duration, longer float64) Cause {
 	inflight := a.before.inflight()
-	n := max(math.Exp(inflight+longer)*(1+headroom/math.Sqrt(a.from)), math.Exp(inflight)/2)
+	n := max(math.Exp(inflight+longer)*(1+headroom/math.Sqrt(a.from)), math.Exp(inflight)/math.Sqrt2)
 	a.again, a.vain = true, 0
 	a.baseline.learn(&a.window, false)
 	a.healthy = a.window.most()
