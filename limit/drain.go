@@ -111,6 +111,9 @@ func (a *Auto) endDrain(now time.Duration) Cause {
 func (a *Auto) shorten(now time.Duration, longer float64) Cause {
 	inflight := a.before.inflight()
 	n := max(math.Exp(inflight+longer)*(1+headroom/math.Sqrt(a.from)), math.Exp(inflight)/math.Sqrt2)
+	if a.binding <= 0.5 { // it is not the limit that keeps the queue
+		n = max(n, 1.25*math.Exp(inflight))
+	}
 	a.again, a.vain = true, 0
 	a.baseline.learn(&a.window, false)
 	a.healthy = a.window.most()

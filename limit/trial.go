@@ -51,7 +51,7 @@ func (a *Auto) judgeRest(now time.Duration) Cause {
 	}
 	if !a.starting && !a.proven && a.trims < maxTrims && a.Limit() > a.cfg.Min {
 		a.evidence = a.resting(&a.ref)
-		return a.try(trim, a.limit/(1+stride), now)
+		return a.try(trim, a.limit/(1+a.stride(min(a.step, steep))), now)
 	}
 	if a.rest <= 0 && a.Limit() < a.cfg.Max && (a.starting || a.short() && a.dares()) {
 		a.evidence = a.resting(&a.ref)

@@ -64,3 +64,10 @@ func TestFieldOneBadPod(t *testing.T) {
 		t.Errorf("%.0f/s served: want %.0f", got, want)
 	}
 }
+
+// The origin is down for a moment, or for a second, and the limit finds itself.
+func TestFieldOriginDownForAMomentAuto(t *testing.T) { originDown(t, "auto", 200*time.Millisecond) }
+func TestFieldOriginDownForASecondAuto(t *testing.T) { originDown(t, "auto", time.Second) }
+
+// weir origin is killed, and started again on the same port.
+func TestFieldOriginKilledAuto(t *testing.T) { originKilled(t, "auto") }
