@@ -59,6 +59,7 @@ const (
 	maxTrips   = 40
 	maxSamples = 800
 
+	soon     = 10 // round trips in which a trim is judged
 	maxTrims = 1  // trims that come to nothing, before a drain is waited for
 	maxRest  = 3  // windows between two raises, at most
 	putOff   = 64 // windows that late work can put a raise off by, at most
@@ -109,7 +110,7 @@ type Auto struct {
 	peak     int     // most units in flight since the trial began
 	unused   int     // samples since the trial began that did not use the limit
 	late     float64 // failures of work that began in the trial, weighed
-	trims    int     // trims that came to nothing, in a row
+	trimmed  int     // trims that came to nothing, in a row
 	alone    bool    // a trial of its own has made a queue longer, or shorter
 	raisedIn int64   // the slot of the last raise without a proven baseline
 

@@ -200,7 +200,7 @@ func (a *Auto) endRaise(now time.Duration) Cause {
 // untry takes a trial back that another takes the place of.
 func (a *Auto) untry(now time.Duration) {
 	if a.trial == trim {
-		a.trims++
+		a.trimmed++
 	}
 	if a.trial != none {
 		a.limit = a.from

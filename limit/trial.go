@@ -49,15 +49,21 @@ func (a *Auto) judgeRest(now time.Duration) Cause {
 	if a.Limit() >= a.cfg.Max { // no room to grow
 		a.begun()
 	}
-	if !a.starting && !a.proven && a.trims < maxTrims && a.Limit() > a.cfg.Min {
+	if smaller := a.stride(min(a.step, steep)); a.trims(smaller) {
 		a.evidence = a.resting(&a.ref)
-		return a.try(trim, a.limit/(1+a.stride(min(a.step, steep))), now)
+		return a.try(trim, a.limit/(1+smaller), now)
 	}
 	if a.rest <= 0 && a.Limit() < a.cfg.Max && (a.starting || a.short() && a.dares()) {
 		a.evidence = a.resting(&a.ref)
 		return a.try(raise, a.limit*(1+stride), now)
 	}
 	return Kept
+}
+
+// trims reports whether to try a smaller limit: if that can be judged soon.
+func (a *Auto) trims(stride float64) bool {
+	return !a.starting && !a.proven && a.trimmed < maxTrims && a.Limit() > a.cfg.Min &&
+		a.need(math.Log1p(stride)) <= soon*a.Limit()
 }
 
 // judgeRaise asks what became of a raise.
@@ -127,12 +133,12 @@ func (a *Auto) judgeTrim(now time.Duration) Cause {
 	a.evidence = a.compared(&a.window, &a.ref, v.latency, v.noise)
 	a.alone = a.alone || v.latency-unlike*v.noise > 1-gain
 	if v.latency <= 1-gain {
-		a.trims++
+		a.trimmed++
 		a.limit = a.from
 		a.believe(now)
 		return Throughput
 	}
-	a.trims = 0
+	a.trimmed = 0
 	a.episode = episode{} // there was a queue: the cut stays
 	a.ref = a.window
 	a.learnTimes()
