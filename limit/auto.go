@@ -111,7 +111,7 @@ type Auto struct {
 	unused   int     // samples since the trial began that did not use the limit
 	late     float64 // failures of work that began in the trial, weighed
 	trimmed  int     // trims that came to nothing, in a row
-	alone    bool    // a trial of its own has made a queue longer, or shorter
+	alone    bool    // a trial of its own has made all of a queue longer, or shorter
 	raisedIn int64   // the slot of the last raise without a proven baseline
 
 	common   // what all limiters do together
@@ -163,9 +163,9 @@ func (a *Auto) observe(s Sample) Cause {
 	if cause := a.tally(s); cause != Kept {
 		return cause
 	}
-	if inRow := a.inRow; a.resumed(s) {
+	if interrupted, resumed := a.interrupted(s); resumed {
 		return a.restart(s.End)
-	} else if inRow >= dropsAtOnce {
+	} else if interrupted {
 		return Kept
 	}
 	if a.slots.enter(s.End, a.typical) {

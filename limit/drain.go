@@ -14,7 +14,7 @@ func (a *Auto) drains(k kind) bool {
 	case k == drainAll:
 		return binds || a.suspects() || a.busy() && !a.proven
 	case k == drainDoubt:
-		return a.again || (!a.proven && (binds || a.busy()) || a.suspects()) && a.slots.rare(a.vain)
+		return a.again || (!a.proven && binds || a.suspects()) && a.slots.rare(a.vain)
 	}
 	return k == free && a.again
 }
@@ -95,7 +95,7 @@ func (a *Auto) endDrain(now time.Duration) Cause {
 	if elasticity > unqueued {
 		a.begun()
 	}
-	if elasticity > max(0.6, unqueued+unlike*noise) {
+	if elasticity > max(queued, unqueued+unlike*noise) {
 		return a.shorten(now, min(longer-noise*change, 0))
 	}
 	if a.binding <= 0.5 && !a.proven {
@@ -110,9 +110,9 @@ func (a *Auto) endDrain(now time.Duration) Cause {
 // units at work are those in flight times the share of their time without a wait.
 func (a *Auto) shorten(now time.Duration, longer float64) Cause {
 	inflight := a.before.inflight()
-	n := max(math.Exp(inflight+longer)*(1+headroom/math.Sqrt(a.from)), math.Exp(inflight)/math.Sqrt2)
+	n := max(math.Exp(inflight+longer)*(1+headroom/math.Sqrt(a.from)), math.Exp(inflight)/mostCut)
 	if a.binding <= 0.5 { // it is not the limit that keeps the queue
-		n = max(n, 1.25*math.Exp(inflight))
+		n = max(n, room*math.Exp(inflight))
 	}
 	a.again, a.vain = true, 0
 	a.baseline.learn(&a.window, false)
@@ -128,7 +128,7 @@ func (a *Auto) shorten(now time.Duration, longer float64) Cause {
 // limiters take part does not replace a proven baseline.
 func (a *Auto) endQuietly(elasticity float64) {
 	if !a.all && (a.proven || !a.alone || elasticity >= unqueued) {
-		if d, _ := a.above(&a.before); elasticity < (unqueued+queued)/2 || d < 2*waits {
+		if d, _ := a.above(&a.before); elasticity < partly || d < 2*waits {
 			a.vain = min(a.vain+1, 4)
 		}
 		return

@@ -106,18 +106,20 @@ func (a *Auto) tally(s Sample) Cause {
 	return a.calm(s.End)
 }
 
-// resumed reports whether an outcome is the first success after a pause in which
-// work failed.
-func (a *Auto) resumed(s Sample) bool {
-	if a.failed(s) {
-		a.inRow++
-	}
+// interrupted reports whether an outcome is a success after failures in a row, which
+// tells how long work takes that goes on while other work fails, and whether it is
+// the first after a pause.
+func (a *Auto) interrupted(s Sample) (interrupted, resumed bool) {
 	if s.Outcome != weir.Success {
-		return false
+		if a.failed(s) {
+			a.inRow++
+		}
+		return false, false
 	}
-	paused := a.inRow >= dropsAtOnce && s.End-a.lastGood > clip*a.typical
+	interrupted = a.inRow >= dropsAtOnce
+	resumed = interrupted && s.End-a.lastGood > clip*a.typical
 	a.inRow, a.lastGood = 0, s.End
-	return paused
+	return interrupted, resumed
 }
 
 // restart begins to measure anew: what ends first after a pause is the quickest.
