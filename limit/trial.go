@@ -86,6 +86,9 @@ func (a *Auto) judgeRaise(now time.Duration) Cause {
 	switch {
 	case good && !queues: // all of it became throughput
 		a.baseline.learn(&a.ref, false)
+		if a.starting { // work that seems to take less time is the quicker part of it
+			a.window.prolong(a.ref.log())
+		}
 		a.ref = a.window
 		a.learnTimes()
 		a.back, a.step = 1, min(1, 1.5*a.step)

@@ -35,6 +35,15 @@ func (w *window) merge(v window, most int) {
 	}
 }
 
+// prolong makes the durations longer if the logarithm of their mean is less than log:
+// by half of the difference.
+func (w *window) prolong(log float64) {
+	if d := (log - w.log()) / 2; d > 0 {
+		w.sum *= math.Exp(d)
+		w.sq *= math.Exp(2 * d)
+	}
+}
+
 // log is the logarithm of the mean. Under a full limit the mean is, by
 // Little's law, the limit over the throughput: one tells of the other.
 func (w *window) log() float64 { return math.Log(w.sum / float64(w.n)) }
