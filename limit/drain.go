@@ -12,7 +12,7 @@ func (a *Auto) drains(k kind) bool {
 	case a.before.n == 0 || a.faster():
 		return false
 	case k == drainAll:
-		return binds || a.suspects() || a.busy() && !a.proven
+		return binds || a.suspects() || a.busy() && !a.proven && a.slots.length() < bearable
 	case k == drainDoubt:
 		return a.again || (!a.proven && binds || a.suspects()) && a.slots.rare(a.vain)
 	}

@@ -99,17 +99,18 @@ type common struct {
 }
 
 const (
-	enough     = 24    // samples that a drain needs
-	few        = 4     // units in flight of which a drain shows nothing
-	headroom   = 0.5   // above what works, and the least common raise, in square roots of the limit
-	queued     = 0.6   // elasticity from which on a drain has met a queue: less than 1 - gain, as it is an average over the drain
-	partly     = 0.5   // from which on there was a queue that others share, or a short one
-	unqueued   = gain  // and up to which there was none
-	mostCut    = 1.414 // the factor by which a drain cuts the limit at most
-	room       = 1.25  // times what is in flight, the limit that holds nothing back
-	waits      = 0.42  // latency above the baseline, as a logarithm, that is a suspicion
-	pooled     = 4     // samples before a drain for each in it that tell of the baseline
-	drainTrips = 3     // round trips that a drain lasts at least
+	enough     = 24               // samples that a drain needs
+	few        = 4                // units in flight of which a drain shows nothing
+	headroom   = 0.5              // above what works, and the least common raise, in square roots of the limit
+	queued     = 0.6              // elasticity from which on a drain has met a queue: less than 1 - gain, as it is an average over the drain
+	partly     = 0.5              // from which on there was a queue that others share, or a short one
+	unqueued   = gain             // and up to which there was none
+	mostCut    = 1.414            // the factor by which a drain cuts the limit at most
+	bearable   = 10 * time.Second // the longest slot in which a limit is drained that is not used: who waits bears that
+	room       = 1.25             // times what is in flight, the limit that holds nothing back
+	waits      = 0.42             // latency above the baseline, as a logarithm, that is a suspicion
+	pooled     = 4                // samples before a drain for each in it that tell of the baseline
+	drainTrips = 3                // round trips that a drain lasts at least
 )
 
 // turn is the beginning of a slot: it ends the trial of the last one, and begins
