@@ -203,7 +203,7 @@ func (a *Auto) measure(s Sample) Cause {
 		a.binding -= a.binding / 16
 	}
 	switch {
-	case s.Outcome == weir.Dropped: // how long a failure takes says nothing
+	case !a.tells(s, took):
 		return Kept
 	case !used:
 		return a.idle(s.End)
@@ -212,6 +212,18 @@ func (a *Auto) measure(s Sample) Cause {
 		return a.judge(s.End)
 	}
 	return Kept
+}
+
+// tells reports whether it tells of other work how long this took. How long a failure
+// takes says nothing, and work that nobody waits for any more took longer than that.
+func (a *Auto) tells(s Sample, took time.Duration) bool {
+	switch s.Outcome {
+	case weir.Dropped:
+		return false
+	case weir.TimedOut:
+		return took > a.typical
+	}
+	return true
 }
 
 // clipped is how long a piece of work took, but for outliers: a stream, or a
