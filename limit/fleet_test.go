@@ -19,6 +19,7 @@ type fleet struct {
 	now    time.Duration
 	mean   time.Duration
 	shape  string
+	every  time.Duration // the limiters start one after the other
 	free   instants
 	flight fleetFlights
 	active []int // units in flight of each limiter
@@ -54,7 +55,7 @@ func (f *fleet) admit() {
 		more = false
 		for k := range f.all {
 			i := (first + k) % len(f.all)
-			if f.active[i] >= f.all[i].Limit() {
+			if f.now < time.Duration(i)*f.every || f.active[i] >= f.all[i].Limit() {
 				continue
 			}
 			more = true
@@ -90,7 +91,8 @@ func (f *fleet) average(span time.Duration) float64 {
 	return area / float64(f.now-begin)
 }
 
-// Several limiters in front of one service see each other's queue. They cut at
+// Several limiters in front of one service see each other's queue, though they may
+// start one after the other. They cut at
 // the same time, so each sees the queue of all become shorter: their limits add
 // up to five knees at most, and stay there. Limiters whose clocks differ by hours take
 // each other's queue for a slower service, and grow without end.
@@ -99,17 +101,18 @@ func TestAutoFleet(t *testing.T) {
 	for _, tt := range []struct {
 		n     int
 		shape string
+		every time.Duration
 	}{
-		{2, "constant"}, {4, "constant"}, {8, "constant"},
-		{2, "exponential"}, {4, "exponential"}, {8, "exponential"},
+		{2, "constant", 0}, {4, "constant", 0}, {8, "constant", 0}, {8, "constant", 5 * time.Second},
+		{2, "exponential", 0}, {4, "exponential", 0}, {8, "exponential", 0}, {8, "exponential", 5 * time.Second},
 	} {
-		t.Run(fmt.Sprintf("%d, %s", tt.n, tt.shape), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%d, %s, every %v", tt.n, tt.shape, tt.every), func(t *testing.T) {
 			for _, epoch := range epochs() {
 				t.Run(fmt.Sprint("epoch ", epoch), func(t *testing.T) {
 					t.Parallel()
 					f := newFleet(t, tt.n, servers, func(int) time.Duration { return epoch })
-					f.shape = tt.shape
-					f.average(2 * time.Minute)
+					f.shape, f.every = tt.shape, tt.every
+					f.average(2*time.Minute + time.Duration(tt.n)*tt.every)
 					first := f.average(3 * time.Minute)
 					f.average(4 * time.Minute)
 					last := f.average(3 * time.Minute)
@@ -122,7 +125,7 @@ func TestAutoFleet(t *testing.T) {
 					}
 					rng := rand.New(rand.NewPCG(uint64(epoch), 5))
 					apart := newFleet(t, tt.n, servers, func(int) time.Duration { return time.Duration(rng.Int64N(int64(1000 * time.Hour))) })
-					apart.shape = tt.shape
+					apart.shape, apart.every = tt.shape, tt.every
 					apart.average(9 * time.Minute)
 					if control := apart.average(3 * time.Minute); control < 2*last {
 						t.Errorf("limits of %.1f with one clock, %.1f with several: want twice as many", last, control)
