@@ -160,6 +160,9 @@ func (a *Auto) count(s Sample) (bad bool) {
 func (a *Auto) surprising() bool {
 	bad, n := a.round.bad(), float64(a.round.ended)
 	p := max(a.background, doubtful)
+	if a.starting { // the background is not known yet
+		p = max(p, drops)
+	}
 	return bad >= dropsAtOnce && bad > (a.background+drops)*n && bad-1 > p*n+alarm*math.Sqrt(p*(1-p)*n)
 }
 
