@@ -28,17 +28,16 @@
 //     large raise that was half good, the part that became throughput is kept:
 //     L ← L'·R/R'. After a raise that was refused, Auto rests, twice as long each
 //     time, up to 3 windows; and for longer, if work came too late because of it.
-//   - A drain halves what is in flight for about three round trips. If e > 0.7,
+//   - A drain halves what is in flight for about three round trips. If e > 0.6,
 //     work had waited: by Little's law N·R'/R of it was at work, and that, with
-//     a headroom of 1/(2·√L), is the new limit. If e < 0.7, the limit returns to
-//     its value, and the drain has measured the baseline: how long work takes that
-//     does not wait. A service that has become slower takes longer in a drain, too.
-//     So Auto tells a queue from a slower service, which no average does.
+//     a headroom of 1/(2·√L), is the new limit, but not less than 1/√2 of it. As e
+//     is an average over the drain, it is larger near the limit. If e < 0.6, the
+//     limit returns to its value, and the drain has measured the baseline: how long
+//     work takes that does not wait. A service that has become slower takes longer
+//     in a drain, too. So Auto tells a queue from a slower service, which no average
+//     does. A verdict has to exceed its error: e > 0.3 + 1.2 standard errors.
 //
-// It begins by doubling, until a raise is no gain, as TCP's slow start does. Until
-// a drain has proven the baseline, a limiter trims its limit by a tenth now and
-// then, by itself: that is kept only if e > 0.7, which means that the queue is its
-// own, and then no drain is needed to prove the baseline.
+// It begins by doubling, until a raise is no gain, as TCP's slow start does.
 //
 // A window compares means, and is as long as it takes to tell the change from
 // noise with two standard errors: 2·(2σ / 0.7·Δln N)² samples, where σ is the
@@ -55,16 +54,31 @@
 //
 // So limiters experiment together. Without a message, they only have the clock in
 // common. Each cuts the wall clock into slots of 2^k ns, a second or more and at
-// least 8 round trips. In 8 of 32 slots all limiters raise that use their limit; in one all
-// drain, and in three more the limiters drain that suspect a queue (work takes half as long
-// again as the baseline), have just met one, or know no baseline yet. Then all N
-// change together, and each limiter measures the elasticity of the whole: n cancels.
+// least 8 round trips:
+//
+//   - In one of 32 slots all drain that use their limit.
+//   - Every 8.6 s, or in every second slot if that is longer, those drain that suspect
+//     a queue (work takes half as long again as the baseline), or have no proven
+//     baseline. A limiter that has done so in vain leaves out every second such slot,
+//     then three of four, up to 15 of 16, the same ones as all others: so those that
+//     drain do it together.
+//   - In one of 4 slots all raise that use their limit.
+//
+// Then all N change together, and each limiter measures the elasticity of the whole:
+// n cancels. After a drain that has met a queue, the next free slot is another one, and
+// nobody raises.
+//
+// A baseline is proven by a drain of all that meets no queue; or by any such drain, if
+// the limiter is alone, that is, if a trial of its own has once met all of a queue.
+// Until then a limiter raises once in a slot by itself, and begins with a trim: a limit
+// lower by a fifth or less, which it keeps if e > 0.7, because then the queue is its
+// own.
 //
 // Between these slots a limiter raises by itself only while work takes no longer
 // than the baseline, within 15 %. Then there is no queue that it could make
-// longer for others. A limit is raised by 1/(2·√L) or a tenth,
-// the larger, and is cut in proportion: small limits gain on large ones, so that
-// shares become equal (Chiu and Jain 1989).
+// longer for others. A limit is raised by 1/(2·√L) or a tenth, the larger, and is cut in
+// proportion: small limits gain on large ones, so that shares become equal (Chiu and
+// Jain 1989). Limits above 25 mostly keep the shares that their starts gave them.
 //
 // Skews of the clocks that are short beside a slot do not matter. A limiter that
 // does not keep to the clock, or is not one of these, is load like any other: its
@@ -79,10 +93,10 @@
 //
 // Failures that take their time (work that came too late, hung, or was refused
 // after a while) lower the limit at once if more than a tenth beyond the background
-// of a round trip's work fails: by half of that share, once per round trip (as in
-// DCTCP, RFC 8257). Work that came too late counts if it is in flight that it lost
-// its time: if it took longer than healthy work does, and longer than it had waited
-// in the queue. Each such cut is an experiment:
+// of a round trip's work fails, by four standard errors: by half of that share, once
+// per round trip (as in DCTCP, RFC 8257). Work that came too late counts if it is in
+// flight that it lost its time: if it took longer than healthy work does, and longer
+// than it had waited in the queue. Each such cut is an experiment:
 //
 //   - If the log-odds of failure do not depend on what is in flight (elasticity
 //     below 0.5, by regression, with 1.5 standard errors), load does not cause
@@ -106,8 +120,11 @@
 // baseline cannot drift: each drain measures it again. An average of overload is
 // overload; a drain of it is not.
 //
+// What ends first after a pause in which work failed is the quickest, so Auto then
+// measures anew. Work that nobody waited for until its end took longer than that.
+//
 // Work counts as long as it is in flight, abandoned or not. A limit that is not
-// used is left alone.
+// used is left alone, but for one drain while its baseline is not proven.
 //
 // # When not to use it
 //
@@ -120,7 +137,7 @@
 // What Auto does slowly: a limit that is too high without a late answer comes down
 // with the next drain, after half a minute on average (longer, if work takes longer
 // than 130 ms). Many limiters that start one after the other while there is a queue
-// do not know the baseline; it takes some drains until they do.
+// do not know the baseline; it takes a minute or two until they do.
 //
 // # Sources
 //
