@@ -60,7 +60,7 @@ const (
 	maxSamples = 800
 
 	soon     = 10 // round trips in which a trim is judged
-	maxTrims = 1  // trims that come to nothing, before a drain is waited for
+	maxTrims = 1  // trims without an effect, before Auto waits for a drain
 	maxRest  = 3  // windows between two raises, at most
 	putOff   = 64 // windows that late work can put a raise off by, at most
 
@@ -110,8 +110,8 @@ type Auto struct {
 	peak     int     // most units in flight since the trial began
 	unused   int     // samples since the trial began that did not use the limit
 	late     float64 // failures of work that began in the trial, weighed
-	trimmed  int     // trims that came to nothing, in a row
-	alone    bool    // a trial of its own has made all of a queue longer, or shorter
+	trimmed  int     // trims without an effect, in a row
+	alone    bool    // a trial of this limiter has made all of a queue longer, or shorter
 	raisedIn int64   // the slot of the last raise without a proven baseline
 
 	common   // what all limiters do together
@@ -215,7 +215,7 @@ func (a *Auto) measure(s Sample) Cause {
 }
 
 // tells reports whether it tells of other work how long this took. How long a failure
-// takes says nothing, and work that nobody waits for any more took longer than that.
+// takes says nothing, and abandoned work took longer than that.
 func (a *Auto) tells(s Sample, took time.Duration) bool {
 	switch s.Outcome {
 	case weir.Dropped:

@@ -80,8 +80,8 @@ func (s *slots) kind() kind {
 // shortest slots, or every second slot if those are longer.
 func (s *slots) doubts() int64 { return max(int64(8)>>(s.k-shortest), 2) }
 
-// rare reports whether this is one of 2^v slots in which doubts are settled. Who
-// takes part in the rarer ones takes part together with all others.
+// rare reports whether this is one of 2^v slots in which doubts are settled. A limiter
+// that takes part in the rarer ones does so together with all others.
 func (s *slots) rare(v int) bool { return (s.id>>kBits)/s.doubts()%(1<<v) == 0 }
 
 // common holds the state of the trials that all limiters make together.
@@ -102,12 +102,12 @@ const (
 	enough     = 24               // samples that a drain needs
 	few        = 4                // units in flight of which a drain shows nothing
 	headroom   = 0.5              // above what works, and the least common raise, in square roots of the limit
-	queued     = 0.6              // elasticity from which on a drain has met a queue: less than 1 - gain, as it is an average over the drain
-	partly     = 0.5              // from which on there was a queue that others share, or a short one
+	queued     = 0.6              // elasticity above which a drain has met a queue: an average over the drain, so less than 1 - gain
+	partly     = 0.5              // and above which it has met a part of one
 	unqueued   = gain             // and up to which there was none
 	mostCut    = 1.414            // the factor by which a drain cuts the limit at most
-	bearable   = 10 * time.Second // the longest slot in which a limit is drained that is not used: who waits bears that
-	room       = 1.25             // times what is in flight, the limit that holds nothing back
+	room       = 1.25             // times what is in flight: a limit that holds nothing back
+	bearable   = 10 * time.Second // the longest slot in which an unused limit is drained: the callers' patience
 	waits      = 0.42             // latency above the baseline, as a logarithm, that is a suspicion
 	pooled     = 4                // samples before a drain for each in it that tell of the baseline
 	drainTrips = 3                // round trips that a drain lasts at least
