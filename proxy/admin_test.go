@@ -103,10 +103,10 @@ func TestMetrics(t *testing.T) {
 		status := 200
 		p := newProxy(t, proxy.Config{Transport: origin(func(r *http.Request) (*http.Response, error) {
 			return answers(status, s)(r)
-		}), Auto: limit.AutoConfig{Initial: 4, Max: 4}})
+		}), Auto: limit.AutoConfig{Initial: 8, Max: 8}})
 		ask(t.Context(), p) // a refusal counts as much as of a success's time it took
 		status = 503
-		for range 5 {
+		for range 9 {
 			go ask(t.Context(), p)
 		}
 		synctest.Wait()
@@ -132,20 +132,20 @@ func TestMetrics(t *testing.T) {
 			}
 			t.Errorf("there is no %s{%s}", name, labels)
 		}
-		check("weir_proxy_limit", "", 4)
-		check("weir_proxy_inflight", "", 4)
+		check("weir_proxy_limit", "", 8)
+		check("weir_proxy_inflight", "", 8)
 		check("weir_proxy_waiting", "", 0)
 		check("weir_proxy_abandoned", "", 0)
 		check("weir_proxy_connections", "", 0)
-		check("weir_proxy_decisions_total", "decision=admit reason=", 5)
+		check("weir_proxy_decisions_total", "decision=admit reason=", 9)
 		check("weir_proxy_decisions_total", "decision=reject reason=over_limit", 1)
-		check("weir_proxy_wait_seconds", "", 5)
+		check("weir_proxy_wait_seconds", "", 9)
 		time.Sleep(2 * s)
 		check("weir_proxy_inflight", "", 0)
 		check("weir_proxy_outcomes_total", "outcome=success", 1)
-		check("weir_proxy_outcomes_total", "outcome=dropped", 4)
+		check("weir_proxy_outcomes_total", "outcome=dropped", 8)
 		check("weir_proxy_limit_changes_total", "cause=dropped", 1)
-		check("weir_proxy_origin_duration_seconds", "", 5)
+		check("weir_proxy_origin_duration_seconds", "", 9)
 	})
 }
 
