@@ -161,7 +161,7 @@ func (a *Auto) surprising() bool {
 	bad, n := a.round.bad(), float64(a.round.ended)
 	p := max(a.background, doubtful)
 	if a.starting { // the background is not known yet
-		p = max(p, drops)
+		p = max(p, untested)
 	}
 	return bad >= dropsAtOnce && bad > (a.background+drops)*n && bad-1 > p*n+alarm*math.Sqrt(p*(1-p)*n)
 }
