@@ -73,7 +73,7 @@ func (c *credit) take(n int) (w uint64, ok bool) {
 func (c *credit) put(n int) bool {
 	for {
 		w := c.word.Load()
-		if w&(shut|collect) != 0 || n > int(c.total.Load())-free(w) {
+		if w&(shut|collect) != 0 || n > min(int(c.total.Load()), freeMask)-free(w) {
 			return false
 		}
 		if c.word.CompareAndSwap(w, w+oneSucceeded+uint64(n)) {

@@ -12,7 +12,7 @@ import (
 type AutoConfig struct {
 	Initial int `json:"initial,omitempty"` // units. If zero, 10 (brought into [Min, Max])
 	Min     int `json:"min,omitempty"`     // units, >= 1. If zero, 1
-	Max     int `json:"max,omitempty"`     // units, >= Min. If zero, 10,000
+	Max     int `json:"max,omitempty"`     // units, >= Min; at most 2^31 - 1, also if it is more. If zero, 10,000
 	// MaxHealthyLatency, if not zero, is the longest that healthy work takes,
 	// queues included: work that took longer counts as Dropped.
 	MaxHealthyLatency time.Duration `json:"max_healthy_latency,omitempty"`
@@ -20,6 +20,7 @@ type AutoConfig struct {
 
 func (c AutoConfig) withDefaults() AutoConfig {
 	fillBounds(&c.Initial, &c.Min, &c.Max, 10, 1, 10_000)
+	c.Max = min(c.Max, math.MaxInt32) // a limit that never binds; more would overflow
 	return c
 }
 

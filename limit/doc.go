@@ -60,8 +60,8 @@
 //   - Every 8.6 s, or in every second slot if that is longer, those drain that suspect
 //     a queue (work takes half as long again as the baseline), or have no proven
 //     baseline. A limiter that has done so in vain leaves out every second such slot,
-//     then three of four, up to 15 of 16, the same ones as all others: so those that
-//     drain do it together.
+//     and then more of them, the same ones as all others: so those that drain do it
+//     together.
 //   - In one of 4 slots all raise that use their limit.
 //
 // Then all N change together, and each limiter measures the elasticity of the whole:

@@ -194,7 +194,7 @@ func (a *Auto) collapse(now time.Duration) Cause {
 		}
 		a.limit = a.clamp(a.limit * (1 - share/2))
 	}
-	a.unbiased = now + a.lasts + a.lasts/10
+	a.unbiased = now + min(a.lasts+a.lasts/10, maxTrips*a.typical)
 	a.step, a.rest, a.back = fine, 1, 1
 	a.begun()
 	a.ref = window{}
@@ -274,13 +274,15 @@ func (a *Auto) helped() bool {
 }
 
 // undo takes a cut back, halfway each time, and stops where failures return. If
-// they do not return at the old limit, they ended without a reason, and are
-// likely to come again: half of them count as background.
+// they do not return at the old limit, and did not depend on load, they ended without
+// a reason, and are likely to come again: half of them count as background.
 func (a *Auto) undo(now time.Duration) Cause {
 	ep := &a.episode
 	a.evidence = a.failing(&ep.blame)
 	if a.limit >= ep.before {
-		a.background = max(a.background, (a.background+ep.blame.share())/2)
+		if e, se := ep.blame.elasticity(); e-2*se < blamed {
+			a.background = max(a.background, (a.background+ep.blame.share())/2)
+		}
 		*ep = episode{}
 		return Kept
 	}
