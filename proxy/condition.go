@@ -11,8 +11,8 @@ type Condition string
 
 // The conditions. Of several signs, the most frequent counts.
 const (
-	Well        Condition = "well"                // the origin serves
-	LimitUsed   Condition = "limit_used"          // the origin serves, and more is asked for than the limit allows
+	Well        Condition = "well"                // no sign of overload, or of an origin that is away; it may fail in other ways
+	LimitUsed   Condition = "limit_used"          // no such sign, and more is asked for than the limit allows
 	Refuses     Condition = "connections_refused" // the origin refuses connections
 	Silent      Condition = "timeout"             // the origin does not answer in time
 	Unavailable Condition = "unavailable"         // the origin answers 503
@@ -51,9 +51,8 @@ const (
 // condition, or of the requests that were rejected. If nothing happened, ok is
 // false.
 func (s *snapshot) condition() (c Condition, share float64, ok bool) {
-	all, most, worst := uint64(0), uint64(0), loadsign.None
+	all, most, worst := s.answers(), uint64(0), loadsign.None
 	for i, n := range s.signs {
-		all += n
 		if _, bad := bySign[loadsign.Sign(i)]; bad && n > most {
 			most, worst = n, loadsign.Sign(i)
 		}
@@ -71,6 +70,15 @@ func (s *snapshot) condition() (c Condition, share float64, ok bool) {
 	return Well, 0, true
 }
 
+// answers is the number of requests that have come to an end at the origin, or without
+// it.
+func (s *snapshot) answers() (n uint64) {
+	for _, k := range s.signs {
+		n += k
+	}
+	return n
+}
+
 func part(n, of uint64) float64 {
 	if of == 0 {
 		return 0
@@ -85,14 +93,17 @@ func (s *snapshot) message(c Condition, share float64) string {
 		of = "all "
 	}
 	sentence := map[Condition]string{
-		Well:        "the origin serves",
+		Well:        "the origin shows no sign of overload",
 		LimitUsed:   of + "requests are rejected: the limit is used up",
 		Refuses:     "the origin refuses " + of + "connections",
 		Silent:      "the origin does not answer " + of + "requests in time",
 		Unavailable: "the origin answers 503 to " + of + "requests",
 		GatewayLate: "the origin answers 504 to " + of + "requests",
 	}[c]
-	if c != Well && c != LimitUsed && s.rejected == 0 && s.waiting == 0 {
+	switch {
+	case c == LimitUsed && s.answers() == 0:
+		sentence += ", and the origin has answered nothing meanwhile"
+	case c.ofOrigin() && s.rejected == 0 && s.waiting == 0 && s.inflight < s.limit:
 		sentence += ", although the limit is not used up"
 	}
 	return sentence

@@ -90,7 +90,7 @@ func (p *Proxy) lookLocked(now time.Time) {
 	w.was, w.at = all, now
 	w.now.Limit, w.now.Inflight, w.now.Waiting, w.now.LongLived = all.limit, all.inflight, all.waiting, all.longLived
 	c, share, ok := lately.condition()
-	if !ok {
+	if !ok || lately.answers() == 0 && w.now.Condition.ofOrigin() { // nothing says that it is over
 		return
 	}
 	if c != Well {

@@ -105,7 +105,7 @@ func TestWhatTheProxySees(t *testing.T) {
 				}
 				bad.Store(false)
 				serve(20 * s)
-				want := []string{tt.message, "the origin serves"}
+				want := []string{tt.message, "the origin shows no sign of overload"}
 				if tt.message == "" {
 					want = nil
 				}
@@ -120,6 +120,43 @@ func TestWhatTheProxySees(t *testing.T) {
 			})
 		})
 	}
+}
+
+// An origin that has become silent is silent until it answers, although abandoned work
+// holds the whole limit, and nothing more can time out.
+func TestSilentUntilItAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var hangs atomic.Bool
+		p := newProxy(t, proxy.Config{
+			Limit: proxy.FixedLimit(4), Timeout: s, AbandonedHold: 30 * s,
+			Transport: origin(func(r *http.Request) (*http.Response, error) {
+				if hangs.Load() {
+					<-r.Context().Done()
+					return nil, r.Context().Err()
+				}
+				return answer(200), nil
+			}),
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go p.Watch(ctx)
+		hangs.Store(true)
+		for range 80 {
+			go ask(t.Context(), p)
+			time.Sleep(s / 4)
+		}
+		if st := p.Status(); st.Condition != proxy.Silent {
+			t.Errorf("after 20 s: %+v: want it silent", st)
+		}
+		hangs.Store(false)
+		for range 200 {
+			ask(t.Context(), p)
+			time.Sleep(s / 4)
+		}
+		if st := p.Status(); st.Condition != proxy.Well {
+			t.Errorf("when it answers again: %+v: want it well", st)
+		}
+	})
 }
 
 // However often the condition changes, there are few lines.
