@@ -20,7 +20,7 @@ type arenaCmd struct {
 	Group     string   `default:"classic" enum:"classic,production,all" placeholder:"NAME" help:"Which scenarios: classic (one guard, one cause of overload), production (several guards, faults, outages, streams) or all (${default})."`
 	Random    string   `placeholder:"SEED[..SEED]" help:"Play random scenarios instead, one for each seed, as a proxy and as a library. Prints goodput / oracle, and Auto's share of the best of the others. The policies are auto, aimd, vegas, gradient2 and static-knee, unless --policies says otherwise."`
 	Count     int      `default:"40" placeholder:"N" help:"How many random scenarios, if --random names the first seed only (${default})."`
-	YAML      bool     `name:"yaml" help:"Print the random scenarios as files for weir sim, and play none."`
+	YAML      bool     `name:"yaml" help:"Print the random scenario of the seed as a file for weir sim, and play none."`
 	Only      []string `placeholder:"NAME,.." help:"Only the scenarios whose names contain one of these."`
 	Policies  []string `placeholder:"NAME,.." help:"Only these policies: ${policies}."`
 	Deadlines bool     `help:"Let the guards see the callers' deadlines."`
@@ -101,7 +101,9 @@ func (c *arenaCmd) seeds() (first, last uint64, err error) {
 		return 0, 0, usagef("--random=%s: must be a seed, such as 7, or a range of seeds, such as 1..40", c.Random)
 	case !isRange && (c.Count < 1 || c.Count > maxRandom):
 		return 0, 0, usagef("--count=%d: must be in [1, %d]", c.Count, maxRandom)
-	case last < first || last-first >= maxRandom:
+	case last < first:
+		return 0, 0, usagef("--random=%s: the first seed must not be above the last", c.Random)
+	case last-first >= maxRandom:
 		return 0, 0, usagef("--random=%s: must be 1 to %d seeds", c.Random, maxRandom)
 	}
 	return first, last, nil
@@ -125,13 +127,24 @@ func (c *arenaCmd) rows() (rows []arena.Row, err error) {
 	return rows, err
 }
 
+// printYAML prints one random scenario, as a file has no more than one.
 func (c *arenaCmd) printYAML(w io.Writer) error {
+	if c.Random == "" {
+		return usagef("--yaml: prints a random scenario: needs --random=SEED")
+	}
+	if !strings.Contains(c.Random, "..") {
+		c.Count = 1
+	}
 	first, last, err := c.seeds()
-	for seed := first; err == nil && seed <= last; seed++ {
-		var text string
-		if _, text, err = arena.RandomYAML(seed); err == nil {
-			_, err = io.WriteString(w, text)
-		}
+	switch {
+	case err != nil:
+		return err
+	case first != last:
+		return usagef("--random=%s: with --yaml, must be one seed, such as %d: a file has one scenario", c.Random, first)
+	}
+	_, text, err := arena.RandomYAML(first)
+	if err == nil {
+		_, err = io.WriteString(w, text)
 	}
 	return err
 }

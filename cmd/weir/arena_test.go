@@ -64,7 +64,7 @@ func TestArenaRandom(t *testing.T) {
 		t.Errorf("%d, %v, %.300q: want the comparison and the matrix", code, err, stdout)
 	}
 	// What --yaml prints is a file for weir sim.
-	code, stdout, stderr = weir(t, "arena", "--random", "35..35", "--yaml")
+	code, stdout, stderr = weir(t, "arena", "--random", "35", "--yaml")
 	file := filepath.Join(t.TempDir(), "35.yaml")
 	if err := os.WriteFile(file, []byte(stdout), 0o666); err != nil || code != 0 {
 		t.Fatalf("%d, %q, %v", code, stderr, err)
@@ -89,7 +89,10 @@ func TestArenaErrors(t *testing.T) {
 		{2, []string{"--only", "nothing"}, "--only=nothing: no scenario has such a name"},
 		{2, []string{"--group", "new"}, "--group"},
 		{2, []string{"--random", "x"}, "--random=x: must be a seed, such as 7, or a range of seeds, such as 1..40"},
-		{2, []string{"--random", "7..3"}, "--random=7..3: must be 1 to 10000 seeds"},
+		{2, []string{"--random", "7..3"}, "--random=7..3: the first seed must not be above the last"},
+		{2, []string{"--random", "1..10001"}, "--random=1..10001: must be 1 to 10000 seeds"},
+		{2, []string{"--random", "7..8", "--yaml"}, "--random=7..8: with --yaml, must be one seed, such as 7"},
+		{2, []string{"--yaml"}, "--yaml: prints a random scenario: needs --random=SEED"},
 		{2, []string{"--random", "7", "--count", "0"}, "--count=0: must be in [1, 10000]"},
 		{2, []string{"--random", "7..8", "--policies", "none"}, "--policies=none: must have auto among them with --random"},
 		{2, []string{"--policies", "auto,best"}, "--policies=best: must be of none, static-under"},

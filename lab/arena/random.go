@@ -191,7 +191,7 @@ func (r *random) yaml(seed uint64, kind string) string {
 		rate = r.profile(r.rate)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "# A random scenario: weir arena --random %d..%[1]d --yaml\nname: Random %[1]d, %s\nduration: %v\nseed: %[1]d\nlayers:\n", seed, kind, r.duration)
+	fmt.Fprintf(&b, "# A random scenario: weir arena --random %d --yaml\nname: Random %[1]d, %s\nduration: %v\nseed: %[1]d\nlayers:\n", seed, kind, r.duration)
 	fmt.Fprintf(&b, "  - name: service\n    workers: %d\n    service_time: {mean: %v, distribution: lognormal, cv: %.3g}\n", r.workers, r.service, r.cv)
 	for _, line := range r.station {
 		fmt.Fprintf(&b, "    %s\n", line)
