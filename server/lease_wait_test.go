@@ -456,7 +456,7 @@ func TestAutoFindsThePool(t *testing.T) {
 					time.Sleep(time.Second)
 					sum += d.inflight("a", 0).Limit
 				}
-				if mean := float64(sum) / 59; mean < 0.8*float64(places) || mean > 1.62*float64(places) {
+				if mean := float64(sum) / 59; mean < 0.8*float64(places) || mean > 1.5*float64(places) {
 					t.Errorf("the limit is %.1f on average", mean)
 				}
 				time.Sleep(time.Minute)
