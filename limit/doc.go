@@ -71,8 +71,8 @@
 // A baseline is proven by a drain of all that meets no queue; or by any such drain, if
 // the limiter is alone, that is, if a trial of its own has once met all of a queue.
 // Until then a limiter raises once in a slot by itself, and begins with a trim: a limit
-// lower by a fifth or less, which it keeps if e > 0.7, because then the queue is its
-// own.
+// lower by a fifth or less, which it keeps if e > 0.5, because then most of the queue is
+// its own.
 //
 // Between these slots a limiter raises by itself only while work takes no longer
 // than the baseline, within 15 %. Then there is no queue that it could make

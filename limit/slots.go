@@ -103,7 +103,7 @@ const (
 	few        = 4                // units in flight of which a drain shows nothing
 	headroom   = 0.5              // above what works, and the least common raise, in square roots of the limit
 	queued     = 0.6              // elasticity above which a drain has met a queue: an average over the drain, so less than 1 - gain
-	partly     = 0.5              // and above which it has met a part of one
+	partly     = 0.5              // and above which it has met a part of one; above which a trim has shortened one
 	unqueued   = gain             // and up to which there was none
 	mostCut    = 1.414            // the factor by which a drain cuts the limit at most
 	room       = 1.25             // times what is in flight: a limit that holds nothing back

@@ -135,7 +135,7 @@ func (a *Auto) judgeTrim(now time.Duration) Cause {
 	}
 	a.evidence = a.compared(&a.window, &a.ref, v.latency, v.noise)
 	a.alone = a.alone || v.latency-unlike*v.noise > 1-gain
-	if v.latency <= 1-gain {
+	if v.latency <= partly {
 		a.trimmed++
 		a.limit = a.from
 		a.believe(now)
