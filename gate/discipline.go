@@ -109,10 +109,11 @@ type pause struct {
 }
 
 func (g *Gate[W]) pauseWhileLowered(now time.Duration) {
-	p, interval := &g.pause, g.cfg.CoDel.WithDefaults().Interval
+	p := &g.pause
 	_, lowered := g.timed.Deadline()
 	if lowered && !p.lowered {
 		p.since = now
+		interval := g.cfg.CoDel.WithDefaults().Interval
 		if head := g.line.head; head != 0 && now-g.slots.all[head].since > interval/2 {
 			p.since = never
 		}

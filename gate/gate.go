@@ -210,6 +210,7 @@ func (g *Gate[W]) Cancel(t Ticket) bool {
 func (g *Gate[W]) SetAlgorithm(alg limit.Algorithm) {
 	g.alg = alg
 	g.timed, _ = alg.(limit.Timed)
+	g.pause.lowered = false
 }
 
 // Configure changes the rules. Those who wait keep their places, even beyond a

@@ -60,10 +60,10 @@ const (
 	maxTrips   = 40
 	maxSamples = 800
 
-	soon     = 10 // round trips in which a trim is judged
-	maxTrims = 1  // trims without an effect, before Auto waits for a drain
-	maxRest  = 3  // windows between two raises, at most
-	putOff   = 64 // windows that late work can put a raise off by, at most
+	soon    = 10 // round trips in which a trim is judged
+	maxRest = 3  // windows between two raises, at most
+	left    = 12 // windows until a raise back to a limit that a trim has left
+	putOff  = 64 // windows that late work can put a raise off by, at most
 
 	smooth = 16 // samples that the typical duration is smoothed over
 	clip   = 4  // times it that one piece of work counts for at most
@@ -111,8 +111,8 @@ type Auto struct {
 	peak     int     // most units in flight since the trial began
 	unused   int     // samples since the trial began that did not use the limit
 	late     float64 // failures of work that began in the trial, weighed
-	trimmed  int     // trims without an effect, in a row
-	alone    bool    // a trial of this limiter has made all of a queue longer, or shorter
+	trimmed  bool    // a trim was tried: the next has to wait until a raise was kept
+	alone    bool    // a trial of this limiter has made all of a queue longer, or shorter, since a drain met one
 	raisedIn int64   // the slot of the last raise without a proven baseline
 
 	common   // what all limiters do together

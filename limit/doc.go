@@ -62,17 +62,23 @@
 //     baseline. A limiter that has done so in vain leaves out every second such slot,
 //     and then more of them, the same ones as all others: so those that drain do it
 //     together.
-//   - In one of 4 slots all raise that use their limit.
+//   - In one of 4 slots all raise that use their limit, unless failures have cut it less
+//     than a slot ago.
 //
 // Then all N change together, and each limiter measures the elasticity of the whole:
 // n cancels. After a drain that has met a queue, the next free slot is another one, and
 // nobody raises.
 //
 // A baseline is proven by a drain of all that meets no queue; or by any such drain, if
-// the limiter is alone, that is, if a trial of its own has once met all of a queue.
+// the limiter is alone, that is, if a trial of its own has met all of a queue.
 // Until then a limiter raises once in a slot by itself, and begins with a trim: a limit
 // lower by a fifth or less, which it keeps if e > 0.5, because then most of the queue is
-// its own.
+// its own. If e > 0.7, it trims again, and does not raise for a dozen windows.
+//
+// A limiter that is alone also trims after each raise that it has kept, if five round trips
+// can tell what comes of it: so it finds a queue that is too short for a drain to meet. It
+// leaves out three of four drains that would only prove its baseline. Once a drain meets a
+// queue, it has to show anew that it is alone.
 //
 // Between these slots a limiter raises by itself only while work takes no longer
 // than the baseline, within 15 %. Then there is no queue that it could make

@@ -14,7 +14,11 @@ func (a *Auto) drains(k kind) bool {
 	case k == drainAll:
 		return binds || a.suspects() || a.busy() && !a.proven && a.slots.length() < bearable
 	case k == drainDoubt:
-		return a.again || (!a.proven && binds || a.suspects()) && a.slots.rare(a.vain)
+		vain := a.vain
+		if a.alone { // it has met the queue that it makes
+			vain = max(vain, 2)
+		}
+		return a.again || (!a.proven && binds || a.suspects()) && a.slots.rare(vain)
 	}
 	return k == free && a.again
 }
@@ -114,7 +118,7 @@ func (a *Auto) shorten(now time.Duration, longer float64) Cause {
 	if a.binding <= 0.5 { // it is not the limit that keeps the queue
 		n = max(n, room*math.Exp(inflight))
 	}
-	a.again, a.vain = true, 0
+	a.again, a.vain, a.alone = true, 0, false
 	a.baseline.learn(&a.window, false)
 	a.healthy = a.window.most()
 	a.limit = min(a.from, a.clamp(n))

@@ -126,7 +126,7 @@ func (a *Auto) turn(now time.Duration) Cause {
 	switch {
 	case !a.slots.early(now), a.episode.before > 0:
 		return cause
-	case kind == raiseAll && !a.starting && !a.again && a.binding > 0.5 && a.rest <= maxRest && a.Limit() < a.cfg.Max:
+	case kind == raiseAll && a.joins(now):
 		cause = a.raiseAll(now)
 	case a.drains(kind):
 		if c := a.drain(now, kind == drainAll); c != Kept {
@@ -174,6 +174,13 @@ func (a *Auto) busy() bool {
 	return a.before.n >= enough && a.before.inflight() > math.Log(few)
 }
 
+// joins reports whether to take part in a raise of all: not right after a raise that
+// was refused, or a cut.
+func (a *Auto) joins(now time.Duration) bool {
+	return !a.starting && !a.again && a.trial != trim && a.binding > 0.5 && a.rest <= maxRest &&
+		now > a.recovery+a.slots.length() && a.Limit() < a.cfg.Max
+}
+
 // raiseAll begins a raise that all make. Small limits are raised by more.
 func (a *Auto) raiseAll(now time.Duration) Cause {
 	a.untry(now)
@@ -204,7 +211,7 @@ func (a *Auto) endRaise(now time.Duration) Cause {
 // untry takes a trial back that another takes the place of.
 func (a *Auto) untry(now time.Duration) {
 	if a.trial == trim {
-		a.trimmed++
+		a.trimmed = true
 	}
 	if a.trial != none {
 		a.limit = a.from

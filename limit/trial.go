@@ -62,8 +62,12 @@ func (a *Auto) judgeRest(now time.Duration) Cause {
 
 // trims reports whether to try a smaller limit: if that can be judged soon.
 func (a *Auto) trims(stride float64) bool {
-	return !a.starting && !a.proven && a.trimmed < maxTrims && a.Limit() > a.cfg.Min &&
-		a.need(math.Log1p(stride)) <= soon*a.Limit()
+	trips := soon
+	if a.alone { // it may do so again and again
+		trips = soon / 2
+	}
+	return !a.starting && !a.trimmed && (!a.proven || a.alone) && a.Limit() > a.cfg.Min &&
+		a.need(math.Log1p(stride)) <= trips*a.Limit()
 }
 
 // judgeRaise asks what became of a raise.
@@ -83,6 +87,9 @@ func (a *Auto) judgeRaise(now time.Duration) Cause {
 		good, beyond = v.z < 1, 3
 	}
 	queues := v.longer > max(0.05, beyond*a.noise())
+	if good && a.alone {
+		a.trimmed = false
+	}
 	switch {
 	case good && !queues: // all of it became throughput
 		a.baseline.learn(&a.ref, false)
@@ -134,14 +141,17 @@ func (a *Auto) judgeTrim(now time.Duration) Cause {
 		return a.pending(now)
 	}
 	a.evidence = a.compared(&a.window, &a.ref, v.latency, v.noise)
-	a.alone = a.alone || v.latency-unlike*v.noise > 1-gain
+	a.alone = a.alone || v.latency-v.noise > partly
+	a.trimmed = true
 	if v.latency <= partly {
-		a.trimmed++
 		a.limit = a.from
 		a.believe(now)
 		return Throughput
 	}
-	a.trimmed = 0
+	if v.latency > 1-gain { // above this limit there is a queue, and perhaps below it
+		a.rest, a.back = left, maxRest
+		a.trimmed = false
+	}
 	a.episode = episode{} // there was a queue: the cut stays
 	a.ref = a.window
 	a.learnTimes()

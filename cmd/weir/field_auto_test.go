@@ -14,7 +14,7 @@ import (
 // itself, at 1.5 of its capacity, with clients that wait for half a second. It is
 // the limits that keep the origin busy, and its queue short.
 func TestFieldFourProxies(t *testing.T) {
-	d := 4 * fieldTime(t) // each limiter drains every eight seconds, and raises twice
+	d := 4 * fieldTime(t) // each limiter drains every eight seconds, and raises every four
 	c := newCrew(fieldWorkers, fieldTakes)
 	s := newService(t, c)
 	name := build(t)
