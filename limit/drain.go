@@ -14,11 +14,7 @@ func (a *Auto) drains(k kind) bool {
 	case k == drainAll:
 		return binds || a.suspects() || a.busy() && !a.proven && a.slots.length() < bearable
 	case k == drainDoubt:
-		vain := a.vain
-		if a.alone { // it has met the queue that it makes
-			vain = max(vain, 2)
-		}
-		return a.again || (!a.proven && binds || a.suspects()) && a.slots.rare(vain)
+		return a.again || (!a.proven && binds || a.suspects()) && a.slots.rare(a.vain)
 	}
 	return k == free && a.again
 }

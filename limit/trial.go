@@ -141,7 +141,7 @@ func (a *Auto) judgeTrim(now time.Duration) Cause {
 		return a.pending(now)
 	}
 	a.evidence = a.compared(&a.window, &a.ref, v.latency, v.noise)
-	a.alone = a.alone || v.latency-v.noise > partly
+	a.alone = a.alone || v.latency-unlike*v.noise > 1-gain
 	a.trimmed = true
 	if v.latency <= partly {
 		a.limit = a.from
@@ -151,6 +151,7 @@ func (a *Auto) judgeTrim(now time.Duration) Cause {
 	if v.latency > 1-gain { // above this limit there is a queue, and perhaps below it
 		a.rest, a.back = left, maxRest
 		a.trimmed = false
+		a.vain = max(a.vain, 2) // a drain would hardly meet another
 	}
 	a.episode = episode{} // there was a queue: the cut stays
 	a.ref = a.window
