@@ -11,6 +11,7 @@ import (
 // always takes the same time are exact.
 type durations struct {
 	all     float32 // successes and abandoned work, in all buckets
+	inRow   int     // work abandoned since the last success
 	buckets [durationBuckets]struct {
 		n, sum    float32 // of successes
 		abandoned float32
@@ -24,7 +25,8 @@ const (
 	firstOctave     = 14       // the first bucket ends at 1 << firstOctave ns, that is 16 µs
 	durationBuckets = 2*28 + 1 // the last has no end; it begins above an hour
 
-	traces = 1.0 / 32 // what is less than that is forgotten
+	traces    = 1.0 / 32 // what is less than that is forgotten
+	lastKnown = 8        // successes that are remembered for as long as no others follow
 )
 
 func bucketOf(d time.Duration) int {
@@ -41,12 +43,14 @@ func (h *durations) add(d time.Duration) {
 	b := &h.buckets[bucketOf(d)]
 	b.n++
 	b.sum += float32(d)
+	h.inRow = 0
 	h.added()
 }
 
 // addAbandoned learns that work was abandoned at an age.
 func (h *durations) addAbandoned(age time.Duration) {
 	h.buckets[bucketOf(age)].abandoned++
+	h.inRow++
 	h.added()
 }
 
@@ -57,11 +61,15 @@ func (h *durations) added() {
 }
 
 func (h *durations) halve() {
+	fade := float32(0.5)
+	if h.successes() < 2*lastKnown {
+		fade = 1
+	}
 	h.all = 0
 	for i := range h.buckets {
 		b := &h.buckets[i]
-		b.n /= 2
-		b.sum /= 2
+		b.n *= fade
+		b.sum *= fade
 		b.abandoned /= 2
 		if b.n < traces {
 			b.n, b.sum = 0, 0
@@ -73,14 +81,18 @@ func (h *durations) halve() {
 	}
 }
 
+// successes returns how many there are.
+func (h *durations) successes() (n float32) {
+	for i := range h.buckets {
+		n += h.buckets[i].n
+	}
+	return n
+}
+
 // p99 returns the mean of the bucket that holds the 99th percentile; 0 if
 // nothing is known.
 func (h *durations) p99() time.Duration {
-	var above float32
-	for i := range h.buckets {
-		above += h.buckets[i].n
-	}
-	above /= 100
+	above := h.successes() / 100
 	for i := durationBuckets - 1; i >= 0; i-- {
 		b := h.buckets[i]
 		if b.n > above {

@@ -90,7 +90,8 @@ type Stats struct {
 // Abandoned work: if no caller waits for admitted work any more, the work itself
 // may go on. Its units stay in flight for as long as successful work of its age
 // lasts on average, and no longer than twice the 99th percentile of successful
-// work after its start. They are freed sooner if work becomes faster meanwhile,
+// work after its start; eight times, after more than 255 in a row were abandoned
+// without a success. They are freed sooner if work becomes faster meanwhile,
 // and at once if no success has been seen yet. That is an estimate: a caller that
 // learns when the work ends releases it then.
 type Gate[W any] struct {

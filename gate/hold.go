@@ -63,7 +63,15 @@ func (h holds) sink(i int) {
 // callers leave early, at any age, counts for no more than its share, and work
 // that is late counts for longer. A single caller that waits for ten minutes
 // changes next to nothing.
-func (h *durations) lasts(age time.Duration) time.Duration { return h.beyond(age, h.usual()) }
+//
+// If so much is abandoned that nothing succeeds, there may be a queue of it that
+// nobody sees, and how long work takes there is not known: the bound then is two, and
+// later four times as high.
+func (h *durations) lasts(age time.Duration) time.Duration {
+	return h.beyond(age, h.usual()<<min(h.inRow/hopeless, 2))
+}
+
+const hopeless = 128 // work that was abandoned in a row
 
 // usual returns how long successful work takes at most, as a rule; 0 if nothing
 // is known.

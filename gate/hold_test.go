@@ -225,3 +225,41 @@ func TestHoldsShortenWhenWorkGetsFaster(t *testing.T) {
 		t.Errorf("%+v: want no hold after %v, now that work takes 10 ms", st, now-began)
 	}
 }
+
+// While nothing succeeds, what is known of successes is not forgotten, and abandoned
+// work is held for longer: for eight times the 99th percentile at most.
+func TestHoldsAreLongerWhileNothingSucceeds(t *testing.T) {
+	const took, left = 100 * time.Millisecond, 150 * time.Millisecond
+	g := gate.New[int](limit.Fixed(1), gate.Config{})
+	now := time.Duration(0)
+	// work returns how long its unit was in use.
+	work := func(o weir.Outcome, took time.Duration) time.Duration {
+		t.Helper()
+		start := now
+		if v, why := g.Enter(gate.Request{N: 1}); v != gate.Admit {
+			t.Fatal(why)
+		}
+		now += took
+		g.Leave(limit.Sample{Start: start, End: now, Outcome: o}, gate.Request{N: 1})
+		if at, held := g.Deadline(); held {
+			now = at
+		}
+		g.Next(now)
+		return now - start
+	}
+	for range 1000 {
+		work(weir.Success, took)
+	}
+	for i := range 10_000 {
+		most := 2 * took << min((i+1)/128, 2)
+		if d := work(weir.TimedOut, left); d < left || d > most+most/100 {
+			t.Fatalf("after %d: in use for %v: want %v to %v", i, d, left, most)
+		} else if i > 1000 && d < 7*took {
+			t.Fatalf("after %d: in use for %v: want nearly %v", i, d, most)
+		}
+	}
+	work(weir.Success, took)
+	if d := work(weir.TimedOut, left); d > 2*took+took/50 {
+		t.Errorf("after a success: in use for %v: want %v at most", d, 2*took)
+	}
+}

@@ -19,7 +19,8 @@
 // work has ended. If its end cannot be seen, release it with weir.TimedOut or
 // weir.Left (see weir.CallOutcomeOf): its units stay in flight for as long as
 // successful work of its age lasts on average, and for twice the 99th percentile
-// of successful work at most. weir.Do holds nothing after it has returned.
+// of successful work at most; eight times, while much is abandoned and nothing
+// succeeds. weir.Do holds nothing after it has returned.
 package inflight
 
 import (
