@@ -62,7 +62,7 @@ const (
 
 	soon    = 10 // round trips in which a trim is judged
 	maxRest = 3  // windows between two raises, at most
-	left    = 12 // windows until a raise back to a limit that a trim has left
+	left    = 16 // round trips until a raise back to a limit that a trim has left
 	putOff  = 64 // windows that late work can put a raise off by, at most
 
 	smooth = 16 // samples that the typical duration is smoothed over
@@ -115,6 +115,8 @@ type Auto struct {
 	alone    bool    // a trial of this limiter has made all of a queue longer, or shorter, since a drain met one
 	raisedIn int64   // the slot of the last raise without a proven baseline
 
+	raiseAt time.Duration // no raise before
+
 	common   // what all limiters do together
 	failures // what has failed
 }
@@ -131,7 +133,7 @@ func NewAuto(cfg AutoConfig) (*Auto, error) {
 		starting: true, step: 1, back: 1,
 		common: common{slots: slots{k: shortest}},
 	}
-	a.recovery, a.unbiased = math.MinInt64, math.MinInt64
+	a.recovery, a.unbiased, a.raiseAt = math.MinInt64, math.MinInt64, math.MinInt64
 	return a, nil
 }
 

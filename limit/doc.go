@@ -73,8 +73,8 @@
 // the limiter is alone, that is, if a trial of its own has met all of a queue.
 // Until then a limiter raises once in a slot by itself, and begins with a trim: a limit
 // lower by a fifth or less, which it keeps if e > 0.5, because then most of the queue is
-// its own. If e > 0.7, all of it was: then it trims again, does not raise for a dozen
-// windows, and takes part in one of four drains at most that are not of all.
+// its own. If e > 0.7, all of it was: then it trims again, does not raise for
+// 16 round trips, and takes part in one of four drains at most that are not of all.
 //
 // A limiter that is alone also trims after each raise that it has kept, if five round trips
 // can tell what comes of it: so it finds a queue that is too short for a drain to meet.

@@ -178,7 +178,7 @@ func (a *Auto) busy() bool {
 // was refused, or a cut.
 func (a *Auto) joins(now time.Duration) bool {
 	return !a.starting && !a.again && a.trial != trim && a.binding > 0.5 && a.rest <= maxRest &&
-		now > a.recovery+a.slots.length() && a.Limit() < a.cfg.Max
+		now >= a.raiseAt && now > a.recovery+a.slots.length() && a.Limit() < a.cfg.Max
 }
 
 // raiseAll begins a raise that all make. Small limits are raised by more.

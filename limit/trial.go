@@ -53,7 +53,7 @@ func (a *Auto) judgeRest(now time.Duration) Cause {
 		a.evidence = a.resting(&a.ref)
 		return a.try(trim, a.limit/(1+smaller), now)
 	}
-	if a.rest <= 0 && a.Limit() < a.cfg.Max && (a.starting || a.short() && a.dares()) {
+	if a.rest <= 0 && now >= a.raiseAt && a.Limit() < a.cfg.Max && (a.starting || a.short() && a.dares()) {
 		a.evidence = a.resting(&a.ref)
 		return a.try(raise, a.limit*(1+stride), now)
 	}
@@ -149,7 +149,7 @@ func (a *Auto) judgeTrim(now time.Duration) Cause {
 		return Throughput
 	}
 	if v.latency > 1-gain { // above this limit there is a queue, and perhaps below it
-		a.rest, a.back = left, maxRest
+		a.raiseAt = now + left*a.typical
 		a.trimmed = false
 		a.vain = max(a.vain, 2) // a drain would hardly meet another
 	}
