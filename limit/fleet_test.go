@@ -94,10 +94,10 @@ func (f *fleet) average(span time.Duration) float64 {
 // Several limiters in front of one service see each other's queue, though they may
 // start one after the other. They cut at
 // the same time, so each sees the queue of all become shorter: their limits add
-// up to five knees at most, and stay there. Limiters whose clocks differ by hours take
-// each other's queue for a slower service, and grow without end.
+// up to five knees at most, and stay there. Limiters whose clocks differ by hours, and
+// by a part of a slot, take each other's queue for a slower service, and grow without end.
 func TestAutoFleet(t *testing.T) {
-	const servers, knees = 20, 5
+	const servers, knees, slot = 20, 5, time.Duration(1 << 30)
 	for _, tt := range []struct {
 		n     int
 		shape string
@@ -123,16 +123,13 @@ func TestAutoFleet(t *testing.T) {
 					if last > 1.5*first+servers/2 {
 						t.Errorf("limits of %.1f, then of %.1f: want no trend", first, last)
 					}
-					rng := rand.New(rand.NewPCG(uint64(epoch), 5))
-					apart := newFleet(t, tt.n, servers, func(int) time.Duration { return time.Duration(rng.Int64N(int64(1000 * time.Hour))) })
+					apart := newFleet(t, tt.n, servers, func(i int) time.Duration {
+						return epoch + time.Duration(i)*(37*time.Hour+slot/time.Duration(tt.n))
+					})
 					apart.shape, apart.every = tt.shape, tt.every
-					apart.average(9 * time.Minute)
-					more := 2.0
-					if tt.n == 2 { // half of a trial's effect is seen without a common clock
-						more = 1.25
-					}
-					if control := apart.average(3 * time.Minute); control < more*last {
-						t.Errorf("limits of %.1f with one clock, %.1f with several: want %v times as many", last, control, more)
+					apart.average(15 * time.Minute)
+					if control := apart.average(3 * time.Minute); control < 2*last {
+						t.Errorf("limits of %.1f with one clock, %.1f with several: want twice as many", last, control)
 					}
 				})
 			}
