@@ -2,53 +2,43 @@
 
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
+# every module but the library, which is the root
+MODULES = grpclimit metric service service/bench bench examples deploy
+
 # where go install puts what the tests need
 export PATH := $(PATH):$(shell go env GOPATH)/bin
 
 .PHONY: build demo test bench lint need help
 
 build: ## build bin/weir
-	go build -o bin/weir ./cmd/weir
+	go build -C service -o ../bin/weir ./cmd/weir
 
 demo: build ## watch a service collapse under load, and a proxy save it
 	@bin/weir demo
 
 test: need lint ## everything that guards the code: installs what it needs, then checks and tests
-	@echo "== go test -race, one package after the other: the experiments measure real time"
-	go build -race ./...
-	go test -race -p 1 ./...
+	@echo "== go test -race, the library"
+	go test -race ./...
+	@for m in $(MODULES); do \
+		echo "== go test -race, module $$m, one package after the other: some experiments measure real time" && \
+		(cd $$m && go build -race ./... && go test -race -p 1 -tags external ./...) || exit 1; \
+	done
 	@echo "== what is measured without the race detector: allocations, memory, hit ratios, what the arena promises of Auto"
-	go test ./flight ./cache ./tally ./server/httpapi
-	go test -run Acceptance ./lab/arena
+	go test ./flight ./cache ./tally
+	cd service && go test ./internal/server/httpapi && go test -run Acceptance ./internal/lab/arena
 	cd bench && go test ./hitratio
-	@echo "== go test -race, bench module"
-	cd bench && go test -race ./...
-	@echo "== go test -race, the module of examples with other routers"
-	cd examples/routers && go test -race ./...
-	@echo "== go test, the manifests for Kubernetes"
-	cd deploy && go test ./...
 
 lint: ## formatting, vet, staticcheck, tidy modules
 	@echo "== gofmt"
 	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "not formatted (run gofmt -w): $$unformatted"; exit 1; }
 	@echo "== go mod tidy"
-	go mod tidy -diff
-	cd bench && go mod tidy -diff
-	cd examples/routers && go mod tidy -diff
-	cd deploy && go mod tidy -diff
-	@echo "== go vet"
-	go vet ./...
-	cd bench && go vet ./...
-	cd examples/routers && go vet ./...
-	cd deploy && go vet ./...
-	@echo "== staticcheck"
-	go run $(STATICCHECK) ./...
-	cd bench && go run $(STATICCHECK) ./...
-	cd examples/routers && go run $(STATICCHECK) ./...
-	cd deploy && go run $(STATICCHECK) ./...
+	@for m in . $(filter-out service,$(MODULES)); do (cd $$m && GOWORK=off go mod tidy -diff) || exit 1; done
+	@internal/tools/tidy -diff service
+	@echo "== go vet, staticcheck"
+	@for m in . $(MODULES); do (cd $$m && go vet -tags external ./... && go run $(STATICCHECK) -tags external ./...) || exit 1; done
 
 bench: ## benchmarks, side by side with the obvious alternatives, and a table of ratios
-	go test -run '^$$' -bench . -benchmem -cpu 1,2 ./...
+	@for m in . $(filter-out service/bench bench examples deploy,$(MODULES)); do (cd $$m && go test -run '^$$' -bench . -benchmem -cpu 1,2 ./...) || exit 1; done
 	cd bench && go test -run '^$$' -bench . -benchmem -benchtime 200ms -count 3 -cpu 1,2 -timeout 60m . | go run ./table
 
 need: # what the tests need beside Go: a C compiler for the race detector, promtool, and clients: Chromium, curl, h2load, wrk, hey, k6, ghz

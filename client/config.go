@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/gcra"
-	"golang.org/x/net/http/httpguts"
+	"github.com/weir-go/weir/internal/httpheader"
 )
 
 // Defaults where Config leaves things open.
@@ -83,7 +83,7 @@ func (c Config) Validate() error {
 		return fmt.Errorf("client: URL: %w", err)
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil:
 		return fmt.Errorf("client: URL = %q: must be http:// or https://, a host, and at most a path", u.Redacted())
-	case !httpguts.ValidHeaderFieldValue(c.Token):
+	case !httpheader.ValidValue(c.Token):
 		return fmt.Errorf("client: Token: must be the value of a header")
 	case c.Queue < 0:
 		return fmt.Errorf("client: Queue = %d: must be >= 0", c.Queue)

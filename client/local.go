@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dunglas/httpsfv"
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
+	"github.com/weir-go/weir/internal/ratelimitfield"
 	"github.com/weir-go/weir/keyed"
 	"github.com/weir-go/weir/rate"
 )
@@ -256,44 +256,21 @@ func (c *Client) learn(key string, h http.Header, said error) {
 	c.learnt.put(time.Now(), key, q, limited, c.cfg.MaxWait)
 }
 
-// maxPolicy bounds a RateLimit-Policy field, in bytes of all lines.
-const maxPolicy = 4 << 10
-
 // tightest returns a share of the Quota that keeps to all policies of a
-// RateLimit-Policy field (draft-ietf-httpapi-ratelimit-headers-10, section 3.1):
-// the lowest rate, and the least burst, but not less than one token unless it is
-// none. It is false if there is no policy, or one is malformed. One that counts
-// something else than requests is passed over; one without a window never refills.
+// RateLimit-Policy field: the lowest rate, and the least burst, but not less than
+// one token unless it is none. ok is false if the field has no policy in requests,
+// or is malformed. A policy without a window never refills.
 func tightest(lines []string, share float64) (q gcra.Quota, ok bool) {
-	size := 0
-	for _, line := range lines {
-		size += len(line)
-	}
-	if size == 0 || size > maxPolicy {
-		return gcra.Quota{}, false
-	}
-	list, err := httpsfv.UnmarshalList(lines)
-	if err != nil {
-		return gcra.Quota{}, false
-	}
 	perSecond, burst := math.Inf(1), math.Inf(1)
-	for _, member := range list {
-		item, is := member.(httpsfv.Item)
-		if !is {
-			return gcra.Quota{}, false
-		}
-		if unit, says := item.Params.Get("qu"); says && unit != "requests" {
+	for _, p := range ratelimitfield.ParsePolicies(lines) {
+		if p.Unit != ratelimitfield.UnitRequests {
 			continue
 		}
-		quota, limits := integer(item, "q", 0)
-		window, timed := integer(item, "w", 1)
-		if _, refills := item.Params.Get("w"); !refills {
-			window, timed = math.Inf(1), true
+		window := math.Inf(1)
+		if p.Window > 0 {
+			window = p.Window.Seconds()
 		}
-		if !limits || !timed {
-			return gcra.Quota{}, false
-		}
-		perSecond, burst = min(perSecond, quota/window), min(burst, quota)
+		perSecond, burst = min(perSecond, float64(p.Quota)/window), min(burst, float64(p.Quota))
 	}
 	switch {
 	case math.IsInf(burst, 1):
@@ -302,11 +279,4 @@ func tightest(lines []string, share float64) (q gcra.Quota, ok bool) {
 		return gcra.Quota{}, true
 	}
 	return gcra.PerSecond(perSecond*share, int(max(burst*share, 1))), true
-}
-
-// integer returns a parameter that is an Integer and no less than least.
-func integer(item httpsfv.Item, name string, least int64) (value float64, ok bool) {
-	v, _ := item.Params.Get(name)
-	n, ok := v.(int64)
-	return float64(n), ok && n >= least
 }

@@ -80,7 +80,7 @@ func TestTightest(t *testing.T) {
 		{"no quota", []string{`"a";w=1`}, 1, gcra.Quota{}},
 		{"a fraction", []string{`"a";q=1.5;w=1`}, 1, gcra.Quota{}},
 		{"a window of nothing", []string{`"a";q=1;w=0`}, 1, gcra.Quota{}},
-		{"too long", []string{`"` + strings.Repeat("a", maxPolicy) + `";q=1;w=1`}, 1, gcra.Quota{}},
+		{"too long", []string{`"` + strings.Repeat("a", 4<<10) + `";q=1;w=1`}, 1, gcra.Quota{}},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
 			got, ok := tightest(tt.lines, tt.share)

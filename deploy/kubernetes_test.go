@@ -3,6 +3,8 @@ package deploy_test
 import (
 	"maps"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -14,8 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/yaml"
-
-	"github.com/weir-go/weir/config"
 )
 
 // manifests are what kubernetes/weir.yaml says.
@@ -93,8 +93,12 @@ func TestManifests(t *testing.T) {
 	if grace := *pod.Spec.TerminationGracePeriodSeconds; grace < c.Lifecycle.PreStop.Sleep.Seconds+30+10 {
 		t.Errorf("%d s to end: want preStop, --grace, and some more", grace)
 	}
-	if _, err := config.Parse("rules.yaml", []byte(m.rules.Data["rules.yaml"])); err != nil {
-		t.Error(err)
+	rules := filepath.Join(t.TempDir(), "rules.yaml")
+	if err := os.WriteFile(rules, []byte(m.rules.Data["rules.yaml"]), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("go", "run", "-C", "../service", "./cmd/weir", "check", rules).CombinedOutput(); err != nil {
+		t.Errorf("weir check: %v\n%s", err, out)
 	}
 }
 

@@ -14,8 +14,8 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/gate"
 	"github.com/weir-go/weir/internal/caller"
+	"github.com/weir-go/weir/internal/gate"
 	"github.com/weir-go/weir/internal/outgoing"
 	"github.com/weir-go/weir/throttle"
 	"github.com/weir-go/weir/throttler"

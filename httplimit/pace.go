@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+
+	"github.com/weir-go/weir/internal/ratelimitfield"
 )
 
 // The return after a wait. Each good answer halves the gap, and below the least
@@ -29,15 +31,15 @@ type pacer struct {
 	longest time.Duration // for which a server is believed
 	limits  []quota       // at most maxItems
 
-	over  time.Duration // the end of a Retry-After for this client's requests
-	busy  time.Duration // the end of one for all; a good answer ends it, too
-	why   weir.Reason   // why it is closed, or was at last
-	sent  uint64        // requests let out, which is the number of the last
-	gap   time.Duration // between requests; 0 = none
-	last  time.Duration // when a request was let out
-	young recent        // requests that the host may not have seen yet
-	lines []string      // of the last RateLimit-Policy field
-	rules []quotaPolicy // what it says
+	over  time.Duration                // the end of a Retry-After for this client's requests
+	busy  time.Duration                // the end of one for all; a good answer ends it, too
+	why   weir.Reason                  // why it is closed, or was at last
+	sent  uint64                       // requests let out, which is the number of the last
+	gap   time.Duration                // between requests; 0 = none
+	last  time.Duration                // when a request was let out
+	young recent                       // requests that the host may not have seen yet
+	lines []string                     // of the last RateLimit-Policy field
+	rules []ratelimitfield.QuotaPolicy // what it says
 }
 
 // A quota is what is known of a service limit: that of the answer to the request
@@ -152,7 +154,7 @@ type answer struct {
 	refused  bool   // it is a 429
 	after    time.Duration
 	waits    bool // it says after
-	limits   []serviceLimit
+	limits   []ratelimitfield.ServiceLimit
 	policy   []string // the lines of RateLimit-Policy
 }
 
@@ -184,7 +186,7 @@ func (p *pacer) heed(lines []string) {
 	if len(lines) == 0 || slices.Equal(lines, p.lines) {
 		return
 	}
-	if rules := parsePolicies(lines); rules != nil {
+	if rules := ratelimitfield.ParsePolicies(lines); rules != nil {
 		p.lines, p.rules = slices.Clone(lines), rules
 	}
 }
@@ -209,21 +211,21 @@ func (p *pacer) later(now, d time.Duration, chance float64) time.Duration {
 
 // learn takes in what the answer to a request says of a limit. Of several items
 // of the same name the most restrictive binds.
-func (p *pacer) learn(now time.Duration, a *answer, l serviceLimit, chance float64) {
+func (p *pacer) learn(now time.Duration, a *answer, l ratelimitfield.ServiceLimit, chance float64) {
 	number := a.number
 	gap, unit := p.rule(l)
-	if unit == unitConcurrent {
+	if unit == ratelimitfield.UnitConcurrent {
 		p.forget(l)
 		return
 	}
-	q := p.limit(now, l.name)
+	q := p.limit(now, l.Name)
 	if q == nil || number < q.heard { // what was sent later is known of
 		return
 	}
 	was := *q
-	*q = quota{name: was.name, partition: l.partition, heard: number, known: p.sent, remaining: l.remaining, gap: gap,
-		since: now, ends: p.later(now, l.reset, chance), refused: a.refused, uncounted: unit != unitRequests,
-		mixed: was.mixed || was.heard != 0 && was.partition != l.partition}
+	*q = quota{name: was.name, partition: l.Partition, heard: number, known: p.sent, remaining: l.Remaining, gap: gap,
+		since: now, ends: p.later(now, l.Reset, chance), refused: a.refused, uncounted: unit != ratelimitfield.UnitRequests,
+		mixed: was.mixed || was.heard != 0 && was.partition != l.Partition}
 	if !q.uncounted {
 		q.remaining -= max(int64(p.sent-number), p.young.open(now))
 	}
@@ -238,17 +240,17 @@ func (p *pacer) learn(now time.Duration, a *answer, l serviceLimit, chance float
 
 // rule returns what is known of a limit's policy: the average time for one unit,
 // 0 if that is not known, and the unit.
-func (p *pacer) rule(l serviceLimit) (gap time.Duration, unit string) {
+func (p *pacer) rule(l ratelimitfield.ServiceLimit) (gap time.Duration, unit string) {
 	for _, r := range p.rules {
-		if r.name != l.name {
+		if r.Name != l.Name {
 			continue
 		}
-		if r.quota > 0 && r.unit == unitRequests {
-			gap = r.window / time.Duration(r.quota)
+		if r.Quota > 0 && r.Unit == ratelimitfield.UnitRequests {
+			gap = r.Window / time.Duration(r.Quota)
 		}
-		return gap, r.unit
+		return gap, r.Unit
 	}
-	return 0, unitRequests
+	return 0, ratelimitfield.UnitRequests
 }
 
 // limit returns what is known of the limit of a name; nil if there are too many.
@@ -269,8 +271,8 @@ func (p *pacer) limit(now time.Duration, name string) *quota {
 }
 
 // forget drops what is known of a limit.
-func (p *pacer) forget(l serviceLimit) {
-	p.limits = slices.DeleteFunc(p.limits, func(q quota) bool { return q.name == l.name })
+func (p *pacer) forget(l ratelimitfield.ServiceLimit) {
+	p.limits = slices.DeleteFunc(p.limits, func(q quota) bool { return q.name == l.Name })
 }
 
 // A recent counts the requests of the last second, more or less, that have no

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+
+	"github.com/weir-go/weir/internal/ratelimitfield"
 )
 
 const s, ms = time.Second, time.Millisecond
@@ -116,7 +118,14 @@ func TestWhenRequestsAreSent(t *testing.T) {
 }
 
 func TestMalformedRateLimitNeverPaces(t *testing.T) {
-	for _, m := range malformed {
+	for _, m := range []struct{ rule, line string }{
+		{"nothing", ``},
+		{"the form of draft 7", `limit=100, remaining=0, reset=50`},
+		{"a token for a name", `default;r=0;t=30`},
+		{"a fraction remaining", `"default";r=0.5;t=30`},
+		{"an inner list", `("default");r=0;t=30`},
+		{"a good item before a bad one", `"default";r=0;t=30, "other"`},
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			tr, srv := newClient(t, once, script(says(200, "RateLimit: "+m.line)))
 			for range 2 {
@@ -368,7 +377,7 @@ func TestOfAnswersUnderWayTogetherTheLeastCounts(t *testing.T) {
 		p := pacer{longest: time.Hour}
 		one, two := p.send(0), p.send(0)
 		says := func(at time.Duration, number uint64, r int64) {
-			p.hear(at, &answer{number: number, limits: []serviceLimit{{name: "a", remaining: r, reset: 9*s - at}}}, 0)
+			p.hear(at, &answer{number: number, limits: []ratelimitfield.ServiceLimit{{Name: "a", Remaining: r, Reset: 9*s - at}}}, 0)
 		}
 		says(0, one, 1)
 		says(test.second, two, 5)
@@ -387,7 +396,7 @@ func TestWhatIsInFlightCountsAtAKnownRate(t *testing.T) {
 			first = n
 		}
 	}
-	limits := []serviceLimit{{name: "a", remaining: 1, reset: s}}
+	limits := []ratelimitfield.ServiceLimit{{Name: "a", Remaining: 1, Reset: s}}
 	p.hear(s, &answer{number: first, limits: limits, policy: []string{`"a";q=10;w=1`}}, 0)
 	if at := p.turn(s); at != 1300*ms {
 		t.Errorf("one is left and three are in flight: the next goes at %v", at)
@@ -579,7 +588,7 @@ func TestPaceCanBeTurnedOff(t *testing.T) {
 func TestOnlyWhatCountsIsTakenBack(t *testing.T) {
 	p := pacer{longest: time.Hour}
 	one, two := p.send(0), p.send(0)
-	p.hear(0, &answer{number: two, limits: []serviceLimit{{name: "a", remaining: 1, reset: s}}}, 0)
+	p.hear(0, &answer{number: two, limits: []ratelimitfield.ServiceLimit{{Name: "a", Remaining: 1, Reset: s}}}, 0)
 	p.unsend(0, one)
 	p.send(0)
 	if at := p.turn(0); at != s {
@@ -591,13 +600,13 @@ func TestLimitsBeyondSixteenAreNotRemembered(t *testing.T) {
 	p := pacer{longest: time.Hour}
 	for i := range maxItems + 1 {
 		n := p.send(0)
-		p.hear(0, &answer{number: n, limits: []serviceLimit{{name: fmt.Sprint(i), remaining: 100, reset: s}}}, 0)
+		p.hear(0, &answer{number: n, limits: []ratelimitfield.ServiceLimit{{Name: fmt.Sprint(i), Remaining: 100, Reset: s}}}, 0)
 	}
 	if n := len(p.limits); n != maxItems {
 		t.Errorf("%d", n)
 	}
 	n := p.send(2 * s)
-	p.hear(2*s, &answer{number: n, limits: []serviceLimit{{name: "new", remaining: 0, reset: s}}}, 0)
+	p.hear(2*s, &answer{number: n, limits: []ratelimitfield.ServiceLimit{{Name: "new", Remaining: 0, Reset: s}}}, 0)
 	if at := p.turn(2 * s); at != 3*s {
 		t.Errorf("what is over makes no place: %v", at)
 	}

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/httpheader"
 	"github.com/weir-go/weir/throttle"
-	"golang.org/x/net/http/httpguts"
 )
 
 // Defaults where TransportConfig leaves things open.
@@ -117,7 +117,7 @@ func (c TransportConfig) Validate() error {
 	}
 	for _, h := range []struct{ field, name string }{{"Deadline", c.Deadline}, {"Criticality", c.Criticality}} {
 		switch name := http.CanonicalHeaderKey(h.name); {
-		case h.name != "" && !httpguts.ValidHeaderFieldName(h.name):
+		case h.name != "" && !httpheader.ValidName(h.name):
 			return fmt.Errorf("httplimit: %s = %q: must be the name of a header", h.field, h.name)
 		case slices.Contains(reserved, name):
 			return fmt.Errorf("httplimit: %s = %q: net/http sets that header itself", h.field, h.name)

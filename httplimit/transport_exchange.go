@@ -8,6 +8,8 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/loadsign"
+
+	"github.com/weir-go/weir/internal/ratelimitfield"
 )
 
 // An exchange is one attempt, and what it holds. It belongs to one goroutine.
@@ -126,7 +128,7 @@ func (x *exchange) hear(resp *http.Response) {
 		overload: turnedAway(resp.StatusCode),
 		busy:     resp.StatusCode == http.StatusServiceUnavailable,
 		refused:  resp.StatusCode == http.StatusTooManyRequests,
-		limits:   parseRateLimit(resp.Header["Ratelimit"]),
+		limits:   ratelimitfield.ParseLimits(resp.Header["Ratelimit"]),
 		policy:   resp.Header["Ratelimit-Policy"],
 	}
 	if a.busy || a.refused {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/weir-go/weir/codel"
-	"github.com/weir-go/weir/gate"
+	"github.com/weir-go/weir/internal/codel"
+	"github.com/weir-go/weir/internal/gate"
 	"github.com/weir-go/weir/limit"
 )
 

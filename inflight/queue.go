@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/gate"
+	"github.com/weir-go/weir/internal/gate"
 )
 
 // enter admits (a permit), refuses (an error) or queues (a waiter).

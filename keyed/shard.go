@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/gcra"
-	"github.com/weir-go/weir/internal/heavy"
-	"github.com/weir-go/weir/internal/line"
 	"github.com/weir-go/weir/internal/siphash"
+	"github.com/weir-go/weir/internal/topk"
+	"github.com/weir-go/weir/internal/waitq"
 )
 
 // A table holds all buckets, spread evenly over shards by their fingerprints.
@@ -31,7 +31,7 @@ type shard[K comparable] struct {
 
 	denied    uint64
 	forgotten uint64
-	top       *heavy.Sketch[K] // nil until a key is denied
+	top       *topk.Sketch[K] // nil until a key is denied
 
 	_ [shardBytes - 80]byte // so that neighbours share no cache line
 }
@@ -49,7 +49,7 @@ const (
 
 // newTable returns an empty table that takes no more than memory bytes.
 func newTable[K comparable](memory int, k siphash.Key, q *gcra.Quota) *table[K] {
-	t := &table[K]{epoch: line.Epoch(), seed: k}
+	t := &table[K]{epoch: waitq.Epoch(), seed: k}
 	for t.maxDepth < largestShard && memory/shardMost(t.maxDepth+1) >= fewShards {
 		t.maxDepth++
 	}
@@ -168,7 +168,7 @@ func (s *shard[K]) deny(t *table[K], print uint64, key *K) {
 		return
 	}
 	if s.top == nil {
-		s.top = new(heavy.Sketch[K])
+		s.top = new(topk.Sketch[K])
 	}
 	s.top.Add(print, *key)
 }

@@ -1,6 +1,6 @@
 package keyed
 
-import "github.com/weir-go/weir/internal/heavy"
+import "github.com/weir-go/weir/internal/topk"
 
 // Denied is how often a key was denied.
 type Denied[K comparable] struct {
@@ -15,7 +15,7 @@ type Denied[K comparable] struct {
 // denials is always found. The keys counted are kept: if keys are long, take a
 // hash of them.
 func (l *Limiter[K]) Top(n int) []Denied[K] {
-	var all []heavy.Count[K]
+	var all []topk.Count[K]
 	t := l.table.Load()
 	for i := range t.shards {
 		s := &t.shards[i]
@@ -25,7 +25,7 @@ func (l *Limiter[K]) Top(n int) []Denied[K] {
 		}
 		s.mu.Unlock()
 	}
-	most := heavy.Most(all, n)
+	most := topk.Most(all, n)
 	top := make([]Denied[K], len(most))
 	for i, c := range most {
 		c.Key = l.shown(c.Key)

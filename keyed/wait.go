@@ -7,7 +7,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
-	"github.com/weir-go/weir/internal/line"
+	"github.com/weir-go/weir/internal/waitq"
 )
 
 // Wait waits, in line with others for the same key, until n events of the key
@@ -29,7 +29,7 @@ func (l *Limiter[K]) Wait(ctx context.Context, key K, n int) error {
 	t := l.table.Load()
 	print := t.print(l.hash.sum, key)
 	now := t.now()
-	deadline, why := line.Within(ctx, t.epoch, now, l.cfg.MaxWait)
+	deadline, why := waitq.Within(ctx, t.epoch, now, l.cfg.MaxWait)
 	if l.cfg.Queue < 0 {
 		deadline, why = now, weir.OverRate
 	}
@@ -90,12 +90,12 @@ func (o *owner[K]) Release(weir.Grant, weir.Outcome) {}
 
 // enter lets n events happen (nil, nil), refuses them (an error) or queues a
 // waiter for them.
-func (s *shard[K]) enter(t *table[K], print uint64, key K, now time.Duration, n int, deadline time.Duration, why weir.Reason, room func() bool) (*line.Waiter, error) {
+func (s *shard[K]) enter(t *table[K], print uint64, key K, now time.Duration, n int, deadline time.Duration, why weir.Reason, room func() bool) (*waitq.Waiter, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var p place
 	s.find(t, &p, print, now)
-	b, wait, ok := p.quota.Reserve(p.bucket, now, n, line.Left(deadline, now))
+	b, wait, ok := p.quota.Reserve(p.bucket, now, n, waitq.Left(deadline, now))
 	if !ok {
 		s.deny(t, print, &key)
 		if n > p.quota.Burst() {
@@ -119,14 +119,14 @@ func (s *shard[K]) enter(t *table[K], print uint64, key K, now time.Duration, n 
 }
 
 // leave gives back what w waits for, or has been granted.
-func (s *shard[K]) leave(t *table[K], print uint64, w *line.Waiter) {
+func (s *shard[K]) leave(t *table[K], print uint64, w *waitq.Waiter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := t.now()
 	var p place
 	s.find(t, &p, print, now)
 	if p.own == nil { // w was granted, and nobody has waited since
-		var none line.Line
+		var none waitq.Line
 		_, giveBack := none.Leave(p.quota, now, w, p.bucket)
 		s.giveBack(t, &p, now, giveBack)
 		return
@@ -200,7 +200,7 @@ type own struct {
 	quota  *gcra.Quota
 	kept   bool // the quota is its own
 	bucket gcra.Bucket
-	line   line.Line
+	line   waitq.Line
 	wake   func() // serves the line when its timer says so
 }
 

@@ -44,9 +44,6 @@
 // like, weir_throttle_…, of which weir_throttle_refusal_ratio is the chance that the
 // next call is kept back, weir_retries_… and weir_retry_…; a Transport, which has
 // parts for each host, the retries. The help texts say the rest.
-//
-// Of a server.Server weir_server_…, by rule; requests that no rule matches have an
-// empty one. Of more than 200 rules, those beyond are told together, as "others".
 package metric
 
 import (
@@ -59,13 +56,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/weir-go/weir/cache"
-	"github.com/weir-go/weir/gate"
 	"github.com/weir-go/weir/httpcache"
 	"github.com/weir-go/weir/httplimit"
 	"github.com/weir-go/weir/internal/admission"
+	"github.com/weir-go/weir/internal/gate"
 	"github.com/weir-go/weir/internal/outgoing"
 	"github.com/weir-go/weir/keyed"
-	"github.com/weir-go/weir/server"
 	"github.com/weir-go/weir/throttle"
 )
 
@@ -120,8 +116,6 @@ func read(source any) (families []*family, collect func(scrape)) {
 		return ofTransport, func(c scrape) { c.transport(s.Stats()) }
 	case interface{ Stats() outgoing.Stats }:
 		return ofClient, func(c scrape) { c.client(s.Stats()) }
-	case interface{ Stats() server.Stats }:
-		return ofServer, func(c scrape) { c.server(s.Stats()) }
 	}
 	return nil, nil
 }

@@ -2,8 +2,8 @@ package metric
 
 import (
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/gate"
 	"github.com/weir-go/weir/internal/admission"
+	"github.com/weir-go/weir/internal/gate"
 	"github.com/weir-go/weir/keyed"
 )
 

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/internal/line"
+	"github.com/weir-go/weir/internal/waitq"
 )
 
 // A Multi is several Limiters at once, all or nothing: an event happens if
@@ -94,7 +94,7 @@ func (v *verdict) add(i int, d weir.Decision) {
 // the error is the context's own, and the number that of the Limiter that was
 // waited for. Without an error it is -1. It panics if n < 0.
 func (m *Multi) Wait(ctx context.Context, n int) (int, error) {
-	waiters := make([]*line.Waiter, 0, len(m.limiters)) // nil: it has granted
+	waiters := make([]*waitq.Waiter, 0, len(m.limiters)) // nil: it has granted
 	for i, l := range m.limiters {
 		w, err := l.enter(ctx, n)
 		if err != nil {
@@ -118,13 +118,13 @@ func (m *Multi) Wait(ctx context.Context, n int) (int, error) {
 }
 
 // undo gives back what the first Limiters have granted, or let wait for.
-func (m *Multi) undo(first []*line.Waiter, n int) {
+func (m *Multi) undo(first []*waitq.Waiter, n int) {
 	for i, w := range first {
 		m.limiters[i].undo(w, n)
 	}
 }
 
-func (l *Limiter) undo(w *line.Waiter, n int) {
+func (l *Limiter) undo(w *waitq.Waiter, n int) {
 	if w == nil {
 		l.settle(n, 0)
 	} else {

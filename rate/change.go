@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/gcra"
-	"github.com/weir-go/weir/internal/line"
+	"github.com/weir-go/weir/internal/waitq"
 )
 
 // SetLimit changes the rate. Tokens stay as they are; those who wait are timed
@@ -51,7 +51,7 @@ func (l *Limiter) change(t time.Time, set func(*state)) {
 	defer l.mu.Unlock()
 	old := l.state.Load()
 	if old == nil {
-		old = &state{epoch: line.Epoch(), owner: (*owner)(l)}
+		old = &state{epoch: waitq.Epoch(), owner: (*owner)(l)}
 	}
 	now := old.at(t)
 	l.line.Serve(&old.quota, now)

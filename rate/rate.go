@@ -40,7 +40,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
-	"github.com/weir-go/weir/internal/line"
+	"github.com/weir-go/weir/internal/waitq"
 )
 
 // A Limit is a rate: events a second. The zero Limit refills nothing.
@@ -90,7 +90,7 @@ type Limiter struct {
 	cfg Config
 
 	mu   sync.Mutex // guards what follows, and every change of state
-	line line.Line
+	line waitq.Line
 }
 
 // A state is the bucket under one quota. When the quota changes, the bucket is
@@ -116,7 +116,7 @@ var nothing state
 // first full. It has the zero Config.
 func NewLimiter(r Limit, b int) *Limiter {
 	l := new(Limiter)
-	l.state.Store(&state{owner: (*owner)(l), epoch: line.Epoch(), quota: gcra.PerSecond(float64(r), b), limit: r, burst: b})
+	l.state.Store(&state{owner: (*owner)(l), epoch: waitq.Epoch(), quota: gcra.PerSecond(float64(r), b), limit: r, burst: b})
 	return l
 }
 
@@ -127,7 +127,7 @@ func New(q gcra.Quota, cfg Config) *Limiter {
 	if q.Unlimited() {
 		limit = Inf
 	}
-	l.state.Store(&state{owner: (*owner)(l), epoch: line.Epoch(), quota: q, limit: limit, burst: q.Burst()})
+	l.state.Store(&state{owner: (*owner)(l), epoch: waitq.Epoch(), quota: q, limit: limit, burst: q.Burst()})
 	return l
 }
 

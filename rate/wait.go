@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/internal/line"
+	"github.com/weir-go/weir/internal/waitq"
 )
 
 // Wait waits until one event may happen; see WaitN.
@@ -70,7 +70,7 @@ func (l *Limiter) Waiting() int {
 
 // enter lets n events happen (nil, nil), refuses them (an error) or queues a
 // waiter for them.
-func (l *Limiter) enter(ctx context.Context, n int) (*line.Waiter, error) {
+func (l *Limiter) enter(ctx context.Context, n int) (*waitq.Waiter, error) {
 	if n < 0 {
 		panic("rate: negative cost")
 	}
@@ -85,7 +85,7 @@ func (l *Limiter) enter(ctx context.Context, n int) (*line.Waiter, error) {
 	if l.allow(s, now, n) {
 		return nil, nil
 	}
-	deadline, why := line.Within(ctx, s.epoch, now, l.cfg.MaxWait)
+	deadline, why := waitq.Within(ctx, s.epoch, now, l.cfg.MaxWait)
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -98,7 +98,7 @@ func (l *Limiter) enter(ctx context.Context, n int) (*line.Waiter, error) {
 	if l.line.Len() >= l.maxQueue() {
 		deadline, why = now, weir.QueueFull
 	}
-	b, wait, ok := s.reserve(now, n, line.Left(deadline, now))
+	b, wait, ok := s.reserve(now, n, waitq.Left(deadline, now))
 	switch {
 	case !ok && l.maxQueue() == 0:
 		return nil, weir.Reject(weir.OverRate, wait)
@@ -120,12 +120,12 @@ func (l *Limiter) maxQueue() int {
 }
 
 // await blocks until w is answered or ctx ends.
-func (l *Limiter) await(ctx context.Context, w *line.Waiter) error {
+func (l *Limiter) await(ctx context.Context, w *waitq.Waiter) error {
 	return w.Await(ctx, l.wake, func() { l.leave(w) })
 }
 
 // leave gives back what w waits for, or has been granted.
-func (l *Limiter) leave(w *line.Waiter) {
+func (l *Limiter) leave(w *waitq.Waiter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.load()

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/internal/heavy"
-	"github.com/weir-go/weir/internal/line"
 	"github.com/weir-go/weir/internal/siphash"
+	"github.com/weir-go/weir/internal/topk"
+	"github.com/weir-go/weir/internal/waitq"
 )
 
 // A table holds all counts, spread evenly over shards by their fingerprints.
@@ -30,7 +30,7 @@ type shard struct {
 
 	denied    uint64
 	forgotten uint64
-	top       *heavy.Sketch[string] // nil until a key is denied
+	top       *topk.Sketch[string] // nil until a key is denied
 
 	_ [shardBytes - 72]byte // so that neighbours share no cache line
 }
@@ -48,7 +48,7 @@ const (
 
 // newTable returns an empty table that takes no more than memory bytes.
 func newTable(memory int, seed siphash.Key, r *rule) *table {
-	t := &table{epoch: line.Epoch(), seed: seed}
+	t := &table{epoch: waitq.Epoch(), seed: seed}
 	for t.maxDepth < largestShard && memory/shardMost(t.maxDepth+1) >= fewShards {
 		t.maxDepth++
 	}
@@ -172,7 +172,7 @@ func (s *shard) deny(t *table, print uint64, key *string) {
 		return
 	}
 	if s.top == nil {
-		s.top = new(heavy.Sketch[string])
+		s.top = new(topk.Sketch[string])
 	}
 	s.top.Add(print, *key)
 }

@@ -1,6 +1,6 @@
 package tally
 
-import "github.com/weir-go/weir/internal/heavy"
+import "github.com/weir-go/weir/internal/topk"
 
 // Denied is how often a key was denied.
 type Denied struct {
@@ -15,7 +15,7 @@ type Denied struct {
 // denials is always found. The keys counted are kept: if keys are long, take a
 // hash of them.
 func (l *Limiter) Top(n int) []Denied {
-	var all []heavy.Count[string]
+	var all []topk.Count[string]
 	t := l.table.Load()
 	for i := range t.shards {
 		s := &t.shards[i]
@@ -25,7 +25,7 @@ func (l *Limiter) Top(n int) []Denied {
 		}
 		s.mu.Unlock()
 	}
-	most := heavy.Most(all, n)
+	most := topk.Most(all, n)
 	top := make([]Denied, len(most))
 	for i, c := range most {
 		top[i] = Denied(c)

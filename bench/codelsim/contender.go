@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/gate"
 	"github.com/weir-go/weir/inflight"
+	"github.com/weir-go/weir/internal/gate"
 	"github.com/weir-go/weir/limit"
 )
 

@@ -11,8 +11,8 @@ import (
 	"github.com/bohde/codel"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/gate"
 	"github.com/weir-go/weir/inflight"
+	"github.com/weir-go/weir/internal/gate"
 	"github.com/weir-go/weir/limit"
 )
 

@@ -1,7 +1,7 @@
 // Expensive protects a function that takes a second, one level after the other:
 // nothing, a cache, one call for all who wait, and a limit of calls.
 //
-//	go run ./examples/expensive --level 3
+//	go run -C examples ./expensive --level 3
 //
 // and, while it runs:
 //

@@ -2,11 +2,11 @@
 // as it may, and together they do ten a second, however many there are.
 //
 //	echo 'rules: [{name: mail, key: mail, rate: 10/s}]' > /tmp/rules.yaml
-//	go run ./cmd/weir serve --rules /tmp/rules.yaml
+//	go run -C service ./cmd/weir serve --rules /tmp/rules.yaml
 //
 // and, in two other terminals:
 //
-//	go run ./examples/fleet -share 0.5
+//	go run -C examples ./fleet -share 0.5
 //
 // Stop one of them, and the other has it all. Stop weir serve, and each goes on
 // with its share: five a second.

@@ -1,7 +1,7 @@
 // Migrate copies rows from one database to another at a pace that leaves room
 // for everybody else: 500 rows a second.
 //
-//	go run ./examples/migrate
+//	go run -C examples ./migrate
 //
 // How many rows a batch has is known only once it is read, so it pays for a
 // whole one beforehand, and settles afterwards.

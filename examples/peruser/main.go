@@ -1,7 +1,7 @@
 // Peruser serves a page that each address may ask for five times at once, and
 // then once every two seconds.
 //
-//	go run ./examples/peruser
+//	go run -C examples ./peruser
 //
 // and, while it runs:
 //

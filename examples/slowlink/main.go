@@ -1,7 +1,7 @@
 // Slowlink serves its own source over a link like that of an old telephone: 3G
 // at its worst, 48 kB/s down and 16 kB/s up, shared by all who call.
 //
-//	go run ./examples/slowlink
+//	go run -C examples ./slowlink
 //
 // and, while it runs, to see that 480 kB take ten seconds:
 //

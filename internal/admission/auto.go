@@ -4,8 +4,8 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/gate"
 	"github.com/weir-go/weir/inflight"
+	"github.com/weir-go/weir/internal/gate"
 )
 
 // Auto is the limit of each class where nobody has said another: limit.Auto behind

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/gate"
+	"github.com/weir-go/weir/internal/gate"
 )
 
 type ruleCounts struct{ allowed, denied, shadowed atomic.Uint64 }

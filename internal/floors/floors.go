@@ -21,67 +21,64 @@ const Module = "github.com/weir-go/weir"
 type floor int
 
 const (
-	words  floor = iota // F0
-	pure                // F1
-	shells              // F2
-	edges               // F3
-	lab                 // F4
-	binary              // F5
+	words   floor = iota // F0
+	pure                 // F1
+	shells               // F2
+	edges                // F3
+	modules              // F4: library packages that need third-party modules
+	core                 // F5: the decisions of the service, without a protocol
+	service              // F6
+	lab                  // F7
+	binary               // F8
 )
 
-// packages is the floor of each package of the module. One that is missing
-// here is an error: somebody has to say where it stands.
+// packages maps each package of the library and of the service to its floor. A
+// package that is missing here is an error.
 var packages = map[string]floor{
 	"":     words,
-	"gcra": pure, "window": pure, "limit": pure, "codel": pure, "gate": pure, "throttle": pure,
-	"lab/pace": pure, "lab/trace": pure, "lab/dist": pure,
+	"gcra": pure, "window": pure, "limit": pure, "internal/codel": pure, "internal/gate": pure, "throttle": pure,
+	"service/internal/lab/pace": pure, "service/internal/lab/trace": pure, "service/internal/lab/dist": pure,
 	"rate": shells, "inflight": shells, "flight": shells, "cache": shells, "keyed": shells, "shape": shells,
-	"throttler": shells, "tally": shells,
-	"internal/line": shells, "internal/siphash": shells, "internal/heavy": shells,
-	"httplimit": edges, "grpclimit": edges, "config": edges, "server": edges, "server/httpapi": edges,
-	"server/token": edges, "server/respapi": edges, "server/grpcapi": edges, "server/adminapi": edges, "store": edges, "store/redis": edges, "cluster": edges,
-	"client": edges, "proxy": edges, "internal/settings": edges,
-	"httpcache": edges, "internal/problem": edges, "internal/loadsign": edges, "internal/longlived": edges, "internal/observe": edges, "internal/admission": edges, "internal/caller": edges,
-	"metric": edges, "internal/outgoing": edges, "internal/ratelimitfield": edges, "internal/match": edges, "internal/strictyaml": edges,
-	"web": lab, "lab/origin": lab, "lab/load": lab, "lab/sim": lab, "lab/plot": lab, "lab/scenario": lab,
-	"lab/arena": lab, "lab/sla": lab, "scenarios": lab,
-	"lab/demo": lab, "internal/browser": lab, "internal/clienttest": lab, "internal/floors": lab,
-	"cmd/weir":       binary,
-	"examples/fleet": binary, "examples/migrate": binary, "examples/slowlink": binary, "examples/peruser": binary, "examples/expensive": binary,
+	"throttler": shells, "tally": shells, "internal/waitq": shells, "internal/siphash": shells, "internal/topk": shells,
+	"httplimit": edges, "httpcache": edges, "client": edges,
+	"internal/admission": edges, "internal/caller": edges, "internal/httpheader": edges, "internal/loadsign": edges, "internal/longlived": edges,
+	"internal/observe": edges, "internal/outgoing": edges, "internal/problem": edges, "internal/ratelimitfield": edges,
+	"grpclimit": modules, "metric": modules,
+	"service/internal/config": core, "service/internal/match": core, "service/internal/server": core, "service/internal/strictyaml": core,
+	"service/internal/server/adminapi": service, "service/internal/server/httpapi": service, "service/internal/server/token": service,
+	"service/internal/servermetric": service, "service/internal/proxy": service, "service/internal/settings": service, "service/internal/web": service,
+	"service/internal/lab/arena": lab, "service/internal/lab/demo": lab, "service/internal/lab/load": lab, "service/internal/lab/origin": lab,
+	"service/internal/lab/plot": lab, "service/internal/lab/scenario": lab, "service/internal/lab/sim": lab, "service/internal/lab/sla": lab,
+	"service/scenarios": lab, "service/internal/browser": lab, "service/internal/clienttest": lab, "service/internal/external": lab,
+	"internal/floors":  lab,
+	"service/cmd/weir": binary,
 }
 
-// sideways are the imports within a floor, or from the lab to the edges, that
-// are allowed all the same.
+// sideways are the imports within a floor, or from the lab to the edges, that are
+// allowed all the same.
 var sideways = map[string][]string{
-	"gate":             {"limit", "codel"},
-	"cache":            {"flight"},
-	"rate":             {"internal/line"},
-	"keyed":            {"internal/line", "internal/siphash", "internal/heavy"},
-	"tally":            {"internal/line", "internal/siphash", "internal/heavy"},
-	"config":           {"internal/match", "internal/strictyaml"},
-	"server":           {"config", "internal/match"},
-	"server/httpapi":   {"server", "config", "internal/problem", "internal/ratelimitfield"},
-	"client":           {"server/httpapi"},
-	"server/token":     {"internal/match", "internal/strictyaml"},
-	"server/respapi":   {"server"},
-	"server/grpcapi":   {"server"},
-	"httplimit":        {"internal/loadsign", "internal/longlived", "internal/problem", "internal/observe", "internal/admission", "internal/caller", "internal/ratelimitfield"},
-	"httpcache":        {"internal/observe", "httplimit"},
-	"internal/observe": {"internal/loadsign", "internal/longlived"},
-	"grpclimit":        {"internal/loadsign", "internal/admission", "internal/caller", "internal/outgoing"},
-	"metric":           {"internal/admission", "internal/outgoing", "httplimit", "httpcache", "server"},
-	"proxy":            {"httplimit", "internal/loadsign", "internal/longlived", "internal/problem", "internal/settings"},
-	"lab/origin":       {"internal/settings"},
-	"lab/load":         {"lab/pace", "lab/trace"},
-	"lab/scenario":     {"lab/sim", "internal/strictyaml"},
-	"lab/plot":         {"lab/sim"},
-	"lab/arena":        {"lab/sim", "lab/plot", "lab/scenario", "scenarios"},
+	"internal/gate":                    {"limit", "internal/codel"},
+	"cache":                            {"flight"},
+	"rate":                             {"internal/waitq"},
+	"keyed":                            {"internal/waitq", "internal/siphash", "internal/topk"},
+	"tally":                            {"internal/waitq", "internal/siphash", "internal/topk"},
+	"client":                           {"internal/httpheader", "internal/ratelimitfield"},
+	"httplimit":                        {"internal/loadsign", "internal/longlived", "internal/problem", "internal/observe", "internal/admission", "internal/caller", "internal/httpheader", "internal/ratelimitfield"},
+	"httpcache":                        {"internal/observe", "httplimit"},
+	"internal/observe":                 {"internal/loadsign", "internal/longlived"},
+	"service/internal/config":          {"service/internal/match", "service/internal/strictyaml"},
+	"service/internal/server":          {"service/internal/config", "service/internal/match"},
+	"service/internal/server/adminapi": {"service/internal/web"},
+	"service/internal/proxy":           {"service/internal/settings"},
+	"service/internal/lab/load":        {"service/internal/lab/pace", "service/internal/lab/trace"},
+	"service/internal/lab/origin":      {"service/internal/settings"},
+	"service/internal/lab/scenario":    {"service/internal/lab/sim", "service/internal/strictyaml"},
+	"service/internal/lab/plot":        {"service/internal/lab/sim"},
+	"service/internal/lab/arena":       {"service/internal/lab/sim", "service/internal/lab/plot", "service/internal/lab/scenario", "service/scenarios"},
 	// The experiment has the middleware among its rows, as people use it.
-	"lab/sla": {"httplimit", "internal/admission", "lab/load", "lab/sim", "lab/plot"},
+	"service/internal/lab/sla": {"httplimit", "internal/admission", "service/internal/lab/load", "service/internal/lab/sim", "service/internal/lab/plot"},
 	// The demonstration shows the proxy itself, on the page.
-	"lab/demo": {"proxy", "web", "internal/settings", "internal/browser", "lab/origin", "lab/load"},
-	// The page of weir serve has assets in common with that of weir demo.
-	"server/adminapi": {"server", "config", "web"},
+	"service/internal/lab/demo": {"service/internal/proxy", "service/internal/settings", "service/internal/web", "service/internal/lab/origin", "service/internal/lab/load"},
 }
 
 // banned are the packages of the standard library, with all below them, that a
@@ -94,8 +91,8 @@ var banned = map[floor][]string{
 
 // bannedHere are those that one package does without, besides its floor's.
 var bannedHere = map[string][]string{
-	"server":  {"net"},
-	"lab/sim": {"sync"},
+	"service/internal/server":  {"net"},
+	"service/internal/lab/sim": {"sync"},
 }
 
 // A File is one file of Go source, named from the module's root.
@@ -159,7 +156,7 @@ func (c *checker) check(f File) error {
 		}
 		c.checkImport(i, name)
 	}
-	if !c.tested && (c.floor == pure || c.pkg == "lab/sim") {
+	if !c.tested && (c.floor == pure || c.pkg == "service/internal/lab/sim") {
 		c.checkPurity(file)
 	}
 	if !c.tested && c.floor <= shells {
@@ -177,7 +174,7 @@ func (c *checker) checkImport(i *ast.ImportSpec, name string) {
 			c.checkOurs(i, strings.TrimPrefix(own, "/"))
 		}
 	case strings.Contains(first, "."):
-		if c.floor <= shells {
+		if c.floor <= edges {
 			c.breach(i.Pos(), "imports %s: the library uses the standard library only", name)
 		}
 	case !c.tested:
@@ -195,7 +192,7 @@ func (c *checker) checkOurs(i *ast.ImportSpec, imported string) {
 	case !known, slices.Contains(sideways[c.pkg], imported):
 	case below >= c.floor && c.floor != binary:
 		c.breach(i.Pos(), "imports %s, which is not below it", imported)
-	case below == edges && c.floor == lab:
-		c.breach(i.Pos(), "imports %s: the lab stands on the library, not on the edges", imported)
+	case below >= edges && c.floor == lab:
+		c.breach(i.Pos(), "imports %s: the lab stands on the shells, not on the edges", imported)
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/gate"
+	"github.com/weir-go/weir/internal/gate"
 	"github.com/weir-go/weir/throttle"
 )
 

@@ -1,0 +1,51 @@
+package httplimit
+
+import (
+	"net/http"
+	"net/textproto"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/weir-go/weir/internal/ratelimitfield"
+)
+
+// maxItems bounds the limits that are remembered of one host.
+const maxItems = 16
+
+// forever is longer than any wait, and can be added to an instant.
+const forever = 100 * 365 * 24 * time.Hour
+
+// parseRetryAfter returns how long a response received now asks to wait, in
+// either form of RFC 9110, section 10.2.3. A date is taken by the clock of who
+// sent it, if the response has a Date; one that has passed is no wait. If ok
+// is false, there is no Retry-After, or it is malformed.
+func parseRetryAfter(h http.Header, now time.Time) (wait time.Duration, ok bool) {
+	lines := h["Retry-After"]
+	if len(lines) != 1 {
+		return 0, false
+	}
+	value := textproto.TrimString(lines[0])
+	if value != "" && strings.Trim(value, "0123456789") == "" {
+		n, err := strconv.ParseInt(value, 10, 64)
+		if err != nil { // it overflows
+			return forever, true
+		}
+		return ratelimitfield.Seconds(n), true
+	}
+	at, err := http.ParseTime(value)
+	if err != nil {
+		return 0, false
+	}
+	if date, err := http.ParseTime(h.Get("Date")); err == nil {
+		now = date
+	}
+	return min(max(at.Sub(now), 0), forever), true
+}
+
+// fromCache reports whether a response comes from a cache: what it says of
+// limits was said to somebody else (section 7.3).
+func fromCache(h http.Header) bool {
+	age := h.Get("Age")
+	return age != "" && strings.Trim(age, "0 ") != ""
+}

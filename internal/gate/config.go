@@ -1,0 +1,133 @@
+package gate
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/weir-go/weir/internal/codel"
+)
+
+// Config bounds the queue and says who goes first. The zero Config lets nobody
+// wait; with a Queue, all wait in one line, first in, first out, except that
+// higher priorities go first.
+//
+// The rules compose. First comes a partition below its guarantee; then the
+// higher priority; then, between tenants of one priority, whoever has had the
+// least; and among the requests of one tenant the Discipline decides.
+type Config struct {
+	Queue      int           // waiters (not units) at most. Zero or less: nobody waits
+	Depth      float64       // waiters for each unit of the limit at most, or one. Zero or less: only Queue counts
+	Brief      time.Duration // a wait that Depth always grants, as far as is known how long waits are. Zero or less: none
+	MaxWait    time.Duration // the longest sojourn. Zero or less: unbounded
+	Discipline Discipline    // within a queue. If zero, FIFO
+	CoDel      codel.Config  // target and interval of CoDel and AdaptiveLIFO. Zeros: codel's defaults
+	Fair       Fairness      // between tenants. If zero, there is none
+	Aging      time.Duration // a waiter rises by one priority per Aging waited. Zero or less: never
+
+	// Partitions are the shares of the limit that are guaranteed to
+	// partitions 1, 2, ...: each >= 0, and all together <= 1. A share is
+	// rounded up to whole units. What a partition leaves unused, everybody may
+	// use; it has it back as soon as that work ends.
+	Partitions []float64
+}
+
+// A Discipline says who of one queue goes first. The zero Discipline is FIFO.
+type Discipline uint8
+
+const (
+	// FIFO is first in, first out.
+	FIFO Discipline = iota + 1
+	// CoDel is FIFO, but a queue that stands is kept short: package codel.
+	// Whoever is dropped is Overdue.
+	CoDel
+	// AdaptiveLIFO is FIFO until there is a surge: requests have been waiting for
+	// all of the last Interval, and the queue does not keep up: the oldest of
+	// them has waited for half of MaxWait, or for an Interval if that is shorter;
+	// or the queue is full, or waiters leave it of their own accord, or work is
+	// late that has waited for longer than it took. In a surge the newest goes
+	// first, and a waiter is Overdue after Target, except for the last, which is
+	// needed for the next unit that is freed (Facebook's "Fail at Scale", ACM
+	// Queue 2015). A surge ends when the queue is empty, unless a waiter became
+	// Overdue in the last Interval.
+	//
+	// A surge is interrupted by trials of FIFO: after 2 Intervals, and after
+	// twice as many, up to 32, each time that a trial fails. It fails if the
+	// queue grows to more than twice its length within an Interval. Clients that
+	// wait for their answer before they call again keep a queue long, but it does
+	// not grow: if all of them can be served within MaxWait, none is refused.
+	//
+	// Interval should be longer than most of the work takes.
+	//
+	// A limit that lowers itself for a moment (limit.Timed) causes a queue that is no
+	// overload: CoDel and AdaptiveLIFO refuse nobody meanwhile, and for as long again,
+	// unless there was a queue before.
+	AdaptiveLIFO
+)
+
+var disciplines = [...]string{"fifo", "fifo", "codel", "adaptive_lifo"}
+
+// UnmarshalText reads what String says.
+func (d *Discipline) UnmarshalText(text []byte) error {
+	i := slices.Index(disciplines[1:], string(text))
+	if i < 0 {
+		return fmt.Errorf("discipline = %q: must be one of %q", text, disciplines[1:])
+	}
+	*d = Discipline(i + 1)
+	return nil
+}
+
+// String returns the name as configurations spell it.
+func (d Discipline) String() string {
+	if int(d) < len(disciplines) {
+		return disciplines[d]
+	}
+	return "unknown"
+}
+
+// Fairness shares the limit between the tenants that wait: by weighted fair
+// queueing in virtual time, in units. Each priority has its own Queues. A hash
+// deals every tenant a hand of them (shuffle sharding), and it waits in one:
+// that in which it waits already, else the shortest. So two tenants share a
+// queue only if the one finds its whole hand taken.
+type Fairness struct {
+	Queues int    // of each priority; more than there are tenants at a time. One or less: no fairness
+	Hand   int    // queues to choose from, at most MaxHand. If zero, DefaultHand
+	Seed   uint64 // of the hash that deals
+}
+
+// The size of a hand of queues.
+const (
+	DefaultHand = 6
+	MaxHand     = 16
+)
+
+// MaxQueues bounds Fairness.Queues.
+const MaxQueues = 4096
+
+// Validate returns what is wrong with c, if anything is.
+func (c Config) Validate() error {
+	if c.Discipline > AdaptiveLIFO {
+		return fmt.Errorf("gate: Discipline = %d: must be one of %q", c.Discipline, disciplines[1:])
+	}
+	if err := c.CoDel.Validate(); err != nil {
+		return err
+	}
+	if c.Fair.Queues < 0 || c.Fair.Queues > MaxQueues {
+		return fmt.Errorf("gate: Fair.Queues = %d: must be between 0 and %d", c.Fair.Queues, MaxQueues)
+	}
+	if c.Fair.Hand < 0 || c.Fair.Hand > MaxHand {
+		return fmt.Errorf("gate: Fair.Hand = %d: must be between 0 and %d", c.Fair.Hand, MaxHand)
+	}
+	sum := 0.0
+	for i, share := range c.Partitions {
+		if !(share >= 0 && share <= 1) {
+			return fmt.Errorf("gate: Partitions[%d] = %v: must be between 0 and 1", i, share)
+		}
+		sum += share
+	}
+	if sum > 1+1e-9 {
+		return fmt.Errorf("gate: Partitions = %v: must be at most 1 together", c.Partitions)
+	}
+	return nil
+}

@@ -1,0 +1,31 @@
+module github.com/weir-go/weir/service/bench
+
+go 1.26.0
+
+replace (
+	github.com/weir-go/weir => ../../
+	github.com/weir-go/weir/metric => ../../metric
+	github.com/weir-go/weir/service => ../
+)
+
+require (
+	github.com/failsafe-go/failsafe-go v0.9.8
+	github.com/weir-go/weir v0.1.0
+	github.com/weir-go/weir/service v0.1.0
+)
+
+require (
+	codeberg.org/go-fonts/liberation v0.5.0 // indirect
+	codeberg.org/go-latex/latex v0.2.0 // indirect
+	codeberg.org/go-pdf/fpdf v0.11.1 // indirect
+	git.sr.ht/~sbinet/gg v0.7.0 // indirect
+	github.com/HdrHistogram/hdrhistogram-go v1.4.0 // indirect
+	github.com/ajstarks/svgo v0.0.0-20211024235047-1546f124cd8b // indirect
+	github.com/bits-and-blooms/bitset v1.24.4 // indirect
+	github.com/goccy/go-yaml v1.19.2 // indirect
+	github.com/golang/freetype v0.0.0-20170609003504-e2365dfdc4a0 // indirect
+	github.com/influxdata/tdigest v0.0.1 // indirect
+	golang.org/x/image v0.30.0 // indirect
+	golang.org/x/text v0.43.0 // indirect
+	gonum.org/v1/plot v0.17.0 // indirect
+)

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os/exec"
+	"runtime"
+	"time"
+
+	"github.com/weir-go/weir/service/internal/lab/demo"
+	"github.com/weir-go/weir/service/internal/web"
+)
+
+type demoCmd struct {
+	Listen string  `default:"127.0.0.1:7070" placeholder:"ADDR" help:"Where the page is (${default})."`
+	Open   bool    `help:"Open the page in the browser."`
+	Tour   bool    `default:"true" negatable:"" help:"Begin with a tour of half a minute, until somebody steers."`
+	Speed  float64 `default:"1" placeholder:"X" help:"Divide all times by X and multiply all rates; figures stay in the experiment's own units (${default})."`
+
+	Headless bool          `help:"No page: run the five experiments side by side and print what came of them."`
+	Duration time.Duration `default:"60s" placeholder:"TIME" help:"With --headless: how long each runs, in its own units (${default})."`
+	JSON     bool          `name:"json" help:"With --headless: print JSON."`
+}
+
+// Run shows the page until ctx ends, or runs headless.
+func (c *demoCmd) Run(ctx context.Context, std streams) error {
+	switch {
+	case !(c.Speed >= 0.1 && c.Speed <= 50):
+		return usagef("--speed=%v: must be in [0.1, 50]", c.Speed)
+	case c.Duration < 20*time.Second || c.Duration > 24*time.Hour:
+		return usagef("--duration=%v: must be in [20s, 24h]: the origin needs time to collapse", c.Duration)
+	case c.JSON && !c.Headless:
+		return usagef("--json goes with --headless")
+	case c.Headless:
+		return c.headless(ctx, std)
+	}
+	return c.page(ctx, std)
+}
+
+func (c *demoCmd) page(ctx context.Context, std streams) error {
+	ln, err := listen("--listen", c.Listen)
+	if err != nil {
+		return err
+	}
+	live, err := demo.NewLive(c.Speed)
+	if err != nil {
+		return err
+	}
+	defer live.Close()
+	if c.Tour {
+		live.Tour()
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/api/", live.Handler())
+	mux.Handle("/", web.Handler())
+
+	url := "http://" + ln.Addr().String() + "/"
+	fmt.Fprintf(std.Out, "weir demo: open %s (Ctrl-C ends it)\n", url)
+	if c.Open {
+		if err := browse(url); err != nil {
+			fmt.Fprintf(std.Err, "weir demo: cannot open a browser: %v\n", err)
+		}
+	}
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	context.AfterFunc(ctx, func() { live.Dismiss(); stop() })
+	return serve(serving, newServer(mux, slog.New(slog.NewTextHandler(std.Err, nil))), ln, 2*time.Second)
+}
+
+func browse(url string) error {
+	switch runtime.GOOS {
+	case "darwin":
+		return exec.Command("open", url).Start()
+	case "windows":
+		return exec.Command("rundll32", "url.dll,FileProtocolHandler", url).Start()
+	default:
+		return exec.Command("xdg-open", url).Start()
+	}
+}
+
+func (c *demoCmd) headless(ctx context.Context, std streams) error {
+	real := time.Duration(float64(c.Duration) / c.Speed)
+	fmt.Fprintf(std.Err, "five experiments over real HTTP, side by side: %v\n", real.Round(time.Second))
+	stop := progress(std.Err, func(elapsed time.Duration) string {
+		return fmt.Sprintf("%v left", max(real-elapsed, 0).Round(time.Second))
+	})
+	report, err := demo.RunAll(ctx, c.Speed, c.Duration)
+	stop()
+	if errors.Is(err, context.Canceled) {
+		return fmt.Errorf("interrupted: half an experiment shows nothing")
+	}
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(std.Out, report)
+	}
+	return report.Table(std.Out)
+}

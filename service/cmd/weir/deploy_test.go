@@ -1,0 +1,199 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+	"github.com/goccy/go-yaml"
+)
+
+// promtool runs it in a directory of deploy, and fails the test if it is not
+// content.
+func promtool(t *testing.T, dir, stdin string, args ...string) {
+	t.Helper()
+	cmd := exec.Command("promtool", args...)
+	cmd.Dir = filepath.Join("../../../deploy", dir)
+	cmd.Stdin = strings.NewReader(stdin)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("promtool %s: %v (make need installs it)\n%s", strings.Join(args, " "), err, out)
+	}
+}
+
+// scraped is what Prometheus gets of a server that has done something of
+// everything.
+func scraped(t *testing.T) string {
+	t.Helper()
+	s := serving(t, "--rules", file(t, "rules.yaml", `rules:
+- {name: tried, key: tried, rate: 1/h, candidate: {rate: 2/h}}
+- {name: jobs, key: job, concurrency: {limit: 1}}
+- {name: soon, key: soon, rate: 10/s, burst: 1}
+`))
+	s.statuses("/rate/tried", 2)
+	s.statuses("/lease/job", 2)
+	s.statuses("/rate/soon?canWait=true", 2)
+	text := ask(t, http.DefaultClient, "GET", s.admin+"/metrics").body
+	s.end()
+	return text
+}
+
+func TestMetrics(t *testing.T) {
+	text := scraped(t)
+	promtool(t, ".", text, "check", "metrics")
+	for _, want := range []string{
+		`weir_server_decisions_total{decision="allow",name="serve",reason="",rule="tried"} 1`,
+		`weir_server_decisions_total{decision="deny",name="serve",reason="over_rate",rule="tried"} 1`,
+		`weir_server_candidate_decisions_total{decision="allow",name="serve",rule="tried"} 2`,
+		`weir_server_lease_decisions_total{decision="allow",name="serve",reason="",rule="jobs"} 1`,
+		`weir_server_lease_decisions_total{decision="deny",name="serve",reason="over_limit",rule="jobs"} 1`,
+		`weir_server_lease_units{name="serve",rule="jobs"} 1`,
+		`weir_server_wait_seconds_count{name="serve",rule="soon"} 1`,
+		`weir_serve_requests_total{code="429",method="POST",route="/rate/{key}"} 1`,
+		`weir_serve_requests_total{code="200",method="POST",route="/lease/{key}"} 1`,
+		`weir_config_last_reload_successful 1`,
+		`weir_config_reload_failures_total 0`,
+		`weir_serve_draining 0`,
+	} {
+		if !strings.Contains(text, "\n"+want+"\n") {
+			t.Errorf("no %s in\n%s", want, text)
+		}
+	}
+}
+
+func TestAlerts(t *testing.T) {
+	promtool(t, "prometheus", "", "check", "config", "--syntax-only", "prometheus.yml")
+	promtool(t, "prometheus", "", "check", "rules", "alerts.yaml")
+	promtool(t, "prometheus", "", "test", "rules", "alerts_test.yaml")
+	text, err := os.ReadFile("../../../deploy/prometheus/alerts.yaml")
+	fatal(t, err)
+	var alerts struct {
+		Groups []struct {
+			Rules []struct{ Alert, Expr string }
+		}
+	}
+	fatal(t, yaml.Unmarshal(text, &alerts))
+	tests, err := os.ReadFile("../../../deploy/prometheus/alerts_test.yaml")
+	fatal(t, err)
+	var exprs []string
+	for _, r := range alerts.Groups[0].Rules {
+		exprs = append(exprs, r.Expr)
+		if n := strings.Count(string(tests), "alertname: "+r.Alert); n != 2 {
+			t.Errorf("%s has %d tests: want one in which it fires, and one in which it does not", r.Alert, n)
+		}
+	}
+	metricsExist(t, exprs)
+}
+
+// Every panel asks for what there is, in words that Prometheus understands.
+func TestDashboard(t *testing.T) {
+	text, err := os.ReadFile("../../../deploy/grafana/dashboard.json")
+	fatal(t, err)
+	var dashboard struct {
+		Panels []struct {
+			ID          int
+			Type, Title string
+			Targets     []struct{ Expr string }
+		}
+		Templating struct {
+			List []struct{ Definition string }
+		}
+	}
+	fatal(t, json.Unmarshal(text, &dashboard))
+	var exprs []string
+	ids := map[int]bool{}
+	for _, p := range dashboard.Panels {
+		if ids[p.ID] || len(p.Targets) == 0 && p.Type != "row" {
+			t.Errorf("panel %d, %s: want an id of its own, and something to show", p.ID, p.Title)
+		}
+		ids[p.ID] = true
+		for _, target := range p.Targets {
+			exprs = append(exprs, strings.ReplaceAll(target.Expr, "$__rate_interval", "1m"))
+		}
+	}
+	var rules strings.Builder
+	rules.WriteString("groups:\n- name: dashboard\n  rules:\n")
+	for i, expr := range exprs {
+		fmt.Fprintf(&rules, "  - record: panel:%d\n    expr: %q\n", i, expr)
+	}
+	promtool(t, ".", "", "check", "rules", file(t, "rules.yaml", rules.String()))
+	for _, v := range dashboard.Templating.List {
+		exprs = append(exprs, v.Definition)
+	}
+	if len(exprs) < 30 {
+		t.Errorf("%d expressions: the dashboard was not read", len(exprs))
+	}
+	metricsExist(t, exprs)
+}
+
+// metricsExist checks that there is every metric that expressions name.
+func metricsExist(t *testing.T, exprs []string) {
+	t.Helper()
+	text := "\n" + scraped(t)
+	for _, expr := range exprs {
+		for _, name := range regexp.MustCompile(`\b(weir|process|go)_[a-z0-9_]+`).FindAllString(expr, -1) {
+			if !strings.Contains(text, "\n"+name+"{") && !strings.Contains(text, "\n"+name+" ") {
+				t.Errorf("%s: there is no %s", expr, name)
+			}
+		}
+	}
+}
+
+// What the files of deploy start is a command line that weir understands, and
+// the rules are good.
+func TestDeployments(t *testing.T) {
+	for name, args := range commandLines(t) {
+		parser, err := kong.New(&commands{}, append(options(), kong.Writers(io.Discard, io.Discard))...)
+		fatal(t, err)
+		if command, err := parser.Parse(args); err != nil || command.Command() != "serve" || len(args) < 5 {
+			t.Errorf("%s: weir %s: %v", name, strings.Join(args, " "), err)
+		}
+	}
+	for _, source := range regexp.MustCompile(`(?m)^ +- (\./[^:]+):`).FindAllStringSubmatch(deployed(t, "compose.yaml"), -1) {
+		if _, err := os.Stat(filepath.Join("../../../deploy", source[1])); err != nil {
+			t.Errorf("compose.yaml: %v", err)
+		}
+	}
+	if code, _, stderr := weir(t, "check", "../../../deploy/rules.yaml"); code != 0 {
+		t.Error(stderr)
+	}
+}
+
+// deployed is the text of a file of deploy.
+func deployed(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("../../../deploy", name))
+	fatal(t, err)
+	return string(text)
+}
+
+// commandLines are what starts weir, by where.
+func commandLines(t *testing.T) map[string][]string {
+	t.Helper()
+	last := func(name, pattern string) string {
+		m := regexp.MustCompile(pattern).FindStringSubmatch(deployed(t, name))
+		if m == nil {
+			t.Fatalf("%s: no %s", name, pattern)
+		}
+		return m[1]
+	}
+	var image []string
+	fatal(t, json.Unmarshal([]byte(last("Dockerfile", `(?m)^CMD (.*)$`)), &image))
+	list := func(name, pattern string) (args []string) {
+		fatal(t, yaml.Unmarshal([]byte(last(name, pattern)), &args))
+		return args
+	}
+	return map[string][]string{
+		"weir.service": strings.Fields(last("systemd/weir.service", `(?m)^ExecStart=\S+ (.*)$`)),
+		"Dockerfile":   image,
+		"compose.yaml": list("compose.yaml", `command:\n((?: +- .*\n)+)`),
+		"kubernetes":   list("kubernetes/weir.yaml", `args:\n((?: +- .*\n)+)`),
+	}
+}

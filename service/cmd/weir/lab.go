@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-go/weir/service/internal/lab/sla"
+)
+
+type labCmd struct {
+	SLA slaCmd `cmd:"" name:"sla" help:"What keeps a service within its agreement: no limit, three on the rate, and Auto, at 25 to 600 requests a second."`
+}
+
+type slaCmd struct {
+	Quick bool `help:"Fewer rates, for a shorter time each: less than a minute instead of six."`
+	Sim   bool `help:"In virtual time instead of over HTTP: a second."`
+
+	Rates     []float64     `placeholder:"RPS" help:"Rates to offer, instead of 25, 50, … 600."`
+	Only      []string      `placeholder:"NAME" help:"Only the rows whose names contain one of these: ${rows}."`
+	Point     time.Duration `placeholder:"TIME" help:"How long each row is offered each rate; a third of it where nothing queues (4.5s; with --quick 1.5s)."`
+	Phase     time.Duration `placeholder:"TIME" help:"How long the upstream is well, then slow, then well again (5s; with --quick 2s)."`
+	Again     int           `default:"2" placeholder:"N" help:"Measure a point again, up to so many times, if the machine was busy with something else: requests were sent more than ${quiet} late. The quietest counts (${default}; with --quick 0)."`
+	Arrivals  string        `default:"constant" enum:"constant,poisson" placeholder:"KIND" help:"constant (evenly spaced) or poisson (${default})."`
+	Abandoned bool          `help:"Let the upstream work on for callers that have given up."`
+	Seed      uint64        `default:"1" placeholder:"N" help:"Of the service times, and of poisson arrivals (${default})."`
+
+	Out    string `placeholder:"DIR" help:"Write the pictures, and the table as CSV and Markdown, into this directory."`
+	Format string `default:"svg" enum:"svg,png" placeholder:"KIND" help:"Of the pictures: svg or png (${default})."`
+	JSON   bool   `name:"json" help:"Print the results as JSON."`
+}
+
+// Run measures until the end, or until ctx ends, and prints the table of what
+// there is by then.
+func (c *slaCmd) Run(ctx context.Context, std streams) error {
+	cfg, err := c.config()
+	if err != nil {
+		return err
+	}
+	if c.Out != "" { // rather now than when all is measured
+		if err := os.MkdirAll(c.Out, 0o777); err != nil {
+			return fmt.Errorf("--out: %w", err)
+		}
+	}
+	result, err := c.measure(ctx, std.Err, cfg)
+	interrupted := errors.Is(err, context.Canceled)
+	if err != nil && !interrupted {
+		return err
+	}
+	if interrupted && len(result.Points) == 0 {
+		return errors.New("interrupted before the first point was measured")
+	}
+	if c.JSON {
+		err = printJSON(std.Out, result)
+	} else {
+		err = c.print(std.Out, cfg, result)
+	}
+	if err != nil {
+		return err
+	}
+	if c.Out != "" {
+		if err := c.write(std.Err, result); err != nil {
+			return fmt.Errorf("--out: %w", err)
+		}
+	}
+	if interrupted {
+		return fmt.Errorf("interrupted: these are %d of %d points", len(result.Points), cfg.Points())
+	}
+	return nil
+}
+
+func (c *slaCmd) config() (sla.Config, error) {
+	cfg := sla.Full()
+	cfg.Again = c.Again
+	if c.Quick {
+		cfg = sla.Quick()
+	}
+	if len(c.Rates) > 0 {
+		cfg.Rates = c.Rates
+	}
+	if c.Point != 0 {
+		cfg.Point = c.Point
+	}
+	if c.Phase != 0 {
+		cfg.Phase = c.Phase
+	}
+	cfg.Poisson, cfg.Abandoned, cfg.Seed = c.Arrivals == "poisson", c.Abandoned, c.Seed
+	for _, row := range sla.Rows() {
+		if len(c.Only) == 0 || slices.ContainsFunc(c.Only, func(part string) bool { return strings.Contains(row.Name, part) }) {
+			cfg.Rows = append(cfg.Rows, row)
+		}
+	}
+	if len(cfg.Rows) == 0 {
+		return cfg, usagef("--only=%s: must be parts of %s", strings.Join(c.Only, ","), rowNames())
+	}
+	if err := cfg.Validate(); err != nil {
+		return cfg, usagef("%v", err)
+	}
+	return cfg, nil
+}
+
+func rowNames() string {
+	var names []string
+	for _, row := range sla.Rows() {
+		names = append(names, strings.ReplaceAll(row.Name, ",", ""))
+	}
+	return strings.Join(names, ", ")
+}
+
+func (c *slaCmd) measure(ctx context.Context, stderr io.Writer, cfg sla.Config) (sla.Result, error) {
+	if c.Sim {
+		return sla.Simulate(cfg)
+	}
+	total := cfg.Duration()
+	var done atomic.Int64
+	fmt.Fprintf(stderr, "%d points over HTTP: about %v\n", cfg.Points(), total.Round(time.Second))
+	stop := timeProgress(stderr, "measured", total, &done)
+	defer stop()
+	return sla.Run(ctx, cfg, func(d time.Duration) { done.Store(int64(d)) })
+}
+
+func (c *slaCmd) print(w io.Writer, cfg sla.Config, result sla.Result) error {
+	if err := result.Table(w); err != nil || c.Sim {
+		return err
+	}
+	simulated, err := sla.Simulate(cfg)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprint(w, "\n", sla.Compare(result, simulated))
+	return err
+}
+
+// write writes the files.
+func (c *slaCmd) write(stderr io.Writer, result sla.Result) error {
+	base := "sla"
+	if c.Sim {
+		base = "sla-sim"
+	}
+	files := []struct {
+		name  string
+		write func(io.Writer) error
+	}{
+		{base + ".csv", result.CSV},
+		{base + "-table.md", result.Markdown},
+		{base + "." + c.Format, func(w io.Writer) error { return result.Draw(w, c.Format) }},
+		{base + "-slow." + c.Format, func(w io.Writer) error { return result.DrawSlow(w, c.Format) }},
+	}
+	if len(result.Slow) == 0 {
+		files = files[:3]
+	}
+	for _, f := range files {
+		name := filepath.Join(c.Out, f.name)
+		file, err := os.Create(name)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(f.write(file), file.Close()); err != nil {
+			return err
+		}
+		fmt.Fprintln(stderr, "wrote", name)
+	}
+	return nil
+}

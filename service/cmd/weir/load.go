@@ -1,0 +1,136 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/weir-go/weir/service/internal/lab/load"
+	"github.com/weir-go/weir/service/internal/lab/pace"
+	"github.com/weir-go/weir/service/internal/lab/trace"
+)
+
+type loadCmd struct {
+	Target string `arg:"" placeholder:"URL" help:"What to load, such as http://127.0.0.1:8000."`
+
+	Rate     string        `default:"5" placeholder:"RPS" help:"Requests per second, also over time: 5..50@30s is a ramp, 5@10s,20@30s,5 are steps (${default})."`
+	Arrivals string        `default:"constant" enum:"constant,poisson" placeholder:"KIND" help:"constant (evenly spaced) or poisson (${default})."`
+	Seed     uint64        `default:"1" placeholder:"N" help:"Of poisson arrivals (${default})."`
+	Workers  int           `default:"0" placeholder:"N" help:"Closed loop: so many clients, each of which waits for its answer. 0: open loop, which sends whatever comes back (${default})."`
+	Timeout  time.Duration `default:"10s" placeholder:"TIME" help:"How long to wait for an answer (${default})."`
+	Duration time.Duration `default:"0s" placeholder:"TIME" help:"How long to send; 0: until Ctrl-C (${default})."`
+
+	MaxInflight int      `default:"10000" placeholder:"N" help:"Open loop: requests in flight at once; those beyond are counted as unsent (${default})."`
+	Method      string   `default:"GET" placeholder:"NAME" help:"Of the requests (${default})."`
+	Header      []string `sep:"none" placeholder:"NAME:VALUE" help:"Of the requests; can be repeated."`
+	Body        string   `placeholder:"TEXT" help:"Of the requests."`
+
+	Trace          string `placeholder:"FILE" help:"Write a CSV line for each request."`
+	JSON           bool   `name:"json" help:"Print the result as JSON."`
+	Quiet          bool   `help:"Show no progress."`
+	IOwnThisTarget bool   `name:"i-own-this-target" help:"Load a target that is not this machine. Only do this to your own."`
+}
+
+func (c *loadCmd) config() (load.Config, error) {
+	profile, err := pace.Parse(c.Rate)
+	if err != nil {
+		return load.Config{}, usagef("--rate: %v", err)
+	}
+	header := http.Header{}
+	for _, h := range c.Header {
+		name, value, ok := strings.Cut(h, ":")
+		if !ok || name == "" {
+			return load.Config{}, usagef("--header=%s: want NAME:VALUE", h)
+		}
+		header.Add(name, strings.TrimSpace(value))
+	}
+	cfg := load.Config{
+		Target: c.Target, Method: c.Method, Header: header, Body: c.Body,
+		Profile: profile, Poisson: c.Arrivals == "poisson", Seed: c.Seed,
+		Workers: c.Workers, Timeout: c.Timeout, Duration: c.Duration, MaxInflight: c.MaxInflight,
+	}
+	if err := cmp.Or(cfg.Validate(), atLeast(1, "--max-inflight", c.MaxInflight),
+		atLeast(time.Millisecond, "--timeout", c.Timeout)); err != nil {
+		return cfg, usagef("%v", err)
+	}
+	return cfg, nil
+}
+
+// Run loads the target until the end, or until ctx ends, and prints the table.
+func (c *loadCmd) Run(ctx context.Context, std streams) (err error) {
+	cfg, err := c.config()
+	if err != nil {
+		return err
+	}
+	if !c.IOwnThisTarget {
+		if err := load.Loopback(ctx, c.Target); err != nil {
+			return usagef("%v; give --i-own-this-target if you may load it", err)
+		}
+	}
+	collector := load.NewCollector(c.Timeout)
+	cfg.Record = collector.Add
+	if c.Trace != "" {
+		records, finish, err := createTrace(c.Trace)
+		if err != nil {
+			return err
+		}
+		defer func() { err = cmp.Or(err, finish()) }()
+		cfg.Record = func(r trace.Record) { collector.Add(r); records(r) }
+	}
+	stop := func() {}
+	if !c.Quiet {
+		stop = progress(std.Err, func(elapsed time.Duration) string { return liveLine(collector.Report(elapsed)) })
+	}
+	offered, err := load.Run(ctx, cfg)
+	stop()
+	if err != nil {
+		return err
+	}
+	report := collector.Report(offered)
+	if c.JSON {
+		return printJSON(std.Out, report)
+	}
+	return report.Table(std.Out)
+}
+
+func liveLine(r load.Report) string {
+	p99 := "–"
+	if l := r.Latency.Successes; l != nil {
+		p99 = fmt.Sprintf("%.3f s", l.P99)
+	}
+	return fmt.Sprintf("%4.0f s  offered %.1f rps, goodput %.1f rps, p99 of successes %s", r.Elapsed, r.Offered, r.Goodput, p99)
+}
+
+func printJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
+
+// createTrace returns a function that writes a record, and one that finishes
+// the file and returns the first error of all.
+func createTrace(name string) (write func(trace.Record), finish func() error, err error) {
+	f, err := os.Create(name)
+	if err != nil {
+		return nil, nil, fmt.Errorf("--trace: %w", err)
+	}
+	buffer := bufio.NewWriter(f)
+	t := trace.NewWriter(buffer)
+	var failed error
+	write = func(r trace.Record) { failed = cmp.Or(failed, t.Write(r)) }
+	finish = func() error {
+		if err := cmp.Or(failed, t.Flush(), buffer.Flush()); err != nil {
+			f.Close()
+			return fmt.Errorf("--trace: %w", err)
+		}
+		return f.Close()
+	}
+	return write, finish, nil
+}

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"log/slog"
+	"testing"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/weir-go/weir/inflight"
+	"github.com/weir-go/weir/limit"
+	"github.com/weir-go/weir/service/internal/proxy"
+)
+
+// Who gives no flags has what the library has by default.
+func TestProxyDefaults(t *testing.T) {
+	var c commands
+	parser, err := kong.New(&c, options()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := parser.Parse([]string{"proxy", "--origin", "http://127.0.0.1:1"}); err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := c.Proxy.config(slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cfg.Queue != inflight.DefaultQueue || cfg.MaxWait != inflight.DefaultMaxWait {
+		t.Errorf("%d may wait for %v: want inflight's defaults", cfg.Queue, cfg.MaxWait)
+	}
+	if cfg.LongLived != proxy.DefaultLongLived {
+		t.Errorf("%d may be long-lived: want the proxy's default", cfg.LongLived)
+	}
+	if cfg.Timeout != proxy.DefaultTimeout || cfg.AbandonedHold != proxy.DefaultAbandonedHold || cfg.ClientTimeout != proxy.DefaultClientTimeout {
+		t.Errorf("%+v: want the proxy's defaults", cfg)
+	}
+	initial := func(c limit.AutoConfig) int {
+		a, err := limit.NewAuto(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a.Limit()
+	}
+	if got, want := initial(cfg.Auto), initial(limit.AutoConfig{}); got != want {
+		t.Errorf("it begins at %d: want %d", got, want)
+	}
+	if want := (limit.AutoConfig{Initial: 10, Min: 1, Max: 10_000}); cfg.Auto != want {
+		t.Errorf("%+v: want %+v, as limit.AutoConfig says", cfg.Auto, want)
+	}
+}

@@ -1,0 +1,300 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"charm.land/lipgloss/v2"
+
+	"github.com/weir-go/weir/service/internal/server/adminapi"
+)
+
+// A view is all that a frame shows.
+type view struct {
+	reading
+	url           string
+	width, height int  // of the screen; 0 is as much as is needed
+	look          look // none if zero
+	live          bool // somebody looks, and can press keys
+
+	now, heard time.Time // of the screen, and when the last answer came; zero if none did
+	err        error     // of the last look
+	paused     bool
+
+	mode        mode
+	input       string // the key that is asked about
+	answered    bool
+	explanation adminapi.Explanation
+	unexplained error
+}
+
+// A mode is what stands below the rules.
+type mode int
+
+const (
+	keys      mode = iota
+	asking         // keys, and a prompt
+	explained      // what a key would get
+	help
+)
+
+// look is how words that matter differ from others.
+type look struct{ title, denied, waiting, alarm, faint lipgloss.Style }
+
+// colors are the terminal's own, which it shows so that one can read them.
+var colors = look{
+	title:   lipgloss.NewStyle().Bold(true),
+	denied:  lipgloss.NewStyle().Bold(true).Foreground(lipgloss.Red),
+	waiting: lipgloss.NewStyle().Foreground(lipgloss.Magenta),
+	alarm:   lipgloss.NewStyle().Bold(true).Reverse(true).Foreground(lipgloss.Red),
+	faint:   lipgloss.NewStyle().Faint(true),
+}
+
+// leastRoom is the lines that rules have for themselves before keys are listed.
+const leastRoom = 8
+
+// frame renders a view, as lines that fit the screen.
+func frame(v *view) []string {
+	lines := v.head()
+	foot := v.foot()
+	room := max(v.height-len(lines)-len(foot), 0)
+	if v.height == 0 {
+		room = 1 << 20
+	}
+	if v.known() {
+		var below []string
+		if room >= leastRoom || v.mode > asking {
+			below = v.below(room / 2)
+		}
+		rules := v.rules(room - len(below))
+		if below != nil && v.mode <= asking {
+			below = v.below(room - len(rules)) // what the rules leave
+		}
+		lines = append(append(lines, rules...), below...)
+	} else if v.mode == help {
+		lines = append(lines, v.below(room)...)
+	}
+	if v.height > 0 {
+		lines = lines[:min(len(lines), max(v.height-len(foot), 0))]
+		for len(lines)+len(foot) < v.height {
+			lines = append(lines, "")
+		}
+	}
+	return append(lines, foot...)
+}
+
+func (v *view) known() bool { return v.status.NowMS > 0 }
+
+// head says what matters most: whether this is so, who is refused, and which
+// rules are in force.
+func (v *view) head() []string {
+	c, t := &v.status.Config, &v.status.Total
+	lines := []string{v.look.title.Render(v.fit("weir serve  " + safe(v.url)))}
+	if v.paused {
+		lines[0] += v.look.alarm.Render("  paused: p goes on  ")
+	}
+	if v.err != nil {
+		text := "no answer: " + safe(v.err.Error()) + "; trying again"
+		if v.known() {
+			text += fmt.Sprintf(". What follows is %s old", age(v.now.Sub(v.heard)))
+		}
+		lines = append(lines, v.alarm(text)...)
+	}
+	if !v.known() {
+		if v.err == nil {
+			lines = append(lines, "asking…")
+		}
+		return lines
+	}
+	f := &t.PerSecond
+	numbers := fmt.Sprintf("%s requests/s  %s denied/s  %d waiting  %d leases", number(f.Allowed+f.Denied+f.Leased+f.Refused), number(f.Denied+f.Refused), t.Waiting, t.Leases)
+	of := func(ms int64) string { return age(time.Duration(v.status.NowMS-ms) * time.Millisecond) }
+	from := "no file"
+	if c.Path != "" {
+		from = safe(c.Path)
+	}
+	lines = append(lines,
+		v.fit(numbers),
+		v.fit(fmt.Sprintf("rules %s  in force for %s  from %s  up %s", safe(cmp.Or(c.Hash, "–")), of(c.LoadedMS), from, of(v.status.StartedMS))),
+	)
+	lines = append(lines, styled(v.look.title, v.wrapped(safe(v.status.Words)))...)
+	if c.Error != "" {
+		lines = append(lines, v.alarm(fmt.Sprintf("the last load failed %s ago, older rules are in force:", of(c.FailureMS)))...)
+		for _, line := range strings.SplitN(c.Error, "\n", 7)[:min(6, strings.Count(c.Error, "\n")+1)] {
+			lines = append(lines, v.fit("  "+safe(line)))
+		}
+	}
+	if !v.status.Ready {
+		lines = append(lines, v.alarm("not ready: "+safe(v.status.NotReady))...)
+	}
+	return append(lines, "")
+}
+
+func (v *view) alarm(text string) []string { return styled(v.look.alarm, v.wrapped(text)) }
+
+func styled(s lipgloss.Style, lines []string) []string {
+	for i := range lines {
+		lines[i] = s.Render(lines[i])
+	}
+	return lines
+}
+
+// rules is the table of rules, those that refuse most first, in at most so many
+// lines.
+func (v *view) rules(room int) []string {
+	rules := slices.Clone(v.status.Rules)
+	slices.SortStableFunc(rules, func(a, b adminapi.RuleStatus) int {
+		x, y := &a.PerSecond, &b.PerSecond
+		return cmp.Or(cmp.Compare(y.Denied+y.Refused, x.Denied+x.Refused), cmp.Compare(b.Waiting, a.Waiting))
+	})
+	shown := rules
+	if title, blank, more := 1, 1, 1; len(rules) > room-title-blank {
+		shown = rules[:max(room-title-blank-more, 0)]
+	}
+	t := table{columns: []column{
+		{title: "RULE", rank: 9, most: 24}, {title: "QUOTA", rank: 2}, {title: "ALLOWED/S", number: true, rank: 8},
+		{title: "DENIED/S", number: true, rank: 9}, {title: "WAITING", number: true, rank: 7},
+		{title: "P95", number: true, rank: 4}, {title: "LEASES", number: true, rank: 3}, {title: "WHY", rank: 6},
+	}}
+	for i := range shown {
+		t.rows = append(t.rows, v.rule(&shown[i]))
+	}
+	lines := t.render(v)
+	if rest := v.status.RulesInForce - len(shown); rest > 0 {
+		lines = append(lines, v.look.faint.Render(v.fit(fmt.Sprintf("%d more", rest))))
+	}
+	return append(lines, "")
+}
+
+func (v *view) rule(r *adminapi.RuleStatus) []cell {
+	name, f := safe(r.Name), &r.PerSecond
+	if r.Mode != "enforce" {
+		name += " (" + safe(r.Mode) + ")"
+	}
+	p95, leases := "–", "–"
+	if r.WaitP95MS != nil {
+		p95 = wait(*r.WaitP95MS)
+	}
+	if r.Leases != nil {
+		leases = fmt.Sprintf("%d of %s", r.Leases.Held, safe(r.Leases.Limit))
+		if r.Per == "key" {
+			leases = fmt.Sprintf("%d of %d×%s", r.Leases.Held, r.Leases.Keys, safe(r.Leases.Limit))
+		}
+	}
+	return []cell{
+		{name, v.look.title}, {safe(cmp.Or(r.Quota, "–")), lipgloss.Style{}}, v.number(f.Allowed, lipgloss.Style{}),
+		v.number(f.Denied+f.Refused, v.look.denied), v.number(float64(r.Waiting), v.look.waiting),
+		{p95, lipgloss.Style{}}, {leases, lipgloss.Style{}}, {why(r), lipgloss.Style{}},
+	}
+}
+
+// why says for what reasons a rule refuses, and what those on trial would do.
+func why(r *adminapi.RuleStatus) string {
+	f := &r.PerSecond
+	var parts []string
+	for _, reason := range slices.SortedFunc(maps.Keys(f.Reasons), func(a, b string) int {
+		return cmp.Or(cmp.Compare(f.Reasons[b], f.Reasons[a]), cmp.Compare(a, b))
+	}) {
+		parts = append(parts, safe(reason)+" "+number(f.Reasons[reason]))
+	}
+	if f.Refused > 0 {
+		parts = append(parts, "leases "+number(f.Refused))
+	}
+	if f.Shadowed > 0 {
+		parts = append(parts, "would deny "+number(f.Shadowed))
+	}
+	if r.Candidate != "" {
+		parts = append(parts, fmt.Sprintf("candidate %s denies %s", safe(r.Candidate), number(f.TrialDenied)))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// below is what stands below the rules, in at most so many lines.
+func (v *view) below(room int) []string {
+	switch v.mode {
+	case explained:
+		return v.explained()
+	case help:
+		return v.clipped(
+			"d, r   the keys that are denied most, or asked for most", "e, /   explain a key: what one more request would get, and why",
+			"p      pause, and go on", "q      quit", "",
+			"Rates are over the last seconds. P95: of those who stood in line and were granted.",
+			"LEASES: units held, of the keys in use × the limit of one.",
+		)
+	}
+	title := "KEY (denied most)"
+	if v.top.By == "requests" {
+		title = "KEY (asked for most)"
+	}
+	t := table{columns: []column{
+		{title: "DENIED/S", number: true, rank: 8}, {title: "ALLOWED/S", number: true, rank: 6}, {title: "DENIED", number: true, rank: 3},
+		{title: "WAITING", number: true, rank: 4}, {title: "RULE", rank: 5, most: 24}, {title: title, rank: 9},
+	}}
+	for i := range v.top.Keys[:min(len(v.top.Keys), max(room-1, 0))] {
+		t.rows = append(t.rows, v.key(&v.top.Keys[i]))
+	}
+	lines := t.render(v)
+	if len(v.top.Keys) == 0 {
+		lines = append(lines, v.look.faint.Render("nobody"))
+	}
+	return lines
+}
+
+func (v *view) key(k *adminapi.Key) []cell {
+	denied, allowed := v.number(k.DeniedPerSecond, v.look.denied), v.number(k.AllowedPerSecond, lipgloss.Style{})
+	if v.top.WindowMS == 0 {
+		denied, allowed = cell{"…", v.look.faint}, cell{"…", v.look.faint}
+	}
+	return []cell{
+		denied, allowed, {strconv.FormatUint(k.Denied, 10), lipgloss.Style{}}, v.number(float64(k.Waiting), v.look.waiting),
+		{safe(strings.Join(k.Rules, ", ")), lipgloss.Style{}}, {safe(k.Key), lipgloss.Style{}},
+	}
+}
+
+// explained says what a key would get.
+func (v *view) explained() []string {
+	switch {
+	case !v.answered:
+		return v.clipped("asking about " + safe(v.input) + "…")
+	case v.unexplained != nil:
+		return v.clipped(safe(v.input), safe(v.unexplained.Error()))
+	}
+	x := &v.explanation
+	lines := []string{v.look.title.Render(v.fit(safe(x.Key)))}
+	style := v.look.title
+	if !x.Allowed {
+		style = v.look.denied
+	}
+	lines = append(lines, styled(style, v.wrapped(safe(x.Words)))...)
+	for i := range x.Rules {
+		r := &x.Rules[i]
+		lines = append(lines, v.fit(fmt.Sprintf("%d. %s (%s %s)", i+1, safe(r.Name), safe(r.Kind), safe(r.Pattern))))
+		for _, line := range v.wrapped(safe(r.Words)) {
+			lines = append(lines, "   "+line)
+		}
+	}
+	return lines
+}
+
+// foot is what keys can be pressed, or the prompt.
+func (v *view) foot() []string {
+	switch {
+	case !v.live:
+		return nil
+	case v.mode == asking:
+		prompt, text := "key to explain: ", []rune(safe(v.input))
+		// The end of it is where one types.
+		for v.width > 0 && len(text) > 0 && lipgloss.Width(prompt+string(text)) >= v.width {
+			text = text[1:]
+		}
+		return []string{v.fit(prompt+string(text)) + "█"}
+	case v.mode == explained, v.mode == help:
+		return []string{v.look.faint.Render(v.fit("esc back  e another key  q quit"))}
+	}
+	return []string{v.look.faint.Render(v.fit("q quit  d denied  r requests  e explain a key  p pause  ? help"))}
+}

@@ -1,0 +1,147 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/client"
+	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/server"
+	"github.com/weir-go/weir/service/internal/server/httpapi"
+)
+
+// Two workers do ten a second together, one has it all when the other stops, and
+// goes on with its share when weir serve stops.
+func TestFleet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork(t)
+		first, second := n.worker(0.5), n.worker(0.5)
+		time.Sleep(time.Second) // the burst
+		first.sent.Store(0)
+		second.sent.Store(0)
+		time.Sleep(10 * time.Second)
+		a, b := first.sent.Swap(0), second.sent.Swap(0)
+		if a+b != 100 || a < 45 || b < 45 {
+			t.Errorf("two workers sent %d and %d in ten seconds", a, b)
+		}
+		second.stop()
+		time.Sleep(10 * time.Second)
+		if a := first.sent.Swap(0); a < 99 || a > 101 {
+			t.Errorf("one worker sent %d in ten seconds", a)
+		}
+		n.stop()
+		time.Sleep(2 * time.Second) // it learns that nobody answers, and has a burst
+		first.sent.Store(0)
+		time.Sleep(10 * time.Second)
+		if a := first.sent.Load(); a < 49 || a > 51 {
+			t.Errorf("a worker on its own sent %d in ten seconds", a)
+		}
+		first.stop()
+	})
+}
+
+// A network is weir serve behind pipes.
+type network struct {
+	t     *testing.T
+	srv   *http.Server
+	conns chan net.Conn
+	done  chan struct{}
+	once  sync.Once
+}
+
+func newNetwork(t *testing.T) *network {
+	rules := &config.Rules{Rules: []config.Rule{{Key: "mail", Quota: config.Quota{Rate: config.Rate{Count: 10, Period: time.Second}}}}}
+	if err := rules.Complete(); err != nil {
+		t.Fatal(err)
+	}
+	core, err := server.New(server.Config{Rules: rules})
+	if err != nil {
+		t.Fatal(err)
+	}
+	api, err := httpapi.New(core, httpapi.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &network{t: t, srv: &http.Server{Handler: api, Protocols: http2()}, conns: make(chan net.Conn), done: make(chan struct{})}
+	go func() { _ = n.srv.Serve(n) }()
+	t.Cleanup(n.stop)
+	return n
+}
+
+func http2() *http.Protocols {
+	p := new(http.Protocols)
+	p.SetUnencryptedHTTP2(true)
+	return p
+}
+
+func (n *network) stop() { _ = n.srv.Close() }
+
+func (n *network) Accept() (net.Conn, error) {
+	select {
+	case c := <-n.conns:
+		return c, nil
+	case <-n.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (n *network) Close() error {
+	n.once.Do(func() { close(n.done) })
+	return nil
+}
+
+func (n *network) Addr() net.Addr { return &net.TCPAddr{} }
+
+func (n *network) dial(context.Context, string, string) (net.Conn, error) {
+	near, far := net.Pipe()
+	select {
+	case n.conns <- far:
+		return near, nil
+	case <-n.done:
+		return nil, net.ErrClosed
+	}
+}
+
+type worker struct {
+	sent atomic.Int64
+	stop func()
+}
+
+func (n *network) worker(share float64) *worker {
+	c, err := client.New(client.Config{
+		URL: "http://weir.test", Share: share,
+		HTTP: &http.Client{Transport: &http.Transport{Protocols: http2(), DialContext: n.dial}},
+	})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(n.t.Context())
+	var working sync.WaitGroup
+	w := new(worker)
+	working.Go(func() {
+		for ctx.Err() == nil {
+			if p, err := c.For("mail").Acquire(ctx, 1); err == nil {
+				w.sent.Add(1)
+				p.Release(weir.Success)
+			} else if errors.Is(err, weir.ErrRejected) {
+				time.Sleep(100 * time.Millisecond)
+			} else if ctx.Err() == nil {
+				n.t.Error(err)
+			}
+		}
+	})
+	w.stop = func() {
+		cancel()
+		working.Wait()
+		_ = c.Close()
+	}
+	return w
+}

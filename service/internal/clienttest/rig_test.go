@@ -1,0 +1,288 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/client"
+	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/server"
+	"github.com/weir-go/weir/service/internal/server/httpapi"
+)
+
+// A site is weir serve in the bubble of a test, behind a network of pipes.
+type site struct {
+	t     *testing.T
+	core  *server.Server
+	api   http.Handler
+	conns chan net.Conn
+
+	handlers sync.WaitGroup
+	refuses  atomic.Bool  // connections
+	delay    atomic.Int64 // of connections, in nanoseconds
+	mu       sync.Mutex
+	fault    http.HandlerFunc // answers instead, if not nil
+	log      []string         // method and path of each request
+	cables   []*cable
+}
+
+// newSite serves until the test ends.
+func newSite(t *testing.T, of ...config.Rule) *site {
+	t.Helper()
+	core, err := server.New(server.Config{Rules: rules(of...)})
+	must(t, err)
+	api, err := httpapi.New(core, httpapi.Config{})
+	must(t, err)
+	s := &site{t: t, core: core, api: api, conns: make(chan net.Conn)}
+	srv := &http.Server{Handler: s, Protocols: new(http.Protocols)}
+	srv.Protocols.SetUnencryptedHTTP2(true)
+	srv.Protocols.SetHTTP1(true)
+	l := &listener{site: s, done: make(chan struct{})}
+	var served sync.WaitGroup
+	served.Go(func() { _ = srv.Serve(l) })
+	t.Cleanup(func() {
+		_ = srv.Close()
+		served.Wait()
+		synctest.Wait()
+		s.handlers.Wait()
+	})
+	return s
+}
+
+// forbid makes the API refuse keys as it does those that a token does not allow.
+func (s *site) forbid(bad func(key string) bool) {
+	s.t.Helper()
+	s.configure(httpapi.Config{Authorize: func(_ *http.Request, _ httpapi.Action, key string) error {
+		if bad(key) {
+			return errors.New("not one of your keys")
+		}
+		return nil
+	}})
+}
+
+// configure makes the API another one, before there are requests.
+func (s *site) configure(cfg httpapi.Config) {
+	s.t.Helper()
+	api, err := httpapi.New(s.core, cfg)
+	must(s.t, err)
+	s.api = api
+}
+
+type listener struct {
+	site *site
+	once sync.Once
+	done chan struct{}
+}
+
+func (l *listener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.site.conns:
+		return c, nil
+	case <-l.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *listener) Close() error {
+	l.once.Do(func() { close(l.done) })
+	return nil
+}
+
+func (l *listener) Addr() net.Addr { return &net.TCPAddr{} }
+
+// dial connects to the site.
+func (s *site) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	if s.refuses.Load() {
+		return nil, syscall.ECONNREFUSED
+	}
+	time.Sleep(time.Duration(s.delay.Load()))
+	near, far := net.Pipe()
+	c := &cable{Conn: near}
+	select {
+	case s.conns <- far:
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.cables = append(s.cables, c)
+		return c, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// A cable is a connection that can be cut without a word to either end.
+type cable struct {
+	net.Conn
+	dead atomic.Bool
+}
+
+func (c *cable) Write(p []byte) (int, error) {
+	if c.dead.Load() {
+		return len(p), nil
+	}
+	return c.Conn.Write(p)
+}
+
+// cut makes all present connections lead nowhere.
+func (s *site) cut() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.cables {
+		c.dead.Store(true)
+	}
+}
+
+func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.handlers.Add(1)
+	defer s.handlers.Done()
+	s.mu.Lock()
+	s.log = append(s.log, r.Method+" "+r.URL.EscapedPath())
+	fault := s.fault
+	s.mu.Unlock()
+	if fault != nil {
+		fault(w, r)
+		return
+	}
+	s.api.ServeHTTP(w, r)
+}
+
+// answer lets f answer instead of the API, which answers again if f is nil.
+func (s *site) answer(f http.HandlerFunc) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fault = f
+}
+
+// slow lets each answer take a while.
+func (s *site) slow(each time.Duration) {
+	s.answer(func(w http.ResponseWriter, r *http.Request) {
+		time.Sleep(each)
+		s.api.ServeHTTP(w, r)
+	})
+}
+
+// requests returns how many requests have come whose method and path begin so.
+func (s *site) requests(prefix string) (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, line := range s.log {
+		if strings.HasPrefix(line, prefix) {
+			n++
+		}
+	}
+	return n
+}
+
+// client returns a Client of the site, which is closed when the test ends.
+func (s *site) client(cfg client.Config) *client.Client {
+	s.t.Helper()
+	cfg.URL = "http://weir.test"
+	if cfg.HTTP == nil {
+		protocols := new(http.Protocols)
+		protocols.SetUnencryptedHTTP2(true)
+		cfg.HTTP = &http.Client{Timeout: 1, Transport: &http.Transport{Protocols: protocols, DialContext: s.dial}}
+	}
+	c, err := client.New(cfg)
+	must(s.t, err)
+	s.t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// left returns how many tokens a key has.
+func (s *site) left(key string) int {
+	var v server.Verdict
+	s.core.Decide(&server.Request{Key: key}, &v)
+	return v.Answers[0].Remaining
+}
+
+// bubble runs f in virtual time; it ends with all goroutines.
+func bubble(t *testing.T, f func(t *testing.T)) {
+	t.Helper()
+	synctest.Test(t, f)
+}
+
+func rules(of ...config.Rule) *config.Rules {
+	set := &config.Rules{Apply: config.First, Rules: of}
+	if err := set.Complete(); err != nil {
+		panic(err)
+	}
+	return set
+}
+
+// every is a rule of so many tokens a period, for each key.
+func every(n int, period time.Duration) config.Rule {
+	return config.Rule{Name: "every", Glob: "*", Quota: config.Quota{Rate: config.Rate{Count: n, Period: period}}}
+}
+
+// atOnce is a rule of so many leases, for each key.
+func atOnce(limit int, ttl time.Duration) config.Rule {
+	return config.Rule{Name: "atonce", Glob: "*", Concurrency: &config.Concurrency{Limit: config.Limit(limit), TTL: ttl}}
+}
+
+// takes checks how many of so many calls are allowed.
+func takes(t *testing.T, c *client.Client, key string, want, of int) {
+	t.Helper()
+	got := 0
+	for range of {
+		d, err := c.Take(t.Context(), key, 1)
+		must(t, err)
+		if d.OK {
+			got++
+		}
+	}
+	check(t, fmt.Sprintf("of %d for %q, allowed", of, key), got, want)
+}
+
+// lose lets a Client find out that its server is away.
+func lose(t *testing.T, c *client.Client) {
+	t.Helper()
+	for range 10 {
+		if c.Stats().Away {
+			return
+		}
+		_, err := c.Take(t.Context(), "lost", 1)
+		must(t, err)
+	}
+	t.Fatal("ten failures, and the server is not away")
+}
+
+// reason returns the Reason of a rejection.
+func reason(err error) weir.Reason {
+	if r, ok := errors.AsType[*weir.Rejection](err); ok {
+		return r.Reason
+	}
+	return 0
+}
+
+func hang(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+
+func status(code int, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(code)
+		_, _ = w.Write([]byte(body))
+	}
+}
+
+func check[T comparable](t *testing.T, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

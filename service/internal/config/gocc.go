@@ -1,0 +1,125 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"time"
+
+	"github.com/weir-go/weir/service/internal/strictyaml"
+)
+
+// GoCCDefaults are what GoCC takes from its flags, for what its file does not
+// say.
+type GoCCDefaults struct {
+	MaxRequests        int           // in a window. If zero, 100
+	MaxRequestsInQueue *int          // If nil, 400
+	Window             time.Duration // If zero, 1 s
+}
+
+// goccFile is a file of GoCC's. What is zero or null is not set.
+type goccFile struct {
+	Keys []goccKey `json:"keys"`
+}
+
+type goccKey struct {
+	Pattern              string `json:"key_pattern"`
+	PatternIsRegex       bool   `json:"key_pattern_is_regex"`
+	MaxRequestsPerWindow int    `json:"max_requests_per_window"`
+	MaxRequestsInQueue   int    `json:"max_requests_in_queue"`
+	WindowMillis         int    `json:"window_millis"`
+}
+
+// ParseGoCC reads the content of a file of GoCC's, a rate limiter, as it is:
+//
+//	{"keys": [
+//	  {"key_pattern": "^user-", "key_pattern_is_regex": true, "max_requests_per_window": 100},
+//	  {"key_pattern": "user-cjk", "window_millis": 60000, "max_requests_in_queue": 50}
+//	]}
+//
+// Of a key, all patterns that match it count, in the order of the file: what a
+// later one sets replaces what earlier ones did and the defaults. So the Rules
+// are a Merge: Rules[0] has the defaults, and the others are those of the file,
+// in fixed windows. Errors are as Load's. Unlike GoCC, which ignores them,
+// regexes and fields that make no sense are errors.
+func ParseGoCC(name string, text []byte, defaults GoCCDefaults) (*Rules, error) {
+	file, err := strictyaml.Parse(name, text, strictyaml.Bounds{Bytes: maxBytes, Values: maxValues})
+	if err != nil {
+		return nil, err
+	}
+	if file.Body == nil {
+		return nil, file.Errorf(nil, "", `want {"keys": [...]}`)
+	}
+	r, err := gocc(file, defaults)
+	if err != nil {
+		return nil, err
+	}
+	r.Hash = Hash(text)
+	return r, nil
+}
+
+// isGoCC tells whether a file is one of GoCC's.
+func isGoCC(file *strictyaml.File) bool {
+	return filepath.Ext(file.Name) == ".json" && file.Has("keys") && !file.Has("rules")
+}
+
+func gocc(file *strictyaml.File, defaults GoCCDefaults) (*Rules, error) {
+	r := &Rules{Merge: true, Rules: []Rule{defaults.rule()}}
+	if err := r.Complete(); err != nil {
+		return nil, err
+	}
+	var says goccFile
+	file.Null = true
+	file.Decode(file.Body, reflect.ValueOf(&says).Elem(), "")
+	var all complaints
+	c := &checker{report: func(e *FieldError) { all = append(all, complaint{file, e.Field, e}) }}
+	c.check(len(says.Keys) < maxRules, "keys", len(says.Keys), fmt.Sprintf("there must be fewer than %d", maxRules))
+	for i, k := range says.Keys {
+		rule := k.rule()
+		c.gocc("keys["+strconv.Itoa(i)+"]", k, &rule)
+		r.Rules = append(r.Rules, rule)
+	}
+	all.report()
+	if err := file.Err(); err != nil {
+		return nil, err
+	}
+	r.complete()
+	return r, nil
+}
+
+func (d GoCCDefaults) rule() Rule {
+	queue := 400
+	if d.MaxRequestsInQueue != nil {
+		queue = *d.MaxRequestsInQueue
+	}
+	rate := Rate{Count: cmp.Or(d.MaxRequests, 100), Period: cmp.Or(d.Window, time.Second)}
+	return Rule{Name: "default", Glob: "*", Quota: Quota{Rate: rate, Algorithm: Fixed}, Queue: &queue}
+}
+
+// rule returns the rule to lay over others.
+func (k goccKey) rule() (r Rule) {
+	if k.PatternIsRegex {
+		r.Regex = k.Pattern
+	} else {
+		r.Key = k.Pattern
+	}
+	r.Rate = Rate{Count: k.MaxRequestsPerWindow, Period: time.Duration(k.WindowMillis) * time.Millisecond}
+	if k.MaxRequestsInQueue != 0 {
+		r.Queue = &k.MaxRequestsInQueue
+	}
+	return r
+}
+
+func (c *checker) gocc(path string, k goccKey, r *Rule) {
+	if k.Pattern == "" {
+		c.check(false, path+".key_pattern", nil, "must be given")
+	} else {
+		field, _ := r.pattern()
+		c.text(path+".key_pattern", field, k.Pattern)
+	}
+	c.within(path+".max_requests_per_window", k.MaxRequestsPerWindow, 0, maxCount)
+	c.within(path+".max_requests_in_queue", k.MaxRequestsInQueue, 0, maxQueue)
+	c.within(path+".window_millis", k.WindowMillis, 0, int64(maxPeriod/time.Millisecond))
+}

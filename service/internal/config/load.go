@@ -1,0 +1,275 @@
+package config
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/weir-go/weir/service/internal/strictyaml"
+)
+
+// Bounds of a file, and of all files of a directory together.
+const (
+	maxBytes  = 16 << 20
+	maxValues = 1_500_000 // with all aliases put in
+)
+
+// Load reads the rules of a file or, if path is one, of a directory: of all its
+// files *.yaml, *.yml and *.json that are not hidden, in the order of their
+// names, as if they were one. What they say beside the rules must not conflict.
+// Directories in it are left alone. Where it is a mounted ConfigMap of
+// Kubernetes, all files are of the same version.
+//
+// A .json file with a list of keys is GoCC's: see ParseGoCC.
+//
+// An error of the content joins an error for each thing that is wrong:
+// file:line:column, the field, what is wrong, and what would be right. The
+// rules are Complete.
+func Load(path string) (*Rules, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("config: %w", err)
+	}
+	var sources []source
+	if info.IsDir() {
+		sources, err = readDir(path)
+	} else {
+		sources, err = appendFile(nil, path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("config: %w", err)
+	}
+	return load(sources)
+}
+
+// Parse reads the content of one file as Load does; name is for errors.
+func Parse(name string, text []byte) (*Rules, error) { return load([]source{{name, text}}) }
+
+// Hash returns 12 hexadecimal digits that tell a list of texts from others.
+func Hash(texts ...[]byte) string {
+	h := sha256.New()
+	for _, text := range texts {
+		// With its length, so that moving text from one to the next shows.
+		h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(text))))
+		h.Write(text)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:6])
+}
+
+// A source is a file that was read.
+type source struct {
+	name string
+	text []byte
+}
+
+// appendFile reads one more file, as far as it is not too large together with
+// the others; load refuses one that was cut.
+func appendFile(sources []source, name string) ([]source, error) {
+	left := maxBytes + 1
+	for _, s := range sources {
+		left -= len(s.text)
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(file, int64(left)))
+	return append(sources, source{name, text}), errors.Join(err, file.Close())
+}
+
+// readDir reads the files of a directory.
+func readDir(dir string) ([]source, error) {
+	// The kubelet puts all files of a ConfigMap behind one link, ..data, and
+	// changes that. Files that were read before and after are not one version.
+	version := func() string {
+		to, _ := os.Readlink(filepath.Join(dir, "..data"))
+		return to
+	}
+	for range 10 {
+		before := version()
+		sources, err := readFiles(dir)
+		if version() == before {
+			return sources, err
+		}
+	}
+	return nil, fmt.Errorf("%s: changes while it is read", dir)
+}
+
+func readFiles(dir string) (sources []source, err error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, entry := range entries {
+		name := filepath.Join(dir, entry.Name())
+		if entry.Name()[0] == '.' || !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)) {
+			continue
+		}
+		info, err := os.Stat(name)
+		if err != nil {
+			return nil, err
+		}
+		if !info.Mode().IsRegular() {
+			continue
+		}
+		if sources, err = appendFile(sources, name); err != nil {
+			return nil, err
+		}
+	}
+	if len(sources) == 0 {
+		return nil, fmt.Errorf("%s: there is no *.yaml, *.yml or *.json in it", dir)
+	}
+	return sources, nil
+}
+
+// A part is what one file says of the whole.
+type part struct {
+	*strictyaml.File
+	says  Rules
+	first int // place in the whole of its first rule
+}
+
+// A whole is the rules of some files, and where they are from.
+type whole struct {
+	Rules
+	parts []*part
+	of    map[string]*part // the first that gives apply, unmatched
+	given bool             // rules, if none
+}
+
+func load(sources []source) (*Rules, error) {
+	var texts [][]byte
+	bytes := 0
+	for _, s := range sources {
+		texts = append(texts, s.text)
+		if bytes += len(s.text); bytes > maxBytes {
+			return nil, &strictyaml.Error{File: s.name, Line: 1, Column: 1, What: fmt.Sprintf("more than %d bytes, with the files before it", maxBytes)}
+		}
+	}
+	w := &whole{of: map[string]*part{}}
+	var wrong []error
+	for _, s := range sources {
+		file, err := strictyaml.Parse(s.name, s.text, strictyaml.Bounds{Bytes: maxBytes, Values: maxValues})
+		switch {
+		case err != nil:
+			wrong = append(wrong, err)
+			continue
+		case file.Body == nil:
+			wrong = append(wrong, file.Errorf(nil, "", "want one document, beginning with rules:"))
+			continue
+		case isGoCC(file) && len(sources) > 1:
+			wrong = append(wrong, file.Errorf(nil, "", "a file of GoCC's, whose rules are laid over each other: must be the only one"))
+			continue
+		case isGoCC(file):
+			r, err := gocc(file, GoCCDefaults{})
+			if err != nil {
+				return nil, err
+			}
+			r.Hash = Hash(texts...)
+			return r, nil
+		}
+		w.add(file)
+	}
+	if len(wrong) == 0 {
+		w.validate()
+	}
+	for _, p := range w.parts {
+		wrong = append(wrong, p.Err())
+	}
+	if err := errors.Join(wrong...); err != nil {
+		return nil, err
+	}
+	w.complete()
+	w.Hash = Hash(texts...)
+	return &w.Rules, nil
+}
+
+// add reads one more file.
+func (w *whole) add(file *strictyaml.File) {
+	p := &part{File: file, first: len(w.Rules.Rules)}
+	w.parts = append(w.parts, p)
+	p.Decode(p.Body, reflect.ValueOf(&p.says).Elem(), "")
+	w.Rules.Rules = append(w.Rules.Rules, p.says.Rules...)
+	w.given = w.given || p.says.Rules != nil
+	for _, field := range []struct {
+		name        string
+		said, whole *string
+	}{
+		{"apply", (*string)(&p.says.Apply), (*string)(&w.Apply)},
+		{"unmatched", &p.says.Unmatched, &w.Unmatched},
+	} {
+		switch before := w.of[field.name]; {
+		case *field.said == "":
+		case before == nil:
+			*field.whole, w.of[field.name] = *field.said, p
+		case *field.said != *field.whole:
+			p.Report(p.Where(field.name), field.name, " = %q: must be as at %s, or left out", short(*field.said), place(before, field.name))
+		}
+	}
+}
+
+// in returns the part that a field of the whole is in, and its path there.
+func (w *whole) in(path string) (*part, string) {
+	rest, ok := strings.CutPrefix(path, "rules[")
+	if !ok {
+		if p := w.of[path]; p != nil {
+			return p, path
+		}
+		return w.parts[0], path
+	}
+	number, rest, _ := strings.Cut(rest, "]")
+	i, _ := strconv.Atoi(number)
+	after, _ := slices.BinarySearchFunc(w.parts, i+1, func(p *part, i int) int { return p.first - i })
+	p := w.parts[after-1]
+	return p, fmt.Sprintf("rules[%d]%s", i-p.first, rest)
+}
+
+// validate reports what is wrong where it is.
+func (w *whole) validate() {
+	if read := !slices.ContainsFunc(w.parts, func(p *part) bool { return p.Err() != nil }); read && !w.given {
+		w.parts[0].Report(nil, "rules", ": must be given; [] if there are none")
+	}
+	var all complaints
+	w.check(func(e *FieldError) {
+		p, path := w.in(e.Field)
+		all = append(all, complaint{p.File, path, e})
+	}, w.place)
+	all.report()
+}
+
+func (w *whole) place(path string) string { return place(w.in(path)) }
+
+func place(p *part, path string) string {
+	at := p.Errorf(p.Where(path), path, "")
+	return fmt.Sprintf("%s:%d:%d", at.File, at.Line, at.Column)
+}
+
+// A complaint is an error about a field of a file.
+type complaint struct {
+	*strictyaml.File
+	path string
+	err  *FieldError
+}
+
+type complaints []complaint
+
+// report reports all but what is about rules that could not be read to begin
+// with.
+func (all complaints) report() {
+	all = slices.DeleteFunc(all, func(c complaint) bool {
+		rule, _, _ := strings.Cut(c.path, ".")
+		return c.Wrong(rule)
+	})
+	for _, c := range all {
+		c.Report(c.Where(c.path), c.path, "%s", c.err.what())
+	}
+}

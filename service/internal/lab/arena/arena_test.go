@@ -1,0 +1,159 @@
+package arena
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/service/internal/lab/sim"
+)
+
+func matrix(t *testing.T, seeds int, rows, policies []string) Result {
+	t.Helper()
+	all, err := Rows()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := Config{Seeds: seeds}
+	for _, r := range all {
+		if rows == nil || slices.Contains(rows, r.Name) {
+			cfg.Rows = append(cfg.Rows, r)
+		}
+	}
+	for _, p := range Policies() {
+		if policies == nil || slices.Contains(policies, p.Name) {
+			cfg.Policies = append(cfg.Policies, p)
+		}
+	}
+	var done atomic.Int64
+	r, err := Run(t.Context(), cfg, &done)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := time.Duration(done.Load()); got != cfg.Duration() {
+		t.Errorf("%v simulated: want %v", got, cfg.Duration())
+	}
+	return r
+}
+
+// written is all that a result can be written as.
+func written(t *testing.T, r Result) []byte {
+	t.Helper()
+	var buf bytes.Buffer
+	text, err := json.Marshal(r)
+	if err = errors.Join(err, r.Table(&buf), r.Detail(&buf), r.Draw(&buf, "svg")); err != nil {
+		t.Fatal(err)
+	}
+	return append(buf.Bytes(), text...)
+}
+
+// The same seeds give the same bytes, however many run at once.
+func TestSameSeedsSameBytes(t *testing.T) {
+	rows, policies := []string{"small", "low-traffic"}, []string{"none", "vegas", "codel-knee", "auto"}
+	first := written(t, matrix(t, 2, rows, policies))
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	if again := written(t, matrix(t, 2, rows, policies)); !bytes.Equal(first, again) {
+		t.Error("the same seeds give other bytes")
+	}
+	if other := written(t, matrix(t, 1, rows, policies)); bytes.Equal(first, other) {
+		t.Error("other seeds give the same bytes")
+	}
+}
+
+func TestTables(t *testing.T) {
+	r := matrix(t, 1, []string{"steady", "failover"}, []string{"none", "static-knee", "auto"})
+	text := string(written(t, r))
+	for _, want := range []string{"seed 1, guards do not see", "never in 1", "static-knee *", "* is told the knee", "Backend failover (failover, knee 20",
+		"inflight.Config{}", "<svg", "Steady, 0.8×", "framed: the best of the row", `"leaderboard":[{"policy":"`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("what was written lacks %q:\n%.3000s", want, text)
+		}
+	}
+	if text := string(written(t, matrix(t, 1, []string{"low-traffic"}, []string{"none"}))); strings.Contains(text, "told the knee") || strings.Contains(text, "loses") {
+		t.Errorf("one cell: %s", text)
+	}
+}
+
+// Whoever leads is told where it is beaten, and by what; who is outside does
+// not beat it.
+func TestLosses(t *testing.T) {
+	named := func(policy string, c Cell) Named {
+		c.Recovery, c.Reject, c.Fairness = 1, 1, 1
+		c.total()
+		return Named{policy, c}
+	}
+	r := Result{Seeds: 1, policies: []Policy{{Name: "mine"}, {Name: "other"}, {Name: "told", Outside: true}}}
+	for _, line := range []struct{ mine, other Cell }{
+		{Cell{Goodput: 0.9, Latency: 1}, Cell{Goodput: 1, Latency: 0.9}},
+		{Cell{Goodput: 1, Latency: 1}, Cell{}},
+	} {
+		r.Matrix = append(r.Matrix, Line{Row: "row", Cells: []Named{named("mine", line.mine), named("other", line.other), named("told", Cell{Goodput: 1, Latency: 1})}})
+	}
+	r.Standings = r.standings()
+	var table bytes.Buffer
+	if err := r.Table(&table); err != nil {
+		t.Fatal(err)
+	}
+	_, losses, _ := strings.Cut(table.String(), "\nmine loses")
+	losses, _, _ = strings.Cut(losses, "\n\n")
+	if lines := strings.Split(losses, "\n"); len(lines) != 2 || strings.Join(strings.Fields(lines[1]), " ") != "row other 0.060 goodput 0.070" {
+		t.Errorf("%q: want one loss\n%s", losses, table.String())
+	}
+}
+
+// Cells that are played one by one, and gathered, are those of Run.
+func TestPlay(t *testing.T) {
+	rows, err := Rows()
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(rows, func(r Row) bool { return r.Name == "small" })
+	cfg := Config{Rows: rows[i : i+1], Seeds: 2, Policies: []Policy{NewPolicy("mine", "three at a time", times(1.5))}}
+	want, err := Run(t.Context(), cfg, new(atomic.Int64))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cells := [][][]Cell{{make([]Cell, cfg.Seeds)}}
+	for seed := range cfg.Seeds {
+		if cells[0][0][seed], err = cfg.Play(0, 0, uint64(seed)+1, func(s *sim.Sim) error {
+			s.Until(cfg.Rows[0].Duration())
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := Gather(cfg, cells); !bytes.Equal(written(t, got), written(t, want)) {
+		t.Errorf("%+v: want %+v", got, want)
+	}
+}
+
+func TestRunErrors(t *testing.T) {
+	rows, err := Rows()
+	if err != nil {
+		t.Fatal(err)
+	}
+	full := Config{Policies: Policies(), Rows: rows, Seeds: 1}
+	for what, change := range map[string]func(*Config){
+		"Policies": func(c *Config) { c.Policies = nil },
+		"Rows":     func(c *Config) { c.Rows = nil },
+		"Seeds":    func(c *Config) { c.Seeds = 0 },
+	} {
+		cfg := full
+		change(&cfg)
+		if _, err := Run(t.Context(), cfg, new(atomic.Int64)); err == nil || !strings.Contains(err.Error(), what) {
+			t.Errorf("%s: %v: want an error that names it", what, err)
+		}
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if _, err := Run(ctx, full, new(atomic.Int64)); !errors.Is(err, context.Canceled) {
+		t.Errorf("interrupted: %v", err)
+	}
+}

@@ -1,0 +1,90 @@
+package arena
+
+import (
+	"time"
+
+	"github.com/weir-go/weir/inflight"
+	"github.com/weir-go/weir/internal/gate"
+	"github.com/weir-go/weir/limit"
+	"github.com/weir-go/weir/service/internal/lab/sim"
+)
+
+// A Policy is what stands in front of a service.
+type Policy struct {
+	Name string
+	// About says what it is, in a line.
+	About string
+	// Outside is a policy that is told the knee: it is shown, to see what that
+	// is worth, and not compared with. Finding the knee is the task.
+	Outside bool
+
+	guard func(knee int) *sim.Guard
+}
+
+// NewPolicy returns a policy of somebody else, from its guard for a service
+// whose knee is known.
+func NewPolicy(name, about string, guard func(knee int) *sim.Guard) Policy {
+	return Policy{Name: name, About: about, guard: guard}
+}
+
+// Guard returns the policy's guard for a service whose knee is known, or nil if
+// it has none.
+func (p Policy) Guard(knee int) *sim.Guard { return p.guard(knee) }
+
+// The queue of the policies that bring none of their own, as somebody would put
+// in front of them.
+const (
+	plainQueue = 100
+	plainWait  = time.Second
+)
+
+func plain(l sim.Limit) *sim.Guard {
+	return &sim.Guard{Limit: l, Queue: plainQueue, MaxWait: plainWait}
+}
+
+// times is a fixed limit that was set to a share of the knee.
+func times(share float64) func(int) *sim.Guard {
+	return func(knee int) *sim.Guard {
+		return plain(sim.Limit{Name: "fixed", N: max(int(share*float64(knee)+0.5), 1)})
+	}
+}
+
+func self(l sim.Limit) func(int) *sim.Guard {
+	return func(int) *sim.Guard { return plain(l) }
+}
+
+// bohde is github.com/bohde/codel: its constants, and its README's example.
+func bohde(outstanding int) *sim.Guard {
+	return &sim.Guard{
+		Limit: sim.Limit{Name: "fixed", N: outstanding}, Queue: 100,
+		Discipline: sim.Discipline(gate.CoDel), Target: 5 * time.Millisecond, Interval: 10 * time.Millisecond,
+	}
+}
+
+// Policies returns all there are, in the order in which they are shown.
+func Policies() []Policy {
+	window := &limit.WindowedConfig{}
+	return []Policy{
+		{Name: "none", About: "lets everybody in", guard: func(int) *sim.Guard { return nil }},
+		{Name: "static-under", About: "half the knee", guard: times(0.5)},
+		{Name: "static-over", About: "four times the knee", guard: times(4)},
+		{Name: "static-knee", About: "the knee", Outside: true, guard: times(1)},
+		{Name: "aimd", About: "grows until work is dropped", guard: self(sim.Limit{Name: "aimd"})},
+		{Name: "vegas", About: "Netflix's, in its window", guard: self(sim.Limit{Name: "vegas", Window: window})},
+		{Name: "gradient2", About: "Netflix's, in its window", guard: self(sim.Limit{Name: "gradient2", Window: window})},
+		{Name: "codel", About: "bohde/codel as in its README: 10 outstanding, 100 pending, target 5 ms", guard: func(int) *sim.Guard { return bohde(10) }},
+		{Name: "codel-knee", About: "the same with the knee outstanding", Outside: true, guard: bohde},
+		{Name: "auto", About: "inflight.Config{}", guard: func(int) *sim.Guard { return Auto() }},
+	}
+}
+
+// Auto returns the guard of a service that is protected by
+// inflight.New(inflight.Config{}).
+func Auto() *sim.Guard {
+	g := inflight.Config{}.Gate()
+	return &sim.Guard{
+		Limit: sim.Limit{Name: "auto"}, Queue: g.Queue, MaxWait: g.MaxWait,
+		Discipline: sim.Discipline(g.Discipline), Target: g.CoDel.Target, Interval: g.CoDel.Interval,
+		FairQueues: g.Fair.Queues, FairHand: g.Fair.Hand, Aging: g.Aging, Partitions: g.Partitions,
+	}
+}

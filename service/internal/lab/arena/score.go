@@ -1,0 +1,236 @@
+package arena
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/weir-go/weir/service/internal/lab/sim"
+)
+
+// The weights of a cell's score.
+const (
+	goodputWeight  = 0.70
+	latencyWeight  = 0.10
+	recoveryWeight = 0.10
+	rejectWeight   = 0.05
+	fairWeight     = 0.05
+)
+
+// A Cell is how a policy did in a scenario: means over the seeds, and the worst
+// of what is named so.
+type Cell struct {
+	Score float64 `json:"score"` // the weighted sum of what follows, each in [0, 1]
+
+	Goodput  float64 `json:"goodput"`  // share of the oracle's
+	Latency  float64 `json:"latency"`  // 1 up to half the deadline, 0 at the deadline
+	Recovery float64 `json:"recovery"` // 1 in time, 0 at four times that
+	Reject   float64 `json:"reject"`   // 1 at once, 0 at the deadline
+	Fairness float64 `json:"fairness"` // Jain's index
+
+	// What they were made of.
+	GoodputRPS  float64       `json:"goodput_rps"`
+	OracleRPS   float64       `json:"oracle_rps"`
+	WorstShare  float64       `json:"worst_goodput"` // of the seeds'
+	P99         time.Duration `json:"p99"`           // of successes
+	Deadline    time.Duration `json:"deadline"`
+	Recovers    bool          `json:"recovers"`         // there is something to recover from
+	RecoveredIn time.Duration `json:"recovered_in"`     // the slowest of the seeds'; never recovered: the time that was left
+	Recovered   bool          `json:"recovered"`        // all of the seeds did
+	InTime      time.Duration `json:"recovery_in_time"` // what is in time
+	RejectP50   time.Duration `json:"reject_p50"`
+	Limit       float64       `json:"limit"`                    // mean over the second half, summed over the instances; 0 without a guard
+	Work        float64       `json:"work"`                     // goodput / oracle by worker time, not by calls: they differ between classes
+	MeanLatency time.Duration `json:"mean_latency"`             // of successes
+	Even        float64       `json:"instances_jain,omitempty"` // the worst Jain's index of the goodputs of equal instances; 0 without several
+}
+
+// P99Share is the p99 of successes / the deadline.
+func (c Cell) P99Share() float64 { return c.P99.Seconds() / c.Deadline.Seconds() }
+
+// A run is what one run came to.
+type run struct {
+	result  sim.Result
+	refused []time.Duration // how long each call took that was not a success
+}
+
+// score returns the figures of one run.
+func (r *Row) score(got run) Cell {
+	res := got.result
+	c := Cell{
+		GoodputRPS: res.Goodput, OracleRPS: res.Oracle, P99: res.Latency.P99, Deadline: r.deadline,
+		Recovers: r.relief < never, Recovered: true, InTime: r.inTime(), RejectP50: median(got.refused),
+		Fairness: res.Jain, Limit: limitOf(res), Work: res.Work, MeanLatency: res.Latency.Mean, Even: evenness(res),
+	}
+	c.Goodput = goodputScore(res.Goodput, res.Oracle)
+	c.WorstShare = c.Goodput
+	if res.Latency.Count == 0 {
+		c.P99 = r.deadline // at best
+	}
+	c.Latency = latencyScore(res.Latency, r.deadline)
+	c.Recovery = 1
+	if c.Recovers {
+		c.RecoveredIn, c.Recovered = recovery(res.Series, r.relief, r.forecast)
+		c.Recovery = recoveryScore(c.RecoveredIn, c.Recovered, c.InTime)
+	}
+	c.Reject = 1 - share(c.RejectP50, r.deadline)
+	c.total()
+	return c
+}
+
+func (c *Cell) total() {
+	c.Score = goodputWeight*c.Goodput + latencyWeight*c.Latency + recoveryWeight*c.Recovery +
+		rejectWeight*c.Reject + fairWeight*c.Fairness
+}
+
+// share is d / whole, brought into [0, 1].
+func share(d, whole time.Duration) float64 {
+	return min(max(d.Seconds()/whole.Seconds(), 0), 1)
+}
+
+func goodputScore(goodput, oracle float64) float64 {
+	if oracle <= 0 {
+		return 0
+	}
+	return min(goodput/oracle, 1)
+}
+
+// latencyScore is 0 without a success.
+func latencyScore(successes sim.Quantiles, deadline time.Duration) float64 {
+	if successes.Count == 0 {
+		return 0
+	}
+	return min(2*(1-share(successes.P99, deadline)), 1)
+}
+
+func recoveryScore(took time.Duration, recovered bool, inTime time.Duration) float64 {
+	if !recovered {
+		return 0
+	}
+	return 1 - share(took-inTime, 3*inTime)
+}
+
+// inTime is how long a recovery may take: five seconds, or ten times what a
+// call takes, the longer.
+func (r *Row) inTime() time.Duration { return max(5*time.Second, 10*r.service) }
+
+// Recovery is seen in windows of recoveryWindow: the service has recovered at
+// the beginning of the first in which its goodput is at least recoveredShare of
+// what was offered, but for what fails anyway, or, if that is less, of what it
+// can do.
+const (
+	recoveryWindow = 2 * time.Second
+	recoveredShare = 0.95
+)
+
+// A forecast predicts, for an instant, the calls per second that a service can
+// serve, and the share of calls that no fault ends.
+type forecast interface {
+	Capacity(at time.Duration) float64
+	Works(at time.Duration) float64
+}
+
+// recovery returns how long after relief the service had recovered, or how
+// long it had not when the series ended. forecast is a
+// *sim.Forecast.
+func recovery(series []sim.Step, relief time.Duration, forecast forecast) (took time.Duration, recovered bool) {
+	before := time.Duration(0) // the end of the step before
+	for i, first := range series {
+		start := before
+		before = first.At
+		if start < relief {
+			continue
+		}
+		offered, good, able := 0.0, 0.0, 0.0
+		at := start
+		for _, st := range series[i:] {
+			offered += float64(st.Offered) * forecast.Works(at)
+			good += float64(st.Good)
+			able += forecast.Capacity(at) * (st.At - at).Seconds()
+			if at = st.At; at >= start+recoveryWindow {
+				break
+			}
+		}
+		if at < start+recoveryWindow {
+			return start - relief, false
+		}
+		if good >= recoveredShare*min(offered, able) {
+			return start - relief, true
+		}
+	}
+	return max(before-relief, 0), false
+}
+
+// median is 0 if there are none. It sorts.
+func median(all []time.Duration) time.Duration {
+	if len(all) == 0 {
+		return 0
+	}
+	slices.Sort(all)
+	return all[(len(all)-1)/2]
+}
+
+// boundless is a limit that is none.
+const boundless = 1 << 30
+
+// limitOf is the mean limit of the first guard over the second half of a run.
+func limitOf(res sim.Result) float64 {
+	for i := range res.Layers {
+		if res.Layers[i].Guard == nil {
+			continue
+		}
+		sum, half := 0.0, res.Series[len(res.Series)/2:]
+		for _, st := range half {
+			sum += float64(st.Layers[i].Limit) / float64(len(half))
+		}
+		if sum < boundless {
+			return sum
+		}
+	}
+	return 0
+}
+
+// evenness is Jain's index of the instances of the first guard that has
+// several.
+func evenness(res sim.Result) float64 {
+	for _, l := range res.Layers {
+		if len(l.Instances) > 1 {
+			return l.Jain
+		}
+	}
+	return 0
+}
+
+// mean returns the means of the cells of the seeds, and the worst where that is
+// asked for.
+func mean(cells []Cell) Cell {
+	m := cells[0]
+	n := float64(len(cells))
+	of := func(f func(*Cell) float64) float64 {
+		sum := 0.0
+		for i := range cells {
+			sum += f(&cells[i])
+		}
+		return sum / n
+	}
+	m.Goodput = of(func(c *Cell) float64 { return c.Goodput })
+	m.Latency = of(func(c *Cell) float64 { return c.Latency })
+	m.Recovery = of(func(c *Cell) float64 { return c.Recovery })
+	m.Reject = of(func(c *Cell) float64 { return c.Reject })
+	m.Fairness = of(func(c *Cell) float64 { return c.Fairness })
+	m.GoodputRPS = of(func(c *Cell) float64 { return c.GoodputRPS })
+	m.OracleRPS = of(func(c *Cell) float64 { return c.OracleRPS })
+	m.Work = of(func(c *Cell) float64 { return c.Work })
+	m.Limit = of(func(c *Cell) float64 { return c.Limit })
+	m.P99 = time.Duration(math.Round(of(func(c *Cell) float64 { return float64(c.P99) })))
+	m.RejectP50 = time.Duration(math.Round(of(func(c *Cell) float64 { return float64(c.RejectP50) })))
+	m.MeanLatency = time.Duration(math.Round(of(func(c *Cell) float64 { return float64(c.MeanLatency) })))
+	for _, c := range cells {
+		m.WorstShare = min(m.WorstShare, c.Goodput)
+		m.Even = min(m.Even, c.Even)
+		m.Recovered = m.Recovered && c.Recovered
+		m.RecoveredIn = max(m.RecoveredIn, c.RecoveredIn)
+	}
+	m.total()
+	return m
+}

@@ -1,0 +1,166 @@
+// Package origin is a service to break: so many workers, a queue, and a
+// service time. It stands for the services that people run, and does what they
+// do under overload: it works on for clients that have long left.
+package origin
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/weir-go/weir/inflight"
+	"github.com/weir-go/weir/internal/gate"
+	"github.com/weir-go/weir/limit"
+)
+
+// Config sets up an Origin.
+type Config struct {
+	// Workers is how many requests are worked on at once, >= 1.
+	Workers int
+	// ServiceTime is how long one takes.
+	ServiceTime ServiceTime
+	// Queue bounds the requests that wait for a worker; beyond it, 503. Zero:
+	// none waits.
+	Queue int
+	// CancelAbandoned stops the work for a client that has left. If false, the
+	// work goes on, as in most real services.
+	CancelAbandoned bool
+	// FailureRate is the share of requests, in [0, 1], that end with 500 after
+	// the work was done.
+	FailureRate float64
+	// Seed is that of the service times and the failures.
+	Seed uint64
+	// Observe, if not nil, is told of every request that has ended, before its
+	// answer is written. It must be safe for concurrent use.
+	Observe func(Done)
+}
+
+// Validate returns a *FieldError for the first field that is out of range, or
+// nil.
+func (c Config) Validate() error {
+	switch {
+	case c.Workers < 1 || c.Workers > maxUnits:
+		return &FieldError{"workers", c.Workers, fmt.Sprintf("must be in [1, %d]", maxUnits)}
+	case c.Queue < 0 || c.Queue > maxUnits:
+		return &FieldError{"queue", c.Queue, fmt.Sprintf("must be in [0, %d]", maxUnits)}
+	case !(c.FailureRate >= 0 && c.FailureRate <= 1):
+		return &FieldError{"failure_rate", c.FailureRate, "must be in [0, 1]"}
+	}
+	return validateServiceTime(c.ServiceTime)
+}
+
+// A FieldError says which setting is out of range.
+type FieldError struct {
+	Field string // as /-/set spells it
+	Value any
+	Rule  string // what it must be
+}
+
+func (e *FieldError) Error() string {
+	return fmt.Sprintf("origin: %s = %v: %s", e.Field, e.Value, e.Rule)
+}
+
+// maxUnits bounds workers and queue: each is a goroutine while it is in use.
+const maxUnits = 100_000
+
+// Done is a request that has ended at the origin. Instants are since New.
+type Done struct {
+	Start, End time.Duration // arrived; finished or refused
+	Status     int           // of the answer; 499 if the work was stopped because the client had left
+	Abandoned  bool          // its client had left before the end
+}
+
+// An Origin is an http.Handler with a fixed number of workers. It is safe for
+// concurrent use.
+type Origin struct {
+	epoch   time.Time
+	workers *inflight.Limiter // a permit is a worker
+	metrics *metrics
+	admin   *http.ServeMux
+	observe func(Done)
+
+	mu        sync.Mutex // guards what follows
+	cfg       Config
+	rng       *rand.Rand
+	ended     map[int]uint64 // requests by status
+	abandoned uint64
+}
+
+// New returns an Origin, or the error of cfg.Validate.
+func New(cfg Config) (*Origin, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	workers, err := inflight.New(inflight.Config{
+		Algorithm: limit.Fixed(cfg.Workers), Queue: orNone(cfg.Queue), MaxWait: -1,
+		Discipline: gate.FIFO, // like most services: first come, first served, however long the queue
+	})
+	if err != nil {
+		return nil, err
+	}
+	o := &Origin{
+		epoch: time.Now(), workers: workers, metrics: newMetrics(), observe: cfg.Observe,
+		cfg: cfg, rng: rand.New(rand.NewPCG(cfg.Seed, 0)), ended: map[int]uint64{},
+	}
+	o.metrics.watch(o)
+	o.admin = o.routes()
+	return o, nil
+}
+
+// orNone turns zero, which means no queue here, into that of inflight.
+func orNone(queue int) int {
+	if queue == 0 {
+		return -1
+	}
+	return queue
+}
+
+// ServeHTTP serves /-/set, /-/health, /metrics, and work on every other path.
+func (o *Origin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	// Only what is our own goes by the mux, which would redirect paths such as
+	// //a, and work is work whatever its path.
+	if r.URL.Path == "/metrics" || strings.HasPrefix(r.URL.Path, "/-/") {
+		o.admin.ServeHTTP(w, r)
+		return
+	}
+	o.serveWork(w, r)
+}
+
+// Stats is what the origin is doing, and has done. Every request that has
+// ended is in exactly one of Completed, Failed, Refused, Stopped and Invalid.
+type Stats struct {
+	Workers  int
+	Inflight int // requests that a worker is busy with; for a while more than Workers, if those became fewer
+	Waiting  int // requests that wait for one
+
+	Completed uint64 // 200: the work was done
+	Failed    uint64 // 500: the work was done, in vain
+	Refused   uint64 // 503: no worker was free, and no room in the queue
+	Stopped   uint64 // 499: given up because the client had left
+	Invalid   uint64 // 400, 413: the body broke off, or was too long; no work
+	Abandoned uint64 // of all these, those whose client had left before the end
+}
+
+// Stats returns the present state and the counts since New.
+func (o *Origin) Stats() Stats {
+	s := o.workers.Stats()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return Stats{
+		Workers: s.Limit, Inflight: s.Inflight, Waiting: s.Waiting,
+		Completed: o.ended[http.StatusOK], Failed: o.ended[http.StatusInternalServerError],
+		Refused: o.ended[http.StatusServiceUnavailable], Stopped: o.ended[statusClientGone],
+		Invalid:   o.ended[http.StatusBadRequest] + o.ended[http.StatusRequestEntityTooLarge],
+		Abandoned: o.abandoned,
+	}
+}
+
+// count returns how many requests have ended with a status.
+func (o *Origin) count(status int) uint64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.ended[status]
+}

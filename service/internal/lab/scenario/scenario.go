@@ -1,0 +1,264 @@
+// Package scenario reads scenario files: a sim.Scenario in YAML, and variants
+// of it to compare.
+//
+//	name: capacity                    # the fields of sim.Scenario, by their names in its tags
+//	duration: 5m
+//	layers:
+//	  - name: service
+//	    workers: 7
+//	    service_time: {mean: 2s}
+//	clients:
+//	  - name: users
+//	    rate: 5
+//	variants:                         # each sets some of them anew
+//	  - name: no limit
+//	  - name: limit 5
+//	    set:
+//	      layers.service.guard.limit: 5
+//	      clients.users.timeout: 2.5s
+//
+// A path names an element of a list by its name. With matrix, a list of lists
+// of variants, each combination of one of each list is a variant. A limit can
+// be written as a number or a name alone.
+package scenario
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/weir-go/weir/service/internal/lab/sim"
+	"github.com/weir-go/weir/service/internal/strictyaml"
+)
+
+// A File is a scenario and its variants.
+type File struct {
+	Path     string
+	Scenario sim.Scenario // what the variants are of
+	// Figures are the runs: those of one figure differ in the last list of the
+	// matrix only, and are to be looked at side by side. The Name of a run
+	// is that of its variant, empty if there are none.
+	Figures [][]sim.Scenario
+	Titles  []string // of the figures: the scenario's name, and the variants of the lists before the last
+}
+
+// Bounds of a file.
+const (
+	maxBytes  = 1 << 20
+	maxValues = 1_000_000 // of a run, with all aliases put in
+	maxRuns   = 10_000
+)
+
+// Read reads the file at path. What is wrong with its content is an
+// *strictyaml.Error, or several, joined.
+func Read(path string) (*File, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(file, maxBytes+1)) // enough to see that it is too large
+	if err := errors.Join(err, file.Close()); err != nil {
+		return nil, err
+	}
+	return Parse(path, text)
+}
+
+// Parse reads the content of a file; path is for errors.
+func Parse(path string, text []byte) (*File, error) {
+	d, err := parse(path, text)
+	if err != nil {
+		return nil, err
+	}
+	if d.Body == nil {
+		return nil, d.Errorf(nil, "", "want one scenario, beginning with name: and duration:")
+	}
+	body, axes, err := d.split()
+	if err != nil {
+		return nil, err
+	}
+	f := &File{Path: path}
+	if f.Scenario, err = d.scenario(body, nil); err != nil {
+		return nil, err
+	}
+	if f.Scenario.Name == "" {
+		return nil, d.Errorf(d.Where(""), "name", "name: must be given")
+	}
+	return f, f.combine(d, body, axes)
+}
+
+// A variant sets some fields anew.
+type variant struct {
+	name string
+	set  []*ast.MappingValueNode
+}
+
+// split takes the variants out of a document.
+func (d decoder) split() (body *ast.MappingNode, axes [][]variant, err error) {
+	body = ast.Mapping(d.Body.GetToken(), false)
+	for _, e := range d.Fields(d.Body, "a scenario") {
+		switch strictyaml.Scalar(e.Key) {
+		case "variants":
+			axes = append(axes, d.axis(e.Value, "variants"))
+		case "matrix":
+			list, ok := d.Plain(e.Value).(*ast.SequenceNode)
+			if !ok {
+				d.Report(e.Value.GetToken(), "matrix", ": want a list of lists of variants")
+				continue
+			}
+			for i, item := range list.Values {
+				axes = append(axes, d.axis(item, fmt.Sprintf("matrix[%d]", i)))
+			}
+		default:
+			body.Values = append(body.Values, e)
+		}
+	}
+	if err := d.Undefined(); err != nil {
+		return nil, nil, err
+	}
+	return body, axes, d.Err()
+}
+
+func (d decoder) axis(n ast.Node, path string) (axis []variant) {
+	list, ok := d.Plain(n).(*ast.SequenceNode)
+	if !ok || len(list.Values) == 0 {
+		d.Report(n.GetToken(), path, ": want a list of variants, each with a name and what it sets")
+		return nil
+	}
+	for i, item := range list.Values {
+		path := fmt.Sprintf("%s[%d]", path, i)
+		v := variant{}
+		for _, e := range d.Fields(item, path) {
+			switch name := strictyaml.Scalar(e.Key); name {
+			case "name":
+				v.name = strictyaml.Scalar(d.Plain(e.Value))
+			case "set":
+				v.set = d.Fields(e.Value, path+".set")
+			default:
+				d.Report(e.Key.GetToken(), path+"."+name, ": unknown field; known are name, set")
+			}
+		}
+		switch {
+		case v.name == "":
+			d.Report(item.GetToken(), path+".name", ": must be given")
+		case slices.ContainsFunc(axis, func(other variant) bool { return other.name == v.name }):
+			d.Report(item.GetToken(), path+".name", " = %q: is given twice", v.name)
+		}
+		axis = append(axis, v)
+	}
+	return axis
+}
+
+// combine makes the runs.
+func (f *File) combine(d decoder, body *ast.MappingNode, axes [][]variant) (err error) {
+	last := []variant{{}}
+	runs := 1
+	for _, axis := range axes {
+		if runs *= len(axis); runs > maxRuns {
+			return d.Errorf(nil, "", "the variants make more than %d runs", maxRuns)
+		}
+	}
+	if len(axes) > 0 {
+		last = axes[len(axes)-1]
+		axes = axes[:len(axes)-1]
+	}
+	figures := [][]variant{nil}
+	for _, axis := range axes {
+		var longer [][]variant
+		for _, sofar := range figures {
+			for _, v := range axis {
+				longer = append(longer, append(sofar[:len(sofar):len(sofar)], v))
+			}
+		}
+		figures = longer
+	}
+	for _, before := range figures {
+		title := f.Scenario.Name
+		for _, v := range before {
+			title += ", " + v.name
+		}
+		var runs []sim.Scenario
+		for _, v := range last {
+			run, err := d.scenario(body, append(before[:len(before):len(before)], v))
+			if err != nil {
+				return err
+			}
+			run.Name = v.name
+			if err := run.Validate(); err != nil {
+				return d.complain(err, v.name)
+			}
+			runs = append(runs, run)
+		}
+		f.Titles = append(f.Titles, title)
+		f.Figures = append(f.Figures, runs)
+	}
+	return nil
+}
+
+// complain turns an error of a scenario's field into one of the file.
+func (d decoder) complain(err error, variant string) error {
+	e, ok := errors.AsType[*sim.FieldError](err)
+	if !ok {
+		return err
+	}
+	what := fmt.Sprintf("%s = %v: %s", e.Field, e.Value, e.Rule)
+	if variant != "" {
+		what += fmt.Sprintf(" (in the variant %q)", variant)
+	}
+	return d.Errorf(d.Where(e.Field), e.Field, "%s", what)
+}
+
+// scenario reads the body, and what the variants set.
+func (d decoder) scenario(body *ast.MappingNode, variants []variant) (sc sim.Scenario, err error) {
+	d.Reset()
+	v := reflect.ValueOf(&sc).Elem()
+	d.Decode(body, v, "")
+	for _, variant := range variants {
+		for _, e := range variant.set {
+			field, path, err := d.find(v, e.Key)
+			if err != nil {
+				return sc, err
+			}
+			d.Decode(e.Value, field, path)
+		}
+	}
+	return sc, d.Err()
+}
+
+// find follows a path such as layers.service.guard.limit, and makes what is
+// missing on the way.
+func (d decoder) find(v reflect.Value, key ast.Node) (field reflect.Value, path string, err error) {
+	text := strictyaml.Scalar(key)
+	for name := range strings.SplitSeq(text, ".") {
+		if v.Kind() == reflect.Pointer {
+			if v.IsNil() {
+				v.Set(reflect.New(v.Type().Elem()))
+			}
+			v = v.Elem()
+		}
+		ok := false
+		switch v.Kind() {
+		case reflect.Struct:
+			if v, ok = d.Field(v, name); ok {
+				path = strictyaml.Join(path, name)
+			}
+		case reflect.Slice:
+			for i := range v.Len() {
+				item := v.Index(i)
+				if named, has := d.Field(item, "name"); has && named.String() == name {
+					v, ok, path = item, true, fmt.Sprintf("%s[%d]", path, i)
+					break
+				}
+			}
+		}
+		if !ok {
+			return v, path, d.Errorf(key.GetToken(), "", "set %s: there is no %q; a path is such as layers.NAME.guard.limit or clients.NAME.rate", text, name)
+		}
+	}
+	return v, path, nil
+}

@@ -1,0 +1,275 @@
+package sim
+
+import (
+	"hash/fnv"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/gate"
+	"github.com/weir-go/weir/service/internal/lab/pace"
+	"github.com/weir-go/weir/throttle"
+)
+
+// A client is a Client that runs.
+type client struct {
+	cfg      *Client
+	index    int32
+	arrivals *pace.Arrivals     // of an open loop
+	calls    uint64             // so far
+	budget   *throttle.Budget   // nil: none
+	throttle *throttle.Adaptive // nil: none
+	tenants  []uint64           // hashes
+	shares   []float64
+	classes  []int32
+	sum      float64 // of shares
+	ordinary int32   // class of those without a mix
+	line     ring[patience]
+}
+
+// patience is when a call's present attempt is given up. As long as instants
+// come in order, which a constant time-out brings about, they wait in a line
+// of which only the head is on the agenda, and most are stale when their time
+// comes.
+type patience struct {
+	at  time.Duration
+	who int32
+	gen uint32
+}
+
+// A call is what a user wants.
+type call struct {
+	slot
+	client          int32
+	tenant, class   int32
+	tries           int32 // attempts before this one
+	id              uint64
+	intended, began time.Duration // the call; its first attempt
+	tried, expires  time.Duration // the attempt; when it is given up
+	job             *job          // of the attempt; nil between attempts
+}
+
+func (c *client) init(s *Sim, index int32, classes map[string]int32) error {
+	c.cfg, c.index = &s.scenario.Clients[index], index
+	var err error
+	if cfg := c.cfg.Retry.Budget; cfg != nil {
+		if c.budget, err = throttle.NewBudget(*cfg); err != nil {
+			return err
+		}
+	}
+	if cfg := c.cfg.Throttle; cfg != nil {
+		if c.throttle, err = throttle.NewAdaptive(*cfg); err != nil {
+			return err
+		}
+	}
+	for _, name := range c.cfg.tenants() {
+		h := fnv.New64a()
+		_, _ = h.Write([]byte(name))
+		c.tenants = append(c.tenants, h.Sum64())
+	}
+	for _, share := range c.cfg.Mix {
+		c.sum += share.Share
+		c.shares = append(c.shares, c.sum)
+		c.classes = append(c.classes, classes[share.Class])
+	}
+	c.ordinary = classes[""]
+	if c.cfg.Users > 0 {
+		for range c.cfg.Users {
+			s.agenda.push(0, evUser, index, 0)
+		}
+		return nil
+	}
+	profile, err := pace.Parse(c.cfg.Rate)
+	if err != nil {
+		return err
+	}
+	if c.cfg.Arrivals == "even" {
+		c.arrivals = pace.Even(profile)
+	} else {
+		c.arrivals = pace.Poisson(profile, rand.New(rand.NewPCG(s.seed, uint64(index)+1)))
+	}
+	c.schedule(s)
+	return nil
+}
+
+// tenants returns the names of the tenants.
+func (c *Client) tenants() []string {
+	if c.Tenants <= 1 {
+		return []string{c.Name}
+	}
+	names := make([]string, c.Tenants)
+	for i := range names {
+		names[i] = c.Name + "-" + strconv.Itoa(i+1)
+	}
+	return names
+}
+
+// schedule puts the next arrival on the agenda.
+func (c *client) schedule(s *Sim) {
+	at, ok := c.arrivals.Next()
+	if !ok || at >= s.scenario.Duration {
+		return
+	}
+	if b := c.cfg.Burst; b.Every > 0 {
+		within := at % b.Every
+		at += time.Duration(float64(within)*float64(b.For)/float64(b.Every)) - within
+	}
+	s.agenda.push(at, evArrive, c.index, 0)
+}
+
+// call begins a call.
+func (s *Sim) call(who int32, now time.Duration) {
+	cl := &s.clients[who]
+	c := s.calls.get()
+	*c = call{slot: c.slot, client: who, class: cl.ordinary, id: uint64(who)<<48 | cl.calls, intended: now, began: now}
+	cl.calls++
+	if len(cl.tenants) > 1 || len(cl.shares) > 0 {
+		rng := s.chance(c.id, 0, forCall)
+		if n := len(cl.tenants); n > 1 {
+			c.tenant = int32(rng.IntN(n))
+		}
+		if len(cl.shares) > 0 {
+			u := rng.Float64() * cl.sum
+			i := 0
+			for i < len(cl.shares)-1 && u >= cl.shares[i] {
+				i++
+			}
+			c.class = cl.classes[i]
+		}
+	}
+	s.meter.began(c)
+	if cl.budget != nil {
+		cl.budget.Request(now)
+	}
+	s.attempt(c)
+}
+
+// attempt sends a request to the first layer.
+func (s *Sim) attempt(c *call) {
+	cl := &s.clients[c.client]
+	c.tried, c.expires = s.now, never
+	if d := cl.cfg.Timeout; d > 0 {
+		c.expires = s.now + d
+	}
+	if d := cl.cfg.Deadline; d > 0 {
+		c.expires = min(c.expires, c.intended+d)
+	}
+	if cl.throttle != nil && !cl.throttle.Request(s.now, s.chance(c.id, c.tries, forThrottle).Float64()) {
+		s.answered(c, result{rejected, weir.Throttled})
+		return
+	}
+	if c.expires < never {
+		cl.watch(s, c)
+	}
+	s.meter.attempts++
+	s.meter.step.Attempts++
+	j := s.jobs.get()
+	*j = job{slot: j.slot, layer: &s.layers[0], call: c, client: c.client, tenant: c.tenant, class: c.class,
+		id: c.id, try: c.tries, deadline: c.expires}
+	c.job = j
+	s.arrive(j)
+}
+
+func (cl *client) watch(s *Sim, c *call) {
+	p := patience{c.expires, c.index, c.gen}
+	switch {
+	case cl.line.len == 0:
+		s.agenda.push(p.at, evPatient, cl.index, 0)
+		cl.line.push(p)
+	case p.at >= cl.line.tail().at:
+		cl.line.push(p)
+	default:
+		s.agenda.push(p.at, evTimeout, p.who, p.gen)
+	}
+}
+
+// expire gives up what has waited for its time, and puts the next of the line
+// on the agenda.
+func (cl *client) expire(s *Sim) {
+	for cl.line.len > 0 {
+		p := *cl.line.head()
+		c := s.calls.at(p.who, p.gen)
+		if c != nil && p.at > s.now {
+			s.agenda.push(p.at, evPatient, cl.index, 0)
+			return
+		}
+		if c != nil {
+			// What comes of it may join the line, but not empty it.
+			s.expire(c)
+		}
+		cl.line.pop()
+	}
+}
+
+func (s *Sim) expire(c *call) {
+	j := c.job
+	s.abandon(j)
+	s.answered(c, result{kind: timedOut})
+}
+
+// answered is the end of an attempt.
+func (s *Sim) answered(c *call, r result) {
+	c.gen++
+	sent := c.job != nil
+	c.job = nil
+	if r.kind == rejected || r.kind == overloaded {
+		s.meter.refused(s.now-c.tried, s.now)
+	}
+	cl := &s.clients[c.client]
+	if cl.throttle != nil && sent {
+		if r.kind == ok || r.kind == failed {
+			cl.throttle.Accept(s.now)
+		} else {
+			cl.throttle.Drop(s.now)
+		}
+	}
+	if retry := cl.cfg.Retry; r.kind != ok && int(c.tries)+1 < retry.Attempts {
+		most := retry.MaxBackoff
+		if most == 0 {
+			most = maxTime
+		}
+		wait := throttle.Backoff(retry.Backoff, most, int(c.tries), s.chance(c.id, c.tries, forBackoff).Float64())
+		d := cl.cfg.Deadline
+		if (d == 0 || s.now+wait < c.intended+d) && (cl.budget == nil || cl.budget.Retry(s.now)) {
+			c.tries++
+			s.agenda.push(s.now+wait, evRetry, c.index, c.gen)
+			return
+		}
+	}
+	s.conclude(c, r)
+}
+
+// conclude is the end of a call.
+func (s *Sim) conclude(c *call, r result) {
+	s.meter.ended(c, r, s.now)
+	if s.record != nil {
+		s.record(s.trace(c, r))
+	}
+	if cfg := s.clients[c.client].cfg; cfg.Users > 0 {
+		think := cfg.Think.Draw(s.chance(c.id, c.tries, forThought))
+		if r.kind != ok {
+			pause := cfg.Pause
+			if pause == 0 {
+				pause = time.Millisecond
+			}
+			think = max(think, pause)
+		}
+		// A round takes time, so that simulated time goes on.
+		s.agenda.push(max(s.now+think, c.intended+1), evUser, c.client, 0)
+	}
+	s.calls.put(c)
+}
+
+// request returns what a guard knows about a job.
+func (s *Sim) request(j *job) gate.Request {
+	cl := &s.clients[j.client]
+	r := gate.Request{
+		N: max(cl.cfg.Units, 1), Priority: weir.Priority(cl.cfg.Priority), Tenant: cl.tenants[j.tenant],
+		Weight: cl.cfg.Weight, Partition: cl.cfg.Partition,
+	}
+	if j.deadline < never && !j.layer.cfg.Guard.Blind {
+		r.Deadline = j.deadline + j.guard.epoch
+	}
+	return r
+}

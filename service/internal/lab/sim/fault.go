@@ -1,0 +1,195 @@
+package sim
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/weir-go/weir/service/internal/lab/dist"
+)
+
+// A Flap has faults come and go: they occur during the first For of each Every,
+// from First on. The zero Flap lets them occur all the time.
+type Flap struct {
+	First time.Duration `yaml:"first" json:"first"` // beginning of the first period
+	Every time.Duration `yaml:"every" json:"every"` // period; > For
+	For   time.Duration `yaml:"for" json:"for"`     // > 0
+}
+
+// on reports whether faults occur at an instant.
+func (f Flap) on(at time.Duration) bool {
+	if f.Every == 0 {
+		return true
+	}
+	return at >= f.First && (at-f.First)%f.Every < f.For
+}
+
+// next returns the first instant after at at which on changes.
+func (f Flap) next(at time.Duration) time.Duration {
+	switch since := at - f.First; {
+	case f.Every == 0:
+		return never
+	case since < 0:
+		return f.First
+	case since%f.Every < f.For:
+		return at - since%f.Every + f.For
+	default:
+		return at - since%f.Every + f.Every
+	}
+}
+
+// maxHang is how long a job hangs if neither HangFor nor its caller ends it.
+const maxHang = time.Minute
+
+// faults are the present faults of a station.
+type faults struct {
+	failure, refusal, hang float64
+	failAfter, refuseAfter dist.ServiceTime
+	hangFor                time.Duration
+	badPods                int
+	down                   bool
+}
+
+func (l *Layer) faults() faults {
+	return faults{l.FailureRate, l.RefuseRate, l.HangRate, l.FailAfter, l.RefuseAfter, l.HangFor, l.BadPods, false}
+}
+
+// change applies a change.
+func (f *faults) change(c *Change) {
+	set(&f.failure, c.FailureRate)
+	set(&f.refusal, c.RefuseRate)
+	set(&f.hang, c.HangRate)
+	set(&f.failAfter, c.FailAfter)
+	set(&f.refuseAfter, c.RefuseAfter)
+	set(&f.hangFor, c.HangFor)
+	set(&f.badPods, c.BadPods)
+	set(&f.down, c.Down)
+}
+
+// fate draws how an arriving job fails for reasons that are not load, and after
+// how long. The fate ok means that it does not.
+func (l *layer) fate(s *Sim, j *job) (fate resultKind, after time.Duration) {
+	f := &l.faults
+	if f.failure+f.refusal+f.hang == 0 && !f.down {
+		return ok, 0
+	}
+	rng := s.chance(j.id, j.try<<8|j.nth, forFate+int(l.index))
+	if f.down {
+		return overloaded, f.refuseAfter.Draw(rng)
+	}
+	if l.sound[j.class] || !l.cfg.Flap.on(s.now) || l.cfg.Pods > 0 && rng.IntN(l.cfg.Pods) >= f.badPods {
+		return ok, 0
+	}
+	switch u := rng.Float64(); {
+	case u < f.refusal:
+		return overloaded, f.refuseAfter.Draw(rng)
+	case u < f.refusal+f.failure:
+		return failed, f.failAfter.Draw(rng)
+	case u < f.refusal+f.failure+f.hang && f.hangFor == 0:
+		return timedOut, maxHang
+	case u < f.refusal+f.failure+f.hang:
+		return timedOut, f.hangFor
+	}
+	return ok, 0
+}
+
+// fail has a job fail after a time in which it holds no worker.
+func (s *Sim) fail(j *job, after time.Duration) {
+	if after == 0 {
+		s.end(j, j.failure())
+		return
+	}
+	j.state, j.free = working, true
+	s.agenda.push(s.now+after, evFinish, j.index, j.gen)
+}
+
+// failure is the answer of a job that fails by its fate. What hangs to its end
+// is answered as by a gateway that gives up.
+func (j *job) failure() result {
+	if j.fate == timedOut {
+		return result{kind: overloaded}
+	}
+	return result{kind: j.fate}
+}
+
+// leavesAtOnce reports whether a job ends when its caller leaves: work that is
+// cancelled, and work that hangs on its caller's connection.
+func (l *layer) leavesAtOnce(j *job) bool {
+	return l.cfg.CancelAbandoned || j.fate == timedOut && l.faults.hangFor == 0
+}
+
+// crash ends all that is in a station, refused, as a process that dies does.
+func (s *Sim) crash(l *layer) {
+	var all []entry
+	for _, j := range s.jobs.all {
+		if j.layer == l && j.state != atGate {
+			all = append(all, entry{j, j.gen})
+		}
+	}
+	l.serving = true // no free worker goes to a job that is about to end
+	for _, e := range all {
+		if e.job.gen != e.gen {
+			continue
+		}
+		if child := e.job.child; child != nil {
+			e.job.child = nil
+			s.abandon(child)
+		}
+		s.end(e.job, result{kind: overloaded})
+	}
+	l.serving = false
+}
+
+// retire takes back a job that has ended.
+func (s *Sim) retire(j *job) {
+	j.layer = nil
+	s.jobs.put(j)
+}
+
+// checkFaults looks at the fields of a layer's faults and of what changes them;
+// used are the classes of the clients' calls.
+func (l *Layer) checkFaults(c *checker, at string, used map[string]bool) {
+	c.checkTime(at+"fail_after", l.FailAfter)
+	c.checkTime(at+"refuse_after", l.RefuseAfter)
+	c.checkSpan(at+"hang_for", l.HangFor)
+	c.checkSpan(at+"flap.first", l.Flap.First)
+	c.checkSpan(at+"flap.every", l.Flap.Every)
+	c.check(l.Flap == Flap{} || l.Flap.For > 0 && l.Flap.For < l.Flap.Every, at+"flap.for", l.Flap.For, "must be in (0, every)")
+	for _, class := range l.FailingClasses {
+		c.check(used[class], at+"failing_classes", strconv.Quote(class), "no client has calls of this class")
+	}
+	c.check(l.Pods >= 0 && l.Pods <= maxWorkers, at+"pods", l.Pods, fmt.Sprintf("must be in [0, %d]", maxWorkers))
+	f := l.faults()
+	l.checkRates(c, at, f)
+	for i := range l.Changes {
+		ch, at := &l.Changes[i], fmt.Sprintf("%schanges[%d].", at, i)
+		for _, time := range []struct {
+			field string
+			d     *dist.ServiceTime
+		}{{"fail_after", ch.FailAfter}, {"refuse_after", ch.RefuseAfter}} {
+			if time.d != nil {
+				c.checkTime(at+time.field, *time.d)
+			}
+		}
+		if ch.HangFor != nil {
+			c.checkSpan(at+"hang_for", *ch.HangFor)
+		}
+		f.change(ch)
+		l.checkRates(c, at, f)
+	}
+}
+
+// checkRates looks at the rates and the pods after a change.
+func (l *Layer) checkRates(c *checker, at string, f faults) {
+	c.checkShare(at+"failure_rate", f.failure)
+	c.checkShare(at+"refuse_rate", f.refusal)
+	c.checkShare(at+"hang_rate", f.hang)
+	c.check(f.failure+f.refusal <= 1, at+"failure_rate", f.failure, fmt.Sprintf("must be at most 1 with refuse_rate = %v", f.refusal))
+	c.check(f.failure+f.refusal+f.hang <= 1, at+"hang_rate", f.hang,
+		fmt.Sprintf("must be at most 1 with failure_rate = %v and refuse_rate = %v", f.failure, f.refusal))
+	c.check(f.badPods >= 0 && f.badPods <= l.Pods, at+"bad_pods", f.badPods, fmt.Sprintf("must be in [0, pods = %d]", l.Pods))
+}
+
+func (c *checker) checkShare(field string, share float64) {
+	c.check(share >= 0 && share <= 1, field, share, "must be in [0, 1]")
+}

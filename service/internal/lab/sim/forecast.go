@@ -1,0 +1,249 @@
+package sim
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/weir-go/weir/service/internal/lab/pace"
+)
+
+// A Forecast computes, from the fields of a scenario, the mean capacity of its
+// layers at each instant. Changes and flapping up to the instant are taken in,
+// pauses on average. It is safe for concurrent use.
+type Forecast struct {
+	sc      *Scenario
+	classes []classShare
+}
+
+// A classShare is the share of all calls that are of one class.
+type classShare struct {
+	class string
+	share float64
+}
+
+// Forecast returns the forecast of a valid scenario.
+func (sc Scenario) Forecast() *Forecast {
+	f := &Forecast{sc: &sc}
+	total, weights := 0.0, make([]float64, len(sc.Clients))
+	for i := range sc.Clients {
+		weights[i] = sc.weight(&sc.Clients[i])
+		total += weights[i]
+	}
+	for i := range sc.Clients {
+		weight := weights[i] / total
+		if !(total > 0) || len(sc.Clients) == 1 {
+			weight = 1 / float64(len(sc.Clients))
+		}
+		for _, m := range sc.Clients[i].shares() {
+			f.add(m.Class, weight*m.Share)
+		}
+	}
+	return f
+}
+
+func (f *Forecast) add(class string, share float64) {
+	for i := range f.classes {
+		if f.classes[i].class == class {
+			f.classes[i].share += share
+			return
+		}
+	}
+	f.classes = append(f.classes, classShare{class, share})
+}
+
+// shares returns the mix of a client; the shares add up to 1.
+func (c *Client) shares() []Share {
+	if len(c.Mix) == 0 {
+		return []Share{{Share: 1}}
+	}
+	mix, sum := slices.Clone(c.Mix), 0.0
+	for _, m := range mix {
+		sum += m.Share
+	}
+	for i := range mix {
+		mix[i].Share /= sum
+	}
+	return mix
+}
+
+// weight is the rate of a client's calls, in the mean over the run; that of a
+// closed loop as if no call had to wait.
+func (sc *Scenario) weight(c *Client) float64 {
+	if len(sc.Clients) == 1 {
+		return 1
+	}
+	if c.Users > 0 {
+		round := c.Think.Mean
+		for i := range sc.Layers {
+			round += sc.Layers[i].ServiceTime.Mean
+		}
+		return float64(c.Users) / max(round, time.Millisecond).Seconds()
+	}
+	profile, err := pace.Parse(c.Rate)
+	if err != nil {
+		return 0
+	}
+	const points = 1000
+	sum := 0.0
+	for i := range points {
+		sum += profile.Rate(sc.Duration / points * time.Duration(i))
+	}
+	return sum / points
+}
+
+// Capacity is how many calls per second the layers can serve with success at
+// an instant, at most: the least over the layers of its workers / the time for
+// which each success holds them, what fails beside it included. It is infinite
+// if no layer bounds it.
+func (f *Forecast) Capacity(at time.Duration) float64 {
+	capacity, _ := f.bound(at)
+	return capacity
+}
+
+// bound returns the capacity, and the layer that bounds it.
+func (f *Forecast) bound(at time.Duration) (capacity float64, layer int) {
+	capacity = math.Inf(1)
+	states := f.sc.at(at)
+	own, hold := make([]float64, len(states)), make([]float64, len(states))
+	works := 0.0
+	for _, c := range f.classes {
+		call := f.sc.call(c.class, states)
+		works += c.share * call.works
+		for i := range states {
+			own[i] += c.share * call.visits[i].own
+			hold[i] += c.share * call.visits[i].hold
+		}
+	}
+	for i := range states {
+		l := &f.sc.Layers[i]
+		if l.Sharing {
+			hold[i] = 0
+		}
+		if most := l.most(own[i], hold[i], states[i].workers) * works; most < capacity {
+			capacity, layer = most, i
+		}
+	}
+	return capacity, layer
+}
+
+// costs returns the worker time of a success of each class, at the layer that
+// bounds the capacity when the run begins, / the mean over the successes of all
+// classes.
+func (f *Forecast) costs() map[string]float64 {
+	_, layer := f.bound(0)
+	states := f.sc.at(0)
+	costs, total, works := map[string]float64{}, 0.0, 0.0
+	for _, c := range f.classes {
+		call := f.sc.call(c.class, states)
+		time := call.visits[layer].own
+		if !f.sc.Layers[layer].Sharing {
+			time += call.visits[layer].hold
+		}
+		costs[c.class] = time / call.works
+		total += c.share * time
+		works += c.share * call.works
+	}
+	for class := range costs {
+		if costs[class] *= works / total; total == 0 {
+			costs[class] = 1
+		}
+	}
+	return costs
+}
+
+// Works is the share of calls that do not fail for reasons that are not load,
+// in one attempt.
+func (f *Forecast) Works(at time.Duration) (share float64) {
+	states := f.sc.at(at)
+	for _, c := range f.classes {
+		share += c.share * f.sc.call(c.class, states).works
+	}
+	return share
+}
+
+// Unloaded is how long a call takes, successful or not, if there is no other.
+func (f *Forecast) Unloaded(at time.Duration) time.Duration {
+	total, states := 0.0, f.sc.at(at)
+	for _, c := range f.classes {
+		total += c.share * f.sc.call(c.class, states).takes
+	}
+	return span(total * 1e9)
+}
+
+// Work is how long a success takes, streams left out, if there is no other
+// call.
+func (f *Forecast) Work(at time.Duration) time.Duration {
+	total, sum, states := 0.0, 0.0, f.sc.at(at)
+	for _, c := range f.classes {
+		if call := f.sc.call(c.class, states); !call.stream {
+			total += c.share * call.success
+			sum += c.share
+		}
+	}
+	if sum == 0 {
+		return 0
+	}
+	return span(total / sum * 1e9)
+}
+
+// Capacity returns the Capacity of the Forecast.
+func (sc Scenario) Capacity(at time.Duration) float64 { return sc.Forecast().Capacity(at) }
+
+// Unloaded returns the Unloaded of the Forecast.
+func (sc Scenario) Unloaded(at time.Duration) time.Duration { return sc.Forecast().Unloaded(at) }
+
+// most is the rate of calls that a layer can bear if each works for own seconds
+// and holds a worker for another hold seconds.
+func (l *Layer) most(own, hold float64, workers int) float64 {
+	if own+hold == 0 || workers == 0 {
+		return math.Inf(1)
+	}
+	running := l.running()
+	if l.Contention == (Contention{}) {
+		return float64(workers) / (own/running + hold)
+	}
+	best := 0.0
+	for n := 1; n <= min(workers, 1_000_000); n++ {
+		x := float64(n) / (own*l.Contention.factor(n)/running + hold)
+		if x < best/2 {
+			break // past the knee
+		}
+		best = max(best, x)
+	}
+	return best
+}
+
+// running is the share of the time that is not in a pause.
+func (l *Layer) running() float64 {
+	if l.Pause.Every == 0 {
+		return 1
+	}
+	return 1 - l.Pause.For.Seconds()/l.Pause.Every.Seconds()
+}
+
+// A layerState is a layer at an instant.
+type layerState struct {
+	workers  int
+	slowdown float64
+	faults   faults
+	flapped  bool // faults do not occur at present
+}
+
+// at returns the states of the layers.
+func (sc *Scenario) at(at time.Duration) []layerState {
+	states := make([]layerState, len(sc.Layers))
+	for i := range sc.Layers {
+		l := &sc.Layers[i]
+		st := layerState{l.Workers, 1, l.faults(), !l.Flap.on(at)}
+		for k := range l.Changes {
+			if c := &l.Changes[k]; c.At <= at {
+				set(&st.slowdown, c.Slowdown)
+				set(&st.workers, c.Workers)
+				st.faults.change(c)
+			}
+		}
+		states[i] = st
+	}
+	return states
+}

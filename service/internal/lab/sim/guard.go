@@ -1,0 +1,206 @@
+package sim
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"reflect"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/gate"
+	"github.com/weir-go/weir/limit"
+)
+
+// A guard is an instance of a Guard that runs: a gate, or a Limiter of another
+// kind.
+type guard struct {
+	index int32 // in Sim.guards
+	layer *layer
+	gate  *gate.Gate[*job]
+	other Limiter
+
+	epoch    time.Duration // what its clock shows at the beginning of the run
+	timer    time.Duration // of the next evGate, on the clock of the run
+	draining bool
+
+	name    string
+	kind    int // equal for instances that should get equal shares
+	weight  float64
+	start   time.Duration
+	serves  []bool // by class
+	admits  uint64 // since layer.level
+	success uint64 // since layer.level, and seen by their callers
+}
+
+// wallClock is what an exact wall clock shows at the beginning of a run, since
+// the Unix epoch: another instant of a month for each seed.
+func (s *Sim) wallClock() time.Duration {
+	month := rand.New(rand.NewPCG(s.seed, 0)).Int64N(int64(30 * 24 * time.Hour))
+	return 1_800_000_000*time.Second + time.Duration(month)
+}
+
+// initGuards makes the instances of the layer's Guard.
+func (l *layer) initGuards(s *Sim, classes map[string]int32) (err error) {
+	cfg := l.cfg.Guard
+	if cfg == nil {
+		return nil
+	}
+	l.guards = make([]guard, cfg.Instances.Count())
+	kinds := []*Group{}
+	cfg.Instances.each(func(i, k int, group *Group) {
+		g := &l.guards[i]
+		*g = guard{index: int32(len(s.guards)), layer: l, timer: never, name: group.label(i, k), weight: cmp.Or(group.Weight, 1),
+			start: group.Start + time.Duration(k)*group.StartEvery, serves: make([]bool, len(classes))}
+		for class, at := range classes {
+			g.serves[at] = group.serves(class, cfg.Instances.names(class))
+		}
+		for g.kind < len(kinds) && !group.equal(kinds[g.kind]) {
+			g.kind++
+		}
+		if g.kind == len(kinds) {
+			kinds = append(kinds, group)
+		}
+		l.level = max(l.level, g.start)
+		s.guards = append(s.guards, g)
+		if e := g.init(s, cfg, group, k); err == nil {
+			err = e
+		}
+	})
+	l.level = max(l.level, s.scenario.Warmup)
+	return err
+}
+
+// equal reports whether the instances of two groups should get equal shares.
+func (g *Group) equal(h *Group) bool {
+	return cmp.Or(g.Weight, 1) == cmp.Or(h.Weight, 1) && reflect.DeepEqual(g.Classes, h.Classes) && reflect.DeepEqual(g.Limit, h.Limit)
+}
+
+// init makes the gate, or the Limiter, of the k-th instance of a group.
+func (g *guard) init(s *Sim, cfg *Guard, group *Group, k int) error {
+	switch {
+	case group.Limit != nil:
+	case cfg.Other != nil:
+		g.other = cfg.Other()
+		return nil
+	case cfg.Rate != nil:
+		g.other = newTurns(s, g.index, cfg.Rate)
+		return nil
+	}
+	of := cfg.Limit
+	if group.Limit != nil {
+		of = *group.Limit
+	}
+	alg, err := of.algorithm()
+	if err != nil {
+		return err
+	}
+	g.epoch = group.Epoch + time.Duration(k)*group.EpochEvery
+	if wall, ok := alg.(limit.Clocked); ok {
+		wall.SetEpoch(s.wallClock() + group.skew(k) - g.epoch)
+	}
+	g.gate = gate.New[*job](alg, cfg.config())
+	return nil
+}
+
+// instance returns the instance that a job comes to: at random, by weight,
+// among the instances that serve its class and have started. The n-th call has the
+// same chance in every variant.
+func (l *layer) instance(s *Sim, j *job) *guard {
+	if len(l.guards) == 1 {
+		return &l.guards[0]
+	}
+	sum := 0.0
+	for i := range l.guards {
+		if g := &l.guards[i]; g.serves[j.class] && g.start <= s.now {
+			sum += g.weight
+		}
+	}
+	u := s.chance(j.id, j.try<<8|j.nth, forInstance+int(l.index)).Float64() * sum
+	last := &l.guards[0]
+	for i := range l.guards {
+		if g := &l.guards[i]; g.serves[j.class] && g.start <= s.now {
+			last = g
+			if u -= g.weight; u < 0 {
+				break
+			}
+		}
+	}
+	return last
+}
+
+// enter is a job's arrival at its guard.
+func (s *Sim) enter(j *job) {
+	g := j.guard
+	r := s.request(j)
+	if g.other != nil {
+		s.ask(j, r)
+		return
+	}
+	switch verdict, why := g.gate.Enter(r); verdict {
+	case gate.Admit:
+		s.admitted(j)
+	case gate.Refuse:
+		s.end(j, result{rejected, why})
+	case gate.Wait:
+		t, why := g.gate.Join(s.now+g.epoch, r, j)
+		if j.ticket = t; why != 0 {
+			s.end(j, result{rejected, why})
+		}
+		s.drain(g)
+	}
+}
+
+// admitted lets a job in that its guard has admitted, or that has no guard.
+func (s *Sim) admitted(j *job) {
+	if g := j.guard; g != nil {
+		j.held = true
+		if s.now >= g.layer.level {
+			g.admits++
+		}
+		if g.gate != nil {
+			j.admitted, j.inflight = s.now, g.gate.Inflight()
+		}
+	}
+	s.station(j)
+}
+
+// drain answers the waiters that the guard admits or refuses by now, and has the
+// guard's deadline on the agenda. What comes of it may call drain again, which
+// leaves the work to the first.
+func (s *Sim) drain(g *guard) {
+	if g == nil || g.draining || g.gate == nil {
+		return
+	}
+	g.draining = true
+	for {
+		a, more := g.gate.Next(s.now + g.epoch)
+		if !more {
+			break
+		}
+		if a.Reason != 0 {
+			s.end(a.Waiter, result{rejected, a.Reason})
+		} else {
+			s.admitted(a.Waiter)
+		}
+	}
+	g.draining = false
+	if at, some := g.gate.Deadline(); some && at-g.epoch < g.timer {
+		g.timer = max(at-g.epoch, s.now)
+		s.agenda.push(g.timer, evGate, g.index, 0)
+	}
+}
+
+// leave is the departure of an admitted job from its guard.
+func (s *Sim) leave(j *job, o weir.Outcome) {
+	j.held = false
+	g := j.guard
+	if o == weir.Success && s.now >= g.layer.level {
+		g.success++
+	}
+	if j.pass != nil {
+		j.pass.Release(o)
+		return
+	}
+	g.gate.Leave(limit.Sample{Start: j.admitted + g.epoch, End: s.now + g.epoch, Waited: j.admitted - j.arrived, Inflight: j.inflight,
+		Outcome: o}, s.request(j))
+}

@@ -1,0 +1,218 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/gate"
+)
+
+// A job is the visit of an attempt to a layer. Its caller is a call or a job
+// of the layer above; both are nil once the caller has left.
+type job struct {
+	slot
+	state         state
+	held          bool       // the guard waits for its Leave
+	free          bool       // it holds no worker: a stream, or a fault
+	fate          resultKind // of a faulty job; ok if it is none
+	layer         *layer
+	guard         *guard // the instance that the job came to; nil without one
+	call          *call
+	parent, child *job
+	client        int32
+	tenant, class int32
+	try           int32 // of the call
+	nth           int32 // of the parent's calls, and of theirs
+	calls         int32 // of the next layer, done
+	tries         int32 // of the present one
+	id            uint64
+	deadline      time.Duration // when the caller leaves
+	arrived       time.Duration
+	share         uint64 // seq of its share in a processor; 0: it has none
+	ticket        gate.Ticket
+	pass          Pass // of a layer's other, while it waits and while it is held
+	admitted      time.Duration
+	inflight      int
+}
+
+type state uint8
+
+const (
+	atGate  state = iota // arriving or waiting
+	queued               // for a worker
+	working              // has a worker
+	calling              // has a worker, and waits for the layer below
+)
+
+// A result is how an attempt, or a job, ends.
+type result struct {
+	kind   resultKind
+	reason weir.Reason // of rejected
+}
+
+type resultKind uint8
+
+const (
+	ok         resultKind = iota
+	failed                // for reasons that are not load
+	overloaded            // refused by a station
+	timedOut              // nobody waited for it any longer
+	rejected              // by a guard
+)
+
+// A layer is a Layer that runs.
+type layer struct {
+	station
+	cfg    *Layer
+	index  int32
+	below  *layer
+	guards []guard       // the instances of its Guard
+	level  time.Duration // when the last has started, or the warm-up has ended
+	flow   flow
+}
+
+func (l *layer) init(s *Sim, index int32, classes map[string]int32) error {
+	l.cfg, l.index = &s.scenario.Layers[index], index
+	if int(index) < len(s.layers)-1 {
+		l.below = &s.layers[index+1]
+	}
+	if err := l.initGuards(s, classes); err != nil {
+		return err
+	}
+	l.station.init(l.cfg, classes)
+	for i, c := range l.cfg.Changes {
+		s.agenda.push(c.At, evChange, index, uint32(i))
+	}
+	return nil
+}
+
+// arrive is a job's arrival at its layer.
+func (s *Sim) arrive(j *job) {
+	l := j.layer
+	l.flow.enter(s.now)
+	j.arrived, j.state = s.now, atGate
+	if l.cfg.Timeout > 0 {
+		j.deadline = min(j.deadline, s.now+l.cfg.Timeout)
+		s.agenda.push(s.now+l.cfg.Timeout, evLate, j.index, j.gen)
+	}
+	if len(l.guards) == 0 {
+		s.admitted(j)
+		return
+	}
+	j.guard = l.instance(s, j)
+	s.enter(j)
+}
+
+// worked is the end of a job's own work.
+func (s *Sim) worked(j *job) {
+	if j.fate != ok || j.layer.below == nil {
+		s.end(j, j.failure())
+		return
+	}
+	j.state = calling
+	if l := j.layer; l.cfg.Sharing && !j.free { // who only waits does not share
+		l.flow.note(s.now)
+		l.busy--
+		l.flow.busy--
+	}
+	s.callBelow(j)
+}
+
+func (s *Sim) callBelow(j *job) {
+	child := s.jobs.get()
+	*child = job{slot: child.slot, layer: j.layer.below, parent: j, client: j.client, tenant: j.tenant, class: j.class,
+		id: j.id, try: j.try, nth: j.nth*31 + j.calls*7 + j.tries + 1, deadline: j.deadline}
+	j.child = child
+	s.arrive(child)
+}
+
+// answer tells whoever called a job how it ended.
+func (s *Sim) answer(c *call, parent *job, r result) {
+	switch {
+	case c != nil:
+		s.answered(c, r)
+	case parent == nil:
+	case r.kind == ok:
+		parent.child = nil
+		parent.calls++
+		if parent.tries = 0; int(parent.calls) < max(parent.layer.cfg.Calls, 1) {
+			s.callBelow(parent)
+		} else {
+			s.end(parent, r)
+		}
+	default:
+		parent.child = nil
+		if parent.tries++; int(parent.tries) < parent.layer.cfg.Attempts {
+			s.callBelow(parent)
+		} else {
+			s.end(parent, r)
+		}
+	}
+}
+
+// end is a job's departure from its layer, whether it was served or not.
+func (s *Sim) end(j *job, r result) {
+	l := j.layer
+	l.vacate(s, j)
+	l.flow.leave(s.now, s.now-j.arrived, r)
+	abandoned := j.call == nil && j.parent == nil
+	if j.held {
+		s.leave(j, outcome(r, abandoned))
+	}
+	c, parent, g := j.call, j.parent, j.guard
+	served := j.state != atGate || j.held
+	s.retire(j)
+	s.answer(c, parent, r)
+	if served {
+		s.serve(l)
+		s.drain(g)
+	}
+}
+
+// outcome is what the end of a job teaches its guard. Work that nobody waited
+// for any longer has failed because of load, however it ended.
+func outcome(r result, abandoned bool) weir.Outcome {
+	switch {
+	case abandoned:
+		return weir.Late
+	case r.kind == ok:
+		return weir.Success
+	case r.kind == failed:
+		return weir.Ignored
+	default:
+		return weir.Dropped
+	}
+}
+
+// abandon is the departure of a job's caller before the job's end. The caller
+// is not answered.
+func (s *Sim) abandon(j *job) {
+	l, g := j.layer, j.guard
+	j.call, j.parent = nil, nil
+	waiting := j.state == atGate
+	switch {
+	case !waiting:
+	case j.pass != nil:
+		j.pass.Cancel()
+	case !g.gate.Cancel(j.ticket):
+		return // its answer is being given at this very instant
+	}
+	if j.held && l.cfg.Guard.Library {
+		s.leave(j, weir.TimedOut)
+	}
+	if !waiting && !l.leavesAtOnce(j) {
+		s.drain(g)
+		return
+	}
+	if child := j.child; child != nil {
+		j.child = nil
+		s.abandon(child)
+	}
+	if waiting {
+		l.flow.leave(s.now, s.now-j.arrived, result{kind: timedOut})
+		s.retire(j)
+		s.drain(g)
+		return
+	}
+	s.end(j, result{kind: timedOut})
+}

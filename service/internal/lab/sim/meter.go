@@ -1,0 +1,246 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/service/internal/lab/trace"
+)
+
+// A meter counts what the clients see. Calls count from the instant they were
+// meant to begin, answers from the instant they come; what is before the end
+// of the warm-up is left out, except in totals.
+type meter struct {
+	from, every time.Duration // end of the warm-up; step of the series
+	next        time.Duration // end of the present step
+	series      []Step
+	points      []Point // of the series, cut from one piece
+	step        Step    // the present one
+	recent      *hdrhistogram.Histogram
+
+	attempts, calls uint64 // totals, warm-up included
+	answers         [kinds]uint64
+
+	all        tally
+	byClient   []tally
+	byTenant   [][]tally // of a client
+	byClass    []tally
+	rejections *hdrhistogram.Histogram // of attempts
+	oracle     oracle
+}
+
+const kinds = int(rejected) + 1
+
+// A tally is the figures of some of the calls.
+type tally struct {
+	name    string
+	client  int32
+	began   uint64
+	ended   [kinds]uint64
+	reasons [16]uint64 // of rejected
+	latency *hdrhistogram.Histogram
+	sum     float64 // of latencies, in nanoseconds
+}
+
+// longest is what a histogram can hold, in nanoseconds.
+const longest = int64(4 * time.Hour)
+
+func histogram(digits int) *hdrhistogram.Histogram {
+	return hdrhistogram.New(1, longest, digits)
+}
+
+func note(h *hdrhistogram.Histogram, d time.Duration) {
+	if err := h.RecordValue(min(int64(d), longest)); err != nil {
+		panic("sim: " + err.Error()) // d is within the histogram's range
+	}
+}
+
+func (m *meter) init(s *Sim, classes map[string]int32) {
+	sc := &s.scenario
+	m.from, m.every, m.next = sc.Warmup, sc.Step, sc.Step
+	steps := int((sc.Duration + sc.Step - 1) / sc.Step)
+	m.series = make([]Step, 0, steps)
+	m.points = make([]Point, 0, steps*len(sc.Layers))
+	m.recent, m.rejections = histogram(2), histogram(2)
+	m.all.latency = histogram(3)
+	m.byClass = make([]tally, len(classes))
+	for name, i := range classes {
+		m.byClass[i].name = name
+	}
+	for i := range sc.Clients {
+		c := &sc.Clients[i]
+		m.byClient = append(m.byClient, tally{name: c.Name, client: int32(i)})
+		var tenants []tally
+		for _, name := range c.tenants() {
+			tenants = append(tenants, tally{name: name, client: int32(i)})
+		}
+		m.byTenant = append(m.byTenant, tenants)
+	}
+	m.oracle.init(sc, classes)
+	for i := range s.layers {
+		s.layers[i].flow.since, s.layers[i].flow.from = sc.Warmup, sc.Warmup
+	}
+}
+
+func (m *meter) began(c *call) {
+	m.calls++
+	m.step.Offered++
+	m.oracle.arrive(c)
+	if c.intended < m.from {
+		return
+	}
+	m.all.began++
+	m.byClient[c.client].began++
+	m.byTenant[c.client][c.tenant].began++
+	m.byClass[c.class].began++
+}
+
+// refused is the end of an attempt that was turned away.
+func (m *meter) refused(after, now time.Duration) {
+	m.step.Refused++
+	if now >= m.from {
+		note(m.rejections, after)
+	}
+}
+
+func (m *meter) ended(c *call, r result, now time.Duration) {
+	m.answers[r.kind]++
+	latency := now - c.intended
+	switch r.kind {
+	case ok:
+		m.step.Good++
+		note(m.recent, latency)
+	case timedOut:
+		m.step.TimedOut++
+	}
+	if now < m.from {
+		return
+	}
+	m.all.add(r, latency)
+	if len(m.byClient) > 1 {
+		m.byClient[c.client].add(r, latency)
+	}
+	if len(m.byTenant[c.client]) > 1 {
+		m.byTenant[c.client][c.tenant].add(r, latency)
+	}
+	if len(m.byClass) > 1 {
+		m.byClass[c.class].add(r, latency)
+	}
+}
+
+func (t *tally) add(r result, latency time.Duration) {
+	t.ended[r.kind]++
+	switch r.kind {
+	case rejected:
+		t.reasons[r.reason&15]++
+	case ok:
+		if t.latency == nil {
+			t.latency = histogram(2)
+		}
+		note(t.latency, latency)
+		t.sum += float64(latency)
+	}
+}
+
+// sample ends a step of the series.
+func (s *Sim) sample() {
+	m := &s.meter
+	st := m.step
+	st.At = s.now
+	if m.recent.TotalCount() > 0 {
+		st.P50 = time.Duration(m.recent.ValueAtQuantile(50))
+		st.P99 = time.Duration(m.recent.ValueAtQuantile(99))
+		m.recent.Reset()
+	}
+	first := len(m.points)
+	for i := range s.layers {
+		m.points = append(m.points, s.layers[i].point())
+	}
+	st.Layers = m.points[first:len(m.points):len(m.points)]
+	m.series = append(m.series, st)
+	m.step = Step{}
+	m.next += m.every
+	if s.now < s.scenario.Duration {
+		m.next = min(m.next, s.scenario.Duration)
+	}
+}
+
+func (l *layer) point() Point {
+	p := Point{Busy: l.busy, Queued: l.queued}
+	if st := l.stats(); st != nil {
+		p.Limit, p.Inflight, p.Waiting = st.Limit, st.Inflight, st.Waiting
+	}
+	for i := range l.guards {
+		if len(l.guards) > 1 {
+			p.Limits = append(p.Limits, l.guards[i].stats().Limit)
+		}
+	}
+	return p
+}
+
+// A flow is what goes through a layer: N and X·R of Little's law, each
+// measured on its own.
+type flow struct {
+	inside      int // jobs: at the guard, in the queue, at work
+	from, since time.Duration
+	area        float64 // ∫ inside dt, in nanoseconds
+	busyArea    float64 // ∫ busy dt
+	arrived     uint64
+	left        [kinds]uint64
+	sojourn     float64 // sum over those who left, in nanoseconds
+	busy        int
+}
+
+// note brings the integrals up to now. Before from, since is later than now.
+func (f *flow) note(now time.Duration) {
+	if now > f.since {
+		dt := float64(now - f.since)
+		f.area += float64(f.inside) * dt
+		f.busyArea += float64(f.busy) * dt
+		f.since = now
+	}
+}
+
+func (f *flow) enter(now time.Duration) {
+	f.note(now)
+	f.inside++
+	if now >= f.from {
+		f.arrived++
+	}
+}
+
+func (f *flow) leave(now, sojourn time.Duration, r result) {
+	f.note(now)
+	f.inside--
+	if now >= f.from {
+		f.left[r.kind]++
+		f.sojourn += float64(sojourn)
+	}
+}
+
+// trace is the record of a call.
+func (s *Sim) trace(c *call, r result) trace.Record {
+	rec := trace.Record{Intended: c.intended, Start: c.began, End: s.now}
+	switch r.kind {
+	case ok:
+		rec.Status = 200
+	case failed:
+		rec.Status = 500
+	case overloaded:
+		rec.Status = 503
+	case timedOut:
+		rec.Reason = trace.Timeout
+	case rejected:
+		rec.Status, rec.Reason = 503, reasonNames[r.reason&15]
+	}
+	return rec
+}
+
+var reasonNames = func() (names [16]string) {
+	for i := range names {
+		names[i] = weir.Reason(i).String()
+	}
+	return names
+}()

@@ -1,0 +1,111 @@
+package sim
+
+import (
+	"math"
+
+	"github.com/weir-go/weir/internal/gate"
+)
+
+// A Replica is the figures of one instance of a guard. Rates are per second of
+// the time after the warm-up and after the last instance has started.
+type Replica struct {
+	Name     string     `json:"name"`
+	Weight   float64    `json:"weight"`
+	Admitted float64    `json:"admitted_rps"`
+	Goodput  float64    `json:"goodput_rps"`          // successes before their callers left
+	Limit    float64    `json:"mean_limit,omitempty"` // over the second half of the series; 0 if unlimited
+	Guard    gate.Stats `json:"guard"`                // of the whole run
+}
+
+// replicas returns the figures of the instances of a layer's guard, and the
+// least of Jain's indices of the goodputs of equal instances: those of one
+// weight, one limit and the same classes. Both are zero without several
+// instances; the index is 1 if no two instances are equal.
+func (s *Sim) replicas(l *layer) (all []Replica, jain float64) {
+	if len(l.guards) < 2 {
+		return nil, 0
+	}
+	seconds := (s.now - l.level).Seconds()
+	kinds := map[int][]float64{}
+	for i := range l.guards {
+		g := &l.guards[i]
+		r := Replica{Name: g.name, Weight: g.weight, Guard: g.stats()}
+		if seconds > 0 {
+			r.Admitted, r.Goodput = float64(g.admits)/seconds, float64(g.success)/seconds
+		}
+		half := s.meter.series[len(s.meter.series)/2:]
+		for _, st := range half {
+			r.Limit += float64(st.Layers[l.index].Limits[i])
+		}
+		r.Limit /= float64(max(len(half), 1))
+		if r.Limit > boundless {
+			r.Limit = 0
+		}
+		all = append(all, r)
+		kinds[g.kind] = append(kinds[g.kind], r.Goodput)
+	}
+	jain = 1
+	for _, goodputs := range kinds {
+		jain = min(jain, index(goodputs))
+	}
+	return all, jain
+}
+
+// boundless is a mean limit beyond which there is none.
+const boundless = 1e9
+
+// index is Jain's index, (Σx)²/(n·Σx²); 0 if all are 0.
+func index(xs []float64) float64 {
+	sum, squares := 0.0, 0.0
+	for _, x := range xs {
+		sum, squares = sum+x, squares+x*x
+	}
+	if squares == 0 {
+		return 0
+	}
+	return sum * sum / (float64(len(xs)) * squares)
+}
+
+// stats returns the state and the counts of the guard.
+func (g *guard) stats() gate.Stats {
+	if g.other != nil {
+		return g.other.Stats()
+	}
+	return g.gate.Stats()
+}
+
+// stats returns the sums over the instances of the guard; nil without a guard.
+func (l *layer) stats() *gate.Stats {
+	if len(l.guards) == 0 {
+		return nil
+	}
+	sum := l.guards[0].stats()
+	for i := 1; i < len(l.guards); i++ {
+		st := l.guards[i].stats()
+		sum.Limit = plus(sum.Limit, st.Limit)
+		sum.Inflight += st.Inflight
+		sum.Held += st.Held
+		sum.Waiting += st.Waiting
+		sum.Admitted += st.Admitted
+		sum.OverLimit += st.OverLimit
+		sum.QueueFull += st.QueueFull
+		sum.Overdue += st.Overdue
+		sum.TooLate += st.TooLate
+		sum.Evicted += st.Evicted
+		sum.Cancelled += st.Cancelled
+		sum.Waited += st.Waited
+		sum.Success += st.Success
+		sum.Dropped += st.Dropped
+		sum.Ignored += st.Ignored
+		sum.Abandoned += st.Abandoned
+	}
+	return &sum
+}
+
+// plus adds limits; the sum is at most math.MaxInt.
+func plus(a, b int) int {
+	if a > math.MaxInt-b {
+		return math.MaxInt
+	}
+	return a + b
+}

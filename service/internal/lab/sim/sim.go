@@ -1,0 +1,164 @@
+// Package sim is a discrete-event simulator of services under load. What
+// decides in it is the shipped code: gate.Gate and the algorithms of package
+// limit, run in virtual time. It is pure: the same Scenario, seed included,
+// gives the same Result to the last bit.
+//
+//	client ──> guard ──> queue ──> workers ──┐
+//	                                         └──> guard ──> queue ──> workers ──> …
+//	           └───── layer 0 ─────┘              └───── layer 1 ─────┘
+//
+// A call is what a user wants; with retries it is several attempts. A job is
+// the visit of an attempt to one layer. Events of one instant happen in the
+// order in which they were scheduled.
+//
+// Chance is drawn anew for each call, so that the n-th call of a client asks
+// for the same work in every variant of a scenario: differences between
+// variants are those of the policies.
+package sim
+
+import (
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/weir-go/weir/service/internal/lab/trace"
+)
+
+// never is the instant of what does not happen.
+const never time.Duration = math.MaxInt64
+
+// A Sim is a Scenario that runs. It is not safe for concurrent use.
+type Sim struct {
+	scenario Scenario
+	now      time.Duration
+	agenda   agenda
+	layers   []layer
+	guards   []*guard // of all layers
+	clients  []client
+	meter    meter
+	record   func(trace.Record)
+
+	shares uint64 // shares of processors so far
+
+	calls pool[call, *call]
+	jobs  pool[job, *job]
+
+	seed uint64
+	src  *stream
+	rng  *rand.Rand // of src
+}
+
+// New returns a Sim at the beginning of the scenario, or the *FieldError of
+// its Validate. record, if not nil, is told of every call, as it ends.
+func New(sc Scenario, record func(trace.Record)) (*Sim, error) {
+	if err := sc.Validate(); err != nil {
+		return nil, err
+	}
+	if sc.Step == 0 {
+		sc.Step = max(sc.Duration/200, 1)
+	}
+	src := &stream{}
+	s := &Sim{scenario: sc, seed: sc.Seed, src: src, rng: rand.New(src), record: record}
+	classes := sc.classes()
+	s.layers = make([]layer, len(sc.Layers))
+	for i := range s.layers {
+		if err := s.layers[i].init(s, int32(i), classes); err != nil {
+			return nil, err
+		}
+	}
+	s.clients = make([]client, len(sc.Clients))
+	for i := range s.clients {
+		if err := s.clients[i].init(s, int32(i), classes); err != nil {
+			return nil, err
+		}
+	}
+	s.meter.init(s, classes)
+	return s, nil
+}
+
+// Run simulates a scenario from its beginning to its end.
+func Run(sc Scenario) (Result, error) {
+	s, err := New(sc, nil)
+	if err != nil {
+		return Result{}, err
+	}
+	s.Until(sc.Duration)
+	return s.Result(), nil
+}
+
+// Until simulates up to an instant, which is brought into [now, Duration].
+func (s *Sim) Until(at time.Duration) {
+	for !s.Advance(at, math.MaxInt) {
+	}
+}
+
+// Advance is Until, but stops after n events at the latest: simulated time may
+// pass as slowly as it likes. It reports whether the instant is reached.
+func (s *Sim) Advance(at time.Duration, n int) bool {
+	at = min(at, s.scenario.Duration)
+	for range n {
+		e, ok := s.agenda.pop(min(at, s.meter.next))
+		switch {
+		case ok:
+			s.now = e.at
+			s.handle(e)
+		case s.meter.next <= at:
+			s.now = s.meter.next
+			s.sample()
+		default:
+			s.now = max(s.now, at)
+			return true
+		}
+	}
+	return false
+}
+
+// Now returns the instant that the simulation has come to.
+func (s *Sim) Now() time.Duration { return s.now }
+
+// Next returns the instant of the next event, or the end if that is before.
+func (s *Sim) Next() time.Duration {
+	return min(s.agenda.first(), s.meter.next, s.scenario.Duration)
+}
+
+func (s *Sim) handle(e event) {
+	switch e.kind() {
+	case evArrive:
+		s.call(e.who, s.now)
+		s.clients[e.who].schedule(s)
+	case evUser:
+		s.call(e.who, s.now)
+	case evRetry:
+		if c := s.calls.at(e.who, e.gen); c != nil {
+			s.attempt(c)
+		}
+	case evPatient:
+		s.clients[e.who].expire(s)
+	case evTimeout:
+		if c := s.calls.at(e.who, e.gen); c != nil {
+			s.expire(c)
+		}
+	case evFinish:
+		if j := s.jobs.at(e.who, e.gen); j != nil {
+			s.worked(j)
+		}
+	case evShared:
+		if l := &s.layers[e.who]; l.shared.gen == e.gen {
+			s.sharedDone(l)
+		}
+	case evLate:
+		if j := s.jobs.at(e.who, e.gen); j != nil {
+			call, parent := j.call, j.parent
+			s.abandon(j)
+			s.answer(call, parent, result{kind: timedOut})
+		}
+	case evGate:
+		g := s.guards[e.who]
+		g.timer = never
+		s.drain(g)
+	case evTurn:
+		s.guards[e.who].other.(*turns).come(e.gen)
+	case evChange:
+		s.change(&s.layers[e.who], e.gen)
+	}
+}

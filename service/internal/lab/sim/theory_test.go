@@ -1,0 +1,210 @@
+package sim_test
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/internal/gate"
+	"github.com/weir-go/weir/service/internal/lab/dist"
+	"github.com/weir-go/weir/service/internal/lab/sim"
+)
+
+const ms = time.Millisecond
+
+func run(t testing.TB, sc sim.Scenario) sim.Result {
+	t.Helper()
+	r, err := sim.Run(sc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// within fails unless got is want, to within a share of it.
+func within(t *testing.T, what string, got, want, share float64) {
+	t.Helper()
+	if !(math.Abs(got-want) <= share*math.Abs(want)) {
+		t.Errorf("%s: %.5g: want %.5g ± %.2g %%", what, got, want, 100*share)
+	}
+}
+
+// station is an open loop of 400,000 calls, in front of c workers with a
+// mean of 1 ms.
+func station(c int, load float64, distribution string, cv float64) sim.Scenario {
+	return sim.Scenario{
+		Name: "station", Duration: time.Duration(4e5 / (load * float64(max(c, 1))) * float64(ms)), Warmup: time.Second, Seed: 1,
+		Layers: []sim.Layer{{Name: "service", Workers: c,
+			ServiceTime: dist.ServiceTime{Mean: ms, Distribution: distribution, CV: cv}}},
+		Clients: []sim.Client{{Name: "users", Rate: rate(load * float64(c) * 1000)}},
+	}
+}
+
+// Mean times in the system, in units of the mean service time: those that
+// queueing theory knows exactly.
+func TestTheory(t *testing.T) {
+	for _, tt := range []struct {
+		rule         string
+		workers      int
+		load         float64
+		distribution string
+		cv           float64
+		sharing      bool
+		want         float64
+	}{
+		{"M/M/1: 1/(1-ρ)", 1, 0.5, "exponential", 0, false, 2},
+		{"M/M/1 at 0.8", 1, 0.8, "exponential", 0, false, 5},
+		{"M/D/1: 1 + ρ/(2(1-ρ))", 1, 0.8, "constant", 0, false, 3},
+		{"M/G/1 (Pollaczek-Khinchine): 1 + ρ/(1-ρ)·(1+cv²)/2", 1, 0.7, "lognormal", 1.5, false, 1 + 0.7/0.3*(1+1.5*1.5)/2},
+		{"M/M/4 (Erlang C)", 4, 0.8, "exponential", 0, false, 1 + erlangC(4, 3.2)/(4-3.2)},
+		{"M/M/20 (Erlang C)", 20, 0.9, "exponential", 0, false, 1 + erlangC(20, 18)/(20-18)},
+		{"M/M/∞", 0, 5, "exponential", 0, false, 1},
+		{"M/M/1 shared: 1/(1-ρ)", 1, 0.7, "exponential", 0, true, 1 / 0.3},
+		{"M/G/1 shared is insensitive to the distribution", 1, 0.7, "lognormal", 1.5, true, 1 / 0.3},
+		{"M/M/4 shared is M/M/4", 4, 0.8, "exponential", 0, true, 1 + erlangC(4, 3.2)/(4-3.2)},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			sc := station(tt.workers, tt.load, tt.distribution, tt.cv)
+			if sc.Layers[0].Sharing = tt.sharing; tt.workers == 0 {
+				sc.Clients[0].Rate = rate(tt.load * 1000)
+			}
+			r := run(t, sc)
+			within(t, "mean time in the system", r.Latency.Mean.Seconds()*1000, tt.want, 0.04)
+			l := r.Layers[0]
+			within(t, "Little's law: N = X·R", l.Inside, l.Throughput*l.Sojourn.Seconds(), 0.001)
+			within(t, "busy workers: the load", l.Busy, r.Offered/1000, busyTolerance(tt.sharing))
+		})
+	}
+}
+
+// Whoever shares works all the time, if slowly.
+func busyTolerance(sharing bool) float64 {
+	if sharing {
+		return math.Inf(1)
+	}
+	return 0.02
+}
+
+// erlangC is the probability that an arrival waits, of c workers under a load
+// of a erlangs.
+func erlangC(c int, a float64) float64 {
+	b := 1.0 // Erlang B, by its recursion
+	for k := 1; k <= c; k++ {
+		b = a * b / (float64(k) + a*b)
+	}
+	rho := a / float64(c)
+	return b / (1 - rho + rho*b)
+}
+
+// M/M/1/K: the share of arrivals that find K inside and are turned away is
+// (1-ρ)ρᴷ/(1-ρᴷ⁺¹), whether the station or its guard turns them away.
+func TestLoss(t *testing.T) {
+	const k, rho = 5, 0.9
+	want := (1 - rho) * math.Pow(rho, k) / (1 - math.Pow(rho, k+1))
+	for name, change := range map[string]func(*sim.Layer){
+		"overloaded": func(l *sim.Layer) { n := k - 1; l.Queue = &n },
+		"over_limit": func(l *sim.Layer) { l.Guard = &sim.Guard{Limit: sim.Limit{Name: "fixed", N: k}} },
+		"queue_full": func(l *sim.Layer) { l.Guard = &sim.Guard{Limit: sim.Limit{Name: "fixed", N: 1}, Queue: k - 1} },
+	} {
+		sc := station(1, rho, "exponential", 0)
+		change(&sc.Layers[0])
+		r := run(t, sc)
+		n := float64(r.Outcomes["ok"] + r.Outcomes[name])
+		within(t, name, float64(r.Outcomes[name])/n, want, 0.03)
+	}
+}
+
+// A closed loop: N = X·(R+Z), and at most Workers/S.
+func TestClosedLoop(t *testing.T) {
+	sc := station(10, 1, "exponential", 0)
+	sc.Clients[0] = sim.Client{Name: "users", Users: 50, Think: dist.ServiceTime{Mean: 10 * ms, Distribution: "exponential"}}
+	sc.Duration = 20 * time.Second
+	r := run(t, sc)
+	within(t, "N = X·(R+Z)", 50, r.Goodput*(r.Latency.Mean+10*ms).Seconds(), 0.01)
+	sc.Clients[0].Think = dist.ServiceTime{}
+	r = run(t, sc)
+	within(t, "a full station: workers / service time", r.Goodput, 10_000, 0.01)
+	within(t, "R = N/X", r.Latency.Mean.Seconds(), 50.0/10_000, 0.01)
+}
+
+// Two stations in tandem are two M/M/1 (Burke's theorem) if the first does not
+// hold its worker; here it has as many as come.
+func TestTandem(t *testing.T) {
+	sc := station(1, 0.8, "exponential", 0)
+	first := sc.Layers[0]
+	first.Name, first.Workers = "first", 0
+	sc.Layers = []sim.Layer{first, sc.Layers[0]}
+	r := run(t, sc)
+	within(t, "M/M/∞ and then M/M/1", r.Latency.Mean.Seconds()*1000, 1+5, 0.03)
+	within(t, "time below the first layer", r.Layers[1].Sojourn.Seconds()*1000, 5, 0.03)
+}
+
+// The universal scalability law: X(n) = n/(S·(1+σ(n-1)+κn(n-1))).
+func TestContention(t *testing.T) {
+	for _, n := range []int{1, 4, 16, 64} {
+		sc := station(1, 1, "constant", 0)
+		sc.Duration = 3 * time.Second
+		sc.Layers[0].Workers = 100
+		sc.Layers[0].Contention = sim.Contention{Sigma: 0.05, Kappa: 0.001}
+		sc.Clients[0] = sim.Client{Name: "users", Users: n}
+		f := float64(n)
+		within(t, "throughput", run(t, sc).Goodput, 1000*f/(1+0.05*(f-1)+0.001*f*(f-1)), 0.01)
+	}
+}
+
+// A pause takes its share of the capacity.
+func TestPauseCapacity(t *testing.T) {
+	for _, sharing := range []bool{false, true} {
+		sc := station(4, 1, "exponential", 0)
+		sc.Duration = 30 * time.Second
+		sc.Layers[0].Sharing = sharing
+		sc.Layers[0].Pause = sim.Pause{First: 3 * ms, Every: 100 * ms, For: 25 * ms}
+		sc.Clients[0] = sim.Client{Name: "users", Users: 40}
+		within(t, "throughput", run(t, sc).Goodput, 3000, 0.01)
+		if got := sc.Capacity(0); got != 3000 {
+			t.Errorf("capacity %v: want 3000", got)
+		}
+	}
+}
+
+// One tenant at a hundred times the load of the others leaves each of them its
+// fair share, under each discipline: who did not make the queue is not made to
+// leave it.
+func TestFairShareUnderDefaults(t *testing.T) {
+	for _, d := range []gate.Discipline{gate.FIFO, gate.CoDel, gate.AdaptiveLIFO} {
+		t.Run(d.String(), func(t *testing.T) {
+			r := run(t, sim.Scenario{
+				Name: "tenants", Duration: time.Minute, Warmup: 5 * time.Second, Seed: 1,
+				Layers: []sim.Layer{{Name: "service", Workers: 10, ServiceTime: dist.ServiceTime{Mean: 50 * time.Millisecond, Distribution: "exponential"},
+					Guard: &sim.Guard{Limit: sim.Limit{Name: "fixed", N: 10}, Queue: 1000, MaxWait: 500 * time.Millisecond,
+						Discipline: sim.Discipline(d), Target: 50 * time.Millisecond, Interval: time.Second, FairQueues: 256}}},
+				Clients: []sim.Client{{Name: "light", Rate: "150", Tenants: 3}, {Name: "heavy", Rate: "5000"}},
+			})
+			for _, tenant := range r.Tenants {
+				if tenant.FairShare < 0.95 {
+					t.Errorf("%s: %.3f of its fair share", tenant.Name, tenant.FairShare)
+				}
+			}
+		})
+	}
+}
+
+// A partition that offers less than it is guaranteed gets all of it, however
+// full others keep the queue.
+func TestGuaranteedPartition(t *testing.T) {
+	r := run(t, sim.Scenario{
+		Name: "partitions", Duration: time.Minute, Warmup: 5 * time.Second, Seed: 1,
+		Layers: []sim.Layer{{Name: "service", Workers: 20, ServiceTime: dist.ServiceTime{Mean: 50 * time.Millisecond, Distribution: "exponential"},
+			Guard: &sim.Guard{Limit: sim.Limit{Name: "fixed", N: 20}, Queue: 200, Partitions: []float64{0.5, 0.25}}}},
+		Clients: []sim.Client{
+			{Name: "a", Rate: "150", Partition: 1, Timeout: time.Second}, // of 200 guaranteed
+			{Name: "b", Rate: "2000", Partition: 2, Timeout: time.Second},
+		},
+	})
+	if a := r.Clients[0]; a.Goodput < 0.99*a.Offered {
+		t.Errorf("a has %.1f of the %.1f that it offers: want all", a.Goodput, a.Offered)
+	}
+	if b := r.Clients[1]; b.Goodput < 200 {
+		t.Errorf("b has %.1f: want what a leaves", b.Goodput)
+	}
+}

@@ -1,0 +1,143 @@
+package sim
+
+import (
+	"math"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/gcra"
+	"github.com/weir-go/weir/internal/gate"
+)
+
+// A Rate is a guard that lets in so many a second, first come, first served.
+type Rate struct {
+	PerSecond float64       `yaml:"per_second" json:"per_second"`       // > 0
+	Burst     int           `yaml:"burst" json:"burst,omitempty"`       // at once. If zero, 1
+	MaxWait   time.Duration `yaml:"max_wait" json:"max_wait,omitempty"` // for its turn; beyond, refused. If zero, unbounded
+	// Mute lets those whose turn would come too late wait for MaxWait all the
+	// same, and refuses them then, as a channel of tokens with a time-out
+	// does. If false, they are refused at once.
+	Mute bool `yaml:"mute" json:"mute,omitempty"`
+}
+
+// turns is a Rate that runs: gcra.Queue, as package rate runs it.
+type turns struct {
+	sim    *Sim
+	index  int32 // of the guard
+	cfg    *Rate
+	quota  gcra.Quota
+	bucket gcra.Bucket
+	queue  gcra.Queue[*turn]
+	alarm  time.Duration    // of the next evTurn for the queue
+	late   map[uint32]*turn // by number: those who wait in vain
+	number uint32           // of the latest of them
+	stats  gate.Stats
+}
+
+// A turn is a request's place in line, and later what it is let in by.
+type turn struct {
+	of     *turns
+	place  *gcra.Waiter[*turn]
+	number uint32 // not 0: it waits in vain
+	answer func(weir.Reason)
+}
+
+func newTurns(s *Sim, index int32, cfg *Rate) *turns {
+	return &turns{sim: s, index: index, cfg: cfg, quota: gcra.PerSecond(cfg.PerSecond, max(cfg.Burst, 1)),
+		alarm: never, late: map[uint32]*turn{}, stats: gate.Stats{Limit: math.MaxInt}}
+}
+
+func (t *turns) Acquire(_ gate.Request, answer func(weir.Reason)) (Pass, gate.Verdict, weir.Reason) {
+	most := t.cfg.MaxWait
+	if most == 0 {
+		most = maxTime
+	}
+	bucket, wait, ok := t.quota.Reserve(t.bucket, t.sim.now, 1, most)
+	p := &turn{of: t, answer: answer}
+	switch {
+	case ok && wait == 0:
+		t.bucket = bucket
+		t.admit()
+		return p, gate.Admit, 0
+	case ok:
+		t.bucket = bucket
+		p.place = t.queue.Join(&t.quota, bucket, 1, p)
+		t.arm()
+	case !t.cfg.Mute:
+		t.stats.OverLimit++
+		return nil, gate.Refuse, weir.OverRate
+	default:
+		t.number++
+		p.number = t.number
+		t.late[p.number] = p
+		t.sim.agenda.push(t.sim.now+most, evTurn, t.index, p.number)
+	}
+	t.stats.Waiting++
+	return p, gate.Wait, 0
+}
+
+func (t *turns) admit() {
+	t.stats.Admitted++
+	t.stats.Inflight++
+}
+
+// arm has the next turn on the agenda.
+func (t *turns) arm() {
+	if at, some := t.queue.Deadline(&t.quota); some && at < t.alarm {
+		t.alarm = max(at, t.sim.now)
+		t.sim.agenda.push(t.alarm, evTurn, t.index, 0)
+	}
+}
+
+// come is a turn or, with a number, the end of a wait in vain.
+func (t *turns) come(number uint32) {
+	if number != 0 {
+		if p := t.late[number]; p != nil { // else it has left
+			delete(t.late, number)
+			t.stats.Waiting--
+			t.stats.Overdue++
+			p.answer(weir.OverRate)
+		}
+		return
+	}
+	t.alarm = never
+	for {
+		p, more := t.queue.Next(&t.quota, t.sim.now)
+		if !more {
+			break
+		}
+		t.stats.Waiting--
+		t.admit()
+		p.answer(0)
+	}
+	t.arm()
+}
+
+func (t *turns) Stats() gate.Stats { return t.stats }
+
+// Cancel moves all behind forward by one.
+func (p *turn) Cancel() {
+	t := p.of
+	t.stats.Waiting--
+	t.stats.Cancelled++
+	if p.number != 0 {
+		delete(t.late, p.number)
+		return
+	}
+	down, _ := t.queue.Cancel(&t.quota, t.sim.now, p.place, t.bucket)
+	t.bucket -= down
+	t.arm()
+}
+
+func (p *turn) Release(o weir.Outcome) {
+	st := &p.of.stats
+	st.Inflight--
+	switch o {
+	case weir.Success:
+		st.Success++
+	case weir.Dropped, weir.TimedOut, weir.Late:
+		st.Dropped++
+	default:
+		st.Ignored++
+	}
+}

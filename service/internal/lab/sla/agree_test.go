@@ -1,0 +1,163 @@
+package sla
+
+import (
+	"math/rand/v2"
+	"net/http/httptest"
+	"reflect"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir/service/internal/lab/pace"
+	"github.com/weir-go/weir/service/internal/lab/scenario"
+	"github.com/weir-go/weir/service/internal/lab/trace"
+)
+
+// drive offers a rate to a row's own handler, as it is under HTTP, in the
+// virtual time of a bubble, and records what comes of it.
+func (c Config) drive(t *testing.T, row Row, rate float64, whole time.Duration, slow Slowdown, record func(trace.Record)) {
+	profile, err := pace.Parse(strconv.FormatFloat(rate, 'g', -1, 64) + "@" + whole.String() + ",0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	arrivals := pace.Even(profile)
+	if c.Poisson {
+		arrivals = pace.Poisson(profile, rand.New(rand.NewPCG(c.Seed, 1)))
+	}
+	h, stop, err := row.protect(service(NewUpstream(c.Seed, c.Abandoned, slow)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	epoch := time.Now()
+	var requests sync.WaitGroup
+	defer requests.Wait()
+	for {
+		at, ok := arrivals.Next()
+		if !ok {
+			return
+		}
+		time.Sleep(at - time.Since(epoch))
+		requests.Go(func() {
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+			record(trace.Record{Intended: at, Start: at, End: time.Since(epoch), Status: w.Code})
+		})
+	}
+}
+
+// The handlers and the simulation agree: the shipped code that waits, and the
+// pure code in virtual time. The service times are other draws of the same
+// distribution. Half of all points are within one per cent in success and
+// goodput, and three in latencies; each within three, and ten or, if requests
+// come at random, thirty.
+func TestHandlersAgreeWithSimulation(t *testing.T) {
+	cfg := Full()
+	cfg.Point, cfg.Phase = 6*time.Second, 5*time.Second
+	for _, tt := range []struct {
+		name      string
+		rates     []float64
+		poisson   bool
+		abandoned bool
+		latency   float64 // how far one may be apart
+	}{
+		{"as the source", []float64{100, 400, 425, 450, 500, 600}, false, false, 0.1},
+		{"abandoned", []float64{425, 600}, false, true, 0.1},
+		{"poisson", []float64{425, 600}, true, false, 0.3},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			cfg := cfg
+			cfg.Rates, cfg.Poisson, cfg.Abandoned = tt.rates, tt.poisson, tt.abandoned
+			simulated, err := Simulate(cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			driven := cfg.driveAll(t)
+			a := Compare(driven, simulated)
+			if a.Points != cfg.Points() || a.Success.Median > 0.01 || a.Success.Most > 0.03 || a.Goodput.Median > 0.01 || a.Goodput.Most > 0.03 ||
+				a.P50.Median > 0.03 || a.P50.Most > tt.latency || a.P95.Median > 0.03 || a.P95.Most > tt.latency {
+				t.Errorf("%s", a)
+			}
+			for i, c := range driven.Slow {
+				for phase := range 3 {
+					if got, want := c.Goodput(phase), simulated.Slow[i].Goodput(phase); got < want-25 || got > want+25 {
+						t.Errorf("%s, phase %d: goodput %.0f: the simulation has %.0f", c.Row, phase, got, want)
+					}
+				}
+			}
+			acceptable(t, driven)
+			acceptable(t, simulated)
+		})
+	}
+}
+
+func (c Config) driveAll(t *testing.T) (r Result) {
+	for _, rate := range c.Rates {
+		for _, row := range c.rows() {
+			synctest.Test(t, func(t *testing.T) {
+				whole, warmup := c.point(rate)
+				into := newTally(warmup, whole)
+				c.drive(t, row, rate, whole, Slowdown{}, into.add)
+				r.Points = append(r.Points, into.point(row.Name, rate))
+			})
+		}
+	}
+	for _, row := range c.slowRows() {
+		synctest.Test(t, func(t *testing.T) {
+			d := c.newDiary(row.Name)
+			c.drive(t, row, AgreedRate, 3*c.Phase, c.slowdown(), d.add)
+			r.Slow = append(r.Slow, d.course)
+		})
+	}
+	r.compare()
+	return r
+}
+
+// acceptable checks what the experiment is to show, where nothing disturbs it:
+// Auto has at least 97 % of the goodput of the best row that was tuned, keeps
+// the agreed P95, refuses at once, and bears the slow-down; the tuned rate keeps
+// the agreement, until the slow-down.
+func acceptable(t *testing.T, r Result) {
+	t.Helper()
+	for _, p := range r.Points {
+		if p.Row == Auto && (p.OfBest < 0.97 || p.Successes.P95 > AgreedP95 || p.Refusals.P99 > ms) {
+			t.Errorf("%+v: want 97 %% of the best, p95 within %v, refusals within 1ms", p, AgreedP95)
+		}
+		if p.Row == "rate.Wait, 75 ms" && (p.Success < 0.7 || p.Successes.P95 > AgreedP95 || p.Refusals.P99 > ms) {
+			t.Errorf("%+v: want 70 %%, p95 within %v, refusals within 1ms", p, AgreedP95)
+		}
+	}
+	for _, c := range r.Slow {
+		if slow := c.Goodput(1); c.Row == Auto && slow < 0.9*Capacity/2 || c.Row != Auto && slow > 0.3*Capacity/2 {
+			t.Errorf("%s: want Auto at nine tenths of what can be done, and the tuned rate collapsed", c)
+		}
+	}
+}
+
+// The scenario files are the same experiment.
+func TestScenarioFiles(t *testing.T) {
+	f, err := scenario.Read("../../../scenarios/sla.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	full, points := Full(), 0
+	for i, runs := range f.Figures {
+		for k, got := range runs {
+			row, rate := Rows()[k], full.Rates[i]
+			points++
+			want := full.scenario(row, rate, time.Second)
+			if got.Name != row.Name || !reflect.DeepEqual(got.Layers, want.Layers) {
+				t.Errorf("%s at %g: the guard is %+v: want %+v", got.Name, rate, got.Layers[0].Guard, want.Layers[0].Guard)
+			}
+			if c := got.Clients[0]; c.Arrivals != "even" || !strings.HasPrefix(want.Clients[0].Rate, c.Rate+"@") {
+				t.Errorf("%s at %g: %+v: want %+v", got.Name, rate, c, want.Clients[0])
+			}
+		}
+	}
+	if points != full.Points() {
+		t.Errorf("%d points: want %d", points, full.Points())
+	}
+}

@@ -1,0 +1,134 @@
+package sla
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/weir-go/weir/httplimit"
+	"github.com/weir-go/weir/internal/admission"
+	"github.com/weir-go/weir/rate"
+	"github.com/weir-go/weir/service/internal/lab/sim"
+)
+
+// Auto is the name of the row that nobody has tuned.
+const Auto = "Auto"
+
+// A Row is what stands in front of the service.
+type Row struct {
+	Name  string
+	About string
+
+	colour int // in pictures
+	// protect puts it in front of a handler. What it has started ends with stop.
+	protect func(next http.Handler) (h http.Handler, stop func(), err error)
+	guard   func() *sim.Guard // the same in virtual time
+}
+
+// Rows returns all there are, as the source has them, and Auto.
+func Rows() []Row {
+	tuned := sim.Rate{PerSecond: Tuned, Burst: Burst}
+	limited, mute := tuned, tuned
+	limited.MaxWait, mute.MaxWait, mute.Mute = Patience, Patience, true
+	paced := func(r sim.Rate) func() *sim.Guard { return func() *sim.Guard { return &sim.Guard{Rate: &r} } }
+	return []Row{
+		{"no limit", "lets everybody in", 0, unlimited, func() *sim.Guard { return nil }},
+		{"ticker", "a tick of a channel, 425 a second, for each", 4, ticking(0), paced(tuned)},
+		{"ticker + 75 ms", "the same, for 75 ms at most", 3, ticking(Patience), paced(mute)},
+		{"rate.Wait, 75 ms", "a token bucket, 425 a second, and a deadline", 1, waiting, paced(limited)},
+		{Auto, "httplimit.New(httplimit.Config{})", 2, auto, autoGuard},
+	}
+}
+
+func unlimited(next http.Handler) (http.Handler, func(), error) { return next, func() {}, nil }
+
+// ticking has each request take a tick. If patience is not zero, whoever gets
+// none in that time is refused.
+func ticking(patience time.Duration) func(http.Handler) (http.Handler, func(), error) {
+	return func(next http.Handler) (http.Handler, func(), error) {
+		ticks, stop := ticks()
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			var over <-chan time.Time
+			if patience > 0 {
+				timer := time.NewTimer(patience)
+				defer timer.Stop()
+				over = timer.C
+			}
+			select {
+			case <-ticks:
+				next.ServeHTTP(w, r)
+			case <-over:
+				w.WriteHeader(http.StatusTooManyRequests)
+			case <-r.Context().Done():
+			}
+		}), stop, nil
+	}
+}
+
+// ticks returns a channel of ticks, of which it keeps a Burst. A tick that the
+// machine is late for is lost, as time.Ticker says.
+func ticks() (_ <-chan struct{}, stop func()) {
+	c, quit := make(chan struct{}, Burst), make(chan struct{})
+	for range Burst {
+		c <- struct{}{}
+	}
+	go func() {
+		ticker := time.NewTicker(time.Second / Tuned)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C:
+			case <-quit:
+				return
+			}
+			select {
+			case c <- struct{}{}:
+			default: // as many as are kept
+			}
+		}
+	}()
+	return c, func() { close(quit) }
+}
+
+// waiting refuses at once whoever would get no token within its Patience.
+func waiting(next http.Handler) (http.Handler, func(), error) {
+	lim := rate.NewLimiter(Tuned, Burst)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), Patience)
+		defer cancel()
+		if err := lim.Wait(ctx); err != nil {
+			w.WriteHeader(http.StatusTooManyRequests)
+			return
+		}
+		next.ServeHTTP(w, r)
+	}), func() {}, nil
+}
+
+func auto(next http.Handler) (http.Handler, func(), error) {
+	m, err := httplimit.New(httplimit.Config{})
+	if err != nil {
+		return nil, nil, err
+	}
+	return m.Handler(next), func() {}, nil
+}
+
+// autoGuard is what httplimit's default limiter does, in virtual time.
+func autoGuard() *sim.Guard {
+	g := admission.Auto.Gate()
+	return &sim.Guard{
+		Limit: sim.Limit{Name: "auto"}, Queue: g.Queue, Depth: g.Depth, Brief: g.Brief, MaxWait: g.MaxWait,
+		Discipline: sim.Discipline(g.Discipline),
+	}
+}
+
+// service is the handler that all this is about.
+func service(u *Upstream) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch err := u.Call(r.Context()); err {
+		case nil:
+			_, _ = w.Write([]byte("Hello!\n"))
+		case ErrTimeout:
+			w.WriteHeader(http.StatusGatewayTimeout)
+		} // else nobody is there any more
+	})
+}

@@ -1,0 +1,161 @@
+package sla
+
+import (
+	"bytes"
+	"context"
+	"math"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/service/internal/lab/trace"
+)
+
+func TestConfig(t *testing.T) {
+	for want, change := range map[string]func(*Config){
+		"":                                   func(*Config) {},
+		"sla: Rates: there must be 1 to 100": func(c *Config) { c.Rates = nil },
+		"sla: Rates[1] = 0: must be in (0, 2000]":        func(c *Config) { c.Rates[1] = 0 },
+		"sla: Rates[0] = NaN: must be in (0, 2000]":      func(c *Config) { c.Rates[0] = math.NaN() },
+		"sla: Rates[2] = 2001: must be in (0, 2000]":     func(c *Config) { c.Rates[2] = 2001 },
+		"sla: Point = 100ms: must be in [200ms, 10m0s]":  func(c *Config) { c.Point = 100 * ms },
+		"sla: Point = 1h0m0s: must be in [200ms, 10m0s]": func(c *Config) { c.Point = time.Hour },
+		"sla: Again = -1: must be in [0, 100]":           func(c *Config) { c.Again = -1 },
+		"sla: Phase = -1ns: must be in [0, 10m0s]":       func(c *Config) { c.Phase = -1 },
+	} {
+		c := Quick()
+		change(&c)
+		got := ""
+		if err := c.Validate(); err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("%q: want %q", got, want)
+		}
+		if want != "" {
+			if _, err := Run(t.Context(), c, nil); err == nil || err.Error() != want {
+				t.Errorf("Run: %v: want %q", err, want)
+			}
+			if _, err := Simulate(c); err == nil || err.Error() != want {
+				t.Errorf("Simulate: %v: want %q", err, want)
+			}
+		}
+	}
+	if d := Full().Duration(); d > 6*time.Minute {
+		t.Errorf("all takes %v: want six minutes at most", d)
+	}
+	if d := Quick().Duration(); d > time.Minute {
+		t.Errorf("quick takes %v: want a minute at most", d)
+	}
+}
+
+func TestTally(t *testing.T) {
+	a := newTally(100*ms, 200*ms)
+	for _, r := range []trace.Record{
+		{Intended: 99 * ms, Start: 99 * ms, End: 150 * ms, Status: 200}, // came before, served within
+		{Intended: 100 * ms, Start: 101 * ms, End: 110 * ms, Status: 200},
+		{Intended: 199 * ms, Start: 199 * ms, End: 200 * ms, Status: 200}, // served after
+		{Intended: 150 * ms, Start: 152 * ms, End: 155 * ms, Status: http.StatusTooManyRequests},
+		{Intended: 150 * ms, Start: 150 * ms, End: 157 * ms, Status: http.StatusServiceUnavailable},
+		{Intended: 150 * ms, Start: 150 * ms, End: 650 * ms, Status: http.StatusGatewayTimeout},
+		{Intended: 150 * ms, Start: 150 * ms, End: 151 * ms, Reason: trace.Reset},
+		{Intended: 200 * ms, Start: 200 * ms, End: 201 * ms, Status: 200}, // came after
+	} {
+		a.add(r)
+	}
+	a.answered(99*ms, ms, http.StatusTooManyRequests)
+	a.answered(100*ms, 2*ms, http.StatusTooManyRequests)
+	a.answered(100*ms, 3*ms, http.StatusOK)
+	got := a.point("row", 7)
+	near := func(d, want time.Duration) bool { return math.Abs(float64(d-want)) <= 0.001*float64(want) }
+	if got.Row != "row" || got.Rate != 7 || got.Requests != 6 || got.Success != 2.0/6 || got.Goodput != 20 ||
+		got.All.Count != 6 || got.Successes.Count != 2 || got.Failures.Count != 4 || !near(got.Failures.Max, 500*ms) ||
+		!near(got.Successes.Max, 10*ms) || got.Refusals.Count != 2 || !near(got.Refusals.P50, 3*ms) || !near(got.Refusals.Max, 7*ms) ||
+		got.Refusing.Count != 1 || !near(got.Refusing.P99, 2*ms) || !near(got.Sending.Max, 2*ms) {
+		t.Errorf("%+v", got)
+	}
+	if p := newTally(0, ms).point("nothing", 1); p.Success != 0 || p.All != (Latency{}) {
+		t.Errorf("%+v: want zeros", p)
+	}
+}
+
+func TestCourse(t *testing.T) {
+	cfg := Config{Phase: time.Second}
+	d := cfg.newDiary("row")
+	for i := range 31 {
+		at := time.Duration(i)*100*ms + 50*ms
+		for range i % 3 {
+			d.add(trace.Record{Intended: at - 10*ms, Start: at, End: at, Status: 200})
+		}
+		d.add(trace.Record{Intended: at, Start: at, End: at, Status: http.StatusServiceUnavailable})
+		d.add(trace.Record{Intended: at - Timeout, Start: at - Timeout, End: at, Status: http.StatusGatewayTimeout})
+	}
+	c := d.course
+	if len(c.Steps) != 30 || c.Step != 100*ms || c.Steps[4].Goodput != 10 || c.Steps[5].Goodput != 20 || c.Steps[6].P95 != 0 ||
+		c.Steps[5].Refused != 10 || c.Steps[5].Late != 10 {
+		t.Errorf("%+v", c)
+	}
+	if c.Goodput(0) != 10 || math.Round(c.P95(2).Seconds()*1000) != 10 {
+		t.Errorf("%v, %v: want 10 a second, 10ms", c.Goodput(0), c.P95(2))
+	}
+	if s := c.String(); !strings.Contains(s, "row: goodput 10 before (p95 10.") || !strings.Contains(s, "after") {
+		t.Error(s)
+	}
+}
+
+func TestCompare(t *testing.T) {
+	at := func(row string, rate, success, goodput float64, p time.Duration) Point {
+		return Point{Row: row, Rate: rate, Success: success, Goodput: goodput, Successes: Latency{Count: 1, P50: p, P95: 2 * p}}
+	}
+	a := Result{Points: []Point{at("x", 1, 0.5, 100, 10*ms), at("x", 2, 1, 200, 0), at("y", 1, 1, 100, ms)}}
+	b := Result{Points: []Point{at("x", 2, 0.75, 150, 0), at("x", 1, 0.5, 100, 20*ms), at("z", 1, 1, 100, ms)}}
+	got := Compare(a, b)
+	if got.Points != 2 || got.Success != (Distance{0.25, 0.25, "x", 2}) || got.Goodput.Most != 25 ||
+		math.Abs(got.P50.Most-math.Ln2) > 1e-9 || got.P50.Row != "x" || got.P50.Rate != 1 || math.Abs(got.P95.Median-math.Ln2) > 1e-9 {
+		t.Errorf("%+v", got)
+	}
+	if s := got.String(); !strings.Contains(s, "2 points") || !strings.Contains(s, "(x at 2)") {
+		t.Error(s)
+	}
+}
+
+// Everything over HTTP, for a moment: it says what it is to say, in every form.
+func TestRun(t *testing.T) {
+	cfg := Config{Rates: []float64{40, 700}, Point: 400 * ms, Phase: 100 * ms, Seed: 1}
+	passed := time.Duration(0)
+	r, err := Run(t.Context(), cfg, func(d time.Duration) { passed = d })
+	if err != nil || len(r.Points) != 10 || len(r.Points) != cfg.Points() || len(r.Slow) != 2 || passed != cfg.Duration() {
+		t.Fatalf("%v: %d points, %d courses, %v: want 10, 2, %v", err, len(r.Points), len(r.Slow), passed, cfg.Duration())
+	}
+	for _, p := range r.Points {
+		if p.Requests == 0 || p.All.Count != int64(p.Requests) || p.Successes.Count+p.Failures.Count != p.All.Count {
+			t.Errorf("%+v: want requests, each of one kind", p)
+		}
+	}
+	var b bytes.Buffer
+	for _, write := range []func() error{
+		func() error { return r.Table(&b) }, func() error { return r.Markdown(&b) }, func() error { return r.CSV(&b) },
+		func() error { return r.Draw(&b, "svg") }, func() error { return r.DrawSlow(&b, "svg") },
+	} {
+		b.Reset()
+		if err := write(); err != nil || !strings.Contains(b.String(), "rate.Wait, 75 ms") || !strings.Contains(b.String(), Auto) {
+			t.Errorf("%v, %.300s: want the rows", err, &b)
+		}
+	}
+}
+
+// A run that is broken off returns what is complete.
+func TestRunIsBrokenOff(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	cfg := Config{Rates: []float64{40, 80}, Point: 300 * ms, Phase: time.Minute, Seed: 1}
+	r, err := Run(ctx, cfg, func(d time.Duration) {
+		if d > 300*ms {
+			stop()
+		}
+	})
+	if err != context.Canceled || len(r.Points) != 4 || len(r.Slow) != 0 {
+		t.Errorf("%v, %d points: want it to end with the fourth", err, len(r.Points))
+	}
+}

@@ -1,0 +1,196 @@
+package match_test
+
+import (
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/weir-go/weir/service/internal/match"
+)
+
+// naive matches with a regexp for each pattern, one after the other.
+type naive []func(key string) bool
+
+func newNaive(patterns []match.Pattern) (n naive) {
+	for _, p := range patterns {
+		switch p.Kind {
+		case match.Exact:
+			n = append(n, func(key string) bool { return key == p.Text })
+		case match.Glob:
+			re := regexp.MustCompile(globAsRegexp(p.Text))
+			n = append(n, func(key string) bool { return re.MatchString(valid(key)) })
+		default:
+			n = append(n, regexp.MustCompile(p.Text).MatchString)
+		}
+	}
+	return n
+}
+
+func (n naive) first(key string) int {
+	for i, matches := range n {
+		if matches(key) {
+			return i
+		}
+	}
+	return -1
+}
+
+func (n naive) all(key string) (found []int) {
+	for i, matches := range n {
+		if matches(key) {
+			found = append(found, i)
+		}
+	}
+	return found
+}
+
+// valid has a character of its own for each byte that is no UTF-8, since a
+// regexp cannot tell such bytes apart.
+func valid(s string) string {
+	var b strings.Builder
+	for i, r := range s {
+		if r == utf8.RuneError && s[i] >= 0x80 && !strings.HasPrefix(s[i:], "\ufffd") {
+			r = 0x10f000 + rune(s[i])
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+func globAsRegexp(glob string) string {
+	var b strings.Builder
+	b.WriteString(`(?s)\A`)
+	escaped := false
+	for _, r := range valid(glob) {
+		switch {
+		case escaped || !strings.ContainsRune(`*?\`, r):
+			b.WriteString(regexp.QuoteMeta(string(r)))
+			escaped = false
+		case r == '*':
+			b.WriteString(".*")
+		case r == '?':
+			b.WriteString(".")
+		default:
+			escaped = true
+		}
+	}
+	b.WriteString(`\z`)
+	return b.String()
+}
+
+func check(t *testing.T, patterns []match.Pattern, s *match.Set, n naive, key string) {
+	t.Helper()
+	if got, want := s.First(key), n.first(key); got != want {
+		t.Errorf("%q: First(%q) = %d, want %d", patterns, key, got, want)
+	}
+	if got, want := s.All(key, nil), n.all(key); !slices.Equal(got, want) {
+		t.Errorf("%q: All(%q) = %v, want %v", patterns, key, got, want)
+	}
+}
+
+// Few characters, so that much matches: some of several bytes, which share
+// some, and some that are none.
+var (
+	letters   = []string{"a", "b", "ab", "aba", "é", "è", "€", "\xc3", "\xa9", "\ufffd", "/", "\n", "*", "k"}
+	globs     = append([]string{"*", "*", "*", "?", `\*`, `\?`, `\\`, `\a`, "\\\xa9"}, letters[:11]...)
+	fragments = []string{
+		"a", "b", "ab", "aba", "é", "è", "€", "/", `\n`, `\x{fffd}`, `\x{d800}`, "^", "^", "$", "$", ".", ".*", "a*", "b?", "a+", "(?s:.*)", "(?:ab)+",
+		"|", "(?:a|^b)", "(?:ab|ac)", "(?i:a)", "(?i:k)", "(?m:^)", "(?m:$)", `\b`, `\B`, "[ab]", "[^a]", "(?:ab){2}", "(?:b$){1,2}",
+		"(?:^a)?", "(?:^a)+", "(?:aba){0}", "(?:)", "(a)", `\A`, `\z`,
+	}
+)
+
+// A draft makes patterns and keys of bytes, whatever they are.
+type draft struct{ bytes []byte }
+
+func (d *draft) next() int {
+	if len(d.bytes) == 0 {
+		return 0
+	}
+	b := d.bytes[0]
+	d.bytes = d.bytes[1:]
+	return int(b)
+}
+
+func (d *draft) text(of []string, most int) string {
+	var b strings.Builder
+	for range d.next() % (most + 1) {
+		b.WriteString(of[d.next()%len(of)])
+	}
+	return b.String()
+}
+
+func (d *draft) pattern() match.Pattern {
+	switch d.next() % 5 {
+	case 0:
+		return match.Pattern{Kind: match.Exact, Text: d.text(letters, 3)}
+	case 1, 2:
+		return match.Pattern{Kind: match.Glob, Text: d.text(globs, 7)}
+	}
+	return match.Pattern{Kind: match.Regex, Text: d.text(fragments, 6)}
+}
+
+// Random patterns, and after each key the set and the oracle agree.
+func FuzzMatch(f *testing.F) {
+	f.Add(uint8(3), []byte("some patterns, some keys"))
+	for seed := range uint64(300) { // so that each run of the tests is a little fuzzing
+		rng := rand.New(rand.NewPCG(seed, 0))
+		bytes := make([]byte, 400)
+		for i := range bytes {
+			bytes[i] = byte(rng.Uint32())
+		}
+		f.Add(uint8(rng.Uint32()), bytes)
+	}
+	f.Fuzz(func(t *testing.T, size uint8, bytes []byte) {
+		d := draft{bytes}
+		patterns := make([]match.Pattern, size%40)
+		for i := range patterns {
+			patterns[i] = d.pattern()
+		}
+		s, n := newSet(t, patterns...), newNaive(patterns)
+		check(t, patterns, s, n, "")
+		for len(d.bytes) > 0 {
+			check(t, patterns, s, n, d.text(letters, 8))
+		}
+	})
+}
+
+// A thousand patterns, many of which begin, or end, with others.
+func TestManyAreAsOneByOne(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	random := func(most int) string {
+		b := make([]byte, 1+rng.IntN(most))
+		for i := range b {
+			b[i] = "ab:"[rng.IntN(3)]
+		}
+		return string(b)
+	}
+	var patterns []match.Pattern
+	var keys []string
+	for i := range 1000 {
+		key := random(20)
+		n := rng.IntN(len(key) + 1)
+		keys = append(keys, key, random(8))
+		patterns = append(patterns, []match.Pattern{
+			{match.Exact, key}, {match.Glob, key[:n] + "*"}, {match.Glob, "*" + key[n:]}, {match.Glob, "*" + key + "*"},
+			{match.Glob, key[:n] + "*" + random(6)}, {match.Glob, "*" + key[:n] + "?" + random(6) + "*"},
+			{match.Regex, "^" + key[:n] + "[ab]"}, {match.Regex, key[n:] + "[:]"},
+		}[i%8])
+	}
+	s, n := newSet(t, patterns...), newNaive(patterns)
+	for i, key := range keys[:160] {
+		want := n.all(key)
+		if got := s.All(key, nil); !slices.Equal(got, want) {
+			t.Fatalf("%q: %v, want %v", key, got, want)
+		}
+		if i%16 == 0 && len(want) == 0 { // key i/2 is a pattern
+			t.Fatalf("%q: its own pattern does not match", key)
+		}
+		if got, want := s.First(key), n.first(key); got != want {
+			t.Fatalf("%q: %d, want %d", key, got, want)
+		}
+	}
+}

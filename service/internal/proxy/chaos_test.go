@@ -1,0 +1,275 @@
+package proxy_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/limit"
+	"github.com/weir-go/weir/service/internal/proxy"
+)
+
+var silent = log.New(io.Discard, "", 0)
+
+const (
+	chaosRequests = 10_000
+	chaosClients  = 160
+	fullLimit     = 8
+)
+
+// Ten thousand requests, of which most go wrong in one way or another. Then
+// nothing is in flight, no goroutine is left, and the limit admits exactly its
+// full number.
+func TestChaos(t *testing.T) {
+	for _, l := range []proxy.Limit{proxy.FixedLimit(fullLimit), proxy.Auto} {
+		t.Run("limit "+l.String(), func(t *testing.T) { chaos(t, l) })
+	}
+}
+
+func chaos(t *testing.T, l proxy.Limit) {
+	before := runtime.NumGoroutine()
+	var gate atomic.Pointer[chan struct{}] // for the last check: requests that the origin holds
+	origin := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if g := gate.Load(); g != nil {
+			<-*g
+			return
+		}
+		misbehave(w, r)
+	}))
+	origin.Config.ErrorLog = silent
+	origin.Start()
+	transport := &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}
+	p := newProxy(t, proxy.Config{
+		Origin: origin.URL, Limit: l, Auto: limit.AutoConfig{Initial: fullLimit, Max: 64},
+		Queue: 10, MaxWait: 5 * time.Millisecond, Timeout: 20 * time.Millisecond,
+		AbandonedHold: 30 * time.Millisecond, ClientTimeout: 50 * time.Millisecond,
+		Transport: panicky{transport},
+	})
+	served := new(atomic.Int64)
+	front := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		served.Add(1)
+		if r.Header.Get("Chaos") == "writer" {
+			w = brokenWriter{w}
+		}
+		p.ServeHTTP(w, r)
+	}))
+	front.Listener = p.Listener(front.Listener, 1000)
+	front.Config.ErrorLog = silent
+	front.Start()
+
+	client := &http.Transport{MaxIdleConnsPerHost: chaosClients}
+	for range 10 { // a limit that finds itself lets the less of it through, the worse it is
+		storm(t, p, front.URL, client)
+		if tame(p.Stats()) == "" {
+			break
+		}
+	}
+	eventually(t, "nothing is in flight", idle(p))
+	st := p.Stats()
+	if sum := st.Admitted + st.OverLimit + st.QueueFull + st.Overdue + st.TooLate + st.Evicted + st.Cancelled; sum > uint64(served.Load()) || sum < uint64(served.Load())*9/10 {
+		t.Errorf("%+v: %d decisions on %d requests", st, sum, served.Load())
+	}
+	if sum := st.Success + st.Dropped + st.Ignored; sum != st.Admitted {
+		t.Errorf("%+v: %d outcomes of %d admitted", st, sum, st.Admitted)
+	}
+	if what := tame(st); what != "" {
+		t.Errorf("%+v: the storm is too tame: few are %s", st, what)
+	}
+
+	admitsExactly(t, p, front.URL, &gate)
+	client.CloseIdleConnections()
+	front.Close()
+	if n := p.Stats().Connections; n != 0 {
+		t.Errorf("%d connections: want none", n)
+	}
+	transport.CloseIdleConnections()
+	origin.Close()
+	eventually(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before })
+}
+
+// tame says of what there has been too little to prove anything.
+func tame(st proxy.Stats) string {
+	for what, n := range map[string]uint64{"success": st.Success, "dropped": st.Dropped, "ignored": st.Ignored, "overdue": st.Overdue} {
+		if n < 100 {
+			return what
+		}
+	}
+	return ""
+}
+
+// storm sends the requests, while an operator changes the settings.
+func storm(t *testing.T, p *proxy.Proxy, url string, transport http.RoundTripper) {
+	done := make(chan struct{})
+	var operator, clients sync.WaitGroup
+	operator.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-done:
+				return
+			case <-time.After(5 * time.Millisecond):
+			}
+			queue := i % 12
+			if err := p.Set(proxy.Change{Queue: &queue}); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	for c := range chaosClients {
+		clients.Go(func() {
+			rng := rand.New(rand.NewPCG(uint64(c), 0))
+			for range chaosRequests / chaosClients {
+				request(rng, url, transport)
+			}
+		})
+	}
+	clients.Wait()
+	close(done)
+	operator.Wait()
+}
+
+// request is one client's, which may leave at any moment, send slowly, or
+// break off.
+func request(rng *rand.Rand, url string, transport http.RoundTripper) {
+	ctx, leave := context.WithCancel(context.Background())
+	defer leave()
+	if rng.IntN(3) == 0 {
+		time.AfterFunc(time.Duration(rng.IntN(10_000))*time.Microsecond, leave)
+	}
+	kind := []string{"ok", "ok", "ok", "slow", "late", "reset", "cut", "stream", "503", "404", "panic", "upload", "writer", "hijack"}[rng.IntN(14)]
+	var body io.Reader
+	if kind == "upload" {
+		body = &slowBody{chunks: rng.IntN(4), breaks: rng.IntN(3) == 0}
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, body)
+	if err != nil {
+		panic(err)
+	}
+	req.Header.Set("Chaos", kind)
+	if kind == "hijack" {
+		req.Header.Set("Connection", "Upgrade")
+		req.Header.Set("Upgrade", "chaos")
+	}
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		return
+	}
+	defer resp.Body.Close()
+	if rng.IntN(4) > 0 {
+		_, _ = io.Copy(io.Discard, resp.Body)
+	}
+}
+
+// slowBody is a client's body that takes its time, and may break off.
+type slowBody struct {
+	chunks int
+	breaks bool
+}
+
+func (b *slowBody) Read(p []byte) (int, error) {
+	if b.chunks == 0 {
+		if b.breaks {
+			return 0, fmt.Errorf("broken off")
+		}
+		return 0, io.EOF
+	}
+	b.chunks--
+	time.Sleep(time.Millisecond)
+	return copy(p, "chunk"), nil
+}
+
+// misbehave is the origin.
+func misbehave(w http.ResponseWriter, r *http.Request) {
+	if _, err := io.Copy(io.Discard, r.Body); err != nil {
+		return
+	}
+	control := http.NewResponseController(w)
+	switch kind := r.Header.Get("Chaos"); kind {
+	case "slow":
+		time.Sleep(3 * time.Millisecond)
+	case "late":
+		time.Sleep(25 * time.Millisecond)
+	case "503", "404":
+		code, _ := strconv.Atoi(kind)
+		w.WriteHeader(code)
+	case "reset":
+		panic(http.ErrAbortHandler)
+	case "cut":
+		w.Header().Set("Content-Length", "1000")
+		fmt.Fprint(w, "not a thousand")
+		_ = control.Flush()
+		panic(http.ErrAbortHandler)
+	case "stream":
+		for range 3 {
+			fmt.Fprint(w, strings.Repeat("x", 1000))
+			_ = control.Flush()
+			time.Sleep(time.Millisecond)
+		}
+	case "hijack":
+		conn, _, err := control.Hijack()
+		if err != nil {
+			return
+		}
+		fmt.Fprint(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: chaos\r\n\r\nbye")
+		conn.Close()
+	}
+}
+
+// panicky is a transport with a bug.
+type panicky struct{ http.RoundTripper }
+
+func (p panicky) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Header.Get("Chaos") == "panic" {
+		panic("a bug")
+	}
+	return p.RoundTripper.RoundTrip(r)
+}
+
+// admitsExactly checks that a fixed limit still lets its full number through,
+// and not one more.
+func admitsExactly(t *testing.T, p *proxy.Proxy, url string, gate *atomic.Pointer[chan struct{}]) {
+	l, none := proxy.FixedLimit(fullLimit), 0
+	if err := p.Set(proxy.Change{Limit: &l, Queue: &none}); err != nil {
+		t.Fatal(err)
+	}
+	open := make(chan struct{})
+	gate.Store(&open)
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	before := p.Stats()
+	var all sync.WaitGroup
+	for range fullLimit {
+		all.Go(func() {
+			resp, err := client.Get(url)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			resp.Body.Close()
+		})
+	}
+	eventually(t, "the limit is reached", func() bool { return p.Stats().Inflight == fullLimit })
+	resp, err := client.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != 503 {
+		t.Errorf("status %d: want 503 for one too many", resp.StatusCode)
+	}
+	close(open)
+	all.Wait()
+	eventually(t, "all have left", idle(p))
+	if n := p.Stats().Admitted - before.Admitted; n != fullLimit {
+		t.Errorf("%d admitted: want %d", n, fullLimit)
+	}
+}

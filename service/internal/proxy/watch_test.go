@@ -1,0 +1,210 @@
+package proxy_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir/service/internal/proxy"
+)
+
+// A journal is a log as text.
+type journal struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (j *journal) Write(p []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.Write(p)
+}
+
+// messages returns those of the lines, in order.
+func (j *journal) messages() (all []string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for line := range strings.Lines(j.text.String()) {
+		var l struct{ Msg string }
+		if err := json.Unmarshal([]byte(line), &l); err != nil {
+			panic(err)
+		}
+		all = append(all, l.Msg)
+	}
+	return all
+}
+
+// The proxy says what it sees when that changes, and never a line per request.
+func TestWhatTheProxySees(t *testing.T) {
+	refused := &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+	every := func(n int64, status int) func(int64) (*http.Response, error) {
+		return func(i int64) (*http.Response, error) {
+			if i%n == 0 {
+				return answer(status), nil
+			}
+			return answer(200), nil
+		}
+	}
+	for _, tt := range []struct {
+		name      string
+		origin    func(i int64) (*http.Response, error)
+		condition proxy.Condition
+		message   string
+	}{
+		{"down", func(int64) (*http.Response, error) { return nil, refused }, proxy.Refuses,
+			"the origin refuses all connections, although the limit is not used up"},
+		{"one in ten unavailable", every(10, 503), proxy.Unavailable,
+			"the origin answers 503 to 10 % of requests, although the limit is not used up"},
+		{"a gateway before it", every(2, 504), proxy.GatewayLate,
+			"the origin answers 504 to 50 % of requests, although the limit is not used up"},
+		{"silent", func(int64) (*http.Response, error) { return nil, context.DeadlineExceeded }, proxy.Silent,
+			"the origin does not answer all requests in time, although the limit is not used up"},
+		{"a quota, and bugs", every(2, 429), proxy.Well, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var bad atomic.Bool
+				var count atomic.Int64
+				j := &journal{}
+				p := newProxy(t, proxy.Config{
+					Limit: proxy.FixedLimit(10), Logger: slog.New(slog.NewJSONHandler(j, nil)),
+					Transport: origin(func(*http.Request) (*http.Response, error) {
+						time.Sleep(s / 100)
+						if bad.Load() {
+							return tt.origin(count.Add(1))
+						}
+						return answer(200), nil
+					}),
+				})
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				go p.Watch(ctx)
+				serve := func(d time.Duration) {
+					for end := time.Now().Add(d); time.Now().Before(end); {
+						ask(t.Context(), p)
+					}
+				}
+				serve(20 * s)
+				bad.Store(true)
+				serve(20 * s)
+				number := regexp.MustCompile(`\d+ % of|all`)
+				plain := func(s string) string { return number.ReplaceAllString(s, "N") }
+				if st := p.Status(); st.Condition != tt.condition || !st.Ready || tt.message != "" && plain(st.Message) != plain(tt.message) {
+					t.Errorf("%+v: want %s, %q", st, tt.condition, tt.message)
+				}
+				bad.Store(false)
+				serve(20 * s)
+				want := []string{tt.message, "the origin shows no sign of overload"}
+				if tt.message == "" {
+					want = nil
+				}
+				// The first look may see a moment before.
+				got := strings.Join(j.messages(), "; ")
+				if w := strings.Join(want, "; "); plain(got) != plain(w) {
+					t.Errorf("the log says %q: want %q", got, w)
+				}
+				if st := p.Status(); st.Condition != proxy.Well {
+					t.Errorf("%+v: want it well again", st)
+				}
+			})
+		})
+	}
+}
+
+// An origin that has become silent is silent until it answers, although abandoned work
+// holds the whole limit, and nothing more can time out.
+func TestSilentUntilItAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var hangs atomic.Bool
+		p := newProxy(t, proxy.Config{
+			Limit: proxy.FixedLimit(4), Timeout: s, AbandonedHold: 30 * s,
+			Transport: origin(func(r *http.Request) (*http.Response, error) {
+				if hangs.Load() {
+					<-r.Context().Done()
+					return nil, r.Context().Err()
+				}
+				return answer(200), nil
+			}),
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go p.Watch(ctx)
+		hangs.Store(true)
+		for range 80 {
+			go ask(t.Context(), p)
+			time.Sleep(s / 4)
+		}
+		if st := p.Status(); st.Condition != proxy.Silent {
+			t.Errorf("after 20 s: %+v: want it silent", st)
+		}
+		hangs.Store(false)
+		for range 200 {
+			ask(t.Context(), p)
+			time.Sleep(s / 4)
+		}
+		if st := p.Status(); st.Condition != proxy.Well {
+			t.Errorf("when it answers again: %+v: want it well", st)
+		}
+	})
+}
+
+// However often the condition changes, there are few lines.
+func TestTheLogIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := &journal{}
+		p := newProxy(t, proxy.Config{
+			Limit: proxy.FixedLimit(10), Logger: slog.New(slog.NewJSONHandler(j, nil)),
+			Transport: origin(func(*http.Request) (*http.Response, error) {
+				time.Sleep(s / 100)
+				if time.Now().Second()/5%2 == 0 {
+					return answer(503), nil
+				}
+				return answer(200), nil
+			}),
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go p.Watch(ctx)
+		for end := time.Now().Add(5 * time.Minute); time.Now().Before(end); {
+			ask(t.Context(), p)
+		}
+		if n := len(j.messages()); n < 5 || n > 30 {
+			t.Errorf("%d lines in five minutes: want at most one in ten seconds", n)
+		}
+	})
+}
+
+// /-/ready and /metrics tell it, too.
+func TestReadyTellsTheCondition(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newProxy(t, proxy.Config{Transport: answers(503, s/100)})
+		p.Status()
+		for range 200 {
+			ask(t.Context(), p)
+		}
+		w := fetch(p.Admin(), "/-/ready")
+		var st proxy.Status
+		if err := json.Unmarshal(w.Body.Bytes(), &st); err != nil || w.Code != 200 || st.Condition != proxy.Unavailable || !st.Ready || st.Share != 1 {
+			t.Errorf("%d, %s, %v", w.Code, w.Body, err)
+		}
+		if body := fetch(p.Admin(), "/metrics").Body.String(); !strings.Contains(body, `weir_proxy_condition{condition="unavailable"} 1`) ||
+			!strings.Contains(body, `weir_proxy_signs_total{sign="unavailable"} 200`) {
+			t.Errorf("%s", body)
+		}
+		p.Drain()
+		if w := fetch(p.Admin(), "/-/ready"); w.Code != 503 || !strings.Contains(w.Body.String(), `"ready":false`) {
+			t.Errorf("%d, %s: want it not ready", w.Code, w.Body)
+		}
+	})
+}

@@ -1,0 +1,388 @@
+package adminapi_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/server"
+	"github.com/weir-go/weir/service/internal/server/adminapi"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// ask sends a request to the API as curl would.
+func ask(h http.Handler, method, path string, header ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, "http://127.0.0.1:8081"+path, nil)
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+func get[T any](t *testing.T, h http.Handler, path string) (v T) {
+	t.Helper()
+	w := ask(h, "GET", path)
+	if err := json.Unmarshal(w.Body.Bytes(), &v); err != nil || w.Code != 200 {
+		t.Fatalf("%s: %d, %s: %v", path, w.Code, w.Body, err)
+	}
+	return v
+}
+
+// golden compares an answer with testdata.
+func golden(t *testing.T, name string, w *httptest.ResponseRecorder) {
+	t.Helper()
+	var got bytes.Buffer
+	if err := json.Indent(&got, w.Body.Bytes(), "", "  "); err != nil {
+		t.Fatalf("%s: %v: %s", name, err, w.Body)
+	}
+	file := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(file, got.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got.Bytes(), want) {
+		t.Errorf("%s is not what it was (-update writes it anew):\n%s", name, &got)
+	}
+}
+
+func newServer(t *testing.T) *server.Server {
+	t.Helper()
+	s, err := server.New(server.Config{Rules: rules()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func decide(s *server.Server, times int, key string) {
+	var v server.Verdict
+	for range times {
+		s.Decide(&server.Request{Key: key, N: 1}, &v)
+	}
+}
+
+// What the API answers, to the letter. It is a promise.
+func TestAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		began := time.Now()
+		api := adminapi.New(adminapi.Config{Server: s, ConfigStatus: func() adminapi.ConfigStatus {
+			return adminapi.ConfigStatus{
+				Path: "rules.yaml", Hash: "3f2a90c1d5e7", Success: began, Failure: began.Add(7 * time.Second), Error: errFile,
+			}
+		}})
+		defer api.Close()
+		for _, by := range []string{"denied", "requests"} {
+			get[adminapi.Top](t, api, "/-/top?by="+by) // rates are since somebody asked
+		}
+		decide(s, 100, "login:mallory")
+		decide(s, 70, hostile)
+		decide(s, 60, "user:42")
+		decide(s, 8, "batch:nightly")
+		for range 3 {
+			go func() {
+				var v server.Verdict
+				_ = s.Wait(t.Context(), &server.Request{Key: "mail:7", N: 3}, &v)
+			}()
+		}
+		for range 2 {
+			if _, err := s.Acquire(t.Context(), server.LeaseRequest{Key: "export:1", N: 2}); err != nil {
+				t.Error(err)
+			}
+		}
+		if _, err := s.Acquire(t.Context(), server.LeaseRequest{Key: "export:1", N: 1}); !errors.Is(err, weir.ErrRejected) {
+			t.Error(err)
+		}
+		time.Sleep(900 * time.Millisecond)
+		golden(t, "status.json", ask(api, "GET", "/-/status?since=0"))
+		golden(t, "denied.json", ask(api, "GET", "/-/top"))
+		golden(t, "requests.json", ask(api, "GET", "/-/top?by=requests&n=2"))
+		golden(t, "waiting.json", ask(api, "GET", "/-/top?by=waiting"))
+		golden(t, "explain-denied.json", ask(api, "GET", "/-/explain?key=login:mallory"))
+		golden(t, "explain-leases.json", ask(api, "GET", "/-/explain?key=export:1"))
+		golden(t, "explain-waiting.json", ask(api, "GET", "/-/explain?key=mail:7"))
+	})
+}
+
+// Rates are those of the last seconds, not those since the beginning.
+func TestRates(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		api := adminapi.New(adminapi.Config{Server: s})
+		defer api.Close()
+		if st := get[adminapi.Status](t, api, "/-/status"); st.WindowMS != 0 || st.Words != "Counting has just begun." {
+			t.Errorf("at first: window %d, %q", st.WindowMS, st.Words)
+		}
+		time.Sleep(500 * time.Millisecond) // between two samples
+		for range 20 {
+			decide(s, 100, "login:x") // of which one a second is allowed, beside the burst of 60
+			get[adminapi.Top](t, api, "/-/top")
+			time.Sleep(time.Second)
+		}
+		st := get[adminapi.Status](t, api, "/-/status?since=0")
+		login := st.Rules[0]
+		if login.Count.Denied+login.Count.Allowed != 2000 || login.PerSecond.Denied != 94.29 || login.PerSecond.Allowed != 0.95 {
+			t.Errorf("%+v: want 990 and 10 in 10.5 s", login)
+		}
+		if k := get[adminapi.Top](t, api, "/-/top").Keys[0]; k.DeniedPerSecond != 92.4 || k.AllowedPerSecond != 0.93 {
+			t.Errorf("%+v: want 1386 and 14 in 15 s", k)
+		}
+		if want := "94 of 95 a second are refused: 94 by login (over_rate)."; st.Words != want {
+			t.Errorf("%q, want %q", st.Words, want)
+		}
+		if len(st.History) != 20 || st.History[19].Denied != 99 {
+			t.Errorf("the history: %+v", st.History)
+		}
+		newest := get[adminapi.Status](t, api, "/-/status?since="+strconv.FormatInt(st.History[17].AtMS, 10)).History
+		if len(newest) != 2 || newest[0] != st.History[18] {
+			t.Errorf("since: %+v", newest)
+		}
+		time.Sleep(5 * time.Minute)
+		st = get[adminapi.Status](t, api, "/-/status?since=0")
+		if st.Words != "Nobody asks for anything." || st.Total.Count.Denied != login.Count.Denied || len(st.History) != 300 {
+			t.Errorf("minutes later: %q, %+v, %d samples", st.Words, st.Total, len(st.History))
+		}
+		if top := get[adminapi.Top](t, api, "/-/top"); top.WindowMS != 0 || top.Keys[0].Denied != login.Count.Denied {
+			t.Errorf("nobody asked for long: %+v", top)
+		}
+	})
+}
+
+// A rule that begins to count anew has done nothing negative.
+func TestCountedAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		api := adminapi.New(adminapi.Config{Server: s})
+		defer api.Close()
+		decide(s, 1000, "login:x")
+		time.Sleep(5500 * time.Millisecond)
+		other := rules()
+		other.Rules[0].Algorithm = config.Fixed
+		if err := s.Reload(other); err != nil {
+			t.Fatal(err)
+		}
+		decide(s, 71, "login:x")
+		time.Sleep(700 * time.Millisecond)
+		st := get[adminapi.Status](t, api, "/-/status?since=0")
+		if f := st.Rules[0].PerSecond; f.Allowed != 9.68 || f.Denied != 1.77 {
+			t.Errorf("%+v: want 60 and 11 in 6.2 s", f)
+		}
+		if h := st.History; h[5].Denied != 11 || h[4].Reloads != 1 || h[5].Reloads != 2 {
+			t.Errorf("the history: %+v", h)
+		}
+	})
+}
+
+// Of more rules than are asked for, those that refuse most are told, in their order.
+func TestSomeRules(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		api := adminapi.New(adminapi.Config{Server: s})
+		defer api.Close()
+		decide(s, 1, "other")
+		decide(s, 200, "user:1")
+		decide(s, 200, "login:1")
+		time.Sleep(900 * time.Millisecond)
+		st := get[adminapi.Status](t, api, "/-/status?rules=3")
+		var names []string
+		for _, r := range st.Rules {
+			names = append(names, r.Name)
+		}
+		if got := strings.Join(names, ", "); got != "login, api, everything else" || st.RulesInForce != 7 {
+			t.Errorf("%s of %d", got, st.RulesInForce)
+		}
+	})
+}
+
+// A wait is no longer than the rule lets anybody wait, however wide the bucket
+// is that it is counted in.
+func TestWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		short := rules()
+		short.Rules[2].MaxWait = 600 * time.Millisecond
+		s, err := server.New(server.Config{Rules: short})
+		if err != nil {
+			t.Fatal(err)
+		}
+		api := adminapi.New(adminapi.Config{Server: s})
+		defer api.Close()
+		decide(s, 20, "search:x")
+		for range 12 { // 20 a second
+			go func() {
+				if err := s.Wait(t.Context(), &server.Request{Key: "search:x", N: 1}, new(server.Verdict)); err != nil {
+					t.Error(err)
+				}
+			}()
+		}
+		time.Sleep(900 * time.Millisecond)
+		search := get[adminapi.Status](t, api, "/-/status").Rules[2]
+		if p50, p95 := search.WaitP50MS, search.WaitP95MS; p50 == nil || *p50 != 300 || p95 == nil || *p95 != 600 {
+			t.Errorf("%+v: want 300 and 600 ms", search)
+		}
+	})
+}
+
+// What cannot be answered is told as an error.
+func TestErrors(t *testing.T) {
+	failing := errors.New("rules.yaml:1:1: this is no YAML")
+	api := adminapi.New(adminapi.Config{
+		Server: newServer(t), Local: true,
+		Ready:  func() error { return errors.New("the rules were never loaded") },
+		Reload: func(context.Context) (string, error) { return "", failing },
+	})
+	defer api.Close()
+	bare := adminapi.New(adminapi.Config{Server: newServer(t)})
+	defer bare.Close()
+	from := "Origin"
+	for _, tt := range []struct {
+		rule, request string
+		header        []string
+		status        int
+		want          string
+	}{
+		{"no key", "GET /-/explain", nil, 400, "no key: ask for"},
+		{"blanks are no key", "GET /-/explain?key=%20", nil, 400, "no key: ask for"},
+		{"keys have no controls", "GET /-/explain?key=a%1b", nil, 400, "control characters"},
+		{"keys are UTF-8", "GET /-/explain?key=%ff", nil, 400, "UTF-8"},
+		{"keys are short", "GET /-/explain?key=" + strings.Repeat("x", 1025), nil, 400, "1025 bytes: must be <= 1024"},
+		{"an order that is none", "GET /-/top?by=name", nil, 400, "must be denied, requests or waiting"},
+		{"a number that is none", "GET /-/top?n=-1", nil, 400, "want a whole number >= 0"},
+		{"a time that is none", "GET /-/status?since=yesterday", nil, 400, "want a whole number >= 0"},
+		{"alive, though not ready", "GET /-/health", nil, 200, "ok"},
+		{"not ready, and why", "GET /-/ready", nil, 503, "the rules were never loaded"},
+		{"a bad file", "POST /-/reload", nil, 422, "rules.yaml:1:1"},
+		{"the page's own reload", "POST /-/reload", []string{from, "http://127.0.0.1:8081"}, 422, "rules.yaml:1:1"},
+		{"another site's reload", "POST /-/reload", []string{from, "http://evil.example"}, 403, "cross-origin"},
+		{"another site's reload, as browsers tell", "POST /-/reload", []string{"Sec-Fetch-Site", "cross-site"}, 403, "cross-origin"},
+		{"a reload is no link", "GET /-/reload", nil, 405, ""},
+		{"no metrics", "GET /metrics", nil, 404, ""},
+		{"no pprof", "GET /debug/pprof/", nil, 404, ""},
+		{"no such asset", "GET /assets/page.css", nil, 404, ""},
+		{"no directories", "GET /uplot/", nil, 404, ""},
+	} {
+		method, path, _ := strings.Cut(tt.request, " ")
+		if w := ask(api, method, path, tt.header...); w.Code != tt.status || !strings.Contains(w.Body.String(), tt.want) {
+			t.Errorf("%s: %s: %d, %s: want %d and %q", tt.rule, tt.request, w.Code, w.Body, tt.status, tt.want)
+		}
+	}
+	if w := ask(bare, "POST", "/-/reload"); w.Code != 404 || !strings.Contains(w.Body.String(), "nothing to reload") {
+		t.Errorf("nothing to reload: %d, %s", w.Code, w.Body)
+	}
+	if w := ask(bare, "GET", "/-/ready"); w.Code != 200 {
+		t.Errorf("ready: %d", w.Code)
+	}
+}
+
+// On loopback only this machine's own names count, so that no site that has
+// been given its address reads through a browser.
+func TestLocal(t *testing.T) {
+	for host, want := range map[string]int{
+		"127.0.0.1:8081": 200, "localhost": 200, "LOCALHOST:1": 200, "[::1]:8081": 200, "weir.localhost": 200,
+		"evil.example:8081": 403, "127.0.0.1.evil.example": 403, "192.0.2.1": 403, "": 403,
+	} {
+		for local, want := range map[bool]int{true: want, false: 200} {
+			api := adminapi.New(adminapi.Config{Server: newServer(t), Local: local})
+			r := httptest.NewRequest("GET", "/-/status", nil)
+			r.Host = host
+			w := httptest.NewRecorder()
+			api.ServeHTTP(w, r)
+			api.Close()
+			if w.Code != want {
+				t.Errorf("host %q, local %v: %d, want %d", host, local, w.Code, want)
+			}
+		}
+	}
+}
+
+// The page and its assets are all there, and load nothing from elsewhere.
+func TestAssets(t *testing.T) {
+	api := adminapi.New(adminapi.Config{Server: newServer(t)})
+	defer api.Close()
+	for path, kind := range map[string]string{
+		"/": "text/html", "/page.css": "text/css", "/page.js": "text/javascript", "/icon.svg": "image/svg+xml",
+		"/uplot/uPlot.iife.min.js": "text/javascript", "/uplot/uPlot.min.css": "text/css",
+	} {
+		w := ask(api, "GET", path)
+		if got := w.Header().Get("Content-Type"); w.Code != 200 || !strings.HasPrefix(got, kind) {
+			t.Errorf("%s: %d, %s: want %s", path, w.Code, got, kind)
+		}
+		if csp := w.Header().Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'self'") || strings.Contains(csp, "unsafe") {
+			t.Errorf("%s: policy %q", path, csp)
+		}
+	}
+}
+
+// Everybody may ask at once, while rules come and go.
+func TestManyAsk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		api := adminapi.New(adminapi.Config{Server: s, Reload: func(context.Context) (string, error) { return "", s.Reload(rules()) }})
+		defer api.Close()
+		for range 4 {
+			for _, request := range []string{
+				"POST /-/reload", "GET /-/status?since=0&rules=2", "GET /-/top", "GET /-/top?by=requests", "GET /-/top?by=waiting", "GET /-/explain?key=login:x",
+			} {
+				go func() {
+					method, path, _ := strings.Cut(request, " ")
+					for range 20 {
+						decide(s, 20, "login:x")
+						if w := ask(api, method, path); w.Code != 200 {
+							t.Errorf("%s: %d, %s", request, w.Code, w.Body)
+						}
+						time.Sleep(300 * time.Millisecond)
+					}
+				}()
+			}
+		}
+		time.Sleep(time.Minute)
+	})
+}
+
+// Profiles that take long leave the listener to others.
+func TestFewProfiles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv, err := server.New(server.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		api := adminapi.New(adminapi.Config{Server: srv, Pprof: true})
+		defer api.Close()
+		ended := make(chan int, 4)
+		for range 4 {
+			go func() { ended <- ask(api, "GET", "/debug/pprof/goroutine?seconds=60").Code }()
+		}
+		synctest.Wait()
+		if w := ask(api, "GET", "/debug/pprof/goroutine"); w.Code != 503 || !strings.Contains(w.Body.String(), "wait for one to end") {
+			t.Errorf("a fifth: %d %s", w.Code, w.Body)
+		}
+		for range 4 {
+			if code := <-ended; code != 200 {
+				t.Errorf("%d", code)
+			}
+		}
+		if w := ask(api, "GET", "/debug/pprof/goroutine"); w.Code != 200 {
+			t.Errorf("afterwards: %d", w.Code)
+		}
+	})
+}

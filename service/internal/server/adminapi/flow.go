@@ -1,0 +1,133 @@
+package adminapi
+
+import (
+	"maps"
+	"math"
+	"time"
+
+	"github.com/weir-go/weir/service/internal/server"
+)
+
+// A Flow is what became of requests: how many, or how many per second. Under
+// rules that apply all together, a request counts under each that allowed it.
+type Flow[N uint64 | float64] struct {
+	Allowed   N `json:"allowed"`
+	Denied    N `json:"denied"`
+	Cancelled N `json:"cancelled"` // left while waiting
+	Shadowed  N `json:"shadowed"`  // allowed only because of the mode shadow
+	// Reasons are the denials, by reason.
+	Reasons map[string]N `json:"denied_by_reason"`
+	// What the candidate would have done.
+	TrialAllowed N `json:"trial_allowed"`
+	TrialDenied  N `json:"trial_denied"`
+	// Leases granted, and refused.
+	Leased  N `json:"leased"`
+	Refused N `json:"lease_refused"`
+}
+
+// numbers are all but the Reasons.
+func (f *Flow[N]) numbers() []*N {
+	return []*N{
+		&f.Allowed, &f.Denied, &f.Cancelled, &f.Shadowed, &f.TrialAllowed, &f.TrialDenied, &f.Leased, &f.Refused,
+	}
+}
+
+// add adds what was counted between then and now.
+func (f *Flow[N]) add(now, then Flow[N]) {
+	to, was := f.numbers(), then.numbers()
+	for i, n := range now.numbers() {
+		*to[i] += since(*n, *was[i])
+	}
+	if f.Reasons == nil {
+		f.Reasons = map[string]N{}
+	}
+	for why, n := range now.Reasons {
+		if more := since(n, then.Reasons[why]); more > 0 {
+			f.Reasons[why] += more
+		}
+	}
+}
+
+// perSecond is a count as a rate. It is zero, without Reasons, if d is.
+func perSecond(count Flow[uint64], d time.Duration) Flow[float64] {
+	f := Flow[float64]{Reasons: map[string]float64{}}
+	if d <= 0 {
+		return f
+	}
+	to := f.numbers()
+	for i, n := range count.numbers() {
+		*to[i] = rate(*n, d)
+	}
+	for why, n := range count.Reasons {
+		f.Reasons[why] = rate(n, d)
+	}
+	return f
+}
+
+// between is the Flow between two counts, d apart.
+func between(now, then Flow[uint64], d time.Duration) Flow[float64] {
+	var f Flow[uint64]
+	f.add(now, then)
+	return perSecond(f, d)
+}
+
+// rate is per second, to a hundredth.
+func rate(n uint64, d time.Duration) float64 {
+	if d <= 0 {
+		return 0
+	}
+	return math.Round(100*float64(n)/d.Seconds()) / 100
+}
+
+// since is what was counted since then. A count that is lower has begun anew.
+func since[N uint64 | float64](now, then N) N {
+	if now < then {
+		return now
+	}
+	return now - then
+}
+
+// A count is what was counted under a rule.
+type count struct {
+	flow  Flow[uint64]
+	waits server.Waits
+}
+
+func countOf(r *server.RuleStats) count {
+	f := Flow[uint64]{
+		Allowed: r.Allowed, Cancelled: r.Cancelled, Shadowed: r.Shadowed, Reasons: map[string]uint64{},
+		TrialAllowed: r.TrialAllowed, TrialDenied: r.TrialDenied, Leased: r.Leases.Granted,
+	}
+	for why, n := range r.Denied {
+		f.Denied += n
+		f.Reasons[why.String()] = n
+	}
+	for n := range maps.Values(r.Leases.Refused) {
+		f.Refused += n
+	}
+	return count{f, r.Waits}
+}
+
+// quantile returns a bound that so much of the waits between two counts did not
+// exceed, interpolated within a bucket; false if nobody waited.
+func quantile(q float64, now, then server.Waits) (time.Duration, bool) {
+	var total uint64
+	for i := range now.Counts {
+		now.Counts[i] = since(now.Counts[i], then.Counts[i])
+		total += now.Counts[i]
+	}
+	if total == 0 {
+		return 0, false
+	}
+	rank := q * float64(total)
+	low := time.Duration(0)
+	for i, high := range server.WaitBounds {
+		n := float64(now.Counts[i])
+		if rank <= n {
+			return low + time.Duration(float64(high-low)*rank/n), true
+		}
+		rank -= n
+		low = high
+	}
+	return low, true
+}

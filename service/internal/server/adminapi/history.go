@@ -1,0 +1,148 @@
+package adminapi
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/weir-go/weir/service/internal/server"
+)
+
+// A Sample is a moment of the past, the flow per second up to it.
+type Sample struct {
+	AtMS     int64   `json:"at_ms"`
+	Allowed  float64 `json:"allowed"`
+	Denied   float64 `json:"denied"`
+	Shadowed float64 `json:"shadowed"`
+	Waiting  int     `json:"waiting"` // at that moment, for tokens and for leases
+	Leases   int     `json:"leases"`  // units held at that moment
+	Reloads  uint64  `json:"reloads"` // rules put into force until then
+}
+
+const (
+	samples = 300         // that are kept: five minutes
+	pace    = time.Second // between two of them
+	busy    = 20          // so many times longer than a look takes is the pause after it, within bounds: 5 % of a processor
+)
+
+// A reading is all that was counted at an instant, by the rule's name; what no
+// rule matches is under "".
+type reading struct {
+	rules   map[string]count
+	waiting int
+	leases  int
+	reloads uint64
+	at      time.Time
+}
+
+func (a *API) read(st server.Stats) reading {
+	r := reading{rules: make(map[string]count, len(st.Rules)+1), at: time.Now(), reloads: st.Reloads, waiting: a.cfg.Server.Waiting()}
+	for i := range st.Rules {
+		s := &st.Rules[i]
+		r.rules[s.Rule.Name] = countOf(s)
+		r.leases += s.Leases.Held
+	}
+	r.rules[""] = count{flow: unmatched(st)}
+	return r
+}
+
+// total is the flow per second of all rules since another reading.
+func (r reading) total(then reading) Flow[float64] {
+	var f Flow[uint64]
+	for name, n := range r.rules {
+		f.add(n.flow, then.rules[name].flow)
+	}
+	return perSecond(f, r.at.Sub(then.at))
+}
+
+// history is what was read of late.
+type history struct {
+	mu      sync.Mutex // guards what follows
+	last    reading
+	recent  recent[reading]
+	samples []Sample
+}
+
+// add takes a reading.
+func (h *history) add(r reading) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.last.at.IsZero() {
+		if len(h.samples) == samples {
+			h.samples = slices.Delete(h.samples, 0, 1)
+		}
+		f := r.total(h.last)
+		h.samples = append(h.samples, Sample{
+			AtMS: r.at.UnixMilli(), Allowed: f.Allowed, Denied: f.Denied, Shadowed: f.Shadowed,
+			Waiting: r.waiting, Leases: r.leases, Reloads: r.reloads,
+		})
+	}
+	h.last = r
+	h.recent.add(r.at, r)
+}
+
+// since returns the samples that are newer than an instant.
+func (h *history) since(ms int64) []Sample {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	at, _ := slices.BinarySearchFunc(h.samples, ms+1, func(s Sample, ms int64) int { return int(s.AtMS - ms) })
+	return slices.Clone(h.samples[at:])
+}
+
+// base returns the reading that rates are counted from.
+func (h *history) base() (reading, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.recent.base(time.Now())
+}
+
+// sample reads until Close, and takes care not to be a load itself.
+func (a *API) sample() {
+	next := time.NewTimer(pace)
+	defer next.Stop()
+	for {
+		select {
+		case <-a.stop:
+			return
+		case <-next.C:
+			begin := time.Now()
+			a.history.add(a.read(a.cfg.Server.Stats()))
+			took := time.Since(begin)
+			next.Reset(max(pace-took, rest(took)))
+		}
+	}
+}
+
+// rest returns the pause after a look that took so long.
+func rest(took time.Duration) time.Duration { return min(busy*took, apart) }
+
+// recent keeps the last few of what is read, some seconds apart, as what later
+// ones are compared with.
+type recent[T any] struct {
+	at  [3]time.Time // the newest first; the zero Time is none
+	was [3]T
+}
+
+const (
+	apart    = 5 * time.Second
+	tooYoung = apart / 10  // for a rate
+	tooOld   = time.Minute // to be of late
+)
+
+func (r *recent[T]) add(at time.Time, v T) {
+	if at.Sub(r.at[0]) < apart {
+		return
+	}
+	r.at[2], r.at[1], r.at[0] = r.at[1], r.at[0], at
+	r.was[2], r.was[1], r.was[0] = r.was[1], r.was[0], v
+}
+
+// base returns the oldest that is of late, and false if it is too young.
+func (r *recent[T]) base(now time.Time) (v T, ok bool) {
+	for i := len(r.at) - 1; i >= 0; i-- {
+		if age := now.Sub(r.at[i]); age <= tooOld && age >= tooYoung {
+			return r.was[i], true
+		}
+	}
+	return v, false
+}

@@ -1,0 +1,139 @@
+package adminapi_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/server"
+	"github.com/weir-go/weir/service/internal/server/adminapi"
+)
+
+// hostile is a key that would break a page or a screen that took it for what it
+// says: markup, and a mark that turns the direction of what follows.
+const hostile = "login:<script>document.title='broken'</script><img src=x onerror=alert(1)>\u202egpj.exe"
+
+// rules are of all kinds.
+func rules() *config.Rules {
+	rate := func(n int, per time.Duration) config.Quota {
+		return config.Quota{Rate: config.Rate{Count: n, Period: per}}
+	}
+	candidate, queue := rate(10, time.Second), 30
+	api := rate(20, time.Second)
+	api.Burst = 40
+	return &config.Rules{Hash: "3f2a90c1d5e7", Rules: []config.Rule{
+		{Name: "login", Glob: "login:*", Quota: rate(60, time.Minute)},
+		{Name: "api", Glob: "user:*", Quota: api, Candidate: &candidate},
+		{Name: "search", Glob: "search:*", Quota: rate(20, time.Second), Per: config.PerRule, Queue: &queue, MaxWait: time.Second},
+		{Name: "mail", Regex: "^mail:[0-9]+$", Quota: rate(3, time.Second), Queue: &queue},
+		{Name: "batch", Glob: "batch:*", Quota: rate(5, time.Minute), Mode: config.Shadow},
+		{Name: "exports", Glob: "export:*", Concurrency: &config.Concurrency{Limit: 4, TTL: 30 * time.Second}},
+		{Name: "everything else", Glob: "*", Quota: rate(1000, time.Second)},
+	}}
+}
+
+// A rig is a server under a little load, and its API.
+type rig struct {
+	*server.Server
+	URL string
+	// reload is what becomes of a reload, and loaded what became of the last.
+	reload, loaded atomic.Pointer[error]
+	succeeded      atomic.Pointer[time.Time]
+	away           func() // ends the API
+}
+
+// fail makes reloads fail, or succeed if err is nil.
+func (r *rig) fail(err error) { r.reload.Store(&err) }
+
+func newRig(t testing.TB, rules *config.Rules) *rig {
+	t.Helper()
+	s, err := server.New(server.Config{Rules: rules})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{Server: s}
+	now := time.Now()
+	r.succeeded.Store(&now)
+	r.fail(nil)
+	r.loaded.Store(new(error))
+	api := adminapi.New(adminapi.Config{
+		Server: s, Local: true, Pprof: true,
+		Reload: func(context.Context) (string, error) {
+			err := *r.reload.Load()
+			r.loaded.Store(&err)
+			if err != nil {
+				return "", err
+			}
+			now := time.Now()
+			r.succeeded.Store(&now)
+			return "1 rule has changed: login", s.Reload(rules)
+		},
+		ConfigStatus: func() adminapi.ConfigStatus {
+			st := adminapi.ConfigStatus{Path: "/etc/weir/rules.yaml", Hash: "3f2a90c1d5e7", Success: *r.succeeded.Load()}
+			if err := *r.loaded.Load(); err != nil {
+				st.Failure, st.Error = time.Now(), err
+			}
+			return st
+		},
+	})
+	t.Cleanup(api.Close)
+	srv := httptest.NewServer(api)
+	t.Cleanup(srv.Close)
+	r.URL, r.away = srv.URL, func() { srv.CloseClientConnections(); srv.Close() }
+	return r
+}
+
+// load asks until the test ends: some keys for more than they may have.
+func (r *rig) load(t testing.TB) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var asking sync.WaitGroup
+	t.Cleanup(func() { cancel(); asking.Wait() })
+	every := func(d time.Duration, ask func(n int)) {
+		asking.Go(func() {
+			tick := time.NewTicker(d)
+			defer tick.Stop()
+			for n := 0; ; n++ {
+				select {
+				case <-ctx.Done():
+					return
+				case <-tick.C:
+					ask(n)
+				}
+			}
+		})
+	}
+	decide := func(key string) {
+		var v server.Verdict
+		r.Decide(&server.Request{Key: key, N: 1}, &v)
+	}
+	wait := func(key string) {
+		var v server.Verdict
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		_ = r.Wait(ctx, &server.Request{Key: key, N: 1}, &v)
+	}
+	every(20*time.Millisecond, func(n int) { decide("login:" + []string{"mallory", "mallory", "mallory", "alice"}[n%4]) })
+	every(170*time.Millisecond, func(int) { decide(hostile) })
+	every(10*time.Millisecond, func(n int) { decide(fmt.Sprintf("user:%d", n*n%7)) })
+	every(25*time.Millisecond, func(int) { decide("user:42") })
+	every(30*time.Millisecond, func(n int) { asking.Go(func() { wait("search:all") }) })
+	every(80*time.Millisecond, func(n int) { asking.Go(func() { wait(fmt.Sprintf("mail:%d", n%2*7)) }) })
+	every(90*time.Millisecond, func(int) { decide("batch:nightly") })
+	every(40*time.Millisecond, func(n int) { decide(fmt.Sprintf("GET /orders/%d", n%40)) })
+	every(400*time.Millisecond, func(n int) {
+		key := fmt.Sprintf("export:%d", n%2)
+		lease, err := r.Acquire(ctx, server.LeaseRequest{Key: key, N: 1})
+		if err == nil {
+			time.AfterFunc(3*time.Second, func() { _ = r.Return(key, lease.ID, weir.Success) })
+		}
+	})
+}
+
+var errFile = errors.New("rules.yaml:12:5: unknown field \"rat\": want one of name, key, glob, regex, per, rate\n  11 |   glob: \"login:*\"\n> 12 |   rat: 5/m\n       ^")

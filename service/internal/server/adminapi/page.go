@@ -1,0 +1,40 @@
+package adminapi
+
+import (
+	"embed"
+	"io/fs"
+	"net/http"
+
+	"github.com/weir-go/weir/service/internal/web"
+)
+
+//go:embed assets
+var assets embed.FS
+
+// policy lets the page load nothing but what is served here.
+const policy = "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// servePage serves the page, and the assets that it has in common with that of
+// weir demo.
+func servePage(mux *http.ServeMux) {
+	root, err := fs.Sub(assets, "assets")
+	if err != nil {
+		panic(err) // the name above is that of the directory
+	}
+	files, err := fs.ReadDir(root, ".")
+	if err != nil {
+		panic(err)
+	}
+	page := func(name string) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Security-Policy", policy)
+			http.ServeFileFS(w, r, root, name)
+		}
+	}
+	for _, f := range files {
+		mux.Handle("GET /"+f.Name(), page(f.Name()))
+	}
+	mux.Handle("GET /{$}", page("page.html"))
+	mux.Handle("GET /icon.svg", web.Handler())
+	mux.Handle("GET /uplot/", web.Handler())
+}

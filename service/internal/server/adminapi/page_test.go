@@ -1,0 +1,146 @@
+package adminapi_test
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/service/internal/browser"
+	"github.com/weir-go/weir/service/internal/config"
+)
+
+// number is the number that the text of an element begins with, or -1.
+func number(tab *browser.Tab, id string) float64 {
+	text := strings.TrimSuffix(tab.Text(id), "/s")
+	v, err := strconv.ParseFloat(strings.ReplaceAll(strings.TrimSpace(text), ",", ""), 64)
+	if err != nil {
+		return -1
+	}
+	return v
+}
+
+func has(tab *browser.Tab, id, want string) func() bool {
+	return func() bool { return strings.Contains(tab.Text(id), want) }
+}
+
+// The page shows what happens, and does what is asked of it.
+func TestPage(t *testing.T) {
+	r := newRig(t, rules())
+	r.load(t)
+	tab := browser.Open(t, r.URL+"/", 1600, 1000)
+	until := func(what string, ok func() bool) { t.Helper(); tab.Until(what, ok) }
+
+	until("it is live", has(tab, "status", "live"))
+	until("the config is told", has(tab, "hash", "3f2a90c1d5e7"))
+	until("the rules are there", has(tab, "rules", "glob login:*"))
+	until("requests are allowed", func() bool { return number(tab, "allowed") > 20 })
+	until("others are denied", func() bool { return number(tab, "denied") > 5 })
+	until("the reason is told", has(tab, "reasons", "over_rate"))
+	until("the story names the rule", has(tab, "story", "by login (over_rate)"))
+	until("the key that is refused most is first", func() bool {
+		return strings.HasPrefix(browser.Evaluate[string](tab, `document.querySelector("#denied-keys").innerText`), "login:mallory")
+	})
+	until("somebody waits", func() bool { return number(tab, "waiting") > 0 })
+	until("the lines are listed", has(tab, "lines", "mail:"))
+	until("the shadow rule tells what it would do", has(tab, "rules", "would deny"))
+	until("the candidate is compared", has(tab, "rules", "10/s: denies"))
+	first := tab.Text("allowed") + tab.Text("waiting") + tab.Text("rules")
+	until("the numbers move", func() bool { return tab.Text("allowed")+tab.Text("waiting")+tab.Text("rules") != first })
+
+	// A key is text, whatever it says.
+	until("the hostile key is there", has(tab, "denied-keys", `login:<script>document.title='broken'</script>`))
+	until("what turns the direction is shown as what it is", has(tab, "denied-keys", `\u{202e}`))
+	browser.Evaluate[bool](tab, `[...document.querySelectorAll("#denied-keys .key")].find(b => b.innerText.includes("script")).click() || true`)
+	until("it is explained as text", has(tab, "explanation", "<img src=x onerror=alert(1)>"))
+	if title := browser.Evaluate[string](tab, `document.title + document.scripts.length + document.images.length`); title != "weir serve21" {
+		t.Errorf("%q: the key has become part of the page", title)
+	}
+
+	explain := func(key string) {
+		t.Helper()
+		browser.Evaluate[string](tab, fmt.Sprintf(`document.getElementById("key").value = %q`, key))
+		tab.Click("explain")
+	}
+	explain("login:mallory")
+	until("a denial is explained", has(tab, "explanation", `Denied (over_rate) by the rule "login": allowed again in`))
+	until("and the rule that matches", has(tab, "explanation", "It lets each key that matches have 60/m: 0 of 60 left"))
+	explain("batch:nightly")
+	until("so is what shadow mode does", has(tab, "explanation", "in shadow mode"))
+	explain("nobody")
+	until("so is what is allowed", has(tab, "explanation", "Allowed."))
+	tab.Screenshot("page")
+
+	tab.Click("reload")
+	until("a reload says what has changed", has(tab, "reloaded", "Loaded: 1 rule has changed: login"))
+	r.fail(errFile)
+	tab.Click("reload")
+	until("a reload that fails says why", has(tab, "reloaded", "Nothing has changed: rules.yaml:12:5"))
+	until("the config's error is shown in full", has(tab, "config-error", "> 12 |   rat: 5/m\n"))
+	tab.Screenshot("failed-reload")
+	if errors := tab.Errors(); len(errors) != 1 || !strings.Contains(errors[0], "422") {
+		t.Errorf("%q: want that one answer was 422", errors)
+	}
+	r.fail(nil)
+	tab.Click("reload")
+	until("the error is gone", has(tab, "load", "ok"))
+
+	// Numbers change around whoever is at a row.
+	tab.Click("order-file")
+	until("the rules are in the order of the file", func() bool {
+		return browser.Evaluate[string](tab, `[...document.querySelectorAll("#rules b")].map(b => b.textContent).join()`) ==
+			"login,api,search,mail,batch,exports,everything else"
+	})
+	browser.Evaluate[bool](tab, `document.querySelector("#denied-keys .key").focus(), true`)
+	first = tab.Text("denied-keys")
+	until("the keys' numbers move", func() bool { return tab.Text("denied-keys") != first })
+	if focus := browser.Evaluate[string](tab, `document.activeElement.innerText`); focus != "login:mallory" {
+		t.Errorf("the focus is on %q", focus)
+	}
+
+	for _, v := range []struct {
+		name          string
+		width, height int64
+		dark          bool
+	}{{"narrow", 400, 900, false}, {"narrow-dark", 400, 900, true}, {"dark", 1600, 1000, true}, {"middle", 1280, 900, true}} {
+		tab.View(v.width, v.height, v.dark)
+		until("the "+v.name+" page is not too wide", func() bool { // the plot follows a moment later
+			return browser.Evaluate[int](tab, `document.documentElement.scrollWidth - innerWidth`) <= 0
+		})
+		tab.Screenshot(v.name)
+	}
+
+	r.away()
+	until("it says that nobody answers", has(tab, "status", "no answer"))
+	tab.Errors() // the browser's own, of the connection
+}
+
+// However many rules there are, and however long keys are, there is an end to
+// what the page shows.
+func TestPageBounded(t *testing.T) {
+	many := &config.Rules{}
+	for i := range 2000 {
+		many.Rules = append(many.Rules, config.Rule{
+			Name: fmt.Sprintf("rule %d", i), Glob: fmt.Sprintf("%d:*", i), Quota: config.Quota{Rate: config.Rate{Count: 1, Period: time.Hour}},
+		})
+	}
+	r := newRig(t, many)
+	tab := browser.Open(t, r.URL+"/", 400, 900)
+	tab.Until("rules are there", has(tab, "rules", "rule 7"))
+	for i := range 2000 {
+		decide(r.Server, 2+i%3, fmt.Sprintf("%d:%s", i, strings.Repeat("W", 200)))
+	}
+	decide(r.Server, 100_000, "1999:x")
+	tab.Until("the rule that refuses is there, though it is the last", has(tab, "rules", "rule 1999"))
+	tab.Until("the keys are there", has(tab, "denied-keys", ":WWWW"))
+	if n := browser.Evaluate[int](tab, `document.querySelectorAll("#rules tr").length`); n != 100 {
+		t.Errorf("%d rows of rules", n)
+	}
+	if n := browser.Evaluate[int](tab, `document.querySelectorAll("*").length`); n > 5000 {
+		t.Errorf("%d elements", n)
+	}
+	if n := browser.Evaluate[int](tab, `document.documentElement.scrollWidth - innerWidth`); n > 0 {
+		t.Errorf("the page is %d pixels too wide", n)
+	}
+}

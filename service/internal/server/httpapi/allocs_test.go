@@ -1,0 +1,39 @@
+//go:build !race
+
+package httpapi_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/server/httpapi"
+)
+
+// Acceptance: what an answer may allocate, beside what net/http does.
+func TestAllocations(t *testing.T) {
+	plenty := everybody(1e9, s, "")
+	for _, tt := range []struct {
+		name, method, url string
+		cfg               httpapi.Config
+		rule              config.Rule
+		most              float64
+	}{
+		{"granted", "POST", "/rate/x", httpapi.Config{}, plenty, 2}, // RateLimit, and its header
+		{"granted without fields", "GET", "/rate/x?canWait=true&n=3", httpapi.Config{NoFields: true}, plenty, 0},
+		{"denied", "POST", "/rate/x", httpapi.Config{}, everybody(0, time.Hour, ""), 2},
+		{"denied by a window, without fields", "POST", "/rate/x", httpapi.Config{NoFields: true}, everybody(0, time.Hour, config.Fixed), 0},
+		{"an escaped key", "POST", "/rate/x%2Fy", httpapi.Config{NoFields: true}, plenty, 2},
+		{"no such key", "GET", "/debug/x", httpapi.Config{}, plenty, 1},
+	} {
+		site := newSite(t, tt.cfg, tt.rule)
+		w, r := &blank{http.Header{}}, newRequest(tt.method, tt.url, "")
+		if n := testing.AllocsPerRun(1000, func() {
+			clear(w.h)
+			site.ServeHTTP(w, r)
+		}); n > tt.most {
+			t.Errorf("%s: %v allocations: want %v at most", tt.name, n, tt.most)
+		}
+	}
+}

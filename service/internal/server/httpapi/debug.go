@@ -1,0 +1,117 @@
+package httpapi
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/server"
+)
+
+// maxInstances bounds the keys that /debug shows: those that are asked for most.
+const maxInstances = 10_000
+
+// chunk is how much of a long answer is written at a time, in bytes.
+const chunk = 32 << 10
+
+// instances shows the keys of which something is counted, in order.
+func (c *call) instances() {
+	seen, ok := c.top()
+	if !ok {
+		c.leave()
+		return
+	}
+	c.w.Header()["Content-Type"] = jsonType
+	c.buf = append(c.buf[:0], `{"Instances":{`...)
+	first := true
+	for i := range seen {
+		if i > 0 && seen[i].Key == seen[i-1].Key {
+			continue // remembered twice
+		}
+		st, found := counted(c.api.server.Explain(seen[i].Key))
+		if !found {
+			continue
+		}
+		if !first {
+			c.buf = append(c.buf, ',')
+		}
+		first = false
+		c.buf = append(appendString(c.buf, seen[i].Key), ':')
+		c.buf = appendInstance(c.buf, seen[i].Key, st)
+		if len(c.buf) > chunk {
+			_, _ = c.w.Write(c.buf) // a caller that is gone needs no answer
+			c.buf = c.buf[:0]
+		}
+	}
+	c.buf = append(c.buf, "}}\n"...)
+	_, _ = c.w.Write(c.buf)
+}
+
+// top returns the keys in order, unless the caller leaves before its turn: to
+// find them is work, so it is done for one call at a time.
+func (c *call) top() (seen []server.Seen, ok bool) {
+	select {
+	case c.api.debug <- struct{}{}:
+	case <-c.r.Context().Done():
+		return nil, false
+	}
+	defer func() { <-c.api.debug }()
+	seen = c.api.server.Top(maxInstances, false)
+	slices.SortFunc(seen, func(a, b server.Seen) int { return cmp.Compare(a.Key, b.Key) })
+	return seen, true
+}
+
+// instance shows one key.
+func (c *call) instance() {
+	st, found := counted(c.api.server.Explain(c.key))
+	if found {
+		c.buf = appendInstance(c.buf[:0], c.key, st)
+	} else {
+		c.buf = append(c.buf[:0], `{"Key":`...)
+		c.buf = append(appendString(c.buf, c.key), `,"Found":false}`...)
+	}
+	c.buf = append(c.buf, '\n')
+	c.send(http.StatusOK, jsonType)
+}
+
+// counted returns the first rule with a rate, if it counts anything of a key.
+func counted(x server.Explanation) (*server.RuleState, bool) {
+	for i := range x.Rules {
+		if st := &x.Rules[i]; st.Rule.Quoted() {
+			return st, st.Used > 0 || st.Denied > 0 || st.Waiting > 0
+		}
+	}
+	return nil, false
+}
+
+// appendInstance appends what GoCC knows of a key.
+func appendInstance(b []byte, key string, st *server.RuleState) []byte {
+	queue := config.DefaultQueue
+	if st.Rule.Queue != nil {
+		queue = *st.Rule.Queue
+	}
+	b = append(b, `{"Key":`...)
+	b = appendString(b, key)
+	b = append(b, `,"Config":{"WindowMillis":`...)
+	b = strconv.AppendInt(b, int64(st.Rule.Rate.Period/time.Millisecond), 10)
+	b = append(b, `,"MaxRequestsPerWindow":`...)
+	b = strconv.AppendInt(b, int64(st.Rule.Rate.Count), 10)
+	b = append(b, `,"MaxRequestsInQueue":`...)
+	b = strconv.AppendInt(b, int64(queue), 10)
+	b = append(b, `},"NumApprovedThisWindow":`...)
+	b = strconv.AppendInt(b, int64(st.Used), 10)
+	b = append(b, `,"NumDeniedThisWindow":`...)
+	b = strconv.AppendUint(b, st.Denied, 10)
+	b = append(b, `,"NumWaiting":`...)
+	b = strconv.AppendInt(b, int64(st.Waiting), 10)
+	return append(b, `,"Found":true}`...)
+}
+
+// health says that the server is there.
+func (c *call) health() {
+	c.buf = append(c.buf[:0], "OK"...)
+	c.send(http.StatusOK, textType)
+}

@@ -1,0 +1,136 @@
+package httpapi
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/weir-go/weir/service/internal/server"
+)
+
+// An endpoint is a method of a path.
+type endpoint struct {
+	method string
+	root   string // the first part of the path
+	parts  int    // of the path: the second is a key, the third an id
+	action Action // that prepare asks leave for, if any
+	params param  // that the query may have; others are ignored
+	run    func(*call)
+}
+
+// endpoints are all that there are; first those that are asked for most.
+var endpoints = []endpoint{
+	{"POST", "rate", 2, Rate, ofRate, (*call).ask},
+	{"GET", "rate", 2, Rate, ofRate, (*call).ask},
+	{"POST", "rate", 1, "", paramAll | paramIDs, (*call).decideBatch}, // asks leave for each key
+	{"DELETE", "rate", 3, Rate, 0, (*call).giveBack},
+	{"POST", "rate", 3, Rate, paramN, (*call).settle},
+	{"POST", "lease", 2, Lease, ofLease, (*call).lease},
+	{"GET", "lease", 2, Lease, 0, (*call).leases},
+	{"POST", "lease", 3, Lease, paramTTL, (*call).renew},
+	{"DELETE", "lease", 3, Lease, paramOutcome, (*call).giveLeaseBack},
+	{"GET", "debug", 1, Debug, 0, (*call).instances},
+	{"HEAD", "debug", 1, Debug, 0, (*call).instances},
+	{"GET", "debug", 2, Debug, 0, (*call).instance},
+	{"HEAD", "debug", 2, Debug, 0, (*call).instance},
+	{"GET", "healthz", 1, "", 0, (*call).health},
+	{"HEAD", "healthz", 1, "", 0, (*call).health},
+	{"GET", "openapi.json", 1, "", 0, (*call).openAPI},
+	{"HEAD", "openapi.json", 1, "", 0, (*call).openAPI},
+}
+
+// path is the endpoint's as openapi.yaml has it.
+func (e *endpoint) path() string {
+	return "/" + e.root + [...]string{"", "", "/{key}", "/{key}/{id}"}[e.parts]
+}
+
+// A target is what a path names.
+type target struct {
+	root, key, id string
+	parts         int // as many as there are
+}
+
+// find returns the number of an endpoint: of none, if there is no such.
+func (t *target) find(method string) int {
+	for i := range endpoints {
+		if e := &endpoints[i]; e.parts == t.parts && e.root == t.root && e.method == method {
+			return i
+		}
+	}
+	return len(endpoints)
+}
+
+// allowed returns the methods that a target has, as Allow lists them.
+func (t *target) allowed() string {
+	var methods []string
+	for i := range endpoints {
+		if e := &endpoints[i]; e.parts == t.parts && e.root == t.root {
+			methods = append(methods, e.method)
+		}
+	}
+	return strings.Join(methods, ", ")
+}
+
+// locate takes a path apart. Its parts are what is between the slashes as they
+// were sent: an escaped one belongs to a key, and so do dots and empty parts.
+func locate(u *url.URL) (t target) {
+	path, escaped := u.Path, u.RawPath != ""
+	if escaped {
+		path = u.EscapedPath()
+	}
+	if path == "" || path[0] != '/' {
+		return t
+	}
+	into := [...]*string{&t.root, &t.key, &t.id}
+	for more, rest := true, path[1:]; more; t.parts++ {
+		if t.parts == len(into) {
+			return target{} // a slash too many
+		}
+		var part string
+		part, rest, more = strings.Cut(rest, "/")
+		if escaped {
+			part, _ = url.PathUnescape(part) // EscapedPath has seen to that it can be
+		}
+		*into[t.parts] = part
+	}
+	if t.root == "debug" && t.parts == 2 && t.key == "" {
+		t.parts = 1
+	}
+	return t
+}
+
+// cleanKey returns a key without the space around it, or what is wrong with it.
+func (a *API) cleanKey(key string) (string, *fault) {
+	key = strings.TrimSpace(key)
+	switch {
+	case key == "":
+		return "", emptyKey
+	case len(key) > a.cfg.MaxKey:
+		return "", longKey
+	}
+	for i := range len(key) {
+		if c := key[i]; c < ' ' || c > '~' {
+			return cleanText(key)
+		}
+	}
+	return key, nil
+}
+
+// cleanText is cleanKey for a key that is not of printable ASCII.
+func cleanText(key string) (string, *fault) {
+	if !server.IsKey(key) {
+		return "", oddKey
+	}
+	return key, nil
+}
+
+// misled answers where there is no endpoint.
+func (c *call) misled() {
+	f := &fault{status: http.StatusNotFound, text: "there is no such path; a slash in a key is written %2F"}
+	if methods := c.allowed(); methods != "" {
+		f = &fault{status: http.StatusMethodNotAllowed, text: "the methods of this path are " + methods}
+		c.w.Header()["Allow"] = []string{methods}
+	}
+	c.key = ""
+	c.fail(f)
+}

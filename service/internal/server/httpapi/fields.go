@@ -1,0 +1,130 @@
+package httpapi
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/gcra"
+	"github.com/weir-go/weir/internal/ratelimitfield"
+	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/server"
+)
+
+// A policy is a rule as RateLimit-Policy and RateLimit tell of it.
+type policy struct {
+	name  string     // quoted
+	quota gcra.Quota // of a token bucket
+	fixed bool       // it has fixed windows
+	limit int
+	item  string   // of RateLimit-Policy
+	value []string // of RateLimit-Policy, where there is no other item
+}
+
+func newPolicy(r *server.Rule) *policy {
+	p := &policy{name: ratelimitfield.Quote(r.Name), limit: r.Limit()}
+	var says ratelimitfield.Policy
+	switch r.Algorithm {
+	case config.Fixed:
+		p.fixed = true
+		says = ratelimitfield.OfWindow(r.Rate.Count, r.Rate.Period)
+	case config.Sliding:
+		says = ratelimitfield.OfWindow(r.Rate.Count, r.Rate.Period)
+	default:
+		p.quota = gcra.Per(r.Rate.Count, r.Rate.Period, p.limit)
+		says = ratelimitfield.OfBucket(&p.quota)
+	}
+	p.item = string(says.Append(nil, p.name))
+	p.value = []string{p.item}
+	return p
+}
+
+// untilMore returns when there is more than what is left, weir.Never if that is
+// not known.
+func (p *policy) untilMore(left int, d *weir.Decision) time.Duration {
+	switch {
+	case p.quota != gcra.Quota{}:
+		return ratelimitfield.UntilMore(&p.quota, left, d)
+	case !d.OK:
+		return d.RetryAfter
+	case p.fixed:
+		return d.ResetAfter // all of it at once
+	}
+	return weir.Never
+}
+
+// policies are those of the rules in force, as far as they have answered.
+type policies struct {
+	rules *config.Rules
+	of    sync.Map // *policy by *server.Rule
+	n     atomic.Int64
+}
+
+// maxPolicies bounds the policies that are kept: rules that are laid over each
+// other can be many.
+const maxPolicies = 4096
+
+// policy returns the policy of a rule.
+func (a *API) policy(r *server.Rule) *policy {
+	known, rules := a.policies.Load(), a.server.Rules()
+	if known == nil || known.rules != rules {
+		known = &policies{rules: rules}
+		a.policies.Store(known)
+	}
+	if p, ok := known.of.Load(r); ok {
+		return p.(*policy)
+	}
+	p := newPolicy(r)
+	if known.n.Add(1) <= maxPolicies {
+		known.of.Store(r, p)
+	}
+	return p
+}
+
+// writeFields tells what the rules have answered. A rule on trial is not told of:
+// a caller that held back would spoil the trial.
+func (c *call) writeFields() {
+	if c.api.cfg.NoFields {
+		return
+	}
+	var buf [160]byte
+	left, only, all := buf[:0], []string(nil), []byte(nil)
+	for i := range c.verdict.Answers {
+		a := &c.verdict.Answers[i]
+		if a.Rule.Mode == config.Shadow {
+			continue
+		}
+		p := c.api.policy(a.Rule)
+		left = p.appendLeft(left, &c.verdict, i, c.request.N)
+		switch {
+		case only == nil:
+			only = p.value
+		case all == nil:
+			all = append(all, only[0]...)
+			fallthrough
+		default:
+			all = append(append(all, ", "...), p.item...)
+		}
+	}
+	if only == nil {
+		return
+	}
+	if all != nil {
+		only = []string{string(all)}
+	}
+	h := c.w.Header()
+	h["Ratelimit-Policy"] = only
+	h["Ratelimit"] = []string{string(left)}
+}
+
+// appendLeft appends what is left after an answer. What a rule gave comes back
+// if a later one denied.
+func (p *policy) appendLeft(b []byte, v *server.Verdict, i, n int) []byte {
+	a := &v.Answers[i]
+	left := a.Remaining
+	if a.OK && !v.OK {
+		left = min(left+n, p.limit)
+	}
+	return ratelimitfield.AppendLeft(b, p.name, left, p.untilMore(left, &a.Decision))
+}

@@ -1,0 +1,130 @@
+package httpapi
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/service/internal/server"
+)
+
+// lease takes a lease, and waits for it if the caller would.
+func (c *call) lease() {
+	p := &c.params
+	req := server.LeaseRequest{Key: c.key, N: c.cost(), TTL: p.ttl, Wait: p.canWait}
+	if req.N == 0 {
+		c.fail(&fault{status: http.StatusBadRequest, text: "cannot read n: a lease is of one unit at least"})
+		return
+	}
+	ctx, cancel, f := c.patience()
+	if f != nil {
+		c.fail(f)
+		return
+	}
+	defer cancel()
+	if req.Wait {
+		c.Waits()
+	}
+	l, err := c.api.server.Acquire(ctx, req)
+	if req.Wait {
+		c.hurried()
+	}
+	if err != nil {
+		c.denyLease(err)
+		return
+	}
+	c.sendLease(&l)
+}
+
+// denyLease answers a request for a lease that there is not.
+func (c *call) denyLease(err error) {
+	rejection, rejected := errors.AsType[*weir.Rejection](err)
+	switch {
+	case errors.Is(err, server.ErrNoLeasing):
+		c.fail(noLeasing)
+		return
+	case errors.Is(err, server.ErrNoLease):
+		c.fail(noLease)
+		return
+	case !rejected && c.r.Context().Err() != nil:
+		c.leave()
+		return
+	}
+	f := fault{
+		status: http.StatusTooManyRequests, text: "concurrency limit reached", reason: weir.TooLate,
+	}
+	if rejected {
+		f.reason, f.retryAfter = rejection.Reason, rejection.RetryAfter
+	}
+	if f.reason == weir.Closed {
+		f.status, f.text = http.StatusServiceUnavailable, ending
+	}
+	c.fail(&f)
+}
+
+// renew lets a lease last longer.
+func (c *call) renew() {
+	l, err := c.api.server.Renew(c.key, c.id, c.params.ttl)
+	if err != nil {
+		c.denyLease(err)
+		return
+	}
+	c.sendLease(&l)
+}
+
+// giveLeaseBack returns a lease.
+func (c *call) giveLeaseBack() {
+	outcome := weir.Success
+	if c.params.valued&paramOutcome != 0 {
+		outcome = c.params.outcome
+	}
+	if err := c.api.server.Return(c.key, c.id, outcome); err != nil {
+		c.denyLease(err)
+		return
+	}
+	c.buf = append(c.buf[:0], "{}\n"...)
+	c.send(http.StatusOK, jsonType)
+}
+
+// sendLease answers with a lease that is held.
+func (c *call) sendLease(l *server.Lease) {
+	b := append(c.buf[:0], `{"lease_id":`...)
+	b = appendString(b, l.ID)
+	b = append(b, `,"token":`...)
+	b = strconv.AppendUint(b, l.Token, 10)
+	b = append(b, `,"ttl_ms":`...)
+	b = strconv.AppendInt(b, l.TTL.Milliseconds(), 10)
+	b = append(b, `,"limit":`...)
+	b = strconv.AppendInt(b, int64(l.Limit), 10)
+	b = append(b, `,"inflight":`...)
+	b = strconv.AppendInt(b, int64(l.Inflight), 10)
+	b = append(b, `,"waited_ms":`...)
+	b = appendMillis(b, l.Waited)
+	c.buf = append(b, "}\n"...)
+	c.send(http.StatusOK, jsonType)
+}
+
+// leases tells what is known of the leases of a key: of the rule that has the
+// least room.
+func (c *call) leases() {
+	var least *server.LeaseState
+	x := c.api.server.Explain(c.key)
+	for i := range x.Rules {
+		if l := x.Rules[i].Lease; l != nil && (least == nil || l.Limit-l.Inflight < least.Limit-least.Inflight) {
+			least = l
+		}
+	}
+	if least == nil {
+		c.fail(noLeasing)
+		return
+	}
+	b := append(c.buf[:0], `{"limit":`...)
+	b = strconv.AppendInt(b, int64(least.Limit), 10)
+	b = append(b, `,"inflight":`...)
+	b = strconv.AppendInt(b, int64(least.Inflight), 10)
+	b = append(b, `,"waiting":`...)
+	b = strconv.AppendInt(b, int64(least.Waiting), 10)
+	c.buf = append(b, "}\n"...)
+	c.send(http.StatusOK, jsonType)
+}

@@ -1,0 +1,210 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/server"
+)
+
+// ask asks for tokens, and waits for them if the caller would.
+func (c *call) ask() {
+	p := &c.params
+	if f := c.mayOverride(); f != nil {
+		c.fail(f)
+		return
+	}
+	c.request = server.Request{Key: c.key, N: c.cost(), Limit: p.maxRequests, Queue: p.maxQueue, OwnQueue: p.valued&paramMaxRequestsInQueue != 0}
+	if !p.canWait {
+		c.api.server.Decide(&c.request, &c.verdict)
+	} else if !c.wait() {
+		return
+	}
+	c.writeFields()
+	if c.verdict.OK {
+		c.grant()
+	} else {
+		c.deny()
+	}
+}
+
+// cost is how many tokens, or units, are asked for.
+func (c *call) cost() int {
+	if c.params.valued&paramN == 0 {
+		return 1
+	}
+	return c.params.n
+}
+
+// mayOverride reports what a request says for itself and may not.
+func (c *call) mayOverride() *fault {
+	p, cfg := &c.params, &c.api.cfg
+	if p.valued&(paramMaxRequests|paramMaxRequestsInQueue) == 0 {
+		return nil
+	}
+	for _, o := range [...]struct {
+		which              param
+		name               string
+		value, least, most int
+	}{
+		{paramMaxRequests, "maxRequests", p.maxRequests, 1, cfg.MaxLimit},
+		{paramMaxRequestsInQueue, "maxRequestsInQueue", p.maxQueue, 0, cfg.MaxQueue},
+	} {
+		switch {
+		case p.valued&o.which == 0:
+		case o.most == 0:
+			return &fault{status: http.StatusForbidden, text: o.name + " query parameter is disabled"}
+		case o.value < o.least || o.value > o.most:
+			return &fault{status: http.StatusBadRequest, text: o.name + " out of bounds"}
+		}
+	}
+	return nil
+}
+
+// wait waits for a verdict. It reports whether there is one.
+func (c *call) wait() bool {
+	ctx, cancel, f := c.patience()
+	if f != nil {
+		c.fail(f)
+		return false
+	}
+	defer cancel()
+	v := &c.verdict
+	c.request.Caller = c
+	err := c.api.server.Wait(ctx, &c.request, v)
+	if v.Waited > 0 {
+		c.hurried()
+	}
+	switch {
+	case err == nil && v.OK && v.Waited > 0 && c.r.Context().Err() != nil: // it left as its turn came
+		id := c.api.server.AppendID(c.buf[:0], v.Grant, c.key)
+		_, _ = c.api.server.Settle(c.key, string(id), 0) // nothing can be done about it
+		c.leave()
+		return false
+	case err == nil:
+		return true
+	case errors.Is(err, context.DeadlineExceeded): // it was not too late when it came
+		v.OK, v.Reason, v.RetryAfter = false, weir.TooLate, 0
+		return true
+	}
+	c.leave()
+	return false
+}
+
+// patience returns the context of a wait: that of the request, and the time-out
+// that it gives, the shorter if it gives two.
+func (c *call) patience() (context.Context, context.CancelFunc, *fault) {
+	timeout, limited := c.params.timeout, c.params.valued&paramTimeout != 0
+	if header := c.r.Header["Request-Timeout"]; len(header) > 0 {
+		d, ok := time.Duration(0), len(header) == 1 && header[0] != ""
+		if ok {
+			d, ok = duration(header[0])
+		}
+		if !ok {
+			return nil, nil, &fault{status: http.StatusBadRequest, text: "cannot read Request-Timeout: it must be " + wants(paramTimeout)}
+		}
+		if !limited || d < timeout {
+			timeout, limited = d, true
+		}
+	}
+	if !limited {
+		return c.r.Context(), func() {}, nil
+	}
+	ctx, cancel := context.WithTimeout(c.r.Context(), timeout)
+	return ctx, cancel, nil
+}
+
+// Waits suspends the time-out of the answer, while the call waits for its turn.
+// Where there are no such time-outs, there is nothing to do.
+func (c *call) Waits() { _ = http.NewResponseController(c.w).SetWriteDeadline(time.Time{}) }
+
+// hurried lets it begin anew.
+func (c *call) hurried() {
+	_ = http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(c.api.cfg.AnswerTimeout))
+}
+
+// leave ends the call of a caller that has left: nobody sees the answer.
+func (c *call) leave() {
+	c.status = left
+	c.w.WriteHeader(left)
+}
+
+// grant answers a request that is allowed.
+func (c *call) grant() {
+	v, b := &c.verdict, append(c.buf[:0], '{')
+	if c.request.N == 0 {
+		if remaining, ok := remaining(v); ok {
+			b = append(b, `"remaining":`...)
+			b = strconv.AppendInt(b, int64(remaining), 10)
+		}
+	} else {
+		b = append(b, `"request_id":"`...)
+		b = c.api.server.AppendID(b, v.Grant, c.key)
+		b = append(b, '"')
+		if v.Waited > 0 {
+			b = append(b, `,"waited_ms":`...)
+			b = appendMillis(b, v.Waited)
+			b = append(b, `,"place":`...)
+			b = strconv.AppendInt(b, int64(v.Place), 10)
+		}
+	}
+	c.buf = append(b, "}\n"...)
+	c.send(http.StatusOK, jsonType)
+}
+
+// remaining returns what is left of the rule that leaves least, if any counts.
+func remaining(v *server.Verdict) (least int, ok bool) {
+	for i := range v.Answers {
+		if a := &v.Answers[i]; a.Rule.Mode != config.Shadow && (!ok || a.Remaining < least) {
+			least, ok = a.Remaining, true
+		}
+	}
+	return least, ok
+}
+
+// deny answers a request that is not.
+func (c *call) deny() {
+	v := &c.verdict
+	f := fault{
+		status: http.StatusTooManyRequests, text: "rate limit exceeded",
+		reason: v.Reason, retryAfter: v.RetryAfter, line: c.params.canWait, place: v.Place,
+	}
+	if v.Reason == weir.Closed {
+		f.status, f.text, f.line = http.StatusServiceUnavailable, ending, false
+	}
+	if a := v.Denied(); a != nil {
+		f.rule = a.Rule.Name
+	}
+	c.fail(&f)
+}
+
+// giveBack gives back what was granted.
+func (c *call) giveBack() { c.settleFor(0) }
+
+// settle tells the true cost of what was granted.
+func (c *call) settle() {
+	if c.params.valued&paramN == 0 {
+		c.fail(&fault{status: http.StatusBadRequest, text: "n is missing: it says what it has cost"})
+		return
+	}
+	c.settleFor(c.params.n)
+}
+
+func (c *call) settleFor(n int) {
+	done, err := c.api.server.Settle(c.key, c.id, n)
+	if err != nil {
+		c.fail(noGrant)
+		return
+	}
+	b := append(c.buf[:0], `{"was":`...)
+	b = strconv.AppendInt(b, int64(done.Was), 10)
+	b = append(b, `,"charged":`...)
+	b = strconv.AppendInt(b, int64(done.Charged), 10)
+	c.buf = append(b, "}\n"...)
+	c.send(http.StatusOK, jsonType)
+}

@@ -1,0 +1,365 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/server"
+)
+
+// leased is a rule for every key that leases.
+func leased(name string, c config.Concurrency) config.Rule {
+	return config.Rule{Name: name, Glob: "*", Concurrency: &c}
+}
+
+// underAll are rules that all count.
+func underAll(rules ...config.Rule) server.Config {
+	return server.Config{Rules: &config.Rules{Apply: config.All, Rules: rules}}
+}
+
+// lease leases at once, or must not be able to: then the ID is empty.
+func (d desk) lease(key string, n int) server.Lease {
+	d.t.Helper()
+	l, err := d.Acquire(d.t.Context(), server.LeaseRequest{Key: key, N: n})
+	if err != nil && !errors.Is(err, weir.ErrRejected) {
+		d.t.Errorf("%q: %v", key, err)
+	}
+	return l
+}
+
+// leases checks how many of so many leases of a unit are granted, and returns
+// their IDs.
+func (d desk) leases(key string, want, of int) (ids []string) {
+	d.t.Helper()
+	for range of {
+		if l := d.lease(key, 1); l.ID != "" {
+			ids = append(ids, l.ID)
+		}
+	}
+	if len(ids) != want {
+		d.t.Errorf("%q: %d of %d leases granted, want %d", key, len(ids), of, want)
+	}
+	return ids
+}
+
+// line lets somebody wait for a lease, as queue does for tokens.
+func (d desk) line(ctx context.Context, key string, n int) <-chan string {
+	d.t.Helper()
+	ended := make(chan string, 1)
+	start := time.Now()
+	go func() {
+		l, err := d.Acquire(ctx, server.LeaseRequest{Key: key, N: n, Wait: true})
+		if err != nil {
+			ended <- fmt.Sprintf("%v after %v", err, time.Since(start))
+			return
+		}
+		ended <- fmt.Sprintf("granted after %v", l.Waited)
+	}()
+	synctest.Wait()
+	return ended
+}
+
+// inflight returns the state of a key under the i-th of its rules.
+func (d desk) inflight(key string, i int) server.LeaseState {
+	d.t.Helper()
+	st := d.Explain(key).Rules[i].Lease
+	if st == nil {
+		d.t.Fatalf("%q: rule %d does not lease", key, i)
+	}
+	return *st
+}
+
+// still tells that a wait has not ended.
+const still = "still waiting"
+
+func ended(c <-chan string) string {
+	synctest.Wait()
+	select {
+	case how := <-c:
+		return how
+	default:
+		return still
+	}
+}
+
+func TestLeaseLasts(t *testing.T) {
+	for _, row := range []struct {
+		rule      string
+		c         config.Concurrency
+		asked     time.Duration
+		want      time.Duration
+		renewed   time.Duration // as asked
+		wantAfter time.Duration
+	}{
+		{"for the rule's TTL, if nobody says", config.Concurrency{TTL: time.Minute}, 0, time.Minute, 0, time.Minute},
+		{"for 30 seconds, if nobody says at all", config.Concurrency{}, 0, 30 * time.Second, -1, 30 * time.Second},
+		{"as long as is asked for", config.Concurrency{TTL: time.Minute}, time.Second, time.Second, 2 * time.Second, 2 * time.Second},
+		{"up to MaxTTL", config.Concurrency{TTL: time.Minute, MaxTTL: time.Hour}, 2 * time.Hour, time.Hour, 3 * time.Hour, time.Hour},
+		{"up to ten times the TTL, without one", config.Concurrency{TTL: time.Second}, time.Minute, 10 * time.Second, time.Minute, 10 * time.Second},
+	} {
+		t.Run(row.rule, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				row.c.Limit = 1
+				d := newDesk(t, server.Config{}, leased("jobs", row.c))
+				l, err := d.Acquire(t.Context(), server.LeaseRequest{Key: "a", N: 1, TTL: row.asked})
+				must(t, err)
+				check(t, "TTL", l.TTL, row.want)
+				time.Sleep(row.want - 1)
+				d.leases("a", 0, 1)
+				again, err := d.Renew("a", l.ID, row.renewed)
+				must(t, err)
+				check(t, "renewed TTL", again.TTL, row.wantAfter)
+				check(t, "token", again.Token, l.Token)
+				time.Sleep(row.wantAfter - 1)
+				d.leases("a", 0, 1)
+				time.Sleep(time.Nanosecond)
+				if _, err := d.Renew("a", l.ID, 0); err != server.ErrNoLease {
+					t.Errorf("renewed as it runs out: %v", err)
+				}
+				synctest.Wait()
+				d.leases("a", 1, 2)
+				st := d.Stats()
+				check(t, "held", st.Leases, 1)
+				counts := st.Rules[0].Leases
+				check(t, "renewed", counts.Renewed, 1)
+				check(t, "expired", counts.Expired, 1)
+			})
+		})
+	}
+}
+
+func TestLeaseEndsOnce(t *testing.T) {
+	for _, row := range []struct {
+		rule string
+		end  func(d desk, l server.Lease) error
+		want error
+		held int // afterwards
+	}{
+		{"by its key and id", func(d desk, l server.Lease) error { return d.Return("a", l.ID, weir.Success) }, nil, 0},
+		{"not by another key", func(d desk, l server.Lease) error { return d.Return("b", l.ID, weir.Success) }, server.ErrNoLease, 1},
+		{"not by no id", func(d desk, l server.Lease) error { return d.Return("a", "", weir.Success) }, server.ErrNoLease, 1},
+		{"not by a part of its id", func(d desk, l server.Lease) error { return d.Return("a", l.ID[:31], weir.Success) }, server.ErrNoLease, 1},
+		{"not by more than its id", func(d desk, l server.Lease) error { return d.Return("a", l.ID+"0", weir.Success) }, server.ErrNoLease, 1},
+		{"not by an id that is none", func(d desk, l server.Lease) error { return d.Return("a", l.ID[:31]+"-", weir.Success) }, server.ErrNoLease, 1},
+		{"not by the id of nobody", func(d desk, l server.Lease) error {
+			return d.Return("a", "00000000000000000000000000000000", weir.Success)
+		}, server.ErrNoLease, 1},
+		{"not twice", func(d desk, l server.Lease) error {
+			must(d.t, d.Return("a", l.ID, weir.Success))
+			d.lease("a", 1)
+			return d.Return("a", l.ID, weir.Success)
+		}, server.ErrNoLease, 1},
+		{"not after it has run out", func(d desk, l server.Lease) error {
+			time.Sleep(30 * time.Second)
+			synctest.Wait()
+			d.lease("a", 1)
+			return d.Return("a", l.ID, weir.Success)
+		}, server.ErrNoLease, 1},
+	} {
+		t.Run(row.rule, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				d := newDesk(t, server.Config{}, leased("jobs", config.Concurrency{Limit: 1}))
+				check(t, "error", row.end(d, d.lease("a", 1)), row.want)
+				check(t, "held", d.inflight("a", 0).Inflight, row.held)
+				check(t, "units", d.Stats().Rules[0].Leases.Held, row.held)
+			})
+		})
+	}
+}
+
+func TestLeaseRefused(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		one := config.Concurrency{Limit: 1, Queue: ptr(1), MaxWait: time.Second}
+		refuse := func(why weir.Reason, after time.Duration) *weir.Rejection { return weir.Reject(why, after) }
+		for _, row := range []struct {
+			rule string
+			cfg  server.Config
+			c    config.Concurrency
+			n    int
+			wait bool
+			want error
+		}{
+			{"who does not wait", server.Config{}, one, 1, false, refuse(weir.OverLimit, 0)},
+			{"who asks for more than there ever is", server.Config{}, one, 2, true, refuse(weir.OverLimit, weir.Never)},
+			{"who asks for more than Auto may find", server.Config{}, config.Concurrency{Max: 5}, 6, false, refuse(weir.OverLimit, weir.Never)},
+			{"who has waited for as long as may be", server.Config{}, one, 1, true, refuse(weir.Overdue, 0)},
+			{"where nobody may wait for this limit", server.Config{}, config.Concurrency{Limit: 1, Queue: ptr(0)}, 1, true, refuse(weir.OverLimit, 0)},
+			{"where nobody may wait at all", server.Config{MaxWaiting: -1}, one, 1, true, refuse(weir.QueueFull, 0)},
+			{"where as many are held as may be", server.Config{MaxLeases: 1}, config.Concurrency{Limit: 2}, 1, false, refuse(weir.OverLimit, 0)},
+		} {
+			d := newDesk(t, row.cfg, leased("jobs", row.c))
+			d.lease("a", 1)
+			_, err := d.Acquire(t.Context(), server.LeaseRequest{Key: "a", N: row.n, Wait: row.wait})
+			if err != row.want {
+				t.Errorf("%s: %#v, want %#v", row.rule, err, row.want)
+			}
+			check(t, row.rule+": in flight", d.inflight("a", 0).Inflight, 1)
+			check(t, row.rule+": waiting", d.Waiting(), 0)
+		}
+		d := newDesk(t, server.Config{}, one_("a", nil), one_("b", &one))
+		if _, err := d.Acquire(t.Context(), server.LeaseRequest{Key: "a", N: 1}); err != server.ErrNoLeasing {
+			t.Errorf("under a rule without a concurrency: %v", err)
+		}
+		if _, err := d.Acquire(t.Context(), server.LeaseRequest{Key: "c", N: 1}); err != server.ErrNoLeasing {
+			t.Errorf("under no rule: %v", err)
+		}
+	})
+}
+
+// one_ is a rule for one key.
+func one_(key string, c *config.Concurrency) config.Rule {
+	return config.Rule{Name: key, Key: key, Concurrency: c}
+}
+
+// Refusals are what there is most of under overload.
+func TestLeaseRefusedForFree(t *testing.T) {
+	d := newDesk(t, underAll(leased("each", config.Concurrency{Limit: 2}), leased("other", config.Concurrency{Limit: 1})))
+	d.lease("a", 1)
+	ctx := t.Context()
+	if n := testing.AllocsPerRun(100, func() {
+		if _, err := d.Acquire(ctx, server.LeaseRequest{Key: "a", N: 2}); err == nil {
+			t.Error("granted")
+		}
+	}); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func TestMaxLeases(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d := newDesk(t, server.Config{MaxLeases: 3}, leased("jobs", config.Concurrency{Limit: 2}))
+		ids := d.leases("a", 2, 2)
+		d.leases("b", 1, 5)
+		st := d.Stats()
+		check(t, "held", st.Leases, 3)
+		check(t, "refused", st.LeasesRefused, 4)
+		check(t, "in flight", d.inflight("b", 0).Inflight, 1)
+		must(t, d.Return("a", ids[0], weir.Success))
+		d.leases("b", 1, 5)
+	})
+}
+
+// All rules with a concurrency count, and a refusal leaves nothing behind.
+func TestLeaseUnderSeveralRules(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		all := config.Rule{Name: "all", Glob: "*", Per: config.PerRule, Concurrency: &config.Concurrency{Limit: 5, TTL: time.Minute}}
+		trial := leased("trial", config.Concurrency{Limit: 1, TTL: time.Second})
+		trial.Mode = config.Shadow
+		rated := one("rated", quota(1, time.Hour, config.GCRA))
+		d := newDesk(t, underAll(rated, trial, leased("each", config.Concurrency{Limit: 3}), all))
+		state := func(what, key string, want ...int) {
+			t.Helper()
+			for i, n := range want {
+				check(t, fmt.Sprintf("%s: in flight under rule %d", what, i+1), d.inflight(key, i+1).Inflight, n)
+			}
+		}
+		l := d.lease("a", 2)
+		check(t, "TTL: the least, of rules that are in force", l.TTL, 30*time.Second)
+		check(t, "limit: that with the least room", l.Limit, 3)
+		state("a rule on trial refuses nobody", "a", 0, 2, 2)
+		d.leases("a", 1, 2)
+		state("the limit of a key is used up", "a", 1, 3, 3)
+		l = d.lease("b", 1)
+		check(t, "limit: that with the least room", l.Limit, 5)
+		check(t, "in flight", l.Inflight, 4)
+		if l := d.lease("b", 2); l.ID != "" {
+			t.Error("more is leased than all keys may have together")
+		}
+		state("who is refused holds nothing", "b", 1, 1, 4)
+		stats := d.Stats().Rules
+		check(t, "shadowed", stats[1].Leases.Shadowed, 3)
+		check(t, "refused by each", stats[2].Leases.Refused[weir.OverLimit], 1)
+		check(t, "refused by all", stats[3].Leases.Refused[weir.OverLimit], 1)
+		check(t, "keys", stats[2].Leases.Keys, 2)
+		check(t, "limits", stats[2].Leases.Limit, 6)
+		check(t, "held", stats[3].Leases.Held, 4)
+		time.Sleep(30 * time.Second)
+		synctest.Wait()
+		state("all have run out", "a", 0, 0, 0)
+		stats = d.Stats().Rules
+		check(t, "keys", stats[2].Leases.Keys, 0)
+		check(t, "limits", stats[2].Leases.Limit, 0)
+		check(t, "tokens taken by leases", d.Explain("a").Rules[0].Used, 0)
+	})
+}
+
+// A rule on trial alone grants what it would refuse, and that is no part of what
+// it holds.
+func TestLeaseUnderShadow(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := leased("trial", config.Concurrency{Limit: 1, TTL: time.Second, MaxTTL: time.Minute})
+		r.Mode = config.Shadow
+		d := newDesk(t, server.Config{}, r)
+		ids := d.leases("a", 3, 3)
+		check(t, "in flight", d.inflight("a", 0).Inflight, 1)
+		l, err := d.Renew("a", ids[2], time.Hour)
+		must(t, err)
+		check(t, "TTL", l.TTL, time.Minute)
+		must(t, d.Return("a", ids[1], weir.Success))
+		check(t, "in flight", d.inflight("a", 0).Inflight, 1)
+		must(t, d.Return("a", ids[0], weir.Success))
+		check(t, "in flight", d.inflight("a", 0).Inflight, 0)
+		if want := map[weir.Reason]uint64{}; !maps.Equal(d.Stats().Rules[0].Leases.Refused, want) {
+			t.Error("a rule on trial refuses")
+		}
+		must(t, d.Return("a", ids[2], weir.Success))
+		check(t, "keys", d.Stats().Rules[0].Leases.Keys, 0)
+		d = newDesk(t, underAll(leased("each", config.Concurrency{Limit: 5}), r))
+		check(t, "limit: not that of a rule on trial", d.lease("a", 1).Limit, 5)
+	})
+}
+
+// The token of a later lease is greater, whichever key it is of, and also if the
+// process was another.
+func TestLeaseToken(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var last uint64
+		for range 3 {
+			d := newDesk(t, server.Config{}, leased("jobs", config.Concurrency{Limit: 100}))
+			for i := range 50 {
+				l := d.lease(fmt.Sprint(i%3), 1)
+				if l.Token <= last || l.Token >= 1<<53 {
+					t.Fatalf("token %d after %d", l.Token, last)
+				}
+				last = l.Token
+				must(t, d.Return(l.Key, l.ID, weir.Success))
+			}
+			next, _ := d.next(server.Config{Rules: d.Rules()}, d.snapshot()) // in no time at all
+			if l := next.lease("a", 1); l.Token <= last {
+				t.Fatalf("token %d after %d", l.Token, last)
+			} else {
+				last = l.Token
+			}
+			time.Sleep(time.Second)
+		}
+	})
+}
+
+// Abandoned work keeps its units until it could have ended, even if nobody holds
+// a lease of its key meanwhile.
+func TestAbandonedLease(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d := newDesk(t, server.Config{}, leased("jobs", config.Concurrency{Limit: 2, TTL: time.Minute}))
+		ids := d.leases("a", 2, 2)
+		time.Sleep(10 * time.Second)
+		must(t, d.Return("a", ids[0], weir.Success)) // so that is how long work takes
+		last := d.lease("a", 1)
+		must(t, d.Return("a", ids[1], weir.Ignored))
+		time.Sleep(4 * time.Second)
+		must(t, d.Return("a", last.ID, weir.Left))
+		check(t, "in flight", d.inflight("a", 0).Inflight, 1)
+		check(t, "held", d.Stats().Rules[0].Leases.Held, 0)
+		time.Sleep(6*time.Second - 1)
+		d.leases("a", 1, 2)
+		time.Sleep(time.Nanosecond)
+		synctest.Wait()
+		d.leases("a", 1, 2)
+	})
+}

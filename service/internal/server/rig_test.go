@@ -1,0 +1,111 @@
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/server"
+)
+
+// bubble runs f in virtual time.
+func bubble(t *testing.T, f func(t *testing.T)) {
+	t.Helper()
+	synctest.Test(t, f)
+}
+
+// quota is so many tokens in a period.
+func quota(n int, period time.Duration, a config.Algorithm) config.Quota {
+	return config.Quota{Rate: config.Rate{Count: n, Period: period}, Algorithm: a}
+}
+
+// one is a rule for every key.
+func one(name string, q config.Quota) config.Rule {
+	return config.Rule{Name: name, Glob: "*", Quota: q}
+}
+
+// a desk is a Server, and what a test asks it.
+type desk struct {
+	*server.Server
+	t *testing.T
+}
+
+func newDesk(t *testing.T, cfg server.Config, rules ...config.Rule) desk {
+	t.Helper()
+	if cfg.Rules == nil {
+		cfg.Rules = &config.Rules{Rules: rules}
+	}
+	s, err := server.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return desk{s, t}
+}
+
+// ask decides at once.
+func (d desk) ask(key string, n int) server.Verdict {
+	var v server.Verdict
+	d.Decide(&server.Request{Key: key, N: n}, &v)
+	return v
+}
+
+// allows checks how many of so many requests are allowed.
+func (d desk) allows(key string, want, of int) {
+	d.t.Helper()
+	got := 0
+	for range of {
+		if d.ask(key, 1).OK {
+			got++
+		}
+	}
+	if got != want {
+		d.t.Errorf("%q: %d of %d allowed, want %d", key, got, of, want)
+	}
+}
+
+// wait stands in line.
+func (d desk) wait(ctx context.Context, req server.Request) (server.Verdict, error) {
+	var v server.Verdict
+	err := d.Wait(ctx, &req, &v)
+	return v, err
+}
+
+// queue lets somebody wait in the background, and returns once it stands in
+// line; the channel tells how it ended.
+func (d desk) queue(ctx context.Context, req server.Request) <-chan string {
+	d.t.Helper()
+	ended := make(chan string, 1)
+	start := time.Now()
+	go func() {
+		v, err := d.wait(ctx, req)
+		switch {
+		case err != nil:
+			ended <- err.Error()
+		case !v.OK:
+			ended <- fmt.Sprintf("%v after %v", v.Reason, time.Since(start))
+		default:
+			ended <- fmt.Sprintf("granted after %v", time.Since(start))
+		}
+	}()
+	synctest.Wait()
+	return ended
+}
+
+func check[T comparable](t *testing.T, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func ptr[T any](v T) *T { return &v }

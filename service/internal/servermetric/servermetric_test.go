@@ -1,0 +1,129 @@
+package servermetric_test
+
+import (
+	"fmt"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/server"
+	"github.com/weir-go/weir/service/internal/servermetric"
+)
+
+func quota(count int, per time.Duration) config.Quota {
+	return config.Quota{Rate: config.Rate{Count: count, Period: per}}
+}
+
+// serve returns a Server of rules, complete.
+func serve(t *testing.T, rules ...config.Rule) *server.Server {
+	t.Helper()
+	all := &config.Rules{Rules: rules}
+	must(t, all.Complete())
+	s, err := server.New(server.Config{Rules: all})
+	must(t, err)
+	return s
+}
+
+func has(t *testing.T, text string, lines ...string) {
+	t.Helper()
+	for _, line := range lines {
+		if !strings.Contains(text, "\n"+line+"\n") {
+			t.Errorf("no %s in\n%s", line, text)
+		}
+	}
+}
+
+// A Server's metrics are by rule, and of a rule only what it does.
+func TestServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		trial := quota(1, time.Hour)
+		s := serve(t,
+			config.Rule{Name: "soon", Key: "soon", Quota: quota(1, 100*time.Millisecond), Candidate: &trial},
+			config.Rule{Name: "quiet", Key: "quiet", Quota: quota(1, time.Hour), Mode: config.Shadow},
+			config.Rule{Name: "jobs", Key: "job", Concurrency: &config.Concurrency{Limit: 1}},
+		)
+		var v server.Verdict
+		for range 2 {
+			must(t, s.Wait(t.Context(), &server.Request{Key: "soon", N: 1}, &v))
+			s.Decide(&server.Request{Key: "quiet", N: 1}, &v)
+			s.Decide(&server.Request{Key: "unknown", N: 1}, &v)
+			_, _ = s.Acquire(t.Context(), server.LeaseRequest{Key: "job", N: 1})
+		}
+		s.Decide(&server.Request{Key: "soon", N: 1}, &v)
+
+		text := scrape(t, s)
+		has(t, text,
+			`weir_server_decisions_total{decision="allow",name="serve",reason="",rule="soon"} 2`,
+			`weir_server_decisions_total{decision="deny",name="serve",reason="over_rate",rule="soon"} 1`,
+			`weir_server_candidate_decisions_total{decision="allow",name="serve",rule="soon"} 1`,
+			`weir_server_wait_seconds_bucket{name="serve",rule="soon",le="0.05"} 0`,
+			`weir_server_wait_seconds_bucket{name="serve",rule="soon",le="0.1"} 1`,
+			`weir_server_wait_seconds_bucket{name="serve",rule="soon",le="+Inf"} 1`,
+			`weir_server_wait_seconds_sum{name="serve",rule="soon"} 0.1`,
+			`weir_server_decisions_total{decision="shadow_deny",name="serve",reason="",rule="quiet"} 1`,
+			`weir_server_decisions_total{decision="allow",name="serve",reason="",rule=""} 2`,
+			`weir_server_decisions_total{decision="deny",name="serve",reason="unmatched",rule=""} 0`,
+			`weir_server_lease_decisions_total{decision="allow",name="serve",reason="",rule="jobs"} 1`,
+			`weir_server_lease_decisions_total{decision="deny",name="serve",reason="over_limit",rule="jobs"} 1`,
+			`weir_server_lease_units{name="serve",rule="jobs"} 1`,
+			`weir_server_rules{name="serve"} 3`,
+			`weir_server_reloads_total{name="serve"} 1`,
+		)
+		for _, never := range []string{`weir_server_waiting{name="serve",rule="jobs"}`, `weir_server_lease_units{name="serve",rule="soon"}`,
+			`decision="shadow_deny",name="serve",reason="",rule="soon"`, `weir_server_candidate_decisions_total{decision="allow",name="serve",rule="quiet"}`} {
+			if strings.Contains(text, never) {
+				t.Errorf("there is %s, which the rule has nothing to do with", never)
+			}
+		}
+	})
+}
+
+// However many rules there are, only so many are told apart; a rule that is
+// called like the rest of them is counted with them.
+func TestServerOfManyRules(t *testing.T) {
+	rules := []config.Rule{{Name: "others", Key: "others", Quota: quota(9, time.Hour)}}
+	for i := range 250 {
+		rules = append(rules, config.Rule{Name: fmt.Sprint("rule ", i), Key: fmt.Sprint(i), Quota: quota(9, time.Hour)})
+	}
+	s := serve(t, rules...)
+	var v server.Verdict
+	for _, key := range []string{"others", "0", "198", "199", "249", "249"} {
+		s.Decide(&server.Request{Key: key, N: 1}, &v)
+	}
+	text := scrape(t, s)
+	has(t, text,
+		`weir_server_decisions_total{decision="allow",name="serve",reason="",rule="rule 0"} 1`,
+		`weir_server_decisions_total{decision="allow",name="serve",reason="",rule="rule 198"} 1`,
+		`weir_server_decisions_total{decision="allow",name="serve",reason="",rule="others"} 4`,
+		`weir_server_rules{name="serve"} 251`,
+	)
+	if strings.Contains(text, `rule="rule 199"`) {
+		t.Error("rule 199 is told by itself")
+	}
+}
+
+// scrape returns what Prometheus reads of a Server.
+func scrape(t *testing.T, s *server.Server) string {
+	t.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	must(t, registry.Register(servermetric.New(s)))
+	w := httptest.NewRecorder()
+	promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	if w.Code != 200 {
+		t.Fatal(w.Body)
+	}
+	return w.Body.String()
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,159 @@
+package strictyaml_test
+
+import (
+	"encoding"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/weir-go/weir/service/internal/strictyaml"
+)
+
+type inner struct {
+	Count int `yaml:"count"`
+	Size  int `json:"size"`
+}
+
+type colour string
+
+var _ encoding.TextUnmarshaler = (*colour)(nil)
+
+func (c *colour) UnmarshalText(text []byte) error {
+	if *c = colour(text); *c != "red" {
+		return fmt.Errorf("%q: want red", text)
+	}
+	return nil
+}
+
+type outer struct {
+	Text   string `yaml:"text"`
+	inner  `yaml:",inline"`
+	Yes    bool             `yaml:"yes"`
+	Ratio  float64          `yaml:"ratio"`
+	Seed   uint64           `yaml:"seed"`
+	Small  int8             `yaml:"small"`
+	Time   time.Duration    `yaml:"time"`
+	Colour colour           `yaml:"colour"`
+	Maybe  *inner           `yaml:"maybe"`
+	List   []inner          `yaml:"list"`
+	Map    map[string]inner `yaml:"map"`
+	Func   func()           `yaml:"func"`
+	Hidden int              `yaml:"-"`
+	Silent int
+}
+
+func read(text string, values int) (v outer, err error) {
+	f, err := strictyaml.Parse("a.yaml", []byte(text), strictyaml.Bounds{Bytes: 1 << 20, Values: values})
+	if err != nil {
+		return v, err
+	}
+	f.Decode(f.Body, reflect.ValueOf(&v).Elem(), "")
+	return v, f.Err()
+}
+
+func TestDecode(t *testing.T) {
+	for rule, tt := range map[string]struct {
+		text string
+		want outer
+	}{
+		"each kind": {"text: a\nyes: true\nratio: 1.5\nseed: 18446744073709551615\nsmall: -128\ntime: 1m\ncolour: red\n",
+			outer{Text: "a", Yes: true, Ratio: 1.5, Seed: 1<<64 - 1, Small: -128, Time: time.Minute, Colour: "red"}},
+		"inline fields, by either tag":         {"count: 1_000\nsize: 2\n", outer{inner: inner{1000, 2}}},
+		"what can be there, a list, a mapping": {"maybe: {count: 1}\nlist: [{count: 2}]\nmap: {a: {count: 3}}\n", outer{Maybe: &inner{Count: 1}, List: []inner{{Count: 2}}, Map: map[string]inner{"a": {Count: 3}}}},
+		"null where nothing is due":            {"maybe: null\n", outer{}},
+		"a number as a text is as it stands":   {"text: 1.10\n", outer{Text: "1.10"}},
+		"an alias of what was before":          {"list: [&a {count: 1}]\nmaybe: *a\n", outer{Maybe: &inner{Count: 1}, List: []inner{{Count: 1}}}},
+		"tags mean nothing":                    {"text: !!str a\n", outer{Text: "a"}},
+		"a block of text":                      {"text: |\n  a\n  b\n", outer{Text: "a\nb\n"}},
+	} {
+		if got, err := read(tt.text, 100); err != nil || !reflect.DeepEqual(got, tt.want) {
+			t.Errorf("%s: %+v, %v: want %+v", rule, got, err, tt.want)
+		}
+	}
+}
+
+func TestErrors(t *testing.T) {
+	for rule, tt := range map[string]struct{ text, want string }{
+		"too small for its kind":           {"small: 128", "a.yaml:1:8: small = 128: want a number of fewer digits"},
+		"a block is no number":             {"small: |\n  1\n", "a.yaml:1:8: small = \"1\\n\": want a whole number"},
+		"not a ratio":                      {"ratio: half", "a.yaml:1:8: ratio = half: want a number"},
+		"less than nothing":                {"seed: -1", "a.yaml:1:7: seed = -1: want a whole number >= 0"},
+		"yes is a text":                    {"yes: yes", "a.yaml:1:6: yes = yes: want true or false"},
+		"what a type says of itself":       {"colour: blue", `a.yaml:1:9: colour = "blue": want red`},
+		"what nobody can set":              {"func: a", "a.yaml:1:7: func = a: want nothing: it cannot be set in a file"},
+		"nor what is hidden":               {"Hidden: 1", "a.yaml:1:1: Hidden: unknown field; known are colour, count, func, list, map, maybe, ratio, seed, size, small, text, time, yes"},
+		"nor what has no tag":              {"Silent: 1", "a.yaml:1:1: Silent: unknown field; known are colour, count, func, list, map, maybe, ratio, seed, size, small, text, time, yes"},
+		"a key of a mapping given twice":   {"map: {a: {}, a: {}}", "a.yaml:1:14: map.a: given twice"},
+		"letters that are swapped":         {"cuonts: 1", "a.yaml:1:1: cuonts: unknown field; known are colour, count, func, list, map, maybe, ratio, seed, size, small, text, time, yes: did you mean count?"},
+		"too many values":                  {"list: [{count: 1}, {count: 2}]", "a.yaml:1:28: list[1].count: more than 5 values, with all aliases put in"},
+		"too many by aliases":              {"list: [&a {count: 1}, *a, *a]", "a.yaml:1:19: list[1].count: more than 5 values, with all aliases put in"},
+		"a long value is cut":              {"time: " + strings.Repeat("x", 100), "a.yaml:1:7: time = " + strings.Repeat("x", 64) + "...: want a duration with its unit, such as 5ms, 2.5s or 10m"},
+		"a long name is cut":               {strings.Repeat("x", 2000) + ": 1", "a.yaml:1:1: " + strings.Repeat("x", 1000) + "..."},
+		"what is not for a terminal":       {`time: "\e[0m\u202e"`, `a.yaml:1:7: time = "\x1b[0m\u202e": want a duration with its unit, such as 5ms, 2.5s or 10m`},
+		"bytes that are not UTF-8":         {"text: é\n  é\xe9", "a.yaml:2:4: not UTF-8: save it in that encoding"},
+		"an alias of nothing, among other": {"text: *b\nsmall: c", "a.yaml:1:7: *b: there is no &b before it; if it is a text, quote it\na.yaml:2:8: small = c: want a whole number"},
+	} {
+		if _, err := read(tt.text, 5); err == nil || err.Error() != tt.want {
+			t.Errorf("%s:\n%v: want\n%s", rule, err, tt.want)
+		}
+	}
+}
+
+// Complaints after reading find their places, be it that of what holds them.
+func TestReport(t *testing.T) {
+	f, err := strictyaml.Parse("a.yaml", []byte("text: a\nlist:\n  - count: 1\n  - size: x\n"), strictyaml.Bounds{Bytes: 100, Values: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var v outer
+	f.Decode(f.Body, reflect.ValueOf(&v).Elem(), "")
+	for path, wrong := range map[string]bool{"list[1].size": true, "list[1]": true, "list": true, "list[0]": false, "lis": false, "text": false} {
+		if f.Wrong(path) != wrong {
+			t.Errorf("%s is wrong: %t", path, !wrong)
+		}
+	}
+	f.Report(f.Where("list[0].size"), "list[0].size", ": must be given")
+	f.Report(f.Where("text"), "text", " = %q: must be b", v.Text)
+	want := "a.yaml:1:7: text = \"a\": must be b\na.yaml:3:5: list[0].size: must be given\na.yaml:4:11: list[1].size = x: want a whole number"
+	if err := f.Err(); err.Error() != want {
+		t.Errorf("%v: want\n%s", err, want)
+	}
+	e, ok := errors.AsType[*strictyaml.Error](f.Err())
+	if !ok || e.File != "a.yaml" || e.Line != 1 || e.Column != 7 || e.Path != "text" {
+		t.Errorf("%+v", e)
+	}
+	if f.Reset(); f.Err() != nil || f.Wrong("list") {
+		t.Errorf("%v after Reset", f.Err())
+	}
+}
+
+func TestHas(t *testing.T) {
+	for text, want := range map[string]bool{"a: 1": true, "{a: 1, b: 2}": true, "b: {a: 1}": false, "[a]": false, "a": false, "": false} {
+		f, err := strictyaml.Parse("a.yaml", []byte(text), strictyaml.Bounds{Bytes: 100})
+		if err != nil || f.Has("a") != want {
+			t.Errorf("%q: %t, %v", text, !want, err)
+		}
+	}
+}
+
+// A type can be read in a way of its own.
+func TestSpecial(t *testing.T) {
+	f, err := strictyaml.Parse("a.yaml", []byte("list: [7, {count: 8}]"), strictyaml.Bounds{Bytes: 100, Values: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Special = map[reflect.Type]func(ast.Node, reflect.Value, string){reflect.TypeFor[inner](): func(n ast.Node, v reflect.Value, path string) {
+		count, _ := f.Field(v, "count")
+		f.Decode(n, count, path)
+	}}
+	var v outer
+	f.Decode(f.Body, reflect.ValueOf(&v).Elem(), "")
+	if want := "a.yaml:1:11: list[1]: want a whole number; got fields"; v.List[0].Count != 7 || f.Err().Error() != want {
+		t.Errorf("%+v, %v: want %s", v, f.Err(), want)
+	}
+}
