@@ -3,12 +3,12 @@
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 # every module but the library, which is the root
-MODULES = grpclimit metric service service/bench bench examples deploy
+MODULES = grpclimit metric service service/bench bench examples deploy internal/tools
 
 # where go install puts what the tests need
 export PATH := $(PATH):$(shell go env GOPATH)/bin
 
-.PHONY: build demo test bench lint need help
+.PHONY: build demo test bench lint release-check need help
 
 build: ## build bin/weir
 	go build -C service -o ../bin/weir ./cmd/weir
@@ -38,8 +38,11 @@ lint: ## formatting, vet, staticcheck, tidy modules
 	@for m in . $(MODULES); do (cd $$m && go vet -tags external ./... && go run $(STATICCHECK) -tags external ./...) || exit 1; done
 
 bench: ## benchmarks, side by side with the obvious alternatives, and a table of ratios
-	@for m in . $(filter-out service/bench bench examples deploy,$(MODULES)); do (cd $$m && go test -run '^$$' -bench . -benchmem -cpu 1,2 ./...) || exit 1; done
+	@for m in . $(filter-out service/bench bench examples deploy internal/tools,$(MODULES)); do (cd $$m && go test -run '^$$' -bench . -benchmem -cpu 1,2 ./...) || exit 1; done
 	cd bench && go test -run '^$$' -bench . -benchmem -benchtime 200ms -count 3 -cpu 1,2 -timeout 60m . | go run ./table
+
+release-check: ## publish all modules to a local module proxy, and install them from there
+	cd internal/tools && go run ./release -root ../..
 
 need: # what the tests need beside Go: a C compiler for the race detector, promtool, and clients: Chromium, curl, h2load, wrk, hey, k6, ghz
 	@internal/tools/need cc gcc libc6-dev

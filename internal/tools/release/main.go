@@ -1,0 +1,244 @@
+// Release builds a module proxy in the local file system from a checkout, as if
+// each module of it were tagged with one version, and checks that users can
+// install the binary and import every module from there:
+//
+//	go run ./release -root ../.. -version v0.1.0
+//
+// The checkout stays as it is. Modules that are not ours come from the module
+// cache, or from where GOPROXY says.
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"log"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/mod/modfile"
+	"golang.org/x/mod/module"
+	"golang.org/x/mod/zip"
+)
+
+const root = "github.com/weir-go/weir"
+
+// modules are what a release publishes, each after those that it requires.
+var modules = []string{"", "grpclimit", "metric", "service"}
+
+func main() {
+	log.SetFlags(0)
+	log.SetPrefix("release: ")
+	dir := flag.String("root", ".", "the root of the checkout")
+	version := flag.String("version", "v0.1.0", "the version that all modules get")
+	keep := flag.String("keep", "", "leave the proxy in this directory")
+	flag.Parse()
+	if err := run(*dir, *version, *keep); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(dir, version, keep string) (err error) {
+	work, err := os.MkdirTemp("", "weir-release-")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if e := os.RemoveAll(work); err == nil {
+			err = e
+		}
+	}()
+	proxy := filepath.Join(work, "proxy")
+	if keep != "" {
+		if proxy, err = filepath.Abs(keep); err != nil {
+			return err
+		}
+	}
+	tree := filepath.Join(work, "tree")
+	if err := copyTracked(dir, tree); err != nil {
+		return err
+	}
+	env, err := environment(work, proxy)
+	if err != nil {
+		return err
+	}
+	for _, name := range modules {
+		fmt.Printf("== publish %s %s\n", modulePath(name), version)
+		if err := publish(env, tree, name, version, proxy); err != nil {
+			return fmt.Errorf("%s: %w", modulePath(name), err)
+		}
+	}
+	return check(env, work, version)
+}
+
+func modulePath(name string) string { return strings.TrimSuffix(root+"/"+name, "/") }
+
+// copyTracked copies the files that git tracks, as they are in the checkout.
+func copyTracked(from, to string) error {
+	out, err := exec.Command("git", "-C", from, "ls-files", "-z").Output()
+	if err != nil {
+		return fmt.Errorf("git ls-files: %w", err)
+	}
+	for _, name := range strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00") {
+		text, err := os.ReadFile(filepath.Join(from, name))
+		if os.IsNotExist(err) {
+			continue // deleted, and not yet committed
+		} else if err != nil {
+			return err
+		}
+		target := filepath.Join(to, name)
+		if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(target, text, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// environment returns the environment of go commands that know our modules from
+// the proxy only. Their module cache is empty at first, so that no version of
+// ours can be an earlier one.
+func environment(work, proxy string) ([]string, error) {
+	out, err := exec.Command("go", "env", "GOMODCACHE", "GOPROXY").Output()
+	if err != nil {
+		return nil, fmt.Errorf("go env: %w", err)
+	}
+	cache, others, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
+	return append(os.Environ(),
+		"GOWORK=off",
+		"GOMODCACHE="+filepath.Join(work, "cache"),
+		"GOBIN="+filepath.Join(work, "bin"),
+		"GOPROXY=file://"+proxy+",file://"+filepath.Join(cache, "cache", "download")+","+others,
+		"GOSUMDB=off",
+		"GOFLAGS=-modcacherw -trimpath -buildvcs=false",
+	), nil
+}
+
+// publish writes a module to the proxy as a release would commit it: it requires
+// our other modules in the same version, and replaces none.
+func publish(env []string, tree, name, version, proxy string) error {
+	dir := filepath.Join(tree, name)
+	file := filepath.Join(dir, "go.mod")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	mod, err := modfile.Parse(file, text, nil)
+	if err != nil {
+		return err
+	}
+	for _, r := range mod.Require {
+		if strings.HasPrefix(r.Mod.Path+"/", root+"/") {
+			if err := mod.AddRequire(r.Mod.Path, version); err != nil {
+				return err
+			}
+		}
+	}
+	for _, r := range mod.Replace {
+		if err := mod.DropReplace(r.Old.Path, r.Old.Version); err != nil {
+			return err
+		}
+	}
+	mod.Cleanup()
+	if text, err = mod.Format(); err != nil {
+		return err
+	}
+	if err := os.WriteFile(file, text, 0o644); err != nil {
+		return err
+	}
+	if err := command(env, dir, "go", "mod", "tidy"); err != nil {
+		return err
+	}
+	if text, err = os.ReadFile(file); err != nil {
+		return err
+	}
+	at := filepath.Join(proxy, filepath.FromSlash(modulePath(name)), "@v")
+	if err := os.MkdirAll(at, 0o755); err != nil {
+		return err
+	}
+	info, err := json.Marshal(map[string]any{"Version": version, "Time": time.Now().UTC()})
+	if err != nil {
+		return err
+	}
+	for suffix, content := range map[string][]byte{"list": []byte(version + "\n"), version + ".info": info, version + ".mod": text} {
+		if err := os.WriteFile(filepath.Join(at, suffix), content, 0o644); err != nil {
+			return err
+		}
+	}
+	out, err := os.Create(filepath.Join(at, version+".zip"))
+	if err != nil {
+		return err
+	}
+	err = zip.CreateFromDir(out, module.Version{Path: modulePath(name), Version: version}, dir)
+	if e := out.Close(); err == nil {
+		err = e
+	}
+	return err
+}
+
+// programs use one module each; the library's counts its modules, too.
+var programs = []struct {
+	module, source string
+	modules        int // that go list -m all prints; 0: any number
+}{
+	{"", "import _ \"" + root + "/rate\"\n", 2},
+	{"grpclimit", "import _ \"" + root + "/grpclimit\"\n", 0},
+	{"metric", "import _ \"" + root + "/metric\"\n", 0},
+}
+
+// check does what users do, each in an empty directory.
+func check(env []string, work, version string) error {
+	fmt.Printf("== go install %s/service/cmd/weir@%s\n", root, version)
+	if err := command(env, work, "go", "install", root+"/service/cmd/weir@"+version); err != nil {
+		return err
+	}
+	said, err := exec.Command(filepath.Join(work, "bin", "weir"), "--version").Output()
+	if err != nil || !strings.Contains(string(said), version) {
+		return fmt.Errorf("weir --version says %q, %v: want %s", said, err, version)
+	}
+	fmt.Print(string(said))
+	for _, p := range programs {
+		path := modulePath(p.module)
+		fmt.Printf("== go get %s@%s\n", path, version)
+		dir, err := os.MkdirTemp(work, "app-")
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(dir, "main.go"), []byte("package main\n\n"+p.source+"\nfunc main() {}\n"), 0o644); err != nil {
+			return err
+		}
+		for _, args := range [][]string{{"mod", "init", "example.com/app"}, {"get", path + "@" + version}, {"mod", "tidy"}, {"run", "."}} {
+			if err := command(env, dir, "go", args...); err != nil {
+				return err
+			}
+		}
+		list := exec.Command("go", "list", "-m", "all")
+		list.Dir, list.Env, list.Stderr = dir, env, os.Stderr
+		out, err := list.Output()
+		if err != nil {
+			return err
+		}
+		if n := strings.Count(string(out), "\n"); p.modules > 0 && n != p.modules {
+			return fmt.Errorf("an app that imports %s has %d modules, want %d:\n%s", path, n, p.modules, out)
+		}
+	}
+	fmt.Println("== the release can be installed")
+	return nil
+}
+
+// command runs a command, and shows what it says only if it fails.
+func command(env []string, dir, name string, args ...string) error {
+	cmd := exec.Command(name, args...)
+	cmd.Dir, cmd.Env = dir, env
+	var said strings.Builder
+	cmd.Stdout, cmd.Stderr = &said, &said
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, said.String())
+	}
+	return nil
+}
