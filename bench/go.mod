@@ -11,6 +11,7 @@ require (
 	github.com/bohde/codel v0.2.0
 	github.com/dgraph-io/ristretto/v2 v2.4.2
 	github.com/didip/tollbooth/v8 v8.0.1
+	github.com/dunglas/httpsfv v1.1.2
 	github.com/failsafe-go/failsafe-go v0.9.8
 	github.com/maypok86/otter/v2 v2.4.0
 	github.com/sethvargo/go-limiter v0.7.1

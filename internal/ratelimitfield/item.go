@@ -26,7 +26,7 @@ type (
 // parseList parses the lines of a field as a List of Items (RFC 9651, section
 // 4.2.1). ok is false if the field is malformed or has an Inner List.
 func parseList(lines []string) (items []item, ok bool) {
-	p := &parser{rest: strings.Trim(strings.Join(lines, ","), " ")}
+	p := &parser{rest: strings.Trim(strings.Join(lines, ", "), " ")}
 	for p.rest != "" {
 		i, ok := p.item()
 		if !ok {
