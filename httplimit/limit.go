@@ -1,4 +1,4 @@
-// Package httplimit limits what comes in by HTTP, and what goes out.
+// Package httplimit limits the requests that an HTTP server takes in.
 //
 // In front of handlers stands a [Middleware]. With nothing to configure it keeps
 // the work of each route at what it can bear, and refuses the rest early:
@@ -17,7 +17,7 @@
 //	...
 //	http.ListenAndServe(addr, m.Handler(mux))
 //
-// Behind a client stands a [Transport], which heeds what servers say.
+// The client side, which heeds these fields, is package httpclient.
 //
 // # What a request holds
 //

@@ -5,7 +5,7 @@ import (
 
 	"github.com/weir-go/weir/cache"
 	"github.com/weir-go/weir/httpcache"
-	"github.com/weir-go/weir/httplimit"
+	"github.com/weir-go/weir/httpclient"
 	"github.com/weir-go/weir/internal/outgoing"
 	"github.com/weir-go/weir/throttle"
 )
@@ -45,8 +45,8 @@ func (c scrape) client(s outgoing.Stats) {
 	}
 }
 
-// transport sends what an httplimit.Transport has done.
-func (c scrape) transport(s httplimit.TransportStats) {
+// transport sends what an httpclient.Transport has done.
+func (c scrape) transport(s httpclient.Stats) {
 	c.count(clientRequests, s.Requests)
 	c.count(clientSent, s.Sent)
 	c.count(retries, s.Retried)
@@ -66,13 +66,13 @@ func (c scrape) refusals(paced, throttled, limited uint64) {
 	c.count(clientRefused, limited, "limited")
 }
 
-func (c scrape) waits(h *httplimit.WaitHistogram) {
-	buckets, n := make(map[float64]uint64, len(httplimit.WaitBounds)), uint64(0)
-	for i, bound := range httplimit.WaitBounds {
+func (c scrape) waits(h *httpclient.WaitHistogram) {
+	buckets, n := make(map[float64]uint64, len(httpclient.WaitBounds)), uint64(0)
+	for i, bound := range httpclient.WaitBounds {
 		n += h.Counts[i]
 		buckets[bound.Seconds()] = n
 	}
-	n += h.Counts[len(httplimit.WaitBounds)]
+	n += h.Counts[len(httpclient.WaitBounds)]
 	c.ch <- prometheus.MustNewConstHistogram(c.descs[clientWait], n, h.Sum.Seconds(), buckets)
 }
 

@@ -35,7 +35,7 @@
 // throttler.Retrier weir_retries_… and weir_retry_…; of a cache.Cache and an
 // httpcache.Cache weir_cache_….
 //
-// Of an httplimit.Transport and a grpclimit.Client weir_client_…. An attempt that
+// Of an httpclient.Transport and a grpclimit.Client weir_client_…. An attempt that
 // was kept back has in weir_client_refused_total the reason "paced": it would have
 // waited, or did, for too long for what the server has asked for, or in too long a
 // line; "throttled": by the adaptive throttle; "limited": by the limiter; and, of
@@ -57,7 +57,7 @@ import (
 
 	"github.com/weir-go/weir/cache"
 	"github.com/weir-go/weir/httpcache"
-	"github.com/weir-go/weir/httplimit"
+	"github.com/weir-go/weir/httpclient"
 	"github.com/weir-go/weir/internal/admission"
 	"github.com/weir-go/weir/internal/gate"
 	"github.com/weir-go/weir/internal/outgoing"
@@ -111,7 +111,7 @@ func read(source any) (families []*family, collect func(scrape)) {
 	case interface{ Stats() httpcache.Stats }:
 		return ofHTTPCache, func(c scrape) { c.httpCache(s.Stats()) }
 	case interface {
-		Stats() httplimit.TransportStats
+		Stats() httpclient.Stats
 	}:
 		return ofTransport, func(c scrape) { c.transport(s.Stats()) }
 	case interface{ Stats() outgoing.Stats }:

@@ -19,6 +19,7 @@ import (
 	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/grpclimit"
 	"github.com/weir-go/weir/httpcache"
+	"github.com/weir-go/weir/httpclient"
 	"github.com/weir-go/weir/httplimit"
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/internal/admission"
@@ -59,9 +60,9 @@ var (
 	aHTTP     = httpcache.Stats{Hits: 1, Stale: 2, Filled: 3, Coalesced: 4, Passed: 5, Rejected: 6, Failed: 7, Evicted: 8, Entries: 9, Bytes: 10}
 	aClient   = outgoing.Stats{Waiting: 1, Sent: 20, Waited: 2, Rejected: 4, Throttled: 5, Limited: 6, Cancelled: 1,
 		Outcomes: map[weir.Outcome]uint64{weir.Success: 17, weir.TimedOut: 1}, Throttle: &aThrottle, Budget: &aBudget, Gate: &aGate}
-	aTransport = httplimit.TransportStats{Hosts: 1, Waiting: 2, Requests: 3, Sent: 4, Retried: 5, Exhausted: 6, Paced: 7, Rejected: 8,
+	aTransport = httpclient.Stats{Hosts: 1, Waiting: 2, Requests: 3, Sent: 4, Retried: 5, Exhausted: 6, Paced: 7, Rejected: 8,
 		Throttled: 9, Limited: 10, Evicted: 11, Shared: 12,
-		Waits: httplimit.WaitHistogram{Counts: [14]uint64{0: 1, 3: 4, 13: 2}, Sum: 90 * time.Second, Max: 40 * time.Second}}
+		Waits: httpclient.WaitHistogram{Counts: [14]uint64{0: 1, 3: 4, 13: 2}, Sum: 90 * time.Second, Max: 40 * time.Second}}
 )
 
 // register returns a registry of sources by name.
@@ -95,7 +96,7 @@ func TestGolden(t *testing.T) {
 		"door": fake[admission.Stats]{aDoor}, "other": fake[admission.Stats]{}, "gate": fake[gate.Stats]{aGate},
 		"keyed": fake[keyed.Stats]{aKeyed}, "throttle": fake[throttle.AdaptiveStats]{aThrottle}, "budget": fake[throttle.BudgetStats]{aBudget},
 		"cache": fake[cache.Stats]{aCache}, "httpcache": fake[httpcache.Stats]{aHTTP},
-		"transport": fake[httplimit.TransportStats]{aTransport}, "client": fake[outgoing.Stats]{aClient},
+		"transport": fake[httpclient.Stats]{aTransport}, "client": fake[outgoing.Stats]{aClient},
 		"bare-client": fake[outgoing.Stats]{},
 	})
 	got := scrape(t, reg)
@@ -137,7 +138,7 @@ func TestSources(t *testing.T) {
 	fatal(t, err)
 	responses, err := httpcache.New(httpcache.Config{})
 	fatal(t, err)
-	transport, err := httplimit.NewTransport(httplimit.TransportConfig{NoPace: true, Attempts: 1})
+	transport, err := httpclient.New(httpclient.Config{NoPace: true, Attempts: 1})
 	fatal(t, err)
 	reg := register(t, map[string]any{
 		"http": m, "grpc": i, "inflight": lim, "keyed": perKey, "client": client, "throttler": adaptive, "retrier": retrier,

@@ -1,4 +1,4 @@
-package httplimit
+package httpclient
 
 import (
 	"bytes"
@@ -111,7 +111,7 @@ func TestThePermitIsHeldUntilTheBodyEnds(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			lim := &turnstile{let: 1}
-			tr, _ := newClient(t, TransportConfig{Attempts: 1, PerHost: limitBy(lim)}, script(test.reply))
+			tr, _ := newClient(t, Config{Attempts: 1, PerHost: limitBy(lim)}, script(test.reply))
 			defer func() {
 				if h, _ := tr.find(hostKey{scheme: "http", host: "one.example"}); h.users-1 != lim.held {
 					t.Errorf("%s: %d users", test.rule, h.users-1)
@@ -157,7 +157,7 @@ func TestTheOutcomeOfAnError(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			lim := &turnstile{let: 1}
-			tr, _ := newClient(t, TransportConfig{Attempts: 1, PerHost: limitBy(lim)}, func(int, *http.Request) (*http.Response, error) {
+			tr, _ := newClient(t, Config{Attempts: 1, PerHost: limitBy(lim)}, func(int, *http.Request) (*http.Response, error) {
 				time.Sleep(test.wait)
 				return nil, test.err
 			})
@@ -175,7 +175,7 @@ func TestTheOutcomeOfAnError(t *testing.T) {
 
 func TestAPanicOfBaseGivesThePermitBack(t *testing.T) {
 	lim := &turnstile{let: 1}
-	tr, _ := newClient(t, TransportConfig{PerHost: limitBy(lim)}, func(int, *http.Request) (*http.Response, error) { panic("base") })
+	tr, _ := newClient(t, Config{PerHost: limitBy(lim)}, func(int, *http.Request) (*http.Response, error) { panic("base") })
 	func() {
 		defer func() { recover() }()
 		fetch(tr, host1)
@@ -189,7 +189,7 @@ func TestAPanicOfBaseGivesThePermitBack(t *testing.T) {
 }
 
 func TestABaseThatReturnsNothingIsAnError(t *testing.T) {
-	tr, _ := newClient(t, TransportConfig{}, func(int, *http.Request) (*http.Response, error) { return nil, nil })
+	tr, _ := newClient(t, Config{}, func(int, *http.Request) (*http.Response, error) { return nil, nil })
 	if _, err := fetch(tr, host1); err != errNothing {
 		t.Error(err)
 	}
@@ -199,7 +199,7 @@ func TestABaseThatReturnsNothingIsAnError(t *testing.T) {
 func TestARefusalOfTheLimiterCostsNoQuota(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lim := &turnstile{let: 1, err: weir.Reject(weir.OverLimit, 0)}
-		tr, srv := newClient(t, TransportConfig{PerHost: limitBy(lim)}, script(says(200, `RateLimit: "a";r=1;t=9`), says(200)))
+		tr, srv := newClient(t, Config{PerHost: limitBy(lim)}, script(says(200, `RateLimit: "a";r=1;t=9`), says(200)))
 		fetch(tr, host1)
 		for range 3 {
 			_, err := fetch(tr, host1)
@@ -217,15 +217,15 @@ func TestARefusalOfTheLimiterCostsNoQuota(t *testing.T) {
 func TestTheThrottleSendsLessToAHostThatRefuses(t *testing.T) {
 	for _, test := range []struct {
 		rule   string
-		cfg    TransportConfig
+		cfg    Config
 		status int
 		want   bool
 	}{
-		{"it refuses", TransportConfig{Attempts: 1}, 503, true},
-		{"it is turned off", TransportConfig{Attempts: 1, NoAdaptive: true}, 503, false},
-		{"it answers", TransportConfig{Attempts: 1}, 500, false},
-		{"it limits this caller, which is no overload", TransportConfig{Attempts: 1}, 429, false},
-		{"with more grace", TransportConfig{Attempts: 1, Adaptive: throttle.AdaptiveConfig{Grace: 1000}}, 503, false},
+		{"it refuses", Config{Attempts: 1}, 503, true},
+		{"it is turned off", Config{Attempts: 1, NoAdaptive: true}, 503, false},
+		{"it answers", Config{Attempts: 1}, 500, false},
+		{"it limits this caller, which is no overload", Config{Attempts: 1}, 429, false},
+		{"with more grace", Config{Attempts: 1, Adaptive: throttle.AdaptiveConfig{Grace: 1000}}, 503, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			tr, srv := newClient(t, test.cfg, script(says(test.status)))
@@ -249,7 +249,7 @@ func TestTheThrottleSendsLessToAHostThatRefuses(t *testing.T) {
 func TestARefusalOfTheThrottleCostsNoQuota(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		eager := throttle.AdaptiveConfig{Grace: -1, K: 1}
-		tr, srv := newClient(t, TransportConfig{Attempts: 1, Adaptive: eager}, script(says(503, `RateLimit: "a";r=5;t=9`), says(503)))
+		tr, srv := newClient(t, Config{Attempts: 1, Adaptive: eager}, script(says(503, `RateLimit: "a";r=5;t=9`), says(503)))
 		for range 1000 { // nine of ten are refused
 			if fetch(tr, host1); len(srv.asked) == 6 {
 				break
@@ -262,7 +262,7 @@ func TestARefusalOfTheThrottleCostsNoQuota(t *testing.T) {
 // What the limiter refuses, the host was not asked.
 func TestTheThrottleDoesNotCountRefusalsOfTheLimiter(t *testing.T) {
 	lim := &turnstile{err: weir.Reject(weir.OverLimit, 0)}
-	tr, _ := newClient(t, TransportConfig{Attempts: 1, PerHost: limitBy(lim)}, script(says(200)))
+	tr, _ := newClient(t, Config{Attempts: 1, PerHost: limitBy(lim)}, script(says(200)))
 	for range 1000 {
 		fetch(tr, host1)
 	}
@@ -290,7 +290,7 @@ func TestWhatIsOneHost(t *testing.T) {
 		{"keys", "http://a.example", "http://a.example", byUser, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			tr, _ := newClient(t, TransportConfig{Attempts: 1, Key: test.key, MaxWait: s}, script(says(429, "Retry-After: 5")))
+			tr, _ := newClient(t, Config{Attempts: 1, Key: test.key, MaxWait: s}, script(says(429, "Retry-After: 5")))
 			for user, url := range []string{test.one, test.two} {
 				r := get(context.Background(), url)
 				r.Header.Set("Authorization", fmt.Sprint(user))
@@ -307,7 +307,7 @@ func TestHostsAreBounded(t *testing.T) {
 	url := func(n int) string { return fmt.Sprintf("http://%d.example", n) }
 	synctest.Test(t, func(t *testing.T) {
 		var made []string
-		cfg := TransportConfig{Attempts: 1, MaxHosts: 10, MaxWait: s, PerHost: func(host string) weir.Limiter {
+		cfg := Config{Attempts: 1, MaxHosts: 10, MaxWait: s, PerHost: func(host string) weir.Limiter {
 			made = append(made, host)
 			return nil
 		}}
@@ -356,7 +356,7 @@ func TestHostsAreBounded(t *testing.T) {
 // Those that have to be waited for are asked once, and not by each newcomer.
 func TestHostsOnHoldDoNotStandInTheWayOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tr, _ := newClient(t, TransportConfig{Attempts: 1, MaxHosts: 20}, func(n int, _ *http.Request) (*http.Response, error) {
+		tr, _ := newClient(t, Config{Attempts: 1, MaxHosts: 20}, func(n int, _ *http.Request) (*http.Response, error) {
 			if n < 8 {
 				return reply(429, "Retry-After: 3600"), nil
 			}
@@ -375,7 +375,7 @@ func TestHostsOnHoldDoNotStandInTheWayOfOthers(t *testing.T) {
 func TestPerHostIsCalledOnceForAHost(t *testing.T) {
 	var made atomic.Int64
 	lim := &turnstile{let: 100}
-	cfg := TransportConfig{PerHost: func(string) weir.Limiter {
+	cfg := Config{PerHost: func(string) weir.Limiter {
 		for range 100 {
 			runtime.Gosched()
 		}
@@ -415,7 +415,7 @@ func TestWhoWaitsInTheLimiterHeedsTheHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lim := &queue{turn: make(chan struct{}, 1)}
 		lim.owner = lim
-		tr, srv := newClient(t, TransportConfig{Attempts: 1, PerHost: limitBy(lim)}, func(n int, _ *http.Request) (*http.Response, error) {
+		tr, srv := newClient(t, Config{Attempts: 1, PerHost: limitBy(lim)}, func(n int, _ *http.Request) (*http.Response, error) {
 			time.Sleep(20 * ms)
 			if n == 0 {
 				return reply(429, "Retry-After: 3"), nil
@@ -440,7 +440,7 @@ func TestWhoWaitsInTheLimiterHeedsTheHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lim := &queue{turn: make(chan struct{}, 1)}
 		lim.owner = lim
-		tr, srv := newClient(t, TransportConfig{Attempts: 1, PerHost: limitBy(lim)}, script(says(200, `RateLimit: "a";r=1;t=9`), says(200)))
+		tr, srv := newClient(t, Config{Attempts: 1, PerHost: limitBy(lim)}, script(says(200, `RateLimit: "a";r=1;t=9`), says(200)))
 		fetch(tr, host1)
 		fetch(tr, host1)
 		srv.want(t, "the last unit is one's own", 0, 0)
@@ -453,7 +453,7 @@ func TestWhoWaitsInTheLimiterHeedsTheHold(t *testing.T) {
 // A host that has something in flight, be it a body, stays: its limiter knows.
 func TestAHostInUseIsNotForgotten(t *testing.T) {
 	lim := &turnstile{let: 100}
-	tr, _ := newClient(t, TransportConfig{MaxHosts: 1, PerHost: limitBy(lim)}, script(says(200)))
+	tr, _ := newClient(t, Config{MaxHosts: 1, PerHost: limitBy(lim)}, script(says(200)))
 	resp, err := tr.RoundTrip(get(context.Background(), host1))
 	if err != nil {
 		t.Fatal(err)
@@ -469,16 +469,16 @@ func TestAHostInUseIsNotForgotten(t *testing.T) {
 
 func TestHeadersTellTheServer(t *testing.T) {
 	const deadline, level = "X-Request-Timeout", "X-Criticality"
-	both := TransportConfig{Attempts: 2, Deadline: strings.ToLower(deadline), Criticality: level}
+	both := Config{Attempts: 2, Deadline: strings.ToLower(deadline), Criticality: level}
 	for _, test := range []struct {
 		rule     string
-		cfg      TransportConfig
+		cfg      Config
 		left     time.Duration // 0 is no deadline
 		priority weir.Priority
 		header   http.Header
 		want     []string // of both headers, for each attempt
 	}{
-		{"neither is named", TransportConfig{Attempts: 2}, 5 * s, weir.Sheddable, nil, []string{"", "", "", ""}},
+		{"neither is named", Config{Attempts: 2}, 5 * s, weir.Sheddable, nil, []string{"", "", "", ""}},
 		{"both", both, 5 * s, weir.Sheddable, nil, []string{"5000", "sheddable", "3000", "sheddable"}},
 		{"milliseconds are rounded down", both, 2100*ms + 999*time.Microsecond, weir.CriticalPlus, nil, []string{"2100", "critical_plus", "100", "critical_plus"}},
 		{"there is one millisecond at least", both, 2*s + 1, weir.SheddablePlus, nil, []string{"2000", "sheddable_plus", "1", "sheddable_plus"}},
@@ -521,7 +521,7 @@ func TestHeadersTellTheServer(t *testing.T) {
 
 func TestTheBodyOfARequestIsClosedIfItIsNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tr, _ := newClient(t, TransportConfig{Attempts: 1, MaxWait: s}, script(says(429, "Retry-After: 5")))
+		tr, _ := newClient(t, Config{Attempts: 1, MaxWait: s}, script(says(429, "Retry-After: 5")))
 		fetch(tr, host1)
 		closed := make(chan bool, 1)
 		r, _ := http.NewRequest("POST", host1, &lastBody{closed: closed})
@@ -550,7 +550,7 @@ func TestTheLogHasOneLineForAHostAndInterval(t *testing.T) {
 			}
 			return a
 		}}))
-		tr, _ := newClient(t, TransportConfig{Attempts: 1, MaxWait: 5 * s, Log: log}, script(
+		tr, _ := newClient(t, Config{Attempts: 1, MaxWait: 5 * s, Log: log}, script(
 			says(429, "Retry-After: 5"), says(429, "Retry-After: 40"), says(429, "Retry-After: 3"), says(200)))
 		fetch(tr, host1)
 		time.Sleep(s)
@@ -605,23 +605,23 @@ func TestWaitsAreCounted(t *testing.T) {
 }
 
 func TestConfigurationsThatMakeNoSense(t *testing.T) {
-	for want, cfg := range map[string]TransportConfig{
-		"httplimit: MaxHosts = -1: must be >= 0":                                         {MaxHosts: -1},
-		"httplimit: MaxHold = -1s: must be >= 0":                                         {MaxHold: -s},
-		"httplimit: Attempts = -1: must be >= 0":                                         {Attempts: -1},
-		"httplimit: LogEvery = -1s: must be >= 0":                                        {LogEvery: -s},
-		`httplimit: Deadline = "a b": must be the name of a header`:                      {Deadline: "a b"},
-		`httplimit: Criticality = ":": must be the name of a header`:                     {Criticality: ":"},
-		`httplimit: Deadline = "host": net/http sets that header itself`:                 {Deadline: "host"},
-		`httplimit: Criticality = "Content-Length": net/http sets that header itself`:    {Criticality: "Content-Length"},
-		`httplimit: Criticality = "transfer-encoding": net/http sets that header itself`: {Criticality: "transfer-encoding"},
-		`httplimit: Deadline = "Trailer": net/http sets that header itself`:              {Deadline: "Trailer"},
-		`httplimit: Deadline = "Connection": net/http sets that header itself`:           {Deadline: "Connection"},
-		`httplimit: Criticality = "x-a": must not be that of Deadline`:                   {Deadline: "X-A", Criticality: "x-a"},
-		"httplimit: Budget: throttle: Ratio = 2: must be in (0, 1]":                      {Budget: throttle.BudgetConfig{Ratio: 2}},
-		"httplimit: Adaptive: throttle: K = 0.5: must be >= 1 and finite":                {Adaptive: throttle.AdaptiveConfig{K: 0.5}},
+	for want, cfg := range map[string]Config{
+		"httpclient: MaxHosts = -1: must be >= 0":                                         {MaxHosts: -1},
+		"httpclient: MaxHold = -1s: must be >= 0":                                         {MaxHold: -s},
+		"httpclient: Attempts = -1: must be >= 0":                                         {Attempts: -1},
+		"httpclient: LogEvery = -1s: must be >= 0":                                        {LogEvery: -s},
+		`httpclient: Deadline = "a b": must be the name of a header`:                      {Deadline: "a b"},
+		`httpclient: Criticality = ":": must be the name of a header`:                     {Criticality: ":"},
+		`httpclient: Deadline = "host": net/http sets that header itself`:                 {Deadline: "host"},
+		`httpclient: Criticality = "Content-Length": net/http sets that header itself`:    {Criticality: "Content-Length"},
+		`httpclient: Criticality = "transfer-encoding": net/http sets that header itself`: {Criticality: "transfer-encoding"},
+		`httpclient: Deadline = "Trailer": net/http sets that header itself`:              {Deadline: "Trailer"},
+		`httpclient: Deadline = "Connection": net/http sets that header itself`:           {Deadline: "Connection"},
+		`httpclient: Criticality = "x-a": must not be that of Deadline`:                   {Deadline: "X-A", Criticality: "x-a"},
+		"httpclient: Budget: throttle: Ratio = 2: must be in (0, 1]":                      {Budget: throttle.BudgetConfig{Ratio: 2}},
+		"httpclient: Adaptive: throttle: K = 0.5: must be >= 1 and finite":                {Adaptive: throttle.AdaptiveConfig{K: 0.5}},
 	} {
-		if tr, err := NewTransport(cfg); tr != nil || fmt.Sprint(err) != want {
+		if tr, err := New(cfg); tr != nil || fmt.Sprint(err) != want {
 			t.Errorf("%v: want %s", err, want)
 		}
 	}
@@ -636,7 +636,7 @@ func (c *closer) CloseIdleConnections() { c.n++ }
 
 func TestCloseIdleConnectionsIsPassedOn(t *testing.T) {
 	c := &closer{}
-	tr, err := NewTransport(TransportConfig{Base: c})
+	tr, err := New(Config{Base: c})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -644,12 +644,12 @@ func TestCloseIdleConnectionsIsPassedOn(t *testing.T) {
 	if c.n != 1 {
 		t.Error(c.n)
 	}
-	tr, _ = newClient(t, TransportConfig{}, nil)
+	tr, _ = newClient(t, Config{}, nil)
 	tr.CloseIdleConnections() // of a Base that has none
 }
 
 func TestARequestWithoutAURLIsBasesBusiness(t *testing.T) {
-	tr, err := NewTransport(TransportConfig{})
+	tr, err := New(Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -665,7 +665,7 @@ func TestTheLimitLearnsUntilTheHeader(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tr, _ := newClient(t, TransportConfig{Attempts: 1, PerHost: limitBy(lim)}, func(int, *http.Request) (*http.Response, error) {
+		tr, _ := newClient(t, Config{Attempts: 1, PerHost: limitBy(lim)}, func(int, *http.Request) (*http.Response, error) {
 			time.Sleep(s)
 			resp := reply(200)
 			resp.Body = io.NopCloser(strings.NewReader("a body"))

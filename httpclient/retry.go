@@ -1,4 +1,4 @@
-package httplimit
+package httpclient
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/loadsign"
+	"github.com/weir-go/weir/internal/problem"
 	"github.com/weir-go/weir/throttle"
 	"github.com/weir-go/weir/throttler"
 )
@@ -142,7 +143,7 @@ func retryable(r *http.Request, last *result, now time.Time) (floor time.Duratio
 		return 0, false
 	}
 	floor, waits := parseRetryAfter(header, now)
-	reason := header.Get(ReasonHeader)
+	reason := header.Get(problem.ReasonHeader)
 	undone := status == http.StatusTooManyRequests
 	if undone || status == http.StatusServiceUnavailable {
 		if reason != "" && (!waits || reason == weir.Throttled.String()) {
@@ -197,4 +198,4 @@ type streamError struct {
 	Cause    error
 }
 
-func (e streamError) Error() string { return "httplimit: stream error" }
+func (e streamError) Error() string { return "httpclient: stream error" }

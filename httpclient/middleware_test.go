@@ -1,4 +1,4 @@
-package httplimit
+package httpclient
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/httplimit"
 	"github.com/weir-go/weir/rate"
 )
 
@@ -27,7 +28,7 @@ func TestStormOfClientsOfTheMiddleware(t *testing.T) {
 		{"three clients", 3, 0.2},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			m, err := New(Config{Rules: []Rule{Overall("all", rate.NewLimiter(20, 50))}})
+			m, err := httplimit.New(httplimit.Config{Rules: []httplimit.Rule{httplimit.Overall("all", rate.NewLimiter(20, 50))}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -37,7 +38,7 @@ func TestStormOfClientsOfTheMiddleware(t *testing.T) {
 			defer cancel()
 			var all sync.WaitGroup
 			for range test.clients {
-				tr, _ := newClient(t, TransportConfig{Attempts: 1}, func(_ int, r *http.Request) (*http.Response, error) {
+				tr, _ := newClient(t, Config{Attempts: 1}, func(_ int, r *http.Request) (*http.Response, error) {
 					w := httptest.NewRecorder()
 					handler.ServeHTTP(w, r)
 					if w.Code == 200 {

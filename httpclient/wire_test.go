@@ -1,4 +1,4 @@
-package httplimit
+package httpclient
 
 import (
 	"bufio"
@@ -17,16 +17,17 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/httplimit"
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/limit"
 )
 
 // dial returns a client of a real server, whose Transport has that
 // configuration.
-func dial(t *testing.T, cfg TransportConfig, srv *httptest.Server) (*http.Client, *Transport) {
+func dial(t *testing.T, cfg Config, srv *httptest.Server) (*http.Client, *Transport) {
 	t.Helper()
 	cfg.Base = srv.Client().Transport
-	tr, err := NewTransport(cfg)
+	tr, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +72,7 @@ func TestWireABodyIsSentAgain(t *testing.T) {
 		w.Write(b)
 	})
 	overBoth(t, h, func(t *testing.T, srv *httptest.Server) {
-		client, tr := dial(t, TransportConfig{Backoff: -1}, srv)
+		client, tr := dial(t, Config{Backoff: -1}, srv)
 		resp, err := client.Post(srv.URL, "text/plain", bytes.NewReader(question))
 		if err != nil {
 			t.Fatal(err)
@@ -107,7 +108,7 @@ func TestWireTheLimitHoldsUntilTheBodyIsRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		client, _ := dial(t, TransportConfig{PerHost: limitBy(lim), Backoff: -1}, srv)
+		client, _ := dial(t, Config{PerHost: limitBy(lim), Backoff: -1}, srv)
 		done := make(chan string)
 		const clients = 20
 		for i := range clients {
@@ -152,7 +153,7 @@ func TestWireAnUpgradeStaysInFlight(t *testing.T) {
 		io.WriteString(conn, line)
 	}))
 	lim := &turnstile{let: 1}
-	client, _ := dial(t, TransportConfig{PerHost: limitBy(lim)}, srv)
+	client, _ := dial(t, Config{PerHost: limitBy(lim)}, srv)
 	r := get(context.Background(), srv.URL)
 	r.Header.Set("Connection", "Upgrade")
 	r.Header.Set("Upgrade", "echo")
@@ -180,7 +181,7 @@ func TestWireAnUpgradeStaysInFlight(t *testing.T) {
 func TestWireARefusedConnectionIsTriedAgain(t *testing.T) {
 	srv := httptest.NewServer(http.NotFoundHandler())
 	lim := &turnstile{let: 10}
-	client, tr := dial(t, TransportConfig{Backoff: -1, PerHost: limitBy(lim)}, srv)
+	client, tr := dial(t, Config{Backoff: -1, PerHost: limitBy(lim)}, srv)
 	srv.Close()
 	_, err := client.Post(srv.URL, "text/plain", strings.NewReader("question"))
 	if !errors.Is(err, syscall.ECONNREFUSED) {
@@ -201,7 +202,7 @@ func TestWireABrokenConnectionIsTriedAgain(t *testing.T) {
 			conn.Close()
 		}
 	}))
-	client, tr := dial(t, TransportConfig{Backoff: -1}, srv)
+	client, tr := dial(t, Config{Backoff: -1}, srv)
 	resp, err := client.Get(srv.URL)
 	if err != nil {
 		t.Fatal(err)
@@ -222,7 +223,7 @@ func TestWireABrokenStreamIsTriedAgain(t *testing.T) {
 	}))
 	srv.EnableHTTP2 = true
 	srv.StartTLS()
-	client, tr := dial(t, TransportConfig{Backoff: -1}, srv)
+	client, tr := dial(t, Config{Backoff: -1}, srv)
 	resp, err := client.Get(srv.URL)
 	if err != nil {
 		t.Fatal(err)
@@ -236,9 +237,9 @@ func TestWireABrokenStreamIsTriedAgain(t *testing.T) {
 // The error of http.Client tells why.
 func TestWireAClientSeesTheRejection(t *testing.T) {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		Reject(w, r, weir.Reject(weir.OverRate, time.Minute))
+		httplimit.Reject(w, r, weir.Reject(weir.OverRate, time.Minute))
 	}))
-	client, _ := dial(t, TransportConfig{MaxWait: time.Second}, srv)
+	client, _ := dial(t, Config{MaxWait: time.Second}, srv)
 	resp, err := client.Get(srv.URL)
 	if err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package httplimit
+package httpclient
 
 import (
 	"cmp"
@@ -14,7 +14,7 @@ import (
 	"github.com/weir-go/weir/throttle"
 )
 
-// Defaults where TransportConfig leaves things open.
+// Defaults where Config leaves things open.
 const (
 	DefaultMaxHosts   = 1000
 	DefaultMaxWait    = 30 * time.Second
@@ -26,12 +26,12 @@ const (
 	DefaultLogEvery   = time.Minute
 )
 
-// TransportConfig is what a Transport is made of. The zero value is usable: it
+// Config is what a Transport is made of. The zero value is usable: it
 // heeds what servers ask for, retries a tenth of the requests and one a second
 // besides, and sends less to a host that refuses most. It limits no concurrency.
 //
 // The functions are called by several goroutines at once.
-type TransportConfig struct {
+type Config struct {
 	// Base sends the requests. If nil, http.DefaultTransport.
 	Base http.RoundTripper
 	// Key, if not nil, returns what tells apart the quotas that requests to one
@@ -104,38 +104,38 @@ type TransportConfig struct {
 var reserved = []string{"Host", "Content-Length", "Transfer-Encoding", "Trailer", "Connection"}
 
 // Validate returns an error that names the first field that makes no sense.
-func (c TransportConfig) Validate() error {
+func (c Config) Validate() error {
 	switch {
 	case c.MaxHosts < 0:
-		return fmt.Errorf("httplimit: MaxHosts = %d: must be >= 0", c.MaxHosts)
+		return fmt.Errorf("httpclient: MaxHosts = %d: must be >= 0", c.MaxHosts)
 	case c.MaxHold < 0:
-		return fmt.Errorf("httplimit: MaxHold = %v: must be >= 0", c.MaxHold)
+		return fmt.Errorf("httpclient: MaxHold = %v: must be >= 0", c.MaxHold)
 	case c.Attempts < 0:
-		return fmt.Errorf("httplimit: Attempts = %d: must be >= 0", c.Attempts)
+		return fmt.Errorf("httpclient: Attempts = %d: must be >= 0", c.Attempts)
 	case c.LogEvery < 0:
-		return fmt.Errorf("httplimit: LogEvery = %v: must be >= 0", c.LogEvery)
+		return fmt.Errorf("httpclient: LogEvery = %v: must be >= 0", c.LogEvery)
 	}
 	for _, h := range []struct{ field, name string }{{"Deadline", c.Deadline}, {"Criticality", c.Criticality}} {
 		switch name := http.CanonicalHeaderKey(h.name); {
 		case h.name != "" && !httpheader.ValidName(h.name):
-			return fmt.Errorf("httplimit: %s = %q: must be the name of a header", h.field, h.name)
+			return fmt.Errorf("httpclient: %s = %q: must be the name of a header", h.field, h.name)
 		case slices.Contains(reserved, name):
-			return fmt.Errorf("httplimit: %s = %q: net/http sets that header itself", h.field, h.name)
+			return fmt.Errorf("httpclient: %s = %q: net/http sets that header itself", h.field, h.name)
 		}
 	}
 	if c.Criticality != "" && strings.EqualFold(c.Criticality, c.Deadline) {
-		return fmt.Errorf("httplimit: Criticality = %q: must not be that of Deadline", c.Criticality)
+		return fmt.Errorf("httpclient: Criticality = %q: must not be that of Deadline", c.Criticality)
 	}
 	if err := c.Budget.Validate(); err != nil {
-		return fmt.Errorf("httplimit: Budget: %w", err)
+		return fmt.Errorf("httpclient: Budget: %w", err)
 	}
 	if err := c.Adaptive.Validate(); err != nil {
-		return fmt.Errorf("httplimit: Adaptive: %w", err)
+		return fmt.Errorf("httpclient: Adaptive: %w", err)
 	}
 	return nil
 }
 
-func (c TransportConfig) withDefaults() TransportConfig {
+func (c Config) withDefaults() Config {
 	if c.Base == nil {
 		c.Base = http.DefaultTransport
 	}

@@ -1,4 +1,4 @@
-package httplimit
+package httpclient
 
 import (
 	"cmp"
@@ -43,7 +43,7 @@ type verdict struct {
 	err    error
 }
 
-func newPace(cfg *TransportConfig, chance func() float64) *pace {
+func newPace(cfg *Config, chance func() float64) *pace {
 	return &pace{epoch: time.Now(), chance: chance, queue: cfg.Queue, most: cfg.MaxWait, pacer: pacer{longest: cfg.MaxHold}}
 }
 

@@ -1,4 +1,4 @@
-package httplimit
+package httpclient
 
 import (
 	"context"
@@ -65,7 +65,7 @@ func TestStormOfCallersKeepsToTheQuota(t *testing.T) {
 			return rng.Float64()
 		}
 		w := &window{quota: 100, length: 10 * s, began: time.Now()}
-		tr, _ := newClient(t, TransportConfig{Attempts: 1}, w.answer(chance))
+		tr, _ := newClient(t, Config{Attempts: 1}, w.answer(chance))
 		tr.chance = chance
 		ctx, cancel := context.WithTimeout(context.Background(), 100*s)
 		defer cancel()
@@ -139,7 +139,7 @@ func TestStormOfCallersGetsAQuotaOfManyASecond(t *testing.T) {
 				return rng.Float64()
 			}
 			b := &bucket{gap: 10 * ms, room: 20}
-			tr, _ := newClient(t, TransportConfig{}, b.answer(chance))
+			tr, _ := newClient(t, Config{}, b.answer(chance))
 			tr.chance = chance
 			end := time.Now().Add(20 * s)
 			var all sync.WaitGroup
@@ -172,7 +172,7 @@ func TestStormOfLeavers(t *testing.T) {
 				return rng.IntN(n)
 			}
 			lim := &turnstile{let: 1 << 30}
-			tr, srv := newClient(t, TransportConfig{Queue: 30, MaxWait: 20 * s, PerHost: limitBy(lim)}, func(int, *http.Request) (*http.Response, error) {
+			tr, srv := newClient(t, Config{Queue: 30, MaxWait: 20 * s, PerHost: limitBy(lim)}, func(int, *http.Request) (*http.Response, error) {
 				time.Sleep(time.Duration(below(500)) * ms)
 				switch below(8) {
 				case 0:

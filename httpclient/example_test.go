@@ -1,4 +1,4 @@
-package httplimit_test
+package httpclient_test
 
 import (
 	"fmt"
@@ -6,7 +6,7 @@ import (
 	"net/http/httptest"
 	"time"
 
-	"github.com/weir-go/weir/httplimit"
+	"github.com/weir-go/weir/httpclient"
 )
 
 // A server allows two requests, and says so. The third waits at the client
@@ -27,7 +27,7 @@ func ExampleTransport() {
 	}))
 	defer srv.Close()
 
-	t, err := httplimit.NewTransport(httplimit.TransportConfig{})
+	t, err := httpclient.New(httpclient.Config{})
 	if err != nil {
 		panic(err)
 	}

@@ -1,4 +1,4 @@
-package httplimit
+package httpclient
 
 import (
 	"context"
@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+
+	"github.com/weir-go/weir/httplimit"
 )
 
 // instant is a Base that answers at once, with the same response.
@@ -21,24 +23,24 @@ func BenchmarkTransport(b *testing.B) {
 		return resp
 	}
 	fields := []string{`RateLimit: "default";r=50;t=30`, `RateLimit-Policy: "default";q=100;w=60`}
-	named := TransportConfig{Deadline: "X-Request-Timeout", Criticality: "X-Criticality"}
+	named := Config{Deadline: "X-Request-Timeout", Criticality: "X-Criticality"}
 	for _, c := range []struct {
 		name string
-		cfg  *TransportConfig
+		cfg  *Config
 		resp *http.Response
 	}{
 		{"base", nil, response()},
-		{"off", &TransportConfig{NoPace: true, NoAdaptive: true, Attempts: 1}, response()},
-		{"default", &TransportConfig{}, response()},
-		{"limit", &TransportConfig{PerHost: Auto}, response()},
-		{"RateLimit", &TransportConfig{}, response(fields...)},
+		{"off", &Config{NoPace: true, NoAdaptive: true, Attempts: 1}, response()},
+		{"default", &Config{}, response()},
+		{"limit", &Config{PerHost: httplimit.Auto}, response()},
+		{"RateLimit", &Config{}, response(fields...)},
 		{"headers", &named, response()},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			var rt http.RoundTripper = instant{c.resp}
 			if c.cfg != nil {
 				c.cfg.Base = rt
-				tr, err := NewTransport(*c.cfg)
+				tr, err := New(*c.cfg)
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -69,7 +71,7 @@ func BenchmarkTransportOverLoopback(b *testing.B) {
 	}))
 	defer srv.Close()
 	base := srv.Client().Transport
-	tr, err := NewTransport(TransportConfig{Base: base, PerHost: Auto})
+	tr, err := New(Config{Base: base, PerHost: httplimit.Auto})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -94,7 +96,7 @@ func BenchmarkTransportOverLoopback(b *testing.B) {
 func TestAllocationsOfATransport(t *testing.T) {
 	ok := reply(200)
 	ok.Body = http.NoBody
-	tr, err := NewTransport(TransportConfig{Base: instant{ok}, PerHost: Auto})
+	tr, err := New(Config{Base: instant{ok}, PerHost: httplimit.Auto})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +105,7 @@ func TestAllocationsOfATransport(t *testing.T) {
 
 	limited := reply(429, "Retry-After: 3600")
 	limited.Body = http.NoBody
-	if tr, err = NewTransport(TransportConfig{Base: instant{limited}}); err != nil {
+	if tr, err = New(Config{Base: instant{limited}}); err != nil {
 		t.Fatal(err)
 	}
 	tr.RoundTrip(r)

@@ -1,4 +1,4 @@
-package httplimit
+package httpclient
 
 import (
 	"context"
@@ -106,7 +106,7 @@ func TestWhenRequestsAreSent(t *testing.T) {
 			[]func() *http.Response{says(429, `Retry-After: 31536000`), says(200)}, []time.Duration{0, time.Minute}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			tr, srv := newClient(t, TransportConfig{Attempts: 1, MaxWait: -1, MaxHold: time.Minute}, script(test.replies...))
+			tr, srv := newClient(t, Config{Attempts: 1, MaxWait: -1, MaxHold: time.Minute}, script(test.replies...))
 			for range test.want {
 				if _, err := fetch(tr, host1); err != nil {
 					t.Fatalf("%s: %v", test.rule, err)
@@ -213,7 +213,7 @@ func TestGapsAreNoShorterWithoutAnAnswer(t *testing.T) {
 
 func TestWhoHasLeftIsNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tr, srv := newClient(t, TransportConfig{NoAdaptive: true}, script(says(200)))
+		tr, srv := newClient(t, Config{NoAdaptive: true}, script(says(200)))
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
 		if _, err := send(tr, get(ctx, host1)); err != context.Canceled {
@@ -441,19 +441,19 @@ func TestTheOpeningIsSpread(t *testing.T) {
 func TestAWaitThatIsTooLongFailsAtOnce(t *testing.T) {
 	for _, test := range []struct {
 		rule     string
-		cfg      TransportConfig
+		cfg      Config
 		reply    func() *http.Response
 		deadline time.Duration
 		why      weir.Reason
 		after    time.Duration
 	}{
-		{"beyond MaxWait, after 429", TransportConfig{MaxWait: 4 * s}, says(429, `Retry-After: 5`), 0, weir.OverRate, 5 * s},
-		{"beyond MaxWait, after 503", TransportConfig{MaxWait: 4 * s}, says(503, `Retry-After: 5`), 0, weir.Throttled, 5 * s},
-		{"beyond MaxWait, for a quota", TransportConfig{MaxWait: 4 * s}, says(200, `RateLimit: "a";r=0;t=5`), 0, weir.OverRate, 5 * s},
-		{"the longest of several", TransportConfig{MaxWait: 4 * s}, says(200, `RateLimit: "a";r=0;t=5, "b";r=0;t=2`), 0, weir.OverRate, 5 * s},
-		{"the default of MaxWait", TransportConfig{}, says(429, `Retry-After: 32`), 0, weir.OverRate, 32 * s},
-		{"at the deadline", TransportConfig{}, says(429, `Retry-After: 5`), 5 * s, weir.TooLate, 5 * s},
-		{"nobody may wait", TransportConfig{Queue: -1}, says(429, `Retry-After: 5`), 0, weir.QueueFull, 5 * s},
+		{"beyond MaxWait, after 429", Config{MaxWait: 4 * s}, says(429, `Retry-After: 5`), 0, weir.OverRate, 5 * s},
+		{"beyond MaxWait, after 503", Config{MaxWait: 4 * s}, says(503, `Retry-After: 5`), 0, weir.Throttled, 5 * s},
+		{"beyond MaxWait, for a quota", Config{MaxWait: 4 * s}, says(200, `RateLimit: "a";r=0;t=5`), 0, weir.OverRate, 5 * s},
+		{"the longest of several", Config{MaxWait: 4 * s}, says(200, `RateLimit: "a";r=0;t=5, "b";r=0;t=2`), 0, weir.OverRate, 5 * s},
+		{"the default of MaxWait", Config{}, says(429, `Retry-After: 32`), 0, weir.OverRate, 32 * s},
+		{"at the deadline", Config{}, says(429, `Retry-After: 5`), 5 * s, weir.TooLate, 5 * s},
+		{"nobody may wait", Config{Queue: -1}, says(429, `Retry-After: 5`), 0, weir.QueueFull, 5 * s},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			test.cfg.Attempts = 1
@@ -482,7 +482,7 @@ func TestAWaitThatIsTooLongFailsAtOnce(t *testing.T) {
 
 func TestAServerIsBelievedForAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tr, srv := newClient(t, TransportConfig{Attempts: 1, MaxWait: -1}, script(says(429, `Retry-After: 86400`)))
+		tr, srv := newClient(t, Config{Attempts: 1, MaxWait: -1}, script(says(429, `Retry-After: 86400`)))
 		for range 3 {
 			fetch(tr, host1)
 		}
@@ -515,7 +515,7 @@ func TestAWaiterThatIsPutOffFailsAtOnce(t *testing.T) {
 func TestTheLineIsLeftAfterMaxWait(t *testing.T) {
 	for status, why := range map[int]weir.Reason{429: weir.OverRate, 503: weir.Throttled} {
 		synctest.Test(t, func(t *testing.T) {
-			tr, srv := newClient(t, TransportConfig{Attempts: 1, MaxWait: 1050 * ms}, script(says(status, `Retry-After: 1`), says(502)))
+			tr, srv := newClient(t, Config{Attempts: 1, MaxWait: 1050 * ms}, script(says(status, `Retry-After: 1`), says(502)))
 			fetch(tr, host1)
 			var all sync.WaitGroup
 			for range 3 {
@@ -563,7 +563,7 @@ func TestWhoLeavesTheLineDoesNotCount(t *testing.T) {
 
 func TestTheLineIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tr, _ := newClient(t, TransportConfig{Attempts: 1, Queue: 2}, script(says(429, `Retry-After: 5`), says(200)))
+		tr, _ := newClient(t, Config{Attempts: 1, Queue: 2}, script(says(429, `Retry-After: 5`), says(200)))
 		fetch(tr, host1)
 		go fetch(tr, host1)
 		go fetch(tr, host1)
@@ -576,7 +576,7 @@ func TestTheLineIsBounded(t *testing.T) {
 
 func TestPaceCanBeTurnedOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tr, srv := newClient(t, TransportConfig{Attempts: 1, NoPace: true},
+		tr, srv := newClient(t, Config{Attempts: 1, NoPace: true},
 			script(says(429, `Retry-After: 5`, `RateLimit: "a";r=0;t=10`)))
 		fetch(tr, host1)
 		fetch(tr, host1)

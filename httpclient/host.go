@@ -1,4 +1,4 @@
-package httplimit
+package httpclient
 
 import (
 	"container/list"
@@ -51,7 +51,7 @@ func (t *Transport) newHost(k hostKey) *host {
 	h := &host{key: hostKey{strings.Clone(k.scheme), strings.Clone(k.host), strings.Clone(k.key)}}
 	retrier, err := throttler.NewRetrier(throttler.RetryConfig{Budget: t.cfg.Budget})
 	if err != nil {
-		panic(err) // NewTransport has validated it
+		panic(err) // New has validated it
 	}
 	h.budget.retrier = retrier
 	if k != (hostKey{}) {

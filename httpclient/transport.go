@@ -1,4 +1,4 @@
-package httplimit
+package httpclient
 
 import (
 	"errors"
@@ -10,7 +10,7 @@ import (
 // A Transport is the client's side of a limit: an http.RoundTripper that sends
 // no more than servers can take, around another that sends.
 //
-//	t, err := httplimit.NewTransport(httplimit.TransportConfig{})
+//	t, err := httpclient.New(httpclient.Config{})
 //	client := &http.Client{Transport: t}
 //
 // What it does for each host, each part of which can be turned off:
@@ -102,7 +102,7 @@ import (
 //
 // A Transport is safe for concurrent use. It must not be copied.
 type Transport struct {
-	cfg    TransportConfig
+	cfg    Config
 	chance func() float64 // evenly distributed in [0, 1)
 	shared func() *host   // of the hosts for which there is no place
 	counts counters
@@ -111,8 +111,8 @@ type Transport struct {
 	hosts hosts
 }
 
-// NewTransport returns a Transport, or the error of cfg.Validate.
-func NewTransport(cfg TransportConfig) (*Transport, error) {
+// New returns a Transport, or the error of cfg.Validate.
+func New(cfg Config) (*Transport, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -161,7 +161,7 @@ type result struct {
 }
 
 // errNothing is the answer of a Base that breaks its contract.
-var errNothing = errors.New("httplimit: Base returned neither a response nor an error")
+var errNothing = errors.New("httpclient: Base returned neither a response nor an error")
 
 // attempt sends r once: the original request of the caller, or what stands for
 // it. If it is a retry, it is one after last.

@@ -1,4 +1,4 @@
-package httplimit
+package httpclient
 
 import (
 	"context"
@@ -11,8 +11,8 @@ import (
 	"github.com/weir-go/weir"
 )
 
-// TransportStats are the state and the counts of a Transport.
-type TransportStats struct {
+// Stats are the state and the counts of a Transport.
+type Stats struct {
 	Hosts   int // now: of which something is remembered
 	Waiting int // now: requests that wait for their turn
 
@@ -59,7 +59,7 @@ func (h *WaitHistogram) add(d time.Duration) {
 	h.Max = max(h.Max, d)
 }
 
-// counters are those of TransportStats that no lock guards, and its histogram.
+// counters are those of Stats that no lock guards, and its histogram.
 type counters struct {
 	requests, sent, retried, exhausted atomic.Uint64
 	paced, rejected, throttled, unlet  atomic.Uint64
@@ -69,10 +69,10 @@ type counters struct {
 	waits WaitHistogram
 }
 
-// Stats returns the state, and the counts since NewTransport.
-func (t *Transport) Stats() TransportStats {
+// Stats returns the state, and the counts since New.
+func (t *Transport) Stats() Stats {
 	c := &t.counts
-	s := TransportStats{
+	s := Stats{
 		Requests: c.requests.Load(), Sent: c.sent.Load(), Retried: c.retried.Load(), Exhausted: c.exhausted.Load(),
 		Paced: c.paced.Load(), Rejected: c.rejected.Load(), Throttled: c.throttled.Load(), Limited: c.unlet.Load(),
 		Shared: c.shared.Load(),

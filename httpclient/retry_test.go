@@ -1,4 +1,4 @@
-package httplimit
+package httpclient
 
 import (
 	"bytes"
@@ -65,7 +65,7 @@ func TestWhatIsRetried(t *testing.T) {
 		{"an error of any other kind", "GET", fails(errors.New("unsupported protocol scheme")), "", false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			tr, srv := newClient(t, TransportConfig{NoPace: true}, func(n int, _ *http.Request) (*http.Response, error) {
+			tr, srv := newClient(t, Config{NoPace: true}, func(n int, _ *http.Request) (*http.Response, error) {
 				switch a := test.answer.(type) {
 				case func() *http.Response:
 					if n == 0 {
@@ -123,7 +123,7 @@ func (tooSlow) Temporary() bool { return true }
 
 func TestABodyThatCannotBeHadAgainIsSentOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tr, srv := newClient(t, TransportConfig{}, script(says(429)))
+		tr, srv := newClient(t, Config{}, script(says(429)))
 		r, _ := http.NewRequest("PUT", host1, io.NopCloser(strings.NewReader("question")))
 		if status, err := send(tr, r); status != 429 || err != nil {
 			t.Errorf("%d, %v", status, err)
@@ -146,21 +146,21 @@ func TestABodyThatCannotBeHadAgainIsSentOnce(t *testing.T) {
 func TestWhenRetriesAreSent(t *testing.T) {
 	for _, test := range []struct {
 		rule   string
-		cfg    TransportConfig
+		cfg    Config
 		chance float64
 		reply  func() *http.Response
 		want   []time.Duration
 	}{
-		{"three attempts, with no luck", TransportConfig{}, 0, says(503), []time.Duration{0, 0, 0}},
-		{"backoff is doubled", TransportConfig{}, 0.5, says(503), []time.Duration{0, 50 * ms, 150 * ms}},
-		{"up to MaxBackoff", TransportConfig{Attempts: 4, MaxBackoff: 150 * ms}, 0.5, says(503), []time.Duration{0, 50 * ms, 125 * ms, 200 * ms}},
-		{"Retry-After is the floor", TransportConfig{NoPace: true}, 0.5, says(503, "Retry-After: 2"), []time.Duration{0, 2050 * ms, 4150 * ms}},
-		{"of a 502 too", TransportConfig{}, 0, says(502, "Retry-After: 2"), []time.Duration{0, 2 * s, 4 * s}},
-		{"pacing adds nothing to it", TransportConfig{}, 0, says(429, "Retry-After: 2"), []time.Duration{0, 2 * s, 4 * s}},
-		{"two attempts", TransportConfig{Attempts: 2}, 0, says(503), []time.Duration{0, 0}},
-		{"retries are off", TransportConfig{Attempts: 1}, 0, says(503), []time.Duration{0}},
-		{"a server is believed for no longer than MaxHold", TransportConfig{MaxWait: -1, MaxHold: time.Minute, Attempts: 2}, 0, says(503, "Retry-After: 31536000"), []time.Duration{0, time.Minute}},
-		{"more than MaxWait is not waited", TransportConfig{MaxWait: 3 * s}, 0, says(503, "Retry-After: 4"), []time.Duration{0}},
+		{"three attempts, with no luck", Config{}, 0, says(503), []time.Duration{0, 0, 0}},
+		{"backoff is doubled", Config{}, 0.5, says(503), []time.Duration{0, 50 * ms, 150 * ms}},
+		{"up to MaxBackoff", Config{Attempts: 4, MaxBackoff: 150 * ms}, 0.5, says(503), []time.Duration{0, 50 * ms, 125 * ms, 200 * ms}},
+		{"Retry-After is the floor", Config{NoPace: true}, 0.5, says(503, "Retry-After: 2"), []time.Duration{0, 2050 * ms, 4150 * ms}},
+		{"of a 502 too", Config{}, 0, says(502, "Retry-After: 2"), []time.Duration{0, 2 * s, 4 * s}},
+		{"pacing adds nothing to it", Config{}, 0, says(429, "Retry-After: 2"), []time.Duration{0, 2 * s, 4 * s}},
+		{"two attempts", Config{Attempts: 2}, 0, says(503), []time.Duration{0, 0}},
+		{"retries are off", Config{Attempts: 1}, 0, says(503), []time.Duration{0}},
+		{"a server is believed for no longer than MaxHold", Config{MaxWait: -1, MaxHold: time.Minute, Attempts: 2}, 0, says(503, "Retry-After: 31536000"), []time.Duration{0, time.Minute}},
+		{"more than MaxWait is not waited", Config{MaxWait: 3 * s}, 0, says(503, "Retry-After: 4"), []time.Duration{0}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			tr, srv := newClient(t, test.cfg, script(test.reply))
@@ -178,7 +178,7 @@ func TestWhenRetriesAreSent(t *testing.T) {
 
 func TestARetryPastTheDeadlineIsNotAwaited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tr, srv := newClient(t, TransportConfig{}, script(says(503, "Retry-After: 2")))
+		tr, srv := newClient(t, Config{}, script(says(503, "Retry-After: 2")))
 		ctx, cancel := context.WithTimeout(context.Background(), 2*s)
 		defer cancel()
 		if status, err := send(tr, get(ctx, host1)); status != 503 || err != nil {
@@ -193,7 +193,7 @@ func TestARetryPastTheDeadlineIsNotAwaited(t *testing.T) {
 
 func TestACallerThatLeavesIsNotRetriedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tr, srv := newClient(t, TransportConfig{}, script(says(503, "Retry-After: 9")))
+		tr, srv := newClient(t, Config{}, script(says(503, "Retry-After: 9")))
 		ctx, cancel := context.WithCancel(context.Background())
 		time.AfterFunc(s, cancel)
 		if _, err := send(tr, get(ctx, host1)); err != context.Canceled {
@@ -206,14 +206,14 @@ func TestACallerThatLeavesIsNotRetriedFor(t *testing.T) {
 
 		ctx, cancel = context.WithCancel(context.Background())
 		time.AfterFunc(s, cancel)
-		tr, srv = newClient(t, TransportConfig{}, script(says(503, `RateLimit: "a";r=0;t=9`)))
+		tr, srv = newClient(t, Config{}, script(says(503, `RateLimit: "a";r=0;t=9`)))
 		if _, err := send(tr, get(ctx, host1)); err != context.Canceled {
 			t.Errorf("%v: want the context's own error", err)
 		}
 		srv.want(t, "left while the retry stood in line", 0)
 
 		ctx, cancel = context.WithCancel(context.Background())
-		tr, srv = newClient(t, TransportConfig{}, func(int, *http.Request) (*http.Response, error) {
+		tr, srv = newClient(t, Config{}, func(int, *http.Request) (*http.Response, error) {
 			cancel()
 			return nil, &net.OpError{Op: "read", Err: net.ErrClosed}
 		})
@@ -227,7 +227,7 @@ func TestACallerThatLeavesIsNotRetriedFor(t *testing.T) {
 // A tenth of the requests may be retried, besides the floor of the budget.
 func TestRetriesAreBoundedByTheBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cfg := TransportConfig{NoAdaptive: true, Budget: throttle.BudgetConfig{MinPerSecond: -1}}
+		cfg := Config{NoAdaptive: true, Budget: throttle.BudgetConfig{MinPerSecond: -1}}
 		tr, srv := newClient(t, cfg, script(says(503)))
 		for range 1000 {
 			if status, _ := fetch(tr, host1); status != 503 {
@@ -249,14 +249,14 @@ func TestRetriesAreBoundedByTheBudget(t *testing.T) {
 func TestALocalRefusalOfARetryHidesNoAnswer(t *testing.T) {
 	for _, test := range []struct {
 		rule  string
-		cfg   TransportConfig
+		cfg   Config
 		reply func() *http.Response
 		want  string
 	}{
-		{"by the limiter", TransportConfig{PerHost: func(string) weir.Limiter {
+		{"by the limiter", Config{PerHost: func(string) weir.Limiter {
 			return &turnstile{let: 1, err: weir.Reject(weir.OverLimit, 0)}
 		}}, says(503), "0 rejected, 1 limited"},
-		{"by the pace", TransportConfig{}, says(503, `RateLimit: "a";r=0;t=60`), "1 rejected, 0 limited"},
+		{"by the pace", Config{}, says(503, `RateLimit: "a";r=0;t=60`), "1 rejected, 0 limited"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			tr, srv := newClient(t, test.cfg, script(test.reply))
@@ -301,7 +301,7 @@ func isStuck(bodies *[]*stuck) func(int, *http.Request) (*http.Response, error) 
 func TestNobodyWaitsForABody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var bodies []*stuck
-		tr, srv := newClient(t, TransportConfig{}, isStuck(&bodies))
+		tr, srv := newClient(t, Config{}, isStuck(&bodies))
 		resp, err := tr.RoundTrip(get(context.Background(), host1))
 		if err != nil || resp.StatusCode != 503 || time.Since(srv.began) != 0 || len(bodies) != 3 {
 			t.Fatalf("%v, after %v and %d answers", err, time.Since(srv.began), len(bodies))
@@ -334,7 +334,7 @@ func TestWhatIsRetriedIsReadUpTo64KB(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var unread [2]*bytes.Reader
-			tr, srv := newClient(t, TransportConfig{Attempts: 2}, func(n int, _ *http.Request) (*http.Response, error) {
+			tr, srv := newClient(t, Config{Attempts: 2}, func(n int, _ *http.Request) (*http.Response, error) {
 				resp := reply(503)
 				resp.ContentLength = -1
 				if test.length {
@@ -365,7 +365,7 @@ func TestAnAnswerThatStandsIsUntouched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var bodies []*stuck
 		lim := &turnstile{let: 1, err: weir.Reject(weir.OverLimit, 0)}
-		tr, srv := newClient(t, TransportConfig{PerHost: limitBy(lim)}, isStuck(&bodies))
+		tr, srv := newClient(t, Config{PerHost: limitBy(lim)}, isStuck(&bodies))
 		resp, err := tr.RoundTrip(get(context.Background(), host1))
 		if err != nil || resp.StatusCode != 503 {
 			t.Fatal(err)
@@ -385,7 +385,7 @@ func TestAnAnswerThatStandsIsUntouched(t *testing.T) {
 func TestARetryThatFailsIsTheResult(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lost := errors.New("lost")
-		tr, srv := newClient(t, TransportConfig{}, func(n int, _ *http.Request) (*http.Response, error) {
+		tr, srv := newClient(t, Config{}, func(n int, _ *http.Request) (*http.Response, error) {
 			if n == 0 {
 				return reply(503), nil
 			}
@@ -404,7 +404,7 @@ func TestABudgetPaysForWhatIsSent(t *testing.T) {
 	one := throttle.BudgetConfig{MinPerSecond: 0.1} // in ten seconds
 	synctest.Test(t, func(t *testing.T) {
 		lim := &turnstile{let: 1, err: weir.Reject(weir.OverLimit, 0)}
-		tr, srv := newClient(t, TransportConfig{Budget: one, NoAdaptive: true, PerHost: limitBy(lim)}, script(says(503)))
+		tr, srv := newClient(t, Config{Budget: one, NoAdaptive: true, PerHost: limitBy(lim)}, script(says(503)))
 		fetch(tr, host1)
 		if st := tr.Stats(); st.Limited != 1 || st.Exhausted != 0 {
 			t.Fatalf("%+v", st)
@@ -417,7 +417,7 @@ func TestABudgetPaysForWhatIsSent(t *testing.T) {
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {
-		tr, srv := newClient(t, TransportConfig{Budget: one, NoAdaptive: true, NoPace: true, Attempts: 2}, script(says(503, "Retry-After: 2")))
+		tr, srv := newClient(t, Config{Budget: one, NoAdaptive: true, NoPace: true, Attempts: 2}, script(says(503, "Retry-After: 2")))
 		go fetch(tr, host1)
 		synctest.Wait()
 		if fetch(tr, host1); time.Since(srv.began) != 0 {
@@ -427,7 +427,7 @@ func TestABudgetPaysForWhatIsSent(t *testing.T) {
 		srv.want(t, "one of two", 0, 0, 2*s)
 	})
 	synctest.Test(t, func(t *testing.T) {
-		tr, srv := newClient(t, TransportConfig{Budget: one, NoAdaptive: true, NoPace: true}, script(says(503, "Retry-After: 2")))
+		tr, srv := newClient(t, Config{Budget: one, NoAdaptive: true, NoPace: true}, script(says(503, "Retry-After: 2")))
 		ctx, cancel := context.WithCancel(context.Background())
 		time.AfterFunc(s, cancel)
 		send(tr, get(ctx, host1))

@@ -1,4 +1,4 @@
-package httplimit
+package httpclient
 
 import (
 	"context"
@@ -83,11 +83,11 @@ func says(status int, headers ...string) func() *http.Response {
 }
 
 // newClient returns a Transport in front of a service. Chance is always 0.
-func newClient(t *testing.T, cfg TransportConfig, answer func(int, *http.Request) (*http.Response, error)) (*Transport, *service) {
+func newClient(t *testing.T, cfg Config, answer func(int, *http.Request) (*http.Response, error)) (*Transport, *service) {
 	t.Helper()
 	s := &service{began: time.Now(), answer: answer}
 	cfg.Base = s
-	tr, err := NewTransport(cfg)
+	tr, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +148,7 @@ func rejected(t *testing.T, rule string, err error, why weir.Reason, after time.
 const host1 = "http://one.example/"
 
 // once is a configuration without retries.
-var once = TransportConfig{Attempts: 1}
+var once = Config{Attempts: 1}
 
 // failing is the end of a body that could not be read.
 type failing struct{ err error }
