@@ -2,7 +2,7 @@ package match
 
 import "unicode/utf8"
 
-// globbed reports whether a glob that makes sense matches a key.
+// globbed reports whether a well-formed glob matches a key.
 func globbed(glob, key string) bool {
 	w := walk{glob: glob, key: key}
 	for w.step() {
@@ -10,19 +10,19 @@ func globbed(glob, key string) bool {
 	return w.matched
 }
 
-// A walk goes through a glob and a key side by side. Where they differ, the
-// last * takes one more character; an earlier one need not, because what is
-// between the two was found as early as it can be. So there are at most
+// A walk goes through a glob and a key side by side. Where they differ, the last *
+// takes one more character. Earlier stars need no second try: the text between two
+// stars was found at its first place in the key. So there are at most
 // (len(glob)+1) × (len(key)+1) steps.
 type walk struct {
 	glob, key string // what is left
 	matched   bool
 
 	starred         bool   // there was a *
-	afterGlob, more string // what is behind the last *, and the key from where that is looked for
+	afterGlob, more string // the glob after the last *, and the key from where it is searched for
 }
 
-// step goes on by one character, and reports whether there is more to do.
+// step advances by one character, and reports whether there is more to do.
 func (w *walk) step() bool {
 	if w.glob != "" && w.glob[0] == '*' {
 		w.glob = w.glob[1:]
@@ -45,8 +45,8 @@ func (w *walk) step() bool {
 	return true
 }
 
-// same reports whether the next character of the key is as the glob says, and
-// passes both if so.
+// same reports whether the next character of the key matches that of the glob, and
+// advances both if so.
 func (w *walk) same() bool {
 	n := width(w.key)
 	rest := w.glob
@@ -64,7 +64,7 @@ func (w *walk) same() bool {
 	return true
 }
 
-// width returns the length of the first character: 1 if it is no UTF-8.
+// width returns the length of the first character in bytes: 1 if it is not UTF-8.
 func width(s string) int {
 	if s[0] < utf8.RuneSelf {
 		return 1

@@ -1,12 +1,13 @@
 package match
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
 
-// A glob takes steps by the product of the lengths at most, and those that are
-// made to explode take few.
+// A glob takes at most as many steps as the product of the lengths. Globs that
+// make a backtracking matcher explode take few.
 func TestGlobsDoNotExplode(t *testing.T) {
 	long := strings.Repeat("a", 10_000)
 	for _, tt := range []struct {
@@ -16,7 +17,7 @@ func TestGlobsDoNotExplode(t *testing.T) {
 	}{
 		{"a*a*a*a*b", long, false, 2},
 		{"a*a*a*a*b", long + "b", true, 2},
-		{"*a*", long, true, 0}, // the rest is not looked at
+		{"*a*", long, true, 0}, // stops at the last *
 		{strings.Repeat("a*", 1000) + "b", long, false, 2},
 		{strings.Repeat("*?", 100) + "b", long, false, 2},
 		{strings.Repeat("*", 1000) + "b", long, false, 2},
@@ -35,126 +36,107 @@ func TestGlobsDoNotExplode(t *testing.T) {
 	}
 }
 
-// What is filed is found without trying others.
-func TestPatternsAreFiledWhereTheyAreAlone(t *testing.T) {
+// A pattern is filed by the beginning or the end that its keys share.
+func TestHeadAndTail(t *testing.T) {
 	for _, tt := range []struct {
-		kind Kind
-		text string
-		want clue
+		kind       Kind
+		text       string
+		head, tail string
 	}{
-		{Exact, "key", clue{whole, "key"}},
-		{Glob, `k\*`, clue{whole, "k*"}},
-		{Regex, "^key$", clue{whole, "key"}},
-		{Regex, `^a\.b$`, clue{whole, "a.b"}},
-		{Glob, "key*", clue{begin, "key"}},
-		{Glob, "k?y*", clue{begin, "k"}},
-		{Regex, "^key", clue{begin, "key"}},
-		{Regex, "^key[0-9]+", clue{begin, "key"}},
-		{Regex, "^(key)+", clue{begin, "key"}},
-		{Regex, "^(?:key|kettle)", clue{begin, "ke"}},
-		{Regex, "^key|^kettle", clue{}},
-		{Glob, "*key", clue{end, "key"}},
-		{Regex, "[0-9]key$", clue{end, "key"}},
-		{Glob, "*key*", clue{inside, "key"}},
-		{Glob, "*a*keys?", clue{inside, "a"}},
-		{Regex, "[0-9]keys", clue{inside, "keys"}},
-		{Regex, "[0-9]keyhole", clue{inside, "keyhol"}},
-		{Regex, "^key|ring", clue{}},
-		{Regex, "(?i)^key", clue{}},
-		{Regex, "(?i:a)key$", clue{end, "key"}},
-		{Regex, "^[a-z]+$", clue{}},
-		{Regex, "(key)?", clue{}},
-		{Glob, "?*", clue{}},
-		{Glob, "*", clue{}},
+		{Glob, "key*", "key", ""},
+		{Glob, "k?y*", "k", ""},
+		{Glob, `\*k*\?`, "*k", "?"},
+		{Glob, "*key", "", "key"},
+		{Glob, "*key*", "", ""},
+		{Glob, "*a*keys?", "", ""},
+		{Glob, "?*", "", ""},
+		{Regex, "^key", "key", ""},
+		{Regex, "^key[0-9]+", "key", ""},
+		{Regex, "^(?:key|kettle)", "ke", ""},
+		{Regex, "^key-[0-9]+:read$", "key-", ":read"},
+		{Regex, "[0-9]key$", "", "key"},
+		{Regex, "(?i:a)key$", "", "key"},
+		{Regex, "(?i)^key", "", ""},
+		{Regex, "^(key)+", "", ""},
+		{Regex, "^key|^kettle", "", ""},
+		{Regex, "^key|ring", "", ""},
+		{Regex, "^[a-z]+$", "", ""},
+		{Regex, "(?m)^key$", "", ""},
+		{Regex, "key", "", ""},
 	} {
-		f, err := read(Pattern{tt.kind, tt.text})
+		m, err := compile(Pattern{tt.kind, tt.text})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := rarest(f.clues(), nil); got != tt.want {
-			t.Errorf("%q: %v, want %v", tt.text, got, tt.want)
+		if m.head != tt.head || m.tail != tt.tail {
+			t.Errorf("%q: head %q, tail %q: want %q, %q", tt.text, m.head, m.tail, tt.head, tt.tail)
 		}
 	}
 }
 
-// Where nothing but the place of a text matters, it is all that is looked at.
+// A pattern that says only where one text is takes one comparison.
 func TestPlainPatternsAreComparisons(t *testing.T) {
 	for _, tt := range []struct {
 		kind Kind
 		text string
-		want how
+		want test
 	}{
-		{Exact, "key", equal}, {Glob, "key", equal}, {Regex, "^key$", equal}, {Glob, "", equal}, {Regex, "^$", equal},
-		{Glob, "key*", hasPrefix}, {Glob, "key**", hasPrefix}, {Regex, "^key", hasPrefix}, {Regex, "^key.*", hasPrefix}, {Regex, "^(key)+", hasPrefix},
-		{Glob, "*key", hasSuffix}, {Regex, "key$", hasSuffix}, {Regex, ".*key$", hasSuffix},
-		{Glob, "*key*", contains}, {Glob, "*", contains}, {Regex, "key", contains}, {Regex, "", contains}, {Regex, ".*key[a-z]?", contains},
+		{Exact, "key", equal}, {Glob, "key", equal}, {Regex, "^key$", equal}, {Glob, "", equal}, {Regex, "^$", equal}, {Regex, `^a\.b$`, equal}, {Glob, `k\*`, equal},
+		{Glob, "key*", hasPrefix}, {Glob, "key**", hasPrefix}, {Regex, "^key", hasPrefix},
+		{Glob, "*key", hasSuffix}, {Regex, "key$", hasSuffix},
+		{Glob, "*key*", contains}, {Glob, "*", contains}, {Regex, "key", contains}, {Regex, "", contains},
 		{Glob, "k*y", byGlob}, {Glob, "?", byGlob}, {Glob, "key?", byGlob}, {Glob, "\xff*", byGlob},
-		{Regex, "^key.*$", byRegex}, {Regex, "key.", byRegex}, {Regex, "(?i)key", byRegex}, {Regex, `\bkey`, byRegex},
+		{Regex, "^key.*$", byRegex}, {Regex, "key.", byRegex}, {Regex, "(?i)key", byRegex}, {Regex, `\bkey`, byRegex}, {Regex, "^key.*", byRegex},
 	} {
-		f, err := read(Pattern{tt.kind, tt.text})
+		m, err := compile(Pattern{tt.kind, tt.text})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := f.trial(tt.text).how; got != tt.want {
-			t.Errorf("%q: %v, want %v", tt.text, got, tt.want)
+		if m.test != tt.want {
+			t.Errorf("%q: %v, want %v", tt.text, m.test, tt.want)
 		}
 	}
 }
 
-// A key without the longest text of a pattern is not looked at any further.
-func TestWhatHasNotTheTextIsNotTried(t *testing.T) {
-	regex := trial{how: byRegex, text: "abc"} // panics if it is run
-	glob := trial{how: byGlob, text: "abc", glob: "*"}
+// A key that lacks the longest text of a pattern costs no walk and no regexp.
+func TestTheLongestTextIsTestedFirst(t *testing.T) {
+	regex := matcher{test: byRegex, text: "abc"} // panics if the regexp runs
+	glob := matcher{test: byGlob, text: "abc", glob: "*"}
 	if regex.match("ab") || glob.match("ab") {
-		t.Error("matches without the text")
+		t.Error("a key matches without the text")
 	}
-	f, err := read(Pattern{Glob, "ab*abcd*a?"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := f.trial("").text; got != "abcd" {
-		t.Errorf("%q is the longest", got)
-	}
-}
-
-// The longest text knows the lowest pattern of those that it begins with.
-func TestNestedTextsAreNotTriedOneByOne(t *testing.T) {
-	s, err := New([]Pattern{{Glob, "ab?*"}, {Glob, "ab*"}, {Glob, "abc*"}, {Glob, "abcd*"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := s.begin.longest("abcde"); n == nil || n.sure != 1 || n.least != 0 {
-		t.Errorf("%+v", n)
-	}
-}
-
-// A clue that others have, too, is as good as none.
-func TestTheRarestClueIsTaken(t *testing.T) {
-	for _, tt := range []struct {
-		texts string
-		want  clue // of the last
-	}{
-		{"a-*-b c-*-d", clue{begin, "c-"}},
-		{"a-*-b a-*-d", clue{end, "-d"}},
-		{"a-*-b c-*-b", clue{begin, "c-"}},
-		{"a-*1000*-b a-*1000*-b a-*1001*-b", clue{inside, "1001"}},
-		{"a-*user-10*-b a-*user-11*-b", clue{inside, "ser-11"}},
-		{"a-*1000*-b a-*1000*-b a-*10*-b", clue{inside, "10"}},
-	} {
-		shared := map[clue]int{}
-		var last []clue
-		for _, text := range strings.Fields(tt.texts) {
-			f, err := read(Pattern{Glob, text})
-			if err != nil {
-				t.Fatal(err)
-			}
-			last = f.clues()
-			for _, c := range last {
-				shared[c]++
-			}
+	for _, p := range []Pattern{{Glob, "ab*abcd*a?"}, {Regex, "ab[0-9]abcd.a"}} {
+		m, err := compile(p)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if got := rarest(last, shared); got != tt.want {
-			t.Errorf("%s: %v, want %v", tt.texts, got, tt.want)
+		if m.text != "abcd" {
+			t.Errorf("%q: longest text %q", p.Text, m.text)
+		}
+	}
+}
+
+// Of a head and a tail, a pattern is filed by the one that fewer patterns share.
+func TestFiledByTheRarerText(t *testing.T) {
+	for _, tt := range []struct {
+		globs      string
+		head, tail string // of the last
+	}{
+		{"a-*-b c-*-d", "c-", ""},
+		{"a-*-b a-*-d", "", "-d"},
+		{"a-*-b c-*-b", "c-", ""},
+	} {
+		var patterns []Pattern
+		for _, text := range strings.Fields(tt.globs) {
+			patterns = append(patterns, Pattern{Glob, text})
+		}
+		s, err := New(patterns)
+		if err != nil {
+			t.Fatal(err)
+		}
+		last := int32(len(patterns) - 1)
+		if head, tail := slices.Contains(s.begin.patterns[tt.head], last), slices.Contains(s.end.patterns[tt.tail], last); head != (tt.head != "") || tail != (tt.tail != "") {
+			t.Errorf("%s: filed by its head: %t, by its tail: %t", tt.globs, head, tail)
 		}
 	}
 }

@@ -47,8 +47,8 @@ func (n naive) all(key string) (found []int) {
 	return found
 }
 
-// valid has a character of its own for each byte that is no UTF-8, since a
-// regexp cannot tell such bytes apart.
+// valid replaces each byte that is not UTF-8 by a different private character,
+// because a regexp cannot tell such bytes apart.
 func valid(s string) string {
 	var b strings.Builder
 	for i, r := range s {
@@ -91,8 +91,8 @@ func check(t *testing.T, patterns []match.Pattern, s *match.Set, n naive, key st
 	}
 }
 
-// Few characters, so that much matches: some of several bytes, which share
-// some, and some that are none.
+// Few characters, so that many keys match: some have several bytes, some of which
+// they share, and some are not UTF-8.
 var (
 	letters   = []string{"a", "b", "ab", "aba", "é", "è", "€", "\xc3", "\xa9", "\ufffd", "/", "\n", "*", "k"}
 	globs     = append([]string{"*", "*", "*", "?", `\*`, `\?`, `\\`, `\a`, "\\\xa9"}, letters[:11]...)
@@ -103,7 +103,7 @@ var (
 	}
 )
 
-// A draft makes patterns and keys of bytes, whatever they are.
+// A draft makes patterns and keys from any bytes.
 type draft struct{ bytes []byte }
 
 func (d *draft) next() int {
@@ -133,7 +133,7 @@ func (d *draft) pattern() match.Pattern {
 	return match.Pattern{Kind: match.Regex, Text: d.text(fragments, 6)}
 }
 
-// Random patterns, and after each key the set and the oracle agree.
+// The Set and the oracle agree on each key, for random patterns.
 func FuzzMatch(f *testing.F) {
 	f.Add(uint8(3), []byte("some patterns, some keys"))
 	for seed := range uint64(300) { // so that each run of the tests is a little fuzzing
