@@ -51,12 +51,13 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/internal/siphash"
+	"github.com/weir-go/weir/internal/waitq"
 )
 
 // Defaults where Config leaves things open.
 const (
 	DefaultMemory = 64 << 20
-	DefaultQueue  = 1 << 16
+	DefaultQueue  = waitq.DefaultQueue
 	DefaultIPv4   = 32
 	DefaultIPv6   = 64
 )
@@ -76,10 +77,10 @@ type Config struct {
 	// to eight for each 128 kB, whatever their size (see Top).
 	Memory int
 	// Queue bounds the number of waiters, of all keys together. If zero,
-	// DefaultQueue; if negative, nobody waits.
+	// DefaultQueue; if negative, no call waits.
 	Queue int
-	// MaxWait bounds the time that Wait and Acquire wait. If zero or less, a
-	// waiter waits as long as its context allows.
+	// MaxWait bounds the time that Wait and Acquire wait. If zero, only the
+	// context bounds it; if negative, no call waits.
 	MaxWait time.Duration
 	// MaxDebt bounds the debt of a key, in tokens, by work that cost more than
 	// was thought. If zero, the burst; if negative, there is no debt.
@@ -135,9 +136,6 @@ func New[K comparable](q gcra.Quota, cfg Config) (*Limiter[K], error) {
 	}
 	if cfg.Memory == 0 {
 		cfg.Memory = DefaultMemory
-	}
-	if cfg.Queue == 0 {
-		cfg.Queue = DefaultQueue
 	}
 	if cfg.IPv4 == 0 {
 		cfg.IPv4 = DefaultIPv4

@@ -356,6 +356,7 @@ func TestBoundsOfWaiting(t *testing.T) {
 		}{
 			{keyed.Config{Queue: 2}, []string{"1 <nil> 100ms", "2 <nil> 200ms", "3 rejected: queue_full 0s", "other <nil> 0s"}},
 			{keyed.Config{Queue: -1}, []string{"1 rejected: over_rate 0s", "2 rejected: over_rate 0s", "3 rejected: over_rate 0s", "other <nil> 0s"}},
+			{keyed.Config{MaxWait: -1}, []string{"1 rejected: over_rate 0s", "2 rejected: over_rate 0s", "3 rejected: over_rate 0s", "other <nil> 0s"}},
 			{keyed.Config{MaxWait: 200 * ms}, []string{"1 <nil> 100ms", "2 <nil> 200ms", "3 rejected: over_rate 0s", "other <nil> 0s"}},
 		} {
 			s := tell(t, newLimiter[string](t, perSecond(10, 1), tt.cfg))

@@ -105,8 +105,8 @@ func (o *own) change(now time.Duration, q *gcra.Quota) {
 		return
 	}
 	o.bucket = from.Move(o.bucket, now, q)
-	o.bucket -= o.line.Change(from, now, q, o.bucket)
-	o.line.Serve(q, now)
+	o.bucket -= o.queue.Change(from, now, q, o.bucket)
+	o.queue.Serve(q, now)
 }
 
 // change puts all buckets of a page under another quota.

@@ -120,7 +120,7 @@ func (s *shard[K]) copyPage(t *table[K], at uint64, es *[]entry) (next uint64, m
 			continue
 		}
 		// Those who wait will ask again.
-		e := entry{slot: slot{print, o.quota.Refund(o.bucket, o.line.Tokens(o.quota, now))}}
+		e := entry{slot: slot{print, o.quota.Refund(o.bucket, o.queue.Taken(o.quota, now))}}
 		if o.kept {
 			e.own = o.quota
 		}

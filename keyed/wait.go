@@ -39,12 +39,12 @@ func (l *Limiter[K]) Wait(ctx context.Context, key K, n int) error {
 		return err
 	}
 	defer l.waiting.Add(-1)
-	return w.Await(ctx, func() { s.wake(print) }, func() { s.leave(t, print, w) })
+	return w.Await(ctx, &waiting[K]{s, t, print})
 }
 
 // place takes one of the places to wait in, if there is one.
 func (l *Limiter[K]) place() bool {
-	if l.waiting.Add(1) > int64(l.cfg.Queue) {
+	if l.waiting.Add(1) > int64(waitq.Bound(l.cfg.Queue)) {
 		l.waiting.Add(-1)
 		return false
 	}
@@ -90,7 +90,7 @@ func (o *owner[K]) Release(weir.Grant, weir.Outcome) {}
 
 // enter lets n events happen (nil, nil), refuses them (an error) or queues a
 // waiter for them.
-func (s *shard[K]) enter(t *table[K], print uint64, key K, now time.Duration, n int, deadline time.Duration, why weir.Reason, room func() bool) (*waitq.Waiter, error) {
+func (s *shard[K]) enter(t *table[K], print uint64, key K, now time.Duration, n int, deadline time.Duration, why weir.Reason, room func() bool) (*waitq.TokenWaiter, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var p place
@@ -113,37 +113,39 @@ func (s *shard[K]) enter(t *table[K], print uint64, key K, now time.Duration, n 
 	}
 	o := s.detach(t, &p)
 	o.bucket = b
-	w := o.line.Join(o.quota, b, n, deadline, why, o.wake)
-	o.line.Serve(o.quota, now)
+	w := o.queue.Join(o.quota, b, n, deadline, why, o.wake)
+	o.queue.Serve(o.quota, now)
 	return w, nil
 }
 
-// leave gives back what w waits for, or has been granted.
-func (s *shard[K]) leave(t *table[K], print uint64, w *waitq.Waiter) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := t.now()
-	var p place
-	s.find(t, &p, print, now)
-	if p.own == nil { // w was granted, and nobody has waited since
-		var none waitq.Line
-		_, giveBack := none.Leave(p.quota, now, w, p.bucket)
-		s.giveBack(t, &p, now, giveBack)
-		return
-	}
-	down, giveBack := p.own.line.Leave(p.quota, now, w, p.own.bucket)
-	p.own.bucket -= down
-	s.giveBack(t, &p, now, giveBack)
+// waiting is the owner of the queue of a key, which may come and go.
+type waiting[K comparable] struct {
+	shard *shard[K]
+	table *table[K]
+	print uint64
 }
 
-// wake serves the line of a key, if somebody waits there.
-func (s *shard[K]) wake(print uint64) {
+func (o *waiting[K]) Leave(w *waitq.TokenWaiter, expired bool) bool {
+	s := o.shard
 	s.mu.Lock()
-	o := s.own[print]
-	s.mu.Unlock()
-	if o != nil {
-		o.wake()
+	defer s.mu.Unlock()
+	own := s.own[o.print]
+	if own == nil { // w was answered, and no call waits for the key
+		return false
 	}
+	now := o.table.now()
+	if expired {
+		own.queue.Serve(own.quota, now)
+	}
+	down, left := own.queue.Leave(own.quota, now, w, own.bucket)
+	own.bucket -= down
+	own.queue.Serve(own.quota, now)
+	s.attach(o.table, o.print, own, now)
+	return left
+}
+
+func (o *waiting[K]) Refund(w *waitq.TokenWaiter) {
+	o.shard.settle(o.table, o.print, w.N, 0, 0)
 }
 
 // settle changes the cost of work from was to n, and returns what it is then.
@@ -165,9 +167,9 @@ func (s *shard[K]) settle(t *table[K], print uint64, was, n, maxDebt int) int {
 func (s *shard[K]) giveBack(t *table[K], p *place, now time.Duration, n int) {
 	switch {
 	case p.own != nil:
-		down, _ := p.own.line.Withdraw(p.quota, now, 0, n, p.own.bucket)
+		down, _ := p.own.queue.Withdraw(p.quota, now, 0, n, p.own.bucket)
 		p.own.bucket -= down
-		p.own.line.Serve(p.quota, now)
+		p.own.queue.Serve(p.quota, now)
 		s.attach(t, p.print, p.own, now)
 	case p.found:
 		p.slot.bucket = p.quota.Refund(p.slot.bucket, n)
@@ -187,10 +189,10 @@ func (s *shard[K]) charge(t *table[K], p *place, now time.Duration, n, maxDebt i
 		return took
 	}
 	o := p.own
-	maxDebt += min(o.line.Tokens(o.quota, now), math.MaxInt-maxDebt) // those are no debt of this work
+	maxDebt += min(o.queue.Taken(o.quota, now), math.MaxInt-maxDebt) // those are no debt of this work
 	b, took := o.quota.Charge(o.bucket, now, n, maxDebt)
-	o.bucket = b - o.line.Charged(o.quota, now, took, b)
-	o.line.Serve(o.quota, now)
+	o.bucket = b - o.queue.Charged(o.quota, now, took, b)
+	o.queue.Serve(o.quota, now)
 	s.attach(t, p.print, o, now)
 	return took
 }
@@ -200,8 +202,8 @@ type own struct {
 	quota  *gcra.Quota
 	kept   bool // the quota is its own
 	bucket gcra.Bucket
-	line   waitq.Line
-	wake   func() // serves the line when its timer says so
+	queue  waitq.TokenQueue
+	wake   func() // serves the queue at a turn
 }
 
 // detach gives a key a bucket of its own, out of the slot that it may have.
@@ -221,7 +223,8 @@ func (s *shard[K]) detach(t *table[K], p *place) *own {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		now := t.now()
-		o.line.Wake(o.quota, now)
+		o.queue.Fired()
+		o.queue.Serve(o.quota, now)
 		s.attach(t, print, o, now)
 	}
 	s.own[print] = o
@@ -231,7 +234,7 @@ func (s *shard[K]) detach(t *table[K], p *place) *own {
 // attach puts the bucket of a key back into a slot, once it needs none of its
 // own.
 func (s *shard[K]) attach(t *table[K], print uint64, o *own, now time.Duration) {
-	if o.kept || o.line.Len() > 0 || s.own[print] != o {
+	if o.kept || o.queue.Len() > 0 || s.own[print] != o {
 		return
 	}
 	if delete(s.own, print); len(s.own) == 0 {

@@ -94,7 +94,7 @@ func (v *verdict) add(i int, d weir.Decision) {
 // the error is the context's own, and the number that of the Limiter that was
 // waited for. Without an error it is -1. It panics if n < 0.
 func (m *Multi) Wait(ctx context.Context, n int) (int, error) {
-	waiters := make([]*waitq.Waiter, 0, len(m.limiters)) // nil: it has granted
+	waiters := make([]*waitq.TokenWaiter, 0, len(m.limiters)) // nil: it has granted
 	for i, l := range m.limiters {
 		w, err := l.enter(ctx, n)
 		if err != nil {
@@ -107,7 +107,7 @@ func (m *Multi) Wait(ctx context.Context, n int) (int, error) {
 		if w == nil {
 			continue
 		}
-		if err := m.limiters[i].await(ctx, w); err != nil {
+		if err := w.Await(ctx, m.limiters[i].waiting()); err != nil {
 			m.undo(waiters[:i], n)
 			(&Multi{m.limiters[i+1:]}).undo(waiters[i+1:], n)
 			return i, err
@@ -118,17 +118,17 @@ func (m *Multi) Wait(ctx context.Context, n int) (int, error) {
 }
 
 // undo gives back what the first Limiters have granted, or let wait for.
-func (m *Multi) undo(first []*waitq.Waiter, n int) {
+func (m *Multi) undo(first []*waitq.TokenWaiter, n int) {
 	for i, w := range first {
 		m.limiters[i].undo(w, n)
 	}
 }
 
-func (l *Limiter) undo(w *waitq.Waiter, n int) {
+func (l *Limiter) undo(w *waitq.TokenWaiter, n int) {
 	if w == nil {
 		l.settle(n, 0)
 	} else {
-		l.leave(w)
+		w.Abandon(l.waiting())
 	}
 }
 

@@ -54,12 +54,12 @@ func (l *Limiter) change(t time.Time, set func(*state)) {
 		old = &state{epoch: waitq.Epoch(), owner: (*owner)(l)}
 	}
 	now := old.at(t)
-	l.line.Serve(&old.quota, now)
+	l.queue.Serve(&old.quota, now)
 	s := &state{owner: old.owner, epoch: old.epoch, since: now, quota: old.quota, limit: old.limit, burst: old.burst}
 	set(s)
 	b := gcra.Bucket(old.bucket.Swap(moved))
 	s.bucket.Store(uint64(old.quota.Move(b, now, &s.quota)))
 	l.state.Store(s)
-	s.lower(l.line.Change(&old.quota, now, &s.quota, s.load()))
-	l.line.Serve(&s.quota, now)
+	s.lower(l.queue.Change(&old.quota, now, &s.quota, s.load()))
+	l.queue.Serve(&s.quota, now)
 }

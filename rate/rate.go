@@ -62,16 +62,16 @@ func Every(interval time.Duration) Limit {
 }
 
 // DefaultQueue bounds the number of waiters where Config leaves it open.
-const DefaultQueue = 1 << 16
+const DefaultQueue = waitq.DefaultQueue
 
 // Config is what a Limiter has beside its Quota. The zero value is that of
 // NewLimiter.
 type Config struct {
-	// Queue bounds the number of waiters. If zero, DefaultQueue; if negative,
-	// nobody waits.
+	// Queue bounds the number of waiters. If zero, DefaultQueue; if negative, no
+	// call waits.
 	Queue int
-	// MaxWait bounds the time that Wait and Acquire wait. If zero or less, a
-	// waiter waits as long as its context allows.
+	// MaxWait bounds the time that Wait and Acquire wait. If zero, only the
+	// context bounds it; if negative, no call waits.
 	MaxWait time.Duration
 	// MaxDebt bounds the debt, in tokens, that work leaves which cost more
 	// than was reserved for it (Settle, and Use of a Permit). If zero, the
@@ -89,8 +89,8 @@ type Limiter struct {
 
 	cfg Config
 
-	mu   sync.Mutex // guards what follows, and every change of state
-	line waitq.Line
+	mu    sync.Mutex // guards what follows, and every change of state
+	queue waitq.TokenQueue
 }
 
 // A state is the bucket under one quota. When the quota changes, the bucket is

@@ -29,6 +29,7 @@ func TestErrors(t *testing.T) {
 			"over the burst, ended":       {rate.Config{}, ended, 3, weir.OverBurst, weir.Never},
 			"too late":                    {rate.Config{}, soon, 2, weir.TooLate, 2 * tick},
 			"later than MaxWait":          {rate.Config{MaxWait: tick}, t.Context(), 2, weir.OverRate, 2 * tick},
+			"negative MaxWait: no wait":   {rate.Config{MaxWait: -1}, soon, 2, weir.OverRate, 2 * tick},
 			"later than both, ctx first":  {rate.Config{MaxWait: tick + 1}, soon, 2, weir.TooLate, 2 * tick},
 			"later than both, ctx second": {rate.Config{MaxWait: tick - 1}, soon, 2, weir.OverRate, 2 * tick},
 			"nobody waits":                {rate.Config{Queue: -1}, t.Context(), 1, weir.OverRate, tick},

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/gcra"
+	"github.com/weir-go/weir/internal/waitq"
 )
 
 // A Reservation is leave to do something, perhaps only after a delay. It is
@@ -16,7 +17,7 @@ type Reservation struct {
 	act   time.Duration // when the holder may, on its own clock
 	n     int           // tokens held at its place
 	extra int           // tokens that Settle has taken beside those
-	place gcra.Promise
+	place waitq.Promise
 }
 
 // refused is every Reservation that ReserveN refuses; nothing changes it.
@@ -117,20 +118,20 @@ func (l *Limiter) settle(was, n int) int {
 }
 
 // giveBackLocked returns tokens: n taken at the place, and more that were there.
-func (l *Limiter) giveBackLocked(s *state, now time.Duration, place gcra.Promise, n, more int) {
-	l.line.Serve(&s.quota, now)
+func (l *Limiter) giveBackLocked(s *state, now time.Duration, place waitq.Promise, n, more int) {
+	l.queue.Serve(&s.quota, now)
 	l.withdrawLocked(s, now, place, n)
 	l.withdrawLocked(s, now, 0, more)
-	l.line.Serve(&s.quota, now)
+	l.queue.Serve(&s.quota, now)
 }
 
-func (l *Limiter) withdrawLocked(s *state, now time.Duration, place gcra.Promise, n int) {
+func (l *Limiter) withdrawLocked(s *state, now time.Duration, place waitq.Promise, n int) {
 	if n == 0 {
 		return
 	}
-	down, align := l.line.Withdraw(&s.quota, now, place, n, s.load())
+	down, align := l.queue.Withdraw(&s.quota, now, place, n, s.load())
 	if b := s.lower(down); align {
-		l.line.Align(&s.quota, b)
+		l.queue.Align(&s.quota, b)
 	}
 }
 
@@ -154,19 +155,19 @@ func (l *Limiter) charge(n int) int {
 	defer l.mu.Unlock()
 	s := l.load()
 	now := s.now()
-	l.line.Serve(&s.quota, now)
+	l.queue.Serve(&s.quota, now)
 	debt := l.cfg.MaxDebt
 	if debt == 0 {
 		debt = s.quota.Burst()
 	}
 	debt = max(debt, 0)
-	debt += min(l.line.Tokens(&s.quota, now), math.MaxInt-debt) // those are no debt of this work
+	debt += min(l.queue.Taken(&s.quota, now), math.MaxInt-debt) // those are no debt of this work
 	for {
 		b := gcra.Bucket(s.bucket.Load())
 		next, took := s.quota.Charge(b, now, n, debt)
 		if s.bucket.CompareAndSwap(uint64(b), uint64(next)) {
-			s.lower(l.line.Charged(&s.quota, now, took, next))
-			l.line.Serve(&s.quota, now)
+			s.lower(l.queue.Charged(&s.quota, now, took, next))
+			l.queue.Serve(&s.quota, now)
 			return took
 		}
 	}
@@ -239,7 +240,7 @@ func (l *Limiter) reserveLater(t, now time.Duration, n int, maxWait time.Duratio
 	}
 	r := Reservation{lim: l, state: s, act: later(t, wait), n: n}
 	if wait > 0 {
-		r.place = l.line.Promise(&s.quota, now, b, n, later(now, wait))
+		r.place = l.queue.Promise(&s.quota, now, b, n, later(now, wait))
 	}
 	return r
 }

@@ -28,7 +28,7 @@ func (l *Limiter) WaitN(ctx context.Context, n int) error {
 	if w == nil {
 		return err
 	}
-	return l.await(ctx, w)
+	return w.Await(ctx, l.waiting())
 }
 
 // Acquire waits as WaitN does. The Permit holds nothing in flight: releasing
@@ -65,12 +65,12 @@ func (o *owner) Release(weir.Grant, weir.Outcome) {}
 func (l *Limiter) Waiting() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.line.Len()
+	return l.queue.Len()
 }
 
 // enter lets n events happen (nil, nil), refuses them (an error) or queues a
 // waiter for them.
-func (l *Limiter) enter(ctx context.Context, n int) (*waitq.Waiter, error) {
+func (l *Limiter) enter(ctx context.Context, n int) (*waitq.TokenWaiter, error) {
 	if n < 0 {
 		panic("rate: negative cost")
 	}
@@ -94,55 +94,57 @@ func (l *Limiter) enter(ctx context.Context, n int) (*waitq.Waiter, error) {
 	if n > s.quota.Burst() {
 		return nil, weir.Reject(weir.OverBurst, weir.Never)
 	}
-	l.line.Serve(&s.quota, now)
-	if l.line.Len() >= l.maxQueue() {
+	l.queue.Serve(&s.quota, now)
+	most := waitq.Bound(l.cfg.Queue)
+	if l.queue.Len() >= most {
 		deadline, why = now, weir.QueueFull
 	}
 	b, wait, ok := s.reserve(now, n, waitq.Left(deadline, now))
 	switch {
-	case !ok && l.maxQueue() == 0:
+	case !ok && most == 0:
 		return nil, weir.Reject(weir.OverRate, wait)
 	case !ok:
 		return nil, weir.Reject(why, wait)
 	case wait == 0:
 		return nil, nil
 	}
-	w := l.line.Join(&s.quota, b, n, deadline, why, l.wake)
-	l.line.Serve(&s.quota, now)
+	w := l.queue.Join(&s.quota, b, n, deadline, why, l.wake)
+	l.queue.Serve(&s.quota, now)
 	return w, nil
 }
 
-func (l *Limiter) maxQueue() int {
-	if l.cfg.Queue == 0 {
-		return DefaultQueue
-	}
-	return max(l.cfg.Queue, 0)
-}
+// waiting returns the owner of the queue.
+func (l *Limiter) waiting() waitq.Owner { return (*waiting)(l) }
 
-// await blocks until w is answered or ctx ends.
-func (l *Limiter) await(ctx context.Context, w *waitq.Waiter) error {
-	return w.Await(ctx, l.wake, func() { l.leave(w) })
-}
+// waiting keeps what the queue calls out of Limiter's methods.
+type waiting Limiter
 
-// leave gives back what w waits for, or has been granted.
-func (l *Limiter) leave(w *waitq.Waiter) {
+func (o *waiting) Leave(w *waitq.TokenWaiter, expired bool) bool {
+	l := (*Limiter)(o)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.load()
 	now := s.now()
-	down, giveBack := l.line.Leave(&s.quota, now, w, s.load())
+	if expired {
+		l.queue.Serve(&s.quota, now)
+	}
+	down, left := l.queue.Leave(&s.quota, now, w, s.load())
 	s.lower(down)
-	l.giveBackLocked(s, now, 0, 0, giveBack)
+	l.queue.Serve(&s.quota, now)
+	return left
 }
 
-// wake serves the line at a turn.
+func (o *waiting) Refund(w *waitq.TokenWaiter) { (*Limiter)(o).settle(w.N, 0) }
+
+// wake serves the queue at a turn.
 func (l *Limiter) wake() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.load()
 	if early := s.since - time.Since(s.epoch); early > 0 { // SetLimitAt a time to come
-		l.line.Snooze(early)
+		l.queue.Snooze(early)
 		return
 	}
-	l.line.Wake(&s.quota, s.now())
+	l.queue.Fired()
+	l.queue.Serve(&s.quota, s.now())
 }

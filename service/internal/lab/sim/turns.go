@@ -7,6 +7,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/internal/gate"
+	"github.com/weir-go/weir/internal/waitq"
 )
 
 // A Rate is a guard that lets in so many a second, first come, first served.
@@ -20,14 +21,14 @@ type Rate struct {
 	Mute bool `yaml:"mute" json:"mute,omitempty"`
 }
 
-// turns is a Rate that runs: gcra.Queue, as package rate runs it.
+// turns is a Rate that runs: waitq.Tokens, as package rate runs it.
 type turns struct {
 	sim    *Sim
 	index  int32 // of the guard
 	cfg    *Rate
 	quota  gcra.Quota
 	bucket gcra.Bucket
-	queue  gcra.Queue[*turn]
+	queue  waitq.Tokens[*turn]
 	alarm  time.Duration    // of the next evTurn for the queue
 	late   map[uint32]*turn // by number: those who wait in vain
 	number uint32           // of the latest of them
@@ -37,7 +38,7 @@ type turns struct {
 // A turn is a request's place in line, and later what it is let in by.
 type turn struct {
 	of     *turns
-	place  *gcra.Waiter[*turn]
+	place  *waitq.Turn[*turn]
 	number uint32 // not 0: it waits in vain
 	answer func(weir.Reason)
 }
@@ -83,7 +84,7 @@ func (t *turns) admit() {
 
 // arm has the next turn on the agenda.
 func (t *turns) arm() {
-	if at, some := t.queue.Deadline(&t.quota); some && at < t.alarm {
+	if at := t.queue.Deadline(&t.quota); at < t.alarm {
 		t.alarm = max(at, t.sim.now)
 		t.sim.agenda.push(t.alarm, evTurn, t.index, 0)
 	}

@@ -1,4 +1,4 @@
-package gcra_test
+package waitq_test
 
 import (
 	"fmt"
@@ -8,23 +8,26 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
+	"github.com/weir-go/weir/internal/waitq"
 )
+
+const start = 56 * 365 * 24 * time.Hour
 
 // A crowd takes tokens of one bucket ahead of time, in all ways there are.
 type crowd struct {
 	q     gcra.Quota
 	b     gcra.Bucket
-	queue gcra.Queue[int] // of n
+	queue waitq.Tokens[int] // of n
 	now   time.Duration
 
-	waiters  []*gcra.Waiter[int]
+	waiters  []*waitq.Turn[int]
 	promises []promise
 	acts     []act
 	said     []string
 }
 
 type promise struct {
-	place gcra.Promise
+	place waitq.Promise
 	at    time.Duration
 	n     int
 }
@@ -94,7 +97,7 @@ func (c *crowd) step(chance *rand.Rand) {
 		}
 		i := chance.IntN(len(c.waiters))
 		if down, ok := c.queue.Cancel(&c.q, c.now, c.waiters[i], c.b); ok {
-			c.say("leave %d of %d: down by %v", i, c.waiters[i].Who, float64(down)/2e9)
+			c.say("leave %d of %d: down by %v", i, c.waiters[i].Value, float64(down)/2e9)
 			c.lower(down, false)
 		}
 		c.waiters = append(c.waiters[:i:i], c.waiters[i+1:]...)
@@ -168,7 +171,7 @@ func FuzzQueue(f *testing.F) {
 				t.Log(s)
 			}
 		}
-		if len(c.promises) > 0 || c.queue.Len() > 0 || c.queue.Tokens(&c.q, c.now) > 0 {
+		if len(c.promises) > 0 || c.queue.Len() > 0 || c.queue.Taken(&c.q, c.now) > 0 {
 			t.Errorf("%d promises, %d wait: somebody is forgotten", len(c.promises), c.queue.Len())
 		}
 	})
@@ -186,13 +189,13 @@ func TestManyPromises(t *testing.T) {
 		ps = append(ps, promise{c.queue.Promise(&c.q, c.now, b, 1, c.now+wait), c.now + wait, 1})
 		c.b = b
 	}
-	if left := c.queue.Tokens(&c.q, c.now); left != n {
+	if left := c.queue.Taken(&c.q, c.now); left != n {
 		t.Errorf("%d are promised: want %d", left, n)
 	}
 	for i := range ps {
 		down, align := c.queue.Withdraw(&c.q, c.now, ps[i].place, 1, c.b)
 		c.lower(down, align)
-		if left := c.queue.Tokens(&c.q, c.now); left != n-1-i {
+		if left := c.queue.Taken(&c.q, c.now); left != n-1-i {
 			t.Fatalf("%d are promised after %d were withdrawn: want %d", left, i+1, n-1-i)
 		}
 	}

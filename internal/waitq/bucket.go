@@ -1,0 +1,129 @@
+package waitq
+
+import (
+	"context"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/gcra"
+)
+
+// A TokenQueue is the calls that wait for the tokens of one gcra.Bucket, and the
+// promises of tokens to come. Its owner holds a lock around all methods but
+// Await, and calls Serve after every event that can bring a turn forward. The
+// zero TokenQueue is empty.
+type TokenQueue struct {
+	Tokens[*TokenWaiter]
+	Timer
+	wake func()
+}
+
+// A TokenWaiter is a call in a TokenQueue. Its answer is nil, or why it is
+// refused.
+type TokenWaiter struct {
+	Call[error]
+	N        int // tokens
+	deadline time.Duration
+	why      weir.Reason // of the refusal if its turn would come later than that
+	turn     *Turn[*TokenWaiter]
+}
+
+// Join lets a call wait for n tokens; b is the Bucket that was reserved for it.
+// If its turn is put off beyond the deadline, it is refused for the reason why.
+// The timer calls wake, which is always the same and must call Fired and Serve.
+func (l *TokenQueue) Join(q *gcra.Quota, b gcra.Bucket, n int, deadline time.Duration, why weir.Reason, wake func()) *TokenWaiter {
+	l.wake = wake
+	w := &TokenWaiter{Call: NewCall[error](), N: n, deadline: deadline, why: why}
+	w.turn = l.Tokens.Join(q, b, n, w)
+	return w
+}
+
+// Serve answers all calls whose turn has come, and sets the timer for the next
+// turn.
+func (l *TokenQueue) Serve(q *gcra.Quota, now time.Duration) {
+	for {
+		w, ok := l.Next(q, now)
+		if !ok {
+			break
+		}
+		w.Answer(nil)
+	}
+	if l.Len() == 0 {
+		l.Stop()
+	} else {
+		l.Arm(now, l.Deadline(q), l.wake)
+	}
+}
+
+// Change puts all calls that wait under another Quota, of which b is the Bucket.
+// It refuses the calls whose turn would come too late, or that wait for more than
+// the burst, and returns by how much to lower the Bucket for them.
+func (l *TokenQueue) Change(from *gcra.Quota, now time.Duration, to *gcra.Quota, b gcra.Bucket) (down gcra.Bucket) {
+	l.Move(from, now, to)
+	down = l.Drop(to, now, b, func(w *Turn[*TokenWaiter], _ time.Duration) bool {
+		over := w.n > to.Burst()
+		if over {
+			w.Value.Answer(weir.Reject(weir.OverBurst, weir.Never))
+		}
+		return over
+	})
+	return down + l.dropLate(to, now, b-down)
+}
+
+// Charged puts all calls that wait off by n tokens that were charged; b is the
+// Bucket after that. It refuses the calls whose turn would come too late, and
+// returns by how much to lower the Bucket for them.
+func (l *TokenQueue) Charged(q *gcra.Quota, now time.Duration, n int, b gcra.Bucket) (down gcra.Bucket) {
+	if n == 0 {
+		return 0
+	}
+	l.Delay(q, n)
+	return l.dropLate(q, now, b)
+}
+
+func (l *TokenQueue) dropLate(q *gcra.Quota, now time.Duration, b gcra.Bucket) (down gcra.Bucket) {
+	return l.Drop(q, now, b, func(w *Turn[*TokenWaiter], at time.Duration) bool {
+		late := w.Value.deadline < at
+		if late {
+			w.Value.Answer(weir.Reject(w.Value.why, at-now))
+		}
+		return late
+	})
+}
+
+// Leave takes out a call that does not wait any more. It returns by how much to
+// lower the Bucket b, and whether the call was still there.
+func (l *TokenQueue) Leave(q *gcra.Quota, now time.Duration, w *TokenWaiter, b gcra.Bucket) (down gcra.Bucket, ok bool) {
+	return l.Cancel(q, now, w.turn, b)
+}
+
+// An Owner has the lock of a TokenQueue.
+type Owner interface {
+	// Leave takes a call out of the queue under the lock, and reports whether it
+	// was still there. If its time has expired, it serves the queue before.
+	Leave(w *TokenWaiter, expired bool) bool
+	// Refund gives back the tokens of a call that was granted them too late.
+	Refund(w *TokenWaiter)
+}
+
+// Await blocks until w is answered or ctx ends, as Call.Await says.
+func (w *TokenWaiter) Await(ctx context.Context, o Owner) error {
+	refusal, err := w.Call.Await(ctx, 0, func(expired bool) bool { return o.Leave(w, expired) }, w.undo(o))
+	if err != nil {
+		return err
+	}
+	return refusal
+}
+
+// Abandon is the end of Await for a call whose context was cancelled.
+func (w *TokenWaiter) Abandon(o Owner) {
+	w.Call.Abandon(func(expired bool) bool { return o.Leave(w, expired) }, w.undo(o))
+}
+
+func (w *TokenWaiter) undo(o Owner) func(error) {
+	return func(refusal error) {
+		if refusal == nil {
+			o.Refund(w)
+		}
+	}
+}

@@ -1,0 +1,210 @@
+// Package waitq lets calls wait for their turn: first come, first served, with
+// one timer for all of them, and without losing a wake-up or an answer.
+//
+// A limiter whose callers may wait has three problems: the order, the instant of
+// the next turn, and the race between an answer and a caller that gives up. The
+// owner of a Queue solves the first two under its own lock, in a serve method
+// that takes the instant. The Queue solves the third.
+//
+//	type pace struct {
+//		mu    sync.Mutex
+//		queue waitq.Queue[int, error] // of costs; guarded by mu
+//	}
+//
+//	func (p *pace) Wait(ctx context.Context, n int) error {
+//		p.mu.Lock()
+//		w := p.queue.Join(n)
+//		p.serveLocked()
+//		p.mu.Unlock()
+//		refusal, err := p.queue.Await(ctx, w, p.maxWait, &p.mu, p.serveLocked, p.giveBack)
+//		return cmp.Or(err, refusal)
+//	}
+//
+//	// serveLocked answers every call whose turn has come. It must follow every
+//	// event that can bring a turn forward.
+//	func (p *pace) serveLocked() {
+//		now := p.now()
+//		for p.queue.Len() > 0 && p.turn() <= now {
+//			p.queue.Answer(p.queue.First(), nil)
+//		}
+//		if p.queue.Len() > 0 {
+//			p.queue.Arm(now, p.turn(), p.wake) // wake locks, calls Fired and serves
+//		}
+//	}
+//
+// The pieces are usable on their own. List is the order, and Tokens the order of
+// those who wait for the tokens of one gcra.Bucket: both are pure, so a
+// simulator can use them in virtual time. Call is the blocking side of a single
+// answer, and Timer the one timer. TokenQueue puts Tokens, Call and Timer
+// together for package rate and package keyed.
+package waitq
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/weir-go/weir"
+)
+
+// DefaultQueue is the bound on the number of waiters where a Config leaves it
+// open.
+const DefaultQueue = 1 << 16
+
+// Bound returns the number of waiters that a Config's field Queue allows:
+// DefaultQueue if it is zero, none if it is negative.
+func Bound(queue int) int {
+	if queue == 0 {
+		return DefaultQueue
+	}
+	return max(queue, 0)
+}
+
+// ErrOverdue is the error of a call that has waited for its longest wait.
+var ErrOverdue = errors.New("waitq: the longest wait is over")
+
+// A Call is the blocking side of a wait for one answer. NewCall makes it.
+type Call[A any] struct{ answer chan A }
+
+// NewCall returns a Call that has no answer yet.
+func NewCall[A any]() Call[A] { return Call[A]{make(chan A, 1)} }
+
+// Answer answers the call. It must be called at most once, under the owner's
+// lock, by the code that takes the call out of its queue.
+func (c Call[A]) Answer(a A) { c.answer <- a }
+
+// Await blocks until the call is answered, ctx ends or maxWait is over (if it is
+// greater than zero). Unless the answer comes first, Await calls leave, which
+// must take the call out of its queue under the owner's lock and report whether
+// it was still there. If it was, the error is that of ctx, or ErrOverdue.
+//
+// An answer that has come before leave still counts if time ran out: leave gets
+// expired = true then, and should first answer all calls whose turn has come, for
+// the owner's timer may be the later of the two to fire. If ctx was cancelled,
+// the answer goes to undo, outside of the lock, and the error is that of ctx.
+//
+// The answer cannot be lost: under the owner's lock, a call leaves its queue and
+// gets its answer, or leaves its queue and never gets one. The channel has room
+// for the answer, so that the sender does not block. So if leave finds the call
+// gone, the answer is already in the channel.
+func (c Call[A]) Await(ctx context.Context, maxWait time.Duration, leave func(expired bool) bool, undo func(A)) (answer A, err error) {
+	var over <-chan time.Time
+	if maxWait > 0 && maxWait != weir.Never {
+		timer := time.NewTimer(maxWait)
+		defer timer.Stop()
+		over = timer.C
+	}
+	select {
+	case answer = <-c.answer:
+		return answer, nil
+	case <-over:
+		err = ErrOverdue
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	expired := err == ErrOverdue || err == context.DeadlineExceeded
+	switch {
+	case !expired:
+		c.Abandon(leave, undo)
+	case !leave(true):
+		return <-c.answer, nil
+	}
+	return answer, err
+}
+
+// Abandon is the end of Await for a call whose context was cancelled.
+func (c Call[A]) Abandon(leave func(expired bool) bool, undo func(A)) {
+	if !leave(false) {
+		undo(<-c.answer)
+	}
+}
+
+// A Queue is the order of calls that wait for answers of type A, with a value of
+// type W each for the owner, and one timer. The owner holds a lock around all
+// methods but Await. The zero Queue is empty.
+type Queue[W, A any] struct {
+	list List[*Waiter[W, A]]
+	Timer
+}
+
+// A Waiter is a call in a Queue.
+type Waiter[W, A any] struct {
+	Value W
+	place Place[*Waiter[W, A]]
+	call  Call[A]
+}
+
+// Len returns the number of calls that wait.
+func (q *Queue[W, A]) Len() int { return q.list.Len() }
+
+// Join lets a call wait behind all others.
+func (q *Queue[W, A]) Join(value W) *Waiter[W, A] {
+	return q.JoinBefore(value, nil)
+}
+
+// JoinBefore lets a call wait before those at the end of the Queue for which
+// later is true.
+func (q *Queue[W, A]) JoinBefore(value W, later func(W) bool) *Waiter[W, A] {
+	w := &Waiter[W, A]{Value: value, call: NewCall[A]()}
+	w.place.Value = w
+	before := q.list.Last()
+	for before != nil && later != nil && later(before.Value.Value) {
+		before = before.Prev()
+	}
+	q.list.Insert(&w.place, before)
+	return w
+}
+
+// First returns the call that has waited longest, nil if there is none.
+func (q *Queue[W, A]) First() *Waiter[W, A] { return value(q.list.First()) }
+
+// Last returns the call that came last, nil if there is none.
+func (q *Queue[W, A]) Last() *Waiter[W, A] { return value(q.list.Last()) }
+
+// Next returns the call behind w, nil if there is none.
+func (w *Waiter[W, A]) Next() *Waiter[W, A] { return value(w.place.Next()) }
+
+// Prev returns the call before w, nil if there is none.
+func (w *Waiter[W, A]) Prev() *Waiter[W, A] { return value(w.place.Prev()) }
+
+func value[W, A any](p *Place[*Waiter[W, A]]) *Waiter[W, A] {
+	if p == nil {
+		return nil
+	}
+	return p.Value
+}
+
+// Answer takes a call out of the Queue and answers it. It reports false if the
+// call has left the Queue before; then nobody gets the answer.
+func (q *Queue[W, A]) Answer(w *Waiter[W, A], answer A) bool {
+	if !q.list.Remove(&w.place) {
+		return false
+	}
+	w.call.Answer(answer)
+	return true
+}
+
+// Await blocks until the call w is answered, ctx ends or maxWait is over (if it
+// is greater than zero), and returns the answer, or the error of ctx, or
+// ErrOverdue. The lock is the owner's, which guards the Queue and which the
+// caller does not hold.
+//
+// When time runs out, Await locks, calls serve, and takes w out of the Queue
+// unless serve has answered it. When w has left the Queue unanswered, it calls
+// serve again: the call behind it may be the first now. If ctx was cancelled,
+// undo gets an answer that came all the same, without the lock.
+func (q *Queue[W, A]) Await(ctx context.Context, w *Waiter[W, A], maxWait time.Duration, lock sync.Locker, serve func(), undo func(A)) (A, error) {
+	return w.call.Await(ctx, maxWait, func(expired bool) bool {
+		lock.Lock()
+		defer lock.Unlock()
+		if expired {
+			serve()
+		}
+		left := q.list.Remove(&w.place)
+		if left {
+			serve()
+		}
+		return left
+	}, undo)
+}

@@ -1,0 +1,301 @@
+package waitq_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/waitq"
+)
+
+// A door lets one call through every interval, from the zeroth on.
+type door struct {
+	epoch    time.Time
+	interval time.Duration
+
+	mu     sync.Mutex // guards what follows
+	queue  waitq.Queue[int, time.Duration]
+	next   time.Duration
+	undone []time.Duration
+}
+
+func newDoor(interval time.Duration) *door { return &door{epoch: time.Now(), interval: interval} }
+
+func (d *door) now() time.Duration { return time.Since(d.epoch) }
+
+func (d *door) serveLocked() {
+	now := d.now()
+	for d.queue.Len() > 0 && d.next <= now {
+		d.queue.Answer(d.queue.First(), now)
+		d.next = now + d.interval
+	}
+	if d.queue.Len() == 0 {
+		d.queue.Stop()
+	} else {
+		d.queue.Arm(now, d.next, d.wake)
+	}
+}
+
+func (d *door) wake() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.queue.Fired()
+	d.serveLocked()
+}
+
+func (d *door) undo(at time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.undone = append(d.undone, at)
+	d.next -= d.interval
+	d.serveLocked()
+}
+
+func (d *door) wait(ctx context.Context, n int, maxWait time.Duration) (time.Duration, error) {
+	d.mu.Lock()
+	w := d.queue.Join(n)
+	d.serveLocked()
+	d.mu.Unlock()
+	return d.queue.Await(ctx, w, maxWait, &d.mu, d.serveLocked, d.undo)
+}
+
+func TestFirstComeFirstServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDoor(time.Second)
+		var wg sync.WaitGroup
+		for i := range 5 {
+			wg.Go(func() {
+				if at, err := d.wait(t.Context(), i, 0); err != nil || at != time.Duration(i)*time.Second {
+					t.Errorf("call %d: %v at %v", i, err, at)
+				}
+			})
+			synctest.Wait()
+		}
+		wg.Wait()
+	})
+}
+
+// A call that leaves brings the calls behind it forward, and gets its own error.
+func TestLeave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDoor(time.Second)
+		_, _ = d.wait(t.Context(), 0, 0)
+		cancelled, cancel := context.WithCancel(t.Context())
+		late, stop := context.WithTimeout(t.Context(), time.Second/2)
+		defer stop()
+		var wg sync.WaitGroup
+		ends := []struct {
+			ctx     context.Context
+			maxWait time.Duration
+			want    error
+			at      time.Duration
+		}{
+			{cancelled, 0, context.Canceled, time.Second / 4},
+			{late, 0, context.DeadlineExceeded, time.Second / 2},
+			{t.Context(), 3 * time.Second / 4, waitq.ErrOverdue, 3 * time.Second / 4},
+			{t.Context(), 0, nil, time.Second},
+		}
+		for i, e := range ends {
+			wg.Go(func() {
+				if _, err := d.wait(e.ctx, i, e.maxWait); err != e.want || d.now() != e.at {
+					t.Errorf("call %d: %v at %v: want %v at %v", i, err, d.now(), e.want, e.at)
+				}
+			})
+			synctest.Wait()
+		}
+		time.Sleep(time.Second / 4)
+		cancel()
+		wg.Wait()
+	})
+}
+
+// A turn that comes at the very end of a wait counts, and so does one that the
+// timer of the queue would be late to serve.
+func TestTurnAtTheEnd(t *testing.T) {
+	for _, maxWait := range []time.Duration{0, time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			d := newDoor(time.Second)
+			_, _ = d.wait(t.Context(), 0, 0)
+			ctx, stop := context.WithTimeout(t.Context(), time.Second+maxWait)
+			defer stop()
+			d.mu.Lock()
+			w := d.queue.Join(1) // no timer is armed
+			d.mu.Unlock()
+			if at, err := d.queue.Await(ctx, w, maxWait, &d.mu, d.serveLocked, d.undo); err != nil || at != time.Second {
+				t.Errorf("%v at %v: want it answered at 1s", err, at)
+			}
+		})
+	}
+}
+
+// An answer to a call that was cancelled goes to undo.
+func TestUndo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDoor(time.Second)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		undone, served := 0, 0
+		for range 100 { // of two events at once, select takes either
+			d.mu.Lock()
+			w := d.queue.Join(1)
+			d.queue.Answer(w, 7)
+			d.mu.Unlock()
+			switch a, err := d.queue.Await(ctx, w, 0, &d.mu, d.serveLocked, func(time.Duration) { undone++ }); {
+			case err == nil && a == 7:
+				served++
+			case err != context.Canceled:
+				t.Fatalf("%v, %v", a, err)
+			}
+		}
+		if undone == 0 || served == 0 || undone+served != 100 {
+			t.Errorf("%d undone, %d served: want 100 together", undone, served)
+		}
+	})
+}
+
+func TestAnswerAfterLeaving(t *testing.T) {
+	var q waitq.Queue[int, int]
+	w := q.Join(1)
+	if !q.Answer(w, 1) || q.Answer(w, 2) {
+		t.Error("a call is answered once")
+	}
+}
+
+func TestJoinBefore(t *testing.T) {
+	var q waitq.Queue[int, int]
+	for _, n := range []int{1, 5, 9} {
+		q.Join(n)
+	}
+	for _, n := range []int{7, 0, 5, 10} {
+		q.JoinBefore(n, func(m int) bool { return m > n })
+	}
+	var got, back []int
+	for w := q.First(); w != nil; w = w.Next() {
+		got = append(got, w.Value)
+	}
+	for w := q.Last(); w != nil; w = w.Prev() {
+		back = append(back, w.Value)
+	}
+	slices.Reverse(back)
+	if want := []int{0, 1, 5, 5, 7, 9, 10}; !slices.Equal(got, want) || !slices.Equal(back, want) || q.Len() != len(want) {
+		t.Errorf("%v, backwards %v, %d", got, back, q.Len())
+	}
+}
+
+// In a storm of calls that leave at all times, every call ends, in one way, and
+// the door is never too late for the first.
+func TestStorm(t *testing.T) {
+	for seed := range uint64(30) {
+		synctest.Test(t, func(t *testing.T) {
+			chance := rand.New(rand.NewPCG(seed, 1))
+			d := newDoor(time.Millisecond)
+			var wg sync.WaitGroup
+			var served, left atomic.Int64
+			for i := range 500 {
+				time.Sleep(time.Duration(chance.Int64N(int64(2 * time.Millisecond))))
+				patience, quits := time.Duration(chance.Int64N(int64(20*time.Millisecond))), chance.IntN(2) == 0
+				wg.Go(func() {
+					ctx, cancel := context.WithCancel(t.Context())
+					defer cancel()
+					maxWait := patience
+					if quits {
+						maxWait = 0
+						time.AfterFunc(patience, cancel)
+					}
+					switch _, err := d.wait(ctx, i, maxWait); {
+					case err == nil:
+						served.Add(1)
+					case errors.Is(err, context.Canceled) == quits:
+						left.Add(1)
+					default:
+						t.Errorf("seed %d: %v", seed, err)
+					}
+				})
+			}
+			wg.Wait()
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			if d.queue.Len() != 0 || served.Load()+left.Load() != 500 || served.Load() == 0 {
+				t.Errorf("seed %d: %d wait, %d served, %d left", seed, d.queue.Len(), served.Load(), left.Load())
+			}
+		})
+	}
+}
+
+// A timer fires no later than the earliest instant that was asked for, and an
+// early one is not set back.
+func TestTimer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var timer waitq.Timer
+		var woken []time.Duration
+		began := time.Now()
+		wake := func() {
+			mu.Lock()
+			defer mu.Unlock()
+			timer.Fired()
+			woken = append(woken, time.Since(began))
+		}
+		arm := func(at time.Duration) {
+			mu.Lock()
+			defer mu.Unlock()
+			timer.Arm(time.Since(began), at, wake)
+		}
+		arm(3 * time.Second)
+		arm(5 * time.Second)
+		arm(2 * time.Second)
+		arm(weir.Never)
+		time.Sleep(4 * time.Second)
+		arm(7 * time.Second)
+		mu.Lock()
+		timer.Stop()
+		mu.Unlock()
+		time.Sleep(4 * time.Second)
+		arm(9 * time.Second)
+		time.Sleep(2 * time.Second)
+		mu.Lock()
+		defer mu.Unlock()
+		if want := []time.Duration{2 * time.Second, 9 * time.Second}; !slices.Equal(woken, want) {
+			t.Errorf("woken at %v: want %v", woken, want)
+		}
+	})
+}
+
+func TestWithin(t *testing.T) {
+	epoch := time.Now()
+	soon, cancel := context.WithDeadline(t.Context(), epoch.Add(5*time.Second))
+	defer cancel()
+	for _, tt := range []struct {
+		rule    string
+		ctx     context.Context
+		maxWait time.Duration
+		at      time.Duration
+		why     weir.Reason
+	}{
+		{"without a bound, as long as it takes", t.Context(), 0, weir.Never, weir.OverRate},
+		{"the context alone", soon, 0, 5 * time.Second, weir.TooLate},
+		{"the sooner of both", soon, 2 * time.Second, 3 * time.Second, weir.OverRate},
+		{"the context is sooner", soon, 10 * time.Second, 5 * time.Second, weir.TooLate},
+		{"negative: no wait", soon, -1, time.Second, weir.OverRate},
+		{"the longest wait does not overflow", t.Context(), weir.Never, weir.Never, weir.OverRate},
+	} {
+		if at, why := waitq.Within(tt.ctx, epoch, time.Second, tt.maxWait); at != tt.at || why != tt.why {
+			t.Errorf("%s: %v, %v: want %v, %v", tt.rule, at, why, tt.at, tt.why)
+		}
+	}
+}
+
+func TestBound(t *testing.T) {
+	for queue, want := range map[int]int{0: waitq.DefaultQueue, -1: 0, 7: 7} {
+		if got := waitq.Bound(queue); got != want {
+			t.Errorf("Bound(%d) = %d: want %d", queue, got, want)
+		}
+	}
+}
