@@ -18,16 +18,13 @@ import (
 	"github.com/weir-go/weir/internal/gate"
 	"github.com/weir-go/weir/internal/outgoing"
 	"github.com/weir-go/weir/throttle"
-	"github.com/weir-go/weir/throttler"
 )
 
 // Defaults where ClientConfig leaves things open.
 const (
-	DefaultMaxWait    = 30 * time.Second
-	DefaultMaxHold    = time.Hour
-	DefaultQueue      = 1000
-	DefaultBackoff    = 100 * time.Millisecond
-	DefaultMaxBackoff = 10 * time.Second
+	DefaultMaxWait = 30 * time.Second
+	DefaultMaxHold = time.Hour
+	DefaultQueue   = 1000
 )
 
 // ClientConfig is what a Client is made of. The zero value is usable: it heeds
@@ -51,24 +48,13 @@ type ClientConfig struct {
 	// negative, none waits.
 	Queue int
 
-	// NoAdaptive turns off the adaptive throttle.
-	NoAdaptive bool
-	// Adaptive sets it up.
-	Adaptive throttle.AdaptiveConfig
+	// Throttle sets up the adaptive throttle. To turn it off, set its MaxP to -1.
+	Throttle throttle.Config
 
-	// Attempts bounds those of one unary call, the first included. If zero, there
-	// is one, and no retry: gRPC has retries of its own, which a service config
-	// turns on. Have one or the other.
-	Attempts int
-	// Backoff is the longest wait before the first retry, doubled for each
-	// further one, beside what the server asks for. If zero, DefaultBackoff; if
-	// negative, none.
-	Backoff time.Duration
-	// MaxBackoff bounds the doubling. If zero, DefaultMaxBackoff; if negative,
-	// there is no backoff.
-	MaxBackoff time.Duration
-	// Budget bounds the retries: a tenth of the calls, and one a second.
-	Budget throttle.BudgetConfig
+	// Retry, if not nil, sets up retries of unary calls. If nil, there are none:
+	// gRPC has its own retries, which a service config turns on. Use one of the
+	// two.
+	Retry *throttle.RetryConfig
 
 	// Criticality names the metadata that tells the server the Priority in the
 	// call's context: "sheddable", "sheddable_plus", "critical" or
@@ -81,16 +67,16 @@ func (c ClientConfig) Validate() error {
 	switch {
 	case c.MaxHold < 0:
 		return fmt.Errorf("grpclimit: MaxHold = %v: must be >= 0", c.MaxHold)
-	case c.Attempts < 0:
-		return fmt.Errorf("grpclimit: Attempts = %d: must be >= 0", c.Attempts)
 	case !validName(c.Criticality):
 		return fmt.Errorf("grpclimit: Criticality = %q: must be a name of metadata", c.Criticality)
 	}
-	if err := c.Budget.Validate(); err != nil {
-		return fmt.Errorf("grpclimit: Budget: %w", err)
+	if c.Retry != nil {
+		if _, err := throttle.NewRetrier(*c.Retry, nil); err != nil {
+			return fmt.Errorf("grpclimit: Retry: %w", err)
+		}
 	}
-	if err := c.Adaptive.Validate(); err != nil {
-		return fmt.Errorf("grpclimit: Adaptive: %w", err)
+	if _, err := throttle.New(c.Throttle); err != nil {
+		return fmt.Errorf("grpclimit: Throttle: %w", err)
 	}
 	return nil
 }
@@ -120,7 +106,7 @@ func (c ClientConfig) Validate() error {
 //   - It holds to the Limiter. A stream holds its unit until it has ended as gRPC
 //     defines it: RecvMsg has returned an error, its context is done, the
 //     connection is closed, or a SendMsg or Header has failed.
-//   - It retries unary calls, if there are Attempts, within a budget: those of
+//   - It retries unary calls, if there is Retry, within a budget: those of
 //     which the server has said that they were refused, not just that they
 //     failed (RESOURCE_EXHAUSTED or UNAVAILABLE with RetryInfo, pushback or
 //     ReasonTrailer), unless it says that to wait is in vain.
@@ -140,8 +126,8 @@ func (c ClientConfig) Validate() error {
 // use.
 type Client struct {
 	cfg      ClientConfig
-	throttle *throttler.Limiter // nil: none
-	retrier  *throttler.Retrier // nil: none
+	throttle *throttle.Limiter // nil: none
+	retrier  *throttle.Retrier // nil: none
 	counts   outgoing.Counts
 
 	holds atomic.Pointer[map[string]*outgoing.Hold] // of methods that were refused
@@ -162,19 +148,13 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 	cfg.Criticality = strings.ToLower(cfg.Criticality)
 	c := &Client{cfg: cfg}
 	var err error
-	if !cfg.NoAdaptive {
-		if c.throttle, err = throttler.New(cfg.Adaptive); err != nil {
+	if cfg.Throttle.MaxP >= 0 {
+		if c.throttle, err = throttle.New(cfg.Throttle); err != nil {
 			return nil, err
 		}
 	}
-	if cfg.Attempts > 1 {
-		c.retrier, err = throttler.NewRetrier(throttler.RetryConfig{
-			Budget:    cfg.Budget,
-			Attempts:  cfg.Attempts,
-			Base:      cmp.Or(cfg.Backoff, DefaultBackoff),
-			MaxWait:   cmp.Or(cfg.MaxBackoff, DefaultMaxBackoff),
-			Retryable: c.retryable,
-		})
+	if cfg.Retry != nil && cfg.Retry.Attempts != 1 {
+		c.retrier, err = throttle.NewRetrier(*cfg.Retry, c.retryable)
 	}
 	return c, err
 }

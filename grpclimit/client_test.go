@@ -29,10 +29,10 @@ func TestClientValidate(t *testing.T) {
 		want string
 	}{
 		{grpclimit.ClientConfig{MaxHold: -1}, "grpclimit: MaxHold = -1ns: must be >= 0"},
-		{grpclimit.ClientConfig{Attempts: -1}, "grpclimit: Attempts = -1: must be >= 0"},
+		{grpclimit.ClientConfig{Retry: &throttle.RetryConfig{Attempts: -1}}, "grpclimit: Retry: throttle: Attempts = -1: must be >= 0"},
 		{grpclimit.ClientConfig{Criticality: "a b"}, `grpclimit: Criticality = "a b": must be a name of metadata`},
-		{grpclimit.ClientConfig{Budget: throttle.BudgetConfig{Ratio: 2}}, "grpclimit: Budget: throttle: Ratio = 2: must be in (0, 1]"},
-		{grpclimit.ClientConfig{Adaptive: throttle.AdaptiveConfig{K: 0.5}}, "grpclimit: Adaptive: throttle: K = 0.5: must be >= 1 and finite"},
+		{grpclimit.ClientConfig{Retry: &throttle.RetryConfig{Ratio: 2}}, "grpclimit: Retry: throttle: Ratio = 2: must be in (0, 1]"},
+		{grpclimit.ClientConfig{Throttle: throttle.Config{K: 0.5}}, "grpclimit: Throttle: throttle: K = 0.5: must be >= 1 and finite"},
 	} {
 		if c, err := grpclimit.NewClient(tt.cfg); err == nil || err.Error() != tt.want || c != nil {
 			t.Errorf("%v, want %s", err, tt.want)
@@ -297,17 +297,17 @@ func TestRetry(t *testing.T) {
 		want    codes.Code
 	}{
 		{"off by default", grpclimit.ClientConfig{}, []error{saying(codes.Unavailable, s)}, nil, 1, 0, codes.Unavailable},
-		{"what was refused", grpclimit.ClientConfig{Attempts: 3, Backoff: -1}, []error{saying(codes.Unavailable, s), saying(codes.ResourceExhausted, 2*s)}, nil, 3, 3 * s, codes.OK},
-		{"not more often", grpclimit.ClientConfig{Attempts: 2, Backoff: -1}, []error{saying(codes.Unavailable, s), saying(codes.Unavailable, s)}, nil, 2, s, codes.Unavailable},
-		{"not what may have been done", grpclimit.ClientConfig{Attempts: 3}, []error{plain}, nil, 1, 0, codes.Unavailable},
-		{"a reason of weir shows that it was not", grpclimit.ClientConfig{Attempts: 3, Backoff: -1}, []error{plain}, []metadata.MD{metadata.Pairs("weir-reason", "too_late")}, 2, 0, codes.OK},
-		{"but for what a client keeps back", grpclimit.ClientConfig{Attempts: 3}, []error{saying(codes.Unavailable, s)}, []metadata.MD{metadata.Pairs("weir-reason", "throttled")}, 1, 0, codes.Unavailable},
-		{"not in vain", grpclimit.ClientConfig{Attempts: 3}, []error{saying(codes.Unavailable, s)}, []metadata.MD{metadata.Pairs("grpc-retry-pushback-ms", "-1")}, 1, 0, codes.Unavailable},
-		{"not for too long", grpclimit.ClientConfig{Attempts: 3, MaxWait: s - 1}, []error{saying(codes.Unavailable, s)}, nil, 1, 0, codes.Unavailable},
-		{"not without a budget", grpclimit.ClientConfig{Attempts: 3, Budget: throttle.BudgetConfig{MinPerSecond: -1}}, []error{saying(codes.Unavailable, s)}, nil, 1, 0, codes.Unavailable},
-		{"nothing else", grpclimit.ClientConfig{Attempts: 3}, []error{saying(codes.NotFound, s)}, nil, 1, 0, codes.NotFound},
-		{"success", grpclimit.ClientConfig{Attempts: 3}, nil, nil, 1, 0, codes.OK},
-		{"another failure stands", grpclimit.ClientConfig{Attempts: 3, Backoff: -1}, []error{saying(codes.Unavailable, s), status.Error(codes.NotFound, "")}, nil, 2, s, codes.NotFound},
+		{"what was refused", grpclimit.ClientConfig{Retry: &throttle.RetryConfig{Attempts: 3, Backoff: -1}}, []error{saying(codes.Unavailable, s), saying(codes.ResourceExhausted, 2*s)}, nil, 3, 3 * s, codes.OK},
+		{"not more often", grpclimit.ClientConfig{Retry: &throttle.RetryConfig{Attempts: 2, Backoff: -1}}, []error{saying(codes.Unavailable, s), saying(codes.Unavailable, s)}, nil, 2, s, codes.Unavailable},
+		{"not what may have been done", grpclimit.ClientConfig{Retry: &throttle.RetryConfig{Attempts: 3}}, []error{plain}, nil, 1, 0, codes.Unavailable},
+		{"a reason of weir shows that it was not", grpclimit.ClientConfig{Retry: &throttle.RetryConfig{Attempts: 3, Backoff: -1}}, []error{plain}, []metadata.MD{metadata.Pairs("weir-reason", "too_late")}, 2, 0, codes.OK},
+		{"but for what a client keeps back", grpclimit.ClientConfig{Retry: &throttle.RetryConfig{Attempts: 3}}, []error{saying(codes.Unavailable, s)}, []metadata.MD{metadata.Pairs("weir-reason", "throttled")}, 1, 0, codes.Unavailable},
+		{"not in vain", grpclimit.ClientConfig{Retry: &throttle.RetryConfig{Attempts: 3}}, []error{saying(codes.Unavailable, s)}, []metadata.MD{metadata.Pairs("grpc-retry-pushback-ms", "-1")}, 1, 0, codes.Unavailable},
+		{"not for too long", grpclimit.ClientConfig{Retry: &throttle.RetryConfig{Attempts: 3}, MaxWait: s - 1}, []error{saying(codes.Unavailable, s)}, nil, 1, 0, codes.Unavailable},
+		{"not without a budget", grpclimit.ClientConfig{Retry: &throttle.RetryConfig{Attempts: 3, MinPerSecond: -1}}, []error{saying(codes.Unavailable, s)}, nil, 1, 0, codes.Unavailable},
+		{"nothing else", grpclimit.ClientConfig{Retry: &throttle.RetryConfig{Attempts: 3}}, []error{saying(codes.NotFound, s)}, nil, 1, 0, codes.NotFound},
+		{"success", grpclimit.ClientConfig{Retry: &throttle.RetryConfig{Attempts: 3}}, nil, nil, 1, 0, codes.OK},
+		{"another failure stands", grpclimit.ClientConfig{Retry: &throttle.RetryConfig{Attempts: 3, Backoff: -1}}, []error{saying(codes.Unavailable, s), status.Error(codes.NotFound, "")}, nil, 2, s, codes.NotFound},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -320,7 +320,7 @@ func TestRetry(t *testing.T) {
 				if n := len(srv.began); err != nil && err != srv.answers[n-1] {
 					t.Errorf("%#v: want what the server said", err)
 				}
-				if st := c.Stats(); (st.Budget != nil) != (tt.cfg.Attempts > 1) || st.Budget != nil && st.Budget.Retried != uint64(tt.calls-1) {
+				if st := c.Stats(); (st.Budget != nil) != (tt.cfg.Retry != nil) || st.Budget != nil && st.Budget.Retried != uint64(tt.calls-1) {
 					t.Errorf("%+v", st)
 				}
 			})
@@ -333,7 +333,7 @@ func TestRetry(t *testing.T) {
 func TestRetryKeptBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lim := fixed(t, 1)
-		c := client(t, grpclimit.ClientConfig{Attempts: 3, Backoff: -1, Limiter: lim, NoPace: true})
+		c := client(t, grpclimit.ClientConfig{Retry: &throttle.RetryConfig{Attempts: 3, Backoff: -1}, Limiter: lim, NoPace: true})
 		srv := &server{answers: []error{saying(codes.Unavailable, s)}, epoch: time.Now()}
 		time.AfterFunc(500*ms, func() { _, _ = lim.Acquire(context.Background(), 1) })
 		if err := srv.call(t.Context(), c, emptyCall); err != srv.answers[0] || time.Since(srv.epoch) != s {
@@ -354,7 +354,7 @@ func TestRetryKeptBack(t *testing.T) {
 func TestThrottle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, off := range []bool{false, true} {
-			c := client(t, grpclimit.ClientConfig{NoAdaptive: off})
+			c := client(t, grpclimit.ClientConfig{Throttle: throttle.Config{MaxP: map[bool]float64{true: -1}[off]}})
 			srv := &server{epoch: time.Now()}
 			for range 1000 {
 				srv.answers = append(srv.answers, status.Error(codes.Unavailable, ""))
@@ -481,7 +481,7 @@ func TestClientOutcomes(t *testing.T) {
 		{t.Context(), fmt.Errorf("max retries exhausted: %w", status.Error(codes.Unavailable, "")), weir.Dropped},
 	} {
 		heard := &hears{}
-		c := client(t, grpclimit.ClientConfig{Limiter: heard, NoAdaptive: true})
+		c := client(t, grpclimit.ClientConfig{Limiter: heard, Throttle: throttle.Config{MaxP: -1}})
 		_ = (&server{answers: []error{tt.err}}).call(tt.ctx, c, emptyCall)
 		if o := c.Stats().Outcomes; len(heard.outcomes) != 1 || heard.outcomes[0] != tt.want || o[tt.want] != 1 {
 			t.Errorf("%v: %v, want %v", tt.err, heard.outcomes, tt.want)
@@ -648,7 +648,7 @@ func TestClientStreamPushback(t *testing.T) {
 // What is remembered is bounded: of further methods nothing is.
 func TestManyMethods(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := client(t, grpclimit.ClientConfig{MaxWait: s, NoAdaptive: true})
+		c := client(t, grpclimit.ClientConfig{MaxWait: s, Throttle: throttle.Config{MaxP: -1}})
 		srv := &server{epoch: time.Now()}
 		for range 1001 {
 			srv.answers = append(srv.answers, saying(codes.Unavailable, 60*s))
@@ -672,7 +672,7 @@ func TestBothSides(t *testing.T) {
 	lim := fixed(t, 1)
 	i := interceptor(t, grpclimit.Config{Limiter: lim, Criticality: "criticality"})
 	addr := serve(t, see, i)
-	cl := client(t, grpclimit.ClientConfig{Attempts: 5, Criticality: "Criticality"})
+	cl := client(t, grpclimit.ClientConfig{Retry: &throttle.RetryConfig{Attempts: 5}, Criticality: "Criticality"})
 	_, c := dialBy(t, cl, addr)
 	p, _ := lim.Acquire(t.Context(), 1)
 	time.AfterFunc(100*ms, func() { p.Release(weir.Success) })

@@ -30,7 +30,7 @@ func BenchmarkTransport(b *testing.B) {
 		resp *http.Response
 	}{
 		{"base", nil, response()},
-		{"off", &Config{NoPace: true, NoAdaptive: true, Attempts: 1}, response()},
+		{"off", &Config{MaxHold: -1, Throttle: noThrottle, Retry: noRetry}, response()},
 		{"default", &Config{}, response()},
 		{"limit", &Config{PerHost: httplimit.Auto}, response()},
 		{"RateLimit", &Config{}, response(fields...)},

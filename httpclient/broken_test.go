@@ -28,7 +28,7 @@ func TestTheThrottleSendsLessToAHostWhoseConnectionsBreak(t *testing.T) {
 		{errors.New("malformed HTTP response"), false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			tr, srv := newClient(t, Config{Attempts: 1}, func(int, *http.Request) (*http.Response, error) { return nil, test.err })
+			tr, srv := newClient(t, once, func(int, *http.Request) (*http.Response, error) { return nil, test.err })
 			for range 1000 {
 				fetch(tr, host1)
 			}

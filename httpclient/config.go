@@ -10,110 +10,81 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/adaptive"
 	"github.com/weir-go/weir/internal/httpheader"
 	"github.com/weir-go/weir/throttle"
 )
 
-// Defaults where Config leaves things open.
+// Defaults for the zero fields of a Config.
 const (
-	DefaultMaxHosts   = 1000
-	DefaultMaxWait    = 30 * time.Second
-	DefaultMaxHold    = time.Minute
-	DefaultQueue      = 1000
-	DefaultAttempts   = 3
-	DefaultBackoff    = 100 * time.Millisecond
-	DefaultMaxBackoff = 10 * time.Second
-	DefaultLogEvery   = time.Minute
+	DefaultMaxHosts = 1000
+	DefaultMaxWait  = 30 * time.Second
+	DefaultMaxHold  = time.Minute
+	DefaultQueue    = 1000
 )
 
-// Config is what a Transport is made of. The zero value is usable: it
-// heeds what servers ask for, retries a tenth of the requests and one a second
-// besides, and sends less to a host that refuses most. It limits no concurrency.
+// Config sets up a Transport. The zero value is usable: it paces requests, retries
+// up to a tenth of them plus one per second, and throttles requests to a host that
+// refuses most of them. It does not limit concurrency.
 //
-// The functions are called by several goroutines at once.
+// The functions are called from several goroutines at once.
 type Config struct {
 	// Base sends the requests. If nil, http.DefaultTransport.
 	Base http.RoundTripper
-	// Key, if not nil, returns what tells apart the quotas that requests to one
-	// host use: such as the account, where a process acts for several, or the
-	// path, where each has a quota of its own. Requests with different keys share
-	// nothing. If nil, all to a host (scheme, name and
-	// port) share everything.
+	// Key, if not nil, separates requests to one host that use different quotas:
+	// it returns the account, for example, if a process acts for several, or the
+	// path, if each path has its own quota. Requests with different keys share no
+	// state. If nil, all requests to a host (scheme, name and port) share it.
 	Key func(r *http.Request) string
-	// MaxHosts bounds the hosts, and keys, of which something is remembered: see
+	// MaxHosts bounds the number of hosts and keys whose state is kept: see
 	// Transport. If zero, DefaultMaxHosts.
 	MaxHosts int
 
-	// NoPace turns off pacing by RateLimit and Retry-After. Retries wait for
-	// Retry-After all the same.
-	NoPace bool
-	// MaxWait bounds each wait that a server asks for: beyond it a request fails
-	// at once. If zero, DefaultMaxWait; if negative, the request's context alone
-	// bounds it.
+	// MaxWait bounds each wait that a server asks for. A request that would wait
+	// longer fails at once. If zero, DefaultMaxWait; if negative, only the
+	// context of the request bounds it.
 	MaxWait time.Duration
-	// MaxHold bounds for how long a server is believed: after it, it is asked
-	// again, by one request. If zero, DefaultMaxHold.
+	// MaxHold bounds the time for which a server can keep requests waiting; then
+	// one request is sent to ask again. If zero, DefaultMaxHold; if negative, the
+	// Transport does not pace: only retries wait for Retry-After.
 	MaxHold time.Duration
-	// Queue bounds the requests to a host that wait. If zero, DefaultQueue; if
-	// negative, none waits.
+	// Queue bounds the number of requests per host that wait. If zero,
+	// DefaultQueue; if negative, no request waits.
 	Queue int
 
-	// Attempts bounds those for one request, the first included. If zero,
-	// DefaultAttempts; 1 turns retries off.
-	Attempts int
-	// Backoff is the longest wait before the first retry, doubled for each
-	// further one, beside what Retry-After asks for. If zero, DefaultBackoff; if
-	// negative, none.
-	Backoff time.Duration
-	// MaxBackoff bounds the doubling. If zero, DefaultMaxBackoff; if negative,
-	// there is no backoff.
-	MaxBackoff time.Duration
-	// Budget bounds the retries to a host: a tenth of its requests, and one a
-	// second besides.
-	Budget throttle.BudgetConfig
-
-	// NoAdaptive turns off the adaptive throttle.
-	NoAdaptive bool
-	// Adaptive sets it up.
-	Adaptive throttle.AdaptiveConfig
+	// Retry sets up the retries, with a budget per host. To turn them off, set
+	// its Attempts to 1.
+	Retry throttle.RetryConfig
+	// Throttle sets up the adaptive throttle of each host. To turn it off, set
+	// its MaxP to -1.
+	Throttle throttle.Config
 
 	// PerHost, if not nil, returns the limiter of a host, such as
-	// "https://example.com", when its first request comes, and that of each key
-	// of it: once, until the host is forgotten; nil is no limit. Auto is one that finds the limit by itself. If
-	// PerHost is nil, there is none: a limit refuses what it cannot hold, and not
-	// every caller expects that.
+	// "https://example.com". It is called once per host and key, at the first
+	// request, until the host is forgotten. A nil limiter is no limit.
+	// httplimit.Auto is a PerHost that finds the limit by measurement.
 	PerHost func(host string) weir.Limiter
 
-	// Deadline names the request header that tells the server how long the
-	// request's context has left, in whole milliseconds. If empty, none.
+	// Deadline names the request header that tells the server how much time the
+	// context of the request leaves, in whole milliseconds. If empty, none.
 	Deadline string
 	// Criticality names the request header that tells the server the Priority in
-	// the request's context: "sheddable", "sheddable_plus", "critical" or
+	// the context of the request: "sheddable", "sheddable_plus", "critical" or
 	// "critical_plus". If empty, none.
 	Criticality string
 
-	// Log, if not nil, gets a line when requests to a host are held or refused,
-	// at once, and again with what came to pass since, once every LogEvery.
+	// Log, if not nil, gets a line when requests to a host are delayed or
+	// refused: the first at once, then at most one per minute and host.
 	Log *slog.Logger
-	// LogEvery is the least time between lines about one host. If zero,
-	// DefaultLogEvery.
-	LogEvery time.Duration
 }
 
-// reserved are headers of a request that net/http sets itself, or takes out.
+// reserved are the request headers that net/http sets or removes itself.
 var reserved = []string{"Host", "Content-Length", "Transfer-Encoding", "Trailer", "Connection"}
 
-// Validate returns an error that names the first field that makes no sense.
-func (c Config) Validate() error {
-	switch {
-	case c.MaxHosts < 0:
+// validate returns an error that names the first field that makes no sense.
+func (c *Config) validate() error {
+	if c.MaxHosts < 0 {
 		return fmt.Errorf("httpclient: MaxHosts = %d: must be >= 0", c.MaxHosts)
-	case c.MaxHold < 0:
-		return fmt.Errorf("httpclient: MaxHold = %v: must be >= 0", c.MaxHold)
-	case c.Attempts < 0:
-		return fmt.Errorf("httpclient: Attempts = %d: must be >= 0", c.Attempts)
-	case c.LogEvery < 0:
-		return fmt.Errorf("httpclient: LogEvery = %v: must be >= 0", c.LogEvery)
 	}
 	for _, h := range []struct{ field, name string }{{"Deadline", c.Deadline}, {"Criticality", c.Criticality}} {
 		switch name := http.CanonicalHeaderKey(h.name); {
@@ -124,13 +95,13 @@ func (c Config) Validate() error {
 		}
 	}
 	if c.Criticality != "" && strings.EqualFold(c.Criticality, c.Deadline) {
-		return fmt.Errorf("httpclient: Criticality = %q: must not be that of Deadline", c.Criticality)
+		return fmt.Errorf("httpclient: Criticality = %q: must differ from Deadline", c.Criticality)
 	}
-	if err := c.Budget.Validate(); err != nil {
-		return fmt.Errorf("httpclient: Budget: %w", err)
+	if err := adaptive.RetryConfig(c.Retry).Validate(); err != nil {
+		return fmt.Errorf("httpclient: Retry: %w", err)
 	}
-	if err := c.Adaptive.Validate(); err != nil {
-		return fmt.Errorf("httpclient: Adaptive: %w", err)
+	if err := adaptive.Config(c.Throttle).Validate(); err != nil {
+		return fmt.Errorf("httpclient: Throttle: %w", err)
 	}
 	return nil
 }
@@ -143,10 +114,7 @@ func (c Config) withDefaults() Config {
 	c.MaxWait = cmp.Or(c.MaxWait, DefaultMaxWait)
 	c.MaxHold = min(cmp.Or(c.MaxHold, DefaultMaxHold), forever)
 	c.Queue = max(cmp.Or(c.Queue, DefaultQueue), 0)
-	c.Attempts = cmp.Or(c.Attempts, DefaultAttempts)
-	c.Backoff = cmp.Or(c.Backoff, DefaultBackoff)
-	c.MaxBackoff = cmp.Or(c.MaxBackoff, DefaultMaxBackoff)
-	c.LogEvery = cmp.Or(c.LogEvery, DefaultLogEvery)
+	c.Retry = throttle.RetryConfig(adaptive.RetryConfig(c.Retry).WithDefaults())
 	c.Deadline = http.CanonicalHeaderKey(c.Deadline)
 	c.Criticality = http.CanonicalHeaderKey(c.Criticality)
 	return c

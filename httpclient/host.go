@@ -7,7 +7,8 @@ import (
 	"sync"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/throttler"
+	"github.com/weir-go/weir/internal/adaptive"
+	"github.com/weir-go/weir/throttle"
 )
 
 // A hostKey is what a host is known by.
@@ -20,7 +21,7 @@ type host struct {
 	key      hostKey
 	name     string
 	pace     *pace
-	throttle *throttler.Limiter
+	throttle *throttle.Limiter
 	limit    weir.Limiter // once made
 	budget   budget
 	notes    notes
@@ -49,18 +50,18 @@ func (t *Transport) key(r *http.Request) (k hostKey) {
 // that all share that have no state of their own, k is zero.
 func (t *Transport) newHost(k hostKey) *host {
 	h := &host{key: hostKey{strings.Clone(k.scheme), strings.Clone(k.host), strings.Clone(k.key)}}
-	retrier, err := throttler.NewRetrier(throttler.RetryConfig{Budget: t.cfg.Budget})
-	if err != nil {
+	var err error
+	if h.budget.core, err = adaptive.RetryConfig(t.cfg.Retry).NewBudget(); err != nil {
 		panic(err) // New has validated it
 	}
-	h.budget.retrier = retrier
+	h.budget.epoch = t.epoch
 	if k != (hostKey{}) {
 		h.name = k.String()
-		if !t.cfg.NoPace {
+		if t.cfg.MaxHold > 0 {
 			h.pace = newPace(&t.cfg, t.chance)
 		}
-		if !t.cfg.NoAdaptive {
-			if h.throttle, err = throttler.New(t.cfg.Adaptive); err != nil {
+		if t.cfg.Throttle.MaxP >= 0 {
+			if h.throttle, err = throttle.New(t.cfg.Throttle); err != nil {
 				panic(err) // likewise
 			}
 		}

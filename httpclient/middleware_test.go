@@ -38,7 +38,7 @@ func TestStormOfClientsOfTheMiddleware(t *testing.T) {
 			defer cancel()
 			var all sync.WaitGroup
 			for range test.clients {
-				tr, _ := newClient(t, Config{Attempts: 1}, func(_ int, r *http.Request) (*http.Response, error) {
+				tr, _ := newClient(t, Config{Retry: noRetry}, func(_ int, r *http.Request) (*http.Response, error) {
 					w := httptest.NewRecorder()
 					handler.ServeHTTP(w, r)
 					if w.Code == 200 {

@@ -106,7 +106,7 @@ func TestWhenRequestsAreSent(t *testing.T) {
 			[]func() *http.Response{says(429, `Retry-After: 31536000`), says(200)}, []time.Duration{0, time.Minute}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			tr, srv := newClient(t, Config{Attempts: 1, MaxWait: -1, MaxHold: time.Minute}, script(test.replies...))
+			tr, srv := newClient(t, Config{Retry: noRetry, MaxWait: -1, MaxHold: time.Minute}, script(test.replies...))
 			for range test.want {
 				if _, err := fetch(tr, host1); err != nil {
 					t.Fatalf("%s: %v", test.rule, err)
@@ -213,7 +213,7 @@ func TestGapsAreNoShorterWithoutAnAnswer(t *testing.T) {
 
 func TestWhoHasLeftIsNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tr, srv := newClient(t, Config{NoAdaptive: true}, script(says(200)))
+		tr, srv := newClient(t, Config{Throttle: noThrottle}, script(says(200)))
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
 		if _, err := send(tr, get(ctx, host1)); err != context.Canceled {
@@ -456,7 +456,7 @@ func TestAWaitThatIsTooLongFailsAtOnce(t *testing.T) {
 		{"nobody may wait", Config{Queue: -1}, says(429, `Retry-After: 5`), 0, weir.QueueFull, 5 * s},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			test.cfg.Attempts = 1
+			test.cfg.Retry = noRetry
 			tr, srv := newClient(t, test.cfg, script(test.reply, says(200)))
 			fetch(tr, host1)
 			ctx, cancel := context.Background(), context.CancelFunc(func() {})
@@ -482,7 +482,7 @@ func TestAWaitThatIsTooLongFailsAtOnce(t *testing.T) {
 
 func TestAServerIsBelievedForAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tr, srv := newClient(t, Config{Attempts: 1, MaxWait: -1}, script(says(429, `Retry-After: 86400`)))
+		tr, srv := newClient(t, Config{Retry: noRetry, MaxWait: -1}, script(says(429, `Retry-After: 86400`)))
 		for range 3 {
 			fetch(tr, host1)
 		}
@@ -515,7 +515,7 @@ func TestAWaiterThatIsPutOffFailsAtOnce(t *testing.T) {
 func TestTheLineIsLeftAfterMaxWait(t *testing.T) {
 	for status, why := range map[int]weir.Reason{429: weir.OverRate, 503: weir.Throttled} {
 		synctest.Test(t, func(t *testing.T) {
-			tr, srv := newClient(t, Config{Attempts: 1, MaxWait: 1050 * ms}, script(says(status, `Retry-After: 1`), says(502)))
+			tr, srv := newClient(t, Config{Retry: noRetry, MaxWait: 1050 * ms}, script(says(status, `Retry-After: 1`), says(502)))
 			fetch(tr, host1)
 			var all sync.WaitGroup
 			for range 3 {
@@ -563,7 +563,7 @@ func TestWhoLeavesTheLineDoesNotCount(t *testing.T) {
 
 func TestTheLineIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tr, _ := newClient(t, Config{Attempts: 1, Queue: 2}, script(says(429, `Retry-After: 5`), says(200)))
+		tr, _ := newClient(t, Config{Retry: noRetry, Queue: 2}, script(says(429, `Retry-After: 5`), says(200)))
 		fetch(tr, host1)
 		go fetch(tr, host1)
 		go fetch(tr, host1)
@@ -576,7 +576,7 @@ func TestTheLineIsBounded(t *testing.T) {
 
 func TestPaceCanBeTurnedOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tr, srv := newClient(t, Config{Attempts: 1, NoPace: true},
+		tr, srv := newClient(t, Config{Retry: noRetry, MaxHold: -1},
 			script(says(429, `Retry-After: 5`, `RateLimit: "a";r=0;t=10`)))
 		fetch(tr, host1)
 		fetch(tr, host1)

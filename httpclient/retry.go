@@ -11,10 +11,9 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/adaptive"
 	"github.com/weir-go/weir/internal/loadsign"
 	"github.com/weir-go/weir/internal/problem"
-	"github.com/weir-go/weir/throttle"
-	"github.com/weir-go/weir/throttler"
 )
 
 // again retries after the last result, if it may, and returns what comes of it.
@@ -28,7 +27,7 @@ func (t *Transport) again(h *host, r *http.Request, last *result, retry int) (ne
 	if !ok {
 		return result{}, false
 	}
-	wait := min(floor, t.cfg.MaxHold) + throttle.Backoff(t.cfg.Backoff, t.cfg.MaxBackoff, retry, t.chance())
+	wait := t.maxHold(floor) + adaptive.Backoff(t.cfg.Retry.Backoff, t.cfg.Retry.MaxBackoff, retry, t.chance())
 	if end, ends := ctx.Deadline(); ends && time.Until(end) <= wait || t.cfg.MaxWait >= 0 && wait > t.cfg.MaxWait {
 		return result{}, false
 	}
@@ -70,35 +69,34 @@ func (t *Transport) retry(h *host, r *http.Request, last *result, wait time.Dura
 	return next, !next.local
 }
 
-// A budget bounds the retries to a host. Those that wait to be sent have a
-// reservation.
+// A budget is the retry budget of a host.
 type budget struct {
-	retrier *throttler.Retrier
+	epoch time.Time
 
-	mu       sync.Mutex // guards what follows
-	reserved int
+	mu   sync.Mutex // guards core
+	core *adaptive.Budget
 }
 
-// reserve reports whether there may be one more retry, and keeps it until it is
-// settled.
+// request counts a first attempt.
+func (b *budget) request() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.core.Request(time.Since(b.epoch))
+}
+
+// reserve sets a retry aside until it is settled, and reports whether the budget
+// allows it.
 func (b *budget) reserve() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if st := b.retrier.Stats(); st.Retries+b.reserved >= st.Allowed {
-		return false
-	}
-	b.reserved++
-	return true
+	return b.core.Reserve(time.Since(b.epoch))
 }
 
-// settle gives a reservation back, and spends it if it is to be sent.
+// settle spends a reserved retry if it is sent, and otherwise gives it back.
 func (b *budget) settle(sent bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.reserved--
-	if sent {
-		b.retrier.Retry() // if the window has moved on, it was allowed when it began to wait
-	}
+	b.core.Settle(time.Since(b.epoch), sent)
 }
 
 // pause waits, and reports whether ctx lasted.
@@ -199,3 +197,11 @@ type streamError struct {
 }
 
 func (e streamError) Error() string { return "httpclient: stream error" }
+
+// maxHold bounds a wait that a server asks for before a retry.
+func (t *Transport) maxHold(d time.Duration) time.Duration {
+	if t.cfg.MaxHold < 0 {
+		return min(d, DefaultMaxHold)
+	}
+	return min(d, t.cfg.MaxHold)
+}

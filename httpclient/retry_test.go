@@ -65,7 +65,7 @@ func TestWhatIsRetried(t *testing.T) {
 		{"an error of any other kind", "GET", fails(errors.New("unsupported protocol scheme")), "", false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			tr, srv := newClient(t, Config{NoPace: true}, func(n int, _ *http.Request) (*http.Response, error) {
+			tr, srv := newClient(t, Config{MaxHold: -1}, func(n int, _ *http.Request) (*http.Response, error) {
 				switch a := test.answer.(type) {
 				case func() *http.Response:
 					if n == 0 {
@@ -153,13 +153,13 @@ func TestWhenRetriesAreSent(t *testing.T) {
 	}{
 		{"three attempts, with no luck", Config{}, 0, says(503), []time.Duration{0, 0, 0}},
 		{"backoff is doubled", Config{}, 0.5, says(503), []time.Duration{0, 50 * ms, 150 * ms}},
-		{"up to MaxBackoff", Config{Attempts: 4, MaxBackoff: 150 * ms}, 0.5, says(503), []time.Duration{0, 50 * ms, 125 * ms, 200 * ms}},
-		{"Retry-After is the floor", Config{NoPace: true}, 0.5, says(503, "Retry-After: 2"), []time.Duration{0, 2050 * ms, 4150 * ms}},
+		{"up to MaxBackoff", Config{Retry: throttle.RetryConfig{Attempts: 4, MaxBackoff: 150 * ms}}, 0.5, says(503), []time.Duration{0, 50 * ms, 125 * ms, 200 * ms}},
+		{"Retry-After is the floor", Config{MaxHold: -1}, 0.5, says(503, "Retry-After: 2"), []time.Duration{0, 2050 * ms, 4150 * ms}},
 		{"of a 502 too", Config{}, 0, says(502, "Retry-After: 2"), []time.Duration{0, 2 * s, 4 * s}},
 		{"pacing adds nothing to it", Config{}, 0, says(429, "Retry-After: 2"), []time.Duration{0, 2 * s, 4 * s}},
-		{"two attempts", Config{Attempts: 2}, 0, says(503), []time.Duration{0, 0}},
-		{"retries are off", Config{Attempts: 1}, 0, says(503), []time.Duration{0}},
-		{"a server is believed for no longer than MaxHold", Config{MaxWait: -1, MaxHold: time.Minute, Attempts: 2}, 0, says(503, "Retry-After: 31536000"), []time.Duration{0, time.Minute}},
+		{"two attempts", Config{Retry: throttle.RetryConfig{Attempts: 2}}, 0, says(503), []time.Duration{0, 0}},
+		{"retries are off", Config{Retry: noRetry}, 0, says(503), []time.Duration{0}},
+		{"a server is believed for no longer than MaxHold", Config{MaxWait: -1, MaxHold: time.Minute, Retry: throttle.RetryConfig{Attempts: 2}}, 0, says(503, "Retry-After: 31536000"), []time.Duration{0, time.Minute}},
 		{"more than MaxWait is not waited", Config{MaxWait: 3 * s}, 0, says(503, "Retry-After: 4"), []time.Duration{0}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -227,7 +227,7 @@ func TestACallerThatLeavesIsNotRetriedFor(t *testing.T) {
 // A tenth of the requests may be retried, besides the floor of the budget.
 func TestRetriesAreBoundedByTheBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cfg := Config{NoAdaptive: true, Budget: throttle.BudgetConfig{MinPerSecond: -1}}
+		cfg := Config{Throttle: noThrottle, Retry: throttle.RetryConfig{MinPerSecond: -1}}
 		tr, srv := newClient(t, cfg, script(says(503)))
 		for range 1000 {
 			if status, _ := fetch(tr, host1); status != 503 {
@@ -334,7 +334,7 @@ func TestWhatIsRetriedIsReadUpTo64KB(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var unread [2]*bytes.Reader
-			tr, srv := newClient(t, Config{Attempts: 2}, func(n int, _ *http.Request) (*http.Response, error) {
+			tr, srv := newClient(t, Config{Retry: throttle.RetryConfig{Attempts: 2}}, func(n int, _ *http.Request) (*http.Response, error) {
 				resp := reply(503)
 				resp.ContentLength = -1
 				if test.length {
@@ -401,10 +401,12 @@ func TestARetryThatFailsIsTheResult(t *testing.T) {
 // Only what is sent is paid for; but who waits for what there is no budget for
 // would wait in vain.
 func TestABudgetPaysForWhatIsSent(t *testing.T) {
-	one := throttle.BudgetConfig{MinPerSecond: 0.1} // in ten seconds
+	one := throttle.RetryConfig{MinPerSecond: 0.1} // in ten seconds
+	twice := one
+	twice.Attempts = 2
 	synctest.Test(t, func(t *testing.T) {
 		lim := &turnstile{let: 1, err: weir.Reject(weir.OverLimit, 0)}
-		tr, srv := newClient(t, Config{Budget: one, NoAdaptive: true, PerHost: limitBy(lim)}, script(says(503)))
+		tr, srv := newClient(t, Config{Retry: one, Throttle: noThrottle, PerHost: limitBy(lim)}, script(says(503)))
 		fetch(tr, host1)
 		if st := tr.Stats(); st.Limited != 1 || st.Exhausted != 0 {
 			t.Fatalf("%+v", st)
@@ -417,7 +419,7 @@ func TestABudgetPaysForWhatIsSent(t *testing.T) {
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {
-		tr, srv := newClient(t, Config{Budget: one, NoAdaptive: true, NoPace: true, Attempts: 2}, script(says(503, "Retry-After: 2")))
+		tr, srv := newClient(t, Config{Retry: twice, Throttle: noThrottle, MaxHold: -1}, script(says(503, "Retry-After: 2")))
 		go fetch(tr, host1)
 		synctest.Wait()
 		if fetch(tr, host1); time.Since(srv.began) != 0 {
@@ -427,7 +429,7 @@ func TestABudgetPaysForWhatIsSent(t *testing.T) {
 		srv.want(t, "one of two", 0, 0, 2*s)
 	})
 	synctest.Test(t, func(t *testing.T) {
-		tr, srv := newClient(t, Config{Budget: one, NoAdaptive: true, NoPace: true}, script(says(503, "Retry-After: 2")))
+		tr, srv := newClient(t, Config{Retry: one, Throttle: noThrottle, MaxHold: -1}, script(says(503, "Retry-After: 2")))
 		ctx, cancel := context.WithCancel(context.Background())
 		time.AfterFunc(s, cancel)
 		send(tr, get(ctx, host1))

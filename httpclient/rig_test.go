@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/throttle"
 )
 
 // A service is a Base that answers by a script, and notes when it was asked.
@@ -147,8 +148,14 @@ func rejected(t *testing.T, rule string, err error, why weir.Reason, after time.
 
 const host1 = "http://one.example/"
 
+// noRetry and noThrottle turn a part of the Transport off.
+var (
+	noRetry    = throttle.RetryConfig{Attempts: 1}
+	noThrottle = throttle.Config{MaxP: -1}
+)
+
 // once is a configuration without retries.
-var once = Config{Attempts: 1}
+var once = Config{Retry: noRetry}
 
 // failing is the end of a body that could not be read.
 type failing struct{ err error }

@@ -144,6 +144,9 @@ func (n *note) add(m note) {
 	n.longest = max(n.longest, m.longest)
 }
 
+// logEvery is the least time between lines about one host.
+const logEvery = time.Minute
+
 // notes are what is to be logged about a host.
 type notes struct {
 	mu   sync.Mutex // guards what follows
@@ -156,7 +159,7 @@ func (t *Transport) note(h *host, n note) {
 	if t.cfg.Log == nil {
 		return
 	}
-	if n, due := h.notes.take(n, t.cfg.LogEvery); due {
+	if n, due := h.notes.take(n, logEvery); due {
 		t.cfg.Log.LogAttrs(context.Background(), slog.LevelWarn, "requests held back", slog.String("host", h.name),
 			slog.Int("held", n.held), slog.Duration("longest", n.longest), slog.Int("rejected", n.rejected),
 			slog.Int("throttled", n.throttled), slog.Int("limited", n.limited))

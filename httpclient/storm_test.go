@@ -65,7 +65,7 @@ func TestStormOfCallersKeepsToTheQuota(t *testing.T) {
 			return rng.Float64()
 		}
 		w := &window{quota: 100, length: 10 * s, began: time.Now()}
-		tr, _ := newClient(t, Config{Attempts: 1}, w.answer(chance))
+		tr, _ := newClient(t, Config{Retry: noRetry}, w.answer(chance))
 		tr.chance = chance
 		ctx, cancel := context.WithTimeout(context.Background(), 100*s)
 		defer cancel()

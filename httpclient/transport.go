@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"sync"
+	"time"
 )
 
 // A Transport is the client's side of a limit: an http.RoundTripper that sends
@@ -103,6 +104,7 @@ import (
 // A Transport is safe for concurrent use. It must not be copied.
 type Transport struct {
 	cfg    Config
+	epoch  time.Time
 	chance func() float64 // evenly distributed in [0, 1)
 	shared func() *host   // of the hosts for which there is no place
 	counts counters
@@ -111,12 +113,13 @@ type Transport struct {
 	hosts hosts
 }
 
-// New returns a Transport, or the error of cfg.Validate.
+// New returns a Transport, or an error that names the first field of cfg that makes
+// no sense.
 func New(cfg Config) (*Transport, error) {
-	if err := cfg.Validate(); err != nil {
+	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	t := &Transport{cfg: cfg.withDefaults(), chance: rand.Float64}
+	t := &Transport{cfg: cfg.withDefaults(), epoch: time.Now(), chance: rand.Float64}
 	t.shared = sync.OnceValue(func() *host { return t.newHost(hostKey{}) })
 	t.hosts.init(t.cfg.MaxHosts)
 	return t, nil
@@ -139,11 +142,11 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	defer t.leave(h)
 	t.makeLimit(h)
 	t.counts.requests.Add(1)
-	if t.cfg.Attempts > 1 {
-		h.budget.retrier.Request()
+	if t.cfg.Retry.Attempts > 1 {
+		h.budget.request()
 	}
 	last := t.attempt(h, r, r, nil)
-	for retry := range t.cfg.Attempts - 1 {
+	for retry := range t.cfg.Retry.Attempts - 1 {
 		next, ok := t.again(h, r, &last, retry)
 		if !ok {
 			break

@@ -111,7 +111,7 @@ func TestThePermitIsHeldUntilTheBodyEnds(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			lim := &turnstile{let: 1}
-			tr, _ := newClient(t, Config{Attempts: 1, PerHost: limitBy(lim)}, script(test.reply))
+			tr, _ := newClient(t, Config{Retry: noRetry, PerHost: limitBy(lim)}, script(test.reply))
 			defer func() {
 				if h, _ := tr.find(hostKey{scheme: "http", host: "one.example"}); h.users-1 != lim.held {
 					t.Errorf("%s: %d users", test.rule, h.users-1)
@@ -157,7 +157,7 @@ func TestTheOutcomeOfAnError(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			lim := &turnstile{let: 1}
-			tr, _ := newClient(t, Config{Attempts: 1, PerHost: limitBy(lim)}, func(int, *http.Request) (*http.Response, error) {
+			tr, _ := newClient(t, Config{Retry: noRetry, PerHost: limitBy(lim)}, func(int, *http.Request) (*http.Response, error) {
 				time.Sleep(test.wait)
 				return nil, test.err
 			})
@@ -221,11 +221,11 @@ func TestTheThrottleSendsLessToAHostThatRefuses(t *testing.T) {
 		status int
 		want   bool
 	}{
-		{"it refuses", Config{Attempts: 1}, 503, true},
-		{"it is turned off", Config{Attempts: 1, NoAdaptive: true}, 503, false},
-		{"it answers", Config{Attempts: 1}, 500, false},
-		{"it limits this caller, which is no overload", Config{Attempts: 1}, 429, false},
-		{"with more grace", Config{Attempts: 1, Adaptive: throttle.AdaptiveConfig{Grace: 1000}}, 503, false},
+		{"it refuses", Config{Retry: noRetry}, 503, true},
+		{"it is turned off", Config{Retry: noRetry, Throttle: noThrottle}, 503, false},
+		{"it answers", Config{Retry: noRetry}, 500, false},
+		{"it limits this caller, which is no overload", Config{Retry: noRetry}, 429, false},
+		{"with more grace", Config{Retry: noRetry, Throttle: throttle.Config{Grace: 1000}}, 503, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			tr, srv := newClient(t, test.cfg, script(says(test.status)))
@@ -248,8 +248,8 @@ func TestTheThrottleSendsLessToAHostThatRefuses(t *testing.T) {
 // Nor does a refusal of the throttle.
 func TestARefusalOfTheThrottleCostsNoQuota(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		eager := throttle.AdaptiveConfig{Grace: -1, K: 1}
-		tr, srv := newClient(t, Config{Attempts: 1, Adaptive: eager}, script(says(503, `RateLimit: "a";r=5;t=9`), says(503)))
+		eager := throttle.Config{Grace: -1, K: 1}
+		tr, srv := newClient(t, Config{Retry: noRetry, Throttle: eager}, script(says(503, `RateLimit: "a";r=5;t=9`), says(503)))
 		for range 1000 { // nine of ten are refused
 			if fetch(tr, host1); len(srv.asked) == 6 {
 				break
@@ -262,7 +262,7 @@ func TestARefusalOfTheThrottleCostsNoQuota(t *testing.T) {
 // What the limiter refuses, the host was not asked.
 func TestTheThrottleDoesNotCountRefusalsOfTheLimiter(t *testing.T) {
 	lim := &turnstile{err: weir.Reject(weir.OverLimit, 0)}
-	tr, _ := newClient(t, Config{Attempts: 1, PerHost: limitBy(lim)}, script(says(200)))
+	tr, _ := newClient(t, Config{Retry: noRetry, PerHost: limitBy(lim)}, script(says(200)))
 	for range 1000 {
 		fetch(tr, host1)
 	}
@@ -290,7 +290,7 @@ func TestWhatIsOneHost(t *testing.T) {
 		{"keys", "http://a.example", "http://a.example", byUser, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			tr, _ := newClient(t, Config{Attempts: 1, Key: test.key, MaxWait: s}, script(says(429, "Retry-After: 5")))
+			tr, _ := newClient(t, Config{Retry: noRetry, Key: test.key, MaxWait: s}, script(says(429, "Retry-After: 5")))
 			for user, url := range []string{test.one, test.two} {
 				r := get(context.Background(), url)
 				r.Header.Set("Authorization", fmt.Sprint(user))
@@ -307,7 +307,7 @@ func TestHostsAreBounded(t *testing.T) {
 	url := func(n int) string { return fmt.Sprintf("http://%d.example", n) }
 	synctest.Test(t, func(t *testing.T) {
 		var made []string
-		cfg := Config{Attempts: 1, MaxHosts: 10, MaxWait: s, PerHost: func(host string) weir.Limiter {
+		cfg := Config{Retry: noRetry, MaxHosts: 10, MaxWait: s, PerHost: func(host string) weir.Limiter {
 			made = append(made, host)
 			return nil
 		}}
@@ -356,7 +356,7 @@ func TestHostsAreBounded(t *testing.T) {
 // Those that have to be waited for are asked once, and not by each newcomer.
 func TestHostsOnHoldDoNotStandInTheWayOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tr, _ := newClient(t, Config{Attempts: 1, MaxHosts: 20}, func(n int, _ *http.Request) (*http.Response, error) {
+		tr, _ := newClient(t, Config{Retry: noRetry, MaxHosts: 20}, func(n int, _ *http.Request) (*http.Response, error) {
 			if n < 8 {
 				return reply(429, "Retry-After: 3600"), nil
 			}
@@ -415,7 +415,7 @@ func TestWhoWaitsInTheLimiterHeedsTheHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lim := &queue{turn: make(chan struct{}, 1)}
 		lim.owner = lim
-		tr, srv := newClient(t, Config{Attempts: 1, PerHost: limitBy(lim)}, func(n int, _ *http.Request) (*http.Response, error) {
+		tr, srv := newClient(t, Config{Retry: noRetry, PerHost: limitBy(lim)}, func(n int, _ *http.Request) (*http.Response, error) {
 			time.Sleep(20 * ms)
 			if n == 0 {
 				return reply(429, "Retry-After: 3"), nil
@@ -440,7 +440,7 @@ func TestWhoWaitsInTheLimiterHeedsTheHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lim := &queue{turn: make(chan struct{}, 1)}
 		lim.owner = lim
-		tr, srv := newClient(t, Config{Attempts: 1, PerHost: limitBy(lim)}, script(says(200, `RateLimit: "a";r=1;t=9`), says(200)))
+		tr, srv := newClient(t, Config{Retry: noRetry, PerHost: limitBy(lim)}, script(says(200, `RateLimit: "a";r=1;t=9`), says(200)))
 		fetch(tr, host1)
 		fetch(tr, host1)
 		srv.want(t, "the last unit is one's own", 0, 0)
@@ -469,7 +469,7 @@ func TestAHostInUseIsNotForgotten(t *testing.T) {
 
 func TestHeadersTellTheServer(t *testing.T) {
 	const deadline, level = "X-Request-Timeout", "X-Criticality"
-	both := Config{Attempts: 2, Deadline: strings.ToLower(deadline), Criticality: level}
+	both := Config{Retry: throttle.RetryConfig{Attempts: 2}, Deadline: strings.ToLower(deadline), Criticality: level}
 	for _, test := range []struct {
 		rule     string
 		cfg      Config
@@ -478,7 +478,7 @@ func TestHeadersTellTheServer(t *testing.T) {
 		header   http.Header
 		want     []string // of both headers, for each attempt
 	}{
-		{"neither is named", Config{Attempts: 2}, 5 * s, weir.Sheddable, nil, []string{"", "", "", ""}},
+		{"neither is named", Config{Retry: throttle.RetryConfig{Attempts: 2}}, 5 * s, weir.Sheddable, nil, []string{"", "", "", ""}},
 		{"both", both, 5 * s, weir.Sheddable, nil, []string{"5000", "sheddable", "3000", "sheddable"}},
 		{"milliseconds are rounded down", both, 2100*ms + 999*time.Microsecond, weir.CriticalPlus, nil, []string{"2100", "critical_plus", "100", "critical_plus"}},
 		{"there is one millisecond at least", both, 2*s + 1, weir.SheddablePlus, nil, []string{"2000", "sheddable_plus", "1", "sheddable_plus"}},
@@ -521,7 +521,7 @@ func TestHeadersTellTheServer(t *testing.T) {
 
 func TestTheBodyOfARequestIsClosedIfItIsNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tr, _ := newClient(t, Config{Attempts: 1, MaxWait: s}, script(says(429, "Retry-After: 5")))
+		tr, _ := newClient(t, Config{Retry: noRetry, MaxWait: s}, script(says(429, "Retry-After: 5")))
 		fetch(tr, host1)
 		closed := make(chan bool, 1)
 		r, _ := http.NewRequest("POST", host1, &lastBody{closed: closed})
@@ -550,7 +550,7 @@ func TestTheLogHasOneLineForAHostAndInterval(t *testing.T) {
 			}
 			return a
 		}}))
-		tr, _ := newClient(t, Config{Attempts: 1, MaxWait: 5 * s, Log: log}, script(
+		tr, _ := newClient(t, Config{Retry: noRetry, MaxWait: 5 * s, Log: log}, script(
 			says(429, "Retry-After: 5"), says(429, "Retry-After: 40"), says(429, "Retry-After: 3"), says(200)))
 		fetch(tr, host1)
 		time.Sleep(s)
@@ -607,9 +607,7 @@ func TestWaitsAreCounted(t *testing.T) {
 func TestConfigurationsThatMakeNoSense(t *testing.T) {
 	for want, cfg := range map[string]Config{
 		"httpclient: MaxHosts = -1: must be >= 0":                                         {MaxHosts: -1},
-		"httpclient: MaxHold = -1s: must be >= 0":                                         {MaxHold: -s},
-		"httpclient: Attempts = -1: must be >= 0":                                         {Attempts: -1},
-		"httpclient: LogEvery = -1s: must be >= 0":                                        {LogEvery: -s},
+		"httpclient: Retry: throttle: Attempts = -1: must be >= 0":                        {Retry: throttle.RetryConfig{Attempts: -1}},
 		`httpclient: Deadline = "a b": must be the name of a header`:                      {Deadline: "a b"},
 		`httpclient: Criticality = ":": must be the name of a header`:                     {Criticality: ":"},
 		`httpclient: Deadline = "host": net/http sets that header itself`:                 {Deadline: "host"},
@@ -617,9 +615,9 @@ func TestConfigurationsThatMakeNoSense(t *testing.T) {
 		`httpclient: Criticality = "transfer-encoding": net/http sets that header itself`: {Criticality: "transfer-encoding"},
 		`httpclient: Deadline = "Trailer": net/http sets that header itself`:              {Deadline: "Trailer"},
 		`httpclient: Deadline = "Connection": net/http sets that header itself`:           {Deadline: "Connection"},
-		`httpclient: Criticality = "x-a": must not be that of Deadline`:                   {Deadline: "X-A", Criticality: "x-a"},
-		"httpclient: Budget: throttle: Ratio = 2: must be in (0, 1]":                      {Budget: throttle.BudgetConfig{Ratio: 2}},
-		"httpclient: Adaptive: throttle: K = 0.5: must be >= 1 and finite":                {Adaptive: throttle.AdaptiveConfig{K: 0.5}},
+		`httpclient: Criticality = "x-a": must differ from Deadline`:                      {Deadline: "X-A", Criticality: "x-a"},
+		"httpclient: Retry: throttle: Ratio = 2: must be in (0, 1]":                       {Retry: throttle.RetryConfig{Ratio: 2}},
+		"httpclient: Throttle: throttle: K = 0.5: must be >= 1 and finite":                {Throttle: throttle.Config{K: 0.5}},
 	} {
 		if tr, err := New(cfg); tr != nil || fmt.Sprint(err) != want {
 			t.Errorf("%v: want %s", err, want)
@@ -665,7 +663,7 @@ func TestTheLimitLearnsUntilTheHeader(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tr, _ := newClient(t, Config{Attempts: 1, PerHost: limitBy(lim)}, func(int, *http.Request) (*http.Response, error) {
+		tr, _ := newClient(t, Config{Retry: noRetry, PerHost: limitBy(lim)}, func(int, *http.Request) (*http.Response, error) {
 			time.Sleep(s)
 			resp := reply(200)
 			resp.Body = io.NopCloser(strings.NewReader("a body"))

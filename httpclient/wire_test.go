@@ -20,6 +20,7 @@ import (
 	"github.com/weir-go/weir/httplimit"
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/limit"
+	"github.com/weir-go/weir/throttle"
 )
 
 // dial returns a client of a real server, whose Transport has that
@@ -72,7 +73,7 @@ func TestWireABodyIsSentAgain(t *testing.T) {
 		w.Write(b)
 	})
 	overBoth(t, h, func(t *testing.T, srv *httptest.Server) {
-		client, tr := dial(t, Config{Backoff: -1}, srv)
+		client, tr := dial(t, Config{Retry: throttle.RetryConfig{Backoff: -1}}, srv)
 		resp, err := client.Post(srv.URL, "text/plain", bytes.NewReader(question))
 		if err != nil {
 			t.Fatal(err)
@@ -108,7 +109,7 @@ func TestWireTheLimitHoldsUntilTheBodyIsRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		client, _ := dial(t, Config{PerHost: limitBy(lim), Backoff: -1}, srv)
+		client, _ := dial(t, Config{PerHost: limitBy(lim), Retry: throttle.RetryConfig{Backoff: -1}}, srv)
 		done := make(chan string)
 		const clients = 20
 		for i := range clients {
@@ -181,7 +182,7 @@ func TestWireAnUpgradeStaysInFlight(t *testing.T) {
 func TestWireARefusedConnectionIsTriedAgain(t *testing.T) {
 	srv := httptest.NewServer(http.NotFoundHandler())
 	lim := &turnstile{let: 10}
-	client, tr := dial(t, Config{Backoff: -1, PerHost: limitBy(lim)}, srv)
+	client, tr := dial(t, Config{Retry: throttle.RetryConfig{Backoff: -1}, PerHost: limitBy(lim)}, srv)
 	srv.Close()
 	_, err := client.Post(srv.URL, "text/plain", strings.NewReader("question"))
 	if !errors.Is(err, syscall.ECONNREFUSED) {
@@ -202,7 +203,7 @@ func TestWireABrokenConnectionIsTriedAgain(t *testing.T) {
 			conn.Close()
 		}
 	}))
-	client, tr := dial(t, Config{Backoff: -1}, srv)
+	client, tr := dial(t, Config{Retry: throttle.RetryConfig{Backoff: -1}}, srv)
 	resp, err := client.Get(srv.URL)
 	if err != nil {
 		t.Fatal(err)
@@ -223,7 +224,7 @@ func TestWireABrokenStreamIsTriedAgain(t *testing.T) {
 	}))
 	srv.EnableHTTP2 = true
 	srv.StartTLS()
-	client, tr := dial(t, Config{Backoff: -1}, srv)
+	client, tr := dial(t, Config{Retry: throttle.RetryConfig{Backoff: -1}}, srv)
 	resp, err := client.Get(srv.URL)
 	if err != nil {
 		t.Fatal(err)

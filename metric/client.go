@@ -10,7 +10,7 @@ import (
 	"github.com/weir-go/weir/throttle"
 )
 
-func (c scrape) throttle(s throttle.AdaptiveStats) {
+func (c scrape) throttle(s throttle.Stats) {
 	c.count(throttleDecisions, s.Sent, "admit")
 	c.count(throttleDecisions, s.Throttled, "reject")
 	c.send(throttleRatio, s.P, nil)
@@ -18,7 +18,7 @@ func (c scrape) throttle(s throttle.AdaptiveStats) {
 	c.gauge(throttleAccepts, s.Accepts)
 }
 
-func (c scrape) budget(s throttle.BudgetStats) {
+func (c scrape) budget(s throttle.RetryStats) {
 	c.count(retries, s.Retried)
 	c.count(retriesDenied, s.Exhausted)
 	c.gauge(budgetRequests, s.Requests)

@@ -31,8 +31,8 @@
 //     such as event streams, without a unit of their limit.
 //
 // Of an inflight.Limiter the same, bar rules and shadows, with an empty class.
-// Of a keyed.Limiter weir_keyed_…; of a throttler.Limiter weir_throttle_…; of a
-// throttler.Retrier weir_retries_… and weir_retry_…; of a cache.Cache and an
+// Of a keyed.Limiter weir_keyed_…; of a throttle.Limiter weir_throttle_…; of a
+// throttle.Retrier weir_retries_… and weir_retry_…; of a cache.Cache and an
 // httpcache.Cache weir_cache_….
 //
 // Of an httpclient.Transport and a grpclimit.Client weir_client_…. An attempt that
@@ -102,9 +102,9 @@ func read(source any) (families []*family, collect func(scrape)) {
 		return ofGate, func(c scrape) { c.gate(s.Stats()) }
 	case interface{ Stats() keyed.Stats }:
 		return ofKeyed, func(c scrape) { c.keyed(s.Stats()) }
-	case interface{ Stats() throttle.AdaptiveStats }:
+	case interface{ Stats() throttle.Stats }:
 		return ofThrottle, func(c scrape) { c.throttle(s.Stats()) }
-	case interface{ Stats() throttle.BudgetStats }:
+	case interface{ Stats() throttle.RetryStats }:
 		return ofBudget, func(c scrape) { c.budget(s.Stats()) }
 	case interface{ Stats() cache.Stats }:
 		return ofCache, func(c scrape) { c.cache(s.Stats()) }

@@ -29,7 +29,6 @@ import (
 	"github.com/weir-go/weir/metric"
 	"github.com/weir-go/weir/rate"
 	"github.com/weir-go/weir/throttle"
-	"github.com/weir-go/weir/throttler"
 )
 
 var update = flag.Bool("update", false, "write the golden file")
@@ -53,8 +52,8 @@ var (
 		},
 		Exempt: 8, LongLived: 4,
 	}
-	aThrottle = throttle.AdaptiveStats{P: 0.25, Requests: 40, Accepts: 30, Sent: 35, Throttled: 5}
-	aBudget   = throttle.BudgetStats{Requests: 100, Retries: 6, Allowed: 10, Retried: 60, Exhausted: 4}
+	aThrottle = throttle.Stats{P: 0.25, Requests: 40, Accepts: 30, Sent: 35, Throttled: 5}
+	aBudget   = throttle.RetryStats{Requests: 100, Retries: 6, Allowed: 10, Retried: 60, Exhausted: 4}
 	aKeyed    = keyed.Stats{Denied: 1, Forgotten: 2, Waiting: 3, Memory: 4096, Own: 5}
 	aCache    = cache.Stats{Hits: 1, Stale: 2, Filled: 3, Coalesced: 4, Failed: 5, Fills: 6, Rejected: 7, Errors: 8, Evicted: 9, TooLarge: 10, Entries: 11, Bytes: 12}
 	aHTTP     = httpcache.Stats{Hits: 1, Stale: 2, Filled: 3, Coalesced: 4, Passed: 5, Rejected: 6, Failed: 7, Evicted: 8, Entries: 9, Bytes: 10}
@@ -94,7 +93,7 @@ func scrape(t *testing.T, reg *prometheus.Registry) []byte {
 func TestGolden(t *testing.T) {
 	reg := register(t, map[string]any{
 		"door": fake[admission.Stats]{aDoor}, "other": fake[admission.Stats]{}, "gate": fake[gate.Stats]{aGate},
-		"keyed": fake[keyed.Stats]{aKeyed}, "throttle": fake[throttle.AdaptiveStats]{aThrottle}, "budget": fake[throttle.BudgetStats]{aBudget},
+		"keyed": fake[keyed.Stats]{aKeyed}, "throttle": fake[throttle.Stats]{aThrottle}, "budget": fake[throttle.RetryStats]{aBudget},
 		"cache": fake[cache.Stats]{aCache}, "httpcache": fake[httpcache.Stats]{aHTTP},
 		"transport": fake[httpclient.Stats]{aTransport}, "client": fake[outgoing.Stats]{aClient},
 		"bare-client": fake[outgoing.Stats]{},
@@ -130,15 +129,15 @@ func TestSources(t *testing.T) {
 	fatal(t, err)
 	i, err := grpclimit.New(grpclimit.Config{})
 	fatal(t, err)
-	client, err := grpclimit.NewClient(grpclimit.ClientConfig{Attempts: 2, Limiter: lim})
+	client, err := grpclimit.NewClient(grpclimit.ClientConfig{Retry: &throttle.RetryConfig{Attempts: 2}, Limiter: lim})
 	fatal(t, err)
-	adaptive, err := throttler.New(throttle.AdaptiveConfig{})
+	adaptive, err := throttle.New(throttle.Config{})
 	fatal(t, err)
-	retrier, err := throttler.NewRetrier(throttler.RetryConfig{})
+	retrier, err := throttle.NewRetrier(throttle.RetryConfig{}, nil)
 	fatal(t, err)
 	responses, err := httpcache.New(httpcache.Config{})
 	fatal(t, err)
-	transport, err := httpclient.New(httpclient.Config{NoPace: true, Attempts: 1})
+	transport, err := httpclient.New(httpclient.Config{MaxHold: -1, Retry: throttle.RetryConfig{Attempts: 1}})
 	fatal(t, err)
 	reg := register(t, map[string]any{
 		"http": m, "grpc": i, "inflight": lim, "keyed": perKey, "client": client, "throttler": adaptive, "retrier": retrier,

@@ -1,58 +1,44 @@
 package throttle_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
-	"time"
 
+	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/throttle"
 )
 
-// A backend refuses everything; its client soon asks it less.
-func ExampleAdaptive() {
-	a, err := throttle.NewAdaptive(throttle.AdaptiveConfig{})
+// A backend refuses everything. Most of a thousand requests never reach it.
+func ExampleLimiter() {
+	lim, err := throttle.New(throttle.Config{})
 	if err != nil {
 		panic(err)
 	}
-	now := time.Duration(0)
-	for range 500 {
-		now += 10 * time.Millisecond
-		if a.Request(now, 0.5) { // a chance, made up
-			a.Drop(now)
+	reached := 0
+	for range 1000 {
+		err = weir.Do(context.Background(), lim, func(context.Context) error {
+			reached++
+			return weir.ErrRejected
+		})
+	}
+	fmt.Println(reached < 500, lim.Stats().Requests, errors.Is(err, weir.ErrRejected))
+	// Output: true 1000 true
+}
+
+// A rejection is retried, once its RetryAfter and some jitter have passed.
+func ExampleRetrier_Do() {
+	retrier, err := throttle.NewRetrier(throttle.RetryConfig{}, nil)
+	if err != nil {
+		panic(err)
+	}
+	attempts := 0
+	err = retrier.Do(context.Background(), func(context.Context) error {
+		if attempts++; attempts < 3 {
+			return weir.Reject(weir.QueueFull, 0)
 		}
-	}
-	fmt.Printf("p = %.2f, %d sent\n", a.Stats(now).P, a.Stats(now).Sent)
-	for range 500 {
-		a.Accept(now) // it is back
-	}
-	fmt.Printf("p = %.2f\n", a.Stats(now).P)
-	// Output:
-	// p = 0.90, 42 sent
-	// p = 0.00
-}
-
-// A tenth of the requests may be retried.
-func ExampleBudget() {
-	b, err := throttle.NewBudget(throttle.BudgetConfig{MinPerSecond: -1})
-	if err != nil {
-		panic(err)
-	}
-	for range 20 {
-		b.Request(0)
-	}
-	fmt.Println(b.Retry(0), b.Retry(0), b.Retry(0))
-	// Output: true true false
-}
-
-// Twice as long each time, up to a second; how long exactly is a matter of
-// chance.
-func ExampleBackoff() {
-	for retry := range 5 {
-		fmt.Println(throttle.Backoff(200*time.Millisecond, time.Second, retry, 0.5))
-	}
-	// Output:
-	// 100ms
-	// 200ms
-	// 400ms
-	// 500ms
-	// 500ms
+		return nil
+	})
+	fmt.Println(attempts, err)
+	// Output: 3 <nil>
 }

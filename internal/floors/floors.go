@@ -36,10 +36,10 @@ const (
 // package that is missing here is an error.
 var packages = map[string]floor{
 	"":     words,
-	"gcra": pure, "window": pure, "limit": pure, "internal/codel": pure, "internal/gate": pure, "throttle": pure,
+	"gcra": pure, "window": pure, "limit": pure, "internal/codel": pure, "internal/gate": pure, "internal/adaptive": pure,
 	"service/internal/lab/pace": pure, "service/internal/lab/trace": pure, "service/internal/lab/dist": pure,
 	"rate": shells, "inflight": shells, "flight": shells, "cache": shells, "keyed": shells, "shape": shells,
-	"throttler": shells, "tally": shells, "internal/heap": words, "internal/waitq": shells, "internal/siphash": shells, "internal/topk": shells,
+	"throttle": shells, "tally": shells, "internal/heap": words, "internal/waitq": shells, "internal/siphash": shells, "internal/topk": shells,
 	"httplimit": edges, "httpclient": edges, "httpcache": edges, "client": edges,
 	"internal/admission": edges, "internal/caller": edges, "internal/httpheader": edges, "internal/loadsign": edges, "internal/longlived": edges,
 	"internal/observe": edges, "internal/outgoing": edges, "internal/problem": edges, "internal/ratelimitfield": edges,

@@ -22,9 +22,9 @@ type Stats struct {
 
 	Outcomes map[weir.Outcome]uint64 // of those that have ended
 
-	Throttle *throttle.AdaptiveStats // nil without
-	Budget   *throttle.BudgetStats   // of retries; nil without
-	Gate     *gate.Stats             // the state of the limit, if it is one on work in flight
+	Throttle *throttle.Stats      // nil without
+	Budget   *throttle.RetryStats // of retries; nil without
+	Gate     *gate.Stats          // the state of the limit, if it is one on work in flight
 }
 
 // Counts are what Stats is read from. The zero value is ready to use, by several

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/adaptive"
 	"github.com/weir-go/weir/internal/gate"
 	"github.com/weir-go/weir/service/internal/lab/pace"
-	"github.com/weir-go/weir/throttle"
 )
 
 // A client is a Client that runs.
@@ -18,8 +18,8 @@ type client struct {
 	index    int32
 	arrivals *pace.Arrivals     // of an open loop
 	calls    uint64             // so far
-	budget   *throttle.Budget   // nil: none
-	throttle *throttle.Adaptive // nil: none
+	budget   *adaptive.Budget   // nil: none
+	throttle *adaptive.Throttle // nil: none
 	tenants  []uint64           // hashes
 	shares   []float64
 	classes  []int32
@@ -54,12 +54,12 @@ func (c *client) init(s *Sim, index int32, classes map[string]int32) error {
 	c.cfg, c.index = &s.scenario.Clients[index], index
 	var err error
 	if cfg := c.cfg.Retry.Budget; cfg != nil {
-		if c.budget, err = throttle.NewBudget(*cfg); err != nil {
+		if c.budget, err = adaptive.NewBudget(*cfg); err != nil {
 			return err
 		}
 	}
 	if cfg := c.cfg.Throttle; cfg != nil {
-		if c.throttle, err = throttle.NewAdaptive(*cfg); err != nil {
+		if c.throttle, err = adaptive.New(*cfg); err != nil {
 			return err
 		}
 	}
@@ -229,7 +229,7 @@ func (s *Sim) answered(c *call, r result) {
 		if most == 0 {
 			most = maxTime
 		}
-		wait := throttle.Backoff(retry.Backoff, most, int(c.tries), s.chance(c.id, c.tries, forBackoff).Float64())
+		wait := adaptive.Backoff(retry.Backoff, most, int(c.tries), s.chance(c.id, c.tries, forBackoff).Float64())
 		d := cl.cfg.Deadline
 		if (d == 0 || s.now+wait < c.intended+d) && (cl.budget == nil || cl.budget.Retry(s.now)) {
 			c.tries++

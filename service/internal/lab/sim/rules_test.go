@@ -4,10 +4,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/adaptive"
 	"github.com/weir-go/weir/service/internal/lab/dist"
 	"github.com/weir-go/weir/service/internal/lab/sim"
 	"github.com/weir-go/weir/service/internal/lab/trace"
-	"github.com/weir-go/weir/throttle"
 )
 
 // scene is ten calls a second, evenly, for ten seconds, to a worker that takes
@@ -131,7 +131,7 @@ func TestRetries(t *testing.T) {
 	expect(t, "attempts", r.Totals.Attempts, 300)
 	expect(t, "failed", r.Totals.Failed, 100)
 
-	sc.Clients[0].Retry.Budget = &throttle.BudgetConfig{Ratio: 0.1, MinPerSecond: -1, Window: time.Minute}
+	sc.Clients[0].Retry.Budget = &adaptive.BudgetConfig{Ratio: 0.1, MinPerSecond: -1, Window: time.Minute}
 	expect(t, "attempts, with a budget of a tenth", run(t, sc).Totals.Attempts, 110)
 
 	sc.Clients[0].Retry = sim.Retry{Attempts: 3, Backoff: time.Hour}
@@ -147,7 +147,7 @@ func TestRetries(t *testing.T) {
 func TestThrottle(t *testing.T) {
 	sc := scene(0, 0)
 	sc.Layers[0].RefuseRate = 1
-	sc.Clients[0].Throttle = &throttle.AdaptiveConfig{Grace: -1}
+	sc.Clients[0].Throttle = &adaptive.Config{Grace: -1}
 	r := run(t, sc)
 	if r.Totals.Attempts > 40 || r.Outcomes["throttled"]+r.Outcomes["overloaded"] != 100 {
 		t.Errorf("%d attempts, %v: want most kept back", r.Totals.Attempts, r.Outcomes)

@@ -3,10 +3,10 @@ package sim
 import (
 	"time"
 
+	"github.com/weir-go/weir/internal/adaptive"
 	"github.com/weir-go/weir/internal/codel"
 	"github.com/weir-go/weir/internal/gate"
 	"github.com/weir-go/weir/service/internal/lab/dist"
-	"github.com/weir-go/weir/throttle"
 )
 
 // A Scenario is what is simulated: clients, and the layers that their requests
@@ -180,7 +180,7 @@ type Client struct {
 	Retry    Retry         `yaml:"retry" json:"retry,omitzero"`
 	// Throttle keeps attempts back when too many have been turned away. If
 	// nil, it does not.
-	Throttle *throttle.AdaptiveConfig `yaml:"throttle" json:"throttle,omitempty"`
+	Throttle *adaptive.Config `yaml:"throttle" json:"throttle,omitempty"`
 
 	Tenants   int      `yaml:"tenants" json:"tenants,omitempty"`     // that the calls come from, at random. If zero, 1
 	Priority  Priority `yaml:"priority" json:"priority,omitempty"`   // if zero, critical
@@ -204,7 +204,7 @@ type Retry struct {
 	Backoff    time.Duration `yaml:"backoff" json:"backoff"`         // if zero, at once
 	MaxBackoff time.Duration `yaml:"max_backoff" json:"max_backoff"` // if zero, unbounded
 	// Budget bounds the retries of the whole client. If nil, it does not.
-	Budget *throttle.BudgetConfig `yaml:"budget" json:"budget,omitempty"`
+	Budget *adaptive.BudgetConfig `yaml:"budget" json:"budget,omitempty"`
 }
 
 // A Share of a client's calls is of a class.

@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/adaptive"
 	"github.com/weir-go/weir/service/internal/lab/dist"
 	"github.com/weir-go/weir/service/internal/lab/sim"
 	"github.com/weir-go/weir/service/internal/lab/trace"
-	"github.com/weir-go/weir/throttle"
 )
 
 func rate(rps float64) string { return strconv.FormatFloat(rps, 'g', -1, 64) }
@@ -35,7 +35,7 @@ func everything(seed uint64) sim.Scenario {
 		},
 		Clients: []sim.Client{
 			{Name: "app", Rate: "100..600@10s", Timeout: 100 * ms, Deadline: 300 * ms, Tenants: 5,
-				Retry: sim.Retry{Attempts: 3, Backoff: 10 * ms, MaxBackoff: 50 * ms, Budget: &throttle.BudgetConfig{Ratio: 0.1}},
+				Retry: sim.Retry{Attempts: 3, Backoff: 10 * ms, MaxBackoff: 50 * ms, Budget: &adaptive.BudgetConfig{Ratio: 0.1}},
 				Mix:   []sim.Share{{Class: "", Share: 0.95}, {Class: "report", Share: 0.05}}},
 			{Name: "batch", Users: 10, Think: dist.ServiceTime{Mean: 20 * ms, Distribution: "exponential"}, Timeout: time.Second, Priority: -2},
 			{Name: "bursts", Rate: "50", Arrivals: "even", Burst: sim.Burst{Every: time.Second, For: 100 * ms}, Units: 2},

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/adaptive"
 	"github.com/weir-go/weir/service/internal/lab/dist"
 	"github.com/weir-go/weir/service/internal/lab/sim"
-	"github.com/weir-go/weir/throttle"
 )
 
 // Every bad field is named by its path.
@@ -35,7 +35,7 @@ func TestValidate(t *testing.T) {
 		"clients[0].burst.for":            func(sc *sim.Scenario) { sc.Clients[0].Burst.For = 1 },
 		"clients[0].timeout":              func(sc *sim.Scenario) { sc.Clients[0].Timeout = -1 },
 		"clients[0].mix[0].class":         func(sc *sim.Scenario) { sc.Clients[0].Mix = []sim.Share{{Class: "x", Share: 1}} },
-		"clients[0].retry.budget":         func(sc *sim.Scenario) { sc.Clients[0].Retry.Budget = &throttle.BudgetConfig{Ratio: 2} },
+		"clients[0].retry.budget":         func(sc *sim.Scenario) { sc.Clients[0].Retry.Budget = &adaptive.BudgetConfig{Ratio: 2} },
 		"clients[0].think.mean":           func(sc *sim.Scenario) { sc.Clients[0].Think.Mean = -1 },
 		"clients[0].think.mean ": func(sc *sim.Scenario) { // who calls in no time, for ever
 			sc.Clients[0].Rate, sc.Clients[0].Users = "", 1

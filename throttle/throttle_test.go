@@ -1,4 +1,4 @@
-package throttler_test
+package throttle_test
 
 import (
 	"context"
@@ -10,17 +10,16 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/throttle"
-	"github.com/weir-go/weir/throttler"
 )
 
-var _ weir.Limiter = (*throttler.Limiter)(nil)
+var _ weir.Limiter = (*throttle.Limiter)(nil)
 
 // book is the book's formula, and no more.
-var book = throttle.AdaptiveConfig{Window: 2 * time.Minute, Grace: -1, MaxP: 1}
+var book = throttle.Config{Window: 2 * time.Minute, Grace: -1, MaxP: 1}
 
-func limiter(t testing.TB, cfg throttle.AdaptiveConfig) *throttler.Limiter {
+func limiter(t testing.TB, cfg throttle.Config) *throttle.Limiter {
 	t.Helper()
-	l, err := throttler.New(cfg)
+	l, err := throttle.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +28,7 @@ func limiter(t testing.TB, cfg throttle.AdaptiveConfig) *throttler.Limiter {
 
 // closed returns a Limiter that refuses all but one in so many thousands, and
 // its Stats.
-func closed(t testing.TB) (*throttler.Limiter, throttle.AdaptiveStats) {
+func closed(t testing.TB) (*throttle.Limiter, throttle.Stats) {
 	t.Helper()
 	l := limiter(t, book)
 	for range 10000 {
@@ -67,12 +66,12 @@ func TestOutcomes(t *testing.T) {
 		{"or never did", 0, weir.Success, 0, 1, 1},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
-			l := limiter(t, throttle.AdaptiveConfig{})
+			l := limiter(t, throttle.Config{})
 			p, err := l.Acquire(t.Context(), tt.n)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if st := l.Stats(); st != (throttle.AdaptiveStats{Sent: 1}) {
+			if st := l.Stats(); st != (throttle.Stats{Sent: 1}) {
 				t.Errorf("%+v: want no request before it has ended", st)
 			}
 			p.Use(tt.use)
@@ -127,19 +126,19 @@ func TestWindowPasses(t *testing.T) {
 
 // A context that has ended is no request.
 func TestEnded(t *testing.T) {
-	l := limiter(t, throttle.AdaptiveConfig{})
+	l := limiter(t, throttle.Config{})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := l.Acquire(ctx, 1); err != context.Canceled {
 		t.Errorf("%v: want the context's error", err)
 	}
-	if st := l.Stats(); st != (throttle.AdaptiveStats{}) {
+	if st := l.Stats(); st != (throttle.Stats{}) {
 		t.Errorf("%+v: want nothing", st)
 	}
 }
 
 func TestNegative(t *testing.T) {
-	l := limiter(t, throttle.AdaptiveConfig{})
+	l := limiter(t, throttle.Config{})
 	defer func() {
 		if recover() == nil || l.Stats().Requests != 0 {
 			t.Error("want a panic, and no request")
@@ -149,20 +148,20 @@ func TestNegative(t *testing.T) {
 }
 
 func TestBadConfig(t *testing.T) {
-	if l, err := throttler.New(throttle.AdaptiveConfig{K: 0.5}); l != nil || err == nil {
+	if l, err := throttle.New(throttle.Config{K: 0.5}); l != nil || err == nil {
 		t.Errorf("%v, %v: want an error", l, err)
 	}
 }
 
 // A limiter behind the throttle that refuses keeps a request from the backend.
 func TestChain(t *testing.T) {
-	front, behind := limiter(t, throttle.AdaptiveConfig{}), limiter(t, throttle.AdaptiveConfig{})
+	front, behind := limiter(t, throttle.Config{}), limiter(t, throttle.Config{})
 	ctx, cancel := context.WithCancel(t.Context())
 	both := weir.Chain(front, hook(cancel), behind)
 	if _, err := both.Acquire(ctx, 1); err != context.Canceled {
 		t.Fatal(err)
 	}
-	if st := front.Stats(); st != (throttle.AdaptiveStats{Sent: 1}) {
+	if st := front.Stats(); st != (throttle.Stats{Sent: 1}) {
 		t.Errorf("%+v: want no request", st)
 	}
 }
@@ -173,7 +172,7 @@ type hook func()
 func (h hook) Acquire(context.Context, int) (weir.Permit, error) { h(); return weir.Permit{}, nil }
 
 func TestConcurrentUse(t *testing.T) {
-	l := limiter(t, throttle.AdaptiveConfig{Window: time.Hour})
+	l := limiter(t, throttle.Config{Window: time.Hour})
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
@@ -193,18 +192,18 @@ func TestConcurrentUse(t *testing.T) {
 }
 
 func TestAllocations(t *testing.T) {
-	open := limiter(t, throttle.AdaptiveConfig{})
+	open := limiter(t, throttle.Config{})
 	shut, _ := closed(t)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, tt := range []struct {
 		what    string
-		l       *throttler.Limiter
+		l       *throttle.Limiter
 		ctx     context.Context
 		outcome weir.Outcome
 	}{
 		{"accepted", open, t.Context(), weir.Success},
-		{"not accepted", limiter(t, throttle.AdaptiveConfig{Grace: 1 << 20}), t.Context(), weir.Dropped},
+		{"not accepted", limiter(t, throttle.Config{Grace: 1 << 20}), t.Context(), weir.Dropped},
 		{"throttled", shut, t.Context(), weir.Dropped},
 		{"ended", open, ended, weir.Success},
 	} {
@@ -220,7 +219,7 @@ func TestAllocations(t *testing.T) {
 // all that it is asked goes out.
 func TestSlowAndLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := limiter(t, throttle.AdaptiveConfig{})
+		l := limiter(t, throttle.Config{})
 		var wg sync.WaitGroup
 		for i := range 2000 {
 			time.Sleep(2 * time.Millisecond)
@@ -238,7 +237,7 @@ func TestSlowAndLeft(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if st := l.Stats(); st != (throttle.AdaptiveStats{Requests: 500, Accepts: 500, Sent: 2000}) {
+		if st := l.Stats(); st != (throttle.Stats{Requests: 500, Accepts: 500, Sent: 2000}) {
 			t.Errorf("%+v: want all 2000 sent, and 500 of them counted", st)
 		}
 	})
@@ -252,7 +251,7 @@ func allocateNothing(t *testing.T, what string, f func()) {
 }
 
 func BenchmarkAcquire(b *testing.B) {
-	l := limiter(b, throttle.AdaptiveConfig{})
+	l := limiter(b, throttle.Config{})
 	b.ReportAllocs()
 	for b.Loop() {
 		p, _ := l.Acquire(b.Context(), 1)

@@ -1,10 +1,9 @@
-package throttler_test
+package throttle_test
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -12,12 +11,15 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/throttle"
-	"github.com/weir-go/weir/throttler"
 )
 
-func retrier(t testing.TB, cfg throttler.RetryConfig) *throttler.Retrier {
+func retrier(t testing.TB, cfg throttle.RetryConfig) *throttle.Retrier {
+	return retrierOf(t, cfg, nil)
+}
+
+func retrierOf(t testing.TB, cfg throttle.RetryConfig, retryable func(error) bool) *throttle.Retrier {
 	t.Helper()
-	r, err := throttler.NewRetrier(cfg)
+	r, err := throttle.NewRetrier(cfg, retryable)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,16 +36,20 @@ var (
 )
 
 func TestDo(t *testing.T) {
-	atOnce := throttler.RetryConfig{Base: -1}
-	all := throttler.RetryConfig{Base: -1, Retryable: func(error) bool { return true }}
-	with := func(f func(*throttler.RetryConfig)) throttler.RetryConfig {
+	type plan struct {
+		throttle.RetryConfig
+		retryable func(error) bool
+	}
+	atOnce := plan{RetryConfig: throttle.RetryConfig{Backoff: -1}}
+	all := plan{atOnce.RetryConfig, func(error) bool { return true }}
+	with := func(f func(*plan)) plan {
 		c := atOnce
 		f(&c)
 		return c
 	}
 	for _, tt := range []struct {
 		rule     string
-		cfg      throttler.RetryConfig
+		cfg      plan
 		errs     []error // of the attempts, then none
 		timeout  time.Duration
 		attempts int
@@ -55,8 +61,8 @@ func TestDo(t *testing.T) {
 		// "If a request has already failed three times, we let the failure
 		// bubble up to the caller."
 		{"up to three attempts", atOnce, []error{full, full, full, full}, 0, 3, 0},
-		{"or as many as there may be", with(func(c *throttler.RetryConfig) { c.Attempts = 5 }), []error{full, full, full, full, full, full}, 0, 5, 0},
-		{"or just one", with(func(c *throttler.RetryConfig) { c.Attempts = 1 }), []error{full}, 0, 1, 0},
+		{"or as many as there may be", with(func(c *plan) { c.Attempts = 5 }), []error{full, full, full, full, full, full}, 0, 5, 0},
+		{"or just one", with(func(c *plan) { c.Attempts = 1 }), []error{full}, 0, 1, 0},
 		{"what says nothing about load is not retried", atOnce, []error{errNoone}, 0, 1, 0},
 		{"nor is a missed deadline", atOnce, []error{context.DeadlineExceeded}, 0, 1, 0},
 		{"nor what would miss it", atOnce, []error{&weir.Rejection{Reason: weir.TooLate}}, 0, 1, 0},
@@ -64,20 +70,20 @@ func TestDo(t *testing.T) {
 		{"an error that is not retryable ends it", atOnce, []error{full, errNoone, full}, 0, 2, 0},
 		{"what is in vain is never retried", all, []error{after(weir.Never)}, 0, 1, 0},
 		{"wrapped, too, it is in vain", all, []error{fmt.Errorf("asking: %w", after(weir.Never))}, 0, 1, 0},
-		{"nor with a wait that would be added", throttler.RetryConfig{Base: time.Hour, MaxWait: time.Hour}, []error{after(weir.Never - 1)}, 0, 1, 0},
+		{"nor with a wait that would be added", plan{RetryConfig: throttle.RetryConfig{Backoff: time.Hour, MaxBackoff: time.Hour}}, []error{after(weir.Never - 1)}, 0, 1, 0},
 		{"what a client keeps back is never retried", all, []error{weir.Reject(weir.Throttled, 0)}, 0, 1, 0},
 		{"RetryAfter is waited for", atOnce, []error{after(2 * s), after(3 * s)}, 0, 3, 5 * s},
 		{"a negative one is none", atOnce, []error{after(-s)}, 0, 2, 0},
 		{"unless the caller leaves before", atOnce, []error{after(2 * s)}, s, 1, 0},
 		{"or just then", atOnce, []error{after(2 * s)}, 2 * s, 1, 0},
 		{"but not after", atOnce, []error{after(2 * s)}, 2*s + 1, 2, 2 * s},
-		{"no budget, no retry", with(func(c *throttler.RetryConfig) { c.Budget.MinPerSecond = -1 }), []error{full}, 0, 1, 0},
-		{"a budget for one", with(func(c *throttler.RetryConfig) { c.Budget.MinPerSecond = 0.1 }), []error{full, full}, 0, 2, 0},
-		{"no wait without MaxWait either", throttler.RetryConfig{MaxWait: -1}, []error{full}, 0, 2, 0},
+		{"no budget, no retry", with(func(c *plan) { c.MinPerSecond = -1 }), []error{full}, 0, 1, 0},
+		{"a budget for one", with(func(c *plan) { c.MinPerSecond = 0.1 }), []error{full, full}, 0, 2, 0},
+		{"no wait without MaxBackoff either", plan{RetryConfig: throttle.RetryConfig{MaxBackoff: -1}}, []error{full}, 0, 2, 0},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := retrier(t, tt.cfg)
+				r := retrierOf(t, tt.cfg.RetryConfig, tt.cfg.retryable)
 				ctx := t.Context()
 				if tt.timeout > 0 {
 					var cancel context.CancelFunc
@@ -115,7 +121,7 @@ func TestDoWaits(t *testing.T) {
 		for i := range least {
 			least[i] = time.Hour
 		}
-		r := retrier(t, throttler.RetryConfig{Base: 2 * s, MaxWait: 3 * s, Budget: throttle.BudgetConfig{Ratio: 1, MinPerSecond: 1}})
+		r := retrier(t, throttle.RetryConfig{Backoff: 2 * s, MaxBackoff: 3 * s, Ratio: 1, MinPerSecond: 1})
 		for range 500 {
 			last, n := time.Now(), 0
 			err := r.Do(t.Context(), func(context.Context) error {
@@ -142,7 +148,7 @@ func TestDoWaits(t *testing.T) {
 // RetryAfter does not shorten them.
 func TestDoWaitsByDefault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, longest := retrier(t, throttler.RetryConfig{}), time.Duration(0)
+		r, longest := retrier(t, throttle.RetryConfig{}), time.Duration(0)
 		for range 200 {
 			began := time.Now()
 			_ = r.Do(t.Context(), func(context.Context) error { return after(-s) })
@@ -158,7 +164,7 @@ func TestDoWaitsByDefault(t *testing.T) {
 // Who leaves while waiting is told why the last attempt failed.
 func TestDoCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := retrier(t, throttler.RetryConfig{Base: -1})
+		r := retrier(t, throttle.RetryConfig{Backoff: -1})
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(s, cancel)
 		began, n := time.Now(), 0
@@ -177,7 +183,7 @@ func TestDoCancelled(t *testing.T) {
 
 // Whose caller has left by the time that fn returns costs no budget.
 func TestDoLeft(t *testing.T) {
-	r := retrier(t, throttler.RetryConfig{Base: -1})
+	r := retrier(t, throttle.RetryConfig{Backoff: -1})
 	ctx, cancel := context.WithCancel(t.Context())
 	if err := r.Do(ctx, func(context.Context) error { cancel(); return full }); err != full {
 		t.Error(err)
@@ -192,7 +198,7 @@ func TestDoLeft(t *testing.T) {
 // second.
 func TestRetryStorm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := retrier(t, throttler.RetryConfig{Base: -1, Budget: throttle.BudgetConfig{MinPerSecond: -1}})
+		r := retrier(t, throttle.RetryConfig{Backoff: -1, MinPerSecond: -1})
 		attempts := 0
 		const requests = 600 * 100
 		for range requests {
@@ -208,51 +214,51 @@ func TestRetryStorm(t *testing.T) {
 	})
 }
 
-// For those who retry by themselves.
-func TestRetry(t *testing.T) {
+// The budget counts the calls and the retries of the last ten seconds.
+func TestRetryBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := retrier(t, throttler.RetryConfig{Budget: throttle.BudgetConfig{MinPerSecond: 0.1}})
-		for range 10 {
-			r.Request()
+		r := retrier(t, throttle.RetryConfig{Backoff: -1, MinPerSecond: 0.1})
+		attempts := 0
+		call := func(n int, err error) {
+			for range n {
+				_ = r.Do(t.Context(), func(context.Context) error { attempts++; return err })
+			}
 		}
-		if got := []bool{r.Retry(), r.Retry(), r.Retry()}; !slices.Equal(got, []bool{true, true, false}) {
-			t.Errorf("%v: want one retry for ten requests, and one for ten seconds", got)
+		call(8, nil)
+		if call(2, full); attempts != 12 {
+			t.Errorf("%d attempts: want 10 calls, one retry for them, and one for ten seconds", attempts)
 		}
 		time.Sleep(10 * s)
-		if st := r.Stats(); st != (throttle.BudgetStats{Allowed: 1, Retried: 2, Exhausted: 1}) {
+		if st := r.Stats(); st != (throttle.RetryStats{Allowed: 1, Retried: 2, Exhausted: 2}) {
 			t.Errorf("%+v: want the window to pass", st)
 		}
-		time.Sleep(10 * s)
-		if r.Request(); !r.Retry() || r.Retry() {
-			t.Error("want one retry for ten seconds")
-		}
-		time.Sleep(10 * s)
-		if !r.Retry() || r.Retry() {
-			t.Error("want one retry for ten more seconds")
+		for range 2 {
+			attempts = 0
+			if call(1, full); attempts != 2 {
+				t.Errorf("%d attempts: want one retry for ten seconds", attempts)
+			}
+			time.Sleep(10 * s)
 		}
 	})
 }
 
 func TestRetryConfig(t *testing.T) {
-	for want, cfg := range map[string]throttler.RetryConfig{
-		"throttler: Attempts = -1: must be >= 1": {Attempts: -1},
-		"throttle: Ratio = 2":                    {Budget: throttle.BudgetConfig{Ratio: 2}},
+	for want, cfg := range map[string]throttle.RetryConfig{
+		"throttle: Attempts = -1: must be >= 0": {Attempts: -1},
+		"throttle: Ratio = 2":                   {Ratio: 2},
 	} {
-		if r, err := throttler.NewRetrier(cfg); r != nil || err == nil || !strings.HasPrefix(err.Error(), want) {
+		if r, err := throttle.NewRetrier(cfg, nil); r != nil || err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v, %v: want %s", r, err, want)
-		}
-		if err := cfg.Validate(); err == nil || !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("%v: want %s", err, want)
 		}
 	}
 }
 
 func TestRetrierAllocations(t *testing.T) {
-	broke := throttler.RetryConfig{Budget: throttle.BudgetConfig{Ratio: 1e-9, MinPerSecond: -1}}
-	rich := throttler.RetryConfig{Base: -1, Budget: throttle.BudgetConfig{MinPerSecond: 1e9}}
+	broke := throttle.RetryConfig{Ratio: 1e-9, MinPerSecond: -1}
+	rich := throttle.RetryConfig{Backoff: -1, MinPerSecond: 1e9}
 	for _, tt := range []struct {
 		what string
-		cfg  throttler.RetryConfig
+		cfg  throttle.RetryConfig
 		err  error
 	}{
 		{"success", rich, nil},

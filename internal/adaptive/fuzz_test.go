@@ -1,11 +1,11 @@
-package throttle_test
+package adaptive_test
 
 import (
 	"math/rand/v2"
 	"testing"
 	"time"
 
-	"github.com/weir-go/weir/throttle"
+	"github.com/weir-go/weir/internal/adaptive"
 )
 
 // An oracle remembers everything, and counts anew each time.
@@ -71,14 +71,14 @@ func start(x uint8) time.Duration { return 37 * (time.Duration(x) - 128) }
 
 // Whatever happens: what is refused is what the formula says of all that was
 // ended, refused and accepted in the window, in whole numbers.
-func FuzzAdaptive(f *testing.F) {
+func FuzzThrottle(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, events []byte, k, maxp, grace uint8) {
 		events = events[:min(len(events), 1500)] // the oracle is slow
 		k8, p8, free := 8+int(k)%24, 1+int(maxp)%8, 1+int(grace)%16
 		now := start(k)
 		o := oracle{width: 10, now: early}
-		a := adaptive(t, throttle.AdaptiveConfig{
+		a := throttle(t, adaptive.Config{
 			K: float64(k8) / 8, Window: 50*o.width - 3, MaxP: float64(p8) / 8, Grace: free,
 		})
 		sent, throttled := uint64(0), uint64(0)
@@ -127,11 +127,11 @@ func FuzzBudget(f *testing.F) {
 		r8, fl := 1+int(ratio)%8, int(floor)%6
 		now := start(at)
 		o := oracle{width: time.Second, now: early}
-		b := budget(t, throttle.BudgetConfig{
+		b := budget(t, adaptive.BudgetConfig{
 			Ratio: float64(r8) / 8, MinPerSecond: float64(fl) / 64, Window: 50 * time.Second,
 		})
 		if fl == 0 {
-			fl, b = -1, budget(t, throttle.BudgetConfig{Ratio: float64(r8) / 8, MinPerSecond: -1, Window: 50 * time.Second})
+			fl, b = -1, budget(t, adaptive.BudgetConfig{Ratio: float64(r8) / 8, MinPerSecond: -1, Window: 50 * time.Second})
 		}
 		for ; len(events) >= 3; events = events[3:] {
 			step(&now, events[0])
