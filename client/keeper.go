@@ -1,7 +1,6 @@
 package client
 
 import (
-	"container/heap"
 	"context"
 	"errors"
 	"net/http"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/heap"
 )
 
 // ErrLost is the cause of the end of a Held's context if its lease is lost: the
@@ -25,8 +25,8 @@ const maxRenewals = 32
 type keeper struct {
 	wake chan struct{} // of capacity 1: look again
 
-	mu       sync.Mutex // guards what follows, and the leases in it
-	leases   schedule
+	mu       sync.Mutex         // guards what follows, and the leases in it
+	leases   *heap.Heap[*lease] // by when something is to be done
 	shares   map[string]*share
 	due      []*lease // for a renewal, as soon as there is room; some are gone
 	renewing int
@@ -61,12 +61,13 @@ func (l *lease) at() time.Time {
 func (k *keeper) init() {
 	k.wake = make(chan struct{}, 1)
 	k.shares = map[string]*share{}
+	k.leases = heap.New(func(a, b *lease) bool { return a.at().Before(b.at()) }).Track(func(l *lease, at int) { l.place = at })
 }
 
 func (k *keeper) held() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return len(k.leases)
+	return k.leases.Len()
 }
 
 // add keeps a lease, of a key with that limit.
@@ -75,7 +76,7 @@ func (k *keeper) add(l *lease, limit int) {
 	s := k.share(l.key)
 	s.limit = limit
 	s.held += l.n
-	heap.Push(&k.leases, l)
+	k.leases.Push(l)
 	first := !k.running
 	k.running = true
 	k.mu.Unlock()
@@ -100,7 +101,7 @@ func (k *keeper) remove(l *lease) bool {
 	if l.place < 0 {
 		return false
 	}
-	heap.Remove(&k.leases, l.place)
+	k.leases.Remove(l.place)
 	k.leave(l.key, l.n)
 	return true
 }
@@ -141,18 +142,18 @@ func (k *keeper) run(c *Client) {
 func (k *keeper) look(now time.Time) (lost []*lease, next time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for len(k.leases) > 0 {
-		l := k.leases[0]
+	for k.leases.Len() > 0 {
+		l := k.leases.Min()
 		switch next = l.at(); {
 		case next.After(now):
 			return lost, next
 		case !now.Before(l.expires):
-			heap.Pop(&k.leases)
+			k.leases.Pop()
 			k.leave(l.key, l.n)
 			lost = append(lost, l)
 		default:
 			l.due = true
-			heap.Fix(&k.leases, 0)
+			k.leases.Fix(0)
 			k.due = append(k.due, l)
 		}
 	}
@@ -178,7 +179,7 @@ func (k *keeper) renewals(most int) (renew []*lease) {
 func (k *keeper) idle() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.running = len(k.leases) > 0
+	k.running = k.leases.Len() > 0
 	return !k.running
 }
 
@@ -222,7 +223,7 @@ func (l *lease) renew() {
 	default:
 		l.renewAt = time.Now().Add(l.ttl / 10)
 	}
-	heap.Fix(&k.leases, l.place)
+	k.leases.Fix(l.place)
 }
 
 // last says that the lease lasts for a time.
@@ -234,10 +235,9 @@ func (l *lease) last(from time.Time, ttl time.Duration) {
 // releaseAll gives all leases back, of a Client that is closed.
 func (k *keeper) releaseAll(c *Client) {
 	k.mu.Lock()
-	all := k.leases
-	k.leases = nil
-	for _, l := range all {
-		l.place = -1
+	var all []*lease
+	for k.leases.Len() > 0 {
+		all = append(all, k.leases.Pop())
 	}
 	k.mu.Unlock()
 	for _, l := range all {
@@ -252,29 +252,4 @@ func ttl(d time.Duration) string {
 		return ""
 	}
 	return "ttl=" + strconv.FormatInt(max(d.Milliseconds(), 1), 10) + "ms"
-}
-
-// schedule is a heap of leases, by when something is to be done.
-type schedule []*lease
-
-func (s schedule) Len() int           { return len(s) }
-func (s schedule) Less(i, j int) bool { return s[i].at().Before(s[j].at()) }
-func (s schedule) Swap(i, j int) {
-	s[i], s[j] = s[j], s[i]
-	s[i].place, s[j].place = i, j
-}
-
-func (s *schedule) Push(x any) {
-	l := x.(*lease)
-	l.place = len(*s)
-	*s = append(*s, l)
-}
-
-func (s *schedule) Pop() any {
-	old := *s
-	l := old[len(old)-1]
-	l.place = -1
-	old[len(old)-1] = nil
-	*s = old[:len(old)-1]
-	return l
 }

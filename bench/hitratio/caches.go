@@ -1,11 +1,12 @@
 package main
 
 import (
-	"container/heap"
 	"container/list"
 
 	"github.com/dgraph-io/ristretto/v2"
 	"github.com/maypok86/otter/v2"
+
+	"github.com/weir-go/weir/internal/heap"
 )
 
 // A cache answers a request. A key that it does not have, it inserts.
@@ -201,16 +202,16 @@ func optimum(keys []uint64, size int) (hits int) {
 		}
 		last[keys[i]] = i
 	}
-	present := make(map[uint64]int, size+1) // the next request
-	var q farthest
+	present := make(map[uint64]int, size+1)                   // the next request
+	q := heap.New(func(a, b use) bool { return a.at > b.at }) // the farthest first
 	for i, k := range keys {
 		if _, ok := present[k]; ok {
 			hits++
 		}
 		present[k] = next[i]
-		heap.Push(&q, use{k, next[i]})
+		q.Push(use{k, next[i]})
 		for len(present) > size {
-			u := heap.Pop(&q).(use)
+			u := q.Pop()
 			if n, ok := present[u.key]; ok && n == u.at {
 				delete(present, u.key)
 			}
@@ -222,16 +223,4 @@ func optimum(keys []uint64, size int) (hits int) {
 type use struct {
 	key uint64
 	at  int
-}
-
-type farthest []use
-
-func (q farthest) Len() int           { return len(q) }
-func (q farthest) Less(i, j int) bool { return q[i].at > q[j].at }
-func (q farthest) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
-func (q *farthest) Push(x any)        { *q = append(*q, x.(use)) }
-func (q *farthest) Pop() any {
-	last := (*q)[len(*q)-1]
-	*q = (*q)[:len(*q)-1]
-	return last
 }

@@ -1,9 +1,10 @@
 package main
 
 import (
-	"container/heap"
 	"math"
 	"math/rand/v2"
+
+	"github.com/weir-go/weir/internal/heap"
 )
 
 // A trace is a named, seeded sequence of keys and the cache sizes that it is
@@ -155,41 +156,28 @@ type due struct {
 	left int
 }
 
-type agenda []due
-
-func (a agenda) Len() int           { return len(a) }
-func (a agenda) Less(i, j int) bool { return a[i].at < a[j].at }
-func (a agenda) Swap(i, j int)      { a[i], a[j] = a[j], a[i] }
-func (a *agenda) Push(x any)        { *a = append(*a, x.(due)) }
-func (a *agenda) Pop() any {
-	last := (*a)[len(*a)-1]
-	*a = (*a)[:len(*a)-1]
-	return last
-}
-
 // burstTrace has keys that are asked 1 + again times on average, geometrically
 // distributed, gap requests apart on average, and then never again.
 func burstTrace(again, gap float64) func(int, *rand.Rand) []uint64 {
 	return func(n int, rng *rand.Rand) []uint64 {
-		var a agenda
+		a := heap.New(func(a, b due) bool { return a.at < b.at })
 		key, now, arrival := uint64(0), 0.0, 0.0
 		return fill(n, func() uint64 {
-			if len(a) == 0 || arrival <= a[0].at {
+			if a.Len() == 0 || arrival <= a.Min().at {
 				now = arrival
 				key++
 				arrival += rng.ExpFloat64() * (1 + again) // a new key per 1+again requests
 				left := int(rng.ExpFloat64() / math.Log1p(1/again))
 				if left > 0 {
-					heap.Push(&a, due{now + rng.ExpFloat64()*gap, key, left})
+					a.Push(due{now + rng.ExpFloat64()*gap, key, left})
 				}
 				return key
 			}
-			d := a[0]
+			d := a.Min()
 			if d.left > 1 {
-				a[0] = due{d.at + rng.ExpFloat64()*gap, d.key, d.left - 1}
-				heap.Fix(&a, 0)
+				a.SetMin(due{d.at + rng.ExpFloat64()*gap, d.key, d.left - 1})
 			} else {
-				heap.Pop(&a)
+				a.Pop()
 			}
 			return d.key
 		})

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"container/heap"
 	"crypto/rand"
 	"encoding/hex"
 	"sync"
@@ -9,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/heap"
 )
 
 // A leaseID is 128 bits at random.
@@ -25,7 +25,7 @@ type leases struct {
 
 	mu    sync.Mutex // guards what follows
 	of    map[leaseID]*lease
-	due   expiries
+	due   *heap.Heap[*lease] // by when they run out
 	token uint64
 	timer *time.Timer // nil until there is a lease
 }
@@ -40,6 +40,7 @@ const expireAtOnce = 256
 
 func (ls *leases) init(s *Server) {
 	ls.server, ls.of = s, map[leaseID]*lease{}
+	ls.due = heap.New(func(a, b *lease) bool { return a.until < b.until }).Track(func(l *lease, at int) { l.at = at })
 	ls.token = uint64(time.Now().Unix()) << tokenBits
 }
 
@@ -65,7 +66,7 @@ func (ls *leases) add(l *lease, now, ttl time.Duration) bool {
 func (ls *leases) keepLocked(l *lease, until time.Duration) {
 	l.until = until
 	ls.of[l.id] = l
-	heap.Push(&ls.due, l)
+	ls.due.Push(l)
 	if l.at == 0 {
 		ls.setLocked()
 	}
@@ -82,7 +83,7 @@ func (ls *leases) renew(key, id string, ttl time.Duration) (*lease, time.Duratio
 	}
 	ttl = l.lasts(ttl)
 	l.until = now + ttl
-	heap.Fix(&ls.due, l.at)
+	ls.due.Fix(l.at)
 	if l.at == 0 { // a timer that fires too early is set again
 		ls.setLocked()
 	}
@@ -95,7 +96,7 @@ func (ls *leases) remove(key, id string) *lease {
 	defer ls.mu.Unlock()
 	l := ls.findLocked(key, id, ls.server.now())
 	if l != nil {
-		heap.Remove(&ls.due, l.at)
+		ls.due.Remove(l.at)
 		delete(ls.of, l.id)
 	}
 	return l
@@ -137,11 +138,11 @@ func (ls *leases) overdue() (ended []*lease, more bool) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	now := ls.server.now()
-	for len(ls.due) > 0 && ls.due[0].until <= now {
+	for ls.due.Len() > 0 && ls.due.Min().until <= now {
 		if len(ended) == expireAtOnce {
 			return ended, true
 		}
-		l := heap.Pop(&ls.due).(*lease)
+		l := ls.due.Pop()
 		delete(ls.of, l.id)
 		ended = append(ended, l)
 	}
@@ -151,10 +152,10 @@ func (ls *leases) overdue() (ended []*lease, more bool) {
 
 // setLocked sets the timer to the next expiry.
 func (ls *leases) setLocked() {
-	if len(ls.due) == 0 {
+	if ls.due.Len() == 0 {
 		return
 	}
-	in := max(ls.due[0].until-ls.server.now(), 0)
+	in := max(ls.due.Min().until-ls.server.now(), 0)
 	if ls.timer == nil {
 		ls.timer = time.AfterFunc(in, ls.expire)
 	} else {
@@ -168,29 +169,4 @@ func (ls *leases) count() (held int, refused uint64) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	return len(ls.of), ls.full.Load()
-}
-
-// expiries is a heap of leases, by when they run out.
-type expiries []*lease
-
-func (e expiries) Len() int           { return len(e) }
-func (e expiries) Less(i, j int) bool { return e[i].until < e[j].until }
-func (e expiries) Swap(i, j int) {
-	e[i], e[j] = e[j], e[i]
-	e[i].at, e[j].at = i, j
-}
-
-func (e *expiries) Push(x any) {
-	l := x.(*lease)
-	l.at = len(*e)
-	*e = append(*e, l)
-}
-
-func (e *expiries) Pop() any {
-	old := *e
-	l := old[len(old)-1]
-	old[len(old)-1] = nil
-	*e = old[:len(old)-1]
-	l.at = -1
-	return l
 }

@@ -30,8 +30,8 @@ func TestManyRunOut(t *testing.T) {
 		for left, more := many, true; more; rounds++ {
 			var out []*lease
 			out, more = s.leases.overdue()
-			if left -= len(out); len(out) > expireAtOnce || len(s.leases.due) != left || len(s.leases.of) != left {
-				t.Fatalf("%d at once; %d and %d are left, want %d", len(out), len(s.leases.due), len(s.leases.of), left)
+			if left -= len(out); len(out) > expireAtOnce || s.leases.due.Len() != left || len(s.leases.of) != left {
+				t.Fatalf("%d at once; %d and %d are left, want %d", len(out), s.leases.due.Len(), len(s.leases.of), left)
 			}
 		}
 		if want := many/expireAtOnce + 1; rounds != want {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/heap"
 )
 
 // errMoved tells those who wait that the rule they wait under is gone.
@@ -25,8 +26,8 @@ type lines struct {
 	of    map[spot]*line
 	own   map[string][]*line // those with a limit of their own, by bucket
 	over  bool               // nobody comes in any more: the rule is gone
-	due   turns
-	timer *time.Timer // nil until somebody waits
+	due   *heap.Heap[*line]  // by turn
+	timer *time.Timer        // nil until somebody waits
 }
 
 // A spot is where a line stands: those with a limit of their own stand apart, so
@@ -65,6 +66,7 @@ type granted struct {
 
 func (l *lines) init(s *Server, of *live) {
 	l.server, l.live, l.of, l.own = s, of, map[spot]*line{}, map[string][]*line{}
+	l.due = heap.New(func(a, b *line) bool { return a.turn < b.turn }).Track(func(q *line, at int) { q.at = at })
 }
 
 // behind decides for somebody who does not want to wait while others do: not

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"container/heap"
 	"slices"
 	"time"
 
@@ -62,7 +61,7 @@ func (l *lines) remove(q *line, w *waiter) {
 			l.disown(q)
 		}
 		if q.at >= 0 {
-			heap.Remove(&l.due, q.at)
+			l.due.Remove(q.at)
 		}
 	}
 }
@@ -109,19 +108,19 @@ func (l *lines) advance(q *line) {
 func (l *lines) schedule(q *line, at time.Duration) {
 	q.turn = at
 	if q.at < 0 {
-		heap.Push(&l.due, q)
+		l.due.Push(q)
 	} else {
-		heap.Fix(&l.due, q.at)
+		l.due.Fix(q.at)
 	}
 	l.set()
 }
 
 // set sets the timer to the next turn.
 func (l *lines) set() {
-	if len(l.due) == 0 {
+	if l.due.Len() == 0 {
 		return
 	}
-	in := max(l.due[0].turn-l.server.now(), 0)
+	in := max(l.due.Min().turn-l.server.now(), 0)
 	if l.timer == nil {
 		l.timer = time.AfterFunc(in, l.wake)
 	} else {
@@ -134,8 +133,8 @@ func (l *lines) wake() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.server.now()
-	for len(l.due) > 0 && l.due[0].turn <= now {
-		l.advance(l.due[0])
+	for l.due.Len() > 0 && l.due.Min().turn <= now {
+		l.advance(l.due.Min())
 	}
 	l.set()
 }
@@ -177,29 +176,4 @@ func (l *lines) dismiss(err error, gone bool) {
 			w.answer <- granted{err: err}
 		}
 	}
-}
-
-// turns is a heap of lines, by when their first is to ask again.
-type turns []*line
-
-func (t turns) Len() int           { return len(t) }
-func (t turns) Less(i, j int) bool { return t[i].turn < t[j].turn }
-func (t turns) Swap(i, j int) {
-	t[i], t[j] = t[j], t[i]
-	t[i].at, t[j].at = i, j
-}
-
-func (t *turns) Push(x any) {
-	q := x.(*line)
-	q.at = len(*t)
-	*t = append(*t, q)
-}
-
-func (t *turns) Pop() any {
-	old := *t
-	q := old[len(old)-1]
-	old[len(old)-1] = nil
-	q.at = -1
-	*t = old[:len(old)-1]
-	return q
 }
