@@ -6,7 +6,7 @@ import "context"
 // be done. Higher is more important; the zero Priority is Critical, that of
 // ordinary work. The four levels are those of the Google SRE book, chapter
 // "Handling Overload"; any other value is a level too.
-type Priority int8
+type Priority int32
 
 const (
 	Sheddable     Priority = -2 // batch work, that can wait for hours: shed first

@@ -43,7 +43,7 @@ func (w weirLimiter) cycle(ctx context.Context) bool {
 }
 
 func (w weirLimiter) try() bool {
-	p, ok := w.l.TryAcquire(1)
+	p, ok := w.l.TryAcquire(context.Background(), 1)
 	p.Release(weir.Ignored)
 	return ok
 }

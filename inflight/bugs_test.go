@@ -10,7 +10,6 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/inflight"
-	"github.com/weir-go/weir/internal/gate"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -32,7 +31,7 @@ func TestLostWakeUp(t *testing.T) {
 		want   string
 	}{
 		"a grant":   {func(_ *inflight.Limiter, held *weir.Permit) { held.Release(weir.Success) }, "admit"},
-		"a refusal": {func(l *inflight.Limiter, _ *weir.Permit) { l.SetLimit(0) }, "over_limit"},
+		"a refusal": {func(l *inflight.Limiter, _ *weir.Permit) { l.SetAlgorithm(limit.Fixed(0)) }, "over_limit"},
 		"a drop": {func(l *inflight.Limiter, _ *weir.Permit) {
 			time.Sleep(time.Second)
 			l.Stats() // the alarm has rung, or rings now
@@ -55,7 +54,7 @@ func TestLostWakeUp(t *testing.T) {
 
 // However a request ends, its units are free in the end.
 func TestSlotLeak(t *testing.T) {
-	for _, d := range []gate.Discipline{gate.FIFO, gate.CoDel, gate.AdaptiveLIFO} {
+	for _, d := range []inflight.Discipline{inflight.FIFO, inflight.CoDel, inflight.AdaptiveLIFO} {
 		t.Run(d.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := fixed(t, 5, inflight.Config{Queue: 10, MaxWait: 300 * time.Millisecond, Discipline: d, FairQueues: 8})
@@ -97,7 +96,7 @@ func TestCallerCancelCountedAsADrop(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l := newLimiter(t, inflight.Config{Algorithm: alg, Discipline: gate.CoDel, MaxWait: -1})
+		l := newLimiter(t, inflight.Config{Algorithm: alg, Discipline: inflight.CoDel, MaxWait: -1})
 		held := acquire(t, l, 10)
 		for range 200 {
 			ctx, cancel := context.WithCancel(t.Context())
@@ -161,9 +160,9 @@ func TestWaitersStrandedByHungHolders(t *testing.T) {
 		by   time.Duration // the last of them
 	}{
 		{"by MaxWait, all", inflight.Config{}, 10, time.Second},
-		{"by CoDel, all but the last two", inflight.Config{Discipline: gate.CoDel, MaxWait: -1}, 8, 600 * time.Millisecond},
-		{"by CoDel and then MaxWait, all", inflight.Config{Discipline: gate.CoDel, MaxWait: 2 * time.Second}, 10, 2 * time.Second},
-		{"by adaptive LIFO, all but the last", inflight.Config{Discipline: gate.AdaptiveLIFO, MaxWait: -1}, 9, 100 * time.Millisecond},
+		{"by CoDel, all but the last two", inflight.Config{Discipline: inflight.CoDel, MaxWait: -1}, 8, 600 * time.Millisecond},
+		{"by CoDel and then MaxWait, all", inflight.Config{Discipline: inflight.CoDel, MaxWait: 2 * time.Second}, 10, 2 * time.Second},
+		{"by adaptive LIFO, all but the last", inflight.Config{Discipline: inflight.AdaptiveLIFO, MaxWait: -1}, 9, 100 * time.Millisecond},
 		{"by default, all", inflight.Config{Discipline: inflight.DefaultDiscipline}, 10, inflight.DefaultMaxWait},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
@@ -200,7 +199,7 @@ func TestWaitingAllocatesOnce(t *testing.T) {
 	for _, cfg := range []inflight.Config{
 		{MaxWait: -1},
 		{MaxWait: time.Hour},
-		{MaxWait: -1, Discipline: gate.CoDel, FairQueues: 8, Aging: time.Second, Partitions: []inflight.Partition{{Name: "a", Share: 0.5}}},
+		{MaxWait: -1, Discipline: inflight.CoDel, FairQueues: 8, Aging: time.Second, Partitions: map[string]float64{"a": 0.5}},
 	} {
 		l := fixed(t, 1, cfg)
 		ctx := weir.WithPriority(weir.WithTenant(t.Context(), "somebody"), 1)

@@ -161,10 +161,10 @@ func TestStormOfChanges(t *testing.T) {
 			case <-done:
 				return
 			default:
-				l.SetLimit(1 + i%4)
+				l.SetAlgorithm(limit.Fixed(1 + i%4))
 				l.SetQueue(1000+i%2, -1)
 				l.Stats()
-				if p, ok := l.TryAcquire(1); ok {
+				if p, ok := l.TryAcquire(context.Background(), 1); ok {
 					p.Release(weir.Ignored)
 				}
 				runtime.Gosched()

@@ -59,7 +59,7 @@ func TestSetLimitUpWakesInOrder(t *testing.T) {
 		q.join("b", 2, time.Second) // over_limit until now: it does not wait
 		q.join("c", 1, time.Second)
 		time.Sleep(time.Minute)
-		l.SetLimit(2)
+		l.SetAlgorithm(limit.Fixed(2))
 		time.Sleep(time.Hour)
 		held.Release(weir.Success)
 		q.expect("b over_limit 0s", "a admit 1m0s", "c admit 1m1s")
@@ -75,7 +75,7 @@ func TestSetLimitWakesAllWhoFit(t *testing.T) {
 			q.join(who, 1, time.Minute)
 		}
 		time.Sleep(time.Second)
-		l.SetLimit(4)
+		l.SetAlgorithm(limit.Fixed(4))
 		synctest.Wait()
 		if s := l.Stats(); s.Inflight != 4 || s.Waiting != 1 {
 			t.Errorf("%+v: want 4 in flight and 1 waiting", s)
@@ -95,13 +95,13 @@ func TestSetLimitDownLetsWorkFinish(t *testing.T) {
 		q.join("c", 1, time.Second)
 		q.join("large", 3, time.Second)
 		time.Sleep(time.Second)
-		l.SetLimit(2) // the large one will never fit, but it is not its turn
+		l.SetAlgorithm(limit.Fixed(2)) // the large one will never fit, but it is not its turn
 		if s := l.Stats(); s.Limit != 2 || s.Inflight != 3 || s.Waiting != 2 {
 			t.Errorf("%+v: want 3 in flight still", s)
 		}
 		time.Sleep(time.Hour)
 		q.expect("a admit 0s", "b admit 0s", "c admit 20s", "large over_limit 20s")
-		l.SetLimit(-1)
+		l.SetAlgorithm(limit.Fixed(-1))
 		if s := l.Stats(); s.Limit != 0 {
 			t.Errorf("limit %d: want a negative one to be zero", s.Limit)
 		}
@@ -145,12 +145,12 @@ func TestDepth(t *testing.T) {
 			q.join(who, 1, time.Second)
 		}
 		time.Sleep(time.Second)
-		l.SetLimit(3)
+		l.SetAlgorithm(limit.Fixed(3))
 		q.join("e", 1, time.Second)
 		q.join("f", 1, time.Second)
 		q.join("g", 1, time.Second)
 		time.Sleep(time.Second)
-		l.SetLimit(1)
+		l.SetAlgorithm(limit.Fixed(1))
 		q.join("h", 1, time.Second)
 		held.Release(weir.Success)
 		time.Sleep(time.Hour)
@@ -246,15 +246,15 @@ func TestTrace(t *testing.T) {
 		q.join("a", 1, time.Hour)
 		q.join("b", 1, time.Hour)
 		q.join("c", 1, time.Hour)
-		l.SetLimit(2)
+		l.SetAlgorithm(limit.Fixed(2))
 		sample := func(start, end int, o weir.Outcome) limit.Sample {
 			return limit.Sample{Start: seconds(start), End: seconds(end), Inflight: 1, N: 1, Outcome: o}
 		}
 		want := []inflight.Event{
-			{At: seconds(2), Was: 2, Limit: 3, Cause: limit.Grown, Sample: sample(1, 2, weir.Success)},
-			{At: seconds(4), Was: 3, Limit: 2, Cause: limit.Dropped, Sample: sample(3, 4, weir.Dropped)},
-			{At: seconds(10), Was: 2, Limit: 1, Cause: limit.Slow, Sample: sample(4, 10, weir.Success)},
-			{At: seconds(10), Was: 1, Limit: 2, Cause: limit.Set, Inflight: 2, Waiting: 1, Sample: limit.Sample{End: seconds(10)}},
+			{Was: 2, Limit: 3, Cause: limit.Grown, Sample: sample(1, 2, weir.Success)},
+			{Was: 3, Limit: 2, Cause: limit.Dropped, Sample: sample(3, 4, weir.Dropped)},
+			{Was: 2, Limit: 1, Cause: limit.Slow, Sample: sample(4, 10, weir.Success)},
+			{Was: 1, Limit: 2, Cause: limit.Set, Inflight: 2, Waiting: 1, Sample: limit.Sample{End: seconds(10)}},
 		}
 		if !slices.Equal(events, want) {
 			t.Errorf("%+v: want %+v", events, want)

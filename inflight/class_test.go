@@ -11,7 +11,6 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/inflight"
-	"github.com/weir-go/weir/internal/gate"
 )
 
 // as queues somebody whose context says who it is, to work for a while.
@@ -66,7 +65,7 @@ func TestTenantsAreServedInTurn(t *testing.T) {
 
 func TestPartitionsAreGuaranteed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := fixed(t, 2, inflight.Config{MaxWait: -1, Partitions: []inflight.Partition{{"batch", 0}, {"web", 0.5}}})
+		l := fixed(t, 2, inflight.Config{MaxWait: -1, Partitions: map[string]float64{"batch": 0, "web": 0.5}})
 		batch, web := weir.WithPartition(t.Context(), "batch"), weir.WithPartition(t.Context(), "web")
 		q := newLine(t, l)
 		q.as(batch, "batch", 2*time.Second) // borrows
@@ -95,7 +94,7 @@ func TestWhatAPartitionHolds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := fixed(t, 2, inflight.Config{MaxWait: -1, Partitions: []inflight.Partition{{"web", 0.5}}})
+				l := fixed(t, 2, inflight.Config{MaxWait: -1, Partitions: map[string]float64{"web": 0.5}})
 				web := weir.WithPartition(t.Context(), "web")
 				p, err := l.Acquire(web, 1)
 				if err != nil {
@@ -164,25 +163,22 @@ func TestAbandonedWorkStillCounts(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
-	part := func(name string, share float64) inflight.Partition {
-		return inflight.Partition{Name: name, Share: share}
-	}
 	for want, cfg := range map[string]inflight.Config{
 		"": {Queue: -1, MaxWait: -1, Target: 1, Interval: 1, FairQueues: 64, Weights: map[string]int{"a": 1}, Aging: 1,
-			Partitions: []inflight.Partition{part("a", 0), part("b", 1)}},
-		"inflight: Discipline = 9: must be gate.FIFO, CoDel or AdaptiveLIFO":  {Discipline: 9},
-		"inflight: Target = -3s: must be >= 0":                                {Target: -3 * time.Second},
-		"inflight: Depth = -0.5: must be >= 0":                                {Depth: -0.5},
-		"inflight: Depth = NaN: must be >= 0":                                 {Depth: math.NaN()},
-		"inflight: Brief = -1ns: must be >= 0":                                {Brief: -1},
-		"inflight: Interval = -1ns: must be >= 0":                             {Interval: -1},
-		"inflight: FairQueues = -1: must be between 0 and 4096":               {FairQueues: -1},
-		"inflight: Aging = -1ns: must be >= 0":                                {Aging: -1},
-		`inflight: Weights["a"] = 0: must be >= 1`:                            {Weights: map[string]int{"a": 0}},
-		`inflight: Partitions[0].Name = "": must be a name of its own`:        {Partitions: []inflight.Partition{part("", 0)}},
-		`inflight: Partitions[1].Name = "a": must be a name of its own`:       {Partitions: []inflight.Partition{part("a", 0), part("a", 0)}},
-		"inflight: Partitions[0].Share = 1.5: must be between 0 and 1":        {Partitions: []inflight.Partition{part("a", 1.5)}},
-		"inflight: Partitions have shares of 1.2 together: must be at most 1": {Partitions: []inflight.Partition{part("a", 0.6), part("b", 0.6)}},
+			Partitions: map[string]float64{"a": 0, "b": 1}},
+		"inflight: Discipline = 9: must be FIFO, CoDel, AdaptiveLIFO or CoDel2012": {Discipline: 9},
+		"inflight: Target = -3s: must be >= 0":                                     {Target: -3 * time.Second},
+		"inflight: Depth = -0.5: must be >= 0":                                     {Depth: -0.5},
+		"inflight: Depth = NaN: must be >= 0":                                      {Depth: math.NaN()},
+		"inflight: MinWait = -1ns: must be >= 0":                                   {MinWait: -1},
+		"inflight: Interval = -1ns: must be >= 0":                                  {Interval: -1},
+		"inflight: FairQueues = -1: must be between 0 and 4096":                    {FairQueues: -1},
+		"inflight: Aging = -1ns: must be >= 0":                                     {Aging: -1},
+		`inflight: Weights["a"] = 0: must be >= 1`:                                 {Weights: map[string]int{"a": 0}},
+		`inflight: Partitions[""] = 0: must have a name`:                           {Partitions: map[string]float64{"": 0}},
+		`inflight: Partitions["a"] = 1.5: must be between 0 and 1`:                 {Partitions: map[string]float64{"a": 1.5}},
+		`inflight: Partitions["a"] = NaN: must be between 0 and 1`:                 {Partitions: map[string]float64{"a": math.NaN()}},
+		"inflight: Partitions have shares of 1.2 together: must be at most 1":      {Partitions: map[string]float64{"a": 0.6, "b": 0.6}},
 	} {
 		got := ""
 		if l, err := inflight.New(cfg); err != nil {
@@ -195,7 +191,7 @@ func TestValidate(t *testing.T) {
 			t.Errorf("%+v: %q: want %q", cfg, got, want)
 		}
 	}
-	if _, err := inflight.New(inflight.Config{Discipline: gate.AdaptiveLIFO}); err != nil {
+	if _, err := inflight.New(inflight.Config{Discipline: inflight.AdaptiveLIFO}); err != nil {
 		t.Error(err)
 	}
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/inflight"
-	"github.com/weir-go/weir/internal/gate"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -19,7 +18,7 @@ func Example_codel() {
 	lim, err := inflight.New(inflight.Config{
 		Queue:      100,
 		Algorithm:  limit.Fixed(10),
-		Discipline: gate.CoDel,
+		Discipline: inflight.CoDel2012,
 		Target:     5 * time.Millisecond,
 		Interval:   10 * time.Millisecond,
 		MaxWait:    -1,
@@ -56,7 +55,7 @@ func Example_priority() {
 	lim, err := inflight.New(inflight.Config{
 		Queue:      100,
 		Algorithm:  limit.Fixed(10),
-		Discipline: gate.CoDel,
+		Discipline: inflight.CoDel2012,
 		Target:     5 * time.Millisecond,
 		Interval:   10 * time.Millisecond,
 		MaxWait:    -1,

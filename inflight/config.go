@@ -2,111 +2,146 @@ package inflight
 
 import (
 	"cmp"
+	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
+	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/codel"
 	"github.com/weir-go/weir/internal/gate"
 	"github.com/weir-go/weir/limit"
 )
 
-// The queue where Config leaves it open.
+// A Discipline is the order in which a queue is served, and its rule for
+// waiters that have waited too long.
+type Discipline uint8
+
+const (
+	// FIFO is first in, first out.
+	FIFO = Discipline(gate.FIFO)
+	// CoDel is FIFO with the controlled delay of RFC 8289: when requests have
+	// waited for Target or longer during a whole Interval, it rejects the
+	// oldest ones, at a rising rate, until the wait is below Target again.
+	CoDel = Discipline(gate.CoDel)
+	// AdaptiveLIFO is FIFO until the queue does not keep up: requests have
+	// been waiting for an Interval, and the wait takes half of MaxWait. Then
+	// the newest request goes first and the others are rejected after Target,
+	// until the queue is empty.
+	AdaptiveLIFO = Discipline(gate.AdaptiveLIFO)
+	// CoDel2012 is CoDel with the memory of the paper of 2012. When overload
+	// returns within 16 Intervals, rejections resume at nearly the rate at
+	// which they ended. Under lasting overload waits are about a fifth shorter
+	// than with CoDel (docs/codel.md).
+	CoDel2012 = AdaptiveLIFO + 1
+)
+
+// String returns the name of the discipline.
+func (d Discipline) String() string {
+	if d == CoDel2012 {
+		return "codel_2012"
+	}
+	return gate.Discipline(d).String()
+}
+
+// Defaults of Config.
 const (
 	DefaultQueue      = 1000
 	DefaultMaxWait    = 500 * time.Millisecond
-	DefaultDiscipline = gate.AdaptiveLIFO
+	DefaultDiscipline = AdaptiveLIFO
 	DefaultTarget     = 50 * time.Millisecond // of DefaultDiscipline
 	DefaultInterval   = time.Second           // of DefaultDiscipline
 )
 
-// Config sets up a Limiter. The zero value finds the limit by itself, and lets
-// a thousand requests wait for half a second: higher priorities first, and else
-// in order, so that a burst is worked off. If there has been a queue for a
-// second, and a wait takes half of what it may, there is a surge. Then the newest
-// request goes first, as its caller is still there when it is done, and the others
-// are refused soon. A queue that is long, but does not grow, is no surge: clients
-// that wait for their answers before they call again are all served.
+// MaxFairQueues is the largest Config.FairQueues.
+const MaxFairQueues = gate.MaxQueues
+
+// Config configures a Limiter. With the zero value, the limit finds itself,
+// and up to a thousand requests wait for up to half a second: higher
+// priorities first, equal ones in order of arrival. When the queue does not
+// keep up, the newest request goes first, because its caller is still there
+// when it is done.
 //
-// The rules compose. First comes a partition below its guarantee; then the
-// higher priority; then, between tenants of one priority, whoever has had the
-// least; and among the requests of one tenant the Discipline decides. In a
-// full queue the least of these makes place for a better one, and is told
-// QueueFull.
+// The rules apply in this order: a partition below its guarantee goes first;
+// then the higher priority; then, among tenants of one priority, the tenant
+// that has had the least; and among the requests of one tenant the Discipline
+// decides. When the queue is full, a request that goes before the last one by
+// these rules takes its place, and the last one is rejected as QueueFull.
 type Config struct {
-	// Algorithm sets the limit; the Limiter owns it from then on. If nil,
+	// Algorithm sets the limit. The Limiter owns it from then on. If nil,
 	// limit.Auto.
 	Algorithm limit.Algorithm
-	// Queue bounds the number of waiters. If zero, DefaultQueue; if negative,
-	// nobody waits.
+	// Queue is the largest number of waiting requests. If zero, DefaultQueue;
+	// if negative, no request waits.
 	Queue int
-	// Depth bounds the number of waiters, too: as many for each unit of the
-	// limit, and one at least. With a Depth of 3, a wait is about three times
-	// as long as the work, however long that takes, and whoever would wait
-	// longer is refused at once. If zero, only Queue counts.
+	// Depth is the largest number of waiting requests per unit of the limit;
+	// at least one request may wait. With a Depth of 3, a wait is about three
+	// times as long as the work. If zero, only Queue bounds the queue.
 	Depth float64
-	// Brief is a wait that Depth always grants: where as many as would be done in
-	// that time are more than Depth lets wait, so many may. For work that takes
-	// little time, a burst is then no reason to refuse. As long as nothing is known
-	// of how fast the work goes, Depth bounds nothing. If zero, there is no such
-	// wait.
-	Brief time.Duration
-	// MaxWait bounds the time in the queue. If zero, DefaultMaxWait; if
-	// negative, a waiter waits as long as its context and Discipline allow.
+	// MinWait is a queueing delay that Depth never forbids: the queue may
+	// always hold what can be served within MinWait, so that a burst of short
+	// work is not rejected. Until the limiter knows how long work takes, Depth
+	// bounds nothing. If zero, Depth alone counts.
+	MinWait time.Duration
+	// MaxWait is the longest time in the queue. If zero, DefaultMaxWait; if
+	// negative, only the context and the Discipline bound the wait.
 	MaxWait time.Duration
 
-	// Discipline says who goes first among equals, and who has waited too
-	// long. If zero, DefaultDiscipline.
-	Discipline gate.Discipline
-	// Target is the wait that gate.CoDel and gate.AdaptiveLIFO find acceptable
-	// in a queue that stands. If zero, codel.DefaultTarget or, under the
-	// DefaultDiscipline, DefaultTarget.
+	// Discipline is the order of the queue. If zero, DefaultDiscipline.
+	Discipline Discipline
+	// Target is the wait that CoDel and AdaptiveLIFO accept in a queue that
+	// does not drain. If zero, 5 ms or, with DefaultDiscipline, DefaultTarget.
 	Target time.Duration
-	// Interval is for how long a queue must stand until they act; it should be
-	// longer than most of the work takes. If zero, codel.DefaultInterval or,
-	// under the DefaultDiscipline, DefaultInterval.
+	// Interval is how long a queue must last until they act. It should be
+	// longer than most of the work takes. If zero, 100 ms or, with
+	// DefaultDiscipline, DefaultInterval.
 	Interval time.Duration
 
-	// FairQueues makes the tenants that wait (weir.WithTenant) share the limit
-	// fairly. It is the number of queues, for each priority, over which they
-	// are spread: several times the number of tenants that wait at a time, at
-	// most gate.MaxQueues. If zero or one, tenants do not matter.
+	// FairQueues makes waiting tenants (weir.WithTenant) share the limit
+	// fairly. It is the number of queues, per priority, over which tenants are
+	// spread: several times the number of tenants that wait at a time, at most
+	// MaxFairQueues. If zero or one, tenants do not matter.
 	FairQueues int
-	// Weights are the shares of tenants beside the others', which have 1.
+	// Weights are the shares of single tenants. Every other tenant has 1.
 	Weights map[string]int
-	// Aging is the time in which a waiter rises by one priority, so that none
-	// starves. If zero, it does not rise.
+	// Aging is the time in which a waiting request rises by one priority. If
+	// zero, it does not rise.
 	Aging time.Duration
-	// Partitions guarantee shares of the limit (weir.WithPartition). What one
-	// leaves unused, everybody may use; it comes first when that is freed.
-	Partitions []Partition
+	// Partitions are guaranteed shares of the limit by name
+	// (weir.WithPartition): each from 0 to 1, at most 1 together, rounded up
+	// to whole units. Other requests may use what a partition leaves unused;
+	// the partition goes first when they finish.
+	Partitions map[string]float64
 
-	// Trace, if not nil, is told of every change of the limit, by the
-	// goroutine that caused it, outside the Limiter's lock: it must be safe
-	// for concurrent use, and events may overtake each other.
+	// Trace, if not nil, receives every change of the limit. It is called by
+	// the goroutine that caused the change, outside the Limiter's lock. It
+	// must be safe for concurrent use; events may arrive out of order.
 	Trace func(Event)
+	// Observe, if not nil, receives every decision of Acquire and TryAcquire:
+	// the caller's context, the units, the time in the queue, and the error,
+	// nil if the request was admitted. The function that it returns, if not
+	// nil, receives the outcome when the permit is released. Both are called
+	// outside the lock, by the goroutine of the caller. It costs two
+	// allocations per admission; nil costs nothing.
+	Observe func(ctx context.Context, n int, waited time.Duration, err error) (released func(weir.Outcome))
 }
 
-// A Partition is a guaranteed share of the limit.
-type Partition struct {
-	Name  string
-	Share float64 // of the limit, >= 0 and together at most 1; rounded up to whole units
-}
-
-// Validate returns what is wrong with c, if anything is.
+// Validate returns an error that names the first field with a bad value.
 func (c Config) Validate() error {
 	switch {
-	case c.Discipline > gate.AdaptiveLIFO:
-		return fmt.Errorf("inflight: Discipline = %d: must be gate.FIFO, CoDel or AdaptiveLIFO", c.Discipline)
-	case c.Brief < 0:
-		return fmt.Errorf("inflight: Brief = %v: must be >= 0", c.Brief)
+	case c.Discipline > CoDel2012:
+		return fmt.Errorf("inflight: Discipline = %d: must be FIFO, CoDel, AdaptiveLIFO or CoDel2012", c.Discipline)
+	case c.MinWait < 0:
+		return fmt.Errorf("inflight: MinWait = %v: must be >= 0", c.MinWait)
 	case !(c.Depth >= 0):
 		return fmt.Errorf("inflight: Depth = %v: must be >= 0", c.Depth)
 	case c.Target < 0:
 		return fmt.Errorf("inflight: Target = %v: must be >= 0", c.Target)
 	case c.Interval < 0:
 		return fmt.Errorf("inflight: Interval = %v: must be >= 0", c.Interval)
-	case c.FairQueues < 0 || c.FairQueues > gate.MaxQueues:
-		return fmt.Errorf("inflight: FairQueues = %d: must be between 0 and %d", c.FairQueues, gate.MaxQueues)
+	case c.FairQueues < 0 || c.FairQueues > MaxFairQueues:
+		return fmt.Errorf("inflight: FairQueues = %d: must be between 0 and %d", c.FairQueues, MaxFairQueues)
 	case c.Aging < 0:
 		return fmt.Errorf("inflight: Aging = %v: must be >= 0", c.Aging)
 	}
@@ -115,21 +150,15 @@ func (c Config) Validate() error {
 			return fmt.Errorf("inflight: Weights[%q] = %d: must be >= 1", tenant, weight)
 		}
 	}
-	return c.validatePartitions()
-}
-
-func (c Config) validatePartitions() error {
-	names := map[string]bool{}
 	sum := 0.0
-	for i, p := range c.Partitions {
+	for name, share := range c.Partitions {
 		switch {
-		case p.Name == "" || names[p.Name]:
-			return fmt.Errorf("inflight: Partitions[%d].Name = %q: must be a name of its own", i, p.Name)
-		case !(p.Share >= 0 && p.Share <= 1):
-			return fmt.Errorf("inflight: Partitions[%d].Share = %v: must be between 0 and 1", i, p.Share)
+		case name == "":
+			return fmt.Errorf("inflight: Partitions[%q] = %v: must have a name", name, share)
+		case !(share >= 0 && share <= 1):
+			return fmt.Errorf("inflight: Partitions[%q] = %v: must be between 0 and 1", name, share)
 		}
-		names[p.Name] = true
-		sum += p.Share
+		sum += share
 	}
 	if sum > 1+1e-9 {
 		return fmt.Errorf("inflight: Partitions have shares of %v together: must be at most 1", sum)
@@ -137,37 +166,39 @@ func (c Config) validatePartitions() error {
 	return nil
 }
 
-// Gate returns the rules of the queue that c asks for: what New gives the gate.
-func (c Config) Gate() gate.Config {
-	if c.Queue == 0 {
-		c.Queue = DefaultQueue
-	}
-	if c.MaxWait == 0 {
-		c.MaxWait = DefaultMaxWait
-	}
-	if c.Discipline == 0 {
-		c.Discipline = DefaultDiscipline
-		c.Target = cmp.Or(c.Target, DefaultTarget)
-		c.Interval = cmp.Or(c.Interval, DefaultInterval)
-	}
+// partitions returns the names of the partitions in the order of their numbers.
+func (c Config) partitions() []string { return slices.Sorted(maps.Keys(c.Partitions)) }
+
+// rules returns the rules of the queue.
+func (c Config) rules() gate.Config {
 	g := gate.Config{
-		Queue: c.Queue, Depth: c.Depth, Brief: c.Brief, MaxWait: c.MaxWait, Discipline: c.Discipline,
+		Queue: cmp.Or(c.Queue, DefaultQueue), Depth: c.Depth, MinWait: c.MinWait,
+		MaxWait: cmp.Or(c.MaxWait, DefaultMaxWait), Discipline: gate.Discipline(c.Discipline),
 		CoDel: codel.Config{Target: c.Target, Interval: c.Interval},
 		Fair:  gate.Fairness{Queues: c.FairQueues}, Aging: c.Aging,
 	}
-	for _, p := range c.Partitions {
-		g.Partitions = append(g.Partitions, p.Share)
+	switch c.Discipline {
+	case 0:
+		g.Discipline = gate.Discipline(DefaultDiscipline)
+		g.CoDel.Target = cmp.Or(c.Target, DefaultTarget)
+		g.CoDel.Interval = cmp.Or(c.Interval, DefaultInterval)
+	case CoDel2012:
+		g.Discipline, g.CoDel.KeepRate = gate.CoDel, true
+	}
+	for _, name := range c.partitions() {
+		g.Partitions = append(g.Partitions, c.Partitions[name])
 	}
 	return g
 }
 
-// An Event is a change of the limit.
+// An Event is a change of the limit. Sample is the work that caused it; if the
+// limit was set, only its End is valid. Sample.End is the time of the event since New.
+// Evidence is filled in if the algorithm is a limit.Explainer.
 type Event struct {
-	At         time.Duration // since the Limiter was made
-	Was, Limit int           // units, before and after
+	Was, Limit int // units, before and after
 	Cause      limit.Cause
-	Inflight   int            // units in flight after the change
-	Waiting    int            // requests in the queue after the change
-	Sample     limit.Sample   // the work that caused it; if it was Set, only End
-	Evidence   limit.Evidence // what it rests on, if the algorithm is a limit.Explainer
+	Inflight   int // units in flight after the change
+	Waiting    int // requests in the queue after the change
+	limit.Sample
+	limit.Evidence
 }

@@ -53,7 +53,7 @@ func TestBrokenContract(t *testing.T) {
 		"a copy is released, too":   func(_ *inflight.Limiter, twin weir.Permit) { twin.Release(weir.Success) },
 		"a copy charges after that": func(_ *inflight.Limiter, twin weir.Permit) { twin.Use(2) },
 		"a negative request":        func(l *inflight.Limiter, _ weir.Permit) { _, _ = l.Acquire(context.Background(), -1) },
-		"a negative try":            func(l *inflight.Limiter, _ weir.Permit) { _, _ = l.TryAcquire(-1) },
+		"a negative try":            func(l *inflight.Limiter, _ weir.Permit) { _, _ = l.TryAcquire(context.Background(), -1) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := fixed(t, 1, inflight.Config{})
@@ -97,13 +97,13 @@ func TestNoAllocations(t *testing.T) {
 			allocateNothing(t, "admit", func() { hold(weir.Success) })
 			allocateNothing(t, "admit, and drop", func() { hold(weir.Dropped) })
 			allocateNothing(t, "admit a try", func() {
-				p, ok := l.TryAcquire(1)
+				p, ok := l.TryAcquire(context.Background(), 1)
 				if !ok {
 					t.Error("refused")
 				}
 				p.Release(weir.Ignored)
 			})
-			l.SetLimit(1)
+			l.SetAlgorithm(limit.Fixed(1))
 			held := acquire(t, l, 1)
 			refuse := func(n int, want weir.Reason) func() {
 				return func() {
@@ -114,7 +114,7 @@ func TestNoAllocations(t *testing.T) {
 			}
 			allocateNothing(t, "refuse, over the limit", refuse(2, weir.OverLimit))
 			allocateNothing(t, "refuse a try", func() {
-				if _, ok := l.TryAcquire(1); ok {
+				if _, ok := l.TryAcquire(context.Background(), 1); ok {
 					t.Error("admitted")
 				}
 			})

@@ -96,11 +96,18 @@ func (l *Limiter) lock() {
 // unlock lends anew, and releases the mutex.
 func (l *Limiter) unlock() {
 	defer l.mu.Unlock() // whatever an algorithm does
+	if l.drained != nil && l.gate.Inflight() == 0 && l.gate.Waiting() == 0 {
+		close(l.drained)
+		l.drained = nil
+	}
 	l.lent = l.lendLocked()
 	l.credit.word.Store(l.lent)
 }
 
 func (l *Limiter) lendLocked() uint64 {
+	if l.closed || l.drained != nil {
+		return shut
+	}
 	n, ok := l.gate.Lend()
 	if !ok {
 		w := uint64(shut)

@@ -26,7 +26,7 @@ func TestCreditCounts(t *testing.T) {
 	}
 	held := acquire(t, l, 3)
 	for range 1000 {
-		if _, ok := l.TryAcquire(1); ok {
+		if _, ok := l.TryAcquire(context.Background(), 1); ok {
 			t.Fatal("admitted beyond the limit")
 		}
 	}
@@ -55,7 +55,7 @@ func TestCreditStorm(t *testing.T) {
 				ok := false
 				asked.Add(1)
 				if rng.Uint32()%2 == 0 {
-					p, ok = l.TryAcquire(n)
+					p, ok = l.TryAcquire(context.Background(), n)
 				} else {
 					var err error
 					p, err = l.Acquire(context.Background(), n)
@@ -79,17 +79,17 @@ func TestCreditStorm(t *testing.T) {
 		})
 	}
 	for i := range 2000 {
-		l.SetLimit(most - i%10)
+		l.SetAlgorithm(limit.Fixed(most - i%10))
 		l.Stats()
 	}
-	l.SetLimit(most)
+	l.SetAlgorithm(limit.Fixed(most))
 	wg.Wait()
 	s := l.Stats()
 	if s.Inflight != 0 || s.Waiting != 0 || s.Admitted != uint64(admitted.Load()) ||
 		s.Success+s.Dropped+s.Ignored != s.Admitted || requests(s) != uint64(asked.Load()) {
 		t.Errorf("%+v: of %d requests %d were admitted, and all have left", s, asked.Load(), admitted.Load())
 	}
-	if p, ok := l.TryAcquire(most); !ok {
+	if p, ok := l.TryAcquire(context.Background(), most); !ok {
 		t.Error("the whole limit is not free again")
 	} else {
 		p.Release(weir.Ignored)

@@ -25,14 +25,14 @@ func TestAHugeLimitLosesNoUnit(t *testing.T) {
 			p.Report(weir.Success) // its release is not timed
 			permits = append(permits, p)
 		}
-		l.SetLimit(huge)
+		l.SetAlgorithm(limit.Fixed(huge))
 		for _, p := range permits {
 			p.Release(weir.Success)
 		}
 		if n := l.Stats().Inflight; n != 0 {
 			t.Errorf("limit %d: %d in flight: want none", huge, n)
 		}
-		l.SetLimit(1000)
+		l.SetAlgorithm(limit.Fixed(1000))
 		if p, err := l.Acquire(t.Context(), 1); err != nil {
 			t.Errorf("after a limit of %d: %v", huge, err)
 		} else {

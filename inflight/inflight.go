@@ -1,26 +1,25 @@
-// Package inflight limits how much work is in flight at once: N in Little's
-// law N = X·R. The limit is fixed, or finds itself by watching how the work
-// goes (package limit). In front of it stands a bounded queue, which says who
-// goes first (package gate).
+// Package inflight limits how much work is in flight at once, so that a
+// service under overload keeps its throughput and its latency:
 //
 //	lim, err := inflight.New(inflight.Config{})
 //	...
 //	err = weir.Do(ctx, lim, func(ctx context.Context) error { ... })
 //
-// Whose work it is, and how important, is in the context: weir.WithPriority,
-// weir.WithTenant, weir.WithPartition. So is its deadline: who could not be
-// done by it is refused, rather than let in to do it in vain.
+// The limit is fixed, or finds itself from how the work goes (package limit).
+// Requests beyond it wait in a bounded queue. Their class is in the context
+// (weir.WithClass): the priority and the tenant order the queue, the partition
+// guarantees a share of the limit. The context's deadline counts too: a
+// request that cannot be done by it is rejected as TooLate.
 //
 // # Cancellation
 //
-// Acquire returns when its context ends; whoever gives up leaves the queue
-// and holds nothing. A permit, however, is held until Release, whatever became
-// of the caller: abandoned work still loads the resource. Release it when the
-// work has ended. If its end cannot be seen, release it with weir.TimedOut or
-// weir.Left (see weir.CallOutcomeOf): its units stay in flight for as long as
-// successful work of its age lasts on average, and for twice the 99th percentile
-// of successful work at most; eight times, while much is abandoned and nothing
-// succeeds. weir.Do holds nothing after it has returned.
+// Acquire returns when its context ends; the request then leaves the queue.
+// A permit is held until Release, whatever became of the caller, because
+// abandoned work still loads the resource. Release the permit when the work
+// has ended. If its end cannot be seen, call Permit.Abandon: the units stay in
+// flight for as long as successful work of that age lasts on average, and at
+// most for twice the 99th percentile of successful work (eight times, while
+// much work is abandoned and none succeeds).
 package inflight
 
 import (
@@ -35,9 +34,9 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// Rejections carry no data of their own, so they are shared: to refuse
-// allocates nothing.
+// Rejections are shared, so that a refusal does not allocate.
 var (
+	errClosed    = &weir.Rejection{Reason: weir.Closed}
 	errOverLimit = &weir.Rejection{Reason: weir.OverLimit}
 	errQueueFull = &weir.Rejection{Reason: weir.QueueFull}
 	errOverdue   = &weir.Rejection{Reason: weir.Overdue}
@@ -46,6 +45,8 @@ var (
 
 func rejection(why weir.Reason) error {
 	switch why {
+	case weir.Closed:
+		return errClosed
 	case weir.QueueFull:
 		return errQueueFull
 	case weir.Overdue:
@@ -57,16 +58,17 @@ func rejection(why weir.Reason) error {
 	}
 }
 
-// A Limiter admits work up to its limit. It is a weir.Limiter, safe for
-// concurrent use, and starts no goroutine of its own while nobody waits.
+// A Limiter admits work up to its limit. It is a weir.Limiter and safe for
+// concurrent use. While no request waits, it has no goroutine and no timer.
 type Limiter struct {
 	epoch   time.Time
 	trace   func(Event)
+	observe func(ctx context.Context, n int, waited time.Duration, err error) func(weir.Outcome)
 	seed    maphash.Seed   // of the tenants' hashes
 	fair    bool           // tenants matter
 	weights map[string]int // of the tenants that have one
 	plain   weir.Owner     // of permits of no partition
-	owners  []weir.Owner   // of those of each partition, the first of none
+	owners  []weir.Owner   // of permits of each partition; the first is of no partition
 	number  map[string]int // of each partition, from 1
 
 	credit credit
@@ -74,14 +76,17 @@ type Limiter struct {
 	mu           sync.Mutex // guards what follows, and is taken by lock
 	cfg          Config
 	gate         *gate.Gate[chan answer]
-	spare        chan answer     // made for one that did not wait
+	closed       bool
+	drained      chan struct{}   // closed when nothing is in flight; nil if no Drain waits
+	drainers     int             // calls of Drain that wait for drained
+	spare        chan answer     // made for a request that did not wait
 	timer        *time.Timer     // runs expire; nil until it is needed
 	armed        bool            // the timer is running
-	alarm        time.Duration   // and will fire at this instant
+	alarm        time.Duration   // the instant at which it fires
 	lent         uint64          // the credit as it was lent
 	phase        int             // admissions from credits
 	timed        time.Duration   // when timed work last left
-	lull, lulled time.Duration   // the last time that none did for long: from, to
+	lull, lulled time.Duration   // the last long time in which none did: from, to
 	sparse       bool            // the algorithm does not need every sample
 	explainer    limit.Explainer // the algorithm; nil if it explains nothing
 }
@@ -99,54 +104,65 @@ func New(cfg Config) (*Limiter, error) {
 		}
 	}
 	l := &Limiter{
-		epoch: time.Now(), trace: cfg.Trace, seed: maphash.MakeSeed(),
+		epoch: time.Now(), trace: cfg.Trace, observe: cfg.Observe, seed: maphash.MakeSeed(),
 		fair: cfg.FairQueues > 1, weights: maps.Clone(cfg.Weights), number: map[string]int{},
 	}
+	cfg.Partitions = maps.Clone(cfg.Partitions)
 	l.cfg = cfg
-	l.gate = gate.New[chan answer](alg, cfg.Gate())
+	l.gate = gate.New[chan answer](alg, cfg.rules())
 	l.setClock(alg)
 	l.sparseLocked(alg)
 	l.plain = &owner{l, 0}
 	for i := range len(cfg.Partitions) + 1 {
 		l.owners = append(l.owners, &owner{l, i})
 	}
-	for i, p := range cfg.Partitions {
-		l.number[p.Name] = i + 1
+	for i, name := range cfg.partitions() {
+		l.number[name] = i + 1
 	}
 	l.mu.Lock()
 	l.unlock()
 	return l, nil
 }
 
-// TryAcquire returns a permit for n units if they are free and nobody waits;
-// it never waits itself. It is work of no partition. It panics if n < 0.
-func (l *Limiter) TryAcquire(n int) (weir.Permit, bool) {
+// TryAcquire returns a permit for n units if they are free and no request
+// waits. It does not wait. Of ctx, only the class matters (weir.ClassOf), not
+// whether it has ended. It panics if n < 0.
+func (l *Limiter) TryAcquire(ctx context.Context, n int) (p weir.Permit, ok bool) {
 	w, ok := l.credit.take(n)
 	switch {
 	case ok:
 		at, inflight := l.time(w, n)
-		return weir.NewPermit(&l.plain, weir.Grant{N: n, At: at, Note: note(inflight, 0)}), true
+		p = weir.NewPermit(&l.plain, weir.Grant{N: n, At: at, Note: note(inflight, 0)})
 	case n >= 0 && w&crowded != 0, n > 0 && w&(shut|collect) == 0:
 		l.credit.overLimit.Add(1)
-		return weir.Permit{}, false
+	default:
+		p, ok = l.try(ctx, n)
 	}
-	return l.try(n)
+	if l.observe == nil {
+		return p, ok
+	}
+	if !ok {
+		l.observe(ctx, n, 0, errOverLimit)
+		return p, ok
+	}
+	return l.observed(ctx, n, 0, p), ok
 }
 
 // try is what TryAcquire does if there is no credit.
-func (l *Limiter) try(n int) (weir.Permit, bool) {
-	l.lock()
-	defer l.unlock()
-	if verdict, _ := l.gate.Enter(gate.Request{N: n, NoWait: true}); verdict != gate.Admit {
-		return weir.Permit{}, false
-	}
-	return l.permit(n, 0, answer{at: l.now(), inflight: l.gate.Inflight()}), true
+func (l *Limiter) try(ctx context.Context, n int) (weir.Permit, bool) {
+	r := l.request(ctx, n)
+	r.NoWait = true
+	p, _, err := l.enter(r)
+	return p, err == nil
 }
 
-// Acquire returns a permit for n units, after a wait in the queue if need be.
-// The error is a *weir.Rejection (OverLimit, QueueFull, Overdue or TooLate)
-// or, if ctx ended first, the context's own. It panics if n < 0.
+// Acquire returns a permit for n units. If they are not free, it waits in the
+// queue. The error is a *weir.Rejection (OverLimit, QueueFull, Overdue, TooLate
+// or Closed) or, if ctx ended first, the context's own. It panics if n < 0.
 func (l *Limiter) Acquire(ctx context.Context, n int) (weir.Permit, error) {
+	if l.observe != nil {
+		return l.acquireObserved(ctx, n)
+	}
 	if err := ctx.Err(); err != nil {
 		return weir.Permit{}, err
 	}
@@ -156,6 +172,22 @@ func (l *Limiter) Acquire(ctx context.Context, n int) (weir.Permit, error) {
 	}
 	at, inflight := l.time(w, n)
 	return weir.NewPermit(&l.plain, weir.Grant{N: n, At: at, Note: note(inflight, 0)}), nil
+}
+
+// acquireObserved is Acquire for a Config with Observe.
+func (l *Limiter) acquireObserved(ctx context.Context, n int) (weir.Permit, error) {
+	if err := ctx.Err(); err != nil {
+		l.observe(ctx, n, 0, err)
+		return weir.Permit{}, err
+	}
+	start := l.now()
+	p, err := l.ask(ctx, shut, n)
+	waited := l.now() - start
+	if err != nil {
+		l.observe(ctx, n, waited, err)
+		return p, err
+	}
+	return l.observed(ctx, n, waited, p), nil
 }
 
 // ask is what Acquire does if there is no credit.
@@ -172,8 +204,8 @@ func (l *Limiter) ask(ctx context.Context, word uint64, n int) (weir.Permit, err
 	return l.wait(ctx, r, w)
 }
 
-// request is what ctx says about a request. It is asked outside the lock: a
-// context is the caller's code.
+// request describes a request by its context. It runs outside the lock, because
+// a context is the caller's code.
 func (l *Limiter) request(ctx context.Context, n int) gate.Request {
 	c := weir.ClassOf(ctx)
 	r := gate.Request{N: n, Priority: c.Priority, Partition: l.number[c.Partition]}
@@ -200,12 +232,9 @@ func (l *Limiter) setClock(alg limit.Algorithm) {
 	}
 }
 
-// SetLimit fixes the limit at n units; a negative n is taken as zero, which
-// lets nobody in. Work in flight beyond a lower limit finishes.
-func (l *Limiter) SetLimit(n int) { l.SetAlgorithm(limit.Fixed(n)) }
-
-// SetAlgorithm puts the Limiter under another algorithm, which it owns from
-// then on. It panics if alg is nil.
+// SetAlgorithm replaces the algorithm, for example by limit.Fixed(n). The
+// Limiter owns it from then on. If the limit falls below what is in flight,
+// that work finishes. It panics if alg is nil.
 func (l *Limiter) SetAlgorithm(alg limit.Algorithm) {
 	if alg == nil {
 		panic("inflight: SetAlgorithm(nil)")
@@ -227,14 +256,14 @@ func (l *Limiter) setAlgorithm(alg limit.Algorithm) *Event {
 	return l.eventLocked(was, limit.Set, limit.Sample{End: now})
 }
 
-// eventLocked notes what happened to the limit, for the caller to tell outside
-// the lock; nil if nothing did, or if nobody wants to know.
+// eventLocked describes a change of the limit, for the caller to pass to Trace
+// outside the lock. It returns nil if the limit did not change, or without a Trace.
 func (l *Limiter) eventLocked(was int, cause limit.Cause, s limit.Sample) *Event {
 	if l.trace == nil || cause == limit.Kept {
 		return nil
 	}
 	st := l.gate.Stats()
-	e := &Event{At: s.End, Was: was, Limit: st.Limit, Cause: cause,
+	e := &Event{Was: was, Limit: st.Limit, Cause: cause,
 		Inflight: st.Inflight, Waiting: st.Waiting, Sample: s}
 	if l.explainer != nil && cause != limit.Set {
 		e.Evidence = l.explainer.Evidence()
@@ -242,18 +271,19 @@ func (l *Limiter) eventLocked(was int, cause limit.Cause, s limit.Sample) *Event
 	return e
 }
 
-// SetQueue changes the bounds of the queue, with Config's meaning of zero and
-// less. Those who wait keep their places; the new maxWait counts for them too.
+// SetQueue changes the bounds of the queue. Zero and negative values mean what
+// they mean in Config. Waiting requests keep their places, and the new maxWait
+// applies to them too.
 func (l *Limiter) SetQueue(queue int, maxWait time.Duration) {
 	l.lock()
 	defer l.unlock()
 	l.cfg.Queue, l.cfg.MaxWait = queue, maxWait
-	l.gate.Configure(l.cfg.Gate())
+	l.gate.Configure(l.cfg.rules())
 	l.serveLocked(l.now())
 }
 
-// Queue returns the bounds of the queue, with Config's meaning of less than
-// zero.
+// Queue returns the bounds of the queue; negative values mean what they mean
+// in Config.
 func (l *Limiter) Queue() (queue int, maxWait time.Duration) {
 	l.lock()
 	defer l.unlock()

@@ -21,7 +21,7 @@ func fixed(t testing.TB, n int, cfg inflight.Config) *inflight.Limiter {
 	t.Helper()
 	cfg.Algorithm = limit.Fixed(n)
 	if cfg.Discipline == 0 {
-		cfg.Discipline = gate.FIFO
+		cfg.Discipline = inflight.FIFO
 	}
 	return newLimiter(t, cfg)
 }
@@ -67,7 +67,7 @@ func what(err error) string {
 
 // requests is how many a limiter has counted, each once.
 func requests(s gate.Stats) uint64 {
-	return s.Admitted + s.OverLimit + s.QueueFull + s.Overdue + s.TooLate + s.Evicted + s.Cancelled + uint64(s.Waiting)
+	return s.Admitted + s.OverLimit + s.QueueFull + s.Overdue + s.TooLate + s.Evicted + s.Cancelled + s.Closed + uint64(s.Waiting)
 }
 
 // after runs f in d, in a bubble.
@@ -219,7 +219,7 @@ func TestTryAcquire(t *testing.T) {
 		l := fixed(t, 3, inflight.Config{MaxWait: -1})
 		try := func(n int, want bool) (p weir.Permit) {
 			t.Helper()
-			p, ok := l.TryAcquire(n)
+			p, ok := l.TryAcquire(context.Background(), n)
 			if ok != want {
 				t.Errorf("try %d: %v: want %v", n, ok, want)
 			}

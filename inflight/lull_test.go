@@ -169,7 +169,7 @@ func TestMisuseDoesNotHang(t *testing.T) {
 		mustPanic("a copy is released, too", func() { twin.Release(weir.Success) })
 	}
 	held := acquire(t, l, 4)
-	mustPanic("a negative number of units", func() { l.TryAcquire(-1) })
+	mustPanic("a negative number of units", func() { l.TryAcquire(context.Background(), -1) })
 	if _, err := l.Acquire(t.Context(), 5); !errors.Is(err, weir.ErrRejected) {
 		t.Errorf("%v: want a rejection", err)
 	}

@@ -13,6 +13,10 @@ import (
 func (l *Limiter) enter(r gate.Request) (p weir.Permit, w waiter, err error) {
 	l.lock()
 	defer l.unlock()
+	if l.closed {
+		l.gate.Refused()
+		return p, w, errClosed
+	}
 	verdict, why := l.gate.Enter(r)
 	switch verdict {
 	case gate.Admit:

@@ -39,7 +39,7 @@ type fake[S any] struct{ stats S }
 func (f fake[S]) Stats() S { return f.stats }
 
 var (
-	aGate = gate.Stats{Limit: 10, Inflight: 9, Held: 2, Waiting: 3, Admitted: 100, Waited: 2500 * time.Millisecond, OverLimit: 11, QueueFull: 12, Overdue: 13,
+	aGate = gate.Stats{Limit: 10, Closed: 18, Inflight: 9, Held: 2, Waiting: 3, Admitted: 100, Waited: 2500 * time.Millisecond, OverLimit: 11, QueueFull: 12, Overdue: 13,
 		TooLate: 14, Evicted: 1, Cancelled: 15, Success: 80, Dropped: 7, Ignored: 6, Abandoned: 5}
 	aDoor = admission.Stats{
 		Rules: []admission.RuleStats{{Name: "per-client", Allowed: 50, Denied: 5, Shadowed: 2}},

@@ -60,6 +60,7 @@ func (c scrape) gate(s gate.Stats) {
 		weir.QueueFull: s.QueueFull + s.Evicted, // the evicted are told the same
 		weir.Overdue:   s.Overdue,
 		weir.TooLate:   s.TooLate,
+		weir.Closed:    s.Closed,
 	} {
 		c.count(decisions, n, "", "reject", why.String())
 	}

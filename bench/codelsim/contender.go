@@ -10,17 +10,17 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/weir-go/weir"
+	dropin "github.com/weir-go/weir/codel"
 	"github.com/weir-go/weir/inflight"
-	"github.com/weir-go/weir/internal/gate"
 	"github.com/weir-go/weir/limit"
 )
 
-// The source's parameters.
+// The parameters of the source.
 const (
 	outstanding = 10
 	pending     = 1000
 	target      = 5 * time.Millisecond
-	interval    = 10 * time.Millisecond // which it does not let one choose
+	interval    = 10 * time.Millisecond // a constant in the source
 )
 
 // admit lets a caller in, until it calls leave, or not.
@@ -33,6 +33,7 @@ var contenders = []struct {
 }{
 	{"queue", newQueue},
 	{"bohde/codel", newBohde},
+	{"weir/codel", newDropIn},
 	{"weir, 10", func() (admit, error) { return newWeir(limit.Fixed(outstanding), interval) }},
 	{"weir, 10, I/2", func() (admit, error) { return newWeir(limit.Fixed(outstanding), interval/2) }},
 	{"weir, Auto", func() (admit, error) { return newAuto(interval) }},
@@ -48,10 +49,18 @@ func newBohde() (admit, error) {
 	}, nil
 }
 
+// newDropIn is newBohde with the other import.
+func newDropIn() (admit, error) {
+	lock := dropin.New(dropin.Options{MaxPending: pending, MaxOutstanding: outstanding, TargetLatency: target})
+	return func(ctx context.Context) (func(), error) {
+		return lock.Release, lock.Acquire(ctx)
+	}, nil
+}
+
 func newWeir(alg limit.Algorithm, interval time.Duration) (admit, error) {
 	lim, err := inflight.New(inflight.Config{
 		Algorithm: alg, Queue: pending, MaxWait: -1,
-		Discipline: gate.CoDel, Target: target, Interval: interval,
+		Discipline: inflight.CoDel, Target: target, Interval: interval,
 	})
 	if err != nil {
 		return nil, err

@@ -11,62 +11,83 @@ import (
 	"github.com/bohde/codel"
 
 	"github.com/weir-go/weir"
+	dropin "github.com/weir-go/weir/codel"
 	"github.com/weir-go/weir/inflight"
-	"github.com/weir-go/weir/internal/gate"
 	"github.com/weir-go/weir/limit"
 )
 
-// These are the differences of which docs/codel.md tells, each as a story that
-// both sides play in virtual time: one may work at a time, a hundred may wait,
-// and the target is 5 ms.
+// These tests are the differences that docs/codel.md lists. Each plays the same
+// events on the peer, on the drop-in and on inflight, in virtual time: one caller
+// is admitted at a time, a hundred may wait, and the target is 5 ms.
 
-// A side is a lock for one, with priorities.
+// A side is a lock for one caller, with priorities.
 type side interface {
 	acquire(ctx context.Context, priority int) error
 	release()
 }
 
-type plain struct{ *codel.Lock }
+// plain is a Lock of the peer or of the drop-in.
+type plain struct {
+	lock interface {
+		Acquire(ctx context.Context) error
+		Release()
+	}
+}
 
-func (p plain) acquire(ctx context.Context, _ int) error { return p.Acquire(ctx) }
-func (p plain) release()                                 { p.Release() }
+func (p plain) acquire(ctx context.Context, _ int) error { return p.lock.Acquire(ctx) }
+func (p plain) release()                                 { p.lock.Release() }
 
-type prioritized struct{ *codel.PLock }
+// prioritized is a PLock of the peer or of the drop-in.
+type prioritized struct {
+	lock interface {
+		Acquire(ctx context.Context, priority int) error
+		Release()
+	}
+}
 
 func (p prioritized) acquire(ctx context.Context, priority int) error {
-	return p.Acquire(ctx, priority)
+	return p.lock.Acquire(ctx, priority)
 }
-func (p prioritized) release() { p.Release() }
+func (p prioritized) release() { p.lock.Release() }
 
-// ours holds one permit at a time.
-type ours struct {
+// An inflightSide holds one permit at a time.
+type inflightSide struct {
 	lim    *inflight.Limiter
 	permit weir.Permit
 }
 
-func (o *ours) acquire(ctx context.Context, priority int) error {
+func (o *inflightSide) acquire(ctx context.Context, priority int) error {
 	p, err := o.lim.Acquire(weir.WithPriority(ctx, weir.Priority(priority)), 1)
 	if err == nil {
 		o.permit = p
 	}
 	return err
 }
-func (o *ours) release() { o.permit.Release(weir.Success) }
+func (o *inflightSide) release() { o.permit.Release(weir.Success) }
 
 var options = codel.Options{MaxPending: 100, MaxOutstanding: 1, TargetLatency: target}
 
 func lock() side  { return plain{codel.New(options)} }
 func plock() side { return prioritized{codel.NewPriority(options)} }
 
+// ours are the sides without and with priorities.
+var (
+	ourLocks  = map[string]func() side{"weir/codel": dropInLock, "inflight": limiter}
+	ourPLocks = map[string]func() side{"weir/codel": dropInPLock, "inflight": limiter}
+)
+
+func dropInLock() side  { return plain{dropin.New(dropin.Options(options))} }
+func dropInPLock() side { return prioritized{dropin.NewPriority(dropin.Options(options))} }
+
 func limiter() side {
 	lim, err := inflight.New(inflight.Config{
 		Algorithm: limit.Fixed(1), Queue: 100, MaxWait: -1,
-		Discipline: gate.CoDel, Target: target, Interval: interval,
+		Discipline: inflight.CoDel, Target: target, Interval: interval,
 	})
 	if err != nil {
 		panic(err)
 	}
-	return &ours{lim: lim}
+	return &inflightSide{lim: lim}
 }
 
 // A story is who was let in and who was refused, by name, in order.
@@ -130,8 +151,10 @@ func TestOneWhoLeavesCostsTheQueue(t *testing.T) {
 	if peer := tell(t, lock, impatient); len(peer.out) != 1+48 {
 		t.Errorf("peer: %d refused: want, beside the one that left, all but one", len(peer.out))
 	}
-	if weir := tell(t, limiter, impatient); len(weir.out) != 1+1 {
-		t.Errorf("weir: %d refused: want, beside the one that left, one", len(weir.out))
+	for name, on := range ourLocks {
+		if weir := tell(t, on, impatient); len(weir.out) != 1+1 {
+			t.Errorf("%s: %d refused: want, beside the one that left, one", name, len(weir.out))
+		}
 	}
 }
 
@@ -149,8 +172,10 @@ func TestOneWhoFindsItFullCostsTheQueue(t *testing.T) {
 	if peer := tell(t, lock, flood); len(peer.out) != 1+99 {
 		t.Errorf("peer: %d refused: want, beside the one that found it full, all but one", len(peer.out))
 	}
-	if weir := tell(t, limiter, flood); len(weir.out) != 1+1 {
-		t.Errorf("weir: %d refused: want, beside the one that found it full, one", len(weir.out))
+	for name, on := range ourLocks {
+		if weir := tell(t, on, flood); len(weir.out) != 1+1 {
+			t.Errorf("%s: %d refused: want, beside the one that found it full, one", name, len(weir.out))
+		}
 	}
 }
 
@@ -165,8 +190,10 @@ func TestWorkThatHangs(t *testing.T) {
 	if peer := tell(t, lock, hang); len(peer.out) != 0 {
 		t.Errorf("peer: %d refused: want none", len(peer.out))
 	}
-	if weir := tell(t, limiter, hang); len(weir.out) != 8 {
-		t.Errorf("weir: %d refused: want all but the last two", len(weir.out))
+	for name, on := range ourLocks {
+		if weir := tell(t, on, hang); len(weir.out) != 8 {
+			t.Errorf("%s: %d refused: want all but the last two", name, len(weir.out))
+		}
 	}
 }
 
@@ -184,8 +211,10 @@ func TestEqualsInOrder(t *testing.T) {
 	if peer := tell(t, plock, equals); slices.Equal(peer.in, inOrder) {
 		t.Errorf("peer: let in %v: want another order", peer.in)
 	}
-	if weir := tell(t, limiter, equals); !slices.Equal(weir.in, inOrder) {
-		t.Errorf("weir: let in %v: want %v", weir.in, inOrder)
+	for name, on := range ourPLocks {
+		if weir := tell(t, on, equals); !slices.Equal(weir.in, inOrder) {
+			t.Errorf("%s: let in %v: want %v", name, weir.in, inOrder)
+		}
 	}
 }
 
@@ -203,8 +232,10 @@ func TestTheLessImportantAreTold(t *testing.T) {
 	if peer := tell(t, plock, busy); len(peer.out) != 0 {
 		t.Errorf("peer: %d refused: want none", len(peer.out))
 	}
-	if weir := tell(t, limiter, busy); len(weir.out) != 18 {
-		t.Errorf("weir: %d refused: want all but the last two", len(weir.out))
+	for name, on := range ourPLocks {
+		if weir := tell(t, on, busy); len(weir.out) != 18 {
+			t.Errorf("%s: %d refused: want all but the last two", name, len(weir.out))
+		}
 	}
 }
 
@@ -218,7 +249,7 @@ func TestTheImportantTakeAPlace(t *testing.T) {
 		s.arrive(999, 1)
 		s.leave()
 	}
-	for _, on := range []func() side{plock, limiter} {
+	for _, on := range []func() side{plock, dropInPLock, limiter} {
 		told := tell(t, on, full)
 		if len(told.out) != 2 || told.out[0] != 998 || !slices.Equal(told.in, []int{0, 999}) {
 			t.Errorf("let in %v, refused %v: want 0 and 999; 998 and whoever made place", told.in, told.out)
@@ -237,7 +268,10 @@ func TestContextThatHasEnded(t *testing.T) {
 	if peer := tell(t, lock, gone); len(peer.out) != 0 {
 		t.Error("peer: want it let in")
 	}
+	if weir := tell(t, dropInLock, gone); len(weir.out) != 0 {
+		t.Error("weir/codel: want it let in")
+	}
 	if weir := tell(t, limiter, gone); len(weir.out) != 1 {
-		t.Error("weir: want the context's error")
+		t.Error("inflight: want the context's error")
 	}
 }

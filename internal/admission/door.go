@@ -255,7 +255,7 @@ func (v *Visit[R]) Leave(o weir.Outcome) {
 
 // A tryer says at once whether there is room.
 type tryer interface {
-	TryAcquire(n int) (weir.Permit, bool)
+	TryAcquire(ctx context.Context, n int) (weir.Permit, bool)
 }
 
 // patience is how long a shadow lets a limiter think that cannot say at once.
@@ -264,7 +264,7 @@ const patience = time.Millisecond
 // try asks a limiter without a wait.
 func try(ctx context.Context, l weir.Limiter, n int) (weir.Permit, error) {
 	if t, ok := l.(tryer); ok {
-		if p, ok := t.TryAcquire(n); ok {
+		if p, ok := t.TryAcquire(ctx, n); ok {
 			return p, nil
 		}
 		return weir.Permit{}, weir.Reject(weir.OverLimit, 0)

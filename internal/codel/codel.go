@@ -39,6 +39,11 @@ type Config struct {
 	// drop. If zero, DefaultInterval. It should be at least as long as most
 	// of the work takes.
 	Interval time.Duration
+	// KeepRate selects the memory of the paper of 2012: when overload returns
+	// within 16 intervals, drops resume two steps below the rate at which they
+	// ended. The RFC resumes with the drops of the last dropping state only, so
+	// under lasting overload it has to find the rate again and again.
+	KeepRate bool
 }
 
 // Validate returns what is wrong with c, if anything is.
@@ -182,10 +187,13 @@ func (l *Law) okToDrop(now, sojourn time.Duration, left int) bool {
 // recently, the rate that controlled the queue then is where it starts.
 func (l *Law) enter(now time.Duration) {
 	l.dropping = true
-	delta := l.count - l.lastCount
+	resume := l.count - l.lastCount
+	if l.cfg.KeepRate {
+		resume = l.count - 2
+	}
 	l.count = 1
-	if delta > 1 && (now-l.dropNext)/16 < l.cfg.WithDefaults().Interval {
-		l.count = delta
+	if resume > 1 && (now-l.dropNext)/16 < l.cfg.WithDefaults().Interval {
+		l.count = resume
 	}
 	l.dropNext = l.control(now)
 	l.lastCount = l.count

@@ -1,6 +1,7 @@
 package codel_test
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -171,5 +172,36 @@ func TestValidate(t *testing.T) {
 		if got != want {
 			t.Errorf("%+v: %q: want %q", cfg, got, want)
 		}
+	}
+}
+
+// The paper's memory: overload that returns within 16 intervals resumes two
+// drops below the count at which it ended; later, it begins anew.
+func TestKeepRate(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		keep  bool
+		pause float64 // from the end of the dropping state to the return of the overload
+		want  float64 // from the first drop to the second
+	}{
+		{"the RFC: five drops in the last state, less the first", false, 0, 50},
+		{"the paper: five drops, less two", true, 0, 100 / math.Sqrt(3)},
+		{"the RFC, after a long pause", false, 2000, 100},
+		{"the paper, after a long pause", true, 2000, 100},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			q := &queue{t: t, law: codel.New(codel.Config{KeepRate: c.keep})}
+			q.out(1000, 50, 9, "in").out(1100, 50, 99, "drop").out(1100, 50, 99, "in")
+			at := 1200.0
+			for i := range 4 {
+				q.out(at, 50, 99, "drop").out(at, 50, 99, "in")
+				at += 100 / math.Sqrt(float64(i+2))
+			}
+			q.out(at, 1, 99, "in")
+			at += c.pause
+			q.out(at, 50, 99, "in").out(at+100, 50, 99, "drop").out(at+100, 50, 99, "in")
+			at += 100
+			q.out(at+c.want-1, 50, 99, "in").out(at+c.want+1, 50, 99, "drop")
+		})
 	}
 }

@@ -38,7 +38,7 @@ var packages = map[string]floor{
 	"":     words,
 	"gcra": pure, "window": pure, "limit": pure, "internal/codel": pure, "internal/gate": pure, "internal/adaptive": pure,
 	"service/internal/lab/pace": pure, "service/internal/lab/trace": pure, "service/internal/lab/dist": pure,
-	"rate": shells, "inflight": shells, "flight": shells, "cache": shells, "keyed": shells, "shape": shells,
+	"rate": shells, "inflight": shells, "codel": shells, "flight": shells, "cache": shells, "keyed": shells, "shape": shells,
 	"throttle": shells, "tally": shells, "internal/heap": words, "internal/waitq": shells, "internal/siphash": shells, "internal/topk": shells,
 	"httplimit": edges, "httpclient": edges, "httpcache": edges, "client": edges,
 	"internal/admission": edges, "internal/caller": edges, "internal/httpheader": edges, "internal/loadsign": edges, "internal/longlived": edges,
@@ -59,6 +59,7 @@ var packages = map[string]floor{
 var sideways = map[string][]string{
 	"internal/gate":                    {"limit", "internal/codel"},
 	"cache":                            {"flight"},
+	"codel":                            {"inflight"},
 	"rate":                             {"internal/waitq"},
 	"keyed":                            {"internal/waitq", "internal/siphash", "internal/topk"},
 	"tally":                            {"internal/waitq", "internal/siphash", "internal/topk"},

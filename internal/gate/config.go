@@ -18,7 +18,7 @@ import (
 type Config struct {
 	Queue      int           // waiters (not units) at most. Zero or less: nobody waits
 	Depth      float64       // waiters for each unit of the limit at most, or one. Zero or less: only Queue counts
-	Brief      time.Duration // a wait that Depth always grants, as far as is known how long waits are. Zero or less: none
+	MinWait    time.Duration // a queueing delay that Depth never forbids, once the time of the work is known. Zero or less: none
 	MaxWait    time.Duration // the longest sojourn. Zero or less: unbounded
 	Discipline Discipline    // within a queue. If zero, FIFO
 	CoDel      codel.Config  // target and interval of CoDel and AdaptiveLIFO. Zeros: codel's defaults

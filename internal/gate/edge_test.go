@@ -163,7 +163,7 @@ func TestTicketOfAnotherGate(t *testing.T) {
 // With a Brief wait, as many wait as will be done in that time, if that is more
 // than by Depth.
 func TestBrief(t *testing.T) {
-	cfg := gate.Config{Queue: 9, Depth: 0.5, Brief: 10 * time.Second}
+	cfg := gate.Config{Queue: 9, Depth: 0.5, MinWait: 10 * time.Second}
 	// takes is work that takes so long, after which two units are in flight.
 	takes := func(s *script, d int) *script {
 		for range 200 { // until nothing else is remembered

@@ -49,8 +49,8 @@ type Answer[W any] struct {
 
 // Stats counts requests since the gate was made, whatever their units, except
 // for the first four, which are a state. Every request is in exactly one of
-// Admitted, OverLimit, QueueFull, Overdue, TooLate, Evicted, Cancelled and
-// Waiting. Of the admitted, those that have left are in exactly one of
+// Admitted, OverLimit, QueueFull, Overdue, TooLate, Evicted, Cancelled, Closed
+// and Waiting. Of the admitted, those that have left are in exactly one of
 // Success, Dropped and Ignored.
 type Stats struct {
 	Limit    int // units that may be in flight
@@ -65,6 +65,7 @@ type Stats struct {
 	TooLate   uint64 // refused: it would not have been done by its deadline
 	Evicted   uint64 // refused while in the queue: another had a better claim to the place
 	Cancelled uint64 // left the queue of their own accord
+	Closed    uint64 // refused: the limiter was closed
 
 	Waited time.Duration // the sojourns of the Admitted, together
 

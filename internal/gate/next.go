@@ -158,3 +158,28 @@ func (g *Gate[W]) take(slot int) {
 	g.slots.remove(&g.line, byArrival, slot)
 	g.slots.drop(slot)
 }
+
+// Dismiss takes the next waiter out of the queue, in order of arrival, because
+// the queue is closed. Those evicted come first, with their own reason.
+func (g *Gate[W]) Dismiss(now time.Duration) (a Answer[W], ok bool) {
+	now = g.advance(now)
+	slot, why := g.gone.head, weir.QueueFull
+	if slot == 0 {
+		slot, why = g.line.head, weir.Closed
+	}
+	if slot == 0 {
+		return a, false
+	}
+	w := &g.slots.all[slot]
+	a = Answer[W]{w.who, why, now - w.since}
+	if why == weir.Closed {
+		g.stats.Closed++
+	} else {
+		g.stats.Evicted++
+	}
+	g.take(slot)
+	return a, true
+}
+
+// Refused counts a request that found the gate closed.
+func (g *Gate[W]) Refused() { g.stats.Closed++ }

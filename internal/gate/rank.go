@@ -127,16 +127,16 @@ func (g *Gate[W]) standingOf(partition int, p weir.Priority, arrives bool, n int
 	return rank{units <= most || float64(places) <= share, int64(p)}
 }
 
-// room returns how many may wait. With a Depth it moves with the limit and, if
-// waits may be Brief, with how fast work goes; those who wait keep their places.
+// room returns how many may wait. With a Depth it moves with the limit and, with
+// a MinWait, with how fast the work goes. Waiters keep their places when it falls.
 func (g *Gate[W]) room() int {
 	if g.cfg.Depth <= 0 {
 		return g.cfg.Queue
 	}
 	most := g.alg.Limit()
 	n := math.Ceil(g.cfg.Depth * float64(most))
-	if g.cfg.Brief > 0 {
-		n = max(n, g.pace.within(g.cfg.Brief, most))
+	if g.cfg.MinWait > 0 {
+		n = max(n, g.pace.within(g.cfg.MinWait, most))
 	}
 	if n < float64(g.cfg.Queue) {
 		return max(int(n), 1)

@@ -64,7 +64,7 @@ func (c *crowd) configure(rules uint64) {
 		Aging: seconds(pick(2) * 7),
 		Fair:  gate.Fairness{Queues: []int{0, 3, 16}[pick(3)], Seed: rules},
 	}
-	c.cfg.Depth, c.cfg.Brief = float64(pick(3))/2, seconds(pick(2)*5)
+	c.cfg.Depth, c.cfg.MinWait = float64(pick(3))/2, seconds(pick(2)*5)
 	if pick(2) == 0 {
 		c.cfg.Partitions = []float64{0.5, 0.25}
 	}

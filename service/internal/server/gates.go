@@ -11,7 +11,6 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/inflight"
-	"github.com/weir-go/weir/internal/gate"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/service/internal/config"
 )
@@ -87,7 +86,7 @@ func (g *gates) enter(bucket string) *door {
 func (g *gates) openLocked(bucket string, first int) *door {
 	queue, maxWait := queueOf(g.terms)
 	limiter, err := inflight.New(inflight.Config{
-		Algorithm: algorithm(g.terms, first), Queue: queue, MaxWait: maxWait, Discipline: gate.FIFO,
+		Algorithm: algorithm(g.terms, first), Queue: queue, MaxWait: maxWait, Discipline: inflight.FIFO,
 		Trace: func(e inflight.Event) { g.limit.Add(int64(e.Limit - e.Was)) },
 	})
 	if err != nil {

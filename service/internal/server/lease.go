@@ -210,7 +210,7 @@ func (l *lease) ask(ctx context.Context, r *Rule, wait bool) error {
 		return errMoved
 	}
 	shadow := r.Mode == config.Shadow
-	p, ok := d.limiter.TryAcquire(l.n)
+	p, ok := d.limiter.TryAcquire(ctx, l.n)
 	switch {
 	case ok:
 	case shadow:

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"math"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/service/internal/config"
 )
 
@@ -171,11 +173,11 @@ func (ls *leases) restoreLocked(l *savedLease, rules []*Rule, now time.Duration)
 func (d *door) force(n int) weir.Permit {
 	d.gates.mu.Lock()
 	defer d.gates.mu.Unlock()
-	p, ok := d.limiter.TryAcquire(n)
+	p, ok := d.limiter.TryAcquire(context.Background(), n)
 	if !ok {
 		was := d.limiter.Stats().Limit
-		d.limiter.SetLimit(math.MaxInt)
-		p, _ = d.limiter.TryAcquire(n)
+		d.limiter.SetAlgorithm(limit.Fixed(math.MaxInt))
+		p, _ = d.limiter.TryAcquire(context.Background(), n)
 		d.limiter.SetAlgorithm(algorithm(d.gates.terms, was))
 	}
 	return p

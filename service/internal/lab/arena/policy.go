@@ -81,10 +81,8 @@ func Policies() []Policy {
 // Auto returns the guard of a service that is protected by
 // inflight.New(inflight.Config{}).
 func Auto() *sim.Guard {
-	g := inflight.Config{}.Gate()
 	return &sim.Guard{
-		Limit: sim.Limit{Name: "auto"}, Queue: g.Queue, MaxWait: g.MaxWait,
-		Discipline: sim.Discipline(g.Discipline), Target: g.CoDel.Target, Interval: g.CoDel.Interval,
-		FairQueues: g.Fair.Queues, FairHand: g.Fair.Hand, Aging: g.Aging, Partitions: g.Partitions,
+		Limit: sim.Limit{Name: "auto"}, Queue: inflight.DefaultQueue, MaxWait: inflight.DefaultMaxWait,
+		Discipline: sim.Discipline(inflight.DefaultDiscipline), Target: inflight.DefaultTarget, Interval: inflight.DefaultInterval,
 	}
 }

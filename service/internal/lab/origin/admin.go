@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/service/internal/settings"
 )
 
@@ -77,7 +78,7 @@ func (o *Origin) Set(c Change) error {
 	}
 	o.cfg = to
 	o.workers.SetQueue(orNone(to.Queue), -1)
-	o.workers.SetLimit(to.Workers)
+	o.workers.SetAlgorithm(limit.Fixed(to.Workers))
 	return nil
 }
 

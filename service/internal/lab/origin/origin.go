@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/inflight"
-	"github.com/weir-go/weir/internal/gate"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -96,7 +95,7 @@ func New(cfg Config) (*Origin, error) {
 	}
 	workers, err := inflight.New(inflight.Config{
 		Algorithm: limit.Fixed(cfg.Workers), Queue: orNone(cfg.Queue), MaxWait: -1,
-		Discipline: gate.FIFO, // like most services: first come, first served, however long the queue
+		Discipline: inflight.FIFO, // like most services: first come, first served, however long the queue
 	})
 	if err != nil {
 		return nil, err

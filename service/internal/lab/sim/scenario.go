@@ -107,7 +107,7 @@ type Guard struct {
 
 func (g *Guard) config() gate.Config {
 	return gate.Config{
-		Queue: g.Queue, Depth: g.Depth, Brief: g.Brief, MaxWait: g.MaxWait, Discipline: gate.Discipline(g.Discipline),
+		Queue: g.Queue, Depth: g.Depth, MinWait: g.Brief, MaxWait: g.MaxWait, Discipline: gate.Discipline(g.Discipline),
 		CoDel: codel.Config{Target: g.Target, Interval: g.Interval},
 		Fair:  gate.Fairness{Queues: g.FairQueues, Hand: g.FairHand}, Aging: g.Aging, Partitions: g.Partitions,
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/httplimit"
+	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/internal/admission"
 	"github.com/weir-go/weir/rate"
 	"github.com/weir-go/weir/service/internal/lab/sim"
@@ -114,9 +115,9 @@ func auto(next http.Handler) (http.Handler, func(), error) {
 
 // autoGuard is what httplimit's default limiter does, in virtual time.
 func autoGuard() *sim.Guard {
-	g := admission.Auto.Gate()
+	g := admission.Auto
 	return &sim.Guard{
-		Limit: sim.Limit{Name: "auto"}, Queue: g.Queue, Depth: g.Depth, Brief: g.Brief, MaxWait: g.MaxWait,
+		Limit: sim.Limit{Name: "auto"}, Queue: inflight.DefaultQueue, Depth: g.Depth, Brief: g.MinWait, MaxWait: g.MaxWait,
 		Discipline: sim.Discipline(g.Discipline),
 	}
 }

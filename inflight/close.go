@@ -1,0 +1,95 @@
+package inflight
+
+import (
+	"context"
+	"time"
+
+	"github.com/weir-go/weir"
+)
+
+// Close rejects all requests from now on, those that are waiting too, with
+// weir.Closed. Work in flight goes on; Drain waits for it.
+func (l *Limiter) Close() {
+	l.lock()
+	defer l.unlock()
+	l.closed = true
+	now := l.now()
+	for {
+		a, ok := l.gate.Dismiss(now)
+		if !ok {
+			return
+		}
+		a.Waiter <- answer{why: a.Reason, at: now, waited: a.Waited}
+	}
+}
+
+// Drain waits until nothing is in flight and no request waits, or returns the
+// error of ctx. Without Close, new requests go on to be admitted meanwhile.
+func (l *Limiter) Drain(ctx context.Context) error {
+	drained := l.drain()
+	if drained == nil {
+		return nil
+	}
+	select {
+	case <-drained:
+		return nil
+	case <-ctx.Done():
+	}
+	l.lock()
+	defer l.unlock()
+	if l.drained == drained { // else it was closed meanwhile
+		if l.drainers--; l.drainers == 0 {
+			l.drained = nil
+		}
+	}
+	return ctx.Err()
+}
+
+// drain returns a channel that is closed when nothing is in flight, nil if
+// nothing is. Until then no credit is lent, so that each release takes the lock
+// and unlock sees it.
+func (l *Limiter) drain() chan struct{} {
+	l.lock()
+	defer l.unlock()
+	if l.gate.Inflight() == 0 && l.gate.Waiting() == 0 {
+		return nil
+	}
+	if l.drained == nil {
+		l.drained, l.drainers = make(chan struct{}), 0
+	}
+	l.drainers++
+	return l.drained
+}
+
+// observed returns p as a permit that reports its release to Observe.
+func (l *Limiter) observed(ctx context.Context, n int, waited time.Duration, p weir.Permit) weir.Permit {
+	released := l.observe(ctx, n, waited, nil)
+	if released == nil {
+		return p
+	}
+	o := &observedOwner{permit: p, released: released}
+	o.owner = o
+	return weir.NewPermit(&o.owner, weir.Grant{N: n})
+}
+
+// An observedOwner owns the permit that the caller holds in place of permit.
+type observedOwner struct {
+	owner    weir.Owner // itself
+	permit   weir.Permit
+	released func(weir.Outcome)
+}
+
+func (o *observedOwner) Use(_ weir.Grant, n int) int {
+	o.permit.Use(n)
+	return n
+}
+
+func (o *observedOwner) Report(g weir.Grant, outcome weir.Outcome) weir.Grant {
+	o.permit.Report(outcome)
+	return g
+}
+
+func (o *observedOwner) Release(_ weir.Grant, outcome weir.Outcome) {
+	o.permit.Release(outcome)
+	o.released(outcome)
+}
