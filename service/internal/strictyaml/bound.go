@@ -7,7 +7,7 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// notUTF8 returns where a text is not UTF-8; nil if it is.
+// notUTF8 returns the position of the first byte that is not UTF-8, or nil.
 func notUTF8(text []byte) *token.Position {
 	if utf8.Valid(text) {
 		return nil
@@ -24,10 +24,10 @@ func notUTF8(text []byte) *token.Position {
 	return &token.Position{Line: 1 + bytes.Count(text[:i], []byte("\n")), Column: 1 + utf8.RuneCount(text[line:i])}
 }
 
-// tooDeep returns the first token that is more than maxDepth levels deep, for
-// which a parser would run out of stack or time.
+// tooDeep returns the first token that is nested more than maxDepth levels deep, or
+// nil. The parser would run out of stack or time for such a text.
 func tooDeep(tokens token.Tokens) *token.Token {
-	flow, marks := 0, 0 // brackets that are open; - ? & ! that begin a value on the same line
+	flow, marks := 0, 0 // open brackets; the signs - ? & ! : of the line, each of which begins a value
 	line, indents := 0, []int{}
 	for _, t := range tokens {
 		if t.Position != nil && t.Position.Line != line {

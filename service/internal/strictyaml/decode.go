@@ -13,8 +13,8 @@ import (
 
 var durationType = reflect.TypeFor[time.Duration]()
 
-// Decode reads n into v, which can be set, and reports what is wrong. Path is
-// what it is called in errors. Fields that are not given stay as they are.
+// Decode reads n into v, which must be settable, and records errors. Path names the
+// value in errors. Fields that the file does not have are unchanged.
 func (f *File) Decode(n ast.Node, v reflect.Value, path string) {
 	n = f.Plain(n)
 	if alias, ok := n.(*ast.AliasNode); ok {
@@ -23,7 +23,7 @@ func (f *File) Decode(n ast.Node, v reflect.Value, path string) {
 	}
 	if f.values++; f.values > f.bounds.Values {
 		if f.values == f.bounds.Values+1 {
-			f.Report(n.GetToken(), path, ": more than %d values, with all aliases put in", f.bounds.Values)
+			f.Report(n.GetToken(), path, ": more than %d values, counting those that aliases repeat", f.bounds.Values)
 		}
 		return
 	}
@@ -65,18 +65,12 @@ func (f *File) Decode(n ast.Node, v reflect.Value, path string) {
 }
 
 func (f *File) structure(n ast.Node, v reflect.Value, path string) {
-	seen := map[string]bool{}
 	for _, e := range f.Fields(n, path) {
 		name := Scalar(f.Plain(e.Key))
-		field, ok := f.Field(v, name)
-		switch {
-		case !ok:
-			f.Report(e.Key.GetToken(), Join(path, name), ": unknown field; known are %s", known(v.Type(), name))
-		case seen[name]:
-			f.Report(e.Key.GetToken(), Join(path, name), ": given twice")
-		default:
-			seen[name] = true
+		if field, ok := f.Field(v, name); ok {
 			f.Decode(e.Value, field, Join(path, name))
+		} else {
+			f.Report(e.Key.GetToken(), Join(path, name), ": unknown field; known are %s", known(v.Type(), name))
 		}
 	}
 }
@@ -102,10 +96,6 @@ func (f *File) mapping(n ast.Node, v reflect.Value, path string) {
 	v.Set(reflect.MakeMap(v.Type()))
 	for _, e := range f.Fields(n, path) {
 		name := Scalar(f.Plain(e.Key))
-		if v.MapIndex(reflect.ValueOf(name)).IsValid() {
-			f.Report(e.Key.GetToken(), Join(path, name), ": given twice")
-			continue
-		}
 		item := reflect.New(v.Type().Elem()).Elem()
 		f.Decode(e.Value, item, Join(path, name))
 		v.SetMapIndex(reflect.ValueOf(name), item)
@@ -123,7 +113,7 @@ func (f *File) scalar(n ast.Node, v reflect.Value, path string) {
 	}
 }
 
-// set sets v to a scalar, or returns what it wants instead.
+// set sets v to a scalar, or returns a description of the values that v can have.
 func set(n ast.Node, v reflect.Value) (want string) {
 	text, number := Scalar(n), isNumber(n)
 	switch {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Join returns the path of a field in what has another path, which is empty
-// for the document.
+// Join returns the path of the field name in the value at path. The path of the
+// document is empty.
 func Join(path, name string) string {
 	if path == "" {
 		return name
@@ -15,7 +15,7 @@ func Join(path, name string) string {
 	return path + "." + name
 }
 
-// Field returns the field that a file calls name.
+// Field returns the field of a struct by its name in files.
 func (f *File) Field(v reflect.Value, name string) (reflect.Value, bool) {
 	places, ok := f.fields[v.Type()]
 	if !ok {
@@ -29,8 +29,8 @@ func (f *File) Field(v reflect.Value, name string) (reflect.Value, bool) {
 	return v.FieldByIndex(place), true
 }
 
-// fieldsOf returns what a file can call the fields of a struct, and which they
-// are. The fields of one that is inline count as those of what holds it.
+// fieldsOf returns the indexes of a struct's fields by their names in files. Fields
+// of an inline struct count as fields of the outer one.
 func fieldsOf(t reflect.Type) map[string][]int {
 	places := map[string][]int{}
 	for i := range t.NumField() {
@@ -58,8 +58,8 @@ func tagOf(f reflect.StructField) (name string, inline bool) {
 	return name, options == "inline"
 }
 
-// known lists the names of a struct's fields, and says which was meant by a
-// name if it is close to one.
+// known lists the names of a struct's fields, and suggests the one that is closest
+// to a misspelt name.
 func known(t reflect.Type, meant string) string {
 	var names []string
 	closest, least := "", len(meant)/3+1
@@ -79,8 +79,9 @@ func known(t reflect.Type, meant string) string {
 	return list
 }
 
-// distance is how many letters have to be put in, taken out, changed, or
-// swapped with the next one to make b of a. It is not exact from a bound on.
+// distance returns the number of insertions, deletions, changes and swaps of
+// neighbouring letters between a and b. It is not exact from a bound on. (Damerau
+// and Levenshtein's distance, as optimal string alignment.)
 func distance(a, b string, bound int) int {
 	if max(len(a)-len(b), len(b)-len(a)) >= bound {
 		return bound

@@ -7,13 +7,13 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// Plain takes anchors, aliases and tags off a node. What is left is an alias
-// only if there was no anchor of its name before it.
+// Plain resolves the anchors, aliases and tags of a node. The result is an alias
+// only if no anchor of its name precedes it.
 func (f *File) Plain(n ast.Node) ast.Node {
 	for {
 		switch t := n.(type) {
 		case *ast.AnchorNode:
-			// Before the name counts: an alias in its own anchor is unknown.
+			// The name is defined after its value: an anchor cannot contain its own alias.
 			n = f.Plain(t.Value)
 			f.anchors[t.Name.String()] = n
 		case *ast.AliasNode:
@@ -33,8 +33,8 @@ func (f *File) Plain(n ast.Node) ast.Node {
 	}
 }
 
-// Undefined returns the error of the first alias that Plain found no anchor
-// for; nil if there was none.
+// Undefined returns an error about the first alias without an anchor that Plain met,
+// or nil.
 func (f *File) Undefined() error {
 	if f.unknown == nil {
 		return nil
@@ -46,8 +46,8 @@ func (f *File) undefined(alias *ast.AliasNode, path string) *Error {
 	return f.Errorf(alias.GetToken(), path, `*%s: there is no &%[1]s before it; if it is a text, quote it`, alias.Value)
 }
 
-// Fields returns the entries of a mapping, none of null, and reports what is
-// neither.
+// Fields returns the entries of a mapping. Null has none; any other value is an
+// error.
 func (f *File) Fields(n ast.Node, path string) []*ast.MappingValueNode {
 	n = f.Plain(n)
 	entries, ok := entriesOf(n)
@@ -57,7 +57,7 @@ func (f *File) Fields(n ast.Node, path string) []*ast.MappingValueNode {
 	return entries
 }
 
-// Has tells whether the document is a mapping with a field of this name.
+// Has reports whether the document is a mapping with the named field.
 func (f *File) Has(name string) bool {
 	entries, _ := entriesOf(f.Plain(f.Body))
 	return slices.ContainsFunc(entries, func(e *ast.MappingValueNode) bool { return Scalar(f.Plain(e.Key)) == name })
@@ -74,7 +74,7 @@ func entriesOf(n ast.Node) (entries []*ast.MappingValueNode, ok bool) {
 	}
 }
 
-// Scalar is the text of a scalar, without its quotes.
+// Scalar returns the text of a scalar, without its quotes.
 func Scalar(n ast.Node) string {
 	switch s := n.(type) {
 	case *ast.StringNode:
@@ -86,8 +86,8 @@ func Scalar(n ast.Node) string {
 	}
 }
 
-// start is the token that a node begins with: of fields without braces, the
-// first one's name.
+// start returns the first token of a node. For a mapping without braces, it is the
+// name of the first field.
 func start(n ast.Node) *token.Token {
 	switch m := n.(type) {
 	case *ast.MappingNode:
@@ -110,7 +110,7 @@ func isNull(n ast.Node) bool {
 	return n == nil || ok
 }
 
-// isNumber tells whether a scalar can be one: in quotes, it is a text.
+// isNumber reports whether a scalar may be a number. One in quotes is text.
 func isNumber(n ast.Node) bool {
 	if _, block := n.(*ast.LiteralNode); block || !isScalar(n) {
 		return false
@@ -119,10 +119,10 @@ func isNumber(n ast.Node) bool {
 	return kind != token.SingleQuoteType && kind != token.DoubleQuoteType
 }
 
-// maxShown bounds how much of a value an error shows, in bytes.
+// maxShown bounds the part of a value that an error shows, in bytes.
 const maxShown = 64
 
-// show is a node as errors show it.
+// show returns a node for an error message.
 func show(n ast.Node) string {
 	switch n.(type) {
 	case *ast.SequenceNode:

@@ -1,10 +1,14 @@
-// Package strictyaml reads YAML into Go values, strictly: a field that is not
-// known, is given twice or is of another kind is an error with its place. It
-// goes on after an error, so that all of a file's are told at once; and it
-// remembers where each field came from, so that later complaints can say so.
+// Package strictyaml reads configuration files in YAML or JSON into Go values, and
+// reports all mistakes of a file at once, each with its line and column.
 //
-// A field is called as its yaml tag says or, if it has none, its json tag; one
-// that has neither cannot be set. JSON is read too, being YAML.
+// The strict mode of goccy/go-yaml is not enough for that: it stops at the first
+// error, and accepts 1.5 for an int (as 1), 010 (as 8), numbers in quotes, and
+// null for any field. So this package takes goccy's parser, which also rejects
+// duplicate fields, and decodes the syntax tree. It remembers the position of each
+// field, so that a later check of the values can report it too.
+//
+// The name of a field is that of its yaml tag or, without one, its json tag. A
+// field without both tags cannot be set.
 package strictyaml
 
 import (
@@ -25,50 +29,50 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// An Error is one thing that is wrong with a file.
+// An Error is a mistake in a file.
 type Error struct {
 	File         string
 	Line, Column int    // from 1
-	Path         string // of the field, such as rules[3].burst; empty if it is of none
-	What         string // is wrong, and what would be right; the field's path included
+	Path         string // of the field, such as rules[3].burst; empty if there is none
+	What         string // the message, including the path
 }
 
 func (e *Error) Error() string {
 	return fmt.Sprintf("%s:%d:%d: %s", e.File, e.Line, e.Column, e.What)
 }
 
-// Bounds are those of a file.
+// Bounds limit the size of a file.
 type Bounds struct {
 	Bytes  int
-	Values int // with all aliases put in
+	Values int // including those that aliases repeat
 }
 
-// maxDepth bounds how deep values are within values.
+// maxDepth bounds the nesting of values.
 const maxDepth = 100
 
-// A File is a document that is being read.
+// A File is a parsed document, and the errors found in it.
 type File struct {
 	Name string   // for errors
 	Body ast.Node // nil if there is not exactly one document in the file
-	// Null says that null is fine for every field, and leaves it as it is, as
-	// package encoding/json has it. Else it is for pointers and structs only.
+	// Null accepts null for every field and leaves the field unchanged, like
+	// encoding/json. If false, null is only accepted for pointers and structs.
 	Null bool
-	// Special reads the types that are written in a way of their own. It reports
-	// what is wrong by Report.
+	// Special has a decoder for each type with a syntax that Decode does not know.
+	// It reports mistakes by Report.
 	Special map[reflect.Type]func(n ast.Node, v reflect.Value, path string)
 
 	bounds  Bounds
 	at      map[string]*token.Token // by path
 	anchors map[string]ast.Node
-	unknown *ast.AliasNode // the first without an anchor before it
+	unknown *ast.AliasNode // the first alias without an anchor before it
 	values  int            // since the last Reset
 	errs    []*Error
 	more    int // errors beyond maxErrors
 	fields  map[reflect.Type]map[string][]int
 }
 
-// Parse reads the content of a file, whose name is for errors. The error is an
-// *Error, if there is a place for it.
+// Parse parses the content of a file. The name is for errors. The error is an
+// *Error if it has a position.
 func Parse(name string, text []byte, b Bounds) (*File, error) {
 	f := &File{Name: name, bounds: b, anchors: map[string]ast.Node{}, fields: map[reflect.Type]map[string][]int{}}
 	f.Reset()
@@ -76,7 +80,7 @@ func Parse(name string, text []byte, b Bounds) (*File, error) {
 		return nil, f.Errorf(nil, "", "the file is larger than %d bytes", b.Bytes)
 	}
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
-	if bytes.IndexByte(text, '\r') >= 0 { // YAML's line ends are three; one is enough to count by
+	if bytes.IndexByte(text, '\r') >= 0 { // \r\n and \r end lines, too
 		text = bytes.ReplaceAll(bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n")), []byte("\r"), []byte("\n"))
 	}
 	if p := notUTF8(text); p != nil {
@@ -86,7 +90,7 @@ func Parse(name string, text []byte, b Bounds) (*File, error) {
 	if t := tooDeep(tokens); t != nil {
 		return nil, f.Errorf(t, "", "more than %d levels deep", maxDepth)
 	}
-	tree, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
+	tree, err := parser.Parse(tokens, 0)
 	if err != nil {
 		if e, ok := errors.AsType[yaml.Error](err); ok {
 			hint := ""
@@ -103,17 +107,17 @@ func Parse(name string, text []byte, b Bounds) (*File, error) {
 	return f, nil
 }
 
-// Reset forgets where fields came from, and what was reported.
+// Reset discards the positions of fields, and the errors.
 func (f *File) Reset() {
 	f.at, f.values, f.errs, f.more = map[string]*token.Token{}, 0, nil, 0
 }
 
-// Errorf returns the error that is at a token, or at the file's beginning if
-// it is nil.
+// Errorf returns an error at a token, or at the beginning of the file if the token
+// is nil.
 func (f *File) Errorf(t *token.Token, path, format string, args ...any) *Error {
 	e := &Error{File: f.Name, Line: 1, Column: 1, Path: path, What: printable(fmt.Sprintf(format, args...))}
 	if t != nil && t.Type == token.ImplicitNullType && t.Prev != nil {
-		t = t.Prev // where nothing is, there may be no place
+		t = t.Prev // a missing value may have no position
 	}
 	if t != nil && t.Position != nil {
 		e.Line, e.Column = t.Position.Line, t.Position.Column
@@ -121,12 +125,11 @@ func (f *File) Errorf(t *token.Token, path, format string, args ...any) *Error {
 	return e
 }
 
-// maxErrors bounds how many errors a file has: who has read twenty corrects
-// these first.
+// maxErrors bounds the errors that are reported for one file.
 const maxErrors = 20
 
-// Report says that the field of a path is wrong. What is wrong begins where the
-// path ends, as in ": must be given" and " = 5: must be less".
+// Report records an error in the field at path. The message is appended to the
+// path, as in ": must be given" and " = 5: must be less".
 func (f *File) Report(t *token.Token, path, format string, args ...any) {
 	f.add(f.Errorf(t, path, "%s"+format, append([]any{cmp.Or(path, "the document")}, args...)...))
 }
@@ -139,7 +142,7 @@ func (f *File) add(e *Error) {
 	f.errs = append(f.errs, e)
 }
 
-// Wrong tells whether something in the field of a path was reported.
+// Wrong reports whether the field at path, or a field inside it, has an error.
 func (f *File) Wrong(path string) bool {
 	return slices.ContainsFunc(f.errs, func(e *Error) bool {
 		rest, in := strings.CutPrefix(e.Path, path)
@@ -147,8 +150,8 @@ func (f *File) Wrong(path string) bool {
 	})
 }
 
-// Err returns all that was reported, joined in the order of their places; nil
-// if nothing was. If there are more than can be told, it says so at the end.
+// Err returns the recorded errors, joined in the order of their positions, or nil.
+// If there are more than maxErrors, the last line says how many.
 func (f *File) Err() error {
 	if len(f.errs) == 0 {
 		return nil
@@ -165,7 +168,8 @@ func (f *File) Err() error {
 	return errors.Join(all...)
 }
 
-// Where returns the token of a path or, if it was not given, of what holds it.
+// Where returns the token of the field at path or, if the file does not have that
+// field, of the innermost value around it.
 func (f *File) Where(path string) *token.Token {
 	for {
 		if t, ok := f.at[path]; ok || path == "" {
@@ -175,10 +179,10 @@ func (f *File) Where(path string) *token.Token {
 	}
 }
 
-// maxText bounds what an error says, in bytes.
+// maxText bounds a message, in bytes.
 const maxText = 1000
 
-// printable returns a text for one line of a terminal.
+// printable escapes all that a terminal would not show as one line of text.
 func printable(text string) string {
 	if len(text) > maxText {
 		text = text[:maxText] + "..."
