@@ -46,7 +46,7 @@ var packages = map[string]floor{
 	"grpclimit": modules, "metric": modules,
 	"service/internal/config": core, "service/internal/match": core, "service/internal/server": core, "service/internal/strictyaml": core,
 	"service/internal/server/adminapi": service, "service/internal/server/httpapi": service, "service/internal/server/token": service,
-	"service/internal/servermetric": service, "service/internal/proxy": service, "service/internal/settings": service, "service/internal/web": service,
+	"service/internal/connlimit": service, "service/internal/servermetric": service, "service/internal/proxy": service, "service/internal/settings": service, "service/internal/web": service,
 	"service/internal/lab/arena": lab, "service/internal/lab/demo": lab, "service/internal/lab/load": lab, "service/internal/lab/origin": lab,
 	"service/internal/lab/plot": lab, "service/internal/lab/scenario": lab, "service/internal/lab/sim": lab, "service/internal/lab/sla": lab,
 	"service/scenarios": lab, "service/internal/browser": lab, "service/internal/clienttest": lab, "service/internal/external": lab,

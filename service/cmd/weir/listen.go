@@ -24,6 +24,28 @@ func newServer(h http.Handler, log *slog.Logger) *http.Server {
 	}
 }
 
+// timedWrites gives each write of an answer a deadline. Unlike http.Server's
+// WriteTimeout, it does not bound how long the handler takes.
+func timedWrites(next http.Handler, timeout time.Duration) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(&timedWriter{w, timeout}, r)
+	})
+}
+
+type timedWriter struct {
+	http.ResponseWriter
+	timeout time.Duration
+}
+
+// Write renews the deadline, which net/http removes after the answer.
+func (w *timedWriter) Write(b []byte) (int, error) {
+	_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Now().Add(w.timeout)) // or else without one
+	return w.ResponseWriter.Write(b)
+}
+
+// Unwrap is for http.ResponseController.
+func (w *timedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
 // sparing is a log of what peers can cause, as often as they like: ten lines a
 // second of it are enough.
 type sparing struct {

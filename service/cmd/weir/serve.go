@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/connlimit"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/adminapi"
 	"github.com/weir-go/weir/service/internal/server/httpapi"
@@ -50,7 +51,7 @@ type daemon struct {
 	api    *httpapi.API
 	guard  token.Guard
 	files  *reloader
-	crowd  *crowd
+	conns  *connlimit.Listener // of callers
 	public *http.Server
 	phase  phase
 	saving sync.Mutex // held while the state is written
@@ -75,8 +76,8 @@ func (c *serveCmd) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	d.crowd = newCrowd(ln, d.connections(), c.ClientTimeout)
-	defer d.crowd.Close()
+	d.conns = connlimit.New(ln, d.connections())
+	defer d.conns.Close()
 	admin, err := listen("--admin", c.Admin)
 	if err != nil {
 		return err
@@ -164,12 +165,12 @@ func (d *daemon) serveAdmin(ln net.Listener) (stop func(), err error) {
 		cfg.Reload = d.files.reload
 	}
 	api := adminapi.New(cfg)
-	crowd := newCrowd(ln, maxOperators, d.cmd.ClientTimeout)
-	srv := newServer(api, d.log)
-	srv.ReadTimeout, srv.ConnState = d.cmd.ClientTimeout, crowd.state
+	conns := connlimit.New(ln, maxOperators)
+	srv := newServer(timedWrites(api, d.cmd.ClientTimeout), d.log)
+	srv.ReadTimeout, srv.ConnState = d.cmd.ClientTimeout, conns.ConnState
 	go func() {
 		// It ends with Close; nothing else is expected of a listener on hand.
-		d.log.Debug("the admin listener is closed", "reason", srv.Serve(crowd))
+		d.log.Debug("the admin listener is closed", "reason", srv.Serve(conns))
 	}()
 	return func() { _ = srv.Close(); api.Close() }, nil
 }
@@ -185,15 +186,17 @@ const (
 )
 
 // newPublic returns the http.Server of callers. It has no ReadTimeout, which would
-// end those who wait: bodies are bounded by httpapi. WriteTimeout is that of the
-// streams of HTTP/2, whose client may take nothing while the connection goes on.
+// end requests that wait: httpapi gives bodies a deadline. It also suspends the
+// deadline of WriteTimeout while a request waits.
 func (d *daemon) newPublic() *http.Server {
 	srv := newServer(d.cmd.logged(d.log, d.guard.Handler(d.api)), d.log)
-	srv.ReadHeaderTimeout, srv.WriteTimeout, srv.ConnState = d.cmd.ClientTimeout, d.cmd.ClientTimeout, d.crowd.state
+	srv.ReadHeaderTimeout, srv.WriteTimeout, srv.ConnState = d.cmd.ClientTimeout, d.cmd.ClientTimeout, d.conns.ConnState
 	srv.DisableGeneralOptionsHandler = true // it would wait for a body for as long as that takes
 	srv.Protocols = new(http.Protocols)
 	srv.Protocols.SetHTTP1(true)
-	srv.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: maxStreams, SendPingTimeout: pingAfter, PingTimeout: d.cmd.ClientTimeout}
+	srv.HTTP2 = &http.HTTP2Config{
+		MaxConcurrentStreams: maxStreams, SendPingTimeout: pingAfter, PingTimeout: d.cmd.ClientTimeout, WriteByteTimeout: d.cmd.ClientTimeout,
+	}
 	if d.cmd.TLSCert == "" {
 		srv.Protocols.SetUnencryptedHTTP2(true)
 		return srv
@@ -209,9 +212,9 @@ func (d *daemon) serve(ctx context.Context) error {
 	failed := make(chan error, 1)
 	go func() {
 		if d.cmd.TLSCert == "" {
-			failed <- d.public.Serve(d.crowd)
+			failed <- d.public.Serve(d.conns)
 		} else {
-			failed <- d.public.ServeTLS(d.crowd, "", "")
+			failed <- d.public.ServeTLS(d.conns, "", "")
 		}
 	}()
 	select {

@@ -38,8 +38,8 @@ func (d *daemon) drain() error {
 		d.log.Warn("the grace is over: who still waits is refused", "waiting", d.server.Waiting())
 		d.server.Close(true)
 	}
-	_ = d.crowd.Close()
-	d.crowd.dismiss()
+	_ = d.conns.Close()
+	d.conns.CloseUnused()
 	// Who has been answered has a moment to take it.
 	ctx, cancel = context.WithDeadline(context.Background(), start.Add(max(d.cmd.Grace, time.Since(start)+parting)))
 	defer cancel()

@@ -54,7 +54,7 @@ func (o operation) Collect(ch chan<- prometheus.Metric) {
 		send(d, prometheus.GaugeValue, v)
 	}
 	st := o.files.state()
-	open, shed := o.crowd.count()
+	open, shed := o.conns.Count()
 	flag(reloadedDesc, st.Error == nil)
 	send(reloadDesc, prometheus.GaugeValue, float64(st.Success.UnixMilli())/1000)
 	send(failuresDesc, prometheus.CounterValue, float64(o.files.failed()))

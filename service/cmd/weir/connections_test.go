@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 )
 
 // dial opens a connection and sends a text.
@@ -39,9 +38,9 @@ const (
 	halfBody     = "POST /rate HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n[{"
 )
 
-// Who opens connections without asking keeps nobody out: the one that has been
-// quiet for longest makes room. Who has a request stays.
-func TestCrowd(t *testing.T) {
+// Connections without a request do not keep others out: the one that is idle for
+// longest is closed. One with a request stays.
+func TestIdleConnectionsMakeRoom(t *testing.T) {
 	s := serving(t, "--max-connections", "3", "--rules", file(t, "r.yaml", `rules: [{key: late, rate: 1/h}]`))
 	s.statuses("/rate/late", 1)
 	http.DefaultClient.CloseIdleConnections()
@@ -71,8 +70,8 @@ func TestCrowd(t *testing.T) {
 	s.end()
 }
 
-// A connection with a request in it is not quiet, whatever it speaks.
-func TestCrowdProtocols(t *testing.T) {
+// A connection with a request is not idle, in any protocol.
+func TestBusyConnectionsStay(t *testing.T) {
 	ca := newAuthority(t, "ours")
 	cert, key := ca.sign(t, 1)
 	secure := []string{"--tls-cert", file(t, "cert.pem", string(cert)), "--tls-key", file(t, "key.pem", string(key))}
@@ -110,20 +109,8 @@ func TestCrowdProtocols(t *testing.T) {
 	}
 }
 
-// Whoever closes it again has no error: http.Server does, and so does drain.
-func TestCrowdClose(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	fatal(t, err)
-	c := newCrowd(ln, 1, time.Second)
-	fatal(t, c.Close())
-	fatal(t, c.Close())
-	if _, err := c.Accept(); err == nil {
-		t.Error("it accepts still")
-	}
-}
-
-// If all have a request, one more waits until one of them has its answer.
-func TestCrowdFull(t *testing.T) {
+// If all connections have a request, one more waits until one has its answer.
+func TestAllConnectionsBusy(t *testing.T) {
 	s := serving(t, "--max-connections", "2", "--rules", file(t, "r.yaml", `rules: [{key: soon, rate: 60/m, burst: 1}]`))
 	s.statuses("/rate/soon", 1)
 	http.DefaultClient.CloseIdleConnections()
@@ -140,7 +127,7 @@ func TestCrowdFull(t *testing.T) {
 	s.end()
 }
 
-// Callers who do not go on are cut off.
+// Callers that stop sending or reading are cut off.
 func TestServeSlowCallers(t *testing.T) {
 	s := serving(t, "--client-timeout", "200ms")
 	for text, want := range map[string]int{halfHeader: 0, halfBody: 408} {
@@ -154,16 +141,17 @@ func TestServeSlowCallers(t *testing.T) {
 			t.Errorf("%q: %v: want it closed", text, err)
 		}
 	}
-	takesNothing := dial(t, s.public, "")
-	var err error
-	for err == nil {
-		_, err = io.WriteString(takesNothing, "GET /openapi.json HTTP/1.1\r\nHost: a\r\n\r\n")
+	for url, path := range map[string]string{s.public: "/openapi.json", s.admin: "/metrics"} {
+		unread := dial(t, url, "")
+		var err error
+		for err == nil {
+			_, err = io.WriteString(unread, "GET "+path+" HTTP/1.1\r\nHost: a\r\n\r\n")
+		}
 	}
 	s.end()
 }
 
-// Ten thousand connections that do nothing cost a bounded memory, and keep
-// nobody out.
+// Ten thousand idle connections take a bounded memory, and keep no request out.
 func TestServeManyConnections(t *testing.T) {
 	const most, more = 9_000, 1_000
 	cmd, public, admin, _ := start(t, build(t), "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
