@@ -66,7 +66,6 @@ func (c *serveCmd) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	defer paceGC(uint64(c.Memory) / 4)()
 	d := &daemon{cmd: c, log: log}
 	watcher := config.NewWatcher(config.WatchConfig{Paths: c.paths(), Interval: c.WatchInterval, Log: log})
 	if err := d.load(); err != nil {

@@ -32,7 +32,7 @@ type serveOwn struct {
 
 // serveBound is what bounds the server.
 type serveBound struct {
-	Memory         size          `default:"64MiB" placeholder:"SIZE" help:"Memory for counts (${default}); garbage may have a quarter of it, unless GOGC says how much."`
+	Memory         size          `default:"64MiB" placeholder:"SIZE" help:"Memory for counts (${default})."`
 	MaxWaiting     int           `default:"20000" placeholder:"N" help:"Requests that may wait, of all keys; 0: none (${default})."`
 	MaxLeases      int           `default:"100000" placeholder:"N" help:"Leases that may be held, of all keys (${default})."`
 	MaxKey         int           `default:"1024" placeholder:"BYTES" help:"How long a key may be (${default})."`
