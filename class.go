@@ -2,30 +2,30 @@ package weir
 
 import "context"
 
-// A Priority says who goes first, and who is shed first, when not all work can
-// be done. Higher is more important; the zero Priority is Critical, that of
-// ordinary work. The four levels are those of the Google SRE book, chapter
-// "Handling Overload"; any other value is a level too.
+// A Priority is the importance of work: higher priorities go first, and lower
+// ones are shed first. The zero Priority is Critical, that of ordinary work.
+// The four levels are those of the Google SRE book, chapter "Handling
+// Overload"; any other value is a level too.
 type Priority int32
 
 const (
-	Sheddable     Priority = -2 // batch work, that can wait for hours: shed first
-	SheddablePlus Priority = -1 // batch work that somebody waits for
+	Sheddable     Priority = -2 // batch work that can wait for hours: shed first
+	SheddablePlus Priority = -1 // batch work that a user waits for
 	Critical      Priority = 0  // what users wait for
 	CriticalPlus  Priority = 1  // what must not fail
 )
 
-// A Class is what a queue knows about a request, beside its units. The zero
-// Class is ordinary work of nobody in particular.
+// A Class is what a queue knows about a request besides its units. The zero
+// Class is ordinary work without a tenant and a partition.
 type Class struct {
 	Priority  Priority
-	Tenant    string // whose work it is: tenants share a queue fairly
-	Partition string // which guaranteed share of a limit it may use
+	Tenant    string // tenants share a queue fairly
+	Partition string // a partition has a guaranteed share of a limit
 }
 
 type classKey struct{}
 
-// ClassOf returns the Class of the work under ctx.
+// ClassOf returns the Class in ctx, the zero Class if there is none.
 func ClassOf(ctx context.Context) Class {
 	c, _ := ctx.Value(classKey{}).(*Class)
 	if c == nil {
@@ -34,31 +34,12 @@ func ClassOf(ctx context.Context) Class {
 	return *c
 }
 
-// WithClass returns a context for work of class c.
+// WithClass returns a context with class c. To change one field, start from
+// ClassOf:
+//
+//	c := weir.ClassOf(ctx)
+//	c.Priority = weir.Sheddable
+//	ctx = weir.WithClass(ctx, c)
 func WithClass(ctx context.Context, c Class) context.Context {
 	return context.WithValue(ctx, classKey{}, &c)
-}
-
-// WithPriority returns a context for work of priority p, of the same Class
-// otherwise.
-func WithPriority(ctx context.Context, p Priority) context.Context {
-	c := ClassOf(ctx)
-	c.Priority = p
-	return WithClass(ctx, c)
-}
-
-// WithTenant returns a context for work of a tenant, of the same Class
-// otherwise.
-func WithTenant(ctx context.Context, tenant string) context.Context {
-	c := ClassOf(ctx)
-	c.Tenant = tenant
-	return WithClass(ctx, c)
-}
-
-// WithPartition returns a context for work of a partition, of the same Class
-// otherwise.
-func WithPartition(ctx context.Context, partition string) context.Context {
-	c := ClassOf(ctx)
-	c.Partition = partition
-	return WithClass(ctx, c)
 }

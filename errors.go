@@ -4,25 +4,24 @@ import (
 	"context"
 	"errors"
 	"math"
-	"math/bits"
 	"time"
 )
 
-// ErrRejected is what every *Rejection is, in the sense of errors.Is.
+// ErrRejected matches every *Rejection by errors.Is.
 var ErrRejected = errors.New("rejected")
 
-// A Reason says why work was rejected. The zero Reason means that it was not.
+// A Reason is why work was rejected. The zero Reason means that it was not.
 type Reason uint8
 
 const (
-	OverRate  Reason = iota + 1 // more per second than allowed
-	OverLimit                   // as much in flight as allowed, and no queue to wait in; or more units than the whole limit
-	QueueFull                   // as many waiting as allowed
-	Overdue                     // waited as long as allowed
-	TooLate                     // could not have been admitted before the caller's deadline
+	OverRate  Reason = iota + 1 // above the rate limit
+	OverLimit                   // above the concurrency limit, without a queue to wait in; or more units than the whole limit
+	QueueFull                   // the queue is full
+	Overdue                     // waited too long in the queue
+	TooLate                     // could not be done before the caller's deadline
 	Closed                      // the limiter takes no more work
-	OverBurst                   // costs more than the rate limit can ever hold: no wait helps
-	Throttled                   // the client keeps it back: the backend has refused too much of late
+	OverBurst                   // costs more than the burst of the rate limit: no wait helps
+	Throttled                   // the client itself holds it back, because the backend has rejected too much recently
 )
 
 var reasons = [...]string{"", "over_rate", "over_limit", "queue_full", "overdue", "too_late", "closed", "over_burst",
@@ -36,8 +35,8 @@ func (r Reason) String() string {
 	return "unknown"
 }
 
-// load reports whether the reason is a lack of room, rather than a quota, an end
-// of service, or a client's own restraint.
+// load reports whether the reason is a lack of capacity, and not a quota, a
+// closed limiter or a client's own restraint.
 func (r Reason) load() bool {
 	switch r {
 	case OverLimit, QueueFull, Overdue, TooLate:
@@ -46,76 +45,64 @@ func (r Reason) load() bool {
 	return false
 }
 
-// Never is the RetryAfter of what no wait will make possible.
+// Never is the RetryAfter of a request that no wait makes possible.
 const Never time.Duration = math.MaxInt64
 
-// A Rejection is the error of work that was not let in.
-//
-// Rejections are shared: do not change one.
+// A Rejection is the error of work that was not admitted. Rejections are
+// shared: do not change one.
 type Rejection struct {
 	Reason     Reason
-	RetryAfter time.Duration // the soonest that asking again makes sense; 0 = not known, Never = it does not
+	RetryAfter time.Duration // the earliest time to ask again; 0 if unknown, Never if it is useless
 }
 
-// Reject returns the Rejection for a reason and a wait. It allocates nothing:
-// there is one for every reason and length of wait, of which there are few,
-// because RetryAfter is rounded up: to a multiple of a quarter of a
-// millisecond, about, below four of them; above that, by less than a quarter
-// of itself. Among what is not rounded are 1 to 8, 10 and 12 seconds.
+// Reject returns the Rejection for a reason and a wait. It does not allocate:
+// it returns one of a table of shared Rejections. RetryAfter is therefore
+// rounded up, to 1/4096 s or by less than a quarter of itself. Among the values
+// that are not rounded are 1 to 8, 10 and 12 seconds.
 func Reject(why Reason, retryAfter time.Duration) *Rejection {
 	if int(why) >= len(rejections) {
 		return &Rejection{Reason: why, RetryAfter: retryAfter}
 	}
-	return &rejections[why][step(retryAfter)]
+	shared := &rejections[why]
+	i := step(retryAfter)
+	if shared[i].RetryAfter < retryAfter { // the float was rounded down
+		i++
+	}
+	return &shared[i]
 }
 
-// A shared RetryAfter is counted in units of a second / 4096: there are
-// unitsOf of them in per nanoseconds.
-const unitsOf, per = 8, 1_953_125
-
-// steps is one more than the step of the longest wait, which is Never.
-const steps = 166
+// A step of RetryAfter is a float64 number of seconds whose mantissa has two
+// bits: the sign, the exponent and these are the upper 14 bits of the number.
+const (
+	lowBits   = 50
+	firstStep = (1023 - 12) << 2 // 1/4096 s
+	steps     = 42*4 + 3         // up to 2^30 s; the first is 0, the last is Never
+)
 
 // rejections holds every Rejection that Reject returns.
 var rejections = func() (all [len(reasons)][steps]Rejection) {
 	for why := range all {
 		for i := range all[why] {
-			all[why][i] = Rejection{Reason(why), wait(i)}
+			all[why][i].Reason = Reason(why)
+			switch i {
+			case 0:
+			case steps - 1:
+				all[why][i].RetryAfter = Never
+			default:
+				all[why][i].RetryAfter = time.Duration(1e9 * math.Float64frombits(uint64(firstStep+i-1)<<lowBits))
+			}
 		}
 	}
 	return all
 }()
 
-// step is the number of the shortest wait that is not below d: a tiny floating
-// point number, with two bits of mantissa.
+// step returns the index of the shortest wait that is not below d.
 func step(d time.Duration) int {
-	switch {
-	case d <= 0:
+	if d <= 0 {
 		return 0
-	case d > 1<<30*time.Second: // 34 years
-		return steps - 1
 	}
-	q := (uint64(d)*unitsOf + per - 1) / per
-	e := max(bits.Len64(q)-3, 0)
-	if rest := q & (1<<e - 1); rest != 0 {
-		q += 1<<e - rest // may carry into the next power of two
-		e = bits.Len64(q) - 3
-	}
-	return 4*e + int(q>>e)
-}
-
-// wait is the inverse of step. A whole number of nanoseconds that is no longer
-// than so many units is no longer than their whole nanoseconds.
-func wait(step int) time.Duration {
-	if step == steps-1 {
-		return Never
-	}
-	e := max(step/4-1, 0)
-	q := uint64(step - 4*e)
-	if hi, lo := bits.Mul64(q<<e, per); hi == 0 {
-		return time.Duration(lo / unitsOf)
-	}
-	return Never
+	up := math.Float64bits(d.Seconds()) + 1<<lowBits - 1
+	return min(max(int(up>>lowBits)-firstStep+1, 1), steps-1)
 }
 
 func (r *Rejection) Error() string { return "rejected: " + r.Reason.String() }

@@ -1,11 +1,6 @@
-// Package weir keeps a service's work at what the service can bear. It holds
-// the six words that every limiter of this module shares: [Decision],
-// [Limiter], [Permit], [Outcome], [Rejection], and limit.Sample, which the
-// adaptive algorithms learn from.
-//
-// Everything rests on Little's law, N = X·R: the work in flight is the
-// throughput times the response time. Bound X with a rate limit, N with a
-// concurrency limit (package inflight), R with the queue in front of it.
+// Package weir keeps the load of a service within its capacity. It defines
+// what all limiters of this module have in common: [Limiter], [Permit],
+// [Outcome], [Decision], [Rejection] and [Class].
 //
 //	permit, err := limiter.Acquire(ctx, 1)
 //	if err != nil {
@@ -15,7 +10,11 @@
 //	err = work(ctx)
 //	permit.Release(weir.OutcomeOf(err))
 //
-// That is what Do does.
+// [Do] and [DoValue] are that in one call.
+//
+// By Little's law, N = X·R, the work in flight is the throughput times the
+// response time. A rate limit (package rate) bounds X, a concurrency limit
+// (package inflight) bounds N, and the queue in front of it bounds R.
 package weir
 
 import (
@@ -24,20 +23,20 @@ import (
 	"slices"
 )
 
-// A Limiter says whether work may start, and waits for it where it must.
+// A Limiter decides whether work may start, and waits until it may.
 // Implementations are safe for concurrent use.
 type Limiter interface {
 	// Acquire asks for n units (n >= 0) and returns a Permit for them, which
 	// the caller must release. Without a permit the error is a *Rejection or,
-	// if ctx ended first, the context's own error, bare.
+	// if ctx ended first, the context's own error, not wrapped.
 	Acquire(ctx context.Context, n int) (Permit, error)
 }
 
 // Do runs fn under a permit for one unit of l and returns fn's error, or the
 // reason why fn did not run. The permit is released with OutcomeOf of that
-// error; with Ignored if fn panics. The return of fn is the end of the work:
-// after it, Do holds nothing. If fn calls a service that goes on working after
-// its caller has left, use Acquire and CallOutcomeOf instead.
+// error, or with Ignored if fn panics. The work must have ended when fn
+// returns. If fn calls a service that goes on working after its caller has
+// left, use Acquire and Permit.Abandon instead.
 func Do(ctx context.Context, l Limiter, fn func(context.Context) error) error {
 	p, err := l.Acquire(ctx, 1)
 	if err != nil {
@@ -49,18 +48,31 @@ func Do(ctx context.Context, l Limiter, fn func(context.Context) error) error {
 	return err
 }
 
+// DoValue is Do for a function that returns a value. If fn did not run, the
+// value is the zero T.
+func DoValue[T any](ctx context.Context, l Limiter, fn func(context.Context) (T, error)) (T, error) {
+	p, err := l.Acquire(ctx, 1)
+	if err != nil {
+		var zero T
+		return zero, err
+	}
+	defer p.Release(Ignored)
+	v, err := fn(ctx)
+	p.Release(OutcomeOf(err))
+	return v, err
+}
+
 // OutcomeOf judges work that has ended by its error:
 //
-//   - none is Success,
-//   - a rejection by a concurrency limit or a queue further down (OverLimit,
-//     QueueFull, Overdue, TooLate) is Dropped,
-//   - any other rejection is Ignored: a quota (OverRate, OverBurst) is about one
-//     user, Closed and Throttled say nothing new,
-//   - a missed deadline is Late: the work has ended, but too late,
-//   - all else says nothing about load and is Ignored, also a context that was
-//     cancelled.
+//   - no error is Success;
+//   - a rejection for lack of room further down (OverLimit, QueueFull,
+//     Overdue, TooLate) is Dropped;
+//   - any other rejection is Ignored, because it says nothing about load:
+//     OverRate and OverBurst concern one user's quota;
+//   - a missed deadline is a variant of Dropped, "late";
+//   - any other error, also of a cancelled context, is Ignored.
 //
-// See CallOutcomeOf for work that may be going on.
+// See Permit.Abandon for work that may be going on.
 func OutcomeOf(err error) Outcome {
 	switch {
 	case err == nil:
@@ -72,33 +84,21 @@ func OutcomeOf(err error) Outcome {
 		}
 		return Dropped
 	case errors.Is(err, context.DeadlineExceeded):
-		return Late
+		return late
 	default:
 		return Ignored
 	}
 }
 
-// CallOutcomeOf judges the call of a service by its error, as OutcomeOf does,
-// but for a service that may go on working after its caller has left: a missed
-// deadline is TimedOut, and a context that was cancelled is Left. A concurrency
-// limit then keeps the units until the work could have ended.
-func CallOutcomeOf(err error) Outcome {
-	o := OutcomeOf(err)
-	switch {
-	case o == Late:
-		return TimedOut
-	case o == Ignored && errors.Is(err, context.Canceled):
-		return Left
-	}
-	return o
-}
+func isCancelled(err error) bool { return errors.Is(err, context.Canceled) }
 
-// Chain returns a Limiter that acquires from every one of ls, in order, and
-// releases in reverse. If one refuses, the earlier ones get their units back
-// (a cost of 0, Ignored) and the refusal is returned: all or nothing. An empty
-// chain admits everything.
+// Chain returns a Limiter that acquires from each of ls, in order, and releases
+// in reverse. If one rejects the request, the earlier ones get their units back
+// (a cost of 0, Ignored), and Acquire returns the rejection. An empty chain
+// admits everything.
 //
-// Put the cheapest refusal first: rate, then queue, then concurrency.
+// Put the limiter that rejects at the least cost first: the rate, then the
+// queue, then the concurrency.
 func Chain(ls ...Limiter) Limiter {
 	return chain(slices.Clone(ls))
 }
@@ -110,8 +110,8 @@ func (c chain) Acquire(ctx context.Context, n int) (Permit, error) {
 	held.owner = held
 	all := false
 	defer func() {
-		if !all { // refused, or a panic
-			held.Use(Grant{}, 0) // a rate limit takes tokens back only for work that cost nothing
+		if !all { // rejected, or a panic
+			held.Use(Grant{}, 0) // a rate limit takes tokens back only for a cost of 0
 			held.Release(Grant{}, Ignored)
 		}
 	}()

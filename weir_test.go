@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/outcome"
 )
 
 func TestRejection(t *testing.T) {
@@ -45,7 +46,7 @@ func TestRejection(t *testing.T) {
 func TestOutcome(t *testing.T) {
 	var zero weir.Outcome
 	for o, want := range map[weir.Outcome]string{
-		zero: "ignored", weir.Success: "success", weir.Dropped: "dropped", weir.TimedOut: "timed_out", weir.Left: "left", weir.Late: "late", 99: "ignored",
+		zero: "ignored", weir.Success: "success", weir.Dropped: "dropped", outcome.TimedOut: "timed_out", outcome.Left: "left", outcome.Late: "late", 99: "ignored",
 	} {
 		if got := o.String(); got != want {
 			t.Errorf("outcome %d: %s: want %s", uint8(o), got, want)
@@ -65,10 +66,10 @@ func TestOutcomeOf(t *testing.T) {
 		ended, call weir.Outcome
 	}{
 		{nil, weir.Success, weir.Success},
-		{context.DeadlineExceeded, weir.Late, weir.TimedOut},
-		{fmt.Errorf("calling: %w", context.DeadlineExceeded), weir.Late, weir.TimedOut},
-		{context.Canceled, weir.Ignored, weir.Left},
-		{fmt.Errorf("calling: %w", context.Canceled), weir.Ignored, weir.Left},
+		{context.DeadlineExceeded, outcome.Late, outcome.TimedOut},
+		{fmt.Errorf("calling: %w", context.DeadlineExceeded), outcome.Late, outcome.TimedOut},
+		{context.Canceled, weir.Ignored, outcome.Left},
+		{fmt.Errorf("calling: %w", context.Canceled), weir.Ignored, outcome.Left},
 		{weir.Reject(weir.OverRate, time.Second), weir.Ignored, weir.Ignored},
 		{fmt.Errorf("further down: %w", weir.Reject(weir.OverBurst, weir.Never)), weir.Ignored, weir.Ignored},
 		{weir.Reject(weir.Closed, 0), weir.Ignored, weir.Ignored},
@@ -83,9 +84,14 @@ func TestOutcomeOf(t *testing.T) {
 		if got := weir.OutcomeOf(tt.err); got != tt.ended {
 			t.Errorf("%v: ended %v: want %v", tt.err, got, tt.ended)
 		}
-		if got := weir.CallOutcomeOf(tt.err); got != tt.call {
-			t.Errorf("%v: call %v: want %v", tt.err, got, tt.call)
+		ls, notes := diaries("a")
+		p, err := ls[0].Acquire(t.Context(), 1)
+		if err != nil {
+			t.Fatal(err)
 		}
+		p.Abandon(tt.err)
+		p.Abandon(nil) // only the first counts
+		expect(t, notes, "a admit 1", fmt.Sprintf("a 1 back, %v", tt.call))
 	}
 }
 
@@ -263,6 +269,32 @@ func TestDo(t *testing.T) {
 	}
 }
 
+func TestDoValue(t *testing.T) {
+	ls, notes := diaries("a")
+	work := func(context.Context) (string, error) { return "partial", context.DeadlineExceeded }
+	if v, err := weir.DoValue(t.Context(), ls[0], work); v != "partial" || err != context.DeadlineExceeded {
+		t.Errorf("%q, %v: want what the work returned", v, err)
+	}
+	expect(t, notes, "a admit 1", "a 1 back, late")
+
+	ls, notes = diaries("a")
+	no := &weir.Rejection{Reason: weir.OverLimit}
+	ls[0] = diary{name: "a", refuse: no, notes: notes}
+	if v, err := weir.DoValue(t.Context(), ls[0], work); v != "" || err != no {
+		t.Errorf("%q, %v: want the zero value and the rejection", v, err)
+	}
+	expect(t, notes, "a refuse")
+
+	ls, notes = diaries("a")
+	defer func() {
+		if recover() == nil {
+			t.Error("want the panic")
+		}
+		expect(t, notes, "a admit 1", "a 1 back, ignored")
+	}()
+	_, _ = weir.DoValue(t.Context(), ls[0], func(context.Context) (int, error) { panic("a bug") })
+}
+
 func TestDoRefused(t *testing.T) {
 	ls, notes := diaries("a")
 	no := &weir.Rejection{Reason: weir.OverLimit}
@@ -320,7 +352,7 @@ func TestRejectRoundsUp(t *testing.T) {
 		check(1<<e + 1)
 	}
 	for _, tt := range []struct{ d, want time.Duration }{
-		{0, 0}, {-1, 0}, {1, 244_140}, {244_140, 244_140}, {244_141, 488_281}, {weir.Never, weir.Never},
+		{0, 0}, {-1, 0}, {1, 244_140}, {244_140, 244_140}, {244_141, 305_175}, {weir.Never, weir.Never},
 		{weir.Never - 1, weir.Never}, {1<<30*time.Second + 1, weir.Never}, {1 << 30 * time.Second, 1 << 30 * time.Second},
 		{time.Second, time.Second}, {2 * time.Second, 2 * time.Second}, {3 * time.Second, 3 * time.Second},
 		{5 * time.Second, 5 * time.Second}, {7 * time.Second, 7 * time.Second}, {8 * time.Second, 8 * time.Second},
@@ -361,4 +393,10 @@ func TestChainPanic(t *testing.T) {
 		}
 	}()
 	_, _ = weir.Chain(diary{name: "a", notes: &notes}, panicking{}).Acquire(t.Context(), 1)
+}
+
+func BenchmarkReject(b *testing.B) {
+	for d := time.Duration(1); b.Loop(); d = d*3 + 1 {
+		weir.Reject(weir.OverRate, d)
+	}
 }

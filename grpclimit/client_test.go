@@ -20,6 +20,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/grpclimit"
+	"github.com/weir-go/weir/internal/outcome"
 	"github.com/weir-go/weir/throttle"
 )
 
@@ -474,9 +475,9 @@ func TestClientOutcomes(t *testing.T) {
 		{t.Context(), status.Error(codes.Unavailable, ""), weir.Dropped},
 		{t.Context(), status.Error(codes.ResourceExhausted, ""), weir.Ignored},
 		{t.Context(), status.Error(codes.ResourceExhausted, "trying to send message larger than max (5 vs. 4)"), weir.Ignored},
-		{t.Context(), status.Error(codes.DeadlineExceeded, ""), weir.TimedOut},
+		{t.Context(), status.Error(codes.DeadlineExceeded, ""), outcome.TimedOut},
 		{t.Context(), status.Error(codes.Canceled, ""), weir.Ignored},
-		{ended, status.Error(codes.Canceled, ""), weir.Left},
+		{ended, status.Error(codes.Canceled, ""), outcome.Left},
 		{t.Context(), status.Error(codes.NotFound, ""), weir.Ignored},
 		{t.Context(), fmt.Errorf("max retries exhausted: %w", status.Error(codes.Unavailable, "")), weir.Dropped},
 	} {
@@ -543,7 +544,7 @@ func TestClientStreamEnds(t *testing.T) {
 			_ = s.CloseSend()
 			_, _ = s.Recv()
 		}, weir.Success},
-		{"abandoned, and its context cancelled", func(_ pb.TestService_FullDuplexCallClient, _ *grpc.ClientConn, cancel context.CancelFunc) { cancel() }, weir.Left},
+		{"abandoned, and its context cancelled", func(_ pb.TestService_FullDuplexCallClient, _ *grpc.ClientConn, cancel context.CancelFunc) { cancel() }, outcome.Left},
 		{"abandoned, and the connection closed", func(_ pb.TestService_FullDuplexCallClient, conn *grpc.ClientConn, _ context.CancelFunc) {
 			_ = conn.Close()
 		}, weir.Ignored},
@@ -676,14 +677,14 @@ func TestBothSides(t *testing.T) {
 	_, c := dialBy(t, cl, addr)
 	p, _ := lim.Acquire(t.Context(), 1)
 	time.AfterFunc(100*ms, func() { p.Release(weir.Success) })
-	if _, err := ask(weir.WithPriority(t.Context(), weir.SheddablePlus), t, c); err != nil || priority.Load() != int64(weir.SheddablePlus) {
+	if _, err := ask(weir.WithClass(t.Context(), weir.Class{Priority: weir.SheddablePlus}), t, c); err != nil || priority.Load() != int64(weir.SheddablePlus) {
 		t.Errorf("%v, priority %d", err, priority.Load())
 	}
 	if st := cl.Stats(); st.Sent < 2 || st.Budget.Retried == 0 || i.Stats().Classes[0].Refused[weir.OverLimit] == 0 {
 		t.Errorf("%+v", st)
 	}
 	for p, want := range map[weir.Priority]weir.Priority{-5: weir.Sheddable, weir.Critical: weir.Critical, 5: weir.Critical} {
-		if _, err := ask(weir.WithPriority(t.Context(), p), t, c); err != nil || priority.Load() != int64(want) {
+		if _, err := ask(weir.WithClass(t.Context(), weir.Class{Priority: p}), t, c); err != nil || priority.Load() != int64(want) {
 			t.Errorf("%v, priority %d: want %d", err, priority.Load(), want)
 		}
 	}

@@ -108,7 +108,9 @@ func (i *Interceptor) heed(ctx context.Context) context.Context {
 		return ctx
 	}
 	if p, ok := caller.Priority(values[0], i.trusts(ctx)); ok {
-		return weir.WithPriority(ctx, p)
+		class := weir.ClassOf(ctx)
+		class.Priority = p
+		return weir.WithClass(ctx, class)
 	}
 	return ctx
 }

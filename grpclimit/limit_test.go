@@ -22,6 +22,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/grpclimit"
+	"github.com/weir-go/weir/internal/outcome"
 	"github.com/weir-go/weir/keyed"
 	"github.com/weir-go/weir/rate"
 )
@@ -453,8 +454,8 @@ func TestOutcomes(t *testing.T) {
 		{t.Context(), weir.Reject(weir.OverBurst, 0), weir.Ignored},
 		{t.Context(), status.Error(codes.Unavailable, ""), weir.Dropped},
 		{t.Context(), fmt.Errorf("asking: %w", status.Error(codes.Unavailable, "")), weir.Dropped},
-		{t.Context(), status.Error(codes.DeadlineExceeded, ""), weir.Late},
-		{t.Context(), context.DeadlineExceeded, weir.Late}, // a server makes a status of it
+		{t.Context(), status.Error(codes.DeadlineExceeded, ""), outcome.Late},
+		{t.Context(), context.DeadlineExceeded, outcome.Late}, // a server makes a status of it
 		{t.Context(), weir.Reject(weir.OverLimit, 0), weir.Dropped},
 		{t.Context(), status.Error(codes.Canceled, ""), weir.Ignored},
 		{t.Context(), status.Error(codes.NotFound, ""), weir.Ignored},
@@ -464,7 +465,7 @@ func TestOutcomes(t *testing.T) {
 		{t.Context(), status.Error(codes.ResourceExhausted, "grpc: received message larger than max (5 vs. 4)"), weir.Ignored},
 		{t.Context(), status.Error(codes.ResourceExhausted, "gRPC message exceeds maximum size 4: 5"), weir.Ignored},
 		// Nobody waits any more.
-		{over, nil, weir.Late},
+		{over, nil, outcome.Late},
 		{left, nil, weir.Ignored},
 		{left, status.Error(codes.Unavailable, ""), weir.Ignored},
 	} {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/loadsign"
+	"github.com/weir-go/weir/internal/outcome"
 )
 
 // outcomeOf returns what a run of a handler, which has ended, tells about load,
@@ -21,7 +22,7 @@ func outcomeOf(ctx context.Context, err error) weir.Outcome {
 	}
 	sign := loadsign.OfGRPC(uint32(s.Code()), err)
 	if sign == loadsign.Silent && ctx.Err() == nil {
-		return weir.Late
+		return outcome.Late
 	}
 	return sign.Ended(ctx.Err())
 }
@@ -31,7 +32,7 @@ func outcomeOf(ctx context.Context, err error) weir.Outcome {
 func answered(ctx context.Context, s *status.Status) weir.Outcome {
 	switch sign := loadsign.OfGRPC(uint32(s.Code()), nil); {
 	case sign == loadsign.Silent:
-		return weir.TimedOut
+		return outcome.TimedOut
 	case s.Code() == codes.Canceled:
 		return sign.Unseen(ctx.Err())
 	default:

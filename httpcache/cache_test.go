@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/outcome"
 )
 
 func TestAResponseIsKeptForItsTTL(t *testing.T) {
@@ -111,7 +112,7 @@ func TestTimeoutIs504(t *testing.T) {
 		if w := g.get("/"); w.Code != 504 || !strings.Contains(w.Body.String(), `"reason":"timeout"`) {
 			t.Errorf("%d %s: want 504", w.Code, w.Body)
 		}
-		if len(lim.outcomes) != 1 || lim.outcomes[0] != weir.Late {
+		if len(lim.outcomes) != 1 || lim.outcomes[0] != outcome.Late {
 			t.Errorf("%v: want the work that ended too late", lim.outcomes)
 		}
 	})

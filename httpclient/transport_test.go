@@ -20,6 +20,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/inflight"
+	"github.com/weir-go/weir/internal/outcome"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/throttle"
 )
@@ -153,7 +154,7 @@ func TestTheOutcomeOfAnError(t *testing.T) {
 		{"a limit on work in flight further down", weir.Reject(weir.QueueFull, 0), 0, weir.Dropped},
 		{"a quota further down", weir.Reject(weir.OverRate, 0), 0, weir.Ignored},
 		{"anything else", errors.New("bad request"), 0, weir.Ignored},
-		{"the deadline has passed", errors.New("cancelled"), 2 * s, weir.TimedOut},
+		{"the deadline has passed", errors.New("cancelled"), 2 * s, outcome.TimedOut},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			lim := &turnstile{let: 1}
@@ -494,7 +495,7 @@ func TestHeadersTellTheServer(t *testing.T) {
 				got = append(got, r.Header.Get(deadline), r.Header.Get(level))
 				return reply(429, "Retry-After: 2"), nil
 			})
-			ctx := weir.WithPriority(context.Background(), test.priority)
+			ctx := weir.WithClass(context.Background(), weir.Class{Priority: test.priority})
 			if test.left > 0 {
 				var cancel context.CancelFunc
 				ctx, cancel = context.WithTimeout(ctx, test.left)

@@ -17,7 +17,9 @@ func (m *Middleware) heed(r *http.Request) (*http.Request, context.CancelFunc) {
 	ctx, cancel := r.Context(), context.CancelFunc(func() {})
 	if name := m.cfg.Criticality; name != "" {
 		if p, ok := caller.Priority(r.Header.Get(name), m.trusts(r)); ok {
-			ctx = weir.WithPriority(ctx, p)
+			class := weir.ClassOf(ctx)
+			class.Priority = p
+			ctx = weir.WithClass(ctx, class)
 		}
 	}
 	if name := m.cfg.Deadline; name != "" {

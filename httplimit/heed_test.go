@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/outcome"
 )
 
 func TestCriticality(t *testing.T) {
@@ -41,7 +42,7 @@ func TestCriticality(t *testing.T) {
 		})
 		r := from(tt.remote)
 		r.Header["X-Criticality"] = tt.values
-		s.do(r.WithContext(weir.WithTenant(r.Context(), "ada")))
+		s.do(r.WithContext(weir.WithClass(r.Context(), weir.Class{Tenant: "ada"})))
 		s.ran(1)
 		if got := v.asked[0].Priority; got != tt.want {
 			t.Errorf("%s: the limiter is asked with %d: want %d", tt.rule, got, tt.want)
@@ -122,7 +123,7 @@ func TestWhatADeadlineDoes(t *testing.T) {
 		if d := time.Since(began); d != 6*time.Second {
 			t.Errorf("the server's own deadline was forgotten: %v", d)
 		}
-		v.ended(t, weir.Late, weir.Late)
+		v.ended(t, outcome.Late, outcome.Late)
 	})
 }
 

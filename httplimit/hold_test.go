@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/outcome"
 )
 
 // The unit is there for as long as the handler runs, and no longer; and it is
@@ -103,10 +104,10 @@ func TestOutcomesByContext(t *testing.T) {
 		want   weir.Outcome
 	}{
 		{"in time", deadlineIn(2 * time.Second), 200, weir.Success},
-		{"after the deadline", deadlineIn(time.Second / 2), 200, weir.Late},
-		{"at the deadline", deadlineIn(time.Second), 200, weir.Late},
-		{"after the deadline, with an error of its own", deadlineIn(time.Second / 2), 500, weir.Late},
-		{"after the deadline, with a sign of overload", deadlineIn(time.Second / 2), 503, weir.Late},
+		{"after the deadline", deadlineIn(time.Second / 2), 200, outcome.Late},
+		{"at the deadline", deadlineIn(time.Second), 200, outcome.Late},
+		{"after the deadline, with an error of its own", deadlineIn(time.Second / 2), 500, outcome.Late},
+		{"after the deadline, with a sign of overload", deadlineIn(time.Second / 2), 503, outcome.Late},
 		{"the client has left", leavesIn(time.Second / 2), 200, weir.Ignored},
 		{"the client has left, and the handler could not go on", leavesIn(time.Second / 2), 503, weir.Ignored},
 	} {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/outcome"
 )
 
 func TestTimeoutHandlers(t *testing.T) {
@@ -36,7 +37,7 @@ func TestTimeoutHandlers(t *testing.T) {
 		if w.Code != 503 || w.Body.String() != "slow" {
 			t.Errorf("%d %q", w.Code, w.Body)
 		}
-		v.ended(t, weir.Late)
+		v.ended(t, outcome.Late)
 	})
 }
 

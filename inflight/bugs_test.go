@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/inflight"
+	"github.com/weir-go/weir/internal/outcome"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -64,7 +65,7 @@ func TestSlotLeak(t *testing.T) {
 						time.Sleep(time.Duration(i) * 7 * time.Millisecond)
 						ctx, cancel := context.WithTimeout(t.Context(), time.Duration(50+i%7*100)*time.Millisecond)
 						defer cancel()
-						ctx = weir.WithPriority(weir.WithTenant(ctx, string(rune('a'+i%3))), weir.Priority(i%4-2))
+						ctx = weir.WithClass(ctx, weir.Class{Tenant: string(rune('a' + i%3)), Priority: weir.Priority(i%4 - 2)})
 						if i%5 == 0 {
 							time.AfterFunc(time.Duration(i%11)*10*time.Millisecond, cancel)
 						}
@@ -105,7 +106,7 @@ func TestCallerCancelCountedAsADrop(t *testing.T) {
 				t.Errorf("%v: want canceled", err)
 			}
 		}
-		held.Release(weir.Left)
+		held.Release(outcome.Left)
 		for range 50 { // admitted, and then the caller leaves
 			p := acquire(t, l, 1)
 			p.Release(weir.OutcomeOf(context.Canceled))
@@ -202,7 +203,7 @@ func TestWaitingAllocatesOnce(t *testing.T) {
 		{MaxWait: -1, Discipline: inflight.CoDel, FairQueues: 8, Aging: time.Second, Partitions: map[string]float64{"a": 0.5}},
 	} {
 		l := fixed(t, 1, cfg)
-		ctx := weir.WithPriority(weir.WithTenant(t.Context(), "somebody"), 1)
+		ctx := weir.WithClass(t.Context(), weir.Class{Tenant: "somebody", Priority: 1})
 		held := make(chan weir.Permit)
 		waits, done := make(chan struct{}), make(chan struct{})
 		go func() { // releases what is held, once somebody waits

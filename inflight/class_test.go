@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/inflight"
+	"github.com/weir-go/weir/internal/outcome"
 )
 
 // as queues somebody whose context says who it is, to work for a while.
@@ -31,10 +32,10 @@ func TestPriorityIsInTheContext(t *testing.T) {
 		l := fixed(t, 1, inflight.Config{Queue: 3, MaxWait: -1})
 		held := acquire(t, l, 1)
 		q := newLine(t, l)
-		q.as(weir.WithPriority(t.Context(), weir.Sheddable), "sheddable", time.Second)
+		q.as(weir.WithClass(t.Context(), weir.Class{Priority: weir.Sheddable}), "sheddable", time.Second)
 		q.as(t.Context(), "ordinary", time.Second)
 		q.as(t.Context(), "ordinary'", time.Second)
-		q.as(weir.WithPriority(t.Context(), weir.CriticalPlus), "urgent", time.Second) // the queue is full
+		q.as(weir.WithClass(t.Context(), weir.Class{Priority: weir.CriticalPlus}), "urgent", time.Second) // the queue is full
 		held.Release(weir.Success)
 		time.Sleep(time.Minute)
 		q.expect("sheddable queue_full 0s", "urgent admit 0s", "ordinary admit 1s", "ordinary' admit 2s")
@@ -50,7 +51,7 @@ func TestTenantsAreServedInTurn(t *testing.T) {
 		l.SetQueue(50, -1) // the other rules stay
 		held := acquire(t, l, 1)
 		q := newLine(t, l)
-		a, b := weir.WithTenant(t.Context(), "a"), weir.WithTenant(t.Context(), "b")
+		a, b := weir.WithClass(t.Context(), weir.Class{Tenant: "a"}), weir.WithClass(t.Context(), weir.Class{Tenant: "b"})
 		for i := range 4 {
 			q.as(a, fmt.Sprint("a", i), time.Second)
 		}
@@ -66,14 +67,14 @@ func TestTenantsAreServedInTurn(t *testing.T) {
 func TestPartitionsAreGuaranteed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := fixed(t, 2, inflight.Config{MaxWait: -1, Partitions: map[string]float64{"batch": 0, "web": 0.5}})
-		batch, web := weir.WithPartition(t.Context(), "batch"), weir.WithPartition(t.Context(), "web")
+		batch, web := weir.WithClass(t.Context(), weir.Class{Partition: "batch"}), weir.WithClass(t.Context(), weir.Class{Partition: "web"})
 		q := newLine(t, l)
 		q.as(batch, "batch", 2*time.Second) // borrows
 		q.as(batch, "batch", 2*time.Second)
 		q.as(batch, "batch'", 3*time.Second)
 		q.as(web, "web", time.Second)
 		q.as(web, "web'", time.Second)
-		q.as(weir.WithPartition(t.Context(), "unheard of"), "other", time.Second)
+		q.as(weir.WithClass(t.Context(), weir.Class{Partition: "unheard of"}), "other", time.Second)
 		time.Sleep(time.Minute)
 		q.expect("batch admit 0s", "batch admit 0s", "web admit 2s", "batch' admit 2s", "web' admit 3s", "other admit 4s")
 		if s := l.Stats(); s.Inflight != 0 || s.Success != 6 {
@@ -95,7 +96,7 @@ func TestWhatAPartitionHolds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := fixed(t, 2, inflight.Config{MaxWait: -1, Partitions: map[string]float64{"web": 0.5}})
-				web := weir.WithPartition(t.Context(), "web")
+				web := weir.WithClass(t.Context(), weir.Class{Partition: "web"})
 				p, err := l.Acquire(web, 1)
 				if err != nil {
 					t.Fatal(err)
@@ -153,7 +154,7 @@ func TestAbandonedWorkStillCounts(t *testing.T) {
 		q := newLine(t, l)
 		q.as(t.Context(), "next", time.Second)
 		time.Sleep(100 * time.Millisecond)
-		p.Release(weir.TimedOut)
+		p.Release(outcome.TimedOut)
 		if s := l.Stats(); s.Held != 1 || s.Inflight != 1 || s.Dropped != 1 || s.Abandoned != 1 {
 			t.Errorf("%+v: want one unit held", s)
 		}

@@ -188,7 +188,7 @@ func TestObserve(t *testing.T) {
 // The class of the context counts for TryAcquire too.
 func TestTryAcquireTakesTheClass(t *testing.T) {
 	l := fixed(t, 2, inflight.Config{Queue: -1, Partitions: map[string]float64{"web": 0.5}})
-	web := weir.WithPartition(t.Context(), "web")
+	web := weir.WithClass(t.Context(), weir.Class{Partition: "web"})
 	p, ok := l.TryAcquire(web, 1)
 	if !ok {
 		t.Fatal("no room")

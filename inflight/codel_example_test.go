@@ -65,7 +65,7 @@ func Example_priority() {
 	}
 
 	serve := func(ctx context.Context, p weir.Priority) error {
-		permit, err := lim.Acquire(weir.WithPriority(ctx, p), 1)
+		permit, err := lim.Acquire(weir.WithClass(ctx, weir.Class{Priority: p}), 1)
 		if err != nil {
 			return err
 		}

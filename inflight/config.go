@@ -98,7 +98,7 @@ type Config struct {
 	// DefaultDiscipline, DefaultInterval.
 	Interval time.Duration
 
-	// FairQueues makes waiting tenants (weir.WithTenant) share the limit
+	// FairQueues makes the tenants of waiting requests (weir.Class) share the limit
 	// fairly. It is the number of queues, per priority, over which tenants are
 	// spread: several times the number of tenants that wait at a time, at most
 	// MaxFairQueues. If zero or one, tenants do not matter.
@@ -108,8 +108,7 @@ type Config struct {
 	// Aging is the time in which a waiting request rises by one priority. If
 	// zero, it does not rise.
 	Aging time.Duration
-	// Partitions are guaranteed shares of the limit by name
-	// (weir.WithPartition): each from 0 to 1, at most 1 together, rounded up
+	// Partitions are guaranteed shares of the limit by name (weir.Class): each from 0 to 1, at most 1 together, rounded up
 	// to whole units. Other requests may use what a partition leaves unused;
 	// the partition goes first when they finish.
 	Partitions map[string]float64

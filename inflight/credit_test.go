@@ -12,6 +12,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/internal/gate"
+	"github.com/weir-go/weir/internal/outcome"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -166,7 +167,7 @@ func TestAbandonedUntimed(t *testing.T) {
 			slow[i].Release(weir.Success) // that is how long work takes
 		}
 		p := acquire(t, l, 4)
-		p.Release(weir.TimedOut)
+		p.Release(outcome.TimedOut)
 		if s := l.Stats(); s.Abandoned != 1 || s.Dropped != 1 {
 			t.Errorf("%+v: want one abandoned", s)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/inflight"
+	"github.com/weir-go/weir/internal/outcome"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -42,7 +43,7 @@ func TestHoldAfterLull(t *testing.T) {
 			all(time.Second, weir.Success)
 		}
 		time.Sleep(time.Minute)
-		all(100*time.Millisecond, weir.TimedOut)
+		all(100*time.Millisecond, outcome.TimedOut)
 		if s := l.Stats(); s.Held < 990 {
 			t.Errorf("%+v: want all held, which take a second and were abandoned after a tenth", s)
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/outcome"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -14,8 +15,8 @@ const (
 	ok       = weir.Success
 	dropped  = weir.Dropped
 	ignored  = weir.Ignored
-	timedOut = weir.TimedOut
-	left     = weir.Left
+	timedOut = outcome.TimedOut
+	left     = outcome.Left
 )
 
 // A step is work that ran from start to end, in seconds, with so much in

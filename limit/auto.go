@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/outcome"
 )
 
 // AutoConfig sets up an Auto. The zero value is the one to use.
@@ -223,7 +224,7 @@ func (a *Auto) tells(s Sample, took time.Duration) bool {
 	switch s.Outcome {
 	case weir.Dropped:
 		return false
-	case weir.TimedOut:
+	case outcome.TimedOut:
 		return took > a.typical
 	}
 	return true

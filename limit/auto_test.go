@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/outcome"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -157,9 +158,9 @@ func TestAutoBurstOfFailures(t *testing.T) {
 		share   float64 // of the limit, that is left at least
 	}{
 		{"a burst of drops", weir.Dropped, 0.5},
-		{"a burst of time-outs", weir.TimedOut, 0.5},
-		{"work that was late", weir.Late, 0.5},
-		{"callers that leave", weir.Left, 1},
+		{"a burst of time-outs", outcome.TimedOut, 0.5},
+		{"work that was late", outcome.Late, 0.5},
+		{"callers that leave", outcome.Left, 1},
 		{"errors that say nothing about load", weir.Ignored, 1},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
@@ -196,7 +197,7 @@ func TestAutoLateForWaiting(t *testing.T) {
 		{"took longer, but waited longer still", limit.Sample{End: 200 * time.Millisecond, Waited: 300 * time.Millisecond}, false},
 		{"took longer, and hardly waited", limit.Sample{End: 200 * time.Millisecond, Waited: 100 * time.Millisecond}, true},
 	} {
-		for _, o := range []weir.Outcome{weir.Late, weir.TimedOut} {
+		for _, o := range []weir.Outcome{outcome.Late, outcome.TimedOut} {
 			t.Run(fmt.Sprintf("%s, %v", tt.rule, o), func(t *testing.T) {
 				p := newPlant(auto(t, limit.AutoConfig{}), 20, 50*time.Millisecond)
 				var raised bool // a raise is on trial, or was a moment ago

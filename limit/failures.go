@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/outcome"
 )
 
 // Constants of the judgement on failures.
@@ -68,7 +69,7 @@ func (a *Auto) failed(s Sample) bool {
 	switch s.Outcome {
 	case weir.Dropped:
 		return true
-	case weir.TimedOut, weir.Late:
+	case outcome.TimedOut, outcome.Late:
 		return took > a.healthy && took > s.Waited && a.current(s)
 	default:
 		return false

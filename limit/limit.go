@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/outcome"
 )
 
 // A Sample is what one finished piece of work teaches. Instants are on the
@@ -84,7 +85,7 @@ func judge(o weir.Outcome) weir.Outcome {
 	switch o {
 	case weir.Success:
 		return weir.Success
-	case weir.Dropped, weir.TimedOut, weir.Late:
+	case weir.Dropped, outcome.TimedOut, outcome.Late:
 		return weir.Dropped
 	default:
 		return weir.Ignored

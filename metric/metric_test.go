@@ -24,6 +24,7 @@ import (
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/internal/admission"
 	"github.com/weir-go/weir/internal/gate"
+	"github.com/weir-go/weir/internal/outcome"
 	"github.com/weir-go/weir/internal/outgoing"
 	"github.com/weir-go/weir/keyed"
 	"github.com/weir-go/weir/metric"
@@ -47,7 +48,7 @@ var (
 			{Class: "GET /", Admitted: 60, Gate: &aGate,
 				Refused:  map[weir.Reason]uint64{0: 1, weir.OverRate: 5, weir.QueueFull: 6},
 				Shadowed: map[weir.Reason]uint64{weir.OverLimit: 4},
-				Outcomes: map[weir.Outcome]uint64{weir.Success: 50, weir.Late: 3}},
+				Outcomes: map[weir.Outcome]uint64{weir.Success: 50, outcome.Late: 3}},
 			{Class: "\xff", Admitted: 1}, {Class: `"\xff"`, Admitted: 2}, {Class: "a\nb\\\"", Admitted: 3},
 		},
 		Exempt: 8, LongLived: 4,
@@ -58,7 +59,7 @@ var (
 	aCache    = cache.Stats{Hits: 1, Stale: 2, Filled: 3, Coalesced: 4, Failed: 5, Fills: 6, Rejected: 7, Errors: 8, Evicted: 9, TooLarge: 10, Entries: 11, Bytes: 12}
 	aHTTP     = httpcache.Stats{Hits: 1, Stale: 2, Filled: 3, Coalesced: 4, Passed: 5, Rejected: 6, Failed: 7, Evicted: 8, Entries: 9, Bytes: 10}
 	aClient   = outgoing.Stats{Waiting: 1, Sent: 20, Waited: 2, Rejected: 4, Throttled: 5, Limited: 6, Cancelled: 1,
-		Outcomes: map[weir.Outcome]uint64{weir.Success: 17, weir.TimedOut: 1}, Throttle: &aThrottle, Budget: &aBudget, Gate: &aGate}
+		Outcomes: map[weir.Outcome]uint64{weir.Success: 17, outcome.TimedOut: 1}, Throttle: &aThrottle, Budget: &aBudget, Gate: &aGate}
 	aTransport = httpclient.Stats{Hosts: 1, Waiting: 2, Requests: 3, Sent: 4, Retried: 5, Exhausted: 6, Paced: 7, Rejected: 8,
 		Throttled: 9, Limited: 10, Evicted: 11, Shared: 12,
 		Waits: httpclient.WaitHistogram{Counts: [14]uint64{0: 1, 3: 4, 13: 2}, Sum: 90 * time.Second, Max: 40 * time.Second}}

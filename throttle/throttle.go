@@ -30,6 +30,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/adaptive"
+	"github.com/weir-go/weir/internal/outcome"
 )
 
 var errThrottled = weir.Reject(weir.Throttled, 0)
@@ -139,15 +140,15 @@ type owner Limiter
 
 func (o *owner) Use(_ weir.Grant, n int) int { return n }
 
-func (o *owner) Release(g weir.Grant, outcome weir.Outcome) {
-	if outcome == weir.Left || outcome == weir.Ignored && g.N == 0 {
+func (o *owner) Release(g weir.Grant, how weir.Outcome) {
+	if how == outcome.Left || how == weir.Ignored && g.N == 0 {
 		return
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	now := time.Since(o.epoch)
-	switch outcome {
-	case weir.Dropped, weir.TimedOut, weir.Late:
+	switch how {
+	case weir.Dropped, outcome.TimedOut, outcome.Late:
 		o.core.Drop(now)
 	default:
 		o.core.Accept(now)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/outcome"
 	"github.com/weir-go/weir/throttle"
 )
 
@@ -56,9 +57,9 @@ func TestOutcomes(t *testing.T) {
 		{"so is what says nothing about load", 1, weir.Ignored, 1, 1, 1},
 		{"and what nobody knows", 1, 99, 1, 1, 1},
 		{"dropped is not", 1, weir.Dropped, 1, 1, 0},
-		{"nor what took too long", 1, weir.TimedOut, 1, 1, 0},
-		{"nor what came too late", 1, weir.Late, 1, 1, 0},
-		{"what nobody waited for is no request", 1, weir.Left, 1, 0, 0},
+		{"nor what took too long", 1, outcome.TimedOut, 1, 1, 0},
+		{"nor what came too late", 1, outcome.Late, 1, 1, 0},
+		{"what nobody waited for is no request", 1, outcome.Left, 1, 0, 0},
 		{"units do not count", 7, weir.Success, 5, 1, 1},
 		{"nor for requests", 7, weir.Dropped, 5, 1, 0},
 		{"nor is what a chain gave back", 3, weir.Ignored, 0, 0, 0},
@@ -231,7 +232,7 @@ func TestSlowAndLeft(t *testing.T) {
 				}
 				time.Sleep(20 * time.Second)
 				if i%4 > 0 {
-					p.Release(weir.Left)
+					p.Release(outcome.Left)
 				}
 				p.Release(weir.Success)
 			})

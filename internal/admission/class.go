@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/outcome"
 )
 
 // Others is the class of those that come when there are as many as there may
@@ -22,7 +23,7 @@ type class struct {
 	admitted atomic.Uint64
 	refused  [reasons]atomic.Uint64
 	shadowed [reasons]atomic.Uint64
-	outcomes [weir.Late + 1]atomic.Uint64
+	outcomes [outcome.Count]atomic.Uint64
 }
 
 // classes are found without a lock.

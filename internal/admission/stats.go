@@ -7,6 +7,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/gate"
+	"github.com/weir-go/weir/internal/outcome"
 )
 
 type ruleCounts struct{ allowed, denied, shadowed atomic.Uint64 }
@@ -62,7 +63,7 @@ func (d *Door[R]) Stats() Stats {
 			count(one.Refused, why, &c.refused[why])
 			count(one.Shadowed, why, &c.shadowed[why])
 		}
-		for o := range weir.Late + 1 {
+		for o := range outcome.Count {
 			count(one.Outcomes, o, &c.outcomes[o])
 		}
 		if l, ok := c.limiter().(interface{ Stats() gate.Stats }); ok {

@@ -39,7 +39,7 @@ var packages = map[string]floor{
 	"gcra": pure, "window": pure, "limit": pure, "internal/codel": pure, "internal/gate": pure, "internal/adaptive": pure,
 	"service/internal/lab/pace": pure, "service/internal/lab/trace": pure, "service/internal/lab/dist": pure,
 	"rate": shells, "inflight": shells, "codel": shells, "flight": shells, "cache": shells, "keyed": shells, "shape": shells,
-	"throttle": shells, "tally": shells, "internal/heap": words, "internal/waitq": shells, "internal/siphash": shells, "internal/topk": shells,
+	"throttle": shells, "tally": shells, "internal/heap": words, "internal/outcome": words, "internal/waitq": shells, "internal/siphash": shells, "internal/topk": shells,
 	"httplimit": edges, "httpclient": edges, "httpcache": edges, "client": edges,
 	"internal/admission": edges, "internal/caller": edges, "internal/httpheader": edges, "internal/loadsign": edges, "internal/longlived": edges,
 	"internal/observe": edges, "internal/outgoing": edges, "internal/problem": edges, "internal/ratelimitfield": edges,
@@ -58,6 +58,7 @@ var packages = map[string]floor{
 // allowed all the same.
 var sideways = map[string][]string{
 	"internal/gate":                    {"limit", "internal/codel"},
+	"internal/outcome":                 {""},
 	"cache":                            {"flight"},
 	"codel":                            {"inflight"},
 	"rate":                             {"internal/waitq"},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/gate"
+	"github.com/weir-go/weir/internal/outcome"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -25,17 +26,17 @@ func TestAbandonedWorkIsHeld(t *testing.T) {
 	}
 	t.Run("until the learnt time has passed since it began", func(t *testing.T) {
 		s := learnt(t).arrive("b", 2, "admit").arrive("c", 1, "admit").arrive("d", 2, "wait").
-			at(12).done(2, 10, weir.TimedOut).inflight(3).deadline(20)
+			at(12).done(2, 10, outcome.TimedOut).inflight(3).deadline(20)
 		held(s, 2, 1)
 		s.at(19).answers().at(20).answers("d").inflight(3).deadline(-1)
 		held(s, 0, 1)
 	})
 	t.Run("though nobody waits", func(t *testing.T) {
-		learnt(t).arrive("b", 3, "admit").done(3, 10, weir.Left).deadline(20).arrive("c", 3, "wait").at(20).answers("c")
+		learnt(t).arrive("b", 3, "admit").done(3, 10, outcome.Left).deadline(20).arrive("c", 3, "wait").at(20).answers("c")
 	})
 	t.Run("each for itself", func(t *testing.T) {
 		s := learnt(t).arrive("b", 1, "admit").at(13).arrive("c", 1, "admit").at(15).arrive("d", 1, "admit").
-			done(1, 15, weir.Left).done(1, 10, weir.TimedOut).done(1, 13, weir.Left).deadline(20)
+			done(1, 15, outcome.Left).done(1, 10, outcome.TimedOut).done(1, 13, outcome.Left).deadline(20)
 		held(s, 3, 3)
 		s.at(20).answers().inflight(2).deadline(23).at(24).answers().inflight(1).deadline(25).at(99).answers().inflight(0)
 	})
@@ -45,7 +46,7 @@ func TestAbandonedWorkIsHeld(t *testing.T) {
 			s.arrive("a", 1, "admit").done(1, 0, weir.Success)
 		}
 		for i := range 100 {
-			s.arrive("b", 1, "admit").at(10).done(1, 10-(i*37)%8, weir.Left) // ends a little after 13 s to 20 s
+			s.arrive("b", 1, "admit").at(10).done(1, 10-(i*37)%8, outcome.Left) // ends a little after 13 s to 20 s
 		}
 		for now := 10; now < 20; now++ {
 			if want, got := 100-max(now-13, 0)*100/8, s.at(now).answers().g.Inflight(); got < want-2 || got > want+2 {
@@ -55,19 +56,19 @@ func TestAbandonedWorkIsHeld(t *testing.T) {
 		s.at(21).answers().inflight(0)
 	})
 	t.Run("for twice the longest usual time, if it has taken longer than any before", func(t *testing.T) {
-		learnt(t).arrive("b", 1, "admit").at(22).done(1, 10, weir.TimedOut).inflight(1).deadline(30)
+		learnt(t).arrive("b", 1, "admit").at(22).done(1, 10, outcome.TimedOut).inflight(1).deadline(30)
 	})
 	t.Run("not if it has taken longer than that", func(t *testing.T) {
-		learnt(t).arrive("b", 2, "admit").at(30).done(1, 10, weir.Left).done(1, 10, weir.TimedOut).inflight(0).deadline(-1)
+		learnt(t).arrive("b", 2, "admit").at(30).done(1, 10, outcome.Left).done(1, 10, outcome.TimedOut).inflight(0).deadline(-1)
 	})
 	t.Run("not if nothing is learnt", func(t *testing.T) {
-		play(t, 1, gate.Config{}).arrive("b", 1, "admit").at(1).done(1, 0, weir.TimedOut).inflight(0)
+		play(t, 1, gate.Config{}).arrive("b", 1, "admit").at(1).done(1, 0, outcome.TimedOut).inflight(0)
 	})
 	t.Run("not if it has ended", func(t *testing.T) {
 		learnt(t).arrive("b", 1, "admit").done(1, 10, weir.Dropped).arrive("c", 1, "admit").done(1, 10, weir.Ignored).inflight(0)
 	})
 	t.Run("what is held cannot leave again", func(t *testing.T) {
-		s := learnt(t).arrive("b", 1, "admit").done(1, 10, weir.Left)
+		s := learnt(t).arrive("b", 1, "admit").done(1, 10, outcome.Left)
 		defer func() {
 			if recover() == nil {
 				t.Error("want a panic")
@@ -81,7 +82,7 @@ func TestAbandonedWorkIsHeld(t *testing.T) {
 			t.Fatal(err)
 		}
 		g := gate.New[string](alg, gate.Config{})
-		for _, o := range []weir.Outcome{weir.Success, weir.Dropped, weir.TimedOut, weir.Late, weir.Ignored, weir.Left} {
+		for _, o := range []weir.Outcome{weir.Success, weir.Dropped, outcome.TimedOut, outcome.Late, weir.Ignored, outcome.Left} {
 			g.Enter(gate.Request{N: 1})
 			g.Leave(limit.Sample{End: 5, Outcome: o}, gate.Request{N: 1})
 		}
@@ -106,7 +107,7 @@ func lognormal(rng *rand.Rand, cv float64) time.Duration {
 func TestNoOutcomeHoldsForLong(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, cv := range []float64{0, 0.5, 1, 2} {
-		for o := weir.Ignored; o <= weir.Late; o++ {
+		for o := weir.Ignored; o <= outcome.Late; o++ {
 			for _, age := range []time.Duration{0, time.Millisecond, 50 * time.Millisecond, time.Second, 10 * time.Minute} {
 				g := gate.New[int](limit.Fixed(1), gate.Config{})
 				var all []time.Duration
@@ -151,10 +152,10 @@ func TestALongTimeOutTeachesNothing(t *testing.T) {
 		g.Leave(limit.Sample{Start: time.Duration(i) * s, End: time.Duration(i+1) * s, Outcome: weir.Success}, gate.Request{N: 1})
 	}
 	g.Enter(gate.Request{N: 1})
-	g.Leave(limit.Sample{Start: 100 * s, End: 700 * s, Outcome: weir.TimedOut}, gate.Request{N: 1})
+	g.Leave(limit.Sample{Start: 100 * s, End: 700 * s, Outcome: outcome.TimedOut}, gate.Request{N: 1})
 	for range 19 {
 		g.Enter(gate.Request{N: 1})
-		g.Leave(limit.Sample{Start: 700 * s, End: 700*s + s/10, Outcome: weir.Left}, gate.Request{N: 1})
+		g.Leave(limit.Sample{Start: 700 * s, End: 700*s + s/10, Outcome: outcome.Left}, gate.Request{N: 1})
 	}
 	if st := g.Stats(); st.Held != 19 {
 		t.Errorf("%+v: want 19 held", st)
@@ -182,7 +183,7 @@ func TestHoldsAreRightOnAverage(t *testing.T) {
 					continue
 				}
 				now += leave
-				g.Leave(limit.Sample{Start: now - leave, End: now, Outcome: weir.Left}, gate.Request{N: 1})
+				g.Leave(limit.Sample{Start: now - leave, End: now, Outcome: outcome.Left}, gate.Request{N: 1})
 				real += took - leave
 				if at, ok := g.Deadline(); ok {
 					held += at - now
@@ -215,7 +216,7 @@ func TestHoldsShortenWhenWorkGetsFaster(t *testing.T) {
 		g.Enter(gate.Request{N: 1})
 	}
 	for i := range 10 {
-		g.Leave(limit.Sample{Start: now, End: now + time.Duration(i)*s, Outcome: weir.TimedOut}, gate.Request{N: 1})
+		g.Leave(limit.Sample{Start: now, End: now + time.Duration(i)*s, Outcome: outcome.TimedOut}, gate.Request{N: 1})
 	}
 	began := now
 	for range 2000 {
@@ -252,14 +253,14 @@ func TestHoldsAreLongerWhileNothingSucceeds(t *testing.T) {
 	}
 	for i := range 10_000 {
 		most := 2 * took << min((i+1)/128, 2)
-		if d := work(weir.TimedOut, left); d < left || d > most+most/100 {
+		if d := work(outcome.TimedOut, left); d < left || d > most+most/100 {
 			t.Fatalf("after %d: in use for %v: want %v to %v", i, d, left, most)
 		} else if i > 1000 && d < 7*took {
 			t.Fatalf("after %d: in use for %v: want nearly %v", i, d, most)
 		}
 	}
 	work(weir.Success, took)
-	if d := work(weir.TimedOut, left); d > 2*took+took/50 {
+	if d := work(outcome.TimedOut, left); d > 2*took+took/50 {
 		t.Errorf("after a success: in use for %v: want %v at most", d, 2*took)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/outcome"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -35,7 +36,7 @@ func (g *Gate[W]) took(o weir.Outcome, d time.Duration) {
 		if len(g.holds) > 0 {
 			g.reviewSoon()
 		}
-	case weir.Late:
+	case outcome.Late:
 		g.pace.ended(d)
 	}
 }
@@ -48,7 +49,7 @@ func (g *Gate[W]) Depart(s limit.Sample, r Request) {
 	switch s.Outcome {
 	case weir.Success:
 		g.stats.Success++
-	case weir.TimedOut, weir.Late:
+	case outcome.TimedOut, outcome.Late:
 		if s.Waited > s.End-s.Start {
 			g.shortfall.unserved() // most of its time went by in the queue
 		}
@@ -59,7 +60,7 @@ func (g *Gate[W]) Depart(s limit.Sample, r Request) {
 		g.stats.Ignored++
 	}
 	held := false
-	if s.Outcome.Abandoned() {
+	if outcome.Abandoned(s.Outcome) {
 		g.stats.Abandoned++
 		held = g.hold(s.Start, r)
 	}

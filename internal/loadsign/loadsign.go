@@ -34,6 +34,7 @@ import (
 	"syscall"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/outcome"
 )
 
 // A Sign tells what the end of a request says about the load of the service.
@@ -81,7 +82,7 @@ func (s Sign) Ended(ctxErr error) weir.Outcome {
 	case ctxErr == nil:
 		return s.Outcome()
 	case errors.Is(ctxErr, context.DeadlineExceeded):
-		return weir.Late
+		return outcome.Late
 	}
 	return weir.Ignored
 }
@@ -93,9 +94,9 @@ func (s Sign) Unseen(ctxErr error) weir.Outcome {
 	case ctxErr == nil, s.Outcome() == weir.Dropped:
 		return s.Outcome()
 	case errors.Is(ctxErr, context.DeadlineExceeded):
-		return weir.TimedOut
+		return outcome.TimedOut
 	}
-	return weir.Left
+	return outcome.Left
 }
 
 // OfStatus returns the Sign of an HTTP status.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/loadsign"
+	"github.com/weir-go/weir/internal/outcome"
 )
 
 // A client's own quota, its errors and a gateway's 502 say nothing about load.
@@ -82,11 +83,11 @@ func TestCallersThatHaveLeft(t *testing.T) {
 		{loadsign.Served, nil, weir.Success, weir.Success},
 		{loadsign.Unavailable, nil, weir.Dropped, weir.Dropped},
 		{loadsign.None, nil, weir.Ignored, weir.Ignored},
-		{loadsign.Served, context.DeadlineExceeded, weir.Late, weir.TimedOut},
-		{loadsign.None, context.DeadlineExceeded, weir.Late, weir.TimedOut},
-		{loadsign.Refused, context.DeadlineExceeded, weir.Late, weir.Dropped},
-		{loadsign.Served, context.Canceled, weir.Ignored, weir.Left},
-		{loadsign.None, context.Canceled, weir.Ignored, weir.Left},
+		{loadsign.Served, context.DeadlineExceeded, outcome.Late, outcome.TimedOut},
+		{loadsign.None, context.DeadlineExceeded, outcome.Late, outcome.TimedOut},
+		{loadsign.Refused, context.DeadlineExceeded, outcome.Late, weir.Dropped},
+		{loadsign.Served, context.Canceled, weir.Ignored, outcome.Left},
+		{loadsign.None, context.Canceled, weir.Ignored, outcome.Left},
 		{loadsign.Unavailable, context.Canceled, weir.Ignored, weir.Dropped},
 	} {
 		if got := tt.sign.Ended(tt.ctx); got != tt.ended {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/observe"
+	"github.com/weir-go/weir/internal/outcome"
 )
 
 // hijackable is a ResponseWriter whose connection can be taken over, or not.
@@ -164,7 +165,7 @@ func TestOutcome(t *testing.T) {
 		{in, 429, weir.Ignored}, {in, 502, weir.Ignored}, {in, 503, weir.Dropped}, {in, 504, weir.Dropped},
 		{in, observe.Hijacked, weir.Ignored}, {in, 0, weir.Ignored},
 		{gone, 200, weir.Ignored}, {gone, 503, weir.Ignored}, {gone, observe.Hijacked, weir.Ignored},
-		{late, 200, weir.Late}, {late, 404, weir.Late}, {late, 503, weir.Late},
+		{late, 200, outcome.Late}, {late, 404, outcome.Late}, {late, 503, outcome.Late},
 	} {
 		if got := observe.Outcome(tt.ctx, tt.status); got != tt.want {
 			t.Errorf("%d, %v: %v: want %v", tt.status, tt.ctx.Err(), got, tt.want)

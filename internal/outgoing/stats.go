@@ -6,6 +6,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/gate"
+	"github.com/weir-go/weir/internal/outcome"
 	"github.com/weir-go/weir/throttle"
 )
 
@@ -32,7 +33,7 @@ type Stats struct {
 type Counts struct {
 	sent, waited, cancelled atomic.Uint64
 	refused                 [Limit + 1]atomic.Uint64
-	outcomes                [weir.Late + 1]atomic.Uint64
+	outcomes                [outcome.Count]atomic.Uint64
 }
 
 // A Refuser keeps requests back.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/gate"
+	"github.com/weir-go/weir/internal/outcome"
 	"github.com/weir-go/weir/service/internal/lab/sim"
 )
 
@@ -131,7 +132,7 @@ func (h *host) settle() {
 			case !p.gone:
 				p.answer(p.why)
 			case p.release != nil: // it was let in as it left
-				p.release(weir.Left)
+				p.release(outcome.Left)
 			}
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/client"
+	"github.com/weir-go/weir/internal/outcome"
 )
 
 // hold leases a unit of "job".
@@ -68,7 +69,7 @@ func TestOutcomesAreTold(t *testing.T) {
 			s.api.ServeHTTP(w, r)
 		})
 		c := s.client(client.Config{})
-		for _, o := range []weir.Outcome{weir.Success, weir.Ignored, weir.Dropped, weir.TimedOut, weir.Left, weir.Late} {
+		for _, o := range []weir.Outcome{weir.Success, weir.Ignored, weir.Dropped, outcome.TimedOut, outcome.Left, outcome.Late} {
 			hold(t, c).Release(o)
 			synctest.Wait()
 		}

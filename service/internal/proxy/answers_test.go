@@ -169,7 +169,7 @@ func TestRejectionsOfTheQueue(t *testing.T) {
 		check(ctx, 503, "too_late")
 		go check(t.Context(), 503, "queue_full")
 		synctest.Wait()
-		check(weir.WithPriority(t.Context(), weir.CriticalPlus), 200, "")
+		check(weir.WithClass(t.Context(), weir.Class{Priority: weir.CriticalPlus}), 200, "")
 		synctest.Wait()
 		st := p.Stats()
 		if st.TooLate != 1 || st.Evicted != 1 || st.QueueFull != 0 {

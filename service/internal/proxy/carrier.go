@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/loadsign"
+	"github.com/weir-go/weir/internal/outcome"
 )
 
 var (
@@ -121,11 +122,11 @@ func (h hold) run() {
 // late is the outcome of work that the origin had its time for: Late if it has
 // ended, so that the limit may judge why. If it refused, or if nobody knows
 // when it will end, that is a sign of overload whatever time it took.
-func late(outcome weir.Outcome, ended bool) weir.Outcome {
-	if !ended || outcome == weir.Dropped {
+func late(o weir.Outcome, ended bool) weir.Outcome {
+	if !ended || o == weir.Dropped {
 		return weir.Dropped
 	}
-	return weir.Late
+	return outcome.Late
 }
 
 func (h *hold) wait() (outcome weir.Outcome, answered bool) {

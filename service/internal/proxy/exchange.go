@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/loadsign"
+	"github.com/weir-go/weir/internal/outcome"
 )
 
 // An exchange is one admitted request and the permit it holds. What the mutex
@@ -86,7 +87,7 @@ func (x *exchange) end(o weir.Outcome) {
 // late for one request while it served many others, or the client was slow.
 func (x *exchange) judgedLocked(o weir.Outcome) weir.Outcome {
 	switch {
-	case x.long == stuck && (o == weir.Dropped || o == weir.Late):
+	case x.long == stuck && (o == weir.Dropped || o == outcome.Late):
 		return weir.Ignored
 	case x.slow && o == weir.Success:
 		return weir.Ignored

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/outcome"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server"
 )
@@ -353,7 +354,7 @@ func TestAbandonedLease(t *testing.T) {
 		last := d.lease("a", 1)
 		must(t, d.Return("a", ids[1], weir.Ignored))
 		time.Sleep(4 * time.Second)
-		must(t, d.Return("a", last.ID, weir.Left))
+		must(t, d.Return("a", last.ID, outcome.Left))
 		check(t, "in flight", d.inflight("a", 0).Inflight, 1)
 		check(t, "held", d.Stats().Rules[0].Leases.Held, 0)
 		time.Sleep(6*time.Second - 1)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/gate"
+	"github.com/weir-go/weir/internal/outcome"
 )
 
 // A job is the visit of an attempt to a layer. Its caller is a call or a job
@@ -157,7 +158,7 @@ func (s *Sim) end(j *job, r result) {
 	l.flow.leave(s.now, s.now-j.arrived, r)
 	abandoned := j.call == nil && j.parent == nil
 	if j.held {
-		s.leave(j, outcome(r, abandoned))
+		s.leave(j, outcomeOf(r, abandoned))
 	}
 	c, parent, g := j.call, j.parent, j.guard
 	served := j.state != atGate || j.held
@@ -169,12 +170,12 @@ func (s *Sim) end(j *job, r result) {
 	}
 }
 
-// outcome is what the end of a job teaches its guard. Work that nobody waited
-// for any longer has failed because of load, however it ended.
-func outcome(r result, abandoned bool) weir.Outcome {
+// outcomeOf returns what the end of a job teaches its guard. Work whose caller
+// has left has failed because of load, however it ended.
+func outcomeOf(r result, abandoned bool) weir.Outcome {
 	switch {
 	case abandoned:
-		return weir.Late
+		return outcome.Late
 	case r.kind == ok:
 		return weir.Success
 	case r.kind == failed:
@@ -198,7 +199,7 @@ func (s *Sim) abandon(j *job) {
 		return // its answer is being given at this very instant
 	}
 	if j.held && l.cfg.Guard.Library {
-		s.leave(j, weir.TimedOut)
+		s.leave(j, outcome.TimedOut)
 	}
 	if !waiting && !l.leavesAtOnce(j) {
 		s.drain(g)

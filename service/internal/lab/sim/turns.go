@@ -7,6 +7,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/internal/gate"
+	"github.com/weir-go/weir/internal/outcome"
 	"github.com/weir-go/weir/internal/waitq"
 )
 
@@ -136,7 +137,7 @@ func (p *turn) Release(o weir.Outcome) {
 	switch o {
 	case weir.Success:
 		st.Success++
-	case weir.Dropped, weir.TimedOut, weir.Late:
+	case weir.Dropped, outcome.TimedOut, outcome.Late:
 		st.Dropped++
 	default:
 		st.Ignored++

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/outcome"
 )
 
 // A param is one of the query, or several.
@@ -184,5 +185,5 @@ func duration(value string) (time.Duration, bool) {
 // outcomes are how the work under a lease may have gone.
 var outcomes = map[string]weir.Outcome{
 	"success": weir.Success, "dropped": weir.Dropped, "ignored": weir.Ignored,
-	"timed_out": weir.TimedOut, "left": weir.Left, "late": weir.Late,
+	"timed_out": outcome.TimedOut, "left": outcome.Left, "late": outcome.Late,
 }

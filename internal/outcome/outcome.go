@@ -1,0 +1,19 @@
+// Package outcome names the outcomes of work that callers do not choose
+// themselves: variants of weir.Dropped and weir.Ignored that the limiters of
+// this module tell apart.
+package outcome
+
+import "github.com/weir-go/weir"
+
+const (
+	TimedOut = weir.Dropped + 1 + iota // Dropped: the caller's time ran out, and the work may be going on
+	Left                               // Ignored: the caller left, and the work may be going on
+	Late                               // Dropped: the work ended after the caller's time had run out
+
+	Count = iota + weir.Dropped + 1 // of all outcomes, those of weir too
+)
+
+// Abandoned reports whether the work may be going on although no caller waits
+// for it. A concurrency limiter keeps its units in flight until it could have
+// ended.
+func Abandoned(o weir.Outcome) bool { return o == TimedOut || o == Left }

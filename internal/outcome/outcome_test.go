@@ -1,0 +1,27 @@
+package outcome_test
+
+import (
+	"testing"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/outcome"
+)
+
+// The names are those of package weir.
+func TestNames(t *testing.T) {
+	names := map[weir.Outcome]string{
+		weir.Ignored: "ignored", weir.Success: "success", weir.Dropped: "dropped",
+		outcome.TimedOut: "timed_out", outcome.Left: "left", outcome.Late: "late",
+	}
+	if len(names) != int(outcome.Count) {
+		t.Errorf("%d outcomes: want %d", outcome.Count, len(names))
+	}
+	for o, want := range names {
+		if o.String() != want {
+			t.Errorf("outcome %d: %s: want %s", uint8(o), o, want)
+		}
+		if got, want := outcome.Abandoned(o), o == outcome.TimedOut || o == outcome.Left; got != want {
+			t.Errorf("%v: abandoned %v", o, got)
+		}
+	}
+}
