@@ -2,6 +2,7 @@ package limit_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -372,5 +373,109 @@ func TestAutoValidate(t *testing.T) {
 		if n := auto(t, tt.cfg).Limit(); n != tt.want {
 			t.Errorf("%+v: starts at %d: want %d", tt.cfg, n, tt.want)
 		}
+	}
+}
+
+// watched tells watch of each change of the limit, and of each verdict that changes
+// nothing, while p serves for a span of time.
+func (p *plant) watched(a *limit.Auto, span time.Duration, watch func(now time.Duration, was, n int, c limit.Cause, e limit.Evidence)) {
+	last := a.Evidence()
+	p.seen = func(now time.Duration, was, n int, c limit.Cause) {
+		last = a.Evidence()
+		watch(now, was, n, c, last)
+	}
+	for end := p.now + span; p.now < end; {
+		p.run(1)
+		if e := a.Evidence(); e != last {
+			last = e
+			watch(p.now, a.Limit(), a.Limit(), limit.Kept, e)
+		}
+	}
+}
+
+// begins reports whether a change of the limit begins a trial: there is nothing to
+// compare it with yet.
+func begins(e limit.Evidence) bool { return e.Reference == 0 }
+
+// Once a drain has met a queue, a limiter with a proven baseline does not trim before
+// a raise of its own has met all of a queue: until then others may share the service.
+func TestAutoTrimsOnlyIfItIsAlone(t *testing.T) {
+	eachEpoch(t, limit.AutoConfig{}, func(t *testing.T, a *limit.Auto) {
+		p := newPlant(a, 20, 50*time.Millisecond)
+		p.last(2 * time.Minute)
+		drains, trimmed := 0, 0
+		doubts, draining := false, false
+		watch := func(now time.Duration, was, n int, c limit.Cause, e limit.Evidence) {
+			switch {
+			case c == limit.Queue && draining:
+				doubts = true
+				drains++
+			case c == limit.Queue && begins(e):
+				trimmed++
+				if doubts {
+					t.Errorf("at %v: a trim, limit %d to %d, though the last drain met a queue", now, was, n)
+				}
+			case !begins(e) && e.Elasticity > 0.7:
+				doubts = false
+			}
+			draining = c == limit.Drain
+		}
+		for range 200 {
+			p.servers = 8
+			p.watched(a, time.Duration(p.rng.Int64N(int64(20*time.Second))), watch)
+			p.servers = 20
+			p.watched(a, time.Duration(p.rng.Int64N(int64(20*time.Second))), watch)
+		}
+		t.Logf("%d drains met a queue, %d trims", drains, trimmed)
+		if drains < 5 || trimmed < 20 {
+			t.Errorf("%d drains met a queue, %d trims: want more", drains, trimmed)
+		}
+	})
+}
+
+// A trim lasts until its verdict: no common raise takes its place. If the trim met a
+// queue, no raise follows for 16 round trips.
+func TestAutoRaisesNothingAfterATrim(t *testing.T) {
+	queues := 0
+	for i := range 100 {
+		a := auto(t, limit.AutoConfig{Initial: 50, Max: 50})
+		a.SetEpoch(time.Duration(i) * 777 * time.Millisecond)
+		kept, trimming, draining := time.Duration(-1), false, false
+		p := newPlant(a, 10, 50*time.Millisecond)
+		p.watched(a, 30*time.Second, func(now time.Duration, was, n int, c limit.Cause, e limit.Evidence) {
+			switch raises := c == limit.Throughput && n > was && begins(e) && !draining; {
+			case raises && trimming:
+				t.Errorf("run %d: at %v, a raise of %d to %d in the middle of a trim", i, now, was, n)
+			case raises && kept >= 0 && now < kept+16*p.mean:
+				t.Errorf("run %d: at %v, a raise of %d to %d, though a trim met a queue at %v", i, now, was, n, kept)
+			case trimming && c == limit.Kept && e.Elasticity > 0.7:
+				kept = now
+				queues++
+			}
+			trimming, draining = c == limit.Queue && begins(e), c == limit.Drain
+		})
+	}
+	t.Logf("%d trims met a queue", queues)
+	if queues < 100 {
+		t.Errorf("%d trims met a queue: want more", queues)
+	}
+}
+
+// A limiter keeps a trim that meets most of a queue. Beside a neighbour with a fixed
+// limit it so leaves the service to the neighbour, instead of adding to the queue.
+func TestAutoKeepsATrimOfMostOfAQueue(t *testing.T) {
+	epochs, sum := 30, 0.0
+	rng := rand.New(rand.NewPCG(epochSeed, 5))
+	for range epochs {
+		a := auto(t, limit.AutoConfig{})
+		a.SetEpoch(time.Duration(rng.Int64N(int64(10_000 * time.Hour))))
+		p := newPlant(a, 2, 50*time.Millisecond)
+		p.neighbour = 2
+		p.last(time.Minute)
+		mean, _, _ := p.average(time.Minute)
+		sum += mean
+	}
+	if mean := sum / float64(epochs); mean < 1 || mean > 3 {
+		t.Errorf("limit %.2f on average: want 1 to 3", mean)
 	}
 }

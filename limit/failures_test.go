@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/outcome"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -136,4 +137,42 @@ func (w *twins) Observe(s limit.Sample) limit.Cause {
 		}
 	}
 	return cause
+}
+
+// While the limit doubles at the start, the share of background failures is not
+// known yet. Four failures of ten may be chance, and leave the limit alone; six may not.
+func TestAutoStartToleratesMoreFailures(t *testing.T) {
+	for _, tt := range []struct{ failures, want int }{{4, 10}, {6, 7}} {
+		t.Run(fmt.Sprint(tt.failures), func(t *testing.T) {
+			a := auto(t, limit.AutoConfig{})
+			for i := range 10 {
+				s := limit.Sample{End: time.Second + time.Duration(i), Inflight: 10, Outcome: weir.Success}
+				if i >= 10-tt.failures {
+					s.Outcome = weir.Dropped
+				}
+				a.Observe(s)
+			}
+			if n := a.Limit(); n != tt.want {
+				t.Errorf("limit %d: want %d", n, tt.want)
+			}
+		})
+	}
+}
+
+// Work that hung for a minute blinds Auto to other failures for 40 round trips at
+// most, and not for a minute: an outage that follows is noticed.
+func TestAutoNoticesAnOutageAfterHungWork(t *testing.T) {
+	eachEpoch(t, limit.AutoConfig{}, func(t *testing.T, a *limit.Auto) {
+		p, rest := rested(t, a)
+		p.idle(time.Minute)
+		for range 40 { // all of them end now
+			a.Observe(limit.Sample{Start: p.now - time.Minute, End: p.now, Inflight: a.Limit(), Outcome: outcome.TimedOut})
+		}
+		if n := a.Limit(); float64(n) > 0.85*rest {
+			t.Fatalf("limit %d after all work hung: want a cut from %.1f", n, rest)
+		}
+		p.last(3 * time.Second)
+		p.outcome = func(limit.Sample) weir.Outcome { return weir.Dropped }
+		p.last(4*time.Second).wantLimit(t, 1, 10)
+	})
 }

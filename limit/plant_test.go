@@ -14,24 +14,29 @@ import (
 // A plant is a service under a limit that is always fully used, unless demand
 // says otherwise: so many servers, first come first served.
 type plant struct {
-	alg     limit.Algorithm
-	rng     *rand.Rand
-	now     time.Duration
-	servers int
-	mean    time.Duration
-	shape   string                                                 // of the service time: "constant", "exponential"
-	demand  int                                                    // units in flight at most, if not 0
-	outcome func(limit.Sample) weir.Outcome                        // of served work, if not nil
-	refuse  func(active int) (took time.Duration, refused bool)    // of work on its arrival, if not nil
-	slower  func() float64                                         // the factor of a service time, if not nil
-	active  int                                                    // units in flight that were not refused
-	backoff bool                                                   // after a refusal, the next work comes when a server is done
-	paused  bool                                                   // until then
-	free    instants                                               // when each server will be
-	flight  flights                                                // by end
-	seen    func(now time.Duration, was, limit int, c limit.Cause) // of every change
-	done    int
+	alg       limit.Algorithm
+	rng       *rand.Rand
+	now       time.Duration
+	servers   int
+	mean      time.Duration
+	shape     string                                                 // of the service time: "constant", "exponential"
+	demand    int                                                    // units in flight at most, if not 0
+	outcome   func(limit.Sample) weir.Outcome                        // of served work, if not nil
+	refuse    func(active int) (took time.Duration, refused bool)    // of work on its arrival, if not nil
+	slower    func() float64                                         // the factor of a service time, if not nil
+	neighbour int                                                    // units that another client keeps in flight
+	others    int                                                    // of these, in flight now
+	active    int                                                    // units in flight that were not refused
+	backoff   bool                                                   // after a refusal, the next work comes when a server is done
+	paused    bool                                                   // until then
+	free      instants                                               // when each server will be
+	flight    flights                                                // by end
+	seen      func(now time.Duration, was, limit int, c limit.Cause) // of every change
+	done      int
 }
+
+// neighbours is the N of a sample of the neighbour's work, which no limiter sees.
+const neighbours = -1
 
 func newPlant(alg limit.Algorithm, servers int, mean time.Duration) *plant {
 	return &plant{alg: alg, rng: rand.New(rand.NewPCG(1, 2)), servers: servers, mean: mean}
@@ -79,8 +84,11 @@ func (p *plant) run(n int) *plant {
 		if p.demand > 0 {
 			most = min(most, p.demand)
 		}
-		for len(p.flight) < most && !p.paused {
+		for len(p.flight)-p.others < most && !p.paused {
 			p.admit()
+		}
+		for ; p.others < p.neighbour; p.others++ {
+			heap.Push(&p.flight, limit.Sample{End: p.serve(), N: neighbours})
 		}
 		p.finish()
 	}
@@ -126,7 +134,7 @@ func (p *plant) average(span time.Duration) (mean float64, low, high int) {
 }
 
 func (p *plant) admit() {
-	s := limit.Sample{Start: p.now, Inflight: len(p.flight) + 1, Outcome: weir.Success}
+	s := limit.Sample{Start: p.now, Inflight: len(p.flight) - p.others + 1, Outcome: weir.Success}
 	if p.refuse != nil {
 		if took, refused := p.refuse(p.active); refused {
 			s.End, s.Outcome = p.now+took, weir.Dropped
@@ -164,6 +172,10 @@ func (p *plant) serve() (end time.Duration) {
 func (p *plant) finish() {
 	s := heap.Pop(&p.flight).(limit.Sample)
 	p.now = s.End
+	if s.N == neighbours {
+		p.others--
+		return
+	}
 	if s.Outcome == weir.Success {
 		p.active--
 		p.paused = false

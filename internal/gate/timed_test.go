@@ -104,3 +104,34 @@ func TestALoweredLimitRefusesNobody(t *testing.T) {
 		}
 	}
 }
+
+// A new limit ends the pause of the last one's drain. The pause of its own drains
+// lasts twice as long as they do, whenever the last one's had begun.
+func TestSetAlgorithmInADrain(t *testing.T) {
+	const ms = time.Millisecond
+	for _, d := range []gate.Discipline{gate.CoDel, gate.AdaptiveLIFO} {
+		t.Run(d.String(), func(t *testing.T) {
+			g := gate.New[int](&dip{n: 2, until: 400 * ms}, gate.Config{Queue: 100, Discipline: d})
+			g.Next(0)
+			g.SetAlgorithm(limit.Fixed(2)) // in the middle of a drain
+			g.Next(2000 * ms)
+			g.SetAlgorithm(&dip{n: 2, from: 2000 * ms, until: 2400 * ms})
+			g.Next(2000 * ms)
+			for range 2 {
+				g.Enter(gate.Request{N: 1})
+			}
+			first := time.Duration(-1)
+			for now := 2000 * ms; first < 0 && now < 6*time.Second; now += ms {
+				if v, _ := g.Enter(gate.Request{N: 1}); v == gate.Wait {
+					g.Join(now, gate.Request{N: 1}, 0)
+				}
+				if a, ok := g.Next(now); ok && a.Reason != 0 {
+					first = now
+				}
+			}
+			if first < 2790*ms || first > 2900*ms {
+				t.Errorf("the first is refused at %v: want it between 2.79s and 2.9s", first)
+			}
+		})
+	}
+}
