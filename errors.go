@@ -101,7 +101,7 @@ func step(d time.Duration) int {
 	if d <= 0 {
 		return 0
 	}
-	up := math.Float64bits(d.Seconds()) + 1<<lowBits - 1
+	up := math.Float64bits(float64(d)/1e9) + 1<<lowBits - 1
 	return min(max(int(up>>lowBits)-firstStep+1, 1), steps-1)
 }
 
