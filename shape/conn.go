@@ -2,32 +2,41 @@ package shape
 
 import (
 	"context"
-	"errors"
 	"net"
+	"os"
 	"sync"
 	"time"
 )
 
-// A Conn is a net.Conn whose Reads and Writes are paced. Like any net.Conn it
-// is safe for concurrent use, and the chunks of concurrent Writes do not
-// mingle. It starts no goroutine.
-//
-// It has none of the methods that some connections have besides net.Conn's
-// (CloseWrite, ReadFrom, SyscallConn): most of them would go past the pace.
-// NetConn has them.
-type Conn struct {
-	conn            net.Conn
+type conn struct {
+	net.Conn
 	reading         deadline
 	writing         deadline
 	input, output   meter
-	turn            chan struct{} // holds one token, that of the Write in progress
-	settingDeadline sync.Mutex    // so that conn's deadlines and ours are the same
+	turn            chan struct{} // holds one token, of the Write in progress
+	settingDeadline sync.Mutex    // so that the connection's deadlines and ours are the same
 }
 
 // NewConn returns c, paced by one limiter for Read and another, or the same,
-// for Write. One that is nil leaves its direction alone.
-func NewConn(c net.Conn, read, write Limiter) *Conn {
-	sc := &Conn{conn: c, turn: make(chan struct{}, 1)}
+// for Write. A nil limiter does not pace its direction. Like any net.Conn, the
+// result is safe for concurrent use; the chunks of concurrent Writes do not mix.
+// It starts no goroutine.
+//
+// A Read reads at most one chunk, and then waits until that is paid for. If the
+// deadline passes or Close is called meanwhile, Read returns what it has read,
+// and the next Read fails. A Write writes chunk by chunk, each as soon as it is
+// paid for, and returns how many bytes c took. Deadlines, moved or not, and Close
+// end these waits, with a *net.OpError of os.ErrDeadlineExceeded or
+// net.ErrClosed; a limiter's error is returned as it is.
+//
+// The result has no methods beyond net.Conn's (CloseWrite, ReadFrom,
+// SyscallConn), because most of them would bypass the pace, except for
+//
+//	NetConn() net.Conn
+//
+// which returns c, as that of a *tls.Conn does.
+func NewConn(c net.Conn, read, write Limiter) net.Conn {
+	sc := &conn{Conn: c, turn: make(chan struct{}, 1)}
 	sc.reading.init("read", c)
 	sc.writing.init("write", c)
 	sc.input = meter{lim: read, until: sc.reading.context}
@@ -35,27 +44,20 @@ func NewConn(c net.Conn, read, write Limiter) *Conn {
 	return sc
 }
 
-// Read reads a chunk at most, and then waits until it is paid for. If the
-// deadline passes or Close is called meanwhile, Read returns what it has read,
-// and the next call fails. An error in a wait is a *net.OpError of
-// os.ErrDeadlineExceeded or net.ErrClosed, or the limiter's own.
-func (c *Conn) Read(p []byte) (int, error) { return c.input.read(c.conn, p) }
+func (c *conn) Read(p []byte) (int, error) { return c.input.read(c.Conn, p) }
 
-// Write writes p chunk by chunk, each as soon as it is paid for, and returns
-// how many bytes of it were taken. Deadline and Close end its waits like
-// Read's.
-func (c *Conn) Write(p []byte) (int, error) {
+func (c *conn) Write(p []byte) (int, error) {
 	if c.output.lim == nil {
-		return c.conn.Write(p)
+		return c.Conn.Write(p)
 	}
 	if err := c.takeTurn(); err != nil {
 		return 0, err
 	}
 	defer func() { <-c.turn }()
-	return c.output.write(c.conn, p)
+	return c.output.write(c.Conn, p)
 }
 
-func (c *Conn) takeTurn() error {
+func (c *conn) takeTurn() error {
 	for {
 		ctx, err := c.writing.context()
 		if err != nil {
@@ -69,48 +71,34 @@ func (c *Conn) takeTurn() error {
 	}
 }
 
-// Close closes the connection and ends all waits.
-func (c *Conn) Close() error {
+func (c *conn) Close() error {
 	c.reading.close()
 	c.writing.close()
-	return c.conn.Close()
+	return c.Conn.Close()
 }
 
-// NetConn returns the connection that c paces. To use it for reading or
-// writing goes past the pace; a deadline set on it does not end c's waits.
-func (c *Conn) NetConn() net.Conn { return c.conn }
+func (c *conn) NetConn() net.Conn { return c.Conn }
 
-// LocalAddr returns the local address of the connection.
-func (c *Conn) LocalAddr() net.Addr { return c.conn.LocalAddr() }
-
-// RemoteAddr returns the remote address of the connection.
-func (c *Conn) RemoteAddr() net.Addr { return c.conn.RemoteAddr() }
-
-// SetDeadline is SetReadDeadline and SetWriteDeadline.
-func (c *Conn) SetDeadline(t time.Time) error {
+func (c *conn) SetDeadline(t time.Time) error {
 	c.settingDeadline.Lock()
 	defer c.settingDeadline.Unlock()
 	c.reading.set(t)
 	c.writing.set(t)
-	return c.conn.SetDeadline(t)
+	return c.Conn.SetDeadline(t)
 }
 
-// SetReadDeadline sets the deadline of Reads, those in progress included, and
-// of their waits.
-func (c *Conn) SetReadDeadline(t time.Time) error {
+func (c *conn) SetReadDeadline(t time.Time) error {
 	c.settingDeadline.Lock()
 	defer c.settingDeadline.Unlock()
 	c.reading.set(t)
-	return c.conn.SetReadDeadline(t)
+	return c.Conn.SetReadDeadline(t)
 }
 
-// SetWriteDeadline sets the deadline of Writes, those in progress included,
-// and of their waits.
-func (c *Conn) SetWriteDeadline(t time.Time) error {
+func (c *conn) SetWriteDeadline(t time.Time) error {
 	c.settingDeadline.Lock()
 	defer c.settingDeadline.Unlock()
 	c.writing.set(t)
-	return c.conn.SetWriteDeadline(t)
+	return c.Conn.SetWriteDeadline(t)
 }
 
 // A deadline ends the waits of one direction, when it passes or at close.
@@ -131,8 +119,8 @@ func (d *deadline) init(op string, c net.Conn) {
 }
 
 // context returns a context that ends when d passes or is closed or, if that
-// has happened, the error. It has no Deadline of its own: a Limiter would give
-// up before it has passed, though it might still be moved.
+// has happened, the error. The context has no Deadline: a Limiter would give up
+// before it, although the deadline may still be moved.
 func (d *deadline) context() (context.Context, error) {
 	d.mu.Lock()
 	ctx, closed := d.ctx, d.closed
@@ -143,12 +131,12 @@ func (d *deadline) context() (context.Context, error) {
 	case closed:
 		return nil, d.error(net.ErrClosed)
 	default:
-		return nil, d.error(missed())
+		return nil, d.error(os.ErrDeadlineExceeded)
 	}
 }
 
 // set moves the deadline. Waits go on under the same context; if that has
-// ended, those that have not noticed find the new one.
+// ended, waits that have not seen it end continue under the new one.
 func (d *deadline) set(t time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -197,13 +185,4 @@ func (d *deadline) error(err error) error {
 		e.Net = e.Addr.Network()
 	}
 	return e
-}
-
-// missed returns os.ErrDeadlineExceeded, which is what every net.Conn wraps,
-// from the nearest one: this package does without os.
-func missed() error {
-	c, _ := net.Pipe()
-	_ = c.SetReadDeadline(time.Unix(1, 0))
-	_, err := c.Read(nil)
-	return errors.Unwrap(err)
 }

@@ -15,11 +15,9 @@ import (
 	"github.com/weir-go/weir/shape"
 )
 
-var _ net.Conn = (*shape.Conn)(nil)
-
 // pipe returns a paced connection and the other end of it, which takes
 // everything and gives endless bytes.
-func pipe(t *testing.T, read, write shape.Limiter) (*shape.Conn, *bytes.Buffer) {
+func pipe(t *testing.T, read, write shape.Limiter) (net.Conn, *bytes.Buffer) {
 	a, b := net.Pipe()
 	c := shape.NewConn(a, read, write)
 	var got bytes.Buffer
@@ -87,16 +85,16 @@ func TestConnWithoutLimiters(t *testing.T) {
 // A step is something that happens to a connection at an instant.
 type step struct {
 	at time.Duration
-	do func(c *shape.Conn) error
+	do func(c net.Conn) error
 }
 
 // The deadline is set to an instant, counted from the beginning.
-func deadline(at time.Duration) func(*shape.Conn) error {
-	return func(c *shape.Conn) error { return c.SetDeadline(bubbleBegan.Add(at)) }
+func deadline(at time.Duration) func(net.Conn) error {
+	return func(c net.Conn) error { return c.SetDeadline(bubbleBegan.Add(at)) }
 }
 
-func noDeadline(c *shape.Conn) error { return c.SetDeadline(time.Time{}) }
-func closeIt(c *shape.Conn) error    { return c.Close() }
+func noDeadline(c net.Conn) error { return c.SetDeadline(time.Time{}) }
+func closeIt(c net.Conn) error    { return c.Close() }
 
 // A connection of 100 B/s with a burst of 10 that does not tell its tokens:
 // the first ten pass at once, ten more every 100 ms. A Write of 40 ends at
@@ -130,9 +128,9 @@ func TestConnDeadline(t *testing.T) {
 		{"closed for ever", []step{{0, closeIt}, {0, deadline(time.Hour)}}, 0, net.ErrClosed, 0},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
-			for op, run := range map[string]func(c *shape.Conn) (int, error){
-				"write": func(c *shape.Conn) (int, error) { return c.Write(content(40)) },
-				"read":  func(c *shape.Conn) (int, error) { return io.ReadFull(c, make([]byte, 40)) },
+			for op, run := range map[string]func(c net.Conn) (int, error){
+				"write": func(c net.Conn) (int, error) { return c.Write(content(40)) },
+				"read":  func(c net.Conn) (int, error) { return io.ReadFull(c, make([]byte, 40)) },
 			} {
 				t.Run(op, func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
@@ -279,18 +277,18 @@ func TestConnWriteGoesOn(t *testing.T) {
 
 // Where nothing is waited for, the deadline is the connection's.
 func TestConnDeadlineOfItsOwn(t *testing.T) {
-	for op, run := range map[string]func(c *shape.Conn) error{
-		"read": func(c *shape.Conn) error {
+	for op, run := range map[string]func(c net.Conn) error{
+		"read": func(c net.Conn) error {
 			_ = c.SetReadDeadline(time.Now().Add(ms))
 			_, err := c.Read(make([]byte, 5))
 			return err
 		},
-		"write": func(c *shape.Conn) error {
+		"write": func(c net.Conn) error {
 			_ = c.SetWriteDeadline(time.Now().Add(ms))
 			_, err := c.Write(content(5))
 			return err
 		},
-		"both": func(c *shape.Conn) error {
+		"both": func(c net.Conn) error {
 			_ = c.SetDeadline(time.Now().Add(ms))
 			_, err := c.Read(make([]byte, 5))
 			return err
@@ -518,7 +516,7 @@ func TestConnOfAStrangeKind(t *testing.T) {
 		go func() { _, _ = io.Copy(io.Discard, far) }()
 		inner := strange{near}
 		c := shape.NewConn(inner, nil, newBucket(100, 10))
-		if c.NetConn() != net.Conn(inner) || c.LocalAddr() != nil || c.RemoteAddr() != nil {
+		if c.(interface{ NetConn() net.Conn }).NetConn() != net.Conn(inner) || c.LocalAddr() != nil || c.RemoteAddr() != nil {
 			t.Error("want the connection itself, and its addresses")
 		}
 		if err := c.SetWriteDeadline(time.Now().Add(70 * ms)); err != errSource {

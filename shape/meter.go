@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// short is the wait that a chunk is sized for.
+// short is the wait for which a chunk is sized.
 const short = 50 * time.Millisecond
 
-// A teller is a Limiter that knows how many tokens it has at an instant, at
-// most its burst. Less than zero are taken in advance.
+// A teller is a Limiter that reports its tokens at an instant, at most its
+// burst; a negative number is taken in advance.
 type teller interface{ TokensAt(t time.Time) float64 }
 
-// A meter counts the bytes that pass in one direction and has them paid for.
+// A meter pays for the bytes that pass in one direction.
 type meter struct {
 	lim Limiter // nil: everything passes
-	// until returns the context of the next wait or, if nothing may wait any
-	// more, why.
+	// until returns the context of the next wait, or the error if no wait is
+	// allowed any more.
 	until func() (context.Context, error)
 
 	mu   sync.Mutex // guards owed
@@ -94,8 +94,8 @@ func (m *meter) chunk() (int, error) {
 	return max(int(math.Round(soon)), 1), nil
 }
 
-// pay waits until n bytes are paid for, and what is owed. What it could not
-// pay for is owed then.
+// pay waits until n bytes and the debt are paid for. If it fails, the rest is
+// the new debt.
 func (m *meter) pay(n int) error {
 	m.mu.Lock()
 	n += m.owed
@@ -126,8 +126,8 @@ func (m *meter) owe(n int) {
 	m.owed += n
 }
 
-// wait takes n tokens. If the context of the wait ends, until knows whether
-// that is the end, or the deadline has moved and there is another context.
+// wait takes n tokens. If the context of the wait ends, until returns the error,
+// or another context if the deadline has moved.
 func (m *meter) wait(n int) error {
 	for {
 		ctx, err := m.until()

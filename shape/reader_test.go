@@ -330,7 +330,7 @@ func (n nonsense) Write([]byte) (int, error) { return int(n), nil }
 
 // Nobody goes past the pace by a shortcut of package io.
 func TestNoShortcuts(t *testing.T) {
-	for _, v := range []any{&shape.Reader{}, &shape.Writer{}, &shape.Conn{}} {
+	for _, v := range []any{shape.NewReader(context.Background(), nil, nil), shape.NewWriter(context.Background(), nil, nil), shape.NewConn(nil, nil, nil)} {
 		if _, ok := v.(io.ReaderFrom); ok {
 			t.Errorf("%T is an io.ReaderFrom", v)
 		}
