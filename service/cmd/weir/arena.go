@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 
 	"github.com/weir-go/weir/service/internal/lab/arena"
+	"github.com/weir-go/weir/service/internal/terminal"
 )
 
 type arenaCmd struct {
@@ -43,7 +44,7 @@ func (c *arenaCmd) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	var done atomic.Int64
-	stop := simProgress(std.Err, cfg.Duration(), &done)
+	stop := terminal.Bar(std.Err, "simulated", cfg.Duration(), &done)
 	result, err := arena.Run(ctx, cfg, &done)
 	stop()
 	switch {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server"
+	"github.com/weir-go/weir/service/internal/terminal"
 )
 
 type checkCmd struct {
@@ -152,7 +153,7 @@ func (told *checked) print(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %d rules, hash %s\n", told.Path, told.Rules, told.Hash)
 	for _, k := range told.Keys {
-		fmt.Fprintf(&b, "\n%s\n", safe(k.Key))
+		fmt.Fprintf(&b, "\n%s\n", terminal.Escape(k.Key))
 		if len(k.Rules) == 0 {
 			fmt.Fprintf(&b, "  no rule matches: %s\n", k.Unmatched)
 		}

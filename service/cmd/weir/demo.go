@@ -10,7 +10,9 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/weir-go/weir/service/internal/httpserve"
 	"github.com/weir-go/weir/service/internal/lab/demo"
+	"github.com/weir-go/weir/service/internal/terminal"
 	"github.com/weir-go/weir/service/internal/web"
 )
 
@@ -67,7 +69,7 @@ func (c *demoCmd) page(ctx context.Context, std streams) error {
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	context.AfterFunc(ctx, func() { live.Dismiss(); stop() })
-	return serve(serving, newServer(mux, slog.New(slog.NewTextHandler(std.Err, nil))), ln, 2*time.Second)
+	return httpserve.Serve(serving, httpserve.New(mux, slog.New(slog.NewTextHandler(std.Err, nil))), ln, 2*time.Second)
 }
 
 func browse(url string) error {
@@ -84,7 +86,7 @@ func browse(url string) error {
 func (c *demoCmd) headless(ctx context.Context, std streams) error {
 	real := time.Duration(float64(c.Duration) / c.Speed)
 	fmt.Fprintf(std.Err, "five experiments over real HTTP, side by side: %v\n", real.Round(time.Second))
-	stop := progress(std.Err, func(elapsed time.Duration) string {
+	stop := terminal.Progress(std.Err, func(elapsed time.Duration) string {
 		return fmt.Sprintf("%v left", max(real-elapsed, 0).Round(time.Second))
 	})
 	report, err := demo.RunAll(ctx, c.Speed, c.Duration)

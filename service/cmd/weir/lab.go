@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/service/internal/lab/sla"
+	"github.com/weir-go/weir/service/internal/terminal"
 )
 
 type labCmd struct {
@@ -121,7 +122,7 @@ func (c *slaCmd) measure(ctx context.Context, stderr io.Writer, cfg sla.Config) 
 	total := cfg.Duration()
 	var done atomic.Int64
 	fmt.Fprintf(stderr, "%d points over HTTP: about %v\n", cfg.Points(), total.Round(time.Second))
-	stop := timeProgress(stderr, "measured", total, &done)
+	stop := terminal.TimeProgress(stderr, "measured", total, &done)
 	defer stop()
 	return sla.Run(ctx, cfg, func(d time.Duration) { done.Store(int64(d)) })
 }

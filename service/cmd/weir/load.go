@@ -15,6 +15,7 @@ import (
 	"github.com/weir-go/weir/service/internal/lab/load"
 	"github.com/weir-go/weir/service/internal/lab/pace"
 	"github.com/weir-go/weir/service/internal/lab/trace"
+	"github.com/weir-go/weir/service/internal/terminal"
 )
 
 type loadCmd struct {
@@ -86,7 +87,7 @@ func (c *loadCmd) Run(ctx context.Context, std streams) (err error) {
 	}
 	stop := func() {}
 	if !c.Quiet {
-		stop = progress(std.Err, func(elapsed time.Duration) string { return liveLine(collector.Report(elapsed)) })
+		stop = terminal.Progress(std.Err, func(elapsed time.Duration) string { return liveLine(collector.Report(elapsed)) })
 	}
 	offered, err := load.Run(ctx, cfg)
 	stop()

@@ -18,21 +18,23 @@ import (
 )
 
 type commands struct {
-	Serve  serveCmd  `cmd:"" help:"Decide for all services how much each key may have: rate limits and leases over HTTP."`
-	Top    topCmd    `cmd:"" help:"Watch weir serve in the terminal: who is refused, by which rule, and why."`
-	Check  checkCmd  `cmd:"" help:"Check files of rules, and explain what keys get."`
-	Proxy  proxyCmd  `cmd:"" help:"Protect an origin: a reverse proxy that limits its work in flight."`
-	Origin originCmd `cmd:"" help:"A service to break: workers, a queue, and a service time."`
-	Load   loadCmd   `cmd:"" help:"An honest client: offers load and tells what came back."`
-	Sim    simCmd    `cmd:"" help:"What would happen: simulates scenario files, with tables and pictures."`
-	Arena  arenaCmd  `cmd:"" help:"Which limit is best: every policy under the same load, a leaderboard and a heat map."`
-	Lab    labCmd    `cmd:"" help:"Experiments of others, measured again."`
-	Demo   demoCmd   `cmd:"" help:"Watch a service collapse under load, and a proxy save it."`
+	Serve  serveCmd  `cmd:"" help:"Run the decision service: rate limits and leases for any number of services, over HTTP."`
+	Top    topCmd    `cmd:"" help:"Watch weir serve in the terminal: which rules and keys are refused, and why."`
+	Check  checkCmd  `cmd:"" help:"Check a file of rules, and show which limits a key gets."`
+	Proxy  proxyCmd  `cmd:"" help:"Protect an HTTP service: a reverse proxy that limits the requests in flight."`
+	Origin originCmd `cmd:"" help:"Run a service to overload in experiments: a number of workers, a queue, and a service time."`
+	Load   loadCmd   `cmd:"" help:"Generate HTTP load at a constant rate, and measure latency from the intended start of each request."`
+	Sim    simCmd    `cmd:"" help:"Simulate scenario files in virtual time; prints tables and draws plots."`
+	Arena  arenaCmd  `cmd:"" help:"Compare limit algorithms in many simulated scenarios: a leaderboard and a heat map."`
+	Lab    labCmd    `cmd:"" help:"Repeat published experiments."`
+	Demo   demoCmd   `cmd:"" help:"Show on a web page how a service collapses under load, and how a proxy prevents it."`
+
+	Version kong.VersionFlag `env:"-" help:"Print the version, the commit and the Go version."`
 }
 
-const description = `weir keeps a service's work in flight at what the service can bear (Little's law, N = X·R).
+const description = `weir protects services from overload: it keeps the work in flight at what a service can bear (Little's law, N = X·R).
 
-Every flag can also be set as an environment variable: --max-wait is WEIR_MAX_WAIT.`
+Every flag can also be set by an environment variable: --max-wait is WEIR_MAX_WAIT.`
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -42,8 +44,8 @@ func main() {
 	os.Exit(code)
 }
 
-// run is main without the process: it returns the exit status. 0: done; 1: the
-// work failed; 2: the command line was wrong.
+// run runs a command line and returns the exit status: 0 for success, 1 for a
+// failure, 2 for a wrong command line.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	exit := -1
 	parser, err := kong.New(&commands{}, append(options(),
@@ -57,7 +59,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		args = []string{"--help"}
 	}
 	command, err := parser.Parse(longFlags(parser.Model, args))
-	if exit >= 0 { // --help
+	if exit >= 0 { // --help or --version
 		return exit
 	}
 	if err != nil {
@@ -80,13 +82,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 func options() []kong.Option {
 	return []kong.Option{
 		kong.Name("weir"), kong.Description(description), kong.DefaultEnvars("WEIR"),
-		kong.Vars{"policies": policyNames(), "rows": rowNames(), "quiet": sla.Quiet.String()},
+		kong.Vars{"version": version(buildInfo()), "policies": policyNames(), "rows": rowNames(), "quiet": sla.Quiet.String()},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 	}
 }
 
-// longFlags writes -x=value as --name=value, for kong would take it for -x with
-// the value =value. It is a common way to write them, and GoCC's.
+// longFlags turns -x=value, as GoCC's command lines have it, into --name=value. kong
+// would read it as -x with the value "=value".
 func longFlags(model *kong.Application, args []string) []string {
 	args = slices.Clone(args)
 	for _, command := range model.Children {
@@ -104,10 +106,10 @@ func longFlags(model *kong.Application, args []string) []string {
 	return args
 }
 
-// streams are where a command writes: results to Out, all else to Err.
+// streams are the output of a command: results on Out, everything else on Err.
 type streams struct{ Out, Err io.Writer }
 
-// A usageError is a command line that cannot be carried out as it is.
+// A usageError reports a wrong command line.
 type usageError string
 
 func (e usageError) Error() string { return string(e) }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/limit"
+	"github.com/weir-go/weir/service/internal/httpserve"
 	"github.com/weir-go/weir/service/internal/proxy"
 )
 
@@ -92,7 +93,7 @@ func (c *proxyCmd) Run(ctx context.Context, std streams) error {
 		log.Info("draining", "grace", c.Grace)
 		stop()
 	})
-	if err := serve(serving, newServer(p, log), p.Listener(ln, c.MaxConnections), c.Grace, p.Idle); err != nil {
+	if err := httpserve.Serve(serving, httpserve.New(p, log), p.Listener(ln, c.MaxConnections), c.Grace, p.Idle); err != nil {
 		return err
 	}
 	log.Info("drained")
@@ -100,7 +101,7 @@ func (c *proxyCmd) Run(ctx context.Context, std streams) error {
 }
 
 func serveAdmin(p *proxy.Proxy, ln net.Listener, log *slog.Logger) (stop func()) {
-	srv := newServer(p.Admin(), log)
+	srv := httpserve.New(p.Admin(), log)
 	srv.ReadTimeout, srv.WriteTimeout = 10*time.Second, 30*time.Second
 	go func() {
 		// It ends with Close; nothing else is expected of a listener on hand.

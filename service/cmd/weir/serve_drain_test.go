@@ -78,7 +78,7 @@ func TestDrainGraceIsOver(t *testing.T) {
 	if a := <-waiter; a.status != 503 || a.header.Get("Retry-After") == "" {
 		t.Errorf("%v: want 503, and Retry-After", a)
 	}
-	if s.logged("who still waits is refused") != 1 {
+	if s.logged("refusing the requests that still wait") != 1 {
 		t.Error("want that to be said")
 	}
 }

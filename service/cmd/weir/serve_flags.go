@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"log/slog"
 	"math"
 	"os"
 	"strconv"
@@ -13,38 +14,65 @@ import (
 	"github.com/weir-go/weir/service/internal/config"
 )
 
-// serveOne is the one rule that there is without a file, as GoCC has it.
+// serveTLS names the files for TLS.
+type serveTLS struct {
+	TLSCert  string `name:"tls-cert" placeholder:"FILE" help:"Serve TLS with this certificate and its chain."`
+	TLSKey   string `name:"tls-key" placeholder:"FILE" help:"The private key of --tls-cert."`
+	ClientCA string `name:"client-ca" placeholder:"FILE" help:"Accept only clients with a certificate that this authority has signed."`
+}
+
+// serveOne is the single rule that is in force without a file of rules. Its flags are
+// those of GoCC.
 type serveOne struct {
-	ConfigFile         string `short:"c" env:"WEIR_CONFIG_FILE,CONFIG_FILE" placeholder:"PATH" help:"Instead of --rules: GoCC's JSON."`
-	MaxRequests        *int   `short:"m" env:"WEIR_MAX_REQUESTS,MAX_REQUESTS" placeholder:"N" help:"Without --rules: requests of a key in each window (100)."`
-	WindowMillis       *int   `short:"w" env:"WEIR_WINDOW_MILLIS,WINDOW_MILLIS" placeholder:"MS" help:"Without --rules: the window, in milliseconds (1000)."`
-	MaxRequestsInQueue *int   `env:"WEIR_MAX_REQUESTS_IN_QUEUE,MAX_REQUESTS_IN_QUEUE" placeholder:"N" help:"Without --rules: requests of a key that may wait (400)."`
-	Algorithm          string `enum:",gcra,fixed,sliding" default:"" placeholder:"NAME" help:"Without --rules: gcra, fixed or sliding (fixed)."`
+	ConfigFile         string `short:"c" env:"WEIR_CONFIG_FILE,CONFIG_FILE" placeholder:"PATH" help:"Rules in GoCC's JSON format, instead of --rules."`
+	MaxRequests        *int   `short:"m" env:"WEIR_MAX_REQUESTS,MAX_REQUESTS" placeholder:"N" help:"Without --rules: requests per key and window (100)."`
+	WindowMillis       *int   `short:"w" env:"WEIR_WINDOW_MILLIS,WINDOW_MILLIS" placeholder:"MS" help:"Without --rules: length of the window in milliseconds (1000)."`
+	MaxRequestsInQueue *int   `env:"WEIR_MAX_REQUESTS_IN_QUEUE,MAX_REQUESTS_IN_QUEUE" placeholder:"N" help:"Without --rules: requests per key that may wait (400)."`
+	Algorithm          string `enum:",gcra,fixed,sliding" default:"" placeholder:"NAME" help:"Without --rules: the rate algorithm: gcra, fixed or sliding (fixed)."`
 }
 
-// serveOwn is what requests may say for themselves.
+// serveOwn lets requests override the limits of their rule.
 type serveOwn struct {
-	RequestsCanSetRate  bool `short:"r" env:"WEIR_REQUESTS_CAN_SET_RATE,REQUESTS_CAN_SET_RATE" help:"Let requests say maxRequests for themselves."`
-	RequestsCanModQueue bool `env:"WEIR_REQUESTS_CAN_MOD_QUEUE,REQUESTS_CAN_MOD_QUEUE" help:"Let requests say maxRequestsInQueue for themselves."`
-	OverrideMaxRequests int  `default:"1000000" placeholder:"N" help:"The most that maxRequests may be (${default})."`
-	OverrideMaxQueue    int  `default:"10000" placeholder:"N" help:"The most that maxRequestsInQueue may be (${default})."`
+	RequestsCanSetRate  bool `short:"r" env:"WEIR_REQUESTS_CAN_SET_RATE,REQUESTS_CAN_SET_RATE" help:"Allow requests to override their rate with the parameter maxRequests."`
+	RequestsCanModQueue bool `env:"WEIR_REQUESTS_CAN_MOD_QUEUE,REQUESTS_CAN_MOD_QUEUE" help:"Allow requests to override their queue with the parameter maxRequestsInQueue."`
+	OverrideMaxRequests int  `default:"1000000" placeholder:"N" help:"Upper bound of the parameter maxRequests (${default})."`
+	OverrideMaxQueue    int  `default:"10000" placeholder:"N" help:"Upper bound of the parameter maxRequestsInQueue (${default})."`
 }
 
-// serveBound is what bounds the server.
+// serveBound bounds what the server holds.
 type serveBound struct {
 	Memory         size          `default:"64MiB" placeholder:"SIZE" help:"Memory for counts (${default})."`
-	MaxWaiting     int           `default:"20000" placeholder:"N" help:"Requests that may wait, of all keys; 0: none (${default})."`
-	MaxLeases      int           `default:"100000" placeholder:"N" help:"Leases that may be held, of all keys (${default})."`
-	MaxKey         int           `default:"1024" placeholder:"BYTES" help:"How long a key may be (${default})."`
-	MaxBody        size          `default:"4MiB" placeholder:"SIZE" help:"How large a batch may be (${default})."`
-	MaxConnections int           `default:"10000" placeholder:"N" help:"Connections of callers at once; one more takes the place of the one that has been idle for longest (${default})."`
-	ClientTimeout  time.Duration `default:"10s" placeholder:"TIME" help:"How long a caller may take to send a header or a body, or to take an answer (${default})."`
+	MaxWaiting     int           `default:"20000" placeholder:"N" help:"Requests of all keys that may wait at once; 0: none (${default})."`
+	MaxLeases      int           `default:"100000" placeholder:"N" help:"Leases of all keys that may be held at once (${default})."`
+	MaxKey         int           `default:"1024" placeholder:"BYTES" help:"Maximum length of a key (${default})."`
+	MaxBody        size          `default:"4MiB" placeholder:"SIZE" help:"Maximum size of a batch (${default})."`
+	MaxConnections int           `default:"10000" placeholder:"N" help:"Connections of callers at once. Beyond that, a new connection replaces the one that is idle for longest (${default})."`
+	ClientTimeout  time.Duration `default:"10s" placeholder:"TIME" help:"How long a caller may take to send a header or a body, or to read an answer (${default})."`
 }
 
-// A size is a number of bytes. In text, it may be in KiB, MiB or GiB.
+// serveLog is what the server logs.
+type serveLog struct {
+	LogFormat         string     `short:"l" default:"text" enum:"text,json,system-default" env:"WEIR_LOG_FORMAT,LOG_FORMAT" placeholder:"NAME" help:"Log as text or json (${default})."`
+	LogLevel          slog.Level `default:"info" env:"WEIR_LOG_LEVEL,LOG_LEVEL" placeholder:"LEVEL" help:"Log this level and above: debug, info, warn or error (${default})."`
+	LogIncludesSource bool       `env:"WEIR_LOG_INCLUDES_SOURCE,LOG_INCLUDES_SOURCE" help:"Log the file and line of the source code, too."`
+	Log2xx            bool       `name:"log2xx" env:"WEIR_LOG2XX,LOG_2XX" help:"Log answers with status 2xx. Of all answers, at most 100 a second are logged."`
+	Log4xx            bool       `name:"log4xx" env:"WEIR_LOG4XX,LOG_4XX" help:"Log answers with status 4xx; most are rejections."`
+	Log5xx            bool       `name:"log5xx" default:"true" env:"WEIR_LOG5XX,LOG_5XX" help:"Log answers with status 5xx; --log5xx=false turns that off."`
+}
+
+// logger returns a logger that writes to out.
+func (l *serveLog) logger(out io.Writer) *slog.Logger {
+	opts := &slog.HandlerOptions{Level: l.LogLevel, AddSource: l.LogIncludesSource}
+	if l.LogFormat == "json" {
+		return slog.New(slog.NewJSONHandler(out, opts))
+	}
+	return slog.New(slog.NewTextHandler(out, opts))
+}
+
+// A size is a number of bytes. As text, it may have the unit KiB, MiB or GiB.
 type size int
 
-// UnmarshalText is for flags.
+// UnmarshalText reads a flag.
 func (s *size) UnmarshalText(text []byte) error {
 	number, shift := string(text), 0
 	for unit, is := range map[string]int{"KiB": 10, "MiB": 20, "GiB": 30} {
@@ -61,8 +89,7 @@ func (s *size) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// overrides returns the most that requests may say for themselves, 0 where they
-// may not.
+// overrides returns the upper bounds of overrides; 0 allows none.
 func (o *serveOwn) overrides() (limit, queue int) {
 	if o.RequestsCanSetRate {
 		limit = o.OverrideMaxRequests
@@ -73,10 +100,10 @@ func (o *serveOwn) overrides() (limit, queue int) {
 	return limit, queue
 }
 
-// check returns what is wrong with the flags.
+// check checks the flags.
 func (c *serveCmd) check() error {
 	if len(c.InstanceURLs) > 0 {
-		return usagef("--instance-urls: instances do not share keys: run one, or let callers spread the keys")
+		return usagef("--instance-urls: instances do not share keys: run one instance, or let callers choose the instance by key")
 	}
 	if c.Rules != "" {
 		for _, f := range []struct {
@@ -87,7 +114,7 @@ func (c *serveCmd) check() error {
 			{"--max-requests-in-queue", c.MaxRequestsInQueue != nil}, {"--algorithm", c.Algorithm != ""},
 		} {
 			if f.given {
-				return usagef("--rules and %s: only one can count; leave out %[1]s, or its environment variable, for the rules of --rules", f.name)
+				return usagef("--rules and %s exclude each other: leave out %[1]s, or its environment variable, to use --rules", f.name)
 			}
 		}
 	}
@@ -122,7 +149,7 @@ func (b *serveBound) check() error {
 		atLeast(time.Millisecond, "--client-timeout", b.ClientTimeout))
 }
 
-// within is the check of a flag's bounds.
+// within checks the bounds of a flag.
 func within(flag string, v, least, most int) error {
 	if v < least || v > most {
 		return usagef("%s=%d: must be in [%d, %d]", flag, v, least, most)
@@ -130,7 +157,7 @@ func within(flag string, v, least, most int) error {
 	return nil
 }
 
-// address returns where callers come in.
+// address returns the address for callers.
 func (c *serveCmd) address() string {
 	switch {
 	case c.Listen != "":
@@ -141,10 +168,7 @@ func (c *serveCmd) address() string {
 	return "127.0.0.1:8080"
 }
 
-// source says where the rules are from.
-func (c *serveCmd) source() string { return cmp.Or(c.Rules, c.ConfigFile, "flags") }
-
-// rules returns what the flags, and the file they name, say.
+// rules returns the rules of the flags, or of the file that they name.
 func (c *serveCmd) rules() (*config.Rules, error) {
 	switch {
 	case c.Rules != "":
@@ -171,10 +195,10 @@ func (c *serveCmd) rules() (*config.Rules, error) {
 	return rules, err
 }
 
-// maxConfigFile is more than config reads.
+// maxConfigFile is above the limit of package config.
 const maxConfigFile = 32 << 20
 
-// rules returns the one rule.
+// rules returns the single rule.
 func (o *serveOne) rules() (*config.Rules, error) {
 	queue := orElse(o.MaxRequestsInQueue, 400)
 	rules := &config.Rules{Rules: []config.Rule{{

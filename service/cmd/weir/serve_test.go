@@ -56,8 +56,8 @@ func TestServeFlags(t *testing.T) {
 		code int
 		want string
 	}{
-		{"--rules " + rules + " -m 5", 2, "--rules and --max-requests: only one can count; leave out --max-requests, or its environment variable"},
-		{"--rules " + rules + " -c gocc.json", 2, "--rules and --config-file: only one can count"},
+		{"--rules " + rules + " -m 5", 2, "--rules and --max-requests exclude each other: leave out --max-requests, or its environment variable"},
+		{"--rules " + rules + " -c gocc.json", 2, "--rules and --config-file exclude each other"},
 		{"-i http://a,http://b", 2, "--instance-urls: instances do not share keys"},
 		{"-m 0", 2, "--max-requests=0: must be >= 1"},
 		{"-w=-5", 2, "--window-millis=-5: must be >= 1"},
@@ -152,7 +152,7 @@ func TestServeReload(t *testing.T) {
 	s.until("1 added, 1 as before")
 
 	write(`rules: [{name: one}]`)
-	s.until("not reloaded: all stays as it was")
+	s.until("reload failed: nothing was changed")
 	st := s.status()
 	if st.Config.Hash == first || !strings.Contains(st.Config.LastError, "rules.yaml:1:9: rules[0]: must have one of key, glob and regex") || !st.Ready {
 		t.Errorf("%+v: want the last good rules, and what is wrong with the new ones", st)
@@ -227,7 +227,7 @@ func TestServeState(t *testing.T) {
 
 	fatal(t, os.WriteFile(state, []byte("damaged"), 0o600))
 	s = serving(t, "--rules", rules, "--state", state)
-	s.until("counts begin anew")
+	s.until("counts start at zero")
 	if got := s.statuses("/rate/rate:a", 3); !slices.Equal(got, []int{200, 200, 429}) {
 		t.Errorf("%v: want fresh counts", got)
 	}

@@ -118,7 +118,7 @@ func TestServeTLS(t *testing.T) {
 		t.Errorf("certificate %d: want the new one", n)
 	}
 	fatal(t, os.WriteFile(keyFile, []byte("not a key"), 0o600))
-	s.until("not reloaded")
+	s.until("reload failed")
 	if n := serial(); n != 2 {
 		t.Errorf("certificate %d: want the last good one", n)
 	}

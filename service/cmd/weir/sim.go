@@ -19,6 +19,7 @@ import (
 	"github.com/weir-go/weir/service/internal/lab/scenario"
 	"github.com/weir-go/weir/service/internal/lab/sim"
 	"github.com/weir-go/weir/service/internal/lab/trace"
+	"github.com/weir-go/weir/service/internal/terminal"
 )
 
 type simCmd struct {
@@ -150,7 +151,7 @@ func (c *simCmd) simulate(ctx context.Context, stderr io.Writer, figures []*simF
 		}
 	}
 	var done atomic.Int64
-	stop := simProgress(stderr, total, &done)
+	stop := terminal.Bar(stderr, "simulated", total, &done)
 	defer stop()
 	failed := make([]error, len(all))
 	var next atomic.Int64
@@ -195,14 +196,6 @@ func (c *simCmd) one(ctx context.Context, r *simRun, done *atomic.Int64) error {
 	}
 	r.result = s.Result()
 	return finish()
-}
-
-// simProgress shows a bar on a terminal, once it takes longer than a second.
-func simProgress(w io.Writer, total time.Duration, done *atomic.Int64) (stop func()) {
-	if !isTerminal(w) {
-		return func() {}
-	}
-	return bar(w, "simulated", total, done)
 }
 
 // draw writes the pictures.

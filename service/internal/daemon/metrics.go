@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"net/http"
@@ -11,8 +11,8 @@ import (
 	"github.com/weir-go/weir/service/internal/servermetric"
 )
 
-// metrics serves /metrics, of a registry that is the daemon's own.
-func (d *daemon) metrics() (http.Handler, error) {
+// metrics returns the handler of /metrics, with a registry of the daemon alone.
+func (d *Daemon) metrics() (http.Handler, error) {
 	registry := prometheus.NewRegistry()
 	for _, c := range []prometheus.Collector{
 		servermetric.New(d.server), operation{d}, collectors.NewGoCollector(), collectors.NewBuildInfoCollector(),
@@ -25,19 +25,19 @@ func (d *daemon) metrics() (http.Handler, error) {
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4}), nil
 }
 
-// operation collects how the daemon itself fares.
-type operation struct{ *daemon }
+// operation collects the metrics of the daemon itself.
+type operation struct{ *Daemon }
 
 var (
-	reloadedDesc = prometheus.NewDesc("weir_config_last_reload_successful", "Whether the last load of the files succeeded.", nil, nil)
-	reloadDesc   = prometheus.NewDesc("weir_config_last_reload_success_timestamp_seconds", "When the files were last loaded.", nil, nil)
-	failuresDesc = prometheus.NewDesc("weir_config_reload_failures_total", "Loads that failed, and changed nothing.", nil, nil)
+	reloadedDesc = prometheus.NewDesc("weir_config_last_reload_successful", "Whether the last reload of the files succeeded.", nil, nil)
+	reloadDesc   = prometheus.NewDesc("weir_config_last_reload_success_timestamp_seconds", "Time of the last successful load of the files.", nil, nil)
+	failuresDesc = prometheus.NewDesc("weir_config_reload_failures_total", "Reloads that failed, and changed nothing.", nil, nil)
 	openDesc     = prometheus.NewDesc("weir_serve_connections", "Connections of callers.", nil, nil)
-	shedDesc     = prometheus.NewDesc("weir_serve_connections_shed_total", "Connections without a request that made room for others.", nil, nil)
-	requestsDesc = prometheus.NewDesc("weir_serve_requests_total", "Requests by endpoint and answer; 499 is who left while waiting, 0 all other answers.",
+	shedDesc     = prometheus.NewDesc("weir_serve_connections_shed_total", "Idle connections that were closed to make room for new ones.", nil, nil)
+	requestsDesc = prometheus.NewDesc("weir_serve_requests_total", "Requests by endpoint and status; 499 if the client left while it waited, 0 for all other statuses.",
 		[]string{"method", "route", "code"}, nil)
-	batchedDesc  = prometheus.NewDesc("weir_serve_batched_total", "Requests that came in batches.", nil, nil)
-	drainingDesc = prometheus.NewDesc("weir_serve_draining", "Whether the server is about to end.", nil, nil)
+	batchedDesc  = prometheus.NewDesc("weir_serve_batched_total", "Requests that were part of a batch.", nil, nil)
+	drainingDesc = prometheus.NewDesc("weir_serve_draining", "Whether the server is draining before it ends.", nil, nil)
 )
 
 func (o operation) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(o, ch) }

@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"context"
@@ -18,19 +18,18 @@ import (
 	"github.com/weir-go/weir/service/internal/server/token"
 )
 
-// serveTLS is who the server is, and who may connect to it.
-type serveTLS struct {
-	TLSCert  string `name:"tls-cert" placeholder:"FILE" help:"The certificate for TLS, with its chain."`
-	TLSKey   string `name:"tls-key" placeholder:"FILE" help:"Its key."`
-	ClientCA string `name:"client-ca" placeholder:"FILE" help:"Only clients with a certificate of this authority may connect."`
+// TLS names the files for TLS.
+type TLS struct {
+	Cert, Key string // of the server
+	ClientCA  string // if set, clients need a certificate of this authority
 }
 
-// config returns what the files say; nil if there are none.
-func (t *serveTLS) config() (*tls.Config, error) {
-	if t.TLSCert == "" {
+// config loads the files. It returns nil if there are none.
+func (t *TLS) config() (*tls.Config, error) {
+	if t.Cert == "" {
 		return nil, nil
 	}
-	cert, err := tls.LoadX509KeyPair(t.TLSCert, t.TLSKey)
+	cert, err := tls.LoadX509KeyPair(t.Cert, t.Key)
 	if err != nil {
 		return nil, fmt.Errorf("--tls-cert, --tls-key: %w", err)
 	}
@@ -49,16 +48,16 @@ func (t *serveTLS) config() (*tls.Config, error) {
 	return cfg, nil
 }
 
-// loaded is what the files say. It comes into force together.
+// loaded is the content of the files. It comes into force together.
 type loaded struct {
 	rules  *config.Rules
 	tokens *token.Set  // nil: none
 	tls    *tls.Config // nil: none
 }
 
-// paths are the files that are loaded, and again when they change.
-func (c *serveCmd) paths() (paths []string) {
-	for _, path := range []string{c.Rules, c.ConfigFile, c.Tokens, c.TLSCert, c.TLSKey, c.ClientCA} {
+// paths returns the files to load, and to load again when they change.
+func (c *Config) paths() (paths []string) {
+	for _, path := range []string{c.RulesPath, c.Tokens, c.TLS.Cert, c.TLS.Key, c.TLS.ClientCA} {
 		if path != "" {
 			paths = append(paths, path)
 		}
@@ -66,20 +65,20 @@ func (c *serveCmd) paths() (paths []string) {
 	return paths
 }
 
-// load reads all files, and tells all that is wrong with them.
-func (c *serveCmd) load() (l loaded, err error) {
+// load reads all files. The error has the mistakes of all of them.
+func (c *Config) load() (l loaded, err error) {
 	var wrong [3]error
-	l.rules, wrong[0] = c.rules()
+	l.rules, wrong[0] = c.Rules()
 	if c.Tokens != "" {
 		l.tokens, wrong[1] = token.Load(c.Tokens)
 	}
-	l.tls, wrong[2] = c.serveTLS.config()
+	l.tls, wrong[2] = c.TLS.config()
 	return l, errors.Join(wrong[:]...)
 }
 
-// A reloader puts into force what the files say.
+// A reloader puts the content of the files into force.
 type reloader struct {
-	*daemon
+	*Daemon
 	inForce atomic.Pointer[tls.Config]
 
 	reloading sync.Mutex // held while files are loaded
@@ -89,27 +88,26 @@ type reloader struct {
 	failures uint64
 }
 
-func newReloader(d *daemon, first loaded) *reloader {
-	r := &reloader{daemon: d, status: adminapi.ConfigStatus{Path: d.cmd.source(), Success: time.Now()}}
+func newReloader(d *Daemon, first loaded) *reloader {
+	r := &reloader{Daemon: d, status: adminapi.ConfigStatus{Path: d.cfg.source(), Success: time.Now()}}
 	d.guard.Use(first.tokens)
 	r.inForce.Store(first.tls)
 	return r
 }
 
-// reload puts into force what the files say now, all of them together, and says
-// what has changed; or, if anything is wrong with one, what it is, and changes
-// nothing.
+// reload loads the files and puts them into force together. It returns a summary of
+// the changes. If any file has a mistake, it changes nothing and returns an error.
 func (r *reloader) reload(context.Context) (string, error) {
 	r.reloading.Lock()
 	defer r.reloading.Unlock()
-	l, err := r.cmd.load()
+	l, err := r.cfg.load()
 	old := r.server.Rules()
 	if err == nil && (l.rules.Hash == "" || l.rules.Hash != old.Hash) {
 		err = r.server.Reload(l.rules)
 	}
 	r.note(err)
 	if err != nil {
-		r.log.Error("not reloaded: all stays as it was", "error", err)
+		r.log.Error("reload failed: nothing was changed", "error", err)
 		return "", err
 	}
 	r.guard.Use(l.tokens)
@@ -119,7 +117,7 @@ func (r *reloader) reload(context.Context) (string, error) {
 	return change, nil
 }
 
-// note keeps how a reload went.
+// note records the outcome of a reload.
 func (r *reloader) note(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -131,22 +129,21 @@ func (r *reloader) note(err error) {
 	r.status.Failure = time.Now()
 }
 
-// state says how the loading went.
+// state returns the outcome of the reloads.
 func (r *reloader) state() adminapi.ConfigStatus {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.status
 }
 
-// failed returns how many reloads have failed.
+// failed returns the number of reloads that failed.
 func (r *reloader) failed() uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.failures
 }
 
-// tls returns the settings for a listener: those in force, for each connection
-// that comes.
+// tls returns the settings for a listener. Each new connection uses those in force.
 func (r *reloader) tls() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,
@@ -156,18 +153,18 @@ func (r *reloader) tls() *tls.Config {
 	}
 }
 
-// reloadQuietly is reload, for those who have nobody to tell.
-func (d *daemon) reloadQuietly() { _, _ = d.files.reload(context.Background()) }
+// reloadAndLog reloads; the outcome is in the log.
+func (d *Daemon) reloadAndLog() { _, _ = d.files.reload(context.Background()) }
 
-// onHangup reloads upon SIGHUP, until it is stopped.
-func (d *daemon) onHangup() (stop func()) {
+// onHangup reloads upon SIGHUP, until stop is called.
+func (d *Daemon) onHangup() (stop func()) {
 	hangups, done := make(chan os.Signal, 1), make(chan struct{})
 	signal.Notify(hangups, syscall.SIGHUP)
 	go func() {
 		for {
 			select {
 			case <-hangups:
-				d.reloadQuietly()
+				d.reloadAndLog()
 			case <-done:
 				return
 			}

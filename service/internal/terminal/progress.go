@@ -1,20 +1,19 @@
-package main
+package terminal
 
 import (
 	"fmt"
 	"io"
-	"os"
 	"sync/atomic"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
 )
 
-// progress shows a line about long work until stop: on a terminal one that is
-// drawn over every second, elsewhere a new one every ten.
-func progress(w io.Writer, line func(elapsed time.Duration) string) (stop func()) {
+// Progress shows a status line until stop is called. A terminal shows one line that
+// is updated every second; any other output gets a new line every ten seconds.
+func Progress(w io.Writer, line func(elapsed time.Duration) string) (stop func()) {
 	period, format, clear := 10*time.Second, "%s\n", ""
-	if isTerminal(w) {
+	if Is(w) {
 		period, format, clear = time.Second, "\r\x1b[K%s", "\r\x1b[K"
 	}
 	quit, done := make(chan struct{}), make(chan struct{})
@@ -36,18 +35,22 @@ func progress(w io.Writer, line func(elapsed time.Duration) string) (stop func()
 	return func() { close(quit); <-done }
 }
 
-// timeProgress shows a bar on a terminal, and elsewhere a line every ten seconds.
-func timeProgress(w io.Writer, what string, total time.Duration, done *atomic.Int64) (stop func()) {
-	if isTerminal(w) {
-		return bar(w, what, total, done)
+// TimeProgress shows a bar on a terminal, and elsewhere a line every ten seconds.
+// Done is a duration, which grows up to total.
+func TimeProgress(w io.Writer, what string, total time.Duration, done *atomic.Int64) (stop func()) {
+	if Is(w) {
+		return Bar(w, what, total, done)
 	}
-	return progress(w, func(time.Duration) string {
+	return Progress(w, func(time.Duration) string {
 		return fmt.Sprintf("%s: %v of %v", what, time.Duration(done.Load()).Round(time.Second), total.Round(time.Second))
 	})
 }
 
-// bar shows a bar, once it takes longer than a second.
-func bar(w io.Writer, what string, total time.Duration, done *atomic.Int64) (stop func()) {
+// Bar shows a progress bar after the first second, if w is a terminal.
+func Bar(w io.Writer, what string, total time.Duration, done *atomic.Int64) (stop func()) {
+	if !Is(w) {
+		return func() {}
+	}
 	quit, gone := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(gone)
@@ -61,7 +64,7 @@ func bar(w io.Writer, what string, total time.Duration, done *atomic.Int64) (sto
 		tick := time.NewTicker(100 * time.Millisecond)
 		defer tick.Stop()
 		for {
-			_ = bar.Set64(min(done.Load(), int64(total)-1)) // a screen that is gone shows nothing
+			_ = bar.Set64(min(done.Load(), int64(total)-1)) // a terminal that has gone away needs no bar
 			select {
 			case <-quit:
 				_ = bar.Finish()
@@ -71,14 +74,4 @@ func bar(w io.Writer, what string, total time.Duration, done *atomic.Int64) (sto
 		}
 	}()
 	return func() { close(quit); <-gone }
-}
-
-// isTerminal reports whether w is a screen.
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	st, err := f.Stat()
-	return err == nil && st.Mode()&os.ModeCharDevice != 0
 }

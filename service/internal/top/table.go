@@ -1,4 +1,4 @@
-package main
+package top
 
 import (
 	"fmt"
@@ -7,10 +7,12 @@ import (
 	"time"
 
 	"charm.land/lipgloss/v2"
+
+	"github.com/weir-go/weir/service/internal/terminal"
 )
 
-// A table has columns as wide as what is in them, and leaves out those of the
-// least rank where the screen is too narrow. The last is cut to what is left.
+// A table sizes its columns to their content. If the screen is too narrow, it leaves
+// out the columns of the lowest rank, and cuts the last one.
 type table struct {
 	columns []column
 	rows    [][]cell
@@ -18,9 +20,9 @@ type table struct {
 
 type column struct {
 	title  string
-	number bool // stands at the right
+	number bool // aligned right
 	rank   int
-	most   int // characters, if not 0
+	most   int // characters; 0 means any number
 }
 
 type cell struct {
@@ -30,7 +32,7 @@ type cell struct {
 
 const (
 	gap       = "  "
-	leastLast = 24 // characters of the last column, unless all else is gone
+	leastLast = 24 // characters of the last column, unless it is the only one
 )
 
 func (t *table) render(v *view) []string {
@@ -47,7 +49,7 @@ func (t *table) render(v *view) []string {
 	shown := t.shown(widths, v.width)
 	titles := make([]cell, len(t.columns))
 	for i, c := range t.columns {
-		titles[i] = cell{c.title, v.look.faint}
+		titles[i] = cell{c.title, v.style.faint}
 	}
 	lines := []string{t.line(titles, widths, shown)}
 	for _, row := range t.rows {
@@ -56,7 +58,7 @@ func (t *table) render(v *view) []string {
 	return lines
 }
 
-// shown returns the columns that there is room for, and cuts the last to fit.
+// shown returns the columns that fit, and adapts the width of the last.
 func (t *table) shown(widths []int, width int) []int {
 	var shown []int
 	for i := range t.columns {
@@ -88,7 +90,7 @@ func (t *table) shown(widths []int, width int) []int {
 func (t *table) line(row []cell, widths, shown []int) string {
 	var b strings.Builder
 	for n, i := range shown {
-		text := cut(row[i].text, widths[i])
+		text := terminal.Cut(row[i].text, widths[i])
 		pad := strings.Repeat(" ", max(widths[i]-lipgloss.Width(text), 0))
 		switch {
 		case t.columns[i].number:
@@ -110,7 +112,7 @@ func (v *view) fit(text string) string {
 	if v.width == 0 {
 		return text
 	}
-	return cut(text, v.width)
+	return terminal.Cut(text, v.width)
 }
 
 func (v *view) clipped(lines ...string) []string {
@@ -120,7 +122,7 @@ func (v *view) clipped(lines ...string) []string {
 	return lines
 }
 
-// wrapped breaks a text between words.
+// wrapped breaks a text into lines between words.
 func (v *view) wrapped(text string) (lines []string) {
 	width := 100
 	if v.width > 0 {
@@ -137,53 +139,15 @@ func (v *view) wrapped(text string) (lines []string) {
 	return v.clipped(append(lines, line)...)
 }
 
-// cut shortens a text to a width on the screen.
-func cut(text string, width int) string {
-	if lipgloss.Width(text) <= width {
-		return text
-	}
-	used := 0
-	for i, r := range text {
-		w := lipgloss.Width(string(r))
-		if used+w > width-1 {
-			return text[:i] + "…"
-		}
-		used += w
-	}
-	return text
-}
-
-const maxShown = 256 // characters of a text that comes from elsewhere
-
-// safe is a text that comes from elsewhere as it can be shown: what is not
-// printable, has no width or turns the direction becomes an escape, so that no
-// key speaks to the terminal.
-func safe(text string) string {
-	var b strings.Builder
-	n := 0
-	for _, r := range text {
-		if n++; n > maxShown {
-			b.WriteString("…")
-			break
-		}
-		if strconv.IsPrint(r) && lipgloss.Width(string(r)) > 0 {
-			b.WriteRune(r)
-		} else {
-			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
-		}
-	}
-	return b.String()
-}
-
-// number is a cell that says little if it is 0.
+// number returns a cell that is faint if the number is 0.
 func (v *view) number(n float64, style lipgloss.Style) cell {
 	if n == 0 {
-		style = v.look.faint
+		style = v.style.faint
 	}
 	return cell{number(n), style}
 }
 
-// number is a number with as many digits as one reads.
+// number formats a number with one decimal at most.
 func number(n float64) string {
 	switch {
 	case n == 0:
@@ -194,7 +158,7 @@ func number(n float64) string {
 	return strconv.FormatFloat(n, 'f', 0, 64)
 }
 
-// wait is a time in milliseconds.
+// wait formats a time in milliseconds.
 func wait(ms float64) string {
 	if ms < 1000 {
 		return fmt.Sprintf("%.0f ms", ms)
@@ -202,7 +166,7 @@ func wait(ms float64) string {
 	return fmt.Sprintf("%.1f s", ms/1000)
 }
 
-// age is a time of which nobody wants to know the milliseconds.
+// age formats a time roughly.
 func age(d time.Duration) string {
 	switch {
 	case d < 2*time.Minute:

@@ -1,4 +1,4 @@
-package main
+package top
 
 import (
 	"context"
@@ -11,21 +11,22 @@ import (
 	"github.com/weir-go/weir/service/internal/server/adminapi"
 )
 
-// A topModel is weir top on a screen. Update and View are pure: what takes time
-// is in the commands that Update returns.
-type topModel struct {
+// A model is the interactive program. Update and View are pure; requests are in the
+// commands that Update returns.
+type model struct {
 	ctx      context.Context
-	from     operator
+	from     client
 	interval time.Duration
 	by       string
 
 	view
-	asked int // explanations asked for: the last counts
+	asked int // number of explanations requested; answers to earlier requests are ignored
 }
 
-// What comes in besides keys.
+// The messages besides keys.
 type (
-	// readMsg is an answer; again says that it is the one that the next look waits for.
+	// readMsg is the state of the server. If again is set, the next request follows
+	// after the interval.
 	readMsg struct {
 		reading
 		by    string
@@ -41,20 +42,20 @@ type (
 	}
 )
 
-func newTop(ctx context.Context, from operator, interval time.Duration, by string) topModel {
-	return topModel{ctx: ctx, from: from, interval: interval, by: by, view: view{url: from.url, look: colors, live: true}}
+func newModel(ctx context.Context, from client, interval time.Duration, by string) model {
+	return model{ctx: ctx, from: from, interval: interval, by: by, view: view{url: from.url, style: colors, live: true}}
 }
 
-func (m topModel) Init() tea.Cmd { return m.read(true) }
+func (m model) Init() tea.Cmd { return m.read(true) }
 
-func (m topModel) read(again bool) tea.Cmd {
+func (m model) read(again bool) tea.Cmd {
 	return func() tea.Msg {
 		r, err := m.from.read(m.ctx, m.by)
 		return readMsg{r, m.by, err, time.Now(), again}
 	}
 }
 
-func (m topModel) explain(key string) tea.Cmd {
+func (m model) explain(key string) tea.Cmd {
 	n := m.asked
 	return func() tea.Msg {
 		x, err := m.from.explain(m.ctx, key)
@@ -62,11 +63,11 @@ func (m topModel) explain(key string) tea.Cmd {
 	}
 }
 
-func (m topModel) next() tea.Cmd {
+func (m model) next() tea.Cmd {
 	return tea.Tick(m.interval, func(at time.Time) tea.Msg { return tickMsg(at) })
 }
 
-func (m topModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+func (m model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
 		m.width, m.height = msg.Width, msg.Height
@@ -77,7 +78,7 @@ func (m topModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		}
 		return m, m.read(true)
 	case readMsg:
-		return m.heardOf(msg)
+		return m.receive(msg)
 	case explainedMsg:
 		if msg.n == m.asked && m.mode == explained {
 			m.explanation, m.unexplained = msg.Explanation, msg.err
@@ -96,7 +97,7 @@ func (m topModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, nil
 }
 
-func (m topModel) heardOf(msg readMsg) (tea.Model, tea.Cmd) {
+func (m model) receive(msg readMsg) (tea.Model, tea.Cmd) {
 	m.now = msg.at
 	if m.err = msg.err; msg.err == nil {
 		m.heard = msg.at
@@ -110,8 +111,8 @@ func (m topModel) heardOf(msg readMsg) (tea.Model, tea.Cmd) {
 	return m, nil
 }
 
-// press does what a key stands for.
-func (m topModel) press(key tea.KeyPressMsg) (tea.Model, tea.Cmd) {
+// press handles a key.
+func (m model) press(key tea.KeyPressMsg) (tea.Model, tea.Cmd) {
 	switch key.String() {
 	case "q", "ctrl+c":
 		return m, tea.Quit
@@ -137,8 +138,8 @@ func (m topModel) press(key tea.KeyPressMsg) (tea.Model, tea.Cmd) {
 	return m, nil
 }
 
-// ask edits the key that is to be explained.
-func (m topModel) ask(key tea.KeyPressMsg) (tea.Model, tea.Cmd) {
+// ask edits the prompt for the key to explain.
+func (m model) ask(key tea.KeyPressMsg) (tea.Model, tea.Cmd) {
 	switch key.String() {
 	case "ctrl+c":
 		return m, tea.Quit
@@ -164,7 +165,7 @@ func (m topModel) ask(key tea.KeyPressMsg) (tea.Model, tea.Cmd) {
 	return m, nil
 }
 
-// typed appends text to a key: keys have no control characters, and an end.
+// typed appends text to a key, without control characters and up to 1,024 bytes.
 func typed(key, text string) string {
 	const most = 1024
 	text = strings.Map(func(r rune) rune {
@@ -179,7 +180,7 @@ func typed(key, text string) string {
 	return key + text
 }
 
-func (m topModel) View() tea.View {
+func (m model) View() tea.View {
 	v := tea.NewView(strings.Join(frame(&m.view), "\n"))
 	v.AltScreen = true
 	v.WindowTitle = "weir top"

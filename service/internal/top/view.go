@@ -1,4 +1,4 @@
-package main
+package top
 
 import (
 	"cmp"
@@ -12,42 +12,43 @@ import (
 	"charm.land/lipgloss/v2"
 
 	"github.com/weir-go/weir/service/internal/server/adminapi"
+	"github.com/weir-go/weir/service/internal/terminal"
 )
 
-// A view is all that a frame shows.
+// A view is the state that a frame shows.
 type view struct {
 	reading
 	url           string
-	width, height int  // of the screen; 0 is as much as is needed
-	look          look // none if zero
-	live          bool // somebody looks, and can press keys
+	width, height int    // of the screen; 0 means unlimited
+	style         styles // no styles if zero
+	live          bool   // the user can press keys
 
-	now, heard time.Time // of the screen, and when the last answer came; zero if none did
-	err        error     // of the last look
+	now, heard time.Time // when the frame was made, and when the last answer came (zero: never)
+	err        error     // of the last request
 	paused     bool
 
 	mode        mode
-	input       string // the key that is asked about
+	input       string // the key to explain
 	answered    bool
 	explanation adminapi.Explanation
 	unexplained error
 }
 
-// A mode is what stands below the rules.
+// A mode selects the content below the rules.
 type mode int
 
 const (
 	keys      mode = iota
-	asking         // keys, and a prompt
-	explained      // what a key would get
+	asking         // keys, and a prompt for a key to explain
+	explained      // the explanation of a key
 	help
 )
 
-// look is how words that matter differ from others.
-type look struct{ title, denied, waiting, alarm, faint lipgloss.Style }
+// styles highlight words.
+type styles struct{ title, denied, waiting, alarm, faint lipgloss.Style }
 
-// colors are the terminal's own, which it shows so that one can read them.
-var colors = look{
+// colors are from the terminal's palette, which suits its background.
+var colors = styles{
 	title:   lipgloss.NewStyle().Bold(true),
 	denied:  lipgloss.NewStyle().Bold(true).Foreground(lipgloss.Red),
 	waiting: lipgloss.NewStyle().Foreground(lipgloss.Magenta),
@@ -55,10 +56,10 @@ var colors = look{
 	faint:   lipgloss.NewStyle().Faint(true),
 }
 
-// leastRoom is the lines that rules have for themselves before keys are listed.
+// leastRoom is the number of lines below which the rules leave none for keys.
 const leastRoom = 8
 
-// frame renders a view, as lines that fit the screen.
+// frame renders a view as lines that fit the screen.
 func frame(v *view) []string {
 	lines := v.head()
 	foot := v.foot()
@@ -73,7 +74,7 @@ func frame(v *view) []string {
 		}
 		rules := v.rules(room - len(below))
 		if below != nil && v.mode <= asking {
-			below = v.below(room - len(rules)) // what the rules leave
+			below = v.below(room - len(rules)) // the lines that the rules leave
 		}
 		lines = append(append(lines, rules...), below...)
 	} else if v.mode == help {
@@ -90,24 +91,24 @@ func frame(v *view) []string {
 
 func (v *view) known() bool { return v.status.NowMS > 0 }
 
-// head says what matters most: whether this is so, who is refused, and which
-// rules are in force.
+// head renders the state of the server: whether it answers, how much it refuses, and
+// which rules are in force.
 func (v *view) head() []string {
 	c, t := &v.status.Config, &v.status.Total
-	lines := []string{v.look.title.Render(v.fit("weir serve  " + safe(v.url)))}
+	lines := []string{v.style.title.Render(v.fit("weir serve  " + terminal.Escape(v.url)))}
 	if v.paused {
-		lines[0] += v.look.alarm.Render("  paused: p goes on  ")
+		lines[0] += v.style.alarm.Render("  paused: p resumes  ")
 	}
 	if v.err != nil {
-		text := "no answer: " + safe(v.err.Error()) + "; trying again"
+		text := "no answer: " + terminal.Escape(v.err.Error()) + "; trying again"
 		if v.known() {
-			text += fmt.Sprintf(". What follows is %s old", age(v.now.Sub(v.heard)))
+			text += fmt.Sprintf(". The rest is %s old", age(v.now.Sub(v.heard)))
 		}
 		lines = append(lines, v.alarm(text)...)
 	}
 	if !v.known() {
 		if v.err == nil {
-			lines = append(lines, "asking…")
+			lines = append(lines, "connecting…")
 		}
 		return lines
 	}
@@ -116,26 +117,26 @@ func (v *view) head() []string {
 	of := func(ms int64) string { return age(time.Duration(v.status.NowMS-ms) * time.Millisecond) }
 	from := "no file"
 	if c.Path != "" {
-		from = safe(c.Path)
+		from = terminal.Escape(c.Path)
 	}
 	lines = append(lines,
 		v.fit(numbers),
-		v.fit(fmt.Sprintf("rules %s  in force for %s  from %s  up %s", safe(cmp.Or(c.Hash, "–")), of(c.LoadedMS), from, of(v.status.StartedMS))),
+		v.fit(fmt.Sprintf("rules %s  in force for %s  from %s  up %s", terminal.Escape(cmp.Or(c.Hash, "–")), of(c.LoadedMS), from, of(v.status.StartedMS))),
 	)
-	lines = append(lines, styled(v.look.title, v.wrapped(safe(v.status.Words)))...)
+	lines = append(lines, styled(v.style.title, v.wrapped(terminal.Escape(v.status.Words)))...)
 	if c.Error != "" {
-		lines = append(lines, v.alarm(fmt.Sprintf("the last load failed %s ago, older rules are in force:", of(c.FailureMS)))...)
+		lines = append(lines, v.alarm(fmt.Sprintf("the last reload failed %s ago; the rules before it are in force:", of(c.FailureMS)))...)
 		for _, line := range strings.SplitN(c.Error, "\n", 7)[:min(6, strings.Count(c.Error, "\n")+1)] {
-			lines = append(lines, v.fit("  "+safe(line)))
+			lines = append(lines, v.fit("  "+terminal.Escape(line)))
 		}
 	}
 	if !v.status.Ready {
-		lines = append(lines, v.alarm("not ready: "+safe(v.status.NotReady))...)
+		lines = append(lines, v.alarm("not ready: "+terminal.Escape(v.status.NotReady))...)
 	}
 	return append(lines, "")
 }
 
-func (v *view) alarm(text string) []string { return styled(v.look.alarm, v.wrapped(text)) }
+func (v *view) alarm(text string) []string { return styled(v.style.alarm, v.wrapped(text)) }
 
 func styled(s lipgloss.Style, lines []string) []string {
 	for i := range lines {
@@ -144,8 +145,8 @@ func styled(s lipgloss.Style, lines []string) []string {
 	return lines
 }
 
-// rules is the table of rules, those that refuse most first, in at most so many
-// lines.
+// rules renders the table of rules in at most room lines. Rules that refuse most come
+// first.
 func (v *view) rules(room int) []string {
 	rules := slices.Clone(v.status.Rules)
 	slices.SortStableFunc(rules, func(a, b adminapi.RuleStatus) int {
@@ -166,41 +167,41 @@ func (v *view) rules(room int) []string {
 	}
 	lines := t.render(v)
 	if rest := v.status.RulesInForce - len(shown); rest > 0 {
-		lines = append(lines, v.look.faint.Render(v.fit(fmt.Sprintf("%d more", rest))))
+		lines = append(lines, v.style.faint.Render(v.fit(fmt.Sprintf("%d more", rest))))
 	}
 	return append(lines, "")
 }
 
 func (v *view) rule(r *adminapi.RuleStatus) []cell {
-	name, f := safe(r.Name), &r.PerSecond
+	name, f := terminal.Escape(r.Name), &r.PerSecond
 	if r.Mode != "enforce" {
-		name += " (" + safe(r.Mode) + ")"
+		name += " (" + terminal.Escape(r.Mode) + ")"
 	}
 	p95, leases := "–", "–"
 	if r.WaitP95MS != nil {
 		p95 = wait(*r.WaitP95MS)
 	}
 	if r.Leases != nil {
-		leases = fmt.Sprintf("%d of %s", r.Leases.Held, safe(r.Leases.Limit))
+		leases = fmt.Sprintf("%d of %s", r.Leases.Held, terminal.Escape(r.Leases.Limit))
 		if r.Per == "key" {
-			leases = fmt.Sprintf("%d of %d×%s", r.Leases.Held, r.Leases.Keys, safe(r.Leases.Limit))
+			leases = fmt.Sprintf("%d of %d×%s", r.Leases.Held, r.Leases.Keys, terminal.Escape(r.Leases.Limit))
 		}
 	}
 	return []cell{
-		{name, v.look.title}, {safe(cmp.Or(r.Quota, "–")), lipgloss.Style{}}, v.number(f.Allowed, lipgloss.Style{}),
-		v.number(f.Denied+f.Refused, v.look.denied), v.number(float64(r.Waiting), v.look.waiting),
+		{name, v.style.title}, {terminal.Escape(cmp.Or(r.Quota, "–")), lipgloss.Style{}}, v.number(f.Allowed, lipgloss.Style{}),
+		v.number(f.Denied+f.Refused, v.style.denied), v.number(float64(r.Waiting), v.style.waiting),
 		{p95, lipgloss.Style{}}, {leases, lipgloss.Style{}}, {why(r), lipgloss.Style{}},
 	}
 }
 
-// why says for what reasons a rule refuses, and what those on trial would do.
+// why lists the reasons for which a rule refuses, and what rules on trial would deny.
 func why(r *adminapi.RuleStatus) string {
 	f := &r.PerSecond
 	var parts []string
 	for _, reason := range slices.SortedFunc(maps.Keys(f.Reasons), func(a, b string) int {
 		return cmp.Or(cmp.Compare(f.Reasons[b], f.Reasons[a]), cmp.Compare(a, b))
 	}) {
-		parts = append(parts, safe(reason)+" "+number(f.Reasons[reason]))
+		parts = append(parts, terminal.Escape(reason)+" "+number(f.Reasons[reason]))
 	}
 	if f.Refused > 0 {
 		parts = append(parts, "leases "+number(f.Refused))
@@ -209,27 +210,27 @@ func why(r *adminapi.RuleStatus) string {
 		parts = append(parts, "would deny "+number(f.Shadowed))
 	}
 	if r.Candidate != "" {
-		parts = append(parts, fmt.Sprintf("candidate %s denies %s", safe(r.Candidate), number(f.TrialDenied)))
+		parts = append(parts, fmt.Sprintf("candidate %s denies %s", terminal.Escape(r.Candidate), number(f.TrialDenied)))
 	}
 	return strings.Join(parts, ", ")
 }
 
-// below is what stands below the rules, in at most so many lines.
+// below renders the part below the rules in at most room lines.
 func (v *view) below(room int) []string {
 	switch v.mode {
 	case explained:
 		return v.explained()
 	case help:
 		return v.clipped(
-			"d, r   the keys that are denied most, or asked for most", "e, /   explain a key: what one more request would get, and why",
-			"p      pause, and go on", "q      quit", "",
-			"Rates are over the last seconds. P95: of those who stood in line and were granted.",
-			"LEASES: units held, of the keys in use × the limit of one.",
+			"d, r   keys with most denials, or with most requests", "e, /   explain a key: would its next request be allowed, and why",
+			"p      pause or resume", "q      quit", "",
+			"Rates are of the last seconds. P95: the wait of requests that queued.",
+			"LEASES: units held, of the number of keys × the limit per key.",
 		)
 	}
-	title := "KEY (denied most)"
+	title := "KEY (most denials)"
 	if v.top.By == "requests" {
-		title = "KEY (asked for most)"
+		title = "KEY (most requests)"
 	}
 	t := table{columns: []column{
 		{title: "DENIED/S", number: true, rank: 8}, {title: "ALLOWED/S", number: true, rank: 6}, {title: "DENIED", number: true, rank: 3},
@@ -240,61 +241,61 @@ func (v *view) below(room int) []string {
 	}
 	lines := t.render(v)
 	if len(v.top.Keys) == 0 {
-		lines = append(lines, v.look.faint.Render("nobody"))
+		lines = append(lines, v.style.faint.Render("none"))
 	}
 	return lines
 }
 
 func (v *view) key(k *adminapi.Key) []cell {
-	denied, allowed := v.number(k.DeniedPerSecond, v.look.denied), v.number(k.AllowedPerSecond, lipgloss.Style{})
+	denied, allowed := v.number(k.DeniedPerSecond, v.style.denied), v.number(k.AllowedPerSecond, lipgloss.Style{})
 	if v.top.WindowMS == 0 {
-		denied, allowed = cell{"…", v.look.faint}, cell{"…", v.look.faint}
+		denied, allowed = cell{"…", v.style.faint}, cell{"…", v.style.faint}
 	}
 	return []cell{
-		denied, allowed, {strconv.FormatUint(k.Denied, 10), lipgloss.Style{}}, v.number(float64(k.Waiting), v.look.waiting),
-		{safe(strings.Join(k.Rules, ", ")), lipgloss.Style{}}, {safe(k.Key), lipgloss.Style{}},
+		denied, allowed, {strconv.FormatUint(k.Denied, 10), lipgloss.Style{}}, v.number(float64(k.Waiting), v.style.waiting),
+		{terminal.Escape(strings.Join(k.Rules, ", ")), lipgloss.Style{}}, {terminal.Escape(k.Key), lipgloss.Style{}},
 	}
 }
 
-// explained says what a key would get.
+// explained renders the explanation of a key.
 func (v *view) explained() []string {
 	switch {
 	case !v.answered:
-		return v.clipped("asking about " + safe(v.input) + "…")
+		return v.clipped("explaining " + terminal.Escape(v.input) + "…")
 	case v.unexplained != nil:
-		return v.clipped(safe(v.input), safe(v.unexplained.Error()))
+		return v.clipped(terminal.Escape(v.input), terminal.Escape(v.unexplained.Error()))
 	}
 	x := &v.explanation
-	lines := []string{v.look.title.Render(v.fit(safe(x.Key)))}
-	style := v.look.title
+	lines := []string{v.style.title.Render(v.fit(terminal.Escape(x.Key)))}
+	style := v.style.title
 	if !x.Allowed {
-		style = v.look.denied
+		style = v.style.denied
 	}
-	lines = append(lines, styled(style, v.wrapped(safe(x.Words)))...)
+	lines = append(lines, styled(style, v.wrapped(terminal.Escape(x.Words)))...)
 	for i := range x.Rules {
 		r := &x.Rules[i]
-		lines = append(lines, v.fit(fmt.Sprintf("%d. %s (%s %s)", i+1, safe(r.Name), safe(r.Kind), safe(r.Pattern))))
-		for _, line := range v.wrapped(safe(r.Words)) {
+		lines = append(lines, v.fit(fmt.Sprintf("%d. %s (%s %s)", i+1, terminal.Escape(r.Name), terminal.Escape(r.Kind), terminal.Escape(r.Pattern))))
+		for _, line := range v.wrapped(terminal.Escape(r.Words)) {
 			lines = append(lines, "   "+line)
 		}
 	}
 	return lines
 }
 
-// foot is what keys can be pressed, or the prompt.
+// foot renders the list of keys to press, or the prompt.
 func (v *view) foot() []string {
 	switch {
 	case !v.live:
 		return nil
 	case v.mode == asking:
-		prompt, text := "key to explain: ", []rune(safe(v.input))
-		// The end of it is where one types.
+		prompt, text := "key to explain: ", []rune(terminal.Escape(v.input))
+		// The cursor is at the end, so the end stays visible.
 		for v.width > 0 && len(text) > 0 && lipgloss.Width(prompt+string(text)) >= v.width {
 			text = text[1:]
 		}
 		return []string{v.fit(prompt+string(text)) + "█"}
 	case v.mode == explained, v.mode == help:
-		return []string{v.look.faint.Render(v.fit("esc back  e another key  q quit"))}
+		return []string{v.style.faint.Render(v.fit("esc back  e another key  q quit"))}
 	}
-	return []string{v.look.faint.Render(v.fit("q quit  d denied  r requests  e explain a key  p pause  ? help"))}
+	return []string{v.style.faint.Render(v.fit("q quit  d denied  r requests  e explain a key  p pause  ? help"))}
 }

@@ -1,0 +1,237 @@
+// Package daemon runs weir serve: it loads files, serves callers and operators,
+// reloads files that change, saves the state, and drains before it ends.
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/connlimit"
+	"github.com/weir-go/weir/service/internal/httpserve"
+	"github.com/weir-go/weir/service/internal/server"
+	"github.com/weir-go/weir/service/internal/server/adminapi"
+	"github.com/weir-go/weir/service/internal/server/httpapi"
+	"github.com/weir-go/weir/service/internal/server/token"
+)
+
+// Config configures a Daemon. Names of files are empty if there is no file.
+type Config struct {
+	Server server.Config  // without Rules
+	API    httpapi.Config // without Authorize
+
+	Rules     func() (*config.Rules, error) // loads the rules, again for each reload
+	RulesPath string                        // the file or directory that Rules reads
+	Tokens    string
+	TLS       TLS
+
+	WatchInterval time.Duration // between two checks of the files, besides events of the system
+
+	State         string
+	StateInterval time.Duration
+
+	MaxConnections int           // of callers
+	ClientTimeout  time.Duration // to send a header or a body, or to take an answer
+
+	Grace time.Duration // for waiting requests at the end
+	Drain string        // Finish or Refuse
+
+	LogAnswers [6]bool // whether to log answers, by the first digit of the status
+	Log        *slog.Logger
+}
+
+// The values of Config.Drain: at the end, waiting requests get their turn, or are
+// refused.
+const (
+	Finish = "finish"
+	Refuse = "refuse"
+)
+
+// A Daemon is a running weir serve.
+type Daemon struct {
+	cfg     Config
+	log     *slog.Logger
+	watcher *config.Watcher
+	server  *server.Server
+	api     *httpapi.API
+	guard   token.Guard
+	files   *reloader
+	conns   *connlimit.Listener // of callers
+	public  *http.Server
+	phase   phase
+	saving  sync.Mutex // held while the state is written
+}
+
+// New loads the files and the state.
+func New(cfg Config) (*Daemon, error) {
+	d := &Daemon{cfg: cfg, log: cfg.Log}
+	// Before the first load, so that no change after it is missed.
+	d.watcher = config.NewWatcher(config.WatchConfig{Paths: cfg.paths(), Interval: cfg.WatchInterval, Log: d.log})
+	first, err := cfg.load()
+	if err != nil {
+		return nil, err
+	}
+	cfg.Server.Rules = first.rules
+	if d.server, err = server.New(cfg.Server); err != nil {
+		return nil, err
+	}
+	if err := d.restore(); err != nil {
+		return nil, err
+	}
+	d.files = newReloader(d, first)
+	if cfg.Tokens != "" {
+		cfg.API.Authorize = d.authorize
+	}
+	d.api, err = httpapi.New(d.server, cfg.API)
+	return d, err
+}
+
+// Run serves callers and operators until ctx ends, and then drains. It closes the
+// listeners.
+func (d *Daemon) Run(ctx context.Context, public, admin net.Listener) error {
+	d.conns = connlimit.New(public, d.maxConnections())
+	defer d.conns.Close()
+	stopAdmin, err := d.serveAdmin(admin)
+	if err != nil {
+		return err
+	}
+	defer stopAdmin()
+	if len(d.cfg.paths()) > 0 {
+		go d.watcher.Run(ctx, d.reloadAndLog)
+	}
+	go d.saveEvery(ctx, d.cfg.StateInterval)
+	defer d.onHangup()() // also without files: by default, SIGHUP ends the process
+	d.announce(public.Addr(), admin.Addr())
+	return d.serve(ctx)
+}
+
+// announce logs the addresses and the rules.
+func (d *Daemon) announce(public, admin net.Addr) {
+	scheme := "http://"
+	if d.cfg.TLS.Cert != "" {
+		scheme = "https://"
+	}
+	rules := d.server.Rules()
+	d.log.Info("weir serve", "listen", scheme+public.String(), "admin", "http://"+admin.String(),
+		"from", d.cfg.source(), "rules", len(rules.Rules), "hash", rules.Hash)
+	if d.cfg.Tokens == "" && d.cfg.TLS.ClientCA == "" && !loopback(public) {
+		d.log.Warn("every client that reaches the listener may use it: there are neither --tokens nor --client-ca", "listen", public.String())
+	}
+}
+
+// otherFiles is the number of open files that the process needs besides connections
+// of callers: those of operators, their profiles, rules, the state.
+const otherFiles = maxOperators + 56
+
+// maxConnections returns the limit of connections of callers. It leaves files to
+// operators and to the state, if the process may not open enough.
+func (d *Daemon) maxConnections() int {
+	room := roomFor(maxFiles())
+	if room < d.cfg.MaxConnections {
+		d.log.Warn("the limit of open files (ulimit -n) allows fewer connections than --max-connections", "connections", room)
+	}
+	return min(room, d.cfg.MaxConnections)
+}
+
+// roomFor returns how many connections of callers fit into a number of files.
+func roomFor(files int) int { return max(files-otherFiles, files/2) }
+
+func loopback(addr net.Addr) bool {
+	tcp, ok := addr.(*net.TCPAddr)
+	return ok && tcp.IP.IsLoopback()
+}
+
+// serveAdmin serves operators until stop is called.
+func (d *Daemon) serveAdmin(ln net.Listener) (stop func(), err error) {
+	metrics, err := d.metrics()
+	if err != nil {
+		ln.Close()
+		return nil, err
+	}
+	cfg := adminapi.Config{
+		Server: d.server, Ready: d.phase.ready, ConfigStatus: d.files.state, Metrics: metrics, Pprof: true, Local: loopback(ln.Addr()),
+	}
+	if len(d.cfg.paths()) > 0 {
+		cfg.Reload = d.files.reload
+	}
+	api := adminapi.New(cfg)
+	conns := connlimit.New(ln, maxOperators)
+	srv := httpserve.New(httpserve.TimeWrites(api, d.cfg.ClientTimeout), d.log)
+	srv.ReadTimeout, srv.ConnState = d.cfg.ClientTimeout, conns.ConnState
+	go func() {
+		d.log.Debug("the admin listener is closed", "reason", srv.Serve(conns))
+	}()
+	return func() { _ = srv.Close(); api.Close() }, nil
+}
+
+const (
+	// pingAfter is the silence of an HTTP/2 connection before a ping.
+	pingAfter = time.Minute
+	// maxOperators bounds the connections of the admin listener.
+	maxOperators = 100
+	// maxStreams bounds the concurrent requests of an HTTP/2 connection.
+	maxStreams = 1000
+)
+
+// newPublic returns the http.Server of callers. It has no ReadTimeout, which would
+// end requests that wait: httpapi gives bodies a deadline. It also suspends the
+// deadline of WriteTimeout while a request waits.
+func (d *Daemon) newPublic() *http.Server {
+	srv := httpserve.New(logAnswers(d.log, d.cfg.LogAnswers, d.guard.Handler(d.api)), d.log)
+	srv.ReadHeaderTimeout, srv.WriteTimeout, srv.ConnState = d.cfg.ClientTimeout, d.cfg.ClientTimeout, d.conns.ConnState
+	srv.DisableGeneralOptionsHandler = true // that one reads a body without a deadline
+	srv.Protocols = new(http.Protocols)
+	srv.Protocols.SetHTTP1(true)
+	srv.HTTP2 = &http.HTTP2Config{
+		MaxConcurrentStreams: maxStreams, SendPingTimeout: pingAfter, PingTimeout: d.cfg.ClientTimeout, WriteByteTimeout: d.cfg.ClientTimeout,
+	}
+	if d.cfg.TLS.Cert == "" {
+		srv.Protocols.SetUnencryptedHTTP2(true)
+		return srv
+	}
+	srv.Protocols.SetHTTP2(true)
+	srv.TLSConfig = d.files.tls()
+	return srv
+}
+
+// serve serves callers until ctx ends, and then drains and saves the state.
+func (d *Daemon) serve(ctx context.Context) error {
+	d.public = d.newPublic()
+	failed := make(chan error, 1)
+	go func() {
+		if d.cfg.TLS.Cert == "" {
+			failed <- d.public.Serve(d.conns)
+		} else {
+			failed <- d.public.ServeTLS(d.conns, "", "")
+		}
+	}()
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+	}
+	return errors.Join(d.drain(), d.save())
+}
+
+func (d *Daemon) authorize(r *http.Request, a httpapi.Action, key string) error {
+	err := d.guard.Authorize(r, tokenActions[a], key)
+	if err == token.ErrUnknown {
+		return fmt.Errorf("%w: %w", httpapi.ErrUnauthorized, err)
+	}
+	return err
+}
+
+// tokenActions maps the actions of the API to those of token files.
+var tokenActions = map[httpapi.Action]token.Action{
+	httpapi.Rate: token.Decide, httpapi.Lease: token.Lease, httpapi.Debug: token.Debug,
+}
+
+// source names the origin of the rules.
+func (c *Config) source() string { return cmp.Or(c.RulesPath, "flags") }

@@ -1,0 +1,129 @@
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/server"
+)
+
+// Answers are logged by the class of their status, up to a rate.
+func TestLogAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, tt := range []struct {
+			rule   string
+			log    [6]bool
+			status int
+			n      int
+			want   int
+		}{
+			{"no class", [6]bool{}, 500, 1, 0},
+			{"2xx", [6]bool{2: true}, 200, 1, 1},
+			{"other classes", [6]bool{2: true, 5: true}, 429, 1, 0},
+			{"4xx", [6]bool{4: true}, 429, 1, 1},
+			{"5xx", [6]bool{5: true}, 503, 1, 1},
+			{"a hundred at once", [6]bool{4: true}, 429, 150, maxLogged},
+		} {
+			var out bytes.Buffer
+			h := logAnswers(slog.New(slog.NewJSONHandler(&out, nil)), tt.log, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(tt.status) }))
+			for range tt.n {
+				h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("POST", "/rate/a%0Ab", nil))
+			}
+			lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+			if out.Len() == 0 {
+				lines = nil
+			}
+			if len(lines) != tt.want {
+				t.Errorf("%s: %d lines: want %d", tt.rule, len(lines), tt.want)
+			}
+			for _, line := range lines {
+				var told struct {
+					Status       int
+					Method, Path string
+				}
+				if err := json.Unmarshal([]byte(line), &told); err != nil || strconv.Itoa(told.Status)+told.Method+told.Path != strconv.Itoa(tt.status)+"POST/rate/a%0Ab" {
+					t.Errorf("%s: %v: %s", tt.rule, err, line)
+				}
+			}
+		}
+	})
+}
+
+// A server that every client can reach and use logs a warning.
+func TestOpenServerWarns(t *testing.T) {
+	s := newServer(t)
+	for _, tt := range []struct {
+		rule string
+		cfg  Config
+		at   net.IP
+		warn bool
+	}{
+		{"loopback", Config{}, net.IPv6loopback, false},
+		{"everywhere", Config{}, net.IPv4zero, true},
+		{"tokens", Config{Tokens: "t.yaml"}, net.IPv4zero, false},
+		{"certificates of clients", Config{TLS: TLS{ClientCA: "ca.pem"}}, net.IPv4zero, false},
+		{"a certificate of the server's alone", Config{TLS: TLS{Cert: "c.pem"}}, net.IPv4zero, true},
+	} {
+		var out bytes.Buffer
+		d := Daemon{cfg: tt.cfg, log: slog.New(slog.NewTextHandler(&out, nil)), server: s}
+		d.announce(&net.TCPAddr{IP: tt.at, Port: 1}, &net.TCPAddr{IP: net.IPv6loopback, Port: 2})
+		if warned := strings.Contains(out.String(), "level=WARN"); warned != tt.warn {
+			t.Errorf("%s: %s: warned: want %t", tt.rule, out.String(), tt.warn)
+		}
+	}
+}
+
+func newServer(t *testing.T) *server.Server {
+	t.Helper()
+	s, err := server.New(server.Config{Rules: new(config.Rules)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// The state is saved while the server runs, too.
+func TestSaveEvery(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := newServer(t)
+		path := filepath.Join(t.TempDir(), "state")
+		d := &Daemon{cfg: Config{State: path}, log: slog.New(slog.DiscardHandler), server: srv}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go d.saveEvery(ctx, time.Minute)
+		time.Sleep(time.Minute - time.Nanosecond)
+		if _, err := os.Stat(path); err == nil {
+			t.Error("it is saved before its time")
+		}
+		time.Sleep(2 * time.Nanosecond)
+		synctest.Wait()
+		if _, err := os.Stat(path); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// If the process may open few files, operators and the state have theirs.
+func TestFewFiles(t *testing.T) {
+	for files, want := range map[int]int{1 << 20: 1<<20 - otherFiles, 1024: 1024 - otherFiles, 100: 50} {
+		if got := roomFor(files); got != want {
+			t.Errorf("of %d files, %d are for callers: want %d", files, got, want)
+		}
+	}
+	if maxFiles() < 100 {
+		t.Errorf("%d files", maxFiles())
+	}
+}

@@ -1,0 +1,67 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+)
+
+// A phase says whether the server is draining.
+type phase struct{ draining atomic.Bool }
+
+// ready returns the reason why the server should get no requests, or nil.
+func (p *phase) ready() error {
+	if p.draining.Load() {
+		return errors.New("draining")
+	}
+	return nil
+}
+
+// drain ends the service. Until no request waits, or the grace is over, decisions
+// are made as before, but no further request may wait. Then it refuses the requests
+// that still wait, and stops. Requests that are still being read or answered are cut
+// off, which is an error.
+func (d *Daemon) drain() error {
+	start := time.Now()
+	d.phase.draining.Store(true)
+	refuse := d.cfg.Drain == Refuse
+	waiting := d.server.Waiting()
+	d.server.Close(refuse)
+	d.log.Info("draining", "how", d.cfg.Drain, "waiting", waiting, "grace", d.cfg.Grace)
+	ctx, cancel := context.WithTimeout(context.Background(), d.cfg.Grace)
+	defer cancel()
+	if !refuse && !d.turns(ctx) {
+		d.log.Warn("the grace is over: refusing the requests that still wait", "waiting", d.server.Waiting())
+		d.server.Close(true)
+	}
+	_ = d.conns.Close()
+	d.conns.CloseUnused()
+	// Clients get some time to take their answers.
+	ctx, cancel = context.WithDeadline(context.Background(), start.Add(max(d.cfg.Grace, time.Since(start)+parting)))
+	defer cancel()
+	if err := d.public.Shutdown(ctx); err != nil {
+		_ = d.public.Close()
+		return fmt.Errorf("--grace=%v was too short: requests in flight were cut off", d.cfg.Grace)
+	}
+	d.log.Info("drained", "took", time.Since(start).Round(time.Millisecond))
+	return nil
+}
+
+// parting is the least time that clients have to take their answers.
+const parting = 2 * time.Second
+
+// turns waits until no request waits. It reports false if ctx ends before.
+func (d *Daemon) turns(ctx context.Context) bool {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for d.server.Waiting() > 0 {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-tick.C:
+		}
+	}
+	return true
+}

@@ -1,0 +1,88 @@
+// Package httpserve has what the HTTP servers of the weir command share: bounds
+// against slow clients, a bounded error log, and a graceful end.
+package httpserve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/weir-go/weir/rate"
+)
+
+// New returns an http.Server with bounds against slow clients, which writes at most
+// ten errors a second to log.
+func New(h http.Handler, log *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          slog.NewLogLogger(limitedLog{log.Handler(), rate.NewLimiter(10, 10)}, slog.LevelWarn),
+	}
+}
+
+// TimeWrites gives each write of an answer a deadline. Unlike http.Server's
+// WriteTimeout, it does not bound the time that the handler takes.
+func TimeWrites(next http.Handler, timeout time.Duration) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(&timedWriter{w, timeout}, r)
+	})
+}
+
+type timedWriter struct {
+	http.ResponseWriter
+	timeout time.Duration
+}
+
+// Write renews the deadline, which net/http removes after the answer.
+func (w *timedWriter) Write(b []byte) (int, error) {
+	_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Now().Add(w.timeout)) // or else without one
+	return w.ResponseWriter.Write(b)
+}
+
+// Unwrap is for http.ResponseController.
+func (w *timedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// limitedLog drops lines above a rate, because clients cause them at any rate.
+type limitedLog struct {
+	slog.Handler
+	lines *rate.Limiter
+}
+
+func (s limitedLog) Handle(ctx context.Context, r slog.Record) error {
+	if !s.lines.Allow() {
+		return nil
+	}
+	return s.Handler.Handle(ctx, r)
+}
+
+// Serve serves until ctx ends. Then it stops accepting connections and waits up to
+// grace for the requests in flight, and for the drained functions. If grace is too
+// short, it closes the connections and returns an error.
+func Serve(ctx context.Context, srv *http.Server, ln net.Listener, grace time.Duration, drained ...func(context.Context) error) error {
+	failed := make(chan error, 1)
+	go func() { failed <- srv.Serve(ln) }()
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+	defer cancel()
+	err := srv.Shutdown(ctx)
+	for _, wait := range drained {
+		if err == nil {
+			err = wait(ctx)
+		}
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		_ = srv.Close()
+		return fmt.Errorf("--grace=%v was too short: requests in flight were cut off", grace)
+	}
+	return err
+}
