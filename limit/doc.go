@@ -62,8 +62,8 @@
 //     baseline. A limiter that has done so in vain leaves out every second such slot,
 //     and then more of them, the same ones as all others: so those that drain do it
 //     together.
-//   - In one of 4 slots all raise that use their limit, unless failures have cut it less
-//     than a slot ago.
+//   - In one of 4 slots all raise that use their limit, unless less than a slot ago a raise
+//     was refused, failures have cut the limit, or such a cut was taken back.
 //
 // Then all N change together, and each limiter measures the elasticity of the whole:
 // n cancels. After a drain that has met a queue, the next free slot is another one, and
