@@ -14,8 +14,8 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/internal/caller"
-	"github.com/weir-go/weir/internal/gate"
 	"github.com/weir-go/weir/internal/outgoing"
 	"github.com/weir-go/weir/throttle"
 )
@@ -240,9 +240,6 @@ func (c *Client) addHold(method string) *outgoing.Hold {
 	return h
 }
 
-// ClientStats is what a Client has done since NewClient, and its state.
-type ClientStats = outgoing.Stats
-
 // Stats returns the state and the counts. They are read one after the other.
 func (c *Client) Stats() ClientStats {
 	s := c.counts.Stats()
@@ -259,9 +256,9 @@ func (c *Client) Stats() ClientStats {
 		b := c.retrier.Stats()
 		s.Budget = &b
 	}
-	if l, ok := c.cfg.Limiter.(interface{ Stats() gate.Stats }); ok {
+	if l, ok := c.cfg.Limiter.(interface{ Stats() inflight.Stats }); ok {
 		g := l.Stats()
-		s.Gate = &g
+		s.Limiter = &g
 	}
-	return s
+	return ClientStats(s)
 }

@@ -4,56 +4,43 @@ import (
 	"context"
 	"net"
 	"net/netip"
-	"strconv"
 	"strings"
 
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/admission"
 	"github.com/weir-go/weir/internal/caller"
 )
 
-// A Key returns what tells the client of a call from others, or the like, and
-// whether it is there. Whoever may choose a key has as many buckets as he likes:
-// metadata is a key only where something in front has verified it.
+// A Key returns the bucket key of a call, and whether the call has one. A client
+// that can choose its key has as many buckets as it likes. So use metadata as a
+// key only if something in front has verified it.
 type Key[K comparable] func(r Request) (key K, ok bool)
 
-// MaxKey is the longest text that is a key as it is, in bytes. Of a longer one,
-// its SHA-256 is the key.
+// MaxKey is the length in bytes up to which a text is used as a key. Of a longer
+// text, the SHA-256 is the key.
 const MaxKey = caller.MaxKey
 
-// Address is the Key of the peer's address. Of IPv6 it is the network of 64 bits,
-// which is what one client has; an IPv4 address is the same in its IPv6 form. A
-// peer without one, such as that of a Unix socket, has no key.
-func Address() Key[netip.Addr] {
-	return func(r Request) (netip.Addr, bool) {
-		a, ok := address(r.Context)
-		return caller.Network(a), ok
-	}
-}
+// Address is the Key of the peer's address. For IPv6 it is the network of 64 bits,
+// which is what one client has. An IPv4 address equals its IPv6 form. A peer
+// without an address, such as a Unix socket, has no key.
+func Address() Key[netip.Addr] { return admission.Address(peerOf) }
 
-// AddressBehind is the Key of the client's address where proxies stand in front,
-// which say in metadata whom they got a call from: x-forwarded-for, or forwarded
-// (RFC 7239). Only what a trusted proxy has added counts, as with
-// httplimit.AddressBehind. It panics if a network is none.
+// AddressBehind is the Key of the client's address behind proxies, which they
+// report in metadata: x-forwarded-for, or forwarded (RFC 7239). Only entries of
+// trusted proxies count, as in httplimit.AddressBehind. It panics if a network is
+// invalid.
 func AddressBehind(name string, trusted ...netip.Prefix) Key[netip.Addr] {
 	name = strings.ToLower(name)
-	networks := caller.Trust(trusted)
-	if i := networks.Invalid(); i >= 0 {
-		panic("grpclimit: AddressBehind of a network that is none: number " + strconv.Itoa(i))
-	}
-	return func(r Request) (netip.Addr, bool) {
-		peer, ok := address(r.Context)
-		if !ok {
-			return peer, false
-		}
-		values := metadata.ValueFromIncomingContext(r.Context, name)
-		return caller.Network(caller.Behind(peer, values, name == "forwarded", networks)), true
-	}
+	list := func(r Request) []string { return metadata.ValueFromIncomingContext(r.Context, name) }
+	return admission.AddressBehind(peerOf, list, name == "forwarded", trusted)
 }
 
-// address is the peer's. It has no zone, and IPv4 is IPv4.
+func peerOf(r Request) (netip.Addr, bool) { return address(r.Context) }
+
+// address returns the peer's address, without a zone. IPv4 is in its short form.
 func address(ctx context.Context) (netip.Addr, bool) {
 	p, ok := peer.FromContext(ctx)
 	if !ok || p.Addr == nil {
@@ -68,7 +55,7 @@ func address(ctx context.Context) (netip.Addr, bool) {
 	return at.Addr().Unmap().WithZone(""), at.IsValid()
 }
 
-// Metadata is the Key of a metadata's first value.
+// Metadata is the Key of the first value of a metadata name.
 func Metadata(name string) Key[string] {
 	name = strings.ToLower(name)
 	return func(r Request) (string, bool) {
@@ -85,29 +72,24 @@ func Method() Key[string] {
 	return func(r Request) (string, bool) { return caller.Key(r.Method) }
 }
 
-// A Pair is two keys as one.
-type Pair[A, B comparable] struct {
-	A A
-	B B
-}
+// Text is the Key of an address as text, for First and Both.
+func Text(key Key[netip.Addr]) Key[string] { return admission.Text(key) }
 
-// Both is the Key of each pair of two: of a client and a method, say. It is
-// there if both are.
-func Both[A, B comparable](a Key[A], b Key[B]) Key[Pair[A, B]] {
-	return func(r Request) (Pair[A, B], bool) {
-		x, first := a(r)
-		y, second := b(r)
-		return Pair[A, B]{x, y}, first && second
-	}
-}
+// First is the Key of the first of several keys that a call has. Equal texts of
+// two of them are different keys.
+func First(keys ...Key[string]) Key[string] { return admission.First(keys) }
 
-// heed returns the context of a call with the priority that its metadata says.
+// Both is the Key of two keys together: a client and a method, say. A call has it
+// if it has both.
+func Both[K comparable](a, b Key[K]) Key[[2]K] { return admission.Both(a, b) }
+
+// heed returns the context of a call with the priority of its metadata.
 func (i *Interceptor) heed(ctx context.Context) context.Context {
 	values := metadata.ValueFromIncomingContext(ctx, i.cfg.Criticality)
 	if len(values) == 0 {
 		return ctx
 	}
-	if p, ok := caller.Priority(values[0], i.trusts(ctx)); ok {
+	if p, ok := caller.Priority(values[0], i.door.Trusts(address(ctx))); ok {
 		class := weir.ClassOf(ctx)
 		class.Priority = p
 		return weir.WithClass(ctx, class)
@@ -115,16 +97,11 @@ func (i *Interceptor) heed(ctx context.Context) context.Context {
 	return ctx
 }
 
-func (i *Interceptor) trusts(ctx context.Context) bool {
-	a, ok := address(ctx)
-	return ok && i.trusted.Contain(a)
-}
-
-// validName reports whether metadata may have the name, or there is none. That
-// of gRPC itself, and what is not text, is not for us.
-func validName(name string) bool {
-	for i := range len(name) {
-		c := name[i]
+// validName reports whether s is empty or a name of metadata that applications may
+// use for text.
+func validName(s string) bool {
+	for i := range len(s) {
+		c := s[i]
 		if c >= 'A' && c <= 'Z' {
 			c += 'a' - 'A'
 		}
@@ -132,6 +109,6 @@ func validName(name string) bool {
 			return false
 		}
 	}
-	name = strings.ToLower(name)
-	return !strings.HasPrefix(name, "grpc-") && !strings.HasSuffix(name, "-bin")
+	s = strings.ToLower(s)
+	return !strings.HasPrefix(s, "grpc-") && !strings.HasSuffix(s, "-bin")
 }

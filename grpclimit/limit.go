@@ -1,42 +1,40 @@
-// Package grpclimit limits the calls that come in by gRPC, and those that go
-// out.
+// Package grpclimit protects gRPC servers from overload: it limits how many calls
+// are in flight, and how often each client may call. Its [Client] keeps clients
+// within the limits of their servers.
 //
-// In front of handlers stands an [Interceptor]. With nothing to configure it
-// keeps the work of each unary method at what it can bear, and refuses the rest:
+// Without configuration, an [Interceptor] finds the concurrency that each unary
+// method can bear, and refuses the excess early:
 //
 //	i, err := grpclimit.New(grpclimit.Config{})
 //	...
 //	s := grpc.NewServer(grpc.ChainUnaryInterceptor(i.Unary()), grpc.ChainStreamInterceptor(i.Stream()))
 //
-// Or it limits how often each client may ask:
+// Rules limit each client's rate:
 //
 //	perClient, err := keyed.New[netip.Addr](gcra.Per(100, time.Minute, 20), keyed.Config{})
 //	...
 //	i, err := grpclimit.New(grpclimit.Config{
 //		Rules:    []grpclimit.Rule{grpclimit.PerKey("per-client", perClient, grpclimit.Address())},
-//		PerClass: grpclimit.Auto, // and the work, too
+//		PerClass: grpclimit.Auto, // limit the concurrency, too
 //	})
-//
-// Behind a connection stands a [Client], which heeds what the server says.
 //
 // # What a call holds
 //
-// Tokens of rules are spent; a unit of a limiter is held until the handler has
-// returned or panicked. So a stream holds one unit for as long as it lasts,
-// however many messages it has. How long that is says nothing about load, and a
-// limit that learns from ends learns nothing from subscriptions: therefore
-// streams have no limit unless there is a PerClass or a Limiter. PerClass may give
-// methods whose streams last for hours a limit of their own, or none.
+// A call spends tokens of rules, and holds a unit of its concurrency limit until
+// the handler returns or panics. A stream holds one unit for its whole life,
+// however many messages it has. Its duration says nothing about load, so a limit
+// that learns from durations cannot learn from subscriptions. Therefore streams
+// have no limit by default. A PerClass may give the methods of long streams a
+// limit of their own, or none.
 //
-// How the handler ended tells the limiter about load: UNAVAILABLE and missed
-// deadlines are signs of overload, other errors say nothing. RESOURCE_EXHAUSTED
-// is about what one client may have: "your mailbox is full".
+// The limit takes UNAVAILABLE and missed deadlines as signs of overload, and
+// ignores other errors. RESOURCE_EXHAUSTED is about one client's quota.
 //
-// gRPC has read the message of a unary call before it asks an Interceptor. So a
-// refusal spares the work, not the reading: grpc.MaxRecvMsgSize bounds that.
+// gRPC reads the message of a unary call before it asks an Interceptor. So a
+// refusal saves the work, but not the reading: grpc.MaxRecvMsgSize bounds that.
 //
-// A call's deadline (grpc-timeout) is in its context. A limiter that knows that
-// the call could not be done by then refuses it; who waits leaves with it.
+// A call's deadline (grpc-timeout) is in its context. A limiter refuses a call
+// that cannot be served by then, and a call leaves the queue at its deadline.
 package grpclimit
 
 import (
@@ -51,144 +49,124 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/admission"
-	"github.com/weir-go/weir/internal/caller"
 )
 
-// A Request is what is known of a call before its handler runs.
+// A Request describes a call before its handler runs.
 type Request struct {
 	Context context.Context // of the call: its metadata, peer and deadline
 	Method  string          // such as "/package.Service/Method"
 	Message any             // of a unary call; nil for a stream
 }
 
-// Config is what an Interceptor is made of. The zero value keeps the work of
-// each unary method at what it can bear: see Auto. Streams it lets in, and counts
-// as one class, "(streams)".
-//
-// The functions are called by several goroutines at once.
+// Config configures an Interceptor. The zero value limits the concurrency of each
+// unary method by Auto. It admits all streams, and counts them as one class,
+// "(streams)". Several goroutines call the functions at once.
 type Config struct {
-	// Rules say how often each client, or all of them, may ask. They are asked
-	// in order, and all must allow: if one, or the Limiter after them, refuses,
-	// the others get their tokens back.
+	// Rules are rate limits. They are asked in order. If one of them, or the
+	// concurrency limit after them, refuses a call, the others get their tokens
+	// back.
 	Rules []Rule
-	// Limiter, if not nil, is asked for one unit for each call, whatever its
-	// class.
+	// Limiter is a concurrency limit for all classes. Each call takes a unit.
 	Limiter weir.Limiter
-	// PerClass returns the limiter of a class when its first call comes; nil is
-	// no limit. A stream holds a unit from its start to its end. If PerClass is
-	// nil, Auto for unary calls and no limit for streams; but if there are Rules
-	// or a Limiter, no limit. It must be nil if Limiter is not.
+	// PerClass returns the concurrency limit of a class when its first call comes;
+	// nil means no limit. A stream holds a unit from its start to its end. If
+	// PerClass is nil, it is Auto for unary calls and no limit for streams, or no
+	// limit at all if Limiter or Rules are set. It must be nil if Limiter is not.
 	PerClass func(class string) weir.Limiter
 
-	// Class returns the class of a call: those of one share the limiter that
-	// PerClass returns, and are counted together. If nil, its method where that
-	// decides about the limiter, and else the same for all.
+	// Class returns the class of a call. Calls of one class share the limit that
+	// PerClass returns, and are counted together. If nil, the class is the method
+	// if limits depend on it, or else one for all calls.
 	Class func(r Request) string
-	// MaxClasses bounds the classes; what comes beyond shares one. If zero, 100.
+	// MaxClasses bounds the classes. Further ones share one class. If zero, 100.
 	MaxClasses int
-	// Units is how many units of its limiter a call takes, >= 0. If nil, one.
+	// Units returns how many units of its limit a call takes, >= 0. If nil, one.
 	Units func(r Request) int
 
-	// Exempt are the methods that are let in unasked. One that ends with a slash
-	// stands for all of the service: "/package.Service/". If nil, DefaultExempt;
-	// empty for none.
+	// Exempt holds methods that are admitted without a decision. A name that ends
+	// with a slash stands for the whole service: "/package.Service/". If nil,
+	// DefaultExempt; if empty, none.
 	Exempt []string
-	// Criticality names the metadata that says who is shed first: "sheddable",
-	// "sheddable_plus", "critical" or "critical_plus". If empty, none. From a
-	// peer that is not in Trusted, the last counts as critical.
+	// Criticality names the metadata with the call's priority: "sheddable",
+	// "sheddable_plus", "critical" or "critical_plus". Under overload the least
+	// important calls are refused first. If empty, none. From a peer that is not
+	// Trusted, critical_plus counts as critical.
 	Criticality string
-	// Trusted are the networks of peers that may say critical_plus.
+	// Trusted holds the networks of peers that may send critical_plus.
 	Trusted []netip.Prefix
 
-	// Shadow lets every call in, at once, and counts what would have been
-	// refused. Nobody waits in a queue, so what would have waited counts as refused
-	// by a limiter, too: a limit in Shadow seems to refuse more than it would.
-	// Rules count exactly.
+	// Shadow admits every call, without a wait, and counts those that would have
+	// been refused. A call that would have waited in a queue counts as refused by
+	// the limiter. Rules count exactly.
 	Shadow bool
 
-	// RetryJitter adds up to so much to each wait that a refused client is told,
-	// at random, so that those who were refused together do not come back
-	// together. If zero, nothing: gRPC clients come back just when they are told.
+	// RetryJitter is the longest random addition to the wait that a refused client
+	// is told, so that clients that were refused together do not come back
+	// together. If zero, none: gRPC clients come back exactly when they are told.
 	RetryJitter time.Duration
 }
 
-// DefaultExempt are the services of probes and tools.
+// DefaultExempt holds the services of probes and tools.
 var DefaultExempt = []string{
 	"/grpc.health.v1.Health/",
 	"/grpc.reflection.v1.ServerReflection/",
 	"/grpc.reflection.v1alpha.ServerReflection/",
 }
 
-// Validate returns an error that names the first field that makes no sense.
+// Validate returns an error that names the first invalid field.
 func (c Config) Validate() error {
 	if err := c.door().Validate(); err != nil {
 		return fmt.Errorf("grpclimit: %w", err)
 	}
-	switch {
-	case c.Limiter != nil && c.PerClass != nil:
-		return fmt.Errorf("grpclimit: PerClass: must be nil, since Limiter is not")
-	case c.RetryJitter < 0:
-		return fmt.Errorf("grpclimit: RetryJitter = %v: must be >= 0", c.RetryJitter)
-	case !validName(c.Criticality):
+	if !validName(c.Criticality) {
 		return fmt.Errorf("grpclimit: Criticality = %q: must be a name of metadata", c.Criticality)
-	}
-	if i := caller.Networks(c.Trusted).Invalid(); i >= 0 {
-		return fmt.Errorf("grpclimit: Trusted[%d]: is no network", i)
-	}
-	for i, method := range c.Exempt {
-		if method == "" || method[0] != '/' {
-			return fmt.Errorf("grpclimit: Exempt[%d] = %q: must begin with a slash", i, method)
-		}
 	}
 	return nil
 }
 
+// door returns the part of the configuration that decides.
 func (c Config) door() admission.Config[Request] {
 	d := admission.Config[Request]{
-		Limiter:    c.PerClass,
-		MaxClasses: c.MaxClasses,
-		Units:      c.Units,
-		Shadow:     c.Shadow,
+		Limiter: c.Limiter, PerClass: c.PerClass, MaxClasses: c.MaxClasses, Units: c.Units,
+		Exempt: c.Exempt, Trusted: c.Trusted, RetryJitter: c.RetryJitter, Shadow: c.Shadow,
 	}
 	for _, r := range c.Rules {
 		d.Rules = append(d.Rules, r.rule)
 	}
-	if c.Limiter != nil {
-		d.Limiter = func(string) weir.Limiter { return c.Limiter }
-	} else if c.auto() {
-		d.Limiter = func(class string) weir.Limiter {
+	if c.auto() {
+		d.PerClass = func(class string) weir.Limiter {
 			if class == streams {
 				return nil
 			}
 			return Auto(class)
 		}
 	}
+	if d.Exempt == nil {
+		d.Exempt = DefaultExempt
+	}
 	return d
 }
 
-// auto reports whether nothing says what the limits are.
+// auto reports whether no field sets a limit.
 func (c Config) auto() bool { return c.PerClass == nil && c.Limiter == nil && len(c.Rules) == 0 }
 
-// streams is the class of streams where nothing says what the limits are.
+// streams is the class of streams if no field sets a limit.
 const streams = "(streams)"
 
-// Auto returns a limiter that finds by itself how many calls may be in
-// flight (limit.Auto): what Config.PerClass does unless told otherwise. Three
-// times as many may wait, first come, first served, so that a wait is about three
-// times as long as the work, whatever that takes; or as many as will be done in
-// 100 ms, if that is more. Nobody waits for more than three seconds. All others are
-// refused at once.
+// Auto returns a limiter that finds by itself how many calls may be in flight
+// (limit.Auto). It is the default of Config.PerClass. Three times as many calls
+// may wait, in order of arrival, so that a wait takes about three times as long as
+// the work; or as many as are served in 100 ms, if that is more. A call waits for
+// at most three seconds. Further calls are refused at once.
 func Auto(class string) weir.Limiter { return admission.NewAuto(class) }
 
-// An Interceptor lets calls in to handlers, as its limits allow. All servers
-// that it is given to share them. It is safe for concurrent use.
+// An Interceptor limits the calls to handlers. All servers that use it share its
+// limits. It is safe for concurrent use.
 type Interceptor struct {
 	cfg      Config
 	door     *admission.Door[Request]
 	auto     bool
-	classify bool
-	exempt   methods
-	trusted  caller.Networks
+	classify bool      // by method
 	quotas   []*quota  // of each rule
 	visits   sync.Pool // of *visit
 }
@@ -199,32 +177,26 @@ func New(cfg Config) (*Interceptor, error) {
 		return nil, err
 	}
 	cfg.Criticality = strings.ToLower(cfg.Criticality)
+	door := cfg.door()
 	i := &Interceptor{
 		cfg:      cfg,
-		door:     admission.New(cfg.door()),
+		door:     admission.New(door),
 		auto:     cfg.auto(),
-		classify: cfg.Class == nil && (cfg.PerClass != nil || cfg.auto()),
-		trusted:  caller.Trust(cfg.Trusted),
+		classify: cfg.Class == nil && door.PerClass != nil,
 	}
 	for _, r := range cfg.Rules {
 		i.quotas = append(i.quotas, newQuota(r.rule.Name))
-	}
-	if cfg.Exempt == nil {
-		i.exempt = newMethods(DefaultExempt)
-	} else {
-		i.exempt = newMethods(cfg.Exempt)
 	}
 	i.visits.New = func() any { return new(visit) }
 	return i, nil
 }
 
 // Unary returns the interceptor of unary calls. It belongs behind interceptors
-// that log and measure, which see its refusals: errors that are, for errors.As,
-// a *weir.Rejection or what the context said.
+// that log and measure, so that they see its refusals. For errors.As, these are a
+// *weir.Rejection or the error of the context.
 func (i *Interceptor) Unary() grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-		if i.exempt.has(info.FullMethod) {
-			i.door.Exempt()
+		if i.door.Exempt(info.FullMethod) {
 			return next(ctx, req)
 		}
 		v, ctx, err := i.enter(Request{ctx, info.FullMethod, req}, false)
@@ -238,11 +210,10 @@ func (i *Interceptor) Unary() grpc.UnaryServerInterceptor {
 	}
 }
 
-// Stream returns the interceptor of streams. See Unary for where it belongs.
+// Stream returns the interceptor of streams. See Unary for its place.
 func (i *Interceptor) Stream() grpc.StreamServerInterceptor {
 	return func(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-		if i.exempt.has(info.FullMethod) {
-			i.door.Exempt()
+		if i.door.Exempt(info.FullMethod) {
 			return next(srv, ss)
 		}
 		v, ctx, err := i.enter(Request{Context: ss.Context(), Method: info.FullMethod}, true)
@@ -266,9 +237,3 @@ type serverStream struct {
 }
 
 func (s *serverStream) Context() context.Context { return s.ctx }
-
-// Stats is what an Interceptor has done since New.
-type Stats = admission.Stats
-
-// Stats returns the counts. They are read one after the other.
-func (i *Interceptor) Stats() Stats { return i.door.Stats() }

@@ -149,7 +149,7 @@ func TestRules(t *testing.T) {
 		t.Errorf("the first rule has %v tokens: want 9", tokens)
 	}
 	s := i.Stats()
-	if r := s.Rules[1]; r.Allowed != 1 || r.Denied != 1 || len(s.Classes) != 1 || s.Classes[0].Class != "" || s.Classes[0].Gate != nil {
+	if r := s.Rules[1]; r.Allowed != 1 || r.Denied != 1 || len(s.Classes) != 1 || s.Classes[0].Class != "" || s.Classes[0].Limiter != nil {
 		t.Errorf("%+v: want one class for all, without a limit", s)
 	}
 }
@@ -281,15 +281,15 @@ func TestKeys(t *testing.T) {
 	if b, ok := key(at("@", "x-api-key", long+"b")); len(b) != 33 || len(a) != 33 || a == b || !ok {
 		t.Errorf("%q and %q: want two keys of 33 bytes", a, b)
 	}
-	both := grpclimit.Both(grpclimit.Address(), grpclimit.Method())
-	want := grpclimit.Pair[netip.Addr, string]{A: netip.MustParseAddr("192.0.2.1"), B: emptyCall}
+	both := grpclimit.Both(grpclimit.Text(grpclimit.Address()), grpclimit.Method())
+	want := [2]string{"192.0.2.1", emptyCall}
 	if k, ok := both(at("192.0.2.1:1")); k != want || !ok {
 		t.Errorf("%v, %v", k, ok)
 	}
 	if _, ok := both(at("@")); ok {
 		t.Error("a pair of one")
 	}
-	if _, ok := grpclimit.Both(grpclimit.Address(), key)(at("192.0.2.1:1")); ok {
+	if _, ok := grpclimit.Both(grpclimit.Method(), key)(at("192.0.2.1:1")); ok {
 		t.Error("a pair of one")
 	}
 }
@@ -357,7 +357,7 @@ func TestClasses(t *testing.T) {
 		class   string
 		outcome weir.Outcome
 	}{{emptyCall, weir.Success}, {"/grpc.testing.TestService/UnaryCall", weir.Ignored}} {
-		if c := s.Classes[n]; c.Class != want.class || c.Gate == nil || c.Admitted != 1 || c.Outcomes[want.outcome] != 1 {
+		if c := s.Classes[n]; c.Class != want.class || c.Limiter == nil || c.Admitted != 1 || c.Outcomes[want.outcome] != 1 {
 			t.Errorf("%+v, want %v", c, want)
 		}
 	}
@@ -397,11 +397,11 @@ func TestStreams(t *testing.T) {
 			if len(classes) != tt.classes || let != tt.let {
 				t.Errorf("%d let in, %+v: want %d", let, classes, tt.let)
 			}
-			if tt.let == 600 && (classes[0].Class != "(streams)" || classes[0].Gate != nil) {
+			if tt.let == 600 && (classes[0].Class != "(streams)" || classes[0].Limiter != nil) {
 				t.Errorf("%+v", classes[0])
 			}
 			_, _ = i.Unary()(ctx, nil, &grpc.UnaryServerInfo{FullMethod: emptyCall}, func(context.Context, any) (any, error) { return nil, nil })
-			if c := i.Stats().Classes; tt.let == 600 && (len(c) != 2 || c[1].Class != emptyCall || c[1].Gate == nil) {
+			if c := i.Stats().Classes; tt.let == 600 && (len(c) != 2 || c[1].Class != emptyCall || c[1].Limiter == nil) {
 				t.Errorf("%+v: want a limit for unary calls", c)
 			}
 			time.Sleep(time.Hour)

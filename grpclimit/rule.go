@@ -8,44 +8,41 @@ import (
 	"github.com/weir-go/weir/rate"
 )
 
-// A Rule is a rate that calls may not exceed. PerKey and Overall make one; the
-// methods return it with something changed.
+// A Rule is a rate limit on calls. PerKey and Overall return one; its methods
+// return a changed copy.
 type Rule struct {
 	rule admission.Rule[Request]
 }
 
-// PerKey returns a Rule with a bucket for each key. Clients are told of it by
-// name: up to 64 printable ASCII characters. A call that has no key shares a
-// bucket with all others that have none.
+// PerKey returns a Rule with a bucket for each key. Refused clients are told the
+// name, which is 1 to 64 printable ASCII characters. All calls without a key
+// share one bucket.
 func PerKey[K comparable](name string, lim *keyed.Limiter[K], key Key[K]) Rule {
-	buckets := admission.PerKey(lim, func(r Request) K {
-		k, _ := key(r)
-		return k
-	})
-	return Rule{admission.Rule[Request]{Name: name, Buckets: buckets}}
+	return Rule{admission.PerKey(name, lim, key)}
 }
 
 // Overall returns a Rule with one bucket for all calls.
 func Overall(name string, lim *rate.Limiter) Rule {
-	return Rule{admission.Rule[Request]{Name: name, Buckets: admission.Overall[Request](lim)}}
+	return Rule{admission.Overall[Request](name, lim)}
 }
 
-// Cost returns the Rule with a cost in tokens for each call, >= 0; 0 is let in
-// while the bucket is not in debt. Use tells a cost that is known only later.
+// Cost returns the Rule with a cost in tokens for each call, >= 0, instead of one.
+// A call of cost 0 is admitted unless the bucket is in debt. Use sets a cost that
+// is known only later.
 func (r Rule) Cost(cost func(Request) int) Rule {
 	r.rule.Cost = cost
 	return r
 }
 
-// Wait returns the Rule with a time that a call may wait for its turn, first
-// come, first served. Without, it is refused rather than let wait.
+// Wait returns the Rule with a longest time for which a call waits for tokens, in
+// order of arrival. Without it, no call waits.
 func (r Rule) Wait(most time.Duration) Rule {
 	r.rule.MaxWait = most
 	return r
 }
 
-// Shadow returns the Rule as one that refuses nobody, but counts whom it would
-// have.
+// Shadow returns the Rule as one that counts the calls that it would refuse, but
+// refuses none.
 func (r Rule) Shadow() Rule {
 	r.rule.Shadow = true
 	return r

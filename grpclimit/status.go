@@ -19,70 +19,70 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/admission"
 )
 
-// The trailers of a call that was refused.
+// The trailers of a refused call.
 const (
 	// ReasonTrailer is the weir.Reason, or "timeout" or "client_gone".
 	ReasonTrailer = "weir-reason"
-	// PushbackTrailer is the wait in milliseconds; negative if it is in vain. A
-	// client with a retry policy obeys it (gRPC proposal A6).
+	// PushbackTrailer is the wait in milliseconds, or negative if a retry is
+	// useless. A client with a retry policy obeys it (gRPC proposal A6).
 	PushbackTrailer = "grpc-retry-pushback-ms"
 )
 
-// An answer is what a client is told.
+// An answer is the status for a Reason.
 type answer struct {
 	code   codes.Code
 	detail string
 }
 
-// answers are those to rejections.
+// answers holds the status for each Reason; index 0 is for unknown ones.
 //
-// What exceeds a quota is the client's own doing: RESOURCE_EXHAUSTED. All else
-// is the server's state, or its caller's: UNAVAILABLE, which also says that
-// nothing was done, so that another server may be tried. Therefore TooLate is
-// not DEADLINE_EXCEEDED, of which nobody knows whether it was done.
+// RESOURCE_EXHAUSTED means that the client exceeds a quota. UNAVAILABLE means that
+// the server did not do the work, so that the client may try another server.
+// Therefore TooLate is not DEADLINE_EXCEEDED, which leaves open whether the work
+// was done.
 var answers = [...]answer{
 	0:              {codes.Unavailable, "the call was refused"},
 	weir.OverRate:  {codes.ResourceExhausted, "more calls than allowed"},
 	weir.OverLimit: {codes.Unavailable, "as many calls are in flight as can be served"},
-	weir.QueueFull: {codes.Unavailable, "as many calls are in flight as can be served, and as many wait as may"},
-	weir.Overdue:   {codes.Unavailable, "the call waited for as long as it may"},
+	weir.QueueFull: {codes.Unavailable, "as many calls are in flight as can be served, and the queue is full"},
+	weir.Overdue:   {codes.Unavailable, "the call waited in the queue for too long"},
 	weir.TooLate:   {codes.Unavailable, "the answer would have come after the call's deadline"},
 	weir.Closed:    {codes.Unavailable, "no more calls are served"},
 	weir.OverBurst: {codes.ResourceExhausted, "the call costs more than is ever allowed"},
-	weir.Throttled: {codes.Unavailable, "too many calls have failed of late"},
+	weir.Throttled: {codes.Unavailable, "too many calls have failed recently"},
 }
 
-// Reject returns the gRPC error of a call that was not let in for the reason
-// err, a *weir.Rejection or what its context said, and sets the trailers of the
-// call under ctx. It is for handlers that ask a limiter themselves.
+// Reject returns the gRPC error of a call that was refused because of err: a
+// *weir.Rejection, or the error of the call's context. It sets the trailers of the
+// call under ctx. Handlers that ask a limiter themselves return its result.
 //
-//   - RESOURCE_EXHAUSTED: more than this client may ask for (OverRate,
-//     OverBurst), with a QuotaFailure,
-//   - UNAVAILABLE: more than can be done now (all other rejections),
-//   - DEADLINE_EXCEEDED, CANCELED: what the context said,
+//   - RESOURCE_EXHAUSTED: the client exceeds a quota (OverRate, OverBurst), with a
+//     QuotaFailure,
+//   - UNAVAILABLE: the server is overloaded or closed (all other rejections),
+//   - DEADLINE_EXCEEDED, CANCELED: the error of the context,
 //   - INTERNAL: any other error that has no status of its own.
 //
-// A rejection comes with a RetryInfo and a PushbackTrailer that say when to come
-// back: after its RetryAfter or, if that is not known, after a time between one
-// second and two, at random. If it is Never, there is no RetryInfo, and a quota
-// has the pushback -1; an overload has none, since another server may have room.
-// Neither has TooLate: there is no time for another wait.
+// A rejection comes with a RetryInfo and a PushbackTrailer: after its RetryAfter
+// or, if that is unknown, after a random time between one and two seconds. If it
+// is Never, there is no RetryInfo; a quota then has the pushback -1, and an
+// overload has none, since another server may have room. TooLate has neither.
 //
-// For errors.Is and errors.As the error is err, too.
+// The error wraps err.
 func Reject(ctx context.Context, err error) error { return tell(ctx, unnamed, err, 0) }
 
-// tell is Reject for the quota of a rule.
+// tell does the same as Reject, for the quota of a rule.
 func tell(ctx context.Context, q *quota, err error, jitter time.Duration) error {
 	r := refusalOf(q, err, jitter)
 	if r.trailer != nil {
-		_ = grpc.SetTrailer(ctx, r.trailer) // fails only where there is no call to tell
+		_ = grpc.SetTrailer(ctx, r.trailer) // fails only without a call
 	}
 	return r
 }
 
-// A refusal is the gRPC error of a call that was not let in.
+// A refusal is the gRPC error of a refused call.
 type refusal struct {
 	status  *status.Status
 	trailer metadata.MD
@@ -94,12 +94,9 @@ func (r *refusal) GRPCStatus() *status.Status { return r.status }
 func (r *refusal) Unwrap() error              { return r.why }
 
 func refusalOf(q *quota, err error, jitter time.Duration) *refusal {
-	why, ok := err.(*weir.Rejection)
-	if !ok {
-		why, ok = errors.AsType[*weir.Rejection](err)
-	}
+	why := admission.Rejection(err)
 	switch {
-	case ok:
+	case why != nil:
 		return rejected(q, why, err, jitter)
 	case errors.Is(err, context.DeadlineExceeded):
 		return ended(codes.DeadlineExceeded, "timeout", "there was no answer in time", err)
@@ -117,7 +114,8 @@ func ended(code codes.Code, reason, detail string, err error) *refusal {
 	return &refusal{status.New(code, detail), metadata.MD{ReasonTrailer: {reason}}, err}
 }
 
-// rejected is the refusal for a rejection. Most are shared, as rejections are.
+// rejected returns the refusal for a rejection. Most are cached, since rejections
+// are shared.
 func rejected(q *quota, why *weir.Rejection, err error, jitter time.Duration) *refusal {
 	unknown := 0
 	if why.RetryAfter <= 0 {
@@ -134,7 +132,7 @@ func rejected(q *quota, why *weir.Rejection, err error, jitter time.Duration) *r
 	return r.(*refusal)
 }
 
-// A sharing is what refusals have in common that are one.
+// A sharing is the key of a cached refusal.
 type sharing struct {
 	why     *weir.Rejection
 	unknown int
@@ -162,10 +160,10 @@ func (q *quota) refusal(why *weir.Rejection, err error, unknown int, jitter time
 	return &refusal{status.FromProto(s), trailer, err}
 }
 
-// spread is how many waits there are where nobody knows how long to wait.
+// spread is the number of different waits if the wait is unknown.
 const spread = 64
 
-// wait is when a client is told to come back, if it is.
+// wait returns the wait that a client is told, if any.
 func wait(why *weir.Rejection, unknown int, jitter time.Duration) (d time.Duration, ok bool) {
 	switch d = why.RetryAfter; {
 	case why.Reason == weir.TooLate:
@@ -176,7 +174,7 @@ func wait(why *weir.Rejection, unknown int, jitter time.Duration) (d time.Durati
 	return d + jitter, d < weir.Never-jitter
 }
 
-// milliseconds are whole ones, rounded up, and no more than all clients can read.
+// milliseconds rounds up, to at most what all clients can parse.
 func milliseconds(d time.Duration) int64 {
 	ms := int64(d / time.Millisecond)
 	if d%time.Millisecond > 0 {
@@ -185,13 +183,13 @@ func milliseconds(d time.Duration) int64 {
 	return min(ms, math.MaxInt32)
 }
 
-// A quota is what clients are told of a rule.
+// A quota holds the refusals of a rule.
 type quota struct {
-	failure map[weir.Reason]*anypb.Any // not to be changed
-	shared  sync.Map                   // *refusal by sharing: there are few rejections that are shared
+	failure map[weir.Reason]*anypb.Any // read-only
+	shared  sync.Map                   // *refusal by sharing; there are few shared rejections
 }
 
-// unnamed is that of limiters of which only their rejection is known.
+// unnamed is the quota of limiters without a rule.
 var unnamed = newQuota("")
 
 func newQuota(rule string) *quota {

@@ -3,7 +3,6 @@ package grpclimit
 import (
 	"context"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"time"
 
@@ -11,22 +10,22 @@ import (
 	"github.com/weir-go/weir/internal/admission"
 )
 
-// A visit is one call that was let in. It is used again for others.
+// A visit is one call on its way through an Interceptor. Visits are reused.
 type visit struct {
 	admission.Visit[Request]
 	from    *Interceptor
 	outcome weir.Outcome
-	handle  *visited // of its handler; nil if there are no rules
+	handle  *visited // the handler's context; nil if there are no rules
 }
 
-// enter asks for a call. The context is that of its handler; leave must follow
-// unless there is an error.
+// enter asks all limits, and returns the handler's context. If it returns no
+// error, leave must follow.
 func (i *Interceptor) enter(r Request, stream bool) (*visit, context.Context, error) {
 	if i.cfg.Criticality != "" {
 		r.Context = i.heed(r.Context)
 	}
 	v := i.visits.Get().(*visit)
-	v.from, v.handle, v.outcome = i, nil, weir.Ignored // unless the handler returns
+	v.from, v.handle, v.outcome = i, nil, weir.Ignored // for a handler that panics
 	if err := i.door.Enter(r.Context, r, i.class(r, stream), &v.Visit); err != nil {
 		err = i.refuse(r.Context, v.Refuser(), err)
 		v.Visit = admission.Visit[Request]{} // the message may be large
@@ -40,7 +39,7 @@ func (i *Interceptor) enter(r Request, stream bool) (*visit, context.Context, er
 	return v, v.handle, nil
 }
 
-// leave ends a visit, also one whose handler has panicked.
+// leave gives back what the call holds.
 func (v *visit) leave() {
 	if v.handle != nil {
 		v.handle.end()
@@ -50,7 +49,7 @@ func (v *visit) leave() {
 	v.from.visits.Put(v)
 }
 
-// class is the class of a call.
+// class returns the class of a call.
 func (i *Interceptor) class(r Request, stream bool) string {
 	switch {
 	case i.auto && stream:
@@ -63,8 +62,8 @@ func (i *Interceptor) class(r Request, stream bool) string {
 	return ""
 }
 
-// refuse tells a client why its call was not let in, and by which rule, if not
-// -1.
+// refuse returns the error for a refused call. The rule is the index of the one
+// that refused, or -1.
 func (i *Interceptor) refuse(ctx context.Context, rule int, err error) error {
 	q := unnamed
 	if rule >= 0 {
@@ -77,7 +76,7 @@ func (i *Interceptor) refuse(ctx context.Context, rule int, err error) error {
 	return tell(ctx, q, err, jitter)
 }
 
-// visited is the context of a handler that may Use.
+// visited is the context of a handler that may call Use.
 type visited struct {
 	context.Context
 
@@ -96,7 +95,7 @@ func (c *visited) settle(n int) bool {
 	return true
 }
 
-// end lets go of the visit, which will be another's.
+// end detaches the visit, which will be reused.
 func (c *visited) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -112,11 +111,10 @@ func (c *visited) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// Use says that the call under ctx costs n tokens of each rule it is under, and
-// not what was taken when it came: what is too much is given back, what is too
-// little charged. It is for the time until the handler has returned: later it does
-// nothing. Use reports whether there is an Interceptor with rules behind ctx that
-// took it in. It panics if n < 0.
+// Use changes the cost of the call under ctx to n tokens for each rule, and gives
+// back or charges the difference. It has no effect after the handler has returned.
+// Use reports whether it has changed the cost, that is whether ctx belongs to an
+// Interceptor with rules. It panics if n < 0.
 func Use(ctx context.Context, n int) bool {
 	if n < 0 {
 		panic("grpclimit: Use of a negative cost")
@@ -133,31 +131,4 @@ func Use(ctx context.Context, n int) bool {
 		ctx = c.Context
 	}
 	return found
-}
-
-// methods are those that are exempt.
-type methods struct {
-	exact    map[string]bool
-	services []string // with a slash at both ends
-}
-
-func newMethods(list []string) methods {
-	m := methods{exact: make(map[string]bool, len(list))}
-	for _, name := range list {
-		if strings.HasSuffix(name, "/") {
-			m.services = append(m.services, name)
-		} else {
-			m.exact[name] = true
-		}
-	}
-	return m
-}
-
-func (m *methods) has(method string) bool {
-	for _, s := range m.services {
-		if strings.HasPrefix(method, s) {
-			return true
-		}
-	}
-	return m.exact[method]
 }

@@ -40,13 +40,16 @@ func TestItIsAllOrNothing(t *testing.T) {
 			first, second := allow(t, "first", 5), allow(t, "second", tt.second)
 			whole := rate.New(gcra.Per(5, time.Hour, 5), rate.Config{})
 			v := &valve{err: tt.err}
-			var why Refusal
+			var by string
+			var why error
 			s := newSite(t, Config{
 				Rules:   []Rule{first.Cost(byHeader), Overall("whole", whole).Cost(byHeader), second.Cost(byHeader)},
 				Limiter: v,
-				Refuse: func(w http.ResponseWriter, r *http.Request, ref Refusal) {
-					why = ref
-					Reject(w, r, ref.Err)
+				Refuse: func(w http.ResponseWriter, r *http.Request, status int, rule string, err error) {
+					if by, why = rule, err; status != tt.status {
+						t.Errorf("%d: want %d", status, tt.status)
+					}
+					Reject(w, r, err)
 				},
 			}, nil)
 			s.get(tt.status, "/", "X-Client: ada", "Cost: 3")
@@ -61,8 +64,8 @@ func TestItIsAllOrNothing(t *testing.T) {
 				t.Errorf("%d tokens for all: want %d", n, left)
 			}
 			v.holds(t, 0, "at the end")
-			if why.Rule != tt.by || (why.Err == nil) != (tt.status == 200) {
-				t.Errorf("refused by %q: %v", why.Rule, why.Err)
+			if by != tt.by || (why == nil) != (tt.status == 200) {
+				t.Errorf("refused by %q: %v", by, why)
 			}
 			if tt.by != "" && len(v.asked) > 0 {
 				t.Error("the limiter was asked although a rule had refused")

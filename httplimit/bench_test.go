@@ -54,11 +54,11 @@ func cases(tb testing.TB) []struct {
 		allocs float64
 	}{
 		{"auto", Config{}, 0},
-		{"rule without fields", Config{Rules: []Rule{perAddress(tb, plenty)}, NoFields: true}, 0},
+		{"rule without fields", Config{Rules: []Rule{perAddress(tb, plenty)}, Fields: FieldsNone}, 0},
 		{"rule", Config{Rules: []Rule{perAddress(tb, plenty)}}, 3},
 		{"rule and auto", Config{Rules: []Rule{perAddress(tb, plenty)}, PerClass: Auto}, 3},
 		{"refused by a limit", Config{Limiter: none}, 0},
-		{"refused by a rule without fields", Config{Rules: []Rule{perAddress(tb, nothing)}, NoFields: true}, 0},
+		{"refused by a rule without fields", Config{Rules: []Rule{perAddress(tb, nothing)}, Fields: FieldsNone}, 0},
 		{"refused by a rule", Config{Rules: []Rule{perAddress(tb, nothing)}}, 3},
 	}
 }

@@ -17,23 +17,23 @@ var (
 	errBody      = errors.New("the request's body broke off")
 )
 
-// A body is that of a request, while its client's time runs: only as long as
-// somebody reads it. A nil body is one that nobody watches.
+// A body is a request body that bounds the client's time. The time passes only
+// during Read. A nil body is without a bound.
 type body struct {
 	io.ReadCloser
 	conn *http.ResponseController
 	h2   bool
-	time time.Duration // that a client has
+	time time.Duration // the bound
 	left time.Duration // of it
 	slow atomic.Bool
 
-	mu   sync.Mutex
-	over bool // there is no more of it: a deadline would hit what follows
+	mu   sync.Mutex // guards over
+	over bool       // the body is read: a deadline would concern the next request
 }
 
 func (b *body) late() bool { return b != nil && b.slow.Load() }
 
-// Read reads for as long as the client has time: each KiB gives a second back.
+// Read reads within the time left. Each KiB gives a second back.
 func (b *body) Read(p []byte) (int, error) {
 	began := time.Now()
 	b.until(began.Add(b.left))
@@ -44,13 +44,13 @@ func (b *body) Read(p []byte) (int, error) {
 		b.slow.Store(true)
 	case err != nil:
 		b.end()
-	case b.h2: // there it ends the stream, whether somebody reads or not
+	case b.h2: // a deadline ends an HTTP/2 stream even without a Read
 		b.until(time.Time{})
 	}
 	return n, err
 }
 
-// Close closes the body, of which the server may read the rest.
+// Close closes the body. The server may read the rest of it.
 func (b *body) Close() error {
 	b.until(time.Now().Add(b.time))
 	err := b.ReadCloser.Close()
@@ -60,8 +60,8 @@ func (b *body) Close() error {
 	return err
 }
 
-// answer bounds the time in which the server reads what the handler has left:
-// over HTTP/1 it does so before it answers.
+// answer bounds the time in which the server reads the rest of the body. Over
+// HTTP/1 it does so before it sends the response.
 func (b *body) answer() {
 	if !b.h2 && !b.late() {
 		b.until(time.Now().Add(b.time))
@@ -72,11 +72,11 @@ func (b *body) until(t time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.over {
-		_ = b.conn.SetReadDeadline(t) // not all writers can
+		_ = b.conn.SetReadDeadline(t) // not all writers support it
 	}
 }
 
-// end gives time to what follows the body.
+// end removes the deadline when the body has ended.
 func (b *body) end() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -86,9 +86,9 @@ func (b *body) end() {
 	}
 }
 
-// receive watches the body of a request, and waits until a small one is there.
+// receive bounds the time of the request's body, and receives a small one.
 func (v *visit) receive(m *Middleware, w http.ResponseWriter, r *http.Request) (*http.Request, error) {
-	r = r.WithContext(r.Context()) // handlers do not change the request they get
+	r = r.WithContext(r.Context()) // a handler must not change the request it gets
 	srv, _ := r.Context().Value(http.ServerContextKey).(*http.Server)
 	if m.cfg.BodyTimeout > 0 && (srv == nil || srv.ReadTimeout <= 0) {
 		v.body = &body{
@@ -104,19 +104,19 @@ func (v *visit) receive(m *Middleware, w http.ResponseWriter, r *http.Request) (
 	if length <= 0 || length > m.cfg.BodyFirst {
 		return r, nil
 	}
-	var whole bytes.Buffer // grows as the body comes
+	var whole bytes.Buffer // grows as the body arrives
 	part := io.LimitedReader{R: r.Body}
-	for part.N == 0 { // there may be more
-		if m.bodies.Load() >= MaxBodyFirst {
+	for part.N == 0 { // not at the end of the body
+		if m.buffered.Load() >= MaxBodyFirst {
 			r.Body = received{io.MultiReader(&whole, r.Body), r.Body}
 			return r, nil
 		}
 		part.N = 4 << 10
 		n, err := whole.ReadFrom(&part)
-		m.bodies.Add(n)
-		v.first += n
+		m.buffered.Add(n)
+		v.buffered += n
 		if err != nil {
-			if r.ProtoMajor == 1 { // what follows on the connection is the rest of the body
+			if r.ProtoMajor == 1 { // the rest of the body is still on the connection
 				w.Header().Set("Connection", "close")
 			}
 			return r, bodyError(err)
@@ -126,7 +126,7 @@ func (v *visit) receive(m *Middleware, w http.ResponseWriter, r *http.Request) (
 	return r, nil
 }
 
-// bodyError is what was wrong with a body that was received first.
+// bodyError returns the error of a body that could not be received.
 func bodyError(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return errSlowBody
@@ -137,7 +137,7 @@ func bodyError(err error) error {
 	return errBody
 }
 
-// received is a body that has come.
+// received is a body that was received first.
 type received struct {
 	io.Reader
 	io.Closer

@@ -78,13 +78,13 @@ func TestShadowWaitsForNoBody(t *testing.T) {
 func TestARefusalThatPanicsLeavesNoBodyBehind(t *testing.T) {
 	s := newSite(t, Config{
 		Limiter: &valve{err: refusedByValve},
-		Refuse:  func(http.ResponseWriter, *http.Request, Refusal) { panic(http.ErrAbortHandler) },
+		Refuse:  func(http.ResponseWriter, *http.Request, int, string, error) { panic(http.ErrAbortHandler) },
 	}, nil)
 	func() {
 		defer func() { _ = recover() }()
 		s.do(httptest.NewRequest("POST", "/", strings.NewReader("hello")))
 	}()
-	if n := s.bodies.Load(); n != 0 {
+	if n := s.buffered.Load(); n != 0 {
 		t.Errorf("%d bytes are still counted", n)
 	}
 }

@@ -60,7 +60,7 @@ func TestASmallBodyTakesNoUnitUntilItIsThere(t *testing.T) {
 		if n := s.counts(""); n.admitted != 2 || n.refused != 99 {
 			t.Errorf("%+v", n)
 		}
-		if n := s.bodies.Load(); n != 0 {
+		if n := s.buffered.Load(); n != 0 {
 			t.Errorf("%d bytes are still counted", n)
 		}
 	})
@@ -79,7 +79,7 @@ func TestASmallBodyThatBreaksOff(t *testing.T) {
 		s.ran(0)
 		q.left(t, "", 3, "after the client has left")
 		v.ended(t)
-		if n := s.bodies.Load(); n != 0 {
+		if n := s.buffered.Load(); n != 0 {
 			t.Errorf("%d bytes are still counted", n)
 		}
 		if n := s.counts(""); n.refused != 1 {
@@ -115,7 +115,7 @@ func TestWhichBodiesAreReceivedFirst(t *testing.T) {
 					t.Errorf("%d bytes, %v", len(b), err)
 				}
 			})
-			s.bodies.Store(tt.taken)
+			s.buffered.Store(tt.taken)
 			l := serve(t, s.handler).line()
 			l.say(post(tt.length, ""))
 			held := 1
@@ -127,7 +127,7 @@ func TestWhichBodiesAreReceivedFirst(t *testing.T) {
 			if status, _, _ := l.hear(); status != 200 {
 				t.Errorf("%d", status)
 			}
-			if n := s.bodies.Load(); n != tt.taken {
+			if n := s.buffered.Load(); n != tt.taken {
 				t.Errorf("%d bytes are counted: want %d", n, tt.taken)
 			}
 		})

@@ -1,6 +1,7 @@
 package httplimit
 
 import (
+	"fmt"
 	"net/http"
 	"strconv"
 	"sync/atomic"
@@ -12,48 +13,66 @@ import (
 	"github.com/weir-go/weir/internal/ratelimitfield"
 )
 
-// Legacy is the form of the X-RateLimit headers.
-type Legacy uint8
+// Fields is a set of response headers that tell clients their limits. Sets are
+// combined by |, as in FieldsDraft|FieldsDelta.
+type Fields uint8
 
 const (
-	LegacyOff   Legacy = iota
-	LegacyDelta        // X-RateLimit-Reset is in how many seconds
-	LegacyUnix         // X-RateLimit-Reset is when, in seconds since 1970
+	// FieldsDraft is RateLimit-Policy and RateLimit, after
+	// draft-ietf-httpapi-ratelimit-headers-10.
+	FieldsDraft Fields = 1 << iota
+	// FieldsDelta is X-RateLimit-Limit, -Remaining and -Reset, for the rule with
+	// the least left. X-RateLimit-Reset is a number of seconds from now.
+	FieldsDelta
+	// FieldsUnix is FieldsDelta with X-RateLimit-Reset in seconds since 1970.
+	FieldsUnix
+	// FieldsNone is no header.
+	FieldsNone
 )
 
-// fields writes the headers by which clients learn what they may yet ask for,
-// of draft-ietf-httpapi-ratelimit-headers-10.
+// validate returns nil if the set makes sense.
+func (f Fields) validate() error {
+	switch {
+	case f&^(FieldsDraft|FieldsDelta|FieldsUnix|FieldsNone) != 0:
+		return fmt.Errorf("Fields = %d: must be made of FieldsDraft, FieldsDelta, FieldsUnix and FieldsNone", f)
+	case f&FieldsNone != 0 && f != FieldsNone, f&FieldsDelta != 0 && f&FieldsUnix != 0:
+		return fmt.Errorf("Fields = %d: FieldsNone stands alone, and FieldsDelta excludes FieldsUnix", f)
+	}
+	return nil
+}
+
+// fields writes the Fields of responses.
 type fields struct {
-	off    bool
-	legacy Legacy
-	names  []string // of the rules, as structured fields spell them; empty if clients do not hear of one
+	draft, delta, unix bool
+
+	names  []string // of the rules, quoted as in structured fields; empty for a rule that clients are not told about
 	shared atomic.Pointer[policies]
 }
 
-// policies are values of RateLimit-Policy that many responses have in common.
+// policies caches values of RateLimit-Policy.
 type policies struct {
 	quotas []gcra.Quota
-	first  [][]string // the value of the first rules: of one, of two …
+	values [][]string // values[i] describes the rules up to i
 }
 
 func (f *fields) init(cfg Config) {
-	f.off, f.legacy = cfg.NoFields, cfg.Legacy
+	f.draft = cfg.Fields == 0 || cfg.Fields&FieldsDraft != 0
+	f.delta, f.unix = cfg.Fields&FieldsDelta != 0, cfg.Fields&FieldsUnix != 0
 	for _, r := range cfg.Rules {
 		name := ""
-		if !cfg.Shadow && !r.rule.Shadow { // a client that held back would spoil the trial
+		if !cfg.Shadow && !r.rule.Shadow { // clients that slow down would distort the counts
 			name = ratelimitfield.Quote(r.rule.Name)
 		}
 		f.names = append(f.names, name)
 	}
 }
 
-// write sets the headers, of what the rules have answered.
-func (f *fields) write(h http.Header, r *http.Request, v *admission.Visit[*http.Request]) {
-	answers := v.Answers()
-	if len(answers) == 0 || f.off && f.legacy == LegacyOff {
+// write sets the headers for the answers of the rules.
+func (f *fields) write(h http.Header, answers []admission.Answer) {
+	if len(answers) == 0 {
 		return
 	}
-	if !f.off {
+	if f.draft {
 		if policy := f.policy(answers); policy != nil {
 			add(h, "Ratelimit-Policy", policy)
 		}
@@ -66,12 +85,12 @@ func (f *fields) write(h http.Header, r *http.Request, v *admission.Visit[*http.
 			add(h, "Ratelimit", []string{string(b)})
 		}
 	}
-	if f.legacy != LegacyOff {
+	if f.delta || f.unix {
 		f.writeLegacy(h, answers)
 	}
 }
 
-// add adds to what a Middleware around this one has set.
+// add adds values to those that an outer Middleware has set.
 func add(h http.Header, name string, value []string) {
 	if old := h[name]; len(old) > 0 {
 		value = append(old[:len(old):len(old)], value...)
@@ -79,11 +98,11 @@ func add(h http.Header, name string, value []string) {
 	h[name] = value
 }
 
-// policy returns the value of RateLimit-Policy for the first rules.
+// policy returns the value of RateLimit-Policy for the rules that have answered.
 func (f *fields) policy(answers []admission.Answer) []string {
 	shared := f.shared.Load()
-	if shared.of(answers) {
-		return shared.first[len(answers)-1]
+	if shared.describe(answers) {
+		return shared.values[len(answers)-1]
 	}
 	made := new(policies)
 	var b []byte
@@ -91,19 +110,19 @@ func (f *fields) policy(answers []admission.Answer) []string {
 		made.quotas = append(made.quotas, answers[i].Quota)
 		b = f.appendPolicy(b, i, &answers[i].Quota)
 		if len(b) == 0 {
-			made.first = append(made.first, nil)
+			made.values = append(made.values, nil)
 		} else {
-			made.first = append(made.first, []string{string(b)})
+			made.values = append(made.values, []string{string(b)})
 		}
 	}
 	if shared == nil || len(shared.quotas) < len(answers) {
 		f.shared.Store(made)
 	}
-	return made.first[len(answers)-1]
+	return made.values[len(answers)-1]
 }
 
-// of reports whether these are the policies of all who have answered.
-func (p *policies) of(answers []admission.Answer) bool {
+// describe reports whether p has the policies of all the answers.
+func (p *policies) describe(answers []admission.Answer) bool {
 	if p == nil || len(p.quotas) < len(answers) {
 		return false
 	}
@@ -115,10 +134,10 @@ func (p *policies) of(answers []admission.Answer) bool {
 	return true
 }
 
-// silent reports whether clients are told nothing of a rule.
+// silent reports whether clients are not told about a rule.
 func (f *fields) silent(i int, q *gcra.Quota) bool { return f.names[i] == "" || q.Unlimited() }
 
-// appendPolicy appends what is allowed.
+// appendPolicy appends an item of RateLimit-Policy.
 func (f *fields) appendPolicy(b []byte, i int, q *gcra.Quota) []byte {
 	if f.silent(i, q) {
 		return b
@@ -126,7 +145,7 @@ func (f *fields) appendPolicy(b []byte, i int, q *gcra.Quota) []byte {
 	return ratelimitfield.OfBucket(q).Append(b, f.names[i])
 }
 
-// appendLeft appends what is left, and in how many seconds there is more.
+// appendLeft appends an item of RateLimit.
 func (f *fields) appendLeft(b []byte, i int, a *admission.Answer) []byte {
 	if f.silent(i, &a.Quota) {
 		return b
@@ -135,7 +154,7 @@ func (f *fields) appendLeft(b []byte, i int, a *admission.Answer) []byte {
 	return ratelimitfield.AppendLeft(b, f.names[i], left, ratelimitfield.UntilMore(&a.Quota, left, &a.Decision))
 }
 
-// writeLegacy tells of the rule that has least left.
+// writeLegacy sets the X-RateLimit headers for the rule with the least left.
 func (f *fields) writeLegacy(h http.Header, answers []admission.Answer) {
 	least := -1
 	for i := range answers {
@@ -148,13 +167,13 @@ func (f *fields) writeLegacy(h http.Header, answers []admission.Answer) {
 	}
 	a := &answers[least]
 	if outer, err := strconv.Atoi(h.Get("X-Ratelimit-Remaining")); err == nil && outer < a.Left() {
-		return // a Middleware around this one has less left
+		return // an outer Middleware has less left
 	}
 	h["X-Ratelimit-Limit"] = []string{strconv.Itoa(a.Quota.Burst())}
 	h["X-Ratelimit-Remaining"] = []string{strconv.Itoa(a.Left())}
 	if a.ResetAfter != weir.Never {
 		reset := int64((a.ResetAfter + time.Second - 1) / time.Second)
-		if f.legacy == LegacyUnix {
+		if f.unix {
 			reset += time.Now().Unix()
 		}
 		h["X-Ratelimit-Reset"] = []string{strconv.FormatInt(reset, 10)}

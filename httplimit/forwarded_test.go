@@ -146,7 +146,7 @@ func TestWhoIsTrusted(t *testing.T) {
 	}
 	func() {
 		defer func() {
-			if got := recover(); got != "httplimit: AddressBehind of a network that is none: number 1" {
+			if got := recover(); got != "weir: AddressBehind: trusted[1] is not a network" {
 				t.Errorf("a network that is none: %v", got)
 			}
 		}()

@@ -11,19 +11,18 @@ import (
 	"github.com/weir-go/weir/internal/caller"
 )
 
-// heed returns the request with the priority and the deadline that its headers
-// say.
+// heed returns the request with the priority and the deadline of its headers.
 func (m *Middleware) heed(r *http.Request) (*http.Request, context.CancelFunc) {
 	ctx, cancel := r.Context(), context.CancelFunc(func() {})
 	if name := m.cfg.Criticality; name != "" {
-		if p, ok := caller.Priority(r.Header.Get(name), m.trusts(r)); ok {
+		if p, ok := caller.Priority(r.Header.Get(name), m.door.Trusts(peer(r))); ok {
 			class := weir.ClassOf(ctx)
 			class.Priority = p
 			ctx = weir.WithClass(ctx, class)
 		}
 	}
 	if name := m.cfg.Deadline; name != "" {
-		if d, ok := patience(r.Header.Get(name)); ok {
+		if d, ok := parseDeadline(r.Header.Get(name)); ok {
 			ctx, cancel = context.WithTimeout(ctx, d)
 		}
 	}
@@ -33,14 +32,9 @@ func (m *Middleware) heed(r *http.Request) (*http.Request, context.CancelFunc) {
 	return r, cancel
 }
 
-func (m *Middleware) trusts(r *http.Request) bool {
-	a, ok := caller.ParseAddr(r.RemoteAddr)
-	return ok && m.trusted.Contain(a)
-}
-
-// patience is how long a header says that a client waits: milliseconds, or a
-// number with a unit, as Go writes durations. Beyond a day, it says nothing.
-func patience(s string) (time.Duration, bool) {
+// parseDeadline parses milliseconds, or a number with a unit as Go writes
+// durations. It ignores values above a day.
+func parseDeadline(s string) (time.Duration, bool) {
 	s = strings.TrimSpace(s)
 	if len(s) > 32 {
 		return 0, false

@@ -191,7 +191,9 @@ func TestConfigsThatMakeNoSense(t *testing.T) {
 	q := allow(t, "q", 1)
 	for want, cfg := range map[string]Config{
 		"httplimit: PerClass: must be nil, since Limiter is not":                                         {Limiter: new(valve), PerClass: Auto},
-		"httplimit: Legacy = 3: must be LegacyOff, LegacyDelta or LegacyUnix":                            {Legacy: 3},
+		"httplimit: Fields = 16: must be made of FieldsDraft, FieldsDelta, FieldsUnix and FieldsNone":    {Fields: 16},
+		"httplimit: Fields = 9: FieldsNone stands alone, and FieldsDelta excludes FieldsUnix":            {Fields: FieldsDraft | FieldsNone},
+		"httplimit: Fields = 6: FieldsNone stands alone, and FieldsDelta excludes FieldsUnix":            {Fields: FieldsDelta | FieldsUnix},
 		"httplimit: RetryJitter = -1ns: must be >= 0":                                                    {RetryJitter: -1},
 		`httplimit: Exempt[1] = "x": must begin with a slash`:                                            {Exempt: []string{"/", "x"}},
 		`httplimit: Exempt[0] = "": must begin with a slash`:                                             {Exempt: []string{""}},

@@ -14,7 +14,7 @@ func TestLegacyOfNestedMiddlewares(t *testing.T) {
 	within := func(outer, inner int) string {
 		var h http.Handler = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 		for _, burst := range []int{inner, outer} {
-			h = middleware(t, Config{Legacy: LegacyDelta, Rules: []Rule{perAddress(t, gcra.Per(1, time.Second, burst))}}).Handler(h)
+			h = middleware(t, Config{Fields: FieldsDelta, Rules: []Rule{perAddress(t, gcra.Per(1, time.Second, burst))}}).Handler(h)
 		}
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))

@@ -1,53 +1,53 @@
-// Package httplimit limits the requests that an HTTP server takes in.
+// Package httplimit protects HTTP handlers from overload: it limits how many
+// requests are in flight, and how often each client may send one.
 //
-// In front of handlers stands a [Middleware]. With nothing to configure it keeps
-// the work of each route at what it can bear, and refuses the rest early:
+// Without configuration, a [Middleware] finds the concurrency that each route can
+// bear, and refuses the excess early, with 503 and Retry-After:
 //
 //	http.ListenAndServe(addr, httplimit.Handler(mux))
 //
-// Or it limits how often each client may ask, and tells it so (RateLimit,
-// RateLimit-Policy, Retry-After):
+// Rules limit each client's rate. Refused requests get 429, and all responses tell
+// the client its limit (RateLimit, RateLimit-Policy):
 //
 //	perClient, err := keyed.New[netip.Addr](gcra.Per(100, time.Minute, 20), keyed.Config{})
 //	...
 //	m, err := httplimit.New(httplimit.Config{
 //		Rules:    []httplimit.Rule{httplimit.PerKey("per-client", perClient, httplimit.Address())},
-//		PerClass: httplimit.Auto, // and the work, too
+//		PerClass: httplimit.Auto, // limit the concurrency, too
 //	})
 //	...
 //	http.ListenAndServe(addr, m.Handler(mux))
 //
-// The client side, which heeds these fields, is package httpclient.
+// Package httpclient is the client side: it obeys these headers.
 //
 // # What a request holds
 //
-// Tokens of rules are spent; a unit of a limiter is held until the handler has
-// ended, panics included. That is right where the handler works, and wrong where
-// it waits for its client, or for events. So if a response goes on after its
-// header, the limiter learns how long the work took until the header, and the
-// request leaves the limit
+// A request spends tokens of rules, and holds a unit of its concurrency limit
+// until the handler returns or panics. If the response goes on after its header,
+// the limit learns the duration of the work from the header, and the request
+// leaves the limit
 //
-//   - at once, if the response is an event stream, or if the handler has taken
-//     over the connection, as for a WebSocket;
-//   - after as long as ordinary work takes (twice the 99th percentile of
-//     successes), if the handler has flushed the response, or written more than
-//     32 KiB of it, which a client can take slowly.
+//   - immediately, if the response is an event stream, or the handler has hijacked
+//     the connection, as for a WebSocket;
+//   - after twice the 99th percentile of successful work, if the handler has
+//     flushed the response, or written more than 32 KiB of it.
 //
-// There may be Config.LongLived such requests; more keep their units. Clients that
-// send a large body slowly can still hold all units of its route: bound the time
-// with the http.Server's ReadTimeout, or put a proxy that buffers in front.
+// At most Config.LongLived requests do so; further ones keep their units. Clients
+// that send a large body slowly can still hold all units of a route. The
+// http.Server's ReadTimeout bounds that, or a buffering proxy in front.
 //
-// An http.TimeoutHandler ends while its handler works on: behind a Middleware, it
-// gives the unit back too early. It belongs in front, as do gzip, and CORS, whose
-// headers refusals should have.
+// # Where it belongs
 //
-// A limit that finds itself begins at ten for each route. Where more work of
-// seconds, rather than milliseconds, is in flight from the start, it refuses some
-// of it until it has learnt better, which takes some ten times as long as the
-// work; a PerClass with another limit.AutoConfig.Initial begins higher.
+// A Middleware belongs behind gzip and CORS, whose headers refusals should have,
+// and behind an http.TimeoutHandler, which returns while its own handler still
+// works.
 //
-// What the handler answered tells the limiter about load: 503, 504 and missed
-// deadlines are signs of overload, other errors say nothing.
+// A limit of Auto begins at ten for each route. If more work that takes seconds
+// is in flight from the start, some of it is refused for about ten times its
+// duration. A PerClass with another limit.AutoConfig.Initial begins higher.
+//
+// The limit takes 503, 504 and missed deadlines as signs of overload, and ignores
+// other errors.
 package httplimit
 
 import (
@@ -60,20 +60,18 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/admission"
-	"github.com/weir-go/weir/internal/caller"
 	"github.com/weir-go/weir/internal/longlived"
 	"github.com/weir-go/weir/internal/problem"
 )
 
-// Auto returns a limiter that finds by itself how many requests may be in
-// flight (limit.Auto): what Config.PerClass does unless told otherwise. Three
-// times as many may wait, first come, first served, so that a wait is about three
-// times as long as the work, whatever that takes; or as many as will be done in
-// 100 ms, if that is more. Nobody waits for more than three seconds. All others are
-// refused at once.
+// Auto returns a limiter that finds by itself how many requests may be in flight
+// (limit.Auto). It is the default of Config.PerClass. Three times as many requests
+// may wait, in order of arrival, so that a wait takes about three times as long as
+// the work; or as many as are served in 100 ms, if that is more. A request waits
+// for at most three seconds. Further requests are refused at once.
 func Auto(class string) weir.Limiter { return admission.NewAuto(class) }
 
-// Handler is the Middleware of the zero Config around a handler:
+// Handler returns next behind a Middleware with the zero Config:
 //
 //	http.ListenAndServe(addr, httplimit.Handler(mux))
 func Handler(next http.Handler) http.Handler {
@@ -84,18 +82,16 @@ func Handler(next http.Handler) http.Handler {
 	return m.Handler(next)
 }
 
-// A Middleware lets requests in to handlers, as its limits allow. All handlers
-// that it is put around share them. It is safe for concurrent use.
+// A Middleware limits the requests to the handlers behind it. They share its
+// limits. It is safe for concurrent use.
 type Middleware struct {
 	cfg      Config
 	door     *admission.Door[*http.Request]
-	classify bool
-	exempt   paths
-	trusted  caller.Networks
+	classify bool // by pattern
 	fields   fields
 	answers  []*answers   // of each rule
 	visits   sync.Pool    // of *visit
-	bodies   atomic.Int64 // bytes of bodies that were received first
+	buffered atomic.Int64 // bytes of bodies that were received first
 	long     longlived.Class
 }
 
@@ -110,21 +106,16 @@ func New(cfg Config) (*Middleware, error) {
 	if cfg.BodyFirst == 0 {
 		cfg.BodyFirst = DefaultBodyFirst
 	}
+	door := cfg.door()
 	m := &Middleware{
 		cfg:      cfg,
-		door:     admission.New(cfg.door()),
-		classify: cfg.Class == nil && (cfg.PerClass != nil || cfg.auto()),
+		door:     admission.New(door),
+		classify: cfg.Class == nil && door.PerClass != nil,
 	}
 	m.long.SetMost(cfg.LongLived)
-	m.trusted = caller.Trust(cfg.Trusted)
 	m.fields.init(cfg)
 	for _, r := range cfg.Rules {
 		m.answers = append(m.answers, newAnswers(r.rule.Name))
-	}
-	if cfg.Exempt == nil {
-		m.exempt = newPaths(DefaultExempt)
-	} else {
-		m.exempt = newPaths(cfg.Exempt)
 	}
 	m.visits.New = func() any { return new(visit) }
 	return m, nil
@@ -132,12 +123,11 @@ func New(cfg Config) (*Middleware, error) {
 
 // Handler returns next behind the Middleware.
 //
-// The ResponseWriter that next gets is as capable as the one it hides: it
-// flushes, can be hijacked, and copies from files as that does. It must not be
-// used after next's return.
+// The ResponseWriter that next gets supports Flush, Hijack and ReadFrom if the
+// original does. It must not be used after next has returned.
 func (m *Middleware) Handler(next http.Handler) http.Handler {
 	if next == nil {
-		panic("httplimit: Handler of no handler")
+		panic("httplimit: Handler of a nil handler")
 	}
 	mux, _ := next.(*http.ServeMux)
 	return &limited{m, next, mux}
@@ -151,12 +141,11 @@ type limited struct {
 }
 
 func (l *limited) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if l.exempt.has(r) {
-		l.door.Exempt()
+	if (r.Method == http.MethodGet || r.Method == http.MethodHead) && l.door.Exempt(r.URL.Path) {
 		l.next.ServeHTTP(w, r)
 		return
 	}
-	came := r
+	original := r
 	if l.cfg.Criticality != "" || l.cfg.Deadline != "" {
 		var cancel context.CancelFunc
 		r, cancel = l.heed(r)
@@ -165,15 +154,15 @@ func (l *limited) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	v := l.visits.Get().(*visit)
 	r, err := l.enter(w, r, v)
 	if err != nil {
-		v.drop(l)
+		v.dropBody(l)
 		l.refuse(w, r, v, err) // may panic
-		v.forget(l)
+		v.recycle(l)
 		return
 	}
-	v.serve(l, w, r, came)
+	v.serve(l, w, r, original)
 }
 
-// enter asks all limits, and returns the request as the handler is to see it.
+// enter asks all limits, and returns the request for the handler.
 func (l *limited) enter(w http.ResponseWriter, r *http.Request, v *visit) (*http.Request, error) {
 	if err := l.door.Ask(r.Context(), r, l.class(r), &v.Visit); err != nil {
 		return r, err
@@ -188,7 +177,7 @@ func (l *limited) enter(w http.ResponseWriter, r *http.Request, v *visit) (*http
 	return r, v.Admit(r.Context())
 }
 
-// class is the class of a request.
+// class returns the class of a request.
 func (l *limited) class(r *http.Request) string {
 	switch {
 	case l.cfg.Class != nil:
@@ -202,45 +191,30 @@ func (l *limited) class(r *http.Request) string {
 	return r.Pattern
 }
 
-// refuse answers a request that was not let in.
+// refuse answers a request that was refused.
 func (m *Middleware) refuse(w http.ResponseWriter, r *http.Request, v *visit, err error) {
-	m.fields.write(w.Header(), r, &v.Visit)
-	why, all := Refusal{Err: err}, rejections
-	rejection := rejectionOf(err)
+	m.fields.write(w.Header(), v.Answers())
+	rule, all := "", rejections
+	rejection := admission.Rejection(err)
 	var retry time.Duration
 	if i := v.Refuser(); i >= 0 {
-		why.Rule, all = m.cfg.Rules[i].rule.Name, m.answers[i]
-		retry = v.Answers()[i].RetryAfter // exact, what is shared is not
+		rule, all = m.cfg.Rules[i].rule.Name, m.answers[i]
+		retry = v.Answers()[i].RetryAfter // that of the rejection is rounded up
 	} else if rejection != nil {
 		retry = rejection.RetryAfter
 	}
 	if m.cfg.RetryJitter > 0 && retry < weir.Never-m.cfg.RetryJitter {
 		retry += rand.N(m.cfg.RetryJitter)
 	}
-	answer := all.of(err, rejection)
+	answer := all.find(err, rejection)
 	var again []string
 	if rejection != nil {
 		again = problem.RetryAfter(retry)
 	}
 	if m.cfg.Refuse != nil {
-		why.Status = answer.Status
 		answer.Explain(w.Header(), again)
-		m.cfg.Refuse(w, r, why)
+		m.cfg.Refuse(w, r, answer.Status, rule, err)
 		return
 	}
 	answer.Write(w, r, again)
-}
-
-// Stats is what a Middleware has done since New.
-type (
-	Stats      = admission.Stats
-	RuleStats  = admission.RuleStats
-	ClassStats = admission.ClassStats
-)
-
-// Stats returns the counts. They are read one after the other.
-func (m *Middleware) Stats() Stats {
-	s := m.door.Stats()
-	s.LongLived = m.long.Now()
-	return s
 }

@@ -13,18 +13,17 @@ import (
 type longResponse struct {
 	class *longlived.Class
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	permit  weir.Permit
-	outcome weir.Outcome // by the header
-	timer   *time.Timer  // nil if the response has left the limit at once
+	outcome weir.Outcome // as the header tells
+	timer   *time.Timer  // nil if the response left the limit at its header
 	left    bool         // the limit
 	ended   bool
 }
 
-// Lasts is called when the response goes on after its header. What the limiter
-// learns of how long the work takes ends here. A stream and a connection that the
-// handler has taken over leave the limit at once. Any other response does so if it
-// goes on for longer than ordinary work takes.
+// Lasts is called when the response goes on after its header. The duration that
+// the limiter learns ends here. A stream and a hijacked connection leave the limit
+// at once. Another response leaves it after the time that ordinary work takes.
 func (v *visit) Lasts(kind observe.Kind) {
 	switch {
 	case v.long != nil:
@@ -48,8 +47,7 @@ func (v *visit) Lasts(kind observe.Kind) {
 	x.timer = time.AfterFunc(usual, x.leave)
 }
 
-// leave gives the unit back although the handler runs, if there is room among the
-// long-lived requests.
+// leave releases the unit while the handler runs, if LongLived allows it.
 func (x *longResponse) leave() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -60,7 +58,7 @@ func (x *longResponse) leave() {
 	x.permit.Release(x.outcome)
 }
 
-// end is the end of the handler. A nil longResponse is none.
+// end is called when the handler has ended. A nil longResponse does nothing.
 func (x *longResponse) end(o weir.Outcome) {
 	if x == nil {
 		return

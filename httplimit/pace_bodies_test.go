@@ -42,7 +42,7 @@ func TestDownloadIsPaced(t *testing.T) {
 	} {
 		bubble(t, name, func(t *testing.T) {
 			lim := bytesASecond(t)
-			s := newSite(t, Config{Limiter: new(valve), Download: Pace(lim, Header("X-Client"))}, func(w http.ResponseWriter, _ *http.Request) {
+			s := newSite(t, Config{Limiter: new(valve), Bandwidth: func(r *http.Request) (up, down shape.Limiter) { return nil, perClient(lim, r) }}, func(w http.ResponseWriter, _ *http.Request) {
 				if n, err := write(w); n != size || err != nil {
 					t.Errorf("%d, %v", n, err)
 				}
@@ -62,7 +62,7 @@ func TestUploadIsPaced(t *testing.T) {
 	for _, first := range []int64{0, -1} { // received first or not: the same
 		bubble(t, fmt.Sprint("BodyFirst ", first), func(t *testing.T) {
 			lim, closed := bytesASecond(t), 0
-			s := newSite(t, Config{Limiter: new(valve), BodyFirst: first, Upload: Pace(lim, Header("X-Client"))}, func(_ http.ResponseWriter, r *http.Request) {
+			s := newSite(t, Config{Limiter: new(valve), BodyFirst: first, Bandwidth: func(r *http.Request) (up, down shape.Limiter) { return perClient(lim, r), nil }}, func(_ http.ResponseWriter, r *http.Request) {
 				if n, err := io.Copy(io.Discard, r.Body); n != 5<<10 || err != nil {
 					t.Errorf("%d, %v", n, err)
 				}
@@ -93,9 +93,9 @@ func (c closing) Close() error {
 // No limiter, no pace; a request without a body needs none.
 func TestWhatIsNotPaced(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
-		none := func(*http.Request) shape.Limiter { return nil }
+		none := func(*http.Request) (up, down shape.Limiter) { return nil, nil }
 		began := time.Now()
-		s := newSite(t, Config{Upload: none, Download: none}, func(w http.ResponseWriter, r *http.Request) {
+		s := newSite(t, Config{Bandwidth: none}, func(w http.ResponseWriter, r *http.Request) {
 			io.Copy(w, r.Body)
 		})
 		w := httptest.NewRecorder()
@@ -105,6 +105,10 @@ func TestWhatIsNotPaced(t *testing.T) {
 			t.Errorf("%d bytes in %v", w.Body.Len(), time.Since(began))
 		}
 	})
+}
+
+func perClient(lim *keyed.Limiter[string], r *http.Request) shape.Limiter {
+	return lim.For(r.Header.Get("X-Client"))
 }
 
 // bytesASecond is a kibibyte a second for each key.

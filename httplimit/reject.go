@@ -6,47 +6,40 @@ import (
 	"net/http"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/admission"
 	"github.com/weir-go/weir/internal/problem"
 )
 
-// ReasonHeader tells a client why its request was not answered by a handler.
+// ReasonHeader is the response header that says why a request was refused.
 const ReasonHeader = problem.ReasonHeader
 
-// Reject answers a request that was not let in, for the reason err: a
-// *weir.Rejection, or what its context said. The body is a problem of RFC 9457,
-// or a page for a client that would rather have HTML. Nobody may keep the
-// answer, and Retry-After is there unless waiting is in vain.
+// Reject answers a request that was refused because of err: a *weir.Rejection, or
+// the error of the request's context. The body is a problem of RFC 9457, or a page
+// for a client that prefers HTML. The response is not cacheable. It has a
+// Retry-After unless a retry is useless.
 //
-//   - 429: more than this client may ask for (OverRate, OverBurst),
-//   - 503: more than can be done now (all other rejections),
+//   - 429: the client exceeds a quota (OverRate, OverBurst),
+//   - 503: the server is overloaded or closed (all other rejections),
 //   - 504: the deadline has passed,
-//   - 408, 400: the client did not send the body, or broke it off,
+//   - 408, 400: the client sent its body too slowly, or not completely,
 //   - 413: the body is larger than an http.MaxBytesReader in front allows,
 //   - 499: the client has left,
 //   - 500: any other error.
 func Reject(w http.ResponseWriter, r *http.Request, err error) {
-	rejection := rejectionOf(err)
+	rejection := admission.Rejection(err)
 	var again []string
 	if rejection != nil {
 		again = problem.RetryAfter(rejection.RetryAfter)
 	}
-	rejections.of(err, rejection).Write(w, r, again)
+	rejections.find(err, rejection).Write(w, r, again)
 }
 
-// rejectionOf returns the Rejection that an error is, or nil.
-func rejectionOf(err error) *weir.Rejection {
-	if r, ok := err.(*weir.Rejection); ok { // as a rule, and errors.As is slow
-		return r
-	}
-	r, _ := errors.AsType[*weir.Rejection](err)
-	return r
-}
-
-// answers are those to reasons; the first to one that is unknown.
+// answers holds the response for each Reason; index 0 is for unknown ones.
 type answers [weir.Throttled + 1]*problem.Problem
 
-// of returns the answer to an error, and to the Rejection that it is, if any.
-func (a *answers) of(err error, rejection *weir.Rejection) *problem.Problem {
+// find returns the response for an error, and for the Rejection that it is, if
+// any.
+func (a *answers) find(err error, rejection *weir.Rejection) *problem.Problem {
 	switch {
 	case rejection != nil && int(rejection.Reason) < len(a):
 		return a[rejection.Reason]
@@ -66,23 +59,23 @@ func (a *answers) of(err error, rejection *weir.Rejection) *problem.Problem {
 	return broken
 }
 
-// rejections are the answers where no rule is to be named.
+// rejections holds the responses that name no rule.
 var rejections = newAnswers()
 
-func newAnswers(violated ...string) *answers {
+func newAnswers(rule ...string) *answers {
 	overQuota := func(why weir.Reason, detail string) *problem.Problem {
-		return problem.New(http.StatusTooManyRequests, problem.QuotaExceeded, why.String(), detail, violated...)
+		return problem.New(http.StatusTooManyRequests, problem.QuotaExceeded, why.String(), detail, rule...)
 	}
 	return &answers{
 		0:              unavailable(0, "the request was refused"),
 		weir.OverRate:  overQuota(weir.OverRate, "more requests than allowed"),
 		weir.OverLimit: unavailable(weir.OverLimit, "as many requests are in flight as can be served"),
-		weir.QueueFull: unavailable(weir.QueueFull, "as many requests are in flight as can be served, and as many wait as may"),
-		weir.Overdue:   unavailable(weir.Overdue, "the request waited for as long as it may"),
+		weir.QueueFull: unavailable(weir.QueueFull, "as many requests are in flight as can be served, and the queue is full"),
+		weir.Overdue:   unavailable(weir.Overdue, "the request waited in the queue for too long"),
 		weir.TooLate:   unavailable(weir.TooLate, "the answer would have come after the request's deadline"),
 		weir.Closed:    unavailable(weir.Closed, "no more requests are served"),
 		weir.OverBurst: overQuota(weir.OverBurst, "the request costs more than is ever allowed"),
-		weir.Throttled: unavailable(weir.Throttled, "too many requests have failed of late"),
+		weir.Throttled: unavailable(weir.Throttled, "too many requests have failed recently"),
 	}
 }
 

@@ -59,7 +59,7 @@ func TestEachRequestIsCountedOnce(t *testing.T) {
 	sum := st.Exempt
 	for _, c := range st.Classes {
 		sum += c.Admitted + total(c.Refused)
-		if total(c.Outcomes) != c.Admitted || c.Gate == nil || c.Gate.Inflight != 0 {
+		if total(c.Outcomes) != c.Admitted || c.Limiter == nil || c.Limiter.Inflight != 0 {
 			t.Errorf("%+v: want as many outcomes as were admitted", c)
 		}
 	}

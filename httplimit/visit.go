@@ -11,21 +11,21 @@ import (
 	"github.com/weir-go/weir/shape"
 )
 
-// A visit is one request that was let in. It is used again for others.
+// A visit is one request on its way through a Middleware. Visits are reused.
 type visit struct {
 	admission.Visit[*http.Request]
-	writer *observe.Writer
-	spare  []observe.Writer // for other requests
-	body   *body            // of the request, if it is watched
-	first  int64            // bytes of it that were received first
+	writer   *observe.Writer
+	spare    []observe.Writer // for later requests
+	body     *body            // of the request, if its time is bounded
+	buffered int64            // bytes of the body that were received first
 
 	site *Middleware
 	ctx  context.Context // of the request
-	long *longResponse   // its permit, if the response goes on after its header
+	long *longResponse   // the permit, if the response goes on after its header
 }
 
-// batch is how many Writers are made at a time. None is used twice: routers are
-// known to write after their middleware has returned, and that must not reach
+// batch is how many Writers are allocated at a time. Writers are not reused: some
+// routers write after their middleware has returned, and that must not reach
 // another request.
 const batch = 16
 
@@ -37,47 +37,47 @@ func (v *visit) observe(w http.ResponseWriter) http.ResponseWriter {
 	return v.writer.Observe(w)
 }
 
-// serve runs the handler, and holds what the request was given until it has
-// ended. The request came as another, to which what handlers note is of use.
-func (v *visit) serve(l *limited, w http.ResponseWriter, r, came *http.Request) {
-	left := false // not in v, which is another request's once it is forgotten
+// serve runs the handler with r, and then gives back what the request holds. The
+// original request, which outer handlers know, gets the fields that handlers set.
+func (v *visit) serve(l *limited, w http.ResponseWriter, r, original *http.Request) {
+	left := false // not a field of v, which belongs to another request after recycle
 	defer func() {
 		if !left {
 			v.abort(l)
 		}
 	}()
-	l.fields.write(w.Header(), r, &v.Visit)
+	l.fields.write(w.Header(), v.Answers())
 	w = v.observe(w)
 	v.writer.Owner = v
 	v.site, v.ctx = l.Middleware, r.Context()
 	if v.body != nil {
 		v.writer.Begins = v.body.answer
 	}
-	if l.cfg.Upload != nil || l.cfg.Download != nil {
+	if l.cfg.Bandwidth != nil {
 		r = v.pace(l, r)
 	}
 	l.next.ServeHTTP(w, r)
-	if r != came {
-		came.Pattern = r.Pattern             // loggers want it
-		came.MultipartForm = r.MultipartForm // the server removes its files
+	if r != original {
+		original.Pattern = r.Pattern             // loggers read it
+		original.MultipartForm = r.MultipartForm // the server removes its files
 	}
 
 	o := &v.writer.Response
 	o.Begun()
-	o.Begins, o.Owner = nil, nil // who writes later does so on his own
+	o.Begins, o.Owner = nil, nil // later writes do not concern the visit
 	left = true
-	outcome := weir.Ignored // if it is the client's fault
+	outcome := weir.Ignored // a slow body is the client's fault
 	if !v.body.late() {
 		outcome = observe.Outcome(r.Context(), o.Status)
 	}
 	v.end(outcome)
-	v.forget(l)
+	v.recycle(l)
 }
 
-// abort ends a visit whose handler has panicked, or made its goroutine exit.
+// abort ends a visit whose handler has panicked, or has ended its goroutine.
 func (v *visit) abort(l *limited) {
 	v.end(weir.Ignored)
-	v.drop(l)
+	v.dropBody(l)
 }
 
 // end gives back what the request holds.
@@ -86,38 +86,32 @@ func (v *visit) end(o weir.Outcome) {
 	v.Leave(o)
 }
 
-// drop gives back the room of a body that was received first.
-func (v *visit) drop(l *limited) {
-	if v.first > 0 {
-		l.bodies.Add(-v.first)
-		v.first = 0
+// dropBody gives back the memory of a body that was received first.
+func (v *visit) dropBody(l *limited) {
+	if v.buffered > 0 {
+		l.buffered.Add(-v.buffered)
+		v.buffered = 0
 	}
 }
 
-// forget makes the visit ready for another request.
-func (v *visit) forget(l *limited) {
-	v.drop(l)
+// recycle makes the visit available to another request.
+func (v *visit) recycle(l *limited) {
+	v.dropBody(l)
 	v.writer, v.body, v.site, v.ctx, v.long = nil, nil, nil, nil, nil
 	l.visits.Put(v)
 }
 
-// pace puts the request's body and the response's under the limiters that the
-// configuration has for them.
+// pace limits the bandwidth of the request's body and of the response's.
 func (v *visit) pace(l *limited, r *http.Request) *http.Request {
-	if l.cfg.Download != nil {
-		if lim := l.cfg.Download(r); lim != nil {
-			v.writer.Paced = shape.NewWriter(r.Context(), v.writer.ResponseWriter, lim)
-		}
+	upload, download := l.cfg.Bandwidth(r)
+	if download != nil {
+		v.writer.Paced = shape.NewWriter(r.Context(), v.writer.ResponseWriter, download)
 	}
-	if l.cfg.Upload == nil || r.Body == nil || r.Body == http.NoBody {
+	if upload == nil || r.Body == nil || r.Body == http.NoBody {
 		return r
 	}
-	lim := l.cfg.Upload(r)
-	if lim == nil {
-		return r
-	}
-	paced := r.WithContext(r.Context()) // handlers do not change the request they get
-	paced.Body = pacedBody{shape.NewReader(r.Context(), r.Body, lim), r.Body}
+	paced := r.WithContext(r.Context()) // a handler must not change the request it gets
+	paced.Body = pacedBody{shape.NewReader(r.Context(), r.Body, upload), r.Body}
 	return paced
 }
 
@@ -126,13 +120,12 @@ type pacedBody struct {
 	io.Closer
 }
 
-// Use says that the request which w answers costs n tokens of each rule it is
-// under, and not what was taken when it came: what is too much is given back,
-// what is too little charged. Clients learn of it by their next request: the
-// fields of this one say what was left when it came. Use is for the goroutine of
-// the handler, before it returns; w may be wrapped, if that has an Unwrap as http.ResponseController
-// wants it. Use reports whether there is a Middleware behind w. It panics if
-// n < 0.
+// Use changes the cost of the request behind w to n tokens for each rule, and
+// gives back or charges the difference. The header fields of this response show
+// the cost on arrival; those of the client's next response show the change. The
+// handler must call Use in its own goroutine, before it returns. A wrapper of w
+// must have the method Unwrap, as for http.ResponseController. Use reports whether
+// w belongs to a Middleware. It panics if n < 0.
 func Use(w http.ResponseWriter, n int) bool {
 	if n < 0 {
 		panic("httplimit: Use of a negative cost")

@@ -11,7 +11,6 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/inflight"
-	"github.com/weir-go/weir/internal/gate"
 	"github.com/weir-go/weir/internal/outcome"
 	"github.com/weir-go/weir/limit"
 )
@@ -31,7 +30,7 @@ func TestCreditCounts(t *testing.T) {
 			t.Fatal("admitted beyond the limit")
 		}
 	}
-	want := gate.Stats{Limit: 3, Inflight: 3, Admitted: n + 1, Success: n, OverLimit: 1000}
+	want := inflight.Stats{Limit: 3, Inflight: 3, Admitted: n + 1, Success: n, OverLimit: 1000}
 	if s := l.Stats(); s != want {
 		t.Errorf("%+v: want %+v", s, want)
 	}

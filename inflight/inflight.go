@@ -290,13 +290,3 @@ func (l *Limiter) Queue() (queue int, maxWait time.Duration) {
 	c := l.gate.Config()
 	return c.Queue, c.MaxWait
 }
-
-// Stats returns the state and the counts since New.
-func (l *Limiter) Stats() gate.Stats {
-	l.lock()
-	defer l.unlock()
-	s := l.gate.Stats()
-	s.OverLimit += l.credit.overLimit.Load()
-	s.QueueFull += l.credit.queueFull.Load()
-	return s
-}

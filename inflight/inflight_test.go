@@ -11,7 +11,6 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/inflight"
-	"github.com/weir-go/weir/internal/gate"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -66,7 +65,7 @@ func what(err error) string {
 }
 
 // requests is how many a limiter has counted, each once.
-func requests(s gate.Stats) uint64 {
+func requests(s inflight.Stats) uint64 {
 	return s.Admitted + s.OverLimit + s.QueueFull + s.Overdue + s.TooLate + s.Evicted + s.Cancelled + s.Closed + uint64(s.Waiting)
 }
 
@@ -238,7 +237,7 @@ func TestTryAcquire(t *testing.T) {
 		synctest.Wait()
 		p = try(3, true)
 		p.Release(weir.Ignored)
-		want := gate.Stats{Limit: 3, Admitted: 3, OverLimit: 2, Success: 1, Dropped: 1, Ignored: 1}
+		want := inflight.Stats{Limit: 3, Admitted: 3, OverLimit: 2, Success: 1, Dropped: 1, Ignored: 1}
 		if s := l.Stats(); s != want {
 			t.Errorf("%+v: want %+v", s, want)
 		}

@@ -1,105 +1,156 @@
 package metric
 
 import (
+	"slices"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/weir-go/weir/cache"
+	"github.com/weir-go/weir/grpclimit"
 	"github.com/weir-go/weir/httpcache"
 	"github.com/weir-go/weir/httpclient"
-	"github.com/weir-go/weir/internal/outgoing"
 	"github.com/weir-go/weir/throttle"
 )
 
-func (c scrape) throttle(s throttle.Stats) {
-	c.count(throttleDecisions, s.Sent, "admit")
-	c.count(throttleDecisions, s.Throttled, "reject")
-	c.send(throttleRatio, s.P, nil)
-	c.gauge(throttleRequests, s.Requests)
-	c.gauge(throttleAccepts, s.Accepts)
+var (
+	throttleDecisions = Counter("weir_throttle_decisions_total", "Requests that the throttle has admitted or rejected.", "decision")
+	throttleRatio     = Gauge("weir_throttle_refusal_ratio", "Probability that the next request is rejected.")
+	throttleRequests  = Gauge("weir_throttle_window_requests", "Requests in the window: accepted, dropped or rejected.")
+	throttleAccepts   = Gauge("weir_throttle_window_accepts", "Requests in the window that the backend has accepted.")
+
+	retries        = Counter("weir_retries_total", "Retries.")
+	retriesDenied  = Counter("weir_retries_exhausted_total", "Retries that the budget has denied.")
+	budgetRequests = Gauge("weir_retry_window_requests", "First attempts in the window of the budget.")
+	budgetRetries  = Gauge("weir_retry_window_retries", "Retries in the window of the budget.")
+	budgetAllowed  = Gauge("weir_retry_window_allowed", "Retries that the budget allows in its window.")
+
+	cacheLookups   = Counter("weir_cache_lookups_total", "Lookups, or requests, by the source of the answer.", "status")
+	cacheFills     = Counter("weir_cache_fills_total", "Fills, rejected ones included.")
+	cacheRejected  = Counter("weir_cache_fills_rejected_total", "Fills that a limiter rejected.")
+	cacheErrors    = Counter("weir_cache_fill_errors_total", "Fills that failed.")
+	cacheEvictions = Counter("weir_cache_evictions_total", "Entries removed to make room.")
+	cacheTooLarge  = Counter("weir_cache_too_large_total", "Values too large to be stored.")
+	cacheEntries   = Gauge("weir_cache_entries", "Stored entries.")
+	cacheBytes     = Gauge("weir_cache_bytes", "Size of the stored entries.")
+
+	clientRequests = Counter("weir_client_requests_total", "Requests of callers.")
+	clientSent     = Counter("weir_client_sent_total", "Attempts sent, retries included.")
+	clientRefused  = Counter("weir_client_refused_total", "Attempts not sent, by reason.", "reason")
+	clientWaited   = Counter("weir_client_waited_total", "Attempts that waited because the server asked for it.")
+	clientWaiting  = Gauge("weir_client_waiting", "Attempts that wait because the server asked for it.")
+	clientWait     = Histogram("weir_client_wait_seconds", "Time that attempts waited because the server asked for it, unsent attempts included.")
+	clientHosts    = Gauge("weir_client_hosts", "Hosts with remembered state.")
+	clientEvicted  = Counter("weir_client_hosts_evicted_total", "Hosts forgotten to make room for others.")
+	clientShared   = Counter("weir_client_unplaced_total", "Requests to hosts without a state of their own.")
+)
+
+var (
+	throttleFamilies  = []*Family{throttleDecisions, throttleRatio, throttleRequests, throttleAccepts}
+	retryFamilies     = []*Family{retries, retriesDenied, budgetRequests, budgetRetries, budgetAllowed}
+	cacheFamilies     = []*Family{cacheLookups, cacheFills, cacheRejected, cacheErrors, cacheEvictions, cacheTooLarge, cacheEntries, cacheBytes}
+	httpCacheFamilies = []*Family{cacheLookups, cacheEvictions, cacheEntries, cacheBytes}
+	transportFamilies = []*Family{clientRequests, clientSent, clientRefused, clientWaiting, clientWait, clientHosts, clientEvicted,
+		clientShared, retries, retriesDenied}
+	grpcClientFamilies = slices.Concat([]*Family{clientSent, clientRefused, clientWaited, clientWaiting, outcomes},
+		stateFamilies, throttleFamilies, retryFamilies)
+)
+
+func newThrottle(name string, stats func() throttle.Stats) prometheus.Collector {
+	return newCollector(name, throttleFamilies, stats, Scrape.throttle)
 }
 
-func (c scrape) budget(s throttle.RetryStats) {
-	c.count(retries, s.Retried)
-	c.count(retriesDenied, s.Exhausted)
-	c.gauge(budgetRequests, s.Requests)
-	c.gauge(budgetRetries, s.Retries)
-	c.gauge(budgetAllowed, s.Allowed)
+func (s Scrape) throttle(st throttle.Stats) {
+	s.count(throttleDecisions, st.Sent, "admit")
+	s.count(throttleDecisions, st.Throttled, "reject")
+	s.Send(throttleRatio, st.P)
+	s.gauge(throttleRequests, st.Requests)
+	s.gauge(throttleAccepts, st.Accepts)
 }
 
-// client sends what a grpclimit.Client has done.
-func (c scrape) client(s outgoing.Stats) {
-	c.count(clientSent, s.Sent)
-	c.count(clientWaited, s.Waited)
-	c.gauge(clientWaiting, s.Waiting)
-	c.refusals(s.Rejected, s.Throttled, s.Limited)
-	c.count(clientRefused, s.Cancelled, "cancel")
-	c.outcomes(s.Outcomes, "")
-	if s.Throttle != nil {
-		c.throttle(*s.Throttle)
-	}
-	if s.Budget != nil {
-		c.budget(*s.Budget)
-	}
-	if s.Gate != nil {
-		c.state(*s.Gate, "")
-	}
+func newRetries(name string, stats func() throttle.RetryStats) prometheus.Collector {
+	return newCollector(name, retryFamilies, stats, Scrape.retries)
 }
 
-// transport sends what an httpclient.Transport has done.
-func (c scrape) transport(s httpclient.Stats) {
-	c.count(clientRequests, s.Requests)
-	c.count(clientSent, s.Sent)
-	c.count(retries, s.Retried)
-	c.count(retriesDenied, s.Exhausted)
-	c.refusals(s.Rejected, s.Throttled, s.Limited)
-	c.gauge(clientWaiting, s.Waiting)
-	c.gauge(clientHosts, s.Hosts)
-	c.count(clientEvicted, s.Evicted)
-	c.count(clientShared, s.Shared)
-	c.waits(&s.Waits)
+func (s Scrape) retries(st throttle.RetryStats) {
+	s.count(retries, st.Retried)
+	s.count(retriesDenied, st.Exhausted)
+	s.gauge(budgetRequests, st.Requests)
+	s.gauge(budgetRetries, st.Retries)
+	s.gauge(budgetAllowed, st.Allowed)
 }
 
-// refusals sends who has kept back how many attempts.
-func (c scrape) refusals(paced, throttled, limited uint64) {
-	c.count(clientRefused, paced, "paced")
-	c.count(clientRefused, throttled, "throttled")
-	c.count(clientRefused, limited, "limited")
+func newGRPCClient(name string, stats func() grpclimit.ClientStats) prometheus.Collector {
+	return newCollector(name, grpcClientFamilies, stats, func(s Scrape, st grpclimit.ClientStats) {
+		s.count(clientSent, st.Sent)
+		s.count(clientWaited, st.Waited)
+		s.gauge(clientWaiting, st.Waiting)
+		s.refusals(st.Rejected, st.Throttled, st.Limited)
+		s.count(clientRefused, st.Cancelled, "cancel")
+		s.outcomes(outcomes, st.Outcomes, "")
+		if st.Throttle != nil {
+			s.throttle(*st.Throttle)
+		}
+		if st.Budget != nil {
+			s.retries(*st.Budget)
+		}
+		if st.Limiter != nil {
+			s.state(*st.Limiter, "")
+		}
+	})
 }
 
-func (c scrape) waits(h *httpclient.WaitHistogram) {
-	buckets, n := make(map[float64]uint64, len(httpclient.WaitBounds)), uint64(0)
-	for i, bound := range httpclient.WaitBounds {
-		n += h.Counts[i]
-		buckets[bound.Seconds()] = n
-	}
-	n += h.Counts[len(httpclient.WaitBounds)]
-	c.ch <- prometheus.MustNewConstHistogram(c.descs[clientWait], n, h.Sum.Seconds(), buckets)
+func newTransport(name string, stats func() httpclient.Stats) prometheus.Collector {
+	return newCollector(name, transportFamilies, stats, func(s Scrape, st httpclient.Stats) {
+		s.count(clientRequests, st.Requests)
+		s.count(clientSent, st.Sent)
+		s.count(retries, st.Retried)
+		s.count(retriesDenied, st.Exhausted)
+		s.refusals(st.Rejected, st.Throttled, st.Limited)
+		s.gauge(clientWaiting, st.Waiting)
+		s.gauge(clientHosts, st.Hosts)
+		s.count(clientEvicted, st.Evicted)
+		s.count(clientShared, st.Shared)
+		s.SendHistogram(clientWait, httpclient.WaitBounds[:], st.Waits.Counts[:], st.Waits.Sum)
+	})
 }
 
-func (c scrape) cache(s cache.Stats) {
-	c.lookups(s.Hits, s.Stale, s.Filled, s.Coalesced, s.Failed)
-	c.count(cacheFills, s.Fills)
-	c.count(cacheRejected, s.Rejected)
-	c.count(cacheErrors, s.Errors)
-	c.count(cacheEvictions, s.Evicted)
-	c.count(cacheTooLarge, s.TooLarge)
-	c.gauge(cacheEntries, s.Entries)
-	c.send(cacheBytes, float64(s.Bytes), nil)
+// refusals sends the attempts that were not sent.
+func (s Scrape) refusals(paced, throttled, limited uint64) {
+	s.count(clientRefused, paced, "paced")
+	s.count(clientRefused, throttled, "throttled")
+	s.count(clientRefused, limited, "limited")
 }
 
-func (c scrape) httpCache(s httpcache.Stats) {
-	c.lookups(s.Hits, s.Stale, s.Filled, s.Coalesced, s.Failed)
-	c.count(cacheLookups, s.Passed, "passed")
-	c.count(cacheLookups, s.Rejected, "rejected")
-	c.count(cacheEvictions, s.Evicted)
-	c.gauge(cacheEntries, s.Entries)
-	c.send(cacheBytes, float64(s.Bytes), nil)
+func newCache(name string, stats func() cache.Stats) prometheus.Collector {
+	return newCollector(name, cacheFamilies, stats, func(s Scrape, st cache.Stats) {
+		s.lookups(st.Hits, st.Stale, st.Filled, st.Coalesced, st.Failed)
+		s.count(cacheFills, st.Fills)
+		s.count(cacheRejected, st.Rejected)
+		s.count(cacheErrors, st.Errors)
+		s.count(cacheTooLarge, st.TooLarge)
+		s.contents(st.Evicted, st.Entries, st.Bytes)
+	})
 }
 
-func (c scrape) lookups(hits, stale, filled, coalesced, failed uint64) {
-	c.count(cacheLookups, hits, "hit")
-	c.count(cacheLookups, stale, "stale")
-	c.count(cacheLookups, filled, "filled")
-	c.count(cacheLookups, coalesced, "coalesced")
-	c.count(cacheLookups, failed, "failed")
+func newHTTPCache(name string, stats func() httpcache.Stats) prometheus.Collector {
+	return newCollector(name, httpCacheFamilies, stats, func(s Scrape, st httpcache.Stats) {
+		s.lookups(st.Hits, st.Stale, st.Filled, st.Coalesced, st.Failed)
+		s.count(cacheLookups, st.Passed, "passed")
+		s.count(cacheLookups, st.Rejected, "rejected")
+		s.contents(st.Evicted, st.Entries, st.Bytes)
+	})
+}
+
+func (s Scrape) lookups(hits, stale, filled, coalesced, failed uint64) {
+	s.count(cacheLookups, hits, "hit")
+	s.count(cacheLookups, stale, "stale")
+	s.count(cacheLookups, filled, "filled")
+	s.count(cacheLookups, coalesced, "coalesced")
+	s.count(cacheLookups, failed, "failed")
+}
+
+func (s Scrape) contents(evicted uint64, entries int, bytes int64) {
+	s.count(cacheEvictions, evicted)
+	s.gauge(cacheEntries, entries)
+	s.Send(cacheBytes, float64(bytes))
 }

@@ -1,90 +1,126 @@
 package metric
 
 import (
-	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/inflight"
 )
 
-// A family is the metrics of one name.
-type family struct {
+// A Family describes the metrics of one name, for NewCollector.
+type Family struct {
 	name   string
 	kind   prometheus.ValueType // 0: a histogram
 	help   string
-	labels []string // besides the name
+	labels []string
 }
 
-func counter(name, help string, labels ...string) *family {
-	return &family{"weir_" + name, prometheus.CounterValue, help, labels}
+// Counter returns the Family of a counter.
+func Counter(name, help string, labels ...string) *Family {
+	return &Family{name, prometheus.CounterValue, help, labels}
 }
 
-func gauge(name, help string, labels ...string) *family {
-	return &family{"weir_" + name, prometheus.GaugeValue, help, labels}
+// Gauge returns the Family of a gauge.
+func Gauge(name, help string, labels ...string) *Family {
+	return &Family{name, prometheus.GaugeValue, help, labels}
 }
 
-func histogram(name, help string) *family { return &family{name: "weir_" + name, help: help} }
+// Histogram returns the Family of a histogram.
+func Histogram(name, help string, labels ...string) *Family {
+	return &Family{name: name, help: help, labels: labels}
+}
 
-var (
-	decisions = counter("decisions_total", "Requests by decision, and why.", "class", "decision", "reason")
-	rules     = counter("rule_decisions_total", "Requests by what each rule has said.", "rule", "decision")
-	longLived = gauge("long_lived", "Requests that go on after the header of their response without a unit of their limit.")
-	shadowed  = counter("shadowed_total", "Admitted requests that the limit would have refused, but for Shadow.", "class", "reason")
-	outcomes  = counter("outcomes_total", "Requests whose work has ended, by what they said about load.", "class", "outcome")
+// NewCollector returns a Collector that calls collect for each scrape. The
+// constant labels are part of every metric. This is the constructor for programs
+// with metrics of their own beside those of this package.
+func NewCollector(constant prometheus.Labels, families []*Family, collect func(Scrape)) prometheus.Collector {
+	c := &collector{descs: make(map[*Family]*prometheus.Desc), collect: collect}
+	for _, f := range families {
+		c.descs[f] = prometheus.NewDesc(f.name, f.help, f.labels, constant)
+	}
+	return c
+}
 
-	limit     = gauge("limit", "Units that may be in flight.", "class")
-	inflight  = gauge("inflight", "Units in flight, abandoned ones included.", "class")
-	abandoned = gauge("abandoned", "Units in flight that nobody waits for.", "class")
-	waiting   = gauge("waiting", "Requests in the queue.", "class")
-	waited    = counter("waited_seconds_total", "How long admitted requests were in the queue, together.", "class")
+type collector struct {
+	descs   map[*Family]*prometheus.Desc
+	collect func(Scrape)
+}
 
-	keyedDenied    = counter("keyed_denied_total", "Decisions against a key.")
-	keyedForgotten = counter("keyed_forgotten_total", "Buckets forgotten in debt, because memory was full.")
-	keyedWaiting   = gauge("keyed_waiting", "Calls that wait for tokens.")
-	keyedMemory    = gauge("keyed_memory_bytes", "Memory in use for buckets.")
-	keyedOwn       = gauge("keyed_own_keys", "Keys with waiters, or a quota of their own.")
+func (c *collector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range c.descs {
+		ch <- d
+	}
+}
 
-	throttleDecisions = counter("throttle_decisions_total", "Requests that were sent, or kept back because the backend refuses too much.", "decision")
-	throttleRatio     = gauge("throttle_refusal_ratio", "Chance that the next request is kept back.")
-	throttleRequests  = gauge("throttle_window_requests", "Requests in the window: accepted, dropped, or kept back.")
-	throttleAccepts   = gauge("throttle_window_accepts", "Requests that the backend has accepted in the window.")
+func (c *collector) Collect(ch chan<- prometheus.Metric) { c.collect(Scrape{c.descs, ch}) }
 
-	retries        = counter("retries_total", "Retries.")
-	retriesDenied  = counter("retries_exhausted_total", "Retries that there was no budget for.")
-	budgetRequests = gauge("retry_window_requests", "First attempts in the window of the budget.")
-	budgetRetries  = gauge("retry_window_retries", "Retries in the window of the budget.")
-	budgetAllowed  = gauge("retry_window_allowed", "Retries that the budget allows in its window.")
+// A Scrape receives the values of one reading of a source.
+type Scrape struct {
+	descs map[*Family]*prometheus.Desc
+	ch    chan<- prometheus.Metric
+}
 
-	cacheLookups   = counter("cache_lookups_total", "Lookups, or requests, by where the answer came from.", "status")
-	cacheFills     = counter("cache_fills_total", "Fills that were begun, those that were refused included.")
-	cacheRejected  = counter("cache_fills_rejected_total", "Fills that a limiter refused.")
-	cacheErrors    = counter("cache_fill_errors_total", "Fills that failed.")
-	cacheEvictions = counter("cache_evictions_total", "Entries that went to make room.")
-	cacheTooLarge  = counter("cache_too_large_total", "Values that were too large to be kept.")
-	cacheEntries   = gauge("cache_entries", "Entries that are kept.")
-	cacheBytes     = gauge("cache_bytes", "What the entries take of the bytes that the cache may have.")
+// Send sends a counter or a gauge. Texts that are not UTF-8 are sent quoted, so
+// that clients can be the source of labels.
+func (s Scrape) Send(f *Family, v float64, labels ...string) {
+	s.ch <- prometheus.MustNewConstMetric(s.descs[f], f.kind, v, quote(labels)...)
+}
 
-	clientRequests = counter("client_requests_total", "Requests of callers.")
-	clientSent     = counter("client_sent_total", "Attempts that were sent, retries included.")
-	clientRefused  = counter("client_refused_total", "Attempts that were kept back, by what kept them back.", "reason")
-	clientWaited   = counter("client_waited_total", "Attempts that waited because the server wanted it.")
-	clientWaiting  = gauge("client_waiting", "Attempts that wait because the server wants it.")
-	clientWait     = histogram("client_wait_seconds", "How long attempts waited because the server wanted it, those that were kept back after all included.")
-	clientHosts    = gauge("client_hosts", "Hosts of which something is remembered.")
-	clientEvicted  = counter("client_hosts_evicted_total", "Hosts forgotten for others.")
-	clientShared   = counter("client_unplaced_total", "Requests to hosts for which there was no place.")
-)
+// SendHistogram sends a histogram of durations, in seconds. There is one more count
+// than bounds: for durations beyond the last bound.
+func (s Scrape) SendHistogram(f *Family, bounds []time.Duration, counts []uint64, sum time.Duration, labels ...string) {
+	buckets, n := make(map[float64]uint64, len(bounds)), uint64(0)
+	for i, bound := range bounds {
+		n += counts[i]
+		buckets[bound.Seconds()] = n
+	}
+	n += counts[len(bounds)]
+	s.ch <- prometheus.MustNewConstHistogram(s.descs[f], n, sum.Seconds(), buckets, quote(labels)...)
+}
 
-// What there can be of each kind of source.
-var (
-	ofState     = []*family{limit, inflight, abandoned, waiting, waited}
-	ofGate      = slices.Concat([]*family{decisions, outcomes}, ofState)
-	ofDoor      = slices.Concat([]*family{rules, shadowed, longLived}, ofGate)
-	ofKeyed     = []*family{keyedDenied, keyedForgotten, keyedWaiting, keyedMemory, keyedOwn}
-	ofThrottle  = []*family{throttleDecisions, throttleRatio, throttleRequests, throttleAccepts}
-	ofBudget    = []*family{retries, retriesDenied, budgetRequests, budgetRetries, budgetAllowed}
-	ofCache     = []*family{cacheLookups, cacheFills, cacheRejected, cacheErrors, cacheEvictions, cacheTooLarge, cacheEntries, cacheBytes}
-	ofHTTPCache = []*family{cacheLookups, cacheEvictions, cacheEntries, cacheBytes}
-	ofTransport = []*family{clientRequests, clientSent, clientRefused, clientWaiting, clientWait, clientHosts, clientEvicted,
-		clientShared, retries, retriesDenied}
-	ofClient = slices.Concat([]*family{clientSent, clientRefused, clientWaited, clientWaiting, outcomes}, ofState, ofThrottle, ofBudget)
-)
+// SendDecisions sends the decisions of an inflight.Limiter to a counter with the
+// labels decision and reason, after the labels given here.
+func (s Scrape) SendDecisions(f *Family, st inflight.Stats, labels ...string) {
+	send := func(n uint64, decision, reason string) {
+		s.Send(f, float64(n), append(labels[:len(labels):len(labels)], decision, reason)...)
+	}
+	send(st.Admitted, "admit", "")
+	send(st.Cancelled, "cancel", "")
+	send(st.OverLimit, "reject", weir.OverLimit.String())
+	send(st.QueueFull+st.Evicted, "reject", weir.QueueFull.String()) // an evicted caller gets QueueFull, too
+	send(st.Overdue, "reject", weir.Overdue.String())
+	send(st.TooLate, "reject", weir.TooLate.String())
+	send(st.Closed, "reject", weir.Closed.String())
+}
+
+// SendOutcomes sends the outcomes of an inflight.Limiter to a counter with the
+// label outcome, after the labels given here.
+func (s Scrape) SendOutcomes(f *Family, st inflight.Stats, labels ...string) {
+	s.outcomes(f, map[weir.Outcome]uint64{weir.Success: st.Success, weir.Dropped: st.Dropped, weir.Ignored: st.Ignored}, labels...)
+}
+
+func (s Scrape) outcomes(f *Family, outcomes map[weir.Outcome]uint64, labels ...string) {
+	for o, n := range outcomes {
+		s.Send(f, float64(n), append(labels[:len(labels):len(labels)], o.String())...)
+	}
+}
+
+func (s Scrape) count(f *Family, n uint64, labels ...string) { s.Send(f, float64(n), labels...) }
+func (s Scrape) gauge(f *Family, n int, labels ...string)    { s.Send(f, float64(n), labels...) }
+
+// quote replaces, in place, texts that Prometheus does not take, which must be
+// UTF-8. Texts that begin with a quote are quoted as well, so that different texts
+// stay different.
+func quote(labels []string) []string {
+	for i, s := range labels {
+		if !utf8.ValidString(s) || strings.HasPrefix(s, `"`) {
+			labels[i] = strconv.QuoteToASCII(s)
+		}
+	}
+	return labels
+}

@@ -1,156 +1,123 @@
-// Package metric tells Prometheus what limiters do. What any of them returns
-// from its Stats becomes metrics at the time of a scrape; between scrapes it
-// costs nothing:
+// Package metric exports limiters, throttles and caches to Prometheus. There is a
+// constructor for each type. A collector reads the Stats of its source during a
+// scrape, and costs nothing between scrapes:
 //
 //	m, err := httplimit.New(httplimit.Config{})
 //	...
-//	c, err := metric.New("api", m)
-//	...
-//	prometheus.MustRegister(c)
+//	prometheus.MustRegister(metric.NewHTTP("api", m))
 //
-// Labels are the name that is given here, and what the source bounds itself:
-// classes, rules, reasons. A key is never a label.
+// The name becomes the label "name" of every metric. Collectors with different
+// names, or of different types, can be registered together. The other labels are
+// bounded by the source: classes, rules, reasons. A key is never a label.
 //
 // # Metrics
 //
-// Of an httplimit.Middleware and a grpclimit.Interceptor:
+// NewHTTP and NewGRPC:
 //
 //   - weir_decisions_total{class, decision, reason}: requests. The decision is
-//     "admit", "reject" for a reason, or "cancel": the caller left, or ran out of
-//     time, while it waited, or the limiter failed. What is exempt has the
-//     decision "exempt" and no class.
-//   - weir_rule_decisions_total{rule, decision}: what each rule has said: "allow",
-//     "deny", or "shadow_deny": what it would have denied, but for Shadow.
+//     "admit", "reject" with a reason, or "cancel" if the caller left the queue or
+//     the limiter failed. An exempt request has the decision "exempt" and no class.
+//   - weir_rule_decisions_total{rule, decision}: decisions of each rule: "allow",
+//     "deny", or "shadow_deny" if the rule would have denied, but for Shadow.
 //   - weir_shadowed_total{class, reason}: admitted requests that the limit would
 //     have refused, but for Shadow.
-//   - weir_outcomes_total{class, outcome}: requests whose work has ended.
-//   - weir_limit, weir_inflight, weir_abandoned, weir_waiting{class}: units and
-//     requests now, where the limit is one on work in flight; and
-//     weir_waited_seconds_total{class}. Classes that share a limiter show the same.
-//   - weir_long_lived: requests now that go on after the header of their response,
-//     such as event streams, without a unit of their limit.
+//   - weir_outcomes_total{class, outcome}: requests that have ended.
+//   - weir_limit, weir_inflight, weir_abandoned, weir_waiting{class}: the state of
+//     an inflight.Limiter, and weir_waited_seconds_total{class}. Classes that share
+//     a limiter show the same state.
+//   - weir_long_lived: requests in progress that have left their limit, such as
+//     event streams.
 //
-// Of an inflight.Limiter the same, bar rules and shadows, with an empty class.
-// Of a keyed.Limiter weir_keyed_…; of a throttle.Limiter weir_throttle_…; of a
-// throttle.Retrier weir_retries_… and weir_retry_…; of a cache.Cache and an
-// httpcache.Cache weir_cache_….
+// NewLimiter: the same without rules, shadows and long-lived requests, with an
+// empty class. NewKeyed: weir_keyed_…. NewThrottle: weir_throttle_…. NewRetries:
+// weir_retries_… and weir_retry_…. NewCache and NewHTTPCache: weir_cache_….
 //
-// Of an httpclient.Transport and a grpclimit.Client weir_client_…. An attempt that
-// was kept back has in weir_client_refused_total the reason "paced": it would have
-// waited, or did, for too long for what the server has asked for, or in too long a
-// line; "throttled": by the adaptive throttle; "limited": by the limiter; and, of
-// a Client, "cancel": its caller left, or ran out of time, while it waited, or the
-// limiter failed. A Client also has what its parts have: outcomes, weir_limit and the
-// like, weir_throttle_…, of which weir_throttle_refusal_ratio is the chance that the
-// next call is kept back, weir_retries_… and weir_retry_…; a Transport, which has
-// parts for each host, the retries. The help texts say the rest.
+// NewTransport and NewGRPCClient: weir_client_…. In weir_client_refused_total, the
+// reason of an attempt that was not sent is "paced" if the server asked for too
+// long a wait, or the queue for it was full; "throttled" by the adaptive throttle;
+// "limited" by the limiter; "cancel" if the caller left, or the limiter failed (only
+// gRPC). A gRPC client also has the metrics of its parts: weir_outcomes_total,
+// weir_limit and so on, weir_throttle_…, weir_retries_… and weir_retry_…. A
+// Transport, which has these parts for each host, has only weir_retries_….
 package metric
 
 import (
-	"fmt"
-	"reflect"
-	"strconv"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/weir-go/weir/cache"
+	"github.com/weir-go/weir/grpclimit"
 	"github.com/weir-go/weir/httpcache"
 	"github.com/weir-go/weir/httpclient"
-	"github.com/weir-go/weir/internal/admission"
-	"github.com/weir-go/weir/internal/gate"
-	"github.com/weir-go/weir/internal/outgoing"
+	"github.com/weir-go/weir/httplimit"
+	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/keyed"
 	"github.com/weir-go/weir/throttle"
 )
 
-// A Collector is a prometheus.Collector of one source. It is safe for concurrent
-// use.
-type Collector struct {
-	descs   map[*family]*prometheus.Desc
-	collect func(scrape)
+// NewHTTP returns a collector of a Middleware. Like every constructor of this
+// package, it panics if the source is nil, or if the name is empty or not UTF-8.
+func NewHTTP(name string, m *httplimit.Middleware) prometheus.Collector {
+	return newHTTP(name, need(m).Stats)
 }
 
-// New returns a Collector for a source that has one of the Stats in the package
-// documentation, or an error that says that it has none. Collectors of different
-// names, or of sources whose metrics differ, can be registered together.
-func New(name string, source any) (*Collector, error) {
+// NewGRPC returns a collector of an Interceptor.
+func NewGRPC(name string, i *grpclimit.Interceptor) prometheus.Collector {
+	return newGRPC(name, need(i).Stats)
+}
+
+// NewLimiter returns a collector of a concurrency limit.
+func NewLimiter(name string, l *inflight.Limiter) prometheus.Collector {
+	return newLimiter(name, need(l).Stats)
+}
+
+// NewKeyed returns a collector of a rate limit per key.
+func NewKeyed[K comparable](name string, l *keyed.Limiter[K]) prometheus.Collector {
+	return newKeyed(name, need(l).Stats)
+}
+
+// NewThrottle returns a collector of an adaptive throttle.
+func NewThrottle(name string, l *throttle.Limiter) prometheus.Collector {
+	return newThrottle(name, need(l).Stats)
+}
+
+// NewRetries returns a collector of a retry budget.
+func NewRetries(name string, r *throttle.Retrier) prometheus.Collector {
+	return newRetries(name, need(r).Stats)
+}
+
+// NewCache returns a collector of a cache.
+func NewCache[K comparable, V any](name string, c *cache.Cache[K, V]) prometheus.Collector {
+	return newCache(name, need(c).Stats)
+}
+
+// NewHTTPCache returns a collector of a cache of responses.
+func NewHTTPCache(name string, c *httpcache.Cache) prometheus.Collector {
+	return newHTTPCache(name, need(c).Stats)
+}
+
+// NewTransport returns a collector of an HTTP client.
+func NewTransport(name string, t *httpclient.Transport) prometheus.Collector {
+	return newTransport(name, need(t).Stats)
+}
+
+// NewGRPCClient returns a collector of a gRPC client.
+func NewGRPCClient(name string, c *grpclimit.Client) prometheus.Collector {
+	return newGRPCClient(name, need(c).Stats)
+}
+
+func need[T any](source *T) *T {
+	if source == nil {
+		panic("metric: the source is nil")
+	}
+	return source
+}
+
+// newCollector returns a collector that reads stats and sends them.
+func newCollector[S any](name string, families []*Family, stats func() S, send func(Scrape, S)) prometheus.Collector {
 	if name == "" || !utf8.ValidString(name) {
-		return nil, fmt.Errorf("metric: name = %q: must be text, and not empty", name)
+		panic("metric: the name is empty or not UTF-8")
 	}
-	if v := reflect.ValueOf(source); v.Kind() == reflect.Pointer && v.IsNil() {
-		return nil, fmt.Errorf("metric: %s: the source is a nil %T", name, source)
-	}
-	families, collect := read(source)
-	if collect == nil {
-		return nil, fmt.Errorf("metric: %s: nothing is known of a %T: its Stats are none of this module's", name, source)
-	}
-	c := &Collector{descs: make(map[*family]*prometheus.Desc), collect: collect}
-	for _, f := range families {
-		c.descs[f] = prometheus.NewDesc(f.name, f.help, f.labels, prometheus.Labels{"name": name})
-	}
-	return c, nil
-}
-
-// read returns what a source has, and what reads it.
-func read(source any) (families []*family, collect func(scrape)) {
-	switch s := source.(type) {
-	case interface{ Stats() admission.Stats }:
-		return ofDoor, func(c scrape) { c.door(s.Stats()) }
-	case interface{ Stats() gate.Stats }:
-		return ofGate, func(c scrape) { c.gate(s.Stats()) }
-	case interface{ Stats() keyed.Stats }:
-		return ofKeyed, func(c scrape) { c.keyed(s.Stats()) }
-	case interface{ Stats() throttle.Stats }:
-		return ofThrottle, func(c scrape) { c.throttle(s.Stats()) }
-	case interface{ Stats() throttle.RetryStats }:
-		return ofBudget, func(c scrape) { c.budget(s.Stats()) }
-	case interface{ Stats() cache.Stats }:
-		return ofCache, func(c scrape) { c.cache(s.Stats()) }
-	case interface{ Stats() httpcache.Stats }:
-		return ofHTTPCache, func(c scrape) { c.httpCache(s.Stats()) }
-	case interface {
-		Stats() httpclient.Stats
-	}:
-		return ofTransport, func(c scrape) { c.transport(s.Stats()) }
-	case interface{ Stats() outgoing.Stats }:
-		return ofClient, func(c scrape) { c.client(s.Stats()) }
-	}
-	return nil, nil
-}
-
-// Describe sends the metrics that there can be.
-func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range c.descs {
-		ch <- d
-	}
-}
-
-// Collect sends what the source's Stats say now.
-func (c *Collector) Collect(ch chan<- prometheus.Metric) { c.collect(scrape{c.descs, ch}) }
-
-// A scrape is one reading of a source.
-type scrape struct {
-	descs map[*family]*prometheus.Desc
-	ch    chan<- prometheus.Metric
-}
-
-func (c scrape) send(f *family, v float64, labels []string) {
-	for i := range labels {
-		labels[i] = label(labels[i])
-	}
-	c.ch <- prometheus.MustNewConstMetric(c.descs[f], f.kind, v, labels...)
-}
-
-func (c scrape) count(f *family, n uint64, labels ...string) { c.send(f, float64(n), labels) }
-func (c scrape) gauge(f *family, n int, labels ...string)    { c.send(f, float64(n), labels) }
-
-// label returns what stands for a text that clients may have chosen: Prometheus
-// wants UTF-8, and different labels for different texts.
-func label(s string) string {
-	if utf8.ValidString(s) && !strings.HasPrefix(s, `"`) {
-		return s
-	}
-	return strconv.QuoteToASCII(s)
+	return NewCollector(prometheus.Labels{"name": name}, families, func(s Scrape) { send(s, stats()) })
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,64 +23,63 @@ import (
 	"github.com/weir-go/weir/httpclient"
 	"github.com/weir-go/weir/httplimit"
 	"github.com/weir-go/weir/inflight"
-	"github.com/weir-go/weir/internal/admission"
-	"github.com/weir-go/weir/internal/gate"
 	"github.com/weir-go/weir/internal/outcome"
-	"github.com/weir-go/weir/internal/outgoing"
 	"github.com/weir-go/weir/keyed"
 	"github.com/weir-go/weir/metric"
-	"github.com/weir-go/weir/rate"
 	"github.com/weir-go/weir/throttle"
 )
 
 var update = flag.Bool("update", false, "write the golden file")
 
-// fake is a source that says what it is told to.
-type fake[S any] struct{ stats S }
-
-func (f fake[S]) Stats() S { return f.stats }
-
 var (
-	aGate = gate.Stats{Limit: 10, Closed: 18, Inflight: 9, Held: 2, Waiting: 3, Admitted: 100, Waited: 2500 * time.Millisecond, OverLimit: 11, QueueFull: 12, Overdue: 13,
+	aLimiter = inflight.Stats{Limit: 10, Closed: 18, Inflight: 9, Held: 2, Waiting: 3, Admitted: 100, Waited: 2500 * time.Millisecond, OverLimit: 11, QueueFull: 12, Overdue: 13,
 		TooLate: 14, Evicted: 1, Cancelled: 15, Success: 80, Dropped: 7, Ignored: 6, Abandoned: 5}
-	aDoor = admission.Stats{
-		Rules: []admission.RuleStats{{Name: "per-client", Allowed: 50, Denied: 5, Shadowed: 2}},
-		Classes: []admission.ClassStats{
-			{Class: "GET /", Admitted: 60, Gate: &aGate,
-				Refused:  map[weir.Reason]uint64{0: 1, weir.OverRate: 5, weir.QueueFull: 6},
-				Shadowed: map[weir.Reason]uint64{weir.OverLimit: 4},
-				Outcomes: map[weir.Outcome]uint64{weir.Success: 50, outcome.Late: 3}},
-			{Class: "\xff", Admitted: 1}, {Class: `"\xff"`, Admitted: 2}, {Class: "a\nb\\\"", Admitted: 3},
-		},
-		Exempt: 8, LongLived: 4,
-	}
 	aThrottle = throttle.Stats{P: 0.25, Requests: 40, Accepts: 30, Sent: 35, Throttled: 5}
 	aBudget   = throttle.RetryStats{Requests: 100, Retries: 6, Allowed: 10, Retried: 60, Exhausted: 4}
 	aKeyed    = keyed.Stats{Denied: 1, Forgotten: 2, Waiting: 3, Memory: 4096, Own: 5}
 	aCache    = cache.Stats{Hits: 1, Stale: 2, Filled: 3, Coalesced: 4, Failed: 5, Fills: 6, Rejected: 7, Errors: 8, Evicted: 9, TooLarge: 10, Entries: 11, Bytes: 12}
 	aHTTP     = httpcache.Stats{Hits: 1, Stale: 2, Filled: 3, Coalesced: 4, Passed: 5, Rejected: 6, Failed: 7, Evicted: 8, Entries: 9, Bytes: 10}
-	aClient   = outgoing.Stats{Waiting: 1, Sent: 20, Waited: 2, Rejected: 4, Throttled: 5, Limited: 6, Cancelled: 1,
-		Outcomes: map[weir.Outcome]uint64{weir.Success: 17, outcome.TimedOut: 1}, Throttle: &aThrottle, Budget: &aBudget, Gate: &aGate}
+	aClient   = grpclimit.ClientStats{Waiting: 1, Sent: 20, Waited: 2, Rejected: 4, Throttled: 5, Limited: 6, Cancelled: 1,
+		Outcomes: map[weir.Outcome]uint64{weir.Success: 17, outcome.TimedOut: 1}, Throttle: &aThrottle, Budget: &aBudget, Limiter: &aLimiter}
 	aTransport = httpclient.Stats{Hosts: 1, Waiting: 2, Requests: 3, Sent: 4, Retried: 5, Exhausted: 6, Paced: 7, Rejected: 8,
 		Throttled: 9, Limited: 10, Evicted: 11, Shared: 12,
 		Waits: httpclient.WaitHistogram{Counts: [14]uint64{0: 1, 3: 4, 13: 2}, Sum: 90 * time.Second, Max: 40 * time.Second}}
 )
 
-// register returns a registry of sources by name.
-func register(t *testing.T, sources map[string]any) *prometheus.Registry {
+// aMiddleware returns Stats with every counter set, and classes that need quotes.
+func aMiddleware() httplimit.Stats {
+	st := httplimit.Stats{Exempt: 8, LongLived: 4}
+	st.Rules = slices.Grow(st.Rules, 1)[:1]
+	rule := &st.Rules[0]
+	rule.Name, rule.Allowed, rule.Denied, rule.Shadowed = "per-client", 50, 5, 2
+	st.Classes = slices.Grow(st.Classes, 4)[:4]
+	for i, name := range []string{"GET /", "\xff", `"\xff"`, "a\nb\\\""} {
+		st.Classes[i].Class, st.Classes[i].Admitted = name, uint64(i)
+	}
+	class := &st.Classes[0]
+	class.Admitted, class.Limiter = 60, &aLimiter
+	class.Refused = map[weir.Reason]uint64{0: 1, weir.OverRate: 5, weir.QueueFull: 6}
+	class.Shadowed = map[weir.Reason]uint64{weir.OverLimit: 4}
+	class.Outcomes = map[weir.Outcome]uint64{weir.Success: 50, outcome.Late: 3}
+	return st
+}
+
+// value returns a function that returns v.
+func value[S any](v S) func() S { return func() S { return v } }
+
+// register returns a registry of collectors.
+func register(t *testing.T, collectors ...prometheus.Collector) *prometheus.Registry {
 	t.Helper()
 	reg := prometheus.NewPedanticRegistry()
-	for name, source := range sources {
-		c, err := metric.New(name, source)
-		fatal(t, err)
+	for i, c := range collectors {
 		if err := reg.Register(c); err != nil {
-			t.Fatalf("%s: %v", name, err)
+			t.Fatalf("%d: %v", i, err)
 		}
 	}
 	return reg
 }
 
-// scrape is what Prometheus gets.
+// scrape returns what Prometheus gets.
 func scrape(t *testing.T, reg *prometheus.Registry) []byte {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -90,15 +90,15 @@ func scrape(t *testing.T, reg *prometheus.Registry) []byte {
 	return w.Body.Bytes()
 }
 
-// All sources together, to the byte: two of a kind differ by name.
+// All collectors together, byte for byte: two of a type differ by name.
 func TestGolden(t *testing.T) {
-	reg := register(t, map[string]any{
-		"door": fake[admission.Stats]{aDoor}, "other": fake[admission.Stats]{}, "gate": fake[gate.Stats]{aGate},
-		"keyed": fake[keyed.Stats]{aKeyed}, "throttle": fake[throttle.Stats]{aThrottle}, "budget": fake[throttle.RetryStats]{aBudget},
-		"cache": fake[cache.Stats]{aCache}, "httpcache": fake[httpcache.Stats]{aHTTP},
-		"transport": fake[httpclient.Stats]{aTransport}, "client": fake[outgoing.Stats]{aClient},
-		"bare-client": fake[outgoing.Stats]{},
-	})
+	reg := register(t,
+		metric.HTTP("door", aMiddleware), metric.HTTP("other", value(httplimit.Stats{})), metric.Limiter("gate", value(aLimiter)),
+		metric.Keyed("keyed", value(aKeyed)), metric.Throttle("throttle", value(aThrottle)), metric.Retries("budget", value(aBudget)),
+		metric.Cache("cache", value(aCache)), metric.HTTPCache("httpcache", value(aHTTP)),
+		metric.Transport("transport", value(aTransport)), metric.GRPCClient("client", value(aClient)),
+		metric.GRPCClient("bare-client", value(grpclimit.ClientStats{})),
+	)
 	got := scrape(t, reg)
 	if problems, err := promlint.New(bytes.NewReader(got)).Lint(); err != nil || len(problems) > 0 {
 		t.Errorf("%v, %v", problems, err)
@@ -120,13 +120,13 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// The real things are sources: each can be read before and after it was used.
-func TestSources(t *testing.T) {
+// Every constructor reads its source, before and after use.
+func TestConstructors(t *testing.T) {
 	lim, err := inflight.New(inflight.Config{})
 	fatal(t, err)
 	perKey, err := keyed.New[string](gcra.Per(1, time.Hour, 1), keyed.Config{})
 	fatal(t, err)
-	m, err := httplimit.New(httplimit.Config{Limiter: lim, Rules: []httplimit.Rule{httplimit.PerKey("key", perKey, httplimit.APIKey())}})
+	m, err := httplimit.New(httplimit.Config{Limiter: lim, Rules: []httplimit.Rule{httplimit.PerKey("key", perKey, httplimit.Header("X-Api-Key"))}})
 	fatal(t, err)
 	i, err := grpclimit.New(grpclimit.Config{})
 	fatal(t, err)
@@ -140,10 +140,13 @@ func TestSources(t *testing.T) {
 	fatal(t, err)
 	transport, err := httpclient.New(httpclient.Config{MaxHold: -1, Retry: throttle.RetryConfig{Attempts: 1}})
 	fatal(t, err)
-	reg := register(t, map[string]any{
-		"http": m, "grpc": i, "inflight": lim, "keyed": perKey, "client": client, "throttler": adaptive, "retrier": retrier,
-		"responses": responses, "transport": transport,
-	})
+	values, err := cache.New(cache.Config[string, int]{Entries: 1, TTL: time.Hour})
+	fatal(t, err)
+	reg := register(t,
+		metric.NewHTTP("http", m), metric.NewGRPC("grpc", i), metric.NewLimiter("inflight", lim), metric.NewKeyed("keyed", perKey),
+		metric.NewGRPCClient("client", client), metric.NewThrottle("throttle", adaptive), metric.NewRetries("retries", retrier),
+		metric.NewCache("values", values), metric.NewHTTPCache("responses", responses), metric.NewTransport("transport", transport),
+	)
 	scrape(t, reg)
 	server := httptest.NewServer(m.Handler(http.NotFoundHandler()))
 	defer server.Close()
@@ -179,42 +182,36 @@ func fatal(t *testing.T, err error) {
 	}
 }
 
-func TestNew(t *testing.T) {
-	for _, tt := range []struct {
-		name   string
-		source any
-		want   string
-	}{
-		{"a", nil, "metric: a: nothing is known of a <nil>: its Stats are none of this module's"},
-		{"a", rate.NewLimiter(1, 1), "metric: a: nothing is known of a *rate.Limiter: its Stats are none of this module's"},
-		{"a", (*grpclimit.Client)(nil), "metric: a: the source is a nil *grpclimit.Client"},
-		{"", fake[gate.Stats]{}, `metric: name = "": must be text, and not empty`},
-		{"\xff", fake[gate.Stats]{}, `metric: name = "\xff": must be text, and not empty`},
-	} {
-		if c, err := metric.New(tt.name, tt.source); err == nil || err.Error() != tt.want || c != nil {
-			t.Errorf("%v, want %s", err, tt.want)
-		}
-	}
-	reg := register(t, map[string]any{"a": fake[gate.Stats]{}})
-	again, err := metric.New("a", fake[gate.Stats]{})
+// Mistakes of the caller panic, and a second collector of a name is an error.
+func TestMistakes(t *testing.T) {
+	lim, err := inflight.New(inflight.Config{})
 	fatal(t, err)
-	if reg.Register(again) == nil {
-		t.Error("two of the same name and kind are registered")
+	for want, mistake := range map[string]func(){
+		"metric: the source is nil":              func() { metric.NewGRPCClient("a", nil) },
+		"metric: the name is empty or not UTF-8": func() { metric.NewLimiter("", lim) },
+	} {
+		func() {
+			defer func() {
+				if got := recover(); got != want {
+					t.Errorf("%v: want %s", got, want)
+				}
+			}()
+			mistake()
+		}()
+	}
+	if register(t, metric.NewLimiter("a", lim)).Register(metric.NewLimiter("a", lim)) == nil {
+		t.Error("two collectors with the same name and type are registered")
 	}
 }
 
 // The metrics of a limiter in front of a handler.
-func ExampleNew() {
+func ExampleNewLimiter() {
 	lim, err := inflight.New(inflight.Config{})
 	if err != nil {
 		panic(err)
 	}
-	c, err := metric.New("api", lim)
-	if err != nil {
-		panic(err)
-	}
 	reg := prometheus.NewRegistry()
-	reg.MustRegister(c)
+	reg.MustRegister(metric.NewLimiter("api", lim))
 	http.Handle("/metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
 	// Output:
 }

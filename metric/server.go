@@ -1,76 +1,105 @@
 package metric
 
 import (
-	"github.com/weir-go/weir"
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/weir-go/weir/grpclimit"
+	"github.com/weir-go/weir/httplimit"
+	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/internal/admission"
-	"github.com/weir-go/weir/internal/gate"
 	"github.com/weir-go/weir/keyed"
 )
 
-// door sends what a Middleware or an Interceptor has done.
-func (c scrape) door(s admission.Stats) {
-	c.count(decisions, s.Exempt, "", "exempt", "")
-	c.gauge(longLived, s.LongLived)
-	for _, r := range s.Rules {
-		c.count(rules, r.Allowed, r.Name, "allow")
-		c.count(rules, r.Denied, r.Name, "deny")
-		c.count(rules, r.Shadowed, r.Name, "shadow_deny")
+var (
+	decisions = Counter("weir_decisions_total", "Requests by decision and reason.", "class", "decision", "reason")
+	rules     = Counter("weir_rule_decisions_total", "Decisions of each rule.", "rule", "decision")
+	longLived = Gauge("weir_long_lived", "Requests in progress that have left their limit, such as event streams.")
+	shadowed  = Counter("weir_shadowed_total", "Admitted requests that the limit would have refused, but for Shadow.", "class", "reason")
+	outcomes  = Counter("weir_outcomes_total", "Requests that have ended, by what they tell about load.", "class", "outcome")
+
+	limit     = Gauge("weir_limit", "Units that may be in flight.", "class")
+	inFlight  = Gauge("weir_inflight", "Units in flight, abandoned ones included.", "class")
+	abandoned = Gauge("weir_abandoned", "Units of abandoned work in flight.", "class")
+	waiting   = Gauge("weir_waiting", "Requests in the queue.", "class")
+	waited    = Counter("weir_waited_seconds_total", "Sum of the times that admitted requests were in the queue.", "class")
+
+	keyedDenied    = Counter("weir_keyed_denied_total", "Denied requests for tokens.")
+	keyedForgotten = Counter("weir_keyed_forgotten_total", "Buckets in debt that were forgotten because memory was full.")
+	keyedWaiting   = Gauge("weir_keyed_waiting", "Calls that wait for tokens.")
+	keyedMemory    = Gauge("weir_keyed_memory_bytes", "Memory in use for buckets.")
+	keyedOwn       = Gauge("weir_keyed_own_keys", "Keys with waiters or a quota of their own.")
+)
+
+var (
+	stateFamilies   = []*Family{limit, inFlight, abandoned, waiting, waited}
+	limiterFamilies = slices.Concat([]*Family{decisions, outcomes}, stateFamilies)
+	doorFamilies    = slices.Concat([]*Family{rules, shadowed, longLived}, limiterFamilies)
+	keyedFamilies   = []*Family{keyedDenied, keyedForgotten, keyedWaiting, keyedMemory, keyedOwn}
+)
+
+func newHTTP(name string, stats func() httplimit.Stats) prometheus.Collector {
+	return newCollector(name, doorFamilies, stats, func(s Scrape, st httplimit.Stats) {
+		s.door(admission.Stats{Exempt: st.Exempt, Rules: st.Rules, Classes: st.Classes}, st.LongLived)
+	})
+}
+
+func newGRPC(name string, stats func() grpclimit.Stats) prometheus.Collector {
+	return newCollector(name, doorFamilies, stats, func(s Scrape, st grpclimit.Stats) {
+		s.door(admission.Stats(st), 0)
+	})
+}
+
+func (s Scrape) door(st admission.Stats, long int) {
+	s.count(decisions, st.Exempt, "", "exempt", "")
+	s.gauge(longLived, long)
+	for _, r := range st.Rules {
+		s.count(rules, r.Allowed, r.Name, "allow")
+		s.count(rules, r.Denied, r.Name, "deny")
+		s.count(rules, r.Shadowed, r.Name, "shadow_deny")
 	}
-	for _, k := range s.Classes {
-		c.count(decisions, k.Admitted, k.Class, "admit", "")
-		for why, n := range k.Refused {
+	for _, c := range st.Classes {
+		s.count(decisions, c.Admitted, c.Class, "admit", "")
+		for why, n := range c.Refused {
 			if why == 0 {
-				c.count(decisions, n, k.Class, "cancel", "")
+				s.count(decisions, n, c.Class, "cancel", "")
 			} else {
-				c.count(decisions, n, k.Class, "reject", why.String())
+				s.count(decisions, n, c.Class, "reject", why.String())
 			}
 		}
-		for why, n := range k.Shadowed {
-			c.count(shadowed, n, k.Class, why.String())
+		for why, n := range c.Shadowed {
+			s.count(shadowed, n, c.Class, why.String())
 		}
-		c.outcomes(k.Outcomes, k.Class)
-		if k.Gate != nil {
-			c.state(*k.Gate, k.Class)
+		s.outcomes(outcomes, c.Outcomes, c.Class)
+		if c.Limiter != nil {
+			s.state(*c.Limiter, c.Class)
 		}
 	}
 }
 
-func (c scrape) outcomes(of map[weir.Outcome]uint64, class string) {
-	for o, n := range of {
-		c.count(outcomes, n, class, o.String())
-	}
+func newLimiter(name string, stats func() inflight.Stats) prometheus.Collector {
+	return newCollector(name, limiterFamilies, stats, func(s Scrape, st inflight.Stats) {
+		s.state(st, "")
+		s.SendDecisions(decisions, st, "")
+		s.SendOutcomes(outcomes, st, "")
+	})
 }
 
-// state sends how things stand at a limit.
-func (c scrape) state(s gate.Stats, class string) {
-	c.gauge(limit, s.Limit, class)
-	c.gauge(inflight, s.Inflight, class)
-	c.gauge(abandoned, s.Held, class)
-	c.gauge(waiting, s.Waiting, class)
-	c.send(waited, s.Waited.Seconds(), []string{class})
+func (s Scrape) state(st inflight.Stats, class string) {
+	s.gauge(limit, st.Limit, class)
+	s.gauge(inFlight, st.Inflight, class)
+	s.gauge(abandoned, st.Held, class)
+	s.gauge(waiting, st.Waiting, class)
+	s.Send(waited, st.Waited.Seconds(), class)
 }
 
-// gate sends what a limit on work in flight has done.
-func (c scrape) gate(s gate.Stats) {
-	c.state(s, "")
-	c.count(decisions, s.Admitted, "", "admit", "")
-	c.count(decisions, s.Cancelled, "", "cancel", "")
-	for why, n := range map[weir.Reason]uint64{
-		weir.OverLimit: s.OverLimit,
-		weir.QueueFull: s.QueueFull + s.Evicted, // the evicted are told the same
-		weir.Overdue:   s.Overdue,
-		weir.TooLate:   s.TooLate,
-		weir.Closed:    s.Closed,
-	} {
-		c.count(decisions, n, "", "reject", why.String())
-	}
-	c.outcomes(map[weir.Outcome]uint64{weir.Success: s.Success, weir.Dropped: s.Dropped, weir.Ignored: s.Ignored}, "")
-}
-
-func (c scrape) keyed(s keyed.Stats) {
-	c.count(keyedDenied, s.Denied)
-	c.count(keyedForgotten, s.Forgotten)
-	c.gauge(keyedWaiting, s.Waiting)
-	c.gauge(keyedMemory, s.Memory)
-	c.gauge(keyedOwn, s.Own)
+func newKeyed(name string, stats func() keyed.Stats) prometheus.Collector {
+	return newCollector(name, keyedFamilies, stats, func(s Scrape, st keyed.Stats) {
+		s.count(keyedDenied, st.Denied)
+		s.count(keyedForgotten, st.Forgotten)
+		s.gauge(keyedWaiting, st.Waiting)
+		s.gauge(keyedMemory, st.Memory)
+		s.gauge(keyedOwn, st.Own)
+	})
 }

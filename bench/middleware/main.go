@@ -63,12 +63,12 @@ func variants() []variant {
 	return []variant{
 		{bare, bare, func() (http.Handler, error) { return nothing, nil }},
 		{"Auto", bare, behind(httplimit.Config{})},
-		{"a rule for each address, without fields", bare, behind(httplimit.Config{Rules: rule(plenty), NoFields: true})},
+		{"a rule for each address, without fields", bare, behind(httplimit.Config{Rules: rule(plenty), Fields: httplimit.FieldsNone})},
 		{"a rule for each address", bare, behind(httplimit.Config{Rules: rule(plenty)})},
 		{"a rule for each address, and Auto", bare, behind(httplimit.Config{Rules: rule(plenty), PerClass: httplimit.Auto})},
 		{notFound, notFound, func() (http.Handler, error) { return http.NotFoundHandler(), nil }},
 		{"refused by a limit", notFound, behind(httplimit.Config{Limiter: none})},
-		{"refused by a rule, without fields", notFound, behind(httplimit.Config{Rules: rule(spent), NoFields: true})},
+		{"refused by a rule, without fields", notFound, behind(httplimit.Config{Rules: rule(spent), Fields: httplimit.FieldsNone})},
 		{"refused by a rule", notFound, behind(httplimit.Config{Rules: rule(spent)})},
 	}
 }

@@ -7,14 +7,14 @@ import (
 	"github.com/weir-go/weir/inflight"
 )
 
-// Auto is the limit of each class where nobody has said another: limit.Auto behind
-// a short queue, since what is refused is best refused at once. Three times as
-// many may wait as may be in flight, so that a wait is about three times as long
-// as the work, however long that takes (scenarios/sla-depth.yaml); and always as
-// many as will be done in 100 ms, so that a burst of quick work is not refused.
+// Auto configures the limit of a class if the user has not set another:
+// limit.Auto with a short queue. Three times the limit may wait, so that a wait
+// lasts about three times as long as the work (scenarios/sla-depth.yaml). The
+// queue may always hold what is done within 100 ms, so that a burst of quick work
+// is not refused.
 var Auto = inflight.Config{Discipline: inflight.FIFO, Depth: 3, MinWait: 100 * time.Millisecond, MaxWait: 3 * time.Second}
 
-// NewAuto returns such a limiter.
+// NewAuto returns a limiter with the configuration Auto.
 func NewAuto(string) weir.Limiter {
 	l, err := inflight.New(Auto)
 	if err != nil {

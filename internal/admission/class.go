@@ -11,14 +11,13 @@ import (
 	"github.com/weir-go/weir/internal/outcome"
 )
 
-// Others is the class of those that come when there are as many as there may
-// be.
+// Others is the class of requests whose own class is beyond MaxClasses.
 const Others = "(others)"
 
-// A class is the requests that share a limit.
+// A class is a set of requests that share a limit.
 type class struct {
 	name    string
-	limiter func() weir.Limiter // which makes it when it is first asked for; nil: none
+	limiter func() weir.Limiter // makes the limiter on its first call; nil: no limit
 
 	admitted atomic.Uint64
 	refused  [reasons]atomic.Uint64
@@ -26,16 +25,16 @@ type class struct {
 	outcomes [outcome.Count]atomic.Uint64
 }
 
-// classes are found without a lock.
+// classes maps names to classes. A look-up takes no lock.
 type classes struct {
 	most    int
 	limiter func(class string) weir.Limiter
 
 	known atomic.Pointer[map[string]*class]
-	mu    sync.Mutex // of those who add one
+	mu    sync.Mutex // serializes additions
 }
 
-func (cs *classes) of(name string) *class {
+func (cs *classes) get(name string) *class {
 	if known := cs.known.Load(); known != nil {
 		if c := (*known)[name]; c != nil {
 			return c
@@ -47,7 +46,7 @@ func (cs *classes) of(name string) *class {
 	return cs.add(name)
 }
 
-// add returns the class of a name, and makes it if need be.
+// add returns the class of a name, and makes it if it does not exist.
 func (cs *classes) add(name string) *class {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
@@ -60,7 +59,7 @@ func (cs *classes) add(name string) *class {
 	}
 	c := all[name]
 	if c == nil {
-		name = strings.Clone(name) // what it is part of may be large
+		name = strings.Clone(name) // name may be part of a large string
 		c = &class{name: name, limiter: sync.OnceValue(func() weir.Limiter { return cs.limiter(name) })}
 		all[name] = c
 		cs.known.Store(&all)
@@ -68,17 +67,21 @@ func (cs *classes) add(name string) *class {
 	return c
 }
 
-// reasons is one more than the last Reason; the first is of what is none.
+// reasons is the number of Reasons; index 0 counts errors without a Reason.
 const reasons = weir.Throttled + 1
 
-// reasonOf says under which reason an error is counted: 0 if the caller left,
-// or it is no rejection.
-func reasonOf(err error) weir.Reason {
-	r, ok := err.(*weir.Rejection) // as a rule, and errors.As is slow
-	if !ok {
-		r, ok = errors.AsType[*weir.Rejection](err)
+// Rejection returns the Rejection that err is or wraps, or nil.
+func Rejection(err error) *weir.Rejection {
+	if r, ok := err.(*weir.Rejection); ok { // the common case; errors.As is slow
+		return r
 	}
-	if ok && r.Reason < reasons {
+	r, _ := errors.AsType[*weir.Rejection](err)
+	return r
+}
+
+// reasonOf returns the Reason of an error, or 0 if it is not a rejection.
+func reasonOf(err error) weir.Reason {
+	if r := Rejection(err); r != nil && r.Reason < reasons {
 		return r.Reason
 	}
 	return 0

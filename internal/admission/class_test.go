@@ -12,16 +12,16 @@ import (
 func TestClassesAreFoundWithoutALock(t *testing.T) {
 	for _, first := range []string{"one", Others} {
 		cs := classes{most: 10, limiter: func(string) weir.Limiter { return nil }}
-		cs.of(first)
+		cs.get(first)
 		for n := range 20 {
-			cs.of(fmt.Sprint(n))
+			cs.get(fmt.Sprint(n))
 		}
 		if n := len(*cs.known.Load()); n > 11 {
 			t.Errorf("%d classes", n)
 		}
 		cs.mu.Lock() // whoever needs it waits forever
 		for _, name := range []string{first, "0", "19", "unknown"} {
-			c := cs.of(name)
+			c := cs.get(name)
 			if known := name == first || name == "0"; known && c.name != name || !known && c.name != Others {
 				t.Errorf("%q is of class %q", name, c.name)
 			}
@@ -34,7 +34,7 @@ func TestClassesAreFoundWithoutALock(t *testing.T) {
 func TestALimiterThatNeedsAnother(t *testing.T) {
 	var d *Door[string]
 	made := map[string]weir.Limiter{}
-	d = New(Config[string]{Limiter: func(class string) weir.Limiter {
+	d = New(Config[string]{PerClass: func(class string) weir.Limiter {
 		if class == "inner" {
 			made[class] = weir.Chain()
 			return made[class]

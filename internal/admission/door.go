@@ -1,82 +1,63 @@
-// Package admission asks the limits in front of a handler for one request:
-// first the rules, which say how often each may ask, then the limit of the work
-// that its class has. It is all or nothing: what refuses late gives back what
-// was taken before. It knows no protocol: R is a request of one.
+// Package admission decides whether a handler may serve a request: it asks the
+// rate limits (rules) first, and then the concurrency limit of the request's
+// class. If one refuses, the others get their tokens back. The package knows no
+// protocol: R is the request type of one.
 package admission
 
 import (
 	"context"
-	"fmt"
+	"net/netip"
 	"sync/atomic"
 	"time"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
+	"github.com/weir-go/weir/internal/caller"
 )
 
-// DefaultMaxClasses bounds the classes where Config leaves it open.
-const DefaultMaxClasses = 100
-
-// Config is what a Door is made of. Its functions are called by several
-// goroutines at once.
-type Config[R any] struct {
-	// Rules are asked in order, before the limit of the class.
-	Rules []Rule[R]
-	// Limiter returns the limit of a class when its first request comes, or nil
-	// for none. If nil, there is none.
-	Limiter func(class string) weir.Limiter
-	// MaxClasses bounds the classes. Those that come when there are as many
-	// share one more, Others. If zero, DefaultMaxClasses.
-	MaxClasses int
-	// Units is how many units of its class's limit a request takes, >= 0. If
-	// nil, one.
-	Units func(R) int
-	// Shadow refuses nobody: what would have been refused is counted.
-	Shadow bool
-}
-
-// Validate returns an error that names the first field that makes no sense.
-func (c Config[R]) Validate() error {
-	names := map[string]bool{}
-	for i := range c.Rules {
-		if err := c.Rules[i].validate(names); err != nil {
-			return fmt.Errorf("Rules[%d]%w", i, err)
-		}
-	}
-	if c.MaxClasses < 0 {
-		return fmt.Errorf("MaxClasses = %d: must be >= 0", c.MaxClasses)
-	}
-	return nil
-}
-
-// A Door lets requests in. It is safe for concurrent use.
+// A Door admits requests. It is safe for concurrent use.
 type Door[R any] struct {
-	cfg     Config[R]
-	rules   []ruleCounts
-	classes classes
-	exempt  atomic.Uint64
+	cfg      Config[R]
+	rules    []ruleCounts
+	classes  classes
+	exempt   paths
+	exempted atomic.Uint64
+	trusted  caller.Networks
 }
-
-// Exempt counts a request that is let in unasked.
-func (d *Door[R]) Exempt() { d.exempt.Add(1) }
 
 // New returns a Door. The Config must be valid.
 func New[R any](cfg Config[R]) *Door[R] {
-	if cfg.MaxClasses == 0 {
-		cfg.MaxClasses = DefaultMaxClasses
-	}
-	if cfg.Limiter == nil {
-		cfg.Limiter = func(string) weir.Limiter { return nil }
-	}
-	return &Door[R]{
+	d := &Door[R]{
 		cfg:     cfg,
 		rules:   make([]ruleCounts, len(cfg.Rules)),
-		classes: classes{most: cfg.MaxClasses, limiter: cfg.Limiter},
+		classes: classes{most: cfg.MaxClasses, limiter: cfg.PerClass},
+		exempt:  newPaths(cfg.Exempt),
+		trusted: caller.Trust(cfg.Trusted),
 	}
+	if d.classes.most == 0 {
+		d.classes.most = DefaultMaxClasses
+	}
+	if cfg.PerClass == nil {
+		d.classes.limiter = func(string) weir.Limiter { return cfg.Limiter }
+	}
+	return d
 }
 
-// A Visit is what one request has been given. The zero Visit has nothing; it
-// may be used again after Leave. It belongs to one goroutine.
+// Exempt reports whether requests to a path are admitted without a decision, and
+// counts them.
+func (d *Door[R]) Exempt(path string) bool {
+	if !d.exempt.has(path) {
+		return false
+	}
+	d.exempted.Add(1)
+	return true
+}
+
+// Trusts reports whether an address is known and in a trusted network.
+func (d *Door[R]) Trusts(a netip.Addr, known bool) bool { return known && d.trusted.Contain(a) }
+
+// A Visit holds the tokens and the permit of one request. The zero Visit holds
+// nothing. It may be reused after Leave, and is not safe for concurrent use.
 type Visit[R any] struct {
 	door    *Door[R]
 	req     R
@@ -86,18 +67,17 @@ type Visit[R any] struct {
 	refuser int
 }
 
-// An Answer is what a rule said.
+// An Answer is the decision of a rule.
 type Answer struct {
 	weir.Decision
-	Quota gcra.Quota // that the request is under
+	Quota gcra.Quota // of the request's bucket
 	Cost  int
-	held  int // tokens that the request has of it
 
-	bucket uint64 // where they are from
+	held   int    // tokens that the request holds
+	bucket uint64 // the bucket they are from
 }
 
-// Left returns how many tokens the bucket holds, counting those that have come
-// back.
+// Left returns the tokens in the bucket, including those that were given back.
 func (a *Answer) Left() int {
 	if !a.OK {
 		return a.Remaining
@@ -105,15 +85,15 @@ func (a *Answer) Left() int {
 	return max(min(a.Remaining+a.Cost-a.held, a.Quota.Burst()), 0)
 }
 
-// Answers returns what the rules said, in order, as far as they were asked.
+// Answers returns the decisions of the rules that were asked, in order.
 func (v *Visit[R]) Answers() []Answer { return v.answers }
 
-// Refuser returns the number of the rule that refused, or -1.
+// Refuser returns the index of the rule that refused, or -1.
 func (v *Visit[R]) Refuser() int { return v.refuser }
 
-// Enter asks for a request of a class, and notes in v what it is given: Leave
-// must follow. The error is a *weir.Rejection or the context's own; then the
-// request holds nothing, but v's Answers say why. Enter is Ask, and then Admit.
+// Enter calls Ask, and then Admit. If it returns nil, Leave must follow. The error
+// is a *weir.Rejection or that of the context. After an error, the request holds
+// nothing, but v keeps the Answers.
 func (d *Door[R]) Enter(ctx context.Context, req R, class string, v *Visit[R]) error {
 	if err := d.Ask(ctx, req, class, v); err != nil {
 		return err
@@ -121,11 +101,11 @@ func (d *Door[R]) Enter(ctx context.Context, req R, class string, v *Visit[R]) e
 	return v.Admit(ctx)
 }
 
-// Ask asks the rules. Admit or Refuse must follow, if there is no error.
+// Ask asks the rules. If it returns nil, Admit or Refuse must follow.
 func (d *Door[R]) Ask(ctx context.Context, req R, class string, v *Visit[R]) error {
 	v.door, v.req, v.refuser = d, req, -1
 	v.answers = v.answers[:0]
-	v.class = d.classes.of(class)
+	v.class = d.classes.get(class)
 	for i := range d.cfg.Rules {
 		if err := d.ask(ctx, i, v); err != nil {
 			v.refuser = i
@@ -136,10 +116,10 @@ func (d *Door[R]) Ask(ctx context.Context, req R, class string, v *Visit[R]) err
 	return nil
 }
 
-// Limited reports whether Admit has a limit to ask.
+// Limited reports whether the request's class has a limit.
 func (v *Visit[R]) Limited() bool { return v.class.limiter() != nil }
 
-// Admit asks the limit of the class.
+// Admit asks the limit of the request's class.
 func (v *Visit[R]) Admit(ctx context.Context) error {
 	if err := v.admit(ctx); err != nil {
 		v.Refuse(err)
@@ -149,7 +129,7 @@ func (v *Visit[R]) Admit(ctx context.Context) error {
 	return nil
 }
 
-// Refuse gives back what the rules gave, and counts the refusal.
+// Refuse gives the tokens of the rules back, and counts the refusal.
 func (v *Visit[R]) Refuse(err error) {
 	v.Settle(0)
 	v.class.refused[reasonOf(err)].Add(1)
@@ -180,7 +160,7 @@ func (v *Visit[R]) admit(ctx context.Context) error {
 	return nil
 }
 
-// ask asks a rule, and waits for its turn if it may.
+// ask asks a rule, and waits for tokens if the rule allows a wait.
 func (d *Door[R]) ask(ctx context.Context, i int, v *Visit[R]) error {
 	rule, counts := &d.cfg.Rules[i], &d.rules[i]
 	a := Answer{Cost: 1}
@@ -207,7 +187,15 @@ func (d *Door[R]) ask(ctx context.Context, i int, v *Visit[R]) error {
 	return err
 }
 
-// wait waits until a rule that has denied allows, if that is soon enough.
+// rejection returns the error of a rule that has denied.
+func (a *Answer) rejection() error {
+	if a.RetryAfter == weir.Never && a.Cost > a.Quota.Burst() {
+		return weir.Reject(weir.OverBurst, weir.Never)
+	}
+	return weir.Reject(weir.OverRate, a.RetryAfter)
+}
+
+// wait waits for the tokens of a rule that has denied, for at most MaxWait.
 func (d *Door[R]) wait(ctx context.Context, rule *Rule[R], a *Answer, req R) error {
 	if a.RetryAfter > rule.MaxWait || d.cfg.Shadow || rule.Shadow {
 		return a.rejection()
@@ -220,13 +208,13 @@ func (d *Door[R]) wait(ctx context.Context, rule *Rule[R], a *Answer, req R) err
 		}
 		return a.rejection()
 	}
-	a.Decision, a.Quota, a.bucket = rule.Buckets.Decide(req, 0) // what is left now
+	a.Decision, a.Quota, a.bucket = rule.Buckets.Decide(req, 0) // the tokens left now
 	a.OK = true
 	return nil
 }
 
-// Settle says that the request costs n tokens of each rule that has allowed it:
-// what is too much comes back, what is too little is charged.
+// Settle changes the request's cost to n tokens for each rule that has allowed
+// it. It gives back or charges the difference.
 func (v *Visit[R]) Settle(n int) {
 	for i := range v.answers {
 		if a := &v.answers[i]; a.OK && a.held != n {
@@ -235,17 +223,17 @@ func (v *Visit[R]) Settle(n int) {
 	}
 }
 
-// Detach takes the permit of the limit out of the visit: the caller releases it.
+// Detach returns the limit's permit. The caller must release it.
 func (v *Visit[R]) Detach() weir.Permit {
 	p := v.permit
 	v.permit = weir.Permit{}
 	return p
 }
 
-// Limiter returns the limit that Admit has asked, or nil.
+// Limiter returns the limit of the request's class, or nil.
 func (v *Visit[R]) Limiter() weir.Limiter { return v.class.limiter() }
 
-// Leave gives back what the request holds, and says how its work went.
+// Leave releases the permit, with the outcome of the work.
 func (v *Visit[R]) Leave(o weir.Outcome) {
 	v.permit.Release(o)
 	v.class.outcomes[o].Add(1)
@@ -253,12 +241,12 @@ func (v *Visit[R]) Leave(o weir.Outcome) {
 	v.req = none
 }
 
-// A tryer says at once whether there is room.
+// A tryer is a limiter that decides without a wait.
 type tryer interface {
 	TryAcquire(ctx context.Context, n int) (weir.Permit, bool)
 }
 
-// patience is how long a shadow lets a limiter think that cannot say at once.
+// patience is how long a Door in shadow mode waits for a limiter that is no tryer.
 const patience = time.Millisecond
 
 // try asks a limiter without a wait.

@@ -28,7 +28,7 @@ func slots(t *testing.T, n int) *inflight.Limiter {
 }
 
 func whole(rate float64, burst int) Buckets[string] {
-	return Overall[string](newRate(gcra.PerSecond(rate, burst)))
+	return Overall[string]("", newRate(gcra.PerSecond(rate, burst))).Buckets
 }
 
 func newRate(q gcra.Quota) *rate.Limiter { return rate.New(q, rate.Config{}) }
@@ -38,8 +38,8 @@ func TestADoorIsAllOrNothing(t *testing.T) {
 		first, second := newRate(gcra.PerSecond(0, 3)), newRate(gcra.PerSecond(0, 2))
 		lim := slots(t, 1)
 		d := New(Config[string]{
-			Rules:   []Rule[string]{{Name: "a", Buckets: Overall[string](first)}, {Name: "b", Buckets: Overall[string](second)}},
-			Limiter: func(string) weir.Limiter { return lim },
+			Rules:   []Rule[string]{Overall[string]("a", first), Overall[string]("b", second)},
+			Limiter: lim,
 		})
 		var in, out Visit[string]
 		if err := d.Enter(t.Context(), "", "", &in); err != nil || in.Refuser() != -1 {
@@ -85,7 +85,7 @@ func TestAShadowDoesNotWait(t *testing.T) {
 		began := time.Now()
 		d := New(Config[string]{
 			Rules:   []Rule[string]{{Name: "a", Buckets: whole(1, 1), MaxWait: time.Hour}},
-			Limiter: func(string) weir.Limiter { return full{} },
+			Limiter: full{},
 			Shadow:  true,
 		})
 		for range 3 {
@@ -188,8 +188,8 @@ func TestAStormAtADoor(t *testing.T) {
 	}
 	two := slots(t, 2)
 	d := New(Config[string]{
-		Rules:   []Rule[string]{{Name: "a", Buckets: PerKey(lim, func(s string) string { return s })}},
-		Limiter: func(string) weir.Limiter { return two },
+		Rules:   []Rule[string]{PerKey("a", lim, func(s string) (string, bool) { return s, true })},
+		Limiter: two,
 	})
 	var done sync.WaitGroup
 	for n := range clients {

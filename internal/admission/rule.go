@@ -11,22 +11,30 @@ import (
 	"github.com/weir-go/weir/rate"
 )
 
-// A Rule is a quota that requests are under.
+// A Rule is a rate limit on requests.
 type Rule[R any] struct {
 	Name    string
 	Buckets Buckets[R]
-	Cost    func(R) int   // tokens that a request costs; 0 only looks. If nil, one
-	MaxWait time.Duration // how long a request waits for its turn. If zero, not at all
-	Shadow  bool          // refuses nobody
+	Cost    func(R) int   // tokens that a request costs; 0 takes none. If nil, one
+	MaxWait time.Duration // longest wait for tokens. If zero, a request does not wait
+	Shadow  bool          // the rule counts, and refuses nothing
 }
 
-// Buckets are the buckets that requests take tokens from.
-type Buckets[R any] interface {
-	// Decide takes n tokens, or says why not. The bucket is for Settle, when the
-	// request may have changed.
-	Decide(req R, n int) (d weir.Decision, q gcra.Quota, bucket uint64)
-	Wait(ctx context.Context, req R, n int) error
-	Settle(bucket uint64, was, n int) int
+// PerKey returns a Rule with a bucket for each key. Requests without a key share
+// the bucket of the zero key.
+func PerKey[R any, K comparable](name string, lim *keyed.Limiter[K], key func(R) (K, bool)) Rule[R] {
+	if lim == nil || key == nil {
+		panic("weir: PerKey without a limiter or a key")
+	}
+	return Rule[R]{Name: name, Buckets: perKey[R, K]{lim, key}}
+}
+
+// Overall returns a Rule with one bucket for all requests.
+func Overall[R any](name string, lim *rate.Limiter) Rule[R] {
+	if lim == nil {
+		panic("weir: Overall without a limiter")
+	}
+	return Rule[R]{Name: name, Buckets: overall[R]{lim}}
 }
 
 func (r *Rule[R]) validate(names map[string]bool) error {
@@ -39,53 +47,46 @@ func (r *Rule[R]) validate(names map[string]bool) error {
 		return fmt.Errorf(".Name = %q: another rule has that name", r.Name)
 	}
 	names[r.Name] = true
-	return ValidName(r.Name)
-}
-
-// ValidName returns nil if a rule may have the name: it goes into headers and
-// metrics, so it is of printable ASCII, not empty and at most 64 long.
-func ValidName(name string) error {
-	ok := name != "" && len(name) <= 64
-	for i := range len(name) {
-		ok = ok && name[i] >= ' ' && name[i] <= '~'
+	ok := r.Name != "" && len(r.Name) <= 64
+	for i := range len(r.Name) {
+		ok = ok && r.Name[i] >= ' ' && r.Name[i] <= '~'
 	}
-	if !ok {
-		return fmt.Errorf(".Name = %q: must be 1 to 64 printable ASCII characters", name)
+	if !ok { // names go into headers and metrics
+		return fmt.Errorf(".Name = %q: must be 1 to 64 printable ASCII characters", r.Name)
 	}
 	return nil
 }
 
-// rejection is what a rule says that has denied.
-func (a *Answer) rejection() error {
-	if a.RetryAfter == weir.Never && a.Cost > a.Quota.Burst() {
-		return weir.Reject(weir.OverBurst, weir.Never)
-	}
-	return weir.Reject(weir.OverRate, a.RetryAfter)
-}
-
-// PerKey returns the Buckets of a limiter that has one for each key.
-func PerKey[R any, K comparable](lim *keyed.Limiter[K], key func(R) K) Buckets[R] {
-	return perKey[R, K]{lim, key}
+// Buckets are the token buckets of a Rule.
+type Buckets[R any] interface {
+	// Decide takes n tokens, or says why not. The bucket identifies, for Settle,
+	// where the tokens came from: the request may have changed by then.
+	Decide(req R, n int) (d weir.Decision, q gcra.Quota, bucket uint64)
+	// Wait takes n tokens as soon as they are there.
+	Wait(ctx context.Context, req R, n int) error
+	// Settle changes a cost from was to n tokens, and returns the tokens now held.
+	Settle(bucket uint64, was, n int) int
 }
 
 type perKey[R any, K comparable] struct {
 	lim *keyed.Limiter[K]
-	key func(R) K
+	key func(R) (K, bool)
 }
 
 func (b perKey[R, K]) Decide(req R, n int) (weir.Decision, gcra.Quota, uint64) {
-	d, q, bucket := b.lim.Decide(b.key(req), n)
+	key, _ := b.key(req)
+	d, q, bucket := b.lim.Decide(key, n)
 	return d, q, uint64(bucket)
 }
+
 func (b perKey[R, K]) Settle(bucket uint64, was, n int) int {
 	return b.lim.SettleBucket(keyed.Bucket(bucket), was, n)
 }
-func (b perKey[R, K]) Wait(ctx context.Context, req R, n int) error {
-	return b.lim.Wait(ctx, b.key(req), n)
-}
 
-// Overall returns the one bucket of a limiter, for all requests.
-func Overall[R any](lim *rate.Limiter) Buckets[R] { return overall[R]{lim} }
+func (b perKey[R, K]) Wait(ctx context.Context, req R, n int) error {
+	key, _ := b.key(req)
+	return b.lim.Wait(ctx, key, n)
+}
 
 type overall[R any] struct{ lim *rate.Limiter }
 

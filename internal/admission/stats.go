@@ -6,78 +6,70 @@ import (
 	"sync/atomic"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/internal/gate"
-	"github.com/weir-go/weir/internal/outcome"
+	"github.com/weir-go/weir/inflight"
 )
 
 type ruleCounts struct{ allowed, denied, shadowed atomic.Uint64 }
 
-// Stats is what a Door has done since New.
+// Stats holds the counts of a Door since New. httplimit.Stats and grpclimit.Stats
+// document the fields; the element types are the same there.
 type Stats struct {
-	Rules   []RuleStats  // in order
-	Classes []ClassStats // by name
-	Exempt  uint64       // requests let in unasked
-
-	LongLived int // requests that go on without a unit of their limit
-}
-
-// RuleStats counts the decisions of a rule.
-type RuleStats struct {
-	Name     string
-	Allowed  uint64 // at once, or after a wait
-	Denied   uint64
-	Shadowed uint64 // would have been denied, but for Shadow
-}
-
-// ClassStats counts the requests of a class. Every one that has been decided
-// is in exactly one of Admitted and Refused.
-type ClassStats struct {
-	Class    string
-	Admitted uint64
-	Refused  map[weir.Reason]uint64 // by a rule or the limit; 0: for another reason, such as a caller that left while it waited
-	Shadowed map[weir.Reason]uint64 // of the admitted, what the limit would have refused, but for Shadow
-	Outcomes map[weir.Outcome]uint64
-	Gate     *gate.Stats // the state of the limit, if it is one on work in flight
+	Exempt uint64
+	Rules  []struct {
+		Name     string
+		Allowed  uint64
+		Denied   uint64
+		Shadowed uint64
+	}
+	Classes []struct {
+		Class    string
+		Admitted uint64
+		Refused  map[weir.Reason]uint64
+		Shadowed map[weir.Reason]uint64
+		Outcomes map[weir.Outcome]uint64
+		Limiter  *inflight.Stats
+	}
 }
 
 // Stats returns the counts. They are read one after the other.
 func (d *Door[R]) Stats() Stats {
-	s := Stats{Exempt: d.exempt.Load()}
+	s := Stats{Exempt: d.exempted.Load()}
+	s.Rules = slices.Grow(s.Rules, len(d.rules))[:len(d.rules)]
 	for i := range d.rules {
-		c := &d.rules[i]
-		s.Rules = append(s.Rules, RuleStats{d.cfg.Rules[i].Name, c.allowed.Load(), c.denied.Load(), c.shadowed.Load()})
+		c, r := &d.rules[i], &s.Rules[i]
+		r.Name = d.cfg.Rules[i].Name
+		r.Allowed, r.Denied, r.Shadowed = c.allowed.Load(), c.denied.Load(), c.shadowed.Load()
 	}
 	known := d.classes.known.Load()
 	if known == nil {
 		return s
 	}
+	names := make([]*class, 0, len(*known))
 	for _, c := range *known {
-		one := ClassStats{
-			Class:    c.name,
-			Admitted: c.admitted.Load(),
-			Refused:  map[weir.Reason]uint64{},
-			Shadowed: map[weir.Reason]uint64{},
-			Outcomes: map[weir.Outcome]uint64{},
-		}
-		for why := range reasons {
-			count(one.Refused, why, &c.refused[why])
-			count(one.Shadowed, why, &c.shadowed[why])
-		}
-		for o := range outcome.Count {
-			count(one.Outcomes, o, &c.outcomes[o])
-		}
-		if l, ok := c.limiter().(interface{ Stats() gate.Stats }); ok {
-			g := l.Stats()
-			one.Gate = &g
-		}
-		s.Classes = append(s.Classes, one)
+		names = append(names, c)
 	}
-	slices.SortFunc(s.Classes, func(a, b ClassStats) int { return cmp.Compare(a.Class, b.Class) })
+	slices.SortFunc(names, func(a, b *class) int { return cmp.Compare(a.name, b.name) })
+	s.Classes = slices.Grow(s.Classes, len(names))[:len(names)]
+	for i, c := range names {
+		one := &s.Classes[i]
+		one.Class, one.Admitted = c.name, c.admitted.Load()
+		one.Refused, one.Shadowed = counts[weir.Reason](c.refused[:]), counts[weir.Reason](c.shadowed[:])
+		one.Outcomes = counts[weir.Outcome](c.outcomes[:])
+		if l, ok := c.limiter().(interface{ Stats() inflight.Stats }); ok {
+			limiter := l.Stats()
+			one.Limiter = &limiter
+		}
+	}
 	return s
 }
 
-func count[K comparable](m map[K]uint64, k K, n *atomic.Uint64) {
-	if v := n.Load(); v > 0 {
-		m[k] = v
+// counts returns the counters that are not zero, by index.
+func counts[K ~uint8](counters []atomic.Uint64) map[K]uint64 {
+	m := map[K]uint64{}
+	for i := range counters {
+		if n := counters[i].Load(); n > 0 {
+			m[K(i)] = n
+		}
 	}
+	return m
 }

@@ -74,6 +74,8 @@ var sideways = map[string][]string{
 	"service/internal/server":          {"service/internal/config", "service/internal/match"},
 	"service/internal/server/adminapi": {"service/internal/web"},
 	"service/internal/proxy":           {"service/internal/settings"},
+	"metric":                           {"grpclimit"},
+	"internal/admission":               {"internal/caller"},
 	"service/internal/top":             {"service/internal/server/adminapi", "service/internal/terminal"},
 	"service/internal/daemon": {"service/internal/server/adminapi", "service/internal/server/httpapi", "service/internal/server/token", "service/internal/servermetric",
 		"service/internal/connlimit", "service/internal/httpserve"},

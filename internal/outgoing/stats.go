@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/internal/gate"
+	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/internal/outcome"
 	"github.com/weir-go/weir/throttle"
 )
@@ -25,7 +25,7 @@ type Stats struct {
 
 	Throttle *throttle.Stats      // nil without
 	Budget   *throttle.RetryStats // of retries; nil without
-	Gate     *gate.Stats          // the state of the limit, if it is one on work in flight
+	Limiter  *inflight.Stats      // the state of the limit, if it is one on work in flight
 }
 
 // Counts are what Stats is read from. The zero value is ready to use, by several

@@ -88,4 +88,4 @@ func (w shell) acquire(ctx context.Context) (func(weir.Outcome), weir.Reason) {
 	return func(o weir.Outcome) { p.Release(o) }, 0
 }
 
-func (w shell) stats() gate.Stats { return w.l.Stats() }
+func (w shell) stats() gate.Stats { return gate.Stats(w.l.Stats()) }

@@ -37,7 +37,6 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/inflight"
-	"github.com/weir-go/weir/internal/gate"
 	"github.com/weir-go/weir/internal/loadsign"
 	"github.com/weir-go/weir/internal/longlived"
 	"github.com/weir-go/weir/limit"
@@ -226,7 +225,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // Stats is what the proxy is doing and has done.
 type Stats struct {
-	gate.Stats
+	inflight.Stats
 	Mode        Limit // as set
 	Abandoned   int   // permits held for work that nobody waits for; part of Inflight, unless they are long-lived
 	LongLived   int   // exchanges that go on without being in flight

@@ -91,8 +91,8 @@ func class(t *testing.T, m *httplimit.Middleware, name string) counts {
 		for _, refused := range c.Refused {
 			n.refused += refused
 		}
-		if c.Gate != nil {
-			n.inflight = c.Gate.Inflight
+		if c.Limiter != nil {
+			n.inflight = c.Limiter.Inflight
 		}
 		return n
 	}

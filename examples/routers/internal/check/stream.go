@@ -85,7 +85,7 @@ func hijack(t *testing.T, r Router) {
 // pace: a body takes its bytes out of the bucket of its response.
 func pace(t *testing.T, r Router) {
 	bytes := rate.New(gcra.Per(1, time.Hour, 100), rate.Config{})
-	cfg := httplimit.Config{Download: func(*http.Request) shape.Limiter { return bytes }}
+	cfg := httplimit.Config{Bandwidth: func(*http.Request) (upload, download shape.Limiter) { return nil, bytes }}
 	url, _ := start(t, r, cfg, func(http.ResponseWriter, *http.Request) {})
 	if a := get(t, url+"/hello/ada"); a.StatusCode != 200 || a.body != "hello, ada\n" {
 		t.Errorf("%s %q", a.Status, a.body)

@@ -126,7 +126,7 @@ func TestHugeKeysAreHashed(t *testing.T) {
 	}{
 		"header": {Header("X-Api-Key"), header},
 		"cookie": {Cookie("id"), cookie},
-		"APIKey": {APIKey(), header},
+		"first":  {First(Header("X-Api-Key"), Cookie("id")), header},
 		"host": {Header("Host"), func(v string) *http.Request {
 			r := request("GET", "/")
 			r.Host = v
@@ -191,8 +191,9 @@ func TestKindsOfKeysDoNotCollide(t *testing.T) {
 	}
 }
 
-func TestAPIKey(t *testing.T) {
-	key := APIKey()
+// The scheme of Authorization has no case.
+func TestAuthorization(t *testing.T) {
+	key := First(Header("X-Api-Key"), Header("Authorization"))
 	bearer, _ := key(request("GET", "/", "Authorization: Bearer t"))
 	for _, same := range []string{"bearer t", "BEARER  t", " Bearer t "} {
 		if k, ok := key(request("GET", "/", "Authorization: "+same)); k != bearer || !ok {
@@ -210,9 +211,9 @@ func TestAPIKey(t *testing.T) {
 }
 
 func TestBoth(t *testing.T) {
-	key := Both(Address(), Header("X-Api-Key"))
+	key := Both(Text(Address()), Header("X-Api-Key"))
 	one, ok := key(from("192.0.2.1:80", "X-Api-Key: a"))
-	if want := (Pair[netip.Addr, string]{netip.MustParseAddr("192.0.2.1"), "a"}); !ok || one != want {
+	if want := ([2]string{"192.0.2.1", "a"}); !ok || one != want {
 		t.Errorf("%v %v: want %v", one, ok, want)
 	}
 	if _, ok := key(from("192.0.2.1:80")); ok {
@@ -220,16 +221,5 @@ func TestBoth(t *testing.T) {
 	}
 	if _, ok := key(from("@", "X-Api-Key: a")); ok {
 		t.Error("there without the first")
-	}
-}
-
-func TestPattern(t *testing.T) {
-	r := request("GET", "/")
-	if k, ok := Pattern()(r); k != "" || ok {
-		t.Errorf("%q %v: want none before the router", k, ok)
-	}
-	r.Pattern = "GET /{id}"
-	if k, ok := Pattern()(r); k != r.Pattern || !ok {
-		t.Errorf("%q %v", k, ok)
 	}
 }
