@@ -15,13 +15,16 @@ require (
 	github.com/prometheus/common v0.72.0
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3
 	github.com/schollz/progressbar/v3 v3.19.1
+	github.com/weir-go/weir/metric v0.1.0
 	golang.org/x/image v0.30.0
 	golang.org/x/net v0.62.0
 	gonum.org/v1/plot v0.17.0
 )
 
 require (
-	gonum.org/v1/gonum v0.17.0 // indirect
+	github.com/weir-go/weir/grpclimit v0.1.0 // indirect
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20261019180522-ce908d29299b // indirect
+	google.golang.org/grpc v1.85.0 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect
 )
 

@@ -4,6 +4,7 @@ go 1.26.0
 
 replace (
 	github.com/weir-go/weir => ../../
+	github.com/weir-go/weir/grpclimit => ../../grpclimit
 	github.com/weir-go/weir/metric => ../../metric
 	github.com/weir-go/weir/service => ../
 )

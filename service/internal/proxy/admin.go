@@ -12,14 +12,21 @@ import (
 	"github.com/weir-go/weir/service/internal/settings"
 )
 
-// A Change is what POST /-/set changes. What is absent stays as it is.
+// A Change changes the settings of a running Proxy. Nil fields stay as they are.
 type Change struct {
-	Limit   *Limit             `json:"limit"`    // "auto", or requests in flight
-	Queue   *int               `json:"queue"`    // waiting requests; 0: none waits
-	MaxWait *settings.Duration `json:"max_wait"` // 0: as long as the client does
+	Limit   *Limit
+	Queue   *int           // waiting requests; 0: none waits
+	MaxWait *time.Duration // 0: as long as the client waits
 }
 
-// Settings is what GET /-/set shows: what is set, and what came of it.
+// changeRequest is a Change as POST /-/set reads it.
+type changeRequest struct {
+	Limit   *Limit             `json:"limit"`
+	Queue   *int               `json:"queue"`
+	MaxWait *settings.Duration `json:"max_wait"`
+}
+
+// Settings is the response of GET /-/set: the settings, and the current state.
 type Settings struct {
 	Limit     Limit             `json:"limit"`
 	Queue     int               `json:"queue"`
@@ -32,7 +39,7 @@ type Settings struct {
 	Draining  bool              `json:"draining"`
 }
 
-// Settings returns what GET /-/set shows.
+// Settings returns the settings and the current state.
 func (p *Proxy) Settings() Settings {
 	s := p.Stats()
 	queue, maxWait := p.limiter.Queue()
@@ -43,8 +50,8 @@ func (p *Proxy) Settings() Settings {
 	}
 }
 
-// Set applies a change, or returns what is wrong with it and applies nothing.
-// A limit that finds itself starts anew.
+// Set applies a change, or returns an error and applies nothing. An automatic
+// limit starts anew.
 func (p *Proxy) Set(c Change) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -57,9 +64,9 @@ func (p *Proxy) Set(c Change) error {
 	}
 	if c.MaxWait != nil {
 		if *c.MaxWait < 0 {
-			return fmt.Errorf("max_wait = %v: must be >= 0", time.Duration(*c.MaxWait))
+			return fmt.Errorf("max_wait = %v: must be >= 0", *c.MaxWait)
 		}
-		maxWait = orNone(time.Duration(*c.MaxWait))
+		maxWait = orNone(*c.MaxWait)
 	}
 	if c.Limit != nil {
 		alg, err := c.Limit.algorithm(p.cfg.Auto)
@@ -74,8 +81,8 @@ func (p *Proxy) Set(c Change) error {
 	return nil
 }
 
-// orNone turns an operator's zero, which means none, into that of a Config,
-// whose zero means the default.
+// orNone translates an operator's zero, which means none, for a Config, in which
+// zero means the default.
 func orNone[T int | time.Duration](v T) T {
 	if v == 0 {
 		return -1
@@ -83,8 +90,9 @@ func orNone[T int | time.Duration](v T) T {
 	return v
 }
 
-// Admin serves the proxy's operator: /-/health, /-/ready (200, or 503 while it
-// drains, and a Status), /-/set and /metrics. It can change the proxy, so keep it off the public listener.
+// Admin returns the handler for the operator: /-/health, /-/ready (a Status, with
+// 200, or 503 while the proxy drains), /-/set and /metrics. It can change the
+// proxy, so it does not belong on the public listener.
 func (p *Proxy) Admin() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /-/health", func(w http.ResponseWriter, _ *http.Request) {
@@ -98,7 +106,9 @@ func (p *Proxy) Admin() http.Handler {
 		}
 		_ = json.NewEncoder(w).Encode(s)
 	})
-	mux.Handle("/-/set", settings.Handler(func() any { return p.Settings() }, p.Set))
+	mux.Handle("/-/set", settings.Handler(func() any { return p.Settings() }, func(c changeRequest) error {
+		return p.Set(Change{c.Limit, c.Queue, (*time.Duration)(c.MaxWait)})
+	}))
 	mux.Handle("GET /metrics", promhttp.HandlerFor(p.metrics.registry, promhttp.HandlerOpts{}))
 	return mux
 }

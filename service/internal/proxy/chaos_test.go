@@ -32,7 +32,7 @@ const (
 // nothing is in flight, no goroutine is left, and the limit admits exactly its
 // full number.
 func TestChaos(t *testing.T) {
-	for _, l := range []proxy.Limit{proxy.FixedLimit(fullLimit), proxy.Auto} {
+	for _, l := range []proxy.Limit{proxy.FixedLimit(fullLimit), {}} {
 		t.Run("limit "+l.String(), func(t *testing.T) { chaos(t, l) })
 	}
 }

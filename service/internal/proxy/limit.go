@@ -8,17 +8,14 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// Limit is how much a Proxy lets through: a fixed number of requests in
-// flight, or, as the zero Limit, a number that finds itself.
+// A Limit bounds the requests in flight. It is a number or, as the zero Limit,
+// automatic (limit.Auto).
 type Limit struct {
 	fixed bool
 	n     int
 }
 
-// Auto is the Limit that finds itself.
-var Auto = Limit{}
-
-// FixedLimit is a Limit of n requests, n >= 0. Zero lets nothing through.
+// FixedLimit returns a Limit of n requests, n >= 0. Zero refuses all.
 func FixedLimit(n int) Limit { return Limit{true, n} }
 
 // String returns "auto" or the number.
@@ -42,10 +39,10 @@ func (l *Limit) UnmarshalJSON(data []byte) error {
 	return l.UnmarshalText(bytes.Trim(data, `"`))
 }
 
-// UnmarshalText reads what String says, for a flag.
+// UnmarshalText reads a number or "auto".
 func (l *Limit) UnmarshalText(text []byte) error {
 	if string(text) == "auto" {
-		*l = Auto
+		*l = Limit{}
 		return nil
 	}
 	n, err := strconv.Atoi(string(text))

@@ -8,72 +8,53 @@
 package servermetric
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/weir-go/weir/metric"
 	"github.com/weir-go/weir/service/internal/server"
 )
 
 // New returns a prometheus.Collector for a Server. It is safe for concurrent use.
-func New(s *server.Server) prometheus.Collector { return collector{s} }
-
-type collector struct{ server *server.Server }
-
-// A family is the metrics of one name.
-type family struct {
-	desc   *prometheus.Desc
-	kind   prometheus.ValueType
-	labels int // how many
-}
-
-func newFamily(kind prometheus.ValueType, name, help string, labels []string) *family {
-	return &family{prometheus.NewDesc("weir_"+name, help, labels, prometheus.Labels{"name": "serve"}), kind, len(labels)}
-}
-
-func counter(name, help string, labels ...string) *family {
-	return newFamily(prometheus.CounterValue, name, help, labels)
-}
-
-func gauge(name, help string, labels ...string) *family {
-	return newFamily(prometheus.GaugeValue, name, help, labels)
-}
-
-func histogram(name, help string, labels ...string) *family {
-	return newFamily(prometheus.UntypedValue, name, help, labels)
-}
-
-func (f *family) send(ch chan<- prometheus.Metric, v float64, labels ...string) {
-	ch <- prometheus.MustNewConstMetric(f.desc, f.kind, v, labels...)
+func New(s *server.Server) prometheus.Collector {
+	return metric.NewCollector(prometheus.Labels{"name": "serve"}, slices.Collect(maps.Keys(families)),
+		func(c metric.Scrape) { collect(c, s) })
 }
 
 var (
-	serverDecisions = counter("server_decisions_total", "Requests for tokens by what the rule has decided, and why.", "rule", "decision", "reason")
-	serverTrial     = counter("server_candidate_decisions_total", "Requests by what the rule's candidate would have decided.", "rule", "decision")
-	serverWaiting   = gauge("server_waiting", "Requests that wait for tokens.", "rule")
-	serverWait      = histogram("server_wait_seconds", "How long those waited who stood in line for tokens and were granted.", "rule")
-	serverMemory    = gauge("server_memory_bytes", "Memory in use for counts.", "rule")
-	serverForgotten = counter("server_forgotten_total", "Counts given up too early, because memory was full.", "rule")
-	serverReloads   = counter("server_reloads_total", "Rules put into force, the first included.")
-	serverRules     = gauge("server_rules", "Rules in force.")
+	serverDecisions = metric.Counter("weir_server_decisions_total", "Requests for tokens by decision and reason.", "rule", "decision", "reason")
+	serverTrial     = metric.Counter("weir_server_candidate_decisions_total", "Requests by the decision of the rule's candidate.", "rule", "decision")
+	serverWaiting   = metric.Gauge("weir_server_waiting", "Requests that wait for tokens.", "rule")
+	serverWait      = metric.Histogram("weir_server_wait_seconds", "Time in the queue of requests that were granted tokens.", "rule")
+	serverMemory    = metric.Gauge("weir_server_memory_bytes", "Memory in use for counts.", "rule")
+	serverForgotten = metric.Counter("weir_server_forgotten_total", "Counts forgotten too early because memory was full.", "rule")
+	serverReloads   = metric.Counter("weir_server_reloads_total", "Times that rules were loaded, the first time included.")
+	serverRules     = metric.Gauge("weir_server_rules", "Rules in force.")
 
-	leaseDecisions = counter("server_lease_decisions_total", "Requests for leases by what the rule has decided, and why.", "rule", "decision", "reason")
-	leaseRenewals  = counter("server_lease_renewals_total", "Leases that were renewed.", "rule")
-	leaseEnds      = counter("server_lease_ends_total", "Leases that have ended: returned, or expired.", "rule", "reason")
-	leaseUnits     = gauge("server_lease_units", "Units that are leased.", "rule")
-	leaseWaiting   = gauge("server_lease_waiting", "Requests that wait for leases.", "rule")
-	leaseKeys      = gauge("server_lease_keys", "Keys with a limit in use.", "rule")
+	leaseDecisions = metric.Counter("weir_server_lease_decisions_total", "Requests for leases by decision and reason.", "rule", "decision", "reason")
+	leaseRenewals  = metric.Counter("weir_server_lease_renewals_total", "Renewals of leases.", "rule")
+	leaseEnds      = metric.Counter("weir_server_lease_ends_total", "Ended leases by reason: returned or expired.", "rule", "reason")
+	leaseUnits     = metric.Gauge("weir_server_lease_units", "Leased units.", "rule")
+	leaseWaiting   = metric.Gauge("weir_server_lease_waiting", "Requests that wait for leases.", "rule")
+	leaseKeys      = metric.Gauge("weir_server_lease_keys", "Keys with a limit in use.", "rule")
 )
 
-var families = []*family{serverDecisions, serverTrial, serverWaiting, serverWait, serverMemory, serverForgotten, serverReloads, serverRules,
-	leaseDecisions, leaseRenewals, leaseEnds, leaseUnits, leaseWaiting, leaseKeys}
+// families maps each family to the number of its labels.
+var families = map[*metric.Family]int{
+	serverDecisions: 3, serverTrial: 2, serverWaiting: 1, serverWait: 1, serverMemory: 1, serverForgotten: 1, serverReloads: 0, serverRules: 0,
+	leaseDecisions: 3, leaseRenewals: 1, leaseEnds: 2, leaseUnits: 1, leaseWaiting: 1, leaseKeys: 1,
+}
 
-// maxRules bounds the rules that are told one by one: a file may have a hundred
-// thousand. All others are told together, as rule "others".
+// maxRules bounds the rules with metrics of their own: a file may have a hundred
+// thousand. The other rules are counted together, as rule "others".
 const maxRules = 200
 
-// A sum is what is told under each list of labels.
-type sum map[*family]map[[3]string]float64
+// A sum holds the value of each list of labels.
+type sum map[*metric.Family]map[[3]string]float64
 
-func (s sum) add(f *family, v float64, labels ...string) {
+func (s sum) add(f *metric.Family, v float64, labels ...string) {
 	if s[f] == nil {
 		s[f] = map[[3]string]float64{}
 	}
@@ -82,18 +63,11 @@ func (s sum) add(f *family, v float64, labels ...string) {
 	s[f][key] += v
 }
 
-// Describe sends the metrics that there can be.
-func (c collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, f := range families {
-		ch <- f.desc
-	}
-}
-
-// Collect sends what the server has decided so far.
-func (c collector) Collect(ch chan<- prometheus.Metric) {
-	st := c.server.Stats()
-	serverReloads.send(ch, float64(st.Reloads))
-	serverRules.send(ch, float64(len(st.Rules)))
+// collect sends what the server has decided so far.
+func collect(c metric.Scrape, s *server.Server) {
+	st := s.Stats()
+	c.Send(serverReloads, float64(st.Reloads))
+	c.Send(serverRules, float64(len(st.Rules)))
 	total, waits := sum{}, map[string]server.Waits{}
 	total.add(serverDecisions, float64(st.UnmatchedAllowed), "", "allow", "")
 	total.add(serverDecisions, float64(st.UnmatchedDenied), "", "deny", "unmatched")
@@ -113,15 +87,15 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	for f, values := range total {
 		for labels, v := range values {
-			f.send(ch, v, labels[:f.labels]...)
+			c.Send(f, v, labels[:families[f]]...)
 		}
 	}
 	for name, h := range waits {
-		sendWaits(ch, h, name)
+		c.SendHistogram(serverWait, server.WaitBounds[:], h.Counts[:], h.Sum, name)
 	}
 }
 
-// rate adds what a rule has done that has a rate.
+// rate adds the counts of a rate limit.
 func (s sum) rate(name string, r *server.RuleStats) {
 	s.add(serverDecisions, float64(r.Allowed), name, "allow", "")
 	s.add(serverDecisions, float64(r.Cancelled), name, "cancel", "")
@@ -140,7 +114,7 @@ func (s sum) rate(name string, r *server.RuleStats) {
 	s.add(serverForgotten, float64(r.Forgotten), name)
 }
 
-// leases adds what a rule has done that has a limit.
+// leases adds the counts of a concurrency limit.
 func (s sum) leases(name string, l *server.LeaseStats) {
 	s.add(leaseDecisions, float64(l.Granted), name, "allow", "")
 	for why, n := range l.Refused {
@@ -160,14 +134,4 @@ func together(a, b server.Waits) server.Waits {
 	}
 	a.Sum += b.Sum
 	return a
-}
-
-func sendWaits(ch chan<- prometheus.Metric, h server.Waits, rule string) {
-	buckets, n := make(map[float64]uint64, len(server.WaitBounds)), uint64(0)
-	for i, bound := range server.WaitBounds {
-		n += h.Counts[i]
-		buckets[bound.Seconds()] = n
-	}
-	n += h.Counts[len(server.WaitBounds)]
-	ch <- prometheus.MustNewConstHistogram(serverWait.desc, n, h.Sum.Seconds(), buckets, rule)
 }
