@@ -176,7 +176,7 @@ func ownQuota(t *testing.T) httplimit.Rule {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lim.SetQuotaFor(netip.MustParseAddr("192.0.2.1"), gcra.Per(600, time.Minute, 50))
+	lim.SetQuotaFor(netip.MustParseAddr("192.0.2.1"), new(gcra.Per(600, time.Minute, 50)))
 	return httplimit.PerKey("per-client", lim, httplimit.Address())
 }
 

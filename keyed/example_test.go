@@ -80,8 +80,8 @@ func ExampleLimiter_SetQuotaFor() {
 		fmt.Println(err)
 		return
 	}
-	lim.SetQuotaFor("partner", gcra.Per(100, time.Second, 50))
-	lim.SetQuotaFor("abuser", gcra.Quota{}) // nothing
+	lim.SetQuotaFor("partner", new(gcra.Per(100, time.Second, 50)))
+	lim.SetQuotaFor("abuser", new(gcra.Quota{})) // nothing
 	fmt.Println(lim.QuotaFor("partner"))
 	fmt.Println(lim.Allow("abuser"))
 	// Output:

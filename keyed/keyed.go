@@ -1,31 +1,37 @@
-// Package keyed limits the rate of every user, tenant or address at once: a
-// token bucket for each key, in memory that nobody can blow up.
+// Package keyed limits the rate of every user, tenant or address at once, in
+// bounded memory.
+//
+// A limiter for each user in a map grows without bound, needs a sweep, and lets
+// an attacker fill memory with keys. A Limiter has a token bucket for each key in
+// a table of fixed size; Windows counts events in windows of time in such a table.
 //
 //	lim, err := keyed.New[string](gcra.Per(100, time.Minute, 20), keyed.Config{})
 //	...
-//	if !lim.Allow(user) { ... }
+//	if !lim.Allow(user) {
+//		http.Error(w, "too many requests", http.StatusTooManyRequests)
+//	}
 //
 // # Memory
 //
-// A bucket is one word beside a 64-bit fingerprint of its key; the key itself
-// is not kept. Pages of them are added as keys come, up to Config.Memory, and
-// hold nothing for the garbage collector to look at. A bucket that is full
-// again is no different from none, so its place is given to the next key that
-// needs one: there is no expiry, no timer and no sweep.
+// A bucket takes one word beside a 64-bit fingerprint of its key, a count of a
+// window takes two; the key itself is not kept. Pages are added as keys come, up
+// to Config.Memory, and have no pointers for the garbage collector to follow. A
+// bucket that is full again is no different from none, and so is a count whose
+// window has ended, so its place is given to the next key that needs one: there
+// is no expiry, no timer and no sweep.
 //
 // Two keys with the same fingerprint share a bucket. The hash is seeded at
-// random, so nobody can look for such keys; the odds that there are any among
+// random, so that such keys cannot be computed; the odds that there are any among
 // n live ones are n²/2⁶⁵: 1 in 37 million for a million keys.
 //
 // # When memory is full
 //
-// If every place that a key may have is taken by a bucket in debt, the one in
-// least debt is forgotten, and its page remembers that debt: a key that has no
+// If all 32 places that a key may have are taken by buckets in debt, the bucket
+// in least debt is forgotten, and its page remembers that debt: a key that has no
 // place starts with it. That bounds what a flood of fresh keys can do.
 //
-//   - Nobody is allowed too much. Who is forgotten and comes back finds at most
-//     the tokens that it would have had: a bucket cannot be refreshed by
-//     churning keys.
+//   - No key is allowed too much. A key that was forgotten and comes back finds at
+//     most the tokens that it would have had: churning keys buys no fresh bucket.
 //   - A key that has its place is judged exactly as if it were alone.
 //   - A key without one may be denied wrongly: it lacks at most as many tokens
 //     as the least indebted of 32 neighbours did when that was forgotten. While
@@ -34,241 +40,148 @@
 //     that is one token at most. When more come for so long that all of memory
 //     is a burst in debt, most keys without a place are denied.
 //
+// With windows, the count with the fewest events is forgotten instead. While keys
+// come once each, and those of a period (sliding: of two) are at most seven tenths
+// of the places that there are (40 a kibibyte), few are forgotten, and a key
+// without a place lacks one event. A fixed window that begins so lasts a whole
+// period.
+//
 // # When not to use it
 //
-// For a handful of keys known beforehand, a map of rate.Limiters is simpler
-// and hides nothing. A key that its sender makes up (a header, a name before
-// login) is no key: use an address or an account.
+// For a handful of keys known beforehand, a map of rate.Limiters is simpler. A
+// key that its sender makes up (a header, a name before login) is no key: use an
+// address or an account.
 package keyed
 
 import (
-	"fmt"
-	"net/netip"
-	"sync"
-	"sync/atomic"
+	"context"
+	"io"
 	"time"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
-	"github.com/weir-go/weir/internal/siphash"
-	"github.com/weir-go/weir/internal/waitq"
+	"github.com/weir-go/weir/internal/keyedtable"
 )
 
-// Defaults where Config leaves things open.
+// Defaults where Config leaves a field open, and the bounds of Config.Memory.
 const (
-	DefaultMemory = 64 << 20
-	DefaultQueue  = waitq.DefaultQueue
-	DefaultIPv4   = 32
-	DefaultIPv6   = 64
+	DefaultMemory = keyedtable.DefaultMemory
+	DefaultQueue  = keyedtable.DefaultQueue
+	DefaultIPv4   = keyedtable.DefaultIPv4
+	DefaultIPv6   = keyedtable.DefaultIPv6
+	MinMemory     = keyedtable.MinMemory
+	MaxMemory     = keyedtable.MaxMemory
 )
 
-// Config.Memory may be from MinMemory to MaxMemory.
-const (
-	MinMemory = 64 << 10
-	MaxMemory = 1 << 40
-)
-
-// Config is what a Limiter has beside its Quota. The zero value is ready to
-// use.
+// Config is what a Limiter has beside its Quota, and Windows beside their Window.
+// The zero value is ready to use.
 type Config struct {
-	// Memory bounds the memory for buckets, in bytes: DefaultMemory if zero,
-	// else from MinMemory to MaxMemory. Beside it are those who wait, at some
-	// 500 bytes each; the quotas of single keys; and the most denied keys, up
-	// to eight for each 128 kB, whatever their size (see Top).
+	// Memory bounds the memory for buckets or counts, in bytes: from MinMemory to
+	// MaxMemory. If zero, DefaultMemory. Beside it are the calls that wait, at some
+	// 500 bytes each; the quotas of single keys; and the keys most denied, up to
+	// eight for each 128 kB, whatever their size (see Top).
 	Memory int
-	// Queue bounds the number of waiters, of all keys together. If zero,
-	// DefaultQueue; if negative, no call waits.
+	// Queue bounds the number of calls that wait, of all keys together. If zero,
+	// DefaultQueue; if negative, no call waits. Windows do not use it.
 	Queue int
-	// MaxWait bounds the time that Wait and Acquire wait. If zero, only the
-	// context bounds it; if negative, no call waits.
+	// MaxWait bounds the time that Wait and Acquire wait. If zero, only the context
+	// bounds it; if negative, no call waits. Windows do not use it.
 	MaxWait time.Duration
-	// MaxDebt bounds the debt of a key, in tokens, by work that cost more than
-	// was thought. If zero, the burst; if negative, there is no debt.
+	// MaxDebt bounds the debt of a key, in tokens or events, by work that cost more
+	// than was thought. If zero, it is the burst or the limit; if negative, there is
+	// no debt.
 	MaxDebt int
 	// IPv4 and IPv6 say how many leading bits of a netip.Addr are the key. If
 	// zero, DefaultIPv4 and DefaultIPv6. An IPv4 address is the same key in its
 	// IPv6-mapped form. Other types that hold addresses are taken as they are.
 	IPv4, IPv6 int
-	// NoTop keeps no keys: Top returns none. Else the keys most denied are kept, and
-	// what they are parts of with them.
+	// NoTop keeps no keys in memory: Top returns none. Otherwise the keys most
+	// denied are kept, and the larger values that they are parts of with them.
 	NoTop bool
 }
 
 // Validate returns an error that names the first field that makes no sense.
-func (c Config) Validate() error {
-	switch {
-	case c.Memory != 0 && c.Memory < MinMemory, c.Memory > MaxMemory:
-		return fmt.Errorf("keyed: Memory = %d: must be 0, or from %d to %d", c.Memory, MinMemory, int64(MaxMemory))
-	case c.IPv4 < 0 || c.IPv4 > 32:
-		return fmt.Errorf("keyed: IPv4 = %d: must be 0 to 32", c.IPv4)
-	case c.IPv6 < 0 || c.IPv6 > 128:
-		return fmt.Errorf("keyed: IPv6 = %d: must be 0 to 128", c.IPv6)
-	}
-	return nil
-}
+func (c Config) Validate() error { return keyedtable.Config(c).Validate() }
 
 // A Limiter has a token bucket for every key, at first full. It is safe for
 // concurrent use, and starts no goroutine.
 //
 // Keys of any comparable type will do, if they are equal to themselves: a NaN is
-// a new key each time. Strings, integers, arrays of bytes,
-// netip.Addr and netip.Prefix have a hash of their own, which lets Snapshot
-// work.
+// a new key each time. Strings, integers, arrays of bytes, netip.Addr and
+// netip.Prefix have a hash that does not depend on the process, which lets
+// Snapshot work.
 type Limiter[K comparable] struct {
-	cfg     Config
-	mask    mask
-	hash    hash[K]
-	table   atomic.Pointer[table[K]]
-	waiting atomic.Int64
-
-	changes sync.Mutex // held by whoever changes or copies the whole, however long it takes
-
-	mu     sync.Mutex        // guards what follows, and is held for a moment only
-	quota  gcra.Quota        // of keys without their own
-	quotas map[K]*gcra.Quota // of keys with their own
+	buckets *keyedtable.Buckets[K]
+	state[K]
 }
 
 // New returns a Limiter that gives every key the Quota q. The error is
 // Config.Validate's.
 func New[K comparable](q gcra.Quota, cfg Config) (*Limiter[K], error) {
-	if err := cfg.Validate(); err != nil {
+	b, err := keyedtable.NewBuckets[K](q, keyedtable.Config(cfg))
+	if err != nil {
 		return nil, err
 	}
-	if cfg.Memory == 0 {
-		cfg.Memory = DefaultMemory
-	}
-	if cfg.IPv4 == 0 {
-		cfg.IPv4 = DefaultIPv4
-	}
-	if cfg.IPv6 == 0 {
-		cfg.IPv6 = DefaultIPv6
-	}
-	m := mask{cfg.IPv4, cfg.IPv6}
-	l := &Limiter[K]{cfg: cfg, mask: m, hash: newHash[K](m), quota: q, quotas: map[K]*gcra.Quota{}}
-	t := newTable[K](cfg.Memory, siphash.New(), &q)
-	t.noTop = cfg.NoTop
-	l.table.Store(t)
-	return l, nil
+	return &Limiter[K]{b, state[K]{b}}, nil
 }
 
-// Allow reports whether an event of the key may happen now, and counts it if
-// so.
-func (l *Limiter[K]) Allow(key K) bool { return l.AllowN(key, 1) }
+// Table returns the table of the Limiter, for the other packages of this module.
+func (l *Limiter[K]) Table() *keyedtable.Buckets[K] { return l.buckets }
 
-// AllowN is Allow for n events. It panics if n < 0.
-func (l *Limiter[K]) AllowN(key K, n int) bool {
-	checkCost(n)
-	t := l.table.Load()
-	print := t.print(l.hash.sum, key)
-	now := t.now()
-	s := t.shard(print)
-	s.mu.Lock()
-	ok := s.allow(t, print, now, n)
-	if !ok {
-		s.deny(t, print, &key)
-	}
-	s.mu.Unlock()
-	return ok
+// Allow reports whether an event of the key may happen now, and counts it if so.
+func (l *Limiter[K]) Allow(key K) bool { return l.buckets.Allow(key, 1) }
+
+// Take is Allow for n events, with reasons: how many more may happen, and when to
+// come back. RetryAfter is weir.Never if no wait will help. With n = 0 it takes
+// nothing, and is denied only in debt. It panics if n < 0.
+func (l *Limiter[K]) Take(key K, n int) weir.Decision { return l.buckets.Take(key, n) }
+
+// Wait waits, behind the other calls for the same key, until n events of the key
+// may happen, and counts them. If ctx ends first, the error is the context's own,
+// and nothing is counted. Otherwise the error is a *weir.Rejection, at once, with
+// the Reason
+//
+//   - OverBurst if n exceeds the burst,
+//   - TooLate if its turn would come after the deadline of ctx,
+//   - OverRate if its turn would come after Config.MaxWait, or if no call waits,
+//   - QueueFull if as many calls wait as allowed.
+//
+// It panics if n < 0.
+func (l *Limiter[K]) Wait(ctx context.Context, key K, n int) error {
+	return l.buckets.Wait(ctx, key, n)
 }
 
-// Take is AllowN with reasons: what is left, and when to come back. Its
-// RetryAfter is weir.Never if that is in vain. With n = 0 it takes nothing,
-// and is denied only in debt. It panics if n < 0.
-func (l *Limiter[K]) Take(key K, n int) weir.Decision {
-	t := l.table.Load()
-	print := t.print(l.hash.sum, key)
-	return l.decide(t, print, &key, t.now(), n, nil)
-}
-
-// A Bucket is that of a key, until Restore: for who asks again for the same key, or
-// does not keep it.
-type Bucket uint64
-
-// BucketOf returns the Bucket of a key.
-func (l *Limiter[K]) BucketOf(key K) Bucket { return Bucket(l.table.Load().print(l.hash.sum, key)) }
-
-// Decide is Take, with the Quota under which it decided, and the Bucket.
-func (l *Limiter[K]) Decide(key K, n int) (d weir.Decision, q gcra.Quota, b Bucket) {
-	t := l.table.Load()
-	print := t.print(l.hash.sum, key)
-	d = l.decide(t, print, &key, t.now(), n, &q)
-	return d, q, Bucket(print)
-}
-
-// TakeAt is Take at the time t. One that is before that of an earlier decision
-// does no harm: nothing comes in twice.
-func (l *Limiter[K]) TakeAt(key K, at time.Time, n int) weir.Decision {
-	t := l.table.Load()
-	return l.decide(t, t.print(l.hash.sum, key), &key, at.Sub(t.epoch), n, nil)
-}
-
-// TakeBucket is TakeAt for the key that a Bucket is of. Denials are not counted in
-// Top, for the key is not known.
-func (l *Limiter[K]) TakeBucket(b Bucket, at time.Time, n int) weir.Decision {
-	t := l.table.Load()
-	return l.decide(t, uint64(b), nil, at.Sub(t.epoch), n, nil)
-}
-
-// decide takes n tokens of a key, nil if it is not known. It says under which
-// Quota, if under is not nil.
-func (l *Limiter[K]) decide(t *table[K], print uint64, key *K, now time.Duration, n int, under *gcra.Quota) weir.Decision {
-	checkCost(n)
-	s := t.shard(print)
-	s.mu.Lock()
-	var p place
-	s.find(t, &p, print, now)
-	b, d := p.quota.Take(p.bucket, now, n)
-	switch {
-	case n == 0:
-	case d.OK:
-		s.store(t, &p, b)
-	default:
-		s.deny(t, print, key)
-	}
-	if under != nil {
-		*under = *p.quota
-	}
-	s.mu.Unlock()
-	return d
-}
-
-// TokensAt returns how many tokens the key has at the time t, fractions
-// included; less than zero if it is in debt, or taken ahead of time. If there is
-// no limit, it is infinity.
-func (l *Limiter[K]) TokensAt(key K, at time.Time) float64 {
-	t := l.table.Load()
-	print := t.print(l.hash.sum, key)
-	s := t.shard(print)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var p place
-	s.find(t, &p, print, t.now())
-	return p.quota.Tokens(p.bucket, at.Sub(t.epoch))
-}
-
-// Settle tells that work of the key cost n events instead of the was that were
-// taken for it. What was too much comes back, what was too little is taken
-// without a wait: it may leave the bucket in debt, down to Config.MaxDebt; what
-// is beyond that is forgiven. It returns what is charged: n, or less. It panics
-// if either is negative.
+// Settle changes the cost of work of the key from the was events that were taken
+// for it to n. If n is less, the rest comes back. If n is more, the rest is taken
+// without a wait: it may leave the bucket in debt, down to Config.MaxDebt, and
+// what is beyond that is forgiven. Settle returns what is charged: n, or less. It
+// panics if either is negative.
 func (l *Limiter[K]) Settle(key K, was, n int) int {
-	return l.SettleBucket(l.BucketOf(key), was, n)
+	return l.buckets.Settle(l.buckets.Fingerprint(key), was, n)
 }
 
-// SettleBucket is Settle for the key that a Bucket is of.
-func (l *Limiter[K]) SettleBucket(b Bucket, was, n int) int {
-	checkCost(was)
-	checkCost(n)
-	t := l.table.Load()
-	return t.shard(uint64(b)).settle(t, uint64(b), was, n, l.cfg.MaxDebt)
-}
+// SetQuota changes the Quota of all keys that have none of their own. Tokens stay
+// as they are, but a full bucket stays full (also one that is full only because
+// the burst was made smaller before). Calls that wait get another turn, and are
+// refused if it would come too late or if they wait for more than the burst. Each
+// shard is locked for as long as it takes to go through it: well under a
+// millisecond, unless tens of thousands of calls wait for one key. SetQuota waits
+// for a Snapshot under way.
+func (l *Limiter[K]) SetQuota(q gcra.Quota) { l.buckets.SetQuota(q) }
 
-// checkCost panics before a lock is taken.
-func checkCost(n int) {
-	if n < 0 {
-		panic("keyed: negative cost")
+// SetQuotaFor gives a key a Quota of its own, as SetQuota does, or with nil the
+// Quota of all again. Such keys are kept beside Config.Memory, at some 400 bytes
+// each: they are for the operator to choose, not for the clients.
+func (l *Limiter[K]) SetQuotaFor(key K, q *gcra.Quota) {
+	if q == nil {
+		l.buckets.UnsetQuotaFor(key)
+	} else {
+		l.buckets.SetQuotaFor(key, *q)
 	}
 }
+
+// QuotaFor returns the Quota that a key is under.
+func (l *Limiter[K]) QuotaFor(key K) gcra.Quota { return l.buckets.QuotaFor(key) }
 
 // For returns the limiter of one key.
 func (l *Limiter[K]) For(key K) *Key[K] {
@@ -284,13 +197,103 @@ type Key[K comparable] struct {
 	owner weir.Owner // of its permits
 }
 
-// shown returns the key that stands for all that have the same bucket.
-func (l *Limiter[K]) shown(key K) K {
-	switch any(new(K)).(type) {
-	case *netip.Addr:
-		return any(l.mask.masked(any(key).(netip.Addr))).(K)
-	case *netip.Prefix:
-		return any(maskedPrefix(any(key).(netip.Prefix))).(K)
+// Acquire waits as Wait does. The Permit holds nothing in flight: releasing it
+// does nothing, but Use settles a cost that differs from n.
+func (k *Key[K]) Acquire(ctx context.Context, n int) (weir.Permit, error) {
+	if err := k.l.Wait(ctx, k.key, n); err != nil {
+		return weir.Permit{}, err
 	}
-	return key
+	held := n
+	if q := k.l.QuotaFor(k.key); q.Unlimited() {
+		held = 0 // nothing was taken
+	}
+	return weir.NewPermit(&k.owner, weir.Grant{N: held}), nil
 }
+
+// WaitN is the Limiter's Wait for the key.
+func (k *Key[K]) WaitN(ctx context.Context, n int) error { return k.l.Wait(ctx, k.key, n) }
+
+// Burst returns the most events that can happen at once.
+func (k *Key[K]) Burst() int {
+	q := k.l.QuotaFor(k.key)
+	return q.Burst()
+}
+
+// TokensAt returns how many tokens the key has at the time t, fractions included;
+// less than zero if it is in debt, or taken ahead of time. If there is no limit,
+// it is infinity.
+func (k *Key[K]) TokensAt(t time.Time) float64 { return k.l.buckets.TokensAt(k.key, t) }
+
+// owner keeps Use and Release, which a Permit calls, out of Key's methods.
+type owner[K comparable] Key[K]
+
+func (o *owner[K]) Use(g weir.Grant, n int) int { return o.l.Settle(o.key, g.N, n) }
+
+func (o *owner[K]) Release(weir.Grant, weir.Outcome) {}
+
+// state has the methods that a Limiter and Windows have in common.
+type state[K comparable] struct {
+	table interface {
+		Top(n int) []keyedtable.Denied[K]
+		Stats() keyedtable.Stats
+		Snapshot(w io.Writer) error
+		Restore(r io.Reader) error
+	}
+}
+
+// Denied is how often a key was denied.
+type Denied[K comparable] struct {
+	Key   K
+	Count uint64 // denials, or more
+	Over  uint64 // the most by which Count is too high
+}
+
+// Top returns the n keys most denied since New or Restore, most first. It counts
+// eight keys in each of its shards, which have up to 128 kB (in small budgets
+// 4 kB, in large ones 256 kB). A key that has more than an eighth of its shard's
+// denials is always found. The keys counted are kept: if keys are long, take a
+// hash of them.
+func (s *state[K]) Top(n int) []Denied[K] {
+	most := s.table.Top(n)
+	top := make([]Denied[K], len(most))
+	for i, c := range most {
+		top[i] = Denied[K](c)
+	}
+	return top
+}
+
+// Stats is the state of a Limiter or of Windows, and their counts since New or
+// Restore.
+type Stats struct {
+	Denied    uint64 // decisions against a key
+	Forgotten uint64 // buckets forgotten in debt, or live counts, because memory was full
+	Waiting   int    // calls that wait
+	Memory    int    // bytes in use for buckets or counts, of Config.Memory
+	Keys      int    // keys in debt, or with a live count; an estimate from one page of each shard
+	Own       int    // keys with waiters, or a quota of their own
+}
+
+// Stats returns the state and the counts.
+func (s *state[K]) Stats() Stats { return Stats(s.table.Stats()) }
+
+// Snapshot writes the buckets or counts of all keys, for Restore in another
+// process. The limiter goes on meanwhile: what is decided during the call may or
+// may not be in it. No shard is locked for longer than it takes to copy a page,
+// but a change of quotas waits until all is written. Only keys of types with a
+// hash that does not depend on the process can be written. The snapshot holds no
+// keys, but the seed of their fingerprints: with it, a reader can make keys
+// collide.
+func (s *state[K]) Snapshot(w io.Writer) error { return s.table.Snapshot(w) }
+
+// Restore puts the buckets or counts of a Snapshot in place of the present ones,
+// and counts denials from zero. The time since then counts: buckets are refilled
+// by it, and windows go on and end. Tokens are what they were, under the Quotas
+// that the Limiter has now; a key that had a Quota of its own should have it again
+// before Restore. If the Window was another, Restore does what SetWindow says. If
+// there is more than fits in memory, buckets are forgotten as under a flood. If
+// there is an error, nothing is changed. What was forgotten before the Snapshot is
+// not in it: such a key has a full bucket again.
+//
+// Restore before the limiter is used: what is decided during the call is lost,
+// and for a while there is memory for both. It may read beyond the snapshot.
+func (s *state[K]) Restore(r io.Reader) error { return s.table.Restore(r) }

@@ -62,8 +62,8 @@ func TestEveryKeyHasItsOwnBucket(t *testing.T) {
 		if d := l.Take("b", 3); d.OK || d.RetryAfter != weir.Never {
 			t.Errorf("%+v: want it denied for ever", d)
 		}
-		if !l.AllowN("b", 1) || l.AllowN("new", 3) {
-			t.Error("AllowN: want 1 and not 3")
+		if !l.Take("b", 1).OK || l.Take("new", 3).OK {
+			t.Error("Take: want 1 and not 3")
 		}
 	})
 }
@@ -182,7 +182,7 @@ func TestConfig(t *testing.T) {
 func TestUnlimited(t *testing.T) {
 	l := newLimiter[int](t, gcra.Unlimited(), keyed.Config{})
 	for i := range 100_000 {
-		if !l.AllowN(i, math.MaxInt) {
+		if !l.Take(i, math.MaxInt).OK {
 			t.Fatal("denied")
 		}
 	}
@@ -197,7 +197,6 @@ func TestUnlimited(t *testing.T) {
 func TestNegativeCostPanics(t *testing.T) {
 	l := newLimiter[int](t, perSecond(1, 1), keyed.Config{})
 	for name, f := range map[string]func(){
-		"AllowN": func() { l.AllowN(1, -1) },
 		"Take":   func() { l.Take(1, -1) },
 		"Wait":   func() { l.Wait(context.Background(), 1, -1) },
 		"Settle": func() { l.Settle(1, 1, -1) },
@@ -235,7 +234,7 @@ func TestSettle(t *testing.T) {
 			{"or none", -1, 4, 4 + 60, 0, 0},
 		} {
 			l := newLimiter[string](t, perSecond(10, 10), keyed.Config{MaxDebt: tt.maxDebt})
-			l.AllowN("a", 4)
+			l.Take("a", 4)
 			l.Settle("a", tt.was, tt.n)
 			if d := l.Take("a", 0); d.Remaining != tt.want || d.RetryAfter != tt.clear {
 				t.Errorf("%s: %+v", tt.rule, d)
@@ -328,7 +327,7 @@ func TestWait(t *testing.T) {
 		s.join(ctx, "b1", "b", 1)
 		s.join(ctx, "large", "b", 3)
 		s.join(over, "over", "b", 1)
-		if n := l.Waiting(); n != 3 {
+		if n := l.Stats().Waiting; n != 3 {
 			t.Errorf("%d wait: want a2, a3, a4", n)
 		}
 		if l.Allow("a") {
@@ -420,25 +419,25 @@ func TestQuotas(t *testing.T) {
 				t.Errorf("%s: %+v: want %d", key, d, want)
 			}
 		}
-		l.AllowN("a", 3)
-		l.AllowN("b", 1)
-		l.SetQuotaFor("a", perSecond(100, 50))
+		l.Take("a", 3)
+		l.Take("b", 1)
+		l.SetQuotaFor("a", new(perSecond(100, 50)))
 		left("a", 1) // no gift
 		left("b", 3)
 		left("c", 4)
 		time.Sleep(time.Second)
 		left("a", 50)
-		l.AllowN("a", 48)
+		l.Take("a", 48)
 		l.SetQuota(perSecond(1, 3))
 		left("a", 2)
 		left("b", 3)
 		left("c", 3)
-		if l.AllowN("b", 4) || !l.AllowN("b", 3) || !l.AllowN("d", 2) {
+		if l.Take("b", 4).OK || !l.Take("b", 3).OK || !l.Take("d", 2).OK {
 			t.Error("the new burst does not count")
 		}
-		l.UnsetQuotaFor("a")
-		l.UnsetQuotaFor("a")
-		l.UnsetQuotaFor("nobody")
+		l.SetQuotaFor("a", nil)
+		l.SetQuotaFor("a", nil)
+		l.SetQuotaFor("nobody", nil)
 		left("a", 2)
 		time.Sleep(time.Second)
 		left("a", 3)
@@ -450,7 +449,7 @@ func TestQuotas(t *testing.T) {
 		if q := l.QuotaFor("a"); q != perSecond(1, 5) {
 			t.Errorf("a is under %v", q)
 		}
-		l.SetQuotaFor("a", gcra.Quota{})
+		l.SetQuotaFor("a", new(gcra.Quota{}))
 		if l.Allow("a") || l.QuotaFor("a") != (gcra.Quota{}) {
 			t.Error("a is blocked, and allowed")
 		}
@@ -473,8 +472,8 @@ func TestQuotaChangesWhileWaiting(t *testing.T) {
 			s.join(soon, key+"2", key, 1)
 		}
 		time.Sleep(500 * ms)
-		l.SetQuotaFor("a", perSecond(10, 1))            // half a token is left to wait for
-		l.SetQuotaFor("b", gcra.Per(1, time.Minute, 1)) // too late for the second
+		l.SetQuotaFor("a", new(perSecond(10, 1)))            // half a token is left to wait for
+		l.SetQuotaFor("b", new(gcra.Per(1, time.Minute, 1))) // too late for the second
 		time.Sleep(10 * ms)
 		l.SetQuota(gcra.Unlimited())
 		time.Sleep(time.Hour)
@@ -564,10 +563,10 @@ func TestBlocking(t *testing.T) {
 		l := newLimiter[string](t, gcra.Per(1, time.Hour, 2), keyed.Config{})
 		s := tell(t, l)
 		for _, key := range []string{"a", "b"} {
-			l.AllowN(key, 2)
+			l.Take(key, 2)
 			s.join(t.Context(), key, key, 1)
 		}
-		l.SetQuotaFor("a", gcra.Quota{})
+		l.SetQuotaFor("a", new(gcra.Quota{}))
 		l.SetQuota(gcra.Quota{})
 		s.expect("a rejected: over_burst 0s", "b rejected: over_burst 0s")
 		if l.Allow("a") || l.Allow("b") {
@@ -582,12 +581,12 @@ func TestUnblocking(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter[string](t, perSecond(1, 2), keyed.Config{})
 		s := tell(t, l)
-		l.AllowN("a", 2)
+		l.Take("a", 2)
 		s.join(t.Context(), "a", "a", 2)
 		time.Sleep(1500 * ms)
-		l.SetQuotaFor("a", gcra.Per(0, 0, 0))
+		l.SetQuotaFor("a", new(gcra.Per(0, 0, 0)))
 		s.expect("a rejected: over_burst 1.5s")
-		l.UnsetQuotaFor("a")
+		l.SetQuotaFor("a", nil)
 		time.Sleep(2 * time.Second)
 		if d := l.Take("a", 0); d.Remaining != 2 {
 			t.Errorf("%+v: want it full", d)
@@ -639,7 +638,7 @@ func TestLeaversLeaveNothing(t *testing.T) {
 // Only those who wait take a place to wait in.
 func TestPlacesAreForThoseWhoWait(t *testing.T) {
 	l := newLimiter[string](t, gcra.Per(1, time.Hour, 1000), keyed.Config{Queue: 1})
-	l.AllowN("full", 1000)
+	l.Take("full", 1000)
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {
@@ -654,7 +653,7 @@ func TestPlacesAreForThoseWhoWait(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if n := l.Waiting(); n != 0 {
+	if n := l.Stats().Waiting; n != 0 {
 		t.Errorf("%d wait", n)
 	}
 }
@@ -662,19 +661,19 @@ func TestPlacesAreForThoseWhoWait(t *testing.T) {
 // However it is written, a key has one quota, and it is that of its bucket.
 func TestQuotaOfAPrefix(t *testing.T) {
 	l := newLimiter[netip.Prefix](t, perSecond(1, 1), keyed.Config{})
-	l.SetQuotaFor(netip.MustParsePrefix("10.1.2.3/8"), gcra.Quota{})
+	l.SetQuotaFor(netip.MustParsePrefix("10.1.2.3/8"), new(gcra.Quota{}))
 	for _, same := range []string{"10.0.0.0/8", "10.255.0.0/8", "::ffff:10.1.1.1/104"} {
 		p := netip.MustParsePrefix(same)
 		if l.Allow(p) || l.QuotaFor(p) != (gcra.Quota{}) {
 			t.Errorf("%v is under %v", p, l.QuotaFor(p))
 		}
 	}
-	l.UnsetQuotaFor(netip.MustParsePrefix("::ffff:10.9.9.9/104"))
+	l.SetQuotaFor(netip.MustParsePrefix("::ffff:10.9.9.9/104"), nil)
 	if !l.Allow(netip.MustParsePrefix("10.0.0.0/8")) {
 		t.Error("it is still blocked")
 	}
 	a := newLimiter[any](t, perSecond(1, 1), keyed.Config{})
-	a.SetQuotaFor(netip.MustParseAddr("2001:db8::1"), gcra.Quota{})
+	a.SetQuotaFor(netip.MustParseAddr("2001:db8::1"), new(gcra.Quota{}))
 	if a.Allow(netip.MustParseAddr("2001:db8::1")) || !a.Allow(netip.MustParseAddr("2001:db8::2")) {
 		t.Error("an address in an interface is taken as it is")
 	}
@@ -704,8 +703,8 @@ func TestStorm(t *testing.T) {
 						l.Settle(key, 2, 1)
 					}
 				case 2:
-					l.SetQuotaFor(key, gcra.Per(0, 0, 10))
-					l.UnsetQuotaFor(key)
+					l.SetQuotaFor(key, new(gcra.Per(0, 0, 10)))
+					l.SetQuotaFor(key, nil)
 				case 3:
 					if i%100 == 3 {
 						l.SetQuota(gcra.Per(0, 0, 10))

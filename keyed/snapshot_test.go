@@ -35,12 +35,12 @@ func TestSnapshot(t *testing.T) {
 		quota := gcra.Per(1, time.Second, 100)
 		old := newLimiter[string](t, quota, keyed.Config{})
 		for i := range 5000 {
-			old.AllowN(fmt.Sprint("user", i), i%100)
+			old.Take(fmt.Sprint("user", i), i%100)
 		}
-		old.SetQuotaFor("own", gcra.Per(10, time.Second, 100))
-		old.AllowN("own", 100)
+		old.SetQuotaFor("own", new(gcra.Per(10, time.Second, 100)))
+		old.Take("own", 100)
 		old.Settle("own", 0, 20)
-		old.AllowN("waits", 100)
+		old.Take("waits", 100)
 		go old.Wait(t.Context(), "waits", 5)
 		synctest.Wait()
 		saved := snapshot(t, old)
@@ -51,8 +51,8 @@ func TestSnapshot(t *testing.T) {
 			"another memory": newLimiter[string](t, quota, keyed.Config{Memory: 1 << 20}),
 			"the old one":    old,
 		} {
-			l.AllowN("stale", 100)
-			l.SetQuotaFor("own", gcra.Per(10, time.Second, 100))
+			l.Take("stale", 100)
+			l.SetQuotaFor("own", new(gcra.Per(10, time.Second, 100)))
 			if err := l.Restore(bytes.NewReader(saved)); err != nil {
 				t.Fatal(err)
 			}
@@ -107,13 +107,13 @@ func TestSnapshotOfOwnQuotas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		made := func() *keyed.Limiter[string] {
 			l := newLimiter[string](t, perSecond(100, 100), keyed.Config{})
-			l.SetQuotaFor("abuser", gcra.Per(1, time.Hour, 5))
-			l.SetQuotaFor("partner", perSecond(1, 1000))
+			l.SetQuotaFor("abuser", new(gcra.Per(1, time.Hour, 5)))
+			l.SetQuotaFor("partner", new(perSecond(1, 1000)))
 			return l
 		}
 		old := made()
-		old.AllowN("abuser", 5)
-		old.AllowN("partner", 10)
+		old.Take("abuser", 5)
+		old.Take("partner", 10)
 		saved := snapshot(t, old)
 		time.Sleep(2 * time.Second)
 		l := made()
@@ -135,7 +135,7 @@ func TestSnapshotUnderLoad(t *testing.T) {
 	old := newLimiter[int](t, quota, keyed.Config{Memory: 8 << 20})
 	const keys = 20_000
 	for key := range keys {
-		old.AllowN(key, 3)
+		old.Take(key, 3)
 	}
 	fresh := keys
 	ctx, cancel := context.WithCancel(t.Context())

@@ -75,12 +75,11 @@ type perKey[R any, K comparable] struct {
 
 func (b perKey[R, K]) Decide(req R, n int) (weir.Decision, gcra.Quota, uint64) {
 	key, _ := b.key(req)
-	d, q, bucket := b.lim.Decide(key, n)
-	return d, q, uint64(bucket)
+	return b.lim.Table().Decide(key, n)
 }
 
 func (b perKey[R, K]) Settle(bucket uint64, was, n int) int {
-	return b.lim.SettleBucket(keyed.Bucket(bucket), was, n)
+	return b.lim.Table().Settle(bucket, was, n)
 }
 
 func (b perKey[R, K]) Wait(ctx context.Context, req R, n int) error {

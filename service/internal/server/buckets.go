@@ -8,10 +8,9 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
-	"github.com/weir-go/weir/keyed"
+	"github.com/weir-go/weir/internal/keyedtable"
 	"github.com/weir-go/weir/rate"
 	"github.com/weir-go/weir/service/internal/config"
-	"github.com/weir-go/weir/tally"
 )
 
 // buckets count for one rule what each key has had.
@@ -41,12 +40,12 @@ type buckets interface {
 func newBuckets(q config.Quota, per config.Per, memory int) (buckets, error) {
 	switch {
 	case q.Algorithm == config.Fixed || q.Algorithm == config.Sliding:
-		l, err := tally.New(windows(q), tally.Config{Memory: memory, MaxDebt: math.MaxInt32, NoTop: true})
+		l, err := keyedtable.NewWindows[string](windows(q), keyedtable.Config{Memory: memory, MaxDebt: math.MaxInt32, NoTop: true})
 		return &counted{l: l}, err
 	case per == config.PerRule:
 		return single{rate.New(bucket(q), rate.Config{MaxDebt: math.MaxInt32})}, nil
 	default:
-		l, err := keyed.New[string](bucket(q), keyed.Config{Memory: memory, MaxDebt: math.MaxInt32, NoTop: true})
+		l, err := keyedtable.NewBuckets[string](bucket(q), keyedtable.Config{Memory: memory, MaxDebt: math.MaxInt32, NoTop: true})
 		return many{l}, err
 	}
 }
@@ -60,8 +59,8 @@ func alike(a, b config.Quota) bool {
 
 func bucket(q config.Quota) gcra.Quota { return gcra.Per(q.Rate.Count, q.Rate.Period, burst(q)) }
 
-func windows(q config.Quota) tally.Quota {
-	return tally.Quota{Limit: q.Rate.Count, Period: q.Rate.Period, Sliding: q.Algorithm == config.Sliding}
+func windows(q config.Quota) keyedtable.Window {
+	return keyedtable.Window{Limit: q.Rate.Count, Period: q.Rate.Period, Sliding: q.Algorithm == config.Sliding}
 }
 
 // burst returns the most that can be had at once.
@@ -73,21 +72,21 @@ func burst(q config.Quota) int {
 }
 
 // many are token buckets.
-type many struct{ l *keyed.Limiter[string] }
+type many struct{ l *keyedtable.Buckets[string] }
 
-func (m many) number(key string) uint64 { return uint64(m.l.BucketOf(key)) }
+func (m many) number(key string) uint64 { return m.l.Fingerprint(key) }
 
 func (m many) take(key string, number uint64, at time.Time, n, limit int) weir.Decision {
-	d := m.l.TakeBucket(keyed.Bucket(number), at, n)
+	d := m.l.TakeAt(number, at, n)
 	if limit <= 0 {
 		return d
 	}
 	q := m.l.QuotaFor(key)
-	return tighter(d, q, n, limit, func() { m.l.Settle(key, n, 0) }, func() float64 { return m.l.TokensAt(key, at) })
+	return tighter(d, q, n, limit, func() { m.l.Settle(m.l.Fingerprint(key), n, 0) }, func() float64 { return m.l.TokensAt(key, at) })
 }
 
 func (m many) settle(key string, _ time.Time, was, n int) int {
-	return m.l.Settle(key, was, n)
+	return m.l.Settle(m.l.Fingerprint(key), was, n)
 }
 
 func (m many) ahead(key string, n, limit int) time.Duration {
@@ -194,7 +193,7 @@ func seconds(s float64) time.Duration {
 // counted are windows, of every key or one of all. Rules that are made of others
 // have them in common with those of the same windows: then the limit is their own.
 type counted struct {
-	l     *tally.Limiter
+	l     *keyedtable.Windows[string]
 	limit atomic.Int64 // 0: that of l
 }
 
@@ -205,10 +204,10 @@ func (c *counted) within(limit int) int {
 	return int(c.limit.Load())
 }
 
-func (c *counted) number(key string) uint64 { return uint64(c.l.BucketOf(key)) }
+func (c *counted) number(key string) uint64 { return c.l.Fingerprint(key) }
 
 func (c *counted) take(_ string, number uint64, at time.Time, n, limit int) weir.Decision {
-	return c.l.TakeBucket(tally.Bucket(number), at, n, c.within(limit))
+	return c.l.TakeAt(number, at, n, c.within(limit))
 }
 
 func (c *counted) settle(key string, at time.Time, was, n int) int {
@@ -229,7 +228,7 @@ func (c *counted) set(q config.Quota) {
 		c.limit.Store(int64(q.Rate.Count))
 		return
 	}
-	c.l.SetQuota(windows(q))
+	c.l.SetWindow(windows(q))
 }
 
 func (c *counted) memory() (int, uint64) {
@@ -241,11 +240,11 @@ func (c *counted) memory() (int, uint64) {
 // length are one table, for a key is under one of the rules.
 type pool struct {
 	mu sync.Mutex // guards of
-	of map[tally.Quota]*tally.Limiter
+	of map[keyedtable.Window]*keyedtable.Windows[string]
 }
 
 // kind is what windows have in common that are one table.
-func kind(q config.Quota) tally.Quota {
+func kind(q config.Quota) keyedtable.Window {
 	w := windows(q)
 	w.Limit = 0
 	return w
@@ -253,7 +252,7 @@ func kind(q config.Quota) tally.Quota {
 
 // under returns a pool of the tables that other rules can go on with.
 func (p *pool) under(cfg *config.Rules) *pool {
-	next := &pool{of: map[tally.Quota]*tally.Limiter{}}
+	next := &pool{of: map[keyedtable.Window]*keyedtable.Windows[string]{}}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i := range cfg.Rules {
@@ -266,7 +265,7 @@ func (p *pool) under(cfg *config.Rules) *pool {
 }
 
 // repeated reports whether the table of a rule has been seen before, as another's.
-func repeated(b buckets, seen map[*tally.Limiter]bool) bool {
+func repeated(b buckets, seen map[*keyedtable.Windows[string]]bool) bool {
 	c, ok := b.(*counted)
 	if !ok {
 		return false
@@ -290,7 +289,7 @@ func (p *pool) buckets(q config.Quota, memory int) (buckets, error) {
 	l := p.of[k]
 	if l == nil {
 		var err error
-		if l, err = tally.New(k, tally.Config{Memory: memory, MaxDebt: math.MaxInt32, NoTop: true}); err != nil {
+		if l, err = keyedtable.NewWindows[string](k, keyedtable.Config{Memory: memory, MaxDebt: math.MaxInt32, NoTop: true}); err != nil {
 			return nil, err
 		}
 		p.of[k] = l

@@ -12,7 +12,7 @@ import (
 // each was asked for. They are a cache: a key that is not in it is looked up in
 // the rules. Reading it takes no lock.
 //
-// A key is known by its fingerprint of 64 bits, as in packages keyed and tally:
+// A key is known by its fingerprint of 64 bits, as in package keyedtable:
 // the text of one that is found is not compared, for that would be one more miss
 // of the processor's cache.
 type keys struct {

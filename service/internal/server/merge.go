@@ -6,8 +6,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/weir-go/weir/internal/keyedtable"
 	"github.com/weir-go/weir/service/internal/config"
-	"github.com/weir-go/weir/tally"
 )
 
 // maxMerged bounds the rules that are made of others. A key beyond it is under
@@ -33,7 +33,7 @@ type mergedRule struct {
 
 // merge makes anew the rules that the old set had made.
 func (set *ruleset) merge(s *Server, old *ruleset) {
-	set.merged = &merged{server: s, set: set.id, config: set.config, of: map[string]mergedRule{}, pool: &pool{of: map[tally.Quota]*tally.Limiter{}}}
+	set.merged = &merged{server: s, set: set.id, config: set.config, of: map[string]mergedRule{}, pool: &pool{of: map[keyedtable.Window]*keyedtable.Windows[string]{}}}
 	if old == nil || old.merged == nil {
 		return
 	}

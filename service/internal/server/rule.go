@@ -168,7 +168,7 @@ func (s *Server) share(cfg *config.Rules) int {
 	return max(s.cfg.Memory/max(n, 1), minMemory)
 }
 
-// minMemory is the least that keyed and tally make do with.
+// minMemory is the least that a table of buckets or windows takes.
 const minMemory = 64 << 10
 
 // newLive returns a fresh state for a rule; from the pool, if there is one, comes

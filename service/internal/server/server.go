@@ -16,7 +16,7 @@
 //
 // # Bounds
 //
-// Counts are kept in Config.Memory (packages keyed and tally): keys cost nothing
+// Counts are kept in Config.Memory (package keyedtable): keys cost nothing
 // once their buckets are full again, and a flood of fresh ones refreshes none.
 // Those who wait, leases, names of keys and settled grants are bounded in number.
 // There is no goroutine, and no timer, for a key.

@@ -12,9 +12,9 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/weir-go/weir/internal/keyedtable"
 	"github.com/weir-go/weir/rate"
 	"github.com/weir-go/weir/service/internal/config"
-	"github.com/weir-go/weir/tally"
 )
 
 // snapshotMagic begins a snapshot: what it is, and the version of the format. The
@@ -45,7 +45,7 @@ func (s *Server) Snapshot(w io.Writer) error {
 	head := append([]byte(snapshotMagic), appendTime(nil, time.Duration(time.Now().UnixNano()))...)
 	out.write(appendTime(head, s.now()))
 	set := s.rules.Load()
-	seen := map[*tally.Limiter]bool{}
+	seen := map[*keyedtable.Windows[string]]bool{}
 	for _, r := range set.inForce() {
 		for _, kept := range [...]struct {
 			kind    byte

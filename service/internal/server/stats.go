@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/tally"
+	"github.com/weir-go/weir/internal/keyedtable"
 )
 
 // reasons is how many weir.Reasons there are, and none.
@@ -87,7 +87,7 @@ func (s *Server) Stats() Stats {
 		UnmatchedDenied: s.unmatchedKeys[0].Load(), UnmatchedAllowed: s.unmatchedKeys[1].Load(),
 	}
 	st.Leases, st.LeasesRefused = s.leases.count()
-	seen := map[*tally.Limiter]bool{}
+	seen := map[*keyedtable.Windows[string]]bool{}
 	for _, r := range set.inForce() {
 		rs := r.stats()
 		if r.Quoted() && !repeated(r.live.buckets, seen) {

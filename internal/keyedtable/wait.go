@@ -1,4 +1,4 @@
-package keyed
+package keyedtable
 
 import (
 	"context"
@@ -10,18 +10,9 @@ import (
 	"github.com/weir-go/weir/internal/waitq"
 )
 
-// Wait waits, in line with others for the same key, until n events of the key
-// may happen, and counts them. If ctx ends first, the error is the context's
-// own, and nothing is counted. Otherwise the error is a *weir.Rejection, at
-// once, of the Reason
-//
-//   - OverBurst if n exceeds the burst,
-//   - TooLate if its turn would come after the deadline of ctx,
-//   - OverRate if its turn would come after Config.MaxWait, or if nobody waits,
-//   - QueueFull if as many wait as allowed.
-//
-// It panics if n < 0.
-func (l *Limiter[K]) Wait(ctx context.Context, key K, n int) error {
+// Wait waits, behind the other calls for the same key, until n events of the key
+// may happen, and counts them, as keyed.Limiter.Wait says.
+func (l *Buckets[K]) Wait(ctx context.Context, key K, n int) error {
 	checkCost(n)
 	if err := ctx.Err(); err != nil {
 		return err
@@ -34,7 +25,7 @@ func (l *Limiter[K]) Wait(ctx context.Context, key K, n int) error {
 		deadline, why = now, weir.OverRate
 	}
 	s := t.shard(print)
-	w, err := s.enter(t, print, key, now, n, deadline, why, l.place)
+	w, err := s.enter(t, print, key, now, n, deadline, why, l.join)
 	if w == nil {
 		return err
 	}
@@ -42,8 +33,8 @@ func (l *Limiter[K]) Wait(ctx context.Context, key K, n int) error {
 	return w.Await(ctx, &waiting[K]{s, t, print})
 }
 
-// place takes one of the places to wait in, if there is one.
-func (l *Limiter[K]) place() bool {
+// join counts one more that waits, if the Queue has room.
+func (l *Buckets[K]) join() bool {
 	if l.waiting.Add(1) > int64(waitq.Bound(l.cfg.Queue)) {
 		l.waiting.Add(-1)
 		return false
@@ -51,51 +42,14 @@ func (l *Limiter[K]) place() bool {
 	return true
 }
 
-// Waiting returns how many wait, of all keys together.
-func (l *Limiter[K]) Waiting() int {
-	return int(l.waiting.Load())
-}
-
-// Acquire waits as Wait does. The Permit holds nothing in flight: releasing it
-// does nothing, but Use settles a cost that differs from n.
-func (k *Key[K]) Acquire(ctx context.Context, n int) (weir.Permit, error) {
-	if err := k.l.Wait(ctx, k.key, n); err != nil {
-		return weir.Permit{}, err
-	}
-	held := n
-	if q := k.l.QuotaFor(k.key); q.Unlimited() {
-		held = 0 // nothing was taken
-	}
-	return weir.NewPermit(&k.owner, weir.Grant{N: held}), nil
-}
-
-// WaitN is the Limiter's Wait for the key.
-func (k *Key[K]) WaitN(ctx context.Context, n int) error { return k.l.Wait(ctx, k.key, n) }
-
-// Burst returns the most that can happen at once.
-func (k *Key[K]) Burst() int {
-	q := k.l.QuotaFor(k.key)
-	return q.Burst()
-}
-
-// TokensAt is the Limiter's TokensAt for the key.
-func (k *Key[K]) TokensAt(t time.Time) float64 { return k.l.TokensAt(k.key, t) }
-
-// owner keeps Use and Release, which a Permit calls, out of Key's methods.
-type owner[K comparable] Key[K]
-
-func (o *owner[K]) Use(g weir.Grant, n int) int { return o.l.Settle(o.key, g.N, n) }
-
-func (o *owner[K]) Release(weir.Grant, weir.Outcome) {}
-
 // enter lets n events happen (nil, nil), refuses them (an error) or queues a
 // waiter for them.
 func (s *shard[K]) enter(t *table[K], print uint64, key K, now time.Duration, n int, deadline time.Duration, why weir.Reason, room func() bool) (*waitq.TokenWaiter, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var p place
-	s.find(t, &p, print, now)
-	b, wait, ok := p.quota.Reserve(p.bucket, now, n, waitq.Left(deadline, now))
+	var p bucketPlace
+	s.findBucket(t, &p, print, now)
+	b, wait, ok := p.quota.Reserve(p.bucket(), now, n, waitq.Left(deadline, now))
 	if !ok {
 		s.deny(t, print, &key)
 		if n > p.quota.Burst() {
@@ -104,7 +58,7 @@ func (s *shard[K]) enter(t *table[K], print uint64, key K, now time.Duration, n 
 		return nil, weir.Reject(why, wait)
 	}
 	if wait == 0 {
-		s.store(t, &p, b)
+		s.storeBucket(t, &p, b)
 		return nil, nil
 	}
 	if !room() {
@@ -153,8 +107,8 @@ func (s *shard[K]) settle(t *table[K], print uint64, was, n, maxDebt int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := t.now()
-	var p place
-	s.find(t, &p, print, now)
+	var p bucketPlace
+	s.findBucket(t, &p, print, now)
 	if n > was {
 		return was + s.charge(t, &p, now, n-was, maxDebt)
 	}
@@ -164,28 +118,28 @@ func (s *shard[K]) settle(t *table[K], print uint64, was, n, maxDebt int) int {
 
 // giveBack returns n tokens to the bucket of a key. One that has no bucket has
 // a full one, or is forgotten.
-func (s *shard[K]) giveBack(t *table[K], p *place, now time.Duration, n int) {
+func (s *shard[K]) giveBack(t *table[K], p *bucketPlace, now time.Duration, n int) {
 	switch {
 	case p.own != nil:
 		down, _ := p.own.queue.Withdraw(p.quota, now, 0, n, p.own.bucket)
 		p.own.bucket -= down
 		p.own.queue.Serve(p.quota, now)
 		s.attach(t, p.print, p.own, now)
-	case p.found:
-		p.slot.bucket = p.quota.Refund(p.slot.bucket, n)
+	case p.at != 0:
+		p.page[p.at] = uint64(p.quota.Refund(p.bucket(), n))
 	}
 }
 
 // charge takes n tokens, those to come included, into bounded debt, and
 // returns how many it took.
-func (s *shard[K]) charge(t *table[K], p *place, now time.Duration, n, maxDebt int) int {
+func (s *shard[K]) charge(t *table[K], p *bucketPlace, now time.Duration, n, maxDebt int) int {
 	if maxDebt == 0 {
 		maxDebt = p.quota.Burst()
 	}
 	maxDebt = max(maxDebt, 0)
 	if p.own == nil {
-		b, took := p.quota.Charge(p.bucket, now, n, maxDebt)
-		s.store(t, p, b)
+		b, took := p.quota.Charge(p.bucket(), now, n, maxDebt)
+		s.storeBucket(t, p, b)
 		return took
 	}
 	o := p.own
@@ -207,17 +161,17 @@ type own struct {
 }
 
 // detach gives a key a bucket of its own, out of the slot that it may have.
-func (s *shard[K]) detach(t *table[K], p *place) *own {
+func (s *shard[K]) detach(t *table[K], p *bucketPlace) *own {
 	if p.own != nil {
 		return p.own
 	}
-	if p.found {
-		p.slot.bucket = 0 // free
+	if p.at != 0 {
+		p.page[p.at] = 0 // free
 	}
 	if s.own == nil {
 		s.own = map[uint64]*own{}
 	}
-	o := &own{quota: p.quota, bucket: p.bucket}
+	o := &own{quota: p.quota, bucket: p.bucket()}
 	print := p.print
 	o.wake = func() {
 		s.mu.Lock()
@@ -240,7 +194,7 @@ func (s *shard[K]) attach(t *table[K], print uint64, o *own, now time.Duration) 
 	if delete(s.own, print); len(s.own) == 0 {
 		s.own = nil
 	}
-	var p place
-	s.find(t, &p, print, now)
-	s.store(t, &p, o.bucket)
+	var p bucketPlace
+	s.findBucket(t, &p, print, now)
+	s.storeBucket(t, &p, o.bucket)
 }

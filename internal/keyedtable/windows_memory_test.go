@@ -1,6 +1,6 @@
 //go:build !race
 
-package tally_test
+package keyedtable_test
 
 import (
 	"fmt"
@@ -8,16 +8,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-go/weir/tally"
+	"github.com/weir-go/weir/internal/keyedtable"
 )
 
 // A million keys take 40 bytes each, whatever they are counted in, and none of
 // them is forgotten.
 func TestMemoryOfAMillionKeys(t *testing.T) {
 	const keys = 1_000_000
-	for _, q := range []tally.Quota{{Limit: 10, Period: time.Hour}, {Limit: 10, Period: time.Hour, Sliding: true}} {
+	for _, q := range []keyedtable.Window{{Limit: 10, Period: time.Hour}, {Limit: 10, Period: time.Hour, Sliding: true}} {
 		before := heap()
-		l := newLimiter(t, q, tally.Config{})
+		l := newLimiter(t, q, keyedtable.Config{})
 		for i := range keys {
 			l.Take(fmt.Sprint("user-", i), 1, 0)
 		}

@@ -1,4 +1,4 @@
-package tally_test
+package keyedtable_test
 
 import (
 	"fmt"
@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/gcra"
+	"github.com/weir-go/weir/internal/keyedtable"
 	"github.com/weir-go/weir/keyed"
-	"github.com/weir-go/weir/tally"
 	"github.com/weir-go/weir/window"
 )
 
@@ -23,11 +23,11 @@ var contenders = []struct {
 	make func(limit int, period time.Duration) func(key string) bool
 }{
 	{"fixed", func(limit int, period time.Duration) func(string) bool {
-		l, _ := tally.New(tally.Quota{Limit: limit, Period: period}, tally.Config{})
+		l, _ := keyedtable.NewWindows[string](keyedtable.Window{Limit: limit, Period: period}, keyedtable.Config{})
 		return func(key string) bool { return l.Take(key, 1, 0).OK }
 	}},
 	{"sliding", func(limit int, period time.Duration) func(string) bool {
-		l, _ := tally.New(tally.Quota{Limit: limit, Period: period, Sliding: true}, tally.Config{})
+		l, _ := keyedtable.NewWindows[string](keyedtable.Window{Limit: limit, Period: period, Sliding: true}, keyedtable.Config{})
 		return func(key string) bool { return l.Take(key, 1, 0).OK }
 	}},
 	{"keyed", func(limit int, period time.Duration) func(string) bool {

@@ -1,4 +1,4 @@
-package keyed
+package keyedtable
 
 import (
 	"encoding/binary"

@@ -1,4 +1,4 @@
-package tally_test
+package keyedtable_test
 
 import (
 	"fmt"
@@ -9,19 +9,19 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/tally"
+	"github.com/weir-go/weir/internal/keyedtable"
 	"github.com/weir-go/weir/window"
 )
 
 // alone is a map of the states of windows: what tally does in bounded memory.
 type alone struct {
-	q      tally.Quota
+	q      keyedtable.Window
 	debt   int
 	fixed  map[string]window.Count
 	slides map[string]window.Counts
 }
 
-func newAlone(q tally.Quota, debt int) *alone {
+func newAlone(q keyedtable.Window, debt int) *alone {
 	return &alone{q, debt, map[string]window.Count{}, map[string]window.Counts{}}
 }
 
@@ -61,7 +61,7 @@ func (a *alone) settle(key string, at, now time.Duration, was, n int) (took int)
 }
 
 // set counts what there is now under another quota, as if it came now.
-func (a *alone) set(q tally.Quota, now time.Duration) {
+func (a *alone) set(q keyedtable.Window, now time.Duration) {
 	was := *a
 	a.q = q
 	if was.q.Period == q.Period && was.q.Sliding == q.Sliding {
@@ -84,9 +84,9 @@ func FuzzLimiter(f *testing.F) {
 	f.Fuzz(func(t *testing.T, seed uint64, n uint16, slides bool) {
 		synctest.Test(t, func(t *testing.T) {
 			chance := rand.New(rand.NewPCG(seed, 8))
-			q := tally.Quota{Limit: 1 + chance.IntN(8), Period: time.Second, Sliding: slides}
+			q := keyedtable.Window{Limit: 1 + chance.IntN(8), Period: time.Second, Sliding: slides}
 			debt := chance.IntN(9)
-			l, a := newLimiter(t, q, tally.Config{Memory: 1 << 20, MaxDebt: maxDebt(debt)}), newAlone(q, debt)
+			l, a := newLimiter(t, q, keyedtable.Config{Memory: 1 << 20, MaxDebt: maxDebt(debt)}), newAlone(q, debt)
 			epoch := time.Unix(0, 0)
 			taken := map[string]time.Time{}
 			for range n % 2000 {
@@ -96,12 +96,12 @@ func FuzzLimiter(f *testing.F) {
 				switch what := chance.IntN(12); what {
 				case 0:
 					if chance.IntN(10) == 0 {
-						q = tally.Quota{Limit: 1 + chance.IntN(8), Period: time.Duration(1+chance.IntN(3)) * time.Second, Sliding: chance.IntN(2) == 0}
-						l.SetQuota(q)
+						q = keyedtable.Window{Limit: 1 + chance.IntN(8), Period: time.Duration(1+chance.IntN(3)) * time.Second, Sliding: chance.IntN(2) == 0}
+						l.SetWindow(q)
 						a.set(q, now)
 					}
 				case 1:
-					l = again(t, l, q, tally.Config{Memory: 1 << 20, MaxDebt: maxDebt(debt)})
+					l = again(t, l, q, keyedtable.Config{Memory: 1 << 20, MaxDebt: maxDebt(debt)})
 				case 2, 3, 4:
 					was, n, at := chance.IntN(4), chance.IntN(6), taken[key]
 					if at.IsZero() {

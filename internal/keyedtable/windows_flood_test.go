@@ -1,4 +1,4 @@
-package tally_test
+package keyedtable_test
 
 import (
 	"fmt"
@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-go/weir/tally"
+	"github.com/weir-go/weir/internal/keyedtable"
 )
 
 // About so many keys have a place in a kibibyte.
@@ -15,7 +15,7 @@ const keysAKibibyte = 40
 
 // A flood is many keys that come once each.
 type flood struct {
-	l    *tally.Limiter
+	l    *keyedtable.Windows[string]
 	next int
 }
 
@@ -33,7 +33,7 @@ func (f *flood) come(n int) (allowed int) {
 func TestFloodStaysInMemory(t *testing.T) {
 	const memory = 1 << 20
 	const keys = 500_000
-	l := newLimiter(t, tally.Quota{Limit: 1, Period: time.Hour}, tally.Config{Memory: memory})
+	l := newLimiter(t, keyedtable.Window{Limit: 1, Period: time.Hour}, keyedtable.Config{Memory: memory})
 	f := flood{l: l}
 	before, most, allowed := heap(), int64(0), 0
 	for range 20 {
@@ -66,10 +66,10 @@ func heap() int64 {
 // Nobody gets more by being forgotten: keys that ask whenever they can get what
 // windows promise, whatever else asks meanwhile.
 func TestFloodBuysNothing(t *testing.T) {
-	for _, q := range []tally.Quota{{Limit: 5, Period: time.Minute}, {Limit: 5, Period: time.Minute, Sliding: true}} {
+	for _, q := range []keyedtable.Window{{Limit: 5, Period: time.Minute}, {Limit: 5, Period: time.Minute, Sliding: true}} {
 		synctest.Test(t, func(t *testing.T) {
 			const greedy, step = 50, 6 * time.Second
-			l := newLimiter(t, q, tally.Config{Memory: tally.MinMemory})
+			l := newLimiter(t, q, keyedtable.Config{Memory: keyedtable.MinMemory})
 			f := flood{l: l}
 			var got [greedy][]int // in each step
 			for range 60 {
@@ -80,7 +80,7 @@ func TestFloodBuysNothing(t *testing.T) {
 					}
 					got[key] = append(got[key], n)
 				}
-				f.come(keysAKibibyte * tally.MinMemory >> 10 / 3)
+				f.come(keysAKibibyte * keyedtable.MinMemory >> 10 / 3)
 				time.Sleep(step)
 			}
 			for key, steps := range got {
@@ -109,10 +109,10 @@ func TestFloodBuysNothing(t *testing.T) {
 // key lacks one event at most: with a limit of two, of which it uses one, it is
 // never denied.
 func TestHonestKeysInAFlood(t *testing.T) {
-	for _, q := range []tally.Quota{{Limit: 2, Period: time.Second}, {Limit: 2, Period: time.Second, Sliding: true}} {
+	for _, q := range []keyedtable.Window{{Limit: 2, Period: time.Second}, {Limit: 2, Period: time.Second, Sliding: true}} {
 		synctest.Test(t, func(t *testing.T) {
 			const memory, honest, step = 128 << 10, 40, 10 * time.Millisecond
-			l := newLimiter(t, q, tally.Config{Memory: memory})
+			l := newLimiter(t, q, keyedtable.Config{Memory: memory})
 			f := flood{l: l}
 			perStep := memory >> 10 * keysAKibibyte * 7 / 10 / 100 // of a hundred a period
 			every := 110                                           // steps between the asks of a key
@@ -142,9 +142,9 @@ func TestHonestKeysInAFlood(t *testing.T) {
 
 // When the flood is over, all is as before.
 func TestAfterTheFlood(t *testing.T) {
-	for _, q := range []tally.Quota{perSecond(4), sliding(perSecond(4))} {
+	for _, q := range []keyedtable.Window{perSecond(4), sliding(perSecond(4))} {
 		synctest.Test(t, func(t *testing.T) {
-			l := newLimiter(t, q, tally.Config{Memory: tally.MinMemory})
+			l := newLimiter(t, q, keyedtable.Config{Memory: keyedtable.MinMemory})
 			f := flood{l: l}
 			for range 20 {
 				f.come(10_000)
@@ -163,11 +163,11 @@ func TestAfterTheFlood(t *testing.T) {
 // Places that count nothing any more are as good as new: those who come one
 // after the other take no more memory than those of one period.
 func TestPlacesAreTakenAgain(t *testing.T) {
-	for _, q := range []tally.Quota{perSecond(4), sliding(perSecond(4))} {
+	for _, q := range []keyedtable.Window{perSecond(4), sliding(perSecond(4))} {
 		synctest.Test(t, func(t *testing.T) {
 			const memory = 16 << 20
 			const keys = memory >> 10 * keysAKibibyte / 16
-			l := newLimiter(t, q, tally.Config{Memory: memory})
+			l := newLimiter(t, q, keyedtable.Config{Memory: memory})
 			f := flood{l: l}
 			f.come(keys)
 			first := l.Stats().Memory

@@ -1,4 +1,4 @@
-package tally
+package keyedtable
 
 import (
 	"math"
@@ -8,21 +8,31 @@ import (
 	"github.com/weir-go/weir/window"
 )
 
-// A count is what a key has used, in two words. The zero count is nothing.
-//
-// Of fixed windows they are the window's end, and what is used of it. Of sliding
-// ones they are, in their lower bits, what is used of the last window and of
-// this one and, above that, the two halves of this window's number. So they are
-// pointer-free, and as large for both.
-type count struct{ a, b uint64 }
+// Bounds of a Window: MaxLimit is what a larger Limit counts as, and MinPeriod
+// what a shorter Period does. A value holds no more.
+const (
+	MaxLimit  = 1<<42 - 1
+	MinPeriod = time.Millisecond
+)
 
+// Window is keyed.Window.
+type Window struct {
+	Limit   int
+	Period  time.Duration
+	Sliding bool
+}
+
+// A value in a table of windows is the count of a key. Of fixed windows it is the
+// window's end, and the events counted in it. Of sliding ones it has, in the
+// lower bits of its words, the events of the last window and of this one and,
+// above that, the two halves of this window's number.
 const (
 	usedBits = 42
 	usedMask = 1<<usedBits - 1
 	halfBits = 64 - usedBits // of a number: 2⁴⁴ windows of MinPeriod are 557 years
 )
 
-// A rule is a Quota, and what can be done to counts under it. It does not
+// A rule is a Window, and what can be done to counts under it. It does not
 // change.
 type rule struct {
 	limit, maxDebt int           // limit + maxDebt <= MaxLimit
@@ -30,10 +40,10 @@ type rule struct {
 	sliding        bool
 }
 
-// newRule returns the rule of a Quota. maxDebt is Config's.
-func newRule(q Quota, maxDebt int) *rule {
-	r := &rule{limit: min(max(q.Limit, 0), MaxLimit), period: max(q.Period, MinPeriod), sliding: q.Sliding}
-	if q.Period <= 0 {
+// newRule returns the rule of a Window. maxDebt is Config's.
+func newRule(w Window, maxDebt int) *rule {
+	r := &rule{limit: min(max(w.Limit, 0), MaxLimit), period: max(w.Period, MinPeriod), sliding: w.Sliding}
+	if w.Period <= 0 {
 		r.period = weir.Never
 	}
 	if maxDebt == 0 {
@@ -51,7 +61,7 @@ func (r *rule) slides(limit int) window.Sliding {
 }
 
 // fixed returns the quota for a count. A window that is to begin does so now.
-func (r *rule) fixed(c count, now time.Duration, limit int) window.Fixed {
+func (r *rule) fixed(c value, now time.Duration, limit int) window.Fixed {
 	f := window.Fixed{Limit: min(limit, MaxLimit)}
 	if now >= time.Duration(c.a) {
 		f.Calendar = window.Every(r.period, now)
@@ -59,55 +69,55 @@ func (r *rule) fixed(c count, now time.Duration, limit int) window.Fixed {
 	return f
 }
 
-func (c count) fixed() window.Count { return window.Count{End: time.Duration(c.a), Used: int(c.b)} }
+func (c value) ending() window.Count { return window.Count{End: time.Duration(c.a), Used: int(c.b)} }
 
-func fixedCount(w window.Count) count { return count{uint64(w.End), uint64(w.Used)} }
+func fixedCount(w window.Count) value { return value{uint64(w.End), uint64(w.Used)} }
 
 // number is that of the window of a sliding count.
-func (c count) number() uint64 { return c.a>>usedBits<<halfBits | c.b>>usedBits }
+func (c value) number() uint64 { return c.a>>usedBits<<halfBits | c.b>>usedBits }
 
 // last and this are what is used of the last window and of this one.
-func (c count) last() uint64 { return c.a & usedMask }
-func (c count) this() uint64 { return c.b & usedMask }
+func (c value) last() uint64 { return c.a & usedMask }
+func (c value) this() uint64 { return c.b & usedMask }
 
-func slidingCount(number, last, used uint64) count {
-	return count{number>>halfBits<<usedBits | last, number<<usedBits | used}
+func slidingCount(number, last, used uint64) value {
+	return value{number>>halfBits<<usedBits | last, number<<usedBits | used}
 }
 
 // number is that of the window that an instant is in.
 func (r *rule) number(at time.Duration) uint64 { return uint64(max(at, 0) / r.period) }
 
-func (r *rule) unpacked(c count) window.Counts {
+func (r *rule) unpacked(c value) window.Counts {
 	return window.Counts{Start: time.Duration(c.number()) * r.period, Last: int(c.last()), Used: int(c.this())}
 }
 
-func (r *rule) packed(w window.Counts) count {
+func (r *rule) packed(w window.Counts) value {
 	return slidingCount(uint64(w.Start/r.period), uint64(w.Last), uint64(w.Used))
 }
 
 // take is window's Take.
-func (r *rule) take(c count, now time.Duration, n, limit int) (count, weir.Decision) {
+func (r *rule) take(c value, now time.Duration, n, limit int) (value, weir.Decision) {
 	if r.sliding {
 		w, d := r.slides(limit).Take(r.unpacked(c), now, n)
 		return r.packed(w), d
 	}
-	w, d := r.fixed(c, now, limit).Take(c.fixed(), now, n)
+	w, d := r.fixed(c, now, limit).Take(c.ending(), now, n)
 	return fixedCount(w), d
 }
 
 // charge is window's Charge.
-func (r *rule) charge(c count, now time.Duration, n int) (count, int) {
+func (r *rule) charge(c value, now time.Duration, n int) (value, int) {
 	if r.sliding {
 		w, took := r.slides(r.limit).Charge(r.unpacked(c), now, n, r.maxDebt)
 		return r.packed(w), took
 	}
-	w, took := r.fixed(c, now, r.limit).Charge(c.fixed(), now, n, r.maxDebt)
+	w, took := r.fixed(c, now, r.limit).Charge(c.ending(), now, n, r.maxDebt)
 	return fixedCount(w), took
 }
 
 // refund gives back up to n of the events that were counted at an instant, if
 // that is in the present window, and returns how many.
-func (r *rule) refund(c count, at, now time.Duration, n int) (count, int) {
+func (r *rule) refund(c value, at, now time.Duration, n int) (value, int) {
 	if r.sliding {
 		if r.number(at) != r.number(now) {
 			return c, 0
@@ -116,26 +126,26 @@ func (r *rule) refund(c count, at, now time.Duration, n int) (count, int) {
 		w := r.slides(r.limit).Refund(was, at, n)
 		return r.packed(w), was.Used - w.Used
 	}
-	was := c.fixed()
+	was := c.ending()
 	if now >= was.End && was.End != weir.Never {
 		return c, 0
 	}
 	w := window.Fixed{Calendar: window.Every(r.period, was.End)}.Refund(was, at, n)
 	if w.Used == 0 {
-		return count{}, was.Used // the next event is the first
+		return value{}, was.Used // the next event is the first
 	}
 	return fixedCount(w), was.Used - w.Used
 }
 
 // used returns what counts at an instant, and how long anything does.
-func (r *rule) used(c count, now time.Duration) (int, time.Duration) {
+func (r *rule) used(c value, now time.Duration) (int, time.Duration) {
 	_, d := r.take(c, now, 0, MaxLimit)
 	return MaxLimit - d.Remaining, d.ResetAfter
 }
 
 // ahead returns how long it takes until n events more are counted, one by one.
 // If they are the first, the count is a floor, and they begin a window.
-func (r *rule) ahead(c count, now time.Duration, n int, first bool) time.Duration {
+func (r *rule) ahead(c value, now time.Duration, n int, first bool) time.Duration {
 	_, d := r.take(c, now, 0, r.limit)
 	switch room := d.Remaining; {
 	case n <= room:
@@ -160,7 +170,7 @@ func (r *rule) ahead(c count, now time.Duration, n int, first bool) time.Duratio
 
 // aheadSliding goes from window to window. In each of them, n that come one by
 // one are there when n are that come at once.
-func (r *rule) aheadSliding(c count, began time.Duration, n int) time.Duration {
+func (r *rule) aheadSliding(c value, began time.Duration, n int) time.Duration {
 	now, gained := began, 0
 	for i := 0; ; i++ {
 		start := time.Duration(r.number(now)) * r.period
@@ -192,47 +202,70 @@ func (r *rule) aheadSliding(c count, began time.Duration, n int) time.Duration {
 
 // begin gives a key that starts from a floor its own window. With the rest of
 // the floor's, a period could meet three windows: that, and one on either side.
-func (r *rule) begin(c count, now time.Duration) count {
+func (r *rule) begin(c value, now time.Duration) value {
 	if now = max(now, 0); !r.sliding {
 		c.a = uint64(now + min(r.period, weir.Never-now))
 	}
 	return c
 }
 
-// A moment is what it takes to weigh counts.
+// A moment is the law of windows at an instant.
 type moment struct {
-	now    time.Duration
-	number uint64
-	unit   float64 // one, by the period
-	fade   float64 // what is left of the last window
+	*rule
+	now  time.Duration
+	this uint64  // the number of the window
+	unit float64 // one, by the period
+	fade float64 // the share of the last window that is left
 }
 
-func (r *rule) moment(now time.Duration) moment {
-	m := moment{now: now, number: r.number(now), unit: 1 / float64(r.period)}
-	m.fade = 1 - float64(now-time.Duration(m.number)*r.period)*m.unit
+func (r *rule) at(now time.Duration) moment {
+	m := moment{rule: r, now: now, this: r.number(now), unit: 1 / float64(r.period)}
+	m.fade = 1 - float64(now-time.Duration(m.this)*r.period)*m.unit
 	return m
 }
 
-// weight tells which of two counts matters less: one that counts nothing weighs
-// zero. Of equals among fixed windows, the one that ends first weighs less.
-func (r *rule) weight(c count, m *moment) float64 {
-	if !r.sliding {
+// weight is the events that count, as the bits of a float64, which are in the
+// same order. Of equals among fixed windows, the one that ends first weighs less.
+func (m moment) weight(c value) uint64 { return math.Float64bits(m.events(c)) }
+
+func (m *moment) events(c value) float64 {
+	if !m.sliding {
 		if end := time.Duration(c.a); c.b > 0 && end > m.now {
 			return float64(c.b) + float64(end-m.now)*m.unit
 		}
 		return 0
 	}
 	switch n := c.number(); {
-	case n >= m.number:
+	case n >= m.this:
 		return float64(c.this()) + float64(c.last())*m.fade
-	case n+1 == m.number:
+	case n+1 == m.this:
 		return float64(c.this()) * m.fade
 	}
 	return 0
 }
 
+func (m moment) spare(l *layout, p *page, print uint64) (best int, live bool) {
+	var least float64
+	i := l.home(print)
+	for range reach {
+		w := m.events(l.get(p, i+1))
+		if w == 0 {
+			return i + 1, false
+		}
+		if best == 0 || w < least {
+			best, least = i+1, w
+		}
+		if i += l.words; i >= pageWords {
+			i = l.first
+		}
+	}
+	return best, true
+}
+
+func (m moment) join(a, b value) value { return m.rule.join(a, b, m.now) }
+
 // join returns a count that is at any time at least as much as either.
-func (r *rule) join(a, b count, now time.Duration) count {
+func (r *rule) join(a, b value, now time.Duration) value {
 	switch {
 	case r.sliding:
 		n := max(a.number(), b.number())
@@ -243,38 +276,38 @@ func (r *rule) join(a, b count, now time.Duration) count {
 	case now >= time.Duration(b.a):
 		return a
 	}
-	return count{max(a.a, b.a), max(a.b, b.b)}
+	return value{max(a.a, b.a), max(a.b, b.b)}
 }
 
 // rolled returns a sliding count as it is in a later window.
-func (c count) rolled(number uint64) count {
+func (c value) rolled(number uint64) value {
 	switch number - c.number() {
 	case 0:
 		return c
 	case 1:
 		return slidingCount(number, c.this(), 0)
 	}
-	return count{}
+	return value{}
 }
 
 // moved returns a count under another rule: what counted under it comes now.
-func (r *rule) moved(c count, now time.Duration, from *rule) count {
+func (r *rule) moved(c value, now time.Duration, from *rule) value {
 	if r.alike(from) {
 		return c
 	}
 	used, _ := from.used(c, now)
-	c, _ = r.take(count{}, now, used, MaxLimit)
+	c, _ = r.take(value{}, now, used, MaxLimit)
 	return c
 }
 
 // restored returns a count of a snapshot that was made at the instant then. A
 // clock that was set back since must not make it last longer, nor may anything
 // else make it more than it can be.
-func (r *rule) restored(c count, then, now time.Duration) count {
+func (r *rule) restored(c value, then, now time.Duration) value {
 	if r.sliding {
 		return slidingCount(min(c.number(), r.number(now)), c.last(), c.this())
 	}
 	end := time.Duration(min(c.a, math.MaxInt64))
 	end -= min(max(then-now, 0), end)
-	return count{uint64(min(end, now+min(r.period, weir.Never-now))), min(c.b, MaxLimit)}
+	return value{uint64(min(end, now+min(r.period, weir.Never-now))), min(c.b, MaxLimit)}
 }

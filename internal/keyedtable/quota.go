@@ -1,4 +1,4 @@
-package keyed
+package keyedtable
 
 import (
 	"time"
@@ -12,7 +12,7 @@ import (
 // would come too late, or if they wait for more than the burst. Each shard is
 // locked for as long as it takes to go through it: well under a millisecond,
 // unless tens of thousands wait for one key. It waits for a Snapshot under way.
-func (l *Limiter[K]) SetQuota(q gcra.Quota) {
+func (l *Buckets[K]) SetQuota(q gcra.Quota) {
 	l.changes.Lock()
 	defer l.changes.Unlock()
 	l.mu.Lock()
@@ -27,7 +27,7 @@ func (l *Limiter[K]) SetQuota(q gcra.Quota) {
 // SetQuotaFor gives a key a Quota of its own, as SetQuota does. Such keys are
 // kept beside Config.Memory, at some 400 bytes each, until UnsetQuotaFor: they
 // are for those who decide what is allowed, not for those who ask.
-func (l *Limiter[K]) SetQuotaFor(key K, q gcra.Quota) {
+func (l *Buckets[K]) SetQuotaFor(key K, q gcra.Quota) {
 	key = l.shown(key)
 	l.changes.Lock()
 	defer l.changes.Unlock()
@@ -38,7 +38,7 @@ func (l *Limiter[K]) SetQuotaFor(key K, q gcra.Quota) {
 }
 
 // UnsetQuotaFor gives a key the Quota of all again.
-func (l *Limiter[K]) UnsetQuotaFor(key K) {
+func (l *Buckets[K]) UnsetQuotaFor(key K) {
 	key = l.shown(key)
 	l.changes.Lock()
 	defer l.changes.Unlock()
@@ -53,7 +53,7 @@ func (l *Limiter[K]) UnsetQuotaFor(key K) {
 }
 
 // QuotaFor returns the Quota that a key is under.
-func (l *Limiter[K]) QuotaFor(key K) gcra.Quota {
+func (l *Buckets[K]) QuotaFor(key K) gcra.Quota {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if q := l.quotas[l.shown(key)]; q != nil {
@@ -62,14 +62,14 @@ func (l *Limiter[K]) QuotaFor(key K) gcra.Quota {
 	return l.quota
 }
 
-func (l *Limiter[K]) setQuotaFor(t *table[K], key K, q *gcra.Quota, kept bool) {
+func (l *Buckets[K]) setQuotaFor(t *table[K], key K, q *gcra.Quota, kept bool) {
 	print := t.print(l.hash.sum, key)
 	s := t.shard(print)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := t.now()
-	var p place
-	s.find(t, &p, print, now)
+	var p bucketPlace
+	s.findBucket(t, &p, print, now)
 	o := s.detach(t, &p)
 	o.kept = kept
 	o.change(now, q)
@@ -79,14 +79,14 @@ func (l *Limiter[K]) setQuotaFor(t *table[K], key K, q *gcra.Quota, kept bool) {
 func (s *shard[K]) setQuota(t *table[K], q *gcra.Quota) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := t.now()
-	var last *page
-	for _, p := range s.dir.pages {
-		if p != last { // neighbours may be the same
-			p.change(s.quota, now, q)
+	now, from := t.now(), s.quota
+	full := from.Level(now)
+	s.change(t, func(v value) value {
+		if gcra.Bucket(v.a) <= full {
+			return value{}
 		}
-		last = p
-	}
+		return value{a: uint64(from.Move(gcra.Bucket(v.a), now, q))}
+	})
 	s.quota = q
 	for print, o := range s.own {
 		if !o.kept {
@@ -107,22 +107,4 @@ func (o *own) change(now time.Duration, q *gcra.Quota) {
 	o.bucket = from.Move(o.bucket, now, q)
 	o.bucket -= o.queue.Change(from, now, q, o.bucket)
 	o.queue.Serve(q, now)
-}
-
-// change puts all buckets of a page under another quota.
-func (p *page) change(from *gcra.Quota, now time.Duration, to *gcra.Quota) {
-	level := from.Level(now)
-	move := func(b *gcra.Bucket) {
-		if *b <= level {
-			*b = 0
-		} else {
-			*b = from.Move(*b, now, to)
-		}
-	}
-	for i := range p.floors {
-		move(&p.floors[i])
-	}
-	for i := range p.slots {
-		move(&p.slots[i].bucket)
-	}
 }

@@ -1,4 +1,4 @@
-package tally_test
+package keyedtable_test
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/tally"
+	"github.com/weir-go/weir/internal/keyedtable"
 )
 
 func TestSettle(t *testing.T) {
@@ -32,13 +32,13 @@ func TestSettle(t *testing.T) {
 		{"beyond the limit, by as much", 0, 0, 4, 60, 20, 0, 0},
 		{"or by as much as allowed", 3, 0, 4, 60, 13, 0, 0},
 		{"or not", -1, 0, 4, 60, 10, 0, 0},
-		{"however much it is", math.MaxInt, 0, 4, math.MaxInt, tally.MaxLimit, 0, 0},
+		{"however much it is", math.MaxInt, 0, 4, math.MaxInt, keyedtable.MaxLimit, 0, 0},
 	} {
 		for slides, left := range map[bool]int{false: tt.left, true: tt.slide} {
 			t.Run(fmt.Sprintf("%s, sliding %v", tt.rule, slides), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					q := tally.Quota{Limit: 10, Period: time.Second, Sliding: slides}
-					l := newLimiter(t, q, tally.Config{MaxDebt: tt.maxDebt})
+					q := keyedtable.Window{Limit: 10, Period: time.Second, Sliding: slides}
+					l := newLimiter(t, q, keyedtable.Config{MaxDebt: tt.maxDebt})
 					l.Take("a", 4, 0)
 					at := time.Now()
 					time.Sleep(tt.after)
@@ -61,8 +61,8 @@ func TestSettle(t *testing.T) {
 // has begun.
 func TestSettlePastWindows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for _, q := range []tally.Quota{perSecond(10), sliding(perSecond(10))} {
-			l := newLimiter(t, q, tally.Config{})
+		for _, q := range []keyedtable.Window{perSecond(10), sliding(perSecond(10))} {
+			l := newLimiter(t, q, keyedtable.Config{})
 			l.Take("a", 4, 0)
 			past := time.Now()
 			time.Sleep(1500 * ms)
@@ -93,7 +93,7 @@ func TestSettlePastWindows(t *testing.T) {
 
 // Whoever is charged nothing takes no place.
 func TestSettleNothing(t *testing.T) {
-	l := newLimiter(t, perSecond(0), tally.Config{MaxDebt: -1})
+	l := newLimiter(t, perSecond(0), keyedtable.Config{MaxDebt: -1})
 	before := l.Stats()
 	if got := l.SettleAt("a", time.Now(), 1, 5); got != 1 || l.Stats() != before {
 		t.Errorf("%d are charged; %+v, and before %+v", got, l.Stats(), before)
@@ -102,7 +102,7 @@ func TestSettleNothing(t *testing.T) {
 
 func TestUsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fixed, slides := newLimiter(t, perSecond(10), tally.Config{}), newLimiter(t, sliding(perSecond(10)), tally.Config{})
+		fixed, slides := newLimiter(t, perSecond(10), keyedtable.Config{}), newLimiter(t, sliding(perSecond(10)), keyedtable.Config{})
 		for _, tt := range []struct {
 			at        time.Duration
 			n         int
@@ -139,7 +139,7 @@ func TestAhead(t *testing.T) {
 		const s = time.Second
 		for _, tt := range []struct {
 			rule  string
-			q     tally.Quota
+			q     keyedtable.Window
 			taken int // 400 ms ago, at 200 ms
 			n     int
 			want  time.Duration
@@ -153,17 +153,17 @@ func TestAhead(t *testing.T) {
 			{"who is new begins a window now", perSecond(5), 0, 6, s},
 			{"debt ends with the window", perSecond(5), 9, 5, 600 * ms},
 			{"no limit, no hope", perSecond(0), 0, 1, weir.Never},
-			{"no end, no hope", tally.Quota{Limit: 5}, 5, 1, weir.Never},
-			{"too long to tell", tally.Quota{Limit: 1, Period: 1e6 * time.Hour}, 1, 1 << 40, weir.Never},
+			{"no end, no hope", keyedtable.Window{Limit: 5}, 5, 1, weir.Never},
+			{"too long to tell", keyedtable.Window{Limit: 1, Period: 1e6 * time.Hour}, 1, 1 << 40, weir.Never},
 			{"sliding: what is left is there", sliding(perSecond(5)), 2, 3, 0},
 			{"sliding: the next when enough has faded", sliding(perSecond(5)), 2, 4, 600 * ms}, // 2·1 + 3 left of 5
 			{"sliding: no limit, no hope", sliding(perSecond(0)), 0, 1, weir.Never},
-			{"sliding: no end, no hope", tally.Quota{Limit: 5, Sliding: true}, 5, 1, weir.Never},
-			{"sliding: too long to tell", sliding(tally.Quota{Limit: 1, Period: time.Hour}), 1, 1 << 40, weir.Never},
-			{"sliding: long", sliding(tally.Quota{Limit: 1, Period: time.Millisecond}), 1, 1 << 40, (1<<41 - 2) * ms},
+			{"sliding: no end, no hope", keyedtable.Window{Limit: 5, Sliding: true}, 5, 1, weir.Never},
+			{"sliding: too long to tell", sliding(keyedtable.Window{Limit: 1, Period: time.Hour}), 1, 1 << 40, weir.Never},
+			{"sliding: long", sliding(keyedtable.Window{Limit: 1, Period: time.Millisecond}), 1, 1 << 40, (1<<41 - 2) * ms},
 		} {
 			time.Sleep(s - time.Since(time.Now().Truncate(s)) + 200*ms)
-			l := newLimiter(t, tt.q, tally.Config{})
+			l := newLimiter(t, tt.q, keyedtable.Config{})
 			if tt.taken > 0 {
 				l.SettleAt("a", time.Now(), 0, tt.taken)
 			}
@@ -184,7 +184,7 @@ func FuzzAhead(f *testing.F) {
 		synctest.Test(t, func(t *testing.T) {
 			chance := rand.New(rand.NewPCG(seed, 6))
 			limit := 1 + chance.IntN(20)
-			l := newLimiter(t, tally.Quota{Limit: limit, Period: time.Second, Sliding: slides}, tally.Config{})
+			l := newLimiter(t, keyedtable.Window{Limit: limit, Period: time.Second, Sliding: slides}, keyedtable.Config{})
 			for range chance.IntN(10) {
 				l.Take("a", chance.IntN(limit+1), 0)
 				time.Sleep(time.Duration(chance.IntN(int(time.Second))))

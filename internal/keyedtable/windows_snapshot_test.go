@@ -1,4 +1,4 @@
-package tally_test
+package keyedtable_test
 
 import (
 	"bytes"
@@ -13,10 +13,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-go/weir/tally"
+	"github.com/weir-go/weir/internal/keyedtable"
 )
 
-func snapshot(t testing.TB, l *tally.Limiter) []byte {
+func snapshot(t testing.TB, l *keyedtable.Windows[string]) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	if err := l.Snapshot(&b); err != nil {
@@ -26,7 +26,7 @@ func snapshot(t testing.TB, l *tally.Limiter) []byte {
 }
 
 // again returns a Limiter with the counts of another.
-func again(t testing.TB, l *tally.Limiter, q tally.Quota, cfg tally.Config) *tally.Limiter {
+func again(t testing.TB, l *keyedtable.Windows[string], q keyedtable.Window, cfg keyedtable.Config) *keyedtable.Windows[string] {
 	t.Helper()
 	next := newLimiter(t, q, cfg)
 	if err := next.Restore(bytes.NewReader(snapshot(t, l))); err != nil {
@@ -39,9 +39,9 @@ func again(t testing.TB, l *tally.Limiter, q tally.Quota, cfg tally.Config) *tal
 // and nothing else has changed.
 func TestSnapshot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		minute := tally.Quota{Limit: 100, Period: time.Minute}
-		for _, q := range []tally.Quota{minute, sliding(minute)} {
-			old := newLimiter(t, q, tally.Config{})
+		minute := keyedtable.Window{Limit: 100, Period: time.Minute}
+		for _, q := range []keyedtable.Window{minute, sliding(minute)} {
+			old := newLimiter(t, q, keyedtable.Config{})
 			for i := range 5000 {
 				old.Take(fmt.Sprint("user", i), i%100, 0)
 				time.Sleep(ms)
@@ -51,10 +51,10 @@ func TestSnapshot(t *testing.T) {
 			time.Sleep(7 * time.Second)
 			larger := q
 			larger.Limit = 1000
-			for name, l := range map[string]*tally.Limiter{
-				"the same":       newLimiter(t, q, tally.Config{}),
-				"another limit":  newLimiter(t, larger, tally.Config{}),
-				"another memory": newLimiter(t, q, tally.Config{Memory: 1 << 20}),
+			for name, l := range map[string]*keyedtable.Windows[string]{
+				"the same":       newLimiter(t, q, keyedtable.Config{}),
+				"another limit":  newLimiter(t, larger, keyedtable.Config{}),
+				"another memory": newLimiter(t, q, keyedtable.Config{Memory: 1 << 20}),
 				"the old one":    old,
 			} {
 				l.Take("stale", 100, 0)
@@ -86,12 +86,12 @@ func TestSnapshot(t *testing.T) {
 // Under another period, or kind, counts are as after SetQuota.
 func TestRestoreUnderAnotherQuota(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		old := newLimiter(t, sliding(perSecond(10)), tally.Config{})
+		old := newLimiter(t, sliding(perSecond(10)), keyedtable.Config{})
 		old.Take("a", 10, 0)
 		old.Take("b", 3, 0)
 		time.Sleep(1250 * ms)
 		old.Take("b", 3, 0)
-		l := again(t, old, tally.Quota{Limit: 20, Period: time.Minute}, tally.Config{})
+		l := again(t, old, keyedtable.Window{Limit: 20, Period: time.Minute}, keyedtable.Config{})
 		for key, want := range map[string]int{"a": 8, "b": 6, "c": 0} { // 7.5 and 5.25 are left
 			if used, reset := l.Used(key); used != want || used > 0 && reset != time.Minute {
 				t.Errorf("%s has used %d for %v: want %d", key, used, reset, want)
@@ -103,8 +103,8 @@ func TestRestoreUnderAnotherQuota(t *testing.T) {
 // What was decided before a snapshot is in it, whatever splits
 // meanwhile.
 func TestSnapshotUnderLoad(t *testing.T) {
-	q := tally.Quota{Limit: 3}
-	old := newLimiter(t, q, tally.Config{Memory: 8 << 20})
+	q := keyedtable.Window{Limit: 3}
+	old := newLimiter(t, q, keyedtable.Config{Memory: 8 << 20})
 	const keys = 20_000
 	for key := range keys {
 		old.Take(fmt.Sprint(key), 3, 0)
@@ -121,7 +121,7 @@ func TestSnapshotUnderLoad(t *testing.T) {
 	if err := old.Snapshot(busy); err != nil {
 		t.Fatal(err)
 	}
-	l := newLimiter(t, q, tally.Config{Memory: 8 << 20})
+	l := newLimiter(t, q, keyedtable.Config{Memory: 8 << 20})
 	if err := l.Restore(&file); err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +141,7 @@ func (w writer) Write(p []byte) (int, error) { return w(p) }
 
 // Restore takes a whole snapshot or none of it.
 func TestRestoreOfDamagedSnapshots(t *testing.T) {
-	l := newLimiter(t, tally.Quota{Limit: 2}, tally.Config{Memory: tally.MinMemory})
+	l := newLimiter(t, keyedtable.Window{Limit: 2}, keyedtable.Config{Memory: keyedtable.MinMemory})
 	for i := range 100 {
 		l.Take(fmt.Sprint(i), 1, 0)
 	}
@@ -167,11 +167,15 @@ func TestRestoreOfDamagedSnapshots(t *testing.T) {
 		}
 	}
 	unchanged("a wrong byte")
-	other := bytes.Clone(good)
-	other[40] = 2 // neither fixed nor sliding
+	other, endless, buckets := bytes.Clone(good), bytes.Clone(good), bytes.Clone(good)
+	buckets[35] = 'b'
+	other[36] = 2 // neither fixed nor sliding
+	clear(endless[37:45])
 	for bad, want := range map[string]string{
 		"not a snapshot, but long enough to be the header of one": "not a snapshot",
-		"weirtal1" + strings.Repeat("\x00", 100):                  "of windows that cannot be",
+		"weirkey2" + strings.Repeat("\x00", 100):                  "of another type of keys",
+		string(buckets):                                           "it has buckets instead of windows",
+		string(endless):                                           "of windows that cannot be",
 		string(other):                                             "of windows that cannot be",
 	} {
 		if err := l.Restore(strings.NewReader(bad)); err == nil || !strings.Contains(err.Error(), want) {
@@ -207,9 +211,9 @@ func (w *limited) Write(p []byte) (int, error) {
 
 // Bytes that are no snapshot do no harm, even with a good checksum.
 func FuzzRestore(f *testing.F) {
-	hour := tally.Quota{Limit: 2, Period: time.Hour}
-	for _, q := range []tally.Quota{hour, sliding(hour), {Limit: 2}, {Limit: 2, Sliding: true}} {
-		l := newLimiter(f, q, tally.Config{Memory: tally.MinMemory})
+	hour := keyedtable.Window{Limit: 2, Period: time.Hour}
+	for _, q := range []keyedtable.Window{hour, sliding(hour), {Limit: 2}, {Limit: 2, Sliding: true}} {
+		l := newLimiter(f, q, keyedtable.Config{Memory: keyedtable.MinMemory})
 		f.Add(snapshot(f, l))
 		l.Take("a", 1, 0)
 		b := snapshot(f, l)
@@ -221,8 +225,8 @@ func FuzzRestore(f *testing.F) {
 		if len(b) > 4 {
 			binary.LittleEndian.PutUint32(b[len(b)-4:], crc32.ChecksumIEEE(b[:len(b)-4]))
 		}
-		for _, q := range []tally.Quota{hour, sliding(hour)} {
-			l := newLimiter(t, q, tally.Config{Memory: tally.MinMemory})
+		for _, q := range []keyedtable.Window{hour, sliding(hour)} {
+			l := newLimiter(t, q, keyedtable.Config{Memory: keyedtable.MinMemory})
 			if l.Restore(bytes.NewReader(b)) != nil {
 				return
 			}

@@ -1,4 +1,4 @@
-package tally_test
+package keyedtable_test
 
 import (
 	"bytes"
@@ -7,14 +7,14 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-go/weir/tally"
+	"github.com/weir-go/weir/internal/keyedtable"
 )
 
 // Whoever decides late decides as if in time: the next window begins when it
 // should have.
 func TestTakeAt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, err := tally.New(tally.Quota{Limit: 1, Period: time.Second}, tally.Config{})
+		l, err := keyedtable.NewWindows[string](keyedtable.Window{Limit: 1, Period: time.Second}, keyedtable.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -25,10 +25,10 @@ func TestTakeAt(t *testing.T) {
 		time.Sleep(3*time.Second + time.Second/2)
 		for i := 1; i <= 3; i++ {
 			at := start.Add(time.Duration(i) * time.Second)
-			if d := l.TakeAt("a", at, 1, 0); !d.OK {
+			if d := l.TakeAt(l.Fingerprint("a"), at, 1, 0); !d.OK {
 				t.Errorf("window %d: %+v", i, d)
 			}
-			if d := l.TakeAt("a", at, 1, 0); d.OK || d.RetryAfter != time.Second {
+			if d := l.TakeAt(l.Fingerprint("a"), at, 1, 0); d.OK || d.RetryAfter != time.Second {
 				t.Errorf("window %d, once more: %+v", i, d)
 			}
 		}
@@ -39,14 +39,14 @@ func TestTakeAt(t *testing.T) {
 }
 
 // A Bucket is that of its key; its denials are counted, but nobody's.
-func TestTakeBucket(t *testing.T) {
+func TestTakeByFingerprint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLimiter(t, perSecond(2), tally.Config{})
-		a, b, now := l.BucketOf("a"), l.BucketOf("b"), time.Now()
-		if !l.TakeBucket(a, now, 2, 0).OK || l.Take("a", 1, 0).OK || !l.TakeBucket(b, now, 2, 0).OK {
+		l := newLimiter(t, perSecond(2), keyedtable.Config{})
+		a, b, now := l.Fingerprint("a"), l.Fingerprint("b"), time.Now()
+		if !l.TakeAt(a, now, 2, 0).OK || l.Take("a", 1, 0).OK || !l.TakeAt(b, now, 2, 0).OK {
 			t.Error("it is not the bucket of its key")
 		}
-		if d := l.TakeBucket(a, now, 1, 0); d.OK || d.RetryAfter != time.Second || !l.TakeBucket(a, now.Add(time.Second), 1, 0).OK {
+		if d := l.TakeAt(a, now, 1, 0); d.OK || d.RetryAfter != time.Second || !l.TakeAt(a, now.Add(time.Second), 1, 0).OK {
 			t.Errorf("a second early: %+v", d)
 		}
 		if top := l.Top(5); l.Stats().Denied != 2 || len(top) != 1 || top[0].Key != "a" || top[0].Count != 1 {
@@ -58,7 +58,7 @@ func TestTakeBucket(t *testing.T) {
 // Where nobody asks which keys are denied most, none is kept, also after a
 // Restore.
 func TestNoTop(t *testing.T) {
-	l := newLimiter(t, perSecond(1), tally.Config{NoTop: true})
+	l := newLimiter(t, perSecond(1), keyedtable.Config{NoTop: true})
 	for range 2 {
 		for range 3 {
 			l.Take("a", 1, 0)

@@ -1,15 +1,15 @@
-package tally_test
+package keyedtable_test
 
 import (
 	"fmt"
 	"time"
 
-	"github.com/weir-go/weir/tally"
+	"github.com/weir-go/weir/internal/keyedtable"
 )
 
 // Each account may send three messages an hour, from its first on.
-func ExampleLimiter() {
-	lim, err := tally.New(tally.Quota{Limit: 3, Period: time.Hour}, tally.Config{})
+func ExampleWindows() {
+	lim, err := keyedtable.NewWindows[string](keyedtable.Window{Limit: 3, Period: time.Hour}, keyedtable.Config{})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -29,8 +29,8 @@ func ExampleLimiter() {
 
 // Work that cost less than was thought gives back the rest, if the window that
 // it was counted in is still the present one.
-func ExampleLimiter_SettleAt() {
-	lim, _ := tally.New(tally.Quota{Limit: 1000, Period: time.Hour}, tally.Config{})
+func ExampleWindows_SettleAt() {
+	lim, _ := keyedtable.NewWindows[string](keyedtable.Window{Limit: 1000, Period: time.Hour}, keyedtable.Config{})
 	lim.Take("alice", 500, 0)
 	at := time.Now()
 
@@ -44,8 +44,8 @@ func ExampleLimiter_SettleAt() {
 
 // Whoever is twelfth in line, in a window that is full, has its turn when the
 // fourth after it begins.
-func ExampleLimiter_Ahead() {
-	lim, _ := tally.New(tally.Quota{Limit: 3, Period: time.Minute}, tally.Config{})
+func ExampleWindows_Ahead() {
+	lim, _ := keyedtable.NewWindows[string](keyedtable.Window{Limit: 3, Period: time.Minute}, keyedtable.Config{})
 	lim.Take("alice", 3, 0)
 	fmt.Println(lim.Ahead("alice", 12, 0).Round(time.Minute))
 	// Output: 4m0s

@@ -1,27 +1,23 @@
-package tally
+package keyedtable
 
 import (
 	"math/rand/v2"
 	"testing"
 	"time"
-	"unsafe"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/siphash"
 )
 
-func TestSizes(t *testing.T) {
-	if n := unsafe.Sizeof(page{}); n != pageBytes {
-		t.Errorf("a page has %d bytes: want %d", n, pageBytes)
-	}
-	if n := unsafe.Sizeof(shard{}); n != shardBytes {
-		t.Errorf("a shard has %d bytes: want %d", n, shardBytes)
-	}
-	for _, memory := range []int{MinMemory, 100_000, 1 << 20, 10 << 20, 64 << 20, 100 << 20, 1 << 30} {
-		tt := newTable(memory, siphash.Key{}, newRule(Quota{}, 0))
-		if most := len(tt.shards) * shardMost(tt.maxDepth); most > memory || most < memory*9/10 {
-			t.Errorf("%d bytes: %d shards of %d pages are %d", memory, len(tt.shards), 1<<tt.maxDepth, most)
-		}
+func newWindowTable(r *rule) *table[string] {
+	l := &Windows[string]{rule: r}
+	l.init(Config{Memory: MinMemory})
+	return l.newTable(siphash.Key{}, r)
+}
+
+func eachFloor(p *page, f func(i int) value) {
+	for i := range windowLayout.floors {
+		windowLayout.set(p, 1+2*i, f(i))
 	}
 }
 
@@ -30,7 +26,7 @@ func TestSizes(t *testing.T) {
 type life struct {
 	t      *testing.T
 	r      *rule
-	table  *table
+	table  *table[string]
 	chance *rand.Rand
 	now    time.Duration
 	keys   map[uint64]*biography
@@ -38,8 +34,8 @@ type life struct {
 
 // A biography is what a key was allowed.
 type biography struct {
-	count  count // when it was last asked for
-	alone  count // what it would be without neighbours
+	count  value // when it was last asked for
+	alone  value // what it would be without neighbours
 	exact  bool  // and is, because the key was never without its place
 	grants []grant
 }
@@ -49,9 +45,9 @@ type grant struct {
 	n  int
 }
 
-func newLife(t *testing.T, seed uint64, q Quota, maxDepth uint8) *life {
+func newLife(t *testing.T, seed uint64, q Window, maxDepth uint8) *life {
 	f := &life{t: t, r: newRule(q, -1), chance: rand.New(rand.NewPCG(seed, 4)), now: 1000 * time.Hour, keys: map[uint64]*biography{}}
-	f.table = newTable(MinMemory, siphash.Key{}, f.r)
+	f.table = newWindowTable(f.r)
 	f.table.shards, f.table.maxDepth = f.table.shards[:1], maxDepth
 	return f
 }
@@ -65,17 +61,18 @@ func (f *life) ask(print uint64, n int) {
 		f.keys[print] = k
 	}
 	s := &f.table.shards[0]
-	p := s.find(f.table, print)
-	used, _ := f.r.used(p.count, f.now)
+	var p place
+	s.find(f.table, &p, print)
+	used, _ := f.r.used(p.value, f.now)
 	was, _ := f.r.used(k.count, f.now)
 	switch {
-	case p.slot != nil && used != was:
+	case p.at != 0 && used != was:
 		f.t.Fatalf("%x has used %d: want %d", print, used, was)
 	case used < was:
 		f.t.Fatalf("%x was forgotten when it had used %d, and starts from %d", print, was, used)
 	case used == 0:
-		k.alone, k.exact = count{}, true
-	case p.slot == nil:
+		k.alone, k.exact = value{}, true
+	case p.at == 0:
 		k.exact = false
 	}
 	d := s.take(f.table, print, nil, f.now, n, 0)
@@ -88,7 +85,9 @@ func (f *life) ask(print uint64, n int) {
 	}
 	if d.OK && n > 0 {
 		k.grants = append(k.grants, grant{f.now, n})
-		k.count = s.find(f.table, print).count
+		var p place
+		s.find(f.table, &p, print)
+		k.count = p.value
 	}
 }
 
@@ -123,7 +122,7 @@ func FuzzNeighbours(f *testing.F) {
 		f.Add(n, uint16(n*60), uint8(n%7), n%2 == 0, uint8(n/2%4))
 	}
 	f.Fuzz(func(t *testing.T, seed uint64, n uint16, limit uint8, sliding bool, maxDepth uint8) {
-		f := newLife(t, seed, Quota{Limit: 1 + int(limit%8), Period: time.Second, Sliding: sliding}, maxDepth%4)
+		f := newLife(t, seed, Window{Limit: 1 + int(limit%8), Period: time.Second, Sliding: sliding}, maxDepth%4)
 		crowd := 1 + f.chance.IntN(1000)
 		prints := make([]uint64, crowd)
 		for i := range prints {
@@ -134,14 +133,7 @@ func FuzzNeighbours(f *testing.F) {
 			f.ask(prints[f.chance.IntN(crowd)], f.chance.IntN(3))
 		}
 		f.check()
-		for i, p := range f.table.shards[0].dir.pages {
-			for _, s := range p.slots {
-				d := f.table.shards[0].dir.depth
-				if s.print > 0 && prefix(s.print, 1, d)>>(d-p.depth) != i>>(d-p.depth) {
-					t.Fatalf("%x is on the wrong page", s.print)
-				}
-			}
-		}
+		checkPrefixes(t, windowLayout, &f.table.shards[0].dir, 1, func(value) bool { return true })
 	})
 }
 
@@ -149,7 +141,7 @@ func FuzzNeighbours(f *testing.F) {
 // and keys that come back to one.
 func TestNeighboursAreForgotten(t *testing.T) {
 	for sliding, crowd := range map[bool]uint64{false: 1000, true: 350} {
-		f := newLife(t, 1, Quota{Limit: 3, Period: time.Second, Sliding: sliding}, 1)
+		f := newLife(t, 1, Window{Limit: 3, Period: time.Second, Sliding: sliding}, 1)
 		for range 20_000 {
 			f.now += time.Millisecond
 			f.ask(1+f.chance.Uint64N(crowd)*0x9e3779b97f4a7c15, 1)
@@ -172,15 +164,13 @@ func TestNeighboursAreForgotten(t *testing.T) {
 // window of its own: else one that had used all of its last window could in a
 // period have that, the rest of the floor's, and the next.
 func TestFromAFloor(t *testing.T) {
-	r := newRule(Quota{Limit: 5, Period: time.Second}, 0)
+	r := newRule(Window{Limit: 5, Period: time.Second}, 0)
 	const now, ends = 100 * time.Second, time.Second / 10
-	tt := newTable(MinMemory, siphash.Key{}, r)
+	tt := newWindowTable(r)
 	tt.shards = tt.shards[:1]
 	s := &tt.shards[0]
 	p := &page{}
-	for i := range p.floors {
-		p.floors[i] = count{uint64(now + ends), 2}
-	}
+	eachFloor(p, func(int) value { return value{uint64(now + ends), 2} })
 	s.dir.pages = []*page{p}
 	for _, ask := range []struct {
 		at, n int
@@ -196,14 +186,14 @@ func TestFromAFloor(t *testing.T) {
 			t.Errorf("%d after %v: %+v: want %+v", ask.n, time.Duration(ask.at), d, ask.want)
 		}
 	}
-	if charged := s.settle(tt, 2, now, now, 0, 9); charged != 8 {
+	if charged := s.settleAt(tt, 2, now, now, 0, 9); charged != 8 {
 		t.Errorf("%d are charged: want what the floor and the debt leave", charged)
 	}
 	if d := s.take(tt, 2, nil, now+ends, 1, 0); d.RetryAfter != time.Second-ends {
 		t.Errorf("%+v", d)
 	}
 	for used, want := range map[uint64]time.Duration{2: time.Second, 5: time.Second / 10} {
-		if got := r.ahead(count{uint64(now + time.Second/10), used}, now, 4, true); got != want {
+		if got := r.ahead(value{uint64(now + time.Second/10), used}, now, 4, true); got != want {
 			t.Errorf("of a floor of %d: %v: want %v", used, got, want)
 		}
 	}
@@ -212,29 +202,26 @@ func TestFromAFloor(t *testing.T) {
 // Another Quota does not make pages forget what they forgot.
 func TestFloorsAreMoved(t *testing.T) {
 	const s = time.Second
-	fixed, slides := newRule(Quota{Limit: 5, Period: s}, 0), newRule(Quota{Limit: 5, Period: 2 * s, Sliding: true}, 0)
-	tt := newTable(MinMemory, siphash.Key{}, fixed)
+	fixed, slides := newRule(Window{Limit: 5, Period: s}, 0), newRule(Window{Limit: 5, Period: 2 * s, Sliding: true}, 0)
+	tt := newWindowTable(fixed)
 	p := &page{}
-	p.floors[0] = count{uint64(tt.now() + s), 2}
+	windowLayout.set(p, 1, value{uint64(tt.now() + s), 2})
 	tt.shards[0].dir.pages = []*page{p}
 	tt.shards[0].setRule(tt, slides)
-	if used, _ := slides.used(p.floors[0], tt.now()); used != 2 {
+	if used, _ := slides.used(windowLayout.get(p, 1), tt.now()); used != 2 {
 		t.Errorf("the floor is at %d: want 2", used)
 	}
 }
 
 // Both halves of a page remember what was forgotten there.
 func TestSplitKeepsFloors(t *testing.T) {
-	r := newRule(Quota{Limit: 5, Period: time.Second}, 0)
-	m := r.moment(100 * time.Second)
+	r := newRule(Window{Limit: 5, Period: time.Second}, 0)
 	p := &page{}
-	for i := range p.floors {
-		p.floors[i] = count{uint64(101 * time.Second), uint64(i + 1)}
-	}
-	floors := p.floors
+	eachFloor(p, func(i int) value { return value{uint64(101 * time.Second), uint64(i + 1)} })
+	floors := [10]uint64(p[1:])
 	d := directory{pages: []*page{p}}
-	d.split(p, 1, 7, r, &m)
-	if len(d.pages) != 2 || d.pages[0] == d.pages[1] || d.pages[0].floors != floors || d.pages[1].floors != floors {
-		t.Errorf("%d pages, of floors %v and %v", len(d.pages), d.pages[0].floors, d.pages[1].floors)
+	split(&d, windowLayout, p, 1, 7, r.at(100*time.Second))
+	if len(d.pages) != 2 || d.pages[0] == d.pages[1] || [10]uint64(d.pages[0][1:]) != floors || [10]uint64(d.pages[1][1:]) != floors {
+		t.Errorf("%d pages, of floors %v and %v", len(d.pages), d.pages[0][1:11], d.pages[1][1:11])
 	}
 }

@@ -1,4 +1,4 @@
-package tally_test
+package keyedtable_test
 
 import (
 	"fmt"
@@ -11,23 +11,25 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/tally"
+	"github.com/weir-go/weir/internal/keyedtable"
 )
 
 const ms = time.Millisecond
 
-func newLimiter(t testing.TB, q tally.Quota, cfg tally.Config) *tally.Limiter {
+func newLimiter(t testing.TB, q keyedtable.Window, cfg keyedtable.Config) *keyedtable.Windows[string] {
 	t.Helper()
-	l, err := tally.New(q, cfg)
+	l, err := keyedtable.NewWindows[string](q, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return l
 }
 
-func perSecond(limit int) tally.Quota { return tally.Quota{Limit: limit, Period: time.Second} }
+func perSecond(limit int) keyedtable.Window {
+	return keyedtable.Window{Limit: limit, Period: time.Second}
+}
 
-func sliding(q tally.Quota) tally.Quota {
+func sliding(q keyedtable.Window) keyedtable.Window {
 	q.Sliding = true
 	return q
 }
@@ -59,7 +61,7 @@ func TestTake(t *testing.T) {
 	long := strings.Repeat("long", 1000)
 	for _, tt := range []struct {
 		rule  string
-		q     tally.Quota
+		q     keyedtable.Window
 		steps []step
 	}{
 		{"each key has its own count", perSecond(2), []step{
@@ -84,25 +86,25 @@ func TestTake(t *testing.T) {
 			yes(0, "a", 2, 1, 2*s), under(2, no(0, "a", 1, 0, 1500*ms, 2*s)), under(5, yes(0, "a", 3, 0, 2*s)),
 		}},
 		{"no limit lets nobody in", perSecond(0), []step{no(0, "a", 1, 0, weir.Never, 0), under(1, yes(0, "a", 1, 0, s)), yes(0, "a", 0, 0, s)}},
-		{"without a period the window never ends", tally.Quota{Limit: 2}, []step{
+		{"without a period the window never ends", keyedtable.Window{Limit: 2}, []step{
 			yes(0, "a", 1, 1, weir.Never), yes(1000*time.Hour, "a", 1, 0, weir.Never), no(9000*time.Hour, "a", 1, 0, weir.Never, weir.Never),
 		}},
-		{"nor if it slides", tally.Quota{Limit: 2, Sliding: true}, []step{
+		{"nor if it slides", keyedtable.Window{Limit: 2, Sliding: true}, []step{
 			yes(0, "a", 2, 0, weir.Never), no(9000*time.Hour, "a", 1, 0, weir.Never, weir.Never),
 		}},
-		{"a period is a millisecond at least", tally.Quota{Limit: 1, Period: 1}, []step{yes(0, "a", 1, 0, ms), no(999999, "a", 1, 0, 1, 1)}},
+		{"a period is a millisecond at least", keyedtable.Window{Limit: 1, Period: 1}, []step{yes(0, "a", 1, 0, ms), no(999999, "a", 1, 0, 1, 1)}},
 		{"limits are large", perSecond(math.MaxInt), []step{
-			yes(0, "a", 1<<40, tally.MaxLimit-1<<40, s), under(math.MaxInt, yes(0, "a", 1, tally.MaxLimit-1<<40-1, s)),
+			yes(0, "a", 1<<40, keyedtable.MaxLimit-1<<40, s), under(math.MaxInt, yes(0, "a", 1, keyedtable.MaxLimit-1<<40-1, s)),
 		}},
 		{"and sliding ones as large", sliding(perSecond(math.MaxInt)), []step{
-			under(math.MaxInt, no(0, "b", tally.MaxLimit+1, tally.MaxLimit, weir.Never, 0)),
-			yes(0, "a", tally.MaxLimit, 0, 2*s), yes(1500*ms, "a", tally.MaxLimit/2, 0, 1500*ms), no(2*s, "a", tally.MaxLimit, tally.MaxLimit/2+1, s, s),
+			under(math.MaxInt, no(0, "b", keyedtable.MaxLimit+1, keyedtable.MaxLimit, weir.Never, 0)),
+			yes(0, "a", keyedtable.MaxLimit, 0, 2*s), yes(1500*ms, "a", keyedtable.MaxLimit/2, 0, 1500*ms), no(2*s, "a", keyedtable.MaxLimit, keyedtable.MaxLimit/2+1, s, s),
 		}},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began := time.Now()
-				l := newLimiter(t, tt.q, tally.Config{})
+				l := newLimiter(t, tt.q, keyedtable.Config{})
 				for i, step := range tt.steps {
 					time.Sleep(step.at - time.Since(began))
 					if d := l.Take(step.key, step.n, step.limit); d != step.want {
@@ -115,17 +117,17 @@ func TestTake(t *testing.T) {
 }
 
 func TestConfig(t *testing.T) {
-	for want, cfg := range map[string]tally.Config{
-		"tally: Memory = 100: must be 0, or from 65536 to 1099511627776":           {Memory: 100},
-		"tally: Memory = -1: must be 0, or from 65536 to 1099511627776":            {Memory: -1},
-		"tally: Memory = 1099511627777: must be 0, or from 65536 to 1099511627776": {Memory: tally.MaxMemory + 1},
+	for want, cfg := range map[string]keyedtable.Config{
+		"keyed: Memory = 100: must be 0, or from 65536 to 1099511627776":           {Memory: 100},
+		"keyed: Memory = -1: must be 0, or from 65536 to 1099511627776":            {Memory: -1},
+		"keyed: Memory = 1099511627777: must be 0, or from 65536 to 1099511627776": {Memory: keyedtable.MaxMemory + 1},
 	} {
-		if _, err := tally.New(perSecond(1), cfg); err == nil || err.Error() != want {
+		if _, err := keyedtable.NewWindows[string](perSecond(1), cfg); err == nil || err.Error() != want {
 			t.Errorf("%+v: %v: want %s", cfg, err, want)
 		}
 	}
-	for _, memory := range []int{tally.MinMemory, 100_000, 1 << 20, 1 << 30} {
-		l := newLimiter(t, tally.Quota{Limit: 1}, tally.Config{Memory: memory})
+	for _, memory := range []int{keyedtable.MinMemory, 100_000, 1 << 20, 1 << 30} {
+		l := newLimiter(t, keyedtable.Window{Limit: 1}, keyedtable.Config{Memory: memory})
 		for i := range 10_000 {
 			l.Take(fmt.Sprint(i), 1, 0)
 		}
@@ -136,7 +138,7 @@ func TestConfig(t *testing.T) {
 }
 
 func TestNegativeCostPanics(t *testing.T) {
-	l := newLimiter(t, perSecond(1), tally.Config{})
+	l := newLimiter(t, perSecond(1), keyedtable.Config{})
 	for name, f := range map[string]func(){
 		"Take":     func() { l.Take("a", -1, 0) },
 		"SettleAt": func() { l.SettleAt("a", time.Now(), 1, -1) },
@@ -145,7 +147,7 @@ func TestNegativeCostPanics(t *testing.T) {
 	} {
 		func() {
 			defer func() {
-				if p := recover(); p != "tally: negative cost" {
+				if p := recover(); p != "keyed: negative cost" {
 					t.Errorf("%s: panic %v", name, p)
 				}
 			}()
@@ -158,7 +160,7 @@ func TestNegativeCostPanics(t *testing.T) {
 }
 
 func TestTop(t *testing.T) {
-	l := newLimiter(t, tally.Quota{Limit: 1, Period: time.Hour}, tally.Config{Memory: 1 << 20})
+	l := newLimiter(t, keyedtable.Window{Limit: 1, Period: time.Hour}, keyedtable.Config{Memory: 1 << 20})
 	for i := range 1000 {
 		l.Take("worst", 1, 0)
 		if i%2 == 0 {
@@ -194,8 +196,8 @@ func TestTop(t *testing.T) {
 // Keys are those that count, not those that have been.
 func TestKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for _, q := range []tally.Quota{perSecond(5), sliding(perSecond(5))} {
-			l := newLimiter(t, q, tally.Config{})
+		for _, q := range []keyedtable.Window{perSecond(5), sliding(perSecond(5))} {
+			l := newLimiter(t, q, keyedtable.Config{})
 			if s := l.Stats(); s.Keys != 0 || s.Memory > 100_000 {
 				t.Errorf("%+v: want nothing", s)
 			}
@@ -215,10 +217,10 @@ func TestKeys(t *testing.T) {
 }
 
 func TestNothingAllocates(t *testing.T) {
-	for _, q := range []tally.Quota{{Limit: 1 << 40, Period: time.Hour}, {Limit: 1 << 40, Period: time.Hour, Sliding: true}} {
-		l := newLimiter(t, q, tally.Config{})
+	for _, q := range []keyedtable.Window{{Limit: 1 << 40, Period: time.Hour}, {Limit: 1 << 40, Period: time.Hour, Sliding: true}} {
+		l := newLimiter(t, q, keyedtable.Config{})
 		q.Limit = 1
-		full := newLimiter(t, q, tally.Config{})
+		full := newLimiter(t, q, keyedtable.Config{})
 		full.Take("a", 1, 0)
 		var keys []string
 		for i := range 100_000 {
@@ -253,7 +255,7 @@ func TestNothingAllocates(t *testing.T) {
 
 // However many ask at once, each key gets its limit and no more.
 func TestStorm(t *testing.T) {
-	l := newLimiter(t, tally.Quota{Limit: 10}, tally.Config{Memory: tally.MinMemory, MaxDebt: -1})
+	l := newLimiter(t, keyedtable.Window{Limit: 10}, keyedtable.Config{Memory: keyedtable.MinMemory, MaxDebt: -1})
 	var allowed [50]atomic.Int64
 	var all sync.WaitGroup
 	for g := range 8 {
@@ -272,7 +274,7 @@ func TestStorm(t *testing.T) {
 					l.Ahead(key, 3, 0)
 				case 2:
 					if i%100 == 2 {
-						l.SetQuota(tally.Quota{Limit: 10})
+						l.SetWindow(keyedtable.Window{Limit: 10})
 						l.Stats()
 						l.Top(3)
 					}

@@ -1,15 +1,15 @@
-package tally_test
+package keyedtable_test
 
 import (
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-go/weir/tally"
+	"github.com/weir-go/weir/internal/keyedtable"
 )
 
-func TestSetQuota(t *testing.T) {
-	type quota = tally.Quota
+func TestSetWindow(t *testing.T) {
+	type quota = keyedtable.Window
 	const s, m = time.Second, time.Minute
 	for _, tt := range []struct {
 		rule   string
@@ -36,11 +36,11 @@ func TestSetQuota(t *testing.T) {
 		t.Run(tt.rule, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				time.Sleep(30 * s)
-				l := newLimiter(t, tt.q, tally.Config{})
+				l := newLimiter(t, tt.q, keyedtable.Config{})
 				l.Take("a", tt.taken, 0)
 				at := time.Now()
 				time.Sleep(15 * s)
-				l.SetQuota(tt.to)
+				l.SetWindow(tt.to)
 				if d := l.Take("a", 0, 0); d.Remaining != tt.left || d.ResetAfter != tt.resets {
 					t.Errorf("%+v: want %d left, and all in %v", d, tt.left, tt.resets)
 				}
@@ -61,10 +61,10 @@ func TestSetQuota(t *testing.T) {
 // What an estimate of the last window's makes is what counts.
 func TestSetQuotaAmidFading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLimiter(t, sliding(perSecond(10)), tally.Config{})
+		l := newLimiter(t, sliding(perSecond(10)), keyedtable.Config{})
 		l.Take("a", 10, 0)
 		time.Sleep(1250 * ms) // 7.5 are left of that
-		l.SetQuota(perSecond(10))
+		l.SetWindow(perSecond(10))
 		if used, reset := l.Used("a"); used != 8 || reset != time.Second {
 			t.Errorf("%d for %v", used, reset)
 		}

@@ -1,0 +1,245 @@
+package keyedtable
+
+import (
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/gcra"
+	"github.com/weir-go/weir/internal/siphash"
+)
+
+// Buckets has a token bucket for every key, at first full.
+type Buckets[K comparable] struct {
+	Common[K]
+	waiting atomic.Int64
+
+	mu     sync.Mutex        // guards the quotas, and is held for a moment only
+	quota  gcra.Quota        // of keys without their own
+	quotas map[K]*gcra.Quota // of keys with their own
+}
+
+// NewBuckets returns Buckets that give every key the Quota q. The error is
+// Config.Validate's.
+func NewBuckets[K comparable](q gcra.Quota, cfg Config) (*Buckets[K], error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	l := &Buckets[K]{quota: q, quotas: map[K]*gcra.Quota{}}
+	l.init(cfg)
+	l.table.Store(l.newTable(siphash.New(), &q))
+	return l, nil
+}
+
+func (l *Buckets[K]) newTable(seed siphash.Key, q *gcra.Quota) *table[K] {
+	t := newTable[K](&l.cfg, bucketLayout, seed)
+	for i := range t.shards {
+		t.shards[i].quota = q
+	}
+	return t
+}
+
+// level is the law of buckets: up to it, they are full.
+type level gcra.Bucket
+
+func (l level) weight(v value) uint64 { return v.a - min(v.a, uint64(l)) }
+
+func (l level) join(v, w value) value { return value{a: max(v.a, w.a)} }
+
+func (l level) spare(lay *layout, p *page, print uint64) (at int, live bool) {
+	_, at, live = l.find(lay, p, print)
+	return at, live
+}
+
+// find returns the index of the value of a fingerprint or, if it has no slot, that
+// of the spare one. It is layout.find and spare in one loop without calls: with
+// two, a key that is new costs half as much again (BenchmarkFlood).
+func (l level) find(lay *layout, p *page, print uint64) (at, spare int, live bool) {
+	least := uint64(math.MaxUint64)
+	i := lay.home(print)
+	for range reach {
+		if p[i] == print {
+			return i + 1, 0, false
+		}
+		b := p[i+1]
+		if b <= uint64(l) {
+			b = 0
+		}
+		if b < least {
+			least, spare = b, i+1
+		}
+		if p[i] == 0 {
+			break
+		}
+		if i += 2; i >= pageWords {
+			i = lay.first
+		}
+	}
+	return 0, spare, least > 0
+}
+
+// Allow takes n tokens of a key, and reports whether it had them.
+func (l *Buckets[K]) Allow(key K, n int) bool {
+	checkCost(n)
+	t := l.table.Load()
+	print := t.print(l.hash.sum, key)
+	now := t.now()
+	s := t.shard(print)
+	s.mu.Lock()
+	ok := s.allow(t, print, now, n)
+	if !ok {
+		s.deny(t, print, &key)
+	}
+	s.mu.Unlock()
+	return ok
+}
+
+// Take takes n tokens of a key, or says why not.
+func (l *Buckets[K]) Take(key K, n int) weir.Decision {
+	t := l.table.Load()
+	print := t.print(l.hash.sum, key)
+	return decide(t, print, &key, t.now(), n, nil)
+}
+
+// Decide is Take, with the Quota under which it decided, and the fingerprint of
+// the key.
+func (l *Buckets[K]) Decide(key K, n int) (d weir.Decision, q gcra.Quota, print uint64) {
+	t := l.table.Load()
+	print = t.print(l.hash.sum, key)
+	d = decide(t, print, &key, t.now(), n, &q)
+	return d, q, print
+}
+
+// TakeAt is Take at the time t, by fingerprint. A time before that of an earlier
+// decision does no harm: nothing comes in twice. Denials are not counted in Top,
+// for the key is not known.
+func (l *Buckets[K]) TakeAt(print uint64, at time.Time, n int) weir.Decision {
+	t := l.table.Load()
+	return decide(t, print, nil, at.Sub(t.epoch), n, nil)
+}
+
+// decide takes n tokens of a key, nil if it is not known. It returns the Quota if
+// under is not nil.
+func decide[K comparable](t *table[K], print uint64, key *K, now time.Duration, n int, under *gcra.Quota) weir.Decision {
+	checkCost(n)
+	s := t.shard(print)
+	s.mu.Lock()
+	var p bucketPlace
+	s.findBucket(t, &p, print, now)
+	b, d := p.quota.Take(p.bucket(), now, n)
+	switch {
+	case n == 0:
+	case d.OK:
+		s.storeBucket(t, &p, b)
+	default:
+		s.deny(t, print, key)
+	}
+	if under != nil {
+		*under = *p.quota
+	}
+	s.mu.Unlock()
+	return d
+}
+
+// TokensAt returns how many tokens the key has at the time t, fractions
+// included; less than zero if it is in debt, or taken ahead of time. If there is
+// no limit, it is infinity.
+func (l *Buckets[K]) TokensAt(key K, at time.Time) float64 {
+	t := l.table.Load()
+	print := t.print(l.hash.sum, key)
+	s := t.shard(print)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var p bucketPlace
+	s.findBucket(t, &p, print, t.now())
+	return p.quota.Tokens(p.bucket(), at.Sub(t.epoch))
+}
+
+// Settle changes the cost of work from was to n tokens, by fingerprint, and
+// returns what is charged.
+func (l *Buckets[K]) Settle(print uint64, was, n int) int {
+	checkCost(was)
+	checkCost(n)
+	t := l.table.Load()
+	return t.shard(print).settle(t, print, was, n, l.cfg.MaxDebt)
+}
+
+// Stats returns the state and the counts.
+func (l *Buckets[K]) Stats() Stats {
+	st := l.stats(func(t *table[K], s *shard[K]) int {
+		return live(t, s, level(s.quota.Level(t.now()))) + len(s.own)
+	})
+	st.Waiting = int(l.waiting.Load())
+	return st
+}
+
+// A bucketPlace is where the bucket of a key is, or could be.
+type bucketPlace struct {
+	place
+	quota *gcra.Quota
+	level level // of the Quota, if the key has no bucket of its own
+	own   *own  // nil if the key has a slot or nothing
+}
+
+func (p *bucketPlace) bucket() gcra.Bucket { return gcra.Bucket(p.value.a) }
+
+// allow takes n tokens of a key, if it has them.
+func (s *shard[K]) allow(t *table[K], print uint64, now time.Duration, n int) bool {
+	// Most of the time the key is known, and near its home: that is worth a search
+	// without calls (BenchmarkKeyed).
+	if s.own == nil && s.dir.pages != nil {
+		slots := near(s.dir.page(print, uint64(len(t.shards))), print)
+		for i := 0; i < len(slots); i += 2 {
+			if slots[i] == print {
+				b, ok := s.quota.Allow(gcra.Bucket(slots[i+1]), now, n)
+				slots[i+1] = uint64(b)
+				return ok
+			}
+		}
+	}
+	var p bucketPlace
+	s.findBucket(t, &p, print, now)
+	b, ok := p.quota.Allow(p.bucket(), now, n)
+	if ok {
+		s.storeBucket(t, &p, b)
+	}
+	return ok
+}
+
+// findBucket finds the place of a key, and its bucket.
+func (s *shard[K]) findBucket(t *table[K], p *bucketPlace, print uint64, now time.Duration) {
+	p.print = print
+	if s.own != nil {
+		if o := s.own[print]; o != nil {
+			p.own, p.quota, p.value.a = o, o.quota, uint64(o.bucket)
+			return
+		}
+	}
+	p.quota, p.level = s.quota, level(s.quota.Level(now))
+	if s.dir.pages == nil {
+		return
+	}
+	p.page = s.dir.page(print, uint64(len(t.shards)))
+	if p.at, p.spare, p.live = p.level.find(bucketLayout, p.page, print); p.at != 0 {
+		p.value.a = p.page[p.at]
+	} else {
+		p.value.a = p.page[bucketLayout.floor(print)]
+	}
+}
+
+// storeBucket sets the bucket of a key. A new key gets a slot, unless the bucket
+// is no different from none.
+func (s *shard[K]) storeBucket(t *table[K], p *bucketPlace, b gcra.Bucket) {
+	switch {
+	case p.own != nil:
+		p.own.bucket = b
+	case p.at != 0:
+		p.page[p.at] = uint64(b)
+	default:
+		if b > gcra.Bucket(p.level) && b != p.bucket() {
+			add(t, s, &p.place, value{a: uint64(b)}, p.level)
+		}
+	}
+}

@@ -1,0 +1,75 @@
+package keyedtable_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir/gcra"
+	"github.com/weir-go/weir/internal/keyedtable"
+)
+
+func buckets(t *testing.T, perSecond, burst int) *keyedtable.Buckets[string] {
+	t.Helper()
+	l, err := keyedtable.NewBuckets[string](gcra.Per(perSecond, time.Second, burst), keyedtable.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// The bucket that is settled is the one that decided.
+func TestSettleBucket(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := buckets(t, 1, 5)
+		d, q, a := l.Decide("a", 4)
+		if !d.OK || d.Remaining != 1 || q != gcra.Per(1, time.Second, 5) {
+			t.Errorf("%+v under %v", d, q)
+		}
+		if held := l.Settle(a, 4, 1); held != 1 || l.Take("a", 0).Remaining != 4 || l.Take("b", 0).Remaining != 5 {
+			t.Errorf("%d is charged; a has %d, b %d", held, l.Take("a", 0).Remaining, l.Take("b", 0).Remaining)
+		}
+	})
+}
+
+// A decision that is made late is made as if in time: the tokens that came in
+// since are there for the next.
+func TestTakeBucketAt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := buckets(t, 10, 1)
+		start := time.Now()
+		time.Sleep(time.Second)
+		for i := range 10 {
+			at := start.Add(time.Duration(i) * time.Second / 10)
+			if d := l.TakeAt(l.Fingerprint("a"), at, 1); !d.OK {
+				t.Errorf("%d: %+v", i, d)
+			}
+			if d := l.TakeAt(l.Fingerprint("a"), at, 1); d.OK || d.RetryAfter != time.Second/10 {
+				t.Errorf("%d, once more: %+v", i, d)
+			}
+		}
+		if d := l.TakeAt(l.Fingerprint("a"), start, 1); d.OK || d.RetryAfter != time.Second {
+			t.Errorf("time that has been taken already: %+v", d)
+		}
+		if !l.Allow("a", 1) || l.Allow("a", 1) {
+			t.Error("now there is one more, not two")
+		}
+	})
+}
+
+// A fingerprint stands for its key; its denials are counted, but for no key.
+func TestTakeBucketByFingerprint(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := buckets(t, 1, 2)
+		a, b, now := l.Fingerprint("a"), l.Fingerprint("b"), time.Now()
+		if !l.TakeAt(a, now, 2).OK || l.Allow("a", 1) || !l.TakeAt(b, now, 2).OK {
+			t.Error("it does not stand for its key")
+		}
+		if d := l.TakeAt(a, now, 1); d.OK || d.RetryAfter != time.Second || !l.TakeAt(a, now.Add(time.Second), 1).OK {
+			t.Errorf("a second early: %+v", d)
+		}
+		if top := l.Top(5); l.Stats().Denied != 2 || len(top) != 1 || top[0].Key != "a" || top[0].Count != 1 {
+			t.Errorf("%d denials; denied most: %+v", l.Stats().Denied, top)
+		}
+	})
+}

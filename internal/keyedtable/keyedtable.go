@@ -1,0 +1,67 @@
+// Package keyedtable keeps a token bucket or a count of a window for every key,
+// in bounded memory.
+//
+// Package keyed is its public face, and has the contracts. The packages of this
+// module use keyedtable where they need more: calls by fingerprint, a limit of the
+// caller's own, and the Quota under which a decision was made.
+//
+//	b, err := keyedtable.NewBuckets[string](gcra.Per(100, time.Minute, 20), keyedtable.Config{})
+//	...
+//	print := b.Fingerprint(user)
+//	d := b.TakeAt(print, now, 1)
+//
+// All values are in one kind of table. A key is hashed to a fingerprint of 64
+// bits. Its upper bits choose a shard, which has a lock, and a page in the
+// directory of the shard; its lower bits choose the slots of that page in which
+// the key may be. What a value means is the law of a table: of buckets, or of
+// windows.
+package keyedtable
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"github.com/weir-go/weir/internal/waitq"
+)
+
+// Defaults and bounds of Config.
+const (
+	DefaultMemory = 64 << 20
+	MinMemory     = 64 << 10
+	MaxMemory     = 1 << 40
+	DefaultIPv4   = 32
+	DefaultIPv6   = 64
+	DefaultQueue  = waitq.DefaultQueue
+)
+
+// Config is keyed.Config.
+type Config struct {
+	Memory  int
+	Queue   int
+	MaxWait time.Duration
+	MaxDebt int
+	IPv4    int
+	IPv6    int
+	NoTop   bool
+}
+
+// Validate returns an error that names the first field that makes no sense.
+func (c Config) Validate() error {
+	switch {
+	case c.Memory != 0 && c.Memory < MinMemory, c.Memory > MaxMemory:
+		return fmt.Errorf("keyed: Memory = %d: must be 0, or from %d to %d", c.Memory, MinMemory, int64(MaxMemory))
+	case c.IPv4 < 0 || c.IPv4 > 32:
+		return fmt.Errorf("keyed: IPv4 = %d: must be 0 to 32", c.IPv4)
+	case c.IPv6 < 0 || c.IPv6 > 128:
+		return fmt.Errorf("keyed: IPv6 = %d: must be 0 to 128", c.IPv6)
+	}
+	return nil
+}
+
+func (c Config) withDefaults() Config {
+	c.Memory = cmp.Or(c.Memory, DefaultMemory)
+	c.IPv4 = cmp.Or(c.IPv4, DefaultIPv4)
+	c.IPv6 = cmp.Or(c.IPv6, DefaultIPv6)
+	return c
+}

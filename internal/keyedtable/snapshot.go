@@ -1,0 +1,313 @@
+package keyedtable
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"math"
+	"time"
+
+	"github.com/weir-go/weir/gcra"
+	"github.com/weir-go/weir/internal/siphash"
+)
+
+// magic begins a snapshot: the name and the version of the format. After it come
+// the kind of keys, the seed of fingerprints, the instant, and the law; then
+// entries, of which the one with the fingerprint 0 is the last; then a checksum
+// of all. Numbers have eight bytes, the lowest first.
+const magic = "weirkey2"
+
+// errUnstable is the error of a key type without a hash of its own.
+var errUnstable = errors.New("keyed: no snapshots of this type of keys: their hash differs in every process (use strings, integers, arrays of bytes or netip)")
+
+// An entry is a value in a snapshot: the fingerprint, the words of the value and,
+// after a byte that tells whether there is one, a Quota for this key alone.
+type entry struct {
+	print uint64
+	value value
+	own   *gcra.Quota
+}
+
+func (e *entry) append(b []byte, words int) []byte {
+	b = binary.LittleEndian.AppendUint64(b, e.print)
+	if b = binary.LittleEndian.AppendUint64(b, e.value.a); words == 3 {
+		b = binary.LittleEndian.AppendUint64(b, e.value.b)
+	}
+	if e.own == nil {
+		return append(b, 0)
+	}
+	return append(append(b, 1), marshal(e.own)...)
+}
+
+func readEntry(in io.Reader, words int) (e entry, err error) {
+	var b [max(25, gcra.QuotaBytes)]byte
+	if _, err := io.ReadFull(in, b[:8*words+1]); err != nil {
+		return e, err
+	}
+	e.print, e.value.a = binary.LittleEndian.Uint64(b[:]), binary.LittleEndian.Uint64(b[8:])
+	if words == 3 {
+		e.value.b = binary.LittleEndian.Uint64(b[16:])
+	}
+	if b[8*words] == 0 {
+		return e, nil
+	}
+	if _, err := io.ReadFull(in, b[:gcra.QuotaBytes]); err != nil {
+		return e, err
+	}
+	e.own = new(gcra.Quota)
+	return e, e.own.UnmarshalBinary(b[:gcra.QuotaBytes])
+}
+
+func marshal(q *gcra.Quota) []byte {
+	b, _ := q.MarshalBinary() // its error is nil
+	return b
+}
+
+// write writes the head and all entries. copyPage appends the entries of the page
+// with a prefix, under the lock of its shard, and returns the bits of its prefix.
+func (c *Common[K]) write(w io.Writer, law []byte, copyPage func(t *table[K], s *shard[K], at uint64, es *[]entry) (depth uint8)) error {
+	t := c.table.Load()
+	sum := crc32.NewIEEE()
+	out := bufio.NewWriterSize(io.MultiWriter(w, sum), 1<<16)
+	head := append([]byte(magic), c.hash.kind[:]...)
+	for _, x := range []uint64{t.seed.K0, t.seed.K1, uint64(t.now())} {
+		head = binary.LittleEndian.AppendUint64(head, x)
+	}
+	out.Write(append(head, law...)) // bufio keeps the error for Flush
+	var es []entry
+	var buf []byte
+	for i := range t.shards {
+		s := &t.shards[i]
+		for at, more := uint64(0), true; more; { // the prefix of the next page
+			es = es[:0]
+			s.mu.Lock()
+			depth := copyPage(t, s, at, &es)
+			s.mu.Unlock()
+			buf = buf[:0]
+			for i := range es {
+				buf = es[i].append(buf, t.layout.words)
+			}
+			out.Write(buf)
+			// A page that is split meanwhile is before or after the next prefix with
+			// both its halves.
+			at += 1 << (64 - depth)
+			more = at != 0 && depth > 0
+		}
+	}
+	out.Write((&entry{}).append(nil, t.layout.words)) // the end
+	if err := out.Flush(); err != nil {
+		return fmt.Errorf("keyed: writing a snapshot: %w", err)
+	}
+	if _, err := w.Write(binary.LittleEndian.AppendUint32(nil, sum.Sum32())); err != nil {
+		return fmt.Errorf("keyed: writing a snapshot: %w", err)
+	}
+	return nil
+}
+
+// copySlots appends the live values on the page with the prefix at, and returns
+// the bits of that prefix.
+func copySlots[K comparable, L law](t *table[K], s *shard[K], at uint64, by L, es *[]entry) (depth uint8) {
+	if s.dir.pages == nil {
+		return 0
+	}
+	p := s.dir.pages[at>>(64-s.dir.depth)]
+	for i := t.layout.first; i < pageWords; i += t.layout.words {
+		if v := t.layout.get(p, i+1); by.weight(v) > 0 {
+			*es = append(*es, entry{print: p[i], value: v})
+		}
+	}
+	return p.depth()
+}
+
+// read reads a snapshot into a new table. begin returns that table and how to
+// restore an entry into it, given the law and the instant then.
+func (c *Common[K]) read(r io.Reader, lawBytes int, begin func(law []byte, seed siphash.Key, then time.Duration) (*table[K], func(entry), error)) error {
+	t, err := c.readTable(bufio.NewReaderSize(r, 1<<16), lawBytes, begin)
+	if err != nil {
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		return fmt.Errorf("keyed: reading a snapshot: %w", err)
+	}
+	c.table.Store(t)
+	return nil
+}
+
+func (c *Common[K]) readTable(r *bufio.Reader, lawBytes int, begin func([]byte, siphash.Key, time.Duration) (*table[K], func(entry), error)) (*table[K], error) {
+	sum := crc32.NewIEEE()
+	in := io.TeeReader(r, sum)
+	head := make([]byte, len(magic)+3+24+lawBytes)
+	if _, err := io.ReadFull(in, head); err != nil {
+		return nil, err
+	}
+	if string(head[:len(magic)]) != magic {
+		return nil, fmt.Errorf("it begins with %q: not a snapshot, or of another version", head[:len(magic)])
+	}
+	head = head[len(magic):]
+	if [3]byte(head) != c.hash.kind {
+		return nil, errors.New("it is of another type of keys, or counts other bits of addresses")
+	}
+	field := func(i int) uint64 { return binary.LittleEndian.Uint64(head[3+8*i:]) }
+	t, restore, err := begin(head[27:], siphash.Key{K0: field(0), K1: field(1)}, time.Duration(field(2)))
+	if err != nil {
+		return nil, err
+	}
+	for {
+		e, err := readEntry(in, t.layout.words)
+		if err != nil {
+			return nil, err
+		}
+		if e.print == 0 {
+			break
+		}
+		restore(e)
+	}
+	want := sum.Sum32()
+	var got [4]byte
+	if _, err := io.ReadFull(r, got[:]); err != nil {
+		return nil, err
+	}
+	if got := binary.LittleEndian.Uint32(got[:]); got != want {
+		return nil, fmt.Errorf("its checksum is %08x: want %08x", got, want)
+	}
+	return t, nil
+}
+
+// bucketLaw begins the law of buckets, windowLaw that of windows.
+const (
+	bucketLaw = 'b'
+	windowLaw = 'w'
+)
+
+var errOtherLaw = errors.New("it has buckets instead of windows, or windows instead of buckets")
+
+// Snapshot writes the buckets of all keys, as keyed.Limiter.Snapshot says.
+func (l *Buckets[K]) Snapshot(w io.Writer) error {
+	if !l.hash.stable {
+		return errUnstable
+	}
+	l.changes.Lock()
+	defer l.changes.Unlock()
+	law := append([]byte{bucketLaw}, marshal(&l.quota)...) // it changes under l.changes only
+	return l.write(w, law, func(t *table[K], s *shard[K], at uint64, es *[]entry) uint8 {
+		now := t.now()
+		depth := copySlots(t, s, at, level(s.quota.Level(now)), es)
+		// A key goes from its slot to a bucket of its own and back under the lock.
+		for print, o := range s.own {
+			if prefix(print, uint64(len(t.shards)), depth) != int(at>>(64-depth)) {
+				continue
+			}
+			// Calls that wait will ask again.
+			b := o.quota.Refund(o.bucket, o.queue.Taken(o.quota, now))
+			e := entry{print: print, value: value{a: uint64(b)}}
+			if o.kept {
+				e.own = o.quota
+			}
+			if !o.quota.Full(b, now) {
+				*es = append(*es, e)
+			}
+		}
+		return depth
+	})
+}
+
+// Restore puts the buckets of a Snapshot in place of the present ones.
+func (l *Buckets[K]) Restore(r io.Reader) error {
+	if !l.hash.stable {
+		return errUnstable
+	}
+	l.changes.Lock()
+	defer l.changes.Unlock()
+	return l.read(r, 1+gcra.QuotaBytes, func(law []byte, seed siphash.Key, then time.Duration) (*table[K], func(entry), error) {
+		var from gcra.Quota
+		if law[0] != bucketLaw {
+			return nil, nil, errOtherLaw
+		}
+		if err := from.UnmarshalBinary(law[1:]); err != nil {
+			return nil, nil, err
+		}
+		q := l.quota
+		t := l.newTable(seed, &q)
+		now := t.now()
+		for key, q := range l.quotas { // they change under l.changes only
+			l.setQuotaFor(t, key, q, true)
+		}
+		return t, func(e entry) {
+			if e.own == nil {
+				e.own = &from
+			}
+			t.shard(e.print).restoreBucket(t, e, then, now)
+		}, nil
+	})
+}
+
+// restoreBucket gives a key of a new table the bucket that it had under the Quota
+// e.own at the instant then.
+func (s *shard[K]) restoreBucket(t *table[K], e entry, then, now time.Duration) {
+	// A clock that was set back since must not make debts larger, and no debt is
+	// larger than what can be.
+	ahead := e.own.Level(then) - min(e.own.Level(now), e.own.Level(then))
+	most, _ := e.own.Charge(0, now, math.MaxInt, e.own.Burst())
+	b := gcra.Bucket(e.value.a)
+	b = min(b-min(ahead, b), most)
+	var p bucketPlace
+	s.findBucket(t, &p, e.print, now)
+	s.storeBucket(t, &p, max(e.own.Move(b, now, p.quota), p.bucket()))
+}
+
+// Snapshot writes the counts of all keys, as keyed.Windows.Snapshot says.
+func (l *Windows[K]) Snapshot(w io.Writer) error {
+	if !l.hash.stable {
+		return errUnstable
+	}
+	l.changes.Lock()
+	defer l.changes.Unlock()
+	law := binary.LittleEndian.AppendUint64([]byte{windowLaw, 0}, uint64(l.rule.period))
+	if l.rule.sliding {
+		law[1] = 1
+	}
+	return l.write(w, law, func(t *table[K], s *shard[K], at uint64, es *[]entry) uint8 {
+		return copySlots(t, s, at, s.rule.at(t.now()), es)
+	})
+}
+
+// Restore puts the counts of a Snapshot in place of the present ones.
+func (l *Windows[K]) Restore(r io.Reader) error {
+	if !l.hash.stable {
+		return errUnstable
+	}
+	l.changes.Lock()
+	defer l.changes.Unlock()
+	return l.read(r, 10, func(law []byte, seed siphash.Key, then time.Duration) (*table[K], func(entry), error) {
+		from := &rule{period: time.Duration(binary.LittleEndian.Uint64(law[2:])), sliding: law[1] == 1}
+		switch {
+		case law[0] != windowLaw:
+			return nil, nil, errOtherLaw
+		case from.period < MinPeriod || law[1] > 1:
+			return nil, nil, errors.New("it is of windows that cannot be")
+		}
+		t := l.newTable(seed, l.rule)
+		now := t.now()
+		return t, func(e entry) {
+			c := from.restored(e.value, then, now)
+			t.shard(e.print).restoreCount(t, e.print, now, l.rule.moved(c, now, from))
+		}, nil
+	})
+}
+
+// restoreCount gives a key of a new table, which is not in use yet, its count.
+func (s *shard[K]) restoreCount(t *table[K], print uint64, now time.Duration, c value) {
+	by := s.rule.at(now)
+	var p place
+	s.find(t, &p, print)
+	switch {
+	case by.weight(c) == 0:
+	case p.at != 0:
+		t.layout.set(p.page, p.at, c)
+	default:
+		add(t, s, &p, c, by)
+	}
+}

@@ -1,0 +1,183 @@
+package keyedtable
+
+import (
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/siphash"
+)
+
+// Windows counts the events of every key in windows of time.
+type Windows[K comparable] struct {
+	Common[K]
+	rule *rule // of the present Window; guarded by changes
+}
+
+// NewWindows returns Windows that give every key the Window w. The error is
+// Config.Validate's.
+func NewWindows[K comparable](w Window, cfg Config) (*Windows[K], error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	l := &Windows[K]{rule: newRule(w, cfg.MaxDebt)}
+	l.init(cfg)
+	l.table.Store(l.newTable(siphash.New(), l.rule))
+	return l, nil
+}
+
+func (l *Windows[K]) newTable(seed siphash.Key, r *rule) *table[K] {
+	t := newTable[K](&l.cfg, windowLayout, seed)
+	for i := range t.shards {
+		t.shards[i].rule = r
+	}
+	return t
+}
+
+// Take counts n events of a key if they are within the limit, or says why not. A
+// limit > 0 counts instead of the Window's, for this call alone and against the
+// same count. With n = 0 it counts nothing, and allows.
+func (l *Windows[K]) Take(key K, n, limit int) weir.Decision {
+	checkCost(n)
+	t := l.table.Load()
+	print := t.print(l.hash.sum, key)
+	return t.shard(print).take(t, print, &key, t.now(), n, limit)
+}
+
+// TakeAt is Take at the time t, which is not long ago, by fingerprint: a window
+// may begin then. Denials are not counted in Top, for the key is not known.
+func (l *Windows[K]) TakeAt(print uint64, at time.Time, n, limit int) weir.Decision {
+	checkCost(n)
+	t := l.table.Load()
+	return t.shard(print).take(t, print, nil, at.Sub(t.epoch), n, limit)
+}
+
+// SettleAt changes the cost of work, which was counted just before the time at,
+// from was to n events, as keyed.Windows.Settle says.
+func (l *Windows[K]) SettleAt(key K, at time.Time, was, n int) int {
+	checkCost(was)
+	checkCost(n)
+	t := l.table.Load()
+	print := t.print(l.hash.sum, key)
+	now := t.now()
+	return t.shard(print).settleAt(t, print, min(at.Sub(t.epoch), now), now, was, n)
+}
+
+// Used returns how many events of the key count at present, and how long it
+// takes until none does if no more come. If windows slide it is the estimate,
+// rounded up.
+func (l *Windows[K]) Used(key K) (used int, resetIn time.Duration) {
+	t := l.table.Load()
+	print := t.print(l.hash.sum, key)
+	now := t.now()
+	s := t.shard(print)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var p place
+	s.find(t, &p, print)
+	return s.rule.used(p.value, now)
+}
+
+// Ahead returns when, from now, n events more of the key have been counted, if
+// they come one by one, each as soon as it can, and no other events come. n may
+// exceed the limit, and take several windows. The result is exact for that;
+// events that are counted several at a time may have to wait for longer. It is
+// weir.Never if they are never all counted. A limit > 0 counts instead of the
+// Window's.
+func (l *Windows[K]) Ahead(key K, n, limit int) time.Duration {
+	checkCost(n)
+	t := l.table.Load()
+	print := t.print(l.hash.sum, key)
+	now := t.now()
+	s := t.shard(print)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var p place
+	s.find(t, &p, print)
+	r := *s.rule
+	if limit > 0 {
+		r.limit = min(limit, MaxLimit)
+	}
+	return r.ahead(p.value, now, n, p.at == 0)
+}
+
+// SetWindow changes the Window, as keyed.Windows.SetWindow says.
+func (l *Windows[K]) SetWindow(w Window) {
+	l.changes.Lock()
+	defer l.changes.Unlock()
+	l.rule = newRule(w, l.cfg.MaxDebt)
+	t := l.table.Load()
+	for i := range t.shards {
+		t.shards[i].setRule(t, l.rule)
+	}
+}
+
+// Stats returns the state and the counts.
+func (l *Windows[K]) Stats() Stats {
+	return l.stats(func(t *table[K], s *shard[K]) int { return live(t, s, s.rule.at(t.now())) })
+}
+
+// take is Windows.Take of a key, nil if it is not known.
+func (s *shard[K]) take(t *table[K], print uint64, key *K, now time.Duration, n, limit int) weir.Decision {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var p place
+	s.find(t, &p, print)
+	if limit <= 0 {
+		limit = s.rule.limit
+	}
+	c, d := s.rule.take(p.value, now, n, limit)
+	switch {
+	case n == 0:
+	case !d.OK:
+		s.deny(t, print, key)
+	default:
+		fresh := p.at == 0
+		s.storeCount(t, &p, now, c)
+		if fresh && !s.rule.sliding {
+			d.ResetAfter = s.rule.period // it begins its own window, whatever it starts from
+		}
+	}
+	return d
+}
+
+// settleAt is Windows.SettleAt. at is not after now.
+func (s *shard[K]) settleAt(t *table[K], print uint64, at, now time.Duration, was, n int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var p place
+	s.find(t, &p, print)
+	switch {
+	case n > was:
+		c, took := s.rule.charge(p.value, now, n-was)
+		s.storeCount(t, &p, now, c)
+		return was + took
+	case p.at == 0:
+		return was
+	}
+	c, back := s.rule.refund(p.value, at, now, was-n)
+	t.layout.set(p.page, p.at, c)
+	return was - back
+}
+
+// storeCount sets the count of a key. A new key gets a slot, unless nothing is
+// counted.
+func (s *shard[K]) storeCount(t *table[K], p *place, now time.Duration, c value) {
+	switch {
+	case p.at != 0:
+		t.layout.set(p.page, p.at, c)
+	case c != p.value:
+		add(t, s, p, s.rule.begin(c, now), s.rule.at(now))
+	}
+}
+
+// setRule puts all counts under another rule.
+func (s *shard[K]) setRule(t *table[K], r *rule) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	from := s.rule
+	if s.rule = r; r.alike(from) {
+		return
+	}
+	now := t.now()
+	s.change(t, func(c value) value { return r.moved(c, now, from) })
+}
