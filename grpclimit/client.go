@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,32 +21,24 @@ import (
 	"github.com/weir-go/weir/throttle"
 )
 
-// Defaults where ClientConfig leaves things open.
-const (
-	DefaultMaxWait = 30 * time.Second
-	DefaultMaxHold = time.Hour
-	DefaultQueue   = 1000
-)
-
-// ClientConfig is what a Client is made of. The zero value is usable: it heeds
-// what the server asks for, and sends less to one that refuses most. It neither
-// limits concurrency nor retries.
+// ClientConfig sets up a Client. The zero value is usable: the Client delays calls
+// when the server asks for it, and sends fewer to a server that refuses most of
+// them. It neither limits concurrency nor retries.
 type ClientConfig struct {
-	// Limiter, if not nil, is asked for one unit for each call: a limit on what is
-	// in flight. It may be that of several Clients.
+	// Limiter, if not nil, limits the calls in flight: each call takes one unit.
+	// Several Clients may share it.
 	Limiter weir.Limiter
 
-	// NoPace turns off pacing by what the server asks for.
-	NoPace bool
-	// MaxWait bounds each wait that the server asks for: beyond it, a call fails at
-	// once. If zero, DefaultMaxWait; if negative, the call's context alone bounds
-	// it.
+	// MaxWait bounds each wait that the server asks for. A call that would wait
+	// longer fails at once. If zero, 30 seconds; if negative, only the context of
+	// the call bounds it.
 	MaxWait time.Duration
-	// MaxHold bounds for how long the server is believed. If zero,
-	// DefaultMaxHold.
+	// MaxHold bounds the time for which the server can keep calls of a method
+	// waiting; then one call is sent to ask again. If zero, one minute; if
+	// negative, the Client does not pace.
 	MaxHold time.Duration
-	// Queue bounds the calls of one method that wait. If zero, DefaultQueue; if
-	// negative, none waits.
+	// Queue bounds the number of calls per method that wait. If zero, 1000; if
+	// negative, no call waits.
 	Queue int
 
 	// Throttle sets up the adaptive throttle. To turn it off, set its MaxP to -1.
@@ -56,107 +49,88 @@ type ClientConfig struct {
 	// two.
 	Retry *throttle.RetryConfig
 
-	// Criticality names the metadata that tells the server the Priority in the
-	// call's context: "sheddable", "sheddable_plus", "critical" or
-	// "critical_plus". If empty, none. What the caller has put there stays.
+	// Criticality names the metadata key that tells the server the Priority in
+	// the context of the call: "sheddable", "sheddable_plus", "critical" or
+	// "critical_plus". If empty, none. A value that the caller has set stays.
 	Criticality string
 }
 
-// Validate returns an error that names the first field that makes no sense.
-func (c ClientConfig) Validate() error {
-	switch {
-	case c.MaxHold < 0:
-		return fmt.Errorf("grpclimit: MaxHold = %v: must be >= 0", c.MaxHold)
-	case !validName(c.Criticality):
-		return fmt.Errorf("grpclimit: Criticality = %q: must be a name of metadata", c.Criticality)
-	}
-	if c.Retry != nil {
-		if _, err := throttle.NewRetrier(*c.Retry, nil); err != nil {
-			return fmt.Errorf("grpclimit: Retry: %w", err)
-		}
-	}
-	if _, err := throttle.New(c.Throttle); err != nil {
-		return fmt.Errorf("grpclimit: Throttle: %w", err)
-	}
-	return nil
-}
-
-// A Client is the client's side of a limit: it sends no more calls than a server
-// can take. Make one for each server, that is for each grpc.ClientConn or for
-// those to the same target:
+// A Client keeps a gRPC client from sending more calls than a server can take. Make
+// one per server, that is per grpc.ClientConn, or per target:
 //
 //	c, err := grpclimit.NewClient(grpclimit.ClientConfig{})
 //	...
 //	conn, err := grpc.NewClient(target,
 //		grpc.WithChainUnaryInterceptor(c.Unary()), grpc.WithChainStreamInterceptor(c.Stream()))
 //
-// What it does, each part of which can be turned off:
+// It does four things, each of which can be turned off:
 //
 //   - It paces: after a RESOURCE_EXHAUSTED or UNAVAILABLE with a RetryInfo or a
-//     PushbackTrailer, calls of the same method wait until that is over, first
-//     come, first served, and then go one after the other, until good answers
-//     have shown that all may go. A call whose wait would be longer than MaxWait
-//     fails at once, and so does one whose deadline would come before its end.
-//   - It refuses at random what a server that refuses most would refuse anyway
-//     (package throttle). UNAVAILABLE, which is also what becomes of a connection
-//     that breaks, and DEADLINE_EXCEEDED are not accepted; what its caller
-//     cancelled says nothing; all else is accepted: a quota (RESOURCE_EXHAUSTED),
-//     too, and a stream when its first message comes, or the header that its
-//     caller asks for.
-//   - It holds to the Limiter. A stream holds its unit until it has ended as gRPC
-//     defines it: RecvMsg has returned an error, its context is done, the
-//     connection is closed, or a SendMsg or Header has failed.
-//   - It retries unary calls, if there is Retry, within a budget: those of
-//     which the server has said that they were refused, not just that they
-//     failed (RESOURCE_EXHAUSTED or UNAVAILABLE with RetryInfo, pushback or
-//     ReasonTrailer), unless it says that to wait is in vain.
+//     PushbackTrailer, calls of the same method wait for that time, first come,
+//     first served. Then they go one after the other, until good answers show
+//     that the server has recovered. A call that would wait longer than MaxWait
+//     or until after its deadline fails at once.
+//   - It throttles: it refuses at random what a server that refuses most calls
+//     would refuse anyway (package throttle). UNAVAILABLE, which also means a
+//     broken connection, and DEADLINE_EXCEEDED count as refused. A call that its
+//     caller cancelled does not count. All other results count as accepted,
+//     including a used-up quota (RESOURCE_EXHAUSTED); a stream is accepted when its
+//     first message or its header is received.
+//   - It limits the calls in flight, if there is a Limiter. A stream holds its unit
+//     until it has ended as gRPC defines it: RecvMsg has returned an error, its
+//     context is done, the connection is closed, or SendMsg or Header has failed.
+//   - It retries unary calls, if there is a Retry, within a budget: calls that the
+//     server has refused, not those that failed (RESOURCE_EXHAUSTED or UNAVAILABLE
+//     with RetryInfo, pushback or ReasonTrailer), unless the server says that no
+//     retry can succeed.
 //
-// UNAVAILABLE is what the server says of itself: a good answer to a call of the
-// method that was in flight shows that it is available, and ends the wait. What a
-// server asks for is prolonged, by chance, by up to a tenth of it and a second at
-// most: other clients were told the same.
+// After UNAVAILABLE, a good answer to a call of the method that was in flight shows
+// that the server is available, and ends the wait. Each wait is prolonged at random
+// by up to a tenth and a second at most, because other clients were told the same.
 //
-// A call that the Client refuses itself has an error with the status that
-// Interceptor has for it, UNAVAILABLE or RESOURCE_EXHAUSTED, and which is for
-// errors.As a *weir.Rejection: OverRate or Throttled, with the wait; TooLate;
-// QueueFull; or whatever the Limiter says.
+// A call that the Client refuses itself fails with the status that Interceptor uses,
+// UNAVAILABLE or RESOURCE_EXHAUSTED. Its error is for errors.As a *weir.Rejection:
+// OverRate or Throttled, with the wait; TooLate; QueueFull; or the rejection of the
+// Limiter.
 //
-// It remembers the waits of 1000 methods; calls of others go as if the
-// server had said nothing. It starts no goroutine, and is safe for concurrent
-// use.
+// A Client keeps the waits of up to 1000 methods; calls of other methods are not
+// paced. It starts no goroutine, and is safe for concurrent use.
 type Client struct {
 	cfg      ClientConfig
+	pacing   outgoing.Config
 	throttle *throttle.Limiter // nil: none
 	retrier  *throttle.Retrier // nil: none
 	counts   outgoing.Counts
 
-	holds atomic.Pointer[map[string]*outgoing.Hold] // of methods that were refused
-	mu    sync.Mutex                                // of those who add one
+	queues atomic.Pointer[map[string]*outgoing.Queue] // by method, after its first refusal
+	mu     sync.Mutex                                 // held to add to queues
 }
 
-// maxMethods bounds the methods of which a Client remembers something.
+// maxMethods bounds the methods that a Client paces.
 const maxMethods = 1000
 
-// NewClient returns a Client, or the error of cfg.Validate.
+// NewClient returns a Client, or an error that names the first field of cfg that
+// makes no sense.
 func NewClient(cfg ClientConfig) (*Client, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
+	if !validName(cfg.Criticality) {
+		return nil, fmt.Errorf("grpclimit: Criticality = %q: must be a name of metadata", cfg.Criticality)
 	}
-	cfg.MaxWait = cmp.Or(cfg.MaxWait, DefaultMaxWait)
-	cfg.MaxHold = cmp.Or(cfg.MaxHold, DefaultMaxHold)
-	cfg.Queue = max(cmp.Or(cfg.Queue, DefaultQueue), 0)
 	cfg.Criticality = strings.ToLower(cfg.Criticality)
 	c := &Client{cfg: cfg}
+	c.pacing = outgoing.Config{MaxWait: cfg.MaxWait, MaxHold: cfg.MaxHold, Queue: cfg.Queue}.WithDefaults()
 	var err error
-	if cfg.Throttle.MaxP >= 0 {
-		if c.throttle, err = throttle.New(cfg.Throttle); err != nil {
-			return nil, err
+	if c.throttle, err = throttle.New(cfg.Throttle); err != nil {
+		return nil, fmt.Errorf("grpclimit: Throttle: %w", err)
+	}
+	if cfg.Throttle.MaxP < 0 {
+		c.throttle = nil
+	}
+	if cfg.Retry != nil {
+		if c.retrier, err = throttle.NewRetrier(*cfg.Retry, c.retryable); err != nil {
+			return nil, fmt.Errorf("grpclimit: Retry: %w", err)
 		}
 	}
-	if cfg.Retry != nil && cfg.Retry.Attempts != 1 {
-		c.retrier, err = throttle.NewRetrier(*cfg.Retry, c.retryable)
-	}
-	return c, err
+	return c, nil
 }
 
 // Unary returns the interceptor of unary calls.
@@ -169,15 +143,15 @@ func (c *Client) Unary() grpc.UnaryClientInterceptor {
 		}
 		var last error // of the server
 		err := c.retrier.Do(ctx, func(ctx context.Context) error {
-			said, err := c.once(ctx, method, req, reply, cc, next, opts)
-			if said == nil {
+			advice, err := c.once(ctx, method, req, reply, cc, next, opts)
+			if advice == nil {
 				return err
 			}
 			last = err
-			return said
+			return advice
 		})
 		switch err.(type) {
-		case *said:
+		case *retryAdvice:
 			return last
 		case *refusal: // of a retry, perhaps
 			return cmp.Or(last, err)
@@ -189,9 +163,9 @@ func (c *Client) Unary() grpc.UnaryClientInterceptor {
 	}
 }
 
-// once sends a call, unless it is kept back. It returns what the server said of
-// when to come back, if it did, and the error of the call.
-func (c *Client) once(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, next grpc.UnaryInvoker, opts []grpc.CallOption) (*said, error) {
+// once sends a call unless the Client refuses it. It returns the error of the call
+// and, if the server refused it, the server's advice about a retry.
+func (c *Client) once(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, next grpc.UnaryInvoker, opts []grpc.CallOption) (*retryAdvice, error) {
 	x, err := c.admit(ctx, method)
 	if err != nil {
 		return nil, err
@@ -214,38 +188,37 @@ func (c *Client) mark(ctx context.Context) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, name, caller.LevelName(caller.Level(weir.ClassOf(ctx).Priority)))
 }
 
-// hold returns what keeps back the calls of a method, or nil.
-func (c *Client) hold(method string) *outgoing.Hold {
-	if known := c.holds.Load(); known != nil {
+// queue returns the queue of a method, nil if its calls need not wait.
+func (c *Client) queue(method string) *outgoing.Queue {
+	if known := c.queues.Load(); known != nil {
 		return (*known)[method]
 	}
 	return nil
 }
 
-// addHold returns the hold of a method, and makes it if need be and there are not
-// too many.
-func (c *Client) addHold(method string) *outgoing.Hold {
+// addQueue returns the queue of a method, and makes it if there are not too many.
+func (c *Client) addQueue(method string) *outgoing.Queue {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	all := map[string]*outgoing.Hold{}
-	if known := c.holds.Load(); known != nil {
-		if h := (*known)[method]; h != nil || len(*known) >= maxMethods {
-			return h
+	all := map[string]*outgoing.Queue{}
+	if known := c.queues.Load(); known != nil {
+		if q := (*known)[method]; q != nil || len(*known) >= maxMethods {
+			return q
 		}
 		all = maps.Clone(*known)
 	}
-	h := outgoing.NewHold(outgoing.HoldConfig{MaxWait: c.cfg.MaxWait, MaxHold: c.cfg.MaxHold, Queue: c.cfg.Queue})
-	all[method] = h
-	c.holds.Store(&all)
-	return h
+	q := outgoing.NewQueue(c.pacing, rand.Float64)
+	all[method] = q
+	c.queues.Store(&all)
+	return q
 }
 
 // Stats returns the state and the counts. They are read one after the other.
 func (c *Client) Stats() ClientStats {
 	s := c.counts.Stats()
-	if known := c.holds.Load(); known != nil {
-		for _, h := range *known {
-			s.Waiting += h.Waiting()
+	if known := c.queues.Load(); known != nil {
+		for _, q := range *known {
+			s.Waiting += q.Waiting()
 		}
 	}
 	if c.throttle != nil {

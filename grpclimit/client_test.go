@@ -29,7 +29,6 @@ func TestClientValidate(t *testing.T) {
 		cfg  grpclimit.ClientConfig
 		want string
 	}{
-		{grpclimit.ClientConfig{MaxHold: -1}, "grpclimit: MaxHold = -1ns: must be >= 0"},
 		{grpclimit.ClientConfig{Retry: &throttle.RetryConfig{Attempts: -1}}, "grpclimit: Retry: throttle: Attempts = -1: must be >= 0"},
 		{grpclimit.ClientConfig{Criticality: "a b"}, `grpclimit: Criticality = "a b": must be a name of metadata`},
 		{grpclimit.ClientConfig{Retry: &throttle.RetryConfig{Ratio: 2}}, "grpclimit: Retry: throttle: Ratio = 2: must be in (0, 1]"},
@@ -197,7 +196,7 @@ func TestPaceBounds(t *testing.T) {
 		{"no room in the queue", grpclimit.ClientConfig{Queue: -1}, codes.Unavailable, 0, codes.Unavailable, weir.QueueFull, 0},
 		{"patient", grpclimit.ClientConfig{MaxWait: -1}, codes.Unavailable, 0, codes.OK, 0, hold},
 		{"a server is believed only for so long", grpclimit.ClientConfig{MaxHold: s}, codes.Unavailable, 0, codes.OK, 0, s},
-		{"off", grpclimit.ClientConfig{NoPace: true}, codes.Unavailable, 0, codes.OK, 0, 0},
+		{"off", grpclimit.ClientConfig{MaxHold: -1}, codes.Unavailable, 0, codes.OK, 0, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -226,8 +225,8 @@ func TestPaceBounds(t *testing.T) {
 	}
 }
 
-// A wait that gets longer while it lasts ends with MaxWait; one whose caller
-// leaves, with that.
+// A call whose wait gets longer than MaxWait while it lasts fails at once; a call
+// that is cancelled while it waits has the status of that.
 func TestPaceGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := client(t, grpclimit.ClientConfig{MaxWait: 10 * s})
@@ -238,15 +237,15 @@ func TestPaceGivesUp(t *testing.T) {
 		wg.Go(func() { _ = srv.call(t.Context(), c, emptyCall) })
 		time.Sleep(750 * ms) // the first answer has come, the second not yet
 		ctx, cancel := context.WithCancel(t.Context())
-		time.AfterFunc(2*s, cancel)
+		time.AfterFunc(100*ms, cancel)
 		wg.Go(func() {
-			if err := srv.call(ctx, c, emptyCall); status.Code(err) != codes.Canceled || time.Since(srv.epoch) != 3250*ms {
+			if err := srv.call(ctx, c, emptyCall); status.Code(err) != codes.Canceled || time.Since(srv.epoch) != 1350*ms {
 				t.Errorf("%v at %v", err, time.Since(srv.epoch))
 			}
 		})
 		err := srv.call(t.Context(), c, emptyCall)
 		why, ok := errors.AsType[*weir.Rejection](err)
-		if !ok || why.Reason != weir.OverRate || time.Since(srv.epoch) != 11250*ms {
+		if !ok || why.Reason != weir.OverRate || time.Since(srv.epoch) != 1500*ms {
 			t.Errorf("%v at %v", err, time.Since(srv.epoch))
 		}
 		wg.Wait()
@@ -334,7 +333,7 @@ func TestRetry(t *testing.T) {
 func TestRetryKeptBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lim := fixed(t, 1)
-		c := client(t, grpclimit.ClientConfig{Retry: &throttle.RetryConfig{Attempts: 3, Backoff: -1}, Limiter: lim, NoPace: true})
+		c := client(t, grpclimit.ClientConfig{Retry: &throttle.RetryConfig{Attempts: 3, Backoff: -1}, Limiter: lim, MaxHold: -1})
 		srv := &server{answers: []error{saying(codes.Unavailable, s)}, epoch: time.Now()}
 		time.AfterFunc(500*ms, func() { _, _ = lim.Acquire(context.Background(), 1) })
 		if err := srv.call(t.Context(), c, emptyCall); err != srv.answers[0] || time.Since(srv.epoch) != s {

@@ -12,28 +12,31 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/outgoing"
+	"github.com/weir-go/weir/internal/pacing"
 )
 
 // An exchange is one attempt of a call, and what it holds.
 type exchange struct {
 	client *Client
 	method string
-	pass   outgoing.Pass
+	number uint64 // in the queue of the method; 0 if it has none
+	waited bool
 
 	throttle weir.Permit
 	limit    weir.Permit
 	ended    bool
 }
 
-// admit asks all that have to agree: pace, throttle, limit. If one refuses, what
-// the others gave is given back, and the error is a refusal.
+// admit waits for the pacing, the throttle and the limiter. If one of them refuses
+// the call, the others get back what they gave, and the error is a refusal.
 func (c *Client) admit(ctx context.Context, method string) (x exchange, err error) {
 	x = exchange{client: c, method: method}
-	if err = x.pace(ctx); err != nil {
+	if err = x.wait(ctx); err != nil {
 		return x, err
 	}
 	if c.throttle != nil {
 		if x.throttle, err = c.throttle.Acquire(ctx, 1); err != nil {
+			x.unsend()
 			return x, c.refuse(outgoing.Throttle, err)
 		}
 	}
@@ -44,43 +47,51 @@ func (c *Client) admit(ctx context.Context, method string) (x exchange, err erro
 			return x, err
 		}
 	}
-	c.counts.Sent(x.pass)
+	c.counts.Sent(x.waited)
 	return x, nil
 }
 
-// pace waits until the server wants to be asked.
-func (x *exchange) pace(ctx context.Context) error {
-	h := x.client.hold(x.method)
-	if h == nil {
+// wait waits in the queue of the method.
+func (x *exchange) wait(ctx context.Context) error {
+	q := x.client.queue(x.method)
+	if q == nil {
 		return nil
 	}
-	pass, err := h.Wait(ctx)
+	number, waited, err := q.Wait(ctx)
 	if err != nil {
 		return x.client.refuse(outgoing.Pace, err)
 	}
-	x.pass.Paced, x.pass.Waited = pass.Paced, x.pass.Waited || pass.Waited
+	x.number, x.waited = number, x.waited || waited >= 0
 	return nil
 }
 
-// acquire asks the limiter. While that lets it wait, the server may have said that
-// it wants to be left alone: then it waits for that again, without a unit.
+// unsend takes the call back from the queue.
+func (x *exchange) unsend() {
+	if x.number > 0 {
+		x.client.queue(x.method).Cancel(x.number)
+	}
+}
+
+// acquire takes a unit of the limiter. If the server asks for a wait while the
+// call waits for its unit, the call gives the unit back and waits for the server.
 func (x *exchange) acquire(ctx context.Context) (err error) {
 	for {
 		if x.limit, err = x.client.cfg.Limiter.Acquire(ctx, 1); err != nil {
+			x.unsend()
 			return x.client.refuse(outgoing.Limit, err)
 		}
-		if h := x.client.hold(x.method); h == nil || !h.Holds() {
+		if q := x.client.queue(x.method); q == nil || q.Renew(&x.number) {
 			return nil
 		}
 		x.limit.Use(0)
 		x.limit.Release(weir.Ignored)
-		if err = x.pace(ctx); err != nil {
+		if err = x.wait(ctx); err != nil {
 			return err
 		}
 	}
 }
 
-// refuse counts a call that is kept back, and says why.
+// refuse counts a call that is not sent, and returns its error.
 func (c *Client) refuse(by outgoing.Refuser, err error) error {
 	c.counts.Refused(by, err)
 	return refusalOf(unnamed, err, 0)
@@ -100,58 +111,60 @@ func (x *exchange) release(o weir.Outcome) {
 	x.client.counts.Ended(o)
 }
 
-// end takes in how an attempt ended, and returns what the server said of when to
-// come back, if it did.
-func (x *exchange) end(ctx context.Context, err error, trailer metadata.MD) *said {
+// end counts the result of an attempt. If the server refused the call, it returns
+// the server's advice about a retry.
+func (x *exchange) end(ctx context.Context, err error, trailer metadata.MD) *retryAdvice {
 	s := status.Convert(err)
 	o := answered(ctx, s)
-	defer x.release(o) // who has the unit next must know what was said
-	if !turnedAway(s) {
-		if h := x.client.hold(x.method); h != nil && (o == weir.Success || o == weir.Ignored) {
-			h.Good(x.pass)
-		}
-		return nil
+	defer x.release(o) // last: the next call must know the advice
+	var advice *retryAdvice
+	refused := turnedAway(s)
+	if refused {
+		advice = x.client.adviceOf(s, trailer)
 	}
-	a := hear(s, trailer)
-	if a == nil {
-		return nil
-	}
-	if a.waits && !x.client.cfg.NoPace {
-		if h := x.client.addHold(x.method); h != nil {
-			why := weir.Throttled
-			if a.quota {
-				why = weir.OverRate
-			}
-			h.Heed(why, a.wait)
-		}
-	}
-	return a
+	x.pace(advice, refused || o != weir.Success && o != weir.Ignored)
+	return advice
 }
 
-// A said is what a server says of a call that it refused. To a Retrier it is an
-// error.
-type said struct {
-	quota bool // it is of this client; if not, of the server
-	wait  time.Duration
-	waits bool // it names a wait
-	vain  bool // to call again is
-	why   *weir.Rejection
+// pace tells the queue of the method about an answer.
+func (x *exchange) pace(advice *retryAdvice, refused bool) {
+	a := pacing.Answer{Number: x.number, Overload: refused}
+	q := x.client.queue(x.method)
+	if advice != nil && advice.waits {
+		a.Waits, a.After, a.Busy, a.Refused = true, advice.wait, !advice.quota, advice.quota
+		if q == nil && x.client.pacing.MaxHold >= 0 {
+			q = x.client.addQueue(x.method)
+		}
+	}
+	if q != nil {
+		q.Answer(&a)
+	}
 }
 
-func (*said) Error() string   { return "refused by the server" }
-func (s *said) Unwrap() error { return s.why }
+// A retryAdvice is what a server says about a call that it refused. For a Retrier
+// it is the error of the call.
+type retryAdvice struct {
+	quota     bool // the call was refused because of the client's quota, not of overload
+	wait      time.Duration
+	waits     bool // the server names a wait
+	hopeless  bool // no retry can succeed
+	rejection *weir.Rejection
+}
 
-// hear returns what a server says of a call that it refused, or nil if nothing
-// shows that it refused, rather than failed. The pushback wins, and one that is
-// malformed is as a negative one: in vain.
-func hear(s *status.Status, trailer metadata.MD) *said {
-	a := &said{quota: s.Code() == codes.ResourceExhausted}
-	pushback, words := trailer[PushbackTrailer], trailer[ReasonTrailer]
+func (*retryAdvice) Error() string   { return "refused by the server" }
+func (a *retryAdvice) Unwrap() error { return a.rejection }
+
+// adviceOf returns the advice in an answer, nil if the answer does not show that
+// the server refused the call rather than failed. The pushback takes precedence; a
+// malformed pushback means, as a negative one, that no retry can succeed.
+func (c *Client) adviceOf(s *status.Status, trailer metadata.MD) *retryAdvice {
+	a := &retryAdvice{quota: s.Code() == codes.ResourceExhausted}
+	pushback, reason := trailer[PushbackTrailer], trailer[ReasonTrailer]
 	switch {
 	case len(pushback) > 0:
 		ms, err := strconv.ParseInt(pushback[0], 10, 32)
 		if err != nil || ms < 0 || len(pushback) > 1 {
-			a.vain = true
+			a.hopeless = true
 			break
 		}
 		a.wait, a.waits = time.Duration(ms)*time.Millisecond, true
@@ -161,19 +174,20 @@ func hear(s *status.Status, trailer metadata.MD) *said {
 				a.wait, a.waits = info.GetRetryDelay().AsDuration(), true
 			}
 		}
-		if !a.waits && len(words) == 0 {
+		if !a.waits && len(reason) == 0 {
 			return nil
 		}
 	}
-	if len(words) > 0 && words[0] == weir.Throttled.String() {
-		a.vain = true // it was kept back further down
+	if len(reason) > 0 && reason[0] == weir.Throttled.String() {
+		a.hopeless = true // a throttle behind the server refused it
 	}
-	a.why = weir.Reject(weir.OverRate, a.wait)
+	a.wait = c.pacing.Hold(a.wait)
+	a.rejection = weir.Reject(weir.OverRate, a.wait)
 	return a
 }
 
-// retryable reports whether a call may be sent again after an error.
+// retryable reports whether a call may be retried after an error.
 func (c *Client) retryable(err error) bool {
-	s, ok := err.(*said)
-	return ok && !s.vain && (c.cfg.MaxWait < 0 || s.wait <= c.cfg.MaxWait)
+	a, ok := err.(*retryAdvice)
+	return ok && !a.hopeless && (c.pacing.MaxWait < 0 || a.wait <= c.pacing.MaxWait)
 }

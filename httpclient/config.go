@@ -15,14 +15,6 @@ import (
 	"github.com/weir-go/weir/throttle"
 )
 
-// Defaults for the zero fields of a Config.
-const (
-	DefaultMaxHosts = 1000
-	DefaultMaxWait  = 30 * time.Second
-	DefaultMaxHold  = time.Minute
-	DefaultQueue    = 1000
-)
-
 // Config sets up a Transport. The zero value is usable: it paces requests, retries
 // up to a tenth of them plus one per second, and throttles requests to a host that
 // refuses most of them. It does not limit concurrency.
@@ -37,19 +29,19 @@ type Config struct {
 	// state. If nil, all requests to a host (scheme, name and port) share it.
 	Key func(r *http.Request) string
 	// MaxHosts bounds the number of hosts and keys whose state is kept: see
-	// Transport. If zero, DefaultMaxHosts.
+	// Transport. If zero, 1000.
 	MaxHosts int
 
 	// MaxWait bounds each wait that a server asks for. A request that would wait
-	// longer fails at once. If zero, DefaultMaxWait; if negative, only the
+	// longer fails at once. If zero, 30 seconds; if negative, only the
 	// context of the request bounds it.
 	MaxWait time.Duration
 	// MaxHold bounds the time for which a server can keep requests waiting; then
-	// one request is sent to ask again. If zero, DefaultMaxHold; if negative, the
+	// one request is sent to ask again. If zero, one minute; if negative, the
 	// Transport does not pace: only retries wait for Retry-After.
 	MaxHold time.Duration
 	// Queue bounds the number of requests per host that wait. If zero,
-	// DefaultQueue; if negative, no request waits.
+	// 1000; if negative, no request waits.
 	Queue int
 
 	// Retry sets up the retries, with a budget per host. To turn them off, set
@@ -110,10 +102,7 @@ func (c Config) withDefaults() Config {
 	if c.Base == nil {
 		c.Base = http.DefaultTransport
 	}
-	c.MaxHosts = cmp.Or(c.MaxHosts, DefaultMaxHosts)
-	c.MaxWait = cmp.Or(c.MaxWait, DefaultMaxWait)
-	c.MaxHold = min(cmp.Or(c.MaxHold, DefaultMaxHold), forever)
-	c.Queue = max(cmp.Or(c.Queue, DefaultQueue), 0)
+	c.MaxHosts = cmp.Or(c.MaxHosts, 1000)
 	c.Retry = throttle.RetryConfig(adaptive.RetryConfig(c.Retry).WithDefaults())
 	c.Deadline = http.CanonicalHeaderKey(c.Deadline)
 	c.Criticality = http.CanonicalHeaderKey(c.Criticality)

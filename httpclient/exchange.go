@@ -8,7 +8,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/loadsign"
-
+	"github.com/weir-go/weir/internal/pacing"
 	"github.com/weir-go/weir/internal/ratelimitfield"
 )
 
@@ -44,7 +44,7 @@ func (x *exchange) admit() (err error) {
 			x.t.limited(x.h, err)
 			return err
 		}
-		if x.h.pace == nil || x.h.pace.renew(&x.number) {
+		if x.h.queue == nil || x.h.queue.Renew(&x.number) {
 			return nil
 		}
 		unused(&x.limit)
@@ -58,11 +58,11 @@ func (x *exchange) admit() (err error) {
 
 // wait waits for the request's turn in the pace.
 func (x *exchange) wait() (err error) {
-	if x.h.pace == nil {
+	if x.h.queue == nil {
 		return nil
 	}
 	var waited time.Duration
-	x.number, waited, err = x.h.pace.wait(x.ctx)
+	x.number, waited, err = x.h.queue.Wait(x.ctx)
 	x.t.paced(x.h, waited, err)
 	return err
 }
@@ -74,8 +74,8 @@ func unused(p *weir.Permit) {
 }
 
 func (x *exchange) unsend() {
-	if x.h.pace != nil {
-		x.h.pace.unsend(x.number)
+	if x.h.queue != nil {
+		x.h.queue.Cancel(x.number)
 	}
 }
 
@@ -106,7 +106,7 @@ func (x *exchange) answered(resp *http.Response) {
 		x.throttle.Release(weir.Dropped) // of the host it is a sign, as is a connection that breaks
 	}
 	x.throttle.Release(sign.Outcome())
-	if x.h.pace != nil && !fromCache(resp.Header) {
+	if x.h.queue != nil && !fromCache(resp.Header) {
 		x.hear(resp)
 	}
 	if x.h.limit == nil || resp.Body == nil || resp.Body == http.NoBody {
@@ -123,16 +123,16 @@ func (x *exchange) answered(resp *http.Response) {
 
 // hear tells the pace what a response says.
 func (x *exchange) hear(resp *http.Response) {
-	a := answer{
-		number:   x.number,
-		overload: turnedAway(resp.StatusCode),
-		busy:     resp.StatusCode == http.StatusServiceUnavailable,
-		refused:  resp.StatusCode == http.StatusTooManyRequests,
-		limits:   ratelimitfield.ParseLimits(resp.Header["Ratelimit"]),
-		policy:   resp.Header["Ratelimit-Policy"],
+	a := pacing.Answer{
+		Number:   x.number,
+		Overload: turnedAway(resp.StatusCode),
+		Busy:     resp.StatusCode == http.StatusServiceUnavailable,
+		Refused:  resp.StatusCode == http.StatusTooManyRequests,
+		Limits:   ratelimitfield.ParseLimits(resp.Header["Ratelimit"]),
+		Policy:   resp.Header["Ratelimit-Policy"],
 	}
-	if a.busy || a.refused {
-		a.after, a.waits = parseRetryAfter(resp.Header, time.Now())
+	if a.Busy || a.Refused {
+		a.After, a.Waits = parseRetryAfter(resp.Header, time.Now())
 	}
-	x.h.pace.hear(&a)
+	x.h.queue.Answer(&a)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/adaptive"
+	"github.com/weir-go/weir/internal/outgoing"
 	"github.com/weir-go/weir/throttle"
 )
 
@@ -20,7 +21,7 @@ func (k hostKey) String() string { return k.scheme + "://" + k.host }
 type host struct {
 	key      hostKey
 	name     string
-	pace     *pace
+	queue    *outgoing.Queue
 	throttle *throttle.Limiter
 	limit    weir.Limiter // once made
 	budget   budget
@@ -57,8 +58,8 @@ func (t *Transport) newHost(k hostKey) *host {
 	h.budget.epoch = t.epoch
 	if k != (hostKey{}) {
 		h.name = k.String()
-		if t.cfg.MaxHold > 0 {
-			h.pace = newPace(&t.cfg, t.chance)
+		if t.cfg.MaxHold >= 0 {
+			h.queue = outgoing.NewQueue(t.pacing, t.chance)
 		}
 		if t.cfg.Throttle.MaxP >= 0 {
 			if h.throttle, err = throttle.New(t.cfg.Throttle); err != nil {
@@ -164,7 +165,7 @@ func (hs *hosts) place() bool {
 	}
 	for range tries {
 		e := hs.order.Back()
-		if h := e.Value.(*host); h.users == 0 && (h.pace == nil || h.pace.idle()) {
+		if h := e.Value.(*host); h.users == 0 && (h.queue == nil || h.queue.Idle()) {
 			hs.order.Remove(e)
 			delete(hs.byKey, h.key)
 			hs.evicted++

@@ -12,8 +12,6 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
-
-	"github.com/weir-go/weir/internal/ratelimitfield"
 )
 
 const s, ms = time.Second, time.Millisecond
@@ -370,39 +368,6 @@ func TestAGoodAnswerEndsNoWaitForAQuota(t *testing.T) {
 	}
 }
 
-// An answer that was overtaken says less than the one before it. It is not for
-// long that this cannot be told.
-func TestOfAnswersUnderWayTogetherTheLeastCounts(t *testing.T) {
-	for _, test := range []struct{ second, next, want time.Duration }{{100 * ms, 100 * ms, 9 * s}, {s, s, s}} {
-		p := pacer{longest: time.Hour}
-		one, two := p.send(0), p.send(0)
-		says := func(at time.Duration, number uint64, r int64) {
-			p.hear(at, &answer{number: number, limits: []ratelimitfield.ServiceLimit{{Name: "a", Remaining: r, Reset: 9*s - at}}}, 0)
-		}
-		says(0, one, 1)
-		says(test.second, two, 5)
-		if at := max(p.turn(test.next), test.next); at != test.want {
-			t.Errorf("after %v: the next goes at %v: want %v", test.second, at, test.want)
-		}
-	}
-}
-
-// Those in flight have used units that were given back since.
-func TestWhatIsInFlightCountsAtAKnownRate(t *testing.T) {
-	p := pacer{longest: time.Hour}
-	var first uint64
-	for i := range 4 {
-		if n := p.send(0); i == 0 {
-			first = n
-		}
-	}
-	limits := []ratelimitfield.ServiceLimit{{Name: "a", Remaining: 1, Reset: s}}
-	p.hear(s, &answer{number: first, limits: limits, policy: []string{`"a";q=10;w=1`}}, 0)
-	if at := p.turn(s); at != 1300*ms {
-		t.Errorf("one is left and three are in flight: the next goes at %v", at)
-	}
-}
-
 // Of two waits that a host asks for, the longer binds.
 func TestAShorterRetryAfterTakesNothingBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -582,32 +547,4 @@ func TestPaceCanBeTurnedOff(t *testing.T) {
 		fetch(tr, host1)
 		srv.want(t, "off", 0, 0)
 	})
-}
-
-// What is taken back did not count in what was heard of a later request.
-func TestOnlyWhatCountsIsTakenBack(t *testing.T) {
-	p := pacer{longest: time.Hour}
-	one, two := p.send(0), p.send(0)
-	p.hear(0, &answer{number: two, limits: []ratelimitfield.ServiceLimit{{Name: "a", Remaining: 1, Reset: s}}}, 0)
-	p.unsend(0, one)
-	p.send(0)
-	if at := p.turn(0); at != s {
-		t.Errorf("one was left, and after it is sent the next may go at %v", at)
-	}
-}
-
-func TestLimitsBeyondSixteenAreNotRemembered(t *testing.T) {
-	p := pacer{longest: time.Hour}
-	for i := range maxItems + 1 {
-		n := p.send(0)
-		p.hear(0, &answer{number: n, limits: []ratelimitfield.ServiceLimit{{Name: fmt.Sprint(i), Remaining: 100, Reset: s}}}, 0)
-	}
-	if n := len(p.limits); n != maxItems {
-		t.Errorf("%d", n)
-	}
-	n := p.send(2 * s)
-	p.hear(2*s, &answer{number: n, limits: []ratelimitfield.ServiceLimit{{Name: "new", Remaining: 0, Reset: s}}}, 0)
-	if at := p.turn(2 * s); at != 3*s {
-		t.Errorf("what is over makes no place: %v", at)
-	}
 }

@@ -1,7 +1,6 @@
 package httpclient
 
 import (
-	"context"
 	"errors"
 	"io"
 	"net"
@@ -14,6 +13,7 @@ import (
 	"github.com/weir-go/weir/internal/adaptive"
 	"github.com/weir-go/weir/internal/loadsign"
 	"github.com/weir-go/weir/internal/problem"
+	"github.com/weir-go/weir/internal/waitq"
 )
 
 // again retries after the last result, if it may, and returns what comes of it.
@@ -27,8 +27,8 @@ func (t *Transport) again(h *host, r *http.Request, last *result, retry int) (ne
 	if !ok {
 		return result{}, false
 	}
-	wait := t.maxHold(floor) + adaptive.Backoff(t.cfg.Retry.Backoff, t.cfg.Retry.MaxBackoff, retry, t.chance())
-	if end, ends := ctx.Deadline(); ends && time.Until(end) <= wait || t.cfg.MaxWait >= 0 && wait > t.cfg.MaxWait {
+	wait := t.pacing.Hold(floor) + adaptive.Backoff(t.cfg.Retry.Backoff, t.cfg.Retry.MaxBackoff, retry, t.chance())
+	if end, ends := ctx.Deadline(); ends && time.Until(end) <= wait || t.pacing.MaxWait >= 0 && wait > t.pacing.MaxWait {
 		return result{}, false
 	}
 	if !h.budget.reserve() {
@@ -58,7 +58,7 @@ func (t *Transport) retry(h *host, r *http.Request, last *result, wait time.Dura
 			b.finish()
 		}
 	}
-	if !pause(r.Context(), wait) {
+	if !waitq.Sleep(r.Context(), wait) {
 		return result{err: r.Context().Err(), local: true}, false
 	}
 	again, err := replay(r)
@@ -97,18 +97,6 @@ func (b *budget) settle(sent bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.core.Settle(time.Since(b.epoch), sent)
-}
-
-// pause waits, and reports whether ctx lasted.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // replayable reports whether a request's body can be had again.
@@ -197,11 +185,3 @@ type streamError struct {
 }
 
 func (e streamError) Error() string { return "httpclient: stream error" }
-
-// maxHold bounds a wait that a server asks for before a retry.
-func (t *Transport) maxHold(d time.Duration) time.Duration {
-	if t.cfg.MaxHold < 0 {
-		return min(d, DefaultMaxHold)
-	}
-	return min(d, t.cfg.MaxHold)
-}

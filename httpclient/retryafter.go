@@ -7,14 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weir-go/weir/internal/pacing"
 	"github.com/weir-go/weir/internal/ratelimitfield"
 )
-
-// maxItems bounds the limits that are remembered of one host.
-const maxItems = 16
-
-// forever is longer than any wait, and can be added to an instant.
-const forever = 100 * 365 * 24 * time.Hour
 
 // parseRetryAfter returns how long a response received now asks to wait, in
 // either form of RFC 9110, section 10.2.3. A date is taken by the clock of who
@@ -29,7 +24,7 @@ func parseRetryAfter(h http.Header, now time.Time) (wait time.Duration, ok bool)
 	if value != "" && strings.Trim(value, "0123456789") == "" {
 		n, err := strconv.ParseInt(value, 10, 64)
 		if err != nil { // it overflows
-			return forever, true
+			return pacing.Forever, true
 		}
 		return ratelimitfield.Seconds(n), true
 	}
@@ -40,7 +35,7 @@ func parseRetryAfter(h http.Header, now time.Time) (wait time.Duration, ok bool)
 	if date, err := http.ParseTime(h.Get("Date")); err == nil {
 		now = date
 	}
-	return min(max(at.Sub(now), 0), forever), true
+	return min(max(at.Sub(now), 0), pacing.Forever), true
 }
 
 // fromCache reports whether a response comes from a cache: what it says of

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/pacing"
 	"github.com/weir-go/weir/internal/ratelimitfield"
 )
 
@@ -19,13 +20,13 @@ func TestRetryAfter(t *testing.T) {
 		{"seconds", "120", "", 2 * time.Minute, true},
 		{"zero is no wait", "0", "", 0, true},
 		{"blanks around it", " 5\t", "", 5 * time.Second, true},
-		{"seconds beyond all numbers", strings.Repeat("9", 40), "", forever, true},
+		{"seconds beyond all numbers", strings.Repeat("9", 40), "", pacing.Forever, true},
 		{"a date, by our clock", "Fri, 02 Jan 2026 03:04:35 GMT", "", 30 * time.Second, true},
 		{"a date, by the clock of who sent it", "Fri, 02 Jan 2026 03:04:35 GMT", "Fri, 02 Jan 2026 03:04:25 GMT", 10 * time.Second, true},
 		{"a date by a clock that is ahead of ours", "Fri, 02 Jan 2026 05:00:10 GMT", "Fri, 02 Jan 2026 05:00:00 GMT", 10 * time.Second, true},
 		{"a date beside one that is no date", "Fri, 02 Jan 2026 03:04:35 GMT", "now", 30 * time.Second, true},
 		{"a date in the past is no wait", "Fri, 02 Jan 2026 03:00:00 GMT", "", 0, true},
-		{"a date in a far century", "Fri, 02 Jan 2986 03:00:00 GMT", "", forever, true},
+		{"a date in a far century", "Fri, 02 Jan 2986 03:00:00 GMT", "", pacing.Forever, true},
 		{"a date of RFC 850", "Friday, 02-Jan-26 03:04:35 GMT", "", 30 * time.Second, true},
 		{"a date of asctime", "Fri Jan  2 03:04:35 2026", "", 30 * time.Second, true},
 		{"a fraction", "1.5", "", 0, false},
@@ -57,22 +58,22 @@ func TestResponseWithAnAgeIsFromACache(t *testing.T) {
 	}
 }
 
-// Whatever a server sends, nothing panics, what is heeded is within bounds, and
-// what is not heeded holds nobody.
+// No field of a server causes a panic, a wait beyond the bounds, or a wait that
+// the field does not ask for.
 func FuzzRateLimitField(f *testing.F) {
 	f.Add(`"default";r=0.5;t=30`, `"default";q=1;w=1`, "1")
 	f.Add(`"default";r=0;t=30`, `"default";q=100;w=60;qu="content-bytes"`, "Fri, 02 Jan 2026 03:04:35 GMT")
 	f.Fuzz(func(t *testing.T, limit, policy, after string) {
 		limits := ratelimitfield.ParseLimits([]string{limit})
 		wait, ok := parseRetryAfter(http.Header{"Retry-After": {after}}, time.Unix(0, 0))
-		if wait < 0 || wait > forever || wait > 0 && !ok {
+		if wait < 0 || wait > pacing.Forever || wait > 0 && !ok {
 			t.Fatalf("Retry-After %q: %v, %v", after, wait, ok)
 		}
-		p := pacer{longest: time.Hour}
-		n := p.send(0)
-		p.hear(0, &answer{number: n, overload: true, after: wait, waits: ok, limits: limits, policy: []string{policy}}, 1)
-		switch at := p.turn(0); {
-		case at > time.Hour+maxDelay:
+		p := pacing.Pacer{MaxHold: time.Hour}
+		n := p.Send(0)
+		p.Answer(0, &pacing.Answer{Number: n, Overload: true, After: wait, Waits: ok, Limits: limits, Policy: []string{policy}}, 1)
+		switch at := p.Next(0); {
+		case at > time.Hour+time.Second:
 			t.Fatalf("it holds for %v", at)
 		case at > 0 && len(limits) == 0 && wait == 0:
 			t.Fatalf("nothing that is well formed says so, and it holds for %v", at)

@@ -85,8 +85,8 @@ func (t *Transport) Stats() Stats {
 	defer t.mu.Unlock()
 	s.Hosts, s.Evicted = t.hosts.order.Len(), t.hosts.evicted
 	for e := t.hosts.order.Front(); e != nil; e = e.Next() {
-		if p := e.Value.(*host).pace; p != nil {
-			s.Waiting += p.waiting()
+		if q := e.Value.(*host).queue; q != nil {
+			s.Waiting += q.Waiting()
 		}
 	}
 	return s

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/weir-go/weir/internal/outgoing"
 )
 
 // A Transport is the client's side of a limit: an http.RoundTripper that sends
@@ -105,6 +107,7 @@ import (
 type Transport struct {
 	cfg    Config
 	epoch  time.Time
+	pacing outgoing.Config
 	chance func() float64 // evenly distributed in [0, 1)
 	shared func() *host   // of the hosts for which there is no place
 	counts counters
@@ -120,6 +123,7 @@ func New(cfg Config) (*Transport, error) {
 		return nil, err
 	}
 	t := &Transport{cfg: cfg.withDefaults(), epoch: time.Now(), chance: rand.Float64}
+	t.pacing = outgoing.Config{MaxWait: cfg.MaxWait, MaxHold: cfg.MaxHold, Queue: cfg.Queue}.WithDefaults()
 	t.shared = sync.OnceValue(func() *host { return t.newHost(hostKey{}) })
 	t.hosts.init(t.cfg.MaxHosts)
 	return t, nil

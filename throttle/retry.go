@@ -9,6 +9,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/adaptive"
+	"github.com/weir-go/weir/internal/waitq"
 )
 
 // RetryConfig sets up a Retrier. The zero value is usable.
@@ -113,7 +114,7 @@ func (r *Retrier) again(ctx context.Context, err error, retry int) bool {
 	if end, ok := ctx.Deadline(); ok && time.Until(end) <= wait {
 		return false
 	}
-	return ctx.Err() == nil && r.spend() && pause(ctx, wait)
+	return ctx.Err() == nil && r.spend() && waitq.Sleep(ctx, wait)
 }
 
 // spend spends one retry, and reports whether the budget allows it.
@@ -121,21 +122,6 @@ func (r *Retrier) spend() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.budget.Retry(time.Since(r.epoch))
-}
-
-// pause waits for d, and reports whether ctx is still live after it.
-func pause(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return true
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // RetryStats are the state and the counts of the budget of a Retrier.

@@ -46,9 +46,9 @@ const (
 )
 
 // Sent counts a request that goes out.
-func (c *Counts) Sent(p Pass) {
+func (c *Counts) Sent(waited bool) {
 	c.sent.Add(1)
-	if p.Waited {
+	if waited {
 		c.waited.Add(1)
 	}
 }

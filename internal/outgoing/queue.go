@@ -1,0 +1,239 @@
+// Package outgoing delays the requests of a client until the server wants them. It
+// is the shell around package pacing that httpclient and grpclimit share.
+package outgoing
+
+import (
+	"cmp"
+	"context"
+	"sync"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/pacing"
+	"github.com/weir-go/weir/internal/waitq"
+)
+
+// Config bounds a Queue. The zero value is usable.
+type Config struct {
+	// MaxWait bounds the wait of a request. If zero, 30 seconds; if negative,
+	// only its context bounds it.
+	MaxWait time.Duration
+	// MaxHold bounds the time for which a server can keep requests waiting; then
+	// one request is sent to ask again. If zero, one minute: a wrong Retry-After
+	// of a day would otherwise stop the client for a day, while asking once a
+	// minute costs a server next to nothing. If negative, there is no pacing, and
+	// no Queue must be made.
+	MaxHold time.Duration
+	// Queue bounds the requests that wait. If zero, 1000; if negative, no request
+	// waits.
+	Queue int
+}
+
+// WithDefaults returns c with the defaults of its zero fields.
+func (c Config) WithDefaults() Config {
+	return Config{
+		MaxWait: cmp.Or(c.MaxWait, 30*time.Second),
+		MaxHold: cmp.Or(c.MaxHold, time.Minute),
+		Queue:   cmp.Or(c.Queue, 1000),
+	}
+}
+
+// Hold returns d, the wait before a retry for which the server has asked, bounded
+// by MaxHold. Without pacing, the default bounds it.
+func (c Config) Hold(d time.Duration) time.Duration {
+	return min(d, Config{MaxHold: max(c.MaxHold, 0)}.WithDefaults().MaxHold)
+}
+
+// A Queue holds the requests to one server back until its pacing.Pacer lets them
+// go: first come, first served. It is safe for concurrent use. It starts no
+// goroutine, and its timer runs only while a request waits.
+type Queue struct {
+	cfg    Config
+	chance func() float64
+	epoch  time.Time
+
+	mu    sync.Mutex // guards what follows
+	pacer pacing.Pacer
+	queue waitq.Queue[patience, verdict]
+}
+
+// patience is how long a request can wait.
+type patience struct {
+	until  time.Duration // it is too late to be sent at this instant
+	reason weir.Reason   // of the rejection; 0 for that of the Pacer
+}
+
+// A verdict is the number of a request that may be sent, or the error of one that
+// may not.
+type verdict struct {
+	number uint64
+	err    error
+}
+
+// NewQueue returns a Queue that holds nothing back. Chance returns values evenly
+// distributed in [0, 1).
+func NewQueue(cfg Config, chance func() float64) *Queue {
+	cfg = cfg.WithDefaults()
+	return &Queue{cfg: cfg, chance: chance, epoch: time.Now(), pacer: pacing.Pacer{MaxHold: cfg.MaxHold}}
+}
+
+func (q *Queue) now() time.Duration { return time.Since(q.epoch) }
+
+// Wait waits until a request may be sent, and returns its number. The error is a
+// *weir.Rejection or, if ctx ended first, the context's own: the rejection is
+// TooLate if the deadline of ctx comes before the end of the wait, QueueFull if
+// too many requests wait, and otherwise OverRate or Throttled, because the wait
+// would be or was longer than MaxWait. Waited is negative if the request was sent
+// or rejected at once.
+func (q *Queue) Wait(ctx context.Context) (number uint64, waited time.Duration, err error) {
+	if err := ctx.Err(); err != nil {
+		return 0, -1, err
+	}
+	began := q.now()
+	deadline, ends := ctx.Deadline()
+	number, w, err := q.enter(began, deadline, ends)
+	if w == nil {
+		return number, -1, err
+	}
+	number, err = q.await(ctx, w)
+	return number, q.now() - began, err
+}
+
+// enter sends a request, rejects it, or queues it.
+func (q *Queue) enter(now time.Duration, deadline time.Time, ends bool) (uint64, *waitq.Waiter[patience, verdict], error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.queue.Len() == 0 && q.pacer.Next(now) <= now {
+		return q.pacer.Send(now), nil, nil
+	}
+	can := patience{until: pacing.Forever}
+	if q.cfg.MaxWait >= 0 {
+		can.until = now + q.cfg.MaxWait
+	}
+	if ends {
+		if at := deadline.Sub(q.epoch); at <= can.until {
+			can = patience{at, weir.TooLate}
+		}
+	}
+	if err := q.tooLateLocked(now, can); err != nil {
+		return 0, nil, err
+	}
+	if q.queue.Len() >= q.cfg.Queue {
+		return 0, nil, weir.Reject(weir.QueueFull, q.pacer.Next(now)-now)
+	}
+	w := q.queue.Join(can)
+	q.serveLocked()
+	return 0, w, nil
+}
+
+// tooLateLocked returns the rejection of a request that cannot be sent in time,
+// nil if it can.
+func (q *Queue) tooLateLocked(now time.Duration, can patience) error {
+	o := q.pacer.Opens(now)
+	if o.At <= now || o.At < can.until {
+		return nil
+	}
+	return weir.Reject(cmp.Or(can.reason, o.Reason), o.At-now)
+}
+
+// await waits until w is answered, MaxWait is over or ctx ends.
+func (q *Queue) await(ctx context.Context, w *waitq.Waiter[patience, verdict]) (uint64, error) {
+	v, err := q.queue.Await(ctx, w, max(q.cfg.MaxWait, 0), &q.mu, q.serveLocked, q.undo)
+	switch {
+	case ctx.Err() != nil:
+		if err == nil {
+			q.undo(v)
+		}
+		return 0, ctx.Err()
+	case err != nil:
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		now := q.now()
+		return 0, weir.Reject(q.pacer.Reason(), max(q.pacer.Next(now)-now, 0))
+	}
+	return v.number, v.err
+}
+
+func (q *Queue) undo(v verdict) {
+	if v.err == nil {
+		q.Cancel(v.number)
+	}
+}
+
+// Cancel takes back a request that was not sent after all.
+func (q *Queue) Cancel(number uint64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.pacer.Cancel(q.now(), number)
+	q.serveLocked()
+}
+
+// Renew reports whether a request that was let go some time ago may still be sent.
+// If not, it is cancelled and must Wait again.
+func (q *Queue) Renew(number *uint64) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := q.now()
+	if q.pacer.Opens(now).At <= now {
+		return true
+	}
+	q.pacer.Cancel(now, *number) // this request may be the one that used up the quota
+	if q.pacer.Opens(now).At <= now {
+		*number = q.pacer.Send(now)
+		return true
+	}
+	q.serveLocked()
+	return false
+}
+
+// Answer counts an answer of the server, and rejects the requests whose wait it
+// makes too long.
+func (q *Queue) Answer(a *pacing.Answer) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := q.now()
+	q.pacer.Answer(now, a, q.chance())
+	for w := q.queue.First(); w != nil; {
+		next := w.Next()
+		if err := q.tooLateLocked(now, w.Value); err != nil {
+			q.queue.Answer(w, verdict{err: err})
+		}
+		w = next
+	}
+	q.serveLocked()
+}
+
+// serveLocked lets all requests go that may, and sets the timer for the next.
+func (q *Queue) serveLocked() {
+	now := q.now()
+	for q.queue.Len() > 0 && q.pacer.Next(now) <= now {
+		q.queue.Answer(q.queue.First(), verdict{number: q.pacer.Send(now)})
+	}
+	if q.queue.Len() == 0 {
+		q.queue.Stop()
+	} else {
+		q.queue.Arm(now, q.pacer.Next(now), q.wake)
+	}
+}
+
+func (q *Queue) wake() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.queue.Fired()
+	q.serveLocked()
+}
+
+// Idle reports whether a request would be sent at once.
+func (q *Queue) Idle() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := q.now()
+	return q.pacer.Next(now) <= now
+}
+
+// Waiting returns the number of requests that wait.
+func (q *Queue) Waiting() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.queue.Len()
+}
