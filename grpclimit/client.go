@@ -15,7 +15,6 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/internal/caller"
 	"github.com/weir-go/weir/internal/outgoing"
 	"github.com/weir-go/weir/throttle"
@@ -100,7 +99,7 @@ type Client struct {
 	pacing   outgoing.Config
 	throttle *throttle.Limiter // nil: none
 	retrier  *throttle.Retrier // nil: none
-	counts   outgoing.Counts
+	counts   clientCounts
 
 	queues atomic.Pointer[map[string]*outgoing.Queue] // by method, after its first refusal
 	mu     sync.Mutex                                 // held to add to queues
@@ -211,27 +210,4 @@ func (c *Client) addQueue(method string) *outgoing.Queue {
 	all[method] = q
 	c.queues.Store(&all)
 	return q
-}
-
-// Stats returns the state and the counts. They are read one after the other.
-func (c *Client) Stats() ClientStats {
-	s := c.counts.Stats()
-	if known := c.queues.Load(); known != nil {
-		for _, q := range *known {
-			s.Waiting += q.Waiting()
-		}
-	}
-	if c.throttle != nil {
-		t := c.throttle.Stats()
-		s.Throttle = &t
-	}
-	if c.retrier != nil {
-		b := c.retrier.Stats()
-		s.Budget = &b
-	}
-	if l, ok := c.cfg.Limiter.(interface{ Stats() inflight.Stats }); ok {
-		g := l.Stats()
-		s.Limiter = &g
-	}
-	return ClientStats(s)
 }

@@ -11,7 +11,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/internal/outgoing"
 	"github.com/weir-go/weir/internal/pacing"
 )
 
@@ -37,7 +36,7 @@ func (c *Client) admit(ctx context.Context, method string) (x exchange, err erro
 	if c.throttle != nil {
 		if x.throttle, err = c.throttle.Acquire(ctx, 1); err != nil {
 			x.unsend()
-			return x, c.refuse(outgoing.Throttle, err)
+			return x, c.refuse(byThrottle, err)
 		}
 	}
 	if c.cfg.Limiter != nil {
@@ -47,7 +46,10 @@ func (c *Client) admit(ctx context.Context, method string) (x exchange, err erro
 			return x, err
 		}
 	}
-	c.counts.Sent(x.waited)
+	c.counts.sent.Add(1)
+	if x.waited {
+		c.counts.waited.Add(1)
+	}
 	return x, nil
 }
 
@@ -59,7 +61,7 @@ func (x *exchange) wait(ctx context.Context) error {
 	}
 	number, waited, err := q.Wait(ctx)
 	if err != nil {
-		return x.client.refuse(outgoing.Pace, err)
+		return x.client.refuse(byPacing, err)
 	}
 	x.number, x.waited = number, x.waited || waited >= 0
 	return nil
@@ -78,7 +80,7 @@ func (x *exchange) acquire(ctx context.Context) (err error) {
 	for {
 		if x.limit, err = x.client.cfg.Limiter.Acquire(ctx, 1); err != nil {
 			x.unsend()
-			return x.client.refuse(outgoing.Limit, err)
+			return x.client.refuse(byLimiter, err)
 		}
 		if q := x.client.queue(x.method); q == nil || q.Renew(&x.number) {
 			return nil
@@ -92,8 +94,8 @@ func (x *exchange) acquire(ctx context.Context) (err error) {
 }
 
 // refuse counts a call that is not sent, and returns its error.
-func (c *Client) refuse(by outgoing.Refuser, err error) error {
-	c.counts.Refused(by, err)
+func (c *Client) refuse(by refuser, err error) error {
+	c.counts.countRefused(by, err)
 	return refusalOf(unnamed, err, 0)
 }
 
@@ -108,7 +110,7 @@ func (x *exchange) release(o weir.Outcome) {
 	x.ended = true
 	x.throttle.Release(o)
 	x.limit.Release(o)
-	x.client.counts.Ended(o)
+	x.client.counts.outcomes[o].Add(1)
 }
 
 // end counts the result of an attempt. If the server refused the call, it returns

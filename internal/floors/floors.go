@@ -65,7 +65,7 @@ var sideways = map[string][]string{
 	"codel":                            {"inflight"},
 	"internal/ratelimitfield":          {"gcra"},
 	"internal/pacing":                  {"internal/ratelimitfield"},
-	"internal/outgoing":                {"internal/waitq", "throttle"},
+	"internal/outgoing":                {"internal/waitq"},
 	"throttle":                         {"internal/waitq"},
 	"rate":                             {"internal/waitq"},
 	"keyed":                            {"internal/keyedtable"},
