@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,25 +18,28 @@ import (
 )
 
 type arenaCmd struct {
-	Seeds     int      `default:"3" placeholder:"N" help:"Runs of each cell, with the seeds 1, 2, … (${default})."`
-	Group     string   `default:"classic" enum:"classic,production,all" placeholder:"NAME" help:"Which scenarios: classic (one guard, one cause of overload), production (several guards, faults, outages, streams) or all (${default})."`
-	Random    string   `placeholder:"SEED[..SEED]" help:"Play random scenarios instead, one for each seed, as a proxy and as a library. Prints goodput / oracle, and Auto's share of the best of the others. The policies are auto, aimd, vegas, gradient2 and static-knee, unless --policies says otherwise."`
-	Count     int      `default:"40" placeholder:"N" help:"How many random scenarios, if --random names the first seed only (${default})."`
-	YAML      bool     `name:"yaml" help:"Print the random scenario of the seed as a file for weir sim, and play none."`
-	Only      []string `placeholder:"NAME,.." help:"Only the scenarios whose names contain one of these."`
-	Policies  []string `placeholder:"NAME,.." help:"Only these policies: ${policies}."`
-	Deadlines bool     `help:"Let the guards see the callers' deadlines."`
-	Out       string   `placeholder:"DIR" help:"Draw a heat map of the matrix into this directory."`
-	Format    string   `default:"svg" enum:"svg,png" placeholder:"KIND" help:"Of the picture: svg or png (${default})."`
-	JSON      bool     `name:"json" help:"Print the results as JSON, what each score consists of included."`
-	Detail    bool     `help:"Print what each score consists of, too."`
+	Seeds     int      `default:"3" placeholder:"N" help:"Runs of each scenario and policy, with the seeds 1, 2, … (${default})."`
+	Group     string   `default:"" enum:",classic,production,all" placeholder:"NAME" help:"Scenarios to run: classic (one limit, one cause of overload), production (several limits, faults, outages, streams) or all (classic)."`
+	Random    string   `placeholder:"SEED[..SEED]" help:"Run a random scenario for each of these seeds, as a proxy and as a library, instead of --group. Prints goodput relative to an oracle, and that of auto relative to the best other policy. The policies are auto, aimd, vegas, gradient2 and static-knee, unless --policies names others."`
+	Count     *int     `placeholder:"N" help:"Number of random scenarios, if --random has only the first seed (40)."`
+	YAML      bool     `name:"yaml" help:"Print the random scenario of the seed as a file for weir sim, without running it."`
+	Only      []string `placeholder:"NAME" help:"Run only the scenarios whose names contain one of these texts."`
+	Policies  []string `placeholder:"NAME" help:"Run only these policies: ${policies}."`
+	Deadlines bool     `help:"Show the policies the deadlines of requests."`
+	Out       string   `placeholder:"DIR" help:"Draw a heat map of the scores into this directory."`
+	Format    string   `default:"svg" enum:"svg,png" placeholder:"KIND" help:"Format of the heat map: svg or png (${default})."`
+	JSON      bool     `name:"json" help:"Print the results as JSON, including the parts of each score."`
+	Detail    bool     `help:"Also print the parts of each score."`
 }
 
-// maxSeeds keeps the results in memory.
+// maxSeeds bounds the memory for results.
 const maxSeeds = 1000
 
-// Run runs the matrix and prints it.
+// Run runs every policy in every scenario, and prints the scores.
 func (c *arenaCmd) Run(ctx context.Context, std streams) error {
+	if err := c.check(); err != nil {
+		return err
+	}
 	if c.YAML {
 		return c.printYAML(std.Out)
 	}
@@ -49,7 +53,7 @@ func (c *arenaCmd) Run(ctx context.Context, std streams) error {
 	stop()
 	switch {
 	case errors.Is(err, context.Canceled):
-		return errors.New("interrupted: half a matrix shows nothing")
+		return errors.New("interrupted: there are no results")
 	case err != nil:
 		return err
 	}
@@ -59,6 +63,21 @@ func (c *arenaCmd) Run(ctx context.Context, std streams) error {
 		}
 	}
 	return c.print(std.Out, result)
+}
+
+// check rejects flags that would have no effect.
+func (c *arenaCmd) check() error {
+	switch {
+	case c.Random == "" && c.Count != nil:
+		return usagef("--count=%d: needs --random=SEED: it is the number of random scenarios", *c.Count)
+	case c.Random != "" && c.Group != "":
+		return usagef("--group=%s and --random exclude each other: random scenarios have no groups", c.Group)
+	case strings.Contains(c.Random, "..") && c.Count != nil:
+		return usagef("--count=%d and the range --random=%s exclude each other: the range has its own number", *c.Count, c.Random)
+	case c.YAML && c.Count != nil:
+		return usagef("--count=%d and --yaml exclude each other: a file has one scenario", *c.Count)
+	}
+	return nil
 }
 
 func (c *arenaCmd) print(w io.Writer, result arena.Result) error {
@@ -82,26 +101,29 @@ func (c *arenaCmd) print(w io.Writer, result arena.Result) error {
 	return result.Detail(w)
 }
 
-// randomPolicies play random scenarios: the first, and what it is compared
-// with.
+// randomPolicies run in random scenarios. The first is compared with the others.
 var randomPolicies = []string{"auto", "aimd", "vegas", "gradient2", "static-knee"}
 
-// maxRandom keeps the results in memory.
+// maxRandom bounds the memory for results.
 const maxRandom = 10_000
 
-// seeds returns the first and the last seed of --random.
+// seeds returns the first and the last seed of --random and --count.
 func (c *arenaCmd) seeds() (first, last uint64, err error) {
 	from, to, isRange := strings.Cut(c.Random, "..")
 	first, err = strconv.ParseUint(from, 10, 32)
-	last = first + uint64(max(c.Count, 0)) - 1
+	count := orElse(c.Count, 40)
+	if c.YAML {
+		count = 1
+	}
+	last = first + uint64(max(count, 0)) - 1
 	if isRange && err == nil {
 		last, err = strconv.ParseUint(to, 10, 32)
 	}
 	switch {
 	case err != nil:
 		return 0, 0, usagef("--random=%s: must be a seed, such as 7, or a range of seeds, such as 1..40", c.Random)
-	case !isRange && (c.Count < 1 || c.Count > maxRandom):
-		return 0, 0, usagef("--count=%d: must be in [1, %d]", c.Count, maxRandom)
+	case count < 1 || count > maxRandom:
+		return 0, 0, usagef("--count=%d: must be in [1, %d]", count, maxRandom)
 	case last < first:
 		return 0, 0, usagef("--random=%s: the first seed must not be above the last", c.Random)
 	case last-first >= maxRandom:
@@ -110,10 +132,10 @@ func (c *arenaCmd) seeds() (first, last uint64, err error) {
 	return first, last, nil
 }
 
-// rows returns the rows that are asked for.
+// rows returns the scenarios that the flags select.
 func (c *arenaCmd) rows() (rows []arena.Row, err error) {
 	if c.Random == "" {
-		groups := []string{c.Group}
+		groups := []string{cmp.Or(c.Group, "classic")}
 		if c.Group == "all" {
 			groups = arena.Groups()
 		}
@@ -128,13 +150,10 @@ func (c *arenaCmd) rows() (rows []arena.Row, err error) {
 	return rows, err
 }
 
-// printYAML prints one random scenario, as a file has no more than one.
+// printYAML prints one random scenario.
 func (c *arenaCmd) printYAML(w io.Writer) error {
 	if c.Random == "" {
-		return usagef("--yaml: prints a random scenario: needs --random=SEED")
-	}
-	if !strings.Contains(c.Random, "..") {
-		c.Count = 1
+		return usagef("--yaml: needs --random=SEED: it prints a random scenario")
 	}
 	first, last, err := c.seeds()
 	switch {
@@ -154,16 +173,7 @@ func (c *arenaCmd) draw(stderr io.Writer, result arena.Result) error {
 	if err := os.MkdirAll(c.Out, 0o777); err != nil {
 		return err
 	}
-	name := filepath.Join(c.Out, "arena."+c.Format)
-	file, err := os.Create(name)
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(result.Draw(file, c.Format), file.Close()); err != nil {
-		return err
-	}
-	fmt.Fprintln(stderr, "wrote", name)
-	return nil
+	return writeFile(stderr, filepath.Join(c.Out, "arena."+c.Format), func(w io.Writer) error { return result.Draw(w, c.Format) })
 }
 
 func (c *arenaCmd) config() (arena.Config, error) {
@@ -181,18 +191,18 @@ func (c *arenaCmd) config() (arena.Config, error) {
 		}
 	}
 	if len(cfg.Rows) == 0 {
-		return cfg, usagef("--only=%s: no scenario has such a name", strings.Join(c.Only, ","))
+		return cfg, usagef("--only=%s: no scenario has this text in its name", strings.Join(c.Only, ","))
 	}
 	all, names := arena.Policies(), c.Policies
 	if c.Random != "" && len(names) == 0 {
 		names = randomPolicies
 	}
 	if c.Random != "" && !slices.Contains(names, randomPolicies[0]) {
-		return cfg, usagef("--policies=%s: must have %s among them with --random", strings.Join(names, ","), randomPolicies[0])
+		return cfg, usagef("--policies=%s: must include %s with --random", strings.Join(names, ","), randomPolicies[0])
 	}
 	for _, name := range names {
 		if !slices.ContainsFunc(all, func(p arena.Policy) bool { return p.Name == name }) {
-			return cfg, usagef("--policies=%s: must be of %s", name, policyNames())
+			return cfg, usagef("--policies=%s: must be one of %s", name, policyNames())
 		}
 	}
 	for _, p := range all {

@@ -63,7 +63,7 @@ func TestArenaRandom(t *testing.T) {
 	if err := json.Unmarshal([]byte(stdout), &got); err != nil || code != 0 || got.Comparison.Policy != "auto" || len(got.Comparison.Cells) != 2 || len(got.Matrix) != 2 {
 		t.Errorf("%d, %v, %.300q: want the comparison and the matrix", code, err, stdout)
 	}
-	// What --yaml prints is a file for weir sim.
+	// The output of --yaml is a file for weir sim.
 	code, stdout, stderr = weir(t, "arena", "--random", "35", "--yaml")
 	file := filepath.Join(t.TempDir(), "35.yaml")
 	if err := os.WriteFile(file, []byte(stdout), 0o666); err != nil || code != 0 {
@@ -86,16 +86,20 @@ func TestArenaErrors(t *testing.T) {
 	}{
 		{2, []string{"--seeds", "0"}, "--seeds=0: must be in [1, 1000]"},
 		{2, []string{"--seeds", "1001"}, "--seeds=1001: must be in [1, 1000]"},
-		{2, []string{"--only", "nothing"}, "--only=nothing: no scenario has such a name"},
+		{2, []string{"--only", "nothing"}, "--only=nothing: no scenario has this text in its name"},
 		{2, []string{"--group", "new"}, "--group"},
 		{2, []string{"--random", "x"}, "--random=x: must be a seed, such as 7, or a range of seeds, such as 1..40"},
 		{2, []string{"--random", "7..3"}, "--random=7..3: the first seed must not be above the last"},
 		{2, []string{"--random", "1..10001"}, "--random=1..10001: must be 1 to 10000 seeds"},
 		{2, []string{"--random", "7..8", "--yaml"}, "--random=7..8: with --yaml, must be one seed, such as 7"},
-		{2, []string{"--yaml"}, "--yaml: prints a random scenario: needs --random=SEED"},
+		{2, []string{"--yaml"}, "--yaml: needs --random=SEED"},
 		{2, []string{"--random", "7", "--count", "0"}, "--count=0: must be in [1, 10000]"},
-		{2, []string{"--random", "7..8", "--policies", "none"}, "--policies=none: must have auto among them with --random"},
-		{2, []string{"--policies", "auto,best"}, "--policies=best: must be of none, static-under"},
+		{2, []string{"--count", "3"}, "--count=3: needs --random=SEED"},
+		{2, []string{"--random", "7", "--group", "classic"}, "--group=classic and --random exclude each other"},
+		{2, []string{"--random", "7..8", "--count", "2"}, "--count=2 and the range --random=7..8 exclude each other"},
+		{2, []string{"--random", "7", "--yaml", "--count", "2"}, "--count=2 and --yaml exclude each other"},
+		{2, []string{"--random", "7..8", "--policies", "none"}, "--policies=none: must include auto with --random"},
+		{2, []string{"--policies", "auto,best"}, "--policies=best: must be one of none, static-under"},
 		{2, []string{"--format", "gif"}, "--format"},
 		{1, []string{"--only", "low", "--policies", "none", "--seeds", "1", "--out", file}, "--out"},
 	} {

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/weir-go/weir/service/internal/rulecheck"
 )
 
 const checkRules = `
@@ -20,11 +22,11 @@ func TestCheck(t *testing.T) {
 	_, told, _ := strings.Cut(stdout, "\n")
 	const want = `
 login:a
-  logins (glob "login:*"): 5/m, 10 at once (gcra), 20 may wait, 10000 ms at most; candidate 1/m, 1 at once (sliding)
-  jobs (regex "^(job|login):"): 2 leases at once for 30000 ms each, 100 may wait; for all keys together; mode shadow
+  logins (glob "login:*"): 5/m, 10 at once (gcra), 20 may wait, for at most 10000 ms; candidate 1/m, 1 at once (sliding)
+  jobs (regex "^(job|login):"): 2 leases at once for 30000 ms each, 100 may wait; shared by all keys; mode shadow
 
 job:1
-  jobs (regex "^(job|login):"): 2 leases at once for 30000 ms each, 100 may wait; for all keys together; mode shadow
+  jobs (regex "^(job|login):"): 2 leases at once for 30000 ms each, 100 may wait; shared by all keys; mode shadow
 
 x
   no rule matches: allow
@@ -38,7 +40,7 @@ x
 func TestCheckNoKey(t *testing.T) {
 	rules := file(t, "rules.yaml", checkRules)
 	for _, key := range []string{"", " ", "a\nb"} {
-		if code, stdout, stderr := weir(t, "check", rules, "a", key); code != 2 || stdout != "" || !strings.Contains(stderr, "is no key") {
+		if code, stdout, stderr := weir(t, "check", rules, "a", key); code != 2 || stdout != "" || !strings.Contains(stderr, "is not a key") {
 			t.Errorf("%q: %d, %s, %s", key, code, stdout, stderr)
 		}
 	}
@@ -46,7 +48,7 @@ func TestCheckNoKey(t *testing.T) {
 
 func TestCheckJSON(t *testing.T) {
 	code, stdout, _ := weir(t, "check", "--json", file(t, "rules.yaml", checkRules), "login:a", "x")
-	var told checked
+	var told rulecheck.Report
 	if err := json.Unmarshal([]byte(stdout), &told); err != nil || code != 0 {
 		t.Fatalf("%d, %v: %s", code, err, stdout)
 	}
@@ -80,7 +82,7 @@ func TestCheckWrong(t *testing.T) {
 	}
 
 	code, stdout, stderr = weir(t, "check", "--json", dir)
-	var told checked
+	var told rulecheck.Report
 	if err := json.Unmarshal([]byte(stdout), &told); err != nil || code != 1 || len(told.Errors) != 2 || !strings.HasSuffix(stderr, ": 2 errors\n") {
 		t.Errorf("%d, %v, %s, %s: want 2 errors", code, err, stdout, stderr)
 	}

@@ -17,14 +17,14 @@ import (
 )
 
 type demoCmd struct {
-	Listen string  `default:"127.0.0.1:7070" placeholder:"ADDR" help:"Where the page is (${default})."`
+	Listen string  `default:"127.0.0.1:7070" placeholder:"ADDR" help:"Address of the page (${default})."`
 	Open   bool    `help:"Open the page in the browser."`
-	Tour   bool    `default:"true" negatable:"" help:"Begin with a tour of half a minute, until somebody steers."`
-	Speed  float64 `default:"1" placeholder:"X" help:"Divide all times by X and multiply all rates; figures stay in the experiment's own units (${default})."`
+	Tour   bool    `default:"true" negatable:"" help:"Begin with a tour of half a minute, which ends when the user changes a setting. --no-tour skips it."`
+	Speed  float64 `default:"1" placeholder:"X" help:"Run X times faster: divide all times and multiply all rates by X. The page shows the original units (${default})."`
 
-	Headless bool          `help:"No page: run the five experiments side by side and print what came of them."`
-	Duration time.Duration `default:"60s" placeholder:"TIME" help:"With --headless: how long each runs, in its own units (${default})."`
-	JSON     bool          `name:"json" help:"With --headless: print JSON."`
+	Headless bool          `help:"Run the five experiments side by side and print their results, without a page."`
+	Duration time.Duration `default:"60s" placeholder:"TIME" help:"With --headless: duration of each experiment, in its original units (${default})."`
+	JSON     bool          `name:"json" help:"With --headless: print the results as JSON."`
 }
 
 // Run shows the page until ctx ends, or runs headless.
@@ -35,7 +35,7 @@ func (c *demoCmd) Run(ctx context.Context, std streams) error {
 	case c.Duration < 20*time.Second || c.Duration > 24*time.Hour:
 		return usagef("--duration=%v: must be in [20s, 24h]: the origin needs time to collapse", c.Duration)
 	case c.JSON && !c.Headless:
-		return usagef("--json goes with --headless")
+		return usagef("--json needs --headless")
 	case c.Headless:
 		return c.headless(ctx, std)
 	}
@@ -92,7 +92,7 @@ func (c *demoCmd) headless(ctx context.Context, std streams) error {
 	report, err := demo.RunAll(ctx, c.Speed, c.Duration)
 	stop()
 	if errors.Is(err, context.Canceled) {
-		return fmt.Errorf("interrupted: half an experiment shows nothing")
+		return fmt.Errorf("interrupted: there are no results")
 	}
 	if err != nil {
 		return err

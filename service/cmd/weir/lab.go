@@ -17,35 +17,34 @@ import (
 )
 
 type labCmd struct {
-	SLA slaCmd `cmd:"" name:"sla" help:"What keeps a service within its agreement: no limit, three on the rate, and Auto, at 25 to 600 requests a second."`
+	SLA slaCmd `cmd:"" name:"sla" help:"Does a service meet its service-level agreement without a limit, with three rate limits, and with Auto, at 25 to 600 requests a second?"`
 }
 
 type slaCmd struct {
-	Quick bool `help:"Fewer rates, for a shorter time each: less than a minute instead of six."`
-	Sim   bool `help:"In virtual time instead of over HTTP: a second."`
+	Quick bool `help:"Measure fewer rates for a shorter time: less than a minute instead of six."`
+	Sim   bool `help:"Simulate in virtual time, within a second, instead of measuring over HTTP."`
 
-	Rates     []float64     `placeholder:"RPS" help:"Rates to offer, instead of 25, 50, … 600."`
-	Only      []string      `placeholder:"NAME" help:"Only the rows whose names contain one of these: ${rows}."`
-	Point     time.Duration `placeholder:"TIME" help:"How long each row is offered each rate; a third of it where nothing queues (4.5s; with --quick 1.5s)."`
-	Phase     time.Duration `placeholder:"TIME" help:"How long the upstream is well, then slow, then well again (5s; with --quick 2s)."`
-	Again     int           `default:"2" placeholder:"N" help:"Measure a point again, up to so many times, if the machine was busy with something else: requests were sent more than ${quiet} late. The quietest counts (${default}; with --quick 0)."`
-	Arrivals  string        `default:"constant" enum:"constant,poisson" placeholder:"KIND" help:"constant (evenly spaced) or poisson (${default})."`
-	Abandoned bool          `help:"Let the upstream work on for callers that have given up."`
-	Seed      uint64        `default:"1" placeholder:"N" help:"Of the service times, and of poisson arrivals (${default})."`
+	Rates     []float64     `placeholder:"RPS" help:"Request rates to offer, instead of 25, 50, … 600."`
+	Only      []string      `placeholder:"NAME" help:"Measure only the rows whose names contain one of these texts: ${rows}."`
+	Point     time.Duration `placeholder:"TIME" help:"How long to measure each row at each rate; a third of that for rows that do not queue (4.5s; with --quick 1.5s)."`
+	Phase     time.Duration `placeholder:"TIME" help:"Length of each of three phases: the upstream is normal, slow, and normal again (5s; with --quick 2s)."`
+	Again     int           `default:"2" placeholder:"N" help:"Repeat a measurement up to N times if the machine was too busy to send requests within ${quiet} of their time. The least disturbed one counts (${default}; with --quick 0)."`
+	Arrivals  string        `default:"constant" enum:"constant,poisson" placeholder:"KIND" help:"Arrivals of requests: constant (evenly spaced) or poisson (${default})."`
+	Abandoned bool          `help:"Let the upstream continue to process requests whose callers have given up."`
+	Seed      uint64        `default:"1" placeholder:"N" help:"Seed of the service times and of poisson arrivals (${default})."`
 
-	Out    string `placeholder:"DIR" help:"Write the pictures, and the table as CSV and Markdown, into this directory."`
-	Format string `default:"svg" enum:"svg,png" placeholder:"KIND" help:"Of the pictures: svg or png (${default})."`
+	Out    string `placeholder:"DIR" help:"Write the plots, and the table as CSV and Markdown, into this directory."`
+	Format string `default:"svg" enum:"svg,png" placeholder:"KIND" help:"Format of the plots: svg or png (${default})."`
 	JSON   bool   `name:"json" help:"Print the results as JSON."`
 }
 
-// Run measures until the end, or until ctx ends, and prints the table of what
-// there is by then.
+// Run measures until it is done or ctx ends, and prints the results so far.
 func (c *slaCmd) Run(ctx context.Context, std streams) error {
 	cfg, err := c.config()
 	if err != nil {
 		return err
 	}
-	if c.Out != "" { // rather now than when all is measured
+	if c.Out != "" { // fail before the measurement rather than after it
 		if err := os.MkdirAll(c.Out, 0o777); err != nil {
 			return fmt.Errorf("--out: %w", err)
 		}
@@ -72,7 +71,7 @@ func (c *slaCmd) Run(ctx context.Context, std streams) error {
 		}
 	}
 	if interrupted {
-		return fmt.Errorf("interrupted: these are %d of %d points", len(result.Points), cfg.Points())
+		return fmt.Errorf("interrupted: %d of %d points were measured", len(result.Points), cfg.Points())
 	}
 	return nil
 }
@@ -99,7 +98,7 @@ func (c *slaCmd) config() (sla.Config, error) {
 		}
 	}
 	if len(cfg.Rows) == 0 {
-		return cfg, usagef("--only=%s: must be parts of %s", strings.Join(c.Only, ","), rowNames())
+		return cfg, usagef("--only=%s: must be part of one of %s", strings.Join(c.Only, ","), rowNames())
 	}
 	if err := cfg.Validate(); err != nil {
 		return cfg, usagef("%v", err)
@@ -139,7 +138,7 @@ func (c *slaCmd) print(w io.Writer, cfg sla.Config, result sla.Result) error {
 	return err
 }
 
-// write writes the files.
+// write writes the plots and the tables.
 func (c *slaCmd) write(stderr io.Writer, result sla.Result) error {
 	base := "sla"
 	if c.Sim {
@@ -158,15 +157,9 @@ func (c *slaCmd) write(stderr io.Writer, result sla.Result) error {
 		files = files[:3]
 	}
 	for _, f := range files {
-		name := filepath.Join(c.Out, f.name)
-		file, err := os.Create(name)
-		if err != nil {
+		if err := writeFile(stderr, filepath.Join(c.Out, f.name), f.write); err != nil {
 			return err
 		}
-		if err := errors.Join(f.write(file), file.Close()); err != nil {
-			return err
-		}
-		fmt.Fprintln(stderr, "wrote", name)
 	}
 	return nil
 }

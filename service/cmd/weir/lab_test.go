@@ -60,7 +60,7 @@ func TestLabSLAErrors(t *testing.T) {
 		{2, []string{"--point", "1ms"}, "Point = 1ms: must be in [200ms, 10m0s]"},
 		{2, []string{"--phase=-1s"}, "Phase = -1s"},
 		{2, []string{"--again=-1"}, "Again = -1"},
-		{2, []string{"--only", "best"}, "--only=best: must be parts of no limit, ticker"},
+		{2, []string{"--only", "best"}, "--only=best: must be part of one of no limit, ticker"},
 		{2, []string{"--arrivals", "bursts"}, "--arrivals"},
 		{2, []string{"--format", "gif"}, "--format"},
 		{1, []string{"--sim", "--rates", "30", "--out", file}, "--out"},

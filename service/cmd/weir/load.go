@@ -19,24 +19,24 @@ import (
 )
 
 type loadCmd struct {
-	Target string `arg:"" placeholder:"URL" help:"What to load, such as http://127.0.0.1:8000."`
+	Target string `arg:"" placeholder:"URL" help:"Target of the requests, such as http://127.0.0.1:8000."`
 
-	Rate     string        `default:"5" placeholder:"RPS" help:"Requests per second, also over time: 5..50@30s is a ramp, 5@10s,20@30s,5 are steps (${default})."`
-	Arrivals string        `default:"constant" enum:"constant,poisson" placeholder:"KIND" help:"constant (evenly spaced) or poisson (${default})."`
-	Seed     uint64        `default:"1" placeholder:"N" help:"Of poisson arrivals (${default})."`
-	Workers  int           `default:"0" placeholder:"N" help:"Closed loop: so many clients, each of which waits for its answer. 0: open loop, which sends whatever comes back (${default})."`
-	Timeout  time.Duration `default:"10s" placeholder:"TIME" help:"How long to wait for an answer (${default})."`
-	Duration time.Duration `default:"0s" placeholder:"TIME" help:"How long to send; 0: until Ctrl-C (${default})."`
+	Rate     string        `default:"5" placeholder:"RPS" help:"Requests per second. 5..50@30s is a ramp from 5 to 50 within 30 s; 5@10s,20@30s,5 are steps (${default})."`
+	Arrivals string        `default:"constant" enum:"constant,poisson" placeholder:"KIND" help:"Arrivals of requests: constant (evenly spaced) or poisson (${default})."`
+	Seed     uint64        `default:"1" placeholder:"N" help:"Seed of poisson arrivals (${default})."`
+	Workers  int           `default:"0" placeholder:"N" help:"Closed loop: the number of clients, each of which waits for its answer before it sends again. 0: open loop, which sends at --rate regardless of the answers (${default})."`
+	Timeout  time.Duration `default:"10s" placeholder:"TIME" help:"Maximum time to wait for an answer (${default})."`
+	Duration time.Duration `default:"0s" placeholder:"TIME" help:"How long to send requests; 0: until Ctrl-C (${default})."`
 
-	MaxInflight int      `default:"10000" placeholder:"N" help:"Open loop: requests in flight at once; those beyond are counted as unsent (${default})."`
-	Method      string   `default:"GET" placeholder:"NAME" help:"Of the requests (${default})."`
-	Header      []string `sep:"none" placeholder:"NAME:VALUE" help:"Of the requests; can be repeated."`
-	Body        string   `placeholder:"TEXT" help:"Of the requests."`
+	MaxInflight int      `default:"10000" placeholder:"N" help:"Open loop: maximum requests in flight; further ones are not sent, and are counted as unsent (${default})."`
+	Method      string   `default:"GET" placeholder:"NAME" help:"Method of the requests (${default})."`
+	Header      []string `sep:"none" placeholder:"NAME:VALUE" help:"Header field of the requests; can be repeated."`
+	Body        string   `placeholder:"TEXT" help:"Body of the requests."`
 
 	Trace          string `placeholder:"FILE" help:"Write a CSV line for each request."`
 	JSON           bool   `name:"json" help:"Print the result as JSON."`
-	Quiet          bool   `help:"Show no progress."`
-	IOwnThisTarget bool   `name:"i-own-this-target" help:"Load a target that is not this machine. Only do this to your own."`
+	Quiet          bool   `help:"Do not show progress."`
+	IOwnThisTarget bool   `name:"i-own-this-target" help:"Allow a target that is not this machine. Use this only for your own services."`
 }
 
 func (c *loadCmd) config() (load.Config, error) {
@@ -64,7 +64,7 @@ func (c *loadCmd) config() (load.Config, error) {
 	return cfg, nil
 }
 
-// Run loads the target until the end, or until ctx ends, and prints the table.
+// Run sends requests until the duration is over or ctx ends, and prints the results.
 func (c *loadCmd) Run(ctx context.Context, std streams) (err error) {
 	cfg, err := c.config()
 	if err != nil {
@@ -115,8 +115,8 @@ func printJSON(w io.Writer, v any) error {
 	return enc.Encode(v)
 }
 
-// createTrace returns a function that writes a record, and one that finishes
-// the file and returns the first error of all.
+// createTrace creates a trace file. It returns a function that writes a record, and
+// one that closes the file and returns the first error.
 func createTrace(name string) (write func(trace.Record), finish func() error, err error) {
 	f, err := os.Create(name)
 	if err != nil {

@@ -22,7 +22,7 @@ func weir(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), err.String()
 }
 
-// A wrong command line is one clear line, and exit status 2.
+// A wrong command line prints one line, and exits with status 2.
 func TestBadFlags(t *testing.T) {
 	const to = "http://127.0.0.1:1"
 	for _, tt := range []struct{ args, want string }{
@@ -53,7 +53,7 @@ func TestBadFlags(t *testing.T) {
 		{"load http://192.0.2.1", "192.0.2.1 is not this machine; give --i-own-this-target"},
 		{"demo --speed 0", "--speed=0: must be in [0.1, 50]"},
 		{"demo --headless --duration 1s", "--duration=1s: must be in [20s, 24h]"},
-		{"demo --json", "--json goes with --headless"},
+		{"demo --json", "--json needs --headless"},
 	} {
 		code, stdout, stderr := weir(t, strings.Fields(tt.args)...)
 		if code != 2 || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, tt.want) {
@@ -71,7 +71,7 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// Every flag is an environment variable, too.
+// Every flag can be set by an environment variable.
 func TestEnvironment(t *testing.T) {
 	parser, err := kong.New(&commands{}, options()...)
 	if err != nil {
@@ -83,7 +83,7 @@ func TestEnvironment(t *testing.T) {
 			n++
 			want := "WEIR_" + strings.ToUpper(strings.ReplaceAll(flag.Name, "-", "_"))
 			if flag.Name == "port" {
-				want = "PORT" // WEIR_PORT is Kubernetes', beside a Service called weir
+				want = "PORT" // Kubernetes sets WEIR_PORT for a Service named weir
 			}
 			if len(flag.Envs) == 0 || flag.Envs[0] != want {
 				t.Errorf("weir %s --%s: variables %v: want %s first", command.Name, flag.Name, flag.Envs, want)
@@ -133,7 +133,7 @@ func TestLoadCommand(t *testing.T) {
 	}
 }
 
-// Ctrl-C ends a load, with the table so far.
+// Ctrl-C ends a load and prints the results so far.
 func TestLoadInterrupted(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { interrupt() }))
@@ -150,6 +150,6 @@ func TestDemoInterrupted(t *testing.T) {
 	interrupt()
 	var out, err bytes.Buffer
 	if code := run(ctx, []string{"demo", "--headless"}, &out, &err); code != 1 || out.Len() > 0 || !strings.Contains(err.String(), "interrupted") {
-		t.Errorf("%d, %q, %q: want no table of what was not measured", code, out.String(), err.String())
+		t.Errorf("%d, %q, %q: want no results", code, out.String(), err.String())
 	}
 }

@@ -13,17 +13,17 @@ import (
 )
 
 type originCmd struct {
-	Listen string `default:"127.0.0.1:8000" placeholder:"ADDR" help:"Where clients come in; /-/set, /-/health and /metrics are there too (${default})."`
+	Listen string `default:"127.0.0.1:8000" placeholder:"ADDR" help:"Address for clients, and for /-/set, /-/health and /metrics (${default})."`
 
-	Workers         int           `default:"7" placeholder:"N" help:"Requests worked on at once (${default})."`
-	ServiceTime     time.Duration `default:"1s" placeholder:"TIME" help:"How long one takes, on average (${default})."`
-	Distribution    string        `default:"constant" placeholder:"NAME" help:"Of the service times: constant, normal, exponential or lognormal (${default})."`
-	CV              float64       `name:"cv" default:"0" placeholder:"X" help:"Coefficient of variation (standard deviation / mean) of a normal or lognormal (${default})."`
-	Queue           int           `default:"100" placeholder:"N" help:"Requests that may wait for a worker; beyond them, 503 (${default})."`
-	CancelAbandoned bool          `help:"Stop working for clients that have left. Most real services work on."`
-	FailureRate     float64       `default:"0" placeholder:"X" help:"Share of requests that end with 500, after the work (${default})."`
-	Seed            uint64        `default:"1" placeholder:"N" help:"Of all that is random (${default})."`
-	Grace           time.Duration `default:"10s" placeholder:"TIME" help:"How long to finish what is in flight after SIGTERM or Ctrl-C (${default})."`
+	Workers         int           `default:"7" placeholder:"N" help:"Number of requests processed at once (${default})."`
+	ServiceTime     time.Duration `default:"1s" placeholder:"TIME" help:"Mean time to process a request (${default})."`
+	Distribution    string        `default:"constant" placeholder:"NAME" help:"Distribution of the service times: constant, normal, exponential or lognormal (${default})."`
+	CV              float64       `name:"cv" default:"0" placeholder:"X" help:"Coefficient of variation (standard deviation / mean) of a normal or lognormal distribution (${default})."`
+	Queue           int           `default:"100" placeholder:"N" help:"Requests that may wait for a worker; further ones get status 503 (${default})."`
+	CancelAbandoned bool          `help:"Stop processing requests whose clients have left. Most real services continue."`
+	FailureRate     float64       `default:"0" placeholder:"X" help:"Share of requests that fail with status 500 after they were processed (${default})."`
+	Seed            uint64        `default:"1" placeholder:"N" help:"Seed of the random numbers (${default})."`
+	Grace           time.Duration `default:"10s" placeholder:"TIME" help:"After SIGTERM or Ctrl-C: how long to wait for requests in flight (${default})."`
 }
 
 // Run serves until ctx ends, and then drains.
@@ -52,7 +52,7 @@ func (c *originCmd) Run(ctx context.Context, std streams) error {
 	return httpserve.Serve(ctx, httpserve.New(o, log), ln, c.Grace)
 }
 
-// originUsage turns the error of a setting into that of its flag.
+// originUsage turns the error of a setting into one of its flag.
 func originUsage(err error) error {
 	if e, ok := errors.AsType[*origin.FieldError](err); ok {
 		return usagef("--%s=%v: %s", strings.ReplaceAll(e.Field, "_", "-"), e.Value, e.Rule)

@@ -13,25 +13,25 @@ import (
 )
 
 type proxyCmd struct {
-	Origin string `required:"" placeholder:"URL" help:"The service to protect, such as http://127.0.0.1:8000."`
-	Listen string `default:"127.0.0.1:7000" placeholder:"ADDR" help:"Where clients come in (${default})."`
-	Admin  string `default:"127.0.0.1:7001" placeholder:"ADDR" help:"Where /-/health, /-/ready, /-/set and /metrics are (${default}). Keep it private."`
+	Origin string `required:"" placeholder:"URL" help:"URL of the service to protect, such as http://127.0.0.1:8000."`
+	Listen string `default:"127.0.0.1:7000" placeholder:"ADDR" help:"Address for clients (${default})."`
+	Admin  string `default:"127.0.0.1:7001" placeholder:"ADDR" help:"Address for operators: /-/health, /-/ready, /-/set and /metrics. Keep it private (${default})."`
 
-	Limit        proxy.Limit   `default:"auto" placeholder:"N" help:"Requests in flight at the origin: a number, or auto to find it (${default})."`
-	InitialLimit int           `default:"10" placeholder:"N" help:"Where auto starts (${default})."`
-	MinLimit     int           `default:"1" placeholder:"N" help:"The least that auto may come to (${default})."`
-	MaxLimit     int           `default:"10000" placeholder:"N" help:"The most that auto may come to (${default})."`
-	MaxHealthy   time.Duration `name:"max-healthy-latency" default:"0s" placeholder:"TIME" help:"Longer than that at the origin counts as overload to auto; 0: auto judges by itself (${default})."`
-	Queue        int           `default:"1000" placeholder:"N" help:"Requests that may wait for their turn; 0: none (${default})."`
-	MaxWait      time.Duration `default:"500ms" placeholder:"TIME" help:"How long one may wait; 0: as long as its client does (${default})."`
+	Limit        proxy.Limit   `default:"auto" placeholder:"N" help:"Maximum requests in flight at the origin: a number, or auto to adapt it (${default})."`
+	InitialLimit int           `default:"10" placeholder:"N" help:"Initial limit of auto (${default})."`
+	MinLimit     int           `default:"1" placeholder:"N" help:"Lower bound of auto (${default})."`
+	MaxLimit     int           `default:"10000" placeholder:"N" help:"Upper bound of auto (${default})."`
+	MaxHealthy   time.Duration `name:"max-healthy-latency" default:"0s" placeholder:"TIME" help:"For auto: a longer response time of the origin is overload; 0: auto decides (${default})."`
+	Queue        int           `default:"1000" placeholder:"N" help:"Requests that may wait while the limit is reached; 0: none (${default})."`
+	MaxWait      time.Duration `default:"500ms" placeholder:"TIME" help:"Maximum time a request may wait; 0: until its client gives up (${default})."`
 
-	Timeout        time.Duration `default:"30s" placeholder:"TIME" help:"How long the origin may take to answer; later counts as overload. Set it a little below your clients' time-out. 0: for ever (${default})."`
-	AbandonedHold  time.Duration `default:"30s" placeholder:"TIME" help:"How long work that nobody waits for counts as in flight, unless the origin answers before; 0: not at all (${default})."`
-	ClientTimeout  time.Duration `default:"30s" placeholder:"TIME" help:"How long a client may keep the proxy waiting, to send or to take; 0: for ever (${default})."`
-	LongLived      int           `default:"1000" placeholder:"N" help:"Exchanges that may go on without being counted as in flight, such as WebSockets, event streams and slow downloads; 0: none (${default})."`
-	MaxConnections int           `default:"10000" placeholder:"N" help:"Client connections at once; more wait to be accepted (${default})."`
-	Grace          time.Duration `default:"30s" placeholder:"TIME" help:"How long to finish what is in flight after SIGTERM or Ctrl-C (${default})."`
-	LogLevel       slog.Level    `default:"info" placeholder:"LEVEL" help:"debug, info, warn or error; debug tells every change of the limit (${default})."`
+	Timeout        time.Duration `default:"30s" placeholder:"TIME" help:"Maximum response time of the origin. Exceeding it counts as overload. Set it slightly below the time-out of your clients. 0: no time-out (${default})."`
+	AbandonedHold  time.Duration `default:"30s" placeholder:"TIME" help:"How long a request whose client has left still counts as in flight, unless the origin answers earlier; 0: not at all (${default})."`
+	ClientTimeout  time.Duration `default:"30s" placeholder:"TIME" help:"How long a client may take to send a request or to read an answer; 0: no time-out (${default})."`
+	LongLived      int           `default:"1000" placeholder:"N" help:"Maximum number of long-lived exchanges, such as WebSockets, event streams and slow downloads, that do not count as in flight; 0: none (${default})."`
+	MaxConnections int           `default:"10000" placeholder:"N" help:"Maximum number of client connections; further ones wait to be accepted (${default})."`
+	Grace          time.Duration `default:"30s" placeholder:"TIME" help:"After SIGTERM or Ctrl-C: how long to wait for requests in flight (${default})."`
+	LogLevel       slog.Level    `default:"info" placeholder:"LEVEL" help:"Log this level and above: debug, info, warn or error; debug logs each change of the limit (${default})."`
 }
 
 func (c *proxyCmd) config(log *slog.Logger) (proxy.Config, error) {
@@ -104,7 +104,6 @@ func serveAdmin(p *proxy.Proxy, ln net.Listener, log *slog.Logger) (stop func())
 	srv := httpserve.New(p.Admin(), log)
 	srv.ReadTimeout, srv.WriteTimeout = 10*time.Second, 30*time.Second
 	go func() {
-		// It ends with Close; nothing else is expected of a listener on hand.
 		log.Debug("the admin listener is closed", "reason", srv.Serve(ln))
 	}()
 	return func() { _ = srv.Close() }

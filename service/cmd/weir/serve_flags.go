@@ -2,16 +2,14 @@ package main
 
 import (
 	"cmp"
-	"fmt"
 	"io"
 	"log/slog"
-	"math"
 	"os"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/settings"
 )
 
 // serveTLS names the files for TLS.
@@ -41,11 +39,11 @@ type serveOwn struct {
 
 // serveBound bounds what the server holds.
 type serveBound struct {
-	Memory         size          `default:"64MiB" placeholder:"SIZE" help:"Memory for counts (${default})."`
+	Memory         settings.Size `default:"64MiB" placeholder:"SIZE" help:"Memory for counts (${default})."`
 	MaxWaiting     int           `default:"20000" placeholder:"N" help:"Requests of all keys that may wait at once; 0: none (${default})."`
 	MaxLeases      int           `default:"100000" placeholder:"N" help:"Leases of all keys that may be held at once (${default})."`
 	MaxKey         int           `default:"1024" placeholder:"BYTES" help:"Maximum length of a key (${default})."`
-	MaxBody        size          `default:"4MiB" placeholder:"SIZE" help:"Maximum size of a batch (${default})."`
+	MaxBody        settings.Size `default:"4MiB" placeholder:"SIZE" help:"Maximum size of a batch (${default})."`
 	MaxConnections int           `default:"10000" placeholder:"N" help:"Connections of callers at once. Beyond that, a new connection replaces the one that is idle for longest (${default})."`
 	ClientTimeout  time.Duration `default:"10s" placeholder:"TIME" help:"How long a caller may take to send a header or a body, or to read an answer (${default})."`
 }
@@ -67,26 +65,6 @@ func (l *serveLog) logger(out io.Writer) *slog.Logger {
 		return slog.New(slog.NewJSONHandler(out, opts))
 	}
 	return slog.New(slog.NewTextHandler(out, opts))
-}
-
-// A size is a number of bytes. As text, it may have the unit KiB, MiB or GiB.
-type size int
-
-// UnmarshalText reads a flag.
-func (s *size) UnmarshalText(text []byte) error {
-	number, shift := string(text), 0
-	for unit, is := range map[string]int{"KiB": 10, "MiB": 20, "GiB": 30} {
-		if rest, ok := strings.CutSuffix(number, unit); ok {
-			number, shift = rest, is
-			break
-		}
-	}
-	n, err := strconv.ParseUint(number, 10, 63)
-	if err != nil || n > math.MaxInt>>shift {
-		return fmt.Errorf("%q: want a number of bytes, such as 65536, 64KiB, 16MiB or 1GiB", text)
-	}
-	*s = size(n << shift)
-	return nil
 }
 
 // overrides returns the upper bounds of overrides; 0 allows none.

@@ -1,5 +1,6 @@
-// Package settings reads what an operator changes while a server runs: a POST
-// with a JSON object, or with the same names as form or query parameters.
+// Package settings lets an operator change settings while a server runs, by a POST
+// with a JSON object, or with form or query parameters of the same names. It also has
+// types for settings that are written with a unit.
 package settings
 
 import (
@@ -8,8 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -17,13 +20,13 @@ import (
 // maxBody bounds a body, in bytes.
 const maxBody = 1 << 20
 
-// A Duration is a time.Duration that reads and writes as "1.5s".
+// A Duration is a time.Duration that is written as "1.5s".
 type Duration time.Duration
 
-// MarshalText writes the duration as time.Duration does.
+// MarshalText formats the duration like time.Duration.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
 
-// UnmarshalText reads what time.ParseDuration reads.
+// UnmarshalText parses the duration with time.ParseDuration.
 func (d *Duration) UnmarshalText(text []byte) error {
 	v, err := time.ParseDuration(string(text))
 	if err != nil {
@@ -33,10 +36,29 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Handler serves settings: GET shows what show returns, as JSON; POST reads a
-// T and applies it, wholly or, if apply returns an error, not at all, and
-// shows the result. A setting that T does not have is an error, and so is an
-// empty change.
+// A Size is a number of bytes. As text, it may have the unit KiB, MiB or GiB.
+type Size int
+
+// UnmarshalText reads a flag.
+func (s *Size) UnmarshalText(text []byte) error {
+	number, shift := string(text), 0
+	for unit, is := range map[string]int{"KiB": 10, "MiB": 20, "GiB": 30} {
+		if rest, ok := strings.CutSuffix(number, unit); ok {
+			number, shift = rest, is
+			break
+		}
+	}
+	n, err := strconv.ParseUint(number, 10, 63)
+	if err != nil || n > math.MaxInt>>shift {
+		return fmt.Errorf("%q: want a number of bytes, such as 65536, 64KiB, 16MiB or 1GiB", text)
+	}
+	*s = Size(n << shift)
+	return nil
+}
+
+// Handler serves settings. GET returns the result of show as JSON. POST parses a T,
+// applies it and returns the new settings; if apply returns an error, nothing must
+// have changed. A setting that T does not have is an error, and so is an empty change.
 func Handler[T comparable](show func() any, apply func(T) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.Method {
@@ -92,9 +114,9 @@ func read[T comparable](w http.ResponseWriter, r *http.Request) (change T, err e
 	return change, nil
 }
 
-// object returns the body if it is JSON, whatever its type says: curl -d calls
-// everything a form. Else it makes an object of the parameters: numbers and
-// booleans as they are, all else as strings.
+// object returns the body if it is JSON, even if it is declared as a form, which
+// curl -d does. Otherwise it makes a JSON object of the parameters: numbers, booleans
+// and strings.
 func object(r *http.Request) ([]byte, error) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {

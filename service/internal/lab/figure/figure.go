@@ -1,0 +1,144 @@
+// Package figure simulates scenario files. A Figure is a set of runs to compare: one
+// table and one plot.
+package figure
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-go/weir/service/internal/lab/plot"
+	"github.com/weir-go/weir/service/internal/lab/scenario"
+	"github.com/weir-go/weir/service/internal/lab/sim"
+	"github.com/weir-go/weir/service/internal/lab/trace"
+)
+
+// A Figure is a set of runs. Runs has their results after Simulate.
+type Figure struct {
+	File  string       `json:"file"`
+	Title string       `json:"title"`
+	Runs  []sim.Result `json:"runs"`
+
+	Name      string         `json:"-"` // for a file: that of the scenario file, numbered if it has several figures
+	Scenarios []sim.Scenario `json:"-"`
+}
+
+// ErrInterrupted reports that the context ended before the simulation.
+var ErrInterrupted = errors.New("interrupted: there are no results")
+
+// Load reads scenario files. It leaves out the runs whose names do not contain
+// variant. If seed is not nil, it replaces the seeds of the files.
+func Load(paths []string, variant string, seed *uint64) (figures []*Figure, err error) {
+	for _, path := range paths {
+		file, err := scenario.Read(path)
+		if err != nil {
+			return nil, err
+		}
+		base := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
+		for i, scenarios := range file.Figures {
+			f := &Figure{File: path, Title: file.Titles[i], Name: base}
+			if len(file.Figures) > 1 {
+				f.Name = fmt.Sprintf("%s-%d", base, i+1)
+			}
+			for _, sc := range scenarios {
+				if seed != nil {
+					sc.Seed = *seed
+				}
+				if strings.Contains(sc.Name, variant) {
+					f.Scenarios = append(f.Scenarios, sc)
+				}
+			}
+			if len(f.Scenarios) > 0 {
+				f.Runs = make([]sim.Result, len(f.Scenarios))
+				figures = append(figures, f)
+			}
+		}
+	}
+	return figures, nil
+}
+
+// Duration returns the simulated time of all runs.
+func Duration(figures []*Figure) (total time.Duration) {
+	for _, f := range figures {
+		for i := range f.Scenarios {
+			total += min(f.Scenarios[i].Duration, math.MaxInt64-total)
+		}
+	}
+	return total
+}
+
+// Simulate simulates all runs, as many at once as there are processors. It adds the
+// simulated time to done. Record, if not nil, gets the records of all runs.
+func Simulate(ctx context.Context, figures []*Figure, record func(trace.Record), done *atomic.Int64) error {
+	type run struct {
+		scenario *sim.Scenario
+		result   *sim.Result
+		err      error
+	}
+	var all []*run
+	for _, f := range figures {
+		for i := range f.Scenarios {
+			all = append(all, &run{scenario: &f.Scenarios[i], result: &f.Runs[i]})
+		}
+	}
+	var next atomic.Int64
+	var workers sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(all)) {
+		workers.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(all)); i = next.Add(1) - 1 {
+				*all[i].result, all[i].err = simulate(ctx, *all[i].scenario, record, done)
+			}
+		})
+	}
+	workers.Wait()
+	for _, r := range all {
+		if r.err != nil {
+			return r.err
+		}
+	}
+	return nil
+}
+
+func simulate(ctx context.Context, sc sim.Scenario, record func(trace.Record), done *atomic.Int64) (sim.Result, error) {
+	s, err := sim.New(sc, record)
+	if err != nil {
+		return sim.Result{}, err
+	}
+	const events = 10_000 // a few milliseconds of work
+	for finished := false; !finished; {
+		if ctx.Err() != nil {
+			return sim.Result{}, ErrInterrupted
+		}
+		before := s.Now()
+		finished = s.Advance(sc.Duration, events)
+		done.Add(int64(s.Now() - before))
+	}
+	return s.Result(), nil
+}
+
+// Table writes the title and the results as text.
+func (f *Figure) Table(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "%s (%s, seed %d, %v)\n\n", f.Title, f.File, f.Scenarios[0].Seed, f.Scenarios[0].Duration)
+	return cmp.Or(err, sim.Table(w, f.Runs))
+}
+
+// Draw writes a plot as svg or png.
+func (f *Figure) Draw(w io.Writer, format string) error {
+	picture := plot.Figure{Title: f.Title, Note: fmt.Sprintf("weir sim %s · seed %d", f.File, f.Scenarios[0].Seed)}
+	for i := range f.Scenarios {
+		picture.Runs = append(picture.Runs, plot.Run{Scenario: f.Scenarios[i], Result: f.Runs[i]})
+	}
+	if len(f.Scenarios) == 1 && f.Scenarios[0].Name != "" {
+		picture.Title += ": " + f.Scenarios[0].Name
+	}
+	return plot.Draw(w, picture, format)
+}

@@ -1,0 +1,168 @@
+// Package rulecheck checks files of rules, and tells which limits a key gets.
+package rulecheck
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/server"
+	"github.com/weir-go/weir/service/internal/terminal"
+)
+
+// A Report is the result of checking a file of rules.
+type Report struct {
+	Path   string   `json:"path"`
+	Errors []string `json:"errors,omitempty"` // the mistakes; if there are any, the other fields are empty
+	Rules  int      `json:"rules"`
+	Hash   string   `json:"hash,omitempty"`
+	Keys   []Key    `json:"keys,omitempty"`
+}
+
+// A Key is a key with the rules that apply to it.
+type Key struct {
+	Key       string `json:"key"`
+	Rules     []Rule `json:"rules"`               // in the order of the file
+	Unmatched string `json:"unmatched,omitempty"` // without rules: allow or deny
+}
+
+// A Rule has the limits of a rule, defaults included.
+type Rule struct {
+	Name        string       `json:"name"`
+	Pattern     string       `json:"pattern"`
+	Per         config.Per   `json:"per"`
+	Mode        config.Mode  `json:"mode"`
+	Quota       *Quota       `json:"quota,omitempty"`
+	Queue       int          `json:"queue,omitempty"`
+	MaxWaitMS   int64        `json:"max_wait_ms,omitempty"` // 0: the caller decides
+	Concurrency *Concurrency `json:"concurrency,omitempty"`
+	Candidate   *Quota       `json:"candidate,omitempty"`
+}
+
+// A Quota is a rate limit.
+type Quota struct {
+	Rate      string           `json:"rate"`
+	Burst     int              `json:"burst"` // the most requests at once
+	Algorithm config.Algorithm `json:"algorithm"`
+}
+
+// A Concurrency is a limit of leases.
+type Concurrency struct {
+	Limit string `json:"limit"` // a number, or auto
+	Queue int    `json:"queue"`
+	TTLMS int64  `json:"ttl_ms"`
+}
+
+// Load checks the rules in a file or directory, and looks keys up. If the rules have
+// mistakes, it returns the error, and a Report that lists them.
+func Load(path string, keys []string) (Report, error) {
+	report := Report{Path: path}
+	rules, err := config.Load(path)
+	var s *server.Server
+	if err == nil {
+		s, err = server.New(server.Config{Rules: rules})
+	}
+	if err != nil {
+		report.Errors = strings.Split(err.Error(), "\n")
+		return report, err
+	}
+	report.Rules, report.Hash = len(rules.Rules), rules.Hash
+	for _, key := range keys {
+		report.Keys = append(report.Keys, lookUp(s, key))
+	}
+	return report, nil
+}
+
+func lookUp(s *server.Server, key string) Key {
+	k := Key{Key: key, Rules: []Rule{}}
+	for _, state := range s.Explain(key).Rules {
+		k.Rules = append(k.Rules, describe(state.Rule))
+	}
+	if len(k.Rules) == 0 {
+		k.Unmatched = cmp.Or(s.Rules().Unmatched, "allow")
+	}
+	return k
+}
+
+func describe(r *server.Rule) Rule {
+	report := Rule{
+		Name: r.Name, Pattern: "key " + strconv.Quote(r.Key), Per: cmp.Or(r.Per, config.PerKey), Mode: cmp.Or(r.Mode, config.Enforce),
+	}
+	switch {
+	case r.Glob != "":
+		report.Pattern = "glob " + strconv.Quote(r.Glob)
+	case r.Regex != "":
+		report.Pattern = "regex " + strconv.Quote(r.Regex)
+	}
+	if r.Quoted() {
+		report.Quota = describeQuota(r.Quota)
+		report.Queue = valueOr(r.Queue, config.DefaultQueue)
+		report.MaxWaitMS = r.MaxWait.Milliseconds()
+	}
+	if l := r.Concurrency; l != nil {
+		report.Concurrency = &Concurrency{l.Limit.String(), valueOr(l.Queue, config.DefaultQueue), cmp.Or(l.TTL, config.DefaultTTL).Milliseconds()}
+	}
+	if r.Candidate != nil {
+		report.Candidate = describeQuota(*r.Candidate)
+	}
+	return report
+}
+
+func describeQuota(q config.Quota) *Quota {
+	return &Quota{q.Rate.String(), cmp.Or(q.Burst, q.Rate.Count), cmp.Or(q.Algorithm, config.GCRA)}
+}
+
+// Print writes the report as text.
+func (report *Report) Print(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %d rules, hash %s\n", report.Path, report.Rules, report.Hash)
+	for _, k := range report.Keys {
+		fmt.Fprintf(&b, "\n%s\n", terminal.Escape(k.Key))
+		if len(k.Rules) == 0 {
+			fmt.Fprintf(&b, "  no rule matches: %s\n", k.Unmatched)
+		}
+		for i := range k.Rules {
+			b.WriteString("  " + k.Rules[i].text() + "\n")
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// text returns a rule as one line.
+func (r *Rule) text() string {
+	all := []string{fmt.Sprintf("%s (%s): ", r.Name, r.Pattern)}
+	add := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
+	if q := r.Quota; q != nil {
+		add("%s, %d at once (%s), %d may wait", q.Rate, q.Burst, q.Algorithm, r.Queue)
+		if r.MaxWaitMS > 0 {
+			add(", for at most %d ms", r.MaxWaitMS)
+		}
+	}
+	if l := r.Concurrency; l != nil {
+		if r.Quota != nil {
+			add("; ")
+		}
+		add("%s leases at once for %d ms each, %d may wait", l.Limit, l.TTLMS, l.Queue)
+	}
+	if r.Per == config.PerRule {
+		add("; shared by all keys")
+	}
+	if r.Mode != config.Enforce {
+		add("; mode %s", r.Mode)
+	}
+	if q := r.Candidate; q != nil {
+		add("; candidate %s, %d at once (%s)", q.Rate, q.Burst, q.Algorithm)
+	}
+	return strings.Join(all, "")
+}
+
+func valueOr(n *int, or int) int {
+	if n == nil {
+		return or
+	}
+	return *n
+}
