@@ -161,15 +161,15 @@ func (f failsafe) admit(ctx context.Context) (func(), bool) {
 // contenders all have the limit n. Those that adapt do their work at every
 // sample, but are kept from moving it.
 func contenders(b *testing.B, n int) map[string]contender {
-	auto, err := limit.NewAuto(limit.AutoConfig{Initial: n})
+	auto, err := limit.NewAuto(limit.Config{Initial: n})
 	if err != nil {
 		b.Fatal(err)
 	}
-	aimd, err := limit.NewAIMD(limit.AIMDConfig{Initial: n, Max: n})
+	aimd, err := limit.NewAIMD(limit.AIMDConfig{Config: limit.Config{Initial: n, Max: n}})
 	if err != nil {
 		b.Fatal(err)
 	}
-	vegas, err := limit.NewVegas(limit.VegasConfig{Min: n, Max: n})
+	vegas, err := limit.NewVegas(limit.VegasConfig{Config: limit.Config{Min: n, Max: n}})
 	if err != nil {
 		b.Fatal(err)
 	}

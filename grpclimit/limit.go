@@ -154,7 +154,7 @@ func (c Config) auto() bool { return c.PerClass == nil && c.Limiter == nil && le
 const streams = "(streams)"
 
 // Auto returns a limiter that finds by itself how many calls may be in flight
-// (limit.Auto). It is the default of Config.PerClass. Three times as many calls
+// (limit.NewAuto). It is the default of Config.PerClass. Three times as many calls
 // may wait, in order of arrival, so that a wait takes about three times as long as
 // the work; or as many as are served in 100 ms, if that is more. A call waits for
 // at most three seconds. Further calls are refused at once.

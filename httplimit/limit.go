@@ -44,7 +44,7 @@
 //
 // A limit of Auto begins at ten for each route. If more work that takes seconds
 // is in flight from the start, some of it is refused for about ten times its
-// duration. A PerClass with another limit.AutoConfig.Initial begins higher.
+// duration. A PerClass with another limit.Config.Initial begins higher.
 //
 // The limit takes 503, 504 and missed deadlines as signs of overload, and ignores
 // other errors.
@@ -65,7 +65,7 @@ import (
 )
 
 // Auto returns a limiter that finds by itself how many requests may be in flight
-// (limit.Auto). It is the default of Config.PerClass. Three times as many requests
+// (limit.NewAuto). It is the default of Config.PerClass. Three times as many requests
 // may wait, in order of arrival, so that a wait takes about three times as long as
 // the work; or as many as are served in 100 ms, if that is more. A request waits
 // for at most three seconds. Further requests are refused at once.

@@ -73,9 +73,9 @@ func BenchmarkObserve(b *testing.B) {
 	}
 }
 
-func newAuto(b *testing.B) *limit.Auto {
+func newAuto(b *testing.B) limit.Algorithm {
 	b.Helper()
-	a, err := limit.NewAuto(limit.AutoConfig{})
+	a, err := limit.NewAuto(limit.Config{})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -93,7 +93,7 @@ func TestSlotLeak(t *testing.T) {
 // it, nor does CoDel drop anybody for it.
 func TestCallerCancelCountedAsADrop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		alg, err := limit.NewAIMD(limit.AIMDConfig{Initial: 10})
+		alg, err := limit.NewAIMD(limit.AIMDConfig{Config: limit.Config{Initial: 10}})
 		if err != nil {
 			t.Fatal(err)
 		}

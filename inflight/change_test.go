@@ -222,7 +222,7 @@ func TestUse(t *testing.T) {
 // Every change of the limit is told, with what led to it, outside the lock.
 func TestTrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		alg, err := limit.NewAIMD(limit.AIMDConfig{Initial: 2, Slow: 5 * time.Second})
+		alg, err := limit.NewAIMD(limit.AIMDConfig{Config: limit.Config{Initial: 2, MaxHealthyLatency: 5 * time.Second}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -266,7 +266,7 @@ func TestTrace(t *testing.T) {
 // An event tells the state once those have been let in whom the change let in.
 func TestTraceOfARelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		alg, err := limit.NewAIMD(limit.AIMDConfig{Initial: 1})
+		alg, err := limit.NewAIMD(limit.AIMDConfig{Config: limit.Config{Initial: 1}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -70,7 +70,7 @@ const MaxFairQueues = gate.MaxQueues
 // these rules takes its place, and the last one is rejected as QueueFull.
 type Config struct {
 	// Algorithm sets the limit. The Limiter owns it from then on. If nil,
-	// limit.Auto.
+	// limit.NewAuto.
 	Algorithm limit.Algorithm
 	// Queue is the largest number of waiting requests. If zero, DefaultQueue;
 	// if negative, no request waits.
@@ -192,7 +192,7 @@ func (c Config) rules() gate.Config {
 
 // An Event is a change of the limit. Sample is the work that caused it; if the
 // limit was set, only its End is valid. Sample.End is the time of the event since New.
-// Evidence is filled in if the algorithm is a limit.Explainer.
+// Evidence is filled in if the algorithm has a method Evidence.
 type Event struct {
 	Was, Limit int // units, before and after
 	Cause      limit.Cause

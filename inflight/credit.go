@@ -148,11 +148,14 @@ const (
 	longAgo     = time.Second / 10
 )
 
+type explainer interface{ Evidence() limit.Evidence }
+
 // sparseLocked begins with an algorithm.
 func (l *Limiter) sparseLocked(alg limit.Algorithm) {
-	s, ok := alg.(limit.Sparse)
-	l.sparse = ok && s.Sparse()
-	l.explainer, _ = alg.(limit.Explainer)
+	s, ok := alg.(interface{ Sparse() bool })
+	_, fixed := alg.(limit.Fixed)
+	l.sparse = fixed || ok && s.Sparse()
+	l.explainer, _ = alg.(explainer)
 	l.credit.mask.Store(0)
 }
 

@@ -77,18 +77,18 @@ type Limiter struct {
 	cfg          Config
 	gate         *gate.Gate[chan answer]
 	closed       bool
-	drained      chan struct{}   // closed when nothing is in flight; nil if no Drain waits
-	drainers     int             // calls of Drain that wait for drained
-	spare        chan answer     // made for a request that did not wait
-	timer        *time.Timer     // runs expire; nil until it is needed
-	armed        bool            // the timer is running
-	alarm        time.Duration   // the instant at which it fires
-	lent         uint64          // the credit as it was lent
-	phase        int             // admissions from credits
-	timed        time.Duration   // when timed work last left
-	lull, lulled time.Duration   // the last long time in which none did: from, to
-	sparse       bool            // the algorithm does not need every sample
-	explainer    limit.Explainer // the algorithm; nil if it explains nothing
+	drained      chan struct{} // closed when nothing is in flight; nil if no Drain waits
+	drainers     int           // calls of Drain that wait for drained
+	spare        chan answer   // made for a request that did not wait
+	timer        *time.Timer   // runs expire; nil until it is needed
+	armed        bool          // the timer is running
+	alarm        time.Duration // the instant at which it fires
+	lent         uint64        // the credit as it was lent
+	phase        int           // admissions from credits
+	timed        time.Duration // when timed work last left
+	lull, lulled time.Duration // the last long time in which none did: from, to
+	sparse       bool          // the algorithm does not need every sample
+	explainer    explainer     // the algorithm; nil if it explains nothing
 }
 
 // New returns a Limiter, or the error of cfg.Validate.
@@ -99,7 +99,7 @@ func New(cfg Config) (*Limiter, error) {
 	alg := cfg.Algorithm
 	if alg == nil {
 		var err error
-		if alg, err = limit.NewAuto(limit.AutoConfig{}); err != nil {
+		if alg, err = limit.NewAuto(limit.Config{}); err != nil {
 			return nil, err
 		}
 	}
@@ -225,9 +225,9 @@ func (l *Limiter) permit(n, partition int, a answer) weir.Permit {
 
 func (l *Limiter) now() time.Duration { return time.Since(l.epoch) }
 
-// setClock tells a limit.Clocked algorithm the wall clock at l's epoch.
+// setClock tells an algorithm that asks for it the wall clock at l's epoch.
 func (l *Limiter) setClock(alg limit.Algorithm) {
-	if c, ok := alg.(limit.Clocked); ok {
+	if c, ok := alg.(interface{ SetEpoch(time.Duration) }); ok {
 		c.SetEpoch(time.Duration(l.epoch.UnixNano()))
 	}
 }

@@ -1,41 +1,12 @@
 package limit
 
 import (
-	"fmt"
 	"math"
 	"time"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/outcome"
 )
-
-// AutoConfig sets up an Auto. The zero value is the one to use.
-type AutoConfig struct {
-	Initial int `json:"initial,omitempty"` // units. If zero, 10 (brought into [Min, Max])
-	Min     int `json:"min,omitempty"`     // units, >= 1. If zero, 1
-	Max     int `json:"max,omitempty"`     // units, >= Min; at most 2^31 - 1, also if it is more. If zero, 10,000
-	// MaxHealthyLatency, if not zero, is the longest that healthy work takes,
-	// queues included: work that took longer counts as Dropped.
-	MaxHealthyLatency time.Duration `json:"max_healthy_latency,omitempty"`
-}
-
-func (c AutoConfig) withDefaults() AutoConfig {
-	fillBounds(&c.Initial, &c.Min, &c.Max, 10, 1, 10_000)
-	c.Max = min(c.Max, math.MaxInt32) // a limit that never binds; more would overflow
-	return c
-}
-
-// Validate says which field is out of range, or returns nil.
-func (c AutoConfig) Validate() error {
-	d := c.withDefaults()
-	if err := checkBounds(d.Initial, d.Min, d.Max); err != nil {
-		return err
-	}
-	if d.MaxHealthyLatency < 0 {
-		return fmt.Errorf("limit: MaxHealthyLatency = %v: must be >= 0", c.MaxHealthyLatency)
-	}
-	return nil
-}
 
 // Constants of the control law. The arena (weir arena) is where they were
 // chosen. But for the length of the shortest slot, none of them has a unit.
@@ -82,10 +53,26 @@ const (
 	lower              // a drain: measuring whether less in flight takes less time
 )
 
-// Auto finds the limit by itself, without a number from a user. See the
-// package documentation for the control law. It is not safe for concurrent use.
-type Auto struct {
-	cfg      AutoConfig
+// NewAuto returns Auto: it finds the limit by itself, without a number from a user.
+// See the package documentation for the control law.
+func NewAuto(cfg Config) (Algorithm, error) {
+	cfg.fill(10, 1, 10_000)
+	cfg.Max = min(cfg.Max, math.MaxInt32) // a limit that never binds; more would overflow
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	a := &auto{
+		cfg: cfg, limit: float64(cfg.Initial), from: float64(cfg.Initial), since: math.MinInt64,
+		baseline: baseline{log: math.Inf(1)},
+		starting: true, step: 1, back: 1,
+		common: common{slots: slots{k: shortest}},
+	}
+	a.recovery, a.unbiased, a.raiseAt = math.MinInt64, math.MinInt64, math.MinInt64
+	return a, nil
+}
+
+type auto struct {
+	cfg      Config
 	limit    float64 // its whole part is the limit
 	from     float64 // the limit that is believed in, of which limit is a trial
 	trial    trial
@@ -122,36 +109,15 @@ type Auto struct {
 	failures // what has failed
 }
 
-// NewAuto returns an Auto, or the error of cfg.Validate.
-func NewAuto(cfg AutoConfig) (*Auto, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
-	}
-	cfg = cfg.withDefaults()
-	a := &Auto{
-		cfg: cfg, limit: float64(cfg.Initial), from: float64(cfg.Initial), since: math.MinInt64,
-		baseline: baseline{log: math.Inf(1)},
-		starting: true, step: 1, back: 1,
-		common: common{slots: slots{k: shortest}},
-	}
-	a.recovery, a.unbiased, a.raiseAt = math.MinInt64, math.MinInt64, math.MinInt64
-	return a, nil
-}
+func (a *auto) Limit() int { return int(a.limit) }
 
-// Limit returns the units that may be in flight now.
-func (a *Auto) Limit() int { return int(a.limit) }
+func (a *auto) Sparse() bool { return true }
 
-// Sparse reports that a part of the samples is enough, if there are many.
-func (a *Auto) Sparse() bool { return true }
+func (a *auto) SetEpoch(d time.Duration) { a.slots.epoch = d }
 
-// SetEpoch implements Clocked. Without it, instant zero is the Unix epoch.
-func (a *Auto) SetEpoch(d time.Duration) { a.slots.epoch = d }
+func (a *auto) Evidence() Evidence { return a.evidence }
 
-// Evidence implements Explainer.
-func (a *Auto) Evidence() Evidence { return a.evidence }
-
-// Observe learns from a sample.
-func (a *Auto) Observe(s Sample) Cause {
+func (a *auto) Observe(s Sample) Cause {
 	was := a.Limit()
 	cause := a.observe(s)
 	if a.Limit() == was {
@@ -160,8 +126,8 @@ func (a *Auto) Observe(s Sample) Cause {
 	return cause
 }
 
-func (a *Auto) observe(s Sample) Cause {
-	if judge(s.Outcome) == weir.Ignored {
+func (a *auto) observe(s Sample) Cause {
+	if outcome.Plain(s.Outcome) == weir.Ignored {
 		return Kept
 	}
 	if cause := a.tally(s); cause != Kept {
@@ -186,7 +152,7 @@ func (a *Auto) observe(s Sample) Cause {
 }
 
 // measure takes in how long a piece of work took.
-func (a *Auto) measure(s Sample) Cause {
+func (a *auto) measure(s Sample) Cause {
 	took := a.clipped(s)
 	if s.Outcome == weir.Success {
 		a.recent.add(took, s.Inflight)
@@ -220,7 +186,7 @@ func (a *Auto) measure(s Sample) Cause {
 
 // tells reports whether it tells of other work how long this took. How long a failure
 // takes says nothing, and abandoned work took longer than that.
-func (a *Auto) tells(s Sample, took time.Duration) bool {
+func (a *auto) tells(s Sample, took time.Duration) bool {
 	switch s.Outcome {
 	case weir.Dropped:
 		return false
@@ -232,7 +198,7 @@ func (a *Auto) tells(s Sample, took time.Duration) bool {
 
 // clipped is how long a piece of work took, but for outliers: a stream, or a
 // request that is a thousand times as long, says little about the others.
-func (a *Auto) clipped(s Sample) time.Duration {
+func (a *auto) clipped(s Sample) time.Duration {
 	took := max(s.End-s.Start, 1)
 	if a.seen == smooth {
 		took = max(min(took, clip*a.typical), 1)
@@ -246,7 +212,7 @@ func (a *Auto) clipped(s Sample) time.Duration {
 
 // used reports whether the limit, or the one believed in, was what held the
 // work back: then another like it would hardly have fitted in.
-func (a *Auto) used(s Sample) bool {
+func (a *auto) used(s Sample) bool {
 	return 10*(s.Inflight+max(s.N, 1)-1) >= 9*int(min(a.limit, a.from))
 }
 
@@ -254,7 +220,7 @@ func (a *Auto) used(s Sample) bool {
 // started earlier does so too, once most has ended: if it were left out, only
 // the fast would be seen, right after each change, and every change would
 // seem to make work faster. While the limit grows freely, that is forgiven.
-func (a *Auto) current(s Sample) bool {
+func (a *auto) current(s Sample) bool {
 	switch {
 	case a.trial == lower:
 		return s.End-a.since >= a.drainTime*3/5

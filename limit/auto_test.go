@@ -38,7 +38,7 @@ func TestAutoFinds(t *testing.T) {
 		{"nearly ten thousand", 0, 9000, time.Millisecond, "exponential", 150 * time.Millisecond, 50 * time.Millisecond, 0.8, 1.2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			eachEpoch(t, limit.AutoConfig{Initial: tt.initial}, func(t *testing.T, a *limit.Auto) {
+			eachEpoch(t, limit.Config{Initial: tt.initial}, func(t *testing.T, a tuner) {
 				p := newPlant(a, tt.servers, tt.mean)
 				p.shape = tt.shape
 				knee := float64(tt.servers)
@@ -53,7 +53,7 @@ func TestAutoFinds(t *testing.T) {
 func TestAutoDoesNotDrift(t *testing.T) {
 	for _, shape := range []string{"constant", "exponential"} {
 		t.Run(shape, func(t *testing.T) {
-			eachEpoch(t, limit.AutoConfig{}, func(t *testing.T, a *limit.Auto) {
+			eachEpoch(t, limit.Config{}, func(t *testing.T, a tuner) {
 				p := newPlant(a, 20, 50*time.Millisecond)
 				p.shape = shape
 				for p.last(2 * time.Minute); p.now < time.Hour; {
@@ -66,7 +66,7 @@ func TestAutoDoesNotDrift(t *testing.T) {
 
 // rested returns the plant of most tests, twenty servers of 50 ms, once its
 // limit has come to rest, and the mean limit.
-func rested(t *testing.T, a *limit.Auto) (p *plant, rest float64) {
+func rested(t *testing.T, a tuner) (p *plant, rest float64) {
 	t.Helper()
 	p = newPlant(a, 20, 50*time.Millisecond)
 	p.last(32 * time.Second)
@@ -84,7 +84,7 @@ func rested(t *testing.T, a *limit.Auto) (p *plant, rest float64) {
 // recovers. Drains, which tell a queue from a slower service, halve it for
 // three service times.
 func TestAutoKnowsASlowerService(t *testing.T) {
-	eachEpoch(t, limit.AutoConfig{}, func(t *testing.T, a *limit.Auto) {
+	eachEpoch(t, limit.Config{}, func(t *testing.T, a tuner) {
 		p, rest := rested(t, a)
 		p.mean = 500 * time.Millisecond
 		for range 10 {
@@ -98,7 +98,7 @@ func TestAutoKnowsASlowerService(t *testing.T) {
 
 // Servers that fail, and come back, are a lower knee.
 func TestAutoFollowsServers(t *testing.T) {
-	eachEpoch(t, limit.AutoConfig{}, func(t *testing.T, a *limit.Auto) {
+	eachEpoch(t, limit.Config{}, func(t *testing.T, a tuner) {
 		p, _ := rested(t, a)
 		p.servers = 8
 		p.last(96 * time.Second)
@@ -112,7 +112,7 @@ func TestAutoFollowsServers(t *testing.T) {
 // "Growth while idle", "drop burst after idle": a limit that is not used is
 // left alone, for however long, and is what it was when it is used again.
 func TestAutoLeavesAnUnusedLimitAlone(t *testing.T) {
-	eachEpoch(t, limit.AutoConfig{}, func(t *testing.T, a *limit.Auto) {
+	eachEpoch(t, limit.Config{}, func(t *testing.T, a tuner) {
 		p, _ := rested(t, a)
 		p.demand = 5
 		p.run(2000) // a trial that had begun is over
@@ -135,7 +135,7 @@ func TestAutoLeavesAnUnusedLimitAlone(t *testing.T) {
 
 // A raise that is not used is taken back, and says so.
 func TestAutoTakesBackAnUnusedRaise(t *testing.T) {
-	p := newPlant(auto(t, limit.AutoConfig{}), 1000, time.Millisecond)
+	p := newPlant(auto(t, limit.Config{}), 1000, time.Millisecond)
 	p.trips(1)
 	var idle bool
 	p.seen = func(_ time.Duration, was, n int, c limit.Cause) {
@@ -165,7 +165,7 @@ func TestAutoBurstOfFailures(t *testing.T) {
 		{"errors that say nothing about load", weir.Ignored, 1},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
-			eachEpoch(t, limit.AutoConfig{}, func(t *testing.T, a *limit.Auto) {
+			eachEpoch(t, limit.Config{}, func(t *testing.T, a tuner) {
 				p, rest := rested(t, a)
 				begin, was := p.now, p.alg.Limit()
 				p.outcome = func(s limit.Sample) weir.Outcome {
@@ -200,7 +200,7 @@ func TestAutoLateForWaiting(t *testing.T) {
 	} {
 		for _, o := range []weir.Outcome{outcome.Late, outcome.TimedOut} {
 			t.Run(fmt.Sprintf("%s, %v", tt.rule, o), func(t *testing.T) {
-				p := newPlant(auto(t, limit.AutoConfig{}), 20, 50*time.Millisecond)
+				p := newPlant(auto(t, limit.Config{}), 20, 50*time.Millisecond)
 				var raised bool // a raise is on trial, or was a moment ago
 				var moved time.Duration
 				p.seen = func(now time.Duration, _, _ int, c limit.Cause) { raised, moved = c == limit.Throughput, now }
@@ -225,7 +225,7 @@ func TestAutoLateForWaiting(t *testing.T) {
 
 // Failures by chance, unrelated to load, do not wear the limit down.
 func TestAutoBearsAFewFailures(t *testing.T) {
-	p := newPlant(auto(t, limit.AutoConfig{}), 20, 50*time.Millisecond)
+	p := newPlant(auto(t, limit.Config{}), 20, 50*time.Millisecond)
 	p.shape = "exponential"
 	p.outcome = func(limit.Sample) weir.Outcome {
 		if p.rng.Float64() < 0.02 {
@@ -244,7 +244,7 @@ func TestAutoBearsAFewFailures(t *testing.T) {
 func TestAutoOutage(t *testing.T) {
 	for _, mean := range []time.Duration{5 * time.Millisecond, 50 * time.Millisecond, 500 * time.Millisecond} {
 		t.Run(mean.String(), func(t *testing.T) {
-			eachEpoch(t, limit.AutoConfig{}, func(t *testing.T, a *limit.Auto) {
+			eachEpoch(t, limit.Config{}, func(t *testing.T, a tuner) {
 				p := newPlant(a, 20, mean)
 				p.last(640*mean + 16*time.Second)
 				rest, _, _ := p.average(80 * mean)
@@ -261,7 +261,7 @@ func TestAutoOutage(t *testing.T) {
 
 // "Drops always push down, at most once per round trip."
 func TestAutoDropsOncePerRoundTrip(t *testing.T) {
-	eachEpoch(t, limit.AutoConfig{}, func(t *testing.T, a *limit.Auto) {
+	eachEpoch(t, limit.Config{}, func(t *testing.T, a tuner) {
 		p := newPlant(a, 100, time.Second)
 		p.trips(60)
 		p.outcome = func(limit.Sample) weir.Outcome { return weir.Dropped }
@@ -290,7 +290,7 @@ func TestAutoDropsOncePerRoundTrip(t *testing.T) {
 // What takes longer than is healthy lowers the limit even if more work were
 // more throughput.
 func TestAutoMaxHealthyLatency(t *testing.T) {
-	p := newPlant(auto(t, limit.AutoConfig{Initial: 40, MaxHealthyLatency: 99 * time.Millisecond}), 10, 50*time.Millisecond)
+	p := newPlant(auto(t, limit.Config{Initial: 40, MaxHealthyLatency: 99 * time.Millisecond}), 10, 50*time.Millisecond)
 	slow := false
 	p.seen = func(_ time.Duration, _, _ int, c limit.Cause) { slow = slow || c == limit.Slow }
 	p.trips(50)
@@ -301,7 +301,7 @@ func TestAutoMaxHealthyLatency(t *testing.T) {
 }
 
 func TestAutoBounds(t *testing.T) {
-	eachEpoch(t, limit.AutoConfig{Min: 5, Max: 50}, func(t *testing.T, a *limit.Auto) {
+	eachEpoch(t, limit.Config{Min: 5, Max: 50}, func(t *testing.T, a tuner) {
 		p := newPlant(a, 1, time.Millisecond)
 		floor, ceiling := false, false
 		p.seen = func(_ time.Duration, _, n int, c limit.Cause) {
@@ -327,7 +327,7 @@ func TestAutoBounds(t *testing.T) {
 func TestAutoBeginsAtItsMost(t *testing.T) {
 	for _, initial := range []int{44, 50} {
 		t.Run(fmt.Sprint(initial), func(t *testing.T) {
-			eachEpoch(t, limit.AutoConfig{Initial: initial, Max: 50}, func(t *testing.T, a *limit.Auto) {
+			eachEpoch(t, limit.Config{Initial: initial, Max: 50}, func(t *testing.T, a tuner) {
 				p := newPlant(a, 10, 5*time.Millisecond)
 				p.last(32*time.Second).wantMean(t, 16*time.Second, 9.5, 17)
 			})
@@ -337,7 +337,7 @@ func TestAutoBeginsAtItsMost(t *testing.T) {
 
 // Work of many units at once fills a limit before its last unit is taken.
 func TestAutoUnits(t *testing.T) {
-	a := auto(t, limit.AutoConfig{Initial: 12})
+	a := auto(t, limit.Config{Initial: 12})
 	now, grew := time.Duration(0), false
 	for range 200 {
 		now += time.Second
@@ -350,25 +350,25 @@ func TestAutoUnits(t *testing.T) {
 
 func TestAutoValidate(t *testing.T) {
 	for _, tt := range []struct {
-		cfg  limit.AutoConfig
+		cfg  limit.Config
 		want string
 	}{
-		{limit.AutoConfig{Min: -1}, "Min = -1: must be >= 1"},
-		{limit.AutoConfig{Min: 5, Max: 4}, "Max = 4: must be >= Min (5)"},
-		{limit.AutoConfig{Max: -4}, "Max = -4"},
-		{limit.AutoConfig{Initial: 20_000}, "Initial = 20000: must be in [1, 10000]"},
-		{limit.AutoConfig{Initial: -2}, "Initial = -2"},
-		{limit.AutoConfig{MaxHealthyLatency: -1}, "MaxHealthyLatency = -1ns: must be >= 0"},
+		{limit.Config{Min: -1}, "Min = -1: must be >= 1"},
+		{limit.Config{Min: 5, Max: 4}, "Max = 4: must be >= Min (5)"},
+		{limit.Config{Max: -4}, "Max = -4"},
+		{limit.Config{Initial: 20_000}, "Initial = 20000: must be in [1, 10000]"},
+		{limit.Config{Initial: -2}, "Initial = -2"},
+		{limit.Config{MaxHealthyLatency: -1}, "MaxHealthyLatency = -1ns: must be >= 0"},
 	} {
 		if _, err := limit.NewAuto(tt.cfg); err == nil || !strings.HasPrefix(err.Error(), "limit: "+tt.want) {
 			t.Errorf("%+v: %v: want %q", tt.cfg, err, tt.want)
 		}
 	}
 	for _, tt := range []struct {
-		cfg  limit.AutoConfig
+		cfg  limit.Config
 		want int
 	}{
-		{limit.AutoConfig{}, 10}, {limit.AutoConfig{Max: 5}, 5}, {limit.AutoConfig{Min: 30}, 30}, {limit.AutoConfig{Min: 20_000}, 20_000},
+		{limit.Config{}, 10}, {limit.Config{Max: 5}, 5}, {limit.Config{Min: 30}, 30}, {limit.Config{Min: 20_000}, 20_000},
 	} {
 		if n := auto(t, tt.cfg).Limit(); n != tt.want {
 			t.Errorf("%+v: starts at %d: want %d", tt.cfg, n, tt.want)
@@ -378,7 +378,7 @@ func TestAutoValidate(t *testing.T) {
 
 // watched tells watch of each change of the limit, and of each verdict that changes
 // nothing, while p serves for a span of time.
-func (p *plant) watched(a *limit.Auto, span time.Duration, watch func(now time.Duration, was, n int, c limit.Cause, e limit.Evidence)) {
+func (p *plant) watched(a tuner, span time.Duration, watch func(now time.Duration, was, n int, c limit.Cause, e limit.Evidence)) {
 	last := a.Evidence()
 	p.seen = func(now time.Duration, was, n int, c limit.Cause) {
 		last = a.Evidence()
@@ -400,7 +400,7 @@ func begins(e limit.Evidence) bool { return e.Reference == 0 }
 // Once a drain has met a queue, a limiter with a proven baseline does not trim before
 // a raise of its own has met all of a queue: until then others may share the service.
 func TestAutoTrimsOnlyIfItIsAlone(t *testing.T) {
-	eachEpoch(t, limit.AutoConfig{}, func(t *testing.T, a *limit.Auto) {
+	eachEpoch(t, limit.Config{}, func(t *testing.T, a tuner) {
 		p := newPlant(a, 20, 50*time.Millisecond)
 		p.last(2 * time.Minute)
 		drains, trimmed := 0, 0
@@ -438,7 +438,7 @@ func TestAutoTrimsOnlyIfItIsAlone(t *testing.T) {
 func TestAutoRaisesNothingAfterATrim(t *testing.T) {
 	queues := 0
 	for i := range 100 {
-		a := auto(t, limit.AutoConfig{Initial: 50, Max: 50})
+		a := auto(t, limit.Config{Initial: 50, Max: 50})
 		a.SetEpoch(time.Duration(i) * 777 * time.Millisecond)
 		kept, trimming, draining := time.Duration(-1), false, false
 		p := newPlant(a, 10, 50*time.Millisecond)
@@ -467,7 +467,7 @@ func TestAutoKeepsATrimOfMostOfAQueue(t *testing.T) {
 	epochs, sum := 30, 0.0
 	rng := rand.New(rand.NewPCG(epochSeed, 5))
 	for range epochs {
-		a := auto(t, limit.AutoConfig{})
+		a := auto(t, limit.Config{})
 		a.SetEpoch(time.Duration(rng.Int64N(int64(10_000 * time.Hour))))
 		p := newPlant(a, 2, 50*time.Millisecond)
 		p.neighbour = 2

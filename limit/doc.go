@@ -2,14 +2,15 @@
 // They are pure: a sample of finished work goes in, a limit comes out. Package
 // gate applies the limit, package inflight adds the lock and the clock.
 //
-//	Auto       finds the limit by itself. The default everywhere
-//	Fixed      is yours
-//	AIMD       grows until work is dropped
-//	Vegas      compares latency with the least ever seen
-//	Gradient2  compares latency with its long-term average
+//	NewAuto       finds the limit by itself: the default everywhere
+//	Fixed         never moves
+//	NewAIMD       grows until work is dropped
+//	NewVegas      compares latency with the least ever seen
+//	NewGradient2  compares latency with its long-term average
 //
-// AIMD needs drops, or a bound on latency, to tell it when to stop. Vegas and
-// Gradient2 are Netflix's, by their published formulas, to compare with.
+// The last three are comparators, kept for the laboratory: use Auto. AIMD needs drops,
+// or a MaxHealthyLatency, to tell it when to stop. Vegas and Gradient2 are Netflix's, by
+// their published formulas.
 //
 // # What Auto does
 //

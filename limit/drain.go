@@ -6,7 +6,7 @@ import (
 )
 
 // drains reports whether to take part in the drain of a slot.
-func (a *Auto) drains(k kind) bool {
+func (a *auto) drains(k kind) bool {
 	binds := a.binding > 0.5
 	switch {
 	case a.before.n == 0 || a.faster():
@@ -21,19 +21,19 @@ func (a *Auto) drains(k kind) bool {
 
 // faster reports whether work takes less time than it did before: then what ended
 // then is no reference.
-func (a *Auto) faster() bool {
+func (a *auto) faster() bool {
 	d := math.Log(a.typical.Seconds()) - a.before.log()
 	return d < -max(2*changed, sure*a.before.noise(smooth, a.before.n))
 }
 
 // suspects reports whether work takes longer than it does without a queue.
-func (a *Auto) suspects() bool {
+func (a *auto) suspects() bool {
 	d, noise := a.above(&a.before)
 	return a.before.n >= enough && a.baseline.samples > 0 && d > max(waits, suspect*noise)
 }
 
 // drain halves what is in flight, for a moment.
-func (a *Auto) drain(now time.Duration, all bool) Cause {
+func (a *auto) drain(now time.Duration, all bool) Cause {
 	a.untry(now)
 	n := a.limit
 	if a.binding <= 0.5 && a.before.n > 0 {
@@ -50,7 +50,7 @@ func (a *Auto) drain(now time.Duration, all bool) Cause {
 }
 
 // drained ends a drain that has lasted long enough.
-func (a *Auto) drained(now time.Duration) Cause {
+func (a *auto) drained(now time.Duration) Cause {
 	if now-a.since >= a.drainTime && a.window.n >= a.enough() {
 		return a.endDrain(now)
 	}
@@ -58,20 +58,19 @@ func (a *Auto) drained(now time.Duration) Cause {
 }
 
 // enough returns the samples that a drain needs: fewer, if all work takes alike.
-func (a *Auto) enough() int {
+func (a *auto) enough() int {
 	if a.before.n < enough {
 		return enough
 	}
 	return max(min(int(100*a.before.variance()), enough), 3)
 }
 
-// Deadline implements Timed: a drain ends in time, also if nothing else does.
-func (a *Auto) Deadline() (at time.Duration, ok bool) {
+// Deadline returns when a drain ends: in time, also if nothing else does.
+func (a *auto) Deadline() (at time.Duration, ok bool) {
 	return a.since + a.slots.length()/2, a.trial == lower
 }
 
-// Expire implements Timed.
-func (a *Auto) Expire(now time.Duration) Cause {
+func (a *auto) Expire(now time.Duration) Cause {
 	if at, ok := a.Deadline(); !ok || now < at {
 		return Kept
 	}
@@ -80,7 +79,7 @@ func (a *Auto) Expire(now time.Duration) Cause {
 
 // endDrain judges a drain. It tells a queue from a slower service: with less work
 // in flight the queue is shorter, and the slower service is not faster.
-func (a *Auto) endDrain(now time.Duration) Cause {
+func (a *auto) endDrain(now time.Duration) Cause {
 	w, ref := &a.window, &a.before
 	a.limit = a.from
 	if w.n < 3 || ref.n < 3 || w.inflight()-ref.inflight() > -0.05 {
@@ -108,7 +107,7 @@ func (a *Auto) endDrain(now time.Duration) Cause {
 
 // shorten takes the units that only wait out of flight. By Little's law, the
 // units at work are those in flight times the share of their time without a wait.
-func (a *Auto) shorten(now time.Duration, longer float64) Cause {
+func (a *auto) shorten(now time.Duration, longer float64) Cause {
 	inflight := a.before.inflight()
 	n := max(math.Exp(inflight+longer)*(1+headroom/math.Sqrt(a.from)), math.Exp(inflight)/mostCut)
 	if a.binding <= 0.5 { // it is not the limit that keeps the queue
@@ -126,7 +125,7 @@ func (a *Auto) shorten(now time.Duration, longer float64) Cause {
 
 // endQuietly learns from a drain that met no queue. A drain in which not all
 // limiters take part does not replace a proven baseline.
-func (a *Auto) endQuietly(elasticity float64) {
+func (a *auto) endQuietly(elasticity float64) {
 	if !a.all && (a.proven || !a.alone || elasticity >= unqueued) {
 		if d, _ := a.above(&a.before); elasticity < partly || d < 2*waits {
 			a.vain = min(a.vain+1, 4)

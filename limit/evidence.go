@@ -24,23 +24,19 @@ type Evidence struct {
 	Samples            int // of Latency or Failed
 }
 
-// Explainer is implemented by an Algorithm that tells the evidence of its last
-// change.
-type Explainer interface{ Evidence() Evidence }
-
 // compared is the evidence of a comparison of two windows.
-func (a *Auto) compared(w, ref *window, elasticity, noise float64) Evidence {
+func (a *auto) compared(w, ref *window, elasticity, noise float64) Evidence {
 	return Evidence{Latency: w.mean(), Reference: ref.mean(), Baseline: a.baseline.mean(), Elasticity: elasticity, Error: noise,
 		Background: a.background, Samples: w.n}
 }
 
 // resting is the evidence at the beginning of a trial: how long work takes.
-func (a *Auto) resting(w *window) Evidence {
+func (a *auto) resting(w *window) Evidence {
 	return Evidence{Latency: w.mean(), Baseline: a.baseline.mean(), Background: a.background, Samples: w.n}
 }
 
 // failing is the evidence of failures.
-func (a *Auto) failing(b *blame) Evidence {
+func (a *auto) failing(b *blame) Evidence {
 	e, se := b.elasticity()
 	if math.IsInf(se, 1) {
 		e, se = 0, 0

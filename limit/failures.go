@@ -64,7 +64,7 @@ type episode struct {
 // is in flight that it lost its time: if it took longer than healthy work
 // does, and not most of its time passed in the queue. To lower the limit for
 // what the queue did would only make the queue longer.
-func (a *Auto) failed(s Sample) bool {
+func (a *auto) failed(s Sample) bool {
 	took := s.End - s.Start
 	switch s.Outcome {
 	case weir.Dropped:
@@ -78,7 +78,7 @@ func (a *Auto) failed(s Sample) bool {
 
 // weight returns by how much a failure counts: the share of a success's time
 // that it took. A refusal that takes no time costs the resource next to nothing.
-func (a *Auto) weight(s Sample) float64 {
+func (a *auto) weight(s Sample) float64 {
 	switch {
 	case a.typical > 0:
 		return min(1, float64(s.End-s.Start)/float64(a.typical))
@@ -89,7 +89,7 @@ func (a *Auto) weight(s Sample) float64 {
 }
 
 // tally counts an outcome, and moves the limit if failures say so.
-func (a *Auto) tally(s Sample) Cause {
+func (a *auto) tally(s Sample) Cause {
 	if s.Start < a.recovery || s.End < a.unbiased {
 		return Kept
 	}
@@ -110,7 +110,7 @@ func (a *Auto) tally(s Sample) Cause {
 // interrupted reports whether an outcome is a success after failures in a row, which
 // tells how long work takes that goes on while other work fails, and whether it is
 // the first after a pause.
-func (a *Auto) interrupted(s Sample) (interrupted, resumed bool) {
+func (a *auto) interrupted(s Sample) (interrupted, resumed bool) {
 	if s.Outcome != weir.Success {
 		if a.failed(s) {
 			a.inRow++
@@ -124,7 +124,7 @@ func (a *Auto) interrupted(s Sample) (interrupted, resumed bool) {
 }
 
 // restart begins to measure anew: what ends first after a pause is the quickest.
-func (a *Auto) restart(now time.Duration) Cause {
+func (a *auto) restart(now time.Duration) Cause {
 	a.limit = a.believed()
 	a.recent, a.before, a.quiet, a.again = window{}, window{}, false, false
 	a.believe(now)
@@ -132,7 +132,7 @@ func (a *Auto) restart(now time.Duration) Cause {
 }
 
 // count counts an outcome, and reports whether it is a failure.
-func (a *Auto) count(s Sample) (bad bool) {
+func (a *auto) count(s Sample) (bad bool) {
 	r, took := &a.round, s.End-s.Start
 	weight := a.weight(s)
 	r.ended++
@@ -141,7 +141,7 @@ func (a *Auto) count(s Sample) (bad bool) {
 		if weight > 0.5 {
 			a.lasts = max(took, a.lasts-a.lasts/16)
 		}
-	} else if a.cfg.MaxHealthyLatency > 0 && took > a.cfg.MaxHealthyLatency {
+	} else if a.cfg.slow(took) {
 		r.slow++
 	}
 	x := math.Log(float64(max(s.Inflight, 1)))
@@ -158,7 +158,7 @@ func (a *Auto) count(s Sample) (bad bool) {
 
 // surprising reports whether more has failed in this round than background
 // failures explain.
-func (a *Auto) surprising() bool {
+func (a *auto) surprising() bool {
 	bad, n := a.round.bad(), float64(a.round.ended)
 	p := max(a.background, doubtful)
 	if a.starting { // the background is not known yet
@@ -169,14 +169,14 @@ func (a *Auto) surprising() bool {
 
 // uncertain reports whether a round has more failures than are tolerated, but too
 // few samples to tell that from chance: then it goes on.
-func (a *Auto) uncertain() bool {
+func (a *auto) uncertain() bool {
 	r := &a.round
 	return r.bad() > (a.background+drops)*float64(r.ended) && r.ended < lengthen*max(a.Limit(), 10)
 }
 
 // collapse lowers the limit by half of the share that failed, at most once for
 // the work of one round trip (as in DCTCP, RFC 8257).
-func (a *Auto) collapse(now time.Duration) Cause {
+func (a *auto) collapse(now time.Duration) Cause {
 	why := Dropped
 	if a.round.failed == 0 {
 		why = Slow
@@ -204,7 +204,7 @@ func (a *Auto) collapse(now time.Duration) Cause {
 }
 
 // believed is the limit that is no trial.
-func (a *Auto) believed() float64 {
+func (a *auto) believed() float64 {
 	if a.trial != none {
 		return a.from
 	}
@@ -213,7 +213,7 @@ func (a *Auto) believed() float64 {
 
 // slower moves the baseline if less work after the last cut was not faster: then
 // it is the service that has become slower.
-func (a *Auto) slower() {
+func (a *auto) slower() {
 	if a.window.n < 3 || a.starting { // while it grows freely, the queue is still to come
 		return
 	}
@@ -228,14 +228,14 @@ func (a *Auto) slower() {
 
 // acquits reports whether failures in an episode do not depend on the limit.
 // While all fails, there is no verdict.
-func (a *Auto) acquits() bool {
+func (a *auto) acquits() bool {
 	e, se := a.episode.blame.elasticity()
 	return a.episode.good >= witness && e+1.5*se < innocent
 }
 
 // acquit ends an episode in which failures do not depend on the limit: they are
 // background, and the limit returns to its value before the episode.
-func (a *Auto) acquit(now time.Duration) Cause {
+func (a *auto) acquit(now time.Duration) Cause {
 	a.evidence = a.failing(&a.episode.blame)
 	a.background = max(a.background, a.episode.blame.share())
 	a.limit = a.clamp(a.episode.before)
@@ -247,7 +247,7 @@ func (a *Auto) acquit(now time.Duration) Cause {
 }
 
 // calm ends a round without a surprise.
-func (a *Auto) calm(now time.Duration) Cause {
+func (a *auto) calm(now time.Duration) Cause {
 	share := min(a.round.bad()/float64(a.round.ended), untested)
 	if share > a.background {
 		a.background += (share - a.background) / 16
@@ -268,7 +268,7 @@ func (a *Auto) calm(now time.Duration) Cause {
 }
 
 // helped reports whether the cut of an episode has shortened a queue.
-func (a *Auto) helped() bool {
+func (a *auto) helped() bool {
 	ep := &a.episode
 	change := math.Log(a.limit / ep.before)
 	return ep.calm == 0 && ep.typical > 0 && math.Log(float64(a.typical)/float64(ep.typical)) < (1-gain)*change
@@ -277,7 +277,7 @@ func (a *Auto) helped() bool {
 // undo takes a cut back, halfway each time, and stops where failures return. If
 // they do not return at the old limit, and did not depend on load, they ended without
 // a reason, and are likely to come again: half of them count as background.
-func (a *Auto) undo(now time.Duration) Cause {
+func (a *auto) undo(now time.Duration) Cause {
 	ep := &a.episode
 	a.evidence = a.failing(&ep.blame)
 	if a.limit >= ep.before {
@@ -300,7 +300,7 @@ func (a *Auto) undo(now time.Duration) Cause {
 
 // overfilled lowers the limit below the units in flight at which refusals begin,
 // if refusals depend on the units in flight.
-func (a *Auto) overfilled(now time.Duration) Cause {
+func (a *auto) overfilled(now time.Duration) Cause {
 	b := &a.blame
 	if e, se := b.elasticity(); b.bad < 10 || e-2*se < blamed {
 		return Kept

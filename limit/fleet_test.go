@@ -14,7 +14,7 @@ import (
 // A fleet is several limiters in front of the servers of one service, first
 // come first served. Each limit is fully used.
 type fleet struct {
-	all    []*limit.Auto
+	all    []tuner
 	rng    *rand.Rand
 	now    time.Duration
 	mean   time.Duration
@@ -41,7 +41,7 @@ func (h *fleetFlights) Pop() any          { return pop((*[]fleetSample)(h)) }
 func newFleet(t *testing.T, n, servers int, epoch func(i int) time.Duration) *fleet {
 	f := &fleet{rng: rand.New(rand.NewPCG(3, 4)), mean: 50 * time.Millisecond, free: make(instants, servers), active: make([]int, n)}
 	for i := range n {
-		a := auto(t, limit.AutoConfig{})
+		a := auto(t, limit.Config{})
 		a.SetEpoch(epoch(i))
 		f.all = append(f.all, a)
 	}

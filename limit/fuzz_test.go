@@ -47,9 +47,7 @@ func FuzzAIMD(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, events []byte, initial, eighths uint8) {
 		o := oracle{limit: 3 + int(initial)%6, min: 3, max: 8, eighths: 1 + int(eighths)%7, slow: at(12), fell: -1}
-		a, err := limit.NewAIMD(limit.AIMDConfig{
-			Initial: o.limit, Min: o.min, Max: o.max, Backoff: float64(o.eighths) / 8, Slow: o.slow,
-		})
+		a, err := limit.NewAIMD(limit.AIMDConfig{Config: limit.Config{Initial: o.limit, Min: o.min, Max: o.max, MaxHealthyLatency: o.slow}, Backoff: float64(o.eighths) / 8})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -107,12 +105,9 @@ func baseline(t *testing.T, which uint8, least, most int, smoothing float64) (a 
 	t.Helper()
 	var err error
 	if which&1 == 0 {
-		a, err = limit.NewVegas(limit.VegasConfig{Min: least, Max: most, Smoothing: smoothing, Probe: 1 + int(which>>3), Seed: uint64(which)})
+		a, err = limit.NewVegas(limit.VegasConfig{Config: limit.Config{Min: least, Max: most}, Smoothing: smoothing, Probe: 1 + int(which>>3), Seed: uint64(which)})
 	} else {
-		a, err = limit.NewGradient2(limit.Gradient2Config{Min: least, Max: most, Smoothing: smoothing, LongWindow: 1 + int(which>>3)})
-	}
-	if err == nil && which&2 != 0 {
-		a, err = limit.NewWindowed(limit.WindowedConfig{Window: at(2), Samples: 3}, a)
+		a, err = limit.NewGradient2(limit.Gradient2Config{Config: limit.Config{Min: least, Max: most}, Smoothing: smoothing, LongWindow: 1 + int(which>>3)})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -171,7 +166,7 @@ func FuzzAuto(f *testing.F) {
 	f.Add(noise(1, 1000), uint16(0), uint16(math.MaxUint16), int64(math.MaxInt64), uint8(0))
 	f.Add(noise(1, 1000), uint16(0), uint16(0), int64(math.MinInt64), uint8(1))
 	f.Fuzz(func(t *testing.T, events []byte, least, span uint16, epoch int64, pace uint8) {
-		cfg := limit.AutoConfig{Min: 1 + int(least), Max: 1 + int(least) + int(span), MaxHealthyLatency: time.Duration(pace&3) * time.Second}
+		cfg := limit.Config{Min: 1 + int(least), Max: 1 + int(least) + int(span), MaxHealthyLatency: time.Duration(pace&3) * time.Second}
 		a, b := auto(t, cfg), auto(t, cfg)
 		a.SetEpoch(time.Duration(epoch))
 		b.SetEpoch(time.Duration(epoch))

@@ -4,58 +4,18 @@ import (
 	"fmt"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/outcome"
 )
 
-// Gradient2Config sets up a Gradient2. The zero value is usable; its defaults
-// are Netflix's.
+// Gradient2Config sets up Gradient2. The zero value is usable; its defaults are
+// Netflix's. MaxHealthyLatency has no effect, as Gradient2 takes dropped work for
+// successful work.
 type Gradient2Config struct {
-	Initial    int     `json:"initial,omitempty"`     // units. If zero, 20 (brought into [Min, Max])
-	Min        int     `json:"min,omitempty"`         // units, >= 1. If zero, 20 (or Max)
-	Max        int     `json:"max,omitempty"`         // units, >= Min. If zero, 200 (or Min)
+	Config     `yaml:",inline"`
 	Queue      int     `json:"queue,omitempty"`       // units that may queue, >= 1. If zero, 4
-	Tolerance  float64 `json:"tolerance,omitempty"`   // RTTs of so many times the long RTT are no queue, >= 1. If zero, 1.5
+	Tolerance  float64 `json:"tolerance,omitempty"`   // an RTT up to Tolerance times the long RTT shows no queue, >= 1. If zero, 1.5
 	Smoothing  float64 `json:"smoothing,omitempty"`   // share of a change that is made, in (0, 1]. If zero, 0.2
 	LongWindow int     `json:"long_window,omitempty"` // samples that the long RTT looks back, >= 1. If zero, 600
-}
-
-func (c Gradient2Config) withDefaults() Gradient2Config {
-	least := 20
-	if c.Max > 0 {
-		least = min(least, c.Max)
-	}
-	fillBounds(&c.Initial, &c.Min, &c.Max, 20, least, 200)
-	if c.Queue == 0 {
-		c.Queue = 4
-	}
-	if c.Tolerance == 0 {
-		c.Tolerance = 1.5
-	}
-	if c.Smoothing == 0 {
-		c.Smoothing = 0.2
-	}
-	if c.LongWindow == 0 {
-		c.LongWindow = 600
-	}
-	return c
-}
-
-// Validate says which field is out of range, or returns nil.
-func (c Gradient2Config) Validate() error {
-	d := c.withDefaults()
-	if err := checkBounds(d.Initial, d.Min, d.Max); err != nil {
-		return err
-	}
-	switch {
-	case d.Queue < 1:
-		return fmt.Errorf("limit: Queue = %d: must be >= 1", c.Queue)
-	case !(d.Tolerance >= 1):
-		return fmt.Errorf("limit: Tolerance = %v: must be >= 1", c.Tolerance)
-	case !(d.Smoothing > 0 && d.Smoothing <= 1):
-		return fmt.Errorf("limit: Smoothing = %v: must be in (0, 1]", c.Smoothing)
-	case d.LongWindow < 1:
-		return fmt.Errorf("limit: LongWindow = %d: must be >= 1", c.LongWindow)
-	}
-	return nil
 }
 
 // Gradient2 is Netflix's limit by the gradient of the RTT: a baseline to
@@ -85,32 +45,52 @@ func (c Gradient2Config) Validate() error {
 //
 // Source: github.com/Netflix/concurrency-limits, Gradient2Limit.java and
 // ExpAvgMeasurement.java. It is not safe for concurrent use.
-type Gradient2 struct {
+func NewGradient2(cfg Gradient2Config) (Algorithm, error) {
+	least := 20
+	if cfg.Max > 0 {
+		least = min(least, cfg.Max)
+	}
+	cfg.fill(20, least, 200)
+	if cfg.Queue == 0 {
+		cfg.Queue = 4
+	}
+	if cfg.Tolerance == 0 {
+		cfg.Tolerance = 1.5
+	}
+	if cfg.Smoothing == 0 {
+		cfg.Smoothing = 0.2
+	}
+	if cfg.LongWindow == 0 {
+		cfg.LongWindow = 600
+	}
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	switch {
+	case cfg.Queue < 1:
+		return nil, fmt.Errorf("limit: Queue = %d: must be >= 1", cfg.Queue)
+	case !(cfg.Tolerance >= 1):
+		return nil, fmt.Errorf("limit: Tolerance = %v: must be >= 1", cfg.Tolerance)
+	case !(cfg.Smoothing > 0 && cfg.Smoothing <= 1):
+		return nil, fmt.Errorf("limit: Smoothing = %v: must be in (0, 1]", cfg.Smoothing)
+	case cfg.LongWindow < 1:
+		return nil, fmt.Errorf("limit: LongWindow = %d: must be >= 1", cfg.LongWindow)
+	}
+	long := average{weight: 2 / (float64(cfg.LongWindow) + 1)}
+	return &gradient2{cfg: cfg, limit: float64(cfg.Initial), long: long}, nil
+}
+
+type gradient2 struct {
 	cfg   Gradient2Config
 	limit float64 // in [Min, Max]
 	long  average // of RTTs, in nanoseconds
 }
 
-// NewGradient2 returns a Gradient2, or the error of cfg.Validate.
-func NewGradient2(cfg Gradient2Config) (*Gradient2, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
-	}
-	cfg = cfg.withDefaults()
-	return &Gradient2{
-		cfg:   cfg,
-		limit: float64(cfg.Initial),
-		long:  average{weight: 2 / (float64(cfg.LongWindow) + 1)},
-	}, nil
-}
+func (g *gradient2) Limit() int { return g.cfg.whole(g.limit) }
 
-// Limit returns the units that may be in flight now.
-func (g *Gradient2) Limit() int { return whole(g.limit, g.cfg.Max) }
-
-// Observe learns from a sample. One that took no time teaches nothing.
-func (g *Gradient2) Observe(s Sample) Cause {
+func (g *gradient2) Observe(s Sample) Cause {
 	rtt := float64(s.End - s.Start)
-	if judge(s.Outcome) == weir.Ignored || rtt <= 0 {
+	if outcome.Plain(s.Outcome) == weir.Ignored || rtt <= 0 {
 		return Kept
 	}
 	g.long.add(rtt)
@@ -124,7 +104,7 @@ func (g *Gradient2) Observe(s Sample) Cause {
 	was := g.Limit()
 	next := g.limit*gradient + float64(g.cfg.Queue)
 	next = g.limit*(1-g.cfg.Smoothing) + next*g.cfg.Smoothing
-	g.limit = within(next, g.cfg.Min, g.cfg.Max)
+	g.limit = g.cfg.within(next)
 	switch is := g.Limit(); {
 	case is > was:
 		return Grown

@@ -9,7 +9,7 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-func newGradient2(t *testing.T, cfg limit.Gradient2Config) *limit.Gradient2 {
+func newGradient2(t *testing.T, cfg limit.Gradient2Config) limit.Algorithm {
 	t.Helper()
 	g, err := limit.NewGradient2(cfg)
 	if err != nil {
@@ -23,12 +23,12 @@ func TestGradient2(t *testing.T) {
 	unused := func(rtt float64, n, times int) []lesson {
 		return slices.Repeat([]lesson{{rtt, 0, ok, n, limit.Kept}}, times)
 	}
-	all := limit.Gradient2Config{Initial: 100, Min: 1, Smoothing: 1}
+	all := limit.Gradient2Config{Config: limit.Config{Initial: 100, Min: 1}, Smoothing: 1}
 	short := all
 	short.LongWindow = 3 // a new RTT weighs 2 / (3 + 1)
 	long := all
 	long.Initial, long.LongWindow = 102, 1e9 // and here it weighs nothing
-	fifth := limit.Gradient2Config{Min: 1}
+	fifth := limit.Gradient2Config{Config: limit.Config{Min: 1}}
 	for _, tt := range []struct {
 		rule    string
 		cfg     limit.Gradient2Config
@@ -49,10 +49,10 @@ func TestGradient2(t *testing.T) {
 		{"slower: 100 · 1.5 · 30/50 + 4", all, append(unused(10, 100, 1),
 			lesson{50, 100, ok, 94, limit.Queue}, // the long RTT is (10 + 50)/2
 		)},
-		{"it rests where that makes no difference: 40 · 0.9 + 4", limit.Gradient2Config{Initial: 40, Smoothing: 1}, append(unused(10, 40, 1),
+		{"it rests where that makes no difference: 40 · 0.9 + 4", limit.Gradient2Config{Config: limit.Config{Initial: 40}, Smoothing: 1}, append(unused(10, 40, 1),
 			lesson{50, 40, ok, 40, limit.Kept},
 		)},
-		{"below, it grows though work is slow: 30 · 0.9 + 4", limit.Gradient2Config{Initial: 30, Smoothing: 1}, append(unused(10, 30, 1),
+		{"below, it grows though work is slow: 30 · 0.9 + 4", limit.Gradient2Config{Config: limit.Config{Initial: 30}, Smoothing: 1}, append(unused(10, 30, 1),
 			lesson{50, 30, ok, 31, limit.Grown},
 		)},
 		{"never by more than half, and four", all, append(unused(10, 100, 9),
@@ -83,10 +83,10 @@ func TestGradient2(t *testing.T) {
 		{"nor is what took no time, or less", all, []lesson{
 			{0, 100, ok, 100, limit.Kept}, {-1e6, 100, ok, 100, limit.Kept}, {50, 100, ok, 104, limit.Grown},
 		}},
-		{"it stays below Max", limit.Gradient2Config{Max: 22, Smoothing: 1}, []lesson{
+		{"it stays below Max", limit.Gradient2Config{Config: limit.Config{Max: 22}, Smoothing: 1}, []lesson{
 			{10, 20, ok, 22, limit.Grown}, {10, 22, ok, 22, limit.Kept},
 		}},
-		{"and above Min", limit.Gradient2Config{Initial: 21, Smoothing: 1}, append(unused(10, 21, 9),
+		{"and above Min", limit.Gradient2Config{Config: limit.Config{Initial: 21}, Smoothing: 1}, append(unused(10, 21, 9),
 			lesson{190, 21, ok, 20, limit.Queue}, lesson{190, 20, ok, 20, limit.Kept},
 		)},
 	} {
@@ -97,7 +97,7 @@ func TestGradient2(t *testing.T) {
 // The weaknesses that the documentation tells of: it never comes down to the
 // ten that are right, and climbs away from them.
 func TestGradient2Drifts(t *testing.T) {
-	g := newGradient2(t, limit.Gradient2Config{Initial: 10, Min: 1, LongWindow: 60})
+	g := newGradient2(t, limit.Gradient2Config{Config: limit.Config{Initial: 10, Min: 1}, LongWindow: 60})
 	if n := overload(g, 10_000); n != 200 {
 		t.Errorf("limit %d in the end", n)
 	}
@@ -109,9 +109,9 @@ func TestGradient2Defaults(t *testing.T) {
 		want int
 	}{
 		{limit.Gradient2Config{}, 20},
-		{limit.Gradient2Config{Max: 5}, 5},
-		{limit.Gradient2Config{Min: 30}, 30},
-		{limit.Gradient2Config{Min: 3000}, 3000},
+		{limit.Gradient2Config{Config: limit.Config{Max: 5}}, 5},
+		{limit.Gradient2Config{Config: limit.Config{Min: 30}}, 30},
+		{limit.Gradient2Config{Config: limit.Config{Min: 3000}}, 3000},
 	} {
 		if g := newGradient2(t, tt.cfg); g.Limit() != tt.want {
 			t.Errorf("%+v: starts at %d: want %d", tt.cfg, g.Limit(), tt.want)
@@ -124,10 +124,10 @@ func TestGradient2Validate(t *testing.T) {
 		cfg  limit.Gradient2Config
 		want string
 	}{
-		{limit.Gradient2Config{Min: -1}, "Min = -1: must be >= 1"},
-		{limit.Gradient2Config{Min: 5, Max: 4}, "Max = 4: must be >= Min (5)"},
-		{limit.Gradient2Config{Max: -4}, "Max = -4"},
-		{limit.Gradient2Config{Initial: 10}, "Initial = 10: must be in [20, 200]"},
+		{limit.Gradient2Config{Config: limit.Config{Min: -1}}, "Min = -1: must be >= 1"},
+		{limit.Gradient2Config{Config: limit.Config{Min: 5, Max: 4}}, "Max = 4: must be >= Min (5)"},
+		{limit.Gradient2Config{Config: limit.Config{Max: -4}}, "Max = -4"},
+		{limit.Gradient2Config{Config: limit.Config{Initial: 10}}, "Initial = 10: must be in [20, 200]"},
 		{limit.Gradient2Config{Queue: -1}, "Queue = -1: must be >= 1"},
 		{limit.Gradient2Config{Tolerance: 0.9}, "Tolerance = 0.9: must be >= 1"},
 		{limit.Gradient2Config{Tolerance: math.NaN()}, "Tolerance = NaN"},

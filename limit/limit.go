@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/internal/outcome"
 )
 
 // A Sample is what one finished piece of work teaches. Instants are on the
@@ -19,35 +18,21 @@ type Sample struct {
 
 // An Algorithm sets a concurrency limit and learns from samples. It is not
 // safe for concurrent use.
+//
+// Package inflight also calls these methods of an Algorithm that has them, as Auto
+// does:
+//
+//	SetEpoch(time.Duration)          // before all else: the time since the Unix epoch at instant zero
+//	Deadline() (time.Duration, bool) // the instant at which Expire is due, if there is one
+//	Expire(now time.Duration) Cause  // may change the limit without a sample; returns why
+//	Evidence() Evidence              // what the last change rests on
+//	Sparse() bool                    // true: a random part of thousands of samples a second is enough
 type Algorithm interface {
 	// Limit returns the units that may be in flight now, >= 0.
 	Limit() int
 	// Observe learns from a sample, in the order of their ends, and returns
 	// why the limit moved; Kept if it did not.
 	Observe(Sample) Cause
-}
-
-// Sparse is implemented by an Algorithm for which, where there are thousands
-// of samples a second, a part of them is enough, chosen whatever they say.
-type Sparse interface{ Sparse() bool }
-
-// Clocked is implemented by an Algorithm that does some things at instants of
-// the wall clock, at the same time as others like it.
-type Clocked interface {
-	// SetEpoch tells what the wall clock, since the Unix epoch, showed at the
-	// instant zero of the samples. It is called before the first Observe.
-	SetEpoch(time.Duration)
-}
-
-// Timed is implemented by an Algorithm whose limit also changes at an instant,
-// whether or not a sample comes.
-type Timed interface {
-	// Deadline returns the instant at which Expire is to be called; false if
-	// there is none.
-	Deadline() (at time.Duration, ok bool)
-	// Expire tells what time it is. It returns why the limit moved; Kept if it
-	// did not.
-	Expire(now time.Duration) Cause
 }
 
 // A Cause says why a limit changed.
@@ -78,20 +63,6 @@ func (c Cause) String() string {
 	return "unknown"
 }
 
-// judge folds outcomes into what they say about load: work that TimedOut or was
-// Late is Dropped, work that was Left is Ignored, as is an outcome that nobody
-// knows. Every Algorithm sees outcomes through it.
-func judge(o weir.Outcome) weir.Outcome {
-	switch o {
-	case weir.Success:
-		return weir.Success
-	case weir.Dropped, outcome.TimedOut, outcome.Late:
-		return weir.Dropped
-	default:
-		return weir.Ignored
-	}
-}
-
 // Fixed is a limit that never moves. Zero admits nothing; a negative Fixed is
 // taken as zero.
 type Fixed int
@@ -101,6 +72,3 @@ func (f Fixed) Limit() int { return max(int(f), 0) }
 
 // Observe learns nothing.
 func (f Fixed) Observe(Sample) Cause { return Kept }
-
-// Sparse reports that no sample is needed.
-func (f Fixed) Sparse() bool { return true }

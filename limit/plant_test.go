@@ -42,13 +42,20 @@ func newPlant(alg limit.Algorithm, servers int, mean time.Duration) *plant {
 	return &plant{alg: alg, rng: rand.New(rand.NewPCG(1, 2)), servers: servers, mean: mean}
 }
 
-func auto(t testing.TB, cfg limit.AutoConfig) *limit.Auto {
+// A tuner is what package inflight sees of Auto.
+type tuner interface {
+	limit.Algorithm
+	SetEpoch(time.Duration)
+	Evidence() limit.Evidence
+}
+
+func auto(t testing.TB, cfg limit.Config) tuner {
 	t.Helper()
 	a, err := limit.NewAuto(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return a
+	return a.(tuner)
 }
 
 // epochSeed and epochRuns choose the epochs of the tests.
@@ -65,7 +72,7 @@ func epochs() (all []time.Duration) {
 }
 
 // eachEpoch runs a test with an Auto of each epoch.
-func eachEpoch(t *testing.T, cfg limit.AutoConfig, test func(t *testing.T, a *limit.Auto)) {
+func eachEpoch(t *testing.T, cfg limit.Config, test func(t *testing.T, a tuner)) {
 	t.Helper()
 	for _, epoch := range epochs() {
 		t.Run(fmt.Sprint("epoch ", epoch), func(t *testing.T) {

@@ -115,7 +115,7 @@ const (
 
 // turn is the beginning of a slot: it ends the trial of the last one, and begins
 // that of this one.
-func (a *Auto) turn(now time.Duration) Cause {
+func (a *auto) turn(now time.Duration) Cause {
 	was := a.Limit()
 	cause := a.endSlot(now)
 	kind := a.slots.kind()
@@ -144,7 +144,7 @@ func (a *Auto) turn(now time.Duration) Cause {
 
 // endSlot concludes the common trial of the slot that is over, and keeps what
 // ended in it if there was none.
-func (a *Auto) endSlot(now time.Duration) Cause {
+func (a *auto) endSlot(now time.Duration) Cause {
 	cause := Kept
 	switch {
 	case a.trial == lower:
@@ -165,24 +165,24 @@ func (a *Auto) endSlot(now time.Duration) Cause {
 }
 
 // roomy reports whether the limit has room for twice of what is in flight.
-func (a *Auto) roomy() bool {
+func (a *auto) roomy() bool {
 	return a.busy() && a.binding < 0.5 && a.limit > 2*math.Exp(a.before.inflight())
 }
 
 // busy reports whether there is enough in flight for a drain to show something.
-func (a *Auto) busy() bool {
+func (a *auto) busy() bool {
 	return a.before.n >= enough && a.before.inflight() > math.Log(few)
 }
 
 // joins reports whether to take part in a raise of all: not right after a raise that
 // was refused, or a cut.
-func (a *Auto) joins(now time.Duration) bool {
+func (a *auto) joins(now time.Duration) bool {
 	return !a.starting && !a.again && a.trial != trim && a.binding > 0.5 && a.rest <= maxRest &&
 		now >= a.raiseAt && now > a.recovery+a.slots.length() && a.Limit() < a.cfg.Max
 }
 
 // raiseAll begins a raise that all make. Small limits are raised by more.
-func (a *Auto) raiseAll(now time.Duration) Cause {
+func (a *auto) raiseAll(now time.Duration) Cause {
 	a.untry(now)
 	if a.ref.n == 0 {
 		a.ref = a.before
@@ -194,7 +194,7 @@ func (a *Auto) raiseAll(now time.Duration) Cause {
 }
 
 // endRaise ends a raise that all made, at the end of its slot.
-func (a *Auto) endRaise(now time.Duration) Cause {
+func (a *auto) endRaise(now time.Duration) Cause {
 	if a.ref.n < 3 || a.window.n < 3 {
 		a.untry(now)
 		return Idle
@@ -209,7 +209,7 @@ func (a *Auto) endRaise(now time.Duration) Cause {
 }
 
 // untry takes a trial back that another takes the place of.
-func (a *Auto) untry(now time.Duration) {
+func (a *auto) untry(now time.Duration) {
 	if a.trial == trim {
 		a.trimmed = true
 	}

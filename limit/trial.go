@@ -6,7 +6,7 @@ import (
 )
 
 // judge concludes the window, if it is long enough to.
-func (a *Auto) judge(now time.Duration) Cause {
+func (a *auto) judge(now time.Duration) Cause {
 	switch a.trial {
 	case raise:
 		return a.judgeRaise(now)
@@ -18,7 +18,7 @@ func (a *Auto) judge(now time.Duration) Cause {
 
 // judgeRest learns how long work takes under the limit, and begins a trial
 // when it is time for one.
-func (a *Auto) judgeRest(now time.Duration) Cause {
+func (a *auto) judgeRest(now time.Duration) Cause {
 	stride := a.stride(a.step)
 	need := a.need(math.Log1p(stride))
 	if a.window.n >= max(enough, a.Limit()) && a.ref.n > 0 {
@@ -61,7 +61,7 @@ func (a *Auto) judgeRest(now time.Duration) Cause {
 }
 
 // trims reports whether to try a smaller limit: if that can be judged soon.
-func (a *Auto) trims(stride float64) bool {
+func (a *auto) trims(stride float64) bool {
 	trips := soon
 	if a.alone { // it may do so again and again
 		trips = soon / 2
@@ -71,7 +71,7 @@ func (a *Auto) trims(stride float64) bool {
 }
 
 // judgeRaise asks what became of a raise.
-func (a *Auto) judgeRaise(now time.Duration) Cause {
+func (a *auto) judgeRaise(now time.Duration) Cause {
 	v, ok := a.compare()
 	if !ok {
 		return a.pending(now)
@@ -135,7 +135,7 @@ func (a *Auto) judgeRaise(now time.Duration) Cause {
 // judgeTrim asks what became of a trim. Until a drain has proven the baseline, it
 // is how a limiter finds out that it is alone with a queue: if others share the
 // resource, less of its own work takes hardly less time, and it changes nothing.
-func (a *Auto) judgeTrim(now time.Duration) Cause {
+func (a *auto) judgeTrim(now time.Duration) Cause {
 	v, ok := a.compare()
 	if !ok {
 		return a.pending(now)
@@ -161,7 +161,7 @@ func (a *Auto) judgeTrim(now time.Duration) Cause {
 }
 
 // idle takes a trial back that is not used.
-func (a *Auto) idle(now time.Duration) Cause {
+func (a *auto) idle(now time.Duration) Cause {
 	if a.trial == none {
 		return Kept
 	}
@@ -173,7 +173,7 @@ func (a *Auto) idle(now time.Duration) Cause {
 
 // unneeded takes a trial back that makes no difference. Of a raise that takes
 // work no longer, it keeps what was used.
-func (a *Auto) unneeded(now time.Duration) Cause {
+func (a *auto) unneeded(now time.Duration) Cause {
 	to := a.from
 	if a.trial == raise && a.window.n >= 3 && float64(a.peak) > a.from {
 		if longer := a.window.log() - a.ref.log(); longer < max(0.05, a.noise()) {
@@ -188,7 +188,7 @@ func (a *Auto) unneeded(now time.Duration) Cause {
 }
 
 // pending gives a trial up that goes on for too long: it makes no difference.
-func (a *Auto) pending(now time.Duration) Cause {
+func (a *auto) pending(now time.Duration) Cause {
 	if a.window.n < 4*a.need(a.trialled()) {
 		return Kept
 	}
@@ -205,7 +205,7 @@ type verdict struct {
 
 // compare judges the trial; ok is false while it is too early for that, or
 // while the trial makes no difference to what is in flight.
-func (a *Auto) compare() (v verdict, ok bool) {
+func (a *auto) compare() (v verdict, ok bool) {
 	w := &a.window
 	need := a.need(a.trialled())
 	if a.ref.n == 0 {
@@ -227,7 +227,7 @@ func (a *Auto) compare() (v verdict, ok bool) {
 }
 
 // try begins a trial of n units; at least one more, or less, than now.
-func (a *Auto) try(t trial, n float64, now time.Duration) Cause {
+func (a *auto) try(t trial, n float64, now time.Duration) Cause {
 	if t == raise {
 		n = max(n, math.Floor(a.limit)+1)
 	} else if math.Floor(n) >= math.Floor(a.limit) {
@@ -243,12 +243,12 @@ func (a *Auto) try(t trial, n float64, now time.Duration) Cause {
 }
 
 // believe ends a trial: the present limit stays.
-func (a *Auto) believe(now time.Duration) {
+func (a *auto) believe(now time.Duration) {
 	a.trial, a.from, a.since, a.window = none, a.limit, now, window{}
 }
 
 // learnTimes takes from the reference how long work lasts.
-func (a *Auto) learnTimes() {
+func (a *auto) learnTimes() {
 	a.settle = a.ref.most()
 	if a.baseline.samples > 0 {
 		a.healthy = time.Duration(float64(a.settle) * math.Exp(a.baseline.log-a.ref.log()))
@@ -257,13 +257,13 @@ func (a *Auto) learnTimes() {
 
 // stride returns the share of the limit by which a trial changes it: at least
 // step, and so much that a window can tell it from noise.
-func (a *Auto) stride(step float64) float64 {
+func (a *auto) stride(step float64) float64 {
 	return max(step, min(coarse, 2*sure*math.Sqrt(2*a.ref.variance()/float64(a.maxNeed()))/(1-gain)))
 }
 
 // need returns the samples of a window that tells a change of the limit by a
 // factor of exp(change) from noise.
-func (a *Auto) need(change float64) int {
+func (a *auto) need(change float64) int {
 	w := &a.ref
 	if w.n < 3 {
 		w = &a.window
@@ -277,23 +277,21 @@ func (a *Auto) need(change float64) int {
 }
 
 // maxNeed returns the most samples that a window may need.
-func (a *Auto) maxNeed() int {
+func (a *auto) maxNeed() int {
 	return max(a.Limit(), min(maxSamples, maxTrips*a.Limit()))
 }
 
 // noise is the standard error of a comparison of the window with the
 // reference; never nothing, as the world is never quite the same.
-func (a *Auto) noise() float64 { return a.ref.noise(a.window.n, a.ref.n) }
+func (a *auto) noise() float64 { return a.ref.noise(a.window.n, a.ref.n) }
 
 // trialled is the size of the trial, as the logarithm of a factor.
-func (a *Auto) trialled() float64 { return math.Abs(math.Log(a.limit / a.from)) }
+func (a *auto) trialled() float64 { return math.Abs(math.Log(a.limit / a.from)) }
 
-func (a *Auto) clamp(n float64) float64 {
-	return min(max(n, float64(a.cfg.Min)), float64(a.cfg.Max))
-}
+func (a *auto) clamp(n float64) float64 { return a.cfg.within(n) }
 
 // bounded is why, unless the limit has come to a bound.
-func (a *Auto) bounded(why Cause) Cause {
+func (a *auto) bounded(why Cause) Cause {
 	switch {
 	case a.Limit() >= a.cfg.Max && why == Throughput:
 		return Ceiling
@@ -306,7 +304,7 @@ func (a *Auto) bounded(why Cause) Cause {
 // refused takes a raise back. What came too late for it speaks against the next
 // one, not against the limit. The next is put off, the longer the more did: so
 // that raises that come to nothing spoil half a per cent of the work at most.
-func (a *Auto) refused(now time.Duration) Cause {
+func (a *auto) refused(now time.Duration) Cause {
 	need := max(a.need(math.Log1p(a.stride(fine))), 1)
 	a.limit, a.step = a.from, fine
 	a.begun()
@@ -319,7 +317,7 @@ func (a *Auto) refused(now time.Duration) Cause {
 
 // begun ends the start. During it only the fastest work was seen, so the baseline
 // begins with the next window.
-func (a *Auto) begun() {
+func (a *auto) begun() {
 	if a.starting {
 		a.starting = false
 		a.baseline.log, a.baseline.samples = math.Inf(1), 0
@@ -328,14 +326,14 @@ func (a *Auto) begun() {
 }
 
 // short reports whether work takes no longer than it does without a queue.
-func (a *Auto) short() bool {
+func (a *auto) short() bool {
 	d, noise := a.above(&a.ref)
 	return d < max(changed, sure*noise)
 }
 
 // dares reports whether a raise may be tried at any time: as long as the baseline
 // is not proven, once in a slot.
-func (a *Auto) dares() bool {
+func (a *auto) dares() bool {
 	if a.again {
 		return false // there may still be a queue
 	}

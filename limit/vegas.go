@@ -7,43 +7,15 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/outcome"
 )
 
-// VegasConfig sets up a Vegas. The zero value is usable; its defaults are
-// Netflix's.
+// VegasConfig sets up Vegas. The zero value is usable; its defaults are Netflix's.
 type VegasConfig struct {
-	Initial   int     `json:"initial,omitempty"`   // units. If zero, 20 (brought into [Min, Max])
-	Min       int     `json:"min,omitempty"`       // units, >= 1. If zero, 1
-	Max       int     `json:"max,omitempty"`       // units, >= Min. If zero, 1000 (or Min)
+	Config    `yaml:",inline"`
 	Smoothing float64 `json:"smoothing,omitempty"` // share of a change that is made, in (0, 1]. If zero, 1
 	Probe     int     `json:"probe,omitempty"`     // limits' worth of samples, at most, between probes, >= 1. If zero, 30
 	Seed      uint64  `json:"seed,omitempty"`      // of the jitter between probes. Equal seeds, equal limits
-}
-
-func (c VegasConfig) withDefaults() VegasConfig {
-	fillBounds(&c.Initial, &c.Min, &c.Max, 20, 1, 1000)
-	if c.Smoothing == 0 {
-		c.Smoothing = 1
-	}
-	if c.Probe == 0 {
-		c.Probe = 30
-	}
-	return c
-}
-
-// Validate says which field is out of range, or returns nil.
-func (c VegasConfig) Validate() error {
-	d := c.withDefaults()
-	if err := checkBounds(d.Initial, d.Min, d.Max); err != nil {
-		return err
-	}
-	switch {
-	case !(d.Smoothing > 0 && d.Smoothing <= 1):
-		return fmt.Errorf("limit: Smoothing = %v: must be in (0, 1]", c.Smoothing)
-	case d.Probe < 1:
-		return fmt.Errorf("limit: Probe = %d: must be >= 1", c.Probe)
-	}
-	return nil
 }
 
 // Vegas is TCP Vegas (Brakmo and Peterson 1995) as Netflix made it of use for
@@ -82,7 +54,29 @@ func (c VegasConfig) Validate() error {
 // Source: github.com/Netflix/concurrency-limits, VegasLimit.java. There, s is
 // √L from 1000 on in some versions, log10 L in others. It is not safe for
 // concurrent use.
-type Vegas struct {
+func NewVegas(cfg VegasConfig) (Algorithm, error) {
+	cfg.fill(20, 1, 1000)
+	if cfg.Smoothing == 0 {
+		cfg.Smoothing = 1
+	}
+	if cfg.Probe == 0 {
+		cfg.Probe = 30
+	}
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	switch {
+	case !(cfg.Smoothing > 0 && cfg.Smoothing <= 1):
+		return nil, fmt.Errorf("limit: Smoothing = %v: must be in (0, 1]", cfg.Smoothing)
+	case cfg.Probe < 1:
+		return nil, fmt.Errorf("limit: Probe = %d: must be >= 1", cfg.Probe)
+	}
+	v := &vegas{cfg: cfg, limit: float64(cfg.Initial), rng: rand.New(rand.NewPCG(cfg.Seed, 0))}
+	v.draw()
+	return v, nil
+}
+
+type vegas struct {
 	cfg   VegasConfig
 	limit float64       // in [Min, Max]
 	least time.Duration // RTT; 0 before there is one
@@ -92,26 +86,13 @@ type Vegas struct {
 	jitter  float64 // of the next one, in [0.5, 1)
 }
 
-// NewVegas returns a Vegas, or the error of cfg.Validate.
-func NewVegas(cfg VegasConfig) (*Vegas, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
-	}
-	cfg = cfg.withDefaults()
-	v := &Vegas{cfg: cfg, limit: float64(cfg.Initial), rng: rand.New(rand.NewPCG(cfg.Seed, 0))}
-	v.draw()
-	return v, nil
-}
+func (v *vegas) draw() { v.samples, v.jitter = 0, 0.5+v.rng.Float64()/2 }
 
-func (v *Vegas) draw() { v.samples, v.jitter = 0, 0.5+v.rng.Float64()/2 }
+func (v *vegas) Limit() int { return v.cfg.whole(v.limit) }
 
-// Limit returns the units that may be in flight now.
-func (v *Vegas) Limit() int { return whole(v.limit, v.cfg.Max) }
-
-// Observe learns from a sample. One that took no time teaches nothing.
-func (v *Vegas) Observe(s Sample) Cause {
-	outcome, rtt := judge(s.Outcome), s.End-s.Start
-	if outcome == weir.Ignored || rtt <= 0 {
+func (v *vegas) Observe(s Sample) Cause {
+	result, rtt := outcome.Plain(s.Outcome), s.End-s.Start
+	if result == weir.Ignored || rtt <= 0 {
 		return Kept
 	}
 	v.samples++
@@ -124,9 +105,9 @@ func (v *Vegas) Observe(s Sample) Cause {
 		v.least = rtt
 		return Kept
 	}
-	d, why := v.change(rtt, s.Inflight, outcome == weir.Dropped)
+	d, why := v.change(rtt, s.Inflight, result == weir.Dropped || v.cfg.slow(rtt))
 	was := v.Limit()
-	v.limit += v.cfg.Smoothing * (within(v.limit+d, v.cfg.Min, v.cfg.Max) - v.limit)
+	v.limit += v.cfg.Smoothing * (v.cfg.within(v.limit+d) - v.limit)
 	if v.Limit() == was {
 		return Kept
 	}
@@ -134,7 +115,7 @@ func (v *Vegas) Observe(s Sample) Cause {
 }
 
 // change returns by how much the limit should move, and why.
-func (v *Vegas) change(rtt time.Duration, inflight int, dropped bool) (float64, Cause) {
+func (v *vegas) change(rtt time.Duration, inflight int, dropped bool) (float64, Cause) {
 	queue := math.Ceil(v.limit * (1 - float64(v.least)/float64(rtt)))
 	s := log10(v.Limit())
 	switch {
@@ -160,18 +141,4 @@ func log10(n int) float64 {
 		digits++
 	}
 	return digits
-}
-
-// within brings a limit into [least, most].
-func within(limit float64, least, most int) float64 {
-	return max(float64(least), min(float64(most), limit))
-}
-
-// whole rounds a limit of at most most down. As a float64, the most may be
-// more than an int can be.
-func whole(limit float64, most int) int {
-	if limit >= float64(most) {
-		return most
-	}
-	return int(limit)
 }

@@ -35,7 +35,7 @@ func teach(t *testing.T, a limit.Algorithm, lessons []lesson) {
 	}
 }
 
-func newVegas(t *testing.T, cfg limit.VegasConfig) *limit.Vegas {
+func newVegas(t *testing.T, cfg limit.VegasConfig) limit.Algorithm {
 	t.Helper()
 	v, err := limit.NewVegas(cfg)
 	if err != nil {
@@ -66,28 +66,31 @@ func TestVegas(t *testing.T) {
 			{12, 20, ok, 20, limit.Kept},   // 3.3
 			{14, 20, ok, 20, limit.Kept},   // 5.7
 		}},
+		{"work slower than MaxHealthyLatency counts as dropped: −1", limit.VegasConfig{Config: limit.Config{MaxHealthyLatency: 12 * time.Millisecond}}, []lesson{
+			first(20), {12, 20, ok, 20, limit.Kept}, {12.5, 20, ok, 19, limit.Dropped},
+		}},
 		{"a queue of ⌈20 (1 − 10/15)⌉ = 7: −1", limit.VegasConfig{}, []lesson{
 			first(20), {15, 20, ok, 19, limit.Queue}, {15, 19, ok, 18, limit.Queue}, // 19/3 = 6.3
 		}},
-		{"from 100 on, steps are twice as large", limit.VegasConfig{Initial: 100}, []lesson{
+		{"from 100 on, steps are twice as large", limit.VegasConfig{Config: limit.Config{Initial: 100}}, []lesson{
 			first(100), {10.2, 100, ok, 112, limit.Grown}, // 1.96
 		}},
-		{"and so are the thresholds: growth", limit.VegasConfig{Initial: 100}, []lesson{
+		{"and so are the thresholds: growth", limit.VegasConfig{Config: limit.Config{Initial: 100}}, []lesson{
 			first(100), {10.3, 100, ok, 102, limit.Grown}, // 2.9
 		}},
-		{"rest", limit.VegasConfig{Initial: 100}, []lesson{
+		{"rest", limit.VegasConfig{Config: limit.Config{Initial: 100}}, []lesson{
 			first(100), {10.6, 100, ok, 100, limit.Kept}, {11.3, 100, ok, 100, limit.Kept}, // 5.7, 11.5
 		}},
-		{"and decrease", limit.VegasConfig{Initial: 100}, []lesson{
+		{"and decrease", limit.VegasConfig{Config: limit.Config{Initial: 100}}, []lesson{
 			first(100), {11.4, 100, ok, 98, limit.Queue}, // 12.3
 		}},
-		{"up to 99 they are not", limit.VegasConfig{Initial: 99}, []lesson{
+		{"up to 99 they are not", limit.VegasConfig{Config: limit.Config{Initial: 99}}, []lesson{
 			first(99), {10, 99, ok, 105, limit.Grown}, {10, 105, ok, 117, limit.Grown},
 		}},
-		{"from 1000 on they are three times as large", limit.VegasConfig{Initial: 999, Max: 9999}, []lesson{
+		{"from 1000 on they are three times as large", limit.VegasConfig{Config: limit.Config{Initial: 999, Max: 9999}}, []lesson{
 			first(999), {10, 999, ok, 1011, limit.Grown}, {10, 1011, ok, 1029, limit.Grown}, {10, 999, dropped, 1026, limit.Dropped},
 		}},
-		{"at 1000 itself, too", limit.VegasConfig{Initial: 1000, Max: 9999}, []lesson{
+		{"at 1000 itself, too", limit.VegasConfig{Config: limit.Config{Initial: 1000, Max: 9999}}, []lesson{
 			first(1000), {10, 1000, ok, 1018, limit.Grown},
 		}},
 		{"a limit less than half in use stays", limit.VegasConfig{}, []lesson{
@@ -111,10 +114,10 @@ func TestVegas(t *testing.T) {
 			{0, 20, ok, 20, limit.Kept}, {-5, 20, dropped, 20, limit.Kept},
 			first(20), {0, 20, dropped, 20, limit.Kept}, {10, 20, ok, 26, limit.Grown},
 		}},
-		{"it stays below Max", limit.VegasConfig{Max: 24}, []lesson{
+		{"it stays below Max", limit.VegasConfig{Config: limit.Config{Max: 24}}, []lesson{
 			first(20), {10, 20, ok, 24, limit.Grown}, {10, 24, ok, 24, limit.Kept},
 		}},
-		{"and above Min", limit.VegasConfig{Initial: 3, Min: 2}, []lesson{
+		{"and above Min", limit.VegasConfig{Config: limit.Config{Initial: 3, Min: 2}}, []lesson{
 			first(3), {10, 3, dropped, 2, limit.Dropped}, {10, 2, dropped, 2, limit.Kept},
 		}},
 		{"it moves by half of that with a Smoothing of half", limit.VegasConfig{Smoothing: 0.5}, []lesson{
@@ -132,7 +135,7 @@ func TestVegas(t *testing.T) {
 // probes returns after how many samples each Vegas noticed that work had
 // become twice as slow for good.
 func probes(t *testing.T, seed uint64) (after []int) {
-	v := newVegas(t, limit.VegasConfig{Min: 20, Max: 30, Seed: seed})
+	v := newVegas(t, limit.VegasConfig{Config: limit.Config{Min: 20, Max: 30}, Seed: seed})
 	rtt, samples := 10.0, 0
 	v.Observe(lesson{rtt: rtt, inflight: 20, outcome: ok}.sample())
 	rtt *= 2
@@ -179,7 +182,7 @@ func overload(a limit.Algorithm, samples int) int {
 
 // The weakness that the documentation tells of.
 func TestVegasDrifts(t *testing.T) {
-	v := newVegas(t, limit.VegasConfig{Initial: 10, Max: 100})
+	v := newVegas(t, limit.VegasConfig{Config: limit.Config{Initial: 10, Max: 100}})
 	if n := overload(v, 100); n < 13 || n > 16 {
 		t.Errorf("limit %d at first: ten, and a queue of 3 to 6", n)
 	}
@@ -194,9 +197,9 @@ func TestVegasDefaults(t *testing.T) {
 		want int
 	}{
 		{limit.VegasConfig{}, 20},
-		{limit.VegasConfig{Max: 5}, 5},
-		{limit.VegasConfig{Min: 30}, 30},
-		{limit.VegasConfig{Min: 3000}, 3000},
+		{limit.VegasConfig{Config: limit.Config{Max: 5}}, 5},
+		{limit.VegasConfig{Config: limit.Config{Min: 30}}, 30},
+		{limit.VegasConfig{Config: limit.Config{Min: 3000}}, 3000},
 	} {
 		if v := newVegas(t, tt.cfg); v.Limit() != tt.want {
 			t.Errorf("%+v: starts at %d: want %d", tt.cfg, v.Limit(), tt.want)
@@ -209,10 +212,10 @@ func TestVegasValidate(t *testing.T) {
 		cfg  limit.VegasConfig
 		want string
 	}{
-		{limit.VegasConfig{Min: -1}, "Min = -1: must be >= 1"},
-		{limit.VegasConfig{Min: 5, Max: 4}, "Max = 4: must be >= Min (5)"},
-		{limit.VegasConfig{Initial: 2000}, "Initial = 2000: must be in [1, 1000]"},
-		{limit.VegasConfig{Initial: -2}, "Initial = -2"},
+		{limit.VegasConfig{Config: limit.Config{Min: -1}}, "Min = -1: must be >= 1"},
+		{limit.VegasConfig{Config: limit.Config{Min: 5, Max: 4}}, "Max = 4: must be >= Min (5)"},
+		{limit.VegasConfig{Config: limit.Config{Initial: 2000}}, "Initial = 2000: must be in [1, 1000]"},
+		{limit.VegasConfig{Config: limit.Config{Initial: -2}}, "Initial = -2"},
 		{limit.VegasConfig{Smoothing: 1.1}, "Smoothing = 1.1: must be in (0, 1]"},
 		{limit.VegasConfig{Smoothing: -1}, "Smoothing = -1"},
 		{limit.VegasConfig{Smoothing: math.NaN()}, "Smoothing = NaN"},

@@ -72,7 +72,7 @@ func newWeir(alg limit.Algorithm, interval time.Duration) (admit, error) {
 }
 
 func newAuto(interval time.Duration) (admit, error) {
-	alg, err := limit.NewAuto(limit.AutoConfig{})
+	alg, err := limit.NewAuto(limit.Config{})
 	if err != nil {
 		return nil, err
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // Auto configures the limit of a class if the user has not set another:
-// limit.Auto with a short queue. Three times the limit may wait, so that a wait
+// limit.NewAuto with a short queue. Three times the limit may wait, so that a wait
 // lasts about three times as long as the work (scenarios/sla-depth.yaml). The
 // queue may always hold what is done within 100 ms, so that a burst of quick work
 // is not refused.

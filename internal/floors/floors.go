@@ -37,7 +37,7 @@ const (
 var packages = map[string]floor{
 	"":     words,
 	"gcra": pure, "window": pure, "limit": pure, "internal/codel": pure, "internal/gate": pure, "internal/adaptive": pure, "internal/pacing": pure, "internal/ratelimitfield": pure,
-	"service/internal/lab/pace": pure, "service/internal/lab/trace": pure, "service/internal/lab/dist": pure,
+	"service/internal/lab/pace": pure, "service/internal/lab/trace": pure, "service/internal/lab/dist": pure, "service/internal/lab/windowed": pure,
 	"rate": shells, "inflight": shells, "codel": shells, "flight": shells, "cache": shells, "keyed": shells, "shape": shells,
 	"throttle": shells, "internal/keyedtable": shells, "internal/heap": words, "internal/outcome": words, "internal/waitq": shells, "internal/siphash": shells, "internal/topk": shells,
 	"httplimit": edges, "httpclient": edges, "httpcache": edges, "client": edges,
@@ -62,6 +62,7 @@ var sideways = map[string][]string{
 	"internal/gate":                    {"limit", "internal/codel"},
 	"internal/outcome":                 {""},
 	"cache":                            {"flight"},
+	"service/internal/lab/windowed":    {"limit"},
 	"codel":                            {"inflight"},
 	"internal/ratelimitfield":          {"gcra"},
 	"internal/pacing":                  {"internal/ratelimitfield"},

@@ -59,7 +59,7 @@ const (
 	//
 	// Interval should be longer than most of the work takes.
 	//
-	// A limit that lowers itself for a moment (limit.Timed) causes a queue that is no
+	// A limit that lowers itself for a moment causes a queue that is no
 	// overload: CoDel and AdaptiveLIFO refuse nobody meanwhile, and for as long again,
 	// unless there was a queue before.
 	AdaptiveLIFO

@@ -98,7 +98,7 @@ type Stats struct {
 type Gate[W any] struct {
 	cfg     Config
 	alg     limit.Algorithm
-	timed   limit.Timed // alg; nil if its limit does not change with time
+	timed   timed // alg; nil if its limit does not change with time
 	now     time.Duration
 	slots   slots[W]
 	line    list // all who wait, by arrival, but for the evicted
@@ -122,6 +122,12 @@ type Gate[W any] struct {
 	pace      pace
 	shortfall shortfall
 	stats     Stats // Limit and Waiting are filled in on reading
+}
+
+// timed is a limit.Algorithm whose limit also changes at an instant.
+type timed interface {
+	Deadline() (at time.Duration, ok bool)
+	Expire(now time.Duration) limit.Cause
 }
 
 // New returns a Gate under the limit of alg, which it owns from now on. The
@@ -211,7 +217,7 @@ func (g *Gate[W]) Cancel(t Ticket) bool {
 // SetAlgorithm puts the gate under another limit. Next follows.
 func (g *Gate[W]) SetAlgorithm(alg limit.Algorithm) {
 	g.alg = alg
-	g.timed, _ = alg.(limit.Timed)
+	g.timed, _ = alg.(timed)
 	g.pause.lowered = false
 }
 

@@ -17,3 +17,16 @@ const (
 // for it. A concurrency limiter keeps its units in flight until it could have
 // ended.
 func Abandoned(o weir.Outcome) bool { return o == TimedOut || o == Left }
+
+// Plain returns which of weir's three outcomes o is, or is a variant of; Ignored if o
+// is unknown.
+func Plain(o weir.Outcome) weir.Outcome {
+	switch o {
+	case weir.Success:
+		return weir.Success
+	case weir.Dropped, TimedOut, Late:
+		return weir.Dropped
+	default:
+		return weir.Ignored
+	}
+}

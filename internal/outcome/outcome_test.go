@@ -20,8 +20,14 @@ func TestNames(t *testing.T) {
 		if o.String() != want {
 			t.Errorf("outcome %d: %s: want %s", uint8(o), o, want)
 		}
+		if plain := outcome.Plain(o); plain > weir.Dropped || plain != o && (o <= weir.Dropped || (plain == weir.Dropped) != (o != outcome.Left)) {
+			t.Errorf("%v is a variant of %v", o, plain)
+		}
 		if got, want := outcome.Abandoned(o), o == outcome.TimedOut || o == outcome.Left; got != want {
 			t.Errorf("%v: abandoned %v", o, got)
 		}
+	}
+	if o := outcome.Plain(200); o != weir.Ignored {
+		t.Errorf("an unknown outcome is %v: want ignored", o)
 	}
 }

@@ -44,7 +44,7 @@ func (c *proxyCmd) config(log *slog.Logger) (proxy.Config, error) {
 	)
 	cfg := proxy.Config{
 		Origin: c.Origin, Limit: c.Limit,
-		Auto: limit.AutoConfig{
+		Auto: limit.Config{
 			Initial: c.InitialLimit, Min: c.MinLimit, Max: c.MaxLimit, MaxHealthyLatency: c.MaxHealthy,
 		},
 		Queue: orNone(c.Queue), MaxWait: orNone(c.MaxWait),

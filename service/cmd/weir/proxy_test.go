@@ -34,17 +34,17 @@ func TestProxyDefaults(t *testing.T) {
 	if cfg.Timeout != proxy.DefaultTimeout || cfg.AbandonedHold != proxy.DefaultAbandonedHold || cfg.ClientTimeout != proxy.DefaultClientTimeout {
 		t.Errorf("%+v: want the proxy's defaults", cfg)
 	}
-	initial := func(c limit.AutoConfig) int {
+	initial := func(c limit.Config) int {
 		a, err := limit.NewAuto(c)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return a.Limit()
 	}
-	if got, want := initial(cfg.Auto), initial(limit.AutoConfig{}); got != want {
+	if got, want := initial(cfg.Auto), initial(limit.Config{}); got != want {
 		t.Errorf("it begins at %d: want %d", got, want)
 	}
-	if want := (limit.AutoConfig{Initial: 10, Min: 1, Max: 10_000}); cfg.Auto != want {
-		t.Errorf("%+v: want %+v, as limit.AutoConfig says", cfg.Auto, want)
+	if want := (limit.Config{Initial: 10, Min: 1, Max: 10_000}); cfg.Auto != want {
+		t.Errorf("%+v: want %+v, as limit.Config says", cfg.Auto, want)
 	}
 }

@@ -31,7 +31,7 @@ func fetch(h http.Handler, path string) *httptest.ResponseRecorder {
 
 func TestSet(t *testing.T) {
 	const form, object = "application/x-www-form-urlencoded", "application/json"
-	p := newProxy(t, proxy.Config{Limit: proxy.FixedLimit(3), Queue: 4, MaxWait: s, Auto: limit.AutoConfig{Initial: 9}})
+	p := newProxy(t, proxy.Config{Limit: proxy.FixedLimit(3), Queue: 4, MaxWait: s, Auto: limit.Config{Initial: 9}})
 	admin := p.Admin()
 	for _, tt := range []struct {
 		kind, body string
@@ -103,7 +103,7 @@ func TestMetrics(t *testing.T) {
 		status := 200
 		p := newProxy(t, proxy.Config{Transport: origin(func(r *http.Request) (*http.Response, error) {
 			return answers(status, s)(r)
-		}), Auto: limit.AutoConfig{Initial: 8, Max: 8}})
+		}), Auto: limit.Config{Initial: 8, Max: 8}})
 		ask(t.Context(), p) // a refusal counts as much as of a success's time it took
 		status = 503
 		for range 9 {

@@ -84,7 +84,7 @@ func TestWhatCountsAsASignOfLoad(t *testing.T) {
 // A client that leaves does not lower the limit.
 func TestClientThatLeavesDoesNotLowerTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newProxy(t, proxy.Config{Transport: answers(200, 4*s), Timeout: 5 * s, Auto: limit.AutoConfig{Initial: 10}})
+		p := newProxy(t, proxy.Config{Transport: answers(200, 4*s), Timeout: 5 * s, Auto: limit.Config{Initial: 10}})
 		for range 10 {
 			ctx, leave := context.WithTimeout(t.Context(), s)
 			ask(ctx, p)
@@ -203,7 +203,7 @@ func TestConfigValidate(t *testing.T) {
 		{proxy.Config{Origin: "127.0.0.1:80"}, `Origin = "127.0.0.1:80"`},
 		{proxy.Config{Origin: "ftp://a"}, `Origin = "ftp://a"`},
 		{proxy.Config{Origin: "http://"}, `Origin = "http://"`},
-		{proxy.Config{Origin: "http://a", Auto: limit.AutoConfig{Min: -1}}, "Min = -1"},
+		{proxy.Config{Origin: "http://a", Auto: limit.Config{Min: -1}}, "Min = -1"},
 	} {
 		if _, err := proxy.New(tt.cfg); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%+v: %v: want %q", tt.cfg, err, tt.want)

@@ -51,7 +51,7 @@ func chaos(t *testing.T, l proxy.Limit) {
 	origin.Start()
 	transport := &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}
 	p := newProxy(t, proxy.Config{
-		Origin: origin.URL, Limit: l, Auto: limit.AutoConfig{Initial: fullLimit, Max: 64},
+		Origin: origin.URL, Limit: l, Auto: limit.Config{Initial: fullLimit, Max: 64},
 		Queue: 10, MaxWait: 5 * time.Millisecond, Timeout: 20 * time.Millisecond,
 		AbandonedHold: 30 * time.Millisecond, ClientTimeout: 50 * time.Millisecond,
 		Transport: panicky{transport},

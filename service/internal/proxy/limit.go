@@ -53,7 +53,7 @@ func (l *Limit) UnmarshalText(text []byte) error {
 	return nil
 }
 
-func (l Limit) algorithm(cfg limit.AutoConfig) (limit.Algorithm, error) {
+func (l Limit) algorithm(cfg limit.Config) (limit.Algorithm, error) {
 	if l.fixed {
 		return limit.Fixed(l.n), nil
 	}

@@ -57,7 +57,7 @@ type Config struct {
 	// Limit is how much may be in flight. The zero Limit finds itself.
 	Limit Limit
 	// Auto sets up the limit that finds itself.
-	Auto limit.AutoConfig
+	Auto limit.Config
 	// Queue bounds the number of waiting requests. If zero,
 	// inflight.DefaultQueue; if negative, none waits.
 	Queue int
@@ -104,7 +104,8 @@ func (c Config) Validate() error {
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
 		return fmt.Errorf("proxy: Origin = %q: must be an absolute http or https URL", c.Origin)
 	}
-	return c.Auto.Validate()
+	_, err = limit.NewAuto(c.Auto)
+	return err
 }
 
 func orDefault(d, byDefault time.Duration) time.Duration {

@@ -26,7 +26,7 @@ func newProxy(t testing.TB, cfg proxy.Config) *proxy.Proxy {
 	if cfg.Origin == "" {
 		cfg.Origin = "http://origin.test"
 	}
-	if cfg.Limit == (proxy.Limit{}) && cfg.Auto == (limit.AutoConfig{}) {
+	if cfg.Limit == (proxy.Limit{}) && cfg.Auto == (limit.Config{}) {
 		cfg.Limit = proxy.FixedLimit(1)
 	}
 	if cfg.Queue == 0 {

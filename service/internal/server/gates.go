@@ -143,7 +143,7 @@ func algorithm(c *config.Concurrency, first int) limit.Algorithm {
 	if first > 0 {
 		first = min(max(first, c.Min), most(c))
 	}
-	auto, err := limit.NewAuto(limit.AutoConfig{Initial: first, Min: c.Min, Max: most(c)})
+	auto, err := limit.NewAuto(limit.Config{Initial: first, Min: c.Min, Max: most(c)})
 	if err != nil {
 		panic("server: " + err.Error()) // its bounds are in order
 	}

@@ -5,8 +5,8 @@ import (
 
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/internal/gate"
-	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/service/internal/lab/sim"
+	"github.com/weir-go/weir/service/internal/lab/windowed"
 )
 
 // A Policy is what stands in front of a service.
@@ -63,7 +63,7 @@ func bohde(outstanding int) *sim.Guard {
 
 // Policies returns all there are, in the order in which they are shown.
 func Policies() []Policy {
-	window := &limit.WindowedConfig{}
+	window := &windowed.Config{}
 	return []Policy{
 		{Name: "none", About: "lets everybody in", guard: func(int) *sim.Guard { return nil }},
 		{Name: "static-under", About: "half the knee", guard: times(0.5)},

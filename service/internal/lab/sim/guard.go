@@ -95,7 +95,7 @@ func (g *guard) init(s *Sim, cfg *Guard, group *Group, k int) error {
 		return err
 	}
 	g.epoch = group.Epoch + time.Duration(k)*group.EpochEvery
-	if wall, ok := alg.(limit.Clocked); ok {
+	if wall, ok := alg.(interface{ SetEpoch(time.Duration) }); ok {
 		wall.SetEpoch(s.wallClock() + group.skew(k) - g.epoch)
 	}
 	g.gate = gate.New[*job](alg, cfg.config())

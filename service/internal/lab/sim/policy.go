@@ -8,6 +8,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/gate"
 	"github.com/weir-go/weir/limit"
+	"github.com/weir-go/weir/service/internal/lab/windowed"
 )
 
 // A Limit names the algorithm that sets a guard's limit, and sets it up: of
@@ -19,9 +20,9 @@ type Limit struct {
 	AIMD      limit.AIMDConfig      `yaml:"aimd" json:"aimd,omitzero"`
 	Vegas     limit.VegasConfig     `yaml:"vegas" json:"vegas,omitzero"`
 	Gradient2 limit.Gradient2Config `yaml:"gradient2" json:"gradient2,omitzero"`
-	Auto      limit.AutoConfig      `yaml:"auto" json:"auto,omitzero"`
+	Auto      limit.Config          `yaml:"auto" json:"auto,omitzero"`
 	// Window, if not nil, gathers samples before the algorithm sees them.
-	Window *limit.WindowedConfig `yaml:"window" json:"window,omitempty"`
+	Window *windowed.Config `yaml:"window" json:"window,omitempty"`
 	// New, if not nil, makes the algorithm instead.
 	New func() (limit.Algorithm, error) `yaml:"-" json:"-"`
 }
@@ -62,7 +63,7 @@ func (l Limit) algorithm() (limit.Algorithm, error) {
 		}
 		alg, err := a.make(l)
 		if err == nil && l.Window != nil {
-			return limit.NewWindowed(*l.Window, alg)
+			return windowed.New(*l.Window, alg)
 		}
 		return alg, err
 	}

@@ -1,14 +1,28 @@
-package limit_test
+package windowed_test
 
 import (
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/outcome"
 	"github.com/weir-go/weir/limit"
+	"github.com/weir-go/weir/service/internal/lab/windowed"
 )
+
+const (
+	ok       = weir.Success
+	dropped  = weir.Dropped
+	ignored  = weir.Ignored
+	timedOut = outcome.TimedOut
+	left     = outcome.Left
+)
+
+func at(seconds int) time.Duration { return time.Duration(seconds) * time.Second }
+func ms(x float64) time.Duration   { return time.Duration(x * float64(time.Millisecond)) }
 
 // A tape is an algorithm that keeps what it is shown.
 type tape []limit.Sample
@@ -26,11 +40,11 @@ func work(end, rtt float64, inflight int, outcome weir.Outcome) limit.Sample {
 }
 
 func TestWindowed(t *testing.T) {
-	two := limit.WindowedConfig{Samples: 2}
+	two := windowed.Config{Samples: 2}
 	open := work(1000, 10, 1, ok) // ends a window of its own; the next ends after 2000
 	for _, tt := range []struct {
 		rule  string
-		cfg   limit.WindowedConfig
+		cfg   windowed.Config
 		given []limit.Sample
 		shown []limit.Sample
 	}{
@@ -45,7 +59,7 @@ func TestWindowed(t *testing.T) {
 			},
 			[]limit.Sample{work(2001, 10, 1, ok), work(3002, 30, 1, ok)},
 		},
-		{"whatever the clock says at first", limit.WindowedConfig{Samples: 1},
+		{"whatever the clock says at first", windowed.Config{Samples: 1},
 			[]limit.Sample{work(-5000, 10, 1, ok), work(-4000, 10, 1, ok), work(-3999, 30, 1, ok)},
 			[]limit.Sample{work(-5000, 10, 1, ok), work(-3999, 20, 1, ok)},
 		},
@@ -61,14 +75,14 @@ func TestWindowed(t *testing.T) {
 			[]limit.Sample{open, work(1500, 90, 9, ignored), work(1600, 90, 9, left), work(2001, 90, 9, ignored), work(2002, 10, 1, ok), work(2003, 10, 1, ok)},
 			nil, // 2002 ends a window of one
 		},
-		{"too few are thrown away", limit.WindowedConfig{Samples: 3},
+		{"too few are thrown away", windowed.Config{Samples: 3},
 			[]limit.Sample{
 				open, work(1500, 90, 9, dropped), work(2001, 90, 9, ok),
 				work(2500, 10, 1, ok), work(2600, 10, 1, ok), work(3002, 10, 1, ok),
 			},
 			[]limit.Sample{work(3002, 10, 1, ok)},
 		},
-		{"by default that is fewer than ten", limit.WindowedConfig{},
+		{"by default that is fewer than ten", windowed.Config{},
 			slices.Concat(
 				[]limit.Sample{open}, slices.Repeat([]limit.Sample{work(1500, 10, 1, ok)}, 8), []limit.Sample{work(2001, 10, 1, ok)},
 				slices.Repeat([]limit.Sample{work(2500, 10, 1, ok)}, 9), []limit.Sample{work(3002, 10, 1, ok)}),
@@ -78,11 +92,11 @@ func TestWindowed(t *testing.T) {
 			[]limit.Sample{open, work(1500, 0.099, 9, dropped), work(1500, 0.1, 1, ok), work(1500, -1, 9, ok), work(2001, 0.3, 1, ok)},
 			[]limit.Sample{work(2001, 0.2, 1, ok)},
 		},
-		{"unless all is, but what took less than no time", limit.WindowedConfig{Samples: 2, MinRTT: -at(1)},
+		{"unless all is, but what took less than no time", windowed.Config{Samples: 2, MinRTT: -at(1)},
 			[]limit.Sample{open, work(1500, 0, 9, dropped), work(1500, -1, 99, ok), work(2001, 20, 1, ok)},
 			[]limit.Sample{work(2001, 10, 9, dropped)},
 		},
-		{"slow work has longer windows, of twice its least RTT", limit.WindowedConfig{Samples: 1, MaxWindow: 9 * time.Second},
+		{"slow work has longer windows, of twice its least RTT", windowed.Config{Samples: 1, MaxWindow: 9 * time.Second},
 			[]limit.Sample{
 				work(1000, 900, 1, ok),                          // until 2800
 				work(2800, 3000, 1, ok), work(2801, 700, 1, ok), // until 4201
@@ -98,7 +112,7 @@ func TestWindowed(t *testing.T) {
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
 			var shown tape
-			w, err := limit.NewWindowed(tt.cfg, &shown)
+			w, err := windowed.New(tt.cfg, &shown)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -121,18 +135,18 @@ func TestWindowed(t *testing.T) {
 
 func TestWindowedValidate(t *testing.T) {
 	for _, tt := range []struct {
-		cfg  limit.WindowedConfig
+		cfg  windowed.Config
 		want string
 	}{
-		{limit.WindowedConfig{Window: -1}, "Window = -1ns: must be >= 0"},
-		{limit.WindowedConfig{MaxWindow: time.Millisecond}, "MaxWindow = 1ms: must be >= Window (1s)"},
-		{limit.WindowedConfig{Samples: -1}, "Samples = -1: must be >= 1"},
+		{windowed.Config{Window: -1}, "Window = -1ns: must be >= 0"},
+		{windowed.Config{MaxWindow: time.Millisecond}, "MaxWindow = 1ms: must be >= Window (1s)"},
+		{windowed.Config{Samples: -1}, "Samples = -1: must be >= 1"},
 	} {
-		if _, err := limit.NewWindowed(tt.cfg, limit.Fixed(1)); err == nil || !strings.HasPrefix(err.Error(), "limit: "+tt.want) {
+		if _, err := windowed.New(tt.cfg, limit.Fixed(1)); err == nil || !strings.HasPrefix(err.Error(), "windowed: "+tt.want) {
 			t.Errorf("%+v: %v: want %q", tt.cfg, err, tt.want)
 		}
 	}
-	if _, err := limit.NewWindowed(limit.WindowedConfig{}, nil); err == nil {
+	if _, err := windowed.New(windowed.Config{}, nil); err == nil {
 		t.Error("a window of nothing")
 	}
 }
@@ -143,9 +157,9 @@ func FuzzWindowed(f *testing.F) {
 		f.Add(noise(seed, 1000), uint8(seed))
 	}
 	f.Fuzz(func(t *testing.T, events []byte, size uint8) {
-		cfg := limit.WindowedConfig{Window: at(3), MaxWindow: at(9), Samples: 1 + int(size)%8, MinRTT: at(1)}
+		cfg := windowed.Config{Window: at(3), MaxWindow: at(9), Samples: 1 + int(size)%8, MinRTT: at(1)}
 		var shown tape
-		w, err := limit.NewWindowed(cfg, &shown)
+		w, err := windowed.New(cfg, &shown)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -183,4 +197,28 @@ func FuzzWindowed(f *testing.F) {
 			t.Errorf("shown %+v: want %+v", shown, want)
 		}
 	})
+}
+
+// sample makes a sample of two bytes: mostly successes, of work that mostly
+// started after the last sample ended.
+func sample(now *time.Duration, x, y byte) limit.Sample {
+	*now += at(int(x & 3))
+	outcome := weir.Success
+	switch x >> 2 & 15 {
+	case 0:
+		outcome = dropped
+	case 1:
+		outcome = ignored
+	}
+	return limit.Sample{Start: max(*now-at(int(y&15)>>(x>>6)), 0), End: *now, Inflight: 1 + int(y>>4), Outcome: outcome}
+}
+
+// noise is so many bytes, so that each run of the tests is a little fuzzing.
+func noise(seed uint64, n int) []byte {
+	rng := rand.New(rand.NewPCG(seed, 0))
+	events := make([]byte, n)
+	for i := range events {
+		events[i] = byte(rng.Uint32())
+	}
+	return events
 }

@@ -1,4 +1,7 @@
-package limit
+// Package windowed is Netflix's WindowedLimit with its average window: it shows another
+// limit.Algorithm one sample per window instead of each. Their Vegas and Gradient2 are
+// run in it.
+package windowed
 
 import (
 	"errors"
@@ -7,18 +10,20 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/outcome"
+	"github.com/weir-go/weir/limit"
 )
 
-// WindowedConfig sets up a Windowed. The zero value is usable; its defaults
+// Config sets up an Algorithm. The zero value is usable; its defaults
 // are Netflix's.
-type WindowedConfig struct {
+type Config struct {
 	Window    time.Duration `json:"window,omitempty"`     // the least length of a window. If zero, 1 s
 	MaxWindow time.Duration `json:"max_window,omitempty"` // the greatest, >= Window. If zero, Window
 	Samples   int           `json:"samples,omitempty"`    // a window of fewer is thrown away, >= 1. If zero, 10
 	MinRTT    time.Duration `json:"min_rtt,omitempty"`    // work that took less is not seen. If zero, 100 µs; if negative, all is seen
 }
 
-func (c WindowedConfig) withDefaults() WindowedConfig {
+func (c Config) withDefaults() Config {
 	if c.Window == 0 {
 		c.Window = time.Second
 	}
@@ -35,44 +40,36 @@ func (c WindowedConfig) withDefaults() WindowedConfig {
 }
 
 // Validate says which field is out of range, or returns nil.
-func (c WindowedConfig) Validate() error {
+func (c Config) Validate() error {
 	d := c.withDefaults()
 	switch {
 	case d.Window < 0:
-		return fmt.Errorf("limit: Window = %v: must be >= 0", c.Window)
+		return fmt.Errorf("windowed: Window = %v: must be >= 0", c.Window)
 	case d.MaxWindow < d.Window:
-		return fmt.Errorf("limit: MaxWindow = %v: must be >= Window (%v)", c.MaxWindow, d.Window)
+		return fmt.Errorf("windowed: MaxWindow = %v: must be >= Window (%v)", c.MaxWindow, d.Window)
 	case d.Samples < 1:
-		return fmt.Errorf("limit: Samples = %d: must be >= 1", c.Samples)
+		return fmt.Errorf("windowed: Samples = %d: must be >= 1", c.Samples)
 	}
 	return nil
 }
 
-// Windowed shows another Algorithm one sample per window instead of each:
-// Netflix's WindowedLimit with its average window, which their Vegas and
-// Gradient2 are run in.
-//
-//	vegas, err := limit.NewVegas(limit.VegasConfig{})
-//	...
-//	alg, err := limit.NewWindowed(limit.WindowedConfig{}, vegas)
-//
-// That sample took as long as those of the window did on average, had as much
-// in flight as any of them, and was Dropped if one of them was. A window ends
-// with the first sample that ends later than twice the window's least RTT,
-// brought into [Window, MaxWindow], after the window before. The first sample
-// of all ends a window of its own. What is Ignored is not seen.
+// An Algorithm shows another one sample per window. That sample took as long as those
+// of the window did on average, had as much in flight as any of them, and was Dropped if
+// one of them was. A window ends with the first sample that ends later than twice the
+// window's least RTT, brought into [Window, MaxWindow], after the window before. The
+// first sample of all is a whole window. Samples that are Ignored are left out.
 //
 // Known weaknesses, kept because this is the published algorithm:
 //
 //   - A service that finishes fewer than Samples per window never adapts.
-//   - Work that failed faster than MinRTT is not seen to have failed.
+//   - Failures faster than MinRTT are left out.
 //   - One drop in a window of thousands drops the window.
 //
 // Source: github.com/Netflix/concurrency-limits, WindowedLimit.java and
 // ImmutableAverageSampleWindow.java. It is not safe for concurrent use.
-type Windowed struct {
-	cfg  WindowedConfig
-	alg  Algorithm
+type Algorithm struct {
+	cfg  Config
+	alg  limit.Algorithm
 	next time.Duration // the window ends after this instant
 
 	// Of the window so far.
@@ -82,36 +79,36 @@ type Windowed struct {
 	dropped  bool          // any
 }
 
-// NewWindowed returns a Windowed around alg, which it owns from then on, or the
+// New returns an Algorithm around alg, which it owns from then on, or the
 // error of cfg.Validate.
-func NewWindowed(cfg WindowedConfig, alg Algorithm) (*Windowed, error) {
+func New(cfg Config, alg limit.Algorithm) (*Algorithm, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	if alg == nil {
-		return nil, errors.New("limit: a window of no Algorithm")
+		return nil, errors.New("windowed: no algorithm")
 	}
-	return &Windowed{cfg: cfg.withDefaults(), alg: alg, next: math.MinInt64}, nil
+	return &Algorithm{cfg: cfg.withDefaults(), alg: alg, next: math.MinInt64}, nil
 }
 
 // Limit returns the limit of the algorithm within.
-func (w *Windowed) Limit() int { return w.alg.Limit() }
+func (w *Algorithm) Limit() int { return w.alg.Limit() }
 
 // Observe learns from a sample, and returns what the algorithm within made of
 // the window that it ended; Kept if it ended none.
-func (w *Windowed) Observe(s Sample) Cause {
-	outcome, rtt := judge(s.Outcome), s.End-s.Start
-	if outcome == weir.Ignored || rtt < max(w.cfg.MinRTT, 0) {
-		return Kept
+func (w *Algorithm) Observe(s limit.Sample) limit.Cause {
+	result, rtt := outcome.Plain(s.Outcome), s.End-s.Start
+	if result == weir.Ignored || rtt < max(w.cfg.MinRTT, 0) {
+		return limit.Kept
 	}
-	w.add(rtt, s.Inflight, outcome == weir.Dropped)
+	w.add(rtt, s.Inflight, result == weir.Dropped)
 	if s.End <= w.next {
-		return Kept
+		return limit.Kept
 	}
 	return w.end(s.End)
 }
 
-func (w *Windowed) add(rtt time.Duration, inflight int, dropped bool) {
+func (w *Algorithm) add(rtt time.Duration, inflight int, dropped bool) {
 	if w.samples == 0 || rtt < w.min {
 		w.min = rtt
 	}
@@ -122,14 +119,14 @@ func (w *Windowed) add(rtt time.Duration, inflight int, dropped bool) {
 }
 
 // end ends the window, begins the next, and shows what was in it.
-func (w *Windowed) end(now time.Duration) Cause {
+func (w *Algorithm) end(now time.Duration) limit.Cause {
 	ended := *w
 	w.samples, w.sum, w.min, w.inflight, w.dropped = 0, 0, 0, 0, false
 	w.next = now + min(max(2*ended.min, w.cfg.Window), w.cfg.MaxWindow)
 	if ended.samples < w.cfg.Samples {
-		return Kept
+		return limit.Kept
 	}
-	s := Sample{
+	s := limit.Sample{
 		Start:    now - ended.sum/time.Duration(ended.samples),
 		End:      now,
 		Inflight: ended.inflight,
