@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/cache"
 )
 
 // A hit allocates nothing, nor does an old value that somebody else refreshes,
@@ -23,8 +24,8 @@ func TestHitsAllocateNothing(t *testing.T) {
 	}
 	for what, cfg := range map[string]config{
 		"for ever":    {},
-		"with a TTL":  {TTL: time.Minute, Jitter: 0.1},
-		"with limits": {Limiter: atOnce(1, time.Hour, 0), PerKey: func(string) weir.Limiter { return nil }},
+		"with a TTL":  {TTL: time.Minute, Refresh: cache.Refresh{Jitter: 0.1}},
+		"with limits": {PerKey: func(string) weir.Limiter { return nil }, Refresh: cache.Refresh{Limiter: atOnce(1, time.Hour, 0)}},
 	} {
 		tell(t, cfg, func(s *story) {
 			s.c.Set("a", 1)
@@ -35,12 +36,12 @@ func TestHitsAllocateNothing(t *testing.T) {
 			check(s, what+": Peek of none", func() { s.c.Peek("b") })
 		})
 	}
-	tell(t, config{ErrorTTL: time.Hour}, func(s *story) {
+	tell(t, config{Refresh: cache.Refresh{ErrorTTL: time.Hour}}, func(s *story) {
 		s.answers(0, errDown)
 		s.want("failed: down")
 		check(s, "a kept error", func() { s.c.Get(context.Background(), "a", fill) })
 	})
-	tell(t, config{TTL: time.Minute, Stale: time.Hour}, func(s *story) {
+	tell(t, config{TTL: time.Minute, Refresh: cache.Refresh{Stale: time.Hour}}, func(s *story) {
 		s.want("filled 1")
 		time.Sleep(time.Minute)
 		s.answers(time.Second, nil)
@@ -48,7 +49,7 @@ func TestHitsAllocateNothing(t *testing.T) {
 		check(s, "an old value", func() { s.c.Get(context.Background(), "a", fill) })
 		s.hear(first, "filled 2")
 	})
-	tell(t, config{TTL: time.Minute, Early: 1}, func(s *story) {
+	tell(t, config{TTL: time.Minute, Refresh: cache.Refresh{Early: 1}}, func(s *story) {
 		s.answers(time.Second, nil)
 		s.want("filled 1")
 		time.Sleep(time.Minute - 36*time.Second) // e⁻³⁶: not in this life

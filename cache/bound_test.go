@@ -150,10 +150,10 @@ func TestValueThatGrows(t *testing.T) {
 
 // A kept error takes of the bound what an entry does, and Cost is not asked.
 func TestCostOfAKeptError(t *testing.T) {
-	tell(t, config{Bytes: 1 << 20, ErrorTTL: time.Hour, Cost: func(string, int) int64 {
+	tell(t, config{Bytes: 1 << 20, Cost: func(string, int) int64 {
 		t.Error("Cost of an error")
 		return 1
-	}}, func(s *story) {
+	}, Refresh: cache.Refresh{ErrorTTL: time.Hour}}, func(s *story) {
 		s.answers(0, errDown)
 		s.want("failed: down")
 		s.want("hit: down")

@@ -222,7 +222,7 @@ func TestLateJoinerWithAShortDeadline(t *testing.T) {
 
 // A fill ends with those who wait for it; who comes then has one of his own.
 func TestFillEndsWithTheLastWhoWaits(t *testing.T) {
-	tell(t, config{ErrorTTL: time.Hour}, func(s *story) {
+	tell(t, config{Refresh: cache.Refresh{ErrorTTL: time.Hour}}, func(s *story) {
 		s.answers(time.Hour, nil)
 		s.hear(s.later(timeout(s, time.Second)), "failed: context deadline exceeded")
 		synctest.Wait()
@@ -233,7 +233,7 @@ func TestFillEndsWithTheLastWhoWaits(t *testing.T) {
 
 // The error of a fill that was cancelled is not kept, whatever it looks like.
 func TestErrorOfACancelledFillIsNotKept(t *testing.T) {
-	tell(t, config{ErrorTTL: time.Hour}, func(s *story) {
+	tell(t, config{Refresh: cache.Refresh{ErrorTTL: time.Hour}}, func(s *story) {
 		_, err := s.c.Get(timeout(s, time.Second), "a", func(ctx context.Context, _ string) (int, error) {
 			<-ctx.Done()
 			return 0, errDown // as "connection closed"
@@ -247,7 +247,7 @@ func TestErrorOfACancelledFillIsNotKept(t *testing.T) {
 }
 
 func TestContextThatHasEnded(t *testing.T) {
-	tell(t, config{TTL: time.Second, StaleIfError: time.Second}, func(s *story) {
+	tell(t, config{TTL: time.Second, Refresh: cache.Refresh{StaleIfError: time.Second}}, func(s *story) {
 		ended, cancel := context.WithCancel(context.Background())
 		cancel()
 		ask := func(want string) {
@@ -287,7 +287,7 @@ func TestContextOfAFill(t *testing.T) {
 }
 
 func TestPanicReachesAllWhoWait(t *testing.T) {
-	tell(t, config{ErrorTTL: time.Hour}, func(s *story) {
+	tell(t, config{Refresh: cache.Refresh{ErrorTTL: time.Hour}}, func(s *story) {
 		boom := func(context.Context, string) (int, error) {
 			time.Sleep(time.Second)
 			panic(errDown)
@@ -313,7 +313,7 @@ func TestPanicReachesAllWhoWait(t *testing.T) {
 
 func TestGoexitReachesAllWhoWait(t *testing.T) {
 	for _, ends := range []bool{false, true} { // with and without a goroutine of the fill's own
-		tell(t, config{ErrorTTL: time.Hour}, func(s *story) {
+		tell(t, config{Refresh: cache.Refresh{ErrorTTL: time.Hour}}, func(s *story) {
 			ctx := context.Background()
 			if ends {
 				ctx = timeout(s, time.Hour)
@@ -355,10 +355,10 @@ func TestPanicOfConfigsFunctions(t *testing.T) {
 		"Cost":   {Bytes: 1 << 20, Cost: func(string, int) int64 { boom(); return 0 }},
 		"TTLOf":  {TTLOf: func(string, int) time.Duration { boom(); return 0 }},
 		"PerKey": {PerKey: func(string) weir.Limiter { boom(); return nil }},
-		"KeepError": {ErrorTTL: time.Hour, KeepError: func(error) bool {
+		"KeepError": {KeepError: func(error) bool {
 			boom()
 			return false
-		}},
+		}, Refresh: cache.Refresh{ErrorTTL: time.Hour}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tell(t, cfg, func(s *story) {
@@ -467,9 +467,9 @@ func TestTTLOf(t *testing.T) {
 func TestEnormousDurations(t *testing.T) {
 	const most = time.Duration(math.MaxInt64)
 	for _, cfg := range []config{
-		{TTL: most}, {TTL: most - 1, Jitter: 0.01, Early: math.MaxFloat64},
-		{TTL: most, Stale: most, StaleIfError: most, StaleIfRejected: most, ErrorTTL: most, Timeout: most},
-		{TTLOf: func(string, int) time.Duration { return most }, Stale: most, Background: true},
+		{TTL: most}, {TTL: most - 1, Refresh: cache.Refresh{Jitter: 0.01, Early: math.MaxFloat64}},
+		{TTL: most, Refresh: cache.Refresh{Stale: most, StaleIfError: most, StaleIfRejected: most, ErrorTTL: most, Timeout: most}},
+		{TTLOf: func(string, int) time.Duration { return most }, Refresh: cache.Refresh{Stale: most, Background: true}},
 	} {
 		tell(t, cfg, func(s *story) {
 			time.Sleep(time.Hour)
@@ -483,7 +483,7 @@ func TestEnormousDurations(t *testing.T) {
 			}
 		})
 	}
-	tell(t, config{TTL: 1, Stale: most, StaleIfError: most, StaleIfRejected: most, ErrorTTL: most}, func(s *story) {
+	tell(t, config{TTL: 1, Refresh: cache.Refresh{Stale: most, StaleIfError: most, StaleIfRejected: most, ErrorTTL: most}}, func(s *story) {
 		s.want("filled 1")
 		time.Sleep(time.Hour)
 		s.answers(0, errDown)
@@ -492,7 +492,7 @@ func TestEnormousDurations(t *testing.T) {
 		s.want("stale 1")
 		s.asked(2) // the error is kept for as long
 	})
-	tell(t, config{ErrorTTL: most}, func(s *story) {
+	tell(t, config{Refresh: cache.Refresh{ErrorTTL: most}}, func(s *story) {
 		s.answers(0, errDown)
 		s.want("failed: down")
 		time.Sleep(10 * 365 * 24 * time.Hour)
@@ -503,7 +503,7 @@ func TestEnormousDurations(t *testing.T) {
 func TestJitterSpreadsWithinItsBounds(t *testing.T) {
 	const n, ttl = 1000, 1000
 	synctest.Test(t, func(t *testing.T) {
-		c := newCache(t, cache.Config[int, int]{TTL: ttl, Jitter: 0.2})
+		c := newCache(t, cache.Config[int, int]{TTL: ttl, Refresh: cache.Refresh{Jitter: 0.2}})
 		for i := range n {
 			c.Set(i, i)
 		}
@@ -522,7 +522,7 @@ func TestJitterSpreadsWithinItsBounds(t *testing.T) {
 		if got := count(); got != 0 {
 			t.Errorf("%d are left after their TTL", got)
 		}
-		c = newCache(t, cache.Config[int, int]{TTL: 1, Jitter: 0.999}) // at least a nanosecond
+		c = newCache(t, cache.Config[int, int]{TTL: 1, Refresh: cache.Refresh{Jitter: 0.999}}) // at least a nanosecond
 		c.Set(1, 1)
 		if _, ok := c.Peek(1); !ok {
 			t.Error("expired before its time")
@@ -541,7 +541,7 @@ func keys[K comparable, V any](c *cache.Cache[K, V]) func(func(K) bool) {
 }
 
 func TestTimeoutBoundsAFill(t *testing.T) {
-	tell(t, config{TTL: time.Minute, Timeout: time.Second, ErrorTTL: time.Minute}, func(s *story) {
+	tell(t, config{TTL: time.Minute, Refresh: cache.Refresh{Timeout: time.Second, ErrorTTL: time.Minute}}, func(s *story) {
 		s.answers(2*time.Second, nil)
 		s.takes(time.Second, func() { s.want("failed: context deadline exceeded") })
 		s.want("hit: context deadline exceeded") // that is an error of the backend
@@ -600,7 +600,7 @@ func TestForgottenFillThatEndsLast(t *testing.T) {
 // A failing fill that was forgotten leaves no error, and no fill that runs
 // later is taken for it.
 func TestForgottenFillThatFails(t *testing.T) {
-	tell(t, config{ErrorTTL: time.Hour}, func(s *story) {
+	tell(t, config{Refresh: cache.Refresh{ErrorTTL: time.Hour}}, func(s *story) {
 		s.answers(time.Second, errDown)
 		first := s.later(context.Background())
 		s.c.Delete("a")
@@ -639,7 +639,7 @@ func TestSetDeletePurge(t *testing.T) {
 
 // Views show what is fresh, and count nothing.
 func TestViews(t *testing.T) {
-	tell(t, config{TTL: time.Minute, ErrorTTL: time.Hour, Stale: time.Hour}, func(s *story) {
+	tell(t, config{TTL: time.Minute, Refresh: cache.Refresh{ErrorTTL: time.Hour, Stale: time.Hour}}, func(s *story) {
 		s.c.Set("old", 1)
 		time.Sleep(time.Minute)
 		for i := range 100 {
@@ -679,7 +679,7 @@ func TestViews(t *testing.T) {
 
 // Every lookup is exactly one of five.
 func TestStatsOfLookups(t *testing.T) {
-	tell(t, config{TTL: time.Second, Stale: time.Second, ErrorTTL: time.Second}, func(s *story) {
+	tell(t, config{TTL: time.Second, Refresh: cache.Refresh{Stale: time.Second, ErrorTTL: time.Second}}, func(s *story) {
 		s.answers(100*time.Millisecond, nil)
 		first := s.later(context.Background())
 		second := s.later(context.Background())

@@ -16,11 +16,11 @@ func TestValidate(t *testing.T) {
 		want string
 	}{
 		{config{TTL: -1}, "cache: TTL = -1ns: must be >= 0"},
-		{config{ErrorTTL: -1}, "cache: ErrorTTL = -1ns: must be >= 0"},
-		{config{TTL: 1, Stale: -1}, "cache: Stale = -1ns: must be >= 0"},
-		{config{TTL: 1, StaleIfError: -time.Second}, "cache: StaleIfError = -1s: must be >= 0"},
-		{config{TTL: 1, StaleIfRejected: -1}, "cache: StaleIfRejected = -1ns: must be >= 0"},
-		{config{Timeout: -1}, "cache: Timeout = -1ns: must be >= 0"},
+		{config{Refresh: cache.Refresh{ErrorTTL: -1}}, "cache: ErrorTTL = -1ns: must be >= 0"},
+		{config{TTL: 1, Refresh: cache.Refresh{Stale: -1}}, "cache: Stale = -1ns: must be >= 0"},
+		{config{TTL: 1, Refresh: cache.Refresh{StaleIfError: -time.Second}}, "cache: StaleIfError = -1s: must be >= 0"},
+		{config{TTL: 1, Refresh: cache.Refresh{StaleIfRejected: -1}}, "cache: StaleIfRejected = -1ns: must be >= 0"},
+		{config{Refresh: cache.Refresh{Timeout: -1}}, "cache: Timeout = -1ns: must be >= 0"},
 		{config{Entries: -1}, "cache: Entries = -1: must be from 0 to 2147483647"},
 		{config{Entries: cache.MaxEntries + 1}, "cache: Entries = 2147483648: must be from 0 to 2147483647"},
 		{config{Bytes: -1, Cost: cost}, "cache: Bytes = -1: must be from 0 to 281474976710656"},
@@ -28,15 +28,15 @@ func TestValidate(t *testing.T) {
 		{config{Bytes: 1, Entries: 1, Cost: cost}, "cache: Entries and Bytes: only one may be set"},
 		{config{Bytes: 1}, "cache: Bytes is set: needs Cost"},
 		{config{Cost: cost}, "cache: Cost is set: needs Bytes"},
-		{config{TTL: 1, Jitter: -0.5}, "cache: Jitter = -0.5: must be in [0, 1)"},
-		{config{TTL: 1, Jitter: 1}, "cache: Jitter = 1: must be in [0, 1)"},
-		{config{TTL: 1, Jitter: math.NaN()}, "cache: Jitter = NaN: must be in [0, 1)"},
-		{config{TTL: 1, Early: -1}, "cache: Early = -1: must be finite and >= 0"},
-		{config{TTL: 1, Early: math.NaN()}, "cache: Early = NaN: must be finite and >= 0"},
-		{config{TTL: 1, Early: math.Inf(1)}, "cache: Early = +Inf: must be finite and >= 0"},
+		{config{TTL: 1, Refresh: cache.Refresh{Jitter: -0.5}}, "cache: Jitter = -0.5: must be in [0, 1)"},
+		{config{TTL: 1, Refresh: cache.Refresh{Jitter: 1}}, "cache: Jitter = 1: must be in [0, 1)"},
+		{config{TTL: 1, Refresh: cache.Refresh{Jitter: math.NaN()}}, "cache: Jitter = NaN: must be in [0, 1)"},
+		{config{TTL: 1, Refresh: cache.Refresh{Early: -1}}, "cache: Early = -1: must be finite and >= 0"},
+		{config{TTL: 1, Refresh: cache.Refresh{Early: math.NaN()}}, "cache: Early = NaN: must be finite and >= 0"},
+		{config{TTL: 1, Refresh: cache.Refresh{Early: math.Inf(1)}}, "cache: Early = +Inf: must be finite and >= 0"},
 		{config{Refreshes: -1}, "cache: Refreshes = -1: must be >= 0"},
-		{config{Stale: 1}, needsTTL}, {config{StaleIfError: 1}, needsTTL}, {config{StaleIfRejected: 1}, needsTTL},
-		{config{Jitter: 0.1}, needsTTL}, {config{Early: 1}, needsTTL},
+		{config{Refresh: cache.Refresh{Stale: 1}}, needsTTL}, {config{Refresh: cache.Refresh{StaleIfError: 1}}, needsTTL}, {config{Refresh: cache.Refresh{StaleIfRejected: 1}}, needsTTL},
+		{config{Refresh: cache.Refresh{Jitter: 0.1}}, needsTTL}, {config{Refresh: cache.Refresh{Early: 1}}, needsTTL},
 	} {
 		if err := tt.cfg.Validate(); err == nil || err.Error() != tt.want {
 			t.Errorf("%v: want %s", err, tt.want)
@@ -46,9 +46,9 @@ func TestValidate(t *testing.T) {
 		}
 	}
 	for _, cfg := range []config{
-		{}, {Entries: cache.MaxEntries}, {Bytes: cache.MaxBytes, Cost: cost}, {TTL: 1, Jitter: 0.999, Early: 1e9},
-		{TTLOf: func(string, int) time.Duration { return 0 }, Stale: 1, StaleIfError: 1, StaleIfRejected: 1, Jitter: 0.1, Early: 1},
-		{Background: true, Refreshes: 1, ErrorTTL: 1, Timeout: 1},
+		{}, {Entries: cache.MaxEntries}, {Bytes: cache.MaxBytes, Cost: cost}, {TTL: 1, Refresh: cache.Refresh{Jitter: 0.999, Early: 1e9}},
+		{TTLOf: func(string, int) time.Duration { return 0 }, Refresh: cache.Refresh{Stale: 1, StaleIfError: 1, StaleIfRejected: 1, Jitter: 0.1, Early: 1}},
+		{Refreshes: 1, Refresh: cache.Refresh{Background: true, ErrorTTL: 1, Timeout: 1}},
 	} {
 		if err := cfg.Validate(); err != nil {
 			t.Errorf("%+v: %v", cfg, err)

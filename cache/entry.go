@@ -122,10 +122,15 @@ func (c *Cache[K, V]) serves(e *entry[K, V], now int64, err error) bool {
 	return e.age(now) < int64(beyond)
 }
 
-// useful reports whether a value may yet be returned, if only in place of some
+// useful reports whether a value may still be returned, if only in place of an
 // error.
 func (c *Cache[K, V]) useful(e *entry[K, V], now int64) bool {
 	return e.err == nil && e.age(now) < int64(max(c.cfg.Stale, c.cfg.StaleIfError, c.cfg.StaleIfRejected))
+}
+
+// dead reports whether an entry has no use any more.
+func (c *Cache[K, V]) dead(e *entry[K, V], now int64) bool {
+	return !e.fresh(now) && !c.useful(e, now)
 }
 
 // cost returns what an entry takes of the bound.
@@ -164,12 +169,12 @@ func (c *Cache[K, V]) store(old, e *entry[K, V]) {
 	}
 	switch {
 	case e == nil && old != nil:
-		c.policy.remove(old)
-		t.remove(old)
+		c.remove(old, Replaced)
 	case e == nil:
 	case old != nil:
 		c.policy.replace(old, e)
 		t.replace(old, e)
+		c.evict(old, Replaced)
 	default:
 		if t.full() {
 			t = t.sized(2 * len(t.buckets))
@@ -181,8 +186,16 @@ func (c *Cache[K, V]) store(old, e *entry[K, V]) {
 	for v := c.policy.evict(); v != nil; v = c.policy.evict() {
 		t.remove(v)
 		c.stats.Evicted++
+		c.evict(v, NoRoom)
 	}
 	c.shrink()
+}
+
+// remove takes an entry out. The mutex is held.
+func (c *Cache[K, V]) remove(e *entry[K, V], why Cause) {
+	c.policy.remove(e)
+	c.table.Load().remove(e)
+	c.evict(e, why)
 }
 
 // shrink gives back what a table that has lost most of its entries does not

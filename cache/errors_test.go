@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/cache"
 )
 
 func TestErrorsAreNotKept(t *testing.T) {
@@ -23,7 +24,7 @@ func TestErrorsAreNotKept(t *testing.T) {
 }
 
 func TestErrorTTL(t *testing.T) {
-	tell(t, config{ErrorTTL: time.Second}, func(s *story) {
+	tell(t, config{Refresh: cache.Refresh{ErrorTTL: time.Second}}, func(s *story) {
 		s.answers(time.Second, errDown)
 		first, second := s.later(context.Background()), s.later(context.Background())
 		s.hear(first, "failed: down")
@@ -40,7 +41,7 @@ func TestErrorTTL(t *testing.T) {
 }
 
 func TestSetAndDeleteOfAKeptError(t *testing.T) {
-	tell(t, config{ErrorTTL: time.Hour}, func(s *story) {
+	tell(t, config{Refresh: cache.Refresh{ErrorTTL: time.Hour}}, func(s *story) {
 		s.answers(0, errDown)
 		s.want("failed: down")
 		s.c.Set("a", 5)
@@ -56,7 +57,7 @@ func TestSetAndDeleteOfAKeptError(t *testing.T) {
 func TestKeepError(t *testing.T) {
 	errGone := errors.New("gone")
 	keep := func(err error) bool { return errors.Is(err, errGone) }
-	tell(t, config{ErrorTTL: time.Hour, KeepError: keep}, func(s *story) {
+	tell(t, config{KeepError: keep, Refresh: cache.Refresh{ErrorTTL: time.Hour}}, func(s *story) {
 		s.answers(0, errDown)
 		s.want("failed: down")
 		s.answers(0, fmt.Errorf("of a: %w", errGone))
@@ -73,7 +74,7 @@ func TestErrorsThatAreNeverKept(t *testing.T) {
 		fmt.Errorf("wrapped: %w", weir.ErrRejected), fmt.Errorf("wrapped: %w", context.Canceled),
 	} {
 		keep := func(error) bool { return true }
-		tell(t, config{ErrorTTL: time.Hour, KeepError: keep}, func(s *story) {
+		tell(t, config{KeepError: keep, Refresh: cache.Refresh{ErrorTTL: time.Hour}}, func(s *story) {
 			s.answers(0, err)
 			s.want("failed: " + err.Error())
 			s.want("failed: " + err.Error())
@@ -83,7 +84,7 @@ func TestErrorsThatAreNeverKept(t *testing.T) {
 }
 
 func TestStaleIfError(t *testing.T) {
-	tell(t, config{TTL: time.Minute, StaleIfError: time.Minute}, func(s *story) {
+	tell(t, config{TTL: time.Minute, Refresh: cache.Refresh{StaleIfError: time.Minute}}, func(s *story) {
 		s.want("filled 1")
 		time.Sleep(time.Minute)
 		s.answers(time.Second, errDown)
@@ -105,7 +106,7 @@ func TestStaleIfError(t *testing.T) {
 // A rejection is no reason for StaleIfError, nor an error one for
 // StaleIfRejected.
 func TestStaleOnlyForItsReason(t *testing.T) {
-	tell(t, config{TTL: 1, StaleIfError: time.Hour}, func(s *story) {
+	tell(t, config{TTL: 1, Refresh: cache.Refresh{StaleIfError: time.Hour}}, func(s *story) {
 		s.want("filled 1")
 		time.Sleep(1 * time.Nanosecond)
 		s.answers(0, weir.Reject(weir.OverLimit, 0))
@@ -113,7 +114,7 @@ func TestStaleOnlyForItsReason(t *testing.T) {
 		s.answers(0, errDown)
 		s.want("stale 1")
 	})
-	tell(t, config{TTL: 1, StaleIfRejected: time.Hour}, func(s *story) {
+	tell(t, config{TTL: 1, Refresh: cache.Refresh{StaleIfRejected: time.Hour}}, func(s *story) {
 		s.want("filled 1")
 		time.Sleep(1 * time.Nanosecond)
 		s.answers(0, errDown)
@@ -126,7 +127,7 @@ func TestStaleOnlyForItsReason(t *testing.T) {
 // The deadline of a caller is his own: he gets the old value then, while the
 // fill goes on for the others.
 func TestStaleIfTheCallersDeadlineIsMissed(t *testing.T) {
-	tell(t, config{TTL: time.Minute, StaleIfError: time.Minute}, func(s *story) {
+	tell(t, config{TTL: time.Minute, Refresh: cache.Refresh{StaleIfError: time.Minute}}, func(s *story) {
 		s.want("filled 1")
 		time.Sleep(time.Minute)
 		s.answers(time.Second, nil)
@@ -138,7 +139,7 @@ func TestStaleIfTheCallersDeadlineIsMissed(t *testing.T) {
 
 // He who began a fill leaves with the old value, while it goes on.
 func TestStaleForHimWhoseFillGoesOn(t *testing.T) {
-	tell(t, config{TTL: time.Minute, StaleIfError: time.Minute}, func(s *story) {
+	tell(t, config{TTL: time.Minute, Refresh: cache.Refresh{StaleIfError: time.Minute}}, func(s *story) {
 		s.want("filled 1")
 		time.Sleep(time.Minute)
 		s.answers(time.Second, nil)
@@ -151,7 +152,7 @@ func TestStaleForHimWhoseFillGoesOn(t *testing.T) {
 
 // For the race detector: he leaves at the very moment at which it begins.
 func TestLeavingAsTheFillBegins(t *testing.T) {
-	c := newCache(t, config{TTL: 1, StaleIfError: time.Hour})
+	c := newCache(t, config{TTL: 1, Refresh: cache.Refresh{StaleIfError: time.Hour}})
 	fill := func(ctx context.Context, _ string) (int, error) { return 2, ctx.Err() }
 	for range 2000 {
 		c.Set("a", 1)
@@ -164,7 +165,7 @@ func TestLeavingAsTheFillBegins(t *testing.T) {
 }
 
 func TestStaleIfAFillPanics(t *testing.T) {
-	tell(t, config{TTL: time.Minute, StaleIfError: time.Minute}, func(s *story) {
+	tell(t, config{TTL: time.Minute, Refresh: cache.Refresh{StaleIfError: time.Minute}}, func(s *story) {
 		s.want("filled 1")
 		time.Sleep(time.Minute)
 		if v, err := s.c.Get(context.Background(), "a", func(context.Context, string) (int, error) { panic("!") }); v != 1 || err != nil {
@@ -176,7 +177,7 @@ func TestStaleIfAFillPanics(t *testing.T) {
 // While a kept error is fresh, the old value is returned at once, and nothing
 // asked.
 func TestErrorTTLPacesRetries(t *testing.T) {
-	tell(t, config{TTL: time.Minute, StaleIfError: time.Minute, ErrorTTL: 10 * time.Second}, func(s *story) {
+	tell(t, config{TTL: time.Minute, Refresh: cache.Refresh{StaleIfError: time.Minute, ErrorTTL: 10 * time.Second}}, func(s *story) {
 		s.want("filled 1")
 		time.Sleep(time.Minute)
 		s.answers(0, errDown)
@@ -192,7 +193,7 @@ func TestErrorTTLPacesRetries(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		s.want("filled 4")
 	})
-	tell(t, config{TTL: time.Minute, StaleIfError: 5 * time.Second, ErrorTTL: 10 * time.Second}, func(s *story) {
+	tell(t, config{TTL: time.Minute, Refresh: cache.Refresh{StaleIfError: 5 * time.Second, ErrorTTL: 10 * time.Second}}, func(s *story) {
 		s.want("filled 1")
 		time.Sleep(time.Minute)
 		s.answers(0, errDown)
@@ -210,7 +211,7 @@ func TestErrorTTLPacesRetries(t *testing.T) {
 // An error that is kept costs no value that may yet be returned in place of a
 // rejection.
 func TestKeptErrorLeavesTheOldValue(t *testing.T) {
-	tell(t, config{TTL: time.Minute, StaleIfRejected: time.Hour, ErrorTTL: 10 * time.Second}, func(s *story) {
+	tell(t, config{TTL: time.Minute, Refresh: cache.Refresh{StaleIfRejected: time.Hour, ErrorTTL: 10 * time.Second}}, func(s *story) {
 		s.want("filled 1")
 		time.Sleep(time.Minute)
 		s.answers(0, errDown)
@@ -228,9 +229,7 @@ func TestDeadlineInALimitersQueue(t *testing.T) {
 	for _, timeout := range []time.Duration{0, time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			lim := new(door)
-			c := newCache(t, config{
-				TTL: time.Minute, StaleIfRejected: 2 * time.Minute, ErrorTTL: 24 * time.Hour, Limiter: lim, Timeout: timeout,
-			})
+			c := newCache(t, config{TTL: time.Minute, Refresh: cache.Refresh{StaleIfRejected: 2 * time.Minute, ErrorTTL: 24 * time.Hour, Limiter: lim, Timeout: timeout}})
 			fill := func(context.Context, string) (int, error) { return 1, nil }
 			look := func(want string) {
 				t.Helper()
@@ -266,7 +265,7 @@ func (d *door) Acquire(ctx context.Context, _ int) (weir.Permit, error) {
 // old, and nobody else waits.
 func TestRefreshThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCache(t, config{TTL: time.Minute, Stale: time.Minute, Background: true, Refreshes: 1})
+		c := newCache(t, config{TTL: time.Minute, Refreshes: 1, Refresh: cache.Refresh{Stale: time.Minute, Background: true}})
 		defer c.Close()
 		fill := func(context.Context, string) (int, error) { return 1, nil }
 		hang := func(ctx context.Context, _ string) (int, error) { <-ctx.Done(); return 0, ctx.Err() }
@@ -288,7 +287,7 @@ func TestRefreshThatHangs(t *testing.T) {
 // A Delete while an old value would be returned: it is not.
 func TestDeleteBeforeAFillFails(t *testing.T) {
 	for _, purge := range []bool{false, true} {
-		tell(t, config{TTL: time.Minute, Stale: time.Hour, StaleIfError: time.Hour}, func(s *story) {
+		tell(t, config{TTL: time.Minute, Refresh: cache.Refresh{Stale: time.Hour, StaleIfError: time.Hour}}, func(s *story) {
 			s.want("filled 1")
 			time.Sleep(time.Minute)
 			s.answers(time.Second, errDown)
@@ -306,7 +305,7 @@ func TestDeleteBeforeAFillFails(t *testing.T) {
 
 // What was set meanwhile is returned in place of the error of a fill.
 func TestSetBeforeAFillFails(t *testing.T) {
-	tell(t, config{TTL: time.Minute, ErrorTTL: time.Hour}, func(s *story) {
+	tell(t, config{TTL: time.Minute, Refresh: cache.Refresh{ErrorTTL: time.Hour}}, func(s *story) {
 		s.answers(time.Second, errDown)
 		first := s.later(context.Background())
 		s.c.Set("a", 9)

@@ -38,11 +38,7 @@ func ExampleCache_Get() {
 // The backend may be asked once an hour. What is asked for in between is an old
 // value, if there is one, and no error.
 func ExampleConfig_staleIfRejected() {
-	c, err := cache.New(cache.Config[string, string]{
-		TTL:             time.Nanosecond, // for the example: everything is old at once
-		StaleIfRejected: time.Hour,
-		Limiter:         rate.New(gcra.Per(1, time.Hour, 1), rate.Config{Queue: -1}),
-	})
+	c, err := cache.New(cache.Config[string, string]{TTL: time.Nanosecond, Refresh: cache.Refresh{StaleIfRejected: time.Hour, Limiter: rate.New(gcra.Per(1, time.Hour, 1), rate.Config{Queue: -1})}})
 	if err != nil {
 		fmt.Println(err)
 		return

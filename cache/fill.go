@@ -177,15 +177,9 @@ func (c *Cache[K, V]) admit(ctx context.Context, l *lookup[K, V]) (v V, filled b
 // deleted meanwhile.
 func (c *Cache[K, V]) end(l *lookup[K, V], mark uint64, fresh *entry[K, V], failed error) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.unlock()
 	c.release(l)
-	switch {
-	case failed == nil:
-	case errors.Is(failed, weir.ErrRejected):
-		c.stats.Rejected++
-	default:
-		c.stats.Errors++
-	}
+	c.countError(failed)
 	if c.filling[l.key] != mark {
 		return
 	}
@@ -197,6 +191,17 @@ func (c *Cache[K, V]) end(l *lookup[K, V], mark uint64, fresh *entry[K, V], fail
 		old.fault.Store(&fault{failed, fresh.until})
 	default:
 		c.store(old, fresh)
+	}
+}
+
+// countError counts the error of a fill, if there is one. The mutex is held.
+func (c *Cache[K, V]) countError(err error) {
+	switch {
+	case err == nil:
+	case errors.Is(err, weir.ErrRejected):
+		c.stats.Rejected++
+	default:
+		c.stats.Errors++
 	}
 }
 

@@ -50,12 +50,12 @@ func TestNoneJoinsARunFromBeforeADelete(t *testing.T) {
 // A fill leaves no trace among those that run, however it ends.
 func TestNothingIsLeftOfAFill(t *testing.T) {
 	armed := false
-	c, err := New(Config[any, int]{ErrorTTL: 1, KeepError: func(error) bool {
+	c, err := New(Config[any, int]{KeepError: func(error) bool {
 		if armed {
 			panic("boom")
 		}
 		return true
-	}})
+	}, Refresh: Refresh{ErrorTTL: 1}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ var nan = math.NaN()
 // Between a lookup and its run another run may have ended: what that has left
 // is the answer, a value or an error.
 func TestAnotherRunHasEnded(t *testing.T) {
-	c, err := New(Config[string, int]{ErrorTTL: 1 << 60})
+	c, err := New(Config[string, int]{Refresh: Refresh{ErrorTTL: 1 << 60}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func TestNoFillForNobody(t *testing.T) {
 // What another run has left, but is not fresh any more, is not the answer.
 func TestAnotherRunHasEndedLongAgo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, err := New(Config[string, int]{TTL: 1, ErrorTTL: 1})
+		c, err := New(Config[string, int]{TTL: 1, Refresh: Refresh{ErrorTTL: 1}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -145,7 +145,7 @@ func TestAnotherRunHasEndedLongAgo(t *testing.T) {
 // Whoever gets a value that is kept has used it; views have not.
 func TestWhatIsAUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, err := New(Config[string, int]{TTL: time.Minute, StaleIfError: time.Minute})
+		c, err := New(Config[string, int]{TTL: time.Minute, Refresh: Refresh{StaleIfError: time.Minute}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/cache"
 	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/limit"
@@ -24,7 +25,7 @@ func atOnce(count int, per time.Duration, burst int) *rate.Limiter {
 
 // A limiter refuses fills, never hits.
 func TestHitsAreNeverRefused(t *testing.T) {
-	tell(t, config{Limiter: atOnce(1, time.Second, 1)}, func(s *story) {
+	tell(t, config{Refresh: cache.Refresh{Limiter: atOnce(1, time.Second, 1)}}, func(s *story) {
 		s.want("filled 1")
 		for i := range 100 {
 			_, err := s.c.Get(context.Background(), fmt.Sprint(i), s.fill)
@@ -50,7 +51,7 @@ func TestHitsAreNeverRefused(t *testing.T) {
 func TestOnePermitForAllWhoWait(t *testing.T) {
 	tell(t, config{}, func(s *story) {
 		l := rate.NewLimiter(1, 1)
-		s.c = newCache(t, config{Limiter: l})
+		s.c = newCache(t, config{Refresh: cache.Refresh{Limiter: l}})
 		s.want("filled 1")
 		s.c.Delete("a")
 		var wg sync.WaitGroup
@@ -78,7 +79,7 @@ func (s *story) gets(want int) {
 // StaleIfRejected says.
 func TestStaleIfRejected(t *testing.T) {
 	for name, cfg := range map[string]func() config{
-		"Limiter": func() config { return config{Limiter: atOnce(1, 24*time.Hour, 1)} },
+		"Limiter": func() config { return config{Refresh: cache.Refresh{Limiter: atOnce(1, 24*time.Hour, 1)}} },
 		"PerKey": func() config {
 			lim := atOnce(1, 24*time.Hour, 1)
 			return config{PerKey: func(string) weir.Limiter { return lim }}
@@ -116,7 +117,7 @@ func TestStaleIfRejected(t *testing.T) {
 // Stale alone is enough for a refresh that is refused, and after it nothing.
 func TestRefusedRefresh(t *testing.T) {
 	for _, background := range []bool{false, true} {
-		cfg := config{TTL: time.Minute, Stale: time.Minute, Background: background, Limiter: atOnce(1, 24*time.Hour, 1)}
+		cfg := config{TTL: time.Minute, Refresh: cache.Refresh{Stale: time.Minute, Background: background, Limiter: atOnce(1, 24*time.Hour, 1)}}
 		tell(t, cfg, func(s *story) {
 			s.want("filled 1")
 			time.Sleep(2*time.Minute - 1)
@@ -138,12 +139,12 @@ func TestPerKeyThenLimiter(t *testing.T) {
 	tell(t, config{}, func(s *story) {
 		one := map[string]*rate.Limiter{"a": atOnce(1, time.Hour, 2), "b": atOnce(1, time.Hour, 0)}
 		all := atOnce(1, time.Hour, 1)
-		s.c = newCache(t, config{Limiter: all, PerKey: func(key string) weir.Limiter {
+		s.c = newCache(t, config{PerKey: func(key string) weir.Limiter {
 			if l := one[key]; l != nil {
 				return l
 			}
 			return nil
-		}})
+		}, Refresh: cache.Refresh{Limiter: all}})
 		tokens := func(a, every float64) {
 			t.Helper()
 			if one["a"].Tokens() != a || all.Tokens() != every {
@@ -179,7 +180,7 @@ func TestTimeoutOfTheWaitForALimiter(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.c = newCache(t, config{Limiter: lim, Timeout: time.Second})
+		s.c = newCache(t, config{Refresh: cache.Refresh{Limiter: lim, Timeout: time.Second}})
 		p, err := lim.Acquire(context.Background(), 1)
 		if err != nil {
 			t.Fatal(err)
@@ -205,7 +206,7 @@ func TestPermitIsReleased(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.c = newCache(t, config{Limiter: lim})
+		s.c = newCache(t, config{Refresh: cache.Refresh{Limiter: lim}})
 		inflight := func(want int) {
 			t.Helper()
 			if got := lim.Stats().Inflight; got != want {
@@ -240,10 +241,7 @@ func (a asks) Acquire(context.Context, int) (weir.Permit, error) {
 func TestPerKeyIsAskedFirst(t *testing.T) {
 	tell(t, config{}, func(s *story) {
 		var told []string
-		s.c = newCache(t, config{
-			Limiter: asks{"Limiter", &told},
-			PerKey:  func(key string) weir.Limiter { return asks{"PerKey " + key, &told} },
-		})
+		s.c = newCache(t, config{PerKey: func(key string) weir.Limiter { return asks{"PerKey " + key, &told} }, Refresh: cache.Refresh{Limiter: asks{"Limiter", &told}}})
 		s.want("filled 1")
 		if !slices.Equal(told, []string{"PerKey a", "Limiter"}) {
 			t.Errorf("asked: %q", told)

@@ -127,10 +127,7 @@ func (b *bytes) next(below int) int {
 func play(t *testing.T, data bytes, room int) {
 	durations := []time.Duration{0, time.Second, 5 * time.Second, 30 * time.Second}
 	pick := func() time.Duration { return durations[data.next(4)] }
-	cfg := config{
-		Entries: room,
-		TTL:     pick(), ErrorTTL: pick(), Stale: pick(), StaleIfError: pick(), StaleIfRejected: pick(),
-	}
+	cfg := config{Entries: room, TTL: pick(), Refresh: cache.Refresh{ErrorTTL: pick(), Stale: pick(), StaleIfError: pick(), StaleIfRejected: pick()}}
 	if data.next(2) == 1 {
 		cfg.TTLOf = func(_ string, v int) time.Duration {
 			return []time.Duration{0, -1, time.Second, 10 * time.Second}[v%4]

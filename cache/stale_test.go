@@ -18,7 +18,7 @@ import (
 // Within Stale, one caller waits for the new value, and the others get the old
 // one at once.
 func TestStaleWhileOneRefreshes(t *testing.T) {
-	tell(t, config{TTL: time.Minute, Stale: time.Minute}, func(s *story) {
+	tell(t, config{TTL: time.Minute, Refresh: cache.Refresh{Stale: time.Minute}}, func(s *story) {
 		s.want("filled 1")
 		time.Sleep(time.Minute)
 		s.answers(time.Second, nil)
@@ -42,7 +42,7 @@ func TestStaleWhileOneRefreshes(t *testing.T) {
 
 func TestThunderingHerdAtExpiry(t *testing.T) {
 	for _, stale := range []time.Duration{0, time.Minute} {
-		tell(t, config{TTL: time.Minute, Stale: stale}, func(s *story) {
+		tell(t, config{TTL: time.Minute, Refresh: cache.Refresh{Stale: stale}}, func(s *story) {
 			s.answers(time.Second, nil)
 			s.want("filled 1")
 			var wg sync.WaitGroup
@@ -69,7 +69,7 @@ func TestThunderingHerdAtExpiry(t *testing.T) {
 func TestRefreshFails(t *testing.T) {
 	for _, pause := range []time.Duration{0, 10 * time.Second} {
 		for _, background := range []bool{false, true} {
-			cfg := config{TTL: time.Minute, Stale: time.Minute, ErrorTTL: pause, Background: background}
+			cfg := config{TTL: time.Minute, Refresh: cache.Refresh{Stale: time.Minute, ErrorTTL: pause, Background: background}}
 			tell(t, cfg, func(s *story) {
 				s.want("filled 1")
 				time.Sleep(time.Minute)
@@ -97,7 +97,7 @@ func TestRefreshFails(t *testing.T) {
 }
 
 func TestBackgroundNobodyWaits(t *testing.T) {
-	tell(t, config{TTL: time.Minute, Stale: time.Minute, Background: true}, func(s *story) {
+	tell(t, config{TTL: time.Minute, Refresh: cache.Refresh{Stale: time.Minute, Background: true}}, func(s *story) {
 		s.want("filled 1")
 		time.Sleep(time.Minute)
 		s.answers(time.Second, nil)
@@ -121,7 +121,7 @@ func TestBackgroundNobodyWaits(t *testing.T) {
 // the refresh, which has his values.
 func TestBackgroundOutlivesItsCaller(t *testing.T) {
 	type name struct{}
-	tell(t, config{TTL: time.Minute, Stale: time.Minute, Background: true}, func(s *story) {
+	tell(t, config{TTL: time.Minute, Refresh: cache.Refresh{Stale: time.Minute, Background: true}}, func(s *story) {
 		s.want("filled 1")
 		time.Sleep(time.Minute)
 		ctx, cancel := context.WithCancel(context.WithValue(context.Background(), name{}, "x"))
@@ -144,7 +144,7 @@ func TestBackgroundOutlivesItsCaller(t *testing.T) {
 
 func TestRefreshesAreBounded(t *testing.T) {
 	for _, bound := range []int{0, 3} {
-		tell(t, config{TTL: time.Minute, Stale: time.Hour, Background: true, Refreshes: bound}, func(s *story) {
+		tell(t, config{TTL: time.Minute, Refreshes: bound, Refresh: cache.Refresh{Stale: time.Hour, Background: true}}, func(s *story) {
 			if bound == 0 {
 				bound = cache.DefaultRefreshes
 			}
@@ -177,7 +177,7 @@ func TestRefreshesAreBounded(t *testing.T) {
 
 // A refresh in the background that panics harms nobody.
 func TestBackgroundPanics(t *testing.T) {
-	tell(t, config{TTL: time.Minute, Stale: time.Minute, Background: true, Refreshes: 1}, func(s *story) {
+	tell(t, config{TTL: time.Minute, Refreshes: 1, Refresh: cache.Refresh{Stale: time.Minute, Background: true}}, func(s *story) {
 		s.want("filled 1")
 		time.Sleep(time.Minute)
 		for i := range 3 {
@@ -194,7 +194,7 @@ func TestBackgroundPanics(t *testing.T) {
 }
 
 func TestDeleteDuringABackgroundRefresh(t *testing.T) {
-	tell(t, config{TTL: time.Minute, Stale: time.Minute, Background: true}, func(s *story) {
+	tell(t, config{TTL: time.Minute, Refresh: cache.Refresh{Stale: time.Minute, Background: true}}, func(s *story) {
 		s.want("filled 1")
 		time.Sleep(time.Minute)
 		s.answers(time.Second, nil)
@@ -209,7 +209,7 @@ func TestDeleteDuringABackgroundRefresh(t *testing.T) {
 // Close ends the refreshes, and returns when their fills have, even those that
 // take their time to see it.
 func TestClose(t *testing.T) {
-	tell(t, config{TTL: time.Minute, Stale: time.Hour, Background: true}, func(s *story) {
+	tell(t, config{TTL: time.Minute, Refresh: cache.Refresh{Stale: time.Hour, Background: true}}, func(s *story) {
 		s.c.Set("b", -1)
 		s.want("filled 1")
 		time.Sleep(time.Minute)
@@ -242,7 +242,7 @@ func TestClose(t *testing.T) {
 
 // Who has joined a refresh in the background gets its value, Close or not.
 func TestCloseIsNotForThoseWhoWait(t *testing.T) {
-	tell(t, config{TTL: time.Minute, Stale: time.Second, Background: true}, func(s *story) {
+	tell(t, config{TTL: time.Minute, Refresh: cache.Refresh{Stale: time.Second, Background: true}}, func(s *story) {
 		s.want("filled 1")
 		time.Sleep(time.Minute)
 		s.answers(2*time.Second, nil)
@@ -258,7 +258,7 @@ func TestCloseIsNotForThoseWhoWait(t *testing.T) {
 func TestCloseTogetherWithRefreshes(t *testing.T) {
 	for range 200 {
 		synctest.Test(t, func(t *testing.T) {
-			c := newCache(t, cache.Config[int, int]{TTL: time.Minute, Stale: time.Hour, Background: true})
+			c := newCache(t, cache.Config[int, int]{TTL: time.Minute, Refresh: cache.Refresh{Stale: time.Hour, Background: true}})
 			for i := range 8 {
 				c.Set(i, -1)
 			}
@@ -299,7 +299,7 @@ func TestEarlyHasItsProbability(t *testing.T) {
 	for _, beta := range []float64{1, 2.5} {
 		for _, x := range []time.Duration{200 * time.Millisecond, time.Second, 3 * time.Second} {
 			synctest.Test(t, func(t *testing.T) {
-				c := newCache(t, cache.Config[int, int]{TTL: ttl, Early: beta})
+				c := newCache(t, cache.Config[int, int]{TTL: ttl, Refresh: cache.Refresh{Early: beta}})
 				var fills int
 				fill := func(context.Context, int) (int, error) { fills++; return fills, nil }
 				slow := func(context.Context, int) (int, error) { time.Sleep(took); return 0, nil }
@@ -337,7 +337,7 @@ func TestWithoutEarlyNothingIsEarly(t *testing.T) {
 
 // A value that was set took no time, and is not refreshed early.
 func TestSetIsNeverEarly(t *testing.T) {
-	tell(t, config{TTL: time.Hour, Early: 1e6}, func(s *story) {
+	tell(t, config{TTL: time.Hour, Refresh: cache.Refresh{Early: 1e6}}, func(s *story) {
 		s.c.Set("a", 5)
 		time.Sleep(time.Hour - 1)
 		for range 1000 {
@@ -349,7 +349,7 @@ func TestSetIsNeverEarly(t *testing.T) {
 // One refreshes early, and waits; the others have a hit. If he fails, so does
 // he.
 func TestEarlyInTheForeground(t *testing.T) {
-	tell(t, config{TTL: time.Hour, Early: 1e9, ErrorTTL: time.Second}, func(s *story) { // at once
+	tell(t, config{TTL: time.Hour, Refresh: cache.Refresh{Early: 1e9, ErrorTTL: time.Second}}, func(s *story) { // at once
 		s.answers(time.Second, nil)
 		s.want("filled 1")
 		first := s.later(context.Background())
@@ -369,7 +369,7 @@ func TestEarlyInTheForeground(t *testing.T) {
 }
 
 func TestEarlyInTheBackgroundNobodyWaits(t *testing.T) {
-	tell(t, config{TTL: time.Hour, Early: 1e9, Background: true}, func(s *story) {
+	tell(t, config{TTL: time.Hour, Refresh: cache.Refresh{Early: 1e9, Background: true}}, func(s *story) {
 		s.answers(time.Second, nil)
 		s.want("filled 1")
 		for range 100 {
@@ -385,7 +385,7 @@ func TestEarlyInTheBackgroundNobodyWaits(t *testing.T) {
 // A fill that ends its goroutine while others get the old value: the next
 // caller tries again.
 func TestRefreshThatEndsItsGoroutine(t *testing.T) {
-	tell(t, config{TTL: time.Minute, Stale: time.Minute}, func(s *story) {
+	tell(t, config{TTL: time.Minute, Refresh: cache.Refresh{Stale: time.Minute}}, func(s *story) {
 		s.want("filled 1")
 		time.Sleep(time.Minute)
 		go s.c.Get(context.Background(), "a", func(context.Context, string) (int, error) {
@@ -399,7 +399,7 @@ func TestRefreshThatEndsItsGoroutine(t *testing.T) {
 
 // A refresh in the background leaves nothing when it has ended.
 func TestRefreshesLeaveNothing(t *testing.T) {
-	tell(t, config{TTL: 1, Stale: time.Hour, Background: true}, func(s *story) {
+	tell(t, config{TTL: 1, Refresh: cache.Refresh{Stale: time.Hour, Background: true}}, func(s *story) {
 		refresh := func(n int) {
 			for range n {
 				time.Sleep(1 * time.Nanosecond)
@@ -420,7 +420,7 @@ func TestRefreshesLeaveNothing(t *testing.T) {
 // A kept error that has run out is no old value: everybody waits.
 func TestErrorIsNeverStale(t *testing.T) {
 	for _, background := range []bool{false, true} {
-		tell(t, config{TTL: time.Minute, Stale: time.Hour, ErrorTTL: time.Second, Background: background}, func(s *story) {
+		tell(t, config{TTL: time.Minute, Refresh: cache.Refresh{Stale: time.Hour, ErrorTTL: time.Second, Background: background}}, func(s *story) {
 			s.answers(0, errDown)
 			s.want("failed: down")
 			time.Sleep(time.Second)

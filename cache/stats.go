@@ -41,7 +41,8 @@ type Stats struct {
 	Fills    uint64 // begun, those in the background and those that were refused included
 	Rejected uint64 // fills that a limiter refused
 	Errors   uint64 // fills that failed otherwise
-	Evicted  uint64 // entries that went to make room
+	Evicted  uint64 // entries evicted to make room
+	Expired  uint64 // entries removed by Config.Sweep
 	TooLarge uint64 // values not kept because they are beyond Config.Bytes by themselves
 
 	Entries int   // kept now, those that are no longer fresh included

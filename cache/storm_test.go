@@ -27,11 +27,11 @@ func TestStorm(t *testing.T) {
 	cost := func(key int, v int64) int64 { return int64(key) }
 	for name, cfg := range map[string]cache.Config[int, int64]{
 		"all fit":      {},
-		"foreground":   {Entries: 28, TTL: 20, Stale: time.Hour, StaleIfError: time.Hour, StaleIfRejected: time.Hour, Early: 1},
-		"background":   {Entries: 28, TTL: 20, Stale: time.Hour, Background: true, Refreshes: 3, ErrorTTL: 5},
-		"kept errors":  {Entries: 20, TTL: 20, StaleIfError: 20, ErrorTTL: 5, Jitter: 0.5, Timeout: 8},
+		"foreground":   {Entries: 28, TTL: 20, Refresh: cache.Refresh{Stale: time.Hour, StaleIfError: time.Hour, StaleIfRejected: time.Hour, Early: 1}},
+		"background":   {Entries: 28, TTL: 20, Refreshes: 3, Refresh: cache.Refresh{Stale: time.Hour, Background: true, ErrorTTL: 5}},
+		"kept errors":  {Entries: 20, TTL: 20, Refresh: cache.Refresh{StaleIfError: 20, ErrorTTL: 5, Jitter: 0.5, Timeout: 8}},
 		"by cost":      {Bytes: 3000, Cost: cost},
-		"some refused": {Entries: 10, TTL: 20, StaleIfRejected: time.Hour, Limiter: atOnce(1, 3*time.Nanosecond, 5)},
+		"some refused": {Entries: 10, TTL: 20, Refresh: cache.Refresh{StaleIfRejected: time.Hour, Limiter: atOnce(1, 3*time.Nanosecond, 5)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/weir/cache"
 )
 
 // What a client writes around the path of a target is not in what others get.
@@ -23,7 +25,7 @@ func TestTargetsThatAreNoPathDoNotPoison(t *testing.T) {
 		{Scheme: "http", Opaque: "evil", Path: "/list", RawQuery: "a"},
 		{Scheme: "http", User: url.User("evil"), Path: "/list", RawQuery: "a"},
 	} {
-		g := newRig(t, Config{TTL: time.Minute}, show)
+		g := newRig(t, Config{DefaultTTL: time.Minute}, show)
 		r := request("GET", "/list?a")
 		r.URL, r.RequestURI = &target, target.String()
 		g.do(r)
@@ -38,7 +40,7 @@ func TestTargetsThatAreNoPathDoNotPoison(t *testing.T) {
 			t.Errorf("%s: the client's request was changed: %v", target.String(), r.URL)
 		}
 	}
-	g := newRig(t, Config{TTL: time.Minute}, show)
+	g := newRig(t, Config{DefaultTTL: time.Minute}, show)
 	for _, alike := range []string{"http://example.com/list", "/list", "/list?"} {
 		if w := g.get(alike); w.Body.String() != "/list /list" {
 			t.Errorf("%s: %s", alike, w.Body)
@@ -77,7 +79,7 @@ func TestCredentialsShareOnlyWhatIsFreshAndPublic(t *testing.T) {
 // Whatever becomes of a conditional request, its answer is as long as it says.
 func TestConditionalAnswersAreFramed(t *testing.T) {
 	for _, headers := range [][]string{nil, {"Content-Encoding: gzip"}} {
-		g := newRig(t, Config{TTL: time.Minute}, text(strings.Repeat("x", 5000), append(headers, `ETag: "v"`)...))
+		g := newRig(t, Config{DefaultTTL: time.Minute}, text(strings.Repeat("x", 5000), append(headers, `ETag: "v"`)...))
 		for version, do := range serve(t, g.handler) {
 			for _, tt := range []struct {
 				header         string
@@ -103,7 +105,7 @@ func TestHeaderNamesAreCanonical(t *testing.T) {
 	for _, tt := range []struct{ name, value string }{
 		{"set-cookie", "a=b"}, {"cache-control", "private"}, {"VARY", "*"}, {"content-type", "text/event-stream"}, {"trailer", "X"},
 	} {
-		g := newRig(t, Config{TTL: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
+		g := newRig(t, Config{DefaultTTL: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
 			w.Header()[tt.name] = []string{tt.value}
 			fmt.Fprint(w, "x")
 		})
@@ -116,7 +118,7 @@ func TestHeaderNamesAreCanonical(t *testing.T) {
 
 func TestAnUnbalancedQuoteIsNotShared(t *testing.T) {
 	for _, lines := range [][]string{{`x="a, max-age=9`}, {`max-age=9, x="a`, "public"}, {`max-age=9, x="a\"`}, {`"`}} {
-		g := newRig(t, Config{TTL: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
+		g := newRig(t, Config{DefaultTTL: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
 			w.Header()["Cache-Control"] = lines
 		})
 		g.get("/")
@@ -131,7 +133,7 @@ func TestAnUnbalancedQuoteIsNotShared(t *testing.T) {
 func TestAClientsErrorIsItsOwn(t *testing.T) {
 	for _, status := range []int{400, 401, 403, 412, 422} {
 		synctest.Test(t, func(t *testing.T) {
-			g := newRig(t, Config{TTL: 10 * time.Second, ErrorTTL: time.Hour, Stale: time.Second, StaleIfError: time.Hour},
+			g := newRig(t, Config{DefaultTTL: 10 * time.Second, Refresh: cache.Refresh{ErrorTTL: time.Hour, Stale: time.Second, StaleIfError: time.Hour}},
 				func(w http.ResponseWriter, r *http.Request) {
 					time.Sleep(time.Second)
 					if r.Header.Get("X-Limit") != "" {
@@ -159,7 +161,7 @@ func TestAClientsErrorIsItsOwn(t *testing.T) {
 
 // What is no error, but not to be kept, is remembered all the same.
 func TestARedirectThatIsNotKeptIsRemembered(t *testing.T) {
-	g := newRig(t, Config{TTL: time.Minute}, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(302) })
+	g := newRig(t, Config{DefaultTTL: time.Minute}, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(302) })
 	is(t, g.get("/"), 302, "", miss)
 	is(t, g.get("/"), 302, "", bypass)
 }

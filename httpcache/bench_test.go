@@ -33,7 +33,7 @@ func BenchmarkHit(b *testing.B) {
 		w.Header().Set("Vary", "Accept-Encoding")
 		bare(w, r)
 	})
-	c, err := New(Config{TTL: time.Hour})
+	c, err := New(Config{DefaultTTL: time.Hour})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func BenchmarkHit(b *testing.B) {
 // A hit allocates the values of the headers, what tells the age, and the
 // lookup.
 func TestAHitAllocatesLittle(t *testing.T) {
-	g := newRig(t, Config{TTL: time.Hour}, text("v", "X: y"))
+	g := newRig(t, Config{DefaultTTL: time.Hour}, text("v", "X: y"))
 	r := request("GET", "/calculate?n=12")
 	w := &sink{make(http.Header)}
 	if n := testing.AllocsPerRun(100, func() {

@@ -1,7 +1,7 @@
-// Package httpcache does the work of an expensive HTTP handler once, and
-// answers many requests with it; what it cannot answer, it asks a limiter for.
+// Package httpcache keeps the responses of an expensive HTTP handler, so that
+// the handler runs once for many requests, and asks a limiter before each run:
 //
-//	c, err := httpcache.New(httpcache.Config{TTL: 10 * time.Second, Limiter: lim})
+//	c, err := httpcache.New(httpcache.Config{DefaultTTL: 10 * time.Second, Refresh: cache.Refresh{Limiter: lim}})
 //	...
 //	mux.Handle("GET /calculate", c.Handler(calculate))
 package httpcache
@@ -16,86 +16,85 @@ import (
 	"github.com/weir-go/weir/cache"
 )
 
-// A Cache keeps whole responses to GET and HEAD. It is safe for concurrent use.
+// A Cache keeps complete responses to GET and HEAD. It is safe for concurrent
+// use.
 //
-// A request is answered by a kept response, or by the response to another
-// request for the same that is being made, or by the handler, if the limiters
-// let it. So a limiter never refuses what is kept, and the handler runs once
-// however many want the same.
+// A request is answered by a kept response, or by the response of another
+// request for the same resource that is being made, or by the handler, if the
+// limiters admit it. So a limiter never rejects what is kept, and the handler
+// runs once for all requests that wait for the same response.
 //
 // # What the handler sees
 //
-// For a response that may be kept, the handler runs under a context of its own,
-// with the values of one client's, which ends when the last client that waits
-// has left, or with Timeout. A response counts only if its context has not ended
-// before it. A handler that does not heed its context is waited for.
+// For a response that may be kept, the handler runs with its own context, which
+// has the values of one client's context and ends when all clients that wait
+// have left, or with Timeout. A response counts only if it ends before its
+// context. A handler that ignores its context is waited for.
 //
-// Its request is a copy, without Range and conditions: these the Cache answers
-// itself, from the whole response. Its URL and RequestURI are path and query
-// only, and an offer of h2c is taken out.
+// The request is a copy without Range and conditional headers: the Cache
+// evaluates these itself, on the complete response. URL and RequestURI are the
+// path and the query only, and an offer of h2c is removed.
 //
-// Its ResponseWriter gathers the response: Flush does nothing, and there is
-// neither Hijack nor deadlines. So do not wrap what is streamed, unless it is an
-// event stream: it comes when it is whole, or too large.
+// The ResponseWriter collects the response: Flush does nothing, and there is no
+// Hijack and no deadline. Do not wrap streams other than event streams: a
+// response is sent when it is complete, or too large.
 //
-// Past the cache go requests with another method, a body, an Upgrade, without
-// a key, for an event stream (by their Accept), or with a target that has more
-// than a path and their Host; and those with Cache-Control: no-store for which
-// no fresh response is kept. The handler gets them as they are, with the
-// server's ResponseWriter or, if there is a limiter or the method may change
-// something, with one that does as much; only Pusher and CloseNotifier are
-// behind its Unwrap then. Other wishes of a client (no-cache, max-age=0,
-// only-if-cached) are ignored: otherwise any client could break the protection.
+// These requests go past the cache to the handler: requests with another
+// method, a body, an Upgrade, no key, an Accept of event streams, or a target
+// with more than a path and the Host; and requests with Cache-Control: no-store
+// if no fresh response is kept. The handler gets them unchanged. Their
+// ResponseWriter is the server's or, if there is a limiter or the method may
+// change something, a wrapper with the same abilities, except that Pusher and
+// CloseNotifier need Unwrap. Other request directives (no-cache, max-age=0,
+// only-if-cached) are ignored: otherwise any client could bypass the protection.
 //
 // A method that may change something (any but GET, HEAD, OPTIONS and TRACE)
-// removes, when the handler has ended with a status of 2xx or 3xx, what is kept
-// for its URL, as Delete does.
+// removes the responses for its URL, as Delete does, when the handler has ended
+// with a status of 2xx or 3xx.
 //
 // # What is shared
 //
-// A response is kept, and sent to others, unless
+// A response is kept, and sent to other clients, unless
 //
 //   - its status is none of 200 203 204 300 301 308 404 405 410 414 501,
 //   - it has Set-Cookie, Trailer or trailers, or Vary: *,
 //   - its Cache-Control has private, no-store or no-cache, also for single
 //     headers, or a quote that does not end,
-//   - its request has credentials (Authorization, Cookie, a TLS client's
+//   - its request has credentials (Authorization, Cookie, a TLS client
 //     certificate) and it has neither public nor s-maxage, or is not fresh.
-//     Requests with credentials have keys of their own, so that they cannot
-//     keep others from sharing,
+//     Requests with credentials have separate keys, so that they cannot keep
+//     other requests from sharing,
 //   - it is larger than MaxBody, or a text/event-stream.
 //
-// Whoever waited for such a response runs the handler itself, within the
-// limiters, and so does whoever asks for the same resource while Pass lasts. A
-// response that is too large, an event stream, or has trailers, is broken off as
+// A request that waited for such a response runs the handler itself, within the
+// limiters, and so do requests for the same resource until Pass is over. A
+// response that is too large, an event stream, or has trailers, is cut off as
 // soon as that is known (writes fail, the context ends), and the handler runs
-// again, past the cache: that work is done twice, once every Pass. Nobody waits
-// for the end of the first run, which keeps what the limiter gave it until then.
+// again, past the cache: that work is done twice, once per Pass. No request
+// waits for the end of the first run, which keeps its permit until then.
 //
-// An answer of status 4xx that is not in the list above tells of its client's
-// request, not of the resource: only that client gets it, and what is kept
-// stays. Whoever waited for it runs the handler, or gets an old response if
-// there is one.
+// A response of status 4xx that is not in the list concerns its client's request
+// and not the resource: only that client gets it, and kept responses stay. Other
+// requests that waited for it run the handler, or get an old response.
 //
-// What is shared but was no longer fresh when it came (max-age=0) goes to those
-// who waited, and is not kept. The headers named in the Vary of its responses
-// tell the variants of a resource apart. A handler that answers by a request
-// header has to name it there, or others get its answer. Values of the context,
-// RemoteAddr, X-Forwarded-* (but X-Forwarded-Proto: https counts as TLS) and
-// credentials in headers of one's own, such as X-API-Key, are in no key unless
-// Config.Key or Vary puts them there.
+// A response that was not fresh when it arrived (max-age=0) goes to the requests
+// that waited, and is not kept. The headers named in the Vary of its responses
+// select the variants of a resource. A handler whose response depends on a
+// request header must name it there, or other clients get that response.
+// Context values, RemoteAddr, X-Forwarded-* (except X-Forwarded-Proto: https,
+// which counts as TLS) and credentials in other headers, such as X-API-Key, are
+// in no key unless Config.Key or Vary puts them there.
 //
-// An outer middleware that encodes what it gets has to say so before, by
+// An outer middleware that encodes responses must announce it before, by
 // Content-Encoding: then there is neither Content-Length nor Range.
 //
 // # Errors
 //
-// An answer of status 5xx is an error, 503 and 429 a rejection: an old response
-// is sent instead where Config says so. Otherwise it goes to all who wait,
-// if it could be shared by the rules above, status apart. If the handler
-// panics, all who wait panic with an error that wraps a *flight.PanicError, and
-// says what it panicked with and where; or with http.ErrAbortHandler if that was
-// it.
+// A status of 5xx is an error, 503 and 429 are rejections: Config may allow an
+// old response instead. Otherwise the response goes to all requests that wait, if
+// it may be shared by the rules above, its status aside. If the handler panics,
+// all requests that wait panic with an error that wraps a *flight.PanicError with
+// the value and the stack; or with http.ErrAbortHandler if that was the value.
 type Cache struct {
 	cfg      Config
 	vary     []string // the canonical names of cfg.Vary
@@ -109,18 +108,19 @@ type Cache struct {
 	salt  uint64        // of the last mark
 }
 
-// A value is what is kept by a key: a response, or a mark in its place.
+// A value of the cache is a response, or a mark in its place.
 type value struct {
 	resp *response
 	mark *mark
 }
 
-// A mark says of a key that there is no response.
+// A mark replaces the response of a key: either the resource passes the cache,
+// or its responses vary and have keys of their own.
 type mark struct {
-	pass  bool     // what is there may not be shared; or
-	names []string // it depends on the values of these headers, sorted, and is
-	salt  uint64   // kept by a key made of their values, and of this
-	base  key      // by this key the mark is kept
+	pass  bool     // the response may not be shared
+	names []string // otherwise, the sorted headers whose values are in the response's key
+	salt  uint64   // also in the response's key
+	base  key      // the key of the mark
 }
 
 var passing = &mark{pass: true}
@@ -143,11 +143,10 @@ func New(cfg Config) (*Cache, error) {
 			return nil, err
 		}
 	}
+	refresh := cfg.Refresh
+	refresh.Jitter, refresh.Limiter = 0, nil // the first is of the response's own TTL, the second asked by runs
 	c.answers, err = cache.New(cache.Config[key, value]{
-		Bytes: bytes, Cost: cost, TTLOf: c.ttl, Early: cfg.Early,
-		ErrorTTL: cfg.ErrorTTL, KeepError: keeps,
-		Stale: cfg.Stale, StaleIfError: cfg.StaleIfError, StaleIfRejected: cfg.StaleIfRejected,
-		Background: cfg.Background, Timeout: cfg.Timeout,
+		Bytes: bytes, Cost: cost, TTLOf: c.ttl, KeepError: keeps, Refresh: refresh,
 	})
 	return c, err
 }
@@ -164,20 +163,20 @@ func (c *Cache) ttl(k key, v value) time.Duration {
 	return -1
 }
 
-// Handler returns a handler that answers as next does, out of the cache where
-// it can. Responses of two handlers are never mixed, whatever their keys.
+// Handler returns a handler that answers as next does, from the cache if it
+// can. The responses of two handlers are never mixed, whatever their keys.
 func (c *Cache) Handler(next http.Handler) http.Handler {
 	return &handler{cache: c, id: c.handlers.Add(1), next: next}
 }
 
-// Delete removes the responses for a request: those to GET and HEAD of all
-// handlers, with and without credentials, in all variants but by the headers of
-// Config.Vary, whose values are taken from r. A response that is being
-// made goes to those who wait for it, and is not kept.
+// Delete removes the responses for a request: to GET and HEAD, of all handlers,
+// with and without credentials, and in all variants except those of Config.Vary,
+// whose header values are taken from r. If a response is being made, the
+// requests that wait get it, but it is not kept.
 //
-// Of r, only what Config.Key looks at counts, or else Host, path and query:
-// one made by http.NewRequest will do, with the URL as the handler sees it, such
-// as behind a http.StripPrefix.
+// Of r, only what Config.Key uses counts or, without it, Host, path and query, as
+// the handler sees them (behind http.StripPrefix, for example). A request made by
+// http.NewRequest will do.
 func (c *Cache) Delete(r *http.Request) {
 	c.forget(c.keys(r, c.name(r)))
 }
@@ -191,7 +190,7 @@ func (c *Cache) forget(keys []key) {
 	}
 }
 
-// Purge removes everything, as Delete does.
+// Purge removes all responses, as Delete does.
 func (c *Cache) Purge() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -202,12 +201,12 @@ func (c *Cache) Purge() {
 	}
 }
 
-// Close cancels the refreshes in the background, and waits until their runs of
-// the handler have ended, but for those whose response was broken off. It may be called more than once, and does nothing
-// without Config.Background.
+// Close cancels the background refreshes and waits until their runs of the
+// handler have ended, except for those whose response was cut off. It may be
+// called more than once. It is needed only with Config.Background.
 func (c *Cache) Close() { c.answers.Close() }
 
-// What became of a request.
+// The results of a request.
 const (
 	hit = iota
 	stale
@@ -219,33 +218,29 @@ const (
 	answered
 )
 
-// Stats says what a Cache has done since it was made, and what it holds.
+// Stats are the counts since New, and the state. Each request is counted in one
+// of Hits (also for a kept error), Stale, Filled, Coalesced, Failed (no answer:
+// a missed deadline, a client that left, a panic), Passed and Rejected. The
+// other fields are those of the cache of responses, which also holds marks of
+// resources.
 type Stats struct {
-	// Every request is one of these.
-	Hits      uint64 // answered by a fresh response, or an error that is kept
-	Stale     uint64 // answered by a response that is no longer fresh
-	Filled    uint64 // answered by the run of the handler that it began
-	Coalesced uint64 // answered by the run that another request began
-	Passed    uint64 // handed on to the handler
-	Rejected  uint64 // refused by a limiter
-	Failed    uint64 // without an answer: a deadline, a client that left, a panic
-
-	Evicted uint64 // responses, and marks of resources, that went to make room
-	Entries int    // responses and marks that are kept
-	Bytes   int64  // what they take of Config.Bytes
+	cache.Stats
+	Passed   uint64 // requests that went past the cache to the handler
+	Rejected uint64 // requests rejected by a limiter
 }
 
-// Stats returns what the Cache has done. Counts of requests that go on
-// meanwhile may be in it or not.
+// Stats returns the counts and the state. Requests that end meanwhile may be
+// counted or not.
 func (c *Cache) Stats() Stats {
-	kept := c.answers.Stats()
-	n := func(what int) uint64 { return c.counts[what].Load() }
+	s := Stats{Stats: c.answers.Stats()}
 	if c.errors != nil {
-		kept.Bytes += c.errors.Stats().Bytes
+		s.Bytes += c.errors.Stats().Bytes
 	}
-	return Stats{
-		Hits: n(hit), Stale: n(stale), Filled: n(filled), Coalesced: n(coalesced),
-		Passed: n(passed), Rejected: n(rejected), Failed: n(failed),
-		Evicted: kept.Evicted, Entries: kept.Entries, Bytes: kept.Bytes,
+	for what, to := range [answered]*uint64{
+		hit: &s.Hits, stale: &s.Stats.Stale, filled: &s.Filled, coalesced: &s.Coalesced,
+		passed: &s.Passed, rejected: &s.Rejected, failed: &s.Failed,
+	} {
+		*to = c.counts[what].Load()
 	}
+	return s
 }

@@ -12,12 +12,13 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/cache"
 	"github.com/weir-go/weir/internal/outcome"
 )
 
 func TestAResponseIsKeptForItsTTL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newRig(t, Config{TTL: 10 * time.Second}, text("hello"))
+		g := newRig(t, Config{DefaultTTL: 10 * time.Second}, text("hello"))
 		is(t, g.get("/a"), 200, "hello", "weir; fwd=miss; stored")
 		time.Sleep(2500 * time.Millisecond)
 		w := g.get("/a")
@@ -41,7 +42,7 @@ func TestAResponseIsKeptForItsTTL(t *testing.T) {
 
 func TestOneRunForAThousandColdClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newRig(t, Config{TTL: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
+		g := newRig(t, Config{DefaultTTL: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
 			time.Sleep(time.Second)
 			fmt.Fprint(w, "done")
 		})
@@ -64,7 +65,7 @@ func TestOneRunForAThousandColdClients(t *testing.T) {
 // The leader's client leaves; the others have their answer from the same run.
 func TestTheLeadersLeavingCancelsNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newRig(t, Config{TTL: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
+		g := newRig(t, Config{DefaultTTL: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
 			select {
 			case <-time.After(time.Second):
 				fmt.Fprint(w, "done")
@@ -86,7 +87,7 @@ func TestTheLeadersLeavingCancelsNobody(t *testing.T) {
 // All have left, and the handler returns without an answer: that is none.
 func TestWhatWasCancelledIsNotKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newRig(t, Config{TTL: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
+		g := newRig(t, Config{DefaultTTL: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
 			select {
 			case <-time.After(time.Second):
 				fmt.Fprint(w, "done")
@@ -106,7 +107,7 @@ func TestWhatWasCancelledIsNotKept(t *testing.T) {
 func TestTimeoutIs504(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lim := &gate{}
-		g := newRig(t, Config{TTL: time.Minute, Timeout: time.Second, Limiter: lim}, func(w http.ResponseWriter, r *http.Request) {
+		g := newRig(t, Config{DefaultTTL: time.Minute, Refresh: cache.Refresh{Timeout: time.Second, Limiter: lim}}, func(w http.ResponseWriter, r *http.Request) {
 			<-r.Context().Done()
 		})
 		if w := g.get("/"); w.Code != 504 || !strings.Contains(w.Body.String(), `"reason":"timeout"`) {
@@ -121,7 +122,7 @@ func TestTimeoutIs504(t *testing.T) {
 func TestAHitIsNeverRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lim := &gate{}
-		g := newRig(t, Config{TTL: 10 * time.Second, StaleIfRejected: 20 * time.Second, Limiter: lim}, text("v"))
+		g := newRig(t, Config{DefaultTTL: 10 * time.Second, Refresh: cache.Refresh{StaleIfRejected: 20 * time.Second, Limiter: lim}}, text("v"))
 		g.get("/")
 		lim.refuse(weir.Reject(weir.QueueFull, 1500*time.Millisecond))
 		for range 100 {
@@ -147,7 +148,7 @@ func TestStaleWhileOneFetches(t *testing.T) {
 	for _, background := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			n := 0
-			g := newRig(t, Config{TTL: 10 * time.Second, Stale: time.Minute, Background: background}, func(w http.ResponseWriter, r *http.Request) {
+			g := newRig(t, Config{DefaultTTL: 10 * time.Second, Refresh: cache.Refresh{Stale: time.Minute, Background: background}}, func(w http.ResponseWriter, r *http.Request) {
 				n++
 				time.Sleep(time.Second)
 				fmt.Fprint(w, n)
@@ -167,7 +168,7 @@ func TestStaleWhileOneFetches(t *testing.T) {
 
 func TestPerKeyLimiterGetsTheKey(t *testing.T) {
 	var keys []string
-	cfg := Config{TTL: time.Minute, PerKey: func(key string) weir.Limiter {
+	cfg := Config{DefaultTTL: time.Minute, PerKey: func(key string) weir.Limiter {
 		keys = append(keys, key)
 		if strings.Contains(key, "no") {
 			return &gate{err: weir.Reject(weir.OverRate, 0)}
@@ -188,7 +189,7 @@ func TestPerKeyLimiterGetsTheKey(t *testing.T) {
 }
 
 func TestHandlersAreNotMixed(t *testing.T) {
-	a := newRig(t, Config{TTL: time.Minute, Key: func(*http.Request) (string, bool) { return "same", true }}, text("a"))
+	a := newRig(t, Config{DefaultTTL: time.Minute, Key: func(*http.Request) (string, bool) { return "same", true }}, text("a"))
 	b := a.Handler(text("b"))
 	for range 2 {
 		if w := a.get("/"); w.Body.String() != "a" {
@@ -206,7 +207,7 @@ func TestHandlersAreNotMixed(t *testing.T) {
 }
 
 func TestWhatIsPartOfTheKey(t *testing.T) {
-	g := newRig(t, Config{TTL: time.Minute, Vary: []string{"accept-language"}}, func(w http.ResponseWriter, r *http.Request) {
+	g := newRig(t, Config{DefaultTTL: time.Minute, Vary: []string{"accept-language"}}, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "public")
 		fmt.Fprint(w, r.Method, r.URL, r.Header.Get("Accept-Language"), r.TLS != nil)
 	})
@@ -228,7 +229,7 @@ func TestWhatIsPartOfTheKey(t *testing.T) {
 }
 
 func TestDeleteAndPurge(t *testing.T) {
-	g := newRig(t, Config{TTL: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
+	g := newRig(t, Config{DefaultTTL: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Vary", "X")
 		w.Header().Set("Cache-Control", "public")
 		fmt.Fprint(w, r.Header.Get("X"))
@@ -264,7 +265,7 @@ func TestDeleteWhileARunGoesOn(t *testing.T) {
 	for _, vary := range []string{"", "Accept"} {
 		synctest.Test(t, func(t *testing.T) {
 			n := 0
-			g := newRig(t, Config{TTL: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
+			g := newRig(t, Config{DefaultTTL: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
 				n++
 				body := n
 				time.Sleep(time.Second)
@@ -290,7 +291,7 @@ func TestDeleteWhileARunGoesOn(t *testing.T) {
 }
 
 func TestMemoryIsBoundedHoweverManyVariants(t *testing.T) {
-	g := newRig(t, Config{TTL: time.Minute, Bytes: 100_000, MaxBody: 10_000}, func(w http.ResponseWriter, r *http.Request) {
+	g := newRig(t, Config{DefaultTTL: time.Minute, Bytes: 100_000, MaxBody: 10_000}, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Vary", "X")
 		fmt.Fprint(w, strings.Repeat("x", 1000))
 	})
@@ -307,13 +308,13 @@ func TestMemoryIsBoundedHoweverManyVariants(t *testing.T) {
 
 func TestValidateNamesTheField(t *testing.T) {
 	for field, cfg := range map[string]Config{
-		"TTL = -1ns":        {TTL: -1},
-		"ErrorTTL = -1ns":   {ErrorTTL: -1},
+		"DefaultTTL = -1ns": {DefaultTTL: -1},
+		"ErrorTTL = -1ns":   {Refresh: cache.Refresh{ErrorTTL: -1}},
 		"Pass = -1s":        {Pass: -time.Second},
 		"Bytes = -1":        {Bytes: -1},
 		"MaxBody = 1048577": {Bytes: 1 << 20, MaxBody: 1<<20 + 1},
-		"Jitter = 1":        {Jitter: 1},
-		"Early = -1":        {Early: -1},
+		"Jitter = 1":        {Refresh: cache.Refresh{Jitter: 1}},
+		"Early = -1":        {Refresh: cache.Refresh{Early: -1}},
 		`Vary[1] = "*"`:     {Vary: []string{"Accept", "*"}},
 	} {
 		_, err := New(cfg)

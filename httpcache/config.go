@@ -9,100 +9,74 @@ import (
 	"github.com/weir-go/weir/cache"
 )
 
-// Defaults where Config leaves things open.
+// Defaults of Config.
 const (
 	DefaultBytes   = 64 << 20
 	DefaultMaxBody = 1 << 20
 	DefaultPass    = time.Minute
 )
 
-// Config is what a Cache is made of. The zero value is usable: nothing is
-// limited, requests of the same kind share one answer while it is made, and
+// Config configures a Cache. With the zero value, nothing limits the handler,
+// requests for the same resource share one response while it is made, and
 // responses are kept that say for how long.
 //
 // The functions are called by several goroutines at once.
 type Config struct {
-	// Bytes bounds the memory for responses, in bytes: their bodies, headers
-	// and keys, and what is remembered of resources. If zero, DefaultBytes; at
-	// most cache.MaxBytes.
+	// Bytes is the largest memory for responses, in bytes: their bodies,
+	// headers and keys, and what is remembered of resources. If zero,
+	// DefaultBytes; at most cache.MaxBytes.
 	Bytes int64
-	// MaxBody bounds the body of a response, in bytes. What is larger is not
-	// stored, but streamed. If zero, DefaultMaxBody; at most Bytes.
+	// MaxBody is the largest body of a response that is kept, in bytes. Larger
+	// ones are streamed. If zero, DefaultMaxBody; at most Bytes.
 	MaxBody int64
 
-	// TTL is how long a response is fresh that does not say so itself, by
-	// s-maxage, max-age or Expires. If zero, such a response goes only to those
-	// who wait for it.
-	TTL time.Duration
-	// ErrorTTL is how long an answer of status 5xx, or a missed deadline, is
-	// kept, and sent at once to whoever asks, in an eighth of Bytes. If zero, it
-	// goes only to those who wait for it. 503 and 429 are never kept.
-	ErrorTTL time.Duration
-	// Stale is how long beyond its freshness a response is sent while one
-	// request fetches a new one. If zero, everybody waits for the new one. It
-	// and the next two are the operator's word: must-revalidate in a response
-	// does not change them.
-	Stale time.Duration
-	// StaleIfError is how long beyond its freshness a response is sent in place
-	// of an answer of status 5xx, a panic or a missed deadline. If zero, never.
-	StaleIfError time.Duration
-	// StaleIfRejected is how long beyond its freshness a response is sent if a
-	// limiter rejects, or the handler answers 503 or 429. If zero, never.
-	StaleIfRejected time.Duration
-	// Jitter takes up to this share off the freshness of each response, at
-	// random; in [0, 1). If zero, none.
-	Jitter float64
-	// Early is the β of probabilistic early refresh, see cache.Config. If zero,
-	// never.
-	Early float64
-	// Background makes refreshes run on goroutines of the Cache, which must be
-	// closed then. If false, the request that finds a refresh due waits for it.
-	Background bool
-	// Timeout bounds each run of the handler for the cache, the wait for the
-	// limiters included. If zero, it ends when its last client has left. A
-	// handler that does not heed its context outlives it, and those who wait for
-	// it wait on.
-	Timeout time.Duration
+	// DefaultTTL is how long a response is fresh that does not say so itself,
+	// by s-maxage, max-age or Expires. If zero, such a response goes only to the
+	// requests that wait for it.
+	DefaultTTL time.Duration
 
-	// Limiter, if not nil, is asked before each run of the handler, for the
-	// cache or past it; never for what the cache can answer. It is asked with the
-	// context values of the client who began the run: those who wait for the same
-	// share its rejection, also if only that client may be shed.
-	Limiter weir.Limiter
-	// PerKey, if not nil, returns a limiter of one key: what Key returns for the
-	// client's request or, if that is nil, method, host and URL, as in
+	// Refresh is described in package cache, with these differences. A fill is
+	// a run of the handler: a status of 5xx, a panic or a missed deadline is an
+	// error, 503 and 429 are rejections. A directive such as must-revalidate
+	// does not change what Stale, StaleIfError and StaleIfRejected allow. The
+	// errors that ErrorTTL keeps take at most an eighth of Bytes. Limiter is
+	// also asked for runs past the cache.
+	cache.Refresh
+
+	// PerKey, if not nil, returns a limiter of one key: the result of Key for
+	// the client's request or, if Key is nil, method, host and URL, as in
 	// "GET example.com/a?b". It is asked before Limiter, but not for requests
-	// that have no key, and may return nil, for no limit. It knows no more than
-	// the key because all who wait for an answer share its rejection.
+	// without a key. If it returns nil, there is no limit. It has only the key,
+	// because all requests that wait for a response share its rejection.
 	PerKey func(key string) weir.Limiter
 
-	// Key, if not nil, returns what tells resources apart beside method,
-	// handler, and whether the request has credentials or came over TLS (to us,
-	// or by its X-Forwarded-Proto). If nil, the host, the path and the raw query.
-	// If ok is false, the request passes. It is asked once for each request, of
-	// any method; so that others remove what GET has left, it should not return
-	// the method.
+	// Key, if not nil, returns the key of a resource. If nil, the key is the
+	// host, the path and the raw query. Method, handler, and whether the request
+	// has credentials or came over TLS (here, or by X-Forwarded-Proto) are always
+	// part of it. If ok is false, the request passes the cache. Key is asked
+	// once per request, of any method; it should not return the method, so that
+	// a PUT removes what a GET has left.
 	Key func(r *http.Request) (key string, ok bool)
-	// Vary names request headers whose values are always part of the key. What
-	// the Vary of a response names is found out without it.
+	// Vary names request headers whose values are always part of the key. The
+	// Vary of a response is followed without it.
 	Vary []string
-	// IgnoreCookies says that responses do not depend on cookies: the handler
-	// does not see the Cookie of a request whose response may be stored. If
-	// false, a request with Cookie has credentials.
+	// IgnoreCookies declares that responses do not depend on cookies: the
+	// handler does not see the Cookie of a request whose response may be kept.
+	// If false, a request with a Cookie has credentials.
 	IgnoreCookies bool
-	// Pass is how long a resource whose response may not be shared is
-	// remembered: meanwhile nobody waits for another's response to it. If zero,
-	// DefaultPass.
+	// Pass is how long the Cache remembers that the response of a resource may
+	// not be shared. Meanwhile, requests for it do not wait for each other. If
+	// zero, DefaultPass.
 	Pass time.Duration
 }
 
-// Validate returns an error that names the first field that makes no sense.
+// Validate returns an error that names the first field with a bad value.
 func (c Config) Validate() error {
 	for _, d := range []struct {
 		name string
 		d    time.Duration
 	}{
-		{"TTL", c.TTL}, {"ErrorTTL", c.ErrorTTL}, {"Stale", c.Stale}, {"StaleIfError", c.StaleIfError},
+		{"DefaultTTL", c.DefaultTTL}, {"ErrorTTL", c.ErrorTTL}, {"Stale", c.Stale}, {"StaleIfError", c.StaleIfError},
 		{"StaleIfRejected", c.StaleIfRejected}, {"Timeout", c.Timeout}, {"Pass", c.Pass},
 	} {
 		if d.d < 0 {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/cache"
 	"github.com/weir-go/weir/flight"
 )
 
@@ -29,7 +30,7 @@ func TestARefusedResponseReleasesItsWaitersAtOnce(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			lim := &gate{}
-			g := newRig(t, Config{TTL: time.Minute, MaxBody: 100, Limiter: lim}, func(w http.ResponseWriter, r *http.Request) {
+			g := newRig(t, Config{DefaultTTL: time.Minute, MaxBody: 100, Refresh: cache.Refresh{Limiter: lim}}, func(w http.ResponseWriter, r *http.Request) {
 				begin(w)
 				w.(http.Flusher).Flush()
 				time.Sleep(time.Hour)
@@ -60,7 +61,7 @@ func TestARefusedResponseReleasesItsWaitersAtOnce(t *testing.T) {
 func TestLateWritesAreHarmless(t *testing.T) {
 	for _, limit := range []int64{100, 5} {
 		var wg sync.WaitGroup
-		g := newRig(t, Config{TTL: time.Minute, MaxBody: limit}, func(w http.ResponseWriter, r *http.Request) {
+		g := newRig(t, Config{DefaultTTL: time.Minute, MaxBody: limit}, func(w http.ResponseWriter, r *http.Request) {
 			if _, ok := w.(*buffer); !ok {
 				return // it was refused
 			}
@@ -91,7 +92,7 @@ func TestLateWritesAreHarmless(t *testing.T) {
 
 // An event stream that the client asks for is not begun twice.
 func TestEventStreamsPass(t *testing.T) {
-	g := newRig(t, Config{TTL: time.Minute}, text("data: x\n\n", "Content-Type: text/event-stream"))
+	g := newRig(t, Config{DefaultTTL: time.Minute}, text("data: x\n\n", "Content-Type: text/event-stream"))
 	for i, accept := range []string{"text/event-stream", "text/html, Text/Event-Stream;q=0.5"} {
 		g.get("/", "Accept: "+accept)
 		g.ran(int64(i)+1, "once each time")
@@ -104,7 +105,7 @@ func TestEventStreamsPass(t *testing.T) {
 // Who reads the log of net/http wants to know where the handler panicked.
 func TestAPanicShowsTheHandlersStack(t *testing.T) {
 	lim := &gate{}
-	g := newRig(t, Config{ErrorTTL: time.Minute, Limiter: lim}, (&answers{panics: errOops}).serve)
+	g := newRig(t, Config{Refresh: cache.Refresh{ErrorTTL: time.Minute, Limiter: lim}}, (&answers{panics: errOops}).serve)
 	for range 2 {
 		func() {
 			defer func() {
@@ -138,7 +139,7 @@ func TestHowARefusedRunEndsDoesNotMatter(t *testing.T) {
 		"waits":   func(r *http.Request) { <-r.Context().Done() },
 	} {
 		var refused sync.WaitGroup
-		g := newRig(t, Config{TTL: time.Minute, MaxBody: 10}, func(w http.ResponseWriter, r *http.Request) {
+		g := newRig(t, Config{DefaultTTL: time.Minute, MaxBody: 10}, func(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprint(w, "more than ten bytes")
 			if _, ok := w.(*buffer); ok {
 				defer refused.Done()
@@ -157,7 +158,7 @@ func TestHowARefusedRunEndsDoesNotMatter(t *testing.T) {
 }
 
 func TestAGoexitIsNotKept(t *testing.T) {
-	g := newRig(t, Config{ErrorTTL: time.Minute}, func(http.ResponseWriter, *http.Request) { runtime.Goexit() })
+	g := newRig(t, Config{Refresh: cache.Refresh{ErrorTTL: time.Minute}}, func(http.ResponseWriter, *http.Request) { runtime.Goexit() })
 	g.get("/")
 	g.get("/")
 	g.ran(2, "each time")

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/cache"
 	"github.com/weir-go/weir/flight"
 )
 
@@ -39,7 +40,7 @@ func (a *answers) serve(w http.ResponseWriter, r *http.Request) {
 func TestAnOldResponseInPlaceOfAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &answers{status: 200}
-		g := newRig(t, Config{TTL: 10 * time.Second, StaleIfError: 20 * time.Second, StaleIfRejected: 40 * time.Second}, a.serve)
+		g := newRig(t, Config{DefaultTTL: 10 * time.Second, Refresh: cache.Refresh{StaleIfError: 20 * time.Second, StaleIfRejected: 40 * time.Second}}, a.serve)
 		g.get("/")
 		time.Sleep(11 * time.Second) // it is 1 s old
 		a.status = 500
@@ -74,7 +75,7 @@ func TestErrorsGoToAllWhoWait(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			a := &answers{status: tt.status, headers: []string{tt.headers}}
-			g := newRig(t, Config{TTL: time.Minute}, a.serve)
+			g := newRig(t, Config{DefaultTTL: time.Minute}, a.serve)
 			var wg sync.WaitGroup
 			for i := range 5 {
 				wg.Go(func() {
@@ -97,7 +98,7 @@ func TestErrorsGoToAllWhoWait(t *testing.T) {
 func TestErrorTTLKeepsTheAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &answers{status: 500}
-		g := newRig(t, Config{TTL: time.Minute, ErrorTTL: 5 * time.Second}, a.serve)
+		g := newRig(t, Config{DefaultTTL: time.Minute, Refresh: cache.Refresh{ErrorTTL: 5 * time.Second}}, a.serve)
 		is(t, g.get("/"), 500, "500", "weir; fwd=miss")
 		time.Sleep(time.Second)
 		is(t, g.get("/"), 500, "500", "weir; hit; ttl=4")
@@ -117,7 +118,7 @@ func TestEveryWaiterPanics(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			lim := &gate{}
 			a := &answers{status: 200, panics: value}
-			g := newRig(t, Config{TTL: time.Minute, ErrorTTL: time.Minute, Limiter: lim}, a.serve)
+			g := newRig(t, Config{DefaultTTL: time.Minute, Refresh: cache.Refresh{ErrorTTL: time.Minute, Limiter: lim}}, a.serve)
 			var wg sync.WaitGroup
 			for range 5 {
 				wg.Go(func() {
@@ -159,7 +160,7 @@ func TestHandlersThatEndOddly(t *testing.T) {
 		"short":  text("12", "Content-Length: 3"),
 		"goexit": func(http.ResponseWriter, *http.Request) { runtime.Goexit() },
 	} {
-		g := newRig(t, Config{TTL: time.Minute}, h)
+		g := newRig(t, Config{DefaultTTL: time.Minute}, h)
 		for range 2 {
 			if w := g.get("/"); w.Code != 500 || !strings.Contains(w.Body.String(), `"reason":"failed"`) {
 				t.Errorf("%s: %d %s: want 500", name, w.Code, w.Body)
@@ -178,7 +179,7 @@ func TestOutcomes(t *testing.T) {
 			502: weir.Ignored, 503: weir.Dropped, 504: weir.Dropped,
 		} {
 			lim := &gate{}
-			g := newRig(t, Config{Limiter: lim}, func(w http.ResponseWriter, r *http.Request) {
+			g := newRig(t, Config{Refresh: cache.Refresh{Limiter: lim}}, func(w http.ResponseWriter, r *http.Request) {
 				if status != 200 {
 					w.WriteHeader(status)
 				}
@@ -193,7 +194,7 @@ func TestOutcomes(t *testing.T) {
 
 func TestAPanicPastTheCacheReleases(t *testing.T) {
 	lim := &gate{}
-	g := newRig(t, Config{Limiter: lim}, func(http.ResponseWriter, *http.Request) { panic("oops") })
+	g := newRig(t, Config{Refresh: cache.Refresh{Limiter: lim}}, func(http.ResponseWriter, *http.Request) { panic("oops") })
 	func() {
 		defer func() { _ = recover() }()
 		g.do(request("POST", "/"))
@@ -208,7 +209,7 @@ func TestAPanicPastTheCacheReleases(t *testing.T) {
 func TestARefusedPassIsRefusedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lim := &gate{}
-		g := newRig(t, Config{TTL: time.Minute, Stale: time.Minute, StaleIfRejected: time.Minute, Limiter: lim},
+		g := newRig(t, Config{DefaultTTL: time.Minute, Refresh: cache.Refresh{Stale: time.Minute, StaleIfRejected: time.Minute, Limiter: lim}},
 			text("v", "Cache-Control: private"))
 		g.get("/")
 		time.Sleep(61 * time.Second)
@@ -232,7 +233,7 @@ func TestAFailureIsARejectionIfItSaysSo(t *testing.T) {
 func TestFollowersOfAPrivateErrorWhoseLeaderLeft(t *testing.T) {
 	for _, ttl := range []time.Duration{0, time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
-			g := newRig(t, Config{TTL: time.Minute, ErrorTTL: ttl}, func(w http.ResponseWriter, r *http.Request) {
+			g := newRig(t, Config{DefaultTTL: time.Minute, Refresh: cache.Refresh{ErrorTTL: ttl}}, func(w http.ResponseWriter, r *http.Request) {
 				time.Sleep(time.Second)
 				w.Header().Set("Set-Cookie", r.Header.Get("Who"))
 				w.WriteHeader(500)
@@ -262,14 +263,14 @@ func TestFollowersOfAPrivateErrorWhoseLeaderLeft(t *testing.T) {
 func TestErrorTTLAndVary(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &answers{status: 500, headers: []string{"Vary: Who"}}
-		g := newRig(t, Config{TTL: time.Minute, ErrorTTL: time.Minute}, a.serve)
+		g := newRig(t, Config{DefaultTTL: time.Minute, Refresh: cache.Refresh{ErrorTTL: time.Minute}}, a.serve)
 		is(t, g.get("/", "Who: 1"), 500, "500", "weir; fwd=miss")
 		is(t, g.get("/", "Who: 2"), 500, "500", "weir; fwd=miss")
 	})
 }
 
 func TestKeptErrorsCountAsMemory(t *testing.T) {
-	g := newRig(t, Config{Bytes: 80_000, MaxBody: 1000, ErrorTTL: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
+	g := newRig(t, Config{Bytes: 80_000, MaxBody: 1000, Refresh: cache.Refresh{ErrorTTL: time.Minute}}, func(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, strings.Repeat("x", 900), 500)
 	})
 	for i := range 200 {

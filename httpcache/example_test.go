@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weir-go/weir/cache"
 	"github.com/weir-go/weir/httpcache"
 	"github.com/weir-go/weir/inflight"
 )
@@ -24,7 +25,7 @@ func ExampleCache() {
 	if err != nil {
 		panic(err)
 	}
-	c, err := httpcache.New(httpcache.Config{TTL: 10 * time.Second, Limiter: lim})
+	c, err := httpcache.New(httpcache.Config{DefaultTTL: 10 * time.Second, Refresh: cache.Refresh{Limiter: lim}})
 	if err != nil {
 		panic(err)
 	}

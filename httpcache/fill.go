@@ -119,7 +119,7 @@ func (l *lookup) judge(resp *response) (value, error) {
 	c := l.h.cache
 	d := parseDirectives(resp.header["Cache-Control"])
 	names := canonical(resp.header["Vary"])
-	fresh := resp.freshness(d, c.cfg.TTL)
+	fresh := resp.freshness(d, c.cfg.DefaultTTL)
 	shared := len(resp.header["Set-Cookie"]) == 0 && !d.private && !d.noStore && !d.noCache &&
 		!slices.Contains(names, "*") && (c.traits(l.inner)&credentials == 0 || d.authorized && fresh > 0)
 	known := l.mark.covers(names)

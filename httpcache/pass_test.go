@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/cache"
 )
 
 // What a request changes without an error is not answered out of the cache any
@@ -28,7 +29,7 @@ func TestUnsafeMethodsInvalidate(t *testing.T) {
 			{"POST", 0, true}, {"PUT", 204, true}, {"DELETE", 303, true}, {"PATCH", 200, true}, {"OWN", 201, true},
 			{"POST", 404, false}, {"POST", 500, false}, {"OPTIONS", 200, false}, {"TRACE", 200, false},
 		} {
-			g := newRig(t, Config{TTL: time.Minute, Limiter: lim}, func(w http.ResponseWriter, r *http.Request) {
+			g := newRig(t, Config{DefaultTTL: time.Minute, Refresh: cache.Refresh{Limiter: lim}}, func(w http.ResponseWriter, r *http.Request) {
 				if r.Method != "GET" && tt.status != 0 {
 					w.WriteHeader(tt.status)
 				}
@@ -52,7 +53,7 @@ func TestAnOuterEncodingHasNoLengthOfOurs(t *testing.T) {
 	for name, h := range map[string]http.HandlerFunc{
 		"plain": text("0123456789", `ETag: "v"`), "encoded": text("0123456789", "Content-Encoding: br"),
 	} {
-		g := newRig(t, Config{TTL: time.Minute}, h)
+		g := newRig(t, Config{DefaultTTL: time.Minute}, h)
 		for _, headers := range [][]string{nil, nil, {"Range: bytes=2-4"}, {`If-None-Match: "w"`}} {
 			w := httptest.NewRecorder()
 			w.Header().Set("Content-Encoding", "gzip")
@@ -70,7 +71,7 @@ func TestAnOuterEncodingHasNoLengthOfOurs(t *testing.T) {
 // A proxy before us that ends TLS says so: then what is kept for plain HTTP,
 // such as a redirect to https, is not the answer.
 func TestForwardedProtoIsPartOfTheKey(t *testing.T) {
-	g := newRig(t, Config{TTL: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
+	g := newRig(t, Config{DefaultTTL: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
 		if !strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https") {
 			http.Redirect(w, r, "https://example.com/", http.StatusMovedPermanently)
 		}
@@ -94,7 +95,7 @@ func TestForwardedProtoIsPartOfTheKey(t *testing.T) {
 }
 
 func TestAnOfferOfH2cIsNoUpgrade(t *testing.T) {
-	g := newRig(t, Config{TTL: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
+	g := newRig(t, Config{DefaultTTL: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, r.Header["Upgrade"], r.Header["Http2-Settings"], r.Header["Connection"])
 	})
 	for range 2 {
@@ -112,7 +113,7 @@ func TestAnOfferOfH2cIsNoUpgrade(t *testing.T) {
 func TestNoStoreIsAnsweredByWhatIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lim := &gate{}
-		g := newRig(t, Config{TTL: time.Minute, Stale: time.Hour, Limiter: lim}, func(w http.ResponseWriter, r *http.Request) {
+		g := newRig(t, Config{DefaultTTL: time.Minute, Refresh: cache.Refresh{Stale: time.Hour, Limiter: lim}}, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Vary", "Accept")
 			fmt.Fprint(w, r.Header.Get("Accept"))
 		})
@@ -139,14 +140,10 @@ func TestPerKeyGetsTheKeyOfTheClientsRequest(t *testing.T) {
 	for _, headers := range []string{"X: y", "Cache-Control: private"} {
 		var texts []string
 		asked := 0
-		g := newRig(t, Config{
-			TTL: time.Minute, IgnoreCookies: true,
-			Key: func(r *http.Request) (string, bool) {
-				asked++
-				return r.Header.Get("Cookie") + r.Header.Get("Range") + r.URL.Host, true
-			},
-			PerKey: func(text string) weir.Limiter { texts = append(texts, text); return nil },
-		}, text("v", headers))
+		g := newRig(t, Config{DefaultTTL: time.Minute, IgnoreCookies: true, Key: func(r *http.Request) (string, bool) {
+			asked++
+			return r.Header.Get("Cookie") + r.Header.Get("Range") + r.URL.Host, true
+		}, PerKey: func(text string) weir.Limiter { texts = append(texts, text); return nil }}, text("v", headers))
 		for range 2 {
 			g.get("http://example.com/", "Cookie: me", "Range: bytes=0-")
 		}
@@ -162,7 +159,7 @@ func (failingFlusher) FlushError() error { return io.ErrClosedPipe }
 
 func TestFlushSaysWhatFailed(t *testing.T) {
 	var err error
-	g := newRig(t, Config{Limiter: &gate{}}, func(w http.ResponseWriter, r *http.Request) {
+	g := newRig(t, Config{Refresh: cache.Refresh{Limiter: &gate{}}}, func(w http.ResponseWriter, r *http.Request) {
 		err = http.NewResponseController(w).Flush()
 	})
 	g.handler.ServeHTTP(failingFlusher{httptest.NewRecorder()}, request("POST", "/"))
@@ -173,7 +170,7 @@ func TestFlushSaysWhatFailed(t *testing.T) {
 
 // Of other units than bytes, and for HEAD, a Range says nothing.
 func TestRangesAreOfBytesForGET(t *testing.T) {
-	g := newRig(t, Config{TTL: time.Minute}, text("0123456789", `ETag: "v"`))
+	g := newRig(t, Config{DefaultTTL: time.Minute}, text("0123456789", `ETag: "v"`))
 	for _, tt := range []struct {
 		method, value string
 		status        int
@@ -202,7 +199,7 @@ func TestAgeByAgeOrDate(t *testing.T) {
 			{[]string{"Age: 10", date(-20 * time.Second)}, 40}, {[]string{"Age: 30", date(-20 * time.Second)}, 30},
 			{[]string{date(20 * time.Second)}, 60}, {[]string{"Date: never"}, 60},
 		} {
-			g := newRig(t, Config{TTL: time.Minute}, text("v", tt.headers...))
+			g := newRig(t, Config{DefaultTTL: time.Minute}, text("v", tt.headers...))
 			g.get("/")
 			w := g.get("/")
 			if got, want := w.Header().Get("Cache-Status"), fmt.Sprint("weir; hit; ttl=", tt.ttl); got != want || w.Header().Get("Age") != fmt.Sprint(60-tt.ttl) {
@@ -216,7 +213,7 @@ func TestAgeByAgeOrDate(t *testing.T) {
 func TestAnAncientDateIsNoNegativeAge(t *testing.T) {
 	a := &answers{status: 500, headers: []string{"Date: Mon, 01 Jan 0001 00:00:00 GMT"}}
 	synctest.Test(t, func(t *testing.T) {
-		g := newRig(t, Config{ErrorTTL: time.Hour}, a.serve)
+		g := newRig(t, Config{Refresh: cache.Refresh{ErrorTTL: time.Hour}}, a.serve)
 		g.get("/")
 		time.Sleep(time.Minute)
 		if age := g.get("/").Header().Get("Age"); age != fmt.Sprint(1<<31+60) {
@@ -227,7 +224,7 @@ func TestAnAncientDateIsNoNegativeAge(t *testing.T) {
 
 // What is remembered of a resource that varies is no larger than what it says.
 func TestMarksDoNotHoldALongVary(t *testing.T) {
-	g := newRig(t, Config{TTL: time.Minute}, text("v", "Vary: "+strings.Repeat("A, ", 10_000)))
+	g := newRig(t, Config{DefaultTTL: time.Minute}, text("v", "Vary: "+strings.Repeat("A, ", 10_000)))
 	g.get("/")
 	r := request("GET", "/")
 	v, ok := g.answers.Peek(g.key(r, g.name(r), 1, r.Method, 0))
@@ -238,7 +235,7 @@ func TestMarksDoNotHoldALongVary(t *testing.T) {
 
 // Of what is around the path, the URL is Delete's as the handler sees it.
 func TestDeleteTakesTheURLThatTheHandlerSees(t *testing.T) {
-	g := newRig(t, Config{TTL: time.Minute}, text("v"))
+	g := newRig(t, Config{DefaultTTL: time.Minute}, text("v"))
 	stripped := http.StripPrefix("/api", g.handler)
 	get := func() {
 		stripped.ServeHTTP(httptest.NewRecorder(), request("GET", "/api/x").WithContext(context.Background()))

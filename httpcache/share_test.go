@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/weir/cache"
 )
 
 // Who may get a response: of five that ask at once, and one that asks later.
@@ -50,7 +52,7 @@ func TestWhatIsShared(t *testing.T) {
 		{"declared too large", false, 200, []string{"Content-Length: 101"}, nil},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			g := newRig(t, Config{TTL: time.Minute, MaxBody: 100}, func(w http.ResponseWriter, r *http.Request) {
+			g := newRig(t, Config{DefaultTTL: time.Minute, MaxBody: 100}, func(w http.ResponseWriter, r *http.Request) {
 				time.Sleep(time.Second)
 				for _, h := range tt.headers {
 					name, value, _ := strings.Cut(h, ": ")
@@ -83,7 +85,7 @@ func TestWhatIsShared(t *testing.T) {
 }
 
 func TestIgnoredCookiesAreNotSeen(t *testing.T) {
-	g := newRig(t, Config{TTL: time.Minute, IgnoreCookies: true}, func(w http.ResponseWriter, r *http.Request) {
+	g := newRig(t, Config{DefaultTTL: time.Minute, IgnoreCookies: true}, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Vary", "Cookie")
 		fmt.Fprint(w, r.Header.Get("Cookie"))
 	})
@@ -99,7 +101,7 @@ func TestIgnoredCookiesAreNotSeen(t *testing.T) {
 // Requests with credentials do not keep others from sharing.
 func TestCredentialsDoNotPoison(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newRig(t, Config{TTL: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
+		g := newRig(t, Config{DefaultTTL: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprint(w, "hello "+r.Header.Get("Cookie"))
 		})
 		for _, status := range []string{"weir; fwd=miss", "weir; fwd=bypass", "weir; fwd=bypass"} {
@@ -134,7 +136,7 @@ func TestFreshness(t *testing.T) {
 			{0, []string{"Expires: " + at(-time.Second)}},
 			{1 << 31, []string{"Cache-Control: max-age=99999999999999999999"}},
 		} {
-			g := newRig(t, Config{TTL: 10 * time.Second}, text("v", tt.headers...))
+			g := newRig(t, Config{DefaultTTL: 10 * time.Second}, text("v", tt.headers...))
 			g.get("/")
 			w := g.get("/")
 			want := fmt.Sprintf("weir; hit; ttl=%d", tt.seconds)
@@ -149,7 +151,7 @@ func TestFreshness(t *testing.T) {
 		g.get("/")
 		g.get("/")
 		g.ran(2, "without a TTL at all")
-		g = newRig(t, Config{TTL: 100 * time.Second, Jitter: 0.5}, text("v"))
+		g = newRig(t, Config{DefaultTTL: 100 * time.Second, Refresh: cache.Refresh{Jitter: 0.5}}, text("v"))
 		ttls := map[string]bool{}
 		for i := range 20 {
 			g.get(fmt.Sprint("/", i))
@@ -163,7 +165,7 @@ func TestFreshness(t *testing.T) {
 
 func TestAgeGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newRig(t, Config{TTL: time.Minute}, text("v", "Age: 30", "Cache-Status: origin; hit"))
+		g := newRig(t, Config{DefaultTTL: time.Minute}, text("v", "Age: 30", "Cache-Status: origin; hit"))
 		if w := g.get("/"); w.Header().Get("Age") != "30" {
 			t.Errorf("Age %s: want the response's own", w.Header().Get("Age"))
 		}
@@ -180,7 +182,7 @@ func TestAgeGoesOn(t *testing.T) {
 func TestAPrivateResponseSerialisesNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lim := &gate{}
-		g := newRig(t, Config{TTL: time.Minute, Pass: 30 * time.Second, Limiter: lim}, func(w http.ResponseWriter, r *http.Request) {
+		g := newRig(t, Config{DefaultTTL: time.Minute, Pass: 30 * time.Second, Refresh: cache.Refresh{Limiter: lim}}, func(w http.ResponseWriter, r *http.Request) {
 			time.Sleep(time.Second)
 			w.Header().Set("Cache-Control", "private")
 			fmt.Fprint(w, r.Header.Get("Who"))
@@ -213,7 +215,7 @@ func TestAPrivateResponseSerialisesNobody(t *testing.T) {
 
 func TestVariantsAreKeptApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newRig(t, Config{TTL: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
+		g := newRig(t, Config{DefaultTTL: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Vary", " accept , ")
 			if r.Header.Get("Accept") == "b" {
 				w.Header().Add("Vary", "X-Also")
@@ -241,7 +243,7 @@ func TestVariantsAreKeptApart(t *testing.T) {
 func TestFollowersOfAnotherVariant(t *testing.T) {
 	for _, headers := range [][]string{{"Vary: Lang"}, {"Vary: Lang", "Cache-Control: max-age=0"}} {
 		synctest.Test(t, func(t *testing.T) {
-			g := newRig(t, Config{TTL: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
+			g := newRig(t, Config{DefaultTTL: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
 				time.Sleep(time.Second)
 				text(r.Header.Get("Lang"), headers...)(w, r)
 			})
@@ -265,7 +267,7 @@ func TestFollowersOfAnotherVariant(t *testing.T) {
 // Headers that only some responses name all count, and one is not taken for
 // another.
 func TestVaryGrows(t *testing.T) {
-	g := newRig(t, Config{TTL: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
+	g := newRig(t, Config{DefaultTTL: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Vary", map[bool]string{true: "A", false: "B"}[r.Header.Get("A") != ""])
 		fmt.Fprint(w, r.Header.Get("A"), "/", r.Header.Get("B"))
 	})
@@ -286,7 +288,7 @@ func TestVaryGrows(t *testing.T) {
 func TestFollowersWhileVaryGrows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		vary := "A"
-		g := newRig(t, Config{TTL: time.Second}, func(w http.ResponseWriter, r *http.Request) {
+		g := newRig(t, Config{DefaultTTL: time.Second}, func(w http.ResponseWriter, r *http.Request) {
 			time.Sleep(time.Second)
 			w.Header().Set("Vary", vary)
 			fmt.Fprint(w, r.Header.Get("B"))
@@ -309,7 +311,7 @@ func TestFollowersWhileVaryGrows(t *testing.T) {
 }
 
 func TestNotKeptIsNotSaidToBeStored(t *testing.T) {
-	g := newRig(t, Config{TTL: time.Minute}, text("v", "Vary: A", "Cache-Control: max-age=0"))
+	g := newRig(t, Config{DefaultTTL: time.Minute}, text("v", "Vary: A", "Cache-Control: max-age=0"))
 	for range 3 {
 		is(t, g.get("/"), 200, "v", "weir; fwd=miss")
 	}

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/cache"
 )
 
 // serve starts a server for both versions of HTTP, and returns a client for
@@ -99,7 +100,7 @@ func TestAnswersAreAsThoseOfNetHTTP(t *testing.T) {
 			http.ServeContent(w, r, "a.txt", time.Unix(1e9, 0), strings.NewReader("0123456789"))
 		},
 	}
-	c, err := New(Config{TTL: time.Minute})
+	c, err := New(Config{DefaultTTL: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +146,7 @@ func TestAnswersAreAsThoseOfNetHTTP(t *testing.T) {
 // Of a response that the handler knows no parts of, parts come out of the cache.
 func TestPartsOfAKeptResponse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newRig(t, Config{TTL: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
+		g := newRig(t, Config{DefaultTTL: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
 			for _, name := range conditions {
 				if r.Header[name] != nil {
 					t.Errorf("the handler sees %s", name)
@@ -188,7 +189,7 @@ func TestStreams(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			lim := &gate{}
-			g := newRig(t, Config{TTL: time.Minute, MaxBody: 1000, Limiter: lim}, h)
+			g := newRig(t, Config{DefaultTTL: time.Minute, MaxBody: 1000, Refresh: cache.Refresh{Limiter: lim}}, h)
 			for version, do := range serve(t, g.handler) {
 				before := g.runs.Load()
 				for range 2 {
@@ -208,7 +209,7 @@ func TestStreams(t *testing.T) {
 }
 
 func TestTrailersComeThrough(t *testing.T) {
-	g := newRig(t, Config{TTL: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
+	g := newRig(t, Config{DefaultTTL: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, "x")
 		w.(http.Flusher).Flush()
 		w.Header().Set(http.TrailerPrefix+"X-Sum", "1")
@@ -226,7 +227,7 @@ func TestTrailersComeThrough(t *testing.T) {
 func TestPastTheCache(t *testing.T) {
 	for _, lim := range []weir.Limiter{nil, &gate{}} {
 		var got http.ResponseWriter
-		g := newRig(t, Config{TTL: time.Minute, Limiter: lim, Key: func(r *http.Request) (string, bool) { return "", r.URL.Path != "/no" }},
+		g := newRig(t, Config{DefaultTTL: time.Minute, Key: func(r *http.Request) (string, bool) { return "", r.URL.Path != "/no" }, Refresh: cache.Refresh{Limiter: lim}},
 			func(w http.ResponseWriter, r *http.Request) { got = w })
 		for _, r := range []*http.Request{
 			request("POST", "/"), request("DELETE", "/"), httptest.NewRequest("GET", "/", strings.NewReader("x")),
@@ -253,7 +254,7 @@ func TestPastTheCache(t *testing.T) {
 
 func TestHijackPastTheCache(t *testing.T) {
 	lim := &gate{}
-	g := newRig(t, Config{Limiter: lim}, func(w http.ResponseWriter, r *http.Request) {
+	g := newRig(t, Config{Refresh: cache.Refresh{Limiter: lim}}, func(w http.ResponseWriter, r *http.Request) {
 		if _, ok := w.(io.ReaderFrom); !ok {
 			t.Errorf("%T: want a ReaderFrom", w)
 		}
@@ -282,7 +283,7 @@ func TestHijackPastTheCache(t *testing.T) {
 
 // What others have set stays, and what they do to what they find is theirs.
 func TestHeadersOfOuterMiddleware(t *testing.T) {
-	g := newRig(t, Config{TTL: time.Minute}, text("v", "Vary: Accept", "X-In: in", "X-Both: in", "Cache-Status: inner"))
+	g := newRig(t, Config{DefaultTTL: time.Minute}, text("v", "Vary: Accept", "X-In: in", "X-Both: in", "Cache-Status: inner"))
 	for range 3 {
 		w := httptest.NewRecorder()
 		h := w.Header()
@@ -302,7 +303,7 @@ func TestHeadersOfOuterMiddleware(t *testing.T) {
 
 // A cookie of an outer middleware is not lost to one of the handler.
 func TestCookiesOfOuterMiddleware(t *testing.T) {
-	g := newRig(t, Config{TTL: time.Minute}, text("v", "Set-Cookie: inner=1"))
+	g := newRig(t, Config{DefaultTTL: time.Minute}, text("v", "Set-Cookie: inner=1"))
 	for range 2 {
 		w := httptest.NewRecorder()
 		w.Header().Set("Set-Cookie", "outer=1")
@@ -315,7 +316,7 @@ func TestCookiesOfOuterMiddleware(t *testing.T) {
 
 // Many clients, each with a cookie: nobody sees what was made for another.
 func TestStorm(t *testing.T) {
-	c, err := New(Config{TTL: time.Millisecond, Stale: time.Millisecond, Background: true, Bytes: 50_000, MaxBody: 5000, Early: 1, Pass: time.Millisecond})
+	c, err := New(Config{DefaultTTL: time.Millisecond, Bytes: 50_000, MaxBody: 5000, Pass: time.Millisecond, Refresh: cache.Refresh{Stale: time.Millisecond, Background: true, Early: 1}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -390,7 +391,7 @@ func TestStorm(t *testing.T) {
 
 // A certificate of the client is a credential.
 func TestClientCertificates(t *testing.T) {
-	g := newRig(t, Config{TTL: time.Minute}, text("v"))
+	g := newRig(t, Config{DefaultTTL: time.Minute}, text("v"))
 	for range 2 {
 		r := request("GET", "https://example.com/")
 		r.TLS = &tls.ConnectionState{PeerCertificates: make([]*x509.Certificate, 1)}

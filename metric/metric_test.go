@@ -38,7 +38,7 @@ var (
 	aBudget   = throttle.RetryStats{Requests: 100, Retries: 6, Allowed: 10, Retried: 60, Exhausted: 4}
 	aKeyed    = keyed.Stats{Denied: 1, Forgotten: 2, Waiting: 3, Memory: 4096, Own: 5}
 	aCache    = cache.Stats{Hits: 1, Stale: 2, Filled: 3, Coalesced: 4, Failed: 5, Fills: 6, Rejected: 7, Errors: 8, Evicted: 9, TooLarge: 10, Entries: 11, Bytes: 12}
-	aHTTP     = httpcache.Stats{Hits: 1, Stale: 2, Filled: 3, Coalesced: 4, Passed: 5, Rejected: 6, Failed: 7, Evicted: 8, Entries: 9, Bytes: 10}
+	aHTTP     = httpcache.Stats{Stats: cache.Stats{Hits: 1, Stale: 2, Filled: 3, Coalesced: 4, Failed: 7, Evicted: 8, Entries: 9, Bytes: 10}, Passed: 5, Rejected: 6}
 	aClient   = grpclimit.ClientStats{Waiting: 1, Sent: 20, Waited: 2, Rejected: 4, Throttled: 5, Limited: 6, Cancelled: 1,
 		Outcomes: map[weir.Outcome]uint64{weir.Success: 17, outcome.TimedOut: 1}, Throttle: &aThrottle, Budget: &aBudget, Limiter: &aLimiter}
 	aTransport = httpclient.Stats{Hosts: 1, Waiting: 2, Requests: 3, Sent: 4, Retried: 5, Exhausted: 6, Paced: 7, Rejected: 8,

@@ -1,0 +1,230 @@
+package cache
+
+import (
+	"context"
+	"time"
+	"weak"
+
+	"github.com/weir-go/weir"
+)
+
+// A Cause is why a value left a Cache.
+type Cause uint8
+
+const (
+	NoRoom   Cause = iota // another value took its place
+	Expired               // it was removed by a sweep
+	Replaced              // there is a new value of the key, or a new one that is not kept
+	Deleted               // by Delete or Purge
+)
+
+var causes = [...]string{"no_room", "expired", "replaced", "deleted"}
+
+// String returns the cause as metrics and logs spell it.
+func (c Cause) String() string {
+	if int(c) < len(causes) {
+		return causes[c]
+	}
+	return "unknown"
+}
+
+type eviction[K comparable, V any] struct {
+	e   *entry[K, V]
+	why Cause
+}
+
+// evict notes that a value has left, for unlock. The mutex is held.
+func (c *Cache[K, V]) evict(e *entry[K, V], why Cause) {
+	if c.cfg.OnEvict != nil && e.err == nil {
+		c.evicted = append(c.evicted, eviction[K, V]{e, why})
+	}
+}
+
+// unlock releases the mutex and then calls OnEvict.
+func (c *Cache[K, V]) unlock() {
+	evicted := c.evicted
+	c.evicted = nil
+	c.mu.Unlock()
+	for _, v := range evicted {
+		c.cfg.OnEvict(v.e.key, v.e.value, v.why)
+	}
+}
+
+// startSweeping starts the timer of Config.Sweep. It holds the Cache by a weak
+// pointer, so that a Cache without users is collected, closed or not.
+func (c *Cache[K, V]) startSweeping() {
+	if c.cfg.Sweep <= 0 {
+		return
+	}
+	every, this := c.cfg.Sweep, weak.Make(c)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sweeper = time.AfterFunc(every, func() {
+		c := this.Value()
+		if c == nil {
+			return
+		}
+		c.sweep()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if !c.closed {
+			c.sweeper.Reset(every)
+		}
+	})
+}
+
+// batch is how many entries a sweep removes before it gives way to others.
+const batch = 256
+
+// sweep removes the dead entries. It reads the table without the lock, as
+// lookups do, and checks each entry again under the lock.
+func (c *Cache[K, V]) sweep() {
+	now := c.now()
+	dead := make([]*entry[K, V], 0, batch)
+	remove := func() {
+		c.mu.Lock()
+		defer c.unlock()
+		for _, e := range dead {
+			if c.table.Load().find(e.hash, e.key) == e {
+				c.remove(e, Expired)
+				c.stats.Expired++
+			}
+		}
+		c.shrink()
+		dead = dead[:0]
+	}
+	c.table.Load().each(func(e *entry[K, V]) bool {
+		if c.dead(e, now) {
+			if dead = append(dead, e); len(dead) == batch {
+				remove()
+			}
+		}
+		return true
+	})
+	remove()
+}
+
+// GetAll returns the values of several keys. It calls fill once, behind
+// Config.Limiter, with those keys that have no fresh value, and keeps the values
+// that fill returns. Keys that fill leaves out are left out of the result too.
+//
+// Unlike that of Get, fill has the caller's own context, bounded by
+// Config.Timeout. It is not shared with other callers, and its error is not
+// kept. PerKey is not asked. If fill fails, old values are returned where
+// Refresh allows it; if that is not enough, GetAll returns the error, and the
+// values it has. An error that is kept for a key, by Get, is returned likewise.
+func (c *Cache[K, V]) GetAll(ctx context.Context, keys []K, fill func(context.Context, []K) (map[K]V, error)) (map[K]V, error) {
+	values := make(map[K]V, len(keys))
+	missing := make(map[K]*entry[K, V]) // with the old entry, or nil
+	var order []K
+	var failed error
+	now := c.now()
+	for _, key := range keys {
+		if _, ok := missing[key]; ok {
+			continue
+		}
+		e := c.table.Load().find(c.hash(key), key)
+		if e == nil || !e.fresh(now) && e.faulty(now) == nil {
+			missing[key] = e
+			order = append(order, key)
+			continue
+		}
+		v, _, err := c.kept(e, now)
+		if err != nil {
+			failed = err
+			continue
+		}
+		values[key] = v
+	}
+	if len(order) == 0 {
+		return values, failed
+	}
+	filled, err := c.fillAll(ctx, order, fill)
+	now = c.now()
+	for _, key := range order {
+		v, ok := filled[key]
+		e := missing[key]
+		switch {
+		case err == nil && ok:
+			values[key] = v
+			c.lookups.add(Filled)
+		case err == nil:
+			c.lookups.add(Failed)
+		case e != nil && e.err == nil && c.serves(e, now, err):
+			values[key], _, _ = c.old(e, now)
+		default:
+			failed = err
+			c.lookups.add(Failed)
+		}
+	}
+	return values, failed
+}
+
+// kept returns a fresh value, or a kept error, or an old value in its place.
+func (c *Cache[K, V]) kept(e *entry[K, V], now int64) (v V, s Status, err error) {
+	if err := e.faulty(now); err != nil {
+		return c.instead(e, now, err)
+	}
+	if e.err != nil {
+		e.touch()
+		c.lookups.add(Hit)
+		return v, Hit, e.err
+	}
+	return c.old(e, now)
+}
+
+// fillAll calls fill and keeps its values, but for the keys that were set,
+// deleted or filled by another call meanwhile.
+func (c *Cache[K, V]) fillAll(ctx context.Context, keys []K, fill func(context.Context, []K) (map[K]V, error)) (values map[K]V, err error) {
+	if c.cfg.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.cfg.Timeout)
+		defer cancel()
+	}
+	mark, begun := c.beginAll(keys), c.now()
+	err = errEnded
+	defer func() { c.endAll(keys, mark, begun, values, err) }() // also after a panic
+	run := func(ctx context.Context) (map[K]V, error) { return fill(ctx, keys) }
+	if c.cfg.Limiter == nil {
+		values, err = run(ctx)
+	} else {
+		values, err = weir.DoValue(ctx, c.cfg.Limiter, run)
+	}
+	return values, err
+}
+
+func (c *Cache[K, V]) beginAll(keys []K) (mark uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stats.Fills++
+	for _, key := range keys {
+		if itself := key == key; itself { // else the map could not delete it
+			c.filling[key] = c.stats.Fills
+		}
+	}
+	return c.stats.Fills
+}
+
+func (c *Cache[K, V]) endAll(keys []K, mark uint64, begun int64, values map[K]V, err error) {
+	took := c.now() - begun
+	fresh := make([]*entry[K, V], len(keys))
+	if err == nil {
+		for i, key := range keys {
+			if v, ok := values[key]; ok {
+				fresh[i] = c.entry(c.hash(key), key, v, took)
+			}
+		}
+	}
+	c.mu.Lock()
+	defer c.unlock()
+	c.countError(err)
+	for i, key := range keys {
+		if c.filling[key] != mark {
+			continue
+		}
+		delete(c.filling, key)
+		if fresh[i] != nil {
+			c.store(c.table.Load().find(fresh[i].hash, key), fresh[i])
+		}
+	}
+}

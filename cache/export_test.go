@@ -1,0 +1,4 @@
+package cache
+
+// SweepNow is a sweep, for benchmarks.
+func (c *Cache[K, V]) SweepNow() { c.sweep() }
