@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/weir-go/weir/service/internal/rulecheck"
-	"github.com/weir-go/weir/service/internal/server"
+	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
 type checkCmd struct {
@@ -43,7 +43,7 @@ func (c *checkCmd) Run(std streams) error {
 // Validate is called by package kong.
 func (c *checkCmd) Validate() error {
 	for _, key := range c.Keys {
-		if !server.IsKey(strings.TrimSpace(key)) {
+		if !decider.IsKey(strings.TrimSpace(key)) {
 			return usagef("%q is not a key: a key is UTF-8 text without control characters, and not empty", key)
 		}
 	}

@@ -26,7 +26,9 @@ func hold(t *testing.T, c *client.Client) *client.Held {
 // inflight returns the units of a key that are leased.
 func (s *site) inflight(key string) int {
 	s.t.Helper()
-	for _, r := range s.core.Explain(key).Rules {
+	x, err := s.core.Explain(s.t.Context(), key)
+	must(s.t, err)
+	for _, r := range x.Rules {
 		if r.Lease != nil {
 			return r.Lease.Inflight
 		}

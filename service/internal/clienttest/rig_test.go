@@ -18,6 +18,7 @@ import (
 	"github.com/weir-go/weir/client"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server"
+	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/httpapi"
 )
 
@@ -200,8 +201,8 @@ func (s *site) client(cfg client.Config) *client.Client {
 
 // left returns how many tokens a key has.
 func (s *site) left(key string) int {
-	var v server.Verdict
-	s.core.Decide(&server.Request{Key: key}, &v)
+	var v decider.Verdict
+	_ = s.core.Decide(context.Background(), &decider.Request{Key: key}, &v)
 	return v.Answers[0].Remaining
 }
 

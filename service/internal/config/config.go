@@ -121,6 +121,21 @@ const (
 	Sliding Algorithm = "sliding" // windows of which the last fades out over the next
 )
 
+// Windows reports whether the Algorithm counts in windows rather than with a
+// token bucket.
+func (a Algorithm) Windows() bool { return a == Fixed || a == Sliding }
+
+// Limit returns the most tokens that a key can have at once.
+func (q Quota) Limit() int {
+	if q.Burst > 0 && !q.Algorithm.Windows() {
+		return q.Burst
+	}
+	return q.Rate.Count
+}
+
+// Rated reports whether the rule has a rate.
+func (r *Rule) Rated() bool { return r.Rate.Period > 0 }
+
 // Per says whose a bucket is.
 type Per string
 

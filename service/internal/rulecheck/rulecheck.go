@@ -3,6 +3,7 @@ package rulecheck
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"strconv"
@@ -78,7 +79,8 @@ func Load(path string, keys []string) (Report, error) {
 
 func lookUp(s *server.Server, key string) Key {
 	k := Key{Key: key, Rules: []Rule{}}
-	for _, state := range s.Explain(key).Rules {
+	x, _ := s.Explain(context.Background(), key) // no error: the server is in this process
+	for _, state := range x.Rules {
 		k.Rules = append(k.Rules, describe(state.Rule))
 	}
 	if len(k.Rules) == 0 {
@@ -87,7 +89,7 @@ func lookUp(s *server.Server, key string) Key {
 	return k
 }
 
-func describe(r *server.Rule) Rule {
+func describe(r *config.Rule) Rule {
 	report := Rule{
 		Name: r.Name, Pattern: "key " + strconv.Quote(r.Key), Per: cmp.Or(r.Per, config.PerKey), Mode: cmp.Or(r.Mode, config.Enforce),
 	}
@@ -97,7 +99,7 @@ func describe(r *server.Rule) Rule {
 	case r.Regex != "":
 		report.Pattern = "regex " + strconv.Quote(r.Regex)
 	}
-	if r.Quoted() {
+	if r.Rated() {
 		report.Quota = describeQuota(r.Quota)
 		report.Queue = valueOr(r.Queue, config.DefaultQueue)
 		report.MaxWaitMS = r.MaxWait.Milliseconds()

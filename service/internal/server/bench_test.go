@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"context"
 	"fmt"
 	"hash/maphash"
 	"math/rand/v2"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server"
+	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
 // BenchmarkDecide is a decision without any protocol: on a thousand hot keys, on
@@ -43,8 +45,8 @@ func BenchmarkDecide(b *testing.B) {
 				b.Fatal(err)
 			}
 			askAbout(b, bb.keys, func() func(string) {
-				var v server.Verdict
-				return func(key string) { s.Decide(&server.Request{Key: key, N: 1}, &v) }
+				var v decider.Verdict
+				return func(key string) { _ = s.Decide(context.Background(), &decider.Request{Key: key, N: 1}, &v) }
 			})
 		})
 	}
@@ -130,8 +132,8 @@ func BenchmarkWait(b *testing.B) {
 		var all sync.WaitGroup
 		for range waiters {
 			all.Go(func() {
-				var v server.Verdict
-				err := s.Wait(b.Context(), &server.Request{Key: "a", N: 1}, &v)
+				var v decider.Verdict
+				err := s.Wait(b.Context(), &decider.Request{Key: "a", N: 1}, &v)
 				mu.Lock()
 				defer mu.Unlock()
 				if at = append(at, time.Now()); err != nil || !v.OK {

@@ -8,6 +8,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server"
+	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
 var algorithms = []config.Algorithm{config.GCRA, config.Fixed, config.Sliding}
@@ -67,7 +68,7 @@ func TestUnmatchedKeysMayBeDenied(t *testing.T) {
 		if v.OK || v.Reason != weir.OverRate || v.RetryAfter != weir.Never || v.Denied() != nil {
 			t.Errorf("%+v", v)
 		}
-		w, err := d.wait(t.Context(), server.Request{Key: "x", N: 1})
+		w, err := d.wait(t.Context(), decider.Request{Key: "x", N: 1})
 		if err != nil || w.OK {
 			t.Errorf("waiting: %+v, %v", w, err)
 		}
@@ -101,7 +102,7 @@ func TestNothingIsTakenForNothing(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				d := newDesk(t, server.Config{}, one("r", quota(2, time.Minute, a)))
 				for range 5 {
-					if v := d.ask("a", 0); !v.OK || v.Answers[0].Remaining != 2 || v.Grant != (server.Grant{}) {
+					if v := d.ask("a", 0); !v.OK || v.Answers[0].Remaining != 2 || v.Grant != (decider.Grant{}) {
 						t.Fatalf("full: %+v", v)
 					}
 				}
@@ -128,7 +129,7 @@ func TestShadowRulesRefuseNothing(t *testing.T) {
 		r.Mode = config.Shadow
 		d := newDesk(t, server.Config{}, r)
 		d.allows("a", 5, 5)
-		if v, err := d.wait(t.Context(), server.Request{Key: "a", N: 1}); err != nil || !v.OK || v.Waited > 0 {
+		if v, err := d.wait(t.Context(), decider.Request{Key: "a", N: 1}); err != nil || !v.OK || v.Waited > 0 {
 			t.Errorf("nor does anybody wait: %+v %v", v, err)
 		}
 		check(t, "what it would have denied", d.Stats().Rules[0].Shadowed, 4)
@@ -171,9 +172,9 @@ func TestARequestsOwnLimitIsItsOwn(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				d := newDesk(t, server.Config{MaxLimit: tt.most}, one("r", quota(5, time.Minute, tt.a)))
 				got := 0
-				var v server.Verdict
+				var v decider.Verdict
 				for range 10 {
-					if d.Decide(&server.Request{Key: "a", N: 1, Limit: tt.limit}, &v); v.OK {
+					if d.Decide(&decider.Request{Key: "a", N: 1, Limit: tt.limit}, &v); v.OK {
 						got++
 					}
 				}
@@ -187,11 +188,11 @@ func TestARequestsOwnLimitIsItsOwn(t *testing.T) {
 func TestBatch(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d := newDesk(t, server.Config{}, one("r", quota(2, time.Minute, "")))
-		reqs := []server.Request{{Key: "a", N: 1}, {Key: "a", N: 1}, {Key: "a", N: 1}, {Key: "b", N: 2}}
-		v := make([]server.Verdict, len(reqs))
+		reqs := []decider.Request{{Key: "a", N: 1}, {Key: "a", N: 1}, {Key: "a", N: 1}, {Key: "b", N: 2}}
+		v := make([]decider.Verdict, len(reqs))
 		check(t, "all or none", d.Batch(reqs, true, v), false)
 		for i, want := range []weir.Reason{0, 0, weir.OverRate, 0} {
-			if v[i].OK || v[i].Reason != want || v[i].Grant != (server.Grant{}) {
+			if v[i].OK || v[i].Reason != want || v[i].Grant != (decider.Grant{}) {
 				t.Errorf("%d: %+v", i, v[i])
 			}
 		}
@@ -200,7 +201,7 @@ func TestBatch(t *testing.T) {
 		for i, want := range []bool{true, true, false, true} {
 			check(t, "allowed", v[i].OK, want)
 		}
-		check(t, "all, and there is enough", d.Batch([]server.Request{{Key: "c", N: 2}, {Key: "d", N: 1}}, true, v), true)
+		check(t, "all, and there is enough", d.Batch([]decider.Request{{Key: "c", N: 2}, {Key: "d", N: 1}}, true, v), true)
 		check(t, "counted as allowed", d.Stats().Rules[0].Allowed, 5)
 	})
 }
@@ -208,8 +209,8 @@ func TestBatch(t *testing.T) {
 func TestDecideAllocatesNothing(t *testing.T) {
 	for _, a := range algorithms {
 		d := newDesk(t, server.Config{}, one("r", quota(100, time.Hour, a)))
-		var v server.Verdict
-		req := server.Request{Key: "a", N: 1}
+		var v decider.Verdict
+		req := decider.Request{Key: "a", N: 1}
 		d.Decide(&req, &v)
 		if n := testing.AllocsPerRun(200, func() { d.Decide(&req, &v) }); n > 0 {
 			t.Errorf("%s: %v allocations", a, n)
@@ -224,8 +225,8 @@ func TestUnmatchedKeysAllocateNothing(t *testing.T) {
 		r := one("r", quota(1, time.Hour, ""))
 		r.Glob = "a*"
 		d := newDesk(t, server.Config{Keys: 4, Rules: &config.Rules{Apply: apply, Unmatched: "deny", Rules: []config.Rule{r}}})
-		var v server.Verdict
-		req := server.Request{Key: strings.Repeat("x", 300), N: 1}
+		var v decider.Verdict
+		req := decider.Request{Key: strings.Repeat("x", 300), N: 1}
 		if n := testing.AllocsPerRun(200, func() { d.Decide(&req, &v) }); n > 0 || v.OK {
 			t.Errorf("%s: %v allocations, %+v", apply, n, v)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server"
+	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
 // grant takes n tokens of "a", and returns the id.
@@ -21,7 +22,7 @@ func (d desk) grant(n int) string {
 	if !v.OK {
 		d.t.Fatalf("not granted: %+v", v)
 	}
-	return string(d.AppendID(nil, v.Grant, "a"))
+	return string(d.AppendGrantID(nil, v.Grant, "a"))
 }
 
 // left returns the tokens that "a" has.
@@ -57,7 +58,7 @@ func TestWhatIsSettled(t *testing.T) {
 				}
 				got, err := d.Settle("a", id, tt.n)
 				must(t, err)
-				check(t, "settled", got, server.Settled{Was: tt.was, Charged: tt.charged})
+				check(t, "settled", got, decider.Settled{Was: tt.was, Charged: tt.charged})
 				check(t, "left", d.left(), tt.left)
 				check(t, "full in", d.ask("a", 0).Answers[0].ResetAfter, tt.until)
 			})
@@ -100,13 +101,13 @@ func TestAGrantIsSettledOnce(t *testing.T) {
 		_, err := d.Settle("a", first, 0)
 		must(t, err)
 		for range 3 {
-			if _, err := d.Settle("a", first, 0); !errors.Is(err, server.ErrNoGrant) {
+			if _, err := d.Settle("a", first, 0); !errors.Is(err, decider.ErrNoGrant) {
 				t.Errorf("again: %v", err)
 			}
 		}
 		check(t, "left", d.left(), 8)
-		time.Sleep(server.GrantLife - time.Minute)
-		if _, err := d.Settle("a", first, 0); !errors.Is(err, server.ErrNoGrant) {
+		time.Sleep(decider.GrantLife - time.Minute)
+		if _, err := d.Settle("a", first, 0); !errors.Is(err, decider.ErrNoGrant) {
 			t.Errorf("much later: %v", err)
 		}
 		_, err = d.Settle("a", second, 0)
@@ -133,13 +134,13 @@ func TestWhatIsNoGrant(t *testing.T) {
 			{"a longer one", "a", id + "0"},
 			{"without hyphens", "a", regexp.MustCompile("-").ReplaceAllString(id, "")},
 		} {
-			if _, err := d.Settle(tt.key, tt.id, 0); !errors.Is(err, server.ErrNoGrant) {
+			if _, err := d.Settle(tt.key, tt.id, 0); !errors.Is(err, decider.ErrNoGrant) {
 				t.Errorf("%s: %v", tt.rule, err)
 			}
 		}
 		check(t, "left", d.left(), 87)
-		time.Sleep(server.GrantLife + time.Millisecond)
-		if _, err := d.Settle("a", large, 0); !errors.Is(err, server.ErrNoGrant) {
+		time.Sleep(decider.GrantLife + time.Millisecond)
+		if _, err := d.Settle("a", large, 0); !errors.Is(err, decider.ErrNoGrant) {
 			t.Errorf("too old: %v", err)
 		}
 	})
@@ -188,7 +189,7 @@ func TestSettlingServesTheLine(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d := newDesk(t, server.Config{}, queued(quota(1, time.Hour, ""), 10))
 		id := d.grant(1)
-		waiter := d.queue(t.Context(), server.Request{Key: "a", N: 1})
+		waiter := d.queue(t.Context(), decider.Request{Key: "a", N: 1})
 		time.Sleep(time.Second)
 		_, err := d.Settle("a", id, 0)
 		must(t, err)
@@ -252,9 +253,9 @@ func TestWhoGaveHasItBack(t *testing.T) {
 		{"the same rules", []config.Rule{a, b}, nil, 100},
 		{"another after it", []config.Rule{a, b, one("c", quota(1, time.Hour, ""))}, nil, 100},
 		{"another quota", []config.Rule{one("a", quota(50, time.Hour, "")), b}, nil, 50},
-		{"another order", []config.Rule{b, a}, server.ErrNoGrant, 10},
-		{"it is gone", []config.Rule{b}, server.ErrNoGrant, 10},
-		{"it begins anew", []config.Rule{one("a", quota(100, time.Hour, config.Fixed))}, server.ErrNoGrant, 100},
+		{"another order", []config.Rule{b, a}, decider.ErrNoGrant, 10},
+		{"it is gone", []config.Rule{b}, decider.ErrNoGrant, 10},
+		{"it begins anew", []config.Rule{one("a", quota(100, time.Hour, config.Fixed))}, decider.ErrNoGrant, 100},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -313,7 +314,7 @@ func TestWhatAWaitGaveUpComesBackAsOfThen(t *testing.T) {
 				d.allows("other", 1, 1)
 				ctx, leave := context.WithCancel(t.Context())
 				for range 9 {
-					d.queue(ctx, server.Request{Key: "a", N: 1})
+					d.queue(ctx, decider.Request{Key: "a", N: 1})
 				}
 				time.Sleep(10 * time.Second)
 				leave()
@@ -333,7 +334,7 @@ func TestWhatIsExplained(t *testing.T) {
 			t.Errorf("fresh: %+v", x)
 		}
 		d.allows("a", 1, 3)
-		d.queue(t.Context(), server.Request{Key: "a", N: 1})
+		d.queue(t.Context(), decider.Request{Key: "a", N: 1})
 		x = d.Explain("a")
 		if x.Allowed || x.Reason != weir.OverRate || x.RetryAfter != 2*time.Second || x.Rules[0].Waiting != 1 ||
 			x.Rules[0].Used != 1 || x.Rules[0].Denied != 2 || x.Rules[0].RetryAfter != 2*time.Second {
@@ -377,7 +378,7 @@ func TestMoreAreSettledThanAreRemembered(t *testing.T) {
 			}
 		}
 		for what, id := range map[string]string{"settled": first, "the eldest": eldest} {
-			if _, err := d.Settle("a", id, 0); !errors.Is(err, server.ErrNoGrant) {
+			if _, err := d.Settle("a", id, 0); !errors.Is(err, decider.ErrNoGrant) {
 				t.Errorf("%s: %v", what, err)
 			}
 		}
@@ -408,7 +409,7 @@ func TestDenialsUnderALimitOfOnesOwn(t *testing.T) {
 		d := newDesk(t, server.Config{MaxLimit: 100}, one("r", quota(10, time.Second, config.Fixed)))
 		ask := func(n, limit int) {
 			for range n {
-				d.Decide(&server.Request{Key: "a", N: 1, Limit: limit}, new(server.Verdict))
+				d.Decide(&decider.Request{Key: "a", N: 1, Limit: limit}, new(decider.Verdict))
 			}
 		}
 		ask(20, 5)
@@ -431,7 +432,7 @@ func TestGrantsOutliveAnotherOrder(t *testing.T) {
 		must(t, d.Reload(&config.Rules{Apply: config.All, Rules: []config.Rule{b, a}}))
 		got, err := d.Settle("a", id, 0)
 		check(t, "error", err, nil)
-		check(t, "settled", got, server.Settled{Was: 2})
+		check(t, "settled", got, decider.Settled{Was: 2})
 		check(t, "left", d.left(), 5)
 	})
 }

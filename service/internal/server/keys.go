@@ -8,70 +8,62 @@ import (
 	"github.com/weir-go/weir/internal/siphash"
 )
 
-// keys remember, for a bounded number of keys, which rules match, and how often
-// each was asked for. They are a cache: a key that is not in it is looked up in
-// the rules. Reading it takes no lock.
+// keys remember, for a bounded number of keys, which rules match and how often
+// each was asked for. They are a cache: the rules of other keys are looked up.
+// Reading takes no lock.
 //
-// A key is known by its fingerprint of 64 bits, as in package keyedtable:
-// the text of one that is found is not compared, for that would be one more miss
-// of the processor's cache.
+// A key is identified by a 64-bit fingerprint, as in package keyedtable. The text of a
+// key that is found is not compared, because that would be one more cache miss.
 type keys struct {
 	seed siphash.Key
 	sets []keySet
 	miss atomic.Uint32
 }
 
-// ways is how many keys have their place in one set.
+// ways is the number of keys in a set.
 const ways = 4
 
-// A keySet is where the keys of some fingerprints are: a cache line, which tells
-// without a look at the keys themselves that one is not there.
+// A keySet holds the keys of some fingerprints. It is a cache line, which shows
+// without access to the keys themselves that one is missing.
 type keySet struct {
-	prints [ways]atomic.Uint64 // 0: nothing
-	keys   [ways]atomic.Pointer[known]
+	prints [ways]atomic.Uint64 // 0: empty
+	keys   [ways]atomic.Pointer[knownKey]
 }
 
-// known is a key that is remembered: a cache line.
-type known struct {
-	print uint64
-	key   string
-	found *found
-	first uint64 // the number of its bucket under the first of its rules
+// A knownKey is a key that is remembered: a cache line.
+type knownKey struct {
+	print       uint64
+	key         string
+	match       *match
+	fingerprint uint64 // of its bucket under the first of its rules
 
 	allowed, denied atomic.Uint64 // requests since it is remembered
 	denials         atomic.Uint32 // since a window of its first rule began, or its bucket was full
-	faded           atomic.Uint32 // how many of the requests do not count for its weight any more, modulo 2³²
+	faded           atomic.Uint32 // requests that do not count for its weight any more, modulo 2³²
 }
 
-// found are the rules of a set that match a key.
-type found struct {
-	set   uint64 // its id; 0: of none
-	rules []*Rule
-}
-
-// first returns the number of the bucket that a key has under the first rule; 0
-// if that has none.
-func (f *found) first(key string) uint64 {
-	if len(f.rules) == 0 || !f.rules[0].Quoted() {
+// fingerprint returns that of the bucket of a key under the first rule; 0 if there
+// is none.
+func (m *match) fingerprint(key string) uint64 {
+	if len(m.list) == 0 || m.list[0].buckets == nil {
 		return 0
 	}
-	return f.rules[0].live.buckets.number(f.rules[0].bucket(key))
+	return m.list[0].fingerprint(key)
 }
 
 func newKeys(n int) *keys {
 	return &keys{seed: siphash.New(), sets: make([]keySet, 1<<bits.Len(uint(max(n/ways, 1)-1)))}
 }
 
-// keepOne in so many keys that find their set full is remembered at once, so
-// that a flood of keys which come only once costs little.
+// keepOne is how many new keys that find their set full there are for one that
+// replaces another key at once. So a flood of keys that come once costs little.
 const keepOne = 32
 
-// longest is how long a key may be to be remembered, in bytes.
-const longest = 256
+// maxKeyLen bounds the keys that are remembered, in bytes.
+const maxKeyLen = 256
 
-// find returns what is known of a key under the present rules, nil if it is not
-// remembered; its rules; and its fingerprint.
-func (k *keys) find(key string, rules *ruleset) (*known, []*Rule, uint64) {
+// find returns a key if it is remembered, else nil; its rules; and its fingerprint.
+func (k *keys) find(key string, rs *rules) (*knownKey, []*rule, uint64) {
 	print := k.print(key)
 	set := k.set(print)
 	free := -1
@@ -79,27 +71,27 @@ func (k *keys) find(key string, rules *ruleset) (*known, []*Rule, uint64) {
 		switch set.prints[i].Load() {
 		case print:
 			e := set.keys[i].Load()
-			if e.print != print { // it has just made room
+			if e.print != print { // another key has just replaced it
 				continue
 			}
-			if e.found.set != rules.id {
-				e = set.put(i, e, e.under(rules.find(key)))
+			if e.match.rules != rs.id {
+				e = set.put(i, e, e.with(rs.find(key)))
 			}
-			return e, e.found.rules, print
+			return e, e.match.list, print
 		case 0:
 			free = i
 		}
 	}
-	found := rules.find(key)
-	if len(key) > longest || free < 0 && k.miss.Add(1)%keepOne != 0 {
-		return nil, found.rules, print
+	m := rs.find(key)
+	if len(key) > maxKeyLen || free < 0 && k.miss.Add(1)%keepOne != 0 {
+		return nil, m.list, print
 	}
-	var old *known
+	var old *knownKey
 	if free < 0 {
 		free, old = set.least()
 	}
-	e := set.put(free, old, &known{print: print, key: strings.Clone(key), found: found, first: found.first(key)})
-	return e, e.found.rules, print
+	e := set.put(free, old, &knownKey{print: print, key: strings.Clone(key), match: m, fingerprint: m.fingerprint(key)})
+	return e, e.match.list, print
 }
 
 // print returns the fingerprint of a key; never 0.
@@ -107,9 +99,9 @@ func (k *keys) print(key string) uint64 { return max(k.seed.String(key), 1) }
 
 func (k *keys) set(print uint64) *keySet { return &k.sets[print&uint64(len(k.sets)-1)] }
 
-// under is what is known of a key under other rules.
-func (e *known) under(f *found) *known {
-	n := &known{print: e.print, key: e.key, found: f, first: f.first(e.key)}
+// with returns a copy with other rules.
+func (e *knownKey) with(m *match) *knownKey {
+	n := &knownKey{print: e.print, key: e.key, match: m, fingerprint: m.fingerprint(e.key)}
 	n.allowed.Store(e.allowed.Load())
 	n.denied.Store(e.denied.Load())
 	n.denials.Store(e.denials.Load())
@@ -117,12 +109,12 @@ func (e *known) under(f *found) *known {
 	return n
 }
 
-// put writes one place, and returns what is there; if another key has come there
-// meanwhile, what would have been, which is forgotten. Two places may remember the
-// same key: no harm, for both are right.
-func (set *keySet) put(i int, old, e *known) *known {
+// put replaces old with e, and returns the key that is there now. If another key
+// has replaced old meanwhile, it returns e, which is not remembered. A key may be
+// in two places; both are right.
+func (set *keySet) put(i int, old, e *knownKey) *knownKey {
 	if !set.keys[i].CompareAndSwap(old, e) {
-		if now := set.keys[i].Load(); now.print == e.print && now.found.set == e.found.set {
+		if now := set.keys[i].Load(); now.print == e.print && now.match.rules == e.match.rules {
 			return now
 		}
 		return e
@@ -133,36 +125,35 @@ func (set *keySet) put(i int, old, e *known) *known {
 	return e
 }
 
-// outdate lets go of the rules that were found, so that those which are gone
-// hold no memory.
-func (k *keys) outdate() {
-	for s := range k.sets {
-		for i := range k.sets[s].keys {
-			if e := k.sets[s].keys[i].Load(); e != nil {
-				k.sets[s].keys[i].CompareAndSwap(e, e.under(new(found)))
-			}
+// invalidate drops the rules of all keys, so that rules that are gone can be
+// collected.
+func (k *keys) invalidate() {
+	for e := range k.all {
+		set, empty := k.set(e.print), e.with(new(match))
+		for i := range set.keys {
+			set.keys[i].CompareAndSwap(e, empty)
 		}
 	}
 }
 
-// least returns the place of the key that was asked for least of late, and what is
-// there. What was asked before fades.
-func (set *keySet) least() (at int, what *known) {
+// least returns the key with the fewest recent requests, and its place. The weight
+// of earlier requests decreases.
+func (set *keySet) least() (at int, key *knownKey) {
 	least := ^uint32(0)
 	for i := range set.keys {
 		e := set.keys[i].Load()
 		all := uint32(e.allowed.Load() + e.denied.Load())
 		weight := all - e.faded.Load()
 		e.faded.Store(all - weight/2)
-		if what == nil || weight < least {
-			at, what, least = i, e, weight
+		if key == nil || weight < least {
+			at, key, least = i, e, weight
 		}
 	}
-	return at, what
+	return at, key
 }
 
 // get returns a key if it is remembered.
-func (k *keys) get(key string) *known {
+func (k *keys) get(key string) *knownKey {
 	print := k.print(key)
 	set := k.set(print)
 	for i := range set.keys {
@@ -174,7 +165,7 @@ func (k *keys) get(key string) *known {
 }
 
 // all yields the keys that are remembered.
-func (k *keys) all(yield func(*known) bool) {
+func (k *keys) all(yield func(*knownKey) bool) {
 	for s := range k.sets {
 		for i := range k.sets[s].keys {
 			if e := k.sets[s].keys[i].Load(); e != nil && !yield(e) {
@@ -184,9 +175,9 @@ func (k *keys) all(yield func(*known) bool) {
 	}
 }
 
-// count counts a request: one that was denied, or one that was allowed and, if it
-// is fresh, the first to use tokens.
-func (e *known) count(ok, fresh bool) {
+// count counts a request: one that was denied, or one that was allowed and, if
+// fresh is set, the first to use tokens. The key may be nil.
+func (e *knownKey) count(ok, fresh bool) {
 	if e == nil {
 		return
 	}
@@ -201,10 +192,11 @@ func (e *known) count(ok, fresh bool) {
 	e.allowed.Add(1)
 }
 
-// number returns that of the key's bucket under the rule r, the i-th of its rules.
-func (e *known) number(i int, r *Rule, key string) uint64 {
+// fingerprintOf returns that of the key's bucket under r, which is the i-th of its
+// rules.
+func (e *knownKey) fingerprintOf(i int, r *rule, key string) uint64 {
 	if e != nil && i == 0 {
-		return e.first
+		return e.fingerprint
 	}
-	return r.live.buckets.number(r.bucket(key))
+	return r.fingerprint(key)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server"
+	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
 func TestTop(t *testing.T) {
@@ -37,11 +38,11 @@ func TestKeysThatComeAtOnce(t *testing.T) {
 	var asked [keys]atomic.Int32
 	for range callers {
 		all.Go(func() {
-			var v server.Verdict
+			var v decider.Verdict
 			for k := range keys {
 				for asked[k].Add(1); asked[k].Load() < callers; runtime.Gosched() { // until all are there
 				}
-				d.Decide(&server.Request{Key: fmt.Sprint(k), N: 1}, &v)
+				d.Decide(&decider.Request{Key: fmt.Sprint(k), N: 1}, &v)
 			}
 		})
 	}
@@ -109,9 +110,9 @@ func TestKeysUnderReloads(t *testing.T) {
 	var wg sync.WaitGroup
 	for g := range 4 {
 		wg.Go(func() {
-			var v server.Verdict
+			var v decider.Verdict
 			for i := range 5000 {
-				d.Decide(&server.Request{Key: fmt.Sprint("k", i*g%300), N: 1}, &v)
+				d.Decide(&decider.Request{Key: fmt.Sprint("k", i*g%300), N: 1}, &v)
 				if i%500 == 0 {
 					if err := d.Reload(&config.Rules{Rules: []config.Rule{one(fmt.Sprint("r", i%3), quota(10, time.Hour, ""))}}); err != nil {
 						t.Error(err)

@@ -13,6 +13,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server"
+	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
 // A use is what an observer saw: somebody had a unit from the one instant until
@@ -31,7 +32,7 @@ func TestHoldersThatDie(t *testing.T) {
 		var seen []use
 		died := 0
 		hold := func(random *rand.Rand) bool {
-			l, err := d.Acquire(t.Context(), server.LeaseRequest{Key: "a", N: 1, Wait: true})
+			l, err := d.Acquire(t.Context(), decider.LeaseRequest{Key: "a", N: 1, Wait: true})
 			must(t, err)
 			u := use{from: time.Since(start)}
 			alive := random.IntN(10) >= 3
@@ -154,7 +155,7 @@ func TestLeasesAtOnce(t *testing.T) {
 		all.Go(func() {
 			for n := range 300 {
 				key := fmt.Sprint((i + n) % 3)
-				l, err := d.Acquire(t.Context(), server.LeaseRequest{Key: key, N: 1 + n%2, Wait: n%3 > 0})
+				l, err := d.Acquire(t.Context(), decider.LeaseRequest{Key: key, N: 1 + n%2, Wait: n%3 > 0})
 				if err != nil {
 					continue
 				}

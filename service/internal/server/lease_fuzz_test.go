@@ -10,7 +10,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/config"
-	"github.com/weir-go/weir/service/internal/server"
+	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
 // A modelLease is what a naive book-keeper notes of a lease.
@@ -87,7 +87,7 @@ func (m *ledger) step(d desk, arg byte, what int, start time.Time) {
 	switch what {
 	case 0:
 		key, n := fmt.Sprint(arg&1), 1+int(arg>>1)&3
-		l, err := d.Acquire(d.t.Context(), server.LeaseRequest{Key: key, N: n, TTL: ttl})
+		l, err := d.Acquire(d.t.Context(), decider.LeaseRequest{Key: key, N: n, TTL: ttl})
 		check(d.t, fmt.Sprintf("%d units of %q: granted", n, key), err == nil, m.fits(now, key, n))
 		if err == nil {
 			m.leases = append(m.leases, modelLease{l.ID, key, n, now + lasts})
@@ -130,10 +130,10 @@ func (m *ledger) pick(at byte) (modelLease, int) {
 func (m *ledger) compare(d desk, now time.Duration) {
 	d.t.Helper()
 	for _, key := range []string{"0", "1"} {
-		check(d.t, "of key "+key, d.inflight(key, 0), server.LeaseState{Limit: m.each, Inflight: m.units(now, key)})
+		check(d.t, "of key "+key, d.inflight(key, 0), decider.LeaseState{Limit: m.each, Inflight: m.units(now, key)})
 	}
 	units := m.units(now, "")
-	check(d.t, "of all keys", d.inflight("0", 1), server.LeaseState{Limit: m.all, Inflight: units})
+	check(d.t, "of all keys", d.inflight("0", 1), decider.LeaseState{Limit: m.all, Inflight: units})
 	st := d.Stats()
 	check(d.t, "leases", st.Leases, len(m.leases))
 	for i, r := range st.Rules {

@@ -13,6 +13,7 @@ import (
 	"github.com/weir-go/weir/internal/outcome"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server"
+	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
 // leased is a rule for every key that leases.
@@ -26,9 +27,9 @@ func underAll(rules ...config.Rule) server.Config {
 }
 
 // lease leases at once, or must not be able to: then the ID is empty.
-func (d desk) lease(key string, n int) server.Lease {
+func (d desk) lease(key string, n int) decider.Lease {
 	d.t.Helper()
-	l, err := d.Acquire(d.t.Context(), server.LeaseRequest{Key: key, N: n})
+	l, err := d.Acquire(d.t.Context(), decider.LeaseRequest{Key: key, N: n})
 	if err != nil && !errors.Is(err, weir.ErrRejected) {
 		d.t.Errorf("%q: %v", key, err)
 	}
@@ -56,7 +57,7 @@ func (d desk) line(ctx context.Context, key string, n int) <-chan string {
 	ended := make(chan string, 1)
 	start := time.Now()
 	go func() {
-		l, err := d.Acquire(ctx, server.LeaseRequest{Key: key, N: n, Wait: true})
+		l, err := d.Acquire(ctx, decider.LeaseRequest{Key: key, N: n, Wait: true})
 		if err != nil {
 			ended <- fmt.Sprintf("%v after %v", err, time.Since(start))
 			return
@@ -68,7 +69,7 @@ func (d desk) line(ctx context.Context, key string, n int) <-chan string {
 }
 
 // inflight returns the state of a key under the i-th of its rules.
-func (d desk) inflight(key string, i int) server.LeaseState {
+func (d desk) inflight(key string, i int) decider.LeaseState {
 	d.t.Helper()
 	st := d.Explain(key).Rules[i].Lease
 	if st == nil {
@@ -109,7 +110,7 @@ func TestLeaseLasts(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				row.c.Limit = 1
 				d := newDesk(t, server.Config{}, leased("jobs", row.c))
-				l, err := d.Acquire(t.Context(), server.LeaseRequest{Key: "a", N: 1, TTL: row.asked})
+				l, err := d.Acquire(t.Context(), decider.LeaseRequest{Key: "a", N: 1, TTL: row.asked})
 				must(t, err)
 				check(t, "TTL", l.TTL, row.want)
 				time.Sleep(row.want - 1)
@@ -121,7 +122,7 @@ func TestLeaseLasts(t *testing.T) {
 				time.Sleep(row.wantAfter - 1)
 				d.leases("a", 0, 1)
 				time.Sleep(time.Nanosecond)
-				if _, err := d.Renew("a", l.ID, 0); err != server.ErrNoLease {
+				if _, err := d.Renew("a", l.ID, 0); err != decider.ErrNoLease {
 					t.Errorf("renewed as it runs out: %v", err)
 				}
 				synctest.Wait()
@@ -139,30 +140,30 @@ func TestLeaseLasts(t *testing.T) {
 func TestLeaseEndsOnce(t *testing.T) {
 	for _, row := range []struct {
 		rule string
-		end  func(d desk, l server.Lease) error
+		end  func(d desk, l decider.Lease) error
 		want error
 		held int // afterwards
 	}{
-		{"by its key and id", func(d desk, l server.Lease) error { return d.Return("a", l.ID, weir.Success) }, nil, 0},
-		{"not by another key", func(d desk, l server.Lease) error { return d.Return("b", l.ID, weir.Success) }, server.ErrNoLease, 1},
-		{"not by no id", func(d desk, l server.Lease) error { return d.Return("a", "", weir.Success) }, server.ErrNoLease, 1},
-		{"not by a part of its id", func(d desk, l server.Lease) error { return d.Return("a", l.ID[:31], weir.Success) }, server.ErrNoLease, 1},
-		{"not by more than its id", func(d desk, l server.Lease) error { return d.Return("a", l.ID+"0", weir.Success) }, server.ErrNoLease, 1},
-		{"not by an id that is none", func(d desk, l server.Lease) error { return d.Return("a", l.ID[:31]+"-", weir.Success) }, server.ErrNoLease, 1},
-		{"not by the id of nobody", func(d desk, l server.Lease) error {
+		{"by its key and id", func(d desk, l decider.Lease) error { return d.Return("a", l.ID, weir.Success) }, nil, 0},
+		{"not by another key", func(d desk, l decider.Lease) error { return d.Return("b", l.ID, weir.Success) }, decider.ErrNoLease, 1},
+		{"not by no id", func(d desk, l decider.Lease) error { return d.Return("a", "", weir.Success) }, decider.ErrNoLease, 1},
+		{"not by a part of its id", func(d desk, l decider.Lease) error { return d.Return("a", l.ID[:31], weir.Success) }, decider.ErrNoLease, 1},
+		{"not by more than its id", func(d desk, l decider.Lease) error { return d.Return("a", l.ID+"0", weir.Success) }, decider.ErrNoLease, 1},
+		{"not by an id that is none", func(d desk, l decider.Lease) error { return d.Return("a", l.ID[:31]+"-", weir.Success) }, decider.ErrNoLease, 1},
+		{"not by the id of nobody", func(d desk, l decider.Lease) error {
 			return d.Return("a", "00000000000000000000000000000000", weir.Success)
-		}, server.ErrNoLease, 1},
-		{"not twice", func(d desk, l server.Lease) error {
+		}, decider.ErrNoLease, 1},
+		{"not twice", func(d desk, l decider.Lease) error {
 			must(d.t, d.Return("a", l.ID, weir.Success))
 			d.lease("a", 1)
 			return d.Return("a", l.ID, weir.Success)
-		}, server.ErrNoLease, 1},
-		{"not after it has run out", func(d desk, l server.Lease) error {
+		}, decider.ErrNoLease, 1},
+		{"not after it has run out", func(d desk, l decider.Lease) error {
 			time.Sleep(30 * time.Second)
 			synctest.Wait()
 			d.lease("a", 1)
 			return d.Return("a", l.ID, weir.Success)
-		}, server.ErrNoLease, 1},
+		}, decider.ErrNoLease, 1},
 	} {
 		t.Run(row.rule, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -197,7 +198,7 @@ func TestLeaseRefused(t *testing.T) {
 		} {
 			d := newDesk(t, row.cfg, leased("jobs", row.c))
 			d.lease("a", 1)
-			_, err := d.Acquire(t.Context(), server.LeaseRequest{Key: "a", N: row.n, Wait: row.wait})
+			_, err := d.Acquire(t.Context(), decider.LeaseRequest{Key: "a", N: row.n, Wait: row.wait})
 			if err != row.want {
 				t.Errorf("%s: %#v, want %#v", row.rule, err, row.want)
 			}
@@ -205,10 +206,10 @@ func TestLeaseRefused(t *testing.T) {
 			check(t, row.rule+": waiting", d.Waiting(), 0)
 		}
 		d := newDesk(t, server.Config{}, one_("a", nil), one_("b", &one))
-		if _, err := d.Acquire(t.Context(), server.LeaseRequest{Key: "a", N: 1}); err != server.ErrNoLeasing {
+		if _, err := d.Acquire(t.Context(), decider.LeaseRequest{Key: "a", N: 1}); err != decider.ErrNoLeasing {
 			t.Errorf("under a rule without a concurrency: %v", err)
 		}
-		if _, err := d.Acquire(t.Context(), server.LeaseRequest{Key: "c", N: 1}); err != server.ErrNoLeasing {
+		if _, err := d.Acquire(t.Context(), decider.LeaseRequest{Key: "c", N: 1}); err != decider.ErrNoLeasing {
 			t.Errorf("under no rule: %v", err)
 		}
 	})
@@ -225,7 +226,7 @@ func TestLeaseRefusedForFree(t *testing.T) {
 	d.lease("a", 1)
 	ctx := t.Context()
 	if n := testing.AllocsPerRun(100, func() {
-		if _, err := d.Acquire(ctx, server.LeaseRequest{Key: "a", N: 2}); err == nil {
+		if _, err := d.Acquire(ctx, decider.LeaseRequest{Key: "a", N: 2}); err == nil {
 			t.Error("granted")
 		}
 	}); n > 0 {

@@ -10,6 +10,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server"
+	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
 // First come, first served: also a large request is not overtaken for ever, and
@@ -21,7 +22,7 @@ func TestLeaseInOrder(t *testing.T) {
 		order := make(chan int, 20)
 		for i := range cap(order) {
 			go func() {
-				if _, err := d.Acquire(t.Context(), server.LeaseRequest{Key: "a", N: 2, Wait: true}); err != nil {
+				if _, err := d.Acquire(t.Context(), decider.LeaseRequest{Key: "a", N: 2, Wait: true}); err != nil {
 					t.Error(err)
 				}
 				order <- i
@@ -68,7 +69,7 @@ func TestLeaseTooLate(t *testing.T) {
 		check(t, "one is before it", ended(within(4*time.Second-1)), "rejected: too_late after 0s")
 		second := within(4 * time.Second)
 		check(t, "one is before it", ended(second), still)
-		_, err := d.Acquire(t.Context(), server.LeaseRequest{Key: "a", N: 1})
+		_, err := d.Acquire(t.Context(), decider.LeaseRequest{Key: "a", N: 1})
 		check(t, "who does not wait", err, error(weir.Reject(weir.OverLimit, 12*time.Second)))
 		time.Sleep(time.Second)
 		check(t, "in vain", ended(first), "context deadline exceeded after 1s")
@@ -87,10 +88,10 @@ func TestLeaseCancelled(t *testing.T) {
 		d := newDesk(t, server.Config{}, leased("jobs", config.Concurrency{Limit: 1}))
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := d.Acquire(gone, server.LeaseRequest{Key: "a", N: 1}); err != context.Canceled {
+		if _, err := d.Acquire(gone, decider.LeaseRequest{Key: "a", N: 1}); err != context.Canceled {
 			t.Errorf("who has left before: %v", err)
 		}
-		if _, err := d.Acquire(&leaver{Context: t.Context()}, server.LeaseRequest{Key: "a", N: 1}); err != context.Canceled {
+		if _, err := d.Acquire(&leaver{Context: t.Context()}, decider.LeaseRequest{Key: "a", N: 1}); err != context.Canceled {
 			t.Errorf("who leaves meanwhile: %v", err)
 		}
 		check(t, "held", d.Stats().Leases, 0)
@@ -147,7 +148,7 @@ func TestCloseEndsLeasing(t *testing.T) {
 				d.Close(row.now)
 				check(t, "who waits", ended(waits), row.want)
 				check(t, "refused", d.Stats().Rules[0].Leases.Refused[weir.Closed], row.told)
-				_, err := d.Acquire(t.Context(), server.LeaseRequest{Key: "b", N: 1})
+				_, err := d.Acquire(t.Context(), decider.LeaseRequest{Key: "b", N: 1})
 				check(t, "who asks", err, error(weir.Reject(weir.Closed, time.Second)))
 				_, err = d.Renew("a", l.ID, 0)
 				must(t, err)
@@ -210,7 +211,7 @@ func TestReloadLeases(t *testing.T) {
 					}
 				}
 				check(t, "granted", granted, row.granted)
-				check(t, "state", d.inflight("a", 0), server.LeaseState{Limit: row.limit, Inflight: row.inflight, Waiting: 4 - granted})
+				check(t, "state", d.inflight("a", 0), decider.LeaseState{Limit: row.limit, Inflight: row.inflight, Waiting: 4 - granted})
 				check(t, "held", d.Stats().Leases, 2+granted)
 				check(t, "limits", d.Stats().Rules[0].Leases.Limit, row.limit)
 				for _, id := range ids { // theirs, whatever became of the rule
@@ -243,7 +244,7 @@ func TestReloadEndsLeasing(t *testing.T) {
 				l := d.lease("a", 1)
 				waits := d.line(t.Context(), "a", 1)
 				d.rules(row.under...)
-				check(t, "who waits", ended(waits), server.ErrNoLeasing.Error()+" after 0s")
+				check(t, "who waits", ended(waits), decider.ErrNoLeasing.Error()+" after 0s")
 				check(t, "waiting", d.Waiting(), 0)
 				d.rules(jobs)
 				d.leases("b", 1, 2)
@@ -292,7 +293,7 @@ func TestReloadOffAndOn(t *testing.T) {
 			t.Helper()
 			got := 0
 			for range 4 {
-				if _, err := d.Acquire(t.Context(), server.LeaseRequest{Key: "a", N: 1}); err == nil {
+				if _, err := d.Acquire(t.Context(), decider.LeaseRequest{Key: "a", N: 1}); err == nil {
 					got++
 				}
 			}
@@ -419,7 +420,7 @@ func (d desk) work(key string, clients int, length time.Duration, work func()) {
 		go func() {
 			defer func() { done <- struct{}{} }()
 			for ctx.Err() == nil {
-				l, err := d.Acquire(ctx, server.LeaseRequest{Key: key, N: 1, Wait: true})
+				l, err := d.Acquire(ctx, decider.LeaseRequest{Key: key, N: 1, Wait: true})
 				if err != nil {
 					time.Sleep(10 * time.Millisecond)
 					continue

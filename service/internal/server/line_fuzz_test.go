@@ -10,6 +10,7 @@ import (
 	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server"
+	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
 // FuzzLine lets requests of one key come, wait and leave as the input says. What
@@ -52,8 +53,8 @@ func FuzzLine(f *testing.F) {
 					leave = append(leave, cancel)
 					n = n%burst + 1
 					go func() {
-						var v server.Verdict
-						if err := d.Wait(ctx, &server.Request{Key: "a", N: n}, &v); err == nil && v.OK {
+						var v decider.Verdict
+						if err := d.Wait(ctx, &decider.Request{Key: "a", N: n}, &v); err == nil && v.OK {
 							granted(i, n)
 						}
 					}()

@@ -3,6 +3,7 @@ package server_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -63,8 +64,23 @@ func TestRulesMadeOfOthersAreBounded(t *testing.T) {
 			t.Fatalf("%s: %+v", key, v)
 		}
 	}
-	if n := len(s.Stats().Rules); n > 1000+bits {
+	st := s.Stats().Rules
+	if n := len(st); n != 1001 {
 		t.Errorf("%d rules", n)
+	}
+	if rest := st[len(st)-1]; rest.Rule.Name != "other combinations" || rest.Allowed == 0 {
+		t.Errorf("beyond the bound: %q, %d allowed", rest.Rule.Name, rest.Allowed)
+	}
+	all := "each"
+	for bit := range bits {
+		all += fmt.Sprintf(" x%d;", bit)
+	}
+	for bit := range bits { // all patterns but one: each limit is that of the last that matches
+		want := bits
+		if bit == bits-1 {
+			want--
+		}
+		s.allows(strings.ReplaceAll(all, fmt.Sprintf(" x%d;", bit), ""), want, 2*bits)
 	}
 }
 
@@ -91,21 +107,31 @@ func TestRulesMadeOfOthersShareMemory(t *testing.T) {
 	}
 }
 
-// TestRulesMadeOfOthersMayBeBuckets: then each has its own, and keeps it.
-func TestRulesMadeOfOthersMayBeBuckets(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		buckets := func() *config.Rules {
-			rules := overlapping(2)
-			rules.Rules[0].Algorithm = config.GCRA
-			return rules
-		}
-		d := newDesk(t, server.Config{Rules: buckets()})
-		d.allows("x0;", 1, 2)
-		d.allows("x0;x1;", 2, 3)
-		must(t, d.Reload(buckets()))
-		d.allows("x0;", 0, 1)
-		d.allows("x0;x1;", 0, 1)
-	})
+// TestOverlaysMustBeWindows: other rules are refused when they are loaded.
+func TestOverlaysMustBeWindows(t *testing.T) {
+	for name, change := range map[string]func(*config.Rule){
+		"a token bucket":   func(r *config.Rule) { r.Algorithm = config.GCRA },
+		"one for all keys": func(r *config.Rule) { r.Per = config.PerRule },
+		"with a candidate": func(r *config.Rule) { r.Candidate = &r.Quota },
+		"with leases":      func(r *config.Rule) { r.Concurrency = &config.Concurrency{Limit: 1} },
+		"not in force":     func(r *config.Rule) { r.Mode = config.Off },
+		"too many windows": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			rules := overlapping(1001)
+			if change != nil {
+				rules = overlapping(2)
+				change(&rules.Rules[0])
+			} else {
+				for i := range rules.Rules {
+					rules.Rules[i].Rate.Period = time.Duration(i+1) * time.Second
+				}
+			}
+			if _, err := server.New(server.Config{Rules: rules}); err == nil {
+				t.Error("there is no error")
+			}
+		})
+	}
 }
 
 // TestRulesMadeOfOthersChangeTheirWindow, or become rules of their own.

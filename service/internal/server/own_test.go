@@ -9,6 +9,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server"
+	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
 // TestALimitOfOnesOwnHoldsUpNobodyElse: who says a tighter limit for itself waits
@@ -19,10 +20,10 @@ func TestALimitOfOnesOwnHoldsUpNobodyElse(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				d := newDesk(t, server.Config{MaxLimit: 1000, MaxQueue: 1000}, queued(quota(100, time.Hour, a), 10))
 				d.allows("a", 10, 10)
-				ended := d.queue(t.Context(), server.Request{Key: "a", N: 1, Limit: 1})
+				ended := d.queue(t.Context(), decider.Request{Key: "a", N: 1, Limit: 1})
 				d.allows("a", 90, 91)
 				check(t, "waiting", d.Explain("a").Rules[0].Waiting, 1)
-				v, err := d.wait(t.Context(), server.Request{Key: "a", N: 1, Limit: 1, OwnQueue: true})
+				v, err := d.wait(t.Context(), decider.Request{Key: "a", N: 1, Limit: 1, OwnQueue: true})
 				if err != nil || v.Reason != weir.QueueFull {
 					t.Errorf("behind it there is no room: %+v, %v", v, err)
 				}
@@ -38,14 +39,14 @@ func TestALimitOfOnesOwnIsKnownAtEntry(t *testing.T) {
 	for _, tt := range []struct {
 		rule string
 		a    config.Algorithm
-		req  server.Request
+		req  decider.Request
 		want weir.Reason
 	}{
-		{"too late in windows", config.Fixed, server.Request{N: 1, Limit: 1}, weir.TooLate},
-		{"too late in a bucket", config.GCRA, server.Request{N: 1, Limit: 1}, weir.TooLate},
-		{"more than it ever lets pass", config.Fixed, server.Request{N: 2, Limit: 1}, weir.OverBurst},
-		{"more than it ever lets pass", config.GCRA, server.Request{N: 2, Limit: 1}, weir.OverBurst},
-		{"more than a bucket holds", config.GCRA, server.Request{N: 150, Limit: 200}, weir.OverBurst},
+		{"too late in windows", config.Fixed, decider.Request{N: 1, Limit: 1}, weir.TooLate},
+		{"too late in a bucket", config.GCRA, decider.Request{N: 1, Limit: 1}, weir.TooLate},
+		{"more than it ever lets pass", config.Fixed, decider.Request{N: 2, Limit: 1}, weir.OverBurst},
+		{"more than it ever lets pass", config.GCRA, decider.Request{N: 2, Limit: 1}, weir.OverBurst},
+		{"more than a bucket holds", config.GCRA, decider.Request{N: 150, Limit: 200}, weir.OverBurst},
 	} {
 		t.Run(tt.rule+"/"+string(tt.a), func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -76,7 +77,7 @@ func TestWhoComesToARuleThatIsGone(t *testing.T) {
 		d := newDesk(t, server.Config{}, slowly)
 		for i := range 50 {
 			for range 5 {
-				go d.wait(t.Context(), server.Request{Key: "a", N: 1})
+				go d.wait(t.Context(), decider.Request{Key: "a", N: 1})
 			}
 			next := slowly
 			if i%2 == 0 {
@@ -104,7 +105,7 @@ func TestARuleThatDoesNotMatchAnyMore(t *testing.T) {
 				r := queued(quota(1, time.Hour, ""), 10)
 				d := newDesk(t, server.Config{}, r)
 				d.allows("a", 1, 1)
-				ended := d.queue(t.Context(), server.Request{Key: "a", N: 1})
+				ended := d.queue(t.Context(), decider.Request{Key: "a", N: 1})
 				time.Sleep(time.Second)
 				tt.change(&r)
 				must(t, d.Reload(&config.Rules{Rules: []config.Rule{r}}))
@@ -131,9 +132,9 @@ func TestALimitThatChangesNothing(t *testing.T) {
 				d.allows("a", 5, 5)
 				var ended []<-chan string
 				for range 6 {
-					ended = append(ended, d.queue(t.Context(), server.Request{Key: "a", N: 1}))
+					ended = append(ended, d.queue(t.Context(), decider.Request{Key: "a", N: 1}))
 				}
-				last := d.queue(t.Context(), server.Request{Key: "a", N: 1, Limit: tt.limit})
+				last := d.queue(t.Context(), decider.Request{Key: "a", N: 1, Limit: tt.limit})
 				turn := <-last
 				synctest.Wait()
 				for _, e := range ended {
@@ -154,11 +155,11 @@ func TestWhoIsBehindOthersWithALimit(t *testing.T) {
 		d := newDesk(t, server.Config{MaxLimit: 10}, queued(quota(10, time.Minute, config.Fixed), 100))
 		d.allows("a", 10, 10)
 		for range 5 {
-			d.queue(t.Context(), server.Request{Key: "a", N: 1, Limit: 2})
+			d.queue(t.Context(), decider.Request{Key: "a", N: 1, Limit: 2})
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
-		v, err := d.wait(ctx, server.Request{Key: "a", N: 1, Limit: 2})
+		v, err := d.wait(ctx, decider.Request{Key: "a", N: 1, Limit: 2})
 		if err != nil || v.Reason != weir.TooLate || v.RetryAfter != 3*time.Minute || v.Place != 5 {
 			t.Errorf("the sixth: %+v, %v", v, err)
 		}

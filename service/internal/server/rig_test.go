@@ -7,8 +7,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server"
+	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
 // bubble runs f in virtual time.
@@ -45,10 +47,55 @@ func newDesk(t *testing.T, cfg server.Config, rules ...config.Rule) desk {
 	return desk{s, t}
 }
 
+// The methods of decider.Decider, without contexts and without errors that a
+// Server does not return.
+
+func (d desk) Decide(req *decider.Request, v *decider.Verdict) {
+	if err := d.Server.Decide(context.Background(), req, v); err != nil {
+		d.t.Error(err)
+	}
+}
+
+func (d desk) Batch(reqs []decider.Request, all bool, verdicts []decider.Verdict) bool {
+	ok, err := d.Server.Batch(context.Background(), reqs, all, verdicts)
+	if err != nil {
+		d.t.Error(err)
+	}
+	return ok
+}
+
+func (d desk) Settle(key, id string, n int) (decider.Settled, error) {
+	return d.Server.Settle(context.Background(), key, id, n)
+}
+
+func (d desk) Renew(key, id string, ttl time.Duration) (decider.Lease, error) {
+	return d.Server.Renew(context.Background(), key, id, ttl)
+}
+
+func (d desk) Return(key, id string, o weir.Outcome) error {
+	return d.Server.Return(context.Background(), key, id, o)
+}
+
+func (d desk) Explain(key string) decider.Explanation {
+	x, err := d.Server.Explain(context.Background(), key)
+	if err != nil {
+		d.t.Error(err)
+	}
+	return x
+}
+
+func (d desk) Top(n int, denied bool) []decider.Seen {
+	keys, err := d.Server.Top(context.Background(), n, denied)
+	if err != nil {
+		d.t.Error(err)
+	}
+	return keys
+}
+
 // ask decides at once.
-func (d desk) ask(key string, n int) server.Verdict {
-	var v server.Verdict
-	d.Decide(&server.Request{Key: key, N: n}, &v)
+func (d desk) ask(key string, n int) decider.Verdict {
+	var v decider.Verdict
+	d.Decide(&decider.Request{Key: key, N: n}, &v)
 	return v
 }
 
@@ -67,15 +114,15 @@ func (d desk) allows(key string, want, of int) {
 }
 
 // wait stands in line.
-func (d desk) wait(ctx context.Context, req server.Request) (server.Verdict, error) {
-	var v server.Verdict
+func (d desk) wait(ctx context.Context, req decider.Request) (decider.Verdict, error) {
+	var v decider.Verdict
 	err := d.Wait(ctx, &req, &v)
 	return v, err
 }
 
 // queue lets somebody wait in the background, and returns once it stands in
 // line; the channel tells how it ended.
-func (d desk) queue(ctx context.Context, req server.Request) <-chan string {
+func (d desk) queue(ctx context.Context, req decider.Request) <-chan string {
 	d.t.Helper()
 	ended := make(chan string, 1)
 	start := time.Now()

@@ -2,290 +2,292 @@ package server
 
 import (
 	"fmt"
-	"hash/fnv"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/config"
-	"github.com/weir-go/weir/service/internal/match"
+	"github.com/weir-go/weir/service/internal/server/lease"
+	"github.com/weir-go/weir/service/internal/server/quota"
+	"github.com/weir-go/weir/service/internal/server/ruleset"
+	"github.com/weir-go/weir/service/internal/server/waiting"
 )
 
-// A Rule is one that is in force. It does not change.
-type Rule struct {
-	config.Rule
-	print uint64 // of the name, the same in every process
-	live  *live
-
-	limit    int
-	refills  bool    // it is of a token bucket, to which what was taken comes back in time
-	interval float64 // between tokens, in nanoseconds, if it refills
+// A rule is a compiled rule with its state. It does not change.
+type rule struct {
+	*ruleset.Rule
+	*state
+	counts *counts
+	// baseLimit is the limit under which the rule uses buckets that it shares with
+	// others: see overlays. It is 0 if the buckets are its own.
+	baseLimit int
 }
 
-func newRule(c config.Rule) *Rule {
-	h := fnv.New64a()
-	h.Write([]byte(c.Name))
-	r := &Rule{Rule: c, print: h.Sum64(), limit: burst(c.Quota)}
-	if r.refills = alike(c.Quota, config.Quota{}) && c.Rate.Count > 0; r.refills {
-		r.interval = float64(c.Rate.Period) / float64(c.Rate.Count)
-	}
-	return r
+// state is what a rule has besides its configuration. It survives a reload.
+type state struct {
+	since     time.Duration // when it began to count
+	buckets   quota.Buckets // nil without a rate
+	candidate quota.Buckets // nil without one
+	queue     *quota.Queue
+	limits    *lease.Limits
+	counts    counts
+
+	raised atomic.Int64 // when the rate was last raised, on the node's clock; 0 if it never was
+
+	charging sync.Mutex // held while a debt is computed and charged
 }
 
-// live is the state of a rule, which outlives a reload.
-type live struct {
-	since   time.Duration // when it began to count
-	buckets buckets       // nil without a rate
-	trial   buckets       // the candidate's; nil without one
-	counts  counts
-
-	faster atomic.Int64 // when its rate was last raised, on the Server's clock; 0 if it never was
-
-	charging sync.Mutex // held while a debt is reckoned and made
-
-	lines lines
-	gates *gates
-}
-
-// Quoted reports whether the rule has a rate.
-func (r *Rule) Quoted() bool { return r.live.buckets != nil }
-
-// Limit returns the most tokens that a key can have at once.
-func (r *Rule) Limit() int { return r.limit }
-
-// bucket returns the key of the bucket that a request's key has under the rule.
-func (r *Rule) bucket(key string) string {
-	if r.Per == config.PerRule {
-		return ""
-	}
-	return key
-}
-
-// queue returns how many may wait for one bucket.
-func (r *Rule) queue() int {
-	if r.Queue == nil {
-		return config.DefaultQueue
-	}
-	return *r.Queue
-}
-
-// A ruleset is the rules that are in force at a time.
-type ruleset struct {
-	config *config.Rules
-	rules  []*Rule
-	match  *match.Set
-	all    bool    // that match count, not just the first
-	one    []found // for each rule, that it matches
-	none   found   // that no rule does
-	only   *found  // what every key matches: no need to look; nil if there is such a need
-	id     uint64  // goes up with each reload
-	loaded time.Time
-	merged *merged // nil unless the rules are laid over each other
-}
-
-// newRuleset compiles rules, which take over what they can of the old ones.
-// gone are those of the old whose lines nobody serves any more, and moved those
-// that match other keys now, or have another mode.
-func (s *Server) newRuleset(cfg *config.Rules, old *ruleset) (set *ruleset, gone []*live, moved []*Rule, err error) {
-	set = &ruleset{id: 1, config: cfg, all: cfg.Apply == config.All, loaded: time.Now()}
-	kept := map[string]*Rule{}
-	if old != nil {
-		set.id = old.id + 1
-		for _, r := range old.inForce() {
-			kept[r.Name] = r
-		}
-	}
-	var patterns []match.Pattern
-	for i := range cfg.Rules {
-		if c := cfg.Rules[i]; c.Mode != config.Off {
-			set.rules = append(set.rules, newRule(c))
-			patterns = append(patterns, pattern(c))
-		}
-	}
-	if set.match, err = match.New(patterns); err != nil {
-		return nil, nil, nil, fmt.Errorf("server: %w", err)
-	}
-	set.none.set = set.id
-	for i := range set.rules {
-		set.one = append(set.one, found{set.id, set.rules[i : i+1 : i+1]})
-	}
-	if cfg.Merge {
-		set.merge(s, old)
-	} else if len(patterns) > 0 && patterns[0] == (match.Pattern{Kind: match.Glob, Text: "*"}) && (!set.all || len(patterns) == 1) {
-		set.only = &set.one[0]
-	}
-	share := s.share(cfg)
-	var common *pool
-	if set.merged != nil {
-		common = set.merged.pool
-	}
-	var changed, faster []*Rule
-	for _, r := range set.inForce() {
-		shares := common != nil && common.has(r.Quota)
-		if was := kept[r.Name]; was != nil && same(was.Rule, r.Rule) && was.shares() == shares && (!shares || was.Rate.Period == r.Rate.Period) {
-			r.live = was.live
-			delete(kept, r.Name)
-			changed = append(changed, r)
-			if r.interval < was.interval {
-				faster = append(faster, r)
-			}
-			if pattern(r.Rule) != pattern(was.Rule) || r.Mode != was.Mode {
-				moved = append(moved, r)
-			}
-		} else if r.live, err = s.newLive(r.Rule, share, common); err != nil {
-			return nil, nil, nil, fmt.Errorf("server: rule %q: %w", r.Name, err)
-		} else {
-			g := s.shut[r.Name]
-			if was != nil {
-				g = was.live.gates
-			}
-			if g != nil && g.per == r.Per {
-				r.live.gates = g
-			}
-		}
-	}
-	// From here on nothing can fail.
-	for _, r := range changed {
-		r.live.update(r)
-	}
-	for _, r := range faster {
-		r.live.faster.Store(int64(s.now()))
-	}
-	for _, r := range kept {
-		gone = append(gone, r.live)
-	}
-	return set, gone, moved, nil
-}
-
-// share returns the memory that each rule has for its counts.
-func (s *Server) share(cfg *config.Rules) int {
-	n := 0
-	for i := range cfg.Rules {
-		if r := &cfg.Rules[i]; r.Mode != config.Off && r.Rate.Period > 0 && r.Per != config.PerRule {
-			n++
-		}
-	}
-	return max(s.cfg.Memory/max(n, 1), minMemory)
-}
-
-// minMemory is the least that a table of buckets or windows takes.
-const minMemory = 64 << 10
-
-// newLive returns a fresh state for a rule; from the pool, if there is one, comes
-// what it has in common with others.
-func (s *Server) newLive(c config.Rule, memory int, common *pool) (l *live, err error) {
-	l = &live{since: s.now(), gates: newGates(s, &c)}
-	l.lines.init(s, l)
-	if c.Rate.Period > 0 {
-		if c.Key != "" {
-			memory = minMemory // there is but one
-		}
-		if common != nil {
-			if l.buckets, err = common.buckets(c.Quota, memory); err != nil {
-				return nil, err
-			}
-		}
-		if l.buckets == nil {
-			if l.buckets, err = newBuckets(c.Quota, c.Per, memory); err != nil {
-				return nil, err
-			}
-		}
-	}
-	if c.Candidate != nil {
-		l.trial, err = newBuckets(*c.Candidate, c.Per, memory)
-	}
-	return l, err
-}
-
-// same reports whether the state of one rule serves the other.
-func same(a, b config.Rule) bool {
-	return (a.Rate.Period > 0) == (b.Rate.Period > 0) && alike(a.Quota, b.Quota) && a.Per == b.Per &&
-		(a.Candidate == nil) == (b.Candidate == nil) && (a.Candidate == nil || alike(*a.Candidate, *b.Candidate))
-}
-
-// shares reports whether the rule has its windows from a pool.
-func (r *Rule) shares() bool {
-	c, ok := r.live.buckets.(*counted)
-	return ok && c.limit.Load() > 0
-}
-
-// update puts the state under the rule r.
-func (l *live) update(r *Rule) {
-	if l.buckets != nil {
-		l.buckets.set(r.Quota)
-		l.lines.serveAll()
-	}
-	if l.trial != nil {
-		l.trial.set(*r.Candidate)
-	}
-}
-
-func pattern(c config.Rule) match.Pattern {
-	switch {
-	case c.Glob != "":
-		return match.Pattern{Kind: match.Glob, Text: c.Glob}
-	case c.Regex != "":
-		return match.Pattern{Kind: match.Regex, Text: c.Regex}
-	}
-	return match.Pattern{Kind: match.Exact, Text: c.Key}
-}
-
-// find returns the rules that count for a key, in their order.
-func (set *ruleset) find(key string) *found {
-	switch {
-	case set.only != nil:
-		return set.only
-	case set.merged != nil:
-		return set.merged.find(set.match.All(key, nil))
-	case !set.all:
-		if i := set.match.First(key); i >= 0 {
-			return &set.one[i]
-		}
-		return &set.none
-	}
-	matches := set.match.All(key, nil)
-	if len(matches) == 0 {
-		return &set.none
-	}
-	f := &found{set: set.id}
-	for _, i := range matches {
-		f.rules = append(f.rules, set.rules[i])
-	}
-	return f
-}
-
-// inForce returns the rules that have a state.
-func (set *ruleset) inForce() []*Rule {
-	if set.merged != nil {
-		return set.merged.all()
-	}
-	return set.rules
-}
-
-// counts are what became of requests under a rule. The first is written by
-// every request.
+// counts count requests by their outcome under one rule.
 type counts struct {
-	allowed stripes
+	allowed striped // written by every request
 
-	denied    [reasons]atomic.Uint64 // by reason
-	shadowed  atomic.Uint64          // what would have been denied, but for the mode
-	trial     [2]atomic.Uint64       // what the candidate would have denied and allowed
-	cancelled atomic.Uint64          // left while waiting, or ran out of time
-	waited    waits
+	denied                          waiting.Refusals
+	shadowed                        atomic.Uint64 // requests that only the shadow mode allowed
+	candidateDenied, candidateGrant atomic.Uint64 // what the candidate would have done
+	queue                           quota.Stats
 }
 
-// stripes are a counter that goroutines on different keys write to in
-// different places.
-type stripes [8]struct {
+// striped is a counter on several cache lines, so that goroutines that count
+// requests for different keys do not share one.
+type striped [8]struct {
 	n atomic.Uint64
-	_ [56]byte // so that no two have a cache line in common
+	_ [56]byte
 }
 
-func (s *stripes) add(at uint64) { s[at%uint64(len(s))].n.Add(1) }
+func (s *striped) add(at uint64) { s[at%uint64(len(s))].n.Add(1) }
 
-func (s *stripes) sum() (n uint64) {
+func (s *striped) sum() (n uint64) {
 	for i := range s {
 		n += s[i].n.Load()
 	}
 	return n
 }
+
+// rules are the compiled rules in force with their states.
+type rules struct {
+	*ruleset.Set
+	id     uint64 // increases with each reload
+	loaded time.Time
+
+	all      []*rule // by their places in Set.Rules; nil if there are overlays
+	overlays *overlays
+
+	matches []match // for each rule, the match of that rule alone
+	none    match   // no rule
+}
+
+// A match is the rules that count for a key.
+type match struct {
+	rules uint64 // rules.id; 0 means unknown
+	list  []*rule
+}
+
+// compile compiles rules. Rules that were in force keep their states where they
+// can. If there is an error, nothing has changed.
+func (s *Server) compile(cfg *config.Rules, old *rules) (*rules, error) {
+	set, err := ruleset.Compile(cfg)
+	if err != nil {
+		return nil, err
+	}
+	next := &rules{Set: set, id: 1, loaded: time.Now()}
+	if old != nil {
+		next.id = old.id + 1
+	}
+	next.none.rules = next.id
+	if cfg.Merge {
+		return next, s.compileOverlays(next, old)
+	}
+	was := map[string]*rule{}
+	if old != nil && old.overlays == nil {
+		for _, r := range old.all {
+			was[r.Name] = r
+		}
+	}
+	memory := s.share(cfg)
+	for _, c := range set.Rules {
+		r := &rule{Rule: c}
+		if w := was[c.Name]; w != nil && keepsState(&w.Rule.Rule, &c.Rule) {
+			r.state = w.state
+		} else if r.state, err = s.newState(&c.Rule, memory); err != nil {
+			return nil, fmt.Errorf("server: rule %q: %w", c.Name, err)
+		} else if l := s.limitsOf(c.Name, w); l != nil && l.Per == c.Per {
+			r.limits = l
+		}
+		r.counts = &r.state.counts
+		next.all = append(next.all, r)
+	}
+	// From here on nothing can fail.
+	for i, r := range next.all {
+		if w := was[r.Name]; w != nil && w.state == r.state {
+			r.update(w, s.clock.Now())
+		}
+		next.matches = append(next.matches, match{next.id, next.all[i : i+1 : i+1]})
+	}
+	return next, nil
+}
+
+// limitsOf returns the concurrency limits that a new rule continues, or nil: those
+// of the rule that had its name, now or while leases are held under it.
+func (s *Server) limitsOf(name string, was *rule) *lease.Limits {
+	if was != nil {
+		return was.limits
+	}
+	return s.orphan[name]
+}
+
+// share returns the memory for the counts of each rule.
+func (s *Server) share(cfg *config.Rules) int {
+	n := 0
+	for i := range cfg.Rules {
+		if r := &cfg.Rules[i]; r.Mode != config.Off && r.Rated() && r.Per != config.PerRule {
+			n++
+		}
+	}
+	return max(s.cfg.Memory/max(n, 1), quota.MinMemory)
+}
+
+// newState returns the state of a new rule.
+func (s *Server) newState(c *config.Rule, memory int) (st *state, err error) {
+	st = &state{since: s.clock.Now(), limits: s.leases.NewLimits(c.Per, c.Concurrency)}
+	if c.Key != "" {
+		memory = quota.MinMemory // for a single key
+	}
+	if c.Rated() {
+		if st.buckets, err = quota.New(s.clock, c.Quota, c.Per, memory); err != nil {
+			return nil, err
+		}
+	}
+	if c.Candidate != nil {
+		if st.candidate, err = quota.New(s.clock, *c.Candidate, c.Per, memory); err != nil {
+			return nil, err
+		}
+	}
+	st.queue = quota.NewQueue(s.clock, s.room, st.buckets)
+	return st, nil
+}
+
+// keepsState reports whether the state of the rule a can serve the rule b.
+func keepsState(a, b *config.Rule) bool {
+	return a.Rated() == b.Rated() && quota.SameKind(a.Quota, b.Quota) && a.Per == b.Per &&
+		(a.Candidate == nil) == (b.Candidate == nil) && (a.Candidate == nil || quota.SameKind(*a.Candidate, *b.Candidate))
+}
+
+// sameKeys reports whether two versions of a rule match the same keys in the same
+// mode.
+func (r *rule) sameKeys(was *rule) bool {
+	return ruleset.Pattern(&r.Rule.Rule) == ruleset.Pattern(&was.Rule.Rule) && r.Mode == was.Mode
+}
+
+// update changes the state to the rule r, from what it was.
+func (r *rule) update(was *rule, now time.Duration) {
+	if r.buckets != nil {
+		r.buckets.SetQuota(r.Quota)
+		r.queue.ServeAll()
+	}
+	if r.candidate != nil {
+		r.candidate.SetQuota(*r.Candidate)
+	}
+	if r.Interval < was.Interval {
+		r.raised.Store(int64(now))
+	}
+}
+
+// find returns the rules that count for a key, in order.
+func (rs *rules) find(key string) *match {
+	switch {
+	case rs.Only():
+		return &rs.matches[0]
+	case rs.overlays != nil:
+		return rs.overlays.find(rs.Matches(key))
+	case !rs.All():
+		if i := rs.First(key); i >= 0 {
+			return &rs.matches[i]
+		}
+		return &rs.none
+	}
+	places := rs.Matches(key)
+	if len(places) == 0 {
+		return &rs.none
+	}
+	m := &match{rules: rs.id}
+	for _, i := range places {
+		m.list = append(m.list, rs.all[i])
+	}
+	return m
+}
+
+// known returns all rules; of overlays, the effective rules that are remembered.
+func (rs *rules) known() []*rule {
+	if rs.overlays != nil {
+		return rs.overlays.list()
+	}
+	return rs.all
+}
+
+// states yields the state of every rule.
+func (rs *rules) states(yield func(*state) bool) {
+	if rs.overlays != nil {
+		maps.Values(rs.overlays.states)(yield)
+		return
+	}
+	for _, r := range rs.all {
+		if !yield(r.state) {
+			return
+		}
+	}
+}
+
+// take takes n tokens of a key, if no request waits for them. ownLimit is as
+// Rule.OwnLimit returns it.
+func (r *rule) take(key string, fingerprint uint64, at time.Duration, n, ownLimit int) weir.Decision {
+	bucket, limit := r.Bucket(key), r.limitFor(ownLimit)
+	if r.candidate != nil && n > 0 {
+		r.tryCandidate(bucket, at, n)
+	}
+	if r.queue.Busy() {
+		if d, ok := r.queue.Behind(bucket, at, n, ownLimit, limit, r.Within(ownLimit)); ok {
+			return d
+		}
+	}
+	return quota.Look(r.buckets, bucket, fingerprint, at, n, limit)
+}
+
+// limitFor returns the limit to pass to the buckets.
+func (r *rule) limitFor(ownLimit int) int {
+	if ownLimit > 0 {
+		return ownLimit
+	}
+	return r.baseLimit
+}
+
+// tryCandidate counts what the candidate decides.
+func (r *rule) tryCandidate(bucket string, at time.Duration, n int) {
+	if r.candidate.Take(bucket, r.candidate.Fingerprint(bucket), at, n, 0).OK {
+		r.counts.candidateGrant.Add(1)
+	} else {
+		r.counts.candidateDenied.Add(1)
+	}
+}
+
+// settle charges n tokens instead of the was tokens that were taken at an instant;
+// the bucket would have been full without them for the time after. Requests that
+// wait get what is returned. The candidate settles too, whatever it decided.
+func (r *rule) settle(key string, at, after time.Duration, was, n int) int {
+	bucket := r.Bucket(key)
+	if n < was {
+		n = was - r.Owed(was-n, after)
+	}
+	charged := r.buckets.Settle(bucket, at, was, n)
+	if r.candidate != nil {
+		r.candidate.Settle(bucket, at, was, n)
+	}
+	if n < was {
+		r.queue.Serve(bucket)
+	}
+	return charged
+}
+
+// fingerprint returns that of the bucket of a key.
+func (r *rule) fingerprint(key string) uint64 { return r.buckets.Fingerprint(r.Bucket(key)) }

@@ -1,42 +1,50 @@
-// Package server decides, for a whole fleet, how much each key may have: the
-// core of weir serve, without any protocol.
+// Package server implements the decisions of weir serve: rate limits, queues and
+// leases per key, independent of the wire protocol.
 //
 // A key is a text that callers choose: a user, a tenant, a route, a job. Rules
-// (package config) say how much the keys that match them may have: tokens at a
-// rate, and leases, which bound how much is in flight at once.
+// (package config) state how many tokens the keys that match them get, and how
+// many leases may be held at once.
 //
 //	s, err := server.New(server.Config{Rules: rules})
 //	...
-//	var v server.Verdict
-//	s.Decide(&server.Request{Key: "user:42", N: 1}, &v)
+//	var v decider.Verdict
+//	err = s.Decide(ctx, &decider.Request{Key: "user:42", N: 1}, &v)
 //	if !v.OK { ... v.Reason, v.RetryAfter ... }
 //
-// Wait stands in line for tokens, first come, first served. Settle tells the
-// true cost of what was granted, or gives it back. Acquire holds a lease.
+// Wait waits for tokens in order of arrival. Settle reports the true cost of a
+// grant. Acquire takes a lease.
+//
+// # Parts
+//
+// Package ruleset compiles rules into immutable data, quota counts tokens and
+// queues requests, lease holds concurrency limits, grant seals ids, and state is
+// the format of snapshots. A Server composes them.
 //
 // # Bounds
 //
-// Counts are kept in Config.Memory (package keyedtable): keys cost nothing
-// once their buckets are full again, and a flood of fresh ones refreshes none.
-// Those who wait, leases, names of keys and settled grants are bounded in number.
-// There is no goroutine, and no timer, for a key.
+// Counts are kept in Config.Memory (package keyedtable): a key costs nothing once its
+// bucket is full again, and a flood of fresh keys does not refill any bucket. The
+// numbers of waiting requests, leases, remembered keys and settled grants are
+// bounded. No key has a goroutine or a timer.
 package server
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
-	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/server/clock"
+	"github.com/weir-go/weir/service/internal/server/decider"
+	"github.com/weir-go/weir/service/internal/server/grant"
+	"github.com/weir-go/weir/service/internal/server/lease"
+	"github.com/weir-go/weir/service/internal/server/waiting"
 )
 
-// Bounds where Config leaves them open.
+// Default bounds of Config.
 const (
 	DefaultMemory     = 64 << 20
 	DefaultMaxWaiting = 20_000
@@ -44,30 +52,30 @@ const (
 	DefaultKeys       = 1 << 16
 )
 
-// Config is what a Server is made of. The zero value lets everything pass.
+// Config configures a Server. The zero value allows every request.
 type Config struct {
 	// Rules are the first rules. If nil, there are none.
 	Rules *config.Rules
-	// Memory is for counts, in bytes: all rules have equal shares of it when they
-	// come, but 64 KiB each at least, and keep them as long as they go on. Candidates
-	// have as much again. If zero, DefaultMemory.
+	// Memory is for counts, in bytes. When rules are loaded, each new rule gets an
+	// equal share, but at least 64 KiB, and keeps it. Candidates get as much again. If
+	// zero, DefaultMemory.
 	Memory int
-	// MaxWaiting bounds the requests that wait, of all keys together. If zero,
-	// DefaultMaxWaiting; if negative, nobody waits.
+	// MaxWaiting bounds the requests that wait, for all keys together. If zero,
+	// DefaultMaxWaiting; if negative, no request waits.
 	MaxWaiting int
-	// MaxLeases bounds the leases held, of all keys together. If zero,
+	// MaxLeases bounds the leases held, for all keys together. If zero,
 	// DefaultMaxLeases.
 	MaxLeases int
-	// Keys bounds the keys that are remembered, for Top and so that their rules need
-	// not be looked up, of up to 256 bytes each; it is rounded up to a power of two. If
-	// zero, DefaultKeys.
+	// Keys bounds the number of keys, of up to 256 bytes, that the Server remembers
+	// for Top and to skip the lookup of their rules. It is rounded up to a power of
+	// two. If zero, DefaultKeys.
 	Keys int
-	// MaxLimit and MaxQueue are the most that a request may say for itself
-	// (Request.Limit and Request.Queue). If zero, it may not.
+	// MaxLimit and MaxQueue bound what a request may ask for in Request.Limit and
+	// Request.Queue. If zero, these fields are ignored.
 	MaxLimit, MaxQueue int
 }
 
-// Validate returns an error that names the first field that makes no sense.
+// Validate returns an error that names the first invalid field.
 func (c Config) Validate() error {
 	for _, f := range []struct {
 		name  string
@@ -80,130 +88,117 @@ func (c Config) Validate() error {
 	return nil
 }
 
-func orDefault(n, otherwise int) int {
-	if n == 0 {
-		return otherwise
-	}
-	return n
-}
-
-// A Server decides. It is safe for concurrent use.
+// A Server is a decider.Decider that decides in this process. It is safe for
+// concurrent use.
 type Server struct {
-	cfg     Config
-	epoch   time.Time
-	rules   atomic.Pointer[ruleset]
-	keys    *keys
-	waiting atomic.Int64  // requests in all lines, and for leases
-	came    atomic.Uint64 // how many have stood in a line for tokens
-	closed  atomic.Bool
+	cfg    Config
+	clock  *clock.Clock
+	rules  atomic.Pointer[rules]
+	keys   *keys
+	room   *waiting.Room
+	grants *grant.Ledger
+	leases *lease.Registry
 
-	unmatchedKeys [2]atomic.Uint64 // requests that no rule matched: denied, allowed
+	unmatchedDenied, unmatchedAllowed atomic.Uint64
 
-	grants grants
-	leases leases
-
-	reload sync.Mutex        // held while the rules change; guards what follows
-	shut   map[string]*gates // of rules that are gone, by name, while leases are held under them
+	reload sync.Mutex               // held while the rules change; guards orphans
+	orphan map[string]*lease.Limits // of rules that are gone, by name, while leases are held under them
 }
 
-// New returns a Server, or what is wrong with the Config.
+var _ decider.Decider = (*Server)(nil)
+
+// New returns a Server, or an error about the Config.
 func New(cfg Config) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	cfg.Memory = orDefault(cfg.Memory, DefaultMemory)
-	cfg.MaxWaiting = orDefault(cfg.MaxWaiting, DefaultMaxWaiting)
-	cfg.MaxLeases = orDefault(cfg.MaxLeases, DefaultMaxLeases)
-	s := &Server{cfg: cfg, epoch: time.Now(), shut: map[string]*gates{}, keys: newKeys(orDefault(cfg.Keys, DefaultKeys))}
-	s.grants.init()
-	s.leases.init(s)
-	rules := cfg.Rules
-	if rules == nil {
-		rules = new(config.Rules)
+	cfg.Memory = cmp.Or(cfg.Memory, DefaultMemory)
+	room, c := waiting.NewRoom(cmp.Or(cfg.MaxWaiting, DefaultMaxWaiting)), clock.New()
+	s := &Server{
+		cfg: cfg, clock: c, room: room, keys: newKeys(cmp.Or(cfg.Keys, DefaultKeys)),
+		grants: grant.NewLedger(), leases: lease.NewRegistry(c, room, cmp.Or(cfg.MaxLeases, DefaultMaxLeases)),
+		orphan: map[string]*lease.Limits{},
 	}
-	if err := s.Reload(rules); err != nil {
+	first := cfg.Rules
+	if first == nil {
+		first = new(config.Rules)
+	}
+	if err := s.Reload(first); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
-// IsKey reports whether a text can be a key over a protocol: not empty, UTF-8, and
-// without control characters.
-func IsKey(text string) bool {
-	return text != "" && utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
-}
-
-// now is the Server's clock.
-func (s *Server) now() time.Duration { return time.Since(s.epoch) }
-
 // Rules returns the rules in force. They must not be changed.
-func (s *Server) Rules() *config.Rules { return s.rules.Load().config }
+func (s *Server) Rules() *config.Rules { return s.rules.Load().Config }
 
-// Reload puts other rules into force, all at once. A rule of the same name goes
-// on with its counts, its line and its leases: under a new rate, tokens stay as
-// they are (keyed.Limiter.SetQuota). If it is counted in another way than
-// before, it begins anew. Those who wait under a rule that is gone are asked
-// again under the new ones. If there is an error, nothing has changed.
+// Reload replaces the rules. A rule with the same name keeps its counts, its queue
+// and its leases, unless its new quota is of another kind; under a new rate, the
+// tokens in its buckets stay as they are. Requests that wait under a rule that is
+// gone are decided again under the new rules. If there is an error, nothing
+// changes.
 //
-// The rules must be complete (config.Load has seen to that), and not be changed
+// The rules must be complete, as config.Load returns them, and must not be changed
 // afterwards.
-func (s *Server) Reload(rules *config.Rules) error {
+func (s *Server) Reload(cfg *config.Rules) error {
 	s.reload.Lock()
 	defer s.reload.Unlock()
 	old := s.rules.Load()
-	set, gone, moved, err := s.newRuleset(rules, old)
+	next, err := s.compile(cfg, old)
 	if err != nil {
 		return err
 	}
-	s.rules.Store(set)
-	s.keys.outdate()
-	for _, l := range gone {
-		l.lines.dismiss(errMoved, true)
-		l.gates.dismiss(errMoved)
+	s.rules.Store(next)
+	s.keys.invalidate()
+	if old != nil {
+		s.retire(old, next)
 	}
-	for _, r := range moved { // some of those in line may not be under it any more
-		r.live.lines.dismiss(errMoved, false)
+	for _, r := range next.all {
+		r.limits.Update(r.Concurrency)
 	}
-	for _, r := range set.inForce() {
-		r.live.gates.update(r.Concurrency)
-	}
-	s.shutGates(old, set)
 	return nil
 }
 
-// shutGates keeps the gates of rules that are gone, as long as leases are held under
-// them: if a rule comes back, they count.
-func (s *Server) shutGates(old, set *ruleset) {
-	if old == nil {
-		return
+// retire ends what the new rules do not continue. Limits of rules that are gone are
+// kept while leases are held under them: if the rule comes back, these count.
+func (s *Server) retire(old, next *rules) {
+	kept, byName := map[*state]bool{}, map[string]*rule{}
+	for st := range next.states {
+		kept[st] = true
 	}
-	here := map[string]bool{}
-	for _, r := range set.inForce() {
-		here[r.Name] = true
+	for _, r := range next.all {
+		byName[r.Name] = r
 	}
-	for _, r := range old.inForce() {
-		s.shut[r.Name] = r.live.gates
+	for st := range old.states {
+		if !kept[st] {
+			st.queue.Dismiss(waiting.ErrMoved, true)
+			st.limits.Dismiss(waiting.ErrMoved)
+		} else if next.overlays != nil { // waiting requests may have other effective rules
+			st.queue.Dismiss(waiting.ErrMoved, false)
+		}
 	}
-	maps.DeleteFunc(s.shut, func(name string, g *gates) bool { return here[name] || g.held.Load() == 0 })
+	for _, was := range old.all {
+		s.orphan[was.Name] = was.limits
+		if r := byName[was.Name]; r != nil && r.state == was.state && !r.sameKeys(was) {
+			r.queue.Dismiss(waiting.ErrMoved, false)
+		}
+	}
+	maps.DeleteFunc(s.orphan, func(name string, l *lease.Limits) bool { return byName[name] != nil || l.Held() == 0 })
 }
 
-// Close refuses from now on all who would have to wait, or lease; with now, also
-// those who wait already, with the reason weir.Closed and a RetryAfter. Decisions
-// that need no wait are still made, and leases returned.
+// Close rejects new requests that would have to wait, and new leases. If now is
+// set, it also rejects the requests that are waiting, with the reason weir.Closed
+// and a RetryAfter. Other decisions are still made, and leases can be returned.
 func (s *Server) Close(now bool) {
-	s.closed.Store(true)
+	s.room.Close()
 	if !now {
 		return
 	}
-	for _, r := range s.rules.Load().inForce() {
-		r.live.lines.dismiss(weir.Reject(weir.Closed, drainRetry), false)
-		r.live.gates.dismiss(weir.Reject(weir.Closed, drainRetry))
+	for st := range s.rules.Load().states {
+		st.queue.Dismiss(weir.Reject(weir.Closed, waiting.DrainRetry), false)
+		st.limits.Dismiss(weir.Reject(weir.Closed, waiting.DrainRetry))
 	}
 }
 
-// drainRetry is when those who are refused because the server ends should ask
-// again: somebody else, or the next one.
-const drainRetry = time.Second
-
 // Waiting returns how many requests wait, for tokens or for leases.
-func (s *Server) Waiting() int { return int(s.waiting.Load()) }
+func (s *Server) Waiting() int { return s.room.Len() }

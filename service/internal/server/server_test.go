@@ -9,6 +9,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server"
+	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
 func TestFirstLight(t *testing.T) {
@@ -22,20 +23,20 @@ func TestFirstLight(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				var v server.Verdict
+				var v decider.Verdict
 				for i, want := range []bool{true, true, false} {
-					s.Decide(&server.Request{Key: "a", N: 1}, &v)
+					_ = s.Decide(context.Background(), &decider.Request{Key: "a", N: 1}, &v)
 					if v.OK != want {
 						t.Errorf("request %d: %+v", i, v)
 					}
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 				defer cancel()
-				if err := s.Wait(ctx, &server.Request{Key: "a", N: 1}, &v); err != nil || v.OK || v.Reason != weir.TooLate {
+				if err := s.Wait(ctx, &decider.Request{Key: "a", N: 1}, &v); err != nil || v.OK || v.Reason != weir.TooLate {
 					t.Errorf("cannot make it: %v %+v", err, v)
 				}
 				start := time.Now()
-				if err := s.Wait(t.Context(), &server.Request{Key: "a", N: 1}, &v); err != nil || !v.OK {
+				if err := s.Wait(t.Context(), &decider.Request{Key: "a", N: 1}, &v); err != nil || !v.OK {
 					t.Errorf("waits: %v %+v", err, v)
 				}
 				t.Log(time.Since(start), v.Waited)

@@ -2,273 +2,200 @@ package server
 
 import (
 	"bytes"
-	"encoding/binary"
-	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
-	"math"
 	"os"
-	"path/filepath"
 	"time"
 
-	"github.com/weir-go/weir/internal/keyedtable"
-	"github.com/weir-go/weir/rate"
-	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/server/lease"
+	"github.com/weir-go/weir/service/internal/server/quota"
+	"github.com/weir-go/weir/service/internal/server/ruleset"
+	snapshot "github.com/weir-go/weir/service/internal/server/state"
 )
 
-// snapshotMagic begins a snapshot: what it is, and the version of the format. The
-// wall clock and the Server's clock follow, in nanoseconds, then records, and a
-// checksum of all.
-const snapshotMagic = "weirsrv1"
-
-// What a record is of. It has the names of rules and a body.
-const (
-	recordEnd    = iota
-	recordCounts // of one rule; empty if it has them in common with one before
-	recordTrial  // of its candidate
-	recordLimits // what Auto has found, for one rule
-	recordLeases // of all rules that it names
-	recordGrants
-)
-
-// Snapshot writes what must outlive the process, for Restore in the next one:
-// what each key has had, leases, the limits that Auto has found, and the secret of
-// grants. Counters, the keys of Top, and those who wait are not in it. The Server
-// goes on meanwhile: what is decided during the call may or may not be in it. It
-// takes as much memory as the counts of a rule.
+// Snapshot writes what must outlive the process, for Restore in the next one: the
+// tokens that keys have used, leases, the limits that auto has found, and the
+// secret of grants. Counters, the keys of Top and waiting requests are left out.
+// Requests that are decided during the call may or may not be included. It takes as
+// much memory as the counts of a rule.
 //
-// Who can read a snapshot can return leases, settle grants, and make keys collide.
+// Anyone who can read a snapshot can return leases, settle grants, and construct
+// keys that share a bucket.
 func (s *Server) Snapshot(w io.Writer) error {
-	sum := crc32.NewIEEE()
-	out := recorder{w: io.MultiWriter(w, sum)}
-	head := append([]byte(snapshotMagic), appendTime(nil, time.Duration(time.Now().UnixNano()))...)
-	out.write(appendTime(head, s.now()))
-	set := s.rules.Load()
-	seen := map[*keyedtable.Windows[string]]bool{}
-	for _, r := range set.inForce() {
-		for _, kept := range [...]struct {
-			kind    byte
-			buckets buckets
-			quota   *config.Quota
-		}{{recordCounts, r.live.buckets, &r.Quota}, {recordTrial, r.live.trial, r.Candidate}} {
-			how, state := keeps(kept.buckets, kept.quota)
-			if state == nil {
-				continue
-			}
-			body := bytes.NewBuffer(appendText(appendTime(nil, r.live.since), how))
-			if !repeated(kept.buckets, seen) {
-				if err := state.Snapshot(body); err != nil {
-					return fmt.Errorf("server: rule %q: %w", r.Name, err)
-				}
-			}
-			out.record(kept.kind, []string{set.nameOf(r)}, body.Bytes())
+	rs := s.rules.Load()
+	out := snapshot.NewWriter(w, s.clock.Now())
+	for name, kept := range rs.kept {
+		c := snapshot.Counts{Rule: name, Candidate: kept.candidate, Since: kept.state.since, Kind: kept.buckets().Kind()}
+		var data bytes.Buffer
+		if err := kept.buckets().Snapshot(&data); err != nil {
+			return fmt.Errorf("server: rule %q: %w", name, err)
 		}
-		if limits := r.live.gates.append(nil); len(limits) > 0 {
-			out.record(recordLimits, []string{set.nameOf(r)}, limits)
-		}
+		c.Data = data.Bytes()
+		out.Counts(&c)
 	}
-	names, body := s.leases.append(set)
-	out.record(recordLeases, names, body)
-	out.record(recordGrants, nil, s.grants.append(nil))
-	out.write([]byte{recordEnd})
-	out.write(binary.LittleEndian.AppendUint32(nil, sum.Sum32()))
-	if out.err != nil {
-		return fmt.Errorf("server: writing a snapshot: %w", out.err)
+	var names []string
+	places := map[*lease.Limits]int{}
+	for i, r := range rs.all {
+		out.Limits(snapshot.Limits{Rule: r.Name, Found: r.limits.Found()})
+		names, places[r.limits] = append(names, r.Name), i
 	}
-	return nil
+	leases, token := s.leases.Leases(places)
+	out.Leases(names, leases, token)
+	out.Grants(s.grants.State())
+	return out.Close()
 }
+
+// counted are the buckets of a rule, or of its candidate.
+type counted struct {
+	state     *state
+	candidate bool
+}
+
+func (c counted) buckets() quota.Buckets {
+	if c.candidate {
+		return c.state.candidate
+	}
+	return c.state.buckets
+}
+
+// kept yields all buckets, with the names by which Restore finds them.
+func (rs *rules) kept(yield func(string, counted) bool) {
+	if rs.overlays != nil {
+		for period, st := range rs.overlays.states {
+			if !yield(windowName(period), counted{st, false}) {
+				return
+			}
+		}
+		return
+	}
+	for _, r := range rs.all {
+		if r.buckets != nil && !yield(r.Name, counted{r.state, false}) || r.candidate != nil && !yield(r.Name, counted{r.state, true}) {
+			return
+		}
+	}
+}
+
+// windowName returns the name for the windows of overlays. It is not ASCII, unlike
+// the names of rules.
+func windowName(period time.Duration) string { return "«windows of " + period.String() + "»" }
 
 // SaveFile writes a Snapshot to a file that only its owner can read, in place of
-// what is there: if it fails, that stays as it is. It is written beside it, with the
-// ending .new: there must be one call at a time.
-func (s *Server) SaveFile(path string) (err error) {
-	f, err := os.OpenFile(path+".new", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+// the file there. If it fails, that stays unchanged. There must be one call at a
+// time.
+func (s *Server) SaveFile(path string) error { return snapshot.WriteFile(path, s.Snapshot) }
+
+// Restored is what Restore has found.
+type Restored struct {
+	Rules  int // whose counts continue
+	Leases int // that are held again
+	Ended  int // leases that have expired since
+	// Skipped describes everything that was left out, and why.
+	Skipped []string
+}
+
+func (done *Restored) skip(format string, args ...any) {
+	done.Skipped = append(done.Skipped, fmt.Sprintf(format, args...))
+}
+
+// Restore continues from a Snapshot as if the Server of that time had only stood
+// still: buckets have refilled, leases have expired, and ids of grants and leases
+// are valid. Rules are found by their names; what belongs to a rule that is gone, or
+// that counts in another way, is left out. Leases are held even if the limit is
+// lower now. A lease that was returned after the Snapshot is held until it expires.
+// If the error is not nil, nothing has changed.
+//
+// Restore must be called before any other use of the Server. It reads r into memory,
+// to its end.
+func (s *Server) Restore(r io.Reader) (Restored, error) {
+	from, err := snapshot.Read(r)
 	if err != nil {
-		return err
+		return Restored{}, err
 	}
-	defer func() {
-		if err != nil {
-			f.Close()
-			os.Remove(f.Name())
+	s.reload.Lock()
+	defer s.reload.Unlock()
+	passed := max(time.Duration(time.Now().UnixNano())-from.Wall, 0)
+	s.clock.Resume(from.Clock + min(passed, ruleset.MaxSpan))
+	var done Restored
+	rs := s.rules.Load()
+	for st := range rs.states {
+		st.since = s.clock.Now()
+	}
+	s.restoreCounts(rs, from, &done)
+	s.keys.invalidate()
+	s.restoreLeases(rs, from, &done)
+	s.grants.Restore(from.Grants)
+	return done, nil
+}
+
+// LoadFile is Restore from a file.
+func (s *Server) LoadFile(path string) (Restored, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return Restored{}, err
+	}
+	defer f.Close()
+	return s.Restore(f)
+}
+
+func (s *Server) restoreCounts(rs *rules, from *snapshot.Snapshot, done *Restored) {
+	type name struct {
+		rule      string
+		candidate bool
+	}
+	kept := map[name]counted{}
+	rules := map[string]bool{}
+	for rule, c := range rs.kept {
+		kept[name{rule, c.candidate}] = c
+	}
+	for _, r := range rs.all {
+		rules[r.Name] = true
+	}
+	for i := range from.Counts {
+		c := &from.Counts[i]
+		what := "counts"
+		if c.Candidate {
+			what = "candidate's counts"
 		}
-	}()
-	if err := errors.Join(f.Chmod(0o600), s.Snapshot(f)); err != nil { // one may have been left there
-		return err
-	}
-	if err := errors.Join(f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return err
-	}
-	d, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close()) // so that the new name outlives a power cut, too
-}
-
-// recorder writes records, and keeps the first error.
-type recorder struct {
-	w   io.Writer
-	err error
-}
-
-func (r *recorder) write(b []byte) {
-	if r.err == nil {
-		_, r.err = r.w.Write(b)
-	}
-}
-
-func (r *recorder) record(kind byte, names []string, body []byte) {
-	head := binary.AppendUvarint([]byte{kind}, uint64(len(names)))
-	for _, name := range names {
-		head = appendText(head, name)
-	}
-	r.write(binary.AppendUvarint(head, uint64(len(body))))
-	r.write(body)
-}
-
-func appendText(b []byte, s string) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
-}
-
-// appendTime appends what is not negative, or counts as zero.
-func appendTime(b []byte, d time.Duration) []byte { return binary.AppendUvarint(b, uint64(max(d, 0))) }
-
-// A keeper is counts that can be kept. Restore lets the time since Snapshot count,
-// and changes nothing if there is an error.
-type keeper interface {
-	Snapshot(w io.Writer) error
-	Restore(r io.Reader) error
-}
-
-// keeps returns how buckets are counted, and what of them can be kept; nil if
-// nothing can.
-func keeps(b buckets, q *config.Quota) (how string, state keeper) {
-	switch b := b.(type) {
-	case many:
-		return "keyed", b.l
-	case single:
-		return "single", lone{b.l}
-	case *counted:
-		return string(q.Algorithm), b.l
-	}
-	return "", nil
-}
-
-// lone is the tokens of the one bucket of a rule.
-type lone struct{ *rate.Limiter }
-
-func (l lone) Snapshot(w io.Writer) error {
-	b := appendTime(nil, time.Duration(time.Now().UnixNano()))
-	_, err := w.Write(binary.LittleEndian.AppendUint64(b, math.Float64bits(l.Tokens())))
-	return err
-}
-
-// Restore takes from a full bucket what was lacking, so long ago that what has
-// come back since is what has: so parts of a token count.
-func (l lone) Restore(r io.Reader) error {
-	b, err := io.ReadAll(r)
-	if err != nil {
-		return err
-	}
-	d := decoder{b: b}
-	passed := passedSince(time.Duration(d.uint(math.MaxInt64)))
-	lack := float64(l.Burst()) - math.Float64frombits(d.fixed64())
-	if d.bad || len(d.b) > 0 || !(lack <= 1<<53) {
-		return errSpoilt
-	}
-	q := l.Quota()
-	if lack -= q.Rate() * passed.Seconds(); lack <= 0 || q.Unlimited() {
-		return nil
-	}
-	n, ago := math.Ceil(lack), time.Duration(0)
-	if n > lack {
-		ago = time.Duration((n - lack) / q.Rate() * float64(time.Second))
-	}
-	taken := min(int(n), l.Burst())
-	l.TakeAt(time.Now().Add(-ago), taken)
-	l.Settle(taken, int(n)) // what is beyond the burst is debt
-	return nil
-}
-
-// passedSince returns how long ago it was so late by the wall clock. A clock that
-// was set back does not count.
-func passedSince(wall time.Duration) time.Duration {
-	return min(max(time.Duration(time.Now().UnixNano())-wall, 0), maxSpan)
-}
-
-// maxSpan is the maxSpan time that a snapshot may speak of, so that sums of a few
-// do not overflow.
-const maxSpan = math.MaxInt64 / 8
-
-// append appends the limits that Auto has found.
-func (g *gates) append(b []byte) []byte {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.terms == nil || g.terms.Limit != config.Auto {
-		return b
-	}
-	for bucket, d := range g.doors {
-		b = binary.AppendUvarint(appendText(b, bucket), uint64(d.limiter.Stats().Limit))
-		b = appendTime(b, d.lasts)
-	}
-	return b
-}
-
-// append returns all leases, and the names of the rules that they are under.
-func (ls *leases) append(set *ruleset) (names []string, b []byte) {
-	number := map[*gates]uint64{}
-	for i, r := range set.inForce() {
-		number[r.live.gates] = uint64(i)
-		names = append(names, set.nameOf(r))
-	}
-	// All but until stands still once a lease is held, so the lock is held to copy
-	// that alone.
-	ls.mu.Lock()
-	b = binary.AppendUvarint(b, ls.token)
-	held := make([]*lease, 0, len(ls.of))
-	until := make([]time.Duration, 0, len(ls.of))
-	for _, l := range ls.of {
-		held, until = append(held, l), append(until, l.until)
-	}
-	ls.mu.Unlock()
-	for i, l := range held {
-		b = append(b, l.id[:]...)
-		b = appendText(b, l.key)
-		b = binary.AppendUvarint(b, uint64(l.n))
-		b = binary.AppendUvarint(b, l.token)
-		for _, d := range [...]time.Duration{until[i], l.ttl, l.most} {
-			b = appendTime(b, d)
-		}
-		var under []byte
-		n := uint64(0)
-		for j := range l.held { // not the values: a permit is released meanwhile
-			if i, ok := number[l.held[j].door.gates]; ok {
-				under = binary.AppendUvarint(under, i)
-				n++
+		here, ok := kept[name{c.Rule, c.Candidate}]
+		switch {
+		case !ok && !rules[c.Rule]:
+			done.skip("the %s of rule %q: it is gone", what, c.Rule)
+		case !ok || here.buckets().Kind() != c.Kind:
+			done.skip("the %s of rule %q: it counts in another way now", what, c.Rule)
+		default:
+			if err := here.buckets().Restore(bytes.NewReader(c.Data)); err != nil {
+				done.skip("the %s of rule %q: %v", what, c.Rule, err)
+			} else if !c.Candidate {
+				here.state.since = c.Since
+				done.Rules++
 			}
 		}
-		b = append(binary.AppendUvarint(b, n), under...)
 	}
-	return names, b
 }
 
-// append appends the secret, and what is settled.
-func (g *grants) append(b []byte) []byte {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for _, n := range [...]uint64{g.key.K0, g.key.K1, g.seq.Load()} {
-		b = binary.LittleEndian.AppendUint64(b, n)
+func (s *Server) restoreLeases(rs *rules, from *snapshot.Snapshot, done *Restored) {
+	byName := map[string]*rule{}
+	for _, r := range rs.all {
+		byName[r.Name] = r
 	}
-	b = appendTime(appendTime(b, g.turned), g.floor)
-	for _, settled := range g.settled {
-		b = binary.AppendUvarint(b, uint64(len(settled)))
-		for stamp := range settled {
-			b = binary.LittleEndian.AppendUint64(b, stamp)
+	got := s.leases.Restore(from.Leases, from.Token, func(l *lease.SavedLease) (under []lease.Under) {
+		for _, place := range l.Under {
+			if r := byName[from.Rules[place]]; r != nil {
+				under = leaseUnder([]*rule{r}, l.Key, under)
+			}
+		}
+		return under
+	})
+	done.Leases, done.Ended = got.Held, got.Expired
+	if got.Orphaned > 0 {
+		done.skip("%d leases: no rule leases them now", got.Orphaned)
+	}
+	if got.TooMany > 0 {
+		done.skip("%d leases: more than %d", got.TooMany, s.leases.Max())
+	}
+	for _, l := range from.Limits {
+		if r := byName[l.Rule]; r == nil || !r.limits.Restore(l.Found) {
+			done.skip("the limits of rule %q: no rule has that name and an auto limit", l.Rule)
 		}
 	}
-	return b
 }

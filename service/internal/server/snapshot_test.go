@@ -19,6 +19,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server"
+	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
 // keptRules have all that can be kept.
@@ -53,28 +54,28 @@ func (d desk) next(cfg server.Config, snapshot []byte) (desk, server.Restored) {
 }
 
 // busy uses a Server in all the ways that leave something behind.
-func (d desk) busy() (leases []server.Lease, grant, settled string) {
+func (d desk) busy() (leases []decider.Lease, grant, settled string) {
 	d.t.Helper()
-	var v server.Verdict
+	var v decider.Verdict
 	for i, n := range []int{2, 1, 1, 3} {
 		key := fmt.Sprint("k", i%3)
-		d.Decide(&server.Request{Key: key, N: n}, &v)
+		d.Decide(&decider.Request{Key: key, N: n}, &v)
 		time.Sleep(700 * time.Millisecond)
-		l, err := d.Acquire(d.t.Context(), server.LeaseRequest{Key: key, N: 1 + i%2, TTL: time.Duration(5*i+5) * time.Second})
+		l, err := d.Acquire(d.t.Context(), decider.LeaseRequest{Key: key, N: 1 + i%2, TTL: time.Duration(5*i+5) * time.Second})
 		must(d.t, err)
 		leases = append(leases, l)
 	}
-	d.Decide(&server.Request{Key: "k0", N: 2}, &v)
-	settled = string(d.AppendID(nil, v.Grant, "k0"))
+	d.Decide(&decider.Request{Key: "k0", N: 2}, &v)
+	settled = string(d.AppendGrantID(nil, v.Grant, "k0"))
 	if _, err := d.Settle("k0", settled, 0); err != nil {
 		d.t.Fatal(err)
 	}
 	time.Sleep(500 * time.Millisecond)
-	d.Decide(&server.Request{Key: "k0", N: 2}, &v)
+	d.Decide(&decider.Request{Key: "k0", N: 2}, &v)
 	if !v.OK {
 		d.t.Fatalf("%+v", v)
 	}
-	return leases, string(d.AppendID(nil, v.Grant, "k0")), settled
+	return leases, string(d.AppendGrantID(nil, v.Grant, "k0")), settled
 }
 
 // same checks that two Servers say the same of some keys.
@@ -122,7 +123,7 @@ func TestRestartLosesNothing(t *testing.T) {
 				check(t, "ended", done.Ended, len(leases)-held)
 				check(t, "skipped", len(done.Skipped), 0)
 				same(t, "at once", last, next)
-				if _, err := next.Settle("k0", settled, 0); err != server.ErrNoGrant {
+				if _, err := next.Settle("k0", settled, 0); err != decider.ErrNoGrant {
 					t.Errorf("settled twice: %v", err)
 				}
 				for _, d := range []desk{last, next} {
@@ -166,16 +167,16 @@ func TestRestoredLeases(t *testing.T) {
 		time.Sleep(time.Second)
 		l, err := next.Renew("a", ids[0], 2*time.Hour)
 		must(t, err)
-		check(t, "renewed", l, server.Lease{ID: ids[0], Key: "a", N: 1, Token: l.Token, TTL: time.Hour, Limit: 2, Inflight: 2})
+		check(t, "renewed", l, decider.Lease{ID: ids[0], Key: "a", N: 1, Token: l.Token, TTL: time.Hour, Limit: 2, Inflight: 2})
 		waits := []<-chan string{next.line(t.Context(), "a", 1), next.line(t.Context(), "a", 1)}
 		must(t, next.Return("a", ids[0], weir.Success))
-		_, err = next.Acquire(t.Context(), server.LeaseRequest{Key: "a", N: 1})
+		_, err = next.Acquire(t.Context(), decider.LeaseRequest{Key: "a", N: 1})
 		check(t, "nobody knows how long the work took", err, error(weir.Reject(weir.OverLimit, 0)))
 		check(t, "first in line", ended(waits[0]), "granted after 0s")
 		check(t, "second in line", ended(waits[1]), still)
 		time.Sleep(time.Minute)
 		check(t, "second in line", ended(waits[1]), "granted after 59s")
-		if err := next.Return("a", ids[1], weir.Success); err != server.ErrNoLease {
+		if err := next.Return("a", ids[1], weir.Success); err != decider.ErrNoLease {
 			t.Errorf("returned after it has run out: %v", err)
 		}
 	})
@@ -190,38 +191,38 @@ func TestRestoreUnderOtherRules(t *testing.T) {
 		rule  string
 		next  server.Config
 		done  server.Restored
-		state server.LeaseState // of k0, of which three units were leased
+		state decider.LeaseState // of k0, of which three units were leased
 	}{
 		{"a limit that is less", rules(func(r []config.Rule) []config.Rule {
 			r[4].Concurrency.Limit = 1
 			return r
-		}), server.Restored{Rules: 4, Leases: 4}, server.LeaseState{Limit: 1, Inflight: 3}},
+		}), server.Restored{Rules: 4, Leases: 4}, decider.LeaseState{Limit: 1, Inflight: 3}},
 		{"a limit that is to be found", rules(func(r []config.Rule) []config.Rule {
 			r[4].Concurrency.Limit, r[4].Concurrency.Max = config.Auto, 2
 			return r
-		}), server.Restored{Rules: 4, Leases: 4}, server.LeaseState{Limit: 2, Inflight: 3}},
+		}), server.Restored{Rules: 4, Leases: 4}, decider.LeaseState{Limit: 2, Inflight: 3}},
 		{"a rule that is gone", rules(func(r []config.Rule) []config.Rule { return r[1:] }),
 			server.Restored{Rules: 3, Leases: 4, Skipped: []string{
 				`the counts of rule "tokens": it is gone`, `the candidate's counts of rule "tokens": it is gone`,
-			}}, server.LeaseState{Limit: 3, Inflight: 3}},
+			}}, decider.LeaseState{Limit: 3, Inflight: 3}},
 		{"a rule that counts in another way", rules(func(r []config.Rule) []config.Rule {
 			r[1].Per, r[0].Candidate = config.PerKey, nil
 			return r
 		}), server.Restored{Rules: 3, Leases: 4, Skipped: []string{
-			`the candidate's counts of rule "tokens": it is counted in another way`,
-			`the counts of rule "together": it is counted in another way`,
-		}}, server.LeaseState{Limit: 3, Inflight: 3}},
+			`the candidate's counts of rule "tokens": it counts in another way now`,
+			`the counts of rule "together": it counts in another way now`,
+		}}, decider.LeaseState{Limit: 3, Inflight: 3}},
 		{"a rule that leases no more, beside one that does", rules(func(r []config.Rule) []config.Rule {
 			return append(r[:5:5], leased("all", config.Concurrency{Limit: 9}))
-		}), server.Restored{Rules: 4, Leases: 4}, server.LeaseState{Limit: 3, Inflight: 3}},
+		}), server.Restored{Rules: 4, Leases: 4}, decider.LeaseState{Limit: 3, Inflight: 3}},
 		{"no rule that leases", rules(func(r []config.Rule) []config.Rule {
 			return append(r[:4:4], leased("others", config.Concurrency{Limit: 1}))
-		}), server.Restored{Rules: 4, Skipped: []string{"4 leases: no rule leases them now"}}, server.LeaseState{Limit: 1}},
+		}), server.Restored{Rules: 4, Skipped: []string{"4 leases: no rule leases them now"}}, decider.LeaseState{Limit: 1}},
 		{"fewer leases at most", func() server.Config {
 			cfg := rules(slices.Clone)
 			cfg.MaxLeases = 1
 			return cfg
-		}(), server.Restored{Rules: 4, Leases: 1, Skipped: []string{"3 leases: more than 1"}}, server.LeaseState{Limit: 3, Inflight: -1}},
+		}(), server.Restored{Rules: 4, Leases: 1, Skipped: []string{"3 leases: more than 1"}}, decider.LeaseState{Limit: 3, Inflight: -1}},
 	} {
 		t.Run(row.rule, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -250,7 +251,7 @@ func TestGrantsAfterRestart(t *testing.T) {
 		d := newDesk(t, server.Config{}, one("all", quota(10, time.Hour, config.GCRA)))
 		for range 3 {
 			v := d.ask("a", 1)
-			if _, err := d.Settle("a", string(d.AppendID(nil, v.Grant, "a")), 0); err != nil {
+			if _, err := d.Settle("a", string(d.AppendGrantID(nil, v.Grant, "a")), 0); err != nil {
 				t.Error(err)
 			}
 			d, _ = d.next(server.Config{Rules: d.Rules()}, d.snapshot())
@@ -264,7 +265,7 @@ func TestRestoredGrantOfAnotherRule(t *testing.T) {
 		last := newDesk(t, server.Config{}, one("old", quota(10, time.Hour, config.GCRA)))
 		time.Sleep(time.Second)
 		v := last.ask("a", 2)
-		id := string(last.AppendID(nil, v.Grant, "a"))
+		id := string(last.AppendGrantID(nil, v.Grant, "a"))
 		time.Sleep(2 * time.Millisecond) // ids tell the time in whole ones
 		next, _ := last.next(server.Config{Rules: &config.Rules{Rules: []config.Rule{one("new", quota(10, time.Hour, config.GCRA))}}}, last.snapshot())
 		next.Settle("a", id, 8)
@@ -288,7 +289,7 @@ func TestAutoIsRestored(t *testing.T) {
 			}
 		}
 		check(t, "limits", next.Stats().Rules[0].Leases.Limit, last.Stats().Rules[0].Leases.Limit)
-		all := server.LeaseRequest{Key: "b", N: last.inflight("b", 0).Limit}
+		all := decider.LeaseRequest{Key: "b", N: last.inflight("b", 0).Limit}
 		_, was := last.Acquire(t.Context(), all)
 		_, is := next.Acquire(t.Context(), all)
 		check(t, "how long leases are held", is, was)
@@ -303,11 +304,11 @@ func TestAutoIsRestored(t *testing.T) {
 	})
 }
 
-// Rules that are made of others are found by those.
+// Windows of overlays are found by their period.
 func TestRestoreMerged(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		base, narrow := one("base", quota(10, time.Hour, config.Fixed)), one("narrow", quota(2, time.Hour, config.Fixed))
-		base.Algorithm, narrow.Algorithm, narrow.Glob = config.GCRA, config.GCRA, "n*"
+		base, narrow := one("base", quota(10, time.Hour, config.Fixed)), one("narrow", quota(2, 2*time.Hour, config.Fixed))
+		narrow.Glob = "n*"
 		cfg := func() server.Config {
 			return server.Config{Rules: &config.Rules{Merge: true, Rules: []config.Rule{base, narrow}}}
 		}
@@ -333,7 +334,7 @@ func TestRestoredGrantsOfMergedRules(t *testing.T) {
 		ids := map[string]string{}
 		for _, key := range []string{"n", "m"} {
 			v := last.ask(key, 1)
-			ids[key] = string(last.AppendID(nil, v.Grant, key))
+			ids[key] = string(last.AppendGrantID(nil, v.Grant, key))
 		}
 		time.Sleep(time.Second)
 		next, _ := last.next(cfg, last.snapshot())
@@ -341,7 +342,7 @@ func TestRestoredGrantsOfMergedRules(t *testing.T) {
 			check(t, key+", used", next.Explain(key).Rules[0].Used, 1)
 			got, err := next.Settle(key, id, 0)
 			check(t, key, err, nil)
-			check(t, key, got, server.Settled{Was: 1})
+			check(t, key, got, decider.Settled{Was: 1})
 		}
 	})
 }
@@ -366,13 +367,13 @@ func TestRestoreOneBucket(t *testing.T) {
 				r := one("one", quota(4, 40*time.Second, config.GCRA))
 				r.Per = config.PerRule
 				last := newDesk(t, server.Config{}, r)
-				var v server.Verdict
+				var v decider.Verdict
 				for _, n := range row.took {
-					last.Decide(&server.Request{Key: "a", N: n}, &v)
+					last.Decide(&decider.Request{Key: "a", N: n}, &v)
 				}
 				if row.true > 0 {
 					n := row.took[len(row.took)-1]
-					if _, err := last.Settle("a", string(last.AppendID(nil, v.Grant, "a")), row.true); err != nil {
+					if _, err := last.Settle("a", string(last.AppendGrantID(nil, v.Grant, "a")), row.true); err != nil {
 						t.Fatal(n, err)
 					}
 				}
@@ -460,8 +461,8 @@ func FuzzRestore(f *testing.F) {
 		f.Fatal(err)
 	}
 	for _, key := range []string{"k0", "k0", "k1"} {
-		s.Decide(&server.Request{Key: key, N: 2}, new(server.Verdict))
-		if _, err := s.Acquire(f.Context(), server.LeaseRequest{Key: key, N: 1}); err != nil {
+		_ = s.Decide(context.Background(), &decider.Request{Key: key, N: 2}, new(decider.Verdict))
+		if _, err := s.Acquire(f.Context(), decider.LeaseRequest{Key: key, N: 1}); err != nil {
 			f.Fatal(err)
 		}
 	}
@@ -480,7 +481,7 @@ func FuzzRestore(f *testing.F) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			d.Acquire(ctx, server.LeaseRequest{Key: "k0", N: 1, Wait: true})
+			d.Acquire(ctx, decider.LeaseRequest{Key: "k0", N: 1, Wait: true})
 			d.ask("k0", 1)
 			time.Sleep(time.Hour)
 			synctest.Wait()

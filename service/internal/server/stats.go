@@ -2,174 +2,113 @@ package server
 
 import (
 	"cmp"
+	"context"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/internal/keyedtable"
+	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/server/decider"
+	"github.com/weir-go/weir/service/internal/server/lease"
+	"github.com/weir-go/weir/service/internal/server/waiting"
 )
 
-// reasons is how many weir.Reasons there are, and none.
-const reasons = int(weir.Throttled) + 1
-
-// WaitBounds are the upper bounds of the buckets that waits are counted in.
-var WaitBounds = [...]time.Duration{
-	5 * time.Millisecond, 10 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond,
-	250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2500 * time.Millisecond, 5 * time.Second, 10 * time.Second,
-	30 * time.Second, time.Minute,
-}
-
-// waits count how long those waited who were granted.
-type waits struct {
-	counts [len(WaitBounds) + 1]atomic.Uint64
-	sum    atomic.Int64
-}
-
-func (w *waits) add(d time.Duration) {
-	i, _ := slices.BinarySearch(WaitBounds[:], d)
-	w.counts[i].Add(1)
-	w.sum.Add(int64(d))
-}
-
-// Waits is a histogram: Counts[i] of those granted waited at most WaitBounds[i],
-// and longer than the bound before it; the last longer than all.
-type Waits struct {
-	Counts [len(WaitBounds) + 1]uint64
-	Sum    time.Duration
-}
-
-func (w *waits) load() (h Waits) {
-	for i := range w.counts {
-		h.Counts[i] = w.counts[i].Load()
-	}
-	h.Sum = time.Duration(w.sum.Load())
-	return h
-}
-
-// RuleStats is the state of a rule, and what became of requests under it since
-// it came.
+// RuleStats is the state of a rule, and the outcomes of requests since the rule
+// was loaded.
 type RuleStats struct {
-	Rule *Rule
+	Rule *config.Rule
 
 	Allowed   uint64
 	Denied    map[weir.Reason]uint64
-	Cancelled uint64 // left while waiting, or ran out of time
-	Shadowed  uint64 // allowed, but for the mode they would have been denied
-	// TrialAllowed and TrialDenied are what the candidate would have done. It hears of
-	// what is given back whatever it said, so where much is, it seems too generous.
+	Cancelled uint64 // requests that left the queue, or whose time ran out
+	Shadowed  uint64 // requests that would have been denied but for the mode
+	// TrialAllowed and TrialDenied are what the candidate would have done. It also
+	// settles requests that it denied, so it seems too generous where many costs are
+	// returned.
 	TrialAllowed, TrialDenied uint64
 
-	Waiting   int    // now
-	Waits     Waits  // of those who stood in line and were granted
-	Memory    int    // bytes for counts, the candidate's too; those that rules have in common are the first one's
-	Forgotten uint64 // counts given up too early, because memory was full
+	Waiting   int           // requests, now
+	Waits     waiting.Times // of requests that waited and were allowed
+	Memory    int           // bytes for counts, with the candidate's; shared ones belong to the first rule that has them
+	Forgotten uint64        // counts that were dropped because memory was full
 
-	Leases LeaseStats
+	Leases lease.Stats
 }
 
 // Stats is the state of a Server.
 type Stats struct {
 	Rules []RuleStats
-	// Unmatched are the requests that no rule matched.
+	// UnmatchedAllowed and UnmatchedDenied are the requests that no rule matched.
 	UnmatchedAllowed, UnmatchedDenied uint64
 	Leases                            int       // held, of all rules
 	LeasesRefused                     uint64    // because Config.MaxLeases are held
 	Reloads                           uint64    // rules put into force, the first included
-	Loaded                            time.Time // when the present ones were
+	Loaded                            time.Time // when the present rules were
 }
 
 // Stats returns the state, and the counts.
 func (s *Server) Stats() Stats {
-	set := s.rules.Load()
+	rs := s.rules.Load()
 	st := Stats{
-		Reloads: set.id, Loaded: set.loaded,
-		UnmatchedDenied: s.unmatchedKeys[0].Load(), UnmatchedAllowed: s.unmatchedKeys[1].Load(),
+		Reloads: rs.id, Loaded: rs.loaded,
+		UnmatchedDenied: s.unmatchedDenied.Load(), UnmatchedAllowed: s.unmatchedAllowed.Load(),
 	}
-	st.Leases, st.LeasesRefused = s.leases.count()
-	seen := map[*keyedtable.Windows[string]]bool{}
-	for _, r := range set.inForce() {
-		rs := r.stats()
-		if r.Quoted() && !repeated(r.live.buckets, seen) {
-			rs.Memory, rs.Forgotten = r.live.buckets.memory()
+	st.Leases, st.LeasesRefused = s.leases.Count()
+	seen := map[*state]bool{}
+	for _, r := range rs.known() {
+		one := r.stats()
+		if r.buckets != nil && !seen[r.state] {
+			one.Memory, one.Forgotten = r.buckets.Memory()
+			seen[r.state] = true
 		}
-		if r.live.trial != nil {
-			bytes, _ := r.live.trial.memory()
-			rs.Memory += bytes
+		if r.candidate != nil {
+			bytes, _ := r.candidate.Memory()
+			one.Memory += bytes
 		}
-		st.Rules = append(st.Rules, rs)
+		st.Rules = append(st.Rules, one)
 	}
 	return st
 }
 
-func (r *Rule) stats() RuleStats {
-	c := &r.live.counts
-	st := RuleStats{
-		Rule: r, Allowed: c.allowed.sum(), Denied: map[weir.Reason]uint64{}, Cancelled: c.cancelled.Load(),
-		Shadowed: c.shadowed.Load(), TrialDenied: c.trial[0].Load(), TrialAllowed: c.trial[1].Load(),
-		Waiting: int(r.live.lines.waiting.Load()), Waits: c.waited.load(), Leases: r.live.gates.stats(),
+func (r *rule) stats() RuleStats {
+	c := r.counts
+	return RuleStats{
+		Rule: &r.Rule.Rule, Allowed: c.allowed.sum(), Denied: c.denied.Load(), Cancelled: c.queue.Cancelled.Load(),
+		Shadowed: c.shadowed.Load(), TrialDenied: c.candidateDenied.Load(), TrialAllowed: c.candidateGrant.Load(),
+		Waiting: int(c.queue.Waiting.Load()), Waits: c.queue.Times.Load(), Leases: r.limits.Stats(),
 	}
-	for why := range c.denied {
-		if n := c.denied[why].Load(); n > 0 {
-			st.Denied[weir.Reason(why)] = n
-		}
-	}
-	return st
 }
 
-// A Seen is a key that was asked for of late.
-type Seen struct {
-	Key             string
-	Rules           []*Rule // that count for it
-	Allowed, Denied uint64  // requests, since the key is remembered
-	Waiting         int     // requests in line for it
-}
-
-// Top returns the n keys that were denied most or, if not denied, asked for most,
-// of those remembered.
-func (s *Server) Top(n int, denied bool) []Seen {
-	var all []Seen
+// Top returns the keys with the most requests: see decider.Decider. The error is
+// nil.
+func (s *Server) Top(_ context.Context, n int, denied bool) ([]decider.Seen, error) {
+	var all []decider.Seen
 	for e := range s.keys.all {
 		if seen := s.seen(e); !denied || seen.Denied > 0 {
 			all = append(all, seen)
 		}
 	}
-	by := func(k Seen) uint64 {
+	requests := func(k decider.Seen) uint64 {
 		if denied {
 			return k.Denied
 		}
 		return k.Allowed + k.Denied
 	}
-	slices.SortFunc(all, func(a, b Seen) int {
-		return cmp.Or(cmp.Compare(by(b), by(a)), cmp.Compare(a.Key, b.Key))
+	slices.SortFunc(all, func(a, b decider.Seen) int {
+		return cmp.Or(cmp.Compare(requests(b), requests(a)), cmp.Compare(a.Key, b.Key))
 	})
-	return all[:min(max(n, 0), len(all))]
+	return all[:min(max(n, 0), len(all))], nil
 }
 
-func (s *Server) seen(e *known) Seen {
-	k := Seen{Key: e.key, Rules: e.found.rules, Allowed: e.allowed.Load(), Denied: e.denied.Load()}
-	if e.found.set == 0 {
-		k.Rules = s.rules.Load().find(e.key).rules
+func (s *Server) seen(e *knownKey) decider.Seen {
+	k := decider.Seen{Key: e.key, Allowed: e.allowed.Load(), Denied: e.denied.Load()}
+	list := e.match.list
+	if e.match.rules == 0 {
+		list = s.rules.Load().find(e.key).list
 	}
-	for _, r := range k.Rules {
-		k.Waiting += r.live.lines.length(r.bucket(e.key))
+	for _, r := range list {
+		k.Rules = append(k.Rules, &r.Rule.Rule)
+		k.Waiting += r.queue.Len(r.Bucket(e.key))
 	}
 	return k
-}
-
-// length returns how many wait for a bucket.
-func (l *lines) length(bucket string) int {
-	if l.waiting.Load() == 0 {
-		return 0
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	n := 0
-	if q := l.of[spot{bucket: bucket}]; q != nil {
-		n = q.n
-	}
-	for _, q := range l.own[bucket] {
-		n += q.n
-	}
-	return n
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server"
+	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
 // queued is a rule with a line of at most so many.
@@ -32,8 +33,8 @@ func TestTurnsComeInOrder(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				d := newDesk(t, server.Config{}, queued(slow(a), 10))
 				d.allows("a", 1, 1)
-				first := d.queue(t.Context(), server.Request{Key: "a", N: 1})
-				second := d.queue(t.Context(), server.Request{Key: "a", N: 1})
+				first := d.queue(t.Context(), decider.Request{Key: "a", N: 1})
+				second := d.queue(t.Context(), decider.Request{Key: "a", N: 1})
 				check(t, "waiting", d.Waiting(), 2)
 				v := d.ask("a", 1)
 				if v.OK || v.RetryAfter != 3*time.Second {
@@ -58,7 +59,7 @@ func TestWindowsLetThoseInLineInWhenTheyBegin(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		var ended []<-chan string
 		for range 5 {
-			ended = append(ended, d.queue(t.Context(), server.Request{Key: "a", N: 1}))
+			ended = append(ended, d.queue(t.Context(), decider.Request{Key: "a", N: 1}))
 		}
 		for i, want := range []string{"40s", "40s", "40s", "1m40s", "1m40s"} {
 			check(t, fmt.Sprint("waiter ", i), <-ended[i], "granted after "+want)
@@ -70,8 +71,8 @@ func TestLargeRequestsKeepTheirPlace(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d := newDesk(t, server.Config{}, queued(quota(4, 4*time.Second, ""), 10))
 		d.allows("a", 4, 4)
-		large := d.queue(t.Context(), server.Request{Key: "a", N: 4})
-		small := d.queue(t.Context(), server.Request{Key: "a", N: 1})
+		large := d.queue(t.Context(), decider.Request{Key: "a", N: 4})
+		small := d.queue(t.Context(), decider.Request{Key: "a", N: 1})
 		check(t, "large", <-large, "granted after 4s")
 		check(t, "small", <-small, "granted after 5s")
 	})
@@ -83,20 +84,20 @@ func TestWhoIsRefusedAtEntry(t *testing.T) {
 		change  func(*config.Rule)
 		most    int           // Config.MaxWaiting
 		timeout time.Duration // of the caller
-		req     server.Request
+		req     decider.Request
 		want    weir.Reason
 		eta     time.Duration
 	}{
-		{"nobody may wait", func(r *config.Rule) { r.Queue = ptr(0) }, 0, 0, server.Request{N: 1}, weir.QueueFull, 3 * time.Second},
-		{"as many wait as may", func(r *config.Rule) { r.Queue = ptr(2) }, 0, 0, server.Request{N: 1}, weir.QueueFull, 3 * time.Second},
-		{"of all keys together", func(r *config.Rule) {}, 2, 0, server.Request{N: 1}, weir.QueueFull, 3 * time.Second},
-		{"its turn comes after its deadline", func(r *config.Rule) {}, 0, 2900 * time.Millisecond, server.Request{N: 1}, weir.TooLate, 3 * time.Second},
-		{"its turn comes after MaxWait", func(r *config.Rule) { r.MaxWait = 2900 * time.Millisecond }, 0, 0, server.Request{N: 1}, weir.OverRate, 3 * time.Second},
-		{"it costs more than there ever is", func(r *config.Rule) {}, 0, 0, server.Request{N: 2}, weir.OverBurst, weir.Never},
-		{"its own queue is shorter", func(r *config.Rule) {}, 0, 0, server.Request{N: 1, OwnQueue: true, Queue: 2}, weir.QueueFull, 3 * time.Second},
-		{"its own queue is none", func(r *config.Rule) {}, 0, 0, server.Request{N: 1, OwnQueue: true}, weir.QueueFull, 3 * time.Second},
-		{"its own queue is no longer than allowed", func(r *config.Rule) { r.Queue = ptr(2) }, 0, 0, server.Request{N: 1, OwnQueue: true, Queue: 99}, 0, 0},
-		{"it may wait", func(r *config.Rule) {}, 0, 3 * time.Second, server.Request{N: 1}, 0, 0},
+		{"nobody may wait", func(r *config.Rule) { r.Queue = ptr(0) }, 0, 0, decider.Request{N: 1}, weir.QueueFull, 3 * time.Second},
+		{"as many wait as may", func(r *config.Rule) { r.Queue = ptr(2) }, 0, 0, decider.Request{N: 1}, weir.QueueFull, 3 * time.Second},
+		{"of all keys together", func(r *config.Rule) {}, 2, 0, decider.Request{N: 1}, weir.QueueFull, 3 * time.Second},
+		{"its turn comes after its deadline", func(r *config.Rule) {}, 0, 2900 * time.Millisecond, decider.Request{N: 1}, weir.TooLate, 3 * time.Second},
+		{"its turn comes after MaxWait", func(r *config.Rule) { r.MaxWait = 2900 * time.Millisecond }, 0, 0, decider.Request{N: 1}, weir.OverRate, 3 * time.Second},
+		{"it costs more than there ever is", func(r *config.Rule) {}, 0, 0, decider.Request{N: 2}, weir.OverBurst, weir.Never},
+		{"its own queue is shorter", func(r *config.Rule) {}, 0, 0, decider.Request{N: 1, OwnQueue: true, Queue: 2}, weir.QueueFull, 3 * time.Second},
+		{"its own queue is none", func(r *config.Rule) {}, 0, 0, decider.Request{N: 1, OwnQueue: true}, weir.QueueFull, 3 * time.Second},
+		{"its own queue is no longer than allowed", func(r *config.Rule) { r.Queue = ptr(2) }, 0, 0, decider.Request{N: 1, OwnQueue: true, Queue: 99}, 0, 0},
+		{"it may wait", func(r *config.Rule) {}, 0, 3 * time.Second, decider.Request{N: 1}, 0, 0},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -107,7 +108,7 @@ func TestWhoIsRefusedAtEntry(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				for range 2 {
-					d.queue(ctx, server.Request{Key: "a", N: 1})
+					d.queue(ctx, decider.Request{Key: "a", N: 1})
 				}
 				if r.Queue != nil && *r.Queue == 0 { // nobody waits: two seconds are to be made up for
 					tt.eta = time.Second
@@ -138,8 +139,8 @@ func TestWhoLeavesIsForgotten(t *testing.T) {
 				d := newDesk(t, server.Config{}, queued(slow(a), 10))
 				d.allows("a", 1, 1)
 				ctx, leave := context.WithCancel(t.Context())
-				first := d.queue(ctx, server.Request{Key: "a", N: 1})
-				second := d.queue(t.Context(), server.Request{Key: "a", N: 1})
+				first := d.queue(ctx, decider.Request{Key: "a", N: 1})
+				second := d.queue(t.Context(), decider.Request{Key: "a", N: 1})
 				time.Sleep(500 * time.Millisecond)
 				leave()
 				check(t, "first", <-first, context.Canceled.Error())
@@ -157,7 +158,7 @@ func TestWhoHasLeftTakesNothingFromEarlierRules(t *testing.T) {
 		d := newDesk(t, server.Config{Rules: &config.Rules{Apply: config.All, Rules: []config.Rule{each, total}}})
 		d.allows("a", 1, 1)
 		ctx, leave := context.WithCancel(t.Context())
-		ended := d.queue(ctx, server.Request{Key: "a", N: 1})
+		ended := d.queue(ctx, decider.Request{Key: "a", N: 1})
 		leave()
 		check(t, "ended", <-ended, context.Canceled.Error())
 		check(t, "left of each", d.Explain("a").Rules[0].Remaining, 4)
@@ -171,7 +172,7 @@ func TestATurnByTheDeadlineCounts(t *testing.T) {
 			d.allows("a", 1, 1)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
-			if v, err := d.wait(ctx, server.Request{Key: "a", N: 1}); err != nil || !v.OK {
+			if v, err := d.wait(ctx, decider.Request{Key: "a", N: 1}); err != nil || !v.OK {
 				t.Errorf("%+v, %v", v, err)
 			}
 		})
@@ -195,8 +196,8 @@ func TestReloadWhileSomeWait(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				d := newDesk(t, server.Config{}, queued(quota(1, 10*time.Second, ""), 10))
 				d.allows("a", 1, 1)
-				first := d.queue(t.Context(), server.Request{Key: "a", N: 1})
-				second := d.queue(t.Context(), server.Request{Key: "a", N: 1})
+				first := d.queue(t.Context(), decider.Request{Key: "a", N: 1})
+				second := d.queue(t.Context(), decider.Request{Key: "a", N: 1})
 				time.Sleep(time.Second)
 				next := *d.Rules()
 				next.Rules = slices.Clone(next.Rules)
@@ -224,7 +225,7 @@ func TestReloadKeepsTheOrderOfTheLine(t *testing.T) {
 		var all sync.WaitGroup
 		come := func(i int) {
 			all.Go(func() {
-				if v, err := d.wait(t.Context(), server.Request{Key: "a", N: 1}); err != nil || !v.OK {
+				if v, err := d.wait(t.Context(), decider.Request{Key: "a", N: 1}); err != nil || !v.OK {
 					t.Errorf("%d: %+v, %v", i, v, err)
 				}
 				mu.Lock()
@@ -254,9 +255,9 @@ func TestWhoIsAskedAgainHasWaited(t *testing.T) {
 		r := queued(quota(1, time.Minute, ""), 10)
 		d := newDesk(t, server.Config{}, r)
 		d.allows("a", 1, 1)
-		d.queue(t.Context(), server.Request{Key: "a", N: 1})
-		var v server.Verdict
-		go func() { d.Wait(t.Context(), &server.Request{Key: "a", N: 1}, &v) }()
+		d.queue(t.Context(), decider.Request{Key: "a", N: 1})
+		var v decider.Verdict
+		go func() { d.Wait(t.Context(), &decider.Request{Key: "a", N: 1}, &v) }()
 		time.Sleep(90 * time.Second)
 		r.Glob = "a*"
 		must(t, d.Reload(&config.Rules{Rules: []config.Rule{r}}))
@@ -277,10 +278,10 @@ func TestClose(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				d := newDesk(t, server.Config{}, queued(slow(""), 10))
 				d.allows("a", 1, 1)
-				waiter := d.queue(t.Context(), server.Request{Key: "a", N: 1})
+				waiter := d.queue(t.Context(), decider.Request{Key: "a", N: 1})
 				d.Close(tt.now)
 				check(t, "who waits already", <-waiter, tt.want)
-				v, err := d.wait(t.Context(), server.Request{Key: "a", N: 1})
+				v, err := d.wait(t.Context(), decider.Request{Key: "a", N: 1})
 				if err != nil || v.Reason != weir.Closed || v.RetryAfter != time.Second {
 					t.Errorf("who comes now: %+v, %v", v, err)
 				}
@@ -319,7 +320,7 @@ func TestAThousandInLine(t *testing.T) {
 					}
 					all.Go(func() {
 						defer leave()
-						v, err := d.wait(ctx, server.Request{Key: "a", N: 1})
+						v, err := d.wait(ctx, decider.Request{Key: "a", N: 1})
 						mu.Lock()
 						defer mu.Unlock()
 						switch {

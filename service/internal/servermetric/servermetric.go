@@ -15,6 +15,8 @@ import (
 
 	"github.com/weir-go/weir/metric"
 	"github.com/weir-go/weir/service/internal/server"
+	"github.com/weir-go/weir/service/internal/server/lease"
+	"github.com/weir-go/weir/service/internal/server/waiting"
 )
 
 // New returns a prometheus.Collector for a Server. It is safe for concurrent use.
@@ -68,7 +70,7 @@ func collect(c metric.Scrape, s *server.Server) {
 	st := s.Stats()
 	c.Send(serverReloads, float64(st.Reloads))
 	c.Send(serverRules, float64(len(st.Rules)))
-	total, waits := sum{}, map[string]server.Waits{}
+	total, waits := sum{}, map[string]waiting.Times{}
 	total.add(serverDecisions, float64(st.UnmatchedAllowed), "", "allow", "")
 	total.add(serverDecisions, float64(st.UnmatchedDenied), "", "deny", "unmatched")
 	for i := range st.Rules {
@@ -77,7 +79,7 @@ func collect(c metric.Scrape, s *server.Server) {
 		if i < maxRules {
 			name = r.Rule.Name
 		}
-		if r.Rule.Quoted() {
+		if r.Rule.Rated() {
 			total.rate(name, r)
 			waits[name] = together(waits[name], r.Waits)
 		}
@@ -91,7 +93,7 @@ func collect(c metric.Scrape, s *server.Server) {
 		}
 	}
 	for name, h := range waits {
-		c.SendHistogram(serverWait, server.WaitBounds[:], h.Counts[:], h.Sum, name)
+		c.SendHistogram(serverWait, waiting.Bounds[:], h.Counts[:], h.Sum, name)
 	}
 }
 
@@ -115,7 +117,7 @@ func (s sum) rate(name string, r *server.RuleStats) {
 }
 
 // leases adds the counts of a concurrency limit.
-func (s sum) leases(name string, l *server.LeaseStats) {
+func (s sum) leases(name string, l *lease.Stats) {
 	s.add(leaseDecisions, float64(l.Granted), name, "allow", "")
 	for why, n := range l.Refused {
 		s.add(leaseDecisions, float64(n), name, "deny", why.String())
@@ -128,7 +130,7 @@ func (s sum) leases(name string, l *server.LeaseStats) {
 	s.add(leaseKeys, float64(l.Keys), name)
 }
 
-func together(a, b server.Waits) server.Waits {
+func together(a, b waiting.Times) waiting.Times {
 	for i, n := range b.Counts {
 		a.Counts[i] += n
 	}

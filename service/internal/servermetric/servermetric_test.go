@@ -1,6 +1,7 @@
 package servermetric_test
 
 import (
+	"context"
 	"fmt"
 	"net/http/httptest"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server"
+	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/servermetric"
 )
 
@@ -48,14 +50,14 @@ func TestServer(t *testing.T) {
 			config.Rule{Name: "quiet", Key: "quiet", Quota: quota(1, time.Hour), Mode: config.Shadow},
 			config.Rule{Name: "jobs", Key: "job", Concurrency: &config.Concurrency{Limit: 1}},
 		)
-		var v server.Verdict
+		var v decider.Verdict
 		for range 2 {
-			must(t, s.Wait(t.Context(), &server.Request{Key: "soon", N: 1}, &v))
-			s.Decide(&server.Request{Key: "quiet", N: 1}, &v)
-			s.Decide(&server.Request{Key: "unknown", N: 1}, &v)
-			_, _ = s.Acquire(t.Context(), server.LeaseRequest{Key: "job", N: 1})
+			must(t, s.Wait(t.Context(), &decider.Request{Key: "soon", N: 1}, &v))
+			_ = s.Decide(context.Background(), &decider.Request{Key: "quiet", N: 1}, &v)
+			_ = s.Decide(context.Background(), &decider.Request{Key: "unknown", N: 1}, &v)
+			_, _ = s.Acquire(t.Context(), decider.LeaseRequest{Key: "job", N: 1})
 		}
-		s.Decide(&server.Request{Key: "soon", N: 1}, &v)
+		_ = s.Decide(context.Background(), &decider.Request{Key: "soon", N: 1}, &v)
 
 		text := scrape(t, s)
 		has(t, text,
@@ -92,9 +94,9 @@ func TestServerOfManyRules(t *testing.T) {
 		rules = append(rules, config.Rule{Name: fmt.Sprint("rule ", i), Key: fmt.Sprint(i), Quota: quota(9, time.Hour)})
 	}
 	s := serve(t, rules...)
-	var v server.Verdict
+	var v decider.Verdict
 	for _, key := range []string{"others", "0", "198", "199", "249", "249"} {
-		s.Decide(&server.Request{Key: key, N: 1}, &v)
+		_ = s.Decide(context.Background(), &decider.Request{Key: key, N: 1}, &v)
 	}
 	text := scrape(t, s)
 	has(t, text,

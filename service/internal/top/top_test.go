@@ -22,6 +22,7 @@ import (
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/adminapi"
+	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/terminal"
 )
 
@@ -324,7 +325,7 @@ func TestTop(t *testing.T) {
 	srv := httptest.NewServer(api)
 	defer srv.Close()
 	for range 100 {
-		s.Decide(&server.Request{Key: "login:mallory", N: 1}, new(server.Verdict))
+		_ = s.Decide(context.Background(), &decider.Request{Key: "login:mallory", N: 1}, new(decider.Verdict))
 	}
 	var once bytes.Buffer
 	if err := Once(t.Context(), Config{URL: srv.URL, By: "denied"}, &once); err != nil {

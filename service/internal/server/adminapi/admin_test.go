@@ -20,6 +20,7 @@ import (
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/adminapi"
+	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -76,9 +77,9 @@ func newServer(t *testing.T) *server.Server {
 }
 
 func decide(s *server.Server, times int, key string) {
-	var v server.Verdict
+	var v decider.Verdict
 	for range times {
-		s.Decide(&server.Request{Key: key, N: 1}, &v)
+		_ = s.Decide(context.Background(), &decider.Request{Key: key, N: 1}, &v)
 	}
 }
 
@@ -102,16 +103,16 @@ func TestAnswers(t *testing.T) {
 		decide(s, 8, "batch:nightly")
 		for range 3 {
 			go func() {
-				var v server.Verdict
-				_ = s.Wait(t.Context(), &server.Request{Key: "mail:7", N: 3}, &v)
+				var v decider.Verdict
+				_ = s.Wait(t.Context(), &decider.Request{Key: "mail:7", N: 3}, &v)
 			}()
 		}
 		for range 2 {
-			if _, err := s.Acquire(t.Context(), server.LeaseRequest{Key: "export:1", N: 2}); err != nil {
+			if _, err := s.Acquire(t.Context(), decider.LeaseRequest{Key: "export:1", N: 2}); err != nil {
 				t.Error(err)
 			}
 		}
-		if _, err := s.Acquire(t.Context(), server.LeaseRequest{Key: "export:1", N: 1}); !errors.Is(err, weir.ErrRejected) {
+		if _, err := s.Acquire(t.Context(), decider.LeaseRequest{Key: "export:1", N: 1}); !errors.Is(err, weir.ErrRejected) {
 			t.Error(err)
 		}
 		time.Sleep(900 * time.Millisecond)
@@ -230,7 +231,7 @@ func TestWaits(t *testing.T) {
 		decide(s, 20, "search:x")
 		for range 12 { // 20 a second
 			go func() {
-				if err := s.Wait(t.Context(), &server.Request{Key: "search:x", N: 1}, new(server.Verdict)); err != nil {
+				if err := s.Wait(t.Context(), &decider.Request{Key: "search:x", N: 1}, new(decider.Verdict)); err != nil {
 					t.Error(err)
 				}
 			}()

@@ -1,6 +1,7 @@
 package adminapi
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -8,7 +9,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/config"
-	"github.com/weir-go/weir/service/internal/server"
+	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
 // Explanation is what one token more of a key would meet with. Nothing is taken.
@@ -57,7 +58,7 @@ func (a *API) serveExplain(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusBadRequest, "no key: ask for /-/explain?key=KEY")
 	case len(key) > maxKeyBytes:
 		fail(w, http.StatusBadRequest, fmt.Sprintf("the key has %d bytes: must be <= %d", len(key), maxKeyBytes))
-	case !server.IsKey(key):
+	case !decider.IsKey(key):
 		fail(w, http.StatusBadRequest, "the key has control characters, or is not UTF-8: such keys are refused")
 	default:
 		answer(w, http.StatusOK, a.explain(key))
@@ -65,7 +66,7 @@ func (a *API) serveExplain(w http.ResponseWriter, r *http.Request) {
 }
 
 func (a *API) explain(key string) Explanation {
-	s := a.cfg.Server.Explain(key)
+	s, _ := a.cfg.Server.Explain(context.Background(), key) // no error: the server is in this process
 	x := Explanation{Key: key, Allowed: s.Allowed, Words: verdict(&s), Rules: []ExplainedRule{}}
 	if !s.Allowed {
 		x.Reason = s.Reason.String()
@@ -79,12 +80,12 @@ func (a *API) explain(key string) Explanation {
 	return x
 }
 
-func explained(s *server.RuleState) ExplainedRule {
+func explained(s *decider.RuleState) ExplainedRule {
 	r := ExplainedRule{
 		RuleText: textOf(s.Rule), Words: words(s), Allowed: s.Allowed, Remaining: s.Remaining, Used: s.Used,
 		ResetAfterMS: ceil(s.ResetAfter), Waiting: s.Waiting, Denied: s.Denied,
 	}
-	if s.Rule.Quoted() {
+	if s.Rule.Rated() {
 		r.Limit = s.Rule.Limit()
 	}
 	switch {
@@ -106,7 +107,7 @@ func ceil(d time.Duration) int64 {
 }
 
 // verdict says what a key would get.
-func verdict(x *server.Explanation) string {
+func verdict(x *decider.Explanation) string {
 	switch {
 	case len(x.Rules) == 0 && x.Allowed:
 		return "Allowed: no rule matches this key, and such keys may have all they want."
@@ -136,7 +137,7 @@ func verdict(x *server.Explanation) string {
 }
 
 // full returns the leases of which none is free, nil if there are no such.
-func full(rules []server.RuleState) *server.LeaseState {
+func full(rules []decider.RuleState) *decider.LeaseState {
 	for i := range rules {
 		if l := rules[i].Lease; l != nil && l.Inflight >= l.Limit {
 			return l
@@ -156,7 +157,7 @@ func again(retryAfter time.Duration) string {
 }
 
 // words say what a rule knows of a key.
-func words(s *server.RuleState) string {
+func words(s *decider.RuleState) string {
 	t := textOf(s.Rule)
 	var b strings.Builder
 	whose := "each key that matches"
@@ -165,7 +166,7 @@ func words(s *server.RuleState) string {
 	} else if t.Kind == "key" {
 		whose = "this key"
 	}
-	if s.Rule.Quoted() {
+	if s.Rule.Rated() {
 		fmt.Fprintf(&b, "It lets %s have %s: %d of %d left", whose, t.Quota, s.Remaining, s.Rule.Limit())
 		if s.ResetAfter > 0 {
 			fmt.Fprintf(&b, ", all back in %s", span(s.ResetAfter))

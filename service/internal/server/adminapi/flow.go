@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/service/internal/server"
+	"github.com/weir-go/weir/service/internal/server/waiting"
 )
 
 // A Flow is what became of requests: how many, or how many per second. Under
@@ -90,7 +91,7 @@ func since[N uint64 | float64](now, then N) N {
 // A count is what was counted under a rule.
 type count struct {
 	flow  Flow[uint64]
-	waits server.Waits
+	waits waiting.Times
 }
 
 func countOf(r *server.RuleStats) count {
@@ -110,7 +111,7 @@ func countOf(r *server.RuleStats) count {
 
 // quantile returns a bound that so much of the waits between two counts did not
 // exceed, interpolated within a bucket; false if nobody waited.
-func quantile(q float64, now, then server.Waits) (time.Duration, bool) {
+func quantile(q float64, now, then waiting.Times) (time.Duration, bool) {
 	var total uint64
 	for i := range now.Counts {
 		now.Counts[i] = since(now.Counts[i], then.Counts[i])
@@ -121,7 +122,7 @@ func quantile(q float64, now, then server.Waits) (time.Duration, bool) {
 	}
 	rank := q * float64(total)
 	low := time.Duration(0)
-	for i, high := range server.WaitBounds {
+	for i, high := range waiting.Bounds {
 		n := float64(now.Counts[i])
 		if rank <= n {
 			return low + time.Duration(float64(high-low)*rank/n), true

@@ -4,20 +4,20 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-go/weir/service/internal/server"
+	"github.com/weir-go/weir/service/internal/server/waiting"
 )
 
 func TestQuantile(t *testing.T) {
-	counts := func(n ...uint64) (w server.Waits) {
+	counts := func(n ...uint64) (w waiting.Times) {
 		copy(w.Counts[:], n)
 		return w
 	}
-	beyond := server.Waits{}
+	beyond := waiting.Times{}
 	beyond.Counts[len(beyond.Counts)-1] = 1
 	for _, tt := range []struct {
 		rule      string
 		q         float64
-		now, then server.Waits
+		now, then waiting.Times
 		want      time.Duration
 		known     bool
 	}{

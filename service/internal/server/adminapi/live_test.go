@@ -14,6 +14,7 @@ import (
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/adminapi"
+	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
 // hostile is a key that would break a page or a screen that took it for what it
@@ -110,14 +111,14 @@ func (r *rig) load(t testing.TB) {
 		})
 	}
 	decide := func(key string) {
-		var v server.Verdict
-		r.Decide(&server.Request{Key: key, N: 1}, &v)
+		var v decider.Verdict
+		_ = r.Decide(context.Background(), &decider.Request{Key: key, N: 1}, &v)
 	}
 	wait := func(key string) {
-		var v server.Verdict
+		var v decider.Verdict
 		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()
-		_ = r.Wait(ctx, &server.Request{Key: key, N: 1}, &v)
+		_ = r.Wait(ctx, &decider.Request{Key: key, N: 1}, &v)
 	}
 	every(20*time.Millisecond, func(n int) { decide("login:" + []string{"mallory", "mallory", "mallory", "alice"}[n%4]) })
 	every(170*time.Millisecond, func(int) { decide(hostile) })
@@ -129,9 +130,9 @@ func (r *rig) load(t testing.TB) {
 	every(40*time.Millisecond, func(n int) { decide(fmt.Sprintf("GET /orders/%d", n%40)) })
 	every(400*time.Millisecond, func(n int) {
 		key := fmt.Sprintf("export:%d", n%2)
-		lease, err := r.Acquire(ctx, server.LeaseRequest{Key: key, N: 1})
+		lease, err := r.Acquire(ctx, decider.LeaseRequest{Key: key, N: 1})
 		if err == nil {
-			time.AfterFunc(3*time.Second, func() { _ = r.Return(key, lease.ID, weir.Success) })
+			time.AfterFunc(3*time.Second, func() { _ = r.Return(context.Background(), key, lease.ID, weir.Success) })
 		}
 	})
 }

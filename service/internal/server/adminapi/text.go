@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/service/internal/config"
-	"github.com/weir-go/weir/service/internal/server"
 )
 
 // RuleText is what a rule says, in the words of its file.
@@ -21,7 +20,7 @@ type RuleText struct {
 	Candidate string `json:"candidate,omitempty"`
 }
 
-func textOf(r *server.Rule) RuleText {
+func textOf(r *config.Rule) RuleText {
 	t := RuleText{
 		Name: r.Name, Kind: "key", Pattern: r.Key, Quota: quota(r.Quota),
 		Per: string(cmp.Or(r.Per, config.PerKey)), Mode: string(cmp.Or(r.Mode, config.Enforce)),

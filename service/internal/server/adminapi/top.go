@@ -2,6 +2,7 @@ package adminapi
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"math"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server"
+	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
 // Top is a list of keys, in order.
@@ -76,7 +78,8 @@ func (t *tracker) look() ([]Key, time.Duration) {
 	if now.Before(t.until) {
 		return t.keys, t.window
 	}
-	seen := most(t.server.Top(math.MaxInt, false))
+	all, _ := t.server.Top(context.Background(), math.MaxInt, false) // no error: the server is in this process
+	seen := most(all)
 	past, ok := t.recent.base(now)
 	if t.window = 0; ok {
 		t.window = now.Sub(past.at)
@@ -94,12 +97,12 @@ func (t *tracker) look() ([]Key, time.Duration) {
 
 // most returns the keys that were asked for most, and those that were denied
 // most, of those that are in the first order.
-func most(seen []server.Seen) []server.Seen {
+func most(seen []decider.Seen) []decider.Seen {
 	if len(seen) <= tracked {
 		return seen
 	}
 	rest := seen[tracked:]
-	slices.SortStableFunc(rest, func(x, y server.Seen) int { return cmp.Compare(y.Denied, x.Denied) })
+	slices.SortStableFunc(rest, func(x, y decider.Seen) int { return cmp.Compare(y.Denied, x.Denied) })
 	return slices.Clip(seen[:min(len(seen), 2*tracked)])
 }
 
@@ -145,7 +148,7 @@ func (a *API) top(order func(*Key) (float64, uint64)) Top {
 	return top
 }
 
-func keyOf(s *server.Seen, was tallied, window time.Duration) Key {
+func keyOf(s *decider.Seen, was tallied, window time.Duration) Key {
 	k := Key{Key: s.Key, Rules: make([]string, len(s.Rules)), Allowed: s.Allowed, Denied: s.Denied, Waiting: s.Waiting}
 	k.AllowedPerSecond = rate(since(k.Allowed, was.allowed), window)
 	k.DeniedPerSecond = rate(since(k.Denied, was.denied), window)

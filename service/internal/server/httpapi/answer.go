@@ -40,10 +40,12 @@ var (
 	noGrant    = &fault{status: http.StatusNotFound, text: "no such grant of this key: it was settled, or is too old"}
 	noLease    = &fault{status: http.StatusNotFound, text: "no such lease of this key: it was returned, or has run out"}
 	noLeasing  = &fault{status: http.StatusNotFound, text: "no rule with a concurrency matches this key"}
-	busy       = &fault{status: http.StatusServiceUnavailable, text: "too much at once; try again"}
-	largeBody  = &fault{status: http.StatusRequestEntityTooLarge, text: "the body is too large"}
-	slowBody   = &fault{status: http.StatusRequestTimeout, text: "the body came too slowly"}
-	brokenBody = &fault{status: http.StatusBadRequest, text: "the body broke off"}
+	// unavailable is the answer to an error of the Decider.
+	unavailable = &fault{status: http.StatusServiceUnavailable, text: "no decision is available; try again"}
+	busy        = &fault{status: http.StatusServiceUnavailable, text: "too much at once; try again"}
+	largeBody   = &fault{status: http.StatusRequestEntityTooLarge, text: "the body is too large"}
+	slowBody    = &fault{status: http.StatusRequestTimeout, text: "the body came too slowly"}
+	brokenBody  = &fault{status: http.StatusBadRequest, text: "the body broke off"}
 )
 
 func unauthorized(err error) *fault {

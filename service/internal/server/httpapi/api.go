@@ -30,7 +30,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-go/weir/service/internal/server"
+	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
 // Bounds where Config leaves them open.
@@ -112,7 +112,7 @@ func orDefault[T int | time.Duration](n, otherwise T) T {
 // An API answers for a server.Server. It is safe for concurrent use.
 type API struct {
 	cfg      Config
-	server   *server.Server
+	decider  decider.Decider
 	calls    sync.Pool // of *call
 	batches  sync.Pool // of *batch
 	bodies   atomic.Int64
@@ -122,7 +122,7 @@ type API struct {
 }
 
 // New returns an API, or what is wrong with the Config.
-func New(s *server.Server, cfg Config) (*API, error) {
+func New(d decider.Decider, cfg Config) (*API, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -131,9 +131,14 @@ func New(s *server.Server, cfg Config) (*API, error) {
 	cfg.MaxBody = orDefault(cfg.MaxBody, DefaultMaxBody)
 	cfg.BodyTimeout = orDefault(cfg.BodyTimeout, DefaultBodyTimeout)
 	cfg.AnswerTimeout = orDefault(cfg.AnswerTimeout, DefaultAnswerTimeout)
-	a := &API{cfg: cfg, server: s, debug: make(chan struct{}, 1)}
+	a := &API{cfg: cfg, decider: d, debug: make(chan struct{}, 1)}
+	a.policies.Store(new(policies))
 	a.counts.answers = make([][len(statuses)]atomic.Uint64, len(endpoints)+1)
-	a.calls.New = func() any { return &call{api: a} }
+	a.calls.New = func() any {
+		c := &call{api: a}
+		c.suspend = c.suspendDeadline
+		return c
+	}
 	a.batches.New = func() any { return new(batch) }
 	return a, nil
 }
@@ -152,14 +157,15 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // A call is one request on its way. It is used again.
 type call struct {
-	api *API
-	w   http.ResponseWriter
-	r   *http.Request
+	api     *API
+	w       http.ResponseWriter
+	r       *http.Request
+	suspend func() // suspendDeadline, made once
 
 	target
 	params  params
-	request server.Request
-	verdict server.Verdict
+	request decider.Request
+	verdict decider.Verdict
 	buf     []byte // of the answer
 	status  int    // of the answer
 }
@@ -169,7 +175,7 @@ const maxKept = 64 << 10
 
 // forget lets go of all that belongs to the request.
 func (c *call) forget() {
-	c.w, c.r, c.target, c.params, c.request = nil, nil, target{}, params{}, server.Request{}
+	c.w, c.r, c.target, c.params, c.request = nil, nil, target{}, params{}, decider.Request{}
 	c.verdict.Answers = c.verdict.Answers[:0]
 	if cap(c.buf) > maxKept {
 		c.buf = nil

@@ -6,15 +6,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-go/weir/service/internal/server"
+	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
 // A batch is requests that are decided together. It is used again.
 type batch struct {
 	body     []byte
-	requests []server.Request
-	verdicts []server.Verdict
-	answers  []server.Answer // room for the first of each verdict
+	requests []decider.Request
+	verdicts []decider.Verdict
+	answers  []decider.Answer // room for the first of each verdict
 	all, ids bool
 }
 
@@ -36,7 +36,7 @@ func (b *batch) room() {
 		return
 	}
 	n = max(n, min(2*len(b.verdicts), maxKeptBatch))
-	b.verdicts, b.answers = make([]server.Verdict, n), make([]server.Answer, n)
+	b.verdicts, b.answers = make([]decider.Verdict, n), make([]decider.Answer, n)
 	for i := range b.verdicts {
 		b.verdicts[i].Answers = b.answers[i : i : i+1]
 	}
@@ -60,7 +60,11 @@ func (c *call) decideBatch() {
 	} else {
 		c.api.counts.batched.Add(uint64(len(b.requests)))
 		b.room()
-		c.sendBatch(b, lines, c.api.server.Batch(b.requests, b.all, b.verdicts))
+		if ok, err := c.api.decider.Batch(c.r.Context(), b.requests, b.all, b.verdicts); err == nil {
+			c.sendBatch(b, lines, ok)
+		} else {
+			c.fail(unavailable)
+		}
 	}
 	if b.keep() {
 		c.api.batches.Put(b)
@@ -171,7 +175,7 @@ func (c *call) appendResult(out []byte, b *batch, i int) []byte {
 		}
 		if b.ids && req.N > 0 {
 			out = append(out, `,"request_id":"`...)
-			out = append(c.api.server.AppendID(out, v.Grant, req.Key), '"')
+			out = append(c.api.decider.AppendGrantID(out, v.Grant, req.Key), '"')
 		}
 		return append(out, '}')
 	}

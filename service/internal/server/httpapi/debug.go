@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/service/internal/config"
-	"github.com/weir-go/weir/service/internal/server"
+	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
 // maxInstances bounds the keys that /debug shows: those that are asked for most.
@@ -19,9 +19,9 @@ const chunk = 32 << 10
 
 // instances shows the keys of which something is counted, in order.
 func (c *call) instances() {
-	seen, ok := c.top()
-	if !ok {
-		c.leave()
+	seen, err := c.top()
+	if err != nil {
+		c.failed()
 		return
 	}
 	c.w.Header()["Content-Type"] = jsonType
@@ -31,8 +31,9 @@ func (c *call) instances() {
 		if i > 0 && seen[i].Key == seen[i-1].Key {
 			continue // remembered twice
 		}
-		st, found := counted(c.api.server.Explain(seen[i].Key))
-		if !found {
+		x, err := c.api.decider.Explain(c.r.Context(), seen[i].Key)
+		st, found := counted(&x)
+		if err != nil || !found {
 			continue
 		}
 		if !first {
@@ -52,22 +53,26 @@ func (c *call) instances() {
 
 // top returns the keys in order, unless the caller leaves before its turn: to
 // find them is work, so it is done for one call at a time.
-func (c *call) top() (seen []server.Seen, ok bool) {
+func (c *call) top() ([]decider.Seen, error) {
 	select {
 	case c.api.debug <- struct{}{}:
 	case <-c.r.Context().Done():
-		return nil, false
+		return nil, c.r.Context().Err()
 	}
 	defer func() { <-c.api.debug }()
-	seen = c.api.server.Top(maxInstances, false)
-	slices.SortFunc(seen, func(a, b server.Seen) int { return cmp.Compare(a.Key, b.Key) })
-	return seen, true
+	seen, err := c.api.decider.Top(c.r.Context(), maxInstances, false)
+	slices.SortFunc(seen, func(a, b decider.Seen) int { return cmp.Compare(a.Key, b.Key) })
+	return seen, err
 }
 
 // instance shows one key.
 func (c *call) instance() {
-	st, found := counted(c.api.server.Explain(c.key))
-	if found {
+	x, err := c.api.decider.Explain(c.r.Context(), c.key)
+	if err != nil {
+		c.failed()
+		return
+	}
+	if st, found := counted(&x); found {
 		c.buf = appendInstance(c.buf[:0], c.key, st)
 	} else {
 		c.buf = append(c.buf[:0], `{"Key":`...)
@@ -78,9 +83,9 @@ func (c *call) instance() {
 }
 
 // counted returns the first rule with a rate, if it counts anything of a key.
-func counted(x server.Explanation) (*server.RuleState, bool) {
+func counted(x *decider.Explanation) (*decider.RuleState, bool) {
 	for i := range x.Rules {
-		if st := &x.Rules[i]; st.Rule.Quoted() {
+		if st := &x.Rules[i]; st.Rule.Rated() {
 			return st, st.Used > 0 || st.Denied > 0 || st.Waiting > 0
 		}
 	}
@@ -88,7 +93,7 @@ func counted(x server.Explanation) (*server.RuleState, bool) {
 }
 
 // appendInstance appends what GoCC knows of a key.
-func appendInstance(b []byte, key string, st *server.RuleState) []byte {
+func appendInstance(b []byte, key string, st *decider.RuleState) []byte {
 	queue := config.DefaultQueue
 	if st.Rule.Queue != nil {
 		queue = *st.Rule.Queue

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/weir-go/weir/service/internal/server"
+	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
 // A decoder reads the requests of a batch from JSON. It is as strict as JSON is,
@@ -110,7 +110,7 @@ func (d *decoder) append(b *batch) {
 	}
 	start := d.at
 	d.at++
-	req := server.Request{N: 1}
+	req := decider.Request{N: 1}
 	var key, n bool
 	for first := true; d.more('}', first); first = false {
 		switch name := d.member(); name {

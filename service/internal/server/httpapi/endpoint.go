@@ -5,7 +5,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/weir-go/weir/service/internal/server"
+	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
 // An endpoint is a method of a path.
@@ -118,7 +118,7 @@ func (a *API) cleanKey(key string) (string, *fault) {
 
 // cleanText is cleanKey for a key that is not of printable ASCII.
 func cleanText(key string) (string, *fault) {
-	if !server.IsKey(key) {
+	if !decider.IsKey(key) {
 		return "", oddKey
 	}
 	return key, nil

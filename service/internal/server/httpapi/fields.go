@@ -9,7 +9,7 @@ import (
 	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/internal/ratelimitfield"
 	"github.com/weir-go/weir/service/internal/config"
-	"github.com/weir-go/weir/service/internal/server"
+	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
 // A policy is a rule as RateLimit-Policy and RateLimit tell of it.
@@ -22,7 +22,7 @@ type policy struct {
 	value []string // of RateLimit-Policy, where there is no other item
 }
 
-func newPolicy(r *server.Rule) *policy {
+func newPolicy(r *config.Rule) *policy {
 	p := &policy{name: ratelimitfield.Quote(r.Name), limit: r.Limit()}
 	var says ratelimitfield.Policy
 	switch r.Algorithm {
@@ -54,31 +54,28 @@ func (p *policy) untilMore(left int, d *weir.Decision) time.Duration {
 	return weir.Never
 }
 
-// policies are those of the rules in force, as far as they have answered.
+// policies caches the policy of each rule.
 type policies struct {
-	rules *config.Rules
-	of    sync.Map // *policy by *server.Rule
-	n     atomic.Int64
+	byRule sync.Map // *policy by *config.Rule
+	n      atomic.Int64
 }
 
-// maxPolicies bounds the policies that are kept: rules that are laid over each
-// other can be many.
+// maxPolicies bounds the cache. When it is full, it starts afresh, without the
+// rules that are gone.
 const maxPolicies = 4096
 
 // policy returns the policy of a rule.
-func (a *API) policy(r *server.Rule) *policy {
-	known, rules := a.policies.Load(), a.server.Rules()
-	if known == nil || known.rules != rules {
-		known = &policies{rules: rules}
-		a.policies.Store(known)
-	}
-	if p, ok := known.of.Load(r); ok {
+func (a *API) policy(r *config.Rule) *policy {
+	cache := a.policies.Load()
+	if p, ok := cache.byRule.Load(r); ok {
 		return p.(*policy)
 	}
 	p := newPolicy(r)
-	if known.n.Add(1) <= maxPolicies {
-		known.of.Store(r, p)
+	if cache.n.Add(1) > maxPolicies {
+		cache = new(policies)
+		a.policies.Store(cache)
 	}
+	cache.byRule.Store(r, p)
 	return p
 }
 
@@ -120,7 +117,7 @@ func (c *call) writeFields() {
 
 // appendLeft appends what is left after an answer. What a rule gave comes back
 // if a later one denied.
-func (p *policy) appendLeft(b []byte, v *server.Verdict, i, n int) []byte {
+func (p *policy) appendLeft(b []byte, v *decider.Verdict, i, n int) []byte {
 	a := &v.Answers[i]
 	left := a.Remaining
 	if a.OK && !v.OK {

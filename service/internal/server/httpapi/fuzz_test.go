@@ -9,7 +9,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/weir-go/weir/service/internal/server"
+	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
 // FuzzDecoder compares with encoding/json: what it takes for JSON, and what this
@@ -56,7 +56,7 @@ func FuzzLines(f *testing.F) {
 		var got batch
 		d := decoder{text: text, clean: a.cleanKey, most: 5}
 		d.eachLine(&got)
-		var want []server.Request
+		var want []decider.Request
 		ok := true
 		for line := range strings.Lines(text) {
 			if strings.Trim(line, " \t\r\n") == "" {
@@ -76,7 +76,7 @@ func FuzzLines(f *testing.F) {
 	})
 }
 
-func compare(t *testing.T, text string, got, want []server.Request) {
+func compare(t *testing.T, text string, got, want []decider.Request) {
 	t.Helper()
 	if len(got) != len(want) {
 		t.Fatalf("%q: %d requests: want %d", text, len(got), len(want))
@@ -115,7 +115,7 @@ func oracle(a *API, text string) (b batch, ok bool) {
 	return b, ok
 }
 
-func oracleRequests(a *API, text json.RawMessage) (requests []server.Request, ok bool) {
+func oracleRequests(a *API, text json.RawMessage) (requests []decider.Request, ok bool) {
 	var list []json.RawMessage
 	if text[0] == 'n' || json.Unmarshal(text, &list) != nil || len(list) > 5 {
 		return nil, false
@@ -125,7 +125,7 @@ func oracleRequests(a *API, text json.RawMessage) (requests []server.Request, ok
 		if !ok || len(members["key"]) == 0 || members["key"][0] != '"' {
 			return nil, false
 		}
-		req := server.Request{N: 1}
+		req := decider.Request{N: 1}
 		if json.Unmarshal(members["key"], &req.Key) != nil {
 			return nil, false
 		}

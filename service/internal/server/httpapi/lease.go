@@ -1,18 +1,19 @@
 package httpapi
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strconv"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/service/internal/server"
+	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
 // lease takes a lease, and waits for it if the caller would.
 func (c *call) lease() {
 	p := &c.params
-	req := server.LeaseRequest{Key: c.key, N: c.cost(), TTL: p.ttl, Wait: p.canWait}
+	req := decider.LeaseRequest{Key: c.key, N: c.cost(), TTL: p.ttl, Wait: p.canWait}
 	if req.N == 0 {
 		c.fail(&fault{status: http.StatusBadRequest, text: "cannot read n: a lease is of one unit at least"})
 		return
@@ -24,9 +25,9 @@ func (c *call) lease() {
 	}
 	defer cancel()
 	if req.Wait {
-		c.Waits()
+		c.suspendDeadline()
 	}
-	l, err := c.api.server.Acquire(ctx, req)
+	l, err := c.api.decider.Acquire(ctx, req)
 	if req.Wait {
 		c.hurried()
 	}
@@ -41,14 +42,14 @@ func (c *call) lease() {
 func (c *call) denyLease(err error) {
 	rejection, rejected := errors.AsType[*weir.Rejection](err)
 	switch {
-	case errors.Is(err, server.ErrNoLeasing):
+	case errors.Is(err, decider.ErrNoLeasing):
 		c.fail(noLeasing)
 		return
-	case errors.Is(err, server.ErrNoLease):
+	case errors.Is(err, decider.ErrNoLease):
 		c.fail(noLease)
 		return
-	case !rejected && c.r.Context().Err() != nil:
-		c.leave()
+	case !rejected && !errors.Is(err, context.DeadlineExceeded), c.r.Context().Err() != nil && !rejected:
+		c.failed()
 		return
 	}
 	f := fault{
@@ -65,7 +66,7 @@ func (c *call) denyLease(err error) {
 
 // renew lets a lease last longer.
 func (c *call) renew() {
-	l, err := c.api.server.Renew(c.key, c.id, c.params.ttl)
+	l, err := c.api.decider.Renew(c.r.Context(), c.key, c.id, c.params.ttl)
 	if err != nil {
 		c.denyLease(err)
 		return
@@ -79,7 +80,7 @@ func (c *call) giveLeaseBack() {
 	if c.params.valued&paramOutcome != 0 {
 		outcome = c.params.outcome
 	}
-	if err := c.api.server.Return(c.key, c.id, outcome); err != nil {
+	if err := c.api.decider.Return(c.r.Context(), c.key, c.id, outcome); err != nil {
 		c.denyLease(err)
 		return
 	}
@@ -88,7 +89,7 @@ func (c *call) giveLeaseBack() {
 }
 
 // sendLease answers with a lease that is held.
-func (c *call) sendLease(l *server.Lease) {
+func (c *call) sendLease(l *decider.Lease) {
 	b := append(c.buf[:0], `{"lease_id":`...)
 	b = appendString(b, l.ID)
 	b = append(b, `,"token":`...)
@@ -108,8 +109,12 @@ func (c *call) sendLease(l *server.Lease) {
 // leases tells what is known of the leases of a key: of the rule that has the
 // least room.
 func (c *call) leases() {
-	var least *server.LeaseState
-	x := c.api.server.Explain(c.key)
+	var least *decider.LeaseState
+	x, err := c.api.decider.Explain(c.r.Context(), c.key)
+	if err != nil {
+		c.failed()
+		return
+	}
 	for i := range x.Rules {
 		if l := x.Rules[i].Lease; l != nil && (least == nil || l.Limit-l.Inflight < least.Limit-least.Inflight) {
 			least = l

@@ -9,7 +9,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/config"
-	"github.com/weir-go/weir/service/internal/server"
+	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
 // ask asks for tokens, and waits for them if the caller would.
@@ -19,9 +19,12 @@ func (c *call) ask() {
 		c.fail(f)
 		return
 	}
-	c.request = server.Request{Key: c.key, N: c.cost(), Limit: p.maxRequests, Queue: p.maxQueue, OwnQueue: p.valued&paramMaxRequestsInQueue != 0}
+	c.request = decider.Request{Key: c.key, N: c.cost(), Limit: p.maxRequests, Queue: p.maxQueue, OwnQueue: p.valued&paramMaxRequestsInQueue != 0}
 	if !p.canWait {
-		c.api.server.Decide(&c.request, &c.verdict)
+		if err := c.api.decider.Decide(c.r.Context(), &c.request, &c.verdict); err != nil {
+			c.failed()
+			return
+		}
 	} else if !c.wait() {
 		return
 	}
@@ -75,15 +78,15 @@ func (c *call) wait() bool {
 	}
 	defer cancel()
 	v := &c.verdict
-	c.request.Caller = c
-	err := c.api.server.Wait(ctx, &c.request, v)
+	c.request.OnWait = c.suspend
+	err := c.api.decider.Wait(ctx, &c.request, v)
 	if v.Waited > 0 {
 		c.hurried()
 	}
 	switch {
 	case err == nil && v.OK && v.Waited > 0 && c.r.Context().Err() != nil: // it left as its turn came
-		id := c.api.server.AppendID(c.buf[:0], v.Grant, c.key)
-		_, _ = c.api.server.Settle(c.key, string(id), 0) // nothing can be done about it
+		id := c.api.decider.AppendGrantID(c.buf[:0], v.Grant, c.key)
+		_, _ = c.api.decider.Settle(context.WithoutCancel(c.r.Context()), c.key, string(id), 0) // an error cannot be handled
 		c.leave()
 		return false
 	case err == nil:
@@ -92,7 +95,7 @@ func (c *call) wait() bool {
 		v.OK, v.Reason, v.RetryAfter = false, weir.TooLate, 0
 		return true
 	}
-	c.leave()
+	c.failed()
 	return false
 }
 
@@ -119,16 +122,25 @@ func (c *call) patience() (context.Context, context.CancelFunc, *fault) {
 	return ctx, cancel, nil
 }
 
-// Waits suspends the time-out of the answer, while the call waits for its turn.
-// Where there are no such time-outs, there is nothing to do.
-func (c *call) Waits() { _ = http.NewResponseController(c.w).SetWriteDeadline(time.Time{}) }
+// suspendDeadline removes the time-out of the answer while the call waits. A
+// ResponseWriter without time-outs returns an error, which is ignored.
+func (c *call) suspendDeadline() { _ = http.NewResponseController(c.w).SetWriteDeadline(time.Time{}) }
 
 // hurried lets it begin anew.
 func (c *call) hurried() {
 	_ = http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(c.api.cfg.AnswerTimeout))
 }
 
-// leave ends the call of a caller that has left: nobody sees the answer.
+// failed answers when there is no decision.
+func (c *call) failed() {
+	if c.r.Context().Err() != nil {
+		c.leave()
+	} else {
+		c.fail(unavailable)
+	}
+}
+
+// leave ends the call of a caller that has left.
 func (c *call) leave() {
 	c.status = left
 	c.w.WriteHeader(left)
@@ -144,7 +156,7 @@ func (c *call) grant() {
 		}
 	} else {
 		b = append(b, `"request_id":"`...)
-		b = c.api.server.AppendID(b, v.Grant, c.key)
+		b = c.api.decider.AppendGrantID(b, v.Grant, c.key)
 		b = append(b, '"')
 		if v.Waited > 0 {
 			b = append(b, `,"waited_ms":`...)
@@ -158,7 +170,7 @@ func (c *call) grant() {
 }
 
 // remaining returns what is left of the rule that leaves least, if any counts.
-func remaining(v *server.Verdict) (least int, ok bool) {
+func remaining(v *decider.Verdict) (least int, ok bool) {
 	for i := range v.Answers {
 		if a := &v.Answers[i]; a.Rule.Mode != config.Shadow && (!ok || a.Remaining < least) {
 			least, ok = a.Remaining, true
@@ -196,9 +208,13 @@ func (c *call) settle() {
 }
 
 func (c *call) settleFor(n int) {
-	done, err := c.api.server.Settle(c.key, c.id, n)
-	if err != nil {
+	done, err := c.api.decider.Settle(c.r.Context(), c.key, c.id, n)
+	switch {
+	case errors.Is(err, decider.ErrNoGrant):
 		c.fail(noGrant)
+		return
+	case err != nil:
+		c.failed()
 		return
 	}
 	b := append(c.buf[:0], `{"was":`...)

@@ -1,9 +1,11 @@
-package server
+package grant
 
 import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
 // FuzzID: what is read is what would be written, but for capitals.
@@ -31,10 +33,10 @@ func FuzzSlack(f *testing.F) {
 	f.Add(int64(time.Millisecond))
 	f.Add(int64(127*time.Millisecond + 999999))
 	f.Add(int64(128 * time.Millisecond))
-	f.Add(int64(GrantLife))
+	f.Add(int64(decider.GrantLife))
 	f.Fuzz(func(t *testing.T, ns int64) {
 		d := time.Duration(ns)
-		if d < 0 || d > GrantLife {
+		if d < 0 || d > decider.GrantLife {
 			return
 		}
 		got := span(coarse(d))

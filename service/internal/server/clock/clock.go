@@ -1,0 +1,21 @@
+// Package clock keeps the time of a node of the decision service.
+package clock
+
+import "time"
+
+// A Clock measures time as a Duration since its epoch. Every instant inside a
+// node is such a Duration; wall time appears only in ids and snapshots.
+type Clock struct{ epoch time.Time }
+
+// New returns a Clock whose epoch is now.
+func New() *Clock { return &Clock{time.Now()} }
+
+// Now returns the time since the epoch.
+func (c *Clock) Now() time.Duration { return time.Since(c.epoch) }
+
+// Time converts an instant for packages that take a time.Time.
+func (c *Clock) Time(at time.Duration) time.Time { return c.epoch.Add(at) }
+
+// Resume moves the epoch so that it is now the instant at. It must not be called
+// concurrently with other methods.
+func (c *Clock) Resume(at time.Duration) { c.epoch = time.Now().Add(-at) }

@@ -1,0 +1,232 @@
+// Package decider defines the seam between the transports of weir serve and the
+// node that decides: requests, verdicts and leases as plain data, and the
+// interface Decider.
+package decider
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/service/internal/config"
+)
+
+// A Decider decides about requests for tokens and leases. It is safe for
+// concurrent use. An error other than those documented means that it is
+// unavailable.
+type Decider interface {
+	// Decide decides at once: all rules that count for the key must allow the
+	// request, or no tokens are taken. It panics if req.N < 0.
+	Decide(ctx context.Context, req *Request, v *Verdict) error
+	// Wait is Decide for a request that waits for missing tokens, under one rule
+	// after another, behind requests that arrived earlier. It refuses at once if the
+	// tokens cannot be available before the deadline of ctx or within the rule's
+	// MaxWait, or if the queue is full. If ctx ends while the request waits, no tokens
+	// are taken and the error is that of ctx. It panics if req.N < 0.
+	Wait(ctx context.Context, req *Request, v *Verdict) error
+	// Batch decides requests in order, all as of the same instant, each into the
+	// Verdict at the same place. With all set, either all requests are allowed or no
+	// tokens are taken: requests that would have been allowed get a Verdict that
+	// denies with Reason 0. It panics if a cost is negative or if there are fewer
+	// verdicts than requests.
+	Batch(ctx context.Context, reqs []Request, all bool, verdicts []Verdict) (ok bool, err error)
+	// AppendGrantID appends the id of a Grant for a key: a UUID of version 8,
+	// followed by a hyphen and the cost if that is not 1. Call it once for each Grant,
+	// because each id can be settled once.
+	AppendGrantID(b []byte, g Grant, key string) []byte
+	// Settle reports the true cost n of a grant, once and within GrantLife. Unused
+	// tokens return to their buckets, as far as these would not be full without them;
+	// additional tokens are charged, into debt as far as the rule allows. The error is
+	// ErrNoGrant if id is not a live grant of the key, or if other rules count for the
+	// key now. It panics if n < 0.
+	Settle(ctx context.Context, key, id string, n int) (Settled, error)
+
+	// Acquire leases req.N units of a key under every rule with a concurrency that
+	// counts for it. The error is a *weir.Rejection (OverLimit, QueueFull, Overdue,
+	// TooLate, Closed), ErrNoLeasing, or that of ctx. It panics if req.N < 1.
+	//
+	// Requests wait in order of arrival. The deadline of ctx bounds the wait, not the
+	// work: a request whose estimated wait is longer is refused at once (TooLate). The
+	// RetryAfter of a rejection is such an estimate; 0 means unknown. If ctx is
+	// cancelled, there is no lease, even if its turn had come.
+	Acquire(ctx context.Context, req LeaseRequest) (Lease, error)
+	// Renew extends a lease to ttl from now. The TTL and MaxTTL that the rules had when
+	// the lease was granted apply as in Acquire. The error is ErrNoLease if the lease
+	// is not held any more: then its holder must stop.
+	Renew(ctx context.Context, key, id string, ttl time.Duration) (Lease, error)
+	// Return ends a lease and reports how the work went: limits that are auto learn
+	// from it. After an Outcome that is Abandoned, the units stay in flight for as long
+	// as leases of the key usually last. The error is ErrNoLease.
+	Return(ctx context.Context, key, id string, o weir.Outcome) error
+
+	// Explain reports what a request for the key would get now, rule by rule. It takes
+	// no tokens.
+	Explain(ctx context.Context, key string) (Explanation, error)
+	// Top returns the n keys with the most denied requests or, if denied is false, the
+	// most requests, of those that the node remembers.
+	Top(ctx context.Context, n int, denied bool) ([]Seen, error)
+}
+
+// Errors of a Decider.
+var (
+	ErrNoGrant   = errors.New("no such grant of this key: it was settled or is too old")
+	ErrNoLease   = errors.New("no such lease of this key: it was returned or has expired")
+	ErrNoLeasing = errors.New("no rule with a concurrency matches this key")
+)
+
+// GrantLife is how long a grant can be settled.
+const GrantLife = time.Hour
+
+// IsKey reports whether a text is a valid key: not empty, UTF-8, and without
+// control characters.
+func IsKey(text string) bool {
+	return text != "" && utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
+}
+
+// A Request asks for tokens of a key.
+type Request struct {
+	Key string
+	// N is the cost in tokens, >= 0. With 0 no tokens are taken: the verdict is
+	// whether one token is available.
+	N int
+	// Limit, if > 0, replaces the limit of the rules for this request, as far as the
+	// node allows that. It can only make a token bucket smaller.
+	Limit int
+	// Queue replaces the queue size of the rules for this request if OwnQueue is set,
+	// as far as the node allows that.
+	Queue    int
+	OwnQueue bool
+	// OnWait, if not nil, is called when the request has to wait.
+	OnWait func()
+}
+
+// A Verdict is the decision about a Request, as plain data. The zero Verdict is
+// ready for use, and can be used again without allocation.
+type Verdict struct {
+	OK bool
+	// Reason of a denial: OverRate, or OverBurst (no wait helps). A request that would
+	// wait can also get QueueFull, Overdue, TooLate or Closed.
+	Reason weir.Reason
+	// RetryAfter is when the request would be allowed if no other comes; 0 if
+	// unknown, weir.Never if it never will.
+	RetryAfter time.Duration
+	// At is the instant of the decision, as the time since the node's epoch.
+	At time.Duration
+	// Answers are those of the rules that count for the key, in order, up to the rule
+	// that denied. There are none if no rule matches.
+	Answers []Answer
+	// Waited is how long the request waited, and Place how many requests were before
+	// it when it arrived.
+	Waited time.Duration
+	Place  int
+	// Grant identifies what was taken: see Decider.AppendGrantID.
+	Grant Grant
+}
+
+// An Answer is the decision of one rule at an instant. The rule must not be
+// changed.
+type Answer struct {
+	weir.Decision
+	Rule *config.Rule
+	At   time.Duration
+}
+
+// Denied returns the answer of the rule that denied, or nil.
+func (v *Verdict) Denied() *Answer {
+	if n := len(v.Answers); n > 0 && !v.OK && v.Reason != 0 {
+		return &v.Answers[n-1]
+	}
+	return nil
+}
+
+// Deny sets the Verdict to a denial.
+func (v *Verdict) Deny(why weir.Reason, retryAfter time.Duration) {
+	v.OK, v.Reason, v.RetryAfter, v.Grant = false, why, retryAfter, Grant{}
+}
+
+// A Grant records what a request was given. The zero Grant is nothing.
+type Grant struct {
+	N     int
+	At    time.Duration // the instant of the decision
+	Rules uint64        // identifies the rules that gave, without those in shadow mode
+	Slack time.Duration // how long all of it can be returned
+}
+
+// Settled is the outcome of Decider.Settle, in tokens.
+type Settled struct {
+	Was int // taken
+	// Charged differs from what was reported if that exceeds the allowed debt, or if
+	// it is too late to return tokens.
+	Charged int
+}
+
+// A LeaseRequest asks for units of a key.
+type LeaseRequest struct {
+	Key string
+	N   int // units, >= 1
+	// TTL is how long the lease lasts unless it is renewed. If <= 0, the rule's TTL;
+	// the rule's MaxTTL bounds it. Of several rules, the smallest counts.
+	TTL time.Duration
+	// Wait lets the request wait, until the deadline of the context or for the rule's
+	// MaxWait.
+	Wait bool
+}
+
+// A Lease is units of a key that a caller holds until it returns them or the
+// lease expires.
+type Lease struct {
+	ID  string // 32 random hexadecimal digits
+	Key string
+	N   int // units
+	// Token is a fencing token: it increases with every lease that a node grants, so
+	// that a resource can reject a holder with a lower token than one it has seen. It
+	// starts from the wall clock and stays below 2⁵³ until 2242: if the clock is not
+	// set back, it increases over restarts too.
+	Token    uint64
+	TTL      time.Duration // from when the lease was granted or renewed
+	Waited   time.Duration
+	Limit    int // units of the key, of the rule with the least room
+	Inflight int // units of the key in use under that rule, these included
+}
+
+// A LeaseState is the state of the leases of one key under one rule: units, and
+// requests that wait.
+type LeaseState struct {
+	Limit, Inflight, Waiting int
+}
+
+// An Explanation is what a request for a key would get.
+type Explanation struct {
+	Key string
+	// Allowed reports whether one token is available, Reason why not.
+	Allowed    bool
+	Reason     weir.Reason
+	RetryAfter time.Duration
+	Rules      []RuleState
+}
+
+// A RuleState is the state of one key under a rule that counts for it.
+type RuleState struct {
+	Rule *config.Rule
+	// Remaining and Used are tokens of Rule.Limit; ResetAfter is the time until all
+	// are available. They are zero without a rate.
+	Remaining, Used int
+	ResetAfter      time.Duration
+	Allowed         bool          // one token is available
+	RetryAfter      time.Duration // if not: when, behind the requests that wait
+	Waiting         int           // requests that wait for tokens
+	Denied          uint64        // requests of the key since it began to use tokens of its first rule
+	Lease           *LeaseState   // nil without a concurrency
+}
+
+// Seen is a key that the node remembers.
+type Seen struct {
+	Key             string
+	Rules           []*config.Rule // that count for it
+	Allowed, Denied uint64         // requests since the node remembers the key
+	Waiting         int            // requests that wait for its tokens
+}

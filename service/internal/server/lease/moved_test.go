@@ -1,0 +1,34 @@
+package lease
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/server/clock"
+	"github.com/weir-go/weir/service/internal/server/waiting"
+)
+
+// TestAskUnderReplacedRules: a request that has read the rules before they were
+// replaced is told so, rather than wait where nothing ends its wait.
+func TestAskUnderReplacedRules(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		terms := &config.Concurrency{Limit: 1}
+		room := waiting.NewRoom(10)
+		g := NewRegistry(clock.New(), room, 10)
+		l := g.NewLimits("", terms)
+		b := l.enter("a")
+		l.Update(nil)
+		if err := (&holding{key: "a", n: 1}).ask(t.Context(), &Under{Limits: l, Bucket: "a"}, true); err != waiting.ErrMoved {
+			t.Errorf("a request that arrives: %v", err)
+		}
+		if err := l.enqueue(t.Context(), &waiter{}, b, 1); err != waiting.ErrMoved {
+			t.Errorf("a request that has arrived, and is about to wait: %v", err)
+		}
+		room.Close()
+		l.Update(terms)
+		if err := l.enqueue(t.Context(), &waiter{}, l.enter("a"), 1); err == nil {
+			t.Error("a request waits though the server closes")
+		}
+	})
+}

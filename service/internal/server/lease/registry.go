@@ -1,0 +1,336 @@
+package lease
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/heap"
+	"github.com/weir-go/weir/service/internal/server/clock"
+	"github.com/weir-go/weir/service/internal/server/decider"
+	"github.com/weir-go/weir/service/internal/server/ruleset"
+	"github.com/weir-go/weir/service/internal/server/waiting"
+)
+
+// An ID is 128 random bits.
+type ID [16]byte
+
+// A Registry has all leases that are held, under any rule. One timer, for the
+// lease that expires next, ends them.
+type Registry struct {
+	clock  *clock.Clock
+	room   *waiting.Room
+	max    int
+	full   atomic.Uint64 // requests refused because max leases were held
+	orders atomic.Uint64 // Limits made so far
+
+	mu    sync.Mutex // guards what follows
+	held  map[ID]*holding
+	due   *heap.Heap[*holding] // by until
+	token uint64
+	timer *time.Timer // nil until there is a lease
+}
+
+// tokenBits bounds the leases a second, averaged over the life of a node, for
+// which fencing tokens stay behind the clock that they start from.
+const tokenBits = 20
+
+// expireAtOnce bounds the leases that expire without releasing the lock.
+const expireAtOnce = 256
+
+// NewRegistry returns a Registry of at most max leases.
+func NewRegistry(c *clock.Clock, room *waiting.Room, max int) *Registry {
+	return &Registry{
+		clock: c, room: room, max: max, held: map[ID]*holding{}, token: uint64(time.Now().Unix()) << tokenBits,
+		due: heap.New(func(a, b *holding) bool { return a.until < b.until }).Track(func(h *holding, at int) { h.at = at }),
+	}
+}
+
+// Under is a bucket of a rule that a lease needs units of.
+type Under struct {
+	Limits *Limits
+	Bucket string
+	Shadow bool // the rule refuses nothing
+}
+
+// A holding is a lease, or a request for one.
+type holding struct {
+	id    ID
+	key   string
+	n     int
+	token uint64
+	terms ruleset.LeaseTerms // when it was granted
+	parts []part
+	// restored is set if the lease was granted by an earlier process: how long its
+	// work took is unknown.
+	restored bool
+
+	since time.Duration // when it was granted
+
+	until time.Duration // guarded by Registry.mu
+	at    int           // in Registry.due, guarded by Registry.mu; -1 if it has ended
+}
+
+// A part is the units of a lease under one rule.
+type part struct {
+	bucket *bucket
+	permit weir.Permit
+	shadow bool
+}
+
+// Acquire grants a lease under all of these rules or under none. The error is
+// waiting.ErrMoved if the rules have changed meanwhile: see decider.Decider.
+func (g *Registry) Acquire(ctx context.Context, req *decider.LeaseRequest, terms ruleset.LeaseTerms, under []Under) (decider.Lease, error) {
+	switch {
+	case g.room.Closed():
+		return decider.Lease{}, weir.Reject(weir.Closed, waiting.DrainRetry)
+	case ctx.Err() != nil:
+		return decider.Lease{}, ctx.Err()
+	}
+	start := g.clock.Now()
+	asked := holding{key: req.Key, n: req.N, terms: terms} // on the stack: a refusal by the first rule allocates nothing
+	// All requests ask in the same order, so that no two wait for each other.
+	slices.SortFunc(under, func(a, b Under) int { return cmp.Compare(a.Limits.order, b.Limits.order) })
+	for i := range under {
+		if err := asked.ask(ctx, &under[i], req.Wait); err != nil {
+			asked.release(weir.Ignored, 0)
+			return decider.Lease{}, err
+		}
+	}
+	if ctx.Err() == context.Canceled { // the caller has left
+		asked.release(weir.Ignored, 0)
+		return decider.Lease{}, context.Canceled
+	}
+	h := new(holding)
+	*h = asked
+	h.key = strings.Clone(req.Key)
+	now := g.clock.Now()
+	ttl := h.ttl(req.TTL)
+	if !g.add(h, now, ttl) {
+		h.release(weir.Ignored, 0)
+		return decider.Lease{}, weir.Reject(weir.OverLimit, 0)
+	}
+	granted := h.view(ttl)
+	granted.Waited = now - start
+	return granted, nil
+}
+
+// ask asks for the units under one rule. A request does not wait for a shadow
+// rule: if that would refuse it, the lease holds no units of it.
+func (h *holding) ask(ctx context.Context, u *Under, wait bool) error {
+	l := u.Limits
+	b := l.enter(u.Bucket)
+	if b == nil {
+		return waiting.ErrMoved
+	}
+	p, ok := b.limiter.TryAcquire(ctx, h.n)
+	switch {
+	case ok:
+	case u.Shadow:
+		l.shadowed.Add(1)
+		l.leave(b, 0)
+		return nil
+	case !wait:
+		l.leave(b, 0)
+		return l.refuse(weir.OverLimit, b.retryAfter(h.n))
+	default:
+		var err error
+		if p, err = l.wait(ctx, b, h); err != nil {
+			l.leave(b, 0)
+			return err
+		}
+	}
+	l.held.Add(int64(h.n))
+	h.parts = append(h.parts, part{b, p, u.Shadow})
+	return nil
+}
+
+// ttl returns how long the lease lasts if its caller asks for d.
+func (h *holding) ttl(d time.Duration) time.Duration {
+	if d <= 0 {
+		return h.terms.TTL
+	}
+	return min(d, h.terms.MaxTTL)
+}
+
+// release returns the units, the last acquired first; took is how long they were
+// held, 0 if they were not.
+func (h *holding) release(o weir.Outcome, took time.Duration) {
+	if h.restored {
+		took = 0
+		if o == weir.Success {
+			o = weir.Ignored
+		}
+	}
+	for i := len(h.parts) - 1; i >= 0; i-- {
+		p := &h.parts[i]
+		p.permit.Release(o)
+		p.bucket.limits.held.Add(-int64(h.n))
+		p.bucket.limits.leave(p.bucket, took)
+	}
+}
+
+// view returns the lease as its holder sees it.
+func (h *holding) view(ttl time.Duration) decider.Lease {
+	v := decider.Lease{ID: hex.EncodeToString(h.id[:]), Key: h.key, N: h.n, Token: h.token, TTL: ttl}
+	enforced := false // v describes a rule that is not in shadow mode
+	for i := range h.parts {
+		p := &h.parts[i]
+		if enforced && p.shadow {
+			continue
+		}
+		st := p.bucket.limiter.Stats()
+		if i == 0 || !enforced && !p.shadow || st.Limit-st.Inflight < v.Limit-v.Inflight {
+			v.Limit, v.Inflight = st.Limit, st.Inflight
+		}
+		enforced = enforced || !p.shadow
+	}
+	return v
+}
+
+// Renew extends a lease: see decider.Decider.
+func (g *Registry) Renew(key, id string, ttl time.Duration) (decider.Lease, error) {
+	g.mu.Lock()
+	now := g.clock.Now()
+	h := g.findLocked(key, id, now)
+	if h == nil {
+		g.mu.Unlock()
+		return decider.Lease{}, decider.ErrNoLease
+	}
+	ttl = h.ttl(ttl)
+	h.until = now + ttl
+	g.due.Fix(h.at)
+	if h.at == 0 { // a timer that fires too early is set again
+		g.setTimerLocked()
+	}
+	g.mu.Unlock()
+	for i := range h.parts {
+		h.parts[i].bucket.limits.renewed.Add(1)
+	}
+	return h.view(ttl), nil
+}
+
+// Return ends a lease: see decider.Decider.
+func (g *Registry) Return(key, id string, o weir.Outcome) error {
+	g.mu.Lock()
+	now := g.clock.Now()
+	h := g.findLocked(key, id, now)
+	if h == nil {
+		g.mu.Unlock()
+		return decider.ErrNoLease
+	}
+	g.due.Remove(h.at)
+	delete(g.held, h.id)
+	g.mu.Unlock()
+	for i := range h.parts {
+		h.parts[i].bucket.limits.returned.Add(1)
+	}
+	h.release(o, now-h.since)
+	return nil
+}
+
+// findLocked returns a lease of the key that has not expired; nil if there is none.
+func (g *Registry) findLocked(key, text string, now time.Duration) *holding {
+	var id ID
+	if n, err := hex.Decode(id[:], []byte(text[:min(len(text), 2*len(id))])); err != nil || n != len(id) || len(text) != 2*n {
+		return nil
+	}
+	if h := g.held[id]; h != nil && h.key == key && h.until > now {
+		return h
+	}
+	return nil
+}
+
+// add adds a lease, unless there are too many.
+func (g *Registry) add(h *holding, now, ttl time.Duration) bool {
+	rand.Read(h.id[:]) // never fails
+	h.since = now
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.held) >= g.max {
+		g.full.Add(1)
+		return false
+	}
+	g.token++
+	h.token = g.token
+	for i := range h.parts {
+		h.parts[i].bucket.limits.granted.Add(1)
+	}
+	g.holdLocked(h, now+ttl)
+	return true
+}
+
+func (g *Registry) holdLocked(h *holding, until time.Duration) {
+	h.until = until
+	g.held[h.id] = h
+	g.due.Push(h)
+	if h.at == 0 {
+		g.setTimerLocked()
+	}
+}
+
+// expire ends the leases whose time is over. Each is taken out under the lock, as
+// Return does it, so that its units are released once.
+func (g *Registry) expire() {
+	for {
+		ended, more := g.takeExpired()
+		now := g.clock.Now()
+		for _, h := range ended {
+			for i := range h.parts {
+				h.parts[i].bucket.limits.expired.Add(1)
+			}
+			h.release(weir.Ignored, now-h.since)
+		}
+		if !more {
+			return
+		}
+	}
+}
+
+// takeExpired takes out leases that have expired. If there may be more of them, it
+// does not set the timer.
+func (g *Registry) takeExpired() (ended []*holding, more bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := g.clock.Now()
+	for g.due.Len() > 0 && g.due.Min().until <= now {
+		if len(ended) == expireAtOnce {
+			return ended, true
+		}
+		h := g.due.Pop()
+		delete(g.held, h.id)
+		ended = append(ended, h)
+	}
+	g.setTimerLocked()
+	return ended, false
+}
+
+func (g *Registry) setTimerLocked() {
+	if g.due.Len() == 0 {
+		return
+	}
+	in := max(g.due.Min().until-g.clock.Now(), 0)
+	if g.timer == nil {
+		g.timer = time.AfterFunc(in, g.expire)
+	} else {
+		g.timer.Reset(in)
+	}
+}
+
+// Count returns the number of leases held, and of requests that were refused
+// because there were too many.
+func (g *Registry) Count() (held int, refused uint64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.held), g.full.Load()
+}
+
+// Max returns the bound on the number of leases.
+func (g *Registry) Max() int { return g.max }

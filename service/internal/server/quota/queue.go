@@ -1,0 +1,399 @@
+package quota
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/heap"
+	"github.com/weir-go/weir/internal/waitq"
+	"github.com/weir-go/weir/service/internal/server/clock"
+	"github.com/weir-go/weir/service/internal/server/waiting"
+)
+
+// A Queue holds the requests that wait for the Buckets of one rule, in order of
+// arrival for each bucket. Requests with the same limit of their own form a line
+// of their own, so that they do not delay the others. One timer serves all lines.
+type Queue struct {
+	clock   *clock.Clock
+	room    *waiting.Room
+	buckets Buckets
+	waiting atomic.Int64 // written under mu
+
+	mu     sync.Mutex // guards what follows, and all lines
+	lines  map[string][]*line
+	closed bool              // the rule is gone
+	due    *heap.Heap[*line] // by turn
+	timer  waitq.Timer
+}
+
+// NewQueue returns an empty Queue.
+func NewQueue(c *clock.Clock, room *waiting.Room, buckets Buckets) *Queue {
+	due := heap.New(func(a, b *line) bool { return a.turn < b.turn }).Track(func(l *line, at int) { l.at = at })
+	return &Queue{clock: c, room: room, buckets: buckets, lines: map[string][]*line{}, due: due}
+}
+
+// Stats are the counts of the requests that waited under one rule.
+type Stats struct {
+	Waiting   atomic.Int64
+	Cancelled atomic.Uint64 // the caller left, or its time ran out
+	Times     waiting.Histogram
+}
+
+// A Request asks for tokens of a bucket.
+type Request struct {
+	Bucket   string
+	N        int
+	OwnLimit int // if > 0, it replaces the limit of the rule
+	Limit    int // what the methods of Buckets take: OwnLimit, or that of shared windows
+	Stats    *Stats
+
+	// For Wait:
+	MaxQueue int           // requests that may wait in the line
+	MaxWait  time.Duration // if zero, there is no bound but the context's
+	Arrival  uint64        // of an earlier Wait that ended with ErrMoved, or zero
+	OnWait   func()        // if not nil, it is called before the request waits
+}
+
+// A Result is the outcome of a wait.
+type Result struct {
+	weir.Decision             // of the request; if refused, RetryAfter alone
+	Reason        weir.Reason // of a refusal, or zero
+	Arrival       uint64
+	Place         int // requests that were before this one when it arrived
+	Waited        time.Duration
+}
+
+// A line is the requests that wait for one bucket with the same OwnLimit. Only
+// the first of them asks for tokens.
+type line struct {
+	bucket   string
+	ownLimit int
+	order    waitq.List[*waiter] // by arrival
+	tokens   int                 // that the requests ask for
+	turn     time.Duration       // when the first request asks again
+	at       int                 // in Queue.due, -1 if it is not
+}
+
+// A waiter is a request in a line.
+type waiter struct {
+	*Request
+	arrival uint64
+	line    *line
+	place   waitq.Place[*waiter]
+	call    waitq.Call[answer]
+}
+
+type answer struct {
+	weir.Decision
+	err error
+}
+
+// before returns how many requests of a line arrived before another one, how many
+// tokens they ask for, and the last of them. The line may be nil.
+func (l *line) before(arrival uint64) (n, tokens int, last *waitq.Place[*waiter]) {
+	if l == nil {
+		return 0, 0, nil
+	}
+	n, tokens, last = l.order.Len(), l.tokens, l.order.Last()
+	for last != nil && last.Value.arrival > arrival { // mostly at once
+		n, tokens, last = n-1, tokens-last.Value.N, last.Prev()
+	}
+	return n, tokens, last
+}
+
+// Look takes n tokens or, if n is zero, reports whether there is one.
+func Look(b Buckets, bucket string, fingerprint uint64, at time.Duration, n, limit int) weir.Decision {
+	d := b.Take(bucket, fingerprint, at, n, limit)
+	if n == 0 {
+		if d.OK = d.Remaining > 0; !d.OK {
+			d.RetryAfter = b.Ahead(bucket, 1, limit)
+		}
+	}
+	return d
+}
+
+// Busy reports whether requests wait.
+func (q *Queue) Busy() bool { return q.waiting.Load() > 0 }
+
+// Behind refuses a request that does not wait while others wait for its bucket;
+// ok is false if there are none. The request can have at most the tokens within at
+// once; ownLimit and limit are as in Request.
+func (q *Queue) Behind(bucket string, at time.Duration, n, ownLimit, limit, within int) (d weir.Decision, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	l := q.find(bucket, ownLimit)
+	if l == nil && ownLimit > 0 {
+		l = q.find(bucket, 0)
+	}
+	if l == nil {
+		return weir.Decision{}, false
+	}
+	d = Look(q.buckets, l.bucket, q.buckets.Fingerprint(l.bucket), at, 0, l.order.First().Value.Limit)
+	d.OK, d.Remaining = false, 0
+	if d.RetryAfter = weir.Never; n <= within {
+		d.RetryAfter = q.buckets.Ahead(l.bucket, l.tokens+max(n, 1), limit)
+	}
+	return d, true
+}
+
+func (q *Queue) find(bucket string, ownLimit int) *line {
+	for _, l := range q.lines[bucket] {
+		if l.ownLimit == ownLimit {
+			return l
+		}
+	}
+	return nil
+}
+
+// Wait waits for the tokens of a request. The error is that of ctx, or
+// waiting.ErrMoved.
+func (q *Queue) Wait(ctx context.Context, r *Request) (Result, error) {
+	res := Result{Arrival: r.Arrival}
+	w, err := q.enter(ctx, r, &res)
+	if w == nil {
+		return res, err
+	}
+	defer q.room.Leave()
+	if r.OnWait != nil {
+		r.OnWait()
+	}
+	start := time.Now()
+	a, err := q.await(ctx, w)
+	res.Waited = time.Since(start)
+	if rejection, ok := err.(*weir.Rejection); ok {
+		res.Reason, res.RetryAfter = rejection.Reason, rejection.RetryAfter
+		return res, nil
+	}
+	if err == nil {
+		res.Decision = a
+		r.Stats.Times.Add(res.Waited)
+	}
+	return res, err
+}
+
+// await blocks until the request has its answer, or its time is over.
+func (q *Queue) await(ctx context.Context, w *waiter) (weir.Decision, error) {
+	a, err := w.call.Await(ctx, w.MaxWait, func(expired bool) bool { return q.leave(w, expired) }, func(a answer) {
+		if a.err == nil { // the caller has left, and its turn has come
+			q.buckets.Settle(w.Bucket, q.clock.Now(), w.N, 0)
+			q.Serve(w.Bucket)
+		}
+	})
+	switch err {
+	case nil:
+		return a.Decision, a.err
+	case waitq.ErrOverdue:
+		return a.Decision, weir.Reject(weir.Overdue, q.buckets.Ahead(w.Bucket, w.N, w.Limit))
+	}
+	w.Stats.Cancelled.Add(1)
+	return a.Decision, err
+}
+
+// enter adds a request to its line, or sets in res why not.
+func (q *Queue) enter(ctx context.Context, r *Request, res *Result) (*waiter, error) {
+	longest, why := weir.Never, weir.TooLate
+	if deadline, ok := ctx.Deadline(); ok {
+		longest = time.Until(deadline)
+	}
+	if r.MaxWait > 0 && r.MaxWait < longest {
+		longest, why = r.MaxWait, weir.OverRate
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return nil, waiting.ErrMoved
+	}
+	if res.Arrival == 0 {
+		res.Arrival = q.room.Arrival()
+	}
+	l := q.find(r.Bucket, r.OwnLimit)
+	before, tokens, last := l.before(res.Arrival)
+	res.Place, res.RetryAfter = before, q.buckets.Ahead(r.Bucket, tokens+r.N, r.Limit)
+	switch {
+	case q.room.Closed():
+		res.Reason, res.RetryAfter = weir.Closed, waiting.DrainRetry
+	case res.RetryAfter > longest:
+		res.Reason = why
+	case before >= r.MaxQueue || !q.room.Enter():
+		res.Reason = weir.QueueFull
+	}
+	if res.Reason != 0 {
+		return nil, nil
+	}
+	if l == nil {
+		l = &line{bucket: r.Bucket, ownLimit: r.OwnLimit, at: -1}
+		q.lines[r.Bucket] = append(q.lines[r.Bucket], l)
+	}
+	w := &waiter{Request: r, arrival: res.Arrival, line: l, call: waitq.NewCall[answer]()}
+	w.place.Value = w
+	l.order.Insert(&w.place, last)
+	l.tokens += r.N
+	q.waiting.Add(1)
+	r.Stats.Waiting.Add(1)
+	q.advance(l)
+	return w, nil
+}
+
+// leave takes a waiter out of its line, and reports whether it was still there. If
+// time ran out, requests whose turn has come get their answers first.
+func (q *Queue) leave(w *waiter, expired bool) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if expired {
+		q.serve(w.Bucket)
+	}
+	first := w.line.order.First() == &w.place
+	if !q.remove(w) {
+		return false
+	}
+	if first && w.line.order.Len() > 0 {
+		q.advance(w.line)
+	}
+	return true
+}
+
+// remove takes a waiter out of its line, and reports whether it was there.
+func (q *Queue) remove(w *waiter) bool {
+	l := w.line
+	if !l.order.Remove(&w.place) {
+		return false
+	}
+	l.tokens -= w.N
+	q.waiting.Add(-1)
+	w.Stats.Waiting.Add(-1)
+	if l.order.Len() > 0 {
+		return true
+	}
+	if l.at >= 0 {
+		q.due.Remove(l.at)
+	}
+	lines := q.lines[l.bucket]
+	if len(lines) == 1 {
+		delete(q.lines, l.bucket)
+		return true
+	}
+	i := slices.Index(lines, l)
+	q.lines[l.bucket] = slices.Delete(lines, i, i+1)
+	return true
+}
+
+// answer takes a waiter out of its line, and answers it.
+func (q *Queue) answer(w *waiter, a answer) {
+	q.remove(w)
+	w.call.Answer(a)
+}
+
+// advance answers the requests of a line that can have their tokens, in order,
+// and schedules the next one. A turn that is served late is served as of its
+// instant: otherwise tokens beyond the burst that came in meanwhile would be lost.
+func (q *Queue) advance(l *line) {
+	at := q.clock.Now()
+	if l.at >= 0 {
+		at = min(at, l.turn)
+	}
+	fingerprint := q.buckets.Fingerprint(l.bucket)
+	for l.order.Len() > 0 {
+		w := l.order.First().Value
+		d := q.buckets.Take(l.bucket, fingerprint, at, w.N, w.Limit)
+		switch {
+		case d.OK:
+			q.answer(w, answer{Decision: d})
+		case d.RetryAfter == weir.Never: // the limit is smaller than it was on arrival
+			q.answer(w, answer{err: weir.Reject(weir.OverBurst, weir.Never)})
+		default:
+			if at += min(max(d.RetryAfter, 1), weir.Never-at); at > q.clock.Now() {
+				q.schedule(l, at)
+				return
+			}
+		}
+	}
+}
+
+// schedule sets the instant at which a line is served.
+func (q *Queue) schedule(l *line, at time.Duration) {
+	l.turn = at
+	if l.at < 0 {
+		q.due.Push(l)
+	} else {
+		q.due.Fix(l.at)
+	}
+	q.arm()
+}
+
+func (q *Queue) arm() {
+	if q.due.Len() > 0 {
+		q.timer.Arm(q.clock.Now(), q.due.Min().turn, q.wake)
+	} else {
+		q.timer.Stop()
+	}
+}
+
+// wake serves the lines whose turn has come.
+func (q *Queue) wake() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.timer.Fired()
+	now := q.clock.Now()
+	for q.due.Len() > 0 && q.due.Min().turn <= now {
+		q.advance(q.due.Min())
+	}
+	q.arm()
+}
+
+// Serve answers the requests that can have their tokens, after tokens were
+// returned to a bucket.
+func (q *Queue) Serve(bucket string) {
+	if q.waiting.Load() == 0 {
+		return
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.serve(bucket)
+}
+
+func (q *Queue) serve(bucket string) {
+	for _, l := range slices.Clone(q.lines[bucket]) { // advance may remove the line
+		q.advance(l)
+	}
+}
+
+// ServeAll is Serve for all buckets, after the quota has changed.
+func (q *Queue) ServeAll() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for bucket := range q.lines {
+		q.serve(bucket)
+	}
+}
+
+// Dismiss ends all waits with an error: waiting.ErrMoved or a *weir.Rejection. If
+// gone is set, later requests get waiting.ErrMoved.
+func (q *Queue) Dismiss(err error, gone bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = q.closed || gone
+	for _, lines := range q.lines {
+		for _, l := range slices.Clone(lines) {
+			for l.order.Len() > 0 {
+				q.answer(l.order.First().Value, answer{err: err})
+			}
+		}
+	}
+}
+
+// Len returns how many requests wait for a bucket.
+func (q *Queue) Len(bucket string) (n int) {
+	if q.waiting.Load() == 0 {
+		return 0
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, l := range q.lines[bucket] {
+		n += l.order.Len()
+	}
+	return n
+}

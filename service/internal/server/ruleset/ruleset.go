@@ -1,0 +1,194 @@
+// Package ruleset compiles the rules of a file into immutable data: which rules
+// count for a key, and the effective rule where rules overlay each other. It
+// holds no counts and no limiters.
+package ruleset
+
+import (
+	"cmp"
+	"fmt"
+	"hash/fnv"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/match"
+)
+
+// A Rule is a compiled config.Rule. It is immutable.
+type Rule struct {
+	config.Rule
+	// NameHash is the FNV-1a hash of the name, the same in every process.
+	NameHash uint64
+	// Interval is the time between two tokens of a token bucket, in nanoseconds. It
+	// is zero for windows, and for a bucket that is never refilled.
+	Interval float64
+}
+
+func newRule(c config.Rule) *Rule {
+	h := fnv.New64a()
+	h.Write([]byte(c.Name))
+	r := &Rule{Rule: c, NameHash: h.Sum64()}
+	if !c.Algorithm.Windows() && c.Rate.Count > 0 {
+		r.Interval = float64(c.Rate.Period) / float64(c.Rate.Count)
+	}
+	return r
+}
+
+// Bucket returns the name of the bucket that a key has under the rule.
+func (r *Rule) Bucket(key string) string {
+	if r.Per == config.PerRule {
+		return ""
+	}
+	return key
+}
+
+// QueueSize returns how many requests may wait for one bucket.
+func (r *Rule) QueueSize() int {
+	if r.Queue == nil {
+		return config.DefaultQueue
+	}
+	return *r.Queue
+}
+
+// OwnLimit returns a limit that a request asks for, or 0 if it makes no
+// difference: a token bucket can only be made smaller.
+func (r *Rule) OwnLimit(limit int) int {
+	if limit == r.Limit() || limit > r.Limit() && r.Interval > 0 {
+		return 0
+	}
+	return limit
+}
+
+// Within returns the number of tokens that a request can have at once: own, or
+// the rule's limit if own is zero.
+func (r *Rule) Within(own int) int {
+	if own > 0 {
+		return own
+	}
+	return r.Limit()
+}
+
+// Owed returns how many of n tokens can still be returned to the bucket when it
+// would have been full without them for the time after. Tokens that came in since
+// then were lost to the full bucket. A token is lost once it has come in wholly.
+func (r *Rule) Owed(n int, after time.Duration) int {
+	if after <= 0 || r.Interval == 0 {
+		return n
+	}
+	lost := math.Floor(float64(after) / r.Interval)
+	return n - int(min(lost, float64(n)))
+}
+
+// MaxSpan bounds instants and durations, so that sums of a few of them do not
+// overflow.
+const MaxSpan = math.MaxInt64 / 8
+
+// LeaseTerms are the durations of leases under a set of rules.
+type LeaseTerms struct{ TTL, MaxTTL time.Duration }
+
+// LeaseTermsOf returns the terms of a lease under all of these rules, and whether
+// any of them grants leases. Shadow rules matter only if there are no others.
+func LeaseTermsOf(rules []*Rule) (LeaseTerms, bool) {
+	for _, shadow := range []bool{false, true} {
+		t, ok := LeaseTerms{MaxSpan, MaxSpan}, false
+		for _, r := range rules {
+			if c := r.Concurrency; c != nil && (r.Mode == config.Shadow) == shadow {
+				ttl := cmp.Or(c.TTL, config.DefaultTTL)
+				t.TTL = min(t.TTL, ttl)
+				t.MaxTTL = min(t.MaxTTL, cmp.Or(c.MaxTTL, 10*min(ttl, MaxSpan/10)))
+				ok = true
+			}
+		}
+		if ok {
+			t.TTL = min(t.TTL, t.MaxTTL)
+			return t, true
+		}
+	}
+	return LeaseTerms{}, false
+}
+
+// A Set is the compiled rules of one file. It is immutable.
+type Set struct {
+	Config *config.Rules
+	// Rules are those in force, in their order. Rules that are off are left out.
+	Rules []*Rule
+	// Periods are the window lengths of an overlay set, in ascending order: see
+	// Overlay.
+	Periods []time.Duration
+
+	patterns *match.Set
+	only     bool // the first rule matches every key, and no other counts
+}
+
+// maxPeriods bounds the window lengths of an overlay set: each has a table.
+const maxPeriods = 1000
+
+// Compile compiles rules, which must be complete and must not change afterwards.
+func Compile(cfg *config.Rules) (*Set, error) {
+	s := &Set{Config: cfg}
+	var patterns []match.Pattern
+	for _, c := range cfg.Rules {
+		if c.Mode != config.Off {
+			s.Rules = append(s.Rules, newRule(c))
+			patterns = append(patterns, Pattern(&c))
+		}
+	}
+	var err error
+	if s.patterns, err = match.New(patterns); err != nil {
+		return nil, fmt.Errorf("server: %w", err)
+	}
+	if cfg.Merge {
+		return s, s.checkOverlay()
+	}
+	everyKey := match.Pattern{Kind: match.Glob, Text: "*"}
+	s.only = len(patterns) > 0 && patterns[0] == everyKey && (!s.All() || len(patterns) == 1)
+	return s, nil
+}
+
+// checkOverlay reports rules that cannot overlay each other: all must be windows
+// for each key, because keys share a table for each window length.
+func (s *Set) checkOverlay() error {
+	base := &s.Config.Rules[0]
+	if !base.Algorithm.Windows() || base.Per == config.PerRule || base.Candidate != nil || base.Concurrency != nil || base.Mode == config.Off {
+		return fmt.Errorf("server: rule %q: rules that overlay each other must be windows for each key, without a candidate or a concurrency", base.Name)
+	}
+	for _, r := range s.Config.Rules {
+		if p := r.Rate.Period; p > 0 {
+			s.Periods = append(s.Periods, p)
+		}
+	}
+	slices.Sort(s.Periods)
+	if s.Periods = slices.Compact(s.Periods); len(s.Periods) > maxPeriods {
+		return fmt.Errorf("server: the rules have %d window lengths: must be at most %d", len(s.Periods), maxPeriods)
+	}
+	return nil
+}
+
+// Pattern returns the pattern of a rule.
+func Pattern(c *config.Rule) match.Pattern {
+	switch {
+	case c.Glob != "":
+		return match.Pattern{Kind: match.Glob, Text: c.Glob}
+	case c.Regex != "":
+		return match.Pattern{Kind: match.Regex, Text: c.Regex}
+	}
+	return match.Pattern{Kind: match.Exact, Text: c.Key}
+}
+
+// All reports whether all rules that match a key count, rather than the first.
+func (s *Set) All() bool { return s.Config.Apply == config.All }
+
+// Only reports whether Rules[0] is the one rule of every key.
+func (s *Set) Only() bool { return s.only }
+
+// First returns the place in Rules of the first rule that matches the key, or -1.
+func (s *Set) First(key string) int { return s.patterns.First(key) }
+
+// Matches returns the places in Rules of all rules that match the key.
+func (s *Set) Matches(key string) []int { return s.patterns.All(key, nil) }
+
+// Overlay returns the effective rule of the keys that match exactly these rules,
+// given by their places (see config.Rules.Merged). It is computed on each call.
+// Its window length is one of Periods.
+func (s *Set) Overlay(places []int) *Rule { return newRule(s.Config.Merged(places)) }
