@@ -6,11 +6,13 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/waitq"
 )
 
-// await asks for something that may take the server as long as wait and an
-// answer. If the caller leaves, undo gives back what comes all the same; if it was
-// not its deadline, which the server knows, the request is cancelled.
+// await sends a request that may wait at the server, for as long as wait. If the
+// caller leaves first, undo gives back what the server grants all the same. If the
+// caller's context was cancelled, so is the request; a deadline is known to the
+// server.
 func await[T any](c *Client, ctx context.Context, key string, wait time.Duration, ask func(context.Context) (T, error), undo func(T)) (got T, err error) {
 	if err := c.near(key); err != nil {
 		return got, err
@@ -26,14 +28,14 @@ func await[T any](c *Client, ctx context.Context, key string, wait time.Duration
 		got T
 		err error
 	}
-	done := make(chan result, 1)
-	var over atomic.Bool // the caller has left, or the result is in the channel
+	call := waitq.NewCall[result]()
+	var over atomic.Bool // the caller has left, or the call is answered
 	if !c.start(func() {
 		defer stop()
 		defer cancel(nil)
 		got, err := ask(asking)
 		if over.CompareAndSwap(false, true) {
-			done <- result{got, err}
+			call.Answer(result{got, err})
 		} else if err == nil {
 			undo(got)
 		}
@@ -42,18 +44,16 @@ func await[T any](c *Client, ctx context.Context, key string, wait time.Duration
 		cancel(nil)
 		return got, errClosed
 	}
-	// The result cannot be lost: whoever fails to leave finds it in the channel.
-	select {
-	case r := <-done:
-		return r.got, r.err
-	case <-ctx.Done():
-	}
-	if over.CompareAndSwap(false, true) {
-		if ctx.Err() == context.Canceled {
-			cancel(errLeft)
+	r, err := call.Await(ctx, 0, func(bool) bool { return over.CompareAndSwap(false, true) }, func(r result) {
+		if r.err == nil {
+			undo(r.got)
 		}
-		return got, ctx.Err()
+	})
+	if err == context.Canceled {
+		cancel(errLeft)
 	}
-	r := <-done
+	if err != nil {
+		return got, err
+	}
 	return r.got, r.err
 }

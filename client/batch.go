@@ -7,27 +7,27 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/waitq"
 )
 
 // maxBatch bounds the asks in one request.
 const maxBatch = 1000
 
-// An ask is what a caller wants to know without a wait.
+// An ask is a request that does not wait for tokens.
 type ask struct {
 	key   string
 	n     int
-	state atomic.Uint32 // one of the following; whoever changes it from asked decides what becomes of the answer
-	reply chan reply    // of capacity 1; only who answers sends
+	state atomic.Uint32 // the goroutine that changes it from asked decides what happens to the answer
+	call  waitq.Call[reply]
 }
 
 const (
 	asked    = iota // the caller waits
-	answered        // the reply is in the channel, or will be at once
-	left            // nobody waits, and what was granted goes back
-	kept            // nobody waits, and what was granted is used all the same
+	answered        // the reply is sent
+	left            // the caller has left; tokens that are granted go back
+	kept            // the caller has left, and uses tokens that are granted
 )
 
 // A reply is how an ask ended: with an answer, or with an error.
@@ -157,7 +157,7 @@ func (c *Client) decide(asks []*ask) (answers []answer, err error) {
 // answer hands a reply to who has asked, if he is still there.
 func (c *Client) answer(a *ask, r reply) {
 	if a.state.CompareAndSwap(asked, answered) {
-		a.reply <- r
+		a.call.Answer(r)
 		return
 	}
 	if a.state.Load() == left && r.OK {
@@ -178,31 +178,28 @@ func (c *Client) ask(ctx context.Context, key string, n int) (answer, error) {
 	if err := c.near(key); err != nil {
 		return answer{}, err
 	}
-	a := &ask{key: key, n: n, reply: make(chan reply, 1)}
+	a := &ask{key: key, n: n, call: waitq.NewCall[reply]()}
 	if err := c.enqueue(a); err != nil {
 		return answer{}, err
 	}
-	timer := time.NewTimer(c.cfg.Timeout)
-	defer timer.Stop()
-	// The reply cannot be lost: whoever fails to leave finds it in the channel.
-	select {
-	case r := <-a.reply:
-		return r.answer, r.err
-	case <-ctx.Done():
-		if a.leave(left) {
-			return answer{}, ctx.Err()
+	r, err := a.call.Await(ctx, c.cfg.Timeout, func(expired bool) bool {
+		how := uint32(left)
+		if expired && ctx.Err() == nil && c.cfg.Away != Deny {
+			how = kept // the caller most likely goes on
 		}
-	case <-timer.C:
-		how := uint32(kept) // most likely it goes on
-		if c.cfg.Away == Deny {
-			how = left
+		return a.leave(how)
+	}, func(r reply) {
+		if r.OK {
+			c.settle(key, r.ID, 0)
 		}
-		if a.leave(how) {
-			c.counts.late.Add(1)
-			return answer{}, errLate
-		}
+	})
+	switch {
+	case err == waitq.ErrOverdue:
+		c.counts.late.Add(1)
+		return answer{}, errLate
+	case err != nil:
+		return answer{}, err
 	}
-	r := <-a.reply
 	return r.answer, r.err
 }
 
