@@ -84,9 +84,10 @@ type Client struct {
 	work   sync.WaitGroup // all goroutines; none is added once closed
 }
 
-// New returns a Client, or the error of cfg.Validate. It asks nothing yet.
+// New returns a Client, or an error that names the first field of cfg that makes
+// no sense. It does not contact the server.
 func New(cfg Config) (*Client, error) {
-	if err := cfg.Validate(); err != nil {
+	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
 	c := &Client{cfg: cfg.withDefaults(), header: http.Header{"Accept": {"application/json"}}, ended: make(chan struct{})}
@@ -112,7 +113,7 @@ func New(cfg Config) (*Client, error) {
 	if cfg.HTTP != nil {
 		*c.http = *cfg.HTTP
 	} else {
-		c.http.Transport = c.cfg.transport()
+		c.http.Transport = newTransport(cfg.TLS)
 	}
 	c.http.Timeout = 0
 	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }

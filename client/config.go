@@ -13,70 +13,70 @@ import (
 	"github.com/weir-go/weir/internal/httpheader"
 )
 
-// Defaults where Config leaves things open.
-const (
-	DefaultTimeout = 50 * time.Millisecond
-	DefaultMaxWait = 30 * time.Second
-	DefaultQueue   = 10_000
-)
+// DefaultTimeout is Config.Timeout if that is zero.
+const DefaultTimeout = 50 * time.Millisecond
 
-// Away says who decides while the server cannot be asked.
+// Away selects how a Client decides while the server is away.
 type Away uint8
 
 const (
-	Local Away = iota // a limiter of the Client's own, with its Share of each limit
-	Allow             // nobody: everything goes on
-	Deny              // nobody: nothing goes on
+	Local Away = iota // by a local limiter that has the Client's Share of each limit
+	Allow             // it allows every request
+	Deny              // it denies every request
 )
 
-// Config is what a Client is made of. Only URL is required.
+// Config sets up a Client. Only URL is required.
 type Config struct {
-	// URL is where weir serve listens, such as "http://127.0.0.1:8080". With http
-	// the Client speaks HTTP/2 in cleartext, with https HTTP/2 over TLS. A path is
-	// put before those of the requests.
+	// URL is the address of weir serve, such as "http://127.0.0.1:8080". With http
+	// the Client uses HTTP/2 in cleartext, with https HTTP/2 over TLS. A path is
+	// prepended to the path of each request.
 	URL string
-	// Token, if not empty, is sent as a bearer token. In cleartext everybody on
-	// the way can read it.
+	// Token, if not empty, is sent as a bearer token. Without TLS, everyone on the
+	// network path can read it.
 	Token string
 	// TLS is the configuration for https. If nil, the default of crypto/tls.
 	TLS *tls.Config
-	// HTTP sends the requests, but follows no redirects, and its Timeout does not
-	// count. Its idle connections are closed when the server is away, and by Close.
-	// If nil, a client of the Client's own, with connections of its own.
+	// HTTP sends the requests. The Client ignores its Timeout and does not follow
+	// redirects. It closes the idle connections of HTTP when the server is away,
+	// and in Close. If nil, the Client has its own connections.
 	HTTP *http.Client
 
-	// Timeout is how long an answer may take, on top of a wait that was asked for.
-	// After that the request is decided as Away says. If zero, DefaultTimeout.
+	// Timeout bounds the time until an answer, in addition to the wait that the
+	// request asks for. After it, the request is decided as Away says. If zero,
+	// DefaultTimeout.
 	Timeout time.Duration
-	// MaxWait bounds what a call waits, here and there together, also where the
-	// context would allow more. If zero, DefaultMaxWait.
+	// MaxWait bounds the wait of a call, at the server and locally together, even
+	// if its context allows more. If zero, 30 seconds.
 	MaxWait time.Duration
-	// TTL is how long a lease lasts after its holder was last heard of. If zero,
-	// the server's rule says.
+	// TTL is how long a lease lasts after its last renewal. If zero, the rule of
+	// the server says.
 	TTL time.Duration
-	// Queue bounds the requests that are about to be sent, and those that wait at
-	// the server. Beyond it, the former are decided as Away says, and the latter
-	// are refused with weir.QueueFull. If zero, DefaultQueue.
+	// Queue bounds the requests that are about to be sent, and the requests that
+	// wait at the server. Beyond it, the former are decided as Away says, and the
+	// latter are rejected with weir.QueueFull. If zero, 10,000.
 	Queue int
 
-	// Away says who decides while the server does not answer, or too late.
+	// Away selects how the Client decides while the server does not answer, or
+	// answers too late.
 	Away Away
-	// Share is the part of each limit that this Client has for its own while the
-	// server is away (Local): of four replicas alike, a quarter. If zero, 1. Each key
-	// has its own, also those that have one bucket together at the server (per: rule),
-	// as it does not say so: if ten of them are in use, take a tenth of that, or Deny.
+	// Share is the part of each limit that this Client may use while the server is
+	// away (Local): a quarter for each of four equal replicas, for example. If
+	// zero, 1. Each key gets this share, even keys that have one bucket together
+	// at the server (per: rule), which the server does not tell: if ten such keys
+	// are in use, use a tenth of the share, or Deny.
 	Share float64
-	// LocalQuota is what each key may have while the server is away (Local), if it
-	// is not known what the server would allow. If zero, everything.
+	// LocalQuota is the quota of each key while the server is away (Local), if the
+	// server has not told the limit of the key. If zero, there is no limit.
 	LocalQuota gcra.Quota
-	// OnAway, if not nil, is called with the reason when the server is taken to be
-	// away, and with nil when it is back: once for each change that lasts until the
-	// call before has returned, and never twice at a time. It must not call Close.
+	// OnAway, if not nil, is called with the reason when the Client considers the
+	// server away, and with nil when it is back. It is called once per change, not
+	// concurrently; a change that is over before the previous call returns is
+	// skipped. It must not call Close.
 	OnAway func(err error)
 }
 
-// Validate returns an error that names the first field that makes no sense.
-func (c Config) Validate() error {
+// validate returns an error that names the first field that makes no sense.
+func (c Config) validate() error {
 	u, err := url.Parse(c.URL)
 	switch {
 	case err != nil:
@@ -103,25 +103,25 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// longest is a time that can be added to another.
+// longest bounds durations, so that they can be added to each other.
 const longest = time.Duration(math.MaxInt64 / 4)
 
 func (c Config) withDefaults() Config {
 	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
-	c.MaxWait = cmp.Or(c.MaxWait, DefaultMaxWait)
-	c.Queue = cmp.Or(c.Queue, DefaultQueue)
+	c.MaxWait = cmp.Or(c.MaxWait, 30*time.Second)
+	c.Queue = cmp.Or(c.Queue, 10_000)
 	c.Share = cmp.Or(c.Share, 1)
 	return c
 }
 
-// transport returns what sends the requests of a Client that was given none.
-func (c Config) transport() *http.Transport {
+// newTransport returns the default transport.
+func newTransport(config *tls.Config) *http.Transport {
 	t := &http.Transport{
 		Protocols:       new(http.Protocols),
-		TLSClientConfig: c.TLS,
+		TLSClientConfig: config,
 		IdleConnTimeout: 90 * time.Second,
-		// A connection whose other end is gone without a word is found out by this,
-		// although requests that wait at the server keep it from being idle.
+		// Pings detect a dead connection even while requests that wait at the
+		// server keep it from being idle.
 		HTTP2: &http.HTTP2Config{SendPingTimeout: 3 * time.Second, PingTimeout: 2 * time.Second},
 	}
 	t.Protocols.SetUnencryptedHTTP2(true)

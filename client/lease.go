@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/weir-go/weir"
@@ -47,17 +46,23 @@ func (u units) Acquire(ctx context.Context, n int) (weir.Permit, error) {
 	return weir.NewPermit(&l.owner, weir.Grant{N: n}), nil
 }
 
-// A Held is a lease whose holder wants to know when it is lost.
+// A Held is a lease whose holder learns when the lease is lost.
 type Held struct {
-	ctx  context.Context
-	l    *lease
-	once sync.Once
+	// Context is for the work. It is a child of the context of Hold. It ends with
+	// Release and, with the cause ErrLost, when the lease is lost.
+	context.Context
+	// Permit gives the lease back with its Release.
+	weir.Permit
+	// Token is the fencing token. It grows with each lease that the server
+	// grants, so a resource can refuse a token that is lower than one it has seen.
+	// That stops a holder that has not noticed yet that its lease is lost.
+	Token uint64
 }
 
-// Hold leases n units of a key, as Lease does, for work that must not go on when
-// others may have them: a lock, if the limit is one. Only the server can grant
-// that: while it is away, the error is a *weir.Rejection, weir.Closed, whatever
-// Config.Away says. It panics if n < 1.
+// Hold leases n units of a key, as Lease does, for work that must stop before
+// another caller gets the units: a lock, if the limit is 1. Only the server can
+// grant that. While it is away, the error is a *weir.Rejection, weir.Closed,
+// whatever Config.Away says. Hold panics if n < 1.
 func (c *Client) Hold(ctx context.Context, key string, n int) (*Held, error) {
 	if n < 1 {
 		panic("client: Hold of no units")
@@ -75,23 +80,7 @@ func (c *Client) Hold(ctx context.Context, key string, n int) (*Held, error) {
 		}
 		return nil, err
 	}
-	return &Held{ctx: holding, l: l}, nil
-}
-
-// Context returns a context for the work: it ends with that of Hold, with the
-// cause ErrLost when the lease is lost, and with Release.
-func (h *Held) Context() context.Context { return h.ctx }
-
-// Token returns the fencing token: it goes up with each lease that the server
-// grants, so a resource can refuse whoever comes with a lower one than it has
-// seen. That also holds off a holder who has not yet noticed that his lease is
-// lost.
-func (h *Held) Token() uint64 { return h.l.token }
-
-// Release gives the lease back, and tells how the work went. The first call
-// counts.
-func (h *Held) Release(o weir.Outcome) {
-	h.once.Do(func() { h.l.Release(weir.Grant{}, o) })
+	return &Held{holding, weir.NewPermit(&l.owner, weir.Grant{N: n}), l.token}, nil
 }
 
 // Use does nothing: a unit in flight is a unit, whatever it costs.

@@ -13,7 +13,7 @@ import (
 	"github.com/weir-go/weir/client"
 )
 
-func TestConfigValidate(t *testing.T) {
+func TestBadConfig(t *testing.T) {
 	const url = "http://127.0.0.1:8080"
 	for _, tt := range []struct {
 		cfg  client.Config

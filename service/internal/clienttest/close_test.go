@@ -96,7 +96,7 @@ func TestCloseWhileAway(t *testing.T) {
 		start := time.Now()
 		must(t, c.Close())
 		check(t, "took", time.Since(start), 0)
-		check(t, "cause", reason(context.Cause(h.Context())), weir.Closed)
+		check(t, "cause", reason(context.Cause(h.Context)), weir.Closed)
 		_, err := c.Take(t.Context(), "a", 1)
 		check(t, "Take", reason(err), weir.Closed)
 		_, err = c.Lease("a").Acquire(t.Context(), 1)

@@ -59,12 +59,12 @@ func ExampleClient_Hold() {
 		panic(err)
 	}
 	write := func(ctx context.Context, token uint64) error { return ctx.Err() } // refuses tokens lower than the last
-	fmt.Println(write(held.Context(), held.Token()))
+	fmt.Println(write(held.Context, held.Token))
 
 	err = weir.Do(context.Background(), c.Lease("reindex"), func(context.Context) error { return nil })
 	fmt.Println(errors.Is(err, weir.ErrRejected))
 	held.Release(weir.Success)
-	fmt.Println(write(held.Context(), held.Token()))
+	fmt.Println(write(held.Context, held.Token))
 	// Output:
 	// <nil>
 	// true

@@ -18,8 +18,8 @@ import (
 func lost(h *client.Held, within time.Duration) (after time.Duration, lost bool) {
 	start := time.Now()
 	select {
-	case <-h.Context().Done():
-		return time.Since(start), errors.Is(context.Cause(h.Context()), client.ErrLost)
+	case <-h.Context.Done():
+		return time.Since(start), errors.Is(context.Cause(h.Context), client.ErrLost)
 	case <-time.After(within):
 		return 0, false
 	}
@@ -105,8 +105,8 @@ func TestALeaseThatWasWaitedFor(t *testing.T) {
 		first := hold(t, c)
 		time.AfterFunc(10*time.Second, func() { first.Release(weir.Success) })
 		second := hold(t, c)
-		check(t, "tokens go up", second.Token() > first.Token(), true)
-		check(t, "the first has ended", context.Cause(first.Context()), context.Canceled)
+		check(t, "tokens go up", second.Token > first.Token, true)
+		check(t, "the first has ended", context.Cause(first.Context), context.Canceled)
 		_, gone := lost(second, time.Minute)
 		check(t, "lost", gone, false)
 		check(t, "in flight", s.inflight("job"), 1)

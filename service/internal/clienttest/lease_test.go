@@ -131,9 +131,9 @@ func TestHeldContext(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), valueKey{}, "b"))
 		h, err := c.Hold(ctx, "job", 1)
 		must(t, err)
-		check(t, "value", h.Context().Value(valueKey{}), any("b"))
+		check(t, "value", h.Context.Value(valueKey{}), any("b"))
 		cancel()
-		check(t, "ended with its parent", h.Context().Err(), context.Canceled)
+		check(t, "ended with its parent", h.Context.Err(), context.Canceled)
 		h.Release(weir.Success)
 	})
 }
@@ -194,6 +194,6 @@ func TestLocalLeases(t *testing.T) {
 			must(t, err)
 		}
 		must(t, c.Close())
-		check(t, "cause", reason(context.Cause(held[1].Context())), weir.Closed)
+		check(t, "cause", reason(context.Cause(held[1].Context)), weir.Closed)
 	})
 }
