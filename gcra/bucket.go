@@ -10,8 +10,8 @@ import (
 
 // A Bucket is the state of one token bucket under a Quota: its theoretical
 // arrival time, the point on the Quota's line of units at which it is full
-// again. The zero Bucket is full, and so is every other whose point has
-// passed: to forget such a one loses nothing.
+// again. The zero Bucket is full, and so is every Bucket with a point that has
+// passed: forgetting it loses nothing.
 //
 // A Bucket means something only to the Quota that made it; see Move.
 type Bucket uint64
@@ -63,8 +63,8 @@ func (q *Quota) whole(x uint64) uint64 {
 }
 
 // Allow takes n tokens if the bucket holds them at the instant now, and
-// reports whether it did; if not, the Bucket is returned as it was. It is Take
-// for those who want no more than a yes or a no. It panics if n < 0.
+// reports whether it did; if not, the Bucket is returned unchanged. It is faster
+// than Take. It panics if n < 0.
 func (q *Quota) Allow(b Bucket, now time.Duration, n int) (Bucket, bool) {
 	if uint(n) > uint(q.size) {
 		if n < 0 {
@@ -91,8 +91,8 @@ func panicNegative() { panic("gcra: negative cost") }
 // it denies, the Bucket is returned as it was. With n = 0, Take looks, and is
 // denied only if the bucket is in debt. It panics if n < 0.
 //
-// Whoever asks with an older now than others did finds fewer tokens, never
-// more: no time is refilled twice.
+// A call with an older now than an earlier call finds fewer tokens, never more: no
+// time is refilled twice.
 func (q *Quota) Take(b Bucket, now time.Duration, n int) (Bucket, weir.Decision) {
 	if n < 0 {
 		panicNegative()
@@ -158,7 +158,7 @@ func (q *Quota) Reserve(b Bucket, now time.Duration, n int, maxWait time.Duratio
 }
 
 // Ready returns how long it takes until a Bucket that Reserve returned is out
-// of debt, so that whoever reserved may act; 0 if it is.
+// of debt, so that the holder may act; 0 if it is.
 func (q *Quota) Ready(b Bucket, now time.Duration) time.Duration {
 	if q.inf || uint64(b) <= q.burst {
 		return 0

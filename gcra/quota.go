@@ -1,7 +1,10 @@
-// Package gcra decides by rate: the generic cell rate algorithm (ITU-T I.371),
-// which is a token bucket whose whole state is one word. A bucket holds burst
-// tokens and is refilled at a steady rate; what costs n tokens may happen once
-// the bucket holds n.
+// Package gcra decides by rate, without a clock and without a lock.
+//
+// A limiter needs a decision that tests, simulators and databases can make too, and
+// state that fits where it is kept: in a field, a map, or another process. The
+// generic cell rate algorithm (ITU-T I.371) is a token bucket with a state of one
+// word. A bucket holds burst tokens and is refilled at a steady rate; an event
+// that costs n tokens may happen once the bucket holds n.
 //
 // The package is pure: it takes the instant as an argument and returns the new
 // state. Callers compare and swap the word, lock it, or send it elsewhere.
@@ -28,8 +31,8 @@ import (
 	"time"
 )
 
-// A Quota is a rate and a burst: what is allowed. Any number of Buckets share
-// one. The zero Quota allows nothing.
+// A Quota is a rate and a burst. Any number of Buckets share one. The zero Quota
+// allows nothing.
 type Quota struct {
 	// A unit is the resolution of a Bucket. In exact Quotas there are 1, 2 or
 	// 3 to the nanosecond; in others between 2 and 4, or fewer if the burst
@@ -231,7 +234,7 @@ func (q Quota) MarshalBinary() ([]byte, error) {
 }
 
 // UnmarshalBinary sets the Quota to one that MarshalBinary has written, or
-// returns an error and leaves it as it is.
+// returns an error and does not change it.
 func (q *Quota) UnmarshalBinary(b []byte) error {
 	if len(b) != QuotaBytes {
 		return fmt.Errorf("gcra: a quota of %d bytes: want %d", len(b), QuotaBytes)

@@ -89,7 +89,7 @@ func ExampleLimiter_SetQuotaFor() {
 	// false
 }
 
-// Denied tells who is denied most.
+// Top tells which keys are denied most.
 func ExampleDenied() {
 	lim, err := keyed.New[string](gcra.Per(1, time.Hour, 1), keyed.Config{})
 	if err != nil {
@@ -147,4 +147,39 @@ func ExampleStats() {
 	s := lim.Stats()
 	fmt.Println(s.Memory <= 1<<20, s.Forgotten > 0)
 	// Output: true true
+}
+
+// Each account may send three messages an hour, from its first on.
+func ExampleWindows() {
+	lim, err := keyed.NewWindows[string](keyed.Window{Limit: 3, Period: time.Hour}, keyed.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for range 4 {
+		d := lim.Take("alice", 1)
+		fmt.Println(d.OK, d.Remaining, d.RetryAfter.Round(time.Minute))
+	}
+	fmt.Println(lim.Take("bob", 1).OK)
+	// Output:
+	// true 2 0s
+	// true 1 0s
+	// true 0 0s
+	// false 0 1h0m0s
+	// true
+}
+
+// Work that cost less than was thought gives back the rest, if the window that
+// it was counted in is still the present one.
+func ExampleWindows_Settle() {
+	lim, _ := keyed.NewWindows[string](keyed.Window{Limit: 1000, Period: time.Hour}, keyed.Config{})
+	lim.Take("alice", 500)
+	at := time.Now()
+
+	fmt.Println(lim.Settle("alice", at, 500, 120))
+	used, _ := lim.Used("alice")
+	fmt.Println(used)
+	// Output:
+	// 120
+	// 120
 }

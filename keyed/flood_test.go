@@ -10,7 +10,7 @@ import (
 	"github.com/weir-go/weir/keyed"
 )
 
-// About so many keys have a place in a kibibyte.
+// keysAKibibyte is about the number of keys that have a place in a kibibyte.
 const keysAKibibyte = 60
 
 // However many keys come, the memory for them stays within its bound.
@@ -59,7 +59,7 @@ func (f *flood) come(n int) {
 	}
 }
 
-// Nobody gets more by being forgotten: a key that asks whenever it can gets at
+// No key gets more by being forgotten: a key that asks whenever it can gets at
 // most its burst and what comes in, whatever else asks meanwhile.
 func TestFloodBuysNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

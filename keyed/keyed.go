@@ -16,8 +16,8 @@
 // A bucket takes one word beside a 64-bit fingerprint of its key, a count of a
 // window takes two; the key itself is not kept. Pages are added as keys come, up
 // to Config.Memory, and have no pointers for the garbage collector to follow. A
-// bucket that is full again is no different from none, and so is a count whose
-// window has ended, so its place is given to the next key that needs one: there
+// bucket that is full again is no different from none, and so is a count of a
+// window that has ended, so its place is given to the next key that needs one: there
 // is no expiry, no timer and no sweep.
 //
 // Two keys with the same fingerprint share a bucket. The hash is seeded at
@@ -73,8 +73,7 @@ const (
 	MaxMemory     = keyedtable.MaxMemory
 )
 
-// Config is what a Limiter has beside its Quota, and Windows beside their Window.
-// The zero value is ready to use.
+// Config configures New and NewWindows. The zero value is ready to use.
 type Config struct {
 	// Memory bounds the memory for buckets or counts, in bytes: from MinMemory to
 	// MaxMemory. If zero, DefaultMemory. Beside it are the calls that wait, at some
@@ -93,7 +92,7 @@ type Config struct {
 	MaxDebt int
 	// IPv4 and IPv6 say how many leading bits of a netip.Addr are the key. If
 	// zero, DefaultIPv4 and DefaultIPv6. An IPv4 address is the same key in its
-	// IPv6-mapped form. Other types that hold addresses are taken as they are.
+	// IPv6-mapped form. Other types that hold addresses are not masked.
 	IPv4, IPv6 int
 	// NoTop keeps no keys in memory: Top returns none. Otherwise the keys most
 	// denied are kept, and the larger values that they are parts of with them.
@@ -111,22 +110,23 @@ func (c Config) Validate() error { return keyedtable.Config(c).Validate() }
 // netip.Prefix have a hash that does not depend on the process, which lets
 // Snapshot work.
 type Limiter[K comparable] struct {
-	buckets *keyedtable.Buckets[K]
+	buckets keyedtable.Buckets[K]
 	state[K]
 }
 
 // New returns a Limiter that gives every key the Quota q. The error is
 // Config.Validate's.
 func New[K comparable](q gcra.Quota, cfg Config) (*Limiter[K], error) {
-	b, err := keyedtable.NewBuckets[K](q, keyedtable.Config(cfg))
-	if err != nil {
+	l := new(Limiter[K])
+	if err := l.buckets.Init(q, keyedtable.Config(cfg)); err != nil {
 		return nil, err
 	}
-	return &Limiter[K]{b, state[K]{b}}, nil
+	l.table = &l.buckets
+	return l, nil
 }
 
 // Table returns the table of the Limiter, for the other packages of this module.
-func (l *Limiter[K]) Table() *keyedtable.Buckets[K] { return l.buckets }
+func (l *Limiter[K]) Table() *keyedtable.Buckets[K] { return &l.buckets }
 
 // Allow reports whether an event of the key may happen now, and counts it if so.
 func (l *Limiter[K]) Allow(key K) bool { return l.buckets.Allow(key, 1) }
@@ -160,16 +160,16 @@ func (l *Limiter[K]) Settle(key K, was, n int) int {
 	return l.buckets.Settle(l.buckets.Fingerprint(key), was, n)
 }
 
-// SetQuota changes the Quota of all keys that have none of their own. Tokens stay
-// as they are, but a full bucket stays full (also one that is full only because
-// the burst was made smaller before). Calls that wait get another turn, and are
+// SetQuota changes the Quota of all keys without one from SetQuotaFor. Tokens
+// stay, but a full bucket stays full (also one that is full only because the burst
+// was made smaller before). Calls that wait get another turn, and are
 // refused if it would come too late or if they wait for more than the burst. Each
 // shard is locked for as long as it takes to go through it: well under a
 // millisecond, unless tens of thousands of calls wait for one key. SetQuota waits
 // for a Snapshot under way.
 func (l *Limiter[K]) SetQuota(q gcra.Quota) { l.buckets.SetQuota(q) }
 
-// SetQuotaFor gives a key a Quota of its own, as SetQuota does, or with nil the
+// SetQuotaFor gives a key a Quota for it alone, as SetQuota does, or with nil the
 // Quota of all again. Such keys are kept beside Config.Memory, at some 400 bytes
 // each: they are for the operator to choose, not for the clients.
 func (l *Limiter[K]) SetQuotaFor(key K, q *gcra.Quota) {
@@ -287,9 +287,8 @@ func (s *state[K]) Snapshot(w io.Writer) error { return s.table.Snapshot(w) }
 
 // Restore puts the buckets or counts of a Snapshot in place of the present ones,
 // and counts denials from zero. The time since then counts: buckets are refilled
-// by it, and windows go on and end. Tokens are what they were, under the Quotas
-// that the Limiter has now; a key that had a Quota of its own should have it again
-// before Restore. If the Window was another, Restore does what SetWindow says. If
+// by it, and windows go on and end. Tokens are kept, under the Quotas that the
+// Limiter has now; call SetQuotaFor before Restore. If the Window was another, Restore does what SetWindow says. If
 // there is more than fits in memory, buckets are forgotten as under a flood. If
 // there is an error, nothing is changed. What was forgotten before the Snapshot is
 // not in it: such a key has a full bucket again.

@@ -255,7 +255,7 @@ func TestSettle(t *testing.T) {
 	})
 }
 
-// A line is what becomes of those who wait, and when.
+// A story notes how the calls that wait end, and when.
 type story struct {
 	t     *testing.T
 	l     *keyed.Limiter[string]
@@ -376,7 +376,7 @@ func TestBoundsOfWaiting(t *testing.T) {
 	})
 }
 
-// What one key's work gives back serves those who wait for the same key.
+// Tokens that one key's work gives back serve the calls that wait for the key.
 func TestPermit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter[string](t, perSecond(1, 10), keyed.Config{})
@@ -443,7 +443,7 @@ func TestQuotas(t *testing.T) {
 		left("a", 3)
 		left("b", 1)
 		left("d", 2)
-		l.SetQuota(perSecond(1, 5)) // a larger burst gives nobody tokens that has a bucket
+		l.SetQuota(perSecond(1, 5)) // a larger burst gives no tokens to a key that has a bucket
 		left("b", 1)
 		left("d", 2)
 		if q := l.QuotaFor("a"); q != perSecond(1, 5) {
@@ -459,7 +459,7 @@ func TestQuotas(t *testing.T) {
 	})
 }
 
-// Those who wait are timed anew when their quota changes.
+// Calls that wait get another turn when their quota changes.
 func TestQuotaChangesWhileWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter[string](t, perSecond(1, 1), keyed.Config{})
@@ -488,7 +488,7 @@ func TestTop(t *testing.T) {
 		if i%2 == 0 {
 			l.Allow("bad")
 		}
-		for j := range 10 { // many who are denied once
+		for j := range 10 { // many keys that are denied once
 			key := fmt.Sprint(i, j)
 			l.Allow(key)
 			l.Allow(key)
@@ -557,7 +557,7 @@ func TestNothingAllocates(t *testing.T) {
 	}
 }
 
-// The zero Quota lets nobody in, not even those who wait.
+// The zero Quota lets no call in, not even the calls that wait.
 func TestBlocking(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter[string](t, gcra.Per(1, time.Hour, 2), keyed.Config{})
@@ -575,7 +575,7 @@ func TestBlocking(t *testing.T) {
 	})
 }
 
-// A key that is blocked while somebody waits for a token that has half come in
+// A key that is blocked while a call waits for a token that has half come in
 // is as good as new once it is not blocked any more.
 func TestUnblocking(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -610,7 +610,7 @@ func TestLargerBurstAfterAFlood(t *testing.T) {
 	})
 }
 
-// Who leaves the line leaves nothing behind, however far away its turn was.
+// A call that leaves the queue leaves nothing behind, however far away its turn was.
 func TestLeaversLeaveNothing(t *testing.T) {
 	l := newLimiter[string](t, gcra.Per(1, time.Hour, 1), keyed.Config{})
 	l.Allow("a")
@@ -635,7 +635,7 @@ func TestLeaversLeaveNothing(t *testing.T) {
 	}
 }
 
-// Only those who wait take a place to wait in.
+// Only calls that wait take a place in the queue.
 func TestPlacesAreForThoseWhoWait(t *testing.T) {
 	l := newLimiter[string](t, gcra.Per(1, time.Hour, 1000), keyed.Config{Queue: 1})
 	l.Take("full", 1000)
@@ -658,7 +658,7 @@ func TestPlacesAreForThoseWhoWait(t *testing.T) {
 	}
 }
 
-// However it is written, a key has one quota, and it is that of its bucket.
+// However it is written, a key has one quota, which its bucket is under.
 func TestQuotaOfAPrefix(t *testing.T) {
 	l := newLimiter[netip.Prefix](t, perSecond(1, 1), keyed.Config{})
 	l.SetQuotaFor(netip.MustParsePrefix("10.1.2.3/8"), new(gcra.Quota{}))
@@ -679,7 +679,7 @@ func TestQuotaOfAPrefix(t *testing.T) {
 	}
 }
 
-// However many ask at once, each key gets its burst and no more; nobody who
+// However many calls come at once, each key gets its burst and no more; no call that
 // waits is forgotten.
 func TestStorm(t *testing.T) {
 	l := newLimiter[int](t, gcra.Per(0, 0, 10), keyed.Config{Memory: keyed.MinMemory})

@@ -102,7 +102,7 @@ func TestSnapshotOfUnstableKeys(t *testing.T) {
 	}
 }
 
-// A key with a quota of its own keeps its tokens under it.
+// A key with a quota for it alone keeps its tokens under it.
 func TestSnapshotOfOwnQuotas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		made := func() *keyed.Limiter[string] {

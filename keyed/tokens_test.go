@@ -35,8 +35,7 @@ func TestTokensAt(t *testing.T) {
 	})
 }
 
-// Where nobody asks which keys are denied most, none is kept, also after a
-// Restore.
+// With NoTop, no key is kept, also after a Restore.
 func TestNoTop(t *testing.T) {
 	l := newLimiter[string](t, perSecond(1, 1), keyed.Config{NoTop: true})
 	for range 2 {

@@ -7,8 +7,7 @@ import (
 	"github.com/weir-go/weir/internal/keyedtable"
 )
 
-// MaxLimit is what a larger Window.Limit counts as, and MinPeriod what a shorter
-// Period does.
+// A larger Window.Limit counts as MaxLimit, and a shorter Period as MinPeriod.
 const (
 	MaxLimit  = keyedtable.MaxLimit
 	MinPeriod = keyedtable.MinPeriod

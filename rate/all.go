@@ -20,21 +20,15 @@ func All(limiters ...*Limiter) *Multi {
 	return &Multi{slices.Clone(limiters)}
 }
 
-// Allow reports whether an event may happen now, and counts it if so.
-func (m *Multi) Allow() bool {
-	d, _ := m.Take(1)
-	return d.OK
-}
-
-// Take takes n tokens of every Limiter, or of none. The Decision is that of
-// all: the least that remains, the longest waits. The number tells which
-// Limiter binds, in the order given to All: of those that deny, the one to
-// wait for longest; if none denies, the one with least left; -1 without any.
-// It panics if n < 0.
+// Take takes n tokens of every Limiter, or of none. The Decision joins theirs:
+// the least that remains, the longest waits. The number is the index, among the
+// arguments of All, of the Limiter that binds: if some deny, the one with the
+// longest wait; else the one with the fewest tokens left; -1 without any. It
+// panics if n < 0.
 //
-// All are asked before one is taken from. If one then denies all the same,
-// because others took from it in between, the earlier ones get back what was
-// taken.
+// Take asks all Limiters before it takes from one. If one then denies all the
+// same, because another call took from it in between, the Limiters before it get
+// their tokens back.
 func (m *Multi) Take(n int) (weir.Decision, int) {
 	taken, asIs := newVerdict(), newVerdict() // if all allow, and if not
 	for i, l := range m.limiters {
@@ -86,13 +80,13 @@ func (v *verdict) add(i int, d weir.Decision) {
 	v.ResetAfter = max(v.ResetAfter, d.ResetAfter)
 }
 
-// Wait waits, in the lines of all Limiters at once, until n events may happen,
-// and counts them. If one Limiter refuses, the error is its *weir.Rejection,
-// and the number tells which, in the order given to All. (If it refuses only
-// later, because its limit changes, that is told when those before it have
-// granted.) If ctx ends first,
-// the error is the context's own, and the number that of the Limiter that was
-// waited for. Without an error it is -1. It panics if n < 0.
+// Wait waits, in the queues of all Limiters at once, until n events may happen,
+// and counts them. If one Limiter refuses, the error is its *weir.Rejection, and
+// the number is its index among the arguments of All. (If it refuses only later,
+// because its limit changes, Wait returns when the Limiters before it have
+// granted.) If ctx ends first, the error is the context's own, and the number is
+// the index of the Limiter that Wait waited for. Without an error it is -1. It
+// panics if n < 0.
 func (m *Multi) Wait(ctx context.Context, n int) (int, error) {
 	waiters := make([]*waitq.TokenWaiter, 0, len(m.limiters)) // nil: it has granted
 	for i, l := range m.limiters {
@@ -117,7 +111,8 @@ func (m *Multi) Wait(ctx context.Context, n int) (int, error) {
 	return -1, nil
 }
 
-// undo gives back what the first Limiters have granted, or let wait for.
+// undo gives back the tokens that the first Limiters have granted, and leaves their
+// queues.
 func (m *Multi) undo(first []*waitq.TokenWaiter, n int) {
 	for i, w := range first {
 		m.limiters[i].undo(w, n)

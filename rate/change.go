@@ -7,8 +7,8 @@ import (
 	"github.com/weir-go/weir/internal/waitq"
 )
 
-// SetLimit changes the rate. Tokens stay as they are; those who wait are timed
-// anew, while a Reservation keeps its time.
+// SetLimit changes the rate. Tokens stay; calls that wait get another turn, while
+// a Reservation keeps its time.
 func (l *Limiter) SetLimit(r Limit) { l.SetLimitAt(time.Now(), r) }
 
 // SetLimitAt is SetLimit at the time t. From then on, an earlier time counts
@@ -19,8 +19,8 @@ func (l *Limiter) SetLimitAt(t time.Time, r Limit) {
 	})
 }
 
-// SetBurst changes the burst. Tokens stay as they are, up to the new burst. Those
-// who wait for more than that are refused; a Reservation of more stays.
+// SetBurst changes the burst. Tokens stay, up to the new burst. Calls that wait
+// for more than that are refused; a Reservation of more stays.
 func (l *Limiter) SetBurst(b int) { l.SetBurstAt(time.Now(), b) }
 
 // SetBurstAt is SetBurst at the time t. From then on, an earlier time counts
@@ -43,9 +43,9 @@ func (l *Limiter) SetQuota(q gcra.Quota) {
 
 // change replaces the state.
 //
-// Nobody takes a token from both states: whoever swaps the bucket of the old
-// one does so before it is marked as moved, and is counted in the new one;
-// whoever comes later finds the mark, and waits in reload for the new one.
+// No call takes a token from both states. A call that swaps the bucket of the old
+// one before it is marked as moved is counted in the new one; a later call finds
+// the mark, and waits in reload for the new state.
 func (l *Limiter) change(t time.Time, set func(*state)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -23,8 +23,7 @@ func ExampleLimiter_Allow() {
 	// false
 }
 
-// What comes too often waits, unless it is clear from the start that it would
-// wait in vain.
+// An event that comes too early waits, unless its turn would come too late.
 func ExampleLimiter_Wait() {
 	lim := rate.NewLimiter(rate.Every(time.Hour), 1)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -39,7 +38,7 @@ func ExampleLimiter_Wait() {
 
 // A Rejection tells when to come back.
 func ExampleLimiter_WaitN() {
-	lim := rate.New(gcra.Per(1, time.Hour, 5), rate.Config{Queue: -1}) // nobody waits
+	lim := rate.New(gcra.Per(1, time.Hour, 5), rate.Config{Queue: -1}) // no call waits
 	err := lim.WaitN(context.Background(), 6)
 	if r, ok := errors.AsType[*weir.Rejection](err); ok {
 		fmt.Println(r, r.RetryAfter == weir.Never)
@@ -107,8 +106,8 @@ func ExampleAll() {
 // A rate is a count in a period, and a burst.
 func ExampleNew() {
 	lim := rate.New(gcra.Per(100, time.Minute, 20), rate.Config{
-		Queue:   50,              // so many wait at most,
-		MaxWait: 2 * time.Second, // and so long
+		Queue:   50,              // calls that wait at most,
+		MaxWait: 2 * time.Second, // and for how long
 	})
 	fmt.Printf("%.3f a second, burst %d\n", lim.Limit(), lim.Burst())
 	// Output: 1.667 a second, burst 20
@@ -123,7 +122,7 @@ func ExampleLimit() {
 	// true
 }
 
-// Who would wait too long is refused at once, and told when to come back.
+// A call that would wait too long is refused at once, and told when to come back.
 func ExampleConfig() {
 	lim := rate.New(gcra.Per(1, time.Minute, 1), rate.Config{MaxWait: time.Second})
 	lim.Allow()

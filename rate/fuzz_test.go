@@ -14,7 +14,7 @@ import (
 	"github.com/weir-go/weir/rate"
 )
 
-// A life is what happens to a Limiter and to its model.
+// A life plays the same events on a Limiter and on its model.
 type life struct {
 	t      *testing.T
 	l      *rate.Limiter
@@ -26,7 +26,7 @@ type life struct {
 	told   []string
 }
 
-// settled is what a Reservation that acted at once costs by now.
+// settled is a Reservation that acted at once, and its cost by now.
 type settled struct {
 	r *rate.Reservation
 	n int
@@ -56,7 +56,7 @@ func newLife(t *testing.T, seed uint64) *life {
 // step lets something happen to both. It reports false where they differ, or
 // where the order of two things is open.
 func (f *life) step(i int) bool {
-	// A whole number of microseconds, and a nanosecond or so of its own.
+	// A whole number of microseconds, and some nanoseconds that no other step has.
 	time.Sleep(time.Duration(f.chance.IntN(150_000))*time.Microsecond + time.Duration(1+f.chance.IntN(900)))
 	synctest.Wait()
 	m := f.m
@@ -133,7 +133,7 @@ func (f *life) take(n int) {
 	}
 }
 
-// near is what changes of the limit may round.
+// near is the rounding error that changes of the limit may make.
 const near = time.Microsecond
 
 func (f *life) same() bool {

@@ -13,8 +13,8 @@ import (
 	"github.com/weir-go/weir/rate"
 )
 
-// Whoever settles and cancels, in whatever order: when all have said that
-// their cost is nothing, all is as before.
+// In whatever order holders settle and cancel: when all have said that their cost
+// is nothing, all is as before.
 func TestAllIsGivenBackInTheEnd(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -115,7 +115,7 @@ func TestPromisesAndWaiters(t *testing.T) {
 	})
 }
 
-// Whoever leaves before a Reservation that stays gives back no more than leaves
+// A call that leaves before a Reservation that stays gives back no more than leaves
 // room for it: it must not come on top of a full burst.
 func TestLeaversBreakNoPromise(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -138,7 +138,7 @@ func TestLeaversBreakNoPromise(t *testing.T) {
 }
 
 // What was held back for a Reservation might have filled the bucket meanwhile:
-// it serves those who wait as far as the burst goes.
+// it serves the calls that wait as far as the burst goes.
 func TestWhatWasHeldBackIsNoMoreThanABurst(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := rate.NewLimiter(10, 2)

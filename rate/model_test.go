@@ -7,13 +7,13 @@ import (
 )
 
 // A model is a Limiter as dumb as can be: it counts what is there, in
-// milliardths of a token, and all who wait stand in a list. Rates are whole
+// milliardths of a token, and all calls that wait stand in a list. Rates are whole
 // numbers a second, or zero.
 type model struct {
 	now      time.Duration
 	rate     int64
 	burst    int
-	has      int64 // not less what those who wait stand for
+	has      int64 // not less the tokens of the waiting calls
 	maxDebt  int   // as in Config
 	maxQueue int
 	maxWait  time.Duration
@@ -107,7 +107,7 @@ func (m *model) serve() {
 	m.cap()
 }
 
-// stoodFor returns what those who wait stand for.
+// stoodFor returns the tokens that the waiting calls stand for.
 func (m *model) stoodFor() (n int64) {
 	for _, w := range m.line {
 		n += int64(w.n) * one
@@ -190,7 +190,7 @@ func (m *model) change(rate int64, burst int) {
 	m.serve()
 }
 
-// dropLate tells those whose turn would come too late.
+// dropLate refuses the calls that would have their turn too late.
 func (m *model) dropLate() {
 	before := int64(0)
 	var line []modelWaiter

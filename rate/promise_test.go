@@ -129,8 +129,8 @@ func TestBubbles(t *testing.T) {
 	}
 }
 
-// A Limiter that nobody uses any more is forgotten, though somebody who has
-// left waited for a turn that is years away.
+// A Limiter that is not used any more is collected, though a call that has left
+// waited for a turn that is years away.
 func TestLeaversHoldNothing(t *testing.T) {
 	leave := func(n int) {
 		for range n {
@@ -155,7 +155,7 @@ func TestLeaversHoldNothing(t *testing.T) {
 	}
 }
 
-// A change that is told before its time makes those who wait sleep until then.
+// A change that is told before its time makes the calls that wait sleep until then.
 func TestChangeToCome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := rate.NewLimiter(1, 1)

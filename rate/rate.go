@@ -1,21 +1,25 @@
-// Package rate limits how often something happens: X in Little's law
-// N = X·R. Its Limiter is a token bucket with the methods and the meaning of
+// Package rate limits how often something happens, with the API of
 // golang.org/x/time/rate: change the import and go on.
+//
+// A service that is called more often than it can bear becomes slow for all of
+// its callers. A Limiter is a token bucket that drops calls, delays them, or
+// reserves a time for them:
 //
 //	lim := rate.NewLimiter(100, 20) // a hundred a second, twenty at once
 //	if !lim.Allow() { ... }         // drop
 //	err := lim.Wait(ctx)            // or wait
 //
-// What is different, all to the good:
+// The differences from golang.org/x/time/rate:
 //
 //   - Allow, Take, and a Reserve that need not wait, are lock-free, and a denial
 //     writes no memory that others read.
 //   - Take says what is left, and when to come back.
 //   - Errors of Wait are values: a *weir.Rejection with a Reason, or the
-//     context's own error. Nothing that is refused allocates.
-//   - Waiters stand in line: first come, first served. When one leaves, or a
-//     Reservation is cancelled, or the limit changes, those behind it move.
-//   - The number of waiters is bounded, and so is the debt that Settle can make.
+//     context's own error. A refusal allocates nothing.
+//   - Calls that wait are served first come, first served. When one leaves, or a
+//     Reservation is cancelled, or the limit changes, the calls behind it move.
+//   - The number of waiting calls is bounded, and so is the debt that Settle can
+//     make.
 //   - A call with an older time never refills a span of time twice, and a
 //     Reservation cancelled twice gives back once.
 //   - A negative n panics: in golang.org/x/time/rate it fills the bucket.
@@ -26,8 +30,8 @@
 //
 // # When not to use it
 //
-// A rate is the wrong limit for a service whose capacity is not known or moves
-// with its load: what it can bear is a number in flight, not a number a
+// A rate is the wrong limit for a service with a capacity that is not known or
+// moves with its load: what it can bear is a number in flight, not a number a
 // second. Use package inflight there. For one limit for every user or address,
 // use package keyed. For "5 per calendar day", use package window.
 package rate
@@ -64,8 +68,7 @@ func Every(interval time.Duration) Limit {
 // DefaultQueue bounds the number of waiters where Config leaves it open.
 const DefaultQueue = waitq.DefaultQueue
 
-// Config is what a Limiter has beside its Quota. The zero value is that of
-// NewLimiter.
+// Config configures New. NewLimiter uses the zero value.
 type Config struct {
 	// Queue bounds the number of waiters. If zero, DefaultQueue; if negative, no
 	// call waits.
@@ -73,9 +76,9 @@ type Config struct {
 	// MaxWait bounds the time that Wait and Acquire wait. If zero, only the
 	// context bounds it; if negative, no call waits.
 	MaxWait time.Duration
-	// MaxDebt bounds the debt, in tokens, that work leaves which cost more
-	// than was reserved for it (Settle, and Use of a Permit). If zero, the
-	// burst; if negative, there is no debt.
+	// MaxDebt bounds the debt, in tokens, by work that cost more than was
+	// reserved for it (Settle, and Use of a Permit). If zero, the burst; if
+	// negative, there is no debt.
 	MaxDebt int
 }
 
@@ -106,7 +109,7 @@ type state struct {
 }
 
 // moved is the bucket of a state that another one has replaced. It is in such
-// debt that it denies whoever does not look.
+// debt that it denies every call that does not check for it.
 const moved = math.MaxUint64
 
 // nothing is the state of the zero Limiter. Its bucket never changes.
@@ -138,8 +141,8 @@ func (l *Limiter) load() *state {
 	return &nothing
 }
 
-// reload returns the state that replaced one whose bucket is moved, once its
-// maker has stored it.
+// reload returns the state that replaced the present one, once change has stored
+// it.
 func (l *Limiter) reload() *state {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -193,7 +196,7 @@ func (l *Limiter) allow(s *state, now time.Duration, n int) bool {
 }
 
 // Take is Allow for n events and with reasons: how many more may happen now,
-// and when to come back. Its RetryAfter is weir.Never if that is in vain. With
+// and when to come back. RetryAfter is weir.Never if no wait will help. With
 // n = 0 it takes nothing, and is denied only in debt. It panics if n < 0.
 func (l *Limiter) Take(n int) weir.Decision {
 	s := l.load()

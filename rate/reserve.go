@@ -41,8 +41,8 @@ func (r *Reservation) DelayFrom(t time.Time) time.Duration {
 	return max(r.act-t.Sub(r.state.epoch), 0)
 }
 
-// Cancel says that the holder will not act, and gives its tokens back. Those
-// who wait behind it move forward. Once the time to act has passed, or after a
+// Cancel says that the holder will not act, and gives its tokens back. The calls
+// that wait behind it move forward. Once the time to act has passed, or after a
 // first Cancel, it does nothing.
 //
 // Later Reservations keep the times they were given, so as much as was
@@ -56,13 +56,13 @@ func (r *Reservation) CancelAt(t time.Time) {
 	}
 }
 
-// Settle tells the true cost, n events instead of those reserved. What was too
-// much comes back, what was too little is taken without a wait: it may leave
-// the bucket in debt, down to Config.MaxDebt; what is beyond that is forgiven.
-// It may be called again. It panics if n < 0.
+// Settle changes the cost to n events, when the true cost is known. If n is less
+// than was reserved, the rest comes back. If n is more, the rest is taken without
+// a wait: it may leave the bucket in debt, down to Config.MaxDebt, and what is
+// beyond that is forgiven. Settle may be called again. It panics if n < 0.
 //
-// What comes back counts as tokens from then on, up to the burst: an estimate
-// that is too high, and settled late, puts events off.
+// Tokens that come back count from then on, up to the burst: an estimate that is
+// too high, and settled late, puts events off.
 func (r *Reservation) Settle(n int) {
 	if n < 0 {
 		panic("rate: Settle of a negative cost")
@@ -90,11 +90,9 @@ func (r *Reservation) giveBack(now time.Duration, n int) {
 	r.extra -= n - first
 }
 
-// Settle tells that what was allowed as was events, without a Reservation or a
-// Permit, costs n. What was too much comes back, what was too little is taken
-// without a wait: it may leave the bucket in debt, down to Config.MaxDebt; what
-// is beyond that is forgiven. It returns what is charged: n, or less. It panics
-// if either is negative.
+// Settle changes the cost of work that was allowed as was events, without a
+// Reservation or a Permit, to n. It is Settle of a Reservation otherwise, and
+// returns what is charged: n, or less. It panics if either is negative.
 func (l *Limiter) Settle(was, n int) int {
 	if was < 0 || n < 0 {
 		panic("rate: Settle of a negative cost")
@@ -137,7 +135,7 @@ func (l *Limiter) withdrawLocked(s *state, now time.Duration, place waitq.Promis
 
 func (s *state) load() gcra.Bucket { return gcra.Bucket(s.bucket.Load()) }
 
-// lower lowers the bucket, as whoever gave tokens back wants it.
+// lower lowers the bucket, because tokens were given back.
 func (s *state) lower(down gcra.Bucket) gcra.Bucket {
 	for {
 		b := s.load()

@@ -201,12 +201,12 @@ func TestCancelIsTooLateForWhatWasHeldBack(t *testing.T) {
 	})
 }
 
-// Nobody who keeps a Reservation acts with others above the rate, whoever
-// cancels.
+// The holders of Reservations that are kept do not act above the rate together,
+// whichever others are cancelled.
 func TestCancelBreaksNoPromise(t *testing.T) {
 	play(t, rate.NewLimiter(10, 2), script{
 		reserve("a", 0, 2, 0), reserve("b", 0, 1, 1), reserve("c", 0, 1, 2), reserve("d", 0, 1, 3),
-		cancel("b", 0), // c and d keep their times: b's token is of no use to anybody before them
+		cancel("b", 0), // c and d keep their times: b's token is of no use to a call before them
 		deny(0.5, 1), deny(1, 1), deny(2, 1), deny(3, 1), reserve("e", 3, 1, 4),
 	})
 }

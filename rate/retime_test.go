@@ -10,7 +10,7 @@ import (
 	"github.com/weir-go/weir/rate"
 )
 
-// In golang.org/x/time/rate those who wait do not notice a change.
+// In golang.org/x/time/rate the calls that wait do not notice a change.
 func TestChangeMovesWaiters(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(l *rate.Limiter)
@@ -83,8 +83,8 @@ func TestSetQuota(t *testing.T) {
 	}
 }
 
-// A waiter is told as soon as it is known that its turn comes too late, and
-// those behind it need not wait for what it would have taken.
+// A call is refused once it is known that its turn comes too late, and
+// the calls behind it need not wait for what it would have taken.
 func TestChangeTellsWhoWillBeTooLate(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := rate.New(gcra.Per(10, time.Second, 2), rate.Config{MaxWait: time.Hour})
@@ -104,7 +104,7 @@ func TestChangeTellsWhoWillBeTooLate(t *testing.T) {
 	})
 }
 
-// With a limit of zero nobody's turn comes: who has a deadline is told.
+// With a limit of zero no turn comes: a call that has a deadline is refused.
 func TestChangeToZero(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := rate.NewLimiter(10, 1)
@@ -147,7 +147,7 @@ func TestWaitWithLimitZero(t *testing.T) {
 	})
 }
 
-// A Reservation keeps its time when the limit changes: those who wait come at
+// A Reservation keeps its time when the limit changes: calls that wait come at
 // the new rate.
 func TestChangeAmongReservations(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -165,7 +165,7 @@ func TestChangeAmongReservations(t *testing.T) {
 	})
 }
 
-// A change lets those go for whom there is enough, and wakes nobody too early.
+// A change lets the calls go for which there is enough, and wakes none too early.
 func TestChangeWhileTheTimerRuns(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := rate.NewLimiter(1, 1)
@@ -185,7 +185,8 @@ func TestChangeWhileTheTimerRuns(t *testing.T) {
 	})
 }
 
-// Who waits for more than the new burst is told so, and those behind move.
+// A call that waits for more than the new burst is refused, and the calls behind it
+// move.
 func TestSmallerBurstRefusesWhatItCannotHold(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := rate.NewLimiter(10, 5)
@@ -202,8 +203,8 @@ func TestSmallerBurstRefusesWhatItCannotHold(t *testing.T) {
 	})
 }
 
-// MaxWait is no deadline of the caller's: whoever cannot keep it is over the
-// rate, also if that is known only later.
+// MaxWait is no deadline of the caller's: a call that cannot keep it is refused as
+// over the rate, also if that is known only later.
 func TestChangeBeyondMaxWait(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := rate.New(gcra.Per(10, time.Second, 1), rate.Config{MaxWait: time.Second})
@@ -218,7 +219,7 @@ func TestChangeBeyondMaxWait(t *testing.T) {
 	})
 }
 
-// Nobody waits longer than MaxWait, even if others turn out to cost more than
+// No call waits longer than MaxWait, even if others turn out to cost more than
 // was thought.
 func TestDebtBeyondMaxWait(t *testing.T) {
 	bubble(t, func(t *testing.T) {

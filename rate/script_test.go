@@ -16,7 +16,7 @@ import (
 	"github.com/weir-go/weir/rate"
 )
 
-// tick is what a token takes at ten a second.
+// tick is the time of one token at ten a second.
 const tick = 100 * time.Millisecond
 
 var start = time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
@@ -26,8 +26,8 @@ func at(i float64) time.Time { return start.Add(ticks(i)) }
 
 func ticks(i float64) time.Duration { return time.Duration(i * float64(tick)) }
 
-// A script is what happens to a Limiter, told in ticks. A step returns what is
-// wrong, if something is.
+// A script is a list of events for a Limiter, told in ticks. A step returns an
+// error text, if something is wrong.
 type script []step
 
 type step func(*player) string
@@ -113,7 +113,7 @@ func setBurst(when float64, b int) step {
 	}
 }
 
-// A line is what becomes of those who wait, and when, in a bubble.
+// A line notes how the calls that wait end, and when, in a bubble.
 type line struct {
 	t     *testing.T
 	l     *rate.Limiter
@@ -131,7 +131,7 @@ func newLine(t *testing.T, l *rate.Limiter) *line {
 	return &line{t: t, l: l, began: time.Now()}
 }
 
-// join lets somebody wait behind all who have joined before, until leave.
+// join starts a call that waits behind all others, until leave.
 func (q *line) join(who string, n int) (leave func()) {
 	ctx, cancel := context.WithCancel(q.t.Context())
 	q.joinUntil(ctx, who, n)
@@ -157,8 +157,8 @@ func (q *line) joinUntil(ctx context.Context, who string, n int) {
 	synctest.Wait()
 }
 
-// expect compares what has been said until now. Of those who have their
-// answers at the same instant, each runs when it likes: they are in order of
+// expect compares what has been said until now. Calls that have their
+// answers at the same instant run in any order: they are in order of
 // their names.
 func (q *line) expect(want ...string) {
 	q.t.Helper()

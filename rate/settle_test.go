@@ -193,8 +193,8 @@ func TestAcquire(t *testing.T) {
 	})
 }
 
-// A refusal further down gives the tokens back, and lets those who wait for
-// them go.
+// A refusal further down gives the tokens back, and lets the calls go that wait for
+// them.
 func TestRefusalDownTheChainGivesBack(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := rate.NewLimiter(10, 2)
@@ -226,7 +226,7 @@ func TestRefusalDownTheChainGivesBack(t *testing.T) {
 	})
 }
 
-// What comes back serves those who wait, also when some of them have gone.
+// Tokens that come back serve the calls that wait, also when some have gone.
 func TestSettleMovesThoseWhoWaitStill(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := rate.NewLimiter(10, 4)
@@ -248,8 +248,8 @@ func TestSettleMovesThoseWhoWaitStill(t *testing.T) {
 	})
 }
 
-// Whoever is told that its turn comes too late makes room for those behind it,
-// who are asked only then.
+// A call that is refused because its turn comes too late makes room for the calls
+// behind it, which are judged only then.
 func TestSettleTellsWhoWillBeTooLate(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := rate.NewLimiter(10, 4)

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// Sometimes runs a function on some of the calls of Do: on those that First,
-// Every or Interval asks for. The zero Sometimes runs it once. It is safe for
+// Sometimes runs a function on some of the calls of Do: on each that First, Every
+// or Interval asks for. The zero Sometimes runs it once. It is safe for
 // concurrent use; its fields must not be changed once it is used.
 //
 //	var often = rate.Sometimes{First: 3, Interval: 10 * time.Second}
 //	often.Do(func() { log.Print("retrying") })
 type Sometimes struct {
-	First    int           // if positive, the first so many calls run it
-	Every    int           // if positive, the first and every so manieth after it run it
-	Interval time.Duration // if positive, a call runs it once so much time has passed since it last ran
+	First    int           // if positive, the number of first calls that run it
+	Every    int           // if positive, the first call runs it, and every one that is Every after the last
+	Interval time.Duration // if positive, a call runs it if at least so long ago it last ran
 
 	mu    sync.Mutex // guards what follows; held while f runs
 	calls int
@@ -23,7 +23,7 @@ type Sometimes struct {
 
 // Do runs f if one of the fields asks for it; the first call always does.
 // Calls at the same time run one after the other, so f should be short, and
-// must not call Do itself. A call whose f panics does not count.
+// must not call Do itself. A call does not count if f panics.
 func (s *Sometimes) Do(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 )
 
 // Whatever the scheduler makes of it: of a burst that is never refilled,
-// exactly as much is taken as there is. Nobody is lost, and no token.
+// exactly as much is taken as there is. No call is lost, and no token.
 func TestStorm(t *testing.T) {
 	const burst, callers, calls = 3000, 16, 400
 	for name, limits := range map[string][]rate.Limit{
@@ -127,7 +127,7 @@ func stormy(t *testing.T, l *rate.Limiter, kind, n int) int {
 	return 0
 }
 
-// Nobody is forgotten: without a context to help them, all who wait are
+// No call is forgotten: without a context to help them, all calls that wait are
 // served, while the limit changes and others leave.
 func TestStormOfChanges(t *testing.T) {
 	l := rate.New(gcra.Per(1e6, time.Second, 3), rate.Config{})
@@ -172,8 +172,8 @@ func TestStormOfChanges(t *testing.T) {
 	}
 }
 
-// While the limit changes, a burst is taken once, and nobody is denied what is
-// there.
+// While the limit changes, a burst is taken once, and no call is denied tokens
+// that are there.
 func TestChangesLoseNothing(t *testing.T) {
 	const burst = 200_000
 	l := rate.NewLimiter(hardly, burst)

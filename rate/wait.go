@@ -11,18 +11,18 @@ import (
 // Wait waits until one event may happen; see WaitN.
 func (l *Limiter) Wait(ctx context.Context) error { return l.WaitN(ctx, 1) }
 
-// WaitN waits, in line with others, until n events may happen, and counts
-// them. If ctx ends first, the error is the context's own, and nothing is
+// WaitN waits, behind the calls that came before, until n events may happen, and
+// counts them. If ctx ends first, the error is the context's own, and nothing is
 // counted. Otherwise the error is a *weir.Rejection, at once, of the Reason
 //
 //   - OverBurst if n exceeds the burst,
 //   - TooLate if its turn would come after the deadline of ctx,
 //   - OverRate if its turn would come after Config.MaxWait,
-//   - QueueFull if as many wait as allowed.
+//   - QueueFull if as many calls wait as allowed.
 //
-// A waiter whose turn is put off beyond its deadline by a lower limit is told
-// so at once. With a Limit of zero it waits for another one. It panics if
-// n < 0.
+// If a lower limit puts the turn of a waiting call off beyond its deadline, the
+// call is refused at once. With a Limit of zero it waits for another Limit. It
+// panics if n < 0.
 func (l *Limiter) WaitN(ctx context.Context, n int) error {
 	w, err := l.enter(ctx, n)
 	if w == nil {
@@ -61,7 +61,7 @@ func (o *owner) Use(g weir.Grant, n int) int { return (*Limiter)(o).settle(g.N, 
 
 func (o *owner) Release(weir.Grant, weir.Outcome) {}
 
-// Waiting returns how many wait.
+// Waiting returns how many calls wait.
 func (l *Limiter) Waiting() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

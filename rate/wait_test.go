@@ -87,7 +87,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 	})
 }
 
-// A waiter who leaves gives back all it stood for, and those behind it move
+// A call that leaves gives back all it stood for, and the calls behind it move
 // forward at once. In golang.org/x/time/rate they wait on, and the tokens are
 // gone.
 func TestLeaverMovesThoseBehindForward(t *testing.T) {
@@ -143,8 +143,8 @@ func TestEverybodyLeaves(t *testing.T) {
 	}
 }
 
-// A cancelled Reservation lets those who wait behind it move forward, and so
-// does one that is not at the end of the line.
+// A cancelled Reservation lets the calls that wait behind it move forward, and so
+// does one that is not at the end of the queue.
 func TestCancelledReservationMovesWaitersForward(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := rate.NewLimiter(10, 2)

@@ -16,7 +16,7 @@ import (
 	"github.com/weir-go/weir/rate"
 )
 
-// A ledger is what has been taken, and when, and what the rate was.
+// A ledger notes the tokens taken, with their times, and the rates.
 type ledger struct {
 	began time.Time
 	mu    sync.Mutex
@@ -183,7 +183,7 @@ func (c crowd) together(seed uint64, kinds ...caller) {
 	all.Wait()
 }
 
-// Whoever calls, in any window of time no more happens than the burst and what
+// Whatever is called, in any window of time no more happens than the burst and what
 // comes in during the window. Where tokens are not given back for ever, no less
 // happens either.
 func TestNeverMoreThanBurstAndRate(t *testing.T) {

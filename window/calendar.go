@@ -50,8 +50,8 @@ func Every(period, offset time.Duration) Calendar {
 // over midnight do not bring the old day back. Weeks, months and years begin
 // with their first day.
 //
-// Windows are those of the clock that epoch was read from. If that clock is
-// set afterwards, they do not follow.
+// Windows follow the clock that epoch was read from. If that clock is set
+// afterwards, they do not change.
 func Day(epoch time.Time, loc *time.Location) Calendar {
 	return on(day, epoch, loc)
 }

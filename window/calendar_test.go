@@ -190,7 +190,7 @@ func TestEpochNow(t *testing.T) {
 	}
 }
 
-// A zone of one's own may be days away from UTC.
+// A fixed zone may be days away from UTC.
 func TestFarZone(t *testing.T) {
 	for _, hours := range []int{-200, -25, 25, 200} {
 		loc := time.FixedZone("far", hours*3600)

@@ -7,7 +7,7 @@ import (
 	"github.com/weir-go/weir/window"
 )
 
-// Five per day, by the calendar of whom it was promised to.
+// Five per day, by the calendar of the customer.
 func ExampleFixed() {
 	oslo := time.FixedZone("CET", 3600) // or time.LoadLocation("Europe/Oslo")
 	epoch := time.Date(2027, time.March, 1, 21, 0, 0, 0, oslo)
@@ -47,8 +47,8 @@ func ExampleSliding() {
 	// 1m30s true 0 0s
 }
 
-// State is a word or three. Keep it where you like, and the zero of it for
-// whoever is new.
+// State is a word or three. Store it anywhere; a new user starts with its zero
+// value.
 func ExampleCount() {
 	quota := window.Fixed{Limit: 2, Calendar: window.Every(time.Minute, 0)}
 	used := map[string]window.Count{}

@@ -16,8 +16,8 @@ type Fixed struct {
 
 // A Count is the state under a Fixed quota: the units used of one window. It is
 // comparable, and the zero Count is unused. It counts until its window ends,
-// whatever becomes of the Calendar. The fields are for those who keep it in a
-// form of their own.
+// whatever becomes of the Calendar. The fields serve callers that store it in
+// another form.
 type Count struct {
 	End  time.Duration // of the window, > 0; zero: there is none yet
 	Used int           // >= 0

@@ -135,7 +135,7 @@ func TestFixedChanges(t *testing.T) {
 	}
 }
 
-// Whoever was charged more than is left has nothing left.
+// A charge of more than is left leaves nothing.
 func TestCharge(t *testing.T) {
 	f := window.Fixed{Limit: 5, Calendar: window.Every(10, 0)}
 	s := window.Sliding{Limit: 5, Period: 10}
@@ -303,7 +303,7 @@ func events(seed uint64, n int) []byte {
 	return events
 }
 
-// What happens is what happens to the oracle, and a refund undoes a take.
+// Each event does what it does to the oracle, and a refund undoes a take.
 func FuzzFixed(f *testing.F) {
 	f.Add([]byte("take, look, refund"), uint8(5), uint8(10), uint8(3))
 	for seed := range uint64(50) { // so that each run of the tests is a little fuzzing

@@ -8,7 +8,7 @@ import (
 )
 
 // Sliding is a quota of Limit units in a window of length Period that slides
-// with time, by estimate: the windows are those of Every(Period, 0), and at
+// with time, by estimate: windows follow Every(Period, 0), and at
 // elapsed into one of them the estimate is
 //
 //	used of the last window · (1 − elapsed/Period) + used of this one
@@ -24,7 +24,7 @@ type Sliding struct {
 // Counts is the state under a Sliding quota: the units used of one window and
 // of the one before it. It is comparable, and the zero Counts is unused. Under
 // another Period than before, units count from the beginning of their window.
-// The fields are for those who keep it in a form of their own.
+// The fields serve callers that store it in another form.
 type Counts struct {
 	Start time.Duration // of the window, >= 0
 	Last  int           // units of the window before, >= 0

@@ -222,7 +222,7 @@ func (l *slidingLog) check(t *testing.T, limit int) {
 	}
 }
 
-// What happens is what happens to the oracle, and a refund undoes a take.
+// Each event does what it does to the oracle, and a refund undoes a take.
 func FuzzSliding(f *testing.F) {
 	f.Add([]byte("take, look, refund"), uint8(5), uint8(10))
 	for seed := range uint64(50) { // so that each run of the tests is a little fuzzing

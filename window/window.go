@@ -1,8 +1,14 @@
-// Package window counts a rate limit in windows of time, for those who promise
-// "5 per calendar day". [Fixed] starts from zero in each window of a
-// [Calendar]; under [Sliding], the units of the last window fade out over the
-// next. Both are pure: a small state and the instant go in, the new state and
-// a weir.Decision come out. The zero state is unused.
+// Package window counts a rate limit in windows of time.
+//
+// A contract that says "5 per calendar day" is kept by a count that starts from
+// zero at midnight, not by a token bucket. [Fixed] starts from zero in each window
+// of a [Calendar]; under [Sliding], the units of the last window fade out over the
+// next. Both are pure: a small state and the instant go in, the new state and a
+// weir.Decision come out. The zero state is unused.
+//
+//	quota := window.Fixed{Limit: 5, Calendar: window.Day(epoch, time.UTC)}
+//	var count window.Count // of one user
+//	count, d := quota.Take(count, time.Since(epoch), 1)
 //
 // A window promises less than it seems to. Where the promise is not about
 // windows, prefer the token bucket of package gcra.
@@ -10,8 +16,7 @@
 //   - Fixed admits Limit at the end of one window and Limit again at the
 //     beginning of the next: twice the limit at once. A stretch of time that is
 //     no longer than any window it meets sees at most 2·Limit, because it meets
-//     at most two. Whoever was denied comes back when the window ends, all
-//     together. Fixed is right where the window is the promise itself: a day
+//     at most two. All clients that were denied come back when the window ends. Fixed is right where the window is the promise itself: a day
 //     from midnight, the month of an invoice.
 //   - Sliding takes the units of the last window as spread evenly over it. If
 //     they came late, a stretch d of at most a period sees up to
@@ -19,7 +24,7 @@
 //     once. If they came early, it denies although the last period saw fewer
 //     than Limit. On Cloudflare's traffic, 0.003 % of 400 million decisions were
 //     wrong ("How we built rate limiting capable of scaling to millions of
-//     domains", 2017). Sliding is right beside others who count like that.
+//     domains", 2017). Sliding is right beside other limiters that count like that.
 //   - A token bucket with a burst of Limit keeps the bound of Sliding with one
 //     word of state; with a smaller burst it keeps a better one.
 //

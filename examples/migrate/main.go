@@ -1,10 +1,10 @@
 // Migrate copies rows from one database to another at a pace that leaves room
-// for everybody else: 500 rows a second.
+// for other clients: 500 rows a second.
 //
 //	go run -C examples ./migrate
 //
-// How many rows a batch has is known only once it is read, so it pays for a
-// whole one beforehand, and settles afterwards.
+// The size of a batch is known only once it is read, so the program pays for a
+// full batch beforehand, and settles afterwards.
 package main
 
 import (

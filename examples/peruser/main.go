@@ -47,8 +47,8 @@ func main() {
 
 func hello(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "hello") }
 
-// limited asks lim before h. The key is the address of the peer: what a header
-// says about it is for anybody to make up.
+// limited asks lim before h. The key is the address of the peer: a header that
+// names another address can be made up.
 func limited(lim *keyed.Limiter[netip.Addr], h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		peer, err := netip.ParseAddrPort(r.RemoteAddr)

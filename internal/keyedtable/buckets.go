@@ -24,13 +24,19 @@ type Buckets[K comparable] struct {
 // NewBuckets returns Buckets that give every key the Quota q. The error is
 // Config.Validate's.
 func NewBuckets[K comparable](q gcra.Quota, cfg Config) (*Buckets[K], error) {
+	l := new(Buckets[K])
+	return l, l.Init(q, cfg)
+}
+
+// Init does the work of NewBuckets, for Buckets that are part of another struct.
+func (l *Buckets[K]) Init(q gcra.Quota, cfg Config) error {
 	if err := cfg.Validate(); err != nil {
-		return nil, err
+		return err
 	}
-	l := &Buckets[K]{quota: q, quotas: map[K]*gcra.Quota{}}
+	l.quota, l.quotas = q, map[K]*gcra.Quota{}
 	l.init(cfg)
 	l.table.Store(l.newTable(siphash.New(), &q))
-	return l, nil
+	return nil
 }
 
 func (l *Buckets[K]) newTable(seed siphash.Key, q *gcra.Quota) *table[K] {
@@ -179,7 +185,7 @@ func (l *Buckets[K]) Stats() Stats {
 type bucketPlace struct {
 	place
 	quota *gcra.Quota
-	level level // of the Quota, if the key has no bucket of its own
+	level level // of the Quota, if own is nil
 	own   *own  // nil if the key has a slot or nothing
 }
 
@@ -191,10 +197,10 @@ func (s *shard[K]) allow(t *table[K], print uint64, now time.Duration, n int) bo
 	// without calls (BenchmarkKeyed).
 	if s.own == nil && s.dir.pages != nil {
 		slots := near(s.dir.page(print, uint64(len(t.shards))), print)
-		for i := 0; i < len(slots); i += 2 {
-			if slots[i] == print {
-				b, ok := s.quota.Allow(gcra.Bucket(slots[i+1]), now, n)
-				slots[i+1] = uint64(b)
+		for i := range len(slots) / 2 {
+			if slots[2*i] == print {
+				b, ok := s.quota.Allow(gcra.Bucket(slots[2*i+1]), now, n)
+				slots[2*i+1] = uint64(b)
 				return ok
 			}
 		}

@@ -82,8 +82,8 @@ func sum6(s siphash.Key, b [16]byte, n int) uint64 {
 	return s.Bytes(all[:])
 }
 
-// masked returns the key as it is shown: an address without the bits that do
-// not count.
+// masked returns the address without the bits that do not count: the key that Top
+// shows.
 func (m mask) masked(a netip.Addr) netip.Addr {
 	a = a.Unmap()
 	bits := m.v6

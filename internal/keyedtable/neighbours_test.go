@@ -32,7 +32,7 @@ type life struct {
 	keys   map[uint64]*biography
 }
 
-// A biography is what a key was allowed.
+// A biography notes the events that a key was allowed.
 type biography struct {
 	count  value // when it was last asked for
 	alone  value // what it would be without neighbours
@@ -115,8 +115,8 @@ func (f *life) check() {
 	}
 }
 
-// However keys crowd each other out, nobody finds more than was left; nobody who
-// has a place notices; and windows keep their promise.
+// However keys crowd each other out, no key finds more than was left; a key with a
+// place does not notice; and windows keep their promise.
 func FuzzNeighbours(f *testing.F) {
 	for n := range uint64(60) {
 		f.Add(n, uint16(n*60), uint8(n%7), n%2 == 0, uint8(n/2%4))
@@ -160,9 +160,9 @@ func TestNeighboursAreForgotten(t *testing.T) {
 	}
 }
 
-// Who starts from a floor lacks what that has used until that ends, but begins a
-// window of its own: else one that had used all of its last window could in a
-// period have that, the rest of the floor's, and the next.
+// A key that starts from a floor lacks the events of the floor until that ends, but
+// begins a new window. Otherwise a key that had used all of its last window could
+// have, in a period, that, the rest of the floor's window, and the next.
 func TestFromAFloor(t *testing.T) {
 	r := newRule(Window{Limit: 5, Period: time.Second}, 0)
 	const now, ends = 100 * time.Second, time.Second / 10

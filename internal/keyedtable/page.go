@@ -29,12 +29,12 @@ const (
 // marks a slot that never held one.
 //
 // A key has its slot within reach of its home. Slots are never emptied, so a
-// search ends at the first that held no key yet. A slot whose value counts
+// search ends at the first that held no key yet. A slot with a value that counts
 // nothing is as good as empty, and is given to the next key that needs it.
 //
-// The floors join the values that were forgotten while they counted, of the keys
-// whose homes are in each part of the page. A key without a slot may have been
-// one of those, so it starts from there.
+// Each floor belongs to a part of the page. It joins the values that were
+// forgotten while they counted, of the keys with their homes in that part. A key
+// without a slot may have been one of them, so it starts from there.
 type page [pageWords]uint64
 
 func (p *page) depth() uint8 { return uint8(p[0]) }
@@ -132,8 +132,8 @@ func (l *layout) values(f func(at int)) {
 }
 
 // A directory finds the page of a fingerprint by its prefix, and grows page by
-// page: one whose slots within reach of a home are full is split in two, and no
-// other is touched (extendible hashing: Fagin and others, 1979).
+// page: if all slots within reach of a home are full, the page is split in two, and
+// no other is touched (extendible hashing: Fagin and others, 1979).
 type directory struct {
 	pages []*page // one for every prefix of depth bits; neighbours may share it
 	depth uint8

@@ -28,7 +28,7 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// The first slots that near returns are those at which a search begins.
+// A search begins at the first slot that near returns.
 func TestNear(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	p := new(page)
@@ -53,7 +53,7 @@ func checkPrefixes(t *testing.T, l *layout, d *directory, shards uint64, counts 
 }
 
 // What is put into pages is found again, however they are split; what does not
-// fit any more is what was in least debt, and is not above its floor.
+// fit any more was in least debt, and is not above its floor.
 func FuzzPages(f *testing.F) {
 	for n := range uint16(40) {
 		f.Add(uint64(n), n*100, uint8(n%6))

@@ -6,12 +6,8 @@ import (
 	"github.com/weir-go/weir/gcra"
 )
 
-// SetQuota changes the Quota of all keys that have none of their own. Tokens
-// stay as they are, but a full bucket stays full (also one that is full only
-// because the burst was made smaller before); those who wait are timed anew, and refused if their turn
-// would come too late, or if they wait for more than the burst. Each shard is
-// locked for as long as it takes to go through it: well under a millisecond,
-// unless tens of thousands wait for one key. It waits for a Snapshot under way.
+// SetQuota changes the Quota of all keys that have no other, as
+// keyed.Limiter.SetQuota says.
 func (l *Buckets[K]) SetQuota(q gcra.Quota) {
 	l.changes.Lock()
 	defer l.changes.Unlock()
@@ -24,9 +20,7 @@ func (l *Buckets[K]) SetQuota(q gcra.Quota) {
 	}
 }
 
-// SetQuotaFor gives a key a Quota of its own, as SetQuota does. Such keys are
-// kept beside Config.Memory, at some 400 bytes each, until UnsetQuotaFor: they
-// are for those who decide what is allowed, not for those who ask.
+// SetQuotaFor gives a key a Quota that is for it alone.
 func (l *Buckets[K]) SetQuotaFor(key K, q gcra.Quota) {
 	key = l.shown(key)
 	l.changes.Lock()
@@ -96,7 +90,7 @@ func (s *shard[K]) setQuota(t *table[K], q *gcra.Quota) {
 	}
 }
 
-// change puts a bucket and those who wait for it under another quota.
+// change puts a bucket and the calls that wait for it under another quota.
 func (o *own) change(now time.Duration, q *gcra.Quota) {
 	from := o.quota
 	o.quota = q

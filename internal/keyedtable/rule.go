@@ -8,8 +8,8 @@ import (
 	"github.com/weir-go/weir/window"
 )
 
-// Bounds of a Window: MaxLimit is what a larger Limit counts as, and MinPeriod
-// what a shorter Period does. A value holds no more.
+// Bounds of a Window: a larger Limit counts as MaxLimit, and a shorter Period as
+// MinPeriod. A value holds no more.
 const (
 	MaxLimit  = 1<<42 - 1
 	MinPeriod = time.Millisecond
@@ -69,14 +69,14 @@ func (r *rule) fixed(c value, now time.Duration, limit int) window.Fixed {
 	return f
 }
 
-func (c value) ending() window.Count { return window.Count{End: time.Duration(c.a), Used: int(c.b)} }
+func (c value) fixed() window.Count { return window.Count{End: time.Duration(c.a), Used: int(c.b)} }
 
 func fixedCount(w window.Count) value { return value{uint64(w.End), uint64(w.Used)} }
 
-// number is that of the window of a sliding count.
+// number returns the number of the window of a sliding count.
 func (c value) number() uint64 { return c.a>>usedBits<<halfBits | c.b>>usedBits }
 
-// last and this are what is used of the last window and of this one.
+// last and this return the events of the last window and of this one.
 func (c value) last() uint64 { return c.a & usedMask }
 func (c value) this() uint64 { return c.b & usedMask }
 
@@ -84,7 +84,7 @@ func slidingCount(number, last, used uint64) value {
 	return value{number>>halfBits<<usedBits | last, number<<usedBits | used}
 }
 
-// number is that of the window that an instant is in.
+// number returns the number of the window that an instant is in.
 func (r *rule) number(at time.Duration) uint64 { return uint64(max(at, 0) / r.period) }
 
 func (r *rule) unpacked(c value) window.Counts {
@@ -101,7 +101,7 @@ func (r *rule) take(c value, now time.Duration, n, limit int) (value, weir.Decis
 		w, d := r.slides(limit).Take(r.unpacked(c), now, n)
 		return r.packed(w), d
 	}
-	w, d := r.fixed(c, now, limit).Take(c.ending(), now, n)
+	w, d := r.fixed(c, now, limit).Take(c.fixed(), now, n)
 	return fixedCount(w), d
 }
 
@@ -111,7 +111,7 @@ func (r *rule) charge(c value, now time.Duration, n int) (value, int) {
 		w, took := r.slides(r.limit).Charge(r.unpacked(c), now, n, r.maxDebt)
 		return r.packed(w), took
 	}
-	w, took := r.fixed(c, now, r.limit).Charge(c.ending(), now, n, r.maxDebt)
+	w, took := r.fixed(c, now, r.limit).Charge(c.fixed(), now, n, r.maxDebt)
 	return fixedCount(w), took
 }
 
@@ -126,7 +126,7 @@ func (r *rule) refund(c value, at, now time.Duration, n int) (value, int) {
 		w := r.slides(r.limit).Refund(was, at, n)
 		return r.packed(w), was.Used - w.Used
 	}
-	was := c.ending()
+	was := c.fixed()
 	if now >= was.End && was.End != weir.Never {
 		return c, 0
 	}
@@ -279,7 +279,7 @@ func (r *rule) join(a, b value, now time.Duration) value {
 	return value{max(a.a, b.a), max(a.b, b.b)}
 }
 
-// rolled returns a sliding count as it is in a later window.
+// rolled moves a sliding count into a later window.
 func (c value) rolled(number uint64) value {
 	switch number - c.number() {
 	case 0:

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Two words hold a count as it is, up to the largest.
+// Two words hold a count exactly, up to the largest.
 func TestCountsAreKept(t *testing.T) {
 	for _, number := range []uint64{0, 1, 1<<22 - 1, 1 << 22, 1<<44 - 1} {
 		for _, last := range []uint64{0, 1, MaxLimit} {

@@ -20,7 +20,7 @@ import (
 // of all. Numbers have eight bytes, the lowest first.
 const magic = "weirkey2"
 
-// errUnstable is the error of a key type without a hash of its own.
+// errUnstable is the error of a key type that only maphash can hash.
 var errUnstable = errors.New("keyed: no snapshots of this type of keys: their hash differs in every process (use strings, integers, arrays of bytes or netip)")
 
 // An entry is a value in a snapshot: the fingerprint, the words of the value and,
@@ -195,7 +195,7 @@ func (l *Buckets[K]) Snapshot(w io.Writer) error {
 	return l.write(w, law, func(t *table[K], s *shard[K], at uint64, es *[]entry) uint8 {
 		now := t.now()
 		depth := copySlots(t, s, at, level(s.quota.Level(now)), es)
-		// A key goes from its slot to a bucket of its own and back under the lock.
+		// A bucket moves from its slot into own, and back, under the lock.
 		for print, o := range s.own {
 			if prefix(print, uint64(len(t.shards)), depth) != int(at>>(64-depth)) {
 				continue

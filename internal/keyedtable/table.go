@@ -25,7 +25,7 @@ type table[K comparable] struct {
 	pages    atomic.Int64
 }
 
-// A shard is part of the table, with a lock of its own.
+// A shard is a part of the table with a lock.
 type shard[K comparable] struct {
 	mu    sync.Mutex // guards all that follows
 	dir   directory

@@ -151,7 +151,7 @@ func (s *shard[K]) charge(t *table[K], p *bucketPlace, now time.Duration, n, max
 	return took
 }
 
-// own is the bucket of a key that has waiters, or a quota of its own.
+// own is the bucket of a key that has waiters, or a quota for it alone.
 type own struct {
 	quota  *gcra.Quota
 	kept   bool // the quota is its own
@@ -160,7 +160,7 @@ type own struct {
 	wake   func() // serves the queue at a turn
 }
 
-// detach gives a key a bucket of its own, out of the slot that it may have.
+// detach moves the bucket of a key out of the slot that it may have.
 func (s *shard[K]) detach(t *table[K], p *bucketPlace) *own {
 	if p.own != nil {
 		return p.own
@@ -185,8 +185,7 @@ func (s *shard[K]) detach(t *table[K], p *bucketPlace) *own {
 	return o
 }
 
-// attach puts the bucket of a key back into a slot, once it needs none of its
-// own.
+// attach moves the bucket of a key back into a slot, once a slot can hold it.
 func (s *shard[K]) attach(t *table[K], print uint64, o *own, now time.Duration) {
 	if o.kept || o.queue.Len() > 0 || s.own[print] != o {
 		return

@@ -54,7 +54,7 @@ var contenders = []struct {
 const manyKeys = 1_000_000
 
 // shuffled returns manyKeys keys of 20 bytes in random order, behind one another
-// in memory: whoever goes through them reads keys as cheaply as from a network
+// in memory: a loop over them reads keys as cheaply as from a network
 // buffer, and meets the limiter's own memory at random places.
 var shuffled = sync.OnceValue(func() []string {
 	all := new(strings.Builder)

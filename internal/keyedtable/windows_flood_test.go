@@ -10,7 +10,7 @@ import (
 	"github.com/weir-go/weir/internal/keyedtable"
 )
 
-// About so many keys have a place in a kibibyte.
+// keysAKibibyte is about the number of keys that have a place in a kibibyte.
 const keysAKibibyte = 40
 
 // A flood is many keys that come once each.
@@ -63,7 +63,7 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// Nobody gets more by being forgotten: keys that ask whenever they can get what
+// No key gets more by being forgotten: keys that ask whenever they can get what
 // windows promise, whatever else asks meanwhile.
 func TestFloodBuysNothing(t *testing.T) {
 	for _, q := range []keyedtable.Window{{Limit: 5, Period: time.Minute}, {Limit: 5, Period: time.Minute, Sliding: true}} {
@@ -160,7 +160,7 @@ func TestAfterTheFlood(t *testing.T) {
 	}
 }
 
-// Places that count nothing any more are as good as new: those who come one
+// Places that count nothing any more are as good as new: keys that come one
 // after the other take no more memory than those of one period.
 func TestPlacesAreTakenAgain(t *testing.T) {
 	for _, q := range []keyedtable.Window{perSecond(4), sliding(perSecond(4))} {

@@ -10,8 +10,8 @@ import (
 	"github.com/weir-go/weir/internal/keyedtable"
 )
 
-// Whoever decides late decides as if in time: the next window begins when it
-// should have.
+// A decision that is made late is made as if in time: the next window begins when
+// it should have.
 func TestTakeAt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, err := keyedtable.NewWindows[string](keyedtable.Window{Limit: 1, Period: time.Second}, keyedtable.Config{})
@@ -38,13 +38,13 @@ func TestTakeAt(t *testing.T) {
 	})
 }
 
-// A Bucket is that of its key; its denials are counted, but nobody's.
+// A fingerprint stands for its key; its denials are counted, but for no key.
 func TestTakeByFingerprint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter(t, perSecond(2), keyedtable.Config{})
 		a, b, now := l.Fingerprint("a"), l.Fingerprint("b"), time.Now()
 		if !l.TakeAt(a, now, 2, 0).OK || l.Take("a", 1, 0).OK || !l.TakeAt(b, now, 2, 0).OK {
-			t.Error("it is not the bucket of its key")
+			t.Error("it does not stand for its key")
 		}
 		if d := l.TakeAt(a, now, 1, 0); d.OK || d.RetryAfter != time.Second || !l.TakeAt(a, now.Add(time.Second), 1, 0).OK {
 			t.Errorf("a second early: %+v", d)
@@ -55,8 +55,7 @@ func TestTakeByFingerprint(t *testing.T) {
 	})
 }
 
-// Where nobody asks which keys are denied most, none is kept, also after a
-// Restore.
+// With NoTop, no key is kept, also after a Restore.
 func TestNoTop(t *testing.T) {
 	l := newLimiter(t, perSecond(1), keyedtable.Config{NoTop: true})
 	for range 2 {

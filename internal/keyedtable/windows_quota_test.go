@@ -58,7 +58,7 @@ func TestSetWindow(t *testing.T) {
 	}
 }
 
-// What an estimate of the last window's makes is what counts.
+// The estimate counts that the last window leaves.
 func TestSetQuotaAmidFading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter(t, sliding(perSecond(10)), keyedtable.Config{})

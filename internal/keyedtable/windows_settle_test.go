@@ -91,7 +91,7 @@ func TestSettlePastWindows(t *testing.T) {
 	})
 }
 
-// Whoever is charged nothing takes no place.
+// A charge of nothing takes no place.
 func TestSettleNothing(t *testing.T) {
 	l := newLimiter(t, perSecond(0), keyedtable.Config{MaxDebt: -1})
 	before := l.Stats()
@@ -175,7 +175,7 @@ func TestAhead(t *testing.T) {
 	})
 }
 
-// Ahead is when those who come one by one, each as soon as it can, have had n.
+// Ahead is when events that come one by one, each as soon as it can, are n.
 func FuzzAhead(f *testing.F) {
 	for n := range uint64(100) {
 		f.Add(n, n%2 == 0)

@@ -50,7 +50,7 @@ func no(at time.Duration, key string, n, remaining int, retry, reset time.Durati
 	return step{at, key, n, 0, weir.Decision{Remaining: remaining, RetryAfter: retry, ResetAfter: reset}}
 }
 
-// under is a step with a limit of its own.
+// under is a step with another limit.
 func under(limit int, s step) step {
 	s.limit = limit
 	return s
@@ -166,7 +166,7 @@ func TestTop(t *testing.T) {
 		if i%2 == 0 {
 			l.Take("bad", 1, 0)
 		}
-		for j := range 5 { // many who are denied once
+		for j := range 5 { // many keys that are denied once
 			key := fmt.Sprint(i, j)
 			l.Take(key, 1, 0)
 			l.Take(key, 1, 0)
@@ -193,7 +193,7 @@ func TestTop(t *testing.T) {
 	}
 }
 
-// Keys are those that count, not those that have been.
+// Stats.Keys has the keys that count, not the past ones.
 func TestKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, q := range []keyedtable.Window{perSecond(5), sliding(perSecond(5))} {

@@ -1,6 +1,11 @@
-// Package siphash is SipHash-1-3 (Aumasson and Bernstein, 2012): a hash under a
-// secret key, whose values nobody can foresee who does not know it. It is the
-// default of several languages for tables whose keys strangers choose.
+// Package siphash implements SipHash-1-3 (Aumasson and Bernstein, 2012), a hash
+// under a secret key.
+//
+// In a table with keys that clients choose, a client that can predict the hash can
+// make all keys collide. Without the key, values of SipHash cannot be predicted.
+//
+//	seed := siphash.New()
+//	print := seed.String(user)
 package siphash
 
 import (
@@ -10,7 +15,7 @@ import (
 	"unsafe"
 )
 
-// A Key is the secret.
+// A Key is the secret of the hash.
 type Key struct{ K0, K1 uint64 }
 
 // New returns a random Key.

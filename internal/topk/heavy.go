@@ -1,5 +1,9 @@
-// Package heavy counts the keys of which there are most, in memory that does
-// not grow.
+// Package topk counts the most frequent keys of a stream, in memory that does not
+// grow: which clients are denied most, without a counter for every client.
+//
+//	var s topk.Sketch[string]
+//	s.Add(fingerprint, client)
+//	top := topk.Most(s.AppendTo(nil), 3)
 package topk
 
 import (
@@ -7,7 +11,7 @@ import (
 	"slices"
 )
 
-// Counters is how many keys a Sketch counts.
+// Counters is the number of keys that a Sketch counts.
 const Counters = 8
 
 // A Sketch counts the keys that come most often: the space-saving sketch
@@ -24,7 +28,7 @@ type Sketch[K any] struct {
 type Count[K any] struct {
 	Key   K
 	Count uint64 // times, or more
-	Over  uint64 // but no more than so many more
+	Over  uint64 // the most by which Count is too high
 }
 
 // Add counts a key, which is known by its fingerprint, and that is not 0.

@@ -38,8 +38,7 @@ func (l *TokenQueue) Join(q *gcra.Quota, b gcra.Bucket, n int, deadline time.Dur
 	return w
 }
 
-// Serve answers all calls whose turn has come, and sets the timer for the next
-// turn.
+// Serve answers all calls that have their turn, and sets the timer for the next.
 func (l *TokenQueue) Serve(q *gcra.Quota, now time.Duration) {
 	for {
 		w, ok := l.Next(q, now)
@@ -56,8 +55,8 @@ func (l *TokenQueue) Serve(q *gcra.Quota, now time.Duration) {
 }
 
 // Change puts all calls that wait under another Quota, of which b is the Bucket.
-// It refuses the calls whose turn would come too late, or that wait for more than
-// the burst, and returns by how much to lower the Bucket for them.
+// It refuses the calls that would have their turn too late, or that wait for more
+// than the burst, and returns by how much to lower the Bucket for them.
 func (l *TokenQueue) Change(from *gcra.Quota, now time.Duration, to *gcra.Quota, b gcra.Bucket) (down gcra.Bucket) {
 	l.Move(from, now, to)
 	down = l.Drop(to, now, b, func(w *Turn[*TokenWaiter], _ time.Duration) bool {
@@ -71,7 +70,7 @@ func (l *TokenQueue) Change(from *gcra.Quota, now time.Duration, to *gcra.Quota,
 }
 
 // Charged puts all calls that wait off by n tokens that were charged; b is the
-// Bucket after that. It refuses the calls whose turn would come too late, and
+// Bucket after that. It refuses the calls that would have their turn too late, and
 // returns by how much to lower the Bucket for them.
 func (l *TokenQueue) Charged(q *gcra.Quota, now time.Duration, n int, b gcra.Bucket) (down gcra.Bucket) {
 	if n == 0 {
@@ -115,7 +114,7 @@ func (w *TokenWaiter) Await(ctx context.Context, o Owner) error {
 	return refusal
 }
 
-// Abandon is the end of Await for a call whose context was cancelled.
+// Abandon is the end of Await for a call with a context that was cancelled.
 func (w *TokenWaiter) Abandon(o Owner) {
 	w.Call.Abandon(func(expired bool) bool { return o.Leave(w, expired) }, w.undo(o))
 }

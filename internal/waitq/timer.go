@@ -20,8 +20,8 @@ type Timer struct {
 	alarm time.Duration // when it fires
 }
 
-// Arm has wake called at the instant at, in a goroutine of its own, unless it
-// will be called earlier. It is the same function each time; it must take the
+// Arm has wake called at the instant at, in a new goroutine, unless it will be
+// called earlier. It is the same function each time; it must take the
 // owner's lock, call Fired, and serve the queue, which calls Arm for the next
 // turn. If at is weir.Never, Arm does nothing.
 func (t *Timer) Arm(now, at time.Duration, wake func()) {

@@ -27,7 +27,7 @@ type Tokens[W any] struct {
 	base, end uint64    // the Buckets before the first Turn, and of the last
 	waiting   int       // tokens of the Turns
 	came      uint64    // calls so far, of both kinds
-	promises  []promise // those that are open, by their instants
+	promises  []promise // the open ones, by their instants
 	promised  int       // tokens of the promises
 	floor     uint64    // the least Bucket that bears the promises that are past
 	owed      uint64    // units given back by which the Bucket was not lowered yet
@@ -140,7 +140,7 @@ func (l *Tokens[W]) Promise(q *gcra.Quota, now time.Duration, b gcra.Bucket, n i
 	return Promise(l.came)
 }
 
-// close ends the promises whose instant is past.
+// close ends the promises with an instant that is past.
 func (l *Tokens[W]) close(q *gcra.Quota, now time.Duration) {
 	i := 0
 	for ; i < len(l.promises) && l.promises[i].at < now; i++ {

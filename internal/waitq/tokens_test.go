@@ -32,7 +32,7 @@ type promise struct {
 	n     int
 }
 
-// An act is what happened in the end.
+// An act is an event that happened, and its tokens.
 type act struct {
 	at time.Duration
 	n  int
@@ -116,7 +116,7 @@ func (c *crowd) step(chance *rand.Rand) {
 	}
 }
 
-// sleep lets time pass, and everybody act whose time it is.
+// sleep lets time pass, and calls act at their times.
 func (c *crowd) sleep(d time.Duration) {
 	for end := c.now + d; c.now < end; {
 		c.now += time.Second / 4
@@ -152,7 +152,7 @@ func (c *crowd) tooMuch() string {
 	return ""
 }
 
-// Whoever gives back what, in any window of time no more happens than the
+// Whatever is given back, in any window of time no more happens than the
 // burst and what comes in.
 func FuzzQueue(f *testing.F) {
 	for seed := range uint64(3000) {

@@ -1,8 +1,8 @@
 // Package waitq lets calls wait for their turn: first come, first served, with
 // one timer for all of them, and without losing a wake-up or an answer.
 //
-// A limiter whose callers may wait has three problems: the order, the instant of
-// the next turn, and the race between an answer and a caller that gives up. The
+// A limiter that lets calls wait has three problems: the order, the instant of the
+// next turn, and the race between an answer and a caller that gives up. The
 // owner of a Queue solves the first two under its own lock, in a serve method
 // that takes the instant. The Queue solves the third.
 //
@@ -20,7 +20,7 @@
 //		return cmp.Or(err, refusal)
 //	}
 //
-//	// serveLocked answers every call whose turn has come. It must follow every
+//	// serveLocked answers every call that has its turn. It must follow every
 //	// event that can bring a turn forward.
 //	func (p *pace) serveLocked() {
 //		now := p.now()
@@ -33,8 +33,8 @@
 //	}
 //
 // The pieces are usable on their own. List is the order, and Tokens the order of
-// those who wait for the tokens of one gcra.Bucket: both are pure, so a
-// simulator can use them in virtual time. Call is the blocking side of a single
+// the calls that wait for tokens of one gcra.Bucket: both are pure, so a simulator
+// can use them in virtual time. Call is the blocking side of a single
 // answer, and Timer the one timer. TokenQueue puts Tokens, Call and Timer
 // together for package rate and package keyed.
 package waitq
@@ -77,12 +77,12 @@ func (c Call[A]) Answer(a A) { c.answer <- a }
 // Await blocks until the call is answered, ctx ends or maxWait is over (if it is
 // greater than zero). Unless the answer comes first, Await calls leave, which
 // must take the call out of its queue under the owner's lock and report whether
-// it was still there. If it was, the error is that of ctx, or ErrOverdue.
+// it was still there. If it was, the error is ctx.Err() or ErrOverdue.
 //
 // An answer that has come before leave still counts if time ran out: leave gets
-// expired = true then, and should first answer all calls whose turn has come, for
+// expired = true then, and should first answer all calls that have their turn, for
 // the owner's timer may be the later of the two to fire. If ctx was cancelled,
-// the answer goes to undo, outside of the lock, and the error is that of ctx.
+// the answer goes to undo, outside of the lock, and the error is ctx.Err().
 //
 // The answer cannot be lost: under the owner's lock, a call leaves its queue and
 // gets its answer, or leaves its queue and never gets one. The channel has room
@@ -113,7 +113,7 @@ func (c Call[A]) Await(ctx context.Context, maxWait time.Duration, leave func(ex
 	return answer, err
 }
 
-// Abandon is the end of Await for a call whose context was cancelled.
+// Abandon is the end of Await for a call with a context that was cancelled.
 func (c Call[A]) Abandon(leave func(expired bool) bool, undo func(A)) {
 	if !leave(false) {
 		undo(<-c.answer)
@@ -176,7 +176,7 @@ func value[W, A any](p *Place[*Waiter[W, A]]) *Waiter[W, A] {
 }
 
 // Answer takes a call out of the Queue and answers it. It reports false if the
-// call has left the Queue before; then nobody gets the answer.
+// call has left the Queue before; then the answer is not delivered.
 func (q *Queue[W, A]) Answer(w *Waiter[W, A], answer A) bool {
 	if !q.list.Remove(&w.place) {
 		return false
