@@ -53,13 +53,15 @@ import (
 // A key that is not equal to itself (NaN) is filled by each lookup and never
 // kept. A key of an interface type panics if its content is not comparable.
 type Cache[K comparable, V any] struct {
-	cfg     Config[K, V]
-	seed    maphash.Seed
-	epoch   time.Time
-	size    int64                       // of an entry, in bytes
+	// What a hit reads comes first, in one or two cache lines.
 	table   atomic.Pointer[table[K, V]] // read without mu
-	runs    atomic.Pointer[flight.Group[K, V]]
+	seed    maphash.Seed
 	lookups counters
+	epoch   time.Time
+
+	cfg  Config[K, V]
+	size int64 // of an entry, in bytes
+	runs atomic.Pointer[flight.Group[K, V]]
 
 	closing context.Context // of background refreshes
 	close   context.CancelFunc
