@@ -36,7 +36,7 @@ const (
 // package that is missing here is an error.
 var packages = map[string]floor{
 	"":     words,
-	"gcra": pure, "window": pure, "limit": pure, "internal/codel": pure, "internal/gate": pure, "internal/adaptive": pure, "internal/pacing": pure, "internal/ratelimitfield": pure,
+	"gcra": pure, "window": pure, "limit": pure, "internal/codel": pure, "internal/autolimit": pure, "internal/elasticity": pure, "internal/gate": pure, "internal/adaptive": pure, "internal/pacing": pure, "internal/ratelimitfield": pure,
 	"service/internal/lab/pace": pure, "service/internal/lab/trace": pure, "service/internal/lab/dist": pure, "service/internal/lab/windowed": pure,
 	"rate": shells, "inflight": shells, "codel": shells, "flight": shells, "cache": shells, "keyed": shells, "shape": shells,
 	"throttle": shells, "internal/keyedtable": shells, "internal/heap": words, "internal/outcome": words, "internal/waitq": shells, "internal/siphash": shells, "internal/topk": shells,
@@ -63,6 +63,8 @@ var packages = map[string]floor{
 var sideways = map[string][]string{
 	"internal/gate":                 {"limit", "internal/codel"},
 	"internal/outcome":              {""},
+	"limit":                         {"internal/autolimit"},
+	"internal/autolimit":            {"internal/elasticity"},
 	"cache":                         {"flight"},
 	"service/internal/lab/windowed": {"limit"},
 	"codel":                         {"inflight"},

@@ -1,8 +1,10 @@
-package limit
+package autolimit
 
 import (
 	"math"
 	"time"
+
+	"github.com/weir-go/weir/internal/elasticity"
 )
 
 // Slots are pieces of the wall clock. All limiters in front of one resource cut
@@ -87,15 +89,15 @@ func (s *slots) rare(v int) bool { return (s.id>>kBits)/s.doubts()%(1<<v) == 0 }
 // common holds the state of the trials that all limiters make together.
 type common struct {
 	slots     slots
-	all       bool          // all make the present trial
-	over      bool          // the slot of the trial is over: it is judged by what there is
-	recent    window        // what has ended in this slot
-	quiet     bool          // nothing was done in common in this slot
-	before    window        // what ended in the last such slot; empty if that is long ago
-	beforeAt  time.Duration // when that ended
-	drainTime time.Duration // how long a drain lasts at least
-	again     bool          // the last drain has met a queue
-	vain      int           // drains on suspicion that came to nothing, in a row
+	all       bool              // all make the present trial
+	over      bool              // the slot of the trial is over: it is judged by what there is
+	recent    elasticity.Window // what has ended in this slot
+	quiet     bool              // nothing was done in common in this slot
+	before    elasticity.Window // what ended in the last such slot; empty if that is long ago
+	beforeAt  time.Duration     // when that ended
+	drainTime time.Duration     // how long a drain lasts at least
+	again     bool              // the last drain has met a queue
+	vain      int               // drains on suspicion that came to nothing, in a row
 }
 
 const (
@@ -115,7 +117,7 @@ const (
 
 // turn is the beginning of a slot: it ends the trial of the last one, and begins
 // that of this one.
-func (a *auto) turn(now time.Duration) Cause {
+func (a *Auto) turn(now time.Duration) Cause {
 	was := a.Limit()
 	cause := a.endSlot(now)
 	kind := a.slots.kind()
@@ -144,7 +146,7 @@ func (a *auto) turn(now time.Duration) Cause {
 
 // endSlot concludes the common trial of the slot that is over, and keeps what
 // ended in it if there was none.
-func (a *auto) endSlot(now time.Duration) Cause {
+func (a *Auto) endSlot(now time.Duration) Cause {
 	cause := Kept
 	switch {
 	case a.trial == lower:
@@ -153,38 +155,38 @@ func (a *auto) endSlot(now time.Duration) Cause {
 		cause = a.endRaise(now)
 	}
 	a.all = false
-	if a.quiet && a.recent.n >= enough {
+	if a.quiet && a.recent.N >= enough {
 		a.before, a.beforeAt = a.recent, now
-		a.baseline.learn(&a.before, false)
+		a.baseline.Learn(&a.before, false)
 	}
-	a.recent = window{}
+	a.recent = elasticity.Window{}
 	if now-a.beforeAt > 4*a.slots.length() {
-		a.before = window{}
+		a.before = elasticity.Window{}
 	}
 	return cause
 }
 
 // roomy reports whether the limit has room for twice of what is in flight.
-func (a *auto) roomy() bool {
-	return a.busy() && a.binding < 0.5 && a.limit > 2*math.Exp(a.before.inflight())
+func (a *Auto) roomy() bool {
+	return a.busy() && a.binding < 0.5 && a.limit > 2*math.Exp(a.before.Inflight())
 }
 
 // busy reports whether there is enough in flight for a drain to show something.
-func (a *auto) busy() bool {
-	return a.before.n >= enough && a.before.inflight() > math.Log(few)
+func (a *Auto) busy() bool {
+	return a.before.N >= enough && a.before.Inflight() > math.Log(few)
 }
 
 // joins reports whether to take part in a raise of all: not right after a raise that
 // was refused, or a cut.
-func (a *auto) joins(now time.Duration) bool {
+func (a *Auto) joins(now time.Duration) bool {
 	return !a.starting && !a.again && a.trial != trim && a.binding > 0.5 && a.rest <= maxRest &&
 		now >= a.raiseAt && now > a.recovery+a.slots.length() && a.Limit() < a.cfg.Max
 }
 
 // raiseAll begins a raise that all make. Small limits are raised by more.
-func (a *auto) raiseAll(now time.Duration) Cause {
+func (a *Auto) raiseAll(now time.Duration) Cause {
 	a.untry(now)
-	if a.ref.n == 0 {
+	if a.ref.N == 0 {
 		a.ref = a.before
 	}
 	a.evidence = a.resting(&a.ref)
@@ -194,8 +196,8 @@ func (a *auto) raiseAll(now time.Duration) Cause {
 }
 
 // endRaise ends a raise that all made, at the end of its slot.
-func (a *auto) endRaise(now time.Duration) Cause {
-	if a.ref.n < 3 || a.window.n < 3 {
+func (a *Auto) endRaise(now time.Duration) Cause {
+	if a.ref.N < 3 || a.window.N < 3 {
 		a.untry(now)
 		return Idle
 	}
@@ -209,7 +211,7 @@ func (a *auto) endRaise(now time.Duration) Cause {
 }
 
 // untry takes a trial back that another takes the place of.
-func (a *auto) untry(now time.Duration) {
+func (a *Auto) untry(now time.Duration) {
 	if a.trial == trim {
 		a.trimmed = true
 	}

@@ -1,12 +1,14 @@
-package limit
+package autolimit
 
 import (
 	"math"
 	"time"
+
+	"github.com/weir-go/weir/internal/elasticity"
 )
 
 // judge concludes the window, if it is long enough to.
-func (a *auto) judge(now time.Duration) Cause {
+func (a *Auto) judge(now time.Duration) Cause {
 	switch a.trial {
 	case raise:
 		return a.judgeRaise(now)
@@ -18,14 +20,14 @@ func (a *auto) judge(now time.Duration) Cause {
 
 // judgeRest learns how long work takes under the limit, and begins a trial
 // when it is time for one.
-func (a *auto) judgeRest(now time.Duration) Cause {
+func (a *Auto) judgeRest(now time.Duration) Cause {
 	stride := a.stride(a.step)
 	need := a.need(math.Log1p(stride))
-	if a.window.n >= max(enough, a.Limit()) && a.ref.n > 0 {
-		if d := a.window.log() - a.ref.log(); math.Abs(d) > max(changed, 2*sure*a.noise()) {
+	if a.window.N >= max(enough, a.Limit()) && a.ref.N > 0 {
+		if d := a.window.Log() - a.ref.Log(); math.Abs(d) > max(changed, 2*elasticity.Sure*a.noise()) {
 			// The world has changed, perhaps in the middle of this window: so the
 			// next one tells.
-			a.ref, a.window = window{}, window{}
+			a.ref, a.window = elasticity.Window{}, elasticity.Window{}
 			a.rest, a.back = 0, 1
 			if d < 0 {
 				a.step = max(a.step, steep)
@@ -33,18 +35,18 @@ func (a *auto) judgeRest(now time.Duration) Cause {
 			return Kept
 		}
 	}
-	if a.window.n < need {
+	if a.window.N < need {
 		return Kept
 	}
-	if a.ref.n == 0 {
+	if a.ref.N == 0 {
 		a.ref = a.window
 	} else {
-		a.ref.merge(a.window, 2*need)
+		a.ref.Merge(a.window, 2*need)
 	}
-	a.fell = window{}
+	a.fell = elasticity.Window{}
 	a.learnTimes()
-	a.window = window{}
-	a.baseline.learn(&a.ref, false)
+	a.window = elasticity.Window{}
+	a.baseline.Learn(&a.ref, false)
 	a.rest--
 	if a.Limit() >= a.cfg.Max { // no room to grow
 		a.begun()
@@ -61,17 +63,17 @@ func (a *auto) judgeRest(now time.Duration) Cause {
 }
 
 // trims reports whether to try a smaller limit: if that can be judged soon.
-func (a *auto) trims(stride float64) bool {
+func (a *Auto) trims(stride float64) bool {
 	trips := soon
 	if a.alone { // it may do so again and again
 		trips = soon / 2
 	}
-	return !a.starting && !a.trimmed && (!a.proven || a.alone) && a.Limit() > a.cfg.Min &&
+	return !a.starting && !a.trimmed && (!a.baseline.Proven || a.alone) && a.Limit() > a.cfg.Min &&
 		a.need(math.Log1p(stride)) <= trips*a.Limit()
 }
 
 // judgeRaise asks what became of a raise.
-func (a *auto) judgeRaise(now time.Duration) Cause {
+func (a *Auto) judgeRaise(now time.Duration) Cause {
 	v, ok := a.compare()
 	if !ok {
 		return a.pending(now)
@@ -79,7 +81,7 @@ func (a *auto) judgeRaise(now time.Duration) Cause {
 	a.evidence = a.compared(&a.window, &a.ref, v.latency, v.noise)
 	a.alone = a.alone || !a.all && v.latency-unlike*v.noise > 1-gain
 	// Not all of it may have become latency, for what is known.
-	good, beyond := v.latency < min(1-gain, 1-unlike*v.noise), float64(sure)
+	good, beyond := v.latency < min(1-gain, 1-unlike*v.noise), float64(elasticity.Sure)
 	if a.all && a.suspects() {
 		good = v.latency+v.noise < 1-gain
 	}
@@ -92,9 +94,9 @@ func (a *auto) judgeRaise(now time.Duration) Cause {
 	}
 	switch {
 	case good && !queues: // all of it became throughput
-		a.baseline.learn(&a.ref, false)
+		a.baseline.Learn(&a.ref, false)
 		if a.starting { // work that seems to take less time is the quicker part of it
-			a.window.prolong(a.ref.log())
+			a.window.Prolong(a.ref.Log())
 		}
 		a.ref = a.window
 		a.learnTimes()
@@ -103,23 +105,23 @@ func (a *auto) judgeRaise(now time.Duration) Cause {
 			a.step = min(a.step, steep)
 		}
 		a.from = a.limit
-		if !a.short() || !a.starting && !a.proven || a.Limit() >= a.cfg.Max {
+		if !a.short() || !a.starting && !a.baseline.Proven || a.Limit() >= a.cfg.Max {
 			a.rest = 1
 			a.believe(now)
 			return a.bounded(Throughput)
 		}
 		return a.try(raise, a.limit*(1+a.stride(a.step)), now)
 	case a.trialled() > big: // a long way: keep the part that did
-		a.limit = min(max(math.Exp(a.window.inflight()-v.longer), a.from), a.limit)
+		a.limit = min(max(math.Exp(a.window.Inflight()-v.longer), a.from), a.limit)
 		a.rest, a.step = 1, fine
 		if v.latency < 1-gain {
-			a.baseline.learn(&a.ref, false)
+			a.baseline.Learn(&a.ref, false)
 		}
 		if a.starting {
 			a.step = steep
 		}
 		a.begun()
-		a.ref = window{}
+		a.ref = elasticity.Window{}
 	case good:
 		a.ref = a.window
 		a.learnTimes()
@@ -135,7 +137,7 @@ func (a *auto) judgeRaise(now time.Duration) Cause {
 // judgeTrim asks what became of a trim. Until a drain has proven the baseline, it
 // is how a limiter finds out that it is alone with a queue: if others share the
 // resource, less of its own work takes hardly less time, and it changes nothing.
-func (a *auto) judgeTrim(now time.Duration) Cause {
+func (a *Auto) judgeTrim(now time.Duration) Cause {
 	v, ok := a.compare()
 	if !ok {
 		return a.pending(now)
@@ -161,7 +163,7 @@ func (a *auto) judgeTrim(now time.Duration) Cause {
 }
 
 // idle takes a trial back that is not used.
-func (a *auto) idle(now time.Duration) Cause {
+func (a *Auto) idle(now time.Duration) Cause {
 	if a.trial == none {
 		return Kept
 	}
@@ -173,10 +175,10 @@ func (a *auto) idle(now time.Duration) Cause {
 
 // unneeded takes a trial back that makes no difference. Of a raise that takes
 // work no longer, it keeps what was used.
-func (a *auto) unneeded(now time.Duration) Cause {
+func (a *Auto) unneeded(now time.Duration) Cause {
 	to := a.from
-	if a.trial == raise && a.window.n >= 3 && float64(a.peak) > a.from {
-		if longer := a.window.log() - a.ref.log(); longer < max(0.05, a.noise()) {
+	if a.trial == raise && a.window.N >= 3 && float64(a.peak) > a.from {
+		if longer := a.window.Log() - a.ref.Log(); longer < max(0.05, a.noise()) {
 			to = min(float64(a.peak), a.limit)
 		}
 	}
@@ -188,8 +190,8 @@ func (a *auto) unneeded(now time.Duration) Cause {
 }
 
 // pending gives a trial up that goes on for too long: it makes no difference.
-func (a *auto) pending(now time.Duration) Cause {
-	if a.window.n < 4*a.need(a.trialled()) {
+func (a *Auto) pending(now time.Duration) Cause {
+	if a.window.N < 4*a.need(a.trialled()) {
 		return Kept
 	}
 	return a.unneeded(now)
@@ -205,36 +207,36 @@ type verdict struct {
 
 // compare judges the trial; ok is false while it is too early for that, or
 // while the trial makes no difference to what is in flight.
-func (a *auto) compare() (v verdict, ok bool) {
+func (a *Auto) compare() (v verdict, ok bool) {
 	w := &a.window
 	need := a.need(a.trialled())
-	if a.ref.n == 0 {
+	if a.ref.N == 0 {
 		return v, false
 	}
-	if w.n < max(need/3, a.Limit(), 3) && !(a.over && w.n >= 3) { // a round trip at least: in less, only the fast have ended
+	if w.N < max(need/3, a.Limit(), 3) && !(a.over && w.N >= 3) { // a round trip at least: in less, only the fast have ended
 		return v, false
 	}
-	change := w.inflight() - a.ref.inflight()
+	change := w.Inflight() - a.ref.Inflight()
 	meant := math.Log(math.Floor(a.limit) / math.Floor(a.from))
 	if change/meant < 0.5 {
 		return v, false
 	}
-	v.longer = w.log() - a.ref.log()
+	v.longer = w.Log() - a.ref.Log()
 	v.latency = v.longer / change
 	v.noise = a.noise() / math.Abs(change)
 	v.z = (v.latency - (1 - gain)) / v.noise
-	return v, a.over || !a.all && (w.n >= need || math.Abs(v.z) > 2*sure)
+	return v, a.over || !a.all && (w.N >= need || math.Abs(v.z) > 2*elasticity.Sure)
 }
 
 // try begins a trial of n units; at least one more, or less, than now.
-func (a *auto) try(t trial, n float64, now time.Duration) Cause {
+func (a *Auto) try(t trial, n float64, now time.Duration) Cause {
 	if t == raise {
 		n = max(n, math.Floor(a.limit)+1)
 	} else if math.Floor(n) >= math.Floor(a.limit) {
 		n = math.Floor(a.limit) - 1
 	}
 	a.from, a.limit = a.limit, a.clamp(n)
-	a.trial, a.since, a.window, a.unused = t, now, window{}, 0
+	a.trial, a.since, a.window, a.unused = t, now, elasticity.Window{}, 0
 	a.late, a.peak = 0, 0
 	if t == raise {
 		return a.bounded(Throughput)
@@ -243,55 +245,57 @@ func (a *auto) try(t trial, n float64, now time.Duration) Cause {
 }
 
 // believe ends a trial: the present limit stays.
-func (a *auto) believe(now time.Duration) {
-	a.trial, a.from, a.since, a.window = none, a.limit, now, window{}
+func (a *Auto) believe(now time.Duration) {
+	a.trial, a.from, a.since, a.window = none, a.limit, now, elasticity.Window{}
 }
 
 // learnTimes takes from the reference how long work lasts.
-func (a *auto) learnTimes() {
-	a.settle = a.ref.most()
-	if a.baseline.samples > 0 {
-		a.healthy = time.Duration(float64(a.settle) * math.Exp(a.baseline.log-a.ref.log()))
+func (a *Auto) learnTimes() {
+	a.settle = a.ref.Most()
+	if a.baseline.Samples > 0 {
+		a.healthy = time.Duration(float64(a.settle) * math.Exp(a.baseline.Log-a.ref.Log()))
 	}
 }
 
 // stride returns the share of the limit by which a trial changes it: at least
 // step, and so much that a window can tell it from noise.
-func (a *auto) stride(step float64) float64 {
-	return max(step, min(coarse, 2*sure*math.Sqrt(2*a.ref.variance()/float64(a.maxNeed()))/(1-gain)))
+func (a *Auto) stride(step float64) float64 {
+	return max(step, min(coarse, 2*elasticity.Sure*math.Sqrt(2*a.ref.Variance()/float64(a.maxNeed()))/(1-gain)))
 }
 
 // need returns the samples of a window that tells a change of the limit by a
 // factor of exp(change) from noise.
-func (a *auto) need(change float64) int {
+func (a *Auto) need(change float64) int {
 	w := &a.ref
-	if w.n < 3 {
+	if w.N < 3 {
 		w = &a.window
 	}
 	tolerated := (1 - gain) * change
-	n := 2 * sure * sure * w.variance() / (tolerated * tolerated)
+	n := 2 * elasticity.Sure * elasticity.Sure * w.Variance() / (tolerated * tolerated)
 	if a.starting { // a wrong turn costs more than to look twice
-		n = max(n, 32*w.variance()/(w.variance()+0.05))
+		n = max(n, 32*w.Variance()/(w.Variance()+0.05))
 	}
 	return int(min(max(n, 3, a.limit), float64(a.maxNeed())))
 }
 
 // maxNeed returns the most samples that a window may need.
-func (a *auto) maxNeed() int {
+func (a *Auto) maxNeed() int {
 	return max(a.Limit(), min(maxSamples, maxTrips*a.Limit()))
 }
 
 // noise is the standard error of a comparison of the window with the
 // reference; never nothing, as the world is never quite the same.
-func (a *auto) noise() float64 { return a.ref.noise(a.window.n, a.ref.n) }
+func (a *Auto) noise() float64 { return a.ref.Noise(a.window.N, a.ref.N) }
 
 // trialled is the size of the trial, as the logarithm of a factor.
-func (a *auto) trialled() float64 { return math.Abs(math.Log(a.limit / a.from)) }
+func (a *Auto) trialled() float64 { return math.Abs(math.Log(a.limit / a.from)) }
 
-func (a *auto) clamp(n float64) float64 { return a.cfg.within(n) }
+func (a *Auto) clamp(n float64) float64 {
+	return min(max(n, float64(a.cfg.Min)), float64(a.cfg.Max))
+}
 
 // bounded is why, unless the limit has come to a bound.
-func (a *auto) bounded(why Cause) Cause {
+func (a *Auto) bounded(why Cause) Cause {
 	switch {
 	case a.Limit() >= a.cfg.Max && why == Throughput:
 		return Ceiling
@@ -304,7 +308,7 @@ func (a *auto) bounded(why Cause) Cause {
 // refused takes a raise back. What came too late for it speaks against the next
 // one, not against the limit. The next is put off, the longer the more did: so
 // that raises that come to nothing spoil half a per cent of the work at most.
-func (a *auto) refused(now time.Duration) Cause {
+func (a *Auto) refused(now time.Duration) Cause {
 	need := max(a.need(math.Log1p(a.stride(fine))), 1)
 	a.limit, a.step = a.from, fine
 	a.begun()
@@ -317,27 +321,27 @@ func (a *auto) refused(now time.Duration) Cause {
 
 // begun ends the start. During it only the fastest work was seen, so the baseline
 // begins with the next window.
-func (a *auto) begun() {
+func (a *Auto) begun() {
 	if a.starting {
 		a.starting = false
-		a.baseline.log, a.baseline.samples = math.Inf(1), 0
-		a.ref = window{}
+		a.baseline.Log, a.baseline.Samples = math.Inf(1), 0
+		a.ref = elasticity.Window{}
 	}
 }
 
 // short reports whether work takes no longer than it does without a queue.
-func (a *auto) short() bool {
-	d, noise := a.above(&a.ref)
-	return d < max(changed, sure*noise)
+func (a *Auto) short() bool {
+	d, noise := a.baseline.Above(&a.ref)
+	return d < max(changed, elasticity.Sure*noise)
 }
 
 // dares reports whether a raise may be tried at any time: as long as the baseline
 // is not proven, once in a slot.
-func (a *auto) dares() bool {
+func (a *Auto) dares() bool {
 	if a.again {
 		return false // there may still be a queue
 	}
-	if a.proven {
+	if a.baseline.Proven {
 		return true
 	}
 	ok := a.raisedIn != a.slots.id

@@ -1,10 +1,11 @@
-package limit
+package autolimit
 
 import (
 	"math"
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/elasticity"
 	"github.com/weir-go/weir/internal/outcome"
 )
 
@@ -25,17 +26,17 @@ const (
 
 // failures holds the counts and the state of the judgement on failures.
 type failures struct {
-	round      round         // outcomes since the last cut, of one round trip
-	recovery   time.Duration // when that was: work that started before is part of it
-	unbiased   time.Duration // work that ended before tells only of what ends fast
-	blame      blame         // of recent rounds
-	background float64       // the share of failures that load does not cause, weighed
-	lasts      time.Duration // how long a failure takes that takes its time
+	round      round            // outcomes since the last cut, of one round trip
+	recovery   time.Duration    // when that was: work that started before is part of it
+	unbiased   time.Duration    // work that ended before tells only of what ends fast
+	blame      elasticity.Blame // of recent rounds
+	background float64          // the share of failures that load does not cause, weighed
+	lasts      time.Duration    // how long a failure takes that takes its time
 	episode    episode
-	fell       window        // what had ended before the last cut,
-	fellFrom   float64       // under this limit
-	lastGood   time.Duration // when the last success ended
-	inRow      int           // failures since
+	fell       elasticity.Window // what had ended before the last cut,
+	fellFrom   float64           // under this limit
+	lastGood   time.Duration     // when the last success ended
+	inRow      int               // failures since
 }
 
 // A round counts the outcomes of the work of one round trip. A failure counts
@@ -43,7 +44,7 @@ type failures struct {
 type round struct {
 	ended        int
 	failed, slow float64
-	blame        blame
+	blame        elasticity.Blame
 }
 
 func (r *round) bad() float64 { return r.failed + r.slow }
@@ -51,11 +52,11 @@ func (r *round) bad() float64 { return r.failed + r.slow }
 // An episode begins when failures cut the limit. It is an experiment with a
 // lower limit, and ends when it is known whether that helped.
 type episode struct {
-	before  float64       // the limit before it; 0 = there is no episode
-	typical time.Duration // how long a success took before it
-	good    int           // work that went well in it
-	blame   blame         // in it, and in the round before
-	calm    float64       // the last limit without a surprise on the way back; 0 before
+	before  float64          // the limit before it; 0 = there is no episode
+	typical time.Duration    // how long a success took before it
+	good    int              // work that went well in it
+	blame   elasticity.Blame // in it, and in the round before
+	calm    float64          // the last limit without a surprise on the way back; 0 before
 }
 
 // failed reports whether an outcome speaks against what is in flight.
@@ -64,7 +65,7 @@ type episode struct {
 // is in flight that it lost its time: if it took longer than healthy work
 // does, and not most of its time passed in the queue. To lower the limit for
 // what the queue did would only make the queue longer.
-func (a *auto) failed(s Sample) bool {
+func (a *Auto) failed(s Sample) bool {
 	took := s.End - s.Start
 	switch s.Outcome {
 	case weir.Dropped:
@@ -78,7 +79,7 @@ func (a *auto) failed(s Sample) bool {
 
 // weight returns by how much a failure counts: the share of a success's time
 // that it took. A refusal that takes no time costs the resource next to nothing.
-func (a *auto) weight(s Sample) float64 {
+func (a *Auto) weight(s Sample) float64 {
 	switch {
 	case a.typical > 0:
 		return min(1, float64(s.End-s.Start)/float64(a.typical))
@@ -89,7 +90,7 @@ func (a *auto) weight(s Sample) float64 {
 }
 
 // tally counts an outcome, and moves the limit if failures say so.
-func (a *auto) tally(s Sample) Cause {
+func (a *Auto) tally(s Sample) Cause {
 	if s.Start < a.recovery || s.End < a.unbiased {
 		return Kept
 	}
@@ -110,7 +111,7 @@ func (a *auto) tally(s Sample) Cause {
 // interrupted reports whether an outcome is a success after failures in a row, which
 // tells how long work takes that goes on while other work fails, and whether it is
 // the first after a pause.
-func (a *auto) interrupted(s Sample) (interrupted, resumed bool) {
+func (a *Auto) interrupted(s Sample) (interrupted, resumed bool) {
 	if s.Outcome != weir.Success {
 		if a.failed(s) {
 			a.inRow++
@@ -124,15 +125,15 @@ func (a *auto) interrupted(s Sample) (interrupted, resumed bool) {
 }
 
 // restart begins to measure anew: what ends first after a pause is the quickest.
-func (a *auto) restart(now time.Duration) Cause {
+func (a *Auto) restart(now time.Duration) Cause {
 	a.limit = a.believed()
-	a.recent, a.before, a.quiet, a.again = window{}, window{}, false, false
+	a.recent, a.before, a.quiet, a.again = elasticity.Window{}, elasticity.Window{}, false, false
 	a.believe(now)
 	return Undone
 }
 
 // count counts an outcome, and reports whether it is a failure.
-func (a *auto) count(s Sample) (bad bool) {
+func (a *Auto) count(s Sample) (bad bool) {
 	r, took := &a.round, s.End-s.Start
 	weight := a.weight(s)
 	r.ended++
@@ -141,14 +142,14 @@ func (a *auto) count(s Sample) (bad bool) {
 		if weight > 0.5 {
 			a.lasts = max(took, a.lasts-a.lasts/16)
 		}
-	} else if a.cfg.slow(took) {
+	} else if a.cfg.MaxHealthyLatency > 0 && took > a.cfg.MaxHealthyLatency {
 		r.slow++
 	}
 	x := math.Log(float64(max(s.Inflight, 1)))
-	a.blame.add(s.Inflight, x, bad, weight)
-	r.blame.add(s.Inflight, x, bad, weight)
+	a.blame.Add(s.Inflight, x, bad, weight)
+	r.blame.Add(s.Inflight, x, bad, weight)
 	if ep := &a.episode; ep.before > 0 {
-		ep.blame.add(s.Inflight, x, bad, weight)
+		ep.blame.Add(s.Inflight, x, bad, weight)
 		if !bad {
 			ep.good++
 		}
@@ -158,7 +159,7 @@ func (a *auto) count(s Sample) (bad bool) {
 
 // surprising reports whether more has failed in this round than background
 // failures explain.
-func (a *auto) surprising() bool {
+func (a *Auto) surprising() bool {
 	bad, n := a.round.bad(), float64(a.round.ended)
 	p := max(a.background, doubtful)
 	if a.starting { // the background is not known yet
@@ -169,14 +170,14 @@ func (a *auto) surprising() bool {
 
 // uncertain reports whether a round has more failures than are tolerated, but too
 // few samples to tell that from chance: then it goes on.
-func (a *auto) uncertain() bool {
+func (a *Auto) uncertain() bool {
 	r := &a.round
 	return r.bad() > (a.background+drops)*float64(r.ended) && r.ended < lengthen*max(a.Limit(), 10)
 }
 
 // collapse lowers the limit by half of the share that failed, at most once for
 // the work of one round trip (as in DCTCP, RFC 8257).
-func (a *auto) collapse(now time.Duration) Cause {
+func (a *Auto) collapse(now time.Duration) Cause {
 	why := Dropped
 	if a.round.failed == 0 {
 		why = Slow
@@ -198,13 +199,13 @@ func (a *auto) collapse(now time.Duration) Cause {
 	a.unbiased = now + min(a.lasts+a.lasts/10, maxTrips*a.typical)
 	a.step, a.rest, a.back = fine, 1, 1
 	a.begun()
-	a.ref = window{}
+	a.ref = elasticity.Window{}
 	a.believe(now)
 	return a.bounded(why)
 }
 
 // believed is the limit that is no trial.
-func (a *auto) believed() float64 {
+func (a *Auto) believed() float64 {
 	if a.trial != none {
 		return a.from
 	}
@@ -213,41 +214,41 @@ func (a *auto) believed() float64 {
 
 // slower moves the baseline if less work after the last cut was not faster: then
 // it is the service that has become slower.
-func (a *auto) slower() {
-	if a.window.n < 3 || a.starting { // while it grows freely, the queue is still to come
+func (a *Auto) slower() {
+	if a.window.N < 3 || a.starting { // while it grows freely, the queue is still to come
 		return
 	}
 	change := math.Log(a.limit / a.fellFrom)
-	excess := a.window.log() - a.fell.log() - (1-gain)*change
-	if a.fell.n > 0 && excess > sure*a.window.noise(a.window.n, a.fell.n) {
-		a.baseline.log, a.baseline.samples = a.window.log(), a.window.n
-		a.healthy = a.window.most()
+	excess := a.window.Log() - a.fell.Log() - (1-gain)*change
+	if a.fell.N > 0 && excess > elasticity.Sure*a.window.Noise(a.window.N, a.fell.N) {
+		a.baseline.Log, a.baseline.Samples = a.window.Log(), a.window.N
+		a.healthy = a.window.Most()
 	}
 	a.fell, a.fellFrom = a.window, a.limit
 }
 
 // acquits reports whether failures in an episode do not depend on the limit.
 // While all fails, there is no verdict.
-func (a *auto) acquits() bool {
-	e, se := a.episode.blame.elasticity()
+func (a *Auto) acquits() bool {
+	e, se := a.episode.blame.Elasticity()
 	return a.episode.good >= witness && e+1.5*se < innocent
 }
 
 // acquit ends an episode in which failures do not depend on the limit: they are
 // background, and the limit returns to its value before the episode.
-func (a *auto) acquit(now time.Duration) Cause {
+func (a *Auto) acquit(now time.Duration) Cause {
 	a.evidence = a.failing(&a.episode.blame)
-	a.background = max(a.background, a.episode.blame.share())
+	a.background = max(a.background, a.episode.blame.Share())
 	a.limit = a.clamp(a.episode.before)
 	a.episode = episode{}
 	a.round, a.recovery = round{}, now
-	a.ref = window{}
+	a.ref = elasticity.Window{}
 	a.believe(now)
 	return Undone
 }
 
 // calm ends a round without a surprise.
-func (a *auto) calm(now time.Duration) Cause {
+func (a *Auto) calm(now time.Duration) Cause {
 	share := min(a.round.bad()/float64(a.round.ended), untested)
 	if share > a.background {
 		a.background += (share - a.background) / 16
@@ -268,7 +269,7 @@ func (a *auto) calm(now time.Duration) Cause {
 }
 
 // helped reports whether the cut of an episode has shortened a queue.
-func (a *auto) helped() bool {
+func (a *Auto) helped() bool {
 	ep := &a.episode
 	change := math.Log(a.limit / ep.before)
 	return ep.calm == 0 && ep.typical > 0 && math.Log(float64(a.typical)/float64(ep.typical)) < (1-gain)*change
@@ -277,12 +278,12 @@ func (a *auto) helped() bool {
 // undo takes a cut back, halfway each time, and stops where failures return. If
 // they do not return at the old limit, and did not depend on load, they ended without
 // a reason, and are likely to come again: half of them count as background.
-func (a *auto) undo(now time.Duration) Cause {
+func (a *Auto) undo(now time.Duration) Cause {
 	ep := &a.episode
 	a.evidence = a.failing(&ep.blame)
 	if a.limit >= ep.before {
-		if e, se := ep.blame.elasticity(); e-2*se < blamed {
-			a.background = max(a.background, (a.background+ep.blame.share())/2)
+		if e, se := ep.blame.Elasticity(); e-2*se < blamed {
+			a.background = max(a.background, (a.background+ep.blame.Share())/2)
 		}
 		*ep = episode{}
 		return Kept
@@ -292,7 +293,7 @@ func (a *auto) undo(now time.Duration) Cause {
 		a.limit = ep.before
 	}
 	a.limit = a.clamp(a.limit)
-	a.ref = window{}
+	a.ref = elasticity.Window{}
 	a.believe(now)
 	a.recovery = now
 	return Undone
@@ -300,22 +301,22 @@ func (a *auto) undo(now time.Duration) Cause {
 
 // overfilled lowers the limit below the units in flight at which refusals begin,
 // if refusals depend on the units in flight.
-func (a *auto) overfilled(now time.Duration) Cause {
+func (a *Auto) overfilled(now time.Duration) Cause {
 	b := &a.blame
-	if e, se := b.elasticity(); b.bad < 10 || e-2*se < blamed {
+	e, se := b.Elasticity()
+	n, ok := b.Onset()
+	if !ok || e-2*se < blamed {
 		return Kept
 	}
 	a.evidence = a.failing(b)
-	most := float64(b.most)
-	n := max(math.Exp(b.bx/b.bad)-0.5, min(most-1, 0.95*most))
-	*b = blame{}
+	*b = elasticity.Blame{}
 	if n >= a.limit {
 		return Kept
 	}
 	a.limit = a.clamp(n)
 	a.step = fine
 	a.begun()
-	a.ref = window{}
+	a.ref = elasticity.Window{}
 	a.believe(now)
 	a.rest = maxRest
 	return a.bounded(Dropped)

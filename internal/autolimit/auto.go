@@ -1,0 +1,262 @@
+// Package autolimit is the control law of limit.NewAuto, whose package documentation
+// explains it.
+package autolimit
+
+import (
+	"math"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/elasticity"
+	"github.com/weir-go/weir/internal/outcome"
+)
+
+// Constants of the control law. The arena (weir arena) is where they were
+// chosen. But for the length of the shortest slot, none of them has a unit.
+const (
+	// gain is the share of a change of the limit that has to become
+	// throughput, 1 - gain being what may become latency. 0.5 would weigh
+	// both alike; less favours throughput.
+	gain = 0.3
+
+	fine   = 0.1  // the smallest raise that is tried, as a share of the limit
+	coarse = 0.35 // the largest raise that noise alone calls for
+	steep  = 0.25 // the largest raise after the start
+	big    = 0.3  // the change, as a logarithm, from which on it is no small step
+
+	changed = 0.15 // the difference of logarithms that is no fluctuation, however steady the work
+
+	unlike  = 1.2 // standard errors that leave a chance of some per cent
+	suspect = 2.5 // standard errors that make a suspicion
+
+	// A window is long enough to tell a change from noise, but not longer
+	// than this number of round trips, or of samples.
+	maxTrips   = 40
+	maxSamples = 800
+
+	soon    = 10 // round trips in which a trim is judged
+	maxRest = 3  // windows between two raises, at most
+	left    = 16 // round trips until a raise back to a limit that a trim has left
+	putOff  = 64 // windows that late work can put a raise off by, at most
+
+	smooth = 16 // samples that the typical duration is smoothed over
+	clip   = 4  // times it that one piece of work counts for at most
+
+	spoilt = 200 // works to be done for one that a raise has spoilt
+)
+
+// A trial is a change of the limit that is not yet judged.
+type trial uint8
+
+const (
+	none  trial = iota // measuring under a limit that is believed in
+	raise              // measuring whether more in flight is more throughput
+	trim               // measuring whether a little less in flight takes less time
+	lower              // a drain: measuring whether less in flight takes less time
+)
+
+// Config is limit.Config, with no zero but that of MaxHealthyLatency.
+type Config struct {
+	Initial, Min, Max int
+	MaxHealthyLatency time.Duration
+}
+
+// A Sample is limit.Sample.
+type Sample struct {
+	Start, End time.Duration
+	Waited     time.Duration
+	Inflight   int
+	N          int
+	Outcome    weir.Outcome
+}
+
+// A Cause is limit.Cause.
+type Cause uint8
+
+// The causes that Auto has, of those in package limit.
+const (
+	Kept Cause = iota
+	_
+	Dropped
+	Slow
+	_
+	Queue
+	Throughput
+	Floor
+	Ceiling
+	Idle
+	Undone
+	Drain
+)
+
+// Auto is the state of the control law. It is not safe for concurrent use.
+type Auto struct {
+	cfg      Config
+	limit    float64 // its whole part is the limit
+	from     float64 // the limit that is believed in, of which limit is a trial
+	trial    trial
+	evidence Evidence
+
+	since   time.Duration // when the limit last moved
+	settle  time.Duration // how long after that work from before has mostly ended
+	typical time.Duration // how long a success takes, smoothed; 0 = none was seen
+	seen    int           // successes, up to smooth
+
+	// Work that took no longer than healthy is not late because of what is in
+	// flight: it began late. With less in flight, it would begin later still.
+	healthy time.Duration
+
+	window   elasticity.Window   // what has ended since then
+	ref      elasticity.Window   // what ended under from
+	baseline elasticity.Baseline // how long work takes without a queue
+	binding  float64             // share of the work that was admitted to a full limit, smoothed
+
+	starting bool    // growing freely: no queue has been met yet
+	step     float64 // the next raise, as a share of the limit
+	rest     int     // windows until the next raise
+	back     int     // what rest will be after a raise that failed
+	peak     int     // most units in flight since the trial began
+	unused   int     // samples since the trial began that did not use the limit
+	late     float64 // failures of work that began in the trial, weighed
+	trimmed  bool    // a trim was tried: the next has to wait until a raise was kept
+	alone    bool    // a trial of this limiter has made all of a queue longer, or shorter, since a drain met one
+	raisedIn int64   // the slot of the last raise without a proven baseline
+
+	raiseAt time.Duration // no raise before
+
+	common   // what all limiters do together
+	failures // what has failed
+}
+
+// New returns an Auto under a valid Config.
+func New(cfg Config) *Auto {
+	a := &Auto{
+		cfg: cfg, limit: float64(cfg.Initial), from: float64(cfg.Initial), since: math.MinInt64,
+		baseline: elasticity.Baseline{Log: math.Inf(1)},
+		starting: true, step: 1, back: 1,
+		common: common{slots: slots{k: shortest}},
+	}
+	a.recovery, a.unbiased, a.raiseAt = math.MinInt64, math.MinInt64, math.MinInt64
+	return a
+}
+
+func (a *Auto) Limit() int { return int(a.limit) }
+
+func (a *Auto) Sparse() bool { return true }
+
+func (a *Auto) SetEpoch(d time.Duration) { a.slots.epoch = d }
+
+func (a *Auto) Evidence() Evidence { return a.evidence }
+
+func (a *Auto) Observe(s Sample) Cause {
+	was := a.Limit()
+	cause := a.observe(s)
+	if a.Limit() == was {
+		return Kept
+	}
+	return cause
+}
+
+func (a *Auto) observe(s Sample) Cause {
+	if outcome.Plain(s.Outcome) == weir.Ignored {
+		return Kept
+	}
+	if cause := a.tally(s); cause != Kept {
+		return cause
+	}
+	if interrupted, resumed := a.interrupted(s); resumed {
+		return a.restart(s.End)
+	} else if interrupted {
+		return Kept
+	}
+	if a.slots.enter(s.End, a.typical) {
+		if cause := a.turn(s.End); cause != Kept {
+			return cause
+		}
+	}
+	if a.trial == raise && !a.starting && s.Start >= a.since && a.failed(s) {
+		if a.late += a.weight(s); a.late > (drops+a.background)*float64(a.need(a.trialled())) {
+			return a.refused(s.End)
+		}
+	}
+	return a.measure(s)
+}
+
+// measure takes in how long a piece of work took.
+func (a *Auto) measure(s Sample) Cause {
+	took := a.clipped(s)
+	if s.Outcome == weir.Success {
+		a.recent.Add(took, s.Inflight)
+	}
+	if s.Start >= a.since {
+		a.peak = max(a.peak, s.Inflight)
+	}
+	if a.trial == lower {
+		if s.Outcome == weir.Success && a.current(s) {
+			a.window.Add(took, s.Inflight)
+		}
+		return a.drained(s.End)
+	}
+	used := a.used(s)
+	if used {
+		a.binding += (1 - a.binding) / 16
+	} else {
+		a.binding -= a.binding / 16
+	}
+	switch {
+	case !a.tells(s, took):
+		return Kept
+	case !used:
+		return a.idle(s.End)
+	case a.current(s):
+		a.window.Add(took, s.Inflight)
+		return a.judge(s.End)
+	}
+	return Kept
+}
+
+// tells reports whether it tells of other work how long this took. How long a failure
+// takes says nothing, and abandoned work took longer than that.
+func (a *Auto) tells(s Sample, took time.Duration) bool {
+	switch s.Outcome {
+	case weir.Dropped:
+		return false
+	case outcome.TimedOut:
+		return took > a.typical
+	}
+	return true
+}
+
+// clipped is how long a piece of work took, but for outliers: a stream, or a
+// request that is a thousand times as long, says little about the others.
+func (a *Auto) clipped(s Sample) time.Duration {
+	took := max(s.End-s.Start, 1)
+	if a.seen == smooth {
+		took = max(min(took, clip*a.typical), 1)
+	}
+	if s.Outcome == weir.Success {
+		a.seen = min(a.seen+1, smooth)
+		a.typical += (took - a.typical) / time.Duration(a.seen)
+	}
+	return took
+}
+
+// used reports whether the limit, or the one believed in, was what held the
+// work back: then another like it would hardly have fitted in.
+func (a *Auto) used(s Sample) bool {
+	return 10*(s.Inflight+max(s.N, 1)-1) >= 9*int(min(a.limit, a.from))
+}
+
+// current reports whether a sample tells of the limit as it is now. Work that
+// started earlier does so too, once most has ended: if it were left out, only
+// the fast would be seen, right after each change, and every change would
+// seem to make work faster. While the limit grows freely, that is forgiven.
+func (a *Auto) current(s Sample) bool {
+	switch {
+	case a.trial == lower:
+		return s.End-a.since >= a.drainTime*3/5
+	case a.starting || a.settle == 0:
+		return s.Start >= a.since
+	}
+	return s.End-a.since >= a.settle
+}
