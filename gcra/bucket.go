@@ -210,12 +210,6 @@ func (q *Quota) units(n int) uint64 {
 	return lo
 }
 
-// Full reports whether the bucket is full, and so no different from the zero
-// Bucket.
-func (q *Quota) Full(b Bucket, now time.Duration) bool {
-	return b <= q.Level(now)
-}
-
 // Tokens returns how many tokens the bucket holds, fractions included; less
 // than zero if it is in debt. Infinity if there is no limit.
 func (q *Quota) Tokens(b Bucket, now time.Duration) float64 {
@@ -275,8 +269,8 @@ func add(x, y uint64) uint64 {
 	return sum
 }
 
-// Level returns the greatest Bucket that is full at the instant now: one that
-// is not above it is full, as Full says.
+// Level returns the greatest Bucket that is full at the instant now. Every Bucket
+// that is not above it is full too, and so no different from the zero Bucket.
 func (q *Quota) Level(now time.Duration) Bucket {
 	if q.inf {
 		return math.MaxUint64

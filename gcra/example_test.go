@@ -27,6 +27,6 @@ func ExampleQuota() {
 func ExampleBucket() {
 	quota := gcra.Per(10, time.Second, 3)
 	b, _ := quota.Take(0, 0, 1)
-	fmt.Println(quota.Full(b, 99*time.Millisecond), quota.Full(b, 100*time.Millisecond))
+	fmt.Println(b <= quota.Level(99*time.Millisecond), b <= quota.Level(100*time.Millisecond))
 	// Output: false true
 }

@@ -111,7 +111,7 @@ func FuzzOracle(f *testing.F) {
 						t.Fatalf("%v: %+v: denied after that", q, d)
 					}
 				}
-				if !q.Full(next, now+d.ResetAfter) || d.ResetAfter > 0 && q.Full(next, now+d.ResetAfter-2) {
+				if next > q.Level(now+d.ResetAfter) || d.ResetAfter > 0 && next <= q.Level(now+d.ResetAfter-2) {
 					t.Fatalf("%v: %+v: not full just then", q, d)
 				}
 				if b = next; d.OK {

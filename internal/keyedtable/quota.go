@@ -94,7 +94,7 @@ func (s *shard[K]) setQuota(t *table[K], q *gcra.Quota) {
 func (o *own) change(now time.Duration, q *gcra.Quota) {
 	from := o.quota
 	o.quota = q
-	if from.Full(o.bucket, now) {
+	if o.bucket <= from.Level(now) {
 		o.bucket = 0 // and so it stays
 		return
 	}

@@ -206,7 +206,7 @@ func (l *Buckets[K]) Snapshot(w io.Writer) error {
 			if o.kept {
 				e.own = o.quota
 			}
-			if !o.quota.Full(b, now) {
+			if b > o.quota.Level(now) {
 				*es = append(*es, e)
 			}
 		}

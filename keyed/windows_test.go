@@ -1,0 +1,116 @@
+package keyed_test
+
+import (
+	"bytes"
+	"io"
+	"math"
+	"net/netip"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weir-go/weir/keyed"
+)
+
+func newWindows[K comparable](t testing.TB, w keyed.Window, cfg keyed.Config) *keyed.Windows[K] {
+	t.Helper()
+	l, err := keyed.NewWindows[K](w, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// A key is used up until its window ends; the others are not.
+func TestWindows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newWindows[int](t, keyed.Window{Limit: 2, Period: time.Minute}, keyed.Config{})
+		if d := l.Take(1, 2); !d.OK || d.Remaining != 0 || d.ResetAfter != time.Minute {
+			t.Errorf("%+v", d)
+		}
+		if d := l.Take(1, 1); d.OK || d.RetryAfter != time.Minute || !l.Take(2, 1).OK {
+			t.Errorf("%+v", d)
+		}
+		if used, resetIn := l.Used(1); used != 2 || resetIn != time.Minute {
+			t.Errorf("%d used, for %v", used, resetIn)
+		}
+		if charged := l.Settle(1, time.Now(), 2, 1); charged != 1 || !l.Take(1, 1).OK {
+			t.Errorf("%d are charged: want room for one more", charged)
+		}
+		l.SetWindow(keyed.Window{Limit: 3, Period: time.Minute})
+		if !l.Take(1, 1).OK || l.Take(1, 1).OK {
+			t.Error("want one more of three, after two")
+		}
+		if st := l.Stats(); st.Denied != 2 || st.Memory == 0 || st.Waiting != 0 {
+			t.Errorf("%+v", st)
+		}
+		if top := l.Top(1); len(top) != 1 || top[0] != (keyed.Denied[int]{Key: 1, Count: 2}) {
+			t.Errorf("%+v", top)
+		}
+		time.Sleep(time.Minute)
+		if !l.Take(1, 3).OK {
+			t.Error("a new window has none left")
+		}
+	})
+}
+
+// Addresses are masked in windows as in buckets, and a snapshot of them is read
+// only where the same bits count.
+func TestWindowsOfAddresses(t *testing.T) {
+	w := keyed.Window{Limit: 1, Period: time.Hour}
+	l := newWindows[netip.Addr](t, w, keyed.Config{IPv4: 24})
+	a, b, c := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.99"), netip.MustParseAddr("192.0.3.1")
+	if !l.Take(a, 1).OK || l.Take(b, 1).OK || !l.Take(c, 1).OK {
+		t.Error("the first two are one key, and not the third")
+	}
+	if top := l.Top(9); len(top) != 1 || top[0].Key != netip.MustParseAddr("192.0.2.0") {
+		t.Errorf("%+v: want the network", top)
+	}
+	var kept bytes.Buffer
+	if err := l.Snapshot(&kept); err != nil {
+		t.Fatal(err)
+	}
+	next := newWindows[netip.Addr](t, w, keyed.Config{IPv4: 24})
+	if err := next.Restore(bytes.NewReader(kept.Bytes())); err != nil || next.Take(b, 1).OK {
+		t.Errorf("%v: want it used up", err)
+	}
+	for _, restore := range []func(io.Reader) error{
+		newWindows[netip.Addr](t, w, keyed.Config{}).Restore,
+		newWindows[string](t, w, keyed.Config{}).Restore,
+		newLimiter[netip.Addr](t, perSecond(1, 1), keyed.Config{IPv4: 24}).Restore,
+	} {
+		if err := restore(bytes.NewReader(kept.Bytes())); err == nil {
+			t.Error("a snapshot of other keys is taken")
+		}
+	}
+}
+
+func TestWindowsOfUnstableKeys(t *testing.T) {
+	l := newWindows[float64](t, keyed.Window{Limit: 1, Period: time.Hour}, keyed.Config{})
+	if !l.Take(math.Pi, 1).OK || l.Take(math.Pi, 1).OK {
+		t.Error("want one event")
+	}
+	var b bytes.Buffer
+	for _, err := range []error{l.Snapshot(&b), l.Restore(&b)} {
+		if err == nil || !strings.Contains(err.Error(), "no snapshots") {
+			t.Error(err)
+		}
+	}
+}
+
+// Stats.Keys tells how many buckets are in debt, those that have no slot included.
+func TestKeysInDebt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter[int](t, perSecond(1, 10), keyed.Config{Memory: keyed.MinMemory})
+		for i := range 500 {
+			l.Allow(i)
+		}
+		if n := l.Stats().Keys; n < 400 || n > 600 {
+			t.Errorf("%d keys: want about 500", n)
+		}
+		if time.Sleep(time.Second); l.Stats().Keys != 0 {
+			t.Errorf("%d keys after all are full again", l.Stats().Keys)
+		}
+	})
+}
