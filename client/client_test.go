@@ -79,6 +79,7 @@ func TestCancelledWait(t *testing.T) {
 			t.Errorf("%v, %+v", err, c.Stats())
 		}
 		time.Sleep(10 * time.Millisecond)
+		synctest.Wait()
 		if f.cancelled != 1 {
 			t.Error("the request goes on")
 		}
