@@ -130,17 +130,19 @@ func (x *exchange) end(ctx context.Context, err error, trailer metadata.MD) *ret
 
 // pace tells the queue of the method about an answer.
 func (x *exchange) pace(advice *retryAdvice, refused bool) {
-	a := pacing.Answer{Number: x.number, Overload: refused}
+	waits := advice != nil && advice.waits
 	q := x.client.queue(x.method)
-	if advice != nil && advice.waits {
+	if q == nil && waits && x.client.pacing.MaxHold >= 0 {
+		q = x.client.addQueue(x.method)
+	}
+	if q == nil {
+		return
+	}
+	a := pacing.Answer{Number: x.number, Overload: refused}
+	if waits {
 		a.Waits, a.After, a.Busy, a.Refused = true, advice.wait, !advice.quota, advice.quota
-		if q == nil && x.client.pacing.MaxHold >= 0 {
-			q = x.client.addQueue(x.method)
-		}
 	}
-	if q != nil {
-		q.Answer(&a)
-	}
+	q.Answer(&a)
 }
 
 // A retryAdvice is what a server says about a call that it refused. For a Retrier

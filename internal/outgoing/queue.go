@@ -122,7 +122,7 @@ func (q *Queue) enter(now time.Duration, deadline time.Time, ends bool) (uint64,
 		return 0, nil, weir.Reject(weir.QueueFull, q.pacer.Next(now)-now)
 	}
 	w := q.queue.Join(can)
-	q.serveLocked()
+	q.serveAtLocked(now)
 	return 0, w, nil
 }
 
@@ -164,8 +164,9 @@ func (q *Queue) undo(v verdict) {
 func (q *Queue) Cancel(number uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.pacer.Cancel(q.now(), number)
-	q.serveLocked()
+	now := q.now()
+	q.pacer.Cancel(now, number)
+	q.serveAtLocked(now)
 }
 
 // Renew reports whether a request that was let go some time ago may still be sent.
@@ -182,7 +183,7 @@ func (q *Queue) Renew(number *uint64) bool {
 		*number = q.pacer.Send(now)
 		return true
 	}
-	q.serveLocked()
+	q.serveAtLocked(now)
 	return false
 }
 
@@ -200,12 +201,13 @@ func (q *Queue) Answer(a *pacing.Answer) {
 		}
 		w = next
 	}
-	q.serveLocked()
+	q.serveAtLocked(now)
 }
 
-// serveLocked lets all requests go that may, and sets the timer for the next.
-func (q *Queue) serveLocked() {
-	now := q.now()
+func (q *Queue) serveLocked() { q.serveAtLocked(q.now()) }
+
+// serveAtLocked lets all requests go that may, and sets the timer for the next.
+func (q *Queue) serveAtLocked(now time.Duration) {
 	for q.queue.Len() > 0 && q.pacer.Next(now) <= now {
 		q.queue.Answer(q.queue.First(), verdict{number: q.pacer.Send(now)})
 	}
