@@ -11,23 +11,23 @@ import (
 	"github.com/weir-go/weir/internal/loadsign"
 )
 
-// A heldBody holds a permit until it is read to its end, fails or is closed, or
-// until its context ends.
+// A heldBody is the body of a response. It holds a permit until it is read to its
+// end, fails or is closed, or until its context ends.
 type heldBody struct {
 	io.ReadCloser
 	ctx  context.Context
-	sign loadsign.Sign // if it ends well
+	sign loadsign.Sign // of the response, if the body ends without an error
 	t    *Transport
 	h    *host
 
-	cut    atomic.Bool // it was copied, and not to its end
-	ended  atomic.Bool // whoever sets it may use permit
+	cut    atomic.Bool // reading failed before the end
+	ended  atomic.Bool // the goroutine that sets it releases permit
 	permit weir.Permit
-	stop   func() bool // of the watch; nil if there is none
+	stop   func() bool // stops watching ctx; nil if it is not watched
 }
 
-// as returns a body that can be written to if inner can: that of a connection
-// that has changed its protocol.
+// as returns b as a body that can be written to if inner can: the connection has
+// changed its protocol then.
 func (b *heldBody) as(inner io.ReadCloser) io.ReadCloser {
 	if w, ok := inner.(io.Writer); ok {
 		return writableBody{b, w}
@@ -40,15 +40,16 @@ type writableBody struct {
 	io.Writer
 }
 
-// watch ends the work with its context: Base ends the body then, be it closed or
-// forgotten. That is not so of a connection that has changed its protocol.
+// watch releases the permit when the context ends, because Base ends the body
+// then, even if the caller never closes it. Base does not do that for a connection
+// that has changed its protocol.
 func (b *heldBody) watch(status int) {
 	if b.ctx.Done() != nil && status != http.StatusSwitchingProtocols {
 		b.stop = context.AfterFunc(b.ctx, func() { b.release(b.closed()) })
 	}
 }
 
-// end ends the work, and the watch. Only who has been given the body calls it.
+// end releases the permit and stops watching the context.
 func (b *heldBody) end(o weir.Outcome) {
 	if b.stop != nil {
 		b.stop()
@@ -75,7 +76,7 @@ func (b *heldBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// closed is the outcome if it is at its end without having told so.
+// closed returns the outcome of a body that has ended without io.EOF.
 func (b *heldBody) closed() weir.Outcome {
 	sign := b.sign
 	if sign == loadsign.Served && b.cut.Load() {
@@ -84,38 +85,36 @@ func (b *heldBody) closed() weir.Outcome {
 	return sign.Unseen(b.ctx.Err())
 }
 
-// WriteTo lets the body and w copy in their own ways, if they have any.
+// WriteTo uses the WriteTo of the body or the ReadFrom of w.
 func (b *heldBody) WriteTo(w io.Writer) (int64, error) {
 	n, err := io.Copy(w, b.ReadCloser)
 	if err == nil {
 		b.end(b.sign.Outcome())
 	} else {
-		b.cut.Store(true) // by either of them
+		b.cut.Store(true) // the body or w has failed
 	}
 	return n, err
 }
 
-// Close ends the work, as far as anybody knows: many who have what they want
-// never see the end of a body.
+// Close releases the permit. Many callers close a body before its end, because they
+// have read enough.
 func (b *heldBody) Close() error {
 	err := b.ReadCloser.Close()
 	b.end(b.closed())
 	return err
 }
 
-// finish gives back what the body holds although it is unread: its response is
-// all that anybody wants to know.
+// finish releases the permit of a response that is kept unread.
 func (b *heldBody) finish() { b.end(b.closed()) }
 
-// Bounds on what is read of a body that nobody wants, so that its connection is
-// free again.
+// Bounds on reading a body only so that its connection can be used again.
 const (
 	maxDiscarded = 64 << 10
 	discardTime  = time.Second
 )
 
-// discard lets go of the body of a response that is retried, and waits for
-// nothing.
+// discard reads the rest of a response that is retried, and closes it, in the
+// background.
 func discard(resp *http.Response) {
 	if resp == nil || resp.Body == nil || resp.Body == http.NoBody {
 		return

@@ -12,20 +12,22 @@ import (
 	"github.com/weir-go/weir/internal/ratelimitfield"
 )
 
-// An exchange is one attempt, and what it holds. It belongs to one goroutine.
+// An exchange is one attempt of a request, and the permits that it holds. It belongs
+// to one goroutine.
 type exchange struct {
 	t   *Transport
 	h   *host
 	ctx context.Context
 
-	number   uint64 // of the pace
+	number   uint64 // in the queue of the host
 	throttle weir.Permit
 	limit    weir.Permit
 }
 
-// admit asks all that have to agree: pace, throttle, limit. If one refuses, what
-// the others gave is given back. So is the limit's unit if the host has asked
-// for a wait while the request waited for that: it waits in the pace alone.
+// admit waits for the queue, the throttle and the limiter. If one of them refuses
+// the request, the others get back what they gave. If the host asks for a wait while
+// the request waits for its unit of the limiter, the request gives the unit back
+// and waits in the queue again.
 func (x *exchange) admit() (err error) {
 	if err = x.wait(); err != nil {
 		return err
@@ -56,7 +58,7 @@ func (x *exchange) admit() (err error) {
 	return nil
 }
 
-// wait waits for the request's turn in the pace.
+// wait waits in the queue of the host.
 func (x *exchange) wait() (err error) {
 	if x.h.queue == nil {
 		return nil
@@ -67,7 +69,7 @@ func (x *exchange) wait() (err error) {
 	return err
 }
 
-// unused gives back a permit for work that was not begun.
+// unused releases the permit of work that has not begun.
 func unused(p *weir.Permit) {
 	p.Use(0)
 	p.Release(weir.Ignored)
@@ -79,7 +81,7 @@ func (x *exchange) unsend() {
 	}
 }
 
-// abort gives back what is still held, because Base has panicked.
+// abort releases the permits after a panic of Base.
 func (x *exchange) abort() {
 	x.throttle.Release(weir.Ignored)
 	x.limit.Release(weir.Ignored)
@@ -89,21 +91,21 @@ func (x *exchange) abort() {
 func (x *exchange) failed(err error) {
 	outcome := loadsign.OfError(err).Unseen(x.ctx.Err())
 	if x.ctx.Err() != nil && errors.Is(err, x.ctx.Err()) {
-		outcome = loadsign.None.Unseen(x.ctx.Err()) // the error is that of the context, not of the host
+		outcome = loadsign.None.Unseen(x.ctx.Err()) // the context has ended, the host has not failed
 	}
 	if outcome == weir.Ignored && disconnected(err) {
-		x.throttle.Release(weir.Dropped) // of the host it is a sign; how much is in flight may have no part in it
+		x.throttle.Release(weir.Dropped) // a sign for the throttle, but not for the limit
 	}
 	x.throttle.Release(outcome)
 	x.limit.Release(outcome)
 }
 
-// answered takes in a response. What the limit learns ends here; its permit is
-// held until the body ends.
+// answered ends an exchange with a response. It reports the outcome to the limiter, and
+// keeps the permit until the body ends.
 func (x *exchange) answered(resp *http.Response) {
 	sign := loadsign.OfStatus(resp.StatusCode)
 	if resp.StatusCode == http.StatusBadGateway {
-		x.throttle.Release(weir.Dropped) // of the host it is a sign, as is a connection that breaks
+		x.throttle.Release(weir.Dropped) // for the throttle, like a broken connection
 	}
 	x.throttle.Release(sign.Outcome())
 	if x.h.queue != nil && !fromCache(resp.Header) {
@@ -121,7 +123,7 @@ func (x *exchange) answered(resp *http.Response) {
 	resp.Body = b.as(resp.Body)
 }
 
-// hear tells the pace what a response says.
+// hear tells the queue about a response.
 func (x *exchange) hear(resp *http.Response) {
 	a := pacing.Answer{
 		Number:   x.number,

@@ -12,18 +12,18 @@ import (
 	"github.com/weir-go/weir/throttle"
 )
 
-// A hostKey is what a host is known by.
+// A hostKey identifies a host, and the key of the requests to it.
 type hostKey struct{ scheme, host, key string }
 
 func (k hostKey) String() string { return k.scheme + "://" + k.host }
 
-// A host is what a Transport remembers of one; what is turned off is nil.
+// A host is the state of a host and key. The parts that are turned off are nil.
 type host struct {
 	key      hostKey
 	name     string
 	queue    *outgoing.Queue
 	throttle *throttle.Limiter
-	limit    weir.Limiter // once made
+	limit    weir.Limiter // set by once
 	budget   budget
 	notes    notes
 	once     sync.Once // makes limit
@@ -31,8 +31,7 @@ type host struct {
 	users int // requests in flight; guarded by the Transport's lock
 }
 
-// key returns the key of the host that a request goes to. A port that is the
-// scheme's own makes no difference.
+// key returns the hostKey of a request, without the default port of the scheme.
 func (t *Transport) key(r *http.Request) (k hostKey) {
 	k.scheme, k.host = r.URL.Scheme, strings.ToLower(r.URL.Host)
 	switch k.scheme {
@@ -47,8 +46,8 @@ func (t *Transport) key(r *http.Request) (k hostKey) {
 	return k
 }
 
-// newHost returns the state of a host of which nothing is known. For the one
-// that all share that have no state of their own, k is zero.
+// newHost returns a fresh state. The zero hostKey is for the hosts beyond MaxHosts,
+// which share one state.
 func (t *Transport) newHost(k hostKey) *host {
 	h := &host{key: hostKey{strings.Clone(k.scheme), strings.Clone(k.host), strings.Clone(k.key)}}
 	var err error
@@ -70,15 +69,15 @@ func (t *Transport) newHost(k hostKey) *host {
 	return h
 }
 
-// makeLimit makes the limit of a host, if nobody has, or waits until it is made.
+// makeLimit makes the limiter of a host, once.
 func (t *Transport) makeLimit(h *host) {
 	if t.cfg.PerHost != nil {
 		h.once.Do(func() { h.limit = t.cfg.PerHost(h.name) })
 	}
 }
 
-// enter returns the state of the host that a request goes to, which stays until
-// as many leave as have entered.
+// enter returns the state of the host of a request. The state is kept until every
+// request that has entered has left.
 func (t *Transport) enter(r *http.Request) *host {
 	k := t.key(r)
 	h, place := t.find(k)
@@ -93,7 +92,7 @@ func (t *Transport) enter(r *http.Request) *host {
 	return h
 }
 
-// find enters the host of a key if there is one; if not, it makes place for it.
+// find enters the host of a key, or makes room for it.
 func (t *Transport) find(k hostKey) (h *host, place bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -104,8 +103,8 @@ func (t *Transport) find(k hostKey) (h *host, place bool) {
 	return nil, t.hosts.place()
 }
 
-// add enters a fresh host, unless somebody else was faster; nil if there is no
-// place any more.
+// add enters a fresh host, or the host that another request has added meanwhile. It
+// returns nil if there is no room any more.
 func (t *Transport) add(fresh *host) *host {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -120,7 +119,7 @@ func (t *Transport) add(fresh *host) *host {
 	return h
 }
 
-// stay is to enter once more, by who has entered.
+// stay enters a host again for a request that has entered it.
 func (t *Transport) stay(h *host) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -133,11 +132,11 @@ func (t *Transport) leave(h *host) {
 	h.users--
 }
 
-// hosts are the states of hosts, at most so many.
+// hosts is a bounded set of hosts, ordered by use.
 type hosts struct {
 	most    int
 	byKey   map[hostKey]*list.Element
-	order   list.List // of *host: the last used first
+	order   list.List // of *host, the last used first
 	evicted uint64
 }
 
@@ -155,10 +154,10 @@ func (hs *hosts) find(k hostKey) *host {
 	return e.Value.(*host)
 }
 
-// tries is of how many hosts place asks whether they can go.
+// tries bounds the hosts that place examines.
 const tries = 8
 
-// place makes place for one more, if it can.
+// place reports whether there is room for another host, and makes it if possible.
 func (hs *hosts) place() bool {
 	if hs.order.Len() < hs.most {
 		return true
@@ -171,7 +170,7 @@ func (hs *hosts) place() bool {
 			hs.evicted++
 			return true
 		}
-		hs.order.MoveToFront(e) // so that the next newcomer asks others
+		hs.order.MoveToFront(e) // so that the next call examines others
 	}
 	return false
 }

@@ -9,20 +9,20 @@ import (
 	"github.com/weir-go/weir/internal/caller"
 )
 
-// mark returns a request with the headers that tell the server its deadline and
-// its priority. One that is there already stays as it is. It is a request of
-// its own if anything is added.
+// mark returns the request with the headers that tell the server its deadline and
+// its priority. Headers that the caller has set stay. If it adds one, it returns a
+// copy.
 func (t *Transport) mark(r *http.Request) *http.Request {
 	ctx := r.Context()
-	left, says := t.cfg.Deadline, t.cfg.Criticality
+	deadline, criticality := t.cfg.Deadline, t.cfg.Criticality
 	end, ends := ctx.Deadline()
-	if left != "" && (!ends || r.Header[left] != nil) {
-		left = ""
+	if deadline != "" && (!ends || r.Header[deadline] != nil) {
+		deadline = ""
 	}
-	if says != "" && r.Header[says] != nil {
-		says = ""
+	if criticality != "" && r.Header[criticality] != nil {
+		criticality = ""
 	}
-	if left == "" && says == "" {
+	if deadline == "" && criticality == "" {
 		return r
 	}
 	r = r.WithContext(ctx)
@@ -30,12 +30,12 @@ func (t *Transport) mark(r *http.Request) *http.Request {
 	if r.Header == nil {
 		r.Header = http.Header{}
 	}
-	if left != "" {
+	if deadline != "" {
 		ms := max(time.Until(end).Milliseconds(), 1)
-		r.Header[left] = []string{strconv.FormatInt(ms, 10)}
+		r.Header[deadline] = []string{strconv.FormatInt(ms, 10)}
 	}
-	if says != "" {
-		r.Header[says] = criticalities[caller.Level(weir.ClassOf(ctx).Priority)]
+	if criticality != "" {
+		r.Header[criticality] = criticalities[caller.Level(weir.ClassOf(ctx).Priority)]
 	}
 	return r
 }

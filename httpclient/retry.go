@@ -16,8 +16,8 @@ import (
 	"github.com/weir-go/weir/internal/waitq"
 )
 
-// again retries after the last result, if it may, and returns what comes of it.
-// If ok is false, the last result stands.
+// again retries the request after last, and returns the result. If ok is false, the
+// request may not be retried, and last is the result.
 func (t *Transport) again(h *host, r *http.Request, last *result, retry int) (next result, ok bool) {
 	ctx := r.Context()
 	if ctx.Err() != nil || !replayable(r) {
@@ -48,10 +48,10 @@ func (t *Transport) again(h *host, r *http.Request, last *result, retry int) (ne
 	return next, true
 }
 
-// retry sends a request again after a wait, for which there is a reservation in
-// the budget. If it was sent, that is spent, and the last response is let go. If
-// not, both are as before, but for the permit of the last response: nobody waits
-// for himself.
+// retry waits and sends the request again. The caller has reserved it in the
+// budget. If it is sent, it spends the reservation and discards the last response.
+// The permit of the last response is released before the wait, because the retry may
+// need its unit.
 func (t *Transport) retry(h *host, r *http.Request, last *result, wait time.Duration) (next result, sent bool) {
 	if last.resp != nil {
 		if b, ok := last.resp.Body.(interface{ finish() }); ok {
@@ -99,12 +99,12 @@ func (b *budget) settle(sent bool) {
 	b.core.Settle(time.Since(b.epoch), sent)
 }
 
-// replayable reports whether a request's body can be had again.
+// replayable reports whether the body of a request can be sent again.
 func replayable(r *http.Request) bool {
 	return r.Body == nil || r.Body == http.NoBody || r.GetBody != nil
 }
 
-// replay returns a request to send once more.
+// replay returns the request with a fresh body.
 func replay(r *http.Request) (*http.Request, error) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return r, nil
@@ -118,8 +118,8 @@ func replay(r *http.Request) (*http.Request, error) {
 	return r, nil
 }
 
-// retryable reports whether a request may be sent again after a result, and for
-// how long the server wants to be left alone.
+// retryable reports whether a request may be retried after a result, and the wait
+// that the server asks for.
 func retryable(r *http.Request, last *result, now time.Time) (floor time.Duration, ok bool) {
 	if last.err != nil {
 		return 0, errors.Is(last.err, syscall.ECONNREFUSED) || idempotent(r) && disconnected(last.err)
@@ -133,16 +133,16 @@ func retryable(r *http.Request, last *result, now time.Time) (floor time.Duratio
 	undone := status == http.StatusTooManyRequests
 	if undone || status == http.StatusServiceUnavailable {
 		if reason != "" && (!waits || reason == weir.Throttled.String()) {
-			return 0, false // weir leaves Retry-After out if to wait is in vain
+			return 0, false // weir omits Retry-After if no retry can succeed
 		}
 		undone = undone || reason != ""
 	}
 	return floor, undone || idempotent(r)
 }
 
-// turnedAway reports whether a status says that the request may succeed later:
-// the host refused it, or failed for the moment. What the limit learns from a
-// status is in package loadsign.
+// turnedAway reports whether a status means that the request may succeed later: the
+// host refused it, or failed for the moment. Package loadsign has the table for the
+// limiter.
 func turnedAway(status int) bool {
 	switch status {
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
@@ -151,8 +151,8 @@ func turnedAway(status int) bool {
 	return false
 }
 
-// idempotent reports whether a request may be carried out twice (RFC 9110,
-// section 9.2.2).
+// idempotent reports whether a request may be processed twice (RFC 9110, section
+// 9.2.2).
 func idempotent(r *http.Request) bool {
 	switch r.Method {
 	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete:
@@ -161,8 +161,8 @@ func idempotent(r *http.Request) bool {
 	return len(r.Header["Idempotency-Key"]) > 0 || len(r.Header["X-Idempotency-Key"]) > 0
 }
 
-// disconnected reports whether an error is one of the connection. A name that is
-// not known, and a certificate that is not accepted, stay so.
+// disconnected reports whether an error is a failure of the connection. An unknown
+// name or a certificate that is not accepted is not: a retry would fail again.
 func disconnected(err error) bool {
 	if name, ok := errors.AsType[*net.DNSError](err); ok && name.IsNotFound {
 		return false
@@ -176,8 +176,8 @@ func disconnected(err error) bool {
 	return loadsign.OfError(err) == loadsign.Silent || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// A streamError has the shape by which net/http lets others know its own error
-// of an HTTP/2 stream, which has no name outside.
+// A streamError has the fields of the error of an HTTP/2 stream in net/http, which
+// is not exported: its As method fills any struct with these fields.
 type streamError struct {
 	StreamID uint32
 	Code     uint32

@@ -11,10 +11,10 @@ import (
 	"github.com/weir-go/weir/internal/ratelimitfield"
 )
 
-// parseRetryAfter returns how long a response received now asks to wait, in
-// either form of RFC 9110, section 10.2.3. A date is taken by the clock of who
-// sent it, if the response has a Date; one that has passed is no wait. If ok
-// is false, there is no Retry-After, or it is malformed.
+// parseRetryAfter returns the wait that a response received now asks for, in either
+// form of RFC 9110, section 10.2.3. It compares a date with the Date of the response,
+// if there is one, because the clocks may differ. A date in the past is no wait. If
+// ok is false, Retry-After is missing or malformed.
 func parseRetryAfter(h http.Header, now time.Time) (wait time.Duration, ok bool) {
 	lines := h["Retry-After"]
 	if len(lines) != 1 {
@@ -38,8 +38,8 @@ func parseRetryAfter(h http.Header, now time.Time) (wait time.Duration, ok bool)
 	return min(max(at.Sub(now), 0), pacing.Forever), true
 }
 
-// fromCache reports whether a response comes from a cache: what it says of
-// limits was said to somebody else (section 7.3).
+// fromCache reports whether a response comes from a cache: its rate limit fields
+// were meant for another client (draft-10, section 7.3).
 func fromCache(h http.Header) bool {
 	age := h.Get("Age")
 	return age != "" && strings.Trim(age, "0 ") != ""

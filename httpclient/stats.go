@@ -11,29 +11,30 @@ import (
 	"github.com/weir-go/weir"
 )
 
-// Stats are the state and the counts of a Transport.
+// Stats are the state of a Transport, and its counts since New.
 type Stats struct {
-	Hosts   int // now: of which something is remembered
-	Waiting int // now: requests that wait for their turn
+	Hosts   int // hosts and keys whose state is kept
+	Waiting int // requests that wait because of pacing
 
-	Requests  uint64 // of callers
-	Sent      uint64 // attempts, given to Base
-	Retried   uint64 // of these, the second or later of a request
-	Exhausted uint64 // retries that there was no budget for
+	Requests  uint64 // calls of RoundTrip
+	Sent      uint64 // attempts given to Base
+	Retried   uint64 // attempts given to Base after the first
+	Exhausted uint64 // retries that the budget refused
 
-	Paced     uint64 // attempts that waited in line for what a server has asked for, whatever came of it
-	Rejected  uint64 // attempts refused since that wait would have been, or was, too long, or the line was full
+	Paced     uint64 // attempts that waited because of pacing, whatever the result
+	Rejected  uint64 // attempts refused because that wait or its queue was too long
 	Throttled uint64 // attempts refused by the adaptive throttle
 	Limited   uint64 // attempts refused by a limiter of PerHost
 
-	Evicted uint64 // hosts forgotten for others
-	Shared  uint64 // requests to hosts for which there was no place
+	Evicted uint64 // hosts dropped for others
+	Shared  uint64 // requests to hosts beyond MaxHosts
 
-	Waits WaitHistogram // of those Paced: how long they waited
+	Waits  [waitBuckets]uint64 // the waits of Paced, by length: Waits[i] are longer than WaitBounds[i-1] and at most WaitBounds[i]
+	Waited time.Duration       // the sum of these waits
 }
 
-// WaitBounds are the upper bounds, inclusive, of the buckets of a WaitHistogram
-// but the last, which has none.
+// WaitBounds are the upper bounds, inclusive, of the elements of Stats.Waits; the
+// last element has none.
 var WaitBounds = [waitBuckets - 1]time.Duration{
 	time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond,
 	100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond,
@@ -42,45 +43,36 @@ var WaitBounds = [waitBuckets - 1]time.Duration{
 
 const waitBuckets = 14
 
-// A WaitHistogram counts waits by their length.
-type WaitHistogram struct {
-	Counts [waitBuckets]uint64 // in each bucket alone
-	Sum    time.Duration
-	Max    time.Duration
+// counters are the counts of Stats that the lock of the Transport does not guard.
+type counters struct {
+	requests, sent, retried, exhausted  atomic.Uint64
+	paced, rejected, throttled, limited atomic.Uint64
+	shared                              atomic.Uint64
+	waits                               [waitBuckets]atomic.Uint64
+	waited                              atomic.Int64
 }
 
-func (h *WaitHistogram) add(d time.Duration) {
+// addWait counts a wait.
+func (c *counters) addWait(d time.Duration) {
 	i := 0
 	for i < len(WaitBounds) && d > WaitBounds[i] {
 		i++
 	}
-	h.Counts[i]++
-	h.Sum += d
-	h.Max = max(h.Max, d)
+	c.waits[i].Add(1)
+	c.waited.Add(int64(d))
 }
 
-// counters are those of Stats that no lock guards, and its histogram.
-type counters struct {
-	requests, sent, retried, exhausted atomic.Uint64
-	paced, rejected, throttled, unlet  atomic.Uint64
-	shared                             atomic.Uint64
-
-	mu    sync.Mutex // guards waits
-	waits WaitHistogram
-}
-
-// Stats returns the state, and the counts since New.
+// Stats returns the state and the counts. They are read one after the other.
 func (t *Transport) Stats() Stats {
 	c := &t.counts
 	s := Stats{
 		Requests: c.requests.Load(), Sent: c.sent.Load(), Retried: c.retried.Load(), Exhausted: c.exhausted.Load(),
-		Paced: c.paced.Load(), Rejected: c.rejected.Load(), Throttled: c.throttled.Load(), Limited: c.unlet.Load(),
-		Shared: c.shared.Load(),
+		Paced: c.paced.Load(), Rejected: c.rejected.Load(), Throttled: c.throttled.Load(), Limited: c.limited.Load(),
+		Shared: c.shared.Load(), Waited: time.Duration(c.waited.Load()),
 	}
-	c.mu.Lock()
-	s.Waits = c.waits
-	c.mu.Unlock()
-
+	for i := range c.waits {
+		s.Waits[i] = c.waits[i].Load()
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s.Hosts, s.Evicted = t.hosts.order.Len(), t.hosts.evicted
@@ -92,7 +84,7 @@ func (t *Transport) Stats() Stats {
 	return s
 }
 
-// paced counts what came of a wait for a turn; negative if there was none.
+// paced counts the end of a wait in the queue; waited is negative if there was none.
 func (t *Transport) paced(h *host, waited time.Duration, err error) {
 	c := &t.counts
 	refused := errors.Is(err, weir.ErrRejected)
@@ -101,9 +93,7 @@ func (t *Transport) paced(h *host, waited time.Duration, err error) {
 	}
 	if waited >= 0 {
 		c.paced.Add(1)
-		c.mu.Lock()
-		c.waits.add(waited)
-		c.mu.Unlock()
+		c.addWait(waited)
 	}
 	switch {
 	case refused:
@@ -124,13 +114,13 @@ func (t *Transport) throttled(h *host, err error) {
 // limited counts a refusal of a limiter of PerHost.
 func (t *Transport) limited(h *host, err error) {
 	if errors.Is(err, weir.ErrRejected) {
-		t.counts.unlet.Add(1)
+		t.counts.limited.Add(1)
 		t.note(h, note{limited: 1})
 	}
 }
 
-// A note is what a line of the log says: how many attempts were held back and
-// then sent, or given up by their callers; and how many were refused, and why.
+// A note is the content of a log line: the number of attempts that waited, and of
+// those that were refused, by reason.
 type note struct {
 	held, rejected, throttled, limited int
 	longest                            time.Duration
@@ -147,14 +137,14 @@ func (n *note) add(m note) {
 // logEvery is the least time between lines about one host.
 const logEvery = time.Minute
 
-// notes are what is to be logged about a host.
+// notes are the events at a host that are not logged yet.
 type notes struct {
 	mu   sync.Mutex // guards what follows
-	last time.Time  // of a line
+	last time.Time  // when the last line was logged
 	note note       // since then
 }
 
-// note logs what has come to pass at a host, if it is time to.
+// note adds a note, and logs all notes of the host if a line is due.
 func (t *Transport) note(h *host, n note) {
 	if t.cfg.Log == nil {
 		return
@@ -166,7 +156,7 @@ func (t *Transport) note(h *host, n note) {
 	}
 }
 
-// take adds a note to the others, and takes all if it is time for a line.
+// take adds a note, and removes and returns all notes if a line is due.
 func (ns *notes) take(n note, every time.Duration) (note, bool) {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()

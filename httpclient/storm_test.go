@@ -199,7 +199,7 @@ func TestStormOfLeavers(t *testing.T) {
 			all.Wait()
 			st := tr.Stats()
 			var waits uint64
-			for _, n := range st.Waits.Counts {
+			for _, n := range st.Waits {
 				waits += n
 			}
 			h, _ := tr.find(hostKey{scheme: "http", host: "one.example"})

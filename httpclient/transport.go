@@ -10,106 +10,108 @@ import (
 	"github.com/weir-go/weir/internal/outgoing"
 )
 
-// A Transport is the client's side of a limit: an http.RoundTripper that sends
-// no more than servers can take, around another that sends.
+// A Transport is an http.RoundTripper that sends no more requests than servers can
+// take. It sends them with another RoundTripper:
 //
 //	t, err := httpclient.New(httpclient.Config{})
 //	client := &http.Client{Transport: t}
 //
-// What it does for each host, each part of which can be turned off:
+// For each host it does four things, each of which can be turned off:
 //
 //   - It paces: requests wait, first come, first served, until the Retry-After
-//     of a 429 or 503 is over, and until the quota is back that a RateLimit field
-//     says is used up (draft-ietf-httpapi-ratelimit-headers-10).
-//   - It refuses at random what a host that refuses most would refuse anyway
-//     (package throttle).
-//   - It holds to a limit on requests in flight, if there is PerHost. A request is
-//     in flight until its response's body is at its end or closed, or fails, or
+//     of a 429 or 503 is over, and until the quota that a RateLimit field reports
+//     as used up has returned (draft-ietf-httpapi-ratelimit-headers-10).
+//   - It throttles: it refuses at random what a host that refuses most requests
+//     would refuse anyway (package throttle).
+//   - It limits the requests in flight, if there is a PerHost. A request is in
+//     flight until the body of its response is at its end, is closed or fails, or
 //     until its context ends.
-//   - It retries what may be retried, within a budget.
+//   - It retries requests that may be retried, within a budget.
 //
-// A request that it refuses itself has the error *weir.Rejection: OverRate or
-// Throttled, with the wait that the server asked for; TooLate if the context's
-// deadline comes before that; QueueFull; or whatever the limiter of PerHost
-// says. None of these is retried, and if a retry is refused so, the answer that
-// came before stands.
+// A request that the Transport refuses itself fails with a *weir.Rejection:
+// OverRate or Throttled, with the wait that the server asked for; TooLate if the
+// deadline of the context comes before that; QueueFull; or the rejection of the
+// limiter of PerHost. These requests are not retried. If a retry is refused so,
+// the earlier response is the result.
 //
 // # Pacing
 //
-// Every request sent counts against r of all items of the last RateLimit; the
-// answer to a later request replaces what is known from an earlier one. Where r
-// is used up, requests wait for t, or for an answer that says more. Where
-// RateLimit-Policy tells q and w, and a unit comes back in less than a second
-// (w/q), they do not wait for t, which is in whole seconds: they go one each w/q,
-// until a 429 says that it is too much. Items without t, of the unit
-// concurrent-requests, or of a policy whose partition key changes from answer to
-// answer, hold nobody; Key tells partitions apart. While units are left, nobody
-// waits.
+// Each request that is sent uses one unit of every item of the last RateLimit
+// field. The answer to a later request replaces the state from an earlier one. If
+// the units of an item are used up, requests wait until its reset time t, or until
+// an answer reports new units. If RateLimit-Policy names q and w, and a unit
+// returns in less than a second (w/q), requests do not wait for t, which is in
+// whole seconds: one is sent each w/q, until a 429 shows that this is too fast.
+// Items without t, items in concurrent-requests, and items whose partition key
+// changes from answer to answer do not hold requests back; use Key to separate
+// partitions. While units are left, requests do not wait.
 //
-// Retry-After wins over the RateLimit of the same answer. The one of a 503 says
-// that the host is not available: an answer that is no sign of overload, to a
-// request that was in flight, shows that it is, and ends the wait. So a host
-// that sheds a few of many requests is not left alone for seconds. The one of a
-// 429 is of what this client may ask for, and ends in time; such an answer is no
-// refusal to the throttle.
+// Retry-After takes precedence over a RateLimit field of the same answer. A 503
+// with Retry-After says that the host is not available. An answer that is no sign
+// of overload, to a request that was in flight, shows that it is, and ends the
+// wait: a host that sheds a few of many requests is not left alone for seconds. A
+// 429 with Retry-After is about the quota of this client: only time ends it, and
+// such an answer does not count as a refusal for the throttle.
 //
-// A host is believed for MaxHold, one minute unless set otherwise: one that asks
-// for more is asked again each minute, by one request.
+// A server can hold requests back for at most MaxHold, one minute by default. If
+// it asks for more, one request per MaxHold asks again.
 //
-// What a server asks for is prolonged, by chance, by up to a tenth of it and a
-// second at most: other clients were told the same. Then waiters go one after
-// the other, a gap apart: at first w/q if RateLimit-Policy says so, at most and
-// else 100 ms. Each good answer halves the gap, and below 0.2 ms there is none:
-// after ten of them all is as before. Who stands behind the waiters waits, too.
+// Each wait is prolonged at random by up to a tenth of it and a second at most,
+// because other clients were told the same. Then the waiting requests go one after
+// the other, a gap apart: w/q if RateLimit-Policy names them, at most and otherwise
+// 100 ms. Each good answer halves the gap, and below 0.2 ms there is none: after
+// nine good answers the host is as before. New requests queue behind the waiting ones.
 //
-// What one path of a host asks for holds for all of them. If paths have quotas
-// of their own, let Key tell them apart.
+// What a response to one path says applies to the whole host. If paths have
+// separate quotas, use Key.
 //
-// Responses from a cache (Age > 0) and fields that are malformed or longer than
-// 4 kB are ignored. So is X-RateLimit-Reset, which some send in seconds and
-// others as a date.
+// The Transport ignores rate limit fields of responses from a cache (Age > 0), and
+// fields that are malformed or longer than 4 kB. It ignores X-RateLimit-Reset,
+// which some servers send in seconds and others as a date.
 //
 // # Retries
 //
-// A request is retried only if its body can be had again (none, or GetBody), and
+// A request is retried only if its body can be sent again (there is none, or it
+// has GetBody), and
 //
-//   - whatever the method, if nothing was done: after 429, after a 503 of weir
-//     (it has a Weir-Reason), and if the connection was refused;
+//   - whatever its method, if the server did no work: after 429, after a 503 with a
+//     Weir-Reason, and if the connection was refused;
 //   - if it is idempotent (GET, HEAD, OPTIONS, TRACE, PUT, DELETE, or with an
-//     Idempotency-Key), after 502, 503, 504 and when the connection fails. So is
-//     a 503 with Retry-After: a proxy may say that of what was carried out.
+//     Idempotency-Key), also after 502, 503, 504 and when the connection fails. A
+//     503 with Retry-After is in this group: a proxy may send it for a request
+//     that was processed.
 //
-// It waits for Retry-After, and a random part of the backoff besides. If that is
-// more than MaxWait or reaches the context's deadline, if the budget is spent,
-// or if weir itself answered that to wait is in vain, the answer stands. It
-// stands, too, if the retry is refused here after the wait: it is kept, unread,
-// but no longer counts as in flight. Only a retry that is sent costs budget.
+// The retry waits for Retry-After and a random part of the backoff. If that is more
+// than MaxWait or reaches the deadline of the context, if the budget is spent, or
+// if weir itself answered that no retry can succeed, the response is the result. It
+// is also the result if the Transport refuses the retry after the wait; the unread
+// response is kept meanwhile, and no longer counts as in flight. Only a retry that
+// is sent spends budget.
 //
-// Once a retry is sent, what comes of it is the result: if it fails, its error,
-// and the answer before it is lost. So it is if the context ends in the wait. Of
-// an answer that is lost at most 64 kB are read, for a second at most, so that
-// its connection can be used again, and nobody waits for that. Base has to bear
-// that a body is closed while it is read, as http.Transport does.
+// Once a retry is sent, its result is the result of the request: if it fails, its
+// error, and the earlier response is lost. The same is true if the context ends
+// during the wait. Of a response that is lost, the Transport reads at most 64 kB
+// in the background, for a second at most, so that its connection can be used
+// again. Base must allow that a body is closed while it is read, as http.Transport
+// does.
 //
 // # Bounds
 //
-// A Transport remembers MaxHosts hosts. For another it forgets the one that has
-// not been used for longest, if it has nothing in flight and nobody has to wait
-// for it. It asks up to eight, and those that stay count as used. If it finds
-// none, the new host shares one state with others in its place: with a limiter
-// of PerHost for "" and a budget, but without pacing and throttle, so that none
-// waits for another.
+// A Transport keeps the state of MaxHosts hosts. For a new host it drops the least
+// recently used one that has no request in flight and no wait to heed. It examines
+// up to eight; those that stay count as used. If it finds none, the new host shares
+// one state with others in the same position: with a limiter of PerHost for "" and
+// a budget, but without pacing and throttle, so that they do not delay each other.
 //
-// Its goroutines read what is left of answers that are retried. It need not be
-// closed.
-//
-// A Transport is safe for concurrent use. It must not be copied.
+// A Transport starts goroutines only to read the rest of responses that are
+// retried. It need not be closed. It is safe for concurrent use, and must not be
+// copied.
 type Transport struct {
 	cfg    Config
 	epoch  time.Time
 	pacing outgoing.Config
-	chance func() float64 // evenly distributed in [0, 1)
-	shared func() *host   // of the hosts for which there is no place
+	chance func() float64 // returns values evenly distributed in [0, 1)
+	shared func() *host   // returns the state of the hosts beyond MaxHosts
 	counts counters
 
 	mu    sync.Mutex // guards what follows
@@ -129,17 +131,17 @@ func New(cfg Config) (*Transport, error) {
 	return t, nil
 }
 
-// CloseIdleConnections is passed on to Base.
+// CloseIdleConnections calls the method of Base, if it has one.
 func (t *Transport) CloseIdleConnections() {
 	if c, ok := t.cfg.Base.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
 	}
 }
 
-// RoundTrip sends a request, when and as often as the Transport's contract says.
-// It does not change the request.
+// RoundTrip sends a request as the comment on Transport describes. It does not
+// change the request.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.URL == nil { // Base knows what to say to that
+	if r.URL == nil { // Base returns the error
 		return t.cfg.Base.RoundTrip(r)
 	}
 	h := t.enter(r)
@@ -160,18 +162,18 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return last.resp, last.err
 }
 
-// A result is what came of an attempt: a response or an error.
+// A result is the response or the error of an attempt.
 type result struct {
 	resp  *http.Response
 	err   error
 	local bool // it was not sent
 }
 
-// errNothing is the answer of a Base that breaks its contract.
+// errNothing is the error of a Base that breaks the contract of RoundTripper.
 var errNothing = errors.New("httpclient: Base returned neither a response nor an error")
 
-// attempt sends r once: the original request of the caller, or what stands for
-// it. If it is a retry, it is one after last.
+// attempt sends r once: the original request of the caller, or a copy of it. For a
+// retry, last is the result before it.
 func (t *Transport) attempt(h *host, original, r *http.Request, last *result) result {
 	x := exchange{t: t, h: h, ctx: r.Context()}
 	if err := x.admit(); err != nil {

@@ -587,19 +587,19 @@ func TestWaitsAreCounted(t *testing.T) {
 			fetch(tr, host1)
 		}
 		st := tr.Stats()
-		want := WaitHistogram{Sum: 9 * s, Max: 7 * s}
-		want.Counts[9], want.Counts[11] = 1, 1
-		if st.Waits != want || st.Paced != 2 || st.Requests != 3 || st.Sent != 3 {
+		var want [waitBuckets]uint64
+		want[9], want[11] = 1, 1
+		if st.Waits != want || st.Waited != 9*s || st.Paced != 2 || st.Requests != 3 || st.Sent != 3 {
 			t.Errorf("%+v", st)
 		}
 	})
-	var h WaitHistogram
+	var c counters
 	for _, bound := range WaitBounds {
-		h.add(bound)
+		c.addWait(bound)
 	}
-	h.add(time.Hour)
-	for i, n := range h.Counts {
-		if n != 1 {
+	c.addWait(time.Hour)
+	for i := range c.waits {
+		if n := c.waits[i].Load(); n != 1 {
 			t.Errorf("bucket %d: %d", i, n)
 		}
 	}

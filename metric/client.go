@@ -110,7 +110,7 @@ func newTransport(name string, stats func() httpclient.Stats) prometheus.Collect
 		s.gauge(clientHosts, st.Hosts)
 		s.count(clientEvicted, st.Evicted)
 		s.count(clientShared, st.Shared)
-		s.SendHistogram(clientWait, httpclient.WaitBounds[:], st.Waits.Counts[:], st.Waits.Sum)
+		s.SendHistogram(clientWait, httpclient.WaitBounds[:], st.Waits[:], st.Waited)
 	})
 }
 

@@ -43,7 +43,7 @@ var (
 		Outcomes: map[weir.Outcome]uint64{weir.Success: 17, outcome.TimedOut: 1}, Throttle: &aThrottle, Budget: &aBudget, Limiter: &aLimiter}
 	aTransport = httpclient.Stats{Hosts: 1, Waiting: 2, Requests: 3, Sent: 4, Retried: 5, Exhausted: 6, Paced: 7, Rejected: 8,
 		Throttled: 9, Limited: 10, Evicted: 11, Shared: 12,
-		Waits: httpclient.WaitHistogram{Counts: [14]uint64{0: 1, 3: 4, 13: 2}, Sum: 90 * time.Second, Max: 40 * time.Second}}
+		Waits: [14]uint64{0: 1, 3: 4, 13: 2}, Waited: 90 * time.Second}
 )
 
 // aMiddleware returns Stats with every counter set, and classes that need quotes.
