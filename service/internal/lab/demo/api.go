@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// State is all that a page needs to begin with.
+// State is the initial state for a page.
 type State struct {
 	Speed       float64           `json:"speed"`
-	Experiment  string            `json:"experiment"` // whose setup this is; empty if it is none of the five
+	Experiment  string            `json:"experiment"` // with this setup; empty if it is none of the five
 	Experiments []ExperimentState `json:"experiments"`
 	Settings    SetupState        `json:"settings"`
 	Client      ClientState       `json:"client"`
@@ -61,11 +61,11 @@ func (l *Live) stateLocked() State {
 // maxViewers bounds the pages that watch at once; further ones are refused.
 const maxViewers = 64
 
-// A viewer is a page that watches. Events that it does not take in time end
-// it; it comes back by itself and gets the whole state.
+// A viewer is a page that receives events. If it does not take them in time, the
+// stream ends; the page reconnects and gets the whole state.
 type viewer struct{ events chan []byte }
 
-// tellLocked sends an event to every viewer. It is rendered once.
+// tellLocked sends an event to every viewer. It is encoded once.
 func (l *Live) tellLocked(event string, v any) {
 	if len(l.viewers) == 0 {
 		return
@@ -147,8 +147,8 @@ func (l *Live) serveEvents(w http.ResponseWriter, r *http.Request) {
 }
 
 func (l *Live) serveSet(w http.ResponseWriter, r *http.Request) {
-	// A browser sends this type across sites only after asking, and we never
-	// say yes: no other page can steer.
+	// A browser sends this type to other sites only if they allow it, which this
+	// handler does not: no other page can change settings.
 	if !strings.HasPrefix(r.Header.Get("Content-Type"), "application/json") {
 		http.Error(w, "send application/json", http.StatusUnsupportedMediaType)
 		return

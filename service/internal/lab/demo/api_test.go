@@ -87,7 +87,7 @@ func TestSet(t *testing.T) {
 		kind, body string
 		status     int
 	}{
-		{"text/plain", `{"workers":3}`, 415}, // what another site's form could send
+		{"text/plain", `{"workers":3}`, 415}, // a form of another site could send this
 		{"application/json", `{"workers":0}`, 400},
 		{"application/json", `{"workers":-1}`, 400},
 		{"application/json", `{"workers":1001}`, 400},
@@ -110,7 +110,7 @@ func TestSet(t *testing.T) {
 	}
 }
 
-// A newcomer who touches nothing sees the collapse and the rescue.
+// The tour shows the collapse and the recovery.
 func TestTour(t *testing.T) {
 	l, url := live(t, 50)
 	w := watch(t, url)
@@ -119,7 +119,7 @@ func TestTour(t *testing.T) {
 	w.until("the rescue", func(s demo.State) bool { return s.Experiment == "adaptive" })
 }
 
-// Who steers ends the tour.
+// A change of the setup ends the tour.
 func TestTourGivesWay(t *testing.T) {
 	l, url := live(t, 50)
 	w := watch(t, url)

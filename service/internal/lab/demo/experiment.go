@@ -1,11 +1,10 @@
-// Package demo is the demonstration: an origin, a proxy and a client in one
-// process, over real HTTP on the loopback interface. It runs the five
-// experiments of marselester/capacity, which follow Jon Moore's talk "Stop
-// Rate Limiting! Capacity Management Done Right", live for a page to watch or
-// all at once for a table.
+// Package demo runs an origin, a proxy and a client in one process, over real HTTP on
+// the loopback interface. It repeats the five experiments of marselester/capacity,
+// which follow Jon Moore's talk "Stop Rate Limiting! Capacity Management Done Right":
+// one at a time for a page, or all at once for a table.
 //
-// Times and rates are in the experiment's own units. Speed divides the times
-// and multiplies the rates of what really runs.
+// Times and rates are in the units of the experiment. Speed divides the real times and
+// multiplies the real rates.
 package demo
 
 import (
@@ -25,16 +24,16 @@ const (
 // The origin's and the proxy's settings that all experiments share.
 const (
 	originQueue = 100
-	// The proxy gives the origin a little less time than its clients give it,
-	// and holds a request back for a tenth of the service time: enough to
-	// bridge the gap between a departure and the next arrival, and no more
-	// than a client has to spare. Of the rest, nothing is set.
+	// The time-out of the proxy is slightly below that of the client. A request may
+	// wait for a tenth of the service time: enough to bridge the gap between a
+	// departure and the next arrival, and within the time-out of the client. All
+	// other settings have their defaults.
 	originTimeout = 2400 * time.Millisecond
 	maxWait       = 200 * time.Millisecond
 	abandonedHold = 10 * time.Second
 )
 
-// A Setup is what can be changed about an experiment.
+// A Setup has the settings of an experiment that can be changed.
 type Setup struct {
 	Workers     int
 	ServiceTime time.Duration
@@ -45,8 +44,8 @@ func (s Setup) String() string {
 	return fmt.Sprintf("%d workers × %v s, %s", s.Workers, s.ServiceTime.Seconds(), s.Proxy.describe())
 }
 
-// A Mode is what stands between the client and the origin: "off" (nothing), or
-// a proxy with the limit "auto" or a number.
+// A Mode is "off" for no proxy between the client and the origin, or the limit of the
+// proxy: "auto" or a number.
 type Mode string
 
 // Off is the Mode without a proxy.
@@ -71,14 +70,14 @@ func (m Mode) describe() string {
 	}
 }
 
-// An Experiment is a Setup with a name and what is known about it.
+// An Experiment is a Setup with a name and a description.
 type Experiment struct {
 	Name string
 	Setup
-	Source string // what marselester/capacity saw
+	Source string // the result of marselester/capacity
 }
 
-// Experiments are the five, in the source's order.
+// Experiments are the five experiments, in the order of the source.
 var Experiments = []Experiment{
 	{"normal", Setup{7, time.Second, Off}, "5 rps, p99 1 s"},
 	{"slow", Setup{7, 2 * time.Second, Off}, "all time out; origin 3.5 rps"},
@@ -96,7 +95,7 @@ func find(name string) (Experiment, error) {
 	return Experiment{}, fmt.Errorf("experiment = %q: there is none of that name", name)
 }
 
-// nameOf is the name of the experiment with this setup, empty if there is none.
+// nameOf returns the name of the experiment with this setup, empty if there is none.
 func nameOf(s Setup) string {
 	for _, e := range Experiments {
 		if e.Setup == s {
@@ -106,7 +105,7 @@ func nameOf(s Setup) string {
 	return ""
 }
 
-// speed turns the experiment's units into real ones and back.
+// speed converts the units of the experiment to real ones and back.
 type speed float64
 
 func (s speed) real(d time.Duration) time.Duration { return time.Duration(float64(d) / float64(s)) }

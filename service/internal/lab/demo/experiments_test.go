@@ -10,12 +10,11 @@ import (
 	"github.com/weir-go/weir/service/internal/lab/demo"
 )
 
-// The five experiments, over real HTTP at ten times the speed. The bounds are
-// those of the law N = X·R, with a tolerance of a few per cent, for a tenth of
-// a millisecond counts as one.
+// The five experiments, over real HTTP at ten times the speed. The bounds follow from
+// N = X·R, with a tolerance of a few per cent, because delays of the machine count
+// tenfold.
 //
-// An experiment in real time needs a machine that keeps time. If one fails and
-// the machine has stalled meanwhile, it says nothing and is run again.
+// If an experiment fails and the machine has stalled meanwhile, it is run again.
 func TestExperiments(t *testing.T) {
 	const attempts, stalled = 3, 5 * time.Millisecond
 	for attempt := 1; ; attempt++ {
@@ -45,8 +44,8 @@ func TestExperiments(t *testing.T) {
 	}
 }
 
-// auto is the least goodput of the proxy whose limit finds itself, of the law's
-// 3.5. At its full speed the experiment shows 3.4.
+// auto is the least goodput of the proxy with the limit auto; N = X·R allows 3.5. At
+// normal speed the experiment has 3.4.
 const auto = 3.35
 
 // worstStall is the longest that a goroutine had to wait beyond its time.
@@ -67,7 +66,7 @@ func worstStall(stop <-chan struct{}) (worst time.Duration) {
 	}
 }
 
-// judge says what is not as the law, and the issue, would have it.
+// judge returns the results that are out of bounds.
 func judge(report demo.Report) (faults []string) {
 	between := func(what string, v, least, most float64) {
 		if !(v >= least && v <= most) {
@@ -109,7 +108,7 @@ func judge(report demo.Report) (faults []string) {
 	return faults
 }
 
-// Programs read the report: the fields have the issue's names and units.
+// The fields of the JSON report have stable names and units.
 func TestReportJSON(t *testing.T) {
 	data, err := json.Marshal(demo.Report{Experiments: []demo.Result{{Name: "slow"}}})
 	if err != nil {

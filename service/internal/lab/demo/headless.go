@@ -14,33 +14,32 @@ import (
 	"github.com/weir-go/weir/service/internal/lab/trace"
 )
 
-// A Result is what an experiment showed over the second half of its time, in
-// its own units. A quantile of nothing is absent.
+// A Result has the measurements of the second half of an experiment, in its units.
+// Quantiles without requests are absent.
 type Result struct {
 	Name       string             `json:"name"`
 	Title      string             `json:"title"`
-	Source     string             `json:"source"`             // what marselester/capacity saw
+	Source     string             `json:"source"`             // the result of marselester/capacity
 	Offered    float64            `json:"offered_rps"`        // requests by the client
-	Goodput    float64            `json:"goodput_rps"`        // answered with success, in the client's time
-	Throughput float64            `json:"throughput_rps"`     // finished by the origin, whether or not anybody waited
+	Goodput    float64            `json:"goodput_rps"`        // answered with success within the time-out of the client
+	Throughput float64            `json:"throughput_rps"`     // finished by the origin, including abandoned requests
 	P50        *float64           `json:"p50_seconds"`        // of successes, at the client
 	P99        *float64           `json:"p99_seconds"`        //
-	OriginP50  *float64           `json:"origin_p50_seconds"` // of all that the origin finished
+	OriginP50  *float64           `json:"origin_p50_seconds"` // of all requests that the origin finished
 	OriginP99  *float64           `json:"origin_p99_seconds"` //
 	Limit      *int               `json:"limit"`              // at the end; absent without a proxy
 	ByStatus   map[string]float64 `json:"by_status_rps"`
 }
 
-// Report is what RunAll returns.
+// Report is the result of RunAll.
 type Report struct {
 	Speed       float64  `json:"speed"`
-	Seconds     float64  `json:"duration_seconds"` // of each experiment, in its own units
+	Seconds     float64  `json:"duration_seconds"` // of each experiment, in its units
 	Experiments []Result `json:"experiments"`
 }
 
-// RunAll runs the experiments side by side, each for duration in its own units
-// and on servers of its own. If ctx ends first, so do they, and the error is
-// that of ctx.
+// RunAll runs the experiments side by side on separate servers, each for duration in
+// its units. If ctx ends first, it returns the error of ctx.
 func RunAll(ctx context.Context, times float64, duration time.Duration) (Report, error) {
 	report := Report{Speed: times, Seconds: duration.Seconds(), Experiments: make([]Result, len(Experiments))}
 	errs := make([]error, len(Experiments))
@@ -95,7 +94,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// A tally watches a rig and, once started, counts.
+// A tally counts the events of a rig, once started.
 type tally struct {
 	mu        sync.Mutex
 	on        bool
@@ -151,8 +150,8 @@ func (t *tally) result(s speed, over time.Duration) Result {
 	return r
 }
 
-// quantile is the nearest-rank quantile of sorted real durations, in the
-// experiment's seconds; nil if there are none.
+// quantile returns the nearest-rank quantile of sorted real durations, in seconds of
+// the experiment, or nil if there are none.
 func quantile(s speed, sorted []time.Duration, q float64) *float64 {
 	if len(sorted) == 0 {
 		return nil
@@ -162,7 +161,7 @@ func quantile(s speed, sorted []time.Duration, q float64) *float64 {
 	return &v
 }
 
-// Table writes the report beside what the source saw.
+// Table writes the report beside the results of the source.
 func (r Report) Table(w io.Writer) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(tw, "experiment\tthe source saw\tgoodput\torigin\tp50\tp99\torigin p99\tlimit\n")

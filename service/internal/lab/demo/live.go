@@ -10,8 +10,8 @@ import (
 // history bounds the samples and changes that a new viewer gets.
 const history = 600
 
-// A Live is a demonstration that goes on, for a page to watch and to steer. It
-// is safe for concurrent use.
+// A Live is a running demonstration, which pages watch and control. It is safe for
+// concurrent use.
 type Live struct {
 	speed speed
 	began time.Time
@@ -25,20 +25,20 @@ type Live struct {
 	mu         sync.Mutex // guards what follows
 	rig        *rig
 	series     *series
-	experiment string // of this setup; empty if there is none
-	touched    bool   // somebody steers: the tour is over
+	experiment string // with this setup; empty if there is none
+	touched    bool   // a user has changed the setup: the tour is over
 	samples    []Sample
 	changes    []ChangeMark
 	viewers    map[*viewer]struct{}
 }
 
-// A ChangeMark says when the setup changed, and to what.
+// A ChangeMark is the time of a change of the setup, and a description.
 type ChangeMark struct {
-	At   float64 `json:"at"` // seconds, in the experiment's units
+	At   float64 `json:"at"` // seconds of the experiment
 	Text string  `json:"text"`
 }
 
-// NewLive starts the first experiment. Close it.
+// NewLive starts the first experiment. The Live must be closed.
 func NewLive(times float64) (*Live, error) {
 	l := &Live{
 		speed: speed(times), began: time.Now(),
@@ -51,10 +51,10 @@ func NewLive(times float64) (*Live, error) {
 	return l, nil
 }
 
-// Dismiss ends the streams to all pages, so that their server can shut down.
+// Dismiss ends the streams of events, so that their server can shut down.
 func (l *Live) Dismiss() { l.dismiss.Do(func() { close(l.stop) }) }
 
-// Close ends the demonstration and everything that it started.
+// Close ends the demonstration and its servers.
 func (l *Live) Close() {
 	l.Dismiss()
 	l.ended.Wait()
@@ -63,7 +63,7 @@ func (l *Live) Close() {
 	l.rig.close()
 }
 
-// begin replaces the rig by one that runs e from its beginning.
+// begin replaces the rig by a new one that runs e.
 func (l *Live) begin(e Experiment) error {
 	series := newSeries(l.speed)
 	next, err := newRig(l.speed, e.Setup, series)
@@ -81,7 +81,7 @@ func (l *Live) begin(e Experiment) error {
 	return nil
 }
 
-// A Steer is what the page asks for. What is zero stays.
+// A Steer is a change that the page asks for. Zero fields do not change anything.
 type Steer struct {
 	Experiment     string  `json:"experiment"`
 	Workers        int     `json:"workers"`
@@ -89,9 +89,8 @@ type Steer struct {
 	Proxy          Mode    `json:"proxy"`
 }
 
-// Steer changes the demonstration: to an experiment from its beginning, or the
-// running one's setup. It returns what is wrong with s, and then nothing
-// changes.
+// Steer starts an experiment, or changes the setup of the running one. If s is not
+// valid, it returns an error and changes nothing.
 func (l *Live) Steer(s Steer) error {
 	l.mu.Lock()
 	l.touched = true
@@ -129,17 +128,17 @@ func (l *Live) steer(s Steer) error {
 	return nil
 }
 
-// tour is what a newcomer is shown, within a minute, who touches nothing: all
-// is well; a new release is twice as slow; a proxy saves the day.
+// tour has the steps of the tour: normal operation; a new release that is twice as
+// slow; a proxy that protects it.
 var tour = []struct {
-	at    time.Duration // in the experiment's units
+	at    time.Duration // in units of the experiment
 	steer Steer
 }{
 	{10 * time.Second, Steer{ServiceSeconds: 2}},
 	{30 * time.Second, Steer{Proxy: "auto"}},
 }
 
-// Tour steers by itself for half a minute, until somebody else does.
+// Tour runs the tour for half a minute, or until a user changes the setup.
 func (l *Live) Tour() {
 	l.ended.Go(func() {
 		for _, step := range tour {
@@ -160,7 +159,7 @@ func (l *Live) Tour() {
 	})
 }
 
-// Bounds of what a page may ask for.
+// Bounds of a Steer.
 const (
 	maxWorkers        = 1000
 	maxServiceSeconds = 60
@@ -191,7 +190,7 @@ func (s Steer) setup(from Setup) (Setup, error) {
 	return to, nil
 }
 
-// readings per tick of what is at the origin.
+// readings per tick of the requests at the origin.
 const readings = 5
 
 // tick samples once per second of the experiment until Close.
@@ -219,7 +218,7 @@ func (l *Live) sample(rig *rig, series *series) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if rig != l.rig {
-		return // replaced meanwhile: its last sample is nobody's
+		return // replaced meanwhile
 	}
 	l.samples = push(l.samples, s)
 	l.tellLocked("sample", s)
@@ -240,7 +239,7 @@ func push[T any](list []T, v T) []T {
 	return append(list, v)
 }
 
-// sample makes the page's sample of this instant.
+// sample returns the current sample for the page.
 func (r *rig) sample(s *series, at time.Duration) Sample {
 	setup := r.current()
 	if setup.Proxy == Off {

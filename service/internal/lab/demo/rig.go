@@ -19,8 +19,8 @@ import (
 	"github.com/weir-go/weir/service/internal/settings"
 )
 
-// A rig is an origin, a proxy and a client that runs until close. The proxy is
-// always there; in the mode Off the client goes around it.
+// A rig is an origin, a proxy and a client that run until close. There is always a
+// proxy; in the mode Off, the client does not use it.
 type rig struct {
 	speed  speed
 	origin *origin.Origin
@@ -35,7 +35,7 @@ type rig struct {
 	servers []*http.Server
 }
 
-// watcher is told of everything that happens in a rig, by many goroutines.
+// watcher is called for the events of a rig, by many goroutines.
 type watcher interface {
 	answered(trace.Record) // at the client
 	served(origin.Done)    // at the origin
@@ -108,7 +108,7 @@ func (r *rig) listen(h http.Handler) (*url.URL, error) {
 	return &url.URL{Scheme: "http", Host: ln.Addr().String()}, nil
 }
 
-// change makes the running rig another setup, wholly or not at all.
+// change changes the setup of a running rig. On an error, nothing has changed.
 func (r *rig) change(to Setup) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -140,8 +140,8 @@ func (r *rig) current() Setup {
 	return r.setup
 }
 
-// close ends the client and the servers. Work that the origin has begun goes
-// on for a while, as in life.
+// close ends the client and the servers. Work in progress at the origin continues for
+// a while.
 func (r *rig) close() {
 	r.stop()
 	<-r.done
@@ -154,8 +154,8 @@ func (r *rig) closeServers() {
 	}
 }
 
-// A router sends a client's requests to the origin, directly or through the
-// proxy, and can change its mind while they flow.
+// A router sends the requests of a client to the origin, directly or through the
+// proxy. It can be switched at any time.
 type router struct {
 	inner  *http.Transport
 	ways   [2]*url.URL // direct, proxied

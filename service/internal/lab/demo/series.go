@@ -10,12 +10,12 @@ import (
 	"github.com/weir-go/weir/service/internal/proxy"
 )
 
-// window is how many ticks (seconds of the experiment) a sample looks back: at
-// a few requests per second, one second alone says little.
+// window is the number of ticks (seconds of the experiment) of a sample. At a few
+// requests per second, a single second would be too noisy.
 const window = 5
 
-// A Sample is what the page draws at one instant. All of it is in the
-// experiment's own units; latencies of nothing are absent.
+// A Sample is the data that the page draws for one instant, in units of the
+// experiment. Latencies without requests are absent.
 type Sample struct {
 	At         float64            `json:"at"` // seconds
 	Offered    float64            `json:"offered_rps"`
@@ -35,7 +35,7 @@ type ProxySample struct {
 	Abandoned int `json:"abandoned"`
 }
 
-// OriginSample is the origin's state and what it finished.
+// OriginSample is the state of the origin, and the requests that it finished.
 type OriginSample struct {
 	Capacity   float64  `json:"capacity_rps"` // workers / service time
 	Throughput float64  `json:"throughput_rps"`
@@ -46,15 +46,15 @@ type OriginSample struct {
 	P99        *float64 `json:"p99_seconds"`
 }
 
-// LawSample is Little's law at the origin, each of its three measured on its
-// own: N = X·R holds as long as the queue does not grow.
+// LawSample has the three terms of Little's law at the origin, measured independently.
+// N = X·R holds as long as the queue does not grow.
 type LawSample struct {
 	N float64  `json:"n"` // in flight and waiting, on average
 	X float64  `json:"x"` // finished per second
 	R *float64 `json:"r"` // seconds from arrival to finish, on average
 }
 
-// A series watches a rig and makes samples of the last ticks.
+// A series counts the events of a rig, and makes samples of the last ticks.
 type series struct {
 	speed speed
 
@@ -64,12 +64,12 @@ type series struct {
 	filled  int            // buckets that hold a whole tick
 }
 
-// A bucket is what happened in one tick.
+// A bucket has the counts of one tick.
 type bucket struct {
 	byStatus  map[string]int
 	successes int
 	origin    []time.Duration
-	present   []int // readings of what is at the origin
+	present   []int // readings of the number of requests at the origin
 }
 
 func newSeries(s speed) *series {
@@ -98,7 +98,7 @@ func (t *series) served(d origin.Done) {
 	b.origin = append(b.origin, d.End-d.Start)
 }
 
-// read notes how much is at the origin now; the more often, the better N.
+// read records the number of requests at the origin. Frequent calls make N precise.
 func (t *series) read(o *origin.Origin) {
 	s := o.Stats()
 	t.mu.Lock()
@@ -107,7 +107,7 @@ func (t *series) read(o *origin.Origin) {
 	b.present = append(b.present, s.Inflight+s.Waiting)
 }
 
-// tick ends a second of the experiment and samples the last few.
+// tick ends a second of the experiment, and returns a sample of the last ticks.
 func (t *series) tick(at time.Duration, setup Setup, o *origin.Origin, p *proxy.Stats) Sample {
 	s := Sample{At: at.Seconds(), ByStatus: map[string]float64{}}
 	s.Origin.Capacity = float64(setup.Workers) / setup.ServiceTime.Seconds()
@@ -132,7 +132,7 @@ func (t *series) tick(at time.Duration, setup Setup, o *origin.Origin, p *proxy.
 		latencies = append(latencies, b.origin...)
 		present = append(present, b.present...)
 	}
-	s.Throughput = s.Goodput // the client waits for no answer that is too late
+	s.Throughput = s.Goodput // the client does not receive late answers
 	s.Origin.Throughput = float64(len(latencies)) / seconds
 	slices.Sort(latencies)
 	s.Origin.P50, s.Origin.P99 = quantile(t.speed, latencies, .5), quantile(t.speed, latencies, .99)

@@ -1,5 +1,4 @@
-// Package dist holds the distributions of service times that the laboratory
-// draws from: what a real origin and a simulated one share.
+// Package dist has the distributions of service times of real and simulated origins.
 package dist
 
 import (
@@ -24,7 +23,7 @@ type ServiceTime struct {
 	CV float64 `yaml:"cv" json:"cv,omitempty"`
 }
 
-// A FieldError says which field of a ServiceTime is out of range.
+// A FieldError reports a field of a ServiceTime that is out of range.
 type FieldError struct {
 	Field string // mean, distribution or cv
 	Value any
@@ -60,23 +59,21 @@ func (s ServiceTime) Validate() error {
 	return nil
 }
 
-// MaxMean is the longest mean.
+// MaxMean is the upper bound of Mean.
 const MaxMean = time.Hour
 
-// Longest is what Draw returns instead of more, so that an instant can be
-// added to it.
+// Longest is the upper bound of the results of Draw. It leaves room to add an instant.
 const Longest = 1_000_000 * MaxMean
 
-// Name returns the name of the distribution, that of the zero value included.
+// Name returns the name of the distribution. That of the zero value is "constant".
 func (s ServiceTime) Name() string { return cmp.Or(s.Distribution, "constant") }
 
-// Spreads reports whether the distribution has a CV to choose.
+// Spreads reports whether the distribution has a configurable CV.
 func (s ServiceTime) Spreads() bool {
 	return s.Distribution == "normal" || s.Distribution == "lognormal"
 }
 
-// Spread returns the coefficient of variation, that of an exponential
-// included.
+// Spread returns the coefficient of variation, including that of an exponential.
 func (s ServiceTime) Spread() float64 {
 	if s.Distribution == "exponential" {
 		return 1
@@ -84,15 +81,15 @@ func (s ServiceTime) Spread() float64 {
 	return s.CV
 }
 
-// Draw returns one service time; chance comes from rng alone.
+// Draw returns a service time. The only source of randomness is rng.
 func (s ServiceTime) Draw(rng *rand.Rand) time.Duration {
 	factor := 1.0
 	switch s.Distribution {
 	case "exponential":
 		factor = rng.ExpFloat64()
 	case "normal":
-		// What is negative is drawn again: at CV 0.3 one draw in 2,300, which
-		// makes the mean 0.05 % too large.
+		// Negative results are drawn again: at CV 0.3 one in 2,300, which makes the
+		// mean 0.05 % too large.
 		for factor = -1; factor < 0; {
 			factor = 1 + s.CV*rng.NormFloat64()
 		}

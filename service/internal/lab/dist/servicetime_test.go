@@ -10,8 +10,8 @@ import (
 
 const draws = 1_000_000
 
-// What a distribution promises holds for a million draws, as closely as chance
-// allows. The standard error of the mean is CV/√n of it; that of the standard
+// A million draws have the mean, the CV and the shape of the distribution, as closely
+// as chance allows. The standard error of the mean is CV/√n of it; that of the standard
 // deviation, by the delta method, is √((κ-1)/n)/2 of it, κ being the kurtosis
 // (3 for a normal). The CV is their quotient, so that its error is at most
 // their sum. The share of draws up to some point is binomial. Five standard
@@ -60,7 +60,7 @@ func drawMany(t *testing.T, s ServiceTime) []float64 {
 	sample := make([]float64, draws)
 	for i := range sample {
 		d := s.Draw(rng)
-		if d <= 0 { // zero is what a negative draw must not become
+		if d <= 0 { // a negative draw must not become zero
 			t.Fatalf("%+v: drew %v", s, d)
 		}
 		sample[i] = float64(d) / float64(s.Mean)

@@ -35,8 +35,8 @@ type Figure struct {
 // ErrInterrupted reports that the context ended before the simulation.
 var ErrInterrupted = errors.New("interrupted: there are no results")
 
-// Load reads scenario files. It leaves out the runs whose names do not contain
-// variant. If seed is not nil, it replaces the seeds of the files.
+// Load reads scenario files, and selects the runs with variant in their names. If seed
+// is not nil, it replaces the seeds of the files.
 func Load(paths []string, variant string, seed *uint64) (figures []*Figure, err error) {
 	for _, path := range paths {
 		file, err := scenario.Read(path)

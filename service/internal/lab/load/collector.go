@@ -29,8 +29,8 @@ const (
 	rejected
 )
 
-// maxLabels bounds the statuses and reasons that are told apart: a server may
-// invent as many as it likes. Further ones are counted as "other".
+// maxLabels bounds the number of statuses and reasons, because the server chooses
+// them. Further ones are counted as "other".
 const maxLabels = 50
 
 // NewCollector returns an empty Collector for requests with this time-out.
@@ -73,7 +73,7 @@ func (c *Collector) note(group int, latency time.Duration) {
 	}
 }
 
-// Report returns what was counted, of a run that has offered for elapsed.
+// Report returns the results. Elapsed is the time during which requests were sent.
 func (c *Collector) Report(elapsed time.Duration) Report {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -98,7 +98,7 @@ func (c *Collector) Report(elapsed time.Duration) Report {
 	return r
 }
 
-// summarize returns nil of an empty histogram: nothing has no latency.
+// summarize returns nil for an empty histogram.
 func summarize(h *hdrhistogram.Histogram) *Latency {
 	n := h.TotalCount()
 	if n == 0 {

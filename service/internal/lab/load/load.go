@@ -1,12 +1,10 @@
-// Package load is an honest client: it offers load to a service and tells what
-// came back.
+// Package load sends requests to a service at a given rate, and measures the answers.
 //
-// The open loop sends each request when it is due, whatever became of the
-// earlier ones, and counts latency from that instant: a service that stalls
-// cannot hide the requests that it kept from being sent (coordinated
-// omission). The closed loop is a crowd of workers that each wait for an
-// answer before the next request; it shows what such clients see, not what the
-// service would do to others.
+// The open loop sends each request when it is due, regardless of earlier ones, and
+// measures latency from that instant. So a stall of the service does not hide the
+// requests that it delays (coordinated omission). The closed loop has a number of
+// workers, each of which waits for an answer before its next request. It shows the
+// latency of such clients, not that of independent users.
 package load
 
 import (
@@ -20,13 +18,13 @@ import (
 	"github.com/weir-go/weir/service/internal/lab/trace"
 )
 
-// Bounds where Config leaves them open.
+// Defaults of Config.
 const (
 	DefaultTimeout     = 10 * time.Second
 	DefaultMaxInflight = 10_000
 )
 
-// Config says what to send, when, and for how long.
+// Config configures the requests, their times, and the length of the run.
 type Config struct {
 	Target string      // URL
 	Method string      // if empty, GET
@@ -37,28 +35,26 @@ type Config struct {
 	Poisson bool         // arrivals are independent of each other instead of evenly spaced
 	Seed    uint64       // of Poisson
 
-	// Workers is the number of clients of a closed loop, which share the
-	// Profile's pace; a moment at which all are busy is lost, not made up for.
-	// Zero: open loop.
+	// Workers is the number of clients of a closed loop, which share the Profile.
+	// Arrivals while all are busy are skipped. If zero, the loop is open.
 	Workers int
 	// Timeout bounds the wait for a whole answer. If zero, DefaultTimeout.
 	Timeout time.Duration
-	// Duration ends the arrivals. Zero: when ctx ends.
+	// Duration ends the arrivals. If zero, they end with ctx.
 	Duration time.Duration
-	// MaxInflight bounds the requests in flight of an open loop. Those beyond
-	// it are not sent, and recorded as trace.Unsent. If zero,
-	// DefaultMaxInflight.
+	// MaxInflight bounds the requests in flight of an open loop. Further ones are
+	// not sent, and recorded as trace.Unsent. If zero, DefaultMaxInflight.
 	MaxInflight int
 
-	// Record, if not nil, is told of every request that has ended, one call at
-	// a time.
+	// Record, if not nil, is called for every request that has ended, by one
+	// goroutine at a time.
 	Record func(trace.Record)
-	// Transport carries the requests. If nil, one with keep-alive connections
-	// enough and no proxy. Redirects are not followed.
+	// Transport sends the requests. If nil, it is one with enough keep-alive
+	// connections and no proxy. Redirects are not followed.
 	Transport http.RoundTripper
 }
 
-// Validate says which field is wrong, or returns nil.
+// Validate returns an error about the first field that is not valid, or nil.
 func (c Config) Validate() error {
 	u, err := url.Parse(c.Target)
 	switch {
@@ -83,9 +79,8 @@ func (c Config) Validate() error {
 
 const maxWorkers = 100_000
 
-// Run offers the load, waits for the answers, and returns how long it offered.
-// If ctx ends, so does the run: what is in flight is recorded as
-// trace.Canceled, and that is no error.
+// Run sends the requests, waits for the answers, and returns how long it sent. If ctx
+// ends, requests in flight are recorded as trace.Canceled; that is not an error.
 func Run(ctx context.Context, cfg Config) (offered time.Duration, err error) {
 	if err := cfg.Validate(); err != nil {
 		return 0, err

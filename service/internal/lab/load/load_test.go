@@ -22,7 +22,7 @@ import (
 
 const s = time.Second
 
-// A server in memory, whose answers take virtual time.
+// A server in memory that answers in virtual time.
 type server func(*http.Request) (*http.Response, error)
 
 func (f server) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
@@ -43,7 +43,7 @@ func takes(d time.Duration) server {
 	}
 }
 
-// offer runs cfg in virtual time and returns what came of it.
+// offer runs cfg in virtual time and returns the report.
 func offer(t *testing.T, cfg load.Config) (report load.Report, records []trace.Record) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -90,8 +90,7 @@ func TestOpenLoop(t *testing.T) {
 	}
 }
 
-// A server that stalls does not hide the requests that came meanwhile, nor how
-// long they waited: no coordinated omission.
+// The requests during a stall, and their waits, are counted: no coordinated omission.
 func TestStallIsSeen(t *testing.T) {
 	stalls := func() server {
 		began := time.Now()
@@ -114,7 +113,7 @@ func TestStallIsSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg.Transport, cfg.Workers = stalls(), 1
 		r, _ := run(t, t.Context(), cfg)
-		// That is what the closed loop makes of the same stall.
+		// The closed loop misses the same stall.
 		near(t, "closed loop: p99", r.Latency.All.P99, 0.000001)
 		near(t, "closed loop: offered", r.Offered, 9.01)
 	})
@@ -131,8 +130,8 @@ func TestLatencyIsFromTheIntendedStart(t *testing.T) {
 	near(t, "goodput", r.Goodput, 0.25) // the first was too late
 }
 
-// The source's client: 10 workers, 5 rps, 2.5 s time-out. If nothing is ever
-// answered, each worker can send once in 2.5 s.
+// 10 workers, 5 rps, 2.5 s time-out. If there is no answer, each worker sends once
+// in 2.5 s.
 func TestClosedLoop(t *testing.T) {
 	cfg := load.Config{Profile: pace.Constant(5), Workers: 10, Timeout: 2500 * time.Millisecond, Duration: 100 * s}
 	for _, tt := range []struct {

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// A Report is what came of a run. Rates are per second of the time during
-// which requests were sent.
+// A Report has the results of a run. Rates are per second of the time during which
+// requests were sent.
 type Report struct {
-	Elapsed    float64        `json:"elapsed_seconds"` // during which requests were sent
-	Requests   int            `json:"requests"`        // sent or, if there were too many in flight, not
+	Elapsed    float64        `json:"elapsed_seconds"` // time during which requests were sent
+	Requests   int            `json:"requests"`        // including unsent ones
 	Offered    float64        `json:"offered_rps"`
 	Throughput float64        `json:"throughput_rps"` // answered with success
 	Goodput    float64        `json:"goodput_rps"`    // the same, within the time-out from the intended start
@@ -21,8 +21,8 @@ type Report struct {
 	Latency    Groups         `json:"latency_seconds"` // from the intended start
 }
 
-// Groups are latencies of all requests, of successes, and of rejections (429
-// and 503). One without requests is nil.
+// Groups are latencies of all requests, of successes, and of rejections (429 and
+// 503). A group without requests is nil.
 type Groups struct {
 	All        *Latency `json:"all"`
 	Successes  *Latency `json:"successes"`
@@ -39,7 +39,7 @@ type Latency struct {
 	Max   float64 `json:"max"`
 }
 
-// Table writes the report for people.
+// Table writes the report as text.
 func (r Report) Table(w io.Writer) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(tw, "offered\t%.2f rps\t%d requests in %.1f s\n", r.Offered, r.Requests, r.Elapsed)
@@ -65,7 +65,7 @@ func (r Report) Table(w io.Writer) error {
 	return tw.Flush()
 }
 
-// span writes seconds to three significant digits, as time.Duration does.
+// span formats seconds to three significant digits, like time.Duration.
 func span(seconds float64) string {
 	d := time.Duration(seconds * float64(time.Second))
 	unit := time.Microsecond / 10

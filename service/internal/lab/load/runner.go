@@ -100,9 +100,8 @@ func (r *runner) closedLoop() {
 	r.requests.Wait()
 }
 
-// take returns the next arrival for a worker that is free now: the next to
-// come or, if some have gone by while all were busy, now, once for all of
-// them.
+// take returns the time at which a free worker sends next: the next arrival, or now,
+// if arrivals have passed while all workers were busy.
 func (r *runner) take() (at time.Duration, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -137,7 +136,7 @@ func (r *runner) pause(d time.Duration) bool {
 	return r.ctx.Err() == nil
 }
 
-// request sends one request and records what became of it.
+// request sends one request and records the outcome.
 func (r *runner) request(intended time.Duration) {
 	rec := trace.Record{Intended: intended, Start: r.now()}
 	var err error
@@ -149,7 +148,7 @@ func (r *runner) request(intended time.Duration) {
 	r.record(rec)
 }
 
-// reasonHeader is where a weir proxy says why it answered itself.
+// reasonHeader is the field with which a weir proxy explains its own answers.
 const reasonHeader = "Weir-Reason"
 
 func (r *runner) exchange() (status int, reason string, err error) {

@@ -7,8 +7,8 @@ import (
 	"net/url"
 )
 
-// Loopback returns nil if every address of the target's host is this machine's
-// own, and else an error that says which is not.
+// Loopback returns an error if an address of the target's host is not a loopback
+// address.
 func Loopback(ctx context.Context, target string) error {
 	u, err := url.Parse(target)
 	if err != nil {

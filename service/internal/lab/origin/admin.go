@@ -11,13 +11,12 @@ import (
 	"github.com/weir-go/weir/service/internal/settings"
 )
 
-// A Change is what POST /-/set changes. What is absent stays as it is, but a
-// distribution that has no CV of its own takes away the one that was set.
+// A Change is the body of POST /-/set. Absent settings do not change, except that a
+// distribution without a CV removes the CV.
 //
-// It applies to the number of workers and the queue at once (those who wait
-// keep their places), and to all work that begins from then on, that of
-// requests which wait already included. Work that has begun goes on as it is,
-// even by more workers than there are now.
+// New values of workers and queue apply at once; waiting requests keep their places.
+// The others apply to all work that begins later, including that of waiting requests.
+// Work in progress is not affected, even if there are more such requests than workers.
 type Change struct {
 	Workers         *int               `json:"workers"`
 	ServiceTime     *settings.Duration `json:"service_time"` // mean
@@ -28,7 +27,7 @@ type Change struct {
 	CancelAbandoned *bool              `json:"cancel_abandoned"`
 }
 
-// Settings is what GET /-/set shows.
+// Settings is the answer of GET /-/set.
 type Settings struct {
 	Workers         int               `json:"workers"`
 	ServiceTime     settings.Duration `json:"service_time"`
@@ -41,7 +40,7 @@ type Settings struct {
 	Waiting         int               `json:"waiting"`
 }
 
-// Settings returns what GET /-/set shows.
+// Settings returns the settings in force.
 func (o *Origin) Settings() Settings {
 	o.mu.Lock()
 	c := o.cfg
@@ -55,8 +54,8 @@ func (o *Origin) Settings() Settings {
 	}
 }
 
-// Set applies a change, or returns what is wrong with it (a *FieldError) and
-// applies nothing.
+// Set applies a change. If it is not valid, Set returns a *FieldError and changes
+// nothing.
 func (o *Origin) Set(c Change) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

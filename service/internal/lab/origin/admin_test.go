@@ -172,7 +172,7 @@ func wantSeries(t *testing.T, text string, lines ...string) {
 	}
 }
 
-// Every status that work is answered with is among those that are exported.
+// The metrics have every status of answers.
 func TestEveryStatusIsCounted(t *testing.T) {
 	cfg := origin.Config{Workers: 1, ServiceTime: every(second), CancelAbandoned: true}
 	play(t, cfg, func(t *testing.T, s *scene) {

@@ -33,8 +33,8 @@ func TestFewerWorkersFinishWhatRuns(t *testing.T) {
 	})
 }
 
-// "applies to all work that begins from then on, that of requests which wait
-// already included. Work that has begun goes on as it is"
+// "The others apply to all work that begins later, including that of waiting
+// requests. Work in progress is not affected"
 func TestServiceTimeChanges(t *testing.T) {
 	cfg := origin.Config{Workers: 1, ServiceTime: every(2 * second), Queue: 10}
 	play(t, cfg, func(t *testing.T, s *scene) {
@@ -55,7 +55,7 @@ func TestFailureRateChanges(t *testing.T) {
 	})
 }
 
-// Who waits keeps the place, even beyond a queue that became shorter.
+// Waiting requests keep their places, even if the queue becomes shorter.
 func TestQueueChanges(t *testing.T) {
 	cfg := origin.Config{Workers: 1, ServiceTime: every(2 * second), Queue: 2}
 	play(t, cfg, func(t *testing.T, s *scene) {
@@ -72,8 +72,7 @@ func TestQueueChanges(t *testing.T) {
 	})
 }
 
-// The client left the queue while work went on for those who leave; its own
-// work begins when it no longer does.
+// A client leaves the queue before CancelAbandoned is set; its work begins after.
 func TestCancelAbandonedChanges(t *testing.T) {
 	cfg := origin.Config{Workers: 1, ServiceTime: every(4 * second), Queue: 10}
 	play(t, cfg, func(t *testing.T, s *scene) {

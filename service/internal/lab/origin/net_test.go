@@ -31,7 +31,7 @@ func (p pipes) dial(context.Context, string, string) (net.Conn, error) {
 	return here, nil
 }
 
-// online plays a story whose origin is behind net/http.
+// online plays a story with an origin behind net/http.
 func online(t *testing.T, cfg origin.Config, story func(t *testing.T, s *scene, network pipes)) {
 	t.Helper()
 	play(t, cfg, func(t *testing.T, s *scene) {

@@ -1,6 +1,6 @@
-// Package origin is a service to break: so many workers, a queue, and a
-// service time. It stands for the services that people run, and does what they
-// do under overload: it works on for clients that have long left.
+// Package origin is a service for overload experiments: a number of workers, a queue,
+// and a service time. Like most real services, it continues to process requests after
+// their clients have left.
 package origin
 
 import (
@@ -17,22 +17,22 @@ import (
 
 // Config sets up an Origin.
 type Config struct {
-	// Workers is how many requests are worked on at once, >= 1.
+	// Workers is the number of requests that are processed at once, >= 1.
 	Workers int
-	// ServiceTime is how long one takes.
+	// ServiceTime is the time to process a request.
 	ServiceTime ServiceTime
-	// Queue bounds the requests that wait for a worker; beyond it, 503. Zero:
-	// none waits.
+	// Queue bounds the requests that wait for a worker; further ones get status 503.
+	// If zero, no request waits.
 	Queue int
-	// CancelAbandoned stops the work for a client that has left. If false, the
-	// work goes on, as in most real services.
+	// CancelAbandoned stops the work for a client that has left. If false, the work
+	// continues, as in most real services.
 	CancelAbandoned bool
-	// FailureRate is the share of requests, in [0, 1], that end with 500 after
-	// the work was done.
+	// FailureRate is the share of requests, in [0, 1], that fail with status 500
+	// after the work.
 	FailureRate float64
-	// Seed is that of the service times and the failures.
+	// Seed is the seed of the service times and the failures.
 	Seed uint64
-	// Observe, if not nil, is told of every request that has ended, before its
+	// Observe, if not nil, is called for every request that has ended, before its
 	// answer is written. It must be safe for concurrent use.
 	Observe func(Done)
 }
@@ -51,7 +51,7 @@ func (c Config) Validate() error {
 	return validateServiceTime(c.ServiceTime)
 }
 
-// A FieldError says which setting is out of range.
+// A FieldError reports a setting that is out of range.
 type FieldError struct {
 	Field string // as /-/set spells it
 	Value any
@@ -109,7 +109,7 @@ func New(cfg Config) (*Origin, error) {
 	return o, nil
 }
 
-// orNone turns zero, which means no queue here, into that of inflight.
+// orNone turns zero, which means no queue, into -1 for package inflight.
 func orNone(queue int) int {
 	if queue == 0 {
 		return -1
@@ -119,8 +119,8 @@ func orNone(queue int) int {
 
 // ServeHTTP serves /-/set, /-/health, /metrics, and work on every other path.
 func (o *Origin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	// Only what is our own goes by the mux, which would redirect paths such as
-	// //a, and work is work whatever its path.
+	// Only the origin's own paths go through the mux, because it would redirect
+	// paths such as //a.
 	if r.URL.Path == "/metrics" || strings.HasPrefix(r.URL.Path, "/-/") {
 		o.admin.ServeHTTP(w, r)
 		return
@@ -128,19 +128,19 @@ func (o *Origin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	o.serveWork(w, r)
 }
 
-// Stats is what the origin is doing, and has done. Every request that has
+// Stats is the state of the origin and its counts since New. Every request that has
 // ended is in exactly one of Completed, Failed, Refused, Stopped and Invalid.
 type Stats struct {
 	Workers  int
-	Inflight int // requests that a worker is busy with; for a while more than Workers, if those became fewer
-	Waiting  int // requests that wait for one
+	Inflight int // requests in progress; more than Workers for a while after Workers was lowered
+	Waiting  int // requests that wait for a worker
 
 	Completed uint64 // 200: the work was done
-	Failed    uint64 // 500: the work was done, in vain
+	Failed    uint64 // 500: the work was done, and failed
 	Refused   uint64 // 503: no worker was free, and no room in the queue
 	Stopped   uint64 // 499: given up because the client had left
 	Invalid   uint64 // 400, 413: the body broke off, or was too long; no work
-	Abandoned uint64 // of all these, those whose client had left before the end
+	Abandoned uint64 // requests of any status that the client left before the end
 }
 
 // Stats returns the present state and the counts since New.
@@ -157,7 +157,7 @@ func (o *Origin) Stats() Stats {
 	}
 }
 
-// count returns how many requests have ended with a status.
+// count returns the number of requests that have ended with a status.
 func (o *Origin) count(status int) uint64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()

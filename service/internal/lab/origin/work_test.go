@@ -91,8 +91,7 @@ func TestAnswer(t *testing.T) {
 	})
 }
 
-// A client that leaves, from a worker or from the queue, does not stop the
-// work: nobody tells a real service.
+// A client that leaves, from a worker or from the queue, does not stop the work.
 func TestAbandonedWorkGoesOn(t *testing.T) {
 	cfg := origin.Config{Workers: 1, ServiceTime: every(4 * second), Queue: 10}
 	play(t, cfg, func(t *testing.T, s *scene) {
@@ -128,7 +127,7 @@ func TestAbandonedWorkStops(t *testing.T) {
 		s.wantPresent(t, 1, 1, 1)
 		s.wantDone(t,
 			origin.Done{End: second, Status: 499, Abandoned: true},     // from the queue
-			origin.Done{End: 2 * second, Status: 499, Abandoned: true}, // from the worker, who is free then
+			origin.Done{End: 2 * second, Status: 499, Abandoned: true}, // from the worker, which is free then
 			origin.Done{End: 6 * second, Status: 200},
 		)
 		if st := s.Stats(); st.Completed != 1 || st.Abandoned != 2 || st.Stopped != 2 || working.Code != 499 {
@@ -163,8 +162,7 @@ func TestFailureRate(t *testing.T) {
 	}
 }
 
-// One seed, one sequence of service times, whether or not some of the work
-// fails; another seed, another.
+// The seed determines the sequence of service times, also if some of the work fails.
 func TestSeed(t *testing.T) {
 	times := func(seed uint64, failures float64) (ends []time.Duration) {
 		cfg := origin.Config{Workers: 1, Queue: 50, Seed: seed, FailureRate: failures,

@@ -20,14 +20,12 @@ type Arrivals struct {
 // beginning. Arrival k of a constant rate is at k/rate, without drift.
 func Even(p Profile) *Arrivals { return &Arrivals{segments: p.segments} }
 
-// Poisson lets arrivals come independently of each other. rng is the source of
-// chance; the same seed gives the same arrivals.
+// Poisson makes independent arrivals. The only source of randomness is rng.
 func Poisson(p Profile, rng *rand.Rand) *Arrivals {
 	return &Arrivals{segments: p.segments, rng: rng, next: rng.ExpFloat64()}
 }
 
-// Next returns the next arrival, since the beginning; ok is false when there
-// are no more.
+// Next returns the next arrival since the beginning. ok is false if there is none.
 func (a *Arrivals) Next() (at time.Duration, ok bool) {
 	for len(a.segments) > 0 {
 		s := a.segments[0]

@@ -1,5 +1,5 @@
-// Package pace says when requests come: the arrival process of a load test, as
-// pure code that a real client and a simulator share.
+// Package pace computes the times at which requests of a load test arrive, for real
+// clients and for simulated ones.
 //
 // A Profile is the offered rate over time, λ(t). Its integral Λ(t) is the
 // number of requests expected until t. Arrivals steps through Λ, by exactly
@@ -34,7 +34,7 @@ func Ramp(from, to float64, over time.Duration) Profile {
 	return Profile{[]Segment{{from, to, over}, {From: to, To: to}}}
 }
 
-// Step offers a rate for a while and then another for ever.
+// Step offers a rate for some time, and then another one for ever.
 func Step(before float64, after time.Duration, then float64) Profile {
 	return Profile{[]Segment{{before, before, after}, {From: then, To: then}}}
 }
@@ -42,7 +42,7 @@ func Step(before float64, after time.Duration, then float64) Profile {
 // maxRate bounds a rate, in requests per second: an arrival each nanosecond.
 const maxRate = 1e9
 
-// Validate says which segment is wrong, or returns nil.
+// Validate returns an error about the first segment that is not valid, or nil.
 func (p Profile) Validate() error {
 	for i, s := range p.segments {
 		for _, rate := range []float64{s.From, s.To} {
@@ -77,8 +77,8 @@ func (p Profile) Rate(at time.Duration) float64 {
 	return 0
 }
 
-// Scale runs a profile speed times as fast: durations are divided and rates
-// multiplied, so that as many requests come.
+// Scale runs a profile speed times as fast: it divides durations and multiplies rates.
+// The number of requests does not change.
 func (p Profile) Scale(speed float64) Profile {
 	scaled := make([]Segment, len(p.segments))
 	for i, s := range p.segments {
@@ -87,9 +87,8 @@ func (p Profile) Scale(speed float64) Profile {
 	return Profile{scaled}
 }
 
-// Parse reads a profile: segments RATE or RATE..RATE, each @DURATION but for
-// the last, which may go on for ever. After a ramp that is last, its final
-// rate goes on.
+// Parse reads a profile: segments RATE or RATE..RATE, each with @DURATION except the
+// last, which may continue for ever. After a ramp at the end, the final rate continues.
 //
 //	5                  5 per second
 //	5..50@30s          a ramp of half a minute, and then 50
@@ -128,7 +127,7 @@ func parseSegment(text string) (s Segment, err error) {
 	return s, nil
 }
 
-// String writes what Parse reads.
+// String formats the profile for Parse.
 func (p Profile) String() string {
 	var fields []string
 	for i, s := range p.segments {

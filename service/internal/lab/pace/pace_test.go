@@ -96,7 +96,7 @@ func TestExtremes(t *testing.T) {
 	}
 }
 
-// The count of an even process is that of the integral, to within one.
+// The count of an even process equals the integral, to within one.
 func FuzzEvenCounts(f *testing.F) {
 	f.Add(uint8(5), uint8(50), uint16(30), uint8(7))
 	f.Add(uint8(0), uint8(0), uint16(1), uint8(0))

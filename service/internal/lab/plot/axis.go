@@ -10,8 +10,8 @@ import (
 	"gonum.org/v1/plot/vg"
 )
 
-// plot returns the panel's plot, of the time from 0 to end. Only the last panel
-// says which time.
+// plot returns the plot of a panel for the time from 0 to end. Only the last panel
+// has labels on the time axis.
 func (p *panel) plot(end float64, last bool) *plot.Plot {
 	g := plot.New()
 	g.X.Min, g.X.Max = 0, end
@@ -69,8 +69,8 @@ func stretches(points []point) (all []plotter.XYs) {
 	return all
 }
 
-// scale sets the vertical axis: linear from 0 or, for latencies and for counts
-// that span too much, logarithmic.
+// scale sets the vertical axis: linear from 0, or logarithmic for latencies and counts
+// with a wide range.
 func (p *panel) scale(g *plot.Plot) {
 	least, most := math.Inf(1), 0.0
 	typical := []float64{}
@@ -112,7 +112,7 @@ func (p *panel) scale(g *plot.Plot) {
 	g.Y.Tick.Marker = plot.TickerFunc(func(lo, hi float64) []plot.Tick { return linear(lo, hi, 5, label) })
 }
 
-// spread is the ratio between the highest and the lowest of the lines' peaks.
+// spread returns the ratio between the highest and the lowest peak of the lines.
 func spread(peaks []float64) float64 {
 	least, most := math.Inf(1), 0.0
 	for _, p := range peaks {
@@ -126,14 +126,14 @@ func spread(peaks []float64) float64 {
 	return most / least
 }
 
-// logScale is logarithmic, and takes what is below its axis for its beginning.
+// logScale is logarithmic. It moves values below the axis to its beginning.
 type logScale struct{}
 
 func (logScale) Normalize(least, most, x float64) float64 {
 	return math.Log(max(x, least)/least) / math.Log(most/least)
 }
 
-// moments returns about ten ticks on the axis of time.
+// moments returns about ten ticks on the time axis.
 func moments(most float64, labels bool) []plot.Tick {
 	step, unit, name := nice(most/10), 1.0, " s"
 	switch {
@@ -173,7 +173,7 @@ func linearAt(step, lo, hi float64, label func(float64) string) (ticks []plot.Ti
 	return ticks
 }
 
-// nice is the least of 1, 2 or 5 times a power of ten that is not below x.
+// nice returns the least number >= x that is 1, 2 or 5 times a power of ten.
 func nice(x float64) float64 {
 	if !(x > 0) || math.IsInf(x, 1) {
 		return 1
@@ -187,8 +187,7 @@ func nice(x float64) float64 {
 	return 10 * power
 }
 
-// logarithmic returns ticks at powers of ten and, over few decades, between
-// them.
+// logarithmic returns ticks at powers of ten and, for few decades, between them.
 func logarithmic(lo, hi float64, label func(float64) string) (ticks []plot.Tick) {
 	decades := math.Log10(hi / lo)
 	for e := math.Floor(math.Log10(lo)); e <= math.Ceil(math.Log10(hi)); e++ {
@@ -210,7 +209,7 @@ func logarithmic(lo, hi float64, label func(float64) string) (ticks []plot.Tick)
 	return ticks
 }
 
-// span writes a duration with one unit.
+// span formats a duration with one unit.
 func span(d time.Duration) string {
 	for _, u := range []struct {
 		unit time.Duration

@@ -1,5 +1,5 @@
-// Package plot draws what came of simulations: stacked panels over one time
-// axis. The same results give the same bytes.
+// Package plot draws the results of simulations as stacked panels over one time axis.
+// The same results give the same bytes.
 package plot
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/weir-go/weir/service/internal/lab/sim"
 )
 
-// A Run is a scenario and what came of it.
+// A Run is a scenario and its result.
 type Run struct {
 	Scenario sim.Scenario
 	Result   sim.Result
@@ -87,14 +87,13 @@ func (f Figure) panels() []panel {
 	return f.comparison()
 }
 
-// A panel is a plot with a line above it: what it shows, and a key for each
-// line.
+// A panel is a plot below a strip with its title and a key for each line.
 type panel struct {
 	title string
 	keys  []key
 	lines []line
 	unit  unit
-	rates bool // compares rates, for which an axis that is not linear would mislead
+	rates bool // compares rates, which need a linear axis
 }
 
 type key struct {
@@ -110,7 +109,7 @@ type line struct {
 
 type point struct{ x, y float64 } // seconds; a y that is NaN is a gap
 
-// unit is what the values of a panel are.
+// unit is the unit of the values of a panel.
 type unit uint8
 
 const (
@@ -176,7 +175,7 @@ func keys(c draw.Canvas, all []key, at vg.Point) {
 	}
 }
 
-// legend tells the runs apart, in as many rows as it takes.
+// legend writes the keys of the runs, in as many rows as they need.
 func (f Figure) legend() (rows [][]key) {
 	if len(f.Runs) == 1 {
 		return nil

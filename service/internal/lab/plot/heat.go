@@ -10,20 +10,18 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// A Heat is a table of numbers in [0, 1], of which more is better, that is seen
-// before it is read.
+// A Heat is a heat map of numbers in [0, 1]; higher ones are better.
 type Heat struct {
 	Title   string
 	Notes   []string // below the title, smaller
 	Columns []string
 	Groups  [][]HeatRow // of rows, with a gap between them
-	Beside  int         // so many columns, the last, stand apart and are not compared with
+	Beside  int         // number of columns at the end that are set apart and not compared
 
 	labels vg.Length // the width of the column of labels
 }
 
-// A HeatRow has a value for each column. The best of those that are compared
-// are framed.
+// A HeatRow has a value for each column. The best of the compared values have a frame.
 type HeatRow struct {
 	Label  string
 	Values []float64
@@ -32,7 +30,7 @@ type HeatRow struct {
 // Sizes of a Heat, in points.
 const (
 	heatLabels = 158 // the least width of the column of labels
-	heatIndent = 20  // what that is wider than its longest label
+	heatIndent = 20  // added to the width of the longest label
 	heatWidth  = 68  // of a cell
 	heatHeight = 21
 	heatGap    = 9 // between groups
@@ -72,7 +70,7 @@ func DrawHeat(w io.Writer, h Heat, format string) error {
 	return paint(w, wide, high, format, h.draw)
 }
 
-// left is where a column begins.
+// left returns the left edge of a column.
 func (h Heat) left(k int) vg.Length {
 	x := h.labels + vg.Length(k)*heatWidth
 	if k >= len(h.Columns)-h.Beside {
@@ -123,10 +121,10 @@ func (r HeatRow) draw(c draw.Canvas, h Heat, y vg.Length) {
 	}
 }
 
-// round is to what is shown.
+// round rounds to the precision that is shown.
 func round(v float64) float64 { return math.Round(v*100) / 100 }
 
-// scale is the key to the colours.
+// scale draws the key of the colours.
 func (h Heat) scale(c draw.Canvas, y vg.Length) {
 	const steps, wide = 240, 240
 	for i := range steps {
@@ -147,8 +145,7 @@ func centre(c draw.Canvas, s string, x, y, size vg.Length, shade color.Color, bo
 }
 
 // heats are the colours from bad to good: from orange over white to blue, which
-// people with any kind of sight can tell apart. Most of the range is below 0.8,
-// and most of the interest above.
+// colour-blind readers can tell apart. Half of the colours are for values above 0.8.
 var heats = []struct {
 	at      float64
 	r, g, b float64
@@ -168,7 +165,7 @@ func heat(v float64) color.RGBA {
 	return color.RGBA{A: 0xff}
 }
 
-// on is the colour of what is written on another.
+// on returns the colour of text on another colour.
 func on(c color.RGBA) color.Color {
 	if 0.299*float64(c.R)+0.587*float64(c.G)+0.114*float64(c.B) < 135 {
 		return color.White

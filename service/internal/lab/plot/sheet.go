@@ -17,12 +17,12 @@ import (
 type Sheet struct {
 	Title  string
 	Notes  []string // below the title, smaller
-	Across string   // what the horizontal axis is, with its unit
-	Keys   []Key    // what the colours are
+	Across string   // title of the horizontal axis, with its unit
+	Keys   []Key    // the meanings of the colours
 	Plots  []Plot   // two in a row
 }
 
-// A Key is a colour's meaning.
+// A Key is the meaning of a colour.
 type Key struct {
 	Label  string
 	Colour int // of the palette, from 0
@@ -32,21 +32,21 @@ type Key struct {
 type Plot struct {
 	Title  string
 	Unit   Unit
-	Keys   []Style // what the styles of its curves are
+	Keys   []Style // the meanings of the styles of its curves
 	Curves []Curve
 	Marks  []Mark
 }
 
-// A Unit is what the values of a Plot are.
+// A Unit is the unit of the values of a Plot.
 type Unit uint8
 
 const (
 	Rates   Unit = iota // from 0
-	Seconds             // on a logarithmic axis, if they span much
+	Seconds             // on a logarithmic axis, if their range is wide
 	Shares              // from 0 to 1, in per cent
 )
 
-// A Style tells the curves of one colour apart.
+// A Style distinguishes curves of the same colour.
 type Style struct {
 	Label  string
 	Dotted bool

@@ -30,7 +30,7 @@ func sheet() plot.Sheet {
 	}
 }
 
-// All that is said on a sheet is on it, whatever the number of its plots.
+// All texts of a sheet are drawn, for any number of plots.
 func TestSheet(t *testing.T) {
 	s := sheet()
 	for n := len(s.Plots); n > 0; n-- {

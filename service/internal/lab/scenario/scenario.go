@@ -1,5 +1,5 @@
-// Package scenario reads scenario files: a sim.Scenario in YAML, and variants
-// of it to compare.
+// Package scenario reads scenario files: a sim.Scenario in YAML, and variants of it to
+// compare.
 //
 //	name: capacity                    # the fields of sim.Scenario, by their names in its tags
 //	duration: 5m
@@ -10,16 +10,16 @@
 //	clients:
 //	  - name: users
 //	    rate: 5
-//	variants:                         # each sets some of them anew
+//	variants:                         # each changes some of the fields
 //	  - name: no limit
 //	  - name: limit 5
 //	    set:
 //	      layers.service.guard.limit: 5
 //	      clients.users.timeout: 2.5s
 //
-// A path names an element of a list by its name. With matrix, a list of lists
-// of variants, each combination of one of each list is a variant. A limit can
-// be written as a number or a name alone.
+// A path names an element of a list by its name. A matrix is a list of lists of variants:
+// every combination of one variant of each list is a run. A limit may be a number or a
+// name alone.
 package scenario
 
 import (
@@ -40,10 +40,9 @@ import (
 // A File is a scenario and its variants.
 type File struct {
 	Path     string
-	Scenario sim.Scenario // what the variants are of
-	// Figures are the runs: those of one figure differ in the last list of the
-	// matrix only, and are to be looked at side by side. The Name of a run
-	// is that of its variant, empty if there are none.
+	Scenario sim.Scenario // without variants
+	// Figures are the runs. The runs of one figure differ only in the last list of the
+	// matrix. The Name of a run is the name of its variant, empty if there are none.
 	Figures [][]sim.Scenario
 	Titles  []string // of the figures: the scenario's name, and the variants of the lists before the last
 }
@@ -51,18 +50,17 @@ type File struct {
 // Bounds of a file.
 const (
 	maxBytes  = 1 << 20
-	maxValues = 1_000_000 // of a run, with all aliases put in
+	maxValues = 1_000_000 // of a run, including values that aliases repeat
 	maxRuns   = 10_000
 )
 
-// Read reads the file at path. What is wrong with its content is an
-// *strictyaml.Error, or several, joined.
+// Read reads the file at path. Mistakes in its content are *strictyaml.Errors, joined.
 func Read(path string) (*File, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	text, err := io.ReadAll(io.LimitReader(file, maxBytes+1)) // enough to see that it is too large
+	text, err := io.ReadAll(io.LimitReader(file, maxBytes+1)) // one more byte shows that it is too large
 	if err := errors.Join(err, file.Close()); err != nil {
 		return nil, err
 	}
@@ -92,13 +90,13 @@ func Parse(path string, text []byte) (*File, error) {
 	return f, f.combine(d, body, axes)
 }
 
-// A variant sets some fields anew.
+// A variant changes some fields.
 type variant struct {
 	name string
 	set  []*ast.MappingValueNode
 }
 
-// split takes the variants out of a document.
+// split separates the variants from the rest of a document.
 func (d decoder) split() (body *ast.MappingNode, axes [][]variant, err error) {
 	body = ast.Mapping(d.Body.GetToken(), false)
 	for _, e := range d.Fields(d.Body, "a scenario") {
@@ -200,7 +198,7 @@ func (f *File) combine(d decoder, body *ast.MappingNode, axes [][]variant) (err 
 	return nil
 }
 
-// complain turns an error of a scenario's field into one of the file.
+// complain turns an error of a scenario's field into one with a position in the file.
 func (d decoder) complain(err error, variant string) error {
 	e, ok := errors.AsType[*sim.FieldError](err)
 	if !ok {
@@ -213,7 +211,7 @@ func (d decoder) complain(err error, variant string) error {
 	return d.Errorf(d.Where(e.Field), e.Field, "%s", what)
 }
 
-// scenario reads the body, and what the variants set.
+// scenario decodes the body, and the fields that the variants set.
 func (d decoder) scenario(body *ast.MappingNode, variants []variant) (sc sim.Scenario, err error) {
 	d.Reset()
 	v := reflect.ValueOf(&sc).Elem()
@@ -230,8 +228,8 @@ func (d decoder) scenario(body *ast.MappingNode, variants []variant) (sc sim.Sce
 	return sc, d.Err()
 }
 
-// find follows a path such as layers.service.guard.limit, and makes what is
-// missing on the way.
+// find follows a path such as layers.service.guard.limit, and allocates nil pointers on
+// the way.
 func (d decoder) find(v reflect.Value, key ast.Node) (field reflect.Value, path string, err error) {
 	text := strictyaml.Scalar(key)
 	for name := range strings.SplitSeq(text, ".") {

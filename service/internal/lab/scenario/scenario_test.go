@@ -58,7 +58,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// A variant sets some fields anew, and leaves the base alone.
+// A variant changes some fields, and leaves the base alone.
 func TestVariants(t *testing.T) {
 	f, err := scenario.Parse("a.yaml", []byte(base+`variants:
   - name: plain

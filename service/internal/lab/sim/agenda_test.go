@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// Events come in the order of their instants and, within one, of being
-// scheduled: as from a list that is searched from its beginning each time.
+// Events come in the order of their instants and, within one, of being scheduled.
 func TestAgenda(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	a := agenda{}
@@ -39,7 +38,7 @@ func TestAgenda(t *testing.T) {
 	}
 }
 
-// Max-min: nobody gets more than he asked for, the rest goes by weight.
+// Max-min fairness: no flow gets more than it asked for, the rest is shared by weight.
 func TestFair(t *testing.T) {
 	for _, tt := range []struct {
 		rule             string

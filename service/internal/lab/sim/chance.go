@@ -2,10 +2,9 @@ package sim
 
 import "math/rand/v2"
 
-// A stream is the chance of one decision: splitmix64 (Steele, Lea and Flood
-// 2014), begun anew for each call, attempt and layer. So the work that the
-// n-th call brings is the same whatever was decided before it, and variants of
-// a scenario are compared on the same requests.
+// A stream has the random numbers of one decision: splitmix64 (Steele, Lea and Flood
+// 2014), seeded for each call, attempt and layer. So the work of the n-th call does not
+// depend on earlier decisions, and variants of a scenario get the same requests.
 type stream struct{ state uint64 }
 
 func (s *stream) Uint64() uint64 {
@@ -19,8 +18,7 @@ func mix(z uint64) uint64 {
 	return z ^ z>>31
 }
 
-// Purposes of chance, apart from the layers of work, which count up from
-// forWork.
+// Purposes of a stream. The layers' work counts up from forWork.
 const (
 	forCall     = iota // class, tenant
 	forBackoff         // how long before a retry
@@ -29,14 +27,14 @@ const (
 	forWork
 )
 
-// Purposes of the layers beside work, each counting up likewise.
+// Other purposes of the layers, each of which counts up, too.
 const (
 	forInstance = (iota + 1) * 64 // of a guard
 	forFate                       // whether a job fails, and after how long
 )
 
-// chance returns the source for one purpose of an attempt of a call, until the
-// next such call.
+// chance returns the random numbers for one purpose of an attempt of a call. They are
+// valid until the next call of chance.
 func (s *Sim) chance(id uint64, attempt int32, purpose int) *rand.Rand {
 	s.src.state = mix(s.seed+mix(id+0x632be59bd9b4e019)) + mix(uint64(attempt)<<16|uint64(purpose))
 	return s.rng

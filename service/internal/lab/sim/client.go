@@ -12,7 +12,7 @@ import (
 	"github.com/weir-go/weir/service/internal/lab/pace"
 )
 
-// A client is a Client that runs.
+// A client is the state of a Client.
 type client struct {
 	cfg      *Client
 	index    int32
@@ -28,17 +28,16 @@ type client struct {
 	line     ring[patience]
 }
 
-// patience is when a call's present attempt is given up. As long as instants
-// come in order, which a constant time-out brings about, they wait in a line
-// of which only the head is on the agenda, and most are stale when their time
-// comes.
+// patience is the time-out of the current attempt of a call. Time-outs that come in
+// order, as constant ones do, wait in a queue of which only the head is on the agenda.
+// Most are stale when their time comes.
 type patience struct {
 	at  time.Duration
 	who int32
 	gen uint32
 }
 
-// A call is what a user wants.
+// A call is a request of a user, with all its attempts.
 type call struct {
 	slot
 	client          int32
@@ -184,8 +183,8 @@ func (cl *client) watch(s *Sim, c *call) {
 	}
 }
 
-// expire gives up what has waited for its time, and puts the next of the line
-// on the agenda.
+// expire ends the attempts that have timed out, and puts the next time-out of the
+// queue on the agenda.
 func (cl *client) expire(s *Sim) {
 	for cl.line.len > 0 {
 		p := *cl.line.head()
@@ -195,7 +194,7 @@ func (cl *client) expire(s *Sim) {
 			return
 		}
 		if c != nil {
-			// What comes of it may join the line, but not empty it.
+			// This may add to the queue, but does not empty it.
 			s.expire(c)
 		}
 		cl.line.pop()
@@ -208,7 +207,7 @@ func (s *Sim) expire(c *call) {
 	s.answered(c, result{kind: timedOut})
 }
 
-// answered is the end of an attempt.
+// answered ends an attempt.
 func (s *Sim) answered(c *call, r result) {
 	c.gen++
 	sent := c.job != nil
@@ -240,7 +239,7 @@ func (s *Sim) answered(c *call, r result) {
 	s.conclude(c, r)
 }
 
-// conclude is the end of a call.
+// conclude ends a call.
 func (s *Sim) conclude(c *call, r result) {
 	s.meter.ended(c, r, s.now)
 	if s.record != nil {
@@ -255,13 +254,13 @@ func (s *Sim) conclude(c *call, r result) {
 			}
 			think = max(think, pause)
 		}
-		// A round takes time, so that simulated time goes on.
+		// A round takes time, so that the simulated time advances.
 		s.agenda.push(max(s.now+think, c.intended+1), evUser, c.client, 0)
 	}
 	s.calls.put(c)
 }
 
-// request returns what a guard knows about a job.
+// request returns the part of a job that a guard sees.
 func (s *Sim) request(j *job) gate.Request {
 	cl := &s.clients[j.client]
 	r := gate.Request{

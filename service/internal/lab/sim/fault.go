@@ -93,7 +93,7 @@ func (l *layer) fate(s *Sim, j *job) (fate resultKind, after time.Duration) {
 	return ok, 0
 }
 
-// fail has a job fail after a time in which it holds no worker.
+// fail lets a job fail after a time in which it holds no worker.
 func (s *Sim) fail(j *job, after time.Duration) {
 	if after == 0 {
 		s.end(j, j.failure())
@@ -103,8 +103,8 @@ func (s *Sim) fail(j *job, after time.Duration) {
 	s.agenda.push(s.now+after, evFinish, j.index, j.gen)
 }
 
-// failure is the answer of a job that fails by its fate. What hangs to its end
-// is answered as by a gateway that gives up.
+// failure returns the outcome of a job that fails by its fate. A job that hangs until
+// the end times out.
 func (j *job) failure() result {
 	if j.fate == timedOut {
 		return result{kind: overloaded}
@@ -112,13 +112,13 @@ func (j *job) failure() result {
 	return result{kind: j.fate}
 }
 
-// leavesAtOnce reports whether a job ends when its caller leaves: work that is
-// cancelled, and work that hangs on its caller's connection.
+// leavesAtOnce reports whether a job ends when its caller leaves. That holds for
+// cancelled work, and for work that hangs on the connection of its caller.
 func (l *layer) leavesAtOnce(j *job) bool {
 	return l.cfg.CancelAbandoned || j.fate == timedOut && l.faults.hangFor == 0
 }
 
-// crash ends all that is in a station, refused, as a process that dies does.
+// crash refuses all jobs in a station, like a process that dies.
 func (s *Sim) crash(l *layer) {
 	var all []entry
 	for _, j := range s.jobs.all {
@@ -146,8 +146,8 @@ func (s *Sim) retire(j *job) {
 	s.jobs.put(j)
 }
 
-// checkFaults looks at the fields of a layer's faults and of what changes them;
-// used are the classes of the clients' calls.
+// checkFaults checks the fields of a layer's faults and of the changes of them; used
+// are the classes of the clients' calls.
 func (l *Layer) checkFaults(c *checker, at string, used map[string]bool) {
 	c.checkTime(at+"fail_after", l.FailAfter)
 	c.checkTime(at+"refuse_after", l.RefuseAfter)
@@ -179,7 +179,7 @@ func (l *Layer) checkFaults(c *checker, at string, used map[string]bool) {
 	}
 }
 
-// checkRates looks at the rates and the pods after a change.
+// checkRates checks the rates and the pods after a change.
 func (l *Layer) checkRates(c *checker, at string, f faults) {
 	c.checkShare(at+"failure_rate", f.failure)
 	c.checkShare(at+"refuse_rate", f.refusal)

@@ -11,7 +11,7 @@ import (
 // always is a constant time.
 func always(d time.Duration) dist.ServiceTime { return dist.ServiceTime{Mean: d} }
 
-// guarded is a scene with a limit of 100 that sees the end of the work.
+// guarded is a scene with a limit of 100 that holds units until the end of the work.
 func guarded(work, timeout time.Duration) sim.Scenario {
 	sc := scene(work, timeout)
 	sc.Layers[0].Guard = &sim.Guard{Limit: sim.Limit{Name: "fixed", N: 100}, Blind: true}
@@ -120,8 +120,7 @@ func TestFaultsAreSelective(t *testing.T) {
 	within(t, "time in faults", r.Layers[0].Sojourn.Seconds()*100, 10*(0.05+0.07+0.02)+70*0.001, 1e-6)
 }
 
-// A station that goes down ends what is in it, refused, and refuses the rest
-// until it is up again.
+// A station that goes down refuses the jobs in it, and all others until it is up again.
 func TestDown(t *testing.T) {
 	sc := scene(150*ms, 0)
 	sc.Layers = append(sc.Layers, sc.Layers[0])
@@ -161,7 +160,7 @@ func TestStreams(t *testing.T) {
 		within(t, "in the layer", r.Layers[0].Inside, (100*0.02+5*5)/11, 0.01)
 		sc.Layers[0].Sharing = false
 	}
-	// A stream through a proxy, which has no worker for it either.
+	// A stream through a proxy holds no worker of the proxy either.
 	sc.Layers[0].Guard = nil
 	sc.Layers = append([]sim.Layer{{Name: "proxy", Workers: 1, Classes: map[string]sim.Class{"events": {Stream: true}},
 		Guard: &sim.Guard{Limit: sim.Limit{Name: "fixed", N: 100}}}}, sc.Layers...)

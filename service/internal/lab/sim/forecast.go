@@ -8,9 +8,9 @@ import (
 	"github.com/weir-go/weir/service/internal/lab/pace"
 )
 
-// A Forecast computes, from the fields of a scenario, the mean capacity of its
-// layers at each instant. Changes and flapping up to the instant are taken in,
-// pauses on average. It is safe for concurrent use.
+// A Forecast computes the mean capacity of the layers of a scenario at each instant. It
+// includes changes and flapping at that instant, and the average of pauses. It is safe
+// for concurrent use.
 type Forecast struct {
 	sc      *Scenario
 	classes []classShare
@@ -67,8 +67,8 @@ func (c *Client) shares() []Share {
 	return mix
 }
 
-// weight is the rate of a client's calls, in the mean over the run; that of a
-// closed loop as if no call had to wait.
+// weight returns the mean rate of a client's calls over the run; that of a closed loop
+// as if no call had to wait.
 func (sc *Scenario) weight(c *Client) float64 {
 	if len(sc.Clients) == 1 {
 		return 1
@@ -92,10 +92,9 @@ func (sc *Scenario) weight(c *Client) float64 {
 	return sum / points
 }
 
-// Capacity is how many calls per second the layers can serve with success at
-// an instant, at most: the least over the layers of its workers / the time for
-// which each success holds them, what fails beside it included. It is infinite
-// if no layer bounds it.
+// Capacity returns the highest rate of successful calls at an instant: the least over
+// the layers of workers / the time for which a success holds them, including failures
+// per success. It is infinite if no layer bounds it.
 func (f *Forecast) Capacity(at time.Duration) float64 {
 	capacity, _ := f.bound(at)
 	return capacity
@@ -152,8 +151,7 @@ func (f *Forecast) costs() map[string]float64 {
 	return costs
 }
 
-// Works is the share of calls that do not fail for reasons that are not load,
-// in one attempt.
+// Works returns the share of attempts that do not fail for reasons other than load.
 func (f *Forecast) Works(at time.Duration) (share float64) {
 	states := f.sc.at(at)
 	for _, c := range f.classes {
@@ -162,7 +160,7 @@ func (f *Forecast) Works(at time.Duration) (share float64) {
 	return share
 }
 
-// Unloaded is how long a call takes, successful or not, if there is no other.
+// Unloaded returns the duration of a call, successful or not, without other calls.
 func (f *Forecast) Unloaded(at time.Duration) time.Duration {
 	total, states := 0.0, f.sc.at(at)
 	for _, c := range f.classes {
@@ -171,8 +169,7 @@ func (f *Forecast) Unloaded(at time.Duration) time.Duration {
 	return span(total * 1e9)
 }
 
-// Work is how long a success takes, streams left out, if there is no other
-// call.
+// Work returns the duration of a success, except of streams, without other calls.
 func (f *Forecast) Work(at time.Duration) time.Duration {
 	total, sum, states := 0.0, 0.0, f.sc.at(at)
 	for _, c := range f.classes {
@@ -187,14 +184,14 @@ func (f *Forecast) Work(at time.Duration) time.Duration {
 	return span(total / sum * 1e9)
 }
 
-// Capacity returns the Capacity of the Forecast.
+// Capacity returns the Capacity of the scenario's Forecast.
 func (sc Scenario) Capacity(at time.Duration) float64 { return sc.Forecast().Capacity(at) }
 
-// Unloaded returns the Unloaded of the Forecast.
+// Unloaded returns the Unloaded of the scenario's Forecast.
 func (sc Scenario) Unloaded(at time.Duration) time.Duration { return sc.Forecast().Unloaded(at) }
 
-// most is the rate of calls that a layer can bear if each works for own seconds
-// and holds a worker for another hold seconds.
+// most returns the highest rate of calls of a layer if each works for own seconds and
+// holds a worker for another hold seconds.
 func (l *Layer) most(own, hold float64, workers int) float64 {
 	if own+hold == 0 || workers == 0 {
 		return math.Inf(1)
@@ -214,7 +211,7 @@ func (l *Layer) most(own, hold float64, workers int) float64 {
 	return best
 }
 
-// running is the share of the time that is not in a pause.
+// running returns the share of the time without pauses.
 func (l *Layer) running() float64 {
 	if l.Pause.Every == 0 {
 		return 1

@@ -18,8 +18,8 @@ func crowded() sim.Scenario {
 	}
 }
 
-// The capacity is the rate of successes that the workers can bear; the share
-// that works is that of the calls without a fault. Computed by hand.
+// Capacity is the highest rate of successes, and Works the share of calls without a
+// fault. Computed by hand.
 func TestForecast(t *testing.T) {
 	database := sim.Layer{Name: "database", ServiceTime: always(10 * ms)}
 	mix := func(sc *sim.Scenario, classes map[string]sim.Class, shares ...sim.Share) {
@@ -135,10 +135,10 @@ func TestOracleWithFaults(t *testing.T) {
 		within(t, tt.rule+": oracle", oracle, tt.want, 0.025)
 		sc.Layers[0].Guard = &sim.Guard{Limit: sim.Limit{Name: "fixed", N: 20}, Queue: 60}
 		if strings.Contains(tt.rule, "long streams") {
-			continue // they are at work when the run ends
+			continue // they are in progress when the run ends
 		}
 		if tt.rule == "hangs, of 200" || strings.Contains(tt.rule, "streams") {
-			sc.Layers[0].Guard.Limit.N += 100 // what holds no worker
+			sc.Layers[0].Guard.Limit.N += 100 // for jobs that hold no worker
 		}
 		within(t, tt.rule+": goodput", run(t, sc).Goodput, oracle, 0.05)
 	}
@@ -165,7 +165,7 @@ func TestWork(t *testing.T) {
 	}
 }
 
-// A distribution of how long a refusal takes counts by its mean.
+// The time of a refusal counts by its mean.
 func TestRefuseAfterDistribution(t *testing.T) {
 	sc := crowded()
 	sc.Clients[0].Rate = "200"

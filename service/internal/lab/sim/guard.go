@@ -11,15 +11,14 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// A guard is an instance of a Guard that runs: a gate, or a Limiter of another
-// kind.
+// A guard is the state of one instance of a Guard: a gate, or another Limiter.
 type guard struct {
 	index int32 // in Sim.guards
 	layer *layer
 	gate  *gate.Gate[*job]
 	other Limiter
 
-	epoch    time.Duration // what its clock shows at the beginning of the run
+	epoch    time.Duration // reading of its clock at the beginning of the run
 	timer    time.Duration // of the next evGate, on the clock of the run
 	draining bool
 
@@ -32,8 +31,8 @@ type guard struct {
 	success uint64 // since layer.level, and seen by their callers
 }
 
-// wallClock is what an exact wall clock shows at the beginning of a run, since
-// the Unix epoch: another instant of a month for each seed.
+// wallClock returns the reading of an exact wall clock at the beginning of a run, since
+// the Unix epoch: a different instant of a month for each seed.
 func (s *Sim) wallClock() time.Duration {
 	month := rand.New(rand.NewPCG(s.seed, 0)).Int64N(int64(30 * 24 * time.Hour))
 	return 1_800_000_000*time.Second + time.Duration(month)
@@ -102,9 +101,9 @@ func (g *guard) init(s *Sim, cfg *Guard, group *Group, k int) error {
 	return nil
 }
 
-// instance returns the instance that a job comes to: at random, by weight,
-// among the instances that serve its class and have started. The n-th call has the
-// same chance in every variant.
+// instance returns the instance for a job: at random, by weight, among the instances
+// that serve its class and have started. The n-th call has the same random number in
+// every variant.
 func (l *layer) instance(s *Sim, j *job) *guard {
 	if len(l.guards) == 1 {
 		return &l.guards[0]
@@ -128,7 +127,7 @@ func (l *layer) instance(s *Sim, j *job) *guard {
 	return last
 }
 
-// enter is a job's arrival at its guard.
+// enter handles the arrival of a job at its guard.
 func (s *Sim) enter(j *job) {
 	g := j.guard
 	r := s.request(j)
@@ -150,7 +149,7 @@ func (s *Sim) enter(j *job) {
 	}
 }
 
-// admitted lets a job in that its guard has admitted, or that has no guard.
+// admitted continues a job that its guard has admitted, or that has no guard.
 func (s *Sim) admitted(j *job) {
 	if g := j.guard; g != nil {
 		j.held = true
@@ -164,9 +163,9 @@ func (s *Sim) admitted(j *job) {
 	s.station(j)
 }
 
-// drain answers the waiters that the guard admits or refuses by now, and has the
-// guard's deadline on the agenda. What comes of it may call drain again, which
-// leaves the work to the first.
+// drain answers the waiters that the guard has admitted or refused, and puts the
+// deadline of the guard on the agenda. If an answer calls drain again, the inner call
+// leaves the work to the outer one.
 func (s *Sim) drain(g *guard) {
 	if g == nil || g.draining || g.gate == nil {
 		return
@@ -190,7 +189,7 @@ func (s *Sim) drain(g *guard) {
 	}
 }
 
-// leave is the departure of an admitted job from its guard.
+// leave handles the departure of an admitted job from its guard.
 func (s *Sim) leave(j *job, o weir.Outcome) {
 	j.held = false
 	g := j.guard

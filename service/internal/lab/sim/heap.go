@@ -9,25 +9,25 @@ const (
 	evArrive  kind = iota // the next call of an open-loop client
 	evUser                // a user of a closed loop begins a call
 	evRetry               // a call begins another attempt
-	evPatient             // the head of a client's line of time-outs
-	evTimeout             // a time-out out of that line's order
+	evPatient             // the head of a client's queue of time-outs
+	evTimeout             // a time-out that is not in the order of that queue
 	evFinish              // a job's own work is done
 	evShared              // the least of a processor-sharing station's work is done
-	evLate                // a job's caller waits no longer
+	evLate                // the caller of a job has given up
 	evGate                // a gate's deadline
 	evChange              // a station's next change
-	evTurn                // somebody's turn at a rate
+	evTurn                // a job gets its turn at a rate
 )
 
 const kindBits = 4
 
-// An event is a value of 24 bytes. Its order is the instant and, within one,
-// that of being scheduled.
+// An event is a value of 24 bytes. Events are ordered by instant and, within one, in
+// the order of scheduling.
 type event struct {
 	at  time.Duration
 	key uint64 // sequence number << kindBits | kind
 	who int32
-	gen uint32 // of who: an event about somebody who has moved on is stale
+	gen uint32 // of its subject; if that has another generation by now, the event is stale
 }
 
 func (e *event) kind() kind { return kind(e.key & (1<<kindBits - 1)) }
@@ -89,7 +89,7 @@ func (a *agenda) fill() {
 	}
 }
 
-// first is the instant of the first event.
+// first returns the instant of the first event.
 func (a *agenda) first() time.Duration {
 	if a.fill(); len(a.events) == 0 {
 		return never
@@ -97,7 +97,7 @@ func (a *agenda) first() time.Duration {
 	return a.events[0].at
 }
 
-// sink puts e in the place of the root and lets it find its own.
+// sink puts e at the root and restores the order.
 func (a *agenda) sink(e event) {
 	events := a.events
 	i := 0
@@ -121,8 +121,7 @@ func (a *agenda) sink(e event) {
 	events[i] = e
 }
 
-// ring is a queue of values that allocates only while it is longer than ever
-// before.
+// ring is a queue of values. It allocates only if it is longer than ever before.
 type ring[T any] struct {
 	slots []T // a power of two
 	first int

@@ -49,8 +49,7 @@ func (all Instances) Count() (n int) {
 	return max(n, 1)
 }
 
-// each calls f for each instance: i is its number in the whole guard, and k
-// that in its group, both from zero.
+// each calls f for each instance: i is its index in the guard, and k in its group.
 func (all Instances) each(f func(i, k int, g *Group)) {
 	i := 0
 	for n := range all {
@@ -76,7 +75,7 @@ func (g *Group) label(i, k int) string {
 	}
 }
 
-// skew is the error of the wall clock of the k-th instance.
+// skew returns the error of the wall clock of the k-th instance.
 func (g *Group) skew(k int) time.Duration {
 	if g.Count <= 1 {
 		return g.Skew
@@ -98,7 +97,7 @@ func (all Instances) names(class string) bool {
 	return slices.ContainsFunc(all, func(g Group) bool { return slices.Contains(g.Classes, class) })
 }
 
-// check looks at the fields; used are the classes of the clients' calls.
+// check checks the fields; used are the classes of the clients' calls.
 func (all Instances) check(c *checker, at string, used map[string]bool) {
 	total := 0
 	names := map[string]bool{}
@@ -127,11 +126,15 @@ func (all Instances) check(c *checker, at string, used map[string]bool) {
 	for _, class := range slices.Sorted(maps.Keys(used)) {
 		named := all.names(class)
 		served := slices.ContainsFunc(all, func(g Group) bool { return g.serves(class, named) && g.Start == 0 })
+		if class == "" {
+			c.check(served, at+"[0].start", all[0].Start, "calls without a class need a group with start 0 and without classes")
+			continue
+		}
 		c.check(served, at, strconv.Quote(class), "the calls of this class need a group that has start 0")
 	}
 }
 
-// checkLast checks an instant of a group, and what each instance adds to it.
+// checkLast checks an instant of a group, and the increment per instance.
 func (c *checker) checkLast(field string, first, every time.Duration, count int) {
 	c.checkSpan(field, first)
 	c.checkSpan(field+"_every", every)

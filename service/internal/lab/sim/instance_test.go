@@ -31,8 +31,7 @@ func TestOneInstance(t *testing.T) {
 	}
 }
 
-// What the clocks of the instances show changes nothing, as long as their wall
-// clocks agree.
+// The clocks of the instances have no effect, as long as their wall clocks agree.
 func TestEpoch(t *testing.T) {
 	for _, name := range []string{"aimd", "auto"} {
 		sc := replicated(sim.Group{Count: 4})
@@ -46,7 +45,7 @@ func TestEpoch(t *testing.T) {
 	}
 }
 
-// Each instance has a limit and a queue of its own, and gets its share.
+// Each instance has its own limit and queue, and gets its share.
 func TestInstances(t *testing.T) {
 	sc := sim.Scenario{
 		Name: "instances", Duration: 60 * time.Second, Warmup: 10 * time.Second, Seed: 1,
@@ -143,8 +142,8 @@ func TestInstancesByClass(t *testing.T) {
 	}
 }
 
-// A clocked algorithm notes what it is told of the wall clock, and the first
-// instant that it sees.
+// A clocked algorithm records the wall clock that it is given, and the first instant
+// that it sees.
 type clocked struct {
 	limit.Fixed
 	epoch, first time.Duration
@@ -159,8 +158,7 @@ func (c *clocked) Observe(s limit.Sample) limit.Cause {
 	return limit.Kept
 }
 
-// The wall clocks of all instances agree but for their skew, whatever their own
-// clocks show.
+// The wall clocks of all instances agree except for their skew, for any epoch.
 func TestWallClock(t *testing.T) {
 	var all []*clocked
 	sc := scene(50*ms, 0)

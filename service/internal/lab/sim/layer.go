@@ -8,8 +8,8 @@ import (
 	"github.com/weir-go/weir/internal/outcome"
 )
 
-// A job is the visit of an attempt to a layer. Its caller is a call or a job
-// of the layer above; both are nil once the caller has left.
+// A job is the visit of an attempt to a layer. Its caller is a call, or a job of the
+// layer above; both are nil after the caller has left.
 type job struct {
 	slot
 	state         state
@@ -23,7 +23,7 @@ type job struct {
 	client        int32
 	tenant, class int32
 	try           int32 // of the call
-	nth           int32 // of the parent's calls, and of theirs
+	nth           int32 // index among the calls of the parent, and of its parents
 	calls         int32 // of the next layer, done
 	tries         int32 // of the present one
 	id            uint64
@@ -57,11 +57,11 @@ const (
 	ok         resultKind = iota
 	failed                // for reasons that are not load
 	overloaded            // refused by a station
-	timedOut              // nobody waited for it any longer
+	timedOut              // its caller had given up
 	rejected              // by a guard
 )
 
-// A layer is a Layer that runs.
+// A layer is the state of a Layer.
 type layer struct {
 	station
 	cfg    *Layer
@@ -87,7 +87,7 @@ func (l *layer) init(s *Sim, index int32, classes map[string]int32) error {
 	return nil
 }
 
-// arrive is a job's arrival at its layer.
+// arrive handles the arrival of a job at its layer.
 func (s *Sim) arrive(j *job) {
 	l := j.layer
 	l.flow.enter(s.now)
@@ -104,14 +104,14 @@ func (s *Sim) arrive(j *job) {
 	s.enter(j)
 }
 
-// worked is the end of a job's own work.
+// worked handles the end of a job's own work.
 func (s *Sim) worked(j *job) {
 	if j.fate != ok || j.layer.below == nil {
 		s.end(j, j.failure())
 		return
 	}
 	j.state = calling
-	if l := j.layer; l.cfg.Sharing && !j.free { // who only waits does not share
+	if l := j.layer; l.cfg.Sharing && !j.free { // a job that waits does not share
 		l.flow.note(s.now)
 		l.busy--
 		l.flow.busy--
@@ -127,7 +127,7 @@ func (s *Sim) callBelow(j *job) {
 	s.arrive(child)
 }
 
-// answer tells whoever called a job how it ended.
+// answer tells the caller of a job how it ended.
 func (s *Sim) answer(c *call, parent *job, r result) {
 	switch {
 	case c != nil:
@@ -151,7 +151,7 @@ func (s *Sim) answer(c *call, parent *job, r result) {
 	}
 }
 
-// end is a job's departure from its layer, whether it was served or not.
+// end handles the departure of a job from its layer, served or not.
 func (s *Sim) end(j *job, r result) {
 	l := j.layer
 	l.vacate(s, j)
@@ -170,8 +170,8 @@ func (s *Sim) end(j *job, r result) {
 	}
 }
 
-// outcomeOf returns what the end of a job teaches its guard. Work whose caller
-// has left has failed because of load, however it ended.
+// outcomeOf returns the outcome of a job for its guard. If the caller has left, the
+// job was dropped because of load, however it ended.
 func outcomeOf(r result, abandoned bool) weir.Outcome {
 	switch {
 	case abandoned:
@@ -185,8 +185,8 @@ func outcomeOf(r result, abandoned bool) weir.Outcome {
 	}
 }
 
-// abandon is the departure of a job's caller before the job's end. The caller
-// is not answered.
+// abandon handles the departure of a job's caller before the end of the job. The caller
+// gets no answer.
 func (s *Sim) abandon(j *job) {
 	l, g := j.layer, j.guard
 	j.call, j.parent = nil, nil

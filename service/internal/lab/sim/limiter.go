@@ -5,28 +5,27 @@ import (
 	"github.com/weir-go/weir/internal/gate"
 )
 
-// A Limiter is a guard that is not a gate.Gate: another library's, or a whole
-// inflight.Limiter. It may live in real time, or in what a synctest bubble
-// takes for it, as long as whoever runs the Sim keeps the two clocks together:
-// wait for Sim.Next, and then go there by Sim.Until.
+// A Limiter is a guard that is not a gate.Gate: that of another library, or a whole
+// inflight.Limiter. It may run in real time, or in a synctest bubble, if the caller
+// keeps the clocks together: wait until Sim.Next, and then call Sim.Until.
 type Limiter interface {
-	// Acquire asks to let a request in. If the verdict is gate.Wait, answer is
-	// to be called once, while neither Until nor another answer runs: with
-	// zero if the request is let in, or the reason why not.
+	// Acquire asks to admit a request. If the verdict is gate.Wait, the Limiter must
+	// call answer once, while neither Until nor another answer runs: with zero if the
+	// request is admitted, or with the reason why not.
 	Acquire(r gate.Request, answer func(weir.Reason)) (Pass, gate.Verdict, weir.Reason)
-	// Stats returns the state, as far as it is known, and the counts likewise.
+	// Stats returns the known parts of the state and of the counts.
 	Stats() gate.Stats
 }
 
-// A Pass is what a Limiter knows a request by.
+// A Pass identifies a request to a Limiter.
 type Pass interface {
-	// Cancel takes a request out of the queue. It is not answered any more.
+	// Cancel takes a request out of the queue. Its answer must not be called any more.
 	Cancel()
-	// Release is the departure of a request that was let in.
+	// Release ends a request that was admitted.
 	Release(weir.Outcome)
 }
 
-// ask is a job's arrival at a guard of another kind.
+// ask handles the arrival of a job at a Limiter.
 func (s *Sim) ask(j *job, r gate.Request) {
 	verdict, why := gate.Refuse, weir.Reason(0)
 	j.pass, verdict, why = j.guard.other.Acquire(r, func(why weir.Reason) {

@@ -12,12 +12,12 @@ import (
 	"github.com/weir-go/weir/service/internal/lab/sim"
 )
 
-// A doorman is a guard of another kind: so many at a time, and so many in a
-// queue, whom he answers when he is asked to.
+// A doorman is a Limiter with a fixed limit and queue. It answers waiting requests when
+// the test tells it to.
 type doorman struct {
 	limit, queue, inflight int
 	waiting                []*guest
-	late                   int // answers to those who have left
+	late                   int // answers to requests that have left
 }
 
 type guest struct {
@@ -62,8 +62,7 @@ func (d *doorman) settle() {
 	}
 }
 
-// A guard of another kind that does what a gate does brings about the same,
-// call by call.
+// A Limiter that decides like a gate has the same effect, call by call.
 func TestLimiter(t *testing.T) {
 	sc := sim.Scenario{
 		Name: "limiter", Duration: 20 * time.Second, Seed: 3,
@@ -98,7 +97,7 @@ func TestLimiter(t *testing.T) {
 	if st := got.Layers[0].Guard; st == nil || st.Limit != 12 {
 		t.Errorf("%+v: want the doorman's", st)
 	}
-	got.Layers[0].Guard, want.Layers[0].Guard = nil, nil // he does not count
+	got.Layers[0].Guard, want.Layers[0].Guard = nil, nil // it does not count
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("a doorman: %+v\na gate: %+v", got, want)
 	}

@@ -9,9 +9,8 @@ import (
 	"github.com/weir-go/weir/service/internal/lab/trace"
 )
 
-// A meter counts what the clients see. Calls count from the instant they were
-// meant to begin, answers from the instant they come; what is before the end
-// of the warm-up is left out, except in totals.
+// A meter counts the calls of the clients. A call counts at its intended start, an
+// answer when it comes. Only totals include the warm-up.
 type meter struct {
 	from, every time.Duration // end of the warm-up; step of the series
 	next        time.Duration // end of the present step
@@ -33,7 +32,7 @@ type meter struct {
 
 const kinds = int(rejected) + 1
 
-// A tally is the figures of some of the calls.
+// A tally has the counts of some of the calls.
 type tally struct {
 	name    string
 	client  int32
@@ -44,7 +43,7 @@ type tally struct {
 	sum     float64 // of latencies, in nanoseconds
 }
 
-// longest is what a histogram can hold, in nanoseconds.
+// longest is the highest value of the histograms, in nanoseconds.
 const longest = int64(4 * time.Hour)
 
 func histogram(digits int) *hdrhistogram.Histogram {
@@ -97,7 +96,7 @@ func (m *meter) began(c *call) {
 	m.byClass[c.class].began++
 }
 
-// refused is the end of an attempt that was turned away.
+// refused records the end of an attempt that was rejected.
 func (m *meter) refused(after, now time.Duration) {
 	m.step.Refused++
 	if now >= m.from {
@@ -180,8 +179,7 @@ func (l *layer) point() Point {
 	return p
 }
 
-// A flow is what goes through a layer: N and X·R of Little's law, each
-// measured on its own.
+// A flow measures the jobs in a layer: N and X·R of Little's law, independently.
 type flow struct {
 	inside      int // jobs: at the guard, in the queue, at work
 	from, since time.Duration
@@ -189,7 +187,7 @@ type flow struct {
 	busyArea    float64 // ∫ busy dt
 	arrived     uint64
 	left        [kinds]uint64
-	sojourn     float64 // sum over those who left, in nanoseconds
+	sojourn     float64 // sum over the jobs that left, in nanoseconds
 	busy        int
 }
 
@@ -220,7 +218,7 @@ func (f *flow) leave(now, sojourn time.Duration, r result) {
 	}
 }
 
-// trace is the record of a call.
+// trace writes the record of a call.
 func (s *Sim) trace(c *call, r result) trace.Record {
 	rec := trace.Record{Intended: c.intended, Start: c.began, End: s.now}
 	switch r.kind {

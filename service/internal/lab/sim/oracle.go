@@ -33,8 +33,7 @@ func (sc Scenario) used() map[string]bool {
 	return used
 }
 
-// patience is how long after its arrival a call can still be a success, at
-// most.
+// patience returns the longest time after its arrival in which a call can succeed.
 func (c *Client) patience() time.Duration {
 	whole := never
 	if c.Timeout > 0 {
@@ -51,13 +50,12 @@ func (c *Client) patience() time.Duration {
 	return whole
 }
 
-// An oracle is a fluid that knows the capacity. It serves whatever has come, at
-// the capacity, in order, and turns away what it could not serve in time: what
-// would flow out later than the client's patience less half of the time that
-// a call takes. Half, because what is at work has been there for half of its
-// time, on average: a call whose share of the fluid flows out after w is done
-// after w + half of its own time. It does not know which calls will fail: each
-// counts for the probability that it does not.
+// An oracle is a fluid model that knows the capacity. It serves arrivals in order at the
+// capacity, and rejects calls that it could not serve in time: calls that would flow out
+// later than the client's patience less half of the duration of a call. Half, because
+// calls in progress are half done on average: a call with its share of the fluid served
+// after w is done after w + half of its duration. The oracle does not know which calls
+// will fail: each counts with the probability that it does not.
 type oracle struct {
 	sc       *Scenario
 	forecast *Forecast
@@ -85,7 +83,7 @@ func (o *oracle) init(sc *Scenario, classes map[string]int32) {
 	o.look()
 }
 
-// look finds out about the capacity from now on.
+// look updates the capacity.
 func (o *oracle) look() {
 	sc := o.sc
 	o.capacity, o.half = o.forecast.Capacity(o.now), o.forecast.Work(o.now)/2
@@ -134,7 +132,7 @@ func (o *oracle) arrive(c *call) {
 	}
 }
 
-// goodput is what was served per second, up to an instant.
+// goodput returns the rate of calls served up to an instant.
 func (o *oracle) goodput(at time.Duration) float64 {
 	o.advance(at)
 	if at <= o.sc.Warmup {

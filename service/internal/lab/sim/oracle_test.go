@@ -9,7 +9,7 @@ import (
 	"github.com/weir-go/weir/service/internal/lab/sim"
 )
 
-// The oracle's figure does not depend on how fine the picture is.
+// The goodput of the oracle does not depend on the step of the series.
 func TestOracleStep(t *testing.T) {
 	sc := sim.Scenario{
 		Name: "bursts", Duration: 30 * time.Second, Warmup: 2500 * ms, Seed: 1,
@@ -24,8 +24,8 @@ func TestOracleStep(t *testing.T) {
 	}
 }
 
-// A hundred calls at once, to ten workers of 100 ms each. Those who can begin
-// by 400 ms are done by 500 ms: fifty.
+// A hundred calls at once, to ten workers of 100 ms each. Calls that begin by 400 ms
+// are done by 500 ms: fifty.
 func TestOracleKnowsThatWorkTakesTime(t *testing.T) {
 	sc := sim.Scenario{
 		Name: "batch", Duration: 10 * time.Second, Seed: 1,
@@ -38,7 +38,7 @@ func TestOracleKnowsThatWorkTakesTime(t *testing.T) {
 	}
 }
 
-// A call that is tried again has time until its deadline.
+// A call with retries has time until its deadline.
 func TestOracleRetries(t *testing.T) {
 	sc := sim.Scenario{
 		Name: "retries", Duration: 20 * time.Second, Seed: 1,

@@ -11,9 +11,9 @@ import (
 	"github.com/weir-go/weir/service/internal/lab/windowed"
 )
 
-// A Limit names the algorithm that sets a guard's limit, and sets it up: of
-// the configurations, that of the algorithm counts. In a file, a Limit is a
-// number, a name, or a name and the fields of its configuration.
+// A Limit names and configures the algorithm of a guard. Only the configuration of that
+// algorithm counts. In a file, a Limit is a number, a name, or a name and the fields of
+// its configuration.
 type Limit struct {
 	Name      string                `yaml:"name" json:"name"`
 	N         int                   `yaml:"n" json:"n,omitempty"` // of fixed
@@ -21,7 +21,7 @@ type Limit struct {
 	Vegas     limit.VegasConfig     `yaml:"vegas" json:"vegas,omitzero"`
 	Gradient2 limit.Gradient2Config `yaml:"gradient2" json:"gradient2,omitzero"`
 	Auto      limit.Config          `yaml:"auto" json:"auto,omitzero"`
-	// Window, if not nil, gathers samples before the algorithm sees them.
+	// Window, if not nil, collects samples for the algorithm.
 	Window *windowed.Config `yaml:"window" json:"window,omitempty"`
 	// New, if not nil, makes the algorithm instead.
 	New func() (limit.Algorithm, error) `yaml:"-" json:"-"`
@@ -70,7 +70,7 @@ func (l Limit) algorithm() (limit.Algorithm, error) {
 	return nil, fmt.Errorf("limit: %q: must be a whole number or one of %s", l.Name, strings.Join(Algorithms(), ", "))
 }
 
-// String is the name or, if fixed, the number.
+// String returns the name or, if fixed, the number.
 func (l Limit) String() string {
 	if l.Name == "fixed" {
 		return fmt.Sprint(l.N)
@@ -78,7 +78,7 @@ func (l Limit) String() string {
 	return l.Name
 }
 
-// A Priority is that of package weir, by its name in a file.
+// A Priority is a weir.Priority, with a name in files.
 type Priority weir.Priority
 
 var priorities = map[string]weir.Priority{
@@ -96,7 +96,7 @@ func (p *Priority) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// A Discipline is that of package gate, by its name in a file.
+// A Discipline is a gate.Discipline, with a name in files.
 type Discipline gate.Discipline
 
 // UnmarshalText reads fifo, codel or adaptive_lifo.

@@ -1,7 +1,7 @@
 package sim
 
-// A slot is where a pooled value stays. Its generation moves on whenever what
-// is scheduled about the value becomes stale.
+// A slot holds a pooled value. Its generation increases when the scheduled events of the
+// value become stale.
 type slot struct {
 	index int32
 	gen   uint32
@@ -9,7 +9,7 @@ type slot struct {
 
 func (s *slot) place() *slot { return s }
 
-// A pool hands out values that stay where they are, and takes them back.
+// A pool hands out values with stable addresses, and takes them back.
 type pool[T any, P interface {
 	*T
 	place() *slot
@@ -40,7 +40,7 @@ func (p *pool[T, P]) put(v P) {
 	p.free = append(p.free, v)
 }
 
-// at returns the value that an event is about, or nil if the event is stale.
+// at returns the value of an event, or nil if the event is stale.
 func (p *pool[T, P]) at(index int32, gen uint32) P {
 	if v := p.all[index]; v.place().gen == gen {
 		return v
@@ -48,5 +48,5 @@ func (p *pool[T, P]) at(index int32, gen uint32) P {
 	return nil
 }
 
-// inUse returns how many values are out.
+// inUse returns the number of values handed out.
 func (p *pool[T, P]) inUse() int { return len(p.all) - len(p.free) }

@@ -6,8 +6,8 @@ import (
 	"github.com/weir-go/weir/internal/gate"
 )
 
-// A Replica is the figures of one instance of a guard. Rates are per second of
-// the time after the warm-up and after the last instance has started.
+// A Replica has the figures of one instance of a guard. Rates are per second of the time
+// after the warm-up and after the start of the last instance.
 type Replica struct {
 	Name     string     `json:"name"`
 	Weight   float64    `json:"weight"`
@@ -17,10 +17,10 @@ type Replica struct {
 	Guard    gate.Stats `json:"guard"`                // of the whole run
 }
 
-// replicas returns the figures of the instances of a layer's guard, and the
-// least of Jain's indices of the goodputs of equal instances: those of one
-// weight, one limit and the same classes. Both are zero without several
-// instances; the index is 1 if no two instances are equal.
+// replicas returns the figures of the instances of a layer's guard, and the least of
+// Jain's indices of the goodputs of equal instances. Equal instances have the same
+// weight, limit and classes. Both results are zero for a single instance; the index is 1
+// if no two instances are equal.
 func (s *Sim) replicas(l *layer) (all []Replica, jain float64) {
 	if len(l.guards) < 2 {
 		return nil, 0
@@ -51,10 +51,10 @@ func (s *Sim) replicas(l *layer) (all []Replica, jain float64) {
 	return all, jain
 }
 
-// boundless is a mean limit beyond which there is none.
+// boundless is a mean limit that counts as none.
 const boundless = 1e9
 
-// index is Jain's index, (Σx)²/(n·Σx²); 0 if all are 0.
+// index returns Jain's index, (Σx)²/(n·Σx²); 0 if all are 0.
 func index(xs []float64) float64 {
 	sum, squares := 0.0, 0.0
 	for _, x := range xs {

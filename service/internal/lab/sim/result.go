@@ -8,8 +8,8 @@ import (
 	"github.com/weir-go/weir/internal/gate"
 )
 
-// A Result is what came of a run. Rates are per second of the time after the
-// warm-up, latencies from the intended start of a call.
+// A Result has the results of a run. Rates are per second of the time after the warm-up,
+// latencies count from the intended start of a call.
 type Result struct {
 	Name     string        `json:"name"`
 	Seed     uint64        `json:"seed"`
@@ -17,13 +17,13 @@ type Result struct {
 	Warmup   time.Duration `json:"warmup"`
 
 	Figures
-	Oracle float64 `json:"oracle_rps"` // the goodput that perfect knowledge of the capacity could have got
+	Oracle float64 `json:"oracle_rps"` // the goodput with perfect knowledge of the capacity
 	Score  float64 `json:"score"`      // goodput / Oracle; 0 without an Oracle
 	// Work is Score by worker time instead of calls: the worker time of the
 	// successes, each class at its mean, / that of the oracle's. It differs from
 	// Score if some classes get more of their calls served than others.
 	Work       float64   `json:"work_score"`
-	Rejections Quantiles `json:"rejections"` // how long attempts took that were turned away
+	Rejections Quantiles `json:"rejections"` // durations of rejected attempts
 	Jain       float64   `json:"jain"`       // of the tenants' shares: 1 = all have their fair share
 
 	Clients []Figures `json:"clients,omitempty"` // if there are several
@@ -34,7 +34,7 @@ type Result struct {
 	Series  []Step    `json:"series,omitempty"`
 }
 
-// Figures are those of some calls.
+// Figures are the measurements of some calls.
 type Figures struct {
 	Name      string            `json:"name"`
 	Offered   float64           `json:"offered_rps"`          // calls
@@ -44,7 +44,7 @@ type Figures struct {
 	FairShare float64           `json:"fair_share,omitempty"` // of a tenant: goodput / its max-min fair share of all goodput
 }
 
-// Quantiles of latencies, to 1 % or better. Those of nothing are zero.
+// Quantiles of latencies, to 1 % or better. Without calls, they are zero.
 type Quantiles struct {
 	Count uint64        `json:"count"`
 	Mean  time.Duration `json:"mean"`
@@ -54,13 +54,13 @@ type Quantiles struct {
 	Max   time.Duration `json:"max"`
 }
 
-// Visits are the figures of a layer: Little's law is Inside = Throughput ·
-// Sojourn, all three measured on their own.
+// Visits are the figures of a layer. Little's law is Inside = Throughput · Sojourn, with
+// all three measured independently.
 type Visits struct {
 	Name       string            `json:"name"`
 	Arrived    uint64            `json:"arrived"`
-	Outcomes   map[string]uint64 `json:"outcomes"`        // of those who left
-	Throughput float64           `json:"throughput_rps"`  // of those who left, served or not
+	Outcomes   map[string]uint64 `json:"outcomes"`        // of the jobs that left
+	Throughput float64           `json:"throughput_rps"`  // of the jobs that left, served or not
 	Sojourn    time.Duration     `json:"sojourn"`         // their mean
 	Inside     float64           `json:"inside"`          // mean number at the guard, in the queue and at work
 	Busy       float64           `json:"busy"`            // mean number of busy workers
@@ -84,8 +84,7 @@ type Totals struct {
 	Inside     uint64 `json:"inside"` // jobs in the layers at the end
 }
 
-// A Step of the series: counts since the previous one, and the state at its
-// end.
+// A Step of the series has the counts since the previous step, and the state at its end.
 type Step struct {
 	At                                         time.Duration
 	Offered, Attempts, Good, Refused, TimedOut uint32
@@ -101,7 +100,7 @@ type Point struct {
 	Busy, Queued             int   // of the station
 }
 
-// Result returns what has come so far.
+// Result returns the results so far.
 func (s *Sim) Result() Result {
 	m, sc := &s.meter, &s.scenario
 	seconds := (s.now - sc.Warmup).Seconds()
@@ -137,7 +136,7 @@ func (s *Sim) Result() Result {
 	return r
 }
 
-// useful is the goodput in calls of the mean worker time.
+// useful returns the goodput in calls of the mean worker time.
 func (s *Sim) useful(classes []Figures) float64 {
 	got, cost := 0.0, s.meter.oracle.forecast.costs()
 	for _, f := range classes {
@@ -200,7 +199,7 @@ func (t *tally) figures(seconds float64) Figures {
 	return f
 }
 
-// quantiles takes the mean from the sum, which is exact, unless it is negative.
+// quantiles computes the mean from the exact sum, unless that is negative.
 func quantiles(h *hdrhistogram.Histogram, sum float64) Quantiles {
 	if h == nil || h.TotalCount() == 0 {
 		return Quantiles{}
@@ -233,10 +232,9 @@ func (l *layer) visits(now time.Duration, seconds float64) Visits {
 	return v
 }
 
-// fair sets the FairShare of tenants and returns Jain's index of them (Jain,
-// Chiu and Hawe 1984): (Σx)²/(n·Σx²). The fair shares are max-min: all goodput
-// is dealt out by weight, nobody gets more than it offered, and what that
-// leaves over is dealt out again.
+// fair sets the FairShare of tenants and returns Jain's index of them (Jain, Chiu and
+// Hawe 1984): (Σx)²/(n·Σx²). The fair shares are max-min: all goodput is distributed by
+// weight, no tenant gets more than it offered, and the rest is distributed again.
 func fair(tenants []Figures, weights []float64) float64 {
 	pot := 0.0
 	for i := range tenants {

@@ -27,8 +27,8 @@ func expect(t *testing.T, what string, got, want uint64) {
 	}
 }
 
-// Who waits at the guard when his time is up leaves the queue at once, and the
-// worker never sees him.
+// A request that times out while it waits at the guard leaves the queue at once, and
+// never gets a worker.
 func TestLeavesTheGuardsQueue(t *testing.T) {
 	sc := scene(150*ms, 200*ms)
 	sc.Layers[0].Guard = &sim.Guard{Limit: sim.Limit{Name: "fixed", N: 1}, Queue: 100, Blind: true}
@@ -49,8 +49,8 @@ func TestGuardKnowsDeadlines(t *testing.T) {
 	}
 }
 
-// Abandoned work goes on, and teaches the guard that it was dropped; its unit
-// is free only when it has ended.
+// Abandoned work continues, and counts as dropped for the guard; its unit is released
+// when it has ended.
 func TestAbandonedWorkGoesOn(t *testing.T) {
 	sc := scene(250*ms, 100*ms)
 	sc.Layers[0].Guard = &sim.Guard{Limit: sim.Limit{Name: "fixed", N: 1}}
@@ -63,8 +63,8 @@ func TestAbandonedWorkGoesOn(t *testing.T) {
 	expect(t, "refused", r.Totals.Rejected, 66)
 }
 
-// A library sees its caller leave and not the end of the work. The guard holds
-// the unit all the same, for as long as it has learnt.
+// A library sees its caller leave, and not the end of the work. The guard still holds
+// the unit for the service time that it has learnt.
 func TestLibraryGuard(t *testing.T) {
 	sc := scene(250*ms, 100*ms)
 	sc.Layers[0].Guard = &sim.Guard{Limit: sim.Limit{Name: "fixed", N: 1}, Library: true}
@@ -87,7 +87,7 @@ func TestCancelAbandoned(t *testing.T) {
 	within(t, "busy", r.Layers[0].Busy, 0.5*10/11, 0.01)
 }
 
-// A layer's time-out answers its caller; the layer below goes on.
+// A layer's time-out answers its caller; the layer below continues.
 func TestLayerTimeout(t *testing.T) {
 	sc := scene(0, 0)
 	sc.Layers[0].Workers = 0
@@ -113,7 +113,7 @@ func TestCalls(t *testing.T) {
 	expect(t, "overloaded", r.Totals.Overloaded, 100)
 }
 
-// Who waits for the layer below does not share the processor.
+// A job that waits for the layer below does not share the processor.
 func TestSharingWhileCalling(t *testing.T) {
 	sc := scene(ms, 0)
 	sc.Layers[0].Sharing = true
@@ -143,7 +143,7 @@ func TestRetries(t *testing.T) {
 	expect(t, "calls that wait for a retry that comes too late", r.Totals.Open, 0)
 }
 
-// Who throttles himself spares the service.
+// A client that throttles itself spares the service.
 func TestThrottle(t *testing.T) {
 	sc := scene(0, 0)
 	sc.Layers[0].RefuseRate = 1
@@ -154,7 +154,7 @@ func TestThrottle(t *testing.T) {
 	}
 }
 
-// Changes count for work that begins from then on.
+// Changes apply to work that begins later.
 func TestChanges(t *testing.T) {
 	sc := scene(10*ms, 0)
 	sc.Step = time.Second
@@ -176,7 +176,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// All that would come within a period comes at its beginning.
+// All arrivals of a period come at its beginning.
 func TestBurst(t *testing.T) {
 	sc := scene(0, 0)
 	sc.Clients[0].Burst = sim.Burst{Every: 2 * time.Second, For: 100 * ms}
@@ -206,7 +206,7 @@ func TestLatencyOfRetries(t *testing.T) {
 	within(t, "latency: 50 ms, and 40 ms", r.Latency.Mean.Seconds(), 0.09, 1e-9)
 }
 
-// What lasts longer than the run is not done, however long it lasts.
+// Work that lasts longer than the run is not done, for any duration.
 func TestLongestWork(t *testing.T) {
 	const most = 10_000 * time.Hour
 	for name, spoil := range map[string]func(*sim.Scenario){

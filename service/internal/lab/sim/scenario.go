@@ -9,15 +9,14 @@ import (
 	"github.com/weir-go/weir/service/internal/lab/dist"
 )
 
-// A Scenario is what is simulated: clients, and the layers that their requests
-// go through, the first of which the clients call. It is data: the YAML files
-// under scenarios are Scenarios.
+// A Scenario has clients, and the layers that their requests go through. The clients
+// call the first layer. The YAML files under scenarios are Scenarios.
 type Scenario struct {
 	Name     string        `yaml:"name" json:"name"`
 	Duration time.Duration `yaml:"duration" json:"duration"` // of the run, > 0
-	Warmup   time.Duration `yaml:"warmup" json:"warmup"`     // its beginning, which is not measured; < Duration
+	Warmup   time.Duration `yaml:"warmup" json:"warmup"`     // the beginning, which is not measured; < Duration
 	Step     time.Duration `yaml:"step" json:"step"`         // of the series. If zero, a 200th of Duration
-	Seed     uint64        `yaml:"seed" json:"seed"`         // of all that is random
+	Seed     uint64        `yaml:"seed" json:"seed"`         // of the random numbers
 	Layers   []Layer       `yaml:"layers" json:"layers"`
 	Clients  []Client      `yaml:"clients" json:"clients"`
 }
@@ -27,11 +26,11 @@ type Scenario struct {
 // layer while it holds its worker, and is answered.
 type Layer struct {
 	Name    string `yaml:"name" json:"name"`
-	Guard   *Guard `yaml:"guard" json:"guard,omitempty"` // if nil, all are let in
-	Workers int    `yaml:"workers" json:"workers"`       // how many work at once. If zero, as many as come
-	Queue   *int   `yaml:"queue" json:"queue,omitempty"` // how many wait for a worker; beyond, refused. If nil, unbounded
-	// Sharing lets all work at once, each at the speed Workers/N if there are
-	// N > Workers: a processor that is shared. Queue is not used then.
+	Guard   *Guard `yaml:"guard" json:"guard,omitempty"` // if nil, all requests are admitted
+	Workers int    `yaml:"workers" json:"workers"`       // requests processed at once. If zero, unbounded
+	Queue   *int   `yaml:"queue" json:"queue,omitempty"` // requests that wait for a worker; further ones are refused. If nil, unbounded
+	// Sharing lets all requests work at once, each at the speed Workers/N if there
+	// are N > Workers: a shared processor. Queue has no effect then.
 	Sharing bool `yaml:"sharing" json:"sharing,omitempty"`
 
 	ServiceTime dist.ServiceTime `yaml:"service_time" json:"service_time"` // of the layer's own work
@@ -61,7 +60,7 @@ type Layer struct {
 	Pods    int `yaml:"pods" json:"pods,omitempty"`
 	BadPods int `yaml:"bad_pods" json:"bad_pods,omitempty"` // <= Pods
 
-	// CancelAbandoned ends the work whose caller has left. If false, the work
+	// CancelAbandoned ends work after its caller has left. If false, the work
 	// goes on, as in most real services.
 	CancelAbandoned bool `yaml:"cancel_abandoned" json:"cancel_abandoned,omitempty"`
 
@@ -100,7 +99,7 @@ type Guard struct {
 	// Blind hides the callers' deadlines from the guard.
 	Blind bool `yaml:"blind" json:"blind,omitempty"`
 
-	// Other, if not nil, makes a guard of another kind, one for each instance.
+	// Other, if not nil, makes a Limiter for each instance.
 	// Of the fields above, only Instances, Library and Blind count then.
 	Other func() Limiter `yaml:"-" json:"-"`
 }
@@ -113,15 +112,15 @@ func (g *Guard) config() gate.Config {
 	}
 }
 
-// Contention slows work down by what works at the same time (Gunther's
-// Universal Scalability Law): service times are multiplied by
-// 1 + Sigma·(N−1) + Kappa·N·(N−1) for N busy workers.
+// Contention slows work down while other workers are busy (Gunther's Universal
+// Scalability Law): service times are multiplied by 1 + Sigma·(N−1) + Kappa·N·(N−1) for
+// N busy workers.
 type Contention struct {
 	Sigma float64 `yaml:"sigma" json:"sigma"`
 	Kappa float64 `yaml:"kappa" json:"kappa"`
 }
 
-// Pause stops all work of a station, as a garbage collection does.
+// Pause stops all work of a station, like a garbage collection.
 type Pause struct {
 	First time.Duration `yaml:"first" json:"first"` // its instant
 	Every time.Duration `yaml:"every" json:"every"` // > For. If zero, once
@@ -131,19 +130,19 @@ type Pause struct {
 // A Class is the work of one class of requests.
 type Class struct {
 	dist.ServiceTime `yaml:",inline"`
-	// Stream is a request that lasts for its service time, and holds no worker
-	// in this time: an event stream, a download. Nothing slows it down.
+	// Stream marks a request that lasts for its service time without a worker, such
+	// as an event stream or a download. Nothing slows it down.
 	Stream bool `yaml:"stream" json:"stream,omitempty"`
 }
 
-// A Change of a station counts for work that begins from then on. What is nil
-// stays as it is.
+// A Change of a station applies to work that begins later. Nil fields do not change
+// anything.
 type Change struct {
 	At       time.Duration `yaml:"at" json:"at"`
 	Slowdown *float64      `yaml:"slowdown" json:"slowdown,omitempty"` // factor of the service times, > 0; 1 is as configured
 	Workers  *int          `yaml:"workers" json:"workers,omitempty"`   // >= 1
-	// Down ends all that is in the station, and refuses all that arrives, after
-	// RefuseAfter; false is the end of it.
+	// Down refuses all requests in the station, and all that arrive later, each after
+	// RefuseAfter; false ends it.
 	Down *bool `yaml:"down" json:"down,omitempty"`
 
 	// Of the faults, as in Layer.
@@ -156,30 +155,30 @@ type Change struct {
 	BadPods     *int              `yaml:"bad_pods" json:"bad_pods,omitempty"`
 }
 
-// A Client is a population that makes calls. A call is one or, with retries,
-// several attempts to get an answer.
+// A Client is a population that makes calls. A call is one attempt to get an answer or,
+// with retries, several.
 type Client struct {
 	Name string `yaml:"name" json:"name"`
 
-	// Rate is an open loop, in the language of pace.Parse: calls come whatever
-	// becomes of the earlier ones.
+	// Rate is the rate of an open loop, in the syntax of pace.Parse: calls arrive
+	// regardless of earlier ones.
 	Rate     string `yaml:"rate" json:"rate,omitempty"`
 	Arrivals string `yaml:"arrivals" json:"arrivals,omitempty"` // poisson (also if empty) or even
 	Burst    Burst  `yaml:"burst" json:"burst,omitzero"`
 
-	// Users is a closed loop: so many, each of which thinks, calls, and waits
-	// for the answer.
+	// Users is the number of users of a closed loop. Each thinks, calls, and waits for
+	// the answer.
 	Users int              `yaml:"users" json:"users,omitempty"`
 	Think dist.ServiceTime `yaml:"think" json:"think,omitzero"`
-	// Pause is how long a user waits at least after a call that failed. If
-	// zero, 1 ms: who is refused in no time would else call again in no time.
+	// Pause is the least time between a failed call of a user and the next call. If
+	// zero, 1 ms, because a refusal takes no time.
 	Pause time.Duration `yaml:"pause" json:"pause,omitempty"`
 
-	Timeout  time.Duration `yaml:"timeout" json:"timeout,omitempty"`   // how long an attempt may take. If zero, for ever
-	Deadline time.Duration `yaml:"deadline" json:"deadline,omitempty"` // how long a call may take, from its intended start. If zero, for ever
+	Timeout  time.Duration `yaml:"timeout" json:"timeout,omitempty"`   // of an attempt. If zero, none
+	Deadline time.Duration `yaml:"deadline" json:"deadline,omitempty"` // of a call, from its intended start. If zero, none
 	Retry    Retry         `yaml:"retry" json:"retry,omitzero"`
-	// Throttle keeps attempts back when too many have been turned away. If
-	// nil, it does not.
+	// Throttle holds attempts back when too many have been rejected. If nil, it does
+	// not.
 	Throttle *adaptive.Config `yaml:"throttle" json:"throttle,omitempty"`
 
 	Tenants   int      `yaml:"tenants" json:"tenants,omitempty"`     // that the calls come from, at random. If zero, 1
@@ -190,20 +189,20 @@ type Client struct {
 	Mix       []Share  `yaml:"mix" json:"mix,omitempty"`             // of classes. If empty, all are of the class ""
 }
 
-// Burst squeezes an open loop: all that would come within Every comes in the
-// first For of it, so that the mean rate stays.
+// Burst compresses the arrivals of an open loop: all arrivals of each period Every come
+// in its first For. The mean rate does not change.
 type Burst struct {
 	Every time.Duration `yaml:"every" json:"every"`
 	For   time.Duration `yaml:"for" json:"for"` // in (0, Every]
 }
 
-// Retry is what a client does about a failed attempt: it waits for a random
-// time below Backoff·2ⁿ (full jitter) and tries again.
+// Retry lets a client repeat failed attempts, after a random time below Backoff·2ⁿ (full
+// jitter).
 type Retry struct {
 	Attempts   int           `yaml:"attempts" json:"attempts"`       // at most, the first included. If zero, 1
 	Backoff    time.Duration `yaml:"backoff" json:"backoff"`         // if zero, at once
 	MaxBackoff time.Duration `yaml:"max_backoff" json:"max_backoff"` // if zero, unbounded
-	// Budget bounds the retries of the whole client. If nil, it does not.
+	// Budget bounds the retries of the whole client. If nil, there is no bound.
 	Budget *adaptive.BudgetConfig `yaml:"budget" json:"budget,omitempty"`
 }
 

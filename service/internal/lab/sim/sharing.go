@@ -5,18 +5,17 @@ import (
 	"time"
 )
 
-// shared is processor sharing. Each of n jobs works at the speed min(1,
-// Workers/n). On a clock that runs at this speed, a job ends its work after
-// it began, and nothing changes when others come and go.
+// shared is processor sharing. Each of n jobs works at the speed min(1, Workers/n). On a
+// clock with this speed, the end of a job's work does not depend on other jobs.
 type shared struct {
 	heap  []share       // binary, by end; stale shares included
 	jobs  int           // that work
-	clock float64       // nanoseconds of work that each job has got
+	clock float64       // nanoseconds of work done per job
 	as    time.Duration // instant at which clock was right, pauses taken out
 	gen   uint32
 }
 
-// A share is a job that works. It is stale unless the job has its seq.
+// A share is a job in progress. It is stale unless the job has its seq.
 type share struct {
 	end float64
 	seq uint64 // not 0; the order of shares with the same end
@@ -100,7 +99,7 @@ func (l *layer) shareNext(s *Sim) {
 	}
 }
 
-// share has a job begin its work.
+// share begins the work of a job.
 func (l *layer) share(s *Sim, j *job, work time.Duration) {
 	l.share0(s)
 	s.shares++
@@ -110,7 +109,7 @@ func (l *layer) share(s *Sim, j *job, work time.Duration) {
 	l.shareNext(s)
 }
 
-// unshare has a job leave before the end of its work.
+// unshare removes a job before the end of its work.
 func (l *layer) unshare(s *Sim, j *job) {
 	if j.share == 0 {
 		return
@@ -121,7 +120,7 @@ func (l *layer) unshare(s *Sim, j *job) {
 	l.shareNext(s)
 }
 
-// sharedDone is the end of the work that ends first.
+// sharedDone handles the end of the work that ends first.
 func (s *Sim) sharedDone(l *layer) {
 	l.share0(s)
 	j := l.shared.pop().job

@@ -1,19 +1,18 @@
-// Package sim is a discrete-event simulator of services under load. What
-// decides in it is the shipped code: gate.Gate and the algorithms of package
-// limit, run in virtual time. It is pure: the same Scenario, seed included,
-// gives the same Result to the last bit.
+// Package sim is a discrete-event simulator of services under load. Its decisions are
+// those of the shipped code, gate.Gate and the algorithms of package limit, in virtual
+// time. It is deterministic: the same Scenario, including the seed, gives the same
+// Result to the last bit.
 //
 //	client ──> guard ──> queue ──> workers ──┐
 //	                                         └──> guard ──> queue ──> workers ──> …
 //	           └───── layer 0 ─────┘              └───── layer 1 ─────┘
 //
-// A call is what a user wants; with retries it is several attempts. A job is
-// the visit of an attempt to one layer. Events of one instant happen in the
-// order in which they were scheduled.
+// A call is a request of a user; with retries it has several attempts. A job is the
+// visit of an attempt to one layer. Events of one instant happen in the order in which
+// they were scheduled.
 //
-// Chance is drawn anew for each call, so that the n-th call of a client asks
-// for the same work in every variant of a scenario: differences between
-// variants are those of the policies.
+// Each call has its own random numbers, so that the n-th call of a client brings the same
+// work in every variant of a scenario: variants differ by their policies only.
 package sim
 
 import (
@@ -24,10 +23,10 @@ import (
 	"github.com/weir-go/weir/service/internal/lab/trace"
 )
 
-// never is the instant of what does not happen.
+// never is later than all instants of a run.
 const never time.Duration = math.MaxInt64
 
-// A Sim is a Scenario that runs. It is not safe for concurrent use.
+// A Sim is a running Scenario. It is not safe for concurrent use.
 type Sim struct {
 	scenario Scenario
 	now      time.Duration
@@ -48,8 +47,8 @@ type Sim struct {
 	rng  *rand.Rand // of src
 }
 
-// New returns a Sim at the beginning of the scenario, or the *FieldError of
-// its Validate. record, if not nil, is told of every call, as it ends.
+// New returns a Sim at the beginning of the scenario, or the *FieldError of its
+// Validate. Record, if not nil, is called for each call at its end.
 func New(sc Scenario, record func(trace.Record)) (*Sim, error) {
 	if err := sc.Validate(); err != nil {
 		return nil, err
@@ -86,14 +85,14 @@ func Run(sc Scenario) (Result, error) {
 	return s.Result(), nil
 }
 
-// Until simulates up to an instant, which is brought into [now, Duration].
+// Until simulates up to an instant, which is clamped to [now, Duration].
 func (s *Sim) Until(at time.Duration) {
 	for !s.Advance(at, math.MaxInt) {
 	}
 }
 
-// Advance is Until, but stops after n events at the latest: simulated time may
-// pass as slowly as it likes. It reports whether the instant is reached.
+// Advance is like Until, but stops after n events at the latest. It reports whether it
+// has reached the instant.
 func (s *Sim) Advance(at time.Duration, n int) bool {
 	at = min(at, s.scenario.Duration)
 	for range n {
@@ -113,7 +112,7 @@ func (s *Sim) Advance(at time.Duration, n int) bool {
 	return false
 }
 
-// Now returns the instant that the simulation has come to.
+// Now returns the current instant of the simulation.
 func (s *Sim) Now() time.Duration { return s.now }
 
 // Next returns the instant of the next event, or the end if that is before.

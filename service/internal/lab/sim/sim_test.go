@@ -17,7 +17,7 @@ func rate(rps float64) string { return strconv.FormatFloat(rps, 'g', -1, 64) }
 
 func ptr[T any](v T) *T { return &v }
 
-// everything is a scenario with a bit of all there is.
+// everything is a scenario that uses every feature.
 func everything(seed uint64) sim.Scenario {
 	slow := dist.ServiceTime{Mean: 40 * ms, Distribution: "lognormal", CV: 1}
 	return sim.Scenario{
@@ -81,7 +81,7 @@ func TestSameSeedSameBytes(t *testing.T) {
 	}
 }
 
-// In small steps as in one.
+// Small steps give the same result as one.
 func TestUntilInSteps(t *testing.T) {
 	sc := everything(3)
 	whole := run(t, sc)
@@ -100,7 +100,7 @@ func TestUntilInSteps(t *testing.T) {
 	}
 }
 
-// An event at a time as in one.
+// Single events give the same result as one step.
 func TestAdvance(t *testing.T) {
 	sc := everything(3)
 	whole := run(t, sc)
@@ -169,7 +169,7 @@ func TestConservation(t *testing.T) {
 	}
 }
 
-// When all has been answered and done, nothing is left anywhere.
+// At the end, when every call has an answer, no job is left.
 func TestNothingLeaks(t *testing.T) {
 	for seed := range uint64(20) {
 		sc := everything(seed)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A station is the workers of a layer, and those who wait for one.
+// A station has the workers of a layer, and the jobs that wait for one.
 type station struct {
 	workers  int
 	busy     int // workers that are taken; with Sharing, jobs that work
@@ -17,7 +17,7 @@ type station struct {
 	pause    Pause
 
 	waiting ring[entry]
-	queued  int // of waiting, those who still want a worker
+	queued  int // entries of waiting that are not stale
 	serving bool
 	shared  shared
 }
@@ -53,7 +53,7 @@ func (l *Layer) faulty(class string) bool {
 	return len(l.FailingClasses) == 0 || slices.Contains(l.FailingClasses, class)
 }
 
-// station lets a job work, or wait for a worker, unless it is to fail.
+// station starts the work of a job, or lets it wait for a worker, unless it is to fail.
 func (s *Sim) station(j *job) {
 	l := j.layer
 	fate, after := l.fate(s, j)
@@ -75,7 +75,7 @@ func (s *Sim) station(j *job) {
 	}
 }
 
-// begin is the beginning of a job's work.
+// begin starts the work of a job.
 func (s *Sim) begin(j *job) {
 	l := j.layer
 	j.state = working
@@ -97,14 +97,14 @@ func (s *Sim) begin(j *job) {
 	s.agenda.push(l.pause.after(s.now, work), evFinish, j.index, j.gen)
 }
 
-// stream is the beginning of a stream.
+// stream starts a stream.
 func (s *Sim) stream(j *job) {
 	j.state, j.free = working, true
 	rng := s.chance(j.id, j.try<<8|j.nth, forWork+int(j.layer.index))
 	s.agenda.push(s.now+min(j.layer.classes[j.class].Draw(rng), maxTime), evFinish, j.index, j.gen)
 }
 
-// span is a duration of so many nanoseconds, or never.
+// span returns a number of nanoseconds as a duration, or never.
 func span(ns float64) time.Duration {
 	if ns >= float64(never) {
 		return never
@@ -137,8 +137,8 @@ func (l *layer) vacate(s *Sim, j *job) {
 	l.flow.busy--
 }
 
-// serve gives free workers to those who wait. What comes of it may call serve
-// again, which leaves the work to the first.
+// serve gives free workers to waiting jobs. If that calls serve again, the inner call
+// leaves the work to the outer one.
 func (s *Sim) serve(l *layer) {
 	if l.serving {
 		return
@@ -180,7 +180,7 @@ func set[T any](field, value *T) {
 	}
 }
 
-// active is the time until t that is not in a pause.
+// active returns the time until t without pauses.
 func (p Pause) active(t time.Duration) time.Duration {
 	since := t - p.First
 	switch {
@@ -193,7 +193,7 @@ func (p Pause) active(t time.Duration) time.Duration {
 	}
 }
 
-// after is when work that begins at t is done: the least instant with
+// after returns the end of work that begins at t: the least instant with
 // active(instant) = active(t) + work.
 func (p Pause) after(t, work time.Duration) time.Duration {
 	if work > maxTime {
@@ -215,5 +215,5 @@ func (p Pause) after(t, work time.Duration) time.Duration {
 		}
 		target += n * p.For
 	}
-	return max(target, t) // no work is done at once, also in a pause
+	return max(target, t) // work of zero ends at once, also in a pause
 }

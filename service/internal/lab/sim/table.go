@@ -11,8 +11,8 @@ import (
 	"unicode/utf8"
 )
 
-// Table writes results for people, a line for each, and what is known about
-// their tenants, classes and layers, where there are several.
+// Table writes results as text: a line for each, and for its tenants, classes and layers
+// if there are several.
 func Table(w io.Writer, results []Result) error {
 	out := bufio.NewWriter(w)
 	rows := [][]string{{"variant", "offered/s", "goodput/s", "of oracle", "p50", "p95", "p99", "turned away", "timed out", "failed", "reject p99", "limit", "in flight"}}
@@ -76,12 +76,12 @@ func instances(out *bufio.Writer, results []Result) {
 	}
 }
 
-// mostTenants is how many tenants, or instances, a table shows.
+// mostTenants bounds the tenants, or instances, in a table.
 const mostTenants = 12
 
 func (r Result) someTenants() []Figures { return r.Tenants[:min(len(r.Tenants), mostTenants)] }
 
-// columns are offered, goodput, p50, p95, p99, turned away, timed out, failed.
+// columns are offered, goodput, p50, p95, p99, rejected, timed out, failed.
 func (f Figures) columns() []string {
 	ended, rejected := uint64(0), uint64(0)
 	for label, n := range f.Outcomes {
@@ -164,8 +164,8 @@ func layers(out *bufio.Writer, results []Result) {
 	align(out, rows)
 }
 
-// guard is the limit, and what was in flight, of the first layer with a guard:
-// means over the second half of the run.
+// guard returns the mean limit and requests in flight over the second half of the run, of
+// the first layer with a guard.
 func (r Result) guard() (limit, inflight string) {
 	for i, l := range r.Layers {
 		if l.Guard != nil {
@@ -191,7 +191,7 @@ func (r Result) layerGuard(i int) (limit, inflight string) {
 	return limit, number(n)
 }
 
-// named is a name, or a dash.
+// named returns a name, or a dash.
 func named(s string) string {
 	if s == "" {
 		return "–"
@@ -201,7 +201,7 @@ func named(s string) string {
 
 func percent(x float64) string { return strconv.FormatFloat(100*x, 'f', 1, 64) + " %" }
 
-// number writes three significant digits, or all before the point.
+// number formats three significant digits, or all before the point.
 func number(x float64) string {
 	switch {
 	case x >= 100:
@@ -213,7 +213,7 @@ func number(x float64) string {
 	}
 }
 
-// short writes a duration to three significant digits.
+// short formats a duration to three significant digits.
 func short(d time.Duration) string {
 	unit := time.Duration(1)
 	for d >= 1000*unit {

@@ -40,8 +40,8 @@ func station(c int, load float64, distribution string, cv float64) sim.Scenario 
 	}
 }
 
-// Mean times in the system, in units of the mean service time: those that
-// queueing theory knows exactly.
+// Mean times in the system, in units of the mean service time, with exact values from
+// queueing theory.
 func TestTheory(t *testing.T) {
 	for _, tt := range []struct {
 		rule         string
@@ -77,7 +77,7 @@ func TestTheory(t *testing.T) {
 	}
 }
 
-// Whoever shares works all the time, if slowly.
+// Under processor sharing, every job works all the time.
 func busyTolerance(sharing bool) float64 {
 	if sharing {
 		return math.Inf(1)
@@ -85,8 +85,8 @@ func busyTolerance(sharing bool) float64 {
 	return 0.02
 }
 
-// erlangC is the probability that an arrival waits, of c workers under a load
-// of a erlangs.
+// erlangC returns the probability that an arrival waits, for c workers and a load of a
+// erlangs.
 func erlangC(c int, a float64) float64 {
 	b := 1.0 // Erlang B, by its recursion
 	for k := 1; k <= c; k++ {
@@ -167,9 +167,8 @@ func TestPauseCapacity(t *testing.T) {
 	}
 }
 
-// One tenant at a hundred times the load of the others leaves each of them its
-// fair share, under each discipline: who did not make the queue is not made to
-// leave it.
+// One tenant with a hundred times the load of the others leaves each of them its fair
+// share, under each discipline: only requests of the tenant that fills the queue leave it.
 func TestFairShareUnderDefaults(t *testing.T) {
 	for _, d := range []gate.Discipline{gate.FIFO, gate.CoDel, gate.AdaptiveLIFO} {
 		t.Run(d.String(), func(t *testing.T) {
@@ -189,8 +188,8 @@ func TestFairShareUnderDefaults(t *testing.T) {
 	}
 }
 
-// A partition that offers less than it is guaranteed gets all of it, however
-// full others keep the queue.
+// A partition that offers less than its guarantee is served completely, even if others
+// fill the queue.
 func TestGuaranteedPartition(t *testing.T) {
 	r := run(t, sim.Scenario{
 		Name: "partitions", Duration: time.Minute, Warmup: 5 * time.Second, Seed: 1,

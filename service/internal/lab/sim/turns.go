@@ -11,18 +11,18 @@ import (
 	"github.com/weir-go/weir/internal/waitq"
 )
 
-// A Rate is a guard that lets in so many a second, first come, first served.
+// A Rate is a guard that admits requests at a rate, first come, first served.
 type Rate struct {
 	PerSecond float64       `yaml:"per_second" json:"per_second"`       // > 0
 	Burst     int           `yaml:"burst" json:"burst,omitempty"`       // at once. If zero, 1
-	MaxWait   time.Duration `yaml:"max_wait" json:"max_wait,omitempty"` // for its turn; beyond, refused. If zero, unbounded
-	// Mute lets those whose turn would come too late wait for MaxWait all the
-	// same, and refuses them then, as a channel of tokens with a time-out
-	// does. If false, they are refused at once.
+	MaxWait   time.Duration `yaml:"max_wait" json:"max_wait,omitempty"` // for a turn; longer waits are refused. If zero, unbounded
+	// Mute lets requests with a turn after MaxWait wait for MaxWait before they are
+	// refused, like a channel of tokens with a time-out. If false, they are refused
+	// at once.
 	Mute bool `yaml:"mute" json:"mute,omitempty"`
 }
 
-// turns is a Rate that runs: waitq.Tokens, as package rate runs it.
+// turns is the state of a Rate. It uses waitq.Tokens, like package rate.
 type turns struct {
 	sim    *Sim
 	index  int32 // of the guard
@@ -31,16 +31,16 @@ type turns struct {
 	bucket gcra.Bucket
 	queue  waitq.Tokens[*turn]
 	alarm  time.Duration    // of the next evTurn for the queue
-	late   map[uint32]*turn // by number: those who wait in vain
-	number uint32           // of the latest of them
+	late   map[uint32]*turn // by number: requests that will be refused after MaxWait
+	number uint32           // of the newest entry of late
 	stats  gate.Stats
 }
 
-// A turn is a request's place in line, and later what it is let in by.
+// A turn is the place of a request in the queue, and the Pass of an admitted one.
 type turn struct {
 	of     *turns
 	place  *waitq.Turn[*turn]
-	number uint32 // not 0: it waits in vain
+	number uint32 // key in late; 0 if it is not there
 	answer func(weir.Reason)
 }
 
@@ -83,7 +83,7 @@ func (t *turns) admit() {
 	t.stats.Inflight++
 }
 
-// arm has the next turn on the agenda.
+// arm puts the next turn on the agenda.
 func (t *turns) arm() {
 	if at := t.queue.Deadline(&t.quota); at < t.alarm {
 		t.alarm = max(at, t.sim.now)
@@ -91,7 +91,7 @@ func (t *turns) arm() {
 	}
 }
 
-// come is a turn or, with a number, the end of a wait in vain.
+// come handles a turn or, with a number, the end of a wait in late.
 func (t *turns) come(number uint32) {
 	if number != 0 {
 		if p := t.late[number]; p != nil { // else it has left
@@ -117,7 +117,7 @@ func (t *turns) come(number uint32) {
 
 func (t *turns) Stats() gate.Stats { return t.stats }
 
-// Cancel moves all behind forward by one.
+// Cancel moves the requests behind it forward by one.
 func (p *turn) Cancel() {
 	t := p.of
 	t.stats.Waiting--

@@ -8,8 +8,8 @@ import (
 	"github.com/weir-go/weir/service/internal/lab/sim"
 )
 
-// paced is ten calls a second, evenly, for ten seconds, of which a rate lets in
-// five a second.
+// paced is ten calls a second, evenly, for ten seconds, of which a rate admits five a
+// second.
 func paced(r sim.Rate, timeout time.Duration) sim.Scenario {
 	sc := scene(ms, timeout)
 	r.PerSecond = 5
@@ -18,8 +18,8 @@ func paced(r sim.Rate, timeout time.Duration) sim.Scenario {
 	return sc
 }
 
-// Whoever waits without bound is let in at his turn: nobody is refused, and the
-// last waits for as long as all have come.
+// Without MaxWait, every request is admitted at its turn, and the last waits for the
+// longest time.
 func TestRateTurns(t *testing.T) {
 	r := run(t, paced(sim.Rate{Burst: 2}, 0))
 	g := r.Layers[0].Guard
@@ -33,8 +33,8 @@ func TestRateTurns(t *testing.T) {
 	}
 }
 
-// Whose turn would come too late is refused at once or, if the guard is mute,
-// after all that time. Who is let in is the same.
+// A request with a turn after MaxWait is refused at once or, with Mute, after MaxWait.
+// The same requests are admitted.
 func TestRateRefuses(t *testing.T) {
 	said := run(t, paced(sim.Rate{Burst: 2, MaxWait: 350 * ms}, 0))
 	mute := run(t, paced(sim.Rate{Burst: 2, MaxWait: 350 * ms, Mute: true}, 0))

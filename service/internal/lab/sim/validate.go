@@ -12,7 +12,7 @@ import (
 	"github.com/weir-go/weir/service/internal/lab/pace"
 )
 
-// A FieldError says which field of a Scenario is out of range.
+// A FieldError reports a field of a Scenario that is out of range.
 type FieldError struct {
 	Field string // as a path in its file: layers[0].service_time.mean
 	Value any
@@ -33,11 +33,11 @@ const (
 	maxChanges = 1000
 	maxFactor  = 1e6 // of service times
 
-	// maxTime bounds every duration, so that no sum of some overflows.
+	// maxTime bounds every duration, so that sums do not overflow.
 	maxTime = 10_000 * time.Hour
 )
 
-// A checker keeps the first thing that is wrong.
+// A checker keeps the first error.
 type checker struct{ err *FieldError }
 
 func (c *checker) check(fine bool, field string, value any, rule string) {
@@ -126,7 +126,7 @@ func (l *Layer) check(c *checker, at string) {
 	}
 }
 
-// checkChanges looks at the changes, but for those of faults.
+// checkChanges checks the changes, except those of faults.
 func (l *Layer) checkChanges(c *checker, at string) {
 	before := time.Duration(0)
 	for i, ch := range l.Changes {
@@ -153,7 +153,7 @@ func (r *Rate) check(c *checker, at string) {
 	c.check(!r.Mute || r.MaxWait > 0, at+"max_wait", r.MaxWait, "must be > 0 with mute")
 }
 
-// rule is what an error of another package says, without its prefix.
+// rule returns the message of an error of another package, without its prefix.
 func rule(err error) string {
 	if err == nil {
 		return ""

@@ -11,7 +11,7 @@ import (
 	"github.com/weir-go/weir/service/internal/lab/sim"
 )
 
-// Every bad field is named by its path.
+// The error about each bad field has its path.
 func TestValidate(t *testing.T) {
 	for field, spoil := range map[string]func(*sim.Scenario){
 		"duration":                        func(sc *sim.Scenario) { sc.Duration = 0 },
@@ -37,7 +37,7 @@ func TestValidate(t *testing.T) {
 		"clients[0].mix[0].class":         func(sc *sim.Scenario) { sc.Clients[0].Mix = []sim.Share{{Class: "x", Share: 1}} },
 		"clients[0].retry.budget":         func(sc *sim.Scenario) { sc.Clients[0].Retry.Budget = &adaptive.BudgetConfig{Ratio: 2} },
 		"clients[0].think.mean":           func(sc *sim.Scenario) { sc.Clients[0].Think.Mean = -1 },
-		"clients[0].think.mean ": func(sc *sim.Scenario) { // who calls in no time, for ever
+		"clients[0].think.mean ": func(sc *sim.Scenario) { // a user that calls at once, for ever
 			sc.Clients[0].Rate, sc.Clients[0].Users = "", 1
 			sc.Layers[0].ServiceTime.Mean = 0
 		},
@@ -87,7 +87,7 @@ func TestValidate(t *testing.T) {
 		"layers[0].guard.instances[0].skew_spread": instances(sim.Group{SkewSpread: -1}),
 		"layers[0].guard.instances[1].start":       instances(sim.Group{}, sim.Group{Start: -1}),
 		"layers[0].guard.instances[1].start_every": instances(sim.Group{}, sim.Group{StartEvery: -1}),
-		"layers[0].guard.instances":                instances(sim.Group{Start: 1}),
+		"layers[0].guard.instances[0].start":       instances(sim.Group{Start: 1}),
 		"layers[0].guard.instances[1].name":        instances(sim.Group{Name: "x"}, sim.Group{Name: "x"}),
 	} {
 		sc := scene(ms, 0)

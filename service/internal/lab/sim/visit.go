@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// A callCost is the mean cost of one call, in one attempt. Times are in
-// seconds, without any wait.
+// A callCost is the mean cost of an attempt of a call. Times are in seconds, without
+// waits.
 type callCost struct {
 	visits  []visitCost // by layer
 	works   float64     // probability that no fault ends it
-	takes   float64     // how long it takes, with or without success
-	success float64     // how long a success takes
+	takes   float64     // mean duration, with or without success
+	success float64     // mean duration of a success
 	stream  bool        // it is a stream at the first layer
 }
 
@@ -21,11 +21,11 @@ type visitCost struct {
 	hold float64 // worker time in which the work waits for the layer below
 }
 
-// least keeps the share of calls that work above zero, so that the capacity in
-// an outage is that for what came before it.
+// least keeps the share of working calls above zero, so that the capacity in an outage
+// is defined.
 const least = 1e-9
 
-// call returns what a call of a class costs.
+// call returns the cost of a call of a class.
 func (sc *Scenario) call(class string, states []layerState) callCost {
 	c := callCost{visits: make([]visitCost, len(states)), works: 1}
 	inner := make([]visitCost, len(states)) // of one visit to the layer
@@ -67,8 +67,8 @@ func (sc *Scenario) call(class string, states []layerState) callCost {
 	return c
 }
 
-// visitsBelow is how often a job visits the layer below, which serves a visit
-// with a probability, and the probability that all its calls are served.
+// visitsBelow returns the mean number of visits of a job to the layer below, which serves
+// a visit with the probability works, and the probability that all calls are served.
 func visitsBelow(works float64, calls, attempts int) (visits, pass float64) {
 	served := 1 - math.Pow(1-works, float64(attempts)) // one call, in all its attempts
 	tries := float64(attempts)
@@ -83,7 +83,7 @@ func visitsBelow(works float64, calls, attempts int) (visits, pass float64) {
 	return visits, pass
 }
 
-// faultShares are the probabilities of the fates.
+// faultShares returns the probabilities of the fates.
 type faultShares struct{ failure, refusal, hang float64 }
 
 func (st *layerState) shares(l *Layer, class string) faultShares {
@@ -101,8 +101,8 @@ func (st *layerState) shares(l *Layer, class string) faultShares {
 	return faultShares{share * f.failure, share * f.refusal, share * f.hang}
 }
 
-// hangs is how long a job hangs at the i-th layer: until the first of its
-// callers leaves, at most.
+// hangs returns how long a job hangs at the i-th layer: at most until one of its callers
+// leaves.
 func (sc *Scenario) hangs(i int, hangFor time.Duration) time.Duration {
 	most := hangFor
 	if most == 0 {

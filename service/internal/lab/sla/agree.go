@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// An Agreement is how far two results of the same points are from each other.
+// An Agreement compares two results of the same points.
 type Agreement struct {
 	Points  int
 	Success Distance // of shares
@@ -15,10 +15,10 @@ type Agreement struct {
 	P95     Distance // likewise
 }
 
-// A Distance is the differences of one figure.
+// A Distance summarizes the differences of one figure.
 type Distance struct {
 	Median, Most float64
-	Row          string // where it is the most
+	Row          string // of the largest difference
 	Rate         float64
 }
 
@@ -55,7 +55,7 @@ func Compare(a, b Result) Agreement {
 	}
 }
 
-// String tells the Agreement in a few lines.
+// String describes the Agreement in a few lines.
 func (a Agreement) String() string {
 	s := fmt.Sprintf("beside the same %d points in virtual time, half and all are within\n", a.Points)
 	for _, d := range []struct {

@@ -16,8 +16,8 @@ import (
 	"github.com/weir-go/weir/service/internal/lab/trace"
 )
 
-// drive offers a rate to a row's own handler, as it is under HTTP, in the
-// virtual time of a bubble, and records what comes of it.
+// drive offers a rate to the handler of a row, in the virtual time of a bubble, and
+// records the answers.
 func (c Config) drive(t *testing.T, row Row, rate float64, whole time.Duration, slow Slowdown, record func(trace.Record)) {
 	profile, err := pace.Parse(strconv.FormatFloat(rate, 'g', -1, 64) + "@" + whole.String() + ",0")
 	if err != nil {
@@ -50,7 +50,7 @@ func (c Config) drive(t *testing.T, row Row, rate float64, whole time.Duration, 
 }
 
 // The handlers and the simulation agree: the shipped code that waits, and the
-// pure code in virtual time. The service times are other draws of the same
+// pure code in virtual time. Their service times are different draws of the same
 // distribution. Half of all points are within one per cent in success and
 // goodput, and three in latencies; each within three, and ten or, if requests
 // come at random, thirty.
@@ -116,10 +116,10 @@ func (c Config) driveAll(t *testing.T) (r Result) {
 	return r
 }
 
-// acceptable checks what the experiment is to show, where nothing disturbs it:
-// Auto has at least 97 % of the goodput of the best row that was tuned, keeps
-// the agreed P95, refuses at once, and bears the slow-down; the tuned rate keeps
-// the agreement, until the slow-down.
+// acceptable checks the claims of the experiment on an idle machine: Auto has at
+// least 97 % of the goodput of the best tuned row, keeps the agreed P95, refuses at
+// once, and withstands the slow-down; the tuned rate keeps the agreement until the
+// slow-down.
 func acceptable(t *testing.T, r Result) {
 	t.Helper()
 	for _, p := range r.Points {

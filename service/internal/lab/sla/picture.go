@@ -9,14 +9,14 @@ import (
 	"github.com/weir-go/weir/service/internal/lab/plot"
 )
 
-// seen is the least latency that a picture shows: below is not nothing, but
-// would take most of a logarithmic axis.
+// seen is the least latency that a plot shows. Lower ones would take most of a
+// logarithmic axis.
 const seen = 50 * time.Microsecond
 
 // source is named in pictures.
 const source = "after rodaine.com, The X-Files: Controlling Throughput with rate.Limiter (2017)"
 
-// legend is the keys of the rows that were measured.
+// legend returns the keys of the rows that were measured.
 func (r Result) legend() (keys []plot.Key) {
 	has := map[string]bool{}
 	for _, p := range r.Points {
@@ -62,7 +62,7 @@ func (r Result) Draw(w io.Writer, format string) error {
 	}, format)
 }
 
-// shown is a latency in seconds, a gap if there was none.
+// shown returns a latency in seconds, or a gap if there was none.
 func shown(l Latency, d time.Duration) float64 {
 	if l.Count == 0 {
 		return math.NaN()
@@ -70,7 +70,7 @@ func shown(l Latency, d time.Duration) float64 {
 	return max(d, seen).Seconds()
 }
 
-// curves makes one of each row.
+// curves returns a curve for each row.
 func (r Result) curves(dotted bool, of func(Point) float64) (curves []plot.Curve) {
 	for _, row := range Rows() {
 		c := plot.Curve{Colour: row.colour, Dotted: dotted}

@@ -12,21 +12,21 @@ import (
 	"github.com/weir-go/weir/service/internal/lab/sim"
 )
 
-// Auto is the name of the row that nobody has tuned.
+// Auto is the name of the row without tuned parameters.
 const Auto = "Auto"
 
-// A Row is what stands in front of the service.
+// A Row is a way to limit the requests of the service.
 type Row struct {
 	Name  string
 	About string
 
 	colour int // in pictures
-	// protect puts it in front of a handler. What it has started ends with stop.
+	// protect puts the limit in front of a handler. Call stop at the end.
 	protect func(next http.Handler) (h http.Handler, stop func(), err error)
 	guard   func() *sim.Guard // the same in virtual time
 }
 
-// Rows returns all there are, as the source has them, and Auto.
+// Rows returns the rows of the source, and Auto.
 func Rows() []Row {
 	tuned := sim.Rate{PerSecond: Tuned, Burst: Burst}
 	limited, mute := tuned, tuned
@@ -43,8 +43,8 @@ func Rows() []Row {
 
 func unlimited(next http.Handler) (http.Handler, func(), error) { return next, func() {}, nil }
 
-// ticking has each request take a tick. If patience is not zero, whoever gets
-// none in that time is refused.
+// ticking lets each request wait for a tick. If patience is not zero, a request that
+// gets none in that time is refused.
 func ticking(patience time.Duration) func(http.Handler) (http.Handler, func(), error) {
 	return func(next http.Handler) (http.Handler, func(), error) {
 		ticks, stop := ticks()
@@ -66,8 +66,8 @@ func ticking(patience time.Duration) func(http.Handler) (http.Handler, func(), e
 	}
 }
 
-// ticks returns a channel of ticks, of which it keeps a Burst. A tick that the
-// machine is late for is lost, as time.Ticker says.
+// ticks returns a channel of ticks that keeps up to Burst of them. If the machine is
+// late, ticks are lost, as documented by time.Ticker.
 func ticks() (_ <-chan struct{}, stop func()) {
 	c, quit := make(chan struct{}, Burst), make(chan struct{})
 	for range Burst {
@@ -84,14 +84,14 @@ func ticks() (_ <-chan struct{}, stop func()) {
 			}
 			select {
 			case c <- struct{}{}:
-			default: // as many as are kept
+			default: // Burst ticks are kept
 			}
 		}
 	}()
 	return c, func() { close(quit) }
 }
 
-// waiting refuses at once whoever would get no token within its Patience.
+// waiting refuses a request at once if it would get no token within Patience.
 func waiting(next http.Handler) (http.Handler, func(), error) {
 	lim := rate.NewLimiter(Tuned, Burst)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -113,7 +113,7 @@ func auto(next http.Handler) (http.Handler, func(), error) {
 	return m.Handler(next), func() {}, nil
 }
 
-// autoGuard is what httplimit's default limiter does, in virtual time.
+// autoGuard is the default limiter of httplimit in virtual time.
 func autoGuard() *sim.Guard {
 	g := admission.Auto
 	return &sim.Guard{
@@ -122,7 +122,7 @@ func autoGuard() *sim.Guard {
 	}
 }
 
-// service is the handler that all this is about.
+// service is the handler to protect.
 func service(u *Upstream) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch err := u.Call(r.Context()); err {
@@ -130,6 +130,6 @@ func service(u *Upstream) http.Handler {
 			_, _ = w.Write([]byte("Hello!\n"))
 		case ErrTimeout:
 			w.WriteHeader(http.StatusGatewayTimeout)
-		} // else nobody is there any more
+		} // else the client has left
 	})
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/weir-go/weir/service/internal/lab/trace"
 )
 
-// Run measures everything over HTTP on this machine, one row at a time. done,
-// if not nil, is told how much of Duration has passed. If ctx ends, the Result
-// is what was complete by then, and the error that of ctx.
+// Run measures all points over HTTP on this machine, one row at a time. Done, if not
+// nil, is called with the part of Duration that has passed. If ctx ends, Run returns
+// the complete points and the error of ctx.
 func Run(ctx context.Context, cfg Config, done func(time.Duration)) (Result, error) {
 	r := Result{Seed: cfg.Seed}
 	if err := cfg.Validate(); err != nil {
@@ -50,8 +50,8 @@ func Run(ctx context.Context, cfg Config, done func(time.Duration)) (Result, err
 	return r, nil
 }
 
-// measure measures a point until the machine was quiet, or as often as it may,
-// and returns the quietest.
+// measure measures a point, again if the machine was disturbed, and returns the least
+// disturbed result.
 func (c Config) measure(ctx context.Context, row Row, rate float64, whole, warmup time.Duration) (best Point, err error) {
 	for times := 1; ; times++ {
 		t := newTally(warmup, whole)
@@ -67,7 +67,7 @@ func (c Config) measure(ctx context.Context, row Row, rate float64, whole, warmu
 	}
 }
 
-// offer offers a rate to a row, with an upstream of its own.
+// offer offers a rate to a row with a new upstream.
 func (c Config) offer(ctx context.Context, row Row, rate float64, whole time.Duration, slow Slowdown,
 	record func(trace.Record), answered func(began, took time.Duration, status int)) error {
 	profile, err := pace.Parse(strconv.FormatFloat(rate, 'g', -1, 64))
@@ -99,8 +99,8 @@ func (c Config) offer(ctx context.Context, row Row, rate float64, whole time.Dur
 	return ctx.Err()
 }
 
-// timed tells answered of every request: when it came, how long it took, and
-// the status of the answer.
+// timed calls answered for every request with its arrival, its duration, and the
+// status of the answer.
 func timed(next http.Handler, answered func(began, took time.Duration, status int)) http.Handler {
 	epoch := time.Now()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -8,8 +8,8 @@ import (
 	"github.com/weir-go/weir/service/internal/lab/trace"
 )
 
-// Simulate is Run in virtual time: the same requests, the same algorithms, and
-// answers that cost nothing.
+// Simulate is Run in virtual time, with the same requests and algorithms. Answers take
+// no time.
 func Simulate(cfg Config) (Result, error) {
 	r := Result{Simulated: true, Seed: cfg.Seed}
 	if err := cfg.Validate(); err != nil {
@@ -52,8 +52,7 @@ func simulate(sc sim.Scenario, record func(trace.Record)) error {
 	return nil
 }
 
-// scenario is a row that is offered a rate, and then nothing until all are
-// answered.
+// scenario offers a rate to a row, and ends when all requests have an answer.
 func (c Config) scenario(row Row, rate float64, whole time.Duration) sim.Scenario {
 	arrivals := "even"
 	if c.Poisson {

@@ -1,16 +1,16 @@
-// Package sla is an experiment: what keeps a service within its service level
-// agreement when more comes than it can bear? It is that of "The X-Files:
-// Controlling Throughput with rate.Limiter" (rodaine.com, 2017) and of its
-// program github.com/rodaine/x-files-rate, with one row more.
+// Package sla is an experiment: which limit keeps an overloaded service within its
+// service level agreement? It repeats "The X-Files: Controlling Throughput with
+// rate.Limiter" (rodaine.com, 2017; program github.com/rodaine/x-files-rate), with an
+// additional limit.
 //
-// A handler makes one call of an Upstream, which works on ten calls at once for
-// 23 ms each, and lets the others queue. A call that takes longer than 500 ms,
-// its wait included, is given up, and the handler answers 504. The agreement is
-// 425 requests a second with a 95th percentile of 275 ms. In front of the
-// handler stands nothing, or one of four ways to limit what comes in (Rows).
+// A handler makes one call of an Upstream, which processes ten calls at once for
+// 23 ms each, and queues the others. A call that takes longer than 500 ms, including
+// its wait, times out, and the handler answers 504. The agreement is 425 requests a
+// second with a 95th percentile of 275 ms. The handler has no limit, or one of four
+// (Rows).
 //
-// Run measures them over real HTTP, Simulate in virtual time. Requests come in
-// an open loop, and latencies count from when they should have been sent.
+// Run measures them over real HTTP, Simulate in virtual time. Requests come in an open
+// loop, and latencies count from their intended start.
 package sla
 
 import (
@@ -21,59 +21,56 @@ import (
 	"github.com/weir-go/weir/service/internal/lab/dist"
 )
 
-// The experiment, after its source. The source's calls take 20 ms and the
-// amount of a normal with a standard deviation of 5 ms, which has a mean of
-// 24 ms and varies by 0.13 of it. Here the mean is 23 ms, so that 425 a second
-// can be done.
+// The parameters of the source. Its calls take 20 ms plus the absolute value of a
+// normal variable with a standard deviation of 5 ms: a mean of 24 ms, and a coefficient
+// of variation of 0.13. Here the mean is 23 ms, which allows 425 calls a second.
 const (
 	Workers = 10
 	Mean    = 23 * time.Millisecond
 	CV      = 0.13
 	Timeout = 500 * time.Millisecond // of a call
 
-	Tuned    = 425                   // requests a second that the limits on the rate let in
-	Burst    = 10                    // and so many at once
+	Tuned    = 425                   // requests a second of the rate limits
+	Burst    = 10                    // of the rate limits
 	Patience = 75 * time.Millisecond // for a token
 
 	AgreedRate = 425
 	AgreedP95  = 275 * time.Millisecond
 )
 
-// Capacity is how many calls a second the Upstream can do.
+// Capacity is the highest throughput of the Upstream, in calls a second.
 const Capacity = float64(Workers) * float64(time.Second) / float64(Mean)
 
 func serviceTime() dist.ServiceTime {
 	return dist.ServiceTime{Mean: Mean, Distribution: "normal", CV: CV}
 }
 
-// Config says what to measure. Full and Quick return two that are useful.
+// Config configures the experiment. Full and Quick return useful ones.
 type Config struct {
 	Rates []float64 // offered, requests a second, in (0, MaxRate]
-	Rows  []Row     // who stands in front of the service. If empty, Rows()
+	Rows  []Row     // the limits to measure. If empty, Rows()
 
-	// Point is how long each row is offered each rate, at least MinPoint; a
-	// third of it at rates below nine tenths of the Capacity, where nothing queues.
-	// The first fifth of it is not counted.
+	// Point is the time for each row at each rate, at least MinPoint; a third of it
+	// at rates below 0.9 Capacity, which do not queue. The first fifth is not
+	// counted.
 	Point time.Duration
-	// Phase is a third of the slow-down: the upstream is well, twice as slow,
-	// and well again. If zero, there is none.
+	// Phase is a third of the slow-down experiment: the upstream is normal, twice as
+	// slow, and normal again. If zero, that experiment is left out.
 	Phase time.Duration
 
-	// Again is how many times a point is measured again over HTTP if the
-	// machine was not Quiet meanwhile. The quietest time counts, whatever came
-	// of it.
+	// Again bounds how often a point is measured again over HTTP if the machine was
+	// not Quiet. The least disturbed measurement counts.
 	Again int
 
 	Poisson bool   // requests come at random, instead of evenly
 	Seed    uint64 // of the service times, and of the requests if they come at random
-	// Abandoned lets the upstream work on for callers that have given up. If
-	// false, it forgets them, as the source's does: that is kinder to the rows
-	// that let calls time out.
+	// Abandoned lets the upstream continue to process calls after their callers have
+	// given up. If false, it drops them, as in the source, which favours the rows that
+	// let calls time out.
 	Abandoned bool
 }
 
-// Quiet is by how much all but one in a hundred requests are sent too late at
-// most, where nothing else keeps the machine busy.
+// Quiet is the bound of the delay of sending (P99) on a machine that is not disturbed.
 const Quiet = 5 * time.Millisecond
 
 // Bounds of a Config.
@@ -85,7 +82,7 @@ const (
 	MaxTime  = 10 * time.Minute // of a Point, and of a Phase
 )
 
-// Full is the source's experiment, in about five minutes.
+// Full returns the experiment of the source. It takes about five minutes.
 func Full() Config {
 	c := Config{Point: 4500 * time.Millisecond, Phase: 5 * time.Second, Again: 2, Seed: 1}
 	for rate := 25.0; rate <= 600; rate += 25 {
@@ -94,7 +91,7 @@ func Full() Config {
 	return c
 }
 
-// Quick is less of it, in less than a minute.
+// Quick returns a shorter experiment, of less than a minute.
 func Quick() Config {
 	return Config{
 		Rates: []float64{100, 300, 400, 425, 450, 500, 600}, Point: 1500 * time.Millisecond,
@@ -102,7 +99,7 @@ func Quick() Config {
 	}
 }
 
-// Validate says which field is wrong, or returns nil.
+// Validate returns an error about the first field that is not valid, or nil.
 func (c Config) Validate() error {
 	switch {
 	case len(c.Rates) == 0 || len(c.Rates) > MaxRates:
@@ -129,7 +126,7 @@ func (c Config) rows() []Row {
 	return c.Rows
 }
 
-// point returns how long a rate is offered, and the part that is not counted.
+// point returns the time for a rate, and the part of it that is not counted.
 func (c Config) point(rate float64) (whole, warmup time.Duration) {
 	whole = c.Point
 	if rate < 0.9*Capacity {
@@ -138,10 +135,10 @@ func (c Config) point(rate float64) (whole, warmup time.Duration) {
 	return whole, whole / 5
 }
 
-// Points is how many there will be.
+// Points returns the number of points.
 func (c Config) Points() int { return len(c.Rates) * len(c.rows()) }
 
-// Duration is about how long Run takes on a machine that is quiet.
+// Duration returns an estimate of the time that Run takes on a quiet machine.
 func (c Config) Duration() time.Duration {
 	sum := 3 * c.Phase * time.Duration(len(c.slowRows()))
 	for _, rate := range c.Rates {
@@ -151,7 +148,7 @@ func (c Config) Duration() time.Duration {
 	return sum
 }
 
-// A Result is what came of the rows, in the order of the rates.
+// A Result has the points of all rows, in the order of the rates.
 type Result struct {
 	Simulated bool     `json:"simulated"`
 	Seed      uint64   `json:"seed"`
@@ -163,25 +160,25 @@ type Result struct {
 type Point struct {
 	Row      string  `json:"row"`
 	Rate     float64 `json:"rate"`     // offered
-	Times    int     `json:"times"`    // that it was measured; this is the quietest
+	Times    int     `json:"times"`    // it was measured; this is the least disturbed one
 	Requests int     `json:"requests"` // that counted
 	Success  float64 `json:"success"`  // share of them
-	Goodput  float64 `json:"goodput"`  // successes that came in during that time, a second
-	OfBest   float64 `json:"of_best"`  // Goodput / the best row's, Auto's aside; what exceeds Rate does not count
+	Goodput  float64 `json:"goodput"`  // successes during that time, per second
+	OfBest   float64 `json:"of_best"`  // Goodput / that of the best row besides Auto, each at most Rate
 
-	All       Latency `json:"all"`       // from when it should have been sent
+	All       Latency `json:"all"`       // from the intended start
 	Successes Latency `json:"successes"` // likewise
 	Failures  Latency `json:"failures"`  // likewise: refusals and time-outs
-	// Refusals are those that were not let in: from when they were sent to when
-	// the answer was there, and how long the server took for them.
+	// Refusals are the latencies of refused requests: at the client from the actual
+	// start, and at the server.
 	Refusals Latency `json:"refusals"`
 	Refusing Latency `json:"refusing"`
-	// Sending is by how much requests were sent too late: the noise of the
-	// machine.
+	// Sending is the delay between the intended and the actual start: the noise of
+	// the machine.
 	Sending Latency `json:"sending"`
 }
 
-// Latency is quantiles, to three digits. Those of nothing are zero.
+// Latency has quantiles, to three digits. Without requests, they are zero.
 type Latency struct {
 	Count int64         `json:"count"`
 	P50   time.Duration `json:"p50"`
@@ -190,8 +187,7 @@ type Latency struct {
 	Max   time.Duration `json:"max"`
 }
 
-// refused reports whether an answer's status is that of a request that was not
-// let in.
+// refused reports whether a status means a refusal.
 func refused(status int) bool {
 	return status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable
 }

@@ -120,7 +120,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// Everything over HTTP, for a moment: it says what it is to say, in every form.
+// A short run over HTTP, and its output in every format.
 func TestRun(t *testing.T) {
 	cfg := Config{Rates: []float64{40, 700}, Point: 400 * ms, Phase: 100 * ms, Seed: 1}
 	passed := time.Duration(0)
@@ -145,7 +145,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// A run that is broken off returns what is complete.
+// A run that is interrupted returns the complete points.
 func TestRunIsBrokenOff(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()

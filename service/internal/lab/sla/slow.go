@@ -9,11 +9,10 @@ import (
 	"github.com/weir-go/weir/service/internal/lab/trace"
 )
 
-// The slow-down: at the agreed rate, which is near the capacity, the upstream
-// becomes twice as slow for a Phase.
+// The slow-down experiment: at the agreed rate, which is near the capacity, the
+// upstream becomes twice as slow for a Phase.
 
-// slowed are the rows that it is measured for: the best that was tuned, and
-// the one that was not.
+// slowed are its rows: the best tuned one, and Auto.
 var slowed = []string{"rate.Wait, 75 ms", Auto}
 
 func (c Config) slowRows() (rows []Row) {
@@ -32,7 +31,7 @@ func (c Config) slowRows() (rows []Row) {
 
 func (c Config) slowdown() Slowdown { return Slowdown{c.Phase, 2 * c.Phase} }
 
-// A Course is what came of a row in the slow-down, over time.
+// A Course is the result of a row in the slow-down, over time.
 type Course struct {
 	Row   string        `json:"row"`
 	Phase time.Duration `json:"phase"`
@@ -50,8 +49,8 @@ type Step struct {
 
 const stepsInPhase = 10
 
-// Goodput is the mean over a phase: 0, 1 or 2. The first step of it, in which
-// things change, is left out.
+// Goodput returns the mean over a phase: 0, 1 or 2. The first step, in which the
+// upstream changes, is left out.
 func (c Course) Goodput(phase int) float64 {
 	sum := 0.0
 	for _, s := range c.Steps[phase*stepsInPhase+1 : (phase+1)*stepsInPhase] {
@@ -60,7 +59,7 @@ func (c Course) Goodput(phase int) float64 {
 	return sum / (stepsInPhase - 1)
 }
 
-// P95 is the highest of a phase, but for its first step.
+// P95 returns the highest P95 of a phase after its first step.
 func (c Course) P95(phase int) (most time.Duration) {
 	for _, s := range c.Steps[phase*stepsInPhase+1 : (phase+1)*stepsInPhase] {
 		most = max(most, s.P95)

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// columns are those of the table of points.
+// columns are the columns of the table of points.
 var columns = []string{"offered", "row", "success", "goodput", "of best", "p50", "p95", "successes p50", "p95",
 	"failures p50", "p95", "refusals p99", "at server"}
 
@@ -24,7 +24,7 @@ func (p Point) cells() []string {
 	}
 }
 
-// show writes one of the quantiles in milliseconds; that of nothing is a dash.
+// show formats a quantile in milliseconds, or a dash if there were no requests.
 func (l Latency) show(d time.Duration) string {
 	if l.Count == 0 {
 		return "–"
@@ -32,7 +32,7 @@ func (l Latency) show(d time.Duration) string {
 	return milliseconds(d)
 }
 
-// milliseconds to three digits.
+// milliseconds formats a duration to three digits.
 func milliseconds(d time.Duration) string {
 	ms := float64(d) / 1e6
 	digits := 0
@@ -48,8 +48,7 @@ func milliseconds(d time.Duration) string {
 	return strconv.FormatFloat(ms, 'f', digits, 64)
 }
 
-// Table writes the points and the slow-down for people. Latencies are in
-// milliseconds.
+// Table writes the points and the slow-down as text. Latencies are in milliseconds.
 func (r Result) Table(w io.Writer) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tw, strings.Join(columns, "\t"))
@@ -83,7 +82,7 @@ func (r Result) Table(w io.Writer) error {
 	return err
 }
 
-// String tells a Course in a line.
+// String describes a Course in a line.
 func (c Course) String() string {
 	s := fmt.Sprintf("%d a second, and the upstream takes twice as long for %v; %s: goodput", AgreedRate, c.Phase, c.Row)
 	for phase, when := range []string{"before", "then", "after"} {
@@ -92,7 +91,7 @@ func (c Course) String() string {
 	return s
 }
 
-// Markdown writes the points as a table for a document.
+// Markdown writes the points as a table in Markdown.
 func (r Result) Markdown(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "| %s |\n|%s\n", strings.Join(columns, " | "), strings.Repeat("---|", len(columns)))
@@ -103,8 +102,8 @@ func (r Result) Markdown(w io.Writer) error {
 	return err
 }
 
-// CSV writes the points for programs. Latencies are in seconds, and those of
-// nothing are empty.
+// CSV writes the points as CSV. Latencies are in seconds, and empty if there were no
+// requests.
 func (r Result) CSV(w io.Writer) error {
 	out := csv.NewWriter(w)
 	head := []string{"offered_rps", "row", "times", "requests", "success", "goodput_rps", "of_best"}

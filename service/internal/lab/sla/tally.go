@@ -9,9 +9,9 @@ import (
 	"github.com/weir-go/weir/service/internal/lab/trace"
 )
 
-// A tally adds up one row at one rate. Requests count that should have been
-// sent between two instants; for the goodput, those that ended then. It is safe
-// for concurrent use.
+// A tally adds up one row at one rate. It counts the requests with an intended start
+// between two instants, and for the goodput the requests that ended between them. It is
+// safe for concurrent use.
 type tally struct {
 	from, to time.Duration
 
@@ -21,7 +21,7 @@ type tally struct {
 	refusing, sending                  *hdrhistogram.Histogram
 }
 
-// longest is what a histogram holds, in nanoseconds.
+// longest is the highest value of the histograms, in nanoseconds.
 const longest = int64(time.Hour)
 
 func newTally(from, to time.Duration) *tally {
@@ -37,7 +37,7 @@ func note(h *hdrhistogram.Histogram, d time.Duration) {
 
 func (t *tally) within(at time.Duration) bool { return at >= t.from && at < t.to }
 
-// add is the end of a request, as the client sees it.
+// add records the end of a request at the client.
 func (t *tally) add(r trace.Record) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -61,7 +61,7 @@ func (t *tally) add(r trace.Record) {
 	}
 }
 
-// answered is the end of a request, as the server sees it.
+// answered records the end of a request at the server.
 func (t *tally) answered(began, took time.Duration, status int) {
 	if !refused(status) || !t.within(began) {
 		return

@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// ErrTimeout says that a call took longer than Timeout.
+// ErrTimeout reports that a call took longer than Timeout.
 var ErrTimeout = errors.New("the upstream took too long")
 
-// An Upstream is what the service calls: Workers that work on one call each,
-// first come, first served, and a queue without bound. It is safe for
-// concurrent use.
+// An Upstream is the service behind the service: a number of Workers, each of which
+// processes one call at a time, and an unbounded FIFO queue. It is safe for concurrent
+// use.
 //
-// It is a timetable: as soon as a call comes, it is known which worker is free
-// first, and when. So what it can do does not depend on how late the timers of
-// this machine are, only when its answers are noticed does.
+// It computes the end of each call when the call arrives, from the times at which the
+// workers become free. So its capacity does not depend on the accuracy of timers; only
+// the time at which a caller notices the end does.
 type Upstream struct {
 	epoch     time.Time
 	abandoned bool
@@ -31,14 +31,14 @@ type Upstream struct {
 // A Slowdown makes work that begins between two instants take twice as long.
 type Slowdown struct{ From, To time.Duration }
 
-// NewUpstream returns an Upstream that nobody has called yet. If abandoned, it
-// works on for callers that have given up.
+// NewUpstream returns an idle Upstream. If abandoned is set, it continues to process
+// calls after their callers have given up.
 func NewUpstream(seed uint64, abandoned bool, slow Slowdown) *Upstream {
 	return &Upstream{epoch: time.Now(), abandoned: abandoned, slow: slow, rng: rand.New(rand.NewPCG(seed, 0))}
 }
 
-// Call returns when the work is done. The error is ErrTimeout or, if ctx ended
-// before, the context's own; the upstream does not know of that.
+// Call returns when the work is done. The error is ErrTimeout, or that of ctx. The
+// upstream does not notice the end of ctx.
 func (u *Upstream) Call(ctx context.Context) error {
 	now := time.Since(u.epoch)
 	end := u.plan(now)
@@ -56,7 +56,7 @@ func (u *Upstream) Call(ctx context.Context) error {
 	}
 }
 
-// plan returns when the work for a call that comes now will be done.
+// plan returns the time at which the work of a call that arrives now will be done.
 func (u *Upstream) plan(now time.Duration) (end time.Duration) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -35,8 +35,8 @@ func call(u *Upstream, n int) []answer {
 	return answers
 }
 
-// Ten work at once, the others begin when a worker is free, and those whose turn
-// does not come in time give up at the very end of it.
+// Ten calls are processed at once, the others begin when a worker is free, and calls
+// without a worker in time end at their time-out.
 func TestUpstreamQueues(t *testing.T) {
 	for _, abandoned := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -64,8 +64,8 @@ func TestUpstreamQueues(t *testing.T) {
 	}
 }
 
-// An upstream that forgets calls that were given up is free at once; one that
-// works on for them is not.
+// An upstream that drops abandoned calls is free at once; one that continues them is
+// not.
 func TestUpstreamAbandoned(t *testing.T) {
 	for abandoned, want := range map[bool]time.Duration{false: 50 * ms, true: 400 * ms} {
 		synctest.Test(t, func(t *testing.T) {
@@ -97,7 +97,7 @@ func TestUpstreamSlowsDown(t *testing.T) {
 	})
 }
 
-// A caller that leaves hears so at once.
+// Call returns at once when its context ends.
 func TestUpstreamCallerLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u := NewUpstream(1, false, Slowdown{})

@@ -1,6 +1,5 @@
-// Package trace is the record of a load test: one Record for each request, as
-// CSV that any tool reads. It is pure: a Writer and a Reader know nothing of
-// files.
+// Package trace reads and writes the requests of a load test as CSV: one Record for
+// each request.
 package trace
 
 import (
@@ -13,13 +12,12 @@ import (
 	"time"
 )
 
-// A Record is what became of one request. Instants are since the beginning of
-// the run.
+// A Record describes one request. Instants count from the beginning of the run.
 type Record struct {
-	Intended time.Duration // when it should have been sent
-	Start    time.Duration // when it was
-	End      time.Duration // when its answer had come, or was given up
-	Status   int           // of the answer; 0 = there was none, and Reason says why
+	Intended time.Duration // when the request should have been sent
+	Start    time.Duration // when it was sent
+	End      time.Duration // when its answer was complete, or the client gave up
+	Status   int           // of the answer; 0 if there was none, for the Reason given
 	Reason   string        // why there was no answer, or why a proxy refused; no commas, quotes or line breaks
 }
 
@@ -29,22 +27,22 @@ const (
 	Refused  = "refused"  // the connection was refused
 	Reset    = "reset"    // the connection broke
 	Canceled = "canceled" // the run ended
-	Unsent   = "unsent"   // as many requests in flight as the client can have
+	Unsent   = "unsent"   // the client had too many requests in flight
 	Failed   = "failed"   // anything else
 )
 
-// Latency is the time from the intended start to the end: what a user feels
-// who came when the request should have been sent.
+// Latency returns the time from the intended start to the end: the delay for a user that
+// arrives at the intended start.
 func (r Record) Latency() time.Duration { return r.End - r.Intended }
 
-// Success reports whether the answer is what the client came for.
+// Success reports whether the status means success.
 func (r Record) Success() bool { return r.Status == 101 || r.Status >= 200 && r.Status < 400 }
 
-// Rejected reports whether the request was turned away because of load.
+// Rejected reports whether the status means a rejection because of load.
 func (r Record) Rejected() bool { return r.Status == 429 || r.Status == 503 }
 
-// Label is the status and the reason, as far as there are any: "200", "503
-// queue_full", "timeout".
+// Label returns the status and the reason, if there are any: "200", "503 queue_full",
+// "timeout".
 func (r Record) Label() string {
 	switch {
 	case r.Status == 0:
@@ -58,14 +56,14 @@ func (r Record) Label() string {
 
 const header = "intended_s,start_s,end_s,status,reason"
 
-// A Writer writes records as CSV. Its errors are those of the io.Writer. It is
-// not safe for concurrent use.
+// A Writer writes records as CSV. It returns the errors of the io.Writer. It is not
+// safe for concurrent use.
 type Writer struct {
 	w   *bufio.Writer
 	buf []byte
 }
 
-// NewWriter returns a Writer that has begun with the header line.
+// NewWriter returns a Writer, and writes the header line.
 func NewWriter(w io.Writer) *Writer {
 	t := &Writer{w: bufio.NewWriter(w)}
 	_, _ = t.w.WriteString(header + "\n") // bufio keeps the error for the next write
@@ -101,7 +99,7 @@ func plain(reason string) string {
 	}, reason)
 }
 
-// appendSeconds writes d in seconds, exactly.
+// appendSeconds appends d in seconds, exactly.
 func appendSeconds(b []byte, d time.Duration) []byte {
 	u := uint64(d)
 	if d < 0 {
@@ -111,7 +109,7 @@ func appendSeconds(b []byte, d time.Duration) []byte {
 	return fmt.Appendf(b, "%d.%09d", u/1e9, u%1e9)
 }
 
-// A Reader reads what a Writer wrote. It is not safe for concurrent use.
+// A Reader reads records from CSV. It is not safe for concurrent use.
 type Reader struct {
 	s    *bufio.Scanner
 	line int
@@ -169,8 +167,7 @@ func parse(line string) (r Record, err error) {
 	return r, nil
 }
 
-// parseSeconds reads what appendSeconds writes, without a detour through
-// floating point.
+// parseSeconds is the inverse of appendSeconds. It does not round to floating point.
 func parseSeconds(s string) (time.Duration, error) {
 	whole, fraction, ok := strings.Cut(s, ".")
 	digits, negative := strings.CutPrefix(whole, "-")
