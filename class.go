@@ -4,8 +4,8 @@ import "context"
 
 // A Priority is the importance of work: higher priorities go first, and lower
 // ones are shed first. The zero Priority is Critical, that of ordinary work.
-// The four levels are those of the Google SRE book, chapter "Handling
-// Overload"; any other value is a level too.
+// The four levels come from the Google SRE book, chapter "Handling Overload";
+// any other value is a level too.
 type Priority int32
 
 const (
@@ -15,8 +15,7 @@ const (
 	CriticalPlus  Priority = 1  // what must not fail
 )
 
-// A Class is what a queue knows about a request besides its units. The zero
-// Class is ordinary work without a tenant and a partition.
+// A Class describes a request to a queue, besides its units. The zero Class is ordinary work without a tenant and a partition.
 type Class struct {
 	Priority  Priority
 	Tenant    string // tenants share a queue fairly

@@ -71,8 +71,8 @@ func Reject(why Reason, retryAfter time.Duration) *Rejection {
 	return &shared[i]
 }
 
-// A step of RetryAfter is a float64 number of seconds whose mantissa has two
-// bits: the sign, the exponent and these are the upper 14 bits of the number.
+// A step of RetryAfter is a float64 number of seconds with a mantissa of two
+// bits: the upper 14 bits of the number determine it.
 const (
 	lowBits   = 50
 	firstStep = (1023 - 12) << 2 // 1/4096 s

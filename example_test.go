@@ -10,7 +10,7 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// one admits one unit at a time, and lets nobody wait.
+// one admits one unit at a time, without a queue.
 func one() *inflight.Limiter {
 	lim, err := inflight.New(inflight.Config{Algorithm: limit.Fixed(1), Queue: -1})
 	if err != nil {

@@ -28,7 +28,7 @@ func (o Outcome) String() string {
 	return "ignored"
 }
 
-// A Permit is what the caller of a Limiter holds while it works. The zero
+// A Permit holds the units of one Acquire while the caller works. The zero
 // Permit holds nothing; releasing it does nothing.
 //
 // A Permit is used by one goroutine at a time. Do not copy a Permit that is

@@ -81,7 +81,7 @@ func (l *PLock) Acquire(ctx context.Context, priority int) error {
 	return l.acquire(ctx, weir.Priority(min(max(priority, math.MinInt32), math.MaxInt32)))
 }
 
-// A lock is what Lock and PLock have in common.
+// A lock is the common part of Lock and PLock.
 type lock struct {
 	limiter *inflight.Limiter
 

@@ -19,7 +19,7 @@ type hurried struct {
 func (h *hurried) Done() <-chan struct{} { h.err = context.Canceled; return h.done }
 func (h *hurried) Err() error            { return h.err }
 
-// newHurried returns a context whose Err is nil until Done is called.
+// newHurried returns a context with a nil Err until Done is called.
 func newHurried() *hurried {
 	done := make(chan struct{})
 	close(done)

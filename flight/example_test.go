@@ -18,7 +18,7 @@ func ExampleGroup_Do() {
 		select {
 		case <-time.After(200 * time.Millisecond):
 			return "Ada", nil
-		case <-ctx.Done(): // nobody waits any more
+		case <-ctx.Done(): // no caller waits any more
 			return "", ctx.Err()
 		}
 	}

@@ -1,27 +1,27 @@
-// Package flight does work once for all who ask for it at the same time. Calls
-// with the same key share one run of a function, and each caller waits no
-// longer than its own context allows.
+// Package flight shares one run of a function among all calls with the same key
+// that come while it runs, so that a thousand requests for one user load the
+// user once:
 //
 //	var group flight.Group[string, *User]
 //	u, coalesced, err := group.Do(ctx, id, func(ctx context.Context) (*User, error) {
 //		return load(ctx, id)
 //	})
 //
-// A run belongs to all who wait for it, not to the caller who happened to be
-// first. It has a context of its own, with the values of the first caller's and
-// nobody's deadline, which is cancelled when the last waiter has left. What was
-// cancelled and is still at work stays alone: a caller who comes then waits for
-// its end, and takes its value or begins anew, but never gets a cancellation
-// that others asked for. A panic becomes an error of every waiter.
+// Each caller waits no longer than its own context allows. The run has a context
+// separate from its callers': it has the values of the first caller's context, but
+// no deadline, and it is cancelled when the last waiting caller has left. A caller that comes
+// while a cancelled run is still working waits for its end, and then takes its
+// value or begins a new run; it never gets a cancellation that another caller
+// caused. A panic becomes an error of every waiting caller.
 //
 // # When not to use it
 //
-// Results are shared, so a V must not be changed by those who get it; nor may it
-// be larger than 64 kB, which Go does not send on channels: share a pointer. Share what
-// is read, not what is written: a caller may get what was read just before its
-// own write (see Forget). Do not share what depends on who asks: its user, its
-// priority and its trace are the first caller's. And a result is forgotten when
-// its run ends: that is no cache.
+// Callers share the result and must not change it. A V must not be larger than
+// 64 kB, the limit of Go's channels: share a pointer. Share reads, not writes:
+// a caller may get a value that was read before its own write (see Forget). Do
+// not share work that depends on the caller: its user, priority and trace come
+// from the first caller. The result is forgotten when the run ends; package cache
+// keeps it.
 package flight
 
 import (
@@ -33,27 +33,27 @@ import (
 // A Group shares runs among its callers. The zero Group is ready to use. It is
 // safe for concurrent use, and must not be copied after its first use.
 //
-// It holds nothing of a run that has ended, and no goroutine while no call is
-// waiting and no run goes on. How many keys and callers there are at a time is
-// for its callers to bound.
+// A Group keeps nothing of a run that has ended, and has no goroutine while no
+// call waits and no function runs. It does not bound the number of keys or
+// callers.
 //
-// Keys are equal if == says so. One that is not equal to itself (NaN) never
-// has company. One that cannot be compared, within an interface, panics.
+// A key that is not equal to itself (NaN) is never shared. A key of an interface
+// type panics if its content is not comparable.
 type Group[K comparable, V any] struct {
-	// Timeout bounds each run: its context ends that long after its begin. If
-	// zero or less, only the last waiter's leaving ends it. A run that does not
-	// heed its context is waited for all the same. Whoever joins late shares
-	// what is left of it. To be set before first use.
+	// Timeout bounds each run: its context ends that long after its start. If
+	// zero or less, its context ends only when the last caller has left. A run
+	// that ignores its context is waited for. A caller that joins late shares
+	// the rest of the time. Set it before the first use.
 	Timeout time.Duration
 
 	mu     sync.Mutex // guards what follows, and what run says it does
 	runs   map[K]*run[V]
-	spare  *run[V] // a list of runs that nobody else holds
+	spare  *run[V] // a list of runs without other references
 	spares int     // its length, at most maxSpares
 	stats  Stats
 }
 
-// A Result is what Do returns, as one value.
+// A Result holds the results of Do.
 type Result[V any] struct {
 	Val       V
 	Err       error
@@ -64,37 +64,37 @@ type Result[V any] struct {
 type Stats struct {
 	Runs      uint64 // runs begun
 	Coalesced uint64 // calls that joined a run, or took the value of an abandoned one
-	Left      uint64 // calls whose context ended before the run they had begun or joined
-	Abandoned uint64 // runs cancelled because the last waiter had left
-	Panics    uint64 // runs that ended in a panic, which nobody is told of if they were abandoned
+	Left      uint64 // calls that ended with their context, before the run
+	Abandoned uint64 // runs cancelled because the last caller had left
+	Panics    uint64 // runs that panicked; no caller learns of it if the run was abandoned
 	Inflight  int    // runs that have not ended, abandoned and forgotten ones too
 }
 
 // Do runs fn, or waits for the run that another caller of the same key has
-// begun, and returns its result. It reports whether it was begun by another.
+// begun, and returns its result. Coalesced reports whether another caller began
+// it.
 //
-// The context of fn has the values of the first caller's ctx, but neither its
-// deadline nor its cancellation. It ends when the last of those who wait has
-// left, when Timeout is over, or after fn has returned. fn has to heed it: the
-// next run of the key does not begin before this one has ended.
+// The context of fn has the values of the first caller's ctx, but not its
+// deadline and cancellation. It ends when the last waiting caller has left,
+// when Timeout is over, or after fn has returned. fn must heed it: the next run
+// of the key begins only when this one has ended.
 //
 // The error is
 //
-//   - that of fn,
-//   - ctx.Err() as soon as ctx ends before the run does: the caller leaves, and
-//     the run goes on for the others. With a ctx that has ended before, nothing
-//     is run, and nobody is joined,
+//   - the error of fn,
+//   - ctx.Err(), as soon as ctx ends before the run: the caller leaves, and the
+//     run continues for the others. If ctx has ended before the call, Do does
+//     nothing else,
 //   - a *PanicError if fn panicked,
 //   - ErrGoexit if fn called runtime.Goexit.
 //
-// A call that finds an abandoned run, cancelled but not yet at its end, waits
-// for that within its own ctx. If it succeeds after all, the call returns its
-// value; otherwise it begins or joins a new run.
+// A call that finds an abandoned run, which is cancelled but still working,
+// waits for its end, within ctx. If the run succeeds nevertheless, the call
+// returns its value; otherwise it begins or joins a new run.
 //
-// With a ctx that can never end (and no Timeout) fn may run on the caller's own
-// goroutine, with the caller's ctx; if it calls runtime.Goexit then, the
-// caller's goroutine ends. That is the cheapest call. Otherwise fn has a
-// goroutine of its own.
+// If ctx can never end and there is no Timeout, fn may run on the caller's
+// goroutine, with the caller's ctx; then runtime.Goexit in fn ends the caller's
+// goroutine. That is the cheapest call. Otherwise fn runs on another goroutine.
 //
 // fn must not call Do with the same key: it would wait for itself.
 func (g *Group[K, V]) Do(ctx context.Context, key K, fn func(context.Context) (V, error)) (v V, coalesced bool, err error) {
@@ -105,11 +105,10 @@ func (g *Group[K, V]) Do(ctx context.Context, key K, fn func(context.Context) (V
 	return g.wait(ctx, key, fn, r, as)
 }
 
-// DoChan is Do without the wait: the result comes on the channel, which holds
-// it until it is read, or for ever. It is not closed. When DoChan returns, the
-// call has joined its run, begun it or, if there is an abandoned one, is waiting
-// for that; then it goes on, and ends with ctx, whether or not anybody reads the
-// channel. It takes a goroutine for as long.
+// DoChan is Do without the wait: the result arrives on the channel, which has
+// room for it and is not closed. When DoChan returns, the call has begun or
+// joined its run, or waits for an abandoned one. It uses a goroutine until the
+// run or ctx ends, whether or not the channel is read.
 func (g *Group[K, V]) DoChan(ctx context.Context, key K, fn func(context.Context) (V, error)) <-chan Result[V] {
 	ch := make(chan Result[V], 1)
 	if err := ctx.Err(); err != nil {
@@ -125,9 +124,9 @@ func (g *Group[K, V]) DoChan(ctx context.Context, key K, fn func(context.Context
 	return ch
 }
 
-// Forget makes the next call of key begin a new run, beside one that may be
-// going on. Those who wait for that still get its result. It is for a writer who
-// does not want those who ask after its write to get what was read before.
+// Forget makes the next call of key begin a new run, even while another is in
+// progress; the callers of that one still get its result. Call Forget after a
+// write, so that later callers do not get a value that was read before.
 func (g *Group[K, V]) Forget(key K) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

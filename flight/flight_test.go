@@ -62,7 +62,7 @@ func TestOneRunForTenThousand(t *testing.T) {
 	})
 }
 
-// A caller whose context has ended neither begins nor joins anything.
+// A caller with a context that has ended neither begins nor joins a run.
 func TestEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g group
@@ -91,7 +91,8 @@ func TestEnded(t *testing.T) {
 	})
 }
 
-// Of a caller who leaves when the run ends, either is true. It is never both.
+// A caller that leaves at the instant at which the run ends gets either the
+// result or its context's error, never a mixture.
 func TestLeavesAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g group
@@ -112,7 +113,7 @@ func TestLeavesAtTheEnd(t *testing.T) {
 
 type ctxKey struct{}
 
-// A run has the first caller's values, and nobody's deadline.
+// A run has the values of the first caller's context, and no deadline.
 func TestContext(t *testing.T) {
 	for _, timeout := range []time.Duration{0, time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
@@ -148,7 +149,7 @@ func TestContext(t *testing.T) {
 	}
 }
 
-// DoChan has joined when it returns, and needs nobody to read the channel.
+// DoChan has joined when it returns, and its channel need not be read.
 func TestDoChanJoins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g group
@@ -161,7 +162,7 @@ func TestDoChanJoins(t *testing.T) {
 		if st := g.Stats(); st != (stats{Runs: 1, Inflight: 1, Coalesced: 1}) {
 			t.Errorf("%+v: want it joined", st)
 		}
-		cancel() // and has not to be begun anew for the second
+		cancel() // and the second call does not begin another run
 		time.Sleep(3 * s)
 		synctest.Wait()
 		if cap(first) != 1 || len(first) != 1 || len(second) != 1 {
@@ -181,7 +182,7 @@ func TestDoChanJoins(t *testing.T) {
 	})
 }
 
-// Runs that nobody joined are used again, in any order, and not while they run.
+// Runs that no other call joined are used again, in any order, after their end.
 func TestUsedAgain(t *testing.T) {
 	var g flight.Group[int, int]
 	ctx := context.Background()

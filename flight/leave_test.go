@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A caller who leaves gets its context's error, and not the cause.
+// A caller that leaves gets its context's error, and not the cause.
 func TestLeavesWithItsOwnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g group
@@ -19,7 +19,7 @@ func TestLeavesWithItsOwnError(t *testing.T) {
 	})
 }
 
-// A late is a context that ends when it is asked for Done so many times.
+// A late is a context that ends at the n-th call of Done.
 type late struct {
 	context.Context
 	asked, ends int
@@ -61,7 +61,7 @@ func TestEndsBeforeItsCallerLeaves(t *testing.T) {
 	}
 }
 
-// A caller whose context has ended by the time that an abandoned run fails does
+// If a caller's context has ended by the time that an abandoned run fails, it does
 // not begin another one.
 func TestEndsBeforeItsTurn(t *testing.T) {
 	for range 100 {

@@ -16,7 +16,7 @@ func TestStormInBubble(t *testing.T) {
 			st := &storm{t: t, nap: sleep, bubble: true}
 			st.group.Timeout = timeout
 			rage(st)
-			time.Sleep(time.Minute) // for those who would still cancel
+			time.Sleep(time.Minute) // for callers that would still cancel
 		})
 	}
 }

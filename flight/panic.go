@@ -5,17 +5,17 @@ import (
 	"fmt"
 )
 
-// ErrGoexit is what the waiters get if fn called runtime.Goexit, such as by
+// ErrGoexit is the error of Do if fn called runtime.Goexit, for example by
 // FailNow of a test.
 var ErrGoexit = errors.New("flight: the function called runtime.Goexit")
 
-// A PanicError is what the waiters get if fn panicked. They share it.
+// A PanicError is the error of Do if fn panicked. All callers share it.
 type PanicError struct {
 	Value any    // of the panic
-	Stack []byte // of the goroutine that panicked, as of debug.Stack: worth a line in the log, which Error is too short for
+	Stack []byte // of the goroutine that panicked, from debug.Stack; Error does not contain it
 }
 
-// Error says what the panic said, without the stack.
+// Error returns the text of the panic, without the stack.
 func (e *PanicError) Error() string { return fmt.Sprintf("flight: panic: %v", e.Value) }
 
 // Unwrap returns the Value if it is an error.

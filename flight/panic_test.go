@@ -28,7 +28,7 @@ var contexts = map[string]func(*testing.T) context.Context{
 	"may leave": func(t *testing.T) context.Context { return t.Context() },
 }
 
-// A panic is an error of all who wait, and the process lives.
+// A panic is an error of all callers that wait, and the process lives.
 func TestPanic(t *testing.T) {
 	for name, ctx := range contexts {
 		t.Run(name, func(t *testing.T) {
@@ -149,7 +149,7 @@ func TestGoexitDoChan(t *testing.T) {
 	}
 }
 
-// An abandoned run that ends by Goexit is begun anew, even on the goroutine of
+// After an abandoned run that ends by Goexit, a new one begins, even on the goroutine of
 // DoChan.
 func TestGoexitOfAbandoned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

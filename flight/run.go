@@ -8,23 +8,23 @@ import (
 // A run is one execution of a function. The Group's mutex guards all but cancel,
 // val and err.
 type run[V any] struct {
-	// done is closed when the run has ended. Nobody needs it until there is
-	// somebody who waits, who then makes it; it does not change after.
+	// done is closed when the run has ended. The first caller that needs it
+	// makes it; it does not change after that.
 	done chan struct{}
 
-	waiters   int  // callers who have not left, the first one included
+	waiters   int  // callers that have not left, including the first
 	listed    bool // in Group.runs, so that others can join
 	abandoned bool // cancelled: the last waiter has left
 	ended     bool
 	next      *run[V] // in Group.spare
 
 	// cancel is written by the first caller before it waits, and called by the
-	// last one to leave. That is the first one, or somebody who left after it.
-	// It is nil if the first caller stays.
+	// last caller to leave, which is the first one or leaves after it. It is
+	// nil if the first caller stays.
 	cancel context.CancelFunc
 
 	// val and err are written before ended is set and done is closed, and read
-	// after. Nobody reads them if there is no done.
+	// after. They are not read if there is no done.
 	val V
 	err error
 }
@@ -32,27 +32,26 @@ type run[V any] struct {
 // maxSpares bounds the runs that a Group keeps for use again.
 const maxSpares = 16
 
-// role is what a call is to the run that it found.
+// A role is the relation of a call to the run that it found.
 type role int
 
 const (
-	first  role = iota // it begins the run, and is one of its waiters
-	joiner             // it is one of its waiters
-	heir               // it waits for the end of a run that was abandoned
+	first  role = iota // it begins the run, and waits for it
+	joiner             // it waits for the run
+	heir               // it waits for the end of an abandoned run
 )
 
-// stays reports whether a caller will not leave before its run has ended: then
-// it can as well do it.
+// stays reports whether a caller cannot leave before its run has ended. Then it
+// may run the function itself.
 func (g *Group[K, V]) stays(ctx context.Context) bool {
 	return ctx.Done() == nil && g.Timeout <= 0
 }
 
-// enter finds the run of key, or lists a new one. Whether a call joins a run,
-// inherits it or begins one, whether a caller who leaves is the last, and
-// whether the run ended before that, are decided under the mutex. So of a last
-// waiter who leaves and somebody who comes, either the one who comes is counted
-// first, and the run is not abandoned; or the run is abandoned first, and
-// whoever comes knows.
+// enter finds the run of key, or lists a new one. The mutex orders the calls
+// that join, the calls that leave, and the end of the run. So if one call joins
+// while the last other call leaves, either the joining call is counted first and
+// the run is not abandoned, or the run is abandoned first and the joining call
+// sees that.
 func (g *Group[K, V]) enter(key K, stays bool) (*run[V], role) {
 	itself := key == key // NaN is not
 	g.mu.Lock()
@@ -90,13 +89,12 @@ func (g *Group[K, V]) enter(key K, stays bool) (*run[V], role) {
 	return r, first
 }
 
-// wait does what is left of Do for a call that is something to r.
+// wait does the rest of Do for a call with a role in r.
 //
 // No end is missed: done is closed once, after the result was written, and stays
-// closed. A first caller or joiner who sees its ctx end instead asks, under the
-// mutex, whether the run has ended meanwhile; if not it leaves, and is not
-// counted when the run is. An heir is not counted at all: it cannot keep alive
-// what has been cancelled.
+// closed. If the ctx of a first caller or a joiner ends, the caller checks under
+// the mutex whether the run has ended meanwhile; if not, it leaves, and is no
+// longer counted. An heir is not counted: it cannot keep a cancelled run alive.
 func (g *Group[K, V]) wait(ctx context.Context, key K, fn func(context.Context) (V, error), r *run[V], as role) (v V, coalesced bool, err error) {
 	for {
 		if as == first {
@@ -107,7 +105,7 @@ func (g *Group[K, V]) wait(ctx context.Context, key K, fn func(context.Context) 
 			g.start(ctx, key, fn, r)
 		}
 		if left := ctx.Done(); left == nil {
-			<-r.done // no longer a wait than select's, but a cheaper one
+			<-r.done // cheaper than select
 		} else {
 			select {
 			case <-r.done:
@@ -124,7 +122,7 @@ func (g *Group[K, V]) wait(ctx context.Context, key K, fn func(context.Context) 
 			g.inherited()
 			return r.val, true, nil
 		}
-		// It died of its cancellation, as far as anybody can tell.
+		// The run failed, probably because it was cancelled.
 		if err = ctx.Err(); err != nil {
 			return v, false, err
 		}
@@ -132,7 +130,7 @@ func (g *Group[K, V]) wait(ctx context.Context, key K, fn func(context.Context) 
 	}
 }
 
-// start runs fn on a goroutine of its own, in a context of its own.
+// start runs fn on a new goroutine, with a new context.
 func (g *Group[K, V]) start(ctx context.Context, key K, fn func(context.Context) (V, error), r *run[V]) {
 	ctx = context.WithoutCancel(ctx)
 	if g.Timeout > 0 {
@@ -164,8 +162,8 @@ func (g *Group[K, V]) execute(ctx context.Context, key K, fn func(context.Contex
 	return v, err
 }
 
-// end makes the result known, and room for the next run. What a caller who
-// comes later finds is no longer r.
+// end publishes the result and removes r from the list, so that later callers
+// begin a new run.
 func (g *Group[K, V]) end(key K, r *run[V], v V, err error, panicked bool) {
 	g.mu.Lock()
 	if r.listed { // otherwise the entry, if any, is of another run
@@ -181,8 +179,8 @@ func (g *Group[K, V]) end(key K, r *run[V], v V, err error, panicked bool) {
 	if done != nil {
 		r.val, r.err = v, err
 	} else if g.spares < maxSpares {
-		// Nobody has found it, and nobody can any more. The caller who ran it
-		// does not look at it again.
+		// No other call has found r, and none can any more. The caller that ran
+		// it does not read it again.
 		r.next, g.spare = g.spare, r
 		g.spares++
 	}
@@ -192,8 +190,8 @@ func (g *Group[K, V]) end(key K, r *run[V], v V, err error, panicked bool) {
 	}
 }
 
-// leave takes a caller out of r unless r has ended, which it reports: then the
-// result is there. The last one cancels r.
+// leave removes a caller from r. If r has ended, it reports that instead, and
+// the result is available. The last caller to leave cancels r.
 func (g *Group[K, V]) leave(r *run[V], as role) (ended bool) {
 	g.mu.Lock()
 	if r.ended || as == heir {
@@ -214,7 +212,7 @@ func (g *Group[K, V]) leave(r *run[V], as role) (ended bool) {
 	return false
 }
 
-// inherited counts a call that took the value of an abandoned run.
+// inherited counts a call that returned the value of an abandoned run.
 func (g *Group[K, V]) inherited() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 
 const s = time.Second
 
-// A work is what the n-th run of a script does. Its value is n.
+// A work is the function of the n-th run of a script. Its value is n.
 type work struct {
 	takes  time.Duration
 	deaf   bool // it does not heed its context
@@ -157,7 +157,7 @@ func (sc script) play(t *testing.T, w way) {
 		wg.Go(func() { time.Sleep(sc.forget); st.group.Forget("key") })
 	}
 	wg.Wait()
-	time.Sleep(time.Hour) // let the runs end that nobody waits for
+	time.Sleep(time.Hour) // let the abandoned runs end
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	for i, c := range sc.callers {

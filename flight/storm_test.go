@@ -26,7 +26,7 @@ type storm struct {
 
 	runs    [8]atomic.Int64 // of each key
 	running [8]atomic.Int32
-	told    atomic.Int64 // callers who got the result of the run they began
+	told    atomic.Int64 // callers that got the result of the run they began
 }
 
 // free is the key that is forgotten now and then.
@@ -42,7 +42,7 @@ type record struct {
 
 func (r *record) Error() string { return fmt.Sprintf("%+v", *r) }
 
-// A call is what a caller asked for, and when it began.
+// A call is the request of one caller, and when it began.
 type call struct {
 	id    int64
 	key   int
@@ -193,7 +193,7 @@ func rage(st *storm) {
 		wg.Go(func() { st.caller(rand.New(rand.NewPCG(uint64(id), 1)), calls) })
 	}
 	wg.Wait()
-	for st.group.Stats().Inflight != 0 { // runs that nobody waits for
+	for st.group.Stats().Inflight != 0 { // abandoned runs
 		st.nap(1, nil)
 	}
 	got, runs := st.group.Stats(), int64(0)
@@ -211,7 +211,7 @@ func rage(st *storm) {
 	}
 }
 
-// The same where nothing takes time, and all depends on who is first.
+// The same without work that takes time, so that the order of the calls decides.
 func TestRush(t *testing.T) {
 	var g flight.Group[int, int64]
 	var began, running atomic.Int64

@@ -152,7 +152,7 @@ func TestStarvationOfBigRequests(t *testing.T) {
 	})
 }
 
-// Work that hangs frees nothing. Those who wait are told all the same.
+// Work that hangs frees nothing. Waiting requests are rejected nevertheless.
 func TestWaitersStrandedByHungHolders(t *testing.T) {
 	for _, tt := range []struct {
 		rule string
@@ -206,7 +206,7 @@ func TestWaitingAllocatesOnce(t *testing.T) {
 		ctx := weir.WithClass(t.Context(), weir.Class{Tenant: "somebody", Priority: 1})
 		held := make(chan weir.Permit)
 		waits, done := make(chan struct{}), make(chan struct{})
-		go func() { // releases what is held, once somebody waits
+		go func() { // releases the permit, once a request waits
 			defer close(done)
 			for range waits {
 				p := <-held

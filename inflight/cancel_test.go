@@ -15,8 +15,8 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// Whoever comes with a context that has ended is not let in, though there is
-// room, and is nobody's request.
+// A request with a context that has ended is not admitted, though there is room,
+// and is not counted.
 func TestContextThatHasEnded(t *testing.T) {
 	l := fixed(t, 1, inflight.Config{})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -134,8 +134,8 @@ func TestStorm(t *testing.T) {
 	}
 }
 
-// Nobody is forgotten: without a deadline or a context to help them, all who
-// wait are served, while the bounds change and somebody looks on.
+// No request is forgotten: without a deadline, all waiting requests are served
+// while the bounds change and the Stats are read.
 func TestStormOfChanges(t *testing.T) {
 	l := fixed(t, 1, inflight.Config{Queue: 1000, MaxWait: -1})
 	var callers, operators sync.WaitGroup

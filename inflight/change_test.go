@@ -27,7 +27,7 @@ func newLine(t *testing.T, l *inflight.Limiter) *line {
 	return &line{t: t, l: l, began: time.Now()}
 }
 
-// join queues somebody behind all who have joined before, to work for a while.
+// join queues a request behind all earlier ones, to work for a while.
 func (q *line) join(who string, n int, work time.Duration) {
 	go func() {
 		p, err := q.l.Acquire(q.t.Context(), n)
@@ -263,7 +263,7 @@ func TestTrace(t *testing.T) {
 	})
 }
 
-// An event tells the state once those have been let in whom the change let in.
+// An event has the state after the admissions that the change caused.
 func TestTraceOfARelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		alg, err := limit.NewAIMD(limit.AIMDConfig{Config: limit.Config{Initial: 1}})

@@ -14,7 +14,7 @@ import (
 	"github.com/weir-go/weir/internal/outcome"
 )
 
-// as queues somebody whose context says who it is, to work for a while.
+// as queues a request with the class of a context, to work for a while.
 func (q *line) as(ctx context.Context, who string, work time.Duration) {
 	go func() {
 		p, err := q.l.Acquire(ctx, 1)
@@ -87,7 +87,7 @@ func TestPartitionsAreGuaranteed(t *testing.T) {
 func TestWhatAPartitionHolds(t *testing.T) {
 	for name, tt := range map[string]struct {
 		first  func(web, other *weir.Permit)
-		better string // who of those that wait goes first
+		better string // which of the waiting requests goes first
 	}{
 		"it has its share":     {func(_, other *weir.Permit) { other.Release(weir.Success) }, "other"},
 		"it has given it back": {func(web, _ *weir.Permit) { web.Release(weir.Success) }, "web"},

@@ -7,8 +7,8 @@ import (
 	"github.com/weir-go/weir"
 )
 
-// Close rejects all requests from now on, those that are waiting too, with
-// weir.Closed. Work in flight goes on; Drain waits for it.
+// Close rejects the waiting requests, and all later ones, with weir.Closed. Work
+// in flight continues; Drain waits for it.
 func (l *Limiter) Close() {
 	l.lock()
 	defer l.unlock()

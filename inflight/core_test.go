@@ -31,7 +31,7 @@ type request struct {
 	succeeds bool
 }
 
-// verdict is what becomes of a request, and when.
+// A verdict is the result of a request, and its instant.
 type verdict struct {
 	what string
 	at   time.Duration
@@ -66,7 +66,7 @@ func tell(seed uint64) story {
 	return s
 }
 
-// request is what the gate knows: its context ends when its patience does.
+// request describes c to the gate: its context ends with its patience.
 func (r request) request() gate.Request {
 	return gate.Request{N: r.n, Deadline: r.at + r.patience}
 }

@@ -7,23 +7,21 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// A credit is the units that the gate has lent: while nobody waits, requests
-// are admitted from it, and leave into it, by one compare-and-swap each. It is
-// one word, so that what is counted in it never disagrees:
+// A credit is a number of units that the gate has lent. While no request waits,
+// requests take their units from it and put them back, by one compare-and-swap
+// each. It is one word, so that its counts always agree:
 //
 //	shut | crowded | full | succeeded (18 bits) | admitted (19 bits) | free (24 bits)
 //
-// Whoever wants more than that shuts it, under the mutex, gives back to the
-// gate what is left, asks the gate, and has it lend anew before unlocking.
-//
-// The highest bits of the two counts say that they are to be collected soon:
-// then, too, the way is through the gate.
+// Every other operation shuts the credit under the mutex, returns the rest of it
+// to the gate, asks the gate, and borrows again before unlocking. The highest bit
+// of each count forces that too, before the count overflows.
 type credit struct {
 	word atomic.Uint64
 
-	total  atomic.Int64  // units in flight and free, when it was lent
-	mask   atomic.Uint64 // admissions of which the number has none of these bits are timed
-	lately atomic.Int64  // the instant of some admission not long ago
+	total  atomic.Int64  // units in flight and free, when the credit was lent
+	mask   atomic.Uint64 // an admission is timed if mix of its number has none of these bits
+	lately atomic.Int64  // the instant of a recent admission
 
 	overLimit, queueFull atomic.Uint64 // refused without asking the gate
 }
@@ -37,16 +35,16 @@ const (
 	freeMask = oneAdmitted - 1
 	collect  = 1<<(freeBits+admittedBits-1) | 1<<(freeBits+admittedBits+succeededBits-1)
 
-	full    = 1 << 61 // nobody more may wait
-	crowded = 1 << 62 // somebody waits, or would have to
+	full    = 1 << 61 // the queue is full
+	crowded = 1 << 62 // requests wait, or the next one would
 	shut    = 1 << 63 // ask the gate
 
-	rarest   = 64      // every how many admissions one is timed, at most
-	maxPhase = 1 << 16 // of the counts of admissions, when they begin again
+	rarest   = 64      // at least one of so many admissions is timed
+	maxPhase = 1 << 16 // the counts of admissions start again from 0 at this number
 )
 
-// mix makes a count look random, so that of callers that take turns all are
-// timed (Knuth's multiplicative hash).
+// mix makes a count look random, so that callers that take turns are all timed
+// (Knuth's multiplicative hash).
 func mix(count int) uint64 { return uint64(uint32(count)*2654435769) >> 20 }
 
 func free(w uint64) int     { return int(w & freeMask) }
@@ -55,8 +53,8 @@ func succeeded(w uint64) uint64 {
 	return w >> (freeBits + admittedBits) & (1<<succeededBits - 1)
 }
 
-// take takes n units, if they are free and nobody waits. If not, it returns
-// the word that said so.
+// take takes n units if they are free and no request waits. If not, it returns
+// the word that it read.
 func (c *credit) take(n int) (w uint64, ok bool) {
 	for {
 		w = c.word.Load()
@@ -69,7 +67,7 @@ func (c *credit) take(n int) (w uint64, ok bool) {
 	}
 }
 
-// put puts n units of work that went well back.
+// put returns n units of successful work.
 func (c *credit) put(n int) bool {
 	for {
 		w := c.word.Load()
@@ -82,7 +80,7 @@ func (c *credit) put(n int) bool {
 	}
 }
 
-// lock takes the mutex, and gives the credit back to the gate.
+// lock takes the mutex and returns the credit to the gate.
 func (l *Limiter) lock() {
 	l.mu.Lock()
 	w := l.credit.word.Swap(shut)
@@ -93,9 +91,9 @@ func (l *Limiter) lock() {
 	}
 }
 
-// unlock lends anew, and releases the mutex.
+// unlock borrows a new credit and releases the mutex.
 func (l *Limiter) unlock() {
-	defer l.mu.Unlock() // whatever an algorithm does
+	defer l.mu.Unlock() // also if an algorithm panics
 	if l.drained != nil && l.gate.Inflight() == 0 && l.gate.Waiting() == 0 {
 		close(l.drained)
 		l.drained = nil
@@ -127,21 +125,22 @@ func (l *Limiter) lendLocked() uint64 {
 	return uint64(n) | uint64(l.phase%maxPhase)*oneAdmitted
 }
 
-// time says when n units were taken, out of the word w, and with how many then
-// in flight.
+// time returns the instant at which n units were taken from the word w, and the
+// units in flight then.
 //
-// If a part of the samples is enough, most admissions are not timed: reading
-// the clock is most of what an admission costs. Their instant is the complement
-// of one not long before.
+// If the algorithm needs only a part of the samples, most admissions are not
+// timed: reading the clock and taking the mutex at the end would cost six times
+// as much as the rest (BenchmarkAdmit in bench, with rarest at 1). Their instant
+// is the complement of a recent one.
 func (l *Limiter) time(w uint64, n int) (at time.Duration, inflight int) {
 	if mix(admitted(w))&l.credit.mask.Load() != 0 {
 		return ^time.Duration(l.credit.lately.Load()), 0
 	}
-	// The total may already be that of the next credit.
+	// The total may already belong to the next credit.
 	return l.now(), max(int(l.credit.total.Load())-free(w), 0) + n
 }
 
-// Of admissions that need not all be timed, about so many a second are.
+// If not all admissions need be timed, 1000 to 4000 a second are.
 const (
 	timedOften  = time.Second / 4000
 	timedRarely = time.Second / 1000
@@ -150,7 +149,7 @@ const (
 
 type explainer interface{ Evidence() limit.Evidence }
 
-// sparseLocked begins with an algorithm.
+// sparseLocked prepares the sampling for an algorithm.
 func (l *Limiter) sparseLocked(alg limit.Algorithm) {
 	s, ok := alg.(interface{ Sparse() bool })
 	_, fixed := alg.(limit.Fixed)
@@ -159,7 +158,8 @@ func (l *Limiter) sparseLocked(alg limit.Algorithm) {
 	l.credit.mask.Store(0)
 }
 
-// thinLocked chooses how many admissions are timed, from when two of them left.
+// thinLocked chooses how many admissions are timed, from the time between the
+// departures of two of them.
 func (l *Limiter) thinLocked(now time.Duration) {
 	l.credit.lately.Store(int64(now))
 	apart := now - l.timed
@@ -179,13 +179,13 @@ func (l *Limiter) thinLocked(now time.Duration) {
 	}
 }
 
-// beganLocked returns the latest instant at which work may have begun that was
-// not timed: not long after its stamp or, if nothing that was timed left for
-// long then, when something did.
+// beganLocked returns the latest instant at which untimed work may have begun:
+// soon after its stamp or, if no timed work left for a long time then, the next
+// departure of timed work.
 func (l *Limiter) beganLocked(stamp, now time.Duration) time.Duration {
 	switch {
 	case stamp == l.timed && now-l.timed > longAgo:
-		l.credit.mask.Store(0) // there were many, and now there are few: time them all
+		l.credit.mask.Store(0) // admissions have become rare: time them all
 		return now
 	case stamp == l.lull:
 		return l.lulled

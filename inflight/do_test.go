@@ -75,7 +75,7 @@ func TestReport(t *testing.T) {
 	})
 }
 
-// Limiters of a chain hear reports, those that cannot learn from them ignore them.
+// The limiters of a chain get reports; some ignore them.
 func TestReportThroughAChain(t *testing.T) {
 	var learnt []limit.Sample
 	l, err := inflight.New(inflight.Config{Algorithm: notes{&learnt}})

@@ -148,7 +148,7 @@ func (l *Limiter) TryAcquire(ctx context.Context, n int) (p weir.Permit, ok bool
 	return l.observed(ctx, n, 0, p), ok
 }
 
-// try is what TryAcquire does if there is no credit.
+// try is TryAcquire without a credit.
 func (l *Limiter) try(ctx context.Context, n int) (weir.Permit, bool) {
 	r := l.request(ctx, n)
 	r.NoWait = true
@@ -190,7 +190,7 @@ func (l *Limiter) acquireObserved(ctx context.Context, n int) (weir.Permit, erro
 	return l.observed(ctx, n, waited, p), nil
 }
 
-// ask is what Acquire does if there is no credit.
+// ask is Acquire without a credit.
 func (l *Limiter) ask(ctx context.Context, word uint64, n int) (weir.Permit, error) {
 	r := l.request(ctx, n)
 	if word&full != 0 && n == 1 && r.Priority <= 0 { // no more than the limit, whatever that is

@@ -212,7 +212,7 @@ func (c caller) call(t *testing.T, l *inflight.Limiter) {
 
 func seconds(n int) time.Duration { return time.Duration(n) * time.Second }
 
-// TryAcquire never waits, and overtakes nobody.
+// TryAcquire never waits, and overtakes no waiting request.
 func TestTryAcquire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := fixed(t, 3, inflight.Config{MaxWait: -1})

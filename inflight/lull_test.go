@@ -78,7 +78,8 @@ func TestDropsAfterLull(t *testing.T) {
 	})
 }
 
-// A lull is not taken for slow work: nobody is too late afterwards who is not.
+// A lull does not count as slow work: afterwards no request is TooLate without
+// reason.
 func TestNobodyIsTooLateAfterLull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := fixed(t, 2, inflight.Config{})
@@ -149,7 +150,7 @@ func TestSamplesAreNotALattice(t *testing.T) {
 	})
 }
 
-// Misuse does not hang those who are innocent of it.
+// Misuse by one caller does not hang the others.
 func TestMisuseDoesNotHang(t *testing.T) {
 	mustPanic := func(what string, f func()) {
 		t.Helper()

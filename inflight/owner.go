@@ -8,8 +8,8 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// owner is whom the permits of a partition go back to. It keeps Release and
-// Use, which a Permit calls, out of Limiter's methods.
+// An owner is the weir.Owner of the permits of one partition. It keeps Release
+// and Use, which a Permit calls, out of Limiter's methods.
 type owner struct {
 	*Limiter
 	partition int
@@ -24,7 +24,7 @@ func (o *owner) Use(g weir.Grant, n int) int {
 	return n
 }
 
-// Release takes a permit's units back and learns from how the work went.
+// Release takes a permit's units back and learns how the work went.
 func (o *owner) Release(g weir.Grant, outcome weir.Outcome) {
 	if g.At < 0 && outcome == weir.Success && o.credit.put(g.N) {
 		return
@@ -34,8 +34,8 @@ func (o *owner) Release(g weir.Grant, outcome weir.Outcome) {
 	}
 }
 
-// Report learns from how the work of a permit went, and leaves it its units: from
-// then on it is like one that was not timed.
+// Report learns from how the work of a permit went, while the permit keeps its
+// units. From then on the permit counts as one that was not timed.
 func (o *owner) Report(g weir.Grant, outcome weir.Outcome) weir.Grant {
 	if g.At < 0 {
 		return g
@@ -64,8 +64,8 @@ func sampleOf(g weir.Grant, end time.Duration, outcome weir.Outcome) limit.Sampl
 	return limit.Sample{Start: g.At, End: end, Waited: waited, Inflight: inflight, N: g.N, Outcome: outcome}
 }
 
-// Usual returns how long successful work takes at most, as a rule: twice its 99th
-// percentile, of recent work; 0 if nothing is known.
+// Usual returns an upper bound of the time that successful work usually takes:
+// twice the 99th percentile of recent work; 0 if nothing is known.
 func (l *Limiter) Usual() time.Duration {
 	l.lock()
 	defer l.unlock()

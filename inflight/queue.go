@@ -40,32 +40,31 @@ func (l *Limiter) joinLocked(r gate.Request) (w waiter, err error) {
 		return waiter{}, rejection(why)
 	}
 	l.spare = nil
-	l.serveLocked(now) // it may have taken another's place, or fit beside a large request
+	l.serveLocked(now) // the request may have evicted another, or fit beside a large one
 	return w, nil
 }
 
-// A waiter stands in the queue for a blocked Acquire.
+// A waiter is the place of a blocked Acquire in the queue.
 type waiter struct {
 	ticket gate.Ticket
 	answer chan answer // of capacity one; only serveLocked sends, once
 }
 
-// An answer has no pointers, so that a channel of it is one allocation: the
-// only one of a wait.
+// An answer has no pointers, so that its channel is one allocation, the only one
+// of a wait.
 type answer struct {
-	why      weir.Reason   // zero: admitted,
-	at       time.Duration // at this instant,
-	waited   time.Duration // after so long in the queue,
-	inflight int           // with so many units in flight
+	why      weir.Reason   // zero: admitted
+	at       time.Duration // the instant
+	waited   time.Duration // the time in the queue
+	inflight int           // units in flight then
 }
 
 // wait blocks until w is answered or ctx ends.
 //
-// The answer cannot be lost, nor a unit with it: serveLocked takes a waiter
-// out of the queue and sends its answer under the lock, into a channel that
-// has room for it, whether or not anyone receives yet. So if Cancel, under the
-// same lock, finds w gone, the answer is already in the channel, and a permit
-// in it is given back.
+// The answer cannot be lost, nor its units: serveLocked removes a waiter from the
+// queue and sends its answer under the lock, into a channel that has room for
+// it. So if Cancel, under the same lock, does not find w, the answer is in the
+// channel, and a permit in it is released.
 func (l *Limiter) wait(ctx context.Context, r gate.Request, w waiter) (weir.Permit, error) {
 	select {
 	case a := <-w.answer:
@@ -90,12 +89,12 @@ func (l *Limiter) cancel(w waiter) bool {
 	if !l.gate.Cancel(w.ticket) {
 		return false
 	}
-	l.serveLocked(l.now()) // w may have held back a smaller request
+	l.serveLocked(l.now()) // a smaller request may have waited behind w
 	return true
 }
 
-// serveLocked answers every waiter whose wait is over. It must follow every
-// event that can end one.
+// serveLocked answers all waiters that may start or have waited too long. It must
+// follow every event that can end a wait.
 func (l *Limiter) serveLocked(now time.Duration) {
 	for {
 		a, ok := l.gate.Next(now)
@@ -107,8 +106,8 @@ func (l *Limiter) serveLocked(now time.Duration) {
 	l.armLocked(now)
 }
 
-// armLocked sees to it that expire runs at the gate's deadline. A timer that
-// fires too early is left alone: expire arms it again.
+// armLocked makes expire run at the gate's deadline. It does not postpone a
+// timer that fires too early: expire arms it again.
 func (l *Limiter) armLocked(now time.Duration) {
 	at, ok := l.gate.Deadline()
 	if !ok || l.armed && l.alarm <= at {
@@ -129,8 +128,8 @@ func (l *Limiter) expire() {
 	l.serveLocked(l.now())
 }
 
-// A permit's note is how many units were in flight and how long it had waited,
-// in microseconds; both have 32 bits.
+// note packs the units in flight and the wait in microseconds, 32 bits each, into
+// the note of a permit.
 func note(inflight int, waited time.Duration) uint64 {
 	return min(uint64(inflight), math.MaxUint32)<<32 | min(uint64(waited.Microseconds()), math.MaxUint32)
 }

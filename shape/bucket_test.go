@@ -118,7 +118,7 @@ type limiter struct {
 func (l limiter) Burst() int                             { return l.burst() }
 func (l limiter) WaitN(ctx context.Context, n int) error { return l.wait(ctx, n) }
 
-// A log is what has passed, and when.
+// A log records the bytes that have passed, and when.
 type log struct {
 	began time.Time
 	mu    sync.Mutex

@@ -24,10 +24,10 @@ type conn struct {
 //
 // A Read reads at most one chunk, and then waits until that is paid for. If the
 // deadline passes or Close is called meanwhile, Read returns what it has read,
-// and the next Read fails. A Write writes chunk by chunk, each as soon as it is
-// paid for, and returns how many bytes c took. Deadlines, moved or not, and Close
+// and the next Read fails. A Write writes chunk by chunk, after each is paid for,
+// and returns how many bytes c took. Deadlines, moved or not, and Close
 // end these waits, with a *net.OpError of os.ErrDeadlineExceeded or
-// net.ErrClosed; a limiter's error is returned as it is.
+// net.ErrClosed; a limiter's error is returned unchanged.
 //
 // The result has no methods beyond net.Conn's (CloseWrite, ReadFrom,
 // SyscallConn), because most of them would bypass the pace, except for

@@ -164,7 +164,7 @@ func TestConnDeadline(t *testing.T) {
 	}
 }
 
-// sameError fails unless err is what a net.Conn gives.
+// sameError fails unless err is the error of a net.Conn.
 func sameError(t *testing.T, op string, err, want error) {
 	t.Helper()
 	if !errors.Is(err, want) {
@@ -182,7 +182,7 @@ func sameError(t *testing.T, op string, err, want error) {
 	}
 }
 
-// Each deadline is that of its own direction.
+// Each deadline counts for its own direction.
 func TestConnDirections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := pipe(t, newBucket(100, 10), newBucket(100, 10))
@@ -296,7 +296,7 @@ func TestConnDeadlineOfItsOwn(t *testing.T) {
 	} {
 		t.Run(op, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				near, far := net.Pipe() // and nobody at the far end
+				near, far := net.Pipe() // without a reader or writer at the far end
 				c := shape.NewConn(near, newBucket(100, 10), newBucket(100, 10))
 				if err := run(c); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(bubbleBegan) != ms {
 					t.Error(err, time.Since(bubbleBegan))
@@ -399,7 +399,7 @@ func TestConnWriteTurnPutOff(t *testing.T) {
 			})
 		}
 		synctest.Wait()
-		_ = c.SetWriteDeadline(time.Now()) // and before anybody runs
+		_ = c.SetWriteDeadline(time.Now()) // and before any goroutine runs
 		_ = c.SetWriteDeadline(time.Time{})
 		wg.Wait()
 		synctest.Wait()
@@ -502,7 +502,7 @@ func TestConnStorm(t *testing.T) {
 	_ = far.Close()
 }
 
-// strange is a connection without addresses, whose deadlines cannot be set.
+// A strange connection has no addresses, and its deadlines cannot be set.
 type strange struct{ net.Conn }
 
 func (strange) LocalAddr() net.Addr              { return nil }

@@ -128,7 +128,7 @@ func TestReaderCatchesUp(t *testing.T) {
 	})
 }
 
-// All who share a limiter get their shares, and none of them is passed over.
+// All readers of a limiter get their shares, and none starves.
 func TestReadersShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const readers = 7
@@ -299,7 +299,7 @@ func TestReaderAfterError(t *testing.T) {
 	})
 }
 
-// A reader that breaks its contract harms nobody else.
+// A reader that breaks its contract does not affect others.
 func TestReaderOfNonsense(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBucket(100, 10)
@@ -328,7 +328,7 @@ type nonsense int
 func (n nonsense) Read([]byte) (int, error)  { return int(n), nil }
 func (n nonsense) Write([]byte) (int, error) { return int(n), nil }
 
-// Nobody goes past the pace by a shortcut of package io.
+// No shortcut of package io bypasses the pace.
 func TestNoShortcuts(t *testing.T) {
 	for _, v := range []any{shape.NewReader(context.Background(), nil, nil), shape.NewWriter(context.Background(), nil, nil), shape.NewConn(nil, nil, nil)} {
 		if _, ok := v.(io.ReaderFrom); ok {

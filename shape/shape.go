@@ -4,8 +4,8 @@
 //	lim := rate.NewLimiter(64<<10, 16<<10) // 64 KiB/s, at most 16 KiB at once
 //	n, err := io.Copy(dst, shape.NewReader(ctx, src, lim))
 //
-// Any token bucket whose tokens are bytes sets the pace: that of package rate,
-// or of golang.org/x/time/rate. One limiter may pace any number of readers,
+// Any token bucket sets the pace, with one token per byte: package rate's, or
+// that of golang.org/x/time/rate. One limiter may pace any number of readers,
 // writers and connections: they share its rate.
 //
 // # Chunks
@@ -15,8 +15,8 @@
 //
 //	TokensAt(t time.Time) float64
 //
-// as those above do, a chunk is what the limiter will have within 50 ms, and at
-// least one byte. So a large burst passes at once, and what follows flows
+// as both do, a chunk has as many bytes as tokens will be available within
+// 50 ms, and at least one. So a large burst passes at once, and what follows flows
 // evenly: a single user of the limiter waits 50 ms for a chunk, or the time of
 // one byte if that is longer; each of n users waits n times as long. Without
 // TokensAt a chunk may be a whole burst: choose a small burst.
@@ -46,7 +46,7 @@ import (
 // A Limiter grants tokens, each worth one byte. It must be safe for concurrent
 // use; its rate and burst may change while it is in use.
 type Limiter interface {
-	// WaitN takes n tokens as soon as they are available. It fails at once if n
+	// WaitN waits until n tokens are available and takes them. It fails at once if n
 	// exceeds the burst or the wait would exceed ctx's deadline, and as soon as
 	// ctx ends.
 	WaitN(ctx context.Context, n int) error
@@ -66,8 +66,8 @@ type reader struct {
 // nil, only ctx bounds it. It is as safe for concurrent use as r.
 //
 // A Read reads at most one chunk, and then waits until that is paid for; it
-// pays for nothing that r did not return. The error is that of r, of the
-// context once it has ended, or of the limiter. The next Read returns the error
+// pays for nothing that r did not return. The error comes from r, from
+// the context once it has ended, or from the limiter. The next Read returns the error
 // of a wait that failed after r had returned bytes. The end of the context does
 // not interrupt a Read of r.
 func NewReader(ctx context.Context, r io.Reader, lim Limiter) io.Reader {
@@ -91,10 +91,9 @@ type writer struct {
 // nil, only ctx bounds it. It is as safe for concurrent use as w, but the
 // chunks of concurrent Writes may mix.
 //
-// A Write writes chunk by chunk, each as soon as it is paid for, and returns
-// how many bytes w took. If w did not take all, the error is that of w, or
-// io.ErrShortWrite if w returned none; that of the context once it has ended;
-// or that of the limiter. The end of the context does not interrupt a Write of w.
+// A Write writes chunk by chunk, after each is paid for, and returns how many
+// bytes w took. If w did not take all, the error comes from w (io.ErrShortWrite
+// if w returned none), from the context once it has ended, or from the limiter. The end of the context does not interrupt a Write of w.
 func NewWriter(ctx context.Context, w io.Writer, lim Limiter) io.Writer {
 	return &writer{w: w, ctx: ctx, meter: meter{lim: lim, until: within(ctx)}}
 }

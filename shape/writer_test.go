@@ -166,7 +166,7 @@ func TestWriterOfNothing(t *testing.T) {
 	}
 }
 
-// A writer that breaks its contract harms nobody else.
+// A writer that breaks its contract does not affect others.
 func TestWriterToNonsense(t *testing.T) {
 	for said, want := range map[nonsense]int{-5: 0, 99: 20} {
 		w := shape.NewWriter(t.Context(), said, newBucket(1e9, 20))

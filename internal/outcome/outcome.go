@@ -1,6 +1,6 @@
 // Package outcome names the outcomes of work that callers do not choose
-// themselves: variants of weir.Dropped and weir.Ignored that the limiters of
-// this module tell apart.
+// themselves: variants of weir.Dropped and weir.Ignored that this module's
+// limiters distinguish.
 package outcome
 
 import "github.com/weir-go/weir"
