@@ -69,8 +69,8 @@ type Cache[K comparable, V any] struct {
 
 	mu        sync.Mutex // guards what follows, and every change of table
 	policy    *policy[K, V]
-	filling   map[K]uint64 // the runs whose value shall be kept, by the number of their fill
-	refreshes int          // that run in the background
+	filling   map[K]uint64 // the number of the last fill of each key, if its value shall be kept
+	refreshes int          // background refreshes in progress
 	closed    bool
 	stats     Stats
 	evicted   []eviction[K, V] // to be passed to OnEvict by unlock
@@ -114,11 +114,11 @@ func (c *Cache[K, V]) hash(key K) uint64 { return maphash.Comparable(c.seed, key
 // all callers that wait have left, or with Config.Timeout. ctx bounds the wait
 // of this caller.
 //
-// The error is that of fill, new or kept; a *weir.Rejection; that of ctx; or a
-// *flight.PanicError. All callers that wait for a fill get its error. If an old
+// The error comes from fill, new or kept, or from ctx, or it is a *weir.Rejection
+// or a *flight.PanicError. All callers that wait for a fill get its error. If an old
 // value may be returned instead (see Refresh), it is, and the error is nil.
 //
-// fill must not get the same key, nor a key whose fill gets this one: they
+// fill must not get the same key, directly or by the fill of another key: they
 // would wait for each other until Config.Timeout.
 //
 // If a fresh value is kept, Get does not allocate. Go itself allocates at each
@@ -134,7 +134,7 @@ func (c *Cache[K, V]) Lookup(ctx context.Context, key K, fill func(context.Conte
 	hash := c.hash(key)
 	e := c.table.Load().find(hash, key)
 	var now int64
-	if e != nil && e.early != forever { // what never expires needs no clock
+	if e != nil && e.early != forever { // an entry without expiry needs no clock
 		now = c.now()
 	}
 	if e != nil && now < e.early {

@@ -117,9 +117,8 @@ type Refresh struct {
 	Timeout time.Duration
 	// Limiter, if not nil, is asked before each fill. If it has a queue, the
 	// callers wait with their fill; a rate.Limiter with a negative
-	// rate.Config.Queue rejects at once. It sees the class of the one caller
-	// whose context the fill has, and all callers that wait share its
-	// rejection.
+	// rate.Config.Queue rejects at once. It sees the class of the caller that
+	// began the fill, and all callers that wait share its rejection.
 	Limiter weir.Limiter
 }
 

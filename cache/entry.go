@@ -13,9 +13,9 @@ import (
 	"github.com/weir-go/weir"
 )
 
-// An entry is a value, or the error of a fill, and what is known of it. What is
-// not atomic never changes while the entry is in the table, but for the
-// policy's part, which the mutex guards.
+// An entry holds a value, or the error of a fill. Its fields do not change while
+// it is in the table, except for atomic ones and the policy's node, which the
+// mutex guards.
 type entry[K comparable, V any] struct {
 	node[K, V]
 	key   K
@@ -25,17 +25,17 @@ type entry[K comparable, V any] struct {
 	took  int64 // how long the fill took, in ns
 	err   error
 
-	refreshing atomic.Bool           // somebody has taken it upon himself to fetch a new value
+	refreshing atomic.Bool           // a caller fetches a new value
 	fault      atomic.Pointer[fault] // the error of the last fill, if that is kept
 }
 
-// A fault is an error that is kept beside an old value.
+// A fault is an error kept beside an old value.
 type fault struct {
 	err   error
 	until int64 // no fill before that instant
 }
 
-// faulty returns the error that is kept beside the value of e, or nil.
+// faulty returns the error kept beside the value of e, or nil.
 func (e *entry[K, V]) faulty(now int64) error {
 	if f := e.fault.Load(); f != nil && now < f.until {
 		return f.err
@@ -56,11 +56,11 @@ func later(now int64, d time.Duration) int64 {
 
 func (e *entry[K, V]) fresh(now int64) bool { return now < e.until }
 
-// age is how long an entry has not been fresh; less than zero if it is.
+// age is the time since an entry was fresh; negative if it is.
 func (e *entry[K, V]) age(now int64) int64 { return now - e.until }
 
-// entry returns an entry for a value that took so long to fill, or nil if it
-// is not to be kept.
+// entry returns an entry for a value, with the duration of its fill, or nil if the
+// value is not to be kept.
 func (c *Cache[K, V]) entry(hash uint64, key K, value V, took int64) *entry[K, V] {
 	if itself := key == key; !itself { // NaN would not be found again
 		return nil
@@ -95,20 +95,20 @@ func (c *Cache[K, V]) failure(hash uint64, key K, err error) *entry[K, V] {
 	return e
 }
 
-// unlikely is a draw from the exponential distribution that nobody makes: the
-// odds are 1 to 10¹⁶.
+// unlikely is a bound of draws from the exponential distribution: the odds of a
+// larger one are 1 to 10¹⁶.
 const unlikely = 37
 
-// early draws whether a value that is fresh, but no longer before its early
-// instant, is to be refreshed: XFetch, of Vattani, Chierichetti and Lowenstein,
+// early draws whether a fresh value that is past its early instant is to be
+// refreshed: XFetch, of Vattani, Chierichetti and Lowenstein,
 // "Optimal Probabilistic Cache Stampede Prevention" (VLDB 2015):
 // now - Δ·β·ln(rand()) >= expiry.
 func (c *Cache[K, V]) early(e *entry[K, V], now int64) bool {
 	return float64(e.took)*c.cfg.Early*rand.ExpFloat64() >= float64(e.until-now)
 }
 
-// serves reports whether a value may be returned in place of an error. The end
-// of a context may have come while a limiter let the fill wait, or in the fill.
+// serves reports whether a value may be returned in place of an error. A context
+// may have ended during the wait for a limiter, or during the fill.
 func (c *Cache[K, V]) serves(e *entry[K, V], now int64, err error) bool {
 	beyond := c.cfg.Stale
 	rejected := errors.Is(err, weir.ErrRejected)
@@ -133,24 +133,24 @@ func (c *Cache[K, V]) dead(e *entry[K, V], now int64) bool {
 	return !e.fresh(now) && !c.useful(e, now)
 }
 
-// cost returns what an entry takes of the bound.
+// cost returns an entry's share of the bound.
 func (c *Cache[K, V]) cost(key K, value V, err error) int64 {
 	if c.cfg.Bytes == 0 {
 		return 1
 	}
 	cost := c.size + overhead
 	if err == nil {
-		cost += min(max(c.cfg.Cost(key, value), 0), MaxBytes) // no overflow, and beyond every bound
+		cost += min(max(c.cfg.Cost(key, value), 0), MaxBytes) // no overflow, and above every bound
 	}
 	return cost
 }
 
-// overhead is what an entry needs beside itself, in bytes, at most: a bucket of
-// the table (see sparse), and 24 for chains and for the policy's sketch.
+// overhead bounds the memory for an entry besides itself, in bytes: a bucket of
+// the table (see sparse), and 24 for chains and the policy's sketch.
 const overhead = 64 + 24
 
-// size returns the memory of an entry: the allocator rounds up, as it does for
-// a slice, and puts a word in front of what is large and has pointers.
+// size returns the memory of an entry. The allocator rounds up, as for a slice,
+// and adds a word to large objects with pointers.
 func size[K comparable, V any]() int64 {
 	n := int(unsafe.Sizeof(entry[K, V]{}))
 	if n > 512 {
@@ -198,8 +198,7 @@ func (c *Cache[K, V]) remove(e *entry[K, V], why Cause) {
 	c.evict(e, why)
 }
 
-// shrink gives back what a table that has lost most of its entries does not
-// need. The mutex is held.
+// shrink halves a table that has lost most of its entries. The mutex is held.
 func (c *Cache[K, V]) shrink() {
 	if t := c.table.Load(); t.sparse() {
 		c.table.Store(t.sized(len(t.buckets) / 2))

@@ -8,7 +8,7 @@ import (
 	"github.com/weir-go/weir"
 )
 
-// miss answers a lookup that found no entry, or one that may be refreshed, now.
+// miss answers a lookup that found no entry, or one that may be refreshed.
 func (c *Cache[K, V]) miss(ctx context.Context, hash uint64, key K, e *entry[K, V], now int64,
 	fill func(context.Context, K) (V, error)) (V, Status, error) {
 	due := false // for a refresh
@@ -34,7 +34,7 @@ func (c *Cache[K, V]) miss(ctx context.Context, hash uint64, key K, e *entry[K, 
 	return l.wait(ctx)
 }
 
-// old returns what was found, whether fresh or not.
+// old returns the value that was found, fresh or not.
 func (c *Cache[K, V]) old(e *entry[K, V], now int64) (V, Status, error) {
 	s := Stale
 	if e.fresh(now) {
@@ -45,7 +45,8 @@ func (c *Cache[K, V]) old(e *entry[K, V], now int64) (V, Status, error) {
 	return e.value, s, nil
 }
 
-// instead returns what was found in place of a kept error, or the error.
+// instead returns the value that was found in place of a kept error, or the
+// error.
 func (c *Cache[K, V]) instead(e *entry[K, V], now int64, err error) (v V, s Status, _ error) {
 	if c.serves(e, now, err) {
 		return c.old(e, now)
@@ -55,28 +56,28 @@ func (c *Cache[K, V]) instead(e *entry[K, V], now int64, err error) (v V, s Stat
 	return v, Hit, err
 }
 
-// A lookup is one call of Get that needs more than a fresh value.
+// A lookup is one call of Get that found no fresh value.
 type lookup[K comparable, V any] struct {
 	c    *Cache[K, V]
 	hash uint64
 	key  K
-	seen *entry[K, V] // what it found, or nil
+	seen *entry[K, V] // the entry it found, or nil
 	fill func(context.Context, K) (V, error)
-	ran  bool // its own fill did; read only once the run has ended
+	ran  bool // its own fill ran; read only after the end of the run
 
-	// holds counts the goroutine of a refresh in the background, and its fill,
-	// while they last. The mutex guards it.
+	// holds counts the goroutine and the fill of a background refresh while they
+	// run. The mutex guards it.
 	holds int
 }
 
-// wait gets a new value, or an old one in place of an error.
+// wait returns a new value, or an old one in place of an error.
 func (l *lookup[K, V]) wait(ctx context.Context) (V, Status, error) {
 	c := l.c
 	v, coalesced, err := c.runs.Load().Do(ctx, l.key, l.run)
 	s := Hit
 	switch {
 	case err != nil:
-		// What was found may have been deleted since, or something been set.
+		// The entry may have been deleted or replaced since.
 		now := c.now()
 		if e := c.table.Load().find(l.hash, l.key); e != nil && e.err == nil && c.serves(e, now, err) {
 			return c.old(e, now)
@@ -91,7 +92,7 @@ func (l *lookup[K, V]) wait(ctx context.Context) (V, Status, error) {
 	return v, s, err
 }
 
-// run is the work that those who look up a key at the same time share.
+// run is the work that concurrent lookups of a key share.
 func (l *lookup[K, V]) run(ctx context.Context) (v V, err error) {
 	c := l.c
 	begun := c.now()
@@ -105,12 +106,12 @@ func (l *lookup[K, V]) run(ctx context.Context) (v V, err error) {
 	l.ran = true
 	var fresh *entry[K, V]
 	failed := errEnded
-	defer func() { c.end(l, mark, fresh, failed) }() // also after a panic, or if fill ends its goroutine
+	defer func() { c.end(l, mark, fresh, failed) }() // also after a panic or runtime.Goexit
 	v, filled, err := c.admit(ctx, l)
 	switch {
 	case err == nil:
 		fresh = c.entry(l.hash, l.key, v, c.now()-begun)
-	case filled && ctx.Err() != context.Canceled && c.cfg.keeps(err): // what is cancelled may fail in any way
+	case filled && ctx.Err() != context.Canceled && c.cfg.keeps(err): // a cancelled fill may fail in any way
 		fresh = c.failure(l.hash, l.key, err)
 	}
 	failed = err
@@ -120,12 +121,11 @@ func (l *lookup[K, V]) run(ctx context.Context) (v V, err error) {
 // errEnded is the error of a fill that did not return.
 var errEnded = errors.New("cache: the fill did not return")
 
-// begin marks a key as being filled. If another run has ended between the
-// lookup and now, it returns what that has left instead; if nobody waits any
-// more, an error.
+// begin marks a key as being filled. If another run has ended since the lookup,
+// it returns the entry of that run; if no caller waits any more, an error.
 //
-// A refresh whose goroutine has left before its fill began is either cancelled
-// by now, or somebody else waits for it: then it is his, not the background's.
+// If the goroutine of a background refresh has left before its fill began, the
+// refresh is cancelled by now, or another caller waits for it and owns it.
 func (c *Cache[K, V]) begin(ctx context.Context, l *lookup[K, V], now int64) (mark uint64, e *entry[K, V], err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -144,13 +144,13 @@ func (c *Cache[K, V]) begin(ctx context.Context, l *lookup[K, V], now int64) (ma
 		l.holds++
 	}
 	c.stats.Fills++
-	if itself := l.key == l.key; itself { // NaN is not: the map could not delete it
+	if itself := l.key == l.key; itself { // the map could not delete NaN
 		c.filling[l.key] = c.stats.Fills
 	}
 	return c.stats.Fills, nil, nil
 }
 
-// admit runs fill behind the limiters, and reports whether it did.
+// admit runs fill behind the limiters, and reports whether it ran.
 func (c *Cache[K, V]) admit(ctx context.Context, l *lookup[K, V]) (v V, filled bool, err error) {
 	lim := c.cfg.Limiter
 	if c.cfg.PerKey != nil {
@@ -172,9 +172,9 @@ func (c *Cache[K, V]) admit(ctx context.Context, l *lookup[K, V]) (v V, filled b
 	return v, filled, err
 }
 
-// end keeps what a run has brought: a value or an error; an error beside an old
-// value, if there is one that is yet useful. Nothing if the key was set or
-// deleted meanwhile.
+// end keeps the value or the error of a run. An error is kept beside an old value
+// that may still be returned. Nothing is kept if the key was set or deleted
+// meanwhile.
 func (c *Cache[K, V]) end(l *lookup[K, V], mark uint64, fresh *entry[K, V], failed error) {
 	c.mu.Lock()
 	defer c.unlock()
@@ -205,16 +205,16 @@ func (c *Cache[K, V]) countError(err error) {
 	}
 }
 
-// forget makes sure that the result of a run is not kept, and that the next
-// lookup does not wait for it. A run is joined before its fill is marked, and
-// after: so that there is no mark means nothing. The mutex is held.
+// forget makes sure that the result of a run is not kept, and that later lookups
+// do not wait for it. It does so without a mark too, since lookups may join a run
+// before its fill is marked. The mutex is held.
 func (c *Cache[K, V]) forget(key K) {
 	delete(c.filling, key)
 	c.runs.Load().Forget(key)
 }
 
-// release says that the goroutine of a refresh, or its fill, has ended. The
-// mutex is held.
+// release counts the end of the goroutine of a refresh, or of its fill. The mutex
+// is held.
 func (c *Cache[K, V]) release(l *lookup[K, V]) {
 	if l.holds == 0 {
 		return
@@ -225,13 +225,13 @@ func (c *Cache[K, V]) release(l *lookup[K, V]) {
 	}
 }
 
-// patience is how long a refresh in the background goes on after its old value
-// has become too old. Nobody but its goroutine may wait for it, so that a fill
-// that hangs would keep its key for ever.
+// patience is how long a background refresh continues after its old value has
+// become too old. Without a bound, a fill that hangs would block its key for
+// ever, since often no caller waits for it.
 const patience = time.Minute
 
-// refresh has a goroutine do the lookup. It returns false if the caller must
-// do it, and what is due is still marked as his.
+// refresh does the lookup on a new goroutine. It returns false if the caller must
+// do it; then the entry stays marked as being refreshed.
 func (c *Cache[K, V]) refresh(ctx context.Context, l *lookup[K, V]) bool {
 	if !c.cfg.Background {
 		return false
@@ -260,7 +260,7 @@ func (c *Cache[K, V]) refresh(ctx context.Context, l *lookup[K, V]) bool {
 			defer c.mu.Unlock()
 			c.release(l)
 		}()
-		c.runs.Load().Do(ctx, l.key, l.run) // its failure is in the Stats, and the old value remains
+		c.runs.Load().Do(ctx, l.key, l.run) // Stats count its failure, and the old value stays
 	}()
 	return true
 }

@@ -5,45 +5,44 @@ import (
 	"sync/atomic"
 )
 
-// node is what a policy keeps in an entry.
+// A node is the policy's part of an entry.
 type node[K comparable, V any] struct {
 	hash uint64 // of the key, seeded; set before add
 	cost int64  // from 0 to the policy's bound; set before add
 
-	hits atomic.Uint32 // since the policy looked last; stops at maxHits
+	hits atomic.Uint32 // since the policy last read it; stops at maxHits
 
 	// Under the lock of the cache.
 	queue      *queue[K, V]
 	prev, next *entry[K, V]
 }
 
-// maxHits is as much as an entry tells about itself: two bits, as in S3-FIFO.
-// What is popular soon has them set, and a hit on it is one load.
+// maxHits bounds the hits that an entry counts: two bits, as in S3-FIFO. A popular
+// entry soon has them set, and a hit on it is only one load.
 const maxHits = 3
 
-// touch notes a hit. It takes no lock and may run beside anything; of hits at
-// the same instant, some may count as one.
+// touch counts a hit, without a lock. Concurrent hits may count as one.
 func (n *node[K, V]) touch() {
 	if h := n.hits.Load(); h < maxHits {
 		n.hits.Store(h + 1)
 	}
 }
 
-// A policy chooses what to evict. All but touch needs the lock of the cache.
+// A policy chooses the entries to evict. All methods but touch need the lock of
+// the cache.
 //
-// New entries pass through a queue, the window; what was hit there goes on to
-// another one, the main queue. What was not contends for a place with the
-// oldest entry of main: the one asked for more often of late stays (W-TinyLFU:
-// Einziger, Friedman, Manes, ACM ToS 2017). Main is a clock (Corbató 1968):
-// what was hit since it came to the front goes to the back. So a hit moves
-// nothing.
+// New entries pass through a queue, the window. Entries that were hit there move
+// to the main queue. The others compete with the oldest entry of main: the entry
+// that was asked for more often recently stays (W-TinyLFU: Einziger, Friedman,
+// Manes, ACM ToS 2017). Main is a clock (Corbató 1968): an entry that was hit
+// since it came to the front goes to the back. So a hit moves no entry.
 //
-// The share of the window follows what comes back. A miss on a key that the
-// window lost lately says that the window is too small, a miss on one that main
-// lost lately that main is (after ARC: Megiddo and Modha, FAST '03). ARC
-// remembers as many keys as it holds, and takes a loop for a reason to grow the
-// window without end. Here both memories have the same, short reach: they tell
-// what a little more room would be worth, in either queue.
+// The share of the window adapts. A miss on a key that the window has lost
+// recently shows that the window is too small, a miss on one that main has lost
+// that main is (after ARC: Megiddo and Modha, FAST '03). ARC remembers as many
+// keys as it holds, and so grows the window without end in a loop. Here both
+// memories have the same short reach: they show what a little more room would be
+// worth in either queue.
 type policy[K comparable, V any] struct {
 	bound        int64 // on the sum of costs
 	share        int64 // the part of bound that the window should have
@@ -63,9 +62,9 @@ const (
 	reach = 16
 	// chances bounds the entries that get a second chance for one eviction.
 	chances = 16
-	// warm is how often the loser of a contest must have been asked for to be
-	// admitted nevertheless, once in luck contests. Otherwise, who found a key
-	// that shares its counters with a popular one could keep all others out.
+	// warm is how often the loser must have been asked for to be admitted
+	// nevertheless, once in luck contests. Otherwise an attacker with a key that
+	// shares its counters with a popular one could keep all others out.
 	warm, luck = 6, 128
 )
 
@@ -78,10 +77,10 @@ func newPolicy[K comparable, V any](bound int64, seed uint64) *policy[K, V] {
 	return p
 }
 
-// add takes e in. Then evict must be called until it returns nil.
+// add adds e. Then evict must be called until it returns nil.
 func (p *policy[K, V]) add(e *entry[K, V]) {
 	p.adapt(e.hash)
-	if p.huge(e) { // it contends at once, or many would go for what may never be asked for again
+	if p.huge(e) { // it competes at once: else many entries would go for one that may never be asked for again
 		p.window.insert(e, p.window.front)
 	} else {
 		p.window.insert(e, nil)
@@ -91,8 +90,8 @@ func (p *policy[K, V]) add(e *entry[K, V]) {
 	} else if n < len(p.sketch.words)*3/8 && len(p.sketch.words) > leastLen {
 		p.shrink()
 	}
-	// While the cache fills, and when the window has to shrink, its oldest go
-	// to main.
+	// While the cache fills, and when the window has to shrink, its oldest
+	// entries move to main.
 	room := p.bound - max(p.share, e.cost)
 	for n := 0; n < 2 && p.window.cost > p.share && p.window.len > 1 && p.main.cost < room; n++ {
 		if p.cost() > p.bound && p.huge(p.window.front) {
@@ -119,7 +118,7 @@ func (p *policy[K, V]) remove(e *entry[K, V]) {
 }
 
 // evict removes an entry and returns it, or returns nil if the costs are within
-// the bound. What was added last stays, unless it is huge.
+// the bound. The entry that was added last stays, unless it is huge.
 func (p *policy[K, V]) evict() *entry[K, V] {
 	if p.cost() <= p.bound {
 		return nil
@@ -166,9 +165,9 @@ func (p *policy[K, V]) victim() *entry[K, V] {
 	return candidate
 }
 
-// count enters e's hits in the sketch, and its insertion as it leaves the
-// window: until then, a key asked for once is unknown. It returns how often the
-// key was asked for before, hits included, and whether it was hit.
+// count adds e's hits to the sketch and, when e leaves the window, its insertion:
+// until then, a key that was asked for once is unknown. It returns how often the
+// key was asked for before, including hits, and whether it was hit.
 func (p *policy[K, V]) count(e *entry[K, V]) (before uint32, hit bool) {
 	hits := e.hits.Load()
 	if hits > 0 {
@@ -204,14 +203,14 @@ func (p *policy[K, V]) len() int { return p.window.len + p.main.len }
 
 func (p *policy[K, V]) cost() int64 { return p.window.cost + p.main.cost }
 
-// huge reports whether an entry costs more than the window should have, and
-// than many entries.
+// huge reports whether an entry costs more than the window's share, and more than
+// many entries.
 func (p *policy[K, V]) huge(e *entry[K, V]) bool {
 	const many = 8
 	return e.cost > p.share && e.cost/many > p.cost()/int64(p.len()+1)
 }
 
-// clear forgets all entries, but not how popular their keys were.
+// clear forgets all entries, but not the popularity of their keys.
 func (p *policy[K, V]) clear() { p.window, p.main = queue[K, V]{}, queue[K, V]{} }
 
 func (p *policy[K, V]) grow() {
@@ -220,7 +219,7 @@ func (p *policy[K, V]) grow() {
 	p.fromMain.grow(len(p.sketch.words) * 2 / reach)
 }
 
-// shrink halves the memory of the past. It loses some of that.
+// shrink halves the sketch and the ghosts, and loses a part of their content.
 func (p *policy[K, V]) shrink() {
 	p.sketch.shrink()
 	p.fromWindow.shrink()

@@ -2,7 +2,7 @@ package cache
 
 import "slices"
 
-// sketch estimates how often a hash was added of late: a count-min sketch
+// A sketch estimates how often a hash was added recently: a count-min sketch
 // (Cormode and Muthukrishnan 2005) of counters of four bits with conservative
 // update (Estan and Varghese 2002), that are halved from time to time (TinyLFU:
 // Einziger, Friedman, Manes, ACM ToS 2017). They are halved block by block, so

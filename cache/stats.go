@@ -7,11 +7,11 @@ import (
 	"unsafe"
 )
 
-// A Status says where the answer of a lookup comes from.
+// A Status is where the answer of a lookup comes from.
 type Status uint8
 
 const (
-	Failed    Status = iota // there is none but an error, which was not kept before
+	Failed    Status = iota // there is no value: an error that was not kept before
 	Hit                     // a fresh value, or an error that is kept
 	Stale                   // a value that is no longer fresh
 	Filled                  // a fill by this lookup
@@ -29,28 +29,28 @@ func (s Status) String() string {
 	return "unknown"
 }
 
-// Stats says what a Cache has done since it was made, and what it holds.
+// Stats are the counts since New, and the state.
 type Stats struct {
-	// Every lookup is one of these.
+	// Each lookup is counted in one of these.
 	Hits      uint64 // answered by a fresh value, or a kept error
 	Stale     uint64 // answered by a value that is no longer fresh
 	Filled    uint64 // waited for a fill that it began
 	Coalesced uint64 // waited for a fill that another began
 	Failed    uint64 // ended with an error that was not kept before
 
-	Fills    uint64 // begun, those in the background and those that were refused included
-	Rejected uint64 // fills that a limiter refused
+	Fills    uint64 // begun, including background and rejected ones
+	Rejected uint64 // fills that a limiter rejected
 	Errors   uint64 // fills that failed otherwise
 	Evicted  uint64 // entries evicted to make room
 	Expired  uint64 // entries removed by Config.Sweep
-	TooLarge uint64 // values not kept because they are beyond Config.Bytes by themselves
+	TooLarge uint64 // values not kept because they exceed Config.Bytes alone
 
-	Entries int   // kept now, those that are no longer fresh included
-	Bytes   int64 // what they take of Config.Bytes; 0 without it
+	Entries int   // kept now, fresh or not
+	Bytes   int64 // their share of Config.Bytes; 0 without it
 }
 
-// Stats returns what the Cache has done. Counts of lookups that go on
-// meanwhile may be in it or not.
+// Stats returns the counts and the state. Lookups that end meanwhile may be
+// counted or not.
 func (c *Cache[K, V]) Stats() Stats {
 	c.mu.Lock()
 	s := c.stats
@@ -68,22 +68,22 @@ func (c *Cache[K, V]) Stats() Stats {
 	return s
 }
 
-// counters count lookups by their status. Each goroutine has a stripe for its
-// own most of the time, so that hits do not write to shared memory.
+// counters count lookups by status. Most of the time each goroutine has a stripe
+// to itself, so that hits do not write to shared memory.
 type counters []stripe
 
 type stripe struct {
-	_ [64]byte // so that no two stripes have a cache line in common
+	_ [64]byte // so that no two stripes share a cache line
 	n [statuses]atomic.Uint64
 	_ [64 - 8*statuses]byte
 }
 
-// newCounters returns so many counters that goroutines seldom meet.
+// newCounters returns enough stripes that goroutines seldom share one.
 func newCounters() counters {
 	return make(counters, 1<<bits.Len(uint(8*runtime.GOMAXPROCS(0)-1)))
 }
 
-// add counts a lookup. A goroutine is told from others by where its stack is.
+// add counts a lookup. The address of its stack identifies a goroutine.
 func (c counters) add(s Status) {
 	var here byte
 	at := uint64(uintptr(unsafe.Pointer(&here)) >> 11) // stacks are of 2 KiB at least

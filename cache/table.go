@@ -5,20 +5,20 @@ import (
 	"sync/atomic"
 )
 
-// A table finds entries by their key. Reading takes no lock: whoever changes
-// it holds the Cache's mutex.
+// A table finds entries by key. Readers take no lock; writers hold the Cache's
+// mutex.
 //
-// It is a chained hash table whose buckets fill a cache line of 64 bytes. An
-// entry never moves within a table, so a reader that walks a chain misses
-// nothing that was there before it came. A table that has become too small, or
-// much too large, is copied: a reader that still has the old one sees what was
-// true when it began to read.
+// It is a chained hash table with buckets of 64 bytes, one cache line. An entry
+// never moves within a table, so a reader that walks a chain misses no entry
+// that was there when it began. A table that has become too small, or much too
+// large, is copied: a reader of the old one sees the state at the time of the
+// copy.
 type table[K comparable, V any] struct {
 	buckets []bucket[K, V] // a power of two
 	entries int
 }
 
-// slots is how many entries a bucket has room for.
+// slots is the number of entries in a bucket.
 const slots = 6
 
 type bucket[K comparable, V any] struct {
@@ -34,8 +34,7 @@ func newTable[K comparable, V any](buckets int) *table[K, V] {
 	return &table[K, V]{buckets: make([]bucket[K, V], buckets)}
 }
 
-// tag is what a bucket keeps of a hash: seven bits that do not choose the
-// bucket.
+// tag returns seven bits of a hash; other bits choose the bucket.
 func tag(hash uint64) uint64 { return hash>>57 | 0x80 }
 
 const (
@@ -43,8 +42,8 @@ const (
 	highs = 0x8080_8080_8080_8080
 )
 
-// match marks the bytes of tags that are tag, by their highest bit; and perhaps
-// more: a byte that follows such a one.
+// match sets the highest bit of each byte of tags that equals tag, and perhaps of
+// a byte that follows one.
 func match(tags, tag uint64) uint64 {
 	x := tags ^ tag*lows
 	return (x - lows) &^ x & highs
@@ -70,7 +69,7 @@ func (t *table[K, V]) find(hash uint64, key K) *entry[K, V] {
 	return nil
 }
 
-// put adds an entry whose key the table does not have.
+// put adds an entry with a new key.
 func (t *table[K, V]) put(e *entry[K, V]) {
 	t.entries++
 	b := t.bucket(e.hash)
@@ -92,7 +91,7 @@ func (t *table[K, V]) put(e *entry[K, V]) {
 	}
 }
 
-// place returns where an entry of the table is.
+// place returns the position of an entry of the table.
 func (t *table[K, V]) place(e *entry[K, V]) (*bucket[K, V], int) {
 	for b := t.bucket(e.hash); ; b = b.next.Load() {
 		for i := range b.slots {
@@ -118,8 +117,8 @@ func (t *table[K, V]) remove(e *entry[K, V]) {
 	if b.tags.Load() != 0 {
 		return
 	}
-	// An empty bucket of a chain goes. A reader who is there goes on to what was
-	// behind it.
+	// Remove an empty bucket from its chain. A reader that is in it continues
+	// with its next bucket.
 	for p := t.bucket(e.hash); p != b; p = p.next.Load() {
 		if p.next.Load() == b {
 			p.next.Store(b.next.Load())

@@ -81,8 +81,7 @@ func newAuto(interval time.Duration) (admit, error) {
 
 var errFull = errors.New("the queue is full")
 
-// newQueue is a semaphore for which so many may wait, first come, first
-// served.
+// newQueue is a semaphore with a bounded queue, first come, first served.
 func newQueue() (admit, error) {
 	sem := semaphore.NewWeighted(outstanding)
 	leave := func() { sem.Release(1) }

@@ -1,17 +1,17 @@
 // Codelsim runs the simulation of github.com/bohde/codel (its cmd/sim) in real
 // time: requests come independently of each other, 1000 a second say, to a
 // server that does one at a time, 500 a second say, in exponential times. In
-// front of it, the contenders let some in (ten, where they do not know
-// better), let up to 1000 wait, and refuse the rest. A caller waits to be let
-// in for a second.
+// front of it, each contender admits some requests (ten, unless it finds the limit
+// itself), lets up to 1000 wait, and rejects the rest. A caller waits to be
+// admitted for a second.
 //
 //	go run ./codelsim
 //	go run ./codelsim -only 1000/500 -runs 3
 //
-// All contenders meet the same arrivals and the same service times, at the
-// same time: a noise of the machine is a noise to all of them. Their rates are
-// what they are said to be, because nothing here sleeps: the instants follow a
-// schedule, and one goroutine spins on the clock. It takes a CPU.
+// All contenders have the same arrivals and service times, at the same time, so
+// that the noise of the machine affects all of them. The rates are exact, because
+// the program does not sleep: the instants follow a schedule, and one goroutine
+// spins on the clock. It takes a CPU.
 package main
 
 import (

@@ -111,8 +111,8 @@ func TestParsePairs(t *testing.T) {
 	}
 }
 
-// inBubble plays a script in virtual time, where the clock stands still until
-// everybody waits.
+// inBubble plays a script in virtual time: the clock stands still until all
+// goroutines wait.
 func inBubble(t *testing.T, s script) (all []figures) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

@@ -90,7 +90,7 @@ func limiter() side {
 	return &inflightSide{lim: lim}
 }
 
-// A story is who was let in and who was refused, by name, in order.
+// A story records the callers that were admitted and rejected, by name, in order.
 type story struct {
 	mu       sync.Mutex // guards in and out
 	side     side
@@ -98,7 +98,7 @@ type story struct {
 	quitters []context.CancelFunc
 }
 
-// tell plays a story in virtual time. Whoever still waits at the end leaves.
+// tell plays a story in virtual time. Callers that wait at the end leave.
 func tell(t *testing.T, on func() side, play func(s *story)) *story {
 	t.Helper()
 	told := &story{}
@@ -115,7 +115,7 @@ func tell(t *testing.T, on func() side, play func(s *story)) *story {
 	return told
 }
 
-// arrive lets somebody come, and says how to leave.
+// arrive starts a caller, and returns a function that makes it leave.
 func (s *story) arrive(name, priority int) context.CancelFunc {
 	ctx, quit := context.WithCancel(context.Background())
 	s.quitters = append(s.quitters, quit)

@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// patience is how long a caller waits to be let in, and what makes an answer a
-// good one: the source's "deadline".
+// patience is how long a caller waits to be admitted, and the bound of a good
+// answer: the source's "deadline".
 const patience = time.Second
 
-// A script is the chance in a row, the same for all contenders.
+// A script holds the random times of a row, the same for all contenders.
 type script struct {
 	length   time.Duration
 	arrivals []time.Duration // before length, in order
-	services []time.Duration // of whom the server does first, second, ...; as many
+	services []time.Duration // of the server's first, second, ... job; as many
 }
 
 func newScript(p pair, length time.Duration, rng *rand.Rand) script {
@@ -28,13 +28,13 @@ func newScript(p pair, length time.Duration, rng *rand.Rand) script {
 	return s
 }
 
-// exponential draws the time from one event to the next, of so many a second.
+// exponential draws the time from one event to the next, at a mean rate.
 func exponential(perSecond int, rng *rand.Rand) time.Duration {
 	return time.Duration(rng.ExpFloat64() / float64(perSecond) * float64(time.Second))
 }
 
-// best returns how many a server has done at the end if it does all that come,
-// and is never idle while one is there: nobody can do more.
+// best returns the number of jobs that a server has done at the end if it does all
+// that arrive, and is never idle while one waits: an upper bound.
 func (s script) best() (done int) {
 	free := time.Duration(0)
 	for i, at := range s.arrivals {
@@ -47,12 +47,12 @@ func (s script) best() (done int) {
 }
 
 // A server does one job at a time, first come, first served. It follows its
-// schedule: whoever waits here begins when the one before should have ended,
+// schedule: a job that waits here begins when the one before should have ended,
 // however late tick is called.
 type server struct {
 	mu       sync.Mutex // guards what follows
 	services []time.Duration
-	line     []chan struct{} // of those who are here; the first one is being served
+	line     []chan struct{} // of the jobs here; the first one is being served
 	ends     time.Duration   // the service of the first one, if there is one
 }
 
@@ -86,7 +86,7 @@ func (s *server) tick(now time.Duration) {
 	}
 }
 
-// A lane is a contender with a server of its own behind it.
+// A lane is a contender with its own server.
 type lane struct {
 	admit  admit
 	server server

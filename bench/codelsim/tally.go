@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A tally is what became of the requests of one contender. It is safe for
+// A tally records the results of one contender's requests. It is safe for
 // concurrent use.
 type tally struct {
 	mu       sync.Mutex      // guards what follows
