@@ -24,7 +24,7 @@ type Key[K comparable] func(r Request) (key K, ok bool)
 const MaxKey = caller.MaxKey
 
 // Address is the Key of the peer's address. For IPv6 it is the network of 64 bits,
-// which is what one client has. An IPv4 address equals its IPv6 form. A peer
+// the usual size for one client. An IPv4 address equals its IPv6 form. A peer
 // without an address, such as a Unix socket, has no key.
 func Address() Key[netip.Addr] { return admission.Address(peerOf) }
 

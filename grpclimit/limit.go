@@ -95,8 +95,8 @@ type Config struct {
 	// Trusted holds the networks of peers that may send critical_plus.
 	Trusted []netip.Prefix
 
-	// Shadow admits every call, without a wait, and counts those that would have
-	// been refused. A call that would have waited in a queue counts as refused by
+	// Shadow admits every call, without a wait, and counts the ones that it would
+	// have refused. A call that would have waited in a queue counts as refused by
 	// the limiter. Rules count exactly.
 	Shadow bool
 

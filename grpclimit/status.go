@@ -63,7 +63,7 @@ var answers = [...]answer{
 //     QuotaFailure,
 //   - UNAVAILABLE: the server is overloaded or closed (all other rejections),
 //   - DEADLINE_EXCEEDED, CANCELED: the error of the context,
-//   - INTERNAL: any other error that has no status of its own.
+//   - INTERNAL: any other error without a gRPC status.
 //
 // A rejection comes with a RetryInfo and a PushbackTrailer: after its RetryAfter
 // or, if that is unknown, after a random time between one and two seconds. If it

@@ -38,7 +38,7 @@ func (h *handler) pass(w http.ResponseWriter, r *http.Request, n name, why strin
 		}()
 	}
 	h.next.ServeHTTP(w, r)
-	o.Begun()
+	o.Ended()
 	permit.Release(observe.Outcome(r.Context(), o.Status))
 }
 

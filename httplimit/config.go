@@ -35,7 +35,7 @@ type Config struct {
 	// Units returns how many units of its limit a request takes, >= 0. If nil, one.
 	Units func(r *http.Request) int
 
-	// Exempt holds paths whose GET and HEAD requests are admitted without a
+	// Exempt holds paths: GET and HEAD requests to them are admitted without a
 	// decision. A path that ends with a slash stands for everything below it. If
 	// nil, DefaultExempt; if empty, none.
 	Exempt []string
@@ -72,8 +72,8 @@ type Config struct {
 	// 1000; if negative, none.
 	LongLived int
 
-	// Shadow admits every request, without a wait, and counts those that would
-	// have been refused. Responses do not tell the limits. A request that would
+	// Shadow admits every request, without a wait, and counts the ones that it would
+	// have refused. Responses do not tell the limits. A request that would
 	// have waited in a queue counts as refused by the limiter. Rules count
 	// exactly.
 	Shadow bool
@@ -85,8 +85,8 @@ type Config struct {
 	// that were refused together do not come back together. If zero, none.
 	RetryJitter time.Duration
 	// Refuse, if not nil, answers a request that was refused, instead of Reject.
-	// The error is a *weir.Rejection or that of the request's context, and status
-	// is what Reject would answer with. The rule is the one that refused; it is
+	// The error is a *weir.Rejection or that of the request's context. Reject would
+	// answer with the status. The rule is the one that refused; it is
 	// empty if the limiter did. RateLimit, RateLimit-Policy, Retry-After,
 	// Weir-Reason and Cache-Control are set already.
 	Refuse func(w http.ResponseWriter, r *http.Request, status int, rule string, err error)

@@ -90,7 +90,7 @@ func (f *fields) write(h http.Header, answers []admission.Answer) {
 	}
 }
 
-// add adds values to those that an outer Middleware has set.
+// add appends values to the ones of an outer Middleware.
 func add(h http.Header, name string, value []string) {
 	if old := h[name]; len(old) > 0 {
 		value = append(old[:len(old):len(old)], value...)

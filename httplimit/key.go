@@ -23,7 +23,7 @@ type Key[K comparable] func(r *http.Request) (key K, ok bool)
 const MaxKey = caller.MaxKey
 
 // Address is the Key of the peer's address. For IPv6 it is the network of 64 bits,
-// which is what one client has. An IPv4 address equals its IPv6 form.
+// the usual size for one client. An IPv4 address equals its IPv6 form.
 func Address() Key[netip.Addr] { return admission.Address(peer) }
 
 // AddressBehind is the Key of the client's address behind proxies, which they

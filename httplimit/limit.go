@@ -38,7 +38,7 @@
 //
 // # Where it belongs
 //
-// A Middleware belongs behind gzip and CORS, whose headers refusals should have,
+// A Middleware belongs behind gzip and CORS, so that refusals have their headers,
 // and behind an http.TimeoutHandler, which returns while its own handler still
 // works.
 //

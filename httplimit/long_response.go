@@ -34,7 +34,7 @@ func (v *visit) Lasts(kind observe.Kind) {
 	case !v.Limited():
 		return
 	}
-	x := &longResponse{class: &v.site.long, permit: v.Detach(), outcome: observe.Outcome(v.ctx, v.writer.Status)}
+	x := &longResponse{class: &v.site.long, permit: v.Detach(), outcome: observe.Outcome(v.Request().Context(), v.writer.Status)}
 	v.long = x
 	x.permit.Report(x.outcome)
 	if kind != observe.Body {

@@ -108,3 +108,20 @@ func TestLongResponsesAreBounded(t *testing.T) {
 		}
 	})
 }
+
+// A router that flushes the response of a handler that has panicked reaches no
+// visit.
+func TestAFlushAfterAPanic(t *testing.T) {
+	var kept http.ResponseWriter
+	v := new(valve)
+	s := newSite(t, Config{Limiter: v}, func(w http.ResponseWriter, _ *http.Request) {
+		kept = w
+		panic(http.ErrAbortHandler)
+	})
+	func() {
+		defer func() { _ = recover() }()
+		s.get(200, "/")
+	}()
+	kept.(http.Flusher).Flush()
+	v.holds(t, 0, "after the panic")
+}

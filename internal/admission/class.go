@@ -11,7 +11,7 @@ import (
 	"github.com/weir-go/weir/internal/outcome"
 )
 
-// Others is the class of requests whose own class is beyond MaxClasses.
+// Others is the class of requests beyond MaxClasses.
 const Others = "(others)"
 
 // A class is a set of requests that share a limit.

@@ -19,7 +19,7 @@ func TestClassesAreFoundWithoutALock(t *testing.T) {
 		if n := len(*cs.known.Load()); n > 11 {
 			t.Errorf("%d classes", n)
 		}
-		cs.mu.Lock() // whoever needs it waits forever
+		cs.mu.Lock() // a look-up with a lock would wait forever
 		for _, name := range []string{first, "0", "19", "unknown"} {
 			c := cs.get(name)
 			if known := name == first || name == "0"; known && c.name != name || !known && c.name != Others {

@@ -35,7 +35,7 @@ type Config[R any] struct {
 	Trusted []netip.Prefix
 	// RetryJitter is the longest random addition to a retry time.
 	RetryJitter time.Duration
-	// Shadow admits every request, and counts those that would have been refused.
+	// Shadow admits every request, and counts the ones that it would have refused.
 	Shadow bool
 }
 

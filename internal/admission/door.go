@@ -77,7 +77,7 @@ type Answer struct {
 	bucket uint64 // the bucket they are from
 }
 
-// Left returns the tokens in the bucket, including those that were given back.
+// Left returns the tokens in the bucket, including the ones given back.
 func (a *Answer) Left() int {
 	if !a.OK {
 		return a.Remaining
@@ -115,6 +115,9 @@ func (d *Door[R]) Ask(ctx context.Context, req R, class string, v *Visit[R]) err
 	}
 	return nil
 }
+
+// Request returns the request that Ask got.
+func (v *Visit[R]) Request() R { return v.req }
 
 // Limited reports whether the request's class has a limit.
 func (v *Visit[R]) Limited() bool { return v.class.limiter() != nil }

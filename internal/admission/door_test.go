@@ -17,7 +17,7 @@ import (
 	"github.com/weir-go/weir/rate"
 )
 
-// slots is a limit of so many units, and no queue.
+// slots returns a limit of n units without a queue.
 func slots(t *testing.T, n int) *inflight.Limiter {
 	t.Helper()
 	l, err := inflight.New(inflight.Config{Algorithm: limit.Fixed(n), Queue: -1})
@@ -105,7 +105,7 @@ func TestAShadowDoesNotWait(t *testing.T) {
 	})
 }
 
-// full is a limiter at which everybody waits.
+// full is a limiter that never admits.
 type full struct{}
 
 func (full) Acquire(ctx context.Context, _ int) (weir.Permit, error) {
@@ -134,8 +134,7 @@ func TestAnAnswerAfterAWait(t *testing.T) {
 	})
 }
 
-// Whoever is told that his turn is near, and then overtaken, waits no longer for
-// it than he may.
+// A wait ends after MaxWait even if the tokens are late.
 func TestNobodyWaitsLongerThanMaxWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := New(Config[string]{Rules: []Rule[string]{{Name: "a", Buckets: hopeful{}, MaxWait: 3 * time.Second}}})
@@ -178,8 +177,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// Every request is in one place of the counts, and the tokens are those that
-// were spent.
+// Every request is counted once, and tokens are neither lost nor made.
 func TestAStormAtADoor(t *testing.T) {
 	const clients, each, burst = 8, 2000, 500
 	lim, err := keyed.New[string](gcra.Per(1, 1000*time.Hour, burst), keyed.Config{})

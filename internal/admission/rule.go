@@ -62,7 +62,7 @@ type Buckets[R any] interface {
 	// Decide takes n tokens, or says why not. The bucket identifies, for Settle,
 	// where the tokens came from: the request may have changed by then.
 	Decide(req R, n int) (d weir.Decision, q gcra.Quota, bucket uint64)
-	// Wait takes n tokens as soon as they are there.
+	// Wait takes n tokens when they are available.
 	Wait(ctx context.Context, req R, n int) error
 	// Settle changes a cost from was to n tokens, and returns the tokens now held.
 	Settle(bucket uint64, was, n int) int

@@ -1,5 +1,5 @@
-// Package caller tells who asks, from what a protocol says: an address, behind
-// proxies or not; a key of bounded size; how important the request is.
+// Package caller identifies callers from the fields of a protocol: their address,
+// also behind proxies; a key of bounded size; the priority of a request.
 package caller
 
 import (
@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// Network is the part of an address that one client has: of IPv6 the network of
-// 64 bits.
+// Network returns the part of an address that belongs to one client: for IPv6 the
+// network of 64 bits.
 func Network(a netip.Addr) netip.Addr {
 	if a.Is6() {
 		if p, err := a.Prefix(64); err == nil {
@@ -19,7 +19,7 @@ func Network(a netip.Addr) netip.Addr {
 }
 
 // ParseAddr parses an address with or without a port, and an IPv6 one with or
-// without brackets. It has no zone, and IPv4 is IPv4.
+// without brackets. It removes the zone, and turns IPv4 in IPv6 into IPv4.
 func ParseAddr(s string) (netip.Addr, bool) {
 	if ap, err := netip.ParseAddrPort(s); err == nil {
 		return ap.Addr().Unmap().WithZone(""), true
@@ -31,11 +31,10 @@ func ParseAddr(s string) (netip.Addr, bool) {
 	return a.Unmap().WithZone(""), err == nil
 }
 
-// Networks are those whose word counts.
+// Networks is a set of trusted networks.
 type Networks []netip.Prefix
 
-// Trust returns the Networks, of which those of IPv4 are so also if they were
-// written in the IPv6 form.
+// Trust returns a set of networks. It turns IPv4 networks in IPv6 form into IPv4.
 func Trust(networks []netip.Prefix) Networks {
 	ns := slices.Clone(networks)
 	for i, p := range ns {
@@ -46,12 +45,12 @@ func Trust(networks []netip.Prefix) Networks {
 	return ns
 }
 
-// Invalid returns the number of the first that is no network, or -1.
+// Invalid returns the index of the first invalid network, or -1.
 func (ns Networks) Invalid() int {
 	return slices.IndexFunc(ns, func(p netip.Prefix) bool { return !p.IsValid() })
 }
 
-// Contain reports whether an address, as ParseAddr returns it, is in one.
+// Contain reports whether the set has an address, as ParseAddr returns it.
 func (ns Networks) Contain(a netip.Addr) bool {
 	for _, p := range ns {
 		if p.Contains(a) {

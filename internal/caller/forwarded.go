@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// MaxHops is how many entries of a list are looked at, from its end.
+// MaxHops bounds the entries of a list that Behind reads, from its end.
 const MaxHops = 32
 
-// Behind returns who asked the proxies that stand in front, of which the last is
-// the peer, and what they say is a list in values: of addresses or, if it is
-// forwarded, as in RFC 7239. It is read from its end: as long as the address
-// there is trusted, the one before it is that of who asked that proxy. If an
-// entry is no address, who sent it is the client.
+// Behind returns the client of a chain of proxies. The peer is the last proxy. The
+// values list the clients of the proxies: addresses or, if forwarded is set,
+// elements of RFC 7239. The list is read from its end: if an address is trusted,
+// the entry before it is the client of that proxy. If an entry is not an address,
+// the client is the proxy that sent it.
 func Behind(peer netip.Addr, values []string, forwarded bool, trusted Networks) netip.Addr {
 	client, hops := peer, 0
 	for i := len(values) - 1; i >= 0; i-- {
@@ -25,7 +25,7 @@ func Behind(peer netip.Addr, values []string, forwarded bool, trusted Networks) 
 			var entry string
 			rest, entry, more = cutLast(rest)
 			if entry = strings.TrimSpace(entry); entry == "" {
-				continue // a list may have such
+				continue // lists may have empty elements
 			}
 			if forwarded {
 				entry = forwardedFor(entry)
@@ -40,9 +40,8 @@ func Behind(peer netip.Addr, values []string, forwarded bool, trusted Networks) 
 	return client
 }
 
-// cutLast splits a list before its last element. It looks for that from the end,
-// so that a quote which somebody further away has left open hides nothing that
-// was added later.
+// cutLast splits a list before its last element. It searches from the end, so that
+// an open quote in an earlier element does not hide later ones.
 func cutLast(list string) (rest, last string, more bool) {
 	quoted := false
 	for i := len(list) - 1; i >= 0; i-- {
@@ -56,14 +55,12 @@ func cutLast(list string) (rest, last string, more bool) {
 	return "", list, false
 }
 
-// escaped reports whether what follows s is behind a backslash that is not
-// itself behind one.
+// escaped reports whether s ends with a backslash that is not escaped itself.
 func escaped(s string) bool {
 	return (len(s)-len(strings.TrimRight(s, `\`)))%2 == 1
 }
 
-// forwardedFor is the for= of an element of Forwarded, or something that is no
-// address.
+// forwardedFor returns the parameter for of an element of Forwarded, or "unknown".
 func forwardedFor(element string) string {
 	for element != "" {
 		var pair string
@@ -82,7 +79,7 @@ func forwardedFor(element string) string {
 	return "unknown"
 }
 
-// cutPair splits a forwarded-element of RFC 7239 behind its first pair.
+// cutPair splits a forwarded-element of RFC 7239 after its first pair.
 func cutPair(element string) (pair, rest string) {
 	quoted := false
 	for i := 0; i < len(element); i++ {

@@ -7,36 +7,35 @@ import (
 	"github.com/weir-go/weir"
 )
 
-// MaxKey is the longest text that Key leaves as it is, in bytes.
+// MaxKey is the length in bytes up to which Key does not hash a text.
 const MaxKey = 256
 
-// Key returns a text that is no longer than MaxKey, and no part of a longer one
-// that would be kept with it; of a longer text its SHA-256. It reports whether
-// the text is not empty.
+// Key returns a copy of a text, or its SHA-256 if it is longer than MaxKey. It
+// reports whether the text is not empty.
 func Key(s string) (string, bool) {
 	if len(s) > MaxKey {
 		sum := sha256.Sum256([]byte(s))
-		return "\x00" + string(sum[:]), true // no header begins so
+		return "\x00" + string(sum[:]), true // no header begins with NUL
 	}
 	return strings.Clone(s), s != ""
 }
 
-// levels are what protocols call the priorities from weir.Sheddable on.
+// levels are the names of the priorities from weir.Sheddable on, in protocols.
 var levels = [...]string{"sheddable", "sheddable_plus", "critical", "critical_plus"}
 
-// Levels is how many there are.
+// Levels is the number of levels.
 const Levels = len(levels)
 
-// Level returns the number of the level that a priority belongs to.
+// Level returns the index of the level of a priority.
 func Level(p weir.Priority) int {
 	return int(min(max(p, weir.Sheddable), weir.CriticalPlus) - weir.Sheddable)
 }
 
-// LevelName returns what protocols call a level.
+// LevelName returns the name of a level.
 func LevelName(level int) string { return levels[level] }
 
-// Priority returns the priority that a client calls so, in any case. Unless it is
-// trusted, that is Critical at most.
+// Priority returns the priority with a name, in any case. It is at most Critical
+// unless the client is trusted.
 func Priority(s string, trusted bool) (weir.Priority, bool) {
 	s = strings.TrimSpace(s)
 	for i, name := range levels {

@@ -1,11 +1,11 @@
-// Package httpheader says which names and values a header may have, so that a bad
-// configuration fails when it is read and not at each request.
+// Package httpheader validates names and values of headers, so that a bad
+// configuration fails when it is read.
 package httpheader
 
 import "strings"
 
-// ValidName reports whether name is a token of RFC 9110, section 5.6.2: what the
-// name of a header consists of.
+// ValidName reports whether name is a token of RFC 9110, section 5.6.2, as
+// names of headers are.
 func ValidName(name string) bool {
 	for i := range len(name) {
 		c := name[i]

@@ -1,6 +1,6 @@
-// Package longlived counts exchanges that go on although their answer has begun,
-// or that are stuck. They hold no unit of a limit on work in flight, since what
-// they wait for is not capacity. It knows when that is so, and bounds them.
+// Package longlived bounds and counts the exchanges that have left their
+// concurrency limit: exchanges that go on after the header of their response, such
+// as event streams, and stuck ones. They wait for something other than capacity.
 package longlived
 
 import (
@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// DefaultMost bounds the exchanges of a Class where a configuration leaves it
-// open.
+// DefaultMost is the bound of a Class if the configuration sets none.
 const DefaultMost = 1000
 
 // A Class counts the long-lived exchanges, up to a bound. It is safe for
@@ -22,8 +21,8 @@ type Class struct {
 	full atomic.Uint64
 }
 
-// SetMost sets the bound. If zero, DefaultMost; if negative, there is none of
-// them. It is for the time before the first Enter.
+// SetMost sets the bound, before the first Enter. If zero, DefaultMost; if
+// negative, none may enter.
 func (c *Class) SetMost(n int) {
 	if n == 0 {
 		n = DefaultMost
@@ -31,8 +30,8 @@ func (c *Class) SetMost(n int) {
 	c.most = int64(max(n, 0))
 }
 
-// Enter reports whether there is room for one more, and takes it. Leave must
-// follow.
+// Enter adds an exchange, and reports whether the bound allows it. If so, Leave
+// must follow.
 func (c *Class) Enter() bool {
 	if c.now.Add(1) > c.most {
 		c.now.Add(-1)
@@ -42,13 +41,13 @@ func (c *Class) Enter() bool {
 	return true
 }
 
-// Leave is the end of an exchange.
+// Leave removes an exchange.
 func (c *Class) Leave() { c.now.Add(-1) }
 
-// Now returns how many there are.
+// Now returns the number of exchanges.
 func (c *Class) Now() int { return int(c.now.Load()) }
 
-// Full returns how often there was no room.
+// Full returns how often Enter has failed.
 func (c *Class) Full() uint64 { return c.full.Load() }
 
 // Stream reports whether an answer with this header is an event stream.
@@ -61,14 +60,14 @@ func Stream(h http.Header) bool {
 	return err == nil && kind == "text/event-stream"
 }
 
-// Ordinary work is given Least, or Unknown where nothing is known of it.
+// Usual returns at least Least, and Unknown if the limiter knows nothing.
 const (
 	Least   = 50 * time.Millisecond
 	Unknown = time.Second
 )
 
-// Usual returns how long ordinary work takes at most, as far as its limiter
-// knows.
+// Usual returns the duration within which ordinary work ends, as its limiter has
+// learned.
 func Usual(limiter any) time.Duration {
 	if l, ok := limiter.(interface{ Usual() time.Duration }); ok {
 		if d := l.Usual(); d > 0 {

@@ -1,5 +1,5 @@
-// Package observe looks at what an HTTP handler answers, without being in its
-// way.
+// Package observe wraps an http.ResponseWriter to record the status, and when and
+// why a response goes on after its header.
 package observe
 
 import (
@@ -11,36 +11,36 @@ import (
 	"github.com/weir-go/weir/internal/longlived"
 )
 
-// Hijacked is the status of a connection that the handler has taken over.
+// Hijacked is the status of a hijacked connection.
 const Hijacked = -1
 
-// A Response is an http.ResponseWriter that hands everything on, and looks at
-// the status. What a handler gets is what Writer.Observe returns: it flushes and
-// can be hijacked if the one behind it can.
+// A Response is an http.ResponseWriter that records the status. Handlers get the
+// result of Writer.Observe, which supports Flush and Hijack if the original does.
 type Response struct {
 	http.ResponseWriter
-	Status int       // 0 until there is one
-	Begins func()    // if not nil, is called before the response begins
-	Paced  io.Writer // if not nil, where the body goes
-	Owner  any       // whoever observes
+	Status int       // 0 before the response begins
+	Begins func()    // called before the response begins, if not nil
+	Paced  io.Writer // receives the body, if not nil
+	Owner  any       // the value for OwnerOf
 
-	written int64 // bytes of the body, until they are many
+	written int64 // bytes of the body, counted up to large
 }
 
-// An Owner that is a Laster is told when a response goes on after its header. The
-// Status is known then. It can be told several times.
+// A Laster is an Owner with a method for responses that go on after their header.
+// It is called once or more, when the Status is known.
 type Laster interface{ Lasts(Kind) }
 
-// A Kind is why a response goes on.
+// A Kind says why a response goes on.
 type Kind uint8
 
 const (
-	Body    Kind = iota // it was flushed, or is so large that a client can hold it up
+	Body    Kind = iota // it was flushed, or is so large that the client's speed matters
 	Stream              // it is an event stream
-	Upgrade             // the handler has taken over the connection
+	Upgrade             // the connection was hijacked
 )
 
-// large is how much of a body goes out whether or not the client takes it.
+// large is the size of a body in bytes that buffers hold even if the client does
+// not read.
 const large = 32 << 10
 
 func (o *Response) lasts(kind Kind) {
@@ -49,7 +49,7 @@ func (o *Response) lasts(kind Kind) {
 	}
 }
 
-// grows notes that so much more of the body follows.
+// grows counts n more bytes of the body.
 func (o *Response) grows(n int) {
 	if o.written > large {
 		return
@@ -59,8 +59,8 @@ func (o *Response) grows(n int) {
 	}
 }
 
-// OwnerOf returns the Owner of a Response that is, or is behind, one that
-// Observe has returned; nil if w is something else.
+// OwnerOf returns the Owner of a ResponseWriter that Observe has returned, or nil
+// for another one.
 func OwnerOf(w http.ResponseWriter) any {
 	if o, ok := w.(interface{ owner() any }); ok {
 		return o.owner()
@@ -80,24 +80,29 @@ func (o *Response) WriteHeader(code int) {
 	o.ResponseWriter.WriteHeader(code)
 }
 
-// Begun notes that the response begins, if it has not.
-func (o *Response) Begun() { o.begin(http.StatusOK) }
+// Ended records the status 200 if the handler has returned without a response.
+func (o *Response) Ended() { o.record(http.StatusOK) }
 
+// begin records the status of a response that begins, if it is the first.
 func (o *Response) begin(status int) {
+	if o.record(status) && longlived.Stream(o.Header()) {
+		o.lasts(Stream)
+	}
+}
+
+func (o *Response) record(status int) (first bool) {
 	if o.Status != 0 {
-		return
+		return false
 	}
 	o.Status = status
 	if o.Begins != nil {
 		o.Begins()
 	}
-	if longlived.Stream(o.Header()) {
-		o.lasts(Stream)
-	}
+	return true
 }
 
 func (o *Response) Write(p []byte) (int, error) {
-	o.Begun()
+	o.begin(http.StatusOK)
 	o.grows(len(p))
 	if o.Paced != nil {
 		return o.Paced.Write(p)
@@ -105,9 +110,9 @@ func (o *Response) Write(p []byte) (int, error) {
 	return o.ResponseWriter.Write(p)
 }
 
-// WriteString is Write, for io.WriteString.
+// WriteString is Write for io.WriteString.
 func (o *Response) WriteString(s string) (int, error) {
-	o.Begun()
+	o.begin(http.StatusOK)
 	o.grows(len(s))
 	if o.Paced != nil {
 		return io.WriteString(o.Paced, s)
@@ -115,10 +120,10 @@ func (o *Response) WriteString(s string) (int, error) {
 	return io.WriteString(o.ResponseWriter, s)
 }
 
-// ReadFrom lets the server copy in its own way, by sendfile if it can.
+// ReadFrom lets the server use sendfile.
 func (o *Response) ReadFrom(src io.Reader) (int64, error) {
-	o.Begun()
-	if l, ok := src.(*io.LimitedReader); ok { // as that of http.ServeContent
+	o.begin(http.StatusOK)
+	if l, ok := src.(*io.LimitedReader); ok { // http.ServeContent uses one
 		o.grows(int(min(l.N, large+1)))
 	} else {
 		o.grows(large + 1)
@@ -135,17 +140,17 @@ func (f *flusher) Flush() { _ = f.FlushError() }
 
 // FlushError is for http.ResponseController.
 func (f *flusher) FlushError() error {
-	f.Begun()
+	f.begin(http.StatusOK)
 	f.lasts(Body)
 	return http.NewResponseController(f.ResponseWriter).Flush()
 }
 
 type hijacker struct{ flusher }
 
-// A Writer is a Response in its three forms.
+// A Writer is a Response with all optional interfaces.
 type Writer struct{ hijacker }
 
-// Observe returns the form of the Writer that does as much as w.
+// Observe wraps w in a ResponseWriter with the same optional interfaces.
 func (o *Writer) Observe(w http.ResponseWriter) http.ResponseWriter {
 	o.Response = Response{ResponseWriter: w}
 	if _, ok := w.(http.Hijacker); ok {

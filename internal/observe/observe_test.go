@@ -17,7 +17,7 @@ import (
 	"github.com/weir-go/weir/internal/outcome"
 )
 
-// hijackable is a ResponseWriter whose connection can be taken over, or not.
+// hijackable is a ResponseWriter with or without Hijack.
 type hijackable struct {
 	*httptest.ResponseRecorder
 	err error
@@ -65,7 +65,7 @@ func TestTheStatusIsSeenThroughEveryMethod(t *testing.T) {
 		if o.Status != tt.want || begun != want {
 			t.Errorf("%s: status %d, begun %d times: want %d, %d", tt.rule, o.Status, begun, tt.want, want)
 		}
-		o.Begun()
+		o.Ended()
 		if tt.want == 0 && (o.Status != 200 || begun != 1) {
 			t.Errorf("%s: %d at the end", tt.rule, o.Status)
 		}
@@ -80,7 +80,7 @@ func TestAHijackThatFailsIsNone(t *testing.T) {
 	}
 }
 
-// What comes out is what went in, by whatever method.
+// Every method of writing passes the body on unchanged.
 func TestEverythingIsHandedOn(t *testing.T) {
 	rec := httptest.NewRecorder()
 	var o observe.Writer

@@ -7,8 +7,8 @@ import (
 	"github.com/weir-go/weir/internal/loadsign"
 )
 
-// Outcome returns what a run of a handler, which has ended, tells about load,
-// by the table of package loadsign.
+// Outcome returns the outcome of a handler that has ended, by the table of package
+// loadsign.
 func Outcome(ctx context.Context, status int) weir.Outcome {
 	return loadsign.OfStatus(status).Ended(ctx.Err())
 }

@@ -9,7 +9,7 @@ import (
 
 var htmlType = []string{"text/html; charset=utf-8"}
 
-// A page is what people see. Between its halves stands when to come back.
+// A page is an HTML document. The time of a retry goes between head and tail.
 type page struct{ head, tail string }
 
 func newPage(title, detail string) page {
@@ -33,7 +33,7 @@ h1 { font-size: 1.6rem }
 	}
 }
 
-// with returns the page with a Retry-After, if there is one.
+// with returns the page with the value of a Retry-After header, if any.
 func (p page) with(retryAfter []string) []byte {
 	again := ""
 	if len(retryAfter) > 0 {
@@ -42,7 +42,7 @@ func (p page) with(retryAfter []string) []byte {
 	return []byte(p.head + again + p.tail)
 }
 
-// span says in words how long a number of seconds is, rounded up.
+// span describes a number of seconds, rounded up.
 func span(seconds string) string {
 	n, err := strconv.Atoi(seconds)
 	switch {
@@ -80,7 +80,7 @@ func prefersHTML(accept []string) bool {
 	return page > data
 }
 
-// weight is the q among parameters: 1 if there is none, 0 if it makes no sense.
+// weight returns the parameter q: 1 if there is none, 0 if it is invalid.
 func weight(params string) float64 {
 	for params != "" {
 		var param string

@@ -131,7 +131,7 @@ func TestHeadIsAsGet(t *testing.T) {
 	}
 }
 
-// A zipped response is one whose body is encoded by whoever is in front.
+// zipped is a ResponseWriter that compresses, as outer handlers do.
 type zipped struct {
 	http.ResponseWriter
 	z *gzip.Writer
@@ -157,7 +157,8 @@ func TestAnEncodingInFrontIsReadable(t *testing.T) {
 	}
 }
 
-// The headers are shared by all answers: who adds to one's changes no other's.
+// All responses share the header values: appending to those of one response does
+// not change another's.
 func TestAnswersDoNotChange(t *testing.T) {
 	p := problem.New(503, problem.Blank, "a", "b")
 	for range 2 {

@@ -1,5 +1,5 @@
-// Package problem answers HTTP requests that are not answered by whom they
-// were meant for, with a problem of RFC 9457, or a page for people.
+// Package problem answers refused HTTP requests, with a problem of RFC 9457 or an
+// HTML page.
 package problem
 
 import (
@@ -11,33 +11,32 @@ import (
 	"github.com/weir-go/weir"
 )
 
-// ReasonHeader tells a client why its request was not answered by a handler, or
-// an origin.
+// ReasonHeader is the response header that says why a request was refused.
 const ReasonHeader = "Weir-Reason"
 
 // Types of problems.
 const (
 	QuotaExceeded   = "https://iana.org/assignments/http-problem-types#quota-exceeded"
 	ReducedCapacity = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
-	Blank           = "about:blank" // the status says all
+	Blank           = "about:blank" // the status says everything
 )
 
-// A Problem is an answer rendered beforehand: to refuse formats and allocates
-// nothing. It does not change.
+// A Problem is a rendered response, so that a refusal neither formats nor
+// allocates. It is immutable.
 type Problem struct {
 	Status int
 	Reason string
 
-	header [4][]string // the values of names
+	header [4][]string // values of headerNames
 	body   []byte
 	page   page
 }
 
-// names are the headers that every Problem has.
-var names = [4]string{"Content-Type", "Cache-Control", ReasonHeader, "Content-Length"}
+// headerNames are the headers of every Problem.
+var headerNames = [4]string{"Content-Type", "Cache-Control", ReasonHeader, "Content-Length"}
 
-// New returns a Problem: of a status, a type, a reason for machines, and what to
-// tell people; and the names of the policies that were violated, if any.
+// New returns a Problem with a status, a problem type, a reason for machines, a
+// detail for people, and the names of the violated policies, if any.
 func New(status int, kind, reason, detail string, violated ...string) *Problem {
 	body, err := json.Marshal(struct {
 		Type     string   `json:"type"`
@@ -60,8 +59,8 @@ func New(status int, kind, reason, detail string, violated ...string) *Problem {
 	}
 }
 
-// Explain sets the headers that say why, and when to come back unless that is
-// nil, for an answer that somebody else writes.
+// Explain sets the headers for a response that the caller writes. If retryAfter is
+// nil, there is no Retry-After.
 func (p *Problem) Explain(h http.Header, retryAfter []string) {
 	h["Cache-Control"], h[ReasonHeader] = p.header[1], p.header[2]
 	if retryAfter != nil {
@@ -69,11 +68,11 @@ func (p *Problem) Explain(h http.Header, retryAfter []string) {
 	}
 }
 
-// Write answers a request, with a Retry-After unless that is nil. A client that
-// would rather have a page gets one.
+// Write answers a request, with a page if the client prefers HTML. If retryAfter is
+// nil, there is no Retry-After.
 func (p *Problem) Write(w http.ResponseWriter, r *http.Request, retryAfter []string) {
 	h := w.Header()
-	for i, name := range names {
+	for i, name := range headerNames {
 		h[name] = p.header[i]
 	}
 	body := p.body
@@ -82,7 +81,7 @@ func (p *Problem) Write(w http.ResponseWriter, r *http.Request, retryAfter []str
 		h["Content-Type"] = htmlType
 		h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	}
-	if len(h["Content-Encoding"]) > 0 { // whoever has set that encodes the body
+	if len(h["Content-Encoding"]) > 0 { // an outer handler compresses the body
 		delete(h, "Content-Length")
 	}
 	if retryAfter != nil {
@@ -90,12 +89,12 @@ func (p *Problem) Write(w http.ResponseWriter, r *http.Request, retryAfter []str
 	}
 	w.WriteHeader(p.Status)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(body) // a client that is gone needs no answer
+		_, _ = w.Write(body) // the client may have left
 	}
 }
 
-// RetryAfter returns the value of a Retry-After: whole seconds, rounded up, one
-// at least; nil for weir.Never.
+// RetryAfter returns the value of a Retry-After header: whole seconds, rounded up,
+// at least one. It returns nil for weir.Never.
 func RetryAfter(d time.Duration) []string {
 	if d == weir.Never {
 		return nil
@@ -110,7 +109,7 @@ func RetryAfter(d time.Duration) []string {
 	return []string{strconv.FormatInt(int64(s), 10)}
 }
 
-// short holds the values of up to two minutes.
+// short caches the values of up to two minutes.
 var short = func() (values [121][]string) {
 	for s := range values {
 		values[s] = []string{strconv.Itoa(s)}

@@ -60,7 +60,7 @@ func (p *parser) skip(c byte) bool {
 	return true
 }
 
-// take consumes the longest prefix whose characters are all accepted.
+// take consumes the longest prefix of accepted characters.
 func (p *parser) take(accept func(byte) bool) string {
 	n := 0
 	for n < len(p.rest) && accept(p.rest[n]) {

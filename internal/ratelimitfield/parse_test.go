@@ -35,7 +35,7 @@ func slicesOf[T any](n int, v T) (s []T) {
 	return s
 }
 
-// malformed is what no client may heed.
+// malformed lists fields that clients must ignore.
 var malformed = []struct{ rule, line string }{
 	{"nothing", ``},
 	{"no structured field", `!`},

@@ -1,5 +1,5 @@
-// Package ratelimitfield writes the items of the fields RateLimit-Policy and
-// RateLimit, by which clients learn what they may yet ask for
+// Package ratelimitfield reads and writes the fields RateLimit-Policy and
+// RateLimit, which tell clients their limits
 // (draft-ietf-httpapi-ratelimit-headers-10).
 package ratelimitfield
 
@@ -24,12 +24,11 @@ func Quote(name string) string {
 	return string(append(b, '"'))
 }
 
-// A Policy is what may be asked for: Quota units in any Window of so many
-// seconds. A Window of 0 is never over.
+// A Policy allows Quota units in each Window, in seconds. A Window of 0 never ends.
 type Policy struct{ Quota, Window int }
 
-// OfBucket returns the Policy of a token bucket: in as many whole seconds as it
-// takes to fill it, what comes in meanwhile, which is all that it holds or a
+// OfBucket returns the Policy of a token bucket. The window is the time to fill the
+// bucket, in whole seconds. The quota is the refill in that time: the burst, or a
 // little more.
 func OfBucket(q *gcra.Quota) Policy {
 	p := Policy{Quota: q.Burst()}
@@ -40,8 +39,8 @@ func OfBucket(q *gcra.Quota) Policy {
 	return p
 }
 
-// OfWindow returns the Policy of windows of a period, > 0, with so many units
-// in each: of as many of them as a whole number of seconds has room for.
+// OfWindow returns the Policy of windows with count units per period, > 0: of as
+// many periods as fit into a whole number of seconds.
 func OfWindow(count int, period time.Duration) Policy {
 	p := Policy{Quota: count, Window: wholeSeconds(period)}
 	if windows := time.Duration(p.Window) * time.Second / period; windows > 1 {
@@ -61,8 +60,8 @@ func (p Policy) Append(b []byte, name string) []byte {
 	return b
 }
 
-// AppendLeft appends an item of RateLimit: the quoted name of a policy, what is
-// left of it, and when there is more, if that is after now and before weir.Never.
+// AppendLeft appends an item of RateLimit: the quoted name of a policy, the units
+// left, and the time until there are more, if it is above 0 and below weir.Never.
 func AppendLeft(b []byte, name string, left int, more time.Duration) []byte {
 	b = append(appendName(b, name), ";r="...)
 	b = appendInt(b, left)
@@ -73,15 +72,14 @@ func AppendLeft(b []byte, name string, left int, more time.Duration) []byte {
 	return b
 }
 
-// UntilMore returns how long it takes until a bucket, of which so much is left,
-// has more: until a request that was denied would be allowed, or until there is
-// one more token. It is weir.Never if nothing comes.
+// UntilMore returns the time until the denied request would be allowed, or until an
+// allowed one's bucket has one more token. It is weir.Never if nothing refills.
 func UntilMore(q *gcra.Quota, left int, d *weir.Decision) time.Duration {
 	switch rate := q.Rate(); {
 	case !d.OK:
 		return d.RetryAfter
 	case left == q.Burst():
-		return weir.Never // it has all come back
+		return weir.Never // the bucket is full
 	case d.ResetAfter == weir.Never || rate <= 0:
 		return weir.Never
 	default:
@@ -102,7 +100,7 @@ const most = 999_999_999_999_999
 
 func appendInt(b []byte, n int) []byte { return strconv.AppendInt(b, min(int64(n), most), 10) }
 
-// wholeSeconds are whole ones, rounded up.
+// wholeSeconds rounds up.
 func wholeSeconds(d time.Duration) int {
 	s := int(d / time.Second)
 	if d%time.Second > 0 {
@@ -111,7 +109,7 @@ func wholeSeconds(d time.Duration) int {
 	return s
 }
 
-// span is a number of seconds as a Duration, the longest at most.
+// span converts seconds to a Duration, without overflow.
 func span(seconds float64) time.Duration {
 	if ns := seconds * 1e9; ns < math.MaxInt64/2 {
 		return time.Duration(math.Ceil(ns))

@@ -14,8 +14,8 @@ import (
 
 const s = time.Second
 
-// A permit is held until the origin has answered, even if nobody waits for it
-// any more, but not for longer than AbandonedHold.
+// A permit is held until the origin has answered, even after the client has left,
+// but not for longer than AbandonedHold.
 func TestAbandonedWorkCounts(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
@@ -67,7 +67,7 @@ func TestAbandonedWorkCounts(t *testing.T) {
 	}
 }
 
-// The slot of abandoned work is nobody else's.
+// Abandoned work keeps its unit.
 func TestAbandonedWorkKeepsOthersOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newProxy(t, proxy.Config{Transport: answers(200, 3*s)})
@@ -87,8 +87,8 @@ func TestAbandonedWorkKeepsOthersOut(t *testing.T) {
 	})
 }
 
-// The body of an answer that nobody waits for is closed, even if it comes
-// after the hold was over, from a transport that does not mind being cancelled.
+// The body of an abandoned answer is closed, even if it comes after the hold, from
+// a transport that ignores cancellation.
 func TestAbandonedAnswerIsClosed(t *testing.T) {
 	for _, hold := range []time.Duration{-1, s, 10 * s} {
 		synctest.Test(t, func(t *testing.T) {
@@ -149,8 +149,8 @@ func TestOriginTimeout(t *testing.T) {
 	})
 }
 
-// Panics, of the transport or of whoever writes the answer, release the permit
-// and go on to net/http.
+// Panics of the transport or of the response writer release the permit, and reach
+// net/http.
 func TestPanics(t *testing.T) {
 	panics := func(t *testing.T, h http.Handler, w http.ResponseWriter) {
 		t.Helper()

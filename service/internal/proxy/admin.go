@@ -12,7 +12,7 @@ import (
 	"github.com/weir-go/weir/service/internal/settings"
 )
 
-// A Change changes the settings of a running Proxy. Nil fields stay as they are.
+// A Change changes the settings of a running Proxy. A nil field changes nothing.
 type Change struct {
 	Limit   *Limit
 	Queue   *int           // waiting requests; 0: none waits
@@ -51,7 +51,7 @@ func (p *Proxy) Settings() Settings {
 }
 
 // Set applies a change, or returns an error and applies nothing. An automatic
-// limit starts anew.
+// limit starts from the beginning.
 func (p *Proxy) Set(c Change) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -149,8 +149,8 @@ func TestRejections(t *testing.T) {
 	})
 }
 
-// Whoever has a deadline that cannot be met is told so, and whoever gives its
-// place in the queue to somebody more important.
+// A request with a deadline that cannot be met is refused, and so is one that
+// leaves its place in the queue to a more important request.
 func TestRejectionsOfTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newProxy(t, proxy.Config{Transport: answers(200, 3*s), Queue: 1, MaxWait: -1})

@@ -16,8 +16,8 @@ var (
 	errClientGone = errors.New("the client left")
 )
 
-// A carrier is the http.RoundTripper of the ReverseProxy. It lets the request
-// to the origin outlive its client, and judges how the origin took it.
+// A carrier is the http.RoundTripper of the ReverseProxy. The request to the origin
+// can outlive its client, and its end is an outcome for the limit.
 type carrier struct {
 	proxy *Proxy
 	inner http.RoundTripper
@@ -29,8 +29,8 @@ type answer struct {
 	panicked any
 }
 
-// RoundTrip asks the origin, for as long as the client waits and the origin's
-// time lasts.
+// RoundTrip sends the request to the origin. It returns when the client leaves, or
+// the Timeout is over.
 func (c carrier) RoundTrip(req *http.Request) (*http.Response, error) {
 	client := req.Context()
 	x := client.Value(exchangeKey{}).(*exchange)
@@ -43,7 +43,7 @@ func (c carrier) RoundTrip(req *http.Request) (*http.Response, error) {
 	switch {
 	case req.Body == nil:
 	case x.body != nil:
-		req.GetBody = x.body.again // for another connection, if the first was closed
+		req.GetBody = x.body.again // for a retry on another connection
 	default:
 		x.upload = &upload{body: req.Body, client: x.client, limit: c.proxy.cfg.ClientTimeout, patience: patience, exchange: x}
 		req.Body = x.upload
@@ -75,8 +75,8 @@ func (c carrier) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 }
 
-// ask carries the request. A panic of the transport is carried back, to where
-// net/http deals with it.
+// ask sends the request. It returns a panic of the transport, for the goroutine of
+// the handler.
 func (c carrier) ask(req *http.Request) (a answer) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -87,8 +87,8 @@ func (c carrier) ask(req *http.Request) (a answer) {
 	return answer{resp: resp, err: err}
 }
 
-// abandon hands an exchange that no client waits for to a hold. Late says that
-// the origin has had its time.
+// abandon hands an exchange without a client to a hold. Late means that the Timeout
+// is over.
 func (x *exchange) abandon(answered <-chan answer, patience patience, late bool) {
 	x.abandoned = true
 	h := hold{x, answered, patience, late}
@@ -115,13 +115,13 @@ func (h hold) run() {
 	h.proxy.abandoned.Add(-1)
 	h.end(outcome)
 	if !answered {
-		h.judge(<-h.answered) // soon, now that it is cancelled
+		h.judge(<-h.answered) // comes soon after the cancellation
 	}
 }
 
-// late is the outcome of work that the origin had its time for: Late if it has
-// ended, so that the limit may judge why. If it refused, or if nobody knows
-// when it will end, that is a sign of overload whatever time it took.
+// late returns the outcome of work that has exceeded the Timeout: Late if it has
+// ended, so that the limit judges by the duration. If the origin refused, or has
+// not answered at all, that is a sign of overload.
 func late(o weir.Outcome, ended bool) weir.Outcome {
 	if !ended || o == weir.Dropped {
 		return weir.Dropped
@@ -152,7 +152,7 @@ func (h *hold) wait() (outcome weir.Outcome, answered bool) {
 	}
 }
 
-// judge takes an answer that comes when nobody waits for it.
+// judge returns the outcome of an answer that has no client, and closes its body.
 func (h *hold) judge(a answer) weir.Outcome {
 	if a.panicked != nil {
 		h.proxy.log.Error("the transport panicked on an abandoned request", "panic", a.panicked)

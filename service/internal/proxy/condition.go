@@ -6,32 +6,32 @@ import (
 	"github.com/weir-go/weir/internal/loadsign"
 )
 
-// A Condition names, in one word, how the origin fares.
+// A Condition is the state of the origin, in one word.
 type Condition string
 
-// The conditions. Of several signs, the most frequent counts.
+// The conditions. The most frequent sign decides.
 const (
-	Well        Condition = "well"                // no sign of overload, or of an origin that is away; it may fail in other ways
-	LimitUsed   Condition = "limit_used"          // no such sign, and more is asked for than the limit allows
+	Well        Condition = "well"                // no sign of overload or absence; the origin may fail in other ways
+	LimitUsed   Condition = "limit_used"          // no such sign, and the limit rejects requests
 	Refuses     Condition = "connections_refused" // the origin refuses connections
 	Silent      Condition = "timeout"             // the origin does not answer in time
 	Unavailable Condition = "unavailable"         // the origin answers 503
 	GatewayLate Condition = "gateway_timeout"     // the origin answers 504
 )
 
-// Conditions are all of them.
+// Conditions lists all conditions.
 var Conditions = []Condition{Well, LimitUsed, Refuses, Silent, Unavailable, GatewayLate}
 
 // ofOrigin reports whether the origin fails.
 func (c Condition) ofOrigin() bool { return c != Well && c != LimitUsed }
 
-// bySign are the conditions that signs of load make.
+// bySign maps signs of load to conditions.
 var bySign = map[loadsign.Sign]Condition{
 	loadsign.Refused: Refuses, loadsign.Silent: Silent,
 	loadsign.Unavailable: Unavailable, loadsign.GatewayLate: GatewayLate,
 }
 
-// A snapshot holds counts, since New or of a period, and the state at their end.
+// A snapshot holds the counts since New, or of a period, and the state at the end.
 type snapshot struct {
 	signs              [loadsign.Count]uint64
 	admitted, rejected uint64
@@ -39,17 +39,16 @@ type snapshot struct {
 	waiting, longLived int
 }
 
-// Signs of load are worth a condition from a share of the answers on, and from a
-// number; rejections from a share of the requests.
+// A condition needs a least share and number of signs among the answers, or a
+// least share of rejections among the requests.
 const (
 	signShare   = 0.05
 	signLeast   = 3
 	rejectShare = 0.01
 )
 
-// condition judges a snapshot. The share is that of the answers that show the
-// condition, or of the requests that were rejected. If nothing happened, ok is
-// false.
+// condition returns the condition of a period, and the share of the answers with
+// its sign, or of the rejected requests. Without requests, ok is false.
 func (s *snapshot) condition() (c Condition, share float64, ok bool) {
 	all, most, worst := s.answers(), uint64(0), loadsign.None
 	for i, n := range s.signs {
@@ -70,8 +69,7 @@ func (s *snapshot) condition() (c Condition, share float64, ok bool) {
 	return Well, 0, true
 }
 
-// answers is the number of requests that have come to an end at the origin, or without
-// it.
+// answers returns the number of requests that were answered, or failed.
 func (s *snapshot) answers() (n uint64) {
 	for _, k := range s.signs {
 		n += k

@@ -11,27 +11,27 @@ import (
 	"github.com/weir-go/weir/internal/outcome"
 )
 
-// An exchange is one admitted request and the permit it holds. What the mutex
-// does not guard belongs to the goroutine that serves the request.
+// An exchange is one admitted request and its permit. The fields above the mutex
+// belong to the goroutine that serves the request.
 type exchange struct {
 	proxy     *Proxy
 	client    *http.ResponseController
 	began     time.Time
 	outcome   weir.Outcome
 	body      received // the request's body, if it was received first
-	upload    *upload  // the request's body, if it is still coming
-	release   func()   // frees what carries the request to the origin; nil before that
+	upload    *upload  // the request's body, if it was not received first
+	release   func()   // cancels the request to the origin; nil before it is sent
 	abandoned bool     // a hold has the exchange, and ends it
-	whole     bool     // the handler did not panic, as it does when a body breaks off
+	whole     bool     // the handler did not panic; it does if a body breaks off
 
 	served uint64 // by the proxy before this exchange began
 	beside int64  // exchanges that held a unit when this one began, itself included
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	permit weir.Permit
 	long   longLived   // why it holds no unit; notLong if it holds one
 	slow   bool        // the client was slow to send the request
-	timer  *time.Timer // of the answer's body; nil before that
+	timer  *time.Timer // for the answer's body; nil before it begins
 	ended  bool        // the permit is released
 }
 
@@ -64,7 +64,7 @@ func (x *exchange) finish() {
 	x.end(outcome)
 }
 
-// end releases the permit. The first call counts.
+// end releases the permit, on its first call.
 func (x *exchange) end(o weir.Outcome) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -95,7 +95,7 @@ func (x *exchange) judgedLocked(o weir.Outcome) weir.Outcome {
 	return o
 }
 
-// answered takes the origin's answer while its client waits for it.
+// answered takes the origin's answer while the client waits.
 func (x *exchange) answered(a answer, client context.Context) (*http.Response, error) {
 	if a.panicked != nil {
 		panic(a.panicked)
@@ -106,8 +106,7 @@ func (x *exchange) answered(a answer, client context.Context) (*http.Response, e
 	if a.err != nil {
 		return nil, a.err
 	}
-	// From here on the origin sends: to stop it when the client leaves is to
-	// close the connection.
+	// When the client leaves while the origin sends, release closes the connection.
 	release := x.release
 	stop := context.AfterFunc(client, release)
 	x.release = func() { stop(); release() }
@@ -115,9 +114,9 @@ func (x *exchange) answered(a answer, client context.Context) (*http.Response, e
 	return a.resp, nil
 }
 
-// send begins the body of an answer. The sample, from which the limit learns,
-// ends with the header. The unit is given back when the origin has sent the body,
-// or has taken longer for it than ordinary work does.
+// send begins the body of an answer. The limit's sample ends with the header. The
+// unit is released when the origin has sent the body, or after the time that
+// ordinary work takes.
 func (x *exchange) send(resp *http.Response) {
 	kind := kindOf(resp)
 	if resp.Body == nil || resp.Body == http.NoBody {
@@ -129,7 +128,7 @@ func (x *exchange) send(resp *http.Response) {
 	} else {
 		x.leaveLimit(kind)
 	}
-	if kind != upgrade { // the body of which has to stay writable
+	if kind != upgrade { // its body must stay writable
 		resp.Body = &answerBody{ReadCloser: resp.Body, exchange: x, length: resp.ContentLength}
 	}
 }
@@ -141,7 +140,7 @@ func (x *exchange) report() {
 	x.permit.Report(x.judgedLocked(x.outcome))
 }
 
-// seen counts what an answer says about the load of the origin.
+// seen counts a sign of load.
 func (p *Proxy) seen(sign loadsign.Sign) {
 	p.signs[sign].Add(1)
 	if sign == loadsign.Served {

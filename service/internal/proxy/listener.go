@@ -8,13 +8,12 @@ import (
 	"golang.org/x/net/netutil"
 )
 
-// Listener bounds the clients' connections: at most so many at once, of which
-// further ones wait to be accepted, and each write to one within
-// Config.ClientTimeout, so that a client that does not take what it is sent
-// does not hold a permit for longer.
+// Listener bounds the number of connections that are accepted at once, and the time
+// of each write by Config.ClientTimeout, so that a client that does not read does
+// not hold a permit.
 //
-// The latter stands in for http.Server's WriteTimeout, which bounds a whole
-// answer and so cuts off long streams that flow well.
+// It replaces http.Server's WriteTimeout, which bounds a whole response and so
+// cuts off long streams.
 func (p *Proxy) Listener(ln net.Listener, connections int) net.Listener {
 	return listener{netutil.LimitListener(ln, connections), p}
 }
@@ -36,7 +35,7 @@ func (l listener) Accept() (net.Conn, error) {
 type conn struct {
 	net.Conn
 	proxy *Proxy
-	once  sync.Once // of the Closes, the first counts
+	once  sync.Once // counts the first Close
 }
 
 func (c *conn) Write(b []byte) (int, error) {

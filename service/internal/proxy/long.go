@@ -9,11 +9,10 @@ import (
 	"github.com/weir-go/weir/internal/longlived"
 )
 
-// DefaultLongLived bounds the long-lived exchanges where Config leaves it open.
+// DefaultLongLived is the default of Config.LongLived.
 const DefaultLongLived = longlived.DefaultMost
 
-// A longLived says why an exchange goes on without a unit of the limit: what the
-// origin does for it has little to do with how much it can do at once.
+// A longLived says why an exchange goes on without a unit of the limit.
 type longLived uint8
 
 const (
@@ -29,7 +28,7 @@ var longLivedNames = [...]string{"", "upgrade", "stream", "download", "upload", 
 
 func (k longLived) String() string { return longLivedNames[k] }
 
-// kindOf returns what an answer becomes if it lasts.
+// kindOf returns the kind of an answer that goes on.
 func kindOf(resp *http.Response) longLived {
 	if resp.StatusCode == http.StatusSwitchingProtocols {
 		return upgrade
@@ -40,8 +39,8 @@ func kindOf(resp *http.Response) longLived {
 	return download
 }
 
-// leaveLimit gives the unit back although the exchange goes on, if there is room
-// among the long-lived ones.
+// leaveLimit releases the unit of an exchange that goes on, if Config.LongLived
+// allows it.
 func (x *exchange) leaveLimit(why longLived) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -54,8 +53,8 @@ func (x *exchange) leaveLimit(why longLived) {
 	x.permit.Use(0)
 }
 
-// rejoin takes a unit again, as the client has sent the request at last. It does
-// not wait: the limit may be exceeded by as many as there are such exchanges.
+// rejoin takes a unit again when a slow client has sent its request. It does not
+// wait, so such exchanges can exceed the limit.
 func (x *exchange) rejoin() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -68,13 +67,13 @@ func (x *exchange) rejoin() {
 	x.permit.Use(1)
 }
 
-// usualTime caches how long successful work takes at most, as a rule.
+// usualTime caches the duration within which ordinary work ends.
 type usualTime struct {
 	value atomic.Int64
 	asked atomic.Int64 // when, in nanoseconds since the epoch of the Proxy
 }
 
-// usualFor is how long the value is kept.
+// usualFor is the lifetime of the cached value.
 const usualFor = 100 * time.Millisecond
 
 func (p *Proxy) usually() time.Duration {
@@ -87,8 +86,8 @@ func (p *Proxy) usually() time.Duration {
 	return max(time.Duration(p.usual.value.Load()), longlived.Least)
 }
 
-// An waitTimer finds exchanges that wait for an answer for longer than ordinary
-// work takes.
+// A waitTimer finds exchanges that wait for an answer longer than ordinary work
+// takes.
 type waitTimer struct {
 	*time.Timer
 	x *exchange
@@ -100,9 +99,9 @@ func (x *exchange) newWaitTimer() waitTimer {
 
 func (o waitTimer) stop() { o.Stop() }
 
-// check is called when the timer fires. If the client has not sent its request,
-// the origin does not work. If many requests that came later were answered, the
-// exchange is stuck, and not for lack of capacity.
+// check is called when the timer fires. If the client has not sent its request, the
+// origin is idle. If many later requests were answered, the exchange is stuck, and
+// not for lack of capacity.
 func (o waitTimer) check() {
 	switch x := o.x; {
 	case x.upload != nil && x.upload.waits.Load():
@@ -122,15 +121,15 @@ func (x *exchange) overtaken() bool {
 	return x.proxy.served.Load()-x.served >= uint64(2*x.beside+overtakers)
 }
 
-// watchBody gives the body of an answer as much time as ordinary work takes.
+// watchBody bounds the time of an answer's body within the limit.
 func (x *exchange) watchBody() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.timer = time.AfterFunc(x.proxy.usually(), func() { x.leaveLimit(download) })
 }
 
-// An answerBody is the body of an answer. The origin is done when it has sent it,
-// even if its client has not taken it yet.
+// An answerBody is the body of an answer. It ends the exchange when the origin has
+// sent it, even if the client has not read it yet.
 type answerBody struct {
 	io.ReadCloser
 	exchange *exchange

@@ -51,8 +51,7 @@ func newMetrics() *metrics {
 	return m
 }
 
-// The metrics that a scrape reads from Stats. Decisions and outcomes are those of
-// package metric under names of the proxy's own.
+// The metrics that a scrape reads from Stats.
 var (
 	limitFamily      = metric.Gauge("weir_proxy_limit", "Requests that may be in flight.")
 	inflightFamily   = metric.Gauge("weir_proxy_inflight", "Requests in flight, abandoned ones included.")

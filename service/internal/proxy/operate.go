@@ -5,12 +5,11 @@ import (
 	"time"
 )
 
-// Drain makes /-/ready say no. Work in flight goes on, and so do requests that
-// still come in.
+// Drain makes /-/ready answer 503. The proxy goes on serving requests.
 func (p *Proxy) Drain() { p.draining.Store(true) }
 
-// Idle returns when no client waits for anything, long-lived exchanges included,
-// or with ctx's error.
+// Idle returns when no exchange is in progress, long-lived ones included, or with
+// ctx's error.
 func (p *Proxy) Idle(ctx context.Context) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()

@@ -12,8 +12,7 @@ import (
 	"github.com/weir-go/weir/internal/problem"
 )
 
-// signOf returns what an answer, or the lack of one, tells about the origin's
-// load, by the table of package loadsign.
+// signOf returns the sign of load of an answer, by the table of package loadsign.
 func signOf(a answer, u *upload) loadsign.Sign {
 	switch {
 	case a.panicked != nil, u != nil && u.failed.Load() != 0:
@@ -29,8 +28,8 @@ func timeout(err error) bool {
 	return ok && t.Timeout()
 }
 
-// ReasonHeader tells a client why the proxy itself answered. The origin's
-// own answers pass without it.
+// ReasonHeader is a header of the proxy's own answers, which says why the origin did
+// not answer.
 const ReasonHeader = problem.ReasonHeader
 
 var (
@@ -42,8 +41,8 @@ var (
 	clientGone    = problem.New(499, problem.Blank, "client_gone", "the client left before the origin answered")
 )
 
-// reject answers a request that was not let through. A limiter rejects it, or
-// the client left while it waited.
+// reject answers a request that the limiter has rejected, or that has left
+// the queue.
 func reject(w http.ResponseWriter, r *http.Request, err error) {
 	if errors.Is(err, weir.ErrRejected) {
 		httplimit.Reject(w, r, err)
@@ -52,7 +51,7 @@ func reject(w http.ResponseWriter, r *http.Request, err error) {
 	}
 }
 
-// fail answers a request that was let through, but not answered by the origin.
+// fail answers an admitted request that the origin did not answer.
 func (p *Proxy) fail(w http.ResponseWriter, r *http.Request, err error) {
 	x := r.Context().Value(exchangeKey{}).(*exchange)
 	failed := int32(0)

@@ -2,10 +2,9 @@ package proxy
 
 import "time"
 
-// patience runs while it is the origin's turn: it is over when the origin has
-// kept the proxy waiting for too long.
+// patience is a timer that runs while the proxy waits for the origin.
 type patience struct {
-	timer *time.Timer // nil: endless
+	timer *time.Timer // nil: unbounded
 	limit time.Duration
 }
 

@@ -1,6 +1,6 @@
-// Package proxy is a reverse proxy that keeps an origin's work in flight at
-// what the origin can bear. Requests beyond the limit wait briefly in a
-// bounded queue or are refused at once with 503, without touching the origin.
+// Package proxy is a reverse proxy that protects an origin from overload. It limits
+// the requests in flight to what the origin can bear. Further requests wait briefly
+// in a bounded queue, or get 503 at once, without touching the origin.
 //
 // # The life of a request
 //
@@ -10,18 +10,17 @@
 //
 // # Abandoned work still counts
 //
-// A client that gives up does not free the origin, which in most services goes
-// on working. So its permit is kept, and the origin's answer awaited, for up to
-// Config.AbandonedHold. The same holds for an origin that is over its Timeout.
+// Most origins go on working after a client has left. So the proxy keeps the permit,
+// and waits for the origin's answer, for up to Config.AbandonedHold. It does the
+// same after the Timeout of an origin.
 //
 // # Long-lived exchanges
 //
-// What the limit learns ends with the header of an answer. An exchange that goes
-// on for longer than ordinary work takes (twice the 99th percentile of successes)
-// leaves the limit, and is counted among the long-lived ones, up to
-// Config.LongLived: an upgraded connection and an event stream at once; a body
-// that takes long to send or to take; a request that its client sends slowly; and a
-// request that is stuck, as many that came later have been served.
+// The limit learns durations up to the header of an answer. An exchange that lasts
+// longer than ordinary work (twice the 99th percentile of successes) leaves the
+// limit, and is counted as long-lived, up to Config.LongLived. That concerns slow
+// bodies of answers and requests, and stuck requests, after which many later ones
+// were served. Upgraded connections and event streams leave at once.
 package proxy
 
 import (
@@ -42,21 +41,21 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// Bounds where Config leaves them open.
+// Defaults of Config.
 const (
 	DefaultTimeout       = 30 * time.Second
 	DefaultAbandonedHold = 30 * time.Second
 	DefaultClientTimeout = 30 * time.Second
 )
 
-// Config sets up a Proxy. Only Origin is required.
+// Config configures a Proxy. Only Origin is required.
 type Config struct {
-	// Origin is where requests go: an absolute http or https URL. Its path is
-	// put before that of each request.
+	// Origin is the absolute http or https URL that requests go to. Its path is a
+	// prefix of each request's path.
 	Origin string
-	// Limit is how much may be in flight. The zero Limit finds itself.
+	// Limit bounds the requests in flight. The zero Limit is automatic.
 	Limit Limit
-	// Auto sets up the limit that finds itself.
+	// Auto configures the automatic limit.
 	Auto limit.Config
 	// Queue bounds the number of waiting requests. If zero,
 	// inflight.DefaultQueue; if negative, none waits.
@@ -64,38 +63,34 @@ type Config struct {
 	// MaxWait bounds the time in the queue. If zero, inflight.DefaultMaxWait;
 	// if negative, only the client's patience does.
 	MaxWait time.Duration
-	// Timeout bounds how long the origin may keep the proxy waiting: for the
-	// header of its answer, or to take more of the request. Beyond it the
-	// client is told 504, and it counts as a sign of overload. If zero,
-	// DefaultTimeout; if negative, unbounded.
-	//
-	// Set it a little below your clients' own time-out.
+	// Timeout bounds the wait for the header of the origin's answer, or until the
+	// origin reads more of the request. Afterwards the client gets 504, and the
+	// limit a sign of overload. If zero, DefaultTimeout; if negative, unbounded.
+	// It should be a little below the time-out of the clients.
 	Timeout time.Duration
-	// AbandonedHold bounds how long a permit is kept for work that nobody
-	// waits for any more. If zero, DefaultAbandonedHold; if negative, the
-	// origin's connection is closed and the permit released at once.
+	// AbandonedHold bounds how long a permit is kept after the client has left. If
+	// zero, DefaultAbandonedHold; if negative, the origin's connection is closed
+	// and the permit released at once.
 	AbandonedHold time.Duration
-	// ClientTimeout bounds how long a client may keep the proxy waiting: for
-	// more of its body, which must also keep up MinBodyRate, or to take more of
-	// the answer (see Listener). If zero, DefaultClientTimeout; if negative,
-	// unbounded.
+	// ClientTimeout bounds the wait until a client sends more of its body, which
+	// must also keep up MinBodyRate, or reads more of the answer (see Listener). If
+	// zero, DefaultClientTimeout; if negative, unbounded.
 	ClientTimeout time.Duration
-	// LongLived bounds the exchanges that go on without being counted as in flight.
-	// Beyond it, they stay in flight until they end. If zero, DefaultLongLived; if
-	// negative, none.
+	// LongLived bounds the exchanges that have left the limit. Further ones stay in
+	// flight until they end. If zero, DefaultLongLived; if negative, none.
 	LongLived int
-	// Transport carries requests to the origin. If nil, one with keep-alive
-	// connections enough for any limit. It must be safe for concurrent use.
+	// Transport sends requests to the origin. If nil, one with enough keep-alive
+	// connections for any limit. It must be safe for concurrent use.
 	Transport http.RoundTripper
-	// Trace, if not nil, is told of every change of the limit. See
+	// Trace, if not nil, is called for every change of the limit. See
 	// inflight.Config.
 	Trace func(inflight.Event)
-	// Logger gets what an operator wants to know; never a line per request. If
-	// nil, slog.Default().
+	// Logger gets changes of the state, never a line per request. If nil,
+	// slog.Default().
 	Logger *slog.Logger
 }
 
-// Validate says which field is wrong, or returns nil.
+// Validate returns an error that names the first invalid field.
 func (c Config) Validate() error {
 	u, err := url.Parse(c.Origin)
 	switch {
@@ -130,8 +125,8 @@ type Proxy struct {
 	epoch   time.Time
 	long    longlived.Class
 	usual   usualTime
-	served  atomic.Uint64 // requests answered well
-	serving atomic.Int64  // exchanges with a handler that runs
+	served  atomic.Uint64 // requests that succeeded
+	serving atomic.Int64  // exchanges with a running handler
 	holding atomic.Int64  // exchanges that hold a unit
 	bodies  atomic.Int64  // bytes of bodies that are received first
 	signs   [loadsign.Count]atomic.Uint64
@@ -139,8 +134,8 @@ type Proxy struct {
 	watch watch
 
 	draining    atomic.Bool
-	abandoned   atomic.Int64 // permits held for work that nobody waits for
-	connections atomic.Int64 // of clients, if they come by Listener
+	abandoned   atomic.Int64 // permits held after the client has left
+	connections atomic.Int64 // of clients, accepted by Listener
 }
 
 // New returns a Proxy, or the error of cfg.Validate.
@@ -189,9 +184,9 @@ func New(cfg Config) (*Proxy, error) {
 	return p, nil
 }
 
-// defaultTransport differs from http.DefaultTransport in what matters to a
-// proxy of one origin: idle connections for all of the limit instead of two,
-// no proxy in between, and bodies passed on as they are.
+// defaultTransport differs from http.DefaultTransport for a proxy of one origin: it
+// has idle connections for the whole limit instead of two, uses no proxy, and does
+// not decompress bodies.
 func defaultTransport() http.RoundTripper {
 	return &http.Transport{
 		DialContext:           (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
@@ -203,7 +198,7 @@ func defaultTransport() http.RoundTripper {
 	}
 }
 
-// ServeHTTP lets the request through to the origin, or refuses it.
+// ServeHTTP sends the request to the origin, or refuses it.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := p.receive(w, r)
 	defer p.bodies.Add(-int64(len(body)))
@@ -224,13 +219,13 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x.whole = true
 }
 
-// Stats is what the proxy is doing and has done.
+// Stats holds the state of a Proxy and its counts since New.
 type Stats struct {
 	inflight.Stats
 	Mode        Limit // as set
-	Abandoned   int   // permits held for work that nobody waits for; part of Inflight, unless they are long-lived
-	LongLived   int   // exchanges that go on without being in flight
-	Connections int   // of clients, if they come by Listener
+	Abandoned   int   // permits held after the client has left; part of Inflight, unless long-lived
+	LongLived   int   // exchanges that have left the limit
+	Connections int   // of clients, accepted by Listener
 }
 
 // Stats returns the state and the counts since New.
@@ -253,10 +248,10 @@ func (p *Proxy) limitChanged(e inflight.Event) {
 	}
 }
 
-// bufferSize is how much of a body is read at a time.
+// bufferSize is the size of the buffers for copying bodies.
 const bufferSize = 32 << 10
 
-// bufferPool lends the buffers that bodies are copied through.
+// bufferPool reuses the buffers for copying bodies.
 type bufferPool struct{ pool sync.Pool }
 
 func (b *bufferPool) Get() []byte {

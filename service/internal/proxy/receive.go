@@ -8,17 +8,17 @@ import (
 	"os"
 )
 
-// A request's body of up to bodyFirst bytes is received before the request takes
-// a unit, so that a slow client holds none. There are at most bodiesFirst bytes
-// of such bodies: beyond, requests take their unit first.
+// A body of up to bodyFirst bytes is received before its request takes a unit, so
+// that a slow client holds none. While bodiesFirst bytes are buffered, further
+// requests take their unit first.
 const (
 	bodyFirst   = 64 << 10
 	bodiesFirst = 64 << 20
 )
 
-// receive reads the body of a request, if the client has said its length and that
-// is small, and puts the bytes in its place. It returns nil if there is no such
-// body. The caller subtracts the length from p.bodies in the end.
+// receive reads the body of a request if its length is known and small, and
+// replaces it by the bytes. Otherwise it returns nil. The caller subtracts the
+// length from p.bodies in the end.
 func (p *Proxy) receive(w http.ResponseWriter, r *http.Request) (received, error) {
 	if r.Body == nil || r.ContentLength <= 0 || r.ContentLength > bodyFirst {
 		return nil, nil
@@ -39,14 +39,14 @@ func (p *Proxy) receive(w http.ResponseWriter, r *http.Request) (received, error
 	return b, nil
 }
 
-// received is a body that has come.
+// received is a body that was received first.
 type received []byte
 
 func (b received) again() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b)), nil }
 
-// notReceived answers a request when its body did not come.
+// notReceived answers a request after receive has failed.
 func notReceived(w http.ResponseWriter, r *http.Request, err error) {
-	if r.ProtoMajor == 1 { // what follows on the connection is the rest of the body
+	if r.ProtoMajor == 1 { // the rest of the body is still on the connection
 		w.Header().Set("Connection", "close")
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {

@@ -87,7 +87,7 @@ func want(t testing.TB, p *proxy.Proxy, inflight, abandoned int) {
 	}
 }
 
-// long wants nothing in flight but so many long-lived exchanges.
+// long expects n long-lived exchanges, and nothing else in flight.
 func long(t testing.TB, p *proxy.Proxy, n int) {
 	t.Helper()
 	if s := p.Stats(); s.Inflight != 0 || s.LongLived != n {

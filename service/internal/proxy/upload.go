@@ -10,14 +10,13 @@ import (
 	"time"
 )
 
-// MinBodyRate is the least that a client must send of its body on average,
-// in bytes per second, once it has had its ClientTimeout: one byte just before
-// each time-out would hold a permit for ever.
+// MinBodyRate is the least average rate of a request's body after its
+// ClientTimeout, in bytes per second. Without it, a client could hold a permit for
+// ever by sending a byte before each time-out.
 const MinBodyRate = 1024
 
-// An upload is a request's body on its way to the origin. It bounds the
-// client's turn (to send more) and starts the origin's (to take it, and to
-// answer) when there is something to take.
+// An upload is a request's body on its way to the origin. It bounds the time of the
+// client, which sends, and stops the origin's patience meanwhile.
 type upload struct {
 	body     io.ReadCloser
 	client   *http.ResponseController
@@ -27,9 +26,9 @@ type upload struct {
 	waits    atomic.Bool   // for the client to send more
 	began    time.Time     // of the first Read
 	sent     int64
-	failed   atomic.Int32 // the HTTP status that tells why the client's part failed; 0 while it has not
+	failed   atomic.Int32 // the HTTP status for a failure of the client; 0 without one
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	detached bool       // the connection is no longer this request's
 	until    time.Time  // the deadline of the Read under way; zero if there is none
 }
@@ -67,8 +66,8 @@ func (u *upload) Read(p []byte) (int, error) {
 // Close ends the body.
 func (u *upload) Close() error { return u.body.Close() }
 
-// deadline is for the next Read; net/http lifts it at the body's end. Where the
-// server cannot have one, as in tests without a connection, there is none.
+// deadline sets the deadline of the next Read; net/http removes it at the end of the
+// body. Test writers without a connection do not support it.
 func (u *upload) deadline(at time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -83,9 +82,9 @@ func (u *upload) returned() {
 	u.until = time.Time{}
 }
 
-// clientGone notes that the request's context has ended. At the deadline of a
-// Read, net/http ends it before the Read returns: then the client has not left,
-// but been too slow.
+// clientGone is called when the request's context has ended. At the deadline of a
+// Read, net/http ends the context before the Read returns: the client is slow then,
+// and has not left.
 func (u *upload) clientGone() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -94,9 +93,9 @@ func (u *upload) clientGone() {
 	}
 }
 
-// detach leaves the connection alone from now on. A transport may read on after
-// the handler has returned; it gets an error from net/http, and must not set a
-// deadline on what is the next request's connection by then.
+// detach stops setting deadlines. A transport may read after the handler has
+// returned. It gets an error from net/http, and must not set a deadline on the
+// connection of the next request.
 func (u *upload) detach() {
 	u.mu.Lock()
 	defer u.mu.Unlock()

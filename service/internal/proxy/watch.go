@@ -7,10 +7,9 @@ import (
 	"time"
 )
 
-// The origin is looked at every lookEvery. A bad condition is over after calmFor
-// without one. There is a line in the log for each change, at most one every
-// logEvery unless it is the first of a failing origin, and one every remindEvery
-// while the condition is bad.
+// The proxy computes its Status every lookEvery. A bad condition ends after calmFor
+// without signs. Each change is logged, at most once every logEvery unless the
+// origin begins to fail; a bad condition is logged every remindEvery.
 const (
 	lookEvery   = time.Second
 	calmFor     = 3 * time.Second
@@ -18,12 +17,12 @@ const (
 	remindEvery = time.Minute
 )
 
-// A Status describes the proxy and its origin: GET /-/ready shows it.
+// A Status describes the proxy and its origin. GET /-/ready shows it.
 type Status struct {
 	Ready     bool      `json:"ready"` // not draining
 	Condition Condition `json:"condition"`
 	Message   string    `json:"message"`
-	Share     float64   `json:"share,omitempty"` // of the answers that show the condition, or of the requests that were rejected
+	Share     float64   `json:"share,omitempty"` // of the answers with the sign, or of the rejected requests
 	Since     time.Time `json:"since"`
 	Limit     int       `json:"limit"`
 	Inflight  int       `json:"inflight"`
@@ -33,14 +32,14 @@ type Status struct {
 
 // A watch keeps the Status.
 type watch struct {
-	mu      sync.Mutex // guards what follows
-	was     snapshot   // the counts at the last look, since New
-	at      time.Time  // of it
+	mu      sync.Mutex // guards the fields below
+	was     snapshot   // the previous snapshot
+	at      time.Time  // time of the previous snapshot
 	now     Status
-	badAt   time.Time // a bad condition was last seen
-	told    Condition // in the log
+	badAt   time.Time // last time of a bad condition
+	told    Condition // the last one logged
 	toldAt  time.Time
-	changed time.Time // told became what it is
+	changed time.Time // when told changed
 }
 
 // snapshot returns the counts since New.
@@ -66,7 +65,7 @@ func (s snapshot) since(was *snapshot) snapshot {
 	return s
 }
 
-// Status looks at the origin, if it is time, and returns what there is to see.
+// Status returns the current Status, at most lookEvery old.
 func (p *Proxy) Status() Status {
 	w := &p.watch
 	w.mu.Lock()
@@ -90,7 +89,7 @@ func (p *Proxy) lookLocked(now time.Time) {
 	w.was, w.at = all, now
 	w.now.Limit, w.now.Inflight, w.now.Waiting, w.now.LongLived = all.limit, all.inflight, all.waiting, all.longLived
 	c, share, ok := lately.condition()
-	if !ok || lately.answers() == 0 && w.now.Condition.ofOrigin() { // nothing says that it is over
+	if !ok || lately.answers() == 0 && w.now.Condition.ofOrigin() { // no sign of recovery
 		return
 	}
 	if c != Well {
@@ -105,12 +104,12 @@ func (p *Proxy) lookLocked(now time.Time) {
 	p.tellLocked(now, &lately)
 }
 
-// tellLocked writes a line if there is something to say.
+// tellLocked logs the condition if it is time to.
 func (p *Proxy) tellLocked(now time.Time, lately *snapshot) {
 	w := &p.watch
 	quiet := now.Sub(w.toldAt)
 	if w.now.Condition.ofOrigin() && !w.told.ofOrigin() {
-		quiet = remindEvery // this cannot wait
+		quiet = remindEvery // log at once
 	}
 	if same := w.now.Condition == w.told; quiet < logEvery || same && (w.told == Well || quiet < remindEvery) {
 		return
@@ -129,8 +128,7 @@ func (p *Proxy) tellLocked(now time.Time, lately *snapshot) {
 	p.log.Log(context.Background(), level, w.now.Message, args...)
 }
 
-// Watch looks at the origin until ctx ends, and writes a line into the log when
-// it sees another condition.
+// Watch logs changes of the condition until ctx ends.
 func (p *Proxy) Watch(ctx context.Context) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
