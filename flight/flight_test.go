@@ -11,7 +11,7 @@ import (
 	"github.com/weir-go/weir/flight"
 )
 
-// A group is one whose values are told apart by their address: what is nil by
+// A group has values that differ by their address, so that a value that is nil by
 // mistake (redis/rueidis#1014) is seen.
 type group = flight.Group[string, *int]
 

@@ -21,7 +21,7 @@ func explode(value any) func(context.Context) (*int, error) {
 	}
 }
 
-// who calls, with a context that can end or with one that cannot: in the latter
+// contexts are of callers that cannot leave, and of callers that can. In the first
 // case the function runs on the caller's goroutine.
 var contexts = map[string]func(*testing.T) context.Context{
 	"stays":     func(*testing.T) context.Context { return context.Background() },

@@ -31,8 +31,8 @@ var scripts = []script{
 		runs:    []string{"1: 0s to 2s, ok"},
 		stats:   stats{Runs: 1, Coalesced: 1}},
 
-	// cockroachdb/cockroach#91038: the first caller's cancellation was
-	// everybody's.
+	// cockroachdb/cockroach#91038: the first caller's cancellation reached all
+	// callers.
 	{rule: "the first one leaves, the others do not",
 		works:   []work{{takes: 5 * s}},
 		callers: []caller{{0, 2 * s, tooLate + "2s"}, {s, 0, "1, coalesced, at 5s"}, {3 * s, 0, "1, coalesced, at 5s"}},

@@ -176,11 +176,11 @@ func (st *storm) ask(c call, work func(context.Context) (*record, error)) {
 	<-done
 }
 
-// Whatever callers do, a key has one run at a time, everybody gets what became
-// of a run that went on during its call, or its own context's error, and in the
-// end nothing is left: neither a run nor, says the bubble, a goroutine.
+// Whatever callers do, a key has one run at a time, each caller gets the result of
+// a run that was in progress during its call, or its own context's error, and at
+// the end there is no run left and, by the bubble, no goroutine.
 //
-// This storm is not in a bubble: one with so many timers upsets the race
+// This storm is not in a bubble: the number of its timers upsets the race
 // detector of Go 1.26 (a failed CHECK in tsan_rtl.cpp, without this package,
 // too). Those of norace_test.go are.
 func TestStorm(t *testing.T) { rage(&storm{t: t, nap: yield}) }

@@ -14,17 +14,17 @@ import (
 	"github.com/weir-go/weir/flight"
 )
 
-// A buffer is the ResponseWriter that gathers a response, and does what net/http
-// does to it. It refuses what must be streamed. Goroutines of the handler may
-// still use it when the handler has ended, to no effect.
+// A buffer is the ResponseWriter that collects a response, and completes it as
+// net/http does. It refuses responses that must be streamed. Calls by goroutines
+// of the handler after its end have no effect.
 type buffer struct {
 	head    bool
 	max     int64
-	live    http.Header   // what the handler changes
+	live    http.Header   // for the handler
 	refusal chan struct{} // closed when it refuses
 
 	mu      sync.Mutex  // guards what follows, until ended
-	header  http.Header // as it was when the handler wrote it
+	header  http.Header // a copy at the time of WriteHeader
 	status  int         // 0 before
 	length  int64       // as declared; -1 if not
 	written int64
@@ -38,14 +38,14 @@ func newBuffer(head bool, limit int64) *buffer {
 }
 
 var (
-	// errRefused is what a handler gets whose response does not fit in here.
+	// errRefused is the error of Write if the response must be streamed.
 	errRefused = errors.New("httpcache: the response is streamed, or too large to be kept: the handler is run again")
 	errEnded   = errors.New("httpcache: written after the handler has returned")
 	errBroken  = errors.New("httpcache: the handler wrote less than it had declared")
 )
 
-// serve runs a handler, and tells done how it ended. If it was refused, nothing
-// else matters; a httputil.ReverseProxy panics then.
+// serve runs a handler and calls done with its error. If the response was refused,
+// a panic is ignored: httputil.ReverseProxy panics then.
 func (b *buffer) serve(h http.Handler, r *http.Request, done func(error)) {
 	err := flight.ErrGoexit
 	defer func() {
@@ -59,8 +59,8 @@ func (b *buffer) serve(h http.Handler, r *http.Request, done func(error)) {
 	err = nil
 }
 
-// end notes that the handler has ended, by an error or not, and returns what is
-// wrong with its response.
+// end records the end of the handler, with its error if any, and returns the error
+// of its response.
 func (b *buffer) end(err error) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -165,23 +165,23 @@ func write[T string | []byte](b *buffer, p T) (int, error) {
 	return len(p), nil
 }
 
-// sniffed is how much of a body http.DetectContentType looks at.
+// sniffed is how much of a body http.DetectContentType reads.
 const sniffed = 512
 
-// Flush is for handlers that insist on a http.Flusher. What is flushed goes
-// nowhere, but an event stream is found out.
+// Flush is for handlers that need a http.Flusher. It sends nothing, but detects an
+// event stream.
 func (b *buffer) Flush() { b.WriteHeader(http.StatusOK) }
 
-// shortLocked reports whether the body is not what was declared.
+// shortLocked reports whether the body has not the declared length.
 func (b *buffer) shortLocked() bool {
 	return !b.head && !bodyless(b.status) && b.length > b.written
 }
 
-// hops are the headers that are for one connection only.
+// hops are the headers of a single connection.
 var hops = []string{"Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authentication-Info", "Proxy-Connection",
 	"Te", "Trailer", "Transfer-Encoding", "Upgrade"}
 
-// response returns what was gathered, once the handler has ended.
+// response returns the response, once the handler has ended.
 func (b *buffer) response() *response {
 	h := b.header
 	for _, name := range append(canonical(h["Connection"]), hops...) {

@@ -79,8 +79,8 @@ import (
 //
 // A response that was not fresh when it arrived (max-age=0) goes to the requests
 // that waited, and is not kept. The headers named in the Vary of its responses
-// select the variants of a resource. A handler whose response depends on a
-// request header must name it there, or other clients get that response.
+// select the variants of a resource. If a response depends on a request header,
+// the handler must name it there, or other clients get that response.
 // Context values, RemoteAddr, X-Forwarded-* (except X-Forwarded-Proto: https,
 // which counts as TLS) and credentials in other headers, such as X-API-Key, are
 // in no key unless Config.Key or Vary puts them there.
@@ -118,7 +118,7 @@ type value struct {
 // or its responses vary and have keys of their own.
 type mark struct {
 	pass  bool     // the response may not be shared
-	names []string // otherwise, the sorted headers whose values are in the response's key
+	names []string // otherwise, the sorted headers with values in the response's key
 	salt  uint64   // also in the response's key
 	base  key      // the key of the mark
 }
@@ -170,8 +170,8 @@ func (c *Cache) Handler(next http.Handler) http.Handler {
 }
 
 // Delete removes the responses for a request: to GET and HEAD, of all handlers,
-// with and without credentials, and in all variants except those of Config.Vary,
-// whose header values are taken from r. If a response is being made, the
+// with and without credentials, and in all variants; the values of the headers in
+// Config.Vary come from r. If a response is being made, the
 // requests that wait get it, but it is not kept.
 //
 // Of r, only what Config.Key uses counts or, without it, Host, path and query, as
@@ -202,7 +202,7 @@ func (c *Cache) Purge() {
 }
 
 // Close cancels the background refreshes and waits until their runs of the
-// handler have ended, except for those whose response was cut off. It may be
+// handler have ended, except for runs with a response that was cut off. It may be
 // called more than once. It is needed only with Config.Background.
 func (c *Cache) Close() { c.answers.Close() }
 
@@ -221,7 +221,7 @@ const (
 // Stats are the counts since New, and the state. Each request is counted in one
 // of Hits (also for a kept error), Stale, Filled, Coalesced, Failed (no answer:
 // a missed deadline, a client that left, a panic), Passed and Rejected. The
-// other fields are those of the cache of responses, which also holds marks of
+// other fields describe the cache of responses, which also holds marks of
 // resources.
 type Stats struct {
 	cache.Stats

@@ -57,11 +57,11 @@ type Config struct {
 	// once per request, of any method; it should not return the method, so that
 	// a PUT removes what a GET has left.
 	Key func(r *http.Request) (key string, ok bool)
-	// Vary names request headers whose values are always part of the key. The
+	// Vary names request headers; their values are always part of the key. The
 	// Vary of a response is followed without it.
 	Vary []string
 	// IgnoreCookies declares that responses do not depend on cookies: the
-	// handler does not see the Cookie of a request whose response may be kept.
+	// handler does not see the Cookie of a request if the response may be kept.
 	// If false, a request with a Cookie has credentials.
 	IgnoreCookies bool
 	// Pass is how long the Cache remembers that the response of a resource may

@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// directives are what the Cache heeds of a Cache-Control (RFC 9111, 5.2).
+// directives are the directives of a Cache-Control that count (RFC 9111, 5.2).
 type directives struct {
 	private, noStore, noCache bool
 	authorized                bool  // may be shared, while fresh, although its request had credentials
 	maxAge, sMaxAge           int64 // in seconds; -1 if there is none
 }
 
-// parseDirectives parses the lines of a Cache-Control. With a quote that does
-// not end, anything may be meant: then it forbids to store.
+// parseDirectives parses the lines of a Cache-Control. A quote that does not end is
+// ambiguous, and counts as no-store.
 func parseDirectives(lines []string) directives {
 	d := directives{maxAge: -1, sMaxAge: -1}
 	for _, rest := range lines {
@@ -44,8 +44,8 @@ func parseDirectives(lines []string) directives {
 	return d
 }
 
-// cutDirective cuts a list at its first comma that is not quoted. If a quote
-// does not end, it is not ok.
+// cutDirective cuts a list at its first comma outside quotes. It is not ok if a
+// quote does not end.
 func cutDirective(list string) (first, rest string, ok bool) {
 	quoted := false
 	for i := 0; i < len(list); i++ {
@@ -61,7 +61,7 @@ func cutDirective(list string) (first, rest string, ok bool) {
 	return list, "", !quoted
 }
 
-// least returns the shorter of a time in seconds and what came before it.
+// least returns the shorter of a time in seconds and the one before.
 func least(before int64, value string) int64 {
 	n := parseSeconds(strings.Trim(strings.TrimSpace(value), `"`))
 	if before >= 0 {
@@ -70,10 +70,10 @@ func least(before int64, value string) int64 {
 	return n
 }
 
-// maxSeconds stands for all times that are longer (RFC 9111, 1.2.2).
+// maxSeconds replaces all longer times (RFC 9111, 1.2.2).
 const maxSeconds = 1 << 31
 
-// parseSeconds parses a time in seconds. One that is no number is zero.
+// parseSeconds parses a time in seconds. If it is not a number, it is zero.
 func parseSeconds(s string) int64 {
 	n, err := strconv.ParseUint(s, 10, 64)
 	if err != nil && n == 0 {

@@ -14,21 +14,20 @@ import (
 	"github.com/weir-go/weir/internal/observe"
 )
 
-// A failure is an answer of the handler that is an error: to be sent if there is
-// nothing better. One that may be kept does not hold the response, whose memory
-// would count for nothing: Cache.errors does.
+// A failure is a response of the handler that is an error; it is sent if there is
+// nothing better. If it may be kept, Cache.errors holds the response, so that its
+// memory is counted.
 type failure struct {
 	status  int
-	resp    *response // if others may get it, and it is not in Cache.errors
-	mark    *mark     // if not nil, only those with the same
+	resp    *response // for other requests, unless Cache.errors holds it
+	mark    *mark     // if not nil, only for requests with the same variant
 	variant key
-	only    bool // nobody keeps it, nor gets the response, which is not in here
+	only    bool // it is for one client only, and not kept; resp is nil
 }
 
 func (f *failure) Error() string { return fmt.Sprint("httpcache: the handler answered ", f.status) }
 
-// Is makes the answers by which a handler says that there is too much to do
-// rejections.
+// Is makes 429 and 503 rejections.
 func (f *failure) Is(target error) bool {
 	return target == weir.ErrRejected &&
 		(f.status == http.StatusTooManyRequests || f.status == http.StatusServiceUnavailable)
@@ -43,8 +42,7 @@ func keeps(err error) bool {
 	return !ok || f.mark == nil && !f.only
 }
 
-// shared returns the response of a failure, if the one who looked it up may
-// get it.
+// shared returns the response of a failure if l's request may get it, or nil.
 func (l *lookup) shared(f *failure) *response {
 	c := l.h.cache
 	switch {
@@ -57,8 +55,8 @@ func (l *lookup) shared(f *failure) *response {
 	return f.resp
 }
 
-// fill runs the handler, and returns what is to be kept: its response, or a
-// mark. What only this client may get is in own.
+// fill runs the handler and returns the value to keep: its response, or a mark. A
+// response that only this client may get is in own.
 func (l *lookup) fill(ctx context.Context, _ key) (value, error) {
 	l.copied.Do(l.copy)
 	resp, err := l.run(ctx)
@@ -72,9 +70,9 @@ func (l *lookup) fill(ctx context.Context, _ key) (value, error) {
 	return l.judge(resp)
 }
 
-// run returns the handler's response, or neither response nor error if it must
-// be run past the cache. The handler has a goroutine of its own: if its response
-// is refused, nobody waits for its end, but it holds its permit until then.
+// run returns the handler's response, or neither response nor error if the handler
+// must run past the cache. The handler runs on another goroutine: if its response
+// is refused, no request waits for its end, but it holds its permit until then.
 func (l *lookup) run(ctx context.Context) (*response, error) {
 	c := l.h.cache
 	permit, err := c.acquire(ctx, l.limited)
@@ -99,14 +97,14 @@ func (l *lookup) run(ctx context.Context) (*response, error) {
 	select {
 	case <-b.refusal:
 		return nil, nil
-	case err = <-ended: // also if ctx has ended: the next run shall not begin before
+	case err = <-ended: // also if ctx has ended: the next run must begin later
 	}
 	switch {
 	case err == errRefused:
 		return nil, nil
 	case err != nil && err != errBroken:
 		return nil, err
-	case ctx.Err() != nil: // it may have stopped anywhere
+	case ctx.Err() != nil: // the response may be incomplete
 		return nil, ctx.Err()
 	case err != nil:
 		return nil, err
@@ -114,7 +112,7 @@ func (l *lookup) run(ctx context.Context) (*response, error) {
 	return b.response(), nil
 }
 
-// judge says who may get a response, and for how long.
+// judge decides which clients may get a response, and for how long.
 func (l *lookup) judge(resp *response) (value, error) {
 	c := l.h.cache
 	d := parseDirectives(resp.header["Cache-Control"])
@@ -156,9 +154,9 @@ func (l *lookup) judge(resp *response) (value, error) {
 	return value{resp: resp}, nil
 }
 
-// learn notes that the responses for a base vary by more headers than was
-// known, and keeps one of them where it will be found. If anything was deleted
-// since the lookup began, perhaps that was this: then it keeps nothing.
+// learn records that the responses for a base vary by more headers than was
+// known, and keeps a response under its new key. If anything was deleted since
+// the lookup began, it may have been this response: then it is not kept.
 func (c *Cache) learn(l *lookup, names []string, resp *response) *mark {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -177,7 +175,7 @@ func (c *Cache) learn(l *lookup, names []string, resp *response) *mark {
 	if c.epoch.Load() != l.epoch {
 		return m
 	}
-	if resp.ttl > 0 { // first, so that whoever finds the mark finds it, too
+	if resp.ttl > 0 { // first, so that a request that finds the mark finds it
 		resp.kept.Store(true)
 		c.answers.Set(c.variant(l.base, m, l.inner), value{resp: resp})
 	}
@@ -187,7 +185,7 @@ func (c *Cache) learn(l *lookup, names []string, resp *response) *mark {
 	return m
 }
 
-// covers reports whether a mark has all the names.
+// covers reports whether a mark includes all the names.
 func (m *mark) covers(names []string) bool {
 	for _, name := range names {
 		if m == nil || !slices.Contains(m.names, name) {

@@ -15,7 +15,7 @@ import (
 	"github.com/weir-go/weir/httplimit"
 )
 
-// The Cache-Status (RFC 9211) of answers that are no hits.
+// The Cache-Status (RFC 9211) of responses that are not hits.
 const (
 	byRequest = "weir; fwd=request"
 	bypass    = "weir; fwd=bypass"
@@ -24,7 +24,7 @@ const (
 	collapsed = "weir; fwd=miss; collapsed"
 )
 
-// A handler is what Cache.Handler returns.
+// A handler is the result of Cache.Handler.
 type handler struct {
 	cache *Cache
 	id    uint64
@@ -52,7 +52,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// fresh returns what is kept for a request, if it is fresh, or nil.
+// fresh returns the fresh response that is kept for a request, or nil.
 func (c *Cache) fresh(r *http.Request, base key) *response {
 	k := base
 	for range maxSteps {
@@ -65,12 +65,11 @@ func (c *Cache) fresh(r *http.Request, base key) *response {
 	return nil
 }
 
-// maxSteps bounds the keys that are tried for one request. Each step but the
-// first learns of a header by which the resource varies.
+// maxSteps bounds the keys that are tried for one request. Each step after the
+// first adds a header by which the resource varies.
 const maxSteps = 8
 
-// lookup answers a request by what is kept for it, under the mark if there is
-// one.
+// lookup answers a request from the cache, under its mark if there is one.
 func (h *handler) lookup(w http.ResponseWriter, r *http.Request, n name, base key, m *mark, steps int) {
 	c := h.cache
 	l := &lookup{h: h, r: r, name: n, base: base, key: base, mark: m, epoch: c.epoch.Load()}
@@ -79,7 +78,7 @@ func (h *handler) lookup(w http.ResponseWriter, r *http.Request, n name, base ke
 	}
 	v, status, err := c.answers.Lookup(r.Context(), l.key, l.fill)
 	if c.cfg.Background && (status == cache.Stale || c.cfg.Early > 0) || r.Context().Err() != nil {
-		l.copied.Do(l.copy) // the fill may begin, or go on, when r is somebody else's
+		l.copied.Do(l.copy) // the fill may still run when r belongs to another request
 	}
 	own := l.own.Load()
 	switch {
@@ -89,7 +88,7 @@ func (h *handler) lookup(w http.ResponseWriter, r *http.Request, n name, base ke
 		l.fail(w, status, err)
 	case v.resp != nil:
 		c.answer(w, r, v.resp, status)
-	case own != nil && own.err != nil: // a mark that is no longer fresh came in its place
+	case own != nil && own.err != nil: // the lookup returned an old mark instead
 		l.fail(w, status, own.err)
 	case own != nil:
 		c.answer(w, r, own.resp, cache.Filled)
@@ -100,15 +99,15 @@ func (h *handler) lookup(w http.ResponseWriter, r *http.Request, n name, base ke
 	}
 }
 
-// A lookup is one key tried for one request.
+// A lookup tries one key for one request.
 type lookup struct {
 	h     *handler
 	r     *http.Request
 	name  name
 	base  key
-	mark  *mark // by which key was made, if it is not base
+	mark  *mark // of key, if it is not base
 	key   key
-	epoch uint64 // of the Cache, before
+	epoch uint64 // of the Cache, before the lookup
 
 	copied  sync.Once
 	inner   *http.Request // for the handler, once copied
@@ -116,16 +115,16 @@ type lookup struct {
 	own     atomic.Pointer[result]
 }
 
-// A result is what this lookup's own run of the handler gave: for nobody else.
+// A result belongs to this lookup's own run of the handler, and only to its
+// request.
 type result struct {
 	resp   *response
 	err    error
-	shared bool // the resp of an err may go to others
-	only   bool // it tells of this client's request, and nothing of the resource
+	shared bool // the resp of an err may go to other requests
+	only   bool // it concerns this client's request, and not the resource
 }
 
-// copy makes the handler's request, and notes what else is to be known of the
-// client's.
+// copy makes the handler's request, and the key for PerKey.
 func (l *lookup) copy() {
 	l.limited = l.h.cache.limited(l.r, l.name)
 	l.inner = l.r.Clone(context.WithoutCancel(l.r.Context()))
@@ -176,7 +175,7 @@ func (l *lookup) fail(w http.ResponseWriter, status cache.Status, err error) {
 		return
 	}
 	if own := l.own.Load(); own != nil && own.err == err {
-		if !own.shared && status == cache.Failed { // nor is there an old response to be kept
+		if !own.shared && status == cache.Failed { // and there is no old response to keep
 			c.answers.Set(l.key, value{mark: passing})
 		}
 		c.answer(w, l.r, own.resp, cache.Filled)
@@ -189,7 +188,7 @@ func (l *lookup) fail(w http.ResponseWriter, status cache.Status, err error) {
 	}
 }
 
-// refuse answers a request for which there is no response of the handler.
+// refuse answers a request without a response of the handler.
 func (c *Cache) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if errors.Is(err, weir.ErrRejected) {
 		c.counts[rejected].Add(1)
@@ -205,8 +204,8 @@ func (c *Cache) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	httplimit.Reject(w, r, err)
 }
 
-// panicked is the panic of a handler on a goroutine that is not the server's: in
-// the server's log, it shows where that was.
+// panicked is the panic of a handler on another goroutine than the server's. In
+// the server's log, it shows the stack of that goroutine.
 type panicked struct{ *flight.PanicError }
 
 func (p panicked) Error() string { return fmt.Sprintf("%v\n\n%s", p.Value, p.Stack) }

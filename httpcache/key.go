@@ -9,8 +9,9 @@ import (
 	"strings"
 )
 
-// A key is a hash of what tells responses apart: nobody can find two requests
-// with the same, and it takes the same memory however long they are.
+// A key is a cryptographic hash of everything that distinguishes responses: no
+// client can construct two requests with the same key, and its size does not
+// depend on the request.
 type key [sha256.Size]byte
 
 // traits of a request are part of its key.
@@ -35,15 +36,14 @@ func (c *Cache) traits(r *http.Request) (t traits) {
 	return t
 }
 
-// cacheable reports whether the response to a request may be kept, as far as
-// the request tells.
+// cacheable reports whether the request allows that its response is kept.
 func cacheable(r *http.Request) bool {
 	return (r.Method == http.MethodGet || r.Method == http.MethodHead) &&
 		r.ContentLength == 0 && len(r.TransferEncoding) == 0 && !upgrades(r) && plain(r) && !wantsEvents(r)
 }
 
-// upgrades reports whether a client asks for another protocol. To decline an
-// offer of HTTP/2 is the common answer to it.
+// upgrades reports whether a client asks for another protocol, besides an offer of
+// HTTP/2, which servers commonly decline.
 func upgrades(r *http.Request) bool {
 	for _, to := range r.Header["Upgrade"] {
 		if !strings.EqualFold(textproto.TrimString(to), "h2c") {
@@ -66,13 +66,13 @@ func wantsEvents(r *http.Request) bool {
 	return false
 }
 
-// plain reports whether a request's target says no more than a path and the
-// host that is meant anyway. What else it says is in no key.
+// plain reports whether a request's target has only a path, a query and the Host.
+// Anything else would be in no key.
 func plain(r *http.Request) bool {
 	return r.URL.Opaque == "" && r.URL.User == nil && (r.URL.Host == "" || r.URL.Host == r.Host)
 }
 
-// A name is what Config.Key says of a request; without that, it is "".
+// A name is the result of Config.Key for a request; "" without Config.Key.
 type name struct {
 	text string
 	ok   bool
@@ -98,8 +98,8 @@ func (c *Cache) limited(r *http.Request, n name) name {
 	return name{r.Method + " " + r.Host + url, true}
 }
 
-// key returns the key of the responses of a handler to requests such as r, whose
-// name is n.
+// key returns the key of the responses of a handler to requests like r, with the
+// name n.
 func (c *Cache) key(r *http.Request, n name, handler uint64, method string, t traits) key {
 	var room [512]byte
 	b := binary.BigEndian.AppendUint64(room[:0], handler)
@@ -113,7 +113,7 @@ func (c *Cache) key(r *http.Request, n name, handler uint64, method string, t tr
 	return sha256.Sum256(c.appendValues(b, r, c.vary))
 }
 
-// keys returns all keys of the responses to requests such as r.
+// keys returns all keys of the responses to requests like r.
 func (c *Cache) keys(r *http.Request, n name) (keys []key) {
 	if !n.ok {
 		return nil
@@ -136,8 +136,7 @@ func (c *Cache) variant(base key, m *mark, r *http.Request) key {
 	return sha256.Sum256(c.appendValues(b, r, m.names))
 }
 
-// appendText appends a string so that what follows cannot be taken for a part
-// of it.
+// appendText appends a string with its length, so that the result is unambiguous.
 func appendText(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
@@ -156,7 +155,7 @@ func (c *Cache) appendValues(b []byte, r *http.Request, names []string) []byte {
 	return b
 }
 
-// conditions are the headers that the Cache heeds instead of the handler.
+// conditions are the headers that the Cache evaluates instead of the handler.
 var conditions = []string{"If-Match", "If-Modified-Since", "If-None-Match", "If-Range", "If-Unmodified-Since", "Range"}
 
 func conditional(r *http.Request) bool {
@@ -168,8 +167,8 @@ func conditional(r *http.Request) bool {
 	return false
 }
 
-// canonical returns the names in lists of header names, sorted. They hold no
-// more memory than they need.
+// canonical returns the names in lists of header names, sorted, as copies that do
+// not hold the lists.
 func canonical(lists []string) (names []string) {
 	for _, list := range lists {
 		for name := range strings.SplitSeq(list, ",") {

@@ -8,8 +8,8 @@ import (
 	"github.com/weir-go/weir/internal/observe"
 )
 
-// pass hands a request on as it is, within the limiters. If it may have changed
-// its resource, what is kept of that is removed (RFC 9111, 4.4).
+// pass passes a request on unchanged, within the limiters. If it may have changed
+// its resource, the responses of that are removed (RFC 9111, 4.4).
 func (h *handler) pass(w http.ResponseWriter, r *http.Request, n name, why string) {
 	c := h.cache
 	permit, err := c.acquire(r.Context(), c.limited(r, n))
@@ -31,7 +31,7 @@ func (h *handler) pass(w http.ResponseWriter, r *http.Request, n name, why strin
 	w = o.Observe(w)
 	if changes {
 		keys := c.keys(r, n) // before the handler can change r
-		defer func() {       // also after a panic: it may have changed things before
+		defer func() {       // also after a panic: the handler may have changed something
 			if o.Status >= 200 && o.Status < 400 {
 				c.forget(keys)
 			}
@@ -42,7 +42,7 @@ func (h *handler) pass(w http.ResponseWriter, r *http.Request, n name, why strin
 	permit.Release(observe.Outcome(r.Context(), o.Status))
 }
 
-// safe reports whether requests with a method change nothing.
+// safe reports whether requests with a method do not change anything.
 func safe(method string) bool {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
@@ -51,7 +51,7 @@ func safe(method string) bool {
 	return false
 }
 
-// acquire asks the limiters, PerKey's for the key that n says, if any.
+// acquire asks the limiters; PerKey's for the key in n, if there is one.
 func (c *Cache) acquire(ctx context.Context, n name) (weir.Permit, error) {
 	lim := c.cfg.Limiter
 	if c.cfg.PerKey != nil && n.ok {

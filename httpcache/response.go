@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// A response is a whole answer of the handler. It does not change.
+// A response is a complete response of the handler. It does not change.
 type response struct {
 	status int
 	header http.Header
@@ -20,9 +20,9 @@ type response struct {
 	values int     // in all fields
 	body   []byte
 
-	at       time.Time     // when it came
-	age      time.Duration // that it had then, by its Age or its Date
-	ttl      time.Duration // how long it is fresh after at; <= 0 if it is not
+	at       time.Time     // when it arrived
+	age      time.Duration // at that time, by its Age or its Date
+	ttl      time.Duration // fresh for so long after at; not at all if <= 0
 	modified time.Time     // its Last-Modified, or zero
 	kept     atomic.Bool   // it goes into the cache
 }
@@ -30,7 +30,7 @@ type response struct {
 type field struct {
 	name   string
 	values []string
-	adds   bool // to what others have set: otherwise it stands in the place of that
+	adds   bool // to a value that is already set; otherwise it replaces that
 }
 
 func newResponse(status int, h http.Header, body []byte, now time.Time) *response {
@@ -49,7 +49,7 @@ func newResponse(status int, h http.Header, body []byte, now time.Time) *respons
 	return s
 }
 
-// cost is what a value takes, in bytes, beside the cache's own entry.
+// cost returns the memory of a value in bytes, besides the cache's own entry.
 func cost(_ key, v value) int64 {
 	if v.resp == nil {
 		n := int64(128)
@@ -61,7 +61,7 @@ func cost(_ key, v value) int64 {
 	return v.resp.cost()
 }
 
-// What a response takes beside its text, about: in structs, and in the map.
+// The approximate memory of a response besides its text: structs, and the map.
 const (
 	perResponse = 512
 	perField    = 120
@@ -84,14 +84,12 @@ func (s *response) failed() bool {
 	return s.status >= 500 && s.status != http.StatusNotImplemented || s.status == http.StatusTooManyRequests
 }
 
-// blames reports whether a response finds fault with its request, rather than
-// tells of the resource.
+// blames reports whether a response concerns its request, and not the resource.
 func (s *response) blames() bool {
 	return s.status >= 400 && s.status < 500 && !s.shareable() && !s.failed()
 }
 
-// shareable reports whether a response may go to others, as far as its status
-// tells.
+// shareable reports whether the status allows that a response is shared.
 func (s *response) shareable() bool {
 	switch s.status {
 	case 200, 203, 204, 300, 301, 308, 404, 405, 410, 414, 501:
@@ -100,8 +98,8 @@ func (s *response) shareable() bool {
 	return false
 }
 
-// freshness returns how long a response is fresh from when it came, by what it
-// says itself, or else by default.
+// freshness returns how long a response is fresh after its arrival, by its own
+// headers or, without them, by default.
 func (s *response) freshness(d directives, otherwise time.Duration) time.Duration {
 	expires, ok := s.header["Expires"]
 	switch {
@@ -113,14 +111,14 @@ func (s *response) freshness(d directives, otherwise time.Duration) time.Duratio
 		at, err := http.ParseTime(expires[0])
 		date, dateErr := http.ParseTime(s.header.Get("Date"))
 		if err != nil || dateErr != nil {
-			return 0 // invalid, in particular 0: it has expired
+			return 0 // invalid, for example 0: expired
 		}
 		return max(at.Sub(date), 0) - s.age
 	}
 	return otherwise - s.age
 }
 
-// writeKept sends a response out of the cache.
+// writeKept sends a kept response.
 func (s *response) writeKept(w http.ResponseWriter, r *http.Request, isStale bool) {
 	here := time.Since(s.at)
 	left := s.ttl - here
@@ -134,8 +132,8 @@ func (s *response) writeKept(w http.ResponseWriter, r *http.Request, isStale boo
 // write sends a response, with an Age if it is not "".
 func (s *response) write(w http.ResponseWriter, r *http.Request, age, status string) {
 	h := w.Header()
-	encoder := len(h["Content-Encoding"]) > 0 && len(s.header["Content-Encoding"]) == 0 // around us, of what we send
-	all := make([]string, 0, s.values+2)                                                // of our own: others may change what they find in h
+	encoder := len(h["Content-Encoding"]) > 0 && len(s.header["Content-Encoding"]) == 0 // an outer middleware encodes our response
+	all := make([]string, 0, s.values+2)                                                // a copy: others may change the values in h
 	for _, f := range s.fields {
 		from := len(all)
 		all = append(all, f.values...)
@@ -154,18 +152,18 @@ func (s *response) write(w http.ResponseWriter, r *http.Request, age, status str
 			r = withoutRange(r)
 		}
 		if content, ok := s.content(r); ok {
-			delete(h, "Content-Length") // ServeContent knows what it sends
+			delete(h, "Content-Length") // ServeContent sets it
 			http.ServeContent(w, r, "", s.modified, content)
 			return
 		}
 	}
 	w.WriteHeader(s.status)
 	if r.Method != http.MethodHead && len(s.body) > 0 {
-		_, _ = w.Write(s.body) // a client that is gone needs no answer
+		_, _ = w.Write(s.body) // an error means that the client has left
 	}
 }
 
-// ranged reports whether a Range is to be heeded.
+// ranged reports whether the Range counts.
 func ranged(r *http.Request) bool {
 	return r.Method == http.MethodGet && strings.HasPrefix(r.Header.Get("Range"), "bytes=")
 }
@@ -184,8 +182,8 @@ func set(h http.Header, name string, values []string, adds bool) {
 	h[name] = values
 }
 
-// content returns the body for http.ServeContent; of a response to HEAD, what
-// is as long, if it says so.
+// content returns the body for http.ServeContent; for a response to HEAD, zeros of
+// the declared length.
 func (s *response) content(r *http.Request) (io.ReadSeeker, bool) {
 	if r.Method != http.MethodHead {
 		return bytes.NewReader(s.body), true
@@ -194,7 +192,7 @@ func (s *response) content(r *http.Request) (io.ReadSeeker, bool) {
 	return io.NewSectionReader(nothing{}, 0, n), err == nil
 }
 
-// nothing is a body that is not there.
+// nothing is a body of zeros.
 type nothing struct{}
 
 func (nothing) ReadAt([]byte, int64) (int, error) { return 0, io.EOF }

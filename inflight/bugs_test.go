@@ -89,8 +89,8 @@ func TestSlotLeak(t *testing.T) {
 	}
 }
 
-// A caller that leaves says nothing about load: neither the limit goes down by
-// it, nor does CoDel drop anybody for it.
+// A caller that leaves says nothing about load: it neither lowers the limit nor
+// makes CoDel drop a request.
 func TestCallerCancelCountedAsADrop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		alg, err := limit.NewAIMD(limit.AIMDConfig{Config: limit.Config{Initial: 10}})

@@ -13,8 +13,8 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// A line is what becomes of those who queue, and when. Of those who have their
-// answers at the same instant, each runs when it likes.
+// A line records the results of queued requests, and their instants. Requests that
+// are answered at the same instant run in any order.
 type line struct {
 	t     *testing.T
 	l     *inflight.Limiter
@@ -134,8 +134,8 @@ func TestSetQueue(t *testing.T) {
 	})
 }
 
-// The room in the queue moves with the limit, and whoever finds none is told at
-// once, whether the gate is asked or not.
+// The room in the queue moves with the limit, and a request that finds none is
+// rejected at once, whether the gate is asked or not.
 func TestDepth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := fixed(t, 2, inflight.Config{Depth: 1, MaxWait: -1})

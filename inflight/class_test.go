@@ -116,8 +116,8 @@ func TestWhatAPartitionHolds(t *testing.T) {
 	}
 }
 
-// Who could not be done by its deadline is told at once, and that is also a
-// missed deadline.
+// A request that cannot be done by its deadline is rejected at once; the error is
+// also a missed deadline.
 func TestTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := fixed(t, 1, inflight.Config{MaxWait: -1})

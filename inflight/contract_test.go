@@ -24,9 +24,9 @@ func TestZeroConfig(t *testing.T) {
 	}
 }
 
-// Where nothing else is said, nobody waits for longer than half a second, and
-// the queue is in order, until it has been there for a second. Then the newest
-// goes first, and whoever has waited for 50 ms is told, but for the last.
+// By default, no request waits for longer than half a second, and the queue is in
+// order until it has lasted for a second. Then the newest request goes first, and
+// all but the last are rejected after 50 ms.
 func TestDefaultQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter(t, inflight.Config{Algorithm: limit.Fixed(1)})
@@ -46,8 +46,8 @@ func TestDefaultQueue(t *testing.T) {
 	})
 }
 
-// A broken contract is a bug of the caller. It is told, and everybody else
-// goes on: the lock is free, and the counts are right.
+// A broken contract is a bug of the caller: it panics, and other callers go on,
+// with a free lock and correct counts.
 func TestBrokenContract(t *testing.T) {
 	for name, broken := range map[string]func(l *inflight.Limiter, twin weir.Permit){
 		"a copy is released, too":   func(_ *inflight.Limiter, twin weir.Permit) { twin.Release(weir.Success) },

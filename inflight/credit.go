@@ -39,7 +39,7 @@ const (
 	crowded = 1 << 62 // requests wait, or the next one would
 	shut    = 1 << 63 // ask the gate
 
-	rarest   = 64      // at least one of so many admissions is timed
+	rarest   = 64      // of 64 admissions, at least one is timed
 	maxPhase = 1 << 16 // the counts of admissions start again from 0 at this number
 )
 

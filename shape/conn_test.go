@@ -337,8 +337,8 @@ func TestConnOwes(t *testing.T) {
 	})
 }
 
-// Who waits for another Write to end does so no longer than its deadline, and
-// not beyond Close.
+// A Write waits for another Write no longer than until its deadline, and until
+// Close.
 func TestConnWriteTurn(t *testing.T) {
 	for _, want := range []error{os.ErrDeadlineExceeded, net.ErrClosed} {
 		t.Run(want.Error(), func(t *testing.T) {

@@ -176,8 +176,8 @@ func TestOddTokens(t *testing.T) {
 	}
 }
 
-// A limiter that others have drained in advance is asked for a full chunk all
-// the same: who asks for less would wait as long.
+// A limiter that others have drained in advance is asked for a full chunk
+// nevertheless: a smaller request would wait as long.
 func TestDrainedInAdvance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBucket(1000, 100)

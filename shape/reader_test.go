@@ -15,8 +15,7 @@ import (
 	"github.com/weir-go/weir/shape"
 )
 
-// A pace is what a transfer of size bytes, by calls with at most buf bytes,
-// looks like.
+// A pace describes a transfer of size bytes by calls with at most buf bytes.
 type pace struct {
 	rule        string
 	rate, burst int

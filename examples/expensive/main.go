@@ -1,5 +1,5 @@
-// Expensive protects a function that takes a second, one level after the other:
-// nothing, a cache, one call for all who wait, and a limit of calls.
+// Expensive protects a function that takes a second, in four levels: nothing, a
+// cache, one call for all requests that wait, and a limit of calls.
 //
 //	go run -C examples ./expensive --level 3
 //
@@ -8,7 +8,7 @@
 //	hey -n 4 -c 2 http://127.0.0.1:8088/calculate
 //	for x in 1 2 3; do curl -i "http://127.0.0.1:8088/calculate?x=$x" & done; wait
 //
-// docs/expensive.md shows what each level does. Level 3 is to start from.
+// docs/expensive.md shows the effect of each level. Start from level 3.
 package main
 
 import (
@@ -33,9 +33,9 @@ import (
 func main() {
 	s := &service{log: log.New(os.Stderr, "", log.Ltime|log.Lmicroseconds)}
 	listen := flag.String("listen", "127.0.0.1:8088", "`address` to serve GET /calculate?x=key on")
-	flag.IntVar(&s.level, "level", 3, "0: no protection; 1: a cache; 2: and one call for all who wait; 3: and one call a second")
-	flag.BoolVar(&s.limiterFirst, "limiter-first", false, "at level 3, limit requests before the cache is asked: to see why not")
-	flag.DurationVar(&s.ttl, "ttl", 10*time.Second, "how long a result is kept; 0 is for ever")
+	flag.IntVar(&s.level, "level", 3, "0: no protection; 1: a cache; 2: and one call for all requests that wait; 3: and one call a second")
+	flag.BoolVar(&s.limiterFirst, "limiter-first", false, "at level 3, limit requests before the cache, for comparison")
+	flag.DurationVar(&s.ttl, "ttl", 10*time.Second, "how long a result is kept; 0 means for ever")
 	flag.DurationVar(&s.work, "work", time.Second, "how long a call takes")
 	flag.Parse()
 	if flag.NArg() > 0 {
@@ -48,7 +48,7 @@ func main() {
 	}
 }
 
-// A service answers GET /calculate. Its handler makes lim and results.
+// A service answers GET /calculate. handler sets lim and results.
 type service struct {
 	log          *log.Logger
 	level        int
@@ -58,7 +58,7 @@ type service struct {
 	results      *cache.Cache[string, string]
 }
 
-// run serves until ctx ends, and then answers those who are waiting.
+// run serves until ctx ends, and then answers the waiting requests.
 func (s *service) run(ctx context.Context, listen string) error {
 	h, err := s.handler()
 	if err != nil {
@@ -82,8 +82,8 @@ func (s *service) handler() (http.Handler, error) {
 	if s.level < 0 || s.level > 3 || s.limiterFirst && s.level != 3 {
 		return nil, fmt.Errorf("--level %d: must be from 0 to 3, and 3 for --limiter-first", s.level)
 	}
-	s.lim = rate.New(gcra.Per(1, time.Second, 1), rate.Config{Queue: -1}) // nobody waits for it
-	cfg := cache.Config[string, string]{TTL: s.ttl, Entries: 1000}        // whatever keys clients make up
+	s.lim = rate.New(gcra.Per(1, time.Second, 1), rate.Config{Queue: -1}) // without a queue
+	cfg := cache.Config[string, string]{TTL: s.ttl, Entries: 1000}        // a bound, whatever keys clients send
 	if s.level == 3 && !s.limiterFirst {
 		cfg.Limiter = s.lim
 	}
@@ -132,8 +132,8 @@ func (s *service) lookup(ctx context.Context, x string) (string, cache.Status, e
 	return result, cache.Filled, err
 }
 
-// calculate is the expensive function. It heeds ctx, which at level 2 and 3
-// ends when nobody waits for the result any more.
+// calculate is the expensive function. It heeds ctx, which ends at level 2 and 3
+// when no request waits for the result any more.
 func (s *service) calculate(ctx context.Context, x string) (string, error) {
 	s.log.Printf("calculate %q", x)
 	select {

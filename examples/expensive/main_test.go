@@ -36,7 +36,7 @@ func newClient(t *testing.T, level int, limiterFirst bool) *client {
 	return c
 }
 
-// An answer is what came, and after how long.
+// An answer is a response, and the time it took.
 type answer struct {
 	code             int
 	from, retryAfter string
@@ -50,7 +50,7 @@ func (c *client) ask(ctx context.Context, query string) answer {
 	return answer{w.Code, w.Header().Get("X-Cache"), w.Header().Get("Retry-After"), time.Since(began)}
 }
 
-// hey asks n times, from so many workers at once, and counts the answers.
+// hey sends n requests from a number of workers, and counts the answers.
 func (c *client) hey(n, workers int) map[answer]int {
 	var mu sync.Mutex
 	answers := make(map[answer]int)

@@ -1,5 +1,5 @@
 // Slowlink serves its own source over a link like that of an old telephone: 3G
-// at its worst, 48 kB/s down and 16 kB/s up, shared by all who call.
+// at its worst, 48 kB/s down and 16 kB/s up, shared by all clients.
 //
 //	go run -C examples ./slowlink
 //
@@ -38,7 +38,7 @@ func main() {
 	}
 }
 
-// A link is a listener whose connections share a bandwidth.
+// A link is a listener; its connections share a bandwidth.
 type link struct {
 	net.Listener
 	up, down *rate.Limiter
@@ -70,7 +70,7 @@ func serve(ctx context.Context, l net.Listener) error {
 			return
 		}
 		w.Header().Set("Content-Length", strconv.FormatUint(n, 10))
-		io.CopyN(w, zeros{}, int64(n)) // whoever leaves early is not missed
+		io.CopyN(w, zeros{}, int64(n)) // an error means that the client has left
 	})}
 	stop := context.AfterFunc(ctx, func() { s.Close() })
 	defer stop()
@@ -80,7 +80,7 @@ func serve(ctx context.Context, l net.Listener) error {
 	return nil
 }
 
-// zeros are as many as anybody asks for.
+// zeros is an endless reader of zeros.
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) {

@@ -7,7 +7,7 @@ import (
 	"github.com/weir-go/weir/internal/outcome"
 )
 
-// The names are those of package weir.
+// Package weir has the names.
 func TestNames(t *testing.T) {
 	names := map[weir.Outcome]string{
 		weir.Ignored: "ignored", weir.Success: "success", weir.Dropped: "dropped",
