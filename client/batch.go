@@ -30,23 +30,23 @@ const (
 	kept            // the caller has left, and uses tokens that are granted
 )
 
-// A reply is how an ask ended: with an answer, or with an error.
+// A reply is the answer to an ask, or an error.
 type reply struct {
 	answer
 	err error
 }
 
-// waits reports whether the caller still does.
+// waits reports whether the caller has not left.
 func (a *ask) waits() bool { return a.state.Load() == asked }
 
-// leave reports whether the caller need not wait for the reply any more.
+// leave reports whether the caller has left before the reply.
 func (a *ask) leave(how uint32) bool { return a.state.CompareAndSwap(asked, how) }
 
-// A batcher sends asks: one at once if none is under way; those that come
-// meanwhile together after it. So nobody is delayed for the sake of a batch, and
-// batches grow with the load.
+// A batcher sends asks. If no request is in flight, it sends an ask at once. The
+// asks that come meanwhile go together in the next request. So batches delay no
+// ask, and grow with the load.
 type batcher struct {
-	parts chan struct{} // of capacity maxParts: who sends has a request under way
+	parts chan struct{} // of capacity maxParts; has an element per request in flight
 
 	mu      sync.Mutex // guards what follows
 	queue   []*ask
@@ -59,7 +59,7 @@ func (b *batcher) init() {
 	b.refused = refusals{}
 }
 
-// enqueue has an ask sent. The error is why not: too many are about to be, or the
+// enqueue has an ask sent. The error says why it is not: the queue is full, or the
 // server has just refused the key.
 func (c *Client) enqueue(a *ask) error {
 	b := &c.batcher
@@ -82,7 +82,7 @@ func (c *Client) enqueue(a *ask) error {
 	return nil
 }
 
-// fly sends all there is.
+// fly sends batches until the queue is empty.
 func (c *Client) fly() {
 	var buf []*ask
 	for {
@@ -94,8 +94,8 @@ func (c *Client) fly() {
 	}
 }
 
-// next appends the asks of the next batch. If there are none, the caller does not
-// fly any more.
+// next appends the asks of the next batch. If there are none, the goroutine that
+// sends must end.
 func (b *batcher) next(batch []*ask) []*ask {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -112,10 +112,10 @@ func (b *batcher) next(batch []*ask) []*ask {
 	return batch
 }
 
-// maxParts bounds the requests under way at once that one batch has become.
+// maxParts bounds the requests in flight after a batch was divided.
 const maxParts = 64
 
-// send sends asks in one request and hands out the answers.
+// send sends asks in one request and distributes the answers.
 func (c *Client) send(asks []*ask) {
 	answers, err := c.decide(asks)
 	if refused, ok := err.(*StatusError); ok && refused.ofOne() {
@@ -134,8 +134,8 @@ func (c *Client) send(asks []*ask) {
 	}
 }
 
-// decide has the server decide, as soon as there is room for the request, and if
-// anybody waits for it then.
+// decide sends asks, as soon as there is room for another request and unless all
+// their callers have left by then.
 func (c *Client) decide(asks []*ask) (answers []answer, err error) {
 	c.batcher.parts <- struct{}{}
 	defer func() { <-c.batcher.parts }()
@@ -154,7 +154,7 @@ func (c *Client) decide(asks []*ask) (answers []answer, err error) {
 	return answers, err
 }
 
-// answer hands a reply to who has asked, if he is still there.
+// answer gives a reply to the caller of an ask, unless it has left.
 func (c *Client) answer(a *ask, r reply) {
 	if a.state.CompareAndSwap(asked, answered) {
 		a.call.Answer(r)
@@ -165,11 +165,11 @@ func (c *Client) answer(a *ask, r reply) {
 	}
 }
 
-// errLate is that an answer did not come in time.
+// errLate is the error of a call that got no answer in time.
 var errLate = errors.New("client: no answer in time")
 
-// ask asks without a wait. The error is one of away if the server could not be
-// asked, or not in time.
+// ask asks for tokens without a wait. If the server does not answer in time, the
+// error is one for which away is true.
 func (c *Client) ask(ctx context.Context, key string, n int) (answer, error) {
 	if err := ctx.Err(); err != nil {
 		return answer{}, err
@@ -203,14 +203,14 @@ func (c *Client) ask(ctx context.Context, key string, n int) (answer, error) {
 	return r.answer, r.err
 }
 
-// Take takes n tokens of a key if they are there, and does not wait for them.
-// With n = 0 it takes nothing, and tells whether one token could be had.
+// Take takes n tokens of a key if they are available, without a wait. With n = 0 it
+// takes none, and reports whether one is available.
 //
-// Without an answer in time the Decision is what Config.Away says. The error is
-// that of ctx if it ended first, a *StatusError if the server does not accept the
-// request, or a *weir.Rejection, weir.Closed, if the Client is closed or the
-// server about to end; or it says what is wrong with the key, or that n is above
-// math.MaxInt32. ResetAfter is not known, and zero. It panics if n < 0.
+// If the server does not answer in time, Config.Away decides. The error is the error
+// of ctx if that ended first, a *StatusError if the server does not accept the
+// request, or a *weir.Rejection, weir.Closed, if the Client is closed or the server
+// is shutting down. An invalid key, or n above math.MaxInt32, is also an error. The
+// Decision's ResetAfter is not known, and zero. Take panics if n < 0.
 func (c *Client) Take(ctx context.Context, key string, n int) (weir.Decision, error) {
 	check(n)
 	key, err := clean(key, n)

@@ -8,21 +8,20 @@ import (
 	"time"
 )
 
-// What a circuit goes by.
+// Bounds of a circuit.
 const (
 	tripAfter  = 3 // failures in a row
 	minBackoff = 100 * time.Millisecond
 	maxBackoff = 5 * time.Second
 )
 
-// errAway is that the server is not asked.
+// errAway is the error of a request that is not sent because the server is away.
 var errAway = errors.New("client: the server is away")
 
-// A circuit says whether the server is there. When it is not, nobody asks it but
-// for a probe from time to time, which is sent on the occasion of a request that
-// does not wait for it.
+// A circuit tracks whether the server answers. While it does not, the Client sends
+// only a probe from time to time, triggered by a call that does not wait for it.
 type circuit struct {
-	open atomic.Bool // the server is away; written under mu
+	open atomic.Bool // the server is away; written with mu held
 
 	mu       sync.Mutex // guards what follows
 	failures int        // in a row
@@ -30,13 +29,13 @@ type circuit struct {
 	backoff  time.Duration
 	next     time.Time // when to probe
 	probing  bool
-	probes   int  // since the server is away
-	told     bool // OnAway knows that the server is away
+	probes   int  // since the server has been away
+	told     bool // OnAway has been told that the server is away
 	telling  bool
 }
 
-// note takes in how an exchange with the server ended: err is nil if it answered
-// in any way. It reports whether OnAway is to be told, by tell.
+// note counts the result of an exchange with the server; err is nil if the server
+// answered in any way. It reports whether the caller must call tell.
 func (k *circuit) note(now time.Time, err error) (tell bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -59,14 +58,14 @@ func (k *circuit) note(now time.Time, err error) (tell bool) {
 	return true
 }
 
-// wait puts the next probe off, by chance so that clients do not come together.
+// wait schedules the next probe, at random so that clients do not probe together.
 func (k *circuit) wait(now time.Time) {
 	k.backoff = min(max(2*k.backoff, minBackoff), maxBackoff)
 	k.next = now.Add(k.backoff/2 + rand.N(k.backoff/2))
 }
 
-// probe returns a number above zero if it is time for that probe: then the caller
-// has to send it, and to call probed.
+// probe returns the number of the probe that is due, 0 if none is. The caller must
+// send it, and call probed.
 func (k *circuit) probe(now time.Time) int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -78,7 +77,7 @@ func (k *circuit) probe(now time.Time) int {
 	return k.probes
 }
 
-// probed is the end of a probe; note has been called before.
+// probed ends a probe; note has been called before.
 func (k *circuit) probed(now time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -88,14 +87,14 @@ func (k *circuit) probed(now time.Time) {
 	}
 }
 
-// retryAfter returns how long it takes until somebody will ask the server again.
+// retryAfter returns the time until the next probe.
 func (k *circuit) retryAfter(now time.Time) time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return max(k.next.Sub(now), minBackoff/2)
 }
 
-// tell calls f with the state until it knows the last one.
+// tell calls f with each change of the state until f knows the current one.
 func (k *circuit) tell(f func(error)) {
 	for {
 		k.mu.Lock()

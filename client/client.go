@@ -1,44 +1,43 @@
-// Package client asks weir serve: one place that decides rate limits and leases
-// for every process.
+// Package client lets many processes share rate limits, locks and concurrency
+// limits: it asks weir serve, which decides for all of them.
 //
 //	c, err := client.New(client.Config{URL: "http://127.0.0.1:8080", Share: 0.25})
 //	...
 //	defer c.Close()
 //
-//	d, err := c.Take(ctx, "user:7", 1)                 // now, or not
+//	d, err := c.Take(ctx, "user:7", 1)                 // without a wait
 //	err = weir.Do(ctx, c.For("user:7"), work)          // waits for its turn
-//	err = weir.Do(ctx, c.Lease("reports"), report)     // holds a unit meanwhile
+//	err = weir.Do(ctx, c.Lease("reports"), report)     // holds a unit during the work
 //
 // # How it asks
 //
-// What need not wait is sent at once if no such request is under way, and if one
-// is, together with all that come until it has been answered, in one batch: under
-// load that costs both sides a fraction, and without load no time. What has to
-// wait does so at the server, in one line with the waiters of all other clients.
+// A call that does not wait is sent at once if no other such request is in flight.
+// Otherwise all calls that come until the answer go together in one batch: that
+// saves work under load, and costs no time without load. A call that has to wait
+// does so at the server, in one queue with the calls of all other clients.
 //
-// If the server refuses a batch for the sake of a key in it, such as one that the
-// token does not allow, the others are asked for again without it. For a second,
-// who asks for such a key is told the same at once.
+// If the server refuses a batch because of one key, such as a key that the token does
+// not allow, the other keys are asked for again without it. For a second, further
+// calls with such a key get the same error at once.
 //
 // # When the server is away
 //
-// No call takes longer than Config.Timeout, beside the wait that it asks for. If
-// there is no answer by then, or one that makes no sense, the Client decides by
-// itself: as Config.Away says, by default with a limiter of its own that has a
-// Share of each limit it has heard of from the server.
+// A call takes at most Config.Timeout in addition to its wait. If there is no valid
+// answer by then, the Client decides itself, as Config.Away says: by default with
+// local limiters that have a Share of each limit that the server has told.
 //
-// After three failures in a row the server is taken to be away. Then nobody
-// waits for it: all is decided here at once, and now and then a request causes a
-// probe, in the background, at most one at a time; what the server answers, even
-// "no", means that it is back. Config.OnAway and Stats tell.
+// After three failures in a row the Client considers the server away. It decides all
+// calls itself, without delay, and sends a probe from time to time in the background.
+// Any valid answer, even a denial, shows that the server is back. Config.OnAway and
+// Stats report both changes.
 //
-// An answer that the server meant is no failure: it comes to the caller as a
+// A rejection by the server is not a failure. The caller gets it as a
 // *weir.Rejection or a *StatusError.
 //
 // # When not to use it
 //
-// A limit that one process can keep by itself needs no server: packages rate,
-// keyed and inflight decide in a hundredth of the time.
+// A limit for a single process needs no server: packages rate, keyed and inflight
+// decide in a hundredth of the time.
 package client
 
 import (
@@ -54,21 +53,21 @@ import (
 	"github.com/weir-go/weir/keyed"
 )
 
-// errClosed is what callers of a closed Client get.
+// errClosed is the error of calls on a closed Client.
 var errClosed = weir.Reject(weir.Closed, 0)
 
-// A Client asks one server. It is safe for concurrent use, and starts goroutines
-// only while it has something to send, something to wait for, or leases to renew.
+// A Client asks one server. It is safe for concurrent use. It has goroutines only
+// while it sends or waits for something, or has leases to renew.
 type Client struct {
 	cfg      Config
 	base     *url.URL
 	http     *http.Client
 	header   http.Header
-	unlearnt *keyed.Limiter[string] // nil if keys of which nothing is known have no limit
+	unlearnt *keyed.Limiter[string] // for keys of which the server has told no limit; nil if they have none
 
 	ctx       context.Context // ends with errClosed when the Client is closed
 	end       context.CancelCauseFunc
-	returning context.Context // ends when nothing is given back any more
+	returning context.Context // ends when Close stops returning costs and leases
 	endReturn context.CancelFunc
 
 	batcher batcher
@@ -131,13 +130,13 @@ func (c *Client) start(f func()) bool {
 	return true
 }
 
-// maxClosing bounds how long Close tells the server what is over.
+// maxClosing bounds the time in which Close returns costs and leases.
 const maxClosing = time.Second
 
-// Close refuses all callers with weir.Closed from then on, those who wait
-// included, ends the contexts of what is held, and returns the leases: for a
-// second at most, and only if the server is there. It returns when all goroutines
-// have ended. Permits may be released after it, to no effect. Its error is nil.
+// Close rejects all calls with weir.Closed from then on, including calls that wait.
+// It ends the contexts of all Held, and returns the leases to the server, for at most
+// a second and only if the server is not away. It returns when all goroutines have
+// ended. Permits may be released after it, without effect. Its error is nil.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	first := !c.closed

@@ -21,26 +21,26 @@ type call struct {
 	path   []string // segments, escaped
 	query  string
 	body   []byte
-	most   int64                   // bytes of the answer, if it is longer than is common
-	read   func(body []byte) error // of the answer, if it is 200; nil if any object will do, which says nothing of who gave it
-	// learn, if not nil, is called with the fields of an answer, and what it says.
+	most   int64                   // bytes of the answer, if more than maxAnswer
+	read   func(body []byte) error // reads an answer with status 200; if nil, any JSON object is valid, and the circuit learns nothing
+	// learn, if not nil, is called with the header of an answer, and its error.
 	learn func(fields http.Header, said error)
 }
 
 // maxAnswer bounds an answer to one ask, in bytes.
 const maxAnswer = 16 << 10
 
-// errLeft is why a request is cancelled whose caller does not wait any more.
+// errLeft is the cause of a request that is cancelled because its caller has left.
 var errLeft = errors.New("client: the caller has left")
 
-// exchange sends a request and reads the answer. The error is a *weir.Rejection
-// or a *StatusError if the server has said so; one of away if it is not working;
-// or that of ctx, if it was not the server's time that ran out.
+// exchange sends a request and reads the answer. The error is a *weir.Rejection or a
+// *StatusError if the server answered so, an error for which away is true if the
+// server does not work, or the cause of ctx if it was cancelled.
 func (c *Client) exchange(ctx context.Context, q *call) error {
 	c.counts.requests.Add(1)
 	err := c.roundTrip(ctx, q)
 	if cause := context.Cause(ctx); err != nil && cause != nil && cause != context.DeadlineExceeded {
-		return cause // the caller has left, or the Client is closed: says nothing about the server
+		return cause // the caller has left or the Client is closed: no sign of the server
 	}
 	if err == nil && q.read == nil {
 		return nil
@@ -56,7 +56,7 @@ func (c *Client) exchange(ctx context.Context, q *call) error {
 	return err
 }
 
-// away reports whether an error means that the server does not work.
+// away reports whether an error means that the server does not answer as it should.
 func away(err error) bool {
 	switch err.(type) {
 	case *weir.Rejection, *StatusError:
@@ -81,7 +81,7 @@ func (c *Client) roundTrip(ctx context.Context, q *call) error {
 		return fmt.Errorf("client: %w", err)
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, max(q.most, maxAnswer))) // what is longer is cut, and so garbage
+	body, err := io.ReadAll(io.LimitReader(resp.Body, max(q.most, maxAnswer))) // a longer answer is cut, and then malformed
 	switch {
 	case err != nil:
 		return fmt.Errorf("client: %w", err)
@@ -109,10 +109,10 @@ func (c *Client) target(q *call) *url.URL {
 	return &u
 }
 
-// cost is the query of a request for n units.
+// cost returns the query of a request for n units.
 func cost(n int) string { return "n=" + strconv.Itoa(n) }
 
-// waiting is the query of a request that waits for n units.
+// waiting returns the query of a request that waits for n units.
 func waiting(n int, wait time.Duration) string {
 	return cost(n) + "&canWait=true&timeout=" + strconv.FormatInt(max(wait.Milliseconds(), 1), 10) + "ms"
 }

@@ -12,16 +12,16 @@ import (
 	"github.com/weir-go/weir/internal/heap"
 )
 
-// ErrLost is the cause of the end of a Held's context if its lease is lost: the
-// server was not heard from until it had run out, or did not know it any more.
-// Somebody else may hold it now.
+// ErrLost is the cause of the context of a Held that has lost its lease: the lease
+// expired before the server could renew it, or the server no longer knew it. Another
+// caller may hold it now.
 var ErrLost = errors.New("client: the lease is lost")
 
 // maxRenewals bounds the renewals under way at once; one if the server is away.
 const maxRenewals = 32
 
-// A keeper renews leases, from one goroutine, which is there while any are held,
-// and tells those that are lost.
+// A keeper renews leases, and tells their holders when they are lost. It has one
+// goroutine while there are leases.
 type keeper struct {
 	wake chan struct{} // of capacity 1: look again
 
@@ -160,7 +160,7 @@ func (k *keeper) look(now time.Time) (lost []*lease, next time.Time) {
 	return lost, now.Add(longest)
 }
 
-// renewals takes as many of those that are due as may be renewed now.
+// renewals removes and returns the due leases that may be renewed now.
 func (k *keeper) renewals(most int) (renew []*lease) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -8,18 +8,19 @@ import (
 	"github.com/weir-go/weir"
 )
 
-// Lease returns the concurrency limiter of a key. Its Acquire leases n units,
-// for which it stands in line at the server as For does. While the Permit is
-// held the lease is renewed in the background; Release gives it back, and tells
-// the outcome, from which an Auto limit learns.
+// Lease returns the concurrency limiter of a key. Its Acquire leases n units; it
+// waits for them at the server as For does. The Client renews the lease in the
+// background while the Permit is held. Release gives it back and reports the
+// outcome, which an Auto limit learns from.
 //
-// If the server is away for longer than the lease lasts, others may get its
-// units while the work goes on: Hold tells of that. Use does nothing.
+// If the server is away for longer than the lease lasts, other callers may get the
+// units while the work goes on. Use Hold to learn of that. The Permit's Use does
+// nothing.
 //
-// While the server is away, Config.Away decides. Local is a Share of the last
-// limit that the server has told for the key, one unit at least, and nobody waits
-// for it; all is allowed if none is known. The errors are those of For; that no
-// rule with a concurrency matches the key is a *StatusError, 404.
+// While the server is away, Config.Away decides. Local allows a Share of the last
+// limit that the server has named for the key, at least one unit, without a wait,
+// and everything if it has named none. The errors are the same as for For. If no
+// rule with a concurrency matches the key, the error is a *StatusError, 404.
 func (c *Client) Lease(key string) weir.Limiter { return units{c, key} }
 
 type units struct {
@@ -46,7 +47,7 @@ func (u units) Acquire(ctx context.Context, n int) (weir.Permit, error) {
 	return weir.NewPermit(&l.owner, weir.Grant{N: n}), nil
 }
 
-// A Held is a lease whose holder learns when the lease is lost.
+// A Held is a lease that tells its holder when it is lost.
 type Held struct {
 	// Context is for the work. It is a child of the context of Hold. It ends with
 	// Release and, with the cause ErrLost, when the lease is lost.
@@ -86,7 +87,7 @@ func (c *Client) Hold(ctx context.Context, key string, n int) (*Held, error) {
 // Use does nothing: a unit in flight is a unit, whatever it costs.
 func (l *lease) Use(g weir.Grant, _ int) int { return g.N }
 
-// Release stops the holder before anybody else may have the units.
+// Release ends the context of the holder before another caller can get the units.
 func (l *lease) Release(_ weir.Grant, o weir.Outcome) {
 	l.cancel(context.Canceled)
 	if l.c.keeper.remove(l) {
@@ -94,7 +95,8 @@ func (l *lease) Release(_ weir.Grant, o weir.Outcome) {
 	}
 }
 
-// lease asks for a lease, and keeps it. cancel is called when it is lost.
+// lease asks for a lease, and has the keeper renew it. It calls cancel when the
+// lease is lost.
 func (c *Client) lease(ctx context.Context, key string, n int, cancel context.CancelCauseFunc) (*lease, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -123,20 +125,20 @@ func (c *Client) lease(ctx context.Context, key string, n int, cancel context.Ca
 	waited := max(got.WaitedMS.duration()-time.Millisecond, 0) // it is rounded up
 	l.last(asked.Add(waited), got.TTLMS.duration())
 	c.keeper.add(l, got.Limit)
-	if c.ctx.Err() != nil { // and Close may have gone through the leases before
+	if c.ctx.Err() != nil { // Close may have returned all leases already
 		l.Release(weir.Grant{}, weir.Ignored)
 		return nil, errClosed
 	}
 	return l, nil
 }
 
-// maxShares bounds the keys whose limit is remembered.
+// maxShares bounds the keys of which the limit is kept.
 const maxShares = 1 << 14
 
-// A share is what is known of the limit of a key, and what is held of it here.
+// A share is the last known limit of a key, and the units held by this Client.
 type share struct{ limit, held int }
 
-// share returns what is known of a key; mu is held.
+// share returns the share of a key; mu is held.
 func (k *keeper) share(key string) *share {
 	s := k.shares[key]
 	if s == nil {
@@ -146,8 +148,8 @@ func (k *keeper) share(key string) *share {
 	return s
 }
 
-// leave notes that units are not held any more; mu is held. A key of which nothing
-// is held goes if there are many, or if its limit is not known.
+// leave counts released units; mu is held. It drops a key without held units if
+// there are too many keys, or if its limit is not known.
 func (k *keeper) leave(key string, n int) {
 	s := k.shares[key]
 	if s.held -= n; s.held == 0 && (s.limit == 0 || len(k.shares) > maxShares) {
@@ -155,8 +157,8 @@ func (k *keeper) leave(key string, n int) {
 	}
 }
 
-// enterLocally notes that units are held while the server is away, as far as the
-// Client's part of the limit allows.
+// enterLocally takes units while the server is away, if the Client's part of the
+// limit allows it.
 func (k *keeper) enterLocally(key string, n int, part float64) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -168,7 +170,7 @@ func (k *keeper) enterLocally(key string, n int, part float64) bool {
 	return true
 }
 
-// leaseLocally decides while the server is away.
+// leaseLocally decides about a lease while the server is away.
 func (c *Client) leaseLocally(ctx context.Context, key string, n int) (weir.Permit, error) {
 	switch c.cfg.Away {
 	case Allow, Deny:
@@ -184,7 +186,7 @@ func (c *Client) leaseLocally(ctx context.Context, key string, n int) (weir.Perm
 	return weir.NewPermit(&u.owner, weir.Grant{N: n}), nil
 }
 
-// localUnits are held while the server is away. They own their Permit.
+// localUnits are units taken while the server is away. They own their Permit.
 type localUnits struct {
 	owner weir.Owner // themselves
 	c     *Client

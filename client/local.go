@@ -14,14 +14,14 @@ import (
 	"github.com/weir-go/weir/rate"
 )
 
-// own is what decides in the server's stead.
-type own interface {
+// A fallback decides while the server is away.
+type fallback interface {
 	Take(n int) weir.Decision
 	Acquire(ctx context.Context, n int) (weir.Permit, error)
 }
 
-// local returns what decides about a key while the server is away.
-func (c *Client) local(key string) own {
+// local returns the fallback of a key.
+func (c *Client) local(key string) fallback {
 	switch {
 	case c.cfg.Away == Deny:
 		return counted{c, nothing{c}}
@@ -37,10 +37,10 @@ func (c *Client) local(key string) own {
 	return counted{c, everything{}}
 }
 
-// counted counts what is decided here.
+// counted counts the decisions of a fallback.
 type counted struct {
 	c   *Client
-	own own
+	own fallback
 }
 
 func (l counted) Take(n int) weir.Decision {
@@ -66,9 +66,8 @@ func (l counted) count(ok bool) {
 	}
 }
 
-// acquireLocally decides while the server is away, about a caller who came at that
-// time. One who has waited for long at the server is not let wait as long again,
-// but has what is there.
+// acquireLocally decides while the server is away. A call that began at the instant
+// came and has already waited at the server waits only for the rest of MaxWait.
 func (c *Client) acquireLocally(ctx context.Context, key string, n int, came time.Time) (weir.Permit, error) {
 	wait, own := c.patience(ctx, came)
 	if own {
@@ -77,20 +76,20 @@ func (c *Client) acquireLocally(ctx context.Context, key string, n int, came tim
 		defer cancel()
 	}
 	p, err := c.local(key).Acquire(ctx, n)
-	if own && err == context.DeadlineExceeded { // which the caller has not said
+	if own && err == context.DeadlineExceeded { // the deadline is not the caller's
 		err = weir.Reject(weir.OverRate, 0)
 	}
 	return p, impatient(err, own, weir.OverRate)
 }
 
-// everything allows everything.
+// everything allows every request.
 type everything struct{}
 
 func (everything) Take(int) weir.Decision { return weir.Decision{OK: true, Remaining: math.MaxInt} }
 
 func (everything) Acquire(context.Context, int) (weir.Permit, error) { return weir.Permit{}, nil }
 
-// nothing allows nothing.
+// nothing denies every request.
 type nothing struct{ c *Client }
 
 func (l nothing) Take(int) weir.Decision {
@@ -110,14 +109,14 @@ type ofKey struct {
 
 func (l ofKey) Take(n int) weir.Decision { return l.l.Take(l.key, n) }
 
-// What is learnt of limits is bounded, goes stale, and is asked for only so often.
+// Bounds on learning the limits of keys.
 const (
 	maxLearnt  = 1 << 14
 	learnAgain = time.Minute
 	learnEvery = 10 * time.Millisecond
 )
 
-// learnt is what the server would allow, as far as its answers tell.
+// learnt are the limits of keys that the server has told.
 type learnt struct {
 	mu      sync.Mutex // guards what follows
 	keys    map[string]*lesson
@@ -125,15 +124,15 @@ type learnt struct {
 	studies bool
 }
 
-// A lesson is the Client's share of a key's limit. It has no limiter if the
-// server told of no limit.
+// A lesson is the Client's share of the limit of a key. It has no limiter if the
+// key has no limit.
 type lesson struct {
 	at time.Time
 	l  *rate.Limiter
 }
 
 // find returns the limiter of a key, nil if none is known.
-func (t *learnt) find(key string) own {
+func (t *learnt) find(key string) fallback {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if e := t.keys[key]; e != nil && e.l != nil {
@@ -142,7 +141,7 @@ func (t *learnt) find(key string) own {
 	return nil
 }
 
-// due returns a key of which too little is known, if it is time for that.
+// due returns a key of which the limit is unknown or stale, if it is time to ask.
 func (t *learnt) due(now time.Time, asks []*ask) (key string, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -158,15 +157,14 @@ func (t *learnt) due(now time.Time, asks []*ask) (key string, ok bool) {
 	return "", false
 }
 
-// done is the end of what due began.
+// done ends what due has begun.
 func (t *learnt) done(now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.studies, t.next = false, now.Add(learnEvery)
 }
 
-// put keeps what was told of a key: in the place of any other one, if there are
-// too many.
+// put keeps the limit of a key, and drops any other key if there are too many.
 func (t *learnt) put(now time.Time, key string, q gcra.Quota, limited bool, wait time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -190,8 +188,8 @@ func (t *learnt) put(now time.Time, key string, q gcra.Quota, limited bool, wait
 	}
 }
 
-// study asks for the limit of one of the keys, if it is not known. The server has
-// just answered the asks: what is not its answer is nothing to learn from.
+// study asks for the limit of one of the keys that the server has just answered, if
+// the limit is not known.
 func (c *Client) study(asks []*ask) {
 	if c.cfg.Away != Local {
 		return
@@ -204,8 +202,8 @@ func (c *Client) study(asks []*ask) {
 	}
 }
 
-// near returns nil if the server can be asked. If it is away, a probe is sent if
-// it is time for that, with the key for which somebody asks.
+// near returns nil if the server can be asked. If it is away, near sends a probe for
+// the key if one is due.
 func (c *Client) near(key string) error {
 	switch {
 	case c.ctx.Err() != nil:
@@ -219,10 +217,9 @@ func (c *Client) near(key string) error {
 	return errAway
 }
 
-// probe asks whether the server is back, by a batch, which nobody else knows how to
-// answer. The first one does not go where others
-// have gone before, because such a connection may lead nowhere; later ones do,
-// because it may take longer than their time-out to make one.
+// probe asks whether the server is back, with a batch, which no other server can
+// answer. The first probe uses a new connection, because an open one may be dead;
+// later ones use open connections, because making one may take longer than Timeout.
 func (c *Client) probe(key string, n int) {
 	if n == 1 {
 		c.http.CloseIdleConnections()
@@ -231,7 +228,7 @@ func (c *Client) probe(key string, n int) {
 	c.circuit.probed(time.Now())
 }
 
-// look asks what a key could have, and takes nothing.
+// look asks for the limit of a key, and takes no token.
 func (c *Client) look(key string) {
 	ctx, cancel := context.WithTimeout(c.ctx, c.cfg.Timeout)
 	defer cancel()
@@ -241,9 +238,9 @@ func (c *Client) look(key string) {
 	})
 }
 
-// learn takes in what an answer tells of a key's limit. One that is neither yes
-// nor no tells nothing. What is denied for ever by no policy is what no rule
-// matches, where that is forbidden.
+// learn keeps the limit of a key that an answer tells. Answers other than a grant or
+// a denial tell none. A denial without a policy and without a wait means that no rule
+// matches and the server denies such keys.
 func (c *Client) learn(key string, h http.Header, said error) {
 	denied, no := said.(*weir.Rejection)
 	if c.cfg.Away != Local || said != nil && !no {

@@ -8,19 +8,17 @@ import (
 	"github.com/weir-go/weir"
 )
 
-// For returns the rate limiter of a key. Its Acquire takes n tokens; it stands in
-// line for them at the server, first come, first served among all clients, if
-// they are not there, for no longer than Config.MaxWait and the deadline of its
-// context allow.
+// For returns the rate limiter of a key. Its Acquire takes n tokens. If they are not
+// available, it waits for them at the server, first come, first served among the
+// callers of all clients, until Config.MaxWait or the deadline of its context.
 //
-// The true cost, if it differs from n, is told with Use; the server hears of the
-// last one when the Permit is released, within an hour of Acquire. If the context
-// is cancelled (not: its time runs out) in the very moment in which a turn comes,
-// the tokens can be lost.
+// Use reports the true cost if it differs from n. The Permit's Release sends the
+// last one to the server; it must come within an hour of Acquire. If the context is
+// cancelled at the same instant as the tokens are granted, they can be lost.
 //
-// The errors are those of a weir.Limiter, and a *StatusError. Without an answer in
-// time Acquire decides, and waits, as Config.Away says. It panics if n < 0; for
-// n = 0 it does nothing.
+// Acquire returns the errors of a weir.Limiter, or a *StatusError. If the server
+// does not answer in time, Config.Away decides, also about a wait. Acquire panics if
+// n < 0; for n = 0 it does nothing.
 func (c *Client) For(key string) weir.Limiter { return tokens{c, key} }
 
 type tokens struct {
@@ -51,7 +49,7 @@ func (l tokens) Acquire(ctx context.Context, n int) (weir.Permit, error) {
 	return l.c.permit(key, &a, n), nil
 }
 
-// wait stands in line after a denial of what was asked at that time.
+// wait waits at the server for tokens that were denied; asked is when the call began.
 func (c *Client) wait(ctx context.Context, key string, n int, asked time.Time, denied *weir.Rejection) (answer, error) {
 	wait, own := c.patience(ctx, asked)
 	switch late := denied.RetryAfter-time.Since(asked) > wait; {
@@ -72,8 +70,8 @@ func (c *Client) wait(ctx context.Context, key string, n int, asked time.Time, d
 	}, func(a answer) { c.settle(key, a.ID, 0) })
 }
 
-// patience returns how long a caller who came at that time can wait yet, and
-// whether that is the Client's own bound, not the caller's.
+// patience returns how long a call that began at the instant came can still wait,
+// and whether MaxWait bounds it rather than the deadline of its context.
 func (c *Client) patience(ctx context.Context, came time.Time) (wait time.Duration, own bool) {
 	wait = max(c.cfg.MaxWait-time.Since(came), 0)
 	if at, ok := ctx.Deadline(); ok && time.Until(at) < wait {
@@ -82,8 +80,8 @@ func (c *Client) patience(ctx context.Context, came time.Time) (wait time.Durati
 	return wait, true
 }
 
-// impatient does not tell a caller that his deadline was too near if it was the
-// Client who would not wait any longer.
+// impatient replaces TooLate by why if MaxWait was the bound, because the caller has
+// set no deadline then.
 func impatient(err error, own bool, why weir.Reason) error {
 	if r, ok := err.(*weir.Rejection); ok && own && r.Reason == weir.TooLate {
 		return &weir.Rejection{Reason: why, RetryAfter: r.RetryAfter}
@@ -91,7 +89,7 @@ func impatient(err error, own bool, why weir.Reason) error {
 	return err
 }
 
-// A grant is tokens that the server has given. It owns their Permit.
+// A grant owns the Permit for tokens that the server has granted.
 type grant struct {
 	owner weir.Owner // itself
 	c     *Client
@@ -106,7 +104,7 @@ func (c *Client) permit(key string, a *answer, n int) weir.Permit {
 	return weir.NewPermit(&g.owner, weir.Grant{N: n})
 }
 
-// Use says what Release will settle: an id can be settled only once.
+// Use does not settle the cost: an id can be settled only once, at Release.
 func (g *grant) Use(_ weir.Grant, n int) int { return n }
 
 func (g *grant) Release(held weir.Grant, _ weir.Outcome) {

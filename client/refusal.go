@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// How long, and of how many keys, refusals are remembered.
+// The time for which refusals are kept, and their number.
 const (
 	refusedFor = time.Second
 	maxRefused = 1 << 12
 )
 
-// refusals are of keys that the server does not accept. Their callers are told at
-// once, and so are in nobody's batch.
+// refusals are the recent errors of keys that the server does not accept. Calls with
+// such a key fail at once, so that they do not fail the batches of others.
 type refusals map[string]refusal
 
 type refusal struct {
@@ -23,7 +23,7 @@ type refusal struct {
 	until time.Time // when to ask again
 }
 
-// find returns what was said of a key a moment ago.
+// find returns the recent error of a key, nil if there is none.
 func (r refusals) find(key string) error {
 	said, ok := r[key]
 	if !ok {
@@ -36,7 +36,7 @@ func (r refusals) find(key string) error {
 	return said.err
 }
 
-// put remembers a refusal: instead of any other one, if there are too many.
+// put keeps a refusal, and drops any other one if there are too many.
 func (r refusals) put(key string, err error) {
 	for other := range r {
 		if len(r) < maxRefused {
@@ -47,11 +47,11 @@ func (r refusals) put(key string, err error) {
 	r[key] = refusal{err, time.Now().Add(refusedFor)}
 }
 
-// divide goes on after the refusal of a request, of which the server has decided
-// nothing. Who has asked for the key to blame hears of it, and the others are asked
-// for again, in two requests at once: nobody's ask is all the others' trouble. That
-// makes two requests more for each key to blame, if the server names it, as it does
-// if it is forbidden; if it does not, fewer than two for each key.
+// divide handles a batch that the server has refused as a whole because of one key.
+// The asks for that key get the error. The other asks are sent again, in two
+// requests at once, so that one key does not fail the asks for others. That costs two
+// more requests per such key if the server names it, as it does if the key is
+// forbidden, and fewer than two per key of the batch otherwise.
 func (c *Client) divide(asks []*ask, refused *StatusError) {
 	key, known := blame(asks, refused)
 	if known {
@@ -75,7 +75,7 @@ func (c *Client) divide(asks []*ask, refused *StatusError) {
 	parts.Wait()
 }
 
-// blame returns the key for whose sake a request was refused, if that is certain.
+// blame returns the key that caused the refusal of a batch, if it is certain.
 func blame(asks []*ask, refused *StatusError) (key string, known bool) {
 	if slices.ContainsFunc(asks, func(a *ask) bool { return a.key == refused.key }) {
 		return refused.key, true

@@ -8,13 +8,13 @@ import (
 	"github.com/weir-go/weir"
 )
 
-// What is given back is sent without anybody's waiting for it, within bounds.
+// Bounds of what is returned in the background.
 const (
 	maxReturns = 1 << 13
 	maxSenders = 16
 )
 
-// returns are what the server is to be told afterwards.
+// returns are the requests that settle costs and return leases.
 type returns struct {
 	mu      sync.Mutex // guards what follows
 	queue   []*call
@@ -22,7 +22,7 @@ type returns struct {
 	over    bool // nothing is sent any more
 }
 
-// settle tells what a grant of tokens has cost.
+// settle reports the true cost of granted tokens.
 func (c *Client) settle(key, id string, n int) {
 	if id != "" {
 		c.giveBack(&call{method: http.MethodPost, path: []string{"rate", segment(key), segment(id)}, query: cost(min(n, maxCost))})
@@ -34,7 +34,7 @@ func (c *Client) unlease(key, id string, o weir.Outcome) {
 	c.giveBack(&call{method: http.MethodDelete, path: []string{"lease", segment(key), segment(id)}, query: "outcome=" + o.String()})
 }
 
-// giveBack has a call sent, unless too many are waiting.
+// giveBack has a call sent, unless too many are queued.
 func (c *Client) giveBack(q *call) {
 	r := &c.returns
 	r.mu.Lock()
@@ -56,7 +56,7 @@ func (c *Client) giveBack(q *call) {
 	}
 }
 
-// sendReturns sends what there is, as long as it may.
+// sendReturns sends queued calls while may returns true.
 func (c *Client) sendReturns(may func() bool) {
 	r := &c.returns
 	for {
@@ -74,8 +74,8 @@ func (c *Client) sendReturns(may func() bool) {
 	}
 }
 
-// sendReturn sends a call, unless the server is away; also while the Client is
-// being closed.
+// sendReturn sends a call unless the server is away, even while the Client is being
+// closed.
 func (c *Client) sendReturn(q *call) {
 	ctx, cancel := context.WithTimeout(c.returning, c.cfg.Timeout)
 	defer cancel()
@@ -86,7 +86,7 @@ func (c *Client) sendReturn(q *call) {
 	c.counts.returned.Add(1)
 }
 
-// flush sends what is left, as long as it may, and drops the rest.
+// flush sends the queued calls for as long as Close allows, and drops the rest.
 func (c *Client) flush() {
 	r := &c.returns
 	var senders sync.WaitGroup

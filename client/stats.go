@@ -9,26 +9,27 @@ type counters struct {
 	waiting                         atomic.Int64
 }
 
-// Stats is the state of a Client, and what it has done so far.
+// Stats are the state of a Client, and its counts since New.
 type Stats struct {
-	Away    bool // the server is taken to be away
-	Waiting int  // requests that wait at the server
+	Away    bool // the Client considers the server away
+	Waiting int  // calls that wait at the server
 	Leases  int  // held
 
 	Asked    uint64 // calls of Take and of Acquire for tokens
 	Requests uint64 // HTTP requests of all kinds: fewer than Asked if many came at once
-	Failures uint64 // requests without an answer that makes sense
-	Late     uint64 // calls whose answer did not come in time, although their request had not failed
-	// LocalAllowed and LocalDenied were decided by the Client itself, for tokens and
-	// for leases.
+	Failures uint64 // requests without a valid answer
+	Late     uint64 // calls that got no answer within Timeout
+	// LocalAllowed and LocalDenied are the calls, for tokens and for leases, that
+	// the Client decided itself.
 	LocalAllowed, LocalDenied uint64
-	// Returned are true costs that were told, and leases given back; Dropped are
-	// those that could not be: the tokens come back in time, a lease at its end.
+	// Returned are the costs and the leases that were reported to the server,
+	// Dropped the ones that could not be. Their tokens return with time, and their
+	// leases expire.
 	Returned, Dropped uint64
-	Lost              uint64 // leases that ran out, or that the server did not know any more
+	Lost              uint64 // leases that expired, or that the server no longer knew
 }
 
-// Stats returns the state, and the counts.
+// Stats returns the state and the counts. They are read one after the other.
 func (c *Client) Stats() Stats {
 	n := &c.counts
 	return Stats{

@@ -22,8 +22,8 @@ const maxKey = 1024
 // maxCost bounds the cost of an ask, as the server does.
 const maxCost = math.MaxInt32
 
-// clean returns a key as the server knows it, or what is wrong with it, or with
-// what is asked for. One bad ask in a batch would be all the others' trouble.
+// clean returns the key as the server uses it, or an error if the key or n is not
+// valid. The check is here because one invalid ask would fail its whole batch.
 func clean(key string, n int) (string, error) {
 	k := strings.TrimSpace(key)
 	switch {
@@ -37,7 +37,7 @@ func clean(key string, n int) (string, error) {
 	return k, nil
 }
 
-// segment is a key as one part of a path.
+// segment escapes a key as one segment of a path.
 func segment(key string) string {
 	if key == "." || key == ".." {
 		return strings.ReplaceAll(key, ".", "%2E")
@@ -66,7 +66,7 @@ func appendBatch(b []byte, asks []*ask) []byte {
 	return append(b, "]}"...)
 }
 
-// An answer is what the server said to one ask.
+// An answer is the server's result for one ask.
 type answer struct {
 	OK           bool    `json:"ok"`
 	Remaining    int     `json:"remaining"`
@@ -84,7 +84,7 @@ func (a *answer) decision() weir.Decision {
 	return d
 }
 
-// retryAfter returns when to ask again: weir.Never if no wait helps.
+// retryAfter returns the wait until a retry, weir.Never if no retry can succeed.
 func (a *answer) retryAfter() time.Duration {
 	switch {
 	case a.RetryAfterMS != nil:
@@ -95,8 +95,8 @@ func (a *answer) retryAfter() time.Duration {
 	return 0
 }
 
-// rejection returns a denial as an error. A reason that is not known is that of
-// a server which is newer than this Client.
+// rejection returns a denial as an error. A newer server may have reasons that this
+// Client does not know; they become OverRate.
 func (a *answer) rejection() *weir.Rejection {
 	r := &weir.Rejection{Reason: weir.OverRate, RetryAfter: a.retryAfter()}
 	for why := weir.OverRate; why <= weir.Throttled; why++ {
@@ -107,7 +107,7 @@ func (a *answer) rejection() *weir.Rejection {
 	return r
 }
 
-// millis is a number of milliseconds, negative ones taken as none.
+// millis is a number of milliseconds; a negative one counts as zero.
 type millis int64
 
 func (m millis) duration() time.Duration {
@@ -117,10 +117,10 @@ func (m millis) duration() time.Duration {
 	return time.Duration(max(m, 0)) * time.Millisecond
 }
 
-// errGarbage is an answer that the server of the wire would not give.
+// errGarbage is the error for an answer that does not come from weir serve.
 var errGarbage = errors.New("client: not an answer of weir serve")
 
-// decodeAny returns what is wrong with an answer of which nothing is read.
+// decodeAny returns an error unless the answer is a JSON object.
 func decodeAny(body []byte) error {
 	if err := json.Unmarshal(body, new(struct{})); err != nil {
 		return fmt.Errorf("%w: %w", errGarbage, err)
@@ -128,7 +128,7 @@ func decodeAny(body []byte) error {
 	return nil
 }
 
-// decodeBatch returns the answers to so many asks.
+// decodeBatch decodes the answer to a batch of asks.
 func decodeBatch(body []byte, asks int) ([]answer, error) {
 	reply := struct {
 		Results []answer `json:"results"`
@@ -142,7 +142,7 @@ func decodeBatch(body []byte, asks int) ([]answer, error) {
 	return reply.Results, nil
 }
 
-// decodeGrant returns the answer to one ask that was allowed.
+// decodeGrant decodes the answer to a request for tokens that waited.
 func decodeGrant(body []byte) (a answer, err error) {
 	if err := json.Unmarshal(body, &a); err != nil {
 		return answer{}, fmt.Errorf("%w: %w", errGarbage, err)
@@ -154,7 +154,7 @@ func decodeGrant(body []byte) (a answer, err error) {
 	return a, nil
 }
 
-// A leased is a lease as the server tells of it.
+// A leased is the server's answer to a request for a lease.
 type leased struct {
 	ID       string `json:"lease_id"`
 	Token    uint64 `json:"token"`
@@ -173,25 +173,25 @@ func decodeLease(body []byte) (l leased, err error) {
 	return l, nil
 }
 
-// A StatusError is an answer that is neither yes nor no: the server is there,
-// but does not accept the request (400), or the token (401, 403), or has no rule
-// with a concurrency for the key (404).
+// A StatusError is the error for a request that the server could not decide: the
+// request (400) or the token (401, 403) is not valid, or no rule with a concurrency
+// matches the key (404).
 type StatusError struct {
 	Status  int
-	Message string // what the server said, the beginning of it
+	Message string // the beginning of the server's message
 
-	key string // that the server named, if it did
+	key string // the key that the server names, if any
 }
 
 func (e *StatusError) Error() string {
 	return fmt.Sprintf("client: %d %s: %s", e.Status, http.StatusText(e.Status), e.Message)
 }
 
-// maxMessage bounds what is kept of what the server said.
+// maxMessage bounds StatusError.Message, in bytes.
 const maxMessage = 200
 
-// refused returns the error of an answer that is not 200: a *weir.Rejection, a
-// *StatusError, or another one if the server cannot be taken for working.
+// refused returns the error for a status other than 200: a *weir.Rejection, a
+// *StatusError, or errGarbage if the server does not work.
 func refused(status int, body []byte) error {
 	var said struct {
 		answer
@@ -212,7 +212,7 @@ func refused(status int, body []byte) error {
 	return &StatusError{status, strings.ToValidUTF8(said.Error[:min(len(said.Error), maxMessage)], ""), said.Key}
 }
 
-// ofOne reports whether the refusal of several asks may be for the sake of one.
+// ofOne reports whether a single ask may have caused the refusal of a batch.
 func (e *StatusError) ofOne() bool {
 	switch e.Status {
 	case http.StatusBadRequest, http.StatusForbidden, http.StatusRequestEntityTooLarge:

@@ -28,8 +28,8 @@ func TestRefused(t *testing.T) {
 		{"a time in the past", 429, `{"reason":"over_rate","retry_after_ms":-5}`, &weir.Rejection{Reason: weir.OverRate}},
 		{"draining", 503, `{"reason":"closed"}`, &weir.Rejection{Reason: weir.Closed}},
 		{"overloaded", 503, `{"reason":"over_rate"}`, errGarbage},
-		{"somebody else's 429", 429, `slow down`, errGarbage},
-		{"somebody else's 429 in JSON", 429, `{"message":"slow down"}`, errGarbage},
+		{"a 429 of another server", 429, `slow down`, errGarbage},
+		{"a 429 of another server in JSON", 429, `{"message":"slow down"}`, errGarbage},
 		{"no content", 204, ``, errGarbage},
 		{"500", 500, `{"reason":"closed"}`, errGarbage},
 		{"what the server says", 400, `{"error":"bad"}`, &StatusError{400, "bad", ""}},
@@ -91,7 +91,7 @@ func TestTightest(t *testing.T) {
 	}
 }
 
-// What is learnt of keys is bounded, and those that are known stay as they are.
+// The number of learnt limits is bounded, and an unchanged limit keeps its limiter.
 func TestLearntIsBounded(t *testing.T) {
 	l := learnt{keys: map[string]*lesson{}}
 	now := time.Unix(0, 0)
@@ -143,7 +143,7 @@ func TestReturnsAreBounded(t *testing.T) {
 	}
 }
 
-// The holder of a lease is told that it ends before anybody else may have it.
+// The context of a holder ends before the lease goes back to the server.
 func TestHoldersStopFirst(t *testing.T) {
 	for rule, end := range map[string]func(*lease){
 		"at its release":  func(l *lease) { l.Release(weir.Grant{}, weir.Success) },

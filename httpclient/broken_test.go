@@ -11,8 +11,7 @@ import (
 	"testing/synctest"
 )
 
-// A host whose connections break gets less and less, as one that refuses. What is
-// no matter of connections says nothing of it.
+// The throttle treats a broken connection as a refusal, and no other error.
 func TestTheThrottleSendsLessToAHostWhoseConnectionsBreak(t *testing.T) {
 	in := func(op string, why error) error { return &net.OpError{Op: op, Net: "tcp", Err: why} }
 	for _, test := range []struct {

@@ -28,7 +28,7 @@ type Config struct {
 	// path, if each path has its own quota. Requests with different keys share no
 	// state. If nil, all requests to a host (scheme, name and port) share it.
 	Key func(r *http.Request) string
-	// MaxHosts bounds the number of hosts and keys whose state is kept: see
+	// MaxHosts bounds the number of hosts and keys that are kept in memory: see
 	// Transport. If zero, 1000.
 	MaxHosts int
 

@@ -16,8 +16,8 @@ import (
 	"github.com/weir-go/weir/rate"
 )
 
-// Our own middleware and our own clients: one that has the quota for itself is
-// hardly ever refused, and several that share it get what there is.
+// With httplimit on the server side, a single client is almost never refused, and
+// several clients together use the quota.
 func TestStormOfClientsOfTheMiddleware(t *testing.T) {
 	for _, test := range []struct {
 		rule    string

@@ -58,11 +58,11 @@ func TestWhenRequestsAreSent(t *testing.T) {
 			[]func() *http.Response{says(200, `RateLimit: "a";r=5;t=1, "a";r=0;t=7`), says(200)}, []time.Duration{0, 7 * s}},
 		{"an answer holds, whatever its status",
 			[]func() *http.Response{says(404, `RateLimit: "a";r=0;t=3`), says(200)}, []time.Duration{0, 3 * s}},
-		{"without a reset nobody knows until when",
+		{"without a reset time the wait is not known",
 			[]func() *http.Response{says(200, `RateLimit: "a";r=0`)}, []time.Duration{0, 0, 0}},
 		{"a reset of zero is over",
 			[]func() *http.Response{says(200, `RateLimit: "a";r=0;t=0`)}, []time.Duration{0, 0, 0}},
-		{"a cache speaks of somebody else's limit",
+		{"a response from a cache is about another client",
 			[]func() *http.Response{says(429, `Age: 3`, `RateLimit: "a";r=0;t=3`, `Retry-After: 5`)}, []time.Duration{0, 0, 0}},
 		{"Retry-After of 429", []func() *http.Response{says(429, `Retry-After: 5`), says(200)}, []time.Duration{0, 5 * s, 5*s + 50*ms}},
 		{"Retry-After of 503", []func() *http.Response{says(503, `Retry-After: 5`), says(200)}, []time.Duration{0, 5 * s}},
@@ -80,7 +80,7 @@ func TestWhenRequestsAreSent(t *testing.T) {
 			[]func() *http.Response{says(429, `Retry-After: 0`, `RateLimit: "a";r=0;t=2`)}, []time.Duration{0, 0}},
 		{"Retry-After wins over what an earlier answer said of the limit",
 			[]func() *http.Response{says(200, `RateLimit: "a";r=1;t=9`), says(429, `Retry-After: 2`, `RateLimit: "a";r=0;t=9`), says(200)}, []time.Duration{0, 0, 2 * s}},
-		{"concurrent requests are another's business",
+		{"a limit in concurrent requests does not pace",
 			[]func() *http.Response{says(200, `RateLimit-Policy: "c";q=9;qu="concurrent-requests"`, `RateLimit: "c";r=0;t=9`)}, []time.Duration{0, 0}},
 		{"also if that is not known at first",
 			[]func() *http.Response{says(200, `RateLimit: "c";r=1;t=9`), says(200, `RateLimit-Policy: "c";q=9;qu="concurrent-requests"`, `RateLimit: "c";r=0;t=9`)}, []time.Duration{0, 0, 0}},
@@ -92,11 +92,11 @@ func TestWhenRequestsAreSent(t *testing.T) {
 			[]func() *http.Response{says(200, `RateLimit-Policy: "c";q=9;qu="concurrent-requests"`), says(200, `RateLimit: "c";r=0;t=9`)}, []time.Duration{0, 0, 0}},
 		{"one that is malformed is ignored",
 			[]func() *http.Response{says(200, `RateLimit-Policy: "c";q=9;qu="concurrent-requests"`), says(200, `RateLimit-Policy: "c"`, `RateLimit: "c";r=0;t=9`)}, []time.Duration{0, 0, 0}},
-		{"partitions that change hold nobody",
+		{"partitions that change do not pace",
 			[]func() *http.Response{says(200, `RateLimit: "u";r=5;t=9;pk=:YQ==:`), says(200, `RateLimit: "u";r=0;t=9;pk=:Yg==:`)}, []time.Duration{0, 0, 0}},
 		{"not even if the last two are the same",
 			[]func() *http.Response{says(200, `RateLimit: "u";r=5;t=9;pk=:YQ==:`), says(200, `RateLimit: "u";r=5;t=9;pk=:Yg==:`), says(200, `RateLimit: "u";r=0;t=9;pk=:Yg==:`)}, []time.Duration{0, 0, 0, 0}},
-		{"two partitions in one answer hold nobody",
+		{"two partitions in one answer do not pace",
 			[]func() *http.Response{says(200, `RateLimit: "u";r=0;t=9;pk=:YQ==:, "u";r=5;t=9;pk=:Yg==:`)}, []time.Duration{0, 0}},
 		{"one partition holds",
 			[]func() *http.Response{says(200, `RateLimit: "u";r=5;t=9;pk=:YQ==:`), says(200, `RateLimit: "u";r=0;t=9;pk=:YQ==:`)}, []time.Duration{0, 0, 9 * s}},
@@ -137,7 +137,7 @@ func TestMalformedRateLimitNeverPaces(t *testing.T) {
 }
 
 // Waiters go in order, a gap apart, which each good answer halves.
-func TestThoseWhoWaitedGoOneAfterTheOther(t *testing.T) {
+func TestWaitingRequestsGoOneAfterTheOther(t *testing.T) {
 	for _, test := range []struct {
 		rule  string
 		first func() *http.Response
@@ -209,7 +209,7 @@ func TestGapsAreNoShorterWithoutAnAnswer(t *testing.T) {
 	})
 }
 
-func TestWhoHasLeftIsNotSent(t *testing.T) {
+func TestACancelledRequestIsNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr, srv := newClient(t, Config{Throttle: noThrottle}, script(says(200)))
 		ctx, cancel := context.WithCancel(context.Background())
@@ -240,7 +240,7 @@ func TestGapsEnd(t *testing.T) {
 
 // What comes before the gap is over waits, so that newcomers are no storm
 // either.
-func TestNewcomersStandBehindThoseWhoWait(t *testing.T) {
+func TestNewRequestsQueueBehindWaitingOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr, srv := newClient(t, once, script(says(429, `Retry-After: 1`), says(429)))
 		fetch(tr, host1)
@@ -252,8 +252,7 @@ func TestNewcomersStandBehindThoseWhoWait(t *testing.T) {
 	})
 }
 
-// A later answer that says more ends the wait, and nobody pays for it with a
-// gap.
+// A later answer with new units ends the wait, and no gap follows.
 func TestALaterAnswerEndsTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr, srv := newClient(t, once, func(n int, _ *http.Request) (*http.Response, error) {
@@ -418,7 +417,7 @@ func TestAWaitThatIsTooLongFailsAtOnce(t *testing.T) {
 		{"the longest of several", Config{MaxWait: 4 * s}, says(200, `RateLimit: "a";r=0;t=5, "b";r=0;t=2`), 0, weir.OverRate, 5 * s},
 		{"the default of MaxWait", Config{}, says(429, `Retry-After: 32`), 0, weir.OverRate, 32 * s},
 		{"at the deadline", Config{}, says(429, `Retry-After: 5`), 5 * s, weir.TooLate, 5 * s},
-		{"nobody may wait", Config{Queue: -1}, says(429, `Retry-After: 5`), 0, weir.QueueFull, 5 * s},
+		{"no request may wait", Config{Queue: -1}, says(429, `Retry-After: 5`), 0, weir.QueueFull, 5 * s},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			test.cfg.Retry = noRetry
@@ -455,7 +454,7 @@ func TestAServerIsBelievedForAMinute(t *testing.T) {
 	})
 }
 
-// Who waits already, and is put off beyond what it can wait, hears at once.
+// A waiting request fails at once when an answer makes its wait too long.
 func TestAWaiterThatIsPutOffFailsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr, srv := newClient(t, once, func(n int, _ *http.Request) (*http.Response, error) {
@@ -476,8 +475,9 @@ func TestAWaiterThatIsPutOffFailsAtOnce(t *testing.T) {
 	})
 }
 
-// The line may be longer than it seemed. The reason is what it waits for.
-func TestTheLineIsLeftAfterMaxWait(t *testing.T) {
+// A request that does not get its turn within MaxWait fails with the reason of the
+// wait.
+func TestAWaitEndsAfterMaxWait(t *testing.T) {
 	for status, why := range map[int]weir.Reason{429: weir.OverRate, 503: weir.Throttled} {
 		synctest.Test(t, func(t *testing.T) {
 			tr, srv := newClient(t, Config{Retry: noRetry, MaxWait: 1050 * ms}, script(says(status, `Retry-After: 1`), says(502)))
@@ -504,7 +504,7 @@ func TestTheLineIsLeftAfterMaxWait(t *testing.T) {
 	}
 }
 
-func TestWhoLeavesTheLineDoesNotCount(t *testing.T) {
+func TestACancelledRequestLeavesTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr, srv := newClient(t, once, script(says(429, `Retry-After: 5`), says(429)))
 		fetch(tr, host1)
@@ -526,7 +526,7 @@ func TestWhoLeavesTheLineDoesNotCount(t *testing.T) {
 	})
 }
 
-func TestTheLineIsBounded(t *testing.T) {
+func TestTheQueueIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr, _ := newClient(t, Config{Retry: noRetry, Queue: 2}, script(says(429, `Retry-After: 5`), says(200)))
 		fetch(tr, host1)

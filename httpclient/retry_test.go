@@ -22,7 +22,7 @@ import (
 )
 
 // Which requests are tried again, after which answers?
-func TestWhatIsRetried(t *testing.T) {
+func TestRetryable(t *testing.T) {
 	refusedErr := &net.OpError{Op: "dial", Err: fmt.Errorf("connect: %w", syscall.ECONNREFUSED)}
 	resetErr := &net.OpError{Op: "read", Err: syscall.ECONNRESET}
 	fails := func(err error) any { return err }
@@ -105,7 +105,7 @@ func TestWhatIsRetried(t *testing.T) {
 	}
 }
 
-// resetStream is what net/http says of a stream: errors.As sees its like in it.
+// resetStream has the As method of the HTTP/2 stream error in net/http.
 type resetStream struct{}
 
 func (resetStream) Error() string { return "stream error: stream ID 1; INTERNAL_ERROR" }
@@ -121,7 +121,7 @@ func (tooSlow) Error() string   { return "timeout" }
 func (tooSlow) Timeout() bool   { return true }
 func (tooSlow) Temporary() bool { return true }
 
-func TestABodyThatCannotBeHadAgainIsSentOnce(t *testing.T) {
+func TestABodyWithoutGetBodyIsSentOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr, srv := newClient(t, Config{}, script(says(429)))
 		r, _ := http.NewRequest("PUT", host1, io.NopCloser(strings.NewReader("question")))
@@ -191,7 +191,7 @@ func TestARetryPastTheDeadlineIsNotAwaited(t *testing.T) {
 	})
 }
 
-func TestACallerThatLeavesIsNotRetriedFor(t *testing.T) {
+func TestACancelledRequestIsNotRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr, srv := newClient(t, Config{}, script(says(503, "Retry-After: 9")))
 		ctx, cancel := context.WithCancel(context.Background())
@@ -298,7 +298,7 @@ func isStuck(bodies *[]*stuck) func(int, *http.Request) (*http.Response, error) 
 }
 
 // An answer is an answer, wherever its body is: a retry waits for none.
-func TestNobodyWaitsForABody(t *testing.T) {
+func TestReadingADiscardedBodyDelaysNoRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var bodies []*stuck
 		tr, srv := newClient(t, Config{}, isStuck(&bodies))
@@ -320,7 +320,7 @@ func TestNobodyWaitsForABody(t *testing.T) {
 
 // Of an answer that is retried the rest is read, so that its connection is free
 // again, if that is little.
-func TestWhatIsRetriedIsReadUpTo64KB(t *testing.T) {
+func TestADiscardedBodyIsReadUpTo64KB(t *testing.T) {
 	for _, test := range []struct {
 		rule   string
 		size   int
@@ -398,8 +398,7 @@ func TestARetryThatFailsIsTheResult(t *testing.T) {
 	})
 }
 
-// Only what is sent is paid for; but who waits for what there is no budget for
-// would wait in vain.
+// Only a retry that is sent spends budget, and a retry without budget does not wait.
 func TestABudgetPaysForWhatIsSent(t *testing.T) {
 	one := throttle.RetryConfig{MinPerSecond: 0.1} // in ten seconds
 	twice := one
@@ -434,6 +433,6 @@ func TestABudgetPaysForWhatIsSent(t *testing.T) {
 		time.AfterFunc(s, cancel)
 		send(tr, get(ctx, host1))
 		fetch(tr, host1)
-		srv.want(t, "who left has spent nothing", 0, s, 3*s)
+		srv.want(t, "a cancelled retry spends nothing", 0, s, 3*s)
 	})
 }

@@ -24,7 +24,7 @@ type service struct {
 	began  time.Time
 	asked  []time.Duration
 	bodies []string
-	open   atomic.Int64 // bodies of responses that nobody has closed
+	open   atomic.Int64 // bodies of responses that are not closed
 	answer func(n int, r *http.Request) (*http.Response, error)
 }
 

@@ -13,7 +13,7 @@ import (
 
 // Stats are the state of a Transport, and its counts since New.
 type Stats struct {
-	Hosts   int // hosts and keys whose state is kept
+	Hosts   int // hosts and keys in memory
 	Waiting int // requests that wait because of pacing
 
 	Requests  uint64 // calls of RoundTrip
@@ -119,8 +119,8 @@ func (t *Transport) limited(h *host, err error) {
 	}
 }
 
-// A note is the content of a log line: the number of attempts that waited, and of
-// those that were refused, by reason.
+// A note is the content of a log line: the number of attempts that waited, and
+// the number of refused attempts by reason.
 type note struct {
 	held, rejected, throttled, limited int
 	longest                            time.Duration

@@ -14,7 +14,7 @@ import (
 	"github.com/weir-go/weir"
 )
 
-// A window allows so many requests in each of its lengths, and says so.
+// A window allows a number of requests per period, and reports it.
 type window struct {
 	quota  int
 	length time.Duration
@@ -53,8 +53,8 @@ func (w *window) answer(rng func() float64) func(int, *http.Request) (*http.Resp
 	}
 }
 
-// Fifty callers that want more than a server gives get nearly all that it
-// gives, and are hardly ever refused, although nobody told them the quota.
+// Fifty callers that offer more than the quota use nearly all of it, and are almost
+// never refused, although they do not know the quota.
 func TestStormOfCallersKeepsToTheQuota(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(1, 2))
@@ -127,7 +127,7 @@ func (b *bucket) answer(rng func() float64) func(int, *http.Request) (*http.Resp
 }
 
 // A quota of a hundred a second, of which 20 at once: callers get nearly all of
-// it, however many they are. Those that begin together are refused once.
+// it, however many they are. Callers that begin together are refused once.
 func TestStormOfCallersGetsAQuotaOfManyASecond(t *testing.T) {
 	for _, callers := range []int{1, 2, 20, 50} {
 		synctest.Test(t, func(t *testing.T) {
@@ -159,9 +159,9 @@ func TestStormOfCallersGetsAQuotaOfManyASecond(t *testing.T) {
 	}
 }
 
-// Whatever happens to those in line, in any order, nobody is forgotten and
-// nothing is left behind.
-func TestStormOfLeavers(t *testing.T) {
+// Requests that wait and end in any order and any way are all answered, and leave
+// no state behind.
+func TestStormOfCancelledCallers(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 0))

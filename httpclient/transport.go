@@ -42,8 +42,8 @@ import (
 // an answer reports new units. If RateLimit-Policy names q and w, and a unit
 // returns in less than a second (w/q), requests do not wait for t, which is in
 // whole seconds: one is sent each w/q, until a 429 shows that this is too fast.
-// Items without t, items in concurrent-requests, and items whose partition key
-// changes from answer to answer do not hold requests back; use Key to separate
+// Items without t, items in concurrent-requests, and items with a partition key
+// that changes from answer to answer do not hold requests back; use Key to separate
 // partitions. While units are left, requests do not wait.
 //
 // Retry-After takes precedence over a RateLimit field of the same answer. A 503
@@ -99,7 +99,7 @@ import (
 //
 // A Transport keeps the state of MaxHosts hosts. For a new host it drops the least
 // recently used one that has no request in flight and no wait to heed. It examines
-// up to eight; those that stay count as used. If it finds none, the new host shares
+// up to eight; the hosts that stay count as used. If it finds none, the new host shares
 // one state with others in the same position: with a limiter of PerHost for "" and
 // a budget, but without pacing and throttle, so that they do not delay each other.
 //

@@ -25,10 +25,10 @@ import (
 	"github.com/weir-go/weir/throttle"
 )
 
-// A turnstile is a limiter that lets so many in, and notes outcomes.
+// A turnstile is a limiter that admits a number of requests, and records outcomes.
 type turnstile struct {
 	let int
-	err error // of who comes after them
+	err error // of further requests
 
 	mu       sync.Mutex
 	owner    weir.Owner
@@ -213,8 +213,8 @@ func TestARefusalOfTheLimiterCostsNoQuota(t *testing.T) {
 	})
 }
 
-// A host that refuses everything gets less and less. Whose fault an error is
-// matters.
+// A host that refuses everything gets fewer requests. Errors of the client do not
+// count.
 func TestTheThrottleSendsLessToAHostThatRefuses(t *testing.T) {
 	for _, test := range []struct {
 		rule   string
@@ -273,7 +273,7 @@ func TestTheThrottleDoesNotCountRefusalsOfTheLimiter(t *testing.T) {
 }
 
 // Which requests share what is remembered?
-func TestWhatIsOneHost(t *testing.T) {
+func TestHostKeys(t *testing.T) {
 	byUser := func(r *http.Request) string { return r.Header.Get("Authorization") }
 	for _, test := range []struct {
 		rule     string
@@ -354,8 +354,8 @@ func TestHostsAreBounded(t *testing.T) {
 	})
 }
 
-// Those that have to be waited for are asked once, and not by each newcomer.
-func TestHostsOnHoldDoNotStandInTheWayOfOthers(t *testing.T) {
+// Hosts with a wait to heed are examined once, and not for each new host.
+func TestHostsOnHoldDoNotBlockEviction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr, _ := newClient(t, Config{Retry: noRetry, MaxHosts: 20}, func(n int, _ *http.Request) (*http.Response, error) {
 			if n < 8 {
@@ -394,7 +394,7 @@ func TestPerHostIsCalledOnceForAHost(t *testing.T) {
 	}
 }
 
-// A queue is a limiter of one, in which everybody waits.
+// A queue is a limiter of one unit with an unbounded queue.
 type queue struct {
 	turn  chan struct{}
 	owner weir.Owner
@@ -410,9 +410,9 @@ func (q *queue) Use(_ weir.Grant, n int) int { q.used = append(q.used, n); retur
 
 func (q *queue) Release(weir.Grant, weir.Outcome) { <-q.turn }
 
-// Who waits in the limiter when the host asks for a wait has not been sent yet,
-// and waits for that, too, but not in the limiter.
-func TestWhoWaitsInTheLimiterHeedsTheHold(t *testing.T) {
+// A request that waits in the limiter when the host asks for a wait also waits for
+// the host, without a unit of the limiter.
+func TestARequestInTheLimiterHeedsTheHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lim := &queue{turn: make(chan struct{}, 1)}
 		lim.owner = lim
@@ -647,7 +647,7 @@ func TestCloseIdleConnectionsIsPassedOn(t *testing.T) {
 	tr.CloseIdleConnections() // of a Base that has none
 }
 
-func TestARequestWithoutAURLIsBasesBusiness(t *testing.T) {
+func TestARequestWithoutAURLGoesToBase(t *testing.T) {
 	tr, err := New(Config{})
 	if err != nil {
 		t.Fatal(err)

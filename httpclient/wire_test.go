@@ -23,8 +23,7 @@ import (
 	"github.com/weir-go/weir/throttle"
 )
 
-// dial returns a client of a real server, whose Transport has that
-// configuration.
+// dial returns a client of a real server, and its Transport.
 func dial(t *testing.T, cfg Config, srv *httptest.Server) (*http.Client, *Transport) {
 	t.Helper()
 	cfg.Base = srv.Client().Transport
@@ -94,7 +93,7 @@ func TestWireTheLimitHoldsUntilTheBodyIsRead(t *testing.T) {
 	var inside, most atomic.Int64
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		most.Store(max(most.Load(), inside.Add(1)))
-		if r.URL.Path == "/busy" { // who refuses is done: the retry may come
+		if r.URL.Path == "/busy" { // refused at once, so that the retry comes
 			inside.Add(-1)
 			w.WriteHeader(503)
 		} else {

@@ -161,7 +161,7 @@ func TestDoWaitsByDefault(t *testing.T) {
 	})
 }
 
-// Who leaves while waiting is told why the last attempt failed.
+// A call that is cancelled while it waits returns the error of its last attempt.
 func TestDoCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := retrier(t, throttle.RetryConfig{Backoff: -1})
@@ -181,7 +181,7 @@ func TestDoCancelled(t *testing.T) {
 	})
 }
 
-// Whose caller has left by the time that fn returns costs no budget.
+// A call that is cancelled before fn returns spends no budget.
 func TestDoLeft(t *testing.T) {
 	r := retrier(t, throttle.RetryConfig{Backoff: -1})
 	ctx, cancel := context.WithCancel(t.Context())

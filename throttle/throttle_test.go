@@ -27,7 +27,7 @@ func limiter(t testing.TB, cfg throttle.Config) *throttle.Limiter {
 	return l
 }
 
-// closed returns a Limiter that refuses all but one in so many thousands, and
+// closed returns a Limiter that refuses nearly all requests, and
 // its Stats.
 func closed(t testing.TB) (*throttle.Limiter, throttle.Stats) {
 	t.Helper()
@@ -216,8 +216,8 @@ func TestAllocations(t *testing.T) {
 	allocateNothing(t, "Stats", func() { open.Stats() })
 }
 
-// A host that answers slowly, and whose callers mostly leave, refuses nothing:
-// all that it is asked goes out.
+// A backend that answers slowly while most callers leave does not refuse: every
+// request is sent.
 func TestSlowAndLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := limiter(t, throttle.Config{})

@@ -50,7 +50,7 @@ func (c BudgetConfig) Validate() error {
 // of them, so that retries add no more than a tenth to the load of a backend,
 // however badly it fails. Without a budget, three attempts per request can treble
 // the load (Site Reliability Engineering, chapter 21, "Deciding to Retry"; the
-// minimum and the window are those of Finagle's RetryBudget).
+// minimum and the window follow Finagle's RetryBudget).
 //
 // gRPC uses a token bucket instead (proposal A6): a failure costs 1, a success
 // earns 0.1, and every request may be retried while the bucket is more than half
@@ -60,7 +60,7 @@ func (c BudgetConfig) Validate() error {
 // what it has earned.
 //
 // A retry is reserved before its backoff and settled after it, so that the
-// retries that wait count against the budget, and those that are given up do not.
+// retries that wait count against the budget, and abandoned retries do not.
 //
 // NewBudget makes a Budget; the zero value is not usable.
 type Budget struct {

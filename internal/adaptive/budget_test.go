@@ -21,7 +21,7 @@ func TestBudget(t *testing.T) {
 	type step struct {
 		at       time.Duration
 		requests int
-		retries  int // how many there may be then; -1: nobody asks
+		retries  int // that are allowed then; -1: none is asked for
 	}
 	pure := adaptive.BudgetConfig{MinPerSecond: -1}
 	for _, tt := range []struct {

@@ -7,7 +7,7 @@ import (
 	"github.com/weir-go/weir/internal/adaptive"
 )
 
-// A backend refuses everything; its client soon asks it less.
+// A backend refuses everything, and its client soon sends fewer requests.
 func ExampleThrottle() {
 	a, err := adaptive.New(adaptive.Config{})
 	if err != nil {
@@ -16,7 +16,7 @@ func ExampleThrottle() {
 	now := time.Duration(0)
 	for range 500 {
 		now += 10 * time.Millisecond
-		if a.Request(now, 0.5) { // a chance, made up
+		if a.Request(now, 0.5) { // a fixed chance
 			a.Drop(now)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/weir-go/weir/internal/adaptive"
 )
 
-// An oracle remembers everything, and counts anew each time.
+// An oracle stores every event, and counts them all each time.
 type oracle struct {
 	width time.Duration // of a 50th of the window
 	seen  [2][]time.Duration
@@ -69,8 +69,8 @@ func step(now *time.Duration, x byte) {
 // start is before the epoch, or after it.
 func start(x uint8) time.Duration { return 37 * (time.Duration(x) - 128) }
 
-// Whatever happens: what is refused is what the formula says of all that was
-// ended, refused and accepted in the window, in whole numbers.
+// In any sequence of events, a request is refused exactly if the formula says so for
+// the events in the window, computed in integers.
 func FuzzThrottle(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, events []byte, k, maxp, grace uint8) {
@@ -118,8 +118,8 @@ func FuzzThrottle(f *testing.F) {
 	})
 }
 
-// Whatever happens: there is a retry if, and only if, the requests and retries
-// of the window leave room for it.
+// In any sequence of events, a retry is allowed exactly if the requests and retries
+// in the window leave room for it.
 func FuzzBudget(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, events []byte, ratio, floor, at uint8) {

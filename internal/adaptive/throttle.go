@@ -65,8 +65,8 @@ func (c Config) Validate() error {
 //     the answer comes (Accept).
 //   - A request that the backend refuses, or answers too late, counts as a request
 //     when that is known (Drop).
-//   - A request in flight does not count, and neither does one whose caller left:
-//     they do not show that the backend refuses.
+//   - A request in flight does not count, and neither does a request that its
+//     caller cancelled: they do not show that the backend refuses.
 //
 // So a backend that accepts every request is never throttled, however slow it is
 // and however many callers cancel. A backend that does not answer at all is noticed

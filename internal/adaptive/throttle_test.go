@@ -47,8 +47,8 @@ func TestThrottle(t *testing.T) {
 		steps []step
 	}{
 		// "Under normal conditions, the two values are equal."
-		{"who is accepted is not refused", book, []step{{0, 0, 10, 0}, {s, 0, 90, 0}}},
-		{"nor is who has asked for nothing", book, []step{{0, 0, 0, 0}}},
+		{"a client whose requests are accepted is not throttled", book, []step{{0, 0, 10, 0}, {s, 0, 90, 0}}},
+		{"nor is a client without requests", book, []step{{0, 0, 0, 0}}},
 		// "Clients can continue to issue requests to the backend until requests
 		// is K times as large as accepts."
 		{"up to K requests for an accept", book, []step{{0, 10, 10, 0}, {0, 1, 0, 1.0 / 22}}},
@@ -126,8 +126,8 @@ func TestThrottleChance(t *testing.T) {
 	}
 }
 
-// What is in flight says nothing, nor does what its caller left: a backend that
-// accepts all is never throttled.
+// Requests in flight and requests that their callers cancelled do not count: a
+// backend that accepts all is never throttled.
 func TestThrottleInFlight(t *testing.T) {
 	a := throttle(t, book)
 	for range 1000 {
@@ -225,7 +225,7 @@ type client struct {
 	sent, accepted int
 }
 
-// run asks so many times a second of a backend that accepts so many a second.
+// run sends rate requests a second to a backend that accepts capacity a second.
 func (c *client) run(d time.Duration, rate, capacity int) {
 	for end := c.now + d; c.now < end; c.now += s {
 		room := capacity

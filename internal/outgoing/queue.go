@@ -187,8 +187,8 @@ func (q *Queue) Renew(number *uint64) bool {
 	return false
 }
 
-// Answer counts an answer of the server, and rejects the requests whose wait it
-// makes too long.
+// Answer counts an answer of the server, and rejects the requests that would
+// now wait too long.
 func (q *Queue) Answer(a *pacing.Answer) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -76,7 +76,7 @@ const steadyGap = time.Second
 
 // opens returns when q lets the next request go; it may go now if that is not
 // after now. A quota with several partitions lets all requests go, since it is not
-// known whose units are used up.
+// known which partition is used up.
 //
 // When the server reported r units, it had at least r, and since then one unit
 // returns each gap; every request sent since then uses one. So a request sent at
@@ -280,8 +280,8 @@ func (p *Pacer) policy(l ratelimitfield.ServiceLimit) (gap time.Duration, unit s
 	return 0, ratelimitfield.UnitRequests
 }
 
-// limit returns the state of a limit, nil if there are too many. It drops limits
-// whose time is over to make room.
+// limit returns the state of a limit, nil if there are too many. It drops expired
+// limits to make room.
 func (p *Pacer) limit(now time.Duration, name string) *quota {
 	i := slices.IndexFunc(p.limits, func(q quota) bool { return q.name == name })
 	if i >= 0 {

@@ -95,7 +95,7 @@ func TestGoodAnswersHalveTheGap(t *testing.T) {
 	}
 }
 
-// The reason is that of the wait that ends last.
+// The Pacer reports the reason of the wait that ends last.
 func TestReason(t *testing.T) {
 	for _, tt := range []struct {
 		quota, busy time.Duration
