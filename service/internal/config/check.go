@@ -9,7 +9,7 @@ import (
 	"github.com/weir-go/weir/service/internal/match"
 )
 
-// Bounds of what can be said.
+// Bounds of fields.
 const (
 	maxRules   = 100_000
 	maxPattern = 4096 // bytes
@@ -21,11 +21,11 @@ const (
 	maxTTL     = day
 )
 
-// A FieldError is what is wrong with one field of Rules.
+// A FieldError describes an invalid field of Rules.
 type FieldError struct {
-	Field string // as a path in a file: rules[3].burst
+	Field string // its path: rules[3].burst
 	Value any    // nil if it is not given
-	Rule  string // what it must be
+	Rule  string // the condition
 }
 
 func (e *FieldError) Error() string { return "config: " + e.Field + e.what() }
@@ -51,12 +51,11 @@ func short(text string) string {
 	return text[:maxShown] + "..."
 }
 
-// maxErrors bounds how many errors Complete tells.
+// maxErrors bounds the errors of Complete.
 const maxErrors = 20
 
-// Complete checks all that the types say, and then gives names to the rules
-// that have none. The error joins a *FieldError for each thing that is wrong,
-// 20 at most; with an error, nothing is changed.
+// Complete checks all fields, and names the rules that have no name. The error joins
+// a *FieldError for each invalid field, 20 at most; then nothing is changed.
 func (r *Rules) Complete() error {
 	var all []error
 	r.check(func(e *FieldError) {
@@ -70,10 +69,10 @@ func (r *Rules) Complete() error {
 	return errors.Join(all...)
 }
 
-// A checker tells what is wrong.
+// A checker reports invalid fields.
 type checker struct {
 	report func(*FieldError)
-	place  func(path string) string // says where a field is
+	place  func(path string) string // returns where a field is
 }
 
 func (c *checker) check(fine bool, field string, value any, rule string) {
@@ -82,7 +81,7 @@ func (c *checker) check(fine bool, field string, value any, rule string) {
 	}
 }
 
-// within checks that a number is one of those in a range.
+// within checks that a number is in a range.
 func (c *checker) within(field string, n int, least, most int64) {
 	c.check(int64(n) >= least && int64(n) <= most, field, n, fmt.Sprintf("must be from %d to %d", least, most))
 }
@@ -151,7 +150,7 @@ func (c *checker) pattern(path string, r *Rule) {
 	c.text(path+"."+field, field, text)
 }
 
-// text checks the text of a pattern, whose kind is that of a field.
+// text checks the text of a pattern of the kind that a field has.
 func (c *checker) text(path, field, text string) {
 	if len(text) > maxPattern {
 		c.check(false, path, text, fmt.Sprintf("must have at most %d bytes", maxPattern))

@@ -8,18 +8,17 @@ import (
 	"strings"
 )
 
-// A Change is what is different between two Rules: the names of rules, in the
-// order of the new ones, or of the old ones if they are Removed.
+// A Change is the difference between two Rules: names of rules, in the order of the
+// new Rules; Removed in that of the old.
 type Change struct {
 	Added, Removed, Changed, Same []string
 
-	details []string // what changed, one for each of Changed
-	beside  []string // what changed beside the rules
+	details []string // one for each of Changed
+	beside  []string // of other fields
 }
 
-// Diff returns what makes the new Rules of the old ones. Both are complete. A
-// rule is the same if it does the same: a default that is written out is no
-// change.
+// Diff returns the change from old to new. Both are complete. A default that is
+// written out is no change.
 func Diff(old, new *Rules) (c Change) {
 	was := map[string]*Rule{}
 	for i := range old.Rules {
@@ -69,8 +68,7 @@ func Diff(old, new *Rules) (c Change) {
 	return c
 }
 
-// maxDetails bounds the rules that String tells about, and what it tells of
-// each.
+// maxDetails bounds the rules that String describes, and the details of each.
 const maxDetails = 3
 
 // String returns the change in one line of bounded length, such as
@@ -103,10 +101,10 @@ func (c Change) String() string {
 	return strings.Join(all, ", ")
 }
 
-// An aspect is what a rule does about one thing, in text.
+// An aspect is one property of a rule, as text.
 type aspect struct{ name, is string }
 
-// differences tells what is different; empty if nothing is.
+// differences describes the differences; empty if there are none.
 func differences(old, new []aspect) string {
 	var told []string
 	for i, a := range new {
@@ -120,7 +118,7 @@ func differences(old, new []aspect) string {
 	return strings.Join(told, ", ")
 }
 
-// aspects are those of a rule. What follows from another is said to.
+// aspects returns the aspects of a rule, with defaults.
 func aspects(r *Rule) []aspect {
 	debt := "the burst"
 	if r.MaxDebt != nil && *r.MaxDebt != cmp.Or(r.Burst, r.Rate.Count) {
@@ -141,7 +139,7 @@ func aspects(r *Rule) []aspect {
 	return slices.Concat(r.Quota.aspects(""), all, r.Concurrency.aspects(), candidate.aspects("candidate "))
 }
 
-// parts are the aspects of a rule that is laid over others.
+// parts returns the aspects of a rule that overlays others.
 func parts(r *Rule) []aspect {
 	set := func(n int, text string) string {
 		if n == 0 {

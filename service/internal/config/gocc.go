@@ -11,15 +11,14 @@ import (
 	"github.com/weir-go/weir/service/internal/strictyaml"
 )
 
-// GoCCDefaults are what GoCC takes from its flags, for what its file does not
-// say.
+// GoCCDefaults are the flags of GoCC: the values of fields that its file leaves out.
 type GoCCDefaults struct {
 	MaxRequests        int           // in a window. If zero, 100
 	MaxRequestsInQueue *int          // If nil, 400
 	Window             time.Duration // If zero, 1 s
 }
 
-// goccFile is a file of GoCC's. What is zero or null is not set.
+// goccFile is a file of GoCC. Fields that are zero or null are not set.
 type goccFile struct {
 	Keys []goccKey `json:"keys"`
 }
@@ -32,18 +31,17 @@ type goccKey struct {
 	WindowMillis         int    `json:"window_millis"`
 }
 
-// ParseGoCC reads the content of a file of GoCC's, a rate limiter, as it is:
+// ParseGoCC reads the content of a file of the rate limiter GoCC:
 //
 //	{"keys": [
 //	  {"key_pattern": "^user-", "key_pattern_is_regex": true, "max_requests_per_window": 100},
 //	  {"key_pattern": "user-cjk", "window_millis": 60000, "max_requests_in_queue": 50}
 //	]}
 //
-// Of a key, all patterns that match it count, in the order of the file: what a
-// later one sets replaces what earlier ones did and the defaults. So the Rules
-// are a Merge: Rules[0] has the defaults, and the others are those of the file,
-// in fixed windows. Errors are as Load's. Unlike GoCC, which ignores them,
-// regexes and fields that make no sense are errors.
+// All patterns that match a key count, in the order of the file: a later one
+// replaces the fields that it sets. So Rules.Merge is set, Rules[0] has the defaults,
+// and the other rules are the entries of the file. They count in fixed windows.
+// Errors are as those of Load. Unlike in GoCC, invalid regexes and fields are errors.
 func ParseGoCC(name string, text []byte, defaults GoCCDefaults) (*Rules, error) {
 	file, err := strictyaml.Parse(name, text, strictyaml.Bounds{Bytes: maxBytes, Values: maxValues})
 	if err != nil {
@@ -60,7 +58,7 @@ func ParseGoCC(name string, text []byte, defaults GoCCDefaults) (*Rules, error) 
 	return r, nil
 }
 
-// isGoCC tells whether a file is one of GoCC's.
+// isGoCC reports whether a file is in GoCC's format.
 func isGoCC(file *strictyaml.File) bool {
 	return filepath.Ext(file.Name) == ".json" && file.Has("keys") && !file.Has("rules")
 }
@@ -98,7 +96,7 @@ func (d GoCCDefaults) rule() Rule {
 	return Rule{Name: "default", Glob: "*", Quota: Quota{Rate: rate, Algorithm: Fixed}, Queue: &queue}
 }
 
-// rule returns the rule to lay over others.
+// rule returns the entry as a rule that overlays others.
 func (k goccKey) rule() (r Rule) {
 	if k.PatternIsRegex {
 		r.Regex = k.Pattern

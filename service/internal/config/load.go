@@ -25,15 +25,14 @@ const (
 
 // Load reads the rules of a file or, if path is one, of a directory: of all its
 // files *.yaml, *.yml and *.json that are not hidden, in the order of their
-// names, as if they were one. What they say beside the rules must not conflict.
-// Directories in it are left alone. Where it is a mounted ConfigMap of
-// Kubernetes, all files are of the same version.
+// names, as if they were one file. Their other fields must not conflict.
+// Subdirectories are ignored. From a mounted ConfigMap of Kubernetes, it reads all
+// files of the same version.
 //
-// A .json file with a list of keys is GoCC's: see ParseGoCC.
+// A .json file with a list of keys is in the format of GoCC: see ParseGoCC.
 //
-// An error of the content joins an error for each thing that is wrong:
-// file:line:column, the field, what is wrong, and what would be right. The
-// rules are Complete.
+// An error of the content joins an error for each invalid field: file:line:column,
+// the field, its value, and the condition. The rules are Complete.
 func Load(path string) (*Rules, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -54,7 +53,7 @@ func Load(path string) (*Rules, error) {
 // Parse reads the content of one file as Load does; name is for errors.
 func Parse(name string, text []byte) (*Rules, error) { return load([]source{{name, text}}) }
 
-// Hash returns 12 hexadecimal digits that tell a list of texts from others.
+// Hash returns 12 hexadecimal digits that identify a list of texts.
 func Hash(texts ...[]byte) string {
 	h := sha256.New()
 	for _, text := range texts {
@@ -71,8 +70,8 @@ type source struct {
 	text []byte
 }
 
-// appendFile reads one more file, as far as it is not too large together with
-// the others; load refuses one that was cut.
+// appendFile reads one more file, up to the bound for all files; load refuses a file
+// that exceeds it.
 func appendFile(sources []source, name string) ([]source, error) {
 	left := maxBytes + 1
 	for _, s := range sources {
@@ -131,14 +130,14 @@ func readFiles(dir string) (sources []source, err error) {
 	return sources, nil
 }
 
-// A part is what one file says of the whole.
+// A part is the content of one file of several.
 type part struct {
 	*strictyaml.File
 	says  Rules
 	first int // place in the whole of its first rule
 }
 
-// A whole is the rules of some files, and where they are from.
+// A whole is the rules of all files, with their sources.
 type whole struct {
 	Rules
 	parts []*part
@@ -233,7 +232,7 @@ func (w *whole) in(path string) (*part, string) {
 	return p, fmt.Sprintf("rules[%d]%s", i-p.first, rest)
 }
 
-// validate reports what is wrong where it is.
+// validate reports errors with their places.
 func (w *whole) validate() {
 	if read := !slices.ContainsFunc(w.parts, func(p *part) bool { return p.Err() != nil }); read && !w.given {
 		w.parts[0].Report(nil, "rules", ": must be given; [] if there are none")
@@ -262,8 +261,7 @@ type complaint struct {
 
 type complaints []complaint
 
-// report reports all but what is about rules that could not be read to begin
-// with.
+// report reports the complaints, without those about rules that could not be read.
 func (all complaints) report() {
 	all = slices.DeleteFunc(all, func(c complaint) bool {
 		rule, _, _ := strings.Cut(c.path, ".")

@@ -9,12 +9,11 @@ import (
 // Merged returns the rule for the keys that match just these of the Rules, by
 // their places in ascending order: Rules[0], and over it, field by field, what
 // the others give of Rate.Count, Rate.Period (if not zero) and Queue (if not
-// nil). All else is that of Rules[0], the pattern included.
+// nil). Other fields, the pattern included, come from Rules[0].
 //
-// Its name is made of theirs, and differs between any two lists unless there are
-// spaces in theirs, as there are none in those that Complete makes. There can be
-// as many rules as lists, that is 2 to the power of len(r.Rules)-1, if the
-// patterns overlap badly: whoever keeps what Merged returns has to bound it.
+// Its name combines their names, and is unique unless these contain spaces; names
+// that Complete makes do not. There can be 2 to the power of len(r.Rules)-1 such
+// rules: a caller that keeps them must bound their number.
 func (r *Rules) Merged(matching []int) Rule {
 	merged := r.Rules[0]
 	var names []string
@@ -40,7 +39,7 @@ func (r *Rules) Merged(matching []int) Rule {
 	return merged
 }
 
-// joined makes one name of several. What is too long for a name ends in a hash.
+// joined makes one name of several. If it is too long, it ends in a hash.
 func joined(names []string) string {
 	name := strings.Join(names, " + ")
 	if len(name) <= maxName {

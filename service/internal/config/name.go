@@ -8,7 +8,7 @@ import (
 // maxName bounds the length of a rule's name.
 const maxName = 64
 
-// named tells whether a text can be a name.
+// named reports whether a text is a valid name.
 func named(text string) bool {
 	return text != "" && len(text) <= maxName &&
 		!strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' || r == '"' || r == '\\' })
@@ -38,7 +38,7 @@ func (r *Rules) complete() {
 	}
 }
 
-// nameOf makes a name of a pattern.
+// nameOf makes a name from a pattern.
 func nameOf(pattern string) string {
 	var b strings.Builder
 	for _, r := range pattern {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// rule checks a rule by itself.
+// rule checks one rule.
 func (c *checker) rule(path string, r *Rule) {
 	c.check(r.Per == "" || r.Per == PerKey || r.Per == PerRule, path+".per", string(r.Per), "must be key or rule")
 	c.check(r.Mode == "" || r.Mode == Enforce || r.Mode == Shadow || r.Mode == Off, path+".mode", string(r.Mode), "must be enforce, shadow or off")
@@ -47,7 +47,7 @@ func (c *checker) rate(path string, r Rate) {
 	c.check(r.Period >= minPeriod && r.Period <= maxPeriod, path, r, fmt.Sprintf("must have a period from %v to %s", minPeriod, span(maxPeriod)))
 }
 
-// rated checks what goes with a rate.
+// rated checks the fields that need a rate.
 func (c *checker) rated(path string, r *Rule) {
 	if r.Queue != nil {
 		c.within(path+".queue", *r.Queue, 0, maxQueue)
@@ -58,7 +58,7 @@ func (c *checker) rated(path string, r *Rule) {
 	c.check(r.MaxWait >= 0, path+".max_wait", r.MaxWait, "must be >= 0")
 }
 
-// unrated checks that there is nothing that would not count without a rate.
+// unrated rejects fields that have no effect without a rate.
 func (c *checker) unrated(path string, r *Rule) {
 	for _, field := range []struct {
 		name  string
@@ -93,7 +93,7 @@ func (c *checker) concurrency(path string, l *Concurrency) {
 		fmt.Sprintf("must be from ttl, which is %v, to %v", ttl, 10*maxTTL))
 }
 
-// layer checks a rule that is laid over others: a part of one.
+// layer checks a rule that overlays others.
 func (c *checker) layer(path string, r *Rule) {
 	rest := *r
 	rest.Name, rest.Key, rest.Glob, rest.Regex, rest.Rate, rest.Queue = "", "", "", "", Rate{}, nil

@@ -16,8 +16,8 @@ var units = []struct {
 	is           time.Duration
 }{{"d", "day", day}, {"h", "hour", time.Hour}, {"m", "minute", time.Minute}, {"s", "second", time.Second}}
 
-// String returns the rate as a file has it, the period as short as can be:
-// 100/s, 100/1m30s. The zero Rate is empty.
+// String returns the rate in the shortest format of a file: 100/s, 100/1m30s. The
+// zero Rate is empty.
 func (r Rate) String() string {
 	if r == (Rate{}) {
 		return ""
@@ -25,7 +25,7 @@ func (r Rate) String() string {
 	return strconv.Itoa(r.Count) + "/" + span(r.Period)
 }
 
-// span is a period in text.
+// span formats a period.
 func span(d time.Duration) string {
 	for _, u := range units {
 		if d == u.is {
@@ -45,7 +45,7 @@ func span(d time.Duration) string {
 	return text
 }
 
-// MarshalText returns what String does.
+// MarshalText returns String.
 func (r Rate) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
 // UnmarshalText reads a count and a period: 100/s, 100/90s, 5/m, 1000/h,
@@ -69,7 +69,7 @@ func (r *Rate) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// parseSpan reads a period, which is > 0 and can lack the number if that is 1.
+// parseSpan reads a period > 0. The number 1 may be left out.
 func parseSpan(text string) (d time.Duration, ok bool) {
 	for _, u := range units {
 		if text == u.letter || text == u.word {
@@ -92,7 +92,7 @@ func (l Limit) String() string {
 	return strconv.Itoa(int(l))
 }
 
-// MarshalText returns what String does.
+// MarshalText returns String.
 func (l Limit) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
 
 // UnmarshalText reads auto or a whole number >= 1.

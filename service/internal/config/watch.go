@@ -20,14 +20,14 @@ import (
 // DefaultWatchInterval is WatchConfig.Interval where it is zero.
 const DefaultWatchInterval = 10 * time.Second
 
-// Writers write in steps: a change counts once nothing has moved for quiet, or
-// at the latest patience after the first sign of it.
+// Writers write in steps: a change is reported when there was none for quiet, or at
+// most patience after the first.
 const (
 	quiet    = 50 * time.Millisecond
 	patience = time.Second
 )
 
-// WatchConfig is what a Watcher is made of.
+// WatchConfig configures a Watcher.
 type WatchConfig struct {
 	// Paths are files, and directories of files.
 	Paths []string
@@ -35,21 +35,20 @@ type WatchConfig struct {
 	// whenever the operating system says so: it does not on network file systems. If
 	// zero, DefaultWatchInterval.
 	Interval time.Duration
-	// Log is told if the operating system cannot say. If nil, nobody is.
+	// Log gets a warning if the operating system cannot watch files. It may be nil.
 	Log *slog.Logger
 }
 
-// A Watcher tells when what files hold has changed, however they were changed:
-// written, replaced, or by another target of a symbolic link anywhere on the way
-// to them, as Kubernetes does it.
+// A Watcher reports changes in the content of files, whether they were written,
+// replaced, or reached through a symbolic link that has changed, as Kubernetes does.
 type Watcher struct {
 	cfg  WatchConfig
 	sum  [sha256.Size]byte // of what they held at the last look
 	told *fsnotify.Watcher // nil if the operating system tells nothing
 }
 
-// NewWatcher takes note of what the files hold now. Make it before you read
-// them, and no change is missed.
+// NewWatcher records the present content of the files. If it is called before they
+// are read, no change is missed.
 func NewWatcher(cfg WatchConfig) *Watcher {
 	if cfg.Interval == 0 {
 		cfg.Interval = DefaultWatchInterval
@@ -60,8 +59,8 @@ func NewWatcher(cfg WatchConfig) *Watcher {
 	return &Watcher{cfg: cfg, sum: content(cfg.Paths)}
 }
 
-// Run calls changed, one call at a time, whenever the files hold something else
-// than at the call before, until ctx ends. That they are gone is a change, too.
+// Run calls changed, one call at a time, whenever the content differs from that at
+// the last call, until ctx ends. The removal of a file is a change.
 func (w *Watcher) Run(ctx context.Context, changed func()) {
 	var events chan fsnotify.Event
 	var failures chan error
@@ -101,15 +100,15 @@ func (w *Watcher) Run(ctx context.Context, changed func()) {
 	}
 }
 
-// look reports whether the files hold something else than when it last looked.
+// look reports whether the content has changed since the last call.
 func (w *Watcher) look() bool {
 	was := w.sum
 	w.sum = content(w.cfg.Paths)
 	return w.sum != was
 }
 
-// follow watches the directories that lead to the files now, and no others. A
-// directory that cannot be watched is left to the polls.
+// follow watches the directories on the present paths to the files. Polling covers
+// a directory that cannot be watched.
 func (w *Watcher) follow() {
 	if w.told == nil {
 		return
@@ -137,8 +136,8 @@ func (w *Watcher) follow() {
 // maxLinks bounds the symbolic links on the way to one file.
 const maxLinks = 40
 
-// trail appends the directories of all names that decide where a path leads: its
-// own, and that of each symbolic link on the way.
+// trail appends all directories that a path depends on: its own, and that of each
+// symbolic link on it.
 func trail(dirs []string, path string) []string {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -181,8 +180,8 @@ func firstLink(path string) (link, rest string, ok bool) {
 	return "", "", false
 }
 
-// entries returns the paths of what is in a directory, in order; of hidden
-// files, too, for what they hold may be read through another name.
+// entries returns the paths in a directory, in order, with hidden files: these may
+// be read through another name.
 func entries(path string) (paths []string) {
 	names, err := os.ReadDir(path)
 	if err != nil {
@@ -194,8 +193,8 @@ func entries(path string) (paths []string) {
 	return paths
 }
 
-// content returns a hash of what files hold, and of their names in directories.
-// That one cannot be read is part of it.
+// content returns a hash of the content of files, of their names in directories, and
+// of which of them cannot be read.
 func content(paths []string) (sum [sha256.Size]byte) {
 	h := sha256.New()
 	for _, path := range paths {
@@ -211,13 +210,13 @@ func content(paths []string) (sum [sha256.Size]byte) {
 	return sum
 }
 
-// isRules tells the files of a directory that Load reads.
+// isRules reports whether Load reads a file of a directory.
 func isRules(name string) bool {
 	return filepath.Base(name)[0] != '.' && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name))
 }
 
-// add adds what a file holds. A directory's entries count by themselves; a pipe
-// must not be read twice.
+// add adds the content of a file. It skips directories, whose entries are added
+// separately, and pipes, which must not be read twice.
 func add(h hash.Hash, path string) {
 	is, err := os.Stat(path)
 	if err != nil || !is.Mode().IsRegular() {

@@ -89,8 +89,8 @@ func (s *Server) Wait(ctx context.Context, req *decider.Request, v *decider.Verd
 	}
 }
 
-// wait waits under the present rules. arrival is that of a request that has waited
-// before the rules changed, else 0.
+// wait waits under the present rules. arrival is 0, or the number of a request that
+// has waited before the rules changed: see quota.Request.
 func (s *Server) wait(ctx context.Context, req *decider.Request, v *decider.Verdict, arrival *uint64) error {
 	rs := s.rules.Load()
 	v.At = s.clock.Now()
@@ -129,8 +129,8 @@ func (s *Server) wait(ctx context.Context, req *decider.Request, v *decider.Verd
 	return nil
 }
 
-// waitUnder waits for the tokens of one rule, whose answer is the last. It returns
-// the reason of a refusal, with RetryAfter in the answer.
+// waitUnder waits for the tokens of the rule with the last answer. It returns the
+// reason of a refusal, and sets RetryAfter in the answer.
 func (s *Server) waitUnder(ctx context.Context, r *rule, ownLimit int, req *decider.Request, v *decider.Verdict, arrival *uint64) (weir.Reason, error) {
 	size := r.QueueSize()
 	if req.OwnQueue && s.cfg.MaxQueue > 0 {
@@ -214,8 +214,8 @@ func (s *Server) deny(list []*rule, r *rule, e *knownKey, req *decider.Request, 
 	return true
 }
 
-// end ends a Verdict with the denial of a rule, whose answer is the last, and
-// returns what the rules before it gave.
+// end ends a Verdict with the denial of the rule with the last answer, and returns
+// what the rules before it gave.
 func (s *Server) end(list []*rule, r *rule, e *knownKey, req *decider.Request, v *decider.Verdict, why weir.Reason, retryAfter time.Duration) {
 	if req.N > 0 {
 		r.counts.denied[why].Add(1)
@@ -226,7 +226,7 @@ func (s *Server) end(list []*rule, r *rule, e *knownKey, req *decider.Request, v
 }
 
 // giveBack returns the tokens that rules gave to a request that is denied. The
-// answers are those of the first rules of the list that have buckets.
+// answers belong to the first rules of the list that have buckets.
 func (s *Server) giveBack(list []*rule, req *decider.Request, answers []decider.Answer) {
 	if req.N == 0 || len(answers) == 0 {
 		return

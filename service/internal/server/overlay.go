@@ -36,8 +36,8 @@ type overlay struct {
 	match  *match
 }
 
-// compileOverlays makes the states for next, or takes those of old. Effective rules
-// whose parts are still there stay known and keep their counts.
+// compileOverlays makes the states for next, or takes those of old. An effective
+// rule stays known and keeps its counts if all its parts are still there.
 func (s *Server) compileOverlays(next, old *rules) error {
 	o := &overlays{rules: next, states: map[time.Duration]*state{}, rest: new(counts), known: map[string]overlay{}}
 	next.overlays = o

@@ -25,7 +25,7 @@ type rule struct {
 	baseLimit int
 }
 
-// state is what a rule has besides its configuration. It survives a reload.
+// state is the mutable part of a rule. It survives a reload.
 type state struct {
 	since     time.Duration // when it began to count
 	buckets   quota.Buckets // nil without a rate

@@ -133,8 +133,8 @@ func New(cfg Config) (*Server, error) {
 func (s *Server) Rules() *config.Rules { return s.rules.Load().Config }
 
 // Reload replaces the rules. A rule with the same name keeps its counts, its queue
-// and its leases, unless its new quota is of another kind; under a new rate, the
-// tokens in its buckets stay as they are. Requests that wait under a rule that is
+// and its leases, unless its new quota is of another kind. A new rate does not
+// change the tokens in its buckets. Requests that wait under a rule that is
 // gone are decided again under the new rules. If there is an error, nothing
 // changes.
 //

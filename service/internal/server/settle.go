@@ -10,7 +10,7 @@ import (
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
-// grantOf returns the grant of n tokens by these rules, whose answers are in v.
+// grantOf returns the grant of n tokens by these rules. Their answers are in v.
 func grantOf(list []*rule, n int, v *decider.Verdict) decider.Grant {
 	if n == 0 {
 		return decider.Grant{}

@@ -19,8 +19,8 @@ import (
 // Requests that are decided during the call may or may not be included. It takes as
 // much memory as the counts of a rule.
 //
-// Anyone who can read a snapshot can return leases, settle grants, and construct
-// keys that share a bucket.
+// A reader of a snapshot can return leases, settle grants, and construct keys that
+// share a bucket.
 func (s *Server) Snapshot(w io.Writer) error {
 	rs := s.rules.Load()
 	out := snapshot.NewWriter(w, s.clock.Now())
@@ -84,9 +84,9 @@ func windowName(period time.Duration) string { return "«windows of " + period.S
 // time.
 func (s *Server) SaveFile(path string) error { return snapshot.WriteFile(path, s.Snapshot) }
 
-// Restored is what Restore has found.
+// Restored describes the result of Restore.
 type Restored struct {
-	Rules  int // whose counts continue
+	Rules  int // that continue their counts
 	Leases int // that are held again
 	Ended  int // leases that have expired since
 	// Skipped describes everything that was left out, and why.

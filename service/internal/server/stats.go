@@ -20,11 +20,11 @@ type RuleStats struct {
 
 	Allowed   uint64
 	Denied    map[weir.Reason]uint64
-	Cancelled uint64 // requests that left the queue, or whose time ran out
+	Cancelled uint64 // requests that left the queue or ran out of time
 	Shadowed  uint64 // requests that would have been denied but for the mode
-	// TrialAllowed and TrialDenied are what the candidate would have done. It also
-	// settles requests that it denied, so it seems too generous where many costs are
-	// returned.
+	// TrialAllowed and TrialDenied count what the candidate would have decided. It
+	// also settles requests that it denied, so it seems too generous where many costs
+	// are returned.
 	TrialAllowed, TrialDenied uint64
 
 	Waiting   int           // requests, now

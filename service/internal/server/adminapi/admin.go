@@ -1,12 +1,11 @@
-// Package adminapi is what an operator sees of weir serve: its state as JSON, a
-// page that shows it, and a way to load the rules again. It belongs on a
-// listener of its own that is not public: whoever reaches it sees keys, and can
-// reload.
+// Package adminapi serves the state of weir serve to its operators: as JSON, as an
+// HTML page, and as metrics. It also reloads the rules. It must be served on a
+// listener that is not public, because it shows keys and accepts reloads.
 //
 //	GET  /                     the page
 //	GET  /-/health             200 while the process serves
 //	GET  /-/ready              200, or 503 and why not
-//	POST /-/reload             200 and a Reloaded, or 422 and an Error: then nothing has changed
+//	POST /-/reload             200 and a Reloaded; or 422, an Error, and no change
 //	GET  /-/status             a Status; ?rules=N bounds its rules, ?since=MS adds the history after that time
 //	GET  /-/top                a Top; ?n=20&by=denied, requests or waiting
 //	GET  /-/explain?key=KEY    an Explanation
@@ -30,30 +29,29 @@ import (
 	"github.com/weir-go/weir/service/internal/server"
 )
 
-// Config is what an API tells of. All functions may be called at the same time.
+// Config configures an API. Its functions must be safe for concurrent use.
 type Config struct {
 	// Server is required.
 	Server *server.Server
-	// Ready says why the server should get no requests, nil if it should. If nil, it
-	// always should.
+	// Ready returns why the server is not ready for requests, or nil. If Ready is nil,
+	// the server is always ready.
 	Ready func() error
-	// Reload loads the rules again, and says what has changed; after an error
-	// nothing has. If nil, there is nothing to reload.
+	// Reload loads the rules again and describes the changes. After an error, nothing
+	// has changed. If nil, rules cannot be reloaded.
 	Reload func(context.Context) (string, error)
-	// ConfigStatus tells of the file. If nil, there is none.
+	// ConfigStatus describes the file of rules. If nil, there is none.
 	ConfigStatus func() ConfigStatus
 	// Metrics serves /metrics. If nil, there are none.
 	Metrics http.Handler
 	// Pprof serves /debug/pprof/.
 	Pprof bool
-	// Local refuses requests that name another host than this machine, so that no
-	// site makes a browser ask under the site's own name (DNS rebinding). It is for
-	// listeners on loopback.
+	// Local rejects requests with a Host that is not this machine, against DNS
+	// rebinding by web sites. It is for listeners on loopback.
 	Local bool
 }
 
-// ConfigStatus says where the rules are from, and how the loading of them went.
-// The zero value says that they are from nowhere.
+// ConfigStatus describes the source of the rules and the last loads. The zero value
+// means that they are not from a file.
 type ConfigStatus struct {
 	Path    string
 	Hash    string    // of the rules in force
@@ -77,7 +75,7 @@ type API struct {
 	ended  sync.WaitGroup
 }
 
-// New returns an API, which takes a sample of the Server every second. Close it.
+// New returns an API. It samples the Server every second, until Close.
 func New(cfg Config) *API {
 	a := &API{cfg: cfg, started: time.Now(), stop: make(chan struct{}), keys: tracker{server: cfg.Server}}
 	a.handler = a.guard(a.routes())
@@ -106,7 +104,7 @@ func (a *API) routes() http.Handler {
 		mux.Handle("GET /metrics", a.cfg.Metrics)
 	}
 	if a.cfg.Pprof {
-		profiles := few(maxProfiles)
+		profiles := atMost(maxProfiles)
 		mux.HandleFunc("GET /debug/pprof/", profiles(pprof.Index))
 		mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
 		mux.HandleFunc("GET /debug/pprof/profile", profiles(pprof.Profile))
@@ -118,12 +116,11 @@ func (a *API) routes() http.Handler {
 	return mux
 }
 
-// maxProfiles bounds the profiles that are taken at a time: each takes as long as its
-// caller says.
+// maxProfiles bounds concurrent profiles: each takes as long as its request asks.
 const maxProfiles = 4
 
-// few returns what lets so many requests at a time come to handlers.
-func few(n int) func(http.HandlerFunc) http.HandlerFunc {
+// atMost returns middleware that bounds the concurrent requests of its handlers.
+func atMost(n int) func(http.HandlerFunc) http.HandlerFunc {
 	room := make(chan struct{}, n)
 	return func(next http.HandlerFunc) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
@@ -132,13 +129,13 @@ func few(n int) func(http.HandlerFunc) http.HandlerFunc {
 				defer func() { <-room }()
 				next(w, r)
 			default:
-				fail(w, http.StatusServiceUnavailable, fmt.Sprintf("%d profiles are taken already: wait for one to end", n))
+				fail(w, http.StatusServiceUnavailable, fmt.Sprintf("%d profiles are in progress: wait until one ends", n))
 			}
 		}
 	}
 }
 
-// guard keeps other sites out: a browser must not let them reload, nor read.
+// guard keeps other web sites from reading or reloading through a browser.
 func (a *API) guard(next http.Handler) http.Handler {
 	next = http.NewCrossOriginProtection().Handler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -148,7 +145,7 @@ func (a *API) guard(next http.Handler) http.Handler {
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Cache-Control", "no-cache")
 		if a.cfg.Local && !local(r.Host) {
-			fail(w, http.StatusForbidden, "the host is not this machine: ask for localhost")
+			fail(w, http.StatusForbidden, "the Host must name this machine, such as localhost")
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -187,14 +184,14 @@ type Reloaded struct {
 	Change string `json:"change"`
 }
 
-// Error is the answer to what failed.
+// Error is the answer to a request that failed.
 type Error struct {
 	Error string `json:"error"`
 }
 
 func (a *API) serveReload(w http.ResponseWriter, r *http.Request) {
 	if a.cfg.Reload == nil {
-		fail(w, http.StatusNotFound, "there is nothing to reload: the rules are not from a file")
+		fail(w, http.StatusNotFound, "nothing to reload: the rules are not from a file")
 		return
 	}
 	a.reloading.Lock()
@@ -220,5 +217,5 @@ func answer(w http.ResponseWriter, status int, v any) {
 	w.WriteHeader(status)
 	out := json.NewEncoder(w)
 	out.SetEscapeHTML(false)
-	_ = out.Encode(v) // who has left needs no answer
+	_ = out.Encode(v) // a client that is gone needs no answer
 }

@@ -132,7 +132,7 @@ func TestRates(t *testing.T) {
 		s := newServer(t)
 		api := adminapi.New(adminapi.Config{Server: s})
 		defer api.Close()
-		if st := get[adminapi.Status](t, api, "/-/status"); st.WindowMS != 0 || st.Words != "Counting has just begun." {
+		if st := get[adminapi.Status](t, api, "/-/status"); st.WindowMS != 0 || st.Words != "No rates yet: the server has just started." {
 			t.Errorf("at first: window %d, %q", st.WindowMS, st.Words)
 		}
 		time.Sleep(500 * time.Millisecond) // between two samples
@@ -149,7 +149,7 @@ func TestRates(t *testing.T) {
 		if k := get[adminapi.Top](t, api, "/-/top").Keys[0]; k.DeniedPerSecond != 92.4 || k.AllowedPerSecond != 0.93 {
 			t.Errorf("%+v: want 1386 and 14 in 15 s", k)
 		}
-		if want := "94 of 95 a second are refused: 94 by login (over_rate)."; st.Words != want {
+		if want := "94 of 95 requests per second are refused: 94 by login (over_rate)."; st.Words != want {
 			t.Errorf("%q, want %q", st.Words, want)
 		}
 		if len(st.History) != 20 || st.History[19].Denied != 99 {
@@ -161,7 +161,7 @@ func TestRates(t *testing.T) {
 		}
 		time.Sleep(5 * time.Minute)
 		st = get[adminapi.Status](t, api, "/-/status?since=0")
-		if st.Words != "Nobody asks for anything." || st.Total.Count.Denied != login.Count.Denied || len(st.History) != 300 {
+		if st.Words != "No requests." || st.Total.Count.Denied != login.Count.Denied || len(st.History) != 300 {
 			t.Errorf("minutes later: %q, %+v, %d samples", st.Words, st.Total, len(st.History))
 		}
 		if top := get[adminapi.Top](t, api, "/-/top"); top.WindowMS != 0 || top.Keys[0].Denied != login.Count.Denied {
@@ -374,7 +374,7 @@ func TestFewProfiles(t *testing.T) {
 			go func() { ended <- ask(api, "GET", "/debug/pprof/goroutine?seconds=60").Code }()
 		}
 		synctest.Wait()
-		if w := ask(api, "GET", "/debug/pprof/goroutine"); w.Code != 503 || !strings.Contains(w.Body.String(), "wait for one to end") {
+		if w := ask(api, "GET", "/debug/pprof/goroutine"); w.Code != 503 || !strings.Contains(w.Body.String(), "wait until one ends") {
 			t.Errorf("a fifth: %d %s", w.Code, w.Body)
 		}
 		for range 4 {

@@ -12,16 +12,17 @@ import (
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
-// Explanation is what one token more of a key would meet with. Nothing is taken.
+// Explanation describes the decision that a request for one token of a key would
+// get. It takes no token.
 type Explanation struct {
 	Key     string `json:"key"`
 	Allowed bool   `json:"allowed"`
 	Reason  string `json:"reason,omitempty"` // why not
-	// RetryAfterMS is when it would be allowed, if nobody else comes. Never says
-	// that it will not be.
+	// RetryAfterMS is when it would be allowed if no other request comes. Never means
+	// that it will not be allowed.
 	RetryAfterMS int64           `json:"retry_after_ms,omitempty"`
 	Never        bool            `json:"never,omitempty"`
-	Words        string          `json:"words"` // all this as a sentence
+	Words        string          `json:"words"` // the decision as a sentence
 	Rules        []ExplainedRule `json:"rules"` // that count for the key, in order
 }
 
@@ -29,20 +30,20 @@ type Explanation struct {
 type ExplainedRule struct {
 	RuleText
 	Words   string `json:"words"`
-	Allowed bool   `json:"allowed"` // one token could be had now
-	// Limit is the most tokens that can be had at once; with what follows it is 0
-	// without a rate.
+	Allowed bool   `json:"allowed"` // one token is available
+	// Limit is the most tokens that a key can have at once. It and the following
+	// fields are 0 without a rate.
 	Limit        int               `json:"limit"`
 	Remaining    int               `json:"remaining"`
 	Used         int               `json:"used"`
 	ResetAfterMS int64             `json:"reset_after_ms"`
 	RetryAfterMS int64             `json:"retry_after_ms"` // 0 if it is allowed, -1 if it never will be
-	Waiting      int               `json:"waiting"`        // in line
+	Waiting      int               `json:"waiting"`        // requests
 	Denied       uint64            `json:"denied"`         // since it began to use tokens
 	Lease        *ExplainedLeasing `json:"lease,omitempty"`
 }
 
-// ExplainedLeasing is what a key has of its leases.
+// ExplainedLeasing is the state of the leases of a key.
 type ExplainedLeasing struct {
 	Limit    int `json:"limit"`
 	Inflight int `json:"inflight"`
@@ -59,7 +60,7 @@ func (a *API) serveExplain(w http.ResponseWriter, r *http.Request) {
 	case len(key) > maxKeyBytes:
 		fail(w, http.StatusBadRequest, fmt.Sprintf("the key has %d bytes: must be <= %d", len(key), maxKeyBytes))
 	case !decider.IsKey(key):
-		fail(w, http.StatusBadRequest, "the key has control characters, or is not UTF-8: such keys are refused")
+		fail(w, http.StatusBadRequest, "the key must be UTF-8 without control characters")
 	default:
 		answer(w, http.StatusOK, a.explain(key))
 	}
@@ -101,18 +102,18 @@ func explained(s *decider.RuleState) ExplainedRule {
 	return r
 }
 
-// ceil is a time in milliseconds, rounded up.
+// ceil converts a time to milliseconds, rounded up.
 func ceil(d time.Duration) int64 {
 	return int64(d/time.Millisecond) + min(1, int64(d%time.Millisecond))
 }
 
-// verdict says what a key would get.
+// verdict describes the decision in a sentence.
 func verdict(x *decider.Explanation) string {
 	switch {
 	case len(x.Rules) == 0 && x.Allowed:
-		return "Allowed: no rule matches this key, and such keys may have all they want."
+		return "Allowed: no rule matches this key, and unmatched is allow."
 	case len(x.Rules) == 0:
-		return "Denied: no rule matches this key, and such keys get nothing (unmatched: deny)."
+		return "Denied: no rule matches this key, and unmatched is deny."
 	}
 	for i := range x.Rules {
 		r := &x.Rules[i]
@@ -121,7 +122,7 @@ func verdict(x *decider.Explanation) string {
 		}
 		line := ""
 		if r.Waiting > 0 {
-			line = fmt.Sprintf(", behind the %d that wait", r.Waiting)
+			line = fmt.Sprintf(", behind %d waiting requests", r.Waiting)
 		}
 		return fmt.Sprintf("Denied (%v) by the rule %q: %s%s.", x.Reason, r.Rule.Name, again(x.RetryAfter), line)
 	}
@@ -131,12 +132,12 @@ func verdict(x *decider.Explanation) string {
 		}
 	}
 	if l := full(x.Rules); l != nil {
-		return fmt.Sprintf("Allowed, but a lease is not to be had now: %d of %d units are held.", l.Inflight, l.Limit)
+		return fmt.Sprintf("Allowed, but no lease is available: %d of %d units are held.", l.Inflight, l.Limit)
 	}
 	return "Allowed."
 }
 
-// full returns the leases of which none is free, nil if there are no such.
+// full returns the state of leases that are all in use, nil if there are none.
 func full(rules []decider.RuleState) *decider.LeaseState {
 	for i := range rules {
 		if l := rules[i].Lease; l != nil && l.Inflight >= l.Limit {
@@ -149,45 +150,45 @@ func full(rules []decider.RuleState) *decider.LeaseState {
 func again(retryAfter time.Duration) string {
 	switch retryAfter {
 	case weir.Never:
-		return "no wait helps"
+		return "waiting does not help"
 	case 0:
-		return "nobody knows until when"
+		return "for an unknown time"
 	}
 	return "allowed again in " + span(retryAfter)
 }
 
-// words say what a rule knows of a key.
+// words describes the state of a key under a rule.
 func words(s *decider.RuleState) string {
 	t := textOf(s.Rule)
 	var b strings.Builder
-	whose := "each key that matches"
+	whose := "Each matching key"
 	if s.Rule.Per == config.PerRule {
-		whose = "all keys that match, together,"
+		whose = "All matching keys together"
 	} else if t.Kind == "key" {
-		whose = "this key"
+		whose = "This key"
 	}
 	if s.Rule.Rated() {
-		fmt.Fprintf(&b, "It lets %s have %s: %d of %d left", whose, t.Quota, s.Remaining, s.Rule.Limit())
+		fmt.Fprintf(&b, "%s: %s, %d of %d left", whose, t.Quota, s.Remaining, s.Rule.Limit())
 		if s.ResetAfter > 0 {
-			fmt.Fprintf(&b, ", all back in %s", span(s.ResetAfter))
+			fmt.Fprintf(&b, ", all available in %s", span(s.ResetAfter))
 		}
 		b.WriteString(".")
 	}
 	if s.Waiting > 0 {
-		fmt.Fprintf(&b, " %d in line.", s.Waiting)
+		fmt.Fprintf(&b, " %d waiting.", s.Waiting)
 	}
 	if s.Denied > 0 {
-		fmt.Fprintf(&b, " %d denied meanwhile.", s.Denied)
+		fmt.Fprintf(&b, " %d denied since.", s.Denied)
 	}
 	if l := s.Lease; l != nil {
 		fmt.Fprintf(&b, " Leases: %d of %d units held", l.Inflight, l.Limit)
 		if l.Waiting > 0 {
-			fmt.Fprintf(&b, ", %d wait", l.Waiting)
+			fmt.Fprintf(&b, ", %d waiting", l.Waiting)
 		}
 		b.WriteString(".")
 	}
 	if s.Rule.Mode == config.Shadow {
-		b.WriteString(" In shadow mode it only counts.")
+		b.WriteString(" Shadow mode: it counts, but denies nothing.")
 	}
 	return strings.TrimSpace(b.String())
 }

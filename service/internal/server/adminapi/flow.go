@@ -9,16 +9,16 @@ import (
 	"github.com/weir-go/weir/service/internal/server/waiting"
 )
 
-// A Flow is what became of requests: how many, or how many per second. Under
-// rules that apply all together, a request counts under each that allowed it.
+// A Flow has the outcomes of requests, as counts or as rates per second. With apply:
+// all, a request counts under each rule that allowed it.
 type Flow[N uint64 | float64] struct {
 	Allowed   N `json:"allowed"`
 	Denied    N `json:"denied"`
-	Cancelled N `json:"cancelled"` // left while waiting
+	Cancelled N `json:"cancelled"` // the client left while waiting
 	Shadowed  N `json:"shadowed"`  // allowed only because of the mode shadow
 	// Reasons are the denials, by reason.
 	Reasons map[string]N `json:"denied_by_reason"`
-	// What the candidate would have done.
+	// Decisions of the candidate.
 	TrialAllowed N `json:"trial_allowed"`
 	TrialDenied  N `json:"trial_denied"`
 	// Leases granted, and refused.
@@ -26,7 +26,7 @@ type Flow[N uint64 | float64] struct {
 	Refused N `json:"lease_refused"`
 }
 
-// numbers are all but the Reasons.
+// numbers returns all fields but Reasons.
 func (f *Flow[N]) numbers() []*N {
 	return []*N{
 		&f.Allowed, &f.Denied, &f.Cancelled, &f.Shadowed, &f.TrialAllowed, &f.TrialDenied, &f.Leased, &f.Refused,
@@ -49,7 +49,7 @@ func (f *Flow[N]) add(now, then Flow[N]) {
 	}
 }
 
-// perSecond is a count as a rate. It is zero, without Reasons, if d is.
+// perSecond converts a count to a rate. It is zero if d is zero.
 func perSecond(count Flow[uint64], d time.Duration) Flow[float64] {
 	f := Flow[float64]{Reasons: map[string]float64{}}
 	if d <= 0 {
@@ -65,14 +65,14 @@ func perSecond(count Flow[uint64], d time.Duration) Flow[float64] {
 	return f
 }
 
-// between is the Flow between two counts, d apart.
+// between returns the rates between two counts, d apart.
 func between(now, then Flow[uint64], d time.Duration) Flow[float64] {
 	var f Flow[uint64]
 	f.add(now, then)
 	return perSecond(f, d)
 }
 
-// rate is per second, to a hundredth.
+// rate returns a rate per second, rounded to a hundredth.
 func rate(n uint64, d time.Duration) float64 {
 	if d <= 0 {
 		return 0
@@ -80,7 +80,7 @@ func rate(n uint64, d time.Duration) float64 {
 	return math.Round(100*float64(n)/d.Seconds()) / 100
 }
 
-// since is what was counted since then. A count that is lower has begun anew.
+// since returns the increase of a counter. A lower value means that it was reset.
 func since[N uint64 | float64](now, then N) N {
 	if now < then {
 		return now
@@ -88,7 +88,7 @@ func since[N uint64 | float64](now, then N) N {
 	return now - then
 }
 
-// A count is what was counted under a rule.
+// A count has the counters of a rule.
 type count struct {
 	flow  Flow[uint64]
 	waits waiting.Times
@@ -109,8 +109,8 @@ func countOf(r *server.RuleStats) count {
 	return count{f, r.Waits}
 }
 
-// quantile returns a bound that so much of the waits between two counts did not
-// exceed, interpolated within a bucket; false if nobody waited.
+// quantile returns a quantile of the waits between two counts, interpolated within a
+// bucket; false if there are none.
 func quantile(q float64, now, then waiting.Times) (time.Duration, bool) {
 	var total uint64
 	for i := range now.Counts {

@@ -8,7 +8,7 @@ import (
 	"github.com/weir-go/weir/service/internal/server"
 )
 
-// A Sample is a moment of the past, the flow per second up to it.
+// A Sample is an instant in the past, with the rates before it.
 type Sample struct {
 	AtMS     int64   `json:"at_ms"`
 	Allowed  float64 `json:"allowed"`
@@ -16,17 +16,17 @@ type Sample struct {
 	Shadowed float64 `json:"shadowed"`
 	Waiting  int     `json:"waiting"` // at that moment, for tokens and for leases
 	Leases   int     `json:"leases"`  // units held at that moment
-	Reloads  uint64  `json:"reloads"` // rules put into force until then
+	Reloads  uint64  `json:"reloads"` // loads of rules until then
 }
 
 const (
-	samples = 300         // that are kept: five minutes
-	pace    = time.Second // between two of them
-	busy    = 20          // so many times longer than a look takes is the pause after it, within bounds: 5 % of a processor
+	samples = 300         // kept: five minutes
+	pace    = time.Second // between samples
+	busy    = 20          // ratio of the pause after a sample to its duration, within bounds: 5 % of a CPU
 )
 
-// A reading is all that was counted at an instant, by the rule's name; what no
-// rule matches is under "".
+// A reading has all counters at an instant, by the name of the rule; "" is for keys
+// that no rule matches.
 type reading struct {
 	rules   map[string]count
 	waiting int
@@ -46,7 +46,7 @@ func (a *API) read(st server.Stats) reading {
 	return r
 }
 
-// total is the flow per second of all rules since another reading.
+// total returns the rates of all rules since another reading.
 func (r reading) total(then reading) Flow[float64] {
 	var f Flow[uint64]
 	for name, n := range r.rules {
@@ -55,7 +55,7 @@ func (r reading) total(then reading) Flow[float64] {
 	return perSecond(f, r.at.Sub(then.at))
 }
 
-// history is what was read of late.
+// history has recent readings.
 type history struct {
 	mu      sync.Mutex // guards what follows
 	last    reading
@@ -63,7 +63,7 @@ type history struct {
 	samples []Sample
 }
 
-// add takes a reading.
+// add records a reading.
 func (h *history) add(r reading) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -89,14 +89,14 @@ func (h *history) since(ms int64) []Sample {
 	return slices.Clone(h.samples[at:])
 }
 
-// base returns the reading that rates are counted from.
+// base returns the reading to compute rates from.
 func (h *history) base() (reading, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.recent.base(time.Now())
 }
 
-// sample reads until Close, and takes care not to be a load itself.
+// sample records readings until Close, with pauses that keep its own load low.
 func (a *API) sample() {
 	next := time.NewTimer(pace)
 	defer next.Stop()
@@ -113,11 +113,10 @@ func (a *API) sample() {
 	}
 }
 
-// rest returns the pause after a look that took so long.
+// rest returns the pause after a reading that took some time.
 func rest(took time.Duration) time.Duration { return min(busy*took, apart) }
 
-// recent keeps the last few of what is read, some seconds apart, as what later
-// ones are compared with.
+// recent keeps the last readings that are some seconds apart, to compute rates from.
 type recent[T any] struct {
 	at  [3]time.Time // the newest first; the zero Time is none
 	was [3]T
@@ -125,8 +124,8 @@ type recent[T any] struct {
 
 const (
 	apart    = 5 * time.Second
-	tooYoung = apart / 10  // for a rate
-	tooOld   = time.Minute // to be of late
+	tooYoung = apart / 10 // for a rate
+	tooOld   = time.Minute
 )
 
 func (r *recent[T]) add(at time.Time, v T) {
@@ -137,7 +136,7 @@ func (r *recent[T]) add(at time.Time, v T) {
 	r.was[2], r.was[1], r.was[0] = r.was[1], r.was[0], v
 }
 
-// base returns the oldest that is of late, and false if it is too young.
+// base returns the oldest reading of suitable age; false if there is none.
 func (r *recent[T]) base(now time.Time) (v T, ok bool) {
 	for i := len(r.at) - 1; i >= 0; i-- {
 		if age := now.Sub(r.at[i]); age <= tooOld && age >= tooYoung {

@@ -11,15 +11,14 @@ import (
 //go:embed assets
 var assets embed.FS
 
-// policy lets the page load nothing but what is served here.
+// policy lets the page load only what is served here.
 const policy = "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// servePage serves the page, and the assets that it has in common with that of
-// weir demo.
+// servePage serves the page, and the assets that it shares with weir demo.
 func servePage(mux *http.ServeMux) {
 	root, err := fs.Sub(assets, "assets")
 	if err != nil {
-		panic(err) // the name above is that of the directory
+		panic(err) // the directory is embedded above
 	}
 	files, err := fs.ReadDir(root, ".")
 	if err != nil {

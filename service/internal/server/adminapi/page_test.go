@@ -43,7 +43,7 @@ func TestPage(t *testing.T) {
 		return strings.HasPrefix(browser.Evaluate[string](tab, `document.querySelector("#denied-keys").innerText`), "login:mallory")
 	})
 	until("somebody waits", func() bool { return number(tab, "waiting") > 0 })
-	until("the lines are listed", has(tab, "lines", "mail:"))
+	until("the queues are listed", has(tab, "queues", "mail:"))
 	until("the shadow rule tells what it would do", has(tab, "rules", "would deny"))
 	until("the candidate is compared", has(tab, "rules", "10/s: denies"))
 	first := tab.Text("allowed") + tab.Text("waiting") + tab.Text("rules")
@@ -65,7 +65,7 @@ func TestPage(t *testing.T) {
 	}
 	explain("login:mallory")
 	until("a denial is explained", has(tab, "explanation", `Denied (over_rate) by the rule "login": allowed again in`))
-	until("and the rule that matches", has(tab, "explanation", "It lets each key that matches have 60/m: 0 of 60 left"))
+	until("and the rule that matches", has(tab, "explanation", "Each matching key: 60/m, 0 of 60 left"))
 	explain("batch:nightly")
 	until("so is what shadow mode does", has(tab, "explanation", "in shadow mode"))
 	explain("nobody")

@@ -17,62 +17,62 @@ type Status struct {
 	StartedMS int64       `json:"started_ms"`
 	Ready     bool        `json:"ready"`
 	NotReady  string      `json:"not_ready,omitempty"` // why not
-	Words     string      `json:"words"`               // who refuses, and why, in a sentence
+	Words     string      `json:"words"`               // which rules refuse requests, and why, in a sentence
 	Config    ConfigState `json:"config"`
-	// WindowMS is the time that all rates are over: some seconds; 0 if the server
-	// has just begun, and there are none.
+	// WindowMS is the time over which all rates are measured: some seconds, or 0 if
+	// the server has just started and there are none.
 	WindowMS int64        `json:"window_ms"`
 	Total    TotalState   `json:"total"`
 	Rules    []RuleStatus `json:"rules"` // in the order of the file
-	// RulesInForce is how many there are, of which Rules may be only those that
-	// refuse most, and then those that allow most.
+	// RulesInForce is the number of all rules. If Rules has fewer, it has the rules
+	// that refuse most, then those that allow most.
 	RulesInForce int      `json:"rules_in_force"`
 	History      []Sample `json:"history,omitempty"` // the oldest first
 }
 
-// ConfigState says where the rules are from.
+// ConfigState describes the source of the rules.
 type ConfigState struct {
 	Path      string `json:"path,omitempty"`
 	Hash      string `json:"hash,omitempty"` // of the rules in force
-	LoadedMS  int64  `json:"loaded_ms"`      // when those were put into force
-	Reloads   uint64 `json:"reloads"`        // how often rules were, the first included
+	LoadedMS  int64  `json:"loaded_ms"`      // when these were loaded
+	Reloads   uint64 `json:"reloads"`        // loads, the first included
 	Apply     string `json:"apply"`          // first, all, or merge
-	Unmatched string `json:"unmatched"`      // what becomes of keys that no rule matches: allow or deny
+	Unmatched string `json:"unmatched"`      // the decision for keys that no rule matches: allow or deny
 	SuccessMS int64  `json:"last_success_ms,omitempty"`
 	FailureMS int64  `json:"last_failure_ms,omitempty"`
 	Error     string `json:"last_error,omitempty"` // of the last load; empty if it succeeded
 }
 
-// TotalState is of all rules, and of the keys that none matches.
+// TotalState sums up all rules, and the keys that no rule matches.
 type TotalState struct {
 	Count     Flow[uint64]  `json:"count"`
 	PerSecond Flow[float64] `json:"per_second"`
-	// Unmatched is what is above of keys that no rule matches.
+	// Unmatched is the part of PerSecond for keys that no rule matches.
 	Unmatched Flow[float64] `json:"unmatched_per_second"`
 	Waiting   int           `json:"waiting"` // for tokens and for leases
 	Leases    int           `json:"leases"`  // units held
 	Memory    int           `json:"memory_bytes"`
 }
 
-// RuleStatus is a rule in force, and what became of requests under it.
+// RuleStatus is a rule in force, with the outcomes of requests under it.
 type RuleStatus struct {
 	RuleText
 	Queue     int           `json:"queue"`                 // that may wait for one bucket
-	MaxWaitMS int64         `json:"max_wait_ms,omitempty"` // 0: as long as callers say
+	MaxWaitMS int64         `json:"max_wait_ms,omitempty"` // 0: no bound
 	Count     Flow[uint64]  `json:"count"`
 	PerSecond Flow[float64] `json:"per_second"`
 	Waiting   int           `json:"waiting"`
-	// Of those who stood in line and were granted; nil if nobody did of late.
+	// Quantiles of the recent waits that ended with a grant; nil if there are none.
 	WaitP50MS *float64 `json:"wait_p50_ms,omitempty"`
 	WaitP95MS *float64 `json:"wait_p95_ms,omitempty"`
 	Memory    int      `json:"memory_bytes"`
-	Forgotten uint64   `json:"forgotten"`        // counts given up too early, because memory was full
+	Forgotten uint64   `json:"forgotten"`        // counts dropped because memory was full
 	Leases    *Leases  `json:"leases,omitempty"` // nil if it has none
 }
 
-// Leases are those of a rule.
+// Leases is the state of the leases of a rule.
 type Leases struct {
-	Limit    string `json:"limit"` // of a key, or of all if Per is rule: a number, or auto
+	Limit    string `json:"limit"` // per key, or for all keys if Per is rule: a number, or auto
 	TTLMS    int64  `json:"ttl_ms"`
 	Held     int    `json:"held"` // units, of all keys
 	Waiting  int    `json:"waiting"`
@@ -100,7 +100,7 @@ func (a *API) serveStatus(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, st)
 }
 
-// number reads a whole number >= 0, or answers what is wrong with it.
+// number reads a whole number >= 0, or answers with an error.
 func number(w http.ResponseWriter, text string, otherwise int) (int, bool) {
 	if text == "" {
 		return otherwise, true
@@ -173,7 +173,7 @@ func (a *API) config(st server.Stats) ConfigState {
 	return c
 }
 
-// unix is an instant in milliseconds, 0 if it is none.
+// unix converts an instant to milliseconds, the zero Time to 0.
 func unix(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -200,8 +200,8 @@ func ruleStatus(r *server.RuleStats, now, then count, window time.Duration) Rule
 	return st
 }
 
-// waited is a quantile of the waits of late, which most bounds better than the
-// buckets do, if it is not zero.
+// waited returns a quantile of the recent waits, nil if there are none. If most is
+// not zero, it bounds them: the buckets of the histogram are coarser.
 func waited(q float64, now, then count, most time.Duration) *float64 {
 	d, ok := quantile(q, now.waits, then.waits)
 	if !ok {
@@ -214,8 +214,8 @@ func waited(q float64, now, then count, most time.Duration) *float64 {
 	return &ms
 }
 
-// busiest returns the n rules that refuse most of late, or else allow most, in
-// the order that they stand in.
+// busiest returns the n rules with the most recent refusals, then with the most
+// allowed requests, in their original order.
 func busiest(rules []RuleStatus, n int) []RuleStatus {
 	places := make([]int, len(rules))
 	for i := range places {

@@ -9,12 +9,12 @@ import (
 	"github.com/weir-go/weir/service/internal/config"
 )
 
-// RuleText is what a rule says, in the words of its file.
+// RuleText describes a rule in the terms of its file.
 type RuleText struct {
 	Name      string `json:"name"`
 	Kind      string `json:"kind"` // key, glob or regex
 	Pattern   string `json:"pattern"`
-	Per       string `json:"per"`             // key or rule: whose the buckets and the leases are
+	Per       string `json:"per"`             // key or rule: the scope of buckets and leases
 	Quota     string `json:"quota,omitempty"` // such as "100/s burst 200"; empty without a rate
 	Mode      string `json:"mode"`            // enforce or shadow
 	Candidate string `json:"candidate,omitempty"`
@@ -37,7 +37,7 @@ func textOf(r *config.Rule) RuleText {
 	return t
 }
 
-// quota is a quota in short, empty without a rate.
+// quota formats a quota; empty without a rate.
 func quota(q config.Quota) string {
 	if q.Rate.Period <= 0 {
 		return ""
@@ -52,7 +52,7 @@ func quota(q config.Quota) string {
 	return text
 }
 
-// span is a time as one says it.
+// span formats a time for reading.
 func span(d time.Duration) string {
 	switch {
 	case d < time.Second:

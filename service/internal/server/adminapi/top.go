@@ -18,13 +18,13 @@ import (
 // Top is a list of keys, in order.
 type Top struct {
 	By string `json:"by"` // denied, requests or waiting
-	// WindowMS is the time that the rates are over; 0 if nobody asked for such a
-	// list of late, and there are none.
+	// WindowMS is the time over which the rates are measured; 0 if there are no rates,
+	// because no such list was requested recently.
 	WindowMS int64 `json:"window_ms"`
 	Keys     []Key `json:"keys"`
 }
 
-// Key is a key that was asked for of late.
+// Key is a key with recent requests.
 type Key struct {
 	Key   string   `json:"key"`
 	Rules []string `json:"rules"` // that count for it
@@ -36,42 +36,41 @@ type Key struct {
 	DeniedPerSecond  float64 `json:"denied_per_second"`
 	Waiting          int     `json:"waiting"`
 
-	line int // those of Waiting that stand in a line of the key's own, about
+	ownWaiting int // Waiting, if the key has a queue of its own under some rule
 }
 
 const (
 	defaultKeys = 20
 	maxKeys     = 1000
-	// tracked is how many keys of each order rates are known of.
+	// tracked is the number of keys in each order that have rates.
 	tracked = 4096
-	// still is how long, at least, what was seen is not looked for again.
-	still = 500 * time.Millisecond
+	// minPause is the least time between two scans of the keys.
+	minPause = 500 * time.Millisecond
 )
 
-// A tracker knows the keys there are, and how often they had been asked for
-// when somebody wanted to know before. It holds no rules: those that are gone
-// have to go.
+// A tracker scans the remembered keys and computes rates from earlier scans. It
+// holds no rules, so that rules that are gone can be collected.
 type tracker struct {
 	server *server.Server
 
 	mu     sync.Mutex    // guards what follows
-	until  time.Time     // nobody looks again
-	window time.Duration // that the rates are over; 0 if there are none
-	keys   []Key         // asked for most first; not changed
-	recent recent[tally]
+	until  time.Time     // no scan before
+	window time.Duration // of the rates; 0 if there are none
+	keys   []Key         // most requests first; immutable
+	recent recent[scan]
 }
 
-// A tally is how often each key had been asked for at an instant.
-type tally struct {
-	at time.Time
-	of map[string]tallied
+// A scan has the counters of keys at an instant.
+type scan struct {
+	at   time.Time
+	keys map[string]keyCount
 }
 
-type tallied struct{ allowed, denied uint64 }
+type keyCount struct{ allowed, denied uint64 }
 
-// look returns the keys that are asked for, and denied, most, and the time that
-// their rates are over.
-func (t *tracker) look() ([]Key, time.Duration) {
+// scan returns the keys with the most requests and the most denials, and the time
+// over which their rates are measured.
+func (t *tracker) scan() ([]Key, time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := time.Now()
@@ -85,18 +84,18 @@ func (t *tracker) look() ([]Key, time.Duration) {
 		t.window = now.Sub(past.at)
 	}
 	t.keys = make([]Key, len(seen))
-	tally := tally{now, make(map[string]tallied, len(seen))}
+	this := scan{now, make(map[string]keyCount, len(seen))}
 	for i := range seen {
-		t.keys[i] = keyOf(&seen[i], past.of[seen[i].Key], t.window)
-		tally.of[seen[i].Key] = tallied{seen[i].Allowed, seen[i].Denied}
+		t.keys[i] = keyOf(&seen[i], past.keys[seen[i].Key], t.window)
+		this.keys[seen[i].Key] = keyCount{seen[i].Allowed, seen[i].Denied}
 	}
-	t.recent.add(now, tally)
-	t.until = now.Add(max(still, rest(time.Since(now))))
+	t.recent.add(now, this)
+	t.until = now.Add(max(minPause, rest(time.Since(now))))
 	return t.keys, t.window
 }
 
-// most returns the keys that were asked for most, and those that were denied
-// most, of those that are in the first order.
+// most returns the keys with the most requests, and of the others the keys with the
+// most denials. seen is ordered by requests.
 func most(seen []decider.Seen) []decider.Seen {
 	if len(seen) <= tracked {
 		return seen
@@ -123,17 +122,16 @@ func (a *API) serveTop(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, top)
 }
 
-// orders say which keys come first. Who has nothing of it is not listed.
+// orders are the values to sort keys by. Keys with zero are left out.
 var orders = map[string]func(*Key) (now float64, ever uint64){
 	"denied":   func(k *Key) (float64, uint64) { return k.DeniedPerSecond, k.Denied },
 	"requests": func(k *Key) (float64, uint64) { return k.AllowedPerSecond + k.DeniedPerSecond, k.Allowed + k.Denied },
-	"waiting":  func(k *Key) (float64, uint64) { return 0, uint64(k.line) },
+	"waiting":  func(k *Key) (float64, uint64) { return 0, uint64(k.ownWaiting) },
 }
 
-// top returns the keys in an order: by what is so of late and, among equals,
-// since they are remembered.
+// top returns the keys in an order: by their recent rate, then by their count.
 func (a *API) top(order func(*Key) (float64, uint64)) Top {
-	seen, window := a.keys.look()
+	seen, window := a.keys.scan()
 	top := Top{WindowMS: window.Milliseconds(), Keys: []Key{}}
 	for _, k := range seen {
 		if _, ever := order(&k); ever > 0 {
@@ -148,14 +146,14 @@ func (a *API) top(order func(*Key) (float64, uint64)) Top {
 	return top
 }
 
-func keyOf(s *decider.Seen, was tallied, window time.Duration) Key {
+func keyOf(s *decider.Seen, was keyCount, window time.Duration) Key {
 	k := Key{Key: s.Key, Rules: make([]string, len(s.Rules)), Allowed: s.Allowed, Denied: s.Denied, Waiting: s.Waiting}
 	k.AllowedPerSecond = rate(since(k.Allowed, was.allowed), window)
 	k.DeniedPerSecond = rate(since(k.Denied, was.denied), window)
 	for i, r := range s.Rules {
 		k.Rules[i] = r.Name
 		if r.Per != config.PerRule {
-			k.line = s.Waiting
+			k.ownWaiting = s.Waiting
 		}
 	}
 	return k

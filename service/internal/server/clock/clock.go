@@ -7,7 +7,7 @@ import "time"
 // node is such a Duration; wall time appears only in ids and snapshots.
 type Clock struct{ epoch time.Time }
 
-// New returns a Clock whose epoch is now.
+// New returns a Clock with the epoch now.
 func New() *Clock { return &Clock{time.Now()} }
 
 // Now returns the time since the epoch.

@@ -26,7 +26,7 @@ type Decider interface {
 	// after another, behind requests that arrived earlier. It refuses at once if the
 	// tokens cannot be available before the deadline of ctx or within the rule's
 	// MaxWait, or if the queue is full. If ctx ends while the request waits, no tokens
-	// are taken and the error is that of ctx. It panics if req.N < 0.
+	// are taken and the error is ctx.Err(). It panics if req.N < 0.
 	Wait(ctx context.Context, req *Request, v *Verdict) error
 	// Batch decides requests in order, all as of the same instant, each into the
 	// Verdict at the same place. With all set, either all requests are allowed or no
@@ -50,7 +50,7 @@ type Decider interface {
 	// TooLate, Closed), ErrNoLeasing, or that of ctx. It panics if req.N < 1.
 	//
 	// Requests wait in order of arrival. The deadline of ctx bounds the wait, not the
-	// work: a request whose estimated wait is longer is refused at once (TooLate). The
+	// work: a request with a longer estimated wait is refused at once (TooLate). The
 	// RetryAfter of a rejection is such an estimate; 0 means unknown. If ctx is
 	// cancelled, there is no lease, even if its turn had come.
 	Acquire(ctx context.Context, req LeaseRequest) (Lease, error)
@@ -67,7 +67,7 @@ type Decider interface {
 	// no tokens.
 	Explain(ctx context.Context, key string) (Explanation, error)
 	// Top returns the n keys with the most denied requests or, if denied is false, the
-	// most requests, of those that the node remembers.
+	// most requests, of the keys that the node remembers.
 	Top(ctx context.Context, n int, denied bool) ([]Seen, error)
 }
 
@@ -116,8 +116,8 @@ type Verdict struct {
 	RetryAfter time.Duration
 	// At is the instant of the decision, as the time since the node's epoch.
 	At time.Duration
-	// Answers are those of the rules that count for the key, in order, up to the rule
-	// that denied. There are none if no rule matches.
+	// Answers has one answer for each rule that counts for the key, in order, up to
+	// the rule that denied. There are none if no rule matches.
 	Answers []Answer
 	// Waited is how long the request waited, and Place how many requests were before
 	// it when it arrived.
@@ -199,7 +199,7 @@ type LeaseState struct {
 	Limit, Inflight, Waiting int
 }
 
-// An Explanation is what a request for a key would get.
+// An Explanation describes the decision that a request for a key would get.
 type Explanation struct {
 	Key string
 	// Allowed reports whether one token is available, Reason why not.

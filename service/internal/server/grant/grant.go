@@ -153,7 +153,7 @@ func (l *Ledger) settle(stamp uint64, at, now time.Duration) bool {
 	return true
 }
 
-// A State is what a snapshot keeps of a Ledger.
+// A State is the content of a Ledger, for snapshots.
 type State struct {
 	Secret        siphash.Key
 	Seq           uint64

@@ -11,41 +11,42 @@ import (
 	"github.com/weir-go/weir/internal/problem"
 )
 
-// ErrUnauthorized is the error of Config.Authorize for a caller that has not said
-// who it is, or not proved it.
+// ErrUnauthorized is the error of Config.Authorize for a client without valid
+// credentials.
 var ErrUnauthorized = errors.New("unauthorized")
 
-// A fault is an answer that is not what was asked for.
+// A fault is an error answer.
 type fault struct {
 	status int
 	text   string
 
-	// Of a denial: why, by which rule, and when it would be allowed: 0 if that is
-	// not known, weir.Never if it never will.
+	// Of a denial: the reason, the rule, and when the request would be allowed; 0 if
+	// unknown, weir.Never if it never will.
 	reason     weir.Reason
 	rule       string
 	retryAfter time.Duration
-	// line is of a caller who would have waited, and place how many were before it.
-	line  bool
-	place int
+	// canWait is set for a request that would have waited; place is the number of
+	// requests before it.
+	canWait bool
+	place   int
 }
 
-// Faults that are always the same.
+// Constant faults.
 var (
 	emptyKey   = &fault{status: http.StatusBadRequest, text: "the key is empty"}
 	longKey    = &fault{status: http.StatusBadRequest, text: "the key is too long"}
 	oddKey     = &fault{status: http.StatusBadRequest, text: "the key must be UTF-8 without control characters"}
 	manyParams = &fault{status: http.StatusBadRequest, text: "the query has more than " + strconv.Itoa(maxParams) + " parameters"}
-	badEscape  = &fault{status: http.StatusBadRequest, text: "the query has an escape that is none"}
-	noGrant    = &fault{status: http.StatusNotFound, text: "no such grant of this key: it was settled, or is too old"}
-	noLease    = &fault{status: http.StatusNotFound, text: "no such lease of this key: it was returned, or has run out"}
+	badEscape  = &fault{status: http.StatusBadRequest, text: "the query has an invalid escape"}
+	noGrant    = &fault{status: http.StatusNotFound, text: "no such grant of this key: it was settled or is too old"}
+	noLease    = &fault{status: http.StatusNotFound, text: "no such lease of this key: it was returned or has expired"}
 	noLeasing  = &fault{status: http.StatusNotFound, text: "no rule with a concurrency matches this key"}
 	// unavailable is the answer to an error of the Decider.
 	unavailable = &fault{status: http.StatusServiceUnavailable, text: "no decision is available; try again"}
-	busy        = &fault{status: http.StatusServiceUnavailable, text: "too much at once; try again"}
+	busy        = &fault{status: http.StatusServiceUnavailable, text: "too many requests at once; try again"}
 	largeBody   = &fault{status: http.StatusRequestEntityTooLarge, text: "the body is too large"}
-	slowBody    = &fault{status: http.StatusRequestTimeout, text: "the body came too slowly"}
-	brokenBody  = &fault{status: http.StatusBadRequest, text: "the body broke off"}
+	slowBody    = &fault{status: http.StatusRequestTimeout, text: "the body was not received in time"}
+	brokenBody  = &fault{status: http.StatusBadRequest, text: "the body is incomplete"}
 )
 
 func unauthorized(err error) *fault {
@@ -55,11 +56,11 @@ func unauthorized(err error) *fault {
 	return &fault{status: http.StatusForbidden, text: err.Error()}
 }
 
-// ending is what those who would wait are told when the server does not wait for
-// anybody any more.
-const ending = "this server is about to end"
+// ending is the error text of requests that would wait while the server closes.
+const ending = "the server is closing"
 
-// left is the status of those who left while they waited: none of them sees it.
+// left is the status that counts requests of clients that disconnected while they
+// waited.
 const left = 499
 
 // Values that answers share.
@@ -77,16 +78,16 @@ func (c *call) send(status int, contentType []string) {
 	h := c.w.Header()
 	h["Content-Type"] = contentType
 	if c.r.Method != http.MethodPost {
-		h["Cache-Control"] = noStore // a cache between would grant what it was granted once
+		h["Cache-Control"] = noStore // a cache must not repeat a grant
 	}
 	if c.status = status; status != http.StatusOK {
 		c.w.WriteHeader(status)
 	}
-	_, _ = c.w.Write(c.buf) // a caller that is gone needs no answer
+	_, _ = c.w.Write(c.buf) // a client that is gone needs no answer
 }
 
-// fail answers with a fault: as a problem (RFC 9457) if the caller accepts that,
-// else as GoCC does.
+// fail answers with a fault: as a problem (RFC 9457) if the client accepts that,
+// else in the format of GoCC.
 func (c *call) fail(f *fault) {
 	contentType := jsonType
 	b := append(c.buf[:0], '{')
@@ -103,13 +104,13 @@ func (c *call) fail(f *fault) {
 	b = append(f.appendDenial(b), "}\n"...)
 	c.buf = b
 	if f.status == http.StatusUnauthorized {
-		c.w.Header()["Www-Authenticate"] = bearer // RFC 9110, section 11.6.1, wants one
+		c.w.Header()["Www-Authenticate"] = bearer // required by RFC 9110, section 11.6.1
 	}
 	c.retryAfter(f)
 	c.send(f.status, contentType)
 }
 
-// retryAfter says when to come back, to those who may.
+// retryAfter sets Retry-After on answers with the status 429 or 503.
 func (c *call) retryAfter(f *fault) {
 	if f.status == http.StatusTooManyRequests || f.status == http.StatusServiceUnavailable {
 		if again := problem.RetryAfter(f.retryAfter); again != nil {
@@ -159,7 +160,7 @@ func (f *fault) appendDenial(b []byte) []byte {
 	}
 	b = append(b, `,"retry_after_ms":`...)
 	b = appendMillis(b, f.retryAfter)
-	if f.line {
+	if f.canWait {
 		b = append(b, `,"eta_ms":`...)
 		b = appendMillis(b, f.retryAfter)
 		b = append(b, `,"place":`...)

@@ -1,6 +1,6 @@
-// Package httpapi is the HTTP API of weir serve, over HTTP/1.1 and HTTP/2: what
-// GoCC answers (rates, and debug), and besides it batches, true costs, and
-// leases. openapi.yaml, which it serves as /openapi.json, describes it.
+// Package httpapi is the HTTP API of weir serve, over HTTP/1.1 and HTTP/2: the API of
+// GoCC (rates and debug), and batches, true costs and leases. openapi.yaml describes
+// it; the API serves that as /openapi.json.
 //
 //	api, err := httpapi.New(srv, httpapi.Config{})
 //	...
@@ -9,18 +9,19 @@
 //		DisableGeneralOptionsHandler: true,
 //	}
 //
-// That http.Server must not have a ReadTimeout: it would end those who wait.
-// Bodies have a time-out here (Config.BodyTimeout), but not those that http.Server
-// reads by itself, for OPTIONS *. Its WriteTimeout bounds how long an answer may
-// take to be taken; who waits has it anew afterwards (Config.AnswerTimeout).
+// The http.Server must not have a ReadTimeout, because that would end waits. The API
+// bounds the time for a body (Config.BodyTimeout). WriteTimeout bounds the time for
+// writing an answer; after a wait it starts again (Config.AnswerTimeout).
+// DisableGeneralOptionsHandler is needed because http.Server reads the body of
+// OPTIONS * without a time-out.
 //
-// # Callers who leave
+// # Clients that disconnect
 //
-// Who leaves while waiting, by closing the connection or resetting the stream, is
-// granted nothing; unless it has sent the beginning of another request of HTTP/1
-// after the first, for then net/http does not see that it leaves. An answer that is
-// lost on its way is another matter: the server cannot know, and its tokens are
-// gone, its lease held until it runs out.
+// A request is not granted if its client closes the connection or resets the stream
+// while the request waits. The exception is an HTTP/1 client that has already sent a
+// part of its next request: net/http does not detect that it disconnects. If an
+// answer is lost on the network, the server cannot know: the tokens are spent, and
+// the lease is held until it expires.
 package httpapi
 
 import (
@@ -33,7 +34,7 @@ import (
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
-// Bounds where Config leaves them open.
+// Defaults of Config.
 const (
 	DefaultMaxKey      = 1 << 10
 	DefaultMaxBatch    = 10_000
@@ -43,45 +44,44 @@ const (
 	DefaultAnswerTimeout = 10 * time.Second
 )
 
-// An Action is what a caller wants to do with a key.
+// An Action is a kind of access to a key.
 type Action string
 
 const (
-	Rate  Action = "rate"  // ask for tokens, and give them back
+	Rate  Action = "rate"  // take tokens, and settle grants
 	Lease Action = "lease" // take, renew and return leases
-	Debug Action = "debug" // see the state; of all keys, if the key is empty
+	Debug Action = "debug" // read the state of a key, or of all keys if the key is empty
 )
 
-// Config is what an API has beside its server.Server. The zero value lets
-// everybody do everything, but no request choose its own limit.
+// Config configures an API. The zero value authorizes every request, and ignores
+// limits that requests set for themselves.
 type Config struct {
 	// NoFields leaves out RateLimit and RateLimit-Policy
 	// (draft-ietf-httpapi-ratelimit-headers-10).
 	NoFields bool
-	// MaxLimit and MaxQueue are the most that maxRequests and maxRequestsInQueue may
-	// say: those of the server.Config. If zero, they may not be given.
+	// MaxLimit and MaxQueue bound maxRequests and maxRequestsInQueue. They must be
+	// those of the server.Config. If zero, these parameters are rejected.
 	MaxLimit, MaxQueue int
 	// MaxKey bounds a key, in bytes. If zero, DefaultMaxKey.
 	MaxKey int
 	// MaxBatch bounds the requests of a batch. If zero, DefaultMaxBatch.
 	MaxBatch int
 	// MaxBody bounds the body of a batch, in bytes. If zero, DefaultMaxBody. All
-	// that are read at a time have sixteen times as much together.
+	// bodies that are read at a time share sixteen times as much.
 	MaxBody int
-	// BodyTimeout bounds how long a body may take to come. If zero,
+	// BodyTimeout bounds the time for reading a body. If zero,
 	// DefaultBodyTimeout.
 	BodyTimeout time.Duration
 	// AnswerTimeout is the http.Server's WriteTimeout. If zero, DefaultAnswerTimeout.
 	AnswerTimeout time.Duration
-	// Authorize says whether a caller may do something with a key, before it is done.
-	// An error that is ErrUnauthorized is answered with 401, any other with 403, and
-	// its text. Of a batch all keys are asked for; one that may not be used is the end
-	// of it. If nil, everybody may do everything. It is called by several goroutines
-	// at once.
+	// Authorize is called before each access to a key. An error that is
+	// ErrUnauthorized is answered with 401, any other with 403, and with its text. One
+	// forbidden key rejects a whole batch. If nil, every access is allowed. It must be
+	// safe for concurrent use.
 	Authorize func(r *http.Request, action Action, key string) error
 }
 
-// Validate returns an error that names the first field that makes no sense.
+// Validate returns an error that names the first invalid field.
 func (c Config) Validate() error {
 	for _, f := range []struct {
 		name  string
@@ -109,7 +109,7 @@ func orDefault[T int | time.Duration](n, otherwise T) T {
 	return n
 }
 
-// An API answers for a server.Server. It is safe for concurrent use.
+// An API is the http.Handler of a Decider. It is safe for concurrent use.
 type API struct {
 	cfg      Config
 	decider  decider.Decider
@@ -117,11 +117,11 @@ type API struct {
 	batches  sync.Pool // of *batch
 	bodies   atomic.Int64
 	policies atomic.Pointer[policies]
-	debug    chan struct{} // of capacity 1: who sends may look at all keys
+	debug    chan struct{} // of capacity 1: a semaphore for reading all keys
 	counts   counts
 }
 
-// New returns an API, or what is wrong with the Config.
+// New returns an API, or an error about the Config.
 func New(d decider.Decider, cfg Config) (*API, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -148,14 +148,14 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := a.calls.Get().(*call)
 	c.w, c.r, c.status = w, r, http.StatusOK
 	if r.ContentLength != 0 {
-		c.hurry()
+		c.limitBody()
 	}
 	a.counts.add(c.serve(), c.status)
 	c.forget()
 	a.calls.Put(c)
 }
 
-// A call is one request on its way. It is used again.
+// A call is a request that is being answered. It is reused.
 type call struct {
 	api     *API
 	w       http.ResponseWriter
@@ -173,7 +173,7 @@ type call struct {
 // maxKept bounds the buffers that are kept for the next call, in bytes.
 const maxKept = 64 << 10
 
-// forget lets go of all that belongs to the request.
+// forget clears all that belongs to the request.
 func (c *call) forget() {
 	c.w, c.r, c.target, c.params, c.request = nil, nil, target{}, params{}, decider.Request{}
 	c.verdict.Answers = c.verdict.Answers[:0]
@@ -182,8 +182,7 @@ func (c *call) forget() {
 	}
 }
 
-// serve answers, and returns the number of the endpoint; of none, if there is
-// no such.
+// serve answers, and returns the index of the endpoint, or len(endpoints).
 func (c *call) serve() int {
 	c.target = locate(c.r.URL)
 	i := c.find(c.r.Method)
@@ -200,7 +199,7 @@ func (c *call) serve() int {
 	return i
 }
 
-// prepare does what all endpoints begin with.
+// prepare does the common first steps of all endpoints.
 func (c *call) prepare(e *endpoint) *fault {
 	if e.parts > 1 {
 		key, f := c.api.cleanKey(c.key)
@@ -222,7 +221,7 @@ func (c *call) prepare(e *endpoint) *fault {
 	return nil
 }
 
-// authorize asks whether the caller may use a key.
+// authorize checks whether the client may use a key.
 func (c *call) authorize(action Action, key string) *fault {
 	if c.api.cfg.Authorize == nil {
 		return nil

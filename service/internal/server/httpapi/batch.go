@@ -9,7 +9,7 @@ import (
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
-// A batch is requests that are decided together. It is used again.
+// A batch is a list of requests that are decided together. It is reused.
 type batch struct {
 	body     []byte
 	requests []decider.Request
@@ -21,15 +21,15 @@ type batch struct {
 // maxKeptBatch bounds the requests of a batch that is kept for the next.
 const maxKeptBatch = 1 << 10
 
-// keep lets go of what belongs to the request, and reports whether the rest is
-// worth keeping.
+// keep clears what belongs to the request, and reports whether the buffers are
+// small enough for reuse.
 func (b *batch) keep() bool {
 	clear(b.requests)
 	b.body, b.requests = b.body[:0], b.requests[:0]
 	return cap(b.requests) <= maxKeptBatch && cap(b.body) <= maxKept
 }
 
-// room makes room for a verdict for each request, each with one answer's.
+// room allocates a verdict, with room for one answer, for each request.
 func (b *batch) room() {
 	n := len(b.requests)
 	if n <= len(b.verdicts) {
@@ -42,8 +42,8 @@ func (b *batch) room() {
 	}
 }
 
-// decideBatch decides many requests. All are read before any is decided: of a
-// batch that is refused nothing is taken.
+// decideBatch decides many requests. All are read before any is decided, so that
+// an invalid batch takes no tokens.
 func (c *call) decideBatch() {
 	b := c.api.batches.Get().(*batch)
 	lines, f := c.readBatch(b)
@@ -71,7 +71,7 @@ func (c *call) decideBatch() {
 	}
 }
 
-// readBatch reads the body. lines says that it is one request a line.
+// readBatch reads the body. lines reports whether it has one request on each line.
 func (c *call) readBatch(b *batch) (lines bool, f *fault) {
 	if lines, f = c.bodyType(); f != nil {
 		return lines, f
@@ -110,7 +110,7 @@ func (c *call) bodyType() (lines bool, f *fault) {
 	return false, &fault{status: http.StatusUnsupportedMediaType, text: "the Content-Type must be application/json or application/x-ndjson"}
 }
 
-// sendBatch answers with what has become of the requests, in order.
+// sendBatch answers with the verdicts, in order.
 func (c *call) sendBatch(b *batch, lines, ok bool) {
 	h := c.w.Header()
 	h["Content-Type"] = jsonType
@@ -134,7 +134,7 @@ func (c *call) sendBatch(b *batch, lines, ok bool) {
 			if !written {
 				c.w.WriteHeader(c.status)
 			}
-			_, _ = c.w.Write(out) // a caller that is gone needs no answer
+			_, _ = c.w.Write(out) // a client that is gone needs no answer
 			out, written = out[:0], true
 		}
 		if i > 0 && !lines {
@@ -156,7 +156,7 @@ func (c *call) sendBatch(b *batch, lines, ok bool) {
 	c.buf = out
 }
 
-// retryAfter is when all that were denied would be allowed.
+// retryAfter returns when all requests that were denied would be allowed.
 func (b *batch) retryAfter() (longest time.Duration) {
 	for i := range b.requests {
 		longest = max(longest, b.verdicts[i].RetryAfter)
@@ -164,7 +164,7 @@ func (b *batch) retryAfter() (longest time.Duration) {
 	return longest
 }
 
-// appendResult appends what has become of a request.
+// appendResult appends the verdict on a request.
 func (c *call) appendResult(out []byte, b *batch, i int) []byte {
 	v, req := &b.verdicts[i], &b.requests[i]
 	if v.OK {

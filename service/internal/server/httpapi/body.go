@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// maxIgnored bounds a body that says nothing, in bytes.
+// maxIgnored bounds a body that is not used, in bytes.
 const maxIgnored = 64 << 10
 
-// drain reads a body that says nothing: until that is done, the server of HTTP/1
-// does not see that a caller leaves.
+// drain reads a body that is not used: before that, net/http does not detect that
+// an HTTP/1 client disconnects.
 func (c *call) drain() *fault {
 	if c.r.ContentLength == 0 {
 		return nil
@@ -24,18 +24,19 @@ func (c *call) drain() *fault {
 	return bodyFault(err)
 }
 
-// hurry gives the body its time-out, which net/http takes back when all of it is
-// read: it does not end those who wait. It is for all bodies, also those that are of
-// no use: net/http reads them before it answers. The time-out of the answer begins
-// after that of the body. Not every ResponseWriter can have them.
-func (c *call) hurry() {
+// limitBody sets the time-out of the body, also of one that is ignored, because
+// net/http reads it before it answers. net/http removes the time-out when the body
+// has been read, so it does not end a wait. The time-out of the answer begins after
+// that of the body. A ResponseWriter without time-outs returns errors, which are
+// ignored.
+func (c *call) limitBody() {
 	by := time.Now().Add(c.api.cfg.BodyTimeout)
 	w := http.NewResponseController(c.w)
 	_ = w.SetReadDeadline(by)
 	_ = w.SetWriteDeadline(by.Add(c.api.cfg.AnswerTimeout))
 }
 
-// bodyFault is what an error says that a body was read with.
+// bodyFault converts an error of reading a body.
 func bodyFault(err error) *fault {
 	if err == nil {
 		return nil
@@ -49,7 +50,7 @@ func bodyFault(err error) *fault {
 	return brokenBody
 }
 
-// receive reads the body of a batch, into the buffer that it has.
+// receive reads the body of a batch into a buffer.
 func (c *call) receive(b []byte) (body []byte, f *fault) {
 	if c.r.ContentLength > int64(c.api.cfg.MaxBody) {
 		return b, largeBody

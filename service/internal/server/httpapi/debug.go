@@ -11,13 +11,13 @@ import (
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
-// maxInstances bounds the keys that /debug shows: those that are asked for most.
+// maxInstances bounds the keys that /debug shows: the keys with the most requests.
 const maxInstances = 10_000
 
-// chunk is how much of a long answer is written at a time, in bytes.
+// chunk is the size in which a long answer is written, in bytes.
 const chunk = 32 << 10
 
-// instances shows the keys of which something is counted, in order.
+// instances shows the keys with counts, in order.
 func (c *call) instances() {
 	seen, err := c.top()
 	if err != nil {
@@ -43,7 +43,7 @@ func (c *call) instances() {
 		c.buf = append(appendString(c.buf, seen[i].Key), ':')
 		c.buf = appendInstance(c.buf, seen[i].Key, st)
 		if len(c.buf) > chunk {
-			_, _ = c.w.Write(c.buf) // a caller that is gone needs no answer
+			_, _ = c.w.Write(c.buf) // a client that is gone needs no answer
 			c.buf = c.buf[:0]
 		}
 	}
@@ -51,8 +51,8 @@ func (c *call) instances() {
 	_, _ = c.w.Write(c.buf)
 }
 
-// top returns the keys in order, unless the caller leaves before its turn: to
-// find them is work, so it is done for one call at a time.
+// top returns the keys in order. It serves one call at a time, because it is
+// expensive; the error is that of a client that has disconnected before.
 func (c *call) top() ([]decider.Seen, error) {
 	select {
 	case c.api.debug <- struct{}{}:
@@ -92,7 +92,7 @@ func counted(x *decider.Explanation) (*decider.RuleState, bool) {
 	return nil, false
 }
 
-// appendInstance appends what GoCC knows of a key.
+// appendInstance appends the state of a key in the format of GoCC.
 func appendInstance(b []byte, key string, st *decider.RuleState) []byte {
 	queue := config.DefaultQueue
 	if st.Rule.Queue != nil {
@@ -115,7 +115,7 @@ func appendInstance(b []byte, key string, st *decider.RuleState) []byte {
 	return append(b, `,"Found":true}`...)
 }
 
-// health says that the server is there.
+// health answers that the server is running.
 func (c *call) health() {
 	c.buf = append(c.buf[:0], "OK"...)
 	c.send(http.StatusOK, textType)

@@ -10,9 +10,9 @@ import (
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
-// A decoder reads the requests of a batch from JSON. It is as strict as JSON is,
-// and more: members are those that there are, spelled as they are, once; text is
-// UTF-8; numbers are whole. The first fault ends it: err, found before at.
+// A decoder reads the requests of a batch from JSON. It rejects members that are
+// unknown, spelled in another case or repeated, text that is not UTF-8, and numbers
+// that are not whole. It stops at the first error.
 type decoder struct {
 	text  string
 	at    int
@@ -24,10 +24,10 @@ type decoder struct {
 	most  int // requests
 }
 
-// errMany is that there are more requests than a batch may have.
+// errMany is the error of a batch with too many requests.
 var errMany = errors.New("a batch of too many requests")
 
-// batch reads all: a list of requests, or an object that holds one.
+// batch reads a whole body: a list of requests, or an object with one.
 func (d *decoder) batch(b *batch) {
 	switch d.peek() {
 	case '[':
@@ -38,11 +38,11 @@ func (d *decoder) batch(b *batch) {
 		d.fail("want an object, or an array of requests")
 	}
 	if d.peek() != 0 || d.at < len(d.text) {
-		d.fail("there is more after the end")
+		d.fail("unexpected text after the end")
 	}
 }
 
-// eachLine reads requests that are one a line.
+// eachLine reads one request on each line.
 func (d *decoder) eachLine(b *batch) {
 	for d.lines = true; d.err == nil; {
 		switch d.peek() {
@@ -62,7 +62,7 @@ func (d *decoder) eachLine(b *batch) {
 	}
 }
 
-// object reads what holds the requests.
+// object reads an object with the requests.
 func (d *decoder) object(b *batch) {
 	var requests, all, ids bool
 	d.at++
@@ -90,7 +90,7 @@ func (d *decoder) object(b *batch) {
 	}
 }
 
-// requests reads an array of them.
+// requests reads an array of requests.
 func (d *decoder) requests(b *batch) {
 	d.at++
 	for first := true; d.more(']', first); first = false {
@@ -130,10 +130,10 @@ func (d *decoder) append(b *batch) {
 	b.requests = append(b.requests, req)
 }
 
-// fail notes what is wrong here, unless something was before.
+// fail records an error here, unless there is one already.
 func (d *decoder) fail(format string, args ...any) { d.failAt(d.at, format, args...) }
 
-// failAt notes what is wrong at a place, unless something was before, and ends the
+// failAt records an error at a place, unless there is one already, and ends the
 // text.
 func (d *decoder) failAt(at int, format string, args ...any) {
 	if d.err != nil {
@@ -145,15 +145,15 @@ func (d *decoder) failAt(at int, format string, args ...any) {
 	d.end(fmt.Errorf("line %d, column %d: %s", line, column, fmt.Sprintf(format, args...)))
 }
 
-// end ends the text with a fault.
+// end ends the text with an error.
 func (d *decoder) end(err error) { d.err, d.at = err, len(d.text) }
 
-// unknown notes that there is no such member.
+// unknown records an unknown member.
 func (d *decoder) unknown(name, known string) {
 	d.failAt(d.began, "unknown member %q: %s", name, known)
 }
 
-// once notes that a member has come.
+// once records that a member was read.
 func (d *decoder) once(seen *bool, name string) {
 	if *seen {
 		d.failAt(d.began, "%s is given twice", name)
@@ -161,7 +161,7 @@ func (d *decoder) once(seen *bool, name string) {
 	*seen = true
 }
 
-// peek returns the next byte that is not space; 0 at the end, which a fault is too.
+// peek returns the next byte that is not space, or 0 at the end or after an error.
 func (d *decoder) peek() byte {
 	for ; d.at < len(d.text); d.at++ {
 		switch c := d.text[d.at]; c {
@@ -177,8 +177,8 @@ func (d *decoder) peek() byte {
 	return 0
 }
 
-// more reports whether there is another element, or member, before what closes
-// them, which it reads.
+// more reports whether there is another element or member. If not, it reads the
+// closing byte.
 func (d *decoder) more(closing byte, first bool) bool {
 	c := d.peek()
 	if c == closing {
@@ -216,7 +216,7 @@ func (d *decoder) key() string {
 	return key
 }
 
-// string reads a string. It is a part of the text, unless it has escapes.
+// string reads a string. The result is a part of the text unless it has escapes.
 func (d *decoder) string() string {
 	if d.peek() != '"' {
 		d.fail("want a string")
@@ -235,7 +235,7 @@ func (d *decoder) string() string {
 	return d.text[d.began+1 : end]
 }
 
-// plain are the bytes that are themselves in a string, whatever is around them.
+// plain marks the bytes that need no check inside a string.
 var plain = func() (is [256]bool) {
 	for c := ' '; c < utf8.RuneSelf; c++ {
 		is[c] = c != '"' && c != '\\'
@@ -243,7 +243,7 @@ var plain = func() (is [256]bool) {
 	return is
 }()
 
-// odd reads a string from here on, where it is not plain.
+// odd reads the rest of a string, from a byte that is not plain.
 func (d *decoder) odd() string {
 	escaped := false
 	for i := d.at; i < len(d.text); i++ {
@@ -266,14 +266,14 @@ func (d *decoder) odd() string {
 			return ""
 		}
 	}
-	d.failAt(d.began, "a string without an end")
+	d.failAt(d.began, "unterminated string")
 	return ""
 }
 
-// unescaped returns a string without its escapes.
+// unescaped decodes the escapes of a string.
 func (d *decoder) unescaped(literal string) (s string) {
 	if err := json.Unmarshal([]byte(literal), &s); err != nil {
-		d.failAt(d.began, "an escape that is none")
+		d.failAt(d.began, "invalid escape")
 	}
 	return s
 }

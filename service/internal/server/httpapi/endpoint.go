@@ -13,16 +13,16 @@ type endpoint struct {
 	method string
 	root   string // the first part of the path
 	parts  int    // of the path: the second is a key, the third an id
-	action Action // that prepare asks leave for, if any
+	action Action // that prepare authorizes, if any
 	params param  // that the query may have; others are ignored
 	run    func(*call)
 }
 
-// endpoints are all that there are; first those that are asked for most.
+// endpoints are ordered by frequency of use.
 var endpoints = []endpoint{
 	{"POST", "rate", 2, Rate, ofRate, (*call).ask},
 	{"GET", "rate", 2, Rate, ofRate, (*call).ask},
-	{"POST", "rate", 1, "", paramAll | paramIDs, (*call).decideBatch}, // asks leave for each key
+	{"POST", "rate", 1, "", paramAll | paramIDs, (*call).decideBatch}, // authorizes each key
 	{"DELETE", "rate", 3, Rate, 0, (*call).giveBack},
 	{"POST", "rate", 3, Rate, paramN, (*call).settle},
 	{"POST", "lease", 2, Lease, ofLease, (*call).lease},
@@ -39,18 +39,18 @@ var endpoints = []endpoint{
 	{"HEAD", "openapi.json", 1, "", 0, (*call).openAPI},
 }
 
-// path is the endpoint's as openapi.yaml has it.
+// path returns the path as openapi.yaml spells it.
 func (e *endpoint) path() string {
 	return "/" + e.root + [...]string{"", "", "/{key}", "/{key}/{id}"}[e.parts]
 }
 
-// A target is what a path names.
+// A target is a parsed path.
 type target struct {
 	root, key, id string
-	parts         int // as many as there are
+	parts         int // how many there are
 }
 
-// find returns the number of an endpoint: of none, if there is no such.
+// find returns the index of an endpoint, or len(endpoints).
 func (t *target) find(method string) int {
 	for i := range endpoints {
 		if e := &endpoints[i]; e.parts == t.parts && e.root == t.root && e.method == method {
@@ -60,7 +60,7 @@ func (t *target) find(method string) int {
 	return len(endpoints)
 }
 
-// allowed returns the methods that a target has, as Allow lists them.
+// allowed returns the methods of a target, in the format of Allow.
 func (t *target) allowed() string {
 	var methods []string
 	for i := range endpoints {
@@ -71,8 +71,8 @@ func (t *target) allowed() string {
 	return strings.Join(methods, ", ")
 }
 
-// locate takes a path apart. Its parts are what is between the slashes as they
-// were sent: an escaped one belongs to a key, and so do dots and empty parts.
+// locate parses a path. Only unescaped slashes separate its parts, so that an
+// escaped slash, dots and empty parts can belong to a key.
 func locate(u *url.URL) (t target) {
 	path, escaped := u.Path, u.RawPath != ""
 	if escaped {
@@ -89,7 +89,7 @@ func locate(u *url.URL) (t target) {
 		var part string
 		part, rest, more = strings.Cut(rest, "/")
 		if escaped {
-			part, _ = url.PathUnescape(part) // EscapedPath has seen to that it can be
+			part, _ = url.PathUnescape(part) // EscapedPath is always valid
 		}
 		*into[t.parts] = part
 	}
@@ -99,7 +99,7 @@ func locate(u *url.URL) (t target) {
 	return t
 }
 
-// cleanKey returns a key without the space around it, or what is wrong with it.
+// cleanKey returns a key without surrounding space, or a fault.
 func (a *API) cleanKey(key string) (string, *fault) {
 	key = strings.TrimSpace(key)
 	switch {
@@ -116,7 +116,7 @@ func (a *API) cleanKey(key string) (string, *fault) {
 	return key, nil
 }
 
-// cleanText is cleanKey for a key that is not of printable ASCII.
+// cleanText checks a key that is not printable ASCII.
 func cleanText(key string) (string, *fault) {
 	if !decider.IsKey(key) {
 		return "", oddKey
@@ -124,9 +124,9 @@ func cleanText(key string) (string, *fault) {
 	return key, nil
 }
 
-// misled answers where there is no endpoint.
+// misled answers a request to an unknown endpoint.
 func (c *call) misled() {
-	f := &fault{status: http.StatusNotFound, text: "there is no such path; a slash in a key is written %2F"}
+	f := &fault{status: http.StatusNotFound, text: "unknown path; write a slash in a key as %2F"}
 	if methods := c.allowed(); methods != "" {
 		f = &fault{status: http.StatusMethodNotAllowed, text: "the methods of this path are " + methods}
 		c.w.Header()["Allow"] = []string{methods}

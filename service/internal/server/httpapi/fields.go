@@ -12,14 +12,14 @@ import (
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
-// A policy is a rule as RateLimit-Policy and RateLimit tell of it.
+// A policy is a rule in the terms of RateLimit-Policy and RateLimit.
 type policy struct {
 	name  string     // quoted
 	quota gcra.Quota // of a token bucket
-	fixed bool       // it has fixed windows
+	fixed bool       // fixed windows
 	limit int
 	item  string   // of RateLimit-Policy
-	value []string // of RateLimit-Policy, where there is no other item
+	value []string // RateLimit-Policy with this item alone
 }
 
 func newPolicy(r *config.Rule) *policy {
@@ -40,8 +40,8 @@ func newPolicy(r *config.Rule) *policy {
 	return p
 }
 
-// untilMore returns when there is more than what is left, weir.Never if that is
-// not known.
+// untilMore returns when more tokens will be available, or weir.Never if that is
+// unknown.
 func (p *policy) untilMore(left int, d *weir.Decision) time.Duration {
 	switch {
 	case p.quota != gcra.Quota{}:
@@ -79,8 +79,8 @@ func (a *API) policy(r *config.Rule) *policy {
 	return p
 }
 
-// writeFields tells what the rules have answered. A rule on trial is not told of:
-// a caller that held back would spoil the trial.
+// writeFields writes RateLimit and RateLimit-Policy. It leaves out shadow rules,
+// because a client that heeded them would distort the trial.
 func (c *call) writeFields() {
 	if c.api.cfg.NoFields {
 		return
@@ -115,8 +115,8 @@ func (c *call) writeFields() {
 	h["Ratelimit"] = []string{string(left)}
 }
 
-// appendLeft appends what is left after an answer. What a rule gave comes back
-// if a later one denied.
+// appendLeft appends the item of RateLimit for an answer. If a later rule denied,
+// the tokens of this answer were returned.
 func (p *policy) appendLeft(b []byte, v *decider.Verdict, i, n int) []byte {
 	a := &v.Answers[i]
 	left := a.Remaining

@@ -4,8 +4,8 @@ import "unicode/utf8"
 
 const hexadecimal = "0123456789abcdef"
 
-// appendString appends text as JSON, as encoding/json does without escapes for
-// HTML: what is not UTF-8 becomes U+FFFD.
+// appendString appends text as a JSON string, like encoding/json without HTML
+// escapes. Bytes that are not UTF-8 become U+FFFD.
 func appendString(b []byte, text string) []byte {
 	b = append(b, '"')
 	start := 0
@@ -39,7 +39,7 @@ func appendString(b []byte, text string) []byte {
 	return append(b, '"')
 }
 
-// appendEscape appends a byte that JSON does not have as it is.
+// appendEscape appends a byte as an escape.
 func appendEscape(b []byte, c byte) []byte {
 	b = append(b, '\\')
 	switch c {

@@ -10,15 +10,15 @@ import (
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
-// lease takes a lease, and waits for it if the caller would.
+// lease takes a lease, and waits for it if canWait is set.
 func (c *call) lease() {
 	p := &c.params
 	req := decider.LeaseRequest{Key: c.key, N: c.cost(), TTL: p.ttl, Wait: p.canWait}
 	if req.N == 0 {
-		c.fail(&fault{status: http.StatusBadRequest, text: "cannot read n: a lease is of one unit at least"})
+		c.fail(&fault{status: http.StatusBadRequest, text: "cannot read n: it must be at least 1 for a lease"})
 		return
 	}
-	ctx, cancel, f := c.patience()
+	ctx, cancel, f := c.waitContext()
 	if f != nil {
 		c.fail(f)
 		return
@@ -29,7 +29,7 @@ func (c *call) lease() {
 	}
 	l, err := c.api.decider.Acquire(ctx, req)
 	if req.Wait {
-		c.hurried()
+		c.restoreDeadline()
 	}
 	if err != nil {
 		c.denyLease(err)
@@ -38,7 +38,7 @@ func (c *call) lease() {
 	c.sendLease(&l)
 }
 
-// denyLease answers a request for a lease that there is not.
+// denyLease answers a request that gets no lease.
 func (c *call) denyLease(err error) {
 	rejection, rejected := errors.AsType[*weir.Rejection](err)
 	switch {
@@ -64,7 +64,7 @@ func (c *call) denyLease(err error) {
 	c.fail(&f)
 }
 
-// renew lets a lease last longer.
+// renew extends a lease.
 func (c *call) renew() {
 	l, err := c.api.decider.Renew(c.r.Context(), c.key, c.id, c.params.ttl)
 	if err != nil {
@@ -88,7 +88,7 @@ func (c *call) giveLeaseBack() {
 	c.send(http.StatusOK, jsonType)
 }
 
-// sendLease answers with a lease that is held.
+// sendLease answers with a lease.
 func (c *call) sendLease(l *decider.Lease) {
 	b := append(c.buf[:0], `{"lease_id":`...)
 	b = appendString(b, l.ID)
@@ -106,7 +106,7 @@ func (c *call) sendLease(l *decider.Lease) {
 	c.send(http.StatusOK, jsonType)
 }
 
-// leases tells what is known of the leases of a key: of the rule that has the
+// leases answers with the state of the leases of a key, under the rule with the
 // least room.
 func (c *call) leases() {
 	var least *decider.LeaseState

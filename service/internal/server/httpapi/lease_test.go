@@ -41,12 +41,12 @@ func TestLease(t *testing.T) {
 
 		do("POST", "/lease/user", 404, `{"error":"no rule with a concurrency matches this key","key":"user"}`)
 		do("GET", "/lease/user", 404, `{"error":"no rule with a concurrency matches this key","key":"user"}`)
-		do("POST", "/lease/job:1?n=0", 400, `.*one unit at least.*`)
+		do("POST", "/lease/job:1?n=0", 400, `.*at least 1 for a lease.*`)
 		do("POST", "/lease/job:1?ttl=0", 400, `.*cannot read ttl.*`)
 		do("DELETE", "/lease/job:1/x?outcome=good", 400, `.*cannot read outcome: it must be success, dropped.*`)
 
 		site.server.Close(false)
-		a := do("POST", "/lease/job:3", 503, `{"error":"this server is about to end","key":"job:3","reason":"closed".*`)
+		a := do("POST", "/lease/job:3", 503, `{"error":"the server is closing","key":"job:3","reason":"closed".*`)
 		if a.header.Get("Retry-After") != "1" {
 			t.Errorf("%v", a.header)
 		}

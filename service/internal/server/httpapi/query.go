@@ -13,7 +13,7 @@ import (
 	"github.com/weir-go/weir/internal/outcome"
 )
 
-// A param is one of the query, or several.
+// A param is a set of parameters of the query.
 type param uint16
 
 const (
@@ -28,7 +28,7 @@ const (
 	paramIDs
 )
 
-// Those of endpoints that have several.
+// Parameters of endpoints.
 const (
 	ofRate  = paramCanWait | paramN | paramTimeout | paramMaxRequests | paramMaxRequestsInQueue
 	ofLease = paramCanWait | paramN | paramTimeout | paramTTL
@@ -59,7 +59,7 @@ func named(name string) param {
 	return 0
 }
 
-// params are what a query says. Those without a value are not in valued.
+// params has the values of a query. A parameter without a value is not in valued.
 type params struct {
 	given, valued param
 
@@ -69,15 +69,14 @@ type params struct {
 	outcome                  weir.Outcome
 }
 
-// Bounds on what a query says.
+// Bounds on a query.
 const (
 	maxParams = 32
 	maxN      = math.MaxInt32
 )
 
-// parse reads those of a query that are wanted. Others are ignored, as GoCC
-// ignores them; but one that is given twice is an error, for it is not said which
-// of the two is meant.
+// parse reads the wanted parameters of a query. Others are ignored, as GoCC ignores
+// them. A parameter that is given twice is an error because it is ambiguous.
 func (p *params) parse(query string, wanted param) *fault {
 	for n := 0; query != ""; n++ {
 		if n == maxParams {
@@ -112,7 +111,7 @@ func (p *params) parse(query string, wanted param) *fault {
 	return nil
 }
 
-// unescaped is a part of a query as it was meant.
+// unescaped decodes a part of a query.
 func unescaped(s string) (string, error) {
 	if strings.IndexByte(s, '%') < 0 && strings.IndexByte(s, '+') < 0 {
 		return s, nil
@@ -120,7 +119,7 @@ func unescaped(s string) (string, error) {
 	return url.QueryUnescape(s)
 }
 
-// set sets a parameter, or says what its value must be.
+// set sets a parameter, or returns what its value must be.
 func (p *params) set(which param, value string) (want string) {
 	ok := true
 	switch which {
@@ -150,7 +149,7 @@ func (p *params) set(which param, value string) (want string) {
 	return wants(which)
 }
 
-// wants says what the value of a parameter must be.
+// wants describes the values of a parameter.
 func wants(which param) string {
 	switch which {
 	case paramCanWait, paramAll, paramIDs:
@@ -173,7 +172,7 @@ func whole(value string) (n int, ok bool) {
 	return n, err == nil && n >= 0 && n <= maxN
 }
 
-// duration reads a duration of Go's, or seconds.
+// duration reads a Go duration, or seconds.
 func duration(value string) (time.Duration, bool) {
 	if last := value[len(value)-1]; last >= '0' && last <= '9' || last == '.' {
 		value += "s"
@@ -182,7 +181,7 @@ func duration(value string) (time.Duration, bool) {
 	return d, err == nil && d >= 0
 }
 
-// outcomes are how the work under a lease may have gone.
+// outcomes are the values of the parameter outcome.
 var outcomes = map[string]weir.Outcome{
 	"success": weir.Success, "dropped": weir.Dropped, "ignored": weir.Ignored,
 	"timed_out": outcome.TimedOut, "left": outcome.Left, "late": outcome.Late,

@@ -12,7 +12,7 @@ import (
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
-// ask asks for tokens, and waits for them if the caller would.
+// ask asks for tokens, and waits for them if canWait is set.
 func (c *call) ask() {
 	p := &c.params
 	if f := c.mayOverride(); f != nil {
@@ -36,7 +36,7 @@ func (c *call) ask() {
 	}
 }
 
-// cost is how many tokens, or units, are asked for.
+// cost returns the number of tokens or units that the request asks for.
 func (c *call) cost() int {
 	if c.params.valued&paramN == 0 {
 		return 1
@@ -44,7 +44,7 @@ func (c *call) cost() int {
 	return c.params.n
 }
 
-// mayOverride reports what a request says for itself and may not.
+// mayOverride checks the limits that a request sets for itself.
 func (c *call) mayOverride() *fault {
 	p, cfg := &c.params, &c.api.cfg
 	if p.valued&(paramMaxRequests|paramMaxRequestsInQueue) == 0 {
@@ -69,9 +69,9 @@ func (c *call) mayOverride() *fault {
 	return nil
 }
 
-// wait waits for a verdict. It reports whether there is one.
+// wait waits for a verdict, and reports whether there is one.
 func (c *call) wait() bool {
-	ctx, cancel, f := c.patience()
+	ctx, cancel, f := c.waitContext()
 	if f != nil {
 		c.fail(f)
 		return false
@@ -81,17 +81,17 @@ func (c *call) wait() bool {
 	c.request.OnWait = c.suspend
 	err := c.api.decider.Wait(ctx, &c.request, v)
 	if v.Waited > 0 {
-		c.hurried()
+		c.restoreDeadline()
 	}
 	switch {
-	case err == nil && v.OK && v.Waited > 0 && c.r.Context().Err() != nil: // it left as its turn came
+	case err == nil && v.OK && v.Waited > 0 && c.r.Context().Err() != nil: // the client disconnected as its turn came
 		id := c.api.decider.AppendGrantID(c.buf[:0], v.Grant, c.key)
 		_, _ = c.api.decider.Settle(context.WithoutCancel(c.r.Context()), c.key, string(id), 0) // an error cannot be handled
 		c.leave()
 		return false
 	case err == nil:
 		return true
-	case errors.Is(err, context.DeadlineExceeded): // it was not too late when it came
+	case errors.Is(err, context.DeadlineExceeded): // the estimate on arrival was earlier
 		v.OK, v.Reason, v.RetryAfter = false, weir.TooLate, 0
 		return true
 	}
@@ -99,9 +99,9 @@ func (c *call) wait() bool {
 	return false
 }
 
-// patience returns the context of a wait: that of the request, and the time-out
-// that it gives, the shorter if it gives two.
-func (c *call) patience() (context.Context, context.CancelFunc, *fault) {
+// waitContext returns the context of a wait. It ends with the request or after the
+// shorter of the time-outs that the request has.
+func (c *call) waitContext() (context.Context, context.CancelFunc, *fault) {
 	timeout, limited := c.params.timeout, c.params.valued&paramTimeout != 0
 	if header := c.r.Header["Request-Timeout"]; len(header) > 0 {
 		d, ok := time.Duration(0), len(header) == 1 && header[0] != ""
@@ -126,8 +126,8 @@ func (c *call) patience() (context.Context, context.CancelFunc, *fault) {
 // ResponseWriter without time-outs returns an error, which is ignored.
 func (c *call) suspendDeadline() { _ = http.NewResponseController(c.w).SetWriteDeadline(time.Time{}) }
 
-// hurried lets it begin anew.
-func (c *call) hurried() {
+// restoreDeadline restarts the time-out of the answer.
+func (c *call) restoreDeadline() {
 	_ = http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(c.api.cfg.AnswerTimeout))
 }
 
@@ -140,7 +140,7 @@ func (c *call) failed() {
 	}
 }
 
-// leave ends the call of a caller that has left.
+// leave ends the call of a client that has disconnected.
 func (c *call) leave() {
 	c.status = left
 	c.w.WriteHeader(left)
@@ -169,7 +169,8 @@ func (c *call) grant() {
 	c.send(http.StatusOK, jsonType)
 }
 
-// remaining returns what is left of the rule that leaves least, if any counts.
+// remaining returns the remaining tokens of the rule that has the fewest; ok is false
+// if no rule counts.
 func remaining(v *decider.Verdict) (least int, ok bool) {
 	for i := range v.Answers {
 		if a := &v.Answers[i]; a.Rule.Mode != config.Shadow && (!ok || a.Remaining < least) {
@@ -179,15 +180,15 @@ func remaining(v *decider.Verdict) (least int, ok bool) {
 	return least, ok
 }
 
-// deny answers a request that is not.
+// deny answers a request that is denied.
 func (c *call) deny() {
 	v := &c.verdict
 	f := fault{
 		status: http.StatusTooManyRequests, text: "rate limit exceeded",
-		reason: v.Reason, retryAfter: v.RetryAfter, line: c.params.canWait, place: v.Place,
+		reason: v.Reason, retryAfter: v.RetryAfter, canWait: c.params.canWait, place: v.Place,
 	}
 	if v.Reason == weir.Closed {
-		f.status, f.text, f.line = http.StatusServiceUnavailable, ending, false
+		f.status, f.text, f.canWait = http.StatusServiceUnavailable, ending, false
 	}
 	if a := v.Denied(); a != nil {
 		f.rule = a.Rule.Name
@@ -195,13 +196,13 @@ func (c *call) deny() {
 	c.fail(&f)
 }
 
-// giveBack gives back what was granted.
+// giveBack returns a grant.
 func (c *call) giveBack() { c.settleFor(0) }
 
-// settle tells the true cost of what was granted.
+// settle reports the true cost of a grant.
 func (c *call) settle() {
 	if c.params.valued&paramN == 0 {
-		c.fail(&fault{status: http.StatusBadRequest, text: "n is missing: it says what it has cost"})
+		c.fail(&fault{status: http.StatusBadRequest, text: "n is missing: the true cost"})
 		return
 	}
 	c.settleFor(c.params.n)

@@ -240,7 +240,7 @@ func TestClosed(t *testing.T) {
 			{method: "POST", url: "/rate/a?canWait=true", status: 200, body: granted},
 			{method: "POST", url: "/rate/a", status: 429, body: `.*"over_rate".*`},
 			{method: "POST", url: "/rate/a?canWait=true", status: 503,
-				body: `{"error":"this server is about to end","key":"a","reason":"closed","rule":"everybody","retry_after_ms":1000}`},
+				body: `{"error":"the server is closing","key":"a","reason":"closed","rule":"everybody","retry_after_ms":1000}`},
 			{method: "POST", url: "/rate/a?canWait=true", headers: []string{"Accept: application/problem+json"}, status: 503,
 				body: `.*#temporary-reduced-capacity","title":"Service Unavailable","status":503.*`},
 			{method: "GET", url: "/healthz", status: 200, body: "OK"},

@@ -2,12 +2,12 @@ package httpapi
 
 import "sync/atomic"
 
-// statuses are those that are told apart; all others are counted with the first.
+// statuses are counted separately; any other counts as the first.
 var statuses = [...]int{0, 200, 400, 401, 403, 404, 405, 408, 413, 415, 429, 499, 503}
 
-// counts are how many requests had which answer, and how many were in batches.
+// counts counts answers by endpoint and status, and requests in batches.
 type counts struct {
-	answers [][len(statuses)]atomic.Uint64 // of endpoints, and of none
+	answers [][len(statuses)]atomic.Uint64 // by endpoint; the last are requests to none
 	batched atomic.Uint64
 }
 
@@ -22,18 +22,18 @@ func (c *counts) add(endpoint, status int) {
 	c.answers[endpoint][i].Add(1)
 }
 
-// A Count is how many requests to an endpoint had a status. Method and Path are
-// empty for those to none; the Path is a template, such as /rate/{key}. The status
-// 499 is that of callers who left while they waited.
+// A Count is the number of requests to an endpoint with a status. Path is a
+// template, such as /rate/{key}; it and Method are empty if there is no such
+// endpoint. Status 499 means that the client disconnected while it waited.
 type Count struct {
 	Method, Path string
 	Status       int
 	N            uint64
 }
 
-// Stats counts what an API has done.
+// Stats counts the requests to an API.
 type Stats struct {
-	Answers []Count // that there have been
+	Answers []Count // that are not zero
 	Batched uint64  // requests in batches
 }
 

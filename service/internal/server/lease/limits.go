@@ -225,7 +225,7 @@ type Stats struct {
 	Granted, Returned, Expired uint64
 	Renewed                    uint64
 	Refused                    map[weir.Reason]uint64
-	Cancelled                  uint64        // requests that left the queue, or whose time ran out
+	Cancelled                  uint64        // requests that left the queue or ran out of time
 	Shadowed                   uint64        // requests that would have been refused, or have waited, but for the mode
 	Waits                      waiting.Times // of requests that waited and were granted a lease
 }

@@ -276,7 +276,7 @@ func (g *Registry) holdLocked(h *holding, until time.Duration) {
 	}
 }
 
-// expire ends the leases whose time is over. Each is taken out under the lock, as
+// expire ends the leases that have expired. Each is taken out under the lock, as
 // Return does it, so that its units are released once.
 func (g *Registry) expire() {
 	for {

@@ -22,8 +22,8 @@ type SavedLease struct {
 	Under []int // the places of the rules that it holds units of
 }
 
-// Leases returns all leases, and the last fencing token. The places are those of
-// the rules; a rule without a place is left out.
+// Leases returns all leases, and the last fencing token. places has the place of
+// each rule; a rule without a place is left out.
 func (g *Registry) Leases(places map[*Limits]int) (leases []SavedLease, token uint64) {
 	// All fields but until are constant once a lease is held, so the lock is held to
 	// copy that alone.
@@ -46,8 +46,8 @@ func (g *Registry) Leases(places map[*Limits]int) (leases []SavedLease, token ui
 	return leases, token
 }
 
-// Restored counts the leases of a snapshot: those held again, those that have
-// expired, those beyond the bound, and those whose rules grant none any more.
+// Restored counts the leases of a snapshot: held again, expired, beyond the bound,
+// and without a rule that grants leases.
 type Restored struct{ Held, Expired, TooMany, Orphaned int }
 
 // Restore holds leases again; under returns the rules of each, now. They are held

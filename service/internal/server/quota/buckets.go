@@ -16,8 +16,8 @@ import (
 )
 
 // Buckets count what keys have used under one rate. A limit > 0 that a method
-// takes replaces the limit of the rate for that call. Instants are those of the
-// node's clock.
+// takes replaces the limit of the rate for that call. Instants are on the node's
+// clock.
 type Buckets interface {
 	// Fingerprint identifies the bucket of a key until Restore.
 	Fingerprint(key string) uint64
@@ -61,7 +61,7 @@ func New(c *clock.Clock, q config.Quota, per config.Per, memory int) (Buckets, e
 	return many{l, c}, err
 }
 
-// SharedWindows returns windows of one length whose limit every call passes.
+// SharedWindows returns windows of one length. Every call passes its limit.
 func SharedWindows(c *clock.Clock, a config.Algorithm, period time.Duration, memory int) (Buckets, error) {
 	return newWindows(c, keyedtable.Window{Period: period, Sliding: a == config.Sliding}, string(a), memory)
 }
@@ -112,8 +112,8 @@ func (m many) Memory() (int, uint64) {
 	return st.Memory, st.Forgotten
 }
 
-// reserve returns how many tokens a request with a limit of its own must leave in
-// the bucket, so that at most the limit is in use.
+// reserve returns how many tokens a request with its own limit must leave in the
+// bucket, so that at most the limit is in use.
 func reserve(q gcra.Quota, limit int) int {
 	if limit <= 0 {
 		return 0

@@ -149,7 +149,7 @@ func (q *Queue) find(bucket string, ownLimit int) *line {
 	return nil
 }
 
-// Wait waits for the tokens of a request. The error is that of ctx, or
+// Wait waits for the tokens of a request. The error is ctx.Err() or
 // waiting.ErrMoved.
 func (q *Queue) Wait(ctx context.Context, r *Request) (Result, error) {
 	res := Result{Arrival: r.Arrival}
@@ -239,7 +239,7 @@ func (q *Queue) enter(ctx context.Context, r *Request, res *Result) (*waiter, er
 }
 
 // leave takes a waiter out of its line, and reports whether it was still there. If
-// time ran out, requests whose turn has come get their answers first.
+// time ran out, it first answers all requests that have their turn by now.
 func (q *Queue) leave(w *waiter, expired bool) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -332,7 +332,7 @@ func (q *Queue) arm() {
 	}
 }
 
-// wake serves the lines whose turn has come.
+// wake serves all lines that have their turn by now.
 func (q *Queue) wake() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

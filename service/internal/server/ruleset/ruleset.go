@@ -111,7 +111,7 @@ func LeaseTermsOf(rules []*Rule) (LeaseTerms, bool) {
 // A Set is the compiled rules of one file. It is immutable.
 type Set struct {
 	Config *config.Rules
-	// Rules are those in force, in their order. Rules that are off are left out.
+	// Rules are in the order of the file. Rules that are off are left out.
 	Rules []*Rule
 	// Periods are the window lengths of an overlay set, in ascending order: see
 	// Overlay.

@@ -35,10 +35,10 @@ const (
 	recordGrants
 )
 
-// Counts are what keys have used under one rule.
+// Counts record the usage of keys under one rule.
 type Counts struct {
 	Rule      string
-	Candidate bool          // they are those of its candidate
+	Candidate bool          // of its candidate
 	Since     time.Duration // when the rule began to count
 	Kind      string        // of its buckets: see quota.Buckets
 	Data      []byte

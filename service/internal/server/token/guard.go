@@ -6,19 +6,19 @@ import (
 	"sync/atomic"
 )
 
-// A Guard has the Set in force, and lets everything pass while there is none. It
-// is safe for concurrent use.
+// A Guard authorizes requests by the Set in force. Without a Set, it allows all
+// requests. It is safe for concurrent use.
 type Guard struct{ set atomic.Pointer[Set] }
 
-// Use puts a Set into force, from the next request on. Nil is none.
+// Use replaces the Set, from the next request on. Nil removes it.
 func (g *Guard) Use(s *Set) { g.set.Store(s) }
 
-// caller is the key of a request's context under which its *Token is, nil if it
-// shows none that is known.
+// caller is the context key for the *Token of a request, which is nil if the token
+// is unknown.
 type caller struct{}
 
-// Handler finds out who asks, once for each request however many keys it has,
-// and leaves it to next to ask Authorize.
+// Handler finds the token of a request, once for all its keys. next must call
+// Authorize.
 func (g *Guard) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s := g.set.Load(); s != nil {
@@ -29,9 +29,7 @@ func (g *Guard) Handler(next http.Handler) http.Handler {
 	})
 }
 
-// Authorize returns nil if a request that came through Handler may do this to
-// the key, or to all keys at once if that is empty; or ErrUnknown; or what wraps
-// ErrForbidden.
+// Authorize is Token.Authorize for the token of a request that came through Handler.
 func (g *Guard) Authorize(r *http.Request, a Action, key string) error {
 	if g.set.Load() == nil {
 		return nil

@@ -1,5 +1,4 @@
-// Package token says who may ask a server for what: by secrets that callers
-// show, and what each of them allows.
+// Package token authorizes the clients of a server by bearer tokens.
 //
 //	tokens:
 //	  - name: checkout            # for answers and logs
@@ -9,7 +8,7 @@
 //	    token: a-secret-of-at-least-16-bytes
 //	    allow: [decide, lease, debug]    # decide and lease if left out
 //
-// A secret is in the file itself or, better, its SHA-256 is:
+// The file has the secret or, better, its SHA-256:
 //
 //	printf %s "$SECRET" | sha256sum
 package token
@@ -31,13 +30,13 @@ import (
 	"github.com/weir-go/weir/service/internal/strictyaml"
 )
 
-// An Action is what a caller can do to a key.
+// An Action is a kind of access to a key.
 type Action string
 
 const (
 	Decide Action = "decide" // ask for tokens, and settle
 	Lease  Action = "lease"  // acquire, renew and return leases
-	Debug  Action = "debug"  // see how a key stands
+	Debug  Action = "debug"  // read the state of a key
 )
 
 var actions = []Action{Decide, Lease, Debug}
@@ -50,10 +49,10 @@ const (
 	minSecret = 16 // bytes
 )
 
-// A Set is the tokens of a file. It does not change.
+// A Set has the tokens of a file. It is immutable.
 type Set struct{ tokens []*Token }
 
-// A Token is what its secret allows.
+// A Token allows actions on keys.
 type Token struct {
 	Name  string
 	hash  [sha256.Size]byte
@@ -63,13 +62,13 @@ type Token struct {
 
 // Errors of Token.Authorize.
 var (
-	ErrUnknown   = errors.New("no token that is known: send Authorization: Bearer, and the token")
+	ErrUnknown   = errors.New("unknown token: send it as Authorization: Bearer TOKEN")
 	ErrForbidden = errors.New("the token does not allow this")
 )
 
 // Authorize returns nil if the token allows an action on a key or, if that is
-// empty, on all keys at once; or what wraps ErrForbidden; or, of a nil Token,
-// ErrUnknown.
+// empty, on all keys at once. Otherwise the error wraps ErrForbidden. For a nil Token
+// it is ErrUnknown.
 func (t *Token) Authorize(a Action, key string) error {
 	switch {
 	case t == nil:
@@ -82,9 +81,9 @@ func (t *Token) Authorize(a Action, key string) error {
 	return nil
 }
 
-// Find returns the Token that a field Authorization shows; nil if there is none.
-// How long it takes tells nothing of the secrets: hashes are compared, with all
-// of them, and in constant time.
+// Find returns the Token of an Authorization header; nil if there is none. Its
+// duration reveals nothing about the secrets: it compares hashes with all tokens, in
+// constant time.
 func (s *Set) Find(authorization string) (found *Token) {
 	scheme, secret, ok := strings.Cut(authorization, " ")
 	if !ok || !strings.EqualFold(scheme, "Bearer") {
@@ -99,7 +98,7 @@ func (s *Set) Find(authorization string) (found *Token) {
 	return found
 }
 
-// file is what a file says.
+// file is the content of a file.
 type file struct {
 	Tokens []entry `yaml:"tokens"`
 }
@@ -112,8 +111,8 @@ type entry struct {
 	Allow  []Action `yaml:"allow"`
 }
 
-// Load reads a file. An error of the content joins an error for each thing that
-// is wrong, with its place; none of them shows a secret.
+// Load reads a file. An error of the content joins an error, with its place, for
+// each invalid field; none of them shows a secret.
 func Load(path string) (*Set, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -155,7 +154,7 @@ func Parse(name string, text []byte) (*Set, error) {
 	return s, nil
 }
 
-// A reader reports what is wrong with one token.
+// A reader reports errors in one token.
 type reader struct {
 	file *strictyaml.File
 	path string
@@ -171,7 +170,7 @@ func (r *reader) check(fine bool, field, format string, args ...any) {
 	}
 }
 
-// add adds a token, or reports what is wrong with it.
+// add adds a token, or reports errors.
 func (s *Set) add(r *reader, e entry) {
 	t := &Token{Name: e.Name, allow: e.Allow}
 	r.check(e.Name != "", "name", "must be given")
@@ -200,7 +199,7 @@ func (s *Set) add(r *reader, e entry) {
 	s.tokens = append(s.tokens, t)
 }
 
-// globs makes a set of the globs of keys.
+// globs compiles the globs of keys.
 func globs(r *reader, keys []string) *match.Set {
 	var patterns []match.Pattern
 	for i, key := range keys {

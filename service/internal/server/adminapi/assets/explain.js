@@ -27,5 +27,5 @@ function explanation(x) {
     item.append(name, element("p", r.words));
     list.append(item);
   }
-  return [verdict, list, element("p", `At ${clock(Date.now())}, if nobody else comes.`, "note")];
+  return [verdict, list, element("p", `At ${clock(Date.now())}, if no other request comes.`, "note")];
 }

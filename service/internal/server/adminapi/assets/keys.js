@@ -14,9 +14,9 @@ const waiting = { label: "waiting", number: true, show: (k) => count(k.waiting) 
 
 const id = (k) => k.key;
 const lists = {
-  denied: table($("denied-keys"), [key, rule, denied, allowed, total], id, "Nobody has been refused."),
-  hot: table($("hot-keys"), [key, rule, allowed, denied], id, "Nobody has asked."),
-  lines: table($("lines"), [key, rule, waiting], id, "Nobody waits for tokens of a key."),
+  denied: table($("denied-keys"), [key, rule, denied, allowed, total], id, "No request was denied."),
+  hot: table($("hot-keys"), [key, rule, allowed, denied], id, "No requests yet."),
+  queues: table($("queues"), [key, rule, waiting], id, "No requests are waiting."),
 };
 
 export function showTop(list, top, asking) {

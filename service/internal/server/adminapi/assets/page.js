@@ -37,13 +37,13 @@ async function poll() {
   samples = samples.concat(state.history ?? []).slice(-maxSamples);
   draw(samples);
   const top = (by, n) => get(`/-/top?by=${by}&n=${n}`);
-  const [denied, hot, lines] = await Promise.all([
+  const [denied, hot, queues] = await Promise.all([
     top("denied", 8), top("requests", 8), state.total.waiting > 0 ? top("waiting", 8) : { keys: [] },
   ]);
   show();
   showTop("denied", denied, ask);
   showTop("hot", hot, ask);
-  showTop("lines", lines, ask);
+  showTop("queues", queues, ask);
   speak(state, denied);
 }
 
@@ -104,7 +104,7 @@ $("reload").onclick = async () => {
     // All that is wrong stands in the alarm that the next state brings.
     result.textContent = failed ? `Nothing has changed: ${said.error.split("\n")[0]}` : `Loaded: ${said.change}`;
   } catch (error) {
-    result.textContent = `Nobody knows whether it was loaded: ${error.message}`;
+    result.textContent = `Unknown whether the rules were loaded: ${error.message}`;
   }
   result.classList.toggle("failed", failed);
   result.hidden = false;
