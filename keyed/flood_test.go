@@ -135,3 +135,18 @@ func TestAfterTheFlood(t *testing.T) {
 		}
 	})
 }
+
+// BenchmarkFlood asks for keys that come once each, when memory is full.
+func BenchmarkFlood(b *testing.B) {
+	l := newLimiter[uint64](b, gcra.Per(1, 4*time.Second, 10), keyed.Config{Memory: 4 << 20})
+	key := uint64(0)
+	for range 1_000_000 {
+		key++
+		l.Allow(key)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		key++
+		l.Allow(key)
+	}
+}

@@ -99,7 +99,7 @@ func TestWindowsOfUnstableKeys(t *testing.T) {
 	}
 }
 
-// Stats.Keys tells how many buckets are in debt, those that have no slot included.
+// Stats.Keys tells how many buckets are in debt.
 func TestKeysInDebt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter[int](t, perSecond(1, 10), keyed.Config{Memory: keyed.MinMemory})

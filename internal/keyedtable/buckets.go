@@ -1,13 +1,13 @@
 package keyedtable
 
 import (
-	"math"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
+	"github.com/weir-go/weir/internal/pagetable"
 	"github.com/weir-go/weir/internal/siphash"
 )
 
@@ -40,50 +40,11 @@ func (l *Buckets[K]) Init(q gcra.Quota, cfg Config) error {
 }
 
 func (l *Buckets[K]) newTable(seed siphash.Key, q *gcra.Quota) *table[K] {
-	t := newTable[K](&l.cfg, bucketLayout, seed)
+	t := newTable[K](&l.cfg, pagetable.Buckets, seed)
 	for i := range t.shards {
 		t.shards[i].quota = q
 	}
 	return t
-}
-
-// level is the law of buckets: up to it, they are full.
-type level gcra.Bucket
-
-func (l level) weight(v value) uint64 { return v.a - min(v.a, uint64(l)) }
-
-func (l level) join(v, w value) value { return value{a: max(v.a, w.a)} }
-
-func (l level) spare(lay *layout, p *page, print uint64) (at int, live bool) {
-	_, at, live = l.find(lay, p, print)
-	return at, live
-}
-
-// find returns the index of the value of a fingerprint or, if it has no slot, that
-// of the spare one. It is layout.find and spare in one loop without calls: with
-// two, a key that is new costs half as much again (BenchmarkFlood).
-func (l level) find(lay *layout, p *page, print uint64) (at, spare int, live bool) {
-	least := uint64(math.MaxUint64)
-	i := lay.home(print)
-	for range reach {
-		if p[i] == print {
-			return i + 1, 0, false
-		}
-		b := p[i+1]
-		if b <= uint64(l) {
-			b = 0
-		}
-		if b < least {
-			least, spare = b, i+1
-		}
-		if p[i] == 0 {
-			break
-		}
-		if i += 2; i >= pageWords {
-			i = lay.first
-		}
-	}
-	return 0, spare, least > 0
 }
 
 // Allow takes n tokens of a key, and reports whether it had them.
@@ -175,7 +136,7 @@ func (l *Buckets[K]) Settle(print uint64, was, n int) int {
 // Stats returns the state and the counts.
 func (l *Buckets[K]) Stats() Stats {
 	st := l.stats(func(t *table[K], s *shard[K]) int {
-		return live(t, s, level(s.quota.Level(t.now()))) + len(s.own)
+		return live(t, s, pagetable.Level(s.quota.Level(t.now()))) + len(s.own)
 	})
 	st.Waiting = int(l.waiting.Load())
 	return st
@@ -185,18 +146,18 @@ func (l *Buckets[K]) Stats() Stats {
 type bucketPlace struct {
 	place
 	quota *gcra.Quota
-	level level // of the Quota, if own is nil
-	own   *own  // nil if the key has a slot or nothing
+	level pagetable.Level // of the Quota, if own is nil
+	own   *own            // nil if the key has a slot or nothing
 }
 
-func (p *bucketPlace) bucket() gcra.Bucket { return gcra.Bucket(p.value.a) }
+func (p *bucketPlace) bucket() gcra.Bucket { return gcra.Bucket(p.value.A) }
 
 // allow takes n tokens of a key, if it has them.
 func (s *shard[K]) allow(t *table[K], print uint64, now time.Duration, n int) bool {
 	// Most of the time the key is known, and near its home: that is worth a search
 	// without calls (BenchmarkKeyed).
-	if s.own == nil && s.dir.pages != nil {
-		slots := near(s.dir.page(print, uint64(len(t.shards))), print)
+	if s.own == nil && s.dir.Pages != nil {
+		slots := pagetable.Near(s.dir.Page(print, uint64(len(t.shards))), print)
 		for i := range len(slots) / 2 {
 			if slots[2*i] == print {
 				b, ok := s.quota.Allow(gcra.Bucket(slots[2*i+1]), now, n)
@@ -219,19 +180,19 @@ func (s *shard[K]) findBucket(t *table[K], p *bucketPlace, print uint64, now tim
 	p.print = print
 	if s.own != nil {
 		if o := s.own[print]; o != nil {
-			p.own, p.quota, p.value.a = o, o.quota, uint64(o.bucket)
+			p.own, p.quota, p.value.A = o, o.quota, uint64(o.bucket)
 			return
 		}
 	}
-	p.quota, p.level = s.quota, level(s.quota.Level(now))
-	if s.dir.pages == nil {
+	p.quota, p.level = s.quota, pagetable.Level(s.quota.Level(now))
+	if s.dir.Pages == nil {
 		return
 	}
-	p.page = s.dir.page(print, uint64(len(t.shards)))
-	if p.at, p.spare, p.live = p.level.find(bucketLayout, p.page, print); p.at != 0 {
-		p.value.a = p.page[p.at]
+	p.page = s.dir.Page(print, uint64(len(t.shards)))
+	if p.at, p.spare, p.live = p.level.Find(pagetable.Buckets, p.page, print); p.at != 0 {
+		p.value.A = p.page[p.at]
 	} else {
-		p.value.a = p.page[bucketLayout.floor(print)]
+		p.value.A = p.page[pagetable.Buckets.Floor(print)]
 	}
 }
 
@@ -245,7 +206,7 @@ func (s *shard[K]) storeBucket(t *table[K], p *bucketPlace, b gcra.Bucket) {
 		p.page[p.at] = uint64(b)
 	default:
 		if b > gcra.Bucket(p.level) && b != p.bucket() {
-			add(t, s, &p.place, value{a: uint64(b)}, p.level)
+			add(t, s, &p.place, pagetable.Value{A: uint64(b)}, p.level)
 		}
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/weir-go/weir/internal/pagetable"
 	"github.com/weir-go/weir/internal/waitq"
 )
 
@@ -34,6 +35,19 @@ const (
 	DefaultIPv6   = 64
 	DefaultQueue  = waitq.DefaultQueue
 )
+
+// Bounds of a Window.
+const (
+	MaxLimit  = pagetable.MaxLimit
+	MinPeriod = pagetable.MinPeriod
+)
+
+// Window is keyed.Window.
+type Window struct {
+	Limit   int
+	Period  time.Duration
+	Sliding bool
+}
 
 // Config is keyed.Config.
 type Config struct {

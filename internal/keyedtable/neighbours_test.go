@@ -4,20 +4,34 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/pagetable"
 	"github.com/weir-go/weir/internal/siphash"
 )
 
-func newWindowTable(r *rule) *table[string] {
+func TestSizes(t *testing.T) {
+	if n := unsafe.Sizeof(shard[string]{}); n != shardBytes {
+		t.Errorf("a shard has %d bytes: want %d", n, shardBytes)
+	}
+	for _, memory := range []int{MinMemory, 100_000, 1 << 20, 10 << 20, 64 << 20, 100 << 20, 1 << 30} {
+		tt := newTable[int](&Config{Memory: memory}, pagetable.Buckets, siphash.Key{})
+		if most := len(tt.shards) * shardMost(tt.maxDepth); most > memory || most < memory*9/10 {
+			t.Errorf("%d bytes: %d shards of %d pages are %d", memory, len(tt.shards), 1<<tt.maxDepth, most)
+		}
+	}
+}
+
+func newWindowTable(r *pagetable.Rule) *table[string] {
 	l := &Windows[string]{rule: r}
 	l.init(Config{Memory: MinMemory})
 	return l.newTable(siphash.Key{}, r)
 }
 
-func eachFloor(p *page, f func(i int) value) {
-	for i := range windowLayout.floors {
-		windowLayout.set(p, 1+2*i, f(i))
+func eachFloor(p *pagetable.Page, f func(i int) pagetable.Value) {
+	for i := range 5 {
+		pagetable.Windows.Set(p, 1+2*i, f(i))
 	}
 }
 
@@ -25,7 +39,7 @@ func eachFloor(p *page, f func(i int) value) {
 // of each from without.
 type life struct {
 	t      *testing.T
-	r      *rule
+	r      *pagetable.Rule
 	table  *table[string]
 	chance *rand.Rand
 	now    time.Duration
@@ -34,9 +48,9 @@ type life struct {
 
 // A biography notes the events that a key was allowed.
 type biography struct {
-	count  value // when it was last asked for
-	alone  value // what it would be without neighbours
-	exact  bool  // and is, because the key was never without its place
+	count  pagetable.Value // when it was last asked for
+	alone  pagetable.Value // what it would be without neighbours
+	exact  bool            // and is, because the key was never without its place
 	grants []grant
 }
 
@@ -46,7 +60,7 @@ type grant struct {
 }
 
 func newLife(t *testing.T, seed uint64, q Window, maxDepth uint8) *life {
-	f := &life{t: t, r: newRule(q, -1), chance: rand.New(rand.NewPCG(seed, 4)), now: 1000 * time.Hour, keys: map[uint64]*biography{}}
+	f := &life{t: t, r: pagetable.NewRule(pagetable.Window(q), -1), chance: rand.New(rand.NewPCG(seed, 4)), now: 1000 * time.Hour, keys: map[uint64]*biography{}}
 	f.table = newWindowTable(f.r)
 	f.table.shards, f.table.maxDepth = f.table.shards[:1], maxDepth
 	return f
@@ -63,21 +77,21 @@ func (f *life) ask(print uint64, n int) {
 	s := &f.table.shards[0]
 	var p place
 	s.find(f.table, &p, print)
-	used, _ := f.r.used(p.value, f.now)
-	was, _ := f.r.used(k.count, f.now)
+	used, _ := f.r.Used(p.value, f.now)
+	was, _ := f.r.Used(k.count, f.now)
 	switch {
 	case p.at != 0 && used != was:
 		f.t.Fatalf("%x has used %d: want %d", print, used, was)
 	case used < was:
 		f.t.Fatalf("%x was forgotten when it had used %d, and starts from %d", print, was, used)
 	case used == 0:
-		k.alone, k.exact = value{}, true
+		k.alone, k.exact = pagetable.Value{}, true
 	case p.at == 0:
 		k.exact = false
 	}
 	d := s.take(f.table, print, nil, f.now, n, 0)
 	if k.exact {
-		alone, want := f.r.take(k.alone, f.now, n, f.r.limit)
+		alone, want := f.r.Take(k.alone, f.now, n, f.r.Limit)
 		if d != want {
 			f.t.Fatalf("%x is told %+v: alone it would be %+v", print, d, want)
 		}
@@ -99,13 +113,13 @@ func (f *life) check() {
 			seen := 0
 			for _, g := range k.grants[i:] {
 				d := g.at - first.at
-				if d >= f.r.period {
+				if d >= f.r.Period {
 					break
 				}
 				seen += g.n
-				most := 2 * float64(f.r.limit)
-				if f.r.sliding {
-					most = float64(f.r.limit) * (1 + d.Seconds()/f.r.period.Seconds())
+				most := 2 * float64(f.r.Limit)
+				if f.r.Sliding {
+					most = float64(f.r.Limit) * (1 + d.Seconds()/f.r.Period.Seconds())
 				}
 				if float64(seen) > most+1e-6 {
 					f.t.Fatalf("%x: %d events in %v: want at most %v", print, seen, d, most)
@@ -133,8 +147,20 @@ func FuzzNeighbours(f *testing.F) {
 			f.ask(prints[f.chance.IntN(crowd)], f.chance.IntN(3))
 		}
 		f.check()
-		checkPrefixes(t, windowLayout, &f.table.shards[0].dir, 1, func(value) bool { return true })
+		checkPrefixes(t, &f.table.shards[0].dir)
 	})
+}
+
+// checkPrefixes fails if a key is not on the page of its fingerprint.
+func checkPrefixes(t *testing.T, d *pagetable.Directory) {
+	t.Helper()
+	for i, p := range d.Pages {
+		for at := pagetable.Windows.First; at < pagetable.Words; at += pagetable.Windows.Words {
+			if p[at] != 0 && pagetable.Prefix(p[at], 1, d.Depth)>>(d.Depth-p.Depth()) != i>>(d.Depth-p.Depth()) {
+				t.Fatalf("%x is on the wrong page", p[at])
+			}
+		}
+	}
 }
 
 // The crowd is large enough: there are keys without a place, floors that deny,
@@ -164,14 +190,14 @@ func TestNeighboursAreForgotten(t *testing.T) {
 // begins a new window. Otherwise a key that had used all of its last window could
 // have, in a period, that, the rest of the floor's window, and the next.
 func TestFromAFloor(t *testing.T) {
-	r := newRule(Window{Limit: 5, Period: time.Second}, 0)
+	r := pagetable.NewRule(pagetable.Window{Limit: 5, Period: time.Second}, 0)
 	const now, ends = 100 * time.Second, time.Second / 10
 	tt := newWindowTable(r)
 	tt.shards = tt.shards[:1]
 	s := &tt.shards[0]
-	p := &page{}
-	eachFloor(p, func(int) value { return value{uint64(now + ends), 2} })
-	s.dir.pages = []*page{p}
+	p := new(pagetable.Page)
+	eachFloor(p, func(int) pagetable.Value { return pagetable.Value{A: uint64(now + ends), B: 2} })
+	s.dir.Pages = []*pagetable.Page{p}
 	for _, ask := range []struct {
 		at, n int
 		want  weir.Decision
@@ -193,7 +219,7 @@ func TestFromAFloor(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 	for used, want := range map[uint64]time.Duration{2: time.Second, 5: time.Second / 10} {
-		if got := r.ahead(value{uint64(now + time.Second/10), used}, now, 4, true); got != want {
+		if got := r.Ahead(pagetable.Value{A: uint64(now + time.Second/10), B: used}, now, 4, true); got != want {
 			t.Errorf("of a floor of %d: %v: want %v", used, got, want)
 		}
 	}
@@ -202,26 +228,26 @@ func TestFromAFloor(t *testing.T) {
 // Another Quota does not make pages forget what they forgot.
 func TestFloorsAreMoved(t *testing.T) {
 	const s = time.Second
-	fixed, slides := newRule(Window{Limit: 5, Period: s}, 0), newRule(Window{Limit: 5, Period: 2 * s, Sliding: true}, 0)
+	fixed, slides := pagetable.NewRule(pagetable.Window{Limit: 5, Period: s}, 0), pagetable.NewRule(pagetable.Window{Limit: 5, Period: 2 * s, Sliding: true}, 0)
 	tt := newWindowTable(fixed)
-	p := &page{}
-	windowLayout.set(p, 1, value{uint64(tt.now() + s), 2})
-	tt.shards[0].dir.pages = []*page{p}
+	p := new(pagetable.Page)
+	pagetable.Windows.Set(p, 1, pagetable.Value{A: uint64(tt.now() + s), B: 2})
+	tt.shards[0].dir.Pages = []*pagetable.Page{p}
 	tt.shards[0].setRule(tt, slides)
-	if used, _ := slides.used(windowLayout.get(p, 1), tt.now()); used != 2 {
+	if used, _ := slides.Used(pagetable.Windows.Get(p, 1), tt.now()); used != 2 {
 		t.Errorf("the floor is at %d: want 2", used)
 	}
 }
 
 // Both halves of a page remember what was forgotten there.
 func TestSplitKeepsFloors(t *testing.T) {
-	r := newRule(Window{Limit: 5, Period: time.Second}, 0)
-	p := &page{}
-	eachFloor(p, func(i int) value { return value{uint64(101 * time.Second), uint64(i + 1)} })
+	r := pagetable.NewRule(pagetable.Window{Limit: 5, Period: time.Second}, 0)
+	p := new(pagetable.Page)
+	eachFloor(p, func(i int) pagetable.Value { return pagetable.Value{A: uint64(101 * time.Second), B: uint64(i + 1)} })
 	floors := [10]uint64(p[1:])
-	d := directory{pages: []*page{p}}
-	split(&d, windowLayout, p, 1, 7, r.at(100*time.Second))
-	if len(d.pages) != 2 || d.pages[0] == d.pages[1] || [10]uint64(d.pages[0][1:]) != floors || [10]uint64(d.pages[1][1:]) != floors {
-		t.Errorf("%d pages, of floors %v and %v", len(d.pages), d.pages[0][1:11], d.pages[1][1:11])
+	d := pagetable.Directory{Pages: []*pagetable.Page{p}}
+	pagetable.Split(&d, pagetable.Windows, p, 1, 7, r.At(100*time.Second))
+	if len(d.Pages) != 2 || d.Pages[0] == d.Pages[1] || [10]uint64(d.Pages[0][1:]) != floors || [10]uint64(d.Pages[1][1:]) != floors {
+		t.Errorf("%d pages, of floors %v and %v", len(d.Pages), d.Pages[0][1:11], d.Pages[1][1:11])
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/gcra"
+	"github.com/weir-go/weir/internal/pagetable"
 )
 
 // SetQuota changes the Quota of all keys that have no other, as
@@ -75,11 +76,11 @@ func (s *shard[K]) setQuota(t *table[K], q *gcra.Quota) {
 	defer s.mu.Unlock()
 	now, from := t.now(), s.quota
 	full := from.Level(now)
-	s.change(t, func(v value) value {
-		if gcra.Bucket(v.a) <= full {
-			return value{}
+	s.change(t, func(v pagetable.Value) pagetable.Value {
+		if gcra.Bucket(v.A) <= full {
+			return pagetable.Value{}
 		}
-		return value{a: uint64(from.Move(gcra.Bucket(v.a), now, q))}
+		return pagetable.Value{A: uint64(from.Move(gcra.Bucket(v.A), now, q))}
 	})
 	s.quota = q
 	for print, o := range s.own {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/gcra"
+	"github.com/weir-go/weir/internal/pagetable"
 	"github.com/weir-go/weir/internal/siphash"
 )
 
@@ -27,14 +28,14 @@ var errUnstable = errors.New("keyed: no snapshots of this type of keys: their ha
 // after a byte that tells whether there is one, a Quota for this key alone.
 type entry struct {
 	print uint64
-	value value
+	value pagetable.Value
 	own   *gcra.Quota
 }
 
 func (e *entry) append(b []byte, words int) []byte {
 	b = binary.LittleEndian.AppendUint64(b, e.print)
-	if b = binary.LittleEndian.AppendUint64(b, e.value.a); words == 3 {
-		b = binary.LittleEndian.AppendUint64(b, e.value.b)
+	if b = binary.LittleEndian.AppendUint64(b, e.value.A); words == 3 {
+		b = binary.LittleEndian.AppendUint64(b, e.value.B)
 	}
 	if e.own == nil {
 		return append(b, 0)
@@ -47,9 +48,9 @@ func readEntry(in io.Reader, words int) (e entry, err error) {
 	if _, err := io.ReadFull(in, b[:8*words+1]); err != nil {
 		return e, err
 	}
-	e.print, e.value.a = binary.LittleEndian.Uint64(b[:]), binary.LittleEndian.Uint64(b[8:])
+	e.print, e.value.A = binary.LittleEndian.Uint64(b[:]), binary.LittleEndian.Uint64(b[8:])
 	if words == 3 {
-		e.value.b = binary.LittleEndian.Uint64(b[16:])
+		e.value.B = binary.LittleEndian.Uint64(b[16:])
 	}
 	if b[8*words] == 0 {
 		return e, nil
@@ -88,7 +89,7 @@ func (c *Common[K]) write(w io.Writer, law []byte, copyPage func(t *table[K], s 
 			s.mu.Unlock()
 			buf = buf[:0]
 			for i := range es {
-				buf = es[i].append(buf, t.layout.words)
+				buf = es[i].append(buf, t.layout.Words)
 			}
 			out.Write(buf)
 			// A page that is split meanwhile is before or after the next prefix with
@@ -97,7 +98,7 @@ func (c *Common[K]) write(w io.Writer, law []byte, copyPage func(t *table[K], s 
 			more = at != 0 && depth > 0
 		}
 	}
-	out.Write((&entry{}).append(nil, t.layout.words)) // the end
+	out.Write((&entry{}).append(nil, t.layout.Words)) // the end
 	if err := out.Flush(); err != nil {
 		return fmt.Errorf("keyed: writing a snapshot: %w", err)
 	}
@@ -109,17 +110,17 @@ func (c *Common[K]) write(w io.Writer, law []byte, copyPage func(t *table[K], s 
 
 // copySlots appends the live values on the page with the prefix at, and returns
 // the bits of that prefix.
-func copySlots[K comparable, L law](t *table[K], s *shard[K], at uint64, by L, es *[]entry) (depth uint8) {
-	if s.dir.pages == nil {
+func copySlots[K comparable, L pagetable.Law](t *table[K], s *shard[K], at uint64, by L, es *[]entry) (depth uint8) {
+	if s.dir.Pages == nil {
 		return 0
 	}
-	p := s.dir.pages[at>>(64-s.dir.depth)]
-	for i := t.layout.first; i < pageWords; i += t.layout.words {
-		if v := t.layout.get(p, i+1); by.weight(v) > 0 {
+	p := s.dir.Pages[at>>(64-s.dir.Depth)]
+	for i := t.layout.First; i < pagetable.Words; i += t.layout.Words {
+		if v := t.layout.Get(p, i+1); by.Weight(v) > 0 {
 			*es = append(*es, entry{print: p[i], value: v})
 		}
 	}
-	return p.depth()
+	return p.Depth()
 }
 
 // read reads a snapshot into a new table. begin returns that table and how to
@@ -156,7 +157,7 @@ func (c *Common[K]) readTable(r *bufio.Reader, lawBytes int, begin func([]byte, 
 		return nil, err
 	}
 	for {
-		e, err := readEntry(in, t.layout.words)
+		e, err := readEntry(in, t.layout.Words)
 		if err != nil {
 			return nil, err
 		}
@@ -194,15 +195,15 @@ func (l *Buckets[K]) Snapshot(w io.Writer) error {
 	law := append([]byte{bucketLaw}, marshal(&l.quota)...) // it changes under l.changes only
 	return l.write(w, law, func(t *table[K], s *shard[K], at uint64, es *[]entry) uint8 {
 		now := t.now()
-		depth := copySlots(t, s, at, level(s.quota.Level(now)), es)
+		depth := copySlots(t, s, at, pagetable.Level(s.quota.Level(now)), es)
 		// A bucket moves from its slot into own, and back, under the lock.
 		for print, o := range s.own {
-			if prefix(print, uint64(len(t.shards)), depth) != int(at>>(64-depth)) {
+			if pagetable.Prefix(print, uint64(len(t.shards)), depth) != int(at>>(64-depth)) {
 				continue
 			}
 			// Calls that wait will ask again.
 			b := o.quota.Refund(o.bucket, o.queue.Taken(o.quota, now))
-			e := entry{print: print, value: value{a: uint64(b)}}
+			e := entry{print: print, value: pagetable.Value{A: uint64(b)}}
 			if o.kept {
 				e.own = o.quota
 			}
@@ -251,7 +252,7 @@ func (s *shard[K]) restoreBucket(t *table[K], e entry, then, now time.Duration) 
 	// larger than what can be.
 	ahead := e.own.Level(then) - min(e.own.Level(now), e.own.Level(then))
 	most, _ := e.own.Charge(0, now, math.MaxInt, e.own.Burst())
-	b := gcra.Bucket(e.value.a)
+	b := gcra.Bucket(e.value.A)
 	b = min(b-min(ahead, b), most)
 	var p bucketPlace
 	s.findBucket(t, &p, e.print, now)
@@ -265,12 +266,12 @@ func (l *Windows[K]) Snapshot(w io.Writer) error {
 	}
 	l.changes.Lock()
 	defer l.changes.Unlock()
-	law := binary.LittleEndian.AppendUint64([]byte{windowLaw, 0}, uint64(l.rule.period))
-	if l.rule.sliding {
+	law := binary.LittleEndian.AppendUint64([]byte{windowLaw, 0}, uint64(l.rule.Period))
+	if l.rule.Sliding {
 		law[1] = 1
 	}
 	return l.write(w, law, func(t *table[K], s *shard[K], at uint64, es *[]entry) uint8 {
-		return copySlots(t, s, at, s.rule.at(t.now()), es)
+		return copySlots(t, s, at, s.rule.At(t.now()), es)
 	})
 }
 
@@ -282,31 +283,31 @@ func (l *Windows[K]) Restore(r io.Reader) error {
 	l.changes.Lock()
 	defer l.changes.Unlock()
 	return l.read(r, 10, func(law []byte, seed siphash.Key, then time.Duration) (*table[K], func(entry), error) {
-		from := &rule{period: time.Duration(binary.LittleEndian.Uint64(law[2:])), sliding: law[1] == 1}
+		from := &pagetable.Rule{Period: time.Duration(binary.LittleEndian.Uint64(law[2:])), Sliding: law[1] == 1}
 		switch {
 		case law[0] != windowLaw:
 			return nil, nil, errOtherLaw
-		case from.period < MinPeriod || law[1] > 1:
+		case from.Period < MinPeriod || law[1] > 1:
 			return nil, nil, errors.New("it is of windows that cannot be")
 		}
 		t := l.newTable(seed, l.rule)
 		now := t.now()
 		return t, func(e entry) {
-			c := from.restored(e.value, then, now)
-			t.shard(e.print).restoreCount(t, e.print, now, l.rule.moved(c, now, from))
+			c := from.Restored(e.value, then, now)
+			t.shard(e.print).restoreCount(t, e.print, now, l.rule.Moved(c, now, from))
 		}, nil
 	})
 }
 
 // restoreCount gives a key of a new table, which is not in use yet, its count.
-func (s *shard[K]) restoreCount(t *table[K], print uint64, now time.Duration, c value) {
-	by := s.rule.at(now)
+func (s *shard[K]) restoreCount(t *table[K], print uint64, now time.Duration, c pagetable.Value) {
+	by := s.rule.At(now)
 	var p place
 	s.find(t, &p, print)
 	switch {
-	case by.weight(c) == 0:
+	case by.Weight(c) == 0:
 	case p.at != 0:
-		t.layout.set(p.page, p.at, c)
+		t.layout.Set(p.page, p.at, c)
 	default:
 		add(t, s, &p, c, by)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/gcra"
+	"github.com/weir-go/weir/internal/pagetable"
 	"github.com/weir-go/weir/internal/siphash"
 	"github.com/weir-go/weir/internal/topk"
 	"github.com/weir-go/weir/internal/waitq"
@@ -18,7 +19,7 @@ import (
 type table[K comparable] struct {
 	epoch    time.Time
 	seed     siphash.Key // of fingerprints: it is part of a snapshot, so the hash has a written definition
-	layout   *layout
+	layout   *pagetable.Layout
 	shards   []shard[K]
 	maxDepth uint8 // so that each shard has up to 2^maxDepth pages
 	noTop    bool  // no keys are kept
@@ -28,9 +29,9 @@ type table[K comparable] struct {
 // A shard is a part of the table with a lock.
 type shard[K comparable] struct {
 	mu    sync.Mutex // guards all that follows
-	dir   directory
+	dir   pagetable.Directory
 	quota *gcra.Quota     // of buckets; nil in a table of windows
-	rule  *rule           // of windows; nil in a table of buckets
+	rule  *pagetable.Rule // of windows; nil in a table of buckets
 	own   map[uint64]*own // buckets that have more than a slot holds; nil if there are none
 
 	denied    uint64
@@ -48,11 +49,11 @@ const (
 	// many pages: with less than their share, keys would be forgotten early.
 	fewShards     = 256
 	largestShard  = 6 // as a power of two, in pages
-	pageAndItsRef = pageBytes + 8
+	pageAndItsRef = pagetable.Bytes + 8
 )
 
 // newTable returns an empty table as the Config has it.
-func newTable[K comparable](cfg *Config, l *layout, seed siphash.Key) *table[K] {
+func newTable[K comparable](cfg *Config, l *pagetable.Layout, seed siphash.Key) *table[K] {
 	t := &table[K]{epoch: waitq.Epoch(), seed: seed, layout: l, noTop: cfg.NoTop}
 	for t.maxDepth < largestShard && cfg.Memory/shardMost(t.maxDepth+1) >= fewShards {
 		t.maxDepth++
@@ -79,50 +80,50 @@ func (t *table[K]) print(sum func(siphash.Key, K) uint64, key K) uint64 {
 // A place is where the value of a key is, or could be.
 type place struct {
 	print uint64
-	value value // of the key or, if it has no slot, of the floor
-	page  *page // nil if there is none yet
-	at    int   // the index of the value; 0 if the key has no slot
-	spare int   // the one that law.spare returns; 0 if that is not known
+	value pagetable.Value // of the key or, if it has no slot, of the floor
+	page  *pagetable.Page // nil if there is none yet
+	at    int             // the index of the value; 0 if the key has no slot
+	spare int             // the one that law.spare returns; 0 if that is not known
 	live  bool
 }
 
 // find finds the place of a key.
 func (s *shard[K]) find(t *table[K], p *place, print uint64) {
 	p.print = print
-	if s.dir.pages == nil {
+	if s.dir.Pages == nil {
 		return
 	}
-	p.page = s.dir.page(print, uint64(len(t.shards)))
-	if p.at = t.layout.find(p.page, print); p.at != 0 {
-		p.value = t.layout.get(p.page, p.at)
+	p.page = s.dir.Page(print, uint64(len(t.shards)))
+	if p.at = t.layout.Find(p.page, print); p.at != 0 {
+		p.value = t.layout.Get(p.page, p.at)
 	} else {
-		p.value = t.layout.get(p.page, t.layout.floor(print))
+		p.value = t.layout.Get(p.page, t.layout.Floor(print))
 	}
 }
 
 // add gives a slot to a key that has none: one that counts nothing, or one of a
 // new page, or that of the key of least weight.
-func add[K comparable, L law](t *table[K], s *shard[K], p *place, v value, by L) {
+func add[K comparable, L pagetable.Law](t *table[K], s *shard[K], p *place, v pagetable.Value, by L) {
 	shards := uint64(len(t.shards))
 	if p.page == nil {
 		t.pages.Add(1)
-		p.page = new(page)
-		s.dir.pages = []*page{p.page}
+		p.page = new(pagetable.Page)
+		s.dir.Pages = []*pagetable.Page{p.page}
 	}
 	at, live := p.spare, p.live
 	if at == 0 {
-		at, live = by.spare(t.layout, p.page, p.print)
+		at, live = by.Spare(t.layout, p.page, p.print)
 	}
-	for live && p.page.depth() < t.maxDepth {
+	for live && p.page.Depth() < t.maxDepth {
 		t.pages.Add(1)
-		s.forgotten += split(&s.dir, t.layout, p.page, p.print, shards, by)
-		p.page = s.dir.page(p.print, shards)
-		at, live = by.spare(t.layout, p.page, p.print)
+		s.forgotten += pagetable.Split(&s.dir, t.layout, p.page, p.print, shards, by)
+		p.page = s.dir.Page(p.print, shards)
+		at, live = by.Spare(t.layout, p.page, p.print)
 	}
 	if live {
 		s.forgotten++
 	}
-	put(t.layout, p.page, at, p.print, v, live, by)
+	pagetable.Put(t.layout, p.page, at, p.print, v, live, by)
 	p.at, p.value = at, v
 }
 
@@ -139,23 +140,23 @@ func (s *shard[K]) deny(t *table[K], print uint64, key *K) {
 }
 
 // live returns the number of live keys: an estimate from one page.
-func live[K comparable, L law](t *table[K], s *shard[K], by L) (n int) {
-	if s.dir.pages == nil {
+func live[K comparable, L pagetable.Law](t *table[K], s *shard[K], by L) (n int) {
+	if s.dir.Pages == nil {
 		return 0
 	}
-	p := s.dir.pages[0]
-	for i := t.layout.first; i < pageWords; i += t.layout.words {
-		if by.weight(t.layout.get(p, i+1)) > 0 {
+	p := s.dir.Pages[0]
+	for i := t.layout.First; i < pagetable.Words; i += t.layout.Words {
+		if by.Weight(t.layout.Get(p, i+1)) > 0 {
 			n++
 		}
 	}
-	return n << p.depth() // each prefix is as likely
+	return n << p.Depth() // each prefix is as likely
 }
 
 // change changes all values of a shard.
-func (s *shard[K]) change(t *table[K], f func(value) value) {
-	s.dir.all(func(p *page) {
-		t.layout.values(func(at int) { t.layout.set(p, at, f(t.layout.get(p, at))) })
+func (s *shard[K]) change(t *table[K], f func(pagetable.Value) pagetable.Value) {
+	s.dir.All(func(p *pagetable.Page) {
+		t.layout.Each(func(at int) { t.layout.Set(p, at, f(t.layout.Get(p, at))) })
 	})
 }
 
@@ -226,14 +227,14 @@ type Stats struct {
 // stats returns the Stats; keys counts those of a shard, under its lock.
 func (c *Common[K]) stats(keys func(*table[K], *shard[K]) int) Stats {
 	t := c.table.Load()
-	st := Stats{Memory: int(t.pages.Load())*pageBytes + len(t.shards)*shardBytes}
+	st := Stats{Memory: int(t.pages.Load())*pagetable.Bytes + len(t.shards)*shardBytes}
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.mu.Lock()
 		st.Denied += s.denied
 		st.Forgotten += s.forgotten
 		st.Own += len(s.own)
-		st.Memory += len(s.dir.pages) * 8
+		st.Memory += len(s.dir.Pages) * 8
 		st.Keys += keys(t, s)
 		s.mu.Unlock()
 	}

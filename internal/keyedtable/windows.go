@@ -4,13 +4,14 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/pagetable"
 	"github.com/weir-go/weir/internal/siphash"
 )
 
 // Windows counts the events of every key in windows of time.
 type Windows[K comparable] struct {
 	Common[K]
-	rule *rule // of the present Window; guarded by changes
+	rule *pagetable.Rule // of the present Window; guarded by changes
 }
 
 // NewWindows returns Windows that give every key the Window w. The error is
@@ -19,14 +20,14 @@ func NewWindows[K comparable](w Window, cfg Config) (*Windows[K], error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	l := &Windows[K]{rule: newRule(w, cfg.MaxDebt)}
+	l := &Windows[K]{rule: pagetable.NewRule(pagetable.Window(w), cfg.MaxDebt)}
 	l.init(cfg)
 	l.table.Store(l.newTable(siphash.New(), l.rule))
 	return l, nil
 }
 
-func (l *Windows[K]) newTable(seed siphash.Key, r *rule) *table[K] {
-	t := newTable[K](&l.cfg, windowLayout, seed)
+func (l *Windows[K]) newTable(seed siphash.Key, r *pagetable.Rule) *table[K] {
+	t := newTable[K](&l.cfg, pagetable.Windows, seed)
 	for i := range t.shards {
 		t.shards[i].rule = r
 	}
@@ -74,7 +75,7 @@ func (l *Windows[K]) Used(key K) (used int, resetIn time.Duration) {
 	defer s.mu.Unlock()
 	var p place
 	s.find(t, &p, print)
-	return s.rule.used(p.value, now)
+	return s.rule.Used(p.value, now)
 }
 
 // Ahead returns when, from now, n events more of the key have been counted, if
@@ -95,16 +96,16 @@ func (l *Windows[K]) Ahead(key K, n, limit int) time.Duration {
 	s.find(t, &p, print)
 	r := *s.rule
 	if limit > 0 {
-		r.limit = min(limit, MaxLimit)
+		r.Limit = min(limit, MaxLimit)
 	}
-	return r.ahead(p.value, now, n, p.at == 0)
+	return r.Ahead(p.value, now, n, p.at == 0)
 }
 
 // SetWindow changes the Window, as keyed.Windows.SetWindow says.
 func (l *Windows[K]) SetWindow(w Window) {
 	l.changes.Lock()
 	defer l.changes.Unlock()
-	l.rule = newRule(w, l.cfg.MaxDebt)
+	l.rule = pagetable.NewRule(pagetable.Window(w), l.cfg.MaxDebt)
 	t := l.table.Load()
 	for i := range t.shards {
 		t.shards[i].setRule(t, l.rule)
@@ -113,7 +114,7 @@ func (l *Windows[K]) SetWindow(w Window) {
 
 // Stats returns the state and the counts.
 func (l *Windows[K]) Stats() Stats {
-	return l.stats(func(t *table[K], s *shard[K]) int { return live(t, s, s.rule.at(t.now())) })
+	return l.stats(func(t *table[K], s *shard[K]) int { return live(t, s, s.rule.At(t.now())) })
 }
 
 // take is Windows.Take of a key, nil if it is not known.
@@ -123,9 +124,9 @@ func (s *shard[K]) take(t *table[K], print uint64, key *K, now time.Duration, n,
 	var p place
 	s.find(t, &p, print)
 	if limit <= 0 {
-		limit = s.rule.limit
+		limit = s.rule.Limit
 	}
-	c, d := s.rule.take(p.value, now, n, limit)
+	c, d := s.rule.Take(p.value, now, n, limit)
 	switch {
 	case n == 0:
 	case !d.OK:
@@ -133,8 +134,8 @@ func (s *shard[K]) take(t *table[K], print uint64, key *K, now time.Duration, n,
 	default:
 		fresh := p.at == 0
 		s.storeCount(t, &p, now, c)
-		if fresh && !s.rule.sliding {
-			d.ResetAfter = s.rule.period // it begins its own window, whatever it starts from
+		if fresh && !s.rule.Sliding {
+			d.ResetAfter = s.rule.Period // it begins its own window, whatever it starts from
 		}
 	}
 	return d
@@ -148,36 +149,36 @@ func (s *shard[K]) settleAt(t *table[K], print uint64, at, now time.Duration, wa
 	s.find(t, &p, print)
 	switch {
 	case n > was:
-		c, took := s.rule.charge(p.value, now, n-was)
+		c, took := s.rule.Charge(p.value, now, n-was)
 		s.storeCount(t, &p, now, c)
 		return was + took
 	case p.at == 0:
 		return was
 	}
-	c, back := s.rule.refund(p.value, at, now, was-n)
-	t.layout.set(p.page, p.at, c)
+	c, back := s.rule.Refund(p.value, at, now, was-n)
+	t.layout.Set(p.page, p.at, c)
 	return was - back
 }
 
 // storeCount sets the count of a key. A new key gets a slot, unless nothing is
 // counted.
-func (s *shard[K]) storeCount(t *table[K], p *place, now time.Duration, c value) {
+func (s *shard[K]) storeCount(t *table[K], p *place, now time.Duration, c pagetable.Value) {
 	switch {
 	case p.at != 0:
-		t.layout.set(p.page, p.at, c)
+		t.layout.Set(p.page, p.at, c)
 	case c != p.value:
-		add(t, s, p, s.rule.begin(c, now), s.rule.at(now))
+		add(t, s, p, s.rule.Begin(c, now), s.rule.At(now))
 	}
 }
 
 // setRule puts all counts under another rule.
-func (s *shard[K]) setRule(t *table[K], r *rule) {
+func (s *shard[K]) setRule(t *table[K], r *pagetable.Rule) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	from := s.rule
-	if s.rule = r; r.alike(from) {
+	if s.rule = r; r.Alike(from) {
 		return
 	}
 	now := t.now()
-	s.change(t, func(c value) value { return r.moved(c, now, from) })
+	s.change(t, func(c pagetable.Value) pagetable.Value { return r.Moved(c, now, from) })
 }

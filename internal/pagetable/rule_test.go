@@ -1,4 +1,4 @@
-package keyedtable
+package pagetable
 
 import (
 	"math"
@@ -19,23 +19,23 @@ func TestCountsAreKept(t *testing.T) {
 			}
 		}
 	}
-	r := newRule(Window{Period: 1, Sliding: true}, 0)
+	r := NewRule(Window{Period: 1, Sliding: true}, 0)
 	if n := r.number(math.MaxInt64); n >= 1<<44 {
 		t.Errorf("there are %d windows", n)
 	}
 	for _, tt := range []struct {
 		q       Window
 		maxDebt int
-		want    rule
+		want    Rule
 	}{
-		{Window{5, time.Hour, true}, 0, rule{5, 5, time.Hour, true}},
-		{Window{5, time.Hour, true}, 2, rule{5, 2, time.Hour, true}},
-		{Window{5, 0, false}, -1, rule{5, 0, math.MaxInt64, false}},
-		{Window{-5, 1, false}, 7, rule{0, 7, MinPeriod, false}},
-		{Window{math.MaxInt, time.Hour, true}, math.MaxInt, rule{MaxLimit, 0, time.Hour, true}},
-		{Window{1, time.Hour, true}, math.MaxInt, rule{1, MaxLimit - 1, time.Hour, true}},
+		{Window{5, time.Hour, true}, 0, Rule{5, 5, time.Hour, true}},
+		{Window{5, time.Hour, true}, 2, Rule{5, 2, time.Hour, true}},
+		{Window{5, 0, false}, -1, Rule{5, 0, math.MaxInt64, false}},
+		{Window{-5, 1, false}, 7, Rule{0, 7, MinPeriod, false}},
+		{Window{math.MaxInt, time.Hour, true}, math.MaxInt, Rule{MaxLimit, 0, time.Hour, true}},
+		{Window{1, time.Hour, true}, math.MaxInt, Rule{1, MaxLimit - 1, time.Hour, true}},
 	} {
-		if r := newRule(tt.q, tt.maxDebt); *r != tt.want {
+		if r := NewRule(tt.q, tt.maxDebt); *r != tt.want {
 			t.Errorf("%+v, debt %d: %+v: want %+v", tt.q, tt.maxDebt, *r, tt.want)
 		}
 	}
@@ -44,18 +44,18 @@ func TestCountsAreKept(t *testing.T) {
 // Of counts that are alike, what ends or fades first weighs less.
 func TestWeight(t *testing.T) {
 	const s = time.Second
-	fixed, slides := newRule(Window{Limit: 10, Period: s}, 0), newRule(Window{Limit: 10, Period: s, Sliding: true}, 0)
+	fixed, slides := NewRule(Window{Limit: 10, Period: s}, 0), NewRule(Window{Limit: 10, Period: s, Sliding: true}, 0)
 	for _, tt := range []struct {
-		r      *rule
+		r      *Rule
 		now    time.Duration
-		counts []value // from the lightest on
+		counts []Value // from the lightest on
 	}{
-		{fixed, 100 * s, []value{{}, {uint64(100*s + 1), 1}, {uint64(100*s + 2), 1}, {uint64(101 * s), 1}, {uint64(100*s + 1), 2}}},
-		{slides, 100*s + s/4, []value{{}, slidingCount(99, 9, 1), slidingCount(100, 2, 0), slidingCount(100, 2, 1), slidingCount(101, 0, 4)}}, // of a clock that went back
+		{fixed, 100 * s, []Value{{}, {uint64(100*s + 1), 1}, {uint64(100*s + 2), 1}, {uint64(101 * s), 1}, {uint64(100*s + 1), 2}}},
+		{slides, 100*s + s/4, []Value{{}, slidingCount(99, 9, 1), slidingCount(100, 2, 0), slidingCount(100, 2, 1), slidingCount(101, 0, 4)}}, // of a clock that went back
 	} {
-		m := tt.r.at(tt.now)
+		m := tt.r.At(tt.now)
 		for i, c := range tt.counts[1:] {
-			if m.weight(tt.counts[i]) >= m.weight(c) {
+			if m.Weight(tt.counts[i]) >= m.Weight(c) {
 				t.Errorf("%+v does not weigh more than %+v", c, tt.counts[i])
 			}
 		}
@@ -65,25 +65,25 @@ func TestWeight(t *testing.T) {
 // What a snapshot says is taken for what it can be, whatever a clock did since.
 func TestRestoredCounts(t *testing.T) {
 	const s = time.Second
-	fixed, slides := newRule(Window{Limit: 10, Period: s}, 0), newRule(Window{Limit: 10, Period: s, Sliding: true}, 0)
+	fixed, slides := NewRule(Window{Limit: 10, Period: s}, 0), NewRule(Window{Limit: 10, Period: s, Sliding: true}, 0)
 	for _, tt := range []struct {
 		rule      string
-		r         *rule
-		c         value
+		r         *Rule
+		c         Value
 		then, now time.Duration
-		want      value
+		want      Value
 	}{
-		{"a window goes on", fixed, value{uint64(105 * s), 4}, 104 * s, 104*s + 5, value{uint64(105 * s), 4}},
-		{"a clock that was set back does not make it longer", fixed, value{uint64(105 * s), 4}, 104*s + 5, 50 * s, value{uint64(51*s - 5), 4}},
-		{"nor does anything else", fixed, value{uint64(900 * s), 4}, 104 * s, 104 * s, value{uint64(105 * s), 4}},
-		{"not even an end that cannot be", fixed, value{math.MaxUint64, 4}, 104 * s, 104 * s, value{uint64(105 * s), 4}},
-		{"and no more is used of it than can be", fixed, value{uint64(105 * s), math.MaxUint64}, 104 * s, 104 * s, value{uint64(105 * s), MaxLimit}},
-		{"a clock set back to before all windows", fixed, value{uint64(105 * s), 4}, 200 * s, 2 * s, value{0, 4}},
-		{"a snapshot of an instant that cannot be", fixed, value{uint64(105 * s), 4}, -5, 104 * s, value{uint64(105 * s), 4}},
+		{"a window goes on", fixed, Value{uint64(105 * s), 4}, 104 * s, 104*s + 5, Value{uint64(105 * s), 4}},
+		{"a clock that was set back does not make it longer", fixed, Value{uint64(105 * s), 4}, 104*s + 5, 50 * s, Value{uint64(51*s - 5), 4}},
+		{"nor does anything else", fixed, Value{uint64(900 * s), 4}, 104 * s, 104 * s, Value{uint64(105 * s), 4}},
+		{"not even an end that cannot be", fixed, Value{math.MaxUint64, 4}, 104 * s, 104 * s, Value{uint64(105 * s), 4}},
+		{"and no more is used of it than can be", fixed, Value{uint64(105 * s), math.MaxUint64}, 104 * s, 104 * s, Value{uint64(105 * s), MaxLimit}},
+		{"a clock set back to before all windows", fixed, Value{uint64(105 * s), 4}, 200 * s, 2 * s, Value{0, 4}},
+		{"a snapshot of an instant that cannot be", fixed, Value{uint64(105 * s), 4}, -5, 104 * s, Value{uint64(105 * s), 4}},
 		{"a sliding window goes on", slides, slidingCount(104, 3, 4), 104 * s, 105 * s, slidingCount(104, 3, 4)},
 		{"and is not of the future", slides, slidingCount(104, 3, 4), 104 * s, 50 * s, slidingCount(50, 3, 4)},
 	} {
-		if got := tt.r.restored(tt.c, tt.then, tt.now); got != tt.want {
+		if got := tt.r.Restored(tt.c, tt.then, tt.now); got != tt.want {
 			t.Errorf("%s: %+v: want %+v", tt.rule, got, tt.want)
 		}
 	}
@@ -98,21 +98,21 @@ func FuzzJoin(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, seed uint64, sliding bool) {
 		chance := rand.New(rand.NewPCG(seed, 5))
-		r := newRule(Window{Limit: 100, Period: time.Second, Sliding: sliding}, 0)
+		r := NewRule(Window{Limit: 100, Period: time.Second, Sliding: sliding}, 0)
 		now := 1000*time.Hour + time.Duration(chance.IntN(int(time.Second)))
-		made := func() (c value) {
+		made := func() (c Value) {
 			for at := now - 2500*time.Millisecond; at <= now; at += time.Duration(chance.IntN(int(2 * time.Second))) {
-				c, _ = r.take(c, at, chance.IntN(60), r.limit)
+				c, _ = r.Take(c, at, chance.IntN(60), r.Limit)
 			}
 			return c
 		}
 		a, b := made(), made()
-		joined := r.join(a, b, now)
+		joined := r.Join(a, b, now)
 		for at := now; at < now+3*time.Second; at += 100 * time.Millisecond {
-			m := r.at(at)
-			ua, _ := r.used(a, at)
-			ub, _ := r.used(b, at)
-			uj, _ := r.used(joined, at)
+			m := r.At(at)
+			ua, _ := r.Used(a, at)
+			ub, _ := r.Used(b, at)
+			uj, _ := r.Used(joined, at)
 			if uj < max(ua, ub) || (ua == 0 || ub == 0) && at == now && uj != max(ua, ub) {
 				t.Fatalf("%d and %d are %d together, %v later", ua, ub, uj, at-now)
 			}
