@@ -12,7 +12,7 @@ import (
 	"github.com/weir-go/weir/cache"
 )
 
-// A hit allocates nothing, nor does an old value that somebody else refreshes,
+// A hit allocates nothing, nor does an old value that another caller refreshes,
 // or one that may be refreshed early and is not.
 func TestHitsAllocateNothing(t *testing.T) {
 	fill := func(context.Context, string) (int, error) { return 1, nil }

@@ -33,8 +33,8 @@ func newCache[K comparable, V any](t testing.TB, cfg cache.Config[K, V]) *cache.
 
 type config = cache.Config[string, int]
 
-// A backend is what a story's fills ask. What it answers is the number of the
-// fill, counted from 1.
+// A backend serves the fills of a story. Its answer is the number of the fill,
+// from 1.
 type backend struct {
 	fills atomic.Int64
 
@@ -70,7 +70,7 @@ func (b *backend) answers(took time.Duration, err error) {
 	b.took, b.err = took, err
 }
 
-// A story is what happens to a cache, in the time of its bubble.
+// A story is a sequence of calls of a cache, in the virtual time of its bubble.
 type story struct {
 	*testing.T
 	*backend
@@ -103,7 +103,7 @@ func (s *story) want(want string) {
 	}
 }
 
-// later looks a up on a goroutine of its own, and returns once that waits.
+// later looks a up on another goroutine, and returns when that waits.
 func (s *story) later(ctx context.Context) (got func() string) {
 	ch := make(chan string, 1)
 	go func() { ch <- s.ask(ctx, "a") }()
@@ -192,7 +192,7 @@ func TestThousandCallersOneFill(t *testing.T) {
 	})
 }
 
-// What others wait for goes on when he who began it has left.
+// A fill continues for the other callers when the first one has left.
 func TestLeaderLeavesFollowersGetTheValue(t *testing.T) {
 	tell(t, config{}, func(s *story) {
 		s.answers(time.Second, nil)
@@ -220,8 +220,8 @@ func TestLateJoinerWithAShortDeadline(t *testing.T) {
 	})
 }
 
-// A fill ends with those who wait for it; who comes then has one of his own.
-func TestFillEndsWithTheLastWhoWaits(t *testing.T) {
+// A fill ends when its last caller leaves; later callers have a new one.
+func TestFillEndsWithItsLastCaller(t *testing.T) {
 	tell(t, config{Refresh: cache.Refresh{ErrorTTL: time.Hour}}, func(s *story) {
 		s.answers(time.Hour, nil)
 		s.hear(s.later(timeout(s, time.Second)), "failed: context deadline exceeded")
@@ -552,8 +552,8 @@ func TestTimeoutBoundsAFill(t *testing.T) {
 	})
 }
 
-// Deleted, set or purged while a fill runs: it goes to those who wait for it,
-// and to nobody else.
+// If the key is deleted, set or purged while a fill runs, the value goes only to
+// the callers that wait for it.
 func TestWritesDuringAFill(t *testing.T) {
 	for name, write := range map[string]func(*cache.Cache[string, int]){
 		"Delete": func(c *cache.Cache[string, int]) { c.Delete("a") },
@@ -853,8 +853,8 @@ func TestStatsOfGet(t *testing.T) {
 	})
 }
 
-// A fill that ends after a Delete or a Purge leaves nothing, though nobody has
-// asked since.
+// A fill that ends after a Delete or a Purge leaves nothing, even without a lookup
+// in between.
 func TestFillThatEndsAfterADelete(t *testing.T) {
 	for name, write := range map[string]func(*cache.Cache[string, int]){
 		"Delete": func(c *cache.Cache[string, int]) { c.Delete("a") },

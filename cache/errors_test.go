@@ -137,8 +137,8 @@ func TestStaleIfTheCallersDeadlineIsMissed(t *testing.T) {
 	})
 }
 
-// He who began a fill leaves with the old value, while it goes on.
-func TestStaleForHimWhoseFillGoesOn(t *testing.T) {
+// The caller that began a fill leaves with the old value, and the fill continues.
+func TestStaleWhileTheFillContinues(t *testing.T) {
 	tell(t, config{TTL: time.Minute, Refresh: cache.Refresh{StaleIfError: time.Minute}}, func(s *story) {
 		s.want("filled 1")
 		time.Sleep(time.Minute)
@@ -223,8 +223,8 @@ func TestKeptErrorLeavesTheOldValue(t *testing.T) {
 	})
 }
 
-// Who waits in a limiter's queue until a deadline gets an old value as who is
-// rejected does; and that is no error of the fill's, to be kept.
+// A caller that waits in a limiter's queue until its deadline gets an old value,
+// as after a rejection; the missed deadline is not kept as an error of the fill.
 func TestDeadlineInALimitersQueue(t *testing.T) {
 	for _, timeout := range []time.Duration{0, time.Second} {
 		synctest.Test(t, func(t *testing.T) {
@@ -250,7 +250,7 @@ func TestDeadlineInALimitersQueue(t *testing.T) {
 	}
 }
 
-// A door is a limiter that lets nobody in, or everybody.
+// A door is a limiter that admits all requests, or none.
 type door struct{ shut bool }
 
 func (d *door) Acquire(ctx context.Context, _ int) (weir.Permit, error) {
@@ -261,8 +261,8 @@ func (d *door) Acquire(ctx context.Context, _ int) (weir.Permit, error) {
 	return weir.Permit{}, nil
 }
 
-// A refresh in the background that hangs is given up when the old value is too
-// old, and nobody else waits.
+// A background refresh that hangs is cancelled when the old value is too old and
+// no caller waits.
 func TestRefreshThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCache(t, config{TTL: time.Minute, Refreshes: 1, Refresh: cache.Refresh{Stale: time.Minute, Background: true}})

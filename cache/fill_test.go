@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Between the end of a fill and that of its run, and between a run's begin and
-// that of its fill, nobody can look from outside: so a run with nothing of the
-// Cache in it stands for those. Who comes after a Delete does not join it.
+// A test cannot act between the end of a fill and the end of its run, or between
+// their beginnings. So a run outside the Cache represents those moments. A lookup
+// after a Delete does not join it.
 func TestNoneJoinsARunFromBeforeADelete(t *testing.T) {
 	for name, forget := range map[string]func(*Cache[string, int]){
 		"Delete": func(c *Cache[string, int]) { c.Delete("a") },
@@ -47,7 +47,7 @@ func TestNoneJoinsARunFromBeforeADelete(t *testing.T) {
 	}
 }
 
-// A fill leaves no trace among those that run, however it ends.
+// A fill leaves nothing in Cache.filling, however it ends.
 func TestNothingIsLeftOfAFill(t *testing.T) {
 	armed := false
 	c, err := New(Config[any, int]{KeepError: func(error) bool {
@@ -106,8 +106,8 @@ func TestAnotherRunHasEnded(t *testing.T) {
 	}
 }
 
-// A run that everybody has left before its fill began does not begin it.
-func TestNoFillForNobody(t *testing.T) {
+// If all callers have left a run before its fill began, the fill does not begin.
+func TestNoFillWithoutCallers(t *testing.T) {
 	c, err := New(Config[string, int]{})
 	if err != nil {
 		t.Fatal(err)
@@ -142,7 +142,7 @@ func TestAnotherRunHasEndedLongAgo(t *testing.T) {
 	})
 }
 
-// Whoever gets a value that is kept has used it; views have not.
+// Lookups count as uses of a kept value; Peek and All do not.
 func TestWhatIsAUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, err := New(Config[string, int]{TTL: time.Minute, Refresh: Refresh{StaleIfError: time.Minute}})
@@ -223,7 +223,7 @@ func TestTableFollowsEvictions(t *testing.T) {
 	}
 }
 
-// A new value is as popular as the one whose place it takes.
+// A new value is as popular as the one that it replaces.
 func TestNewValueKeepsItsPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, err := New(Config[int, int]{Entries: 100, TTL: time.Minute})

@@ -47,8 +47,8 @@ func TestHitsAreNeverRefused(t *testing.T) {
 	})
 }
 
-// All who wait for a fill wait for one permit.
-func TestOnePermitForAllWhoWait(t *testing.T) {
+// All callers that wait for a fill wait for one permit.
+func TestOnePermitPerFill(t *testing.T) {
 	tell(t, config{}, func(s *story) {
 		l := rate.NewLimiter(1, 1)
 		s.c = newCache(t, config{Refresh: cache.Refresh{Limiter: l}})
@@ -75,8 +75,7 @@ func (s *story) gets(want int) {
 	}
 }
 
-// Whoever refuses, the old value is returned, and no longer than
-// StaleIfRejected says.
+// After any rejection the old value is returned, until StaleIfRejected is over.
 func TestStaleIfRejected(t *testing.T) {
 	for name, cfg := range map[string]func() config{
 		"Limiter": func() config { return config{Refresh: cache.Refresh{Limiter: atOnce(1, 24*time.Hour, 1)}} },

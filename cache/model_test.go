@@ -16,7 +16,7 @@ import (
 // always is the end of what is kept for ever.
 const always = time.Duration(1) << 62
 
-// A kept is what the model knows of a key: a value or an error, its end; the
+// A kept is the model's entry of a key: a value or an error, and its end; the
 // error of a later fill, and its end.
 type kept struct {
 	value        int
@@ -89,8 +89,8 @@ func (m *model) look(now time.Duration, key string) (want string, done bool) {
 	return "", false
 }
 
-// filled is what a lookup makes of its fill. gone says that the caller has left
-// first, with err; had, that the old value was still there.
+// filled returns the answer of a lookup after its fill. gone means that the caller
+// has left first, with err; had, that the old value was still kept.
 func (m *model) filled(now time.Duration, key string, value int, err error, gone, had bool) (want string) {
 	k := m.kept[key]
 	switch {
@@ -122,8 +122,8 @@ func (b *bytes) next(below int) int {
 	return n % below
 }
 
-// play does what data says to a cache and to a model. With room for all, every
-// answer is what the model says. With little room it may be a fill instead.
+// play applies the operations in data to a cache and to a model. With room for
+// all, every answer equals the model's. With little room it may be a fill instead.
 func play(t *testing.T, data bytes, room int) {
 	durations := []time.Duration{0, time.Second, 5 * time.Second, 30 * time.Second}
 	pick := func() time.Duration { return durations[data.next(4)] }
@@ -240,7 +240,7 @@ func play(t *testing.T, data bytes, room int) {
 	}
 }
 
-// What a cache answers is what its rules say, after any history.
+// The answers of a cache follow its rules after any history.
 func TestModel(t *testing.T) {
 	for seed := range uint64(100) {
 		chance := rand.New(rand.NewPCG(seed, 1))

@@ -62,8 +62,8 @@ func (h *held) evict() (keys []int) {
 	return keys
 }
 
-// check tests what always holds: costs are within the bound, lists are lists,
-// and what is in them is what is held.
+// check tests the invariants: costs are within the bound, lists are linked
+// correctly, and contain exactly the entries held.
 func (h *held) check() {
 	h.t.Helper()
 	p, n, sum := h.p, 0, int64(0)
@@ -281,7 +281,7 @@ func TestSecondChance(t *testing.T) {
 	}
 }
 
-// It is the one that was asked for more often of late that stays, in main.
+// The entry that was asked for more often recently stays, in main.
 func TestContest(t *testing.T) {
 	for _, popular := range []bool{false, true} {
 		h := hold(t, 10)

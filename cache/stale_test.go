@@ -33,7 +33,7 @@ func TestStaleWhileOneRefreshes(t *testing.T) {
 		s.answers(2*time.Second, nil)
 		first = s.later(context.Background())
 		s.want("stale 2")
-		time.Sleep(1 * time.Nanosecond) // Stale is over: everybody waits
+		time.Sleep(1 * time.Nanosecond) // Stale is over: all callers wait
 		second := s.later(context.Background())
 		s.takes(2*time.Second-1, func() { s.hear(first, "filled 3") })
 		s.hear(second, "coalesced 3")
@@ -117,8 +117,8 @@ func TestBackgroundNobodyWaits(t *testing.T) {
 	})
 }
 
-// The end of the caller who set off a refresh in the background is not that of
-// the refresh, which has his values.
+// A background refresh continues after the end of the caller that started it, and
+// has the values of its context.
 func TestBackgroundOutlivesItsCaller(t *testing.T) {
 	type name struct{}
 	tell(t, config{TTL: time.Minute, Refresh: cache.Refresh{Stale: time.Minute, Background: true}}, func(s *story) {
@@ -175,7 +175,7 @@ func TestRefreshesAreBounded(t *testing.T) {
 	}
 }
 
-// A refresh in the background that panics harms nobody.
+// A background refresh that panics affects no caller.
 func TestBackgroundPanics(t *testing.T) {
 	tell(t, config{TTL: time.Minute, Refreshes: 1, Refresh: cache.Refresh{Stale: time.Minute, Background: true}}, func(s *story) {
 		s.want("filled 1")
@@ -206,8 +206,8 @@ func TestDeleteDuringABackgroundRefresh(t *testing.T) {
 	})
 }
 
-// Close ends the refreshes, and returns when their fills have, even those that
-// take their time to see it.
+// Close ends the refreshes, and returns when their fills have returned, also slow
+// ones.
 func TestClose(t *testing.T) {
 	tell(t, config{TTL: time.Minute, Refresh: cache.Refresh{Stale: time.Hour, Background: true}}, func(s *story) {
 		s.c.Set("b", -1)
@@ -240,8 +240,8 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// Who has joined a refresh in the background gets its value, Close or not.
-func TestCloseIsNotForThoseWhoWait(t *testing.T) {
+// A caller that has joined a background refresh gets its value, also after Close.
+func TestCloseLeavesWaitingCallers(t *testing.T) {
 	tell(t, config{TTL: time.Minute, Refresh: cache.Refresh{Stale: time.Second, Background: true}}, func(s *story) {
 		s.want("filled 1")
 		time.Sleep(time.Minute)
@@ -417,7 +417,7 @@ func TestRefreshesLeaveNothing(t *testing.T) {
 	})
 }
 
-// A kept error that has run out is no old value: everybody waits.
+// A kept error that has expired is not an old value: all callers wait.
 func TestErrorIsNeverStale(t *testing.T) {
 	for _, background := range []bool{false, true} {
 		tell(t, config{TTL: time.Minute, Refresh: cache.Refresh{Stale: time.Hour, ErrorTTL: time.Second, Background: background}}, func(s *story) {

@@ -115,7 +115,7 @@ func TestStorm(t *testing.T) {
 				}
 				wg.Wait()
 				c.Close()
-				time.Sleep(time.Second) // for fills that everybody has left
+				time.Sleep(time.Second) // for abandoned fills
 				synctest.Wait()
 				s := c.Stats()
 				if n := s.Hits + s.Stale + s.Filled + s.Coalesced + s.Failed; n != lookups.Load() {
@@ -134,8 +134,7 @@ func TestStorm(t *testing.T) {
 	}
 }
 
-// Growing, the cache never loses what is constantly there, for those who read
-// meanwhile.
+// While the cache grows, concurrent readers find all values that stay in it.
 func TestReadersDuringGrowth(t *testing.T) {
 	c := newCache(t, cache.Config[int, int]{Entries: 1 << 20})
 	const constant = 64

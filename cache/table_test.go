@@ -148,7 +148,7 @@ func TestFindNeverMissesWhatStays(t *testing.T) {
 		p := newPair(hash)
 		var current atomic.Pointer[table[int, int]]
 		const stay, all = 30, 300
-		for key := range all { // those that stay are spread over the chain
+		for key := range all { // the keys that stay are spread over the chain
 			p.put(key)
 		}
 		current.Store(p.t)

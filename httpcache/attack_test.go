@@ -128,8 +128,8 @@ func TestAnUnbalancedQuoteIsNotShared(t *testing.T) {
 	}
 }
 
-// What one client did wrong is his: nobody else gets the answer, or loses what
-// is kept.
+// The error of one client concerns no other: others do not get the response, and
+// kept responses stay.
 func TestAClientsErrorIsItsOwn(t *testing.T) {
 	for _, status := range []int{400, 401, 403, 412, 422} {
 		synctest.Test(t, func(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 	"github.com/weir-go/weir/flight"
 )
 
-// Who waits for a response that turns out to be streamed does not wait for its
+// A request that waits for a response that must be streamed does not wait for its
 // end, even if the handler heeds neither errors nor its context. The handler
 // holds its permit until it has ended.
 func TestARefusedResponseReleasesItsWaitersAtOnce(t *testing.T) {
@@ -102,7 +102,7 @@ func TestEventStreamsPass(t *testing.T) {
 	}
 }
 
-// Who reads the log of net/http wants to know where the handler panicked.
+// The log of net/http shows where the handler panicked.
 func TestAPanicShowsTheHandlersStack(t *testing.T) {
 	lim := &gate{}
 	g := newRig(t, Config{Refresh: cache.Refresh{ErrorTTL: time.Minute, Limiter: lim}}, (&answers{panics: errOops}).serve)

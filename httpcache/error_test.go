@@ -85,7 +85,7 @@ func TestErrorsGoToAllWhoWait(t *testing.T) {
 				})
 			}
 			wg.Wait()
-			// What is nobody else's is remembered.
+			// A response for one client only is remembered as such.
 			pass := tt.runs == 6 && !strings.HasPrefix(tt.headers, "Vary")
 			if got := g.get("/").Header().Get("Cache-Status"); (got == bypass) != pass {
 				t.Errorf("%d %s: %s: want pass %v", tt.status, tt.headers, got, pass)
@@ -170,8 +170,7 @@ func TestHandlersThatEndOddly(t *testing.T) {
 	}
 }
 
-// The outcome of a run is what its status says of load, whether for the cache
-// or past it.
+// The status of a run decides its outcome, for the cache or past it.
 func TestOutcomes(t *testing.T) {
 	for _, method := range []string{"GET", "POST"} {
 		for status, want := range map[int]weir.Outcome{
@@ -229,7 +228,7 @@ func TestAFailureIsARejectionIfItSaysSo(t *testing.T) {
 	}
 }
 
-// The answer of one who has left goes to nobody.
+// The private response of a client that has left goes to no other.
 func TestFollowersOfAPrivateErrorWhoseLeaderLeft(t *testing.T) {
 	for _, ttl := range []time.Duration{0, time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
@@ -258,8 +257,8 @@ func TestFollowersOfAPrivateErrorWhoseLeaderLeft(t *testing.T) {
 	}
 }
 
-// An error that is kept is nobody's business whose headers differ in what it
-// varies by.
+// A kept error does not go to requests with other values of the headers in its
+// Vary.
 func TestErrorTTLAndVary(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &answers{status: 500, headers: []string{"Vary: Who"}}

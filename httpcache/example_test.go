@@ -12,8 +12,8 @@ import (
 	"github.com/weir-go/weir/inflight"
 )
 
-// Three lines protect a handler: the cache answers what it can, those who want
-// the same wait for one run, and the limiter bounds how many run at once.
+// Three lines protect a handler: the cache answers what it can, requests for the
+// same resource share one run, and the limiter bounds the runs at a time.
 func ExampleCache() {
 	calculate := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Println("calculating")

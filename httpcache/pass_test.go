@@ -109,7 +109,7 @@ func TestAnOfferOfH2cIsNoUpgrade(t *testing.T) {
 	g.ran(2, "for another protocol")
 }
 
-// A limiter never refuses what is kept, not even to who wants nothing stored.
+// A limiter never rejects what is kept, not even for requests with no-store.
 func TestNoStoreIsAnsweredByWhatIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lim := &gate{}

@@ -45,7 +45,7 @@ func request(method, url string, headers ...string) *http.Request {
 	return r
 }
 
-// do sends a request whose client can leave, as those of a server can.
+// do sends a request with a client that can leave, as with a server.
 func (g *rig) do(r *http.Request) *httptest.ResponseRecorder {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()

@@ -13,7 +13,7 @@ import (
 	"github.com/weir-go/weir/cache"
 )
 
-// Who may get a response: of five that ask at once, and one that asks later.
+// The clients that may get a response: of five at once, and one later.
 func TestWhatIsShared(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -177,9 +177,9 @@ func TestAgeGoesOn(t *testing.T) {
 	})
 }
 
-// Those who wait for one that turns out to be private run the handler at the
-// same time; and for a while nobody waits for anybody.
-func TestAPrivateResponseSerialisesNobody(t *testing.T) {
+// Requests that wait for a response that is private run the handler at the same
+// time; and for a while no request waits for another.
+func TestAPrivateResponseSerialisesNoRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lim := &gate{}
 		g := newRig(t, Config{DefaultTTL: time.Minute, Pass: 30 * time.Second, Refresh: cache.Refresh{Limiter: lim}}, func(w http.ResponseWriter, r *http.Request) {
@@ -227,7 +227,7 @@ func TestVariantsAreKeptApart(t *testing.T) {
 		is(t, g.get("/", "Accept:  a "), 200, "a", "weir; hit; ttl=60")
 		is(t, g.get("/"), 200, "", stored)
 		is(t, g.get("/"), 200, "", "weir; hit; ttl=60")
-		// Another header comes in: what was kept is made anew, once.
+		// With another header, the response is made again, once.
 		is(t, g.get("/", "Accept: b", "X-Also: 1"), 200, "b1", stored)
 		is(t, g.get("/", "Accept: b", "X-Also: 2"), 200, "b2", stored)
 		is(t, g.get("/", "Accept: a"), 200, "a", stored)
@@ -239,7 +239,7 @@ func TestVariantsAreKeptApart(t *testing.T) {
 	})
 }
 
-// Followers whose headers are not the leader's wait for a run of their own.
+// Followers with other header values than the leader wait for another run.
 func TestFollowersOfAnotherVariant(t *testing.T) {
 	for _, headers := range [][]string{{"Vary: Lang"}, {"Vary: Lang", "Cache-Control: max-age=0"}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -284,7 +284,7 @@ func TestVaryGrows(t *testing.T) {
 	}
 }
 
-// Followers of a variant whose response varies by more than was known.
+// Followers of a variant with a response that varies by more headers than known.
 func TestFollowersWhileVaryGrows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		vary := "A"

@@ -314,7 +314,7 @@ func TestCookiesOfOuterMiddleware(t *testing.T) {
 	}
 }
 
-// Many clients, each with a cookie: nobody sees what was made for another.
+// Many clients, each with a cookie: no client gets another's response.
 func TestStorm(t *testing.T) {
 	c, err := New(Config{DefaultTTL: time.Millisecond, Bytes: 50_000, MaxBody: 5000, Pass: time.Millisecond, Refresh: cache.Refresh{Stale: time.Millisecond, Background: true, Early: 1}})
 	if err != nil {
