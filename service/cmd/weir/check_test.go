@@ -36,7 +36,7 @@ x
 	}
 }
 
-// What the server refuses as a key gets nothing.
+// Texts that the server rejects as keys are errors.
 func TestCheckNoKey(t *testing.T) {
 	rules := file(t, "rules.yaml", checkRules)
 	for _, key := range []string{"", " ", "a\nb"} {
@@ -64,7 +64,7 @@ func TestCheckJSON(t *testing.T) {
 	}
 }
 
-// All that is wrong is told, of all files of a directory; and is exit status 1.
+// The mistakes of all files of a directory are reported, with exit status 1.
 func TestCheckWrong(t *testing.T) {
 	dir := t.TempDir()
 	fatal(t, os.WriteFile(filepath.Join(dir, "a.yaml"), []byte("rules: [{glob: a}]"), 0o600))

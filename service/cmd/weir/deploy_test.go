@@ -16,8 +16,7 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// promtool runs it in a directory of deploy, and fails the test if it is not
-// content.
+// promtool runs promtool in a directory of deploy. An error fails the test.
 func promtool(t *testing.T, dir, stdin string, args ...string) {
 	t.Helper()
 	cmd := exec.Command("promtool", args...)
@@ -28,8 +27,7 @@ func promtool(t *testing.T, dir, stdin string, args ...string) {
 	}
 }
 
-// scraped is what Prometheus gets of a server that has done something of
-// everything.
+// scraped returns the metrics of a server after every kind of event.
 func scraped(t *testing.T) string {
 	t.Helper()
 	s := serving(t, "--rules", file(t, "rules.yaml", `rules:
@@ -92,7 +90,7 @@ func TestAlerts(t *testing.T) {
 	metricsExist(t, exprs)
 }
 
-// Every panel asks for what there is, in words that Prometheus understands.
+// Every panel has a valid query of existing metrics.
 func TestDashboard(t *testing.T) {
 	text, err := os.ReadFile("../../../deploy/grafana/dashboard.json")
 	fatal(t, err)
@@ -133,7 +131,7 @@ func TestDashboard(t *testing.T) {
 	metricsExist(t, exprs)
 }
 
-// metricsExist checks that there is every metric that expressions name.
+// metricsExist checks that every metric in the expressions exists.
 func metricsExist(t *testing.T, exprs []string) {
 	t.Helper()
 	text := "\n" + scraped(t)
@@ -146,8 +144,7 @@ func metricsExist(t *testing.T, exprs []string) {
 	}
 }
 
-// What the files of deploy start is a command line that weir understands, and
-// the rules are good.
+// The command lines in the files of deploy, and the rules, are valid.
 func TestDeployments(t *testing.T) {
 	for name, args := range commandLines(t) {
 		parser, err := kong.New(&commands{}, append(options(), kong.Writers(io.Discard, io.Discard))...)
@@ -166,7 +163,7 @@ func TestDeployments(t *testing.T) {
 	}
 }
 
-// deployed is the text of a file of deploy.
+// deployed returns the text of a file of deploy.
 func deployed(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("../../../deploy", name))
@@ -174,7 +171,7 @@ func deployed(t *testing.T, name string) string {
 	return string(text)
 }
 
-// commandLines are what starts weir, by where.
+// commandLines returns the command lines that start weir, by file.
 func commandLines(t *testing.T) map[string][]string {
 	t.Helper()
 	last := func(name, pattern string) string {

@@ -16,7 +16,7 @@ import (
 	"testing"
 )
 
-// build makes the real binary.
+// build builds the binary.
 func build(t *testing.T) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "weir")
@@ -29,8 +29,7 @@ func build(t *testing.T) string {
 	return name
 }
 
-// start runs the binary until it says where it listens, and returns the lines
-// that it then logs.
+// start runs the binary until it logs its addresses, and returns its further lines.
 func start(t *testing.T, name string, args ...string) (cmd *exec.Cmd, listen, admin string, log *bufio.Scanner) {
 	t.Helper()
 	cmd = exec.Command(name, args...)
@@ -77,7 +76,7 @@ func get(url string) (status int, body string, err error) {
 	return resp.StatusCode, string(data), err
 }
 
-// SIGTERM: no new connections, what is in flight is finished, exit status 0.
+// SIGTERM: no new connections, requests in flight are finished, exit status 0.
 func TestDrain(t *testing.T) {
 	arrived, finish := make(chan bool, 1), make(chan bool)
 	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -124,7 +123,7 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// What does not finish within the grace is cut off, and said to be.
+// Requests that do not finish within the grace are cut off, which is an error.
 func TestGraceIsOver(t *testing.T) {
 	arrived := make(chan bool, 1)
 	stuck := make(chan bool)

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// Four proxies before one origin of 20 workers, each with a limit that finds
-// itself, at 1.5 of its capacity, with clients that wait for half a second. It is
-// the limits that keep the origin busy, and its queue short.
+// Four proxies with the limit auto, before one origin of 20 workers, at 1.5 of its
+// capacity, with clients that wait for half a second. The limits keep the origin busy
+// and its queue short.
 func TestFieldFourProxies(t *testing.T) {
 	d := 4 * fieldTime(t) // each limiter drains every eight seconds, and raises every four
 	c := newCrew(fieldWorkers, fieldTakes)
@@ -31,8 +31,8 @@ func TestFieldFourProxies(t *testing.T) {
 	}
 }
 
-// One pod of seven answers 503 at once, at half load: the others are used as
-// before.
+// One pod of seven answers 503 at once, at half load: the use of the others does not
+// change.
 func TestFieldOneBadPod(t *testing.T) {
 	d := fieldTime(t)
 	var pods []*httputil.ReverseProxy
@@ -56,7 +56,7 @@ func TestFieldOneBadPod(t *testing.T) {
 		}
 	}))
 	proxy, _ := startProxy(t, build(t), s.url())
-	const rate = 300 // a load that this machine can make; limits of seven pods would be 2,400/s
+	const rate = 300 // a load that this machine can make; seven pods could serve 2,400/s
 	fieldLoad(t.Context(), rate, d, fieldPatient, nil, proxy)
 	f := fieldLoad(t.Context(), rate, d, fieldPatient, nil, proxy)
 	t.Log(f)
@@ -65,7 +65,7 @@ func TestFieldOneBadPod(t *testing.T) {
 	}
 }
 
-// The origin is down for a moment, or for a second, and the limit finds itself.
+// The origin is down for a moment, or for a second, and the limit is auto.
 func TestFieldOriginDownForAMomentAuto(t *testing.T) { originDown(t, "auto", 200*time.Millisecond) }
 func TestFieldOriginDownForASecondAuto(t *testing.T) { originDown(t, "auto", time.Second) }
 

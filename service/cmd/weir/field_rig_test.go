@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// The field tests run real proxies, each a process, in front of a service in this
-// one, under a load of this one's. WEIR_FIELD is how long a test measures.
+// The field tests run real proxies, each a process. The service behind them and the load
+// are in the process of the test. WEIR_FIELD is the duration of the measurement.
 func fieldTime(t *testing.T) time.Duration {
 	t.Helper()
 	if testing.Short() {
@@ -32,7 +32,7 @@ func fieldTime(t *testing.T) time.Duration {
 	return 5 * time.Second
 }
 
-// startProxy runs a proxy before an origin, with further flags.
+// startProxy runs a proxy before an origin, with additional flags.
 func startProxy(t *testing.T, name, origin string, flags ...string) (listen, admin string) {
 	t.Helper()
 	args := append([]string{"proxy", "--origin", origin, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"}, flags...)
@@ -54,8 +54,7 @@ func startProxy(t *testing.T, name, origin string, flags ...string) (listen, adm
 	return listen, admin
 }
 
-// A crew is a service of some workers, each of which takes a time for one piece of
-// work, and a queue of any length.
+// A crew is a service with a number of workers, a service time, and an unbounded queue.
 type crew struct {
 	workers chan struct{}
 	takes   time.Duration
@@ -64,7 +63,8 @@ type crew struct {
 	did, took atomic.Int64 // pieces of work, and the nanoseconds that they took
 }
 
-// capacity is what the workers could do in a second, on a machine that may be late.
+// capacity returns the possible throughput of the workers, given the delays of the
+// machine.
 func (c *crew) capacity() float64 {
 	return float64(cap(c.workers)) * float64(c.did.Load()) / time.Duration(c.took.Load()).Seconds()
 }
@@ -73,7 +73,7 @@ func newCrew(workers int, takes time.Duration) *crew {
 	return &crew{workers: make(chan struct{}, workers), takes: takes}
 }
 
-// work works whether or not its client is there.
+// work continues after its client has left.
 func (c *crew) work() {
 	c.workers <- struct{}{}
 	defer func() { <-c.workers }()
@@ -128,10 +128,10 @@ func (s *service) up() {
 	go func() { _ = s.srv.Serve(ln) }()
 }
 
-// down closes all connections: what is in flight breaks off.
+// down closes all connections: requests in flight fail.
 func (s *service) down() { _ = s.srv.Close() }
 
-// A tally counts the answers of a load, by the second in which they were asked for.
+// A tally counts the answers of a load, by the second of the request.
 type fieldTally struct {
 	mu       sync.Mutex
 	began    time.Time
@@ -162,13 +162,13 @@ func (f *fieldTally) String() string {
 	return fmt.Sprintf("%d of %d served; statuses %v; by second %v", f.ok, f.sent, f.status, f.perSec)
 }
 
-// loadClient has connections enough.
+// loadClient has enough connections.
 func loadClient() *http.Client {
 	return &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 2000}}
 }
 
-// fieldLoad asks urls in turn, so often a second, come what may, and gives up each
-// request after a time. Header is of all requests.
+// fieldLoad sends requests to the urls in turn at a rate, in an open loop, with a
+// time-out. All requests have the header.
 func fieldLoad(ctx context.Context, rate float64, d, timeout time.Duration, header http.Header, urls ...string) *fieldTally {
 	f := &fieldTally{began: time.Now(), status: map[int]int{}}
 	client := loadClient()
@@ -189,7 +189,8 @@ func fieldLoad(ctx context.Context, rate float64, d, timeout time.Duration, head
 	return f
 }
 
-// fieldClosed has so many clients ask again as soon as they are answered.
+// fieldClosed runs a number of clients that send a request as soon as they have an
+// answer.
 func fieldClosed(ctx context.Context, clients int, d time.Duration, url string) *fieldTally {
 	f := &fieldTally{began: time.Now(), status: map[int]int{}}
 	client := loadClient()

@@ -11,17 +11,17 @@ import (
 	"time"
 )
 
-// A field is a service and what is asked of the proxies before it.
+// The service of the field tests, and the time-out of their clients.
 const (
 	fieldWorkers = 20
 	fieldTakes   = 50 * time.Millisecond
-	fieldPatient = 5 * time.Second // the clients' time-out, where it is not what matters
+	fieldPatient = 5 * time.Second // the clients' time-out, unless a test is about it
 )
 
-// fieldCapacity is what the workers can do in a second.
+// fieldCapacity is the throughput of the workers, per second.
 const fieldCapacity = fieldWorkers * float64(time.Second/fieldTakes)
 
-// A key whose requests are answered 429 at once says nothing about the others.
+// Immediate answers 429 for one key do not affect other keys.
 func TestFieldOneKeysQuota(t *testing.T) {
 	d := fieldTime(t)
 	c := newCrew(fieldWorkers, fieldTakes)
@@ -46,8 +46,8 @@ func TestFieldOneKeysQuota(t *testing.T) {
 	}
 }
 
-// Short requests are served while streams, stalled bodies, slow readers, slow
-// writers and one hung path are there.
+// Short requests are served beside streams, stalled bodies, slow readers, slow writers
+// and a path that hangs.
 func TestFieldLongLived(t *testing.T) {
 	d := fieldTime(t)
 	c := newCrew(200, fieldTakes)
@@ -83,13 +83,13 @@ func TestFieldLongLived(t *testing.T) {
 	for _, limit := range []string{"20", "auto"} {
 		t.Run("limit "+limit, func(t *testing.T) {
 			proxy, admin := startProxy(t, build(t), s.url(), "--limit", limit)
-			fieldLoad(t.Context(), 100, 2*time.Second, fieldPatient, nil, proxy) // how long ordinary work takes
+			fieldLoad(t.Context(), 100, 2*time.Second, fieldPatient, nil, proxy) // so that the limit learns the service time
 			for range 10 {
 				fieldDial(t, proxy, "GET /events HTTP/1.1\r\nHost: a\r\n\r\n")
 				fieldDial(t, proxy, "GET /upgrade HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
 				fieldDial(t, proxy, "POST /upload HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nstalled")
 				fieldDial(t, proxy, "POST /upload HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n"+strings.Repeat("x", 100_000))
-				fieldDial(t, proxy, "GET /large HTTP/1.1\r\nHost: a\r\n\r\n") // and does not read
+				fieldDial(t, proxy, "GET /large HTTP/1.1\r\nHost: a\r\n\r\n") // without reading the answer
 			}
 			go fieldLoad(t.Context(), 0.5, d, d, nil, proxy+"/hangs")
 			time.Sleep(time.Second)
@@ -122,13 +122,13 @@ func TestFieldClosedLoop(t *testing.T) {
 	}
 }
 
-// An origin that is down for a moment costs what was asked for then, and no more.
-// Without a limit that learns, nothing else may delay it: neither connections, nor
-// holds, nor the queue.
+// An origin that is down for a moment costs only the requests of that moment. With a
+// fixed limit, nothing may delay the recovery: neither connections, nor held units, nor
+// the queue.
 func TestFieldOriginDownForAMoment(t *testing.T) { originDown(t, "40", 200*time.Millisecond) }
 func TestFieldOriginDownForASecond(t *testing.T) { originDown(t, "40", time.Second) }
 
-// originDown has the origin down for a while, at half load.
+// originDown lets the origin be down for some time, at half load.
 func originDown(t *testing.T, limit string, down time.Duration) {
 	fieldTime(t)
 	c := newCrew(2*fieldWorkers, fieldTakes)

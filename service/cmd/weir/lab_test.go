@@ -34,7 +34,7 @@ func TestLabSLA(t *testing.T) {
 	}
 }
 
-// Whoever interrupts a run at once gets no empty table.
+// An early interruption prints no empty table.
 func TestLabSLAInterrupted(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	stop()

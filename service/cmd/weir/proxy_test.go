@@ -11,7 +11,7 @@ import (
 	"github.com/weir-go/weir/service/internal/proxy"
 )
 
-// Who gives no flags has what the library has by default.
+// Without flags, the proxy has the defaults of the library.
 func TestProxyDefaults(t *testing.T) {
 	var c commands
 	parser, err := kong.New(&c, options()...)

@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// wait sends a request that waits, as the nth, and returns where its answer
-// comes.
+// wait sends a request that waits, as the nth one, and returns a channel for its answer.
 func (s *served) wait(path string, nth int) chan answered {
 	s.t.Helper()
 	answer := make(chan answered, 1)
@@ -24,8 +23,8 @@ func (s *served) wait(path string, nth int) chan answered {
 
 const drainRules = `rules: [{name: soon, key: soon, rate: 60/m, burst: 1}, {name: late, key: late, rate: 1/h}, {name: jobs, key: job, concurrency: {limit: 1}}, {name: rest, glob: "*", rate: 1/h}]`
 
-// finish: those who wait get their turn, nobody else may wait any more, and
-// what needs no wait goes on.
+// finish: waiting requests get their turn, no further request may wait, and requests
+// without a wait are served.
 func TestDrainFinish(t *testing.T) {
 	s := serving(t, "--rules", file(t, "rules.yaml", drainRules))
 	s.statuses("/rate/soon", 1)
@@ -52,7 +51,7 @@ func TestDrainFinish(t *testing.T) {
 	s.end()
 }
 
-// refuse: those who wait are sent away at once.
+// refuse: waiting requests are refused at once.
 func TestDrainRefuse(t *testing.T) {
 	s := serving(t, "--rules", file(t, "rules.yaml", drainRules), "--drain", "refuse")
 	s.statuses("/rate/late", 1)
@@ -68,8 +67,7 @@ func TestDrainRefuse(t *testing.T) {
 	}
 }
 
-// Whose turn does not come within the grace is refused like the others: that is
-// no failure.
+// Requests without a turn within the grace are refused, which is not an error.
 func TestDrainGraceIsOver(t *testing.T) {
 	s := serving(t, "--rules", file(t, "rules.yaml", drainRules), "--grace", "100ms")
 	s.statuses("/rate/late", 1)
@@ -83,8 +81,7 @@ func TestDrainGraceIsOver(t *testing.T) {
 	}
 }
 
-// A connection that has never asked for anything is not waited for: the grace
-// would be too short for that.
+// Draining does not wait for a connection that never had a request.
 func TestDrainSilentConnection(t *testing.T) {
 	s := serving(t, "--grace", "0s")
 	silent := dial(t, s.public, halfHeader)

@@ -48,7 +48,7 @@ type serveBound struct {
 	ClientTimeout  time.Duration `default:"10s" placeholder:"TIME" help:"How long a caller may take to send a header or a body, or to read an answer (${default})."`
 }
 
-// serveLog is what the server logs.
+// serveLog configures the log.
 type serveLog struct {
 	LogFormat         string     `short:"l" default:"text" enum:"text,json,system-default" env:"WEIR_LOG_FORMAT,LOG_FORMAT" placeholder:"NAME" help:"Log as text or json (${default})."`
 	LogLevel          slog.Level `default:"info" env:"WEIR_LOG_LEVEL,LOG_LEVEL" placeholder:"LEVEL" help:"Log this level and above: debug, info, warn or error (${default})."`

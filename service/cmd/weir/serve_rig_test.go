@@ -17,7 +17,7 @@ import (
 // A served is a weir serve that runs in this process.
 type served struct {
 	t             *testing.T
-	public, admin string // where, with the scheme
+	public, admin string // URLs
 	stop          func() // as SIGTERM does
 	ended         chan int
 
@@ -27,7 +27,7 @@ type served struct {
 	over bool
 }
 
-// serving runs weir serve on ports of its own until the test ends.
+// serving runs weir serve on free ports until the test ends.
 func serving(t *testing.T, args ...string) *served {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
@@ -142,13 +142,13 @@ func tryAsk(client *http.Client, method, url string, fields ...string) (answered
 	return answered{resp.StatusCode, resp.Header, string(body), resp.Proto}, err
 }
 
-// post asks for the key, and returns the status.
+// post sends a POST request.
 func (s *served) post(path string) answered {
 	s.t.Helper()
 	return ask(s.t, http.DefaultClient, "POST", s.public+path)
 }
 
-// statuses asks so many times.
+// statuses sends n requests and returns their statuses.
 func (s *served) statuses(path string, n int) (all []int) {
 	s.t.Helper()
 	for range n {
@@ -157,7 +157,7 @@ func (s *served) statuses(path string, n int) (all []int) {
 	return all
 }
 
-// status is what the admin listener says.
+// status returns the status of the admin listener.
 func (s *served) status() (st struct {
 	Ready  bool
 	Config struct {
@@ -175,20 +175,20 @@ func (s *served) status() (st struct {
 	return st
 }
 
-// waiting returns once so many requests wait.
+// waiting returns when n requests wait.
 func (s *served) waiting(n int) {
 	s.t.Helper()
 	for s.status().Total.Waiting != n {
 	}
 }
 
-// reload asks for one.
+// reload asks for a reload.
 func (s *served) reload() answered {
 	s.t.Helper()
 	return ask(s.t, http.DefaultClient, "POST", s.admin+"/-/reload")
 }
 
-// fatal ends the test with an error, if it is one.
+// fatal ends the test if err is not nil.
 func fatal(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
@@ -196,7 +196,7 @@ func fatal(t testing.TB, err error) {
 	}
 }
 
-// file writes a file of the test's own.
+// file writes a temporary file.
 func file(t *testing.T, name, text string) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), name)

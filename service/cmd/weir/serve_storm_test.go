@@ -13,21 +13,20 @@ import (
 	"github.com/weir-go/weir/service/internal/config"
 )
 
-// How many reloads the storm has, and how many after them that nobody asks for.
+// The number of requested reloads, and of automatic ones after them.
 const (
 	storms  = 1000
 	watched = 20
 )
 
-// mountedRules are rules as Kubernetes mounts them: a link to a directory that
-// is replaced.
+// mountedRules are rules as mounted by Kubernetes: a link to a directory that is
+// replaced.
 type mountedRules struct {
 	dir     string
 	version int
 }
 
-// write puts text in, in place of what there is; by another directory behind
-// the link, or in the file itself.
+// write replaces the text: by another directory behind the link, or in the file itself.
 func (m *mountedRules) write(text string, swap bool) error {
 	if !swap {
 		return os.WriteFile(filepath.Join(m.dir, "..data", "rules.yaml"), []byte(text), 0o600)
@@ -52,8 +51,8 @@ func (m *mountedRules) write(text string, swap bool) error {
 	return os.RemoveAll(filepath.Join(m.dir, old))
 }
 
-// stormRules are the ith version of the rules: there is always something else
-// around those that matter.
+// stormRules returns the ith version of the rules. The rules of the test are always
+// there, among different others.
 func stormRules(i int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %d\nrules:\n", i)
@@ -67,8 +66,8 @@ func stormRules(i int) string {
 	return b.String()
 }
 
-// A thousand reloads under load, one in ten of what makes no sense: no request
-// is lost, no bucket is filled anew, and what was good stays.
+// A thousand reloads under load, one in ten of an invalid file: no request is lost, no
+// bucket is refilled, and the last valid rules stay in force.
 func TestReloadStorm(t *testing.T) {
 	m := &mountedRules{dir: t.TempDir()}
 	fatal(t, m.write(stormRules(0), true))

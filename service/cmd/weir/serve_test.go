@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// Whoever comes from GoCC changes nothing.
+// The flags, variables and files of GoCC work.
 func TestServeLikeGoCC(t *testing.T) {
 	goccFile := file(t, "gocc.json", `{"keys": [{"key_pattern": "^slow-", "key_pattern_is_regex": true, "max_requests_per_window": 1}]}`)
 	for _, tt := range []struct {
@@ -48,7 +48,7 @@ func TestServeLikeGoCC(t *testing.T) {
 	}
 }
 
-// What cannot be carried out is one clear line, before anything is served.
+// Invalid flags and files are reported in one line, before the server listens.
 func TestServeFlags(t *testing.T) {
 	rules := file(t, "rules.yaml", "rules: []")
 	for _, tt := range []struct {
@@ -86,7 +86,7 @@ func TestServeFlags(t *testing.T) {
 	}
 }
 
-// All that is wrong with all files is told.
+// The mistakes in all files are reported.
 func TestServeWrongFiles(t *testing.T) {
 	_, _, stderr := weir(t, "serve", "--rules", file(t, "r.yaml", "rules: [{glob: a}, {rate: 5/s}]"), "--tokens", file(t, "t.yaml", "tokens: [{name: a}]"))
 	for _, want := range []string{"r.yaml:1:9: rules[0]: must have a rate", "r.yaml:1:20: rules[1]: must have one of", "t.yaml:1:10: tokens[0].token: must"} {
@@ -96,7 +96,7 @@ func TestServeWrongFiles(t *testing.T) {
 	}
 }
 
-// One port speaks HTTP/1.1 and HTTP/2 in the clear, as clients other than Go's do.
+// One port serves HTTP/1.1 and HTTP/2 without TLS, also to curl.
 func TestServeCurl(t *testing.T) {
 	s := serving(t)
 	for flag, want := range map[string]string{"--http1.1": "200 1.1", "--http2-prior-knowledge": "200 2"} {
@@ -137,8 +137,8 @@ func TestServeTokens(t *testing.T) {
 	s.end()
 }
 
-// The ways to load again: a file that changes, SIGHUP, POST. A file that is
-// wrong changes nothing, and is told once.
+// A reload follows a change of a file, SIGHUP, or POST. A file with mistakes changes
+// nothing, and is reported once.
 func TestServeReload(t *testing.T) {
 	rules := file(t, "rules.yaml", `rules: [{name: one, glob: "*", rate: 1/h}]`)
 	s := serving(t, "--rules", rules, "--watch-interval", "1h")
@@ -195,7 +195,7 @@ func TestServeReload(t *testing.T) {
 	s.end()
 }
 
-// Without a file there is nothing to load.
+// Without files there is no reload.
 func TestServeNoFile(t *testing.T) {
 	s := serving(t)
 	if a := s.reload(); a.status != 404 {
@@ -204,7 +204,7 @@ func TestServeNoFile(t *testing.T) {
 	s.end()
 }
 
-// What was taken before a restart is taken after it.
+// Counts and leases survive a restart.
 func TestServeState(t *testing.T) {
 	rules := file(t, "rules.yaml", `rules: [{glob: "rate:*", rate: 2/h}, {glob: "job:*", concurrency: {limit: 1, ttl: 1h}}]`)
 	state := filepath.Join(t.TempDir(), "state")

@@ -57,8 +57,8 @@ func (a *authority) sign(t *testing.T, serial int64) (cert, key []byte) {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: text})
 }
 
-// client returns one that trusts the authority, with a connection for each
-// request; signed by another, if that is not nil.
+// client returns a client that trusts the authority, with a connection for each request.
+// If the other authority is not nil, it signs the certificate of the client.
 func (a *authority) client(t *testing.T, signed *authority, http2 bool) *http.Client {
 	t.Helper()
 	cfg := &tls.Config{RootCAs: x509.NewCertPool()}

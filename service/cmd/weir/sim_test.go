@@ -110,7 +110,7 @@ func TestSimInterrupted(t *testing.T) {
 	}
 }
 
-// A run stops when it is told to, however slowly simulated time passes.
+// A run stops when its context ends, also if simulated time passes slowly.
 func TestSimInterruptedWithin(t *testing.T) {
 	dense := strings.Replace(simScenario, "rate: 500", "rate: 1e9", 1)
 	long := strings.Replace(simScenario, "duration: 10s", "duration: 10000h", 1)

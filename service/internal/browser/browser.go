@@ -16,10 +16,10 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// patience bounds one action, or one wait for a change, in the browser.
+// patience bounds an action in the browser, and a wait for a change.
 const patience = time.Minute
 
-// A Tab is a page in a browser of its own.
+// A Tab is a page in a separate browser.
 type Tab struct {
 	t       testing.TB
 	ctx     context.Context
@@ -29,9 +29,9 @@ type Tab struct {
 	errors []string
 }
 
-// Open opens url in a headless Chromium, which ends with the test. If there is
-// no Chromium, the test fails. So it does, at its end, if the page has written
-// an error to its console, thrown an exception, or failed to load something.
+// Open opens url in a headless Chromium, which ends with the test. The test fails if
+// there is no Chromium, and at its end, if the page has written an error to its console,
+// thrown an exception, or failed to load an asset.
 func Open(t testing.TB, url string, width, height int64) *Tab {
 	t.Helper()
 	path, err := find()
@@ -49,7 +49,7 @@ func Open(t testing.TB, url string, width, height int64) *Tab {
 	ctx, cancel = chromedp.NewContext(ctx)
 	tab := &Tab{t: t, ctx: ctx}
 	tab.do(chromedp.EmulateViewport(width, height))
-	console := chromedp.Console(ctx) // from here on, not from when it is read
+	console := chromedp.Console(ctx) // records from now on
 	var reading sync.WaitGroup
 	reading.Go(func() {
 		for m, err := range console {
@@ -84,7 +84,7 @@ func (tab *Tab) note(e string) {
 	tab.errors = append(tab.errors, e)
 }
 
-// Errors returns what has gone wrong in the page since the last call.
+// Errors returns the errors of the page since the last call.
 func (tab *Tab) Errors() []string {
 	tab.mu.Lock()
 	defer tab.mu.Unlock()
@@ -143,7 +143,7 @@ func Evaluate[T any](tab *Tab, expression string) T {
 	return run(tab, chromedp.Evaluate[T](expression))
 }
 
-// Until waits until ok says so, and fails the test if it does not for long.
+// Until waits until ok returns true. The test fails if that takes too long.
 func (tab *Tab) Until(what string, ok func() bool) {
 	tab.t.Helper()
 	tick := time.NewTicker(50 * time.Millisecond)
@@ -156,7 +156,7 @@ func (tab *Tab) Until(what string, ok func() bool) {
 	}
 }
 
-// View changes the size of the window, and whether the user likes it dark.
+// View sets the size of the window, and the preference for a dark page.
 func (tab *Tab) View(width, height int64, dark bool) {
 	tab.t.Helper()
 	scheme := "light"
@@ -171,8 +171,8 @@ func (tab *Tab) View(width, height int64, dark bool) {
 	})
 }
 
-// Screenshot writes a picture of the window to the directory
-// $WEIR_SCREENSHOTS, if that is set.
+// Screenshot writes a picture of the window to the directory $WEIR_SCREENSHOTS, if that
+// is set.
 func (tab *Tab) Screenshot(name string) {
 	tab.t.Helper()
 	dir := os.Getenv("WEIR_SCREENSHOTS")

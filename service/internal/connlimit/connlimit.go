@@ -1,14 +1,14 @@
 // Package connlimit bounds the connections of an http.Server. While there are as
 // many as allowed, a new connection replaces the one that has been idle for longest,
-// so clients that open connections and send nothing, or send it slowly, keep nobody
-// else out. If every connection has a request in progress, new ones wait to be
+// so clients that open connections and send nothing, or send it slowly, keep no
+// other client out. If every connection has a request in progress, new ones wait to be
 // accepted.
 //
 //	l := connlimit.New(ln, 10_000)
 //	srv := &http.Server{ConnState: l.ConnState, ReadHeaderTimeout: 10 * time.Second}
 //	err := srv.Serve(l)
 //
-// Deadlines are those of net/http.
+// It leaves deadlines to net/http.
 package connlimit
 
 import (

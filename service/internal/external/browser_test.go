@@ -15,8 +15,8 @@ import (
 	"github.com/weir-go/weir/service/internal/browser"
 )
 
-// A browser gets a page where a program gets a problem, and its scripts see the
-// headers.
+// A rejected request gets a page in a browser, and a problem document in a program.
+// Scripts can read the headers.
 func TestBrowser(t *testing.T) {
 	s := newSite(t, httplimit.Config{Rules: []httplimit.Rule{byKey(t, gcra.Per(1, time.Hour, 2))}}, page)
 	mux := http.NewServeMux()
@@ -66,8 +66,8 @@ func page(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write([]byte("<!doctype html><title>welcome</title><h1>welcome</h1>"))
 }
 
-// wantFetch lets a script in the page ask, and says what it must see: the
-// status, RateLimit-Policy, RateLimit, Retry-After and Content-Type.
+// wantFetch lets a script in the page send a request, and checks the status,
+// RateLimit-Policy, RateLimit, Retry-After and Content-Type.
 func wantFetch(t *testing.T, tab *browser.Tab, want ...string) {
 	t.Helper()
 	browser.Evaluate[bool](tab, `window.seen = "", fetch("/limited").then(r => { window.seen = [r.status].concat(
@@ -82,5 +82,5 @@ func wantFetch(t *testing.T, tab *browser.Tab, want ...string) {
 	}
 }
 
-// hours are an hour, or a little less: some of it has gone by.
+// hours matches an hour, or slightly less because of the time that has passed.
 var hours = regexp.MustCompile(`(t=|\|)35\d\d`)

@@ -19,8 +19,8 @@ import (
 // patience bounds one run of a client.
 const patience = time.Minute
 
-// run runs a client, and returns what it prints. If it is not there, or fails,
-// so does the test.
+// run runs a client, and returns its output. The test fails if the client is missing or
+// fails.
 func run(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -61,7 +61,7 @@ func newSite(t *testing.T, cfg httplimit.Config, h http.HandlerFunc) *site {
 
 func hello(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("hello\n")) }
 
-// byKey is a rule for each X-Api-Key, or for all who send none.
+// byKey is a rule per X-Api-Key. Requests without that field share one bucket.
 func byKey(t *testing.T, q gcra.Quota) httplimit.Rule {
 	t.Helper()
 	lim, err := keyed.New[string](q, keyed.Config{})

@@ -20,7 +20,7 @@ import (
 	"github.com/weir-go/weir/rate"
 )
 
-// curl returns the status line of a response, and its headers by their small
+// curl returns the status line of a response, and its header fields by their lower-case
 // names.
 func curl(t *testing.T, args ...string) (status string, headers map[string]string) {
 	t.Helper()
@@ -41,7 +41,7 @@ func curl(t *testing.T, args ...string) (status string, headers map[string]strin
 	return status, headers
 }
 
-// Over HTTP/1.1 and over HTTP/2, curl sees the same.
+// curl gets the same answers over HTTP/1.1 and over HTTP/2.
 func TestCurl(t *testing.T) {
 	s := newSite(t, httplimit.Config{Rules: []httplimit.Rule{byKey(t, gcra.Per(1, time.Hour, 1))}}, hello)
 	server := httptest.NewUnstartedServer(s)
@@ -80,7 +80,7 @@ func TestCurl(t *testing.T) {
 
 var seconds = regexp.MustCompile(`^(3600|35\d\d)$`)
 
-// settle makes of the seconds of an hour, of which some have gone by, 3600.
+// settle replaces the seconds that are left of an hour by 3600.
 func settle(headers map[string]string) {
 	hour := func(s string) string {
 		if seconds.MatchString(s) {
@@ -96,8 +96,7 @@ func settle(headers map[string]string) {
 	}
 }
 
-// curl --retry comes back when Retry-After says, not when it would by itself:
-// after one second, and then two.
+// curl --retry waits for Retry-After instead of its backoff of one and two seconds.
 func TestCurlObeysRetryAfter(t *testing.T) {
 	lim := rate.New(gcra.Per(1, 3*time.Second, 1), rate.Config{})
 	s := newSite(t, httplimit.Config{Rules: []httplimit.Rule{httplimit.Overall("all", lim)}}, hello)

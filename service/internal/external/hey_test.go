@@ -19,20 +19,20 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// hey sends requests, so many at a time, and returns how many answers there are
-// of each status.
+// hey sends requests with a number of workers, and returns the number of answers by
+// status.
 func hey(t *testing.T, requests, workers int, url string) map[int]int {
 	t.Helper()
 	out := run(t, "hey", "-n", strconv.Itoa(requests), "-c", strconv.Itoa(workers), url)
 	counts := map[int]int{}
 	for _, line := range regexp.MustCompile(`\[(\d{3})\]\s+(\d+) responses`).FindAllStringSubmatch(out, -1) {
-		status, _ := strconv.Atoi(line[1]) // they are digits
+		status, _ := strconv.Atoi(line[1]) // the expression matches digits only
 		counts[status], _ = strconv.Atoi(line[2])
 	}
 	return counts
 }
 
-// A rule of so many tokens lets exactly as many in, however they come.
+// A rule with n tokens admits exactly n requests, at any concurrency.
 func TestHeyGetsItsQuota(t *testing.T) {
 	s := newSite(t, httplimit.Config{Rules: []httplimit.Rule{byKey(t, gcra.Per(0, time.Hour, 300))}}, hello)
 	server := httptest.NewServer(s)
@@ -45,20 +45,20 @@ func TestHeyGetsItsQuota(t *testing.T) {
 	}
 }
 
-// A limit on the work in flight is never exceeded, and all else is told so.
+// The limit of requests in flight is never exceeded; other requests are refused.
 func TestHeyKeepsToTheLimit(t *testing.T) {
 	lim, err := inflight.New(inflight.Config{Algorithm: limit.Fixed(3), Queue: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var running, most atomic.Int64
-	refused := make(chan bool) // closed when somebody was
+	refused := make(chan bool) // closed after the first refusal
 	s := newSite(t, httplimit.Config{Limiter: lim}, func(_ http.ResponseWriter, r *http.Request) {
 		n := running.Add(1)
 		defer running.Add(-1)
 		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
 		}
-		select { // others come meanwhile
+		select { // other requests arrive meanwhile
 		case <-refused:
 		case <-r.Context().Done():
 		}

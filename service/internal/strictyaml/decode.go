@@ -23,7 +23,7 @@ func (f *File) Decode(n ast.Node, v reflect.Value, path string) {
 	}
 	if f.values++; f.values > f.bounds.Values {
 		if f.values == f.bounds.Values+1 {
-			f.Report(n.GetToken(), path, ": more than %d values, counting those that aliases repeat", f.bounds.Values)
+			f.Report(n.GetToken(), path, ": more than %d values, counting values that aliases repeat", f.bounds.Values)
 		}
 		return
 	}

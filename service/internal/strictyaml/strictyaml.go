@@ -7,8 +7,8 @@
 // duplicate fields, and decodes the syntax tree. It remembers the position of each
 // field, so that a later check of the values can report it too.
 //
-// The name of a field is that of its yaml tag or, without one, its json tag. A
-// field without both tags cannot be set.
+// The name of a field is in its yaml tag or, without one, in its json tag. A field
+// without both tags cannot be set.
 package strictyaml
 
 import (
@@ -44,7 +44,7 @@ func (e *Error) Error() string {
 // Bounds limit the size of a file.
 type Bounds struct {
 	Bytes  int
-	Values int // including those that aliases repeat
+	Values int // including values that aliases repeat
 }
 
 // maxDepth bounds the nesting of values.

@@ -1,5 +1,5 @@
-// Package web is the page of weir demo, with all that it needs: it works
-// without a network.
+// Package web has the page of weir demo and its assets. The page works without a
+// network.
 package web
 
 import (
@@ -12,7 +12,7 @@ import (
 //go:embed assets
 var assets embed.FS
 
-// policy lets the page load nothing but itself.
+// policy lets the page load only its own assets.
 const policy = "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // Handler serves the page at / and its assets beside it. It must be mounted at
@@ -20,7 +20,7 @@ const policy = "default-src 'self'; object-src 'none'; base-uri 'none'; form-act
 func Handler() http.Handler {
 	root, err := fs.Sub(assets, "assets")
 	if err != nil {
-		panic(err) // the name above is that of the directory
+		panic(err) // the directory is embedded
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -37,7 +37,7 @@ func Handler() http.Handler {
 		if name == "" {
 			name = "index.html"
 		}
-		// A directory is not a page: its list is nobody's business.
+		// Directories are not listed.
 		if info, err := fs.Stat(root, name); err != nil || info.IsDir() {
 			http.NotFound(w, r)
 			return

@@ -92,7 +92,7 @@ func find(name string) (Experiment, error) {
 			return e, nil
 		}
 	}
-	return Experiment{}, fmt.Errorf("experiment = %q: there is none of that name", name)
+	return Experiment{}, fmt.Errorf("experiment = %q: there is no experiment of that name", name)
 }
 
 // nameOf returns the name of the experiment with this setup, empty if there is none.

@@ -107,7 +107,7 @@ func (l *Live) steer(s Steer) error {
 	case s.Experiment != "":
 		e, err := find(s.Experiment)
 		if err == nil && s != (Steer{Experiment: s.Experiment}) {
-			err = fmt.Errorf("experiment = %q: is a whole setup and goes with nothing else", s.Experiment)
+			err = fmt.Errorf("experiment = %q: is a complete setup and excludes the other fields", s.Experiment)
 		}
 		if err != nil {
 			return err

@@ -32,7 +32,7 @@ type turns struct {
 	queue  waitq.Tokens[*turn]
 	alarm  time.Duration    // of the next evTurn for the queue
 	late   map[uint32]*turn // by number: requests that will be refused after MaxWait
-	number uint32           // of the newest entry of late
+	number uint32           // key of the newest entry in late
 	stats  gate.Stats
 }
 

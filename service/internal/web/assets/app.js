@@ -1,4 +1,4 @@
-// The page: a stream of states and samples comes in, steering goes out.
+// The page receives a stream of states and samples, and sends changes of the settings.
 import { charts } from "./charts.js";
 import { showNumbers, showSettings, buildExperiments } from "./view.js";
 
@@ -11,7 +11,7 @@ const draw = charts({
 let state = null;
 let pending = false;
 
-// render draws once per frame, however fast the samples come.
+// render draws at most once per frame.
 function render() {
   if (pending) return;
   pending = true;
@@ -25,7 +25,7 @@ function render() {
 
 const history = 600;
 
-const patience = 2000; // milliseconds until another try, where EventSource gives up
+const patience = 2000; // milliseconds until a new connection, after EventSource has given up
 
 function connect() {
   const events = new EventSource("/api/events");
@@ -44,7 +44,7 @@ function connect() {
     if (state.samples.length > history) state.samples.shift();
     render();
   });
-  // EventSource comes back by itself from a broken stream, but not from a refusal.
+  // EventSource reconnects after a broken stream, but not after an error status.
   events.onerror = () => {
     status("reconnecting");
     if (events.readyState === EventSource.CLOSED) setTimeout(connect, patience);
@@ -74,7 +74,7 @@ async function steer(change) {
   }
 }
 
-// Fewer than 20 workers become 20, the experiments' larger crew; 20 become 7.
+// The steps include 7 and 20 workers, the numbers of the experiments.
 const more = (n) => (n < 20 ? 20 : n + 5);
 const fewer = (n) => (n > 20 ? n - 5 : n > 7 ? 7 : Math.max(1, n - 1));
 

@@ -1,4 +1,4 @@
-// The source's four panels: what each one shows.
+// The four panels of the source.
 import { plot } from "./plot.js";
 import { kind } from "./view.js";
 
@@ -7,7 +7,7 @@ const span = 120; // seconds shown
 const colors = { success: "--success", rejected: "--rejected", timeout: "--timeout", error: "--error" };
 const order = Object.keys(colors);
 
-// byStatus is a series for each status that any of the samples has.
+// byStatus returns a series for each status in the samples.
 function byStatus(samples) {
   const seen = new Set();
   for (const s of samples) {
@@ -16,12 +16,12 @@ function byStatus(samples) {
   const statuses = [...seen].sort((a, b) => order.indexOf(kind(a)) - order.indexOf(kind(b)) || a.localeCompare(b));
   return statuses.map((status, i) => ({
     label: status.replaceAll("_", " "), color: colors[kind(status)], of: (s) => s.by_status?.[status] ?? 0,
-    // The second of a kind has the same colour and another stroke.
+    // Another status of the same kind has the same colour, and is dotted.
     draw: kind(status) === "success" ? ["filled"] : i > 0 && kind(statuses[i - 1]) === kind(status) ? ["dotted"] : [],
   }));
 }
 
-// Without a proxy the second panel is about the origin.
+// Without a proxy, the second panel shows the origin.
 const inflight = [
   { label: "in flight", color: "--success", draw: ["filled"], digits: 0, of: (s) => (s.proxy ?? s.origin).inflight },
   { label: "waiting", color: "--rejected", digits: 0, of: (s) => (s.proxy ?? s.origin).waiting },
@@ -31,17 +31,17 @@ const inflight = [
 
 const throughput = [
   { label: "finished", color: "--success", draw: ["filled"], of: (s) => s.origin.throughput_rps },
-  { label: "could do", color: "--quiet", draw: ["stepped", "dashed"], of: (s) => s.origin.capacity_rps },
+  { label: "capacity", color: "--quiet", draw: ["stepped", "dashed"], of: (s) => s.origin.capacity_rps },
 ];
 
 const latency = (timeout) => [
   { label: "average", color: "--quiet", digits: 2, of: (s) => s.origin.avg_seconds },
   { label: "p50", color: "--success", digits: 2, of: (s) => s.origin.p50_seconds },
   { label: "p99", color: "--rejected", digits: 2, of: (s) => s.origin.p99_seconds },
-  { label: "clients give up", color: "--timeout", draw: ["dashed"], of: () => timeout },
+  { label: "client time-out", color: "--timeout", draw: ["dashed"], of: () => timeout },
 ];
 
-// charts makes the panels and returns what draws a state into them.
+// charts makes the panels, and returns a function that draws a state.
 export function charts(boxes) {
   const panels = [
     { draw: plot(boxes.client, 6), of: (_, samples) => byStatus(samples) },

@@ -1,9 +1,9 @@
-// One panel: an uPlot whose series come and go with what there is to show.
+// One panel: an uPlot with the series that have values.
 
 const height = 230;
 const font = 'system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif';
 
-// css is a colour of the style sheet, as it is now.
+// css returns the current value of a colour of the style sheet.
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 const draws = {
@@ -13,7 +13,7 @@ const draws = {
   dotted: () => ({ dash: [2, 3] }),
 };
 
-// series is uPlot's form of one of ours:
+// series converts one of our series for uPlot:
 // { label, color, draw: names of draws, digits, of: (sample) => value or null }.
 function series(s) {
   const opts = {
@@ -28,16 +28,16 @@ const axis = (more) => ({
   font: `12px ${font}`, ...more,
 });
 
-// plot makes a panel in box. What it returns draws the samples, each series of
-// which at least one has a value, from range.min to range.max, and the changes.
+// plot makes a panel in box. It returns a function that draws the changes, and the
+// series with at least one value from range.min to range.max.
 export function plot(box, least) {
   let marks = [];
   let shown = "";
   const u = new uPlot({
     width: box.clientWidth, height,
-    padding: [20, 14, 0, 0], // the changes' labels are above the lines, not among them
+    padding: [20, 14, 0, 0], // the labels of changes are above the lines
     cursor: { sync: { key: "weir" }, points: { size: 6 }, drag: { setScale: false } },
-    legend: { markers: { width: 0, fill: (u, i) => `var(${u.series[i].color})` } }, // follows dark and light by itself
+    legend: { markers: { width: 0, fill: (u, i) => `var(${u.series[i].color})` } }, // follows dark and light
     scales: { x: { time: false }, y: { range: (_, min, max) => [0, Math.max(least, (max ?? 0) * 1.08)] } },
     axes: [
       axis({ values: (_, ticks) => ticks.map((t) => t + " s"), size: 28, incrs: [1, 2, 5, 10, 20, 30, 60] }),
@@ -64,14 +64,14 @@ export function plot(box, least) {
   };
 }
 
-// latest has the legend tell the newest values while nobody points at others.
+// latest shows the newest values in the legend while the pointer is elsewhere.
 function latest(u) {
   const last = u.data[0].length - 1;
   if (!(u.cursor.left >= 0) && last >= 0 && u.legend.idx !== last) u.setLegend({ idx: last }, false);
 }
 
-// mark draws a line where the settings changed, and says to what in the room
-// that the next change leaves.
+// mark draws a line where the settings changed, and the new settings in the room
+// before the next change.
 function mark(u, changes) {
   const { ctx, bbox } = u;
   const dot = devicePixelRatio;
@@ -100,7 +100,7 @@ function mark(u, changes) {
   ctx.restore();
 }
 
-// fitting is as much of the text as has room, or nothing if that says nothing.
+// fitting returns the part of the text that fits, or nothing if it is too short.
 function fitting(ctx, text, room) {
   if (ctx.measureText(text).width <= room) return text;
   for (let n = text.length - 1; n >= 5; n--) {

@@ -1,11 +1,11 @@
-// Words and numbers of the page.
+// The texts and numbers of the page.
 
 const $ = (id) => document.getElementById(id);
 const none = "–";
 
 const number = (v, digits = 1) => (v == null ? none : v.toFixed(digits));
 
-// kind is what a status means to a client.
+// kind classifies a status for the client.
 export function kind(status) {
   const code = parseInt(status, 10);
   if (code >= 200 && code < 400) return "success";
@@ -71,7 +71,7 @@ export function showNumbers(state) {
   speak(told, law(n, x, r, state.settings.workers));
 }
 
-// say changes words only if they change.
+// say sets a text only if it changes.
 function say(id, text) {
   const e = $(id);
   if (e.textContent !== text) e.textContent = text;
@@ -83,8 +83,8 @@ function put(id, value, unit) {
   $(id).replaceChildren(...parts);
 }
 
-// law writes N = X · R in numbers, each measured on its own, so that it need
-// not hold: while a queue grows, what has finished had it shorter.
+// law shows N = X · R in numbers. The three are measured independently: while a queue
+// grows, finished requests had shorter waits, and the law does not hold yet.
 function law(n, x, r, workers) {
   const known = n != null && x != null && r != null;
   const holds = !known || Math.abs(n - x * r) < 0.15 * n + 0.3;
@@ -92,12 +92,12 @@ function law(n, x, r, workers) {
   $("law").replaceChildren(
     number(n), element("i", " in flight "), sign + " ", number(x), element("i", " /s "), "× ", number(r, 2), element("i", " s"),
   );
-  say("law-note", holds ? "at the origin, over the last 5 s" : n > x * r && n > workers ? "not yet: the queue is growing" : "not yet: things are changing");
+  say("law-note", holds ? "at the origin, over the last 5 s" : n > x * r && n > workers ? "not yet: the queue is growing" : "not yet: the load is changing");
   return known ? `${number(n)} in flight ${holds ? "equals" : "is not yet"} ${number(x)} per second times ${number(r, 2)} seconds.` : "";
 }
 
-// speak tells a screen reader what the page shows: at once when the story
-// takes a turn, and otherwise no more often than one can listen to.
+// speak updates the text for screen readers: at once when the situation changes, and
+// otherwise once per pause.
 const pause = 20_000; // milliseconds
 let spoken = { turn: "", at: 0 };
 
@@ -113,17 +113,17 @@ function story(state, s, sum) {
   const { workers, service_seconds: service, proxy } = state.settings;
   const rate = state.client.rate_rps;
   const capacity = workers / service;
-  const can = `The origin can do ${number(capacity)} requests per second, ${rate} arrive`;
+  const can = `The origin can serve ${number(capacity)} requests per second, ${rate} arrive`;
   if (!s) return can + ".";
   const enough = capacity >= rate;
   if (proxy === "off") {
-    if (enough && sum.timeout < 0.2) return can + ": all is well.";
-    if (enough) return can + ", but it still works off a queue of requests whose clients have left.";
-    if (s.goodput_rps < 0.3) return can + ": it is busy all the time, and all for nothing. Every answer comes too late.";
-    return can + ": the queue grows, and with it every client’s wait.";
+    if (enough && sum.timeout < 0.2) return can + ": every request is answered in time.";
+    if (enough) return can + ", but it is still busy with queued requests of clients that have left.";
+    if (s.goodput_rps < 0.3) return can + ": it is always busy, and every answer comes too late.";
+    return can + ": the queue grows, and all clients wait longer.";
   }
-  if (sum.rejected < 0.2 && sum.timeout < 0.2) return can + ": the proxy has nothing to refuse.";
+  if (sum.rejected < 0.2 && sum.timeout < 0.2) return can + ": the proxy does not need to refuse any.";
   const bound = `the proxy allows ${s.proxy?.limit ?? none} in flight`;
-  if (s.goodput_rps < 0.3) return `${can}: ${bound}; the origin works off what it had taken on before.`;
-  return `${can}: ${bound} and refuses the rest early. ${number(s.goodput_rps)} per second are served in time.`;
+  if (s.goodput_rps < 0.3) return `${can}: ${bound}; the origin is still busy with earlier requests.`;
+  return `${can}: ${bound} and refuses the others. ${number(s.goodput_rps)} per second succeed.`;
 }
