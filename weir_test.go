@@ -395,8 +395,21 @@ func TestChainPanic(t *testing.T) {
 	_, _ = weir.Chain(diary{name: "a", notes: &notes}, panicking{}).Acquire(t.Context(), 1)
 }
 
+// The table of shared Rejections, beside an allocation for each.
 func BenchmarkReject(b *testing.B) {
-	for d := time.Duration(1); b.Loop(); d = d*3 + 1 {
-		weir.Reject(weir.OverRate, d)
+	var err error
+	for name, reject := range map[string]func(why weir.Reason, d time.Duration) *weir.Rejection{
+		"table": weir.Reject,
+		"allocation": func(why weir.Reason, d time.Duration) *weir.Rejection {
+			return &weir.Rejection{Reason: why, RetryAfter: d}
+		},
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for d := time.Duration(1); b.Loop(); d = d*3 + 1 {
+				err = reject(weir.OverRate, d)
+			}
+		})
 	}
+	_ = err
 }
