@@ -56,7 +56,7 @@ func BenchmarkCall(b *testing.B) {
 	}
 }
 
-// trailers are the transport of a call that nobody listens to.
+// trailers is the transport of a call, and drops its trailers.
 type trailers struct{ grpc.ServerTransportStream }
 
 func (trailers) SetTrailer(metadata.MD) error { return nil }

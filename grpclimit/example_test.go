@@ -18,12 +18,12 @@ import (
 	"github.com/weir-go/weir/rate"
 )
 
-// A server whose clients may ask twice at once, and then once a minute; and a
-// client that would rather not wait for that.
+// A server that admits two calls at once, and then one a minute; and a client that
+// does not wait for that.
 func Example() {
 	i, err := grpclimit.New(grpclimit.Config{
 		Rules:  []grpclimit.Rule{grpclimit.Overall("all", rate.NewLimiter(rate.Every(time.Minute), 2))},
-		Exempt: []string{}, // the example asks for health, which nobody limits
+		Exempt: []string{}, // the example calls the health service, which is exempt by default
 	})
 	if err != nil {
 		panic(err)

@@ -38,8 +38,8 @@ func ghz(t *testing.T) string {
 	return path
 }
 
-// A load from outside, of more calls at once than the limit lets in: no more are
-// at work than that, and what ghz has counted is what the Interceptor has.
+// ghz sends more calls at once than the limit admits. The handlers in progress stay
+// within the limit, and the counts of ghz and of the Interceptor agree.
 func TestGhz(t *testing.T) {
 	const most, calls, refused = 5, 600, 100
 	i := interceptor(t, grpclimit.Config{Limiter: fixed(t, most), Exempt: []string{"/grpc.reflection.v1.ServerReflection/", "/grpc.reflection.v1alpha.ServerReflection/"}})

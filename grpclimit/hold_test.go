@@ -148,8 +148,8 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// gRPC's own client, with a retry policy, comes back when it is told, and not at
-// all if it is told that to wait is in vain.
+// gRPC's own client, with a retry policy, obeys the pushback, and does not retry
+// after a negative one.
 func TestPushback(t *testing.T) {
 	const policy = `{"methodConfig": [{"name": [{}], "retryPolicy": {"maxAttempts": 3, "initialBackoff": "0.001s",
 		"maxBackoff": "0.001s", "backoffMultiplier": 1, "retryableStatusCodes": ["UNAVAILABLE", "RESOURCE_EXHAUSTED"]}}]}`
@@ -175,7 +175,7 @@ func TestPushback(t *testing.T) {
 	}
 }
 
-// A client's deadline comes with the call: who waits leaves with it.
+// A call leaves the queue at its deadline, which comes with the call.
 func TestDeadlineOverTheWire(t *testing.T) {
 	lim := queued(t, 1, 10)
 	p, _ := lim.Acquire(t.Context(), 1)

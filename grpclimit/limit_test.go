@@ -108,8 +108,7 @@ func TestRefusal(t *testing.T) {
 	}
 }
 
-// Where nobody knows how long to wait, clients are spread over a second; a
-// jitter is added to what is known.
+// An unknown wait is spread over a second; the jitter is added to a known one.
 func TestRefusalJitter(t *testing.T) {
 	spread := func(cfg grpclimit.Config) (least, most time.Duration) {
 		i := interceptor(t, cfg)
@@ -220,8 +219,8 @@ func TestUse(t *testing.T) {
 	grpclimit.Use(t.Context(), -1)
 }
 
-// Who uses after his handler has returned charges nobody: the visit may be
-// another's by then.
+// Use after the handler has returned has no effect: the visit may belong to another
+// call.
 func TestUseTooLate(t *testing.T) {
 	lim := rate.NewLimiter(rate.Every(time.Hour), 100)
 	i := interceptor(t, grpclimit.Config{Rules: []grpclimit.Rule{grpclimit.Overall("one", lim)}})
@@ -464,7 +463,7 @@ func TestOutcomes(t *testing.T) {
 		// What the client has sent too much of is no sign of overload.
 		{t.Context(), status.Error(codes.ResourceExhausted, "grpc: received message larger than max (5 vs. 4)"), weir.Ignored},
 		{t.Context(), status.Error(codes.ResourceExhausted, "gRPC message exceeds maximum size 4: 5"), weir.Ignored},
-		// Nobody waits any more.
+		// The deadline has passed.
 		{over, nil, outcome.Late},
 		{left, nil, weir.Ignored},
 		{left, status.Error(codes.Unavailable, ""), weir.Ignored},
@@ -478,7 +477,7 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// A class has so many units, of which a call takes as many as it says.
+// A call takes as many units of its class as Units returns.
 func TestUnits(t *testing.T) {
 	i := interceptor(t, grpclimit.Config{
 		Limiter: fixed(t, 3),
@@ -497,7 +496,7 @@ func TestUnits(t *testing.T) {
 	}
 }
 
-// Shadow refuses nobody, and counts.
+// Shadow counts, and refuses nothing.
 func TestShadow(t *testing.T) {
 	lim := fixed(t, 1)
 	p, _ := lim.Acquire(t.Context(), 1)
@@ -515,7 +514,7 @@ func TestShadow(t *testing.T) {
 	}
 }
 
-// Metadata says who is shed first; critical_plus is for those who are trusted.
+// Metadata sets the priority; only trusted peers may use critical_plus.
 func TestCriticality(t *testing.T) {
 	for _, tt := range []struct {
 		says, peer string

@@ -12,8 +12,8 @@ import (
 	"github.com/weir-go/weir/internal/outcome"
 )
 
-// outcomeOf returns what a run of a handler, which has ended, tells about load,
-// by the table of package loadsign. DEADLINE_EXCEEDED is Late: the deadline is
+// outcomeOf returns the outcome of a handler that has ended, by the table of package
+// loadsign. DEADLINE_EXCEEDED is Late: the deadline is
 // the client's, so the limit judges by how long the work took.
 func outcomeOf(ctx context.Context, err error) weir.Outcome {
 	s, ok := status.FromError(err)
@@ -27,8 +27,8 @@ func outcomeOf(ctx context.Context, err error) weir.Outcome {
 	return sign.Ended(ctx.Err())
 }
 
-// answered returns what a status tells a client about load. A server may go on
-// working for a call whose time ran out.
+// answered returns the outcome of a call for its client. A server may go on working
+// after the deadline of a call.
 func answered(ctx context.Context, s *status.Status) weir.Outcome {
 	switch sign := loadsign.OfGRPC(uint32(s.Code()), nil); {
 	case sign == loadsign.Silent:
@@ -40,15 +40,15 @@ func answered(ctx context.Context, s *status.Status) weir.Outcome {
 	}
 }
 
-// turnedAway reports whether a status says that the server has not let a call in:
-// for a quota, or because it is not available.
+// turnedAway reports whether a status is a refusal: for a quota, or because the
+// server is not available.
 func turnedAway(s *status.Status) bool {
 	return s.Code() == codes.Unavailable || s.Code() == codes.ResourceExhausted && !oversize(s)
 }
 
 // oversize reports whether a status is about the size of a message. gRPC says
-// RESOURCE_EXHAUSTED to that, too, and only the text, which is that of its
-// implementations in Go and C++, and in Java, tells it from a quota.
+// RESOURCE_EXHAUSTED to that, too. Only the text differs from a quota's: that of the
+// implementations in Go and C++, and in Java.
 func oversize(s *status.Status) bool {
 	m := s.Message()
 	return strings.Contains(m, "larger than max") || strings.Contains(m, "exceeds maximum size")

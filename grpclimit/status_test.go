@@ -9,8 +9,8 @@ import (
 	"github.com/weir-go/weir"
 )
 
-// Refusals are shared if their rejections are, of which there are few; whatever
-// a limiter says of its own is not kept.
+// Refusals are cached for shared rejections, of which there are few, and not for the
+// errors of other limiters.
 func TestSharedRefusals(t *testing.T) {
 	q := newQuota("rule")
 	size := func() (n int) {

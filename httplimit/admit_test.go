@@ -29,7 +29,7 @@ func TestItIsAllOrNothing(t *testing.T) {
 		second int // tokens of the second rule
 		err    error
 		status int
-		by     string // who refused
+		by     string // the rule that refused
 	}{
 		{"all allow", 5, nil, 200, ""},
 		{"a later rule refuses", 2, nil, 429, "second"},
@@ -128,9 +128,9 @@ func TestALookAtADebtIsRefused(t *testing.T) {
 	})
 }
 
-// Who waits goes in the order of arrival, at the rate, and nobody for longer
-// than he may.
-func TestWhoWaitsForARule(t *testing.T) {
+// Waiting requests are admitted in order of arrival, at the rate, and within the
+// time of Wait.
+func TestWaitForARule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := allowAt(t, "q", gcra.PerSecond(1, 1))
 		began, order := time.Now(), make(chan string, 10)
@@ -158,9 +158,9 @@ func TestWhoWaitsForARule(t *testing.T) {
 	})
 }
 
-// Who leaves while he waits gives his place to those behind him; who has a
-// deadline before his turn is refused at once.
-func TestWhoLeavesWhileHeWaitsForARule(t *testing.T) {
+// A request that leaves the queue gives its place to the next; one with a deadline
+// before its turn is refused at once.
+func TestLeavingTheQueueOfARule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first := allow(t, "first", 5)
 		q := allowAt(t, "q", gcra.PerSecond(1, 1))

@@ -37,7 +37,7 @@ func middleware(tb testing.TB, cfg Config) *Middleware {
 	return m
 }
 
-// cases are what the benchmarks measure and the allocations that it may cost.
+// cases returns the configurations to measure, with the allocations they may cost.
 func cases(tb testing.TB) []struct {
 	name   string
 	cfg    Config

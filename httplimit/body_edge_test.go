@@ -47,8 +47,8 @@ func TestASlowBodyUnderTheServersTimeout(t *testing.T) {
 	})
 }
 
-// Whoever bounds bodies in front is heard: it is not the client who broke off.
-func TestASmallBodyThatIsTooLargeForWhoIsInFront(t *testing.T) {
+// A body beyond the bound of a handler in front gets 413, not 400.
+func TestASmallBodyBeyondMaxBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, Config{Limiter: new(valve)}, echoLength)
 		l := serve(t, http.MaxBytesHandler(s.handler, 3)).line()

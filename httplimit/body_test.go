@@ -24,7 +24,7 @@ func echoLength(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, n, " ", errors.Is(err, os.ErrDeadlineExceeded))
 }
 
-// A hundred clients who say a letter a minute keep nobody out.
+// A hundred clients that send a byte a minute hold no unit.
 func TestASmallBodyTakesNoUnitUntilItIsThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := new(valve)
@@ -193,7 +193,7 @@ func TestABodyThatTricklesGivesItsUnitBack(t *testing.T) {
 	}
 }
 
-// Whoever sends a kibibyte a second may go on for ever.
+// A client that sends a KiB a second may go on for ever.
 func TestABodyThatFlowsPasses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := new(valve)

@@ -127,7 +127,7 @@ func TestTheTimeOfABodyIsNotTheHandlers(t *testing.T) {
 	}
 }
 
-// writerKey is that of a request's ResponseWriter.
+// writerKey is the context key of a request's ResponseWriter.
 type writerKey struct{}
 
 // A handler that reads nothing of the body, or not all, waits for the client all

@@ -171,7 +171,7 @@ func TestALimiterIsMadeOnceForEachClass(t *testing.T) {
 	}
 }
 
-// Whoever chooses classes makes no more of them than MaxClasses and one.
+// There are at most MaxClasses classes, and one for all others.
 func TestClassesAreBounded(t *testing.T) {
 	for _, early := range []bool{false, true} {
 		var g register

@@ -58,7 +58,7 @@ func ExamplePerKey() {
 	// 429; "per-client";q=2;w=60; "per-client";r=0;t=30; retry after "30"
 }
 
-// Behind a proxy in 10.0.0.0/8, which says for whom it asks.
+// Clients behind a proxy in 10.0.0.0/8, which reports their addresses.
 func ExampleAddressBehind() {
 	client := httplimit.AddressBehind("X-Forwarded-For", netip.MustParsePrefix("10.0.0.0/8"))
 
@@ -82,7 +82,7 @@ func ExampleUse() {
 		log.Fatal(err)
 	}
 	query := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		httplimit.Use(w, 400) // so many were read
+		httplimit.Use(w, 400) // rows read
 	}))
 
 	for range 4 {

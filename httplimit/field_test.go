@@ -14,7 +14,7 @@ import (
 	"github.com/weir-go/weir/rate"
 )
 
-// A told is what RateLimit-Policy and RateLimit say about a rule.
+// A told holds an item of RateLimit-Policy and of RateLimit for a rule.
 type told struct {
 	name       string
 	q, w, r, t int64 // -1: not there
@@ -95,8 +95,7 @@ func FuzzFields(f *testing.F) {
 	})
 }
 
-// Who was refused comes back within the jitter after the wait, and not all at
-// once.
+// Refused clients are told waits that are spread over the jitter.
 func TestRetryJitterIsWithinItsRange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := form{handler: with(httplimit.Config{RetryJitter: 30 * time.Second}, perClient)}

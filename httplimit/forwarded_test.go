@@ -119,9 +119,9 @@ func TestForwarded(t *testing.T) {
 	}
 }
 
-// Whoever trusts everything believes whom the header names, but reads only so
-// much of it; and trust in IPv4 is none in IPv6.
-func TestWhoIsTrusted(t *testing.T) {
+// If every network is trusted, the header names the client, up to 32 entries; and
+// trust in IPv4 does not extend to IPv6.
+func TestTrust(t *testing.T) {
 	many := strings.Repeat("9.9.9.9, ", 10000)
 	for _, tt := range []struct {
 		rule    string
@@ -162,8 +162,8 @@ func TestWhoIsTrusted(t *testing.T) {
 	}
 }
 
-// vouched is what a slow reader makes of X-Forwarded-For: all whom a trusted hop
-// has named.
+// vouched returns the addresses in X-Forwarded-For that a trusted hop has named. It
+// is a slow oracle.
 func vouched(peer string, lines []string, trusted []netip.Prefix) (all []netip.Addr) {
 	a, ok := caller.ParseAddr(peer)
 	all = append(all, caller.Network(a))
@@ -212,7 +212,7 @@ func FuzzAddressBehind(f *testing.F) {
 	})
 }
 
-// A client may send whatever it likes: what the proxy adds is what counts.
+// Whatever a client sends, only the entry of the proxy counts.
 func FuzzForwardedAfterRubbish(f *testing.F) {
 	f.Add(`for="9.9.9.9`, `a,for=9.9.9.9;b=`)
 	f.Add(`for="9.9.9.9\`, `\`)

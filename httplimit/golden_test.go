@@ -79,8 +79,7 @@ func (f form) ask(h http.Handler) *http.Response {
 	return w.Result()
 }
 
-// dump returns a whole response, its headers in order. It is that of a Recorder,
-// whose body does not fail.
+// dump returns a whole response of a Recorder, its headers in order.
 func dump(resp *http.Response) []byte {
 	var b, headers bytes.Buffer
 	fmt.Fprintf(&b, "%s %s\n", resp.Proto, resp.Status)
@@ -125,7 +124,7 @@ var forms = []form{
 	{name: "nested-over-rate", handler: nested, before: 3},
 }
 
-// with returns what makes a handler behind a Middleware, with rules made anew.
+// with returns a constructor of a handler behind a Middleware with new rules.
 func with(cfg httplimit.Config, rules ...func(*testing.T) httplimit.Rule) func(*testing.T) http.Handler {
 	return func(t *testing.T) http.Handler {
 		cfg := cfg
@@ -170,7 +169,7 @@ func daily(*testing.T) httplimit.Rule {
 	return httplimit.Overall("daily", rate.New(gcra.Per(1000, 24*time.Hour, 1000), rate.Config{}))
 }
 
-// ownQuota has another for who asks.
+// ownQuota returns a rule with a quota of the client's own.
 func ownQuota(t *testing.T) httplimit.Rule {
 	lim, err := keyed.New[netip.Addr](gcra.Per(6, time.Minute, 5), keyed.Config{})
 	if err != nil {
@@ -203,7 +202,7 @@ func closed() weir.Limiter {
 	return l
 }
 
-// patient is a limiter that lets everybody wait.
+// patient is a limiter that never admits.
 type patient struct{}
 
 func (patient) Acquire(ctx context.Context, _ int) (weir.Permit, error) {

@@ -50,7 +50,7 @@ func TestCriticality(t *testing.T) {
 	}
 }
 
-// A header that nobody has configured says nothing.
+// Headers that are not configured have no effect.
 func TestHeadersThatAreNotConfigured(t *testing.T) {
 	v := new(valve)
 	s := newSite(t, Config{Limiter: v}, func(_ http.ResponseWriter, r *http.Request) {

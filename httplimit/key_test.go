@@ -50,8 +50,8 @@ func text(a netip.Addr) string {
 	return a.String()
 }
 
-// Acceptance: whoever has a network of 64 bits has one bucket, whichever of its
-// addresses he comes from.
+// A client with a network of 64 bits has one bucket, whichever of its addresses it
+// uses.
 func TestRotationInANetworkSharesABucket(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for want, key := range map[int64]Key[netip.Addr]{
@@ -114,8 +114,7 @@ func TestHeader(t *testing.T) {
 	}
 }
 
-// Acceptance: a key of unbounded size is hashed: it is as short as another, and
-// still its own.
+// A key of unbounded size is hashed: it is short, and still unique.
 func TestHugeKeysAreHashed(t *testing.T) {
 	huge := strings.Repeat("x", 10<<20)
 	cookie := func(v string) *http.Request { return request("GET", "/", "Cookie: id="+v) }
@@ -145,7 +144,7 @@ func TestHugeKeysAreHashed(t *testing.T) {
 			}
 			seen[k] = v
 		}
-		// Nobody can send what another's hash is.
+		// No client can send the hash of another.
 		k, _ := kind.key(kind.r(huge))
 		if !strings.Contains(k, "\x00") {
 			t.Errorf("%s: a client may send %q", name, k)

@@ -9,7 +9,7 @@ import (
 	"github.com/weir-go/weir/gcra"
 )
 
-// Of Middlewares around each other, the one with least left is told.
+// Of nested Middlewares, the one with the least left sets the headers.
 func TestLegacyOfNestedMiddlewares(t *testing.T) {
 	within := func(outer, inner int) string {
 		var h http.Handler = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})

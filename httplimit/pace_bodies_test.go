@@ -90,7 +90,7 @@ func (c closing) Close() error {
 	return c.ReadCloser.Close()
 }
 
-// No limiter, no pace; a request without a body needs none.
+// Without a limiter, bodies are not paced, and neither are requests without one.
 func TestWhatIsNotPaced(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		none := func(*http.Request) (up, down shape.Limiter) { return nil, nil }

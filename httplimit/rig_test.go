@@ -129,7 +129,7 @@ func (v *valve) Release(g weir.Grant, o weir.Outcome) {
 	v.ends = append(v.ends, o)
 }
 
-// holds fails the test if not so many units are held.
+// holds fails the test unless n units are held.
 func (v *valve) holds(t testing.TB, want int, when string) {
 	t.Helper()
 	v.mu.Lock()
@@ -169,7 +169,7 @@ func allowAt(t testing.TB, name string, q gcra.Quota) allowance {
 	return allowance{PerKey(name, lim, Header("X-Client")), lim}
 }
 
-// left fails the test if a client has not so many tokens.
+// left fails the test unless a client has n tokens.
 func (q allowance) left(t testing.TB, client string, want int, when string) {
 	t.Helper()
 	if d := q.lim.Take(client, 0); d.Remaining != want {

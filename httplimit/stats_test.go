@@ -15,8 +15,7 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// However requests come and end, each is in one place of the counts, and tokens
-// are neither lost nor made.
+// Every request is counted once, and tokens are neither lost nor made.
 func TestEachRequestIsCountedOnce(t *testing.T) {
 	const clients, each, burst = 8, 400, 1 << 20
 	lim, err := inflight.New(inflight.Config{Algorithm: limit.Fixed(2), Queue: -1})

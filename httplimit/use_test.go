@@ -52,8 +52,8 @@ func TestUse(t *testing.T) {
 	}
 }
 
-// Who pays is who asked, whatever has become of the request since.
-func TestUseIsPaidByWhoAsked(t *testing.T) {
+// Use charges the key on arrival, even if the handler has changed the request.
+func TestUseChargesTheKeyOnArrival(t *testing.T) {
 	q := allow(t, "q", 5)
 	s := newSite(t, Config{Rules: []Rule{q.Rule}}, func(w http.ResponseWriter, r *http.Request) {
 		r.Header.Set("X-Client", "eve")
@@ -123,7 +123,7 @@ func TestUseFindsTheMiddleware(t *testing.T) {
 	}
 }
 
-// Who is let in unasked has nothing to settle.
+// Use has no effect on exempt requests.
 func TestUseWhereNothingIsLimited(t *testing.T) {
 	q := allow(t, "q", 5)
 	s := newSite(t, Config{Rules: []Rule{q.Rule}}, func(w http.ResponseWriter, _ *http.Request) {
@@ -170,7 +170,7 @@ func TestShadowRefusesNobody(t *testing.T) {
 	for _, tt := range []struct {
 		rule string
 		cfg  func(q allowance, v *valve) Config
-		want int // the status of who is over it all
+		want int // the status of a client over its quota
 	}{
 		{"all of it", func(q allowance, v *valve) Config {
 			return Config{Rules: []Rule{q.Wait(time.Hour)}, Limiter: v, Shadow: true}

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// A wire is a server whose connections are pipes: its time is that of a bubble.
+// A wire is a server with pipes as connections, so that it runs in a bubble.
 type wire struct {
 	t     *testing.T
 	conns chan net.Conn

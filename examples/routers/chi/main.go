@@ -1,5 +1,5 @@
-// Chi limits what each client asks of a chi router, and the work of each of its
-// routes.
+// Chi limits the rate of each client of a chi router, and the concurrency of each
+// route.
 //
 //	go run ./chi
 //
@@ -44,8 +44,8 @@ func main() {
 	log.Fatal(s.ListenAndServe())
 }
 
-// route is the pattern of the route that a request will take. It is for Use,
-// whose middlewares run before chi looks; those of With find it in r.Pattern.
+// route returns the pattern of the route for a request. Middlewares of Use need it,
+// because they run before chi finds the route; for those of With, it is r.Pattern.
 func route(r *http.Request) string {
 	routes := chi.RouteContext(r.Context()).Routes
 	return routes.Find(chi.NewRouteContext(), r.Method, cmp.Or(r.URL.RawPath, r.URL.Path))

@@ -1,5 +1,5 @@
-// Echo limits what each client asks of an echo server, and the work of each of
-// its routes.
+// Echo limits the rate of each client of an echo server, and the concurrency of
+// each route.
 //
 //	go run ./echo
 //

@@ -14,8 +14,8 @@ import (
 	"github.com/weir-go/weir/httplimit"
 )
 
-// With echo's own adapter, echo answers an error after the middleware has
-// returned. The answer reaches the client it is for, and nobody else.
+// With echo's own adapter, echo answers an error after the middleware has returned.
+// The answer must not reach another client.
 func TestAnErrorAfterTheMiddleware(t *testing.T) {
 	e := echo.New()
 	e.Use(echo.WrapMiddleware(check.Middleware(t, httplimit.Config{}).Handler))

@@ -1,5 +1,5 @@
-// Gin limits what each client asks of a gin server, and the work of each of its
-// routes.
+// Gin limits the rate of each client of a gin server, and the concurrency of each
+// route.
 //
 //	go run ./gin
 //

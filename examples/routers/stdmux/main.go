@@ -1,5 +1,5 @@
-// Stdmux limits what each client asks of an http.ServeMux, and the work of each
-// of its routes.
+// Stdmux limits the rate of each client of an http.ServeMux, and the concurrency of
+// each route.
 //
 //	go run ./stdmux
 //

@@ -1,5 +1,5 @@
-// Package check asks of every router the same, over HTTP: that what stands
-// behind a Middleware is limited, and works as without.
+// Package check tests a router over HTTP: handlers behind a Middleware are limited,
+// and work as without it.
 package check
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// A Router is what is checked.
+// A Router is a router to check.
 type Router struct {
 	// New returns a router with two routes behind m: GET /hello/NAME, which says
 	// "hello, NAME", and GET /hook, which calls the handler. If it needs a Class,
@@ -73,7 +73,7 @@ func perClass() httplimit.Config {
 	}}
 }
 
-// counts is what m says of a class.
+// counts holds the counts of a class.
 type counts struct {
 	admitted, refused uint64
 	inflight          int

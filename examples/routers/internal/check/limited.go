@@ -11,7 +11,8 @@ import (
 	"github.com/weir-go/weir"
 )
 
-// quota: so many are let in, and told what is left; the next is refused.
+// quota checks that requests within the quota are told what is left, and that the
+// next one is refused.
 func quota(t *testing.T, r Router) {
 	var ran atomic.Int64
 	url, _ := start(t, r, perClient(t), func(http.ResponseWriter, *http.Request) { ran.Add(1) })
@@ -28,7 +29,7 @@ func quota(t *testing.T, r Router) {
 	}
 }
 
-// refused is what a client gets that is not let in.
+// refused checks the response to a refused request.
 func refused(t *testing.T, a answer, status int, retryAfter string) {
 	t.Helper()
 	var problem struct{ Status int }
