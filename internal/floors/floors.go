@@ -36,7 +36,7 @@ const (
 // package that is missing here is an error.
 var packages = map[string]floor{
 	"":     words,
-	"gcra": pure, "window": pure, "limit": pure, "internal/codel": pure, "internal/autolimit": pure, "internal/elasticity": pure, "internal/gate": pure, "internal/adaptive": pure, "internal/pacing": pure, "internal/ratelimitfield": pure,
+	"gcra": pure, "window": pure, "limit": pure, "internal/codel": pure, "internal/autolimit": pure, "internal/elasticity": pure, "internal/servicetime": pure, "internal/gate": pure, "internal/adaptive": pure, "internal/pacing": pure, "internal/ratelimitfield": pure,
 	"service/internal/lab/pace": pure, "service/internal/lab/trace": pure, "service/internal/lab/dist": pure, "service/internal/lab/windowed": pure,
 	"rate": shells, "inflight": shells, "codel": shells, "flight": shells, "cache": shells, "keyed": shells, "shape": shells,
 	"throttle": shells, "internal/keyedtable": shells, "internal/pagetable": pure, "internal/heap": words, "internal/outcome": words, "internal/waitq": shells, "internal/siphash": shells, "internal/topk": shells,
@@ -61,7 +61,7 @@ var packages = map[string]floor{
 // sideways are the imports within a floor, or from the lab to the edges, that are
 // allowed all the same.
 var sideways = map[string][]string{
-	"internal/gate":                 {"limit", "internal/codel"},
+	"internal/gate":                 {"limit", "internal/codel", "internal/servicetime"},
 	"internal/outcome":              {""},
 	"limit":                         {"internal/autolimit"},
 	"internal/autolimit":            {"internal/elasticity"},

@@ -16,7 +16,7 @@ func (g *Gate[W]) patience(q *queue) time.Duration {
 	d := g.cfg.CoDel.WithDefaults().Interval
 	switch most := g.cfg.MaxWait; {
 	case most <= 0:
-	case q.surge.phase == onTrial:
+	case q.surge.OnTrial():
 		d = min(d, most-most/4)
 	default:
 		d = min(d, most/2)
@@ -26,7 +26,7 @@ func (g *Gate[W]) patience(q *queue) time.Duration {
 
 // newestFirst reports whether the newest of q goes first.
 func (g *Gate[W]) newestFirst(q *queue, now time.Duration) bool {
-	return g.cfg.Discipline == AdaptiveLIFO && q.surge.rages(now, q.len)
+	return g.cfg.Discipline == AdaptiveLIFO && q.surge.Rages(now, q.len)
 }
 
 // due returns when the discipline will refuse the head of q where it stands,
@@ -46,7 +46,7 @@ func (g *Gate[W]) due(b *band, q *queue) time.Duration {
 	if q.len == 1 || q.len*len(b.active) < b.len {
 		return never // the last, or those of a tenant that did not make the queue
 	}
-	if q.surge.rages(g.now, q.len) {
+	if q.surge.Rages(g.now, q.len) {
 		return plus(since, g.cfg.CoDel.WithDefaults().Target)
 	}
 	return max(g.surgeAt(q, since), g.pause.until)
@@ -57,9 +57,9 @@ func (g *Gate[W]) due(b *band, q *queue) time.Duration {
 func (g *Gate[W]) surgeAt(q *queue, since time.Duration) time.Duration {
 	cfg := g.cfg.CoDel.WithDefaults()
 	switch {
-	case q.surge.failed(g.now, q.len, cfg.Interval):
+	case q.surge.Failed(g.now, q.len, cfg.Interval):
 		return g.now
-	case g.shortfall > fewUnserved:
+	case g.shortfall.Behind():
 		return plus(q.busy, cfg.Interval)
 	}
 	return max(plus(q.busy, cfg.Interval), plus(since, max(g.patience(q), cfg.Target)))
@@ -82,8 +82,8 @@ func (g *Gate[W]) sweep(now time.Duration) int {
 				switch {
 				case g.cfg.Discipline == CoDel:
 					q.law.Stalled(now, now-g.slots.all[q.head].since, q.len-1)
-				case q.surge.phase != surging:
-					q.surge.begin(now, g.cfg.CoDel.WithDefaults().Interval)
+				case !q.surge.Active():
+					q.surge.Begin(now, g.cfg.CoDel.WithDefaults().Interval)
 					if at = g.due(b, q); at > now {
 						next = min(next, at)
 						continue

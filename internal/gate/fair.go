@@ -32,7 +32,7 @@ type queue struct {
 	busy  time.Duration // since then it has not been empty, but for those who were made to leave
 	swept time.Duration // when one last was
 	law   codel.Law
-	surge surge
+	surge codel.Surge
 	at    int // index in active
 }
 
@@ -105,7 +105,7 @@ func (g *Gate[W]) enqueue(slot int, atFront bool) {
 		q.owner = w.req.Tenant
 		q.start = max(q.start, b.virtual)
 		if g.now-q.swept >= g.cfg.CoDel.WithDefaults().Interval {
-			q.busy, q.surge = g.now, surge{}
+			q.busy, q.surge = g.now, codel.Surge{}
 		}
 	}
 	after := q.tail

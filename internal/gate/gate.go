@@ -16,6 +16,9 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/codel"
+	"github.com/weir-go/weir/internal/heap"
+	"github.com/weir-go/weir/internal/servicetime"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -113,14 +116,14 @@ type Gate[W any] struct {
 	seen  int // free units when last looked
 
 	used  []int // units in flight of each partition; the first is of those without
-	holds holds
+	holds *heap.Heap[hold]
 	// The 99th percentile of successful work when holds were last shortened, or
 	// what it has risen to since, and the successes since the last look at it.
 	reviewed   time.Duration
 	unreviewed int
 
-	pace      pace
-	shortfall shortfall
+	work      servicetime.Estimator
+	shortfall codel.Shortfall
 	stats     Stats // Limit and Waiting are filled in on reading
 }
 
@@ -133,7 +136,7 @@ type timed interface {
 // New returns a Gate under the limit of alg, which it owns from now on. The
 // Config should be valid.
 func New[W any](alg limit.Algorithm, cfg Config) *Gate[W] {
-	g := &Gate[W]{now: math.MinInt64, sweepAt: never, pause: pause{until: math.MinInt64}}
+	g := &Gate[W]{now: math.MinInt64, sweepAt: never, pause: pause{until: math.MinInt64}, holds: newHolds()}
 	g.SetAlgorithm(alg)
 	g.Configure(cfg)
 	return g
@@ -181,7 +184,7 @@ func (g *Gate[W]) enter(r *Request, most int) (Verdict, weir.Reason) {
 // units have been leaving and how long the work takes. Next follows.
 func (g *Gate[W]) Join(now time.Duration, r Request, w W) (Ticket, weir.Reason) {
 	now = g.advance(now)
-	g.pace.wanted(now)
+	g.work.Wanted(now)
 	if r.Deadline != 0 && g.hopeless(&r) {
 		g.stats.TooLate++
 		return Ticket{}, weir.TooLate
@@ -196,7 +199,7 @@ func (g *Gate[W]) Join(now time.Duration, r Request, w W) (Ticket, weir.Reason) 
 	in.queue = g.deal(&g.bands[in.band], r.Tenant)
 	g.slots.insert(&g.line, byArrival, slot, g.line.tail)
 	if g.taken() {
-		g.shortfall.unserved() // the next arrivals will be
+		g.shortfall.Unserved() // the next arrivals will be
 	}
 	g.enqueue(slot, false)
 	return Ticket{slot, in.seq}, 0
@@ -209,7 +212,7 @@ func (g *Gate[W]) Cancel(t Ticket) bool {
 		return false
 	}
 	g.take(t.slot)
-	g.shortfall.unserved()
+	g.shortfall.Unserved()
 	g.stats.Cancelled++
 	return true
 }

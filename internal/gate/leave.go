@@ -31,13 +31,13 @@ func (g *Gate[W]) Learn(s limit.Sample) limit.Cause {
 func (g *Gate[W]) took(o weir.Outcome, d time.Duration) {
 	switch o {
 	case weir.Success:
-		g.pace.ended(d)
-		g.pace.took.add(d)
-		if len(g.holds) > 0 {
+		g.work.Ended(d)
+		g.work.Took.Add(d)
+		if g.stats.Held > 0 {
 			g.reviewSoon()
 		}
 	case outcome.Late:
-		g.pace.ended(d)
+		g.work.Ended(d)
 	}
 }
 
@@ -51,7 +51,7 @@ func (g *Gate[W]) Depart(s limit.Sample, r Request) {
 		g.stats.Success++
 	case outcome.TimedOut, outcome.Late:
 		if s.Waited > s.End-s.Start {
-			g.shortfall.unserved() // most of its time went by in the queue
+			g.shortfall.Unserved() // most of its time went by in the queue
 		}
 		fallthrough
 	case weir.Dropped:
@@ -66,7 +66,7 @@ func (g *Gate[W]) Depart(s limit.Sample, r Request) {
 	}
 	if !held {
 		g.release(r.N, r.Partition)
-		g.pace.freed(now, r.N, g.line.len > 0)
+		g.work.Freed(now, r.N, g.line.len > 0)
 	}
 }
 

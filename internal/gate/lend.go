@@ -13,7 +13,7 @@ package gate
 // units may be put into it.
 func (g *Gate[W]) Lend() (free int, ok bool) {
 	free = g.alg.Limit() - g.stats.Inflight
-	if free < 0 || g.Waiting() > 0 || len(g.cfg.Partitions) > 0 || g.pace.demand {
+	if free < 0 || g.Waiting() > 0 || len(g.cfg.Partitions) > 0 || g.work.Demand {
 		return 0, false
 	}
 	g.stats.Inflight += free

@@ -28,7 +28,7 @@ func (g *Gate[W]) Next(now time.Duration) (a Answer[W], ok bool) {
 	switch why {
 	case 0:
 		g.charge(w)
-		g.shortfall.served()
+		g.shortfall.Served()
 		g.stats.Admitted++
 		g.stats.Waited += a.Waited
 		g.release(-w.req.N, w.req.Partition)
@@ -37,7 +37,7 @@ func (g *Gate[W]) Next(now time.Duration) (a Answer[W], ok bool) {
 	case weir.Overdue:
 		g.stats.Overdue++
 	case weir.TooLate:
-		g.shortfall.unserved()
+		g.shortfall.Unserved()
 		g.stats.TooLate++
 	case weir.OverLimit:
 		g.stats.OverLimit++
@@ -137,8 +137,8 @@ func (g *Gate[W]) Deadline() (at time.Duration, ok bool) {
 			}
 		}
 	}
-	if len(g.holds) > 0 {
-		at = min(at, g.holds[0].until)
+	if g.holds.Len() > 0 {
+		at = min(at, g.holds.Min().until)
 	}
 	return at, at < never
 }

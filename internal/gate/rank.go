@@ -136,7 +136,7 @@ func (g *Gate[W]) room() int {
 	most := g.alg.Limit()
 	n := math.Ceil(g.cfg.Depth * float64(most))
 	if g.cfg.MinWait > 0 {
-		n = max(n, g.pace.within(g.cfg.MinWait, most))
+		n = max(n, g.work.Within(g.cfg.MinWait, most))
 	}
 	if n < float64(g.cfg.Queue) {
 		return max(int(n), 1)

@@ -1,8 +1,8 @@
-package gate
+package codel
 
 import "time"
 
-// A surge is the state of AdaptiveLIFO in one queue. In a surge the newest goes
+// A Surge is the state of adaptive LIFO in one queue. In a surge the newest goes
 // first, and waiters are overdue after Target.
 //
 // Clients that come back as soon as they are refused keep the queue long for
@@ -10,7 +10,7 @@ import "time"
 // is interrupted by trials of first in, first out, without refusals. If the load
 // is too high, the queue grows, and the trial fails. If refusals have caused the
 // load, the queue does not grow.
-type surge struct {
+type Surge struct {
 	phase phase
 	since time.Duration // the phase began
 	until time.Duration // the next trial begins, if surging
@@ -35,10 +35,10 @@ const (
 	trialSome  = 2
 )
 
-// A shortfall counts requests that a queue in order did not serve in time, and
+// A Shortfall counts requests that a queue in order did not serve in time, and
 // forgets one for each servedFor that it did: it is above fewUnserved if that is so
 // for more than a sixteenth of them. A queue keeps up if it is not.
-type shortfall float32
+type Shortfall float32
 
 const (
 	fewUnserved  = 4
@@ -46,28 +46,38 @@ const (
 	servedFor    = 16
 )
 
-func (s *shortfall) unserved() { *s = min(*s+1, manyUnserved) }
-func (s *shortfall) served()   { *s = max(*s-1.0/servedFor, 0) }
+// Unserved counts a request that was not served in time, Served one that was.
+func (s *Shortfall) Unserved() { *s = min(*s+1, manyUnserved) }
+func (s *Shortfall) Served()   { *s = max(*s-1.0/servedFor, 0) }
 
-// begin begins a surge, or the next part of it after a trial that has failed.
-func (s *surge) begin(now, interval time.Duration) {
+// Behind reports whether the queue does not keep up.
+func (s *Shortfall) Behind() bool { return *s > fewUnserved }
+
+// Begin begins a surge, or the next part of it after a trial that has failed.
+func (s *Surge) Begin(now, interval time.Duration) {
 	length := shortSurge * interval
 	if last := s.until - s.since; s.phase == onTrial && now-s.until < last {
 		length = min(2*last, longSurge*interval)
 	}
-	*s = surge{phase: surging, since: now, until: plus(now, length)}
+	*s = Surge{phase: surging, since: now, until: add(now, length)}
 }
 
-// rages reports whether the newest of n waiters goes first. It begins a trial if
+// Rages reports whether the newest of n waiters goes first. It begins a trial if
 // it is time.
-func (s *surge) rages(now time.Duration, n int) bool {
+func (s *Surge) Rages(now time.Duration, n int) bool {
 	if s.phase == surging && now >= s.until {
 		s.phase, s.most = onTrial, 2*n+trialSome
 	}
 	return s.phase == surging
 }
 
-// failed reports whether n waiters are too many in a trial.
-func (s *surge) failed(now time.Duration, n int, interval time.Duration) bool {
+// Failed reports whether n waiters are too many in a trial.
+func (s *Surge) Failed(now time.Duration, n int, interval time.Duration) bool {
 	return s.phase == onTrial && n > s.most && now-s.until < interval
 }
+
+// Active reports whether there is a surge that no trial interrupts.
+func (s *Surge) Active() bool { return s.phase == surging }
+
+// OnTrial reports whether a trial goes on, or was the last phase.
+func (s *Surge) OnTrial() bool { return s.phase == onTrial }

@@ -1,0 +1,57 @@
+package gate
+
+import "time"
+
+// hopeless reports whether a request that joins now, with a deadline, would
+// not start before it, and end. It is not said of what nothing is known about.
+func (g *Gate[W]) hopeless(r *Request) bool {
+	if g.now >= r.Deadline {
+		return true
+	}
+	need := plus(g.work.Wait(g.ahead(r)+float64(r.N)), g.work.Service)
+	return need > r.Deadline-g.now
+}
+
+// late reports whether it is in vain to let w start now.
+func (g *Gate[W]) late(w *waiter[W], now time.Duration) bool {
+	return w.req.Deadline != 0 && (now >= w.req.Deadline || g.work.Quick > w.req.Deadline-now)
+}
+
+// ahead returns how many units are likely to leave the queue before a request
+// that joins it now: all of higher priority, the fair share of other tenants,
+// and those of its own queue unless the newest goes first.
+func (g *Gate[W]) ahead(r *Request) float64 {
+	sum := 0.0
+	if g.claim != 0 {
+		sum += float64(g.slots.all[g.claim].req.N)
+	}
+	owed := g.below(r.Partition)
+	for i := range g.bands {
+		b := &g.bands[i]
+		own := b.partition == g.partitionOf(r)
+		switch {
+		case b.len == 0 || b.priority < r.Priority || owed && !own:
+		case b.priority > r.Priority || !own:
+			sum += float64(b.units)
+		default:
+			sum += g.aheadInBand(b, r)
+		}
+	}
+	return sum
+}
+
+func (g *Gate[W]) aheadInBand(b *band, r *Request) float64 {
+	mine := g.deal(b, r.Tenant)
+	q := &b.queues[mine]
+	own := float64(q.units)
+	if q.len > 0 && g.newestFirst(q, g.now) {
+		own = 0
+	}
+	sum := own
+	for _, i := range b.active {
+		if i != mine {
+			sum += min(float64(b.queues[i].units), (own+float64(r.N))/float64(max(r.Weight, 1)))
+		}
+	}
+	return sum
+}
