@@ -63,7 +63,7 @@ func BenchmarkObserve(b *testing.B) {
 				n := min(a.Limit(), c.inflight)
 				now += takes / time.Duration(min(n, workers))
 				took := time.Duration(times[i%len(times)] * float64(takes) * float64(max(n, workers)) / workers)
-				s := limit.Sample{Start: now - took, End: now, N: 1, Inflight: n}
+				s := limit.Sample{Start: now - took, End: now, N: 1, Inflight: n, Outcome: weir.Success}
 				if c.failing > 0 && i%int(1/c.failing) == 0 {
 					s.Start, s.Outcome = now-took/10, weir.Dropped
 				}

@@ -124,6 +124,12 @@ type Auto struct {
 
 	raiseAt time.Duration // no raise before
 
+	logged     int      // units in flight, of which
+	logOf      float64  // this is the logarithm
+	nextOf     trialKey // for which
+	nextStride float64  // this is the next stride
+	nextNeed   int      // and these are the samples of its reference
+
 	common   // what all limiters do together
 	failures // what has failed
 }
@@ -186,22 +192,22 @@ func (a *Auto) observe(s Sample) Cause {
 func (a *Auto) measure(s Sample) Cause {
 	took := a.clipped(s)
 	if s.Outcome == weir.Success {
-		a.recent.Add(took, s.Inflight)
+		a.recent.Add(took, a.log(s.Inflight))
 	}
 	if s.Start >= a.since {
 		a.peak = max(a.peak, s.Inflight)
 	}
 	if a.trial == lower {
 		if s.Outcome == weir.Success && a.current(s) {
-			a.window.Add(took, s.Inflight)
+			a.window.Add(took, a.log(s.Inflight))
 		}
 		return a.drained(s.End)
 	}
 	used := a.used(s)
 	if used {
 		a.binding += (1 - a.binding) / 16
-	} else {
-		a.binding -= a.binding / 16
+	} else if a.binding -= a.binding / 16; a.binding < 1e-300 {
+		a.binding = 0 // arithmetic with even smaller numbers is slow
 	}
 	switch {
 	case !a.tells(s, took):
@@ -209,7 +215,7 @@ func (a *Auto) measure(s Sample) Cause {
 	case !used:
 		return a.idle(s.End)
 	case a.current(s):
-		a.window.Add(took, s.Inflight)
+		a.window.Add(took, a.log(s.Inflight))
 		return a.judge(s.End)
 	}
 	return Kept
@@ -239,6 +245,15 @@ func (a *Auto) clipped(s Sample) time.Duration {
 		a.typical += (took - a.typical) / time.Duration(a.seen)
 	}
 	return took
+}
+
+// log returns the logarithm of the units in flight, which are mostly those of the last
+// sample.
+func (a *Auto) log(inflight int) float64 {
+	if n := max(inflight, 1); n != a.logged {
+		a.logged, a.logOf = n, math.Log(float64(n))
+	}
+	return a.logOf
 }
 
 // used reports whether the limit, or the one believed in, was what held the

@@ -145,7 +145,7 @@ func (a *Auto) count(s Sample) (bad bool) {
 	} else if a.cfg.MaxHealthyLatency > 0 && took > a.cfg.MaxHealthyLatency {
 		r.slow++
 	}
-	x := math.Log(float64(max(s.Inflight, 1)))
+	x := a.log(s.Inflight)
 	a.blame.Add(s.Inflight, x, bad, weight)
 	r.blame.Add(s.Inflight, x, bad, weight)
 	if ep := &a.episode; ep.before > 0 {

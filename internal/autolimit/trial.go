@@ -21,9 +21,8 @@ func (a *Auto) judge(now time.Duration) Cause {
 // judgeRest learns how long work takes under the limit, and begins a trial
 // when it is time for one.
 func (a *Auto) judgeRest(now time.Duration) Cause {
-	stride := a.stride(a.step)
-	need := a.need(math.Log1p(stride))
-	if a.window.N >= max(enough, a.Limit()) && a.ref.N > 0 {
+	stride, need := a.next()
+	if a.window.N >= max(enough, a.Limit()) && a.ref.N > 0 && !a.window.Near(&a.ref) {
 		if d := a.window.Log() - a.ref.Log(); math.Abs(d) > max(changed, 2*elasticity.Sure*a.noise()) {
 			// The world has changed, perhaps in the middle of this window: so the
 			// next one tells.
@@ -60,6 +59,24 @@ func (a *Auto) judgeRest(now time.Duration) Cause {
 		return a.try(raise, a.limit*(1+stride), now)
 	}
 	return Kept
+}
+
+// trialKey holds what the next trial depends on.
+type trialKey struct {
+	ref         elasticity.Window
+	limit, step float64
+	starting    bool
+}
+
+// next returns the stride of the next raise, and the samples that its reference needs.
+// Each sample asks for them, and they seldom change.
+func (a *Auto) next() (stride float64, need int) {
+	key := trialKey{a.ref, a.limit, a.step, a.starting}
+	if a.ref.N < 3 || key != a.nextOf {
+		a.nextOf, a.nextStride = key, a.stride(a.step)
+		a.nextNeed = a.need(math.Log1p(a.nextStride))
+	}
+	return a.nextStride, a.nextNeed
 }
 
 // trims reports whether to try a smaller limit: if that can be judged soon.

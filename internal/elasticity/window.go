@@ -15,11 +15,11 @@ type Window struct {
 	units   float64 // sum of the logarithms of the units in flight
 }
 
-// Add adds work that took d, with so many units in flight at its start.
-func (w *Window) Add(d time.Duration, inflight int) {
+// Add adds work that took d. The logarithm of the units in flight at its start is x.
+func (w *Window) Add(d time.Duration, x float64) {
 	r := d.Seconds()
 	w.N++
-	w.units += math.Log(float64(max(inflight, 1)))
+	w.units += x
 	w.sum += r
 	w.sq += r * r
 }
@@ -94,4 +94,11 @@ func (w *Window) Most() time.Duration {
 	mean := w.sum / float64(w.N)
 	deviation := math.Sqrt(max(w.sq/float64(w.N)-mean*mean, 0))
 	return time.Duration((1.1*mean + 3*deviation) * float64(time.Second))
+}
+
+// Near reports that the means of two windows differ by less than 13 %. It costs no
+// logarithm.
+func (w *Window) Near(v *Window) bool {
+	r := w.sum * float64(v.N) / (v.sum * float64(w.N))
+	return 0.88 < r && r < 1.13
 }
