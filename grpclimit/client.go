@@ -79,8 +79,8 @@ type ClientConfig struct {
 //     until it has ended as gRPC defines it: RecvMsg has returned an error, its
 //     context is done, the connection is closed, or SendMsg or Header has failed.
 //   - It retries unary calls, if there is a Retry, within a budget: calls that the
-//     server has refused, not those that failed (RESOURCE_EXHAUSTED or UNAVAILABLE
-//     with RetryInfo, pushback or ReasonTrailer), unless the server says that no
+//     server has refused (RESOURCE_EXHAUSTED or UNAVAILABLE with RetryInfo,
+//     pushback or ReasonTrailer), not calls that failed, unless the server says that no
 //     retry can succeed.
 //
 // After UNAVAILABLE, a good answer to a call of the method that was in flight shows

@@ -142,7 +142,7 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// Who waits goes in order, a gap apart that good answers shorten.
+// Waiting calls go in order, a gap apart that good answers shorten.
 func TestPaceOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := client(t, grpclimit.ClientConfig{})
@@ -178,7 +178,7 @@ func TestPaceOrder(t *testing.T) {
 	})
 }
 
-// A wait that is too long, or in vain, is refused at once.
+// A call that would wait too long is refused at once.
 func TestPaceBounds(t *testing.T) {
 	const hold = 10 * s
 	for _, tt := range []struct {
@@ -225,7 +225,7 @@ func TestPaceBounds(t *testing.T) {
 	}
 }
 
-// A call whose wait gets longer than MaxWait while it lasts fails at once; a call
+// A call fails at once when its wait becomes longer than MaxWait; a call
 // that is cancelled while it waits has the status of that.
 func TestPaceGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -283,8 +283,7 @@ func TestPaceContradicted(t *testing.T) {
 	}
 }
 
-// Of unary calls, what was refused is retried, when the server says, within a
-// budget.
+// A unary call that was refused is retried when the server says so, within a budget.
 func TestRetry(t *testing.T) {
 	plain := status.Error(codes.Unavailable, "connection reset")
 	for _, tt := range []struct {
@@ -394,8 +393,8 @@ func TestNotThrottled(t *testing.T) {
 	}
 }
 
-// Who waits in the limiter while the server says when to come back waits for that,
-// too, and holds no unit meanwhile.
+// A call that waits in the limiter while the server asks for a wait also waits for the
+// server, and holds no unit meanwhile.
 func TestLimiterHeedsHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lim := queued(t, 1, 100)

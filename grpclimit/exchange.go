@@ -99,7 +99,7 @@ func (c *Client) refuse(by refuser, err error) error {
 	return refusalOf(unnamed, err, 0)
 }
 
-// abort ends an attempt whose invoker has panicked.
+// abort ends an attempt after a panic of its invoker.
 func (x *exchange) abort() {
 	if !x.ended {
 		x.release(weir.Ignored)
@@ -145,8 +145,8 @@ func (x *exchange) pace(advice *retryAdvice, refused bool) {
 	q.Answer(&a)
 }
 
-// A retryAdvice is what a server says about a call that it refused. For a Retrier
-// it is the error of the call.
+// A retryAdvice holds the advice of a server that has refused a call. For a Retrier it
+// is the error of the call.
 type retryAdvice struct {
 	quota     bool // the call was refused because of the client's quota, not of overload
 	wait      time.Duration

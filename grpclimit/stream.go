@@ -40,7 +40,7 @@ func (c *Client) Stream() grpc.StreamClientInterceptor {
 
 var errPanic = status.Error(codes.Internal, "panic")
 
-// clientStream is a stream that holds what its exchange has got.
+// clientStream is a stream that holds the permits of its exchange.
 type clientStream struct {
 	grpc.ClientStream
 	exchange exchange
@@ -49,11 +49,11 @@ type clientStream struct {
 	once     sync.Once // of finish
 
 	throttle weir.Permit
-	heard    atomic.Bool // whoever makes it true releases the throttle's permit
+	heard    atomic.Bool // the goroutine that sets it releases throttle
 }
 
-// Header lets the throttle know that the server has accepted the stream when its
-// header has come: the first message may be hours away.
+// Header tells the throttle that the server has accepted the stream when the header
+// has come: the first message may be hours away.
 func (s *clientStream) Header() (metadata.MD, error) {
 	md, err := s.ClientStream.Header()
 	if md != nil && err == nil { // gRPC has none if the stream has ended without one
@@ -62,7 +62,8 @@ func (s *clientStream) Header() (metadata.MD, error) {
 	return md, err
 }
 
-// RecvMsg does so when the first message comes: the end may be hours away.
+// RecvMsg tells the throttle so when the first message comes: the end of the stream
+// may be hours away.
 func (s *clientStream) RecvMsg(m any) error {
 	err := s.ClientStream.RecvMsg(m)
 	if err == nil {
@@ -77,7 +78,7 @@ func (s *clientStream) accepted() {
 	}
 }
 
-// finish ends the exchange. gRPC calls it when the stream has ended.
+// finish ends the exchange. gRPC calls it at the end of the stream.
 func (s *clientStream) finish(err error) {
 	s.once.Do(func() {
 		if s.heard.CompareAndSwap(false, true) {
