@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/inflight"
@@ -42,4 +43,37 @@ func ExampleLimiter_Acquire() {
 	_, err = lim.Acquire(ctx, 1)
 	fmt.Println(err, errors.Is(err, weir.ErrRejected))
 	// Output: rejected: over_limit true
+}
+
+// Observe makes a span of each request, here with a log in place of a tracer: the
+// wait and the error when the decision is made, the outcome at the end.
+func ExampleConfig_observe() {
+	lim, err := inflight.New(inflight.Config{
+		Algorithm: limit.Fixed(1), Queue: -1,
+		Observe: func(ctx context.Context, n int, waited time.Duration, err error) func(weir.Outcome) {
+			// start := time.Now().Add(-waited)
+			// _, span := tracer.Start(ctx, "inflight", trace.WithTimestamp(start))
+			class := weir.ClassOf(ctx)
+			if err != nil {
+				fmt.Println(class.Tenant, err) // span.RecordError(err); span.End()
+				return nil
+			}
+			return func(o weir.Outcome) {
+				fmt.Println(class.Tenant, "admitted,", o) // span.SetAttributes(...); span.End()
+			}
+		},
+	})
+	if err != nil {
+		panic(err)
+	}
+	ctx := weir.WithClass(context.Background(), weir.Class{Tenant: "acme"})
+	permit, err := lim.Acquire(ctx, 1)
+	if err != nil {
+		panic(err)
+	}
+	_, _ = lim.Acquire(ctx, 1)
+	permit.Release(weir.Success)
+	// Output:
+	// acme rejected: over_limit
+	// acme admitted, success
 }
