@@ -61,10 +61,12 @@ func (l *Limiter) drain() chan struct{} {
 	return l.drained
 }
 
-// observed returns p as a permit that reports its release to Observe.
-func (l *Limiter) observed(ctx context.Context, n int, waited time.Duration, p weir.Permit) weir.Permit {
-	released := l.observe(ctx, n, waited, nil)
-	if released == nil {
+// observed passes a decision to Observe, and returns p as a permit that reports its
+// release. With Observe no credit is lent, so that without it the fast path needs
+// no check.
+func (l *Limiter) observed(ctx context.Context, n int, waited time.Duration, p weir.Permit, err error) weir.Permit {
+	released := l.observe(ctx, n, waited, err)
+	if err != nil || released == nil {
 		return p
 	}
 	o := &observedOwner{permit: p, released: released}

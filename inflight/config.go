@@ -121,8 +121,8 @@ type Config struct {
 	// the caller's context, the units, the time in the queue, and the error,
 	// nil if the request was admitted. The function that it returns, if not
 	// nil, receives the outcome when the permit is released. Both are called
-	// outside the lock, by the goroutine of the caller. It costs two
-	// allocations per admission; nil costs nothing.
+	// outside the lock, by the goroutine of the caller. An admission then takes
+	// the Limiter's mutex, and allocates twice; nil costs nothing.
 	Observe func(ctx context.Context, n int, waited time.Duration, err error) (released func(weir.Outcome))
 }
 

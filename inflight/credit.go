@@ -103,7 +103,7 @@ func (l *Limiter) unlock() {
 }
 
 func (l *Limiter) lendLocked() uint64 {
-	if l.closed || l.drained != nil {
+	if l.closed || l.drained != nil || l.observe != nil {
 		return shut
 	}
 	n, ok := l.gate.Lend()

@@ -127,25 +127,17 @@ func New(cfg Config) (*Limiter, error) {
 // TryAcquire returns a permit for n units if they are free and no request
 // waits. It does not wait. Of ctx, only the class matters (weir.ClassOf), not
 // whether it has ended. It panics if n < 0.
-func (l *Limiter) TryAcquire(ctx context.Context, n int) (p weir.Permit, ok bool) {
+func (l *Limiter) TryAcquire(ctx context.Context, n int) (weir.Permit, bool) {
 	w, ok := l.credit.take(n)
 	switch {
 	case ok:
 		at, inflight := l.time(w, n)
-		p = weir.NewPermit(&l.plain, weir.Grant{N: n, At: at, Note: note(inflight, 0)})
+		return weir.NewPermit(&l.plain, weir.Grant{N: n, At: at, Note: note(inflight, 0)}), true
 	case n >= 0 && w&crowded != 0, n > 0 && w&(shut|collect) == 0:
 		l.credit.overLimit.Add(1)
-	default:
-		p, ok = l.try(ctx, n)
+		return weir.Permit{}, false
 	}
-	if l.observe == nil {
-		return p, ok
-	}
-	if !ok {
-		l.observe(ctx, n, 0, errOverLimit)
-		return p, ok
-	}
-	return l.observed(ctx, n, 0, p), ok
+	return l.try(ctx, n)
 }
 
 // try is TryAcquire without a credit.
@@ -153,6 +145,9 @@ func (l *Limiter) try(ctx context.Context, n int) (weir.Permit, bool) {
 	r := l.request(ctx, n)
 	r.NoWait = true
 	p, _, err := l.enter(r)
+	if l.observe != nil {
+		p = l.observed(ctx, n, 0, p, err)
+	}
 	return p, err == nil
 }
 
@@ -160,11 +155,8 @@ func (l *Limiter) try(ctx context.Context, n int) (weir.Permit, bool) {
 // queue. The error is a *weir.Rejection (OverLimit, QueueFull, Overdue, TooLate
 // or Closed) or, if ctx ended first, the context's own. It panics if n < 0.
 func (l *Limiter) Acquire(ctx context.Context, n int) (weir.Permit, error) {
-	if l.observe != nil {
-		return l.acquireObserved(ctx, n)
-	}
 	if err := ctx.Err(); err != nil {
-		return weir.Permit{}, err
+		return l.ended(ctx, n, err)
 	}
 	w, ok := l.credit.take(n)
 	if !ok {
@@ -174,24 +166,25 @@ func (l *Limiter) Acquire(ctx context.Context, n int) (weir.Permit, error) {
 	return weir.NewPermit(&l.plain, weir.Grant{N: n, At: at, Note: note(inflight, 0)}), nil
 }
 
-// acquireObserved is Acquire for a Config with Observe.
-func (l *Limiter) acquireObserved(ctx context.Context, n int) (weir.Permit, error) {
-	if err := ctx.Err(); err != nil {
-		l.observe(ctx, n, 0, err)
-		return weir.Permit{}, err
+// ended is Acquire with a context that has ended.
+func (l *Limiter) ended(ctx context.Context, n int, err error) (weir.Permit, error) {
+	if l.observe != nil {
+		l.observed(ctx, n, 0, weir.Permit{}, err)
 	}
-	start := l.now()
-	p, err := l.ask(ctx, shut, n)
-	waited := l.now() - start
-	if err != nil {
-		l.observe(ctx, n, waited, err)
-		return p, err
-	}
-	return l.observed(ctx, n, waited, p), nil
+	return weir.Permit{}, err
 }
 
 // ask is Acquire without a credit.
 func (l *Limiter) ask(ctx context.Context, word uint64, n int) (weir.Permit, error) {
+	if l.observe == nil {
+		return l.await(ctx, word, n)
+	}
+	start := l.now()
+	p, err := l.await(ctx, word, n)
+	return l.observed(ctx, n, l.now()-start, p, err), err
+}
+
+func (l *Limiter) await(ctx context.Context, word uint64, n int) (weir.Permit, error) {
 	r := l.request(ctx, n)
 	if word&full != 0 && n == 1 && r.Priority <= 0 { // no more than the limit, whatever that is
 		l.credit.queueFull.Add(1)
