@@ -140,33 +140,17 @@ func (q *Queue[W, A]) Len() int { return q.list.Len() }
 
 // Join lets a call wait behind all others.
 func (q *Queue[W, A]) Join(value W) *Waiter[W, A] {
-	return q.JoinBefore(value, nil)
-}
-
-// JoinBefore lets a call wait before those at the end of the Queue for which
-// later is true.
-func (q *Queue[W, A]) JoinBefore(value W, later func(W) bool) *Waiter[W, A] {
 	w := &Waiter[W, A]{Value: value, call: NewCall[A]()}
 	w.place.Value = w
-	before := q.list.Last()
-	for before != nil && later != nil && later(before.Value.Value) {
-		before = before.Prev()
-	}
-	q.list.Insert(&w.place, before)
+	q.list.Push(&w.place)
 	return w
 }
 
 // First returns the call that has waited longest, nil if there is none.
 func (q *Queue[W, A]) First() *Waiter[W, A] { return value(q.list.First()) }
 
-// Last returns the call that came last, nil if there is none.
-func (q *Queue[W, A]) Last() *Waiter[W, A] { return value(q.list.Last()) }
-
 // Next returns the call behind w, nil if there is none.
 func (w *Waiter[W, A]) Next() *Waiter[W, A] { return value(w.place.Next()) }
-
-// Prev returns the call before w, nil if there is none.
-func (w *Waiter[W, A]) Prev() *Waiter[W, A] { return value(w.place.Prev()) }
 
 func value[W, A any](p *Place[*Waiter[W, A]]) *Waiter[W, A] {
 	if p == nil {
