@@ -189,7 +189,7 @@ func (s *shard[K]) findBucket(t *table[K], p *bucketPlace, print uint64, now tim
 		return
 	}
 	p.page = s.dir.Page(print, uint64(len(t.shards)))
-	if p.at, p.spare, p.live = p.level.Find(pagetable.Buckets, p.page, print); p.at != 0 {
+	if p.at, p.spare, p.live = p.level.Find(p.page, print); p.at != 0 {
 		p.value.A = p.page[p.at]
 	} else {
 		p.value.A = p.page[pagetable.Buckets.Floor(print)]

@@ -17,8 +17,8 @@ func (l Level) Weight(v Value) uint64 { return v.A - min(v.A, uint64(l)) }
 func (l Level) Join(v, w Value) Value { return Value{A: max(v.A, w.A)} }
 
 // Spare implements Law.
-func (l Level) Spare(lay *Layout, p *Page, print uint64) (at int, live bool) {
-	_, at, live = l.Find(lay, p, print)
+func (l Level) Spare(_ *Layout, p *Page, print uint64) (at int, live bool) {
+	_, at, live = l.Find(p, print)
 	return at, live
 }
 
@@ -26,26 +26,22 @@ func (l Level) Spare(lay *Layout, p *Page, print uint64) (at int, live bool) {
 // of the spare one. It is Layout.Find and Spare in one loop without calls. With
 // calls, a key that is new costs half as much again (BenchmarkFlood of package
 // keyed).
-func (l Level) Find(lay *Layout, p *Page, print uint64) (at, spare int, live bool) {
+func (l Level) Find(p *Page, print uint64) (at, spare int, live bool) {
 	least := uint64(math.MaxUint64)
-	i := lay.home(print)
+	i := bucketHome(print)
 	for range reach {
 		if p[i] == print {
 			return i + 1, 0, false
 		}
-		b := p[i+1]
-		if b <= uint64(l) {
-			b = 0
-		}
-		if b < least {
-			least, spare = b, i+1
+		if b := p[i+1]; b < least && least > uint64(l) {
+			least, spare = b, i+1 // an empty slot has a full bucket
 		}
 		if p[i] == 0 {
 			break
 		}
-		if i += 2; i >= Words {
-			i = lay.First
+		if i += 2; i == Words {
+			i = bucketFirst
 		}
 	}
-	return 0, spare, least > 0
+	return 0, spare, least > uint64(l)
 }

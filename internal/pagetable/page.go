@@ -106,11 +106,16 @@ func (l *Layout) Floor(print uint64) int {
 	return 1 + int(uint64(uint32(print))*uint64(l.floors)>>32)*(l.Words-1)
 }
 
+// bucketHome is Buckets.home, with constants.
+func bucketHome(print uint64) int {
+	return bucketFirst + int(uint64(uint32(print))*63>>32)*8
+}
+
+const bucketFirst = 8
+
 // Near returns the first slots within reach of a fingerprint in a page of buckets:
 // a cache line.
-func Near(p *Page, print uint64) *[8]uint64 {
-	return (*[8]uint64)(p[8+int(uint64(uint32(print))*63>>32)*8:])
-}
+func Near(p *Page, print uint64) *[8]uint64 { return (*[8]uint64)(p[bucketHome(print):]) }
 
 // home returns the index of the slot at which the search for a fingerprint
 // begins.

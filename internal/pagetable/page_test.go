@@ -61,7 +61,7 @@ func FuzzPages(f *testing.F) {
 			}
 			b := uint64(full) + 1 + uint64(random.IntN(1000))
 			p := d.Page(print, shards)
-			at, spare, live := full.Find(Buckets, p, print)
+			at, spare, live := full.Find(p, print)
 			if was := kept[print]; at == 0 && was > uint64(full) && p[Buckets.Floor(print)] < was {
 				t.Fatalf("%x was forgotten at %d, but the floor is %d", print, was, p[Buckets.Floor(print)])
 			}
@@ -71,7 +71,7 @@ func FuzzPages(f *testing.F) {
 			for at == 0 && live && p.Depth() < maxDepth%6 {
 				Split(&d, Buckets, p, print, shards, full)
 				p = d.Page(print, shards)
-				at, spare, live = full.Find(Buckets, p, print)
+				at, spare, live = full.Find(p, print)
 			}
 			if at != 0 {
 				p[at] = b
