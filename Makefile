@@ -24,9 +24,12 @@ test: need lint ## everything that guards the code: installs what it needs, then
 		(cd $$m && go build -race ./... && go test -race -p 1 -tags external ./...) || exit 1; \
 	done
 	@echo "== what is measured without the race detector: allocations, memory, hit ratios, what the arena promises of Auto"
-	go test ./flight ./cache ./tally
+	go test ./flight ./cache ./httplimit ./internal/keyedtable
+	cd grpclimit && go test ./...
 	cd service && go test ./internal/server/httpapi && go test -run Acceptance ./internal/lab/arena
 	cd bench && go test ./hitratio
+	@echo "== what a release needs"
+	$(MAKE) release-check
 
 lint: ## formatting, vet, staticcheck, tidy modules
 	@echo "== gofmt"
