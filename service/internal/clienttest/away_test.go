@@ -159,7 +159,7 @@ func TestLateAnswers(t *testing.T) {
 	}
 }
 
-// A server that dies while somebody waits there: the wait goes on here.
+// A server that dies while a call waits there: the wait continues in the client.
 func TestAWaitGoesOnHere(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newSite(t, every(1, time.Second))
@@ -197,8 +197,8 @@ func TestAHangingWaitEnds(t *testing.T) {
 	})
 }
 
-// MaxWait and Timeout are for the whole of a call, whatever it goes through. Who
-// has waited at the server that long has what is there, and waits no more.
+// MaxWait and Timeout are for the whole of a call, whatever it goes through. A
+// call that has waited at the server that long does not wait again in the client.
 func TestBoundsAreForTheWholeCall(t *testing.T) {
 	for _, tt := range []struct {
 		rule  string
@@ -290,7 +290,7 @@ func TestSettlesAreDroppedWhenAway(t *testing.T) {
 	})
 }
 
-// A context that has ended is that, whoever is away.
+// A context that has ended is the error, also while the server is away.
 func TestAnEndedContext(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newSite(t)

@@ -58,10 +58,10 @@ func BenchmarkTake(b *testing.B) {
 	}
 }
 
-// BenchmarkAway is what a call costs while the server is away.
+// BenchmarkAway measures a call while the server is away.
 func BenchmarkAway(b *testing.B) {
 	s := httptest.NewServer(http.NotFoundHandler())
-	s.Close() // nobody listens there any more
+	s.Close() // connections are refused
 	c, err := client.New(client.Config{URL: s.URL, Away: client.Allow})
 	if err != nil {
 		b.Fatal(err)

@@ -56,7 +56,7 @@ func TestProbes(t *testing.T) {
 	}
 }
 
-// Two failures are not enough, and an answer starts the count anew.
+// Two failures are not enough, and an answer resets the count.
 func TestAFewFailuresAreBorne(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newSite(t)
@@ -74,8 +74,7 @@ func TestAFewFailuresAreBorne(t *testing.T) {
 	})
 }
 
-// An answer that anybody could have given to what is told starts no count anew: the
-// third failure is the third.
+// An answer that is not from weir serve does not reset the count of failures.
 func TestWhatAnybodySaysIsNoSignOfLife(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newSite(t, config.Rule{

@@ -64,8 +64,7 @@ func TestCloseIsBounded(t *testing.T) {
 	})
 }
 
-// A Close takes a second, however long an answer may take, and whoever else closes
-// waits for it.
+// Close takes a second, however long an answer takes; a concurrent Close waits for it.
 func TestCloseDoesNotWaitForAnswers(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newSite(t, atOnce(10, time.Hour))

@@ -38,7 +38,7 @@ func TestFleet(t *testing.T) {
 			t.Errorf("one worker sent %d in ten seconds", a)
 		}
 		n.stop()
-		time.Sleep(2 * time.Second) // it learns that nobody answers, and has a burst
+		time.Sleep(2 * time.Second) // it learns that the server is away, and has a burst
 		first.sent.Store(0)
 		time.Sleep(10 * time.Second)
 		if a := first.sent.Load(); a < 49 || a > 51 {

@@ -113,8 +113,7 @@ func TestALeaseThatWasWaitedFor(t *testing.T) {
 	})
 }
 
-// Many leases share one goroutine, and the renewals of those that are due at once
-// are bounded.
+// Many leases share one goroutine, and the number of concurrent renewals is bounded.
 func TestManyLeases(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newSite(t, atOnce(300, 3*time.Second))

@@ -81,7 +81,7 @@ func TestOutcomesAreTold(t *testing.T) {
 	})
 }
 
-// Those who leave while they wait for a lease hold none.
+// A call that is cancelled while it waits holds no lease.
 func TestNoLeaseIsLeftBehind(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newSite(t, atOnce(1, 30*time.Second))
@@ -104,7 +104,7 @@ func TestNoLeaseIsLeftBehind(t *testing.T) {
 	})
 }
 
-// A lease whose answer comes after its caller's time goes back.
+// A lease that is granted after the caller's deadline is returned.
 func TestALeaseThatComesTooLateGoesBack(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newSite(t, atOnce(1, 30*time.Second))
@@ -138,7 +138,7 @@ func TestHeldContext(t *testing.T) {
 	})
 }
 
-// Too late is what a caller with a deadline hears, not one whom MaxWait bounds.
+// TooLate is for a call with a deadline, not for one that MaxWait bounds.
 func TestWhoseTimeIsShort(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newSite(t)

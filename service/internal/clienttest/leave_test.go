@@ -57,7 +57,7 @@ func TestNoTokenIsLostWhenCallersLeave(t *testing.T) {
 	}
 }
 
-// One whose time runs out just as its turn comes gives it back.
+// A call that times out as its turn comes returns the tokens.
 func TestATurnAtTheDeadlineIsNotLost(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newSite(t, every(1, time.Second))
@@ -76,7 +76,7 @@ func TestATurnAtTheDeadlineIsNotLost(t *testing.T) {
 	})
 }
 
-// Who leaves the line makes room at once.
+// A call that leaves the queue makes room at once.
 func TestWhoLeavesTheLineMakesRoom(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newSite(t, every(1, time.Second))

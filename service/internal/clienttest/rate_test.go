@@ -107,7 +107,7 @@ func TestAcquireWaits(t *testing.T) {
 	}
 }
 
-// The line is at the server: who comes first goes first, whatever client it asks.
+// The queue is at the server: calls are served in order of arrival, over all clients.
 func TestOneLineForAllClients(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newSite(t, every(1, time.Second))
@@ -128,7 +128,7 @@ func TestOneLineForAllClients(t *testing.T) {
 			synctest.Wait()
 		}
 		check(t, "waiting", clients[0].Stats().Waiting+clients[1].Stats().Waiting, 6)
-		takes(t, clients[0], "a", 0, 1) // nobody goes ahead of those who wait
+		takes(t, clients[0], "a", 0, 1) // a new call does not overtake waiting ones
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		check(t, "order", fmt.Sprint(order), "[0 1 2 3 4 5]")

@@ -35,7 +35,7 @@ func together(t *testing.T, s *site, c *client.Client, keys []string) (requests 
 
 func isBad(key string) bool { return strings.HasPrefix(key, "bad ") }
 
-// mixed returns a thousand keys, so many of them bad, and spread evenly.
+// mixed returns a thousand keys, some of them bad, and spread evenly.
 func mixed(bad int) (keys []string) {
 	for i := range 1000 {
 		if (i+1)*bad/1000 > i*bad/1000 {
@@ -108,7 +108,7 @@ func TestABadKeyIsNotTheOthersTrouble(t *testing.T) {
 	}
 }
 
-// Who asks for a key that was refused within the last second is told at once.
+// A call for a key that was refused within the last second is refused at once.
 func TestARefusalIsRemembered(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newSite(t, every(10, time.Hour))
@@ -198,7 +198,7 @@ func TestABodyThatIsTooLarge(t *testing.T) {
 	})
 }
 
-// Once nobody waits any more, no more requests are sent.
+// Once no call waits any more, no more requests are sent.
 func TestARefusalThatNobodyWaitsFor(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newSite(t, every(1, time.Hour))

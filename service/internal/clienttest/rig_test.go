@@ -61,7 +61,7 @@ func newSite(t *testing.T, of ...config.Rule) *site {
 	return s
 }
 
-// forbid makes the API refuse keys as it does those that a token does not allow.
+// forbid makes the API refuse keys, as if a token did not allow them.
 func (s *site) forbid(bad func(key string) bool) {
 	s.t.Helper()
 	s.configure(httpapi.Config{Authorize: func(_ *http.Request, _ httpapi.Action, key string) error {
@@ -172,7 +172,7 @@ func (s *site) slow(each time.Duration) {
 	})
 }
 
-// requests returns how many requests have come whose method and path begin so.
+// requests returns the number of requests with a prefix of method and path.
 func (s *site) requests(prefix string) (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -220,17 +220,17 @@ func rules(of ...config.Rule) *config.Rules {
 	return set
 }
 
-// every is a rule of so many tokens a period, for each key.
+// every is a rule of n tokens per period, for each key.
 func every(n int, period time.Duration) config.Rule {
 	return config.Rule{Name: "every", Glob: "*", Quota: config.Quota{Rate: config.Rate{Count: n, Period: period}}}
 }
 
-// atOnce is a rule of so many leases, for each key.
+// atOnce is a rule of n leases, for each key.
 func atOnce(limit int, ttl time.Duration) config.Rule {
 	return config.Rule{Name: "atonce", Glob: "*", Concurrency: &config.Concurrency{Limit: config.Limit(limit), TTL: ttl}}
 }
 
-// takes checks how many of so many calls are allowed.
+// takes checks how many of some calls are allowed.
 func takes(t *testing.T, c *client.Client, key string, want, of int) {
 	t.Helper()
 	got := 0

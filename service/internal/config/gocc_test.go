@@ -100,7 +100,7 @@ func TestGoCCDefaults(t *testing.T) {
 	}
 }
 
-// Merged leaves the Rules as they are, and gives each list a name of its own.
+// Merged does not change the Rules, and gives each list a unique name.
 func TestMergedNames(t *testing.T) {
 	var keys []string
 	for i := range 20 {

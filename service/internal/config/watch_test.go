@@ -103,7 +103,7 @@ func linked(t *testing.T, dir string) {
 	do(t, os.Mkdir(dir+"/far", 0o700), write(dir+"/far/away.yaml", "1"), os.Symlink("far/away.yaml", dir+"/rules.yaml"))
 }
 
-// mounted is what Kubernetes makes of a ConfigMap.
+// mounted is a directory as Kubernetes mounts a ConfigMap.
 func mounted(t *testing.T, dir string) {
 	do(t, os.Mkdir(dir+"/..1", 0o700), write(dir+"/..1/rules.yaml", "1"),
 		os.Symlink("..1", dir+"/..data"), os.Symlink("..data/rules.yaml", dir+"/rules.yaml"))

@@ -18,9 +18,9 @@ import (
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
-// BenchmarkDecide is a decision without any protocol: on a thousand hot keys, on
-// a million, and on those that are denied. The text of a key is written anew each
-// time, as a request brings it, which is part of what is measured.
+// BenchmarkDecide decides without a protocol: for a thousand hot keys, for a million,
+// and for denied keys. It includes writing the text of a key, as each request has a
+// new one.
 //
 // Beside it is the least that could be called a decision: the theoretical arrival
 // time of each key in one of 64 maps under locks, in memory that is not bounded,
@@ -36,6 +36,7 @@ func BenchmarkDecide(b *testing.B) {
 		{"denied", 1000, rules("*", 1, config.GCRA)},
 		{"fixed-hot", 1000, rules("*", 1_000_000_000, config.Fixed)},
 		{"fixed-million", 1_000_000, rules("*", 1_000_000_000, config.Fixed)},
+		{"per-rule", 1000, perRule()},
 		{"rules-hot", 1000, manyRules(10_000)},
 		{"rules-million", 1_000_000, manyRules(10_000)},
 	} {
@@ -57,6 +58,13 @@ func BenchmarkDecide(b *testing.B) {
 			askAbout(b, n, func() func(string) { return m.take })
 		})
 	}
+}
+
+// perRule is one bucket for all keys.
+func perRule() config.Rules {
+	r := rules("*", 1_000_000_000, config.GCRA)
+	r.Rules[0].Per = config.PerRule
+	return r
 }
 
 // askAbout asks for n keys at random, once each first.
@@ -114,7 +122,7 @@ func (m *maps64) take(key string) {
 	p.mu.Unlock()
 }
 
-// BenchmarkWait lets a thousand stand in line for tokens that come every half
+// BenchmarkWait lets a thousand requests wait for tokens that come every half
 // millisecond, and reports how late their turns are: at the median, and in the
 // worst hundredth.
 func BenchmarkWait(b *testing.B) {

@@ -219,7 +219,7 @@ func TestDecideAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestUnmatchedKeysAllocateNothing, also those that are not remembered.
+// TestUnmatchedKeysAllocateNothing, also if they are not remembered.
 func TestUnmatchedKeysAllocateNothing(t *testing.T) {
 	for _, apply := range []config.Apply{config.First, config.All} {
 		r := one("r", quota(1, time.Hour, ""))

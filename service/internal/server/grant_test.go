@@ -165,8 +165,8 @@ func TestIDsAreUUIDs(t *testing.T) {
 	}
 }
 
-// TestHoardedGrantsRefillNothing: whoever keeps the ids of grants and gives all
-// back at once has nothing of it, if what they took has come in since.
+// TestHoardedGrantsRefillNothing: returning many grants at once has no effect if the
+// bucket has refilled since.
 func TestHoardedGrantsRefillNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d := newDesk(t, server.Config{}, one("r", quota(10, time.Second, "")))
@@ -302,9 +302,9 @@ func TestWhatIsOwedComesBack(t *testing.T) {
 	})
 }
 
-// TestWhatAWaitGaveUpComesBackAsOfThen: who took from one rule, waited for another,
-// and left, brings back what that rule lacks for it, and not more.
-func TestWhatAWaitGaveUpComesBackAsOfThen(t *testing.T) {
+// TestCancelledWaitReturnsTokens: a request that took tokens of one rule, waited for
+// another and left, returns what the first rule still lacks, and no more.
+func TestCancelledWaitReturnsTokens(t *testing.T) {
 	for _, a := range algorithms {
 		t.Run(string(a), func(t *testing.T) {
 			bubble(t, func(t *testing.T) {

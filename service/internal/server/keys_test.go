@@ -54,8 +54,8 @@ func TestKeysThatComeAtOnce(t *testing.T) {
 	}
 }
 
-// TestHotKeysAreRememberedInAFlood: keys that come once, however many, do not
-// drive out those that come often; and no more are remembered than may be.
+// TestHotKeysAreRememberedInAFlood: a flood of keys that come once does not replace
+// frequent keys, and the number of remembered keys is bounded.
 func TestHotKeysAreRememberedInAFlood(t *testing.T) {
 	d := newDesk(t, server.Config{Keys: 1024}, one("r", quota(1, time.Hour, "")))
 	for i := range 50_000 {

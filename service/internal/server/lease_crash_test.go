@@ -16,13 +16,13 @@ import (
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
-// A use is what an observer saw: somebody had a unit from the one instant until
-// the other, whatever the Server thinks.
+// A use is an observation, independent of the Server: a holder had a unit between two
+// instants.
 type use struct{ from, to time.Duration }
 
-// Of holders that come from everywhere, three in ten die and never say so. Who
-// watches them never sees more than the limit at work and, because others always
-// wait, never less: the slot of a dead one is used again as its TTL is over.
+// Three in ten holders die without returning their lease. An observer never sees
+// more holders at work than the limit and, because others always wait, never fewer:
+// the unit of a dead holder is used again once its TTL is over.
 func TestHoldersThatDie(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const limit, clients, ttl, length = 7, 40, 300 * time.Millisecond, time.Minute
@@ -77,7 +77,7 @@ func TestHoldersThatDie(t *testing.T) {
 	})
 }
 
-// watch checks that just so many are at work at any time until the end.
+// watch checks that exactly the limit is at work at any time until the end.
 func watch(t *testing.T, seen []use, limit int, end time.Duration) {
 	t.Helper()
 	type event struct {
@@ -91,7 +91,7 @@ func watch(t *testing.T, seen []use, limit int, end time.Duration) {
 		}
 	}
 	slices.SortFunc(events, func(a, b event) int {
-		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.delta, b.delta)) // those who end make room
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.delta, b.delta)) // ends come first: they make room
 	})
 	n := 0
 	for i, e := range events {
@@ -105,8 +105,8 @@ func watch(t *testing.T, seen []use, limit int, end time.Duration) {
 	}
 }
 
-// Whatever comes first, a renewal, a return or the end of the TTL: the units come
-// back once, and everybody hears what is true.
+// A renewal, a return and the end of the TTL race: the units come back once, and each
+// call has the right result.
 func TestLeaseRaces(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d := newDesk(t, server.Config{}, leased("jobs", config.Concurrency{Limit: 100, TTL: time.Millisecond}))

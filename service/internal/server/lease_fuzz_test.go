@@ -13,7 +13,7 @@ import (
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
-// A modelLease is what a naive book-keeper notes of a lease.
+// A modelLease is a lease in the model.
 type modelLease struct {
 	id, key string
 	n       int
@@ -44,8 +44,8 @@ func (m *ledger) fits(now time.Duration, key string, n int) bool {
 // modelMost is Config.MaxLeases.
 const modelMost = 8
 
-// FuzzLeases does what the input says, and asks after each step whether the
-// Server's books are those of the ledger.
+// FuzzLeases runs the operations of the input, and compares the Server with the model
+// after each step.
 func FuzzLeases(f *testing.F) {
 	f.Add([]byte{0x00, 0x05, 0x0a, 0x43, 0x81, 0xc1, 0x00, 0x40, 0xc3})
 	f.Add([]byte{0x00, 0x01, 0x02, 0x03, 0xe1, 0x00, 0x01, 0xc7, 0x80, 0x81, 0xff, 0x00, 0x04})

@@ -36,8 +36,7 @@ func (d desk) lease(key string, n int) decider.Lease {
 	return l
 }
 
-// leases checks how many of so many leases of a unit are granted, and returns
-// their IDs.
+// leases checks how many of some leases of a unit are granted, and returns their IDs.
 func (d desk) leases(key string, want, of int) (ids []string) {
 	d.t.Helper()
 	for range of {
@@ -51,7 +50,7 @@ func (d desk) leases(key string, want, of int) (ids []string) {
 	return ids
 }
 
-// line lets somebody wait for a lease, as queue does for tokens.
+// line starts a request that waits for a lease, as queue does for tokens.
 func (d desk) line(ctx context.Context, key string, n int) <-chan string {
 	d.t.Helper()
 	ended := make(chan string, 1)
@@ -220,7 +219,7 @@ func one_(key string, c *config.Concurrency) config.Rule {
 	return config.Rule{Name: key, Key: key, Concurrency: c}
 }
 
-// Refusals are what there is most of under overload.
+// Under overload, most answers are refusals.
 func TestLeaseRefusedForFree(t *testing.T) {
 	d := newDesk(t, underAll(leased("each", config.Concurrency{Limit: 2}), leased("other", config.Concurrency{Limit: 1})))
 	d.lease("a", 1)
@@ -344,8 +343,8 @@ func TestLeaseToken(t *testing.T) {
 	})
 }
 
-// Abandoned work keeps its units until it could have ended, even if nobody holds
-// a lease of its key meanwhile.
+// Abandoned work keeps its units until it could have ended, even if no lease of its
+// key is held meanwhile.
 func TestAbandonedLease(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d := newDesk(t, server.Config{}, leased("jobs", config.Concurrency{Limit: 2, TTL: time.Minute}))

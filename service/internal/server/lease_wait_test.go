@@ -13,8 +13,8 @@ import (
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
-// First come, first served: also a large request is not overtaken for ever, and
-// nobody who comes now goes before those who wait.
+// First come, first served: a large request is not overtaken for ever, and a new
+// request is not served before requests that wait.
 func TestLeaseInOrder(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d := newDesk(t, server.Config{}, leased("jobs", config.Concurrency{Limit: 2, TTL: time.Second, MaxWait: time.Hour}))
@@ -45,8 +45,8 @@ func TestLeaseInOrder(t *testing.T) {
 	})
 }
 
-// The deadline of a request is that of its wait. It is refused at once only if
-// others before it will take longer, by what is known.
+// The deadline of a request bounds its wait. It is refused at once only if the
+// estimated wait is longer.
 func TestLeaseTooLate(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d := newDesk(t, server.Config{}, leased("jobs", config.Concurrency{Limit: 2}))
@@ -82,7 +82,7 @@ func TestLeaseTooLate(t *testing.T) {
 	})
 }
 
-// Who has left gets nothing, even if its turn came meanwhile.
+// A request that has left gets no lease, even if its turn came meanwhile.
 func TestLeaseCancelled(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d := newDesk(t, server.Config{}, leased("jobs", config.Concurrency{Limit: 1}))
@@ -95,7 +95,7 @@ func TestLeaseCancelled(t *testing.T) {
 			t.Errorf("who leaves meanwhile: %v", err)
 		}
 		check(t, "held", d.Stats().Leases, 0)
-		for range 100 { // whatever select hears of first
+		for range 100 { // whichever case select chooses
 			ctx, cancel := context.WithCancel(t.Context())
 			l := d.lease("a", 1)
 			first := d.line(ctx, "a", 1)
@@ -255,7 +255,7 @@ func TestReloadEndsLeasing(t *testing.T) {
 	}
 }
 
-// A smaller queue keeps those who are in it; a wait that is bounded now, ends.
+// A smaller queue keeps its requests; a wait that has a bound now ends.
 func TestReloadLeaseQueue(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c := config.Concurrency{Limit: 1, TTL: time.Hour}
@@ -280,9 +280,8 @@ func single(name, glob string) config.Rule {
 	return config.Rule{Name: name, Glob: glob, Per: config.PerRule, Concurrency: &config.Concurrency{Limit: 1, TTL: time.Hour}}
 }
 
-// Who holds a unit while it waits gives it back when a reload takes its rule
-// away from it.
-// Leases are in flight, too, while their rule is off or away.
+// A request that holds a unit while it waits returns it when a reload removes the
+// rule. Leases stay in flight while their rule is off or missing.
 func TestReloadOffAndOn(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := config.Rule{Name: "r", Glob: "*", Concurrency: &config.Concurrency{Limit: 2, TTL: time.Minute}}
@@ -371,8 +370,7 @@ func TestReloadBetweenRules(t *testing.T) {
 	}
 }
 
-// late is the context of somebody who, before it stands in line, takes until it
-// is ready.
+// late is the context of a request that is delayed before it waits, until it is ready.
 type late struct {
 	context.Context
 	ready <-chan struct{}
@@ -383,8 +381,7 @@ func (l late) Done() <-chan struct{} {
 	return l.Context.Done()
 }
 
-// What Auto has found for a key is kept for a while when nobody uses it, for a
-// bounded number of keys.
+// The limits that Auto has found are kept for a bounded number of unused keys.
 func TestAutoIsKept(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d := newDesk(t, server.Config{}, leased("jobs", config.Concurrency{Max: 100}))
@@ -410,8 +407,7 @@ func TestAutoIsKept(t *testing.T) {
 	})
 }
 
-// work lets so many clients lease a unit of the key again and again for a while,
-// each for its work.
+// work lets clients lease a unit of the key repeatedly for a while.
 func (d desk) work(key string, clients int, length time.Duration, work func()) {
 	ctx, cancel := context.WithTimeout(d.t.Context(), length)
 	defer cancel()

@@ -13,9 +13,9 @@ import (
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
-// FuzzLine lets requests of one key come, wait and leave as the input says. What
-// is granted is what a bucket allows that sees the grants alone, in the order in
-// which they came; and at the end as much is left as there.
+// FuzzLine lets requests of one key arrive, wait and leave according to the input. A
+// model bucket that sees only the grants must allow each of them, in order of
+// arrival, and have as many tokens at the end.
 func FuzzLine(f *testing.F) {
 	f.Add([]byte{0x01, 0x41, 0x41, 0x82, 0x41, 0xc3, 0x41, 0x83})
 	f.Add([]byte{0x43, 0x43, 0x41, 0xc0, 0x85, 0x41, 0x01, 0xc1, 0x8f})
@@ -28,17 +28,17 @@ func FuzzLine(f *testing.F) {
 			model, bucket, start := gcra.Per(burst, burst*every, burst), gcra.Bucket(0), time.Now()
 			var mu sync.Mutex
 			last := -1
-			granted := func(who, n int) { // in the order of time
+			granted := func(caller, n int) { // in the order of time
 				mu.Lock()
 				defer mu.Unlock()
 				b, ok := model.Allow(bucket, time.Since(start), n)
 				if bucket = b; !ok {
 					t.Errorf("%v: %d tokens are more than there are", time.Since(start), n)
 				}
-				if who >= 0 && who < last {
-					t.Errorf("%d was granted after %d", who, last)
+				if caller >= 0 && caller < last {
+					t.Errorf("%d was granted after %d", caller, last)
 				}
-				last = max(last, who)
+				last = max(last, caller)
 			}
 			var leave []context.CancelFunc
 			for i, op := range ops {

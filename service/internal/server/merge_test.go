@@ -75,7 +75,7 @@ func TestRulesMadeOfOthersAreBounded(t *testing.T) {
 	for bit := range bits {
 		all += fmt.Sprintf(" x%d;", bit)
 	}
-	for bit := range bits { // all patterns but one: each limit is that of the last that matches
+	for bit := range bits { // all patterns but one: the last that matches sets the limit
 		want := bits
 		if bit == bits-1 {
 			want--

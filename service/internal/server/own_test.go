@@ -12,9 +12,9 @@ import (
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
-// TestALimitOfOnesOwnHoldsUpNobodyElse: who says a tighter limit for itself waits
-// for as long as that needs, apart from the others.
-func TestALimitOfOnesOwnHoldsUpNobodyElse(t *testing.T) {
+// TestOwnLimitDelaysNoOtherRequest: a request with a smaller limit of its own waits
+// for that, apart from the others.
+func TestOwnLimitDelaysNoOtherRequest(t *testing.T) {
 	for _, a := range []config.Algorithm{config.GCRA, config.Fixed} {
 		t.Run(string(a), func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -33,9 +33,9 @@ func TestALimitOfOnesOwnHoldsUpNobodyElse(t *testing.T) {
 	}
 }
 
-// TestALimitOfOnesOwnIsKnownAtEntry: who cannot make it is refused, and what can
-// never be is not waited for.
-func TestALimitOfOnesOwnIsKnownAtEntry(t *testing.T) {
+// TestOwnLimitIsKnownOnArrival: a request that cannot get its turn in time, or ever,
+// is refused.
+func TestOwnLimitIsKnownOnArrival(t *testing.T) {
 	for _, tt := range []struct {
 		rule string
 		a    config.Algorithm
@@ -69,9 +69,9 @@ func TestALimitOfOnesOwnIsKnownAtEntry(t *testing.T) {
 	}
 }
 
-// TestWhoComesToARuleThatIsGone: it read the old rules before a reload, and comes to
-// the line after it.
-func TestWhoComesToARuleThatIsGone(t *testing.T) {
+// TestWaitUnderAGoneRule: a request reads the old rules before a reload, and begins
+// to wait after it.
+func TestWaitUnderAGoneRule(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		slowly, freely := one("slow", quota(1, time.Hour, "")), one("free", quota(1000, time.Second, ""))
 		d := newDesk(t, server.Config{}, slowly)
@@ -91,7 +91,7 @@ func TestWhoComesToARuleThatIsGone(t *testing.T) {
 	})
 }
 
-// TestARuleThatDoesNotMatchAnyMore lets those go who stand in its line.
+// TestARuleThatDoesNotMatchAnyMore releases the requests that wait for it.
 func TestARuleThatDoesNotMatchAnyMore(t *testing.T) {
 	for _, tt := range []struct {
 		rule   string
@@ -115,7 +115,7 @@ func TestARuleThatDoesNotMatchAnyMore(t *testing.T) {
 	}
 }
 
-// TestALimitThatChangesNothing is none: who says it stands in line with the others.
+// TestALimitThatChangesNothing is ignored: the request waits with the others.
 func TestALimitThatChangesNothing(t *testing.T) {
 	for _, tt := range []struct {
 		rule  string
@@ -149,8 +149,8 @@ func TestALimitThatChangesNothing(t *testing.T) {
 	}
 }
 
-// TestWhoIsBehindOthersWithALimit: a window lets two of them in at a time.
-func TestWhoIsBehindOthersWithALimit(t *testing.T) {
+// TestBehindOthersWithALimit: a window allows two of them at a time.
+func TestBehindOthersWithALimit(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d := newDesk(t, server.Config{MaxLimit: 10}, queued(quota(10, time.Minute, config.Fixed), 100))
 		d.allows("a", 10, 10)

@@ -19,7 +19,7 @@ func bubble(t *testing.T, f func(t *testing.T)) {
 	synctest.Test(t, f)
 }
 
-// quota is so many tokens in a period.
+// quota is n tokens in a period.
 func quota(n int, period time.Duration, a config.Algorithm) config.Quota {
 	return config.Quota{Rate: config.Rate{Count: n, Period: period}, Algorithm: a}
 }
@@ -99,7 +99,7 @@ func (d desk) ask(key string, n int) decider.Verdict {
 	return v
 }
 
-// allows checks how many of so many requests are allowed.
+// allows checks how many of some requests are allowed.
 func (d desk) allows(key string, want, of int) {
 	d.t.Helper()
 	got := 0
@@ -113,15 +113,15 @@ func (d desk) allows(key string, want, of int) {
 	}
 }
 
-// wait stands in line.
+// wait waits for tokens.
 func (d desk) wait(ctx context.Context, req decider.Request) (decider.Verdict, error) {
 	var v decider.Verdict
 	err := d.Wait(ctx, &req, &v)
 	return v, err
 }
 
-// queue lets somebody wait in the background, and returns once it stands in
-// line; the channel tells how it ended.
+// queue starts a request in the background, and returns once it waits; the channel
+// receives the outcome.
 func (d desk) queue(ctx context.Context, req decider.Request) <-chan string {
 	d.t.Helper()
 	ended := make(chan string, 1)

@@ -36,7 +36,7 @@ func keptRules() []config.Rule {
 	return []config.Rule{tried, together, fixed, sliding, leased("jobs", config.Concurrency{Limit: 3, TTL: 20 * time.Second}), all}
 }
 
-// snapshot is what a Server keeps.
+// snapshot returns a snapshot of the Server.
 func (d desk) snapshot() []byte {
 	d.t.Helper()
 	var b bytes.Buffer

@@ -17,7 +17,7 @@ import (
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
-// queued is a rule with a line of at most so many.
+// queued is a rule with a queue of a given size.
 func queued(q config.Quota, queue int) config.Rule {
 	r := one("r", q)
 	r.Queue = &queue
@@ -110,7 +110,7 @@ func TestWhoIsRefusedAtEntry(t *testing.T) {
 				for range 2 {
 					d.queue(ctx, decider.Request{Key: "a", N: 1})
 				}
-				if r.Queue != nil && *r.Queue == 0 { // nobody waits: two seconds are to be made up for
+				if r.Queue != nil && *r.Queue == 0 { // no request waits: two seconds are to be made up for
 					tt.eta = time.Second
 				}
 				if tt.timeout > 0 {
@@ -204,7 +204,7 @@ func TestReloadWhileSomeWait(t *testing.T) {
 				tt.change(&next)
 				must(t, d.Reload(&next))
 				got := [2]string{<-first, <-second}
-				slices.Sort(got[:]) // those who are asked again have no order
+				slices.Sort(got[:]) // requests that are decided again have no order
 				slices.Sort(tt.want[:])
 				check(t, "ended", got, tt.want)
 			})
@@ -212,8 +212,8 @@ func TestReloadWhileSomeWait(t *testing.T) {
 	}
 }
 
-// TestReloadKeepsTheOrderOfTheLine, also of those who are asked again because the
-// rule may not be theirs any more: they come before all who come after them.
+// TestReloadKeepsTheOrderOfTheLine, also of requests that are decided again because
+// the rule may not count for them any more: they stay before later ones.
 func TestReloadKeepsTheOrderOfTheLine(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const before, after = 50, 5
@@ -291,10 +291,10 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// TestAThousandInLine is the storm: a thousand wait for one key, three in ten
-// leave at random instants. Those who stay are granted in the order in which they
-// came, no sooner than the rate allows and, since nobody may hold up the line, no
-// later; nothing is granted to those who left; no token is lost.
+// TestAThousandInLine: a thousand requests wait for one key, three in ten leave at
+// random instants. The others are granted in order of arrival, no sooner than the
+// rate allows and, because no request delays the queue, no later. Requests that left
+// are granted nothing; no token is lost.
 func TestAThousandInLine(t *testing.T) {
 	for _, a := range []config.Algorithm{config.GCRA, config.Fixed} {
 		t.Run(string(a), func(t *testing.T) {

@@ -86,8 +86,8 @@ func TestServer(t *testing.T) {
 	})
 }
 
-// However many rules there are, only so many are told apart; a rule that is
-// called like the rest of them is counted with them.
+// The number of rules with their own metrics is bounded; a rule named "others" is
+// counted with the other rules.
 func TestServerOfManyRules(t *testing.T) {
 	rules := []config.Rule{{Name: "others", Key: "others", Quota: quota(9, time.Hour)}}
 	for i := range 250 {

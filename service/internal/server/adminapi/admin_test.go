@@ -95,7 +95,7 @@ func TestAnswers(t *testing.T) {
 		}})
 		defer api.Close()
 		for _, by := range []string{"denied", "requests"} {
-			get[adminapi.Top](t, api, "/-/top?by="+by) // rates are since somebody asked
+			get[adminapi.Top](t, api, "/-/top?by="+by) // rates begin with the first request
 		}
 		decide(s, 100, "login:mallory")
 		decide(s, 70, hostile)
@@ -126,7 +126,7 @@ func TestAnswers(t *testing.T) {
 	})
 }
 
-// Rates are those of the last seconds, not those since the beginning.
+// Rates cover the last seconds, not all time.
 func TestRates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
@@ -170,7 +170,7 @@ func TestRates(t *testing.T) {
 	})
 }
 
-// A rule that begins to count anew has done nothing negative.
+// A rule with reset counters has no negative rates.
 func TestCountedAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
@@ -195,7 +195,8 @@ func TestCountedAnew(t *testing.T) {
 	})
 }
 
-// Of more rules than are asked for, those that refuse most are told, in their order.
+// If there are more rules than asked for, the answer has the rules that refuse most,
+// in their order.
 func TestSomeRules(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
@@ -216,8 +217,8 @@ func TestSomeRules(t *testing.T) {
 	})
 }
 
-// A wait is no longer than the rule lets anybody wait, however wide the bucket
-// is that it is counted in.
+// A quantile of waits does not exceed the MaxWait of the rule, however wide the bucket
+// of the histogram is.
 func TestWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		short := rules()
@@ -334,7 +335,7 @@ func TestAssets(t *testing.T) {
 	}
 }
 
-// Everybody may ask at once, while rules come and go.
+// Requests are concurrent with each other and with reloads.
 func TestManyAsk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)

@@ -44,7 +44,7 @@ func rules() *config.Rules {
 type rig struct {
 	*server.Server
 	URL string
-	// reload is what becomes of a reload, and loaded what became of the last.
+	// reload is the outcome of a reload, and loaded that of the last.
 	reload, loaded atomic.Pointer[error]
 	succeeded      atomic.Pointer[time.Time]
 	away           func() // ends the API

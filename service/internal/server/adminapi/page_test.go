@@ -86,7 +86,7 @@ func TestPage(t *testing.T) {
 	tab.Click("reload")
 	until("the error is gone", has(tab, "load", "ok"))
 
-	// Numbers change around whoever is at a row.
+	// Numbers change while a row has the focus.
 	tab.Click("order-file")
 	until("the rules are in the order of the file", func() bool {
 		return browser.Evaluate[string](tab, `[...document.querySelectorAll("#rules b")].map(b => b.textContent).join()`) ==

@@ -25,7 +25,7 @@ type Status struct {
 	Total    TotalState   `json:"total"`
 	Rules    []RuleStatus `json:"rules"` // in the order of the file
 	// RulesInForce is the number of all rules. If Rules has fewer, it has the rules
-	// that refuse most, then those that allow most.
+	// with the most refusals, then with the most allowed requests.
 	RulesInForce int      `json:"rules_in_force"`
 	History      []Sample `json:"history,omitempty"` // the oldest first
 }

@@ -36,7 +36,7 @@ type Key struct {
 	DeniedPerSecond  float64 `json:"denied_per_second"`
 	Waiting          int     `json:"waiting"`
 
-	ownWaiting int // Waiting, if the key has a queue of its own under some rule
+	ownWaiting int // Waiting, if a rule queues the key apart from other keys
 }
 
 const (

@@ -8,7 +8,7 @@ import (
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
-// FuzzID: what is read is what would be written, but for capitals.
+// FuzzID: an id that is read is written the same, but for capitals.
 func FuzzID(f *testing.F) {
 	f.Add("0123abcd-4567-8123-8fff-0123456789ab", uint64(1), uint64(2), uint64(3), 1)
 	f.Add("0123abcd-4567-8123-8fff-0123456789ab-17", uint64(1<<60-1), uint64(1<<64-4), uint64(1<<slackBits-1), 17)

@@ -51,7 +51,7 @@ func lineBatch(text string, status int, body string) raw {
 
 const aGrant = "00000000-0000-8000-8000-000000000000"
 
-// nonsense is what a server hears from those who mean ill, or do not know better.
+// nonsense has invalid and hostile requests.
 func nonsense() []raw {
 	long := strings.Repeat("k", 1024)
 	return []raw{
@@ -140,7 +140,7 @@ func nonsense() []raw {
 		get("/rate/a?n=1&%6e=1", 400, `n is given twice`),
 		get("/rate/a?n=%zz", 400, `invalid escape`),
 		get("/rate/a?%zz=1", 400, `invalid escape`),
-		get("/rate/a?x=%zz", 429, `over_rate`), // nobody reads it
+		get("/rate/a?x=%zz", 429, `over_rate`), // it is not used
 		get("/rate/a?canWait=maybe", 400, `cannot read canWait: it must be true or false`),
 		get("/rate/a?canWait=true&canWait=true", 400, `canWait is given twice`),
 		get("/rate/a?canWait=false;n=2", 400, `cannot read canWait`),
@@ -161,7 +161,7 @@ func nonsense() []raw {
 		line("GET", "/rate/a?canWait=true", "Request-Timeout: -1\r\n", 400, `cannot read Request-Timeout`),
 		line("GET", "/rate/a?canWait=true", "Request-Timeout:\r\n", 400, `cannot read Request-Timeout`),
 		line("GET", "/rate/a?canWait=true", "Request-Timeout: 1\r\nRequest-Timeout: 1\r\n", 400, `cannot read Request-Timeout`),
-		line("GET", "/rate/a", "Request-Timeout: soon\r\n", 429, `over_rate`), // who does not wait needs none
+		line("GET", "/rate/a", "Request-Timeout: soon\r\n", 429, `over_rate`), // without a wait it is not used
 		line("POST", "/lease/a?ttl=-1s", "", 400, `cannot read ttl`),
 		line("POST", "/lease/a?n=-1", "", 400, `cannot read n`),
 
@@ -273,8 +273,8 @@ func TestNonsense(t *testing.T) {
 	}
 }
 
-// Who announces a body, and does not send it, has an answer when its time is over,
-// whatever else is wrong, and whether or not the body is of use.
+// A request that announces a body and does not send it is answered after the time-out
+// of the body, whatever else is wrong, and also if the body is not used.
 func TestNonsenseWithABodyThatDoesNotCome(t *testing.T) {
 	const host = " HTTP/1.1\r\nHost: weir\r\n"
 	n := 0

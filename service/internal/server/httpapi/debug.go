@@ -52,7 +52,7 @@ func (c *call) instances() {
 }
 
 // top returns the keys in order. It serves one call at a time, because it is
-// expensive; the error is that of a client that has disconnected before.
+// expensive. If the client disconnects before, it returns an error.
 func (c *call) top() ([]decider.Seen, error) {
 	select {
 	case c.api.debug <- struct{}{}:

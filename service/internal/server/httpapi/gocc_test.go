@@ -16,7 +16,7 @@ import (
 	"github.com/weir-go/weir/service/internal/server/httpapi"
 )
 
-// A gocc is what a user of GoCC has: a server on a port, and a client.
+// A gocc is a server on a port, and a client, as for a user of GoCC.
 type gocc struct {
 	t    *testing.T
 	site *site
@@ -77,7 +77,7 @@ func (g *gocc) try(ctx context.Context, method, path string, headers ...string) 
 // patience is how long a test waits for what comes at once.
 const patience = 20 * time.Second
 
-// waiting returns once so many wait.
+// waiting returns once n requests wait.
 func (g *gocc) waiting(n int) {
 	g.t.Helper()
 	for start := time.Now(); g.site.server.Waiting() != n; runtime.Gosched() {
@@ -87,7 +87,7 @@ func (g *gocc) waiting(n int) {
 	}
 }
 
-// A hundred a window are granted, each with an id of its own, by POST or by GET.
+// A hundred requests per window are granted, each with a unique id, by POST or GET.
 func TestGoCCLimit(t *testing.T) {
 	overBoth(t, httpapi.Config{}, time.Hour, 100, 400, func(t *testing.T, g *gocc) {
 		ids := map[string]bool{}
@@ -123,8 +123,8 @@ func TestGoCCExtras(t *testing.T) {
 	})
 }
 
-// Who can wait does, first come, first served; who is released makes room for
-// the first in the line; and the line is bounded.
+// Requests with canWait wait in order of arrival; a release lets in the first of
+// them; and the queue is bounded.
 func TestGoCCQueue(t *testing.T) {
 	overBoth(t, httpapi.Config{}, time.Hour, 1, 3, func(t *testing.T, g *gocc) {
 		id := g.do(200, "POST", "/rate/a").text("request_id")
@@ -161,7 +161,7 @@ func TestGoCCQueue(t *testing.T) {
 	})
 }
 
-// A window that ends lets those in who wait, all that it has room for.
+// The next window lets in as many waiting requests as it has room for.
 func TestGoCCWindow(t *testing.T) {
 	overBoth(t, httpapi.Config{}, 50*ms, 3, 100, func(t *testing.T, g *gocc) {
 		var wg sync.WaitGroup

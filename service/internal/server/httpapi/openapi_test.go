@@ -182,7 +182,7 @@ func TestOpenAPIHasTheEndpoints(t *testing.T) {
 	}
 }
 
-// parameters are the names of those that are in the path or in the query.
+// parameters returns the names of parameters in the path or in the query.
 func parameters(t *testing.T, list any) (names string) {
 	t.Helper()
 	all, _ := list.([]any)
@@ -198,7 +198,7 @@ func parameters(t *testing.T, list any) (names string) {
 	return names
 }
 
-// All schemas can be compiled, and so can be used by those who read them.
+// All schemas can be compiled.
 func TestOpenAPISchemas(t *testing.T) {
 	c := theContract()
 	schemas, _ := c.at("components", "schemas")

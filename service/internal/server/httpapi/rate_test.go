@@ -25,7 +25,7 @@ type step struct {
 	headers     []string
 	status      int
 	body        string // a regular expression for all of it
-	fields      string // of the answer, as "Name: value"; those that are there and no others, in order
+	fields      string // of the answer, as "Name: value"; all of them, in order
 }
 
 // interesting are the headers that a step looks at.
@@ -231,7 +231,7 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-// A server that is about to end lets nobody wait; all else goes on.
+// A server that is closing lets no request wait; it answers all others.
 func TestClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, httpapi.Config{}, everybody(1, time.Minute, config.Fixed))
@@ -271,7 +271,7 @@ func TestAuthorize(t *testing.T) {
 	for _, tt := range []struct {
 		method, url, body string
 		want              string // that was asked
-		status            [3]int // for nobody, for me, for another
+		status            [3]int // without a token, with mine, with another
 	}{
 		{"POST", "/rate/a?n=x", "", "rate a", [3]int{401, 400, 403}},
 		{"POST", "/rate/%20a", "", "rate a", [3]int{401, 200, 403}},

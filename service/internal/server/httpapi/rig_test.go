@@ -43,7 +43,7 @@ func siteOf(t testing.TB, cfg httpapi.Config, rules config.Rules) *site {
 	return &site{api, srv, t}
 }
 
-// everybody has so much in a period.
+// everybody is a rule for all keys.
 func everybody(n int, period time.Duration, algorithm config.Algorithm) config.Rule {
 	return config.Rule{Name: "everybody", Glob: "*", Quota: config.Quota{Rate: config.Rate{Count: n, Period: period}, Algorithm: algorithm}}
 }
@@ -98,7 +98,7 @@ func read(t testing.TB, r *http.Request, resp *http.Response) *answer {
 	return a
 }
 
-// A wire is a server whose connections are pipes: its time is that of a bubble.
+// A wire is a server over pipes, so that it runs in virtual time.
 type wire struct {
 	t     *testing.T
 	conns chan net.Conn

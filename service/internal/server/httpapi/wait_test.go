@@ -40,7 +40,7 @@ func fetch(t *testing.T, c *http.Client, method, path, body string) *answer {
 	return read(t, r, resp)
 }
 
-// Those who wait go one after the other, in the order in which they came.
+// Waiting requests are served in order of arrival.
 func TestFirstComeFirstServed(t *testing.T) {
 	versions(t, func(t *testing.T, version int) {
 		s := newSite(t, httpapi.Config{}, everybody(1, time.Second, config.Fixed))
@@ -64,7 +64,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 	})
 }
 
-// Who leaves while waiting is granted nothing, whether it sent a body or not.
+// A client that leaves while waiting is granted nothing, with a body or without.
 func TestLeave(t *testing.T) {
 	for _, what := range []string{"rate", "lease"} {
 		for _, body := range []string{"", "ignored"} {
@@ -116,12 +116,12 @@ func testLeave(t *testing.T, version int, what, body string) {
 	}
 }
 
-// A lost caller has left, and nobody has heard of it yet.
+// A lost caller has left, but the server has not noticed yet.
 type lost struct{ context.Context }
 
 func (lost) Err() error { return context.Canceled }
 
-// Who leaves in the very moment of its turn has nothing, and it costs nothing.
+// A client that leaves at the instant of its turn takes no tokens.
 func TestLeaveAtOnesTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		site := newSite(t, httpapi.Config{}, everybody(1, s, config.Fixed))
@@ -139,7 +139,7 @@ func TestLeaveAtOnesTurn(t *testing.T) {
 	})
 }
 
-// A time-out is kept to by the one who waits, too.
+// A time-out also ends a wait.
 func TestTimeout(t *testing.T) {
 	versions(t, func(t *testing.T, version int) {
 		none := everybody(1, time.Hour, config.Fixed)
@@ -158,8 +158,8 @@ func TestTimeout(t *testing.T) {
 	})
 }
 
-// Who would have had its turn in time, but for rules that have changed, is told
-// when its time is over.
+// A request that could have met its time-out, but for changed rules, is answered when
+// the time is over.
 func TestTimeoutUnderOtherRules(t *testing.T) {
 	versions(t, func(t *testing.T, version int) {
 		site := newSite(t, httpapi.Config{}, everybody(1, s, ""))
@@ -178,7 +178,7 @@ func TestTimeoutUnderOtherRules(t *testing.T) {
 	})
 }
 
-// A body that says nothing is read before anybody waits, and bounded.
+// A body that is not used is read before the wait, and bounded.
 func TestBodyOfAWaiter(t *testing.T) {
 	versions(t, func(t *testing.T, version int) {
 		site := newSite(t, httpapi.Config{}, everybody(1, time.Hour, config.Fixed))
@@ -243,7 +243,7 @@ func TestSlowBody(t *testing.T) {
 	})
 }
 
-// The time-out of a body is not that of those who wait.
+// The time-out of a body does not end a wait.
 func TestBodyTimeoutEndsWithTheBody(t *testing.T) {
 	versions(t, func(t *testing.T, version int) {
 		site := newSite(t, httpapi.Config{BodyTimeout: s}, everybody(1, time.Minute, config.Fixed))
