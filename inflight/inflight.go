@@ -63,7 +63,6 @@ func rejection(why weir.Reason) error {
 type Limiter struct {
 	epoch   time.Time
 	trace   func(Event)
-	observe func(ctx context.Context, n int, waited time.Duration, err error) func(weir.Outcome)
 	seed    maphash.Seed   // of the tenants' hashes
 	fair    bool           // tenants matter
 	weights map[string]int // of the tenants that have one
@@ -71,7 +70,8 @@ type Limiter struct {
 	owners  []weir.Owner   // of permits of each partition; the first is of no partition
 	number  map[string]int // of each partition, from 1
 
-	credit credit
+	credit  credit // in the cache lines of what an admission reads
+	observe func(ctx context.Context, n int, waited time.Duration, err error) func(weir.Outcome)
 
 	mu           sync.Mutex // guards what follows, and is taken by lock
 	cfg          Config
@@ -129,11 +129,11 @@ func New(cfg Config) (*Limiter, error) {
 // whether it has ended. It panics if n < 0.
 func (l *Limiter) TryAcquire(ctx context.Context, n int) (weir.Permit, bool) {
 	w, ok := l.credit.take(n)
-	switch {
-	case ok:
+	if ok {
 		at, inflight := l.time(w, n)
 		return weir.NewPermit(&l.plain, weir.Grant{N: n, At: at, Note: note(inflight, 0)}), true
-	case n >= 0 && w&crowded != 0, n > 0 && w&(shut|collect) == 0:
+	}
+	if n > 0 && (w&(shut|collect) == 0 || w&crowded != 0) {
 		l.credit.overLimit.Add(1)
 		return weir.Permit{}, false
 	}
