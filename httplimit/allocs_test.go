@@ -24,7 +24,7 @@ func TestAllocationsOfAMiddleware(t *testing.T) {
 }
 
 // Nor do requests that are exempt, or that a shadow lets in.
-func TestAllocationsOfWhatPasses(t *testing.T) {
+func TestAllocations(t *testing.T) {
 	for name, cfg := range map[string]Config{
 		"exempt": {Exempt: []string{"/static/"}, PerClass: Auto},
 		"shadow": {PerClass: Auto, Shadow: true},

@@ -132,7 +132,7 @@ type writerKey struct{}
 
 // A handler that reads nothing of the body, or not all, waits for the client all
 // the same: net/http reads what is left before it answers, and in Close.
-func TestABodyThatNobodyReadsGivesItsUnitBack(t *testing.T) {
+func TestAnUnreadBodyGivesItsUnitBack(t *testing.T) {
 	answer := func(w http.ResponseWriter) { io.WriteString(w, strings.Repeat("x", 10000)) }
 	for _, tt := range []struct {
 		rule string

@@ -49,7 +49,7 @@ func TestAddressBehind(t *testing.T) {
 		{"a proxy in IPv6 form", "[::ffff:10.0.0.1]:80", []string{"::ffff:192.0.2.1, ::ffff:10.0.0.2"}, "192.0.2.1"},
 		{"a proxy with a zone", "[2001:db8:ffff::1%eth0]:80", []string{"192.0.2.1"}, "192.0.2.1"},
 		{"an IPv6 proxy", "[2001:db8:ffff::1]:80", []string{"192.0.2.1, 2001:db8:ffff:9::2"}, "192.0.2.1"},
-		{"no address: who sent it", "10.0.0.1:80", []string{"192.0.2.1, unknown, 10.0.0.2"}, "10.0.0.2"},
+		{"not an address: its sender", "10.0.0.1:80", []string{"192.0.2.1, unknown, 10.0.0.2"}, "10.0.0.2"},
 		{"no address of the first proxy's", "10.0.0.1:80", []string{"192.0.2.1, unix:"}, "10.0.0.1"},
 		{"an obfuscated identifier", "10.0.0.1:80", []string{"192.0.2.1, _hidden"}, "10.0.0.1"},
 		{"a name", "10.0.0.1:80", []string{"localhost"}, "10.0.0.1"},
@@ -87,7 +87,7 @@ func TestForwarded(t *testing.T) {
 		{"empty elements", []string{"for=192.0.2.1, , "}, "192.0.2.1"},
 		{"unknown", []string{"for=9.9.9.9, for=unknown"}, "10.0.0.1"},
 		{"hidden", []string{"for=9.9.9.9, for=_SEVKISEK"}, "10.0.0.1"},
-		{"nothing about whom", []string{"for=9.9.9.9, by=10.0.0.1"}, "10.0.0.1"},
+		{"no for", []string{"for=9.9.9.9, by=10.0.0.1"}, "10.0.0.1"},
 		{"an empty name", []string{"for=9.9.9.9, for="}, "10.0.0.1"},
 		{"an empty name in quotes", []string{`for=9.9.9.9, for="";proto=http`}, "10.0.0.1"},
 		{"no parameters", []string{"for=9.9.9.9, 192.0.2.1"}, "10.0.0.1"},
@@ -130,7 +130,7 @@ func TestTrust(t *testing.T) {
 		line    string
 		want    string
 	}{
-		{"nobody", nil, "10.0.0.1:80", "192.0.2.1", "10.0.0.1"},
+		{"no network", nil, "10.0.0.1:80", "192.0.2.1", "10.0.0.1"},
 		{"everybody", prefixes("0.0.0.0/0", "::/0"), "10.0.0.1:80", "192.0.2.1, 10.0.0.2", "192.0.2.1"},
 		{"everybody, and many entries", prefixes("0.0.0.0/0", "::/0"), "10.0.0.1:80", "1.1.1.1, " + many, "9.9.9.9"},
 		{"some, and many entries in front", proxies, "10.0.0.1:80", many + "192.0.2.1, 10.0.0.2", "192.0.2.1"},

@@ -105,7 +105,7 @@ func TestDeadline(t *testing.T) {
 
 // A deadline is kept in the queue, and told when the work has ended after it; a
 // nearer one of the server's own stays.
-func TestWhatADeadlineDoes(t *testing.T) {
+func TestDeadlineOfWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := new(valve)
 		s := newSite(t, Config{Limiter: v, Deadline: "D"}, func(_ http.ResponseWriter, r *http.Request) {

@@ -91,7 +91,7 @@ func (c closing) Close() error {
 }
 
 // Without a limiter, bodies are not paced, and neither are requests without one.
-func TestWhatIsNotPaced(t *testing.T) {
+func TestUnpaced(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		none := func(*http.Request) (up, down shape.Limiter) { return nil, nil }
 		began := time.Now()

@@ -166,7 +166,7 @@ func TestUseOfLessThanNothingPanics(t *testing.T) {
 	}
 }
 
-func TestShadowRefusesNobody(t *testing.T) {
+func TestShadow(t *testing.T) {
 	for _, tt := range []struct {
 		rule string
 		cfg  func(q allowance, v *valve) Config
@@ -213,7 +213,7 @@ func TestShadowRefusesNobody(t *testing.T) {
 
 // A request that a shadow lets in holds a unit if there was one, and none if
 // not.
-func TestShadowHoldsWhatThereIs(t *testing.T) {
+func TestShadowHoldsUnits(t *testing.T) {
 	v := new(valve)
 	s := newSite(t, Config{Limiter: v, Shadow: true}, func(_ http.ResponseWriter, r *http.Request) {
 		if v.err == nil {

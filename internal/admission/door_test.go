@@ -135,7 +135,7 @@ func TestAnAnswerAfterAWait(t *testing.T) {
 }
 
 // A wait ends after MaxWait even if the tokens are late.
-func TestNobodyWaitsLongerThanMaxWait(t *testing.T) {
+func TestMaxWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := New(Config[string]{Rules: []Rule[string]{{Name: "a", Buckets: hopeful{}, MaxWait: 3 * time.Second}}})
 		began := time.Now()

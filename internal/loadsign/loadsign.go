@@ -75,8 +75,8 @@ func (s Sign) Outcome() weir.Outcome {
 	return weir.Dropped
 }
 
-// Ended returns the outcome of work that has ended with s. The error is that of
-// its context: if the context has ended, no caller waited for the answer.
+// Ended returns the outcome of work that has ended with s. Its context's error tells
+// whether the caller still waited for the answer.
 func (s Sign) Ended(ctxErr error) weir.Outcome {
 	switch {
 	case ctxErr == nil:
@@ -87,8 +87,8 @@ func (s Sign) Ended(ctxErr error) weir.Outcome {
 	return weir.Ignored
 }
 
-// Unseen returns the outcome of a call of another service, which may go on
-// working if the caller's context has ended. The error is that of the context.
+// Unseen returns the outcome of a call of another service, which may go on working
+// after the end of the caller's context. The error comes from that context.
 func (s Sign) Unseen(ctxErr error) weir.Outcome {
 	switch {
 	case ctxErr == nil, s.Outcome() == weir.Dropped:

@@ -13,7 +13,7 @@ import (
 	"github.com/weir-go/weir/internal/problem"
 )
 
-func TestWhoGetsAPage(t *testing.T) {
+func TestPrefersHTML(t *testing.T) {
 	for _, tt := range []struct {
 		who    string
 		accept []string
@@ -27,7 +27,7 @@ func TestWhoGetsAPage(t *testing.T) {
 		{"lynx", []string{"text/html, text/plain, text/sgml, text/css, application/xhtml+xml, */*;q=0.01"}, true},
 		{"an image in a browser", []string{"image/avif,image/webp,image/apng,image/svg+xml,image/*,*/*;q=0.8"}, false},
 		{"fetch, curl, Go without Accept-Encoding", []string{"*/*"}, false},
-		{"nobody says", nil, false},
+		{"no Accept", nil, false},
 		{"axios", []string{"application/json, text/plain, */*"}, false},
 		{"jQuery", []string{"application/json, text/javascript, */*; q=0.01"}, false},
 		{"text of any kind", []string{"text/*"}, false},
@@ -71,7 +71,7 @@ func TestWhoGetsAPage(t *testing.T) {
 }
 
 // What the reason says is text, in a page as in JSON.
-func TestWhatIsSaidIsEscaped(t *testing.T) {
+func TestEscapes(t *testing.T) {
 	p := problem.New(503, problem.Blank, "a", `<script>"&'</script>`)
 	for accept, want := range map[string]string{
 		"text/html": "&lt;script&gt;&#34;&amp;&#39;&lt;/script&gt;",

@@ -20,7 +20,7 @@ import (
 )
 
 // Only signs of load count as dropped: what a client can cause at will does not.
-func TestWhatCountsAsASignOfLoad(t *testing.T) {
+func TestSignsOfLoad(t *testing.T) {
 	status := func(code int) origin { return answers(code, s/10) }
 	fails := func(err error) origin {
 		return func(*http.Request) (*http.Response, error) {

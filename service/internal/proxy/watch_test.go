@@ -46,7 +46,7 @@ func (j *journal) messages() (all []string) {
 }
 
 // The proxy says what it sees when that changes, and never a line per request.
-func TestWhatTheProxySees(t *testing.T) {
+func TestStatus(t *testing.T) {
 	refused := &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
 	every := func(n int64, status int) func(int64) (*http.Response, error) {
 		return func(i int64) (*http.Response, error) {
