@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// manifests are what kubernetes/weir.yaml says.
+// manifests are the objects of kubernetes/weir.yaml.
 type manifests struct {
 	rules      corev1.ConfigMap
 	deployment appsv1.Deployment
@@ -27,7 +27,7 @@ type manifests struct {
 	disruption policyv1.PodDisruptionBudget
 }
 
-// read decodes them strictly: what Kubernetes does not know is an error.
+// read decodes them strictly: an unknown field is an error.
 func read(t *testing.T) (m manifests) {
 	t.Helper()
 	text, err := os.ReadFile("kubernetes/weir.yaml")
