@@ -29,26 +29,24 @@ type Stats struct {
 	Evicted uint64 // hosts dropped for others
 	Shared  uint64 // requests to hosts beyond MaxHosts
 
-	Waits  [waitBuckets]uint64 // the waits of Paced, by length: Waits[i] are longer than WaitBounds[i-1] and at most WaitBounds[i]
-	Waited time.Duration       // the sum of these waits
+	Waits  [14]uint64    // the waits of Paced, by length: Waits[i] are longer than WaitBounds[i-1] and at most WaitBounds[i]
+	Waited time.Duration // the sum of these waits
 }
 
 // WaitBounds are the upper bounds, inclusive, of the elements of Stats.Waits; the
 // last element has none.
-var WaitBounds = [waitBuckets - 1]time.Duration{
+var WaitBounds = [13]time.Duration{
 	time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond,
 	100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond,
 	time.Second, 2500 * time.Millisecond, 5 * time.Second, 10 * time.Second, 30 * time.Second,
 }
-
-const waitBuckets = 14
 
 // counters are the counts of Stats that the lock of the Transport does not guard.
 type counters struct {
 	requests, sent, retried, exhausted  atomic.Uint64
 	paced, rejected, throttled, limited atomic.Uint64
 	shared                              atomic.Uint64
-	waits                               [waitBuckets]atomic.Uint64
+	waits                               [len(WaitBounds) + 1]atomic.Uint64
 	waited                              atomic.Int64
 }
 

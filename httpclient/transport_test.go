@@ -587,7 +587,7 @@ func TestWaitsAreCounted(t *testing.T) {
 			fetch(tr, host1)
 		}
 		st := tr.Stats()
-		var want [waitBuckets]uint64
+		var want [14]uint64
 		want[9], want[11] = 1, 1
 		if st.Waits != want || st.Waited != 9*s || st.Paced != 2 || st.Requests != 3 || st.Sent != 3 {
 			t.Errorf("%+v", st)
