@@ -16,7 +16,7 @@ type AIMDConfig struct {
 }
 
 // NewAIMD returns AIMD, a comparator: use Auto. AIMD is additive increase, multiplicative decrease, TCP's way to find a
-// capacity that nobody tells (Chiu and Jain 1989; RFC 5681 section 3.1): the
+// unknown capacity (Chiu and Jain 1989; RFC 5681 section 3.1): the
 // limit grows by one for each limit's worth of successes, about once per
 // round trip, and falls to Backoff times itself when work was dropped.
 //

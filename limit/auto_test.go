@@ -110,7 +110,7 @@ func TestAutoFollowsServers(t *testing.T) {
 }
 
 // "Growth while idle", "drop burst after idle": a limit that is not used is
-// left alone, for however long, and is what it was when it is used again.
+// left alone, for however long, and has its old value when it is used again.
 func TestAutoLeavesAnUnusedLimitAlone(t *testing.T) {
 	eachEpoch(t, limit.Config{}, func(t *testing.T, a tuner) {
 		p, _ := rested(t, a)
@@ -398,7 +398,7 @@ func (p *plant) watched(a tuner, span time.Duration, watch func(now time.Duratio
 func begins(e limit.Evidence) bool { return e.Reference == 0 }
 
 // Once a drain has met a queue, a limiter with a proven baseline does not trim before
-// a raise of its own has met all of a queue: until then others may share the service.
+// one of its raises has met all of a queue: until then others may share the service.
 func TestAutoTrimsOnlyIfItIsAlone(t *testing.T) {
 	eachEpoch(t, limit.Config{}, func(t *testing.T, a tuner) {
 		p := newPlant(a, 20, 50*time.Millisecond)

@@ -60,18 +60,18 @@
 //   - In one of 32 slots all drain that use their limit.
 //   - Every 8.6 s, or in every second slot if that is longer, those drain that suspect
 //     a queue (work takes half as long again as the baseline), or have no proven
-//     baseline. A limiter that has done so in vain leaves out every second such slot,
-//     and then more of them, the same ones as all others: so those that drain do it
-//     together.
+//     baseline. After a drain without a queue, a limiter leaves out every
+//     second such slot, and then more of them. All limiters leave out the same ones, so
+//     that drains stay common.
 //   - In one of 4 slots all raise that use their limit, unless less than a slot ago a raise
 //     was refused, failures have cut the limit, or such a cut was taken back.
 //
 // Then all N change together, and each limiter measures the elasticity of the whole:
-// n cancels. After a drain that has met a queue, the next free slot is another one, and
-// nobody raises.
+// n cancels. After a drain that has met a queue, the limiter drains again in the next free
+// slot, and does not raise before.
 //
 // A baseline is proven by a drain of all that meets no queue; or by any such drain, if
-// the limiter is alone, that is, if a trial of its own has met all of a queue.
+// the limiter is alone, that is, if one of its trials has met all of a queue.
 // Until then a limiter raises once in a slot by itself, and begins with a trim: a limit
 // lower by a fifth or less, which it keeps if e > 0.5, because then most of the queue is
 // its own. If e > 0.7, all of it was: then it trims again, does not raise for
@@ -79,7 +79,7 @@
 //
 // A limiter that is alone also trims after each raise that it has kept, if five round trips
 // can tell what comes of it: so it finds a queue that is too short for a drain to meet.
-// Once a drain meets a queue, it has to show anew that it is alone.
+// After a drain that met a queue, it has to show again that it is alone.
 //
 // Between these slots a limiter raises by itself only while work takes no longer
 // than the baseline, within 15 %. Then there is no queue that it could make
@@ -128,9 +128,9 @@
 // overload; a drain of it is not.
 //
 // What ends first after a pause in which work failed is the quickest, so Auto then
-// measures anew. Work that nobody waited for until its end took longer than that.
+// discards its measurements. Abandoned work took longer than its caller waited.
 //
-// Work counts as long as it is in flight, abandoned or not. A limit that is not
+// Work counts while it is in flight, abandoned or not. A limit that is not
 // used is left alone, but for one drain while its baseline is not proven.
 //
 // # When not to use it

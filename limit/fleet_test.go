@@ -94,7 +94,7 @@ func (f *fleet) average(span time.Duration) float64 {
 // Several limiters in front of one service see each other's queue, though they may
 // start one after the other. They cut at
 // the same time, so each sees the queue of all become shorter: their limits add
-// up to five knees at most, and stay there. Limiters whose clocks differ by hours, and
+// up to five knees at most, and stay there. Limiters with clocks that differ by hours, and
 // by a part of a slot, take each other's queue for a slower service, and grow without end.
 func TestAutoFleet(t *testing.T) {
 	const servers, knees, slot = 20, 5, time.Duration(1 << 30)

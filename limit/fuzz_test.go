@@ -90,7 +90,7 @@ func sample(now *time.Duration, x, y byte) limit.Sample {
 	return limit.Sample{Start: max(*now-at(int(y&15)>>(x>>6)), 0), End: *now, Inflight: 1 + int(y>>4), Outcome: outcome}
 }
 
-// noise is so many bytes, so that each run of the tests is a little fuzzing.
+// noise returns n random bytes.
 func noise(seed uint64, n int) []byte {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	events := make([]byte, n)

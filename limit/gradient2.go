@@ -114,7 +114,7 @@ func (g *gradient2) Observe(s Sample) Cause {
 	return Kept
 }
 
-// warmup is how many samples an average takes as they are.
+// warmup is the number of samples after which an average is exponential.
 const warmup = 10
 
 // An average is the mean of its first samples, and then exponential.

@@ -6,8 +6,8 @@ import (
 	"github.com/weir-go/weir"
 )
 
-// A Sample is what one finished piece of work teaches. Instants are on the
-// clock of whoever observes; they are compared only with each other.
+// A Sample describes one finished piece of work. Instants are on any one clock; they are
+// compared only with each other.
 type Sample struct {
 	Start, End time.Duration // admitted; released
 	Waited     time.Duration // in the queue, before Start

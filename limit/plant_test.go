@@ -12,7 +12,7 @@ import (
 )
 
 // A plant is a service under a limit that is always fully used, unless demand
-// says otherwise: so many servers, first come first served.
+// says otherwise: a number of servers, first come first served.
 type plant struct {
 	alg       limit.Algorithm
 	rng       *rand.Rand
@@ -42,7 +42,7 @@ func newPlant(alg limit.Algorithm, servers int, mean time.Duration) *plant {
 	return &plant{alg: alg, rng: rand.New(rand.NewPCG(1, 2)), servers: servers, mean: mean}
 }
 
-// A tuner is what package inflight sees of Auto.
+// A tuner has the methods of Auto that the tests call.
 type tuner interface {
 	limit.Algorithm
 	SetEpoch(time.Duration)
@@ -102,7 +102,7 @@ func (p *plant) run(n int) *plant {
 	return p
 }
 
-// trips serves so many times the limit, one round trip after the other.
+// trips serves n round trips, each of a limit of work.
 func (p *plant) trips(n int) *plant {
 	for range n {
 		p.run(max(p.alg.Limit(), 1))

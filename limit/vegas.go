@@ -45,7 +45,7 @@ type VegasConfig struct {
 //     the limit grows until there is as much queue again on top: under
 //     sustained overload it drifts upwards with each probe, to Max in the end
 //     (Netflix/concurrency-limits#137 and #165).
-//   - Per sample, a burst of drops counts as often as it is long.
+//   - Per sample, each drop of a burst counts.
 //   - A failure that is faster than all work before is taken for the least
 //     RTT, not for a drop; the limit then falls until the next probe.
 //   - Requests that differ in cost look like queueing: the least RTT is that

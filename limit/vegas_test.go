@@ -11,7 +11,7 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// A lesson is work that took so many milliseconds, with so much in flight.
+// A lesson is one piece of work, and what the algorithm makes of it. rtt is in ms.
 type lesson struct {
 	rtt      float64
 	inflight int

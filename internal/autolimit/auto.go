@@ -1,4 +1,4 @@
-// Package autolimit is the control law of limit.NewAuto, whose package documentation
+// Package autolimit is the control law of limit.NewAuto. The documentation of package limit
 // explains it.
 package autolimit
 
@@ -262,7 +262,7 @@ func (a *Auto) used(s Sample) bool {
 	return 10*(s.Inflight+max(s.N, 1)-1) >= 9*int(min(a.limit, a.from))
 }
 
-// current reports whether a sample tells of the limit as it is now. Work that
+// current reports whether a sample tells of the present limit. Work that
 // started earlier does so too, once most has ended: if it were left out, only
 // the fast would be seen, right after each change, and every change would
 // seem to make work faster. While the limit grows freely, that is forgiven.

@@ -107,8 +107,8 @@ func (a *Auto) endDrain(now time.Duration) Cause {
 	return Throughput
 }
 
-// shorten takes the units that only wait out of flight. By Little's law, the
-// units at work are those in flight times the share of their time without a wait.
+// shorten takes the units that only wait out of flight. By Little's law,
+// the share of the units that work is the share of their time without a wait.
 func (a *Auto) shorten(now time.Duration, longer float64) Cause {
 	inflight := a.before.Inflight()
 	n := max(math.Exp(inflight+longer)*(1+headroom/math.Sqrt(a.from)), math.Exp(inflight)/mostCut)

@@ -124,7 +124,7 @@ func (a *Auto) interrupted(s Sample) (interrupted, resumed bool) {
 	return interrupted, resumed
 }
 
-// restart begins to measure anew: what ends first after a pause is the quickest.
+// restart discards the measurements after a pause, because the quickest work ends first.
 func (a *Auto) restart(now time.Duration) Cause {
 	a.limit = a.believed()
 	a.recent, a.before, a.quiet, a.again = elasticity.Window{}, elasticity.Window{}, false, false

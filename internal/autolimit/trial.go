@@ -153,7 +153,7 @@ func (a *Auto) judgeRaise(now time.Duration) Cause {
 
 // judgeTrim asks what became of a trim. Until a drain has proven the baseline, it
 // is how a limiter finds out that it is alone with a queue: if others share the
-// resource, less of its own work takes hardly less time, and it changes nothing.
+// resource, less work of this limiter takes hardly less time, and nothing changes.
 func (a *Auto) judgeTrim(now time.Duration) Cause {
 	v, ok := a.compare()
 	if !ok {
@@ -324,7 +324,7 @@ func (a *Auto) bounded(why Cause) Cause {
 
 // refused takes a raise back. What came too late for it speaks against the next
 // one, not against the limit. The next is put off, the longer the more did: so
-// that raises that come to nothing spoil half a per cent of the work at most.
+// that raises without a gain spoil half a per cent of the work at most.
 func (a *Auto) refused(now time.Duration) Cause {
 	need := max(a.need(math.Log1p(a.stride(fine))), 1)
 	a.limit, a.step = a.from, fine

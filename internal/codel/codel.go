@@ -4,7 +4,7 @@
 // pseudo-code (section 5), which is also that of Linux; it differs from the
 // paper of 2012 in how much of an earlier dropping state it remembers.
 //
-// The queue is not in here. Whoever has one asks the law about each waiter
+// The queue is not in here. Its owner asks the law about each waiter
 // that it takes out:
 //
 //	take out the next waiter
@@ -108,7 +108,7 @@ func (l *Law) Drop(now, sojourn time.Duration, left int) bool {
 	l.follows = begins
 	switch {
 	case follows == hasEntered:
-		return false // the RFC lets in whoever comes after the first drop
+		return false // the RFC admits the next waiter after the first drop
 	case l.dropping && !ok:
 		l.dropping = false
 		return false
@@ -128,7 +128,7 @@ func (l *Law) Drop(now, sojourn time.Duration, left int) bool {
 	return false
 }
 
-// Empty says that nobody waits any more.
+// Empty says that no request waits any more.
 func (l *Law) Empty() { l.above, l.dropping, l.follows = false, false, begins }
 
 // Deadline returns when to ask Stalled about the head of the queue, which has

@@ -176,7 +176,7 @@ func TestValidate(t *testing.T) {
 }
 
 // The paper's memory: overload that returns within 16 intervals resumes two
-// drops below the count at which it ended; later, it begins anew.
+// drops below the count at which it ended; later, it starts over.
 func TestKeepRate(t *testing.T) {
 	for _, c := range []struct {
 		name  string

@@ -98,7 +98,7 @@ func (q *consulted) dequeue(t *testing.T, now float64) (p float64, empty bool) {
 	return 0, true
 }
 
-// Whatever comes and goes, the law drops whom the RFC drops.
+// Whatever comes and goes, the law drops the packets that the RFC drops.
 func FuzzLaw(f *testing.F) {
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 0))

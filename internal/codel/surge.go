@@ -5,8 +5,8 @@ import "time"
 // A Surge is the state of adaptive LIFO in one queue. In a surge the newest goes
 // first, and waiters are overdue after Target.
 //
-// Clients that come back as soon as they are refused keep the queue long for
-// ever, although all of them could be served, in order and in time. So a surge
+// Clients that retry at once keep the queue long for ever, although all of them could be
+// served, in order and in time. So a surge
 // is interrupted by trials of first in, first out, without refusals. If the load
 // is too high, the queue grows, and the trial fails. If refusals have caused the
 // load, the queue does not grow.

@@ -53,9 +53,8 @@ func (b *Blame) Samples() int { return int(b.n) }
 // Share is the weighed share of the work that failed.
 func (b *Blame) Share() float64 { return b.weight / b.n }
 
-// Onset returns the number of units in flight just below which refusals begin: less than
-// the mean, on a log scale, of those that were refused; but not much less than the most
-// that was in flight. It is false if too few were refused to tell.
+// Onset returns the units in flight above which refusals begin: half a unit less than the
+// geometric mean at refusals, but at least nearly the most that was in flight. It is false if too few were refused to tell.
 func (b *Blame) Onset() (units float64, ok bool) {
 	most := float64(b.most)
 	return max(math.Exp(b.bx/b.bad)-0.5, min(most-1, 0.95*most)), b.bad >= 10

@@ -71,7 +71,7 @@ const (
 	priorFades    = 10
 )
 
-// Variance is that of one duration, as a share of the mean squared.
+// Variance is the variance of one duration over the mean squared.
 func (w *Window) Variance() float64 {
 	if w.N == 0 {
 		return priorVariance

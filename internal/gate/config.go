@@ -8,15 +8,13 @@ import (
 	"github.com/weir-go/weir/internal/codel"
 )
 
-// Config bounds the queue and says who goes first. The zero Config lets nobody
-// wait; with a Queue, all wait in one line, first in, first out, except that
-// higher priorities go first.
+// Config bounds and orders the queue. With the zero Config no request waits. With a Queue,
+// the order is first in, first out within each priority.
 //
-// The rules compose. First comes a partition below its guarantee; then the
-// higher priority; then, between tenants of one priority, whoever has had the
-// least; and among the requests of one tenant the Discipline decides.
+// The rules compose: first a partition below its guarantee, then the higher priority, then
+// the tenant that has had the least. The Discipline orders the requests of one tenant.
 type Config struct {
-	Queue      int           // waiters (not units) at most. Zero or less: nobody waits
+	Queue      int           // waiters (not units) at most. Zero or less: none
 	Depth      float64       // waiters for each unit of the limit at most, or one. Zero or less: only Queue counts
 	MinWait    time.Duration // a queueing delay that Depth never forbids, once the time of the work is known. Zero or less: none
 	MaxWait    time.Duration // the longest sojourn. Zero or less: unbounded
@@ -27,41 +25,36 @@ type Config struct {
 
 	// Partitions are the shares of the limit that are guaranteed to
 	// partitions 1, 2, ...: each >= 0, and all together <= 1. A share is
-	// rounded up to whole units. What a partition leaves unused, everybody may
-	// use; it has it back as soon as that work ends.
+	// rounded up to whole units. All requests may use what a partition leaves
+	// unused; it has it back as soon as that work ends.
 	Partitions []float64
 }
 
-// A Discipline says who of one queue goes first. The zero Discipline is FIFO.
+// A Discipline orders one queue. The zero Discipline is FIFO.
 type Discipline uint8
 
 const (
 	// FIFO is first in, first out.
 	FIFO Discipline = iota + 1
-	// CoDel is FIFO, but a queue that stands is kept short: package codel.
-	// Whoever is dropped is Overdue.
+	// CoDel is FIFO, but keeps a standing queue short (internal/codel): a waiter that it
+	// drops is Overdue.
 	CoDel
-	// AdaptiveLIFO is FIFO until there is a surge: requests have been waiting for
-	// all of the last Interval, and the queue does not keep up: the oldest of
-	// them has waited for half of MaxWait, or for an Interval if that is shorter;
-	// or the queue is full, or waiters leave it of their own accord, or work is
-	// late that has waited for longer than it took. In a surge the newest goes
-	// first, and a waiter is Overdue after Target, except for the last, which is
-	// needed for the next unit that is freed (Facebook's "Fail at Scale", ACM
-	// Queue 2015). A surge ends when the queue is empty, unless a waiter became
-	// Overdue in the last Interval.
+	// AdaptiveLIFO is FIFO until a surge. A surge begins when requests have waited for all
+	// of the last Interval and the queue does not keep up: the oldest has waited for half of
+	// MaxWait or for an Interval, the queue is full, waiters cancel, or work is late that has
+	// waited for longer than it took. In a surge the newest goes first, and a waiter is
+	// Overdue after Target, except for the last (Facebook's "Fail at Scale", ACM Queue
+	// 2015). A surge ends when the queue is empty and no waiter became Overdue in the last
+	// Interval.
 	//
-	// A surge is interrupted by trials of FIFO: after 2 Intervals, and after
-	// twice as many, up to 32, each time that a trial fails. It fails if the
-	// queue grows to more than twice its length within an Interval. Clients that
-	// wait for their answer before they call again keep a queue long, but it does
-	// not grow: if all of them can be served within MaxWait, none is refused.
+	// Trials of FIFO interrupt a surge: after 2 Intervals, and after twice as many, up to 32,
+	// each time that a trial fails because the queue more than doubles within an Interval.
+	// Clients that wait for their answers keep a queue long, but it does not grow: if all
+	// can be served within MaxWait, none is refused.
 	//
-	// Interval should be longer than most of the work takes.
-	//
-	// A limit that lowers itself for a moment causes a queue that is no
-	// overload: CoDel and AdaptiveLIFO refuse nobody meanwhile, and for as long again,
-	// unless there was a queue before.
+	// Interval should be longer than most of the work takes. While a limit lowers itself for
+	// a moment, and for as long again, CoDel and AdaptiveLIFO refuse no waiter, unless there
+	// was a queue before.
 	AdaptiveLIFO
 )
 

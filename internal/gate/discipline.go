@@ -8,10 +8,8 @@ import (
 // never is an instant that is not on the clock.
 const never time.Duration = math.MaxInt64
 
-// patience returns how long the oldest waiter of q may wait, in order, before a
-// queue that has been there for an Interval counts as a surge: an Interval, or
-// half of MaxWait. After a trial that did not fail, the queue is known to keep up,
-// and may use more of MaxWait.
+// patience returns how long the oldest waiter of q may wait before a surge: an Interval, or
+// half of MaxWait. After a trial that did not fail it may use more of MaxWait.
 func (g *Gate[W]) patience(q *queue) time.Duration {
 	d := g.cfg.CoDel.WithDefaults().Interval
 	switch most := g.cfg.MaxWait; {
@@ -29,8 +27,7 @@ func (g *Gate[W]) newestFirst(q *queue, now time.Duration) bool {
 	return g.cfg.Discipline == AdaptiveLIFO && q.surge.Rages(now, q.len)
 }
 
-// due returns when the discipline will refuse the head of q where it stands,
-// unless something happens before.
+// due returns when the discipline will refuse the head of q, unless an event comes before.
 func (g *Gate[W]) due(b *band, q *queue) time.Duration {
 	if g.cfg.Discipline <= FIFO || q.len == 0 {
 		return never
@@ -52,8 +49,7 @@ func (g *Gate[W]) due(b *band, q *queue) time.Duration {
 	return max(g.surgeAt(q, since), g.pause.until)
 }
 
-// surgeAt returns when there will be a surge in q, of which the oldest waits since
-// then.
+// surgeAt returns when there will be a surge in q, with the oldest waiting since then.
 func (g *Gate[W]) surgeAt(q *queue, since time.Duration) time.Duration {
 	cfg := g.cfg.CoDel.WithDefaults()
 	switch {
@@ -65,9 +61,9 @@ func (g *Gate[W]) surgeAt(q *queue, since time.Duration) time.Duration {
 	return max(plus(q.busy, cfg.Interval), plus(since, max(g.patience(q), cfg.Target)))
 }
 
-// sweep returns the slot of one whom the discipline refuses where it stands, 0
-// if there is none. Until sweepAt there is none for certain: whatever happens
-// makes it later, except for a waiter that joins.
+// sweep returns the slot of a waiter that the discipline refuses in the middle of the
+// queue, 0 if there is none. There is none before sweepAt: only a waiter that joins makes
+// that earlier.
 func (g *Gate[W]) sweep(now time.Duration) int {
 	if now < g.sweepAt {
 		return 0
@@ -99,9 +95,9 @@ func (g *Gate[W]) sweep(now time.Duration) int {
 	return 0
 }
 
-// A pause is a time in which the discipline refuses nobody, unless a surge has
-// begun: while a limit is lowered for a moment, by itself, the queue that it causes
-// is no overload, and for as long again after it, it becomes shorter.
+// A pause is a time in which the discipline refuses no waiter, unless a surge has begun: a
+// limit that lowers itself for a moment causes a queue that is no overload, and that
+// becomes shorter for as long again.
 type pause struct {
 	lowered bool
 	since   time.Duration // the limit was lowered; never if there was a queue before
@@ -123,8 +119,7 @@ func (g *Gate[W]) pauseWhileLowered(now time.Duration) {
 	}
 }
 
-// drops reports whether CoDel refuses a waiter that could start now. It is
-// asked once for each.
+// drops reports whether CoDel refuses a waiter that could start now. next asks once for each.
 func (g *Gate[W]) drops(w *waiter[W], now time.Duration) bool {
 	if g.cfg.Discipline != CoDel || now < g.pause.until {
 		return false

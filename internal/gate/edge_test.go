@@ -77,7 +77,7 @@ func TestMaxWaitChangesLive(t *testing.T) {
 func TestQueueChangesLive(t *testing.T) {
 	play(t, 1, gate.Config{Queue: 2}).arrive("a", 1, "admit").
 		arrive("b", 1, "wait").arrive("c", 1, "wait").arrive("d", 1, "queue_full").
-		configure(0, 0).arrive("e", 1, "over_limit"). // nobody may wait now, but those who do keep their places
+		configure(0, 0).arrive("e", 1, "over_limit"). // no more requests may wait; the waiters keep their places
 		leave(1, "b").
 		configure(3, 0).arrive("f", 1, "wait").arrive("g", 1, "wait").arrive("h", 1, "queue_full").
 		leave(1, "c").leave(1, "f").leave(1, "g").leave(1).inflight(0)
@@ -130,14 +130,14 @@ func TestDepth(t *testing.T) {
 	})
 }
 
-// Whoever is both overdue and larger than the limit is told that it waited.
+// A waiter that is both overdue and larger than the limit is told that it waited.
 func TestOverdueBeforeOverLimit(t *testing.T) {
 	play(t, 3, gate.Config{Queue: 9, MaxWait: 5 * time.Second}).arrive("a", 1, "admit").
 		arrive("b", 3, "wait").limit(2).at(5).answers("b overdue")
 }
 
 // A cancelled waiter in the middle leaves the order of the others as it was,
-// and its deadline with nobody.
+// and its deadline with none.
 func TestCancelInTheMiddle(t *testing.T) {
 	play(t, 1, gate.Config{Queue: 9, MaxWait: 9 * time.Second}).arrive("a", 1, "admit").
 		at(1).arrive("b", 1, "wait").at(2).arrive("c", 1, "wait").at(3).arrive("d", 1, "wait").
@@ -251,7 +251,7 @@ func TestAdjustBeyondAllNumbers(t *testing.T) {
 	s.inflight(2)
 }
 
-// A gate holds on to nobody who has left.
+// A gate keeps no reference to a waiter that has left.
 func TestForgetsWhoHasLeft(t *testing.T) {
 	g := gate.New[*[64]byte](limit.Fixed(1), gate.Config{Queue: 9})
 	g.Enter(gate.Request{N: 1})

@@ -7,13 +7,13 @@ import (
 	"github.com/weir-go/weir/internal/codel"
 )
 
-// A band is those who wait with one priority in one partition: one queue, or
-// some between which it is fair.
+// A band has the waiters of one priority in one partition: one queue, or several between
+// which it is fair.
 //
-// Fairness is start-time fair queueing (Goyal, Vin and Cheng, 1996): a queue's
-// start is the virtual time at which its next request may begin. The queue
-// with the least start goes first; virtual time is the start of the last that
-// went. A queue that was empty starts at virtual time: nobody saves up.
+// Fairness is start-time fair queueing (Goyal, Vin and Cheng, 1996): a queue's start is the
+// virtual time at which its next request may begin. The queue with the least start goes
+// first; virtual time is the start of the last request that went. A queue that was empty
+// starts at virtual time, so no tenant saves up.
 type band struct {
 	partition int
 	priority  weir.Priority
@@ -21,7 +21,7 @@ type band struct {
 	units     int // of theirs
 	virtual   float64
 	queues    []queue
-	active    []int // the queues in which somebody waits, in no order
+	active    []int // the queues that are not empty, in no order
 }
 
 type queue struct {
@@ -29,7 +29,7 @@ type queue struct {
 	units int
 	owner uint64        // the tenant that was first in it
 	start float64       // in virtual time
-	busy  time.Duration // since then it has not been empty, but for those who were made to leave
+	busy  time.Duration // since then it has not been empty, except after a sweep
 	swept time.Duration // when one last was
 	law   codel.Law
 	surge codel.Surge
@@ -67,7 +67,7 @@ func (g *Gate[W]) deal(b *band, tenant uint64) int {
 	h := mix(tenant ^ g.cfg.Fair.Seed)
 	best := -1
 	for i := range min(size, MaxHand, n) {
-		card := int(h % uint64(n-i)) // of those that are left
+		card := int(h % uint64(n-i)) // of the rest
 		h /= uint64(n - i)
 		at := 0
 		for ; at < i && hand[at] <= card; at++ {
@@ -150,8 +150,8 @@ func (g *Gate[W]) charge(w *waiter[W]) {
 	q.start += float64(max(w.req.N, 1)) / float64(max(w.req.Weight, 1))
 }
 
-// fairest returns the queue of b whose turn it is: of equals, the one whose
-// head has waited longest.
+// fairest returns the queue of b with the least start; of equals, the one with the oldest
+// head.
 func (g *Gate[W]) fairest(b *band) *queue {
 	best := &b.queues[b.active[0]]
 	for _, i := range b.active[1:] {
@@ -163,7 +163,7 @@ func (g *Gate[W]) fairest(b *band) *queue {
 	return best
 }
 
-// oldest returns the slot of the one in b who came first.
+// oldest returns the slot of the oldest waiter in b.
 func (g *Gate[W]) oldest(b *band) int {
 	slot := b.queues[b.active[0]].head
 	for _, i := range b.active[1:] {
@@ -174,8 +174,7 @@ func (g *Gate[W]) oldest(b *band) int {
 	return slot
 }
 
-// longest returns the queue of b in which most wait; of equals, the one whose
-// newest came last.
+// longest returns the longest queue of b; of equals, the one with the newest tail.
 func (g *Gate[W]) longest(b *band) *queue {
 	best := &b.queues[b.active[0]]
 	for _, i := range b.active[1:] {

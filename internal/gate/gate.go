@@ -1,8 +1,6 @@
-// Package gate is the admission machine: it lets work in up to a concurrency
-// limit, keeps a bounded queue of those who wait, and refuses the rest. It is
-// a plain state machine without clock, lock or goroutine: events go in, with
-// the instant where time matters, and answers come out. Package inflight runs
-// it in production; a simulator can run it in virtual time.
+// Package gate admits work up to a concurrency limit, keeps a bounded queue, and refuses the
+// rest. It is a state machine without clock, lock or goroutine: events and instants go in,
+// answers come out. Package inflight runs it in production, the simulator in virtual time.
 //
 //	arrival    Enter ──> Admit | Refuse | Wait, and then Join
 //	departure  Leave, then Next until it has no more answers
@@ -22,13 +20,12 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// A Request is what a Gate knows about an arrival. Only N matters to work that
-// is let in at once.
+// A Request describes an arrival. Only N matters if it is admitted at once.
 type Request struct {
 	N         int           // units, >= 0
 	NoWait    bool          // refuse it rather than let it wait
-	Priority  weir.Priority // who goes first, and is shed last
-	Tenant    uint64        // a hash of whose it is; 0 is a tenant like any other
+	Priority  weir.Priority // higher goes first, and is shed last
+	Tenant    uint64        // a hash of the tenant; 0 is a tenant like any other
 	Weight    int           // of its tenant, beside the others'. If zero or less, 1
 	Partition int           // its number in Config.Partitions, from 1; any other = none
 	Deadline  time.Duration // when its caller leaves, on the gate's clock. If zero, never
@@ -50,11 +47,10 @@ type Answer[W any] struct {
 	Waited time.Duration // the sojourn
 }
 
-// Stats counts requests since the gate was made, whatever their units, except
-// for the first four, which are a state. Every request is in exactly one of
+// Stats counts requests, whatever their units; the first four fields are a state. Every request is in exactly one of
 // Admitted, OverLimit, QueueFull, Overdue, TooLate, Evicted, Cancelled, Closed
-// and Waiting. Of the admitted, those that have left are in exactly one of
-// Success, Dropped and Ignored.
+// and Waiting. An admitted request that has left is in exactly one of Success,
+// Dropped and Ignored.
 type Stats struct {
 	Limit    int // units that may be in flight
 	Inflight int // units in flight, those held and those lent included
@@ -81,33 +77,28 @@ type Stats struct {
 // earlier than a previous one is taken as that previous one. A Gate is not
 // safe for concurrent use.
 //
-// Large and small: while anyone waits, an arrival waits too, even if it is
-// small enough to fit. The first in the queue that does not fit, though units
-// are free, has the claim: it keeps those units and, of the units that are
-// freed from then on, every second one. So a request for n units waits for at
-// most 2n units to be freed once it is first, and the other half goes to those
-// behind it: the next in turn, if it fits into that half. A request for more
-// units than the whole limit is refused, on arrival or, if the limit has
-// shrunk meanwhile, when its turn comes. A limit that shrinks below what is in
-// flight lets it finish.
+// Large and small: while a request waits, an arrival waits too, even if it fits. The first
+// waiter that does not fit into the free units has the claim: it keeps those units, and every
+// second unit that is freed from then on. So a request for n units waits for at most 2n
+// units to be freed once it is first; the waiters behind it get the other half. A request
+// for more units than the limit is refused, on arrival or when its turn comes. A limit that
+// shrinks below what is in flight lets it finish.
 //
-// Abandoned work: if no caller waits for admitted work any more, the work itself
-// may go on. Its units stay in flight for as long as successful work of its age
-// lasts on average, and no longer than twice the 99th percentile of successful
-// work after its start; eight times, after more than 255 in a row were abandoned
-// without a success. They are freed sooner if work becomes faster meanwhile,
-// and at once if no success has been seen yet. That is an estimate: a caller that
-// learns when the work ends releases it then.
+// Abandoned work may go on after its caller has left. Its units stay in flight for as long
+// as successful work of its age lasts on average, and no longer than twice the 99th
+// percentile of successful work; eight times, after more than 255 in a row were abandoned
+// without a success. They are freed sooner if work becomes faster, and at once if no success
+// has been seen yet. A caller that learns when the work ends releases it then.
 type Gate[W any] struct {
 	cfg     Config
 	alg     limit.Algorithm
 	timed   timed // alg; nil if its limit does not change with time
 	now     time.Duration
 	slots   slots[W]
-	line    list // all who wait, by arrival, but for the evicted
-	gone    list // the evicted that are to be told so
+	line    list // the waiters by arrival, but the evicted
+	gone    list // the evicted that Next has not told
 	bands   []band
-	sweepAt time.Duration // before that, the discipline refuses nobody where they stand
+	sweepAt time.Duration // before that, sweep finds no waiter
 	pause   pause         // in the discipline
 
 	claim int // the slot of the one that is first, but too large for now; 0 if none
@@ -127,7 +118,7 @@ type Gate[W any] struct {
 	stats     Stats // Limit and Waiting are filled in on reading
 }
 
-// timed is a limit.Algorithm whose limit also changes at an instant.
+// timed is a limit.Algorithm that changes its limit at an instant, too.
 type timed interface {
 	Deadline() (at time.Duration, ok bool)
 	Expire(now time.Duration) limit.Cause
@@ -151,8 +142,8 @@ func (g *Gate[W]) Full() bool {
 	return g.cfg.Queue > 0 && g.taken() && g.victim(&Request{}) == 0
 }
 
-// Enter is the arrival of a request. The Reason is that of a refusal. It
-// panics if r.N < 0.
+// Enter is the arrival of a request. The Reason is why it is refused. It panics if
+// r.N < 0.
 func (g *Gate[W]) Enter(r Request) (Verdict, weir.Reason) {
 	most := g.alg.Limit()
 	if r.N >= 0 && r.N <= most-g.stats.Inflight && g.Waiting() == 0 {
@@ -178,10 +169,9 @@ func (g *Gate[W]) enter(r *Request, most int) (Verdict, weir.Reason) {
 	}
 }
 
-// Join puts a request, whose verdict was Wait, into the queue. The Answer will
-// carry w; the Ticket serves to cancel. A Reason means that it does not join:
-// TooLate if it is not expected to be done by its Deadline, given how fast
-// units have been leaving and how long the work takes. Next follows.
+// Join puts a request with the verdict Wait into the queue. The Answer will have w; the
+// Ticket serves to cancel. A Reason means that the request does not join: TooLate if it is
+// not expected to end by its Deadline. Next follows.
 func (g *Gate[W]) Join(now time.Duration, r Request, w W) (Ticket, weir.Reason) {
 	now = g.advance(now)
 	g.work.Wanted(now)
@@ -224,8 +214,8 @@ func (g *Gate[W]) SetAlgorithm(alg limit.Algorithm) {
 	g.pause.lowered = false
 }
 
-// Configure changes the rules. Those who wait keep their places, even beyond a
-// smaller Queue, and the new rules count for them too. Next follows.
+// Configure changes the rules, for the waiters too. They keep their places, even beyond a
+// smaller Queue. Next follows.
 func (g *Gate[W]) Configure(cfg Config) {
 	sorted := g.cfg.Discipline == cfg.Discipline && g.cfg.CoDel == cfg.CoDel && g.cfg.Fair == cfg.Fair &&
 		len(g.cfg.Partitions) == len(cfg.Partitions)
@@ -239,7 +229,7 @@ func (g *Gate[W]) Configure(cfg Config) {
 	}
 }
 
-// sort puts all who wait into new queues, in order of arrival.
+// sort puts all waiters into new queues, in order of arrival.
 func (g *Gate[W]) sort() {
 	g.bands, g.claim, g.sweepAt = nil, 0, never
 	for slot := g.line.head; slot != 0; slot = g.slots.all[slot].links[byArrival].next {

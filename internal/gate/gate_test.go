@@ -26,7 +26,7 @@ func seconds(n int) time.Duration { return time.Duration(n) * time.Second }
 
 func (s *script) at(now int) *script { s.now = now; return s }
 
-// arrive is a request of who for n units; want is "admit", "wait" or a reason.
+// arrive is a request with a name for n units; want is "admit", "wait" or a reason.
 func (s *script) arrive(who string, n int, want string) *script {
 	s.t.Helper()
 	return s.ask(who, gate.Request{N: n}, want)
@@ -51,7 +51,7 @@ func (s *script) ask(who string, r gate.Request, want string) *script {
 	return s
 }
 
-// leave is the departure of n units, and answers is what Next then says.
+// leave is the departure of n units, and answers come from Next.
 func (s *script) leave(n int, answers ...string) *script {
 	s.t.Helper()
 	s.g.Leave(limit.Sample{End: seconds(s.now)}, gate.Request{N: n})

@@ -6,8 +6,7 @@ import (
 	"github.com/weir-go/weir/internal/heap"
 )
 
-// A hold is units of abandoned work, which stay in flight until the work has
-// probably ended.
+// A hold keeps units of abandoned work in flight until the work has probably ended.
 type hold struct {
 	start     time.Duration // of the work
 	age       time.Duration // of the work when it was abandoned
@@ -25,9 +24,8 @@ func newHolds() *heap.Heap[hold] {
 // 0 if nothing is known.
 func (g *Gate[W]) Usual() time.Duration { return g.work.Took.Usual() }
 
-// hold keeps the units of an abandoned request in flight, if it could still be
-// going on. As every hold has a unit at least, there are no more of them than
-// units in flight.
+// hold keeps the units of an abandoned request in flight, if its work could still be going
+// on. Each hold has a unit at least, so their number is bounded.
 func (g *Gate[W]) hold(start time.Duration, r Request) bool {
 	age := g.now - start
 	g.work.Took.AddAbandoned(age)
@@ -53,15 +51,13 @@ func (g *Gate[W]) unhold(now time.Duration) {
 	}
 }
 
-// A review happens after reviewAfter samples, or after reviewShare of the samples
-// that are known, if that is less.
 const (
 	reviewAfter = 16
 	reviewShare = 1.0 / 16
 )
 
-// reviewSoon counts a success, and reviews the holds if there were enough since
-// the last review.
+// reviewSoon counts a success. The holds are reviewed after reviewAfter of them, or after
+// reviewShare of the known samples.
 func (g *Gate[W]) reviewSoon() {
 	g.unreviewed++
 	if known := g.work.Took.Known(); g.unreviewed >= reviewAfter || float32(g.unreviewed) >= known*reviewShare {
@@ -69,9 +65,8 @@ func (g *Gate[W]) reviewSoon() {
 	}
 }
 
-// review shortens the holds if work has become faster by an eighth, or more,
-// since the last time that it did. It costs as much as there are holds, but the
-// work has to become slower in between, or faster again.
+// review shortens the holds if work has become faster by an eighth since the last time that
+// it did.
 func (g *Gate[W]) review() {
 	g.unreviewed = 0
 	p99 := g.work.Took.P99()

@@ -13,7 +13,7 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// Work that nobody waits for stays in flight until it could have ended.
+// Abandoned work stays in flight until it could have ended.
 func TestAbandonedWorkIsHeld(t *testing.T) {
 	learnt := func(t *testing.T) *script { // that work takes ten seconds
 		return play(t, 3, gate.Config{Queue: 9}).arrive("a", 1, "admit").at(10).done(1, 0, weir.Success)

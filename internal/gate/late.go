@@ -2,8 +2,8 @@ package gate
 
 import "time"
 
-// hopeless reports whether a request that joins now, with a deadline, would
-// not start before it, and end. It is not said of what nothing is known about.
+// hopeless reports whether a request that joins now is expected to end after its deadline.
+// It is false while nothing is known.
 func (g *Gate[W]) hopeless(r *Request) bool {
 	if g.now >= r.Deadline {
 		return true
@@ -12,14 +12,14 @@ func (g *Gate[W]) hopeless(r *Request) bool {
 	return need > r.Deadline-g.now
 }
 
-// late reports whether it is in vain to let w start now.
+// late reports whether w would not end before its deadline if it started now.
 func (g *Gate[W]) late(w *waiter[W], now time.Duration) bool {
 	return w.req.Deadline != 0 && (now >= w.req.Deadline || g.work.Quick > w.req.Deadline-now)
 }
 
-// ahead returns how many units are likely to leave the queue before a request
-// that joins it now: all of higher priority, the fair share of other tenants,
-// and those of its own queue unless the newest goes first.
+// ahead returns how many units are likely to leave the queue before a request that joins it
+// now: all of higher priority, the fair share of other tenants, and the request's queue
+// unless the newest goes first.
 func (g *Gate[W]) ahead(r *Request) float64 {
 	sum := 0.0
 	if g.claim != 0 {

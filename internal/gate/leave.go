@@ -9,19 +9,18 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// Leave is the departure of an admitted request, with what it taught, and
-// returns why the limit moved, if it did. Of r, only N and Partition matter.
-// If the outcome says that the work was abandoned, its units stay in flight
-// until it could have ended: who knows that it has ended says Dropped or
-// Ignored instead. Next follows. It panics if more leaves than has entered.
+// Leave is the departure of an admitted request, with its sample, and returns why the limit
+// moved, if it did. Of r, only N and Partition matter. If the outcome says that the work was
+// abandoned, its units stay in flight until it could have ended; a caller that knows that it
+// has ended says Dropped or Ignored instead. Next follows. It panics if more units leave
+// than have entered.
 func (g *Gate[W]) Leave(s limit.Sample, r Request) limit.Cause {
 	g.Depart(s, r)
 	g.took(s.Outcome, s.End-s.Start)
 	return g.alg.Observe(s)
 }
 
-// Learn takes in how work went that has not left, or has Departed: all of a Leave
-// but the departure. Next follows.
+// Learn is Leave without the departure. Next follows.
 func (g *Gate[W]) Learn(s limit.Sample) limit.Cause {
 	g.took(s.Outcome, s.End-s.Start)
 	return g.alg.Observe(s)
@@ -41,8 +40,7 @@ func (g *Gate[W]) took(o weir.Outcome, d time.Duration) {
 	}
 }
 
-// Depart is a Leave that teaches nothing: all but the Outcome and the End of s
-// may be roughly right.
+// Depart is Leave without the lesson: only the Outcome and the End of s need be exact.
 func (g *Gate[W]) Depart(s limit.Sample, r Request) {
 	g.check(r, 0)
 	now := g.advance(s.End)

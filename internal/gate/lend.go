@@ -1,16 +1,12 @@
 package gate
 
-// Lend takes all free units out as a credit, from which a shell may admit
-// requests, and to which it may put the units of those that leave, without
-// asking the gate. While it is out, the credit counts as in
-// flight: Inflight is what the gate itself admitted and has not seen leave,
-// plus the credit. No other method may be called until Return, but for those
-// that only read.
+// Lend takes all free units out as a credit. A shell may admit requests from it, and put
+// units that are released into it, without asking the gate. The credit counts as in flight.
+// Until Return only methods that read may be called.
 //
-// There is none while anyone waits, or somebody has just tried to and the next
-// departure is to show how fast that would have been; while more is in flight
-// than the limit; or with partitions, where a unit is not just a unit. A credit of nothing is one:
-// units may be put into it.
+// There is no credit while requests wait, while the pace of departures is being measured for
+// a request that has just tried to, while more is in flight than the limit, or with
+// partitions. A credit of 0 units is one: units may be put into it.
 func (g *Gate[W]) Lend() (free int, ok bool) {
 	free = g.alg.Limit() - g.stats.Inflight
 	if free < 0 || g.Waiting() > 0 || len(g.cfg.Partitions) > 0 || g.work.Demand {
@@ -20,13 +16,10 @@ func (g *Gate[W]) Lend() (free int, ok bool) {
 	return free, true
 }
 
-// Return ends a credit: free units of it are not in use now. Meanwhile so many
-// requests were admitted from it, and so many of all that were in flight left
-// with success. Afterwards, Inflight is again the units of all requests that
-// were admitted, by the gate or from the credit, and have not left. Since the
-// units of a request may leave into the credit although the gate had admitted
-// it, free may be more than was lent. It panics if it is more than is in
-// flight.
+// Return ends a credit: free units of it are not in use now, admitted requests were admitted
+// from it, and succeeded ones left with success meanwhile. Afterwards Inflight is again the
+// units of all requests that have not left. free may exceed what was lent, because requests
+// of the gate may leave into the credit. Return panics if it exceeds what is in flight.
 func (g *Gate[W]) Return(free int, admitted, succeeded uint64) {
 	if free < 0 || free > g.stats.Inflight-g.stats.Held {
 		panic("gate: more units are returned than have been lent or entered")

@@ -2,7 +2,7 @@ package gate
 
 import "time"
 
-// A Ticket names a waiter. The zero Ticket names nobody.
+// A Ticket names a waiter. The zero Ticket names none.
 type Ticket struct {
 	slot int
 	seq  uint64 // of the waiter: a slot is used again, a seq never
@@ -14,7 +14,7 @@ type place uint8
 const (
 	queued  place = iota // in a queue of a band
 	claims               // it is the claim: first of all, but too large for now
-	evicted              // in the list of those who are to be told so
+	evicted              // Next will tell it so
 )
 
 type waiter[W any] struct {
@@ -35,22 +35,22 @@ type link struct{ prev, next int }
 // Every waiter is in two lists at most.
 const (
 	byPlace   = iota // a queue, or the evicted
-	byArrival        // all who wait, but for the evicted
+	byArrival        // the waiters but the evicted
 )
 
 // A list is a doubly linked list of waiters, of slots in a slice. Any waiter
 // can leave in constant time.
 type list struct{ head, tail, len int }
 
-// slots holds the waiters. A slot is used again, so that a gate allocates only
-// while more wait than ever before. Slot 0 is nobody.
+// slots has the waiters. Slots are reused, so a gate allocates only while more requests
+// wait than ever before. Slot 0 stays empty.
 type slots[W any] struct {
 	all  []waiter[W]
 	free int // first free slot, 0 if none
 	seq  uint64
 }
 
-// take returns a slot for a new waiter, with a seq of its own.
+// take returns a slot with a new seq for a waiter.
 func (s *slots[W]) take() int {
 	if s.all == nil {
 		s.all = make([]waiter[W], 1)
@@ -70,8 +70,8 @@ func (s *slots[W]) take() int {
 // drop forgets a waiter, so that it can be collected.
 func (s *slots[W]) drop(slot int) {
 	w := &s.all[slot]
-	var nobody W
-	w.who, w.seq = nobody, 0
+	var zero W
+	w.who, w.seq = zero, 0
 	w.links[byPlace].next = s.free
 	s.free = slot
 }

@@ -6,9 +6,8 @@ import (
 	"github.com/weir-go/weir"
 )
 
-// Next takes out of the queue the next waiter whose wait is over, if there is
-// one. First come those who were evicted, then those who have waited too long,
-// even if there is room now, and then those who may start.
+// Next takes the next waiter with an answer out of the queue, if there is one: first the
+// evicted, then the overdue, even if there is room now, then waiters that may start.
 func (g *Gate[W]) Next(now time.Duration) (a Answer[W], ok bool) {
 	now = g.advance(now)
 	g.unhold(now)
@@ -46,8 +45,7 @@ func (g *Gate[W]) Next(now time.Duration) (a Answer[W], ok bool) {
 	return a, true
 }
 
-// next finds the waiter whose wait is over, and how it ends; slot 0 if there
-// is none.
+// next finds the waiter that Next answers, and why; slot 0 if there is none.
 func (g *Gate[W]) next(now time.Duration) (slot int, why weir.Reason) {
 	most := g.alg.Limit()
 	if g.gone.len > 0 {
@@ -87,7 +85,7 @@ func (g *Gate[W]) next(now time.Duration) (slot int, why weir.Reason) {
 	return first, g.verdict(first, most, now)
 }
 
-// verdict judges a waiter whose turn it is: it fits, or never will.
+// verdict judges the first waiter: it fits, or never will.
 func (g *Gate[W]) verdict(slot, most int, now time.Duration) weir.Reason {
 	w := &g.slots.all[slot]
 	switch {
@@ -101,8 +99,8 @@ func (g *Gate[W]) verdict(slot, most int, now time.Duration) weir.Reason {
 	return 0
 }
 
-// stake gives the claim to a waiter. Whoever had it steps back to the front of
-// its queue, and what was kept for it passes on.
+// stake gives the claim to a waiter. The last holder of the claim returns to the front of
+// its queue; what was kept for it passes on.
 func (g *Gate[W]) stake(slot, free int) {
 	if old := g.claim; old != 0 {
 		w := &g.slots.all[old]
@@ -116,11 +114,9 @@ func (g *Gate[W]) stake(slot, free int) {
 	g.claim = slot
 }
 
-// Deadline returns the instant at which Next is to be asked, unless something
-// happens before: a waiter will have waited too long, a hold will be over, or
-// the limit will change.
-// It may be too early: then it is later once Next has been asked. There is
-// none if nothing is to come, or if it is beyond what a Duration can hold.
+// Deadline returns the instant at which Next is due, unless an event comes before: a
+// waiter will be overdue, a hold will be over, or the limit will change. It may be too
+// early; Next then moves it. It is false if there is none.
 func (g *Gate[W]) Deadline() (at time.Duration, ok bool) {
 	at = never
 	if g.gone.len > 0 {
@@ -143,7 +139,7 @@ func (g *Gate[W]) Deadline() (at time.Duration, ok bool) {
 	return at, at < never
 }
 
-// take forgets a waiter, wherever it stands.
+// take removes a waiter from wherever it is.
 func (g *Gate[W]) take(slot int) {
 	switch g.slots.all[slot].place {
 	case queued:

@@ -51,7 +51,7 @@ func TestCancelAndQueueFullAreNoDropsOfCoDel(t *testing.T) {
 	s.at(3).leave(1, "b").at(12).leave(1, "c").at(13).leave(1, "d overdue", "e")
 }
 
-// After an empty queue the law begins anew: no burst of drops after idling.
+// After an empty queue the law starts over: no burst of drops after idling.
 func TestNoDropBurstAfterIdle(t *testing.T) {
 	s := play(t, 1, gate.Config{Queue: 9, Discipline: gate.CoDel, CoDel: slow}).arrive("a", 1, "admit")
 	for i, who := range []string{"b", "c", "d", "e", "f", "g"} {
@@ -88,7 +88,7 @@ func TestAdaptiveLIFO(t *testing.T) {
 	})
 }
 
-// The oldest is not always the first, but the bound is everybody's.
+// The oldest is not always the first, but the bound holds for all.
 func TestMaxWaitIsForAll(t *testing.T) {
 	play(t, 1, gate.Config{Queue: 9, MaxWait: 5 * time.Second}).arrive("a", 1, "admit").
 		ask("low", gate.Request{N: 1, Priority: weir.Sheddable}, "wait").
@@ -159,7 +159,7 @@ func TestPriority(t *testing.T) {
 	})
 }
 
-// served counts whom a gate of one unit lets in, while the queue is kept full
+// served counts the requests that a gate of one unit admits, while the queue is kept full
 // of requests: as many of each tenant as it wants to have waiting.
 func served(t *testing.T, cfg gate.Config, want map[uint64]int, weight map[uint64]int, units map[uint64]int, turns int) map[uint64]int {
 	t.Helper()
@@ -227,7 +227,7 @@ func TestFairShare(t *testing.T) {
 	}
 }
 
-// The same when the elephant has filled the queue: it makes place.
+// The same when the elephant has filled the queue: its newest is evicted.
 func TestFairShareOfAFullQueue(t *testing.T) {
 	cfg := gate.Config{Queue: 40, Fair: gate.Fairness{Queues: 64}}
 	got := served(t, cfg, map[uint64]int{1: 1000, 2: 5, 3: 5, 4: 5}, nil, nil, 10000)
@@ -282,7 +282,7 @@ func TestNobodySavesUpWhileAway(t *testing.T) {
 		ask("two", two, "wait").leave(1, "three").leave(1, "two")
 }
 
-// A hand of all the queues holds each of them once: whoever looks for an empty
+// A hand of all the queues holds each of them once: a tenant that looks for an empty
 // one finds it.
 func TestHandIsWithoutDuplicates(t *testing.T) {
 	for seed := range uint64(20) {
@@ -341,7 +341,7 @@ func TestFairAndPrioritiesCompose(t *testing.T) {
 		leave(1, "high 1").leave(1, "1a").leave(1, "2a").leave(1, "1b").leave(1, "1c").leave(1, "low 1")
 }
 
-// New rules count for those who wait already.
+// New rules count for the waiters too.
 func TestRulesChangeLive(t *testing.T) {
 	one, two := gate.Request{N: 2, Tenant: 1}, gate.Request{N: 2, Tenant: 2}
 	s := play(t, 3, gate.Config{Queue: 99}).arrive("a", 2, "admit").

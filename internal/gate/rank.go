@@ -7,7 +7,7 @@ import (
 	"github.com/weir-go/weir"
 )
 
-// A rank says who goes first, and who is evicted last.
+// A rank orders waiters: the higher goes first, and is evicted last.
 type rank struct {
 	below bool // its partition is below its guarantee
 	level int64
@@ -17,8 +17,7 @@ func (a rank) over(b rank) bool {
 	return a.below && !b.below || a.below == b.below && a.level > b.level
 }
 
-// first returns the slot of the one in the queues whose turn it is, 0 if
-// nobody is there.
+// first returns the slot of the next waiter in the queues, 0 if they are empty.
 func (g *Gate[W]) first(now time.Duration) int {
 	if len(g.bands) == 1 && g.bands[0].len > 0 {
 		return g.front(&g.bands[0], now)
@@ -51,7 +50,7 @@ func (g *Gate[W]) first(now time.Duration) int {
 	return g.front(best, now)
 }
 
-// front returns the one in b whose turn it is.
+// front returns the next waiter in b.
 func (g *Gate[W]) front(b *band, now time.Duration) int {
 	q := g.fairest(b)
 	if g.newestFirst(q, now) {
@@ -103,10 +102,9 @@ func (g *Gate[W]) below(partition int) bool {
 	return partition > 0 && partition < len(g.used) && g.used[partition] < g.guarantee(partition)
 }
 
-// standingOf returns the rank of a request, or of a waiter, where places in a
-// full queue are at stake. A partition is below its guarantee there if it is
-// with all who wait counted, those units more too, or if it has no more than
-// its share of the places, that request's too.
+// standingOf returns the rank of a request, or of a waiter, for a place in a full queue. A
+// partition counts as below its guarantee if its waiters and the request would fit into it,
+// or if they take no more than its share of the places.
 func (g *Gate[W]) standingOf(partition int, p weir.Priority, arrives bool, n int) rank {
 	most := g.guarantee(partition)
 	if most == 0 {
@@ -149,17 +147,16 @@ func (g *Gate[W]) taken() bool {
 	return g.line.len >= g.cfg.Queue || g.cfg.Depth > 0 && g.line.len >= g.room()
 }
 
-// uniform reports whether all who wait, and r, are of one rank and share one
-// queue, so that nobody makes place for another.
+// uniform reports whether r and all waiters have one rank and share one queue, so that no
+// waiter can be evicted for r.
 func (g *Gate[W]) uniform(r *Request) bool {
 	return len(g.bands) == 1 && g.claim == 0 && g.bands[0].priority == r.Priority && len(g.bands[0].queues) == 1 &&
 		len(g.cfg.Partitions) == 0
 }
 
-// victim returns the slot of the waiter that makes place for an arrival when
-// the queue is full, 0 if nobody does: the newest of those who wait in the
-// longest queue of the lowest rank, if that is below the arrival's, or if the
-// queue is fair and gets fairer by it.
+// victim returns the slot of the waiter to evict for an arrival when the queue is full, 0 if
+// there is none: the newest in the longest queue of the lowest rank, if that rank is below
+// the arrival's, or if the queue is fair and gets fairer by it.
 func (g *Gate[W]) victim(r *Request) int {
 	var low *band
 	var least rank

@@ -211,12 +211,12 @@ func (c *crowd) check() {
 	}
 }
 
-// end lets all work finish: then nobody may be left waiting.
+// end lets all work finish: then no waiter may be left.
 func (c *crowd) end() {
 	c.t.Helper()
 	for len(c.inside) > 0 || len(c.waiting) > 0 {
 		if len(c.inside) == 0 {
-			at, ok := c.g.Deadline() // work that nobody waits for is held yet
+			at, ok := c.g.Deadline() // abandoned work is held yet
 			if !ok {
 				c.t.Fatalf("%+v wait for nothing: %+v", c.waiting, c.g.Stats())
 			}

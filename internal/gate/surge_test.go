@@ -114,7 +114,7 @@ func TestAQueueThatKeepsUpIsNoOverload(t *testing.T) {
 }
 
 // Such clients are served again soon after a slow-down that made their waits too
-// long, although those that are refused call again at once.
+// long, although refused clients call again at once.
 func TestASurgeOfClientsThatComeBackEnds(t *testing.T) {
 	s := newService(20)
 	s.arrive(100)

@@ -70,7 +70,7 @@ func (d *dip) Expire(now time.Duration) limit.Cause {
 	return limit.Kept
 }
 
-// The queue of a limit that is lowered for a moment is no overload: nobody is
+// The queue of a limit that is lowered for a moment is no overload: no waiter is
 // refused meanwhile, and for as long again. A queue that was there before is one.
 func TestALoweredLimitRefusesNobody(t *testing.T) {
 	const ms = time.Millisecond
@@ -105,7 +105,7 @@ func TestALoweredLimitRefusesNobody(t *testing.T) {
 	}
 }
 
-// A new limit ends the pause of the last one's drain. The pause of its own drains
+// A new limit ends the pause of the last one's drain. The pause of later drains
 // lasts twice as long as they do, whenever the last one's had begun.
 func TestSetAlgorithmInADrain(t *testing.T) {
 	const ms = time.Millisecond

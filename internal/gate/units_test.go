@@ -92,7 +92,7 @@ func TestTooLateOnArrival(t *testing.T) {
 	by := func(deadline int) gate.Request { return gate.Request{N: 1, Deadline: seconds(deadline)} }
 	s := play(t, 1, gate.Config{Queue: 99}).arrive("a", 1, "admit").
 		ask("nothing is learnt yet", by(1), "wait").cancel("nothing is learnt yet", true)
-	for i := range 100 { // each takes a second, with somebody waiting
+	for i := range 100 { // each takes a second, while a request waits
 		s.at(i).arrive("b", 1, "wait").at(i+1).done(1, i, weir.Success, "b")
 	}
 	s.ask("one waits, one works", by(101), "too_late").ask("just in time", by(102), "wait").
@@ -154,7 +154,7 @@ func (s *script) done(n, start int, o weir.Outcome, answers ...string) *script {
 	return s.answers(answers...)
 }
 
-// Whoever could not be done any more does not start: it would be wasted work.
+// A request that would end too late does not start: it would be wasted work.
 func TestTooLateAtItsTurn(t *testing.T) {
 	by := func(deadline int) gate.Request { return gate.Request{N: 1, Deadline: seconds(deadline)} }
 	t.Run("its deadline has passed", func(t *testing.T) {
@@ -178,14 +178,14 @@ func TestTooLateAtItsTurn(t *testing.T) {
 	})
 }
 
-// However wrong the estimates are, they mend themselves: when all who wait are
-// refused, there is room, and who finds room is let in without a question.
+// However wrong the estimates are, they mend themselves: when all waiters are
+// refused, there is room, and a request that finds room is admitted without an estimate.
 func TestEstimatesRecover(t *testing.T) {
 	s := play(t, 1, gate.Config{Queue: 9}).arrive("a", 1, "admit")
 	for i := range 20 { // a service that takes 100 s
 		s.at(100*i).arrive("b", 1, "wait").at(100*i+100).done(1, 100*i, weir.Success, "b")
 	}
-	// Now it takes one, and everybody has ten; two come every second.
+	// Now it takes one, and each request has ten; two come every second.
 	began, now := 2000, 2000
 	waited := 0
 	for refused := 0; waited < 100; now++ {

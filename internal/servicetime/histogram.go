@@ -112,7 +112,7 @@ func (h *Histogram) P99() time.Duration {
 // Successes alone would mislead: where callers leave, long work seldom becomes
 // one. So it is the product-limit estimate for censored data (Kaplan and Meier,
 // 1958): work that was abandoned at an age counts among the work that reached
-// every earlier age, and for a half in the bucket of its own.
+// every earlier age, and for a half in its bucket.
 func (h *Histogram) beyond(d, most time.Duration) time.Duration {
 	var atRisk float32 // work that reached the bucket at hand
 	last := bucketOf(d)

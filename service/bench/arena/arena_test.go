@@ -22,10 +22,10 @@ var (
 	seeds = flag.Int("seeds", 1, "with -only")
 )
 
-// excerpt is what is played if not all is.
+// excerpt has the rows that are played by default.
 var excerpt = []string{"low-traffic", "failover", "overload", "background/half load/20 %"}
 
-// contenders are who plays in a bubble, by the names of their columns.
+// contenders play in a bubble, by the names of their columns.
 var contenders = []struct {
 	name, about string
 	make        func() limiter

@@ -12,15 +12,15 @@ import (
 )
 
 // failsafe is failsafe-go's adaptive limiter, used as its documentation has it
-// under "Standalone Usage", and its executor in a server: whose caller has
-// left, or who failed, is dropped, and the others are recorded.
+// under "Standalone Usage", and its executor in a server: a call that failed, or that
+// its caller left, is dropped, and the others are recorded.
 type failsafe struct {
 	l adaptivelimiter.AdaptiveLimiter[any]
 }
 
 // newFailsafe has the defaults and the queue of the documentation's example:
 // twice the limit waits for as long as it likes, and beyond, up to three times
-// the limit, ever fewer of those who come.
+// the limit, ever fewer of the calls that come.
 func newFailsafe() limiter {
 	return failsafe{adaptivelimiter.NewBuilder[any]().WithQueueing(2, 3).Build()}
 }
@@ -35,7 +35,7 @@ func (f failsafe) stats() gate.Stats {
 }
 
 // unqueued is failsafe-go's adaptive limiter with all its defaults, but for
-// where it begins: nobody waits.
+// its initial limit: no call waits.
 type unqueued struct{ failsafe }
 
 // newUnqueued begins at a limit. By default that is 20, which happens to be the
@@ -46,7 +46,7 @@ func newUnqueued(initial uint) func() limiter {
 	}
 }
 
-// acquire is what the executor does without a queue.
+// acquire does as the executor without a queue.
 func (u unqueued) acquire(ctx context.Context) (func(weir.Outcome), weir.Reason) {
 	p, err := u.l.AcquirePermitWithMaxWait(ctx, 0)
 	return released(p, err)
@@ -79,7 +79,7 @@ func newShell() limiter {
 func (w shell) acquire(ctx context.Context) (func(weir.Outcome), weir.Reason) {
 	p, err := w.l.Acquire(ctx, 1)
 	if err != nil {
-		why := weir.OverLimit // of a caller that has left, which nobody asks about
+		why := weir.OverLimit // of a caller that has left
 		if no, ok := errors.AsType[*weir.Rejection](err); ok {
 			why = no.Reason
 		}

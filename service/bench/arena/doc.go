@@ -1,8 +1,8 @@
 // Package arena lets failsafe-go's adaptive limiter into weir's arena
 // (lab/arena). That limiter reads the clock of its machine and makes its
-// callers wait in goroutines of their own, so it cannot be put into a
+// callers wait in goroutines, so it cannot be put into a
 // simulator's loop. Instead the loop is put into a synctest bubble, and sleeps
-// from event to event: services, clients and score are those of `weir arena`,
+// from event to event: services, clients and score are the same as in `weir arena`,
 // and the limiter is the shipped one, with its own clock, queue and timers.
 //
 // A whole inflight.Limiter is played in the same way, beside the pure core

@@ -28,7 +28,7 @@ type host struct {
 	more chan struct{}   // capacity one: there is something in answered
 
 	mu       sync.Mutex
-	answered []*pass // guarded by mu: of those who waited
+	answered []*pass // guarded by mu: waiters with an answer
 }
 
 // A replica is one limiter of a host.
@@ -90,7 +90,7 @@ func (h *host) tell(p *pass) {
 	}
 }
 
-// Cancel ends the context of a waiter, as a server does whose client leaves.
+// Cancel ends the context of a waiter, as a server does when its client leaves.
 func (p *pass) Cancel() {
 	p.gone = true
 	p.leave()
@@ -116,7 +116,7 @@ func (h *host) play(s *sim.Sim, end time.Duration) {
 	}
 }
 
-// settle gives the answers, and those that come of them.
+// settle gives the answers, and the answers that follow from them.
 func (h *host) settle() {
 	for {
 		synctest.Wait()

@@ -42,7 +42,7 @@ func TestAcceptance(t *testing.T) {
 }
 
 // TestAcceptanceProduction checks what weir promises of Auto in production: faults that
-// are not load, outages, a service with a queue of its own, and several
+// are not load, outages, a service with a queue, and several
 // instances.
 func TestAcceptanceProduction(t *testing.T) {
 	all, err := Rows(Production)

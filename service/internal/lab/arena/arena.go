@@ -65,7 +65,7 @@ type Line struct {
 	Cells []Named `json:"cells"`
 }
 
-// A Named cell says whose it is.
+// A Named is a cell with the name of its policy.
 type Named struct {
 	Policy string `json:"policy"`
 	Cell

@@ -81,7 +81,7 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// Whoever leads is told where it is beaten, and by what; who is outside does
+// The table says where the leader is beaten, and by what; a policy outside does
 // not beat it.
 func TestLosses(t *testing.T) {
 	named := func(policy string, c Cell) Named {
@@ -108,7 +108,7 @@ func TestLosses(t *testing.T) {
 	}
 }
 
-// Cells that are played one by one, and gathered, are those of Run.
+// Cells that are played one by one, and gathered, equal the cells of Run.
 func TestPlay(t *testing.T) {
 	rows, err := Rows()
 	if err != nil {

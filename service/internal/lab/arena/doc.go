@@ -15,12 +15,12 @@
 //	0.10 recovery   1 if the service has recovered within max(5 s, 10 × the
 //	                service time) after the overload has ended or abated, and
 //	                linearly less to 0 at four times that; 1 where nothing ends
-//	0.05 reject     1 − median latency of what was no success / deadline
+//	0.05 reject     1 − median latency of calls without success / deadline
 //	0.05 fairness   Jain's index of the tenants' shares of what is fair
 //
-// Goodput is what a service is there for, so it weighs most. A success that
+// A service exists for its goodput, so that weighs most. A success that
 // comes just in time is worth less than one that comes soon; a "no" is worth
-// more if it comes while there is time to ask somebody else. A time-out is a
+// more if it comes while there is time to ask another service. A time-out is a
 // "no" that took the whole deadline.
 //
 // The oracle is a fluid that knows the capacity at each instant and turns away
@@ -48,8 +48,7 @@
 // The guards do not see the callers' deadlines, as most servers do not, unless
 // Config.Deadlines says so. They see the end of the work, as a proxy does.
 //
-// A policy that does not find its limit is told how many times the knee it is,
-// of the service as it is at the beginning; of several instances each is told
-// its part. Who has no queue of its own has a
-// plain one: a hundred, for a second at most, in order.
+// A policy that does not find its limit is told a multiple of the knee that the service has
+// at the beginning; each of several instances is told its part. A policy without a queue
+// gets a plain one: a hundred requests, for a second at most, in order.
 package arena

@@ -7,7 +7,7 @@ import (
 )
 
 // Draw writes the matrix as a heat map, in one of plot.Formats: the policies
-// from the best to the worst, and beside them those that are told the knee.
+// from the best to the worst, and beside them the policies that are told the knee.
 func (r Result) Draw(w io.Writer, format string) error {
 	h := plot.Heat{
 		Title: "The arena: how each policy does in each scenario",

@@ -9,7 +9,7 @@ import (
 	"github.com/weir-go/weir/service/internal/lab/windowed"
 )
 
-// A Policy is what stands in front of a service.
+// A Policy guards a service.
 type Policy struct {
 	Name string
 	// About says what it is, in a line.
@@ -21,18 +21,17 @@ type Policy struct {
 	guard func(knee int) *sim.Guard
 }
 
-// NewPolicy returns a policy of somebody else, from its guard for a service
-// whose knee is known.
+// NewPolicy returns a policy that another package has, from its guard for a service with a
+// given knee.
 func NewPolicy(name, about string, guard func(knee int) *sim.Guard) Policy {
 	return Policy{Name: name, About: about, guard: guard}
 }
 
-// Guard returns the policy's guard for a service whose knee is known, or nil if
+// Guard returns the policy's guard for a service with a given knee, or nil if
 // it has none.
 func (p Policy) Guard(knee int) *sim.Guard { return p.guard(knee) }
 
-// The queue of the policies that bring none of their own, as somebody would put
-// in front of them.
+// The queue of the policies that have none, as a user would put in front of them.
 const (
 	plainQueue = 100
 	plainWait  = time.Second

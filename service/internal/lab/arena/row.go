@@ -189,7 +189,7 @@ func part(knee int, all sim.Instances) int {
 	return max(int(float64(knee)/float64(max(n, 1))+0.5), 1)
 }
 
-// step is that of the series that recovery is measured on.
+// step is the step of the series that recovery is measured on.
 const step = 100 * time.Millisecond
 
 // knee is how many calls have to be in flight, at the beginning, for the

@@ -48,7 +48,7 @@ type Cell struct {
 // P99Share is the p99 of successes / the deadline.
 func (c Cell) P99Share() float64 { return c.P99.Seconds() / c.Deadline.Seconds() }
 
-// A run is what one run came to.
+// A run has the results of one run.
 type run struct {
 	result  sim.Result
 	refused []time.Duration // how long each call took that was not a success

@@ -66,7 +66,7 @@ func (r Result) scores(out *bufio.Writer) {
 	align(out, rows, 0)
 }
 
-// star marks those who are outside.
+// star marks the policies outside.
 func star(st Standing) string {
 	if st.Outside {
 		return st.Policy + " *"
@@ -111,7 +111,7 @@ func (r Result) losses(out *bufio.Writer) {
 	}
 }
 
-// why names what one cell lost to another, the most first of those that are
+// why names what one cell lost to another, the most first, if they are
 // worth a hundredth.
 func why(mine, other Cell) string {
 	var parts []string
@@ -123,7 +123,7 @@ func why(mine, other Cell) string {
 	return strings.Join(parts, ", ")
 }
 
-// components are what a score consists of.
+// components are the parts of a score.
 var components = []struct {
 	name   string
 	weight float64
@@ -136,7 +136,7 @@ var components = []struct {
 	{"fairness", fairWeight, func(c Cell) float64 { return c.Fairness }},
 }
 
-// leader is the policy with the best mean score of those who are not outside.
+// leader is the policy with the best mean score that is not outside.
 func (r Result) leader() int {
 	for _, st := range r.Standings {
 		if !st.Outside {
@@ -146,7 +146,7 @@ func (r Result) leader() int {
 	return -1
 }
 
-// best is the best policy of a line, but for k and those who are outside; -1
+// best is the best policy of a line, but for k and those outside; -1
 // if there is none.
 func (r Result) best(line Line, k int) int {
 	best := -1

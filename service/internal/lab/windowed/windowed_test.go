@@ -41,7 +41,7 @@ func work(end, rtt float64, inflight int, outcome weir.Outcome) limit.Sample {
 
 func TestWindowed(t *testing.T) {
 	two := windowed.Config{Samples: 2}
-	open := work(1000, 10, 1, ok) // ends a window of its own; the next ends after 2000
+	open := work(1000, 10, 1, ok) // the first sample is a window; the next ends after 2000
 	for _, tt := range []struct {
 		rule  string
 		cfg   windowed.Config
@@ -151,7 +151,7 @@ func TestWindowedValidate(t *testing.T) {
 	}
 }
 
-// What is shown is what a list of the samples would say.
+// The samples that are shown agree with a list of all samples.
 func FuzzWindowed(f *testing.F) {
 	for seed := range uint64(20) {
 		f.Add(noise(seed, 1000), uint8(seed))
@@ -213,7 +213,7 @@ func sample(now *time.Duration, x, y byte) limit.Sample {
 	return limit.Sample{Start: max(*now-at(int(y&15)>>(x>>6)), 0), End: *now, Inflight: 1 + int(y>>4), Outcome: outcome}
 }
 
-// noise is so many bytes, so that each run of the tests is a little fuzzing.
+// noise returns n random bytes.
 func noise(seed uint64, n int) []byte {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	events := make([]byte, n)
