@@ -54,9 +54,9 @@ func (s *Server) compileOverlays(next, old *rules) error {
 		if err != nil {
 			return err
 		}
-		o.states[period] = &state{
-			since: s.clock.Now(), buckets: b, queue: quota.NewQueue(s.clock, s.room, b), limits: s.leases.NewLimits("", nil),
-		}
+		st := &state{since: s.clock.Now(), buckets: b, limits: s.leases.NewLimits("", nil)}
+		st.queue.Init(s.clock, s.room, b)
+		o.states[period] = st
 	}
 	if old == nil || old.overlays == nil {
 		return nil

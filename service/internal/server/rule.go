@@ -30,7 +30,7 @@ type state struct {
 	since     time.Duration // when it began to count
 	buckets   quota.Buckets // nil without a rate
 	candidate quota.Buckets // nil without one
-	queue     *quota.Queue
+	queue     quota.Queue
 	limits    *lease.Limits
 	counts    counts
 
@@ -164,7 +164,7 @@ func (s *Server) newState(c *config.Rule, memory int) (st *state, err error) {
 			return nil, err
 		}
 	}
-	st.queue = quota.NewQueue(s.clock, s.room, st.buckets)
+	st.queue.Init(s.clock, s.room, st.buckets)
 	return st, nil
 }
 
@@ -251,7 +251,10 @@ func (r *rule) take(key string, fingerprint uint64, at time.Duration, n, ownLimi
 			return d
 		}
 	}
-	return quota.Look(r.buckets, bucket, fingerprint, at, n, limit)
+	if n > 0 {
+		return r.buckets.Take(bucket, fingerprint, at, n, limit)
+	}
+	return quota.Look(r.buckets, bucket, fingerprint, at, limit)
 }
 
 // limitFor returns the limit to pass to the buckets.

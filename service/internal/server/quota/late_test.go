@@ -26,7 +26,9 @@ func newRig(t *testing.T, q config.Quota, per config.Per) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &rig{Buckets: b, Queue: NewQueue(c, waiting.NewRoom(100), b), clock: c}
+	r := &rig{Buckets: b, Queue: new(Queue), clock: c}
+	r.Queue.Init(c, waiting.NewRoom(100), b)
+	return r
 }
 
 func (r *rig) take(n int) {

@@ -30,10 +30,10 @@ type Queue struct {
 	timer  waitq.Timer
 }
 
-// NewQueue returns an empty Queue.
-func NewQueue(c *clock.Clock, room *waiting.Room, buckets Buckets) *Queue {
-	due := heap.New(func(a, b *line) bool { return a.turn < b.turn }).Track(func(l *line, at int) { l.at = at })
-	return &Queue{clock: c, room: room, buckets: buckets, lines: map[string][]*line{}, due: due}
+// Init makes an empty Queue, once, before it is used.
+func (q *Queue) Init(c *clock.Clock, room *waiting.Room, buckets Buckets) {
+	q.clock, q.room, q.buckets, q.lines = c, room, buckets, map[string][]*line{}
+	q.due = heap.New(func(a, b *line) bool { return a.turn < b.turn }).Track(func(l *line, at int) { l.at = at })
 }
 
 // Stats are the counts of the requests that waited under one rule.
@@ -105,13 +105,11 @@ func (l *line) before(arrival uint64) (n, tokens int, last *waitq.Place[*waiter]
 	return n, tokens, last
 }
 
-// Look takes n tokens or, if n is zero, reports whether there is one.
-func Look(b Buckets, bucket string, fingerprint uint64, at time.Duration, n, limit int) weir.Decision {
-	d := b.Take(bucket, fingerprint, at, n, limit)
-	if n == 0 {
-		if d.OK = d.Remaining > 0; !d.OK {
-			d.RetryAfter = b.Ahead(bucket, 1, limit)
-		}
+// Look reports whether one token is available, without taking it.
+func Look(b Buckets, bucket string, fingerprint uint64, at time.Duration, limit int) weir.Decision {
+	d := b.Take(bucket, fingerprint, at, 0, limit)
+	if d.OK = d.Remaining > 0; !d.OK {
+		d.RetryAfter = b.Ahead(bucket, 1, limit)
 	}
 	return d
 }
@@ -132,7 +130,7 @@ func (q *Queue) Behind(bucket string, at time.Duration, n, ownLimit, limit, with
 	if l == nil {
 		return weir.Decision{}, false
 	}
-	d = Look(q.buckets, l.bucket, q.buckets.Fingerprint(l.bucket), at, 0, l.order.First().Value.Limit)
+	d = Look(q.buckets, l.bucket, q.buckets.Fingerprint(l.bucket), at, l.order.First().Value.Limit)
 	d.OK, d.Remaining = false, 0
 	if d.RetryAfter = weir.Never; n <= within {
 		d.RetryAfter = q.buckets.Ahead(l.bucket, l.tokens+max(n, 1), limit)
