@@ -34,7 +34,7 @@ func (s *Server) Acquire(ctx context.Context, req decider.LeaseRequest) (decider
 func leaseTerms(list []*rule) (ruleset.LeaseTerms, bool) {
 	rules := make([]*ruleset.Rule, 0, 8)
 	for _, r := range list {
-		rules = append(rules, r.Rule)
+		rules = append(rules, &r.Rule)
 	}
 	return ruleset.LeaseTermsOf(rules)
 }

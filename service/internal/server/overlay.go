@@ -101,7 +101,7 @@ func (o *overlays) add(places []int, c *counts) *match {
 
 func (o *overlays) match(places []int, c *counts) *match {
 	r := o.rules.Overlay(places)
-	return &match{o.rules.id, []*rule{{Rule: r, state: o.states[r.Rate.Period], counts: c, baseLimit: r.Limit()}}}
+	return &match{o.rules.id, []*rule{{Rule: *r, state: o.states[r.Rate.Period], counts: c, baseLimit: r.Limit()}}}
 }
 
 // all returns the known effective rules, in the order of their places.
@@ -122,9 +122,7 @@ func (o *overlays) list() (all []*rule) {
 	}
 	if len(all) >= maxOverlays {
 		rest := o.match([]int{0}, o.rest).list[0]
-		c := *rest.Rule
-		c.Rule = config.Rule{Name: restName, Glob: "*", Quota: c.Quota, Queue: c.Queue}
-		rest.Rule = &c
+		rest.Rule.Rule = config.Rule{Name: restName, Glob: "*", Quota: rest.Quota, Queue: rest.Queue}
 		all = append(all, rest)
 	}
 	return all

@@ -17,7 +17,7 @@ import (
 
 // A rule is a compiled rule with its state. It does not change.
 type rule struct {
-	*ruleset.Rule
+	ruleset.Rule
 	*state
 	counts *counts
 	// baseLimit is the limit under which the rule uses buckets that it shares with
@@ -107,7 +107,7 @@ func (s *Server) compile(cfg *config.Rules, old *rules) (*rules, error) {
 	}
 	memory := s.share(cfg)
 	for _, c := range set.Rules {
-		r := &rule{Rule: c}
+		r := &rule{Rule: *c}
 		if w := was[c.Name]; w != nil && keepsState(&w.Rule.Rule, &c.Rule) {
 			r.state = w.state
 		} else if r.state, err = s.newState(&c.Rule, memory); err != nil {

@@ -58,7 +58,7 @@ func New(c *clock.Clock, q config.Quota, per config.Per, memory int) (Buckets, e
 		return single{rate.New(bucketOf(q), rate.Config{MaxDebt: math.MaxInt32}), c}, nil
 	}
 	l, err := keyedtable.NewBuckets[string](bucketOf(q), keyedtable.Config{Memory: memory, MaxDebt: math.MaxInt32, NoTop: true})
-	return many{l, c}, err
+	return &many{l, c}, err
 }
 
 // SharedWindows returns windows of one length. Every call passes its limit.
@@ -84,9 +84,9 @@ type many struct {
 	clock *clock.Clock
 }
 
-func (m many) Kind() string { return "keyed" }
+func (m *many) Kind() string { return "keyed" }
 
-func (m many) Take(key string, fingerprint uint64, at time.Duration, n, limit int) weir.Decision {
+func (m *many) Take(key string, fingerprint uint64, at time.Duration, n, limit int) weir.Decision {
 	when := m.clock.Time(at)
 	d := m.TakeAt(fingerprint, when, n)
 	if limit <= 0 {
@@ -95,19 +95,19 @@ func (m many) Take(key string, fingerprint uint64, at time.Duration, n, limit in
 	return tighten(d, m.QuotaFor(key), n, limit, func() { m.Buckets.Settle(fingerprint, n, 0) }, func() float64 { return m.TokensAt(key, when) })
 }
 
-func (m many) Settle(key string, _ time.Duration, was, n int) int {
+func (m *many) Settle(key string, _ time.Duration, was, n int) int {
 	return m.Buckets.Settle(m.Fingerprint(key), was, n)
 }
 
-func (m many) Ahead(key string, n, limit int) time.Duration {
+func (m *many) Ahead(key string, n, limit int) time.Duration {
 	q := m.QuotaFor(key)
 	return untilTokens(q, m.TokensAt(key, time.Now()), n+reserve(q, limit))
 }
 
-func (m many) Used(key string) int     { return missing(m.QuotaFor(key), m.TokensAt(key, time.Now())) }
-func (m many) SetQuota(q config.Quota) { m.Buckets.SetQuota(bucketOf(q)) }
+func (m *many) Used(key string) int     { return missing(m.QuotaFor(key), m.TokensAt(key, time.Now())) }
+func (m *many) SetQuota(q config.Quota) { m.Buckets.SetQuota(bucketOf(q)) }
 
-func (m many) Memory() (int, uint64) {
+func (m *many) Memory() (int, uint64) {
 	st := m.Stats()
 	return st.Memory, st.Forgotten
 }
@@ -172,27 +172,27 @@ type windows struct {
 
 func newWindows(c *clock.Clock, q keyedtable.Window, kind string, memory int) (Buckets, error) {
 	l, err := keyedtable.NewWindows[string](q, keyedtable.Config{Memory: memory, MaxDebt: math.MaxInt32, NoTop: true})
-	return windows{l, c, kind}, err
+	return &windows{l, c, kind}, err
 }
 
-func (w windows) Kind() string { return w.kind }
+func (w *windows) Kind() string { return w.kind }
 
-func (w windows) Take(_ string, fingerprint uint64, at time.Duration, n, limit int) weir.Decision {
+func (w *windows) Take(_ string, fingerprint uint64, at time.Duration, n, limit int) weir.Decision {
 	return w.TakeAt(fingerprint, w.clock.Time(at), n, limit)
 }
 
-func (w windows) Settle(key string, at time.Duration, was, n int) int {
+func (w *windows) Settle(key string, at time.Duration, was, n int) int {
 	return w.SettleAt(key, w.clock.Time(at), was, n)
 }
 
-func (w windows) Used(key string) int {
+func (w *windows) Used(key string) int {
 	n, _ := w.Windows.Used(key)
 	return n
 }
 
-func (w windows) SetQuota(q config.Quota) { w.SetWindow(windowsOf(q)) }
+func (w *windows) SetQuota(q config.Quota) { w.SetWindow(windowsOf(q)) }
 
-func (w windows) Memory() (int, uint64) {
+func (w *windows) Memory() (int, uint64) {
 	st := w.Stats()
 	return st.Memory, st.Forgotten
 }
