@@ -33,7 +33,7 @@ func Rows() []Row {
 	limited.MaxWait, mute.MaxWait, mute.Mute = Patience, Patience, true
 	paced := func(r sim.Rate) func() *sim.Guard { return func() *sim.Guard { return &sim.Guard{Rate: &r} } }
 	return []Row{
-		{"no limit", "lets everybody in", 0, unlimited, func() *sim.Guard { return nil }},
+		{"no limit", "admits every request", 0, unlimited, func() *sim.Guard { return nil }},
 		{"ticker", "a tick of a channel, 425 a second, for each", 4, ticking(0), paced(tuned)},
 		{"ticker + 75 ms", "the same, for 75 ms at most", 3, ticking(Patience), paced(mute)},
 		{"rate.Wait, 75 ms", "a token bucket, 425 a second, and a deadline", 1, waiting, paced(limited)},

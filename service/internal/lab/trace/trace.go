@@ -1,10 +1,9 @@
-// Package trace reads and writes the requests of a load test as CSV: one Record for
-// each request.
+// Package trace writes the requests of a load test as CSV: one Record for each
+// request.
 package trace
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -107,85 +106,4 @@ func appendSeconds(b []byte, d time.Duration) []byte {
 		u = -u
 	}
 	return fmt.Appendf(b, "%d.%09d", u/1e9, u%1e9)
-}
-
-// A Reader reads records from CSV. It is not safe for concurrent use.
-type Reader struct {
-	s    *bufio.Scanner
-	line int
-}
-
-// NewReader returns a Reader of r.
-func NewReader(r io.Reader) *Reader { return &Reader{s: bufio.NewScanner(r)} }
-
-// Read returns the next record, or io.EOF after the last. Other errors name
-// the line.
-func (t *Reader) Read() (Record, error) {
-	if t.line == 0 {
-		if line, err := t.next(); err != nil {
-			return Record{}, err
-		} else if line != header {
-			return Record{}, fmt.Errorf("trace: line 1: not a trace: want %s", header)
-		}
-	}
-	line, err := t.next()
-	if err != nil {
-		return Record{}, err
-	}
-	r, err := parse(line)
-	if err != nil {
-		return Record{}, fmt.Errorf("trace: line %d: %w", t.line, err)
-	}
-	return r, nil
-}
-
-func (t *Reader) next() (string, error) {
-	if !t.s.Scan() {
-		if err := t.s.Err(); err != nil {
-			return "", fmt.Errorf("trace: line %d: %w", t.line+1, err)
-		}
-		return "", io.EOF
-	}
-	t.line++
-	return t.s.Text(), nil
-}
-
-func parse(line string) (r Record, err error) {
-	fields := strings.Split(line, ",")
-	if len(fields) != 5 {
-		return r, fmt.Errorf("%d fields: want 5", len(fields))
-	}
-	for i, d := range []*time.Duration{&r.Intended, &r.Start, &r.End} {
-		if *d, err = parseSeconds(fields[i]); err != nil {
-			return r, err
-		}
-	}
-	if r.Status, err = strconv.Atoi(fields[3]); err != nil {
-		return r, fmt.Errorf("status %q: want a number", fields[3])
-	}
-	r.Reason = fields[4]
-	return r, nil
-}
-
-// parseSeconds is the inverse of appendSeconds. It does not round to floating point.
-func parseSeconds(s string) (time.Duration, error) {
-	whole, fraction, ok := strings.Cut(s, ".")
-	digits, negative := strings.CutPrefix(whole, "-")
-	seconds, err := strconv.ParseUint(digits, 10, 63)
-	var nanos uint64
-	if err == nil && ok && len(fraction) == 9 {
-		nanos, err = strconv.ParseUint(fraction, 10, 32)
-	} else if err == nil {
-		err = errors.New("want nine decimals")
-	}
-	if err != nil || seconds > 1<<63/1_000_000_000 {
-		return 0, fmt.Errorf("seconds %q: want a number with nine decimals", s)
-	}
-	u := seconds*1e9 + nanos
-	if negative {
-		u = -u
-	} else if u > 1<<63-1 {
-		return 0, fmt.Errorf("seconds %q: too many", s)
-	}
-	return time.Duration(u), nil
 }

@@ -3,8 +3,8 @@ package trace_test
 import (
 	"bytes"
 	"errors"
-	"io"
 	"math"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -34,33 +34,6 @@ func TestWrite(t *testing.T) {
 `
 	if b.String() != want {
 		t.Errorf("%s: want\n%s", b.String(), want)
-	}
-}
-
-func TestReadErrors(t *testing.T) {
-	const head = "intended_s,start_s,end_s,status,reason\n"
-	for in, want := range map[string]string{
-		"a,b\n":        "line 1: not a trace",
-		head + "1,2\n": "line 2: 2 fields",
-		head + "1.5,0.000000000,0.000000000,200,\n":                   `line 2: seconds "1.5"`,
-		head + "x.000000000,0.000000000,0.000000000,200,\n":           `line 2: seconds "x.000000000"`,
-		head + "9999999999999.000000000,0.000000000,0.000000000,1,\n": `line 2: seconds`,
-		head + "9223372036.854775808,0.000000000,0.000000000,200,\n":  `too many`,
-		head + "0.000000000,0.000000000,0.000000000,ok,\n":            `line 2: status "ok"`,
-		head + "0.000000000,0.000000000,0.000000000,200,\nfoo\n":      "line 3: 1 fields",
-		head + strings.Repeat("x", 100_000):                           "line 2: bufio.Scanner: token too long",
-	} {
-		r := trace.NewReader(strings.NewReader(in))
-		var err error
-		for err == nil {
-			_, err = r.Read()
-		}
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("%.60q: %v: want %q", in, err, want)
-		}
-	}
-	if _, err := trace.NewReader(strings.NewReader("")).Read(); err != io.EOF {
-		t.Errorf("nothing: %v: want EOF", err)
 	}
 }
 
@@ -103,26 +76,33 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// What is written is read, to the nanosecond.
-func FuzzRoundTrip(f *testing.F) {
+// A record is one line of CSV with the exact instants.
+func FuzzWrite(f *testing.F) {
 	f.Add(int64(0), int64(1), int64(-1), 200, "")
 	f.Add(int64(math.MaxInt64), int64(math.MinInt64), int64(999_999_999), -1, "reset")
 	f.Fuzz(func(t *testing.T, intended, start, end int64, status int, reason string) {
-		if strings.ContainsAny(reason, ",\"\r\n") || len(reason) > 1000 {
+		if strings.ContainsAny(reason, ",\"\r\n") {
 			return // a Writer changes it
 		}
-		want := trace.Record{Intended: time.Duration(intended), Start: time.Duration(start), End: time.Duration(end), Status: status, Reason: reason}
+		r := trace.Record{Intended: time.Duration(intended), Start: time.Duration(start), End: time.Duration(end), Status: status, Reason: reason}
 		var b bytes.Buffer
 		w := trace.NewWriter(&b)
-		if err := errors.Join(w.Write(want), w.Flush()); err != nil {
+		if err := errors.Join(w.Write(r), w.Flush()); err != nil {
 			t.Fatal(err)
 		}
-		r := trace.NewReader(&b)
-		if got, err := r.Read(); err != nil || got != want {
-			t.Fatalf("%+v, %v: want %+v", got, err, want)
+		lines := strings.Split(b.String(), "\n")
+		if len(lines) != 3 || lines[2] != "" {
+			t.Fatalf("%q: want a header and one line", b.String())
 		}
-		if _, err := r.Read(); err != io.EOF {
-			t.Fatalf("%v: want EOF", err)
+		fields := strings.Split(lines[1], ",")
+		if len(fields) != 5 || fields[3] != strconv.Itoa(status) || fields[4] != reason {
+			t.Fatalf("%q: want %+v", fields, r)
+		}
+		for i, want := range []int64{intended, start, end} {
+			whole, nanos, _ := strings.Cut(fields[i], ".")
+			if got, err := strconv.ParseInt(whole+nanos, 10, 64); err != nil || got != want || len(nanos) != 9 {
+				t.Errorf("%q: want %d ns: %v", fields[i], want, err)
+			}
 		}
 	})
 }
