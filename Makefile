@@ -31,12 +31,14 @@ test: need lint ## everything that guards the code: installs what it needs, then
 	@echo "== what a release needs"
 	$(MAKE) release-check
 
-lint: ## formatting, vet, staticcheck, tidy modules
+lint: ## formatting, vet, staticcheck, tidy modules, plain words
 	@echo "== gofmt"
 	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "not formatted (run gofmt -w): $$unformatted"; exit 1; }
 	@echo "== go mod tidy"
 	@for m in . $(filter-out service,$(MODULES)); do (cd $$m && GOWORK=off go mod tidy -diff) || exit 1; done
 	@internal/tools/tidy -diff service
+	@echo "== plain words"
+	@cd internal/tools && go run ./plainwords -root ../..
 	@echo "== go vet, staticcheck"
 	@for m in . $(MODULES); do (cd $$m && go vet -tags external ./... && go run $(STATICCHECK) -tags external ./...) || exit 1; done
 

@@ -17,8 +17,8 @@ import (
 	"github.com/weir-go/weir/cache"
 )
 
-// A cacheContender keeps up to so many values, each for ttl, or for ever if
-// that is zero.
+// A cacheContender keeps up to a number of entries, each for ttl, or without an
+// end if ttl is zero.
 type cacheContender interface {
 	set(key string, v int)
 	get(key string) (int, bool)
@@ -134,7 +134,8 @@ func makeCodehex(b *testing.B, ttl time.Duration, o ...codehex.Option[string, in
 	return c
 }
 
-// newCodehex is what the article of examples/expensive uses. It has no bound.
+// newCodehex returns the cache that the article of examples/expensive uses. It
+// has no bound.
 func newCodehex(b *testing.B, _ int, ttl time.Duration) cacheContender { return makeCodehex(b, ttl) }
 
 func newCodehexLRU(b *testing.B, entries int, ttl time.Duration) cacheContender {

@@ -146,7 +146,7 @@ func (tr *trio) String() string {
 // A tally counts what happened, so that the test knows that it tested.
 type tally struct{ kept, cancelled, cancelledLater, allowed, denied, differ int }
 
-// play runs so many random operations, most of them in debt.
+// play runs ops random operations. The bucket is in debt during most of them.
 func (tr *trio) play(r *rand.Rand, ops int, c *tally) {
 	tr.t.Helper()
 	interval := max(1, int64(1e9/tr.quota.Rate()))

@@ -44,7 +44,7 @@ func xFlight(work func()) fetch {
 }
 
 // xFlightChan is the usual way to leave a singleflight.Group when a context
-// ends. The work goes on, whether or not anybody waits for it.
+// ends. The work continues without callers.
 func xFlightChan(work func()) fetch {
 	g := new(singleflight.Group)
 	fn := func() (any, error) { work(); return fetched, nil }
@@ -58,8 +58,8 @@ func xFlightChan(work func()) fetch {
 	}
 }
 
-// xFlightOwn gives the work a context that does not end with the first caller,
-// too, as those do who have been bitten. It does not end with the last one.
+// xFlightOwn also gives the work a context of its own, so that the first caller
+// cannot cancel it for the others. The work continues without callers.
 func xFlightOwn(work func()) fetch {
 	g := new(singleflight.Group)
 	return func(ctx context.Context, key string) bool {

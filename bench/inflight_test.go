@@ -1,5 +1,5 @@
 // Package bench measures weir beside the obvious alternatives, in one run. It
-// is a module of its own, so that they are nobody else's dependencies.
+// is a module of its own, so that users of weir do not depend on them.
 package bench
 
 import (
@@ -102,8 +102,8 @@ func (c channel) admit(context.Context) (func(), bool) {
 	return func() { <-c }, true
 }
 
-// codelLock is github.com/bohde/codel, where nobody may wait: that is how it
-// refuses at once.
+// codelLock is github.com/bohde/codel with a queue of none, so that it rejects at
+// once.
 type codelLock struct{ l *codel.Lock }
 
 func newCodel(n int) contender {
@@ -158,8 +158,8 @@ func (f failsafe) admit(ctx context.Context) (func(), bool) {
 	return p.Record, true
 }
 
-// contenders all have the limit n. Those that adapt do their work at every
-// sample, but are kept from moving it.
+// contenders returns limiters of limit n. The adaptive ones process each sample,
+// but their bounds keep the limit at n.
 func contenders(b *testing.B, n int) map[string]contender {
 	auto, err := limit.NewAuto(limit.Config{Initial: n})
 	if err != nil {

@@ -103,8 +103,8 @@ func (m *mutexMap) allow(key string) bool {
 	return l.Allow()
 }
 
-// shards is the way of who has measured the other two: no limiters, but the
-// theoretical arrival time of each key, in maps with a mutex each.
+// shards is the hand-written alternative: the theoretical arrival time of each key
+// in sharded maps, each with a mutex.
 type shards struct {
 	seed            maphash.Seed
 	epoch           time.Time
@@ -172,8 +172,8 @@ func newTollbooth(every time.Duration, burst int) keyedContender {
 const manyKeys = 1_000_000
 
 // shuffled returns manyKeys keys of 20 bytes in random order. They lie behind
-// one another in memory, so whoever goes through them reads keys as cheaply as
-// from a network buffer, and meets the limiter's own memory at random places.
+// one another in memory, so a loop over them reads keys as cheaply as from a
+// network buffer, and touches the limiter's own memory at random places.
 var shuffled = sync.OnceValue(func() []string {
 	all := new(strings.Builder)
 	for _, i := range rand.New(rand.NewPCG(1, 2)).Perm(manyKeys) {

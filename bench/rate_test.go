@@ -113,7 +113,7 @@ func goLimiterCall(b *testing.B, yes bool) call {
 	}
 }
 
-// clock is what a limiter costs that does no more than read the clock.
+// clock is a limiter that only reads the clock: the least that any can cost.
 func clock(_ *testing.B, yes bool) call {
 	epoch, after := time.Now(), time.Duration(math.MaxInt64)
 	if yes {
@@ -193,15 +193,15 @@ var reserveContenders = []rateContender{
 	}},
 }
 
-// soon is a context that ends before an exhausted limiter lets anybody in, and
-// after the benchmark.
+// soon returns a context that ends after the benchmark, and before an exhausted
+// limiter admits a caller.
 func soon(b *testing.B) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Minute)
 	b.Cleanup(cancel)
 	return ctx
 }
 
-// Those who wait until an hour is over are not let in, but refused at once.
+// Callers that would wait beyond their deadline are rejected at once.
 var waitContenders = []rateContender{
 	{"weir", func(b *testing.B, yes bool) call {
 		l, ctx := newWeirRate(yes), soon(b)

@@ -12,7 +12,7 @@ import (
 	"github.com/weir-go/weir/internal/ratelimitfield"
 )
 
-// fields are what the differential test begins with, before it mutates them.
+// fields are the seeds of the differential test, which mutates them.
 var fields = []string{
 	`"default";r=50;t=30`,
 	`"burst";q=100;w=60,"daily";q=1000;w=86400`,

@@ -5,7 +5,7 @@
 //
 //	make build && cd bench && go run ./serve [-weir ../bin/weir] [-rounds n] [-seconds n]
 //
-// GoCC cannot be fetched as a module, so its figures are those of another
+// GoCC cannot be fetched as a module, so its figures come from another
 // measurement, as multiples of the same floor: there it was built from its sources,
 // allowed all (-m 1000000), and took turns with the floor.
 package main

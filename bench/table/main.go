@@ -6,7 +6,7 @@
 //
 // A benchmark's name is its case and, after the last slash, its contender. A
 // ratio below 1 is cheaper than x/time ("xtime") or, where that is not among
-// the contenders, than the best peer: whoever is neither "weir" nor "floor".
+// the contenders, than the best peer: a contender other than "weir" and "floor".
 //
 // It fails if a benchmark did, or if there is none: a pipe hides the status of
 // go test.
@@ -70,7 +70,7 @@ type benchCase struct {
 	rows []*row
 }
 
-// A row is what was measured of one contender.
+// A row has the measurements of one contender.
 type row struct {
 	name string
 	runs map[measure][]float64
@@ -84,7 +84,7 @@ type measure struct {
 // Name, GOMAXPROCS unless it is 1, iterations, and pairs of value and unit.
 var benchLine = regexp.MustCompile(`^Benchmark(\S+?)(?:-(\d+))?\s+\d+\s+(\S.*)$`)
 
-// add takes a line; those that are no results say nothing.
+// add parses a line of output, and ignores lines without a result.
 func (r *results) add(line string) {
 	m := benchLine.FindStringSubmatch(line)
 	if m == nil {
@@ -136,7 +136,7 @@ func (r *row) median(cpus int, unit string) (float64, bool) {
 	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2, true
 }
 
-// unit is what a case is about: time, unless it reports something else.
+// unit returns the unit that a case compares: time, unless it reports another.
 func (c *benchCase) unit() string {
 	units := []string{}
 	for key := range c.rows[0].runs {

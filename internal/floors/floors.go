@@ -122,12 +122,12 @@ var banned = map[floor][]string{
 	shells: {"net/http", "os", "log"},
 }
 
-// allowedHere are those that one package may import all the same.
+// allowedHere lists imports that a package may have although its floor bans them.
 var allowedHere = map[string][]string{
 	"shape": {"os"}, // os.ErrDeadlineExceeded, which a net.Conn has to return
 }
 
-// bannedHere are those that one package does without, besides its floor's.
+// bannedHere lists imports that a package must not have, besides its floor's.
 var bannedHere = map[string][]string{
 	"service/internal/server":         {"net"},
 	"service/internal/server/decider": {"net"},

@@ -23,7 +23,7 @@ import (
 	"strings"
 )
 
-var riddle = regexp.MustCompile(`(?i)\b(who|whoever|whom|whose|nobody|somebody|everybody|anybody|those that|` +
+var riddle = regexp.MustCompile(`(?i)\b(who|whoever|whom|nobody|somebody|everybody|anybody|those that|` +
 	`is what|are what|is that of|are those|of late|anew|in vain|so many|hears of|has to go|makes place|come to nothing)\b`)
 
 // A place is a line of prose.

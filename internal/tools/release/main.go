@@ -26,7 +26,7 @@ import (
 
 const root = "github.com/weir-go/weir"
 
-// modules are what a release publishes, each after those that it requires.
+// modules lists the modules of a release, each after the modules it requires.
 var modules = []string{"", "grpclimit", "metric", "service"}
 
 func main() {

@@ -151,7 +151,7 @@ func (tab *Tab) Until(what string, ok func() bool) {
 	for deadline := time.Now().Add(patience); !ok(); <-tick.C {
 		if time.Now().After(deadline) {
 			tab.Screenshot("failed")
-			tab.t.Fatalf("waited in vain until %s", what)
+			tab.t.Fatalf("timed out while waiting until %s", what)
 		}
 	}
 }

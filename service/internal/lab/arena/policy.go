@@ -64,7 +64,7 @@ func bohde(outstanding int) *sim.Guard {
 func Policies() []Policy {
 	window := &windowed.Config{}
 	return []Policy{
-		{Name: "none", About: "lets everybody in", guard: func(int) *sim.Guard { return nil }},
+		{Name: "none", About: "admits every request", guard: func(int) *sim.Guard { return nil }},
 		{Name: "static-under", About: "half the knee", guard: times(0.5)},
 		{Name: "static-over", About: "four times the knee", guard: times(4)},
 		{Name: "static-knee", About: "the knee", Outside: true, guard: times(1)},

@@ -13,7 +13,7 @@ import (
 
 // Acceptance: what an answer may allocate, beside what net/http does.
 func TestAllocations(t *testing.T) {
-	plenty := everybody(1e9, s, "")
+	plenty := allKeys(1e9, s, "")
 	for _, tt := range []struct {
 		name, method, url string
 		cfg               httpapi.Config
@@ -22,8 +22,8 @@ func TestAllocations(t *testing.T) {
 	}{
 		{"granted", "POST", "/rate/x", httpapi.Config{}, plenty, 2}, // RateLimit, and its header
 		{"granted without fields", "GET", "/rate/x?canWait=true&n=3", httpapi.Config{NoFields: true}, plenty, 0},
-		{"denied", "POST", "/rate/x", httpapi.Config{}, everybody(0, time.Hour, ""), 2},
-		{"denied by a window, without fields", "POST", "/rate/x", httpapi.Config{NoFields: true}, everybody(0, time.Hour, config.Fixed), 0},
+		{"denied", "POST", "/rate/x", httpapi.Config{}, allKeys(0, time.Hour, ""), 2},
+		{"denied by a window, without fields", "POST", "/rate/x", httpapi.Config{NoFields: true}, allKeys(0, time.Hour, config.Fixed), 0},
 		{"an escaped key", "POST", "/rate/x%2Fy", httpapi.Config{NoFields: true}, plenty, 2},
 		{"no such key", "GET", "/debug/x", httpapi.Config{}, plenty, 1},
 	} {

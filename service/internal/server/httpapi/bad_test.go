@@ -286,7 +286,7 @@ func TestNonsenseWithABodyThatDoesNotCome(t *testing.T) {
 		n++
 		t.Run(fmt.Sprintf("%.60q", r.request), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := serve(t, newSite(t, httpapi.Config{}, everybody(1, time.Hour, config.Fixed)))
+				w := serve(t, newSite(t, httpapi.Config{}, allKeys(1, time.Hour, config.Fixed)))
 				conn := w.dial()
 				defer conn.Close()
 				start := time.Now()
@@ -308,7 +308,7 @@ func TestNonsenseWithABodyThatDoesNotCome(t *testing.T) {
 }
 
 func (r raw) test(t *testing.T) {
-	site := newSite(t, httpapi.Config{}, everybody(1, time.Hour, config.Fixed))
+	site := newSite(t, httpapi.Config{}, allKeys(1, time.Hour, config.Fixed))
 	if r.status == http.StatusTooManyRequests {
 		for _, key := range []string{"a", "a%23fragment", strings.Repeat("k", 1024)} {
 			site.ask("GET", "/rate/"+key, "")

@@ -44,7 +44,7 @@ func TestBatch(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				three := everybody(3, time.Minute, config.Fixed)
+				three := allKeys(3, time.Minute, config.Fixed)
 				three.Regex, three.Glob = "^.$", ""
 				a := newSite(t, httpapi.Config{}, three).ask("POST", "/rate"+tt.url, tt.body, tt.headers...)
 				if a.status != tt.status || strings.TrimSuffix(a.body, "\n") != tt.want {
@@ -65,7 +65,7 @@ func TestBatchIDs(t *testing.T) {
 		"/rate?ids=true": `[{"key":"a","n":3},{"key":"b","n":0},{"key":"b"}]`,
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			site := newSite(t, httpapi.Config{}, everybody(3, time.Hour, config.Fixed))
+			site := newSite(t, httpapi.Config{}, allKeys(3, time.Hour, config.Fixed))
 			a := site.ask("POST", url, body)
 			results := a.json["results"].([]any)
 			ids := make([]string, len(results))
@@ -84,7 +84,7 @@ func TestBatchIDs(t *testing.T) {
 
 // Of a batch that cannot be read nothing is taken, and the answer says where.
 func TestBatchThatCannotBeRead(t *testing.T) {
-	s := newSite(t, httpapi.Config{}, everybody(3, time.Hour, config.Fixed))
+	s := newSite(t, httpapi.Config{}, allKeys(3, time.Hour, config.Fixed))
 	a := s.ask("POST", "/rate", "{\"requests\":[{\"key\":\"a\"},\n  {\"key\":\"ä\", \"m\":2}]}")
 	if want := `cannot read the batch: line 2, column 15: unknown member "m": a request has key and n`; a.status != 400 || a.text("error") != want {
 		t.Errorf("%d %s: want %s", a.status, a.body, want)
@@ -94,7 +94,7 @@ func TestBatchThatCannotBeRead(t *testing.T) {
 
 // The greatest batch is answered whole, and one more is not read.
 func TestBatchBounds(t *testing.T) {
-	s := newSite(t, httpapi.Config{MaxBody: 1 << 20}, everybody(100, time.Hour, ""))
+	s := newSite(t, httpapi.Config{MaxBody: 1 << 20}, allKeys(100, time.Hour, ""))
 	for _, n := range []int{0, 1, 255, 256, 1000, 10_000} {
 		text := body(n)
 		if a := s.ask("POST", "/rate?ids=1", text); a.status != 200 || len(a.json["results"].([]any)) != n || a.json["ok"] != true {
@@ -146,7 +146,7 @@ func (k *kept) Write(p []byte) (int, error) {
 // Bodies that stand in memory at a time are bounded together.
 func TestBodiesAtATime(t *testing.T) {
 	versions(t, func(t *testing.T, version int) {
-		site := newSite(t, httpapi.Config{MaxBody: 64 << 10, BodyTimeout: time.Minute}, everybody(100, time.Hour, ""))
+		site := newSite(t, httpapi.Config{MaxBody: 64 << 10, BodyTimeout: time.Minute}, allKeys(100, time.Hour, ""))
 		w := serve(t, site)
 		half := strings.Repeat(" ", 60<<10)
 		answers := make(chan int, 40)

@@ -31,7 +31,7 @@ var twoBytes = []byte("OK")
 func floorHandler(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(twoBytes) }
 
 func BenchmarkHandler(b *testing.B) {
-	plenty := newAPI(b, httpapi.Config{}, everybody(1e9, time.Second, ""))
+	plenty := newAPI(b, httpapi.Config{}, allKeys(1e9, time.Second, ""))
 	for _, bb := range []struct {
 		name, method, url string
 		h                 http.Handler
@@ -39,10 +39,10 @@ func BenchmarkHandler(b *testing.B) {
 		{"two bytes", "GET", "/rate/x", http.HandlerFunc(floorHandler)},
 		{"rate", "GET", "/rate/x", plenty},
 		{"rate by POST", "POST", "/rate/x", plenty},
-		{"rate without fields", "GET", "/rate/x", newAPI(b, httpapi.Config{NoFields: true}, everybody(1e9, time.Second, ""))},
+		{"rate without fields", "GET", "/rate/x", newAPI(b, httpapi.Config{NoFields: true}, allKeys(1e9, time.Second, ""))},
 		{"rate with a query", "GET", "/rate/x?canWait=true&n=2", plenty},
 		{"rate of an escaped key", "GET", "/rate/a%2Fb", plenty},
-		{"denied", "GET", "/rate/x", newAPI(b, httpapi.Config{}, everybody(0, time.Hour, ""))},
+		{"denied", "GET", "/rate/x", newAPI(b, httpapi.Config{}, allKeys(0, time.Hour, ""))},
 		{"no such path", "GET", "/nowhere", plenty},
 	} {
 		b.Run(bb.name, func(b *testing.B) {
@@ -89,15 +89,15 @@ func (c *tape) SetWriteDeadline(time.Time) error { return nil }
 
 // With all that net/http does for a request, but without the system's part.
 func BenchmarkServed(b *testing.B) {
-	plenty := newAPI(b, httpapi.Config{}, everybody(1e9, time.Second, ""))
+	plenty := newAPI(b, httpapi.Config{}, allKeys(1e9, time.Second, ""))
 	for _, bb := range []struct {
 		name string
 		h    http.Handler
 	}{
 		{"two bytes", http.HandlerFunc(floorHandler)},
 		{"rate", plenty},
-		{"rate without fields", newAPI(b, httpapi.Config{NoFields: true}, everybody(1e9, time.Second, ""))},
-		{"denied", newAPI(b, httpapi.Config{}, everybody(0, time.Hour, ""))},
+		{"rate without fields", newAPI(b, httpapi.Config{NoFields: true}, allKeys(1e9, time.Second, ""))},
+		{"denied", newAPI(b, httpapi.Config{}, allKeys(0, time.Hour, ""))},
 	} {
 		b.Run(bb.name, func(b *testing.B) {
 			b.ReportAllocs()
@@ -127,7 +127,7 @@ func body(n int) string {
 }
 
 func BenchmarkBatch(b *testing.B) {
-	plenty := newAPI(b, httpapi.Config{}, everybody(1e9, time.Second, ""))
+	plenty := newAPI(b, httpapi.Config{}, allKeys(1e9, time.Second, ""))
 	for _, n := range []int{1, 100, 10000} {
 		for _, query := range []string{"", "?ids=true"} {
 			b.Run(fmt.Sprint(n, query), func(b *testing.B) {

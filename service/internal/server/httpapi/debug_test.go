@@ -13,7 +13,7 @@ import (
 func TestDebug(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		queue := 400
-		rule := everybody(2, s, config.Fixed)
+		rule := allKeys(2, s, config.Fixed)
 		rule.Queue = &queue
 		site := newSite(t, httpapi.Config{}, rule)
 		for _, key := range []string{"y", "x", "x", "x", "z%22/"[:4]} {
@@ -50,7 +50,7 @@ func TestDebug(t *testing.T) {
 
 // However many keys there are, the answer is bounded, and JSON.
 func TestDebugOfManyKeys(t *testing.T) {
-	site := newSite(t, httpapi.Config{}, everybody(2, time.Hour, ""))
+	site := newSite(t, httpapi.Config{}, allKeys(2, time.Hour, ""))
 	for i := range 3 {
 		for k := range 10_000 {
 			site.ServeHTTP(&kept{header: map[string][]string{}}, newRequest("POST", fmt.Sprint("/rate/", i, "-", k), ""))

@@ -29,7 +29,7 @@ type gocc struct {
 func overBoth(t *testing.T, cfg httpapi.Config, window time.Duration, limit, queue int, test func(t *testing.T, g *gocc)) {
 	for _, version := range []int{1, 2} {
 		t.Run(fmt.Sprint("HTTP/", version), func(t *testing.T) {
-			rule := everybody(limit, window, config.Fixed)
+			rule := allKeys(limit, window, config.Fixed)
 			rule.Queue = &queue
 			site := newSite(t, cfg, rule)
 			ln, err := net.Listen("tcp", "127.0.0.1:0")

@@ -71,20 +71,20 @@ func named(r config.Rule, name string) config.Rule {
 }
 
 func TestRate(t *testing.T) {
-	shadow := named(everybody(1, time.Hour, ""), "trial")
+	shadow := named(allKeys(1, time.Hour, ""), "trial")
 	shadow.Mode = config.Shadow
-	small := everybody(10, s, config.Fixed)
+	small := allKeys(10, s, config.Fixed)
 	none := 0
-	noQueue := everybody(1, s, config.Fixed)
+	noQueue := allKeys(1, s, config.Fixed)
 	noQueue.Queue = &none
-	patient := everybody(1, 10*s, config.Fixed)
+	patient := allKeys(1, 10*s, config.Fixed)
 	patient.MaxWait = 2 * s
 	for name, tt := range map[string]struct {
 		cfg   httpapi.Config
 		rules []config.Rule
 		steps []step
 	}{
-		"fixed windows": {rules: []config.Rule{everybody(2, s, config.Fixed)}, steps: []step{
+		"fixed windows": {rules: []config.Rule{allKeys(2, s, config.Fixed)}, steps: []step{
 			{method: "POST", url: "/rate/a", status: 200, body: granted,
 				fields: asJSON + "\nRatelimit: \"everybody\";r=1;t=1\nRatelimit-Policy: \"everybody\";q=2;w=1"},
 			{method: "GET", url: "/rate/a", status: 200, body: granted,
@@ -95,7 +95,7 @@ func TestRate(t *testing.T) {
 			{method: "POST", url: "/rate/b", status: 200, body: granted},
 			{after: 700*ms - 1, method: "POST", url: "/rate/a", status: 200, body: granted},
 		}},
-		"a token bucket": {rules: []config.Rule{everybody(60, time.Minute, "")}, steps: []step{
+		"a token bucket": {rules: []config.Rule{allKeys(60, time.Minute, "")}, steps: []step{
 			{method: "POST", url: "/rate/a?n=60", status: 200, body: `{"request_id":"` + uuid + `-60"}`,
 				fields: asJSON + "\nRatelimit: \"everybody\";r=0;t=1\nRatelimit-Policy: \"everybody\";q=60;w=60"},
 			{method: "POST", url: "/rate/a?n=10", status: 429, body: `.*"retry_after_ms":10000}`,
@@ -105,19 +105,19 @@ func TestRate(t *testing.T) {
 			{method: "POST", url: "/rate/a?n=61", status: 429, body: `.*"reason":"over_burst","rule":"everybody"}`,
 				fields: asJSON + "\nRatelimit: \"everybody\";r=60\nRatelimit-Policy: \"everybody\";q=60;w=60"},
 		}},
-		"sliding windows do not say when there is more, unless it is needed": {rules: []config.Rule{everybody(2, s, config.Sliding)}, steps: []step{
+		"sliding windows do not say when there is more, unless it is needed": {rules: []config.Rule{allKeys(2, s, config.Sliding)}, steps: []step{
 			{method: "POST", url: "/rate/a", status: 200, body: granted,
 				fields: asJSON + "\nRatelimit: \"everybody\";r=1\nRatelimit-Policy: \"everybody\";q=2;w=1"},
 			{method: "POST", url: "/rate/a?n=2", status: 429, body: `.*"over_rate".*`},
 		}},
-		"a check takes nothing": {rules: []config.Rule{everybody(1, time.Hour, config.Fixed)}, steps: []step{
+		"a check takes nothing": {rules: []config.Rule{allKeys(1, time.Hour, config.Fixed)}, steps: []step{
 			{method: "GET", url: "/rate/a?n=0", status: 200, body: `{"remaining":1}`},
 			{method: "GET", url: "/rate/a?n=0", status: 200, body: `{"remaining":1}`},
 			{method: "GET", url: "/rate/a", status: 200, body: granted},
 			{method: "GET", url: "/rate/a?n=0", status: 429, body: `.*"retry_after_ms":3600000}`},
 		}},
 		"of several rules all are told of, up to the one that denies": {
-			rules: []config.Rule{named(small, "second"), named(everybody(2, time.Hour, config.Fixed), "hour"), named(small, "never")}, steps: []step{
+			rules: []config.Rule{named(small, "second"), named(allKeys(2, time.Hour, config.Fixed), "hour"), named(small, "never")}, steps: []step{
 				{method: "POST", url: "/rate/a?n=2", status: 200, body: `.*`,
 					fields: asJSON + "\nRatelimit: \"second\";r=8;t=1, \"hour\";r=0;t=3600, \"never\";r=8;t=1" +
 						"\nRatelimit-Policy: \"second\";q=10;w=1, \"hour\";q=2;w=3600, \"never\";q=10;w=1"},
@@ -139,7 +139,7 @@ func TestRate(t *testing.T) {
 			{method: "POST", url: "/rate/a", status: 200, body: `{"request_id":".*"}`, fields: asJSON},
 			{method: "POST", url: "/rate/a?n=0", status: 200, body: `{}`},
 		}},
-		"a problem, for who accepts one": {rules: []config.Rule{everybody(0, s, config.Fixed)}, steps: []step{
+		"a problem, for who accepts one": {rules: []config.Rule{allKeys(0, s, config.Fixed)}, steps: []step{
 			{method: "POST", url: "/rate/a", headers: []string{"Accept: application/problem+json"}, status: 429,
 				body: `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Too Many Requests","status":429,` +
 					`"detail":"rate limit exceeded","violated-policies":\["everybody"\],"error":"rate limit exceeded","key":"a","reason":"over_.*`},
@@ -148,11 +148,11 @@ func TestRate(t *testing.T) {
 			{method: "POST", url: "/rate/a", headers: []string{"Accept: application/problem+json;q=0"}, status: 429, body: `{"error".*`},
 			{method: "POST", url: "/rate/a", headers: []string{"Accept: */*"}, status: 429, body: `{"error".*`},
 		}},
-		"what it waited": {rules: []config.Rule{everybody(1, s, config.Fixed)}, steps: []step{
+		"what it waited": {rules: []config.Rule{allKeys(1, s, config.Fixed)}, steps: []step{
 			{method: "POST", url: "/rate/a", status: 200, body: granted},
 			{after: 250 * ms, method: "POST", url: "/rate/a?canWait=true", status: 200, body: `{"request_id":"` + uuid + `","waited_ms":750,"place":0}`},
 		}},
-		"who cannot make it is told at once": {rules: []config.Rule{everybody(1, 10*s, config.Fixed)}, steps: []step{
+		"who cannot make it is told at once": {rules: []config.Rule{allKeys(1, 10*s, config.Fixed)}, steps: []step{
 			{method: "POST", url: "/rate/a?canWait=true&timeout=1s", status: 200, body: granted},
 			{after: s, method: "POST", url: "/rate/a?canWait=true&timeout=8.9s", status: 429, body: `.*"reason":"too_late",.*"retry_after_ms":9000,"eta_ms":9000,"place":0}`},
 			{method: "POST", url: "/rate/a?canWait=true", headers: []string{"Request-Timeout: 8"}, status: 429, body: `.*"reason":"too_late",.*"eta_ms":9000.*`},
@@ -182,7 +182,7 @@ func TestRate(t *testing.T) {
 			{method: "POST", url: "/rate/a?canWait=true&maxRequestsInQueue=0", status: 429, body: `.*"queue_full".*`},
 			{method: "POST", url: "/rate/a?canWait=true&maxRequestsInQueue=1", status: 200, body: `.*"waited_ms":1000.*`},
 		}},
-		"keys are as they were meant": {rules: []config.Rule{everybody(0, s, config.Fixed)}, steps: []step{
+		"keys are as they were meant": {rules: []config.Rule{allKeys(0, s, config.Fixed)}, steps: []step{
 			{method: "GET", url: "/rate/a%2Fb%2F%2Fc", status: 429, body: `.*"key":"a/b//c",.*`},
 			{method: "GET", url: "/rate/%20+a%20b%20", status: 429, body: `.*"key":"\+a b",.*`},
 			{method: "GET", url: "/rate/..", status: 429, body: `.*"key":"..",.*`},
@@ -206,7 +206,7 @@ func TestSettle(t *testing.T) {
 	for name, algorithm := range map[string]config.Algorithm{"a token bucket": "", "fixed windows": config.Fixed, "sliding windows": config.Sliding} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newSite(t, httpapi.Config{}, everybody(10, time.Hour, algorithm))
+				s := newSite(t, httpapi.Config{}, allKeys(10, time.Hour, algorithm))
 				left := func(want string) {
 					t.Helper()
 					(&step{method: "GET", url: "/rate/a?n=0", status: 200, body: `{"remaining":` + want + `}`}).take(t, s)
@@ -234,7 +234,7 @@ func TestSettle(t *testing.T) {
 // A server that is closing lets no request wait; it answers all others.
 func TestClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t, httpapi.Config{}, everybody(1, time.Minute, config.Fixed))
+		s := newSite(t, httpapi.Config{}, allKeys(1, time.Minute, config.Fixed))
 		s.server.Close(false)
 		for _, st := range []step{
 			{method: "POST", url: "/rate/a?canWait=true", status: 200, body: granted},
@@ -266,7 +266,7 @@ func TestAuthorize(t *testing.T) {
 			}
 		}
 		return errors.New("not yours")
-	}}, everybody(100, time.Hour, config.Fixed))
+	}}, allKeys(100, time.Hour, config.Fixed))
 	const body = `[{"key":"a"},{"key":"a"},{"key":"b"},{"key":"a"}]`
 	for _, tt := range []struct {
 		method, url, body string
@@ -329,7 +329,7 @@ func TestConfig(t *testing.T) {
 }
 
 func TestStats(t *testing.T) {
-	s := newSite(t, httpapi.Config{}, everybody(1, time.Hour, config.Fixed))
+	s := newSite(t, httpapi.Config{}, allKeys(1, time.Hour, config.Fixed))
 	s.ask("POST", "/rate/a", "")
 	s.ask("POST", "/rate/a", "")
 	s.ask("POST", "/rate/a", "")

@@ -43,8 +43,8 @@ func siteOf(t testing.TB, cfg httpapi.Config, rules config.Rules) *site {
 	return &site{api, srv, t}
 }
 
-// everybody is a rule for all keys.
-func everybody(n int, period time.Duration, algorithm config.Algorithm) config.Rule {
+// allKeys returns a rule for all keys.
+func allKeys(n int, period time.Duration, algorithm config.Algorithm) config.Rule {
 	return config.Rule{Name: "everybody", Glob: "*", Quota: config.Quota{Rate: config.Rate{Count: n, Period: period}, Algorithm: algorithm}}
 }
 

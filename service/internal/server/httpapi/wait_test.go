@@ -43,7 +43,7 @@ func fetch(t *testing.T, c *http.Client, method, path, body string) *answer {
 // Waiting requests are served in order of arrival.
 func TestFirstComeFirstServed(t *testing.T) {
 	versions(t, func(t *testing.T, version int) {
-		s := newSite(t, httpapi.Config{}, everybody(1, time.Second, config.Fixed))
+		s := newSite(t, httpapi.Config{}, allKeys(1, time.Second, config.Fixed))
 		c := serve(t, s).client(version)
 		start := time.Now()
 		fetch(t, c, "POST", "/rate/a", "")
@@ -76,7 +76,7 @@ func TestLeave(t *testing.T) {
 }
 
 func testLeave(t *testing.T, version int, what, body string) {
-	one := everybody(1, 10*s, config.Fixed)
+	one := allKeys(1, 10*s, config.Fixed)
 	one.Concurrency = &config.Concurrency{Limit: 1, TTL: 10 * s}
 	s := newSite(t, httpapi.Config{}, one)
 	c := serve(t, s).client(version)
@@ -124,7 +124,7 @@ func (lost) Err() error { return context.Canceled }
 // A client that leaves at the instant of its turn takes no tokens.
 func TestLeaveAtOnesTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		site := newSite(t, httpapi.Config{}, everybody(1, s, config.Fixed))
+		site := newSite(t, httpapi.Config{}, allKeys(1, s, config.Fixed))
 		site.ask("POST", "/rate/a", "")
 		time.Sleep(ms)
 		w := httptest.NewRecorder()
@@ -142,7 +142,7 @@ func TestLeaveAtOnesTurn(t *testing.T) {
 // A time-out also ends a wait.
 func TestTimeout(t *testing.T) {
 	versions(t, func(t *testing.T, version int) {
-		none := everybody(1, time.Hour, config.Fixed)
+		none := allKeys(1, time.Hour, config.Fixed)
 		none.Concurrency = &config.Concurrency{Limit: 1, TTL: time.Hour, MaxTTL: time.Hour}
 		site := newSite(t, httpapi.Config{}, none)
 		c := serve(t, site).client(version)
@@ -162,11 +162,11 @@ func TestTimeout(t *testing.T) {
 // the time is over.
 func TestTimeoutUnderOtherRules(t *testing.T) {
 	versions(t, func(t *testing.T, version int) {
-		site := newSite(t, httpapi.Config{}, everybody(1, s, ""))
+		site := newSite(t, httpapi.Config{}, allKeys(1, s, ""))
 		c := serve(t, site).client(version)
 		fetch(t, c, "POST", "/rate/a", "")
 		time.AfterFunc(100*ms, func() {
-			if err := site.server.Reload(&config.Rules{Rules: []config.Rule{everybody(1, time.Hour, "")}}); err != nil {
+			if err := site.server.Reload(&config.Rules{Rules: []config.Rule{allKeys(1, time.Hour, "")}}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -181,7 +181,7 @@ func TestTimeoutUnderOtherRules(t *testing.T) {
 // A body that is not used is read before the wait, and bounded.
 func TestBodyOfAWaiter(t *testing.T) {
 	versions(t, func(t *testing.T, version int) {
-		site := newSite(t, httpapi.Config{}, everybody(1, time.Hour, config.Fixed))
+		site := newSite(t, httpapi.Config{}, allKeys(1, time.Hour, config.Fixed))
 		w := serve(t, site)
 		var sent zeros
 		for _, tt := range []struct {
@@ -222,7 +222,7 @@ func (z *zeros) Read(p []byte) (int, error) {
 // A body that does not come is waited for as long as the Config says.
 func TestSlowBody(t *testing.T) {
 	versions(t, func(t *testing.T, version int) {
-		site := newSite(t, httpapi.Config{BodyTimeout: 3 * s}, everybody(1, time.Hour, config.Fixed))
+		site := newSite(t, httpapi.Config{BodyTimeout: 3 * s}, allKeys(1, time.Hour, config.Fixed))
 		c := serve(t, site).client(version)
 		for _, path := range []string{"/rate/a", "/rate"} {
 			slow, stop := io.Pipe()
@@ -246,7 +246,7 @@ func TestSlowBody(t *testing.T) {
 // The time-out of a body does not end a wait.
 func TestBodyTimeoutEndsWithTheBody(t *testing.T) {
 	versions(t, func(t *testing.T, version int) {
-		site := newSite(t, httpapi.Config{BodyTimeout: s}, everybody(1, time.Minute, config.Fixed))
+		site := newSite(t, httpapi.Config{BodyTimeout: s}, allKeys(1, time.Minute, config.Fixed))
 		c := serve(t, site).client(version)
 		fetch(t, c, "POST", "/rate/a", "body")
 		if a := fetch(t, c, "POST", "/rate/a?canWait=true", "body"); a.status != 200 || a.json["waited_ms"] != 60000.0 {
