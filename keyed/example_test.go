@@ -183,3 +183,17 @@ func ExampleWindows_Settle() {
 	// 120
 	// 120
 }
+
+// Five exports a day, by the calendar of the customer: all days end at midnight.
+func ExampleCalendar() {
+	oslo := time.FixedZone("CET", 3600) // or time.LoadLocation("Europe/Oslo")
+	lim, err := keyed.NewWindows[string](keyed.Window{Limit: 5, Calendar: keyed.Day, Location: oslo}, keyed.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	d := lim.Take("alice", 3)
+	midnight := time.Now().Add(d.ResetAfter).Round(time.Second).In(oslo)
+	fmt.Println(d.Remaining, midnight.Format(time.TimeOnly))
+	// Output: 2 00:00:00
+}

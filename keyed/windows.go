@@ -5,6 +5,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/keyedtable"
+	"github.com/weir-go/weir/internal/window"
 )
 
 // A larger Window.Limit counts as MaxLimit, and a shorter Period as MinPeriod.
@@ -17,17 +18,88 @@ const (
 type Window struct {
 	Limit  int           // events in a window. Zero or less: none
 	Period time.Duration // of a window. Zero or less: the window never ends
-	// Sliding lets the last window fade out over the next (window.Sliding), with
-	// windows that begin with the clock's: those of an hour with the hours of UTC.
-	// Otherwise windows are fixed (window.Fixed), and a key's begin with its first
-	// event.
+	// Sliding lets the events of the last window fade out over the next. Their
+	// estimate, elapsed into a window, is
+	//
+	//	events of the last window · (1 − elapsed/Period) + events of this one
+	//
+	// These windows begin with the clock's: those of an hour with the hours of UTC.
+	// Otherwise a key's window begins with its first event, and each window counts
+	// from zero.
 	Sliding bool
+	// Calendar, if not zero, makes windows the same for all keys. Sliding then has no
+	// effect, and Period only with Clock.
+	Calendar Calendar
+	Location *time.Location // of Calendar. If nil, UTC
 }
 
-// Windows counts the events of every key in windows of time: package window for
-// many keys, as a Limiter is package gcra for many. Where the promise to a client
-// is not about windows, prefer a Limiter. It is safe for concurrent use, and
-// starts no goroutine.
+// A Calendar says when windows begin. A day begins when clocks at the Location
+// first show its date, and ends when the next one begins: it has 23 or 25 hours
+// when clocks change. Weeks, months and years begin with their first day. Windows
+// do not change if the clock of the computer is set.
+type Calendar int
+
+// The Calendars. WeekFromSunday and WeekFromSaturday are weeks that begin on
+// another day.
+const (
+	Clock Calendar = 1 + iota // at multiples of Period since 1970, in UTC: minutes with the minutes of the clock
+	Day
+	Week // from Monday (ISO 8601)
+	WeekFromSunday
+	WeekFromSaturday
+	Month
+	Year
+)
+
+// table returns the Window as the table of counts has it. Its Period bounds the
+// length of a window: a day may have an hour more than 24.
+func (w Window) table() keyedtable.Window {
+	loc := w.Location
+	if loc == nil {
+		loc = time.UTC
+	}
+	epoch := time.Unix(0, 0)
+	t := keyedtable.Window{Limit: w.Limit, Period: w.Period, Sliding: w.Sliding}
+	days := 0
+	switch w.Calendar {
+	case Clock:
+		t.Calendar = window.Every(w.Period, 0)
+	case Day:
+		t.Calendar, days = window.Day(epoch, loc), 1
+	case Week:
+		t.Calendar, days = window.Week(epoch, loc, time.Monday), 7
+	case WeekFromSunday:
+		t.Calendar, days = window.Week(epoch, loc, time.Sunday), 7
+	case WeekFromSaturday:
+		t.Calendar, days = window.Week(epoch, loc, time.Saturday), 7
+	case Month:
+		t.Calendar, days = window.Month(epoch, loc), 31
+	case Year:
+		t.Calendar, days = window.Year(epoch, loc), 366
+	}
+	if days > 0 {
+		t.Period = time.Duration(days)*24*time.Hour + time.Hour
+	}
+	return t
+}
+
+// Windows counts the events of every key in windows of time. It is right where
+// the promise to a client is about windows, such as "5 per calendar day". Otherwise
+// prefer a Limiter, because a window promises less than it seems to:
+//
+//   - Fixed windows admit Limit at the end of one window and Limit again at the
+//     beginning of the next, and all clients that were denied come back when the
+//     window ends.
+//   - Sliding windows take the events of the last window as spread evenly over it.
+//     If they came late, a time d of at most Period sees up to Limit·(1 + d/Period)
+//     events. If they came early, an event may be denied although the last Period
+//     saw fewer than Limit. On Cloudflare's traffic, 0.003 % of 400 million decisions
+//     were wrong ("How we built rate limiting capable of scaling to millions of
+//     domains", 2017).
+//   - A Limiter with a burst of Limit keeps the bound of sliding windows in half
+//     the memory; with a smaller burst it keeps a better one.
+//
+// Windows is safe for concurrent use, and starts no goroutine.
 //
 //	lim, err := keyed.NewWindows[string](keyed.Window{Limit: 1000, Period: time.Hour}, keyed.Config{})
 //	...
@@ -40,7 +112,7 @@ type Windows[K comparable] struct {
 // NewWindows returns Windows that give every key the Window w. The error is
 // Config.Validate's.
 func NewWindows[K comparable](w Window, cfg Config) (*Windows[K], error) {
-	t, err := keyedtable.NewWindows[K](keyedtable.Window(w), keyedtable.Config(cfg))
+	t, err := keyedtable.NewWindows[K](w.table(), keyedtable.Config(cfg))
 	if err != nil {
 		return nil, err
 	}
@@ -69,10 +141,10 @@ func (l *Windows[K]) Settle(key K, at time.Time, was, n int) int {
 // rounded up.
 func (l *Windows[K]) Used(key K) (used int, resetIn time.Duration) { return l.windows.Used(key) }
 
-// SetWindow changes the Window. What a key has used stays used. If Period or
-// Sliding changes, the events that count at that instant count under the new
+// SetWindow changes the Window. What a key has used stays used. If more than
+// Limit changes, the events that count at that instant count under the new
 // Window as if all had come at that instant. So a change gives no key more: from
 // then on, the new Window's promise holds, with what had been used before as a
 // beginning. Each shard is locked for as long as it takes to go through it: well
 // under a millisecond. SetWindow waits for a Snapshot under way.
-func (l *Windows[K]) SetWindow(w Window) { l.windows.SetWindow(keyedtable.Window(w)) }
+func (l *Windows[K]) SetWindow(w Window) { l.windows.SetWindow(w.table()) }

@@ -114,3 +114,107 @@ func TestKeysInDebt(t *testing.T) {
 		}
 	})
 }
+
+// A day ends at midnight at the location, for all keys at once, also for one that
+// begins late, and when a unit comes back or a process takes over.
+func TestCalendar(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // it is midnight in UTC, on a Saturday
+		oslo := time.FixedZone("CET", 3600)
+		day := keyed.Window{Limit: 2, Calendar: keyed.Day, Location: oslo}
+		l := newWindows[int](t, day, keyed.Config{})
+		if d := l.Take(1, 2); !d.OK || d.ResetAfter != 23*time.Hour {
+			t.Errorf("%+v: want it to last until midnight in Oslo", d)
+		}
+		time.Sleep(22 * time.Hour)
+		if d := l.Take(2, 2); !d.OK || d.ResetAfter != time.Hour {
+			t.Errorf("%+v: want the same end", d)
+		}
+		if d := l.Take(1, 1); d.OK || d.RetryAfter != time.Hour {
+			t.Errorf("%+v", d)
+		}
+		if charged := l.Settle(1, time.Now(), 2, 1); charged != 1 {
+			t.Errorf("%d are charged", charged)
+		}
+		l.SetWindow(keyed.Window{Limit: 3, Calendar: keyed.Day, Location: oslo})
+		var kept bytes.Buffer
+		if err := l.Snapshot(&kept); err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range []keyed.Window{day, {Limit: 2, Calendar: keyed.Day}, {Limit: 2, Calendar: keyed.Month}, {Limit: 2, Period: time.Hour}, {Limit: 2, Period: time.Hour, Sliding: true}} {
+			next := newWindows[int](t, w, keyed.Config{})
+			if err := next.Restore(bytes.NewReader(kept.Bytes())); err != nil {
+				t.Fatal(err)
+			}
+			if used, _ := next.Used(1); used != 1 || next.Take(2, 1).OK {
+				t.Errorf("%+v: %d used after a restart: want 1", w, used)
+			}
+			if _, resetIn := next.Used(2); w.Calendar == keyed.Day && resetIn != time.Hour*time.Duration(1+btoi(w.Location == nil)) {
+				t.Errorf("%+v: it lasts for %v: want until midnight", w, resetIn)
+			}
+		}
+		for loc, want := range map[*time.Location]time.Duration{time.UTC: 2 * time.Hour, oslo: time.Hour} {
+			l.SetWindow(keyed.Window{Limit: 3, Calendar: keyed.Day, Location: loc})
+			if used, resetIn := l.Used(1); used != 1 || resetIn != want {
+				t.Errorf("in %v: %d used for %v: want 1 for %v", loc, used, resetIn, want)
+			}
+		}
+		l.SetWindow(keyed.Window{Limit: 3, Calendar: keyed.Day, Location: oslo})
+		time.Sleep(time.Hour)
+		if d := l.Take(1, 3); !d.OK || d.ResetAfter != 24*time.Hour {
+			t.Errorf("%+v: want a new day", d)
+		}
+	})
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func TestCalendars(t *testing.T) {
+	const day = 24 * time.Hour
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(90 * time.Second) // 2000-01-01 00:01:30, a Saturday
+		for c, want := range map[keyed.Calendar]time.Duration{
+			0: time.Minute, keyed.Clock: 30 * time.Second, keyed.Day: day - 90*time.Second,
+			keyed.Week: 2*day - 90*time.Second, keyed.WeekFromSunday: day - 90*time.Second, keyed.WeekFromSaturday: 7*day - 90*time.Second,
+			keyed.Month: 31*day - 90*time.Second, keyed.Year: 366*day - 90*time.Second,
+		} {
+			l := newWindows[string](t, keyed.Window{Limit: 1, Period: time.Minute, Calendar: c, Sliding: c != 0}, keyed.Config{})
+			if d := l.Take("a", 1); !d.OK || d.ResetAfter != want {
+				t.Errorf("calendar %d: %+v: want it to last for %v", c, d, want)
+			}
+			if d := l.Take("a", 1); d.OK || d.RetryAfter != want {
+				t.Errorf("calendar %d: %+v", c, d)
+			}
+		}
+	})
+}
+
+// With a flood of keys, more than memory has places for, no key begins a day of
+// its own: all may be used again at midnight.
+func TestCalendarUnderFlood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newWindows[int](t, keyed.Window{Limit: 2, Calendar: keyed.Day}, keyed.Config{Memory: keyed.MinMemory})
+		time.Sleep(12 * time.Hour)
+		for i := range 20_000 {
+			if d := l.Take(i, 1); d.OK && d.ResetAfter != 12*time.Hour || !d.OK && d.RetryAfter != 12*time.Hour {
+				t.Fatalf("key %d: %+v", i, d)
+			}
+			if _, resetIn := l.Used(i); resetIn != 12*time.Hour {
+				t.Fatalf("key %d lasts for %v", i, resetIn)
+			}
+		}
+		if l.Stats().Forgotten == 0 {
+			t.Error("nothing was forgotten: the flood is too small")
+		}
+		time.Sleep(12 * time.Hour)
+		for i := range 100 {
+			if d := l.Take(i, 1); !d.OK || d.ResetAfter != 24*time.Hour {
+				t.Fatalf("key %d at midnight: %+v", i, d)
+			}
+		}
+	})
+}

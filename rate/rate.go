@@ -33,7 +33,7 @@
 // A rate is the wrong limit for a service with a capacity that is not known or
 // moves with its load: what it can bear is a number in flight, not a number a
 // second. Use package inflight there. For one limit for every user or address,
-// use package keyed. For "5 per calendar day", use package window.
+// use package keyed. For "5 per calendar day", use keyed.Windows.
 package rate
 
 import (

@@ -36,7 +36,7 @@ const (
 // package that is missing here is an error.
 var packages = map[string]floor{
 	"":     words,
-	"gcra": pure, "window": pure, "limit": pure, "internal/codel": pure, "internal/autolimit": pure, "internal/elasticity": pure, "internal/servicetime": pure, "internal/gate": pure, "internal/adaptive": pure, "internal/pacing": pure, "internal/ratelimitfield": pure,
+	"gcra": pure, "internal/window": pure, "limit": pure, "internal/codel": pure, "internal/autolimit": pure, "internal/elasticity": pure, "internal/servicetime": pure, "internal/gate": pure, "internal/adaptive": pure, "internal/pacing": pure, "internal/ratelimitfield": pure,
 	"service/internal/lab/pace": pure, "service/internal/lab/trace": pure, "service/internal/lab/dist": pure, "service/internal/lab/windowed": pure,
 	"rate": shells, "inflight": shells, "codel": shells, "flight": shells, "cache": shells, "keyed": shells, "shape": shells,
 	"throttle": shells, "internal/keyedtable": shells, "internal/pagetable": pure, "internal/heap": words, "internal/outcome": words, "internal/waitq": shells, "internal/siphash": shells, "internal/topk": shells,
@@ -74,7 +74,7 @@ var sideways = map[string][]string{
 	"throttle":                      {"internal/waitq"},
 	"rate":                          {"internal/waitq"},
 	"keyed":                         {"internal/keyedtable"},
-	"internal/pagetable":            {"gcra", "window"},
+	"internal/pagetable":            {"gcra", "internal/window"},
 	"internal/keyedtable":           {"internal/waitq", "internal/siphash", "internal/topk"},
 	"client":                        {"internal/httpheader", "internal/ratelimitfield"},
 	"httplimit":                     {"internal/loadsign", "internal/longlived", "internal/problem", "internal/observe", "internal/admission", "internal/caller", "internal/httpheader", "internal/ratelimitfield"},

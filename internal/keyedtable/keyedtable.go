@@ -43,11 +43,7 @@ const (
 )
 
 // Window is keyed.Window.
-type Window struct {
-	Limit   int
-	Period  time.Duration
-	Sliding bool
-}
+type Window = pagetable.Window
 
 // Config is keyed.Config.
 type Config struct {

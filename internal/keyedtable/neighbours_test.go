@@ -60,7 +60,7 @@ type grant struct {
 }
 
 func newLife(t *testing.T, seed uint64, q Window, maxDepth uint8) *life {
-	f := &life{t: t, r: pagetable.NewRule(pagetable.Window(q), -1), chance: rand.New(rand.NewPCG(seed, 4)), now: 1000 * time.Hour, keys: map[uint64]*biography{}}
+	f := &life{t: t, r: pagetable.NewRule(q, -1), chance: rand.New(rand.NewPCG(seed, 4)), now: 1000 * time.Hour, keys: map[uint64]*biography{}}
 	f.table = newWindowTable(f.r)
 	f.table.shards, f.table.maxDepth = f.table.shards[:1], maxDepth
 	return f

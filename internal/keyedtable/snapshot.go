@@ -183,6 +183,12 @@ const (
 	windowLaw = 'w'
 )
 
+// Kinds of windows in a law; those that are neither have 0.
+const (
+	slidingWindows = 1
+	datedWindows   = 2
+)
+
 var errOtherLaw = errors.New("it has buckets instead of windows, or windows instead of buckets")
 
 // Snapshot writes the buckets of all keys, as keyed.Limiter.Snapshot says.
@@ -267,8 +273,11 @@ func (l *Windows[K]) Snapshot(w io.Writer) error {
 	l.changes.Lock()
 	defer l.changes.Unlock()
 	law := binary.LittleEndian.AppendUint64([]byte{windowLaw, 0}, uint64(l.rule.Period))
-	if l.rule.Sliding {
-		law[1] = 1
+	switch {
+	case l.rule.Sliding:
+		law[1] = slidingWindows
+	case l.rule.Dated():
+		law[1] = datedWindows
 	}
 	return l.write(w, law, func(t *table[K], s *shard[K], at uint64, es *[]entry) uint8 {
 		return copySlots(t, s, at, s.rule.At(t.now()), es)
@@ -283,12 +292,14 @@ func (l *Windows[K]) Restore(r io.Reader) error {
 	l.changes.Lock()
 	defer l.changes.Unlock()
 	return l.read(r, 10, func(law []byte, seed siphash.Key, then time.Duration) (*table[K], func(entry), error) {
-		from := &pagetable.Rule{Period: time.Duration(binary.LittleEndian.Uint64(law[2:])), Sliding: law[1] == 1}
+		from := &pagetable.Rule{Period: time.Duration(binary.LittleEndian.Uint64(law[2:])), Sliding: law[1] == slidingWindows}
 		switch {
 		case law[0] != windowLaw:
 			return nil, nil, errOtherLaw
-		case from.Period < MinPeriod || law[1] > 1:
+		case from.Period < MinPeriod || law[1] > datedWindows:
 			return nil, nil, errors.New("it is of windows that cannot be")
+		case law[1] == datedWindows && l.rule.Dated() && from.Period == l.rule.Period:
+			from = l.rule // in another time zone too
 		}
 		t := l.newTable(seed, l.rule)
 		now := t.now()

@@ -20,7 +20,7 @@ func NewWindows[K comparable](w Window, cfg Config) (*Windows[K], error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	l := &Windows[K]{rule: pagetable.NewRule(pagetable.Window(w), cfg.MaxDebt)}
+	l := &Windows[K]{rule: pagetable.NewRule(w, cfg.MaxDebt)}
 	l.init(cfg)
 	l.table.Store(l.newTable(siphash.New(), l.rule))
 	return l, nil
@@ -105,7 +105,7 @@ func (l *Windows[K]) Ahead(key K, n, limit int) time.Duration {
 func (l *Windows[K]) SetWindow(w Window) {
 	l.changes.Lock()
 	defer l.changes.Unlock()
-	l.rule = pagetable.NewRule(pagetable.Window(w), l.cfg.MaxDebt)
+	l.rule = pagetable.NewRule(w, l.cfg.MaxDebt)
 	t := l.table.Load()
 	for i := range t.shards {
 		t.shards[i].setRule(t, l.rule)
@@ -134,7 +134,7 @@ func (s *shard[K]) take(t *table[K], print uint64, key *K, now time.Duration, n,
 	default:
 		fresh := p.at == 0
 		s.storeCount(t, &p, now, c)
-		if fresh && !s.rule.Sliding {
+		if fresh && !s.rule.Sliding && !s.rule.Dated() {
 			d.ResetAfter = s.rule.Period // it begins its own window, whatever it starts from
 		}
 	}

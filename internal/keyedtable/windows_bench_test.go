@@ -13,8 +13,8 @@ import (
 
 	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/internal/keyedtable"
+	"github.com/weir-go/weir/internal/window"
 	"github.com/weir-go/weir/keyed"
-	"github.com/weir-go/weir/window"
 )
 
 // contenders count the events of every key, up to a limit.

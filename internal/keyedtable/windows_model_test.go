@@ -10,7 +10,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/keyedtable"
-	"github.com/weir-go/weir/window"
+	"github.com/weir-go/weir/internal/window"
 )
 
 // alone is a map of the states of windows: what tally does in bounded memory.

@@ -18,20 +18,20 @@ func TestSetWindow(t *testing.T) {
 		left   int
 		resets time.Duration
 	}{
-		{"a larger limit leaves more", quota{10, m, false}, quota{20, m, false}, 4, 16, 45 * s},
-		{"a smaller one less", quota{10, m, false}, quota{5, m, false}, 4, 1, 45 * s},
-		{"or nothing", quota{10, m, false}, quota{3, m, false}, 4, 0, 45 * s},
-		{"sliding too", quota{10, m, true}, quota{20, m, true}, 4, 16, 75 * s},
-		{"a shorter window begins now", quota{10, m, false}, quota{10, s, false}, 4, 6, s},
-		{"a longer one too", quota{10, m, false}, quota{10, time.Hour, false}, 4, 6, time.Hour},
-		{"what used less than it may is not cut", quota{100, m, false}, quota{10, s, false}, 40, 0, s},
-		{"a shorter one that slides", quota{10, m, true}, quota{10, s, true}, 4, 6, 2 * s},
-		{"a longer one that slides", quota{10, m, true}, quota{10, time.Hour, true}, 4, 6, 2*time.Hour - 45*s},
-		{"to sliding", quota{10, m, false}, quota{10, m, true}, 4, 6, 75 * s},
-		{"from sliding", quota{10, m, true}, quota{10, m, false}, 4, 6, m},
-		{"who used nothing has used nothing", quota{10, m, true}, quota{10, s, false}, 0, 10, 0},
-		{"who had used what has ended neither", quota{10, s, false}, quota{10, m, false}, 4, 10, 0},
-		{"nor what has faded", quota{10, s, true}, quota{10, m, false}, 4, 10, 0},
+		{"a larger limit leaves more", quota{Limit: 10, Period: m}, quota{Limit: 20, Period: m}, 4, 16, 45 * s},
+		{"a smaller one less", quota{Limit: 10, Period: m}, quota{Limit: 5, Period: m}, 4, 1, 45 * s},
+		{"or nothing", quota{Limit: 10, Period: m}, quota{Limit: 3, Period: m}, 4, 0, 45 * s},
+		{"sliding too", quota{Limit: 10, Period: m, Sliding: true}, quota{Limit: 20, Period: m, Sliding: true}, 4, 16, 75 * s},
+		{"a shorter window begins now", quota{Limit: 10, Period: m}, quota{Limit: 10, Period: s}, 4, 6, s},
+		{"a longer one too", quota{Limit: 10, Period: m}, quota{Limit: 10, Period: time.Hour}, 4, 6, time.Hour},
+		{"what used less than it may is not cut", quota{Limit: 100, Period: m}, quota{Limit: 10, Period: s}, 40, 0, s},
+		{"a shorter one that slides", quota{Limit: 10, Period: m, Sliding: true}, quota{Limit: 10, Period: s, Sliding: true}, 4, 6, 2 * s},
+		{"a longer one that slides", quota{Limit: 10, Period: m, Sliding: true}, quota{Limit: 10, Period: time.Hour, Sliding: true}, 4, 6, 2*time.Hour - 45*s},
+		{"to sliding", quota{Limit: 10, Period: m}, quota{Limit: 10, Period: m, Sliding: true}, 4, 6, 75 * s},
+		{"from sliding", quota{Limit: 10, Period: m, Sliding: true}, quota{Limit: 10, Period: m}, 4, 6, m},
+		{"who used nothing has used nothing", quota{Limit: 10, Period: m, Sliding: true}, quota{Limit: 10, Period: s}, 0, 10, 0},
+		{"who had used what has ended neither", quota{Limit: 10, Period: s}, quota{Limit: 10, Period: m}, 4, 10, 0},
+		{"nor what has faded", quota{Limit: 10, Period: s, Sliding: true}, quota{Limit: 10, Period: m}, 4, 10, 0},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -169,7 +169,7 @@ func TestRestoreOfDamagedSnapshots(t *testing.T) {
 	unchanged("a wrong byte")
 	other, endless, buckets := bytes.Clone(good), bytes.Clone(good), bytes.Clone(good)
 	buckets[35] = 'b'
-	other[36] = 2 // neither fixed nor sliding
+	other[36] = 3 // no kind of windows
 	clear(endless[37:45])
 	for bad, want := range map[string]string{
 		"not a snapshot, but long enough to be the header of one": "not a snapshot",

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/window"
+	"github.com/weir-go/weir/internal/window"
 )
 
 // Bounds of a Window: a larger Limit counts as MaxLimit, and a shorter Period as
@@ -15,11 +15,13 @@ const (
 	MinPeriod = time.Millisecond
 )
 
-// A Window is keyed.Window.
+// A Window is keyed.Window. If Calendar is not zero, it has the windows, of which
+// none is longer than Period. Its instants are those of the table: since 1970.
 type Window struct {
-	Limit   int
-	Period  time.Duration
-	Sliding bool
+	Limit    int
+	Period   time.Duration
+	Sliding  bool
+	Calendar window.Calendar
 }
 
 // A Value in a table of windows is the count of a key. Of fixed windows it is the
@@ -39,11 +41,14 @@ type Rule struct {
 	maxDebt int
 	Period  time.Duration // >= MinPeriod
 	Sliding bool
+
+	calendar window.Calendar // of fixed windows; zero: they begin with a key's first event
 }
 
 // NewRule returns the rule of a Window. maxDebt is Config's.
 func NewRule(w Window, maxDebt int) *Rule {
-	r := &Rule{Limit: min(max(w.Limit, 0), MaxLimit), Period: max(w.Period, MinPeriod), Sliding: w.Sliding}
+	r := &Rule{Limit: min(max(w.Limit, 0), MaxLimit), Period: max(w.Period, MinPeriod), Sliding: w.Sliding, calendar: w.Calendar}
+	r.Sliding = r.Sliding && !r.Dated()
 	if w.Period <= 0 {
 		r.Period = weir.Never
 	}
@@ -55,7 +60,21 @@ func NewRule(w Window, maxDebt int) *Rule {
 }
 
 // Alike reports whether counts mean the same under both.
-func (r *Rule) Alike(q *Rule) bool { return r.Period == q.Period && r.Sliding == q.Sliding }
+func (r *Rule) Alike(q *Rule) bool {
+	return r.Period == q.Period && r.Sliding == q.Sliding && r.calendar == q.calendar
+}
+
+// Dated reports whether the windows are those of a Calendar.
+func (r *Rule) Dated() bool { return r.calendar != window.Calendar{} }
+
+// windows returns the calendar of a key with a window that begins, or ends, at the
+// instant at.
+func (r *Rule) windows(at time.Duration) window.Calendar {
+	if r.Dated() {
+		return r.calendar
+	}
+	return window.Every(r.Period, at)
+}
 
 func (r *Rule) slides(limit int) window.Sliding {
 	return window.Sliding{Limit: min(limit, MaxLimit), Period: r.Period}
@@ -65,7 +84,7 @@ func (r *Rule) slides(limit int) window.Sliding {
 func (r *Rule) fixed(c Value, now time.Duration, limit int) window.Fixed {
 	f := window.Fixed{Limit: min(limit, MaxLimit)}
 	if now >= time.Duration(c.A) {
-		f.Calendar = window.Every(r.Period, now)
+		f.Calendar = r.windows(now)
 	}
 	return f
 }
@@ -131,7 +150,7 @@ func (r *Rule) Refund(c Value, at, now time.Duration, n int) (Value, int) {
 	if now >= was.End && was.End != weir.Never {
 		return c, 0
 	}
-	w := window.Fixed{Calendar: window.Every(r.Period, was.End)}.Refund(was, at, n)
+	w := window.Fixed{Calendar: r.windows(was.End)}.Refund(was, at, n)
 	if w.Used == 0 {
 		return Value{}, was.Used // the next event is the first
 	}
@@ -145,7 +164,8 @@ func (r *Rule) Used(c Value, now time.Duration) (int, time.Duration) {
 }
 
 // Ahead returns how long it takes until n events more are counted, one by one.
-// If they are the first, the count is a floor, and they begin a window.
+// If they are the first, the count is a floor, and they begin a window. With a
+// Calendar it is an upper bound.
 func (r *Rule) Ahead(c Value, now time.Duration, n int, first bool) time.Duration {
 	_, d := r.Take(c, now, 0, r.Limit)
 	switch room := d.Remaining; {
@@ -203,8 +223,9 @@ func (r *Rule) aheadSliding(c Value, began time.Duration, n int) time.Duration {
 
 // Begin gives a key that starts from a floor its own window. With the rest of
 // the floor's, a period could meet three windows: that, and one on either side.
+// Windows of a Calendar are the same for all keys.
 func (r *Rule) Begin(c Value, now time.Duration) Value {
-	if now = max(now, 0); !r.Sliding {
+	if now = max(now, 0); !r.Sliding && !r.Dated() {
 		c.A = uint64(now + min(r.Period, weir.Never-now))
 	}
 	return c
@@ -310,6 +331,12 @@ func (r *Rule) Moved(c Value, now time.Duration, from *Rule) Value {
 func (r *Rule) Restored(c Value, then, now time.Duration) Value {
 	if r.Sliding {
 		return slidingCount(min(c.number(), r.number(now)), c.last(), c.this())
+	}
+	if r.Dated() {
+		if _, end := r.calendar.At(now); time.Duration(min(c.A, math.MaxInt64)) > now {
+			c.A = uint64(end)
+		}
+		return Value{c.A, min(c.B, MaxLimit)}
 	}
 	end := time.Duration(min(c.A, math.MaxInt64))
 	end -= min(max(then-now, 0), end)

@@ -28,12 +28,12 @@ func TestCountsAreKept(t *testing.T) {
 		maxDebt int
 		want    Rule
 	}{
-		{Window{5, time.Hour, true}, 0, Rule{5, 5, time.Hour, true}},
-		{Window{5, time.Hour, true}, 2, Rule{5, 2, time.Hour, true}},
-		{Window{5, 0, false}, -1, Rule{5, 0, math.MaxInt64, false}},
-		{Window{-5, 1, false}, 7, Rule{0, 7, MinPeriod, false}},
-		{Window{math.MaxInt, time.Hour, true}, math.MaxInt, Rule{MaxLimit, 0, time.Hour, true}},
-		{Window{1, time.Hour, true}, math.MaxInt, Rule{1, MaxLimit - 1, time.Hour, true}},
+		{Window{Limit: 5, Period: time.Hour, Sliding: true}, 0, Rule{Limit: 5, maxDebt: 5, Period: time.Hour, Sliding: true}},
+		{Window{Limit: 5, Period: time.Hour, Sliding: true}, 2, Rule{Limit: 5, maxDebt: 2, Period: time.Hour, Sliding: true}},
+		{Window{Limit: 5, Period: 0}, -1, Rule{Limit: 5, maxDebt: 0, Period: math.MaxInt64, Sliding: false}},
+		{Window{Limit: -5, Period: 1}, 7, Rule{Limit: 0, maxDebt: 7, Period: MinPeriod, Sliding: false}},
+		{Window{Limit: math.MaxInt, Period: time.Hour, Sliding: true}, math.MaxInt, Rule{Limit: MaxLimit, maxDebt: 0, Period: time.Hour, Sliding: true}},
+		{Window{Limit: 1, Period: time.Hour, Sliding: true}, math.MaxInt, Rule{Limit: 1, maxDebt: MaxLimit - 1, Period: time.Hour, Sliding: true}},
 	} {
 		if r := NewRule(tt.q, tt.maxDebt); *r != tt.want {
 			t.Errorf("%+v, debt %d: %+v: want %+v", tt.q, tt.maxDebt, *r, tt.want)

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/weir-go/weir/window"
+	"github.com/weir-go/weir/internal/window"
 )
 
 // Five per day, by the calendar of the customer.

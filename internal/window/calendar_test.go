@@ -8,7 +8,7 @@ import (
 	_ "time/tzdata" // the same zones on every machine
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/window"
+	"github.com/weir-go/weir/internal/window"
 )
 
 const (

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/window"
+	"github.com/weir-go/weir/internal/window"
 )
 
 // A quota is Fixed or Sliding.
