@@ -128,7 +128,7 @@ func TestPanic(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if s, c := lim.Stats(), i.Stats().Classes[0]; s.Inflight != 0 || s.Ignored != 6 || c.Outcomes[weir.Ignored] != 6 {
+		if s, c := lim.Stats(), i.Stats().Classes[0]; s.Inflight != 0 || s.Outcomes[weir.Ignored] != 6 || c.Outcomes[weir.Ignored] != 6 {
 			t.Errorf("%+v %+v", s, c)
 		}
 	}
@@ -143,7 +143,7 @@ func TestPanic(t *testing.T) {
 		})
 	}()
 	<-done
-	if s := lim.Stats(); s.Inflight != 0 || s.Ignored != 1 {
+	if s := lim.Stats(); s.Inflight != 0 || s.Outcomes[weir.Ignored] != 1 {
 		t.Errorf("%+v", s)
 	}
 }

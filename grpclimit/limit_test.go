@@ -583,7 +583,7 @@ func TestDeadline(t *testing.T) {
 			t.Errorf("%v, %+v", err, lim.Stats())
 		}
 		time.Sleep(time.Minute)
-		if s := lim.Stats(); s.Inflight != 0 || s.TooLate != 1 {
+		if s := lim.Stats(); s.Inflight != 0 || s.Rejected[weir.TooLate] != 1 {
 			t.Errorf("%+v", s)
 		}
 	})

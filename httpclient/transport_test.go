@@ -679,7 +679,7 @@ func TestTheLimitLearnsUntilTheHeader(t *testing.T) {
 			t.Errorf("%+v, at most %v: want the unit held, and one second learnt", st, lim.Usual())
 		}
 		resp.Body.Close()
-		if st := lim.Stats(); st.Inflight != 0 || st.Success != 1 || lim.Usual() != 2*s {
+		if st := lim.Stats(); st.Inflight != 0 || st.Outcomes[weir.Success] != 1 || lim.Usual() != 2*s {
 			t.Errorf("%+v, at most %v: want one success, and nothing more learnt", st, lim.Usual())
 		}
 	})

@@ -77,7 +77,7 @@ func TestALongResponseLeavesTheLimit(t *testing.T) {
 			}
 			time.Sleep(2 * time.Hour)
 			st := s.Stats()
-			if g := st.Classes[0].Limiter; st.LongLived != 0 || g.Inflight != 0 || g.Success != 12 || st.Classes[0].Outcomes[weir.Success] != 12 {
+			if g := st.Classes[0].Limiter; st.LongLived != 0 || g.Inflight != 0 || g.Outcomes[weir.Success] != 12 || st.Classes[0].Outcomes[weir.Success] != 12 {
 				t.Errorf("%+v, %+v: want nothing left of it but a success", st, g)
 			}
 		})

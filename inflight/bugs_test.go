@@ -79,7 +79,7 @@ func TestSlotLeak(t *testing.T) {
 				all.Wait()
 				time.Sleep(time.Second) // until what was abandoned is over
 				s := l.Stats()
-				if s.Inflight != 0 || s.Held != 0 || s.Waiting != 0 || s.Success+s.Dropped+s.Ignored != s.Admitted || s.Abandoned == 0 || s.Evicted == 0 {
+				if s.Inflight != 0 || s.Held != 0 || s.Waiting != 0 || s.Outcomes[weir.Success]+s.Outcomes[weir.Dropped]+s.Outcomes[weir.Ignored] != s.Admitted || s.Abandoned == 0 || l.Evicted() == 0 {
 					t.Errorf("%+v: want nothing left, and some of everything", s)
 				}
 				p := acquire(t, l, 5)
@@ -111,7 +111,7 @@ func TestCallerCancelCountedAsADrop(t *testing.T) {
 			p := acquire(t, l, 1)
 			p.Release(weir.OutcomeOf(context.Canceled))
 		}
-		if s := l.Stats(); s.Limit != 10 || s.Dropped != 0 || s.Overdue != 0 || s.Cancelled != 200 || s.Ignored != 51 {
+		if s := l.Stats(); s.Limit != 10 || s.Outcomes[weir.Dropped] != 0 || s.Rejected[weir.Overdue] != 0 || s.Cancelled != 200 || s.Outcomes[weir.Ignored] != 51 {
 			t.Errorf("%+v: want 200 that cancelled, 51 to ignore, and no drop", s)
 		}
 	})

@@ -88,7 +88,7 @@ func TestAnswerAfterCancel(t *testing.T) {
 				if s.Inflight != 0 || s.Waiting != 0 || s.Cancelled != 0 || requests(s) != 2 {
 					t.Errorf("%+v: want an answer to both, and nothing lost", s)
 				}
-				if s.Success != 1 || s.Success+s.Ignored != s.Admitted {
+				if s.Outcomes[weir.Success] != 1 || s.Outcomes[weir.Success]+s.Outcomes[weir.Ignored] != s.Admitted {
 					t.Errorf("%+v: want the unit that nobody wanted to be ignored", s)
 				}
 			})
@@ -126,10 +126,10 @@ func TestStorm(t *testing.T) {
 	}
 	all.Wait()
 	s := l.Stats()
-	if s.Inflight != 0 || s.Waiting != 0 || s.Success+s.Ignored != s.Admitted {
+	if s.Inflight != 0 || s.Waiting != 0 || s.Outcomes[weir.Success]+s.Outcomes[weir.Ignored] != s.Admitted {
 		t.Errorf("%+v: something is lost", s)
 	}
-	if s.Success != uint64(admitted.Load()) || requests(s) > callers*calls {
+	if s.Outcomes[weir.Success] != uint64(admitted.Load()) || requests(s) > callers*calls {
 		t.Errorf("%+v: %d were admitted of %d", s, admitted.Load(), callers*calls)
 	}
 }
@@ -174,7 +174,7 @@ func TestStormOfChanges(t *testing.T) {
 	callers.Wait()
 	close(done)
 	operators.Wait()
-	if s := l.Stats(); s.Inflight != 0 || s.Waiting != 0 || s.Success != 8*500 {
+	if s := l.Stats(); s.Inflight != 0 || s.Waiting != 0 || s.Outcomes[weir.Success] != 8*500 {
 		t.Errorf("%+v: something is lost", s)
 	}
 }

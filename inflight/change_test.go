@@ -156,7 +156,7 @@ func TestDepth(t *testing.T) {
 		time.Sleep(time.Hour)
 		q.expect("c queue_full 0s", "d queue_full 0s", "a admit 1s", "b admit 2s",
 			"e admit 3s", "f admit 4s", "g queue_full 1s", "h queue_full 2s")
-		if s := l.Stats(); s.QueueFull != 4 || s.Admitted != 5 {
+		if s := l.Stats(); s.Rejected[weir.QueueFull] != 4 || s.Admitted != 5 {
 			t.Errorf("%+v: want four refused, and five admitted", s)
 		}
 	})
@@ -213,7 +213,7 @@ func TestUse(t *testing.T) {
 		time.Sleep(time.Hour)
 		q.expect("a admit 1s", "b admit 20s")
 		held.Release(weir.Success)
-		if s := l.Stats(); s.Inflight != 0 || s.Success != 3 {
+		if s := l.Stats(); s.Inflight != 0 || s.Outcomes[weir.Success] != 3 {
 			t.Errorf("%+v: want nothing in flight", s)
 		}
 	})

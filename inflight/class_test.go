@@ -39,7 +39,7 @@ func TestPriorityIsInTheContext(t *testing.T) {
 		held.Release(weir.Success)
 		time.Sleep(time.Minute)
 		q.expect("sheddable queue_full 0s", "urgent admit 0s", "ordinary admit 1s", "ordinary' admit 2s")
-		if s := l.Stats(); s.Evicted != 1 || s.QueueFull != 0 {
+		if s := l.Stats(); l.Evicted() != 1 || s.Rejected[weir.QueueFull] != 1 {
 			t.Errorf("%+v: want one evicted", s)
 		}
 	})
@@ -77,7 +77,7 @@ func TestPartitionsAreGuaranteed(t *testing.T) {
 		q.as(weir.WithClass(t.Context(), weir.Class{Partition: "unheard of"}), "other", time.Second)
 		time.Sleep(time.Minute)
 		q.expect("batch admit 0s", "batch admit 0s", "web admit 2s", "batch' admit 2s", "web' admit 3s", "other admit 4s")
-		if s := l.Stats(); s.Inflight != 0 || s.Success != 6 {
+		if s := l.Stats(); s.Inflight != 0 || s.Outcomes[weir.Success] != 6 {
 			t.Errorf("%+v", s)
 		}
 	})
@@ -155,7 +155,7 @@ func TestAbandonedWorkStillCounts(t *testing.T) {
 		q.as(t.Context(), "next", time.Second)
 		time.Sleep(100 * time.Millisecond)
 		p.Release(outcome.TimedOut)
-		if s := l.Stats(); s.Held != 1 || s.Inflight != 1 || s.Dropped != 1 || s.Abandoned != 1 {
+		if s := l.Stats(); s.Held != 1 || s.Inflight != 1 || s.Outcomes[weir.Dropped] != 1 || s.Abandoned != 1 {
 			t.Errorf("%+v: want one unit held", s)
 		}
 		time.Sleep(time.Minute)

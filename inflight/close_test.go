@@ -34,11 +34,11 @@ func TestCloseRejectsNewAndWaitingRequests(t *testing.T) {
 			t.Error("TryAcquire after Close")
 		}
 		l.Close()
-		if s := l.Stats(); s.Closed != 5 || s.Inflight != 1 || s.Waiting != 0 || requests(s) != 7 {
+		if s := l.Stats(); s.Rejected[weir.Closed] != 5 || s.Inflight != 1 || s.Waiting != 0 || requests(s) != 7 {
 			t.Errorf("%+v: want 5 closed, and one in flight", s)
 		}
 		two.Release(weir.Success)
-		if s := l.Stats(); s.Inflight != 0 || s.Success != 2 {
+		if s := l.Stats(); s.Inflight != 0 || s.Outcomes[weir.Success] != 2 {
 			t.Errorf("%+v: want that work finishes after Close", s)
 		}
 	})
@@ -197,7 +197,7 @@ func TestTryAcquireTakesTheClass(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	p.Release(weir.Success)
-	if s := l.Stats(); s.Inflight != 0 || s.Success != 1 {
+	if s := l.Stats(); s.Inflight != 0 || s.Outcomes[weir.Success] != 1 {
 		t.Errorf("%+v", s)
 	}
 }

@@ -70,7 +70,7 @@ func TestBrokenContract(t *testing.T) {
 			}()
 			p = acquire(t, l, 1)
 			p.Release(weir.Success)
-			if s := l.Stats(); s.Inflight != 0 || s.Success != 2 || requests(s) != 2 {
+			if s := l.Stats(); s.Inflight != 0 || s.Outcomes[weir.Success] != 2 || requests(s) != 2 {
 				t.Errorf("%+v: want two that came and went", s)
 			}
 		})

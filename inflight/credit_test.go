@@ -3,6 +3,7 @@ package inflight_test
 import (
 	"context"
 	"math/rand/v2"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -30,8 +31,12 @@ func TestCreditCounts(t *testing.T) {
 			t.Fatal("admitted beyond the limit")
 		}
 	}
-	want := inflight.Stats{Limit: 3, Inflight: 3, Admitted: n + 1, Success: n, OverLimit: 1000}
-	if s := l.Stats(); s != want {
+	want := inflight.Stats{
+		Limit: 3, Inflight: 3, Admitted: n + 1,
+		Rejected: map[weir.Reason]uint64{weir.OverLimit: 1000, weir.QueueFull: 0, weir.Overdue: 0, weir.TooLate: 0, weir.Closed: 0},
+		Outcomes: map[weir.Outcome]uint64{weir.Success: n, weir.Dropped: 0, weir.Ignored: 0},
+	}
+	if s := l.Stats(); !reflect.DeepEqual(s, want) {
 		t.Errorf("%+v: want %+v", s, want)
 	}
 	held.Release(weir.Ignored)
@@ -86,7 +91,7 @@ func TestCreditStorm(t *testing.T) {
 	wg.Wait()
 	s := l.Stats()
 	if s.Inflight != 0 || s.Waiting != 0 || s.Admitted != uint64(admitted.Load()) ||
-		s.Success+s.Dropped+s.Ignored != s.Admitted || requests(s) != uint64(asked.Load()) {
+		s.Outcomes[weir.Success]+s.Outcomes[weir.Dropped]+s.Outcomes[weir.Ignored] != s.Admitted || requests(s) != uint64(asked.Load()) {
 		t.Errorf("%+v: of %d requests %d were admitted, and all have left", s, asked.Load(), admitted.Load())
 	}
 	if p, ok := l.TryAcquire(context.Background(), most); !ok {
@@ -167,7 +172,7 @@ func TestAbandonedUntimed(t *testing.T) {
 		}
 		p := acquire(t, l, 4)
 		p.Release(outcome.TimedOut)
-		if s := l.Stats(); s.Abandoned != 1 || s.Dropped != 1 {
+		if s := l.Stats(); s.Abandoned != 1 || s.Outcomes[weir.Dropped] != 1 {
 			t.Errorf("%+v: want one abandoned", s)
 		}
 		time.Sleep(time.Minute)

@@ -56,7 +56,7 @@ func TestReport(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		p.Report(weir.Success)
-		if s := l.Stats(); len(learnt) != 1 || learnt[0].End-learnt[0].Start != time.Second || s.Inflight != 1 || s.Success != 0 {
+		if s := l.Stats(); len(learnt) != 1 || learnt[0].End-learnt[0].Start != time.Second || s.Inflight != 1 || s.Outcomes[weir.Success] != 0 {
 			t.Errorf("%+v, %+v: want a sample of one second, and the unit still held", learnt, s)
 		}
 		if d := l.Usual(); d != 2*time.Second {
@@ -69,7 +69,7 @@ func TestReport(t *testing.T) {
 		}
 		p.Use(1)
 		p.Release(weir.Success)
-		if s := l.Stats(); len(learnt) != 1 || s.Inflight != 0 || s.Success != 1 {
+		if s := l.Stats(); len(learnt) != 1 || s.Inflight != 0 || s.Outcomes[weir.Success] != 1 {
 			t.Errorf("%+v, %+v: want nothing more learnt, and one success", learnt, s)
 		}
 	})
@@ -88,7 +88,7 @@ func TestReportThroughAChain(t *testing.T) {
 	}
 	p.Report(weir.Dropped)
 	p.Release(weir.Dropped)
-	if s := l.Stats(); len(learnt) != 1 || learnt[0].Outcome != weir.Dropped || s.Dropped != 1 || s.Inflight != 0 {
+	if s := l.Stats(); len(learnt) != 1 || learnt[0].Outcome != weir.Dropped || s.Outcomes[weir.Dropped] != 1 || s.Inflight != 0 {
 		t.Errorf("%+v, %+v: want one sample", learnt, s)
 	}
 }

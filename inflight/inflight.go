@@ -274,12 +274,3 @@ func (l *Limiter) SetQueue(queue int, maxWait time.Duration) {
 	l.gate.Configure(l.cfg.rules())
 	l.serveLocked(l.now())
 }
-
-// Queue returns the bounds of the queue; negative values mean what they mean
-// in Config.
-func (l *Limiter) Queue() (queue int, maxWait time.Duration) {
-	l.lock()
-	defer l.unlock()
-	c := l.gate.Config()
-	return c.Queue, c.MaxWait
-}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"reflect"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -66,7 +67,11 @@ func what(err error) string {
 
 // requests is how many a limiter has counted, each once.
 func requests(s inflight.Stats) uint64 {
-	return s.Admitted + s.OverLimit + s.QueueFull + s.Overdue + s.TooLate + s.Evicted + s.Cancelled + s.Closed + uint64(s.Waiting)
+	n := s.Admitted + s.Cancelled + uint64(s.Waiting)
+	for _, rejected := range s.Rejected {
+		n += rejected
+	}
+	return n
 }
 
 // after runs f in d, in a bubble.
@@ -183,7 +188,7 @@ func TestCallers(t *testing.T) {
 					all.Go(func() { c.call(t, l) })
 				}
 				all.Wait()
-				if s := l.Stats(); s.Inflight != 0 || requests(s) != uint64(len(tt.callers)) || s.Success != s.Admitted {
+				if s := l.Stats(); s.Inflight != 0 || requests(s) != uint64(len(tt.callers)) || s.Outcomes[weir.Success] != s.Admitted {
 					t.Errorf("%+v: want %d requests, and all gone", s, len(tt.callers))
 				}
 			})
@@ -237,8 +242,12 @@ func TestTryAcquire(t *testing.T) {
 		synctest.Wait()
 		p = try(3, true)
 		p.Release(weir.Ignored)
-		want := inflight.Stats{Limit: 3, Admitted: 3, OverLimit: 2, Success: 1, Dropped: 1, Ignored: 1}
-		if s := l.Stats(); s != want {
+		want := inflight.Stats{
+			Limit: 3, Admitted: 3,
+			Rejected: map[weir.Reason]uint64{weir.OverLimit: 2, weir.QueueFull: 0, weir.Overdue: 0, weir.TooLate: 0, weir.Closed: 0},
+			Outcomes: map[weir.Outcome]uint64{weir.Success: 1, weir.Dropped: 1, weir.Ignored: 1},
+		}
+		if s := l.Stats(); !reflect.DeepEqual(s, want) {
 			t.Errorf("%+v: want %+v", s, want)
 		}
 	})

@@ -1,11 +1,15 @@
 package inflight
 
-import "time"
+import (
+	"time"
+
+	"github.com/weir-go/weir"
+)
 
 // Stats holds the state of a Limiter and its counts since New. Every request is
-// in exactly one of Admitted, OverLimit, QueueFull, Overdue, TooLate, Evicted,
-// Cancelled, Closed and Waiting. Every admitted request that has left is in exactly
-// one of Success, Dropped and Ignored.
+// in exactly one of Admitted, one reason of Rejected, Cancelled and Waiting. Every
+// admitted request that has left is in exactly one of Outcomes. The maps belong to
+// the caller.
 type Stats struct {
 	Limit    int // units that may be in flight
 	Inflight int // units in flight, the held ones included
@@ -13,26 +17,34 @@ type Stats struct {
 	Waiting  int // requests in the queue
 
 	Admitted  uint64 // on arrival or after a wait
-	OverLimit uint64 // refused: no room and no queue, or more units than the limit
-	QueueFull uint64 // refused: the queue was full
-	Overdue   uint64 // refused after MaxWait in the queue, or by CoDel
-	TooLate   uint64 // refused: the work could not be done by its deadline
-	Evicted   uint64 // refused while in the queue, in favour of a request with a better claim
 	Cancelled uint64 // the context ended while the request was in the queue
-	Closed    uint64 // refused: the Limiter was closed
+
+	// Rejected counts rejections by the Reason that the caller got: OverLimit,
+	// QueueFull, Overdue, TooLate and Closed. All five are present.
+	Rejected map[weir.Reason]uint64
 
 	Waited time.Duration // the sum of the admitted requests' times in the queue
 
-	Success, Dropped, Ignored uint64 // by outcome of the work
-	Abandoned                 uint64 // the part of these that was abandoned: the work may have gone on
+	Outcomes  map[weir.Outcome]uint64 // of the work that has left; all are present
+	Abandoned uint64                  // the part of these that was abandoned: the work may have gone on
 }
 
 // Stats returns the state and the counts. They are consistent with each other.
 func (l *Limiter) Stats() Stats {
 	l.lock()
-	defer l.unlock()
 	s := l.gate.Stats()
 	s.OverLimit += l.credit.overLimit.Load()
 	s.QueueFull += l.credit.queueFull.Load()
-	return Stats(s)
+	l.unlock()
+	return Stats{
+		Limit: s.Limit, Inflight: s.Inflight, Held: s.Held, Waiting: s.Waiting,
+		Admitted: s.Admitted, Cancelled: s.Cancelled,
+		Rejected: map[weir.Reason]uint64{
+			weir.OverLimit: s.OverLimit, weir.QueueFull: s.QueueFull + s.Evicted, weir.Overdue: s.Overdue,
+			weir.TooLate: s.TooLate, weir.Closed: s.Closed,
+		},
+		Waited:    s.Waited,
+		Outcomes:  map[weir.Outcome]uint64{weir.Success: s.Success, weir.Dropped: s.Dropped, weir.Ignored: s.Ignored},
+		Abandoned: s.Abandoned,
+	}
 }

@@ -91,17 +91,15 @@ func (s Scrape) SendDecisions(f *Family, st inflight.Stats, labels ...string) {
 	}
 	send(st.Admitted, "admit", "")
 	send(st.Cancelled, "cancel", "")
-	send(st.OverLimit, "reject", weir.OverLimit.String())
-	send(st.QueueFull+st.Evicted, "reject", weir.QueueFull.String()) // an evicted caller gets QueueFull, too
-	send(st.Overdue, "reject", weir.Overdue.String())
-	send(st.TooLate, "reject", weir.TooLate.String())
-	send(st.Closed, "reject", weir.Closed.String())
+	for why, n := range st.Rejected {
+		send(n, "reject", why.String())
+	}
 }
 
 // SendOutcomes sends the outcomes of an inflight.Limiter to a counter with the
 // label outcome, after the labels given here.
 func (s Scrape) SendOutcomes(f *Family, st inflight.Stats, labels ...string) {
-	s.outcomes(f, map[weir.Outcome]uint64{weir.Success: st.Success, weir.Dropped: st.Dropped, weir.Ignored: st.Ignored}, labels...)
+	s.outcomes(f, st.Outcomes, labels...)
 }
 
 func (s Scrape) outcomes(f *Family, outcomes map[weir.Outcome]uint64, labels ...string) {

@@ -32,8 +32,9 @@ import (
 var update = flag.Bool("update", false, "write the golden file")
 
 var (
-	aLimiter = inflight.Stats{Limit: 10, Closed: 18, Inflight: 9, Held: 2, Waiting: 3, Admitted: 100, Waited: 2500 * time.Millisecond, OverLimit: 11, QueueFull: 12, Overdue: 13,
-		TooLate: 14, Evicted: 1, Cancelled: 15, Success: 80, Dropped: 7, Ignored: 6, Abandoned: 5}
+	aLimiter = inflight.Stats{Limit: 10, Inflight: 9, Held: 2, Waiting: 3, Admitted: 100, Waited: 2500 * time.Millisecond, Cancelled: 15, Abandoned: 5,
+		Rejected: map[weir.Reason]uint64{weir.OverLimit: 11, weir.QueueFull: 13, weir.Overdue: 13, weir.TooLate: 14, weir.Closed: 18},
+		Outcomes: map[weir.Outcome]uint64{weir.Success: 80, weir.Dropped: 7, weir.Ignored: 6}}
 	aThrottle = throttle.Stats{P: 0.25, Requests: 40, Accepts: 30, Sent: 35, Throttled: 5}
 	aBudget   = throttle.RetryStats{Requests: 100, Retries: 6, Allowed: 10, Retried: 60, Exhausted: 4}
 	aKeyed    = keyed.Stats{Denied: 1, Forgotten: 2, Waiting: 3, Memory: 4096, Own: 5}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/httplimit"
 	"github.com/weir-go/weir/inflight"
@@ -66,7 +67,7 @@ func TestHeyKeepsToTheLimit(t *testing.T) {
 	var once sync.Once
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.ServeHTTP(w, r)
-		if lim.Stats().OverLimit > 0 {
+		if lim.Stats().Rejected[weir.OverLimit] > 0 {
 			once.Do(func() { close(refused) })
 		}
 	}))

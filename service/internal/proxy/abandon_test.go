@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/proxy"
 )
 
@@ -59,7 +60,7 @@ func TestAbandonedWorkCounts(t *testing.T) {
 				}
 				time.Sleep(2 * time.Nanosecond)
 				want(t, p, 0, 0)
-				if st := p.Stats(); st.Dropped > 0 != tt.dropped || st.Success+st.Ignored+st.Dropped != 1 {
+				if st := p.Stats(); st.Outcomes[weir.Dropped] > 0 != tt.dropped || st.Outcomes[weir.Success]+st.Outcomes[weir.Ignored]+st.Outcomes[weir.Dropped] != 1 {
 					t.Errorf("%+v: want dropped: %v", st, tt.dropped)
 				}
 			})
@@ -208,7 +209,7 @@ func TestAnswerBreaksOff(t *testing.T) {
 		p.ServeHTTP(httptest.NewRecorder(), r.WithContext(context.WithValue(r.Context(), http.ServerContextKey, &http.Server{})))
 	}()
 	want(t, p, 0, 0)
-	if st := p.Stats(); st.Ignored != 1 {
+	if st := p.Stats(); st.Outcomes[weir.Ignored] != 1 {
 		t.Errorf("%+v: want it ignored", st)
 	}
 }

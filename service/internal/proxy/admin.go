@@ -42,7 +42,9 @@ type Settings struct {
 // Settings returns the settings and the current state.
 func (p *Proxy) Settings() Settings {
 	s := p.Stats()
-	queue, maxWait := p.limiter.Queue()
+	p.mu.Lock()
+	queue, maxWait := p.queue, p.maxWait
+	p.mu.Unlock()
 	return Settings{
 		Limit: s.Mode, Queue: max(queue, 0), MaxWait: settings.Duration(max(maxWait, 0)),
 		LimitNow: s.Limit, Inflight: s.Inflight, Waiting: s.Waiting, Abandoned: s.Abandoned, LongLived: s.LongLived,
@@ -55,7 +57,7 @@ func (p *Proxy) Settings() Settings {
 func (p *Proxy) Set(c Change) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	queue, maxWait := p.limiter.Queue()
+	queue, maxWait := p.queue, p.maxWait
 	if c.Queue != nil {
 		if *c.Queue < 0 {
 			return fmt.Errorf("queue = %d: must be >= 0", *c.Queue)
@@ -76,6 +78,7 @@ func (p *Proxy) Set(c Change) error {
 		p.limit = *c.Limit
 		p.limiter.SetAlgorithm(alg)
 	}
+	p.queue, p.maxWait = queue, maxWait
 	p.limiter.SetQueue(queue, maxWait)
 	p.log.Info("settings changed", "limit", p.limit, "queue", max(queue, 0), "max_wait", max(maxWait, 0))
 	return nil

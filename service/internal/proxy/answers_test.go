@@ -68,7 +68,7 @@ func TestSignsOfLoad(t *testing.T) {
 				time.Sleep(time.Minute)
 				synctest.Wait()
 				st := p.Stats()
-				got := map[weir.Outcome]uint64{weir.Success: st.Success, weir.Dropped: st.Dropped, weir.Ignored: st.Ignored}
+				got := map[weir.Outcome]uint64{weir.Success: st.Outcomes[weir.Success], weir.Dropped: st.Outcomes[weir.Dropped], weir.Ignored: st.Outcomes[weir.Ignored]}
 				for o, n := range got {
 					if o == tt.want && n != 3 || o != tt.want && n != 0 {
 						t.Errorf("outcomes %v: want 3 %v", got, tt.want)
@@ -91,7 +91,7 @@ func TestClientThatLeavesDoesNotLowerTheLimit(t *testing.T) {
 			leave()
 			time.Sleep(5 * s)
 		}
-		if st := p.Stats(); st.Limit != 10 || st.Success != 10 {
+		if st := p.Stats(); st.Limit != 10 || st.Outcomes[weir.Success] != 10 {
 			t.Errorf("%+v: want a limit of 10", st)
 		}
 	})
@@ -172,7 +172,7 @@ func TestRejectionsOfTheQueue(t *testing.T) {
 		check(weir.WithClass(t.Context(), weir.Class{Priority: weir.CriticalPlus}), 200, "")
 		synctest.Wait()
 		st := p.Stats()
-		if st.TooLate != 1 || st.Evicted != 1 || st.QueueFull != 0 {
+		if st.Rejected[weir.TooLate] != 1 || st.Rejected[weir.QueueFull] != 1 {
 			t.Errorf("%+v: want one too late, one evicted", st)
 		}
 		metrics := fetch(p.Admin(), "/metrics").Body.String()

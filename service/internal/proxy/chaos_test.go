@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/service/internal/proxy"
 )
@@ -77,10 +78,10 @@ func chaos(t *testing.T, l proxy.Limit) {
 	}
 	eventually(t, "nothing is in flight", idle(p))
 	st := p.Stats()
-	if sum := st.Admitted + st.OverLimit + st.QueueFull + st.Overdue + st.TooLate + st.Evicted + st.Cancelled; sum > uint64(served.Load()) || sum < uint64(served.Load())*9/10 {
+	if sum := st.Admitted + st.Rejected[weir.OverLimit] + st.Rejected[weir.QueueFull] + st.Rejected[weir.Overdue] + st.Rejected[weir.TooLate] + st.Cancelled; sum > uint64(served.Load()) || sum < uint64(served.Load())*9/10 {
 		t.Errorf("%+v: %d decisions on %d requests", st, sum, served.Load())
 	}
-	if sum := st.Success + st.Dropped + st.Ignored; sum != st.Admitted {
+	if sum := st.Outcomes[weir.Success] + st.Outcomes[weir.Dropped] + st.Outcomes[weir.Ignored]; sum != st.Admitted {
 		t.Errorf("%+v: %d outcomes of %d admitted", st, sum, st.Admitted)
 	}
 	if what := tame(st); what != "" {
@@ -100,7 +101,7 @@ func chaos(t *testing.T, l proxy.Limit) {
 
 // tame says of what there has been too little to prove anything.
 func tame(st proxy.Stats) string {
-	for what, n := range map[string]uint64{"success": st.Success, "dropped": st.Dropped, "ignored": st.Ignored, "overdue": st.Overdue} {
+	for what, n := range map[string]uint64{"success": st.Outcomes[weir.Success], "dropped": st.Outcomes[weir.Dropped], "ignored": st.Outcomes[weir.Ignored], "overdue": st.Rejected[weir.Overdue]} {
 		if n < 100 {
 			return what
 		}

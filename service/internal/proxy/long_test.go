@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/proxy"
 )
 
@@ -97,7 +98,7 @@ func TestLongLivedExchangesLeaveTheLimit(t *testing.T) {
 				long(t, p, 1)
 				time.Sleep(2 * time.Minute)
 				long(t, p, 0)
-				if st := p.Stats(); st.Success != 102 {
+				if st := p.Stats(); st.Outcomes[weir.Success] != 102 {
 					t.Errorf("%+v: want it counted as a success", st)
 				}
 			})
@@ -143,7 +144,7 @@ func TestAHungPathLeavesTheOthersAlone(t *testing.T) {
 		if served < all {
 			t.Errorf("%d of %d served beside a hung path", served, all)
 		}
-		if st := p.Stats(); st.LongLived < 20 || st.Dropped > 0 {
+		if st := p.Stats(); st.LongLived < 20 || st.Outcomes[weir.Dropped] > 0 {
 			t.Errorf("%+v: want those that hang stuck, and no sign of load", st)
 		}
 		wg.Wait()
@@ -166,7 +167,7 @@ func TestAHungOriginKeepsItsUnits(t *testing.T) {
 		want(t, p, 3, 0)
 		time.Sleep(20 * s)
 		want(t, p, 0, 0)
-		if st := p.Stats(); st.Dropped != 3 {
+		if st := p.Stats(); st.Outcomes[weir.Dropped] != 3 {
 			t.Errorf("%+v: want three signs of load", st)
 		}
 	})
@@ -192,7 +193,7 @@ func TestASlowUploadHoldsNoUnit(t *testing.T) {
 		if resp := w.receive(); resp.StatusCode != 200 {
 			t.Errorf("%+v", resp)
 		}
-		if st := p.Stats(); st.Success != 2 || st.Ignored != 1 {
+		if st := p.Stats(); st.Outcomes[weir.Success] != 2 || st.Outcomes[weir.Ignored] != 1 {
 			t.Errorf("%+v: want nothing learnt from how long its client took", st)
 		}
 	})
@@ -226,7 +227,7 @@ func TestTheUnitIsFreeWhenTheOriginIsDone(t *testing.T) {
 		w.send(get)
 		synctest.Wait()
 		long(t, p, 0)
-		if st := p.Stats(); st.Success != 1 {
+		if st := p.Stats(); st.Outcomes[weir.Success] != 1 {
 			t.Errorf("%+v: want a success", st)
 		}
 	})

@@ -3,6 +3,8 @@ package proxy
 import (
 	"context"
 	"time"
+
+	"github.com/weir-go/weir"
 )
 
 // Drain makes /-/ready answer 503. The proxy goes on serving requests.
@@ -26,5 +28,6 @@ func (p *Proxy) Idle(ctx context.Context) error {
 }
 
 func (s Stats) rejected() uint64 {
-	return s.OverLimit + s.QueueFull + s.Evicted + s.Overdue + s.TooLate
+	r := s.Rejected
+	return r[weir.OverLimit] + r[weir.QueueFull] + r[weir.Overdue] + r[weir.TooLate]
 }

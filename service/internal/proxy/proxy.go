@@ -24,6 +24,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -119,8 +120,10 @@ type Proxy struct {
 	metrics *metrics
 	log     *slog.Logger
 
-	mu    sync.Mutex // guards limit, and one Set at a time
-	limit Limit      // as set
+	mu      sync.Mutex    // guards limit, queue and maxWait, and one Set at a time
+	limit   Limit         // as set
+	queue   int           // as set; negative is none
+	maxWait time.Duration // as set; negative is unbounded
 
 	epoch   time.Time
 	long    longlived.Class
@@ -150,7 +153,10 @@ func New(cfg Config) (*Proxy, error) {
 	cfg.Timeout = orDefault(cfg.Timeout, DefaultTimeout)
 	cfg.AbandonedHold = max(orDefault(cfg.AbandonedHold, DefaultAbandonedHold), 0)
 	cfg.ClientTimeout = orDefault(cfg.ClientTimeout, DefaultClientTimeout)
-	p := &Proxy{cfg: cfg, limit: cfg.Limit, log: cfg.Logger, metrics: newMetrics(), epoch: time.Now()}
+	p := &Proxy{
+		cfg: cfg, limit: cfg.Limit, log: cfg.Logger, metrics: newMetrics(), epoch: time.Now(),
+		queue: cmp.Or(cfg.Queue, inflight.DefaultQueue), maxWait: cmp.Or(cfg.MaxWait, inflight.DefaultMaxWait),
+	}
 	p.long.SetMost(cfg.LongLived)
 	if p.log == nil {
 		p.log = slog.Default()

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/proxy"
 )
 
@@ -80,7 +81,7 @@ func TestStream(t *testing.T) {
 		t.Error(err)
 	}
 	eventually(t, "the permit is free", idle(p))
-	if st := p.Stats(); st.Success != 1 {
+	if st := p.Stats(); st.Outcomes[weir.Success] != 1 {
 		t.Errorf("%+v: want a success", st)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/proxy"
 )
 
@@ -51,7 +52,7 @@ func TestSlowUploads(t *testing.T) {
 					t.Errorf("%+v: want %d", resp, tt.status)
 				}
 				synctest.Wait()
-				if st := p.Stats(); st.Dropped != 0 || st.Ignored != tt.ignored || st.Admitted != tt.admitted {
+				if st := p.Stats(); st.Outcomes[weir.Dropped] != 0 || st.Outcomes[weir.Ignored] != tt.ignored || st.Admitted != tt.admitted {
 					t.Errorf("%+v: a slow client says nothing about the origin", st)
 				}
 			})
@@ -98,7 +99,7 @@ func TestOriginThatDoesNotTakeTheBody(t *testing.T) {
 			t.Errorf("%+v after %v: want 504 after 5s", resp, time.Since(began))
 		}
 		time.Sleep(3 * s)
-		if st := p.Stats(); st.Dropped != 1 {
+		if st := p.Stats(); st.Outcomes[weir.Dropped] != 1 {
 			t.Errorf("%+v: want it dropped", st)
 		}
 	})

@@ -1,0 +1,18 @@
+package inflight
+
+import "time"
+
+// Queue returns the bounds of the queue that are in force.
+func (l *Limiter) Queue() (queue int, maxWait time.Duration) {
+	l.lock()
+	defer l.unlock()
+	c := l.gate.Config()
+	return c.Queue, c.MaxWait
+}
+
+// Evicted returns how many waiting requests were rejected in favour of another.
+func (l *Limiter) Evicted() uint64 {
+	l.lock()
+	defer l.unlock()
+	return l.gate.Stats().Evicted
+}
