@@ -86,9 +86,6 @@ func New[K comparable, V any](cfg Config[K, V]) (*Cache[K, V], error) {
 	if bound == 0 {
 		bound = int64(cmp.Or(cfg.Entries, DefaultEntries))
 	}
-	if cfg.Refreshes == 0 {
-		cfg.Refreshes = DefaultRefreshes
-	}
 	c := &Cache[K, V]{
 		cfg: cfg, seed: maphash.MakeSeed(), epoch: time.Now(), size: size[K, V](),
 		lookups: newCounters(), filling: make(map[K]uint64),

@@ -17,8 +17,6 @@ const (
 	MaxEntries = 1<<31 - 1
 	// MaxBytes is the largest Config.Bytes.
 	MaxBytes = 1 << 48
-	// DefaultRefreshes is the default of Config.Refreshes.
-	DefaultRefreshes = 16
 )
 
 // Config configures a Cache. With the zero value it holds DefaultEntries
@@ -60,12 +58,6 @@ type Config[K comparable, V any] struct {
 	// caused it.
 	OnEvict func(key K, value V, why Cause)
 
-	// Refreshes is the largest number of background refreshes at a time, each
-	// with up to two goroutines. If zero, DefaultRefreshes. Beyond it, the old
-	// value is returned, and a later caller tries. A refresh that no caller
-	// waits for is cancelled a minute after its old value may not be returned
-	// any more.
-	Refreshes int
 	// PerKey, if not nil, returns a limiter of the fills of a key, for example
 	// func(key K) weir.Limiter { return lim.For(key) } of a keyed.Limiter. If it
 	// returns nil, there is no limit. It is asked before Limiter.
@@ -106,11 +98,14 @@ type Refresh struct {
 	// the fill may have waited for a limiter until then.
 	StaleIfRejected time.Duration
 
-	// Background makes the refreshes of Early and Stale run on goroutines of
-	// the Cache, so that no caller waits for them. Such a Cache must be closed.
-	// If false, the caller that finds a refresh due waits for it, and others get
-	// the old value.
-	Background bool
+	// Background is how many refreshes of Early and Stale may run at a time in
+	// the background, with up to two goroutines each, so that no caller waits
+	// for them; 16 is enough for most. Beyond it, the old value is returned, and
+	// a later caller tries. A refresh that no caller waits for is cancelled a
+	// minute after its old value may not be returned any more. A Cache with
+	// Background must be closed. If zero, the caller that finds a refresh due
+	// waits for it, and others get the old value.
+	Background int
 	// Timeout bounds each fill, including its wait for limiters. If zero, a
 	// fill's context ends when all callers that wait for it have left. A fill
 	// that ignores its context is waited for.
@@ -150,8 +145,8 @@ func (c Config[K, V]) Validate() error {
 		return fmt.Errorf("cache: Jitter = %v: must be in [0, 1)", c.Jitter)
 	case !(c.Early >= 0) || math.IsInf(c.Early, 0):
 		return fmt.Errorf("cache: Early = %v: must be finite and >= 0", c.Early)
-	case c.Refreshes < 0:
-		return fmt.Errorf("cache: Refreshes = %d: must be >= 0", c.Refreshes)
+	case c.Background < 0:
+		return fmt.Errorf("cache: Background = %d: must be >= 0", c.Background)
 	case c.TTL == 0 && c.TTLOf == nil && (c.Stale > 0 || c.StaleIfError > 0 || c.StaleIfRejected > 0 || c.Jitter > 0 || c.Early > 0):
 		return errors.New("cache: Stale, StaleIfError, StaleIfRejected, Jitter or Early is set: needs TTL or TTLOf")
 	}

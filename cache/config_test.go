@@ -34,7 +34,7 @@ func TestValidate(t *testing.T) {
 		{config{TTL: 1, Refresh: cache.Refresh{Early: -1}}, "cache: Early = -1: must be finite and >= 0"},
 		{config{TTL: 1, Refresh: cache.Refresh{Early: math.NaN()}}, "cache: Early = NaN: must be finite and >= 0"},
 		{config{TTL: 1, Refresh: cache.Refresh{Early: math.Inf(1)}}, "cache: Early = +Inf: must be finite and >= 0"},
-		{config{Refreshes: -1}, "cache: Refreshes = -1: must be >= 0"},
+		{config{Refresh: cache.Refresh{Background: -1}}, "cache: Background = -1: must be >= 0"},
 		{config{Refresh: cache.Refresh{Stale: 1}}, needsTTL}, {config{Refresh: cache.Refresh{StaleIfError: 1}}, needsTTL}, {config{Refresh: cache.Refresh{StaleIfRejected: 1}}, needsTTL},
 		{config{Refresh: cache.Refresh{Jitter: 0.1}}, needsTTL}, {config{Refresh: cache.Refresh{Early: 1}}, needsTTL},
 	} {
@@ -48,7 +48,7 @@ func TestValidate(t *testing.T) {
 	for _, cfg := range []config{
 		{}, {Entries: cache.MaxEntries}, {Bytes: cache.MaxBytes, Cost: cost}, {TTL: 1, Refresh: cache.Refresh{Jitter: 0.999, Early: 1e9}},
 		{TTLOf: func(string, int) time.Duration { return 0 }, Refresh: cache.Refresh{Stale: 1, StaleIfError: 1, StaleIfRejected: 1, Jitter: 0.1, Early: 1}},
-		{Refreshes: 1, Refresh: cache.Refresh{Background: true, ErrorTTL: 1, Timeout: 1}},
+		{Refresh: cache.Refresh{Background: 1, ErrorTTL: 1, Timeout: 1}},
 	} {
 		if err := cfg.Validate(); err != nil {
 			t.Errorf("%+v: %v", cfg, err)

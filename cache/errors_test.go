@@ -265,7 +265,7 @@ func (d *door) Acquire(ctx context.Context, _ int) (weir.Permit, error) {
 // no caller waits.
 func TestRefreshThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCache(t, config{TTL: time.Minute, Refreshes: 1, Refresh: cache.Refresh{Stale: time.Minute, Background: true}})
+		c := newCache(t, config{TTL: time.Minute, Refresh: cache.Refresh{Stale: time.Minute, Background: 1}})
 		defer c.Close()
 		fill := func(context.Context, string) (int, error) { return 1, nil }
 		hang := func(ctx context.Context, _ string) (int, error) { <-ctx.Done(); return 0, ctx.Err() }

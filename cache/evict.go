@@ -9,24 +9,14 @@ import (
 )
 
 // A Cause is why a value left a Cache.
-type Cause uint8
+type Cause string
 
 const (
-	NoRoom   Cause = iota // another value took its place
-	Expired               // it was removed by a sweep
-	Replaced              // there is a new value of the key, or a new one that is not kept
-	Deleted               // by Delete or Purge
+	NoRoom   Cause = "no_room"  // another value took its place
+	Expired  Cause = "expired"  // it was removed by a sweep
+	Replaced Cause = "replaced" // there is a new value of the key, or a new one that is not kept
+	Deleted  Cause = "deleted"  // by Delete or Purge
 )
-
-var causes = [...]string{"no_room", "expired", "replaced", "deleted"}
-
-// String returns the cause as metrics and logs spell it.
-func (c Cause) String() string {
-	if int(c) < len(causes) {
-		return causes[c]
-	}
-	return "unknown"
-}
 
 type eviction[K comparable, V any] struct {
 	e   *entry[K, V]

@@ -170,7 +170,7 @@ func TestGetAll(t *testing.T) {
 		if _, ok := c.Peek("unasked"); ok {
 			t.Error("a key that was not asked for is kept")
 		}
-		if s := c.Stats(); s.Hits != 3 || s.Filled != 1 || s.Failed != 1 || s.Fills != 1 || s.Entries != 2 {
+		if s := c.Stats(); s.Lookups[cache.Hit] != 3 || s.Lookups[cache.Filled] != 1 || s.Lookups[cache.Failed] != 1 || s.Fills != 1 || s.Entries != 2 {
 			t.Errorf("%+v", s)
 		}
 
@@ -178,7 +178,7 @@ func TestGetAll(t *testing.T) {
 		failure = errDown
 		v, err = get("a", "new")
 		expect(v, err, map[string]int{"a": 100}, errDown) // an old value in place of the error
-		if s := c.Stats(); s.Stale != 1 || s.Errors != 1 {
+		if s := c.Stats(); s.Lookups[cache.Stale] != 1 || s.Errors != 1 {
 			t.Errorf("%+v", s)
 		}
 		failure = nil

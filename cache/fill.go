@@ -233,7 +233,7 @@ const patience = time.Minute
 // refresh does the lookup on a new goroutine. It returns false if the caller must
 // do it; then the entry stays marked as being refreshed.
 func (c *Cache[K, V]) refresh(ctx context.Context, l *lookup[K, V]) bool {
-	if !c.cfg.Background {
+	if c.cfg.Background == 0 {
 		return false
 	}
 	c.mu.Lock()
@@ -241,7 +241,7 @@ func (c *Cache[K, V]) refresh(ctx context.Context, l *lookup[K, V]) bool {
 	if c.closed {
 		return false
 	}
-	if c.refreshes == c.cfg.Refreshes {
+	if c.refreshes == c.cfg.Background {
 		l.seen.refreshing.Store(false) // a later caller tries
 		return true
 	}

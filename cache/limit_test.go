@@ -41,7 +41,7 @@ func TestHitsAreNeverRefused(t *testing.T) {
 			t.Error(got)
 		}
 		st := s.c.Stats()
-		if st.Hits != 100 || st.Failed != 100 || st.Rejected != 100 || st.Fills != 102 || st.Errors != 0 {
+		if st.Lookups[cache.Hit] != 100 || st.Lookups[cache.Failed] != 100 || st.Rejected != 100 || st.Fills != 102 || st.Errors != 0 {
 			t.Errorf("%+v: want 100 hits, 100 rejected of 102 fills", st)
 		}
 	})
@@ -104,7 +104,7 @@ func TestStaleIfRejected(t *testing.T) {
 					if got := s.ask(context.Background(), "a"); got == "stale 1" || got[:6] != "failed" {
 						t.Errorf("%s: want a rejection", got)
 					}
-					if st := s.c.Stats(); st.Rejected != 5 || st.Stale != 4 || st.Failed != 1 {
+					if st := s.c.Stats(); st.Rejected != 5 || st.Lookups[cache.Stale] != 4 || st.Lookups[cache.Failed] != 1 {
 						t.Errorf("%+v: want 5 rejections, of which one is seen", st)
 					}
 				})
@@ -115,7 +115,7 @@ func TestStaleIfRejected(t *testing.T) {
 
 // Stale alone is enough for a refresh that is refused, and after it nothing.
 func TestRefusedRefresh(t *testing.T) {
-	for _, background := range []bool{false, true} {
+	for _, background := range []int{0, 16} {
 		cfg := config{TTL: time.Minute, Refresh: cache.Refresh{Stale: time.Minute, Background: background, Limiter: atOnce(1, 24*time.Hour, 1)}}
 		tell(t, cfg, func(s *story) {
 			s.want("filled 1")

@@ -57,7 +57,7 @@ func TestThunderingHerdAtExpiry(t *testing.T) {
 			wg.Wait()
 			s.asked(2)
 			st := s.c.Stats()
-			if want := uint64(5000); stale == 0 && (st.Coalesced != want-1 || st.Stale != 0) || stale > 0 && (st.Stale != want-1 || st.Coalesced != 0) {
+			if want := uint64(5000); stale == 0 && (st.Lookups[cache.Coalesced] != want-1 || st.Lookups[cache.Stale] != 0) || stale > 0 && (st.Lookups[cache.Stale] != want-1 || st.Lookups[cache.Coalesced] != 0) {
 				t.Errorf("%+v: want one of %d who comes late to fill, and the rest to be with him", st, want)
 			}
 		})
@@ -68,7 +68,7 @@ func TestThunderingHerdAtExpiry(t *testing.T) {
 // before the time that ErrorTTL gives, if there is one.
 func TestRefreshFails(t *testing.T) {
 	for _, pause := range []time.Duration{0, 10 * time.Second} {
-		for _, background := range []bool{false, true} {
+		for _, background := range []int{0, 16} {
 			cfg := config{TTL: time.Minute, Refresh: cache.Refresh{Stale: time.Minute, ErrorTTL: pause, Background: background}}
 			tell(t, cfg, func(s *story) {
 				s.want("filled 1")
@@ -97,7 +97,7 @@ func TestRefreshFails(t *testing.T) {
 }
 
 func TestBackgroundNobodyWaits(t *testing.T) {
-	tell(t, config{TTL: time.Minute, Refresh: cache.Refresh{Stale: time.Minute, Background: true}}, func(s *story) {
+	tell(t, config{TTL: time.Minute, Refresh: cache.Refresh{Stale: time.Minute, Background: 16}}, func(s *story) {
 		s.want("filled 1")
 		time.Sleep(time.Minute)
 		s.answers(time.Second, nil)
@@ -109,7 +109,7 @@ func TestBackgroundNobodyWaits(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		s.want("hit 2")
-		if st := s.c.Stats(); st.Filled != 1 || st.Fills != 2 || st.Stale != 100 {
+		if st := s.c.Stats(); st.Lookups[cache.Filled] != 1 || st.Fills != 2 || st.Lookups[cache.Stale] != 100 {
 			t.Errorf("%+v: want a second fill that is nobody's", st)
 		}
 		time.Sleep(2 * time.Minute)
@@ -121,7 +121,7 @@ func TestBackgroundNobodyWaits(t *testing.T) {
 // has the values of its context.
 func TestBackgroundOutlivesItsCaller(t *testing.T) {
 	type name struct{}
-	tell(t, config{TTL: time.Minute, Refresh: cache.Refresh{Stale: time.Minute, Background: true}}, func(s *story) {
+	tell(t, config{TTL: time.Minute, Refresh: cache.Refresh{Stale: time.Minute, Background: 16}}, func(s *story) {
 		s.want("filled 1")
 		time.Sleep(time.Minute)
 		ctx, cancel := context.WithCancel(context.WithValue(context.Background(), name{}, "x"))
@@ -143,11 +143,8 @@ func TestBackgroundOutlivesItsCaller(t *testing.T) {
 }
 
 func TestRefreshesAreBounded(t *testing.T) {
-	for _, bound := range []int{0, 3} {
-		tell(t, config{TTL: time.Minute, Refreshes: bound, Refresh: cache.Refresh{Stale: time.Hour, Background: true}}, func(s *story) {
-			if bound == 0 {
-				bound = cache.DefaultRefreshes
-			}
+	for _, bound := range []int{16, 3} {
+		tell(t, config{TTL: time.Minute, Refresh: cache.Refresh{Stale: time.Hour, Background: bound}}, func(s *story) {
 			for i := range 100 {
 				s.c.Set(fmt.Sprint(i), -1)
 			}
@@ -177,7 +174,7 @@ func TestRefreshesAreBounded(t *testing.T) {
 
 // A background refresh that panics affects no caller.
 func TestBackgroundPanics(t *testing.T) {
-	tell(t, config{TTL: time.Minute, Refreshes: 1, Refresh: cache.Refresh{Stale: time.Minute, Background: true}}, func(s *story) {
+	tell(t, config{TTL: time.Minute, Refresh: cache.Refresh{Stale: time.Minute, Background: 1}}, func(s *story) {
 		s.want("filled 1")
 		time.Sleep(time.Minute)
 		for i := range 3 {
@@ -194,7 +191,7 @@ func TestBackgroundPanics(t *testing.T) {
 }
 
 func TestDeleteDuringABackgroundRefresh(t *testing.T) {
-	tell(t, config{TTL: time.Minute, Refresh: cache.Refresh{Stale: time.Minute, Background: true}}, func(s *story) {
+	tell(t, config{TTL: time.Minute, Refresh: cache.Refresh{Stale: time.Minute, Background: 16}}, func(s *story) {
 		s.want("filled 1")
 		time.Sleep(time.Minute)
 		s.answers(time.Second, nil)
@@ -209,7 +206,7 @@ func TestDeleteDuringABackgroundRefresh(t *testing.T) {
 // Close ends the refreshes, and returns when their fills have returned, also slow
 // ones.
 func TestClose(t *testing.T) {
-	tell(t, config{TTL: time.Minute, Refresh: cache.Refresh{Stale: time.Hour, Background: true}}, func(s *story) {
+	tell(t, config{TTL: time.Minute, Refresh: cache.Refresh{Stale: time.Hour, Background: 16}}, func(s *story) {
 		s.c.Set("b", -1)
 		s.want("filled 1")
 		time.Sleep(time.Minute)
@@ -242,7 +239,7 @@ func TestClose(t *testing.T) {
 
 // A caller that has joined a background refresh gets its value, also after Close.
 func TestCloseLeavesWaitingCallers(t *testing.T) {
-	tell(t, config{TTL: time.Minute, Refresh: cache.Refresh{Stale: time.Second, Background: true}}, func(s *story) {
+	tell(t, config{TTL: time.Minute, Refresh: cache.Refresh{Stale: time.Second, Background: 16}}, func(s *story) {
 		s.want("filled 1")
 		time.Sleep(time.Minute)
 		s.answers(2*time.Second, nil)
@@ -258,7 +255,7 @@ func TestCloseLeavesWaitingCallers(t *testing.T) {
 func TestCloseTogetherWithRefreshes(t *testing.T) {
 	for range 200 {
 		synctest.Test(t, func(t *testing.T) {
-			c := newCache(t, cache.Config[int, int]{TTL: time.Minute, Refresh: cache.Refresh{Stale: time.Hour, Background: true}})
+			c := newCache(t, cache.Config[int, int]{TTL: time.Minute, Refresh: cache.Refresh{Stale: time.Hour, Background: 16}})
 			for i := range 8 {
 				c.Set(i, -1)
 			}
@@ -369,7 +366,7 @@ func TestEarlyInTheForeground(t *testing.T) {
 }
 
 func TestEarlyInTheBackgroundNobodyWaits(t *testing.T) {
-	tell(t, config{TTL: time.Hour, Refresh: cache.Refresh{Early: 1e9, Background: true}}, func(s *story) {
+	tell(t, config{TTL: time.Hour, Refresh: cache.Refresh{Early: 1e9, Background: 16}}, func(s *story) {
 		s.answers(time.Second, nil)
 		s.want("filled 1")
 		for range 100 {
@@ -399,7 +396,7 @@ func TestRefreshThatEndsItsGoroutine(t *testing.T) {
 
 // A refresh in the background leaves nothing when it has ended.
 func TestRefreshesLeaveNothing(t *testing.T) {
-	tell(t, config{TTL: 1, Refresh: cache.Refresh{Stale: time.Hour, Background: true}}, func(s *story) {
+	tell(t, config{TTL: 1, Refresh: cache.Refresh{Stale: time.Hour, Background: 16}}, func(s *story) {
 		refresh := func(n int) {
 			for range n {
 				time.Sleep(1 * time.Nanosecond)
@@ -419,7 +416,7 @@ func TestRefreshesLeaveNothing(t *testing.T) {
 
 // A kept error that has expired is not an old value: all callers wait.
 func TestErrorIsNeverStale(t *testing.T) {
-	for _, background := range []bool{false, true} {
+	for _, background := range []int{0, 16} {
 		tell(t, config{TTL: time.Minute, Refresh: cache.Refresh{Stale: time.Hour, ErrorTTL: time.Second, Background: background}}, func(s *story) {
 			s.answers(0, errDown)
 			s.want("failed: down")

@@ -31,12 +31,9 @@ func (s Status) String() string {
 
 // Stats are the counts since New, and the state.
 type Stats struct {
-	// Each lookup is counted in one of these.
-	Hits      uint64 // answered by a fresh value, or a kept error
-	Stale     uint64 // answered by a value that is no longer fresh
-	Filled    uint64 // waited for a fill that it began
-	Coalesced uint64 // waited for a fill that another began
-	Failed    uint64 // ended with an error that was not kept before
+	// Lookups counts lookups by where their answers came from. All five are
+	// present, and the map belongs to the caller.
+	Lookups map[Status]uint64
 
 	Fills    uint64 // begun, including background and rejected ones
 	Rejected uint64 // fills that a limiter rejected
@@ -59,11 +56,9 @@ func (c *Cache[K, V]) Stats() Stats {
 		s.Bytes = c.policy.cost()
 	}
 	c.mu.Unlock()
-	for _, n := range []struct {
-		status Status
-		to     *uint64
-	}{{Hit, &s.Hits}, {Stale, &s.Stale}, {Filled, &s.Filled}, {Coalesced, &s.Coalesced}, {Failed, &s.Failed}} {
-		*n.to = c.lookups.sum(n.status)
+	s.Lookups = make(map[Status]uint64, statuses)
+	for status := range statuses {
+		s.Lookups[status] = c.lookups.sum(status)
 	}
 	return s
 }

@@ -28,7 +28,7 @@ func TestStorm(t *testing.T) {
 	for name, cfg := range map[string]cache.Config[int, int64]{
 		"all fit":      {},
 		"foreground":   {Entries: 28, TTL: 20, Refresh: cache.Refresh{Stale: time.Hour, StaleIfError: time.Hour, StaleIfRejected: time.Hour, Early: 1}},
-		"background":   {Entries: 28, TTL: 20, Refreshes: 3, Refresh: cache.Refresh{Stale: time.Hour, Background: true, ErrorTTL: 5}},
+		"background":   {Entries: 28, TTL: 20, Refresh: cache.Refresh{Stale: time.Hour, Background: 3, ErrorTTL: 5}},
 		"kept errors":  {Entries: 20, TTL: 20, Refresh: cache.Refresh{StaleIfError: 20, ErrorTTL: 5, Jitter: 0.5, Timeout: 8}},
 		"by cost":      {Bytes: 3000, Cost: cost},
 		"some refused": {Entries: 10, TTL: 20, Refresh: cache.Refresh{StaleIfRejected: time.Hour, Limiter: atOnce(1, 3*time.Nanosecond, 5)}},
@@ -118,10 +118,10 @@ func TestStorm(t *testing.T) {
 				time.Sleep(time.Second) // for abandoned fills
 				synctest.Wait()
 				s := c.Stats()
-				if n := s.Hits + s.Stale + s.Filled + s.Coalesced + s.Failed; n != lookups.Load() {
+				if n := s.Lookups[cache.Hit] + s.Lookups[cache.Stale] + s.Lookups[cache.Filled] + s.Lookups[cache.Coalesced] + s.Lookups[cache.Failed]; n != lookups.Load() {
 					t.Errorf("%+v: %d lookups were counted as %d", s, lookups.Load(), n)
 				}
-				if s.Hits == 0 || s.Fills == 0 || cfg.Background && s.Stale == 0 {
+				if s.Lookups[cache.Hit] == 0 || s.Fills == 0 || cfg.Background > 0 && s.Lookups[cache.Stale] == 0 {
 					t.Errorf("%+v: that was no storm", s)
 				}
 				if cfg.Bytes > 0 {

@@ -206,21 +206,16 @@ func (c *Cache) Purge() {
 // called more than once. It is needed only with Config.Background.
 func (c *Cache) Close() { c.answers.Close() }
 
-// The results of a request.
+// The results of a request, besides each cache.Status.
 const (
-	hit = iota
-	stale
-	filled
-	coalesced
-	passed
+	passed = cache.Coalesced + 1 + iota
 	rejected
-	failed
 	answered
 )
 
 // Stats are the counts since New, and the state. Each request is counted in one
-// of Hits (also for a kept error), Stale, Filled, Coalesced, Failed (no answer:
-// a missed deadline, a client that left, a panic), Passed and Rejected. The
+// of Lookups (Hit also for a kept error, Failed for no answer: a missed deadline,
+// a client that left, a panic), Passed and Rejected. The
 // other fields describe the cache of responses, which also holds marks of
 // resources.
 type Stats struct {
@@ -236,11 +231,9 @@ func (c *Cache) Stats() Stats {
 	if c.errors != nil {
 		s.Bytes += c.errors.Stats().Bytes
 	}
-	for what, to := range [answered]*uint64{
-		hit: &s.Hits, stale: &s.Stats.Stale, filled: &s.Filled, coalesced: &s.Coalesced,
-		passed: &s.Passed, rejected: &s.Rejected, failed: &s.Failed,
-	} {
-		*to = c.counts[what].Load()
+	for status := range s.Lookups {
+		s.Lookups[status] = c.counts[status].Load()
 	}
+	s.Passed, s.Rejected = c.counts[passed].Load(), c.counts[rejected].Load()
 	return s
 }

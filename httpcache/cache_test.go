@@ -56,7 +56,7 @@ func TestOneRunForAThousandColdClients(t *testing.T) {
 		}
 		wg.Wait()
 		g.ran(1, "after all")
-		if s := g.Stats(); s.Filled != 1 || s.Coalesced != 999 {
+		if s := g.Stats(); s.Lookups[cache.Filled] != 1 || s.Lookups[cache.Coalesced] != 999 {
 			t.Errorf("%+v", s)
 		}
 	})
@@ -138,14 +138,14 @@ func TestAHitIsNeverRefused(t *testing.T) {
 		if w.Code != 503 || w.Header().Get("Retry-After") != "2" || w.Header().Get("Content-Type") != "application/problem+json" {
 			t.Errorf("%d %v: want a 503", w.Code, w.Header())
 		}
-		if s := g.Stats(); s.Rejected != 1 || s.Stale != 1 || s.Hits != 100 {
+		if s := g.Stats(); s.Rejected != 1 || s.Lookups[cache.Stale] != 1 || s.Lookups[cache.Hit] != 100 {
 			t.Errorf("%+v", s)
 		}
 	})
 }
 
 func TestStaleWhileOneFetches(t *testing.T) {
-	for _, background := range []bool{false, true} {
+	for _, background := range []int{0, 16} {
 		synctest.Test(t, func(t *testing.T) {
 			n := 0
 			g := newRig(t, Config{DefaultTTL: 10 * time.Second, Refresh: cache.Refresh{Stale: time.Minute, Background: background}}, func(w http.ResponseWriter, r *http.Request) {
@@ -201,7 +201,7 @@ func TestHandlersAreNotMixed(t *testing.T) {
 			t.Errorf("%q: want b", w.Body)
 		}
 	}
-	if s := a.Stats(); s.Hits != 2 || s.Filled != 2 {
+	if s := a.Stats(); s.Lookups[cache.Hit] != 2 || s.Lookups[cache.Filled] != 2 {
 		t.Errorf("%+v", s)
 	}
 }

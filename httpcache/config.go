@@ -89,6 +89,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("httpcache: Bytes = %d: must be from 0 to %d", c.Bytes, int64(cache.MaxBytes))
 	case c.MaxBody < 0 || c.MaxBody > full.Bytes:
 		return fmt.Errorf("httpcache: MaxBody = %d: must be from 0 to Bytes, %d", c.MaxBody, full.Bytes)
+	case c.Background < 0:
+		return fmt.Errorf("httpcache: Background = %d: must be >= 0", c.Background)
 	case !(c.Jitter >= 0 && c.Jitter < 1):
 		return fmt.Errorf("httpcache: Jitter = %v: must be in [0, 1)", c.Jitter)
 	case !(c.Early >= 0 && c.Early <= 1e9):

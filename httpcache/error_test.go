@@ -143,7 +143,7 @@ func TestEveryWaiterPanics(t *testing.T) {
 			if lim.held != 0 || lim.outcomes[0] != weir.Ignored {
 				t.Errorf("%d held, %v", lim.held, lim.outcomes)
 			}
-			if s := g.Stats(); s.Failed != 5 {
+			if s := g.Stats(); s.Lookups[cache.Failed] != 5 {
 				t.Errorf("%+v", s)
 			}
 		})

@@ -77,7 +77,7 @@ func (h *handler) lookup(w http.ResponseWriter, r *http.Request, n name, base ke
 		l.key = c.variant(base, m, r)
 	}
 	v, status, err := c.answers.Lookup(r.Context(), l.key, l.fill)
-	if c.cfg.Background && (status == cache.Stale || c.cfg.Early > 0) || r.Context().Err() != nil {
+	if c.cfg.Background > 0 && (status == cache.Stale || c.cfg.Early > 0) || r.Context().Err() != nil {
 		l.copied.Do(l.copy) // the fill may still run when r belongs to another request
 	}
 	own := l.own.Load()
@@ -146,23 +146,19 @@ func (l *lookup) copy() {
 
 // answer sends a response that a lookup returned.
 func (c *Cache) answer(w http.ResponseWriter, r *http.Request, resp *response, status cache.Status) {
-	switch status {
-	case cache.Hit:
-		c.counts[hit].Add(1)
-		resp.writeKept(w, r, false)
-	case cache.Stale:
-		c.counts[stale].Add(1)
-		resp.writeKept(w, r, true)
-	case cache.Coalesced:
-		c.counts[coalesced].Add(1)
+	if status == cache.Failed { // its own fill made resp
+		status = cache.Filled
+	}
+	c.counts[status].Add(1)
+	switch {
+	case status == cache.Hit, status == cache.Stale:
+		resp.writeKept(w, r, status == cache.Stale)
+	case status == cache.Coalesced:
 		resp.write(w, r, "", collapsed)
+	case resp.kept.Load():
+		resp.write(w, r, "", kept)
 	default:
-		c.counts[filled].Add(1)
-		if resp.kept.Load() {
-			resp.write(w, r, "", kept)
-		} else {
-			resp.write(w, r, "", miss)
-		}
+		resp.write(w, r, "", miss)
 	}
 }
 
@@ -193,7 +189,7 @@ func (c *Cache) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if errors.Is(err, weir.ErrRejected) {
 		c.counts[rejected].Add(1)
 	} else {
-		c.counts[failed].Add(1)
+		c.counts[cache.Failed].Add(1)
 	}
 	if p, ok := errors.AsType[*flight.PanicError](err); ok {
 		if p.Value == http.ErrAbortHandler {

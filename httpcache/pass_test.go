@@ -128,7 +128,7 @@ func TestNoStoreIsAnsweredByWhatIsKept(t *testing.T) {
 		lim.refuse(nil)
 		time.Sleep(2 * time.Minute)
 		is(t, g.get("/", noStore, "Accept: a"), 200, "a", byRequest)
-		if s := g.Stats(); s.Hits != 2 || s.Passed != 3 {
+		if s := g.Stats(); s.Lookups[cache.Hit] != 2 || s.Passed != 3 {
 			t.Errorf("%+v", s)
 		}
 	})

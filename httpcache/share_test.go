@@ -207,7 +207,7 @@ func TestAPrivateResponseSerialisesNoRequests(t *testing.T) {
 		wave(time.Second, "while it is known")
 		time.Sleep(30 * time.Second)
 		wave(2*time.Second, "when it is forgotten")
-		if s := g.Stats(); s.Filled != 2 || s.Passed != 148 || lim.asked != 150 || lim.held != 0 {
+		if s := g.Stats(); s.Lookups[cache.Filled] != 2 || s.Passed != 148 || lim.asked != 150 || lim.held != 0 {
 			t.Errorf("%+v, the limiter was asked %d times, %d are held", s, lim.asked, lim.held)
 		}
 	})

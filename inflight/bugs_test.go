@@ -210,7 +210,7 @@ func TestWaitingAllocatesOnce(t *testing.T) {
 			defer close(done)
 			for range waits {
 				p := <-held
-				for l.Stats().Waiting == 0 {
+				for l.Waiting() == 0 {
 					runtime.Gosched()
 				}
 				p.Release(weir.Success)

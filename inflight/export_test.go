@@ -10,6 +10,13 @@ func (l *Limiter) Queue() (queue int, maxWait time.Duration) {
 	return c.Queue, c.MaxWait
 }
 
+// Waiting returns the number of waiting requests, and does not allocate.
+func (l *Limiter) Waiting() int {
+	l.lock()
+	defer l.unlock()
+	return l.gate.Waiting()
+}
+
 // Evicted returns how many waiting requests were rejected in favour of another.
 func (l *Limiter) Evicted() uint64 {
 	l.lock()

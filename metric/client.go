@@ -123,7 +123,7 @@ func (s Scrape) refusals(paced, throttled, limited uint64) {
 
 func newCache(name string, stats func() cache.Stats) prometheus.Collector {
 	return newCollector(name, cacheFamilies, stats, func(s Scrape, st cache.Stats) {
-		s.lookups(st.Hits, st.Stale, st.Filled, st.Coalesced, st.Failed)
+		s.lookups(st.Lookups)
 		s.count(cacheFills, st.Fills)
 		s.count(cacheRejected, st.Rejected)
 		s.count(cacheErrors, st.Errors)
@@ -134,19 +134,17 @@ func newCache(name string, stats func() cache.Stats) prometheus.Collector {
 
 func newHTTPCache(name string, stats func() httpcache.Stats) prometheus.Collector {
 	return newCollector(name, httpCacheFamilies, stats, func(s Scrape, st httpcache.Stats) {
-		s.lookups(st.Hits, st.Stale, st.Filled, st.Coalesced, st.Failed)
+		s.lookups(st.Lookups)
 		s.count(cacheLookups, st.Passed, "passed")
 		s.count(cacheLookups, st.Rejected, "rejected")
 		s.contents(st.Evicted, st.Entries, st.Bytes)
 	})
 }
 
-func (s Scrape) lookups(hits, stale, filled, coalesced, failed uint64) {
-	s.count(cacheLookups, hits, "hit")
-	s.count(cacheLookups, stale, "stale")
-	s.count(cacheLookups, filled, "filled")
-	s.count(cacheLookups, coalesced, "coalesced")
-	s.count(cacheLookups, failed, "failed")
+func (s Scrape) lookups(lookups map[cache.Status]uint64) {
+	for status, n := range lookups {
+		s.count(cacheLookups, n, status.String())
+	}
 }
 
 func (s Scrape) contents(evicted uint64, entries int, bytes int64) {

@@ -38,14 +38,18 @@ var (
 	aThrottle = throttle.Stats{P: 0.25, Requests: 40, Accepts: 30, Sent: 35, Throttled: 5}
 	aBudget   = throttle.RetryStats{Requests: 100, Retries: 6, Allowed: 10, Retried: 60, Exhausted: 4}
 	aKeyed    = keyed.Stats{Denied: 1, Forgotten: 2, Waiting: 3, Memory: 4096, Own: 5}
-	aCache    = cache.Stats{Hits: 1, Stale: 2, Filled: 3, Coalesced: 4, Failed: 5, Fills: 6, Rejected: 7, Errors: 8, Evicted: 9, TooLarge: 10, Entries: 11, Bytes: 12}
-	aHTTP     = httpcache.Stats{Stats: cache.Stats{Hits: 1, Stale: 2, Filled: 3, Coalesced: 4, Failed: 7, Evicted: 8, Entries: 9, Bytes: 10}, Passed: 5, Rejected: 6}
+	aCache    = cache.Stats{Lookups: lookups(5), Fills: 6, Rejected: 7, Errors: 8, Evicted: 9, TooLarge: 10, Entries: 11, Bytes: 12}
+	aHTTP     = httpcache.Stats{Stats: cache.Stats{Lookups: lookups(7), Evicted: 8, Entries: 9, Bytes: 10}, Passed: 5, Rejected: 6}
 	aClient   = grpclimit.ClientStats{Waiting: 1, Sent: 20, Waited: 2, Rejected: 4, Throttled: 5, Limited: 6, Cancelled: 1,
 		Outcomes: map[weir.Outcome]uint64{weir.Success: 17, outcome.TimedOut: 1}, Throttle: &aThrottle, Budget: &aBudget, Limiter: &aLimiter}
 	aTransport = httpclient.Stats{Hosts: 1, Waiting: 2, Requests: 3, Sent: 4, Retried: 5, Exhausted: 6, Paced: 7, Rejected: 8,
 		Throttled: 9, Limited: 10, Evicted: 11, Shared: 12,
 		Waits: [14]uint64{0: 1, 3: 4, 13: 2}, Waited: 90 * time.Second}
 )
+
+func lookups(failed uint64) map[cache.Status]uint64 {
+	return map[cache.Status]uint64{cache.Hit: 1, cache.Stale: 2, cache.Filled: 3, cache.Coalesced: 4, cache.Failed: failed}
+}
 
 // aMiddleware returns Stats with every counter set, and classes that need quotes.
 func aMiddleware() httplimit.Stats {
