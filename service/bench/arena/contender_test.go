@@ -88,4 +88,13 @@ func (w shell) acquire(ctx context.Context) (func(weir.Outcome), weir.Reason) {
 	return func(o weir.Outcome) { p.Release(o) }, 0
 }
 
-func (w shell) stats() gate.Stats { return gate.Stats(w.l.Stats()) }
+func (w shell) stats() gate.Stats {
+	st := w.l.Stats()
+	return gate.Stats{
+		Limit: st.Limit, Inflight: st.Inflight, Held: st.Held, Waiting: st.Waiting,
+		Admitted: st.Admitted, Cancelled: st.Cancelled, Waited: st.Waited, Abandoned: st.Abandoned,
+		OverLimit: st.Rejected[weir.OverLimit], QueueFull: st.Rejected[weir.QueueFull], Overdue: st.Rejected[weir.Overdue],
+		TooLate: st.Rejected[weir.TooLate], Closed: st.Rejected[weir.Closed],
+		Success: st.Outcomes[weir.Success], Dropped: st.Outcomes[weir.Dropped], Ignored: st.Outcomes[weir.Ignored],
+	}
+}
