@@ -29,6 +29,8 @@ import (
 )
 
 // Dropped is the error of Acquire when the caller is rejected.
+//
+//lint:ignore ST1012 github.com/bohde/codel has this name.
 var Dropped = errors.New("dropped")
 
 const interval = 10 * time.Millisecond
