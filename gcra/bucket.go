@@ -134,7 +134,8 @@ func until(at, now time.Duration) time.Duration {
 // Reserve takes n tokens, those to come included, if the bucket will hold them
 // within maxWait, and returns how long the caller must wait before it acts. A
 // wait of weir.Never is for a bucket that is not refilled. If not, or if n
-// exceeds the burst, it reports false and returns the Bucket as it was. It
+// exceeds the burst, it reports false and returns the Bucket as it was. With n = 0
+// and a maxWait of weir.Never, the wait is until the bucket is out of debt. It
 // panics if n < 0.
 func (q *Quota) Reserve(b Bucket, now time.Duration, n int, maxWait time.Duration) (Bucket, time.Duration, bool) {
 	if n < 0 {
@@ -150,16 +151,15 @@ func (q *Quota) Reserve(b Bucket, now time.Duration, n int, maxWait time.Duratio
 	if over != 0 {
 		return b, weir.Never, false
 	}
-	wait := q.Ready(Bucket(next), now)
+	wait := q.ready(Bucket(next), now)
 	if wait > max(maxWait, 0) {
 		return b, wait, false
 	}
 	return Bucket(next), wait, true
 }
 
-// Ready returns how long it takes until a Bucket that Reserve returned is out
-// of debt, so that the holder may act; 0 if it is.
-func (q *Quota) Ready(b Bucket, now time.Duration) time.Duration {
+// ready returns how long it takes until a Bucket is out of debt; 0 if it is.
+func (q *Quota) ready(b Bucket, now time.Duration) time.Duration {
 	if q.inf || uint64(b) <= q.burst {
 		return 0
 	}

@@ -201,8 +201,8 @@ func TestReserve(t *testing.T) {
 		if !ok && next != b {
 			t.Errorf("step %d: a refusal changes the bucket", i)
 		}
-		if ok && q.Ready(next, start+s.now) != wait {
-			t.Errorf("step %d: ready after %v: want %v", i, q.Ready(next, start+s.now), wait)
+		if ok && ready(&q, next, start+s.now) != wait {
+			t.Errorf("step %d: ready after %v: want %v", i, ready(&q, next, start+s.now), wait)
 		}
 		b = next
 	}
@@ -383,4 +383,10 @@ var quotas = map[string]gcra.Quota{
 	"pi/s":            gcra.PerSecond(math.Pi, 5),
 	"tiny":            gcra.PerSecond(1e-8, 1<<50),
 	"none":            gcra.Per(0, time.Second, 5),
+}
+
+// ready returns how long it takes until a bucket is out of debt.
+func ready(q *gcra.Quota, b gcra.Bucket, now time.Duration) time.Duration {
+	_, wait, _ := q.Reserve(b, now, 0, weir.Never)
+	return wait
 }

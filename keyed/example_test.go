@@ -90,7 +90,7 @@ func ExampleLimiter_SetQuotaFor() {
 }
 
 // Top tells which keys are denied most.
-func ExampleDenied() {
+func ExampleLimiter_Top() {
 	lim, err := keyed.New[string](gcra.Per(1, time.Hour, 1), keyed.Config{})
 	if err != nil {
 		fmt.Println(err)
@@ -100,8 +100,8 @@ func ExampleDenied() {
 		lim.Allow("alice")
 	}
 	lim.Allow("bob")
-	for _, d := range lim.Top(10) {
-		fmt.Println(d.Key, d.Count)
+	for key, denials := range lim.Top(10) {
+		fmt.Println(key, denials)
 	}
 	fmt.Println(lim.Stats().Denied)
 	// Output:

@@ -56,6 +56,7 @@ package keyed
 import (
 	"context"
 	"io"
+	"iter"
 	"time"
 
 	"github.com/weir-go/weir"
@@ -241,25 +242,21 @@ type state[K comparable] struct {
 	}
 }
 
-// Denied is how often a key was denied.
-type Denied[K comparable] struct {
-	Key   K
-	Count uint64 // denials, or more
-	Over  uint64 // the most by which Count is too high
-}
-
-// Top returns the n keys most denied since New or Restore, most first. It counts
-// eight keys in each of its shards, which have up to 128 kB (in small budgets
-// 4 kB, in large ones 256 kB). A key that has more than an eighth of its shard's
-// denials is always found. The keys counted are kept: if keys are long, take a
+// Top returns the n keys most denied at the time of the call, since New or Restore,
+// and how often each was denied, most first. It counts eight keys in each of its
+// shards, which have up to 128 kB (in small budgets 4 kB, in large ones 256 kB). A
+// key that has more than an eighth of its shard's denials is always found; a number
+// may be too high by that much. The keys counted are kept: if keys are long, take a
 // hash of them.
-func (s *state[K]) Top(n int) []Denied[K] {
+func (s *state[K]) Top(n int) iter.Seq2[K, uint64] {
 	most := s.table.Top(n)
-	top := make([]Denied[K], len(most))
-	for i, c := range most {
-		top[i] = Denied[K](c)
+	return func(yield func(K, uint64) bool) {
+		for _, d := range most {
+			if !yield(d.Key, d.Count) {
+				return
+			}
+		}
 	}
-	return top
 }
 
 // Stats is the state of a Limiter or of Windows, and their counts since New or

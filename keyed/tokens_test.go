@@ -42,7 +42,7 @@ func TestNoTop(t *testing.T) {
 		for range 3 {
 			l.Take("a", 1)
 		}
-		if top := l.Top(9); len(top) > 0 || l.Stats().Denied == 0 {
+		if top := topOf(l, 9); len(top) > 0 || l.Stats().Denied == 0 {
 			t.Errorf("%d denied; kept are %v", l.Stats().Denied, top)
 		}
 		var b bytes.Buffer

@@ -45,7 +45,7 @@ func TestWindows(t *testing.T) {
 		if st := l.Stats(); st.Denied != 2 || st.Memory == 0 || st.Waiting != 0 {
 			t.Errorf("%+v", st)
 		}
-		if top := l.Top(1); len(top) != 1 || top[0] != (keyed.Denied[int]{Key: 1, Count: 2}) {
+		if top := topOf(l, 1); len(top) != 1 || top[0] != (denied[int]{1, 2}) {
 			t.Errorf("%+v", top)
 		}
 		time.Sleep(time.Minute)
@@ -64,7 +64,7 @@ func TestWindowsOfAddresses(t *testing.T) {
 	if !l.Take(a, 1).OK || l.Take(b, 1).OK || !l.Take(c, 1).OK {
 		t.Error("the first two are one key, and not the third")
 	}
-	if top := l.Top(9); len(top) != 1 || top[0].Key != netip.MustParseAddr("192.0.2.0") {
+	if top := topOf(l, 9); len(top) != 1 || top[0].key != netip.MustParseAddr("192.0.2.0") {
 		t.Errorf("%+v: want the network", top)
 	}
 	var kept bytes.Buffer

@@ -34,8 +34,8 @@ func main() {
 	}
 	s := http.Server{Addr: "127.0.0.1:8082", ReadHeaderTimeout: 5 * time.Second, Handler: limited(lim, http.HandlerFunc(hello))}
 	context.AfterFunc(ctx, func() {
-		for _, d := range lim.Top(10) {
-			fmt.Printf("%v was denied %d times\n", d.Key, d.Count)
+		for address, denials := range lim.Top(10) {
+			fmt.Printf("%v was denied %d times\n", address, denials)
 		}
 		s.Close()
 	})

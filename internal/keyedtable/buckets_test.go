@@ -1,6 +1,7 @@
 package keyedtable_test
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -72,4 +73,45 @@ func TestTakeBucketByFingerprint(t *testing.T) {
 			t.Errorf("%d denials; denied most: %+v", l.Stats().Denied, top)
 		}
 	})
+}
+
+func TestTopOfBuckets(t *testing.T) {
+	l, err := keyedtable.NewBuckets[string](gcra.Per(1, time.Hour, 1), keyedtable.Config{Memory: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 1000 {
+		l.Allow("worst", 1)
+		if i%2 == 0 {
+			l.Allow("bad", 1)
+		}
+		for j := range 10 { // many keys that are denied once
+			key := fmt.Sprint(i, j)
+			l.Allow(key, 1)
+			l.Allow(key, 1)
+		}
+	}
+	top := l.Top(2)
+	if len(top) != 2 || top[0].Key != "worst" || top[1].Key != "bad" {
+		t.Fatalf("%+v: want worst and bad", top)
+	}
+	for i, want := range []uint64{999, 499} {
+		if d := top[i]; d.Count < want || d.Count-d.Over > want {
+			t.Errorf("%+v: want %d in between", d, want)
+		}
+	}
+	for _, d := range l.Top(1 << 30) {
+		if d.Key != "worst" && d.Key != "bad" && d.Count-d.Over > 1 {
+			t.Errorf("%+v: it was denied once", d)
+		}
+	}
+	if s := l.Stats(); s.Denied != 999+499+10000 {
+		t.Errorf("%+v", s)
+	}
+	if n := len(l.Top(1 << 30)); n > 256*8 {
+		t.Errorf("%d keys", n)
+	}
+	if n := len(l.Top(-1)); n != 0 {
+		t.Errorf("%d keys: want none", n)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/internal/waitq"
 )
@@ -36,7 +37,8 @@ func ExampleTurn() {
 	w := queue.Join(&quota, b, 1, "alice")
 	fmt.Println(w.Value, wait)
 	down, ok := queue.Cancel(&quota, 0, w, b)
-	fmt.Println(quota.Ready(b-down, 0), ok)
+	_, wait, _ = quota.Reserve(b-down, 0, 0, weir.Never)
+	fmt.Println(wait, ok)
 	_, ok = queue.Cancel(&quota, 0, w, b-down)
 	fmt.Println(ok)
 	// Output:

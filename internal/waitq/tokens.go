@@ -71,7 +71,13 @@ func units(q *gcra.Quota, n int) uint64 {
 func clock(q *gcra.Quota, now time.Duration) uint64 { return uint64(q.Level(now) - q.Level(0)) }
 
 // due returns the instant when a Bucket is out of debt.
-func due(q *gcra.Quota, b uint64) time.Duration { return q.Ready(gcra.Bucket(b), 0) }
+func due(q *gcra.Quota, b uint64) time.Duration { return ready(q, b, 0) }
+
+// ready returns how long it takes from now until a bucket is out of debt.
+func ready(q *gcra.Quota, b uint64, now time.Duration) time.Duration {
+	_, wait, _ := q.Reserve(gcra.Bucket(b), now, 0, weir.Never)
+	return wait
+}
 
 // convert turns units of one Quota into those of another. Move at the epoch does
 // that, and adds what the bursts differ by.
@@ -238,7 +244,7 @@ func turn[W any](p *Place[*Turn[W]]) *Turn[W] {
 // Next takes out and returns the first call that waits, if its turn has come.
 func (l *Tokens[W]) Next(q *gcra.Quota, now time.Duration) (value W, ok bool) {
 	w := l.first()
-	if w == nil || q.Ready(gcra.Bucket(l.base+w.gap), now) > 0 {
+	if w == nil || ready(q, l.base+w.gap, now) > 0 {
 		return value, false
 	}
 	l.base += w.gap
