@@ -40,10 +40,10 @@ func ExampleTransport() {
 		resp.Body.Close()
 		fmt.Println(resp.StatusCode)
 	}
-	fmt.Println("waited:", t.Stats().Paced)
+	fmt.Println("waited:", t.Stats().Waited > 0)
 	// Output:
 	// 200
 	// 200
 	// 200
-	// waited: 1
+	// waited: true
 }

@@ -437,7 +437,7 @@ func TestAWaitThatIsTooLongFailsAtOnce(t *testing.T) {
 				t.Errorf("%s: is it a missed deadline?", test.rule)
 			}
 			srv.want(t, test.rule, 0)
-			if st := tr.Stats(); st.Rejected != 1 || st.Paced != 0 || st.Sent != 1 {
+			if st := tr.Stats(); st.Refused["paced"] != 1 || waits(st) != 0 || st.Sent != 1 {
 				t.Errorf("%s: %+v", test.rule, st)
 			}
 		})
@@ -497,7 +497,7 @@ func TestAWaitEndsAfterMaxWait(t *testing.T) {
 				t.Errorf("after %v", d)
 			}
 			srv.want(t, "one of three", 0, s)
-			if st := tr.Stats(); st.Rejected != 2 || st.Paced != 3 || st.Waiting != 0 {
+			if st := tr.Stats(); st.Refused["paced"] != 2 || waits(st) != 3 || st.Waiting != 0 {
 				t.Errorf("%+v", st)
 			}
 		})

@@ -265,7 +265,7 @@ func TestALocalRefusalOfARetryHidesNoAnswer(t *testing.T) {
 			}
 			srv.want(t, test.rule, 0)
 			st := tr.Stats()
-			if got := fmt.Sprintf("%d rejected, %d limited", st.Rejected, st.Limited); got != test.want || st.Retried != 0 {
+			if got := fmt.Sprintf("%d rejected, %d limited", st.Refused["paced"], st.Refused["limited"]); got != test.want || st.Retried != 0 {
 				t.Errorf("%s: %+v: want %s", test.rule, st, test.want)
 			}
 		})
@@ -407,7 +407,7 @@ func TestABudgetPaysForWhatIsSent(t *testing.T) {
 		lim := &turnstile{let: 1, err: weir.Reject(weir.OverLimit, 0)}
 		tr, srv := newClient(t, Config{Retry: one, Throttle: noThrottle, PerHost: limitBy(lim)}, script(says(503)))
 		fetch(tr, host1)
-		if st := tr.Stats(); st.Limited != 1 || st.Exhausted != 0 {
+		if st := tr.Stats(); st.Refused["limited"] != 1 || st.Exhausted != 0 {
 			t.Fatalf("%+v", st)
 		}
 		lim.let = 100

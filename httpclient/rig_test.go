@@ -161,3 +161,11 @@ var once = Config{Retry: noRetry}
 type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+// waits returns how many attempts waited because of pacing.
+func waits(st Stats) (n uint64) {
+	for _, w := range st.Waits {
+		n += w
+	}
+	return n
+}

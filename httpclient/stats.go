@@ -21,15 +21,19 @@ type Stats struct {
 	Retried   uint64 // attempts given to Base after the first
 	Exhausted uint64 // retries that the budget refused
 
-	Paced     uint64 // attempts that waited because of pacing, whatever the result
-	Rejected  uint64 // attempts refused because that wait or its queue was too long
-	Throttled uint64 // attempts refused by the adaptive throttle
-	Limited   uint64 // attempts refused by a limiter of PerHost
+	// Refused counts attempts that were not sent: "paced" if the wait that the
+	// server asked for, or its queue, was too long, "throttled" by the adaptive
+	// throttle, "limited" by a limiter of PerHost. All three are present, and the
+	// map belongs to the caller.
+	Refused map[string]uint64
 
 	Evicted uint64 // hosts dropped for others
 	Shared  uint64 // requests to hosts beyond MaxHosts
 
-	Waits  [14]uint64    // the waits of Paced, by length: Waits[i] are longer than WaitBounds[i-1] and at most WaitBounds[i]
+	// Waits counts attempts that waited because of pacing, whatever the result,
+	// by the length of the wait: Waits[i] are longer than WaitBounds[i-1] and at
+	// most WaitBounds[i].
+	Waits  [14]uint64
 	Waited time.Duration // the sum of these waits
 }
 
@@ -43,11 +47,11 @@ var WaitBounds = [13]time.Duration{
 
 // counters are the counts of Stats that the lock of the Transport does not guard.
 type counters struct {
-	requests, sent, retried, exhausted  atomic.Uint64
-	paced, rejected, throttled, limited atomic.Uint64
-	shared                              atomic.Uint64
-	waits                               [len(WaitBounds) + 1]atomic.Uint64
-	waited                              atomic.Int64
+	requests, sent, retried, exhausted atomic.Uint64
+	rejected, throttled, limited       atomic.Uint64
+	shared                             atomic.Uint64
+	waits                              [len(WaitBounds) + 1]atomic.Uint64
+	waited                             atomic.Int64
 }
 
 // addWait counts a wait.
@@ -65,7 +69,9 @@ func (t *Transport) Stats() Stats {
 	c := &t.counts
 	s := Stats{
 		Requests: c.requests.Load(), Sent: c.sent.Load(), Retried: c.retried.Load(), Exhausted: c.exhausted.Load(),
-		Paced: c.paced.Load(), Rejected: c.rejected.Load(), Throttled: c.throttled.Load(), Limited: c.limited.Load(),
+		Refused: map[string]uint64{
+			"paced": c.rejected.Load(), "throttled": c.throttled.Load(), "limited": c.limited.Load(),
+		},
 		Shared: c.shared.Load(), Waited: time.Duration(c.waited.Load()),
 	}
 	for i := range c.waits {
@@ -90,7 +96,6 @@ func (t *Transport) paced(h *host, waited time.Duration, err error) {
 		c.rejected.Add(1)
 	}
 	if waited >= 0 {
-		c.paced.Add(1)
 		c.addWait(waited)
 	}
 	switch {

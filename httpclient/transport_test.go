@@ -236,7 +236,7 @@ func TestTheThrottleSendsLessToAHostThatRefuses(t *testing.T) {
 				}
 			}
 			st := tr.Stats()
-			if got := len(srv.asked) < 700; got != test.want || st.Throttled != uint64(1000-len(srv.asked)) {
+			if got := len(srv.asked) < 700; got != test.want || st.Refused["throttled"] != uint64(1000-len(srv.asked)) {
 				t.Errorf("%s: %d of 1000 sent; %+v", test.rule, len(srv.asked), st)
 			}
 			if _, err := fetch(tr, "http://two.example"); err != nil {
@@ -267,7 +267,7 @@ func TestTheThrottleDoesNotCountRefusalsOfTheLimiter(t *testing.T) {
 	for range 1000 {
 		fetch(tr, host1)
 	}
-	if st := tr.Stats(); st.Throttled != 0 || st.Limited != 1000 {
+	if st := tr.Stats(); st.Refused["throttled"] != 0 || st.Refused["limited"] != 1000 {
 		t.Errorf("%+v", st)
 	}
 }
@@ -589,7 +589,7 @@ func TestWaitsAreCounted(t *testing.T) {
 		st := tr.Stats()
 		var want [14]uint64
 		want[9], want[11] = 1, 1
-		if st.Waits != want || st.Waited != 9*s || st.Paced != 2 || st.Requests != 3 || st.Sent != 3 {
+		if st.Waits != want || st.Waited != 9*s || waits(st) != 2 || st.Requests != 3 || st.Sent != 3 {
 			t.Errorf("%+v", st)
 		}
 	})

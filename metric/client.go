@@ -84,8 +84,7 @@ func newGRPCClient(name string, stats func() grpclimit.ClientStats) prometheus.C
 		s.count(clientSent, st.Sent)
 		s.count(clientWaited, st.Waited)
 		s.gauge(clientWaiting, st.Waiting)
-		s.refusals(st.Rejected, st.Throttled, st.Limited)
-		s.count(clientRefused, st.Cancelled, "cancel")
+		s.refusals(map[string]uint64{"paced": st.Rejected, "throttled": st.Throttled, "limited": st.Limited, "cancel": st.Cancelled})
 		s.outcomes(outcomes, st.Outcomes, "")
 		if st.Throttle != nil {
 			s.throttle(*st.Throttle)
@@ -105,7 +104,7 @@ func newTransport(name string, stats func() httpclient.Stats) prometheus.Collect
 		s.count(clientSent, st.Sent)
 		s.count(retries, st.Retried)
 		s.count(retriesDenied, st.Exhausted)
-		s.refusals(st.Rejected, st.Throttled, st.Limited)
+		s.refusals(st.Refused)
 		s.gauge(clientWaiting, st.Waiting)
 		s.gauge(clientHosts, st.Hosts)
 		s.count(clientEvicted, st.Evicted)
@@ -115,10 +114,10 @@ func newTransport(name string, stats func() httpclient.Stats) prometheus.Collect
 }
 
 // refusals sends the attempts that were not sent.
-func (s Scrape) refusals(paced, throttled, limited uint64) {
-	s.count(clientRefused, paced, "paced")
-	s.count(clientRefused, throttled, "throttled")
-	s.count(clientRefused, limited, "limited")
+func (s Scrape) refusals(refused map[string]uint64) {
+	for why, n := range refused {
+		s.count(clientRefused, n, why)
+	}
 }
 
 func newCache(name string, stats func() cache.Stats) prometheus.Collector {

@@ -42,8 +42,8 @@ var (
 	aHTTP     = httpcache.Stats{Stats: cache.Stats{Lookups: lookups(7), Evicted: 8, Entries: 9, Bytes: 10}, Passed: 5, Rejected: 6}
 	aClient   = grpclimit.ClientStats{Waiting: 1, Sent: 20, Waited: 2, Rejected: 4, Throttled: 5, Limited: 6, Cancelled: 1,
 		Outcomes: map[weir.Outcome]uint64{weir.Success: 17, outcome.TimedOut: 1}, Throttle: &aThrottle, Budget: &aBudget, Limiter: &aLimiter}
-	aTransport = httpclient.Stats{Hosts: 1, Waiting: 2, Requests: 3, Sent: 4, Retried: 5, Exhausted: 6, Paced: 7, Rejected: 8,
-		Throttled: 9, Limited: 10, Evicted: 11, Shared: 12,
+	aTransport = httpclient.Stats{Hosts: 1, Waiting: 2, Requests: 3, Sent: 4, Retried: 5, Exhausted: 6,
+		Refused: map[string]uint64{"paced": 8, "throttled": 9, "limited": 10}, Evicted: 11, Shared: 12,
 		Waits: [14]uint64{0: 1, 3: 4, 13: 2}, Waited: 90 * time.Second}
 )
 
