@@ -45,7 +45,8 @@ func (r Reason) load() bool {
 	return false
 }
 
-// Never is the RetryAfter of a request that no wait makes possible.
+// Never is the RetryAfter of a request that will be rejected however long the caller
+// waits.
 const Never time.Duration = math.MaxInt64
 
 // A Rejection is the error of work that was not admitted. Rejections are

@@ -81,10 +81,10 @@ func (p *Permit) Report(o Outcome) {
 	}
 }
 
-// Use says that the work costs n units instead of those acquired. The limiter
-// charges or gives back the difference at once. Use never waits, so a limit
-// can be exceeded, up to the debt that the limiter allows; the rest is
-// forgiven. After Release it does nothing. It panics if n < 0.
+// Use sets the cost of the work to n units instead of the units acquired. The limiter
+// charges or gives back the difference at once. Use never waits, so a limit can be
+// exceeded, up to the debt that the limiter allows; the rest is not charged. After
+// Release it does nothing. It panics if n < 0.
 func (p *Permit) Use(n int) {
 	if n < 0 {
 		panic("weir: Use of a negative cost")

@@ -10,7 +10,7 @@
 //	err = work(ctx)
 //	permit.Release(weir.OutcomeOf(err))
 //
-// [Do] and [DoValue] are that in one call.
+// [Do] and [DoValue] do all of this in one call.
 //
 // By Little's law, N = X·R, the work in flight is the throughput times the
 // response time. A rate limit (package rate) bounds X, a concurrency limit

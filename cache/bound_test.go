@@ -84,8 +84,8 @@ func TestBytesAreBounded(t *testing.T) {
 	}
 }
 
-// A value that exceeds the bound alone is returned and not kept, and displaces
-// only the old value of its key. No cost overflows.
+// A value that is larger than the bound by itself is returned and not kept. It
+// displaces only the old value of its key. No cost overflows.
 func TestCostWithoutEnd(t *testing.T) {
 	c := newCache(t, cache.Config[int, int]{Bytes: 1 << 20, Cost: func(k, _ int) int64 {
 		if k == 0 {

@@ -22,8 +22,8 @@
 // only. A hit moves nothing. docs/cache.md compares hit ratios on eleven traces
 // with those of other caches.
 //
-// It is bad at keys that are asked for again at one fixed distance, longer than
-// the window and a sixteenth of the cache, and then never again.
+// The policy has a weakness: keys that are requested exactly twice, at one fixed
+// distance that is longer than the window and a sixteenth of the cache.
 //
 // # When not to use it
 //

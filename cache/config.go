@@ -29,9 +29,9 @@ type Config[K comparable, V any] struct {
 	// Entries is the largest number of entries, up to MaxEntries. If zero, and
 	// Bytes is zero too, DefaultEntries.
 	Entries int
-	// Bytes, in place of Entries, is the largest memory in bytes, up to
-	// MaxBytes: the Cost of each entry, and what the Cache itself needs for it.
-	// It needs Cost. A value that exceeds Bytes alone is returned, but not kept.
+	// Bytes, in place of Entries, is the largest memory in bytes, up to MaxBytes: the
+	// Cost of each entry, and what the Cache itself needs for it. It needs Cost. A
+	// value that is larger than Bytes by itself is returned, but not kept.
 	Bytes int64
 	// Cost returns the size of what a key and a value refer to, in bytes: of a
 	// string its length, of a slice its capacity, both as the allocator rounds

@@ -153,7 +153,7 @@ func (c *Cache[K, V]) GetAll(ctx context.Context, keys []K, fill func(context.Co
 // kept returns a fresh value, or a kept error, or an old value in its place.
 func (c *Cache[K, V]) kept(e *entry[K, V], now int64) (v V, s Status, err error) {
 	if err := e.faulty(now); err != nil {
-		return c.instead(e, now, err)
+		return c.valueOrError(e, now, err)
 	}
 	if e.err != nil {
 		e.touch()

@@ -15,7 +15,7 @@ func (c *Cache[K, V]) miss(ctx context.Context, hash uint64, key K, e *entry[K, 
 	switch {
 	case e == nil, e.err != nil:
 	case e.faulty(now) != nil:
-		return c.instead(e, now, e.faulty(now))
+		return c.valueOrError(e, now, e.faulty(now))
 	case now < e.until && !c.early(e, now):
 		return c.old(e, now)
 	case e.age(now) >= int64(c.cfg.Stale):
@@ -45,9 +45,8 @@ func (c *Cache[K, V]) old(e *entry[K, V], now int64) (V, Status, error) {
 	return e.value, s, nil
 }
 
-// instead returns the value that was found in place of a kept error, or the
-// error.
-func (c *Cache[K, V]) instead(e *entry[K, V], now int64, err error) (v V, s Status, _ error) {
+// valueOrError returns the old value if it may replace a kept error, or else the error.
+func (c *Cache[K, V]) valueOrError(e *entry[K, V], now int64, err error) (v V, s Status, _ error) {
 	if c.serves(e, now, err) {
 		return c.old(e, now)
 	}

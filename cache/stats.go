@@ -40,7 +40,7 @@ type Stats struct {
 	Errors   uint64 // fills that failed otherwise
 	Evicted  uint64 // entries evicted to make room
 	Expired  uint64 // entries removed by Config.Sweep
-	TooLarge uint64 // values not kept because they exceed Config.Bytes alone
+	TooLarge uint64 // values not kept because each was larger than Config.Bytes by itself
 
 	Entries int   // kept now, fresh or not
 	Bytes   int64 // their share of Config.Bytes; 0 without it

@@ -8,15 +8,17 @@ import (
 	"github.com/weir-go/weir"
 )
 
-// A Bucket is the state of one token bucket under a Quota: its theoretical
-// arrival time, the point on the Quota's line of units at which it is full
-// again. The zero Bucket is full, and so is every Bucket with a point that has
-// passed: forgetting it loses nothing.
+// A Bucket is the state of one token bucket under a Quota: its theoretical arrival
+// time, which is the instant, in the Quota's units, at which it is full again. The zero
+// Bucket is full, and so is every Bucket whose instant has passed. A full Bucket need
+// not be stored.
 //
-// A Bucket means something only to the Quota that made it; see Move.
+// A Bucket is valid only under the Quota that returned it. Move converts it to another
+// Quota.
 type Bucket uint64
 
-// MaxNow is the latest instant that a Quota tells from later ones: 146 years.
+// MaxNow is the latest instant that a Quota supports, 146 years after the epoch. Later
+// instants count as MaxNow.
 const MaxNow = time.Duration(1<<62 - 1)
 
 // line returns how many units have come in from the epoch until now.
@@ -85,14 +87,14 @@ func (q *Quota) Allow(b Bucket, now time.Duration, n int) (Bucket, bool) {
 
 func panicNegative() { panic("gcra: negative cost") }
 
-// Take takes n tokens if the bucket holds them at the instant now. The
-// Decision tells what is left, and when to come back; RetryAfter is weir.Never
-// if no wait will help, because n exceeds the burst or nothing is refilled. If
-// it denies, the Bucket is returned as it was. With n = 0, Take looks, and is
-// denied only if the bucket is in debt. It panics if n < 0.
+// Take takes n tokens if the bucket holds them at the instant now. The Decision tells
+// what is left, and when to come back; RetryAfter is weir.Never if no wait will help,
+// because n exceeds the burst or nothing is refilled. If it denies, the Bucket is
+// returned as it was. With n = 0, Take changes nothing, and denies only if the bucket
+// is in debt. It panics if n < 0.
 //
-// A call with an older now than an earlier call finds fewer tokens, never more: no
-// time is refilled twice.
+// If now is before the instant of an earlier call, Take finds fewer tokens, never more:
+// no span of time is refilled twice.
 func (q *Quota) Take(b Bucket, now time.Duration, n int) (Bucket, weir.Decision) {
 	if n < 0 {
 		panicNegative()
@@ -131,12 +133,11 @@ func until(at, now time.Duration) time.Duration {
 	return max(at-max(now, 0), 0)
 }
 
-// Reserve takes n tokens, those to come included, if the bucket will hold them
-// within maxWait, and returns how long the caller must wait before it acts. A
-// wait of weir.Never is for a bucket that is not refilled. If not, or if n
-// exceeds the burst, it reports false and returns the Bucket as it was. With n = 0
-// and a maxWait of weir.Never, the wait is until the bucket is out of debt. It
-// panics if n < 0.
+// Reserve takes n tokens, including future ones, if the bucket will hold them within
+// maxWait. It returns how long the caller must wait before it acts. Otherwise, or if n
+// exceeds the burst, it reports false and returns the Bucket unchanged. A wait of
+// weir.Never means that the bucket is not refilled. With n = 0 and a maxWait of
+// weir.Never, the wait lasts until the bucket is out of debt. It panics if n < 0.
 func (q *Quota) Reserve(b Bucket, now time.Duration, n int, maxWait time.Duration) (Bucket, time.Duration, bool) {
 	if n < 0 {
 		panicNegative()
@@ -158,7 +159,8 @@ func (q *Quota) Reserve(b Bucket, now time.Duration, n int, maxWait time.Duratio
 	return Bucket(next), wait, true
 }
 
-// ready returns how long it takes until a Bucket is out of debt; 0 if it is.
+// ready returns how long it takes until a Bucket is out of debt; 0 if it is not in
+// debt.
 func (q *Quota) ready(b Bucket, now time.Duration) time.Duration {
 	if q.inf || uint64(b) <= q.burst {
 		return 0
@@ -166,8 +168,8 @@ func (q *Quota) ready(b Bucket, now time.Duration) time.Duration {
 	return until(q.at(uint64(b)-q.burst), now)
 }
 
-// Refund gives n tokens back, which were taken or reserved under this Quota
-// before. It panics if n < 0.
+// Refund gives back n tokens that were taken or reserved under this Quota. It panics if
+// n < 0.
 func (q *Quota) Refund(b Bucket, n int) Bucket {
 	if n < 0 {
 		panicNegative()
@@ -175,10 +177,10 @@ func (q *Quota) Refund(b Bucket, n int) Bucket {
 	return b - min(Bucket(q.units(n)), b)
 }
 
-// Charge takes n tokens whether the bucket holds them or not, as for work that
-// cost more than was thought, and returns how many it took: what would put the
-// bucket deeper into debt than maxDebt tokens is forgiven. Without a limit,
-// nothing is taken. It panics if n < 0.
+// Charge takes n tokens even if the bucket does not hold them, for work that cost more
+// than its estimate. It returns the number of tokens taken: it takes no tokens that
+// would bring the debt above maxDebt. Without a limit, it takes nothing. It panics if n
+// < 0.
 func (q *Quota) Charge(b Bucket, now time.Duration, n, maxDebt int) (Bucket, int) {
 	if n < 0 {
 		panicNegative()
@@ -210,8 +212,8 @@ func (q *Quota) units(n int) uint64 {
 	return lo
 }
 
-// Tokens returns how many tokens the bucket holds, fractions included; less
-// than zero if it is in debt. Infinity if there is no limit.
+// Tokens returns how many tokens the bucket holds, fractions included. The result is
+// negative if the bucket is in debt, and infinite if there is no limit.
 func (q *Quota) Tokens(b Bucket, now time.Duration) float64 {
 	if q.inf {
 		return math.Inf(1)
@@ -225,9 +227,8 @@ func (q *Quota) Tokens(b Bucket, now time.Duration) float64 {
 	return -float64(owed-q.burst) / one
 }
 
-// Move returns the Bucket that holds as many tokens under the Quota to as b
-// does under q, but no more than to's burst. From or to a Quota without limit,
-// it is full.
+// Move returns the Bucket that holds as many tokens under the Quota to as b does under
+// q, but no more than to's burst. If either Quota has no limit, the result is full.
 func (q *Quota) Move(b Bucket, now time.Duration, to *Quota) Bucket {
 	if q.inf || to.inf {
 		return 0
@@ -269,8 +270,8 @@ func add(x, y uint64) uint64 {
 	return sum
 }
 
-// Level returns the greatest Bucket that is full at the instant now. Every Bucket
-// that is not above it is full too, and so no different from the zero Bucket.
+// Level returns the greatest Bucket that is full at the instant now. Every lower Bucket
+// is full too, and equivalent to the zero Bucket.
 func (q *Quota) Level(now time.Duration) Bucket {
 	if q.inf {
 		return math.MaxUint64

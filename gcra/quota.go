@@ -1,13 +1,15 @@
-// Package gcra decides by rate, without a clock and without a lock.
+// Package gcra implements token buckets as pure functions, without a clock and without
+// a lock.
 //
-// A limiter needs a decision that tests, simulators and databases can make too, and
-// state that fits where it is kept: in a field, a map, or another process. The
-// generic cell rate algorithm (ITU-T I.371) is a token bucket with a state of one
-// word. A bucket holds burst tokens and is refilled at a steady rate; an event
-// that costs n tokens may happen once the bucket holds n.
+// Tests, simulators and databases need the same decisions as a limiter, and state that
+// fits into a field, a map entry or a message. The generic cell rate algorithm (ITU-T
+// I.371) is a token bucket with a state of one word. A bucket holds burst tokens and is
+// refilled at a steady rate; an event that costs n tokens may happen once the bucket
+// holds n.
 //
-// The package is pure: it takes the instant as an argument and returns the new
-// state. Callers compare and swap the word, lock it, or send it elsewhere.
+// The package is pure: it takes the instant as an argument and returns the new state.
+// The caller stores the state: by compare-and-swap, under a lock, or in another
+// process.
 //
 //	quota := gcra.Per(100, time.Minute, 20)
 //	var b gcra.Bucket // full
@@ -15,12 +17,12 @@
 //
 // # Exactness
 //
-// A Bucket counts in units of which a token has a whole number, so tokens are
-// never rounded, however many are taken. Time is turned into units by one
-// product of 128 bits from the epoch on, so errors do not add up. If the time
-// for one token is a whole number of nanoseconds, or of halves or thirds of
-// one, all decisions are exact; if not, they are to a nanosecond. (A burst that
-// takes decades to refill makes that coarser.)
+// A Bucket counts in units. A token is a whole number of units, so tokens are never
+// rounded, however many are taken. The time since the epoch is converted to units by
+// one product of 128 bits, so errors do not add up. If the time for one token is a
+// whole number of nanoseconds, or of halves or thirds of one, all decisions are exact.
+// Otherwise they are exact to a nanosecond, or less precise if the burst takes decades
+// to refill.
 package gcra
 
 import (
@@ -53,12 +55,12 @@ type Quota struct {
 // maxBurst bounds the burst in units, so that sums do not overflow.
 const maxBurst = 1 << 62
 
-// Per returns the Quota of count tokens a period, and a burst. A count of zero
-// or less refills nothing: the burst is all there ever is. With a period of
-// zero or less there is no limit. A burst of zero or less lets nothing pass.
+// Per returns the Quota of count tokens a period, and a burst. If count is zero or
+// less, the bucket is never refilled. If period is zero or less, there is no limit. If
+// burst is zero or less, everything is denied.
 //
-// Above 4·10⁹ a second, a cost is rounded up to what comes in a quarter to half
-// a nanosecond.
+// At rates above 4·10⁹ a second, a cost is rounded up to the tokens that are refilled
+// in a quarter to half a nanosecond.
 func Per(count int, period time.Duration, burst int) Quota {
 	switch {
 	case count <= 0:
@@ -69,11 +71,11 @@ func Per(count int, period time.Duration, burst int) Quota {
 	return quota(uint64(count), uint64(period), 0, burst)
 }
 
-// PerSecond returns the Quota of rate tokens a second, and a burst. A rate of
-// zero or less, or one that is not a number, refills nothing;
-// math.MaxFloat64 and above is no limit; what is in between and above 10¹⁸ is
-// taken as 10¹⁸. Where the time for one token is a whole number of nanoseconds
-// to the precision of a float64, it is taken as that number.
+// PerSecond returns the Quota of rate tokens a second, and a burst. If rate is zero or
+// less, or not a number, the bucket is never refilled. If rate is math.MaxFloat64 or
+// more, there is no limit. Any other rate above 10¹⁸ counts as 10¹⁸. The time for one
+// token is rounded to whole nanoseconds if the difference is within the precision of a
+// float64.
 func PerSecond(rate float64, burst int) Quota {
 	switch interval := 1e9 / rate; {
 	case !(rate > 0), interval >= math.MaxInt64:

@@ -19,7 +19,7 @@ type Stats struct {
 		Name     string
 		Allowed  uint64 // on arrival or after a wait
 		Denied   uint64
-		Shadowed uint64 // would have been denied, but for Shadow
+		Shadowed uint64 // calls that the rule would have denied without Shadow
 	}
 
 	// Classes counts the calls of each class, by name. Every decided call is in
@@ -28,7 +28,7 @@ type Stats struct {
 		Class    string
 		Admitted uint64
 		Refused  map[weir.Reason]uint64  // by a rule or the limit; 0: another error, such as a caller that left the queue
-		Shadowed map[weir.Reason]uint64  // admitted calls that the limit would have refused, but for Shadow
+		Shadowed map[weir.Reason]uint64  // admitted calls that the limit would have refused without Shadow
 		Outcomes map[weir.Outcome]uint64 // of the calls that have ended
 		Limiter  *inflight.Stats         // nil unless the limit is an inflight.Limiter
 	}

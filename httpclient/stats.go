@@ -27,7 +27,7 @@ type Stats struct {
 	// map belongs to the caller.
 	Refused map[string]uint64
 
-	Evicted uint64 // hosts dropped for others
+	Evicted uint64 // hosts forgotten to make room for others
 	Shared  uint64 // requests to hosts beyond MaxHosts
 
 	// Waits counts attempts that waited because of pacing, whatever the result,

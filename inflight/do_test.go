@@ -46,7 +46,7 @@ func TestDoHoldsNothingAfterItsReturn(t *testing.T) {
 func TestReport(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var learnt []limit.Sample
-		l, err := inflight.New(inflight.Config{Algorithm: notes{&learnt}, Queue: -1})
+		l, err := inflight.New(inflight.Config{Algorithm: sampleLog{&learnt}, Queue: -1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,7 +78,7 @@ func TestReport(t *testing.T) {
 // The limiters of a chain get reports; some ignore them.
 func TestReportThroughAChain(t *testing.T) {
 	var learnt []limit.Sample
-	l, err := inflight.New(inflight.Config{Algorithm: notes{&learnt}})
+	l, err := inflight.New(inflight.Config{Algorithm: sampleLog{&learnt}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,11 +93,11 @@ func TestReportThroughAChain(t *testing.T) {
 	}
 }
 
-// notes is an Algorithm that notes its samples.
-type notes struct{ all *[]limit.Sample }
+// sampleLog is an Algorithm that records its samples.
+type sampleLog struct{ all *[]limit.Sample }
 
-func (notes) Limit() int { return 10 }
-func (n notes) Observe(s limit.Sample) limit.Cause {
+func (sampleLog) Limit() int { return 10 }
+func (n sampleLog) Observe(s limit.Sample) limit.Cause {
 	*n.all = append(*n.all, s)
 	return limit.Kept
 }

@@ -13,16 +13,16 @@
 //
 // # Memory
 //
-// A bucket takes one word beside a 64-bit fingerprint of its key, a count of a
-// window takes two; the key itself is not kept. Pages are added as keys come, up
-// to Config.Memory, and have no pointers for the garbage collector to follow. A
-// bucket that is full again is no different from none, and so is a count of a
-// window that has ended, so its place is given to the next key that needs one: there
-// is no expiry, no timer and no sweep.
+// A table stores a 64-bit fingerprint of each key, not the key itself. A bucket takes
+// one more word, a count of a window two. Memory is allocated in pages, up to
+// Config.Memory; pages contain no pointers for the garbage collector to follow. A
+// bucket that is full again, or a count of a window that has ended, is equivalent to a
+// missing one. Its place is given to the next key that needs one, so there is no
+// expiry, no timer and no sweep.
 //
-// Two keys with the same fingerprint share a bucket. The hash is seeded at
-// random, so that such keys cannot be computed; the odds that there are any among
-// n live ones are n²/2⁶⁵: 1 in 37 million for a million keys.
+// Two keys with the same fingerprint share a bucket. The hash is seeded at random, so
+// that an attacker cannot compute such keys. The probability of a collision among n
+// live keys is n²/2⁶⁵: 1 in 37 million for a million keys.
 //
 // # When memory is full
 //
@@ -30,26 +30,27 @@
 // in least debt is forgotten, and its page remembers that debt: a key that has no
 // place starts with it. That bounds what a flood of fresh keys can do.
 //
-//   - No key is allowed too much. A key that was forgotten and comes back finds at
-//     most the tokens that it would have had: churning keys buys no fresh bucket.
-//   - A key that has its place is judged exactly as if it were alone.
-//   - A key without one may be denied wrongly: it lacks at most as many tokens
-//     as the least indebted of 32 neighbours did when that was forgotten. While
-//     fresh keys, at a token each, come at up to nine tenths of the rate at
-//     which all of memory refills (61 keys a kibibyte × the rate of one key),
-//     that is one token at most. When more come for so long that all of memory
-//     is a burst in debt, most keys without a place are denied.
+//   - No key is allowed too much. A key that was forgotten and comes back finds at most
+//     the tokens that it would have had. A client gains nothing by causing evictions.
+//   - A key that has a place gets exactly the decisions that it would get if it were
+//     the only key.
+//   - A key without a place may be denied wrongly. It lacks at most the debt of the
+//     bucket that was forgotten, which was the least among 32. Suppose new keys arrive
+//     with a cost of one token each. Up to nine tenths of the rate at which the whole
+//     table refills (61 keys a kibibyte × the rate of one key), a key without a place
+//     lacks one token at most. Above that rate, once every bucket is a burst in debt,
+//     most keys without a place are denied.
 //
-// With windows, the count with the fewest events is forgotten instead. While keys
-// come once each, and those of a period (sliding: of two) are at most seven tenths
-// of the places that there are (40 a kibibyte), few are forgotten, and a key
-// without a place lacks one event. A fixed window that begins so lasts a whole
-// period.
+// With windows, the count with the fewest events is forgotten instead. Suppose each key
+// comes once, and the keys of a period (of two periods if windows slide) need at most
+// seven tenths of the places (40 a kibibyte). Then few counts are forgotten, and a key
+// without a place lacks one event. A fixed window that begins with this event lasts a
+// whole period.
 //
 // # When not to use it
 //
-// For a handful of keys known beforehand, a map of rate.Limiters is simpler. A
-// key that its sender makes up (a header, a name before login) is no key: use an
+// For a handful of keys known beforehand, a map of rate.Limiters is simpler. Do not use
+// a key that the client can choose, such as a header or a name before login: use an
 // address or an account.
 package keyed
 
@@ -87,23 +88,23 @@ type Config struct {
 	// MaxWait bounds the time that Wait and Acquire wait. If zero, only the context
 	// bounds it; if negative, no call waits. Windows do not use it.
 	MaxWait time.Duration
-	// MaxDebt bounds the debt of a key, in tokens or events, by work that cost more
-	// than was thought. If zero, it is the burst or the limit; if negative, there is
-	// no debt.
+	// MaxDebt bounds the debt of a key, in tokens or events, that Settle and Charge can
+	// make. If zero, it is the burst or the limit; if negative, there is no debt.
 	MaxDebt int
-	// IPv4 and IPv6 say how many leading bits of a netip.Addr are the key. If
-	// zero, DefaultIPv4 and DefaultIPv6. An IPv4 address is the same key in its
+	// IPv4 and IPv6 are the numbers of leading bits of a netip.Addr that form the key.
+	// If zero, DefaultIPv4 and DefaultIPv6. An IPv4 address is the same key in its
 	// IPv6-mapped form. Other types that hold addresses are not masked.
 	IPv4, IPv6 int
-	// NoTop keeps no keys in memory: Top returns none. Otherwise the keys most
-	// denied are kept, and the larger values that they are parts of with them.
+	// NoTop stores no keys, so that Top returns none. Otherwise the most denied keys
+	// are stored. A stored key that is part of a larger value, as a substring is, keeps
+	// that value in memory.
 	NoTop bool
 }
 
 // Validate returns an error that names the first field that makes no sense.
 func (c Config) Validate() error { return keyedtable.Config(c).Validate() }
 
-// A Limiter has a token bucket for every key, at first full. It is safe for
+// A Limiter has a token bucket for every key. Buckets are full at first. It is safe for
 // concurrent use, and starts no goroutine.
 //
 // Keys of any comparable type will do, if they are equal to themselves: a NaN is
@@ -152,11 +153,11 @@ func (l *Limiter[K]) Wait(ctx context.Context, key K, n int) error {
 	return l.buckets.Wait(ctx, key, n)
 }
 
-// Settle changes the cost of work of the key from the was events that were taken
-// for it to n. If n is less, the rest comes back. If n is more, the rest is taken
-// without a wait: it may leave the bucket in debt, down to Config.MaxDebt, and
-// what is beyond that is forgiven. Settle returns what is charged: n, or less. It
-// panics if either is negative.
+// Settle changes the cost of work of the key from the was events that were taken for it
+// to n. If n is less, the difference is given back. If n is more, the difference is
+// taken without a wait and may leave the bucket in debt, up to Config.MaxDebt; the rest
+// is not charged. Settle returns the cost charged: n, or less. It panics if either is
+// negative.
 func (l *Limiter[K]) Settle(key K, was, n int) int {
 	return l.buckets.Settle(l.buckets.Fingerprint(key), was, n)
 }
@@ -273,13 +274,12 @@ type Stats struct {
 // Stats returns the state and the counts.
 func (s *state[K]) Stats() Stats { return Stats(s.table.Stats()) }
 
-// Snapshot writes the buckets or counts of all keys, for Restore in another
-// process. The limiter goes on meanwhile: what is decided during the call may or
-// may not be in it. No shard is locked for longer than it takes to copy a page,
-// but a change of quotas waits until all is written. Only keys of types with a
-// hash that does not depend on the process can be written. The snapshot holds no
-// keys, but the seed of their fingerprints: with it, a reader can make keys
-// collide.
+// Snapshot writes the buckets or counts of all keys, for Restore in another process.
+// The limiter stays in use meanwhile; the snapshot may or may not include decisions
+// made during the call. No shard is locked for longer than it takes to copy a page, but
+// a change of quotas waits until all is written. Only keys of types with a hash that
+// does not depend on the process can be written. The snapshot holds no keys, but the
+// seed of their fingerprints: with it, a reader can make keys collide.
 func (s *state[K]) Snapshot(w io.Writer) error { return s.table.Snapshot(w) }
 
 // Restore puts the buckets or counts of a Snapshot in place of the present ones,
@@ -290,6 +290,6 @@ func (s *state[K]) Snapshot(w io.Writer) error { return s.table.Snapshot(w) }
 // there is an error, nothing is changed. What was forgotten before the Snapshot is
 // not in it: such a key has a full bucket again.
 //
-// Restore before the limiter is used: what is decided during the call is lost,
-// and for a while there is memory for both. It may read beyond the snapshot.
+// Call Restore before the limiter is used: decisions during the call are lost, and the
+// call takes memory for both states. It may read beyond the end of the snapshot.
 func (s *state[K]) Restore(r io.Reader) error { return s.table.Restore(r) }

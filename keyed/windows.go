@@ -14,9 +14,9 @@ const (
 	MinPeriod = keyedtable.MinPeriod
 )
 
-// A Window allows a number of events in a window of time.
+// A Window is a quota: a number of events in a window of time.
 type Window struct {
-	Limit  int           // events in a window. Zero or less: none
+	Limit  int           // events allowed in a window; none if zero or less
 	Period time.Duration // of a window. Zero or less: the window never ends
 	// Sliding lets the events of the last window fade out over the next. Their
 	// estimate, elapsed into a window, is

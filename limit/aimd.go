@@ -28,8 +28,8 @@ type AIMDConfig struct {
 //     before a decrease do not count towards growth either.
 //   - It does not grow while less than half of the limit is in use (RFC 7661
 //     for TCP): a limit that was not needed was not tested.
-//   - It always moves: a decrease rounds down, so it takes at least one unit
-//     down to Min. (Rounded up, 0.8 · 2 would stay 2 for ever.)
+//   - A decrease always lowers the limit, down to Min, because it rounds down. (Rounded
+//     up, 0.8 · 2 would stay 2 for ever.)
 func NewAIMD(cfg AIMDConfig) (Algorithm, error) {
 	cfg.fill(20, 1, 1000)
 	if cfg.Backoff == 0 {

@@ -1,6 +1,6 @@
-// Package limit holds the algorithms that say how much work may be in flight.
-// They are pure: a sample of finished work goes in, a limit comes out. Package
-// gate applies the limit, package inflight adds the lock and the clock.
+// Package limit holds the algorithms that say how much work may be in flight. They are
+// pure: a sample of finished work goes in, a limit comes out. Package inflight applies
+// the limit.
 //
 //	NewAuto       finds the limit by itself: the default everywhere
 //	Fixed         never moves
@@ -14,10 +14,10 @@
 //
 // # What Auto does
 //
-// A service can do some work at once: c, the knee. With N < c in flight, one
-// more is more throughput X, and takes none longer. Beyond c it only queues:
-// X stays, and the response time R grows. Little's law, N = X·R, says that a
-// change of N always becomes one or the other,
+// A service can do some work at once: c, the knee. With N < c in flight, one more unit
+// of work adds throughput X and delays no other work. Beyond c, more work only queues:
+// X stays, and the response time R grows. Little's law, N = X·R, says that a change of
+// N always becomes one or the other,
 //
 //	Δln N = Δln X + Δln R
 //
@@ -49,9 +49,9 @@
 // # Many limiters on one resource
 //
 // Replicas of a service share a database, and routes share a process. Of n equal
-// limiters, each makes 1/n of the work. If one raises its limit, 1/n of that
-// becomes latency, for all: e is 1/n, every raise looks good, and all limits grow
-// for ever. The selfish optimum of each is the ruin of all.
+// limiters, each makes 1/n of the work. If one raises its limit, 1/n of that becomes
+// latency, for all: e is 1/n, every raise looks good, and all limits grow for ever.
+// Limiters that optimise only for themselves overload the resource.
 //
 // So limiters experiment together. Without a message, they only have the clock in
 // common. Each cuts the wall clock into slots of 2^k ns, a second or more and at
@@ -93,17 +93,17 @@
 //
 // # Failures
 //
-// A failure has a price: the share of a success's time that it took. Auto weighs
-// each by that. A refusal that takes 1 ms of 50 costs the resource next to nothing,
-// be it of one bad pod of eight or of all of them, and the limit stays. So the limit
-// is the same before and after an outage with quick failures.
+// Auto weighs each failure by the time it took, as a share of the time of a success. A
+// refusal that takes 1 ms instead of 50 costs the resource almost nothing, whether one
+// of eight pods refuses or all of them do, and the limit stays. So the limit is the
+// same before and after an outage with quick failures.
 //
-// Failures that take their time (work that came too late, hung, or was refused
-// after a while) lower the limit at once if more than a tenth beyond the background
-// of a round trip's work fails, by four standard errors: by half of that share, once
-// per round trip (as in DCTCP, RFC 8257). Work that came too late counts if it is in
-// flight that it lost its time: if it took longer than healthy work does, and longer
-// than it had waited in the queue. Each such cut is an experiment:
+// Failures that take their time (work that came too late, hung, or was refused after a
+// while) lower the limit at once if more than a tenth beyond the background of a round
+// trip's work fails, by four standard errors: by half of that share, once per round
+// trip (as in DCTCP, RFC 8257). Work that came too late counts only if it lost its time
+// in flight: if it took longer than healthy work does, and longer than it had waited in
+// the queue. Each such cut is an experiment:
 //
 //   - If the log-odds of failure do not depend on what is in flight (elasticity
 //     below 0.5, by regression, with 1.5 standard errors), load does not cause
@@ -119,32 +119,32 @@
 //
 // # Why it is stable
 //
-// Let X(N) be concave, which is all that "a knee" means. Then e grows with N,
-// and there is one N* at which e = 0.7: below it raises are kept, above it they are
-// refused and drains cut. So each trial that is judged rightly moves the limit
-// towards N* or leaves it. A trial is judged wrongly with a chance of some per
-// cent; the limit then is one step off, and the next trial starts from there. The
-// baseline cannot drift: each drain measures it again. An average of overload is
-// overload; a drain of it is not.
+// Let X(N) be concave, which is all that "a knee" means. Then e grows with N, and there
+// is one N* at which e = 0.7: below it raises are kept, above it they are refused and
+// drains cut. So each trial that is judged rightly moves the limit towards N* or leaves
+// it. A trial is judged wrongly with a chance of some per cent; the limit then is one
+// step off, and the next trial starts from there. The baseline cannot drift: each drain
+// measures it again. An average that is taken during overload includes the queue; a
+// measurement during a drain does not.
 //
-// What ends first after a pause in which work failed is the quickest, so Auto then
-// discards its measurements. Abandoned work took longer than its caller waited.
+// After a pause in which work failed, the quickest work ends first. Auto therefore
+// discards its measurements then. Abandoned work took longer than its caller waited.
 //
 // Work counts while it is in flight, abandoned or not. A limit that is not
 // used is left alone, but for one drain while its baseline is not proven.
 //
 // # When not to use it
 //
-// A resource that fails, rather than slows down, when there is too much of a thing
-// (memory, connections) wants a Fixed limit, or a Max. Work that takes minutes is
-// in too few samples: slots then last for hours. If most work is served from a
-// cache, limit what is behind the cache. If more than half of the load on a resource
-// comes from others that are not limited, no limit on the rest helps much.
+// A resource may fail instead of slowing down when memory or connections run out. Give
+// it a Fixed limit, or a Max. Work that takes minutes is in too few samples: slots then
+// last for hours. If most work is served from a cache, limit what is behind the cache.
+// If more than half of the load on a resource comes from others that are not limited,
+// no limit on the rest helps much.
 //
-// What Auto does slowly: a limit that is too high without a late answer comes down
-// with the next drain, after half a minute on average (longer, if work takes longer
-// than 130 ms). Many limiters that start one after the other while there is a queue
-// do not know the baseline; it takes a minute or two until they do.
+// Auto reacts slowly in two cases. A limit that is too high, without late answers, is
+// lowered by the next drain, after half a minute on average (longer, if work takes
+// longer than 130 ms). Many limiters that start one after the other while there is a
+// queue do not know the baseline; it takes a minute or two until they do.
 //
 // # Sources
 //

@@ -18,19 +18,19 @@ type Gradient2Config struct {
 	LongWindow int     `json:"long_window,omitempty"` // samples that the long RTT looks back, >= 1. If zero, 600
 }
 
-// Gradient2 is Netflix's limit by the gradient of the RTT: a baseline to
-// compare with, as published. It compares each RTT with the long RTT, an
-// average of many, that should be what is usual:
+// NewGradient2 returns Gradient2, a comparator: use Auto. Gradient2 is Netflix's limit
+// by the gradient of the RTT, as published. It compares each RTT with the long RTT, an
+// average of many RTTs:
 //
 //	gradient = Tolerance · long RTT / RTT, brought into [0.5, 1]
 //	L       += Smoothing · (gradient · L + Queue − L), brought into [Min, Max]
 //
-// So it comes to rest where (1 − gradient) · L = Queue. While less than half
-// of L is in flight it stays. The long RTT is the mean of the first ten, then
-// exponential, with weight 2 / (LongWindow + 1) for each new one. Where it is
-// more than twice the RTT, as after a long overload, it falls by 5 % a sample.
+// So the limit is stable where (1 − gradient) · L = Queue. While less than half of L is
+// in flight it stays. The long RTT is the mean of the first ten, then exponential, with
+// weight 2 / (LongWindow + 1) for each new one. Where it is more than twice the RTT, as
+// after a long overload, it falls by 5 % a sample.
 //
-// Netflix runs it in a Windowed; LongWindow then counts windows.
+// Netflix runs it per window of samples; LongWindow then counts windows.
 //
 // Known weaknesses, kept because this is the published algorithm:
 //

@@ -46,8 +46,8 @@ const (
 	Set                     // an operator or the program set it
 	Queue                   // latency says that work queues
 	Throughput              // more in flight gave more, or less gave no less
-	Floor                   // it was brought up to its least
-	Ceiling                 // it was brought down to its most
+	Floor                   // it was raised to its minimum
+	Ceiling                 // it was lowered to its maximum
 	Idle                    // it was not used
 	Undone                  // a cut for failures is taken back: they were not because of load, or are over
 	Drain                   // it is halved for a moment, to see how long work takes without a queue
@@ -70,7 +70,7 @@ type Fixed int
 // Limit returns the fixed limit.
 func (f Fixed) Limit() int { return max(int(f), 0) }
 
-// Observe learns nothing.
+// Observe returns Kept: the limit does not depend on samples.
 func (f Fixed) Observe(Sample) Cause { return Kept }
 
 // Evidence holds the measurements behind a change of a limit. A field that does

@@ -15,12 +15,12 @@ type VegasConfig struct {
 	Config    `yaml:",inline"`
 	Smoothing float64 `json:"smoothing,omitempty"` // share of a change that is made, in (0, 1]. If zero, 1
 	Probe     int     `json:"probe,omitempty"`     // limits' worth of samples, at most, between probes, >= 1. If zero, 30
-	Seed      uint64  `json:"seed,omitempty"`      // of the jitter between probes. Equal seeds, equal limits
+	Seed      uint64  `json:"seed,omitempty"`      // of the jitter between probes; equal seeds give equal limits
 }
 
-// Vegas is TCP Vegas (Brakmo and Peterson 1995) as Netflix made it of use for
-// requests: a baseline to compare with, as published. Of the limit L, the part
-// by which work takes longer than it would alone must be queueing:
+// NewVegas returns Vegas, a comparator: use Auto. Vegas is TCP Vegas (Brakmo and
+// Peterson 1995) as Netflix adapted it to requests, as published. It estimates the part
+// of the limit L that is queueing from the RTT in excess of the least RTT:
 //
 //	queue = ⌈L · (1 − least RTT / RTT)⌉
 //
@@ -33,11 +33,12 @@ type VegasConfig struct {
 //	−s   if queue > 6s
 //	 0   otherwise
 //
-// A sample faster than all before becomes the least RTT, and moves nothing. So
-// that work may become slower for good, a probe makes any sample the least
-// RTT, whatever it is, after between half and all of Probe · L samples.
+// A sample faster than all before becomes the least RTT, and moves nothing. A probe
+// replaces the least RTT by that of the present sample, after between half and all of
+// Probe · L samples, so that the estimate adapts to work that has become slower for
+// good.
 //
-// Netflix runs it per sample, or in a Windowed.
+// Netflix runs it per sample, or per window of samples.
 //
 // Known weaknesses, kept because this is the published algorithm:
 //

@@ -18,9 +18,9 @@
 //     "admit", "reject" with a reason, or "cancel" if the caller left the queue or
 //     the limiter failed. An exempt request has the decision "exempt" and no class.
 //   - weir_rule_decisions_total{rule, decision}: decisions of each rule: "allow",
-//     "deny", or "shadow_deny" if the rule would have denied, but for Shadow.
-//   - weir_shadowed_total{class, reason}: admitted requests that the limit would
-//     have refused, but for Shadow.
+//     "deny", or "shadow_deny" if the rule would have denied without Shadow.
+//   - weir_shadowed_total{class, reason}: admitted requests that the limit would have
+//     refused without Shadow.
 //   - weir_outcomes_total{class, outcome}: requests that have ended.
 //   - weir_limit, weir_inflight, weir_abandoned, weir_waiting{class}: the state of
 //     an inflight.Limiter, and weir_waited_seconds_total{class}. Classes that share

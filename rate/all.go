@@ -9,9 +9,9 @@ import (
 	"github.com/weir-go/weir/internal/waitq"
 )
 
-// A Multi is several Limiters at once, all or nothing: an event happens if
-// every one allows it, and if one does not, it costs none of them anything.
-// It is safe for concurrent use; its Limiters may be used on their own, too.
+// A Multi combines several Limiters, all or nothing: an event happens if every Limiter
+// allows it. If one denies it, none of them loses tokens. It is safe for concurrent
+// use; its Limiters may be used on their own, too.
 type Multi struct{ limiters []*Limiter }
 
 // All returns the Multi of the Limiters, as in "10 a second, and 1000 an
@@ -20,11 +20,10 @@ func All(limiters ...*Limiter) *Multi {
 	return &Multi{slices.Clone(limiters)}
 }
 
-// Take takes n tokens of every Limiter, or of none. The Decision joins theirs:
-// the least that remains, the longest waits. The number is the index, among the
-// arguments of All, of the Limiter that binds: if some deny, the one with the
-// longest wait; else the one with the fewest tokens left; -1 without any. It
-// panics if n < 0.
+// Take takes n tokens of every Limiter, or of none. The Decision combines theirs: the
+// smallest Remaining, and the longest waits. The number is the index, among the
+// arguments of All, of the Limiter that binds: if some deny, the one with the longest
+// wait; else the one with the fewest tokens left; -1 without any. It panics if n < 0.
 //
 // Take asks all Limiters before it takes from one. If one then denies all the
 // same, because another call took from it in between, the Limiters before it get

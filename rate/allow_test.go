@@ -259,7 +259,7 @@ func TestNegativeCostPanics(t *testing.T) {
 	}
 }
 
-// Nor does a change of the burst that is told late.
+// A change of the burst at an older time refills no span of time twice.
 func TestOlderChangeRefillsNothingTwice(t *testing.T) {
 	play(t, rate.NewLimiter(10, 3), script{
 		allow(100, 3), setBurst(0, 5), deny(100, 1), allow(101, 1), deny(101, 1),

@@ -13,27 +13,27 @@
 //
 //   - Allow, Take, and a Reserve that need not wait, are lock-free, and a denial
 //     writes no memory that others read.
-//   - Take says what is left, and when to come back.
+//   - Take also returns the remaining tokens, and when to retry.
 //   - Errors of Wait are values: a *weir.Rejection with a Reason, or the
 //     context's own error. A refusal allocates nothing.
 //   - Calls that wait are served first come, first served. When one leaves, or a
 //     Reservation is cancelled, or the limit changes, the calls behind it move.
 //   - The number of waiting calls is bounded, and so is the debt that Settle can
 //     make.
-//   - A call with an older time never refills a span of time twice, and a
-//     Reservation cancelled twice gives back once.
+//   - A call with an older time never refills a span of time twice. A Reservation that
+//     is cancelled twice gives its tokens back once.
 //   - A negative n panics: in golang.org/x/time/rate it fills the bucket.
-//   - Times that are passed in count from 1970 to 2116; one before is taken as
-//     the first, when nothing comes in.
+//   - Times passed as arguments count from 1970 to 2116. An earlier time counts as the
+//     first instant of 1970, so the bucket is not refilled before it.
 //
 // A Limiter is also a [weir.Limiter].
 //
 // # When not to use it
 //
-// A rate is the wrong limit for a service with a capacity that is not known or
-// moves with its load: what it can bear is a number in flight, not a number a
-// second. Use package inflight there. For one limit for every user or address,
-// use package keyed. For "5 per calendar day", use keyed.Windows.
+// A rate is the wrong limit for a service with a capacity that is not known or moves
+// with its load: its capacity is a number of requests in flight, not a number a second.
+// Use package inflight for it. For one limit for every user or address, use package
+// keyed. For "5 per calendar day", use keyed.Windows.
 package rate
 
 import (
@@ -53,7 +53,7 @@ type Limit float64
 // Inf is the Limit that allows everything, whatever the burst.
 const Inf = Limit(math.MaxFloat64)
 
-// InfDuration is the delay of what will not happen.
+// InfDuration is the Delay of a Reservation that is not OK, or never refilled.
 const InfDuration = weir.Never
 
 // Every returns the Limit of one event in each interval; Inf if the interval
@@ -76,9 +76,9 @@ type Config struct {
 	// MaxWait bounds the time that Wait and Acquire wait. If zero, only the
 	// context bounds it; if negative, no call waits.
 	MaxWait time.Duration
-	// MaxDebt bounds the debt, in tokens, by work that cost more than was
-	// reserved for it (Settle, and Use of a Permit). If zero, the burst; if
-	// negative, there is no debt.
+	// MaxDebt bounds the debt, in tokens, that work can make by costing more than was
+	// reserved for it (Settle, and Use of a Permit). If zero, the burst; if negative,
+	// there is no debt.
 	MaxDebt int
 }
 
@@ -123,7 +123,7 @@ func NewLimiter(r Limit, b int) *Limiter {
 	return l
 }
 
-// New returns a Limiter for the quota, at first full.
+// New returns a Limiter for the quota. Its bucket is full at first.
 func New(q gcra.Quota, cfg Config) *Limiter {
 	l := &Limiter{cfg: cfg}
 	limit := Limit(q.Rate())
@@ -161,7 +161,7 @@ func (l *Limiter) Limit() Limit { return l.load().limit }
 // Quota returns the Limit and the burst as one value.
 func (l *Limiter) Quota() gcra.Quota { return l.load().quota }
 
-// Burst returns the most that can happen at once.
+// Burst returns the largest number of events that can happen at once.
 func (l *Limiter) Burst() int { return l.load().burst }
 
 // Allow reports whether an event may happen now, and counts it if so.
@@ -233,8 +233,8 @@ func (l *Limiter) look(n int) weir.Decision {
 	}
 }
 
-// Tokens returns how many events may happen now, fractions included; less than
-// zero if tokens to come are taken already.
+// Tokens returns how many events may happen now, fractions included. It is negative if
+// future tokens are reserved.
 func (l *Limiter) Tokens() float64 {
 	s := l.load()
 	return l.tokens(s, s.now())

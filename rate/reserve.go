@@ -8,9 +8,8 @@ import (
 	"github.com/weir-go/weir/internal/waitq"
 )
 
-// A Reservation is leave to do something, perhaps only after a delay. It is
-// used by one goroutine at a time, and not copied: each copy could give back
-// the same tokens.
+// A Reservation is a permission to act after a delay, which may be zero. It is used by
+// one goroutine at a time, and not copied: each copy could give back the same tokens.
 type Reservation struct {
 	lim   *Limiter
 	state *state        // that it was made under; nil if it is not OK
@@ -45,8 +44,8 @@ func (r *Reservation) DelayFrom(t time.Time) time.Duration {
 // that wait behind it move forward. Once the time to act has passed, or after a
 // first Cancel, it does nothing.
 //
-// Later Reservations keep the times they were given, so as much as was
-// reserved later comes back only when all of them are cancelled too.
+// Later Reservations keep their times. So as many tokens as they reserved come back
+// only when they are cancelled too.
 func (r *Reservation) Cancel() { r.CancelAt(time.Now()) }
 
 // CancelAt is Cancel at the time t.
@@ -56,13 +55,13 @@ func (r *Reservation) CancelAt(t time.Time) {
 	}
 }
 
-// Settle changes the cost to n events, when the true cost is known. If n is less
-// than was reserved, the rest comes back. If n is more, the rest is taken without
-// a wait: it may leave the bucket in debt, down to Config.MaxDebt, and what is
-// beyond that is forgiven. Settle may be called again. It panics if n < 0.
+// Settle changes the cost to n events, when the true cost is known. If n is less than
+// was reserved, the difference is given back. If n is more, the difference is taken
+// without a wait and may leave the bucket in debt, up to Config.MaxDebt; the rest is
+// not charged. Settle may be called again. It panics if n < 0.
 //
-// Tokens that come back count from then on, up to the burst: an estimate that is
-// too high, and settled late, puts events off.
+// Tokens that are given back are available from then on, up to the burst. So an
+// estimate that is too high, and is settled late, delays other events.
 func (r *Reservation) Settle(n int) {
 	if n < 0 {
 		panic("rate: Settle of a negative cost")
@@ -208,7 +207,8 @@ func (l *Limiter) ReserveN(t time.Time, n int) *Reservation {
 	return r
 }
 
-// ReserveWithin is ReserveN now, for a Delay of at most maxWait, by value.
+// ReserveWithin is ReserveN at the present time, with a Delay of at most maxWait. It
+// returns a value, so that it need not allocate.
 func (l *Limiter) ReserveWithin(n int, maxWait time.Duration) (r Reservation) {
 	s := l.load()
 	now := s.now()

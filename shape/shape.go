@@ -15,11 +15,11 @@
 //
 //	TokensAt(t time.Time) float64
 //
-// as both do, a chunk has as many bytes as tokens will be available within
-// 50 ms, and at least one. So a large burst passes at once, and what follows flows
-// evenly: a single user of the limiter waits 50 ms for a chunk, or the time of
-// one byte if that is longer; each of n users waits n times as long. Without
-// TokensAt a chunk may be a whole burst: choose a small burst.
+// as both do, a chunk has as many bytes as tokens will be available within 50 ms, and
+// at least one. So a large burst passes at once, and later bytes flow evenly: a single
+// user of the limiter waits 50 ms for a chunk, or the time of one byte if that is
+// longer. Each of n users waits n times as long. Without TokensAt a chunk may be a
+// whole burst: choose a small burst.
 //
 // # What is bounded
 //

@@ -66,8 +66,8 @@ func share(n, of int) float64 {
 	return float64(n) / float64(of)
 }
 
-// quantile returns the least of some sorted durations that is not exceeded by
-// a share q of them; 0 if there are none.
+// quantile returns the q-quantile of sorted durations: the smallest one that at least a
+// share q of them does not exceed. It returns 0 if there are none.
 func quantile(sorted []time.Duration, q float64) time.Duration {
 	if len(sorted) == 0 {
 		return 0

@@ -2,14 +2,14 @@ package codel
 
 import "time"
 
-// A Surge is the state of adaptive LIFO in one queue. In a surge the newest goes
-// first, and waiters are overdue after Target.
+// A Surge is the state of adaptive LIFO in one queue. During a surge, the newest waiter
+// is served first, and waiters are overdue after Target.
 //
-// Clients that retry at once keep the queue long for ever, although all of them could be
-// served, in order and in time. So a surge
-// is interrupted by trials of first in, first out, without refusals. If the load
-// is too high, the queue grows, and the trial fails. If refusals have caused the
-// load, the queue does not grow.
+// Clients that retry at once keep the queue long for ever, although all of them could
+// be served, in order and in time. So a surge is interrupted by trials: the queue is
+// first in, first out, and no request is refused. If the load is too high, the queue
+// grows, and the trial fails. If refusals have caused the load, the queue does not
+// grow.
 type Surge struct {
 	phase phase
 	since time.Duration // the phase began

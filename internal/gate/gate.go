@@ -95,16 +95,16 @@ type Gate[W any] struct {
 	timed   timed // alg; nil if its limit does not change with time
 	now     time.Duration
 	slots   slots[W]
-	line    list // the waiters by arrival, but the evicted
-	gone    list // the evicted that Next has not told
+	line    list // the waiters by arrival, without the evicted ones
+	gone    list // the evicted waiters that Next has not returned yet
 	bands   []band
 	sweepAt time.Duration // before that, sweep finds no waiter
 	pause   pause         // in the discipline
 
 	claim int // the slot of the one that is first, but too large for now; 0 if none
 	kept  int // units that were free when the claim was made
-	freed int // units freed since
-	seen  int // free units when last looked
+	freed int // units freed since the claim was made
+	seen  int // free units at the last check
 
 	used  []int // units in flight of each partition; the first is of those without
 	holds *heap.Heap[hold]

@@ -14,20 +14,19 @@ type Fixed struct {
 	Calendar Calendar
 }
 
-// A Count is the state under a Fixed quota: the units used of one window. It is
-// comparable, and the zero Count is unused. It counts until its window ends,
-// whatever becomes of the Calendar. The fields serve callers that store it in
-// another form.
+// A Count is the state of a Fixed quota: the units used in one window. It is
+// comparable, and the zero Count is unused. It counts until its window ends, whatever
+// becomes of the Calendar. The fields serve callers that store it in another form.
 type Count struct {
 	End  time.Duration // of the window, > 0; zero: there is none yet
 	Used int           // >= 0
 }
 
-// Take takes n units at now if the window has them left, and returns the new
-// count and the decision; a denial leaves the count as it was. n == 0 looks:
-// it is allowed and changes nothing. More than Limit are never allowed. Else
-// RetryAfter is until the window ends, and so is ResetAfter if anything is
-// used of it. It panics if n < 0.
+// Take takes n units at now if the window has them left, and returns the new count and
+// the decision; a denial leaves the count as it was. With n = 0, it is allowed and
+// changes nothing. If n exceeds Limit, RetryAfter is weir.Never. Otherwise RetryAfter
+// of a denial, and ResetAfter if any unit is used, is the time until the window ends.
+// It panics if n < 0.
 func (f Fixed) Take(c Count, now time.Duration, n int) (Count, weir.Decision) {
 	if n < 0 {
 		panicNegative()
@@ -73,10 +72,10 @@ func (f Fixed) Refund(c Count, now time.Duration, n int) Count {
 	return c
 }
 
-// Charge counts n units at now whether the window has them left or not, as for
-// work that cost more than was thought. It returns the new count, and how many
-// it counted: what would exceed Limit by more than maxDebt is forgiven, and so
-// is all debt when the window ends. It panics if n < 0.
+// Charge counts n units at now even if they exceed Limit, for work that cost more than
+// its estimate. It returns the new count and the number of units counted: it does not
+// count units that would exceed Limit by more than maxDebt. Debt ends with the window.
+// It panics if n < 0.
 func (f Fixed) Charge(c Count, now time.Duration, n, maxDebt int) (Count, int) {
 	if n < 0 {
 		panicNegative()

@@ -21,22 +21,22 @@ type Sliding struct {
 	Period time.Duration // > 0. Zero or less: as long as a Duration can be, 292 years
 }
 
-// Counts is the state under a Sliding quota: the units used of one window and
-// of the one before it. It is comparable, and the zero Counts is unused. Under
-// another Period than before, units count from the beginning of their window.
-// The fields serve callers that store it in another form.
+// Counts is the state of a Sliding quota: the units used in one window and in the one
+// before it. It is comparable, and the zero Counts is unused. Under another Period than
+// before, units count from the beginning of their window. The fields serve callers that
+// store it in another form.
 type Counts struct {
 	Start time.Duration // of the window, >= 0
 	Last  int           // units of the window before, >= 0
 	Used  int           // of this one, >= 0
 }
 
-// Take takes n units at now if the estimate and they are within Limit, and
-// returns the new counts and the decision; a denial leaves the counts as they
-// were. n == 0 looks: it is allowed and changes nothing. More than Limit are
-// never allowed. Else RetryAfter is the shortest wait after which n are
-// allowed if nothing else is taken: not a nanosecond less would do. ResetAfter
-// is until the estimate is zero. It panics if n < 0.
+// Take takes n units at now if the estimate and they are within Limit, and returns the
+// new counts and the decision; a denial leaves the counts as they were. With n = 0, it
+// is allowed and changes nothing. If n exceeds Limit, RetryAfter is weir.Never.
+// Otherwise RetryAfter of a denial is the shortest wait after which n units are allowed
+// if no other units are taken, exact to the nanosecond. ResetAfter is the time until
+// the estimate is zero. It panics if n < 0.
 func (s Sliding) Take(c Counts, now time.Duration, n int) (Counts, weir.Decision) {
 	if n < 0 {
 		panicNegative()
@@ -82,10 +82,10 @@ func (s Sliding) Refund(c Counts, now time.Duration, n int) Counts {
 	return c
 }
 
-// Charge counts n units at now whether there is room for them or not, as for
-// work that cost more than was thought. It returns the new counts, and how many
-// it counted: what would take the estimate beyond Limit by more than maxDebt is
-// forgiven. It panics if n < 0.
+// Charge counts n units at now even if they exceed Limit, for work that cost more than
+// its estimate. It returns the new counts and the number of units counted: it does not
+// count units that would bring the estimate above Limit by more than maxDebt. It panics
+// if n < 0.
 func (s Sliding) Charge(c Counts, now time.Duration, n, maxDebt int) (Counts, int) {
 	if n < 0 {
 		panicNegative()

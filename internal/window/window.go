@@ -1,38 +1,37 @@
 // Package window counts a rate limit in windows of time.
 //
-// A contract that says "5 per calendar day" is kept by a count that starts from
-// zero at midnight, not by a token bucket. [Fixed] starts from zero in each window
-// of a [Calendar]; under [Sliding], the units of the last window fade out over the
-// next. Both are pure: a small state and the instant go in, the new state and a
-// weir.Decision come out. The zero state is unused.
+// A contract such as "5 per calendar day" needs a count that starts from zero at
+// midnight; a token bucket cannot keep it. [Fixed] starts from zero in each window of a
+// [Calendar]; under [Sliding], the units of the last window fade out over the next.
+// Both are pure: a small state and the instant go in, the new state and a weir.Decision
+// come out. The zero state is unused.
 //
 //	quota := window.Fixed{Limit: 5, Calendar: window.Day(epoch, time.UTC)}
 //	var count window.Count // of one user
 //	count, d := quota.Take(count, time.Since(epoch), 1)
 //
-// A window promises less than it seems to. Where the promise is not about
-// windows, prefer the token bucket of package gcra.
+// A window is a weaker bound than it seems to be. Unless the contract is about windows,
+// prefer the token bucket of package gcra.
 //
-//   - Fixed admits Limit at the end of one window and Limit again at the
-//     beginning of the next: twice the limit at once. A stretch of time that is
-//     no longer than any window it meets sees at most 2·Limit, because it meets
-//     at most two. All clients that were denied come back when the window ends. Fixed is right where the window is the promise itself: a day
-//     from midnight, the month of an invoice.
-//   - Sliding takes the units of the last window as spread evenly over it. If
-//     they came late, a stretch d of at most a period sees up to
-//     Limit·(1 + d/period): less than twice the limit in a period, and not at
-//     once. If they came early, it denies although the last period saw fewer
-//     than Limit. On Cloudflare's traffic, 0.003 % of 400 million decisions were
-//     wrong ("How we built rate limiting capable of scaling to millions of
-//     domains", 2017). Sliding is right beside other limiters that count like that.
+//   - Fixed admits Limit at the end of one window and Limit again at the beginning of
+//     the next: twice the limit at once. A stretch of time that is no longer than any
+//     window it meets sees at most 2·Limit, because it meets at most two. All clients
+//     that were denied come back when the window ends. Use Fixed if the contract names
+//     the window: a day from midnight, the month of an invoice.
+//   - Sliding assumes that the units of the last window were spread evenly over it. If
+//     they came late, a stretch d of at most a period sees up to Limit·(1 + d/period):
+//     less than twice the limit in a period, and not at once. If they came early, it
+//     denies although the last period saw fewer than Limit. On Cloudflare's traffic,
+//     0.003 % of 400 million decisions were wrong ("How we built rate limiting capable
+//     of scaling to millions of domains", 2017). Use Sliding to agree with other
+//     limiters that count in this way.
 //   - A token bucket with a burst of Limit keeps the bound of Sliding with one
 //     word of state; with a smaller burst it keeps a better one.
 //
-// Instants are durations since an epoch that the user chose. Time that goes
-// backwards frees nothing: an instant before the window of the state counts in
-// that window, one before the epoch counts as the epoch. Waits are from the
-// instant as given. A wait, or its end, that a Duration cannot hold is
-// weir.Never.
+// Instants are durations since an epoch that the user chose. Time that goes backwards
+// frees nothing: an instant before the window of the state counts in that window, one
+// before the epoch counts as the epoch. Waits begin at the instant that was passed. If
+// a wait or its end does not fit into a Duration, it is weir.Never.
 package window
 
 import (

@@ -44,7 +44,7 @@ type pass struct {
 	answer  func(weir.Reason) // nil until it waits
 	gone    bool              // cancelled
 	done    bool
-	release func(weir.Outcome) // nil: not let in
+	release func(weir.Outcome) // nil: not admitted
 	why     weir.Reason
 }
 

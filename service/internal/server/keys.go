@@ -35,7 +35,7 @@ type knownKey struct {
 	print       uint64
 	key         string
 	match       *match
-	fingerprint uint64 // of its bucket under the first of its rules
+	fingerprint uint64 // identifies the key's bucket under its first rule
 
 	allowed, denied atomic.Uint64 // requests since it is remembered
 	denials         atomic.Uint32 // since a window of its first rule began, or its bucket was full

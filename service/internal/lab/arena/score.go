@@ -17,8 +17,8 @@ const (
 	fairWeight     = 0.05
 )
 
-// A Cell is how a policy did in a scenario: means over the seeds, and the worst
-// of what is named so.
+// A Cell holds the results of a policy in a scenario. Each field is the mean over the
+// seeds, unless its comment names another statistic.
 type Cell struct {
 	Score float64 `json:"score"` // the weighted sum of what follows, each in [0, 1]
 
@@ -190,8 +190,8 @@ func limitOf(res sim.Result) float64 {
 	return 0
 }
 
-// evenness is Jain's index of the instances of the first guard that has
-// several.
+// evenness returns Jain's fairness index of the goodputs of the instances, for the
+// first guard with several instances; 0 if there is no such guard.
 func evenness(res sim.Result) float64 {
 	for _, l := range res.Layers {
 		if len(l.Instances) > 1 {
@@ -201,8 +201,8 @@ func evenness(res sim.Result) float64 {
 	return 0
 }
 
-// mean returns the means of the cells of the seeds, and the worst where that is
-// asked for.
+// mean combines the cells of the seeds into one, as the comments on the fields of Cell
+// say.
 func mean(cells []Cell) Cell {
 	m := cells[0]
 	n := float64(len(cells))

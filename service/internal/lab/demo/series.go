@@ -69,7 +69,7 @@ type bucket struct {
 	byStatus  map[string]int
 	successes int
 	origin    []time.Duration
-	present   []int // readings of the number of requests at the origin
+	present   []int // samples of the number of requests at the origin
 }
 
 func newSeries(s speed) *series {

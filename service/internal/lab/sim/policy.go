@@ -23,7 +23,7 @@ type Limit struct {
 	Auto      limit.Config          `yaml:"auto" json:"auto,omitzero"`
 	// Window, if not nil, collects samples for the algorithm.
 	Window *windowed.Config `yaml:"window" json:"window,omitempty"`
-	// New, if not nil, makes the algorithm instead.
+	// New, if not nil, returns the algorithm. Then the other fields have no effect.
 	New func() (limit.Algorithm, error) `yaml:"-" json:"-"`
 }
 

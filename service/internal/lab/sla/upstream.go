@@ -25,7 +25,7 @@ type Upstream struct {
 
 	mu   sync.Mutex // guards what follows
 	rng  *rand.Rand
-	free [Workers]time.Duration // when each worker will be
+	free [Workers]time.Duration // when each worker becomes free
 }
 
 // A Slowdown makes work that begins between two instants take twice as long.

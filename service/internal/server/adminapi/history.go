@@ -118,7 +118,7 @@ func rest(took time.Duration) time.Duration { return min(busy*took, apart) }
 
 // recent keeps the last readings that are some seconds apart, to compute rates from.
 type recent[T any] struct {
-	at  [3]time.Time // the newest first; the zero Time is none
+	at  [3]time.Time // times of the readings, the newest first; the zero Time marks an empty place
 	was [3]T
 }
 

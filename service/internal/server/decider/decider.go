@@ -39,10 +39,10 @@ type Decider interface {
 	// because each id can be settled once.
 	AppendGrantID(b []byte, g Grant, key string) []byte
 	// Settle reports the true cost n of a grant, once and within GrantLife. Unused
-	// tokens return to their buckets, as far as these would not be full without them;
-	// additional tokens are charged, into debt as far as the rule allows. The error is
-	// ErrNoGrant if id is not a live grant of the key, or if other rules count for the
-	// key now. It panics if n < 0.
+	// tokens return to their buckets, except tokens that the refill since the grant has
+	// already replaced. Additional tokens are charged, up to the debt that the rule
+	// allows. The error is ErrNoGrant if id is not a live grant of the key, or if other
+	// rules count for the key now. It panics if n < 0.
 	Settle(ctx context.Context, key, id string, n int) (Settled, error)
 
 	// Acquire leases req.N units of a key under every rule with a concurrency that
@@ -152,7 +152,7 @@ func (v *Verdict) Deny(why weir.Reason, retryAfter time.Duration) {
 type Grant struct {
 	N     int
 	At    time.Duration // the instant of the decision
-	Rules uint64        // identifies the rules that gave, without those in shadow mode
+	Rules uint64        // identifies the rules that granted, without rules in shadow mode
 	Slack time.Duration // how long all of it can be returned
 }
 

@@ -58,7 +58,7 @@ func TestBatch(t *testing.T) {
 	}
 }
 
-// The ids of a batch are good for what those of single requests are.
+// The ids of a batch can be settled like the ids of single requests.
 func TestBatchIDs(t *testing.T) {
 	for url, body := range map[string]string{
 		"/rate":          `{"ids":true,"requests":[{"key":"a","n":3},{"key":"b","n":0},{"key":"b\n "}]}`,

@@ -66,9 +66,9 @@ var (
 	ErrForbidden = errors.New("the token does not allow this")
 )
 
-// Authorize returns nil if the token allows an action on a key or, if that is
-// empty, on all keys at once. Otherwise the error wraps ErrForbidden. For a nil Token
-// it is ErrUnknown.
+// Authorize returns nil if the token allows an action on a key or, if that is empty, on
+// all keys at once. Otherwise the error wraps ErrForbidden. For a nil Token the error
+// is ErrUnknown.
 func (t *Token) Authorize(a Action, key string) error {
 	switch {
 	case t == nil:
