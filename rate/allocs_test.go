@@ -44,9 +44,6 @@ func TestAllowAllocatesNothing(t *testing.T) {
 		check("WaitN", func() bool { return l.WaitN(t.Context(), 3) == nil })
 		check("Acquire", func() bool { p, err := l.Acquire(t.Context(), 3); p.Release(weir.Success); return err == nil })
 		check("Tokens", func() bool { return l.Tokens() >= 0 && tt.want })
-		two := rate.All(l, l)
-		check("Multi.Take", func() bool { d, _ := two.Take(1); return d.OK })
-		check("Multi.Take", func() bool { return allowAll(two) })
 	}
 }
 
@@ -113,14 +110,13 @@ func TestRefusalAllocatesNothing(t *testing.T) {
 	}
 }
 
-// One denies, whichever it is, and whether it does so when asked or when taken
-// from: that is not told apart, and allocates nothing.
-func TestMultiDenialAllocatesNothing(t *testing.T) {
+// One denies, whichever it is: that allocates nothing.
+func TestAllDenialAllocatesNothing(t *testing.T) {
 	rich, poor := rate.NewLimiter(hardly, 10), rate.NewLimiter(hardly, 0)
-	for i, m := range []*rate.Multi{rate.All(poor, rich), rate.All(rich, poor)} {
+	for _, m := range []weir.Limiter{rate.All(poor, rich), rate.All(rich, poor)} {
 		allocateNothing(t, "denied", func() {
-			if d, binds := m.Take(1); d.OK || binds != i {
-				t.Errorf("%+v, %d", d, binds)
+			if _, err := m.Acquire(t.Context(), 1); what(err) != "over_burst" {
+				t.Errorf("%v", err)
 			}
 		})
 	}

@@ -240,8 +240,7 @@ func TestNegativeCostPanics(t *testing.T) {
 		"WaitN":         func(l *rate.Limiter) { _ = l.WaitN(t.Context(), -1) },
 		"Acquire":       func(l *rate.Limiter) { _, _ = l.Acquire(t.Context(), -1) },
 		"Settle":        func(l *rate.Limiter) { l.Reserve().Settle(-1) },
-		"Multi.Take":    func(l *rate.Limiter) { rate.All(l).Take(-1) },
-		"Multi.Wait":    func(l *rate.Limiter) { _, _ = rate.All(l).Wait(t.Context(), -1) },
+		"All":           func(l *rate.Limiter) { _, _ = rate.All(l).Acquire(t.Context(), -1) },
 	} {
 		for _, l := range []*rate.Limiter{rate.NewLimiter(10, 1), rate.NewLimiter(rate.Inf, 0), new(rate.Limiter)} {
 			func() {

@@ -93,13 +93,13 @@ func ExampleAll() {
 	perDay := rate.New(gcra.Per(1000, 24*time.Hour, 1000), rate.Config{})
 	both := rate.All(perSecond, perDay)
 	for _, n := range []int{2, 4} {
-		d, binds := both.Take(n)
-		fmt.Println(d.OK, binds)
+		_, err := both.Acquire(context.Background(), n)
+		fmt.Println(err)
 	}
 	fmt.Printf("%.0f\n", perDay.Tokens())
 	// Output:
-	// true 0
-	// false 0
+	// <nil>
+	// rejected: over_burst
 	// 998
 }
 
@@ -131,16 +131,4 @@ func ExampleConfig() {
 		fmt.Println(r.Reason, r.RetryAfter.Round(10*time.Second)) // rounded up a little
 	}
 	// Output: over_rate 1m0s
-}
-
-// A Multi waits in the lines of all its Limiters at once, and tells which one
-// refuses.
-func ExampleMulti() {
-	both := rate.All(
-		rate.New(gcra.Per(10, time.Second, 10), rate.Config{}),
-		rate.New(gcra.Per(100, time.Hour, 2), rate.Config{}),
-	)
-	which, err := both.Wait(context.Background(), 5) // more than an hour's burst
-	fmt.Println(which, err)
-	// Output: 1 rejected: over_burst
 }

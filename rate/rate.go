@@ -223,16 +223,6 @@ func (l *Limiter) take(s *state, now time.Duration, n int) weir.Decision {
 	}
 }
 
-// look returns what Take would, and takes nothing.
-func (l *Limiter) look(n int) weir.Decision {
-	for s := l.load(); ; s = l.reload() {
-		if b := s.bucket.Load(); b != moved {
-			_, d := s.quota.Take(gcra.Bucket(b), s.now(), n)
-			return d
-		}
-	}
-}
-
 // Tokens returns how many events may happen now, fractions included. It is negative if
 // future tokens are reserved.
 func (l *Limiter) Tokens() float64 {

@@ -150,7 +150,7 @@ func TestSettleThenCancel(t *testing.T) {
 func TestPermitUse(t *testing.T) {
 	for name, acquire := range map[string]func(l *rate.Limiter) (weir.Permit, error){
 		"Limiter": func(l *rate.Limiter) (weir.Permit, error) { return l.Acquire(t.Context(), 2) },
-		"Multi":   func(l *rate.Limiter) (weir.Permit, error) { return rate.All(l).Acquire(t.Context(), 2) },
+		"All":     func(l *rate.Limiter) (weir.Permit, error) { return rate.All(l).Acquire(t.Context(), 2) },
 		"Chain":   func(l *rate.Limiter) (weir.Permit, error) { return weir.Chain(l).Acquire(t.Context(), 2) },
 	} {
 		bubble(t, func(t *testing.T) {
