@@ -1,7 +1,7 @@
 // Chi limits the rate of each client of a chi router, and the concurrency of each
 // route.
 //
-//	go run ./chi
+//	go run -C examples ./routers/chi
 //
 // and, while it runs:
 //

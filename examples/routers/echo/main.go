@@ -1,7 +1,7 @@
 // Echo limits the rate of each client of an echo server, and the concurrency of
 // each route.
 //
-//	go run ./echo
+//	go run -C examples ./routers/echo
 //
 // and, while it runs:
 //

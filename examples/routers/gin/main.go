@@ -1,7 +1,7 @@
 // Gin limits the rate of each client of a gin server, and the concurrency of each
 // route.
 //
-//	go run ./gin
+//	go run -C examples ./routers/gin
 //
 // and, while it runs:
 //

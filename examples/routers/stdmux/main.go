@@ -1,7 +1,7 @@
 // Stdmux limits the rate of each client of an http.ServeMux, and the concurrency of
 // each route.
 //
-//	go run ./stdmux
+//	go run -C examples ./routers/stdmux
 //
 // and, while it runs:
 //

@@ -21,7 +21,7 @@ type labCmd struct {
 }
 
 type slaCmd struct {
-	Quick bool `help:"Measure fewer rates for a shorter time: less than a minute instead of six."`
+	Quick bool `help:"Measure fewer rates for a shorter time: a minute instead of six."`
 	Sim   bool `help:"Simulate in virtual time, within a second, instead of measuring over HTTP."`
 
 	Rates     []float64     `placeholder:"RPS" help:"Request rates to offer, instead of 25, 50, … 600."`

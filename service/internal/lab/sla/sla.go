@@ -91,7 +91,7 @@ func Full() Config {
 	return c
 }
 
-// Quick returns a shorter experiment, of less than a minute.
+// Quick returns a shorter experiment, of about a minute.
 func Quick() Config {
 	return Config{
 		Rates: []float64{100, 300, 400, 425, 450, 500, 600}, Point: 1500 * time.Millisecond,
