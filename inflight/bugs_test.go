@@ -56,7 +56,7 @@ func TestLostWakeUp(t *testing.T) {
 // However a request ends, its units are free in the end.
 func TestSlotLeak(t *testing.T) {
 	for _, d := range []inflight.Discipline{inflight.FIFO, inflight.CoDel, inflight.AdaptiveLIFO} {
-		t.Run(d.String(), func(t *testing.T) {
+		t.Run(string(d), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := fixed(t, 5, inflight.Config{Queue: 10, MaxWait: 300 * time.Millisecond, Discipline: d, FairQueues: 8})
 				var all sync.WaitGroup

@@ -16,34 +16,26 @@ import (
 
 // A Discipline is the order in which a queue is served, and its rule for
 // waiters that have waited too long.
-type Discipline uint8
+type Discipline string
 
 const (
 	// FIFO is first in, first out.
-	FIFO = Discipline(gate.FIFO)
+	FIFO Discipline = "fifo"
 	// CoDel is FIFO with the controlled delay of RFC 8289: when requests have
 	// waited for Target or longer during a whole Interval, it rejects the
 	// oldest ones, at a rising rate, until the wait is below Target again.
-	CoDel = Discipline(gate.CoDel)
+	CoDel Discipline = "codel"
 	// AdaptiveLIFO is FIFO until the queue does not keep up: requests have
 	// been waiting for an Interval, and the wait takes half of MaxWait. Then
 	// the newest request goes first and the others are rejected after Target,
 	// until the queue is empty.
-	AdaptiveLIFO = Discipline(gate.AdaptiveLIFO)
+	AdaptiveLIFO Discipline = "adaptive_lifo"
 	// CoDel2012 is CoDel with the memory of the paper of 2012. When overload
 	// returns within 16 Intervals, rejections resume at nearly the rate at
 	// which they ended. Under lasting overload waits are about a fifth shorter
 	// than with CoDel (docs/codel.md).
-	CoDel2012 = AdaptiveLIFO + 1
+	CoDel2012 Discipline = "codel_2012"
 )
-
-// String returns the name of the discipline.
-func (d Discipline) String() string {
-	if d == CoDel2012 {
-		return "codel_2012"
-	}
-	return gate.Discipline(d).String()
-}
 
 // Defaults of Config.
 const (
@@ -88,7 +80,7 @@ type Config struct {
 	// negative, only the context and the Discipline bound the wait.
 	MaxWait time.Duration
 
-	// Discipline is the order of the queue. If zero, DefaultDiscipline.
+	// Discipline is the order of the queue. If empty, DefaultDiscipline.
 	Discipline Discipline
 	// Target is the wait that CoDel and AdaptiveLIFO accept in a queue that
 	// does not drain. If zero, 5 ms or, with DefaultDiscipline, DefaultTarget.
@@ -129,8 +121,8 @@ type Config struct {
 // Validate returns an error that names the first field with a bad value.
 func (c Config) Validate() error {
 	switch {
-	case c.Discipline > CoDel2012:
-		return fmt.Errorf("inflight: Discipline = %d: must be FIFO, CoDel, AdaptiveLIFO or CoDel2012", c.Discipline)
+	case !slices.Contains([]Discipline{"", FIFO, CoDel, AdaptiveLIFO, CoDel2012}, c.Discipline):
+		return fmt.Errorf("inflight: Discipline = %q: must be FIFO, CoDel, AdaptiveLIFO or CoDel2012", c.Discipline)
 	case c.MinWait < 0:
 		return fmt.Errorf("inflight: MinWait = %v: must be >= 0", c.MinWait)
 	case !(c.Depth >= 0):
@@ -172,15 +164,19 @@ func (c Config) partitions() []string { return slices.Sorted(maps.Keys(c.Partiti
 func (c Config) rules() gate.Config {
 	g := gate.Config{
 		Queue: cmp.Or(c.Queue, DefaultQueue), Depth: c.Depth, MinWait: c.MinWait,
-		MaxWait: cmp.Or(c.MaxWait, DefaultMaxWait), Discipline: gate.Discipline(c.Discipline),
+		MaxWait: cmp.Or(c.MaxWait, DefaultMaxWait), Discipline: gate.FIFO,
 		CoDel: codel.Config{Target: c.Target, Interval: c.Interval},
 		Fair:  gate.Fairness{Queues: c.FairQueues}, Aging: c.Aging,
 	}
 	switch c.Discipline {
-	case 0:
-		g.Discipline = gate.Discipline(DefaultDiscipline)
+	case "":
+		g.Discipline = gate.AdaptiveLIFO
 		g.CoDel.Target = cmp.Or(c.Target, DefaultTarget)
 		g.CoDel.Interval = cmp.Or(c.Interval, DefaultInterval)
+	case CoDel:
+		g.Discipline = gate.CoDel
+	case AdaptiveLIFO:
+		g.Discipline = gate.AdaptiveLIFO
 	case CoDel2012:
 		g.Discipline, g.CoDel.KeepRate = gate.CoDel, true
 	}

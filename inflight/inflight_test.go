@@ -20,7 +20,7 @@ import (
 func fixed(t testing.TB, n int, cfg inflight.Config) *inflight.Limiter {
 	t.Helper()
 	cfg.Algorithm = limit.Fixed(n)
-	if cfg.Discipline == 0 {
+	if cfg.Discipline == "" {
 		cfg.Discipline = inflight.FIFO
 	}
 	return newLimiter(t, cfg)

@@ -82,6 +82,6 @@ func Policies() []Policy {
 func Auto() *sim.Guard {
 	return &sim.Guard{
 		Limit: sim.Limit{Name: "auto"}, Queue: inflight.DefaultQueue, MaxWait: inflight.DefaultMaxWait,
-		Discipline: sim.Discipline(inflight.DefaultDiscipline), Target: inflight.DefaultTarget, Interval: inflight.DefaultInterval,
+		Discipline: sim.DisciplineNamed(inflight.DefaultDiscipline), Target: inflight.DefaultTarget, Interval: inflight.DefaultInterval,
 	}
 }

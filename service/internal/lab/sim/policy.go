@@ -99,6 +99,15 @@ func (p *Priority) UnmarshalText(text []byte) error {
 // A Discipline is a gate.Discipline, with a name in files.
 type Discipline gate.Discipline
 
+// DisciplineNamed returns the Discipline of a name, such as an inflight.Discipline.
+// It panics if there is none.
+func DisciplineNamed[S ~string](name S) (d Discipline) {
+	if err := d.UnmarshalText([]byte(name)); err != nil {
+		panic("sim: " + err.Error())
+	}
+	return d
+}
+
 // UnmarshalText reads fifo, codel or adaptive_lifo.
 func (d *Discipline) UnmarshalText(text []byte) error {
 	var names []string
