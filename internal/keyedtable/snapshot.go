@@ -183,7 +183,7 @@ const (
 	windowLaw = 'w'
 )
 
-// Kinds of windows in a law; those that are neither have 0.
+// Kinds of windows in a law; windows of neither kind have 0.
 const (
 	slidingWindows = 1
 	datedWindows   = 2

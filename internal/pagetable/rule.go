@@ -16,7 +16,7 @@ const (
 )
 
 // A Window is keyed.Window. If Calendar is not zero, it has the windows, of which
-// none is longer than Period. Its instants are those of the table: since 1970.
+// none is longer than Period. It counts time as the table does, since 1970.
 type Window struct {
 	Limit    int
 	Period   time.Duration
@@ -64,7 +64,7 @@ func (r *Rule) Alike(q *Rule) bool {
 	return r.Period == q.Period && r.Sliding == q.Sliding && r.calendar == q.calendar
 }
 
-// Dated reports whether the windows are those of a Calendar.
+// Dated reports whether the rule has the windows of a Calendar.
 func (r *Rule) Dated() bool { return r.calendar != window.Calendar{} }
 
 // windows returns the calendar of a key with a window that begins, or ends, at the
