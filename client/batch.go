@@ -118,7 +118,7 @@ const maxParts = 64
 // send sends asks in one request and distributes the answers.
 func (c *Client) send(asks []*ask) {
 	answers, err := c.decide(asks)
-	if refused, ok := err.(*StatusError); ok && refused.ofOne() {
+	if refused, ok := err.(*StatusError); ok && refused.isPerKey() {
 		c.divide(asks, refused)
 		return
 	}

@@ -24,7 +24,7 @@ type call struct {
 	most   int64                   // bytes of the answer, if more than maxAnswer
 	read   func(body []byte) error // reads an answer with status 200; if nil, any JSON object is valid, and the circuit learns nothing
 	// learn, if not nil, is called with the header of an answer, and its error.
-	learn func(fields http.Header, said error)
+	learn func(fields http.Header, err error)
 }
 
 // maxAnswer bounds an answer to one ask, in bytes.

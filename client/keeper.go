@@ -119,7 +119,7 @@ func (k *keeper) run(c *Client) {
 			return
 		}
 		now := time.Now()
-		lost, next := k.look(now)
+		lost, next := k.expire(now)
 		for _, l := range lost {
 			l.lose()
 		}
@@ -137,9 +137,9 @@ func (k *keeper) run(c *Client) {
 	}
 }
 
-// look takes out what is lost, notes what is due for a renewal, and returns when
-// to look again.
-func (k *keeper) look(now time.Time) (lost []*lease, next time.Time) {
+// expire removes the leases that are lost, marks those due for a renewal, and returns when
+// to call it again.
+func (k *keeper) expire(now time.Time) (lost []*lease, next time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for k.leases.Len() > 0 {

@@ -196,7 +196,7 @@ func (c *Client) study(asks []*ask) {
 	}
 	if key, ok := c.learnt.due(time.Now(), asks); ok {
 		c.start(func() {
-			c.look(key)
+			c.queryLimit(key)
 			c.learnt.done(time.Now())
 		})
 	}
@@ -228,22 +228,22 @@ func (c *Client) probe(key string, n int) {
 	c.circuit.probed(time.Now())
 }
 
-// look asks for the limit of a key, and takes no token.
-func (c *Client) look(key string) {
+// queryLimit asks for the limit of a key, and takes no token.
+func (c *Client) queryLimit(key string) {
 	ctx, cancel := context.WithTimeout(c.ctx, c.cfg.Timeout)
 	defer cancel()
 	_ = c.exchange(ctx, &call{
 		method: http.MethodGet, path: []string{"rate", segment(key)}, query: cost(0),
-		learn: func(h http.Header, said error) { c.learn(key, h, said) },
+		learn: func(h http.Header, err error) { c.learn(key, h, err) },
 	})
 }
 
 // learn keeps the limit of a key that an answer tells. Answers other than a grant or
 // a denial tell none. A denial without a policy and without a wait means that no rule
 // matches and the server denies such keys.
-func (c *Client) learn(key string, h http.Header, said error) {
-	denied, no := said.(*weir.Rejection)
-	if c.cfg.Away != Local || said != nil && !no {
+func (c *Client) learn(key string, h http.Header, err error) {
+	denied, no := err.(*weir.Rejection)
+	if c.cfg.Away != Local || err != nil && !no {
 		return
 	}
 	q, limited := tightest(h.Values("RateLimit-Policy"), c.cfg.Share)

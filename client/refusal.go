@@ -25,15 +25,15 @@ type refusal struct {
 
 // find returns the recent error of a key, nil if there is none.
 func (r refusals) find(key string) error {
-	said, ok := r[key]
+	found, ok := r[key]
 	if !ok {
 		return nil
 	}
-	if !time.Now().Before(said.until) {
+	if !time.Now().Before(found.until) {
 		delete(r, key)
 		return nil
 	}
-	return said.err
+	return found.err
 }
 
 // put keeps a refusal, and drops any other one if there are too many.

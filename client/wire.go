@@ -193,27 +193,27 @@ const maxMessage = 200
 // refused returns the error for a status other than 200: a *weir.Rejection, a
 // *StatusError, or errGarbage if the server does not work.
 func refused(status int, body []byte) error {
-	var said struct {
+	var problem struct {
 		answer
 		Error string `json:"error"`
 		Key   string `json:"key"`
 	}
-	err := json.Unmarshal(body, &said)
+	err := json.Unmarshal(body, &problem)
 	switch {
-	case status == http.StatusTooManyRequests && err == nil && said.Reason != "",
-		status == http.StatusServiceUnavailable && err == nil && said.Reason == weir.Closed.String():
-		return said.rejection()
+	case status == http.StatusTooManyRequests && err == nil && problem.Reason != "",
+		status == http.StatusServiceUnavailable && err == nil && problem.Reason == weir.Closed.String():
+		return problem.rejection()
 	case status < 300 || status >= 500 || status == http.StatusTooManyRequests || status == http.StatusRequestTimeout:
 		return fmt.Errorf("%w: status %d", errGarbage, status)
 	}
-	if err != nil || said.Error == "" {
-		said.Error = string(body)
+	if err != nil || problem.Error == "" {
+		problem.Error = string(body)
 	}
-	return &StatusError{status, strings.ToValidUTF8(said.Error[:min(len(said.Error), maxMessage)], ""), said.Key}
+	return &StatusError{status, strings.ToValidUTF8(problem.Error[:min(len(problem.Error), maxMessage)], ""), problem.Key}
 }
 
-// ofOne reports whether a single ask may have caused the refusal of a batch.
-func (e *StatusError) ofOne() bool {
+// isPerKey reports whether a single ask may have caused the refusal of a batch.
+func (e *StatusError) isPerKey() bool {
 	switch e.Status {
 	case http.StatusBadRequest, http.StatusForbidden, http.StatusRequestEntityTooLarge:
 		return true

@@ -84,14 +84,14 @@ func (l *lookup) run(ctx context.Context) (*response, error) {
 	b := newBuffer(l.r.Method == http.MethodHead, c.cfg.MaxBody)
 	ended := make(chan error, 1)
 	go b.serve(l.h.next, l.inner.WithContext(inner), func(err error) {
-		said := weir.Ignored
+		outcome := weir.Ignored
 		switch err {
 		case nil:
-			said = observe.Outcome(ctx, b.status)
+			outcome = observe.Outcome(ctx, b.status)
 		case errBroken:
-			said = observe.Outcome(ctx, 0)
+			outcome = observe.Outcome(ctx, 0)
 		}
-		permit.Release(said)
+		permit.Release(outcome)
 		ended <- err
 	})
 	select {

@@ -116,7 +116,7 @@ func (x *exchange) answered(resp *http.Response) {
 		return
 	}
 	x.limit.Report(sign.Outcome())
-	x.t.stay(x.h)
+	x.t.retain(x.h)
 	b := &heldBody{ReadCloser: resp.Body, ctx: x.ctx, sign: sign, permit: x.limit, t: x.t, h: x.h}
 	x.limit = weir.Permit{}
 	b.watch(resp.StatusCode)

@@ -87,7 +87,7 @@ func (t *Transport) enter(r *http.Request) *host {
 	if h == nil {
 		t.counts.shared.Add(1)
 		h = t.shared()
-		t.stay(h)
+		t.retain(h)
 	}
 	return h
 }
@@ -119,8 +119,8 @@ func (t *Transport) add(fresh *host) *host {
 	return h
 }
 
-// stay enters a host again for a request that has entered it.
-func (t *Transport) stay(h *host) {
+// retain enters a host again for a request that has entered it.
+func (t *Transport) retain(h *host) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	h.users++

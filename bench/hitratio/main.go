@@ -37,21 +37,21 @@ var contenders = []struct {
 
 func main() {
 	only := flag.String("trace", "", "play these `names` only, separated by commas")
-	who := flag.String("cache", "", "let these `names` only play")
+	caches := flag.String("cache", "", "let these `names` only play")
 	sizes := flag.String("size", "", "sizes of caches, in `entries`, instead of each trace's own")
 	n := flag.Int("n", 3_000_000, "length of a trace, in `requests`")
 	seed := flag.Uint64("seed", 1, "seed of the traces")
 	flag.Parse()
-	if err := run(os.Stdout, *only, *who, *sizes, *n, *seed); err != nil {
+	if err := run(os.Stdout, *only, *caches, *sizes, *n, *seed); err != nil {
 		fmt.Fprintln(os.Stderr, "hitratio:", err)
 		os.Exit(1)
 	}
 }
 
-func run(w io.Writer, only, who, sizes string, n int, seed uint64) error {
+func run(w io.Writer, only, caches, sizes string, n int, seed uint64) error {
 	chosen := contenders[:0:0]
 	for _, c := range contenders {
-		if in(who, c.name) {
+		if in(caches, c.name) {
 			chosen = append(chosen, c)
 		}
 	}

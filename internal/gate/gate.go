@@ -184,7 +184,7 @@ func (g *Gate[W]) Join(now time.Duration, r Request, w W) (Ticket, weir.Reason) 
 	}
 	slot := g.slots.take()
 	in := &g.slots.all[slot]
-	in.who, in.req, in.since = w, r, now
+	in.waiter, in.req, in.since = w, r, now
 	in.band = g.bandOf(&r)
 	in.queue = g.deal(&g.bands[in.band], r.Tenant)
 	g.slots.insert(&g.line, byArrival, slot, g.line.tail)

@@ -18,14 +18,14 @@ const (
 )
 
 type waiter[W any] struct {
-	who   W
-	req   Request
-	since time.Duration
-	seq   uint64
-	links [2]link // in the lists of each kind
-	band  int     // where it is queued, or was
-	queue int
-	place place
+	waiter W
+	req    Request
+	since  time.Duration
+	seq    uint64
+	links  [2]link // in the lists of each kind
+	band   int     // where it is queued, or was
+	queue  int
+	place  place
 }
 
 // A link is to the neighbours in a list: slots, or 0. Free slots are chained
@@ -71,7 +71,7 @@ func (s *slots[W]) take() int {
 func (s *slots[W]) drop(slot int) {
 	w := &s.all[slot]
 	var zero W
-	w.who, w.seq = zero, 0
+	w.waiter, w.seq = zero, 0
 	w.links[byPlace].next = s.free
 	s.free = slot
 }

@@ -23,7 +23,7 @@ func (g *Gate[W]) Next(now time.Duration) (a Answer[W], ok bool) {
 		return a, false
 	}
 	w := &g.slots.all[slot]
-	a = Answer[W]{w.who, why, now - w.since}
+	a = Answer[W]{w.waiter, why, now - w.since}
 	switch why {
 	case 0:
 		g.charge(w)
@@ -167,7 +167,7 @@ func (g *Gate[W]) Dismiss(now time.Duration) (a Answer[W], ok bool) {
 		return a, false
 	}
 	w := &g.slots.all[slot]
-	a = Answer[W]{w.who, why, now - w.since}
+	a = Answer[W]{w.waiter, why, now - w.since}
 	if why == weir.Closed {
 		g.stats.Closed++
 	} else {

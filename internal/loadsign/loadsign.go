@@ -120,7 +120,7 @@ func OfError(err error) Sign {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return Refused
 	case errors.Is(err, weir.ErrRejected):
-		return ofRejection(err)
+		return rejectionSign(err)
 	}
 	if t, ok := errors.AsType[net.Error](err); ok && t.Timeout() {
 		return Silent
@@ -128,9 +128,9 @@ func OfError(err error) Sign {
 	return None
 }
 
-// ofRejection returns the Sign of an error that is a rejection by a limiter
+// rejectionSign returns the Sign of an error that is a rejection by a limiter
 // further down.
-func ofRejection(err error) Sign {
+func rejectionSign(err error) Sign {
 	if weir.OutcomeOf(err) == weir.Dropped {
 		return Rejected
 	}
@@ -156,7 +156,7 @@ func OfGRPC(code uint32, err error) Sign {
 		return Silent
 	}
 	if errors.Is(err, weir.ErrRejected) {
-		return ofRejection(err)
+		return rejectionSign(err)
 	}
 	return None
 }

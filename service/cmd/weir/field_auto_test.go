@@ -57,8 +57,8 @@ func TestFieldOneBadPod(t *testing.T) {
 	}))
 	proxy, _ := startProxy(t, build(t), s.url())
 	const rate = 300 // a load that this machine can make; seven pods could serve 2,400/s
-	fieldLoad(t.Context(), rate, d, fieldPatient, nil, proxy)
-	f := fieldLoad(t.Context(), rate, d, fieldPatient, nil, proxy)
+	fieldLoad(t.Context(), rate, d, fieldTimeout, nil, proxy)
+	f := fieldLoad(t.Context(), rate, d, fieldTimeout, nil, proxy)
 	t.Log(f)
 	if got, want := float64(f.ok)/d.Seconds(), 0.95*rate*6/7; got < want {
 		t.Errorf("%.0f/s served: want %.0f", got, want)

@@ -15,7 +15,7 @@ import (
 const (
 	fieldWorkers = 20
 	fieldTakes   = 50 * time.Millisecond
-	fieldPatient = 5 * time.Second // the clients' time-out, unless a test is about it
+	fieldTimeout = 5 * time.Second // the clients' time-out, unless a test is about it
 )
 
 // fieldCapacity is the throughput of the workers, per second.
@@ -35,9 +35,9 @@ func TestFieldOneKeysQuota(t *testing.T) {
 	proxy, _ := startProxy(t, build(t), s.url())
 	greedy := make(chan *fieldTally)
 	go func() {
-		greedy <- fieldLoad(t.Context(), 0.1*fieldCapacity, d, fieldPatient, http.Header{"Api-Key": {"greedy"}}, proxy)
+		greedy <- fieldLoad(t.Context(), 0.1*fieldCapacity, d, fieldTimeout, http.Header{"Api-Key": {"greedy"}}, proxy)
 	}()
-	others := fieldLoad(t.Context(), 0.4*fieldCapacity, d, fieldPatient, nil, proxy)
+	others := fieldLoad(t.Context(), 0.4*fieldCapacity, d, fieldTimeout, nil, proxy)
 	if got := others.share(); got < 0.99 {
 		t.Errorf("others: %v: want 99 %%", others)
 	}
@@ -83,7 +83,7 @@ func TestFieldLongLived(t *testing.T) {
 	for _, limit := range []string{"20", "auto"} {
 		t.Run("limit "+limit, func(t *testing.T) {
 			proxy, admin := startProxy(t, build(t), s.url(), "--limit", limit)
-			fieldLoad(t.Context(), 100, 2*time.Second, fieldPatient, nil, proxy) // so that the limit learns the service time
+			fieldLoad(t.Context(), 100, 2*time.Second, fieldTimeout, nil, proxy) // so that the limit learns the service time
 			for range 10 {
 				fieldDial(t, proxy, "GET /events HTTP/1.1\r\nHost: a\r\n\r\n")
 				fieldDial(t, proxy, "GET /upgrade HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
@@ -93,7 +93,7 @@ func TestFieldLongLived(t *testing.T) {
 			}
 			go fieldLoad(t.Context(), 0.5, d, d, nil, proxy+"/hangs")
 			time.Sleep(time.Second)
-			if short := fieldLoad(t.Context(), 100, d, fieldPatient, nil, proxy); short.share() < 0.99 {
+			if short := fieldLoad(t.Context(), 100, d, fieldTimeout, nil, proxy); short.share() < 0.99 {
 				t.Errorf("short requests: %v: want 99 %%", short)
 			}
 			_, metrics, err := get(admin + "/metrics")
@@ -143,7 +143,7 @@ func originDown(t *testing.T, limit string, down time.Duration) {
 		s.up()
 		back.Store(int64(time.Since(began)))
 	})
-	f := fieldLoad(t.Context(), fieldCapacity, 9*time.Second, fieldPatient, nil, proxy)
+	f := fieldLoad(t.Context(), fieldCapacity, 9*time.Second, fieldTimeout, nil, proxy)
 	from := int((time.Duration(back.Load()) + 2*time.Second + time.Second - 1) / time.Second)
 	for i, sec := range f.perSec[from:] {
 		if sec.ok < sec.sent*99/100 {
@@ -183,7 +183,7 @@ func originKilled(t *testing.T, limit string) {
 		run(strings.TrimPrefix(url, "http://"))
 		back.Store(int64(time.Since(began)))
 	}()
-	f := fieldLoad(t.Context(), 0.5*fieldCapacity, 9*time.Second, fieldPatient, nil, proxy)
+	f := fieldLoad(t.Context(), 0.5*fieldCapacity, 9*time.Second, fieldTimeout, nil, proxy)
 	from := int((time.Duration(back.Load()) + 2*time.Second + time.Second - 1) / time.Second)
 	for i, sec := range f.perSec[from:] {
 		if sec.ok < sec.sent*99/100 {

@@ -34,11 +34,11 @@ func Diff(old, new *Rules) (c Change) {
 		}
 		delete(was, rule.Name)
 		both = append(both, rule.Name)
-		of := aspects
+		describe := aspects
 		if old.Merge && new.Merge && i > 0 {
-			of = parts
+			describe = parts
 		}
-		if what := differences(of(before), of(rule)); what == "" {
+		if what := differences(describe(before), describe(rule)); what == "" {
 			c.Same = append(c.Same, rule.Name)
 		} else {
 			c.Changed = append(c.Changed, rule.Name)

@@ -140,9 +140,9 @@ type part struct {
 // A whole is the rules of all files, with their sources.
 type whole struct {
 	Rules
-	parts []*part
-	of    map[string]*part // the first that gives apply, unmatched
-	given bool             // rules, if none
+	parts     []*part
+	definedIn map[string]*part // by field, apply or unmatched: the first part that defines it
+	given     bool             // rules, if none
 }
 
 func load(sources []source) (*Rules, error) {
@@ -154,7 +154,7 @@ func load(sources []source) (*Rules, error) {
 			return nil, &strictyaml.Error{File: s.name, Line: 1, Column: 1, What: fmt.Sprintf("more than %d bytes, with the files before it", maxBytes)}
 		}
 	}
-	w := &whole{of: map[string]*part{}}
+	w := &whole{definedIn: map[string]*part{}}
 	var wrong []error
 	for _, s := range sources {
 		file, err := strictyaml.Parse(s.name, s.text, strictyaml.Bounds{Bytes: maxBytes, Values: maxValues})
@@ -200,18 +200,18 @@ func (w *whole) add(file *strictyaml.File) {
 	w.Rules.Rules = append(w.Rules.Rules, p.says.Rules...)
 	w.given = w.given || p.says.Rules != nil
 	for _, field := range []struct {
-		name        string
-		said, whole *string
+		name         string
+		value, whole *string
 	}{
 		{"apply", (*string)(&p.says.Apply), (*string)(&w.Apply)},
 		{"unmatched", &p.says.Unmatched, &w.Unmatched},
 	} {
-		switch before := w.of[field.name]; {
-		case *field.said == "":
+		switch before := w.definedIn[field.name]; {
+		case *field.value == "":
 		case before == nil:
-			*field.whole, w.of[field.name] = *field.said, p
-		case *field.said != *field.whole:
-			p.Report(p.Where(field.name), field.name, " = %q: must be as at %s, or left out", short(*field.said), place(before, field.name))
+			*field.whole, w.definedIn[field.name] = *field.value, p
+		case *field.value != *field.whole:
+			p.Report(p.Where(field.name), field.name, " = %q: must be as at %s, or left out", short(*field.value), place(before, field.name))
 		}
 	}
 }
@@ -220,7 +220,7 @@ func (w *whole) add(file *strictyaml.File) {
 func (w *whole) in(path string) (*part, string) {
 	rest, ok := strings.CutPrefix(path, "rules[")
 	if !ok {
-		if p := w.of[path]; p != nil {
+		if p := w.definedIn[path]; p != nil {
 			return p, path
 		}
 		return w.parts[0], path

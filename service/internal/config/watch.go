@@ -42,9 +42,9 @@ type WatchConfig struct {
 // A Watcher reports changes in the content of files, whether they were written,
 // replaced, or reached through a symbolic link that has changed, as Kubernetes does.
 type Watcher struct {
-	cfg  WatchConfig
-	sum  [sha256.Size]byte // of what they held at the last look
-	told *fsnotify.Watcher // nil if the operating system tells nothing
+	cfg      WatchConfig
+	sum      [sha256.Size]byte // of what they held at the last check
+	notifier *fsnotify.Watcher // nil if the operating system reports no changes
 }
 
 // NewWatcher records the present content of the files. If it is called before they
@@ -65,9 +65,9 @@ func (w *Watcher) Run(ctx context.Context, changed func()) {
 	var events chan fsnotify.Event
 	var failures chan error
 	var err error
-	if w.told, err = fsnotify.NewWatcher(); err == nil {
-		defer w.told.Close()
-		events, failures = w.told.Events, w.told.Errors
+	if w.notifier, err = fsnotify.NewWatcher(); err == nil {
+		defer w.notifier.Close()
+		events, failures = w.notifier.Events, w.notifier.Errors
 		w.follow()
 	} else {
 		w.cfg.Log.Warn("changes of files are seen later", "interval", w.cfg.Interval, "error", err)
@@ -94,14 +94,14 @@ func (w *Watcher) Run(ctx context.Context, changed func()) {
 		}
 		first = time.Time{}
 		w.follow()
-		if w.look() {
+		if w.contentChanged() {
 			changed()
 		}
 	}
 }
 
-// look reports whether the content has changed since the last call.
-func (w *Watcher) look() bool {
+// contentChanged reports whether the content has changed since the last call.
+func (w *Watcher) contentChanged() bool {
 	was := w.sum
 	w.sum = content(w.cfg.Paths)
 	return w.sum != was
@@ -110,7 +110,7 @@ func (w *Watcher) look() bool {
 // follow watches the directories on the present paths to the files. Polling covers
 // a directory that cannot be watched.
 func (w *Watcher) follow() {
-	if w.told == nil {
+	if w.notifier == nil {
 		return
 	}
 	var dirs []string
@@ -123,13 +123,13 @@ func (w *Watcher) follow() {
 			dirs = trail(dirs, name)
 		}
 	}
-	for _, dir := range w.told.WatchList() {
+	for _, dir := range w.notifier.WatchList() {
 		if !slices.Contains(dirs, dir) {
-			_ = w.told.Remove(dir)
+			_ = w.notifier.Remove(dir)
 		}
 	}
 	for _, dir := range dirs {
-		_ = w.told.Add(dir)
+		_ = w.notifier.Add(dir)
 	}
 }
 

@@ -158,11 +158,11 @@ func TestLook(t *testing.T) {
 			tt.make(t, dir)
 			w := NewWatcher(WatchConfig{Paths: []string{filepath.Join(dir, tt.watch)}})
 			for i, step := range tt.steps {
-				if w.look() {
+				if w.contentChanged() {
 					t.Errorf("before step %d: a change", i)
 				}
 				do(t, step(dir))
-				if !w.look() {
+				if !w.contentChanged() {
 					t.Errorf("step %d: no change", i)
 				}
 			}
@@ -171,7 +171,7 @@ func TestLook(t *testing.T) {
 			}
 			text, err := os.ReadFile(dir + "/rules.yaml")
 			do(t, err, write(dir+"/rules.yaml", string(text)), write(dir+"/other.yaml", "1"))
-			if w.look() {
+			if w.contentChanged() {
 				t.Error("the same again, and another file: a change")
 			}
 		})

@@ -98,7 +98,7 @@ func New(patterns []Pattern) (*Set, error) {
 // allocate, except for the scratch memory of package regexp.
 func (s *Set) First(key string) int {
 	l := lookup{key: key, below: math.MaxInt32}
-	s.look(&l)
+	s.collect(&l)
 	if l.below == math.MaxInt32 {
 		return -1
 	}
@@ -109,7 +109,7 @@ func (s *Set) First(key string) int {
 // It allocates no more than First, if into has room.
 func (s *Set) All(key string, into []int) []int {
 	l := lookup{key: key, below: math.MaxInt32, all: true, found: into}
-	s.look(&l)
+	s.collect(&l)
 	slices.Sort(l.found[len(into):])
 	return l.found
 }
@@ -122,7 +122,7 @@ type lookup struct {
 	found []int // if all
 }
 
-func (s *Set) look(l *lookup) {
+func (s *Set) collect(l *lookup) {
 	s.try(l, s.whole[l.key])
 	for _, n := range s.begin.lengths {
 		if n > len(l.key) {

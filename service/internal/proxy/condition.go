@@ -22,8 +22,8 @@ const (
 // Conditions lists all conditions.
 var Conditions = []Condition{Well, LimitUsed, Refuses, Silent, Unavailable, GatewayLate}
 
-// ofOrigin reports whether the origin fails.
-func (c Condition) ofOrigin() bool { return c != Well && c != LimitUsed }
+// originFails reports whether the origin fails.
+func (c Condition) originFails() bool { return c != Well && c != LimitUsed }
 
 // bySign maps signs of load to conditions.
 var bySign = map[loadsign.Sign]Condition{
@@ -86,22 +86,22 @@ func part(n, of uint64) float64 {
 
 // message returns the sentence for a condition.
 func (s *snapshot) message(c Condition, share float64) string {
-	of := fmt.Sprintf("%.0f %% of ", 100*share)
+	quantity := fmt.Sprintf("%.0f %% of ", 100*share)
 	if share > 0.995 {
-		of = "all "
+		quantity = "all "
 	}
 	sentence := map[Condition]string{
 		Well:        "the origin shows no sign of overload",
-		LimitUsed:   of + "requests are rejected: the limit is used up",
-		Refuses:     "the origin refuses " + of + "connections",
-		Silent:      "the origin does not answer " + of + "requests in time",
-		Unavailable: "the origin answers 503 to " + of + "requests",
-		GatewayLate: "the origin answers 504 to " + of + "requests",
+		LimitUsed:   quantity + "requests are rejected: the limit is used up",
+		Refuses:     "the origin refuses " + quantity + "connections",
+		Silent:      "the origin does not answer " + quantity + "requests in time",
+		Unavailable: "the origin answers 503 to " + quantity + "requests",
+		GatewayLate: "the origin answers 504 to " + quantity + "requests",
 	}[c]
 	switch {
 	case c == LimitUsed && s.answers() == 0:
 		sentence += ", and the origin has answered nothing meanwhile"
-	case c.ofOrigin() && s.rejected == 0 && s.waiting == 0 && s.inflight < s.limit:
+	case c.originFails() && s.rejected == 0 && s.waiting == 0 && s.inflight < s.limit:
 		sentence += ", although the limit is not used up"
 	}
 	return sentence

@@ -11,10 +11,10 @@ import (
 // without signs. Each change is logged, at most once every logEvery unless the
 // origin begins to fail; a bad condition is logged every remindEvery.
 const (
-	lookEvery   = time.Second
-	calmFor     = 3 * time.Second
-	logEvery    = 10 * time.Second
-	remindEvery = time.Minute
+	statusInterval = time.Second
+	calmFor        = 3 * time.Second
+	logEvery       = 10 * time.Second
+	remindEvery    = time.Minute
 )
 
 // A Status describes the proxy and its origin. GET /-/ready shows it.
@@ -32,14 +32,14 @@ type Status struct {
 
 // A watch keeps the Status.
 type watch struct {
-	mu      sync.Mutex // guards the fields below
-	was     snapshot   // the previous snapshot
-	at      time.Time  // time of the previous snapshot
-	now     Status
-	badAt   time.Time // last time of a bad condition
-	told    Condition // the last one logged
-	toldAt  time.Time
-	changed time.Time // when told changed
+	mu       sync.Mutex // guards the fields below
+	was      snapshot   // the previous snapshot
+	at       time.Time  // time of the previous snapshot
+	now      Status
+	badAt    time.Time // last time of a bad condition
+	logged   Condition // the last one logged
+	loggedAt time.Time
+	changed  time.Time // when told changed
 }
 
 // snapshot returns the counts since New.
@@ -70,18 +70,18 @@ func (p *Proxy) Status() Status {
 	w := &p.watch
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	p.lookLocked(time.Now())
+	p.updateLocked(time.Now())
 	s := w.now
 	s.Ready = !p.draining.Load()
 	return s
 }
 
-func (p *Proxy) lookLocked(now time.Time) {
+func (p *Proxy) updateLocked(now time.Time) {
 	w := &p.watch
 	if w.now.Condition == "" {
 		w.now = Status{Condition: Well, Message: "no requests yet", Since: now}
-		w.told, w.toldAt, w.changed = Well, now.Add(-logEvery), now
-	} else if now.Sub(w.at) < lookEvery {
+		w.logged, w.loggedAt, w.changed = Well, now.Add(-logEvery), now
+	} else if now.Sub(w.at) < statusInterval {
 		return
 	}
 	all := p.snapshot()
@@ -89,7 +89,7 @@ func (p *Proxy) lookLocked(now time.Time) {
 	w.was, w.at = all, now
 	w.now.Limit, w.now.Inflight, w.now.Waiting, w.now.LongLived = all.limit, all.inflight, all.waiting, all.longLived
 	c, share, ok := lately.condition()
-	if !ok || lately.answers() == 0 && w.now.Condition.ofOrigin() { // no sign of recovery
+	if !ok || lately.answers() == 0 && w.now.Condition.originFails() { // no sign of recovery
 		return
 	}
 	if c != Well {
@@ -107,11 +107,11 @@ func (p *Proxy) lookLocked(now time.Time) {
 // tellLocked logs the condition if it is time to.
 func (p *Proxy) tellLocked(now time.Time, lately *snapshot) {
 	w := &p.watch
-	quiet := now.Sub(w.toldAt)
-	if w.now.Condition.ofOrigin() && !w.told.ofOrigin() {
+	quiet := now.Sub(w.loggedAt)
+	if w.now.Condition.originFails() && !w.logged.originFails() {
 		quiet = remindEvery // log at once
 	}
-	if same := w.now.Condition == w.told; quiet < logEvery || same && (w.told == Well || quiet < remindEvery) {
+	if same := w.now.Condition == w.logged; quiet < logEvery || same && (w.logged == Well || quiet < remindEvery) {
 		return
 	}
 	level := slog.LevelWarn
@@ -119,18 +119,18 @@ func (p *Proxy) tellLocked(now time.Time, lately *snapshot) {
 		"waiting", lately.waiting, "long_lived", lately.longLived, "rejected_per_s", lately.rejected}
 	if w.now.Condition == Well {
 		level = slog.LevelInfo
-		args = append(args, "was", string(w.told), "for", now.Sub(w.changed).Round(lookEvery))
+		args = append(args, "was", string(w.logged), "for", now.Sub(w.changed).Round(statusInterval))
 	}
-	if w.told != w.now.Condition {
+	if w.logged != w.now.Condition {
 		w.changed = now
 	}
-	w.told, w.toldAt = w.now.Condition, now
+	w.logged, w.loggedAt = w.now.Condition, now
 	p.log.Log(context.Background(), level, w.now.Message, args...)
 }
 
 // Watch logs changes of the condition until ctx ends.
 func (p *Proxy) Watch(ctx context.Context) {
-	tick := time.NewTicker(lookEvery)
+	tick := time.NewTicker(statusInterval)
 	defer tick.Stop()
 	for {
 		p.Status()

@@ -17,7 +17,7 @@ func TestAgenda(t *testing.T) {
 		if rng.IntN(5) < 2 {
 			at := time.Duration(rng.IntN(50))
 			a.push(at, evFinish, pushed, 0)
-			list = append(list, event{at: at, who: pushed})
+			list = append(list, event{at: at, index: pushed})
 			pushed++
 			continue
 		}
@@ -29,7 +29,7 @@ func TestAgenda(t *testing.T) {
 			}
 		}
 		got, ok := a.pop(until)
-		if ok != (first >= 0) || ok && (got.who != list[first].who || got.kind() != evFinish) {
+		if ok != (first >= 0) || ok && (got.index != list[first].index || got.kind() != evFinish) {
 			t.Fatalf("%+v, %v: want %d of %v", got, ok, first, list)
 		}
 		if ok {

@@ -85,11 +85,11 @@ func (g *guard) init(s *Sim, cfg *Guard, group *Group, k int) error {
 		g.other = newTurns(s, g.index, cfg.Rate)
 		return nil
 	}
-	of := cfg.Limit
+	lim := cfg.Limit
 	if group.Limit != nil {
-		of = *group.Limit
+		lim = *group.Limit
 	}
-	alg, err := of.algorithm()
+	alg, err := lim.algorithm()
 	if err != nil {
 		return err
 	}

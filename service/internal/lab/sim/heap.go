@@ -24,10 +24,10 @@ const kindBits = 4
 // An event is a value of 24 bytes. Events are ordered by instant and, within one, in
 // the order of scheduling.
 type event struct {
-	at  time.Duration
-	key uint64 // sequence number << kindBits | kind
-	who int32
-	gen uint32 // of its subject; if that has another generation by now, the event is stale
+	at    time.Duration
+	key   uint64 // sequence number << kindBits | kind
+	index int32
+	gen   uint32 // of its subject; if that has another generation by now, the event is stale
 }
 
 func (e *event) kind() kind { return kind(e.key & (1<<kindBits - 1)) }

@@ -80,11 +80,11 @@ func (o *oracle) init(sc *Scenario, classes map[string]int32) {
 		o.patience = append(o.patience, sc.Clients[i].patience())
 		o.works = append(o.works, make([]float64, len(classes)))
 	}
-	o.look()
+	o.updateCapacity()
 }
 
-// look updates the capacity.
-func (o *oracle) look() {
+// updateCapacity computes capacity, half and works as of now.
+func (o *oracle) updateCapacity() {
 	sc := o.sc
 	o.capacity, o.half = o.forecast.Capacity(o.now), o.forecast.Work(o.now)/2
 	states := sc.at(o.now)
@@ -119,7 +119,7 @@ func (o *oracle) advance(to time.Duration) {
 			o.served += out
 		}
 		if o.now = next; next == o.until {
-			o.look()
+			o.updateCapacity()
 		}
 	}
 }

@@ -123,41 +123,41 @@ func (s *Sim) Next() time.Duration {
 func (s *Sim) handle(e event) {
 	switch e.kind() {
 	case evArrive:
-		s.call(e.who, s.now)
-		s.clients[e.who].schedule(s)
+		s.call(e.index, s.now)
+		s.clients[e.index].schedule(s)
 	case evUser:
-		s.call(e.who, s.now)
+		s.call(e.index, s.now)
 	case evRetry:
-		if c := s.calls.at(e.who, e.gen); c != nil {
+		if c := s.calls.at(e.index, e.gen); c != nil {
 			s.attempt(c)
 		}
 	case evPatient:
-		s.clients[e.who].expire(s)
+		s.clients[e.index].expire(s)
 	case evTimeout:
-		if c := s.calls.at(e.who, e.gen); c != nil {
+		if c := s.calls.at(e.index, e.gen); c != nil {
 			s.expire(c)
 		}
 	case evFinish:
-		if j := s.jobs.at(e.who, e.gen); j != nil {
+		if j := s.jobs.at(e.index, e.gen); j != nil {
 			s.worked(j)
 		}
 	case evShared:
-		if l := &s.layers[e.who]; l.shared.gen == e.gen {
+		if l := &s.layers[e.index]; l.shared.gen == e.gen {
 			s.sharedDone(l)
 		}
 	case evLate:
-		if j := s.jobs.at(e.who, e.gen); j != nil {
+		if j := s.jobs.at(e.index, e.gen); j != nil {
 			call, parent := j.call, j.parent
 			s.abandon(j)
 			s.answer(call, parent, result{kind: timedOut})
 		}
 	case evGate:
-		g := s.guards[e.who]
+		g := s.guards[e.index]
 		g.timer = never
 		s.drain(g)
 	case evTurn:
-		s.guards[e.who].other.(*turns).come(e.gen)
+		s.guards[e.index].other.(*turns).come(e.gen)
 	case evChange:
-		s.change(&s.layers[e.who], e.gen)
+		s.change(&s.layers[e.index], e.gen)
 	}
 }

@@ -32,15 +32,15 @@ func Table(w io.Writer, results []Result) error {
 	}
 	align(out, rows)
 	for _, group := range []struct {
-		what string
-		of   func(Result) []Figures
+		what    string
+		figures func(Result) []Figures
 	}{{"client", func(r Result) []Figures {
 		if len(r.Tenants) == len(r.Clients) {
 			return nil // the tenants are the clients
 		}
 		return r.Clients
 	}}, {"tenant", Result.someTenants}, {"class", func(r Result) []Figures { return r.Classes }}} {
-		groups(out, results, group.what, group.of)
+		groups(out, results, group.what, group.figures)
 	}
 	layers(out, results)
 	instances(out, results)

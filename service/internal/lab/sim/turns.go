@@ -38,7 +38,7 @@ type turns struct {
 
 // A turn is the place of a request in the queue, and the Pass of an admitted one.
 type turn struct {
-	of     *turns
+	turns  *turns
 	place  *waitq.Turn[*turn]
 	number uint32 // key in late; 0 if it is not there
 	answer func(weir.Reason)
@@ -55,7 +55,7 @@ func (t *turns) Acquire(_ gate.Request, answer func(weir.Reason)) (Pass, gate.Ve
 		most = maxTime
 	}
 	bucket, wait, ok := t.quota.Reserve(t.bucket, t.sim.now, 1, most)
-	p := &turn{of: t, answer: answer}
+	p := &turn{turns: t, answer: answer}
 	switch {
 	case ok && wait == 0:
 		t.bucket = bucket
@@ -119,7 +119,7 @@ func (t *turns) Stats() gate.Stats { return t.stats }
 
 // Cancel moves the requests behind it forward by one.
 func (p *turn) Cancel() {
-	t := p.of
+	t := p.turns
 	t.stats.Waiting--
 	t.stats.Cancelled++
 	if p.number != 0 {
@@ -132,7 +132,7 @@ func (p *turn) Cancel() {
 }
 
 func (p *turn) Release(o weir.Outcome) {
-	st := &p.of.stats
+	st := &p.turns.stats
 	st.Inflight--
 	switch o {
 	case weir.Success:

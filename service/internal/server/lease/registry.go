@@ -49,7 +49,7 @@ const expireAtOnce = 256
 func NewRegistry(c *clock.Clock, room *waiting.Room, max int) *Registry {
 	return &Registry{
 		clock: c, room: room, max: max, held: map[ID]*holding{}, token: uint64(time.Now().Unix()) << tokenBits,
-		due: heap.New(func(a, b *holding) bool { return a.until < b.until }).Track(func(h *holding, at int) { h.at = at }),
+		due: heap.New(func(a, b *holding) bool { return a.until < b.until }).Track(func(h *holding, at int) { h.heapIndex = at }),
 	}
 }
 
@@ -74,8 +74,8 @@ type holding struct {
 
 	since time.Duration // when it was granted
 
-	until time.Duration // guarded by Registry.mu
-	at    int           // in Registry.due, guarded by Registry.mu; -1 if it has ended
+	until     time.Duration // guarded by Registry.mu
+	heapIndex int           // in Registry.due, guarded by Registry.mu; -1 if it has ended
 }
 
 // A part is the units of a lease under one rule.
@@ -206,8 +206,8 @@ func (g *Registry) Renew(key, id string, ttl time.Duration) (decider.Lease, erro
 	}
 	ttl = h.ttl(ttl)
 	h.until = now + ttl
-	g.due.Fix(h.at)
-	if h.at == 0 { // a timer that fires too early is set again
+	g.due.Fix(h.heapIndex)
+	if h.heapIndex == 0 { // a timer that fires too early is set again
 		g.setTimerLocked()
 	}
 	g.mu.Unlock()
@@ -226,7 +226,7 @@ func (g *Registry) Return(key, id string, o weir.Outcome) error {
 		g.mu.Unlock()
 		return decider.ErrNoLease
 	}
-	g.due.Remove(h.at)
+	g.due.Remove(h.heapIndex)
 	delete(g.held, h.id)
 	g.mu.Unlock()
 	for i := range h.parts {
@@ -271,7 +271,7 @@ func (g *Registry) holdLocked(h *holding, until time.Duration) {
 	h.until = until
 	g.held[h.id] = h
 	g.due.Push(h)
-	if h.at == 0 {
+	if h.heapIndex == 0 {
 		g.setTimerLocked()
 	}
 }
