@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// The proxy computes its Status every lookEvery. A bad condition ends after calmFor
+// The proxy computes its Status every statusInterval. A bad condition ends after calmFor
 // without signs. Each change is logged, at most once every logEvery unless the
 // origin begins to fail; a bad condition is logged every remindEvery.
 const (
@@ -65,7 +65,7 @@ func (s snapshot) since(was *snapshot) snapshot {
 	return s
 }
 
-// Status returns the current Status, at most lookEvery old.
+// Status returns the current Status, at most statusInterval old.
 func (p *Proxy) Status() Status {
 	w := &p.watch
 	w.mu.Lock()
