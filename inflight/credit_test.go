@@ -32,7 +32,7 @@ func TestCreditCounts(t *testing.T) {
 		}
 	}
 	want := inflight.Stats{
-		Limit: 3, Inflight: 3, Admitted: n + 1,
+		State: inflight.State{Limit: 3, Inflight: 3}, Admitted: n + 1,
 		Rejected: map[weir.Reason]uint64{weir.OverLimit: 1000, weir.QueueFull: 0, weir.Overdue: 0, weir.TooLate: 0, weir.Closed: 0},
 		Outcomes: map[weir.Outcome]uint64{weir.Success: n, weir.Dropped: 0, weir.Ignored: 0},
 	}

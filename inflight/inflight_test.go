@@ -243,7 +243,7 @@ func TestTryAcquire(t *testing.T) {
 		p = try(3, true)
 		p.Release(weir.Ignored)
 		want := inflight.Stats{
-			Limit: 3, Admitted: 3,
+			State: inflight.State{Limit: 3}, Admitted: 3,
 			Rejected: map[weir.Reason]uint64{weir.OverLimit: 2, weir.QueueFull: 0, weir.Overdue: 0, weir.TooLate: 0, weir.Closed: 0},
 			Outcomes: map[weir.Outcome]uint64{weir.Success: 1, weir.Dropped: 1, weir.Ignored: 1},
 		}

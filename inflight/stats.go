@@ -6,15 +6,28 @@ import (
 	"github.com/weir-go/weir"
 )
 
+// State holds what a Limiter admits and has at one instant.
+type State struct {
+	Limit    int // units that may be in flight
+	Inflight int // units in flight, the held ones included
+	Held     int // units of abandoned work, which may still be going on
+	Waiting  int // requests in the queue
+}
+
+// State returns the state. Unlike Stats it does not allocate.
+func (l *Limiter) State() State {
+	l.lock()
+	s := l.gate.Stats()
+	l.unlock()
+	return State{Limit: s.Limit, Inflight: s.Inflight, Held: s.Held, Waiting: s.Waiting}
+}
+
 // Stats holds the state of a Limiter and its counts since New. Every request is
 // in exactly one of Admitted, one reason of Rejected, Cancelled and Waiting. Every
 // admitted request that has left is in exactly one of Outcomes. The maps belong to
 // the caller.
 type Stats struct {
-	Limit    int // units that may be in flight
-	Inflight int // units in flight, the held ones included
-	Held     int // units of abandoned work, which may still be going on
-	Waiting  int // requests in the queue
+	State
 
 	Admitted  uint64 // on arrival or after a wait
 	Cancelled uint64 // the context ended while the request was in the queue
@@ -37,7 +50,7 @@ func (l *Limiter) Stats() Stats {
 	s.QueueFull += l.credit.queueFull.Load()
 	l.unlock()
 	return Stats{
-		Limit: s.Limit, Inflight: s.Inflight, Held: s.Held, Waiting: s.Waiting,
+		State:    State{Limit: s.Limit, Inflight: s.Inflight, Held: s.Held, Waiting: s.Waiting},
 		Admitted: s.Admitted, Cancelled: s.Cancelled,
 		Rejected: map[weir.Reason]uint64{
 			weir.OverLimit: s.OverLimit, weir.QueueFull: s.QueueFull + s.Evicted, weir.Overdue: s.Overdue,

@@ -32,7 +32,7 @@ import (
 var update = flag.Bool("update", false, "write the golden file")
 
 var (
-	aLimiter = inflight.Stats{Limit: 10, Inflight: 9, Held: 2, Waiting: 3, Admitted: 100, Waited: 2500 * time.Millisecond, Cancelled: 15, Abandoned: 5,
+	aLimiter = inflight.Stats{State: inflight.State{Limit: 10, Inflight: 9, Held: 2, Waiting: 3}, Admitted: 100, Waited: 2500 * time.Millisecond, Cancelled: 15, Abandoned: 5,
 		Rejected: map[weir.Reason]uint64{weir.OverLimit: 11, weir.QueueFull: 13, weir.Overdue: 13, weir.TooLate: 14, weir.Closed: 18},
 		Outcomes: map[weir.Outcome]uint64{weir.Success: 80, weir.Dropped: 7, weir.Ignored: 6}}
 	aThrottle = throttle.Stats{P: 0.25, Requests: 40, Accepts: 30, Sent: 35, Throttled: 5}

@@ -105,7 +105,7 @@ func (l *Limits) addLocked(name string, first int) *bucket {
 		panic("server: " + err.Error()) // config has checked the terms
 	}
 	b := &bucket{limits: l, name: strings.Clone(name), limiter: limiter}
-	l.limit.Add(int64(limiter.Stats().Limit))
+	l.limit.Add(int64(limiter.State().Limit))
 	l.buckets[b.name] = b
 	return b
 }
@@ -124,7 +124,7 @@ func (l *Limits) leave(b *bucket, took time.Duration) {
 	if b.users--; b.users > 0 {
 		return
 	}
-	if l.terms.Limit != config.Auto && b.limiter.Stats().Inflight == 0 {
+	if l.terms.Limit != config.Auto && b.limiter.State().Inflight == 0 {
 		l.dropLocked(b)
 		return
 	}
@@ -142,7 +142,7 @@ func (l *Limits) restLocked(b *bucket) {
 
 func (l *Limits) dropLocked(b *bucket) {
 	delete(l.buckets, b.name)
-	l.limit.Add(-int64(b.limiter.Stats().Limit))
+	l.limit.Add(-int64(b.limiter.State().Limit))
 }
 
 // algorithm returns the algorithm that sets the limit. An auto limit starts from
@@ -199,7 +199,7 @@ func (l *Limits) Update(c *config.Concurrency) {
 	}
 	for _, b := range l.buckets { // there are none if was is nil
 		if was.Limit != c.Limit || was.Min != c.Min || was.Max != c.Max {
-			b.limiter.SetAlgorithm(algorithm(c, b.limiter.Stats().Limit))
+			b.limiter.SetAlgorithm(algorithm(c, b.limiter.State().Limit))
 		}
 		b.limiter.SetQueue(queueOf(c))
 	}
@@ -254,6 +254,6 @@ func (l *Limits) State(name string, c *config.Concurrency) *decider.LeaseState {
 	if b == nil {
 		return &decider.LeaseState{Limit: algorithm(c, 0).Limit()}
 	}
-	st := b.limiter.Stats()
+	st := b.limiter.State()
 	return &decider.LeaseState{Limit: st.Limit, Inflight: st.Inflight, Waiting: st.Waiting}
 }

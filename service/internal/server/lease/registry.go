@@ -186,7 +186,7 @@ func (h *holding) view(ttl time.Duration) decider.Lease {
 		if enforced && p.shadow {
 			continue
 		}
-		st := p.bucket.limiter.Stats()
+		st := p.bucket.limiter.State()
 		if i == 0 || !enforced && !p.shadow || st.Limit-st.Inflight < v.Limit-v.Inflight {
 			v.Limit, v.Inflight = st.Limit, st.Inflight
 		}

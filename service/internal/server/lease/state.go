@@ -89,7 +89,7 @@ func (b *bucket) force(n int) weir.Permit {
 	defer b.limits.mu.Unlock()
 	p, ok := b.limiter.TryAcquire(context.Background(), n)
 	if !ok {
-		was := b.limiter.Stats().Limit
+		was := b.limiter.State().Limit
 		b.limiter.SetAlgorithm(limit.Fixed(math.MaxInt))
 		p, _ = b.limiter.TryAcquire(context.Background(), n)
 		b.limiter.SetAlgorithm(algorithm(b.limits.terms, was))
@@ -112,7 +112,7 @@ func (l *Limits) Found() (found []SavedLimit) {
 		return nil
 	}
 	for name, b := range l.buckets {
-		found = append(found, SavedLimit{name, b.limiter.Stats().Limit, b.usual})
+		found = append(found, SavedLimit{name, b.limiter.State().Limit, b.usual})
 	}
 	return found
 }

@@ -101,6 +101,6 @@ func (b *bucket) retryAfter(n int) time.Duration {
 // waitLocked estimates, by Little's law, the time until a number of units have
 // been returned; 0 if unknown.
 func (b *bucket) waitLocked(units int) time.Duration {
-	wait := float64(b.usual) * float64(units) / float64(max(b.limiter.Stats().Limit, 1))
+	wait := float64(b.usual) * float64(units) / float64(max(b.limiter.State().Limit, 1))
 	return time.Duration(min(wait, math.MaxInt64/2))
 }
