@@ -88,8 +88,9 @@ type Config struct {
 	// MaxWait bounds the time that Wait and Acquire wait. If zero, only the context
 	// bounds it; if negative, no call waits. Windows do not use it.
 	MaxWait time.Duration
-	// MaxDebt bounds the debt of a key, in tokens or events, that Settle and Charge can
-	// make. If zero, it is the burst or the limit; if negative, there is no debt.
+	// MaxDebt bounds the debt of a key, in tokens or events, that Settle and a Permit's
+	// Use can make. If zero, it is the burst or the limit; if negative, there is no
+	// debt.
 	MaxDebt int
 	// IPv4 and IPv6 are the numbers of leading bits of a netip.Addr that form the key.
 	// If zero, DefaultIPv4 and DefaultIPv6. An IPv4 address is the same key in its
