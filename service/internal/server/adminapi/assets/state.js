@@ -63,7 +63,7 @@ const columns = [
   },
   {
     label: "quota",
-    show: (r) => r.quota && { text: `${r.quota} ${line(r)}`, nodes: () => [r.quota, element("small", line(r))] },
+    show: (r) => r.quota && { text: `${r.quota} ${queue(r)}`, nodes: () => [r.quota, element("small", queue(r))] },
   },
   { label: "allowed/s", number: true, show: (r) => rate(r.per_second.allowed) },
   {
@@ -86,7 +86,7 @@ const columns = [
 ];
 
 // line says who may stand in line for a bucket.
-const line = (r) => (r.queue ? `line of ${count(r.queue)}${r.max_wait_ms ? `, ${ms(r.max_wait_ms)} at most` : ""}` : "no line");
+const queue = (r) => (r.queue ? `queue of ${count(r.queue)}${r.max_wait_ms ? `, ${ms(r.max_wait_ms)} at most` : ""}` : "no queue");
 
 function trial(r) {
   if (!r.candidate) return none;
