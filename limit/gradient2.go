@@ -12,6 +12,8 @@ import (
 // successful work.
 type Gradient2Config struct {
 	Config     `yaml:",inline"`
+	Queue      int     `json:"queue,omitempty"`       // units that may queue, >= 1. If zero, 4
+	Tolerance  float64 `json:"tolerance,omitempty"`   // an RTT up to Tolerance times the long RTT shows no queue, >= 1. If zero, 1.5
 	Smoothing  float64 `json:"smoothing,omitempty"`   // share of a change that is made, in (0, 1]. If zero, 0.2
 	LongWindow int     `json:"long_window,omitempty"` // samples that the long RTT looks back, >= 1. If zero, 600
 }
@@ -20,10 +22,10 @@ type Gradient2Config struct {
 // by the gradient of the RTT, as published. It compares each RTT with the long RTT, an
 // average of many RTTs:
 //
-//	gradient = 1.5 · long RTT / RTT, brought into [0.5, 1]
-//	L       += Smoothing · (gradient · L + 4 − L), brought into [Min, Max]
+//	gradient = Tolerance · long RTT / RTT, brought into [0.5, 1]
+//	L       += Smoothing · (gradient · L + Queue − L), brought into [Min, Max]
 //
-// So the limit is stable where (1 − gradient) · L = 4. While less than half of L is
+// So the limit is stable where (1 − gradient) · L = Queue. While less than half of L is
 // in flight it stays. The long RTT is the mean of the first ten, then exponential, with
 // weight 2 / (LongWindow + 1) for each new one. Where it is more than twice the RTT, as
 // after a long overload, it falls by 5 % a sample.
@@ -33,9 +35,9 @@ type Gradient2Config struct {
 // Known weaknesses, kept because this is the published algorithm:
 //
 //   - The long RTT follows the RTT. Under sustained overload it comes up to
-//     it, the gradient goes to 1, and the limit climbs by Smoothing · 4 a
+//     it, the gradient goes to 1, and the limit climbs by Smoothing · Queue a
 //     sample, to Max in the end (Netflix/concurrency-limits#137).
-//   - Long before that, 4 is added whatever the gradient: at 0.8, a limit
+//   - Long before that, Queue is added whatever the gradient: at 0.8, a limit
 //     below 20 still grows (#134).
 //   - A drop counts as a success: work that fails quickly makes the limit grow
 //     (#176).
@@ -49,6 +51,12 @@ func NewGradient2(cfg Gradient2Config) (Algorithm, error) {
 		least = min(least, cfg.Max)
 	}
 	cfg.fill(20, least, 200)
+	if cfg.Queue == 0 {
+		cfg.Queue = 4
+	}
+	if cfg.Tolerance == 0 {
+		cfg.Tolerance = 1.5
+	}
 	if cfg.Smoothing == 0 {
 		cfg.Smoothing = 0.2
 	}
@@ -59,6 +67,10 @@ func NewGradient2(cfg Gradient2Config) (Algorithm, error) {
 		return nil, err
 	}
 	switch {
+	case cfg.Queue < 1:
+		return nil, fmt.Errorf("limit: Queue = %d: must be >= 1", cfg.Queue)
+	case !(cfg.Tolerance >= 1):
+		return nil, fmt.Errorf("limit: Tolerance = %v: must be >= 1", cfg.Tolerance)
 	case !(cfg.Smoothing > 0 && cfg.Smoothing <= 1):
 		return nil, fmt.Errorf("limit: Smoothing = %v: must be in (0, 1]", cfg.Smoothing)
 	case cfg.LongWindow < 1:
@@ -88,9 +100,9 @@ func (g *gradient2) Observe(s Sample) Cause {
 	if 2*float64(s.Inflight) < g.limit {
 		return Kept
 	}
-	gradient := max(0.5, min(1, gradientTolerance*g.long.value/rtt))
+	gradient := max(0.5, min(1, g.cfg.Tolerance*g.long.value/rtt))
 	was := g.Limit()
-	next := g.limit*gradient + gradientQueue
+	next := g.limit*gradient + float64(g.cfg.Queue)
 	next = g.limit*(1-g.cfg.Smoothing) + next*g.cfg.Smoothing
 	g.limit = g.cfg.within(next)
 	switch is := g.Limit(); {
@@ -101,13 +113,6 @@ func (g *gradient2) Observe(s Sample) Cause {
 	}
 	return Kept
 }
-
-// Netflix's defaults (Gradient2Limit.java): the RTT that shows no queue, as a multiple
-// of the long RTT, and the units that may queue.
-const (
-	gradientTolerance = 1.5
-	gradientQueue     = 4
-)
 
 // warmup is the number of samples after which an average is exponential.
 const warmup = 10
