@@ -56,11 +56,13 @@ func (c Config[R]) Validate() error {
 		return fmt.Errorf("RetryJitter = %v: must be >= 0", c.RetryJitter)
 	}
 	if i := caller.Networks(c.Trusted).Invalid(); i >= 0 {
-		return fmt.Errorf("%s[%d]: is not a network", "Trusted", i)
+		//lint:ignore ST1005 it begins with the name of a field
+		return fmt.Errorf("Trusted[%d]: is not a network", i)
 	}
 	for i, path := range c.Exempt {
 		if path == "" || path[0] != '/' {
-			return fmt.Errorf("%s[%d] = %q: must begin with a slash", "Exempt", i, path)
+			//lint:ignore ST1005 it begins with the name of a field
+			return fmt.Errorf("Exempt[%d] = %q: must begin with a slash", i, path)
 		}
 	}
 	return nil
