@@ -20,7 +20,7 @@ type serveCmd struct {
 	Tokens        string        `placeholder:"FILE" help:"A YAML file with the tokens of clients and what each may do. Without it, every client may use every endpoint."`
 	State         string        `placeholder:"FILE" help:"Save counts and leases to this file, and restore them at the next start."`
 	StateInterval time.Duration `default:"1m" placeholder:"TIME" help:"How often to save the state while the server runs, in case it crashes (${default})."`
-	WatchInterval time.Duration `default:"10s" placeholder:"TIME" help:"How often to check files for changes, in addition to the system's notifications (${default})."`
+	WatchInterval time.Duration `default:"10s" placeholder:"TIME" help:"How often to compare the content of files. Sizes and times are compared five times a second (${default})."`
 
 	serveTLS   `embed:""`
 	serveOne   `embed:""`

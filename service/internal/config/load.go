@@ -110,7 +110,7 @@ func readFiles(dir string) (sources []source, err error) {
 	}
 	for _, entry := range entries {
 		name := filepath.Join(dir, entry.Name())
-		if entry.Name()[0] == '.' || !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)) {
+		if !isRules(entry.Name()) {
 			continue
 		}
 		info, err := os.Stat(name)

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -18,7 +19,10 @@ func do(t *testing.T, steps ...error) {
 	}
 }
 
-func write(path, text string) error { return os.WriteFile(path, []byte(text), 0o600) }
+// write writes a file, at the time of the bubble.
+func write(path, text string) error {
+	return first(os.WriteFile(path, []byte(text), 0o600), os.Chtimes(path, time.Now(), time.Now()))
+}
 
 // swap makes a symbolic link point elsewhere, in one step.
 func swap(target, link string) error {
@@ -122,25 +126,27 @@ var swaps = []func(string) error{
 	},
 }
 
-// The operating system tells of every change; the polls are too far away.
+// Sizes and times tell of every change; the polls of the content are too far away.
 func TestWatch(t *testing.T) {
 	for _, tt := range ways {
 		t.Run(tt.name, func(t *testing.T) {
-			dir := t.TempDir()
-			tt.make(t, dir)
-			told := watch(t, WatchConfig{Paths: []string{filepath.Join(dir, tt.watch)}, Interval: time.Hour})
-			for _, step := range tt.steps {
-				do(t, step(dir))
-				<-told
-			}
+			synctest.Test(t, func(t *testing.T) {
+				dir := t.TempDir()
+				tt.make(t, dir)
+				told := watch(t, filepath.Join(dir, tt.watch), 1000*time.Hour)
+				for _, step := range tt.steps {
+					do(t, step(dir))
+					<-told
+				}
+			})
 		})
 	}
 }
 
 // watch runs a Watcher until the test ends.
-func watch(t *testing.T, cfg WatchConfig) (told chan bool) {
+func watch(t *testing.T, path string, interval time.Duration) (told chan bool) {
 	told = make(chan bool, 100)
-	w := NewWatcher(cfg)
+	w := NewWatcher([]string{path}, interval)
 	ended := make(chan bool)
 	go func() {
 		defer close(ended)
@@ -156,7 +162,7 @@ func TestLook(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
 			tt.make(t, dir)
-			w := NewWatcher(WatchConfig{Paths: []string{filepath.Join(dir, tt.watch)}})
+			w := NewWatcher([]string{filepath.Join(dir, tt.watch)}, 1000*time.Hour)
 			for i, step := range tt.steps {
 				if w.contentChanged() {
 					t.Errorf("before step %d: a change", i)
@@ -178,41 +184,58 @@ func TestLook(t *testing.T) {
 	}
 }
 
-// What the operating system does not tell is seen all the same: here, that a
-// directory above that of the file is another one.
+// A directory above that of the file is replaced.
 func TestPoll(t *testing.T) {
-	dir := t.TempDir()
-	version := func(n int) string { return fmt.Sprint(dir, "/version", n) }
-	for n := range 5 {
-		do(t, os.MkdirAll(version(n)+"/b", 0o700), write(version(n)+"/b/rules.yaml", fmt.Sprint(n)))
-	}
-	do(t, os.Rename(version(0), dir+"/a"))
-	told := watch(t, WatchConfig{Paths: []string{dir + "/a/b/rules.yaml"}, Interval: time.Millisecond})
-	for n := 1; n < 5; n++ { // the first may be seen because the watching begins
-		do(t, os.Rename(dir+"/a", fmt.Sprint(dir, "/old", n)), os.Rename(version(n), dir+"/a"))
-		<-told
-	}
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		version := func(n int) string { return fmt.Sprint(dir, "/version", n) }
+		for n := range 5 {
+			do(t, os.MkdirAll(version(n)+"/b", 0o700), write(version(n)+"/b/rules.yaml", fmt.Sprint(n)))
+		}
+		do(t, os.Rename(version(0), dir+"/a"))
+		told := watch(t, dir+"/a/b/rules.yaml", time.Millisecond)
+		for n := 1; n < 5; n++ { // the first may be seen because the watching begins
+			do(t, os.Rename(dir+"/a", fmt.Sprint(dir, "/old", n)), os.Rename(version(n), dir+"/a"))
+			<-told
+		}
+	})
 }
 
 // A change between the reading and the watching is not missed.
 func TestWatchBegins(t *testing.T) {
-	path := t.TempDir() + "/rules.yaml"
-	do(t, write(path, "1"))
-	w := NewWatcher(WatchConfig{Paths: []string{path}, Interval: time.Hour})
-	do(t, write(path, "2"))
-	told := make(chan bool, 1)
-	go w.Run(t.Context(), func() { told <- true })
-	<-told
+	synctest.Test(t, func(t *testing.T) {
+		path := t.TempDir() + "/rules.yaml"
+		do(t, write(path, "1"))
+		w := NewWatcher([]string{path}, 1000*time.Hour)
+		do(t, write(path, "2"))
+		told := make(chan bool, 1)
+		go w.Run(t.Context(), func() { told <- true })
+		<-told
+	})
 }
 
 // Links that lead in a circle lead nowhere.
 func TestCircle(t *testing.T) {
-	dir := t.TempDir()
-	do(t, os.Symlink("b", dir+"/a"), os.Symlink("a", dir+"/b"))
-	if dirs := trail(nil, dir+"/a"); len(dirs) > maxLinks+1 {
-		t.Errorf("%d directories", len(dirs))
-	}
-	told := watch(t, WatchConfig{Paths: []string{dir + "/a"}, Interval: time.Hour})
-	do(t, os.Remove(dir+"/a"), write(dir+"/a", "1"))
-	<-told
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		do(t, os.Symlink("b", dir+"/a"), os.Symlink("a", dir+"/b"))
+		told := watch(t, dir+"/a", 1000*time.Hour)
+		do(t, os.Remove(dir+"/a"), write(dir+"/a", "1"))
+		<-told
+	})
+}
+
+// A file of the same size and time is compared by its content, at the interval.
+func TestPollComparesContent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := t.TempDir() + "/rules.yaml"
+		then := time.Unix(1e9, 0)
+		do(t, write(path, "1"), os.Chtimes(path, then, then))
+		told := watch(t, path, time.Millisecond)
+		for n := range 3 { // the first change may be seen because the watching begins
+			time.Sleep(3 * statInterval)
+			do(t, write(path+".new", fmt.Sprint(2+n)), os.Chtimes(path+".new", then, then), os.Rename(path+".new", path))
+			<-told
+		}
+	})
 }

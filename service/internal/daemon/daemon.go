@@ -32,7 +32,7 @@ type Config struct {
 	Tokens    string
 	TLS       TLS
 
-	WatchInterval time.Duration // between two checks of the files, besides events of the system
+	WatchInterval time.Duration // between comparisons of the files' content, besides those of their sizes and times
 
 	State         string
 	StateInterval time.Duration
@@ -73,7 +73,7 @@ type Daemon struct {
 func New(cfg Config) (*Daemon, error) {
 	d := &Daemon{cfg: cfg, log: cfg.Log}
 	// Before the first load, so that no change after it is missed.
-	d.watcher = config.NewWatcher(config.WatchConfig{Paths: cfg.paths(), Interval: cfg.WatchInterval, Log: d.log})
+	d.watcher = config.NewWatcher(cfg.paths(), cfg.WatchInterval)
 	first, err := cfg.load()
 	if err != nil {
 		return nil, err
