@@ -12,9 +12,10 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/weir-go/weir/service/internal/lab/plot"
 	"github.com/weir-go/weir/service/internal/lab/scenario"
@@ -79,33 +80,17 @@ func Duration(figures []*Figure) (total time.Duration) {
 // Simulate simulates all runs, as many at once as there are processors. It adds the
 // simulated time to done. Record, if not nil, gets the records of all runs.
 func Simulate(ctx context.Context, figures []*Figure, record func(trace.Record), done *atomic.Int64) error {
-	type run struct {
-		scenario *sim.Scenario
-		result   *sim.Result
-		err      error
-	}
-	var all []*run
+	var workers errgroup.Group
+	workers.SetLimit(runtime.GOMAXPROCS(0))
 	for _, f := range figures {
-		for i := range f.Scenarios {
-			all = append(all, &run{scenario: &f.Scenarios[i], result: &f.Runs[i]})
+		for i, sc := range f.Scenarios {
+			workers.Go(func() (err error) {
+				f.Runs[i], err = simulate(ctx, sc, record, done)
+				return err
+			})
 		}
 	}
-	var next atomic.Int64
-	var workers sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), len(all)) {
-		workers.Go(func() {
-			for i := next.Add(1) - 1; i < int64(len(all)); i = next.Add(1) - 1 {
-				*all[i].result, all[i].err = simulate(ctx, *all[i].scenario, record, done)
-			}
-		})
-	}
-	workers.Wait()
-	for _, r := range all {
-		if r.err != nil {
-			return r.err
-		}
-	}
-	return nil
+	return workers.Wait()
 }
 
 func simulate(ctx context.Context, sc sim.Scenario, record func(trace.Record), done *atomic.Int64) (sim.Result, error) {
@@ -131,14 +116,24 @@ func (f *Figure) Table(w io.Writer) error {
 	return cmp.Or(err, sim.Table(w, f.Runs))
 }
 
-// Draw writes a plot as svg or png.
+// Draw writes a plot in one of plot.Formats.
 func (f *Figure) Draw(w io.Writer, format string) error {
-	picture := plot.Figure{Title: f.Title, Note: fmt.Sprintf("weir sim %s · seed %d", f.File, f.Scenarios[0].Seed)}
-	for i := range f.Scenarios {
-		picture.Runs = append(picture.Runs, plot.Run{Scenario: f.Scenarios[i], Result: f.Runs[i]})
+	sheet := plot.Sheet{
+		Title: f.Title, Notes: []string{fmt.Sprintf("weir sim %s · seed %d", f.File, f.Scenarios[0].Seed)},
+		Across: "simulated time", Time: true, Wide: true,
 	}
-	if len(f.Scenarios) == 1 && f.Scenarios[0].Name != "" {
-		picture.Title += ": " + f.Scenarios[0].Name
+	var runs []run
+	for i, sc := range f.Scenarios {
+		runs = append(runs, run{sc, f.Runs[i]})
+		sheet.Keys = append(sheet.Keys, plot.Key{Label: sc.Name, Style: plot.Stroke(plot.Colour(i), 3, nil)})
 	}
-	return plot.Draw(w, picture, format)
+	if len(runs) > 1 {
+		sheet.Panels = comparison(runs)
+		return plot.DrawSheet(w, sheet, format)
+	}
+	sheet.Keys, sheet.Panels = nil, runs[0].panels()
+	if name := runs[0].Name; name != "" {
+		sheet.Title += ": " + name
+	}
+	return plot.DrawSheet(w, sheet, format)
 }

@@ -1,199 +1,229 @@
+// Package plot draws curves over one horizontal axis, and heat maps. The same data give
+// the same bytes.
 package plot
 
 import (
 	"fmt"
-	"image/color"
 	"io"
 	"math"
-	"strconv"
 
 	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// A Sheet is plots of the same things, side by side, over the same horizontal
-// axis.
+// A Sheet is panels of curves over the same horizontal axis.
 type Sheet struct {
 	Title  string
 	Notes  []string // below the title, smaller
-	Across string   // title of the horizontal axis, with its unit
+	Across string   // title of the horizontal axis
+	Time   bool     // the horizontal axis is a time from 0, in seconds
 	Keys   []Key    // the meanings of the colours
-	Plots  []Plot   // two in a row
+	Wide   bool     // one panel in a row, instead of two
+	Panels []Panel  // at least one
 }
 
-// A Key is the meaning of a colour.
+// A Key is the meaning of a style.
 type Key struct {
-	Label  string
-	Colour int // of the palette, from 0
+	Label string
+	Style Style
 }
 
-// A Plot is some curves.
-type Plot struct {
-	Title  string
-	Unit   Unit
-	Keys   []Style // the meanings of the styles of its curves
-	Curves []Curve
-	Marks  []Mark
+// A Style is a colour, a width in points, and dashes.
+type Style = draw.LineStyle
+
+// A Panel is lines and marks below a strip with its title and keys.
+type Panel struct {
+	Title string
+	Unit  Unit
+	Keys  []Key
+	Lines []Line
+	Marks []Mark
 }
 
-// A Unit is the unit of the values of a Plot.
+// A Unit is the unit of the values of a Panel.
 type Unit uint8
 
 const (
 	Rates   Unit = iota // from 0
+	Counts              // on a logarithmic axis, if the ranges of the lines differ much
 	Seconds             // on a logarithmic axis, if their range is wide
 	Shares              // from 0 to 1, in per cent
 )
 
-// A Style distinguishes curves of the same colour.
-type Style struct {
-	Label  string
-	Dotted bool
+// A Line joins points. A Y that is not a number is a gap.
+type Line struct {
+	Style  Style
+	Points plotter.XYs
 }
 
-// A Curve joins points. A Y that is not a number is a gap.
-type Curve struct {
-	Colour int
-	Dotted bool
-	Points []XY
-}
-
-// XY is a point: X on the horizontal axis, Y in the Plot's unit.
-type XY struct{ X, Y float64 }
-
-// A Mark is a dashed line across the whole Plot.
+// A Mark is a dashed line across the whole Panel, with a key if it has a label.
 type Mark struct {
 	Label    string
 	Vertical bool
 	At       float64
 }
 
-// Sizes of a Sheet, in points.
+// Add adds a line, unless it has only gaps, and its key, if label is not empty.
+func (p *Panel) Add(label string, style Style, points plotter.XYs) {
+	for _, pt := range points {
+		if math.IsNaN(pt.Y) {
+			continue
+		}
+		if label != "" {
+			p.Keys = append(p.Keys, Key{label, style})
+		}
+		p.Lines = append(p.Lines, Line{style, points})
+		return
+	}
+}
+
 const (
-	sheetWidth  = 11 * vg.Inch
-	sheetHeight = 3.1 * vg.Inch // of a row
-	sheetNote   = 15
+	footHeight  = 0.32 * vg.Inch
+	stripHeight = 0.26 * vg.Inch // above a panel
 )
 
 // DrawSheet writes the sheet in one of Formats.
 func DrawSheet(w io.Writer, s Sheet, format string) error {
-	if len(s.Plots) == 0 {
-		return fmt.Errorf("plot: a sheet without plots")
+	if len(s.Panels) == 0 {
+		return fmt.Errorf("plot: a sheet without panels")
 	}
-	head := 0.44*vg.Inch + vg.Length(len(s.Notes))*sheetNote + legendHeight
-	rows := (len(s.Plots) + 1) / 2
-	return paint(w, sheetWidth, head+vg.Length(rows)*sheetHeight+footHeight, format,
-		func(c draw.Canvas) { s.draw(c, head, rows) })
+	width, height, columns := 11*vg.Inch, 3.1*vg.Inch, min(len(s.Panels), 2)
+	if s.Wide {
+		width, height, columns = 10*vg.Inch, 2.05*vg.Inch, 1
+	}
+	legend := wrap(s.Keys, width-40)
+	head := headHeight(s.Notes) + vg.Length(len(legend))*legendHeight
+	rows := (len(s.Panels) + columns - 1) / columns
+	return paint(w, width, head+vg.Length(rows)*height+footHeight, format, func(c draw.Canvas) {
+		y := heading(c, s.Title, s.Notes) - 3
+		for _, row := range legend {
+			y -= legendHeight
+			keys(c, row, vg.Point{X: 12, Y: y})
+		}
+		s.draw(c, draw.Crop(c, 8, -18, footHeight, -head), rows, columns)
+	})
 }
 
-func (s Sheet) draw(c draw.Canvas, head vg.Length, rows int) {
-	y := c.Max.Y - 24
-	write(c, s.Title, vg.Point{X: 12, Y: y}, 15, ink, true)
-	for _, note := range s.Notes {
-		y -= sheetNote
-		write(c, note, vg.Point{X: 12, Y: y}, 10, faint, false)
-	}
-	var legend []key
-	for _, k := range s.Keys {
-		legend = append(legend, key{k.Label, stroke(palette[k.Colour%len(palette)], 3, nil)})
-	}
-	keys(c, legend, vg.Point{X: 12, Y: y - 20})
-
-	columns := min(len(s.Plots), 2)
-	plots, panels := make([][]*plot.Plot, rows), make([]panel, len(s.Plots))
-	least, most := s.across()
+// draw draws the panels on the body of c.
+func (s *Sheet) draw(c, body draw.Canvas, rows, columns int) {
+	plots := make([][]*plot.Plot, rows)
 	for i := range plots {
 		plots[i] = make([]*plot.Plot, columns)
 	}
-	for i, p := range s.Plots {
-		panels[i] = p.panel()
-		plots[i/columns][i%columns] = across(&panels[i], least, most, i >= len(s.Plots)-columns)
+	least, most := s.across()
+	for i := range s.Panels {
+		plots[i/columns][i%columns] = s.Panels[i].plot()
+		s.axis(&plots[i/columns][i%columns].X, least, most, i >= len(s.Panels)-columns)
 	}
-	tiles := draw.Tiles{Rows: rows, Cols: columns, PadX: 14, PadY: stripHeight + 8, PadTop: stripHeight}
-	areas := plot.Align(plots, tiles, draw.Crop(c, 8, -18, footHeight, -head))
-	for i := range panels {
-		area := areas[i/columns][i%columns]
-		plots[i/columns][i%columns].Draw(area)
-		inner := plots[i/columns][i%columns].DataCanvas(area)
-		s.Plots[i].mark(inner, plots[i/columns][i%columns])
-		panels[i].strip(c, vg.Point{X: inner.Min.X, Y: inner.Max.Y + 7})
-		if i >= len(s.Plots)-columns {
+	tiles := draw.Tiles{Rows: rows, Cols: columns, PadX: 14, PadY: stripHeight, PadTop: stripHeight}
+	areas := plot.Align(plots, tiles, body)
+	for i := range s.Panels {
+		p, area := plots[i/columns][i%columns], areas[i/columns][i%columns]
+		p.Draw(area)
+		inner := p.DataCanvas(area)
+		s.Panels[i].strip(c, vg.Point{X: inner.Min.X, Y: inner.Max.Y + 7})
+		if i >= len(s.Panels)-columns {
 			centre(c, s.Across, (inner.Min.X+inner.Max.X)/2, c.Min.Y+9, 10, faint, false)
 		}
 	}
 }
 
 // across returns the ends of the horizontal axis.
-func (s Sheet) across() (least, most float64) {
+func (s *Sheet) across() (least, most float64) {
 	least, most = math.Inf(1), math.Inf(-1)
-	for _, p := range s.Plots {
-		for _, curve := range p.Curves {
-			for _, at := range curve.Points {
+	for _, p := range s.Panels {
+		for _, l := range p.Lines {
+			for _, at := range l.Points {
 				least, most = min(least, at.X), max(most, at.X)
 			}
 		}
 	}
+	if s.Time || !(least < most) {
+		least = 0
+	}
 	if !(least < most) {
-		return 0, max(most, 1)
+		most = 1
 	}
 	return least, most
 }
 
-// across returns a panel's plot from least to most.
-func across(p *panel, least, most float64, last bool) *plot.Plot {
-	g := p.plot(most, last)
-	g.X.Min, g.X.Max = least, most
-	g.X.Tick.Marker = plot.TickerFunc(func(lo, hi float64) []plot.Tick {
-		return linear(lo, hi, 10, func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) })
-	})
+// axis sets a horizontal axis. Only the last row has labels.
+func (s *Sheet) axis(x *plot.Axis, least, most float64, last bool) {
+	x.Min, x.Max = least, most
+	ticks := linear(nice((most-least)/10), least, most, decimal)
+	if s.Time {
+		ticks = moments(most)
+	}
+	if !last {
+		for i := range ticks {
+			ticks[i].Label = " " // with a grid line
+		}
+	}
+	x.Tick.Marker = ticks
+}
+
+// plot returns the plot of a panel, without the horizontal axis.
+func (p *Panel) plot() *plot.Plot {
+	g := plot.New()
+	p.scale(&g.Y)
+	for _, a := range []*plot.Axis{&g.X, &g.Y} {
+		a.Tick.Label.Font.Variant, a.Tick.Label.Font.Size = "Sans", 9
+		a.Tick.Label.Color, a.Color, a.Tick.LineStyle.Color = faint, faint, faint
+		a.LineStyle.Width, a.Tick.LineStyle.Width = 0.5, 0.5
+		a.Tick.Length, a.Padding = 3, 0
+	}
+	lines := plotter.NewGrid()
+	lines.Horizontal = Stroke(grid, 0.6, nil)
+	lines.Vertical = lines.Horizontal
+	g.Add(lines, p)
 	return g
 }
 
-// panel prepares a Plot: its curves, and the keys of its marks and styles.
-func (p Plot) panel() panel {
-	out := panel{title: p.Title, rates: true, unit: [...]unit{Rates: counts, Seconds: durations, Shares: shares}[p.Unit]}
-	for _, style := range p.Keys {
-		out.keys = append(out.keys, key{style.Label, shape(faint, style.Dotted)})
-	}
-	for _, mark := range p.Marks {
-		if mark.Label != "" {
-			out.keys = append(out.keys, key{mark.Label, stroke(ink, 1, dashed)})
+// Plot draws the lines and the marks on the canvas of the data.
+func (p *Panel) Plot(c draw.Canvas, g *plot.Plot) {
+	x, y := g.Transforms(&c)
+	for _, l := range p.Lines {
+		var stretch []vg.Point
+		for i, pt := range l.Points {
+			gap := math.IsNaN(pt.Y)
+			if !gap {
+				stretch = append(stretch, vg.Point{X: x(pt.X), Y: y(pt.Y)})
+			}
+			if gap || i == len(l.Points)-1 {
+				l.stretch(c, stretch)
+				stretch = nil
+			}
 		}
 	}
-	for _, curve := range p.Curves {
-		points := make([]point, len(curve.Points))
-		for i, at := range curve.Points {
-			points[i] = point{at.X, at.Y}
-		}
-		out.add("", shape(palette[curve.Colour%len(palette)], curve.Dotted), points)
-	}
-	return out
-}
-
-// mark draws the marks that are within the axes of g, on the canvas of its data.
-func (p Plot) mark(c draw.Canvas, g *plot.Plot) {
-	for _, mark := range p.Marks {
-		axis, at := &g.Y, mark.At
-		if mark.Vertical {
-			axis = &g.X
-		}
-		if at < axis.Min || at > axis.Max {
-			continue
-		}
-		if mark.Vertical {
-			x := c.X(axis.Norm(at))
-			c.StrokeLine2(stroke(ink, 1, dashed), x, c.Min.Y, x, c.Max.Y)
-		} else {
-			y := c.Y(axis.Norm(at))
-			c.StrokeLine2(stroke(ink, 1, dashed), c.Min.X, y, c.Max.X, y)
+	for _, m := range p.Marks {
+		switch at := x(m.At); {
+		case m.Vertical && c.ContainsX(at):
+			c.StrokeLine2(MarkStyle, at, c.Min.Y, at, c.Max.Y)
+		case !m.Vertical && c.ContainsY(y(m.At)):
+			c.StrokeLine2(MarkStyle, c.Min.X, y(m.At), c.Max.X, y(m.At))
 		}
 	}
 }
 
-func shape(c color.Color, dotty bool) draw.LineStyle {
-	if dotty {
-		return stroke(c, 1.4, dotted)
+// stretch draws the part of a line between two gaps.
+func (l Line) stretch(c draw.Canvas, points []vg.Point) {
+	c.StrokeLines(l.Style, c.ClipLinesXY(points)...)
+	if len(points) == 1 {
+		dot := draw.GlyphStyle{Color: l.Style.Color, Radius: max(l.Style.Width*0.6, 0.8), Shape: draw.CircleGlyph{}}
+		c.DrawGlyph(dot, points[0])
 	}
-	return stroke(c, 2, nil)
+}
+
+// strip writes the title of a panel and its keys, from left to right.
+func (p *Panel) strip(c draw.Canvas, at vg.Point) {
+	at.X += write(c, p.Title, at, 11, Ink, true) + 16
+	all := p.Keys
+	for _, m := range p.Marks {
+		if m.Label != "" {
+			all = append(all[:len(all):len(all)], Key{m.Label, MarkStyle})
+		}
+	}
+	keys(c, all, at)
 }

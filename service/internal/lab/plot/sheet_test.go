@@ -7,34 +7,40 @@ import (
 	"strings"
 	"testing"
 
+	"gonum.org/v1/plot/plotter"
+
 	"github.com/weir-go/weir/service/internal/lab/plot"
 )
 
 func sheet() plot.Sheet {
-	curve := func(colour int, ys ...float64) plot.Curve {
-		c := plot.Curve{Colour: colour, Dotted: colour > 0}
-		for i, y := range ys {
-			c.Points = append(c.Points, plot.XY{X: float64(25 * (i + 1)), Y: y})
+	panel := func(title string, unit plot.Unit, lines ...[]float64) plot.Panel {
+		p := plot.Panel{Title: title, Unit: unit}
+		for i, ys := range lines {
+			var points plotter.XYs
+			for k, y := range ys {
+				points = append(points, plotter.XY{X: float64(25 * (k + 1)), Y: y})
+			}
+			p.Add("", plot.Stroke(plot.Colour(i), 2, nil), points)
 		}
-		return c
+		return p
 	}
-	marks := []plot.Mark{{Label: "agreed", At: 0.1}, {Vertical: true, At: 50}, {Vertical: true, At: 1e6}}
+	latency := panel("Latency", plot.Seconds, []float64{0.001, math.NaN(), 2}, []float64{1, 1, 1})
+	latency.Keys = []plot.Key{{Label: "P50", Style: plot.Plain(1, plot.Dotted)}}
+	latency.Marks = []plot.Mark{{Label: "agreed", At: 0.1}, {Vertical: true, At: 50}, {Vertical: true, At: 1e6}}
 	return plot.Sheet{
 		Title: "A sheet", Notes: []string{"a note", "another"}, Across: "offered, per second",
-		Keys: []plot.Key{{"first", 0}, {"second", 1}},
-		Plots: []plot.Plot{
-			{Title: "Shares", Unit: plot.Shares, Curves: []plot.Curve{curve(0, 1, 0.5, 0.2)}},
-			{Title: "Latency", Unit: plot.Seconds, Marks: marks, Keys: []plot.Style{{"P50", true}}, Curves: []plot.Curve{curve(0, 0.001, math.NaN(), 2), curve(1, 1, 1, 1)}},
-			{Title: "Rates", Unit: plot.Rates, Curves: []plot.Curve{curve(0, 0, 100, 400)}},
+		Keys: []plot.Key{{Label: "first", Style: plot.Stroke(plot.Colour(0), 3, nil)}, {Label: "second", Style: plot.Stroke(plot.Colour(1), 3, nil)}},
+		Panels: []plot.Panel{
+			panel("Shares", plot.Shares, []float64{1, 0.5, 0.2}), latency, panel("Rates", plot.Rates, []float64{0, 100, 400}),
 		},
 	}
 }
 
-// All texts of a sheet are drawn, for any number of plots.
+// All texts of a sheet are drawn, for any number of panels.
 func TestSheet(t *testing.T) {
 	s := sheet()
-	for n := len(s.Plots); n > 0; n-- {
-		s.Plots = s.Plots[:n]
+	for n := len(s.Panels); n > 0; n-- {
+		s.Panels = s.Panels[:n]
 		var svg, image bytes.Buffer
 		if err := plot.DrawSheet(&svg, s, "svg"); err != nil {
 			t.Fatal(err)
@@ -45,7 +51,7 @@ func TestSheet(t *testing.T) {
 		}
 		for _, text := range want {
 			if !strings.Contains(svg.String(), ">"+text+"<") {
-				t.Errorf("%d plots: no %q", n, text)
+				t.Errorf("%d panels: no %q", n, text)
 			}
 		}
 		if err := plot.DrawSheet(&image, s, "png"); err != nil {
@@ -59,12 +65,12 @@ func TestSheet(t *testing.T) {
 
 func TestSheetErrors(t *testing.T) {
 	if err := plot.DrawSheet(&bytes.Buffer{}, plot.Sheet{}, "svg"); err == nil {
-		t.Error("a sheet without plots is drawn")
+		t.Error("a sheet without panels is drawn")
 	}
 	if err := plot.DrawSheet(&bytes.Buffer{}, sheet(), "gif"); err == nil || !strings.Contains(err.Error(), "gif") {
 		t.Errorf("%v: want an error that names the format", err)
 	}
-	empty := plot.Sheet{Plots: []plot.Plot{{Title: "nothing"}}}
+	empty := plot.Sheet{Panels: []plot.Panel{{Title: "nothing"}}}
 	if err := plot.DrawSheet(&bytes.Buffer{}, empty, "svg"); err != nil {
 		t.Errorf("%v: want empty axes", err)
 	}

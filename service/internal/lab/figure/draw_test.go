@@ -1,4 +1,4 @@
-package plot_test
+package figure_test
 
 import (
 	"bytes"
@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/service/internal/lab/dist"
+	"github.com/weir-go/weir/service/internal/lab/figure"
 	"github.com/weir-go/weir/service/internal/lab/plot"
 	"github.com/weir-go/weir/service/internal/lab/sim"
 )
 
-func run(t *testing.T, name string, limit int) plot.Run {
+func run(t *testing.T, name string, limit int) figure.Figure {
 	t.Helper()
 	sc := sim.Scenario{
 		Name: name, Duration: 10 * time.Second, Seed: 1,
@@ -26,13 +27,17 @@ func run(t *testing.T, name string, limit int) plot.Run {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return plot.Run{Scenario: sc, Result: r}
+	return figure.Figure{Scenarios: []sim.Scenario{sc}, Runs: []sim.Result{r}}
 }
 
-func drawn(t *testing.T, format string, runs ...plot.Run) []byte {
+func drawn(t *testing.T, format string, runs ...figure.Figure) []byte {
 	t.Helper()
+	all := figure.Figure{Title: "A title", File: "a file"}
+	for _, f := range runs {
+		all.Scenarios, all.Runs = append(all.Scenarios, f.Scenarios...), append(all.Runs, f.Runs...)
+	}
 	var buf bytes.Buffer
-	if err := plot.Draw(&buf, plot.Figure{Title: "A title", Note: "a note", Runs: runs}, format); err != nil {
+	if err := all.Draw(&buf, format); err != nil {
 		t.Fatal(err)
 	}
 	return buf.Bytes()
@@ -49,7 +54,7 @@ func TestSameRunsSameBytes(t *testing.T) {
 
 func TestSVG(t *testing.T) {
 	svg := string(drawn(t, "svg", run(t, "free", 0), run(t, "limited", 3)))
-	for _, want := range []string{"<svg", "A title", "a note", ">free<", ">limited<", "clients give up", "In flight at service", "simulated time"} {
+	for _, want := range []string{"<svg", "A title", "weir sim a file · seed 1", ">free<", ">limited<", "clients give up", "In flight at service", "simulated time"} {
 		if !strings.Contains(svg, want) {
 			t.Errorf("the picture of two runs lacks %q", want)
 		}
@@ -73,7 +78,8 @@ func TestPNG(t *testing.T) {
 }
 
 func TestFormat(t *testing.T) {
-	if err := plot.Draw(&bytes.Buffer{}, plot.Figure{Runs: []plot.Run{run(t, "free", 0)}}, "gif"); err == nil {
+	f := run(t, "free", 0)
+	if err := f.Draw(&bytes.Buffer{}, "gif"); err == nil {
 		t.Error("a format that is not known is an error")
 	}
 }
