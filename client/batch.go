@@ -1,12 +1,15 @@
 package client
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/waitq"
@@ -15,32 +18,33 @@ import (
 // maxBatch bounds the asks in one request.
 const maxBatch = 1000
 
-// An ask is a request that does not wait for tokens.
+// An ask is a request for n tokens or units of a key, with the caller that waits for
+// the answer. An ask without a wait is an element of a batch.
 type ask struct {
-	key   string
-	n     int
+	Key string `json:"key"`
+	N   int    `json:"n"`
+
 	state atomic.Uint32 // the goroutine that changes it from asked decides what happens to the answer
-	call  waitq.Call[reply]
+	call  waitq.Call[result]
 }
 
 const (
 	asked    = iota // the caller waits
-	answered        // the reply is sent
-	left            // the caller has left; tokens that are granted go back
+	answered        // the result is sent
+	left            // the caller has left; what is granted goes back
 	kept            // the caller has left, and uses tokens that are granted
 )
 
-// A reply is the answer to an ask, or an error.
-type reply struct {
+// A result is the answer to an ask, or an error.
+type result struct {
 	answer
 	err error
 }
 
+func newAsk(key string, n int) *ask { return &ask{Key: key, N: n, call: waitq.NewCall[result]()} }
+
 // waits reports whether the caller has not left.
 func (a *ask) waits() bool { return a.state.Load() == asked }
-
-// leave reports whether the caller has left before the reply.
-func (a *ask) leave(how uint32) bool { return a.state.CompareAndSwap(asked, how) }
 
 // A batcher sends asks. If no request is in flight, it sends an ask at once. The
 // asks that come meanwhile go together in the next request. So batches delay no
@@ -51,12 +55,35 @@ type batcher struct {
 	mu      sync.Mutex // guards what follows
 	queue   []*ask
 	flying  bool // a goroutine sends
-	refused refusals
+	refused bounded[refusal]
 }
 
-func (b *batcher) init() {
-	b.parts = make(chan struct{}, maxParts)
-	b.refused = refusals{}
+// A refusal is the recent error of a key that the server does not accept. Calls with
+// such a key fail at once, so that they do not fail the batches of others.
+type refusal struct {
+	err   error
+	until time.Time // when to ask again
+}
+
+// refusedFor is the time for which refusals are kept.
+const refusedFor = time.Second
+
+// maxKeys bounds a bounded map.
+const maxKeys = 1 << 14
+
+// bounded is a map of keys with a bounded size.
+type bounded[V any] map[string]V
+
+// put sets the value of a key, and drops another key if there are too many.
+func (m bounded[V]) put(key string, v V) (dropped string) {
+	if _, known := m[key]; !known && len(m) >= maxKeys {
+		for dropped = range m {
+			delete(m, dropped)
+			break
+		}
+	}
+	m[key] = v
+	return dropped
 }
 
 // enqueue has an ask sent. The error says why it is not: the queue is full, or the
@@ -64,20 +91,22 @@ func (b *batcher) init() {
 func (c *Client) enqueue(a *ask) error {
 	b := &c.batcher
 	b.mu.Lock()
-	if err := b.refused.find(a.key); err != nil {
+	refused, known := b.refused[a.Key]
+	switch {
+	case known && time.Now().Before(refused.until):
 		b.mu.Unlock()
-		return err
-	}
-	if len(b.queue) >= c.cfg.Queue {
+		return refused.err
+	case len(b.queue) >= c.cfg.Queue:
 		b.mu.Unlock()
 		return errLate
 	}
+	delete(b.refused, a.Key)
 	b.queue = append(b.queue, a)
 	first := !b.flying
 	b.flying = true
 	b.mu.Unlock()
-	if first && !c.start(c.fly) {
-		c.fly() // closed: no request is sent
+	if first {
+		c.start(c.fly)
 	}
 	return nil
 }
@@ -105,9 +134,7 @@ func (b *batcher) next(batch []*ask) []*ask {
 			batch = append(batch, a)
 		}
 	}
-	n := copy(b.queue, b.queue[i:])
-	clear(b.queue[n:])
-	b.queue = b.queue[:n]
+	b.queue = slices.Delete(b.queue, 0, i)
 	b.flying = len(batch) > 0
 	return batch
 }
@@ -117,16 +144,16 @@ const maxParts = 64
 
 // send sends asks in one request and distributes the answers.
 func (c *Client) send(asks []*ask) {
-	answers, err := c.decide(asks)
+	r, err := c.decide(asks)
 	if refused, ok := err.(*StatusError); ok && refused.isPerKey() {
 		c.divide(asks, refused)
 		return
 	}
 	for i, a := range asks {
 		if err != nil {
-			c.answer(a, reply{err: err})
+			c.answer(a, result{err: err})
 		} else {
-			c.answer(a, reply{answer: answers[i]})
+			c.answer(a, result{answer: r.Results[i]})
 		}
 	}
 	if err == nil {
@@ -136,63 +163,82 @@ func (c *Client) send(asks []*ask) {
 
 // decide sends asks, as soon as there is room for another request and unless all
 // their callers have left by then.
-func (c *Client) decide(asks []*ask) (answers []answer, err error) {
+func (c *Client) decide(asks []*ask) (reply, error) {
 	c.batcher.parts <- struct{}{}
-	defer func() { <-c.batcher.parts }()
+	defer leave(c.batcher.parts)
 	if !slices.ContainsFunc(asks, (*ask).waits) {
-		return nil, errLeft
+		return reply{}, context.Canceled
+	}
+	body, err := encode(asks)
+	if err != nil {
+		return reply{}, err
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, c.cfg.Timeout)
 	defer cancel()
-	err = c.exchange(ctx, &call{
-		method: http.MethodPost, path: []string{"rate"}, body: appendBatch(nil, asks), most: int64(len(asks)) << 10,
-		read: func(body []byte) (err error) {
-			answers, err = decodeBatch(body, len(asks))
-			return err
-		},
+	return c.exchange(ctx, &call{
+		method: http.MethodPost, path: target("rate"), body: body, most: int64(len(asks)) << 10, check: isBatch(len(asks)),
 	})
-	return answers, err
 }
 
-// answer gives a reply to the caller of an ask, unless it has left.
-func (c *Client) answer(a *ask, r reply) {
-	if a.state.CompareAndSwap(asked, answered) {
-		a.call.Answer(r)
-		return
+// encode returns the body of a batch. The keys are clean.
+func encode(asks []*ask) ([]byte, error) {
+	return json.Marshal(struct {
+		IDs      bool   `json:"ids"`
+		Requests []*ask `json:"requests"`
+	}{true, asks})
+}
+
+// divide handles a batch that the server has refused as a whole because of one key.
+// The asks for that key get the error. The other asks are sent again, in two
+// requests at once, so that one key does not fail the asks for others. That costs two
+// more requests per such key if the server names it, as it does if the key is
+// forbidden, and fewer than two per key of the batch otherwise.
+func (c *Client) divide(asks []*ask, refused *StatusError) {
+	key, known := blame(asks, refused)
+	if known {
+		c.batcher.mu.Lock()
+		c.batcher.refused.put(key, refusal{refused, time.Now().Add(refusedFor)})
+		c.batcher.mu.Unlock()
 	}
-	if a.state.Load() == left && r.OK {
-		c.settle(a.key, r.ID, 0)
+	var others []*ask
+	for _, a := range asks {
+		if known && a.Key == key {
+			c.answer(a, result{err: refused})
+		} else {
+			others = append(others, a)
+		}
 	}
+	slices.SortStableFunc(others, func(a, b *ask) int { return cmp.Compare(a.Key, b.Key) }) // equal ones stay together
+	var parts sync.WaitGroup
+	for part := range slices.Chunk(others, max((len(others)+1)/2, 1)) {
+		parts.Go(func() { c.send(part) })
+	}
+	parts.Wait()
+}
+
+// blame returns the key that caused the refusal of a batch, if it is certain.
+func blame(asks []*ask, refused *StatusError) (key string, known bool) {
+	if slices.ContainsFunc(asks, func(a *ask) bool { return a.Key == refused.key }) {
+		return refused.key, true
+	}
+	key = asks[0].Key
+	alone := !slices.ContainsFunc(asks, func(a *ask) bool { return a.Key != key })
+	return key, len(asks) == 1 || alone && refused.Status != http.StatusRequestEntityTooLarge
 }
 
 // errLate is the error of a call that got no answer in time.
 var errLate = errors.New("client: no answer in time")
 
-// ask asks for tokens without a wait. If the server does not answer in time, the
-// error is one for which away is true.
-func (c *Client) ask(ctx context.Context, key string, n int) (answer, error) {
-	if err := ctx.Err(); err != nil {
-		return answer{}, err
-	}
-	c.counts.asked.Add(1)
-	if err := c.near(key); err != nil {
-		return answer{}, err
-	}
-	a := &ask{key: key, n: n, call: waitq.NewCall[reply]()}
-	if err := c.enqueue(a); err != nil {
-		return answer{}, err
-	}
-	r, err := a.call.Await(ctx, c.cfg.Timeout, func(expired bool) bool {
+// await waits for the answer to an ask, for at most timeout if that is not zero. If
+// the server does not answer in time, the error is errLate.
+func (c *Client) await(ctx context.Context, a *ask, timeout time.Duration) (answer, error) {
+	r, err := a.call.Await(ctx, timeout, func(expired bool) bool {
 		how := uint32(left)
 		if expired && ctx.Err() == nil && c.cfg.Away != Deny {
 			how = kept // the caller most likely goes on
 		}
-		return a.leave(how)
-	}, func(r reply) {
-		if r.OK {
-			c.settle(key, r.ID, 0)
-		}
-	})
+		return a.state.CompareAndSwap(asked, how)
+	}, func(r result) { c.undo(a.Key, r) })
 	switch {
 	case err == waitq.ErrOverdue:
 		c.counts.late.Add(1)
@@ -203,32 +249,23 @@ func (c *Client) ask(ctx context.Context, key string, n int) (answer, error) {
 	return r.answer, r.err
 }
 
-// Take takes n tokens of a key if they are available, without a wait. With n = 0 it
-// takes none, and reports whether one is available.
-//
-// If the server does not answer in time, Config.Away decides. The error is the error
-// of ctx if that ended first, a *StatusError if the server does not accept the
-// request, or a *weir.Rejection, weir.Closed, if the Client is closed or the server
-// is shutting down. An invalid key, or n above math.MaxInt32, is also an error. The
-// Decision's ResetAfter is not known, and zero. Take panics if n < 0.
-func (c *Client) Take(ctx context.Context, key string, n int) (weir.Decision, error) {
-	check(n)
-	key, err := clean(key, n)
-	if err != nil {
-		return weir.Decision{}, err
+// answer gives a result to the caller of an ask. If the caller has left, what the
+// server has granted goes back.
+func (c *Client) answer(a *ask, r result) {
+	if a.state.CompareAndSwap(asked, answered) {
+		a.call.Answer(r)
+	} else if a.state.Load() == left {
+		c.undo(a.Key, r)
 	}
-	a, err := c.ask(ctx, key, n)
-	switch {
-	case away(err):
-		return c.local(key).Take(n), nil
-	case err != nil:
-		return weir.Decision{}, err
-	}
-	return a.decision(), nil
 }
 
-func check(n int) {
-	if n < 0 {
-		panic("client: negative cost")
+// undo gives back what the server has granted for a key.
+func (c *Client) undo(key string, r result) {
+	switch {
+	case r.err != nil:
+	case r.LeaseID != "":
+		c.giveBackLease(key, r.LeaseID, weir.Ignored)
+	default:
+		c.settle(key, r.ID, 0)
 	}
 }

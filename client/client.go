@@ -43,13 +43,11 @@ package client
 import (
 	"context"
 	"net/http"
-	"net/url"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/keyed"
 )
 
@@ -59,28 +57,23 @@ var errClosed = weir.Reject(weir.Closed, 0)
 // A Client asks one server. It is safe for concurrent use. It has goroutines only
 // while it sends or waits for something, or has leases to renew.
 type Client struct {
-	cfg      Config
-	base     *url.URL
-	http     *http.Client
-	header   http.Header
-	unlearnt *keyed.Limiter[string] // for keys of which the server has told no limit; nil if they have none
+	cfg    Config
+	base   string // of the URL of each request
+	http   *http.Client
+	header http.Header
 
-	ctx       context.Context // ends with errClosed when the Client is closed
-	end       context.CancelCauseFunc
-	returning context.Context // ends when Close stops returning costs and leases
-	endReturn context.CancelFunc
+	ctx  context.Context // ends with errClosed when the Client is closed
+	end  context.CancelCauseFunc
+	work group // all goroutines but those of returns
 
 	batcher batcher
 	circuit circuit
 	learnt  learnt
-	keeper  keeper
+	leases  leases
 	returns returns
 	counts  counters
 
-	ended  chan struct{} // closed at the end of Close
-	mu     sync.Mutex    // guards what follows
-	closed bool
-	work   sync.WaitGroup // all goroutines; none is added once closed
+	ended chan struct{} // closed at the end of Close
 }
 
 // New returns a Client, or an error that names the first field of cfg that makes
@@ -89,26 +82,27 @@ func New(cfg Config) (*Client, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	c := &Client{cfg: cfg.withDefaults(), header: http.Header{"Accept": {"application/json"}}, ended: make(chan struct{})}
-	c.base, _ = url.Parse(strings.TrimRight(cfg.URL, "/"))
+	c := &Client{
+		cfg: cfg.withDefaults(), base: strings.TrimRight(cfg.URL, "/"), http: new(http.Client),
+		header:  http.Header{"Accept": {"application/json"}},
+		batcher: batcher{parts: make(chan struct{}, maxParts), refused: bounded[refusal]{}},
+		learnt:  learnt{at: bounded[time.Time]{}},
+		leases: leases{
+			renewals: make(chan struct{}, maxRenewals), single: make(chan struct{}, 1),
+			held: map[*lease]struct{}{}, units: map[string]int{}, limits: bounded[int]{},
+		},
+		returns: returns{queue: make(chan struct{}, maxReturns), senders: make(chan struct{}, maxSenders)},
+		ended:   make(chan struct{}),
+	}
 	c.ctx, c.end = context.WithCancelCause(context.Background())
-	c.returning, c.endReturn = context.WithCancel(context.Background())
-	c.learnt.keys = map[string]*lesson{}
-	c.batcher.init()
-	c.keeper.init()
+	c.returns.ctx, c.returns.end = context.WithCancel(context.Background())
 	if cfg.Token != "" {
 		c.header["Authorization"] = []string{"Bearer " + cfg.Token}
 	}
-	if cfg.OnAway == nil {
-		c.cfg.OnAway = func(error) {}
+	var err error
+	if c.learnt.limits, err = keyed.New[string](c.cfg.LocalQuota, keyed.Config{NoTop: true}); err != nil {
+		return nil, err
 	}
-	if cfg.Away == Local && cfg.LocalQuota != (gcra.Quota{}) {
-		var err error
-		if c.unlearnt, err = keyed.New[string](cfg.LocalQuota, keyed.Config{MaxWait: c.cfg.MaxWait}); err != nil {
-			return nil, err
-		}
-	}
-	c.http = new(http.Client)
 	if cfg.HTTP != nil {
 		*c.http = *cfg.HTTP
 	} else {
@@ -119,16 +113,55 @@ func New(cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// start runs f in a goroutine, unless the Client is closed.
-func (c *Client) start(f func()) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
+// start runs f in a goroutine or, if the Client is closed, in this one: then its
+// requests fail at once.
+func (c *Client) start(f func()) {
+	if !c.work.start(f) {
+		f()
+	}
+}
+
+// A group runs goroutines until it is closed.
+type group struct {
+	mu      sync.Mutex // guards what follows
+	closed  bool
+	running sync.WaitGroup // none is added once closed
+}
+
+// start runs f in a goroutine, and reports whether the group is not closed.
+func (g *group) start(f func()) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.closed {
+		g.running.Go(f)
+	}
+	return !g.closed
+}
+
+// close reports whether the group was not closed before.
+func (g *group) close() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	first := !g.closed
+	g.closed = true
+	return first
+}
+
+// enter takes a place, and reports whether there was one before ctx ended.
+func enter(ctx context.Context, places chan struct{}) bool {
+	if ctx.Err() != nil {
 		return false
 	}
-	c.work.Go(f)
-	return true
+	select {
+	case places <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
+
+// leave frees a place.
+func leave(places chan struct{}) { <-places }
 
 // maxClosing bounds the time in which Close returns costs and leases.
 const maxClosing = time.Second
@@ -138,21 +171,18 @@ const maxClosing = time.Second
 // a second and only if the server is not away. It returns when all goroutines have
 // ended. Permits may be released after it, without effect. Its error is nil.
 func (c *Client) Close() error {
-	c.mu.Lock()
-	first := !c.closed
-	c.closed = true
-	c.mu.Unlock()
-	if !first {
+	if !c.work.close() {
 		<-c.ended
 		return nil
 	}
 	defer close(c.ended)
-	defer time.AfterFunc(maxClosing, c.endReturn).Stop()
+	defer time.AfterFunc(maxClosing, c.returns.end).Stop()
 	c.end(errClosed)
-	c.work.Wait()
-	c.keeper.releaseAll(c)
-	c.flush()
-	c.endReturn()
+	c.work.running.Wait()
+	c.releaseAll()
+	c.returns.close()
+	c.returns.running.Wait()
+	c.returns.end()
 	c.http.CloseIdleConnections()
 	return nil
 }

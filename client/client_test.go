@@ -193,7 +193,7 @@ func TestStatusError(t *testing.T) {
 	bubble(t, client.Config{}, func(t *testing.T, f *fake, c *client.Client) {
 		f.status = 404
 		_, err := c.Lease("a").Acquire(t.Context(), 1)
-		if e, ok := errors.AsType[*client.StatusError](err); !ok || e.Status != 404 || e.Message != "no such rule" {
+		if e, ok := errors.AsType[*client.StatusError](err); !ok || e.Status != 404 || e.Error() != "client: 404 Not Found: no such rule" {
 			t.Errorf("%v", err)
 		}
 	})

@@ -111,6 +111,13 @@ func (c Config) withDefaults() Config {
 	c.MaxWait = cmp.Or(c.MaxWait, 30*time.Second)
 	c.Queue = cmp.Or(c.Queue, 10_000)
 	c.Share = cmp.Or(c.Share, 1)
+	c.LocalQuota = cmp.Or(c.LocalQuota, gcra.Unlimited())
+	if c.Away != Local {
+		c.LocalQuota = gcra.Unlimited()
+	}
+	if c.OnAway == nil {
+		c.OnAway = func(error) {}
+	}
 	return c
 }
 

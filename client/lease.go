@@ -2,11 +2,20 @@ package client
 
 import (
 	"context"
+	"errors"
+	"maps"
 	"net/http"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/weir-go/weir"
 )
+
+// ErrLost is the cause of the context of a Held that has lost its lease: the lease
+// expired before the server could renew it, or the server no longer knew it. Another
+// caller may hold it now.
+var ErrLost = errors.New("client: the lease is lost")
 
 // Lease returns the concurrency limiter of a key. Its Acquire leases n units; it
 // waits for them at the server as For does. The Client renews the lease in the
@@ -21,27 +30,14 @@ import (
 // limit that the server has named for the key, at least one unit, without a wait,
 // and everything if it has named none. The errors are the same as for For. If no
 // rule with a concurrency matches the key, the error is a *StatusError, 404.
-func (c *Client) Lease(key string) weir.Limiter { return units{c, key} }
+func (c *Client) Lease(key string) weir.Limiter { return limiter{c, key, (*Client).acquireUnits} }
 
-type units struct {
-	c   *Client
-	key string
-}
-
-func (u units) Acquire(ctx context.Context, n int) (weir.Permit, error) {
-	check(n)
-	if n == 0 {
-		return weir.Permit{}, ctx.Err()
+func (c *Client) acquireUnits(ctx context.Context, key string, n int) (weir.Permit, error) {
+	l, err := c.lease(ctx, key, n, func(error) {})
+	if away(err) {
+		l, err = c.leaseLocally(key, n)
 	}
-	key, err := clean(u.key, n)
 	if err != nil {
-		return weir.Permit{}, err
-	}
-	l, err := u.c.lease(ctx, key, n, func(error) {})
-	switch {
-	case away(err):
-		return u.c.leaseLocally(ctx, key, n)
-	case err != nil:
 		return weir.Permit{}, err
 	}
 	return weir.NewPermit(&l.owner, weir.Grant{N: n}), nil
@@ -77,54 +73,60 @@ func (c *Client) Hold(ctx context.Context, key string, n int) (*Held, error) {
 	if err != nil {
 		cancel(err)
 		if away(err) {
-			err = weir.Reject(weir.Closed, c.circuit.retryAfter(time.Now()))
+			err = c.rejectAway()
 		}
 		return nil, err
 	}
 	return &Held{holding, weir.NewPermit(&l.owner, weir.Grant{N: n}), l.token}, nil
 }
 
-// Use does nothing: a unit in flight is a unit, whatever it costs.
-func (l *lease) Use(g weir.Grant, _ int) int { return g.N }
+// maxRenewals bounds the renewals under way at once; one if the server is away.
+const maxRenewals = 32
 
-// Release ends the context of the holder before another caller can get the units.
-func (l *lease) Release(_ weir.Grant, o weir.Outcome) {
-	l.cancel(context.Canceled)
-	if l.c.keeper.remove(l) {
-		l.c.unlease(l.key, l.id, o)
-	}
+// leases are the leases that the Client holds.
+type leases struct {
+	renewals chan struct{} // of capacity maxRenewals; has an element per renewal
+	single   chan struct{} // of capacity 1; has an element per renewal while the server is away
+
+	mu     sync.Mutex // guards what follows, and the timers
+	held   map[*lease]struct{}
+	units  map[string]int // held, by key
+	limits bounded[int]   // that the server has named last, by key
 }
 
-// lease asks for a lease, and has the keeper renew it. It calls cancel when the
-// lease is lost.
+// A lease is units of a key that the server has granted or, if id is empty, that the
+// Client has taken while the server was away. It owns their Permit.
+type lease struct {
+	owner  weir.Owner // itself
+	c      *Client
+	key    string
+	id     string
+	n      int
+	token  uint64
+	cancel context.CancelCauseFunc // ends the context of its holder
+	timer  *time.Timer             // of the next renewal; nil if id is empty
+
+	// Only lease and then renew use what follows, one after the other.
+	ttl     time.Duration
+	expires time.Time
+}
+
+// lease asks for a lease, and has it renewed. It calls cancel when the lease is lost.
 func (c *Client) lease(ctx context.Context, key string, n int, cancel context.CancelCauseFunc) (*lease, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
 	asked := time.Now()
 	wait, own := c.patience(ctx, asked)
-	query := waiting(n, wait)
+	path := target("lease", key) + waiting(n, wait)
 	if c.cfg.TTL > 0 {
-		query += "&" + ttl(c.cfg.TTL)
+		path += "&ttl=" + milliseconds(c.cfg.TTL)
 	}
-	got, err := await(c, ctx, key, wait, func(ctx context.Context) (got leased, err error) {
-		err = c.exchange(ctx, &call{
-			method: http.MethodPost, path: []string{"lease", segment(key)}, query: query,
-			read: func(body []byte) (err error) {
-				got, err = decodeLease(body)
-				return err
-			},
-		})
-		return got, impatient(err, own, weir.OverLimit)
-	}, func(got leased) { c.unlease(key, got.ID, weir.Ignored) })
+	a, err := c.wait(ctx, newAsk(key, n), wait, &call{method: http.MethodPost, path: path, check: isLease})
 	if err != nil {
-		return nil, err
+		return nil, impatient(err, own, weir.OverLimit)
 	}
-	l := &lease{c: c, key: key, id: got.ID, n: n, token: got.Token, cancel: cancel}
-	l.owner = l
-	waited := max(got.WaitedMS.duration()-time.Millisecond, 0) // it is rounded up
-	l.last(asked.Add(waited), got.TTLMS.duration())
-	c.keeper.add(l, got.Limit)
+	l := &lease{c: c, key: key, id: a.LeaseID, n: n, token: a.Token, cancel: cancel}
+	l.hold(a.Limit)
+	waited := max(a.WaitedMS.duration()-time.Millisecond, 0) // it is rounded up
+	l.last(asked.Add(waited), a.TTLMS)
 	if c.ctx.Err() != nil { // Close may have returned all leases already
 		l.Release(weir.Grant{}, weir.Ignored)
 		return nil, errClosed
@@ -132,72 +134,138 @@ func (c *Client) lease(ctx context.Context, key string, n int, cancel context.Ca
 	return l, nil
 }
 
-// maxShares bounds the keys of which the limit is kept.
-const maxShares = 1 << 14
-
-// A share is the last known limit of a key, and the units held by this Client.
-type share struct{ limit, held int }
-
-// share returns the share of a key; mu is held.
-func (k *keeper) share(key string) *share {
-	s := k.shares[key]
-	if s == nil {
-		s = new(share)
-		k.shares[key] = s
+// leaseLocally decides about a lease while the server is away.
+func (c *Client) leaseLocally(key string, n int) (*lease, error) {
+	l := &lease{c: c, key: key, n: n, cancel: func(error) {}}
+	ok := c.cfg.Away != Deny && l.hold(0)
+	c.countLocal(ok)
+	switch {
+	case ok:
+		return l, nil
+	case c.cfg.Away == Deny:
+		return nil, c.rejectAway()
 	}
-	return s
+	return nil, weir.Reject(weir.OverLimit, 0)
 }
 
-// leave counts released units; mu is held. It drops a key without held units if
-// there are too many keys, or if its limit is not known.
-func (k *keeper) leave(key string, n int) {
-	s := k.shares[key]
-	if s.held -= n; s.held == 0 && (s.limit == 0 || len(k.shares) > maxShares) {
-		delete(k.shares, key)
-	}
-}
-
-// enterLocally takes units while the server is away, if the Client's part of the
-// limit allows it.
-func (k *keeper) enterLocally(key string, n int, part float64) bool {
+// hold adds the lease to those that are held. It learns the limit from the server's
+// grant. Without a grant, it reports false if the Client's part of the last limit
+// does not allow the lease.
+func (l *lease) hold(limit int) bool {
+	k, cfg := &l.c.leases, &l.c.cfg
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	s := k.share(key)
-	if s.limit > 0 && s.held+n > max(int(float64(s.limit)*part), 1) {
+	if l.id != "" {
+		k.limits.put(l.key, limit)
+	} else if limit = k.limits[l.key]; cfg.Away == Local && limit > 0 &&
+		k.units[l.key]+l.n > max(int(float64(limit)*cfg.Share), 1) {
 		return false
 	}
-	s.held += n
+	l.owner = l
+	k.held[l] = struct{}{}
+	k.units[l.key] += l.n
 	return true
 }
 
-// leaseLocally decides about a lease while the server is away.
-func (c *Client) leaseLocally(ctx context.Context, key string, n int) (weir.Permit, error) {
-	switch c.cfg.Away {
-	case Allow, Deny:
-		return c.local(key).Acquire(ctx, n)
-	}
-	if !c.keeper.enterLocally(key, n, c.cfg.Share) {
-		c.counts.localDenied.Add(1)
-		return weir.Permit{}, weir.Reject(weir.OverLimit, 0)
-	}
-	c.counts.localAllowed.Add(1)
-	u := &localUnits{c: c, key: key}
-	u.owner = u
-	return weir.NewPermit(&u.owner, weir.Grant{N: n}), nil
-}
-
-// localUnits are units taken while the server is away. They own their Permit.
-type localUnits struct {
-	owner weir.Owner // themselves
-	c     *Client
-	key   string
-}
-
-func (u *localUnits) Use(g weir.Grant, _ int) int { return g.N }
-
-func (u *localUnits) Release(g weir.Grant, _ weir.Outcome) {
-	k := &u.c.keeper
+// drop takes the lease out of those that are held, and reports whether it was held.
+func (l *lease) drop() bool {
+	k := &l.c.leases
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.leave(u.key, g.N)
+	if _, held := k.held[l]; !held {
+		return false
+	}
+	delete(k.held, l)
+	if k.units[l.key] -= l.n; k.units[l.key] == 0 {
+		delete(k.units, l.key)
+	}
+	if l.timer != nil {
+		l.timer.Stop()
+	}
+	return true
+}
+
+// last says that the lease lasts for a time.
+func (l *lease) last(from time.Time, ttl millis) {
+	l.ttl = min(ttl.duration(), longest)
+	l.expires = from.Add(l.ttl)
+	l.renewAt(from.Add(l.ttl / 3))
+}
+
+// renewAt has the lease renewed at an instant, unless it is not held any more.
+func (l *lease) renewAt(at time.Time) {
+	k := &l.c.leases
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if _, held := k.held[l]; held {
+		l.timer = time.AfterFunc(time.Until(at), func() { l.c.start(l.renew) })
+	}
+}
+
+// renew has the lease last longer, tries again soon if that fails, and tells the
+// holder if the lease is lost.
+func (l *lease) renew() {
+	asked, ttl, err := l.extend()
+	refused, _ := err.(*StatusError)
+	now := time.Now()
+	switch {
+	case err == nil:
+		l.last(asked, ttl)
+	case refused != nil && refused.Status == http.StatusNotFound, !now.Before(l.expires):
+		if l.drop() {
+			l.c.counts.lost.Add(1)
+			l.cancel(ErrLost)
+		}
+	default:
+		l.renewAt(now.Add(min(l.ttl/10, l.expires.Sub(now))))
+	}
+}
+
+// extend asks the server to let the lease last. It lasts from when it was asked, at
+// least.
+func (l *lease) extend() (asked time.Time, ttl millis, err error) {
+	c, k := l.c, &l.c.leases
+	ctx, stop := context.WithDeadline(c.ctx, l.expires)
+	defer stop()
+	if !enter(ctx, k.renewals) {
+		return asked, 0, errLate
+	}
+	defer leave(k.renewals)
+	if c.circuit.open.Load() {
+		if !enter(ctx, k.single) {
+			return asked, 0, errLate
+		}
+		defer leave(k.single)
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
+	defer cancel()
+	asked = time.Now()
+	r, err := c.exchange(ctx, &call{
+		method: http.MethodPost, path: target("lease", l.key, l.id) + "?ttl=" + milliseconds(l.ttl), check: isLease,
+	})
+	return asked, r.TTLMS, err
+}
+
+// Use does nothing: a unit in flight is a unit, whatever it costs.
+func (l *lease) Use(g weir.Grant, _ int) int { return g.N }
+
+// Release ends the context of the holder before another caller can get the units.
+func (l *lease) Release(_ weir.Grant, o weir.Outcome) { l.end(context.Canceled, o) }
+
+// end ends the context of the holder, and gives the lease back.
+func (l *lease) end(cause error, o weir.Outcome) {
+	l.cancel(cause)
+	if l.drop() && l.id != "" {
+		l.c.giveBackLease(l.key, l.id, o)
+	}
+}
+
+// releaseAll gives all leases back, of a Client that is closed.
+func (c *Client) releaseAll() {
+	c.leases.mu.Lock()
+	all := slices.Collect(maps.Keys(c.leases.held))
+	c.leases.mu.Unlock()
+	for _, l := range all {
+		l.end(errClosed, weir.Ignored)
+	}
 }

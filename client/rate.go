@@ -8,6 +8,68 @@ import (
 	"github.com/weir-go/weir"
 )
 
+// Take takes n tokens of a key if they are available, without a wait. With n = 0 it
+// takes none, and reports whether one is available.
+//
+// If the server does not answer in time, Config.Away decides. The error is the error
+// of ctx if that ended first, a *StatusError if the server does not accept the
+// request, or a *weir.Rejection, weir.Closed, if the Client is closed or the server
+// is shutting down. An invalid key, or n above math.MaxInt32, is also an error. The
+// Decision's ResetAfter is not known, and zero. Take panics if n < 0.
+func (c *Client) Take(ctx context.Context, key string, n int) (weir.Decision, error) {
+	check(n)
+	key, err := clean(key, n)
+	if err != nil {
+		return weir.Decision{}, err
+	}
+	a, err := c.ask(ctx, key, n)
+	switch {
+	case away(err):
+		return c.takeLocally(key, n), nil
+	case err != nil:
+		return weir.Decision{}, err
+	}
+	return a.decision(), nil
+}
+
+func check(n int) {
+	if n < 0 {
+		panic("client: negative cost")
+	}
+}
+
+// ask asks for tokens without a wait. If the server does not answer in time, the
+// error is one for which away is true.
+func (c *Client) ask(ctx context.Context, key string, n int) (answer, error) {
+	if err := c.near(ctx, key); err != nil {
+		return answer{}, err
+	}
+	a := newAsk(key, n)
+	if err := c.enqueue(a); err != nil {
+		return answer{}, err
+	}
+	return c.await(ctx, a, c.cfg.Timeout)
+}
+
+// A limiter is the weir.Limiter of a key.
+type limiter struct {
+	c       *Client
+	key     string
+	acquire func(c *Client, ctx context.Context, key string, n int) (weir.Permit, error)
+}
+
+func (l limiter) Acquire(ctx context.Context, n int) (weir.Permit, error) {
+	check(n)
+	if n == 0 {
+		return weir.Permit{}, ctx.Err()
+	}
+	key, err := clean(l.key, n)
+	if err != nil {
+		return weir.Permit{}, err
+	}
+	return l.acquire(l.c, ctx, key, n)
+}
+
 // For returns the rate limiter of a key. Its Acquire takes n tokens. If they are not
 // available, it waits for them at the server, first come, first served among the
 // callers of all clients, until Config.MaxWait or the deadline of its context.
@@ -19,38 +81,28 @@ import (
 // Acquire returns the errors of a weir.Limiter, or a *StatusError. If the server
 // does not answer in time, Config.Away decides, also about a wait. Acquire panics if
 // n < 0; for n = 0 it does nothing.
-func (c *Client) For(key string) weir.Limiter { return tokens{c, key} }
+func (c *Client) For(key string) weir.Limiter { return limiter{c, key, (*Client).acquireTokens} }
 
-type tokens struct {
-	c   *Client
-	key string
-}
-
-func (l tokens) Acquire(ctx context.Context, n int) (weir.Permit, error) {
-	check(n)
-	if n == 0 {
-		return weir.Permit{}, ctx.Err()
-	}
-	key, err := clean(l.key, n)
-	if err != nil {
-		return weir.Permit{}, err
-	}
+func (c *Client) acquireTokens(ctx context.Context, key string, n int) (weir.Permit, error) {
 	asked := time.Now()
-	a, err := l.c.ask(ctx, key, n)
+	a, err := c.ask(ctx, key, n)
 	if err == nil && !a.OK {
-		a, err = l.c.wait(ctx, key, n, asked, a.rejection())
+		a, err = c.waitForTokens(ctx, key, n, asked, a.rejection())
 	}
 	switch {
 	case away(err):
-		return l.c.acquireLocally(ctx, key, n, asked)
+		return c.acquireLocally(ctx, key, n, asked)
 	case err != nil:
 		return weir.Permit{}, err
 	}
-	return l.c.permit(key, &a, n), nil
+	g := &grant{c: c, key: key, id: a.ID, n: n}
+	g.owner = g
+	return weir.NewPermit(&g.owner, weir.Grant{N: n}), nil
 }
 
-// wait waits at the server for tokens that were denied; asked is when the call began.
-func (c *Client) wait(ctx context.Context, key string, n int, asked time.Time, denied *weir.Rejection) (answer, error) {
+// waitForTokens waits at the server for tokens that were denied; asked is when the
+// call began.
+func (c *Client) waitForTokens(ctx context.Context, key string, n int, asked time.Time, denied *weir.Rejection) (answer, error) {
 	wait, own := c.patience(ctx, asked)
 	switch late := denied.RetryAfter-time.Since(asked) > wait; {
 	case denied.Reason != weir.OverRate, late && own:
@@ -58,16 +110,34 @@ func (c *Client) wait(ctx context.Context, key string, n int, asked time.Time, d
 	case late:
 		return answer{}, &weir.Rejection{Reason: weir.TooLate, RetryAfter: denied.RetryAfter}
 	}
-	return await(c, ctx, key, wait, func(ctx context.Context) (a answer, err error) {
-		err = c.exchange(ctx, &call{
-			method: http.MethodPost, path: []string{"rate", segment(key)}, query: waiting(n, wait),
-			read: func(body []byte) (err error) {
-				a, err = decodeGrant(body)
-				return err
-			},
-		})
-		return a, impatient(err, own, weir.OverRate)
-	}, func(a answer) { c.settle(key, a.ID, 0) })
+	a, err := c.wait(ctx, newAsk(key, n), wait, &call{
+		method: http.MethodPost, path: target("rate", key) + waiting(n, wait), check: isGrant,
+	})
+	return a, impatient(err, own, weir.OverRate)
+}
+
+// wait sends the request of an ask that waits at the server, for as long as wait. If
+// the caller's context is cancelled, so is the request; a deadline is known to the
+// server.
+func (c *Client) wait(ctx context.Context, a *ask, wait time.Duration, q *call) (answer, error) {
+	if err := c.near(ctx, a.Key); err != nil {
+		return answer{}, err
+	}
+	defer c.counts.waiting.Add(-1)
+	if c.counts.waiting.Add(1) > int64(c.cfg.Queue) {
+		return answer{}, weir.Reject(weir.QueueFull, 0)
+	}
+	asking, stop := context.WithTimeout(c.ctx, wait+c.cfg.Timeout)
+	c.start(func() {
+		defer stop()
+		r, err := c.exchange(asking, q)
+		c.answer(a, result{r.answer, err})
+	})
+	got, err := c.await(ctx, a, 0)
+	if err == context.Canceled {
+		stop()
+	}
+	return got, err
 }
 
 // patience returns how long a call that began at the instant came can still wait,
@@ -96,12 +166,6 @@ type grant struct {
 	key   string
 	id    string
 	n     int
-}
-
-func (c *Client) permit(key string, a *answer, n int) weir.Permit {
-	g := &grant{c: c, key: key, id: a.ID, n: n}
-	g.owner = g
-	return weir.NewPermit(&g.owner, weir.Grant{N: n})
 }
 
 // Use does not settle the cost: an id can be settled only once, at Release.

@@ -3,10 +3,10 @@ package client
 import "sync/atomic"
 
 type counters struct {
-	asked, requests, failures, late atomic.Uint64
-	localAllowed, localDenied       atomic.Uint64
-	returned, dropped, lost         atomic.Uint64
-	waiting                         atomic.Int64
+	requests, failures, late  atomic.Uint64
+	localAllowed, localDenied atomic.Uint64
+	returned, dropped, lost   atomic.Uint64
+	waiting                   atomic.Int64
 }
 
 // Stats are the state of a Client, and its counts since New.
@@ -15,8 +15,7 @@ type Stats struct {
 	Waiting int  // calls that wait at the server
 	Leases  int  // held
 
-	Asked    uint64 // calls of Take and of Acquire for tokens
-	Requests uint64 // HTTP requests of all kinds: fewer than Asked if many came at once
+	Requests uint64 // HTTP requests of all kinds; one may ask for many calls
 	Failures uint64 // requests without a valid answer
 	Late     uint64 // calls that got no answer within Timeout
 	// LocalAllowed and LocalDenied are the calls, for tokens and for leases, that
@@ -32,9 +31,12 @@ type Stats struct {
 // Stats returns the state and the counts. They are read one after the other.
 func (c *Client) Stats() Stats {
 	n := &c.counts
+	c.leases.mu.Lock()
+	held := len(c.leases.held)
+	c.leases.mu.Unlock()
 	return Stats{
-		Away: c.circuit.open.Load(), Waiting: int(n.waiting.Load()), Leases: c.keeper.held(),
-		Asked: n.asked.Load(), Requests: n.requests.Load(), Failures: n.failures.Load(), Late: n.late.Load(),
+		Away: c.circuit.open.Load(), Waiting: int(n.waiting.Load()), Leases: held,
+		Requests: n.requests.Load(), Failures: n.failures.Load(), Late: n.late.Load(),
 		LocalAllowed: n.localAllowed.Load(), LocalDenied: n.localDenied.Load(),
 		Returned: n.returned.Load(), Dropped: n.dropped.Load(), Lost: n.lost.Load(),
 	}

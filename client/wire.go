@@ -1,13 +1,9 @@
 package client
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
-	"net/http"
-	"net/url"
-	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -37,36 +33,18 @@ func clean(key string, n int) (string, error) {
 	return k, nil
 }
 
-// segment escapes a key as one segment of a path.
-func segment(key string) string {
-	if key == "." || key == ".." {
-		return strings.ReplaceAll(key, ".", "%2E")
-	}
-	return url.PathEscape(key)
+// A reply is the body of an answer of the server, and the part of its header that
+// the Client uses.
+type reply struct {
+	answer
+	Results []answer `json:"results"`
+	Error   string   `json:"error"`
+	Key     string   `json:"key"`
+
+	policy []string // the lines of RateLimit-Policy
 }
 
-// appendBatch appends the body of a batch. The keys are clean.
-func appendBatch(b []byte, asks []*ask) []byte {
-	b = append(b, `{"ids":true,"requests":[`...)
-	for i, a := range asks {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(b, `{"key":"`...)
-		for j := range len(a.key) {
-			if c := a.key[j]; c == '"' || c == '\\' {
-				b = append(b, '\\')
-			}
-			b = append(b, a.key[j])
-		}
-		b = append(b, `","n":`...)
-		b = strconv.AppendInt(b, int64(a.n), 10)
-		b = append(b, '}')
-	}
-	return append(b, "]}"...)
-}
-
-// An answer is the server's result for one ask.
+// An answer is the server's result for one ask or one lease.
 type answer struct {
 	OK           bool    `json:"ok"`
 	Remaining    int     `json:"remaining"`
@@ -74,6 +52,37 @@ type answer struct {
 	Reason       string  `json:"reason"`
 	RetryAfterMS *millis `json:"retry_after_ms"`
 	WaitedMS     millis  `json:"waited_ms"`
+
+	LeaseID string `json:"lease_id"`
+	Token   uint64 `json:"token"`
+	TTLMS   millis `json:"ttl_ms"`
+	Limit   int    `json:"limit"`
+}
+
+// isGrant checks the answer to a request for tokens that waited.
+func isGrant(r *reply) error {
+	if r.ID == "" {
+		return errors.New("no request_id")
+	}
+	return nil
+}
+
+// isLease checks the answer to a request for a lease.
+func isLease(r *reply) error {
+	if r.LeaseID == "" || r.TTLMS <= 0 {
+		return errors.New("no lease_id or ttl_ms")
+	}
+	return nil
+}
+
+// isBatch returns the check of the answer to a batch of asks.
+func isBatch(asks int) func(*reply) error {
+	return func(r *reply) error {
+		if len(r.Results) != asks {
+			return fmt.Errorf("%d results for %d requests", len(r.Results), asks)
+		}
+		return nil
+	}
 }
 
 func (a *answer) decision() weir.Decision {
@@ -115,108 +124,4 @@ func (m millis) duration() time.Duration {
 		return weir.Never
 	}
 	return time.Duration(max(m, 0)) * time.Millisecond
-}
-
-// errGarbage is the error for an answer that does not come from weir serve.
-var errGarbage = errors.New("client: not an answer of weir serve")
-
-// decodeAny returns an error unless the answer is a JSON object.
-func decodeAny(body []byte) error {
-	if err := json.Unmarshal(body, new(struct{})); err != nil {
-		return fmt.Errorf("%w: %w", errGarbage, err)
-	}
-	return nil
-}
-
-// decodeBatch decodes the answer to a batch of asks.
-func decodeBatch(body []byte, asks int) ([]answer, error) {
-	reply := struct {
-		Results []answer `json:"results"`
-	}{make([]answer, 0, asks)}
-	if err := json.Unmarshal(body, &reply); err != nil {
-		return nil, fmt.Errorf("%w: %w", errGarbage, err)
-	}
-	if len(reply.Results) != asks {
-		return nil, fmt.Errorf("%w: %d results for %d requests", errGarbage, len(reply.Results), asks)
-	}
-	return reply.Results, nil
-}
-
-// decodeGrant decodes the answer to a request for tokens that waited.
-func decodeGrant(body []byte) (a answer, err error) {
-	if err := json.Unmarshal(body, &a); err != nil {
-		return answer{}, fmt.Errorf("%w: %w", errGarbage, err)
-	}
-	if a.ID == "" {
-		return answer{}, fmt.Errorf("%w: no request_id", errGarbage)
-	}
-	a.OK = true
-	return a, nil
-}
-
-// A leased is the server's answer to a request for a lease.
-type leased struct {
-	ID       string `json:"lease_id"`
-	Token    uint64 `json:"token"`
-	TTLMS    millis `json:"ttl_ms"`
-	Limit    int    `json:"limit"`
-	WaitedMS millis `json:"waited_ms"`
-}
-
-func decodeLease(body []byte) (l leased, err error) {
-	if err := json.Unmarshal(body, &l); err != nil {
-		return leased{}, fmt.Errorf("%w: %w", errGarbage, err)
-	}
-	if l.ID == "" || l.TTLMS <= 0 {
-		return leased{}, fmt.Errorf("%w: no lease_id or ttl_ms", errGarbage)
-	}
-	return l, nil
-}
-
-// A StatusError is the error for a request that the server could not decide: the
-// request (400) or the token (401, 403) is not valid, or no rule with a concurrency
-// matches the key (404).
-type StatusError struct {
-	Status  int
-	Message string // the beginning of the server's message
-
-	key string // the key that the server names, if any
-}
-
-func (e *StatusError) Error() string {
-	return fmt.Sprintf("client: %d %s: %s", e.Status, http.StatusText(e.Status), e.Message)
-}
-
-// maxMessage bounds StatusError.Message, in bytes.
-const maxMessage = 200
-
-// refused returns the error for a status other than 200: a *weir.Rejection, a
-// *StatusError, or errGarbage if the server does not work.
-func refused(status int, body []byte) error {
-	var problem struct {
-		answer
-		Error string `json:"error"`
-		Key   string `json:"key"`
-	}
-	err := json.Unmarshal(body, &problem)
-	switch {
-	case status == http.StatusTooManyRequests && err == nil && problem.Reason != "",
-		status == http.StatusServiceUnavailable && err == nil && problem.Reason == weir.Closed.String():
-		return problem.rejection()
-	case status < 300 || status >= 500 || status == http.StatusTooManyRequests || status == http.StatusRequestTimeout:
-		return fmt.Errorf("%w: status %d", errGarbage, status)
-	}
-	if err != nil || problem.Error == "" {
-		problem.Error = string(body)
-	}
-	return &StatusError{status, strings.ToValidUTF8(problem.Error[:min(len(problem.Error), maxMessage)], ""), problem.Key}
-}
-
-// isPerKey reports whether a single ask may have caused the refusal of a batch.
-func (e *StatusError) isPerKey() bool {
-	switch e.Status {
-	case http.StatusBadRequest, http.StatusForbidden, http.StatusRequestEntityTooLarge:
-		return true
-	}
-	return false
 }

@@ -39,7 +39,7 @@ func TestRefused(t *testing.T) {
 		{"a letter that is cut", 404, "a" + strings.Repeat("ä", 1000), &StatusError{404, "a" + strings.Repeat("ä", maxMessage/2-1), ""}},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
-			err := refused(tt.status, []byte(tt.body))
+			_, err := new(call).decode(tt.status, []byte(tt.body))
 			switch want := tt.want.(type) {
 			case *weir.Rejection:
 				if got, ok := err.(*weir.Rejection); !ok || *got != *want {
@@ -91,50 +91,73 @@ func TestTightest(t *testing.T) {
 	}
 }
 
-// The number of learnt limits is bounded, and an unchanged limit keeps its limiter.
+// limits returns the learnt limits of a Client without LocalQuota.
+func limits(t *testing.T) *learnt {
+	t.Helper()
+	c, err := New(Config{URL: "http://127.0.0.1:1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &c.learnt
+}
+
+// The number of learnt limits is bounded, and an unchanged limit keeps its tokens.
 func TestLearntIsBounded(t *testing.T) {
-	l := learnt{keys: map[string]*lesson{}}
+	l := limits(t)
 	now := time.Unix(0, 0)
-	q := gcra.PerSecond(1, 1)
-	for i := range maxLearnt + 100 {
-		l.put(now, string(rune(i+1)), q, true, 0)
+	q := gcra.Per(1, time.Hour, 1)
+	for i := range maxKeys + 100 {
+		l.put(now, string(rune(i+1)), &q)
 	}
-	if len(l.keys) != maxLearnt {
-		t.Errorf("%d keys", len(l.keys))
+	if len(l.at) != maxKeys {
+		t.Errorf("%d keys", len(l.at))
 	}
-	l.put(now, "a key", q, true, 0)
-	before := l.find("a key")
-	l.put(now, "a key", q, true, 0)
-	if l.find("a key") != before {
-		t.Error("the same quota, another limiter")
+	limited := 0
+	for i := range maxKeys + 100 {
+		if quota := l.limits.QuotaFor(string(rune(i + 1))); !quota.Unlimited() {
+			limited++
+		}
 	}
-	if l.put(now, "a key", q, false, 0); l.find("a key") != nil {
-		t.Error("there is no limit any more, and yet a limiter")
+	if limited != maxKeys {
+		t.Errorf("%d keys have a limit", limited)
+	}
+	l.put(now, "a key", &q)
+	l.limits.Take("a key", 1)
+	if l.put(now, "a key", &q); l.limits.Allow("a key") {
+		t.Error("the same quota, other tokens")
+	}
+	if l.put(now, "a key", nil); !l.limits.Allow("a key") {
+		t.Error("there is no limit any more, and yet a denial")
 	}
 }
 
 // Refusals are bounded, and end.
 func TestRefusalsAreBounded(t *testing.T) {
-	r := refusals{}
-	for i := range maxRefused + 100 {
-		r.put(string(rune(i+1)), errGarbage)
+	c, err := New(Config{URL: "http://127.0.0.1:1"})
+	if err != nil {
+		t.Fatal(err)
 	}
-	if len(r) != maxRefused {
+	defer c.Close()
+	r := c.batcher.refused
+	for i := range maxKeys + 100 {
+		r.put(string(rune(i+1)), refusal{errGarbage, time.Now().Add(time.Hour)})
+	}
+	if len(r) != maxKeys {
 		t.Errorf("%d keys", len(r))
 	}
-	r["a key"] = refusal{errGarbage, time.Now()}
-	if r.find("a key") != nil || len(r) != maxRefused {
-		t.Error("a refusal that is over is remembered")
+	r.put("a key", refusal{errGarbage, time.Now().Add(time.Hour)})
+	if err := c.enqueue(newAsk("a key", 1)); err != errGarbage {
+		t.Errorf("%v: want the refusal", err)
+	}
+	r.put("a key", refusal{errGarbage, time.Now()})
+	if err := c.enqueue(newAsk("a key", 1)); err != nil || len(r) != maxKeys-1 {
+		t.Errorf("%v: a refusal that is over is remembered", err)
 	}
 }
 
 // What is to be told later is bounded.
 func TestReturnsAreBounded(t *testing.T) {
-	c, err := New(Config{URL: "http://127.0.0.1:1"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.returns.senders = maxSenders // all are busy
+	c := busy(t)
 	for range maxReturns + 5 {
 		c.settle("a", "id", 0)
 	}
@@ -143,27 +166,38 @@ func TestReturnsAreBounded(t *testing.T) {
 	}
 }
 
+// busy returns a Client of which all senders are busy until the test ends.
+func busy(t *testing.T) *Client {
+	c, err := New(Config{URL: "http://127.0.0.1:1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range maxSenders {
+		c.returns.senders <- struct{}{}
+	}
+	t.Cleanup(func() {
+		c.returns.end()
+		c.returns.running.Wait()
+	})
+	return c
+}
+
 // The context of a holder ends before the lease goes back to the server.
 func TestHoldersStopFirst(t *testing.T) {
 	for rule, end := range map[string]func(*lease){
 		"at its release":  func(l *lease) { l.Release(weir.Grant{}, weir.Success) },
-		"with the Client": func(l *lease) { l.c.keeper.releaseAll(l.c) },
+		"with the Client": func(l *lease) { l.c.releaseAll() },
 	} {
 		t.Run(rule, func(t *testing.T) {
-			c, err := New(Config{URL: "http://127.0.0.1:1"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			c.returns.senders = maxSenders // all are busy
-			c.keeper.running = true        // though it is not
+			c := busy(t)
 			ended := false
-			l := &lease{c: c, key: "a", n: 1, cancel: func(error) {
+			l := &lease{c: c, key: "a", id: "id", n: 1, cancel: func(error) {
 				ended = true
 				if n := len(c.returns.queue); n != 0 {
 					t.Error("it has been given back before")
 				}
 			}}
-			c.keeper.add(l, 1)
+			l.hold(1)
 			end(l)
 			if n := len(c.returns.queue); !ended || n != 1 {
 				t.Errorf("told: %v; given back %d times", ended, n)
@@ -188,7 +222,10 @@ func FuzzBatch(f *testing.F) {
 				N   int
 			}
 		}
-		body := appendBatch(nil, []*ask{{key: key, n: n}, {key: "b", n: 2}})
+		body, err := encode([]*ask{{Key: key, N: n}, {Key: "b", N: 2}})
+		if err != nil {
+			t.Fatal(err)
+		}
 		if err := json.Unmarshal(body, &got); err != nil {
 			t.Fatalf("%s: %v", body, err)
 		}
@@ -211,23 +248,27 @@ func FuzzAnswers(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body []byte, asks, status int) {
 		asks &= 0xff
-		if answers, err := decodeBatch(body, asks); err == nil {
-			if len(answers) != asks {
-				t.Errorf("%d answers to %d asks", len(answers), asks)
+		if r, err := (&call{check: isBatch(asks)}).decode(200, body); err == nil {
+			if len(r.Results) != asks {
+				t.Errorf("%d answers to %d asks", len(r.Results), asks)
 			}
-			for i := range answers {
-				if d := answers[i].decision(); d.RetryAfter < 0 || d.OK && d.RetryAfter != 0 {
+			for i := range r.Results {
+				if d := r.Results[i].decision(); d.RetryAfter < 0 || d.OK && d.RetryAfter != 0 {
 					t.Errorf("%+v", d)
 				}
 			}
 		}
-		if a, err := decodeGrant(body); err == nil && (a.ID == "" || !a.OK || a.WaitedMS.duration() < 0) {
-			t.Errorf("%+v", a)
+		if r, err := (&call{check: isGrant}).decode(200, body); err == nil && (r.ID == "" || r.WaitedMS.duration() < 0) {
+			t.Errorf("%+v", r)
 		}
-		if l, err := decodeLease(body); err == nil && (l.ID == "" || l.TTLMS.duration() <= 0 || l.WaitedMS.duration() < 0) {
-			t.Errorf("%+v", l)
+		if r, err := (&call{check: isLease}).decode(200, body); err == nil && (r.LeaseID == "" || r.TTLMS.duration() <= 0 || r.WaitedMS.duration() < 0) {
+			t.Errorf("%+v", r)
 		}
-		switch err := refused(status, body).(type) {
+		_, err := new(call).decode(status, body)
+		if status == 200 {
+			return
+		}
+		switch err := err.(type) {
 		case nil:
 			t.Error("no error")
 		case *weir.Rejection:
@@ -235,7 +276,7 @@ func FuzzAnswers(f *testing.F) {
 				t.Errorf("%+v", err)
 			}
 		case *StatusError:
-			if len(err.Message) > maxMessage || status < 300 || status >= 500 {
+			if len(err.message) > maxMessage || status < 300 || status >= 500 {
 				t.Errorf("%+v", err)
 			}
 		}

@@ -36,7 +36,7 @@ func BenchmarkTake(b *testing.B) {
 				return err
 			})
 			st := c.Stats()
-			b.ReportMetric(float64(st.Asked)/float64(st.Requests), "calls/request")
+			b.ReportMetric(float64(b.N)/float64(st.Requests), "calls/request")
 		})
 		for _, version := range []string{"2", "1.1"} {
 			b.Run(fmt.Sprintf("keys=%d/http%s", keys, version), func(b *testing.B) {
