@@ -10,7 +10,7 @@ import (
 // Events come in the order of their instants and, within one, of being scheduled.
 func TestAgenda(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
-	a := agenda{}
+	a := newAgenda()
 	var list []event
 	pushed := int32(0)
 	for range 20_000 {

@@ -25,7 +25,7 @@ type client struct {
 	classes  []int32
 	sum      float64 // of shares
 	ordinary int32   // class of those without a mix
-	line     ring[patience]
+	line     queue[patience]
 }
 
 // patience is the time-out of the current attempt of a call. Time-outs that come in
@@ -172,22 +172,22 @@ func (s *Sim) attempt(c *call) {
 
 func (cl *client) watch(s *Sim, c *call) {
 	p := patience{c.expires, c.index, c.gen}
-	switch {
-	case cl.line.len == 0:
-		s.agenda.push(p.at, evPatient, cl.index, 0)
-		cl.line.push(p)
-	case p.at >= cl.line.tail().at:
-		cl.line.push(p)
-	default:
+	waiting := cl.line.waiting()
+	if n := len(waiting); n > 0 && p.at < waiting[n-1].at {
 		s.agenda.push(p.at, evTimeout, p.who, p.gen)
+		return
 	}
+	if len(waiting) == 0 {
+		s.agenda.push(p.at, evPatient, cl.index, 0)
+	}
+	cl.line.push(p)
 }
 
 // expire ends the attempts that have timed out, and puts the next time-out of the
 // queue on the agenda.
 func (cl *client) expire(s *Sim) {
-	for cl.line.len > 0 {
-		p := *cl.line.head()
+	for len(cl.line.waiting()) > 0 {
+		p := cl.line.waiting()[0]
 		c := s.calls.at(p.who, p.gen)
 		if c != nil && p.at > s.now {
 			s.agenda.push(p.at, evPatient, cl.index, 0)

@@ -29,7 +29,7 @@ type job struct {
 	id            uint64
 	deadline      time.Duration // when the caller leaves
 	arrived       time.Duration
-	share         uint64 // seq of its share in a processor; 0: it has none
+	share         share
 	ticket        gate.Ticket
 	pass          Pass // of a layer's other, while it waits and while it is held
 	admitted      time.Duration

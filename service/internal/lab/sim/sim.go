@@ -57,7 +57,7 @@ func New(sc Scenario, record func(trace.Record)) (*Sim, error) {
 		sc.Step = max(sc.Duration/200, 1)
 	}
 	src := &stream{}
-	s := &Sim{scenario: sc, seed: sc.Seed, src: src, rng: rand.New(src), record: record}
+	s := &Sim{agenda: newAgenda(), scenario: sc, seed: sc.Seed, src: src, rng: rand.New(src), record: record}
 	classes := sc.classes()
 	s.layers = make([]layer, len(sc.Layers))
 	for i := range s.layers {

@@ -16,7 +16,7 @@ type station struct {
 	classes  []Class // by class
 	pause    Pause
 
-	waiting ring[entry]
+	waiting queue[entry]
 	queued  int // entries of waiting that are not stale
 	serving bool
 	shared  shared
@@ -29,7 +29,7 @@ type entry struct {
 
 func (t *station) init(cfg *Layer, classes map[string]int32) {
 	t.workers, t.slowdown = cfg.Workers, 1
-	t.faults, t.pause = cfg.faults(), cfg.Pause
+	t.faults, t.pause, t.shared = cfg.faults(), cfg.Pause, newShared()
 	if t.workers == 0 {
 		t.workers = math.MaxInt
 	}
@@ -153,21 +153,21 @@ func (s *Sim) serve(l *layer) {
 	}
 	l.serving = false
 	if l.queued == 0 {
-		l.waiting = ring[entry]{slots: l.waiting.slots} // all that is left is stale
+		l.waiting = queue[entry]{items: l.waiting.items[:0]} // all that is left is stale
 	}
 }
 
 // change applies the i-th change.
 func (s *Sim) change(l *layer, i uint32) {
 	c := l.cfg.Changes[i]
-	l.share0(s) // the work so far was at the old speed
+	l.advance(s) // the work so far was at the old speed
 	set(&l.slowdown, c.Slowdown)
 	set(&l.workers, c.Workers)
 	down := l.faults.down
 	if l.faults.change(&c); l.faults.down && !down {
 		s.crash(l)
 	}
-	l.shareNext(s)
+	l.schedule(s)
 	s.serve(l)
 	for i := range l.guards {
 		s.drain(&l.guards[i])
