@@ -1,8 +1,6 @@
 package sim
 
 import (
-	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/weir-go/weir/service/internal/lab/dist"
@@ -11,9 +9,9 @@ import (
 // A Flap has faults come and go: they occur during the first For of each Every,
 // from First on. The zero Flap lets them occur all the time.
 type Flap struct {
-	First time.Duration `yaml:"first" json:"first"` // beginning of the first period
-	Every time.Duration `yaml:"every" json:"every"` // period; > For
-	For   time.Duration `yaml:"for" json:"for"`     // > 0
+	First time.Duration `yaml:"first"` // beginning of the first period
+	Every time.Duration `yaml:"every"` // period; > For
+	For   time.Duration `yaml:"for"`   // > 0
 }
 
 // on reports whether faults occur at an instant.
@@ -144,52 +142,4 @@ func (s *Sim) crash(l *layer) {
 func (s *Sim) retire(j *job) {
 	j.layer = nil
 	s.jobs.put(j)
-}
-
-// checkFaults checks the fields of a layer's faults and of the changes of them; used
-// are the classes of the clients' calls.
-func (l *Layer) checkFaults(c *checker, at string, used map[string]bool) {
-	c.checkTime(at+"fail_after", l.FailAfter)
-	c.checkTime(at+"refuse_after", l.RefuseAfter)
-	c.checkSpan(at+"hang_for", l.HangFor)
-	c.checkSpan(at+"flap.first", l.Flap.First)
-	c.checkSpan(at+"flap.every", l.Flap.Every)
-	c.check(l.Flap == Flap{} || l.Flap.For > 0 && l.Flap.For < l.Flap.Every, at+"flap.for", l.Flap.For, "must be in (0, every)")
-	for _, class := range l.FailingClasses {
-		c.check(used[class], at+"failing_classes", strconv.Quote(class), "no client has calls of this class")
-	}
-	c.check(l.Pods >= 0 && l.Pods <= maxWorkers, at+"pods", l.Pods, fmt.Sprintf("must be in [0, %d]", maxWorkers))
-	f := l.faults()
-	l.checkRates(c, at, f)
-	for i := range l.Changes {
-		ch, at := &l.Changes[i], fmt.Sprintf("%schanges[%d].", at, i)
-		for _, time := range []struct {
-			field string
-			d     *dist.ServiceTime
-		}{{"fail_after", ch.FailAfter}, {"refuse_after", ch.RefuseAfter}} {
-			if time.d != nil {
-				c.checkTime(at+time.field, *time.d)
-			}
-		}
-		if ch.HangFor != nil {
-			c.checkSpan(at+"hang_for", *ch.HangFor)
-		}
-		f.change(ch)
-		l.checkRates(c, at, f)
-	}
-}
-
-// checkRates checks the rates and the pods after a change.
-func (l *Layer) checkRates(c *checker, at string, f faults) {
-	c.checkShare(at+"failure_rate", f.failure)
-	c.checkShare(at+"refuse_rate", f.refusal)
-	c.checkShare(at+"hang_rate", f.hang)
-	c.check(f.failure+f.refusal <= 1, at+"failure_rate", f.failure, fmt.Sprintf("must be at most 1 with refuse_rate = %v", f.refusal))
-	c.check(f.failure+f.refusal+f.hang <= 1, at+"hang_rate", f.hang,
-		fmt.Sprintf("must be at most 1 with failure_rate = %v and refuse_rate = %v", f.failure, f.refusal))
-	c.check(f.badPods >= 0 && f.badPods <= l.Pods, at+"bad_pods", f.badPods, fmt.Sprintf("must be in [0, pods = %d]", l.Pods))
-}
-
-func (c *checker) checkShare(field string, share float64) {
-	c.check(share >= 0 && share <= 1, field, share, "must be in [0, 1]")
 }

@@ -16,26 +16,26 @@ type Instances []Group
 
 // A Group is a number of equal instances.
 type Group struct {
-	Name   string  `yaml:"name" json:"name,omitempty"`     // of the group, in results. If empty, its instances are numbered
-	Count  int     `yaml:"count" json:"count,omitempty"`   // of instances. If zero, 1
-	Weight float64 `yaml:"weight" json:"weight,omitempty"` // share of each in the load, beside the other instances. If zero, 1
+	Name   string  `yaml:"name"`             // of the group, in results. If empty, its instances are numbered
+	Count  int     `yaml:"count" max:"1000"` // of instances. If zero, 1
+	Weight float64 `yaml:"weight" max:"1e6"` // share of each in the load, beside the other instances. If zero, 1
 	// Classes are the classes of calls that the group gets. If empty, it gets
 	// the calls of the classes that no group names.
-	Classes []string `yaml:"classes" json:"classes,omitempty"`
-	Limit   *Limit   `yaml:"limit" json:"limit,omitempty"` // of the group. If nil, the Guard's
+	Classes []string `yaml:"classes"`
+	Limit   *Limit   `yaml:"limit"` // of the group. If nil, the Guard's
 
 	// Epoch is the instant that the clock of an instance shows at the beginning
 	// of the run; the n-th instance of the group adds n-1 times EpochEvery.
-	Epoch      time.Duration `yaml:"epoch" json:"epoch,omitempty"`
-	EpochEvery time.Duration `yaml:"epoch_every" json:"epoch_every,omitempty"`
+	Epoch      time.Duration `yaml:"epoch"`
+	EpochEvery time.Duration `yaml:"epoch_every"`
 	// Skew is the error of the wall clock, of either sign. SkewSpread spreads
 	// the errors of the group evenly from Skew-SkewSpread to Skew+SkewSpread.
-	Skew       time.Duration `yaml:"skew" json:"skew,omitempty"`
-	SkewSpread time.Duration `yaml:"skew_spread" json:"skew_spread,omitempty"`
+	Skew       time.Duration `yaml:"skew" signed:"true"`
+	SkewSpread time.Duration `yaml:"skew_spread"`
 	// Start is the instant before which an instance gets no calls; the n-th
 	// instance of the group adds n-1 times StartEvery.
-	Start      time.Duration `yaml:"start" json:"start,omitempty"`
-	StartEvery time.Duration `yaml:"start_every" json:"start_every,omitempty"`
+	Start      time.Duration `yaml:"start"`
+	StartEvery time.Duration `yaml:"start_every"`
 }
 
 // maxInstances bounds the instances of a guard.
@@ -104,20 +104,16 @@ func (all Instances) check(c *checker, at string, used map[string]bool) {
 	for i, g := range all {
 		at := fmt.Sprintf("%s[%d].", at, i)
 		c.checkName(at, g.Name, names)
-		c.check(g.Count >= 0 && g.Count <= maxInstances, at+"count", g.Count, fmt.Sprintf("must be in [0, %d]", maxInstances))
 		total += max(min(g.Count, maxInstances), 1)
-		c.check(total <= maxInstances, at+"count", g.Count, fmt.Sprintf("there must be at most %d instances", maxInstances))
-		c.check(g.Weight >= 0 && g.Weight <= maxFactor, at+"weight", g.Weight, fmt.Sprintf("must be in [0, %.0e]", maxFactor))
+		c.check(total <= maxInstances, at+"count", g.Count, "there must be at most %d instances", maxInstances)
 		for _, class := range g.Classes {
 			c.check(used[class], at+"classes", strconv.Quote(class), "no client has calls of this class")
 		}
 		if g.Limit != nil {
 			_, err := g.Limit.algorithm()
-			c.check(err == nil, at+"limit", g.Limit.Name, rule(err))
+			c.checkError(err, at+"limit", g.Limit.Name)
 		}
 		c.checkLast(at+"epoch", g.Epoch, g.EpochEvery, g.Count)
-		c.check(g.Skew >= -maxTime && g.Skew <= maxTime, at+"skew", g.Skew, fmt.Sprintf("must be in [-%v, %[1]v]", maxTime))
-		c.checkSpan(at+"skew_spread", g.SkewSpread)
 		c.checkLast(at+"start", g.Start, g.StartEvery, g.Count)
 	}
 	if len(all) == 0 {
@@ -127,7 +123,8 @@ func (all Instances) check(c *checker, at string, used map[string]bool) {
 		named := all.names(class)
 		served := slices.ContainsFunc(all, func(g Group) bool { return g.serves(class, named) && g.Start == 0 })
 		if class == "" {
-			c.check(served, at+"[0].start", all[0].Start, "calls without a class need a group with start 0 and without classes")
+			c.check(served, at+"[0].start", all[0].Start,
+				"calls without a class need a group with start 0 and without classes")
 			continue
 		}
 		c.check(served, at, strconv.Quote(class), "the calls of this class need a group that has start 0")
@@ -136,8 +133,6 @@ func (all Instances) check(c *checker, at string, used map[string]bool) {
 
 // checkLast checks an instant of a group, and the increment per instance.
 func (c *checker) checkLast(field string, first, every time.Duration, count int) {
-	c.checkSpan(field, first)
-	c.checkSpan(field+"_every", every)
 	last := float64(first) + float64(every)*float64(count-1)
-	c.check(last <= float64(maxTime), field+"_every", every, fmt.Sprintf("must not bring the last instance beyond %v", maxTime))
+	c.check(last <= float64(maxTime), field+"_every", every, "must not bring the last instance beyond %v", maxTime)
 }

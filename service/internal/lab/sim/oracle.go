@@ -22,11 +22,8 @@ func (sc Scenario) classes() map[string]int32 {
 // used returns the classes of the clients' calls.
 func (sc Scenario) used() map[string]bool {
 	used := map[string]bool{}
-	for _, c := range sc.Clients {
-		if len(c.Mix) == 0 {
-			used[""] = true
-		}
-		for _, share := range c.Mix {
+	for i := range sc.Clients {
+		for _, share := range sc.Clients[i].shares() {
 			used[share.Class] = true
 		}
 	}

@@ -15,16 +15,16 @@ import (
 // algorithm counts. In a file, a Limit is a number, a name, or a name and the fields of
 // its configuration.
 type Limit struct {
-	Name      string                `yaml:"name" json:"name"`
-	N         int                   `yaml:"n" json:"n,omitempty"` // of fixed
-	AIMD      limit.AIMDConfig      `yaml:"aimd" json:"aimd,omitzero"`
-	Vegas     limit.VegasConfig     `yaml:"vegas" json:"vegas,omitzero"`
-	Gradient2 limit.Gradient2Config `yaml:"gradient2" json:"gradient2,omitzero"`
-	Auto      limit.Config          `yaml:"auto" json:"auto,omitzero"`
+	Name      string                `yaml:"name"`
+	N         int                   `yaml:"n"` // of fixed
+	AIMD      limit.AIMDConfig      `yaml:"aimd"`
+	Vegas     limit.VegasConfig     `yaml:"vegas"`
+	Gradient2 limit.Gradient2Config `yaml:"gradient2"`
+	Auto      limit.Config          `yaml:"auto"`
 	// Window, if not nil, collects samples for the algorithm.
-	Window *windowed.Config `yaml:"window" json:"window,omitempty"`
+	Window *windowed.Config `yaml:"window"`
 	// New, if not nil, returns the algorithm. Then the other fields have no effect.
-	New func() (limit.Algorithm, error) `yaml:"-" json:"-"`
+	New func() (limit.Algorithm, error) `yaml:"-"`
 }
 
 // algorithms is the table of names.

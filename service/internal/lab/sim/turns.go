@@ -13,13 +13,13 @@ import (
 
 // A Rate is a guard that admits requests at a rate, first come, first served.
 type Rate struct {
-	PerSecond float64       `yaml:"per_second" json:"per_second"`       // > 0
-	Burst     int           `yaml:"burst" json:"burst,omitempty"`       // at once. If zero, 1
-	MaxWait   time.Duration `yaml:"max_wait" json:"max_wait,omitempty"` // for a turn; longer waits are refused. If zero, unbounded
+	PerSecond float64       `yaml:"per_second" max:"1e9"` // > 0
+	Burst     int           `yaml:"burst" max:"1000000"`  // at once. If zero, 1
+	MaxWait   time.Duration `yaml:"max_wait"`             // for a turn; longer waits are refused. If zero, unbounded
 	// Mute lets requests with a turn after MaxWait wait for MaxWait before they are
 	// refused, like a channel of tokens with a time-out. If false, they are refused
 	// at once.
-	Mute bool `yaml:"mute" json:"mute,omitempty"`
+	Mute bool `yaml:"mute"`
 }
 
 // turns is the state of a Rate. It uses waitq.Tokens, like package rate.

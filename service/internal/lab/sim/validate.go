@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,15 +25,13 @@ func (e *FieldError) Error() string {
 	return fmt.Sprintf("sim: %s = %v: %s", e.Field, e.Value, e.Rule)
 }
 
-// Bounds of a scenario.
+// Bounds of a scenario, besides those in the tags of its fields.
 const (
-	maxWorkers = 1_000_000
+	maxUsers   = 1_000_000
 	maxSteps   = 1_000_000
-	maxTenants = 1000
-	maxCalls   = 100
+	maxClients = 1000
 	maxLayers  = 16
 	maxChanges = 1000
-	maxFactor  = 1e6 // of service times
 
 	// maxTime bounds every duration, so that sums do not overflow.
 	maxTime = 10_000 * time.Hour
@@ -40,196 +40,83 @@ const (
 // A checker keeps the first error.
 type checker struct{ err *FieldError }
 
-func (c *checker) check(fine bool, field string, value any, rule string) {
+func (c *checker) check(fine bool, field string, value any, rule string, args ...any) {
 	if !fine && c.err == nil {
-		c.err = &FieldError{field, value, rule}
+		c.err = &FieldError{field, value, fmt.Sprintf(rule, args...)}
 	}
 }
 
-// Validate returns a *FieldError for the first field that is out of range, or
-// nil.
-func (sc Scenario) Validate() error {
-	c := &checker{}
-	c.check(sc.Duration > 0 && sc.Duration <= maxTime, "duration", sc.Duration, fmt.Sprintf("must be in (0, %v]", maxTime))
-	c.check(sc.Warmup >= 0 && sc.Warmup < sc.Duration, "warmup", sc.Warmup, "must be in [0, duration)")
-	c.check(sc.Step >= 0 && sc.Step <= maxTime && (sc.Step == 0 || sc.Duration/sc.Step < maxSteps), "step", sc.Step,
-		fmt.Sprintf("must be >= 0, and at most %d of them in duration", maxSteps))
-	c.check(len(sc.Layers) > 0 && len(sc.Layers) <= maxLayers, "layers", len(sc.Layers), fmt.Sprintf("there must be 1 to %d", maxLayers))
-	c.check(len(sc.Clients) > 0 && len(sc.Clients) <= maxTenants, "clients", len(sc.Clients), fmt.Sprintf("there must be 1 to %d", maxTenants))
-	layers, clients, users := map[string]bool{}, map[string]bool{}, 0
-	used := sc.used()
-	for i := range sc.Layers {
-		at := fmt.Sprintf("layers[%d].", i)
-		c.checkName(at, sc.Layers[i].Name, layers)
-		sc.Layers[i].check(c, at)
-		sc.Layers[i].checkFaults(c, at, used)
-		if g := sc.Layers[i].Guard; g != nil {
-			g.Instances.check(c, at+"guard.instances", used)
-		}
-	}
-	for i := range sc.Clients {
-		at := fmt.Sprintf("clients[%d].", i)
-		c.checkName(at, sc.Clients[i].Name, clients)
-		sc.Clients[i].check(c, at, sc.Layers)
-		users += min(sc.Clients[i].Users, maxWorkers)
-		c.check(users <= maxWorkers, at+"users", sc.Clients[i].Users, fmt.Sprintf("must be at most %d with those of the clients before", maxWorkers))
-	}
-	if c.err != nil {
-		return c.err
-	}
-	return nil
-}
-
-func (l *Layer) check(c *checker, at string) {
-	c.check(l.Workers >= 0 && l.Workers <= maxWorkers, at+"workers", l.Workers, fmt.Sprintf("must be in [0, %d]; 0 is as many as come", maxWorkers))
-	c.check(l.Queue == nil || *l.Queue >= 0, at+"queue", l.Queue, "must be >= 0")
-	if l.Queue != nil {
-		c.check(*l.Queue >= 0, at+"queue", *l.Queue, "must be >= 0")
-	}
-	c.check(!l.Sharing || l.Workers > 0, at+"workers", l.Workers, "must be >= 1 with sharing")
-	c.checkTime(at+"service_time", l.ServiceTime)
-	for name, class := range l.Classes {
-		c.checkTime(at+"classes."+name, class.ServiceTime)
-	}
-	for _, f := range []struct {
-		field  string
-		factor float64
-	}{{"sigma", l.Contention.Sigma}, {"kappa", l.Contention.Kappa}} {
-		c.check(f.factor >= 0 && f.factor <= maxFactor, at+"contention."+f.field, f.factor, fmt.Sprintf("must be in [0, %.0e]", maxFactor))
-	}
-	p := l.Pause
-	c.checkSpan(at+"pause.first", p.First)
-	c.checkSpan(at+"pause.for", p.For)
-	c.checkSpan(at+"pause.every", p.Every)
-	c.check(p.Every == 0 || p.Every > p.For, at+"pause.every", p.Every, "must be greater than for")
-	c.check(l.Calls >= 0 && l.Calls <= maxCalls, at+"calls", l.Calls, fmt.Sprintf("must be in [0, %d]", maxCalls))
-	c.check(l.Attempts >= 0 && l.Attempts <= maxCalls, at+"attempts", l.Attempts, fmt.Sprintf("must be in [0, %d]", maxCalls))
-	c.checkSpan(at+"timeout", l.Timeout)
-	c.check(len(l.Changes) <= maxChanges, at+"changes", len(l.Changes), fmt.Sprintf("there must be at most %d", maxChanges))
-	l.checkChanges(c, at)
-	switch g := l.Guard; {
-	case g == nil, g.Other != nil:
-	case g.Rate != nil:
-		g.Rate.check(c, at+"guard.rate.")
-	default:
-		_, err := g.Limit.algorithm()
-		c.check(err == nil, at+"guard.limit", g.Limit.Name, rule(err))
-		err = g.config().Validate()
-		c.check(err == nil, at+"guard", "a rule of its queue", rule(err))
-		c.check(g.Queue >= 0, at+"guard.queue", g.Queue, "must be >= 0")
-		c.check(g.Depth >= 0, at+"guard.depth", g.Depth, "must be >= 0")
-		c.checkSpan(at+"guard.brief", g.Brief)
-		c.checkSpan(at+"guard.max_wait", g.MaxWait)
-		c.checkSpan(at+"guard.target", g.Target)
-		c.checkSpan(at+"guard.interval", g.Interval)
-		c.checkSpan(at+"guard.aging", g.Aging)
-	}
-}
-
-// checkChanges checks the changes, except those of faults.
-func (l *Layer) checkChanges(c *checker, at string) {
-	before := time.Duration(0)
-	for i, ch := range l.Changes {
-		at := fmt.Sprintf("%schanges[%d].", at, i)
-		c.checkSpan(at+"at", ch.At)
-		c.check(ch.At >= before, at+"at", ch.At, "must not be before the previous one")
-		before = ch.At
-		if ch.Slowdown != nil {
-			c.check(*ch.Slowdown > 0 && *ch.Slowdown <= maxFactor, at+"slowdown", *ch.Slowdown, fmt.Sprintf("must be in (0, %.0e]", maxFactor))
-		}
-		if ch.Workers != nil {
-			c.check(*ch.Workers >= 1 && *ch.Workers <= maxWorkers, at+"workers", *ch.Workers, fmt.Sprintf("must be in [1, %d]", maxWorkers))
-		}
-	}
-}
-
-// maxRate bounds a Rate.
-const maxRate = 1e9
-
-func (r *Rate) check(c *checker, at string) {
-	c.check(r.PerSecond > 0 && r.PerSecond <= maxRate, at+"per_second", r.PerSecond, fmt.Sprintf("must be in (0, %.0e]", maxRate))
-	c.check(r.Burst >= 0 && r.Burst <= maxWorkers, at+"burst", r.Burst, fmt.Sprintf("must be in [0, %d]", maxWorkers))
-	c.checkSpan(at+"max_wait", r.MaxWait)
-	c.check(!r.Mute || r.MaxWait > 0, at+"max_wait", r.MaxWait, "must be > 0 with mute")
-}
-
-// rule returns the message of an error of another package, without its prefix.
-func rule(err error) string {
+// checkError checks a part of the scenario that another package has validated.
+func (c *checker) checkError(err error, field string, value any) {
 	if err == nil {
-		return ""
+		return
 	}
-	_, text, found := strings.Cut(err.Error(), ": ")
-	if !found {
-		return err.Error()
+	rule := err.Error()
+	if _, text, prefixed := strings.Cut(rule, ": "); prefixed {
+		rule = text
 	}
-	return text
+	c.check(false, field, value, "%s", rule)
 }
 
-func (cl *Client) check(c *checker, at string, layers []Layer) {
-	c.check((cl.Rate != "") != (cl.Users > 0), at+"rate", strconv.Quote(cl.Rate), "must be given for an open loop, or else users >= 1 for a closed one")
-	c.check(cl.Users >= 0 && cl.Users <= maxWorkers, at+"users", cl.Users, fmt.Sprintf("must be in [0, %d]", maxWorkers))
-	if cl.Rate != "" {
-		_, err := pace.Parse(cl.Rate)
-		c.check(err == nil, at+"rate", strconv.Quote(cl.Rate), rule(err))
-	}
-	c.check(cl.Arrivals == "" || cl.Arrivals == "poisson" || cl.Arrivals == "even", at+"arrivals", strconv.Quote(cl.Arrivals), "must be poisson or even")
-	c.check(cl.Burst == Burst{} || cl.Burst.For > 0 && cl.Burst.For <= cl.Burst.Every, at+"burst.for", cl.Burst.For, "must be in (0, every]")
-	c.checkTime(at+"think", cl.Think)
-	for _, d := range []struct {
-		field string
-		d     time.Duration
-	}{{"pause", cl.Pause}, {"timeout", cl.Timeout}, {"deadline", cl.Deadline},
-		{"retry.backoff", cl.Retry.Backoff}, {"retry.max_backoff", cl.Retry.MaxBackoff}, {"burst.every", cl.Burst.Every}} {
-		c.checkSpan(at+d.field, d.d)
-	}
-	c.check(cl.Retry.Attempts >= 0 && cl.Retry.Attempts <= maxCalls, at+"retry.attempts", cl.Retry.Attempts, fmt.Sprintf("must be in [0, %d]", maxCalls))
-	if b := cl.Retry.Budget; b != nil {
-		err := b.Validate()
-		c.check(err == nil, at+"retry.budget", b.Ratio, rule(err))
-	}
-	if t := cl.Throttle; t != nil {
-		err := t.Validate()
-		c.check(err == nil, at+"throttle", t.K, rule(err))
-	}
-	c.check(cl.Tenants >= 0 && cl.Tenants <= maxTenants, at+"tenants", cl.Tenants, fmt.Sprintf("must be in [0, %d]", maxTenants))
-	c.check(cl.Weight >= 0 && cl.Weight <= maxWorkers, at+"weight", cl.Weight, fmt.Sprintf("must be in [0, %d]", maxWorkers))
-	c.check(cl.Partition >= 0 && cl.Partition <= maxWorkers, at+"partition", cl.Partition, fmt.Sprintf("must be in [0, %d]", maxWorkers))
-	c.check(cl.Units >= 0 && cl.Units <= maxWorkers, at+"units", cl.Units, fmt.Sprintf("must be in [0, %d]", maxWorkers))
-	sum := 0.0
-	for i, share := range cl.Mix {
-		at := fmt.Sprintf("%smix[%d].", at, i)
-		c.check(share.Share >= 0 && !math.IsInf(share.Share, 1), at+"share", share.Share, "must be >= 0")
-		sum += share.Share
-		known := false
-		for _, l := range layers {
-			_, named := l.Classes[share.Class]
-			known = known || named
+// checkFields checks v, and all fields below it: the service times, the numbers with a tag
+// max, which must be in [0, max], and the durations, which may be negative if they have
+// the tag signed. The tag zero is for messages.
+func (c *checker) checkFields(path string, v reflect.Value, tag reflect.StructTag) {
+	switch x := v.Interface().(type) {
+	case time.Duration:
+		c.check(x >= 0 && x <= maxTime || tag.Get("signed") == "true", path, x, "must be in [0, %v]", maxTime)
+		c.check(x >= -maxTime && x <= maxTime, path, x, "must be in [-%v, %[1]v]", maxTime)
+		return
+	case dist.ServiceTime:
+		if e, wrong := errors.AsType[*dist.FieldError](x.Validate()); wrong {
+			c.check(false, path+"."+e.Field, e.Value, "%s", e.Rule)
 		}
-		c.check(share.Class == "" || known, at+"class", strconv.Quote(share.Class), "no layer has a service time for this class")
+		return
 	}
-	c.check(len(cl.Mix) == 0 || sum > 0, at+"mix", sum, "the shares must not all be 0")
-	c.check(cl.Users == 0 || cl.Think.Mean > 0 || cl.works(layers), at+"think.mean", cl.Think.Mean,
-		"must be > 0 if no layer has a service time: calls would follow each other in no time")
-}
-
-// works reports whether any layer takes time for any of the client's calls.
-func (cl *Client) works(layers []Layer) bool {
-	mix := cl.Mix
-	if len(mix) == 0 {
-		mix = []Share{{Share: 1}}
-	}
-	for _, l := range layers {
-		for _, share := range mix {
-			if share.Share > 0 && l.class(share.Class).Mean > 0 {
-				return true
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			c.checkFields(path, v.Elem(), tag)
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			c.checkFields(fmt.Sprintf("%s[%d]", path, i), v.Index(i), "")
+		}
+	case reflect.Map:
+		for name, item := range v.Seq2() {
+			c.checkFields(path+"."+name.String(), item, "")
+		}
+	case reflect.Struct:
+		if v.Type().PkgPath() != reflect.TypeFor[checker]().PkgPath() {
+			return // it has a Validate
+		}
+		for field, item := range v.Fields() {
+			at := path
+			if name, _, _ := strings.Cut(field.Tag.Get("yaml"), ","); name != "" {
+				at = strings.TrimPrefix(path+"."+name, ".")
 			}
+			c.checkFields(at, item, field.Tag)
 		}
+	case reflect.Int:
+		c.checkNumber(path, v.Interface(), float64(v.Int()), tag)
+	case reflect.Float64:
+		c.checkNumber(path, v.Interface(), v.Float(), tag)
 	}
-	return false
 }
 
-func (c *checker) checkSpan(field string, d time.Duration) {
-	c.check(d >= 0 && d <= maxTime, field, d, fmt.Sprintf("must be in [0, %v]", maxTime))
+func (c *checker) checkNumber(path string, value any, x float64, tag reflect.StructTag) {
+	switch most := tag.Get("max"); most {
+	case "":
+	case "inf":
+		c.check(x >= 0, path, value, "must be >= 0")
+	default:
+		bound, _ := strconv.ParseFloat(most, 64)
+		rule := fmt.Sprintf("must be in [0, %s]", most)
+		if zero, special := tag.Lookup("zero"); special {
+			rule += "; 0 is " + zero
+		}
+		c.check(x >= 0 && x <= bound, path, value, "%s", rule)
+	}
 }
 
 // checkName checks that a name, if there is one, is not taken.
@@ -238,8 +125,123 @@ func (c *checker) checkName(at, name string, taken map[string]bool) {
 	taken[name] = true
 }
 
-func (c *checker) checkTime(field string, t dist.ServiceTime) {
-	if e, wrong := errors.AsType[*dist.FieldError](t.Validate()); wrong {
-		c.check(false, field+"."+e.Field, e.Value, e.Rule)
+// Validate returns a *FieldError for a field that is out of range, or nil.
+func (sc Scenario) Validate() error {
+	c := &checker{}
+	c.checkFields("", reflect.ValueOf(sc), "")
+	c.check(sc.Duration > 0, "duration", sc.Duration, "must be > 0")
+	c.check(sc.Warmup < sc.Duration, "warmup", sc.Warmup, "must be in [0, duration)")
+	c.check(sc.Step == 0 || sc.Duration/sc.Step < maxSteps, "step", sc.Step,
+		"there must be at most %d of them in duration", maxSteps)
+	c.check(len(sc.Layers) > 0 && len(sc.Layers) <= maxLayers, "layers", len(sc.Layers),
+		"there must be 1 to %d", maxLayers)
+	c.check(len(sc.Clients) > 0 && len(sc.Clients) <= maxClients, "clients", len(sc.Clients),
+		"there must be 1 to %d", maxClients)
+	layers, clients, users := map[string]bool{}, map[string]bool{}, 0
+	used := sc.used()
+	for i := range sc.Layers {
+		at := fmt.Sprintf("layers[%d].", i)
+		c.checkName(at, sc.Layers[i].Name, layers)
+		sc.Layers[i].check(c, at, used)
 	}
+	for i := range sc.Clients {
+		at := fmt.Sprintf("clients[%d].", i)
+		c.checkName(at, sc.Clients[i].Name, clients)
+		sc.Clients[i].check(c, at, sc.Layers)
+		users += min(sc.Clients[i].Users, maxUsers)
+		c.check(users <= maxUsers, at+"users", sc.Clients[i].Users,
+			"must be at most %d with those of the clients before", maxUsers)
+	}
+	if c.err != nil {
+		return c.err
+	}
+	return nil
+}
+
+// check checks what depends on several fields; used are the classes of the clients' calls.
+func (l *Layer) check(c *checker, at string, used map[string]bool) {
+	c.check(!l.Sharing || l.Workers > 0, at+"workers", l.Workers, "must be >= 1 with sharing")
+	c.check(l.Pause.Every == 0 || l.Pause.Every > l.Pause.For, at+"pause.every", l.Pause.Every,
+		"must be greater than for")
+	c.check(l.Flap == Flap{} || l.Flap.For > 0 && l.Flap.For < l.Flap.Every, at+"flap.for", l.Flap.For,
+		"must be in (0, every)")
+	for _, class := range l.FailingClasses {
+		c.check(used[class], at+"failing_classes", strconv.Quote(class), "no client has calls of this class")
+	}
+	l.checkChanges(c, at)
+	if l.Guard != nil {
+		l.Guard.check(c, at+"guard", used)
+	}
+}
+
+// checkChanges checks the changes, and the faults before and after each.
+func (l *Layer) checkChanges(c *checker, at string) {
+	c.check(len(l.Changes) <= maxChanges, at+"changes", len(l.Changes), "there must be at most %d", maxChanges)
+	f, before := l.faults(), time.Duration(0)
+	l.checkFaults(c, at, f)
+	for i := range l.Changes {
+		ch, at := &l.Changes[i], fmt.Sprintf("%schanges[%d].", at, i)
+		c.check(ch.At >= before, at+"at", ch.At, "must not be before the previous one")
+		before = ch.At
+		c.check(ch.Slowdown == nil || *ch.Slowdown > 0, at+"slowdown", ch.Slowdown, "must be > 0")
+		c.check(ch.Workers == nil || *ch.Workers >= 1, at+"workers", ch.Workers, "must be >= 1")
+		f.change(ch)
+		l.checkFaults(c, at, f)
+	}
+}
+
+// checkFaults checks the rates and the pods of the faults at some time.
+func (l *Layer) checkFaults(c *checker, at string, f faults) {
+	c.check(f.failure+f.refusal <= 1, at+"failure_rate", f.failure,
+		"must be at most 1 with refuse_rate = %v", f.refusal)
+	c.check(f.failure+f.refusal+f.hang <= 1, at+"hang_rate", f.hang,
+		"must be at most 1 with failure_rate = %v and refuse_rate = %v", f.failure, f.refusal)
+	c.check(f.badPods <= l.Pods, at+"bad_pods", f.badPods, "must be in [0, pods = %d]", l.Pods)
+}
+
+func (g *Guard) check(c *checker, at string, used map[string]bool) {
+	g.Instances.check(c, at+".instances", used)
+	switch r := g.Rate; {
+	case g.Other != nil:
+	case r != nil:
+		c.check(r.PerSecond > 0, at+".rate.per_second", r.PerSecond, "must be > 0")
+		c.check(!r.Mute || r.MaxWait > 0, at+".rate.max_wait", r.MaxWait, "must be > 0 with mute")
+	default:
+		_, err := g.Limit.algorithm()
+		c.checkError(err, at+".limit", g.Limit.Name)
+		c.checkError(g.config().Validate(), at, "a rule of its queue")
+	}
+}
+
+func (cl *Client) check(c *checker, at string, layers []Layer) {
+	c.check((cl.Rate != "") != (cl.Users > 0), at+"rate", strconv.Quote(cl.Rate),
+		"must be given for an open loop, or else users >= 1 for a closed one")
+	if cl.Rate != "" {
+		_, err := pace.Parse(cl.Rate)
+		c.checkError(err, at+"rate", strconv.Quote(cl.Rate))
+	}
+	c.check(cl.Arrivals == "" || cl.Arrivals == "poisson" || cl.Arrivals == "even", at+"arrivals", strconv.Quote(cl.Arrivals), "must be poisson or even")
+	c.check(cl.Burst == Burst{} || cl.Burst.For > 0 && cl.Burst.For <= cl.Burst.Every, at+"burst.for", cl.Burst.For,
+		"must be in (0, every]")
+	if b := cl.Retry.Budget; b != nil {
+		c.checkError(b.Validate(), at+"retry.budget", b.Ratio)
+	}
+	if t := cl.Throttle; t != nil {
+		c.checkError(t.Validate(), at+"throttle", t.K)
+	}
+	sum := 0.0
+	for i, share := range cl.Mix {
+		at := fmt.Sprintf("%smix[%d].", at, i)
+		c.check(share.Share >= 0 && !math.IsInf(share.Share, 1), at+"share", share.Share, "must be >= 0")
+		sum += share.Share
+		known := slices.ContainsFunc(layers, func(l Layer) bool { _, named := l.Classes[share.Class]; return named })
+		c.check(share.Class == "" || known, at+"class", strconv.Quote(share.Class),
+			"no layer has a service time for this class")
+	}
+	c.check(len(cl.Mix) == 0 || sum > 0, at+"mix", sum, "the shares must not all be 0")
+	works := slices.ContainsFunc(cl.shares(), func(m Share) bool {
+		return m.Share > 0 && slices.ContainsFunc(layers, func(l Layer) bool { return l.class(m.Class).Mean > 0 })
+	})
+	c.check(cl.Users == 0 || cl.Think.Mean > 0 || works, at+"think.mean", cl.Think.Mean,
+		"must be > 0 if no layer has a service time: calls would follow each other in no time")
 }
