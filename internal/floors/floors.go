@@ -105,6 +105,7 @@ var sideways = map[string][]string{
 	"service/internal/lab/load":     {"service/internal/lab/pace", "service/internal/lab/trace"},
 	"service/internal/lab/origin":   {"service/internal/settings"},
 	"service/internal/lab/scenario": {"service/internal/lab/sim", "service/internal/strictyaml"},
+	"service/internal/lab/sim":      {"internal/caller"},
 	"service/internal/lab/figure":   {"service/internal/lab/plot", "service/internal/lab/scenario", "service/internal/lab/sim"},
 	"service/internal/lab/arena":    {"service/internal/lab/sim", "service/internal/lab/plot", "service/internal/lab/scenario", "service/scenarios"},
 	// The experiment has the middleware among its rows, as people use it.

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/inflight"
-	"github.com/weir-go/weir/internal/gate"
 	"github.com/weir-go/weir/service/internal/lab/sim"
 	"github.com/weir-go/weir/service/internal/lab/windowed"
 )
@@ -56,7 +55,7 @@ func self(l sim.Limit) func(int) *sim.Guard {
 func bohde(outstanding int) *sim.Guard {
 	return &sim.Guard{
 		Limit: sim.Limit{Name: "fixed", N: outstanding}, Queue: 100,
-		Discipline: sim.Discipline(gate.CoDel), Target: 5 * time.Millisecond, Interval: 10 * time.Millisecond,
+		Discipline: inflight.CoDel, Target: 5 * time.Millisecond, Interval: 10 * time.Millisecond,
 	}
 }
 
@@ -82,6 +81,6 @@ func Policies() []Policy {
 func Auto() *sim.Guard {
 	return &sim.Guard{
 		Limit: sim.Limit{Name: "auto"}, Queue: inflight.DefaultQueue, MaxWait: inflight.DefaultMaxWait,
-		Discipline: sim.DisciplineNamed(inflight.DefaultDiscipline), Target: inflight.DefaultTarget, Interval: inflight.DefaultInterval,
+		Discipline: inflight.DefaultDiscipline, Target: inflight.DefaultTarget, Interval: inflight.DefaultInterval,
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weir-go/weir/internal/gate"
 	"github.com/weir-go/weir/service/internal/lab/scenario"
 )
 
@@ -197,7 +196,7 @@ func (r *random) yaml(seed uint64, kind string) string {
 		fmt.Fprintf(&b, "    %s\n", line)
 	}
 	fmt.Fprintf(&b, "    guard: {limit: auto, queue: %d, max_wait: %v, discipline: %v, target: %v, interval: %v, blind: true}\n%s",
-		g.Queue, g.MaxWait, gate.Discipline(g.Discipline), g.Target, g.Interval, r.below)
+		g.Queue, g.MaxWait, g.Discipline, g.Target, g.Interval, r.below)
 	fmt.Fprintf(&b, "clients:\n  - name: users\n    rate: %s # %.3g times the capacity\n    timeout: %v\n", rate, r.load, r.timeout)
 	for _, line := range r.client {
 		fmt.Fprintf(&b, "    %s\n", line)

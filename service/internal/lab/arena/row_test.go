@@ -13,7 +13,6 @@ import (
 	"testing/fstest"
 	"time"
 
-	"github.com/weir-go/weir/internal/gate"
 	"github.com/weir-go/weir/service/internal/lab/sim"
 )
 
@@ -82,7 +81,7 @@ func checkRow(t *testing.T, r Row) {
 func writeGuards(t *testing.T) {
 	g := Auto()
 	line := fmt.Sprintf("guard: {limit: auto, queue: %d, max_wait: %v, discipline: %v, target: %v, interval: %v, blind: true}",
-		g.Queue, g.MaxWait, gate.Discipline(g.Discipline), g.Target, g.Interval)
+		g.Queue, g.MaxWait, g.Discipline, g.Target, g.Interval)
 	files, err := filepath.Glob("../../../scenarios/arena/*.yaml")
 	if err != nil {
 		t.Fatal(err)

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-go/weir/internal/gate"
+	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/service/internal/lab/dist"
 	"github.com/weir-go/weir/service/internal/lab/sim"
@@ -36,7 +36,7 @@ func TestEpoch(t *testing.T) {
 	for _, name := range []string{"aimd", "auto"} {
 		sc := replicated(sim.Group{Count: 4})
 		g := sc.Layers[0].Guard
-		g.Limit.Name, g.Discipline = name, sim.Discipline(gate.CoDel)
+		g.Limit.Name, g.Discipline = name, inflight.CoDel
 		records, result := traced(t, sc)
 		g.Instances = sim.Instances{{Count: 4, Epoch: 3 * time.Hour, EpochEvery: 7 * time.Minute}}
 		if again, resultAgain := traced(t, sc); !bytes.Equal(records, again) || !bytes.Equal(result, resultAgain) {

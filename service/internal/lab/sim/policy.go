@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/internal/gate"
+	"github.com/weir-go/weir/internal/caller"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/service/internal/lab/windowed"
 )
@@ -70,52 +70,15 @@ func (l Limit) algorithm() (limit.Algorithm, error) {
 	return nil, fmt.Errorf("limit: %q: must be a whole number or one of %s", l.Name, strings.Join(Algorithms(), ", "))
 }
 
-// String returns the name or, if fixed, the number.
-func (l Limit) String() string {
-	if l.Name == "fixed" {
-		return fmt.Sprint(l.N)
-	}
-	return l.Name
-}
-
 // A Priority is a weir.Priority, with a name in files.
 type Priority weir.Priority
 
-var priorities = map[string]weir.Priority{
-	"sheddable": weir.Sheddable, "sheddable_plus": weir.SheddablePlus,
-	"critical": weir.Critical, "critical_plus": weir.CriticalPlus,
-}
-
 // UnmarshalText reads sheddable, sheddable_plus, critical or critical_plus.
 func (p *Priority) UnmarshalText(text []byte) error {
-	q, ok := priorities[string(text)]
+	priority, ok := caller.Priority(string(text), true)
 	if !ok {
 		return fmt.Errorf("%q: must be sheddable, sheddable_plus, critical or critical_plus", text)
 	}
-	*p = Priority(q)
+	*p = Priority(priority)
 	return nil
-}
-
-// A Discipline is a gate.Discipline, with a name in files.
-type Discipline gate.Discipline
-
-// DisciplineNamed returns the Discipline of a name, such as an inflight.Discipline.
-// It panics if there is none.
-func DisciplineNamed[S ~string](name S) (d Discipline) {
-	if err := d.UnmarshalText([]byte(name)); err != nil {
-		panic("sim: " + err.Error())
-	}
-	return d
-}
-
-// UnmarshalText reads fifo, codel or adaptive_lifo.
-func (d *Discipline) UnmarshalText(text []byte) error {
-	var names []string
-	for _, known := range []gate.Discipline{gate.FIFO, gate.CoDel, gate.AdaptiveLIFO} {
-		if names = append(names, known.String()); known.String() == string(text) {
-			*d = Discipline(known)
-			return nil
-		}
-	}
-	return fmt.Errorf("%q: must be one of %s", text, strings.Join(names, ", "))
 }

@@ -3,6 +3,7 @@ package sim
 import (
 	"time"
 
+	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/internal/adaptive"
 	"github.com/weir-go/weir/internal/codel"
 	"github.com/weir-go/weir/internal/gate"
@@ -78,13 +79,13 @@ type Guard struct {
 	Brief   time.Duration `yaml:"brief"`           // a wait that Depth always grants. If zero, none
 	MaxWait time.Duration `yaml:"max_wait"`        // and how long. If zero, unbounded
 
-	Discipline Discipline    `yaml:"discipline"`  // fifo (also if empty), codel or adaptive_lifo
-	Target     time.Duration `yaml:"target"`      // of codel and adaptive_lifo. If zero, 5 ms
-	Interval   time.Duration `yaml:"interval"`    // of both. If zero, 100 ms
-	FairQueues int           `yaml:"fair_queues"` // that tenants are dealt to. If zero, no fairness
-	FairHand   int           `yaml:"fair_hand"`   // of those, for each tenant. If zero, gate's default
-	Aging      time.Duration `yaml:"aging"`       // a waiter rises by a priority per Aging. If zero, never
-	Partitions []float64     `yaml:"partitions"`  // shares of the limit that are guaranteed to partitions 1, 2, …
+	Discipline inflight.Discipline `yaml:"discipline"`  // fifo (also if empty), codel or adaptive_lifo
+	Target     time.Duration       `yaml:"target"`      // of codel and adaptive_lifo. If zero, 5 ms
+	Interval   time.Duration       `yaml:"interval"`    // of both. If zero, 100 ms
+	FairQueues int                 `yaml:"fair_queues"` // that tenants are dealt to. If zero, no fairness
+	FairHand   int                 `yaml:"fair_hand"`   // of those, for each tenant. If zero, gate's default
+	Aging      time.Duration       `yaml:"aging"`       // a waiter rises by a priority per Aging. If zero, never
+	Partitions []float64           `yaml:"partitions"`  // shares of the limit that are guaranteed to partitions 1, 2, …
 
 	// Rate, if not nil, makes the guard a limit on the rate. Of the other
 	// fields, only Instances and Library count then.
@@ -104,9 +105,17 @@ type Guard struct {
 	Other func() Limiter `yaml:"-"`
 }
 
+func (g *Guard) discipline() (d gate.Discipline, err error) {
+	if g.Discipline != "" {
+		err = d.UnmarshalText([]byte(g.Discipline))
+	}
+	return d, err
+}
+
 func (g *Guard) config() gate.Config {
+	discipline, _ := g.discipline()
 	return gate.Config{
-		Queue: g.Queue, Depth: g.Depth, MinWait: g.Brief, MaxWait: g.MaxWait, Discipline: gate.Discipline(g.Discipline),
+		Queue: g.Queue, Depth: g.Depth, MinWait: g.Brief, MaxWait: g.MaxWait, Discipline: discipline,
 		CoDel: codel.Config{Target: g.Target, Interval: g.Interval},
 		Fair:  gate.Fairness{Queues: g.FairQueues, Hand: g.FairHand}, Aging: g.Aging, Partitions: g.Partitions,
 	}

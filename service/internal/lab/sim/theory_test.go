@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/internal/gate"
 	"github.com/weir-go/weir/service/internal/lab/dist"
 	"github.com/weir-go/weir/service/internal/lab/sim"
@@ -176,7 +177,7 @@ func TestFairShareUnderDefaults(t *testing.T) {
 				Name: "tenants", Duration: time.Minute, Warmup: 5 * time.Second, Seed: 1,
 				Layers: []sim.Layer{{Name: "service", Workers: 10, ServiceTime: dist.ServiceTime{Mean: 50 * time.Millisecond, Distribution: "exponential"},
 					Guard: &sim.Guard{Limit: sim.Limit{Name: "fixed", N: 10}, Queue: 1000, MaxWait: 500 * time.Millisecond,
-						Discipline: sim.Discipline(d), Target: 50 * time.Millisecond, Interval: time.Second, FairQueues: 256}}},
+						Discipline: inflight.Discipline(d.String()), Target: 50 * time.Millisecond, Interval: time.Second, FairQueues: 256}}},
 				Clients: []sim.Client{{Name: "light", Rate: "150", Tenants: 3}, {Name: "heavy", Rate: "5000"}},
 			})
 			for _, tenant := range r.Tenants {

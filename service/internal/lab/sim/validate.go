@@ -209,6 +209,8 @@ func (g *Guard) check(c *checker, at string, used map[string]bool) {
 	default:
 		_, err := g.Limit.algorithm()
 		c.checkError(err, at+".limit", g.Limit.Name)
+		_, err = g.discipline()
+		c.checkError(err, at+".discipline", g.Discipline)
 		c.checkError(g.config().Validate(), at, "a rule of its queue")
 	}
 }
@@ -220,7 +222,8 @@ func (cl *Client) check(c *checker, at string, layers []Layer) {
 		_, err := pace.Parse(cl.Rate)
 		c.checkError(err, at+"rate", strconv.Quote(cl.Rate))
 	}
-	c.check(cl.Arrivals == "" || cl.Arrivals == "poisson" || cl.Arrivals == "even", at+"arrivals", strconv.Quote(cl.Arrivals), "must be poisson or even")
+	known := slices.Contains([]string{"", "poisson", "even"}, cl.Arrivals)
+	c.check(known, at+"arrivals", strconv.Quote(cl.Arrivals), "must be poisson or even")
 	c.check(cl.Burst == Burst{} || cl.Burst.For > 0 && cl.Burst.For <= cl.Burst.Every, at+"burst.for", cl.Burst.For,
 		"must be in (0, every]")
 	if b := cl.Retry.Budget; b != nil {

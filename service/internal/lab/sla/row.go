@@ -118,7 +118,7 @@ func autoGuard() *sim.Guard {
 	g := admission.Auto
 	return &sim.Guard{
 		Limit: sim.Limit{Name: "auto"}, Queue: inflight.DefaultQueue, Depth: g.Depth, Brief: g.MinWait, MaxWait: g.MaxWait,
-		Discipline: sim.DisciplineNamed(g.Discipline),
+		Discipline: g.Discipline,
 	}
 }
 
