@@ -154,7 +154,9 @@ func (a *Auto) SetEpoch(d time.Duration) { a.slots.epoch = d }
 
 func (a *Auto) Evidence() Evidence { return a.evidence }
 
-func (a *Auto) Observe(s Sample) Cause {
+// Observe takes a pointer, because to copy a sample that was just written costs as much
+// as all the rest (BenchmarkObserve in inflight).
+func (a *Auto) Observe(s *Sample) Cause {
 	was := a.Limit()
 	cause := a.observe(s)
 	if a.Limit() == was {
@@ -163,7 +165,7 @@ func (a *Auto) Observe(s Sample) Cause {
 	return cause
 }
 
-func (a *Auto) observe(s Sample) Cause {
+func (a *Auto) observe(s *Sample) Cause {
 	if outcome.Plain(s.Outcome) == weir.Ignored {
 		return Kept
 	}
@@ -189,7 +191,7 @@ func (a *Auto) observe(s Sample) Cause {
 }
 
 // measure takes in how long a piece of work took.
-func (a *Auto) measure(s Sample) Cause {
+func (a *Auto) measure(s *Sample) Cause {
 	took := a.clipped(s)
 	if s.Outcome == weir.Success {
 		a.recent.Add(took, a.log(s.Inflight))
@@ -223,7 +225,7 @@ func (a *Auto) measure(s Sample) Cause {
 
 // tells reports whether it tells of other work how long this took. How long a failure
 // takes says nothing, and abandoned work took longer than that.
-func (a *Auto) tells(s Sample, took time.Duration) bool {
+func (a *Auto) tells(s *Sample, took time.Duration) bool {
 	switch s.Outcome {
 	case weir.Dropped:
 		return false
@@ -235,7 +237,7 @@ func (a *Auto) tells(s Sample, took time.Duration) bool {
 
 // clipped is how long a piece of work took, but for outliers: a stream, or a
 // request that is a thousand times as long, says little about the others.
-func (a *Auto) clipped(s Sample) time.Duration {
+func (a *Auto) clipped(s *Sample) time.Duration {
 	took := max(s.End-s.Start, 1)
 	if a.seen == smooth {
 		took = max(min(took, clip*a.typical), 1)
@@ -258,7 +260,7 @@ func (a *Auto) log(inflight int) float64 {
 
 // used reports whether the limit, or the one believed in, was what held the
 // work back: then another like it would hardly have fitted in.
-func (a *Auto) used(s Sample) bool {
+func (a *Auto) used(s *Sample) bool {
 	return 10*(s.Inflight+max(s.N, 1)-1) >= 9*int(min(a.limit, a.from))
 }
 
@@ -266,7 +268,7 @@ func (a *Auto) used(s Sample) bool {
 // started earlier does so too, once most has ended: if it were left out, only
 // the fast would be seen, right after each change, and every change would
 // seem to make work faster. While the limit grows freely, that is forgiven.
-func (a *Auto) current(s Sample) bool {
+func (a *Auto) current(s *Sample) bool {
 	switch {
 	case a.trial == lower:
 		return s.End-a.since >= a.drainTime*3/5

@@ -65,7 +65,7 @@ type episode struct {
 // is in flight that it lost its time: if it took longer than healthy work
 // does, and not most of its time passed in the queue. To lower the limit for
 // what the queue did would only make the queue longer.
-func (a *Auto) failed(s Sample) bool {
+func (a *Auto) failed(s *Sample) bool {
 	took := s.End - s.Start
 	switch s.Outcome {
 	case weir.Dropped:
@@ -79,7 +79,7 @@ func (a *Auto) failed(s Sample) bool {
 
 // weight returns by how much a failure counts: the share of a success's time
 // that it took. A refusal that takes no time costs the resource next to nothing.
-func (a *Auto) weight(s Sample) float64 {
+func (a *Auto) weight(s *Sample) float64 {
 	switch {
 	case a.typical > 0:
 		return min(1, float64(s.End-s.Start)/float64(a.typical))
@@ -90,7 +90,7 @@ func (a *Auto) weight(s Sample) float64 {
 }
 
 // tally counts an outcome, and moves the limit if failures say so.
-func (a *Auto) tally(s Sample) Cause {
+func (a *Auto) tally(s *Sample) Cause {
 	if s.Start < a.recovery || s.End < a.unbiased {
 		return Kept
 	}
@@ -111,7 +111,7 @@ func (a *Auto) tally(s Sample) Cause {
 // interrupted reports whether an outcome is a success after failures in a row, which
 // tells how long work takes that goes on while other work fails, and whether it is
 // the first after a pause.
-func (a *Auto) interrupted(s Sample) (interrupted, resumed bool) {
+func (a *Auto) interrupted(s *Sample) (interrupted, resumed bool) {
 	if s.Outcome != weir.Success {
 		if a.failed(s) {
 			a.inRow++
@@ -133,11 +133,12 @@ func (a *Auto) restart(now time.Duration) Cause {
 }
 
 // count counts an outcome, and reports whether it is a failure.
-func (a *Auto) count(s Sample) (bad bool) {
+func (a *Auto) count(s *Sample) (bad bool) {
 	r, took := &a.round, s.End-s.Start
-	weight := a.weight(s)
+	weight := 0.0 // of a success
 	r.ended++
 	if bad = a.failed(s); bad {
+		weight = a.weight(s)
 		r.failed += weight
 		if weight > 0.5 {
 			a.lasts = max(took, a.lasts-a.lasts/16)
