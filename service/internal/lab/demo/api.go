@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -10,28 +11,13 @@ import (
 
 // State is the initial state for a page.
 type State struct {
-	Speed       float64           `json:"speed"`
-	Experiment  string            `json:"experiment"` // with this setup; empty if it is none of the five
-	Experiments []ExperimentState `json:"experiments"`
-	Settings    SetupState        `json:"settings"`
-	Client      ClientState       `json:"client"`
-	Samples     []Sample          `json:"samples"`
-	Changes     []ChangeMark      `json:"changes"`
-}
-
-// SetupState is a Setup on the wire.
-type SetupState struct {
-	Workers        int     `json:"workers"`
-	ServiceSeconds float64 `json:"service_seconds"`
-	Proxy          Mode    `json:"proxy"`
-}
-
-// ExperimentState is an Experiment on the wire.
-type ExperimentState struct {
-	Name  string `json:"name"`
-	Title string `json:"title"`
-	SetupState
-	Saw string `json:"saw"`
+	Speed       float64      `json:"speed"`
+	Experiment  string       `json:"experiment"` // with this setup; empty if it is none of the five
+	Experiments []Experiment `json:"experiments"`
+	Settings    Setup        `json:"settings"`
+	Client      ClientState  `json:"client"`
+	Samples     []Sample     `json:"samples"`
+	Changes     []ChangeMark `json:"changes"`
 }
 
 // ClientState is the client, which never changes.
@@ -41,19 +27,19 @@ type ClientState struct {
 	TimeoutSeconds float64 `json:"timeout_seconds"`
 }
 
-func (s Setup) state() SetupState { return SetupState{s.Workers, s.ServiceTime.Seconds(), s.Proxy} }
-
 func (l *Live) stateLocked() State {
 	s := State{
-		Speed:      float64(l.speed),
-		Experiment: l.experiment,
-		Settings:   l.rig.current().state(),
-		Client:     ClientState{Rate, ClientWorkers, ClientTimeout.Seconds()},
-		Samples:    l.samples,
-		Changes:    l.changes,
+		Speed:       float64(l.speed),
+		Experiments: Experiments,
+		Settings:    l.setup,
+		Client:      ClientState{Rate, ClientWorkers, ClientTimeout.Seconds()},
+		Samples:     l.samples,
+		Changes:     l.changes,
 	}
 	for _, e := range Experiments {
-		s.Experiments = append(s.Experiments, ExperimentState{e.Name, e.Setup.String(), e.Setup.state(), e.Source})
+		if e.Setup == l.setup {
+			s.Experiment = e.Name
+		}
 	}
 	return s
 }
@@ -61,22 +47,17 @@ func (l *Live) stateLocked() State {
 // maxViewers bounds the pages that watch at once; further ones are refused.
 const maxViewers = 64
 
-// A viewer is a page that receives events. If it does not take them in time, the
-// stream ends; the page reconnects and gets the whole state.
-type viewer struct{ events chan []byte }
-
-// tellLocked sends an event to every viewer. It is encoded once.
+// tellLocked sends an event to every viewer. It is encoded once. If a viewer does not
+// take its events in time, the stream ends; the page reconnects and gets the whole
+// state.
 func (l *Live) tellLocked(event string, v any) {
-	if len(l.viewers) == 0 {
-		return
-	}
 	e := render(event, v)
-	for w := range l.viewers {
+	for events := range l.viewers {
 		select {
-		case w.events <- e:
+		case events <- e:
 		default:
-			delete(l.viewers, w)
-			close(w.events)
+			delete(l.viewers, events)
+			close(events)
 		}
 	}
 }
@@ -89,22 +70,22 @@ func render(event string, v any) []byte {
 	return fmt.Appendf(nil, "event: %s\ndata: %s\n\n", event, data)
 }
 
-func (l *Live) join() (*viewer, error) {
+func (l *Live) join() (events chan []byte, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.viewers) >= maxViewers {
 		return nil, fmt.Errorf("%d pages watch already", maxViewers)
 	}
-	w := &viewer{events: make(chan []byte, 64)}
-	w.events <- render("state", l.stateLocked())
-	l.viewers[w] = struct{}{}
-	return w, nil
+	events = make(chan []byte, 64)
+	events <- render("state", l.stateLocked())
+	l.viewers[events] = struct{}{}
+	return events, nil
 }
 
-func (l *Live) leave(w *viewer) {
+func (l *Live) leave(events chan []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.viewers, w)
+	delete(l.viewers, events)
 }
 
 // Handler serves the page's API: GET /api/events, a stream of "state" and
@@ -117,12 +98,12 @@ func (l *Live) Handler() http.Handler {
 }
 
 func (l *Live) serveEvents(w http.ResponseWriter, r *http.Request) {
-	v, err := l.join()
+	events, err := l.join()
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
-	defer l.leave(v)
+	defer l.leave(events)
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-cache")
 	out := http.NewResponseController(w)
@@ -132,14 +113,11 @@ func (l *Live) serveEvents(w http.ResponseWriter, r *http.Request) {
 			return
 		case <-l.stop:
 			return
-		case e, ok := <-v.events:
+		case e, ok := <-events:
 			if !ok {
 				return
 			}
-			if _, err := w.Write(e); err != nil {
-				return
-			}
-			if err := out.Flush(); err != nil {
+			if _, err := w.Write(e); cmp.Or(err, out.Flush()) != nil {
 				return
 			}
 		}

@@ -105,7 +105,7 @@ func TestSet(t *testing.T) {
 		}
 	}
 	after := w.until("the next state", func(demo.State) bool { return true })
-	if want := (demo.SetupState{Workers: 3, ServiceSeconds: 1, Proxy: demo.Off}); after.Settings != want || after.Experiment != "" {
+	if want := (demo.Setup{Workers: 3, ServiceSeconds: 1, Proxy: demo.Off}); after.Settings != want || after.Experiment != "" {
 		t.Errorf("%+v: want %+v, and nothing of what was refused", after.Settings, want)
 	}
 }
@@ -123,13 +123,13 @@ func TestTour(t *testing.T) {
 func TestTourGivesWay(t *testing.T) {
 	l, url := live(t, 50)
 	w := watch(t, url)
-	if err := l.Steer(demo.Steer{Workers: 3}); err != nil {
+	if err := l.Steer(demo.Steer{Setup: demo.Setup{Workers: 3}}); err != nil {
 		t.Fatal(err)
 	}
 	l.Tour()
 	last := w.until("60 s have gone by", func(s demo.State) bool {
 		if len(s.Samples) < 60 {
-			_ = l.Steer(demo.Steer{Workers: 3}) // asks for another state
+			_ = l.Steer(demo.Steer{Setup: demo.Setup{Workers: 3}}) // asks for another state
 		}
 		return len(s.Samples) >= 60
 	})

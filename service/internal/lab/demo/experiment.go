@@ -35,13 +35,24 @@ const (
 
 // A Setup has the settings of an experiment that can be changed.
 type Setup struct {
-	Workers     int
-	ServiceTime time.Duration
-	Proxy       Mode
+	Workers        int     `json:"workers"`
+	ServiceSeconds float64 `json:"service_seconds"`
+	Proxy          Mode    `json:"proxy"`
 }
 
-func (s Setup) String() string {
-	return fmt.Sprintf("%d workers × %v s, %s", s.Workers, s.ServiceTime.Seconds(), s.Proxy.describe())
+func (s Setup) title() string {
+	proxy := "proxy, limit " + string(s.Proxy)
+	switch s.Proxy {
+	case Off:
+		proxy = "no proxy"
+	case "auto":
+		proxy = "proxy, auto"
+	}
+	return fmt.Sprintf("%d workers × %v s, %s", s.Workers, s.ServiceSeconds, proxy)
+}
+
+func (s Setup) serviceTime() time.Duration {
+	return time.Duration(s.ServiceSeconds * float64(time.Second))
 }
 
 // A Mode is "off" for no proxy between the client and the origin, or the limit of the
@@ -51,58 +62,36 @@ type Mode string
 // Off is the Mode without a proxy.
 const Off Mode = "off"
 
-func (m Mode) limit() (proxy.Limit, error) {
-	var l proxy.Limit
+// limit returns the limit of the proxy; that of Off is the default.
+func (m Mode) limit() (l proxy.Limit, err error) {
+	if m == Off {
+		return l, nil
+	}
 	if err := l.UnmarshalText([]byte(m)); err != nil {
 		return l, fmt.Errorf("proxy = %q: must be off, auto or a whole number", m)
 	}
 	return l, nil
 }
 
-func (m Mode) describe() string {
-	switch m {
-	case Off:
-		return "no proxy"
-	case "auto":
-		return "proxy, auto"
-	default:
-		return "proxy, limit " + string(m)
-	}
-}
-
 // An Experiment is a Setup with a name and a description.
 type Experiment struct {
-	Name string
+	Name  string `json:"name"`
+	Title string `json:"title"`
 	Setup
-	Source string // the result of marselester/capacity
+	Source string `json:"saw"` // the result of marselester/capacity
 }
 
 // Experiments are the five experiments, in the order of the source.
 var Experiments = []Experiment{
-	{"normal", Setup{7, time.Second, Off}, "5 rps, p99 1 s"},
-	{"slow", Setup{7, 2 * time.Second, Off}, "all time out; origin 3.5 rps"},
-	{"more-workers", Setup{20, 2 * time.Second, Off}, "5 rps, p99 2 s"},
-	{"fixed", Setup{7, 2 * time.Second, "5"}, "2.3 rps, origin p99 2 s"},
-	{"adaptive", Setup{7, 2 * time.Second, "auto"}, "2.4–2.7 rps, origin p99 3 s"},
+	experiment("normal", Setup{7, 1, Off}, "5 rps, p99 1 s"),
+	experiment("slow", Setup{7, 2, Off}, "all time out; origin 3.5 rps"),
+	experiment("more-workers", Setup{20, 2, Off}, "5 rps, p99 2 s"),
+	experiment("fixed", Setup{7, 2, "5"}, "2.3 rps, origin p99 2 s"),
+	experiment("adaptive", Setup{7, 2, "auto"}, "2.4–2.7 rps, origin p99 3 s"),
 }
 
-func find(name string) (Experiment, error) {
-	for _, e := range Experiments {
-		if e.Name == name {
-			return e, nil
-		}
-	}
-	return Experiment{}, fmt.Errorf("experiment = %q: there is no experiment of that name", name)
-}
-
-// nameOf returns the name of the experiment with this setup, empty if there is none.
-func nameOf(s Setup) string {
-	for _, e := range Experiments {
-		if e.Setup == s {
-			return e.Name
-		}
-	}
-	return ""
+func experiment(name string, s Setup, source string) Experiment {
+	return Experiment{name, s.title(), s, source}
 }
 
 // speed converts the units of the experiment to real ones and back.
@@ -111,18 +100,3 @@ type speed float64
 func (s speed) real(d time.Duration) time.Duration { return time.Duration(float64(d) / float64(s)) }
 
 func (s speed) own(d time.Duration) time.Duration { return time.Duration(float64(d) * float64(s)) }
-
-func (s speed) proxyConfig(origin string, m Mode) (proxy.Config, error) {
-	cfg := proxy.Config{
-		Origin:        origin,
-		MaxWait:       s.real(maxWait),
-		Timeout:       s.real(originTimeout),
-		AbandonedHold: s.real(abandonedHold),
-	}
-	if m == Off {
-		return cfg, nil
-	}
-	var err error
-	cfg.Limit, err = m.limit()
-	return cfg, err
-}

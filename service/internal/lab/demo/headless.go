@@ -4,14 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math"
-	"slices"
-	"sync"
 	"text/tabwriter"
 	"time"
 
-	"github.com/weir-go/weir/service/internal/lab/origin"
-	"github.com/weir-go/weir/service/internal/lab/trace"
+	"golang.org/x/sync/errgroup"
 )
 
 // A Result has the measurements of the second half of an experiment, in its units.
@@ -42,25 +38,18 @@ type Report struct {
 // its units. If ctx ends first, it returns the error of ctx.
 func RunAll(ctx context.Context, times float64, duration time.Duration) (Report, error) {
 	report := Report{Speed: times, Seconds: duration.Seconds(), Experiments: make([]Result, len(Experiments))}
-	errs := make([]error, len(Experiments))
-	var wg sync.WaitGroup
+	all, ctx := errgroup.WithContext(ctx)
 	for i, e := range Experiments {
-		wg.Go(func() {
-			report.Experiments[i], errs[i] = runOne(ctx, speed(times), e, duration)
+		all.Go(func() (err error) {
+			report.Experiments[i], err = runOne(ctx, speed(times), e, duration)
+			return err
 		})
 	}
-	wg.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return Report{}, err
-		}
-	}
-	return report, nil
+	return report, all.Wait()
 }
 
 func runOne(ctx context.Context, s speed, e Experiment, duration time.Duration) (Result, error) {
-	t := &tally{byStatus: map[string]int{}}
-	r, err := newRig(s, e.Setup, t)
+	r, err := newRig(s, e.Setup, 1)
 	if err != nil {
 		return Result{}, fmt.Errorf("experiment %s: %w", e.Name, err)
 	}
@@ -69,16 +58,22 @@ func runOne(ctx context.Context, s speed, e Experiment, duration time.Duration) 
 	if err := sleep(ctx, half); err != nil {
 		return Result{}, err
 	}
-	t.start()
+	r.meter.tick() // forgets the first half
 	began := time.Now()
 	if err := sleep(ctx, half); err != nil {
 		return Result{}, err
 	}
-	result := t.result(s, time.Since(began))
-	result.Name, result.Title, result.Source = e.Name, e.Setup.String(), e.Source
+	c, _ := r.meter.tick()
+	seconds := s.own(time.Since(began)).Seconds()
+	result := Result{
+		Name: e.Name, Title: e.Title, Source: e.Source,
+		Goodput: float64(len(c.successes)) / seconds, Throughput: float64(len(c.served)) / seconds,
+		P50: s.quantile(c.successes, .5), P99: s.quantile(c.successes, .99),
+		OriginP50: s.quantile(c.served, .5), OriginP99: s.quantile(c.served, .99),
+	}
+	result.Offered, result.ByStatus = c.offered(seconds)
 	if e.Proxy != Off {
-		limit := r.proxy.Stats().Limit
-		result.Limit = &limit
+		result.Limit = new(r.proxy.Stats().Limit)
 	}
 	return result, nil
 }
@@ -94,73 +89,6 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// A tally counts the events of a rig, once started.
-type tally struct {
-	mu        sync.Mutex
-	on        bool
-	byStatus  map[string]int
-	successes []time.Duration // at the client
-	origin    []time.Duration
-}
-
-func (t *tally) start() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.on = true
-}
-
-func (t *tally) answered(r trace.Record) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !t.on {
-		return
-	}
-	t.byStatus[r.Label()]++
-	if r.Success() {
-		t.successes = append(t.successes, r.Latency())
-	}
-}
-
-func (t *tally) served(d origin.Done) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.on && d.Status == 200 {
-		t.origin = append(t.origin, d.End-d.Start)
-	}
-}
-
-func (t *tally) result(s speed, over time.Duration) Result {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.on = false
-	seconds := s.own(over).Seconds()
-	r := Result{
-		Goodput:    float64(len(t.successes)) / seconds,
-		Throughput: float64(len(t.origin)) / seconds,
-		ByStatus:   map[string]float64{},
-	}
-	for status, n := range t.byStatus {
-		r.ByStatus[status] = float64(n) / seconds
-		r.Offered += float64(n) / seconds
-	}
-	slices.Sort(t.successes)
-	slices.Sort(t.origin)
-	r.P50, r.P99 = quantile(s, t.successes, .5), quantile(s, t.successes, .99)
-	r.OriginP50, r.OriginP99 = quantile(s, t.origin, .5), quantile(s, t.origin, .99)
-	return r
-}
-
-// quantile returns the nearest-rank quantile of sorted real durations, in seconds of
-// the experiment, or nil if there are none.
-func quantile(s speed, sorted []time.Duration, q float64) *float64 {
-	if len(sorted) == 0 {
-		return nil
-	}
-	rank := max(int(math.Ceil(q*float64(len(sorted))))-1, 0)
-	v := s.own(sorted[rank]).Seconds()
-	return &v
-}
-
 // Table writes the report beside the results of the source.
 func (r Report) Table(w io.Writer) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -173,8 +101,8 @@ func (r Report) Table(w io.Writer) error {
 		fmt.Fprintf(tw, "%s\t%s\t%.2f rps\t%.2f rps\t%s\t%s\t%s\t%s\n", e.Title, e.Source,
 			e.Goodput, e.Throughput, inSeconds(e.P50), inSeconds(e.P99), inSeconds(e.OriginP99), limit)
 	}
-	fmt.Fprintf(tw, "\nThe client: %v rps, %d workers, %v time-out. Each experiment ran for %v s at speed %v; the figures are of\n"+
-		"its second half, in its own units. p50 and p99 are of successes, as the client saw them.\n",
+	fmt.Fprintf(tw, "\nThe client: %v rps, %d workers, %v time-out. Each experiment ran for %v s at speed %v; "+
+		"the figures are of\nits second half, in its own units. p50 and p99 are of successes, as the client saw them.\n",
 		Rate, ClientWorkers, ClientTimeout, r.Seconds, r.Speed)
 	return tw.Flush()
 }

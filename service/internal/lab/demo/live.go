@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sync"
@@ -22,14 +23,13 @@ type Live struct {
 
 	changing sync.Mutex // one change at a time; held while a rig is torn down and built
 
-	mu         sync.Mutex // guards what follows
-	rig        *rig
-	series     *series
-	experiment string // with this setup; empty if there is none
-	touched    bool   // a user has changed the setup: the tour is over
-	samples    []Sample
-	changes    []ChangeMark
-	viewers    map[*viewer]struct{}
+	mu      sync.Mutex // guards what follows
+	rig     *rig
+	setup   Setup
+	touched bool // a user has changed the setup: the tour is over
+	samples []Sample
+	changes []ChangeMark
+	viewers map[chan []byte]struct{}
 }
 
 // A ChangeMark is the time of a change of the setup, and a description.
@@ -42,7 +42,7 @@ type ChangeMark struct {
 func NewLive(times float64) (*Live, error) {
 	l := &Live{
 		speed: speed(times), began: time.Now(),
-		stop: make(chan struct{}), viewers: map[*viewer]struct{}{},
+		stop: make(chan struct{}), viewers: map[chan []byte]struct{}{},
 	}
 	if err := l.begin(Experiments[0]); err != nil {
 		return nil, err
@@ -65,15 +65,14 @@ func (l *Live) Close() {
 
 // begin replaces the rig by a new one that runs e.
 func (l *Live) begin(e Experiment) error {
-	series := newSeries(l.speed)
-	next, err := newRig(l.speed, e.Setup, series)
+	next, err := newRig(l.speed, e.Setup, window)
 	if err != nil {
 		return err
 	}
 	l.mu.Lock()
 	last := l.rig
-	l.rig, l.series, l.experiment = next, series, e.Name
-	l.markLocked(e.Name + ": " + e.Setup.String())
+	l.rig = next
+	l.changedLocked(e.Setup, e.Name+": "+e.Title)
 	l.mu.Unlock()
 	if last != nil {
 		last.close()
@@ -83,10 +82,8 @@ func (l *Live) begin(e Experiment) error {
 
 // A Steer is a change that the page asks for. Zero fields do not change anything.
 type Steer struct {
-	Experiment     string  `json:"experiment"`
-	Workers        int     `json:"workers"`
-	ServiceSeconds float64 `json:"service_seconds"`
-	Proxy          Mode    `json:"proxy"`
+	Experiment string `json:"experiment"`
+	Setup
 }
 
 // Steer starts an experiment, or changes the setup of the running one. If s is not
@@ -104,27 +101,28 @@ func (l *Live) steer(s Steer) error {
 	switch {
 	case s == Steer{}:
 		return fmt.Errorf("nothing to change: give experiment, workers, service_seconds or proxy")
+	case s.Experiment != "" && s.Setup != Setup{}:
+		return fmt.Errorf("experiment = %q: is a complete setup and excludes the other fields", s.Experiment)
 	case s.Experiment != "":
-		e, err := find(s.Experiment)
-		if err == nil && s != (Steer{Experiment: s.Experiment}) {
-			err = fmt.Errorf("experiment = %q: is a complete setup and excludes the other fields", s.Experiment)
+		i := slices.IndexFunc(Experiments, func(e Experiment) bool { return e.Name == s.Experiment })
+		if i < 0 {
+			return fmt.Errorf("experiment = %q: there is no experiment of that name", s.Experiment)
 		}
-		if err != nil {
-			return err
-		}
-		return l.begin(e)
+		return l.begin(Experiments[i])
 	}
-	to, err := s.setup(l.rig.current())
+	l.mu.Lock()
+	from := l.setup
+	l.mu.Unlock()
+	to, err := s.over(from)
 	if err != nil {
 		return err
 	}
-	if err := l.rig.change(to); err != nil {
+	if err := l.rig.change(from, to); err != nil {
 		return err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.experiment = nameOf(to)
-	l.markLocked(to.String())
+	l.changedLocked(to, to.title())
 	return nil
 }
 
@@ -134,8 +132,8 @@ var tour = []struct {
 	at    time.Duration // in units of the experiment
 	steer Steer
 }{
-	{10 * time.Second, Steer{ServiceSeconds: 2}},
-	{30 * time.Second, Steer{Proxy: "auto"}},
+	{10 * time.Second, Steer{Setup: Setup{ServiceSeconds: 2}}},
+	{30 * time.Second, Steer{Setup: Setup{Proxy: "auto"}}},
 }
 
 // Tour runs the tour for half a minute, or until a user changes the setup.
@@ -165,29 +163,19 @@ const (
 	maxServiceSeconds = 60
 )
 
-func (s Steer) setup(from Setup) (Setup, error) {
-	to := from
-	if s.Workers != 0 {
-		if s.Workers < 1 || s.Workers > maxWorkers {
-			return to, fmt.Errorf("workers = %d: must be in [1, %d]", s.Workers, maxWorkers)
-		}
-		to.Workers = s.Workers
+// over returns the setup with the changes of s.
+func (s Steer) over(setup Setup) (Setup, error) {
+	if s.Workers < 0 || s.Workers > maxWorkers {
+		return setup, fmt.Errorf("workers = %d: must be in [1, %d]", s.Workers, maxWorkers)
 	}
-	if s.ServiceSeconds != 0 {
-		if !(s.ServiceSeconds >= 0.01 && s.ServiceSeconds <= maxServiceSeconds) {
-			return to, fmt.Errorf("service_seconds = %v: must be in [0.01, %d]", s.ServiceSeconds, maxServiceSeconds)
-		}
-		to.ServiceTime = time.Duration(s.ServiceSeconds * float64(time.Second))
+	if v := s.ServiceSeconds; v != 0 && !(v >= 0.01 && v <= maxServiceSeconds) {
+		return setup, fmt.Errorf("service_seconds = %v: must be in [0.01, %d]", v, maxServiceSeconds)
 	}
-	if s.Proxy != "" {
-		if s.Proxy != Off {
-			if _, err := s.Proxy.limit(); err != nil {
-				return to, err
-			}
-		}
-		to.Proxy = s.Proxy
-	}
-	return to, nil
+	setup.Workers = cmp.Or(s.Workers, setup.Workers)
+	setup.ServiceSeconds = cmp.Or(s.ServiceSeconds, setup.ServiceSeconds)
+	setup.Proxy = cmp.Or(s.Proxy, setup.Proxy)
+	_, err := setup.Proxy.limit()
+	return setup, err
 }
 
 // readings per tick of the requests at the origin.
@@ -204,17 +192,17 @@ func (l *Live) tick() {
 		case <-clock.C:
 		}
 		l.mu.Lock()
-		rig, series := l.rig, l.series
+		rig, setup := l.rig, l.setup
 		l.mu.Unlock()
-		series.read(rig.origin)
+		rig.meter.read(rig.origin)
 		if n%readings == 0 {
-			l.sample(rig, series)
+			l.sample(rig, setup)
 		}
 	}
 }
 
-func (l *Live) sample(rig *rig, series *series) {
-	s := rig.sample(series, l.at())
+func (l *Live) sample(rig *rig, setup Setup) {
+	s := rig.sample(l.at(), setup)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if rig != l.rig {
@@ -226,7 +214,8 @@ func (l *Live) sample(rig *rig, series *series) {
 
 func (l *Live) at() time.Duration { return l.speed.own(time.Since(l.began)) }
 
-func (l *Live) markLocked(text string) {
+func (l *Live) changedLocked(to Setup, text string) {
+	l.setup = to
 	l.changes = push(l.changes, ChangeMark{At: l.at().Seconds(), Text: text})
 	l.tellLocked("state", l.stateLocked())
 }
@@ -237,14 +226,4 @@ func push[T any](list []T, v T) []T {
 		list = slices.Delete(list, 0, len(list)-history+1)
 	}
 	return append(list, v)
-}
-
-// sample returns the current sample for the page.
-func (r *rig) sample(s *series, at time.Duration) Sample {
-	setup := r.current()
-	if setup.Proxy == Off {
-		return s.tick(at, setup, r.origin, nil)
-	}
-	p := r.proxy.Stats()
-	return s.tick(at, setup, r.origin, &p)
 }

@@ -6,15 +6,12 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/url"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/weir-go/weir/service/internal/lab/load"
 	"github.com/weir-go/weir/service/internal/lab/origin"
 	"github.com/weir-go/weir/service/internal/lab/pace"
-	"github.com/weir-go/weir/service/internal/lab/trace"
 	"github.com/weir-go/weir/service/internal/proxy"
 	"github.com/weir-go/weir/service/internal/settings"
 )
@@ -23,27 +20,26 @@ import (
 // proxy; in the mode Off, the client does not use it.
 type rig struct {
 	speed  speed
+	meter  *meter
 	origin *origin.Origin
 	proxy  *proxy.Proxy
-	route  router
 
-	mu    sync.Mutex // guards setup, and one change at a time
-	setup Setup
+	transport       http.RoundTripper
+	direct, proxied string                 // addresses
+	target          atomic.Pointer[string] // one of the two
 
 	stop    context.CancelFunc // of the client
 	done    chan struct{}      // closed when the client has ended
 	servers []*http.Server
 }
 
-// watcher is called for the events of a rig, by many goroutines.
-type watcher interface {
-	answered(trace.Record) // at the client
-	served(origin.Done)    // at the origin
-}
-
-func newRig(s speed, setup Setup, w watcher) (*rig, error) {
-	r := &rig{speed: s, done: make(chan struct{})}
-	if err := r.build(setup, w); err != nil {
+// newRig starts a rig that counts events for a number of ticks.
+func newRig(s speed, setup Setup, ticks int) (*rig, error) {
+	r := &rig{
+		speed: s, meter: newMeter(s, ticks), done: make(chan struct{}),
+		transport: &http.Transport{MaxIdleConnsPerHost: ClientWorkers},
+	}
+	if err := r.build(setup); err != nil {
 		r.closeServers()
 		return nil, err
 	}
@@ -52,92 +48,93 @@ func newRig(s speed, setup Setup, w watcher) (*rig, error) {
 	go func() {
 		defer close(r.done)
 		// The configuration is valid, and load has no other error.
-		_, _ = load.Run(ctx, r.client(w))
+		_, _ = load.Run(ctx, load.Config{
+			Target:    "http://origin.invalid/", // RoundTrip replaces it
+			Profile:   pace.Constant(Rate * float64(s)),
+			Workers:   ClientWorkers,
+			Timeout:   s.real(ClientTimeout),
+			Transport: r,
+			Record:    r.meter.answered,
+		})
 	}()
 	return r, nil
 }
 
-func (r *rig) build(setup Setup, w watcher) (err error) {
+func (r *rig) build(setup Setup) (err error) {
 	r.origin, err = origin.New(origin.Config{
-		Workers: setup.Workers, ServiceTime: origin.ServiceTime{Mean: r.speed.real(setup.ServiceTime)}, Queue: originQueue, Observe: w.served,
+		Workers: setup.Workers, ServiceTime: origin.ServiceTime{Mean: r.speed.real(setup.serviceTime())},
+		Queue: originQueue, Observe: r.meter.served,
 	})
 	if err != nil {
 		return err
 	}
-	originURL, err := r.listen(r.origin)
+	if r.direct, err = r.listen(r.origin); err != nil {
+		return err
+	}
+	limit, err := setup.Proxy.limit()
 	if err != nil {
 		return err
 	}
-	cfg, err := r.speed.proxyConfig(originURL.String(), setup.Proxy)
+	r.proxy, err = proxy.New(proxy.Config{
+		Origin: "http://" + r.direct, Limit: limit, Logger: slog.New(slog.DiscardHandler),
+		MaxWait: r.speed.real(maxWait), Timeout: r.speed.real(originTimeout), AbandonedHold: r.speed.real(abandonedHold),
+	})
 	if err != nil {
 		return err
 	}
-	cfg.Logger = slog.New(slog.DiscardHandler)
-	if r.proxy, err = proxy.New(cfg); err != nil {
+	if r.proxied, err = r.listen(r.proxy); err != nil {
 		return err
 	}
-	proxyURL, err := r.listen(r.proxy)
-	if err != nil {
-		return err
-	}
-	r.route = newRouter(originURL, proxyURL)
-	r.route.through(setup.Proxy != Off)
-	r.setup = setup
+	r.route(setup.Proxy)
 	return nil
 }
 
-func (r *rig) client(w watcher) load.Config {
-	return load.Config{
-		Target:    "http://origin.invalid/", // the router knows better
-		Profile:   pace.Constant(Rate * float64(r.speed)),
-		Workers:   ClientWorkers,
-		Timeout:   r.speed.real(ClientTimeout),
-		Transport: r.route,
-		Record:    w.answered,
-	}
-}
-
-func (r *rig) listen(h http.Handler) (*url.URL, error) {
+// listen serves h, and returns its address.
+func (r *rig) listen(h http.Handler) (string, error) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	srv := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute}
 	r.servers = append(r.servers, srv)
 	go func() { _ = srv.Serve(ln) }() // until Close
-	return &url.URL{Scheme: "http", Host: ln.Addr().String()}, nil
+	return ln.Addr().String(), nil
 }
 
 // change changes the setup of a running rig. On an error, nothing has changed.
-func (r *rig) change(to Setup) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var lim *proxy.Limit
-	if to.Proxy != Off && to.Proxy != r.setup.Proxy {
-		l, err := to.Proxy.limit()
-		if err != nil {
-			return err
-		}
-		lim = &l
+func (r *rig) change(from, to Setup) error {
+	limit, err := to.Proxy.limit()
+	if err != nil {
+		return err
 	}
-	serviceTime := settings.Duration(r.speed.real(to.ServiceTime))
+	serviceTime := settings.Duration(r.speed.real(to.serviceTime()))
 	if err := r.origin.Set(origin.Change{Workers: &to.Workers, ServiceTime: &serviceTime}); err != nil {
 		return err
 	}
-	if lim != nil {
-		if err := r.proxy.Set(proxy.Change{Limit: lim}); err != nil {
+	if to.Proxy != Off && to.Proxy != from.Proxy {
+		if err := r.proxy.Set(proxy.Change{Limit: &limit}); err != nil {
 			return fmt.Errorf("after the origin was changed: %w", err)
 		}
 	}
-	r.route.through(to.Proxy != Off)
-	r.setup = to
+	r.route(to.Proxy)
 	return nil
 }
 
-func (r *rig) current() Setup {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.setup
+// route sends the requests of the client to the origin, directly or through the proxy.
+func (r *rig) route(m Mode) {
+	if m == Off {
+		r.target.Store(&r.direct)
+	} else {
+		r.target.Store(&r.proxied)
+	}
+}
+
+// RoundTrip sends a request of the client.
+func (r *rig) RoundTrip(req *http.Request) (*http.Response, error) {
+	req = req.Clone(req.Context())
+	req.URL.Host = *r.target.Load()
+	req.Host = req.URL.Host
+	return r.transport.RoundTrip(req)
 }
 
 // close ends the client and the servers. Work in progress at the origin continues for
@@ -152,37 +149,4 @@ func (r *rig) closeServers() {
 	for _, srv := range r.servers {
 		_ = srv.Close()
 	}
-}
-
-// A router sends the requests of a client to the origin, directly or through the
-// proxy. It can be switched at any time.
-type router struct {
-	inner  *http.Transport
-	ways   [2]*url.URL // direct, proxied
-	chosen *atomic.Int32
-}
-
-func newRouter(direct, proxied *url.URL) router {
-	return router{
-		inner:  &http.Transport{MaxIdleConnsPerHost: ClientWorkers},
-		ways:   [2]*url.URL{direct, proxied},
-		chosen: new(atomic.Int32),
-	}
-}
-
-func (r router) through(proxy bool) {
-	if proxy {
-		r.chosen.Store(1)
-	} else {
-		r.chosen.Store(0)
-	}
-}
-
-// RoundTrip sends the request the chosen way.
-func (r router) RoundTrip(req *http.Request) (*http.Response, error) {
-	way := r.ways[r.chosen.Load()]
-	req = req.Clone(req.Context())
-	req.URL.Scheme, req.URL.Host = way.Scheme, way.Host
-	req.Host = way.Host
-	return r.inner.RoundTrip(req)
 }
