@@ -86,6 +86,7 @@ func Run(ctx context.Context, cfg Config) (offered time.Duration, err error) {
 		return 0, err
 	}
 	r := newRunner(ctx, cfg)
+	defer r.client.CloseIdleConnections()
 	if cfg.Workers > 0 {
 		r.closedLoop()
 	} else {

@@ -1,6 +1,7 @@
 package sla
 
 import (
+	"context"
 	"math/rand/v2"
 	"net/http/httptest"
 	"reflect"
@@ -27,11 +28,12 @@ func (c Config) drive(t *testing.T, row Row, rate float64, whole time.Duration, 
 	if c.Poisson {
 		arrivals = pace.Poisson(profile, rand.New(rand.NewPCG(c.Seed, 1)))
 	}
-	h, stop, err := row.protect(service(NewUpstream(c.Seed, c.Abandoned, slow)))
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	h, err := row.protect(ctx, service(NewUpstream(c.Seed, c.Abandoned, slow)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer stop()
 	epoch := time.Now()
 	var requests sync.WaitGroup
 	defer requests.Wait()
@@ -98,18 +100,17 @@ func (c Config) driveAll(t *testing.T) (r Result) {
 	for _, rate := range c.Rates {
 		for _, row := range c.rows() {
 			synctest.Test(t, func(t *testing.T) {
-				whole, warmup := c.point(rate)
-				into := newTally(warmup, whole)
-				c.drive(t, row, rate, whole, Slowdown{}, into.add)
+				into := c.newTally(rate)
+				c.drive(t, row, rate, into.to, Slowdown{}, into.add)
 				r.Points = append(r.Points, into.point(row.Name, rate))
 			})
 		}
 	}
 	for _, row := range c.slowRows() {
 		synctest.Test(t, func(t *testing.T) {
-			d := c.newDiary(row.Name)
+			d := &diary{phase: c.Phase}
 			c.drive(t, row, AgreedRate, 3*c.Phase, c.slowdown(), d.add)
-			r.Slow = append(r.Slow, d.course)
+			r.Slow = append(r.Slow, d.course(row.Name))
 		})
 	}
 	r.compare()

@@ -21,8 +21,8 @@ type Row struct {
 	About string
 
 	colour int // in pictures
-	// protect puts the limit in front of a handler. Call stop at the end.
-	protect func(next http.Handler) (h http.Handler, stop func(), err error)
+	// protect puts the limit in front of a handler. It ends with ctx.
+	protect func(ctx context.Context, next http.Handler) (http.Handler, error)
 	guard   func() *sim.Guard // the same in virtual time
 }
 
@@ -41,13 +41,13 @@ func Rows() []Row {
 	}
 }
 
-func unlimited(next http.Handler) (http.Handler, func(), error) { return next, func() {}, nil }
+func unlimited(_ context.Context, next http.Handler) (http.Handler, error) { return next, nil }
 
 // ticking lets each request wait for a tick. If patience is not zero, a request that
 // gets none in that time is refused.
-func ticking(patience time.Duration) func(http.Handler) (http.Handler, func(), error) {
-	return func(next http.Handler) (http.Handler, func(), error) {
-		ticks, stop := ticks()
+func ticking(patience time.Duration) func(context.Context, http.Handler) (http.Handler, error) {
+	return func(ctx context.Context, next http.Handler) (http.Handler, error) {
+		ticks := ticks(ctx)
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			var over <-chan time.Time
 			if patience > 0 {
@@ -62,37 +62,37 @@ func ticking(patience time.Duration) func(http.Handler) (http.Handler, func(), e
 				w.WriteHeader(http.StatusTooManyRequests)
 			case <-r.Context().Done():
 			}
-		}), stop, nil
+		}), nil
 	}
 }
 
 // ticks returns a channel of ticks that keeps up to Burst of them. If the machine is
 // late, ticks are lost, as documented by time.Ticker.
-func ticks() (_ <-chan struct{}, stop func()) {
-	c, quit := make(chan struct{}, Burst), make(chan struct{})
+func ticks(ctx context.Context) <-chan time.Time {
+	c := make(chan time.Time, Burst)
 	for range Burst {
-		c <- struct{}{}
+		c <- time.Time{}
 	}
 	go func() {
 		ticker := time.NewTicker(time.Second / Tuned)
 		defer ticker.Stop()
 		for {
 			select {
-			case <-ticker.C:
-			case <-quit:
+			case <-ctx.Done():
 				return
-			}
-			select {
-			case c <- struct{}{}:
-			default: // Burst ticks are kept
+			case tick := <-ticker.C:
+				select {
+				case c <- tick:
+				default: // Burst ticks are kept
+				}
 			}
 		}
 	}()
-	return c, func() { close(quit) }
+	return c
 }
 
 // waiting refuses a request at once if it would get no token within Patience.
-func waiting(next http.Handler) (http.Handler, func(), error) {
+func waiting(_ context.Context, next http.Handler) (http.Handler, error) {
 	lim := rate.NewLimiter(Tuned, Burst)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), Patience)
@@ -102,15 +102,15 @@ func waiting(next http.Handler) (http.Handler, func(), error) {
 			return
 		}
 		next.ServeHTTP(w, r)
-	}), func() {}, nil
+	}), nil
 }
 
-func auto(next http.Handler) (http.Handler, func(), error) {
+func auto(_ context.Context, next http.Handler) (http.Handler, error) {
 	m, err := httplimit.New(httplimit.Config{})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	return m.Handler(next), func() {}, nil
+	return m.Handler(next), nil
 }
 
 // autoGuard is the default limiter of httplimit in virtual time.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/weir-go/weir/service/internal/lab/load"
@@ -16,46 +15,58 @@ import (
 // nil, is called with the part of Duration that has passed. If ctx ends, Run returns
 // the complete points and the error of ctx.
 func Run(ctx context.Context, cfg Config, done func(time.Duration)) (Result, error) {
-	r := Result{Seed: cfg.Seed}
-	if err := cfg.Validate(); err != nil {
-		return r, err
-	}
-	passed := time.Duration(0)
-	pass := func(d time.Duration) {
+	r, passed := Result{Seed: cfg.Seed}, time.Duration(0)
+	return r.measureAll(cfg, func(o offer) error { return cfg.serve(ctx, o) }, func(d time.Duration) {
 		if passed += d; done != nil {
 			done(passed)
 		}
+	})
+}
+
+// An offer is requests at a rate to a row.
+type offer struct {
+	row      Row
+	rate     float64
+	duration time.Duration
+	slow     Slowdown                                    // of the upstream
+	record   func(trace.Record)                          // each request, at the client
+	answered func(began, took time.Duration, status int) // each request, at the server
+}
+
+// measureAll adds all points, and calls done with the time of each.
+func (r Result) measureAll(cfg Config, run func(offer) error, done func(time.Duration)) (Result, error) {
+	if err := cfg.Validate(); err != nil {
+		return r, err
 	}
 	defer r.compare()
 	for _, rate := range cfg.Rates {
-		whole, warmup := cfg.point(rate)
 		for _, row := range cfg.rows() {
-			p, err := cfg.measure(ctx, row, rate, whole, warmup)
+			p, err := cfg.measure(row, rate, run)
 			if err != nil {
 				return r, err
 			}
 			r.Points = append(r.Points, p)
-			pass(whole)
+			done(cfg.point(rate))
 		}
 	}
 	for _, row := range cfg.slowRows() {
-		d := cfg.newDiary(row.Name)
-		err := cfg.offer(ctx, row, AgreedRate, 3*cfg.Phase, cfg.slowdown(), d.add, func(time.Duration, time.Duration, int) {})
-		if err != nil {
+		d := &diary{phase: cfg.Phase}
+		o := offer{row, AgreedRate, 3 * cfg.Phase, cfg.slowdown(), d.add, func(time.Duration, time.Duration, int) {}}
+		if err := run(o); err != nil {
 			return r, err
 		}
-		r.Slow = append(r.Slow, d.course)
-		pass(3 * cfg.Phase)
+		r.Slow = append(r.Slow, d.course(row.Name))
+		done(o.duration)
 	}
 	return r, nil
 }
 
 // measure measures a point, again if the machine was disturbed, and returns the least
 // disturbed result.
-func (c Config) measure(ctx context.Context, row Row, rate float64, whole, warmup time.Duration) (best Point, err error) {
+func (c Config) measure(row Row, rate float64, run func(offer) error) (best Point, err error) {
 	for times := 1; ; times++ {
-		t := newTally(warmup, whole)
-		if err := c.offer(ctx, row, rate, whole, Slowdown{}, t.add, t.answered); err != nil {
+		t := c.newTally(rate)
+		if err := run(offer{row, rate, t.to, Slowdown{}, t.add, t.answered}); err != nil {
 			return best, err
 		}
 		if p := t.point(row.Name, rate); times == 1 || p.Sending.P99 < best.Sending.P99 {
@@ -67,10 +78,11 @@ func (c Config) measure(ctx context.Context, row Row, rate float64, whole, warmu
 	}
 }
 
-// offer offers a rate to a row with a new upstream.
-func (c Config) offer(ctx context.Context, row Row, rate float64, whole time.Duration, slow Slowdown,
-	record func(trace.Record), answered func(began, took time.Duration, status int)) error {
-	profile, err := pace.Parse(strconv.FormatFloat(rate, 'g', -1, 64))
+// serve sends an offer over HTTP, with a new upstream.
+func (c Config) serve(ctx context.Context, o offer) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	h, err := o.row.protect(ctx, service(NewUpstream(c.Seed, c.Abandoned, o.slow)))
 	if err != nil {
 		return err
 	}
@@ -78,21 +90,12 @@ func (c Config) offer(ctx context.Context, row Row, rate float64, whole time.Dur
 	if err != nil {
 		return err
 	}
-	h, stop, err := row.protect(service(NewUpstream(c.Seed, c.Abandoned, slow)))
-	if err != nil {
-		_ = ln.Close()
-		return err
-	}
-	defer stop()
-	srv := &http.Server{Handler: timed(h, answered), ReadHeaderTimeout: 10 * time.Second}
+	srv := &http.Server{Handler: timed(h, o.answered), ReadHeaderTimeout: 10 * time.Second}
 	defer srv.Close()
 	go func() { _ = srv.Serve(ln) }() // until Close
-
-	transport := &http.Transport{MaxIdleConnsPerHost: load.DefaultMaxInflight, DisableCompression: true}
-	defer transport.CloseIdleConnections()
 	if _, err := load.Run(ctx, load.Config{
-		Target: "http://" + ln.Addr().String() + "/", Profile: profile, Poisson: c.Poisson, Seed: c.Seed,
-		Timeout: time.Minute, Duration: whole, Record: record, Transport: transport,
+		Target: "http://" + ln.Addr().String() + "/", Profile: pace.Constant(o.rate), Poisson: c.Poisson, Seed: c.Seed,
+		Timeout: time.Minute, Duration: o.duration, Record: o.record,
 	}); err != nil {
 		return err
 	}

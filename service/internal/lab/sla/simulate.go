@@ -12,44 +12,21 @@ import (
 // no time.
 func Simulate(cfg Config) (Result, error) {
 	r := Result{Simulated: true, Seed: cfg.Seed}
-	if err := cfg.Validate(); err != nil {
-		return r, err
-	}
-	for _, rate := range cfg.Rates {
-		whole, warmup := cfg.point(rate)
-		for _, row := range cfg.rows() {
-			t := newTally(warmup, whole)
-			err := simulate(cfg.scenario(row, rate, whole), func(r trace.Record) {
-				t.add(r)
-				t.answered(r.Start, r.End-r.Start, r.Status)
-			})
-			if err != nil {
-				return r, err
-			}
-			r.Points = append(r.Points, t.point(row.Name, rate))
+	return r.measureAll(cfg, func(o offer) error {
+		sc := cfg.scenario(o.row, o.rate, o.duration)
+		if o.slow != (Slowdown{}) {
+			sc.Layers[1].Changes = []sim.Change{{At: o.slow.From, Slowdown: new(2.0)}, {At: o.slow.To, Slowdown: new(1.0)}}
 		}
-	}
-	for _, row := range cfg.slowRows() {
-		d := cfg.newDiary(row.Name)
-		sc := cfg.scenario(row, AgreedRate, 3*cfg.Phase)
-		slow, twice, once := cfg.slowdown(), 2.0, 1.0
-		sc.Layers[1].Changes = []sim.Change{{At: slow.From, Slowdown: &twice}, {At: slow.To, Slowdown: &once}}
-		if err := simulate(sc, d.add); err != nil {
-			return r, err
+		s, err := sim.New(sc, func(r trace.Record) {
+			o.record(r)
+			o.answered(r.Start, r.End-r.Start, r.Status)
+		})
+		if err != nil {
+			return err
 		}
-		r.Slow = append(r.Slow, d.course)
-	}
-	r.compare()
-	return r, nil
-}
-
-func simulate(sc sim.Scenario, record func(trace.Record)) error {
-	s, err := sim.New(sc, record)
-	if err != nil {
-		return err
-	}
-	s.Until(sc.Duration)
-	return nil
+		s.Until(sc.Duration)
+		return nil
+	}, func(time.Duration) {})
 }
 
 // scenario offers a rate to a row, and ends when all requests have an answer.

@@ -15,7 +15,6 @@ package sla
 
 import (
 	"fmt"
-	"net/http"
 	"time"
 
 	"github.com/weir-go/weir/service/internal/lab/dist"
@@ -126,13 +125,12 @@ func (c Config) rows() []Row {
 	return c.Rows
 }
 
-// point returns the time for a rate, and the part of it that is not counted.
-func (c Config) point(rate float64) (whole, warmup time.Duration) {
-	whole = c.Point
+// point returns the time for a rate.
+func (c Config) point(rate float64) time.Duration {
 	if rate < 0.9*Capacity {
-		whole /= 3
+		return c.Point / 3
 	}
-	return whole, whole / 5
+	return c.Point
 }
 
 // Points returns the number of points.
@@ -142,8 +140,7 @@ func (c Config) Points() int { return len(c.Rates) * len(c.rows()) }
 func (c Config) Duration() time.Duration {
 	sum := 3 * c.Phase * time.Duration(len(c.slowRows()))
 	for _, rate := range c.Rates {
-		whole, _ := c.point(rate)
-		sum += whole * time.Duration(len(c.rows()))
+		sum += c.point(rate) * time.Duration(len(c.rows()))
 	}
 	return sum
 }
@@ -178,18 +175,13 @@ type Point struct {
 	Sending Latency `json:"sending"`
 }
 
-// Latency has quantiles, to three digits. Without requests, they are zero.
+// Latency has quantiles. Without requests, they are zero.
 type Latency struct {
-	Count int64         `json:"count"`
+	Count int           `json:"count"`
 	P50   time.Duration `json:"p50"`
 	P95   time.Duration `json:"p95"`
 	P99   time.Duration `json:"p99"`
 	Max   time.Duration `json:"max"`
-}
-
-// refused reports whether a status means a refusal.
-func refused(status int) bool {
-	return status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable
 }
 
 // compare sets OfBest.

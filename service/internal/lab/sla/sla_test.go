@@ -51,7 +51,7 @@ func TestConfig(t *testing.T) {
 }
 
 func TestTally(t *testing.T) {
-	a := newTally(100*ms, 200*ms)
+	a := &tally{from: 100 * ms, to: 200 * ms}
 	for _, r := range []trace.Record{
 		{Intended: 99 * ms, Start: 99 * ms, End: 150 * ms, Status: 200}, // came before, served within
 		{Intended: 100 * ms, Start: 101 * ms, End: 110 * ms, Status: 200},
@@ -75,14 +75,13 @@ func TestTally(t *testing.T) {
 		got.Refusing.Count != 1 || !near(got.Refusing.P99, 2*ms) || !near(got.Sending.Max, 2*ms) {
 		t.Errorf("%+v", got)
 	}
-	if p := newTally(0, ms).point("nothing", 1); p.Success != 0 || p.All != (Latency{}) {
+	if p := (&tally{to: ms}).point("nothing", 1); p.Success != 0 || p.All != (Latency{}) {
 		t.Errorf("%+v: want zeros", p)
 	}
 }
 
 func TestCourse(t *testing.T) {
-	cfg := Config{Phase: time.Second}
-	d := cfg.newDiary("row")
+	d := &diary{phase: time.Second}
 	for i := range 31 {
 		at := time.Duration(i)*100*ms + 50*ms
 		for range i % 3 {
@@ -91,7 +90,7 @@ func TestCourse(t *testing.T) {
 		d.add(trace.Record{Intended: at, Start: at, End: at, Status: http.StatusServiceUnavailable})
 		d.add(trace.Record{Intended: at - Timeout, Start: at - Timeout, End: at, Status: http.StatusGatewayTimeout})
 	}
-	c := d.course
+	c := d.course("row")
 	if len(c.Steps) != 30 || c.Step != 100*ms || c.Steps[4].Goodput != 10 || c.Steps[5].Goodput != 20 || c.Steps[6].P95 != 0 ||
 		c.Steps[5].Refused != 10 || c.Steps[5].Late != 10 {
 		t.Errorf("%+v", c)
@@ -129,7 +128,7 @@ func TestRun(t *testing.T) {
 		t.Fatalf("%v: %d points, %d courses, %v: want 10, 2, %v", err, len(r.Points), len(r.Slow), passed, cfg.Duration())
 	}
 	for _, p := range r.Points {
-		if p.Requests == 0 || p.All.Count != int64(p.Requests) || p.Successes.Count+p.Failures.Count != p.All.Count {
+		if p.Requests == 0 || p.All.Count != p.Requests || p.Successes.Count+p.Failures.Count != p.All.Count {
 			t.Errorf("%+v: want requests, each of one kind", p)
 		}
 	}

@@ -1,10 +1,9 @@
 package sla
 
 import (
+	"slices"
 	"sync"
 	"time"
-
-	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/weir-go/weir/service/internal/lab/trace"
 )
@@ -16,14 +15,9 @@ import (
 var slowed = []string{"rate.Wait, 75 ms", Auto}
 
 func (c Config) slowRows() (rows []Row) {
-	if c.Phase == 0 {
-		return nil
-	}
 	for _, row := range c.rows() {
-		for _, name := range slowed {
-			if row.Name == name {
-				rows = append(rows, row)
-			}
+		if c.Phase > 0 && slices.Contains(slowed, row.Name) {
+			rows = append(rows, row)
 		}
 	}
 	return rows
@@ -67,39 +61,40 @@ func (c Course) P95(phase int) (most time.Duration) {
 	return most
 }
 
-// A diary adds up a Course. It is safe for concurrent use.
+// A diary records the answers of each step. It is safe for concurrent use.
 type diary struct {
-	course Course
+	phase time.Duration
 
-	mu      sync.Mutex // guards what follows, and course.Steps
-	latency []*hdrhistogram.Histogram
-}
-
-func (c Config) newDiary(row string) *diary {
-	d := &diary{course: Course{Row: row, Phase: c.Phase, Step: c.Phase / stepsInPhase, Steps: make([]Step, 3*stepsInPhase)}}
-	for range d.course.Steps {
-		d.latency = append(d.latency, hdrhistogram.New(1, longest, 2))
-	}
-	return d
+	mu        sync.Mutex // guards what follows
+	steps     [3 * stepsInPhase]Step
+	latencies [3 * stepsInPhase][]time.Duration // of successes
 }
 
 func (d *diary) add(r trace.Record) {
-	i := int(r.End / d.course.Step)
-	if i >= len(d.course.Steps) {
+	step := d.phase / stepsInPhase
+	i := int(r.End / step)
+	if i >= len(d.steps) {
 		return
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	s := &d.course.Steps[i]
-	rate := 1 / d.course.Step.Seconds()
+	s, rate := &d.steps[i], 1/step.Seconds()
 	switch {
 	case r.Success():
 		s.Goodput += rate
-		note(d.latency[i], r.Latency())
-		s.P95 = time.Duration(d.latency[i].ValueAtQuantile(95))
-	case refused(r.Status):
+		d.latencies[i] = append(d.latencies[i], r.Latency())
+	case r.Rejected():
 		s.Refused += rate
 	default:
 		s.Late += rate
 	}
+}
+
+func (d *diary) course(row string) Course {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i := range d.steps {
+		d.steps[i].P95 = quantiles(d.latencies[i]).P95
+	}
+	return Course{Row: row, Phase: d.phase, Step: d.phase / stepsInPhase, Steps: d.steps[:]}
 }

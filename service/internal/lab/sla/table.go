@@ -68,7 +68,8 @@ func (r Result) Table(w io.Writer) error {
 		}
 	}
 	if busy > 0 {
-		fmt.Fprintf(w, "\nThe machine was busy with something else at %d of %d points: requests were sent more than %v late.\n", busy, len(r.Points), Quiet)
+		fmt.Fprintf(w, "\nThe machine was busy with something else at %d of %d points: requests were sent more than %v late.\n",
+			busy, len(r.Points), Quiet)
 	}
 	for _, c := range r.Slow {
 		if _, err := fmt.Fprintf(w, "\n%s", c); err != nil {
@@ -113,9 +114,12 @@ func (r Result) CSV(w io.Writer) error {
 	_ = out.Write(head) // Flush keeps the error
 	number := func(x float64) string { return strconv.FormatFloat(x, 'g', 6, 64) }
 	for _, p := range r.Points {
-		line := []string{number(p.Rate), p.Row, strconv.Itoa(p.Times), strconv.Itoa(p.Requests), number(p.Success), number(p.Goodput), number(p.OfBest)}
+		line := []string{
+			number(p.Rate), p.Row, strconv.Itoa(p.Times), strconv.Itoa(p.Requests),
+			number(p.Success), number(p.Goodput), number(p.OfBest),
+		}
 		for _, l := range []Latency{p.All, p.Successes, p.Failures, p.Refusals, p.Refusing, p.Sending} {
-			line = append(line, strconv.FormatInt(l.Count, 10))
+			line = append(line, strconv.Itoa(l.Count))
 			for _, d := range []time.Duration{l.P50, l.P95, l.P99, l.Max} {
 				cell := ""
 				if l.Count > 0 {

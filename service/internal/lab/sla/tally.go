@@ -1,10 +1,9 @@
 package sla
 
 import (
+	"slices"
 	"sync"
 	"time"
-
-	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/weir-go/weir/service/internal/lab/trace"
 )
@@ -15,24 +14,16 @@ import (
 type tally struct {
 	from, to time.Duration
 
-	mu                                 sync.Mutex // guards what follows
-	requests, good, served             int
-	all, successes, failures, refusals *hdrhistogram.Histogram
-	refusing, sending                  *hdrhistogram.Histogram
+	mu                       sync.Mutex // guards what follows
+	served                   int
+	all, successes, failures []time.Duration // from the intended start
+	refusals, refusing       []time.Duration // from the actual start, and at the server
+	sending                  []time.Duration
 }
 
-// longest is the highest value of the histograms, in nanoseconds.
-const longest = int64(time.Hour)
-
-func newTally(from, to time.Duration) *tally {
-	h := func() *hdrhistogram.Histogram { return hdrhistogram.New(1, longest, 3) }
-	return &tally{from: from, to: to, all: h(), successes: h(), failures: h(), refusals: h(), refusing: h(), sending: h()}
-}
-
-func note(h *hdrhistogram.Histogram, d time.Duration) {
-	if err := h.RecordValue(min(max(int64(d), 0), longest)); err != nil {
-		panic("sla: " + err.Error()) // it is within the histogram's range
-	}
+func (c Config) newTally(rate float64) *tally {
+	whole := c.point(rate)
+	return &tally{from: whole / 5, to: whole}
 }
 
 func (t *tally) within(at time.Duration) bool { return at >= t.from && at < t.to }
@@ -47,48 +38,48 @@ func (t *tally) add(r trace.Record) {
 	if !t.within(r.Intended) {
 		return
 	}
-	t.requests++
-	note(t.all, r.Latency())
-	note(t.sending, r.Start-r.Intended)
+	t.all = append(t.all, r.Latency())
+	t.sending = append(t.sending, r.Start-r.Intended)
 	if r.Success() {
-		t.good++
-		note(t.successes, r.Latency())
+		t.successes = append(t.successes, r.Latency())
 		return
 	}
-	note(t.failures, r.Latency())
-	if refused(r.Status) {
-		note(t.refusals, r.End-r.Start)
+	t.failures = append(t.failures, r.Latency())
+	if r.Rejected() {
+		t.refusals = append(t.refusals, r.End-r.Start)
 	}
 }
 
 // answered records the end of a request at the server.
 func (t *tally) answered(began, took time.Duration, status int) {
-	if !refused(status) || !t.within(began) {
-		return
+	if (trace.Record{Status: status}).Rejected() && t.within(began) {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.refusing = append(t.refusing, took)
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	note(t.refusing, took)
 }
 
 func (t *tally) point(row string, rate float64) Point {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	p := Point{
-		Row: row, Rate: rate, Requests: t.requests, Goodput: float64(t.served) / (t.to - t.from).Seconds(),
+		Row: row, Rate: rate, Requests: len(t.all), Goodput: float64(t.served) / (t.to - t.from).Seconds(),
 		All: quantiles(t.all), Successes: quantiles(t.successes), Failures: quantiles(t.failures),
 		Refusals: quantiles(t.refusals), Refusing: quantiles(t.refusing), Sending: quantiles(t.sending),
 	}
-	if t.requests > 0 {
-		p.Success = float64(t.good) / float64(t.requests)
+	if len(t.all) > 0 {
+		p.Success = float64(len(t.successes)) / float64(len(t.all))
 	}
 	return p
 }
 
-func quantiles(h *hdrhistogram.Histogram) Latency {
-	if h.TotalCount() == 0 {
+// quantiles sorts the durations.
+func quantiles(all []time.Duration) Latency {
+	if len(all) == 0 {
 		return Latency{}
 	}
-	at := func(q float64) time.Duration { return time.Duration(h.ValueAtQuantile(q)) }
-	return Latency{Count: h.TotalCount(), P50: at(50), P95: at(95), P99: at(99), Max: time.Duration(h.Max())}
+	slices.Sort(all)
+	// The nearest rank.
+	at := func(percent int) time.Duration { return all[(len(all)*percent+99)/100-1] }
+	return Latency{Count: len(all), P50: at(50), P95: at(95), P99: at(99), Max: at(100)}
 }
