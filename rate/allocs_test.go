@@ -37,9 +37,8 @@ func TestAllowAllocatesNothing(t *testing.T) {
 		check("Allow", l.Allow)
 		check("AllowN", func() bool { return l.AllowN(now, 2) })
 		check("Take", func() bool { return l.Take(3).OK })
-		check("TakeAt", func() bool { return l.TakeAt(now, 3).OK })
 		check("Reserve", func() bool { return l.Reserve().OK() })
-		check("ReserveWithin", func() bool { r := l.ReserveWithin(3, 0); return r.OK() && r.Delay() == 0 })
+		check("ReserveN", func() bool { return l.ReserveN(now, 3).OK() })
 		check("Wait", func() bool { return l.Wait(t.Context()) == nil })
 		check("WaitN", func() bool { return l.WaitN(t.Context(), 3) == nil })
 		check("Acquire", func() bool { p, err := l.Acquire(t.Context(), 3); p.Release(weir.Success); return err == nil })
@@ -58,14 +57,13 @@ func TestReservationAllocatesNothing(t *testing.T) {
 		}
 		r.Cancel()
 	})
-	allocateNothing(t, "reserve within, settle and cancel", func() {
-		r := l.ReserveWithin(3, weir.Never)
-		r.Settle(2)
-		r.Settle(4)
-		r.Cancel()
+	allocateNothing(t, "settle", func() {
+		if l.Settle(l.Settle(l.Settle(0, 4), 2), 0) != 0 {
+			t.Error("want nothing charged in the end")
+		}
 	})
 	allocateNothing(t, "refuse", func() {
-		if r := l.ReserveWithin(3, time.Second); r.OK() {
+		if l.ReserveN(time.Now(), 6).OK() {
 			t.Error("want it refused")
 		}
 	})
@@ -107,21 +105,6 @@ func TestRefusalAllocatesNothing(t *testing.T) {
 				t.Errorf("%s: %v: want %s", name, err, tt.want)
 			}
 		})
-	}
-}
-
-// One denies, whichever it is: that allocates nothing.
-func TestAllDenialAllocatesNothing(t *testing.T) {
-	rich, poor := rate.NewLimiter(hardly, 10), rate.NewLimiter(hardly, 0)
-	for _, m := range []weir.Limiter{rate.All(poor, rich), rate.All(rich, poor)} {
-		allocateNothing(t, "denied", func() {
-			if _, err := m.Acquire(t.Context(), 1); what(err) != "over_burst" {
-				t.Errorf("%v", err)
-			}
-		})
-	}
-	if rich.Tokens() != 10 {
-		t.Errorf("%v tokens: want all", rich.Tokens())
 	}
 }
 

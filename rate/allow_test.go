@@ -140,26 +140,27 @@ func TestTake(t *testing.T) {
 	no := func(remaining int, retry time.Duration, reset float64) weir.Decision {
 		return weir.Decision{Remaining: remaining, RetryAfter: retry, ResetAfter: ticks(reset)}
 	}
-	l := rate.New(gcra.Per(10, time.Second, 3), rate.Config{})
-	for i, s := range []struct {
-		when float64
-		n    int
-		want weir.Decision
-	}{
-		{0, 0, yes(3, 0)},
-		{0, 2, yes(1, 2)},
-		{0, 2, no(1, tick, 2)},
-		{0, 4, no(1, weir.Never, 2)},
-		{0.5, 2, no(1, tick/2, 1.5)},
-		{1, 2, yes(0, 3)},
-		{1, 0, yes(0, 3)},
-		{1, 1, no(0, tick, 3)},
-		{0, 1, no(0, 2*tick, 4)}, // before that
-	} {
-		if got := l.TakeAt(at(s.when), s.n); got != s.want {
-			t.Errorf("step %d: %+v: want %+v", i, got, s.want)
+	bubble(t, func(t *testing.T) {
+		l := rate.New(gcra.Per(10, time.Second, 3), rate.Config{})
+		for i, s := range []struct {
+			after float64
+			n     int
+			want  weir.Decision
+		}{
+			{0, 0, yes(3, 0)},
+			{0, 2, yes(1, 2)},
+			{0, 2, no(1, tick, 2)},
+			{0, 4, no(1, weir.Never, 2)},
+			{0.5, 2, no(1, tick/2, 1.5)},
+			{0.5, 2, yes(0, 3)},
+			{0, 1, no(0, tick, 3)},
+		} {
+			time.Sleep(ticks(s.after))
+			if got := l.Take(s.n); got != s.want {
+				t.Errorf("step %d: %+v: want %+v", i, got, s.want)
+			}
 		}
-	}
+	})
 	bubble(t, func(t *testing.T) {
 		l := rate.NewLimiter(10, 2)
 		for _, want := range []weir.Decision{yes(1, 1), yes(0, 2), no(0, tick, 2)} {
@@ -232,15 +233,12 @@ func TestConstructors(t *testing.T) {
 // golang.org/x/time/rate fills its bucket with what is asked for too little.
 func TestNegativeCostPanics(t *testing.T) {
 	for name, f := range map[string]func(l *rate.Limiter){
-		"AllowN":        func(l *rate.Limiter) { l.AllowN(start, -1) },
-		"Take":          func(l *rate.Limiter) { l.Take(-1) },
-		"TakeAt":        func(l *rate.Limiter) { l.TakeAt(start, math.MinInt) },
-		"ReserveN":      func(l *rate.Limiter) { l.ReserveN(start, -1) },
-		"ReserveWithin": func(l *rate.Limiter) { l.ReserveWithin(-1, time.Hour) },
-		"WaitN":         func(l *rate.Limiter) { _ = l.WaitN(t.Context(), -1) },
-		"Acquire":       func(l *rate.Limiter) { _, _ = l.Acquire(t.Context(), -1) },
-		"Settle":        func(l *rate.Limiter) { l.Reserve().Settle(-1) },
-		"All":           func(l *rate.Limiter) { _, _ = rate.All(l).Acquire(t.Context(), -1) },
+		"AllowN":   func(l *rate.Limiter) { l.AllowN(start, -1) },
+		"Take":     func(l *rate.Limiter) { l.Take(-1) },
+		"ReserveN": func(l *rate.Limiter) { l.ReserveN(start, -1) },
+		"WaitN":    func(l *rate.Limiter) { _ = l.WaitN(t.Context(), -1) },
+		"Acquire":  func(l *rate.Limiter) { _, _ = l.Acquire(t.Context(), -1) },
+		"Settle":   func(l *rate.Limiter) { l.Settle(1, -1) },
 	} {
 		for _, l := range []*rate.Limiter{rate.NewLimiter(10, 1), rate.NewLimiter(rate.Inf, 0), new(rate.Limiter)} {
 			func() {

@@ -31,16 +31,6 @@ func (l *Limiter) SetBurstAt(t time.Time, b int) {
 	})
 }
 
-// SetQuota changes rate and burst at once.
-func (l *Limiter) SetQuota(q gcra.Quota) {
-	l.change(time.Now(), func(s *state) {
-		s.quota, s.limit, s.burst = q, Limit(q.Rate()), q.Burst()
-		if q.Unlimited() {
-			s.limit = Inf
-		}
-	})
-}
-
 // change replaces the state.
 //
 // No call takes a token from both states. A call that swaps the bucket of the old

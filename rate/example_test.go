@@ -59,15 +59,15 @@ func ExampleLimiter_Take() {
 
 // What a call to a language model costs is known when it has ended: reserve an
 // estimate, and settle.
-func ExampleReservation_Settle() {
+func ExampleLimiter_Settle() {
 	tokens := rate.New(gcra.Per(10_000, 24*time.Hour, 10_000), rate.Config{})
-	r := tokens.ReserveWithin(4000, time.Second) // the prompt, and the longest answer
-	if !r.OK() {
+	const estimate = 4000 // the prompt, and the longest answer
+	if !tokens.AllowN(time.Now(), estimate) {
 		fmt.Println("later")
 		return
 	}
 	fmt.Printf("%.0f\n", tokens.Tokens())
-	r.Settle(1500) // as the answer says
+	tokens.Settle(estimate, 1500) // as the answer says
 	fmt.Printf("%.0f\n", tokens.Tokens())
 	// Output:
 	// 6000
@@ -88,10 +88,10 @@ func ExampleSometimes() {
 }
 
 // Two limits at once: what one denies costs the other nothing.
-func ExampleAll() {
+func ExampleLimiter_Acquire() {
 	perSecond := rate.New(gcra.Per(10, time.Second, 3), rate.Config{})
 	perDay := rate.New(gcra.Per(1000, 24*time.Hour, 1000), rate.Config{})
-	both := rate.All(perSecond, perDay)
+	both := weir.Chain(perSecond, perDay)
 	for _, n := range []int{2, 4} {
 		_, err := both.Acquire(context.Background(), n)
 		fmt.Println(err)

@@ -22,14 +22,8 @@ type life struct {
 	q      *line
 	chance *rand.Rand
 	leave  map[string]func()
-	held   []settled
+	held   []int // costs of events that were allowed, by now
 	told   []string
-}
-
-// settled is a Reservation that acted at once, and its cost by now.
-type settled struct {
-	r *rate.Reservation
-	n int
 }
 
 func newLife(t *testing.T, seed uint64) *life {
@@ -98,21 +92,22 @@ func (f *life) step(i int) bool {
 		f.l.SetLimit(rate.Limit(r))
 		m.change(r, m.burst)
 	case 10:
-		r := f.l.ReserveWithin(n, 0)
-		if r.OK() != m.allow(n) {
-			f.t.Errorf("ReserveWithin(%d, 0): %v", n, r.OK())
+		r := f.l.ReserveN(time.Now(), n)
+		if ok := m.allow(n); !ok {
+			r.Cancel()
+		} else if f.held = append(f.held, n); !r.OK() || r.Delay() != 0 {
+			f.t.Errorf("ReserveN(%d): %v, %v", n, r.OK(), r.Delay())
 		}
 		f.told = append(f.told, fmt.Sprintf("reserve %d", n))
-		if r.OK() {
-			f.held = append(f.held, settled{&r, n})
-		}
 	case 11:
 		if len(f.held) > 0 {
-			s := &f.held[f.chance.IntN(len(f.held))]
-			n = f.chance.IntN(s.n + 3)
-			f.told = append(f.told, fmt.Sprintf("settle %d for %d", s.n, n))
-			s.r.Settle(n)
-			s.n += m.settle(n - s.n)
+			was := &f.held[f.chance.IntN(len(f.held))]
+			n = f.chance.IntN(*was + 3)
+			f.told = append(f.told, fmt.Sprintf("settle %d for %d", *was, n))
+			is := *was + m.settle(n-*was)
+			if *was = f.l.Settle(*was, n); *was != is {
+				f.t.Errorf("%d charged: want %d", *was, is)
+			}
 		}
 	}
 	synctest.Wait()

@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/rate"
 )
@@ -33,31 +32,32 @@ func TestAllIsGivenBackInTheEnd(t *testing.T) {
 					chance := rand.New(rand.NewPCG(seed, 3))
 					l := rate.New(gcra.PerSecond(1e-6, 100), rate.Config{MaxDebt: 1000})
 					l.AllowN(time.Now(), 95)
-					var held []*rate.Reservation
+					var reserved []*rate.Reservation
+					var costs [3]int
 					var told []string
-					for range 2 + chance.IntN(8) {
-						i := len(held)
-						if i > 0 && chance.IntN(2) == 0 {
-							i = chance.IntN(i)
-						}
-						switch n := chance.IntN(5); {
-						case i == len(held):
-							r := l.ReserveWithin(n, weir.Never)
-							held = append(held, &r)
-							told = append(told, fmt.Sprintf("%d reserves %d", i, n))
-						case n == 0:
-							held[i].Cancel()
-							told = append(told, fmt.Sprintf("%d cancels", i))
+					for range 2 + chance.IntN(10) {
+						switch n := chance.IntN(5); chance.IntN(4) {
+						case 0, 1:
+							told = append(told, fmt.Sprintf("%d reserves %d", len(reserved), n))
+							reserved = append(reserved, l.ReserveN(time.Now(), n))
+						case 2:
+							if len(reserved) > 0 {
+								i := chance.IntN(len(reserved))
+								reserved[i].Cancel()
+								told = append(told, fmt.Sprintf("%d cancels", i))
+							}
 						default:
-							n := chance.IntN(tt.most + 1)
-							held[i].Settle(n)
+							i, n := chance.IntN(len(costs)), chance.IntN(tt.most+1)
+							costs[i] = l.Settle(costs[i], n)
 							told = append(told, fmt.Sprintf("%d settles for %d", i, n))
 						}
 						l.SetLimit(tt.limits[chance.IntN(len(tt.limits))])
 					}
-					for i, r := range held {
-						r.Settle(0)
-						told = append(told, fmt.Sprintf("%d settles for 0", i))
+					for _, r := range reserved {
+						r.Cancel()
+					}
+					for _, n := range costs {
+						l.Settle(n, 0)
 					}
 					if got := l.Tokens(); math.Abs(got-5) > 1e-3 {
 						t.Fatalf("%v tokens after %q: want 5", got, told)
@@ -68,21 +68,6 @@ func TestAllIsGivenBackInTheEnd(t *testing.T) {
 	}
 }
 
-// Of tokens that are promised for later, too.
-func TestSettleOfAPromise(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		l := rate.NewLimiter(10, 4)
-		l.AllowN(time.Now(), 4)
-		a := l.ReserveWithin(4, time.Hour)
-		b := l.ReserveWithin(3, time.Hour)
-		b.Settle(4)
-		tokens(t, l, -8)
-		a.Settle(0) // b keeps its time
-		b.Settle(0)
-		tokens(t, l, 0)
-	})
-}
-
 // In golang.org/x/time/rate a reservation cancelled among waiters gives back
 // what others already count on.
 func TestPromisesAndWaiters(t *testing.T) {
@@ -91,9 +76,9 @@ func TestPromisesAndWaiters(t *testing.T) {
 		q := newLine(t, l)
 		q.join("none", 3)
 		q.join("a", 1) // 100 ms
-		r1 := l.ReserveWithin(2, time.Hour)
+		r1 := l.ReserveN(time.Now(), 2)
 		leave := q.join("b", 2) // 500 ms
-		r2 := l.ReserveWithin(1, time.Hour)
+		r2 := l.ReserveN(time.Now(), 1)
 		q.join("c", 1) // 700 ms
 		if r1.Delay() != 3*tick || r2.Delay() != 6*tick {
 			t.Errorf("delays %v, %v", r1.Delay(), r2.Delay())
@@ -123,7 +108,7 @@ func TestLeaversBreakNoPromise(t *testing.T) {
 		q := newLine(t, l)
 		q.join("none", 2)
 		leave := []func(){q.join("a", 2), q.join("b", 2)}
-		r := l.ReserveWithin(1, time.Hour)
+		r := l.ReserveN(time.Now(), 1)
 		leave[1]()
 		leave[0]()
 		time.Sleep(r.Delay())
@@ -145,7 +130,7 @@ func TestWhatWasHeldBackIsNoMoreThanABurst(t *testing.T) {
 		q := newLine(t, l)
 		q.join("none", 2)
 		leave := q.join("a", 2)
-		r := l.ReserveWithin(1, time.Hour) // 300 ms
+		r := l.ReserveN(time.Now(), 1) // 300 ms
 		leave()
 		time.Sleep(tick)
 		q.join("b", 1)

@@ -119,19 +119,19 @@ var nothing state
 // first full. It has the zero Config.
 func NewLimiter(r Limit, b int) *Limiter {
 	l := new(Limiter)
-	l.state.Store(&state{owner: (*owner)(l), epoch: waitq.Epoch(), quota: gcra.PerSecond(float64(r), b), limit: r, burst: b})
+	l.start(gcra.PerSecond(float64(r), b), r, b)
 	return l
 }
 
 // New returns a Limiter for the quota. Its bucket is full at first.
 func New(q gcra.Quota, cfg Config) *Limiter {
 	l := &Limiter{cfg: cfg}
-	limit := Limit(q.Rate())
-	if q.Unlimited() {
-		limit = Inf
-	}
-	l.state.Store(&state{owner: (*owner)(l), epoch: waitq.Epoch(), quota: q, limit: limit, burst: q.Burst()})
+	l.start(q, min(Limit(q.Rate()), Inf), q.Burst())
 	return l
+}
+
+func (l *Limiter) start(q gcra.Quota, r Limit, b int) {
+	l.state.Store(&state{owner: (*owner)(l), epoch: waitq.Epoch(), quota: q, limit: r, burst: b})
 }
 
 func (l *Limiter) load() *state {
@@ -200,16 +200,7 @@ func (l *Limiter) allow(s *state, now time.Duration, n int) bool {
 // n = 0 it takes nothing, and is denied only in debt. It panics if n < 0.
 func (l *Limiter) Take(n int) weir.Decision {
 	s := l.load()
-	return l.take(s, s.now(), n)
-}
-
-// TakeAt is Take at the time t.
-func (l *Limiter) TakeAt(t time.Time, n int) weir.Decision {
-	s := l.load()
-	return l.take(s, s.at(t), n)
-}
-
-func (l *Limiter) take(s *state, now time.Duration, n int) weir.Decision {
+	now := s.now()
 	for {
 		b := s.bucket.Load()
 		next, d := s.quota.Take(gcra.Bucket(b), now, n)
@@ -225,28 +216,17 @@ func (l *Limiter) take(s *state, now time.Duration, n int) weir.Decision {
 
 // Tokens returns how many events may happen now, fractions included. It is negative if
 // future tokens are reserved.
-func (l *Limiter) Tokens() float64 {
-	s := l.load()
-	return l.tokens(s, s.now())
-}
+func (l *Limiter) Tokens() float64 { return l.TokensAt(time.Now()) }
 
 // TokensAt returns the Tokens at the time t.
 func (l *Limiter) TokensAt(t time.Time) float64 {
 	s := l.load()
-	return l.tokens(s, s.at(t))
-}
-
-func (l *Limiter) tokens(s *state, now time.Duration) float64 {
-	for {
-		b := s.bucket.Load()
-		switch {
-		case b == moved:
-			s = l.reload()
-			now = max(now, s.since)
-		case s.quota.Unlimited():
-			return float64(s.burst)
-		default:
-			return s.quota.Tokens(gcra.Bucket(b), now)
-		}
+	b := s.load()
+	for ; b == moved; b = s.load() {
+		s = l.reload()
 	}
+	if s.quota.Unlimited() {
+		return float64(s.burst)
+	}
+	return s.quota.Tokens(b, s.at(t))
 }

@@ -14,13 +14,9 @@ type Reservation struct {
 	lim   *Limiter
 	state *state        // that it was made under; nil if it is not OK
 	act   time.Duration // when the holder may, on its own clock
-	n     int           // tokens held at its place
-	extra int           // tokens that Settle has taken beside those
+	n     int           // tokens held
 	place waitq.Promise
 }
-
-// refused is every Reservation that ReserveN refuses; nothing changes it.
-var refused Reservation
 
 // OK reports whether the Limiter can grant what was asked for within the
 // longest wait. If not, Delay is InfDuration, and Cancel does nothing.
@@ -50,48 +46,25 @@ func (r *Reservation) Cancel() { r.CancelAt(time.Now()) }
 
 // CancelAt is Cancel at the time t.
 func (r *Reservation) CancelAt(t time.Time) {
-	if r.OK() && r.act >= t.Sub(r.state.epoch) {
-		r.giveBack(r.lim.load().at(t), r.n+r.extra)
-	}
-}
-
-// Settle changes the cost to n events, when the true cost is known. If n is less than
-// was reserved, the difference is given back. If n is more, the difference is taken
-// without a wait and may leave the bucket in debt, up to Config.MaxDebt; the rest is
-// not charged. Settle may be called again. It panics if n < 0.
-//
-// Tokens that are given back are available from then on, up to the burst. So an
-// estimate that is too high, and is settled late, delays other events.
-func (r *Reservation) Settle(n int) {
-	if n < 0 {
-		panic("rate: Settle of a negative cost")
-	}
-	if !r.OK() {
+	if r.n == 0 || r.act < t.Sub(r.state.epoch) {
 		return
 	}
-	if held := r.n + r.extra; n < held {
-		r.giveBack(r.lim.load().now(), held-n)
-	} else {
-		r.extra += r.lim.charge(n - held)
-	}
-}
-
-// giveBack returns n of the tokens held: first those at its place.
-func (r *Reservation) giveBack(now time.Duration, n int) {
 	l := r.lim
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.load()
-	now = max(now, s.since)
-	first := min(n, r.n)
-	l.giveBackLocked(s, now, r.place, first, n-first)
-	r.n -= first
-	r.extra -= n - first
+	l.giveBackLocked(s, s.at(t), r.place, r.n)
+	r.n = 0
 }
 
-// Settle changes the cost of work that was allowed as was events, without a
-// Reservation or a Permit, to n. It is Settle of a Reservation otherwise, and
-// returns what is charged: n, or less. It panics if either is negative.
+// Settle changes the cost of work from the was events that were allowed for it to n,
+// when the true cost is known. If n is less, the difference is given back. If n is
+// more, the difference is taken without a wait and may leave the bucket in debt, up to
+// Config.MaxDebt; the rest is not charged. Settle returns the cost charged: n, or less.
+// It panics if either is negative.
+//
+// Tokens that are given back are available from then on, up to the burst. So an
+// estimate that is too high, and is settled late, delays other events.
 func (l *Limiter) Settle(was, n int) int {
 	if was < 0 || n < 0 {
 		panic("rate: Settle of a negative cost")
@@ -110,26 +83,21 @@ func (l *Limiter) settle(was, n int) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.load()
-	l.giveBackLocked(s, s.now(), 0, 0, was-n)
+	l.giveBackLocked(s, s.now(), 0, was-n)
 	return n
 }
 
-// giveBackLocked returns tokens: n taken at the place, and more that were there.
-func (l *Limiter) giveBackLocked(s *state, now time.Duration, place waitq.Promise, n, more int) {
-	l.queue.Serve(&s.quota, now)
-	l.withdrawLocked(s, now, place, n)
-	l.withdrawLocked(s, now, 0, more)
-	l.queue.Serve(&s.quota, now)
-}
-
-func (l *Limiter) withdrawLocked(s *state, now time.Duration, place waitq.Promise, n int) {
+// giveBackLocked returns n tokens that were taken at the place.
+func (l *Limiter) giveBackLocked(s *state, now time.Duration, place waitq.Promise, n int) {
 	if n == 0 {
 		return
 	}
+	l.queue.Serve(&s.quota, now)
 	down, align := l.queue.Withdraw(&s.quota, now, place, n, s.load())
 	if b := s.lower(down); align {
 		l.queue.Align(&s.quota, b)
 	}
+	l.queue.Serve(&s.quota, now)
 }
 
 func (s *state) load() gcra.Bucket { return gcra.Bucket(s.bucket.Load()) }
@@ -172,9 +140,11 @@ func (l *Limiter) charge(n int) int {
 
 // Reserve reserves one event; see ReserveN.
 func (l *Limiter) Reserve() *Reservation {
-	r := l.ReserveWithin(1, InfDuration)
+	r := l.reserveNow()
 	return &r
 }
+
+func (l *Limiter) reserveNow() Reservation { return l.reserve(time.Now(), 1) }
 
 // ReserveN returns a Reservation for n events at the time t: a promise that
 // they may happen after its Delay, which the Limiter takes into account from
@@ -190,55 +160,39 @@ func (l *Limiter) Reserve() *Reservation {
 // To heed a context or a deadline, use Wait. To drop what comes too often, use
 // Allow.
 func (l *Limiter) ReserveN(t time.Time, n int) *Reservation {
+	r := l.reserve(t, n)
+	return &r
+}
+
+// reserve returns a value, so that its callers are inlined and a Reservation that
+// does not escape allocates nothing.
+func (l *Limiter) reserve(t time.Time, n int) Reservation {
 	s := l.load()
+	r := Reservation{lim: l, state: s, act: t.Sub(s.epoch), n: n}
 	now := s.at(t)
-	if !l.allow(s, now, n) {
-		r := l.reserveLater(t.Sub(s.epoch), now, n, InfDuration)
-		if !r.OK() {
-			return &refused
-		}
-		kept := r
-		return &kept
-	}
-	r := &Reservation{lim: l, state: s, act: t.Sub(s.epoch)}
-	if !s.quota.Unlimited() {
-		r.n = n
+	switch {
+	case !l.allow(s, now, n):
+		return l.reserveLater(r, now)
+	case s.quota.Unlimited():
+		r.n = 0 // nothing was taken
 	}
 	return r
 }
 
-// ReserveWithin is ReserveN at the present time, with a Delay of at most maxWait. It
-// returns a value, so that it need not allocate.
-func (l *Limiter) ReserveWithin(n int, maxWait time.Duration) (r Reservation) {
-	s := l.load()
-	now := s.now()
-	if !l.allow(s, now, n) {
-		return l.reserveLater(now, now, n, maxWait)
-	}
-	r.lim, r.state, r.act = l, s, now
-	if !s.quota.Unlimited() {
-		r.n = n
-	}
-	return r
-}
-
-// reserveLater reserves n events to come, at the instant now, which is t on the
-// caller's clock.
-func (l *Limiter) reserveLater(t, now time.Duration, n int, maxWait time.Duration) Reservation {
-	if maxWait <= 0 {
-		return Reservation{}
-	}
+// reserveLater reserves events to come, at the instant now.
+func (l *Limiter) reserveLater(r Reservation, now time.Duration) Reservation {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.load()
 	now = max(now, s.since)
-	b, wait, ok := s.reserve(now, n, maxWait)
+	b, wait, ok := s.reserve(now, r.n, InfDuration)
 	if !ok {
 		return Reservation{}
 	}
-	r := Reservation{lim: l, state: s, act: later(t, wait), n: n}
+	r.state = s
+	r.act = later(r.act, wait)
 	if wait > 0 {
-		r.place = l.queue.Promise(&s.quota, now, b, n, later(now, wait))
+		r.place = l.queue.Promise(&s.quota, now, b, r.n, later(now, wait))
 	}
 	return r
 }

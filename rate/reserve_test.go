@@ -211,25 +211,20 @@ func TestCancelBreaksNoPromise(t *testing.T) {
 	})
 }
 
-func TestReserveWithin(t *testing.T) {
+func TestReserveNow(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := rate.New(gcra.Per(10, time.Second, 2), rate.Config{})
 		for i, s := range []struct {
 			n     int
-			max   time.Duration
 			ok    bool
 			delay time.Duration
 		}{
-			{2, 0, true, 0},
-			{1, tick - 1, false, rate.InfDuration},
-			{1, 0, false, rate.InfDuration},
-			{1, -1, false, rate.InfDuration},
-			{1, tick, true, tick},
-			{1, tick, false, rate.InfDuration},
-			{3, time.Hour, false, rate.InfDuration},
-			{2, time.Hour, true, 3 * tick},
+			{2, true, 0},
+			{1, true, tick},
+			{3, false, rate.InfDuration},
+			{2, true, 3 * tick},
 		} {
-			if r := l.ReserveWithin(s.n, s.max); r.OK() != s.ok || r.Delay() != s.delay {
+			if r := l.ReserveN(time.Now(), s.n); r.OK() != s.ok || r.Delay() != s.delay {
 				t.Errorf("step %d: %v, %v: want %v, %v", i, r.OK(), r.Delay(), s.ok, s.delay)
 			}
 		}

@@ -1,7 +1,6 @@
 package rate_test
 
 import (
-	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,12 +19,12 @@ func TestChangeMovesWaiters(t *testing.T) {
 		"a higher limit":       {func(l *rate.Limiter) { l.SetLimit(20) }, []string{"a go 100ms", "b go 225ms", "c go 275ms"}},
 		"a lower limit":        {func(l *rate.Limiter) { l.SetLimit(5) }, []string{"a go 100ms", "b go 450ms", "c go 650ms"}},
 		"no limit":             {func(l *rate.Limiter) { l.SetLimit(rate.Inf) }, []string{"a go 100ms", "b go 150ms", "c go 150ms"}},
-		"a quota":              {func(l *rate.Limiter) { l.SetQuota(gcra.Per(20, time.Second, 7)) }, []string{"a go 100ms", "b go 225ms", "c go 275ms"}},
-		"no quota":             {func(l *rate.Limiter) { l.SetQuota(gcra.Unlimited()) }, []string{"a go 100ms", "b go 150ms", "c go 150ms"}},
+		"a quota":              {func(l *rate.Limiter) { l.SetLimit(20); l.SetBurst(7) }, []string{"a go 100ms", "b go 225ms", "c go 275ms"}},
+		"no quota":             {func(l *rate.Limiter) { l.SetLimit(rate.Inf) }, []string{"a go 100ms", "b go 150ms", "c go 150ms"}},
 		"a larger burst":       {func(l *rate.Limiter) { l.SetBurst(100) }, []string{"a go 100ms", "b go 300ms", "c go 400ms"}},
 		"a smaller burst":      {func(l *rate.Limiter) { l.SetBurst(1) }, []string{"a go 100ms", "b over_burst 150ms", "c go 200ms"}},
 		"no burst":             {func(l *rate.Limiter) { l.SetBurst(0) }, []string{"a go 100ms", "b over_burst 150ms", "c over_burst 150ms"}},
-		"nothing":              {func(l *rate.Limiter) { l.SetQuota(gcra.Quota{}) }, []string{"a go 100ms", "b over_burst 150ms", "c over_burst 150ms"}},
+		"nothing":              {func(l *rate.Limiter) { l.SetBurst(0); l.SetLimit(0) }, []string{"a go 100ms", "b over_burst 150ms", "c over_burst 150ms"}},
 		"the same limit":       {func(l *rate.Limiter) { l.SetLimit(10) }, []string{"a go 100ms", "b go 300ms", "c go 400ms"}},
 		"up and down":          {func(l *rate.Limiter) { l.SetLimit(1e9); l.SetLimit(10) }, []string{"a go 100ms", "b go 300ms", "c go 400ms"}},
 		"down to zero, and up": {func(l *rate.Limiter) { l.SetLimit(0); l.SetLimit(20) }, []string{"a go 100ms", "b go 225ms", "c go 275ms"}},
@@ -68,19 +67,6 @@ func TestChangeInTheFuture(t *testing.T) {
 		time.Sleep(2 * tick)
 		tokens(t, l, 0)
 	})
-}
-
-func TestSetQuota(t *testing.T) {
-	l := rate.NewLimiter(10, 4)
-	for _, tt := range []struct {
-		q     gcra.Quota
-		limit rate.Limit
-		burst int
-	}{{gcra.Per(30, time.Minute, 7), 0.5, 7}, {gcra.Unlimited(), rate.Inf, math.MaxInt}, {gcra.Quota{}, 0, 0}} {
-		if l.SetQuota(tt.q); l.Limit() != tt.limit || l.Burst() != tt.burst {
-			t.Errorf("%v: %v, burst %d", tt.q, l.Limit(), l.Burst())
-		}
-	}
 }
 
 // A call is refused once it is known that its turn comes too late, and
@@ -154,7 +140,7 @@ func TestChangeAmongReservations(t *testing.T) {
 		l := rate.NewLimiter(10, 2)
 		q := newLine(t, l)
 		l.AllowN(time.Now(), 2)
-		r := l.ReserveWithin(2, time.Hour)
+		r := l.ReserveN(time.Now(), 2)
 		q.join("a", 1)
 		l.SetLimit(100)
 		if r.Delay() != 2*tick {
@@ -224,11 +210,11 @@ func TestChangeBeyondMaxWait(t *testing.T) {
 func TestDebtBeyondMaxWait(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := rate.New(gcra.Per(10, time.Second, 1), rate.Config{MaxWait: 2 * tick, MaxDebt: 100})
-		r := l.ReserveWithin(1, 0)
+		l.Allow()
 		q := newLine(t, l)
 		q.join("a", 1)
 		q.joinWithin(3*tick, "b", 1)
-		r.Settle(11)
+		l.Settle(1, 11)
 		time.Sleep(3 * tick)
 		synctest.Wait()
 		if l.Waiting() != 0 {

@@ -16,7 +16,7 @@ func TestSettle(t *testing.T) {
 	for _, tt := range []struct {
 		rule    string
 		maxDebt int
-		costs   []int // of which the first is reserved, of a burst of 4
+		costs   []int // of which the first is allowed, of a burst of 4
 		want    float64
 	}{
 		{"less comes back", 0, []int{3, 1}, 3},
@@ -34,14 +34,15 @@ func TestSettle(t *testing.T) {
 		{"and up", 0, []int{3, 1, 6}, -2},
 		{"what was forgiven does not come back", 0, []int{3, 900, 3}, 1},
 		{"nor without debt", -1, []int{3, 900, 3}, 1},
-		{"as what was reserved", 0, []int{3, 7, 3, 0, 3}, 1},
-		{"nothing was reserved", 0, []int{0, 3}, 1},
+		{"as what was allowed", 0, []int{3, 7, 3, 0, 3}, 1},
+		{"nothing was allowed", 0, []int{0, 3}, 1},
 	} {
 		bubble(t, func(t *testing.T) {
 			l := rate.New(gcra.Per(10, time.Second, 4), rate.Config{MaxDebt: tt.maxDebt})
-			r := l.ReserveWithin(tt.costs[0], 0)
+			l.AllowN(time.Now(), tt.costs[0])
+			held := tt.costs[0]
 			for _, n := range tt.costs[1:] {
-				r.Settle(n)
+				held = l.Settle(held, n)
 			}
 			if l.Tokens() != tt.want {
 				t.Errorf("%s: %v tokens: want %v", tt.rule, l.Tokens(), tt.want)
@@ -52,15 +53,13 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-func TestSettleOfNothing(t *testing.T) {
+func TestSettleWithoutLimit(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		l := rate.NewLimiter(10, 2)
-		refused := l.ReserveWithin(3, time.Hour)
-		refused.Settle(1)
-		tokens(t, l, 2)
 		free := rate.NewLimiter(rate.Inf, 0)
 		r := free.Reserve()
-		r.Settle(100)
+		if held := free.Settle(1, 100); held != 100 {
+			t.Errorf("%d charged: want 100", held)
+		}
 		r.Cancel()
 		if !free.Allow() {
 			t.Error("no limit, but denied")
@@ -72,10 +71,10 @@ func TestSettleOfNothing(t *testing.T) {
 func TestSettleInDeeperDebtThanAllowed(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := rate.NewLimiter(10, 4)
-		r := l.ReserveWithin(4, 0)
-		r.Settle(7)
+		l.AllowN(time.Now(), 4)
+		held := l.Settle(4, 7)
 		l.SetBurst(1)
-		r.Settle(8)
+		l.Settle(held, 8)
 		tokens(t, l, -3)
 	})
 }
@@ -84,9 +83,9 @@ func TestSettleInDeeperDebtThanAllowed(t *testing.T) {
 func TestSettleLate(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := rate.NewLimiter(10, 4)
-		r := l.ReserveWithin(4, 0)
+		l.AllowN(time.Now(), 4)
 		time.Sleep(3 * tick)
-		r.Settle(0) // 4 back to 3
+		l.Settle(4, 0) // 4 back to 3
 		tokens(t, l, 4)
 		time.Sleep(tick)
 		tokens(t, l, 4)
@@ -112,12 +111,12 @@ func TestSettleMovesWaiters(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				l := rate.New(gcra.Per(10, time.Second, 4), rate.Config{MaxDebt: tt.maxDebt})
-				r := l.ReserveWithin(4, 0)
+				l.AllowN(time.Now(), 4)
 				q := newLine(t, l)
 				q.join("a", 2)
 				q.join("b", 1)
 				time.Sleep(tick / 2)
-				r.Settle(tt.cost)
+				l.Settle(4, tt.cost)
 				time.Sleep(time.Minute)
 				q.expect(tt.want...)
 				tokens(t, l, 4)
@@ -126,31 +125,9 @@ func TestSettleMovesWaiters(t *testing.T) {
 	}
 }
 
-// A Reservation that is still to come can be settled, and then cancelled.
-func TestSettleThenCancel(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		l := rate.NewLimiter(10, 4)
-		l.AllowN(time.Now(), 4)
-		r := l.ReserveWithin(3, time.Hour)
-		q := newLine(t, l)
-		q.join("a", 1)
-		r.Settle(1)
-		tokens(t, l, -2)
-		r.Settle(2)
-		tokens(t, l, -3)
-		r.Cancel()
-		tokens(t, l, -1)
-		r.Settle(0)
-		tokens(t, l, -1)
-		time.Sleep(time.Minute)
-		q.expect("a go 100ms")
-	})
-}
-
 func TestPermitUse(t *testing.T) {
 	for name, acquire := range map[string]func(l *rate.Limiter) (weir.Permit, error){
 		"Limiter": func(l *rate.Limiter) (weir.Permit, error) { return l.Acquire(t.Context(), 2) },
-		"All":     func(l *rate.Limiter) (weir.Permit, error) { return rate.All(l).Acquire(t.Context(), 2) },
 		"Chain":   func(l *rate.Limiter) (weir.Permit, error) { return weir.Chain(l).Acquire(t.Context(), 2) },
 	} {
 		bubble(t, func(t *testing.T) {
@@ -230,18 +207,18 @@ func TestRefusalDownTheChainGivesBack(t *testing.T) {
 func TestSettleMovesThoseWhoWaitStill(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := rate.NewLimiter(10, 4)
-		r := l.ReserveWithin(4, 0)
+		l.AllowN(time.Now(), 4)
 		q := newLine(t, l)
 		q.join("a", 1)
 		q.join("b", 2)
 		q.join("c", 2)
 		time.Sleep(tick * 3 / 2)
-		r.Settle(2)
+		l.Settle(4, 2)
 		tokens(t, l, -1.5) // 4 and 1½, less 2, 1, 2 and 2
 		if l.Waiting() != 1 {
 			t.Errorf("%d wait: want c only", l.Waiting())
 		}
-		r.Settle(1)
+		l.Settle(2, 1)
 		tokens(t, l, -0.5)
 		time.Sleep(time.Minute)
 		q.expect("a go 100ms", "b go 150ms", "c go 200ms")
@@ -253,13 +230,13 @@ func TestSettleMovesThoseWhoWaitStill(t *testing.T) {
 func TestSettleTellsWhoWillBeTooLate(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := rate.NewLimiter(10, 4)
-		r := l.ReserveWithin(4, 0)
+		l.AllowN(time.Now(), 4)
 		q := newLine(t, l)
 		q.join("a", 1)
 		q.joinWithin(3*tick+tick/2, "b", 2)
 		q.joinWithin(4*tick+tick/2, "c", 1)
 		time.Sleep(tick * 3 / 2)
-		r.Settle(5)
+		l.Settle(4, 5)
 		time.Sleep(time.Minute)
 		q.expect("a go 100ms", "b too_late 150ms", "c go 300ms")
 	})

@@ -88,13 +88,13 @@ func stormy(t *testing.T, l *rate.Limiter, kind, n int) int {
 			return n
 		}
 	case 3: // changes its mind, now or in a day
-		r := l.ReserveWithin(n, weir.Never)
+		now := time.Now()
+		r := l.ReserveN(now, n)
 		runtime.Gosched()
-		r.Settle(0)
-		r.Cancel()
+		r.CancelAt(now)
 	case 4: // acts at once or not at all
-		if r := l.ReserveWithin(n, 0); r.OK() {
-			r.Settle(0)
+		if l.AllowN(time.Now(), n) {
+			l.Settle(n, 0)
 			runtime.Gosched()
 		}
 	case 5:
@@ -110,16 +110,17 @@ func stormy(t *testing.T, l *rate.Limiter, kind, n int) int {
 			p.Release(weir.Ignored)
 		}
 	case 7: // fails, and gives back
-		m := rate.All(l, rate.NewLimiter(0, 0))
+		go cancel()
+		m := weir.Chain(l, rate.NewLimiter(0, 0))
 		if _, err := m.Acquire(ctx, n); err == nil {
 			t.Error("want the second to refuse")
 		}
 	case 8: // changes its mind twice
-		r := l.ReserveWithin(n, weir.Never)
-		r.Settle(n - 1)
-		r.Settle(0)
-		r.Cancel()
-		r.Cancel()
+		now := time.Now()
+		r := l.ReserveN(now, n)
+		l.Settle(l.Settle(0, n), 0)
+		r.CancelAt(now)
+		r.CancelAt(now)
 	}
 	return 0
 }
@@ -189,7 +190,7 @@ func TestChangesLoseNothing(t *testing.T) {
 	calls := []func() bool{
 		l.Allow,
 		func() bool { return l.Take(1).OK },
-		func() bool { r := l.ReserveWithin(1, 0); return r.OK() },
+		func() bool { return l.Reserve().Delay() == 0 },
 		func() bool { return l.Tokens() > 0 && l.Allow() },
 	}
 	for i := range 8 {

@@ -28,12 +28,11 @@ func (l *Limiter) WaitN(ctx context.Context, n int) error {
 	if w == nil {
 		return err
 	}
-	return w.Await(ctx, l.waiting())
+	return w.Await(ctx, (*waiting)(l))
 }
 
 // Acquire waits as WaitN does. The Permit holds nothing in flight: releasing
-// it does nothing, but Use settles a cost that differs from n, as Settle of a
-// Reservation does.
+// it does nothing, but Use settles a cost that differs from n, as Settle does.
 func (l *Limiter) Acquire(ctx context.Context, n int) (weir.Permit, error) {
 	if err := l.WaitN(ctx, n); err != nil {
 		return weir.Permit{}, err
@@ -60,13 +59,6 @@ type owner Limiter
 func (o *owner) Use(g weir.Grant, n int) int { return (*Limiter)(o).settle(g.N, n) }
 
 func (o *owner) Release(weir.Grant, weir.Outcome) {}
-
-// Waiting returns how many calls wait.
-func (l *Limiter) Waiting() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.queue.Len()
-}
 
 // enter lets n events happen (nil, nil), refuses them (an error) or queues a
 // waiter for them.
@@ -112,9 +104,6 @@ func (l *Limiter) enter(ctx context.Context, n int) (*waitq.TokenWaiter, error) 
 	l.queue.Serve(&s.quota, now)
 	return w, nil
 }
-
-// waiting returns the owner of the queue.
-func (l *Limiter) waiting() waitq.Owner { return (*waiting)(l) }
 
 // waiting keeps what the queue calls out of Limiter's methods.
 type waiting Limiter

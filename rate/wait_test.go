@@ -75,7 +75,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 		if l.Allow() {
 			t.Error("an Allow overtakes those who wait")
 		}
-		if r := l.ReserveWithin(1, time.Hour); r.Delay() != 5*tick {
+		if r := l.ReserveN(time.Now(), 1); r.Delay() != 5*tick {
 			t.Errorf("a Reserve after %v: want it behind those who wait", r.Delay())
 		}
 		q.join("d", 2)
@@ -150,9 +150,9 @@ func TestCancelledReservationMovesWaitersForward(t *testing.T) {
 		l := rate.NewLimiter(10, 2)
 		q := newLine(t, l)
 		q.join("none", 2)
-		first := l.ReserveWithin(1, time.Hour)
+		first := l.ReserveN(time.Now(), 1)
 		q.join("a", 1)
-		second := l.ReserveWithin(1, time.Hour)
+		second := l.ReserveN(time.Now(), 1)
 		q.join("b", 1)
 		second.Cancel()
 		second.Cancel()

@@ -1,6 +1,7 @@
 package waitq
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -107,22 +108,10 @@ type Owner interface {
 
 // Await blocks until w is answered or ctx ends, as Call.Await says.
 func (w *TokenWaiter) Await(ctx context.Context, o Owner) error {
-	refusal, err := w.Call.Await(ctx, 0, func(expired bool) bool { return o.Leave(w, expired) }, w.undo(o))
-	if err != nil {
-		return err
-	}
-	return refusal
-}
-
-// Abandon is the end of Await for a call with a context that was cancelled.
-func (w *TokenWaiter) Abandon(o Owner) {
-	w.Call.Abandon(func(expired bool) bool { return o.Leave(w, expired) }, w.undo(o))
-}
-
-func (w *TokenWaiter) undo(o Owner) func(error) {
-	return func(refusal error) {
+	refusal, err := w.Call.Await(ctx, 0, func(expired bool) bool { return o.Leave(w, expired) }, func(refusal error) {
 		if refusal == nil {
 			o.Refund(w)
 		}
-	}
+	})
+	return cmp.Or(err, refusal)
 }

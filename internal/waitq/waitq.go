@@ -104,20 +104,15 @@ func (c Call[A]) Await(ctx context.Context, maxWait time.Duration, leave func(ex
 		err = ctx.Err()
 	}
 	expired := err == ErrOverdue || err == context.DeadlineExceeded
-	switch {
-	case !expired:
-		c.Abandon(leave, undo)
-	case !leave(true):
-		return <-c.answer, nil
+	if leave(expired) {
+		return answer, err
 	}
+	late := <-c.answer
+	if expired {
+		return late, nil
+	}
+	undo(late)
 	return answer, err
-}
-
-// Abandon is the end of Await for a call with a context that was cancelled.
-func (c Call[A]) Abandon(leave func(expired bool) bool, undo func(A)) {
-	if !leave(false) {
-		undo(<-c.answer)
-	}
 }
 
 // A Queue is the order of calls that wait for answers of type A, with a value of

@@ -151,8 +151,8 @@ func (s *Server) share(cfg *config.Rules) int {
 // newState returns the state of a new rule.
 func (s *Server) newState(c *config.Rule, memory int) (st *state, err error) {
 	st = &state{since: s.clock.Now(), limits: s.leases.NewLimits(c.Per, c.Concurrency)}
-	if c.Key != "" {
-		memory = quota.MinMemory // for a single key
+	if c.Key != "" || c.Per == config.PerRule {
+		memory = quota.MinMemory // for a single bucket
 	}
 	if c.Rated() {
 		if st.buckets, err = quota.New(s.clock, c.Quota, c.Per, memory); err != nil {

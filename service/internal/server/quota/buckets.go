@@ -3,6 +3,7 @@
 package quota
 
 import (
+	"cmp"
 	"io"
 	"math"
 	"time"
@@ -10,7 +11,6 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/internal/keyedtable"
-	"github.com/weir-go/weir/rate"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/clock"
 )
@@ -38,7 +38,7 @@ type Buckets interface {
 	// because memory was full.
 	Memory() (bytes int, dropped uint64)
 
-	// Kind names the format of Snapshot.
+	// Kind names what Snapshot holds: Restore needs the same Kind.
 	Kind() string
 	// Snapshot writes all counts, and Restore reads them: the time between the two
 	// counts.
@@ -49,16 +49,14 @@ type Buckets interface {
 // MinMemory is the least memory for the buckets of a rule, in bytes.
 const MinMemory = 64 << 10
 
-// New returns full buckets: one for each key, or one for all keys.
+// New returns full buckets, one for each key. A rule with one bucket for all keys calls
+// it by the same key.
 func New(c *clock.Clock, q config.Quota, per config.Per, memory int) (Buckets, error) {
-	switch {
-	case q.Algorithm.Windows():
+	if q.Algorithm.Windows() {
 		return newWindows(c, windowsOf(q), string(q.Algorithm), memory)
-	case per == config.PerRule:
-		return single{rate.New(bucketOf(q), rate.Config{MaxDebt: math.MaxInt32}), c}, nil
 	}
 	l, err := keyedtable.NewBuckets[string](bucketOf(q), keyedtable.Config{Memory: memory, MaxDebt: math.MaxInt32, NoTop: true})
-	return &many{l, c}, err
+	return &many{l, c, string(cmp.Or(per, config.PerKey))}, err
 }
 
 // SharedWindows returns windows of one length. Every call passes its limit.
@@ -82,9 +80,10 @@ func windowsOf(q config.Quota) keyedtable.Window {
 type many struct {
 	*keyedtable.Buckets[string]
 	clock *clock.Clock
+	kind  string
 }
 
-func (m *many) Kind() string { return "keyed" }
+func (m *many) Kind() string { return m.kind }
 
 func (m *many) Take(key string, fingerprint uint64, at time.Duration, n, limit int) weir.Decision {
 	when := m.clock.Time(at)

@@ -6,7 +6,6 @@ import (
 	"math"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/weir-go/weir"
@@ -27,10 +26,10 @@ func asTheyAre(ls []*rate.Limiter) []*rate.Limiter {
 }
 
 // Without a wait, all take, or none does.
-func TestAllTakesOfAllOrNone(t *testing.T) {
+func TestChainTakesOfAllOrNone(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		ls := asTheyAre(three())
-		m := rate.All(ls...)
+		m := chain(ls...)
 		for i, s := range []struct {
 			sleep time.Duration
 			n     int
@@ -72,34 +71,16 @@ func retryAfter(err error) time.Duration {
 	return 0
 }
 
-func TestAllOfNone(t *testing.T) {
-	m := rate.All()
-	p, err := m.Acquire(t.Context(), 5)
-	if p.Use(7); err != nil || !allows(t, m, math.MaxInt) {
-		t.Errorf("%v", err)
-	}
-}
-
-// The caller's slice is the caller's.
-func TestAllKeepsItsOwnList(t *testing.T) {
-	ls := asTheyAre([]*rate.Limiter{rate.NewLimiter(0, 1)})
-	m := rate.All(ls...)
-	ls[0] = rate.NewLimiter(rate.Inf, 0)
-	if !allows(t, m, 1) || allows(t, m, 1) {
-		t.Error("want one event")
-	}
-}
-
 // A limiter twice must have enough for both: if not, it gives all back.
-func TestAllOfTheSameTwice(t *testing.T) {
+func TestChainOfTheSameTwice(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		once := withConfig(rate.NewLimiter(10, 3), rate.Config{MaxWait: -1})
-		if allows(t, rate.All(once, once), 2) {
+		if allows(t, weir.Chain(once, once), 2) {
 			t.Error("want the second to deny")
 		}
 		tokens(t, once, 3)
 		l := rate.NewLimiter(10, 3)
-		m := rate.All(l, l)
+		m := weir.Chain(l, l)
 		if !allows(t, m, 2) {
 			t.Error("want it to wait")
 		}
@@ -114,10 +95,10 @@ func TestAllOfTheSameTwice(t *testing.T) {
 	})
 }
 
-func TestAllWaitsForTheLast(t *testing.T) {
+func TestChainWaitsForTheLast(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		ls := three()
-		m := rate.All(ls...)
+		m := chain(ls...)
 		began := time.Now()
 		for i, want := range []time.Duration{0, 0, 0, tick, 2 * tick, time.Second, 2 * time.Second, 3 * time.Second, time.Hour} {
 			if _, err := m.Acquire(t.Context(), 1); err != nil || time.Since(began) != want {
@@ -129,7 +110,7 @@ func TestAllWaitsForTheLast(t *testing.T) {
 
 // If one refuses, or the context ends, the others are as if there had been no call:
 // the ones that granted have their tokens back, the queues of the others move on.
-func TestAllWaitOfNothing(t *testing.T) {
+func TestChainWaitOfNothing(t *testing.T) {
 	for name, tt := range map[string]struct {
 		taken  [3]int // before
 		n      int
@@ -139,9 +120,9 @@ func TestAllWaitOfNothing(t *testing.T) {
 		after  time.Duration
 	}{
 		"over the burst of the first":        {[3]int{}, 4, rate.Config{}, 0, "over_burst", 0},
-		"too late for the last":              {[3]int{3, 0, 8}, 1, rate.Config{}, time.Minute, "too_late", 0},
-		"too late for the second":            {[3]int{3, 5, 8}, 1, rate.Config{}, tick, "too_late", 0},
-		"nobody waits for the last":          {[3]int{3, 4, 8}, 1, rate.Config{Queue: -1}, 0, "over_rate", 0},
+		"too late for the last":              {[3]int{3, 0, 8}, 1, rate.Config{}, time.Minute, "too_late", tick},
+		"too late for the second":            {[3]int{3, 5, 8}, 1, rate.Config{}, 2 * tick, "too_late", tick},
+		"nobody waits for the last":          {[3]int{3, 4, 8}, 1, rate.Config{Queue: -1}, 0, "over_rate", tick},
 		"the context ends, for the first":    {[3]int{3, 5, 8}, 1, rate.Config{}, -tick / 2, "cancel", tick / 2},
 		"the context ends, for the second":   {[3]int{3, 5, 8}, 1, rate.Config{}, -tick * 2, "cancel", tick * 2},
 		"the context ends, for the last":     {[3]int{3, 0, 8}, 1, rate.Config{}, -time.Minute, "cancel", time.Minute},
@@ -167,7 +148,7 @@ func TestAllWaitOfNothing(t *testing.T) {
 				}
 				defer cancel()
 				began := time.Now()
-				_, err := rate.All(ls...).Acquire(ctx, tt.n)
+				_, err := chain(ls...).Acquire(ctx, tt.n)
 				if what(err) != tt.want || time.Since(began) != tt.after {
 					t.Errorf("%v after %v: want %s after %v", err, time.Since(began), tt.want, tt.after)
 				}
@@ -186,59 +167,14 @@ func withConfig(l *rate.Limiter, cfg rate.Config) *rate.Limiter {
 	return with
 }
 
-// Calls that wait for one limiter go as soon as a call that waits for several leaves.
-func TestAllLeaverMovesOthersForward(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		fast, slow := rate.NewLimiter(10, 2), rate.NewLimiter(0.1, 1)
-		slow.Allow()
-		fast.AllowN(time.Now(), 2)
-		ctx, leave := context.WithCancel(t.Context())
-		go func() {
-			if _, err := rate.All(fast, slow).Acquire(ctx, 1); err != context.Canceled {
-				t.Errorf("%v: want it to leave", err)
-			}
-		}()
-		synctest.Wait()
-		q := newLine(t, fast)
-		q.join("a", 1)
-		q.join("b", 2)
-		s := newLine(t, slow)
-		s.join("c", 1)
-		time.Sleep(tick / 2)
-		leave()
-		time.Sleep(time.Minute)
-		q.expect("a go 100ms", "b go 300ms")
-		s.expect("c go 10s")
-	})
-}
-
-// A turn that has come in one line, while another one is still waited for,
-// passes on to the next when the context ends.
-func TestAllLeaverGivesBackWhatItWasGranted(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		slow, fast := rate.NewLimiter(0.1, 1), rate.NewLimiter(10, 1)
-		slow.Allow()
-		fast.Allow()
-		ctx, leave := context.WithCancel(t.Context())
-		go func() { _, _ = rate.All(slow, fast).Acquire(ctx, 1) }()
-		synctest.Wait()
-		q := newLine(t, fast)
-		q.join("a", 1)
-		time.Sleep(tick * 3 / 2)
-		leave()
-		time.Sleep(time.Minute)
-		q.expect("a go 150ms")
-	})
-}
-
 // Several calls at once take of the same limiters in different orders: one may
 // be told no because of another that gives back, but nothing is lost, and
 // nothing taken twice.
-func TestAllLosesNothing(t *testing.T) {
+func TestChainLosesNothing(t *testing.T) {
 	const burst = 1000
 	ls := asTheyAre([]*rate.Limiter{rate.NewLimiter(0, burst), rate.NewLimiter(0, burst/2), rate.NewLimiter(0, burst/4)})
 	orders := []weir.Limiter{
-		rate.All(ls...), rate.All(ls[2], ls[1], ls[0]), rate.All(ls[1], ls[2], ls[0]), rate.All(ls[0], ls[2]),
+		chain(ls...), weir.Chain(ls[2], ls[1], ls[0]), weir.Chain(ls[1], ls[2], ls[0]), weir.Chain(ls[0], ls[2]),
 	}
 	var taken [4]int
 	var all sync.WaitGroup
@@ -259,6 +195,14 @@ func TestAllLosesNothing(t *testing.T) {
 	if ls[2].Tokens() != 0 {
 		t.Errorf("%v tokens: want the scarcest taken to the last", ls[2].Tokens())
 	}
+}
+
+func chain(ls ...*rate.Limiter) weir.Limiter {
+	all := make([]weir.Limiter, len(ls))
+	for i, l := range ls {
+		all[i] = l
+	}
+	return weir.Chain(all...)
 }
 
 func allows(t *testing.T, l weir.Limiter, n int) bool {
