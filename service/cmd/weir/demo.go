@@ -66,10 +66,9 @@ func (c *demoCmd) page(ctx context.Context, std streams) error {
 			fmt.Fprintf(std.Err, "weir demo: cannot open a browser: %v\n", err)
 		}
 	}
-	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
-	defer stop()
-	context.AfterFunc(ctx, func() { live.Dismiss(); stop() })
-	return httpserve.Serve(serving, httpserve.New(mux, slog.New(slog.NewTextHandler(std.Err, nil))), ln, 2*time.Second)
+	srv := httpserve.New(mux, slog.New(slog.NewTextHandler(std.Err, nil)))
+	srv.RegisterOnShutdown(live.Dismiss)
+	return httpserve.Serve(ctx, srv, ln, 2*time.Second, nil)
 }
 
 func browse(url string) error {

@@ -49,7 +49,7 @@ func (c *originCmd) Run(ctx context.Context, std streams) error {
 		"service_time", c.ServiceTime, "distribution", c.Distribution, "cv", c.CV, "queue", c.Queue,
 		"cancel_abandoned", c.CancelAbandoned, "failure_rate", c.FailureRate, "seed", c.Seed,
 		"most_rps", float64(c.Workers)/c.ServiceTime.Seconds())
-	return httpserve.Serve(ctx, httpserve.New(o, log), ln, c.Grace)
+	return httpserve.Serve(ctx, httpserve.New(o, log), ln, c.Grace, nil)
 }
 
 // originUsage turns the error of a setting into one of its flag.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync/atomic"
 	"time"
+
+	"github.com/weir-go/weir/service/internal/httpserve"
 )
 
 // A phase says whether the server is draining.
@@ -32,7 +34,7 @@ func (d *Daemon) drain() error {
 	d.log.Info("draining", "how", d.cfg.Drain, "waiting", waiting, "grace", d.cfg.Grace)
 	ctx, cancel := context.WithTimeout(context.Background(), d.cfg.Grace)
 	defer cancel()
-	if !refuse && !d.turns(ctx) {
+	if !refuse && httpserve.Until(ctx, func() bool { return d.server.Waiting() == 0 }) != nil {
 		d.log.Warn("the grace is over: refusing the requests that still wait", "waiting", d.server.Waiting())
 		d.server.Close(true)
 	}
@@ -51,17 +53,3 @@ func (d *Daemon) drain() error {
 
 // parting is the least time that clients have to take their answers.
 const parting = 2 * time.Second
-
-// turns waits until no request waits. It reports false if ctx ends before.
-func (d *Daemon) turns(ctx context.Context) bool {
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for d.server.Waiting() > 0 {
-		select {
-		case <-ctx.Done():
-			return false
-		case <-tick.C:
-		}
-	}
-	return true
-}

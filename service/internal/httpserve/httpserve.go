@@ -62,9 +62,9 @@ func (s limitedLog) Handle(ctx context.Context, r slog.Record) error {
 }
 
 // Serve serves until ctx ends. Then it stops accepting connections and waits up to
-// grace for the requests in flight, and for the drained functions. If grace is too
-// short, it closes the connections and returns an error.
-func Serve(ctx context.Context, srv *http.Server, ln net.Listener, grace time.Duration, drained ...func(context.Context) error) error {
+// grace for the requests in flight, and until idle, if not nil, reports true. If grace
+// is too short, it closes the connections and returns an error.
+func Serve(ctx context.Context, srv *http.Server, ln net.Listener, grace time.Duration, idle func() bool) error {
 	failed := make(chan error, 1)
 	go func() { failed <- srv.Serve(ln) }()
 	select {
@@ -75,14 +75,26 @@ func Serve(ctx context.Context, srv *http.Server, ln net.Listener, grace time.Du
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 	defer cancel()
 	err := srv.Shutdown(ctx)
-	for _, wait := range drained {
-		if err == nil {
-			err = wait(ctx)
-		}
+	if err == nil && idle != nil {
+		err = Until(ctx, idle)
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		_ = srv.Close()
 		return fmt.Errorf("--grace=%v was too short: requests in flight were cut off", grace)
 	}
 	return err
+}
+
+// Until waits until done reports true. If ctx ends before, it returns ctx's error.
+func Until(ctx context.Context, done func() bool) error {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !done() {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+	return nil
 }

@@ -14,16 +14,9 @@ import (
 
 // A Change changes the settings of a running Proxy. A nil field changes nothing.
 type Change struct {
-	Limit   *Limit
-	Queue   *int           // waiting requests; 0: none waits
-	MaxWait *time.Duration // 0: as long as the client waits
-}
-
-// changeRequest is a Change as POST /-/set reads it.
-type changeRequest struct {
 	Limit   *Limit             `json:"limit"`
-	Queue   *int               `json:"queue"`
-	MaxWait *settings.Duration `json:"max_wait"`
+	Queue   *int               `json:"queue"`    // waiting requests; 0: none waits
+	MaxWait *settings.Duration `json:"max_wait"` // 0: as long as the client waits
 }
 
 // Settings is the response of GET /-/set: the settings, and the current state.
@@ -43,10 +36,9 @@ type Settings struct {
 func (p *Proxy) Settings() Settings {
 	s := p.Stats()
 	p.mu.Lock()
-	queue, maxWait := p.queue, p.maxWait
-	p.mu.Unlock()
+	defer p.mu.Unlock()
 	return Settings{
-		Limit: s.Mode, Queue: max(queue, 0), MaxWait: settings.Duration(max(maxWait, 0)),
+		Limit: p.limit, Queue: p.queue, MaxWait: p.maxWait,
 		LimitNow: s.Limit, Inflight: s.Inflight, Waiting: s.Waiting, Abandoned: s.Abandoned, LongLived: s.LongLived,
 		Draining: p.draining.Load(),
 	}
@@ -57,20 +49,13 @@ func (p *Proxy) Settings() Settings {
 func (p *Proxy) Set(c Change) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	queue, maxWait := p.queue, p.maxWait
-	if c.Queue != nil {
-		if *c.Queue < 0 {
-			return fmt.Errorf("queue = %d: must be >= 0", *c.Queue)
-		}
-		queue = orNone(*c.Queue)
-	}
-	if c.MaxWait != nil {
-		if *c.MaxWait < 0 {
-			return fmt.Errorf("max_wait = %v: must be >= 0", *c.MaxWait)
-		}
-		maxWait = orNone(*c.MaxWait)
-	}
-	if c.Limit != nil {
+	queue, maxWait := settings.Or(c.Queue, p.queue), settings.Or(c.MaxWait, p.maxWait)
+	switch {
+	case queue < 0:
+		return fmt.Errorf("queue = %d: must be >= 0", queue)
+	case maxWait < 0:
+		return fmt.Errorf("max_wait = %v: must be >= 0", time.Duration(maxWait))
+	case c.Limit != nil:
 		alg, err := c.Limit.algorithm(p.cfg.Auto)
 		if err != nil {
 			return err
@@ -79,18 +64,9 @@ func (p *Proxy) Set(c Change) error {
 		p.limiter.SetAlgorithm(alg)
 	}
 	p.queue, p.maxWait = queue, maxWait
-	p.limiter.SetQueue(queue, maxWait)
-	p.log.Info("settings changed", "limit", p.limit, "queue", max(queue, 0), "max_wait", max(maxWait, 0))
+	p.limiter.SetQueue(settings.OrNone(queue), settings.OrNone(time.Duration(maxWait)))
+	p.log.Info("settings changed", "limit", p.limit, "queue", queue, "max_wait", time.Duration(maxWait))
 	return nil
-}
-
-// orNone translates an operator's zero, which means none, for a Config, in which
-// zero means the default.
-func orNone[T int | time.Duration](v T) T {
-	if v == 0 {
-		return -1
-	}
-	return v
 }
 
 // Admin returns the handler for the operator: /-/health, /-/ready (a Status, with
@@ -109,9 +85,7 @@ func (p *Proxy) Admin() http.Handler {
 		}
 		_ = json.NewEncoder(w).Encode(s)
 	})
-	mux.Handle("/-/set", settings.Handler(func() any { return p.Settings() }, func(c changeRequest) error {
-		return p.Set(Change{c.Limit, c.Queue, (*time.Duration)(c.MaxWait)})
-	}))
+	mux.Handle("/-/set", settings.Handler(func() any { return p.Settings() }, p.Set))
 	mux.Handle("GET /metrics", promhttp.HandlerFor(p.metrics.registry, promhttp.HandlerOpts{}))
 	return mux
 }

@@ -41,9 +41,7 @@ func (c carrier) RoundTrip(req *http.Request) (*http.Response, error) {
 	patience := newPatience(c.proxy.cfg.Timeout)
 	req = req.WithContext(ctx)
 	switch {
-	case req.Body == nil:
-	case x.body != nil:
-		req.GetBody = x.body.again // for a retry on another connection
+	case req.Body == nil, req.GetBody != nil:
 	default:
 		x.upload = &upload{body: req.Body, client: x.client, limit: c.proxy.cfg.ClientTimeout, patience: patience, exchange: x}
 		req.Body = x.upload
@@ -51,12 +49,12 @@ func (c carrier) RoundTrip(req *http.Request) (*http.Response, error) {
 	answered := make(chan answer, 1)
 	go func() { answered <- c.ask(req) }()
 
-	waitTimer := x.newWaitTimer()
-	defer waitTimer.stop()
+	wait := time.NewTimer(2 * x.proxy.usually())
+	defer wait.Stop()
 	for {
 		select {
 		case a := <-answered:
-			patience.stop()
+			patience.Stop()
 			c.proxy.metrics.origin.Observe(time.Since(began).Seconds())
 			return x.answered(a, client)
 		case <-client.Done():
@@ -65,12 +63,12 @@ func (c carrier) RoundTrip(req *http.Request) (*http.Response, error) {
 			}
 			x.abandon(answered, patience, false)
 			return nil, errClientGone
-		case <-patience.over():
+		case <-patience.C:
 			x.proxy.seen(loadsign.Silent)
 			x.abandon(answered, patience, true)
 			return nil, errTimeout
-		case <-waitTimer.C:
-			waitTimer.check()
+		case <-wait.C:
+			x.checkWait(wait)
 		}
 	}
 }
@@ -110,7 +108,7 @@ func (h hold) run() {
 	if h.late {
 		outcome = late(outcome, answered)
 	}
-	h.patience.stop()
+	h.patience.Stop()
 	h.release()
 	h.proxy.abandoned.Add(-1)
 	h.end(outcome)
@@ -132,8 +130,8 @@ func late(o weir.Outcome, ended bool) weir.Outcome {
 func (h *hold) wait() (outcome weir.Outcome, answered bool) {
 	over := time.NewTimer(h.proxy.cfg.AbandonedHold)
 	defer over.Stop()
-	waitTimer := h.newWaitTimer()
-	defer waitTimer.stop()
+	wait := time.NewTimer(2 * h.proxy.usually())
+	defer wait.Stop()
 	for {
 		select {
 		case a := <-h.answered:
@@ -141,11 +139,11 @@ func (h *hold) wait() (outcome weir.Outcome, answered bool) {
 				h.proxy.seen(signOf(a, h.upload))
 			}
 			return h.judge(a), true
-		case <-h.patience.over():
+		case <-h.patience.C:
 			h.late = true
 			h.proxy.seen(loadsign.Silent)
-		case <-waitTimer.C:
-			waitTimer.check()
+		case <-wait.C:
+			h.checkWait(wait)
 		case <-over.C:
 			return weir.Ignored, false
 		}

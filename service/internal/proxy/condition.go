@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/weir-go/weir/internal/loadsign"
 )
@@ -19,24 +20,22 @@ const (
 	GatewayLate Condition = "gateway_timeout"     // the origin answers 504
 )
 
-// Conditions lists all conditions.
-var Conditions = []Condition{Well, LimitUsed, Refuses, Silent, Unavailable, GatewayLate}
-
 // originFails reports whether the origin fails.
 func (c Condition) originFails() bool { return c != Well && c != LimitUsed }
 
-// bySign maps signs of load to conditions.
-var bySign = map[loadsign.Sign]Condition{
-	loadsign.Refused: Refuses, loadsign.Silent: Silent,
-	loadsign.Unavailable: Unavailable, loadsign.GatewayLate: GatewayLate,
-}
-
-// A snapshot holds the counts since New, or of a period, and the state at the end.
-type snapshot struct {
-	signs              [loadsign.Count]uint64
-	admitted, rejected uint64
-	limit, inflight    int
-	waiting, longLived int
+// conditions lists all conditions, each with the sign of load and the sentence, where
+// QUANTITY is the share of the answers with the sign, or of the rejected requests.
+var conditions = []struct {
+	Condition
+	sign     loadsign.Sign
+	sentence string
+}{
+	{Well, loadsign.None, "the origin shows no sign of overload"},
+	{LimitUsed, loadsign.None, "QUANTITY requests are rejected: the limit is used up"},
+	{Unavailable, loadsign.Unavailable, "the origin answers 503 to QUANTITY requests"},
+	{GatewayLate, loadsign.GatewayLate, "the origin answers 504 to QUANTITY requests"},
+	{Refuses, loadsign.Refused, "the origin refuses QUANTITY connections"},
+	{Silent, loadsign.Silent, "the origin does not answer QUANTITY requests in time"},
 }
 
 // A condition needs a least share and number of signs among the answers, or a
@@ -50,18 +49,18 @@ const (
 // condition returns the condition of a period, and the share of the answers with
 // its sign, or of the rejected requests. Without requests, ok is false.
 func (s *snapshot) condition() (c Condition, share float64, ok bool) {
-	all, most, worst := s.answers(), uint64(0), loadsign.None
-	for i, n := range s.signs {
-		if _, bad := bySign[loadsign.Sign(i)]; bad && n > most {
-			most, worst = n, loadsign.Sign(i)
-		}
-	}
-	asked := s.admitted + s.rejected
+	all, asked := s.answers(), s.Admitted+s.rejected
 	if all == 0 && asked == 0 {
 		return Well, 0, false
 	}
+	most, worst := uint64(0), Well
+	for _, bad := range conditions {
+		if n := s.signs[bad.sign]; bad.sign != loadsign.None && n > most {
+			most, worst = n, bad.Condition
+		}
+	}
 	if share = part(most, all); most > 0 && share >= signShare && (most >= signLeast || most == all) {
-		return bySign[worst], share, true
+		return worst, share, true
 	}
 	if share = part(s.rejected, asked); share >= rejectShare && s.rejected >= signLeast {
 		return LimitUsed, share, true
@@ -77,31 +76,23 @@ func (s *snapshot) answers() (n uint64) {
 	return n
 }
 
-func part(n, of uint64) float64 {
-	if of == 0 {
-		return 0
-	}
-	return float64(n) / float64(of)
-}
+func part(n, of uint64) float64 { return float64(n) / float64(max(of, 1)) }
 
 // message returns the sentence for a condition.
-func (s *snapshot) message(c Condition, share float64) string {
-	quantity := fmt.Sprintf("%.0f %% of ", 100*share)
+func (s *snapshot) message(c Condition, share float64) (sentence string) {
+	quantity := fmt.Sprintf("%.0f %% of", 100*share)
 	if share > 0.995 {
-		quantity = "all "
+		quantity = "all"
 	}
-	sentence := map[Condition]string{
-		Well:        "the origin shows no sign of overload",
-		LimitUsed:   quantity + "requests are rejected: the limit is used up",
-		Refuses:     "the origin refuses " + quantity + "connections",
-		Silent:      "the origin does not answer " + quantity + "requests in time",
-		Unavailable: "the origin answers 503 to " + quantity + "requests",
-		GatewayLate: "the origin answers 504 to " + quantity + "requests",
-	}[c]
+	for _, known := range conditions {
+		if known.Condition == c {
+			sentence = strings.Replace(known.sentence, "QUANTITY", quantity, 1)
+		}
+	}
 	switch {
 	case c == LimitUsed && s.answers() == 0:
 		sentence += ", and the origin has answered nothing meanwhile"
-	case c.originFails() && s.rejected == 0 && s.waiting == 0 && s.inflight < s.limit:
+	case c.originFails() && s.rejected == 0 && s.Waiting == 0 && s.Inflight < s.Limit:
 		sentence += ", although the limit is not used up"
 	}
 	return sentence

@@ -18,11 +18,10 @@ type exchange struct {
 	client    *http.ResponseController
 	began     time.Time
 	outcome   weir.Outcome
-	body      received // the request's body, if it was received first
-	upload    *upload  // the request's body, if it was not received first
-	release   func()   // cancels the request to the origin; nil before it is sent
-	abandoned bool     // a hold has the exchange, and ends it
-	whole     bool     // the handler did not panic; it does if a body breaks off
+	upload    *upload // the request's body, unless it was received first
+	release   func()  // cancels the request to the origin; nil before it is sent
+	abandoned bool    // a hold has the exchange, and ends it
+	whole     bool    // the handler did not panic; it does if a body breaks off
 
 	served uint64 // by the proxy before this exchange began
 	beside int64  // exchanges that held a unit when this one began, itself included
@@ -37,10 +36,10 @@ type exchange struct {
 
 type exchangeKey struct{}
 
-func (p *Proxy) begin(w http.ResponseWriter, body received, permit weir.Permit) *exchange {
+func (p *Proxy) begin(w http.ResponseWriter, permit weir.Permit) *exchange {
 	p.serving.Add(1)
 	return &exchange{
-		proxy: p, permit: permit, body: body, client: http.NewResponseController(w), began: time.Now(),
+		proxy: p, permit: permit, client: http.NewResponseController(w), began: time.Now(),
 		served: p.served.Load(), beside: p.holding.Add(1),
 	}
 }

@@ -3,7 +3,6 @@ package proxy
 import (
 	"io"
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	"github.com/weir-go/weir/internal/longlived"
@@ -67,58 +66,28 @@ func (x *exchange) rejoin() {
 	x.permit.Use(1)
 }
 
-// usualTime caches the duration within which ordinary work ends.
-type usualTime struct {
-	value atomic.Int64
-	asked atomic.Int64 // when, in nanoseconds since the epoch of the Proxy
-}
+// usually returns the duration within which ordinary work ends.
+func (p *Proxy) usually() time.Duration { return longlived.Usual(p.limiter) }
 
-// usualFor is the lifetime of the cached value.
-const usualFor = 100 * time.Millisecond
-
-func (p *Proxy) usually() time.Duration {
-	now := int64(time.Since(p.epoch))
-	if was := p.usual.asked.Load(); was == 0 || now-was > int64(usualFor) {
-		if p.usual.asked.CompareAndSwap(was, max(now, 1)) {
-			p.usual.value.Store(int64(longlived.Usual(p.limiter)))
-		}
-	}
-	return max(time.Duration(p.usual.value.Load()), longlived.Least)
-}
-
-// A waitTimer finds exchanges that wait for an answer longer than ordinary work
-// takes.
-type waitTimer struct {
-	*time.Timer
-	x *exchange
-}
-
-func (x *exchange) newWaitTimer() waitTimer {
-	return waitTimer{time.NewTimer(2 * x.proxy.usually()), x}
-}
-
-func (o waitTimer) stop() { o.Stop() }
-
-// check is called when the timer fires. If the client has not sent its request, the
-// origin is idle. If many later requests were answered, the exchange is stuck, and
+// checkWait is called when an exchange waits for an answer longer than ordinary work
+// takes, and sets the timer for the next call. If the client has not sent its request,
+// the origin is idle. If many later requests were answered, the exchange is stuck, and
 // not for lack of capacity.
-func (o waitTimer) check() {
-	switch x := o.x; {
+func (x *exchange) checkWait(timer *time.Timer) {
+	switch {
 	case x.upload != nil && x.upload.waits.Load():
 		x.leaveLimit(slowBody)
 	case x.overtaken():
 		x.leaveLimit(stuck)
 	}
-	o.Reset(o.x.proxy.usually())
+	timer.Reset(x.proxy.usually())
 }
 
-// An exchange was overtaken if the proxy has served twice as many requests since
-// it began as were in flight then, and overtakers more: at least half of them began
-// after it.
-const overtakers = 20
-
+// overtaken reports whether, since the exchange began, the proxy has served twice as
+// many requests as were in flight then, and 20 more: at least half of them began after
+// it.
 func (x *exchange) overtaken() bool {
-	return x.proxy.served.Load()-x.served >= uint64(2*x.beside+overtakers)
+	return x.proxy.served.Load()-x.served >= uint64(2*x.beside+20)
 }
 
 // watchBody bounds the time of an answer's body within the limit.

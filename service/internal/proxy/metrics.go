@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/weir-go/weir/internal/loadsign"
 	"github.com/weir-go/weir/metric"
@@ -22,33 +23,24 @@ type metrics struct {
 }
 
 func newMetrics() *metrics {
-	m := &metrics{
-		registry: prometheus.NewRegistry(),
-		wait: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name:    "weir_proxy_wait_seconds",
-			Help:    "Time that admitted requests waited for a permit.",
-			Buckets: seconds,
-		}),
-		origin: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name:    "weir_proxy_origin_duration_seconds",
-			Help:    "Time from the request to the origin until its response header or its failure, while the client waited.",
-			Buckets: seconds,
-		}),
-		limitChanges: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "weir_proxy_limit_changes_total",
-			Help: "Changes of the limit, by cause.",
-		}, []string{"cause"}),
-		originErrors: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "weir_proxy_origin_errors_total",
-			Help: "Requests that the proxy answered because the origin failed, by reason.",
-		}, []string{"reason"}),
+	registry := prometheus.NewRegistry()
+	auto := promauto.With(registry)
+	histogram := func(name, help string) prometheus.Histogram {
+		return auto.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: seconds})
 	}
-	m.longLived = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "weir_proxy_long_lived_total",
-		Help: "Exchanges that left the limit and went on, by reason.",
-	}, []string{"why"})
-	m.registry.MustRegister(m.longLived, m.wait, m.origin, m.limitChanges, m.originErrors)
-	return m
+	counter := func(name, help, label string) *prometheus.CounterVec {
+		return auto.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{label})
+	}
+	return &metrics{
+		registry: registry,
+		wait:     histogram("weir_proxy_wait_seconds", "Time that admitted requests waited for a permit."),
+		origin: histogram("weir_proxy_origin_duration_seconds",
+			"Time from the request to the origin until its response header or its failure, while the client waited."),
+		limitChanges: counter("weir_proxy_limit_changes_total", "Changes of the limit, by cause.", "cause"),
+		originErrors: counter("weir_proxy_origin_errors_total",
+			"Requests that the proxy answered because the origin failed, by reason.", "reason"),
+		longLived: counter("weir_proxy_long_lived_total", "Exchanges that left the limit and went on, by reason.", "why"),
+	}
 }
 
 // The metrics that a scrape reads from Stats.
@@ -83,12 +75,12 @@ func (p *Proxy) collect(s metric.Scrape) {
 	s.Send(longFullFamily, float64(p.long.Full()))
 	s.Send(connectionFamily, float64(st.Connections))
 	current := p.Status().Condition
-	for _, condition := range Conditions {
+	for _, c := range conditions {
 		v := 0.0
-		if condition == current {
+		if c.Condition == current {
 			v = 1
 		}
-		s.Send(conditionFamily, v, string(condition))
+		s.Send(conditionFamily, v, string(c.Condition))
 	}
 	for sign := range p.signs {
 		s.Send(signsFamily, float64(p.signs[sign].Load()), loadsign.Sign(sign).String())

@@ -23,11 +23,6 @@ func signOf(a answer, u *upload) loadsign.Sign {
 	return loadsign.OfStatus(a.resp.StatusCode)
 }
 
-func timeout(err error) bool {
-	t, ok := errors.AsType[net.Error](err)
-	return ok && t.Timeout()
-}
-
 // ReasonHeader is a header of the proxy's own answers, which says why the origin did
 // not answer.
 const ReasonHeader = problem.ReasonHeader
@@ -53,11 +48,11 @@ func reject(w http.ResponseWriter, r *http.Request, err error) {
 
 // fail answers an admitted request that the origin did not answer.
 func (p *Proxy) fail(w http.ResponseWriter, r *http.Request, err error) {
-	x := r.Context().Value(exchangeKey{}).(*exchange)
 	failed := int32(0)
-	if x.upload != nil {
-		failed = x.upload.failed.Load()
+	if u := r.Context().Value(exchangeKey{}).(*exchange).upload; u != nil {
+		failed = u.failed.Load()
 	}
+	network, _ := errors.AsType[net.Error](err)
 	answer := originFailed
 	switch {
 	case failed == http.StatusRequestTimeout:
@@ -66,7 +61,7 @@ func (p *Proxy) fail(w http.ResponseWriter, r *http.Request, err error) {
 		answer = clientBroken
 	case errors.Is(err, errClientGone):
 		answer = clientGone
-	case errors.Is(err, errTimeout), timeout(err):
+	case errors.Is(err, errTimeout), network != nil && network.Timeout():
 		answer = originLate
 	case errors.Is(err, syscall.ECONNREFUSED):
 		answer = originRefused

@@ -40,6 +40,7 @@ import (
 	"github.com/weir-go/weir/internal/loadsign"
 	"github.com/weir-go/weir/internal/longlived"
 	"github.com/weir-go/weir/limit"
+	"github.com/weir-go/weir/service/internal/settings"
 )
 
 // Defaults of Config.
@@ -104,13 +105,6 @@ func (c Config) Validate() error {
 	return err
 }
 
-func orDefault(d, byDefault time.Duration) time.Duration {
-	if d == 0 {
-		return byDefault
-	}
-	return d
-}
-
 // A Proxy is an http.Handler that limits what it lets through. It is safe for
 // concurrent use.
 type Proxy struct {
@@ -120,14 +114,12 @@ type Proxy struct {
 	metrics *metrics
 	log     *slog.Logger
 
-	mu      sync.Mutex    // guards limit, queue and maxWait, and one Set at a time
-	limit   Limit         // as set
-	queue   int           // as set; negative is none
-	maxWait time.Duration // as set; negative is unbounded
+	mu      sync.Mutex // guards limit, queue and maxWait, and one Set at a time
+	limit   Limit
+	queue   int               // 0: none waits
+	maxWait settings.Duration // 0: unbounded
 
-	epoch   time.Time
 	long    longlived.Class
-	usual   usualTime
 	served  atomic.Uint64 // requests that succeeded
 	serving atomic.Int64  // exchanges with a running handler
 	holding atomic.Int64  // exchanges that hold a unit
@@ -150,17 +142,15 @@ func New(cfg Config) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg.Timeout = orDefault(cfg.Timeout, DefaultTimeout)
-	cfg.AbandonedHold = max(orDefault(cfg.AbandonedHold, DefaultAbandonedHold), 0)
-	cfg.ClientTimeout = orDefault(cfg.ClientTimeout, DefaultClientTimeout)
+	cfg.Timeout = cmp.Or(cfg.Timeout, DefaultTimeout)
+	cfg.AbandonedHold = max(cmp.Or(cfg.AbandonedHold, DefaultAbandonedHold), 0)
+	cfg.ClientTimeout = cmp.Or(cfg.ClientTimeout, DefaultClientTimeout)
 	p := &Proxy{
-		cfg: cfg, limit: cfg.Limit, log: cfg.Logger, metrics: newMetrics(), epoch: time.Now(),
-		queue: cmp.Or(cfg.Queue, inflight.DefaultQueue), maxWait: cmp.Or(cfg.MaxWait, inflight.DefaultMaxWait),
+		cfg: cfg, limit: cfg.Limit, log: cmp.Or(cfg.Logger, slog.Default()), metrics: newMetrics(),
+		queue:   max(cmp.Or(cfg.Queue, inflight.DefaultQueue), 0),
+		maxWait: settings.Duration(max(cmp.Or(cfg.MaxWait, inflight.DefaultMaxWait), 0)),
 	}
 	p.long.SetMost(cfg.LongLived)
-	if p.log == nil {
-		p.log = slog.Default()
-	}
 	alg, err := cfg.Limit.algorithm(cfg.Auto)
 	if err != nil {
 		return nil, err
@@ -206,8 +196,8 @@ func defaultTransport() http.RoundTripper {
 
 // ServeHTTP sends the request to the origin, or refuses it.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, err := p.receive(w, r)
-	defer p.bodies.Add(-int64(len(body)))
+	size, err := p.receive(w, r)
+	defer p.bodies.Add(-size)
 	if err != nil {
 		notReceived(w, r, err)
 		return
@@ -218,7 +208,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		reject(w, r, err)
 		return
 	}
-	x := p.begin(w, body, permit)
+	x := p.begin(w, permit)
 	defer x.finish()
 	p.metrics.wait.Observe(time.Since(arrived).Seconds())
 	p.reverse.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)))
@@ -268,3 +258,10 @@ func (b *bufferPool) Get() []byte {
 }
 
 func (b *bufferPool) Put(buf []byte) { b.pool.Put(&buf) }
+
+// Drain makes /-/ready answer 503. The proxy goes on serving requests.
+func (p *Proxy) Drain() { p.draining.Store(true) }
+
+// Idle reports whether no request waits, and no exchange is in progress, long-lived
+// ones included.
+func (p *Proxy) Idle() bool { return p.serving.Load() == 0 && p.limiter.Stats().Waiting == 0 }

@@ -16,33 +16,28 @@ const (
 	bodiesFirst = 64 << 20
 )
 
-// receive reads the body of a request if its length is known and small, and
-// replaces it by the bytes. Otherwise it returns nil. The caller subtracts the
-// length from p.bodies in the end.
-func (p *Proxy) receive(w http.ResponseWriter, r *http.Request) (received, error) {
+// receive reads the body of a request if its length is known and small, and sets
+// GetBody, for a retry on another connection. It returns the number of bytes that it
+// has added to p.bodies; the caller subtracts them in the end.
+func (p *Proxy) receive(w http.ResponseWriter, r *http.Request) (size int64, err error) {
 	if r.Body == nil || r.ContentLength <= 0 || r.ContentLength > bodyFirst {
-		return nil, nil
+		return 0, nil
 	}
-	if p.bodies.Add(r.ContentLength) > bodiesFirst {
-		p.bodies.Add(-r.ContentLength)
-		return nil, nil
+	size = r.ContentLength
+	if p.bodies.Add(size) > bodiesFirst {
+		p.bodies.Add(-size)
+		return 0, nil
 	}
 	u := &upload{body: r.Body, client: http.NewResponseController(w), limit: p.cfg.ClientTimeout}
 	defer u.detach()
 	var whole bytes.Buffer
 	if _, err := whole.ReadFrom(u); err != nil {
-		p.bodies.Add(-r.ContentLength)
-		return nil, err
+		return size, err
 	}
-	b := received(whole.Bytes())
-	r.Body, _ = b.again()
-	return b, nil
+	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(whole.Bytes())), nil }
+	r.Body, _ = r.GetBody()
+	return size, nil
 }
-
-// received is a body that was received first.
-type received []byte
-
-func (b received) again() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b)), nil }
 
 // notReceived answers a request after receive has failed.
 func notReceived(w http.ResponseWriter, r *http.Request, err error) {

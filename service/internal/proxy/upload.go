@@ -3,6 +3,7 @@ package proxy
 import (
 	"errors"
 	"io"
+	"math"
 	"net/http"
 	"os"
 	"sync"
@@ -15,14 +16,27 @@ import (
 // ever by sending a byte before each time-out.
 const MinBodyRate = 1024
 
+// patience is a timer that runs while the proxy waits for the origin.
+type patience struct {
+	*time.Timer
+	limit time.Duration
+}
+
+func newPatience(limit time.Duration) patience {
+	if limit < 0 {
+		limit = math.MaxInt64
+	}
+	return patience{time.NewTimer(limit), limit}
+}
+
 // An upload is a request's body on its way to the origin. It bounds the time of the
 // client, which sends, and stops the origin's patience meanwhile.
 type upload struct {
 	body     io.ReadCloser
 	client   *http.ResponseController
 	limit    time.Duration // ClientTimeout; negative: none
-	patience patience      // with the origin
 	exchange *exchange     // nil if the request has no unit yet
+	patience patience      // with the origin, if it has a unit
 	waits    atomic.Bool   // for the client to send more
 	began    time.Time     // of the first Read
 	sent     int64
@@ -35,8 +49,10 @@ type upload struct {
 
 // Read reads from the client.
 func (u *upload) Read(p []byte) (int, error) {
-	u.patience.stop()
-	defer u.patience.restart()
+	if u.exchange != nil {
+		u.patience.Stop()
+		defer u.patience.Reset(u.patience.limit)
+	}
 	u.waits.Store(true)
 	defer u.waits.Store(false)
 	if u.limit > 0 {
@@ -44,8 +60,8 @@ func (u *upload) Read(p []byte) (int, error) {
 		if u.began.IsZero() {
 			u.began = now
 		}
-		rate := u.began.Add(u.limit + time.Duration(u.sent/MinBodyRate)*time.Second)
-		u.deadline(earlier(now.Add(u.limit), rate))
+		left := u.began.Sub(now) + time.Duration(u.sent/MinBodyRate)*time.Second // at least MinBodyRate
+		u.deadline(now.Add(u.limit + min(left, 0)))
 	}
 	n, err := u.body.Read(p)
 	u.sent += int64(n)
@@ -100,11 +116,4 @@ func (u *upload) detach() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.detached = true
-}
-
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
 }

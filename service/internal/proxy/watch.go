@@ -5,6 +5,9 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/loadsign"
 )
 
 // The proxy computes its Status every statusInterval. A bad condition ends after calmFor
@@ -33,21 +36,27 @@ type Status struct {
 // A watch keeps the Status.
 type watch struct {
 	mu       sync.Mutex // guards the fields below
-	was      snapshot   // the previous snapshot
-	at       time.Time  // time of the previous snapshot
+	was      snapshot
+	at       time.Time // of was
 	now      Status
 	badAt    time.Time // last time of a bad condition
 	logged   Condition // the last one logged
 	loggedAt time.Time
-	changed  time.Time // when told changed
+	changed  time.Time // when logged changed
+}
+
+// A snapshot holds the state, and the counts since New or of a period.
+type snapshot struct {
+	Stats
+	rejected uint64
+	signs    [loadsign.Count]uint64
 }
 
 // snapshot returns the counts since New.
 func (p *Proxy) snapshot() snapshot {
-	st := p.Stats()
-	s := snapshot{
-		admitted: st.Admitted, rejected: st.rejected(),
-		limit: st.Limit, inflight: st.Inflight, waiting: st.Waiting, longLived: st.LongLived,
+	s := snapshot{Stats: p.Stats()}
+	for _, why := range []weir.Reason{weir.OverLimit, weir.QueueFull, weir.Overdue, weir.TooLate} {
+		s.rejected += s.Rejected[why]
 	}
 	for i := range p.signs {
 		s.signs[i] = p.signs[i].Load()
@@ -60,7 +69,7 @@ func (s snapshot) since(was *snapshot) snapshot {
 	for i := range s.signs {
 		s.signs[i] -= was.signs[i]
 	}
-	s.admitted -= was.admitted
+	s.Admitted -= was.Admitted
 	s.rejected -= was.rejected
 	return s
 }
@@ -87,7 +96,7 @@ func (p *Proxy) updateLocked(now time.Time) {
 	all := p.snapshot()
 	lately := all.since(&w.was)
 	w.was, w.at = all, now
-	w.now.Limit, w.now.Inflight, w.now.Waiting, w.now.LongLived = all.limit, all.inflight, all.waiting, all.longLived
+	w.now.Limit, w.now.Inflight, w.now.Waiting, w.now.LongLived = all.Limit, all.Inflight, all.Waiting, all.LongLived
 	c, share, ok := lately.condition()
 	if !ok || lately.answers() == 0 && w.now.Condition.originFails() { // no sign of recovery
 		return
@@ -101,11 +110,11 @@ func (p *Proxy) updateLocked(now time.Time) {
 		w.now.Condition, w.now.Since = c, now
 	}
 	w.now.Share, w.now.Message = share, lately.message(c, share)
-	p.tellLocked(now, &lately)
+	p.logLocked(now, lately.rejected)
 }
 
-// tellLocked logs the condition if it is time to.
-func (p *Proxy) tellLocked(now time.Time, lately *snapshot) {
+// logLocked logs the condition if it is time to.
+func (p *Proxy) logLocked(now time.Time, rejected uint64) {
 	w := &p.watch
 	quiet := now.Sub(w.loggedAt)
 	if w.now.Condition.originFails() && !w.logged.originFails() {
@@ -115,8 +124,8 @@ func (p *Proxy) tellLocked(now time.Time, lately *snapshot) {
 		return
 	}
 	level := slog.LevelWarn
-	args := []any{"condition", string(w.now.Condition), "limit", lately.limit, "inflight", lately.inflight,
-		"waiting", lately.waiting, "long_lived", lately.longLived, "rejected_per_s", lately.rejected}
+	args := []any{"condition", string(w.now.Condition), "limit", w.now.Limit, "inflight", w.now.Inflight,
+		"waiting", w.now.Waiting, "long_lived", w.now.LongLived, "rejected_per_s", rejected}
 	if w.now.Condition == Well {
 		level = slog.LevelInfo
 		args = append(args, "was", string(w.logged), "for", now.Sub(w.changed).Round(statusInterval))

@@ -36,6 +36,23 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	return nil
 }
 
+// Or returns *v, or otherwise if v is nil.
+func Or[T any](v *T, otherwise T) T {
+	if v == nil {
+		return otherwise
+	}
+	return *v
+}
+
+// OrNone turns the 0 of an operator, which means none, into the -1 of a Config, where 0
+// means the default.
+func OrNone[T int | time.Duration](v T) T {
+	if v == 0 {
+		return -1
+	}
+	return v
+}
+
 // A Size is a number of bytes. As text, it may have the unit KiB, MiB or GiB.
 type Size int
 
