@@ -1,12 +1,12 @@
 package client
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -55,7 +55,7 @@ type batcher struct {
 	mu      sync.Mutex // guards what follows
 	queue   []*ask
 	flying  bool // a goroutine sends
-	refused bounded[refusal]
+	refused map[string]refusal
 }
 
 // A refusal is the recent error of a key that the server does not accept. Calls with
@@ -65,78 +65,50 @@ type refusal struct {
 	until time.Time // when to ask again
 }
 
-// refusedFor is the time for which refusals are kept.
-const refusedFor = time.Second
-
-// maxKeys bounds a bounded map.
-const maxKeys = 1 << 14
-
-// bounded is a map of keys with a bounded size.
-type bounded[V any] map[string]V
-
-// put sets the value of a key, and drops another key if there are too many.
-func (m bounded[V]) put(key string, v V) (dropped string) {
-	if _, known := m[key]; !known && len(m) >= maxKeys {
-		for dropped = range m {
-			delete(m, dropped)
-			break
-		}
-	}
-	m[key] = v
-	return dropped
-}
+// The time for which refusals are kept, and their number. If there are too many, all
+// are forgotten.
+const (
+	refusedFor = time.Second
+	maxRefused = 1 << 12
+)
 
 // enqueue has an ask sent. The error says why it is not: the queue is full, or the
 // server has just refused the key.
 func (c *Client) enqueue(a *ask) error {
 	b := &c.batcher
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	refused, known := b.refused[a.Key]
 	switch {
 	case known && time.Now().Before(refused.until):
-		b.mu.Unlock()
 		return refused.err
 	case len(b.queue) >= c.cfg.Queue:
-		b.mu.Unlock()
 		return errLate
+	case !b.flying && !c.work.start(c.fly):
+		return errClosed
 	}
+	b.flying = true
 	delete(b.refused, a.Key)
 	b.queue = append(b.queue, a)
-	first := !b.flying
-	b.flying = true
-	b.mu.Unlock()
-	if first {
-		c.start(c.fly)
-	}
 	return nil
 }
 
 // fly sends batches until the queue is empty.
 func (c *Client) fly() {
-	var buf []*ask
-	for {
-		if buf = c.batcher.next(buf[:0]); len(buf) == 0 {
-			return
-		}
-		c.send(buf)
-		clear(buf)
+	for asks := c.batcher.next(); len(asks) > 0; asks = c.batcher.next() {
+		c.send(slices.DeleteFunc(asks, func(a *ask) bool { return !a.waits() }))
 	}
 }
 
-// next appends the asks of the next batch. If there are none, the goroutine that
+// next returns the asks of the next batch. If there are none, the goroutine that
 // sends must end.
-func (b *batcher) next(batch []*ask) []*ask {
+func (b *batcher) next() []*ask {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	i := 0
-	for ; i < len(b.queue) && len(batch) < maxBatch; i++ {
-		if a := b.queue[i]; a.waits() {
-			batch = append(batch, a)
-		}
-	}
-	b.queue = slices.Delete(b.queue, 0, i)
-	b.flying = len(batch) > 0
-	return batch
+	asks := b.queue[:min(len(b.queue), maxBatch)]
+	b.queue = slices.Clone(b.queue[len(asks):]) // the asks of a batch do not stay in memory for the sake of others
+	b.flying = len(asks) > 0
+	return asks
 }
 
 // maxParts bounds the requests in flight after a batch was divided.
@@ -176,7 +148,8 @@ func (c *Client) decide(asks []*ask) (reply, error) {
 	ctx, cancel := context.WithTimeout(c.ctx, c.cfg.Timeout)
 	defer cancel()
 	return c.exchange(ctx, &call{
-		method: http.MethodPost, path: target("rate"), body: body, most: int64(len(asks)) << 10, check: isBatch(len(asks)),
+		method: http.MethodPost, path: target("rate"), body: body, most: int64(len(asks)) << 10,
+		check: func(r *reply) bool { return len(r.Results) == len(asks) },
 	})
 }
 
@@ -196,24 +169,31 @@ func encode(asks []*ask) ([]byte, error) {
 func (c *Client) divide(asks []*ask, refused *StatusError) {
 	key, known := blame(asks, refused)
 	if known {
-		c.batcher.mu.Lock()
-		c.batcher.refused.put(key, refusal{refused, time.Now().Add(refusedFor)})
-		c.batcher.mu.Unlock()
+		c.batcher.refuse(key, refused)
 	}
-	var others []*ask
-	for _, a := range asks {
-		if known && a.Key == key {
+	others := slices.DeleteFunc(asks, func(a *ask) bool {
+		blamed := known && a.Key == key
+		if blamed {
 			c.answer(a, result{err: refused})
-		} else {
-			others = append(others, a)
 		}
-	}
-	slices.SortStableFunc(others, func(a, b *ask) int { return cmp.Compare(a.Key, b.Key) }) // equal ones stay together
+		return blamed
+	})
+	slices.SortFunc(others, func(a, b *ask) int { return strings.Compare(a.Key, b.Key) }) // equal ones stay together
 	var parts sync.WaitGroup
 	for part := range slices.Chunk(others, max((len(others)+1)/2, 1)) {
 		parts.Go(func() { c.send(part) })
 	}
 	parts.Wait()
+}
+
+// refuse keeps the refusal of a key.
+func (b *batcher) refuse(key string, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.refused) >= maxRefused {
+		clear(b.refused)
+	}
+	b.refused[key] = refusal{err, time.Now().Add(refusedFor)}
 }
 
 // blame returns the key that caused the refusal of a batch, if it is certain.
@@ -261,11 +241,9 @@ func (c *Client) answer(a *ask, r result) {
 
 // undo gives back what the server has granted for a key.
 func (c *Client) undo(key string, r result) {
-	switch {
-	case r.err != nil:
-	case r.LeaseID != "":
+	if r.LeaseID != "" {
 		c.giveBackLease(key, r.LeaseID, weir.Ignored)
-	default:
+	} else {
 		c.settle(key, r.ID, 0)
 	}
 }

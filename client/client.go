@@ -12,9 +12,8 @@
 // # How it asks
 //
 // A call that does not wait is sent at once if no other such request is in flight.
-// Otherwise all calls that come until the answer go together in one batch: that
-// saves work under load, and costs no time without load. A call that has to wait
-// does so at the server, in one queue with the calls of all other clients.
+// Otherwise all calls that come until the answer go together in one batch. A call
+// that has to wait does so at the server, in one queue with the calls of all clients.
 //
 // If the server refuses a batch because of one key, such as a key that the token does
 // not allow, the other keys are asked for again without it. For a second, further
@@ -48,7 +47,8 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/keyed"
+	"github.com/weir-go/weir/internal/circuit"
+	"github.com/weir-go/weir/internal/share"
 )
 
 // errClosed is the error of calls on a closed Client.
@@ -67,8 +67,8 @@ type Client struct {
 	work group // all goroutines but those of returns
 
 	batcher batcher
-	circuit circuit
-	learnt  learnt
+	circuit circuit.Breaker
+	limits  *share.Limits
 	leases  leases
 	returns returns
 	counts  counters
@@ -85,11 +85,9 @@ func New(cfg Config) (*Client, error) {
 	c := &Client{
 		cfg: cfg.withDefaults(), base: strings.TrimRight(cfg.URL, "/"), http: new(http.Client),
 		header:  http.Header{"Accept": {"application/json"}},
-		batcher: batcher{parts: make(chan struct{}, maxParts), refused: bounded[refusal]{}},
-		learnt:  learnt{at: bounded[time.Time]{}},
+		batcher: batcher{parts: make(chan struct{}, maxParts), refused: map[string]refusal{}},
 		leases: leases{
-			renewals: make(chan struct{}, maxRenewals), single: make(chan struct{}, 1),
-			held: map[*lease]struct{}{}, units: map[string]int{}, limits: bounded[int]{},
+			renewals: make(chan struct{}, maxRenewals), single: make(chan struct{}, 1), held: map[*lease]struct{}{},
 		},
 		returns: returns{queue: make(chan struct{}, maxReturns), senders: make(chan struct{}, maxSenders)},
 		ended:   make(chan struct{}),
@@ -100,7 +98,7 @@ func New(cfg Config) (*Client, error) {
 		c.header["Authorization"] = []string{"Bearer " + cfg.Token}
 	}
 	var err error
-	if c.learnt.limits, err = keyed.New[string](c.cfg.LocalQuota, keyed.Config{NoTop: true}); err != nil {
+	if c.limits, err = share.New(c.cfg.Share, c.cfg.LocalQuota); err != nil {
 		return nil, err
 	}
 	if cfg.HTTP != nil {
@@ -111,14 +109,6 @@ func New(cfg Config) (*Client, error) {
 	c.http.Timeout = 0
 	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return c, nil
-}
-
-// start runs f in a goroutine or, if the Client is closed, in this one: then its
-// requests fail at once.
-func (c *Client) start(f func()) {
-	if !c.work.start(f) {
-		f()
-	}
 }
 
 // A group runs goroutines until it is closed.
@@ -166,10 +156,10 @@ func leave(places chan struct{}) { <-places }
 // maxClosing bounds the time in which Close returns costs and leases.
 const maxClosing = time.Second
 
-// Close rejects all calls with weir.Closed from then on, including calls that wait.
-// It ends the contexts of all Held, and returns the leases to the server, for at most
-// a second and only if the server is not away. It returns when all goroutines have
-// ended. Permits may be released after it, without effect. Its error is nil.
+// Close rejects all calls with weir.Closed, including calls that wait. It ends the
+// contexts of all Held, and returns the leases, for at most a second and only if the
+// server is not away. It returns when all goroutines have ended. Permits may be
+// released after it, without effect. Its error is nil.
 func (c *Client) Close() error {
 	if !c.work.close() {
 		<-c.ended

@@ -61,17 +61,16 @@ type Config struct {
 	Away Away
 	// Share is the part of each limit that this Client may use while the server is
 	// away (Local): a quarter for each of four equal replicas, for example. If
-	// zero, 1. Each key gets this share, even keys that have one bucket together
-	// at the server (per: rule), which the server does not tell: if ten such keys
-	// are in use, use a tenth of the share, or Deny.
+	// zero, 1. Keys that share a bucket at the server (per: rule) get this share each,
+	// because the server does not tell: for ten such keys, use a tenth, or Deny.
 	Share float64
 	// LocalQuota is the quota of each key while the server is away (Local), if the
 	// server has not told the limit of the key. If zero, there is no limit.
 	LocalQuota gcra.Quota
 	// OnAway, if not nil, is called with the reason when the Client considers the
-	// server away, and with nil when it is back. It is called once per change, not
-	// concurrently; a change that is over before the previous call returns is
-	// skipped. It must not call Close.
+	// server away, and with nil when it is back: once per change, not concurrently.
+	// A change that is over before the previous call returns is skipped. OnAway must
+	// not call Close.
 	OnAway func(err error)
 }
 

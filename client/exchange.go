@@ -22,9 +22,9 @@ type call struct {
 	path   string // escaped, with the query
 	body   []byte
 	most   int64 // bytes of the answer, if more than maxAnswer
-	// check returns why an answer with status 200 is not valid. If nil, any JSON object
+	// check reports whether an answer with status 200 is valid. If nil, any JSON object
 	// is valid, and the circuit learns nothing from it.
-	check func(*reply) error
+	check func(*reply) bool
 }
 
 // maxAnswer bounds an answer to one ask, in bytes.
@@ -47,8 +47,8 @@ func (c *Client) exchange(ctx context.Context, q *call) (reply, error) {
 		c.counts.failures.Add(1)
 		failure = err
 	}
-	if c.circuit.note(time.Now(), failure) {
-		c.start(func() { c.circuit.tell(c.cfg.OnAway) })
+	if c.circuit.Note(time.Now(), failure) {
+		c.work.start(func() { c.circuit.Tell(c.cfg.OnAway) })
 	}
 	return r, err
 }
@@ -72,11 +72,11 @@ func (c *Client) roundTrip(ctx context.Context, q *call) (reply, error) {
 		request.Header.Set("Content-Type", "application/json")
 	}
 	resp, err := c.http.Do(request)
-	if err != nil {
-		return reply{}, fmt.Errorf("client: %w", err)
+	var body []byte
+	if err == nil {
+		defer resp.Body.Close()
+		body, err = io.ReadAll(io.LimitReader(resp.Body, max(q.most, maxAnswer))) // a longer answer is cut, and then malformed
 	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, max(q.most, maxAnswer))) // a longer answer is cut, and then malformed
 	if err != nil {
 		return reply{}, fmt.Errorf("client: %w", err)
 	}
@@ -120,8 +120,8 @@ var errGarbage = errors.New("client: not an answer of weir serve")
 func (q *call) decode(status int, body []byte) (r reply, err error) {
 	err = json.Unmarshal(body, &r)
 	if status == http.StatusOK {
-		if err == nil && q.check != nil {
-			err = q.check(&r)
+		if err == nil && q.check != nil && !q.check(&r) {
+			err = fmt.Errorf("%.*q", maxMessage, body)
 		}
 		if err != nil {
 			return reply{}, fmt.Errorf("%w: %w", errGarbage, err)
@@ -156,7 +156,7 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("client: %d %s: %s", e.Status, http.StatusText(e.Status), e.message)
 }
 
-// maxMessage bounds the message of a StatusError, in bytes.
+// maxMessage bounds the part of an answer that an error has, in bytes.
 const maxMessage = 200
 
 // isPerKey reports whether a single ask may have caused the refusal of a batch.

@@ -88,10 +88,8 @@ type leases struct {
 	renewals chan struct{} // of capacity maxRenewals; has an element per renewal
 	single   chan struct{} // of capacity 1; has an element per renewal while the server is away
 
-	mu     sync.Mutex // guards what follows, and the timers
-	held   map[*lease]struct{}
-	units  map[string]int // held, by key
-	limits bounded[int]   // that the server has named last, by key
+	mu   sync.Mutex // guards what follows, and the timers
+	held map[*lease]struct{}
 }
 
 // A lease is units of a key that the server has granted or, if id is empty, that the
@@ -124,7 +122,8 @@ func (c *Client) lease(ctx context.Context, key string, n int, cancel context.Ca
 		return nil, impatient(err, own, weir.OverLimit)
 	}
 	l := &lease{c: c, key: key, id: a.LeaseID, n: n, token: a.Token, cancel: cancel}
-	l.hold(a.Limit)
+	c.limits.Granted(key, n, a.Limit)
+	l.hold()
 	waited := max(a.WaitedMS.duration()-time.Millisecond, 0) // it is rounded up
 	l.last(asked.Add(waited), a.TTLMS)
 	if c.ctx.Err() != nil { // Close may have returned all leases already
@@ -136,35 +135,26 @@ func (c *Client) lease(ctx context.Context, key string, n int, cancel context.Ca
 
 // leaseLocally decides about a lease while the server is away.
 func (c *Client) leaseLocally(key string, n int) (*lease, error) {
-	l := &lease{c: c, key: key, n: n, cancel: func(error) {}}
-	ok := c.cfg.Away != Deny && l.hold(0)
+	ok := c.cfg.Away != Deny && c.limits.Enter(key, n)
 	c.countLocal(ok)
 	switch {
-	case ok:
-		return l, nil
 	case c.cfg.Away == Deny:
 		return nil, c.rejectAway()
+	case !ok:
+		return nil, weir.Reject(weir.OverLimit, 0)
 	}
-	return nil, weir.Reject(weir.OverLimit, 0)
+	l := &lease{c: c, key: key, n: n, cancel: func(error) {}}
+	l.hold()
+	return l, nil
 }
 
-// hold adds the lease to those that are held. It learns the limit from the server's
-// grant. Without a grant, it reports false if the Client's part of the last limit
-// does not allow the lease.
-func (l *lease) hold(limit int) bool {
-	k, cfg := &l.c.leases, &l.c.cfg
+// hold adds the lease to those that are held.
+func (l *lease) hold() {
+	k := &l.c.leases
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if l.id != "" {
-		k.limits.put(l.key, limit)
-	} else if limit = k.limits[l.key]; cfg.Away == Local && limit > 0 &&
-		k.units[l.key]+l.n > max(int(float64(limit)*cfg.Share), 1) {
-		return false
-	}
 	l.owner = l
 	k.held[l] = struct{}{}
-	k.units[l.key] += l.n
-	return true
 }
 
 // drop takes the lease out of those that are held, and reports whether it was held.
@@ -176,9 +166,7 @@ func (l *lease) drop() bool {
 		return false
 	}
 	delete(k.held, l)
-	if k.units[l.key] -= l.n; k.units[l.key] == 0 {
-		delete(k.units, l.key)
-	}
+	l.c.limits.Leave(l.key, l.n)
 	if l.timer != nil {
 		l.timer.Stop()
 	}
@@ -198,19 +186,18 @@ func (l *lease) renewAt(at time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if _, held := k.held[l]; held {
-		l.timer = time.AfterFunc(time.Until(at), func() { l.c.start(l.renew) })
+		l.timer = time.AfterFunc(time.Until(at), func() { l.c.work.start(l.renew) })
 	}
 }
 
 // renew has the lease last longer, tries again soon if that fails, and tells the
 // holder if the lease is lost.
 func (l *lease) renew() {
-	asked, ttl, err := l.extend()
+	err := l.extend()
 	refused, _ := err.(*StatusError)
 	now := time.Now()
 	switch {
 	case err == nil:
-		l.last(asked, ttl)
 	case refused != nil && refused.Status == http.StatusNotFound, !now.Before(l.expires):
 		if l.drop() {
 			l.c.counts.lost.Add(1)
@@ -223,27 +210,30 @@ func (l *lease) renew() {
 
 // extend asks the server to let the lease last. It lasts from when it was asked, at
 // least.
-func (l *lease) extend() (asked time.Time, ttl millis, err error) {
+func (l *lease) extend() error {
 	c, k := l.c, &l.c.leases
 	ctx, stop := context.WithDeadline(c.ctx, l.expires)
 	defer stop()
 	if !enter(ctx, k.renewals) {
-		return asked, 0, errLate
+		return errLate
 	}
 	defer leave(k.renewals)
-	if c.circuit.open.Load() {
+	if c.circuit.Open() {
 		if !enter(ctx, k.single) {
-			return asked, 0, errLate
+			return errLate
 		}
 		defer leave(k.single)
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
 	defer cancel()
-	asked = time.Now()
+	asked := time.Now()
 	r, err := c.exchange(ctx, &call{
 		method: http.MethodPost, path: target("lease", l.key, l.id) + "?ttl=" + milliseconds(l.ttl), check: isLease,
 	})
-	return asked, r.TTLMS, err
+	if err == nil {
+		l.last(asked, r.TTLMS)
+	}
+	return err
 }
 
 // Use does nothing: a unit in flight is a unit, whatever it costs.

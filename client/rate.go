@@ -14,10 +14,9 @@ import (
 // If the server does not answer in time, Config.Away decides. The error is the error
 // of ctx if that ended first, a *StatusError if the server does not accept the
 // request, or a *weir.Rejection, weir.Closed, if the Client is closed or the server
-// is shutting down. An invalid key, or n above math.MaxInt32, is also an error. The
-// Decision's ResetAfter is not known, and zero. Take panics if n < 0.
+// is shutting down. An invalid key, or n above math.MaxInt32, is also an error.
+// ResetAfter is not known, and zero. Take panics if n < 0.
 func (c *Client) Take(ctx context.Context, key string, n int) (weir.Decision, error) {
-	check(n)
 	key, err := clean(key, n)
 	if err != nil {
 		return weir.Decision{}, err
@@ -30,12 +29,6 @@ func (c *Client) Take(ctx context.Context, key string, n int) (weir.Decision, er
 		return weir.Decision{}, err
 	}
 	return a.decision(), nil
-}
-
-func check(n int) {
-	if n < 0 {
-		panic("client: negative cost")
-	}
 }
 
 // ask asks for tokens without a wait. If the server does not answer in time, the
@@ -59,13 +52,12 @@ type limiter struct {
 }
 
 func (l limiter) Acquire(ctx context.Context, n int) (weir.Permit, error) {
-	check(n)
-	if n == 0 {
-		return weir.Permit{}, ctx.Err()
-	}
 	key, err := clean(l.key, n)
-	if err != nil {
+	switch {
+	case err != nil:
 		return weir.Permit{}, err
+	case n == 0:
+		return weir.Permit{}, ctx.Err()
 	}
 	return l.acquire(l.c, ctx, key, n)
 }
@@ -128,11 +120,14 @@ func (c *Client) wait(ctx context.Context, a *ask, wait time.Duration, q *call) 
 		return answer{}, weir.Reject(weir.QueueFull, 0)
 	}
 	asking, stop := context.WithTimeout(c.ctx, wait+c.cfg.Timeout)
-	c.start(func() {
+	if !c.work.start(func() {
 		defer stop()
 		r, err := c.exchange(asking, q)
 		c.answer(a, result{r.answer, err})
-	})
+	}) {
+		stop()
+		return answer{}, errClosed
+	}
 	got, err := c.await(ctx, a, 0)
 	if err == context.Canceled {
 		stop()

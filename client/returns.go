@@ -54,16 +54,16 @@ func (c *Client) giveBack(q *call) {
 func (c *Client) sendReturn(q *call) {
 	r := &c.returns
 	defer leave(r.queue)
+	err := errAway
 	if enter(r.ctx, r.senders) {
 		defer leave(r.senders)
 		ctx, cancel := context.WithTimeout(r.ctx, c.cfg.Timeout)
 		defer cancel()
-		if !c.circuit.open.Load() {
-			if _, err := c.exchange(ctx, q); err == nil {
-				c.counts.returned.Add(1)
-				return
-			}
+		if !c.circuit.Open() {
+			_, err = c.exchange(ctx, q)
 		}
 	}
-	c.counts.dropped.Add(1)
+	if err != nil {
+		c.counts.dropped.Add(1)
+	}
 }

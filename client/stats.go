@@ -5,7 +5,7 @@ import "sync/atomic"
 type counters struct {
 	requests, failures, late  atomic.Uint64
 	localAllowed, localDenied atomic.Uint64
-	returned, dropped, lost   atomic.Uint64
+	dropped, lost             atomic.Uint64
 	waiting                   atomic.Int64
 }
 
@@ -21,11 +21,10 @@ type Stats struct {
 	// LocalAllowed and LocalDenied are the calls, for tokens and for leases, that
 	// the Client decided itself.
 	LocalAllowed, LocalDenied uint64
-	// Returned are the costs and the leases that were reported to the server,
-	// Dropped the ones that could not be. Their tokens return with time, and their
-	// leases expire.
-	Returned, Dropped uint64
-	Lost              uint64 // leases that expired, or that the server no longer knew
+	// Dropped are the costs and the leases that could not be reported to the server.
+	// Their tokens return with time, and their leases expire.
+	Dropped uint64
+	Lost    uint64 // leases that expired, or that the server no longer knew
 }
 
 // Stats returns the state and the counts. They are read one after the other.
@@ -35,9 +34,9 @@ func (c *Client) Stats() Stats {
 	held := len(c.leases.held)
 	c.leases.mu.Unlock()
 	return Stats{
-		Away: c.circuit.open.Load(), Waiting: int(n.waiting.Load()), Leases: held,
+		Away: c.circuit.Open(), Waiting: int(n.waiting.Load()), Leases: held,
 		Requests: n.requests.Load(), Failures: n.failures.Load(), Late: n.late.Load(),
 		LocalAllowed: n.localAllowed.Load(), LocalDenied: n.localDenied.Load(),
-		Returned: n.returned.Load(), Dropped: n.dropped.Load(), Lost: n.lost.Load(),
+		Dropped: n.dropped.Load(), Lost: n.lost.Load(),
 	}
 }

@@ -1,7 +1,6 @@
 package client
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -19,8 +18,12 @@ const maxKey = 1024
 const maxCost = math.MaxInt32
 
 // clean returns the key as the server uses it, or an error if the key or n is not
-// valid. The check is here because one invalid ask would fail its whole batch.
+// valid. The check is here because one invalid ask would fail its whole batch. It
+// panics if n < 0.
 func clean(key string, n int) (string, error) {
+	if n < 0 {
+		panic("client: negative cost")
+	}
 	k := strings.TrimSpace(key)
 	switch {
 	case k == "" || len(k) > maxKey:
@@ -46,12 +49,12 @@ type reply struct {
 
 // An answer is the server's result for one ask or one lease.
 type answer struct {
-	OK           bool    `json:"ok"`
-	Remaining    int     `json:"remaining"`
-	ID           string  `json:"request_id"`
-	Reason       string  `json:"reason"`
-	RetryAfterMS *millis `json:"retry_after_ms"`
-	WaitedMS     millis  `json:"waited_ms"`
+	OK           bool   `json:"ok"`
+	Remaining    int    `json:"remaining"`
+	ID           string `json:"request_id"`
+	Reason       string `json:"reason"`
+	RetryAfterMS millis `json:"retry_after_ms"`
+	WaitedMS     millis `json:"waited_ms"`
 
 	LeaseID string `json:"lease_id"`
 	Token   uint64 `json:"token"`
@@ -59,31 +62,11 @@ type answer struct {
 	Limit   int    `json:"limit"`
 }
 
-// isGrant checks the answer to a request for tokens that waited.
-func isGrant(r *reply) error {
-	if r.ID == "" {
-		return errors.New("no request_id")
-	}
-	return nil
-}
+// isGrant reports whether a reply grants tokens.
+func isGrant(r *reply) bool { return r.ID != "" }
 
-// isLease checks the answer to a request for a lease.
-func isLease(r *reply) error {
-	if r.LeaseID == "" || r.TTLMS <= 0 {
-		return errors.New("no lease_id or ttl_ms")
-	}
-	return nil
-}
-
-// isBatch returns the check of the answer to a batch of asks.
-func isBatch(asks int) func(*reply) error {
-	return func(r *reply) error {
-		if len(r.Results) != asks {
-			return fmt.Errorf("%d results for %d requests", len(r.Results), asks)
-		}
-		return nil
-	}
-}
+// isLease reports whether a reply grants a lease.
+func isLease(r *reply) bool { return r.LeaseID != "" && r.TTLMS > 0 }
 
 func (a *answer) decision() weir.Decision {
 	d := weir.Decision{OK: a.OK, Remaining: a.Remaining}
@@ -95,13 +78,10 @@ func (a *answer) decision() weir.Decision {
 
 // retryAfter returns the wait until a retry, weir.Never if no retry can succeed.
 func (a *answer) retryAfter() time.Duration {
-	switch {
-	case a.RetryAfterMS != nil:
-		return a.RetryAfterMS.duration()
-	case a.Reason == weir.OverBurst.String():
+	if a.RetryAfterMS == 0 && a.Reason == weir.OverBurst.String() {
 		return weir.Never
 	}
-	return 0
+	return a.RetryAfterMS.duration()
 }
 
 // rejection returns a denial as an error. A newer server may have reasons that this

@@ -3,13 +3,11 @@ package client
 import (
 	"encoding/json"
 	"errors"
-	"math"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/gcra"
 )
 
 func TestRefused(t *testing.T) {
@@ -58,79 +56,6 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-func TestTightest(t *testing.T) {
-	for _, tt := range []struct {
-		rule  string
-		lines []string
-		share float64
-		want  gcra.Quota // zero: none
-	}{
-		{"one policy", []string{`"a";q=100;w=60`}, 1, gcra.Per(100, time.Minute, 100)},
-		{"a share of it", []string{`"a";q=100;w=10`}, 0.25, gcra.Per(25, 10*time.Second, 25)},
-		{"one token at least", []string{`"a";q=3;w=3`}, 0.25, gcra.PerSecond(0.25, 1)},
-		{"the lowest rate, and the least burst", []string{`"a";q=10;w=1, "b";q=100;w=100`}, 1, gcra.PerSecond(1, 10)},
-		{"of all lines", []string{`"a";q=10;w=1`, `"b";q=5;w=1;pk=:cHJn:`}, 1, gcra.PerSecond(5, 5)},
-		{"units of its own are passed over", []string{`"a";q=10;w=1, "b";q=5;w=1;qu="content-bytes"`}, 1, gcra.PerSecond(10, 10)},
-		{"without a window nothing comes back", []string{`"a";q=10;w=1, "b";q=5`}, 1, gcra.PerSecond(0, 5)},
-		{"a share of what does not come back", []string{`"b";q=5`}, 0.5, gcra.PerSecond(0, 2)},
-		{"none", nil, 1, gcra.Quota{}},
-		{"none that counts", []string{`"b";q=5;w=1;qu="content-bytes"`}, 1, gcra.Quota{}},
-		{"malformed", []string{`"a";q=10;w=1, q=`}, 1, gcra.Quota{}},
-		{"an inner list", []string{`("a");q=10;w=1`}, 1, gcra.Quota{}},
-		{"no quota", []string{`"a";w=1`}, 1, gcra.Quota{}},
-		{"a fraction", []string{`"a";q=1.5;w=1`}, 1, gcra.Quota{}},
-		{"a window of nothing", []string{`"a";q=1;w=0`}, 1, gcra.Quota{}},
-		{"too long", []string{`"` + strings.Repeat("a", 4<<10) + `";q=1;w=1`}, 1, gcra.Quota{}},
-	} {
-		t.Run(tt.rule, func(t *testing.T) {
-			got, ok := tightest(tt.lines, tt.share)
-			if ok != (tt.want != gcra.Quota{}) || got.Burst() != tt.want.Burst() || math.Abs(got.Rate()-tt.want.Rate()) > 1e-9 {
-				t.Errorf("got %v/s, burst %d; want %v/s, burst %d", got.Rate(), got.Burst(), tt.want.Rate(), tt.want.Burst())
-			}
-		})
-	}
-}
-
-// limits returns the learnt limits of a Client without LocalQuota.
-func limits(t *testing.T) *learnt {
-	t.Helper()
-	c, err := New(Config{URL: "http://127.0.0.1:1"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &c.learnt
-}
-
-// The number of learnt limits is bounded, and an unchanged limit keeps its tokens.
-func TestLearntIsBounded(t *testing.T) {
-	l := limits(t)
-	now := time.Unix(0, 0)
-	q := gcra.Per(1, time.Hour, 1)
-	for i := range maxKeys + 100 {
-		l.put(now, string(rune(i+1)), &q)
-	}
-	if len(l.at) != maxKeys {
-		t.Errorf("%d keys", len(l.at))
-	}
-	limited := 0
-	for i := range maxKeys + 100 {
-		if quota := l.limits.QuotaFor(string(rune(i + 1))); !quota.Unlimited() {
-			limited++
-		}
-	}
-	if limited != maxKeys {
-		t.Errorf("%d keys have a limit", limited)
-	}
-	l.put(now, "a key", &q)
-	l.limits.Take("a key", 1)
-	if l.put(now, "a key", &q); l.limits.Allow("a key") {
-		t.Error("the same quota, other tokens")
-	}
-	if l.put(now, "a key", nil); !l.limits.Allow("a key") {
-		t.Error("there is no limit any more, and yet a denial")
-	}
-}
-
 // Refusals are bounded, and end.
 func TestRefusalsAreBounded(t *testing.T) {
 	c, err := New(Config{URL: "http://127.0.0.1:1"})
@@ -138,19 +63,21 @@ func TestRefusalsAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	r := c.batcher.refused
-	for i := range maxKeys + 100 {
-		r.put(string(rune(i+1)), refusal{errGarbage, time.Now().Add(time.Hour)})
+	b := &c.batcher
+	for i := range 2 * maxRefused {
+		if b.refuse(string(rune(i+1)), errGarbage); len(b.refused) != i%maxRefused+1 {
+			t.Fatalf("%d keys", len(b.refused))
+		}
 	}
-	if len(r) != maxKeys {
-		t.Errorf("%d keys", len(r))
+	if err := c.enqueue(newAsk("", 1)); err != nil {
+		t.Errorf("%v: want the oldest refusal forgotten", err)
 	}
-	r.put("a key", refusal{errGarbage, time.Now().Add(time.Hour)})
+	b.refuse("a key", errGarbage)
 	if err := c.enqueue(newAsk("a key", 1)); err != errGarbage {
 		t.Errorf("%v: want the refusal", err)
 	}
-	r.put("a key", refusal{errGarbage, time.Now()})
-	if err := c.enqueue(newAsk("a key", 1)); err != nil || len(r) != maxKeys-1 {
+	b.refused["a key"] = refusal{errGarbage, time.Now()}
+	if err := c.enqueue(newAsk("a key", 1)); err != nil || len(b.refused) != 0 {
 		t.Errorf("%v: a refusal that is over is remembered", err)
 	}
 }
@@ -197,7 +124,7 @@ func TestHoldersStopFirst(t *testing.T) {
 					t.Error("it has been given back before")
 				}
 			}}
-			l.hold(1)
+			l.hold()
 			end(l)
 			if n := len(c.returns.queue); !ended || n != 1 {
 				t.Errorf("told: %v; given back %d times", ended, n)
@@ -248,7 +175,7 @@ func FuzzAnswers(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body []byte, asks, status int) {
 		asks &= 0xff
-		if r, err := (&call{check: isBatch(asks)}).decode(200, body); err == nil {
+		if r, err := (&call{check: func(r *reply) bool { return len(r.Results) == asks }}).decode(200, body); err == nil {
 			if len(r.Results) != asks {
 				t.Errorf("%d answers to %d asks", len(r.Results), asks)
 			}
@@ -279,19 +206,6 @@ func FuzzAnswers(f *testing.F) {
 			if len(err.message) > maxMessage || status < 300 || status >= 500 {
 				t.Errorf("%+v", err)
 			}
-		}
-	})
-}
-
-func FuzzTightest(f *testing.F) {
-	f.Add(`"a";q=10;w=1, "b";q=5;w=1;pk=:cHJn:`, 0.5)
-	f.Add(`"a";q=999999999999999;w=1`, 1.0)
-	f.Fuzz(func(t *testing.T, line string, share float64) {
-		if !(share > 0 && share <= 1) {
-			return
-		}
-		if q, ok := tightest([]string{line}, share); ok && (q.Burst() < 0 || !(q.Rate() >= 0) || q.Unlimited()) {
-			t.Errorf("%q: %v/s, burst %d", line, q.Rate(), q.Burst())
 		}
 	})
 }

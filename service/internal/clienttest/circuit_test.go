@@ -92,7 +92,7 @@ func TestWhatAnybodySaysIsNoSignOfLife(t *testing.T) {
 		p.Use(1)
 		p.Release(weir.Success)
 		synctest.Wait()
-		check(t, "returned", c.Stats().Returned, 2)
+		check(t, "dropped", c.Stats().Dropped, 0)
 		check(t, "away after two", c.Stats().Away, false)
 		takes(t, c, "a", 1, 1)
 		check(t, "away after three", c.Stats().Away, true)

@@ -191,7 +191,8 @@ func TestCostsAreBounded(t *testing.T) {
 		p.Use(math.MaxInt)
 		p.Release(weir.Success)
 		synctest.Wait()
-		check(t, "told", c.Stats().Returned, 1)
+		check(t, "told", s.requests("POST /rate/a/"), 1)
+		check(t, "dropped", c.Stats().Dropped, 0)
 	})
 }
 
