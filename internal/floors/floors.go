@@ -37,7 +37,7 @@ const (
 var packages = map[string]floor{
 	"":     words,
 	"gcra": pure, "internal/window": pure, "limit": pure, "internal/codel": pure, "internal/autolimit": pure, "internal/elasticity": pure, "internal/servicetime": pure, "internal/gate": pure, "internal/adaptive": pure, "internal/pacing": pure, "internal/ratelimitfield": pure,
-	"service/internal/lab/pace": pure, "service/internal/lab/trace": pure, "service/internal/lab/dist": pure, "service/internal/lab/windowed": pure,
+	"service/internal/lab/pace": pure, "service/internal/lab/trace": pure, "service/internal/lab/dist": pure, "service/internal/lab/windowed": pure, "service/internal/lab/table": words,
 	"rate": shells, "inflight": shells, "codel": shells, "flight": shells, "cache": shells, "keyed": shells, "shape": shells,
 	"throttle": shells, "internal/keyedtable": shells, "internal/pagetable": pure, "internal/heap": words, "internal/outcome": words, "internal/waitq": shells, "internal/siphash": shells, "internal/topk": shells,
 	"httplimit": edges, "httpclient": edges, "httpcache": edges, "client": edges,

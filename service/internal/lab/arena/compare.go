@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"slices"
+
+	"github.com/weir-go/weir/service/internal/lab/table"
 )
 
 // A Comparison compares the goodput of one policy with that of the best of the
@@ -109,13 +111,13 @@ func (r Result) CompareTable(w io.Writer, policy string) error {
 			rows = append(rows, append(row, three(shares[line.Row].Share), shares[line.Row].Best+mark))
 		}
 	}
-	align(out, rows, 0, len(rows[0])-1)
+	table.Write(out, rows, 0, len(rows[0])-1)
 	rows = [][]string{{"mode", "cells", policy + " / best, mean", fmt.Sprintf("below %v", poor), "worst", ""}}
 	for _, m := range c.Modes {
 		rows = append(rows, []string{cmp.Or(m.Group, "–"), fmt.Sprint(m.Cells), three(m.Share), fmt.Sprint(m.Below), three(m.Worst), m.In})
 	}
 	fmt.Fprintln(out)
-	align(out, rows, 0, 5)
+	table.Write(out, rows, 0, 5)
 	fmt.Fprintf(out, "\n%s / best is its goodput / that of the best of the others, the knee included; in a mean each counts for at most 1\n", policy)
 	return out.Flush()
 }

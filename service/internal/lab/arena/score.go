@@ -170,21 +170,14 @@ func median(all []time.Duration) time.Duration {
 	return all[(len(all)-1)/2]
 }
 
-// boundless is a limit that is none.
-const boundless = 1 << 30
-
 // limitOf is the mean limit of the first guard over the second half of a run.
 func limitOf(res sim.Result) float64 {
 	for i := range res.Layers {
 		if res.Layers[i].Guard == nil {
 			continue
 		}
-		sum, half := 0.0, res.Series[len(res.Series)/2:]
-		for _, st := range half {
-			sum += float64(st.Layers[i].Limit) / float64(len(half))
-		}
-		if sum < boundless {
-			return sum
+		if limit, _ := res.MeanState(i); limit < sim.Unlimited {
+			return limit
 		}
 	}
 	return 0

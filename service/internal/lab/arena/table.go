@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
+
+	"github.com/weir-go/weir/service/internal/lab/table"
 )
 
 // Table writes the leaderboard, the matrix, and where the policy that leads is
@@ -25,10 +25,10 @@ func (r Result) Table(w io.Writer) error {
 		case st.SlowestIn != "":
 			recovery = seconds(st.Slowest)
 		}
-		rows = append(rows, []string{star(st), three(st.Score), three(st.Worst), st.WorstIn, percent(st.Goodput), percent(st.WorstShare), st.ShareIn,
+		rows = append(rows, []string{star(st), three(st.Score), three(st.Worst), st.WorstIn, table.Percent(st.Goodput), table.Percent(st.WorstShare), st.ShareIn,
 			two(st.P99Share), recovery, st.SlowestIn})
 	}
-	align(out, rows, 0, 3, 6, 9)
+	table.Write(out, rows, 0, 3, 6, 9)
 	fmt.Fprintln(out)
 
 	r.scores(out)
@@ -63,7 +63,7 @@ func (r Result) scores(out *bufio.Writer) {
 			rows = append(rows, row)
 		}
 	}
-	align(out, rows, 0)
+	table.Write(out, rows, 0)
 }
 
 // star marks the policies outside.
@@ -84,7 +84,7 @@ func (r Result) legend(out *bufio.Writer) {
 		}
 		rows = append(rows, []string{p.Name, about})
 	}
-	align(out, rows, 0, 1)
+	table.Write(out, rows, 0, 1)
 	if slices.ContainsFunc(r.policies, func(p Policy) bool { return p.Outside }) {
 		fmt.Fprintln(out, "\n* is told the knee: shown to see what that is worth, and not compared with")
 	}
@@ -107,7 +107,7 @@ func (r Result) losses(out *bufio.Writer) {
 	}
 	if len(rows) > 1 {
 		fmt.Fprintln(out)
-		align(out, rows, 0, 1, 3)
+		table.Write(out, rows, 0, 1, 3)
 	}
 }
 
@@ -181,9 +181,9 @@ func (r Result) Detail(w io.Writer) error {
 				even = two(c.Even)
 			}
 			rows = append(rows, []string{c.Policy, three(c.Score), three(c.Goodput), three(c.Latency), three(c.Recovery), three(c.Reject), three(c.Fairness),
-				one(c.GoodputRPS), percent(c.Goodput), percent(c.WorstShare), millis(c.MeanLatency), millis(c.P99), recovered, millis(c.RejectP50), limit, even})
+				one(c.GoodputRPS), table.Percent(c.Goodput), table.Percent(c.WorstShare), millis(c.MeanLatency), millis(c.P99), recovered, millis(c.RejectP50), limit, even})
 		}
-		align(out, rows, 0)
+		table.Write(out, rows, 0)
 	}
 	return out.Flush()
 }
@@ -202,41 +202,8 @@ func (r Result) knowledge() string {
 	return "guards do not see the callers' deadlines"
 }
 
-func one(x float64) string           { return strconv.FormatFloat(x, 'f', 1, 64) }
-func two(x float64) string           { return strconv.FormatFloat(x, 'f', 2, 64) }
-func three(x float64) string         { return strconv.FormatFloat(x, 'f', 3, 64) }
-func percent(x float64) string       { return one(100*x) + " %" }
+func one(x float64) string           { return table.Fixed(x, 1) }
+func two(x float64) string           { return table.Fixed(x, 2) }
+func three(x float64) string         { return table.Fixed(x, 3) }
 func seconds(d time.Duration) string { return one(d.Seconds()) + " s" }
-func millis(d time.Duration) string {
-	return strconv.FormatFloat(d.Seconds()*1000, 'f', 0, 64) + " ms"
-}
-
-// align writes a table: numbers to the right, and the columns of texts to the
-// left.
-func align(out *bufio.Writer, rows [][]string, texts ...int) {
-	widths := make([]int, len(rows[0]))
-	for _, row := range rows {
-		for k, cell := range row {
-			widths[k] = max(widths[k], utf8.RuneCountInString(cell))
-		}
-	}
-	left := make([]bool, len(widths))
-	for _, k := range texts {
-		left[k] = true
-	}
-	for _, row := range rows {
-		line := ""
-		for k, cell := range row {
-			pad := strings.Repeat(" ", widths[k]-utf8.RuneCountInString(cell))
-			if k > 0 {
-				line += "  "
-			}
-			if left[k] {
-				line += cell + pad
-			} else {
-				line += pad + cell
-			}
-		}
-		fmt.Fprintln(out, strings.TrimRight(line, " "))
-	}
-}
+func millis(d time.Duration) string  { return table.Fixed(d.Seconds()*1000, 0) + " ms" }

@@ -38,7 +38,7 @@ func (s *Sim) replicas(l *layer) (all []Replica, jain float64) {
 			r.Limit += float64(st.Layers[l.index].Limits[i])
 		}
 		r.Limit /= float64(max(len(half), 1))
-		if r.Limit > boundless {
+		if r.Limit > Unlimited {
 			r.Limit = 0
 		}
 		all = append(all, r)
@@ -50,9 +50,6 @@ func (s *Sim) replicas(l *layer) (all []Replica, jain float64) {
 	}
 	return all, jain
 }
-
-// boundless is a mean limit that counts as none.
-const boundless = 1e9
 
 // index returns Jain's index, (Σx)²/(n·Σx²); 0 if all are 0.
 func index(xs []float64) float64 {

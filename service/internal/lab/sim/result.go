@@ -100,6 +100,20 @@ type Point struct {
 	Busy, Queued             int   // of the station
 }
 
+// Unlimited is a mean limit above which there is none.
+const Unlimited = 1e9
+
+// MeanState returns the mean limit of a layer's guard, and the mean of what it has in
+// flight, over the second half of the series.
+func (r Result) MeanState(layer int) (limit, inflight float64) {
+	half := r.Series[len(r.Series)/2:]
+	for _, st := range half {
+		limit += float64(st.Layers[layer].Limit) / float64(len(half))
+		inflight += float64(st.Layers[layer].Inflight) / float64(len(half))
+	}
+	return limit, inflight
+}
+
 // Result returns the results so far.
 func (s *Sim) Result() Result {
 	m, sc := &s.meter, &s.scenario

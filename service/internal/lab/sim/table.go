@@ -2,214 +2,179 @@ package sim
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
-	"unicode/utf8"
+
+	"github.com/weir-go/weir/service/internal/lab/table"
 )
 
 // Table writes results as text: a line for each, and for its tenants, classes and layers
 // if there are several.
 func Table(w io.Writer, results []Result) error {
 	out := bufio.NewWriter(w)
-	rows := [][]string{{"variant", "offered/s", "goodput/s", "of oracle", "p50", "p95", "p99", "turned away", "timed out", "failed", "reject p99", "limit", "in flight"}}
+	rows := [][]string{slices.Concat([]string{"variant", "offered/s", "goodput/s", "of oracle"}, figureColumns,
+		[]string{"reject p99", "limit", "in flight"})}
 	for _, r := range results {
-		row := append([]string{named(r.Name)}, r.Figures.columns()...)
-		score := "–"
+		score, reject := "–", "–"
 		if r.Score > 0 {
-			score = percent(r.Score)
+			score = table.Percent(r.Score)
 		}
-		row = slices.Insert(row, 3, score)
-		reject := "–"
 		if r.Rejections.Count > 0 {
 			reject = short(r.Rejections.P99)
 		}
-		limit, inflight := r.guard()
-		rows = append(rows, append(row, reject, limit, inflight))
+		state := []string{"–", "–"}
+		if i := slices.IndexFunc(r.Layers, func(l Visits) bool { return l.Guard != nil }); i >= 0 {
+			state = r.guard(i)
+		}
+		rows = append(rows, slices.Concat([]string{cmp.Or(r.Name, "–"), number(r.Offered), number(r.Goodput), score},
+			r.Figures.columns(), []string{reject}, state))
 	}
-	align(out, rows)
-	for _, group := range []struct {
-		what    string
-		figures func(Result) []Figures
-	}{{"client", func(r Result) []Figures {
+	table.Write(out, rows, 0)
+
+	figures := slices.Concat([]string{"offered/s", "goodput/s"}, figureColumns)
+	section(out, results, append([]string{"client"}, figures...), func(r Result) (rows [][]string) {
 		if len(r.Tenants) == len(r.Clients) {
 			return nil // the tenants are the clients
 		}
-		return r.Clients
-	}}, {"tenant", Result.someTenants}, {"class", func(r Result) []Figures { return r.Classes }}} {
-		groups(out, results, group.what, group.figures)
-	}
-	layers(out, results)
-	instances(out, results)
+		return lines(r.Clients)
+	}, 0, 1)
+	section(out, results, slices.Insert(append([]string{"tenant"}, figures...), 3, "of fair share"), Result.tenants, 0, 1)
+	section(out, results, append([]string{"class"}, figures...), func(r Result) [][]string { return lines(r.Classes) }, 0, 1)
+	section(out, results, []string{"layer", "arrived/s", "ok", "busy", "inside", "time inside", "limit", "in flight"},
+		Result.layers, 0, 1)
+	section(out, results, []string{"layer", "instance", "weight", "admitted/s", "goodput/s", "limit"}, Result.instances, 0, 1, 2)
 	return out.Flush()
 }
 
-// instances writes a line for each instance of the guards that have several.
-func instances(out *bufio.Writer, results []Result) {
-	rows := [][]string{{"variant", "layer", "instance", "weight", "admitted/s", "goodput/s", "limit"}}
+// section writes a table with some rows for each result, if there are any.
+func section(out *bufio.Writer, results []Result, head []string, rowsOf func(Result) [][]string, texts ...int) {
+	rows := [][]string{append([]string{"variant"}, head...)}
 	for _, r := range results {
-		name := named(r.Name)
-		for _, l := range r.Layers {
-			for _, in := range l.Instances[:min(len(l.Instances), mostTenants)] {
-				limit := "none"
-				if in.Limit > 0 {
-					limit = number(in.Limit)
-				}
-				rows = append(rows, []string{name, l.Name, in.Name, number(in.Weight), number(in.Admitted), number(in.Goodput), limit})
-				name = ""
-			}
-			if len(l.Instances) > 0 {
-				note := fmt.Sprintf("Jain's index of equal instances %.3f", l.Jain)
-				if more := len(l.Instances) - mostTenants; more > 0 {
-					note += fmt.Sprintf(", %d more instances", more)
-				}
-				rows = append(rows, []string{"", note})
-			}
+		name := cmp.Or(r.Name, "–")
+		for _, row := range rowsOf(r) {
+			rows = append(rows, append([]string{name}, row...))
+			name = ""
 		}
 	}
-	if len(rows) > 1 {
-		fmt.Fprintln(out)
-		align(out, rows)
-	}
-}
-
-// mostTenants bounds the tenants, or instances, in a table.
-const mostTenants = 12
-
-func (r Result) someTenants() []Figures { return r.Tenants[:min(len(r.Tenants), mostTenants)] }
-
-// columns are offered, goodput, p50, p95, p99, rejected, timed out, failed.
-func (f Figures) columns() []string {
-	ended, rejected := uint64(0), uint64(0)
-	for label, n := range f.Outcomes {
-		ended += n
-		switch label {
-		case "ok", "failed", "timeout":
-		default:
-			rejected += n
-		}
-	}
-	share := func(n uint64) string {
-		if ended == 0 {
-			return "–"
-		}
-		return percent(float64(n) / float64(ended))
-	}
-	latencies := []string{"–", "–", "–"}
-	if f.Latency.Count > 0 {
-		latencies = []string{short(f.Latency.P50), short(f.Latency.P95), short(f.Latency.P99)}
-	}
-	return slices.Concat([]string{number(f.Offered), number(f.Goodput)}, latencies,
-		[]string{share(rejected), share(f.Outcomes["timeout"]), share(f.Outcomes["failed"])})
-}
-
-func groups(out *bufio.Writer, results []Result, what string, of func(Result) []Figures) {
-	fair := what == "tenant"
-	head := []string{"variant", what, "offered/s", "goodput/s", "p50", "p95", "p99", "turned away", "timed out", "failed"}
-	if fair {
-		head = slices.Insert(head, 4, "of fair share")
-	}
-	rows := [][]string{head}
-	for _, r := range results {
-		for i, f := range of(r) {
-			name := ""
-			if i == 0 {
-				name = named(r.Name)
-			}
-			row := append([]string{name, named(f.Name)}, f.columns()...)
-			if fair {
-				row = slices.Insert(row, 4, percent(f.FairShare))
-			}
-			rows = append(rows, row)
-		}
-		if fair && len(of(r)) > 0 {
-			note := fmt.Sprintf("Jain's index %.3f", r.Jain)
-			if more := len(r.Tenants) - mostTenants; more > 0 {
-				note += fmt.Sprintf(", %d more tenants", more)
-			}
-			rows = append(rows, []string{"", note})
-		}
-	}
-	if len(rows) > 1 {
-		fmt.Fprintln(out)
-		align(out, rows)
-	}
-}
-
-func layers(out *bufio.Writer, results []Result) {
-	rows := [][]string{{"variant", "layer", "arrived/s", "ok", "busy", "inside", "time inside", "limit", "in flight"}}
-	for _, r := range results {
-		if len(r.Layers) < 2 {
-			return
-		}
-		seconds := (r.Duration - r.Warmup).Seconds()
-		for i, l := range r.Layers {
-			name := ""
-			if i == 0 {
-				name = named(r.Name)
-			}
-			limit, inflight := r.layerGuard(i)
-			left := uint64(0)
-			for _, n := range l.Outcomes {
-				left += n
-			}
-			rows = append(rows, []string{name, l.Name, number(float64(l.Arrived) / seconds),
-				percent(float64(l.Outcomes["ok"]) / float64(max(left, 1))), number(l.Busy), number(l.Inside), short(l.Sojourn), limit, inflight})
-		}
+	if len(rows) == 1 {
+		return
 	}
 	fmt.Fprintln(out)
-	align(out, rows)
+	table.Write(out, rows, texts...)
 }
 
-// guard returns the mean limit and requests in flight over the second half of the run, of
-// the first layer with a guard.
-func (r Result) guard() (limit, inflight string) {
+// maxLines bounds the tenants of a result, or the instances of a layer, in a table.
+const maxLines = 12
+
+// footnote returns a row that follows the first of n items.
+func footnote(n int, items, label string, jain float64) []string {
+	text := fmt.Sprintf("%s %.3f", label, jain)
+	if more := n - maxLines; more > 0 {
+		text += fmt.Sprintf(", %d more %s", more, items)
+	}
+	return []string{text}
+}
+
+func (r Result) tenants() [][]string {
+	if len(r.Tenants) == 0 {
+		return nil
+	}
+	some := r.Tenants[:min(len(r.Tenants), maxLines)]
+	rows := lines(some)
+	for i, f := range some {
+		rows[i] = slices.Insert(rows[i], 3, table.Percent(f.FairShare))
+	}
+	return append(rows, footnote(len(r.Tenants), "tenants", "Jain's index", r.Jain))
+}
+
+func (r Result) layers() (rows [][]string) {
+	if len(r.Layers) < 2 {
+		return nil
+	}
+	seconds := (r.Duration - r.Warmup).Seconds()
 	for i, l := range r.Layers {
-		if l.Guard != nil {
-			return r.layerGuard(i)
+		left := uint64(0)
+		for _, n := range l.Outcomes {
+			left += n
+		}
+		good := float64(l.Outcomes["ok"]) / float64(max(left, 1))
+		rows = append(rows, append([]string{l.Name, number(float64(l.Arrived) / seconds), table.Percent(good),
+			number(l.Busy), number(l.Inside), short(l.Sojourn)}, r.guard(i)...))
+	}
+	return rows
+}
+
+func (r Result) instances() (rows [][]string) {
+	for _, l := range r.Layers {
+		for _, in := range l.Instances[:min(len(l.Instances), maxLines)] {
+			limit := "none"
+			if in.Limit > 0 {
+				limit = number(in.Limit)
+			}
+			rows = append(rows, []string{l.Name, in.Name, number(in.Weight), number(in.Admitted), number(in.Goodput), limit})
+		}
+		if len(l.Instances) > 0 {
+			rows = append(rows, footnote(len(l.Instances), "instances", "Jain's index of equal instances", l.Jain))
 		}
 	}
-	return "–", "–"
+	return rows
 }
 
-func (r Result) layerGuard(i int) (limit, inflight string) {
-	if r.Layers[i].Guard == nil || len(r.Series) == 0 {
-		return "–", "–"
+// lines returns a row for each of some groups of calls.
+func lines(groups []Figures) (rows [][]string) {
+	for _, f := range groups {
+		row := []string{cmp.Or(f.Name, "–"), number(f.Offered), number(f.Goodput)}
+		rows = append(rows, append(row, f.columns()...))
 	}
-	half := r.Series[len(r.Series)/2:]
-	l, n := 0.0, 0.0
-	for _, st := range half {
-		l += float64(st.Layers[i].Limit) / float64(len(half))
-		n += float64(st.Layers[i].Inflight) / float64(len(half))
-	}
-	if limit = number(l); l > 1e9 {
-		limit = "none"
-	}
-	return limit, number(n)
+	return rows
 }
 
-// named returns a name, or a dash.
-func named(s string) string {
-	if s == "" {
-		return "–"
+var figureColumns = []string{"p50", "p95", "p99", "turned away", "timed out", "failed"}
+
+// columns returns the cells of figureColumns.
+func (f Figures) columns() []string {
+	cells := []string{"–", "–", "–", "–", "–", "–"}
+	if f.Latency.Count > 0 {
+		cells[0], cells[1], cells[2] = short(f.Latency.P50), short(f.Latency.P95), short(f.Latency.P99)
 	}
-	return s
+	ended := uint64(0)
+	for _, n := range f.Outcomes {
+		ended += n
+	}
+	if ended > 0 {
+		out, failed := f.Outcomes["timeout"], f.Outcomes["failed"]
+		for i, n := range []uint64{ended - f.Outcomes["ok"] - out - failed, out, failed} {
+			cells[3+i] = table.Percent(float64(n) / float64(ended))
+		}
+	}
+	return cells
 }
 
-func percent(x float64) string { return strconv.FormatFloat(100*x, 'f', 1, 64) + " %" }
+// guard returns the mean limit and the mean requests in flight of a layer's guard over
+// the second half of the run.
+func (r Result) guard(layer int) []string {
+	if r.Layers[layer].Guard == nil {
+		return []string{"–", "–"}
+	}
+	limit, inflight := r.MeanState(layer)
+	if limit > Unlimited {
+		return []string{"none", number(inflight)}
+	}
+	return []string{number(limit), number(inflight)}
+}
 
 // number formats three significant digits, or all before the point.
 func number(x float64) string {
 	switch {
 	case x >= 100:
-		return strconv.FormatFloat(x, 'f', 0, 64)
+		return table.Fixed(x, 0)
 	case x >= 10:
-		return strconv.FormatFloat(x, 'f', 1, 64)
+		return table.Fixed(x, 1)
 	default:
-		return strconv.FormatFloat(x, 'f', 2, 64)
+		return table.Fixed(x, 2)
 	}
 }
 
@@ -220,35 +185,4 @@ func short(d time.Duration) string {
 		unit *= 10
 	}
 	return d.Round(unit).String()
-}
-
-// align writes a table: texts to the left, numbers to the right.
-func align(out *bufio.Writer, rows [][]string) {
-	widths := make([]int, len(rows[0]))
-	text := make([]bool, len(rows[0]))
-	for k, head := range rows[0] {
-		text[k] = head == "variant" || head == "layer" || head == "tenant" || head == "class" || head == "client" || head == "instance"
-	}
-	for _, row := range rows {
-		for k, cell := range row {
-			if len(row) == len(rows[0]) {
-				widths[k] = max(widths[k], utf8.RuneCountInString(cell))
-			}
-		}
-	}
-	for _, row := range rows {
-		line := ""
-		for k, cell := range row {
-			pad := strings.Repeat(" ", max(widths[k]-utf8.RuneCountInString(cell), 0))
-			if k > 0 {
-				line += "  "
-			}
-			if text[k] {
-				line += cell + pad
-			} else {
-				line += pad + cell
-			}
-		}
-		fmt.Fprintln(out, strings.TrimRight(line, " "))
-	}
 }

@@ -1,0 +1,43 @@
+// Package table writes tables of text, aligned by spaces.
+package table
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Write writes rows, of which the first is the head: the columns in texts to the left,
+// the others, of numbers, to the right. A row that has fewer cells than the head is a
+// note, which may be wider than its columns.
+func Write(w io.Writer, rows [][]string, texts ...int) {
+	widths := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for k, cell := range row {
+			if len(row) == len(widths) {
+				widths[k] = max(widths[k], utf8.RuneCountInString(cell))
+			}
+		}
+	}
+	for _, row := range rows {
+		var cells []string
+		for k, cell := range row {
+			pad := strings.Repeat(" ", max(widths[k]-utf8.RuneCountInString(cell), 0))
+			if slices.Contains(texts, k) {
+				cells = append(cells, cell+pad)
+			} else {
+				cells = append(cells, pad+cell)
+			}
+		}
+		fmt.Fprintln(w, strings.TrimRight(strings.Join(cells, "  "), " "))
+	}
+}
+
+// Fixed formats a number with some digits after the point.
+func Fixed(x float64, digits int) string { return strconv.FormatFloat(x, 'f', digits, 64) }
+
+// Percent formats a share.
+func Percent(share float64) string { return Fixed(100*share, 1) + " %" }
