@@ -35,7 +35,6 @@ const kinds = int(rejected) + 1
 // A tally has the counts of some of the calls.
 type tally struct {
 	name    string
-	client  int32
 	began   uint64
 	ended   [kinds]uint64
 	reasons [16]uint64 // of rejected
@@ -70,10 +69,10 @@ func (m *meter) init(s *Sim, classes map[string]int32) {
 	}
 	for i := range sc.Clients {
 		c := &sc.Clients[i]
-		m.byClient = append(m.byClient, tally{name: c.Name, client: int32(i)})
+		m.byClient = append(m.byClient, tally{name: c.Name})
 		var tenants []tally
 		for _, name := range c.tenants() {
-			tenants = append(tenants, tally{name: name, client: int32(i)})
+			tenants = append(tenants, tally{name: name})
 		}
 		m.byTenant = append(m.byTenant, tenants)
 	}
@@ -90,10 +89,14 @@ func (m *meter) began(c *call) {
 	if c.intended < m.from {
 		return
 	}
-	m.all.began++
-	m.byClient[c.client].began++
-	m.byTenant[c.client][c.tenant].began++
-	m.byClass[c.class].began++
+	for _, t := range m.tallies(c) {
+		t.began++
+	}
+}
+
+// tallies returns the tallies in which a call counts.
+func (m *meter) tallies(c *call) [4]*tally {
+	return [...]*tally{&m.all, &m.byClient[c.client], &m.byTenant[c.client][c.tenant], &m.byClass[c.class]}
 }
 
 // refused records the end of an attempt that was rejected.
@@ -117,15 +120,8 @@ func (m *meter) ended(c *call, r result, now time.Duration) {
 	if now < m.from {
 		return
 	}
-	m.all.add(r, latency)
-	if len(m.byClient) > 1 {
-		m.byClient[c.client].add(r, latency)
-	}
-	if len(m.byTenant[c.client]) > 1 {
-		m.byTenant[c.client][c.tenant].add(r, latency)
-	}
-	if len(m.byClass) > 1 {
-		m.byClass[c.class].add(r, latency)
+	for _, t := range m.tallies(c) {
+		t.add(r, latency)
 	}
 }
 

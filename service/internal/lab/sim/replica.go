@@ -46,21 +46,9 @@ func (s *Sim) replicas(l *layer) (all []Replica, jain float64) {
 	}
 	jain = 1
 	for _, goodputs := range kinds {
-		jain = min(jain, index(goodputs))
+		jain = min(jain, jainIndex(goodputs))
 	}
 	return all, jain
-}
-
-// index returns Jain's index, (Σx)²/(n·Σx²); 0 if all are 0.
-func index(xs []float64) float64 {
-	sum, squares := 0.0, 0.0
-	for _, x := range xs {
-		sum, squares = sum+x, squares+x*x
-	}
-	if squares == 0 {
-		return 0
-	}
-	return sum * sum / (float64(len(xs)) * squares)
 }
 
 // stats returns the state and the counts of the guard.

@@ -160,26 +160,18 @@ func (s *Sim) useful(classes []Figures) float64 {
 }
 
 func (s *Sim) perClient(r *Result, seconds float64) {
-	m := &s.meter
-	if len(m.byClient) > 1 {
-		for i := range m.byClient {
-			r.Clients = append(r.Clients, m.byClient[i].figures(seconds))
-		}
-	}
 	var weights []float64
-	for i, tenants := range m.byTenant {
+	for i, tenants := range s.meter.byTenant {
+		r.Clients = append(r.Clients, s.meter.byClient[i].figures(seconds))
 		for k := range tenants {
-			f := tenants[k].figures(seconds)
-			if len(tenants) == 1 && len(m.byClient) > 1 {
-				f = r.Clients[i]
-			} else if len(tenants) == 1 {
-				f = r.Figures
-			}
-			r.Tenants = append(r.Tenants, f)
+			r.Tenants = append(r.Tenants, tenants[k].figures(seconds))
 			weights = append(weights, float64(max(s.scenario.Clients[i].Weight, 1)))
 		}
 	}
 	r.Jain = fair(r.Tenants, weights)
+	if len(r.Clients) == 1 {
+		r.Clients = nil
+	}
 	if len(r.Tenants) == 1 {
 		r.Tenants = nil
 	}
@@ -246,9 +238,22 @@ func (l *layer) visits(now time.Duration, seconds float64) Visits {
 	return v
 }
 
-// fair sets the FairShare of tenants and returns Jain's index of them (Jain, Chiu and
-// Hawe 1984): (Σx)²/(n·Σx²). The fair shares are max-min: all goodput is distributed by
-// weight, no tenant gets more than it offered, and the rest is distributed again.
+// jainIndex returns the fairness index of Jain, Chiu and Hawe (1984): (Σx)²/(n·Σx²);
+// 0 if all are 0.
+func jainIndex(xs []float64) float64 {
+	sum, squares := 0.0, 0.0
+	for _, x := range xs {
+		sum, squares = sum+x, squares+x*x
+	}
+	if squares == 0 {
+		return 0
+	}
+	return sum * sum / (float64(len(xs)) * squares)
+}
+
+// fair sets the FairShare of tenants and returns Jain's index of them. The fair shares are
+// max-min: all goodput is distributed by weight, no tenant gets more than it offered, and
+// the rest is distributed again.
 func fair(tenants []Figures, weights []float64) float64 {
 	pot := 0.0
 	for i := range tenants {
@@ -276,17 +281,12 @@ func fair(tenants []Figures, weights []float64) float64 {
 			}
 		}
 	}
-	sum, squares, n := 0.0, 0.0, 0.0
+	var fairShares []float64
 	for i := range tenants {
-		if share[i] <= 0 {
-			continue
+		if share[i] > 0 {
+			tenants[i].FairShare = tenants[i].Goodput / share[i]
+			fairShares = append(fairShares, tenants[i].FairShare)
 		}
-		x := tenants[i].Goodput / share[i]
-		tenants[i].FairShare = x
-		sum, squares, n = sum+x, squares+x*x, n+1
 	}
-	if squares == 0 {
-		return 0
-	}
-	return sum * sum / (n * squares)
+	return jainIndex(fairShares)
 }
