@@ -200,8 +200,7 @@ func knee(sc sim.Scenario, f *sim.Forecast) int {
 		if l.Contention != (sim.Contention{}) {
 			best, at := 0.0, 1
 			for n := 1; n <= l.Workers; n++ {
-				factor := 1 + l.Contention.Sigma*float64(n-1) + l.Contention.Kappa*float64(n)*float64(n-1)
-				if x := float64(n) / factor; x > best {
+				if x := float64(n) / l.Contention.Factor(n); x > best {
 					best, at = x, n
 				}
 			}

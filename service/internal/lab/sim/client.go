@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"hash/fnv"
 	"math/rand/v2"
 	"strconv"
@@ -202,8 +203,7 @@ func (cl *client) expire(s *Sim) {
 }
 
 func (s *Sim) expire(c *call) {
-	j := c.job
-	s.abandon(j)
+	s.abandon(c.job)
 	s.answered(c, result{kind: timedOut})
 }
 
@@ -224,11 +224,8 @@ func (s *Sim) answered(c *call, r result) {
 		}
 	}
 	if retry := cl.cfg.Retry; r.kind != ok && int(c.tries)+1 < retry.Attempts {
-		most := retry.MaxBackoff
-		if most == 0 {
-			most = maxTime
-		}
-		wait := adaptive.Backoff(retry.Backoff, most, int(c.tries), s.chance(c.id, c.tries, forBackoff).Float64())
+		u := s.chance(c.id, c.tries, forBackoff).Float64()
+		wait := adaptive.Backoff(retry.Backoff, cmp.Or(retry.MaxBackoff, maxTime), int(c.tries), u)
 		d := cl.cfg.Deadline
 		if (d == 0 || s.now+wait < c.intended+d) && (cl.budget == nil || cl.budget.Retry(s.now)) {
 			c.tries++
@@ -248,11 +245,7 @@ func (s *Sim) conclude(c *call, r result) {
 	if cfg := s.clients[c.client].cfg; cfg.Users > 0 {
 		think := cfg.Think.Draw(s.chance(c.id, c.tries, forThought))
 		if r.kind != ok {
-			pause := cfg.Pause
-			if pause == 0 {
-				pause = time.Millisecond
-			}
-			think = max(think, pause)
+			think = max(think, cmp.Or(cfg.Pause, time.Millisecond))
 		}
 		// A round takes time, so that the simulated time advances.
 		s.agenda.push(max(s.now+think, c.intended+1), evUser, c.client, 0)

@@ -44,7 +44,7 @@ func TestFailWorks(t *testing.T) {
 	r := run(t, sc)
 	within(t, "busy workers", r.Layers[0].Busy, 1, 0.001)
 	expect(t, "failed: one in 150 ms", r.Outcomes["failed"], 73)
-	within(t, "forecast: how long a call takes", sc.Unloaded(0).Seconds(), 0.15, 1e-9)
+	within(t, "forecast: how long a call takes", sc.Forecast().Unloaded(0).Seconds(), 0.15, 1e-9)
 }
 
 // A request that hangs ends when its caller leaves, or after HangFor.

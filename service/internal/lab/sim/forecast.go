@@ -13,13 +13,7 @@ import (
 // for concurrent use.
 type Forecast struct {
 	sc      *Scenario
-	classes []classShare
-}
-
-// A classShare is the share of all calls that are of one class.
-type classShare struct {
-	class string
-	share float64
+	classes []Share // of all calls
 }
 
 // Forecast returns the forecast of a valid scenario.
@@ -32,7 +26,7 @@ func (sc Scenario) Forecast() *Forecast {
 	}
 	for i := range sc.Clients {
 		weight := weights[i] / total
-		if !(total > 0) || len(sc.Clients) == 1 {
+		if !(total > 0) {
 			weight = 1 / float64(len(sc.Clients))
 		}
 		for _, m := range sc.Clients[i].shares() {
@@ -43,13 +37,12 @@ func (sc Scenario) Forecast() *Forecast {
 }
 
 func (f *Forecast) add(class string, share float64) {
-	for i := range f.classes {
-		if f.classes[i].class == class {
-			f.classes[i].share += share
-			return
-		}
+	i := slices.IndexFunc(f.classes, func(c Share) bool { return c.Class == class })
+	if i < 0 {
+		f.classes = append(f.classes, Share{class, share})
+		return
 	}
-	f.classes = append(f.classes, classShare{class, share})
+	f.classes[i].Share += share
 }
 
 // shares returns the mix of a client; the shares add up to 1.
@@ -107,11 +100,11 @@ func (f *Forecast) bound(at time.Duration) (capacity float64, layer int) {
 	own, hold := make([]float64, len(states)), make([]float64, len(states))
 	works := 0.0
 	for _, c := range f.classes {
-		call := f.sc.call(c.class, states)
-		works += c.share * call.works
+		call := f.sc.call(c.Class, states)
+		works += c.Share * call.works
 		for i := range states {
-			own[i] += c.share * call.visits[i].own
-			hold[i] += c.share * call.visits[i].hold
+			own[i] += c.Share * call.visits[i].own
+			hold[i] += c.Share * call.visits[i].hold
 		}
 	}
 	for i := range states {
@@ -134,14 +127,14 @@ func (f *Forecast) costs() map[string]float64 {
 	states := f.sc.at(0)
 	costs, total, works := map[string]float64{}, 0.0, 0.0
 	for _, c := range f.classes {
-		call := f.sc.call(c.class, states)
+		call := f.sc.call(c.Class, states)
 		time := call.visits[layer].own
 		if !f.sc.Layers[layer].Sharing {
 			time += call.visits[layer].hold
 		}
-		costs[c.class] = time / call.works
-		total += c.share * time
-		works += c.share * call.works
+		costs[c.Class] = time / call.works
+		total += c.Share * time
+		works += c.Share * call.works
 	}
 	for class := range costs {
 		if costs[class] *= works / total; total == 0 {
@@ -151,31 +144,32 @@ func (f *Forecast) costs() map[string]float64 {
 	return costs
 }
 
-// Works returns the share of attempts that do not fail for reasons other than load.
-func (f *Forecast) Works(at time.Duration) (share float64) {
+// mean returns a mean over all calls, successful or not.
+func (f *Forecast) mean(at time.Duration, of func(callCost) float64) (sum float64) {
 	states := f.sc.at(at)
 	for _, c := range f.classes {
-		share += c.share * f.sc.call(c.class, states).works
+		sum += c.Share * of(f.sc.call(c.Class, states))
 	}
-	return share
+	return sum
+}
+
+// Works returns the share of attempts that do not fail for reasons other than load.
+func (f *Forecast) Works(at time.Duration) float64 {
+	return f.mean(at, func(c callCost) float64 { return c.works })
 }
 
 // Unloaded returns the duration of a call, successful or not, without other calls.
 func (f *Forecast) Unloaded(at time.Duration) time.Duration {
-	total, states := 0.0, f.sc.at(at)
-	for _, c := range f.classes {
-		total += c.share * f.sc.call(c.class, states).takes
-	}
-	return span(total * 1e9)
+	return span(f.mean(at, func(c callCost) float64 { return c.takes }) * 1e9)
 }
 
 // Work returns the duration of a success, except of streams, without other calls.
 func (f *Forecast) Work(at time.Duration) time.Duration {
 	total, sum, states := 0.0, 0.0, f.sc.at(at)
 	for _, c := range f.classes {
-		if call := f.sc.call(c.class, states); !call.stream {
-			total += c.share * call.success
-			sum += c.share
+		if call := f.sc.call(c.Class, states); !call.stream {
+			total += c.Share * call.success
+			sum += c.Share
 		}
 	}
 	if sum == 0 {
@@ -183,12 +177,6 @@ func (f *Forecast) Work(at time.Duration) time.Duration {
 	}
 	return span(total / sum * 1e9)
 }
-
-// Capacity returns the Capacity of the scenario's Forecast.
-func (sc Scenario) Capacity(at time.Duration) float64 { return sc.Forecast().Capacity(at) }
-
-// Unloaded returns the Unloaded of the scenario's Forecast.
-func (sc Scenario) Unloaded(at time.Duration) time.Duration { return sc.Forecast().Unloaded(at) }
 
 // most returns the highest rate of calls of a layer if each works for own seconds and
 // holds a worker for another hold seconds.
@@ -202,7 +190,7 @@ func (l *Layer) most(own, hold float64, workers int) float64 {
 	}
 	best := 0.0
 	for n := 1; n <= min(workers, 1_000_000); n++ {
-		x := float64(n) / (own*l.Contention.factor(n)/running + hold)
+		x := float64(n) / (own*l.Contention.Factor(n)/running + hold)
 		if x < best/2 {
 			break // past the knee
 		}

@@ -171,5 +171,5 @@ func TestRefuseAfterDistribution(t *testing.T) {
 	sc.Clients[0].Rate = "200"
 	sc.Layers[0].RefuseRate, sc.Layers[0].RefuseAfter = 0.5, dist.ServiceTime{Mean: 100 * ms, Distribution: "exponential"}
 	r := run(t, sc)
-	within(t, "time inside", r.Layers[0].Sojourn.Seconds(), sc.Unloaded(0).Seconds(), 0.05)
+	within(t, "time inside", r.Layers[0].Sojourn.Seconds(), sc.Forecast().Unloaded(0).Seconds(), 0.05)
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/weir-go/weir"
@@ -39,39 +40,41 @@ func (s *Sim) wallClock() time.Duration {
 }
 
 // initGuards makes the instances of the layer's Guard.
-func (l *layer) initGuards(s *Sim, classes map[string]int32) (err error) {
+func (l *layer) initGuards(s *Sim, classes map[string]int32) error {
 	cfg := l.cfg.Guard
 	if cfg == nil {
 		return nil
 	}
 	l.guards = make([]guard, cfg.Instances.Count())
-	kinds := []*Group{}
-	cfg.Instances.each(func(i, k int, group *Group) {
-		g := &l.guards[i]
-		*g = guard{index: int32(len(s.guards)), layer: l, timer: never, name: group.label(i, k), weight: cmp.Or(group.Weight, 1),
-			start: group.Start + time.Duration(k)*group.StartEvery, serves: make([]bool, len(classes))}
-		for class, at := range classes {
-			g.serves[at] = group.serves(class, cfg.Instances.names(class))
+	l.level = s.scenario.Warmup
+	groups := cfg.Instances
+	if len(groups) == 0 {
+		groups = Instances{{}}
+	}
+	i := 0
+	for _, group := range groups {
+		for k := range max(group.Count, 1) {
+			g := &l.guards[i]
+			i++
+			*g = guard{index: int32(len(s.guards)), layer: l, timer: never, name: group.label(i, k),
+				kind: slices.IndexFunc(groups, group.equal), weight: cmp.Or(group.Weight, 1),
+				start: group.Start + time.Duration(k)*group.StartEvery, serves: make([]bool, len(classes))}
+			for class, at := range classes {
+				g.serves[at] = group.serves(class, groups.names(class))
+			}
+			l.level = max(l.level, g.start)
+			s.guards = append(s.guards, g)
+			if err := g.init(s, cfg, &group, k); err != nil {
+				return err
+			}
 		}
-		for g.kind < len(kinds) && !group.equal(kinds[g.kind]) {
-			g.kind++
-		}
-		if g.kind == len(kinds) {
-			kinds = append(kinds, group)
-		}
-		l.level = max(l.level, g.start)
-		s.guards = append(s.guards, g)
-		if e := g.init(s, cfg, group, k); err == nil {
-			err = e
-		}
-	})
-	l.level = max(l.level, s.scenario.Warmup)
-	return err
+	}
+	return nil
 }
 
 // equal reports whether the instances of two groups should get equal shares.
-func (g *Group) equal(h *Group) bool {
-	return cmp.Or(g.Weight, 1) == cmp.Or(h.Weight, 1) && reflect.DeepEqual(g.Classes, h.Classes) && reflect.DeepEqual(g.Limit, h.Limit)
+func (g Group) equal(h Group) bool {
+	return cmp.Or(g.Weight, 1) == cmp.Or(h.Weight, 1) && slices.Equal(g.Classes, h.Classes) && reflect.DeepEqual(g.Limit, h.Limit)
 }
 
 // init makes the gate, or the Limiter, of the k-th instance of a group.
@@ -85,11 +88,7 @@ func (g *guard) init(s *Sim, cfg *Guard, group *Group, k int) error {
 		g.other = newTurns(s, g.index, cfg.Rate)
 		return nil
 	}
-	lim := cfg.Limit
-	if group.Limit != nil {
-		lim = *group.Limit
-	}
-	alg, err := lim.algorithm()
+	alg, err := cmp.Or(group.Limit, &cfg.Limit).algorithm()
 	if err != nil {
 		return err
 	}

@@ -49,25 +49,11 @@ func (all Instances) Count() (n int) {
 	return max(n, 1)
 }
 
-// each calls f for each instance: i is its index in the guard, and k in its group.
-func (all Instances) each(f func(i, k int, g *Group)) {
-	i := 0
-	for n := range all {
-		for k := range max(all[n].Count, 1) {
-			f(i, k, &all[n])
-			i++
-		}
-	}
-	if i == 0 {
-		f(0, 0, &Group{})
-	}
-}
-
-// label names the k-th instance of the group, the i-th of the guard.
-func (g *Group) label(i, k int) string {
+// label names the k-th instance of the group, the n-th of the guard.
+func (g *Group) label(n, k int) string {
 	switch {
 	case g.Name == "":
-		return strconv.Itoa(i + 1)
+		return strconv.Itoa(n)
 	case g.Count <= 1:
 		return g.Name
 	default:

@@ -129,25 +129,23 @@ func (s *Sim) callBelow(j *job) {
 
 // answer tells the caller of a job how it ended.
 func (s *Sim) answer(c *call, parent *job, r result) {
-	switch {
-	case c != nil:
+	if c != nil {
 		s.answered(c, r)
-	case parent == nil:
-	case r.kind == ok:
-		parent.child = nil
-		parent.calls++
-		if parent.tries = 0; int(parent.calls) < max(parent.layer.cfg.Calls, 1) {
-			s.callBelow(parent)
-		} else {
-			s.end(parent, r)
-		}
-	default:
-		parent.child = nil
-		if parent.tries++; int(parent.tries) < parent.layer.cfg.Attempts {
-			s.callBelow(parent)
-		} else {
-			s.end(parent, r)
-		}
+	}
+	if parent == nil {
+		return
+	}
+	parent.child = nil
+	parent.tries++
+	more := int(parent.tries) < parent.layer.cfg.Attempts
+	if r.kind == ok {
+		parent.calls, parent.tries = parent.calls+1, 0
+		more = int(parent.calls) < max(parent.layer.cfg.Calls, 1)
+	}
+	if more {
+		s.callBelow(parent)
+	} else {
+		s.end(parent, r)
 	}
 }
 

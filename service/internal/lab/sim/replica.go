@@ -2,6 +2,7 @@ package sim
 
 import (
 	"math"
+	"reflect"
 
 	"github.com/weir-go/weir/internal/gate"
 )
@@ -65,32 +66,17 @@ func (l *layer) stats() *gate.Stats {
 		return nil
 	}
 	sum := l.guards[0].stats()
-	for i := 1; i < len(l.guards); i++ {
-		st := l.guards[i].stats()
-		sum.Limit = plus(sum.Limit, st.Limit)
-		sum.Inflight += st.Inflight
-		sum.Held += st.Held
-		sum.Waiting += st.Waiting
-		sum.Admitted += st.Admitted
-		sum.OverLimit += st.OverLimit
-		sum.QueueFull += st.QueueFull
-		sum.Overdue += st.Overdue
-		sum.TooLate += st.TooLate
-		sum.Evicted += st.Evicted
-		sum.Cancelled += st.Cancelled
-		sum.Waited += st.Waited
-		sum.Success += st.Success
-		sum.Dropped += st.Dropped
-		sum.Ignored += st.Ignored
-		sum.Abandoned += st.Abandoned
+	for i := range l.guards[1:] {
+		st := l.guards[i+1].stats()
+		st.Limit = min(st.Limit, math.MaxInt-sum.Limit) // no limit is math.MaxInt
+		all, one := reflect.ValueOf(&sum).Elem(), reflect.ValueOf(st)
+		for k := range all.NumField() {
+			if field := all.Field(k); field.CanInt() {
+				field.SetInt(field.Int() + one.Field(k).Int())
+			} else {
+				field.SetUint(field.Uint() + one.Field(k).Uint())
+			}
+		}
 	}
 	return &sum
-}
-
-// plus adds limits; the sum is at most math.MaxInt.
-func plus(a, b int) int {
-	if a > math.MaxInt-b {
-		return math.MaxInt
-	}
-	return a + b
 }

@@ -169,7 +169,7 @@ func TestChanges(t *testing.T) {
 		if got := float64(st.Good); got < want-3 || got > want+3 {
 			t.Errorf("second %d: %v answers: want %v", i, got, want)
 		}
-		capacity := sc.Capacity(st.At - 500*ms)
+		capacity := sc.Forecast().Capacity(st.At - 500*ms)
 		if i < 9 && capacity != want {
 			t.Errorf("second %d: capacity %v: want %v", i, capacity, want)
 		}

@@ -87,7 +87,7 @@ func (s *Sim) begin(j *job) {
 	if j.fate == failed {
 		work = l.faults.failAfter.Draw(rng)
 	}
-	if factor := l.slowdown * l.cfg.Contention.factor(l.busy); factor != 1 {
+	if factor := l.slowdown * l.cfg.Contention.Factor(l.busy); factor != 1 {
 		work = span(float64(work) * factor)
 	}
 	if l.cfg.Sharing {
@@ -112,8 +112,8 @@ func span(ns float64) time.Duration {
 	return time.Duration(ns)
 }
 
-// factor multiplies the service times of n busy workers.
-func (c Contention) factor(n int) float64 {
+// Factor multiplies the service times of n busy workers.
+func (c Contention) Factor(n int) float64 {
 	if c == (Contention{}) {
 		return 1
 	}

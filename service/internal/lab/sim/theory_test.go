@@ -162,7 +162,7 @@ func TestPauseCapacity(t *testing.T) {
 		sc.Layers[0].Pause = sim.Pause{First: 3 * ms, Every: 100 * ms, For: 25 * ms}
 		sc.Clients[0] = sim.Client{Name: "users", Users: 40}
 		within(t, "throughput", run(t, sc).Goodput, 3000, 0.01)
-		if got := sc.Capacity(0); got != 3000 {
+		if got := sc.Forecast().Capacity(0); got != 3000 {
 			t.Errorf("capacity %v: want 3000", got)
 		}
 	}

@@ -1,7 +1,9 @@
 package sim
 
 import (
+	"cmp"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -45,17 +47,17 @@ func (sc *Scenario) call(class string, states []layerState) callCost {
 			hold = below[i] * c.takes
 			succeeds += float64(max(l.Calls, 1)) * c.success
 		}
-		share := st.shares(l, class)
-		good[i] = max(1-share.failure-share.refusal-share.hang, 0)
+		failure, refusal, hang := st.shares(l, class)
+		good[i] = max(1-failure-refusal-hang, 0)
 		c.works = max(good[i], least) * pass
 		c.success = succeeds
-		c.takes = good[i]*(own+hold) + share.failure*st.faults.failAfter.Mean.Seconds() +
-			share.refusal*st.faults.refuseAfter.Mean.Seconds() + share.hang*sc.hangs(i, st.faults.hangFor).Seconds()
+		c.takes = good[i]*(own+hold) + failure*st.faults.failAfter.Mean.Seconds() +
+			refusal*st.faults.refuseAfter.Mean.Seconds() + hang*sc.hangs(i, st.faults.hangFor).Seconds()
 		if !k.Stream {
 			inner[i] = visitCost{max(good[i], least) * own * l.running(), max(good[i], least) * hold}
 		}
 		if l.FailWorks {
-			inner[i].own += share.failure * st.faults.failAfter.Mean.Seconds()
+			inner[i].own += failure * st.faults.failAfter.Mean.Seconds()
 		}
 		c.stream = k.Stream
 	}
@@ -83,44 +85,31 @@ func visitsBelow(works float64, calls, attempts int) (visits, pass float64) {
 	return visits, pass
 }
 
-// faultShares returns the probabilities of the fates.
-type faultShares struct{ failure, refusal, hang float64 }
-
-func (st *layerState) shares(l *Layer, class string) faultShares {
+// shares returns the probabilities of the fates.
+func (st *layerState) shares(l *Layer, class string) (failure, refusal, hang float64) {
 	f := &st.faults
 	switch {
 	case f.down:
-		return faultShares{refusal: 1}
+		return 0, 1, 0
 	case st.flapped || !l.faulty(class):
-		return faultShares{}
+		return 0, 0, 0
 	}
 	share := 1.0
 	if l.Pods > 0 {
 		share = float64(f.badPods) / float64(l.Pods)
 	}
-	return faultShares{share * f.failure, share * f.refusal, share * f.hang}
+	return share * f.failure, share * f.refusal, share * f.hang
 }
 
 // hangs returns how long a job hangs at the i-th layer: at most until one of its callers
 // leaves.
 func (sc *Scenario) hangs(i int, hangFor time.Duration) time.Duration {
-	most := hangFor
-	if most == 0 {
-		most = maxHang
-	}
+	bounds := []time.Duration{cmp.Or(hangFor, maxHang)}
 	for _, l := range sc.Layers[:i+1] {
-		if l.Timeout > 0 {
-			most = min(most, l.Timeout)
-		}
+		bounds = append(bounds, cmp.Or(l.Timeout, never))
 	}
-	shortest := never
 	for k := range sc.Clients {
-		c := &sc.Clients[k]
-		for _, d := range []time.Duration{c.Timeout, c.Deadline} {
-			if d > 0 {
-				shortest = min(shortest, d)
-			}
-		}
+		bounds = append(bounds, cmp.Or(sc.Clients[k].Timeout, never), cmp.Or(sc.Clients[k].Deadline, never))
 	}
-	return min(most, shortest)
+	return slices.Min(bounds)
 }
