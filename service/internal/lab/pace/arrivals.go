@@ -8,7 +8,7 @@ import (
 
 // Arrivals is a sequence of instants. It is not safe for concurrent use.
 type Arrivals struct {
-	segments []Segment
+	segments []segment
 	rng      *rand.Rand // nil: evenly spaced
 
 	began time.Duration // of the present segment
@@ -34,17 +34,17 @@ func (a *Arrivals) Next() (at time.Duration, ok bool) {
 			if within > float64(math.MaxInt64-a.began) {
 				return 0, false // beyond the end of time
 			}
-			if s.For == 0 || within < float64(s.For) {
+			if s.length == 0 || within < float64(s.length) {
 				a.step()
 				return a.began + time.Duration(within), true
 			}
 		}
-		if s.For == 0 {
+		if s.length == 0 {
 			return 0, false
 		}
 		a.next = max(a.next-(s.total()-float64(a.whole)), 0)
 		a.whole = 0
-		a.began += s.For
+		a.began += s.length
 		a.segments = a.segments[1:]
 	}
 	return 0, false

@@ -16,28 +16,18 @@ import (
 	"time"
 )
 
-// A Segment of a Profile: the rate goes in a straight line from From to To.
-type Segment struct {
-	From, To float64       // requests per second, >= 0
-	For      time.Duration // how long; 0, allowed only for the last, = for ever
+// A segment of a Profile: the rate goes in a straight line.
+type segment struct {
+	from, to float64       // requests per second, >= 0
+	length   time.Duration // 0, allowed only for the last, = for ever
 }
 
 // A Profile is an offered rate over time. After its last segment nothing is
 // offered. The zero Profile offers nothing.
-type Profile struct{ segments []Segment }
+type Profile struct{ segments []segment }
 
 // Constant offers a rate for ever.
-func Constant(rate float64) Profile { return Profile{[]Segment{{From: rate, To: rate}}} }
-
-// Ramp goes from one rate to another, and stays there.
-func Ramp(from, to float64, over time.Duration) Profile {
-	return Profile{[]Segment{{from, to, over}, {From: to, To: to}}}
-}
-
-// Step offers a rate for some time, and then another one for ever.
-func Step(before float64, after time.Duration, then float64) Profile {
-	return Profile{[]Segment{{before, before, after}, {From: then, To: then}}}
-}
+func Constant(rate float64) Profile { return Profile{[]segment{{from: rate, to: rate}}} }
 
 // maxRate bounds a rate, in requests per second: an arrival each nanosecond.
 const maxRate = 1e9
@@ -45,19 +35,16 @@ const maxRate = 1e9
 // Validate returns an error about the first segment that is not valid, or nil.
 func (p Profile) Validate() error {
 	for i, s := range p.segments {
-		for _, rate := range []float64{s.From, s.To} {
+		for _, rate := range []float64{s.from, s.to} {
 			if !(rate >= 0 && rate <= maxRate) {
 				return fmt.Errorf("pace: rate = %v: must be in [0, %v]", rate, maxRate)
 			}
 		}
-		last := i == len(p.segments)-1
 		switch {
-		case s.For < 0:
-			return fmt.Errorf("pace: duration = %v: must be >= 0", s.For)
-		case s.For == 0 && !last:
+		case s.length == 0 && i < len(p.segments)-1:
 			return fmt.Errorf("pace: segment %d has no duration, and is not the last", i+1)
-		case s.For == 0 && s.From != s.To:
-			return fmt.Errorf("pace: a ramp from %v to %v needs a duration", s.From, s.To)
+		case s.length == 0 && s.from != s.to:
+			return fmt.Errorf("pace: a ramp from %v to %v needs a duration", s.from, s.to)
 		}
 	}
 	return nil
@@ -66,25 +53,15 @@ func (p Profile) Validate() error {
 // Rate is λ(at), in requests per second.
 func (p Profile) Rate(at time.Duration) float64 {
 	for _, s := range p.segments {
-		if s.For == 0 || at < s.For {
-			if s.From == s.To {
-				return s.From
+		if s.length == 0 || at < s.length {
+			if s.from == s.to {
+				return s.from
 			}
-			return s.From + (s.To-s.From)*float64(at)/float64(s.For)
+			return s.from + (s.to-s.from)*float64(at)/float64(s.length)
 		}
-		at -= s.For
+		at -= s.length
 	}
 	return 0
-}
-
-// Scale runs a profile speed times as fast: it divides durations and multiplies rates.
-// The number of requests does not change.
-func (p Profile) Scale(speed float64) Profile {
-	scaled := make([]Segment, len(p.segments))
-	for i, s := range p.segments {
-		scaled[i] = Segment{s.From * speed, s.To * speed, time.Duration(float64(s.For) / speed)}
-	}
-	return Profile{scaled}
 }
 
 // Parse reads a profile: segments RATE or RATE..RATE, each with @DURATION except the
@@ -102,24 +79,24 @@ func Parse(text string) (Profile, error) {
 		}
 		p.segments = append(p.segments, s)
 	}
-	if last := p.segments[len(p.segments)-1]; last.From != last.To && last.For > 0 {
-		p.segments = append(p.segments, Segment{From: last.To, To: last.To})
+	if last := p.segments[len(p.segments)-1]; last.from != last.to && last.length > 0 {
+		p.segments = append(p.segments, segment{from: last.to, to: last.to})
 	}
 	return p, p.Validate()
 }
 
-func parseSegment(text string) (s Segment, err error) {
+func parseSegment(text string) (s segment, err error) {
 	rates, duration, timed := strings.Cut(text, "@")
 	if timed {
-		if s.For, err = time.ParseDuration(duration); err != nil || s.For <= 0 {
+		if s.length, err = time.ParseDuration(duration); err != nil || s.length <= 0 {
 			return s, fmt.Errorf("pace: %q: %q is not a duration such as 30s", text, duration)
 		}
 	}
 	from, to, ramp := strings.Cut(rates, "..")
-	if s.From, err = strconv.ParseFloat(from, 64); err == nil && ramp {
-		s.To, err = strconv.ParseFloat(to, 64)
+	if s.from, err = strconv.ParseFloat(from, 64); err == nil && ramp {
+		s.to, err = strconv.ParseFloat(to, 64)
 	} else {
-		s.To = s.From
+		s.to = s.from
 	}
 	if err != nil {
 		return s, fmt.Errorf("pace: %q: want a rate such as 5, 5..50@30s or 5@10s,20", text)
@@ -127,54 +104,32 @@ func parseSegment(text string) (s Segment, err error) {
 	return s, nil
 }
 
-// String formats the profile for Parse.
-func (p Profile) String() string {
-	var fields []string
-	for i, s := range p.segments {
-		if i > 0 && i == len(p.segments)-1 && s.For == 0 && s.From == p.segments[i-1].To &&
-			p.segments[i-1].From != p.segments[i-1].To {
-			break // what follows a ramp by itself
-		}
-		field := format(s.From)
-		if s.To != s.From {
-			field += ".." + format(s.To)
-		}
-		if s.For > 0 {
-			field += "@" + s.For.String()
-		}
-		fields = append(fields, field)
-	}
-	return strings.Join(fields, ",")
-}
-
-func format(rate float64) string { return strconv.FormatFloat(rate, 'g', -1, 64) }
-
 // until is the instant, in seconds since the segment's beginning, at which its
 // integral is count: the root of From·t + (To−From)/(2·For)·t² = count. ok is
 // false if the segment does not come to that.
-func (s Segment) until(count float64) (seconds float64, ok bool) {
+func (s segment) until(count float64) (seconds float64, ok bool) {
 	if count > s.total() {
 		return 0, false
 	}
-	if s.From == s.To {
-		return count / s.From, s.From > 0
+	if s.from == s.to {
+		return count / s.from, s.from > 0
 	}
-	slope := (s.To - s.From) / s.For.Seconds()
+	slope := (s.to - s.from) / s.length.Seconds()
 	// The form that does not subtract nearly equal numbers.
-	root := math.Sqrt(max(s.From*s.From+2*slope*count, 0))
-	if s.From+root == 0 {
+	root := math.Sqrt(max(s.from*s.from+2*slope*count, 0))
+	if s.from+root == 0 {
 		return 0, true
 	}
-	return 2 * count / (s.From + root), true
+	return 2 * count / (s.from + root), true
 }
 
 // total is the number of requests that the segment offers.
-func (s Segment) total() float64 {
-	if s.For == 0 {
-		if s.From == 0 {
+func (s segment) total() float64 {
+	if s.length == 0 {
+		if s.from == 0 {
 			return 0
 		}
 		return math.Inf(1)
 	}
-	return (s.From + s.To) / 2 * s.For.Seconds()
+	return (s.from + s.to) / 2 * s.length.Seconds()
 }

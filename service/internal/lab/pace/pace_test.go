@@ -1,6 +1,7 @@
 package pace_test
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -11,6 +12,15 @@ import (
 )
 
 const s = time.Second
+
+func parse(t testing.TB, text string) pace.Profile {
+	t.Helper()
+	p, err := pace.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
 
 // first takes the first n arrivals, or fewer if there are no more.
 func first(a *pace.Arrivals, n int) (at []time.Duration) {
@@ -51,12 +61,7 @@ func TestEven(t *testing.T) {
 		{"a ramp: Λ(t) = t²/2, so arrival k is at √(2k)", "0..10@10s", []time.Duration{0, 1414213562, 2 * s, 2449489743, 2828427125}, false},
 		{"a ramp down: Λ(t) = 2t − t²/2 until, but not at, 2 s", "2..0@2s", []time.Duration{0, 585786438}, true},
 	} {
-		p, err := pace.Parse(tt.profile)
-		if err != nil {
-			t.Errorf("%s: %v", tt.rule, err)
-			continue
-		}
-		a := pace.Even(p)
+		a := pace.Even(parse(t, tt.profile))
 		got := first(a, len(tt.want))
 		if len(got) != len(tt.want) {
 			t.Errorf("%s: %v: want %v", tt.rule, got, tt.want)
@@ -103,7 +108,7 @@ func FuzzEvenCounts(f *testing.F) {
 	f.Add(uint8(200), uint8(0), uint16(999), uint8(1))
 	f.Fuzz(func(t *testing.T, from, to uint8, ms uint16, then uint8) {
 		over := time.Duration(ms)*time.Millisecond + 1
-		p := pace.Ramp(float64(from), float64(to), over)
+		p := parse(t, fmt.Sprintf("%d..%d@%v", from, to, over))
 		a := pace.Even(p)
 		last := time.Duration(-1)
 		for n := 0; n < 500; n++ {
@@ -128,11 +133,11 @@ func FuzzEvenCounts(f *testing.F) {
 // Counts of a Poisson process have the mean and the variance Λ.
 func TestPoisson(t *testing.T) {
 	const runs, mean = 4000, 50.0
-	rng := rand.New(rand.NewPCG(1, 2))
+	rng, ramp := rand.New(rand.NewPCG(1, 2)), parse(t, "0..10@10s")
 	sum, squares := 0.0, 0.0
 	for range runs {
 		// 10 s of a ramp from 0 to 10: half of 100.
-		n := float64(within(pace.Poisson(pace.Ramp(0, 10, 10*s), rng), 10*s))
+		n := float64(within(pace.Poisson(ramp, rng), 10*s))
 		sum += n
 		squares += n * n
 	}
@@ -162,33 +167,27 @@ func TestPoissonIsSeeded(t *testing.T) {
 	}
 }
 
-func TestRateAndScale(t *testing.T) {
-	p := pace.Ramp(10, 20, 10*s)
-	for at, want := range map[time.Duration]float64{0: 10, 5 * s: 15, 10 * s: 20, time.Hour: 20} {
-		if got := p.Rate(at); got != want {
-			t.Errorf("rate at %v: %v: want %v", at, got, want)
+func TestRate(t *testing.T) {
+	for text, rates := range map[string]map[time.Duration]float64{
+		"5":               {0: 5, time.Hour: 5},
+		"0.5":             {0: 0.5, time.Hour: 0.5},
+		"10..20@10s":      {0: 10, 5 * s: 15, 10 * s: 20, time.Hour: 20},
+		"5@10s, 20@30s,7": {0: 5, 10*s - 1: 5, 10 * s: 20, 40 * s: 7, time.Hour: 7},
+		"1..3@1s,4":       {0: 1, s / 2: 2, s: 4, time.Hour: 4},
+		"5@1s":            {s - 1: 5, s: 0},
+	} {
+		for at, want := range rates {
+			if got := parse(t, text).Rate(at); got != want {
+				t.Errorf("%s: rate at %v: %v: want %v", text, at, got, want)
+			}
 		}
-		if got := p.Scale(10).Rate(at / 10); got != 10*want {
-			t.Errorf("ten times as fast, rate at %v: %v: want %v", at/10, got, 10*want)
-		}
-	}
-	if got := pace.Step(5, s, 7).Rate(s); got != 7 {
-		t.Errorf("rate after a step: %v: want 7", got)
 	}
 	if got := (pace.Profile{}).Rate(s); got != 0 {
 		t.Errorf("rate of the zero Profile: %v", got)
 	}
 }
 
-func TestParse(t *testing.T) {
-	for in, want := range map[string]string{
-		"5": "5", "0.5": "0.5", "5..50@30s": "5..50@30s", "5@10s, 20@30s, 5": "5@10s,20@30s,5", "1..2@1s,3": "1..2@1s,3",
-	} {
-		p, err := pace.Parse(in)
-		if err != nil || p.String() != want {
-			t.Errorf("%q: %v, %v: want %s", in, p, err, want)
-		}
-	}
+func TestParseErrors(t *testing.T) {
 	for in, want := range map[string]string{
 		"": "want a rate", "x": "want a rate", "5..": "want a rate", "-3": "rate = -3: must be in [0, 1e+09]",
 		"NaN": "rate = NaN", "Inf": "rate = +Inf", "5@": "is not a duration", "5@-1s": "is not a duration",
@@ -208,10 +207,12 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, err := pace.Parse(p.String())
-		if err != nil || again.String() != p.String() {
-			t.Errorf("%q is %q, which is %q, %v", text, p, again, err)
+		last := time.Duration(-1)
+		for n, at := range first(pace.Even(p), 100) {
+			if at < last || p.Validate() != nil {
+				t.Fatalf("%q: arrival %d at %v, after %v", text, n, at, last)
+			}
+			last = at
 		}
-		first(pace.Even(p), 100)
 	})
 }

@@ -3,11 +3,10 @@
 package trace
 
 import (
-	"bufio"
+	"encoding/csv"
 	"fmt"
 	"io"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -17,7 +16,7 @@ type Record struct {
 	Start    time.Duration // when it was sent
 	End      time.Duration // when its answer was complete, or the client gave up
 	Status   int           // of the answer; 0 if there was none, for the Reason given
-	Reason   string        // why there was no answer, or why a proxy refused; no commas, quotes or line breaks
+	Reason   string        // why there was no answer, or why a proxy refused
 }
 
 // Reasons of a Record without an answer.
@@ -53,57 +52,33 @@ func (r Record) Label() string {
 	}
 }
 
-const header = "intended_s,start_s,end_s,status,reason"
-
 // A Writer writes records as CSV. It returns the errors of the io.Writer. It is not
 // safe for concurrent use.
-type Writer struct {
-	w   *bufio.Writer
-	buf []byte
-}
+type Writer struct{ csv *csv.Writer }
 
 // NewWriter returns a Writer, and writes the header line.
 func NewWriter(w io.Writer) *Writer {
-	t := &Writer{w: bufio.NewWriter(w)}
-	_, _ = t.w.WriteString(header + "\n") // bufio keeps the error for the next write
+	t := &Writer{csv.NewWriter(w)}
+	_ = t.csv.Write([]string{"intended_s", "start_s", "end_s", "status", "reason"}) // Flush returns the error
 	return t
 }
 
-// Write writes a record. Characters in the reason that CSV would have to quote
-// become underscores.
+// Write writes a record.
 func (t *Writer) Write(r Record) error {
-	b := t.buf[:0]
-	for _, d := range []time.Duration{r.Intended, r.Start, r.End} {
-		b = append(appendSeconds(b, d), ',')
-	}
-	b = append(strconv.AppendInt(b, int64(r.Status), 10), ',')
-	b = append(b, plain(r.Reason)...)
-	t.buf = append(b, '\n')
-	_, err := t.w.Write(t.buf)
-	return err
+	return t.csv.Write([]string{seconds(r.Intended), seconds(r.Start), seconds(r.End), strconv.Itoa(r.Status), r.Reason})
 }
 
 // Flush writes what is still buffered. Call it at the end.
-func (t *Writer) Flush() error { return t.w.Flush() }
-
-func plain(reason string) string {
-	if !strings.ContainsAny(reason, ",\"\r\n") {
-		return reason
-	}
-	return strings.Map(func(r rune) rune {
-		if strings.ContainsRune(",\"\r\n", r) {
-			return '_'
-		}
-		return r
-	}, reason)
+func (t *Writer) Flush() error {
+	t.csv.Flush()
+	return t.csv.Error()
 }
 
-// appendSeconds appends d in seconds, exactly.
-func appendSeconds(b []byte, d time.Duration) []byte {
-	u := uint64(d)
+// seconds formats d in seconds, exactly.
+func seconds(d time.Duration) string {
+	sign, u := "", uint64(d)
 	if d < 0 {
-		b = append(b, '-')
-		u = -u
+		sign, u = "-", -u
 	}
-	return fmt.Appendf(b, "%d.%09d", u/1e9, u%1e9)
+	return fmt.Sprintf("%s%d.%09d", sign, u/1e9, u%1e9)
 }

@@ -2,6 +2,7 @@ package trace_test
 
 import (
 	"bytes"
+	"encoding/csv"
 	"errors"
 	"math"
 	"strconv"
@@ -18,7 +19,7 @@ func TestWrite(t *testing.T) {
 	for _, r := range []trace.Record{
 		{Intended: 200 * time.Millisecond, Start: 200000001, End: 1500 * time.Millisecond, Status: 200},
 		{Intended: time.Second, Start: time.Second, End: 3500 * time.Millisecond, Reason: trace.Timeout},
-		{Status: 503, Reason: "a,b\nc"},
+		{Start: -time.Millisecond, Status: 503, Reason: "a,b\nc"},
 	} {
 		if err := w.Write(r); err != nil {
 			t.Fatal(err)
@@ -30,7 +31,8 @@ func TestWrite(t *testing.T) {
 	const want = `intended_s,start_s,end_s,status,reason
 0.200000000,0.200000001,1.500000000,200,
 1.000000000,1.000000000,3.500000000,0,timeout
-0.000000000,0.000000000,0.000000000,503,a_b_c
+0.000000000,-0.001000000,0.000000000,503,"a,b
+c"
 `
 	if b.String() != want {
 		t.Errorf("%s: want\n%s", b.String(), want)
@@ -76,13 +78,13 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// A record is one line of CSV with the exact instants.
+// A record is one row of CSV with the exact instants.
 func FuzzWrite(f *testing.F) {
 	f.Add(int64(0), int64(1), int64(-1), 200, "")
 	f.Add(int64(math.MaxInt64), int64(math.MinInt64), int64(999_999_999), -1, "reset")
 	f.Fuzz(func(t *testing.T, intended, start, end int64, status int, reason string) {
-		if strings.ContainsAny(reason, ",\"\r\n") {
-			return // a Writer changes it
+		if strings.Contains(reason, "\r") {
+			return // a reader of CSV changes it
 		}
 		r := trace.Record{Intended: time.Duration(intended), Start: time.Duration(start), End: time.Duration(end), Status: status, Reason: reason}
 		var b bytes.Buffer
@@ -90,11 +92,11 @@ func FuzzWrite(f *testing.F) {
 		if err := errors.Join(w.Write(r), w.Flush()); err != nil {
 			t.Fatal(err)
 		}
-		lines := strings.Split(b.String(), "\n")
-		if len(lines) != 3 || lines[2] != "" {
-			t.Fatalf("%q: want a header and one line", b.String())
+		lines, err := csv.NewReader(&b).ReadAll()
+		if err != nil || len(lines) != 2 {
+			t.Fatalf("%q, %v: want a header and one line", lines, err)
 		}
-		fields := strings.Split(lines[1], ",")
+		fields := lines[1]
 		if len(fields) != 5 || fields[3] != strconv.Itoa(status) || fields[4] != reason {
 			t.Fatalf("%q: want %+v", fields, r)
 		}
