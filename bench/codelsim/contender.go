@@ -32,8 +32,12 @@ var contenders = []struct {
 	build func() (admit, error)
 }{
 	{"queue", newQueue},
-	{"bohde/codel", newBohde},
-	{"weir/codel", newDropIn},
+	{"bohde/codel", func() (admit, error) {
+		return locked(codel.New(codel.Options{MaxPending: pending, MaxOutstanding: outstanding, TargetLatency: target}))
+	}},
+	{"weir/codel", func() (admit, error) { // with the other import
+		return locked(dropin.New(dropin.Options{MaxPending: pending, MaxOutstanding: outstanding, TargetLatency: target}))
+	}},
 	{"weir, 10", func() (admit, error) { return newWeir(limit.Fixed(outstanding), interval) }},
 	{"weir, 10, I/2", func() (admit, error) { return newWeir(limit.Fixed(outstanding), interval/2) }},
 	{"weir, Auto", func() (admit, error) { return newAuto(interval) }},
@@ -42,19 +46,13 @@ var contenders = []struct {
 	{"weir, Auto, I/2", func() (admit, error) { return newAuto(interval / 2) }},
 }
 
-func newBohde() (admit, error) {
-	lock := codel.New(codel.Options{MaxPending: pending, MaxOutstanding: outstanding, TargetLatency: target})
-	return func(ctx context.Context) (func(), error) {
-		return lock.Release, lock.Acquire(ctx)
-	}, nil
+type acquirer interface {
+	Acquire(ctx context.Context) error
+	Release()
 }
 
-// newDropIn is newBohde with the other import.
-func newDropIn() (admit, error) {
-	lock := dropin.New(dropin.Options{MaxPending: pending, MaxOutstanding: outstanding, TargetLatency: target})
-	return func(ctx context.Context) (func(), error) {
-		return lock.Release, lock.Acquire(ctx)
-	}, nil
+func locked(l acquirer) (admit, error) {
+	return func(ctx context.Context) (func(), error) { return l.Release, l.Acquire(ctx) }, nil
 }
 
 func newWeir(alg limit.Algorithm, interval time.Duration) (admit, error) {

@@ -24,6 +24,8 @@ import (
 	"runtime"
 	"strings"
 	"time"
+
+	"github.com/weir-go/weir/bench/internal/stat"
 )
 
 func main() {
@@ -94,7 +96,7 @@ func table(w io.Writer, pairs []pair, length time.Duration, runs int, seed uint6
 			late = append(late, ms(quantile(lag, 0.99)))
 		}
 		fmt.Fprintf(w, "%d/%d, %v, runs: %d; 99 %% of requests came at most %.2f ms late\n",
-			p.in, p.out, length, runs, median(late))
+			p.in, p.out, length, runs, stat.Median(late))
 		fmt.Fprintf(w, "  %-15s", "")
 		for _, h := range headings {
 			fmt.Fprintf(w, "%10s", h)

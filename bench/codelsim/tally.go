@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/weir-go/weir/bench/internal/stat"
 )
 
 // A tally records the results of one contender's requests. It is safe for
@@ -75,12 +77,6 @@ func quantile(sorted []time.Duration, q float64) time.Duration {
 	return sorted[max(int(math.Ceil(q*float64(len(sorted))))-1, 0)]
 }
 
-// median returns the median, the higher one of two.
-func median(v []float64) float64 {
-	v = slices.Sorted(slices.Values(v))
-	return v[len(v)/2]
-}
-
 // medians returns the median of each figure.
 func medians(runs []figures) (f figures) {
 	for i := range f {
@@ -88,7 +84,7 @@ func medians(runs []figures) (f figures) {
 		for j, r := range runs {
 			column[j] = r[i]
 		}
-		f[i] = median(column)
+		f[i] = stat.Median(column)
 	}
 	return f
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/weir-go/weir/internal/heap"
 )
@@ -32,51 +33,22 @@ var traces = []trace{
 	{"mix", "400,000 requests each of a loop over 10,000, Zipf, burst and scan, in turn", []int{500, 2_000, 5_000, 8_000}, mixTrace(400_000)},
 }
 
-// zipf draws ranks 0, 1, ..., n-1 with probability ∝ 1/(rank+1)^s, for any
-// s >= 0, by Walker's alias method.
-type zipf struct {
-	limit []float64
-	alias []uint32
-}
+// zipf draws ranks 0, 1, ..., n-1 with probability ∝ 1/(rank+1)^s, for any s >= 0. It has
+// the sums of the weights of the ranks up to each.
+type zipf []float64
 
-func newZipf(s float64, n int) *zipf {
-	z := &zipf{limit: make([]float64, n), alias: make([]uint32, n)}
-	sum := 0.0
-	for i := range z.limit {
-		z.limit[i] = math.Pow(float64(i+1), -s)
-		sum += z.limit[i]
-	}
-	var small, large []uint32
-	for i := range z.limit {
-		z.limit[i] *= float64(n) / sum
-		z.alias[i] = uint32(i)
-		if z.limit[i] < 1 {
-			small = append(small, uint32(i))
-		} else {
-			large = append(large, uint32(i))
-		}
-	}
-	for len(small) > 0 && len(large) > 0 {
-		s, l := small[len(small)-1], large[len(large)-1]
-		small = small[:len(small)-1]
-		z.alias[s] = l
-		if z.limit[l] -= 1 - z.limit[s]; z.limit[l] < 1 {
-			large = large[:len(large)-1]
-			small = append(small, l)
-		}
-	}
-	for _, i := range append(small, large...) { // of rounding
-		z.limit[i] = 1
+func newZipf(s float64, n int) zipf {
+	z, sum := make(zipf, n), 0.0
+	for i := range z {
+		sum += math.Pow(float64(i+1), -s)
+		z[i] = sum
 	}
 	return z
 }
 
-func (z *zipf) draw(rng *rand.Rand) int {
-	i := rng.IntN(len(z.limit))
-	if rng.Float64() < z.limit[i] {
-		return i
-	}
-	return int(z.alias[i])
+func (z zipf) draw(rng *rand.Rand) int {
+	rank, _ := slices.BinarySearch(z, rng.Float64()*z[len(z)-1])
+	return rank
 }
 
 func fill(n int, next func() uint64) []uint64 {

@@ -15,12 +15,13 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
-	"os/exec"
 	"slices"
-	"sync"
-	"syscall"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
+	"github.com/weir-go/weir/bench/internal/process"
+	"github.com/weir-go/weir/bench/internal/stat"
 	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/httplimit"
 	"github.com/weir-go/weir/inflight"
@@ -82,10 +83,7 @@ func main() {
 	all := variants()
 	if *serve != "" {
 		i := slices.IndexFunc(all, func(v variant) bool { return v.name == *serve })
-		if err := child(all[i]); err != nil {
-			log.Fatal(err)
-		}
-		return
+		log.Fatal(child(all[i]))
 	}
 	if *rounds < 1 || *requests < *connections || *connections < 1 {
 		log.Fatal("middleware: want at least one round, one connection, and a request for each")
@@ -95,133 +93,83 @@ func main() {
 	}
 }
 
-// child serves a variant, says where, and for each line that comes in how much
-// CPU time it has had.
+// child serves a variant.
 func child(v variant) error {
 	h, err := v.serve()
 	if err != nil {
 		return err
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := process.Listen()
 	if err != nil {
 		return err
 	}
-	go func() { log.Fatal(http.Serve(l, h)) }()
-	fmt.Println(l.Addr())
-	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
-		var u syscall.Rusage
-		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-			return err
-		}
-		fmt.Println(u.Utime.Nano() + u.Stime.Nano())
-	}
-	return nil
+	return http.Serve(l, h)
 }
 
-// A server is a child that runs.
+// A server is a child and its measurements.
 type server struct {
 	variant
-	in    io.WriteCloser
-	out   *bufio.Reader
-	conns []*connection
+	*process.Process
+	conns []net.Conn
 	spent []float64 // µs for a request, of each round
 }
 
-func start(v variant, connections int) (*server, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	cmd := exec.Command(self, "-serve", v.name)
-	cmd.Stderr = os.Stderr
-	s := &server{variant: v}
-	if s.in, err = cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	s.out = bufio.NewReader(out)
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	var addr string
-	if _, err := fmt.Fscanln(s.out, &addr); err != nil {
-		return nil, err
-	}
-	for range connections {
-		c, err := net.Dial("tcp", addr)
-		if err != nil {
-			return nil, err
-		}
-		s.conns = append(s.conns, &connection{c, bufio.NewReader(c)})
-	}
-	return s, nil
-}
-
-// cpu is the time that the server has had so far, in ns.
-func (s *server) cpu() (ns float64, err error) {
-	if _, err = fmt.Fprintln(s.in); err == nil {
-		_, err = fmt.Fscanln(s.out, &ns)
-	}
-	return ns, err
-}
-
-// round sends requests, and notes what they cost.
+// round sends requests, and records their cost.
 func (s *server) round(requests int) error {
-	before, err := s.cpu()
+	before, err := s.CPU()
 	if err != nil {
 		return err
 	}
+	var senders errgroup.Group
 	each := requests / len(s.conns)
-	errs := make([]error, len(s.conns))
-	var done sync.WaitGroup
-	for i, c := range s.conns {
-		done.Go(func() {
-			for range each {
-				if errs[i] = c.ask(); errs[i] != nil {
-					return
-				}
-			}
-		})
+	for _, c := range s.conns {
+		senders.Go(func() error { return send(c, each) })
 	}
-	done.Wait()
-	after, err := s.cpu()
-	for _, e := range append(errs, err) {
-		if e != nil {
-			return e
+	if err := senders.Wait(); err != nil {
+		return err
+	}
+	after, err := s.CPU()
+	s.spent = append(s.spent, float64((after-before).Nanoseconds())/1e3/float64(each*len(s.conns)))
+	return err
+}
+
+// send sends requests, each after the answer of the last. It is cheaper than net/http,
+// so that the server is not idle, which would cost it CPU time too.
+func send(c net.Conn, requests int) error {
+	in := bufio.NewReader(c)
+	for range requests {
+		if _, err := io.WriteString(c, "GET /x HTTP/1.1\r\nHost: localhost\r\nUser-Agent: middleware\r\n\r\n"); err != nil {
+			return err
+		}
+		resp, err := http.ReadResponse(in, nil)
+		if err != nil {
+			return err
+		}
+		if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+			return err
 		}
 	}
-	s.spent = append(s.spent, (after-before)/1e3/float64(each*len(s.conns)))
 	return nil
-}
-
-type connection struct {
-	net.Conn
-	in *bufio.Reader
-}
-
-func (c *connection) ask() error {
-	if _, err := io.WriteString(c, "GET /x HTTP/1.1\r\nHost: localhost\r\nUser-Agent: middleware\r\n\r\n"); err != nil {
-		return err
-	}
-	resp, err := http.ReadResponse(c.in, nil)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(io.Discard, resp.Body)
-	return err
 }
 
 func measure(all []variant, rounds, requests, connections int) error {
 	var servers []*server
 	for _, v := range all {
-		s, err := start(v, connections)
+		p, err := process.StartSelf("-serve", v.name)
 		if err != nil {
 			return fmt.Errorf("%s: %w", v.name, err)
 		}
+		defer p.Stop()
+		s := &server{variant: v, Process: p}
 		servers = append(servers, s)
+		for range connections {
+			c, err := net.Dial("tcp", p.Addr)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			s.conns = append(s.conns, c)
+		}
 		if err := s.round(requests); err != nil { // to warm up
 			return fmt.Errorf("%s: %w", v.name, err)
 		}
@@ -247,8 +195,9 @@ func print(servers []*server) {
 	fmt.Println("| server | CPU µs a request: median | quiet | beside | median | quiet |\n|---|---|---|---|---|---|")
 	for _, s := range servers {
 		base := servers[slices.IndexFunc(servers, func(b *server) bool { return b.name == s.beside })]
-		mid, least := median(s.spent), quiet(s.spent)
-		fmt.Printf("| %s | %.2f | %.2f | %s | %.3f | %.3f |\n", s.name, mid, least, s.beside, mid/median(base.spent), least/quiet(base.spent))
+		mid, least := stat.Median(s.spent), quiet(s.spent)
+		fmt.Printf("| %s | %.2f | %.2f | %s | %.3f | %.3f |\n",
+			s.name, mid, least, s.beside, mid/stat.Median(base.spent), least/quiet(base.spent))
 	}
 }
 
@@ -261,9 +210,4 @@ func quiet(x []float64) float64 {
 		sum += v
 	}
 	return sum / float64(n)
-}
-
-func median(x []float64) float64 {
-	x = slices.Sorted(slices.Values(x))
-	return (x[(len(x)-1)/2] + x[len(x)/2]) / 2
 }

@@ -27,7 +27,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
+
+	"github.com/weir-go/weir/bench/internal/process"
+	"github.com/weir-go/weir/bench/internal/stat"
 )
 
 // A load is a way to send requests, and what GoCC took for one under it.
@@ -72,11 +74,10 @@ func main() {
 // serveFloor reads and answers as much as weir serve does, without deciding
 // anything.
 func serveFloor() error {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := process.Listen()
 	if err != nil {
 		return err
 	}
-	fmt.Println(l.Addr())
 	one := []byte(`{"request_id":"00000000-0000-8000-8000-000000000000"}` + "\n")
 	many := []byte(`{"ok":true,"results":[` + strings.Repeat(`{"ok":true,"remaining":999999999},`, batchSize) + "]}\n")
 	srv := &http.Server{Protocols: new(http.Protocols), Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -104,27 +105,23 @@ func measure(weir string, rounds, seconds int) error {
 	if err := os.WriteFile(batch, requests(0, batchSize), 0o600); err != nil {
 		return err
 	}
-	self, err := os.Executable()
+	floor, err := process.StartSelf("-floor")
 	if err != nil {
 		return err
 	}
-	floor, err := start(exec.Command(self, "-floor"), "")
-	if err != nil {
-		return err
-	}
-	defer floor.stop()
+	defer floor.Stop()
 	decides, err := startWeir(weir, "--max-requests", "1000000000")
 	if err != nil {
 		return err
 	}
-	defer decides.stop()
+	defer decides.Stop()
 
 	fmt.Printf("%-38s %8s %8s %8s   %s\n", "CPU of the server, µs a request", "net/http", "weir", "ratio", "GoCC's ratio")
 	for _, l := range loads(seconds, batch) {
 		var spent [2][]float64
 		for range rounds {
-			for i, s := range []*server{floor, decides} {
-				us, err := s.under(l)
+			for i, s := range []*process.Process{floor, decides} {
+				us, err := l.on(s)
 				if err != nil {
 					return err
 				}
@@ -137,7 +134,7 @@ func measure(weir string, rounds, seconds int) error {
 }
 
 func report(l load, spent [2][]float64) {
-	f, w := median(spent[0]), median(spent[1])
+	f, w := stat.Median(spent[0]), stat.Median(spent[1])
 	fmt.Printf("%-38s %8.1f %8.1f %8.2f   ", l.name, f, w, w/f)
 	if l.batch > 1 {
 		fmt.Printf("a decision: %.2f µs, net/http's share of it %.2f\n", w/float64(l.batch), f/float64(l.batch))
@@ -146,89 +143,38 @@ func report(l load, spent [2][]float64) {
 	fmt.Printf("%.2f: weir takes %.2f of GoCC's time\n", l.gocc/l.gocFloor, w/f/(l.gocc/l.gocFloor))
 }
 
-func median(of []float64) float64 {
-	slices.Sort(of)
-	return of[len(of)/2]
-}
-
 // requests is a batch of n keys.
 func requests(from, n int) []byte {
-	var b bytes.Buffer
-	b.WriteString(`{"requests":[`)
-	for i := range n {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		fmt.Fprintf(&b, `{"key":"user-%07d"}`, from+i)
+	keys := make([]string, n)
+	for i := range keys {
+		keys[i] = fmt.Sprintf(`{"key":"user-%07d"}`, from+i)
 	}
-	b.WriteString("]}")
-	return b.Bytes()
+	return []byte(`{"requests":[` + strings.Join(keys, ",") + "]}")
 }
 
-// A server is a process under measurement.
-type server struct {
-	cmd *exec.Cmd
-	url string
-}
-
-func startWeir(path string, args ...string) (*server, error) {
-	port, err := freePort()
-	if err != nil {
-		return nil, err
-	}
-	args = append([]string{"serve", "--listen", port, "--admin", "127.0.0.1:0", "--log-level", "error"}, args...)
-	return start(exec.Command(path, args...), port)
-}
-
-// start starts a server: at the address, or at the one that it says.
-func start(cmd *exec.Cmd, addr string) (*server, error) {
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	if addr == "" {
-		if _, err := fmt.Fscanln(out, &addr); err != nil {
-			return nil, err
-		}
-	}
-	s := &server{cmd, "http://" + addr}
-	for range 100 {
-		if conn, err := net.Dial("tcp", addr); err == nil {
-			return s, conn.Close()
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	s.stop()
-	return nil, fmt.Errorf("%s does not answer at %s", cmd.Path, addr)
-}
-
-func freePort() (string, error) {
+func startWeir(path string, args ...string) (*process.Process, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	return l.Addr().String(), l.Close()
-}
-
-func (s *server) stop() {
-	_ = s.cmd.Process.Kill()
-	_ = s.cmd.Wait()
+	addr := l.Addr().String()
+	if err := l.Close(); err != nil {
+		return nil, err
+	}
+	args = append([]string{"serve", "--listen", addr, "--admin", "127.0.0.1:0", "--log-level", "error"}, args...)
+	return process.Start(exec.Command(path, args...), addr)
 }
 
 // done finds the number of requests that wrk and h2load say.
 var done = regexp.MustCompile(`(\d+) requests in |, (\d+) succeeded`)
 
-// under returns the CPU time for a request under a load, in µs.
-func (s *server) under(l load) (float64, error) {
+// on returns the CPU time for a request under the load, in µs.
+func (l load) on(s *process.Process) (float64, error) {
 	args := slices.Clone(l.args)
 	for i := range args {
-		args[i] = strings.Replace(args[i], "URL", s.url, 1)
+		args[i] = strings.Replace(args[i], "URL", "http://"+s.Addr, 1)
 	}
-	before, err := s.cpu()
+	before, err := s.CPU()
 	if err != nil {
 		return 0, err
 	}
@@ -236,7 +182,7 @@ func (s *server) under(l load) (float64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("%v: %w\n%s", args, err, out)
 	}
-	after, err := s.cpu()
+	after, err := s.CPU()
 	if err != nil {
 		return 0, err
 	}
@@ -251,23 +197,6 @@ func (s *server) under(l load) (float64, error) {
 	return float64((after - before).Microseconds()) / float64(n), nil
 }
 
-// tick is the unit of times in /proc.
-const tick = 10 * time.Millisecond
-
-func (s *server) cpu() (time.Duration, error) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.cmd.Process.Pid))
-	if err != nil {
-		return 0, err
-	}
-	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-	user, err := strconv.Atoi(fields[11])
-	if err != nil {
-		return 0, err
-	}
-	system, err := strconv.Atoi(fields[12])
-	return time.Duration(user+system) * tick, err
-}
-
 // weigh asks for a million keys, of windows and of token buckets.
 func weigh(weir string) error {
 	for _, algorithm := range []string{"fixed", "gcra"} {
@@ -275,26 +204,22 @@ func weigh(weir string) error {
 		if err != nil {
 			return err
 		}
-		err = s.fill(1_000_000)
-		status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
-		s.stop()
-		if err != nil {
+		err = fill("http://"+s.Addr+"/rate", 1_000_000)
+		bytes, residentErr := s.Resident()
+		s.Stop()
+		if err := errors.Join(err, residentErr); err != nil {
 			return err
 		}
-		kb := regexp.MustCompile(`VmRSS:\s+(\d+)`).FindSubmatch(status)
-		if kb == nil {
-			return errors.New("no VmRSS in /proc")
-		}
-		n, _ := strconv.Atoi(string(kb[1]))
-		fmt.Printf("a million keys, %-6s %d MiB resident\n", algorithm+":", n/1024)
+		fmt.Printf("a million keys, %-6s %d MiB resident\n", algorithm+":", bytes>>20)
 	}
 	return nil
 }
 
-func (s *server) fill(keys int) error {
+// fill asks for keys, in batches.
+func fill(url string, keys int) error {
 	const at = 10_000
 	for from := 0; from < keys; from += at {
-		resp, err := http.Post(s.url+"/rate", "application/json", bytes.NewReader(requests(from, at)))
+		resp, err := http.Post(url, "application/json", bytes.NewReader(requests(from, at)))
 		if err != nil {
 			return err
 		}

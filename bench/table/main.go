@@ -16,12 +16,15 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/weir-go/weir/bench/internal/stat"
 )
 
 func main() {
@@ -127,14 +130,8 @@ func (r *results) row(group, contender string) *row {
 	return c.rows[j]
 }
 
-// median of the repetitions, the mean of the middle two if there is no middle.
-func (r *row) median(cpus int, unit string) (float64, bool) {
-	v := slices.Sorted(slices.Values(r.runs[measure{cpus, unit}]))
-	if len(v) == 0 {
-		return 0, false
-	}
-	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2, true
-}
+// median returns the median of the repetitions, which is not a number if there are none.
+func (r *row) median(cpus int, unit string) float64 { return stat.Median(r.runs[measure{cpus, unit}]) }
 
 // unit returns the unit that a case compares: time, unless it reports another.
 func (c *benchCase) unit() string {
@@ -154,27 +151,19 @@ func (c *benchCase) unit() string {
 	return slices.Min(units)
 }
 
-// base returns what ratios refer to.
-func (c *benchCase) base(cpus int, unit string) (best float64, ok bool) {
+// base returns the value that ratios refer to, and the name of such a ratio.
+func (c *benchCase) base(cpus int, unit string) (best float64, ratio string) {
+	best, ratio = math.NaN(), "/best peer"
 	for _, row := range c.rows {
-		v, measured := row.median(cpus, unit)
-		switch {
-		case !measured, strings.HasPrefix(row.name, "weir"), strings.HasPrefix(row.name, "floor"):
+		switch v := row.median(cpus, unit); {
 		case row.name == "xtime":
-			return v, true
-		case !ok || v < best:
-			best, ok = v, true
+			return v, "/xtime"
+		case strings.HasPrefix(row.name, "weir"), strings.HasPrefix(row.name, "floor"):
+		case v < best || math.IsNaN(best):
+			best = v
 		}
 	}
-	return best, ok
-}
-
-// against says what base is.
-func (c *benchCase) against() string {
-	if slices.ContainsFunc(c.rows, func(row *row) bool { return row.name == "xtime" }) {
-		return "/xtime"
-	}
-	return "/best peer"
+	return best, ratio
 }
 
 func (r *results) write(out io.Writer) error {
@@ -195,15 +184,16 @@ func (r *results) write(out io.Writer) error {
 			if cpus == 1 {
 				plural = ""
 			}
-			fmt.Fprintf(w, "%s, %d CPU%s\t%s\t", unit, cpus, plural, c.against())
+			_, ratio := c.base(cpus, unit)
+			fmt.Fprintf(w, "%s, %d CPU%s\t%s\t", unit, cpus, plural, ratio)
 		}
 		fmt.Fprintf(w, "allocs/op\t\n")
 		for _, row := range c.rows {
 			fmt.Fprintf(w, "%-*s\t", width, "  "+row.name)
 			for _, cpus := range r.cpus {
-				v, ok := row.median(cpus, unit)
-				base, based := c.base(cpus, unit)
-				fmt.Fprintf(w, "%s\t%s\t", cell(v, "%.1f", ok), cell(v/base, "%.2f", ok && based && base > 0))
+				v := row.median(cpus, unit)
+				base, _ := c.base(cpus, unit)
+				fmt.Fprintf(w, "%s\t%s\t", cell("%.1f", v), cell("%.2f", v/base))
 			}
 			fmt.Fprintf(w, "%s\t\n", row.allocs(r.cpus))
 		}
@@ -213,16 +203,18 @@ func (r *results) write(out io.Writer) error {
 
 // allocs are the same at any number of CPUs, or else the worst counts.
 func (r *row) allocs(cpus []int) string {
-	most, any := 0.0, false
+	most := math.NaN()
 	for _, n := range cpus {
-		v, ok := r.median(n, "allocs/op")
-		most, any = max(most, v), any || ok
+		if v := r.median(n, "allocs/op"); v > most || math.IsNaN(most) {
+			most = v
+		}
 	}
-	return cell(most, "%.0f", any)
+	return cell("%.0f", most)
 }
 
-func cell(v float64, format string, ok bool) string {
-	if !ok {
+// cell formats a number, or a dash if it is none.
+func cell(format string, v float64) string {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return "-"
 	}
 	return fmt.Sprintf(format, v)
