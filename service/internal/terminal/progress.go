@@ -16,19 +16,24 @@ func Progress(w io.Writer, line func(elapsed time.Duration) string) (stop func()
 	if Is(w) {
 		period, format, clear = time.Second, "\r\x1b[K%s", "\r\x1b[K"
 	}
+	began := time.Now()
+	end := repeat(period, func() { fmt.Fprintf(w, format, line(time.Since(began))) })
+	return func() { end(); fmt.Fprint(w, clear) }
+}
+
+// repeat calls f periodically until stop is called.
+func repeat(period time.Duration, f func()) (stop func()) {
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		began := time.Now()
 		tick := time.NewTicker(period)
 		defer tick.Stop()
 		for {
 			select {
 			case <-quit:
-				fmt.Fprint(w, clear)
 				return
 			case <-tick.C:
-				fmt.Fprintf(w, format, line(time.Since(began)))
+				f()
 			}
 		}
 	}()
@@ -51,27 +56,14 @@ func Bar(w io.Writer, what string, total time.Duration, done *atomic.Int64) (sto
 	if !Is(w) {
 		return func() {}
 	}
-	quit, gone := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(gone)
-		select {
-		case <-quit:
-			return
-		case <-time.After(time.Second):
-		}
-		bar := progressbar.NewOptions64(int64(total), progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(what),
-			progressbar.OptionSetWidth(40), progressbar.OptionClearOnFinish(), progressbar.OptionSetPredictTime(true))
-		tick := time.NewTicker(100 * time.Millisecond)
-		defer tick.Stop()
-		for {
+	bar := progressbar.NewOptions64(int64(total), progressbar.OptionSetWriter(w),
+		progressbar.OptionSetDescription(what), progressbar.OptionSetWidth(40),
+		progressbar.OptionClearOnFinish(), progressbar.OptionSetPredictTime(true))
+	began := time.Now()
+	end := repeat(100*time.Millisecond, func() {
+		if time.Since(began) >= time.Second {
 			_ = bar.Set64(min(done.Load(), int64(total)-1)) // a terminal that has gone away needs no bar
-			select {
-			case <-quit:
-				_ = bar.Finish()
-				return
-			case <-tick.C:
-			}
 		}
-	}()
-	return func() { close(quit); <-gone }
+	})
+	return func() { end(); _ = bar.Finish() }
 }

@@ -42,19 +42,3 @@ func Escape(text string) string {
 	}
 	return b.String()
 }
-
-// Cut shortens a text to a width in columns.
-func Cut(text string, width int) string {
-	if lipgloss.Width(text) <= width {
-		return text
-	}
-	used := 0
-	for i, r := range text {
-		w := lipgloss.Width(string(r))
-		if used+w > width-1 {
-			return text[:i] + "…"
-		}
-		used += w
-	}
-	return text
-}

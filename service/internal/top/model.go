@@ -43,7 +43,7 @@ type (
 )
 
 func newModel(ctx context.Context, from client, interval time.Duration, by string) model {
-	return model{ctx: ctx, from: from, interval: interval, by: by, view: view{url: from.url, style: colors, live: true}}
+	return model{ctx: ctx, from: from, interval: interval, by: by, view: view{url: from.url, live: true}}
 }
 
 func (m model) Init() tea.Cmd { return m.read(true) }

@@ -1,21 +1,22 @@
 package top
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"charm.land/lipgloss/v2"
-
-	"github.com/weir-go/weir/service/internal/terminal"
+	"github.com/charmbracelet/x/ansi"
 )
 
 // A table sizes its columns to their content. If the screen is too narrow, it leaves
 // out the columns of the lowest rank, and cuts the last one.
 type table struct {
 	columns []column
-	rows    [][]cell
+	rows    [][]string
 }
 
 type column struct {
@@ -25,44 +26,47 @@ type column struct {
 	most   int // characters; 0 means any number
 }
 
-type cell struct {
-	text  string
-	style lipgloss.Style
-}
-
 const (
 	gap       = "  "
 	leastLast = 24 // characters of the last column, unless it is the only one
 )
 
-func (t *table) render(v *view) []string {
+// render returns lines of at most width characters; 0 means any number.
+func (t *table) render(width int) (lines []string) {
+	var titles []string
 	widths := make([]int, len(t.columns))
 	for i, c := range t.columns {
-		widths[i] = lipgloss.Width(c.title)
+		titles = append(titles, faint.Render(c.title))
 		for _, row := range t.rows {
-			widths[i] = max(widths[i], lipgloss.Width(row[i].text))
+			widths[i] = max(widths[i], lipgloss.Width(row[i]))
 		}
 		if c.most > 0 {
-			widths[i] = min(widths[i], max(c.most, lipgloss.Width(c.title)))
+			widths[i] = min(widths[i], c.most)
 		}
+		widths[i] = max(widths[i], len(c.title))
 	}
-	shown := t.shown(widths, v.width)
-	titles := make([]cell, len(t.columns))
-	for i, c := range t.columns {
-		titles[i] = cell{c.title, v.style.faint}
-	}
-	lines := []string{t.line(titles, widths, shown)}
-	for _, row := range t.rows {
-		lines = append(lines, t.line(row, widths, shown))
+	shown := t.shown(widths, width)
+	for _, row := range append([][]string{titles}, t.rows...) {
+		var cells []string
+		for _, i := range shown {
+			cell := ansi.Truncate(row[i], widths[i], "…")
+			pad := strings.Repeat(" ", widths[i]-lipgloss.Width(cell))
+			if t.columns[i].number {
+				cells = append(cells, pad+cell)
+			} else {
+				cells = append(cells, cell+pad)
+			}
+		}
+		lines = append(lines, strings.TrimRight(strings.Join(cells, gap), " "))
 	}
 	return lines
 }
 
 // shown returns the columns that fit, and adapts the width of the last.
 func (t *table) shown(widths []int, width int) []int {
-	var shown []int
-	for i := range t.columns {
-		shown = append(shown, i)
+	shown := make([]int, len(t.columns))
+	for i := range shown {
+		shown[i] = i
 	}
 	if width == 0 {
 		return shown
@@ -77,34 +81,9 @@ func (t *table) shown(widths []int, width int) []int {
 			widths[last] = min(widths[last], max(left, 1))
 			return shown
 		}
-		least := 0
-		for i := range shown {
-			if t.columns[shown[i]].rank < t.columns[shown[least]].rank {
-				least = i
-			}
-		}
-		shown = append(shown[:least:least], shown[least+1:]...)
+		least := slices.MinFunc(shown, func(a, b int) int { return cmp.Compare(t.columns[a].rank, t.columns[b].rank) })
+		shown = slices.DeleteFunc(shown, func(i int) bool { return i == least })
 	}
-}
-
-func (t *table) line(row []cell, widths, shown []int) string {
-	var b strings.Builder
-	for n, i := range shown {
-		text := terminal.Cut(row[i].text, widths[i])
-		pad := strings.Repeat(" ", max(widths[i]-lipgloss.Width(text), 0))
-		switch {
-		case t.columns[i].number:
-			b.WriteString(pad + row[i].style.Render(text))
-		case n == len(shown)-1:
-			b.WriteString(row[i].style.Render(text))
-		default:
-			b.WriteString(row[i].style.Render(text) + pad)
-		}
-		if n < len(shown)-1 {
-			b.WriteString(gap)
-		}
-	}
-	return strings.TrimRight(b.String(), " ")
 }
 
 // fit cuts a text to the width of the screen.
@@ -112,7 +91,7 @@ func (v *view) fit(text string) string {
 	if v.width == 0 {
 		return text
 	}
-	return terminal.Cut(text, v.width)
+	return ansi.Truncate(text, v.width, "…")
 }
 
 func (v *view) clipped(lines ...string) []string {
@@ -123,28 +102,24 @@ func (v *view) clipped(lines ...string) []string {
 }
 
 // wrapped breaks a text into lines between words.
-func (v *view) wrapped(text string) (lines []string) {
+func (v *view) wrapped(style lipgloss.Style, text string) []string {
 	width := 100
 	if v.width > 0 {
 		width = max(min(v.width-4, width), 10)
 	}
-	line := ""
-	for word := range strings.FieldsSeq(text) {
-		if line != "" && lipgloss.Width(line+" "+word) > width {
-			lines = append(lines, line)
-			line = ""
-		}
-		line = strings.TrimLeft(line+" "+word, " ")
+	lines := v.clipped(strings.Split(ansi.Wordwrap(text, width, ""), "\n")...)
+	for i := range lines {
+		lines[i] = style.Render(lines[i])
 	}
-	return v.clipped(append(lines, line)...)
+	return lines
 }
 
-// number returns a cell that is faint if the number is 0.
-func (v *view) number(n float64, style lipgloss.Style) cell {
+// highlit formats a number, faintly if it is 0.
+func highlit(n float64, style lipgloss.Style) string {
 	if n == 0 {
-		style = v.style.faint
+		style = faint
 	}
-	return cell{number(n), style}
+	return style.Render(number(n))
 }
 
 // number formats a number with one decimal at most.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
 
 	"github.com/weir-go/weir/service/internal/server/adminapi"
 )
@@ -53,7 +54,8 @@ func Once(ctx context.Context, cfg Config, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("no answer from %s: %w", from.url, err)
 	}
-	_, err = fmt.Fprintln(out, strings.Join(frame(&view{reading: r, url: from.url}), "\n"))
+	lines := frame(&view{reading: r, url: from.url})
+	_, err = fmt.Fprintln(out, ansi.Strip(strings.Join(lines, "\n")))
 	return err
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"charm.land/lipgloss/v2"
+	"github.com/charmbracelet/x/ansi"
 
 	"github.com/weir-go/weir/service/internal/server/adminapi"
 	"github.com/weir-go/weir/service/internal/terminal"
@@ -19,9 +20,8 @@ import (
 type view struct {
 	reading
 	url           string
-	width, height int    // of the screen; 0 means unlimited
-	style         styles // no styles if zero
-	live          bool   // the user can press keys
+	width, height int  // of the screen; 0 means unlimited
+	live          bool // the user can press keys
 
 	now, heard time.Time // when the frame was made, and when the last answer came (zero: never)
 	err        error     // of the last request
@@ -44,17 +44,16 @@ const (
 	help
 )
 
-// styles highlight words.
-type styles struct{ title, denied, waiting, alarm, faint lipgloss.Style }
-
-// colors are from the terminal's palette, which suits its background.
-var colors = styles{
-	title:   lipgloss.NewStyle().Bold(true),
-	denied:  lipgloss.NewStyle().Bold(true).Foreground(lipgloss.Red),
-	waiting: lipgloss.NewStyle().Foreground(lipgloss.Magenta),
-	alarm:   lipgloss.NewStyle().Bold(true).Reverse(true).Foreground(lipgloss.Red),
-	faint:   lipgloss.NewStyle().Faint(true),
-}
+// Styles that highlight words. The colors are from the terminal's palette, which suits
+// its background.
+var (
+	plain   lipgloss.Style
+	title   = lipgloss.NewStyle().Bold(true)
+	denied  = lipgloss.NewStyle().Bold(true).Foreground(lipgloss.Red)
+	waiting = lipgloss.NewStyle().Foreground(lipgloss.Magenta)
+	alarm   = lipgloss.NewStyle().Bold(true).Reverse(true).Foreground(lipgloss.Red)
+	faint   = lipgloss.NewStyle().Faint(true)
+)
 
 // leastRoom is the number of lines below which the rules leave none for keys.
 const leastRoom = 8
@@ -95,16 +94,16 @@ func (v *view) known() bool { return v.status.NowMS > 0 }
 // which rules are in force.
 func (v *view) head() []string {
 	c, t := &v.status.Config, &v.status.Total
-	lines := []string{v.style.title.Render(v.fit("weir serve  " + terminal.Escape(v.url)))}
+	lines := []string{title.Render(v.fit("weir serve  " + terminal.Escape(v.url)))}
 	if v.paused {
-		lines[0] += v.style.alarm.Render("  paused: p resumes  ")
+		lines[0] += alarm.Render("  paused: p resumes  ")
 	}
 	if v.err != nil {
 		text := "no answer: " + terminal.Escape(v.err.Error()) + "; trying again"
 		if v.known() {
 			text += fmt.Sprintf(". The rest is %s old", age(v.now.Sub(v.heard)))
 		}
-		lines = append(lines, v.alarm(text)...)
+		lines = append(lines, v.wrapped(alarm, text)...)
 	}
 	if !v.known() {
 		if v.err == nil {
@@ -123,26 +122,17 @@ func (v *view) head() []string {
 		v.fit(numbers),
 		v.fit(fmt.Sprintf("rules %s  in force for %s  from %s  up %s", terminal.Escape(cmp.Or(c.Hash, "–")), of(c.LoadedMS), from, of(v.status.StartedMS))),
 	)
-	lines = append(lines, styled(v.style.title, v.wrapped(terminal.Escape(v.status.Words)))...)
+	lines = append(lines, v.wrapped(title, terminal.Escape(v.status.Words))...)
 	if c.Error != "" {
-		lines = append(lines, v.alarm(fmt.Sprintf("the last reload failed %s ago; the rules before it are in force:", of(c.FailureMS)))...)
+		lines = append(lines, v.wrapped(alarm, fmt.Sprintf("the last reload failed %s ago; the rules before it are in force:", of(c.FailureMS)))...)
 		for _, line := range strings.SplitN(c.Error, "\n", 7)[:min(6, strings.Count(c.Error, "\n")+1)] {
 			lines = append(lines, v.fit("  "+terminal.Escape(line)))
 		}
 	}
 	if !v.status.Ready {
-		lines = append(lines, v.alarm("not ready: "+terminal.Escape(v.status.NotReady))...)
+		lines = append(lines, v.wrapped(alarm, "not ready: "+terminal.Escape(v.status.NotReady))...)
 	}
 	return append(lines, "")
-}
-
-func (v *view) alarm(text string) []string { return styled(v.style.alarm, v.wrapped(text)) }
-
-func styled(s lipgloss.Style, lines []string) []string {
-	for i := range lines {
-		lines[i] = s.Render(lines[i])
-	}
-	return lines
 }
 
 // rules renders the table of rules in at most room lines. Rules that refuse most come
@@ -154,8 +144,8 @@ func (v *view) rules(room int) []string {
 		return cmp.Or(cmp.Compare(y.Denied+y.Refused, x.Denied+x.Refused), cmp.Compare(b.Waiting, a.Waiting))
 	})
 	shown := rules
-	if title, blank, more := 1, 1, 1; len(rules) > room-title-blank {
-		shown = rules[:max(room-title-blank-more, 0)]
+	if head, blank, more := 1, 1, 1; len(rules) > room-head-blank {
+		shown = rules[:max(room-head-blank-more, 0)]
 	}
 	t := table{columns: []column{
 		{title: "RULE", rank: 9, most: 24}, {title: "QUOTA", rank: 2}, {title: "ALLOWED/S", number: true, rank: 8},
@@ -163,16 +153,16 @@ func (v *view) rules(room int) []string {
 		{title: "P95", number: true, rank: 4}, {title: "LEASES", number: true, rank: 3}, {title: "WHY", rank: 6},
 	}}
 	for i := range shown {
-		t.rows = append(t.rows, v.rule(&shown[i]))
+		t.rows = append(t.rows, ruleCells(&shown[i]))
 	}
-	lines := t.render(v)
+	lines := t.render(v.width)
 	if rest := v.status.RulesInForce - len(shown); rest > 0 {
-		lines = append(lines, v.style.faint.Render(v.fit(fmt.Sprintf("%d more", rest))))
+		lines = append(lines, faint.Render(v.fit(fmt.Sprintf("%d more", rest))))
 	}
 	return append(lines, "")
 }
 
-func (v *view) rule(r *adminapi.RuleStatus) []cell {
+func ruleCells(r *adminapi.RuleStatus) []string {
 	name, f := terminal.Escape(r.Name), &r.PerSecond
 	if r.Mode != "enforce" {
 		name += " (" + terminal.Escape(r.Mode) + ")"
@@ -181,16 +171,16 @@ func (v *view) rule(r *adminapi.RuleStatus) []cell {
 	if r.WaitP95MS != nil {
 		p95 = wait(*r.WaitP95MS)
 	}
-	if r.Leases != nil {
-		leases = fmt.Sprintf("%d of %s", r.Leases.Held, terminal.Escape(r.Leases.Limit))
+	if l := r.Leases; l != nil {
+		limit := terminal.Escape(l.Limit)
 		if r.Per == "key" {
-			leases = fmt.Sprintf("%d of %d×%s", r.Leases.Held, r.Leases.Keys, terminal.Escape(r.Leases.Limit))
+			limit = fmt.Sprintf("%d×%s", l.Keys, limit)
 		}
+		leases = fmt.Sprintf("%d of %s", l.Held, limit)
 	}
-	return []cell{
-		{name, v.style.title}, {terminal.Escape(cmp.Or(r.Quota, "–")), lipgloss.Style{}}, v.number(f.Allowed, lipgloss.Style{}),
-		v.number(f.Denied+f.Refused, v.style.denied), v.number(float64(r.Waiting), v.style.waiting),
-		{p95, lipgloss.Style{}}, {leases, lipgloss.Style{}}, {why(r), lipgloss.Style{}},
+	return []string{
+		title.Render(name), terminal.Escape(cmp.Or(r.Quota, "–")), highlit(f.Allowed, plain),
+		highlit(f.Denied+f.Refused, denied), highlit(float64(r.Waiting), waiting), p95, leases, why(r),
 	}
 }
 
@@ -228,32 +218,32 @@ func (v *view) below(room int) []string {
 			"LEASES: units held, of the number of keys × the limit per key.",
 		)
 	}
-	title := "KEY (most denials)"
+	heading := "KEY (most denials)"
 	if v.top.By == "requests" {
-		title = "KEY (most requests)"
+		heading = "KEY (most requests)"
 	}
 	t := table{columns: []column{
 		{title: "DENIED/S", number: true, rank: 8}, {title: "ALLOWED/S", number: true, rank: 6}, {title: "DENIED", number: true, rank: 3},
-		{title: "WAITING", number: true, rank: 4}, {title: "RULE", rank: 5, most: 24}, {title: title, rank: 9},
+		{title: "WAITING", number: true, rank: 4}, {title: "RULE", rank: 5, most: 24}, {title: heading, rank: 9},
 	}}
 	for i := range v.top.Keys[:min(len(v.top.Keys), max(room-1, 0))] {
-		t.rows = append(t.rows, v.key(&v.top.Keys[i]))
+		t.rows = append(t.rows, v.keyCells(&v.top.Keys[i]))
 	}
-	lines := t.render(v)
+	lines := t.render(v.width)
 	if len(v.top.Keys) == 0 {
-		lines = append(lines, v.style.faint.Render("none"))
+		lines = append(lines, faint.Render("none"))
 	}
 	return lines
 }
 
-func (v *view) key(k *adminapi.Key) []cell {
-	denied, allowed := v.number(k.DeniedPerSecond, v.style.denied), v.number(k.AllowedPerSecond, lipgloss.Style{})
+func (v *view) keyCells(k *adminapi.Key) []string {
+	refused, allowed := highlit(k.DeniedPerSecond, denied), highlit(k.AllowedPerSecond, plain)
 	if v.top.WindowMS == 0 {
-		denied, allowed = cell{"…", v.style.faint}, cell{"…", v.style.faint}
+		refused, allowed = faint.Render("…"), faint.Render("…")
 	}
-	return []cell{
-		denied, allowed, {strconv.FormatUint(k.Denied, 10), lipgloss.Style{}}, v.number(float64(k.Waiting), v.style.waiting),
-		{terminal.Escape(strings.Join(k.Rules, ", ")), lipgloss.Style{}}, {terminal.Escape(k.Key), lipgloss.Style{}},
+	return []string{
+		refused, allowed, strconv.FormatUint(k.Denied, 10), highlit(float64(k.Waiting), waiting),
+		terminal.Escape(strings.Join(k.Rules, ", ")), terminal.Escape(k.Key),
 	}
 }
 
@@ -266,16 +256,16 @@ func (v *view) explained() []string {
 		return v.clipped(terminal.Escape(v.input), terminal.Escape(v.unexplained.Error()))
 	}
 	x := &v.explanation
-	lines := []string{v.style.title.Render(v.fit(terminal.Escape(x.Key)))}
-	style := v.style.title
+	lines := []string{title.Render(v.fit(terminal.Escape(x.Key)))}
+	style := title
 	if !x.Allowed {
-		style = v.style.denied
+		style = denied
 	}
-	lines = append(lines, styled(style, v.wrapped(terminal.Escape(x.Words)))...)
+	lines = append(lines, v.wrapped(style, terminal.Escape(x.Words))...)
 	for i := range x.Rules {
 		r := &x.Rules[i]
 		lines = append(lines, v.fit(fmt.Sprintf("%d. %s (%s %s)", i+1, terminal.Escape(r.Name), terminal.Escape(r.Kind), terminal.Escape(r.Pattern))))
-		for _, line := range v.wrapped(terminal.Escape(r.Words)) {
+		for _, line := range v.wrapped(plain, terminal.Escape(r.Words)) {
 			lines = append(lines, "   "+line)
 		}
 	}
@@ -288,14 +278,14 @@ func (v *view) foot() []string {
 	case !v.live:
 		return nil
 	case v.mode == asking:
-		prompt, text := "key to explain: ", []rune(terminal.Escape(v.input))
+		prompt, text := "key to explain: ", terminal.Escape(v.input)
 		// The cursor is at the end, so the end stays visible.
-		for v.width > 0 && len(text) > 0 && lipgloss.Width(prompt+string(text)) >= v.width {
-			text = text[1:]
+		if hidden := lipgloss.Width(prompt+text) - v.width + 1; v.width > 0 && hidden > 0 {
+			text = ansi.TruncateLeft(text, hidden, "")
 		}
-		return []string{v.fit(prompt+string(text)) + "█"}
+		return []string{v.fit(prompt+text) + "█"}
 	case v.mode == explained, v.mode == help:
-		return []string{v.style.faint.Render(v.fit("esc back  e another key  q quit"))}
+		return []string{faint.Render(v.fit("esc back  e another key  q quit"))}
 	}
-	return []string{v.style.faint.Render(v.fit("q quit  d denied  r requests  e explain a key  p pause  ? help"))}
+	return []string{faint.Render(v.fit("q quit  d denied  r requests  e explain a key  p pause  ? help"))}
 }
