@@ -97,6 +97,7 @@ type ClientConfig struct {
 type Client struct {
 	cfg      ClientConfig
 	pacing   outgoing.Config
+	path     outgoing.Path
 	throttle *throttle.Limiter // nil: none
 	retrier  *throttle.Retrier // nil: none
 	counts   clientCounts
@@ -121,8 +122,9 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 	if c.throttle, err = throttle.New(cfg.Throttle); err != nil {
 		return nil, fmt.Errorf("grpclimit: Throttle: %w", err)
 	}
+	c.path = outgoing.Path{Queue: c.queue, Throttle: c.throttle, Limiter: cfg.Limiter}
 	if cfg.Throttle.MaxP < 0 {
-		c.throttle = nil
+		c.throttle, c.path.Throttle = nil, nil
 	}
 	if cfg.Retry != nil {
 		if c.retrier, err = throttle.NewRetrier(*cfg.Retry, c.retryable); err != nil {

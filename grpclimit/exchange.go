@@ -2,6 +2,7 @@ package grpclimit
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"time"
 
@@ -11,92 +12,34 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/outgoing"
 	"github.com/weir-go/weir/internal/pacing"
 )
 
 // An exchange is one attempt of a call, and what it holds.
 type exchange struct {
+	outgoing.Attempt
 	client *Client
 	method string
-	number uint64 // in the queue of the method; 0 if it has none
-	waited bool
-
-	throttle weir.Permit
-	limit    weir.Permit
-	ended    bool
+	ended  bool
 }
 
-// admit waits for the pacing, the throttle and the limiter. If one of them refuses
-// the call, the others get back what they gave, and the error is a refusal.
-func (c *Client) admit(ctx context.Context, method string) (x exchange, err error) {
-	x = exchange{client: c, method: method}
-	if err = x.wait(ctx); err != nil {
-		return x, err
-	}
-	if c.throttle != nil {
-		if x.throttle, err = c.throttle.Acquire(ctx, 1); err != nil {
-			x.unsend()
-			return x, c.refuse(byThrottle, err)
+// admit waits for the pacing, the throttle and the limiter. The error is a refusal.
+func (c *Client) admit(ctx context.Context, method string) (exchange, error) {
+	a, by, err := c.path.Admit(ctx, method)
+	switch {
+	case err == nil:
+		c.counts.sent.Add(1)
+		if a.Waited >= 0 {
+			c.counts.waited.Add(1)
 		}
+		return exchange{Attempt: a, client: c, method: method}, nil
+	case errors.Is(err, weir.ErrRejected):
+		c.counts.refused[by].Add(1)
+	default:
+		c.counts.cancelled.Add(1)
 	}
-	if c.cfg.Limiter != nil {
-		if err = x.acquire(ctx); err != nil {
-			x.throttle.Use(0)
-			x.throttle.Release(weir.Ignored)
-			return x, err
-		}
-	}
-	c.counts.sent.Add(1)
-	if x.waited {
-		c.counts.waited.Add(1)
-	}
-	return x, nil
-}
-
-// wait waits in the queue of the method.
-func (x *exchange) wait(ctx context.Context) error {
-	q := x.client.queue(x.method)
-	if q == nil {
-		return nil
-	}
-	number, waited, err := q.Wait(ctx)
-	if err != nil {
-		return x.client.refuse(byPacing, err)
-	}
-	x.number, x.waited = number, x.waited || waited >= 0
-	return nil
-}
-
-// unsend takes the call back from the queue.
-func (x *exchange) unsend() {
-	if x.number > 0 {
-		x.client.queue(x.method).Cancel(x.number)
-	}
-}
-
-// acquire takes a unit of the limiter. If the server asks for a wait while the
-// call waits for its unit, the call gives the unit back and waits for the server.
-func (x *exchange) acquire(ctx context.Context) (err error) {
-	for {
-		if x.limit, err = x.client.cfg.Limiter.Acquire(ctx, 1); err != nil {
-			x.unsend()
-			return x.client.refuse(byLimiter, err)
-		}
-		if q := x.client.queue(x.method); q == nil || q.Renew(&x.number) {
-			return nil
-		}
-		x.limit.Use(0)
-		x.limit.Release(weir.Ignored)
-		if err = x.wait(ctx); err != nil {
-			return err
-		}
-	}
-}
-
-// refuse counts a call that is not sent, and returns its error.
-func (c *Client) refuse(by refuser, err error) error {
-	c.counts.countRefused(by, err)
-	return refusalOf(unnamed, err, 0)
+	return exchange{}, refusalOf(unnamed, err, 0)
 }
 
 // abort ends an attempt after a panic of its invoker.
@@ -108,8 +51,8 @@ func (x *exchange) abort() {
 
 func (x *exchange) release(o weir.Outcome) {
 	x.ended = true
-	x.throttle.Release(o)
-	x.limit.Release(o)
+	x.Throttle.Release(o)
+	x.Limit.Release(o)
 	x.client.counts.outcomes[o].Add(1)
 }
 
@@ -138,7 +81,7 @@ func (x *exchange) pace(advice *retryAdvice, refused bool) {
 	if q == nil {
 		return
 	}
-	a := pacing.Answer{Number: x.number, Overload: refused}
+	a := pacing.Answer{Number: x.Number, Overload: refused}
 	if waits {
 		a.Waits, a.After, a.Busy, a.Refused = true, advice.wait, !advice.quota, advice.quota
 	}

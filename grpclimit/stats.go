@@ -1,12 +1,12 @@
 package grpclimit
 
 import (
-	"errors"
 	"sync/atomic"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/internal/outcome"
+	"github.com/weir-go/weir/internal/outgoing"
 	"github.com/weir-go/weir/throttle"
 )
 
@@ -58,43 +58,27 @@ type ClientStats struct {
 // clientCounts are the counts of ClientStats. They are safe for concurrent use.
 type clientCounts struct {
 	sent, waited, cancelled atomic.Uint64
-	refused                 [byLimiter + 1]atomic.Uint64
+	refused                 [outgoing.Refusers]atomic.Uint64
 	outcomes                [outcome.Count]atomic.Uint64
-}
-
-// A refuser is the part of a Client that refuses a call.
-type refuser uint8
-
-const (
-	byPacing refuser = iota
-	byThrottle
-	byLimiter
-)
-
-// countRefused counts a call that is not sent.
-func (c *clientCounts) countRefused(by refuser, err error) {
-	if errors.Is(err, weir.ErrRejected) {
-		c.refused[by].Add(1)
-	} else {
-		c.cancelled.Add(1)
-	}
-}
-
-func (c *clientCounts) stats() ClientStats {
-	s := ClientStats{Sent: c.sent.Load(), Waited: c.waited.Load(), Cancelled: c.cancelled.Load(),
-		Rejected: c.refused[byPacing].Load(), Throttled: c.refused[byThrottle].Load(), Limited: c.refused[byLimiter].Load(),
-		Outcomes: map[weir.Outcome]uint64{}}
-	for o := range c.outcomes {
-		if n := c.outcomes[o].Load(); n > 0 {
-			s.Outcomes[weir.Outcome(o)] = n
-		}
-	}
-	return s
 }
 
 // Stats returns the state and the counts. They are read one after the other.
 func (c *Client) Stats() ClientStats {
-	s := c.counts.stats()
+	n := &c.counts
+	s := ClientStats{
+		Sent:      n.sent.Load(),
+		Waited:    n.waited.Load(),
+		Rejected:  n.refused[outgoing.ByQueue].Load(),
+		Throttled: n.refused[outgoing.ByThrottle].Load(),
+		Limited:   n.refused[outgoing.ByLimiter].Load(),
+		Cancelled: n.cancelled.Load(),
+		Outcomes:  map[weir.Outcome]uint64{},
+	}
+	for o := range n.outcomes {
+		if n := n.outcomes[o].Load(); n > 0 {
+			s.Outcomes[weir.Outcome(o)] = n
+		}
+	}
 	if known := c.queues.Load(); known != nil {
 		for _, q := range *known {
 			s.Waiting += q.Waiting()

@@ -21,8 +21,8 @@ func (c *Client) Stream() grpc.StreamClientInterceptor {
 			return nil, err
 		}
 		ctx = c.mark(ctx)
-		s := &clientStream{exchange: x, throttle: x.throttle, ctx: ctx}
-		s.exchange.throttle = weir.Permit{}
+		s := &clientStream{exchange: x, throttle: x.Throttle, ctx: ctx}
+		s.exchange.Throttle = weir.Permit{}
 		err = errPanic // until next returns
 		defer func() {
 			if err != nil {

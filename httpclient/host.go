@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/adaptive"
 	"github.com/weir-go/weir/internal/outgoing"
 	"github.com/weir-go/weir/throttle"
@@ -19,14 +18,13 @@ func (k hostKey) String() string { return k.scheme + "://" + k.host }
 
 // A host is the state of a host and key. The parts that are turned off are nil.
 type host struct {
-	key      hostKey
-	name     string
-	queue    *outgoing.Queue
-	throttle *throttle.Limiter
-	limit    weir.Limiter // set by once
-	budget   budget
-	notes    notes
-	once     sync.Once // makes limit
+	key    hostKey
+	name   string
+	queue  *outgoing.Queue
+	path   outgoing.Path
+	budget budget
+	notes  notes
+	once   sync.Once // makes the limiter of path
 
 	users int // requests in flight; guarded by the Transport's lock
 }
@@ -55,13 +53,14 @@ func (t *Transport) newHost(k hostKey) *host {
 		panic(err) // New has validated it
 	}
 	h.budget.epoch = t.epoch
+	h.path.Queue = func(string) *outgoing.Queue { return h.queue }
 	if k != (hostKey{}) {
 		h.name = k.String()
 		if t.cfg.MaxHold >= 0 {
 			h.queue = outgoing.NewQueue(t.pacing, t.chance)
 		}
 		if t.cfg.Throttle.MaxP >= 0 {
-			if h.throttle, err = throttle.New(t.cfg.Throttle); err != nil {
+			if h.path.Throttle, err = throttle.New(t.cfg.Throttle); err != nil {
 				panic(err) // likewise
 			}
 		}
@@ -72,7 +71,7 @@ func (t *Transport) newHost(k hostKey) *host {
 // makeLimit makes the limiter of a host, once.
 func (t *Transport) makeLimit(h *host) {
 	if t.cfg.PerHost != nil {
-		h.once.Do(func() { h.limit = t.cfg.PerHost(h.name) })
+		h.once.Do(func() { h.path.Limiter = t.cfg.PerHost(h.name) })
 	}
 }
 
@@ -80,42 +79,19 @@ func (t *Transport) makeLimit(h *host) {
 // request that has entered has left.
 func (t *Transport) enter(r *http.Request) *host {
 	k := t.key(r)
-	h, place := t.find(k)
-	if h == nil && place {
-		h = t.add(t.newHost(k))
-	}
-	if h == nil {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	h := t.hosts.find(k)
+	switch {
+	case h != nil:
+	case t.hosts.place():
+		h = t.newHost(k)
+		t.hosts.byKey[h.key] = t.hosts.order.PushFront(h)
+	default:
 		t.counts.shared.Add(1)
 		h = t.shared()
-		t.retain(h)
 	}
-	return h
-}
-
-// find enters the host of a key, or makes room for it.
-func (t *Transport) find(k hostKey) (h *host, place bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if h = t.hosts.find(k); h != nil {
-		h.users++
-		return h, false
-	}
-	return nil, t.hosts.place()
-}
-
-// add enters a fresh host, or the host that another request has added meanwhile. It
-// returns nil if there is no room any more.
-func (t *Transport) add(fresh *host) *host {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	h := t.hosts.find(fresh.key)
-	if h == nil && t.hosts.place() {
-		h = fresh
-		t.hosts.byKey[h.key] = t.hosts.order.PushFront(h)
-	}
-	if h != nil {
-		h.users++
-	}
+	h.users++
 	return h
 }
 

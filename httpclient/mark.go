@@ -35,15 +35,7 @@ func (t *Transport) mark(r *http.Request) *http.Request {
 		r.Header[deadline] = []string{strconv.FormatInt(ms, 10)}
 	}
 	if criticality != "" {
-		r.Header[criticality] = criticalities[caller.Level(weir.ClassOf(ctx).Priority)]
+		r.Header[criticality] = []string{caller.LevelName(caller.Level(weir.ClassOf(ctx).Priority))}
 	}
 	return r
 }
-
-// criticalities are the values of a criticality header, by level.
-var criticalities = func() (values [caller.Levels][]string) {
-	for i := range values {
-		values[i] = []string{caller.LevelName(i)}
-	}
-	return values
-}()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/outgoing"
 )
 
 // Stats are the state of a Transport, and its counts since New.
@@ -48,7 +49,7 @@ var WaitBounds = [13]time.Duration{
 // counters are the counts of Stats that the lock of the Transport does not guard.
 type counters struct {
 	requests, sent, retried, exhausted atomic.Uint64
-	rejected, throttled, limited       atomic.Uint64
+	refused                            [outgoing.Refusers]atomic.Uint64
 	shared                             atomic.Uint64
 	waits                              [len(WaitBounds) + 1]atomic.Uint64
 	waited                             atomic.Int64
@@ -70,7 +71,9 @@ func (t *Transport) Stats() Stats {
 	s := Stats{
 		Requests: c.requests.Load(), Sent: c.sent.Load(), Retried: c.retried.Load(), Exhausted: c.exhausted.Load(),
 		Refused: map[string]uint64{
-			"paced": c.rejected.Load(), "throttled": c.throttled.Load(), "limited": c.limited.Load(),
+			"paced":     c.refused[outgoing.ByQueue].Load(),
+			"throttled": c.refused[outgoing.ByThrottle].Load(),
+			"limited":   c.refused[outgoing.ByLimiter].Load(),
 		},
 		Shared: c.shared.Load(), Waited: time.Duration(c.waited.Load()),
 	}
@@ -88,52 +91,37 @@ func (t *Transport) Stats() Stats {
 	return s
 }
 
-// paced counts the end of a wait in the queue; waited is negative if there was none.
-func (t *Transport) paced(h *host, waited time.Duration, err error) {
-	c := &t.counts
-	refused := errors.Is(err, weir.ErrRejected)
-	if refused {
-		c.rejected.Add(1)
-	}
+// admitted counts the end of an admission: the wait in the queue, which is negative if
+// there was none, and the refusal.
+func (t *Transport) admitted(h *host, waited time.Duration, by outgoing.Refuser, err error) {
+	n := note{longest: waited}
 	if waited >= 0 {
-		c.addWait(waited)
+		t.counts.addWait(waited)
+		n.held = 1
 	}
-	switch {
-	case refused:
-		t.note(h, note{rejected: 1, longest: waited})
-	case waited >= 0:
-		t.note(h, note{held: 1, longest: waited})
-	}
-}
-
-// throttled counts a refusal of the throttle, unless the context has ended.
-func (t *Transport) throttled(h *host, err error) {
 	if errors.Is(err, weir.ErrRejected) {
-		t.counts.throttled.Add(1)
-		t.note(h, note{throttled: 1})
+		t.counts.refused[by].Add(1)
+		n.held = 0
+		n.refused[by] = 1
+	}
+	if n != (note{longest: waited}) {
+		t.note(h, n)
 	}
 }
 
-// limited counts a refusal of a limiter of PerHost.
-func (t *Transport) limited(h *host, err error) {
-	if errors.Is(err, weir.ErrRejected) {
-		t.counts.limited.Add(1)
-		t.note(h, note{limited: 1})
-	}
-}
-
-// A note is the content of a log line: the number of attempts that waited, and
-// the number of refused attempts by reason.
+// A note is the content of a log line: the number of attempts that waited and were
+// not refused, and the number of refused attempts.
 type note struct {
-	held, rejected, throttled, limited int
-	longest                            time.Duration
+	held    int
+	refused [outgoing.Refusers]int
+	longest time.Duration
 }
 
 func (n *note) add(m note) {
 	n.held += m.held
-	n.rejected += m.rejected
-	n.throttled += m.throttled
-	n.limited += m.limited
+	for by := range n.refused {
+		n.refused[by] += m.refused[by]
+	}
 	n.longest = max(n.longest, m.longest)
 }
 
@@ -154,8 +142,8 @@ func (t *Transport) note(h *host, n note) {
 	}
 	if n, due := h.notes.take(n, logEvery); due {
 		t.cfg.Log.LogAttrs(context.Background(), slog.LevelWarn, "requests held back", slog.String("host", h.name),
-			slog.Int("held", n.held), slog.Duration("longest", n.longest), slog.Int("rejected", n.rejected),
-			slog.Int("throttled", n.throttled), slog.Int("limited", n.limited))
+			slog.Int("held", n.held), slog.Duration("longest", n.longest), slog.Int("rejected", n.refused[outgoing.ByQueue]),
+			slog.Int("throttled", n.refused[outgoing.ByThrottle]), slog.Int("limited", n.refused[outgoing.ByLimiter]))
 	}
 }
 

@@ -175,11 +175,15 @@ var errNothing = errors.New("httpclient: Base returned neither a response nor an
 // attempt sends r once: the original request of the caller, or a copy of it. For a
 // retry, last is the result before it.
 func (t *Transport) attempt(h *host, original, r *http.Request, last *result) result {
-	x := exchange{t: t, h: h, ctx: r.Context()}
-	if err := x.admit(); err != nil {
-		closeBody(r)
+	admitted, by, err := h.path.Admit(r.Context(), h.name)
+	t.admitted(h, admitted.Waited, by, err)
+	if err != nil {
+		if r.Body != nil {
+			_ = r.Body.Close()
+		}
 		return result{err: err, local: true}
 	}
+	x := exchange{admitted, t, h, r.Context()}
 	defer x.abort()
 	t.counts.sent.Add(1)
 	if last != nil {
@@ -201,10 +205,4 @@ func (t *Transport) attempt(h *host, original, r *http.Request, last *result) re
 	}
 	x.answered(resp)
 	return result{resp: resp}
-}
-
-func closeBody(r *http.Request) {
-	if r.Body != nil {
-		_ = r.Body.Close()
-	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/internal/outcome"
+	"github.com/weir-go/weir/internal/outgoing"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/throttle"
 )
@@ -114,8 +115,8 @@ func TestThePermitIsHeldUntilTheBodyEnds(t *testing.T) {
 			lim := &turnstile{let: 1}
 			tr, _ := newClient(t, Config{Retry: noRetry, PerHost: limitBy(lim)}, script(test.reply))
 			defer func() {
-				if h, _ := tr.find(hostKey{scheme: "http", host: "one.example"}); h.users-1 != lim.held {
-					t.Errorf("%s: %d users", test.rule, h.users-1)
+				if h := tr.hosts.find(hostKey{scheme: "http", host: "one.example"}); h.users != lim.held {
+					t.Errorf("%s: %d users", test.rule, h.users)
 				}
 			}()
 			ctx, cancel := context.WithTimeout(context.Background(), s)
@@ -184,8 +185,8 @@ func TestAPanicOfBaseGivesThePermitBack(t *testing.T) {
 	if got := lim.state(); got != "0 held, [ignored]" {
 		t.Error(got)
 	}
-	if h, _ := tr.find(hostKey{scheme: "http", host: "one.example"}); h == nil || h.users != 1 {
-		t.Errorf("%+v: want no user but this test", h)
+	if h := tr.hosts.find(hostKey{scheme: "http", host: "one.example"}); h == nil || h.users != 0 {
+		t.Errorf("%+v: want no user", h)
 	}
 }
 
@@ -566,14 +567,14 @@ func TestTheLogHasOneLineForAHostAndInterval(t *testing.T) {
 		if out.Len() == 0 {
 			t.Fatal("no line")
 		}
-		tr.note(tr.shared(), note{limited: 1})
+		tr.admitted(tr.shared(), -1, outgoing.ByLimiter, weir.ErrRejected)
 		want := `level=WARN msg="requests held back" host=http://one.example held=1 longest=4s rejected=0 throttled=0 limited=0
 level=WARN msg="requests held back" host="" held=0 longest=0s rejected=0 throttled=0 limited=1
 `
 		if out.String() != want {
 			t.Errorf("got:\n%swant:\n%s", &out, want)
 		}
-		tr.note(tr.enter(get(context.Background(), host1)), note{throttled: 1})
+		tr.admitted(tr.enter(get(context.Background(), host1)), -1, outgoing.ByThrottle, weir.ErrRejected)
 		if line := "held=1 longest=4s rejected=7 throttled=1 limited=0\n"; !strings.HasSuffix(out.String(), line) {
 			t.Errorf("got:\n%swant at the end:\n%s", &out, line)
 		}
