@@ -2,7 +2,6 @@ package flight_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -12,9 +11,10 @@ import (
 // The first caller leaves. The work goes on for the second, and is done once.
 func ExampleGroup_Do() {
 	var group flight.Group[string, string]
-	loads := 0
+	loads, loading := 0, make(chan bool, 1)
 	load := func(ctx context.Context) (string, error) {
 		loads++
+		loading <- true
 		select {
 		case <-time.After(200 * time.Millisecond):
 			return "Ada", nil
@@ -24,32 +24,18 @@ func ExampleGroup_Do() {
 	}
 
 	hasty, cancel := context.WithCancel(context.Background())
-	first := group.DoChan(hasty, "user:1", load)
-	second := group.DoChan(context.Background(), "user:1", load)
-	cancel()
-	r := <-first
-	fmt.Println(errors.Is(r.Err, context.Canceled))
+	left := make(chan error)
+	go func() {
+		_, _, err := group.Do(hasty, "user:1", load)
+		left <- err
+	}()
+	<-loading
+	context.AfterFunc(hasty, func() { fmt.Println("the first caller leaves:", <-left) })
+	time.AfterFunc(50*time.Millisecond, cancel)
 
 	name, coalesced, err := group.Do(context.Background(), "user:1", load)
-	fmt.Println(name, coalesced, err)
-	fmt.Println((<-second).Val, loads)
+	fmt.Println(name, coalesced, err, loads)
 	// Output:
-	// true
-	// Ada true <nil>
-	// Ada 1
-}
-
-// Two things are asked for at the same time, and each waits for its own.
-func ExampleGroup_DoChan() {
-	group := flight.Group[int, string]{Timeout: time.Second}
-	ctx := context.Background()
-	square := func(n int) func(context.Context) (string, error) {
-		return func(context.Context) (string, error) { return fmt.Sprint(n, "² = ", n*n), nil }
-	}
-	three, four := group.DoChan(ctx, 3, square(3)), group.DoChan(ctx, 4, square(4))
-	fmt.Println((<-three).Val)
-	fmt.Println((<-four).Val)
-	// Output:
-	// 3² = 9
-	// 4² = 16
+	// the first caller leaves: context canceled
+	// Ada true <nil> 1
 }

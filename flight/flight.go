@@ -53,13 +53,6 @@ type Group[K comparable, V any] struct {
 	stats  Stats
 }
 
-// A Result holds the results of Do.
-type Result[V any] struct {
-	Val       V
-	Err       error
-	Coalesced bool // the run was begun by another caller
-}
-
 // Stats are the counts since the Group's first use.
 type Stats struct {
 	Runs      uint64 // runs begun
@@ -103,25 +96,6 @@ func (g *Group[K, V]) Do(ctx context.Context, key K, fn func(context.Context) (V
 	}
 	r, as := g.enter(key, g.stays(ctx))
 	return g.wait(ctx, key, fn, r, as)
-}
-
-// DoChan is Do without the wait: the result arrives on the channel, which has
-// room for it and is not closed. When DoChan returns, the call has begun or
-// joined its run, or waits for an abandoned one. It uses a goroutine until the
-// run or ctx ends, whether or not the channel is read.
-func (g *Group[K, V]) DoChan(ctx context.Context, key K, fn func(context.Context) (V, error)) <-chan Result[V] {
-	ch := make(chan Result[V], 1)
-	if err := ctx.Err(); err != nil {
-		ch <- Result[V]{Err: err}
-		return ch
-	}
-	r, as := g.enter(key, g.stays(ctx))
-	go func() {
-		res := Result[V]{Err: ErrGoexit}
-		defer func() { ch <- res }() // also if fn ends this goroutine
-		res.Val, res.Coalesced, res.Err = g.wait(ctx, key, fn, r, as)
-	}()
-	return ch
 }
 
 // Forget makes the next call of key begin a new run, even while another is in

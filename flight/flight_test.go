@@ -42,7 +42,7 @@ func TestOneRunForTenThousand(t *testing.T) {
 				case 1:
 					got[i].Val, got[i].Coalesced, got[i].Err = g.Do(ctx, "key", value(s))
 				case 2:
-					got[i] = <-g.DoChan(ctx, "key", value(s))
+					got[i] = <-flight.Begin(&g, ctx, "key", value(s))
 				}
 			})
 		}
@@ -76,13 +76,13 @@ func TestEnded(t *testing.T) {
 				if v, coalesced, err := g.Do(ctx, "key", value(s)); v != nil || coalesced || err != ctx.Err() {
 					t.Errorf("%v, %v, %v: want the context's own error", v, coalesced, err)
 				}
-				if r := <-g.DoChan(ctx, "key", value(s)); r != (flight.Result[*int]{Err: ctx.Err()}) {
+				if r := <-flight.Begin(&g, ctx, "key", value(s)); r != (flight.Result[*int]{Err: ctx.Err()}) {
 					t.Errorf("%v: want the context's own error", r)
 				}
 			}
 		}
 		ask()
-		ch := g.DoChan(t.Context(), "key", value(s))
+		ch := flight.Begin(&g, t.Context(), "key", value(s))
 		ask()
 		<-ch
 		if st := g.Stats(); st != (stats{Runs: 1}) {
@@ -133,7 +133,7 @@ func TestContext(t *testing.T) {
 				after = ctx
 				return value(2 * s)(ctx)
 			}
-			begun := g.DoChan(leaving, "key", look)
+			begun := flight.Begin(&g, leaving, "key", look)
 			v, coalesced, err := g.Do(context.WithValue(t.Context(), ctxKey{}, "second"), "key", nil)
 			if r := <-begun; r.Err != context.DeadlineExceeded || v == nil || !coalesced || err != nil {
 				t.Errorf("%+v; %v, %v, %v: want the first to leave, and the second a value", r, v, coalesced, err)
@@ -149,35 +149,27 @@ func TestContext(t *testing.T) {
 	}
 }
 
-// DoChan has joined when it returns, and its channel need not be read.
-func TestDoChanJoins(t *testing.T) {
+// A call that comes during a run joins it, and gets its value even if the first caller leaves.
+func TestJoin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g group
 		ctx, cancel := context.WithCancel(t.Context())
-		first := g.DoChan(ctx, "key", value(3*s))
+		first := flight.Begin(&g, ctx, "key", value(3*s))
 		if st := g.Stats(); st != (stats{Runs: 1, Inflight: 1}) {
 			t.Errorf("%+v: want it begun", st)
 		}
-		second := g.DoChan(t.Context(), "key", nil)
+		second := flight.Begin(&g, t.Context(), "key", nil)
 		if st := g.Stats(); st != (stats{Runs: 1, Inflight: 1, Coalesced: 1}) {
 			t.Errorf("%+v: want it joined", st)
 		}
 		cancel() // and the second call does not begin another run
 		time.Sleep(3 * s)
 		synctest.Wait()
-		if cap(first) != 1 || len(first) != 1 || len(second) != 1 {
-			t.Fatalf("%d results of %d, and %d: want one each", len(first), cap(first), len(second))
-		}
 		if r := <-first; r != (flight.Result[*int]{Err: context.Canceled}) {
 			t.Errorf("%+v: want the context's own error", r)
 		}
 		if r := <-second; r.Val == nil || r.Err != nil || !r.Coalesced {
 			t.Errorf("%+v: want the value", r)
-		}
-		select {
-		case r, open := <-first:
-			t.Errorf("%+v, %v: want neither a second result nor a close", r, open)
-		default:
 		}
 	})
 }

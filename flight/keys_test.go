@@ -22,8 +22,8 @@ func TestKeys(t *testing.T) {
 			}
 			return v, err
 		}
-		a := g.DoChan(t.Context(), "inner", value(s))
-		b := g.DoChan(t.Context(), "outer", inner)
+		a := flight.Begin(&g, t.Context(), "inner", value(s))
+		b := flight.Begin(&g, t.Context(), "outer", inner)
 		if ra, rb := <-a, <-b; ra.Val == nil || rb.Val != ra.Val || ra.Coalesced || rb.Coalesced {
 			t.Errorf("%+v, %+v: want one value", ra, rb)
 		}
@@ -53,7 +53,7 @@ func TestKindsOfKeys(t *testing.T) {
 // coalesce sees that calls with key share a run, and with other do not.
 func coalesce[K comparable](t *testing.T, what string, key, other K) {
 	var g flight.Group[K, *int]
-	a, b, c := g.DoChan(t.Context(), key, value(s)), g.DoChan(t.Context(), key, value(s)), g.DoChan(t.Context(), other, value(s))
+	a, b, c := flight.Begin(&g, t.Context(), key, value(s)), flight.Begin(&g, t.Context(), key, value(s)), flight.Begin(&g, t.Context(), other, value(s))
 	if ra, rb, rc := <-a, <-b, <-c; ra.Val == nil || ra.Val != rb.Val || rc.Val == nil || rc.Val == ra.Val {
 		t.Errorf("%s: %v, %v, %v: want the first two to be one", what, ra, rb, rc)
 	}
@@ -64,7 +64,7 @@ func TestNaN(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g flight.Group[any, *int]
 		nan := any(place{"a", [2]float64{math.NaN()}})
-		a, b := g.DoChan(t.Context(), nan, value(s)), g.DoChan(context.Background(), nan, value(s))
+		a, b := flight.Begin(&g, t.Context(), nan, value(s)), flight.Begin(&g, context.Background(), nan, value(s))
 		g.Forget(nan)
 		if ra, rb := <-a, <-b; ra.Val == nil || rb.Val == nil || ra.Val == rb.Val || ra.Coalesced || rb.Coalesced {
 			t.Errorf("%+v, %+v: want a run each", ra, rb)
@@ -88,7 +88,6 @@ func TestUncomparable(t *testing.T) {
 		var g flight.Group[any, *int]
 		for what, call := range map[string]func(key any){
 			"Do":     func(key any) { _, _, _ = g.Do(t.Context(), key, value(s)) },
-			"DoChan": func(key any) { g.DoChan(t.Context(), key, value(s)) },
 			"Forget": g.Forget,
 		} {
 			for range 2 { // with and without runs
@@ -109,7 +108,7 @@ func TestUncomparable(t *testing.T) {
 // coalesceAfter sees that g works.
 func coalesceAfter(t *testing.T, g *flight.Group[any, *int]) {
 	t.Helper()
-	a, b := g.DoChan(t.Context(), "key", value(s)), g.DoChan(t.Context(), "key", value(s))
+	a, b := flight.Begin(g, t.Context(), "key", value(s)), flight.Begin(g, t.Context(), "key", value(s))
 	if ra, rb := <-a, <-b; ra.Val == nil || ra.Val != rb.Val {
 		t.Errorf("%+v, %+v: want one value", ra, rb)
 	}

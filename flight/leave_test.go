@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/weir/flight"
 )
 
 // A caller that leaves gets its context's error, and not the cause.
@@ -45,7 +47,7 @@ func TestEndsBeforeItsCallerLeaves(t *testing.T) {
 	for range 100 {
 		synctest.Test(t, func(t *testing.T) {
 			var g group
-			first := g.DoChan(t.Context(), "key", value(s))
+			first := flight.Begin(&g, t.Context(), "key", value(s))
 			ctx := &late{Context: t.Context(), ends: 2, done: make(chan struct{}), atEnd: func() {
 				time.Sleep(s)
 				synctest.Wait()
@@ -68,7 +70,7 @@ func TestEndsBeforeItsTurn(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var g group
 			leaving, cancel := context.WithCancel(t.Context())
-			first := g.DoChan(leaving, "key", func(context.Context) (*int, error) { time.Sleep(s); return nil, errNone })
+			first := flight.Begin(&g, leaving, "key", func(context.Context) (*int, error) { time.Sleep(s); return nil, errNone })
 			synctest.Wait()
 			cancel()
 			<-first

@@ -45,7 +45,7 @@ func TestPanic(t *testing.T) {
 				}
 				go ask()
 				go ask()
-				r := <-g.DoChan(ctx(t), "key", explode(fs.ErrNotExist))
+				r := <-flight.Begin(&g, ctx(t), "key", explode(fs.ErrNotExist))
 				e, ok := errors.AsType[*flight.PanicError](r.Err)
 				if !ok || <-ch != e || <-ch != e {
 					t.Fatalf("%v: want the same for all", r.Err)
@@ -117,7 +117,7 @@ func TestGoexit(t *testing.T) {
 					_, _, returned = g.Do(ctx(t), "key", exit)
 				}()
 				synctest.Wait()
-				ch := g.DoChan(t.Context(), "key", exit)
+				ch := flight.Begin(&g, t.Context(), "key", exit)
 				v, coalesced, err := g.Do(context.Background(), "key", exit)
 				if r := <-ch; v != nil || !coalesced || err != flight.ErrGoexit || r != (flight.Result[*int]{Err: err, Coalesced: true}) {
 					t.Errorf("%v, %v, %v; %+v: want ErrGoexit", v, coalesced, err, r)
@@ -134,32 +134,17 @@ func TestGoexit(t *testing.T) {
 	}
 }
 
-// It is no caller's goroutine if the caller has a channel.
-func TestGoexitDoChan(t *testing.T) {
-	for name, ctx := range contexts {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var g group
-				if r := <-g.DoChan(ctx(t), "key", exit); r != (flight.Result[*int]{Err: flight.ErrGoexit}) {
-					t.Errorf("%+v: want ErrGoexit", r)
-				}
-				coalesceAgain(t, &g)
-			})
-		})
-	}
-}
-
-// After an abandoned run that ends by Goexit, a new one begins, even on the goroutine of
-// DoChan.
+// After an abandoned run that ends by Goexit, a new one begins, even on a
+// caller's goroutine.
 func TestGoexitOfAbandoned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g group
 		leaving, cancel := context.WithCancel(t.Context())
-		first := g.DoChan(leaving, "key", exit)
+		first := flight.Begin(&g, leaving, "key", exit)
 		synctest.Wait()
 		cancel()
 		<-first
-		second := g.DoChan(context.Background(), "key", exit)
+		second := flight.Begin(&g, context.Background(), "key", exit)
 		if r := <-second; r.Err != flight.ErrGoexit || r.Coalesced {
 			t.Errorf("%+v: want ErrGoexit, of its own run", r)
 		}

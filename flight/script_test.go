@@ -123,15 +123,15 @@ func do(st *stage, ctx context.Context) (r flight.Result[int]) {
 	return r
 }
 
-func doChan(st *stage, ctx context.Context) flight.Result[int] {
-	return <-st.group.DoChan(ctx, "key", st.run)
+func begin(st *stage, ctx context.Context) flight.Result[int] {
+	return <-flight.Begin(&st.group, ctx, "key", st.run)
 }
 
 var ways = []way{
 	{"Do, stays", do, true},
 	{"Do, may leave", do, false},
-	{"DoChan, stays", doChan, true},
-	{"DoChan, may leave", doChan, false},
+	{"Begin, stays", begin, true},
+	{"Begin, may leave", begin, false},
 }
 
 // play plays sc. The bubble reports goroutines that are left at its end.

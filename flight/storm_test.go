@@ -154,7 +154,7 @@ func (st *storm) caller(rnd *rand.Rand, calls int) {
 		c := call{st.calls.Add(1), key, st.runs[key].Load(), time.Now(), ctx}
 		work := st.work(rnd, c)
 		if rnd.IntN(4) == 0 {
-			ch := st.group.DoChan(ctx, key, work)
+			ch := flight.Begin(&st.group, ctx, key, work)
 			if rnd.IntN(4) != 0 {
 				st.check(c, <-ch)
 			}
