@@ -94,18 +94,25 @@ func isCancelled(err error) bool { return errors.Is(err, context.Canceled) }
 
 // Chain returns a Limiter that acquires from each of ls, in order, and releases
 // in reverse. If one rejects the request, the earlier ones get their units back
-// (a cost of 0, Ignored), and Acquire returns the rejection. An empty chain
-// admits everything.
+// (a cost of 0, Ignored), and Acquire returns the rejection. Chain skips nil
+// Limiters; an empty chain admits everything.
 //
 // Put the limiter that rejects at the least cost first: the rate, then the
 // queue, then the concurrency.
 func Chain(ls ...Limiter) Limiter {
-	return chain(slices.Clone(ls))
+	ls = slices.DeleteFunc(slices.Clone(ls), func(l Limiter) bool { return l == nil })
+	if len(ls) == 1 {
+		return ls[0]
+	}
+	return chain(ls)
 }
 
 type chain []Limiter
 
 func (c chain) Acquire(ctx context.Context, n int) (Permit, error) {
+	if len(c) == 0 {
+		return Permit{}, nil
+	}
 	held := &links{permits: make([]Permit, 0, len(c))}
 	held.owner = held
 	all := false

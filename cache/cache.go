@@ -77,9 +77,9 @@ type Cache[K comparable, V any] struct {
 	sweeper   *time.Timer      // nil without Config.Sweep
 }
 
-// New returns a Cache. The error is Config.Validate's.
+// New returns a Cache, or an error that names the first field with a bad value.
 func New[K comparable, V any](cfg Config[K, V]) (*Cache[K, V], error) {
-	if err := cfg.Validate(); err != nil {
+	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
 	bound := cfg.Bytes
@@ -156,7 +156,7 @@ func (c *Cache[K, V]) Peek(key K) (value V, ok bool) {
 // result, but it is not kept.
 func (c *Cache[K, V]) Set(key K, value V) {
 	hash := c.hash(key)
-	fresh := c.entry(hash, key, value, 0)
+	fresh := c.entry(hash, key, value, nil, 0)
 	c.mu.Lock()
 	defer c.unlock()
 	c.forget(key)

@@ -354,16 +354,18 @@ func TestPanicOfConfigsFunctions(t *testing.T) {
 	}
 	for name, cfg := range map[string]config{
 		"Cost":   {Bytes: 1 << 20, Cost: func(string, int) int64 { boom(); return 0 }},
-		"TTLOf":  {TTLOf: func(string, int) time.Duration { boom(); return 0 }},
+		"TTLOf":  {TTLOf: func(string, int, error) time.Duration { boom(); return 0 }},
 		"PerKey": {PerKey: func(string) weir.Limiter { boom(); return nil }},
-		"KeepError": {KeepError: func(error) bool {
-			boom()
-			return false
+		"TTLOf of an error": {TTLOf: func(_ string, _ int, err error) time.Duration {
+			if err != nil {
+				boom()
+			}
+			return 0
 		}, Refresh: cache.Refresh{ErrorTTL: time.Hour}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tell(t, cfg, func(s *story) {
-				if name == "KeepError" {
+				if name == "TTLOf of an error" {
 					s.answers(0, errDown)
 				}
 				armed.Store(true)
@@ -424,7 +426,7 @@ func TestTTL(t *testing.T) {
 
 func TestTTLOf(t *testing.T) {
 	var ttl atomic.Int64
-	of := func(key string, _ int) time.Duration {
+	of := func(key string, _ int, _ error) time.Duration {
 		if key != "a" {
 			t.Errorf("TTLOf(%q)", key)
 		}
@@ -470,7 +472,7 @@ func TestEnormousDurations(t *testing.T) {
 	for _, cfg := range []config{
 		{TTL: most}, {TTL: most - 1, Refresh: cache.Refresh{Jitter: 0.01, Early: math.MaxFloat64}},
 		{TTL: most, Refresh: cache.Refresh{Stale: most, StaleIfError: most, StaleIfRejected: most, ErrorTTL: most, Timeout: most}},
-		{TTLOf: func(string, int) time.Duration { return most }, Refresh: cache.Refresh{Stale: most, Background: 16}},
+		{TTLOf: func(string, int, error) time.Duration { return most }, Refresh: cache.Refresh{Stale: most, Background: 16}},
 	} {
 		tell(t, cfg, func(s *story) {
 			time.Sleep(time.Hour)

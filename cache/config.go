@@ -1,7 +1,6 @@
 package cache
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -42,25 +41,24 @@ type Config[K comparable, V any] struct {
 	// TTL is how long a value is fresh, from the end of its fill. If zero, it
 	// does not expire.
 	TTL time.Duration
-	// TTLOf returns the TTL of one value. If it is nil or returns zero, TTL
-	// counts; if it returns a negative duration, the value is not kept.
-	TTLOf func(key K, value V) time.Duration
-	// KeepError reports whether ErrorTTL applies to an error. If nil, to all.
-	KeepError func(error) bool
+	// TTLOf returns the TTL of one value or, if ErrorTTL is set and err is not nil,
+	// of the error of a fill. If it is nil or returns zero, TTL or ErrorTTL counts;
+	// if it returns a negative duration, the value or the error is not kept.
+	TTLOf func(key K, value V, err error) time.Duration
 	// Sweep is how often the Cache removes the values that have expired and
 	// may not be returned any more, not even in place of an error. It costs a
 	// timer and, each time, a pass over the entries: 14 ns each if there are ten
 	// thousand, 90 ns if there are a million (BenchmarkSweep). If zero, an expired
 	// value stays until it is replaced, or evicted to make room.
 	Sweep time.Duration
-	// OnEvict, if not nil, receives each value that leaves the Cache, and why.
-	// It is called after the change, outside the lock, by the goroutine that
-	// caused it.
+	// OnEvict receives each value that leaves the Cache, and why. It is called
+	// after the change, outside the lock, by the goroutine that caused it. If nil,
+	// nothing is called.
 	OnEvict func(key K, value V, why Cause)
 
-	// PerKey, if not nil, returns a limiter of the fills of a key, for example
-	// func(key K) weir.Limiter { return lim.For(key) } of a keyed.Limiter. If it
-	// returns nil, there is no limit. It is asked before Limiter.
+	// PerKey returns a limiter of the fills of a key, for example
+	// func(key K) weir.Limiter { return lim.For(key) } of a keyed.Limiter. It is
+	// asked before Limiter. If it is nil or returns nil, only Limiter counts.
 	PerKey func(key K) weir.Limiter
 
 	Refresh
@@ -90,12 +88,12 @@ type Refresh struct {
 	// too: set Background if callers are less patient than fills take.
 	Stale time.Duration
 	// StaleIfError is how long beyond its TTL a value is returned in place of
-	// an error of its fill that is not a rejection.
+	// an error of its fill that is not a rejection. If zero, only Stale counts.
 	StaleIfError time.Duration
 	// StaleIfRejected is how long beyond its TTL a value is returned when its
 	// fill is rejected, by a limiter of the Cache or of the fill itself. After
 	// a missed deadline, the longer of this and StaleIfError counts, because
-	// the fill may have waited for a limiter until then.
+	// the fill may have waited for a limiter until then. If zero, only Stale counts.
 	StaleIfRejected time.Duration
 
 	// Background is how many refreshes of Early and Stale may run at a time in
@@ -110,15 +108,15 @@ type Refresh struct {
 	// fill's context ends when all callers that wait for it have left. A fill
 	// that ignores its context is waited for.
 	Timeout time.Duration
-	// Limiter, if not nil, is asked before each fill. If it has a queue, the
-	// callers wait with their fill; a rate.Limiter with a negative
-	// rate.Config.Queue rejects at once. It sees the class of the caller that
-	// began the fill, and all callers that wait share its rejection.
+	// Limiter is asked before each fill. If it has a queue, the callers wait with
+	// their fill; a rate.Limiter with a negative rate.Config.Queue rejects at
+	// once. It sees the class of the caller that began the fill, and all callers
+	// that wait share its rejection. If nil, fills are not limited.
 	Limiter weir.Limiter
 }
 
-// Validate returns an error that names the first field with a bad value.
-func (c Config[K, V]) Validate() error {
+// validate returns an error that names the first field with a bad value.
+func (c *Config[K, V]) validate() error {
 	for _, d := range []struct {
 		name string
 		d    time.Duration
@@ -151,10 +149,4 @@ func (c Config[K, V]) Validate() error {
 		return errors.New("cache: Stale, StaleIfError, StaleIfRejected, Jitter or Early is set: needs TTL or TTLOf")
 	}
 	return nil
-}
-
-// keeps reports whether the error of a fill may be kept.
-func (c *Config[K, V]) keeps(err error) bool {
-	return c.ErrorTTL > 0 && !errors.Is(err, weir.ErrRejected) && !errors.Is(err, context.Canceled) &&
-		(c.KeepError == nil || c.KeepError(err))
 }

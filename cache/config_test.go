@@ -38,19 +38,16 @@ func TestValidate(t *testing.T) {
 		{config{Refresh: cache.Refresh{Stale: 1}}, needsTTL}, {config{Refresh: cache.Refresh{StaleIfError: 1}}, needsTTL}, {config{Refresh: cache.Refresh{StaleIfRejected: 1}}, needsTTL},
 		{config{Refresh: cache.Refresh{Jitter: 0.1}}, needsTTL}, {config{Refresh: cache.Refresh{Early: 1}}, needsTTL},
 	} {
-		if err := tt.cfg.Validate(); err == nil || err.Error() != tt.want {
-			t.Errorf("%v: want %s", err, tt.want)
-		}
-		if c, err := cache.New(tt.cfg); c != nil || err == nil {
-			t.Errorf("New: %v, %v: want %s", c, err, tt.want)
+		if c, err := cache.New(tt.cfg); c != nil || err == nil || err.Error() != tt.want {
+			t.Errorf("%v, %v: want %s", c, err, tt.want)
 		}
 	}
 	for _, cfg := range []config{
 		{}, {Entries: cache.MaxEntries}, {Bytes: cache.MaxBytes, Cost: cost}, {TTL: 1, Refresh: cache.Refresh{Jitter: 0.999, Early: 1e9}},
-		{TTLOf: func(string, int) time.Duration { return 0 }, Refresh: cache.Refresh{Stale: 1, StaleIfError: 1, StaleIfRejected: 1, Jitter: 0.1, Early: 1}},
+		{TTLOf: func(string, int, error) time.Duration { return 0 }, Refresh: cache.Refresh{Stale: 1, StaleIfError: 1, StaleIfRejected: 1, Jitter: 0.1, Early: 1}},
 		{Refresh: cache.Refresh{Background: 1, ErrorTTL: 1, Timeout: 1}},
 	} {
-		if err := cfg.Validate(); err != nil {
+		if _, err := cache.New(cfg); err != nil {
 			t.Errorf("%+v: %v", cfg, err)
 		}
 	}

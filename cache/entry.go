@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -59,39 +60,35 @@ func (e *entry[K, V]) fresh(now int64) bool { return now < e.until }
 // age is the time since an entry was fresh; negative if it is.
 func (e *entry[K, V]) age(now int64) int64 { return now - e.until }
 
-// entry returns an entry for a value, with the duration of its fill, or nil if the
-// value is not to be kept.
-func (c *Cache[K, V]) entry(hash uint64, key K, value V, took int64) *entry[K, V] {
+// entry returns an entry for the value or the error of a fill, and its duration; or
+// nil if it is not to be kept.
+func (c *Cache[K, V]) entry(hash uint64, key K, value V, err error, took int64) *entry[K, V] {
 	if itself := key == key; !itself { // NaN would not be found again
 		return nil
 	}
 	ttl := c.cfg.TTL
-	if c.cfg.TTLOf != nil {
-		if own := c.cfg.TTLOf(key, value); own < 0 {
-			return nil
-		} else if own > 0 {
-			ttl = own
-		}
+	if err != nil {
+		ttl = c.cfg.ErrorTTL
 	}
-	e := &entry[K, V]{key: key, value: value, took: took, until: forever}
-	e.hash, e.cost = hash, c.cost(key, value, nil)
-	if ttl > 0 {
+	if c.cfg.TTLOf != nil {
+		ttl = cmp.Or(c.cfg.TTLOf(key, value, err), ttl)
+	}
+	if ttl < 0 {
+		return nil
+	}
+	e := &entry[K, V]{key: key, err: err, took: took, until: forever}
+	e.hash, e.cost = hash, c.cost(key, value, err)
+	if err == nil {
+		e.value = value
 		ttl -= time.Duration(c.cfg.Jitter * rand.Float64() * float64(ttl))
-		now := c.now()
-		e.until = later(now, ttl)
+	}
+	if ttl > 0 {
+		e.until = later(c.now(), ttl)
 	}
 	e.early = e.until
-	if c.cfg.Early > 0 && e.until != forever {
+	if c.cfg.Early > 0 && e.until != forever && err == nil {
 		e.early -= int64(min(c.cfg.Early*float64(took)*unlikely, float64(e.until)))
 	}
-	return e
-}
-
-// failure returns an entry for the error of a fill.
-func (c *Cache[K, V]) failure(hash uint64, key K, err error) *entry[K, V] {
-	until := later(c.now(), c.cfg.ErrorTTL)
-	e := &entry[K, V]{key: key, err: err, early: until, until: until}
-	e.hash, e.cost = hash, c.cost(key, e.value, err)
 	return e
 }
 
@@ -126,11 +123,6 @@ func (c *Cache[K, V]) serves(e *entry[K, V], now int64, err error) bool {
 // error.
 func (c *Cache[K, V]) useful(e *entry[K, V], now int64) bool {
 	return e.err == nil && e.age(now) < int64(max(c.cfg.Stale, c.cfg.StaleIfError, c.cfg.StaleIfRejected))
-}
-
-// dead reports whether an entry has no use any more.
-func (c *Cache[K, V]) dead(e *entry[K, V], now int64) bool {
-	return !e.fresh(now) && !c.useful(e, now)
 }
 
 // cost returns an entry's share of the bound.

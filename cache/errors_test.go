@@ -54,27 +54,40 @@ func TestSetAndDeleteOfAKeptError(t *testing.T) {
 	})
 }
 
-func TestKeepError(t *testing.T) {
+func TestTTLOfErrors(t *testing.T) {
 	errGone := errors.New("gone")
-	keep := func(err error) bool { return errors.Is(err, errGone) }
-	tell(t, config{KeepError: keep, Refresh: cache.Refresh{ErrorTTL: time.Hour}}, func(s *story) {
+	of := func(_ string, _ int, err error) time.Duration {
+		switch {
+		case errors.Is(err, errGone):
+			return time.Minute
+		case err != nil:
+			return -1
+		}
+		return 0
+	}
+	tell(t, config{TTLOf: of, Refresh: cache.Refresh{ErrorTTL: time.Hour}}, func(s *story) {
 		s.answers(0, errDown)
 		s.want("failed: down")
 		s.answers(0, fmt.Errorf("of a: %w", errGone))
 		s.want("failed: of a: gone")
+		time.Sleep(time.Minute - 1)
 		s.want("hit: of a: gone")
 		s.asked(2)
+		time.Sleep(1)
+		s.answers(1, nil)
+		s.want("filled 3")
+		s.want("hit 3") // zero: for ever
 	})
 }
 
-// Rejections and cancellations are never kept, whatever KeepError says.
+// Rejections and cancellations are never kept, whatever TTLOf says.
 func TestErrorsThatAreNeverKept(t *testing.T) {
 	for _, err := range []error{
 		weir.Reject(weir.OverRate, 0), weir.Reject(weir.TooLate, 0), context.Canceled,
 		fmt.Errorf("wrapped: %w", weir.ErrRejected), fmt.Errorf("wrapped: %w", context.Canceled),
 	} {
-		keep := func(error) bool { return true }
-		tell(t, config{KeepError: keep, Refresh: cache.Refresh{ErrorTTL: time.Hour}}, func(s *story) {
+		keep := func(string, int, error) time.Duration { return time.Hour }
+		tell(t, config{TTLOf: keep, Refresh: cache.Refresh{ErrorTTL: time.Hour}}, func(s *story) {
 			s.answers(0, err)
 			s.want("failed: " + err.Error())
 			s.want("failed: " + err.Error())

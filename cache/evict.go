@@ -84,7 +84,7 @@ func (c *Cache[K, V]) sweep() {
 		dead = dead[:0]
 	}
 	c.table.Load().each(func(e *entry[K, V]) bool {
-		if c.dead(e, now) {
+		if !e.fresh(now) && !c.useful(e, now) {
 			if dead = append(dead, e); len(dead) == batch {
 				remove()
 			}
@@ -171,28 +171,15 @@ func (c *Cache[K, V]) fillAll(ctx context.Context, keys []K, fill func(context.C
 		ctx, cancel = context.WithTimeout(ctx, c.cfg.Timeout)
 		defer cancel()
 	}
-	mark, begun := c.beginAll(keys), c.now()
+	c.mu.Lock()
+	mark := c.mark(keys...)
+	c.mu.Unlock()
+	begun := c.now()
 	err = errEnded
 	defer func() { c.endAll(keys, mark, begun, values, err) }() // also after a panic
-	run := func(ctx context.Context) (map[K]V, error) { return fill(ctx, keys) }
-	if c.cfg.Limiter == nil {
-		values, err = run(ctx)
-	} else {
-		values, err = weir.DoValue(ctx, c.cfg.Limiter, run)
-	}
-	return values, err
-}
-
-func (c *Cache[K, V]) beginAll(keys []K) (mark uint64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.stats.Fills++
-	for _, key := range keys {
-		if itself := key == key; itself { // else the map could not delete it
-			c.filling[key] = c.stats.Fills
-		}
-	}
-	return c.stats.Fills
+	return weir.DoValue(ctx, weir.Chain(c.cfg.Limiter), func(ctx context.Context) (map[K]V, error) {
+		return fill(ctx, keys)
+	})
 }
 
 func (c *Cache[K, V]) endAll(keys []K, mark uint64, begun int64, values map[K]V, err error) {
@@ -201,7 +188,7 @@ func (c *Cache[K, V]) endAll(keys []K, mark uint64, begun int64, values map[K]V,
 	if err == nil {
 		for i, key := range keys {
 			if v, ok := values[key]; ok {
-				fresh[i] = c.entry(c.hash(key), key, v, took)
+				fresh[i] = c.entry(c.hash(key), key, v, nil, took)
 			}
 		}
 	}
@@ -209,11 +196,7 @@ func (c *Cache[K, V]) endAll(keys []K, mark uint64, begun int64, values map[K]V,
 	defer c.unlock()
 	c.countError(err)
 	for i, key := range keys {
-		if c.filling[key] != mark {
-			continue
-		}
-		delete(c.filling, key)
-		if fresh[i] != nil {
+		if c.unmark(key, mark) && fresh[i] != nil {
 			c.store(c.table.Load().find(fresh[i].hash, key), fresh[i])
 		}
 	}

@@ -80,7 +80,9 @@ func TestSweep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told evictions
 		c := newCache(t, config{TTL: 10 * time.Second, Sweep: time.Second, OnEvict: told.add,
-			TTLOf:   func(key string, _ int) time.Duration { return map[string]time.Duration{"long": time.Hour}[key] },
+			TTLOf: func(key string, _ int, _ error) time.Duration {
+				return map[string]time.Duration{"long": time.Hour}[key]
+			},
 			Refresh: cache.Refresh{ErrorTTL: 2 * time.Second, StaleIfError: 5 * time.Second}})
 		for i := range 1000 {
 			c.Set(fmt.Sprint(i), i)

@@ -102,19 +102,25 @@ func (l *lookup[K, V]) run(ctx context.Context) (v V, err error) {
 	if e != nil {
 		return e.value, e.err
 	}
-	l.ran = true
 	var fresh *entry[K, V]
 	failed := errEnded
 	defer func() { c.end(l, mark, fresh, failed) }() // also after a panic or runtime.Goexit
-	v, filled, err := c.admit(ctx, l)
-	switch {
-	case err == nil:
-		fresh = c.entry(l.hash, l.key, v, c.now()-begun)
-	case filled && ctx.Err() != context.Canceled && c.cfg.keeps(err): // a cancelled fill may fail in any way
-		fresh = c.failure(l.hash, l.key, err)
+	v, err = weir.DoValue(ctx, c.limiter(l.key), func(ctx context.Context) (V, error) {
+		l.ran = true
+		return l.fill(ctx, l.key)
+	})
+	if err == nil || l.keeps(ctx, err) {
+		fresh = c.entry(l.hash, l.key, v, err, c.now()-begun)
 	}
 	failed = err
 	return v, err
+}
+
+// keeps reports whether the error of a fill may be kept. A fill that was cancelled
+// may fail in any way.
+func (l *lookup[K, V]) keeps(ctx context.Context, err error) bool {
+	return l.ran && l.c.cfg.ErrorTTL > 0 && !errors.Is(err, weir.ErrRejected) &&
+		ctx.Err() != context.Canceled && !errors.Is(err, context.Canceled)
 }
 
 // errEnded is the error of a fill that did not return.
@@ -142,47 +148,48 @@ func (c *Cache[K, V]) begin(ctx context.Context, l *lookup[K, V], now int64) (ma
 	if l.holds > 0 {
 		l.holds++
 	}
-	c.stats.Fills++
-	if itself := l.key == l.key; itself { // the map could not delete NaN
-		c.filling[l.key] = c.stats.Fills
-	}
-	return c.stats.Fills, nil, nil
+	return c.mark(l.key), nil, nil
 }
 
-// admit runs fill behind the limiters, and reports whether it ran.
-func (c *Cache[K, V]) admit(ctx context.Context, l *lookup[K, V]) (v V, filled bool, err error) {
-	lim := c.cfg.Limiter
-	if c.cfg.PerKey != nil {
-		if one := c.cfg.PerKey(l.key); one != nil && lim != nil {
-			lim = weir.Chain(one, lim)
-		} else if one != nil {
-			lim = one
+// mark counts a fill, and marks its keys with its number. The mutex is held.
+func (c *Cache[K, V]) mark(keys ...K) uint64 {
+	c.stats.Fills++
+	for _, key := range keys {
+		if itself := key == key; itself { // the map could not delete NaN
+			c.filling[key] = c.stats.Fills
 		}
 	}
-	if lim == nil {
-		v, err = l.fill(ctx, l.key)
-		return v, true, err
+	return c.stats.Fills
+}
+
+// unmark ends a mark. It returns false if the key was set, deleted or marked again
+// meanwhile: then nothing is kept. The mutex is held.
+func (c *Cache[K, V]) unmark(key K, mark uint64) bool {
+	if c.filling[key] != mark {
+		return false
 	}
-	err = weir.Do(ctx, lim, func(ctx context.Context) error {
-		filled = true
-		v, err = l.fill(ctx, l.key)
-		return err
-	})
-	return v, filled, err
+	delete(c.filling, key)
+	return true
+}
+
+// limiter returns the limiter of the fills of a key.
+func (c *Cache[K, V]) limiter(key K) weir.Limiter {
+	if c.cfg.PerKey == nil {
+		return weir.Chain(c.cfg.Limiter)
+	}
+	return weir.Chain(c.cfg.PerKey(key), c.cfg.Limiter)
 }
 
 // end keeps the value or the error of a run. An error is kept beside an old value
-// that may still be returned. Nothing is kept if the key was set or deleted
-// meanwhile.
+// that may still be returned.
 func (c *Cache[K, V]) end(l *lookup[K, V], mark uint64, fresh *entry[K, V], failed error) {
 	c.mu.Lock()
 	defer c.unlock()
 	c.release(l)
 	c.countError(failed)
-	if c.filling[l.key] != mark {
+	if !c.unmark(l.key, mark) {
 		return
 	}
-	delete(c.filling, l.key)
 	old := c.table.Load().find(l.hash, l.key)
 	switch {
 	case failed != nil && fresh == nil:

@@ -50,11 +50,11 @@ func TestNoneJoinsARunFromBeforeADelete(t *testing.T) {
 // A fill leaves nothing in Cache.filling, however it ends.
 func TestNothingIsLeftOfAFill(t *testing.T) {
 	armed := false
-	c, err := New(Config[any, int]{KeepError: func(error) bool {
-		if armed {
+	c, err := New(Config[any, int]{TTLOf: func(_ any, _ int, err error) time.Duration {
+		if armed && err != nil {
 			panic("boom")
 		}
-		return true
+		return 0
 	}, Refresh: Refresh{ErrorTTL: 1}})
 	if err != nil {
 		t.Fatal(err)

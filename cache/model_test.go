@@ -34,7 +34,7 @@ type model struct {
 func (m *model) ttl(value int) time.Duration {
 	ttl := m.cfg.TTL
 	if m.cfg.TTLOf != nil {
-		if own := m.cfg.TTLOf("", value); own != 0 {
+		if own := m.cfg.TTLOf("", value, nil); own != 0 {
 			ttl = own
 		}
 	}
@@ -129,14 +129,15 @@ func play(t *testing.T, data bytes, room int) {
 	pick := func() time.Duration { return durations[data.next(4)] }
 	cfg := config{Entries: room, TTL: pick(), Refresh: cache.Refresh{ErrorTTL: pick(), Stale: pick(), StaleIfError: pick(), StaleIfRejected: pick()}}
 	if data.next(2) == 1 {
-		cfg.TTLOf = func(_ string, v int) time.Duration {
+		cfg.TTLOf = func(_ string, v int, _ error) time.Duration {
 			return []time.Duration{0, -1, time.Second, 10 * time.Second}[v%4]
 		}
 	}
-	if cfg.Validate() != nil { // nothing is stale that does not expire
-		cfg.Stale, cfg.StaleIfError, cfg.StaleIfRejected = 0, 0, 0
-	}
 	c, err := cache.New(cfg)
+	if err != nil { // nothing is stale that does not expire
+		cfg.Stale, cfg.StaleIfError, cfg.StaleIfRejected = 0, 0, 0
+		c, err = cache.New(cfg)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

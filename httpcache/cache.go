@@ -7,6 +7,7 @@
 package httpcache
 
 import (
+	"fmt"
 	"math"
 	"net/http"
 	"sync"
@@ -125,9 +126,9 @@ type mark struct {
 
 var passing = &mark{pass: true}
 
-// New returns a Cache. The error is Validate's.
+// New returns a Cache, or an error that names the first field with a bad value.
 func New(cfg Config) (*Cache, error) {
-	if err := cfg.Validate(); err != nil {
+	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
 	c := &Cache{cfg: cfg.withDefaults()}
@@ -145,14 +146,19 @@ func New(cfg Config) (*Cache, error) {
 	}
 	refresh := cfg.Refresh
 	refresh.Jitter, refresh.Limiter = 0, nil // the first is of the response's own TTL, the second asked by runs
-	c.answers, err = cache.New(cache.Config[key, value]{
-		Bytes: bytes, Cost: cost, TTLOf: c.ttl, KeepError: keeps, Refresh: refresh,
-	})
-	return c, err
+	c.answers, err = cache.New(cache.Config[key, value]{Bytes: bytes, Cost: cost, TTLOf: c.ttl, Refresh: refresh})
+	if err != nil {
+		return nil, fmt.Errorf("http%w", err) // it begins with "cache: "
+	}
+	return c, nil
 }
 
-func (c *Cache) ttl(k key, v value) time.Duration {
+func (c *Cache) ttl(k key, v value, err error) time.Duration {
 	switch {
+	case err != nil && keeps(err):
+		return 0
+	case err != nil:
+		return -1
 	case v.resp != nil && v.resp.ttl > 0:
 		return v.resp.ttl
 	case v.resp == nil && v.mark.pass:

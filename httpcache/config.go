@@ -43,22 +43,22 @@ type Config struct {
 	// also asked for runs past the cache.
 	cache.Refresh
 
-	// PerKey, if not nil, returns a limiter of one key: the result of Key for
+	// PerKey returns a limiter of one key: the result of Key for
 	// the client's request or, if Key is nil, method, host and URL, as in
 	// "GET example.com/a?b". It is asked before Limiter, but not for requests
-	// without a key. If it returns nil, there is no limit. It has only the key,
-	// because all requests that wait for a response share its rejection.
+	// without a key. If it is nil or returns nil, only Limiter counts. It has only
+	// the key, because all requests that wait for a response share its rejection.
 	PerKey func(key string) weir.Limiter
 
-	// Key, if not nil, returns the key of a resource. If nil, the key is the
-	// host, the path and the raw query. Method, handler, and whether the request
+	// Key returns the key of a resource. If nil, the key is the host, the path and
+	// the raw query. Method, handler, and whether the request
 	// has credentials or came over TLS (here, or by X-Forwarded-Proto) are always
 	// part of it. If ok is false, the request passes the cache. Key is asked
 	// once per request, of any method; it should not return the method, so that
 	// a PUT removes what a GET has left.
 	Key func(r *http.Request) (key string, ok bool)
 	// Vary names request headers; their values are always part of the key. The
-	// Vary of a response is followed without it.
+	// Vary of a response is followed without it. If empty, none.
 	Vary []string
 	// IgnoreCookies declares that responses do not depend on cookies: the
 	// handler does not see the Cookie of a request if the response may be kept.
@@ -70,31 +70,21 @@ type Config struct {
 	Pass time.Duration
 }
 
-// Validate returns an error that names the first field with a bad value.
-func (c Config) Validate() error {
-	for _, d := range []struct {
-		name string
-		d    time.Duration
-	}{
-		{"DefaultTTL", c.DefaultTTL}, {"ErrorTTL", c.ErrorTTL}, {"Stale", c.Stale}, {"StaleIfError", c.StaleIfError},
-		{"StaleIfRejected", c.StaleIfRejected}, {"Timeout", c.Timeout}, {"Pass", c.Pass},
-	} {
-		if d.d < 0 {
-			return fmt.Errorf("httpcache: %s = %v: must be >= 0", d.name, d.d)
-		}
-	}
+// validate returns an error that names the first field with a bad value, except for
+// those that package cache checks.
+func (c *Config) validate() error {
 	full := c.withDefaults()
 	switch {
+	case c.DefaultTTL < 0:
+		return fmt.Errorf("httpcache: DefaultTTL = %v: must be >= 0", c.DefaultTTL)
+	case c.Pass < 0:
+		return fmt.Errorf("httpcache: Pass = %v: must be >= 0", c.Pass)
+	case !(c.Jitter >= 0 && c.Jitter < 1):
+		return fmt.Errorf("httpcache: Jitter = %v: must be in [0, 1)", c.Jitter)
 	case c.Bytes < 0 || c.Bytes > cache.MaxBytes:
 		return fmt.Errorf("httpcache: Bytes = %d: must be from 0 to %d", c.Bytes, int64(cache.MaxBytes))
 	case c.MaxBody < 0 || c.MaxBody > full.Bytes:
 		return fmt.Errorf("httpcache: MaxBody = %d: must be from 0 to Bytes, %d", c.MaxBody, full.Bytes)
-	case c.Background < 0:
-		return fmt.Errorf("httpcache: Background = %d: must be >= 0", c.Background)
-	case !(c.Jitter >= 0 && c.Jitter < 1):
-		return fmt.Errorf("httpcache: Jitter = %v: must be in [0, 1)", c.Jitter)
-	case !(c.Early >= 0 && c.Early <= 1e9):
-		return fmt.Errorf("httpcache: Early = %v: must be from 0 to 1e9", c.Early)
 	}
 	for i, name := range c.Vary {
 		if name == "" || name == "*" {

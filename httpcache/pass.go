@@ -53,16 +53,9 @@ func safe(method string) bool {
 
 // acquire asks the limiters; PerKey's for the key in n, if there is one.
 func (c *Cache) acquire(ctx context.Context, n name) (weir.Permit, error) {
-	lim := c.cfg.Limiter
+	var perKey weir.Limiter
 	if c.cfg.PerKey != nil && n.ok {
-		if one := c.cfg.PerKey(n.text); one != nil && lim != nil {
-			lim = weir.Chain(one, lim)
-		} else if one != nil {
-			lim = one
-		}
+		perKey = c.cfg.PerKey(n.text)
 	}
-	if lim == nil {
-		return weir.Permit{}, nil
-	}
-	return lim.Acquire(ctx, 1)
+	return weir.Chain(perKey, c.cfg.Limiter).Acquire(ctx, 1)
 }
