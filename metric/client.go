@@ -3,8 +3,6 @@ package metric
 import (
 	"slices"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/weir-go/weir/cache"
 	"github.com/weir-go/weir/grpclimit"
 	"github.com/weir-go/weir/httpcache"
@@ -55,20 +53,12 @@ var (
 		stateFamilies, throttleFamilies, retryFamilies)
 )
 
-func newThrottle(name string, stats func() throttle.Stats) prometheus.Collector {
-	return newCollector(name, throttleFamilies, stats, Scrape.throttle)
-}
-
 func (s Scrape) throttle(st throttle.Stats) {
 	s.count(throttleDecisions, st.Sent, "admit")
 	s.count(throttleDecisions, st.Throttled, "reject")
 	s.Send(throttleRatio, st.P)
 	s.gauge(throttleRequests, st.Requests)
 	s.gauge(throttleAccepts, st.Accepts)
-}
-
-func newRetries(name string, stats func() throttle.RetryStats) prometheus.Collector {
-	return newCollector(name, retryFamilies, stats, Scrape.retries)
 }
 
 func (s Scrape) retries(st throttle.RetryStats) {
@@ -79,71 +69,55 @@ func (s Scrape) retries(st throttle.RetryStats) {
 	s.gauge(budgetAllowed, st.Allowed)
 }
 
-func newGRPCClient(name string, stats func() grpclimit.ClientStats) prometheus.Collector {
-	return newCollector(name, grpcClientFamilies, stats, func(s Scrape, st grpclimit.ClientStats) {
-		s.count(clientSent, st.Sent)
-		s.count(clientWaited, st.Waited)
-		s.gauge(clientWaiting, st.Waiting)
-		s.refusals(map[string]uint64{"paced": st.Rejected, "throttled": st.Throttled, "limited": st.Limited, "cancel": st.Cancelled})
-		s.outcomes(outcomes, st.Outcomes, "")
-		if st.Throttle != nil {
-			s.throttle(*st.Throttle)
-		}
-		if st.Budget != nil {
-			s.retries(*st.Budget)
-		}
-		if st.Limiter != nil {
-			s.state(*st.Limiter, "")
-		}
-	})
+func (s Scrape) grpcClient(st grpclimit.ClientStats) {
+	s.count(clientSent, st.Sent)
+	s.count(clientWaited, st.Waited)
+	s.gauge(clientWaiting, st.Waiting)
+	s.count(clientRefused, st.Rejected, "paced")
+	s.count(clientRefused, st.Throttled, "throttled")
+	s.count(clientRefused, st.Limited, "limited")
+	s.count(clientRefused, st.Cancelled, "cancel")
+	sendEach(s, outcomes, st.Outcomes, "")
+	if st.Throttle != nil {
+		s.throttle(*st.Throttle)
+	}
+	if st.Budget != nil {
+		s.retries(*st.Budget)
+	}
+	if st.Limiter != nil {
+		s.state(*st.Limiter, "")
+	}
 }
 
-func newTransport(name string, stats func() httpclient.Stats) prometheus.Collector {
-	return newCollector(name, transportFamilies, stats, func(s Scrape, st httpclient.Stats) {
-		s.count(clientRequests, st.Requests)
-		s.count(clientSent, st.Sent)
-		s.count(retries, st.Retried)
-		s.count(retriesDenied, st.Exhausted)
-		s.refusals(st.Refused)
-		s.gauge(clientWaiting, st.Waiting)
-		s.gauge(clientHosts, st.Hosts)
-		s.count(clientEvicted, st.Evicted)
-		s.count(clientShared, st.Shared)
-		s.SendHistogram(clientWait, httpclient.WaitBounds[:], st.Waits[:], st.Waited)
-	})
-}
-
-// refusals sends the attempts that were not sent.
-func (s Scrape) refusals(refused map[string]uint64) {
-	for why, n := range refused {
+func (s Scrape) transport(st httpclient.Stats) {
+	s.count(clientRequests, st.Requests)
+	s.count(clientSent, st.Sent)
+	s.count(retries, st.Retried)
+	s.count(retriesDenied, st.Exhausted)
+	for why, n := range st.Refused {
 		s.count(clientRefused, n, why)
 	}
+	s.gauge(clientWaiting, st.Waiting)
+	s.gauge(clientHosts, st.Hosts)
+	s.count(clientEvicted, st.Evicted)
+	s.count(clientShared, st.Shared)
+	s.SendHistogram(clientWait, httpclient.WaitBounds[:], st.Waits[:], st.Waited)
 }
 
-func newCache(name string, stats func() cache.Stats) prometheus.Collector {
-	return newCollector(name, cacheFamilies, stats, func(s Scrape, st cache.Stats) {
-		s.lookups(st.Lookups)
-		s.count(cacheFills, st.Fills)
-		s.count(cacheRejected, st.Rejected)
-		s.count(cacheErrors, st.Errors)
-		s.count(cacheTooLarge, st.TooLarge)
-		s.contents(st.Evicted, st.Entries, st.Bytes)
-	})
+func (s Scrape) cache(st cache.Stats) {
+	sendEach(s, cacheLookups, st.Lookups)
+	s.count(cacheFills, st.Fills)
+	s.count(cacheRejected, st.Rejected)
+	s.count(cacheErrors, st.Errors)
+	s.count(cacheTooLarge, st.TooLarge)
+	s.contents(st.Evicted, st.Entries, st.Bytes)
 }
 
-func newHTTPCache(name string, stats func() httpcache.Stats) prometheus.Collector {
-	return newCollector(name, httpCacheFamilies, stats, func(s Scrape, st httpcache.Stats) {
-		s.lookups(st.Lookups)
-		s.count(cacheLookups, st.Passed, "passed")
-		s.count(cacheLookups, st.Rejected, "rejected")
-		s.contents(st.Evicted, st.Entries, st.Bytes)
-	})
-}
-
-func (s Scrape) lookups(lookups map[cache.Status]uint64) {
-	for status, n := range lookups {
-		s.count(cacheLookups, n, status.String())
-	}
+func (s Scrape) httpCache(st httpcache.Stats) {
+	sendEach(s, cacheLookups, st.Lookups)
+	s.count(cacheLookups, st.Passed, "passed")
+	s.count(cacheLookups, st.Rejected, "rejected")
+	s.contents(st.Evicted, st.Entries, st.Bytes)
 }
 
 func (s Scrape) contents(evicted uint64, entries int, bytes int64) {

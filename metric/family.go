@@ -1,6 +1,8 @@
 package metric
 
 import (
+	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -8,7 +10,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/inflight"
 )
 
@@ -86,25 +87,25 @@ func (s Scrape) SendHistogram(f *Family, bounds []time.Duration, counts []uint64
 // SendDecisions sends the decisions of an inflight.Limiter to a counter with the
 // labels decision and reason, after the labels given here.
 func (s Scrape) SendDecisions(f *Family, st inflight.Stats, labels ...string) {
-	send := func(n uint64, decision, reason string) {
-		s.Send(f, float64(n), append(labels[:len(labels):len(labels)], decision, reason)...)
-	}
-	send(st.Admitted, "admit", "")
-	send(st.Cancelled, "cancel", "")
-	for why, n := range st.Rejected {
-		send(n, "reject", why.String())
-	}
+	labels = slices.Clip(labels)
+	s.count(f, st.Admitted, append(labels, "admit", "")...)
+	s.count(f, st.Cancelled, append(labels, "cancel", "")...)
+	sendEach(s, f, st.Rejected, append(labels, "reject")...)
 }
 
 // SendOutcomes sends the outcomes of an inflight.Limiter to a counter with the
 // label outcome, after the labels given here.
 func (s Scrape) SendOutcomes(f *Family, st inflight.Stats, labels ...string) {
-	s.outcomes(f, st.Outcomes, labels...)
+	sendEach(s, f, st.Outcomes, labels...)
 }
 
-func (s Scrape) outcomes(f *Family, outcomes map[weir.Outcome]uint64, labels ...string) {
-	for o, n := range outcomes {
-		s.Send(f, float64(n), append(labels[:len(labels):len(labels)], o.String())...)
+// sendEach sends counts with their names as the last label.
+func sendEach[K interface {
+	comparable
+	fmt.Stringer
+}](s Scrape, f *Family, counts map[K]uint64, labels ...string) {
+	for name, n := range counts {
+		s.count(f, n, append(slices.Clip(labels), name.String())...)
 	}
 }
 

@@ -59,52 +59,52 @@ import (
 // NewHTTP returns a collector of a Middleware. Like every constructor of this
 // package, it panics if the source is nil, or if the name is empty or not UTF-8.
 func NewHTTP(name string, m *httplimit.Middleware) prometheus.Collector {
-	return newHTTP(name, need(m).Stats)
+	return newCollector(name, serverFamilies, need(m).Stats, Scrape.http)
 }
 
 // NewGRPC returns a collector of an Interceptor.
 func NewGRPC(name string, i *grpclimit.Interceptor) prometheus.Collector {
-	return newGRPC(name, need(i).Stats)
+	return newCollector(name, serverFamilies, need(i).Stats, Scrape.grpc)
 }
 
 // NewLimiter returns a collector of a concurrency limit.
 func NewLimiter(name string, l *inflight.Limiter) prometheus.Collector {
-	return newLimiter(name, need(l).Stats)
+	return newCollector(name, limiterFamilies, need(l).Stats, Scrape.limiter)
 }
 
 // NewKeyed returns a collector of a rate limit per key.
 func NewKeyed[K comparable](name string, l *keyed.Limiter[K]) prometheus.Collector {
-	return newKeyed(name, need(l).Stats)
+	return newCollector(name, keyedFamilies, need(l).Stats, Scrape.keyed)
 }
 
 // NewThrottle returns a collector of an adaptive throttle.
 func NewThrottle(name string, l *throttle.Limiter) prometheus.Collector {
-	return newThrottle(name, need(l).Stats)
+	return newCollector(name, throttleFamilies, need(l).Stats, Scrape.throttle)
 }
 
 // NewRetries returns a collector of a retry budget.
 func NewRetries(name string, r *throttle.Retrier) prometheus.Collector {
-	return newRetries(name, need(r).Stats)
+	return newCollector(name, retryFamilies, need(r).Stats, Scrape.retries)
 }
 
 // NewCache returns a collector of a cache.
 func NewCache[K comparable, V any](name string, c *cache.Cache[K, V]) prometheus.Collector {
-	return newCache(name, need(c).Stats)
+	return newCollector(name, cacheFamilies, need(c).Stats, Scrape.cache)
 }
 
 // NewHTTPCache returns a collector of a cache of responses.
 func NewHTTPCache(name string, c *httpcache.Cache) prometheus.Collector {
-	return newHTTPCache(name, need(c).Stats)
+	return newCollector(name, httpCacheFamilies, need(c).Stats, Scrape.httpCache)
 }
 
 // NewTransport returns a collector of an HTTP client.
 func NewTransport(name string, t *httpclient.Transport) prometheus.Collector {
-	return newTransport(name, need(t).Stats)
+	return newCollector(name, transportFamilies, need(t).Stats, Scrape.transport)
 }
 
 // NewGRPCClient returns a collector of a gRPC client.
 func NewGRPCClient(name string, c *grpclimit.Client) prometheus.Collector {
-	return newGRPCClient(name, need(c).Stats)
+	return newCollector(name, grpcClientFamilies, need(c).Stats, Scrape.grpcClient)
 }
 
 func need[T any](source *T) *T {

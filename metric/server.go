@@ -3,8 +3,6 @@ package metric
 import (
 	"slices"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/weir-go/weir/grpclimit"
 	"github.com/weir-go/weir/httplimit"
 	"github.com/weir-go/weir/inflight"
@@ -35,25 +33,22 @@ var (
 var (
 	stateFamilies   = []*Family{limit, inFlight, abandoned, waiting, waited}
 	limiterFamilies = slices.Concat([]*Family{decisions, outcomes}, stateFamilies)
-	doorFamilies    = slices.Concat([]*Family{rules, shadowed, longLived}, limiterFamilies)
+	serverFamilies  = slices.Concat([]*Family{rules, shadowed, longLived}, limiterFamilies)
 	keyedFamilies   = []*Family{keyedDenied, keyedForgotten, keyedWaiting, keyedMemory, keyedOwn}
 )
 
-func newHTTP(name string, stats func() httplimit.Stats) prometheus.Collector {
-	return newCollector(name, doorFamilies, stats, func(s Scrape, st httplimit.Stats) {
-		s.door(admission.Stats{Exempt: st.Exempt, Rules: st.Rules, Classes: st.Classes}, st.LongLived)
-	})
+func (s Scrape) http(st httplimit.Stats) {
+	s.server(admission.Stats{Exempt: st.Exempt, Rules: st.Rules, Classes: st.Classes})
+	s.gauge(longLived, st.LongLived)
 }
 
-func newGRPC(name string, stats func() grpclimit.Stats) prometheus.Collector {
-	return newCollector(name, doorFamilies, stats, func(s Scrape, st grpclimit.Stats) {
-		s.door(admission.Stats(st), 0)
-	})
+func (s Scrape) grpc(st grpclimit.Stats) {
+	s.server(admission.Stats(st))
+	s.gauge(longLived, 0)
 }
 
-func (s Scrape) door(st admission.Stats, long int) {
+func (s Scrape) server(st admission.Stats) {
 	s.count(decisions, st.Exempt, "", "exempt", "")
-	s.gauge(longLived, long)
 	for _, r := range st.Rules {
 		s.count(rules, r.Allowed, r.Name, "allow")
 		s.count(rules, r.Denied, r.Name, "deny")
@@ -68,22 +63,18 @@ func (s Scrape) door(st admission.Stats, long int) {
 				s.count(decisions, n, c.Class, "reject", why.String())
 			}
 		}
-		for why, n := range c.Shadowed {
-			s.count(shadowed, n, c.Class, why.String())
-		}
-		s.outcomes(outcomes, c.Outcomes, c.Class)
+		sendEach(s, shadowed, c.Shadowed, c.Class)
+		sendEach(s, outcomes, c.Outcomes, c.Class)
 		if c.Limiter != nil {
 			s.state(*c.Limiter, c.Class)
 		}
 	}
 }
 
-func newLimiter(name string, stats func() inflight.Stats) prometheus.Collector {
-	return newCollector(name, limiterFamilies, stats, func(s Scrape, st inflight.Stats) {
-		s.state(st, "")
-		s.SendDecisions(decisions, st, "")
-		s.SendOutcomes(outcomes, st, "")
-	})
+func (s Scrape) limiter(st inflight.Stats) {
+	s.state(st, "")
+	s.SendDecisions(decisions, st, "")
+	s.SendOutcomes(outcomes, st, "")
 }
 
 func (s Scrape) state(st inflight.Stats, class string) {
@@ -94,12 +85,10 @@ func (s Scrape) state(st inflight.Stats, class string) {
 	s.Send(waited, st.Waited.Seconds(), class)
 }
 
-func newKeyed(name string, stats func() keyed.Stats) prometheus.Collector {
-	return newCollector(name, keyedFamilies, stats, func(s Scrape, st keyed.Stats) {
-		s.count(keyedDenied, st.Denied)
-		s.count(keyedForgotten, st.Forgotten)
-		s.gauge(keyedWaiting, st.Waiting)
-		s.gauge(keyedMemory, st.Memory)
-		s.gauge(keyedOwn, st.Own)
-	})
+func (s Scrape) keyed(st keyed.Stats) {
+	s.count(keyedDenied, st.Denied)
+	s.count(keyedForgotten, st.Forgotten)
+	s.gauge(keyedWaiting, st.Waiting)
+	s.gauge(keyedMemory, st.Memory)
+	s.gauge(keyedOwn, st.Own)
 }
