@@ -5,12 +5,14 @@ package daemon
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/weir-go/weir/service/internal/config"
@@ -62,11 +64,13 @@ type Daemon struct {
 	server  *server.Server
 	api     *httpapi.API
 	guard   token.Guard
-	files   *reloader
+	reloads reloads
+	tls     atomic.Pointer[tls.Config]
 	conns   *connlimit.Listener // of callers
 	public  *http.Server
-	phase   phase
 	saving  sync.Mutex // held while the state is written
+
+	draining atomic.Bool
 }
 
 // New loads the files and the state.
@@ -85,7 +89,9 @@ func New(cfg Config) (*Daemon, error) {
 	if err := d.restore(); err != nil {
 		return nil, err
 	}
-	d.files = newReloader(d, first)
+	d.guard.Use(first.tokens)
+	d.tls.Store(first.tls)
+	d.reloads.status = adminapi.ConfigStatus{Path: cfg.source(), Success: time.Now()}
 	if cfg.Tokens != "" {
 		cfg.API.Authorize = d.authorize
 	}
@@ -156,10 +162,20 @@ func (d *Daemon) serveAdmin(ln net.Listener) (stop func(), err error) {
 		return nil, err
 	}
 	cfg := adminapi.Config{
-		Server: d.server, Ready: d.phase.ready, ConfigStatus: d.files.state, Metrics: metrics, Pprof: true, Local: loopback(ln.Addr()),
+		Server: d.server, Metrics: metrics, Pprof: true, Local: loopback(ln.Addr()),
+		Ready: func() error {
+			if d.draining.Load() {
+				return errors.New("draining")
+			}
+			return nil
+		},
+		ConfigStatus: func() adminapi.ConfigStatus {
+			status, _ := d.reloads.state()
+			return status
+		},
 	}
 	if len(d.cfg.paths()) > 0 {
-		cfg.Reload = d.files.reload
+		cfg.Reload = d.reload
 	}
 	api := adminapi.New(cfg)
 	conns := connlimit.New(ln, maxOperators)
@@ -197,7 +213,10 @@ func (d *Daemon) newPublic() *http.Server {
 		return srv
 	}
 	srv.Protocols.SetHTTP2(true)
-	srv.TLSConfig = d.files.tls()
+	srv.TLSConfig = &tls.Config{
+		MinVersion:         tls.VersionTLS12,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return d.tls.Load(), nil },
+	}
 	return srv
 }
 

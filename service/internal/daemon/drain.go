@@ -2,24 +2,11 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/weir-go/weir/service/internal/httpserve"
 )
-
-// A phase says whether the server is draining.
-type phase struct{ draining atomic.Bool }
-
-// ready returns the reason why the server should get no requests, or nil.
-func (p *phase) ready() error {
-	if p.draining.Load() {
-		return errors.New("draining")
-	}
-	return nil
-}
 
 // drain ends the service. Until no request waits, or the grace is over, decisions
 // are made as before, but no further request may wait. Then it refuses the requests
@@ -27,7 +14,7 @@ func (p *phase) ready() error {
 // off, which is an error.
 func (d *Daemon) drain() error {
 	start := time.Now()
-	d.phase.draining.Store(true)
+	d.draining.Store(true)
 	refuse := d.cfg.Drain == Refuse
 	waiting := d.server.Waiting()
 	d.server.Close(refuse)

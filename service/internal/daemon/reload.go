@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/signal"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -76,49 +75,39 @@ func (c *Config) load() (l loaded, err error) {
 	return l, errors.Join(wrong[:]...)
 }
 
-// A reloader puts the content of the files into force.
-type reloader struct {
-	*Daemon
-	inForce atomic.Pointer[tls.Config]
+// reloads is the outcome of the loads so far.
+type reloads struct {
+	running sync.Mutex // held while files are loaded
 
-	reloading sync.Mutex // held while files are loaded
-
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	status   adminapi.ConfigStatus
 	failures uint64
 }
 
-func newReloader(d *Daemon, first loaded) *reloader {
-	r := &reloader{Daemon: d, status: adminapi.ConfigStatus{Path: d.cfg.source(), Success: time.Now()}}
-	d.guard.Use(first.tokens)
-	r.inForce.Store(first.tls)
-	return r
-}
-
 // reload loads the files and puts them into force together. It returns a summary of
 // the changes. If any file has a mistake, it changes nothing and returns an error.
-func (r *reloader) reload(context.Context) (string, error) {
-	r.reloading.Lock()
-	defer r.reloading.Unlock()
-	l, err := r.cfg.load()
-	old := r.server.Rules()
+func (d *Daemon) reload(context.Context) (string, error) {
+	d.reloads.running.Lock()
+	defer d.reloads.running.Unlock()
+	l, err := d.cfg.load()
+	old := d.server.Rules()
 	if err == nil && (l.rules.Hash == "" || l.rules.Hash != old.Hash) {
-		err = r.server.Reload(l.rules)
+		err = d.server.Reload(l.rules)
 	}
-	r.note(err)
+	d.reloads.note(err)
 	if err != nil {
-		r.log.Error("reload failed: nothing was changed", "error", err)
+		d.log.Error("reload failed: nothing was changed", "error", err)
 		return "", err
 	}
-	r.guard.Use(l.tokens)
-	r.inForce.Store(l.tls)
+	d.guard.Use(l.tokens)
+	d.tls.Store(l.tls)
 	change := config.Diff(old, l.rules).String()
-	r.log.Info("reloaded", "change", change, "hash", l.rules.Hash)
+	d.log.Info("reloaded", "change", change, "hash", l.rules.Hash)
 	return change, nil
 }
 
 // note records the outcome of a reload.
-func (r *reloader) note(err error) {
+func (r *reloads) note(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.status.Error = err; err == nil {
@@ -129,46 +118,24 @@ func (r *reloader) note(err error) {
 	r.status.Failure = time.Now()
 }
 
-// state returns the outcome of the reloads.
-func (r *reloader) state() adminapi.ConfigStatus {
+// state returns the outcome of the loads, and the number of reloads that failed.
+func (r *reloads) state() (status adminapi.ConfigStatus, failures uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.status
-}
-
-// failed returns the number of reloads that failed.
-func (r *reloader) failed() uint64 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.failures
-}
-
-// tls returns the settings for a listener. Each new connection uses those in force.
-func (r *reloader) tls() *tls.Config {
-	return &tls.Config{
-		MinVersion: tls.VersionTLS12,
-		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
-			return r.inForce.Load(), nil
-		},
-	}
+	return r.status, r.failures
 }
 
 // reloadAndLog reloads; the outcome is in the log.
-func (d *Daemon) reloadAndLog() { _, _ = d.files.reload(context.Background()) }
+func (d *Daemon) reloadAndLog() { _, _ = d.reload(context.Background()) }
 
 // onHangup reloads upon SIGHUP, until stop is called.
 func (d *Daemon) onHangup() (stop func()) {
-	hangups, done := make(chan os.Signal, 1), make(chan struct{})
+	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	go func() {
-		for {
-			select {
-			case <-hangups:
-				d.reloadAndLog()
-			case <-done:
-				return
-			}
+		for range hangups {
+			d.reloadAndLog()
 		}
 	}()
-	return func() { signal.Stop(hangups); close(done) }
+	return func() { signal.Stop(hangups); close(hangups) }
 }
