@@ -2,66 +2,56 @@ package match
 
 import "unicode/utf8"
 
-// globbed reports whether a well-formed glob matches a key.
-func globbed(glob, key string) bool {
-	w := walk{glob: glob, key: key}
-	for w.step() {
+// globbed reports whether a well-formed glob matches a key, and after how many steps.
+//
+// It goes through both side by side. Where they differ, the last * takes one more
+// character. Earlier stars need no second try: the text between two stars was found at
+// its first place in the key. So there are at most (len(glob)+1) × (len(key)+1) steps.
+func globbed(glob, key string) (matched bool, steps int) {
+	starred, afterStar, retry := false, "", "" // after the last *: the glob, and the key from where it is searched for
+	for {
+		steps++
+		if glob == "" && key == "" {
+			return true, steps
+		}
+		if glob != "" && glob[0] == '*' {
+			glob = glob[1:]
+			starred, afterStar, retry = true, glob, key
+			if glob == "" {
+				return true, steps
+			}
+			continue
+		}
+		if g, k := sameCharacter(glob, key); k > 0 {
+			glob, key = glob[g:], key[k:]
+			continue
+		}
+		if !starred || retry == "" {
+			return false, steps
+		}
+		retry = retry[width(retry):]
+		glob, key = afterStar, retry
 	}
-	return w.matched
 }
 
-// A walk goes through a glob and a key side by side. Where they differ, the last *
-// takes one more character. Earlier stars need no second try: the text between two
-// stars was found at its first place in the key. So there are at most
-// (len(glob)+1) × (len(key)+1) steps.
-type walk struct {
-	glob, key string // what is left
-	matched   bool
-
-	starred         bool   // there was a *
-	afterGlob, more string // the glob after the last *, and the key from where it is searched for
-}
-
-// step advances by one character, and reports whether there is more to do.
-func (w *walk) step() bool {
-	if w.glob != "" && w.glob[0] == '*' {
-		w.glob = w.glob[1:]
-		w.starred, w.afterGlob, w.more = true, w.glob, w.key
-		w.matched = w.glob == ""
-		return !w.matched
+// sameCharacter returns the lengths of the first characters of a glob and a key, or
+// zeros if they differ.
+func sameCharacter(glob, key string) (inGlob, inKey int) {
+	if glob == "" || key == "" {
+		return 0, 0
 	}
-	if w.glob == "" && w.key == "" {
-		w.matched = true
-		return false
+	n := width(key)
+	if glob[0] == '?' {
+		return 1, n
 	}
-	if w.glob != "" && w.key != "" && w.same() {
-		return true
+	escape := 0
+	if glob[0] == '\\' {
+		escape = 1
 	}
-	if !w.starred || w.more == "" {
-		return false
+	if m := width(glob[escape:]); glob[escape:escape+m] != key[:n] {
+		return 0, 0
 	}
-	w.more = w.more[width(w.more):]
-	w.glob, w.key = w.afterGlob, w.more
-	return true
-}
-
-// same reports whether the next character of the key matches that of the glob, and
-// advances both if so.
-func (w *walk) same() bool {
-	n := width(w.key)
-	rest := w.glob
-	if rest[0] == '?' {
-		w.glob, w.key = rest[1:], w.key[n:]
-		return true
-	}
-	if rest[0] == '\\' {
-		rest = rest[1:]
-	}
-	if m := width(rest); rest[:m] != w.key[:n] {
-		return false
-	}
-	w.glob, w.key = rest[n:], w.key[n:]
-	return true
+	return escape + n, n
 }
 
 // width returns the length of the first character in bytes: 1 if it is not UTF-8.

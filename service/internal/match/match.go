@@ -15,6 +15,7 @@ package match
 
 import (
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 )
@@ -41,20 +42,6 @@ type Pattern struct {
 	Text string
 }
 
-// An Error reports a malformed pattern.
-type Error struct {
-	Index int    // of the pattern, in the list
-	Text  string // of the pattern
-	Err   error  // the cause
-}
-
-func (e *Error) Error() string {
-	return fmt.Sprintf("match: pattern %d, %q: %v", e.Index, e.Text, e.Err)
-}
-
-// Unwrap returns the cause.
-func (e *Error) Unwrap() error { return e.Err }
-
 // A Set is a list of compiled patterns. It is immutable, and safe for concurrent
 // use. The zero Set is empty.
 type Set struct {
@@ -66,14 +53,14 @@ type Set struct {
 	rest       []int32
 }
 
-// New compiles patterns. The error is an *Error, about the first malformed pattern.
+// New compiles patterns. The error names the first malformed pattern and wraps the cause.
 func New(patterns []Pattern) (*Set, error) {
 	s := &Set{matchers: make([]matcher, len(patterns)), whole: map[string][]int32{}}
 	heads, tails := map[string]int{}, map[string]int{} // how many patterns share a text
 	for i, p := range patterns {
 		m, err := compile(p)
 		if err != nil {
-			return nil, &Error{i, p.Text, err}
+			return nil, fmt.Errorf("match: pattern %d, %q: %w", i, p.Text, err)
 		}
 		s.matchers[i] = m
 		heads[m.head]++
@@ -97,60 +84,49 @@ func New(patterns []Pattern) (*Set, error) {
 // First returns the index of the first pattern that matches, or -1. It does not
 // allocate, except for the scratch memory of package regexp.
 func (s *Set) First(key string) int {
-	l := lookup{key: key, below: math.MaxInt32}
-	s.collect(&l)
-	if l.below == math.MaxInt32 {
+	first := int32(math.MaxInt32)
+	for patterns := range s.candidates(key) {
+		for _, i := range patterns {
+			if i >= first {
+				break
+			}
+			if s.matchers[i].match(key) {
+				first = i
+			}
+		}
+	}
+	if first == math.MaxInt32 {
 		return -1
 	}
-	return int(l.below)
+	return int(first)
 }
 
 // All appends the indexes of all patterns that match to into, in ascending order.
 // It allocates no more than First, if into has room.
 func (s *Set) All(key string, into []int) []int {
-	l := lookup{key: key, below: math.MaxInt32, all: true, found: into}
-	s.collect(&l)
-	slices.Sort(l.found[len(into):])
-	return l.found
-}
-
-// A lookup is the state of one call of First or All.
-type lookup struct {
-	key   string
-	below int32 // patterns from this index on are skipped: First lowers it to its best match
-	all   bool
-	found []int // if all
-}
-
-func (s *Set) collect(l *lookup) {
-	s.try(l, s.whole[l.key])
-	for _, n := range s.begin.lengths {
-		if n > len(l.key) {
-			break
+	found := into
+	for patterns := range s.candidates(key) {
+		for _, i := range patterns {
+			if s.matchers[i].match(key) {
+				found = append(found, int(i))
+			}
 		}
-		s.try(l, s.begin.patterns[l.key[:n]])
 	}
-	for _, n := range s.end.lengths {
-		if n > len(l.key) {
-			break
-		}
-		s.try(l, s.end.patterns[l.key[len(l.key)-n:]])
-	}
-	s.try(l, s.rest)
+	slices.Sort(found[len(into):])
+	return found
 }
 
-func (s *Set) try(l *lookup, patterns []int32) {
-	for _, i := range patterns {
-		switch {
-		case i >= l.below:
-			return
-		case !s.matchers[i].match(l.key):
-		case !l.all:
-			l.below = i
-			return
-		default:
-			l.found = append(l.found, int(i))
+// candidates returns the lists of patterns that can match a key.
+func (s *Set) candidates(key string) iter.Seq[[]int32] {
+	return func(yield func([]int32) bool) {
+		yield(s.whole[key])
+		for _, n := range s.begin.upTo(len(key)) {
+			yield(s.begin.patterns[key[:n]])
 		}
+		for _, n := range s.end.upTo(len(key)) {
+			yield(s.end.patterns[key[len(key)-n:]])
+		}
+		yield(s.rest)
 	}
 }
 
@@ -168,4 +144,10 @@ func (a *affixes) add(text string, pattern int32) {
 	if at, ok := slices.BinarySearch(a.lengths, len(text)); !ok {
 		a.lengths = slices.Insert(a.lengths, at, len(text))
 	}
+}
+
+// upTo returns the lengths of the texts, up to n.
+func (a *affixes) upTo(n int) []int {
+	longer, _ := slices.BinarySearch(a.lengths, n+1)
+	return a.lengths[:longer]
 }

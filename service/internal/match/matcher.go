@@ -1,10 +1,12 @@
 package match
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
 	"regexp/syntax"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -43,7 +45,11 @@ func (m *matcher) match(key string) bool {
 	case contains:
 		return strings.Contains(key, m.text)
 	case byGlob:
-		return strings.Contains(key, m.text) && globbed(m.glob, key)
+		if !strings.Contains(key, m.text) {
+			return false
+		}
+		matched, _ := globbed(m.glob, key)
+		return matched
 	}
 	return strings.Contains(key, m.text) && m.re.MatchString(key)
 }
@@ -159,11 +165,5 @@ func comparison(begun, ended bool) test {
 }
 
 func longest(texts []string) string {
-	long := ""
-	for _, text := range texts {
-		if len(text) > len(long) {
-			long = text
-		}
-	}
-	return long
+	return slices.MaxFunc(append(texts, ""), func(a, b string) int { return cmp.Compare(len(a), len(b)) })
 }
