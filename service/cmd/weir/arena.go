@@ -4,21 +4,19 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
 
 	"github.com/weir-go/weir/service/internal/lab/arena"
+	"github.com/weir-go/weir/service/internal/settings"
 	"github.com/weir-go/weir/service/internal/terminal"
 )
 
 type arenaCmd struct {
-	Seeds     int      `default:"3" placeholder:"N" help:"Runs of each scenario and policy, with the seeds 1, 2, … (${default})."`
+	Seeds     int      `least:"1" most:"1000" default:"3" placeholder:"N" help:"Runs of each scenario and policy, with the seeds 1, 2, … (${default})."`
 	Group     string   `default:"" enum:",classic,production,all" placeholder:"NAME" help:"Scenarios to run: classic (one limit, one cause of overload), production (several limits, faults, outages, streams) or all (classic)."`
 	Random    string   `placeholder:"SEED[..SEED]" help:"Run a random scenario for each of these seeds, as a proxy and as a library, instead of --group. Prints goodput relative to an oracle, and that of auto relative to the best other policy. The policies are auto, aimd, vegas, gradient2 and static-knee, unless --policies names others."`
 	Count     *int     `placeholder:"N" help:"Number of random scenarios, if --random has only the first seed (40)."`
@@ -31,9 +29,6 @@ type arenaCmd struct {
 	JSON      bool     `name:"json" help:"Print the results as JSON, including the parts of each score."`
 	Detail    bool     `help:"Also print the parts of each score."`
 }
-
-// maxSeeds bounds the memory for results.
-const maxSeeds = 1000
 
 // Run runs every policy in every scenario, and prints the scores.
 func (c *arenaCmd) Run(ctx context.Context, std streams) error {
@@ -58,8 +53,9 @@ func (c *arenaCmd) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	if c.Out != "" {
-		if err := c.draw(std.Err, result); err != nil {
-			return fmt.Errorf("--out: %w", err)
+		draw := func(w io.Writer) error { return result.Draw(w, c.Format) }
+		if err := writeFile(std.Err, c.Out, "arena."+c.Format, draw); err != nil {
+			return err
 		}
 	}
 	return c.print(std.Out, result)
@@ -111,7 +107,7 @@ const maxRandom = 10_000
 func (c *arenaCmd) seeds() (first, last uint64, err error) {
 	from, to, isRange := strings.Cut(c.Random, "..")
 	first, err = strconv.ParseUint(from, 10, 32)
-	count := orElse(c.Count, 40)
+	count := settings.Or(c.Count, 40)
 	if c.YAML {
 		count = 1
 	}
@@ -169,27 +165,13 @@ func (c *arenaCmd) printYAML(w io.Writer) error {
 	return err
 }
 
-func (c *arenaCmd) draw(stderr io.Writer, result arena.Result) error {
-	if err := os.MkdirAll(c.Out, 0o777); err != nil {
-		return err
-	}
-	return writeFile(stderr, filepath.Join(c.Out, "arena."+c.Format), func(w io.Writer) error { return result.Draw(w, c.Format) })
-}
-
 func (c *arenaCmd) config() (arena.Config, error) {
 	cfg := arena.Config{Seeds: c.Seeds, Deadlines: c.Deadlines}
-	if c.Seeds < 1 || c.Seeds > maxSeeds {
-		return cfg, usagef("--seeds=%d: must be in [1, %d]", c.Seeds, maxSeeds)
-	}
 	rows, err := c.rows()
 	if err != nil {
 		return cfg, err
 	}
-	for _, row := range rows {
-		if len(c.Only) == 0 || slices.ContainsFunc(c.Only, func(part string) bool { return strings.Contains(row.Name, part) }) {
-			cfg.Rows = append(cfg.Rows, row)
-		}
-	}
+	cfg.Rows = named(rows, c.Only, func(row arena.Row) string { return row.Name })
 	if len(cfg.Rows) == 0 {
 		return cfg, usagef("--only=%s: no scenario has this text in its name", strings.Join(c.Only, ","))
 	}
@@ -214,9 +196,5 @@ func (c *arenaCmd) config() (arena.Config, error) {
 }
 
 func policyNames() string {
-	var names []string
-	for _, p := range arena.Policies() {
-		names = append(names, p.Name)
-	}
-	return strings.Join(names, ", ")
+	return names(arena.Policies(), func(p arena.Policy) string { return p.Name })
 }

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"encoding/json"
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -23,16 +23,10 @@ func (c *checkCmd) Run(std streams) error {
 	}
 	report, err := rulecheck.Load(c.Path, keys)
 	if c.JSON {
-		out := json.NewEncoder(std.Out)
-		out.SetEscapeHTML(false)
-		out.SetIndent("", "  ")
-		if failed := out.Encode(report); failed != nil {
-			return failed
-		}
 		if err != nil {
-			return fmt.Errorf("%s: %d errors", c.Path, len(report.Errors))
+			err = fmt.Errorf("%s: %d errors", c.Path, len(report.Errors))
 		}
-		return nil
+		return cmp.Or(printJSON(std.Out, report), err)
 	}
 	if err != nil {
 		return err

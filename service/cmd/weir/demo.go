@@ -20,7 +20,7 @@ type demoCmd struct {
 	Listen string  `default:"127.0.0.1:7070" placeholder:"ADDR" help:"Address of the page (${default})."`
 	Open   bool    `help:"Open the page in the browser."`
 	Tour   bool    `default:"true" negatable:"" help:"Begin with a tour of half a minute, which ends when the user changes a setting. --no-tour skips it."`
-	Speed  float64 `default:"1" placeholder:"X" help:"Run X times faster: divide all times and multiply all rates by X. The page shows the original units (${default})."`
+	Speed  float64 `least:"0.1" most:"50" default:"1" placeholder:"X" help:"Run X times faster: divide all times and multiply all rates by X. The page shows the original units (${default})."`
 
 	Headless bool          `help:"Run the five experiments side by side and print their results, without a page."`
 	Duration time.Duration `default:"60s" placeholder:"TIME" help:"With --headless: duration of each experiment, in its original units (${default})."`
@@ -30,8 +30,6 @@ type demoCmd struct {
 // Run shows the page until ctx ends, or runs headless.
 func (c *demoCmd) Run(ctx context.Context, std streams) error {
 	switch {
-	case !(c.Speed >= 0.1 && c.Speed <= 50):
-		return usagef("--speed=%v: must be in [0.1, 50]", c.Speed)
 	case c.Duration < 20*time.Second || c.Duration > 24*time.Hour:
 		return usagef("--duration=%v: must be in [20s, 24h]: the origin needs time to collapse", c.Duration)
 	case c.JSON && !c.Headless:
@@ -90,13 +88,12 @@ func (c *demoCmd) headless(ctx context.Context, std streams) error {
 	})
 	report, err := demo.RunAll(ctx, c.Speed, c.Duration)
 	stop()
-	if errors.Is(err, context.Canceled) {
-		return fmt.Errorf("interrupted: there are no results")
-	}
-	if err != nil {
+	switch {
+	case errors.Is(err, context.Canceled):
+		return errors.New("interrupted: there are no results")
+	case err != nil:
 		return err
-	}
-	if c.JSON {
+	case c.JSON:
 		return printJSON(std.Out, report)
 	}
 	return report.Table(std.Out)

@@ -1,9 +1,20 @@
 package main
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
+
+	"github.com/alecthomas/kong"
 )
 
 // listen opens a TCP listener at the address of a flag.
@@ -18,19 +29,94 @@ func listen(flag, addr string) (net.Listener, error) {
 	return ln, nil
 }
 
-// atLeast checks the lower bound of a flag.
-func atLeast[T int | float64 | time.Duration](least T, flag string, v T) error {
-	if v < least {
-		return usagef("%s=%v: must be >= %v", flag, v, least)
+// listenBoth opens the listeners for clients and for operators.
+func listenBoth(public, admin string) (forClients, forOperators net.Listener, err error) {
+	if forClients, err = listen("--listen", public); err != nil {
+		return nil, nil, err
+	}
+	if forOperators, err = listen("--admin", admin); err != nil {
+		forClients.Close()
+	}
+	return forClients, forOperators, err
+}
+
+// checkBounds checks the flags with a bound in a tag least or most.
+func checkBounds(flags []*kong.Flag) error {
+	for _, f := range flags {
+		v := reflect.Indirect(f.Target)
+		least, most := f.Tag.Get("least"), f.Tag.Get("most")
+		switch {
+		case least == "" || !v.IsValid():
+		case most == "" && number(v) < bound(least):
+			return usagef("--%s=%v: must be >= %s", f.Name, v, least)
+		case most != "" && !(number(v) >= bound(least) && number(v) <= bound(most)):
+			return usagef("--%s=%v: must be in [%s, %s]", f.Name, v, least, most)
+		}
 	}
 	return nil
 }
 
-// orNone turns the 0 of a flag, which means none, into the -1 of a Config, where 0
-// means the default.
-func orNone[T int | time.Duration](v T) T {
-	if v == 0 {
-		return -1
+func number(v reflect.Value) float64 {
+	if v.CanInt() {
+		return float64(v.Int())
 	}
-	return v
+	return v.Float()
+}
+
+// bound reads a tag: a duration or a number.
+func bound(text string) float64 {
+	if d, err := time.ParseDuration(text); err == nil {
+		return float64(d)
+	}
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		panic(err) // the tag itself is wrong
+	}
+	return n
+}
+
+// writeFile creates a file in the directory of --out, which it makes, and reports that
+// on stderr.
+func writeFile(stderr io.Writer, dir, name string, write func(io.Writer) error) error {
+	name = filepath.Join(dir, name)
+	err := os.MkdirAll(dir, 0o777)
+	if err == nil {
+		var file *os.File
+		if file, err = os.Create(name); err == nil {
+			err = errors.Join(write(file), file.Close())
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("--out: %w", err)
+	}
+	fmt.Fprintln(stderr, "wrote", name)
+	return nil
+}
+
+// named returns the items whose names contain one of the texts; all, if there are no
+// texts.
+func named[T any](items []T, texts []string, name func(T) string) (found []T) {
+	for _, item := range items {
+		if len(texts) == 0 || slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(name(item), text) }) {
+			found = append(found, item)
+		}
+	}
+	return found
+}
+
+// names lists the names of items.
+func names[T any](items []T, name func(T) string) string {
+	var all []string
+	for _, item := range items {
+		all = append(all, name(item))
+	}
+	return strings.Join(all, ", ")
+}
+
+// printJSON prints the result of --json.
+func printJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
 }

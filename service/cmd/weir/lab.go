@@ -1,13 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -51,15 +50,14 @@ func (c *slaCmd) Run(ctx context.Context, std streams) error {
 	}
 	result, err := c.measure(ctx, std.Err, cfg)
 	interrupted := errors.Is(err, context.Canceled)
-	if err != nil && !interrupted {
+	switch {
+	case err != nil && !interrupted:
 		return err
-	}
-	if interrupted && len(result.Points) == 0 {
+	case interrupted && len(result.Points) == 0:
 		return errors.New("interrupted before the first point was measured")
-	}
-	if c.JSON {
+	case c.JSON:
 		err = printJSON(std.Out, result)
-	} else {
+	default:
 		err = c.print(std.Out, cfg, result)
 	}
 	if err != nil {
@@ -67,7 +65,7 @@ func (c *slaCmd) Run(ctx context.Context, std streams) error {
 	}
 	if c.Out != "" {
 		if err := c.write(std.Err, result); err != nil {
-			return fmt.Errorf("--out: %w", err)
+			return err
 		}
 	}
 	if interrupted {
@@ -85,18 +83,9 @@ func (c *slaCmd) config() (sla.Config, error) {
 	if len(c.Rates) > 0 {
 		cfg.Rates = c.Rates
 	}
-	if c.Point != 0 {
-		cfg.Point = c.Point
-	}
-	if c.Phase != 0 {
-		cfg.Phase = c.Phase
-	}
+	cfg.Point, cfg.Phase = cmp.Or(c.Point, cfg.Point), cmp.Or(c.Phase, cfg.Phase)
 	cfg.Poisson, cfg.Abandoned, cfg.Seed = c.Arrivals == "poisson", c.Abandoned, c.Seed
-	for _, row := range sla.Rows() {
-		if len(c.Only) == 0 || slices.ContainsFunc(c.Only, func(part string) bool { return strings.Contains(row.Name, part) }) {
-			cfg.Rows = append(cfg.Rows, row)
-		}
-	}
+	cfg.Rows = named(sla.Rows(), c.Only, func(row sla.Row) string { return row.Name })
 	if len(cfg.Rows) == 0 {
 		return cfg, usagef("--only=%s: must be part of one of %s", strings.Join(c.Only, ","), rowNames())
 	}
@@ -107,11 +96,7 @@ func (c *slaCmd) config() (sla.Config, error) {
 }
 
 func rowNames() string {
-	var names []string
-	for _, row := range sla.Rows() {
-		names = append(names, strings.ReplaceAll(row.Name, ",", ""))
-	}
-	return strings.Join(names, ", ")
+	return names(sla.Rows(), func(row sla.Row) string { return strings.ReplaceAll(row.Name, ",", "") })
 }
 
 func (c *slaCmd) measure(ctx context.Context, stderr io.Writer, cfg sla.Config) (sla.Result, error) {
@@ -157,7 +142,7 @@ func (c *slaCmd) write(stderr io.Writer, result sla.Result) error {
 		files = files[:3]
 	}
 	for _, f := range files {
-		if err := writeFile(stderr, filepath.Join(c.Out, f.name), f.write); err != nil {
+		if err := writeFile(stderr, c.Out, f.name, f.write); err != nil {
 			return err
 		}
 	}

@@ -67,7 +67,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return 2
 	}
 	name := strings.TrimPrefix(command.Selected().FullPath(), "weir ")
-	switch err := command.Run(); {
+	if err = checkBounds(command.Selected().Flags); err == nil {
+		err = command.Run()
+	}
+	switch {
 	case err == nil:
 		return 0
 	case errors.As(err, new(usageError)):

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -23,7 +22,7 @@ type originCmd struct {
 	CancelAbandoned bool          `help:"Stop processing requests whose clients have left. Most real services continue."`
 	FailureRate     float64       `default:"0" placeholder:"X" help:"Share of requests that fail with status 500 after they were processed (${default})."`
 	Seed            uint64        `default:"1" placeholder:"N" help:"Seed of the random numbers (${default})."`
-	Grace           time.Duration `default:"10s" placeholder:"TIME" help:"After SIGTERM or Ctrl-C: how long to wait for requests in flight (${default})."`
+	Grace           time.Duration `least:"0s" default:"10s" placeholder:"TIME" help:"After SIGTERM or Ctrl-C: how long to wait for requests in flight (${default})."`
 }
 
 // Run serves until ctx ends, and then drains.
@@ -33,7 +32,7 @@ func (c *originCmd) Run(ctx context.Context, std streams) error {
 		ServiceTime: origin.ServiceTime{Mean: c.ServiceTime, Distribution: c.Distribution, CV: c.CV},
 		Queue:       c.Queue, CancelAbandoned: c.CancelAbandoned, FailureRate: c.FailureRate, Seed: c.Seed,
 	}
-	if err := cmp.Or(atLeast(0, "--grace", c.Grace), originUsage(cfg.Validate())); err != nil {
+	if err := originUsage(cfg.Validate()); err != nil {
 		return err
 	}
 	o, err := origin.New(cfg)

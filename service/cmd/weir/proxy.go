@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
 	"net"
@@ -10,6 +9,7 @@ import (
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/service/internal/httpserve"
 	"github.com/weir-go/weir/service/internal/proxy"
+	"github.com/weir-go/weir/service/internal/settings"
 )
 
 type proxyCmd struct {
@@ -21,38 +21,28 @@ type proxyCmd struct {
 	InitialLimit int           `default:"10" placeholder:"N" help:"Initial limit of auto (${default})."`
 	MinLimit     int           `default:"1" placeholder:"N" help:"Lower bound of auto (${default})."`
 	MaxLimit     int           `default:"10000" placeholder:"N" help:"Upper bound of auto (${default})."`
-	MaxHealthy   time.Duration `name:"max-healthy-latency" default:"0s" placeholder:"TIME" help:"For auto: a longer response time of the origin is overload; 0: auto decides (${default})."`
-	Queue        int           `default:"1000" placeholder:"N" help:"Requests that may wait while the limit is reached; 0: none (${default})."`
-	MaxWait      time.Duration `default:"500ms" placeholder:"TIME" help:"Maximum time a request may wait; 0: until its client gives up (${default})."`
+	MaxHealthy   time.Duration `least:"0s" name:"max-healthy-latency" default:"0s" placeholder:"TIME" help:"For auto: a longer response time of the origin is overload; 0: auto decides (${default})."`
+	Queue        int           `least:"0" default:"1000" placeholder:"N" help:"Requests that may wait while the limit is reached; 0: none (${default})."`
+	MaxWait      time.Duration `least:"0s" default:"500ms" placeholder:"TIME" help:"Maximum time a request may wait; 0: until its client gives up (${default})."`
 
-	Timeout        time.Duration `default:"30s" placeholder:"TIME" help:"Maximum response time of the origin. Exceeding it counts as overload. Set it slightly below the time-out of your clients. 0: no time-out (${default})."`
-	AbandonedHold  time.Duration `default:"30s" placeholder:"TIME" help:"How long a request whose client has left still counts as in flight, unless the origin answers earlier; 0: not at all (${default})."`
-	ClientTimeout  time.Duration `default:"30s" placeholder:"TIME" help:"How long a client may take to send a request or to read an answer; 0: no time-out (${default})."`
-	LongLived      int           `default:"1000" placeholder:"N" help:"Maximum number of long-lived exchanges, such as WebSockets, event streams and slow downloads, that do not count as in flight; 0: none (${default})."`
-	MaxConnections int           `default:"10000" placeholder:"N" help:"Maximum number of client connections; further ones wait to be accepted (${default})."`
-	Grace          time.Duration `default:"30s" placeholder:"TIME" help:"After SIGTERM or Ctrl-C: how long to wait for requests in flight (${default})."`
+	Timeout        time.Duration `least:"0s" default:"30s" placeholder:"TIME" help:"Maximum response time of the origin. Exceeding it counts as overload. Set it slightly below the time-out of your clients. 0: no time-out (${default})."`
+	AbandonedHold  time.Duration `least:"0s" default:"30s" placeholder:"TIME" help:"How long a request whose client has left still counts as in flight, unless the origin answers earlier; 0: not at all (${default})."`
+	ClientTimeout  time.Duration `least:"0s" default:"30s" placeholder:"TIME" help:"How long a client may take to send a request or to read an answer; 0: no time-out (${default})."`
+	LongLived      int           `least:"0" default:"1000" placeholder:"N" help:"Maximum number of long-lived exchanges, such as WebSockets, event streams and slow downloads, that do not count as in flight; 0: none (${default})."`
+	MaxConnections int           `least:"1" default:"10000" placeholder:"N" help:"Maximum number of client connections; further ones wait to be accepted (${default})."`
+	Grace          time.Duration `least:"0s" default:"30s" placeholder:"TIME" help:"After SIGTERM or Ctrl-C: how long to wait for requests in flight (${default})."`
 	LogLevel       slog.Level    `default:"info" placeholder:"LEVEL" help:"Log this level and above: debug, info, warn or error; debug logs each change of the limit (${default})."`
 }
 
 func (c *proxyCmd) config(log *slog.Logger) (proxy.Config, error) {
-	err := cmp.Or(
-		atLeast(0, "--queue", c.Queue), atLeast(0, "--max-wait", c.MaxWait),
-		atLeast(0, "--max-healthy-latency", c.MaxHealthy),
-		atLeast(0, "--timeout", c.Timeout), atLeast(0, "--abandoned-hold", c.AbandonedHold),
-		atLeast(0, "--client-timeout", c.ClientTimeout), atLeast(0, "--grace", c.Grace),
-		atLeast(1, "--max-connections", c.MaxConnections), atLeast(0, "--long-lived", c.LongLived),
-	)
 	cfg := proxy.Config{
 		Origin: c.Origin, Limit: c.Limit,
 		Auto: limit.Config{
 			Initial: c.InitialLimit, Min: c.MinLimit, Max: c.MaxLimit, MaxHealthyLatency: c.MaxHealthy,
 		},
-		Queue: orNone(c.Queue), MaxWait: orNone(c.MaxWait),
-		Timeout: orNone(c.Timeout), AbandonedHold: orNone(c.AbandonedHold), ClientTimeout: orNone(c.ClientTimeout),
-		LongLived: orNone(c.LongLived), Logger: log,
-	}
-	if err != nil {
-		return cfg, err
+		Queue: settings.OrNone(c.Queue), MaxWait: settings.OrNone(c.MaxWait), Timeout: settings.OrNone(c.Timeout),
+		AbandonedHold: settings.OrNone(c.AbandonedHold), ClientTimeout: settings.OrNone(c.ClientTimeout),
+		LongLived: settings.OrNone(c.LongLived), Logger: log,
 	}
 	if err := cfg.Validate(); err != nil {
 		return cfg, usagef("%v", err)
@@ -71,13 +61,8 @@ func (c *proxyCmd) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	ln, err := listen("--listen", c.Listen)
+	ln, admin, err := listenBoth(c.Listen, c.Admin)
 	if err != nil {
-		return err
-	}
-	admin, err := listen("--admin", c.Admin)
-	if err != nil {
-		ln.Close()
 		return err
 	}
 	stopAdmin := serveAdmin(p, admin, log)

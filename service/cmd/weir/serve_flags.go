@@ -1,10 +1,8 @@
 package main
 
 import (
-	"cmp"
 	"io"
 	"log/slog"
-	"os"
 	"strconv"
 	"time"
 
@@ -23,9 +21,9 @@ type serveTLS struct {
 // those of GoCC.
 type serveOne struct {
 	ConfigFile         string `short:"c" env:"WEIR_CONFIG_FILE,CONFIG_FILE" placeholder:"PATH" help:"Rules in GoCC's JSON format, instead of --rules."`
-	MaxRequests        *int   `short:"m" env:"WEIR_MAX_REQUESTS,MAX_REQUESTS" placeholder:"N" help:"Without --rules: requests per key and window (100)."`
-	WindowMillis       *int   `short:"w" env:"WEIR_WINDOW_MILLIS,WINDOW_MILLIS" placeholder:"MS" help:"Without --rules: length of the window in milliseconds (1000)."`
-	MaxRequestsInQueue *int   `env:"WEIR_MAX_REQUESTS_IN_QUEUE,MAX_REQUESTS_IN_QUEUE" placeholder:"N" help:"Without --rules: requests per key that may wait (400)."`
+	MaxRequests        *int   `least:"1" short:"m" env:"WEIR_MAX_REQUESTS,MAX_REQUESTS" placeholder:"N" help:"Without --rules: requests per key and window (100)."`
+	WindowMillis       *int   `least:"1" short:"w" env:"WEIR_WINDOW_MILLIS,WINDOW_MILLIS" placeholder:"MS" help:"Without --rules: length of the window in milliseconds (1000)."`
+	MaxRequestsInQueue *int   `least:"0" env:"WEIR_MAX_REQUESTS_IN_QUEUE,MAX_REQUESTS_IN_QUEUE" placeholder:"N" help:"Without --rules: requests per key that may wait (400)."`
 	Algorithm          string `enum:",gcra,fixed,sliding" default:"" placeholder:"NAME" help:"Without --rules: the rate algorithm: gcra, fixed or sliding (fixed)."`
 }
 
@@ -33,19 +31,19 @@ type serveOne struct {
 type serveOwn struct {
 	RequestsCanSetRate  bool `short:"r" env:"WEIR_REQUESTS_CAN_SET_RATE,REQUESTS_CAN_SET_RATE" help:"Allow requests to override their rate with the parameter maxRequests."`
 	RequestsCanModQueue bool `env:"WEIR_REQUESTS_CAN_MOD_QUEUE,REQUESTS_CAN_MOD_QUEUE" help:"Allow requests to override their queue with the parameter maxRequestsInQueue."`
-	OverrideMaxRequests int  `default:"1000000" placeholder:"N" help:"Upper bound of the parameter maxRequests (${default})."`
-	OverrideMaxQueue    int  `default:"10000" placeholder:"N" help:"Upper bound of the parameter maxRequestsInQueue (${default})."`
+	OverrideMaxRequests int  `least:"1" default:"1000000" placeholder:"N" help:"Upper bound of the parameter maxRequests (${default})."`
+	OverrideMaxQueue    int  `least:"1" default:"10000" placeholder:"N" help:"Upper bound of the parameter maxRequestsInQueue (${default})."`
 }
 
 // serveBound bounds what the server holds.
 type serveBound struct {
-	Memory         settings.Size `default:"64MiB" placeholder:"SIZE" help:"Memory for counts (${default})."`
-	MaxWaiting     int           `default:"20000" placeholder:"N" help:"Requests of all keys that may wait at once; 0: none (${default})."`
-	MaxLeases      int           `default:"100000" placeholder:"N" help:"Leases of all keys that may be held at once (${default})."`
-	MaxKey         int           `default:"1024" placeholder:"BYTES" help:"Maximum length of a key (${default})."`
-	MaxBody        settings.Size `default:"4MiB" placeholder:"SIZE" help:"Maximum size of a batch (${default})."`
-	MaxConnections int           `default:"10000" placeholder:"N" help:"Connections of callers at once. Beyond that, a new connection replaces the one that is idle for longest (${default})."`
-	ClientTimeout  time.Duration `default:"10s" placeholder:"TIME" help:"How long a caller may take to send a header or a body, or to read an answer (${default})."`
+	Memory         settings.Size `least:"65536" default:"64MiB" placeholder:"SIZE" help:"Memory for counts (${default})."`
+	MaxWaiting     int           `least:"0" default:"20000" placeholder:"N" help:"Requests of all keys that may wait at once; 0: none (${default})."`
+	MaxLeases      int           `least:"1" default:"100000" placeholder:"N" help:"Leases of all keys that may be held at once (${default})."`
+	MaxKey         int           `least:"1" default:"1024" placeholder:"BYTES" help:"Maximum length of a key (${default})."`
+	MaxBody        settings.Size `least:"1" default:"4MiB" placeholder:"SIZE" help:"Maximum size of a batch (${default})."`
+	MaxConnections int           `least:"1" default:"10000" placeholder:"N" help:"Connections of callers at once. Beyond that, a new connection replaces the one that is idle for longest (${default})."`
+	ClientTimeout  time.Duration `least:"1ms" default:"10s" placeholder:"TIME" help:"How long a caller may take to send a header or a body, or to read an answer (${default})."`
 }
 
 // serveLog configures the log.
@@ -102,36 +100,6 @@ func (c *serveCmd) check() error {
 	if c.ClientCA != "" && c.TLSCert == "" {
 		return usagef("--client-ca needs --tls-cert and --tls-key")
 	}
-	return cmp.Or(c.serveOne.check(), c.serveBound.check(),
-		within("--port", c.Port, 0, 65535), atLeast(time.Millisecond, "--watch-interval", c.WatchInterval), atLeast(time.Second, "--state-interval", c.StateInterval), atLeast(0, "--grace", c.Grace),
-		atLeast(1, "--override-max-requests", c.OverrideMaxRequests), atLeast(1, "--override-max-queue", c.OverrideMaxQueue))
-}
-
-func (o *serveOne) check() (err error) {
-	for _, f := range []struct {
-		name  string
-		value *int
-		least int
-	}{{"--max-requests", o.MaxRequests, 1}, {"--window-millis", o.WindowMillis, 1}, {"--max-requests-in-queue", o.MaxRequestsInQueue, 0}} {
-		if f.value != nil {
-			err = cmp.Or(err, atLeast(f.least, f.name, *f.value))
-		}
-	}
-	return err
-}
-
-func (b *serveBound) check() error {
-	return cmp.Or(
-		atLeast(64<<10, "--memory", int(b.Memory)), atLeast(0, "--max-waiting", b.MaxWaiting), atLeast(1, "--max-leases", b.MaxLeases),
-		atLeast(1, "--max-key", b.MaxKey), atLeast(1, "--max-body", int(b.MaxBody)), atLeast(1, "--max-connections", b.MaxConnections),
-		atLeast(time.Millisecond, "--client-timeout", b.ClientTimeout))
-}
-
-// within checks the bounds of a flag.
-func within(flag string, v, least, most int) error {
-	if v < least || v > most {
-		return usagef("%s=%d: must be in [%d, %d]", flag, v, least, most)
-	}
 	return nil
 }
 
@@ -148,54 +116,12 @@ func (c *serveCmd) address() string {
 
 // rules returns the rules of the flags, or of the file that they name.
 func (c *serveCmd) rules() (*config.Rules, error) {
-	switch {
-	case c.Rules != "":
+	if c.Rules != "" {
 		return config.Load(c.Rules)
-	case c.ConfigFile == "":
-		return c.serveOne.rules()
 	}
-	file, err := os.Open(c.ConfigFile)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, maxConfigFile))
-	if err != nil {
-		return nil, err
-	}
-	rules, err := config.ParseGoCC(c.ConfigFile, text, config.GoCCDefaults{
-		MaxRequests: orElse(c.MaxRequests, 0), MaxRequestsInQueue: c.MaxRequestsInQueue,
-		Window: time.Duration(orElse(c.WindowMillis, 0)) * time.Millisecond,
+	return config.LoadGoCC(c.ConfigFile, config.GoCCDefaults{
+		MaxRequests: settings.Or(c.MaxRequests, 0), MaxRequestsInQueue: c.MaxRequestsInQueue,
+		Window:    time.Duration(settings.Or(c.WindowMillis, 0)) * time.Millisecond,
+		Algorithm: config.Algorithm(c.Algorithm),
 	})
-	if err == nil {
-		rules.Rules[0].Algorithm = c.algorithm()
-	}
-	return rules, err
-}
-
-// maxConfigFile is above the limit of package config.
-const maxConfigFile = 32 << 20
-
-// rules returns the single rule.
-func (o *serveOne) rules() (*config.Rules, error) {
-	queue := orElse(o.MaxRequestsInQueue, 400)
-	rules := &config.Rules{Rules: []config.Rule{{
-		Name: "default", Glob: "*", Queue: &queue,
-		Quota: config.Quota{
-			Rate:      config.Rate{Count: orElse(o.MaxRequests, 100), Period: time.Duration(orElse(o.WindowMillis, 1000)) * time.Millisecond},
-			Algorithm: o.algorithm(),
-		},
-	}}}
-	return rules, rules.Complete()
-}
-
-func (o *serveOne) algorithm() config.Algorithm {
-	return cmp.Or(config.Algorithm(o.Algorithm), config.Fixed)
-}
-
-func orElse(n *int, otherwise int) int {
-	if n == nil {
-		return otherwise
-	}
-	return *n
 }

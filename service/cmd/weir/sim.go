@@ -3,11 +3,8 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"sync/atomic"
 
 	"github.com/weir-go/weir/service/internal/lab/figure"
@@ -46,9 +43,13 @@ func (c *simCmd) Run(ctx context.Context, std streams) error {
 	if err := c.simulate(ctx, std.Err, figures); err != nil {
 		return err
 	}
-	if c.Out != "" {
-		if err := c.draw(std.Err, figures); err != nil {
-			return fmt.Errorf("--out: %w", err)
+	for _, f := range figures {
+		draw := func(w io.Writer) error { return f.Draw(w, c.Format) }
+		if c.Out == "" {
+			break
+		}
+		if err := writeFile(std.Err, c.Out, f.Name+"."+c.Format, draw); err != nil {
+			return err
 		}
 	}
 	if c.JSON {
@@ -97,30 +98,4 @@ func (c *simCmd) simulate(ctx context.Context, stderr io.Writer, figures []*figu
 	stop := terminal.Bar(stderr, "simulated", figure.Duration(figures), &done)
 	defer stop()
 	return figure.Simulate(ctx, figures, record, &done)
-}
-
-// draw writes a plot of each figure.
-func (c *simCmd) draw(stderr io.Writer, figures []*figure.Figure) error {
-	if err := os.MkdirAll(c.Out, 0o777); err != nil {
-		return err
-	}
-	for _, f := range figures {
-		if err := writeFile(stderr, filepath.Join(c.Out, f.Name+"."+c.Format), func(w io.Writer) error { return f.Draw(w, c.Format) }); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// writeFile creates a file, and reports that on stderr.
-func writeFile(stderr io.Writer, name string, write func(io.Writer) error) error {
-	file, err := os.Create(name)
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(write(file), file.Close()); err != nil {
-		return err
-	}
-	fmt.Fprintln(stderr, "wrote", name)
-	return nil
 }

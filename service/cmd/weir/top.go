@@ -12,7 +12,7 @@ import (
 
 type topCmd struct {
 	Admin    string        `default:"http://127.0.0.1:8081" placeholder:"URL" help:"The --admin address of weir serve (${default})."`
-	Interval time.Duration `default:"1s" placeholder:"TIME" help:"How often to update the screen (${default})."`
+	Interval time.Duration `least:"100ms" default:"1s" placeholder:"TIME" help:"How often to update the screen (${default})."`
 	By       string        `default:"denied" enum:"denied,requests" placeholder:"ORDER" help:"Which keys to list: denied (most denials) or requests (most requests) (${default})."`
 	Once     bool          `help:"Print the state once, as plain text. This is also done if the output is not a terminal."`
 }
@@ -21,9 +21,6 @@ type topCmd struct {
 func (c *topCmd) Run(ctx context.Context, std streams) error {
 	to, err := adminURL(c.Admin)
 	if err != nil {
-		return err
-	}
-	if err := atLeast(100*time.Millisecond, "--interval", c.Interval); err != nil {
 		return err
 	}
 	cfg := top.Config{URL: to, Interval: c.Interval, By: c.By}

@@ -16,6 +16,7 @@ type GoCCDefaults struct {
 	MaxRequests        int           // in a window. If zero, 100
 	MaxRequestsInQueue *int          // If nil, 400
 	Window             time.Duration // If zero, 1 s
+	Algorithm          Algorithm     // If empty, Fixed
 }
 
 // goccFile is a file of GoCC. Fields that are zero or null are not set.
@@ -29,6 +30,20 @@ type goccKey struct {
 	MaxRequestsPerWindow int    `json:"max_requests_per_window"`
 	MaxRequestsInQueue   int    `json:"max_requests_in_queue"`
 	WindowMillis         int    `json:"window_millis"`
+}
+
+// LoadGoCC reads a file of GoCC: see ParseGoCC. Without a file, the only rule is that of
+// the defaults.
+func LoadGoCC(path string, defaults GoCCDefaults) (*Rules, error) {
+	if path == "" {
+		rules := &Rules{Rules: []Rule{defaults.rule()}}
+		return rules, rules.Complete()
+	}
+	sources, err := appendFile(nil, path)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGoCC(path, sources[0].text, defaults)
 }
 
 // ParseGoCC reads the content of a file of the rate limiter GoCC:
@@ -88,12 +103,9 @@ func gocc(file *strictyaml.File, defaults GoCCDefaults) (*Rules, error) {
 }
 
 func (d GoCCDefaults) rule() Rule {
-	queue := 400
-	if d.MaxRequestsInQueue != nil {
-		queue = *d.MaxRequestsInQueue
-	}
 	rate := Rate{Count: cmp.Or(d.MaxRequests, 100), Period: cmp.Or(d.Window, time.Second)}
-	return Rule{Name: "default", Glob: "*", Quota: Quota{Rate: rate, Algorithm: Fixed}, Queue: &queue}
+	quota := Quota{Rate: rate, Algorithm: cmp.Or(d.Algorithm, Fixed)}
+	return Rule{Name: "default", Glob: "*", Quota: quota, Queue: cmp.Or(d.MaxRequestsInQueue, new(400))}
 }
 
 // rule returns the entry as a rule that overlays others.
