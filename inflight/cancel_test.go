@@ -50,11 +50,11 @@ func TestErrorIsTheContextsOwn(t *testing.T) {
 // spied is a fixed limit that runs a hook whenever it is asked, which is under
 // the Limiter's lock.
 type spied struct {
-	limit.Fixed
+	limit.Algorithm
 	hook func()
 }
 
-func (s spied) Limit() int { s.hook(); return s.Fixed.Limit() }
+func (s spied) Limit() int { s.hook(); return s.Algorithm.Limit() }
 
 // The interleaving that loses a unit if it can be lost: the context ends, and
 // before the waiter comes to the lock, its answer is given. The hook ends the
@@ -68,7 +68,7 @@ func TestAnswerAfterCancel(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				var armed atomic.Bool
-				l := newLimiter(t, inflight.Config{MaxWait: time.Second, Algorithm: spied{1, func() {
+				l := newLimiter(t, inflight.Config{MaxWait: time.Second, Algorithm: spied{limit.Fixed(1), func() {
 					if armed.Load() {
 						cancel()
 					}

@@ -251,10 +251,10 @@ func TestTrace(t *testing.T) {
 			return limit.Sample{Start: seconds(start), End: seconds(end), Inflight: 1, N: 1, Outcome: o}
 		}
 		want := []inflight.Event{
-			{Was: 2, Limit: 3, Cause: limit.Grown, Sample: sample(1, 2, weir.Success)},
-			{Was: 3, Limit: 2, Cause: limit.Dropped, Sample: sample(3, 4, weir.Dropped)},
-			{Was: 2, Limit: 1, Cause: limit.Slow, Sample: sample(4, 10, weir.Success)},
-			{Was: 1, Limit: 2, Cause: limit.Set, Inflight: 2, Waiting: 1, Sample: limit.Sample{End: seconds(10)}},
+			{Was: 2, Cause: limit.Grown, State: inflight.State{Limit: 3}, Sample: sample(1, 2, weir.Success)},
+			{Was: 3, Cause: limit.Dropped, State: inflight.State{Limit: 2}, Sample: sample(3, 4, weir.Dropped)},
+			{Was: 2, Cause: limit.Slow, State: inflight.State{Limit: 1}, Sample: sample(4, 10, weir.Success)},
+			{Was: 1, Cause: limit.Set, State: inflight.State{Limit: 2, Inflight: 2, Waiting: 1}, Sample: limit.Sample{End: seconds(10)}},
 		}
 		if !slices.Equal(events, want) {
 			t.Errorf("%+v: want %+v", events, want)
@@ -278,7 +278,7 @@ func TestTraceOfARelease(t *testing.T) {
 		q.join("b", 1, 0)
 		q.join("c", 1, 0)
 		held.Release(weir.Success)
-		if e := <-events; e.Limit != 2 || e.Inflight != 2 || e.Waiting != 1 {
+		if e := <-events; e.Limit != 2 || e.State.Inflight != 2 || e.Waiting != 1 {
 			t.Errorf("%+v: want 2 in flight and 1 waiting", e)
 		}
 		q.expect("a admit 0s", "b admit 0s", "c admit 0s")

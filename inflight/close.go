@@ -12,15 +12,8 @@ import (
 func (l *Limiter) Close() {
 	l.lock()
 	defer l.unlock()
-	l.closed = true
-	now := l.now()
-	for {
-		a, ok := l.gate.Dismiss(now)
-		if !ok {
-			return
-		}
-		a.Waiter <- answer{why: a.Reason, at: now, waited: a.Waited}
-	}
+	l.gate.Close()
+	l.serveLocked(l.now())
 }
 
 // Drain waits until nothing is in flight and no request waits, or returns the
@@ -61,10 +54,13 @@ func (l *Limiter) drain() chan struct{} {
 	return l.drained
 }
 
-// observed passes a decision to Observe, and returns p as a permit that reports its
-// release. With Observe no credit is lent, so that without it the fast path needs
-// no check.
+// observed passes a decision to Observe, if there is one, and returns p as a permit that
+// reports its release. With Observe no credit is lent, so that without it the fast path
+// needs no check.
 func (l *Limiter) observed(ctx context.Context, n int, waited time.Duration, p weir.Permit, err error) weir.Permit {
+	if l.observe == nil {
+		return p
+	}
 	released := l.observe(ctx, n, waited, err)
 	if err != nil || released == nil {
 		return p

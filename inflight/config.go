@@ -4,12 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/internal/codel"
 	"github.com/weir-go/weir/internal/gate"
 	"github.com/weir-go/weir/limit"
 )
@@ -118,82 +115,45 @@ type Config struct {
 	Observe func(ctx context.Context, n int, waited time.Duration, err error) (released func(weir.Outcome))
 }
 
-// Validate returns an error that names the first field with a bad value.
-func (c Config) Validate() error {
-	switch {
-	case !slices.Contains([]Discipline{"", FIFO, CoDel, AdaptiveLIFO, CoDel2012}, c.Discipline):
-		return fmt.Errorf("inflight: Discipline = %q: must be FIFO, CoDel, AdaptiveLIFO or CoDel2012", c.Discipline)
-	case c.MinWait < 0:
-		return fmt.Errorf("inflight: MinWait = %v: must be >= 0", c.MinWait)
-	case !(c.Depth >= 0):
-		return fmt.Errorf("inflight: Depth = %v: must be >= 0", c.Depth)
-	case c.Target < 0:
-		return fmt.Errorf("inflight: Target = %v: must be >= 0", c.Target)
-	case c.Interval < 0:
-		return fmt.Errorf("inflight: Interval = %v: must be >= 0", c.Interval)
-	case c.FairQueues < 0 || c.FairQueues > MaxFairQueues:
-		return fmt.Errorf("inflight: FairQueues = %d: must be between 0 and %d", c.FairQueues, MaxFairQueues)
-	case c.Aging < 0:
-		return fmt.Errorf("inflight: Aging = %v: must be >= 0", c.Aging)
+// rules returns the rules of the queue, or an error that names the first field with a bad
+// value. Partitions have the numbers of their names.
+func (c Config) rules(names []string) (gate.Config, error) {
+	g := gate.Config{
+		Queue: cmp.Or(c.Queue, DefaultQueue), Depth: c.Depth, MinWait: c.MinWait, MaxWait: cmp.Or(c.MaxWait, DefaultMaxWait),
+		Discipline: gate.Discipline(cmp.Or(c.Discipline, DefaultDiscipline)), Target: c.Target, Interval: c.Interval,
+		FairQueues: c.FairQueues, Aging: c.Aging,
+	}
+	if c.Discipline == "" {
+		g.Target, g.Interval = cmp.Or(c.Target, DefaultTarget), cmp.Or(c.Interval, DefaultInterval)
 	}
 	for tenant, weight := range c.Weights {
 		if weight < 1 {
-			return fmt.Errorf("inflight: Weights[%q] = %d: must be >= 1", tenant, weight)
+			return g, fmt.Errorf("inflight: Weights[%q] = %d: must be >= 1", tenant, weight)
 		}
 	}
-	sum := 0.0
-	for name, share := range c.Partitions {
+	for _, name := range names {
+		share := c.Partitions[name]
 		switch {
 		case name == "":
-			return fmt.Errorf("inflight: Partitions[%q] = %v: must have a name", name, share)
+			return g, fmt.Errorf("inflight: Partitions[%q] = %v: must have a name", name, share)
 		case !(share >= 0 && share <= 1):
-			return fmt.Errorf("inflight: Partitions[%q] = %v: must be between 0 and 1", name, share)
+			return g, fmt.Errorf("inflight: Partitions[%q] = %v: must be between 0 and 1", name, share)
 		}
-		sum += share
+		g.Partitions = append(g.Partitions, share)
 	}
-	if sum > 1+1e-9 {
-		return fmt.Errorf("inflight: Partitions have shares of %v together: must be at most 1", sum)
+	if err := g.Validate(); err != nil {
+		return g, fmt.Errorf("inflight: %w", err)
 	}
-	return nil
+	return g, nil
 }
 
-// partitions returns the names of the partitions in the order of their numbers.
-func (c Config) partitions() []string { return slices.Sorted(maps.Keys(c.Partitions)) }
-
-// rules returns the rules of the queue.
-func (c Config) rules() gate.Config {
-	g := gate.Config{
-		Queue: cmp.Or(c.Queue, DefaultQueue), Depth: c.Depth, MinWait: c.MinWait,
-		MaxWait: cmp.Or(c.MaxWait, DefaultMaxWait), Discipline: gate.FIFO,
-		CoDel: codel.Config{Target: c.Target, Interval: c.Interval},
-		Fair:  gate.Fairness{Queues: c.FairQueues}, Aging: c.Aging,
-	}
-	switch c.Discipline {
-	case "":
-		g.Discipline = gate.AdaptiveLIFO
-		g.CoDel.Target = cmp.Or(c.Target, DefaultTarget)
-		g.CoDel.Interval = cmp.Or(c.Interval, DefaultInterval)
-	case CoDel:
-		g.Discipline = gate.CoDel
-	case AdaptiveLIFO:
-		g.Discipline = gate.AdaptiveLIFO
-	case CoDel2012:
-		g.Discipline, g.CoDel.KeepRate = gate.CoDel, true
-	}
-	for _, name := range c.partitions() {
-		g.Partitions = append(g.Partitions, c.Partitions[name])
-	}
-	return g
-}
-
-// An Event is a change of the limit. Sample is the work that caused it; if the
-// limit was set, only its End is valid. Sample.End is the time of the event since New.
-// Evidence is filled in if the algorithm has a method Evidence.
+// An Event is a change of the limit. State is the state after it. Sample is the work that
+// caused it; if the limit was set, only its End is valid. Sample.End is the time of the
+// event since New. Evidence is filled in if the algorithm has a method Evidence.
 type Event struct {
-	Was, Limit int // units, before and after
-	Cause      limit.Cause
-	Inflight   int // units in flight after the change
-	Waiting    int // requests in the queue after the change
+	Was   int // the limit before, in units
+	Cause limit.Cause
+	State
 	limit.Sample
 	limit.Evidence
 }

@@ -149,7 +149,7 @@ type core struct {
 	last     time.Duration // instant
 	verdicts []verdict
 	limits   []int
-	tickets  map[int]gate.Ticket
+	tickets  map[int]gate.Ticket[int]
 	samples  map[int]limit.Sample // begun
 }
 
@@ -157,7 +157,7 @@ func inCore(t *testing.T, s story) ([]verdict, []int) {
 	c := core{
 		story: s, g: gate.New[int](newAIMD(t), gate.Config{Queue: queue, Depth: depth, MaxWait: maxWait}),
 		last: -1, verdicts: make([]verdict, len(s.requests)),
-		tickets: map[int]gate.Ticket{}, samples: map[int]limit.Sample{},
+		tickets: map[int]gate.Ticket[int]{}, samples: map[int]limit.Sample{},
 	}
 	for _, r := range s.requests {
 		c.add(event{r.at, "arrive", r.id})

@@ -3,8 +3,6 @@ package inflight
 import (
 	"sync/atomic"
 	"time"
-
-	"github.com/weir-go/weir/limit"
 )
 
 // A credit is a number of units that the gate has lent. While no request waits,
@@ -91,8 +89,18 @@ func (l *Limiter) lock() {
 	}
 }
 
-// unlock borrows a new credit and releases the mutex.
+// unlock borrows a new credit, releases the mutex, and passes a change of the limit to
+// Trace.
 func (l *Limiter) unlock() {
+	event := l.event
+	l.event = nil
+	l.lendAndUnlock()
+	if event != nil {
+		l.trace(*event)
+	}
+}
+
+func (l *Limiter) lendAndUnlock() {
 	defer l.mu.Unlock() // also if an algorithm panics
 	if l.drained != nil && l.gate.Inflight() == 0 && l.gate.Waiting() == 0 {
 		close(l.drained)
@@ -103,7 +111,7 @@ func (l *Limiter) unlock() {
 }
 
 func (l *Limiter) lendLocked() uint64 {
-	if l.closed || l.drained != nil || l.observe != nil {
+	if l.drained != nil || l.observe != nil {
 		return shut
 	}
 	n, ok := l.gate.Lend()
@@ -146,17 +154,6 @@ const (
 	timedRarely = time.Second / 1000
 	longAgo     = time.Second / 10
 )
-
-type explainer interface{ Evidence() limit.Evidence }
-
-// sparseLocked prepares the sampling for an algorithm.
-func (l *Limiter) sparseLocked(alg limit.Algorithm) {
-	s, ok := alg.(interface{ Sparse() bool })
-	_, fixed := alg.(limit.Fixed)
-	l.sparse = fixed || ok && s.Sparse()
-	l.explainer, _ = alg.(explainer)
-	l.credit.mask.Store(0)
-}
 
 // thinLocked chooses how many admissions are timed, from the time between the
 // departures of two of them.

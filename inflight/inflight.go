@@ -23,9 +23,11 @@
 package inflight
 
 import (
+	"cmp"
 	"context"
 	"hash/maphash"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -34,28 +36,13 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// Rejections are shared, so that a refusal does not allocate.
-var (
-	errClosed    = &weir.Rejection{Reason: weir.Closed}
-	errOverLimit = &weir.Rejection{Reason: weir.OverLimit}
-	errQueueFull = &weir.Rejection{Reason: weir.QueueFull}
-	errOverdue   = &weir.Rejection{Reason: weir.Overdue}
-	errTooLate   = &weir.Rejection{Reason: weir.TooLate}
-)
-
-func rejection(why weir.Reason) error {
-	switch why {
-	case weir.Closed:
-		return errClosed
-	case weir.QueueFull:
-		return errQueueFull
-	case weir.Overdue:
-		return errOverdue
-	case weir.TooLate:
-		return errTooLate
-	default:
-		return errOverLimit
-	}
+// rejections are shared, so that a refusal does not allocate.
+var rejections = [...]*weir.Rejection{
+	weir.OverLimit: {Reason: weir.OverLimit},
+	weir.QueueFull: {Reason: weir.QueueFull},
+	weir.Overdue:   {Reason: weir.Overdue},
+	weir.TooLate:   {Reason: weir.TooLate},
+	weir.Closed:    {Reason: weir.Closed},
 }
 
 // A Limiter admits work up to its limit. It is a weir.Limiter and safe for
@@ -74,9 +61,8 @@ type Limiter struct {
 	observe func(ctx context.Context, n int, waited time.Duration, err error) func(weir.Outcome)
 
 	mu           sync.Mutex // guards what follows, and is taken by lock
-	cfg          Config
 	gate         *gate.Gate[chan answer]
-	closed       bool
+	event        *Event        // for trace, by unlock
 	drained      chan struct{} // closed when nothing is in flight; nil if no Drain waits
 	drainers     int           // calls of Drain that wait for drained
 	spare        chan answer   // made for a request that did not wait
@@ -88,17 +74,18 @@ type Limiter struct {
 	timed        time.Duration // when timed work last left
 	lull, lulled time.Duration // the last long time in which none did: from, to
 	sparse       bool          // the algorithm does not need every sample
-	explainer    explainer     // the algorithm; nil if it explains nothing
+	alg          limit.Algorithm
 }
 
-// New returns a Limiter, or the error of cfg.Validate.
+// New returns a Limiter, or an error that names the first field with a bad value.
 func New(cfg Config) (*Limiter, error) {
-	if err := cfg.Validate(); err != nil {
+	names := slices.Sorted(maps.Keys(cfg.Partitions))
+	rules, err := cfg.rules(names)
+	if err != nil {
 		return nil, err
 	}
 	alg := cfg.Algorithm
 	if alg == nil {
-		var err error
 		if alg, err = limit.NewAuto(limit.Config{}); err != nil {
 			return nil, err
 		}
@@ -106,21 +93,17 @@ func New(cfg Config) (*Limiter, error) {
 	l := &Limiter{
 		epoch: time.Now(), trace: cfg.Trace, observe: cfg.Observe, seed: maphash.MakeSeed(),
 		fair: cfg.FairQueues > 1, weights: maps.Clone(cfg.Weights), number: map[string]int{},
+		gate: gate.New[chan answer](alg, rules),
 	}
-	cfg.Partitions = maps.Clone(cfg.Partitions)
-	l.cfg = cfg
-	l.gate = gate.New[chan answer](alg, cfg.rules())
-	l.setClock(alg)
-	l.sparseLocked(alg)
 	l.plain = &owner{l, 0}
-	for i := range len(cfg.Partitions) + 1 {
-		l.owners = append(l.owners, &owner{l, i})
-	}
-	for i, name := range cfg.partitions() {
+	l.owners = []weir.Owner{l.plain}
+	for i, name := range names {
+		l.owners = append(l.owners, &owner{l, i + 1})
 		l.number[name] = i + 1
 	}
 	l.mu.Lock()
-	l.unlock()
+	defer l.unlock()
+	l.adoptLocked(alg)
 	return l, nil
 }
 
@@ -145,10 +128,7 @@ func (l *Limiter) try(ctx context.Context, n int) (weir.Permit, bool) {
 	r := l.request(ctx, n)
 	r.NoWait = true
 	p, _, err := l.enter(r)
-	if l.observe != nil {
-		p = l.observed(ctx, n, 0, p, err)
-	}
-	return p, err == nil
+	return l.observed(ctx, n, 0, p, err), err == nil
 }
 
 // Acquire returns a permit for n units. If they are not free, it waits in the
@@ -156,7 +136,7 @@ func (l *Limiter) try(ctx context.Context, n int) (weir.Permit, bool) {
 // or Closed) or, if ctx ended first, the context's own. It panics if n < 0.
 func (l *Limiter) Acquire(ctx context.Context, n int) (weir.Permit, error) {
 	if err := ctx.Err(); err != nil {
-		return l.ended(ctx, n, err)
+		return l.observed(ctx, n, 0, weir.Permit{}, err), err
 	}
 	w, ok := l.credit.take(n)
 	if !ok {
@@ -164,14 +144,6 @@ func (l *Limiter) Acquire(ctx context.Context, n int) (weir.Permit, error) {
 	}
 	at, inflight := l.time(w, n)
 	return weir.NewPermit(&l.plain, weir.Grant{N: n, At: at, Note: note(inflight, 0)}), nil
-}
-
-// ended is Acquire with a context that has ended.
-func (l *Limiter) ended(ctx context.Context, n int, err error) (weir.Permit, error) {
-	if l.observe != nil {
-		l.observed(ctx, n, 0, weir.Permit{}, err)
-	}
-	return weir.Permit{}, err
 }
 
 // ask is Acquire without a credit.
@@ -188,7 +160,7 @@ func (l *Limiter) await(ctx context.Context, word uint64, n int) (weir.Permit, e
 	r := l.request(ctx, n)
 	if word&full != 0 && n == 1 && r.Priority <= 0 { // no more than the limit, whatever that is
 		l.credit.queueFull.Add(1)
-		return weir.Permit{}, errQueueFull
+		return weir.Permit{}, rejections[weir.QueueFull]
 	}
 	p, w, err := l.enter(r)
 	if w.answer == nil {
@@ -218,13 +190,6 @@ func (l *Limiter) permit(n, partition int, a answer) weir.Permit {
 
 func (l *Limiter) now() time.Duration { return time.Since(l.epoch) }
 
-// setClock tells an algorithm that asks for it the wall clock at l's epoch.
-func (l *Limiter) setClock(alg limit.Algorithm) {
-	if c, ok := alg.(interface{ SetEpoch(time.Duration) }); ok {
-		c.SetEpoch(time.Duration(l.epoch.UnixNano()))
-	}
-}
-
 // SetAlgorithm replaces the algorithm, for example by limit.Fixed(n). The
 // Limiter owns it from then on. If the limit falls below what is in flight,
 // that work finishes. It panics if alg is nil.
@@ -232,36 +197,36 @@ func (l *Limiter) SetAlgorithm(alg limit.Algorithm) {
 	if alg == nil {
 		panic("inflight: SetAlgorithm(nil)")
 	}
-	if e := l.setAlgorithm(alg); e != nil {
-		l.trace(*e)
-	}
-}
-
-func (l *Limiter) setAlgorithm(alg limit.Algorithm) *Event {
 	l.lock()
 	defer l.unlock()
-	was := l.gate.Limit()
-	now := l.now()
-	l.setClock(alg)
-	l.gate.SetAlgorithm(alg)
-	l.sparseLocked(alg)
+	was, now := l.gate.Limit(), l.now()
+	l.adoptLocked(alg)
 	l.serveLocked(now)
-	return l.eventLocked(was, limit.Set, limit.Sample{End: now})
+	l.eventLocked(was, limit.Set, limit.Sample{End: now})
 }
 
-// eventLocked describes a change of the limit, for the caller to pass to Trace
-// outside the lock. It returns nil if the limit did not change, or without a Trace.
-func (l *Limiter) eventLocked(was int, cause limit.Cause, s limit.Sample) *Event {
+// adoptLocked makes the gate use an algorithm, tells it the wall clock at l's epoch, and
+// prepares the sampling.
+func (l *Limiter) adoptLocked(alg limit.Algorithm) {
+	if a, ok := alg.(interface{ SetEpoch(time.Duration) }); ok {
+		a.SetEpoch(time.Duration(l.epoch.UnixNano()))
+	}
+	l.alg = alg
+	l.gate.SetAlgorithm(alg)
+	s, ok := alg.(interface{ Sparse() bool })
+	l.sparse = ok && s.Sparse()
+	l.credit.mask.Store(0)
+}
+
+// eventLocked describes a change of the limit for Trace, if there is one.
+func (l *Limiter) eventLocked(was int, cause limit.Cause, s limit.Sample) {
 	if l.trace == nil || cause == limit.Kept {
-		return nil
+		return
 	}
-	st := l.gate.Stats()
-	e := &Event{Was: was, Limit: st.Limit, Cause: cause,
-		Inflight: st.Inflight, Waiting: st.Waiting, Sample: s}
-	if l.explainer != nil && cause != limit.Set {
-		e.Evidence = l.explainer.Evidence()
+	l.event = &Event{Was: was, Cause: cause, State: stateOf(l.gate.Stats()), Sample: s}
+	if a, ok := l.alg.(interface{ Evidence() limit.Evidence }); ok && cause != limit.Set {
+		l.event.Evidence = a.Evidence()
 	}
-	return e
 }
 
 // SetQueue changes the bounds of the queue. Zero and negative values mean what
@@ -270,7 +235,8 @@ func (l *Limiter) eventLocked(was int, cause limit.Cause, s limit.Sample) *Event
 func (l *Limiter) SetQueue(queue int, maxWait time.Duration) {
 	l.lock()
 	defer l.unlock()
-	l.cfg.Queue, l.cfg.MaxWait = queue, maxWait
-	l.gate.Configure(l.cfg.rules())
+	rules := l.gate.Config()
+	rules.Queue, rules.MaxWait = cmp.Or(queue, DefaultQueue), cmp.Or(maxWait, DefaultMaxWait)
+	l.gate.Configure(rules)
 	l.serveLocked(l.now())
 }

@@ -26,42 +26,44 @@ func (o *owner) Use(g weir.Grant, n int) int {
 
 // Release takes a permit's units back and learns how the work went.
 func (o *owner) Release(g weir.Grant, outcome weir.Outcome) {
-	if g.At < 0 && outcome == weir.Success && o.credit.put(g.N) {
-		return
-	}
-	if e := o.leave(g, o.partition, outcome); e != nil {
-		o.trace(*e)
+	if g.At >= 0 || outcome != weir.Success || !o.credit.put(g.N) {
+		o.settle(g, outcome, true)
 	}
 }
 
 // Report learns from how the work of a permit went, while the permit keeps its
 // units. From then on the permit counts as one that was not timed.
 func (o *owner) Report(g weir.Grant, outcome weir.Outcome) weir.Grant {
-	if g.At < 0 {
-		return g
-	}
-	g, e := o.learn(g, outcome)
-	if e != nil {
-		o.trace(*e)
+	if g.At >= 0 {
+		o.settle(g, outcome, false)
+		g.At = ^g.At
 	}
 	return g
 }
 
-func (l *Limiter) learn(g weir.Grant, outcome weir.Outcome) (weir.Grant, *Event) {
-	l.lock()
-	defer l.unlock()
-	s := sampleOf(g, l.now(), outcome)
-	was := l.gate.Limit()
-	cause := l.gate.Learn(s)
-	l.thinLocked(s.End)
-	l.serveLocked(s.End)
-	g.At = ^g.At
-	return g, l.eventLocked(was, cause, s)
-}
-
-func sampleOf(g weir.Grant, end time.Duration, outcome weir.Outcome) limit.Sample {
+// settle learns from how the work of a permit went, if it was timed, and takes its units
+// back, if it leaves.
+func (o *owner) settle(g weir.Grant, outcome weir.Outcome, leaves bool) {
+	o.lock()
+	defer o.unlock()
 	inflight, waited := noted(g.Note)
-	return limit.Sample{Start: g.At, End: end, Waited: waited, Inflight: inflight, N: g.N, Outcome: outcome}
+	s := limit.Sample{Start: g.At, End: o.now(), Waited: waited, Inflight: inflight, N: g.N, Outcome: outcome}
+	timed := g.At >= 0
+	if !timed {
+		s.Start = o.beganLocked(^g.At, s.End)
+	}
+	if leaves {
+		o.gate.Depart(s, gate.Request{N: g.N, Partition: o.partition})
+	}
+	if timed {
+		was := o.gate.Limit()
+		cause := o.gate.Learn(s)
+		o.thinLocked(s.End)
+		o.serveLocked(s.End)
+		o.eventLocked(was, cause, s)
+		return
+	}
+	o.serveLocked(s.End)
 }
 
 // Usual returns an upper bound of the time that successful work usually takes:
@@ -70,22 +72,4 @@ func (l *Limiter) Usual() time.Duration {
 	l.lock()
 	defer l.unlock()
 	return l.gate.Usual()
-}
-
-func (l *Limiter) leave(g weir.Grant, partition int, outcome weir.Outcome) *Event {
-	l.lock()
-	defer l.unlock()
-	r := gate.Request{N: g.N, Partition: partition}
-	s := sampleOf(g, l.now(), outcome)
-	if g.At < 0 { // not timed
-		s.Start = l.beganLocked(^g.At, s.End)
-		l.gate.Depart(s, r)
-		l.serveLocked(s.End)
-		return nil
-	}
-	was := l.gate.Limit()
-	cause := l.gate.Leave(s, r)
-	l.thinLocked(s.End)
-	l.serveLocked(s.End)
-	return l.eventLocked(was, cause, s)
 }

@@ -13,16 +13,12 @@ import (
 func (l *Limiter) enter(r gate.Request) (p weir.Permit, w waiter, err error) {
 	l.lock()
 	defer l.unlock()
-	if l.closed {
-		l.gate.Refused()
-		return p, w, errClosed
-	}
 	verdict, why := l.gate.Enter(r)
 	switch verdict {
 	case gate.Admit:
 		p = l.permit(r.N, r.Partition, answer{at: l.now(), inflight: l.gate.Inflight()})
 	case gate.Refuse:
-		err = rejection(why)
+		err = rejections[why]
 	case gate.Wait:
 		w, err = l.joinLocked(r)
 	}
@@ -37,7 +33,7 @@ func (l *Limiter) joinLocked(r gate.Request) (w waiter, err error) {
 	var why weir.Reason
 	if w.ticket, why = l.gate.Join(now, r, w.answer); why != 0 {
 		l.spare = w.answer // so that this refusal allocates nothing either
-		return waiter{}, rejection(why)
+		return waiter{}, rejections[why]
 	}
 	l.spare = nil
 	l.serveLocked(now) // the request may have evicted another, or fit beside a large one
@@ -46,7 +42,7 @@ func (l *Limiter) joinLocked(r gate.Request) (w waiter, err error) {
 
 // A waiter is the place of a blocked Acquire in the queue.
 type waiter struct {
-	ticket gate.Ticket
+	ticket gate.Ticket[chan answer]
 	answer chan answer // of capacity one; only serveLocked sends, once
 }
 
@@ -69,7 +65,7 @@ func (l *Limiter) wait(ctx context.Context, r gate.Request, w waiter) (weir.Perm
 	select {
 	case a := <-w.answer:
 		if a.why != 0 {
-			return weir.Permit{}, rejection(a.why)
+			return weir.Permit{}, rejections[a.why]
 		}
 		return l.permit(r.N, r.Partition, a), nil
 	case <-ctx.Done():

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/gate"
 )
 
 // State holds what a Limiter admits and has at one instant.
@@ -17,10 +18,11 @@ type State struct {
 // State returns the state. Unlike Stats it does not allocate.
 func (l *Limiter) State() State {
 	l.lock()
-	s := l.gate.Stats()
-	l.unlock()
-	return State{Limit: s.Limit, Inflight: s.Inflight, Held: s.Held, Waiting: s.Waiting}
+	defer l.unlock()
+	return stateOf(l.gate.Stats())
 }
+
+func stateOf(s gate.Stats) State { return State{s.Limit, s.Inflight, s.Held, s.Waiting} }
 
 // Stats holds the state of a Limiter and its counts since New. Every request is
 // in exactly one of Admitted, one reason of Rejected, Cancelled and Waiting. Every
@@ -50,8 +52,7 @@ func (l *Limiter) Stats() Stats {
 	s.QueueFull += l.credit.queueFull.Load()
 	l.unlock()
 	return Stats{
-		State:    State{Limit: s.Limit, Inflight: s.Inflight, Held: s.Held, Waiting: s.Waiting},
-		Admitted: s.Admitted, Cancelled: s.Cancelled,
+		State: stateOf(s), Admitted: s.Admitted, Cancelled: s.Cancelled,
 		Rejected: map[weir.Reason]uint64{
 			weir.OverLimit: s.OverLimit, weir.QueueFull: s.QueueFull + s.Evicted, weir.Overdue: s.Overdue,
 			weir.TooLate: s.TooLate, weir.Closed: s.Closed,

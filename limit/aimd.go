@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"time"
@@ -31,13 +32,10 @@ type AIMDConfig struct {
 //   - A decrease always lowers the limit, down to Min, because it rounds down. (Rounded
 //     up, 0.8 · 2 would stay 2 for ever.)
 func NewAIMD(cfg AIMDConfig) (Algorithm, error) {
-	cfg.fill(20, 1, 1000)
-	if cfg.Backoff == 0 {
-		cfg.Backoff = 0.8
-	}
-	if err := cfg.check(); err != nil {
+	if err := cfg.fill(20, 1, 1000, math.MaxInt); err != nil {
 		return nil, err
 	}
+	cfg.Backoff = cmp.Or(cfg.Backoff, 0.8)
 	if !(cfg.Backoff > 0 && cfg.Backoff < 1) {
 		return nil, fmt.Errorf("limit: Backoff = %v: must be in (0, 1)", cfg.Backoff)
 	}

@@ -10,9 +10,8 @@ import (
 // NewAuto returns Auto: it finds the limit by itself, without a number from a user.
 // See the package documentation for the control law.
 func NewAuto(cfg Config) (Algorithm, error) {
-	cfg.fill(10, 1, 10_000)
-	cfg.Max = min(cfg.Max, math.MaxInt32) // a limit that never binds; more would overflow
-	if err := cfg.check(); err != nil {
+	// A limit above MaxInt32 never binds, and would overflow.
+	if err := cfg.fill(10, 1, 10_000, math.MaxInt32); err != nil {
 		return nil, err
 	}
 	return auto{autolimit.New(autolimit.Config(cfg))}, nil

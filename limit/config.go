@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 )
@@ -16,21 +17,12 @@ type Config struct {
 	MaxHealthyLatency time.Duration `json:"max_healthy_latency,omitempty"`
 }
 
-// fill sets the bounds that are zero to these defaults.
-func (c *Config) fill(initial, low, high int) {
-	if c.Min == 0 {
-		c.Min = low
-	}
-	if c.Max == 0 {
-		c.Max = max(high, c.Min)
-	}
-	if c.Initial == 0 {
-		c.Initial = min(max(initial, c.Min), c.Max)
-	}
-}
-
-// check returns an error that names a field of a filled Config that is out of range.
-func (c Config) check() error {
+// fill sets the bounds that are zero to these defaults, lowers Max to most, and returns an
+// error that names a field that is out of range.
+func (c *Config) fill(initial, low, high, most int) error {
+	c.Min = cmp.Or(c.Min, low)
+	c.Max = min(cmp.Or(c.Max, max(high, c.Min)), most)
+	c.Initial = cmp.Or(c.Initial, min(max(initial, c.Min), c.Max))
 	switch {
 	case c.Min < 1:
 		return fmt.Errorf("limit: Min = %d: must be >= 1", c.Min)

@@ -1,7 +1,9 @@
 package limit
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/outcome"
@@ -50,22 +52,11 @@ func NewGradient2(cfg Gradient2Config) (Algorithm, error) {
 	if cfg.Max > 0 {
 		least = min(least, cfg.Max)
 	}
-	cfg.fill(20, least, 200)
-	if cfg.Queue == 0 {
-		cfg.Queue = 4
-	}
-	if cfg.Tolerance == 0 {
-		cfg.Tolerance = 1.5
-	}
-	if cfg.Smoothing == 0 {
-		cfg.Smoothing = 0.2
-	}
-	if cfg.LongWindow == 0 {
-		cfg.LongWindow = 600
-	}
-	if err := cfg.check(); err != nil {
+	if err := cfg.fill(20, least, 200, math.MaxInt); err != nil {
 		return nil, err
 	}
+	cfg.Queue, cfg.LongWindow = cmp.Or(cfg.Queue, 4), cmp.Or(cfg.LongWindow, 600)
+	cfg.Tolerance, cfg.Smoothing = cmp.Or(cfg.Tolerance, 1.5), cmp.Or(cfg.Smoothing, 0.2)
 	switch {
 	case cfg.Queue < 1:
 		return nil, fmt.Errorf("limit: Queue = %d: must be >= 1", cfg.Queue)

@@ -63,15 +63,16 @@ func (c Cause) String() string {
 	return "unknown"
 }
 
-// Fixed is a limit that never moves. Zero admits nothing; a negative Fixed is
-// taken as zero.
-type Fixed int
+// Fixed returns a limit that never moves. Zero, or a negative n, admits nothing.
+func Fixed(n int) Algorithm { return fixed(max(n, 0)) }
 
-// Limit returns the fixed limit.
-func (f Fixed) Limit() int { return max(int(f), 0) }
+type fixed int
 
-// Observe returns Kept: the limit does not depend on samples.
-func (f Fixed) Observe(Sample) Cause { return Kept }
+func (f fixed) Limit() int { return int(f) }
+
+func (f fixed) Observe(Sample) Cause { return Kept }
+
+func (f fixed) Sparse() bool { return true }
 
 // Evidence holds the measurements behind a change of a limit. A field that does
 // not matter to the change is zero.

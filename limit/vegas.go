@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -56,16 +57,10 @@ type VegasConfig struct {
 // √L from 1000 on in some versions, log10 L in others. It is not safe for
 // concurrent use.
 func NewVegas(cfg VegasConfig) (Algorithm, error) {
-	cfg.fill(20, 1, 1000)
-	if cfg.Smoothing == 0 {
-		cfg.Smoothing = 1
-	}
-	if cfg.Probe == 0 {
-		cfg.Probe = 30
-	}
-	if err := cfg.check(); err != nil {
+	if err := cfg.fill(20, 1, 1000, math.MaxInt); err != nil {
 		return nil, err
 	}
+	cfg.Smoothing, cfg.Probe = cmp.Or(cfg.Smoothing, 1), cmp.Or(cfg.Probe, 30)
 	switch {
 	case !(cfg.Smoothing > 0 && cfg.Smoothing <= 1):
 		return nil, fmt.Errorf("limit: Smoothing = %v: must be in (0, 1]", cfg.Smoothing)

@@ -19,7 +19,7 @@
 package codel
 
 import (
-	"fmt"
+	"cmp"
 	"math"
 	"time"
 )
@@ -46,33 +46,11 @@ type Config struct {
 	KeepRate bool
 }
 
-// Validate returns what is wrong with c, if anything is.
-func (c Config) Validate() error {
-	if c.Target < 0 {
-		return fmt.Errorf("codel: Target = %v: must be >= 0", c.Target)
-	}
-	if c.Interval < 0 {
-		return fmt.Errorf("codel: Interval = %v: must be >= 0", c.Interval)
-	}
-	return nil
-}
-
-// WithDefaults returns c with its zeros filled in.
-func (c Config) WithDefaults() Config {
-	if c.Target <= 0 {
-		c.Target = DefaultTarget
-	}
-	if c.Interval <= 0 {
-		c.Interval = DefaultInterval
-	}
-	return c
-}
-
 // A Law is the state of one queue under CoDel. Instants are durations since
-// any fixed epoch, and none is earlier than the one before. The zero Law is
-// ready to use, with the RFC's parameters. It is not safe for concurrent use.
+// any fixed epoch, and none is earlier than the one before. New makes a Law. It is not safe
+// for concurrent use.
 type Law struct {
-	cfg Config // as given; zeros are filled in where it is used
+	cfg Config
 
 	above      bool          // the sojourn has been at Target or more since firstAbove - Interval
 	firstAbove time.Duration // from then on it is ok to drop
@@ -95,7 +73,11 @@ const (
 )
 
 // New returns the law for an empty queue.
-func New(cfg Config) Law { return Law{cfg: cfg} }
+func New(cfg Config) Law {
+	cfg.Target = cmp.Or(cfg.Target, DefaultTarget)
+	cfg.Interval = cmp.Or(cfg.Interval, DefaultInterval)
+	return Law{cfg: cfg}
+}
 
 // Drop reports whether the waiter that is taken out of the queue now is to be
 // dropped instead of let in. Left is how many wait behind it. The last but one
@@ -141,8 +123,7 @@ func (l *Law) Deadline(since time.Duration, left int) (at time.Duration, ok bool
 	if left <= 1 {
 		return 0, false
 	}
-	cfg := l.cfg.WithDefaults()
-	at = add(max(l.asked, add(since, cfg.Target)), cfg.Interval)
+	at = add(max(l.asked, add(since, l.cfg.Target)), l.cfg.Interval)
 	if l.dropping {
 		at = max(at, l.dropNext)
 	}
@@ -171,13 +152,12 @@ func (l *Law) Stalled(now, sojourn time.Duration, left int) bool {
 
 // okToDrop is the RFC's dodequeue.
 func (l *Law) okToDrop(now, sojourn time.Duration, left int) bool {
-	cfg := l.cfg.WithDefaults()
-	if sojourn < cfg.Target || left <= 1 {
+	if sojourn < l.cfg.Target || left <= 1 {
 		l.above = false
 		return false
 	}
 	if !l.above {
-		l.above, l.firstAbove = true, add(now, cfg.Interval)
+		l.above, l.firstAbove = true, add(now, l.cfg.Interval)
 		return false
 	}
 	return now >= l.firstAbove
@@ -192,7 +172,7 @@ func (l *Law) enter(now time.Duration) {
 		resume = l.count - 2
 	}
 	l.count = 1
-	if resume > 1 && (now-l.dropNext)/16 < l.cfg.WithDefaults().Interval {
+	if resume > 1 && (now-l.dropNext)/16 < l.cfg.Interval {
 		l.count = resume
 	}
 	l.dropNext = l.control(now)
@@ -201,7 +181,7 @@ func (l *Law) enter(now time.Duration) {
 
 // control is the control law: the next drop comes Interval/√count after t.
 func (l *Law) control(t time.Duration) time.Duration {
-	interval := float64(l.cfg.WithDefaults().Interval)
+	interval := float64(l.cfg.Interval)
 	return add(t, time.Duration(min(interval/math.Sqrt(float64(l.count)), 1<<62)))
 }
 

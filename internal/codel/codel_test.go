@@ -159,22 +159,6 @@ func TestParameters(t *testing.T) {
 	}
 }
 
-func TestValidate(t *testing.T) {
-	for want, cfg := range map[string]codel.Config{
-		"":                                    {},
-		"codel: Target = -1ns: must be >= 0":  {Target: -1},
-		"codel: Interval = -2s: must be >= 0": {Interval: -2 * time.Second},
-	} {
-		got := ""
-		if err := cfg.Validate(); err != nil {
-			got = err.Error()
-		}
-		if got != want {
-			t.Errorf("%+v: %q: want %q", cfg, got, want)
-		}
-	}
-}
-
 // The paper's memory: overload that returns within 16 intervals resumes two
 // drops below the count at which it ended; later, it starts over.
 func TestKeepRate(t *testing.T) {

@@ -17,7 +17,7 @@ func BenchmarkQueue(b *testing.B) {
 		{"fifo", gate.Config{Queue: 100}},
 		{"codel", gate.Config{Queue: 100, Discipline: gate.CoDel}},
 		{"lifo", gate.Config{Queue: 100, Discipline: gate.AdaptiveLIFO}},
-		{"fair", gate.Config{Queue: 100, Fair: gate.Fairness{Queues: 64}}},
+		{"fair", gate.Config{Queue: 100, FairQueues: 64}},
 		{"partitions", gate.Config{Queue: 100, Partitions: []float64{0.5, 0.2}}},
 	} {
 		b.Run(bb.name, func(b *testing.B) {

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -15,13 +16,23 @@ import (
 // the tenant that has had the least. The Discipline orders the requests of one tenant.
 type Config struct {
 	Queue      int           // waiters (not units) at most. Zero or less: none
-	Depth      float64       // waiters for each unit of the limit at most, or one. Zero or less: only Queue counts
-	MinWait    time.Duration // a queueing delay that Depth never forbids, once the time of the work is known. Zero or less: none
+	Depth      float64       // waiters for each unit of the limit at most, or one. Zero: only Queue counts
+	MinWait    time.Duration // a queueing delay that Depth never forbids, once the time of the work is known. Zero: none
 	MaxWait    time.Duration // the longest sojourn. Zero or less: unbounded
-	Discipline Discipline    // within a queue. If zero, FIFO
-	CoDel      codel.Config  // target and interval of CoDel and AdaptiveLIFO. Zeros: codel's defaults
-	Fair       Fairness      // between tenants. If zero, there is none
-	Aging      time.Duration // a waiter rises by one priority per Aging waited. Zero or less: never
+	Discipline Discipline    // within a queue. If empty, FIFO
+	Target     time.Duration // of CoDel and AdaptiveLIFO. If zero, codel.DefaultTarget
+	Interval   time.Duration // of both. If zero, codel.DefaultInterval
+	Aging      time.Duration // a waiter rises by one priority per Aging waited. Zero: never
+
+	// FairQueues shares the limit between the tenants that wait: by weighted fair queueing
+	// in virtual time, in units. It is the number of queues of each priority; more than
+	// there are tenants at a time. One or less: no fairness. A hash, with FairSeed, deals
+	// every tenant a hand of FairHand queues (shuffle sharding), and it waits in one: that
+	// in which it waits already, else the shortest. So two tenants share a queue only if
+	// the one finds its whole hand taken.
+	FairQueues int
+	FairHand   int // at most MaxHand. If zero, DefaultHand
+	FairSeed   uint64
 
 	// Partitions are the shares of the limit that are guaranteed to
 	// partitions 1, 2, ...: each >= 0, and all together <= 1. A share is
@@ -30,15 +41,24 @@ type Config struct {
 	Partitions []float64
 }
 
-// A Discipline orders one queue. The zero Discipline is FIFO.
-type Discipline uint8
+// Bounds and default of Config.
+const (
+	MaxQueues   = 4096
+	DefaultHand = 6
+	MaxHand     = 16
+)
+
+// A Discipline orders one queue.
+type Discipline string
 
 const (
 	// FIFO is first in, first out.
-	FIFO Discipline = iota + 1
+	FIFO Discipline = "fifo"
 	// CoDel is FIFO, but keeps a standing queue short (internal/codel): a waiter that it
 	// drops is Overdue.
-	CoDel
+	CoDel Discipline = "codel"
+	// CoDel2012 is CoDel with codel.Config.KeepRate.
+	CoDel2012 Discipline = "codel_2012"
 	// AdaptiveLIFO is FIFO until a surge. A surge begins when requests have waited for all
 	// of the last Interval and the queue does not keep up: the oldest has waited for half of
 	// MaxWait or for an Interval, the queue is full, waiters cancel, or work is late that has
@@ -55,72 +75,65 @@ const (
 	// Interval should be longer than most of the work takes. While a limit lowers itself for
 	// a moment, and for as long again, CoDel and AdaptiveLIFO refuse no waiter, unless there
 	// was a queue before.
-	AdaptiveLIFO
+	AdaptiveLIFO Discipline = "adaptive_lifo"
 )
 
-var disciplines = [...]string{"fifo", "fifo", "codel", "adaptive_lifo"}
-
-// UnmarshalText reads what String says.
-func (d *Discipline) UnmarshalText(text []byte) error {
-	i := slices.Index(disciplines[1:], string(text))
-	if i < 0 {
-		return fmt.Errorf("discipline = %q: must be one of %q", text, disciplines[1:])
+// Validate returns an error if d is unknown.
+func (d Discipline) Validate() error {
+	all := []Discipline{FIFO, CoDel, CoDel2012, AdaptiveLIFO}
+	if d != "" && !slices.Contains(all, d) {
+		return fmt.Errorf("Discipline = %q: must be one of %q", d, all)
 	}
-	*d = Discipline(i + 1)
 	return nil
 }
 
-// String returns the name as configurations spell it.
-func (d Discipline) String() string {
-	if int(d) < len(disciplines) {
-		return disciplines[d]
-	}
-	return "unknown"
-}
+func (d Discipline) codel() bool { return d == CoDel || d == CoDel2012 }
 
-// Fairness shares the limit between the tenants that wait: by weighted fair
-// queueing in virtual time, in units. Each priority has its own Queues. A hash
-// deals every tenant a hand of them (shuffle sharding), and it waits in one:
-// that in which it waits already, else the shortest. So two tenants share a
-// queue only if the one finds its whole hand taken.
-type Fairness struct {
-	Queues int    // of each priority; more than there are tenants at a time. One or less: no fairness
-	Hand   int    // queues to choose from, at most MaxHand. If zero, DefaultHand
-	Seed   uint64 // of the hash that deals
-}
-
-// The size of a hand of queues.
-const (
-	DefaultHand = 6
-	MaxHand     = 16
-)
-
-// MaxQueues bounds Fairness.Queues.
-const MaxQueues = 4096
-
-// Validate returns what is wrong with c, if anything is.
+// Validate returns an error that names the first field with a bad value.
 func (c Config) Validate() error {
-	if c.Discipline > AdaptiveLIFO {
-		return fmt.Errorf("gate: Discipline = %d: must be one of %q", c.Discipline, disciplines[1:])
+	for _, d := range []struct {
+		field string
+		value time.Duration
+	}{{"MinWait", c.MinWait}, {"Target", c.Target}, {"Interval", c.Interval}, {"Aging", c.Aging}} {
+		if d.value < 0 {
+			return fmt.Errorf("%s = %v: must be >= 0", d.field, d.value)
+		}
 	}
-	if err := c.CoDel.Validate(); err != nil {
-		return err
-	}
-	if c.Fair.Queues < 0 || c.Fair.Queues > MaxQueues {
-		return fmt.Errorf("gate: Fair.Queues = %d: must be between 0 and %d", c.Fair.Queues, MaxQueues)
-	}
-	if c.Fair.Hand < 0 || c.Fair.Hand > MaxHand {
-		return fmt.Errorf("gate: Fair.Hand = %d: must be between 0 and %d", c.Fair.Hand, MaxHand)
+	switch {
+	case !(c.Depth >= 0):
+		return fmt.Errorf("Depth = %v: must be >= 0", c.Depth)
+	case c.FairQueues < 0 || c.FairQueues > MaxQueues:
+		return fmt.Errorf("FairQueues = %d: must be between 0 and %d", c.FairQueues, MaxQueues)
+	case c.FairHand < 0 || c.FairHand > MaxHand:
+		return fmt.Errorf("FairHand = %d: must be between 0 and %d", c.FairHand, MaxHand)
 	}
 	sum := 0.0
 	for i, share := range c.Partitions {
 		if !(share >= 0 && share <= 1) {
-			return fmt.Errorf("gate: Partitions[%d] = %v: must be between 0 and 1", i, share)
+			return fmt.Errorf("Partitions[%d] = %v: must be between 0 and 1", i, share)
 		}
 		sum += share
 	}
 	if sum > 1+1e-9 {
-		return fmt.Errorf("gate: Partitions = %v: must be at most 1 together", c.Partitions)
+		return fmt.Errorf("Partitions have shares of %v together: must be at most 1", sum)
 	}
-	return nil
+	return c.Discipline.Validate()
+}
+
+// withDefaults returns c with its zeros filled in, and its own Partitions.
+func (c Config) withDefaults() Config {
+	c.Discipline = cmp.Or(c.Discipline, FIFO)
+	c.Target = cmp.Or(c.Target, codel.DefaultTarget)
+	c.Interval = cmp.Or(c.Interval, codel.DefaultInterval)
+	c.FairHand = cmp.Or(c.FairHand, DefaultHand)
+	c.Partitions = slices.Clone(c.Partitions)
+	return c
+}
+
+// ordersLike reports whether two filled Configs put waiters into the same queues, under
+// the same law.
+func (c Config) ordersLike(d Config) bool {
+	return c.Discipline == d.Discipline && c.Target == d.Target && c.Interval == d.Interval &&
+		c.FairQueues == d.FairQueues && c.FairHand == d.FairHand && c.FairSeed == d.FairSeed &&
+		len(c.Partitions) == len(d.Partitions)
 }

@@ -10,8 +10,8 @@ const never time.Duration = math.MaxInt64
 
 // patience returns how long the oldest waiter of q may wait before a surge: an Interval, or
 // half of MaxWait. After a trial that did not fail it may use more of MaxWait.
-func (g *Gate[W]) patience(q *queue) time.Duration {
-	d := g.cfg.CoDel.WithDefaults().Interval
+func (g *Gate[W]) patience(q *queue[W]) time.Duration {
+	d := g.cfg.Interval
 	switch most := g.cfg.MaxWait; {
 	case most <= 0:
 	case q.surge.OnTrial():
@@ -23,17 +23,17 @@ func (g *Gate[W]) patience(q *queue) time.Duration {
 }
 
 // newestFirst reports whether the newest of q goes first.
-func (g *Gate[W]) newestFirst(q *queue, now time.Duration) bool {
+func (g *Gate[W]) newestFirst(q *queue[W], now time.Duration) bool {
 	return g.cfg.Discipline == AdaptiveLIFO && q.surge.Rages(now, q.len)
 }
 
 // due returns when the discipline will refuse the head of q, unless an event comes before.
-func (g *Gate[W]) due(b *band, q *queue) time.Duration {
-	if g.cfg.Discipline <= FIFO || q.len == 0 {
+func (g *Gate[W]) due(b *band[W], q *queue[W]) time.Duration {
+	if g.cfg.Discipline == FIFO || q.len == 0 {
 		return never
 	}
-	since := g.slots.all[q.head].since
-	if g.cfg.Discipline == CoDel {
+	since := q.head.since
+	if g.cfg.Discipline.codel() {
 		at, ok := q.law.Deadline(since, q.len-1)
 		if !ok {
 			return never
@@ -44,14 +44,14 @@ func (g *Gate[W]) due(b *band, q *queue) time.Duration {
 		return never // the last, or those of a tenant that did not make the queue
 	}
 	if q.surge.Rages(g.now, q.len) {
-		return plus(since, g.cfg.CoDel.WithDefaults().Target)
+		return plus(since, g.cfg.Target)
 	}
 	return max(g.surgeAt(q, since), g.pause.until)
 }
 
 // surgeAt returns when there will be a surge in q, with the oldest waiting since then.
-func (g *Gate[W]) surgeAt(q *queue, since time.Duration) time.Duration {
-	cfg := g.cfg.CoDel.WithDefaults()
+func (g *Gate[W]) surgeAt(q *queue[W], since time.Duration) time.Duration {
+	cfg := &g.cfg
 	switch {
 	case q.surge.Failed(g.now, q.len, cfg.Interval):
 		return g.now
@@ -61,25 +61,23 @@ func (g *Gate[W]) surgeAt(q *queue, since time.Duration) time.Duration {
 	return max(plus(q.busy, cfg.Interval), plus(since, max(g.patience(q), cfg.Target)))
 }
 
-// sweep returns the slot of a waiter that the discipline refuses in the middle of the
-// queue, 0 if there is none. There is none before sweepAt: only a waiter that joins makes
-// that earlier.
-func (g *Gate[W]) sweep(now time.Duration) int {
+// sweep returns a waiter that the discipline refuses in the middle of the queue, nil if
+// there is none. There is none before sweepAt: only a waiter that joins makes that earlier.
+func (g *Gate[W]) sweep(now time.Duration) *waiter[W] {
 	if now < g.sweepAt {
-		return 0
+		return nil
 	}
 	next := never
-	for i := range g.bands {
-		b := &g.bands[i]
+	for _, b := range g.bands {
 		for _, j := range b.active {
 			q := &b.queues[j]
 			at := g.due(b, q)
 			if at <= now {
 				switch {
-				case g.cfg.Discipline == CoDel:
-					q.law.Stalled(now, now-g.slots.all[q.head].since, q.len-1)
+				case g.cfg.Discipline.codel():
+					q.law.Stalled(now, now-q.head.since, q.len-1)
 				case !q.surge.Active():
-					q.surge.Begin(now, g.cfg.CoDel.WithDefaults().Interval)
+					q.surge.Begin(now, g.cfg.Interval)
 					if at = g.due(b, q); at > now {
 						next = min(next, at)
 						continue
@@ -92,7 +90,7 @@ func (g *Gate[W]) sweep(now time.Duration) int {
 		}
 	}
 	g.sweepAt = next
-	return 0
+	return nil
 }
 
 // A pause is a time in which the discipline refuses no waiter, unless a surge has begun: a
@@ -109,8 +107,7 @@ func (g *Gate[W]) pauseWhileLowered(now time.Duration) {
 	_, lowered := g.timed.Deadline()
 	if lowered && !p.lowered {
 		p.since = now
-		interval := g.cfg.CoDel.WithDefaults().Interval
-		if head := g.line.head; head != 0 && now-g.slots.all[head].since > interval/2 {
+		if head := g.line.head; head != nil && now-head.since > g.cfg.Interval/2 {
 			p.since = never
 		}
 	}
@@ -121,10 +118,10 @@ func (g *Gate[W]) pauseWhileLowered(now time.Duration) {
 
 // drops reports whether CoDel refuses a waiter that could start now. next asks once for each.
 func (g *Gate[W]) drops(w *waiter[W], now time.Duration) bool {
-	if g.cfg.Discipline != CoDel || now < g.pause.until {
+	if !g.cfg.Discipline.codel() || now < g.pause.until {
 		return false
 	}
-	q := &g.bands[w.band].queues[w.queue]
+	q := &w.band.queues[w.queue]
 	left := q.len
 	if w.place == queued {
 		left--

@@ -255,7 +255,7 @@ func TestAdjustBeyondAllNumbers(t *testing.T) {
 func TestForgetsWhoHasLeft(t *testing.T) {
 	g := gate.New[*[64]byte](limit.Fixed(1), gate.Config{Queue: 9})
 	g.Enter(gate.Request{N: 1})
-	join := func() (gate.Ticket, weak.Pointer[[64]byte]) {
+	join := func() (gate.Ticket[*[64]byte], weak.Pointer[[64]byte]) {
 		g.Enter(gate.Request{N: 1})
 		who := new([64]byte)
 		ticket, _ := g.Join(0, gate.Request{N: 1}, who)

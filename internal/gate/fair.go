@@ -14,18 +14,18 @@ import (
 // virtual time at which its next request may begin. The queue with the least start goes
 // first; virtual time is the start of the last request that went. A queue that was empty
 // starts at virtual time, so no tenant saves up.
-type band struct {
+type band[W any] struct {
 	partition int
 	priority  weir.Priority
 	len       int // waiters
 	units     int // of theirs
 	virtual   float64
-	queues    []queue
+	queues    []queue[W]
 	active    []int // the queues that are not empty, in no order
 }
 
-type queue struct {
-	list
+type queue[W any] struct {
+	list[W]
 	units int
 	owner uint64        // the tenant that was first in it
 	start float64       // in virtual time
@@ -36,37 +36,43 @@ type queue struct {
 	at    int // index in active
 }
 
-// bandOf returns the index of a request's band, which it makes if need be.
-func (g *Gate[W]) bandOf(r *Request) int {
-	p := g.partitionOf(r)
-	for i := range g.bands {
-		if b := &g.bands[i]; b.priority == r.Priority && b.partition == p {
-			return i
-		}
+// bandOf returns the band of a request, which it makes if need be.
+func (g *Gate[W]) bandOf(r *Request) *band[W] {
+	if b := g.findBand(r); b != nil {
+		return b
 	}
-	b := band{partition: p, priority: r.Priority, queues: make([]queue, max(g.cfg.Fair.Queues, 1))}
+	b := &band[W]{partition: g.partitionOf(r), priority: r.Priority, queues: make([]queue[W], max(g.cfg.FairQueues, 1))}
 	for i := range b.queues {
-		b.queues[i].law = codel.New(g.cfg.CoDel)
+		b.queues[i].law = codel.New(codel.Config{
+			Target: g.cfg.Target, Interval: g.cfg.Interval, KeepRate: g.cfg.Discipline == CoDel2012,
+		})
 		b.queues[i].swept = -1 << 62
 	}
 	g.bands = append(g.bands, b)
-	return len(g.bands) - 1
+	return b
+}
+
+// findBand returns the band of a request, nil if there is none yet.
+func (g *Gate[W]) findBand(r *Request) *band[W] {
+	p := g.partitionOf(r)
+	for _, b := range g.bands {
+		if b.priority == r.Priority && b.partition == p {
+			return b
+		}
+	}
+	return nil
 }
 
 // deal returns the queue in which a tenant is to wait.
-func (g *Gate[W]) deal(b *band, tenant uint64) int {
+func (g *Gate[W]) deal(b *band[W], tenant uint64) int {
 	n := len(b.queues)
 	if n == 1 {
 		return 0
 	}
-	size := g.cfg.Fair.Hand
-	if size <= 0 {
-		size = DefaultHand
-	}
 	var hand [MaxHand]int // the cards dealt, sorted
-	h := mix(tenant ^ g.cfg.Fair.Seed)
+	h := mix(tenant ^ g.cfg.FairSeed)
 	best := -1
-	for i := range min(size, MaxHand, n) {
+	for i := range min(g.cfg.FairHand, MaxHand, n) {
 		card := int(h % uint64(n-i)) // of the rest
 		h /= uint64(n - i)
 		at := 0
@@ -95,24 +101,23 @@ func mix(x uint64) uint64 {
 }
 
 // enqueue puts a waiter at the new end of its queue, or at the old one.
-func (g *Gate[W]) enqueue(slot int, atFront bool) {
-	w := &g.slots.all[slot]
-	b := &g.bands[w.band]
+func (g *Gate[W]) enqueue(w *waiter[W], atFront bool) {
+	b := w.band
 	q := &b.queues[w.queue]
 	if q.len == 0 {
 		q.at = len(b.active)
 		b.active = append(b.active, w.queue)
 		q.owner = w.req.Tenant
 		q.start = max(q.start, b.virtual)
-		if g.now-q.swept >= g.cfg.CoDel.WithDefaults().Interval {
+		if g.now-q.swept >= g.cfg.Interval {
 			q.busy, q.surge = g.now, codel.Surge{}
 		}
 	}
 	after := q.tail
 	if atFront {
-		after = 0
+		after = nil
 	}
-	g.slots.insert(&q.list, byPlace, slot, after)
+	q.insert(byPlace, w, after)
 	w.place = queued
 	q.units += w.req.N
 	b.units += w.req.N
@@ -121,11 +126,10 @@ func (g *Gate[W]) enqueue(slot int, atFront bool) {
 }
 
 // dequeue takes a waiter out of its queue.
-func (g *Gate[W]) dequeue(slot int) {
-	w := &g.slots.all[slot]
-	b := &g.bands[w.band]
+func (g *Gate[W]) dequeue(w *waiter[W]) {
+	b := w.band
 	q := &b.queues[w.queue]
-	g.slots.remove(&q.list, byPlace, slot)
+	q.remove(byPlace, w)
 	q.units -= w.req.N
 	b.units -= w.req.N
 	b.len--
@@ -140,7 +144,7 @@ func (g *Gate[W]) dequeue(slot int) {
 
 // charge moves a queue's start by what one of its requests costs its tenant.
 func (g *Gate[W]) charge(w *waiter[W]) {
-	b := &g.bands[w.band]
+	b := w.band
 	if len(b.queues) == 1 {
 		return
 	}
@@ -150,40 +154,31 @@ func (g *Gate[W]) charge(w *waiter[W]) {
 	q.start += float64(max(w.req.N, 1)) / float64(max(w.req.Weight, 1))
 }
 
-// fairest returns the queue of b with the least start; of equals, the one with the oldest
-// head.
-func (g *Gate[W]) fairest(b *band) *queue {
+// first returns the queue of b that is first in an order.
+func (b *band[W]) first(before func(p, q *queue[W]) bool) *queue[W] {
 	best := &b.queues[b.active[0]]
 	for _, i := range b.active[1:] {
-		q := &b.queues[i]
-		if q.start < best.start || q.start == best.start && g.seq(q.head) < g.seq(best.head) {
+		if q := &b.queues[i]; before(q, best) {
 			best = q
 		}
 	}
 	return best
 }
 
-// oldest returns the slot of the oldest waiter in b.
-func (g *Gate[W]) oldest(b *band) int {
-	slot := b.queues[b.active[0]].head
-	for _, i := range b.active[1:] {
-		if head := b.queues[i].head; g.seq(head) < g.seq(slot) {
-			slot = head
-		}
-	}
-	return slot
+// fairest returns the queue of b with the least start; of equals, the one with the oldest
+// head.
+func (b *band[W]) fairest() *queue[W] {
+	return b.first(func(p, q *queue[W]) bool {
+		return p.start < q.start || p.start == q.start && p.head.seq < q.head.seq
+	})
+}
+
+// oldest returns the oldest waiter in b.
+func (b *band[W]) oldest() *waiter[W] {
+	return b.first(func(p, q *queue[W]) bool { return p.head.seq < q.head.seq }).head
 }
 
 // longest returns the longest queue of b; of equals, the one with the newest tail.
-func (g *Gate[W]) longest(b *band) *queue {
-	best := &b.queues[b.active[0]]
-	for _, i := range b.active[1:] {
-		q := &b.queues[i]
-		if q.len > best.len || q.len == best.len && g.seq(q.tail) > g.seq(best.tail) {
-			best = q
-		}
-	}
-	return best
+func (b *band[W]) longest() *queue[W] {
+	return b.first(func(p, q *queue[W]) bool { return p.len > q.len || p.len == q.len && p.tail.seq > q.tail.seq })
 }
-
-func (g *Gate[W]) seq(slot int) uint64 { return g.slots.all[slot].seq }

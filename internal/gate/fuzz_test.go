@@ -116,7 +116,7 @@ func FuzzGate(f *testing.F) {
 	f.Fuzz(func(t *testing.T, events []byte, most, queue, wait uint8) {
 		d := duel{
 			t: t, o: oracle{limit: int(most % 12), queue: int(queue % 8), wait: int(wait % 8), halves: int(wait / 64)},
-			tickets: map[int]gate.Ticket{},
+			tickets: map[int]gate.Ticket[int]{},
 		}
 		d.g = gate.New[int](limit.Fixed(d.o.limit), d.config())
 		d.settle() // so that it knows the time
@@ -135,7 +135,7 @@ type duel struct {
 	clock   int // which may go backwards
 	now     int // the latest that it was
 	arrived int
-	tickets map[int]gate.Ticket // by id
+	tickets map[int]gate.Ticket[int] // by id
 }
 
 func (d *duel) config() gate.Config {

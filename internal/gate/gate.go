@@ -10,7 +10,6 @@ package gate
 
 import (
 	"math"
-	"slices"
 	"time"
 
 	"github.com/weir-go/weir"
@@ -94,17 +93,19 @@ type Gate[W any] struct {
 	alg     limit.Algorithm
 	timed   timed // alg; nil if its limit does not change with time
 	now     time.Duration
-	slots   slots[W]
-	line    list // the waiters by arrival, without the evicted ones
-	gone    list // the evicted waiters that Next has not returned yet
-	bands   []band
+	closed  bool
+	line    list[W] // the waiters by arrival, without the evicted ones
+	gone    list[W] // the evicted waiters that Next has not returned yet
+	bands   []*band[W]
+	unused  *waiter[W]    // to be used again
+	seq     uint64        // of the last waiter that has joined
 	sweepAt time.Duration // before that, sweep finds no waiter
 	pause   pause         // in the discipline
 
-	claim int // the slot of the one that is first, but too large for now; 0 if none
-	kept  int // units that were free when the claim was made
-	freed int // units freed since the claim was made
-	seen  int // free units at the last check
+	claim *waiter[W] // the one that is first, but too large for now; nil if none
+	kept  int        // units that were free when the claim was made
+	freed int        // units freed since the claim was made
+	seen  int        // free units at the last check
 
 	used  []int // units in flight of each partition; the first is of those without
 	holds *heap.Heap[hold]
@@ -133,20 +134,17 @@ func New[W any](alg limit.Algorithm, cfg Config) *Gate[W] {
 	return g
 }
 
-// Fits reports whether Enter would admit n units at once.
-func (g *Gate[W]) Fits(n int) bool { return g.Waiting() == 0 && n <= g.alg.Limit()-g.stats.Inflight }
-
 // Full reports whether the queue has no room for ordinary work: that of
 // priority zero or less, of no tenant and no partition.
 func (g *Gate[W]) Full() bool {
-	return g.cfg.Queue > 0 && g.taken() && g.victim(&Request{}) == 0
+	return g.cfg.Queue > 0 && g.taken() && g.victim(&Request{}) == nil
 }
 
 // Enter is the arrival of a request. The Reason is why it is refused. It panics if
 // r.N < 0.
 func (g *Gate[W]) Enter(r Request) (Verdict, weir.Reason) {
 	most := g.alg.Limit()
-	if r.N >= 0 && r.N <= most-g.stats.Inflight && g.Waiting() == 0 {
+	if r.N >= 0 && r.N <= most-g.stats.Inflight && g.Waiting() == 0 && !g.closed {
 		g.stats.Admitted++
 		g.release(-r.N, r.Partition)
 		return Admit, 0
@@ -158,10 +156,13 @@ func (g *Gate[W]) enter(r *Request, most int) (Verdict, weir.Reason) {
 	switch {
 	case r.N < 0:
 		panic("gate: a request for a negative number of units")
+	case g.closed:
+		g.stats.Closed++
+		return Refuse, weir.Closed
 	case r.N > most || r.NoWait || g.cfg.Queue <= 0:
 		g.stats.OverLimit++
 		return Refuse, weir.OverLimit
-	case g.taken() && (g.uniform(r) || g.victim(r) == 0):
+	case g.taken() && (g.uniform(r) || g.victim(r) == nil):
 		g.stats.QueueFull++
 		return Refuse, weir.QueueFull
 	default:
@@ -172,40 +173,50 @@ func (g *Gate[W]) enter(r *Request, most int) (Verdict, weir.Reason) {
 // Join puts a request with the verdict Wait into the queue. The Answer will have w; the
 // Ticket serves to cancel. A Reason means that the request does not join: TooLate if it is
 // not expected to end by its Deadline. Next follows.
-func (g *Gate[W]) Join(now time.Duration, r Request, w W) (Ticket, weir.Reason) {
+func (g *Gate[W]) Join(now time.Duration, r Request, shell W) (Ticket[W], weir.Reason) {
 	now = g.advance(now)
 	g.work.Wanted(now)
 	if r.Deadline != 0 && g.hopeless(&r) {
 		g.stats.TooLate++
-		return Ticket{}, weir.TooLate
+		return Ticket[W]{}, weir.TooLate
 	}
 	if g.taken() {
-		g.evict(g.victim(&r))
+		if victim := g.victim(&r); victim != nil {
+			g.evict(victim)
+		}
 	}
-	slot := g.slots.take()
-	in := &g.slots.all[slot]
-	in.waiter, in.req, in.since = w, r, now
-	in.band = g.bandOf(&r)
-	in.queue = g.deal(&g.bands[in.band], r.Tenant)
-	g.slots.insert(&g.line, byArrival, slot, g.line.tail)
+	w := g.newWaiter()
+	w.shell, w.req, w.since = shell, r, now
+	g.line.insert(byArrival, w, g.line.tail)
 	if g.taken() {
 		g.shortfall.Unserved() // the next arrivals will be
 	}
-	g.enqueue(slot, false)
-	return Ticket{slot, in.seq}, 0
+	g.sort(w)
+	return Ticket[W]{w, w.seq}, 0
+}
+
+// sort puts a waiter into the queue for it.
+func (g *Gate[W]) sort(w *waiter[W]) {
+	w.band = g.bandOf(&w.req)
+	w.queue = g.deal(w.band, w.req.Tenant)
+	g.enqueue(w, false)
 }
 
 // Cancel takes a waiter out of the queue and reports whether it was still
 // there. If not, its Answer has been given. Next follows.
-func (g *Gate[W]) Cancel(t Ticket) bool {
-	if !g.slots.knows(t) {
+func (g *Gate[W]) Cancel(t Ticket[W]) bool {
+	w := t.waiter
+	if w == nil || w.gate != g || w.seq != t.seq {
 		return false
 	}
-	g.take(t.slot)
+	g.take(w)
 	g.shortfall.Unserved()
 	g.stats.Cancelled++
 	return true
 }
+
+// Close has all waiters and all later requests refused as Closed. Next follows.
+func (g *Gate[W]) Close() { g.closed = true }
 
 // SetAlgorithm puts the gate under another limit. Next follows.
 func (g *Gate[W]) SetAlgorithm(alg limit.Algorithm) {
@@ -217,26 +228,18 @@ func (g *Gate[W]) SetAlgorithm(alg limit.Algorithm) {
 // Configure changes the rules, for the waiters too. They keep their places, even beyond a
 // smaller Queue. Next follows.
 func (g *Gate[W]) Configure(cfg Config) {
-	sorted := g.cfg.Discipline == cfg.Discipline && g.cfg.CoDel == cfg.CoDel && g.cfg.Fair == cfg.Fair &&
-		len(g.cfg.Partitions) == len(cfg.Partitions)
+	cfg = cfg.withDefaults()
+	sorted := g.cfg.ordersLike(cfg)
 	g.cfg = cfg
-	g.cfg.Partitions = slices.Clone(cfg.Partitions)
 	for len(g.used) <= len(cfg.Partitions) {
 		g.used = append(g.used, 0)
 	}
-	if !sorted {
-		g.sort()
+	if sorted {
+		return
 	}
-}
-
-// sort puts all waiters into new queues, in order of arrival.
-func (g *Gate[W]) sort() {
-	g.bands, g.claim, g.sweepAt = nil, 0, never
-	for slot := g.line.head; slot != 0; slot = g.slots.all[slot].links[byArrival].next {
-		w := &g.slots.all[slot]
-		w.band = g.bandOf(&w.req)
-		w.queue = g.deal(&g.bands[w.band], w.req.Tenant)
-		g.enqueue(slot, false)
+	g.bands, g.claim, g.sweepAt = nil, nil, never
+	for w := g.line.head; w != nil; w = w.links[byArrival].next {
+		g.sort(w)
 	}
 }
 

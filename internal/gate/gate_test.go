@@ -15,11 +15,11 @@ type script struct {
 	t       *testing.T
 	g       *gate.Gate[string]
 	now     int
-	tickets map[string]gate.Ticket
+	tickets map[string]gate.Ticket[string]
 }
 
 func play(t *testing.T, most int, cfg gate.Config) *script {
-	return &script{t, gate.New[string](limit.Fixed(most), cfg), 0, map[string]gate.Ticket{}}
+	return &script{t, gate.New[string](limit.Fixed(most), cfg), 0, map[string]gate.Ticket[string]{}}
 }
 
 func seconds(n int) time.Duration { return time.Duration(n) * time.Second }
@@ -221,9 +221,9 @@ func TestTimeGoesBackwards(t *testing.T) {
 func TestTickets(t *testing.T) {
 	s := play(t, 1, gate.Config{Queue: 9}).arrive("a", 1, "admit").arrive("b", 1, "wait").
 		cancel("b", true).cancel("b", false).
-		arrive("c", 1, "wait").cancel("b", false). // c has b's slot, but not its ticket
+		arrive("c", 1, "wait").cancel("b", false). // c is the same waiter as b, but not its ticket
 		leave(1, "c").cancel("c", false)
-	if s.g.Cancel(gate.Ticket{}) {
+	if s.g.Cancel(gate.Ticket[string]{}) {
 		t.Error("the zero Ticket names nobody")
 	}
 }

@@ -22,12 +22,11 @@ func (g *Gate[W]) late(w *waiter[W], now time.Duration) bool {
 // unless the newest goes first.
 func (g *Gate[W]) ahead(r *Request) float64 {
 	sum := 0.0
-	if g.claim != 0 {
-		sum += float64(g.slots.all[g.claim].req.N)
+	if g.claim != nil {
+		sum += float64(g.claim.req.N)
 	}
 	owed := g.below(r.Partition)
-	for i := range g.bands {
-		b := &g.bands[i]
+	for _, b := range g.bands {
 		own := b.partition == g.partitionOf(r)
 		switch {
 		case b.len == 0 || b.priority < r.Priority || owed && !own:
@@ -40,7 +39,7 @@ func (g *Gate[W]) ahead(r *Request) float64 {
 	return sum
 }
 
-func (g *Gate[W]) aheadInBand(b *band, r *Request) float64 {
+func (g *Gate[W]) aheadInBand(b *band[W], r *Request) float64 {
 	mine := g.deal(b, r.Tenant)
 	q := &b.queues[mine]
 	own := float64(q.units)

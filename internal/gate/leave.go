@@ -2,7 +2,6 @@ package gate
 
 import (
 	"math"
-	"time"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/outcome"
@@ -16,19 +15,12 @@ import (
 // than have entered.
 func (g *Gate[W]) Leave(s limit.Sample, r Request) limit.Cause {
 	g.Depart(s, r)
-	g.took(s.Outcome, s.End-s.Start)
-	return g.alg.Observe(s)
+	return g.Learn(s)
 }
 
 // Learn is Leave without the departure. Next follows.
 func (g *Gate[W]) Learn(s limit.Sample) limit.Cause {
-	g.took(s.Outcome, s.End-s.Start)
-	return g.alg.Observe(s)
-}
-
-// took learns how long work took.
-func (g *Gate[W]) took(o weir.Outcome, d time.Duration) {
-	switch o {
+	switch d := s.End - s.Start; s.Outcome {
 	case weir.Success:
 		g.work.Ended(d)
 		g.work.Took.Add(d)
@@ -38,6 +30,7 @@ func (g *Gate[W]) took(o weir.Outcome, d time.Duration) {
 	case outcome.Late:
 		g.work.Ended(d)
 	}
+	return g.alg.Observe(s)
 }
 
 // Depart is Leave without the lesson: only the Outcome and the End of s need be exact.

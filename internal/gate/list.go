@@ -3,9 +3,9 @@ package gate
 import "time"
 
 // A Ticket names a waiter. The zero Ticket names none.
-type Ticket struct {
-	slot int
-	seq  uint64 // of the waiter: a slot is used again, a seq never
+type Ticket[W any] struct {
+	waiter *waiter[W]
+	seq    uint64 // a waiter is used again, a seq never
 }
 
 // A place is where a waiter stands.
@@ -18,19 +18,20 @@ const (
 )
 
 type waiter[W any] struct {
-	waiter W
-	req    Request
-	since  time.Duration
-	seq    uint64
-	links  [2]link // in the lists of each kind
-	band   int     // where it is queued, or was
-	queue  int
-	place  place
+	shell W
+	req   Request
+	since time.Duration
+	seq   uint64   // 0 if it does not wait
+	gate  *Gate[W] // in which it waits
+	links [2]link[W]
+	band  *band[W] // where it is queued, or was
+	queue int
+	place place
 }
 
-// A link is to the neighbours in a list: slots, or 0. Free slots are chained
-// by the next of byPlace.
-type link struct{ prev, next int }
+// A link has the neighbours in a list. Waiters to be used again are chained by the next of
+// byPlace.
+type link[W any] struct{ prev, next *waiter[W] }
 
 // Every waiter is in two lists at most.
 const (
@@ -38,77 +39,72 @@ const (
 	byArrival        // the waiters but the evicted
 )
 
-// A list is a doubly linked list of waiters, of slots in a slice. Any waiter
-// can leave in constant time.
-type list struct{ head, tail, len int }
-
-// slots has the waiters. Slots are reused, so a gate allocates only while more requests
-// wait than ever before. Slot 0 stays empty.
-type slots[W any] struct {
-	all  []waiter[W]
-	free int // first free slot, 0 if none
-	seq  uint64
+// A list is a doubly linked list, which any waiter can leave in constant time.
+type list[W any] struct {
+	head, tail *waiter[W]
+	len        int
 }
 
-// take returns a slot with a new seq for a waiter.
-func (s *slots[W]) take() int {
-	if s.all == nil {
-		s.all = make([]waiter[W], 1)
-	}
-	slot := s.free
-	if slot == 0 {
-		slot = len(s.all)
-		s.all = append(s.all, waiter[W]{})
-	} else {
-		s.free = s.all[slot].links[byPlace].next
-	}
-	s.seq++
-	s.all[slot].seq = s.seq
-	return slot
-}
-
-// drop forgets a waiter, so that it can be collected.
-func (s *slots[W]) drop(slot int) {
-	w := &s.all[slot]
-	var zero W
-	w.waiter, w.seq = zero, 0
-	w.links[byPlace].next = s.free
-	s.free = slot
-}
-
-func (s *slots[W]) knows(t Ticket) bool {
-	return t.slot > 0 && t.slot < len(s.all) && s.all[t.slot].seq == t.seq
-}
-
-// insert puts a waiter after another one of the list, or first, after 0.
-func (s *slots[W]) insert(l *list, kind, slot, after int) {
+// insert puts w after another waiter of the list, or first, after nil.
+func (l *list[W]) insert(kind int, w, after *waiter[W]) {
 	next := l.head
-	if after != 0 {
-		next = s.all[after].links[kind].next
-		s.all[after].links[kind].next = slot
-	} else {
-		l.head = slot
+	if after != nil {
+		next = after.links[kind].next
 	}
-	if next != 0 {
-		s.all[next].links[kind].prev = slot
-	} else {
-		l.tail = slot
-	}
-	s.all[slot].links[kind] = link{after, next}
+	w.links[kind] = link[W]{after, next}
+	l.join(kind, after, w)
+	l.join(kind, w, next)
 	l.len++
 }
 
-func (s *slots[W]) remove(l *list, kind, slot int) {
-	at := s.all[slot].links[kind]
-	if at.prev != 0 {
-		s.all[at.prev].links[kind].next = at.next
-	} else {
-		l.head = at.next
-	}
-	if at.next != 0 {
-		s.all[at.next].links[kind].prev = at.prev
-	} else {
-		l.tail = at.prev
-	}
+func (l *list[W]) remove(kind int, w *waiter[W]) {
+	l.join(kind, w.links[kind].prev, w.links[kind].next)
 	l.len--
+}
+
+// join makes two waiters neighbours; nil is the end of the list.
+func (l *list[W]) join(kind int, a, b *waiter[W]) {
+	if a == nil {
+		l.head = b
+	} else {
+		a.links[kind].next = b
+	}
+	if b == nil {
+		l.tail = a
+	} else {
+		b.links[kind].prev = a
+	}
+}
+
+// newWaiter returns a waiter with a new seq. Waiters are used again, so a gate allocates
+// only while more requests wait than ever before.
+func (g *Gate[W]) newWaiter() *waiter[W] {
+	w := g.unused
+	if w == nil {
+		w = &waiter[W]{}
+	} else {
+		g.unused = w.links[byPlace].next
+	}
+	g.seq++
+	w.seq, w.gate = g.seq, g
+	return w
+}
+
+// take removes a waiter from wherever it is.
+func (g *Gate[W]) take(w *waiter[W]) {
+	switch w.place {
+	case queued:
+		g.dequeue(w)
+	case claims:
+		g.claim = nil
+	}
+	if w.place == evicted {
+		g.gone.remove(byPlace, w)
+	} else {
+		g.line.remove(byArrival, w)
+	}
+	var none W
+	w.shell, w.seq = none, 0 // so that it can be collected
+	w.links[byPlace].next = g.unused
+	g.unused = w
 }

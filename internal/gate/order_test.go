@@ -1,21 +1,21 @@
 package gate_test
 
 import (
+	"math"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/internal/codel"
 	"github.com/weir-go/weir/internal/gate"
 	"github.com/weir-go/weir/limit"
 )
 
-// slow are parameters for scripts in seconds.
-var slow = codel.Config{Target: 2 * time.Second, Interval: 10 * time.Second}
+// slowTarget and slowInterval are parameters for scripts in seconds.
+const slowTarget, slowInterval = 2 * time.Second, 10 * time.Second
 
 func TestCoDel(t *testing.T) {
-	cfg := gate.Config{Queue: 9, Discipline: gate.CoDel, CoDel: slow}
+	cfg := gate.Config{Queue: 9, Discipline: gate.CoDel, Target: slowTarget, Interval: slowInterval}
 	standing := func(t *testing.T) *script { // above the target for an interval
 		return play(t, 1, cfg).arrive("a", 1, "admit").arrive("b", 1, "wait").arrive("c", 1, "wait").
 			arrive("d", 1, "wait").arrive("e", 1, "wait").arrive("f", 1, "wait").at(2).leave(1, "b")
@@ -41,7 +41,7 @@ func TestCoDel(t *testing.T) {
 // bohde/codel counts a cancel and a full queue as drops of the law. Here they
 // leave it alone: the first drop comes when it would have come.
 func TestCancelAndQueueFullAreNoDropsOfCoDel(t *testing.T) {
-	s := play(t, 1, gate.Config{Queue: 6, Discipline: gate.CoDel, CoDel: slow}).arrive("a", 1, "admit")
+	s := play(t, 1, gate.Config{Queue: 6, Discipline: gate.CoDel, Target: slowTarget, Interval: slowInterval}).arrive("a", 1, "admit")
 	for _, who := range []string{"b", "c", "d", "e", "f", "g"} {
 		s.arrive(who, 1, "wait")
 	}
@@ -53,7 +53,7 @@ func TestCancelAndQueueFullAreNoDropsOfCoDel(t *testing.T) {
 
 // After an empty queue the law starts over: no burst of drops after idling.
 func TestNoDropBurstAfterIdle(t *testing.T) {
-	s := play(t, 1, gate.Config{Queue: 9, Discipline: gate.CoDel, CoDel: slow}).arrive("a", 1, "admit")
+	s := play(t, 1, gate.Config{Queue: 9, Discipline: gate.CoDel, Target: slowTarget, Interval: slowInterval}).arrive("a", 1, "admit")
 	for i, who := range []string{"b", "c", "d", "e", "f", "g"} {
 		s.at(i).arrive(who, 1, "wait")
 	}
@@ -63,7 +63,7 @@ func TestNoDropBurstAfterIdle(t *testing.T) {
 }
 
 func TestAdaptiveLIFO(t *testing.T) {
-	cfg := gate.Config{Queue: 9, Discipline: gate.AdaptiveLIFO, CoDel: slow}
+	cfg := gate.Config{Queue: 9, Discipline: gate.AdaptiveLIFO, Target: slowTarget, Interval: slowInterval}
 	t.Run("first in, first out, as long as the queue is young", func(t *testing.T) {
 		play(t, 1, cfg).arrive("a", 1, "admit").arrive("b", 1, "wait").at(4).arrive("c", 1, "wait").deadline(10).
 			at(9).leave(1, "b").leave(1, "c")
@@ -116,7 +116,7 @@ func TestPriority(t *testing.T) {
 	})
 	t.Run("tenants of equal length swap no places", func(t *testing.T) {
 		one, two := gate.Request{N: 1, Tenant: 1}, gate.Request{N: 1, Tenant: 2}
-		play(t, 1, gate.Config{Queue: 3, Fair: gate.Fairness{Queues: 64}}).arrive("a", 1, "admit").
+		play(t, 1, gate.Config{Queue: 3, FairQueues: 64}).arrive("a", 1, "admit").
 			ask("1", one, "wait").ask("1", one, "wait").ask("1'", one, "wait").
 			ask("2", two, "wait").answers("1' queue_full").ask("2", two, "queue_full").ask("1", one, "queue_full")
 	})
@@ -128,7 +128,7 @@ func TestPriority(t *testing.T) {
 	})
 	t.Run("it is the one that rose who goes, though another tenant's turn it is", func(t *testing.T) {
 		one, two := gate.Request{N: 1, Priority: -2, Tenant: 1}, gate.Request{N: 1, Priority: -2, Tenant: 2}
-		play(t, 1, gate.Config{Queue: 9, Aging: 10 * time.Second, Fair: gate.Fairness{Queues: 64}}).arrive("a", 1, "admit").
+		play(t, 1, gate.Config{Queue: 9, Aging: 10 * time.Second, FairQueues: 64}).arrive("a", 1, "admit").
 			ask("w", one, "wait").leave(1, "w").at(1).ask("x", one, "wait").at(2).ask("y", two, "wait").
 			at(21).ask("h", mid, "wait").leave(1, "x").leave(1, "h").leave(1, "y")
 	})
@@ -208,7 +208,7 @@ func served(t *testing.T, cfg gate.Config, want map[uint64]int, weight map[uint6
 func TestFairShare(t *testing.T) {
 	const others, turns = 9, 20000
 	for seed := range uint64(20) {
-		cfg := gate.Config{Queue: 300, Fair: gate.Fairness{Queues: 64, Seed: seed}}
+		cfg := gate.Config{Queue: 300, FairQueues: 64, FairSeed: seed}
 		want := map[uint64]int{0xe1e: 200}
 		for tenant := range uint64(others) {
 			want[tenant] = 2
@@ -229,7 +229,7 @@ func TestFairShare(t *testing.T) {
 
 // The same when the elephant has filled the queue: its newest is evicted.
 func TestFairShareOfAFullQueue(t *testing.T) {
-	cfg := gate.Config{Queue: 40, Fair: gate.Fairness{Queues: 64}}
+	cfg := gate.Config{Queue: 40, FairQueues: 64}
 	got := served(t, cfg, map[uint64]int{1: 1000, 2: 5, 3: 5, 4: 5}, nil, nil, 10000)
 	for tenant, n := range got {
 		if n < 2400 {
@@ -239,7 +239,7 @@ func TestFairShareOfAFullQueue(t *testing.T) {
 }
 
 func TestWeightsAndUnits(t *testing.T) {
-	cfg := gate.Config{Queue: 100, Fair: gate.Fairness{Queues: 64}}
+	cfg := gate.Config{Queue: 100, FairQueues: 64}
 	t.Run("a weight of three has three times as much", func(t *testing.T) {
 		got := served(t, cfg, map[uint64]int{1: 20, 2: 20}, map[uint64]int{1: 3}, nil, 8000)
 		if ratio := float64(got[1]) / float64(got[2]); ratio < 2.95 || ratio > 3.05 {
@@ -255,7 +255,7 @@ func TestWeightsAndUnits(t *testing.T) {
 }
 
 func TestNobodySavesUpWhileAway(t *testing.T) {
-	cfg := gate.Config{Queue: 99, Fair: gate.Fairness{Queues: 64}}
+	cfg := gate.Config{Queue: 99, FairQueues: 64}
 	s := play(t, 1, cfg).arrive("a", 1, "admit")
 	one, two := gate.Request{N: 1, Tenant: 1}, gate.Request{N: 1, Tenant: 2}
 	for range 20 {
@@ -286,7 +286,7 @@ func TestNobodySavesUpWhileAway(t *testing.T) {
 // one finds it.
 func TestHandIsWithoutDuplicates(t *testing.T) {
 	for seed := range uint64(20) {
-		cfg := gate.Config{Queue: 100, Fair: gate.Fairness{Queues: 6, Hand: 6, Seed: seed}}
+		cfg := gate.Config{Queue: 100, FairQueues: 6, FairHand: 6, FairSeed: seed}
 		got := served(t, cfg, map[uint64]int{1: 5, 2: 5, 3: 5, 4: 5, 5: 5, 6: 5}, nil, nil, 600)
 		for tenant, n := range got {
 			if n < 97 || n > 103 {
@@ -331,7 +331,7 @@ func TestPartitions(t *testing.T) {
 }
 
 func TestFairAndPrioritiesCompose(t *testing.T) {
-	cfg := gate.Config{Queue: 99, Fair: gate.Fairness{Queues: 64}}
+	cfg := gate.Config{Queue: 99, FairQueues: 64}
 	ask := func(tenant uint64, p weir.Priority) gate.Request {
 		return gate.Request{N: 1, Tenant: tenant, Priority: p}
 	}
@@ -347,19 +347,23 @@ func TestRulesChangeLive(t *testing.T) {
 	s := play(t, 3, gate.Config{Queue: 99}).arrive("a", 2, "admit").
 		ask("1a", one, "wait").ask("1b", one, "wait").ask("1c", one, "wait").ask("2", two, "wait").
 		answers() // 1a has the claim
-	s.g.Configure(gate.Config{Queue: 99, Fair: gate.Fairness{Queues: 64}})
+	s.g.Configure(gate.Config{Queue: 99, FairQueues: 64})
 	s.answers().leave(2, "1a").leave(2, "2").leave(2, "1b").cancel("1c", true).inflight(2)
 }
 
 func TestConfigValidate(t *testing.T) {
 	for want, cfg := range map[string]gate.Config{
-		"": {Queue: -1, MaxWait: -1, Aging: -1, Partitions: []float64{0.1, 0.2, 0.3, 0.4}},
-		`gate: Discipline = 9: must be one of ["fifo" "codel" "adaptive_lifo"]`: {Discipline: 9},
-		"codel: Target = -1ns: must be >= 0":                                    {CoDel: codel.Config{Target: -1}},
-		"gate: Fair.Queues = -1: must be between 0 and 4096":                    {Fair: gate.Fairness{Queues: -1}},
-		"gate: Fair.Hand = 17: must be between 0 and 16":                        {Fair: gate.Fairness{Hand: 17}},
-		"gate: Partitions[1] = -0.5: must be between 0 and 1":                   {Partitions: []float64{1, -0.5}},
-		"gate: Partitions = [0.6 0.6]: must be at most 1 together":              {Partitions: []float64{0.6, 0.6}},
+		"": {Queue: -1, MaxWait: -1, Partitions: []float64{0.1, 0.2, 0.3, 0.4}},
+		`Discipline = "lifo": must be one of ["fifo" "codel" "codel_2012" "adaptive_lifo"]`: {Discipline: "lifo"},
+		"Target = -1ns: must be >= 0":                               {Target: -1},
+		"Interval = -2s: must be >= 0":                              {Interval: -2 * time.Second},
+		"MinWait = -1ns: must be >= 0":                              {MinWait: -1},
+		"Aging = -1ns: must be >= 0":                                {Aging: -1},
+		"Depth = NaN: must be >= 0":                                 {Depth: math.NaN()},
+		"FairQueues = -1: must be between 0 and 4096":               {FairQueues: -1},
+		"FairHand = 17: must be between 0 and 16":                   {FairHand: 17},
+		"Partitions[1] = -0.5: must be between 0 and 1":             {Partitions: []float64{1, -0.5}},
+		"Partitions have shares of 1.2 together: must be at most 1": {Partitions: []float64{0.6, 0.6}},
 	} {
 		got := ""
 		if err := cfg.Validate(); err != nil {

@@ -17,42 +17,41 @@ func (a rank) over(b rank) bool {
 	return a.below && !b.below || a.below == b.below && a.level > b.level
 }
 
-// first returns the slot of the next waiter in the queues, 0 if they are empty.
-func (g *Gate[W]) first(now time.Duration) int {
+// first returns the next waiter in the queues, nil if they are empty.
+func (g *Gate[W]) first(now time.Duration) *waiter[W] {
 	if len(g.bands) == 1 && g.bands[0].len > 0 {
-		return g.front(&g.bands[0], now)
+		return g.front(g.bands[0], now)
 	}
-	var best *band
+	var best *band[W]
 	var bestAged, bestPlain rank
-	for i := range g.bands {
-		b := &g.bands[i]
+	for _, b := range g.bands {
 		if b.len == 0 {
 			continue
 		}
 		plain := rank{g.below(b.partition), int64(b.priority)}
 		aged := plain
 		if g.cfg.Aging > 0 {
-			aged.level += g.age(g.oldest(b), now)
+			aged.level += g.age(b.oldest(), now)
 		}
 		if best == nil || plain.over(bestPlain) {
 			bestPlain = plain
 		}
-		if best == nil || aged.over(bestAged) || aged == bestAged && g.seq(g.oldest(b)) < g.seq(g.oldest(best)) {
+		if best == nil || aged.over(bestAged) || aged == bestAged && b.oldest().seq < best.oldest().seq {
 			best, bestAged = b, aged
 		}
 	}
 	if best == nil {
-		return 0
+		return nil
 	}
 	if bestPlain.over(rank{g.below(best.partition), int64(best.priority)}) {
-		return g.oldest(best) // it is its age that puts it first
+		return best.oldest() // it is its age that puts it first
 	}
 	return g.front(best, now)
 }
 
 // front returns the next waiter in b.
-func (g *Gate[W]) front(b *band, now time.Duration) int {
-	q := g.fairest(b)
+func (g *Gate[W]) front(b *band[W], now time.Duration) *waiter[W] {
+	q := b.fairest()
 	if g.newestFirst(q, now) {
 		return q.tail
 	}
@@ -60,24 +59,20 @@ func (g *Gate[W]) front(b *band, now time.Duration) int {
 }
 
 // outranks reports whether one waiter goes before another of another band.
-func (g *Gate[W]) outranks(slot, other int, now time.Duration) bool {
-	if len(g.bands) == 1 {
-		return false
-	}
-	return g.rankOf(slot, now).over(g.rankOf(other, now))
+func (g *Gate[W]) outranks(w, other *waiter[W], now time.Duration) bool {
+	return len(g.bands) > 1 && g.rankOf(w, now).over(g.rankOf(other, now))
 }
 
-func (g *Gate[W]) rankOf(slot int, now time.Duration) rank {
-	r := g.slots.all[slot].req
-	return rank{g.below(r.Partition), int64(r.Priority) + g.age(slot, now)}
+func (g *Gate[W]) rankOf(w *waiter[W], now time.Duration) rank {
+	return rank{g.below(w.req.Partition), int64(w.req.Priority) + g.age(w, now)}
 }
 
 // age returns the levels that a waiter has risen.
-func (g *Gate[W]) age(slot int, now time.Duration) int64 {
+func (g *Gate[W]) age(w *waiter[W], now time.Duration) int64 {
 	if g.cfg.Aging <= 0 {
 		return 0
 	}
-	return int64((now - g.slots.all[slot].since) / g.cfg.Aging)
+	return int64((now - w.since) / g.cfg.Aging)
 }
 
 // partitionOf returns the number of a request's partition, 0 if it has none.
@@ -99,27 +94,25 @@ func (g *Gate[W]) guarantee(partition int) int {
 
 // below reports whether a partition has less in flight than it is guaranteed.
 func (g *Gate[W]) below(partition int) bool {
-	return partition > 0 && partition < len(g.used) && g.used[partition] < g.guarantee(partition)
+	n := g.guarantee(partition)
+	return n > 0 && g.used[partition] < n
 }
 
-// standingOf returns the rank of a request, or of a waiter, for a place in a full queue. A
-// partition counts as below its guarantee if its waiters and the request would fit into it,
-// or if they take no more than its share of the places.
-func (g *Gate[W]) standingOf(partition int, p weir.Priority, arrives bool, n int) rank {
+// standingOf returns the rank of the waiters of a partition and a priority for their places
+// in a full queue; with more units and places, if a request is to join them. A partition
+// counts as below its guarantee if all this fits into it, or takes no more than its share
+// of the places.
+func (g *Gate[W]) standingOf(partition int, p weir.Priority, units, places int) rank {
 	most := g.guarantee(partition)
 	if most == 0 {
 		return rank{false, int64(p)}
 	}
-	units, places := g.used[partition], 0
-	for i := range g.bands {
-		if b := &g.bands[i]; b.partition == partition {
+	units += g.used[partition]
+	for _, b := range g.bands {
+		if b.partition == partition {
 			units += b.units
 			places += b.len
 		}
-	}
-	if arrives {
-		units += n
-		places++
 	}
 	share := g.cfg.Partitions[partition-1] * float64(g.room())
 	return rank{units <= most || float64(places) <= share, int64(p)}
@@ -143,73 +136,63 @@ func (g *Gate[W]) room() int {
 }
 
 // taken reports whether all places in the queue are.
-func (g *Gate[W]) taken() bool {
-	return g.line.len >= g.cfg.Queue || g.cfg.Depth > 0 && g.line.len >= g.room()
-}
+func (g *Gate[W]) taken() bool { return g.line.len >= g.room() }
 
 // uniform reports whether r and all waiters have one rank and share one queue, so that no
 // waiter can be evicted for r.
 func (g *Gate[W]) uniform(r *Request) bool {
-	return len(g.bands) == 1 && g.claim == 0 && g.bands[0].priority == r.Priority && len(g.bands[0].queues) == 1 &&
+	return len(g.bands) == 1 && g.claim == nil && g.bands[0].priority == r.Priority && len(g.bands[0].queues) == 1 &&
 		len(g.cfg.Partitions) == 0
 }
 
-// victim returns the slot of the waiter to evict for an arrival when the queue is full, 0 if
-// there is none: the newest in the longest queue of the lowest rank, if that rank is below
-// the arrival's, or if the queue is fair and gets fairer by it.
-func (g *Gate[W]) victim(r *Request) int {
-	var low *band
+// victim returns the waiter to evict for an arrival when the queue is full, nil if there is
+// none: the newest in the longest queue of the lowest rank, if that rank is below the
+// arrival's, or if the queue is fair and gets fairer by it.
+func (g *Gate[W]) victim(r *Request) *waiter[W] {
+	var low *band[W]
 	var least rank
-	for i := range g.bands {
-		b := &g.bands[i]
+	for _, b := range g.bands {
 		if b.len == 0 {
 			continue
 		}
-		at := g.standingOf(b.partition, b.priority, false, 0)
-		if low == nil || least.over(at) || least == at && g.longest(b).len > g.longest(low).len {
+		at := g.standingOf(b.partition, b.priority, 0, 0)
+		if low == nil || least.over(at) || least == at && b.longest().len > low.longest().len {
 			low, least = b, at
 		}
 	}
-	mine := g.standingOf(g.partitionOf(r), r.Priority, true, r.N)
-	if g.claim != 0 {
-		c := &g.slots.all[g.claim].req
-		if at := g.standingOf(g.partitionOf(c), c.Priority, false, 0); mine.over(at) && (low == nil || least.over(at)) {
+	mine := g.standingOf(g.partitionOf(r), r.Priority, r.N, 1)
+	if g.claim != nil {
+		c := &g.claim.req
+		if at := g.standingOf(g.partitionOf(c), c.Priority, 0, 0); mine.over(at) && (low == nil || least.over(at)) {
 			return g.claim
 		}
 	}
 	switch {
 	case low == nil:
-		return 0
-	case mine.over(least):
-		return g.longest(low).tail
-	case mine == least && len(low.queues) > 1 && g.lengthFor(r)+1 < g.longest(low).len:
-		return g.longest(low).tail
+		return nil
+	case mine.over(least), mine == least && len(low.queues) > 1 && g.lengthFor(r)+1 < low.longest().len:
+		return low.longest().tail
 	}
-	return 0
+	return nil
 }
 
 // lengthFor returns how many wait in the queue that a request would join.
 func (g *Gate[W]) lengthFor(r *Request) int {
-	for i := range g.bands {
-		if b := &g.bands[i]; b.priority == r.Priority && b.partition == g.partitionOf(r) {
-			return b.queues[g.deal(b, r.Tenant)].len
-		}
+	b := g.findBand(r)
+	if b == nil {
+		return 0
 	}
-	return 0
+	return b.queues[g.deal(b, r.Tenant)].len
 }
 
 // evict takes a waiter's place. Next will tell it.
-func (g *Gate[W]) evict(slot int) {
-	if slot == 0 {
-		return
-	}
-	w := &g.slots.all[slot]
+func (g *Gate[W]) evict(w *waiter[W]) {
 	if w.place == claims {
-		g.claim = 0
+		g.claim = nil
 	} else {
-		g.dequeue(slot)
+		g.dequeue(w)
 	}
-	g.slots.remove(&g.line, byArrival, slot)
+	g.line.remove(byArrival, w)
 	w.place = evicted
-	g.slots.insert(&g.gone, byPlace, slot, g.gone.tail)
+	g.gone.insert(byPlace, w, g.gone.tail)
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/internal/codel"
 	"github.com/weir-go/weir/internal/gate"
 	"github.com/weir-go/weir/limit"
 )
@@ -23,7 +22,7 @@ func FuzzRules(f *testing.F) {
 		f.Add(events, rng.Uint64())
 	}
 	f.Fuzz(func(t *testing.T, events []byte, rules uint64) {
-		c := crowd{t: t, waiting: map[int]guest{}, tickets: map[int]gate.Ticket{}}
+		c := crowd{t: t, waiting: map[int]guest{}, tickets: map[int]gate.Ticket[int]{}}
 		c.configure(rules)
 		c.g = gate.New[int](limit.Fixed(c.limit), c.cfg)
 		for i := 0; i+1 < len(events); i += 2 {
@@ -50,7 +49,7 @@ type crowd struct {
 	now     time.Duration
 	arrived int
 	waiting map[int]guest
-	tickets map[int]gate.Ticket
+	tickets map[int]gate.Ticket[int]
 	inside  []guest // since is when it was let in
 }
 
@@ -59,10 +58,10 @@ func (c *crowd) configure(rules uint64) {
 	c.limit = 1 + pick(12)
 	c.units = []int{1, 1, 3, 12}[pick(4)]
 	c.cfg = gate.Config{
-		Queue: pick(20), MaxWait: seconds(pick(3) * 15), Discipline: gate.Discipline(pick(3)),
-		CoDel: codel.Config{Target: seconds(1), Interval: seconds(1 + pick(10))},
-		Aging: seconds(pick(2) * 7),
-		Fair:  gate.Fairness{Queues: []int{0, 3, 16}[pick(3)], Seed: rules},
+		Queue: pick(20), MaxWait: seconds(pick(3) * 15), Discipline: []gate.Discipline{"", gate.FIFO, gate.CoDel}[pick(3)],
+		Target: seconds(1), Interval: seconds(1 + pick(10)),
+		Aging:      seconds(pick(2) * 7),
+		FairQueues: []int{0, 3, 16}[pick(3)], FairSeed: rules,
 	}
 	c.cfg.Depth, c.cfg.MinWait = float64(pick(3))/2, seconds(pick(2)*5)
 	if pick(2) == 0 {
@@ -183,7 +182,7 @@ func (c *crowd) judge(in guest, why weir.Reason) {
 // ordered reports whether equals go in order: newest first is not, nor are
 // tenants that have to share queues.
 func (c *crowd) ordered() bool {
-	return c.cfg.Discipline != gate.AdaptiveLIFO && c.cfg.Fair.Queues != 3
+	return c.cfg.Discipline != gate.AdaptiveLIFO && c.cfg.FairQueues != 3
 }
 
 func (c *crowd) check() {

@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weir-go/weir/internal/codel"
 	"github.com/weir-go/weir/internal/gate"
 	"github.com/weir-go/weir/limit"
 )
@@ -12,7 +11,7 @@ import (
 // asByDefault are inflight's rules.
 var asByDefault = gate.Config{
 	Queue: 1000, MaxWait: 500 * time.Millisecond, Discipline: gate.AdaptiveLIFO,
-	CoDel: codel.Config{Target: 50 * time.Millisecond, Interval: time.Second},
+	Target: 50 * time.Millisecond, Interval: time.Second,
 }
 
 // A service works on up to its limit at once, and takes 50 ms for each.
@@ -25,7 +24,7 @@ type service struct {
 	patience time.Duration // of the clients in the queue; 0: endless
 	waiters  []struct {
 		at     time.Duration
-		ticket gate.Ticket
+		ticket gate.Ticket[int]
 	}
 	arrived, served, refused int
 	prompt                   int           // served after less than 60 ms in the queue
@@ -86,7 +85,7 @@ func (s *service) arrive(n int) {
 			}
 			s.waiters = append(s.waiters, struct {
 				at     time.Duration
-				ticket gate.Ticket
+				ticket gate.Ticket[int]
 			}{s.now, t})
 			s.answer()
 		}

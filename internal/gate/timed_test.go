@@ -83,7 +83,7 @@ func TestALoweredLimitRefusesNobody(t *testing.T) {
 			{"a queue since the limit is lowered", 0, 790 * ms, 900 * ms},
 			{"a queue since before", 60 * ms, 100 * ms, 200 * ms},
 		} {
-			t.Run(d.String()+", "+tt.rule, func(t *testing.T) {
+			t.Run(string(d)+", "+tt.rule, func(t *testing.T) {
 				g := gate.New[int](&dip{n: 2, from: tt.lowered, until: tt.lowered + 400*ms}, gate.Config{Queue: 100, Discipline: d})
 				for range 2 {
 					g.Enter(gate.Request{N: 1})
@@ -110,7 +110,7 @@ func TestALoweredLimitRefusesNobody(t *testing.T) {
 func TestSetAlgorithmInADrain(t *testing.T) {
 	const ms = time.Millisecond
 	for _, d := range []gate.Discipline{gate.CoDel, gate.AdaptiveLIFO} {
-		t.Run(d.String(), func(t *testing.T) {
+		t.Run(string(d), func(t *testing.T) {
 			g := gate.New[int](&dip{n: 2, until: 400 * ms}, gate.Config{Queue: 100, Discipline: d})
 			g.Next(0)
 			g.SetAlgorithm(limit.Fixed(2)) // in the middle of a drain

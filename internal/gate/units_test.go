@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/internal/codel"
 	"github.com/weir-go/weir/internal/gate"
 	"github.com/weir-go/weir/limit"
 )
@@ -124,7 +123,7 @@ func TestTooLateIsNotMisled(t *testing.T) {
 			arrive("a", 1, "admit").arrive("b", 1, "wait").ask("c", inTime, "wait")
 	})
 	t.Run("by those whom it overtakes, where the newest goes first", func(t *testing.T) {
-		s := learnt(t, gate.Config{Queue: 19, Discipline: gate.AdaptiveLIFO, CoDel: codel.Config{Target: 9 * time.Second, Interval: 10 * time.Second}}).
+		s := learnt(t, gate.Config{Queue: 19, Discipline: gate.AdaptiveLIFO, Target: 9 * time.Second, Interval: 10 * time.Second}).
 			at(5000).arrive("a", 1, "admit").arrive("old", 1, "wait").at(5009)
 		for range 9 {
 			s.arrive("b", 1, "wait")

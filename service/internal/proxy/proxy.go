@@ -238,7 +238,7 @@ func (p *Proxy) Stats() Stats {
 func (p *Proxy) limitChanged(e inflight.Event) {
 	p.metrics.limitChanges.WithLabelValues(e.Cause.String()).Inc()
 	p.log.Debug("limit changed", "was", e.Was, "limit", e.Limit, "cause", e.Cause.String(),
-		"inflight", e.Inflight, "waiting", e.Waiting, "evidence", e.Evidence)
+		"inflight", e.State.Inflight, "waiting", e.Waiting, "evidence", e.Evidence)
 	if p.cfg.Trace != nil {
 		p.cfg.Trace(e)
 	}

@@ -30,7 +30,7 @@ type job struct {
 	deadline      time.Duration // when the caller leaves
 	arrived       time.Duration
 	share         share
-	ticket        gate.Ticket
+	ticket        gate.Ticket[*job]
 	pass          Pass // of a layer's other, while it waits and while it is held
 	admitted      time.Duration
 	inflight      int

@@ -5,7 +5,6 @@ import (
 
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/internal/adaptive"
-	"github.com/weir-go/weir/internal/codel"
 	"github.com/weir-go/weir/internal/gate"
 	"github.com/weir-go/weir/service/internal/lab/dist"
 )
@@ -105,19 +104,11 @@ type Guard struct {
 	Other func() Limiter `yaml:"-"`
 }
 
-func (g *Guard) discipline() (d gate.Discipline, err error) {
-	if g.Discipline != "" {
-		err = d.UnmarshalText([]byte(g.Discipline))
-	}
-	return d, err
-}
-
 func (g *Guard) config() gate.Config {
-	discipline, _ := g.discipline()
 	return gate.Config{
-		Queue: g.Queue, Depth: g.Depth, MinWait: g.Brief, MaxWait: g.MaxWait, Discipline: discipline,
-		CoDel: codel.Config{Target: g.Target, Interval: g.Interval},
-		Fair:  gate.Fairness{Queues: g.FairQueues, Hand: g.FairHand}, Aging: g.Aging, Partitions: g.Partitions,
+		Queue: g.Queue, Depth: g.Depth, MinWait: g.Brief, MaxWait: g.MaxWait,
+		Discipline: gate.Discipline(g.Discipline), Target: g.Target, Interval: g.Interval,
+		FairQueues: g.FairQueues, FairHand: g.FairHand, Aging: g.Aging, Partitions: g.Partitions,
 	}
 }
 

@@ -172,12 +172,12 @@ func TestPauseCapacity(t *testing.T) {
 // share, under each discipline: only requests of the tenant that fills the queue leave it.
 func TestFairShareUnderDefaults(t *testing.T) {
 	for _, d := range []gate.Discipline{gate.FIFO, gate.CoDel, gate.AdaptiveLIFO} {
-		t.Run(d.String(), func(t *testing.T) {
+		t.Run(string(d), func(t *testing.T) {
 			r := run(t, sim.Scenario{
 				Name: "tenants", Duration: time.Minute, Warmup: 5 * time.Second, Seed: 1,
 				Layers: []sim.Layer{{Name: "service", Workers: 10, ServiceTime: dist.ServiceTime{Mean: 50 * time.Millisecond, Distribution: "exponential"},
 					Guard: &sim.Guard{Limit: sim.Limit{Name: "fixed", N: 10}, Queue: 1000, MaxWait: 500 * time.Millisecond,
-						Discipline: inflight.Discipline(d.String()), Target: 50 * time.Millisecond, Interval: time.Second, FairQueues: 256}}},
+						Discipline: inflight.Discipline(d), Target: 50 * time.Millisecond, Interval: time.Second, FairQueues: 256}}},
 				Clients: []sim.Client{{Name: "light", Rate: "150", Tenants: 3}, {Name: "heavy", Rate: "5000"}},
 			})
 			for _, tenant := range r.Tenants {

@@ -209,9 +209,10 @@ func (g *Guard) check(c *checker, at string, used map[string]bool) {
 	default:
 		_, err := g.Limit.algorithm()
 		c.checkError(err, at+".limit", g.Limit.Name)
-		_, err = g.discipline()
-		c.checkError(err, at+".discipline", g.Discipline)
-		c.checkError(g.config().Validate(), at, "a rule of its queue")
+		rules := g.config()
+		c.checkError(rules.Discipline.Validate(), at+".discipline", g.Discipline)
+		err = rules.Validate()
+		c.check(err == nil, at, "a rule of its queue", "%v", err)
 	}
 }
 

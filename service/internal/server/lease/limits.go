@@ -149,7 +149,7 @@ func (l *Limits) dropLocked(b *bucket) {
 // first, or from its default if first is 0.
 func algorithm(c *config.Concurrency, first int) limit.Algorithm {
 	if c.Limit != config.Auto {
-		return limit.Fixed(c.Limit)
+		return limit.Fixed(int(c.Limit))
 	}
 	if first > 0 {
 		first = min(max(first, c.Min), maxLimit(c))
