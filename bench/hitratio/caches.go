@@ -84,69 +84,64 @@ func (c *lru) get(key uint64) bool {
 // queue of 10 %, a ghost queue as long as the main one, counters up to 3.
 type s3fifo struct {
 	size, smallSize    int
-	byKey              map[uint64]*list.Element // values are *s3entry
-	small, main, ghost list.List                // the back is evicted first
+	byKey              map[uint64]*s3entry
+	small, main, ghost list.List // the back is evicted first
 	ghosts             map[uint64]*list.Element
 }
 
 type s3entry struct {
 	key  uint64
 	freq int
-	main bool
 }
 
 func newS3FIFO(size int) cache {
 	return &s3fifo{size: size, smallSize: max(size/10, 1),
-		byKey: map[uint64]*list.Element{}, ghosts: map[uint64]*list.Element{}}
+		byKey: map[uint64]*s3entry{}, ghosts: map[uint64]*list.Element{}}
 }
 
 func (c *s3fifo) get(key uint64) bool {
 	if e := c.byKey[key]; e != nil {
-		s := e.Value.(*s3entry)
-		s.freq = min(s.freq+1, 3)
+		e.freq = min(e.freq+1, 3)
 		return true
 	}
 	for len(c.byKey) >= c.size {
 		c.evict()
 	}
-	s := &s3entry{key: key}
+	e := &s3entry{key: key}
+	c.byKey[key] = e
 	if g := c.ghosts[key]; g != nil {
 		c.ghost.Remove(g)
 		delete(c.ghosts, key)
-		s.main = true
-		c.byKey[key] = c.main.PushFront(s)
+		c.main.PushFront(e)
 	} else {
-		c.byKey[key] = c.small.PushFront(s)
+		c.small.PushFront(e)
 	}
 	return false
 }
 
 func (c *s3fifo) evict() {
-	if c.small.Len() >= c.smallSize || c.main.Len() == 0 {
-		for c.small.Len() > 0 {
-			s := c.small.Remove(c.small.Back()).(*s3entry)
-			if s.freq > 1 {
-				s.freq, s.main = 0, true
-				c.byKey[s.key] = c.main.PushFront(s)
-				continue
-			}
-			delete(c.byKey, s.key)
-			c.ghosts[s.key] = c.ghost.PushFront(s.key)
-			if c.ghost.Len() > c.size-c.smallSize {
-				delete(c.ghosts, c.ghost.Remove(c.ghost.Back()).(uint64))
-			}
-			return
+	if c.small.Len() < c.smallSize && c.main.Len() > 0 {
+		e := c.main.Remove(c.main.Back()).(*s3entry)
+		for ; e.freq > 0; e = c.main.Remove(c.main.Back()).(*s3entry) {
+			e.freq--
+			c.main.PushFront(e)
 		}
+		delete(c.byKey, e.key)
 		return
 	}
-	for c.main.Len() > 0 {
-		s := c.main.Remove(c.main.Back()).(*s3entry)
-		if s.freq == 0 {
-			delete(c.byKey, s.key)
-			return
+	for c.small.Len() > 0 {
+		e := c.small.Remove(c.small.Back()).(*s3entry)
+		if e.freq > 1 {
+			e.freq = 0
+			c.main.PushFront(e)
+			continue
 		}
-		s.freq--
-		c.byKey[s.key] = c.main.PushFront(s)
+		delete(c.byKey, e.key)
+		c.ghosts[e.key] = c.ghost.PushFront(e.key)
+		if c.ghost.Len() > c.size-c.smallSize {
+			delete(c.ghosts, c.ghost.Remove(c.ghost.Back()).(uint64))
+		}
+		return
 	}
 }
 
@@ -170,21 +165,18 @@ func (c *sieve) get(key uint64) bool {
 		e.Value.(*sieveEntry).visited = true
 		return true
 	}
-	if len(c.byKey) >= c.size {
-		for {
-			if c.hand == nil {
-				c.hand = c.queue.Back()
-			}
-			e := c.hand
-			c.hand = e.Prev()
-			s := e.Value.(*sieveEntry)
-			if !s.visited {
-				c.queue.Remove(e)
-				delete(c.byKey, s.key)
-				break
-			}
-			s.visited = false
+	for len(c.byKey) >= c.size {
+		if c.hand == nil {
+			c.hand = c.queue.Back()
 		}
+		e := c.hand
+		c.hand = e.Prev()
+		s := e.Value.(*sieveEntry)
+		if !s.visited {
+			c.queue.Remove(e)
+			delete(c.byKey, s.key)
+		}
+		s.visited = false
 	}
 	c.byKey[key] = c.queue.PushFront(&sieveEntry{key: key})
 	return false

@@ -160,40 +160,16 @@ func burstTrace(again, gap float64) func(int, *rand.Rand) []uint64 {
 // as many other keys were asked for since as a log-uniform draw says.
 func stackTrace(fresh float64, deepest int) func(int, *rand.Rand) []uint64 {
 	return func(n int, rng *rand.Rand) []uint64 {
-		// A Fenwick tree over instants; an instant counts if its key was not
-		// asked for after it.
-		size := 1
-		for size < n+1 {
-			size *= 2
-		}
-		tree, at := make([]int32, size+1), make([]uint64, size+1)
-		add := func(i int, d int32) {
-			for ; i <= size; i += i & -i {
-				tree[i] += d
-			}
-		}
-		i, live, newest := 0, 0, uint64(0)
+		var stack []uint64 // the key that was asked for last is at the end
 		return fill(n, func() uint64 {
-			i++
-			depth := int(math.Pow(float64(deepest), rng.Float64())) // 1 is the last asked
-			var key uint64
-			if rng.Float64() < fresh || depth > live {
-				newest++
-				live++
-				key = newest
-			} else {
-				rank, pos := int32(live-depth+1), 0
-				for step := size; step > 0; step /= 2 {
-					if pos+step <= size && tree[pos+step] < rank {
-						pos += step
-						rank -= tree[pos]
-					}
-				}
-				key = at[pos+1]
-				add(pos+1, -1)
+			depth := int(math.Pow(float64(deepest), rng.Float64())) // 1 is the end
+			key := uint64(len(stack) + 1)
+			if rng.Float64() >= fresh && depth <= len(stack) {
+				i := len(stack) - depth
+				key = stack[i]
+				stack = slices.Delete(stack, i, i+1)
 			}
-			at[i] = key
-			add(i, 1)
+			stack = append(stack, key)
 			return key
 		})
 	}
