@@ -42,10 +42,7 @@ type Settings struct {
 
 // Settings returns the settings in force.
 func (o *Origin) Settings() Settings {
-	o.mu.Lock()
-	c := o.cfg
-	o.mu.Unlock()
-	s := o.Stats()
+	c, s := o.config(), o.Stats()
 	return Settings{
 		Workers: c.Workers, ServiceTime: settings.Duration(c.ServiceTime.Mean),
 		Distribution: c.ServiceTime.Name(), CV: c.ServiceTime.Spread(), Queue: c.Queue,
@@ -54,37 +51,36 @@ func (o *Origin) Settings() Settings {
 	}
 }
 
+func (o *Origin) config() Config {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.cfg
+}
+
 // Set applies a change. If it is not valid, Set returns a *FieldError and changes
 // nothing.
 func (o *Origin) Set(c Change) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	to := o.cfg
-	set(&to.Workers, c.Workers)
-	set(&to.Queue, c.Queue)
-	set(&to.FailureRate, c.FailureRate)
-	set(&to.CancelAbandoned, c.CancelAbandoned)
-	set(&to.ServiceTime.Distribution, c.Distribution)
-	if c.Distribution != nil && !to.ServiceTime.Spreads() {
-		to.ServiceTime.CV = 0
+	to.Workers = settings.Or(c.Workers, to.Workers)
+	to.Queue = settings.Or(c.Queue, to.Queue)
+	to.FailureRate = settings.Or(c.FailureRate, to.FailureRate)
+	to.CancelAbandoned = settings.Or(c.CancelAbandoned, to.CancelAbandoned)
+	st := &to.ServiceTime
+	st.Mean = time.Duration(settings.Or(c.ServiceTime, settings.Duration(st.Mean)))
+	st.Distribution = settings.Or(c.Distribution, st.Distribution)
+	if c.Distribution != nil && !st.Spreads() {
+		st.CV = 0
 	}
-	set(&to.ServiceTime.CV, c.CV)
-	if c.ServiceTime != nil {
-		to.ServiceTime.Mean = time.Duration(*c.ServiceTime)
-	}
+	st.CV = settings.Or(c.CV, st.CV)
 	if err := to.Validate(); err != nil {
 		return err
 	}
 	o.cfg = to
-	o.workers.SetQueue(orNone(to.Queue), -1)
+	o.workers.SetQueue(settings.OrNone(to.Queue), -1)
 	o.workers.SetAlgorithm(limit.Fixed(to.Workers))
 	return nil
-}
-
-func set[T any](field, value *T) {
-	if value != nil {
-		*field = *value
-	}
 }
 
 func (o *Origin) routes() *http.ServeMux {

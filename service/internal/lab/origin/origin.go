@@ -4,7 +4,9 @@
 package origin
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"strings"
@@ -13,6 +15,8 @@ import (
 
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/limit"
+	"github.com/weir-go/weir/service/internal/lab/dist"
+	"github.com/weir-go/weir/service/internal/settings"
 )
 
 // Config sets up an Origin.
@@ -48,8 +52,17 @@ func (c Config) Validate() error {
 	case !(c.FailureRate >= 0 && c.FailureRate <= 1):
 		return &FieldError{"failure_rate", c.FailureRate, "must be in [0, 1]"}
 	}
-	return validateServiceTime(c.ServiceTime)
+	if e, wrong := errors.AsType[*dist.FieldError](c.ServiceTime.Validate()); wrong {
+		if e.Field == "mean" {
+			e.Field = "service_time"
+		}
+		return &FieldError{e.Field, e.Value, e.Rule}
+	}
+	return nil
 }
+
+// ServiceTime is a distribution of service times.
+type ServiceTime = dist.ServiceTime
 
 // A FieldError reports a setting that is out of range.
 type FieldError struct {
@@ -94,27 +107,19 @@ func New(cfg Config) (*Origin, error) {
 		return nil, err
 	}
 	workers, err := inflight.New(inflight.Config{
-		Algorithm: limit.Fixed(cfg.Workers), Queue: orNone(cfg.Queue), MaxWait: -1,
+		Algorithm: limit.Fixed(cfg.Workers), Queue: settings.OrNone(cfg.Queue), MaxWait: -1,
 		Discipline: inflight.FIFO, // like most services: first come, first served, however long the queue
 	})
 	if err != nil {
 		return nil, err
 	}
 	o := &Origin{
-		epoch: time.Now(), workers: workers, metrics: newMetrics(), observe: cfg.Observe,
+		epoch: time.Now(), workers: workers, observe: cfg.Observe,
 		cfg: cfg, rng: rand.New(rand.NewPCG(cfg.Seed, 0)), ended: map[int]uint64{},
 	}
-	o.metrics.watch(o)
+	o.metrics = newMetrics(o)
 	o.admin = o.routes()
 	return o, nil
-}
-
-// orNone turns zero, which means no queue, into -1 for package inflight.
-func orNone(queue int) int {
-	if queue == 0 {
-		return -1
-	}
-	return queue
 }
 
 // ServeHTTP serves /-/set, /-/health, /metrics, and work on every other path.
@@ -128,18 +133,16 @@ func (o *Origin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	o.serveWork(w, r)
 }
 
-// Stats is the state of the origin and its counts since New. Every request that has
-// ended is in exactly one of Completed, Failed, Refused, Stopped and Invalid.
+// Stats is the state of the origin and its counts since New.
 type Stats struct {
 	Workers  int
 	Inflight int // requests in progress; more than Workers for a while after Workers was lowered
 	Waiting  int // requests that wait for a worker
 
-	Completed uint64 // 200: the work was done
-	Failed    uint64 // 500: the work was done, and failed
-	Refused   uint64 // 503: no worker was free, and no room in the queue
-	Stopped   uint64 // 499: given up because the client had left
-	Invalid   uint64 // 400, 413: the body broke off, or was too long; no work
+	// Ended are the requests that have ended, by status: 200 after the work; 500 after
+	// the work, which failed; 503 without a worker and room in the queue; 499 if the
+	// client had left; 400 and 413 for a body that broke off or was too long.
+	Ended     map[int]uint64
 	Abandoned uint64 // requests of any status that the client left before the end
 }
 
@@ -149,17 +152,6 @@ func (o *Origin) Stats() Stats {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return Stats{
-		Workers: s.Limit, Inflight: s.Inflight, Waiting: s.Waiting,
-		Completed: o.ended[http.StatusOK], Failed: o.ended[http.StatusInternalServerError],
-		Refused: o.ended[http.StatusServiceUnavailable], Stopped: o.ended[statusClientGone],
-		Invalid:   o.ended[http.StatusBadRequest] + o.ended[http.StatusRequestEntityTooLarge],
-		Abandoned: o.abandoned,
+		Workers: s.Limit, Inflight: s.Inflight, Waiting: s.Waiting, Ended: maps.Clone(o.ended), Abandoned: o.abandoned,
 	}
-}
-
-// count returns the number of requests that have ended with a status.
-func (o *Origin) count(status int) uint64 {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.ended[status]
 }

@@ -58,7 +58,7 @@ func receive(w http.ResponseWriter, r *http.Request) (status int) {
 
 // work waits for a worker, works, and returns the status.
 func (o *Origin) work(client context.Context) int {
-	permit, err := o.workers.Acquire(o.patience(client), 1)
+	permit, err := o.workers.Acquire(o.config().patience(client), 1)
 	if err != nil {
 		if errors.Is(err, weir.ErrRejected) {
 			return http.StatusServiceUnavailable
@@ -80,15 +80,9 @@ func (o *Origin) work(client context.Context) int {
 	return http.StatusOK
 }
 
-// patience returns the context of a request that begins to wait.
-func (o *Origin) patience(client context.Context) context.Context {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.patienceLocked(client)
-}
-
-func (o *Origin) patienceLocked(client context.Context) context.Context {
-	if o.cfg.CancelAbandoned {
+// patience returns the context of work for a client.
+func (c Config) patience(client context.Context) context.Context {
+	if c.CancelAbandoned {
 		return client
 	}
 	return context.WithoutCancel(client)
@@ -100,7 +94,7 @@ func (o *Origin) job(client context.Context) (ctx context.Context, d time.Durati
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	d = o.cfg.ServiceTime.Draw(o.rng)
-	return o.patienceLocked(client), d, o.rng.Float64() < o.cfg.FailureRate
+	return o.cfg.patience(client), d, o.rng.Float64() < o.cfg.FailureRate
 }
 
 // end counts a request and tells the observer.

@@ -68,7 +68,7 @@ func TestQueueIsBounded(t *testing.T) {
 			if first := s.ended()[0]; first != (origin.Done{Start: second, End: second, Status: 503}) {
 				t.Errorf("queue of %d: first to end: %+v: want the refusal, at once", queue, first)
 			}
-			if st := s.Stats(); st.Refused != 1 || st.Completed != uint64(2+queue) || st.Inflight+st.Waiting != 0 {
+			if st := s.Stats(); st.Ended[503] != 1 || st.Ended[200] != uint64(2+queue) || st.Inflight+st.Waiting != 0 {
 				t.Errorf("queue of %d: %+v", queue, st)
 			}
 		})
@@ -107,7 +107,7 @@ func TestAbandonedWorkGoesOn(t *testing.T) {
 			origin.Done{End: 8 * second, Status: 200, Abandoned: true},
 			origin.Done{End: 12 * second, Status: 200},
 		)
-		if st := s.Stats(); st.Completed != 3 || st.Abandoned != 2 || st.Stopped != 0 {
+		if st := s.Stats(); st.Ended[200] != 3 || st.Abandoned != 2 || st.Ended[499] != 0 {
 			t.Errorf("%+v", st)
 		}
 	})
@@ -130,7 +130,7 @@ func TestAbandonedWorkStops(t *testing.T) {
 			origin.Done{End: 2 * second, Status: 499, Abandoned: true}, // from the worker, which is free then
 			origin.Done{End: 6 * second, Status: 200},
 		)
-		if st := s.Stats(); st.Completed != 1 || st.Abandoned != 2 || st.Stopped != 2 || working.Code != 499 {
+		if st := s.Stats(); st.Ended[200] != 1 || st.Abandoned != 2 || st.Ended[499] != 2 || working.Code != 499 {
 			t.Errorf("%+v, %d", st, working.Code)
 		}
 	})
@@ -141,7 +141,7 @@ func TestFailuresComeAfterTheWork(t *testing.T) {
 	play(t, cfg, func(t *testing.T, s *scene) {
 		s.arriveTimes(t, 2)
 		s.wantDone(t, origin.Done{End: 2 * second, Status: 500}, origin.Done{End: 4 * second, Status: 500})
-		if st := s.Stats(); st.Failed != 2 || st.Completed != 0 {
+		if st := s.Stats(); st.Ended[500] != 2 || st.Ended[200] != 0 {
 			t.Errorf("%+v", st)
 		}
 	})
@@ -154,9 +154,9 @@ func TestFailureRate(t *testing.T) {
 			s.arriveTimes(t, n)
 			st := s.Stats()
 			// Five standard deviations of a binomial share: none at 0 and 1.
-			off, most := math.Abs(float64(st.Failed)/n-rate), 5*math.Sqrt(rate*(1-rate)/n)
-			if off > most || st.Completed+st.Failed != n {
-				t.Errorf("%d of %d failed: want %v ± %v", st.Failed, n, rate, most)
+			off, most := math.Abs(float64(st.Ended[500])/n-rate), 5*math.Sqrt(rate*(1-rate)/n)
+			if off > most || st.Ended[200]+st.Ended[500] != n {
+				t.Errorf("%d of %d failed: want %v ± %v", st.Ended[500], n, rate, most)
 			}
 		})
 	}
@@ -191,7 +191,7 @@ func TestBodyIsBounded(t *testing.T) {
 				t.Errorf("a body of %d bytes: %d: want %d", tt.size, rec.Code, tt.want)
 			}
 		}
-		if st := s.Stats(); st.Invalid != 1 || st.Completed != 2 {
+		if st := s.Stats(); st.Ended[413] != 1 || st.Ended[200] != 2 {
 			t.Errorf("%+v", st)
 		}
 	})
