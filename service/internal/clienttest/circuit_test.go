@@ -13,6 +13,7 @@ import (
 	"github.com/weir-go/weir/client"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/httpapi"
+	"github.com/weir-go/weir/service/internal/server/token"
 )
 
 // A server that is away costs callers nothing, and is asked by one probe at a
@@ -103,7 +104,7 @@ func TestWhatAnybodySaysIsNoSignOfLife(t *testing.T) {
 func TestAServerIsBack(t *testing.T) {
 	unmatched := rules()
 	unmatched.Unmatched = "deny"
-	forbid := func(*http.Request, httpapi.Action, string) error { return errors.New("not one of your keys") }
+	forbid := func(*http.Request, token.Action, string) error { return errors.New("not one of your keys") }
 	for _, tt := range []struct {
 		rule  string
 		rules *config.Rules

@@ -20,6 +20,7 @@ import (
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/httpapi"
+	"github.com/weir-go/weir/service/internal/server/token"
 )
 
 // A site is weir serve in the bubble of a test, behind a network of pipes.
@@ -64,7 +65,7 @@ func newSite(t *testing.T, of ...config.Rule) *site {
 // forbid makes the API refuse keys, as if a token did not allow them.
 func (s *site) forbid(bad func(key string) bool) {
 	s.t.Helper()
-	s.configure(httpapi.Config{Authorize: func(_ *http.Request, _ httpapi.Action, key string) error {
+	s.configure(httpapi.Config{Authorize: func(_ *http.Request, _ token.Action, key string) error {
 		if bad(key) {
 			return errors.New("not one of your keys")
 		}

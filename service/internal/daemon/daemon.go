@@ -7,7 +7,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -93,7 +92,7 @@ func New(cfg Config) (*Daemon, error) {
 	d.tls.Store(first.tls)
 	d.reloads.status = adminapi.ConfigStatus{Path: cfg.source(), Success: time.Now()}
 	if cfg.Tokens != "" {
-		cfg.API.Authorize = d.authorize
+		cfg.API.Authorize = d.guard.Authorize
 	}
 	d.api, err = httpapi.New(d.server, cfg.API)
 	return d, err
@@ -237,19 +236,6 @@ func (d *Daemon) serve(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	return errors.Join(d.drain(), d.save())
-}
-
-func (d *Daemon) authorize(r *http.Request, a httpapi.Action, key string) error {
-	err := d.guard.Authorize(r, tokenActions[a], key)
-	if err == token.ErrUnknown {
-		return fmt.Errorf("%w: %w", httpapi.ErrUnauthorized, err)
-	}
-	return err
-}
-
-// tokenActions maps the actions of the API to those of token files.
-var tokenActions = map[httpapi.Action]token.Action{
-	httpapi.Rate: token.Decide, httpapi.Lease: token.Lease, httpapi.Debug: token.Debug,
 }
 
 // source names the origin of the rules.

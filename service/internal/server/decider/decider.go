@@ -84,7 +84,12 @@ const GrantLife = time.Hour
 // IsKey reports whether a text is a valid key: not empty, UTF-8, and without
 // control characters.
 func IsKey(text string) bool {
-	return text != "" && utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
+	for i := range len(text) {
+		if c := text[i]; c < ' ' || c > '~' {
+			return utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
+		}
+	}
+	return text != ""
 }
 
 // A Request asks for tokens of a key.

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -9,11 +10,9 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/problem"
+	"github.com/weir-go/weir/service/internal/server/decider"
+	"github.com/weir-go/weir/service/internal/server/token"
 )
-
-// ErrUnauthorized is the error of Config.Authorize for a client without valid
-// credentials.
-var ErrUnauthorized = errors.New("unauthorized")
 
 // A fault is an error answer.
 type fault struct {
@@ -33,35 +32,58 @@ type fault struct {
 
 // Constant faults.
 var (
-	emptyKey   = &fault{status: http.StatusBadRequest, text: "the key is empty"}
-	longKey    = &fault{status: http.StatusBadRequest, text: "the key is too long"}
-	oddKey     = &fault{status: http.StatusBadRequest, text: "the key must be UTF-8 without control characters"}
-	manyParams = &fault{status: http.StatusBadRequest, text: "the query has more than " + strconv.Itoa(maxParams) + " parameters"}
-	badEscape  = &fault{status: http.StatusBadRequest, text: "the query has an invalid escape"}
-	noGrant    = &fault{status: http.StatusNotFound, text: "no such grant of this key: it was settled or is too old"}
-	noLease    = &fault{status: http.StatusNotFound, text: "no such lease of this key: it was returned or has expired"}
-	noLeasing  = &fault{status: http.StatusNotFound, text: "no rule with a concurrency matches this key"}
+	emptyKey    = bad("the key is empty")
+	longKey     = bad("the key is too long")
+	oddKey      = bad("the key must be UTF-8 without control characters")
+	manyParams  = bad("the query has more than %d parameters", maxParams)
+	badEscape   = bad("the query has an invalid escape")
+	brokenBody  = bad("the body is incomplete")
+	unknownPath = &fault{status: http.StatusNotFound, text: "unknown path; write a slash in a key as %2F"}
+	noGrant     = &fault{status: http.StatusNotFound, text: decider.ErrNoGrant.Error()}
+	noLease     = &fault{status: http.StatusNotFound, text: decider.ErrNoLease.Error()}
+	noLeasing   = &fault{status: http.StatusNotFound, text: decider.ErrNoLeasing.Error()}
 	// unavailable is the answer to an error of the Decider.
 	unavailable = &fault{status: http.StatusServiceUnavailable, text: "no decision is available; try again"}
 	busy        = &fault{status: http.StatusServiceUnavailable, text: "too many requests at once; try again"}
 	largeBody   = &fault{status: http.StatusRequestEntityTooLarge, text: "the body is too large"}
+	manyAsked   = &fault{status: http.StatusRequestEntityTooLarge, text: fmt.Sprintf("a batch has at most %d requests", maxBatch)}
+	encodedBody = &fault{status: http.StatusUnsupportedMediaType, text: "the body must not be encoded"}
+	otherType   = &fault{status: http.StatusUnsupportedMediaType, text: "the Content-Type must be application/json or application/x-ndjson"}
 	slowBody    = &fault{status: http.StatusRequestTimeout, text: "the body was not received in time"}
-	brokenBody  = &fault{status: http.StatusBadRequest, text: "the body is incomplete"}
+	// left is the fault of a client that has disconnected: only its status is used,
+	// for the counts.
+	left = &fault{status: 499}
 )
 
+// bad returns the fault of an invalid request.
+func bad(format string, args ...any) *fault {
+	return &fault{status: http.StatusBadRequest, text: fmt.Sprintf(format, args...)}
+}
+
 func unauthorized(err error) *fault {
-	if errors.Is(err, ErrUnauthorized) {
-		return &fault{status: http.StatusUnauthorized, text: err.Error()}
+	if errors.Is(err, token.ErrUnknown) {
+		return &fault{status: http.StatusUnauthorized, text: "unauthorized: " + err.Error()}
 	}
 	return &fault{status: http.StatusForbidden, text: err.Error()}
 }
 
-// ending is the error text of requests that would wait while the server closes.
-const ending = "the server is closing"
+// failed returns the fault for an error of the Decider.
+func (c *call) failed() *fault {
+	if c.r.Context().Err() != nil {
+		return left
+	}
+	return unavailable
+}
 
-// left is the status that counts requests of clients that disconnected while they
-// waited.
-const left = 499
+// deny returns the fault of a request that is denied. It replaces an earlier one of
+// the call.
+func (c *call) deny(text string, why weir.Reason, retryAfter time.Duration) *fault {
+	c.denial = fault{status: http.StatusTooManyRequests, text: text, reason: why, retryAfter: retryAfter}
+	if why == weir.Closed {
+		c.denial.status, c.denial.text = http.StatusServiceUnavailable, "the server is closing"
+	}
+	return &c.denial
+}
 
 // Values that answers share.
 var (
@@ -74,40 +96,47 @@ var (
 )
 
 // send answers with what is in the buffer.
-func (c *call) send(status int, contentType []string) {
+func (c *call) send(contentType []string) {
 	h := c.w.Header()
 	h["Content-Type"] = contentType
 	if c.r.Method != http.MethodPost {
 		h["Cache-Control"] = noStore // a cache must not repeat a grant
 	}
-	if c.status = status; status != http.StatusOK {
-		c.w.WriteHeader(status)
+	if c.status != http.StatusOK {
+		c.w.WriteHeader(c.status)
 	}
 	_, _ = c.w.Write(c.buf) // a client that is gone needs no answer
+}
+
+// sendObject ends a JSON object, and answers with it.
+func (c *call) sendObject(b []byte) *fault {
+	c.buf = append(b, "}\n"...)
+	c.send(jsonType)
+	return nil
 }
 
 // fail answers with a fault: as a problem (RFC 9457) if the client accepts that,
 // else in the format of GoCC.
 func (c *call) fail(f *fault) {
-	contentType := jsonType
-	b := append(c.buf[:0], '{')
+	c.status = f.status
+	if f == left {
+		c.w.WriteHeader(f.status)
+		return
+	}
+	contentType, b := jsonType, append(c.buf[:0], '{')
 	if asProblem(c.r.Header["Accept"]) {
-		contentType = problemType
-		b = f.appendProblem(b)
+		contentType, b = problemType, f.appendProblem(b)
 	}
-	b = append(b, `"error":`...)
-	b = appendString(b, f.text)
+	b = appendText(b, `"error":`, f.text)
 	if c.key != "" {
-		b = append(b, `,"key":`...)
-		b = appendString(b, c.key)
+		b = appendText(b, `,"key":`, c.key)
 	}
-	b = append(f.appendDenial(b), "}\n"...)
-	c.buf = b
+	c.buf = append(f.appendDenial(b), "}\n"...)
 	if f.status == http.StatusUnauthorized {
 		c.w.Header()["Www-Authenticate"] = bearer // required by RFC 9110, section 11.6.1
 	}
 	c.retryAfter(f)
-	c.send(f.status, contentType)
+	c.send(contentType)
 }
 
 // retryAfter sets Retry-After on answers with the status 429 or 503.
@@ -128,17 +157,12 @@ func (f *fault) appendProblem(b []byte) []byte {
 	case http.StatusServiceUnavailable:
 		kind = problem.ReducedCapacity
 	}
-	b = append(b, `"type":"`...)
-	b = append(b, kind...)
-	b = append(b, `","title":"`...)
-	b = append(b, http.StatusText(f.status)...)
-	b = append(b, `","status":`...)
-	b = strconv.AppendInt(b, int64(f.status), 10)
-	b = append(b, `,"detail":`...)
-	b = appendString(b, f.text)
+	b = appendText(b, `"type":`, kind)
+	b = appendText(b, `,"title":`, http.StatusText(f.status))
+	b = appendInt(b, `,"status":`, f.status)
+	b = appendText(b, `,"detail":`, f.text)
 	if f.rule != "" {
-		b = append(b, `,"violated-policies":[`...)
-		b = append(appendString(b, f.rule), ']')
+		b = append(appendText(b, `,"violated-policies":[`, f.rule), ']')
 	}
 	return append(b, ',')
 }
@@ -148,46 +172,27 @@ func (f *fault) appendDenial(b []byte) []byte {
 	if f.reason == 0 {
 		return b
 	}
-	b = append(b, `,"reason":"`...)
-	b = append(b, f.reason.String()...)
-	b = append(b, '"')
+	b = appendText(b, `,"reason":`, f.reason.String())
 	if f.rule != "" {
-		b = append(b, `,"rule":`...)
-		b = appendString(b, f.rule)
+		b = appendText(b, `,"rule":`, f.rule)
 	}
 	if f.retryAfter <= 0 || f.retryAfter == weir.Never {
 		return b
 	}
-	b = append(b, `,"retry_after_ms":`...)
-	b = appendMillis(b, f.retryAfter)
+	b = appendMillis(b, `,"retry_after_ms":`, f.retryAfter)
 	if f.canWait {
-		b = append(b, `,"eta_ms":`...)
-		b = appendMillis(b, f.retryAfter)
-		b = append(b, `,"place":`...)
-		b = strconv.AppendInt(b, int64(f.place), 10)
+		b = appendMillis(b, `,"eta_ms":`, f.retryAfter)
+		b = appendInt(b, `,"place":`, f.place)
 	}
 	return b
 }
 
-// appendMillis appends whole milliseconds, rounded up.
-func appendMillis(b []byte, d time.Duration) []byte {
-	ms := d / time.Millisecond
-	if d%time.Millisecond > 0 {
-		ms++
-	}
-	return strconv.AppendInt(b, int64(ms), 10)
-}
-
 // asProblem reports whether an Accept names the type of problems.
 func asProblem(accept []string) bool {
-	for _, line := range accept {
-		for line != "" {
-			var item string
-			item, line, _ = strings.Cut(line, ",")
-			kind, params, _ := strings.Cut(item, ";")
-			if strings.EqualFold(strings.TrimSpace(kind), "application/problem+json") {
-				return !refuses(params)
-			}
+	for item := range strings.SplitSeq(strings.Join(accept, ","), ",") {
+		kind, params, _ := strings.Cut(item, ";")
+		if strings.EqualFold(strings.TrimSpace(kind), problemType[0]) {
+			return !refuses(params)
 		}
 	}
 	return false
@@ -195,9 +200,7 @@ func asProblem(accept []string) bool {
 
 // refuses reports whether parameters of Accept have a weight of zero.
 func refuses(params string) bool {
-	for params != "" {
-		var param string
-		param, params, _ = strings.Cut(params, ";")
+	for param := range strings.SplitSeq(params, ";") {
 		name, value, _ := strings.Cut(strings.TrimSpace(param), "=")
 		if strings.EqualFold(name, "q") {
 			q, err := strconv.ParseFloat(value, 64)

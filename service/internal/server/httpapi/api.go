@@ -25,6 +25,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"sync"
@@ -32,25 +33,15 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/service/internal/server/decider"
+	"github.com/weir-go/weir/service/internal/server/token"
 )
 
 // Defaults of Config.
 const (
-	DefaultMaxKey      = 1 << 10
-	DefaultMaxBatch    = 10_000
-	DefaultMaxBody     = 4 << 20
-	DefaultBodyTimeout = 10 * time.Second
-
+	DefaultMaxKey        = 1 << 10
+	DefaultMaxBody       = 4 << 20
+	DefaultBodyTimeout   = 10 * time.Second
 	DefaultAnswerTimeout = 10 * time.Second
-)
-
-// An Action is a kind of access to a key.
-type Action string
-
-const (
-	Rate  Action = "rate"  // take tokens, and settle grants
-	Lease Action = "lease" // take, renew and return leases
-	Debug Action = "debug" // read the state of a key, or of all keys if the key is empty
 )
 
 // Config configures an API. The zero value authorizes every request, and ignores
@@ -64,49 +55,39 @@ type Config struct {
 	MaxLimit, MaxQueue int
 	// MaxKey bounds a key, in bytes. If zero, DefaultMaxKey.
 	MaxKey int
-	// MaxBatch bounds the requests of a batch. If zero, DefaultMaxBatch.
-	MaxBatch int
 	// MaxBody bounds the body of a batch, in bytes. If zero, DefaultMaxBody. All
 	// bodies that are read at a time share sixteen times as much.
 	MaxBody int
-	// BodyTimeout bounds the time for reading a body. If zero,
-	// DefaultBodyTimeout.
+	// BodyTimeout bounds the time for reading a body. If zero, DefaultBodyTimeout.
 	BodyTimeout time.Duration
 	// AnswerTimeout is the http.Server's WriteTimeout. If zero, DefaultAnswerTimeout.
 	AnswerTimeout time.Duration
-	// Authorize is called before each access to a key. An error that is
-	// ErrUnauthorized is answered with 401, any other with 403, and with its text. One
-	// forbidden key rejects a whole batch. If nil, every access is allowed. It must be
-	// safe for concurrent use.
-	Authorize func(r *http.Request, action Action, key string) error
+	// Authorize is called before each access to a key, or to all keys if the key is
+	// empty. An error that is token.ErrUnknown is answered with 401, any other with
+	// 403, and with its text. One forbidden key rejects a whole batch. If nil, every
+	// access is allowed. It must be safe for concurrent use.
+	Authorize func(r *http.Request, action token.Action, key string) error
 }
 
 // Validate returns an error that names the first invalid field.
 func (c Config) Validate() error {
 	for _, f := range []struct {
-		name  string
-		value int
+		name     string
+		value    any
+		negative bool
 	}{
-		{"MaxLimit", c.MaxLimit}, {"MaxQueue", c.MaxQueue}, {"MaxKey", c.MaxKey}, {"MaxBatch", c.MaxBatch}, {"MaxBody", c.MaxBody},
+		{"MaxLimit", c.MaxLimit, c.MaxLimit < 0},
+		{"MaxQueue", c.MaxQueue, c.MaxQueue < 0},
+		{"MaxKey", c.MaxKey, c.MaxKey < 0},
+		{"MaxBody", c.MaxBody, c.MaxBody < 0},
+		{"BodyTimeout", c.BodyTimeout, c.BodyTimeout < 0},
+		{"AnswerTimeout", c.AnswerTimeout, c.AnswerTimeout < 0},
 	} {
-		if f.value < 0 {
-			return fmt.Errorf("httpapi: %s = %d: must be >= 0", f.name, f.value)
+		if f.negative {
+			return fmt.Errorf("httpapi: %s = %v: must be >= 0", f.name, f.value)
 		}
 	}
-	switch {
-	case c.BodyTimeout < 0:
-		return fmt.Errorf("httpapi: BodyTimeout = %v: must be >= 0", c.BodyTimeout)
-	case c.AnswerTimeout < 0:
-		return fmt.Errorf("httpapi: AnswerTimeout = %v: must be >= 0", c.AnswerTimeout)
-	}
 	return nil
-}
-
-func orDefault[T int | time.Duration](n, otherwise T) T {
-	if n == 0 {
-		return otherwise
-	}
-	return n
 }
 
 // An API is the http.Handler of a Decider. It is safe for concurrent use.
@@ -116,7 +97,7 @@ type API struct {
 	calls    sync.Pool // of *call
 	batches  sync.Pool // of *batch
 	bodies   atomic.Int64
-	policies atomic.Pointer[policies]
+	policies policies
 	debug    chan struct{} // of capacity 1: a semaphore for reading all keys
 	counts   counts
 }
@@ -126,13 +107,11 @@ func New(d decider.Decider, cfg Config) (*API, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	cfg.MaxKey = orDefault(cfg.MaxKey, DefaultMaxKey)
-	cfg.MaxBatch = orDefault(cfg.MaxBatch, DefaultMaxBatch)
-	cfg.MaxBody = orDefault(cfg.MaxBody, DefaultMaxBody)
-	cfg.BodyTimeout = orDefault(cfg.BodyTimeout, DefaultBodyTimeout)
-	cfg.AnswerTimeout = orDefault(cfg.AnswerTimeout, DefaultAnswerTimeout)
+	cfg.MaxKey = cmp.Or(cfg.MaxKey, DefaultMaxKey)
+	cfg.MaxBody = cmp.Or(cfg.MaxBody, DefaultMaxBody)
+	cfg.BodyTimeout = cmp.Or(cfg.BodyTimeout, DefaultBodyTimeout)
+	cfg.AnswerTimeout = cmp.Or(cfg.AnswerTimeout, DefaultAnswerTimeout)
 	a := &API{cfg: cfg, decider: d, debug: make(chan struct{}, 1)}
-	a.policies.Store(new(policies))
 	a.counts.answers = make([][len(statuses)]atomic.Uint64, len(endpoints)+1)
 	a.calls.New = func() any {
 		c := &call{api: a}
@@ -150,7 +129,12 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength != 0 {
 		c.limitBody()
 	}
-	a.counts.add(c.serve(), c.status)
+	c.target = locate(r.URL)
+	i := c.find(r.Method)
+	if f := c.run(i); f != nil {
+		c.fail(f)
+	}
+	a.counts.add(i, c.status)
 	c.forget()
 	a.calls.Put(c)
 }
@@ -166,6 +150,7 @@ type call struct {
 	params  params
 	request decider.Request
 	verdict decider.Verdict
+	denial  fault
 	buf     []byte // of the answer
 	status  int    // of the answer
 }
@@ -182,47 +167,35 @@ func (c *call) forget() {
 	}
 }
 
-// serve answers, and returns the index of the endpoint, or len(endpoints).
-func (c *call) serve() int {
-	c.target = locate(c.r.URL)
-	i := c.find(c.r.Method)
+// run runs the endpoint with an index: it answers, or returns a fault.
+func (c *call) run(i int) (f *fault) {
 	if i == len(endpoints) {
-		c.misled()
-		return i
+		return c.misled()
 	}
 	e := &endpoints[i]
-	if f := c.prepare(e); f != nil {
-		c.fail(f)
-	} else {
-		e.run(c)
-	}
-	return i
-}
-
-// prepare does the common first steps of all endpoints.
-func (c *call) prepare(e *endpoint) *fault {
 	if e.parts > 1 {
-		key, f := c.api.cleanKey(c.key)
-		if c.key = key; f != nil {
+		if c.key, f = c.api.cleanKey(c.key); f != nil {
 			return f
 		}
 	}
 	if e.action != "" {
-		if f := c.authorize(e.action, c.key); f != nil {
+		if f = c.authorize(e.action, c.key); f != nil {
 			return f
 		}
 	}
-	if f := c.params.parse(c.r.URL.RawQuery, e.params); f != nil {
+	if f = c.params.parse(c.r.URL.RawQuery, e.params); f != nil {
 		return f
 	}
 	if e.parts > 1 {
-		return c.drain()
+		if f = c.drain(); f != nil {
+			return f
+		}
 	}
-	return nil
+	return e.run(c)
 }
 
 // authorize checks whether the client may use a key.
-func (c *call) authorize(action Action, key string) *fault {
+func (c *call) authorize(action token.Action, key string) *fault {
 	if c.api.cfg.Authorize == nil {
 		return nil
 	}

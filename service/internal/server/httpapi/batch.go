@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/service/internal/server/decider"
+	"github.com/weir-go/weir/service/internal/server/token"
 )
 
 // A batch is a list of requests that are decided together. It is reused.
@@ -17,6 +18,9 @@ type batch struct {
 	answers  []decider.Answer // room for the first of each verdict
 	all, ids bool
 }
+
+// maxBatch bounds the requests of a batch.
+const maxBatch = 10_000
 
 // maxKeptBatch bounds the requests of a batch that is kept for the next.
 const maxKeptBatch = 1 << 10
@@ -44,31 +48,31 @@ func (b *batch) room() {
 
 // decideBatch decides many requests. All are read before any is decided, so that
 // an invalid batch takes no tokens.
-func (c *call) decideBatch() {
+func (c *call) decideBatch() *fault {
 	b := c.api.batches.Get().(*batch)
+	defer func() {
+		if b.keep() {
+			c.api.batches.Put(b)
+		}
+	}()
 	lines, f := c.readBatch(b)
-	if f == nil {
-		for i := range b.requests {
-			if f = c.authorize(Rate, b.requests[i].Key); f != nil {
-				c.key = b.requests[i].Key
-				break
-			}
-		}
-	}
 	if f != nil {
-		c.fail(f)
-	} else {
-		c.api.counts.batched.Add(uint64(len(b.requests)))
-		b.room()
-		if ok, err := c.api.decider.Batch(c.r.Context(), b.requests, b.all, b.verdicts); err == nil {
-			c.sendBatch(b, lines, ok)
-		} else {
-			c.fail(unavailable)
+		return f
+	}
+	for i := range b.requests {
+		if f = c.authorize(token.Decide, b.requests[i].Key); f != nil {
+			c.key = b.requests[i].Key
+			return f
 		}
 	}
-	if b.keep() {
-		c.api.batches.Put(b)
+	c.api.counts.batched.Add(uint64(len(b.requests)))
+	b.room()
+	ok, err := c.api.decider.Batch(c.r.Context(), b.requests, b.all, b.verdicts)
+	if err != nil {
+		return unavailable
 	}
+	c.sendBatch(b, lines, ok)
+	return nil
 }
 
 // readBatch reads the body. lines reports whether it has one request on each line.
@@ -76,29 +80,17 @@ func (c *call) readBatch(b *batch) (lines bool, f *fault) {
 	if lines, f = c.bodyType(); f != nil {
 		return lines, f
 	}
-	b.all, b.ids = c.params.all, c.params.ids
 	if b.body, f = c.receive(b.body); f != nil {
 		return lines, f
 	}
-	d := decoder{text: string(b.body), clean: c.api.cleanKey, most: c.api.cfg.MaxBatch}
-	if lines {
-		d.eachLine(b)
-	} else {
-		d.batch(b)
-	}
-	switch d.err {
-	case nil:
-		return lines, nil
-	case errMany:
-		return lines, &fault{status: http.StatusRequestEntityTooLarge, text: "a batch has at most " + strconv.Itoa(c.api.cfg.MaxBatch) + " requests"}
-	}
-	return lines, &fault{status: http.StatusBadRequest, text: "cannot read the batch: " + d.err.Error()}
+	b.all, b.ids = c.params.all, c.params.ids
+	return lines, b.read(string(b.body), lines, maxBatch, c.api.cleanKey)
 }
 
 // bodyType reports whether the body is JSON in lines, or one JSON text.
 func (c *call) bodyType() (lines bool, f *fault) {
 	if encoding := c.r.Header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
-		return false, &fault{status: http.StatusUnsupportedMediaType, text: "the body must not be encoded"}
+		return false, encodedBody
 	}
 	kind, _, _ := strings.Cut(c.r.Header.Get("Content-Type"), ";")
 	switch strings.ToLower(strings.TrimSpace(kind)) {
@@ -107,28 +99,25 @@ func (c *call) bodyType() (lines bool, f *fault) {
 	case "application/x-ndjson", "application/ndjson":
 		return true, nil
 	}
-	return false, &fault{status: http.StatusUnsupportedMediaType, text: "the Content-Type must be application/json or application/x-ndjson"}
+	return false, otherType
 }
 
 // sendBatch answers with the verdicts, in order.
 func (c *call) sendBatch(b *batch, lines, ok bool) {
-	h := c.w.Header()
-	h["Content-Type"] = jsonType
+	contentType, first, between, last := jsonType, `{"ok":`+strconv.FormatBool(ok)+`,"results":[`, ",", "]}\n"
 	if lines {
-		h["Content-Type"] = linesType
+		contentType, first, between, last = linesType, "", "\n", "\n"
+		if len(b.requests) == 0 {
+			last = ""
+		}
 	}
+	h := c.w.Header()
+	h["Content-Type"] = contentType
 	if b.all && !ok {
-		f := fault{status: http.StatusTooManyRequests, retryAfter: b.retryAfter()}
-		c.retryAfter(&f)
-		c.status = f.status
+		c.status = http.StatusTooManyRequests
+		c.retryAfter(&fault{status: c.status, retryAfter: b.retryAfter()})
 	}
-	out := c.buf[:0]
-	if !lines {
-		out = append(out, `{"ok":`...)
-		out = strconv.AppendBool(out, ok)
-		out = append(out, `,"results":[`...)
-	}
-	written := false
+	out, written := append(c.buf[:0], first...), false
 	for i := range b.requests {
 		if len(out) > chunk {
 			if !written {
@@ -137,17 +126,12 @@ func (c *call) sendBatch(b *batch, lines, ok bool) {
 			_, _ = c.w.Write(out) // a client that is gone needs no answer
 			out, written = out[:0], true
 		}
-		if i > 0 && !lines {
-			out = append(out, ',')
+		if i > 0 {
+			out = append(out, between...)
 		}
 		out = c.appendResult(out, b, i)
-		if lines {
-			out = append(out, '\n')
-		}
 	}
-	if !lines {
-		out = append(out, "]}\n"...)
-	}
+	out = append(out, last...)
 	if !written {
 		h["Content-Length"] = []string{strconv.Itoa(len(out))}
 		c.w.WriteHeader(c.status)
@@ -170,8 +154,7 @@ func (c *call) appendResult(out []byte, b *batch, i int) []byte {
 	if v.OK {
 		out = append(out, `{"ok":true`...)
 		if remaining, ok := remaining(v); ok {
-			out = append(out, `,"remaining":`...)
-			out = strconv.AppendInt(out, int64(remaining), 10)
+			out = appendInt(out, `,"remaining":`, remaining)
 		}
 		if b.ids && req.N > 0 {
 			out = append(out, `,"request_id":"`...)
@@ -183,6 +166,5 @@ func (c *call) appendResult(out []byte, b *batch, i int) []byte {
 	if a := v.Denied(); a != nil {
 		f.rule = a.Rule.Name
 	}
-	out = append(out, `{"ok":false`...)
-	return append(f.appendDenial(out), '}')
+	return append(f.appendDenial(append(out, `{"ok":false`...)), '}')
 }

@@ -2,10 +2,7 @@ package httpapi
 
 import (
 	"cmp"
-	"net/http"
 	"slices"
-	"strconv"
-	"time"
 
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/decider"
@@ -18,37 +15,32 @@ const maxInstances = 10_000
 const chunk = 32 << 10
 
 // instances shows the keys with counts, in order.
-func (c *call) instances() {
+func (c *call) instances() *fault {
 	seen, err := c.top()
 	if err != nil {
-		c.failed()
-		return
+		return c.failed()
 	}
 	c.w.Header()["Content-Type"] = jsonType
-	c.buf = append(c.buf[:0], `{"Instances":{`...)
-	first := true
+	b, between := append(c.buf[:0], `{"Instances":{`...), ""
 	for i := range seen {
 		if i > 0 && seen[i].Key == seen[i-1].Key {
 			continue // remembered twice
 		}
 		x, err := c.api.decider.Explain(c.r.Context(), seen[i].Key)
-		st, found := counted(&x)
-		if err != nil || !found {
+		st := counted(&x)
+		if err != nil || st == nil {
 			continue
 		}
-		if !first {
-			c.buf = append(c.buf, ',')
-		}
-		first = false
-		c.buf = append(appendString(c.buf, seen[i].Key), ':')
-		c.buf = appendInstance(c.buf, seen[i].Key, st)
-		if len(c.buf) > chunk {
-			_, _ = c.w.Write(c.buf) // a client that is gone needs no answer
-			c.buf = c.buf[:0]
+		b = append(appendText(b, between, seen[i].Key), ':')
+		b, between = appendInstance(b, seen[i].Key, st), ","
+		if len(b) > chunk {
+			_, _ = c.w.Write(b) // a client that is gone needs no answer
+			b = b[:0]
 		}
 	}
-	c.buf = append(c.buf, "}}\n"...)
+	c.buf = append(b, "}}\n"...)
 	_, _ = c.w.Write(c.buf)
+	return nil
 }
 
 // top returns the keys in order. It serves one call at a time, because it is
@@ -66,30 +58,32 @@ func (c *call) top() ([]decider.Seen, error) {
 }
 
 // instance shows one key.
-func (c *call) instance() {
+func (c *call) instance() *fault {
 	x, err := c.api.decider.Explain(c.r.Context(), c.key)
 	if err != nil {
-		c.failed()
-		return
+		return c.failed()
 	}
-	if st, found := counted(&x); found {
-		c.buf = appendInstance(c.buf[:0], c.key, st)
-	} else {
-		c.buf = append(c.buf[:0], `{"Key":`...)
-		c.buf = append(appendString(c.buf, c.key), `,"Found":false}`...)
+	if st := counted(&x); st != nil {
+		c.buf = append(appendInstance(c.buf[:0], c.key, st), '\n')
+		c.send(jsonType)
+		return nil
 	}
-	c.buf = append(c.buf, '\n')
-	c.send(http.StatusOK, jsonType)
+	return c.sendObject(append(appendText(c.buf[:0], `{"Key":`, c.key), `,"Found":false`...))
 }
 
-// counted returns the first rule with a rate, if it counts anything of a key.
-func counted(x *decider.Explanation) (*decider.RuleState, bool) {
+// counted returns the first rule with a rate; nil if it counts nothing of a key.
+func counted(x *decider.Explanation) *decider.RuleState {
 	for i := range x.Rules {
-		if st := &x.Rules[i]; st.Rule.Rated() {
-			return st, st.Used > 0 || st.Denied > 0 || st.Waiting > 0
+		st := &x.Rules[i]
+		if !st.Rule.Rated() {
+			continue
 		}
+		if st.Used == 0 && st.Denied == 0 && st.Waiting == 0 {
+			return nil
+		}
+		return st
 	}
-	return nil, false
+	return nil
 }
 
 // appendInstance appends the state of a key in the format of GoCC.
@@ -98,25 +92,19 @@ func appendInstance(b []byte, key string, st *decider.RuleState) []byte {
 	if st.Rule.Queue != nil {
 		queue = *st.Rule.Queue
 	}
-	b = append(b, `{"Key":`...)
-	b = appendString(b, key)
-	b = append(b, `,"Config":{"WindowMillis":`...)
-	b = strconv.AppendInt(b, int64(st.Rule.Rate.Period/time.Millisecond), 10)
-	b = append(b, `,"MaxRequestsPerWindow":`...)
-	b = strconv.AppendInt(b, int64(st.Rule.Rate.Count), 10)
-	b = append(b, `,"MaxRequestsInQueue":`...)
-	b = strconv.AppendInt(b, int64(queue), 10)
-	b = append(b, `},"NumApprovedThisWindow":`...)
-	b = strconv.AppendInt(b, int64(st.Used), 10)
-	b = append(b, `,"NumDeniedThisWindow":`...)
-	b = strconv.AppendUint(b, st.Denied, 10)
-	b = append(b, `,"NumWaiting":`...)
-	b = strconv.AppendInt(b, int64(st.Waiting), 10)
+	b = appendText(b, `{"Key":`, key)
+	b = appendInt(b, `,"Config":{"WindowMillis":`, st.Rule.Rate.Period.Milliseconds())
+	b = appendInt(b, `,"MaxRequestsPerWindow":`, st.Rule.Rate.Count)
+	b = appendInt(b, `,"MaxRequestsInQueue":`, queue)
+	b = appendInt(b, `},"NumApprovedThisWindow":`, st.Used)
+	b = appendInt(b, `,"NumDeniedThisWindow":`, st.Denied)
+	b = appendInt(b, `,"NumWaiting":`, st.Waiting)
 	return append(b, `,"Found":true}`...)
 }
 
 // health answers that the server is running.
-func (c *call) health() {
+func (c *call) health() *fault {
 	c.buf = append(c.buf[:0], "OK"...)
-	c.send(http.StatusOK, textType)
+	c.send(textType)
+	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -14,6 +15,7 @@ import (
 // unknown, spelled in another case or repeated, text that is not UTF-8, and numbers
 // that are not whole. It stops at the first error.
 type decoder struct {
+	*batch
 	text  string
 	at    int
 	began int  // where the last string began
@@ -27,13 +29,32 @@ type decoder struct {
 // errMany is the error of a batch with too many requests.
 var errMany = errors.New("a batch of too many requests")
 
-// batch reads a whole body: a list of requests, or an object with one.
-func (d *decoder) batch(b *batch) {
+// read reads a body of at most so many requests.
+func (b *batch) read(text string, lines bool, most int, clean func(key string) (string, *fault)) *fault {
+	d := decoder{batch: b, text: text, lines: lines, clean: clean, most: most}
+	if lines {
+		d.eachLine()
+	} else {
+		d.body()
+	}
+	switch d.err {
+	case nil:
+		return nil
+	case errMany:
+		return manyAsked
+	}
+	return bad("cannot read the batch: %v", d.err)
+}
+
+// body reads a whole body: a list of requests, or an object with one.
+func (d *decoder) body() {
 	switch d.peek() {
 	case '[':
-		d.requests(b)
+		d.list()
 	case '{':
-		d.object(b)
+		if !d.object(nil, "requests", "a batch has requests, all and ids") {
+			d.fail("requests is missing")
+		}
 	default:
 		d.fail("want an object, or an array of requests")
 	}
@@ -42,9 +63,33 @@ func (d *decoder) batch(b *batch) {
 	}
 }
 
+// member reads the value of a member of the batch or, if req is not nil, of a
+// request. It returns false if there is no such member.
+func (d *decoder) member(req *decider.Request, name string) bool {
+	switch {
+	case req != nil && name == "key":
+		req.Key = d.key()
+	case req != nil && name == "n":
+		req.N = d.whole()
+	case req != nil:
+		return false
+	case name == "requests" && d.peek() == '[':
+		d.list()
+	case name == "requests":
+		d.fail("requests must be an array")
+	case name == "all":
+		d.all = d.boolean() || d.all
+	case name == "ids":
+		d.ids = d.boolean() || d.ids
+	default:
+		return false
+	}
+	return true
+}
+
 // eachLine reads one request on each line.
-func (d *decoder) eachLine(b *batch) {
-	for d.lines = true; d.err == nil; {
+func (d *decoder) eachLine() {
+	for d.err == nil {
 		switch d.peek() {
 		case 0:
 			if d.at < len(d.text) {
@@ -55,79 +100,62 @@ func (d *decoder) eachLine(b *batch) {
 			d.at++
 			continue
 		}
-		d.append(b)
+		d.request()
 		if d.peek() != '\n' && d.at < len(d.text) {
 			d.fail("want the end of the line")
 		}
 	}
 }
 
-// object reads an object with the requests.
-func (d *decoder) object(b *batch) {
-	var requests, all, ids bool
-	d.at++
-	for first := true; d.more('}', first); first = false {
-		switch name := d.member(); name {
-		case "requests":
-			d.once(&requests, name)
-			if d.peek() != '[' {
-				d.fail("requests must be an array")
-				return
-			}
-			d.requests(b)
-		case "all":
-			d.once(&all, name)
-			b.all = d.boolean() || b.all
-		case "ids":
-			d.once(&ids, name)
-			b.ids = d.boolean() || b.ids
-		default:
-			d.unknown(name, "a batch has requests, all and ids")
-		}
-	}
-	if !requests {
-		d.fail("requests is missing")
-	}
-}
-
-// requests reads an array of requests.
-func (d *decoder) requests(b *batch) {
+// list reads an array of requests.
+func (d *decoder) list() {
 	d.at++
 	for first := true; d.more(']', first); first = false {
-		d.append(b)
+		d.request()
 	}
 }
 
-// append reads a request.
-func (d *decoder) append(b *batch) {
-	if len(b.requests) == d.most {
+// request reads a request.
+func (d *decoder) request() {
+	switch {
+	case len(d.requests) == d.most:
 		d.end(errMany)
 		return
-	}
-	if d.peek() != '{' {
+	case d.peek() != '{':
 		d.fail("want a request, an object")
 		return
 	}
 	start := d.at
-	d.at++
-	req := decider.Request{N: 1}
-	var key, n bool
-	for first := true; d.more('}', first); first = false {
-		switch name := d.member(); name {
-		case "key":
-			d.once(&key, name)
-			req.Key = d.key()
-		case "n":
-			d.once(&n, name)
-			req.N = d.whole()
-		default:
-			d.unknown(name, "a request has key and n")
-		}
-	}
-	if !key {
+	d.requests = append(d.requests, decider.Request{N: 1})
+	if !d.object(&d.requests[len(d.requests)-1], "key", "a request has key and n") {
 		d.failAt(start, "key is missing")
 	}
-	b.requests = append(b.requests, req)
+}
+
+// object reads an object as member says, and reports whether it has a required member.
+// known says which members there are.
+func (d *decoder) object(req *decider.Request, required, known string) bool {
+	d.at++
+	var names [4]string
+	seen := names[:0]
+	for first := true; d.more('}', first); first = false {
+		name := d.string()
+		switch {
+		case d.peek() != ':':
+			d.fail("want a colon")
+			return false
+		case slices.Contains(seen, name):
+			d.failAt(d.began, "%s is given twice", name)
+			return false
+		}
+		d.at++
+		if !d.member(req, name) {
+			d.failAt(d.began, "unknown member %q: %s", name, known)
+			return false
+		}
+		seen = append(seen, name)
+	}
+	return slices.Contains(seen, required)
 }
 
 // fail records an error here, unless there is one already.
@@ -147,19 +175,6 @@ func (d *decoder) failAt(at int, format string, args ...any) {
 
 // end ends the text with an error.
 func (d *decoder) end(err error) { d.err, d.at = err, len(d.text) }
-
-// unknown records an unknown member.
-func (d *decoder) unknown(name, known string) {
-	d.failAt(d.began, "unknown member %q: %s", name, known)
-}
-
-// once records that a member was read.
-func (d *decoder) once(seen *bool, name string) {
-	if *seen {
-		d.failAt(d.began, "%s is given twice", name)
-	}
-	*seen = true
-}
 
 // peek returns the next byte that is not space, or 0 at the end or after an error.
 func (d *decoder) peek() byte {
@@ -196,17 +211,6 @@ func (d *decoder) more(closing byte, first bool) bool {
 	return d.err == nil
 }
 
-// member reads the name of a member, and the colon.
-func (d *decoder) member() string {
-	name := d.string()
-	if d.peek() != ':' {
-		d.fail("want a colon")
-		return ""
-	}
-	d.at++
-	return name
-}
-
 // key reads a key.
 func (d *decoder) key() string {
 	key, f := d.clean(d.string())
@@ -216,63 +220,41 @@ func (d *decoder) key() string {
 	return key
 }
 
-// string reads a string. The result is a part of the text unless it has escapes.
+// string reads a string. The result is a part of the text if that is plain.
 func (d *decoder) string() string {
 	if d.peek() != '"' {
 		d.fail("want a string")
 		return ""
 	}
 	d.began = d.at
-	end := d.at + 1
-	for end < len(d.text) && plain[d.text[end]] {
-		end++
-	}
-	d.at = end
-	if end == len(d.text) || d.text[end] != '"' {
-		return d.odd()
-	}
-	d.at++
-	return d.text[d.began+1 : end]
-}
-
-// plain marks the bytes that need no check inside a string.
-var plain = func() (is [256]bool) {
-	for c := ' '; c < utf8.RuneSelf; c++ {
-		is[c] = c != '"' && c != '\\'
-	}
-	return is
-}()
-
-// odd reads the rest of a string, from a byte that is not plain.
-func (d *decoder) odd() string {
-	escaped := false
-	for i := d.at; i < len(d.text); i++ {
-		switch c := d.text[i]; {
+	plain := true
+	for end := d.at + 1; end < len(d.text); end++ {
+		switch c := d.text[end]; {
 		case c == '"':
-			literal := d.text[d.began : i+1]
-			d.at = i + 1
-			switch {
-			case !utf8.ValidString(literal):
-				d.failAt(d.began, "text must be UTF-8")
-			case escaped:
-				return d.unescaped(literal)
+			d.at = end + 1
+			if plain {
+				return d.text[d.began+1 : end]
 			}
-			return literal[1 : i-d.began]
-		case c == '\\':
-			escaped = true
-			i++
+			return d.unescaped(d.text[d.began:d.at])
 		case c < ' ':
-			d.failAt(i, "a control character in a string")
+			d.failAt(end, "a control character in a string")
 			return ""
+		case c == '\\':
+			plain = false
+			end++
+		case c >= utf8.RuneSelf:
+			plain = false
 		}
 	}
 	d.failAt(d.began, "unterminated string")
 	return ""
 }
 
-// unescaped decodes the escapes of a string.
+// unescaped decodes a string that may have escapes.
 func (d *decoder) unescaped(literal string) (s string) {
-	if err := json.Unmarshal([]byte(literal), &s); err != nil {
+	if !utf8.ValidString(literal) {
+		d.failAt(d.began, "text must be UTF-8")
+	} else if json.Unmarshal([]byte(literal), &s) != nil {
 		d.failAt(d.began, "invalid escape")
 	}
 	return s
@@ -282,28 +264,24 @@ func (d *decoder) unescaped(literal string) (s string) {
 func (d *decoder) whole() int {
 	d.peek()
 	start := d.at
-	var n uint64
-	for ; d.at < len(d.text) && '0' <= d.text[d.at] && d.text[d.at] <= '9' && n <= maxN; d.at++ {
-		n = n*10 + uint64(d.text[d.at]-'0')
+	for d.at < len(d.text) && '0' <= d.text[d.at] && d.text[d.at] <= '9' {
+		d.at++
 	}
 	digits := d.text[start:d.at]
-	longer := d.at < len(d.text) && strings.IndexByte("+-.0123456789Ee", d.text[d.at]) >= 0
-	if digits == "" || digits[0] == '0' && digits != "0" || n > maxN || longer {
-		d.failAt(start, "n must be %s", wants(paramN))
+	n, ok := whole(digits)
+	if !ok || digits[0] == '0' && digits != "0" || d.at < len(d.text) && strings.IndexByte("+-.Ee", d.text[d.at]) >= 0 {
+		d.failAt(start, "n must be %s", wantWhole)
 	}
-	return int(n)
+	return n
 }
 
 // boolean reads true or false.
 func (d *decoder) boolean() bool {
 	d.peek()
-	for _, b := range [...]struct {
-		text  string
-		value bool
-	}{{"true", true}, {"false", false}} {
-		if strings.HasPrefix(d.text[d.at:], b.text) {
-			d.at += len(b.text)
-			return b.value
+	for _, text := range []string{"true", "false"} {
+		if strings.HasPrefix(d.text[d.at:], text) {
+			d.at += len(text)
+			return text == "true"
 		}
 	}
 	d.fail("want true or false")

@@ -6,33 +6,34 @@ import (
 	"strings"
 
 	"github.com/weir-go/weir/service/internal/server/decider"
+	"github.com/weir-go/weir/service/internal/server/token"
 )
 
 // An endpoint is a method of a path.
 type endpoint struct {
 	method string
-	root   string // the first part of the path
-	parts  int    // of the path: the second is a key, the third an id
-	action Action // that prepare authorizes, if any
-	params param  // that the query may have; others are ignored
-	run    func(*call)
+	root   string             // the first part of the path
+	parts  int                // of the path: the second is a key, the third an id
+	action token.Action       // that is authorized, if any
+	params param              // that the query may have; others are ignored
+	run    func(*call) *fault // answers, or returns a fault
 }
 
 // endpoints are ordered by frequency of use.
 var endpoints = []endpoint{
-	{"POST", "rate", 2, Rate, ofRate, (*call).ask},
-	{"GET", "rate", 2, Rate, ofRate, (*call).ask},
+	{"POST", "rate", 2, token.Decide, ofRate, (*call).ask},
+	{"GET", "rate", 2, token.Decide, ofRate, (*call).ask},
 	{"POST", "rate", 1, "", paramAll | paramIDs, (*call).decideBatch}, // authorizes each key
-	{"DELETE", "rate", 3, Rate, 0, (*call).giveBack},
-	{"POST", "rate", 3, Rate, paramN, (*call).settle},
-	{"POST", "lease", 2, Lease, ofLease, (*call).lease},
-	{"GET", "lease", 2, Lease, 0, (*call).leases},
-	{"POST", "lease", 3, Lease, paramTTL, (*call).renew},
-	{"DELETE", "lease", 3, Lease, paramOutcome, (*call).giveLeaseBack},
-	{"GET", "debug", 1, Debug, 0, (*call).instances},
-	{"HEAD", "debug", 1, Debug, 0, (*call).instances},
-	{"GET", "debug", 2, Debug, 0, (*call).instance},
-	{"HEAD", "debug", 2, Debug, 0, (*call).instance},
+	{"DELETE", "rate", 3, token.Decide, 0, (*call).giveBack},
+	{"POST", "rate", 3, token.Decide, paramN, (*call).settle},
+	{"POST", "lease", 2, token.Lease, ofLease, (*call).lease},
+	{"GET", "lease", 2, token.Lease, 0, (*call).leases},
+	{"POST", "lease", 3, token.Lease, paramTTL, (*call).renew},
+	{"DELETE", "lease", 3, token.Lease, paramOutcome, (*call).giveLeaseBack},
+	{"GET", "debug", 1, token.Debug, 0, (*call).instances},
+	{"HEAD", "debug", 1, token.Debug, 0, (*call).instances},
+	{"GET", "debug", 2, token.Debug, 0, (*call).instance},
+	{"HEAD", "debug", 2, token.Debug, 0, (*call).instance},
 	{"GET", "healthz", 1, "", 0, (*call).health},
 	{"HEAD", "healthz", 1, "", 0, (*call).health},
 	{"GET", "openapi.json", 1, "", 0, (*call).openAPI},
@@ -107,30 +108,19 @@ func (a *API) cleanKey(key string) (string, *fault) {
 		return "", emptyKey
 	case len(key) > a.cfg.MaxKey:
 		return "", longKey
-	}
-	for i := range len(key) {
-		if c := key[i]; c < ' ' || c > '~' {
-			return cleanText(key)
-		}
-	}
-	return key, nil
-}
-
-// cleanText checks a key that is not printable ASCII.
-func cleanText(key string) (string, *fault) {
-	if !decider.IsKey(key) {
+	case !decider.IsKey(key):
 		return "", oddKey
 	}
 	return key, nil
 }
 
-// misled answers a request to an unknown endpoint.
-func (c *call) misled() {
-	f := &fault{status: http.StatusNotFound, text: "unknown path; write a slash in a key as %2F"}
-	if methods := c.allowed(); methods != "" {
-		f = &fault{status: http.StatusMethodNotAllowed, text: "the methods of this path are " + methods}
-		c.w.Header()["Allow"] = []string{methods}
-	}
+// misled returns the fault of a request to an unknown endpoint.
+func (c *call) misled() *fault {
 	c.key = ""
-	c.fail(f)
+	methods := c.allowed()
+	if methods == "" {
+		return unknownPath
+	}
+	c.w.Header()["Allow"] = []string{methods}
+	return &fault{status: http.StatusMethodNotAllowed, text: "the methods of this path are " + methods}
 }

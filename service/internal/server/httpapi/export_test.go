@@ -16,3 +16,8 @@ func Endpoints() map[string]string {
 	}
 	return all
 }
+
+func named(name string) param {
+	which, _ := new(params).named(name)
+	return which
+}

@@ -14,29 +14,20 @@ import (
 
 // A policy is a rule in the terms of RateLimit-Policy and RateLimit.
 type policy struct {
+	rule  *config.Rule
 	name  string     // quoted
 	quota gcra.Quota // of a token bucket
-	fixed bool       // fixed windows
-	limit int
-	item  string   // of RateLimit-Policy
-	value []string // RateLimit-Policy with this item alone
+	value []string   // RateLimit-Policy with this rule alone
 }
 
 func newPolicy(r *config.Rule) *policy {
-	p := &policy{name: ratelimitfield.Quote(r.Name), limit: r.Limit()}
-	var says ratelimitfield.Policy
-	switch r.Algorithm {
-	case config.Fixed:
-		p.fixed = true
-		says = ratelimitfield.OfWindow(r.Rate.Count, r.Rate.Period)
-	case config.Sliding:
-		says = ratelimitfield.OfWindow(r.Rate.Count, r.Rate.Period)
-	default:
-		p.quota = gcra.Per(r.Rate.Count, r.Rate.Period, p.limit)
+	p := &policy{rule: r, name: ratelimitfield.Quote(r.Name)}
+	says := ratelimitfield.OfWindow(r.Rate.Count, r.Rate.Period)
+	if !r.Algorithm.Windows() {
+		p.quota = gcra.Per(r.Rate.Count, r.Rate.Period, r.Limit())
 		says = ratelimitfield.OfBucket(&p.quota)
 	}
-	p.item = string(says.Append(nil, p.name))
-	p.value = []string{p.item}
+	p.value = []string{string(says.Append(nil, p.name))}
 	return p
 }
 
@@ -44,11 +35,11 @@ func newPolicy(r *config.Rule) *policy {
 // unknown.
 func (p *policy) untilMore(left int, d *weir.Decision) time.Duration {
 	switch {
-	case p.quota != gcra.Quota{}:
+	case !p.rule.Algorithm.Windows():
 		return ratelimitfield.UntilMore(&p.quota, left, d)
 	case !d.OK:
 		return d.RetryAfter
-	case p.fixed:
+	case p.rule.Algorithm == config.Fixed:
 		return d.ResetAfter // all of it at once
 	}
 	return weir.Never
@@ -64,18 +55,16 @@ type policies struct {
 // rules that are gone.
 const maxPolicies = 4096
 
-// policy returns the policy of a rule.
-func (a *API) policy(r *config.Rule) *policy {
-	cache := a.policies.Load()
-	if p, ok := cache.byRule.Load(r); ok {
+// of returns the policy of a rule.
+func (all *policies) of(r *config.Rule) *policy {
+	if p, ok := all.byRule.Load(r); ok {
 		return p.(*policy)
 	}
-	p := newPolicy(r)
-	if cache.n.Add(1) > maxPolicies {
-		cache = new(policies)
-		a.policies.Store(cache)
+	if all.n.Add(1)%maxPolicies == 0 {
+		all.byRule.Clear()
 	}
-	cache.byRule.Store(r, p)
+	p := newPolicy(r)
+	all.byRule.Store(r, p)
 	return p
 }
 
@@ -86,42 +75,33 @@ func (c *call) writeFields() {
 		return
 	}
 	var buf [160]byte
-	left, only, all := buf[:0], []string(nil), []byte(nil)
+	left, value := buf[:0], []string(nil)
 	for i := range c.verdict.Answers {
 		a := &c.verdict.Answers[i]
 		if a.Rule.Mode == config.Shadow {
 			continue
 		}
-		p := c.api.policy(a.Rule)
-		left = p.appendLeft(left, &c.verdict, i, c.request.N)
-		switch {
-		case only == nil:
-			only = p.value
-		case all == nil:
-			all = append(all, only[0]...)
-			fallthrough
-		default:
-			all = append(append(all, ", "...), p.item...)
+		p := c.api.policies.of(a.Rule)
+		left = p.appendLeft(left, &c.verdict, a, c.request.N)
+		if value == nil {
+			value = p.value
+		} else {
+			value = []string{value[0] + ", " + p.value[0]}
 		}
 	}
-	if only == nil {
-		return
+	if value != nil {
+		h := c.w.Header()
+		h["Ratelimit-Policy"] = value
+		h["Ratelimit"] = []string{string(left)}
 	}
-	if all != nil {
-		only = []string{string(all)}
-	}
-	h := c.w.Header()
-	h["Ratelimit-Policy"] = only
-	h["Ratelimit"] = []string{string(left)}
 }
 
 // appendLeft appends the item of RateLimit for an answer. If a later rule denied,
 // the tokens of this answer were returned.
-func (p *policy) appendLeft(b []byte, v *decider.Verdict, i, n int) []byte {
-	a := &v.Answers[i]
+func (p *policy) appendLeft(b []byte, v *decider.Verdict, a *decider.Answer, n int) []byte {
 	left := a.Remaining
 	if a.OK && !v.OK {
-		left = min(left+n, p.limit)
+		left = min(left+n, p.rule.Limit())
 	}
 	return ratelimitfield.AppendLeft(b, p.name, left, p.untilMore(left, &a.Decision))
 }

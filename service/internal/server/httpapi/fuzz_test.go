@@ -28,13 +28,12 @@ func FuzzDecoder(f *testing.F) {
 	a := &API{cfg: Config{MaxKey: 20}}
 	f.Fuzz(func(t *testing.T, text string) {
 		var got batch
-		d := decoder{text: text, clean: a.cleanKey, most: 5}
-		d.batch(&got)
+		f := got.read(text, false, 5, a.cleanKey)
 		want, ok := oracle(a, text)
-		if ok != (d.err == nil) {
-			t.Fatalf("%q: %v: want it accepted: %v", text, d.err, ok)
+		if ok != (f == nil) {
+			t.Fatalf("%q: %v: want it accepted: %v", text, f, ok)
 		}
-		if d.err != nil {
+		if f != nil {
 			return
 		}
 		compare(t, text, got.requests, want.requests)
@@ -54,8 +53,7 @@ func FuzzLines(f *testing.F) {
 	a := &API{cfg: Config{MaxKey: 20}}
 	f.Fuzz(func(t *testing.T, text string) {
 		var got batch
-		d := decoder{text: text, clean: a.cleanKey, most: 5}
-		d.eachLine(&got)
+		f := got.read(text, true, 5, a.cleanKey)
 		var want []decider.Request
 		ok := true
 		for line := range strings.Lines(text) {
@@ -67,8 +65,8 @@ func FuzzLines(f *testing.F) {
 			want = append(want, one.requests...)
 		}
 		ok = ok && len(want) <= 5
-		if ok != (d.err == nil) {
-			t.Fatalf("%q: %v: want it accepted: %v", text, d.err, ok)
+		if ok != (f == nil) {
+			t.Fatalf("%q: %v: want it accepted: %v", text, f, ok)
 		}
 		if ok {
 			compare(t, text, got.requests, want)

@@ -1,60 +1,48 @@
 package httpapi
 
-import "unicode/utf8"
-
-const hexadecimal = "0123456789abcdef"
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+	"time"
+)
 
 // appendString appends text as a JSON string, like encoding/json without HTML
-// escapes. Bytes that are not UTF-8 become U+FFFD.
+// escapes. Bytes that are not UTF-8 become U+FFFD. It allocates only for text that is
+// not plain ASCII.
 func appendString(b []byte, text string) []byte {
-	b = append(b, '"')
-	start := 0
-	for i := 0; i < len(text); {
-		c := text[i]
-		if c < utf8.RuneSelf {
-			if c >= ' ' && c != '"' && c != '\\' {
-				i++
-				continue
-			}
-			b = append(b, text[start:i]...)
-			b = appendEscape(b, c)
-			i++
-			start = i
-			continue
+	for i := range len(text) {
+		if c := text[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			var escaped bytes.Buffer
+			to := json.NewEncoder(&escaped)
+			to.SetEscapeHTML(false)
+			_ = to.Encode(text) // strings and buffers make no errors
+			return append(b, bytes.TrimSuffix(escaped.Bytes(), []byte("\n"))...)
 		}
-		r, size := utf8.DecodeRuneInString(text[i:])
-		if r == '\u2028' || r == '\u2029' || r == utf8.RuneError && size == 1 {
-			b = append(b, text[start:i]...)
-			if r == utf8.RuneError {
-				b = append(b, `\ufffd`...)
-			} else {
-				b = append(b, `\u202`...)
-				b = append(b, hexadecimal[r&0xf])
-			}
-			start = i + size
-		}
-		i += size
 	}
-	b = append(b, text[start:]...)
+	b = append(append(b, '"'), text...)
 	return append(b, '"')
 }
 
-// appendEscape appends a byte as an escape.
-func appendEscape(b []byte, c byte) []byte {
-	b = append(b, '\\')
-	switch c {
-	case '"', '\\':
-		return append(b, c)
-	case '\b':
-		return append(b, 'b')
-	case '\f':
-		return append(b, 'f')
-	case '\n':
-		return append(b, 'n')
-	case '\r':
-		return append(b, 'r')
-	case '\t':
-		return append(b, 't')
+// appendText appends the start of a member, and its value.
+func appendText(b []byte, member, text string) []byte {
+	return appendString(append(b, member...), text)
+}
+
+// appendInt appends the start of a member, and its value.
+func appendInt[N int | int64 | uint64](b []byte, member string, n N) []byte {
+	b = append(b, member...)
+	if n < 0 {
+		return strconv.AppendInt(b, int64(n), 10)
 	}
-	return append(b, 'u', '0', '0', hexadecimal[c>>4], hexadecimal[c&0xf])
+	return strconv.AppendUint(b, uint64(n), 10)
+}
+
+// appendMillis appends the start of a member, and whole milliseconds, rounded up.
+func appendMillis(b []byte, member string, d time.Duration) []byte {
+	ms := d / time.Millisecond
+	if d%time.Millisecond > 0 {
+		ms++
+	}
+	return appendInt(b, member, int64(ms))
 }

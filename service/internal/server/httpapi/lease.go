@@ -3,25 +3,20 @@ package httpapi
 import (
 	"context"
 	"errors"
-	"net/http"
-	"strconv"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
 // lease takes a lease, and waits for it if canWait is set.
-func (c *call) lease() {
-	p := &c.params
-	req := decider.LeaseRequest{Key: c.key, N: c.cost(), TTL: p.ttl, Wait: p.canWait}
+func (c *call) lease() *fault {
+	req := decider.LeaseRequest{Key: c.key, N: c.cost(), TTL: c.params.ttl, Wait: c.params.canWait}
 	if req.N == 0 {
-		c.fail(&fault{status: http.StatusBadRequest, text: "cannot read n: it must be at least 1 for a lease"})
-		return
+		return bad("cannot read n: it must be at least 1 for a lease")
 	}
 	ctx, cancel, f := c.waitContext()
 	if f != nil {
-		c.fail(f)
-		return
+		return f
 	}
 	defer cancel()
 	if req.Wait {
@@ -31,105 +26,75 @@ func (c *call) lease() {
 	if req.Wait {
 		c.restoreDeadline()
 	}
-	if err != nil {
-		c.denyLease(err)
-		return
-	}
-	c.sendLease(&l)
+	return c.sendLease(l, err)
 }
 
-// denyLease answers a request that gets no lease.
-func (c *call) denyLease(err error) {
+// noLeaseFault returns the fault of a request that gets no lease.
+func (c *call) noLeaseFault(err error) *fault {
+	const text = "concurrency limit reached"
 	rejection, rejected := errors.AsType[*weir.Rejection](err)
 	switch {
+	case rejected:
+		return c.deny(text, rejection.Reason, rejection.RetryAfter)
 	case errors.Is(err, decider.ErrNoLeasing):
-		c.fail(noLeasing)
-		return
+		return noLeasing
 	case errors.Is(err, decider.ErrNoLease):
-		c.fail(noLease)
-		return
-	case !rejected && !errors.Is(err, context.DeadlineExceeded), c.r.Context().Err() != nil && !rejected:
-		c.failed()
-		return
+		return noLease
+	case errors.Is(err, context.DeadlineExceeded) && c.r.Context().Err() == nil:
+		return c.deny(text, weir.TooLate, 0)
 	}
-	f := fault{
-		status: http.StatusTooManyRequests, text: "concurrency limit reached", reason: weir.TooLate,
-	}
-	if rejected {
-		f.reason, f.retryAfter = rejection.Reason, rejection.RetryAfter
-	}
-	if f.reason == weir.Closed {
-		f.status, f.text = http.StatusServiceUnavailable, ending
-	}
-	c.fail(&f)
+	return c.failed()
 }
 
 // renew extends a lease.
-func (c *call) renew() {
-	l, err := c.api.decider.Renew(c.r.Context(), c.key, c.id, c.params.ttl)
-	if err != nil {
-		c.denyLease(err)
-		return
-	}
-	c.sendLease(&l)
+func (c *call) renew() *fault {
+	return c.sendLease(c.api.decider.Renew(c.r.Context(), c.key, c.id, c.params.ttl))
 }
 
 // giveLeaseBack returns a lease.
-func (c *call) giveLeaseBack() {
+func (c *call) giveLeaseBack() *fault {
 	outcome := weir.Success
 	if c.params.valued&paramOutcome != 0 {
 		outcome = c.params.outcome
 	}
 	if err := c.api.decider.Return(c.r.Context(), c.key, c.id, outcome); err != nil {
-		c.denyLease(err)
-		return
+		return c.noLeaseFault(err)
 	}
-	c.buf = append(c.buf[:0], "{}\n"...)
-	c.send(http.StatusOK, jsonType)
+	return c.sendObject(append(c.buf[:0], '{'))
 }
 
-// sendLease answers with a lease.
-func (c *call) sendLease(l *decider.Lease) {
-	b := append(c.buf[:0], `{"lease_id":`...)
-	b = appendString(b, l.ID)
-	b = append(b, `,"token":`...)
-	b = strconv.AppendUint(b, l.Token, 10)
-	b = append(b, `,"ttl_ms":`...)
-	b = strconv.AppendInt(b, l.TTL.Milliseconds(), 10)
-	b = append(b, `,"limit":`...)
-	b = strconv.AppendInt(b, int64(l.Limit), 10)
-	b = append(b, `,"inflight":`...)
-	b = strconv.AppendInt(b, int64(l.Inflight), 10)
-	b = append(b, `,"waited_ms":`...)
-	b = appendMillis(b, l.Waited)
-	c.buf = append(b, "}\n"...)
-	c.send(http.StatusOK, jsonType)
+// sendLease answers with a lease, unless there is an error.
+func (c *call) sendLease(l decider.Lease, err error) *fault {
+	if err != nil {
+		return c.noLeaseFault(err)
+	}
+	b := appendText(c.buf[:0], `{"lease_id":`, l.ID)
+	b = appendInt(b, `,"token":`, l.Token)
+	b = appendInt(b, `,"ttl_ms":`, l.TTL.Milliseconds())
+	b = appendInt(b, `,"limit":`, l.Limit)
+	b = appendInt(b, `,"inflight":`, l.Inflight)
+	b = appendMillis(b, `,"waited_ms":`, l.Waited)
+	return c.sendObject(b)
 }
 
 // leases answers with the state of the leases of a key, under the rule with the
 // least room.
-func (c *call) leases() {
-	var least *decider.LeaseState
+func (c *call) leases() *fault {
 	x, err := c.api.decider.Explain(c.r.Context(), c.key)
 	if err != nil {
-		c.failed()
-		return
+		return c.failed()
 	}
+	var least *decider.LeaseState
 	for i := range x.Rules {
 		if l := x.Rules[i].Lease; l != nil && (least == nil || l.Limit-l.Inflight < least.Limit-least.Inflight) {
 			least = l
 		}
 	}
 	if least == nil {
-		c.fail(noLeasing)
-		return
+		return noLeasing
 	}
-	b := append(c.buf[:0], `{"limit":`...)
-	b = strconv.AppendInt(b, int64(least.Limit), 10)
-	b = append(b, `,"inflight":`...)
-	b = strconv.AppendInt(b, int64(least.Inflight), 10)
-	b = append(b, `,"waiting":`...)
-	b = strconv.AppendInt(b, int64(least.Waiting), 10)
-	c.buf = append(b, "}\n"...)
-	c.send(http.StatusOK, jsonType)
+	b := appendInt(c.buf[:0], `{"limit":`, least.Limit)
+	b = appendInt(b, `,"inflight":`, least.Inflight)
+	b = appendInt(b, `,"waiting":`, least.Waiting)
+	return c.sendObject(b)
 }

@@ -19,7 +19,8 @@ var openAPIJSON = sync.OnceValue(func() []byte {
 })
 
 // openAPI sends the description of the API.
-func (c *call) openAPI() {
+func (c *call) openAPI() *fault {
 	c.w.Header()["Content-Type"] = jsonType
 	_, _ = c.w.Write(openAPIJSON()) // a caller that is gone needs no answer
+	return nil
 }

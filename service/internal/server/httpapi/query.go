@@ -1,9 +1,7 @@
 package httpapi
 
 import (
-	"fmt"
 	"math"
-	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -34,31 +32,6 @@ const (
 	ofLease = paramCanWait | paramN | paramTimeout | paramTTL
 )
 
-// named returns a parameter by its name, 0 if there is no such.
-func named(name string) param {
-	switch name {
-	case "canWait":
-		return paramCanWait
-	case "n":
-		return paramN
-	case "timeout":
-		return paramTimeout
-	case "maxRequests":
-		return paramMaxRequests
-	case "maxRequestsInQueue":
-		return paramMaxRequestsInQueue
-	case "ttl":
-		return paramTTL
-	case "outcome":
-		return paramOutcome
-	case "all":
-		return paramAll
-	case "ids":
-		return paramIDs
-	}
-	return 0
-}
-
 // params has the values of a query. A parameter without a value is not in valued.
 type params struct {
 	given, valued param
@@ -67,6 +40,32 @@ type params struct {
 	n, maxRequests, maxQueue int
 	timeout, ttl             time.Duration
 	outcome                  weir.Outcome
+}
+
+// named returns a parameter by its name, and a pointer to its field; 0 if there is
+// no such parameter.
+func (p *params) named(name string) (which param, field any) {
+	switch name {
+	case "canWait":
+		return paramCanWait, &p.canWait
+	case "n":
+		return paramN, &p.n
+	case "timeout":
+		return paramTimeout, &p.timeout
+	case "maxRequests":
+		return paramMaxRequests, &p.maxRequests
+	case "maxRequestsInQueue":
+		return paramMaxRequestsInQueue, &p.maxQueue
+	case "ttl":
+		return paramTTL, &p.ttl
+	case "outcome":
+		return paramOutcome, &p.outcome
+	case "all":
+		return paramAll, &p.all
+	case "ids":
+		return paramIDs, &p.ids
+	}
+	return 0, nil
 }
 
 // Bounds on a query.
@@ -85,86 +84,59 @@ func (p *params) parse(query string, wanted param) *fault {
 		var pair string
 		pair, query, _ = strings.Cut(query, "&")
 		name, value, _ := strings.Cut(pair, "=")
-		name, err := unescaped(name)
+		name, err := url.QueryUnescape(name)
 		if err != nil {
 			return badEscape
 		}
-		which := named(name) & wanted
-		if which == 0 {
+		which, field := p.named(name)
+		if which&wanted == 0 {
 			continue
 		}
 		if p.given&which != 0 {
-			return &fault{status: http.StatusBadRequest, text: name + " is given twice"}
+			return bad("%s is given twice", name)
 		}
 		p.given |= which
-		if value, err = unescaped(value); err != nil {
+		if value, err = url.QueryUnescape(value); err != nil {
 			return badEscape
 		}
 		if value = strings.TrimSpace(value); value == "" {
 			continue
 		}
 		p.valued |= which
-		if want := p.set(which, value); want != "" {
-			return &fault{status: http.StatusBadRequest, text: fmt.Sprintf("cannot read %s: it must be %s", name, want)}
+		if ok, want := set(field, value); !ok || which == paramTTL && p.ttl == 0 {
+			return bad("cannot read %s: it must be %s", name, want)
 		}
 	}
 	return nil
 }
 
-// unescaped decodes a part of a query.
-func unescaped(s string) (string, error) {
-	if strings.IndexByte(s, '%') < 0 && strings.IndexByte(s, '+') < 0 {
-		return s, nil
-	}
-	return url.QueryUnescape(s)
-}
+// Descriptions of values.
+const (
+	wantWhole    = "a whole number from 0 to 2147483647" // maxN
+	wantDuration = "a duration such as 1.5s or 200ms, or seconds"
+)
 
-// set sets a parameter, or returns what its value must be.
-func (p *params) set(which param, value string) (want string) {
-	ok := true
-	switch which {
-	case paramCanWait:
-		p.canWait, ok = boolean(value)
-	case paramAll:
-		p.all, ok = boolean(value)
-	case paramIDs:
-		p.ids, ok = boolean(value)
-	case paramN:
-		p.n, ok = whole(value)
-	case paramMaxRequests:
-		p.maxRequests, ok = whole(value)
-	case paramMaxRequestsInQueue:
-		p.maxQueue, ok = whole(value)
-	case paramTimeout:
-		p.timeout, ok = duration(value)
-	case paramTTL:
-		p.ttl, ok = duration(value)
-		ok = ok && p.ttl > 0
-	case paramOutcome:
-		p.outcome, ok = outcomes[value]
+// set sets the field of a parameter. want describes its values.
+func set(field any, value string) (ok bool, want string) {
+	switch field := field.(type) {
+	case *bool:
+		b, err := strconv.ParseBool(value)
+		*field = b
+		return err == nil, "true or false"
+	case *int:
+		*field, ok = whole(value)
+		return ok, wantWhole
+	case *time.Duration:
+		*field, ok = duration(value)
+		return ok, wantDuration
+	case *weir.Outcome:
+		for o := range outcome.Count {
+			if o.String() == value {
+				*field, ok = o, true
+			}
+		}
 	}
-	if ok {
-		return ""
-	}
-	return wants(which)
-}
-
-// wants describes the values of a parameter.
-func wants(which param) string {
-	switch which {
-	case paramCanWait, paramAll, paramIDs:
-		return "true or false"
-	case paramTimeout, paramTTL:
-		return "a duration such as 1.5s or 200ms, or seconds"
-	case paramOutcome:
-		return "success, dropped, ignored, timed_out, left or late"
-	}
-	return "a whole number from 0 to " + strconv.Itoa(maxN)
-}
-
-func boolean(value string) (b, ok bool) {
-	b, err := strconv.ParseBool(value)
-	return b, err == nil
+	return ok, "success, dropped, ignored, timed_out, left or late"
 }
 
 func whole(value string) (n int, ok bool) {
@@ -179,10 +151,4 @@ func duration(value string) (time.Duration, bool) {
 	}
 	d, err := time.ParseDuration(value)
 	return d, err == nil && d >= 0
-}
-
-// outcomes are the values of the parameter outcome.
-var outcomes = map[string]weir.Outcome{
-	"success": weir.Success, "dropped": weir.Dropped, "ignored": weir.Ignored,
-	"timed_out": outcome.TimedOut, "left": outcome.Left, "late": outcome.Late,
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/weir-go/weir"
@@ -13,27 +12,27 @@ import (
 )
 
 // ask asks for tokens, and waits for them if canWait is set.
-func (c *call) ask() {
-	p := &c.params
-	if f := c.mayOverride(); f != nil {
-		c.fail(f)
-		return
+func (c *call) ask() *fault {
+	p, cfg := &c.params, &c.api.cfg
+	if f := p.checkOwn(paramMaxRequests, "maxRequests", p.maxRequests, 1, cfg.MaxLimit); f != nil {
+		return f
+	}
+	if f := p.checkOwn(paramMaxRequestsInQueue, "maxRequestsInQueue", p.maxQueue, 0, cfg.MaxQueue); f != nil {
+		return f
 	}
 	c.request = decider.Request{Key: c.key, N: c.cost(), Limit: p.maxRequests, Queue: p.maxQueue, OwnQueue: p.valued&paramMaxRequestsInQueue != 0}
-	if !p.canWait {
-		if err := c.api.decider.Decide(c.r.Context(), &c.request, &c.verdict); err != nil {
-			c.failed()
-			return
+	if p.canWait {
+		if f := c.wait(); f != nil {
+			return f
 		}
-	} else if !c.wait() {
-		return
+	} else if err := c.api.decider.Decide(c.r.Context(), &c.request, &c.verdict); err != nil {
+		return c.failed()
 	}
 	c.writeFields()
-	if c.verdict.OK {
-		c.grant()
-	} else {
-		c.deny()
+	if !c.verdict.OK {
+		return c.denyRate()
 	}
+	return c.grant()
 }
 
 // cost returns the number of tokens or units that the request asks for.
@@ -44,37 +43,24 @@ func (c *call) cost() int {
 	return c.params.n
 }
 
-// mayOverride checks the limits that a request sets for itself.
-func (c *call) mayOverride() *fault {
-	p, cfg := &c.params, &c.api.cfg
-	if p.valued&(paramMaxRequests|paramMaxRequestsInQueue) == 0 {
+// checkOwn checks a limit that a request sets for itself.
+func (p *params) checkOwn(which param, name string, value, least, most int) *fault {
+	switch {
+	case p.valued&which == 0:
 		return nil
-	}
-	for _, o := range [...]struct {
-		which              param
-		name               string
-		value, least, most int
-	}{
-		{paramMaxRequests, "maxRequests", p.maxRequests, 1, cfg.MaxLimit},
-		{paramMaxRequestsInQueue, "maxRequestsInQueue", p.maxQueue, 0, cfg.MaxQueue},
-	} {
-		switch {
-		case p.valued&o.which == 0:
-		case o.most == 0:
-			return &fault{status: http.StatusForbidden, text: o.name + " query parameter is disabled"}
-		case o.value < o.least || o.value > o.most:
-			return &fault{status: http.StatusBadRequest, text: o.name + " out of bounds"}
-		}
+	case most == 0:
+		return &fault{status: http.StatusForbidden, text: name + " query parameter is disabled"}
+	case value < least || value > most:
+		return bad("%s out of bounds", name)
 	}
 	return nil
 }
 
-// wait waits for a verdict, and reports whether there is one.
-func (c *call) wait() bool {
+// wait waits for a verdict.
+func (c *call) wait() *fault {
 	ctx, cancel, f := c.waitContext()
 	if f != nil {
-		c.fail(f)
-		return false
+		return f
 	}
 	defer cancel()
 	v := &c.verdict
@@ -87,16 +73,14 @@ func (c *call) wait() bool {
 	case err == nil && v.OK && v.Waited > 0 && c.r.Context().Err() != nil: // the client disconnected as its turn came
 		id := c.api.decider.AppendGrantID(c.buf[:0], v.Grant, c.key)
 		_, _ = c.api.decider.Settle(context.WithoutCancel(c.r.Context()), c.key, string(id), 0) // an error cannot be handled
-		c.leave()
-		return false
+		return left
 	case err == nil:
-		return true
+		return nil
 	case errors.Is(err, context.DeadlineExceeded): // the estimate on arrival was earlier
 		v.OK, v.Reason, v.RetryAfter = false, weir.TooLate, 0
-		return true
+		return nil
 	}
-	c.failed()
-	return false
+	return c.failed()
 }
 
 // waitContext returns the context of a wait. It ends with the request or after the
@@ -109,7 +93,7 @@ func (c *call) waitContext() (context.Context, context.CancelFunc, *fault) {
 			d, ok = duration(header[0])
 		}
 		if !ok {
-			return nil, nil, &fault{status: http.StatusBadRequest, text: "cannot read Request-Timeout: it must be " + wants(paramTimeout)}
+			return nil, nil, bad("cannot read Request-Timeout: it must be %s", wantDuration)
 		}
 		if !limited || d < timeout {
 			timeout, limited = d, true
@@ -131,42 +115,22 @@ func (c *call) restoreDeadline() {
 	_ = http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(c.api.cfg.AnswerTimeout))
 }
 
-// failed answers when there is no decision.
-func (c *call) failed() {
-	if c.r.Context().Err() != nil {
-		c.leave()
-	} else {
-		c.fail(unavailable)
-	}
-}
-
-// leave ends the call of a client that has disconnected.
-func (c *call) leave() {
-	c.status = left
-	c.w.WriteHeader(left)
-}
-
 // grant answers a request that is allowed.
-func (c *call) grant() {
+func (c *call) grant() *fault {
 	v, b := &c.verdict, append(c.buf[:0], '{')
 	if c.request.N == 0 {
 		if remaining, ok := remaining(v); ok {
-			b = append(b, `"remaining":`...)
-			b = strconv.AppendInt(b, int64(remaining), 10)
+			b = appendInt(b, `"remaining":`, remaining)
 		}
-	} else {
-		b = append(b, `"request_id":"`...)
-		b = c.api.decider.AppendGrantID(b, v.Grant, c.key)
-		b = append(b, '"')
-		if v.Waited > 0 {
-			b = append(b, `,"waited_ms":`...)
-			b = appendMillis(b, v.Waited)
-			b = append(b, `,"place":`...)
-			b = strconv.AppendInt(b, int64(v.Place), 10)
-		}
+		return c.sendObject(b)
 	}
-	c.buf = append(b, "}\n"...)
-	c.send(http.StatusOK, jsonType)
+	b = append(b, `"request_id":"`...)
+	b = append(c.api.decider.AppendGrantID(b, v.Grant, c.key), '"')
+	if v.Waited > 0 {
+		b = appendMillis(b, `,"waited_ms":`, v.Waited)
+		b = appendInt(b, `,"place":`, v.Place)
+	}
+	return c.sendObject(b)
 }
 
 // remaining returns the remaining tokens of the rule that has the fewest; ok is false
@@ -180,48 +144,37 @@ func remaining(v *decider.Verdict) (least int, ok bool) {
 	return least, ok
 }
 
-// deny answers a request that is denied.
-func (c *call) deny() {
+// denyRate returns the fault of a request that is denied.
+func (c *call) denyRate() *fault {
 	v := &c.verdict
-	f := fault{
-		status: http.StatusTooManyRequests, text: "rate limit exceeded",
-		reason: v.Reason, retryAfter: v.RetryAfter, canWait: c.params.canWait, place: v.Place,
-	}
-	if v.Reason == weir.Closed {
-		f.status, f.text, f.canWait = http.StatusServiceUnavailable, ending, false
-	}
+	f := c.deny("rate limit exceeded", v.Reason, v.RetryAfter)
+	f.canWait, f.place = c.params.canWait && v.Reason != weir.Closed, v.Place
 	if a := v.Denied(); a != nil {
 		f.rule = a.Rule.Name
 	}
-	c.fail(&f)
+	return f
 }
 
 // giveBack returns a grant.
-func (c *call) giveBack() { c.settleFor(0) }
+func (c *call) giveBack() *fault { return c.settleFor(0) }
 
 // settle reports the true cost of a grant.
-func (c *call) settle() {
+func (c *call) settle() *fault {
 	if c.params.valued&paramN == 0 {
-		c.fail(&fault{status: http.StatusBadRequest, text: "n is missing: the true cost"})
-		return
+		return bad("n is missing: the true cost")
 	}
-	c.settleFor(c.params.n)
+	return c.settleFor(c.params.n)
 }
 
-func (c *call) settleFor(n int) {
+func (c *call) settleFor(n int) *fault {
 	done, err := c.api.decider.Settle(c.r.Context(), c.key, c.id, n)
 	switch {
 	case errors.Is(err, decider.ErrNoGrant):
-		c.fail(noGrant)
-		return
+		return noGrant
 	case err != nil:
-		c.failed()
-		return
+		return c.failed()
 	}
-	b := append(c.buf[:0], `{"was":`...)
-	b = strconv.AppendInt(b, int64(done.Was), 10)
-	b = append(b, `,"charged":`...)
-	b = strconv.AppendInt(b, int64(done.Charged), 10)
-	c.buf = append(b, "}\n"...)
-	c.send(http.StatusOK, jsonType)
+	b := appendInt(c.buf[:0], `{"was":`, done.Was)
+	b = appendInt(b, `,"charged":`, done.Charged)
+	return c.sendObject(b)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/httpapi"
+	"github.com/weir-go/weir/service/internal/server/token"
 )
 
 const (
@@ -255,11 +256,11 @@ func TestClosed(t *testing.T) {
 
 func TestAuthorize(t *testing.T) {
 	var asked []string
-	s := newSite(t, httpapi.Config{Authorize: func(r *http.Request, action httpapi.Action, key string) error {
+	s := newSite(t, httpapi.Config{Authorize: func(r *http.Request, action token.Action, key string) error {
 		asked = append(asked, string(action)+" "+key)
 		switch r.Header.Get("Authorization") {
 		case "":
-			return httpapi.ErrUnauthorized
+			return token.ErrUnknown
 		case "Bearer me":
 			if key == "a" {
 				return nil
@@ -273,13 +274,13 @@ func TestAuthorize(t *testing.T) {
 		want              string // that was asked
 		status            [3]int // without a token, with mine, with another
 	}{
-		{"POST", "/rate/a?n=x", "", "rate a", [3]int{401, 400, 403}},
-		{"POST", "/rate/%20a", "", "rate a", [3]int{401, 200, 403}},
-		{"GET", "/rate/b", "", "rate b", [3]int{401, 403, 403}},
-		{"DELETE", "/rate/a/x", "", "rate a", [3]int{401, 404, 403}},
-		{"POST", "/rate/a/x?n=1", "", "rate a", [3]int{401, 404, 403}},
-		{"POST", "/rate", body, "rate a", [3]int{401, 403, 403}},
-		{"POST", "/rate", `[{"key":"a"},{"key":"a"}]`, "rate a", [3]int{401, 200, 403}},
+		{"POST", "/rate/a?n=x", "", "decide a", [3]int{401, 400, 403}},
+		{"POST", "/rate/%20a", "", "decide a", [3]int{401, 200, 403}},
+		{"GET", "/rate/b", "", "decide b", [3]int{401, 403, 403}},
+		{"DELETE", "/rate/a/x", "", "decide a", [3]int{401, 404, 403}},
+		{"POST", "/rate/a/x?n=1", "", "decide a", [3]int{401, 404, 403}},
+		{"POST", "/rate", body, "decide a", [3]int{401, 403, 403}},
+		{"POST", "/rate", `[{"key":"a"},{"key":"a"}]`, "decide a", [3]int{401, 200, 403}},
 		{"POST", "/lease/a", "", "lease a", [3]int{401, 404, 403}},
 		{"GET", "/lease/a", "", "lease a", [3]int{401, 404, 403}},
 		{"POST", "/lease/a/x", "", "lease a", [3]int{401, 404, 403}},
@@ -318,7 +319,6 @@ func TestConfig(t *testing.T) {
 		"MaxLimit = -1":     {MaxLimit: -1},
 		"MaxQueue = -2":     {MaxQueue: -2},
 		"MaxKey = -3":       {MaxKey: -3},
-		"MaxBatch = -4":     {MaxBatch: -4},
 		"MaxBody = -5":      {MaxBody: -5},
 		"BodyTimeout = -1s": {BodyTimeout: -s},
 	} {

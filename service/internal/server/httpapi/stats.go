@@ -1,6 +1,9 @@
 package httpapi
 
-import "sync/atomic"
+import (
+	"slices"
+	"sync/atomic"
+)
 
 // statuses are counted separately; any other counts as the first.
 var statuses = [...]int{0, 200, 400, 401, 403, 404, 405, 408, 413, 415, 429, 499, 503}
@@ -12,14 +15,7 @@ type counts struct {
 }
 
 func (c *counts) add(endpoint, status int) {
-	i := 0
-	for s := range statuses {
-		if statuses[s] == status {
-			i = s
-			break
-		}
-	}
-	c.answers[endpoint][i].Add(1)
+	c.answers[endpoint][max(slices.Index(statuses[:], status), 0)].Add(1)
 }
 
 // A Count is the number of requests to an endpoint with a status. Path is a
