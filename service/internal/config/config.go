@@ -94,6 +94,14 @@ type Rule struct {
 // DefaultQueue is Rule.Queue where it is nil.
 const DefaultQueue = 100
 
+// QueueSize returns a Queue, DefaultQueue if it is nil.
+func QueueSize(queue *int) int {
+	if queue == nil {
+		return DefaultQueue
+	}
+	return *queue
+}
+
 // A Quota is a rate and the algorithm that enforces it.
 type Quota struct {
 	// Rate is a number of tokens per period. The zero Rate is none.

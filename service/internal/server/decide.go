@@ -132,7 +132,7 @@ func (s *Server) wait(ctx context.Context, req *decider.Request, v *decider.Verd
 // waitUnder waits for the tokens of the rule with the last answer. It returns the
 // reason of a refusal, and sets RetryAfter in the answer.
 func (s *Server) waitUnder(ctx context.Context, r *rule, ownLimit int, req *decider.Request, v *decider.Verdict, arrival *uint64) (weir.Reason, error) {
-	size := r.QueueSize()
+	size := config.QueueSize(r.Queue)
 	if req.OwnQueue && s.cfg.MaxQueue > 0 {
 		size = min(req.Queue, s.cfg.MaxQueue)
 	}

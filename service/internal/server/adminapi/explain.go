@@ -59,9 +59,11 @@ func (a *API) serveExplain(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusBadRequest, "no key: ask for /-/explain?key=KEY")
 	case len(key) > maxKeyBytes:
 		fail(w, http.StatusBadRequest, fmt.Sprintf("the key has %d bytes: must be <= %d", len(key), maxKeyBytes))
-	case !decider.IsKey(key):
-		fail(w, http.StatusBadRequest, "the key must be UTF-8 without control characters")
 	default:
+		if _, err := decider.ParseKey(key, maxKeyBytes); err != nil {
+			fail(w, http.StatusBadRequest, err.Error())
+			return
+		}
 		answer(w, http.StatusOK, a.explain(key))
 	}
 }

@@ -78,18 +78,32 @@ var (
 	ErrNoLeasing = errors.New("no rule with a concurrency matches this key")
 )
 
+// Errors of ParseKey.
+var (
+	errEmptyKey = errors.New("the key is empty")
+	errLongKey  = errors.New("the key is too long")
+	errOddKey   = errors.New("the key must be UTF-8 without control characters")
+)
+
 // GrantLife is how long a grant can be settled.
 const GrantLife = time.Hour
 
-// IsKey reports whether a text is a valid key: not empty, UTF-8, and without
-// control characters.
-func IsKey(text string) bool {
-	for i := range len(text) {
-		if c := text[i]; c < ' ' || c > '~' {
-			return utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
+// ParseKey returns a key without surrounding space. It must not be empty or longer
+// than most bytes, and it must be UTF-8 without control characters.
+func ParseKey(text string, most int) (string, error) {
+	key := strings.TrimSpace(text)
+	switch {
+	case key == "":
+		return "", errEmptyKey
+	case len(key) > most:
+		return "", errLongKey
+	}
+	for i := range len(key) {
+		if c := key[i]; (c < ' ' || c > '~') && (!utf8.ValidString(key) || strings.ContainsFunc(key, unicode.IsControl)) {
+			return "", errOddKey
 		}
 	}
-	return text != ""
+	return key, nil
 }
 
 // A Request asks for tokens of a key.

@@ -1,8 +1,8 @@
 package httpapi
 
 import (
-	"errors"
 	"fmt"
+	"mime"
 	"net/http"
 	"strconv"
 	"strings"
@@ -11,7 +11,6 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/problem"
 	"github.com/weir-go/weir/service/internal/server/decider"
-	"github.com/weir-go/weir/service/internal/server/token"
 )
 
 // A fault is an error answer.
@@ -32,9 +31,6 @@ type fault struct {
 
 // Constant faults.
 var (
-	emptyKey    = bad("the key is empty")
-	longKey     = bad("the key is too long")
-	oddKey      = bad("the key must be UTF-8 without control characters")
 	manyParams  = bad("the query has more than %d parameters", maxParams)
 	badEscape   = bad("the query has an invalid escape")
 	brokenBody  = bad("the body is incomplete")
@@ -58,13 +54,6 @@ var (
 // bad returns the fault of an invalid request.
 func bad(format string, args ...any) *fault {
 	return &fault{status: http.StatusBadRequest, text: fmt.Sprintf(format, args...)}
-}
-
-func unauthorized(err error) *fault {
-	if errors.Is(err, token.ErrUnknown) {
-		return &fault{status: http.StatusUnauthorized, text: "unauthorized: " + err.Error()}
-	}
-	return &fault{status: http.StatusForbidden, text: err.Error()}
 }
 
 // failed returns the fault for an error of the Decider.
@@ -135,16 +124,17 @@ func (c *call) fail(f *fault) {
 	if f.status == http.StatusUnauthorized {
 		c.w.Header()["Www-Authenticate"] = bearer // required by RFC 9110, section 11.6.1
 	}
-	c.retryAfter(f)
+	c.retryAfter(f.retryAfter)
 	c.send(contentType)
 }
 
 // retryAfter sets Retry-After on answers with the status 429 or 503.
-func (c *call) retryAfter(f *fault) {
-	if f.status == http.StatusTooManyRequests || f.status == http.StatusServiceUnavailable {
-		if again := problem.RetryAfter(f.retryAfter); again != nil {
-			c.w.Header()["Retry-After"] = again
-		}
+func (c *call) retryAfter(d time.Duration) {
+	if c.status != http.StatusTooManyRequests && c.status != http.StatusServiceUnavailable {
+		return
+	}
+	if again := problem.RetryAfter(d); again != nil {
+		c.w.Header()["Retry-After"] = again
 	}
 }
 
@@ -187,24 +177,15 @@ func (f *fault) appendDenial(b []byte) []byte {
 	return b
 }
 
-// asProblem reports whether an Accept names the type of problems.
+// asProblem reports whether an Accept names the type of problems, with a weight that
+// is not zero.
 func asProblem(accept []string) bool {
 	for item := range strings.SplitSeq(strings.Join(accept, ","), ",") {
-		kind, params, _ := strings.Cut(item, ";")
+		kind, _, _ := strings.Cut(item, ";")
 		if strings.EqualFold(strings.TrimSpace(kind), problemType[0]) {
-			return !refuses(params)
-		}
-	}
-	return false
-}
-
-// refuses reports whether parameters of Accept have a weight of zero.
-func refuses(params string) bool {
-	for param := range strings.SplitSeq(params, ";") {
-		name, value, _ := strings.Cut(strings.TrimSpace(param), "=")
-		if strings.EqualFold(name, "q") {
-			q, err := strconv.ParseFloat(value, 64)
-			return err == nil && q == 0
+			_, params, _ := mime.ParseMediaType(item)
+			q, err := strconv.ParseFloat(params["q"], 64)
+			return err != nil || q != 0
 		}
 	}
 	return false

@@ -26,6 +26,7 @@ package httpapi
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"net/http"
 	"sync"
@@ -92,14 +93,16 @@ func (c Config) Validate() error {
 
 // An API is the http.Handler of a Decider. It is safe for concurrent use.
 type API struct {
-	cfg      Config
-	decider  decider.Decider
-	calls    sync.Pool // of *call
-	batches  sync.Pool // of *batch
-	bodies   atomic.Int64
-	policies policies
-	debug    chan struct{} // of capacity 1: a semaphore for reading all keys
-	counts   counts
+	cfg          Config
+	decider      decider.Decider
+	calls        sync.Pool // of *call
+	batches      sync.Pool // of *batch
+	bodies       atomic.Int64
+	policies     sync.Map // *policy by *config.Rule
+	policiesMade atomic.Uint64
+	debug        chan struct{}                  // of capacity 1: a semaphore for reading all keys
+	answers      [][len(statuses)]atomic.Uint64 // by endpoint; the last are requests to none
+	batched      atomic.Uint64                  // requests in batches
 }
 
 // New returns an API, or an error about the Config.
@@ -112,7 +115,7 @@ func New(d decider.Decider, cfg Config) (*API, error) {
 	cfg.BodyTimeout = cmp.Or(cfg.BodyTimeout, DefaultBodyTimeout)
 	cfg.AnswerTimeout = cmp.Or(cfg.AnswerTimeout, DefaultAnswerTimeout)
 	a := &API{cfg: cfg, decider: d, debug: make(chan struct{}, 1)}
-	a.counts.answers = make([][len(statuses)]atomic.Uint64, len(endpoints)+1)
+	a.answers = make([][len(statuses)]atomic.Uint64, len(endpoints)+1)
 	a.calls.New = func() any {
 		c := &call{api: a}
 		c.suspend = c.suspendDeadline
@@ -134,7 +137,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if f := c.run(i); f != nil {
 		c.fail(f)
 	}
-	a.counts.add(i, c.status)
+	a.count(i, c.status)
 	c.forget()
 	a.calls.Put(c)
 }
@@ -174,14 +177,13 @@ func (c *call) run(i int) (f *fault) {
 	}
 	e := &endpoints[i]
 	if e.parts > 1 {
-		if c.key, f = c.api.cleanKey(c.key); f != nil {
-			return f
+		var err error
+		if c.key, err = decider.ParseKey(c.key, c.api.cfg.MaxKey); err != nil {
+			return bad("%v", err)
 		}
 	}
-	if e.action != "" {
-		if f = c.authorize(e.action, c.key); f != nil {
-			return f
-		}
+	if f = c.authorize(e.action, c.key); f != nil {
+		return f
 	}
 	if f = c.params.parse(c.r.URL.RawQuery, e.params); f != nil {
 		return f
@@ -194,13 +196,18 @@ func (c *call) run(i int) (f *fault) {
 	return e.run(c)
 }
 
-// authorize checks whether the client may use a key.
+// authorize checks whether the client may use a key. Every client may do what is not
+// an action.
 func (c *call) authorize(action token.Action, key string) *fault {
-	if c.api.cfg.Authorize == nil {
+	if action == "" || c.api.cfg.Authorize == nil {
 		return nil
 	}
-	if err := c.api.cfg.Authorize(c.r, action, key); err != nil {
-		return unauthorized(err)
+	switch err := c.api.cfg.Authorize(c.r, action, key); {
+	case err == nil:
+		return nil
+	case errors.Is(err, token.ErrUnknown):
+		return &fault{status: http.StatusUnauthorized, text: "unauthorized: " + err.Error()}
+	default:
+		return &fault{status: http.StatusForbidden, text: err.Error()}
 	}
-	return nil
 }

@@ -6,17 +6,17 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weir-go/weir/service/internal/server/batchjson"
 	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/token"
 )
 
 // A batch is a list of requests that are decided together. It is reused.
 type batch struct {
+	batchjson.Batch
 	body     []byte
-	requests []decider.Request
 	verdicts []decider.Verdict
 	answers  []decider.Answer // room for the first of each verdict
-	all, ids bool
 }
 
 // maxBatch bounds the requests of a batch.
@@ -28,14 +28,14 @@ const maxKeptBatch = 1 << 10
 // keep clears what belongs to the request, and reports whether the buffers are
 // small enough for reuse.
 func (b *batch) keep() bool {
-	clear(b.requests)
-	b.body, b.requests = b.body[:0], b.requests[:0]
-	return cap(b.requests) <= maxKeptBatch && cap(b.body) <= maxKept
+	clear(b.Requests)
+	b.body, b.Requests = b.body[:0], b.Requests[:0]
+	return cap(b.Requests) <= maxKeptBatch && cap(b.body) <= maxKept
 }
 
 // room allocates a verdict, with room for one answer, for each request.
 func (b *batch) room() {
-	n := len(b.requests)
+	n := len(b.Requests)
 	if n <= len(b.verdicts) {
 		return
 	}
@@ -59,15 +59,15 @@ func (c *call) decideBatch() *fault {
 	if f != nil {
 		return f
 	}
-	for i := range b.requests {
-		if f = c.authorize(token.Decide, b.requests[i].Key); f != nil {
-			c.key = b.requests[i].Key
+	for i := range b.Requests {
+		if f = c.authorize(token.Decide, b.Requests[i].Key); f != nil {
+			c.key = b.Requests[i].Key
 			return f
 		}
 	}
-	c.api.counts.batched.Add(uint64(len(b.requests)))
+	c.api.batched.Add(uint64(len(b.Requests)))
 	b.room()
-	ok, err := c.api.decider.Batch(c.r.Context(), b.requests, b.all, b.verdicts)
+	ok, err := c.api.decider.Batch(c.r.Context(), b.Requests, b.All, b.verdicts)
 	if err != nil {
 		return unavailable
 	}
@@ -83,8 +83,19 @@ func (c *call) readBatch(b *batch) (lines bool, f *fault) {
 	if b.body, f = c.receive(b.body); f != nil {
 		return lines, f
 	}
-	b.all, b.ids = c.params.all, c.params.ids
-	return lines, b.read(string(b.body), lines, maxBatch, c.api.cleanKey)
+	b.All, b.IDs = c.params.all, c.params.ids
+	read := b.Read
+	if lines {
+		read = b.ReadLines
+	}
+	switch err := read(string(b.body), batchjson.Limits{Requests: maxBatch, Key: c.api.cfg.MaxKey}); err {
+	case nil:
+		return lines, nil
+	case batchjson.ErrMany:
+		return lines, manyAsked
+	default:
+		return lines, bad("cannot read the batch: %v", err)
+	}
 }
 
 // bodyType reports whether the body is JSON in lines, or one JSON text.
@@ -107,18 +118,22 @@ func (c *call) sendBatch(b *batch, lines, ok bool) {
 	contentType, first, between, last := jsonType, `{"ok":`+strconv.FormatBool(ok)+`,"results":[`, ",", "]}\n"
 	if lines {
 		contentType, first, between, last = linesType, "", "\n", "\n"
-		if len(b.requests) == 0 {
+		if len(b.Requests) == 0 {
 			last = ""
 		}
 	}
 	h := c.w.Header()
 	h["Content-Type"] = contentType
-	if b.all && !ok {
+	if b.All && !ok {
 		c.status = http.StatusTooManyRequests
-		c.retryAfter(&fault{status: c.status, retryAfter: b.retryAfter()})
+		longest := time.Duration(0) // until all of them would be allowed
+		for i := range b.Requests {
+			longest = max(longest, b.verdicts[i].RetryAfter)
+		}
+		c.retryAfter(longest)
 	}
 	out, written := append(c.buf[:0], first...), false
-	for i := range b.requests {
+	for i := range b.Requests {
 		if len(out) > chunk {
 			if !written {
 				c.w.WriteHeader(c.status)
@@ -140,23 +155,15 @@ func (c *call) sendBatch(b *batch, lines, ok bool) {
 	c.buf = out
 }
 
-// retryAfter returns when all requests that were denied would be allowed.
-func (b *batch) retryAfter() (longest time.Duration) {
-	for i := range b.requests {
-		longest = max(longest, b.verdicts[i].RetryAfter)
-	}
-	return longest
-}
-
 // appendResult appends the verdict on a request.
 func (c *call) appendResult(out []byte, b *batch, i int) []byte {
-	v, req := &b.verdicts[i], &b.requests[i]
+	v, req := &b.verdicts[i], &b.Requests[i]
 	if v.OK {
 		out = append(out, `{"ok":true`...)
 		if remaining, ok := remaining(v); ok {
 			out = appendInt(out, `,"remaining":`, remaining)
 		}
-		if b.ids && req.N > 0 {
+		if b.IDs && req.N > 0 {
 			out = append(out, `,"request_id":"`...)
 			out = append(c.api.decider.AppendGrantID(out, v.Grant, req.Key), '"')
 		}

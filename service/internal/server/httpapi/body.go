@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"time"
 )
 
@@ -38,13 +39,13 @@ func (c *call) limitBody() {
 
 // bodyFault converts an error of reading a body.
 func bodyFault(err error) *fault {
-	if err == nil {
+	_, tooLarge := errors.AsType[*http.MaxBytesError](err)
+	switch {
+	case err == nil:
 		return nil
-	}
-	if errors.Is(err, os.ErrDeadlineExceeded) {
+	case errors.Is(err, os.ErrDeadlineExceeded):
 		return slowBody
-	}
-	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
+	case tooLarge:
 		return largeBody
 	}
 	return brokenBody
@@ -59,9 +60,7 @@ func (c *call) receive(b []byte) (body []byte, f *fault) {
 	held := 0
 	defer func() { c.api.bodies.Add(-int64(held)) }()
 	for b = b[:0]; ; {
-		if len(b) == cap(b) {
-			b = append(b, 0)[:len(b)]
-		}
+		b = slices.Grow(b, 1)
 		if more := cap(b) - held; more > 0 {
 			held += more
 			if c.api.bodies.Add(int64(more)) > bodiesAtOnce*int64(c.api.cfg.MaxBody) {

@@ -74,28 +74,22 @@ func (c *call) instance() *fault {
 // counted returns the first rule with a rate; nil if it counts nothing of a key.
 func counted(x *decider.Explanation) *decider.RuleState {
 	for i := range x.Rules {
-		st := &x.Rules[i]
-		if !st.Rule.Rated() {
-			continue
-		}
-		if st.Used == 0 && st.Denied == 0 && st.Waiting == 0 {
+		if st := &x.Rules[i]; st.Rule.Rated() {
+			if st.Used > 0 || st.Denied > 0 || st.Waiting > 0 {
+				return st
+			}
 			return nil
 		}
-		return st
 	}
 	return nil
 }
 
 // appendInstance appends the state of a key in the format of GoCC.
 func appendInstance(b []byte, key string, st *decider.RuleState) []byte {
-	queue := config.DefaultQueue
-	if st.Rule.Queue != nil {
-		queue = *st.Rule.Queue
-	}
 	b = appendText(b, `{"Key":`, key)
 	b = appendInt(b, `,"Config":{"WindowMillis":`, st.Rule.Rate.Period.Milliseconds())
 	b = appendInt(b, `,"MaxRequestsPerWindow":`, st.Rule.Rate.Count)
-	b = appendInt(b, `,"MaxRequestsInQueue":`, queue)
+	b = appendInt(b, `,"MaxRequestsInQueue":`, config.QueueSize(st.Rule.Queue))
 	b = appendInt(b, `},"NumApprovedThisWindow":`, st.Used)
 	b = appendInt(b, `,"NumDeniedThisWindow":`, st.Denied)
 	b = appendInt(b, `,"NumWaiting":`, st.Waiting)

@@ -5,7 +5,6 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/token"
 )
 
@@ -24,7 +23,7 @@ var endpoints = []endpoint{
 	{"POST", "rate", 2, token.Decide, ofRate, (*call).ask},
 	{"GET", "rate", 2, token.Decide, ofRate, (*call).ask},
 	{"POST", "rate", 1, "", paramAll | paramIDs, (*call).decideBatch}, // authorizes each key
-	{"DELETE", "rate", 3, token.Decide, 0, (*call).giveBack},
+	{"DELETE", "rate", 3, token.Decide, 0, (*call).settle},
 	{"POST", "rate", 3, token.Decide, paramN, (*call).settle},
 	{"POST", "lease", 2, token.Lease, ofLease, (*call).lease},
 	{"GET", "lease", 2, token.Lease, 0, (*call).leases},
@@ -61,17 +60,6 @@ func (t *target) find(method string) int {
 	return len(endpoints)
 }
 
-// allowed returns the methods of a target, in the format of Allow.
-func (t *target) allowed() string {
-	var methods []string
-	for i := range endpoints {
-		if e := &endpoints[i]; e.parts == t.parts && e.root == t.root {
-			methods = append(methods, e.method)
-		}
-	}
-	return strings.Join(methods, ", ")
-}
-
 // locate parses a path. Only unescaped slashes separate its parts, so that an
 // escaped slash, dots and empty parts can belong to a key.
 func locate(u *url.URL) (t target) {
@@ -100,27 +88,19 @@ func locate(u *url.URL) (t target) {
 	return t
 }
 
-// cleanKey returns a key without surrounding space, or a fault.
-func (a *API) cleanKey(key string) (string, *fault) {
-	key = strings.TrimSpace(key)
-	switch {
-	case key == "":
-		return "", emptyKey
-	case len(key) > a.cfg.MaxKey:
-		return "", longKey
-	case !decider.IsKey(key):
-		return "", oddKey
-	}
-	return key, nil
-}
-
 // misled returns the fault of a request to an unknown endpoint.
 func (c *call) misled() *fault {
 	c.key = ""
-	methods := c.allowed()
-	if methods == "" {
+	var methods []string
+	for i := range endpoints {
+		if e := &endpoints[i]; e.parts == c.parts && e.root == c.root {
+			methods = append(methods, e.method)
+		}
+	}
+	if methods == nil {
 		return unknownPath
 	}
-	c.w.Header()["Allow"] = []string{methods}
-	return &fault{status: http.StatusMethodNotAllowed, text: "the methods of this path are " + methods}
+	allow := strings.Join(methods, ", ")
+	c.w.Header()["Allow"] = []string{allow}
+	return &fault{status: http.StatusMethodNotAllowed, text: "the methods of this path are " + allow}
 }

@@ -1,10 +1,6 @@
 package httpapi
 
 import (
-	"sync"
-	"sync/atomic"
-	"time"
-
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/internal/ratelimitfield"
@@ -14,14 +10,13 @@ import (
 
 // A policy is a rule in the terms of RateLimit-Policy and RateLimit.
 type policy struct {
-	rule  *config.Rule
 	name  string     // quoted
 	quota gcra.Quota // of a token bucket
 	value []string   // RateLimit-Policy with this rule alone
 }
 
 func newPolicy(r *config.Rule) *policy {
-	p := &policy{rule: r, name: ratelimitfield.Quote(r.Name)}
+	p := &policy{name: ratelimitfield.Quote(r.Name)}
 	says := ratelimitfield.OfWindow(r.Rate.Count, r.Rate.Period)
 	if !r.Algorithm.Windows() {
 		p.quota = gcra.Per(r.Rate.Count, r.Rate.Period, r.Limit())
@@ -31,40 +26,20 @@ func newPolicy(r *config.Rule) *policy {
 	return p
 }
 
-// untilMore returns when more tokens will be available, or weir.Never if that is
-// unknown.
-func (p *policy) untilMore(left int, d *weir.Decision) time.Duration {
-	switch {
-	case !p.rule.Algorithm.Windows():
-		return ratelimitfield.UntilMore(&p.quota, left, d)
-	case !d.OK:
-		return d.RetryAfter
-	case p.rule.Algorithm == config.Fixed:
-		return d.ResetAfter // all of it at once
-	}
-	return weir.Never
-}
-
-// policies caches the policy of each rule.
-type policies struct {
-	byRule sync.Map // *policy by *config.Rule
-	n      atomic.Int64
-}
-
-// maxPolicies bounds the cache. When it is full, it starts afresh, without the
-// rules that are gone.
+// maxPolicies bounds the cache of policies. When it is full, it starts afresh, without
+// the rules that are gone.
 const maxPolicies = 4096
 
-// of returns the policy of a rule.
-func (all *policies) of(r *config.Rule) *policy {
-	if p, ok := all.byRule.Load(r); ok {
+// policy returns the policy of a rule.
+func (a *API) policy(r *config.Rule) *policy {
+	if p, ok := a.policies.Load(r); ok {
 		return p.(*policy)
 	}
-	if all.n.Add(1)%maxPolicies == 0 {
-		all.byRule.Clear()
+	if a.policiesMade.Add(1)%maxPolicies == 0 {
+		a.policies.Clear()
 	}
 	p := newPolicy(r)
-	all.byRule.Store(r, p)
+	a.policies.Store(r, p)
 	return p
 }
 
@@ -81,7 +56,7 @@ func (c *call) writeFields() {
 		if a.Rule.Mode == config.Shadow {
 			continue
 		}
-		p := c.api.policies.of(a.Rule)
+		p := c.api.policy(a.Rule)
 		left = p.appendLeft(left, &c.verdict, a, c.request.N)
 		if value == nil {
 			value = p.value
@@ -99,9 +74,17 @@ func (c *call) writeFields() {
 // appendLeft appends the item of RateLimit for an answer. If a later rule denied,
 // the tokens of this answer were returned.
 func (p *policy) appendLeft(b []byte, v *decider.Verdict, a *decider.Answer, n int) []byte {
-	left := a.Remaining
+	left, more := a.Remaining, weir.Never
 	if a.OK && !v.OK {
-		left = min(left+n, p.rule.Limit())
+		left = min(left+n, a.Rule.Limit())
 	}
-	return ratelimitfield.AppendLeft(b, p.name, left, p.untilMore(left, &a.Decision))
+	switch {
+	case !a.Rule.Algorithm.Windows():
+		more = ratelimitfield.UntilMore(&p.quota, left, &a.Decision)
+	case !a.OK:
+		more = a.RetryAfter
+	case a.Rule.Algorithm == config.Fixed:
+		more = a.ResetAfter // all of it at once
+	}
+	return ratelimitfield.AppendLeft(b, p.name, left, more)
 }

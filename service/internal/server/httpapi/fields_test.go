@@ -35,7 +35,7 @@ func TestPoliciesAreThoseInForce(t *testing.T) {
 			}
 		}
 		kept := 0
-		for range a.policies.byRule.Range {
+		for range a.policies.Range {
 			kept++
 		}
 		if kept > maxPolicies {

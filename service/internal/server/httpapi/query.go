@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"math"
 	"net/url"
 	"strconv"
 	"strings"
@@ -68,11 +67,8 @@ func (p *params) named(name string) (which param, field any) {
 	return 0, nil
 }
 
-// Bounds on a query.
-const (
-	maxParams = 32
-	maxN      = math.MaxInt32
-)
+// maxParams bounds the parameters of a query.
+const maxParams = 32
 
 // parse reads the wanted parameters of a query. Others are ignored, as GoCC ignores
 // them. A parameter that is given twice is an error because it is ambiguous.
@@ -110,11 +106,8 @@ func (p *params) parse(query string, wanted param) *fault {
 	return nil
 }
 
-// Descriptions of values.
-const (
-	wantWhole    = "a whole number from 0 to 2147483647" // maxN
-	wantDuration = "a duration such as 1.5s or 200ms, or seconds"
-)
+// wantDuration describes the values of a duration.
+const wantDuration = "a duration such as 1.5s or 200ms, or seconds"
 
 // set sets the field of a parameter. want describes its values.
 func set(field any, value string) (ok bool, want string) {
@@ -124,8 +117,9 @@ func set(field any, value string) (ok bool, want string) {
 		*field = b
 		return err == nil, "true or false"
 	case *int:
-		*field, ok = whole(value)
-		return ok, wantWhole
+		n, err := strconv.ParseInt(value, 10, 32)
+		*field = int(n)
+		return err == nil && n >= 0, "a whole number from 0 to 2147483647"
 	case *time.Duration:
 		*field, ok = duration(value)
 		return ok, wantDuration
@@ -139,14 +133,9 @@ func set(field any, value string) (ok bool, want string) {
 	return ok, "success, dropped, ignored, timed_out, left or late"
 }
 
-func whole(value string) (n int, ok bool) {
-	n, err := strconv.Atoi(value)
-	return n, err == nil && n >= 0 && n <= maxN
-}
-
 // duration reads a Go duration, or seconds.
 func duration(value string) (time.Duration, bool) {
-	if last := value[len(value)-1]; last >= '0' && last <= '9' || last == '.' {
+	if strings.TrimRight(value, "0123456789.") != value {
 		value += "s"
 	}
 	d, err := time.ParseDuration(value)

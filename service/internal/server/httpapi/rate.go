@@ -88,11 +88,8 @@ func (c *call) wait() *fault {
 func (c *call) waitContext() (context.Context, context.CancelFunc, *fault) {
 	timeout, limited := c.params.timeout, c.params.valued&paramTimeout != 0
 	if header := c.r.Header["Request-Timeout"]; len(header) > 0 {
-		d, ok := time.Duration(0), len(header) == 1 && header[0] != ""
-		if ok {
-			d, ok = duration(header[0])
-		}
-		if !ok {
+		d, ok := duration(header[0])
+		if !ok || len(header) > 1 {
 			return nil, nil, bad("cannot read Request-Timeout: it must be %s", wantDuration)
 		}
 		if !limited || d < timeout {
@@ -155,19 +152,12 @@ func (c *call) denyRate() *fault {
 	return f
 }
 
-// giveBack returns a grant.
-func (c *call) giveBack() *fault { return c.settleFor(0) }
-
-// settle reports the true cost of a grant.
+// settle reports the true cost of a grant, or gives it back.
 func (c *call) settle() *fault {
-	if c.params.valued&paramN == 0 {
+	if c.r.Method == http.MethodPost && c.params.valued&paramN == 0 {
 		return bad("n is missing: the true cost")
 	}
-	return c.settleFor(c.params.n)
-}
-
-func (c *call) settleFor(n int) *fault {
-	done, err := c.api.decider.Settle(c.r.Context(), c.key, c.id, n)
+	done, err := c.api.decider.Settle(c.r.Context(), c.key, c.id, c.params.n)
 	switch {
 	case errors.Is(err, decider.ErrNoGrant):
 		return noGrant

@@ -1,21 +1,13 @@
 package httpapi
 
-import (
-	"slices"
-	"sync/atomic"
-)
+import "slices"
 
 // statuses are counted separately; any other counts as the first.
 var statuses = [...]int{0, 200, 400, 401, 403, 404, 405, 408, 413, 415, 429, 499, 503}
 
-// counts counts answers by endpoint and status, and requests in batches.
-type counts struct {
-	answers [][len(statuses)]atomic.Uint64 // by endpoint; the last are requests to none
-	batched atomic.Uint64
-}
-
-func (c *counts) add(endpoint, status int) {
-	c.answers[endpoint][max(slices.Index(statuses[:], status), 0)].Add(1)
+// count counts an answer of an endpoint.
+func (a *API) count(endpoint, status int) {
+	a.answers[endpoint][max(slices.Index(statuses[:], status), 0)].Add(1)
 }
 
 // A Count is the number of requests to an endpoint with a status. Path is a
@@ -35,10 +27,10 @@ type Stats struct {
 
 // Stats returns the counts.
 func (a *API) Stats() Stats {
-	st := Stats{Batched: a.counts.batched.Load()}
-	for i := range a.counts.answers {
+	st := Stats{Batched: a.batched.Load()}
+	for i := range a.answers {
 		for s := range statuses {
-			n := a.counts.answers[i][s].Load()
+			n := a.answers[i][s].Load()
 			if n == 0 {
 				continue
 			}

@@ -170,11 +170,7 @@ func maxLimit(c *config.Concurrency) int {
 
 // queueOf returns the bounds of the queue, in the terms of package inflight.
 func queueOf(c *config.Concurrency) (queue int, maxWait time.Duration) {
-	queue = config.DefaultQueue
-	if c.Queue != nil {
-		queue = *c.Queue
-	}
-	return cmp.Or(queue, -1), cmp.Or(c.MaxWait, -1)
+	return cmp.Or(config.QueueSize(c.Queue), -1), cmp.Or(c.MaxWait, -1)
 }
 
 // Update changes the terms; with nil, the rule grants no leases any more. Leases

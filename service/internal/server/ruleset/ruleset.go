@@ -43,14 +43,6 @@ func (r *Rule) Bucket(key string) string {
 	return key
 }
 
-// QueueSize returns how many requests may wait for one bucket.
-func (r *Rule) QueueSize() int {
-	if r.Queue == nil {
-		return config.DefaultQueue
-	}
-	return *r.Queue
-}
-
 // OwnLimit returns a limit that a request asks for, or 0 if it makes no
 // difference: a token bucket can only be made smaller.
 func (r *Rule) OwnLimit(limit int) int {

@@ -1,49 +1,63 @@
-package httpapi
+// Package batchjson reads batches of requests for tokens, in JSON or in lines of
+// JSON.
+//
+//	{"requests": [{"key": "user:42", "n": 3}, {"key": "user:43"}], "all": true}
+//
+// It rejects members that are unknown, spelled in another case or repeated, text that
+// is not UTF-8, and numbers that are not whole. Errors state the line and the column.
+package batchjson
 
 import (
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
-// A decoder reads the requests of a batch from JSON. It rejects members that are
-// unknown, spelled in another case or repeated, text that is not UTF-8, and numbers
-// that are not whole. It stops at the first error.
+// A Batch is the content of a text.
+type Batch struct {
+	Requests []decider.Request
+	All, IDs bool
+}
+
+// Limits bound a Batch.
+type Limits struct {
+	Requests int
+	Key      int // bytes of a key
+}
+
+// ErrMany is the error of a batch with too many requests.
+var ErrMany = errors.New("too many requests")
+
+// Read appends the requests of one JSON text: an array of them, or an object. It sets
+// All and IDs if the object says so. Keys are parts of the text.
+func (b *Batch) Read(text string, most Limits) error {
+	d := decoder{Batch: b, text: text, most: most}
+	d.body()
+	return d.err
+}
+
+// ReadLines is Read for one request on each line.
+func (b *Batch) ReadLines(text string, most Limits) error {
+	d := decoder{Batch: b, text: text, most: most, lines: true}
+	d.eachLine()
+	return d.err
+}
+
+// A decoder reads a text. It stops at the first error.
 type decoder struct {
-	*batch
+	*Batch
 	text  string
 	at    int
 	began int  // where the last string began
 	lines bool // a request must not go over a line's end
+	most  Limits
 	err   error
-
-	clean func(key string) (string, *fault)
-	most  int // requests
-}
-
-// errMany is the error of a batch with too many requests.
-var errMany = errors.New("a batch of too many requests")
-
-// read reads a body of at most so many requests.
-func (b *batch) read(text string, lines bool, most int, clean func(key string) (string, *fault)) *fault {
-	d := decoder{batch: b, text: text, lines: lines, clean: clean, most: most}
-	if lines {
-		d.eachLine()
-	} else {
-		d.body()
-	}
-	switch d.err {
-	case nil:
-		return nil
-	case errMany:
-		return manyAsked
-	}
-	return bad("cannot read the batch: %v", d.err)
 }
 
 // body reads a whole body: a list of requests, or an object with one.
@@ -78,9 +92,9 @@ func (d *decoder) member(req *decider.Request, name string) bool {
 	case name == "requests":
 		d.fail("requests must be an array")
 	case name == "all":
-		d.all = d.boolean() || d.all
+		d.All = d.boolean() || d.All
 	case name == "ids":
-		d.ids = d.boolean() || d.ids
+		d.IDs = d.boolean() || d.IDs
 	default:
 		return false
 	}
@@ -118,16 +132,16 @@ func (d *decoder) list() {
 // request reads a request.
 func (d *decoder) request() {
 	switch {
-	case len(d.requests) == d.most:
-		d.end(errMany)
+	case len(d.Requests) == d.most.Requests:
+		d.end(ErrMany)
 		return
 	case d.peek() != '{':
 		d.fail("want a request, an object")
 		return
 	}
 	start := d.at
-	d.requests = append(d.requests, decider.Request{N: 1})
-	if !d.object(&d.requests[len(d.requests)-1], "key", "a request has key and n") {
+	d.Requests = append(d.Requests, decider.Request{N: 1})
+	if !d.object(&d.Requests[len(d.Requests)-1], "key", "a request has key and n") {
 		d.failAt(start, "key is missing")
 	}
 }
@@ -213,9 +227,9 @@ func (d *decoder) more(closing byte, first bool) bool {
 
 // key reads a key.
 func (d *decoder) key() string {
-	key, f := d.clean(d.string())
-	if f != nil {
-		d.failAt(d.began, "%s", f.text)
+	key, err := decider.ParseKey(d.string(), d.most.Key)
+	if err != nil {
+		d.failAt(d.began, "%v", err)
 	}
 	return key
 }
@@ -260,7 +274,7 @@ func (d *decoder) unescaped(literal string) (s string) {
 	return s
 }
 
-// whole reads a number from 0 to maxN.
+// whole reads a number from 0 to 2³¹-1.
 func (d *decoder) whole() int {
 	d.peek()
 	start := d.at
@@ -268,11 +282,11 @@ func (d *decoder) whole() int {
 		d.at++
 	}
 	digits := d.text[start:d.at]
-	n, ok := whole(digits)
-	if !ok || digits[0] == '0' && digits != "0" || d.at < len(d.text) && strings.IndexByte("+-.Ee", d.text[d.at]) >= 0 {
-		d.failAt(start, "n must be %s", wantWhole)
+	n, err := strconv.ParseUint(digits, 10, 31)
+	if err != nil || digits[0] == '0' && digits != "0" || d.at < len(d.text) && strings.IndexByte("+-.Ee", d.text[d.at]) >= 0 {
+		d.failAt(start, "n must be a whole number from 0 to 2147483647")
 	}
-	return n
+	return int(n)
 }
 
 // boolean reads true or false.
