@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/weir-go/weir/service/internal/rulecheck"
@@ -37,7 +38,7 @@ func (c *checkCmd) Run(std streams) error {
 // Validate is called by package kong.
 func (c *checkCmd) Validate() error {
 	for _, key := range c.Keys {
-		if !decider.IsKey(strings.TrimSpace(key)) {
+		if _, err := decider.ParseKey(key, math.MaxInt); err != nil {
 			return usagef("%q is not a key: a key is UTF-8 text without control characters, and not empty", key)
 		}
 	}
