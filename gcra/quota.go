@@ -26,7 +26,6 @@
 package gcra
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math"
 	"math/bits"
@@ -216,42 +215,4 @@ func (q Quota) With(burst int) Quota {
 		return depleting(burst)
 	}
 	return quota(q.count, q.period, int(q.exp), burst)
-}
-
-// QuotaBytes is the length of a Quota in binary form.
-const QuotaBytes = 27
-
-// MarshalBinary returns the Quota in QuotaBytes. The error is nil.
-func (q Quota) MarshalBinary() ([]byte, error) {
-	b := make([]byte, 0, QuotaBytes)
-	if q.inf {
-		b = append(b, 1)
-	} else {
-		b = append(b, 0)
-	}
-	b = binary.LittleEndian.AppendUint64(b, q.count)
-	b = binary.LittleEndian.AppendUint64(b, q.period)
-	b = binary.LittleEndian.AppendUint16(b, uint16(q.exp))
-	return binary.LittleEndian.AppendUint64(b, uint64(q.size)), nil
-}
-
-// UnmarshalBinary sets the Quota to one that MarshalBinary has written, or
-// returns an error and does not change it.
-func (q *Quota) UnmarshalBinary(b []byte) error {
-	if len(b) != QuotaBytes {
-		return fmt.Errorf("gcra: a quota of %d bytes: want %d", len(b), QuotaBytes)
-	}
-	count, period := binary.LittleEndian.Uint64(b[1:]), binary.LittleEndian.Uint64(b[9:])
-	exp, size := int16(binary.LittleEndian.Uint16(b[17:])), int(binary.LittleEndian.Uint64(b[19:]))
-	switch {
-	case b[0] == 1:
-		*q = Unlimited()
-	case b[0] == 0 && size >= 0 && count == 0:
-		*q = depleting(size)
-	case b[0] == 0 && size >= 0 && period > 0 && exp <= 0 && exp > -1200:
-		*q = quota(count, period, int(exp), size)
-	default:
-		return fmt.Errorf("gcra: no quota: % x", b)
-	}
-	return nil
 }

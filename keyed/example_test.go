@@ -82,10 +82,10 @@ func ExampleLimiter_SetQuotaFor() {
 	}
 	lim.SetQuotaFor("partner", new(gcra.Per(100, time.Second, 50)))
 	lim.SetQuotaFor("abuser", new(gcra.Quota{})) // nothing
-	fmt.Println(lim.QuotaFor("partner"))
+	fmt.Println(lim.For("partner").Burst())
 	fmt.Println(lim.Allow("abuser"))
 	// Output:
-	// 100/s, burst 50
+	// 50
 	// false
 }
 
@@ -177,11 +177,10 @@ func ExampleWindows_Settle() {
 	at := time.Now()
 
 	fmt.Println(lim.Settle("alice", at, 500, 120))
-	used, _ := lim.Used("alice")
-	fmt.Println(used)
+	fmt.Println(lim.Take("alice", 0).Remaining)
 	// Output:
 	// 120
-	// 120
+	// 880
 }
 
 // Five exports a day, by the calendar of the customer: all days end at midnight.

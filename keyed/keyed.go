@@ -63,14 +63,13 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/internal/keyedtable"
+	"github.com/weir-go/weir/internal/topk"
 )
 
 // Defaults where Config leaves a field open, and the bounds of Config.Memory.
 const (
 	DefaultMemory = keyedtable.DefaultMemory
 	DefaultQueue  = keyedtable.DefaultQueue
-	DefaultIPv4   = keyedtable.DefaultIPv4
-	DefaultIPv6   = keyedtable.DefaultIPv6
 	MinMemory     = keyedtable.MinMemory
 	MaxMemory     = keyedtable.MaxMemory
 )
@@ -92,18 +91,7 @@ type Config struct {
 	// Use can make. If zero, it is the burst or the limit; if negative, there is no
 	// debt.
 	MaxDebt int
-	// IPv4 and IPv6 are the numbers of leading bits of a netip.Addr that form the key.
-	// If zero, DefaultIPv4 and DefaultIPv6. An IPv4 address is the same key in its
-	// IPv6-mapped form. Other types that hold addresses are not masked.
-	IPv4, IPv6 int
-	// NoTop stores no keys, so that Top returns none. Otherwise the most denied keys
-	// are stored. A stored key that is part of a larger value, as a substring is, keeps
-	// that value in memory.
-	NoTop bool
 }
-
-// Validate returns an error that names the first field that makes no sense.
-func (c Config) Validate() error { return keyedtable.Config(c).Validate() }
 
 // A Limiter has a token bucket for every key. Buckets are full at first. It is safe for
 // concurrent use, and starts no goroutine.
@@ -111,14 +99,16 @@ func (c Config) Validate() error { return keyedtable.Config(c).Validate() }
 // Keys of any comparable type will do, if they are equal to themselves: a NaN is
 // a new key each time. Strings, integers, arrays of bytes, netip.Addr and
 // netip.Prefix have a hash that does not depend on the process, which lets
-// Snapshot work.
+// Snapshot work. An IPv6 netip.Addr counts as its network of 64 bits, the usual size
+// for one client; for other sizes use keys of type netip.Prefix. An IPv4 address or
+// prefix is the same key in its IPv6-mapped form.
 type Limiter[K comparable] struct {
 	buckets keyedtable.Buckets[K]
 	state[K]
 }
 
-// New returns a Limiter that gives every key the Quota q. The error is
-// Config.Validate's.
+// New returns a Limiter that gives every key the Quota q. The error names the field of
+// cfg that makes no sense.
 func New[K comparable](q gcra.Quota, cfg Config) (*Limiter[K], error) {
 	l := new(Limiter[K])
 	if err := l.buckets.Init(q, keyedtable.Config(cfg)); err != nil {
@@ -138,21 +128,6 @@ func (l *Limiter[K]) Allow(key K) bool { return l.buckets.Allow(key, 1) }
 // come back. RetryAfter is weir.Never if no wait will help. With n = 0 it takes
 // nothing, and is denied only in debt. It panics if n < 0.
 func (l *Limiter[K]) Take(key K, n int) weir.Decision { return l.buckets.Take(key, n) }
-
-// Wait waits, behind the other calls for the same key, until n events of the key
-// may happen, and counts them. If ctx ends first, the error is the context's own,
-// and nothing is counted. Otherwise the error is a *weir.Rejection, at once, with
-// the Reason
-//
-//   - OverBurst if n exceeds the burst,
-//   - TooLate if its turn would come after the deadline of ctx,
-//   - OverRate if its turn would come after Config.MaxWait, or if no call waits,
-//   - QueueFull if as many calls wait as allowed.
-//
-// It panics if n < 0.
-func (l *Limiter[K]) Wait(ctx context.Context, key K, n int) error {
-	return l.buckets.Wait(ctx, key, n)
-}
 
 // Settle changes the cost of work of the key from the was events that were taken for it
 // to n. If n is less, the difference is given back. If n is more, the difference is
@@ -175,18 +150,9 @@ func (l *Limiter[K]) SetQuota(q gcra.Quota) { l.buckets.SetQuota(q) }
 // SetQuotaFor gives a key a Quota for it alone, as SetQuota does, or with nil the
 // Quota of all again. Such keys are kept beside Config.Memory, at some 400 bytes
 // each: they are for the operator to choose, not for the clients.
-func (l *Limiter[K]) SetQuotaFor(key K, q *gcra.Quota) {
-	if q == nil {
-		l.buckets.UnsetQuotaFor(key)
-	} else {
-		l.buckets.SetQuotaFor(key, *q)
-	}
-}
+func (l *Limiter[K]) SetQuotaFor(key K, q *gcra.Quota) { l.buckets.SetQuotaFor(key, q) }
 
-// QuotaFor returns the Quota that a key is under.
-func (l *Limiter[K]) QuotaFor(key K) gcra.Quota { return l.buckets.QuotaFor(key) }
-
-// For returns the limiter of one key.
+// For returns the limiter of one key. It may be kept, which saves an allocation.
 func (l *Limiter[K]) For(key K) *Key[K] {
 	k := &Key[K]{l: l, key: key}
 	k.owner = (*owner[K])(k)
@@ -200,25 +166,35 @@ type Key[K comparable] struct {
 	owner weir.Owner // of its permits
 }
 
-// Acquire waits as Wait does. The Permit holds nothing in flight: releasing it
+// WaitN waits, behind the other calls for the same key, until n events of the key
+// may happen, and counts them. If ctx ends first, the error is the context's own,
+// and nothing is counted. Otherwise the error is a *weir.Rejection, at once, with
+// the Reason
+//
+//   - OverBurst if n exceeds the burst,
+//   - TooLate if its turn would come after the deadline of ctx,
+//   - OverRate if its turn would come after Config.MaxWait, or if no call waits,
+//   - QueueFull if as many calls wait as allowed.
+//
+// It panics if n < 0.
+func (k *Key[K]) WaitN(ctx context.Context, n int) error { return k.l.buckets.Wait(ctx, k.key, n) }
+
+// Acquire waits as WaitN does. The Permit holds nothing in flight: releasing it
 // does nothing, but Use settles a cost that differs from n.
 func (k *Key[K]) Acquire(ctx context.Context, n int) (weir.Permit, error) {
-	if err := k.l.Wait(ctx, k.key, n); err != nil {
+	if err := k.WaitN(ctx, n); err != nil {
 		return weir.Permit{}, err
 	}
 	held := n
-	if q := k.l.QuotaFor(k.key); q.Unlimited() {
+	if q := k.l.buckets.QuotaFor(k.key); q.Unlimited() {
 		held = 0 // nothing was taken
 	}
 	return weir.NewPermit(&k.owner, weir.Grant{N: held}), nil
 }
 
-// WaitN is the Limiter's Wait for the key.
-func (k *Key[K]) WaitN(ctx context.Context, n int) error { return k.l.Wait(ctx, k.key, n) }
-
 // Burst returns the most events that can happen at once.
 func (k *Key[K]) Burst() int {
-	q := k.l.QuotaFor(k.key)
+	q := k.l.buckets.QuotaFor(k.key)
 	return q.Burst()
 }
 
@@ -237,7 +213,7 @@ func (o *owner[K]) Release(weir.Grant, weir.Outcome) {}
 // state has the methods that a Limiter and Windows have in common.
 type state[K comparable] struct {
 	table interface {
-		Top(n int) []keyedtable.Denied[K]
+		Top(n int) []topk.Count[K]
 		Stats() keyedtable.Stats
 		Snapshot(w io.Writer) error
 		Restore(r io.Reader) error
@@ -268,7 +244,6 @@ type Stats struct {
 	Forgotten uint64 // buckets forgotten in debt, or live counts, because memory was full
 	Waiting   int    // calls that wait
 	Memory    int    // bytes in use for buckets or counts, of Config.Memory
-	Keys      int    // keys in debt, or with a live count; an estimate from one page of each shard
 	Own       int    // keys with waiters, or a quota of their own
 }
 
@@ -285,11 +260,11 @@ func (s *state[K]) Snapshot(w io.Writer) error { return s.table.Snapshot(w) }
 
 // Restore puts the buckets or counts of a Snapshot in place of the present ones,
 // and counts denials from zero. The time since then counts: buckets are refilled
-// by it, and windows go on and end. Tokens are kept, under the Quotas that the
-// Limiter has now; call SetQuotaFor before Restore. If the Window was another, Restore does what SetWindow says. If
-// there is more than fits in memory, buckets are forgotten as under a flood. If
-// there is an error, nothing is changed. What was forgotten before the Snapshot is
-// not in it: such a key has a full bucket again.
+// by it, and windows go on and end. Tokens are kept, and refilled under the Quotas that
+// the Limiter has now; call SetQuotaFor before Restore. If the Window was another,
+// Restore does what SetWindow says. If there is more than fits in memory, buckets are
+// forgotten as under a flood. If there is an error, nothing is changed. What was
+// forgotten before the Snapshot is not in it: such a key has a full bucket again.
 //
 // Call Restore before the limiter is used: decisions during the call are lost, and the
 // call takes memory for both states. It may read beyond the end of the snapshot.

@@ -116,39 +116,40 @@ func check[K comparable](t *testing.T, a, b K) {
 // An IPv6 site has one bucket, an IPv4 address its own, however it is written.
 func TestAddresses(t *testing.T) {
 	for _, tt := range []struct {
-		v4, v6 int
-		a, b   string
-		same   bool
-		shown  string
+		a, b  string
+		same  bool
+		shown string
 	}{
-		{0, 0, "2001:db8::1", "2001:db8::2", true, "2001:db8::"},
-		{0, 0, "2001:db8::1", "2001:db8:0:1::1", false, "2001:db8::"},
-		{0, 0, "2001:db8::1", "2001:db8::1%eth0", true, "2001:db8::"},
-		{0, 0, "192.0.2.1", "192.0.2.2", false, "192.0.2.1"},
-		{0, 0, "192.0.2.1", "::ffff:192.0.2.1", true, "192.0.2.1"},
-		{0, 0, "::ffff:192.0.2.1", "::ffff:192.0.2.2", false, "192.0.2.1"},
-		{24, 0, "192.0.2.1", "192.0.2.255", true, "192.0.2.0"},
-		{24, 0, "192.0.2.1", "192.0.3.1", false, "192.0.2.0"},
-		{1, 0, "1.0.0.0", "127.255.255.255", true, "0.0.0.0"},
-		{1, 0, "127.0.0.0", "128.0.0.0", false, "0.0.0.0"},
-		{0, 56, "2001:db8::1", "2001:db8:0:ff::", true, "2001:db8::"},
-		{0, 56, "2001:db8::1", "2001:db8:0:100::", false, "2001:db8::"},
-		{0, 128, "2001:db8::1", "2001:db8::2", false, "2001:db8::1"},
-		{0, 96, "2001:db8::1", "2001:db8::ffff:ffff", true, "2001:db8::"},
-		{0, 96, "2001:db8::1", "2001:db8::1:0:0", false, "2001:db8::"},
-		{0, 1, "::", "7fff::", true, "::"},
-		{0, 1, "::", "8000::", false, "::"},
-		{0, 0, "0.0.0.0", "::", false, "0.0.0.0"},
+		{"2001:db8::1", "2001:db8::2", true, "2001:db8::"},
+		{"2001:db8::1", "2001:db8:0:1::1", false, "2001:db8::"},
+		{"2001:db8::1", "2001:db8::1%eth0", true, "2001:db8::"},
+		{"192.0.2.1", "192.0.2.2", false, "192.0.2.1"},
+		{"192.0.2.1", "::ffff:192.0.2.1", true, "192.0.2.1"},
+		{"::ffff:192.0.2.1", "::ffff:192.0.2.2", false, "192.0.2.1"},
+		{"0.0.0.0", "::", false, "0.0.0.0"},
 	} {
-		l := newLimiter[netip.Addr](t, gcra.Per(1, time.Hour, 1), keyed.Config{IPv4: tt.v4, IPv6: tt.v6})
-		a, b := netip.MustParseAddr(tt.a), netip.MustParseAddr(tt.b)
-		if !l.Allow(a) || l.Allow(b) == tt.same {
-			t.Errorf("%s and %s, /%d and /%d: want the same: %v", a, b, tt.v4, tt.v6, tt.same)
-		}
-		l.Allow(a)
-		if top := topOf(l, 10); !slices.ContainsFunc(top, func(d denied[netip.Addr]) bool { return d.key.String() == tt.shown }) {
-			t.Errorf("%s is shown as %v: want %s", a, top, tt.shown)
-		}
+		alike(t, netip.MustParseAddr(tt.a), netip.MustParseAddr(tt.b), tt.same, netip.MustParseAddr(tt.shown))
+	}
+	for _, tt := range []struct {
+		a, b  string
+		bits  int
+		same  bool
+		shown string
+	}{
+		{"192.0.2.1", "192.0.2.255", 24, true, "192.0.2.0/24"},
+		{"192.0.2.1", "192.0.3.1", 24, false, "192.0.2.0/24"},
+		{"1.0.0.0", "127.255.255.255", 1, true, "0.0.0.0/1"},
+		{"127.0.0.0", "128.0.0.0", 1, false, "0.0.0.0/1"},
+		{"2001:db8::1", "2001:db8:0:ff::", 56, true, "2001:db8::/56"},
+		{"2001:db8::1", "2001:db8:0:100::", 56, false, "2001:db8::/56"},
+		{"2001:db8::1", "2001:db8::2", 128, false, "2001:db8::1/128"},
+		{"2001:db8::1", "2001:db8::ffff:ffff", 96, true, "2001:db8::/96"},
+		{"2001:db8::1", "2001:db8::1:0:0", 96, false, "2001:db8::/96"},
+		{"::", "7fff::", 1, true, "::/1"},
+		{"::", "8000::", 1, false, "::/1"},
+	} {
+		a, b := netip.PrefixFrom(netip.MustParseAddr(tt.a), tt.bits), netip.PrefixFrom(netip.MustParseAddr(tt.b), tt.bits)
+		alike(t, a, b, tt.same, netip.MustParsePrefix(tt.shown))
 	}
 	l := newLimiter[netip.Addr](t, gcra.Per(1, time.Hour, 1), keyed.Config{})
 	if !l.Allow(netip.Addr{}) || l.Allow(netip.Addr{}) {
@@ -156,14 +157,23 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
+// alike checks whether a and b are the same key, which Top shows as shown.
+func alike[K comparable](t *testing.T, a, b K, same bool, shown K) {
+	t.Helper()
+	l := newLimiter[K](t, gcra.Per(1, time.Hour, 1), keyed.Config{})
+	if !l.Allow(a) || l.Allow(b) == same {
+		t.Errorf("%v and %v: want the same: %v", a, b, same)
+	}
+	l.Allow(a)
+	if top := topOf(l, 10); !slices.ContainsFunc(top, func(d denied[K]) bool { return d.key == shown }) {
+		t.Errorf("%v is shown as %v: want %v", a, top, shown)
+	}
+}
+
 func TestConfig(t *testing.T) {
 	for want, cfg := range map[string]keyed.Config{
 		"keyed: Memory = 100: must be 0, or from 65536 to 1099511627776": {Memory: 100},
 		"keyed: Memory = -1: must be 0, or from 65536 to 1099511627776":  {Memory: -1},
-		"keyed: IPv4 = 33: must be 0 to 32":                              {IPv4: 33},
-		"keyed: IPv4 = -1: must be 0 to 32":                              {IPv4: -1},
-		"keyed: IPv6 = 129: must be 0 to 128":                            {IPv6: 129},
-		"keyed: IPv6 = -1: must be 0 to 128":                             {IPv6: -1},
 	} {
 		if _, err := keyed.New[string](perSecond(1, 1), cfg); err == nil || err.Error() != want {
 			t.Errorf("%+v: %v: want %s", cfg, err, want)
@@ -187,7 +197,7 @@ func TestUnlimited(t *testing.T) {
 			t.Fatal("denied")
 		}
 	}
-	if err := l.Wait(t.Context(), 1, math.MaxInt); err != nil {
+	if err := l.For(1).WaitN(t.Context(), math.MaxInt); err != nil {
 		t.Error(err)
 	}
 	if s := l.Stats(); s.Memory > 1<<20 {
@@ -199,7 +209,7 @@ func TestNegativeCostPanics(t *testing.T) {
 	l := newLimiter[int](t, perSecond(1, 1), keyed.Config{})
 	for name, f := range map[string]func(){
 		"Take":   func() { l.Take(1, -1) },
-		"Wait":   func() { l.Wait(context.Background(), 1, -1) },
+		"Wait":   func() { l.For(1).WaitN(context.Background(), -1) },
 		"Settle": func() { l.Settle(1, 1, -1) },
 		"was":    func() { l.Settle(1, -1, 1) },
 	} {
@@ -271,7 +281,7 @@ func tell(t *testing.T, l *keyed.Limiter[string]) *story {
 
 func (s *story) join(ctx context.Context, who, key string, n int) {
 	go func() {
-		err := s.l.Wait(ctx, key, n)
+		err := s.l.For(key).WaitN(ctx, n)
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.said = append(s.said, fmt.Sprintf("%s %v %v", who, err, time.Since(s.began)))
@@ -299,7 +309,7 @@ func TestTurnAtTheDeadline(t *testing.T) {
 		l.Allow("a")
 		for range 200 {
 			soon, cancel := context.WithTimeout(t.Context(), 100*ms)
-			if err := l.Wait(soon, "a", 1); err != nil {
+			if err := l.For("a").WaitN(soon, 1); err != nil {
 				t.Fatalf("%v: want its turn", err)
 			}
 			cancel()
@@ -370,7 +380,7 @@ func TestBoundsOfWaiting(t *testing.T) {
 		}
 		l := newLimiter[string](t, perSecond(10, 1), keyed.Config{MaxWait: ms})
 		l.Allow("a")
-		err := l.Wait(t.Context(), "a", 1)
+		err := l.For("a").WaitN(t.Context(), 1)
 		if r, ok := errors.AsType[*weir.Rejection](err); !ok || r.RetryAfter < 100*ms || r.RetryAfter > 125*ms {
 			t.Errorf("%v: want it to say when to come back", err)
 		}
@@ -447,11 +457,11 @@ func TestQuotas(t *testing.T) {
 		l.SetQuota(perSecond(1, 5)) // a larger burst gives no tokens to a key that has a bucket
 		left("b", 1)
 		left("d", 2)
-		if q := l.QuotaFor("a"); q != perSecond(1, 5) {
-			t.Errorf("a is under %v", q)
+		if n := l.For("a").Burst(); n != 5 {
+			t.Errorf("a has a burst of %d", n)
 		}
 		l.SetQuotaFor("a", new(gcra.Quota{}))
-		if l.Allow("a") || l.QuotaFor("a") != (gcra.Quota{}) {
+		if l.Allow("a") || l.For("a").Burst() != 0 {
 			t.Error("a is blocked, and allowed")
 		}
 		if s := l.Stats(); s.Own != 1 {
@@ -540,19 +550,20 @@ func TestNothingAllocates(t *testing.T) {
 	defer cancel()
 	full := newLimiter[int](t, gcra.Per(1, 24*time.Hour, 1), keyed.Config{})
 	full.Allow(1)
+	aKey, fullKey := l.For("a"), full.For(1)
 	i := 0
 	for name, f := range map[string]func(){
 		"Allow":                 func() { l.Allow("a") },
 		"Take":                  func() { l.Take("a", 1) },
 		"IPv4":                  func() { a.Allow(v4) },
 		"IPv6":                  func() { a.Allow(v6) },
-		"Wait that need not":    func() { l.Wait(ctx, "a", 1) },
+		"Wait that need not":    func() { aKey.WaitN(ctx, 1) },
 		"Settle":                func() { l.Settle("a", 1, 2) },
 		"denied":                func() { full.Allow(1) },
 		"denied, with a reason": func() { full.Take(1, 1) },
-		"too late":              func() { full.Wait(late, 1, 1) },
-		"over burst":            func() { full.Wait(ctx, 1, 2) },
-		"ended":                 func() { full.Wait(ended, 1, 1) },
+		"too late":              func() { fullKey.WaitN(late, 1) },
+		"over burst":            func() { fullKey.WaitN(ctx, 2) },
+		"ended":                 func() { fullKey.WaitN(ended, 1) },
 		"a flood of denials":    func() { i++; full.Allow(i); full.Allow(i) },
 	} {
 		if name == "a flood of denials" {
@@ -628,7 +639,7 @@ func TestLeaversLeaveNothing(t *testing.T) {
 		for range n {
 			ctx, cancel := context.WithCancel(t.Context())
 			time.AfterFunc(0, cancel)
-			if err := l.Wait(ctx, "a", 1); err != context.Canceled {
+			if err := l.For("a").WaitN(ctx, 1); err != context.Canceled {
 				t.Fatal(err)
 			}
 		}
@@ -653,11 +664,11 @@ func TestPlacesAreForThoseWhoWait(t *testing.T) {
 	for range 4 {
 		all.Go(func() {
 			for range 200 {
-				if err := l.Wait(t.Context(), "free", 1); err != nil {
+				if err := l.For("free").WaitN(t.Context(), 1); err != nil {
 					t.Error(err)
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), time.Hour/2)
-				l.Wait(ctx, "full", 1) // refused, as too late
+				l.For("full").WaitN(ctx, 1) // refused, as too late
 				cancel()
 			}
 		})
@@ -674,8 +685,8 @@ func TestQuotaOfAPrefix(t *testing.T) {
 	l.SetQuotaFor(netip.MustParsePrefix("10.1.2.3/8"), new(gcra.Quota{}))
 	for _, same := range []string{"10.0.0.0/8", "10.255.0.0/8", "::ffff:10.1.1.1/104"} {
 		p := netip.MustParsePrefix(same)
-		if l.Allow(p) || l.QuotaFor(p) != (gcra.Quota{}) {
-			t.Errorf("%v is under %v", p, l.QuotaFor(p))
+		if l.Allow(p) || l.For(p).Burst() != 0 {
+			t.Errorf("%v has a burst of %d", p, l.For(p).Burst())
 		}
 	}
 	l.SetQuotaFor(netip.MustParsePrefix("::ffff:10.9.9.9/104"), nil)
@@ -703,7 +714,7 @@ func TestStorm(t *testing.T) {
 				case 0:
 					ctx, cancel := context.WithCancel(t.Context())
 					go cancel()
-					if l.Wait(ctx, key, 1) == nil {
+					if l.For(key).WaitN(ctx, 1) == nil {
 						allowed[key].Add(1)
 					}
 					cancel()

@@ -1,8 +1,6 @@
 package keyed_test
 
 import (
-	"bytes"
-	"errors"
 	"math"
 	"testing"
 	"testing/synctest"
@@ -33,21 +31,4 @@ func TestTokensAt(t *testing.T) {
 			t.Errorf("without a limit: %v tokens", got)
 		}
 	})
-}
-
-// With NoTop, no key is kept, also after a Restore.
-func TestNoTop(t *testing.T) {
-	l := newLimiter[string](t, perSecond(1, 1), keyed.Config{NoTop: true})
-	for range 2 {
-		for range 3 {
-			l.Take("a", 1)
-		}
-		if top := topOf(l, 9); len(top) > 0 || l.Stats().Denied == 0 {
-			t.Errorf("%d denied; kept are %v", l.Stats().Denied, top)
-		}
-		var b bytes.Buffer
-		if err := errors.Join(l.Snapshot(&b), l.Restore(&b)); err != nil {
-			t.Fatal(err)
-		}
-	}
 }

@@ -18,31 +18,28 @@ const (
 type Window struct {
 	Limit  int           // events allowed in a window; none if zero or less
 	Period time.Duration // of a window. Zero or less: the window never ends
-	// Sliding lets the events of the last window fade out over the next. Their
-	// estimate, elapsed into a window, is
-	//
-	//	events of the last window · (1 − elapsed/Period) + events of this one
-	//
-	// These windows begin with the clock's: those of an hour with the hours of UTC.
-	// Otherwise a key's window begins with its first event, and each window counts
-	// from zero.
-	Sliding bool
-	// Calendar, if not zero, makes windows the same for all keys. Sliding then has no
-	// effect, and Period only with Clock.
+	// Calendar says when windows begin. If zero, a key's window begins with its first
+	// event. Other Calendars than Sliding and Clock need no Period.
 	Calendar Calendar
 	Location *time.Location // of Calendar. If nil, UTC
 }
 
-// A Calendar says when windows begin. A day begins when clocks at the Location
-// first show its date, and ends when the next one begins: it has 23 or 25 hours
-// when clocks change. Weeks, months and years begin with their first day. Windows
+// A Calendar says when windows begin, for all keys alike. A day begins when clocks at
+// the Location first show its date, and ends when the next one begins: it has 23 or 25
+// hours when clocks change. Weeks, months and years begin with their first day. Windows
 // do not change if the clock of the computer is set.
 type Calendar int
 
-// The Calendars. WeekFromSunday and WeekFromSaturday are weeks that begin on
-// another day.
+// The Calendars. Except in Sliding, each window counts from zero.
 const (
-	Clock Calendar = 1 + iota // at multiples of Period since 1970, in UTC: minutes with the minutes of the clock
+	// Clock begins windows at multiples of Period since 1970, in UTC: minutes with the
+	// minutes of the clock.
+	Clock Calendar = 1 + iota
+	// Sliding begins windows as Clock does, and lets the events of the last window fade
+	// out over the next. Their estimate, elapsed into a window, is
+	//
+	//	events of the last window · (1 − elapsed/Period) + events of this one
+	Sliding
 	Day
 	Week // from Monday (ISO 8601)
 	WeekFromSunday
@@ -59,7 +56,7 @@ func (w Window) table() keyedtable.Window {
 		loc = time.UTC
 	}
 	epoch := time.Unix(0, 0)
-	t := keyedtable.Window{Limit: w.Limit, Period: w.Period, Sliding: w.Sliding}
+	t := keyedtable.Window{Limit: w.Limit, Period: w.Period, Sliding: w.Calendar == Sliding}
 	days := 0
 	switch w.Calendar {
 	case Clock:
@@ -109,8 +106,8 @@ type Windows[K comparable] struct {
 	state[K]
 }
 
-// NewWindows returns Windows that give every key the Window w. The error is
-// Config.Validate's.
+// NewWindows returns Windows that give every key the Window w. The error names the field
+// of cfg that makes no sense.
 func NewWindows[K comparable](w Window, cfg Config) (*Windows[K], error) {
 	t, err := keyedtable.NewWindows[K](w.table(), keyedtable.Config(cfg))
 	if err != nil {
@@ -121,7 +118,8 @@ func NewWindows[K comparable](w Window, cfg Config) (*Windows[K], error) {
 
 // Take counts n events of a key if they are within the limit, and says what is
 // left and when to come back. If n exceeds the limit, RetryAfter is weir.Never.
-// With n = 0 it counts nothing, and is allowed. It panics if n < 0.
+// With n = 0 it counts nothing, and is allowed: Remaining and ResetAfter tell what the
+// key has used. It panics if n < 0.
 func (l *Windows[K]) Take(key K, n int) weir.Decision { return l.windows.Take(key, n, 0) }
 
 // Settle changes the cost of work of the key from the was events that were counted
@@ -135,11 +133,6 @@ func (l *Windows[K]) Take(key K, n int) weir.Decision { return l.windows.Take(ke
 func (l *Windows[K]) Settle(key K, at time.Time, was, n int) int {
 	return l.windows.SettleAt(key, at, was, n)
 }
-
-// Used returns how many events of the key count at present, and how long it
-// takes until none does if no more come. If windows slide it is the estimate,
-// rounded up.
-func (l *Windows[K]) Used(key K) (used int, resetIn time.Duration) { return l.windows.Used(key) }
 
 // SetWindow changes the Window. What a key has used stays used. If more than
 // Limit changes, the events that count at that instant count under the new

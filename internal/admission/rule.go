@@ -84,7 +84,7 @@ func (b perKey[R, K]) Settle(bucket uint64, was, n int) int {
 
 func (b perKey[R, K]) Wait(ctx context.Context, req R, n int) error {
 	key, _ := b.key(req)
-	return b.lim.Wait(ctx, key, n)
+	return b.lim.Table().Wait(ctx, key, n)
 }
 
 type overall[R any] struct{ lim *rate.Limiter }

@@ -73,7 +73,7 @@ var sideways = map[string][]string{
 	"internal/outgoing":             {"internal/waitq"},
 	"throttle":                      {"internal/waitq"},
 	"rate":                          {"internal/waitq"},
-	"keyed":                         {"internal/keyedtable"},
+	"keyed":                         {"internal/keyedtable", "internal/topk"},
 	"internal/pagetable":            {"gcra", "internal/window"},
 	"internal/keyedtable":           {"internal/waitq", "internal/siphash", "internal/topk"},
 	"client":                        {"internal/httpheader"},

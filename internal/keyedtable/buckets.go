@@ -8,12 +8,11 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/internal/pagetable"
-	"github.com/weir-go/weir/internal/siphash"
 )
 
 // Buckets has a token bucket for every key, at first full.
 type Buckets[K comparable] struct {
-	Common[K]
+	common[K]
 	waiting atomic.Int64
 
 	mu     sync.Mutex        // guards the quotas, and is held for a moment only
@@ -21,8 +20,8 @@ type Buckets[K comparable] struct {
 	quotas map[K]*gcra.Quota // of keys with their own
 }
 
-// NewBuckets returns Buckets that give every key the Quota q. The error is
-// Config.Validate's.
+// NewBuckets returns Buckets that give every key the Quota q. The error names
+// the field of cfg that makes no sense.
 func NewBuckets[K comparable](q gcra.Quota, cfg Config) (*Buckets[K], error) {
 	l := new(Buckets[K])
 	return l, l.Init(q, cfg)
@@ -30,21 +29,8 @@ func NewBuckets[K comparable](q gcra.Quota, cfg Config) (*Buckets[K], error) {
 
 // Init does the work of NewBuckets, for Buckets that are part of another struct.
 func (l *Buckets[K]) Init(q gcra.Quota, cfg Config) error {
-	if err := cfg.Validate(); err != nil {
-		return err
-	}
 	l.quota, l.quotas = q, map[K]*gcra.Quota{}
-	l.init(cfg)
-	l.table.Store(l.newTable(siphash.New(), &q))
-	return nil
-}
-
-func (l *Buckets[K]) newTable(seed siphash.Key, q *gcra.Quota) *table[K] {
-	t := newTable[K](&l.cfg, pagetable.Buckets, seed)
-	for i := range t.shards {
-		t.shards[i].quota = q
-	}
-	return t
+	return l.init(cfg, &q, nil)
 }
 
 // Allow takes n tokens of a key, and reports whether it had them.
@@ -57,7 +43,7 @@ func (l *Buckets[K]) Allow(key K, n int) bool {
 	s.mu.Lock()
 	ok := s.allow(t, print, now, n)
 	if !ok {
-		s.deny(t, print, &key)
+		s.deny(print, &key)
 	}
 	s.mu.Unlock()
 	return ok
@@ -101,7 +87,7 @@ func decide[K comparable](t *table[K], print uint64, key *K, now time.Duration, 
 	case d.OK:
 		s.storeBucket(t, &p, b)
 	default:
-		s.deny(t, print, key)
+		s.deny(print, key)
 	}
 	if under != nil {
 		*under = *p.quota
@@ -135,9 +121,7 @@ func (l *Buckets[K]) Settle(print uint64, was, n int) int {
 
 // Stats returns the state and the counts.
 func (l *Buckets[K]) Stats() Stats {
-	st := l.stats(func(t *table[K], s *shard[K]) int {
-		return live(t, s, pagetable.Level(s.quota.Level(t.now()))) + len(s.own)
-	})
+	st := l.common.Stats()
 	st.Waiting = int(l.waiting.Load())
 	return st
 }

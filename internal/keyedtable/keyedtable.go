@@ -18,8 +18,6 @@
 package keyedtable
 
 import (
-	"cmp"
-	"fmt"
 	"time"
 
 	"github.com/weir-go/weir/internal/pagetable"
@@ -31,8 +29,6 @@ const (
 	DefaultMemory = 64 << 20
 	MinMemory     = 64 << 10
 	MaxMemory     = 1 << 40
-	DefaultIPv4   = 32
-	DefaultIPv6   = 64
 	DefaultQueue  = waitq.DefaultQueue
 )
 
@@ -51,27 +47,4 @@ type Config struct {
 	Queue   int
 	MaxWait time.Duration
 	MaxDebt int
-	IPv4    int
-	IPv6    int
-	NoTop   bool
-}
-
-// Validate returns an error that names the first field that makes no sense.
-func (c Config) Validate() error {
-	switch {
-	case c.Memory != 0 && c.Memory < MinMemory, c.Memory > MaxMemory:
-		return fmt.Errorf("keyed: Memory = %d: must be 0, or from %d to %d", c.Memory, MinMemory, int64(MaxMemory))
-	case c.IPv4 < 0 || c.IPv4 > 32:
-		return fmt.Errorf("keyed: IPv4 = %d: must be 0 to 32", c.IPv4)
-	case c.IPv6 < 0 || c.IPv6 > 128:
-		return fmt.Errorf("keyed: IPv6 = %d: must be 0 to 128", c.IPv6)
-	}
-	return nil
-}
-
-func (c Config) withDefaults() Config {
-	c.Memory = cmp.Or(c.Memory, DefaultMemory)
-	c.IPv4 = cmp.Or(c.IPv4, DefaultIPv4)
-	c.IPv6 = cmp.Or(c.IPv6, DefaultIPv6)
-	return c
 }

@@ -16,7 +16,7 @@ func TestSizes(t *testing.T) {
 		t.Errorf("a shard has %d bytes: want %d", n, shardBytes)
 	}
 	for _, memory := range []int{MinMemory, 100_000, 1 << 20, 10 << 20, 64 << 20, 100 << 20, 1 << 30} {
-		tt := newTable[int](&Config{Memory: memory}, pagetable.Buckets, siphash.Key{})
+		tt := newTable[int](memory, siphash.Key{}, nil, nil)
 		if most := len(tt.shards) * shardMost(tt.maxDepth); most > memory || most < memory*9/10 {
 			t.Errorf("%d bytes: %d shards of %d pages are %d", memory, len(tt.shards), 1<<tt.maxDepth, most)
 		}
@@ -24,9 +24,7 @@ func TestSizes(t *testing.T) {
 }
 
 func newWindowTable(r *pagetable.Rule) *table[string] {
-	l := &Windows[string]{rule: r}
-	l.init(Config{Memory: MinMemory})
-	return l.newTable(siphash.Key{}, r)
+	return newTable[string](MinMemory, siphash.Key{}, nil, r)
 }
 
 func eachFloor(p *pagetable.Page, f func(i int) pagetable.Value) {

@@ -21,37 +21,29 @@ func (l *Buckets[K]) SetQuota(q gcra.Quota) {
 	}
 }
 
-// SetQuotaFor gives a key a Quota that is for it alone.
-func (l *Buckets[K]) SetQuotaFor(key K, q gcra.Quota) {
-	key = l.shown(key)
+// SetQuotaFor gives a key a Quota that is for it alone, or with nil the Quota of all
+// again.
+func (l *Buckets[K]) SetQuotaFor(key K, q *gcra.Quota) {
+	key = shown(key)
 	l.changes.Lock()
 	defer l.changes.Unlock()
 	l.mu.Lock()
-	l.quotas[key] = &q
-	l.mu.Unlock()
-	l.setQuotaFor(l.table.Load(), key, &q, true)
-}
-
-// UnsetQuotaFor gives a key the Quota of all again.
-func (l *Buckets[K]) UnsetQuotaFor(key K) {
-	key = l.shown(key)
-	l.changes.Lock()
-	defer l.changes.Unlock()
-	l.mu.Lock()
-	own, q := l.quotas[key], l.quota
-	delete(l.quotas, key)
-	l.mu.Unlock()
-	if own == nil {
-		return
+	own, next := l.quotas[key], l.quota
+	if delete(l.quotas, key); q != nil {
+		next = *q
+		l.quotas[key] = &next
 	}
-	l.setQuotaFor(l.table.Load(), key, &q, false)
+	l.mu.Unlock()
+	if own != nil || q != nil {
+		l.setQuotaFor(l.table.Load(), key, &next, q != nil)
+	}
 }
 
 // QuotaFor returns the Quota that a key is under.
 func (l *Buckets[K]) QuotaFor(key K) gcra.Quota {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if q := l.quotas[l.shown(key)]; q != nil {
+	if q := l.quotas[shown(key)]; q != nil {
 		return *q
 	}
 	return l.quota

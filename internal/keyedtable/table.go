@@ -1,8 +1,9 @@
 package keyedtable
 
 import (
+	"cmp"
+	"fmt"
 	"math/bits"
-	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,7 +23,6 @@ type table[K comparable] struct {
 	layout   *pagetable.Layout
 	shards   []shard[K]
 	maxDepth uint8 // so that each shard has up to 2^maxDepth pages
-	noTop    bool  // no keys are kept
 	pages    atomic.Int64
 }
 
@@ -52,13 +52,19 @@ const (
 	pageAndItsRef = pagetable.Bytes + 8
 )
 
-// newTable returns an empty table as the Config has it.
-func newTable[K comparable](cfg *Config, l *pagetable.Layout, seed siphash.Key) *table[K] {
-	t := &table[K]{epoch: waitq.Epoch(), seed: seed, layout: l, noTop: cfg.NoTop}
-	for t.maxDepth < largestShard && cfg.Memory/shardMost(t.maxDepth+1) >= fewShards {
+// newTable returns an empty table of buckets, or of windows if r is not nil.
+func newTable[K comparable](memory int, seed siphash.Key, q *gcra.Quota, r *pagetable.Rule) *table[K] {
+	t := &table[K]{epoch: waitq.Epoch(), seed: seed, layout: pagetable.Buckets}
+	if r != nil {
+		t.layout = pagetable.Windows
+	}
+	for t.maxDepth < largestShard && memory/shardMost(t.maxDepth+1) >= fewShards {
 		t.maxDepth++
 	}
-	t.shards = make([]shard[K], cfg.Memory/shardMost(t.maxDepth))
+	t.shards = make([]shard[K], memory/shardMost(t.maxDepth))
+	for i := range t.shards {
+		t.shards[i].quota, t.shards[i].rule = q, r
+	}
 	return t
 }
 
@@ -128,29 +134,15 @@ func add[K comparable, L pagetable.Law](t *table[K], s *shard[K], p *place, v pa
 }
 
 // deny counts a denial of a key, nil if it is not known.
-func (s *shard[K]) deny(t *table[K], print uint64, key *K) {
+func (s *shard[K]) deny(print uint64, key *K) {
 	s.denied++
-	if t.noTop || key == nil {
+	if key == nil {
 		return
 	}
 	if s.top == nil {
 		s.top = new(topk.Sketch[K])
 	}
 	s.top.Add(print, *key)
-}
-
-// live returns the number of live keys: an estimate from one page.
-func live[K comparable, L pagetable.Law](t *table[K], s *shard[K], by L) (n int) {
-	if s.dir.Pages == nil {
-		return 0
-	}
-	p := s.dir.Pages[0]
-	for i := t.layout.First; i < pagetable.Words; i += t.layout.Words {
-		if by.Weight(t.layout.Get(p, i+1)) > 0 {
-			n++
-		}
-	}
-	return n << p.Depth() // each prefix is as likely
 }
 
 // change changes all values of a shard.
@@ -160,33 +152,32 @@ func (s *shard[K]) change(t *table[K], f func(pagetable.Value) pagetable.Value) 
 	})
 }
 
-// Common is the part that Buckets and Windows have in common.
-type Common[K comparable] struct {
+// common is the part that Buckets and Windows have in common.
+type common[K comparable] struct {
 	cfg   Config
-	mask  mask
 	hash  hash[K]
 	table atomic.Pointer[table[K]]
 
 	changes sync.Mutex // held for a change or a copy of the whole, however long it takes
 }
 
-func (c *Common[K]) init(cfg Config) {
-	c.cfg = cfg.withDefaults()
-	c.mask = mask{c.cfg.IPv4, c.cfg.IPv6}
-	c.hash = newHash[K](c.mask)
+// init returns an error that names the field of cfg that makes no sense.
+func (c *common[K]) init(cfg Config, q *gcra.Quota, r *pagetable.Rule) error {
+	if cfg.Memory = cmp.Or(cfg.Memory, DefaultMemory); cfg.Memory < MinMemory || cfg.Memory > MaxMemory {
+		return fmt.Errorf("keyed: Memory = %d: must be 0, or from %d to %d", cfg.Memory, MinMemory, int64(MaxMemory))
+	}
+	c.cfg, c.hash = cfg, newHash[K]()
+	c.table.Store(newTable[K](cfg.Memory, siphash.New(), q, r))
+	return nil
 }
 
 // Fingerprint returns the fingerprint of a key, until Restore. A call by
 // fingerprint need not hash the key again, or keep it.
-func (c *Common[K]) Fingerprint(key K) uint64 { return c.table.Load().print(c.hash.sum, key) }
-
-// A Denied is how often a key was denied; Over is by how much that may be too
-// high.
-type Denied[K comparable] = topk.Count[K]
+func (c *common[K]) Fingerprint(key K) uint64 { return c.table.Load().print(c.hash.sum, key) }
 
 // Top returns the n keys most denied.
-func (c *Common[K]) Top(n int) []Denied[K] {
-	var all []Denied[K]
+func (c *common[K]) Top(n int) []topk.Count[K] {
+	var all []topk.Count[K]
 	t := c.table.Load()
 	for i := range t.shards {
 		s := &t.shards[i]
@@ -198,20 +189,9 @@ func (c *Common[K]) Top(n int) []Denied[K] {
 	}
 	most := topk.Most(all, n)
 	for i := range most {
-		most[i].Key = c.shown(most[i].Key)
+		most[i].Key = shown(most[i].Key)
 	}
 	return most
-}
-
-// shown returns the key that stands for all that have the same value.
-func (c *Common[K]) shown(key K) K {
-	switch any(new(K)).(type) {
-	case *netip.Addr:
-		return any(c.mask.masked(any(key).(netip.Addr))).(K)
-	case *netip.Prefix:
-		return any(maskedPrefix(any(key).(netip.Prefix))).(K)
-	}
-	return key
 }
 
 // Stats is the state, and the counts since New or Restore.
@@ -220,12 +200,11 @@ type Stats struct {
 	Forgotten uint64
 	Waiting   int
 	Memory    int
-	Keys      int
 	Own       int
 }
 
-// stats returns the Stats; keys counts those of a shard, under its lock.
-func (c *Common[K]) stats(keys func(*table[K], *shard[K]) int) Stats {
+// Stats returns the state and the counts.
+func (c *common[K]) Stats() Stats {
 	t := c.table.Load()
 	st := Stats{Memory: int(t.pages.Load())*pagetable.Bytes + len(t.shards)*shardBytes}
 	for i := range t.shards {
@@ -235,7 +214,6 @@ func (c *Common[K]) stats(keys func(*table[K], *shard[K]) int) Stats {
 		st.Forgotten += s.forgotten
 		st.Own += len(s.own)
 		st.Memory += len(s.dir.Pages) * 8
-		st.Keys += keys(t, s)
 		s.mu.Unlock()
 	}
 	return st

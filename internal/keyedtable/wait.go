@@ -51,7 +51,7 @@ func (s *shard[K]) enter(t *table[K], print uint64, key K, now time.Duration, n 
 	s.findBucket(t, &p, print, now)
 	b, wait, ok := p.quota.Reserve(p.bucket(), now, n, waitq.Left(deadline, now))
 	if !ok {
-		s.deny(t, print, &key)
+		s.deny(print, &key)
 		if n > p.quota.Burst() {
 			why = weir.OverBurst
 		}
@@ -62,7 +62,7 @@ func (s *shard[K]) enter(t *table[K], print uint64, key K, now time.Duration, n 
 		return nil, nil
 	}
 	if !room() {
-		s.deny(t, print, &key)
+		s.deny(print, &key)
 		return nil, weir.Reject(weir.QueueFull, wait)
 	}
 	o := s.detach(t, &p)

@@ -5,33 +5,19 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/pagetable"
-	"github.com/weir-go/weir/internal/siphash"
 )
 
 // Windows counts the events of every key in windows of time.
 type Windows[K comparable] struct {
-	Common[K]
+	common[K]
 	rule *pagetable.Rule // of the present Window; guarded by changes
 }
 
-// NewWindows returns Windows that give every key the Window w. The error is
-// Config.Validate's.
+// NewWindows returns Windows that give every key the Window w. The error names the
+// field of cfg that makes no sense.
 func NewWindows[K comparable](w Window, cfg Config) (*Windows[K], error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
-	}
 	l := &Windows[K]{rule: pagetable.NewRule(w, cfg.MaxDebt)}
-	l.init(cfg)
-	l.table.Store(l.newTable(siphash.New(), l.rule))
-	return l, nil
-}
-
-func (l *Windows[K]) newTable(seed siphash.Key, r *pagetable.Rule) *table[K] {
-	t := newTable[K](&l.cfg, pagetable.Windows, seed)
-	for i := range t.shards {
-		t.shards[i].rule = r
-	}
-	return t
+	return l, l.init(cfg, nil, l.rule)
 }
 
 // Take counts n events of a key if they are within the limit, or says why not. A
@@ -112,11 +98,6 @@ func (l *Windows[K]) SetWindow(w Window) {
 	}
 }
 
-// Stats returns the state and the counts.
-func (l *Windows[K]) Stats() Stats {
-	return l.stats(func(t *table[K], s *shard[K]) int { return live(t, s, s.rule.At(t.now())) })
-}
-
 // take is Windows.Take of a key, nil if it is not known.
 func (s *shard[K]) take(t *table[K], print uint64, key *K, now time.Duration, n, limit int) weir.Decision {
 	s.mu.Lock()
@@ -130,7 +111,7 @@ func (s *shard[K]) take(t *table[K], print uint64, key *K, now time.Duration, n,
 	switch {
 	case n == 0:
 	case !d.OK:
-		s.deny(t, print, key)
+		s.deny(print, key)
 	default:
 		fresh := p.at == 0
 		s.storeCount(t, &p, now, c)

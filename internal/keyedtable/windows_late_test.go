@@ -1,8 +1,6 @@
 package keyedtable_test
 
 import (
-	"bytes"
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -53,21 +51,4 @@ func TestTakeByFingerprint(t *testing.T) {
 			t.Errorf("%d denials; denied most: %+v", l.Stats().Denied, top)
 		}
 	})
-}
-
-// With NoTop, no key is kept, also after a Restore.
-func TestNoTop(t *testing.T) {
-	l := newLimiter(t, perSecond(1), keyedtable.Config{NoTop: true})
-	for range 2 {
-		for range 3 {
-			l.Take("a", 1, 0)
-		}
-		if top := l.Top(9); len(top) > 0 || l.Stats().Denied == 0 {
-			t.Errorf("%d denied; kept are %v", l.Stats().Denied, top)
-		}
-		var b bytes.Buffer
-		if err := errors.Join(l.Snapshot(&b), l.Restore(&b)); err != nil {
-			t.Fatal(err)
-		}
-	}
 }

@@ -168,12 +168,12 @@ func TestRestoreOfDamagedSnapshots(t *testing.T) {
 	}
 	unchanged("a wrong byte")
 	other, endless, buckets := bytes.Clone(good), bytes.Clone(good), bytes.Clone(good)
-	buckets[35] = 'b'
-	other[36] = 3 // no kind of windows
-	clear(endless[37:45])
+	buckets[9] = 'b'
+	other[9] = 'x' // no kind of windows
+	clear(endless[34:42])
 	for bad, want := range map[string]string{
 		"not a snapshot, but long enough to be the header of one": "not a snapshot",
-		"weirkey2" + strings.Repeat("\x00", 100):                  "of another type of keys",
+		"weirkey3" + strings.Repeat("\x00", 100):                  "of another type of keys",
 		string(buckets):                                           "it has buckets instead of windows",
 		string(endless):                                           "of windows that cannot be",
 		string(other):                                             "of windows that cannot be",

@@ -193,29 +193,6 @@ func TestTop(t *testing.T) {
 	}
 }
 
-// Stats.Keys has the keys that count, not the past ones.
-func TestKeys(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for _, q := range []keyedtable.Window{perSecond(5), sliding(perSecond(5))} {
-			l := newLimiter(t, q, keyedtable.Config{})
-			if s := l.Stats(); s.Keys != 0 || s.Memory > 100_000 {
-				t.Errorf("%+v: want nothing", s)
-			}
-			const keys = 100_000
-			for i := range keys {
-				l.Take(fmt.Sprint(i), 1, 0)
-			}
-			if s := l.Stats(); s.Keys < keys*95/100 || s.Keys > keys*105/100 {
-				t.Errorf("%d keys: want about %d", s.Keys, keys)
-			}
-			time.Sleep(2 * time.Second)
-			if s := l.Stats(); s.Keys != 0 {
-				t.Errorf("%d keys: want none any more", s.Keys)
-			}
-		}
-	})
-}
-
 func TestNothingAllocates(t *testing.T) {
 	for _, q := range []keyedtable.Window{{Limit: 1 << 40, Period: time.Hour}, {Limit: 1 << 40, Period: time.Hour, Sliding: true}} {
 		l := newLimiter(t, q, keyedtable.Config{})

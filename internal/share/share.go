@@ -45,7 +45,7 @@ type told struct {
 // New returns Limits of a client that has a share of each, from 0 to 1. Keys of which
 // no rate is known have the Quota other.
 func New(share float64, other gcra.Quota) (*Limits, error) {
-	rates, err := keyed.New[string](other, keyed.Config{NoTop: true})
+	rates, err := keyed.New[string](other, keyed.Config{})
 	return &Limits{Limiter: rates, share: share, keys: map[string]told{}, units: map[string]int{}}, err
 }
 

@@ -68,7 +68,7 @@ func TestLimitsAreBounded(t *testing.T) {
 	}
 	limited := 0
 	for i := range maxKeys + 100 {
-		if quota := l.QuotaFor(strconv.Itoa(i)); !quota.Unlimited() {
+		if burst := l.For(strconv.Itoa(i)).Burst(); burst != math.MaxInt {
 			limited++
 		}
 	}

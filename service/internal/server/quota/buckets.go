@@ -55,7 +55,7 @@ func New(c *clock.Clock, q config.Quota, per config.Per, memory int) (Buckets, e
 	if q.Algorithm.Windows() {
 		return newWindows(c, windowsOf(q), string(q.Algorithm), memory)
 	}
-	l, err := keyedtable.NewBuckets[string](bucketOf(q), keyedtable.Config{Memory: memory, MaxDebt: math.MaxInt32, NoTop: true})
+	l, err := keyedtable.NewBuckets[string](bucketOf(q), keyedtable.Config{Memory: memory, MaxDebt: math.MaxInt32})
 	return &many{l, c, string(cmp.Or(per, config.PerKey))}, err
 }
 
@@ -170,7 +170,7 @@ type windows struct {
 }
 
 func newWindows(c *clock.Clock, q keyedtable.Window, kind string, memory int) (Buckets, error) {
-	l, err := keyedtable.NewWindows[string](q, keyedtable.Config{Memory: memory, MaxDebt: math.MaxInt32, NoTop: true})
+	l, err := keyedtable.NewWindows[string](q, keyedtable.Config{Memory: memory, MaxDebt: math.MaxInt32})
 	return &windows{l, c, kind}, err
 }
 
