@@ -4,11 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -102,8 +100,8 @@ type Client struct {
 	retrier  *throttle.Retrier // nil: none
 	counts   clientCounts
 
-	queues atomic.Pointer[map[string]*outgoing.Queue] // by method, after its first refusal
-	mu     sync.Mutex                                 // held to add to queues
+	mu     sync.RWMutex               // guards queues
+	queues map[string]*outgoing.Queue // by method, after its first refusal
 }
 
 // maxMethods bounds the methods that a Client paces.
@@ -116,7 +114,7 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 		return nil, fmt.Errorf("grpclimit: Criticality = %q: must be a name of metadata", cfg.Criticality)
 	}
 	cfg.Criticality = strings.ToLower(cfg.Criticality)
-	c := &Client{cfg: cfg}
+	c := &Client{cfg: cfg, queues: map[string]*outgoing.Queue{}}
 	c.pacing = outgoing.Config{MaxWait: cfg.MaxWait, MaxHold: cfg.MaxHold, Queue: cfg.Queue}.WithDefaults()
 	var err error
 	if c.throttle, err = throttle.New(cfg.Throttle); err != nil {
@@ -191,25 +189,19 @@ func (c *Client) mark(ctx context.Context) context.Context {
 
 // queue returns the queue of a method, nil if its calls need not wait.
 func (c *Client) queue(method string) *outgoing.Queue {
-	if known := c.queues.Load(); known != nil {
-		return (*known)[method]
-	}
-	return nil
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.queues[method]
 }
 
 // addQueue returns the queue of a method, and makes it if there are not too many.
 func (c *Client) addQueue(method string) *outgoing.Queue {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	all := map[string]*outgoing.Queue{}
-	if known := c.queues.Load(); known != nil {
-		if q := (*known)[method]; q != nil || len(*known) >= maxMethods {
-			return q
-		}
-		all = maps.Clone(*known)
+	q := c.queues[method]
+	if q == nil && len(c.queues) < maxMethods {
+		q = outgoing.NewQueue(c.pacing, rand.Float64)
+		c.queues[method] = q
 	}
-	q := outgoing.NewQueue(c.pacing, rand.Float64)
-	all[method] = q
-	c.queues.Store(&all)
 	return q
 }

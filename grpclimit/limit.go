@@ -185,7 +185,7 @@ func New(cfg Config) (*Interceptor, error) {
 		classify: cfg.Class == nil && door.PerClass != nil,
 	}
 	for _, r := range cfg.Rules {
-		i.quotas = append(i.quotas, newQuota(r.rule.Name))
+		i.quotas = append(i.quotas, &quota{rule: r.rule.Name})
 	}
 	i.visits.New = func() any { return new(visit) }
 	return i, nil

@@ -79,11 +79,11 @@ func (c *Client) Stats() ClientStats {
 			s.Outcomes[weir.Outcome(o)] = n
 		}
 	}
-	if known := c.queues.Load(); known != nil {
-		for _, q := range *known {
-			s.Waiting += q.Waiting()
-		}
+	c.mu.RLock()
+	for _, q := range c.queues {
+		s.Waiting += q.Waiting()
 	}
+	c.mu.RUnlock()
 	if c.throttle != nil {
 		t := c.throttle.Stats()
 		s.Throttle = &t

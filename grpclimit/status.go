@@ -10,12 +10,11 @@ import (
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
-	spb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/protoadapt"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/weir-go/weir"
@@ -144,20 +143,22 @@ func (q *quota) refusal(why *weir.Rejection, err error, unknown int, jitter time
 		reason, name = 0, "unknown"
 	}
 	a := &answers[reason]
-	s := &spb.Status{Code: int32(a.code), Message: a.detail}
-	trailer := metadata.MD{ReasonTrailer: {name}}
+	s, trailer := status.New(a.code, a.detail), metadata.MD{ReasonTrailer: {name}}
+	var details []protoadapt.MessageV1
 	if a.code == codes.ResourceExhausted {
-		s.Details = append(s.Details, q.failure[reason])
-	}
-	if wait, ok := wait(why, unknown, jitter); ok {
-		if info, err := anypb.New(&errdetails.RetryInfo{RetryDelay: durationpb.New(wait)}); err == nil {
-			s.Details = append(s.Details, info)
-		}
-		trailer[PushbackTrailer] = []string{strconv.FormatInt(milliseconds(wait), 10)}
-	} else if a.code == codes.ResourceExhausted {
+		details = append(details, &errdetails.QuotaFailure{Violations: []*errdetails.QuotaFailure_Violation{
+			{Subject: q.rule, Description: a.detail},
+		}})
 		trailer[PushbackTrailer] = []string{"-1"}
 	}
-	return &refusal{status.FromProto(s), trailer, err}
+	if wait, ok := wait(why, unknown, jitter); ok {
+		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(wait)})
+		trailer[PushbackTrailer] = []string{strconv.FormatInt(milliseconds(wait), 10)}
+	}
+	if detailed, err := s.WithDetails(details...); err == nil {
+		s = detailed
+	}
+	return &refusal{s, trailer, err}
 }
 
 // spread is the number of different waits if the wait is unknown.
@@ -176,32 +177,14 @@ func wait(why *weir.Rejection, unknown int, jitter time.Duration) (d time.Durati
 
 // milliseconds rounds up, to at most what all clients can parse.
 func milliseconds(d time.Duration) int64 {
-	ms := int64(d / time.Millisecond)
-	if d%time.Millisecond > 0 {
-		ms++
-	}
-	return min(ms, math.MaxInt32)
+	return (min(d, math.MaxInt32*time.Millisecond) + time.Millisecond - 1).Milliseconds()
 }
 
 // A quota holds the refusals of a rule.
 type quota struct {
-	failure map[weir.Reason]*anypb.Any // read-only
-	shared  sync.Map                   // *refusal by sharing; there are few shared rejections
+	rule   string
+	shared sync.Map // *refusal by sharing; there are few shared rejections
 }
 
 // unnamed is the quota of limiters without a rule.
-var unnamed = newQuota("")
-
-func newQuota(rule string) *quota {
-	q := &quota{failure: map[weir.Reason]*anypb.Any{}}
-	for _, why := range []weir.Reason{weir.OverRate, weir.OverBurst} {
-		failure, err := anypb.New(&errdetails.QuotaFailure{Violations: []*errdetails.QuotaFailure_Violation{
-			{Subject: rule, Description: answers[why].detail},
-		}})
-		if err != nil {
-			panic("grpclimit: " + err.Error()) // rules have ASCII names
-		}
-		q.failure[why] = failure
-	}
-	return q
-}
+var unnamed = new(quota)

@@ -12,7 +12,7 @@ import (
 // Refusals are cached for shared rejections, of which there are few, and not for the
 // errors of other limiters.
 func TestSharedRefusals(t *testing.T) {
-	q := newQuota("rule")
+	q := &quota{rule: "rule"}
 	size := func() (n int) {
 		q.shared.Range(func(any, any) bool { n++; return true })
 		return n

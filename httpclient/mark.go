@@ -1,6 +1,7 @@
 package httpclient
 
 import (
+	"maps"
 	"net/http"
 	"strconv"
 	"time"
@@ -13,29 +14,22 @@ import (
 // its priority. Headers that the caller has set stay. If it adds one, it returns a
 // copy.
 func (t *Transport) mark(r *http.Request) *http.Request {
-	ctx := r.Context()
-	deadline, criticality := t.cfg.Deadline, t.cfg.Criticality
-	end, ends := ctx.Deadline()
-	if deadline != "" && (!ends || r.Header[deadline] != nil) {
-		deadline = ""
+	ctx, marked := r.Context(), r
+	set := func(name, value string) {
+		if marked == r {
+			marked = r.WithContext(ctx)
+			marked.Header = http.Header{}
+			maps.Copy(marked.Header, r.Header)
+		}
+		marked.Header[name] = []string{value}
 	}
-	if criticality != "" && r.Header[criticality] != nil {
-		criticality = ""
+	if name := t.cfg.Deadline; name != "" && r.Header[name] == nil {
+		if end, ends := ctx.Deadline(); ends {
+			set(name, strconv.FormatInt(max(time.Until(end).Milliseconds(), 1), 10))
+		}
 	}
-	if deadline == "" && criticality == "" {
-		return r
+	if name := t.cfg.Criticality; name != "" && r.Header[name] == nil {
+		set(name, caller.LevelName(caller.Level(weir.ClassOf(ctx).Priority)))
 	}
-	r = r.WithContext(ctx)
-	r.Header = r.Header.Clone()
-	if r.Header == nil {
-		r.Header = http.Header{}
-	}
-	if deadline != "" {
-		ms := max(time.Until(end).Milliseconds(), 1)
-		r.Header[deadline] = []string{strconv.FormatInt(ms, 10)}
-	}
-	if criticality != "" {
-		r.Header[criticality] = []string{caller.LevelName(caller.Level(weir.ClassOf(ctx).Priority))}
-	}
-	return r
+	return marked
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -57,10 +58,7 @@ type counters struct {
 
 // addWait counts a wait.
 func (c *counters) addWait(d time.Duration) {
-	i := 0
-	for i < len(WaitBounds) && d > WaitBounds[i] {
-		i++
-	}
+	i, _ := slices.BinarySearch(WaitBounds[:], d)
 	c.waits[i].Add(1)
 	c.waited.Add(int64(d))
 }
