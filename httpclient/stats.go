@@ -92,35 +92,37 @@ func (t *Transport) Stats() Stats {
 // admitted counts the end of an admission: the wait in the queue, which is negative if
 // there was none, and the refusal.
 func (t *Transport) admitted(h *host, waited time.Duration, by outgoing.Refuser, err error) {
-	n := note{longest: waited}
+	refused := errors.Is(err, weir.ErrRejected)
 	if waited >= 0 {
 		t.counts.addWait(waited)
-		n.held = 1
 	}
-	if errors.Is(err, weir.ErrRejected) {
+	if refused {
 		t.counts.refused[by].Add(1)
-		n.held = 0
-		n.refused[by] = 1
 	}
-	if n != (note{longest: waited}) {
-		t.note(h, n)
+	if t.cfg.Log == nil || waited < 0 && !refused {
+		return
 	}
-}
-
-// A note is the content of a log line: the number of attempts that waited and were
-// not refused, and the number of refused attempts.
-type note struct {
-	held    int
-	refused [outgoing.Refusers]int
-	longest time.Duration
-}
-
-func (n *note) add(m note) {
-	n.held += m.held
-	for by := range n.refused {
-		n.refused[by] += m.refused[by]
+	h.notes.mu.Lock()
+	n := &h.notes.note
+	if refused {
+		n.refused[by]++
+	} else {
+		n.held++
 	}
-	n.longest = max(n.longest, m.longest)
+	n.longest = max(n.longest, waited)
+	logged, now := *n, time.Now()
+	due := now.Sub(h.notes.last) >= logEvery
+	if due {
+		*n, h.notes.last = note{}, now
+	}
+	h.notes.mu.Unlock()
+	if due {
+		t.cfg.Log.LogAttrs(context.Background(), slog.LevelWarn, "requests held back", slog.String("host", h.name),
+			slog.Int("held", logged.held), slog.Duration("longest", logged.longest),
+			slog.Int("rejected", logged.refused[outgoing.ByQueue]),
+			slog.Int("throttled", logged.refused[outgoing.ByThrottle]),
+			slog.Int("limited", logged.refused[outgoing.ByLimiter]))
+	}
 }
 
 // logEvery is the least time between lines about one host.
@@ -133,27 +135,10 @@ type notes struct {
 	note note       // since then
 }
 
-// note adds a note, and logs all notes of the host if a line is due.
-func (t *Transport) note(h *host, n note) {
-	if t.cfg.Log == nil {
-		return
-	}
-	if n, due := h.notes.take(n, logEvery); due {
-		t.cfg.Log.LogAttrs(context.Background(), slog.LevelWarn, "requests held back", slog.String("host", h.name),
-			slog.Int("held", n.held), slog.Duration("longest", n.longest), slog.Int("rejected", n.refused[outgoing.ByQueue]),
-			slog.Int("throttled", n.refused[outgoing.ByThrottle]), slog.Int("limited", n.refused[outgoing.ByLimiter]))
-	}
-}
-
-// take adds a note, and removes and returns all notes if a line is due.
-func (ns *notes) take(n note, every time.Duration) (note, bool) {
-	ns.mu.Lock()
-	defer ns.mu.Unlock()
-	ns.note.add(n)
-	now := time.Now()
-	if now.Sub(ns.last) < every {
-		return note{}, false
-	}
-	n, ns.note, ns.last = ns.note, note{}, now
-	return n, true
+// A note is the content of a log line: the number of attempts that waited and were
+// not refused, and the number of refused attempts.
+type note struct {
+	held    int
+	refused [outgoing.Refusers]int
+	longest time.Duration
 }

@@ -36,25 +36,21 @@ import (
 //
 // # Pacing
 //
-// Each request that is sent uses one unit of every item of the last RateLimit
-// field. The answer to a later request replaces the state from an earlier one. If
-// the units of an item are used up, requests wait until its reset time t, or until
-// an answer reports new units. If RateLimit-Policy names q and w, and a unit
-// returns in less than a second (w/q), requests do not wait for t, which is in
-// whole seconds: one is sent each w/q, until a 429 shows that this is too fast.
-// Items without t, items in concurrent-requests, and items with a partition key
-// that changes from answer to answer do not hold requests back; use Key to separate
-// partitions. While units are left, requests do not wait.
+// Each request that is sent uses one unit of every item of the last RateLimit field.
+// If the units of an item are used up, requests wait until its reset time t, or until
+// an answer to a later request reports new units. If RateLimit-Policy names q and w,
+// and a unit returns in less than a second (w/q), one request is sent each w/q instead,
+// because t is in whole seconds, until a 429 shows that this is too fast. Items without
+// t, items in concurrent-requests, and items with a partition key that changes from
+// answer to answer do not hold requests back; use Key to separate partitions.
 //
-// Retry-After takes precedence over a RateLimit field of the same answer. A 503
-// with Retry-After says that the host is not available. An answer that is no sign
-// of overload, to a request that was in flight, shows that it is, and ends the
-// wait: a host that sheds a few of many requests is not left alone for seconds. A
-// 429 with Retry-After is about the quota of this client: only time ends it, and
-// such an answer does not count as a refusal for the throttle.
-//
-// A server can hold requests back for at most MaxHold, one minute by default. If
-// it asks for more, one request per MaxHold asks again.
+// Retry-After takes precedence over a RateLimit field of the same answer. A 503 with
+// Retry-After says that the host is not available: an answer that is no sign of
+// overload, to a request that was in flight, ends the wait, because a host that sheds a
+// few of many requests need not be left alone for seconds. A 429 with Retry-After is
+// about the quota of this client: only time ends it, and it does not count as a refusal
+// for the throttle. If a server asks for more than MaxHold, one request per MaxHold
+// asks again.
 //
 // Each wait is prolonged at random by up to a tenth of it and a second at most,
 // because other clients were told the same. Then the waiting requests go one after
@@ -63,11 +59,9 @@ import (
 // nine good answers the host is as before. New requests queue behind the waiting ones.
 //
 // What a response to one path says applies to the whole host. If paths have
-// separate quotas, use Key.
-//
-// The Transport ignores rate limit fields of responses from a cache (Age > 0), and
-// fields that are malformed or longer than 4 kB. It ignores X-RateLimit-Reset,
-// which some servers send in seconds and others as a date.
+// separate quotas, use Key. The Transport ignores rate limit fields of responses from
+// a cache (Age > 0), fields that are malformed or longer than 4 kB, and
+// X-RateLimit-Reset, which some servers send in seconds and others as a date.
 //
 // # Retries
 //
@@ -81,27 +75,25 @@ import (
 //     503 with Retry-After is in this group: a proxy may send it for a request
 //     that was processed.
 //
-// The retry waits for Retry-After and a random part of the backoff. If that is more
-// than MaxWait or reaches the deadline of the context, if the budget is spent, or
-// if weir itself answered that no retry can succeed, the response is the result. It
-// is also the result if the Transport refuses the retry after the wait; the unread
-// response is kept meanwhile, and no longer counts as in flight. Only a retry that
-// is sent spends budget.
+// The retry waits for Retry-After and a random part of the backoff. The response is
+// the result if that is more than MaxWait or reaches the deadline of the context, if
+// the budget is spent, if weir itself answered that no retry can succeed, or if the
+// Transport refuses the retry after the wait. The unread response is kept meanwhile,
+// and no longer counts as in flight. Only a retry that is sent spends budget.
 //
-// Once a retry is sent, its result is the result of the request: if it fails, its
-// error, and the earlier response is lost. The same is true if the context ends
-// during the wait. Of a response that is lost, the Transport reads at most 64 kB
-// in the background, for a second at most, so that its connection can be used
-// again. Base must allow that a body is closed while it is read, as http.Transport
-// does.
+// Once a retry is sent, its result is the result of the request, even an error, and
+// the earlier response is lost. The same is true if the context ends during the wait.
+// The Transport reads at most 64 kB of a lost response in the background, for a second
+// at most, so that its connection can be used again. Base must allow that a body is
+// closed while it is read, as http.Transport does.
 //
 // # Bounds
 //
 // A Transport keeps the state of MaxHosts hosts. For a new host it drops the least
-// recently used one that has no request in flight and no wait to heed. It examines
-// up to eight; the hosts that stay count as used. If it finds none, the new host shares
-// one state with others in the same position: with a limiter of PerHost for "" and
-// a budget, but without pacing and throttle, so that they do not delay each other.
+// recently used one that has no request in flight and no wait to heed, of eight at
+// most. If there is none, the new host shares one state with others in the same
+// position: with a limiter of PerHost for "" and a budget, but without pacing and
+// throttle, so that they do not delay each other.
 //
 // A Transport starts goroutines only to read the rest of responses that are
 // retried. It need not be closed. It is safe for concurrent use, and must not be

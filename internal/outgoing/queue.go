@@ -60,7 +60,7 @@ type Queue struct {
 // patience is how long a request can wait.
 type patience struct {
 	until  time.Duration // it is too late to be sent at this instant
-	reason weir.Reason   // of the rejection; 0 for that of the Pacer
+	reason weir.Reason   // TooLate if that is the deadline of its context
 }
 
 // A verdict is the number of a request that may be sent, or the error of one that
@@ -90,8 +90,7 @@ func (q *Queue) Wait(ctx context.Context) (number uint64, waited time.Duration, 
 		return 0, -1, err
 	}
 	began := q.now()
-	deadline, ends := ctx.Deadline()
-	number, w, err := q.enter(began, deadline, ends)
+	number, w, err := q.enter(ctx, began)
 	if w == nil {
 		return number, -1, err
 	}
@@ -100,21 +99,14 @@ func (q *Queue) Wait(ctx context.Context) (number uint64, waited time.Duration, 
 }
 
 // enter sends a request, rejects it, or queues it.
-func (q *Queue) enter(now time.Duration, deadline time.Time, ends bool) (uint64, *waitq.Waiter[patience, verdict], error) {
+func (q *Queue) enter(ctx context.Context, now time.Duration) (uint64, *waitq.Waiter[patience, verdict], error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.queue.Len() == 0 && q.pacer.Next(now) <= now {
 		return q.pacer.Send(now), nil, nil
 	}
-	can := patience{until: pacing.Forever}
-	if q.cfg.MaxWait >= 0 {
-		can.until = now + q.cfg.MaxWait
-	}
-	if ends {
-		if at := deadline.Sub(q.epoch); at <= can.until {
-			can = patience{at, weir.TooLate}
-		}
-	}
+	var can patience
+	can.until, can.reason = waitq.Within(ctx, q.epoch, now, max(q.cfg.MaxWait, 0))
 	if err := q.tooLateLocked(now, can); err != nil {
 		return 0, nil, err
 	}
@@ -133,7 +125,10 @@ func (q *Queue) tooLateLocked(now time.Duration, can patience) error {
 	if o.At <= now || o.At < can.until {
 		return nil
 	}
-	return weir.Reject(cmp.Or(can.reason, o.Reason), o.At-now)
+	if can.reason == weir.TooLate {
+		o.Reason = weir.TooLate
+	}
+	return weir.Reject(o.Reason, o.At-now)
 }
 
 // await waits until w is answered, MaxWait is over or ctx ends.

@@ -108,7 +108,7 @@ func TestNoOvertaking(t *testing.T) {
 		w := q.queue.Join(patience{until: pacing.Forever}) // its timer has not fired yet
 		q.mu.Unlock()
 		time.Sleep(2 * s)
-		if _, newcomer, err := q.enter(q.now(), time.Time{}, false); newcomer == nil || err != nil || q.queue.First() == w {
+		if _, newcomer, err := q.enter(t.Context(), q.now()); newcomer == nil || err != nil || q.queue.First() == w {
 			t.Errorf("%v, %v: want the first request let go, and the newcomer queued", newcomer, err)
 		}
 	})
