@@ -89,7 +89,7 @@ func (c *Config) validate() error {
 	if c.Criticality != "" && strings.EqualFold(c.Criticality, c.Deadline) {
 		return fmt.Errorf("httpclient: Criticality = %q: must differ from Deadline", c.Criticality)
 	}
-	if err := adaptive.RetryConfig(c.Retry).Validate(); err != nil {
+	if _, err := adaptive.RetryConfig(c.Retry).NewBudget(); err != nil {
 		return fmt.Errorf("httpclient: Retry: %w", err)
 	}
 	if err := adaptive.Config(c.Throttle).Validate(); err != nil {

@@ -8,7 +8,7 @@ import (
 )
 
 // NewAuto returns Auto: it finds the limit by itself, without a number from a user.
-// See the package documentation for the control law.
+// docs/auto.md derives the control law.
 func NewAuto(cfg Config) (Algorithm, error) {
 	// A limit above MaxInt32 never binds, and would overflow.
 	if err := cfg.fill(10, 1, 10_000, math.MaxInt32); err != nil {

@@ -1,6 +1,7 @@
 package adaptive
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"time"
@@ -17,16 +18,7 @@ type BudgetConfig struct {
 }
 
 func (c BudgetConfig) withDefaults() BudgetConfig {
-	if c.Ratio == 0 {
-		c.Ratio = 0.1
-	}
-	if c.MinPerSecond == 0 {
-		c.MinPerSecond = 1
-	}
-	if c.Window == 0 {
-		c.Window = 10 * time.Second
-	}
-	return c
+	return BudgetConfig{cmp.Or(c.Ratio, 0.1), cmp.Or(c.MinPerSecond, 1), cmp.Or(c.Window, 10*time.Second)}
 }
 
 // Validate returns an error that names the first field that is out of range.
@@ -52,13 +44,6 @@ func (c BudgetConfig) Validate() error {
 // the load (Site Reliability Engineering, chapter 21, "Deciding to Retry"; the
 // minimum and the window follow Finagle's RetryBudget).
 //
-// gRPC uses a token bucket instead (proposal A6): a failure costs 1, a success
-// earns 0.1, and every request may be retried while the bucket is more than half
-// full. That works as a switch: it allows every retry while fewer than one request
-// in eleven fails, and none beyond that, although most retries would succeed at
-// another server. It also has no clock, so that a client may spend an hour later
-// what it has earned.
-//
 // A retry is reserved before its backoff and settled after it, so that the
 // retries that wait count against the budget, and abandoned retries do not.
 //
@@ -79,11 +64,7 @@ func NewBudget(cfg BudgetConfig) (*Budget, error) {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
-	return &Budget{
-		ratio: cfg.Ratio,
-		floor: max(cfg.MinPerSecond, 0) * cfg.Window.Seconds(),
-		ring:  newRing(cfg.Window),
-	}, nil
+	return &Budget{ratio: cfg.Ratio, floor: max(cfg.MinPerSecond, 0) * cfg.Window.Seconds(), ring: newRing(cfg.Window)}, nil
 }
 
 // Request counts the first attempt of a request.

@@ -24,22 +24,11 @@ func (c RetryConfig) WithDefaults() RetryConfig {
 	return c
 }
 
-// Validate returns an error that names the first field that is out of range.
-func (c RetryConfig) Validate() error {
-	if c.Attempts < 0 {
-		return fmt.Errorf("throttle: Attempts = %d: must be >= 0", c.Attempts)
-	}
-	return c.budget().Validate()
-}
-
-func (c RetryConfig) budget() BudgetConfig {
-	return BudgetConfig{Ratio: c.Ratio, MinPerSecond: c.MinPerSecond}
-}
-
-// NewBudget returns the budget, or the error of c.Validate.
+// NewBudget returns the budget, or an error that names the first field of c that is out of
+// range.
 func (c RetryConfig) NewBudget() (*Budget, error) {
-	if err := c.Validate(); err != nil {
-		return nil, err
+	if c.Attempts < 0 {
+		return nil, fmt.Errorf("throttle: Attempts = %d: must be >= 0", c.Attempts)
 	}
-	return NewBudget(c.budget())
+	return NewBudget(BudgetConfig{Ratio: c.Ratio, MinPerSecond: c.MinPerSecond})
 }

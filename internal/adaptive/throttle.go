@@ -8,6 +8,7 @@
 package adaptive
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"time"
@@ -22,19 +23,7 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	if c.K == 0 {
-		c.K = 2
-	}
-	if c.Window == 0 {
-		c.Window = 30 * time.Second
-	}
-	if c.Grace == 0 {
-		c.Grace = 20
-	}
-	if c.MaxP == 0 {
-		c.MaxP = 0.9
-	}
-	return c
+	return Config{cmp.Or(c.K, 2), cmp.Or(c.Window, 30*time.Second), cmp.Or(c.Grace, 20), cmp.Or(c.MaxP, 0.9)}
 }
 
 // Validate returns an error that names the first field that is out of range.
@@ -54,36 +43,21 @@ func (c Config) Validate() error {
 // A Throttle is client-side adaptive throttling (Google, Site Reliability
 // Engineering, 2016, chapter 21, equation 21-1). It refuses a share
 //
-//	p = max(0, (requests − K·accepts) / (requests + 1))
-//
-// of the attempted requests, counted over a sliding window. The book counts a
-// request when it is attempted. Throttle counts it when its result is known:
-//
-//   - A request that Throttle refuses counts at once, as a request. So a client
-//     that attempts more also holds back a larger share.
-//   - A request that the backend accepts counts as a request and an accept when
-//     the answer comes (Accept).
-//   - A request that the backend refuses, or answers too late, counts as a request
-//     when that is known (Drop).
-//   - A request in flight does not count, and neither does a request that its
-//     caller cancelled: they do not show that the backend refuses.
-//
-// So a backend that accepts every request is never throttled, however slow it is
-// and however many callers cancel. A backend that does not answer at all is noticed
-// when the first requests time out.
-//
-// The 1 in the denominator keeps p below 1, so that some requests still reach the
-// backend and discover that it has recovered; but only about one per window. Two
-// bounds that the book does not have speed that up, and spare clients that send
-// few requests:
-//
 //	p = min(MaxP, max(0, (requests − Grace − K·accepts) / (requests + 1)))
+//
+// of the attempted requests, counted over a sliding window. Grace and MaxP are not in
+// the book: they spare clients that send few requests, and let more requests through that
+// discover that the backend has recovered. The book counts a request when it is attempted.
+// Throttle counts it when its result is known: when Throttle refuses it, when the backend
+// accepts it (Accept) or does not (Drop). A request in flight does not count, nor one
+// that its caller cancelled, because they do not show that the backend refuses. So a backend
+// that accepts every request is never throttled, however slow it is.
 //
 // A refusal by Throttle counts as a request, so p stays high for a while after the
 // backend has recovered. With the defaults, after an outage longer than Window, p is
-// above 1/2 for 1.4 windows and almost 0 after 1.8 windows: 42 and 55 seconds.
-// With the book's window of two minutes these would be 2:48 and 3:40, and without
-// the two bounds 13:07 and 14:00 (TestThrottleRecovers).
+// above 1/2 for 1.4 windows and almost 0 after 1.8 windows: 42 and 55 seconds. With the
+// book's window and without Grace and MaxP, these would be 13:07 and 14:00 minutes
+// (TestThrottleRecovers).
 //
 // New makes a Throttle; the zero value is not usable.
 type Throttle struct {

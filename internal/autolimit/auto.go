@@ -1,5 +1,4 @@
-// Package autolimit is the control law of limit.NewAuto. The documentation of package limit
-// explains it.
+// Package autolimit is the control law of limit.NewAuto. docs/auto.md derives it.
 package autolimit
 
 import (
