@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -21,9 +20,8 @@ const patience = time.Minute
 
 // A Tab is a page in a separate browser.
 type Tab struct {
-	t       testing.TB
-	ctx     context.Context
-	started bool
+	t   testing.TB
+	ctx context.Context
 
 	mu     sync.Mutex
 	errors []string
@@ -34,12 +32,7 @@ type Tab struct {
 // thrown an exception, or failed to load an asset.
 func Open(t testing.TB, url string, width, height int64) *Tab {
 	t.Helper()
-	path, err := find()
-	if err != nil {
-		t.Fatal(err)
-	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(path), chromedp.DisableGPU,
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.DisableGPU,
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true))
 	if os.Geteuid() == 0 {
 		options = append(options, chromedp.NoSandbox)
@@ -47,14 +40,19 @@ func Open(t testing.TB, url string, width, height int64) *Tab {
 	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewContext(ctx)
+	// The first action starts the browser, which lives as long as its context.
+	if _, err := chromedp.Run(ctx, chromedp.EmulateViewport(width, height)); err != nil {
+		t.Fatalf("%v: make test installs Chromium on Debian, else install it yourself", err)
+	}
 	tab := &Tab{t: t, ctx: ctx}
-	tab.do(chromedp.EmulateViewport(width, height))
 	console := chromedp.Console(ctx) // records from now on
 	var reading sync.WaitGroup
 	reading.Go(func() {
 		for m, err := range console {
 			if err == nil && (m.IsException() || m.Type == "error") {
-				tab.note(m.String())
+				tab.mu.Lock()
+				tab.errors = append(tab.errors, m.String())
+				tab.mu.Unlock()
 			}
 		}
 	})
@@ -67,21 +65,6 @@ func Open(t testing.TB, url string, width, height int64) *Tab {
 	})
 	tab.do(chromedp.Navigate(url))
 	return tab
-}
-
-func find() (string, error) {
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path, nil
-		}
-	}
-	return "", fmt.Errorf("no Chromium found: make test installs it on Debian, else install chromium yourself")
-}
-
-func (tab *Tab) note(e string) {
-	tab.mu.Lock()
-	defer tab.mu.Unlock()
-	tab.errors = append(tab.errors, e)
 }
 
 // Errors returns the errors of the page since the last call.
@@ -102,14 +85,8 @@ func (tab *Tab) do(actions ...chromedp.Action[chromedp.Void]) {
 
 func run[T any](tab *Tab, a chromedp.Action[T]) T {
 	tab.t.Helper()
-	// The first action starts the browser, which lives as long as its context.
-	ctx := tab.ctx
-	if tab.started {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, patience)
-		defer cancel()
-	}
-	tab.started = true
+	ctx, cancel := context.WithTimeout(tab.ctx, patience)
+	defer cancel()
 	v, err := chromedp.Run(ctx, a)
 	if err != nil {
 		tab.t.Fatalf("in the browser: %v", err)

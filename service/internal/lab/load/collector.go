@@ -2,6 +2,7 @@ package load
 
 import (
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -15,19 +16,11 @@ import (
 type Collector struct {
 	timeout time.Duration
 
-	mu        sync.Mutex // guards what follows
-	requests  int
-	successes int
-	inTime    int // successes within the time-out, counted from the intended start
-	byStatus  map[string]int
-	groups    [3]*hdrhistogram.Histogram // latencies, in microseconds
+	mu                       sync.Mutex // guards what follows
+	inTime                   int        // successes within the time-out, counted from the intended start
+	byStatus                 map[string]int
+	all, succeeded, rejected *hdrhistogram.Histogram // latencies, in microseconds
 }
-
-const (
-	all = iota
-	succeeded
-	rejected
-)
 
 // maxLabels bounds the number of statuses and reasons, because the server chooses
 // them. Further ones are counted as "other".
@@ -35,41 +28,36 @@ const maxLabels = 50
 
 // NewCollector returns an empty Collector for requests with this time-out.
 func NewCollector(timeout time.Duration) *Collector {
-	c := &Collector{timeout: timeout, byStatus: map[string]int{}}
-	for i := range c.groups {
-		// From 1 µs to an hour, to three significant digits.
-		c.groups[i] = hdrhistogram.New(1, time.Hour.Microseconds(), 3)
+	// From 1 µs to an hour, to three significant digits.
+	latencies := func() *hdrhistogram.Histogram { return hdrhistogram.New(1, time.Hour.Microseconds(), 3) }
+	return &Collector{
+		timeout: timeout, byStatus: map[string]int{}, all: latencies(), succeeded: latencies(), rejected: latencies(),
 	}
-	return c
 }
 
 // Add counts a record.
 func (c *Collector) Add(r trace.Record) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.requests++
 	label := r.Label()
 	if _, known := c.byStatus[label]; !known && len(c.byStatus) >= maxLabels {
 		label = "other"
 	}
 	c.byStatus[label]++
-	latency := r.Latency()
-	c.note(all, latency)
-	if r.Success() {
-		c.note(succeeded, latency)
-		c.successes++
-		if latency <= c.timeout {
+	groups := []*hdrhistogram.Histogram{c.all}
+	switch {
+	case r.Success():
+		groups = append(groups, c.succeeded)
+		if r.Latency() <= c.timeout {
 			c.inTime++
 		}
-	} else if r.Rejected() {
-		c.note(rejected, latency)
+	case r.Rejected():
+		groups = append(groups, c.rejected)
 	}
-}
-
-func (c *Collector) note(group int, latency time.Duration) {
-	us := min(max(latency.Microseconds(), 1), time.Hour.Microseconds())
-	if err := c.groups[group].RecordValue(us); err != nil {
-		panic(fmt.Sprintf("load: %v", err)) // us is within the histogram's range
+	for _, g := range groups {
+		if err := g.RecordValue(min(max(r.Latency().Microseconds(), 1), time.Hour.Microseconds())); err != nil {
+			panic(fmt.Sprintf("load: %v", err)) // the value is within the range
+		}
 	}
 }
 
@@ -78,22 +66,14 @@ func (c *Collector) Report(elapsed time.Duration) Report {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	seconds := elapsed.Seconds()
-	rate := func(n int) float64 {
-		if seconds <= 0 {
-			return 0
-		}
-		return float64(n) / seconds
-	}
 	r := Report{
-		Elapsed: seconds, Requests: c.requests,
-		Offered: rate(c.requests), Throughput: rate(c.successes), Goodput: rate(c.inTime),
-		ByStatus: make(map[string]int, len(c.byStatus)),
-		Latency: Groups{
-			All: summarize(c.groups[all]), Successes: summarize(c.groups[succeeded]), Rejections: summarize(c.groups[rejected]),
-		},
+		Elapsed: seconds, Requests: int(c.all.TotalCount()), ByStatus: maps.Clone(c.byStatus),
+		Latency: Groups{All: summarize(c.all), Successes: summarize(c.succeeded), Rejections: summarize(c.rejected)},
 	}
-	for label, n := range c.byStatus {
-		r.ByStatus[label] = n
+	if seconds > 0 {
+		r.Offered = float64(r.Requests) / seconds
+		r.Throughput = float64(c.succeeded.TotalCount()) / seconds
+		r.Goodput = float64(c.inTime) / seconds
 	}
 	return r
 }

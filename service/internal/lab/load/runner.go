@@ -1,9 +1,11 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -35,12 +37,8 @@ type runner struct {
 }
 
 func newRunner(ctx context.Context, cfg Config) *runner {
-	if cfg.Timeout == 0 {
-		cfg.Timeout = DefaultTimeout
-	}
-	if cfg.MaxInflight == 0 {
-		cfg.MaxInflight = DefaultMaxInflight
-	}
+	cfg.Timeout = cmp.Or(cfg.Timeout, DefaultTimeout)
+	cfg.MaxInflight = cmp.Or(cfg.MaxInflight, DefaultMaxInflight)
 	if cfg.Transport == nil {
 		cfg.Transport = &http.Transport{
 			DialContext:         (&net.Dialer{Timeout: cfg.Timeout}).DialContext,
@@ -52,12 +50,10 @@ func newRunner(ctx context.Context, cfg Config) *runner {
 	if cfg.Poisson {
 		arrivals = pace.Poisson(cfg.Profile, rand.New(rand.NewPCG(cfg.Seed, 0)))
 	}
-	r := &runner{ctx: ctx, cfg: cfg, epoch: time.Now(), arrivals: arrivals}
-	r.client = &http.Client{
+	return &runner{ctx: ctx, cfg: cfg, epoch: time.Now(), arrivals: arrivals, client: &http.Client{
 		Transport:     cfg.Transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-	return r
+	}}
 }
 
 func (r *runner) now() time.Duration { return time.Since(r.epoch) }
@@ -138,14 +134,12 @@ func (r *runner) pause(d time.Duration) bool {
 
 // request sends one request and records the outcome.
 func (r *runner) request(intended time.Duration) {
-	rec := trace.Record{Intended: intended, Start: r.now()}
-	var err error
-	rec.Status, rec.Reason, err = r.exchange()
-	rec.End = r.now()
+	start := r.now()
+	status, reason, err := r.exchange()
 	if err != nil {
-		rec.Status, rec.Reason = 0, r.reasonOf(err)
+		reason = r.reasonOf(err)
 	}
-	r.record(rec)
+	r.record(trace.Record{Intended: intended, Start: start, End: r.now(), Status: status, Reason: reason})
 }
 
 // reasonHeader is the field with which a weir proxy explains its own answers.
@@ -158,9 +152,7 @@ func (r *runner) exchange() (status int, reason string, err error) {
 	if err != nil {
 		return 0, "", err
 	}
-	for name, values := range r.cfg.Header {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, r.cfg.Header)
 	if host := r.cfg.Header.Get("Host"); host != "" {
 		req.Host = host
 	}
