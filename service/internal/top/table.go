@@ -86,28 +86,13 @@ func (t *table) shown(widths []int, width int) []int {
 	}
 }
 
-// fit cuts a text to the width of the screen.
-func (v *view) fit(text string) string {
-	if v.width == 0 {
-		return text
-	}
-	return ansi.Truncate(text, v.width, "…")
-}
-
-func (v *view) clipped(lines ...string) []string {
-	for i := range lines {
-		lines[i] = v.fit(lines[i])
-	}
-	return lines
-}
-
 // wrapped breaks a text into lines between words.
 func (v *view) wrapped(style lipgloss.Style, text string) []string {
 	width := 100
 	if v.width > 0 {
 		width = max(min(v.width-4, width), 10)
 	}
-	lines := v.clipped(strings.Split(ansi.Wordwrap(text, width, ""), "\n")...)
+	lines := strings.Split(ansi.Wordwrap(text, width, ""), "\n")
 	for i := range lines {
 		lines[i] = style.Render(lines[i])
 	}

@@ -85,7 +85,13 @@ func frame(v *view) []string {
 			lines = append(lines, "")
 		}
 	}
-	return append(lines, foot...)
+	lines = append(lines, foot...)
+	for i := range lines {
+		if v.width > 0 {
+			lines[i] = ansi.Truncate(lines[i], v.width, "…")
+		}
+	}
+	return lines
 }
 
 func (v *view) known() bool { return v.status.NowMS > 0 }
@@ -94,7 +100,7 @@ func (v *view) known() bool { return v.status.NowMS > 0 }
 // which rules are in force.
 func (v *view) head() []string {
 	c, t := &v.status.Config, &v.status.Total
-	lines := []string{title.Render(v.fit("weir serve  " + terminal.Escape(v.url)))}
+	lines := []string{title.Render("weir serve  " + terminal.Escape(v.url))}
 	if v.paused {
 		lines[0] += alarm.Render("  paused: p resumes  ")
 	}
@@ -112,21 +118,20 @@ func (v *view) head() []string {
 		return lines
 	}
 	f := &t.PerSecond
-	numbers := fmt.Sprintf("%s requests/s  %s denied/s  %d waiting  %d leases", number(f.Allowed+f.Denied+f.Leased+f.Refused), number(f.Denied+f.Refused), t.Waiting, t.Leases)
 	of := func(ms int64) string { return age(time.Duration(v.status.NowMS-ms) * time.Millisecond) }
-	from := "no file"
-	if c.Path != "" {
-		from = terminal.Escape(c.Path)
-	}
 	lines = append(lines,
-		v.fit(numbers),
-		v.fit(fmt.Sprintf("rules %s  in force for %s  from %s  up %s", terminal.Escape(cmp.Or(c.Hash, "–")), of(c.LoadedMS), from, of(v.status.StartedMS))),
-	)
+		fmt.Sprintf("%s requests/s  %s denied/s  %d waiting  %d leases",
+			number(f.Allowed+f.Denied+f.Leased+f.Refused), number(f.Denied+f.Refused), t.Waiting, t.Leases),
+		fmt.Sprintf("rules %s  in force for %s  from %s  up %s",
+			terminal.Escape(cmp.Or(c.Hash, "–")), of(c.LoadedMS),
+			terminal.Escape(cmp.Or(c.Path, "no file")), of(v.status.StartedMS)))
 	lines = append(lines, v.wrapped(title, terminal.Escape(v.status.Words))...)
 	if c.Error != "" {
-		lines = append(lines, v.wrapped(alarm, fmt.Sprintf("the last reload failed %s ago; the rules before it are in force:", of(c.FailureMS)))...)
-		for _, line := range strings.SplitN(c.Error, "\n", 7)[:min(6, strings.Count(c.Error, "\n")+1)] {
-			lines = append(lines, v.fit("  "+terminal.Escape(line)))
+		text := fmt.Sprintf("the last reload failed %s ago; the rules before it are in force:", of(c.FailureMS))
+		lines = append(lines, v.wrapped(alarm, text)...)
+		details := strings.Split(c.Error, "\n")
+		for _, line := range details[:min(len(details), 6)] {
+			lines = append(lines, "  "+terminal.Escape(line))
 		}
 	}
 	if !v.status.Ready {
@@ -157,7 +162,7 @@ func (v *view) rules(room int) []string {
 	}
 	lines := t.render(v.width)
 	if rest := v.status.RulesInForce - len(shown); rest > 0 {
-		lines = append(lines, faint.Render(v.fit(fmt.Sprintf("%d more", rest))))
+		lines = append(lines, faint.Render(fmt.Sprintf("%d more", rest)))
 	}
 	return append(lines, "")
 }
@@ -211,12 +216,13 @@ func (v *view) below(room int) []string {
 	case explained:
 		return v.explained()
 	case help:
-		return v.clipped(
-			"d, r   keys with most denials, or with most requests", "e, /   explain a key: would its next request be allowed, and why",
+		return []string{
+			"d, r   keys with most denials, or with most requests",
+			"e, /   explain a key: would its next request be allowed, and why",
 			"p      pause or resume", "q      quit", "",
 			"Rates are of the last seconds. P95: the wait of requests that queued.",
 			"LEASES: units held, of the number of keys × the limit per key.",
-		)
+		}
 	}
 	heading := "KEY (most denials)"
 	if v.top.By == "requests" {
@@ -251,12 +257,12 @@ func (v *view) keyCells(k *adminapi.Key) []string {
 func (v *view) explained() []string {
 	switch {
 	case !v.answered:
-		return v.clipped("explaining " + terminal.Escape(v.input) + "…")
+		return []string{"explaining " + terminal.Escape(v.input) + "…"}
 	case v.unexplained != nil:
-		return v.clipped(terminal.Escape(v.input), terminal.Escape(v.unexplained.Error()))
+		return []string{terminal.Escape(v.input), terminal.Escape(v.unexplained.Error())}
 	}
 	x := &v.explanation
-	lines := []string{title.Render(v.fit(terminal.Escape(x.Key)))}
+	lines := []string{title.Render(terminal.Escape(x.Key))}
 	style := title
 	if !x.Allowed {
 		style = denied
@@ -264,7 +270,7 @@ func (v *view) explained() []string {
 	lines = append(lines, v.wrapped(style, terminal.Escape(x.Words))...)
 	for i := range x.Rules {
 		r := &x.Rules[i]
-		lines = append(lines, v.fit(fmt.Sprintf("%d. %s (%s %s)", i+1, terminal.Escape(r.Name), terminal.Escape(r.Kind), terminal.Escape(r.Pattern))))
+		lines = append(lines, fmt.Sprintf("%d. %s (%s %s)", i+1, terminal.Escape(r.Name), terminal.Escape(r.Kind), terminal.Escape(r.Pattern)))
 		for _, line := range v.wrapped(plain, terminal.Escape(r.Words)) {
 			lines = append(lines, "   "+line)
 		}
@@ -283,9 +289,9 @@ func (v *view) foot() []string {
 		if hidden := lipgloss.Width(prompt+text) - v.width + 1; v.width > 0 && hidden > 0 {
 			text = ansi.TruncateLeft(text, hidden, "")
 		}
-		return []string{v.fit(prompt+text) + "█"}
+		return []string{prompt + text + "█"}
 	case v.mode == explained, v.mode == help:
-		return []string{faint.Render(v.fit("esc back  e another key  q quit"))}
+		return []string{faint.Render("esc back  e another key  q quit")}
 	}
-	return []string{faint.Render(v.fit("q quit  d denied  r requests  e explain a key  p pause  ? help"))}
+	return []string{faint.Render("q quit  d denied  r requests  e explain a key  p pause  ? help")}
 }
