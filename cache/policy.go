@@ -3,6 +3,8 @@ package cache
 import (
 	"math/rand/v2"
 	"sync/atomic"
+
+	"github.com/weir-go/weir/internal/sketch"
 )
 
 // A node is the policy's part of an entry.
@@ -48,9 +50,9 @@ type policy[K comparable, V any] struct {
 	share        int64 // the part of bound that the window should have
 	window, main queue[K, V]
 
-	sketch     sketch // how often keys were asked for
-	fromMain   ghost  // keys that main lost lately
-	fromWindow ghost  // keys that the window lost lately
+	sketch     sketch.Sketch // how often keys were asked for
+	fromMain   sketch.Ghost  // keys that main lost lately
+	fromWindow sketch.Ghost  // keys that the window lost lately
 	rng        rand.PCG
 }
 
@@ -85,9 +87,9 @@ func (p *policy[K, V]) add(e *entry[K, V]) {
 	} else {
 		p.window.insert(e, nil)
 	}
-	if n := p.len(); n > len(p.sketch.words) {
+	if n := p.len(); n > p.sketch.Words() {
 		p.grow()
-	} else if n < len(p.sketch.words)*3/8 && len(p.sketch.words) > leastLen {
+	} else if n < p.sketch.Words()*3/8 && p.sketch.Words() > sketch.MinWords {
 		p.shrink()
 	}
 	// While the cache fills, and when the window has to shrink, its oldest
@@ -125,9 +127,9 @@ func (p *policy[K, V]) evict() *entry[K, V] {
 	}
 	e := p.victim()
 	if e.queue == &p.main {
-		p.fromMain.put(e.hash)
+		p.fromMain.Put(e.hash)
 	} else {
-		p.fromWindow.put(e.hash)
+		p.fromWindow.Put(e.hash)
 	}
 	e.queue.remove(e)
 	return e
@@ -173,11 +175,11 @@ func (p *policy[K, V]) count(e *entry[K, V]) (before uint32, hit bool) {
 	if hits > 0 {
 		e.hits.Store(0)
 	}
-	before = min(p.sketch.estimate(e.hash)+hits, maxCount)
+	before = min(p.sketch.Estimate(e.hash)+hits, sketch.MaxCount)
 	if e.queue == &p.window {
-		p.sketch.add(e.hash, hits+1)
+		p.sketch.Add(e.hash, hits+1)
 	} else if hits > 0 {
-		p.sketch.add(e.hash, hits)
+		p.sketch.Add(e.hash, hits)
 	}
 	return before, hits > 0
 }
@@ -190,10 +192,10 @@ func (p *policy[K, V]) adapt(hash uint64) {
 		return
 	}
 	step := max(p.cost()/int64(n), 1)
-	if p.fromWindow.take(hash, n/reach) {
+	if p.fromWindow.Take(hash, n/reach) {
 		p.share += step
 	}
-	if p.fromMain.take(hash, n/reach) {
+	if p.fromMain.Take(hash, n/reach) {
 		p.share -= step
 	}
 	p.share = min(max(p.share, 0), p.bound-p.bound/least)
@@ -214,16 +216,16 @@ func (p *policy[K, V]) huge(e *entry[K, V]) bool {
 func (p *policy[K, V]) clear() { p.window, p.main = queue[K, V]{}, queue[K, V]{} }
 
 func (p *policy[K, V]) grow() {
-	p.sketch.grow()
-	p.fromWindow.grow(len(p.sketch.words) * 2 / reach)
-	p.fromMain.grow(len(p.sketch.words) * 2 / reach)
+	p.sketch.Grow()
+	p.fromWindow.Grow(p.sketch.Words() * 2 / reach)
+	p.fromMain.Grow(p.sketch.Words() * 2 / reach)
 }
 
 // shrink halves the sketch and the ghosts, and loses a part of their content.
 func (p *policy[K, V]) shrink() {
-	p.sketch.shrink()
-	p.fromWindow.shrink()
-	p.fromMain.shrink()
+	p.sketch.Shrink()
+	p.fromWindow.Shrink()
+	p.fromMain.Shrink()
 }
 
 func (p *policy[K, V]) move(e *entry[K, V], to *queue[K, V]) {

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"testing"
+
+	"github.com/weir-go/weir/internal/sketch"
 )
 
 // held plays a cache on a policy, and checks the policy after every step.
@@ -92,8 +94,8 @@ func (h *held) check() {
 	if p.share < 0 || p.share > p.bound {
 		h.t.Fatalf("the share of the window is %d of %d", p.share, p.bound)
 	}
-	if len(p.sketch.words) < n {
-		h.t.Fatalf("a sketch of %d words for %d entries", len(p.sketch.words), n)
+	if p.sketch.Words() < n {
+		h.t.Fatalf("a sketch of %d words for %d entries", p.sketch.Words(), n)
 	}
 }
 
@@ -171,7 +173,7 @@ func TestRemove(t *testing.T) {
 	}
 	e := h.byKey[1]
 	h.remove(1)
-	if got := h.p.sketch.estimate(e.hash); got != 4 {
+	if got := h.p.sketch.Estimate(e.hash); got != 4 {
 		t.Errorf("a key asked for four times and removed counts %d", got)
 	}
 }
@@ -275,7 +277,7 @@ func TestSecondChance(t *testing.T) {
 		t.Errorf("evicted %v: want %d, which alone was not hit", got, unused)
 	}
 	for key := range unused {
-		if e := h.byKey[key]; e == nil || e.hits.Load() != 0 || h.p.sketch.estimate(e.hash) != 2 {
+		if e := h.byKey[key]; e == nil || e.hits.Load() != 0 || h.p.sketch.Estimate(e.hash) != 2 {
 			t.Errorf("%d was passed: want it to have no hits any more, estimate 2", key)
 		}
 	}
@@ -290,7 +292,7 @@ func TestContest(t *testing.T) {
 		}
 		oldest, candidate := h.p.main.front, h.p.window.front
 		if popular { // has come and gone before
-			h.p.sketch.add(candidate.hash, 3)
+			h.p.sketch.Add(candidate.hash, 3)
 		}
 		want, stays := candidate, oldest
 		if popular {
@@ -312,14 +314,14 @@ func TestLuck(t *testing.T) {
 		}
 		for key := 100; key < 100+40*luck; key++ {
 			for e := h.p.main.front; e != nil; e = e.next {
-				h.p.sketch.add(e.hash, maxCount)
+				h.p.sketch.Add(e.hash, sketch.MaxCount)
 			}
 			c := h.p.window.front
-			if n := h.p.sketch.estimate(c.hash); n < asked {
-				h.p.sketch.add(c.hash, asked-n)
+			if n := h.p.sketch.Estimate(c.hash); n < asked {
+				h.p.sketch.Add(c.hash, asked-n)
 			} else if n > asked {
-				h.p.sketch = sketch{}
-				h.p.sketch.grow()
+				h.p.sketch = sketch.Sketch{}
+				h.p.sketch.Grow()
 				continue
 			}
 			h.ask(key, 1)
@@ -340,7 +342,7 @@ func TestLeavingTheWindowCounts(t *testing.T) {
 		h.ask(key, 1)
 	}
 	for key, e := range h.byKey {
-		if got, in := h.p.sketch.estimate(e.hash), e.queue == &h.p.window; in != (got == 0) {
+		if got, in := h.p.sketch.Estimate(e.hash), e.queue == &h.p.window; in != (got == 0) {
 			t.Errorf("%d: estimate %d, in the window: %v", key, got, in)
 		}
 	}
@@ -353,18 +355,18 @@ func TestCount(t *testing.T) {
 		h.ask(key, 1)
 	}
 	e := h.p.main.front
-	for _, want := range []uint32{1 + 3, 1 + 2*3, 1 + 3*3, 1 + 4*3, maxCount} {
+	for _, want := range []uint32{1 + 3, 1 + 2*3, 1 + 3*3, 1 + 4*3, sketch.MaxCount} {
 		for range maxHits + 2 { // more than an entry tells
 			e.touch()
 		}
 		if e.hits.Load() != maxHits {
 			t.Errorf("%d hits: want %d", e.hits.Load(), maxHits)
 		}
-		if before, hit := h.p.count(e); before != want || !hit || h.p.sketch.estimate(e.hash) != want {
-			t.Errorf("%d, %v, estimate %d: want %d", before, hit, h.p.sketch.estimate(e.hash), want)
+		if before, hit := h.p.count(e); before != want || !hit || h.p.sketch.Estimate(e.hash) != want {
+			t.Errorf("%d, %v, estimate %d: want %d", before, hit, h.p.sketch.Estimate(e.hash), want)
 		}
 	}
-	if before, hit := h.p.count(e); before != maxCount || hit {
+	if before, hit := h.p.count(e); before != sketch.MaxCount || hit {
 		t.Errorf("%d, %v: want no hit", before, hit)
 	}
 }
@@ -383,16 +385,16 @@ func TestShare(t *testing.T) {
 	}
 	hash := mix(1 << 40)
 	for name, tt := range map[string]struct {
-		lost *ghost
+		lost *sketch.Ghost
 		step int64
 	}{"window": {&h.p.fromWindow, cost}, "main": {&h.p.fromMain, -cost}} {
 		for _, ago := range []int{1, n / reach, n/reach + 1} {
 			h.p.share = bound / 2
-			tt.lost.put(hash)
+			tt.lost.Put(hash)
 			for i := range ago - 1 {
 				for other := uint64(i); ; other += 1 << 20 { // in another slot
-					if s, _ := tt.lost.slot(mix(other)); *s == 0 || *s&^ghostMask != uint32(hash)&^ghostMask {
-						tt.lost.put(mix(other))
+					if mix(other)>>32%64 != hash>>32%64 {
+						tt.lost.Put(mix(other))
 						break
 					}
 				}
@@ -407,7 +409,7 @@ func TestShare(t *testing.T) {
 			}
 		}
 		for range 2 * n {
-			tt.lost.put(hash)
+			tt.lost.Put(hash)
 			h.p.adapt(hash)
 		}
 		want := int64(0)
@@ -548,6 +550,47 @@ func TestHugeAskedForOnce(t *testing.T) {
 	for _, cost := range []int64{50, 100, 300, 1000} {
 		if got := ratio(cost); got < alone-0.05 {
 			t.Errorf("with values of %d of %d: hit ratio %.3f, without %.3f", cost, size, got, alone)
+		}
+	}
+}
+
+func BenchmarkTouch(b *testing.B) {
+	e := newEntry(1, 1)
+	for b.Loop() {
+		e.touch()
+	}
+}
+
+func BenchmarkTouchParallel(b *testing.B) {
+	e := newEntry(1, 1)
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			e.touch()
+		}
+	})
+}
+
+// BenchmarkInsert is an insertion and an eviction, all misses.
+func BenchmarkInsert(b *testing.B) {
+	p := newPolicy[int, int](100_000, 1)
+	entries := make([]entry[int, int], 200_000)
+	for i := range entries {
+		entries[i].hash, entries[i].cost = mix(uint64(i)), 1
+	}
+	free := make([]*entry[int, int], 0, len(entries))
+	for i := range entries {
+		free = append(free, &entries[i])
+	}
+	i := uint64(0)
+	b.ReportAllocs()
+	for b.Loop() {
+		e := free[len(free)-1]
+		free = free[:len(free)-1]
+		i++
+		e.hash = mix(i)
+		p.add(e)
+		for v := p.evict(); v != nil; v = p.evict() {
+			free = append(free, v)
 		}
 	}
 }
