@@ -43,6 +43,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/flight"
+	"github.com/weir-go/weir/internal/stripe"
 )
 
 // A Cache keeps values by key, within a bound. It is safe for concurrent use. A
@@ -56,7 +57,7 @@ type Cache[K comparable, V any] struct {
 	// What a hit reads comes first, in one or two cache lines.
 	table   atomic.Pointer[table[K, V]] // read without mu
 	seed    maphash.Seed
-	lookups counters
+	lookups stripe.Counters // by Status
 	epoch   time.Time
 
 	cfg  Config[K, V]
@@ -73,8 +74,8 @@ type Cache[K comparable, V any] struct {
 	refreshes int          // background refreshes in progress
 	closed    bool
 	stats     Stats
-	evicted   []eviction[K, V] // to be passed to OnEvict by unlock
-	sweeper   *time.Timer      // nil without Config.Sweep
+	evicted   []func()    // calls of OnEvict, for unlock
+	sweeper   *time.Timer // nil without Config.Sweep
 }
 
 // New returns a Cache, or an error that names the first field with a bad value.
@@ -82,19 +83,17 @@ func New[K comparable, V any](cfg Config[K, V]) (*Cache[K, V], error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	bound := cfg.Bytes
-	if bound == 0 {
-		bound = int64(cmp.Or(cfg.Entries, DefaultEntries))
-	}
 	c := &Cache[K, V]{
 		cfg: cfg, seed: maphash.MakeSeed(), epoch: time.Now(), size: size[K, V](),
-		lookups: newCounters(), filling: make(map[K]uint64),
+		lookups: stripe.New(), filling: make(map[K]uint64),
 	}
 	c.newRuns()
 	c.table.Store(newTable[K, V](minBuckets))
-	c.policy = newPolicy[K, V](bound, rand.Uint64())
+	c.policy = newPolicy[K, V](cmp.Or(cfg.Bytes, int64(cfg.Entries), DefaultEntries), rand.Uint64())
 	c.closing, c.close = context.WithCancel(context.Background())
-	c.startSweeping()
+	if cfg.Sweep > 0 {
+		c.startSweeping()
+	}
 	return c, nil
 }
 
@@ -136,7 +135,7 @@ func (c *Cache[K, V]) Lookup(ctx context.Context, key K, fill func(context.Conte
 	}
 	if e != nil && now < e.early {
 		e.touch()
-		c.lookups.add(Hit)
+		c.lookups.Add(uint8(Hit))
 		return e.value, Hit, e.err
 	}
 	return c.miss(ctx, hash, key, e, now, fill)
@@ -160,8 +159,7 @@ func (c *Cache[K, V]) Set(key K, value V) {
 	c.mu.Lock()
 	defer c.unlock()
 	c.forget(key)
-	old := c.table.Load().find(hash, key)
-	c.store(old, fresh)
+	c.store(c.table.Load().find(hash, key), fresh)
 }
 
 // Delete removes the value of a key. If a fill of that key is running, its
@@ -184,10 +182,9 @@ func (c *Cache[K, V]) Purge() {
 	clear(c.filling)
 	c.newRuns()
 	if c.cfg.OnEvict != nil {
-		c.table.Load().each(func(e *entry[K, V]) bool {
+		for e := range c.table.Load().each {
 			c.evict(e, Deleted)
-			return true
-		})
+		}
 	}
 	c.policy.clear()
 	c.table.Store(newTable[K, V](minBuckets))
@@ -198,9 +195,11 @@ func (c *Cache[K, V]) Purge() {
 func (c *Cache[K, V]) All() iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) {
 		now := c.now()
-		c.table.Load().each(func(e *entry[K, V]) bool {
-			return e.err != nil || !e.fresh(now) || yield(e.key, e.value)
-		})
+		for e := range c.table.Load().each {
+			if e.err == nil && e.fresh(now) && !yield(e.key, e.value) {
+				return
+			}
+		}
 	}
 }
 

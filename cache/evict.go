@@ -18,15 +18,10 @@ const (
 	Deleted  Cause = "deleted"  // by Delete or Purge
 )
 
-type eviction[K comparable, V any] struct {
-	e   *entry[K, V]
-	why Cause
-}
-
 // evict notes that a value has left, for unlock. The mutex is held.
 func (c *Cache[K, V]) evict(e *entry[K, V], why Cause) {
 	if c.cfg.OnEvict != nil && e.err == nil {
-		c.evicted = append(c.evicted, eviction[K, V]{e, why})
+		c.evicted = append(c.evicted, func() { c.cfg.OnEvict(e.key, e.value, why) })
 	}
 }
 
@@ -35,17 +30,14 @@ func (c *Cache[K, V]) unlock() {
 	evicted := c.evicted
 	c.evicted = nil
 	c.mu.Unlock()
-	for _, v := range evicted {
-		c.cfg.OnEvict(v.e.key, v.e.value, v.why)
+	for _, call := range evicted {
+		call()
 	}
 }
 
 // startSweeping starts the timer of Config.Sweep. It holds the Cache by a weak
 // pointer, so that a Cache without users is collected, closed or not.
 func (c *Cache[K, V]) startSweeping() {
-	if c.cfg.Sweep <= 0 {
-		return
-	}
 	every, this := c.cfg.Sweep, weak.Make(c)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -77,20 +69,19 @@ func (c *Cache[K, V]) sweep() {
 		for _, e := range dead {
 			if c.table.Load().find(e.hash, e.key) == e {
 				c.remove(e, Expired)
-				c.stats.Expired++
 			}
 		}
 		c.shrink()
 		dead = dead[:0]
 	}
-	c.table.Load().each(func(e *entry[K, V]) bool {
+	for e := range c.table.Load().each {
 		if !e.fresh(now) && !c.useful(e, now) {
-			if dead = append(dead, e); len(dead) == batch {
-				remove()
-			}
+			dead = append(dead, e)
 		}
-		return true
-	})
+		if len(dead) == batch {
+			remove()
+		}
+	}
 	remove()
 }
 
@@ -117,14 +108,11 @@ func (c *Cache[K, V]) GetAll(ctx context.Context, keys []K, fill func(context.Co
 		if e == nil || !e.fresh(now) && e.faulty(now) == nil {
 			missing[key] = e
 			order = append(order, key)
-			continue
-		}
-		v, _, err := c.kept(e, now)
-		if err != nil {
+		} else if v, _, err := c.kept(e, now); err == nil {
+			values[key] = v
+		} else {
 			failed = err
-			continue
 		}
-		values[key] = v
 	}
 	if len(order) == 0 {
 		return values, failed
@@ -137,30 +125,17 @@ func (c *Cache[K, V]) GetAll(ctx context.Context, keys []K, fill func(context.Co
 		switch {
 		case err == nil && ok:
 			values[key] = v
-			c.lookups.add(Filled)
-		case err == nil:
-			c.lookups.add(Failed)
-		case e != nil && e.err == nil && c.serves(e, now, err):
+			c.lookups.Add(uint8(Filled))
+			continue
+		case err != nil && e != nil && e.err == nil && c.serves(e, now, err):
 			values[key], _, _ = c.old(e, now)
-		default:
+			continue
+		case err != nil:
 			failed = err
-			c.lookups.add(Failed)
 		}
+		c.lookups.Add(uint8(Failed))
 	}
 	return values, failed
-}
-
-// kept returns a fresh value, or a kept error, or an old value in its place.
-func (c *Cache[K, V]) kept(e *entry[K, V], now int64) (v V, s Status, err error) {
-	if err := e.faulty(now); err != nil {
-		return c.valueOrError(e, now, err)
-	}
-	if e.err != nil {
-		e.touch()
-		c.lookups.add(Hit)
-		return v, Hit, e.err
-	}
-	return c.old(e, now)
 }
 
 // fillAll calls fill and keeps its values, but for the keys that were set,

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -15,7 +16,7 @@ func (c *Cache[K, V]) miss(ctx context.Context, hash uint64, key K, e *entry[K, 
 	switch {
 	case e == nil, e.err != nil:
 	case e.faulty(now) != nil:
-		return c.valueOrError(e, now, e.faulty(now))
+		return c.kept(e, now)
 	case now < e.until && !c.early(e, now):
 		return c.old(e, now)
 	case e.age(now) >= int64(c.cfg.Stale):
@@ -26,7 +27,7 @@ func (c *Cache[K, V]) miss(ctx context.Context, hash uint64, key K, e *entry[K, 
 	}
 	l := &lookup[K, V]{c: c, hash: hash, key: key, seen: e, fill: fill} // the first allocation
 	if due {
-		if c.refresh(ctx, l) {
+		if c.cfg.Background > 0 && c.refresh(ctx, l) {
 			return c.old(e, now)
 		}
 		defer e.refreshing.Store(false)
@@ -41,17 +42,18 @@ func (c *Cache[K, V]) old(e *entry[K, V], now int64) (V, Status, error) {
 		s = Hit
 	}
 	e.touch()
-	c.lookups.add(s)
+	c.lookups.Add(uint8(s))
 	return e.value, s, nil
 }
 
-// valueOrError returns the old value if it may replace a kept error, or else the error.
-func (c *Cache[K, V]) valueOrError(e *entry[K, V], now int64, err error) (v V, s Status, _ error) {
-	if c.serves(e, now, err) {
+// kept returns a fresh value, or a kept error, or an old value in its place.
+func (c *Cache[K, V]) kept(e *entry[K, V], now int64) (v V, s Status, err error) {
+	err = cmp.Or(e.err, e.faulty(now))
+	if err == nil || e.err == nil && c.serves(e, now, err) {
 		return c.old(e, now)
 	}
 	e.touch()
-	c.lookups.add(Hit)
+	c.lookups.Add(uint8(Hit))
 	return v, Hit, err
 }
 
@@ -87,7 +89,7 @@ func (l *lookup[K, V]) wait(ctx context.Context) (V, Status, error) {
 	case l.ran:
 		s = Filled
 	}
-	c.lookups.add(s)
+	c.lookups.Add(uint8(s))
 	return v, s, err
 }
 
@@ -232,16 +234,12 @@ func (c *Cache[K, V]) release(l *lookup[K, V]) {
 }
 
 // patience is how long a background refresh continues after its old value has
-// become too old. Without a bound, a fill that hangs would block its key for
-// ever, since often no caller waits for it.
+// become too old. Without a bound, a fill that hangs would block its key for ever.
 const patience = time.Minute
 
 // refresh does the lookup on a new goroutine. It returns false if the caller must
 // do it; then the entry stays marked as being refreshed.
 func (c *Cache[K, V]) refresh(ctx context.Context, l *lookup[K, V]) bool {
-	if c.cfg.Background == 0 {
-		return false
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {

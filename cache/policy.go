@@ -33,18 +33,15 @@ func (n *node[K, V]) touch() {
 // A policy chooses the entries to evict. All methods but touch need the lock of
 // the cache.
 //
-// New entries pass through a queue, the window. Entries that were hit there move
-// to the main queue. The others compete with the oldest entry of main: the entry
-// that was asked for more often recently stays (W-TinyLFU: Einziger, Friedman,
-// Manes, ACM ToS 2017). Main is a clock (Corbató 1968): an entry that was hit
-// since it came to the front goes to the back. So a hit moves no entry.
+// The package comment describes the queues: W-TinyLFU (Einziger, Friedman, Manes,
+// ACM ToS 2017) with a clock (Corbató 1968) as its main queue. An entry of main that
+// was hit since it came to the front goes to the back. So a hit moves no entry.
 //
 // The share of the window adapts. A miss on a key that the window has lost
 // recently shows that the window is too small, a miss on one that main has lost
-// that main is (after ARC: Megiddo and Modha, FAST '03). ARC remembers as many
-// keys as it holds, and so grows the window without end in a loop. Here both
-// memories have the same short reach: they show what a little more room would be
-// worth in either queue.
+// that main is (after ARC: Megiddo and Modha, FAST '03). Both memories have the same
+// short reach: with ARC's, which is as long as the cache, a loop would grow the
+// window without end.
 type policy[K comparable, V any] struct {
 	bound        int64 // on the sum of costs
 	share        int64 // the part of bound that the window should have
@@ -82,11 +79,11 @@ func newPolicy[K comparable, V any](bound int64, seed uint64) *policy[K, V] {
 // add adds e. Then evict must be called until it returns nil.
 func (p *policy[K, V]) add(e *entry[K, V]) {
 	p.adapt(e.hash)
+	var next *entry[K, V]
 	if p.huge(e) { // it competes at once: else many entries would go for one that may never be asked for again
-		p.window.insert(e, p.window.front)
-	} else {
-		p.window.insert(e, nil)
+		next = p.window.front
 	}
+	p.window.insert(e, next)
 	if n := p.len(); n > p.sketch.Words() {
 		p.grow()
 	} else if n < p.sketch.Words()*3/8 && p.sketch.Words() > sketch.MinWords {
@@ -100,7 +97,7 @@ func (p *policy[K, V]) add(e *entry[K, V]) {
 			break
 		}
 		p.count(p.window.front)
-		p.move(p.window.front, &p.main)
+		p.toMain(p.window.front)
 	}
 }
 
@@ -140,10 +137,9 @@ func (p *policy[K, V]) victim() *entry[K, V] {
 	var popular uint32
 	if p.main.len == 0 || p.window.cost > p.share && (p.window.len > 1 || p.huge(p.window.front)) {
 		candidate = p.window.front
-		f, hit := p.count(candidate)
-		popular = f
-		if hit {
-			p.move(candidate, &p.main)
+		var hit bool
+		if popular, hit = p.count(candidate); hit {
+			p.toMain(candidate)
 			candidate = nil
 		}
 	}
@@ -153,7 +149,7 @@ func (p *policy[K, V]) victim() *entry[K, V] {
 	oldest := p.main.front
 	f, hit := p.count(oldest)
 	for n := 0; hit && n < chances; n++ {
-		p.move(oldest, &p.main)
+		p.toMain(oldest)
 		oldest = p.main.front
 		f, hit = p.count(oldest)
 	}
@@ -161,7 +157,7 @@ func (p *policy[K, V]) victim() *entry[K, V] {
 	case candidate == nil:
 		return oldest
 	case popular > f, popular >= warm && p.rng.Uint64()%luck == 0:
-		p.move(candidate, &p.main)
+		p.toMain(candidate)
 		return oldest
 	}
 	return candidate
@@ -188,10 +184,7 @@ func (p *policy[K, V]) count(e *entry[K, V]) (before uint32, hit bool) {
 // has the hash of a new entry.
 func (p *policy[K, V]) adapt(hash uint64) {
 	n := p.len()
-	if n == 0 {
-		return
-	}
-	step := max(p.cost()/int64(n), 1)
+	step := max(p.cost()/int64(max(n, 1)), 1)
 	if p.fromWindow.Take(hash, n/reach) {
 		p.share += step
 	}
@@ -228,9 +221,10 @@ func (p *policy[K, V]) shrink() {
 	p.fromMain.Shrink()
 }
 
-func (p *policy[K, V]) move(e *entry[K, V], to *queue[K, V]) {
+// toMain moves an entry to the back of main.
+func (p *policy[K, V]) toMain(e *entry[K, V]) {
 	e.queue.remove(e)
-	to.insert(e, nil)
+	p.main.insert(e, nil)
 }
 
 // queue is a list of entries and the sum of their costs.

@@ -8,11 +8,10 @@ import (
 // A table finds entries by key. Readers take no lock; writers hold the Cache's
 // mutex.
 //
-// It is a chained hash table with buckets of 64 bytes, one cache line. An entry
-// never moves within a table, so a reader that walks a chain misses no entry
-// that was there when it began. A table that has become too small, or much too
-// large, is copied: a reader of the old one sees the state at the time of the
-// copy.
+// Its buckets are chained, each in a cache line of 64 bytes. An entry never moves
+// within a table, so a reader that walks a chain misses no entry that was there when
+// it began. A table that has become too small, or much too large, is copied: a
+// reader of the old one sees the state at the time of the copy.
 type table[K comparable, V any] struct {
 	buckets []bucket[K, V] // a power of two
 	entries int
@@ -136,10 +135,9 @@ func (t *table[K, V]) sparse() bool { return t.entries < len(t.buckets) && len(t
 // sized returns a copy with that many buckets.
 func (t *table[K, V]) sized(buckets int) *table[K, V] {
 	g := newTable[K, V](buckets)
-	t.each(func(e *entry[K, V]) bool {
+	for e := range t.each {
 		g.put(e)
-		return true
-	})
+	}
 	return g
 }
 
