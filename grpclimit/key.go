@@ -100,15 +100,7 @@ func (i *Interceptor) heed(ctx context.Context) context.Context {
 // validName reports whether s is empty or a name of metadata that applications may
 // use for text.
 func validName(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		if c >= 'A' && c <= 'Z' {
-			c += 'a' - 'A'
-		}
-		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '_' && c != '.' {
-			return false
-		}
-	}
-	s = strings.ToLower(s)
-	return !strings.HasPrefix(s, "grpc-") && !strings.HasSuffix(s, "-bin")
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."
+	lower := strings.ToLower(s)
+	return strings.Trim(s, letters) == "" && !strings.HasPrefix(lower, "grpc-") && !strings.HasSuffix(lower, "-bin")
 }

@@ -3,7 +3,6 @@ package grpclimit
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -49,7 +48,7 @@ type clientStream struct {
 	once     sync.Once // of finish
 
 	throttle weir.Permit
-	heard    atomic.Bool // the goroutine that sets it releases throttle
+	heard    sync.Once // of the release of throttle
 }
 
 // Header tells the throttle that the server has accepted the stream when the header
@@ -73,17 +72,13 @@ func (s *clientStream) RecvMsg(m any) error {
 }
 
 func (s *clientStream) accepted() {
-	if !s.heard.Load() && s.heard.CompareAndSwap(false, true) {
-		s.throttle.Release(weir.Success)
-	}
+	s.heard.Do(func() { s.throttle.Release(weir.Success) })
 }
 
 // finish ends the exchange. gRPC calls it at the end of the stream.
 func (s *clientStream) finish(err error) {
 	s.once.Do(func() {
-		if s.heard.CompareAndSwap(false, true) {
-			s.throttle.Release(answered(s.ctx, status.Convert(err)))
-		}
+		s.heard.Do(func() { s.throttle.Release(answered(s.ctx, status.Convert(err))) })
 		s.exchange.end(s.ctx, err, s.trailer)
 	})
 }

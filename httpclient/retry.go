@@ -35,14 +35,12 @@ func (t *Transport) again(h *host, r *http.Request, last *result, retry int) (ne
 		t.counts.exhausted.Add(1)
 		return result{}, false
 	}
-	next, sent := t.retry(h, r, last, wait)
-	if !sent {
+	next = t.retry(h, r, last, wait)
+	if next.local {
 		h.budget.settle(false)
-	}
-	if next.local && ctx.Err() == nil {
-		return result{}, false
-	}
-	if !sent {
+		if ctx.Err() == nil {
+			return result{}, false
+		}
 		discard(last.resp)
 	}
 	return next, true
@@ -52,21 +50,20 @@ func (t *Transport) again(h *host, r *http.Request, last *result, retry int) (ne
 // budget. If it is sent, it spends the reservation and discards the last response.
 // The permit of the last response is released before the wait, because the retry may
 // need its unit.
-func (t *Transport) retry(h *host, r *http.Request, last *result, wait time.Duration) (next result, sent bool) {
+func (t *Transport) retry(h *host, r *http.Request, last *result, wait time.Duration) result {
 	if last.resp != nil {
 		if b, ok := last.resp.Body.(interface{ finish() }); ok {
 			b.finish()
 		}
 	}
 	if !waitq.Sleep(r.Context(), wait) {
-		return result{err: r.Context().Err(), local: true}, false
+		return result{err: r.Context().Err(), local: true}
 	}
 	again, err := replay(r)
 	if err != nil {
-		return result{err: err, local: true}, false
+		return result{err: err, local: true}
 	}
-	next = t.attempt(h, r, again, last)
-	return next, !next.local
+	return t.attempt(h, r, again, last)
 }
 
 // A budget is the retry budget of a host.

@@ -45,7 +45,7 @@ func main() {
 	}
 	defer c.Close()
 	var sent atomic.Int64
-	go report(ctx, &sent)
+	go report(&sent)
 	if err := work(ctx, c.For("mail"), func() { sent.Add(1) }); err != nil {
 		log.Print(err)
 	}
@@ -69,14 +69,9 @@ func work(ctx context.Context, turns weir.Limiter, send func()) error {
 	}
 }
 
-// report prints, once a second, what was sent in it.
-func report(ctx context.Context, sent *atomic.Int64) {
-	for tick := time.NewTicker(time.Second); ; {
-		select {
-		case <-tick.C:
-			fmt.Println(sent.Swap(0), "sent")
-		case <-ctx.Done():
-			return
-		}
+// report prints, once a second, how many mails were sent in it.
+func report(sent *atomic.Int64) {
+	for range time.Tick(time.Second) {
+		fmt.Println(sent.Swap(0), "sent")
 	}
 }
