@@ -68,18 +68,16 @@ type ClientConfig struct {
 //     that the server has recovered. A call that would wait longer than MaxWait
 //     or until after its deadline fails at once.
 //   - It throttles: it refuses at random what a server that refuses most calls
-//     would refuse anyway (package throttle). UNAVAILABLE, which also means a
-//     broken connection, and DEADLINE_EXCEEDED count as refused. A call that its
-//     caller cancelled does not count. All other results count as accepted,
-//     including a used-up quota (RESOURCE_EXHAUSTED); a stream is accepted when its
+//     would refuse anyway (package throttle). UNAVAILABLE and DEADLINE_EXCEEDED count
+//     as refused. A call that its caller cancelled does not count. All other results
+//     count as accepted, including RESOURCE_EXHAUSTED; a stream is accepted when its
 //     first message or its header is received.
 //   - It limits the calls in flight, if there is a Limiter. A stream holds its unit
-//     until it has ended as gRPC defines it: RecvMsg has returned an error, its
-//     context is done, the connection is closed, or SendMsg or Header has failed.
+//     until RecvMsg has returned an error, its context is done, the connection is
+//     closed, or SendMsg or Header has failed.
 //   - It retries unary calls, if there is a Retry, within a budget: calls that the
-//     server has refused (RESOURCE_EXHAUSTED or UNAVAILABLE with RetryInfo,
-//     pushback or ReasonTrailer), not calls that failed, unless the server says that no
-//     retry can succeed.
+//     server has refused (RESOURCE_EXHAUSTED or UNAVAILABLE with RetryInfo, pushback
+//     or ReasonTrailer), unless the server says that no retry can succeed.
 //
 // After UNAVAILABLE, a good answer to a call of the method that was in flight shows
 // that the server is available, and ends the wait. Each wait is prolonged at random

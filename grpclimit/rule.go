@@ -9,7 +9,8 @@ import (
 )
 
 // A Rule is a rate limit on calls. PerKey and Overall return one; its methods
-// return a changed copy.
+// return a changed copy. (Package httplimit has the same methods: a generic type of
+// both would not be a type of this package.)
 type Rule struct {
 	rule admission.Rule[Request]
 }

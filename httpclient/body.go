@@ -85,17 +85,6 @@ func (b *heldBody) closed() weir.Outcome {
 	return sign.Unseen(b.ctx.Err())
 }
 
-// WriteTo uses the WriteTo of the body or the ReadFrom of w.
-func (b *heldBody) WriteTo(w io.Writer) (int64, error) {
-	n, err := io.Copy(w, b.ReadCloser)
-	if err == nil {
-		b.end(b.sign.Outcome())
-	} else {
-		b.cut.Store(true) // the body or w has failed
-	}
-	return n, err
-}
-
 // Close releases the permit. Many callers close a body before its end, because they
 // have read enough.
 func (b *heldBody) Close() error {

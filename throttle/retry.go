@@ -34,12 +34,9 @@ type RetryConfig struct {
 }
 
 // A Retrier runs work that may fail because of load, and runs it again within a
-// budget that all its callers share. In any 10 seconds there are at most
-// Ratio·calls + 10·MinPerSecond retries, so that retries cannot multiply the load
-// of a backend that fails (Site Reliability Engineering, chapter 21, "Deciding to
-// Retry").
-//
-// A Retrier is safe for concurrent use. It starts no goroutine.
+// budget that all its callers share: at most Ratio·calls + 10·MinPerSecond retries in
+// any 10 seconds (Site Reliability Engineering, chapter 21, "Deciding to Retry"). It is
+// safe for concurrent use, and starts no goroutine.
 type Retrier struct {
 	cfg       adaptive.RetryConfig
 	retryable func(error) bool
@@ -53,9 +50,8 @@ type Retrier struct {
 // is out of range.
 //
 // Retryable tells which errors may be retried; it must be safe for concurrent use.
-// If it is nil, only rejections other than a missed deadline are retried: they
-// alone show that no work was done, because of load. A retryable that allows more
-// needs work that may safely be done twice.
+// If it is nil, only rejections other than a missed deadline are retried: they alone
+// show that no work was done. Retrying more needs work that may be done twice.
 func NewRetrier(cfg RetryConfig, retryable func(error) bool) (*Retrier, error) {
 	c := adaptive.RetryConfig(cfg).WithDefaults()
 	b, err := c.NewBudget()
@@ -80,10 +76,9 @@ func refused(err error) bool {
 // RetryAfter in addition. It does not retry if
 //
 //   - Attempts is reached or the budget is spent,
-//   - the error is not retryable,
-//   - a rejection has RetryAfter weir.Never, so that no retry can succeed,
-//   - a rejection is Throttled: the throttle of this client, or of one behind it,
-//     would refuse more requests the more it is asked,
+//   - the error is not retryable, or is a rejection with RetryAfter weir.Never,
+//   - the error is a rejection with Throttled: a throttle refuses more requests the
+//     more it is asked,
 //   - ctx has ended, or would end before the retry.
 func (r *Retrier) Do(ctx context.Context, fn func(context.Context) error) error {
 	if err := ctx.Err(); err != nil {

@@ -1,9 +1,8 @@
 // Package throttle keeps a client from making the overload of a backend worse.
 //
 // An overloaded backend spends work even on requests that it refuses, and every
-// retry adds to its load. Only the clients can end that. A [Limiter] refuses
-// requests locally while the backend refuses most of them; a [Retrier] retries a
-// bounded share of the requests:
+// retry adds to its load. A [Limiter] refuses requests locally while the backend
+// refuses most of them; a [Retrier] retries a bounded share of the requests:
 //
 //	lim, err := throttle.New(throttle.Config{})
 //	retrier, err := throttle.NewRetrier(throttle.RetryConfig{}, nil)
@@ -38,17 +37,16 @@ var errThrottled = weir.Reject(weir.Throttled, 0)
 // Config sets up a Limiter. The zero value is usable.
 type Config struct {
 	// K is the number of requests that each accepted request allows, at least 1.
-	// With 2, a backend refuses at most one request per accepted request; with
-	// 1.1, one per ten. A lower K holds more requests back, and notices later
-	// that a backend has recovered. If zero, 2.
+	// With 1.1, a backend refuses at most one request per ten accepted ones. A
+	// lower K holds more requests back, and notices later that a backend has
+	// recovered. If zero, 2.
 	K float64
-	// Window is the time over which requests and accepts count. A longer window
-	// knows more about a backend, and takes longer to trust it again. If zero, 30
-	// seconds; in the book it is 2 minutes.
+	// Window is the time over which requests and accepts count. After an outage, a
+	// longer one takes longer to trust the backend again. If zero, 30 seconds; in
+	// the book it is 2 minutes.
 	Window time.Duration
 	// Grace is the number of requests in a window that are sent without any
-	// accept: fewer requests say little about a backend. If zero, 20; if
-	// negative, none, as in the book.
+	// accept. If zero, 20; if negative, none, as in the book.
 	Grace int
 	// MaxP bounds the probability of a refusal, so that some requests always
 	// reach the backend. If zero, 0.9; if negative, no request is refused. With 1
@@ -73,9 +71,8 @@ type Config struct {
 //   - Left: no answer. The request does not count.
 //
 // A request that a later limiter of a weir.Chain refused (its cost is 0 and its
-// outcome Ignored) does not count either: the backend was not asked. If an answer
-// takes long, the permit may be released as soon as the backend has accepted the
-// request.
+// outcome Ignored) does not count either. The permit may be released as soon as the
+// backend has accepted the request, before its answer.
 //
 // With the defaults, after an outage longer than Window, p falls below 1/2 42
 // seconds after the backend has recovered, and to almost 0 after 55 seconds.

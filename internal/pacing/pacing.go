@@ -29,15 +29,13 @@ const Forever = 100 * 365 * 24 * time.Hour
 // maxLimits bounds the service limits that a Pacer keeps.
 const maxLimits = 16
 
-// A Pacer knows when the next request to a server may be sent, from what the
-// server has answered. It is pure: instants are durations since any fixed epoch,
-// and chance is an argument.
+// A Pacer knows when the next request to a server may be sent. It is pure: instants
+// are durations since any fixed epoch, and chance is an argument.
 //
-// It is closed until the wait that a server asked for is over, and while a service
-// limit with a known end is used up. Then it opens, with a random delay of up to a
-// tenth of the wait, because other clients were told the same instant, and lets
-// requests go one after the other, a gap apart. If the units of a limit are known to
-// return one by one, it lets a request go for each instead of waiting for the end.
+// It is closed until the wait that the server asked for is over, and while a service
+// limit with a known end is used up. Then it opens, with a random delay, because other
+// clients were told the same instant, and lets requests go a gap apart. If the units of
+// a limit are known to return one by one, it lets a request go for each.
 type Pacer struct {
 	MaxHold time.Duration // bounds the time for which an answer closes the Pacer
 
@@ -78,9 +76,9 @@ const steadyGap = time.Second
 // after now. A quota with several partitions lets all requests go, since it is not
 // known which partition is used up.
 //
-// When the server reported r units, it had at least r, and since then one unit
-// returns each gap; every request sent since then uses one. So a request sent at
-// that instant does not exceed the quota, however long it takes to arrive.
+// The server had at least the units that it reported, one more returns each gap, and
+// every request sent since uses one. So a request sent at that instant does not exceed
+// the quota, however long it takes to arrive.
 func (q *quota) opens(now time.Duration) time.Duration {
 	switch {
 	case q.remaining > 0 || q.mixed || now >= q.ends:
