@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -107,36 +108,26 @@ func play(s script, rest func()) (_ []*tally, lag []time.Duration, err error) {
 		lanes[i], tallies[i] = l, &l.tally
 	}
 	epoch := time.Now()
-	var callers sync.WaitGroup
-	for next := 0; next < len(s.arrivals); rest() {
+	var callers atomic.Int64
+	for next := 0; next < len(s.arrivals) || callers.Load() > 0; rest() {
 		now := time.Since(epoch)
 		for ; next < len(s.arrivals) && s.arrivals[next] <= now; next++ {
 			at := s.arrivals[next]
 			lag = append(lag, now-at)
 			for _, l := range lanes {
-				callers.Go(func() { l.call(epoch, at, s.length) })
+				callers.Add(1)
+				go func() {
+					defer callers.Add(-1)
+					l.call(epoch, at, s.length)
+				}()
 			}
 		}
-		tick(lanes, now)
-	}
-	ended := make(chan struct{})
-	go func() { callers.Wait(); close(ended) }()
-	for {
-		select {
-		case <-ended:
-			slices.Sort(lag)
-			return tallies, lag, nil
-		default:
-			tick(lanes, time.Since(epoch))
-			rest()
+		for _, l := range lanes {
+			l.server.tick(now)
 		}
 	}
-}
-
-func tick(lanes []*lane, now time.Duration) {
-	for _, l := range lanes {
-		l.server.tick(now)
-	}
+	slices.Sort(lag)
+	return tallies, lag, nil
 }
 
 // call is a request that should begin at an instant after epoch.

@@ -111,7 +111,7 @@ func (l *Live) serveEvents(w http.ResponseWriter, r *http.Request) {
 		select {
 		case <-r.Context().Done():
 			return
-		case <-l.stop:
+		case <-l.ctx.Done():
 			return
 		case e, ok := <-events:
 			if !ok {

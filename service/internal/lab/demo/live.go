@@ -2,6 +2,7 @@ package demo
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -16,10 +17,9 @@ const history = 600
 type Live struct {
 	speed speed
 	began time.Time
-	stop  chan struct{} // closed by Dismiss
+	ctx   context.Context // ended by stop
+	stop  context.CancelFunc
 	ended sync.WaitGroup
-
-	dismiss sync.Once
 
 	changing sync.Mutex // one change at a time; held while a rig is torn down and built
 
@@ -40,10 +40,8 @@ type ChangeMark struct {
 
 // NewLive starts the first experiment. The Live must be closed.
 func NewLive(times float64) (*Live, error) {
-	l := &Live{
-		speed: speed(times), began: time.Now(),
-		stop: make(chan struct{}), viewers: map[chan []byte]struct{}{},
-	}
+	l := &Live{speed: speed(times), began: time.Now(), viewers: map[chan []byte]struct{}{}}
+	l.ctx, l.stop = context.WithCancel(context.Background())
 	if err := l.begin(Experiments[0]); err != nil {
 		return nil, err
 	}
@@ -52,7 +50,7 @@ func NewLive(times float64) (*Live, error) {
 }
 
 // Dismiss ends the streams of events, so that their server can shut down.
-func (l *Live) Dismiss() { l.dismiss.Do(func() { close(l.stop) }) }
+func (l *Live) Dismiss() { l.stop() }
 
 // Close ends the demonstration and its servers.
 func (l *Live) Close() {
@@ -140,12 +138,8 @@ var tour = []struct {
 func (l *Live) Tour() {
 	l.ended.Go(func() {
 		for _, step := range tour {
-			next := time.NewTimer(l.speed.real(step.at) - time.Since(l.began))
-			select {
-			case <-l.stop:
-				next.Stop()
+			if sleep(l.ctx, l.speed.real(step.at)-time.Since(l.began)) != nil {
 				return
-			case <-next.C:
 			}
 			l.mu.Lock()
 			touched := l.touched
@@ -187,7 +181,7 @@ func (l *Live) tick() {
 	defer clock.Stop()
 	for n := 1; ; n++ {
 		select {
-		case <-l.stop:
+		case <-l.ctx.Done():
 			return
 		case <-clock.C:
 		}
