@@ -2,43 +2,49 @@ package main
 
 import (
 	"container/list"
+	"context"
 
 	"github.com/dgraph-io/ristretto/v2"
 	"github.com/maypok86/otter/v2"
 
+	weir "github.com/weir-go/weir/cache"
 	"github.com/weir-go/weir/internal/heap"
 )
 
-// A cache answers a request. A key that it does not have, it inserts.
-type cache interface {
-	get(key uint64) (hit bool)
+// A cache has a function that answers a request. It inserts a key that the cache does
+// not have.
+type cache struct {
+	get   func(key uint64) (hit bool)
+	close func() // or nil
 }
 
-// otterCache is otter at its best: maintenance is done at once, so that no read
-// is lost in a buffer.
-type otterCache struct{ c *otter.Cache[uint64, uint64] }
-
-func newOtter(size int) cache {
-	return otterCache{otter.Must(&otter.Options[uint64, uint64]{
-		MaximumSize: size,
-		Executor:    func(f func()) { f() },
-	})}
-}
-
-func (o otterCache) get(key uint64) bool {
-	_, hit := o.c.GetIfPresent(key)
-	if !hit {
-		o.c.Set(key, key)
+func newWeir(size int) cache {
+	c, err := weir.New(weir.Config[uint64, uint64]{Entries: size})
+	if err != nil {
+		panic(err)
 	}
-	o.c.CleanUp()
-	return hit
+	itself := func(_ context.Context, key uint64) (uint64, error) { return key, nil }
+	return cache{get: func(key uint64) bool {
+		_, status, _ := c.Lookup(context.Background(), key, itself)
+		return status == weir.Hit
+	}}
 }
 
-// ristrettoCache waits for each insertion.
-type ristrettoCache struct {
-	c *ristretto.Cache[uint64, uint64]
+// newOtter returns otter at its best: maintenance is done at once, so that no read is
+// lost in a buffer.
+func newOtter(size int) cache {
+	c := otter.Must(&otter.Options[uint64, uint64]{MaximumSize: size, Executor: func(f func()) { f() }})
+	return cache{get: func(key uint64) bool {
+		_, hit := c.GetIfPresent(key)
+		if !hit {
+			c.Set(key, key)
+		}
+		c.CleanUp()
+		return hit
+	}}
 }
 
+// newRistretto returns a cache that waits for each insertion.
 func newRistretto(size int) cache {
 	c, err := ristretto.NewCache(&ristretto.Config[uint64, uint64]{
 		NumCounters: int64(size) * 10, MaxCost: int64(size), BufferItems: 64, IgnoreInternalCost: true,
@@ -46,19 +52,15 @@ func newRistretto(size int) cache {
 	if err != nil {
 		panic(err)
 	}
-	return ristrettoCache{c}
+	return cache{close: c.Close, get: func(key uint64) bool {
+		_, hit := c.Get(key)
+		if !hit {
+			c.Set(key, key, 1)
+			c.Wait()
+		}
+		return hit
+	}}
 }
-
-func (r ristrettoCache) get(key uint64) bool {
-	_, hit := r.c.Get(key)
-	if !hit {
-		r.c.Set(key, key, 1)
-		r.c.Wait()
-	}
-	return hit
-}
-
-func (r ristrettoCache) Close() error { r.c.Close(); return nil }
 
 type lru struct {
 	size  int
@@ -66,7 +68,9 @@ type lru struct {
 	queue list.List // the front was asked for last
 }
 
-func newLRU(size int) cache { return &lru{size: size, byKey: map[uint64]*list.Element{}} }
+func newLRU(size int) cache {
+	return cache{get: (&lru{size: size, byKey: map[uint64]*list.Element{}}).get}
+}
 
 func (c *lru) get(key uint64) bool {
 	if e := c.byKey[key]; e != nil {
@@ -95,8 +99,8 @@ type s3entry struct {
 }
 
 func newS3FIFO(size int) cache {
-	return &s3fifo{size: size, smallSize: max(size/10, 1),
-		byKey: map[uint64]*s3entry{}, ghosts: map[uint64]*list.Element{}}
+	c := &s3fifo{size: size, smallSize: max(size/10, 1), byKey: map[uint64]*s3entry{}, ghosts: map[uint64]*list.Element{}}
+	return cache{get: c.get}
 }
 
 func (c *s3fifo) get(key uint64) bool {
@@ -158,7 +162,9 @@ type sieveEntry struct {
 	visited bool
 }
 
-func newSieve(size int) cache { return &sieve{size: size, byKey: map[uint64]*list.Element{}} }
+func newSieve(size int) cache {
+	return cache{get: (&sieve{size: size, byKey: map[uint64]*list.Element{}}).get}
+}
 
 func (c *sieve) get(key uint64) bool {
 	if e := c.byKey[key]; e != nil {

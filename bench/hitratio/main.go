@@ -114,8 +114,8 @@ func play(c cache, keys []uint64) (hits int) {
 			hits++
 		}
 	}
-	if c, ok := c.(io.Closer); ok {
-		c.Close()
+	if c.close != nil {
+		c.close()
 	}
 	return hits
 }

@@ -108,7 +108,7 @@ func (c *slaCmd) measure(ctx context.Context, stderr io.Writer, cfg sla.Config) 
 	fmt.Fprintf(stderr, "%d points over HTTP: about %v\n", cfg.Points(), total.Round(time.Second))
 	stop := terminal.TimeProgress(stderr, "measured", total, &done)
 	defer stop()
-	return sla.Run(ctx, cfg, func(d time.Duration) { done.Store(int64(d)) })
+	return sla.Run(ctx, cfg, func(d time.Duration) { done.Add(int64(d)) })
 }
 
 func (c *slaCmd) print(w io.Writer, cfg sla.Config, result sla.Result) error {

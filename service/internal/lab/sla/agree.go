@@ -24,30 +24,28 @@ type Distance struct {
 
 // Compare compares the points that two results have in common.
 func Compare(a, b Result) Agreement {
-	type pair struct{ a, b Point }
-	var pairs []pair
+	var x, y []Point // the same points of a and of b
 	for _, p := range a.Points {
 		i := slices.IndexFunc(b.Points, func(q Point) bool { return q.Row == p.Row && q.Rate == p.Rate })
 		if i >= 0 {
-			pairs = append(pairs, pair{p, b.Points[i]})
+			x, y = append(x, p), append(y, b.Points[i])
 		}
 	}
 	distance := func(of func(Point) float64) (d Distance) {
-		var all []float64
-		for _, p := range pairs {
-			apart := math.Abs(of(p.a) - of(p.b))
-			if all = append(all, apart); apart >= d.Most {
-				d.Most, d.Row, d.Rate = apart, p.a.Row, p.a.Rate
+		all := make([]float64, len(x))
+		for i, p := range x {
+			if all[i] = math.Abs(of(p) - of(y[i])); all[i] >= d.Most {
+				d.Most, d.Row, d.Rate = all[i], p.Row, p.Rate
 			}
 		}
+		slices.Sort(all)
 		if len(all) > 0 {
-			slices.Sort(all)
 			d.Median = all[len(all)/2]
 		}
 		return d
 	}
 	return Agreement{
-		Points:  len(pairs),
+		Points:  len(x),
 		Success: distance(func(p Point) float64 { return p.Success }),
 		Goodput: distance(func(p Point) float64 { return p.Goodput / p.Rate }),
 		P50:     distance(func(p Point) float64 { return math.Log(max(p.Successes.P50, 1).Seconds()) }),

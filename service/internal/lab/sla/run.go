@@ -11,16 +11,12 @@ import (
 	"github.com/weir-go/weir/service/internal/lab/trace"
 )
 
-// Run measures all points over HTTP on this machine, one row at a time. Done, if not
-// nil, is called with the part of Duration that has passed. If ctx ends, Run returns
-// the complete points and the error of ctx.
+// Run measures all points over HTTP on this machine, one row at a time. Done is called
+// with each part of Duration that has passed. If ctx ends, Run returns the complete
+// points and the error of ctx.
 func Run(ctx context.Context, cfg Config, done func(time.Duration)) (Result, error) {
-	r, passed := Result{Seed: cfg.Seed}, time.Duration(0)
-	return r.measureAll(cfg, func(o offer) error { return cfg.serve(ctx, o) }, func(d time.Duration) {
-		if passed += d; done != nil {
-			done(passed)
-		}
-	})
+	r := Result{Seed: cfg.Seed}
+	return r.measureAll(cfg, func(o offer) error { return cfg.serve(ctx, o) }, done)
 }
 
 // An offer is requests at a rate to a row.

@@ -123,7 +123,7 @@ func TestCompare(t *testing.T) {
 func TestRun(t *testing.T) {
 	cfg := Config{Rates: []float64{40, 700}, Point: 400 * ms, Phase: 100 * ms, Seed: 1}
 	passed := time.Duration(0)
-	r, err := Run(t.Context(), cfg, func(d time.Duration) { passed = d })
+	r, err := Run(t.Context(), cfg, func(d time.Duration) { passed += d })
 	if err != nil || len(r.Points) != 10 || len(r.Points) != cfg.Points() || len(r.Slow) != 2 || passed != cfg.Duration() {
 		t.Fatalf("%v: %d points, %d courses, %v: want 10, 2, %v", err, len(r.Points), len(r.Slow), passed, cfg.Duration())
 	}
@@ -149,8 +149,9 @@ func TestRunIsBrokenOff(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	cfg := Config{Rates: []float64{40, 80}, Point: 300 * ms, Phase: time.Minute, Seed: 1}
+	passed := time.Duration(0)
 	r, err := Run(ctx, cfg, func(d time.Duration) {
-		if d > 300*ms {
+		if passed += d; passed > 300*ms {
 			stop()
 		}
 	})

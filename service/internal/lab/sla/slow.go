@@ -1,6 +1,7 @@
 package sla
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"time"
@@ -43,22 +44,22 @@ type Step struct {
 
 const stepsInPhase = 10
 
-// Goodput returns the mean over a phase: 0, 1 or 2. The first step, in which the
-// upstream changes, is left out.
+// phase returns the steps of a phase: 0, 1 or 2. The first step, in which the upstream
+// changes, is left out.
+func (c Course) phase(i int) []Step { return c.Steps[i*stepsInPhase+1 : (i+1)*stepsInPhase] }
+
+// Goodput returns the mean over a phase.
 func (c Course) Goodput(phase int) float64 {
 	sum := 0.0
-	for _, s := range c.Steps[phase*stepsInPhase+1 : (phase+1)*stepsInPhase] {
+	for _, s := range c.phase(phase) {
 		sum += s.Goodput
 	}
 	return sum / (stepsInPhase - 1)
 }
 
-// P95 returns the highest P95 of a phase after its first step.
-func (c Course) P95(phase int) (most time.Duration) {
-	for _, s := range c.Steps[phase*stepsInPhase+1 : (phase+1)*stepsInPhase] {
-		most = max(most, s.P95)
-	}
-	return most
+// P95 returns the highest P95 of a phase.
+func (c Course) P95(phase int) time.Duration {
+	return slices.MaxFunc(c.phase(phase), func(a, b Step) int { return cmp.Compare(a.P95, b.P95) }).P95
 }
 
 // A diary records the answers of each step. It is safe for concurrent use.
