@@ -85,7 +85,7 @@ func (a *Auto) endDrain(now time.Duration) Cause {
 	w, ref := &a.window, &a.before
 	a.limit = a.from
 	if w.N < 3 || ref.N < 3 || w.Inflight()-ref.Inflight() > -0.05 {
-		a.believe(now)
+		a.believe(a.limit, now)
 		return Throughput
 	}
 	change := w.Inflight() - ref.Inflight()
@@ -103,7 +103,7 @@ func (a *Auto) endDrain(now time.Duration) Cause {
 		a.limit = min(a.limit, max(2*math.Exp(ref.Inflight()), float64(a.cfg.Initial)))
 	}
 	a.endQuietly(e)
-	a.believe(now)
+	a.believe(a.limit, now)
 	return Throughput
 }
 
@@ -118,10 +118,9 @@ func (a *Auto) shorten(now time.Duration, longer float64) Cause {
 	a.again, a.vain, a.alone = true, 0, false
 	a.baseline.Learn(&a.window, false)
 	a.healthy = a.window.Most()
-	a.limit = min(a.from, a.clamp(n))
 	a.rest, a.back = 1, 1
 	a.ref, a.before = elasticity.Window{}, elasticity.Window{}
-	a.believe(now)
+	a.believe(min(a.from, a.clamp(n)), now)
 	return a.bounded(Queue)
 }
 

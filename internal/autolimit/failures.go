@@ -126,9 +126,8 @@ func (a *Auto) interrupted(s *Sample) (interrupted, resumed bool) {
 
 // restart discards the measurements after a pause, because the quickest work ends first.
 func (a *Auto) restart(now time.Duration) Cause {
-	a.limit = a.believed()
 	a.recent, a.before, a.quiet, a.again = elasticity.Window{}, elasticity.Window{}, false, false
-	a.believe(now)
+	a.believe(a.believed(), now)
 	return Undone
 }
 
@@ -201,7 +200,7 @@ func (a *Auto) collapse(now time.Duration) Cause {
 	a.step, a.rest, a.back = fine, 1, 1
 	a.begun()
 	a.ref = elasticity.Window{}
-	a.believe(now)
+	a.believe(a.limit, now)
 	return a.bounded(why)
 }
 
@@ -240,11 +239,10 @@ func (a *Auto) acquits() bool {
 func (a *Auto) acquit(now time.Duration) Cause {
 	a.evidence = a.failing(&a.episode.blame)
 	a.background = max(a.background, a.episode.blame.Share())
-	a.limit = a.clamp(a.episode.before)
+	a.believe(a.clamp(a.episode.before), now)
 	a.episode = episode{}
 	a.round, a.recovery = round{}, now
 	a.ref = elasticity.Window{}
-	a.believe(now)
 	return Undone
 }
 
@@ -293,9 +291,8 @@ func (a *Auto) undo(now time.Duration) Cause {
 	if a.limit = max(math.Sqrt(a.limit*ep.before), a.limit+1); a.limit > 0.9*ep.before {
 		a.limit = ep.before
 	}
-	a.limit = a.clamp(a.limit)
+	a.believe(a.clamp(a.limit), now)
 	a.ref = elasticity.Window{}
-	a.believe(now)
 	a.recovery = now
 	return Undone
 }
@@ -314,11 +311,9 @@ func (a *Auto) overfilled(now time.Duration) Cause {
 	if n >= a.limit {
 		return Kept
 	}
-	a.limit = a.clamp(n)
-	a.step = fine
+	a.believe(a.clamp(n), now)
 	a.begun()
 	a.ref = elasticity.Window{}
-	a.believe(now)
-	a.rest = maxRest
+	a.step, a.rest = fine, maxRest
 	return a.bounded(Dropped)
 }

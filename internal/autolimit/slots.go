@@ -216,7 +216,6 @@ func (a *Auto) untry(now time.Duration) {
 		a.trimmed = true
 	}
 	if a.trial != none {
-		a.limit = a.from
-		a.believe(now)
+		a.believe(a.from, now)
 	}
 }

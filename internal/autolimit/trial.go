@@ -124,7 +124,7 @@ func (a *Auto) judgeRaise(now time.Duration) Cause {
 		a.from = a.limit
 		if !a.short() || !a.starting && !a.baseline.Proven || a.Limit() >= a.cfg.Max {
 			a.rest = 1
-			a.believe(now)
+			a.believe(a.limit, now)
 			return a.bounded(Throughput)
 		}
 		return a.try(raise, a.limit*(1+a.stride(a.step)), now)
@@ -147,7 +147,7 @@ func (a *Auto) judgeRaise(now time.Duration) Cause {
 	default:
 		return a.refused(now)
 	}
-	a.believe(now)
+	a.believe(a.limit, now)
 	return Queue
 }
 
@@ -163,8 +163,7 @@ func (a *Auto) judgeTrim(now time.Duration) Cause {
 	a.alone = a.alone || v.latency-unlike*v.noise > 1-gain
 	a.trimmed = true
 	if v.latency <= partly {
-		a.limit = a.from
-		a.believe(now)
+		a.believe(a.from, now)
 		return Throughput
 	}
 	if v.latency > 1-gain { // above this limit there is a queue, and perhaps below it
@@ -175,7 +174,7 @@ func (a *Auto) judgeTrim(now time.Duration) Cause {
 	a.episode = episode{} // there was a queue: the cut stays
 	a.ref = a.window
 	a.learnTimes()
-	a.believe(now)
+	a.believe(a.limit, now)
 	return a.bounded(Queue)
 }
 
@@ -199,10 +198,10 @@ func (a *Auto) unneeded(now time.Duration) Cause {
 			to = min(float64(a.peak), a.limit)
 		}
 	}
-	a.limit, a.evidence = to, a.resting(&a.ref)
+	a.evidence = a.resting(&a.ref)
 	a.back = min(2*a.back, maxRest)
 	a.rest = a.back
-	a.believe(now)
+	a.believe(to, now)
 	return Idle
 }
 
@@ -261,9 +260,10 @@ func (a *Auto) try(t trial, n float64, now time.Duration) Cause {
 	return a.bounded(Queue)
 }
 
-// believe ends a trial: the present limit stays.
-func (a *Auto) believe(now time.Duration) {
-	a.trial, a.from, a.since, a.window = none, a.limit, now, elasticity.Window{}
+// believe ends a trial: from now on the limit is n.
+func (a *Auto) believe(n float64, now time.Duration) {
+	a.limit, a.from = n, n
+	a.trial, a.since, a.window = none, now, elasticity.Window{}
 }
 
 // learnTimes takes from the reference how long work lasts.
@@ -327,12 +327,12 @@ func (a *Auto) bounded(why Cause) Cause {
 // that raises without a gain spoil half a per cent of the work at most.
 func (a *Auto) refused(now time.Duration) Cause {
 	need := max(a.need(math.Log1p(a.stride(fine))), 1)
-	a.limit, a.step = a.from, fine
+	a.step = fine
 	a.begun()
 	a.round, a.recovery = round{}, now
 	a.back = min(2*a.back, maxRest)
 	a.rest = max(a.back, min(int(a.late*spoilt)/need, putOff))
-	a.believe(now)
+	a.believe(a.from, now)
 	return Queue
 }
 

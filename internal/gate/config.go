@@ -26,13 +26,11 @@ type Config struct {
 
 	// FairQueues shares the limit between the tenants that wait: by weighted fair queueing
 	// in virtual time, in units. It is the number of queues of each priority; more than
-	// there are tenants at a time. One or less: no fairness. A hash, with FairSeed, deals
-	// every tenant a hand of FairHand queues (shuffle sharding), and it waits in one: that
-	// in which it waits already, else the shortest. So two tenants share a queue only if
-	// the one finds its whole hand taken.
+	// there are tenants at a time. One or less: no fairness. A hash deals every tenant a
+	// hand of queues (shuffle sharding), and it waits in one: that in which it waits
+	// already, else the shortest. So two tenants share a queue only if the one finds its
+	// whole hand taken.
 	FairQueues int
-	FairHand   int // at most MaxHand. If zero, DefaultHand
-	FairSeed   uint64
 
 	// Partitions are the shares of the limit that are guaranteed to
 	// partitions 1, 2, ...: each >= 0, and all together <= 1. A share is
@@ -41,12 +39,8 @@ type Config struct {
 	Partitions []float64
 }
 
-// Bounds and default of Config.
-const (
-	MaxQueues   = 4096
-	DefaultHand = 6
-	MaxHand     = 16
-)
+// MaxQueues bounds Config.FairQueues.
+const MaxQueues = 4096
 
 // A Discipline orders one queue.
 type Discipline string
@@ -104,8 +98,6 @@ func (c Config) Validate() error {
 		return fmt.Errorf("Depth = %v: must be >= 0", c.Depth)
 	case c.FairQueues < 0 || c.FairQueues > MaxQueues:
 		return fmt.Errorf("FairQueues = %d: must be between 0 and %d", c.FairQueues, MaxQueues)
-	case c.FairHand < 0 || c.FairHand > MaxHand:
-		return fmt.Errorf("FairHand = %d: must be between 0 and %d", c.FairHand, MaxHand)
 	}
 	sum := 0.0
 	for i, share := range c.Partitions {
@@ -125,7 +117,6 @@ func (c Config) withDefaults() Config {
 	c.Discipline = cmp.Or(c.Discipline, FIFO)
 	c.Target = cmp.Or(c.Target, codel.DefaultTarget)
 	c.Interval = cmp.Or(c.Interval, codel.DefaultInterval)
-	c.FairHand = cmp.Or(c.FairHand, DefaultHand)
 	c.Partitions = slices.Clone(c.Partitions)
 	return c
 }
@@ -134,6 +125,5 @@ func (c Config) withDefaults() Config {
 // the same law.
 func (c Config) ordersLike(d Config) bool {
 	return c.Discipline == d.Discipline && c.Target == d.Target && c.Interval == d.Interval &&
-		c.FairQueues == d.FairQueues && c.FairHand == d.FairHand && c.FairSeed == d.FairSeed &&
-		len(c.Partitions) == len(d.Partitions)
+		c.FairQueues == d.FairQueues && len(c.Partitions) == len(d.Partitions)
 }

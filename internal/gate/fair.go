@@ -63,24 +63,27 @@ func (g *Gate[W]) findBand(r *Request) *band[W] {
 	return nil
 }
 
+// hand is the number of queues among which a tenant chooses.
+const hand = 6
+
 // deal returns the queue in which a tenant is to wait.
 func (g *Gate[W]) deal(b *band[W], tenant uint64) int {
 	n := len(b.queues)
 	if n == 1 {
 		return 0
 	}
-	var hand [MaxHand]int // the cards dealt, sorted
-	h := mix(tenant ^ g.cfg.FairSeed)
+	var dealt [hand]int // sorted
+	h := mix(tenant)
 	best := -1
-	for i := range min(g.cfg.FairHand, MaxHand, n) {
+	for i := range min(hand, n) {
 		card := int(h % uint64(n-i)) // of the rest
 		h /= uint64(n - i)
 		at := 0
-		for ; at < i && hand[at] <= card; at++ {
+		for ; at < i && dealt[at] <= card; at++ {
 			card++
 		}
-		copy(hand[at+1:i+1], hand[at:i])
-		hand[at] = card
+		copy(dealt[at+1:i+1], dealt[at:i])
+		dealt[at] = card
 		q := &b.queues[card]
 		if q.len > 0 && q.owner == tenant {
 			return card

@@ -61,7 +61,7 @@ func (c *crowd) configure(rules uint64) {
 		Queue: pick(20), MaxWait: seconds(pick(3) * 15), Discipline: []gate.Discipline{"", gate.FIFO, gate.CoDel}[pick(3)],
 		Target: seconds(1), Interval: seconds(1 + pick(10)),
 		Aging:      seconds(pick(2) * 7),
-		FairQueues: []int{0, 3, 16}[pick(3)], FairSeed: rules,
+		FairQueues: []int{0, 3, 16}[pick(3)],
 	}
 	c.cfg.Depth, c.cfg.MinWait = float64(pick(3))/2, seconds(pick(2)*5)
 	if pick(2) == 0 {

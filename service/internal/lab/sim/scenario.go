@@ -82,7 +82,6 @@ type Guard struct {
 	Target     time.Duration       `yaml:"target"`      // of codel and adaptive_lifo. If zero, 5 ms
 	Interval   time.Duration       `yaml:"interval"`    // of both. If zero, 100 ms
 	FairQueues int                 `yaml:"fair_queues"` // that tenants are dealt to. If zero, no fairness
-	FairHand   int                 `yaml:"fair_hand"`   // of those, for each tenant. If zero, gate's default
 	Aging      time.Duration       `yaml:"aging"`       // a waiter rises by a priority per Aging. If zero, never
 	Partitions []float64           `yaml:"partitions"`  // shares of the limit that are guaranteed to partitions 1, 2, …
 
@@ -108,7 +107,7 @@ func (g *Guard) config() gate.Config {
 	return gate.Config{
 		Queue: g.Queue, Depth: g.Depth, MinWait: g.Brief, MaxWait: g.MaxWait,
 		Discipline: gate.Discipline(g.Discipline), Target: g.Target, Interval: g.Interval,
-		FairQueues: g.FairQueues, FairHand: g.FairHand, Aging: g.Aging, Partitions: g.Partitions,
+		FairQueues: g.FairQueues, Aging: g.Aging, Partitions: g.Partitions,
 	}
 }
 
