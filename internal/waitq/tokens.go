@@ -1,6 +1,7 @@
 package waitq
 
 import (
+	"container/list"
 	"math"
 	"slices"
 	"time"
@@ -23,7 +24,7 @@ import (
 // The zero Tokens is empty. The Quota given to the methods must be the one that
 // made the Buckets; only Move changes it.
 type Tokens[W any] struct {
-	list      List[*Turn[W]]
+	list      list.List // of *Turn
 	base, end uint64    // the Buckets before the first Turn, and of the last
 	waiting   int       // tokens of the Turns
 	came      uint64    // calls so far, of both kinds
@@ -52,8 +53,8 @@ type Turn[W any] struct {
 
 	n     int
 	order Promise
-	gap   uint64 // units from the Bucket of the Turn before to its own
-	place Place[*Turn[W]]
+	gap   uint64        // units from the Bucket of the Turn before to its own
+	place *list.Element // nil once it has left
 }
 
 // A Promise is a place among the calls that took tokens ahead of time. The zero
@@ -110,11 +111,10 @@ func (l *Tokens[W]) Join(q *gcra.Quota, b gcra.Bucket, n int, value W) *Turn[W] 
 	l.left = uint64(b)
 	l.came++
 	w := &Turn[W]{Value: value, n: n, order: Promise(l.came)}
-	w.place.Value = w
 	if l.Len() == 0 {
 		l.base, l.end = 0, 0
 	}
-	l.list.Push(&w.place)
+	w.place = l.list.PushBack(w)
 	w.gap = max(uint64(b), l.end) - l.end
 	l.end += w.gap
 	l.waiting += n
@@ -230,16 +230,9 @@ func (l *Tokens[W]) back(q *gcra.Quota, now time.Duration, p Promise, n int, spe
 	return min(given-kept, uint64(b)) // a lower Bucket is full too
 }
 
-func (l *Tokens[W]) first() *Turn[W] { return turn(l.list.First()) }
+func (l *Tokens[W]) first() *Turn[W] { return value[*Turn[W]](l.list.Front()) }
 
-func (w *Turn[W]) next() *Turn[W] { return turn(w.place.Next()) }
-
-func turn[W any](p *Place[*Turn[W]]) *Turn[W] {
-	if p == nil {
-		return nil
-	}
-	return p.Value
-}
+func (w *Turn[W]) next() *Turn[W] { return value[*Turn[W]](w.place.Next()) }
 
 // Next takes out and returns the first call that waits, if its turn has come.
 func (l *Tokens[W]) Next(q *gcra.Quota, now time.Duration) (value W, ok bool) {
@@ -265,14 +258,15 @@ func (l *Tokens[W]) Deadline(q *gcra.Quota) time.Duration {
 }
 
 func (l *Tokens[W]) remove(w *Turn[W]) {
-	l.list.Remove(&w.place)
+	l.list.Remove(w.place)
+	w.place = nil
 	l.waiting -= w.n
 }
 
 // Cancel takes out a call that waits, and returns by how much to lower the
 // Bucket b; false if its turn has come before.
 func (l *Tokens[W]) Cancel(q *gcra.Quota, now time.Duration, w *Turn[W], b gcra.Bucket) (down gcra.Bucket, ok bool) {
-	if w.place.list == nil {
+	if w.place == nil {
 		return 0, false
 	}
 	l.close(q, now)

@@ -4,42 +4,17 @@
 // A limiter that lets calls wait has three problems: the order, the instant of the
 // next turn, and the race between an answer and a caller that gives up. The
 // owner of a Queue solves the first two under its own lock, in a serve method
-// that takes the instant. The Queue solves the third.
+// that takes the instant. It must follow every event that can bring a turn forward.
+// The Queue solves the third.
 //
-//	type pace struct {
-//		mu    sync.Mutex
-//		queue waitq.Queue[int, error] // of costs; guarded by mu
-//	}
-//
-//	func (p *pace) Wait(ctx context.Context, n int) error {
-//		p.mu.Lock()
-//		w := p.queue.Join(n)
-//		p.serveLocked()
-//		p.mu.Unlock()
-//		refusal, err := p.queue.Await(ctx, w, p.maxWait, &p.mu, p.serveLocked, p.giveBack)
-//		return cmp.Or(err, refusal)
-//	}
-//
-//	// serveLocked answers every call that has its turn. It must follow every
-//	// event that can bring a turn forward.
-//	func (p *pace) serveLocked() {
-//		now := p.now()
-//		for p.queue.Len() > 0 && p.turn() <= now {
-//			p.queue.Answer(p.queue.First(), nil)
-//		}
-//		if p.queue.Len() > 0 {
-//			p.queue.Arm(now, p.turn(), p.wake) // wake locks, calls Fired and serves
-//		}
-//	}
-//
-// The pieces are usable on their own. List is the order, and Tokens the order of
-// the calls that wait for tokens of one gcra.Bucket: both are pure, so a simulator
-// can use them in virtual time. Call is the blocking side of a single
-// answer, and Timer the one timer. TokenQueue puts Tokens, Call and Timer
-// together for package rate and package keyed.
+// The pieces are usable on their own. Call is the blocking side of a single answer, and
+// Timer the one timer. Tokens is the order of the calls that wait for tokens of one
+// gcra.Bucket: it is pure, so a simulator can use it in virtual time. TokenQueue puts
+// Tokens, Call and Timer together for package rate and package keyed.
 package waitq
 
 import (
+	"container/list"
 	"context"
 	"errors"
 	"sync"
@@ -119,14 +94,14 @@ func (c Call[A]) Await(ctx context.Context, maxWait time.Duration, leave func(ex
 // type W each for the owner, and one timer. The owner holds a lock around all
 // methods but Await. The zero Queue is empty.
 type Queue[W, A any] struct {
-	list List[*Waiter[W, A]]
+	list list.List // of *Waiter
 	Timer
 }
 
 // A Waiter is a call in a Queue.
 type Waiter[W, A any] struct {
 	Value W
-	place Place[*Waiter[W, A]]
+	place *list.Element // nil once it has left
 	call  Call[A]
 }
 
@@ -136,28 +111,38 @@ func (q *Queue[W, A]) Len() int { return q.list.Len() }
 // Join lets a call wait behind all others.
 func (q *Queue[W, A]) Join(value W) *Waiter[W, A] {
 	w := &Waiter[W, A]{Value: value, call: NewCall[A]()}
-	w.place.Value = w
-	q.list.Push(&w.place)
+	w.place = q.list.PushBack(w)
 	return w
 }
 
 // First returns the call that has waited longest, nil if there is none.
-func (q *Queue[W, A]) First() *Waiter[W, A] { return value(q.list.First()) }
+func (q *Queue[W, A]) First() *Waiter[W, A] { return value[*Waiter[W, A]](q.list.Front()) }
 
 // Next returns the call behind w, nil if there is none.
-func (w *Waiter[W, A]) Next() *Waiter[W, A] { return value(w.place.Next()) }
+func (w *Waiter[W, A]) Next() *Waiter[W, A] { return value[*Waiter[W, A]](w.place.Next()) }
 
-func value[W, A any](p *Place[*Waiter[W, A]]) *Waiter[W, A] {
-	if p == nil {
-		return nil
+// value returns the value of a list's element, zero if there is no element.
+func value[T any](e *list.Element) (v T) {
+	if e != nil {
+		v = e.Value.(T)
 	}
-	return p.Value
+	return v
+}
+
+// remove takes a call out of the Queue, and reports whether it was there.
+func (q *Queue[W, A]) remove(w *Waiter[W, A]) bool {
+	if w.place == nil {
+		return false
+	}
+	q.list.Remove(w.place)
+	w.place = nil
+	return true
 }
 
 // Answer takes a call out of the Queue and answers it. It reports false if the
 // call has left the Queue before; then the answer is not delivered.
 func (q *Queue[W, A]) Answer(w *Waiter[W, A], answer A) bool {
-	if !q.list.Remove(&w.place) {
+	if !q.remove(w) {
 		return false
 	}
 	w.call.Answer(answer)
@@ -180,7 +165,7 @@ func (q *Queue[W, A]) Await(ctx context.Context, w *Waiter[W, A], maxWait time.D
 		if expired {
 			serve()
 		}
-		left := q.list.Remove(&w.place)
+		left := q.remove(w)
 		if left {
 			serve()
 		}

@@ -168,41 +168,6 @@ func TestAnswerAfterLeaving(t *testing.T) {
 	}
 }
 
-func TestList(t *testing.T) {
-	var l waitq.List[int]
-	places := map[int]*waitq.Place[int]{}
-	insert := func(n int) {
-		behind := l.Last()
-		for behind != nil && behind.Value > n {
-			behind = behind.Prev()
-		}
-		places[n] = &waitq.Place[int]{Value: n}
-		l.Insert(places[n], behind)
-	}
-	for _, n := range []int{1, 5, 9, 7, 0, 6, 10} {
-		insert(n)
-	}
-	for _, n := range []int{0, 6, 10} {
-		if !l.Remove(places[n]) || l.Remove(places[n]) {
-			t.Errorf("%d is removed once", n)
-		}
-	}
-	if new(waitq.List[int]).Remove(places[5]) {
-		t.Error("a list removes what is in another")
-	}
-	var got, back []int
-	for p := l.First(); p != nil; p = p.Next() {
-		got = append(got, p.Value)
-	}
-	for p := l.Last(); p != nil; p = p.Prev() {
-		back = append(back, p.Value)
-	}
-	slices.Reverse(back)
-	if want := []int{1, 5, 7, 9}; !slices.Equal(got, want) || !slices.Equal(back, want) || l.Len() != len(want) {
-		t.Errorf("%v, backwards %v, %d", got, back, l.Len())
-	}
-}
-
 // In a storm of calls that leave at all times, every call ends, in one way, and
 // the door is never too late for the first.
 func TestStorm(t *testing.T) {

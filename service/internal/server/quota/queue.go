@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"container/list"
 	"context"
 	"slices"
 	"sync"
@@ -72,10 +73,10 @@ type Result struct {
 type line struct {
 	bucket   string
 	ownLimit int
-	order    waitq.List[*waiter] // by arrival
-	tokens   int                 // that the requests ask for
-	turn     time.Duration       // when the first request asks again
-	at       int                 // in Queue.due, -1 if it is not
+	order    list.List     // of *waiter, by arrival
+	tokens   int           // that the requests ask for
+	turn     time.Duration // when the first request asks again
+	at       int           // in Queue.due, -1 if it is not
 }
 
 // A waiter is a request in a line.
@@ -83,7 +84,7 @@ type waiter struct {
 	*Request
 	arrival uint64
 	line    *line
-	place   waitq.Place[*waiter]
+	place   *list.Element // nil once it has left
 	call    waitq.Call[answer]
 }
 
@@ -92,15 +93,18 @@ type answer struct {
 	err error
 }
 
+// first returns the request that has waited longest.
+func (l *line) first() *waiter { return l.order.Front().Value.(*waiter) }
+
 // before returns how many requests of a line arrived before another one, how many
 // tokens they ask for, and the last of them. The line may be nil.
-func (l *line) before(arrival uint64) (n, tokens int, last *waitq.Place[*waiter]) {
+func (l *line) before(arrival uint64) (n, tokens int, last *list.Element) {
 	if l == nil {
 		return 0, 0, nil
 	}
-	n, tokens, last = l.order.Len(), l.tokens, l.order.Last()
-	for last != nil && last.Value.arrival > arrival { // mostly at once
-		n, tokens, last = n-1, tokens-last.Value.N, last.Prev()
+	n, tokens, last = l.order.Len(), l.tokens, l.order.Back()
+	for last != nil && last.Value.(*waiter).arrival > arrival { // mostly at once
+		n, tokens, last = n-1, tokens-last.Value.(*waiter).N, last.Prev()
 	}
 	return n, tokens, last
 }
@@ -130,7 +134,7 @@ func (q *Queue) Behind(bucket string, at time.Duration, n, ownLimit, limit, with
 	if l == nil {
 		return weir.Decision{}, false
 	}
-	d = Look(q.buckets, l.bucket, q.buckets.Fingerprint(l.bucket), at, l.order.First().Value.Limit)
+	d = Look(q.buckets, l.bucket, q.buckets.Fingerprint(l.bucket), at, l.first().Limit)
 	d.OK, d.Remaining = false, 0
 	if d.RetryAfter = weir.Never; n <= within {
 		d.RetryAfter = q.buckets.Ahead(l.bucket, l.tokens+max(n, 1), limit)
@@ -227,8 +231,11 @@ func (q *Queue) enter(ctx context.Context, r *Request, res *Result) (*waiter, er
 		q.lines[r.Bucket] = append(q.lines[r.Bucket], l)
 	}
 	w := &waiter{Request: r, arrival: res.Arrival, line: l, call: waitq.NewCall[answer]()}
-	w.place.Value = w
-	l.order.Insert(&w.place, last)
+	if last == nil {
+		w.place = l.order.PushFront(w)
+	} else {
+		w.place = l.order.InsertAfter(w, last)
+	}
 	l.tokens += r.N
 	q.waiting.Add(1)
 	r.Stats.Waiting.Add(1)
@@ -244,7 +251,7 @@ func (q *Queue) leave(w *waiter, expired bool) bool {
 	if expired {
 		q.serve(w.Bucket)
 	}
-	first := w.line.order.First() == &w.place
+	first := w.line.order.Front() == w.place
 	if !q.remove(w) {
 		return false
 	}
@@ -257,9 +264,11 @@ func (q *Queue) leave(w *waiter, expired bool) bool {
 // remove takes a waiter out of its line, and reports whether it was there.
 func (q *Queue) remove(w *waiter) bool {
 	l := w.line
-	if !l.order.Remove(&w.place) {
+	if w.place == nil {
 		return false
 	}
+	l.order.Remove(w.place)
+	w.place = nil
 	l.tokens -= w.N
 	q.waiting.Add(-1)
 	w.Stats.Waiting.Add(-1)
@@ -295,7 +304,7 @@ func (q *Queue) advance(l *line) {
 	}
 	fingerprint := q.buckets.Fingerprint(l.bucket)
 	for l.order.Len() > 0 {
-		w := l.order.First().Value
+		w := l.first()
 		d := q.buckets.Take(l.bucket, fingerprint, at, w.N, w.Limit)
 		switch {
 		case d.OK:
@@ -377,7 +386,7 @@ func (q *Queue) Dismiss(err error, gone bool) {
 	for _, lines := range q.lines {
 		for _, l := range slices.Clone(lines) {
 			for l.order.Len() > 0 {
-				q.answer(l.order.First().Value, answer{err: err})
+				q.answer(l.first(), answer{err: err})
 			}
 		}
 	}
