@@ -69,9 +69,7 @@ func (q *Quota) whole(x uint64) uint64 {
 // than Take. It panics if n < 0.
 func (q *Quota) Allow(b Bucket, now time.Duration, n int) (Bucket, bool) {
 	if uint(n) > uint(q.size) {
-		if n < 0 {
-			panicNegative()
-		}
+		check(n)
 		return b, false
 	}
 	if q.inf {
@@ -85,7 +83,11 @@ func (q *Quota) Allow(b Bucket, now time.Duration, n int) (Bucket, bool) {
 	return Bucket(next), true
 }
 
-func panicNegative() { panic("gcra: negative cost") }
+func check(n int) {
+	if n < 0 {
+		panic("gcra: negative cost")
+	}
+}
 
 // Take takes n tokens if the bucket holds them at the instant now. The Decision tells
 // what is left, and when to come back; RetryAfter is weir.Never if no wait will help,
@@ -96,9 +98,7 @@ func panicNegative() { panic("gcra: negative cost") }
 // If now is before the instant of an earlier call, Take finds fewer tokens, never more:
 // no span of time is refilled twice.
 func (q *Quota) Take(b Bucket, now time.Duration, n int) (Bucket, weir.Decision) {
-	if n < 0 {
-		panicNegative()
-	}
+	check(n)
 	if q.inf {
 		return b, weir.Decision{OK: true, Remaining: math.MaxInt}
 	}
@@ -139,9 +139,7 @@ func until(at, now time.Duration) time.Duration {
 // weir.Never means that the bucket is not refilled. With n = 0 and a maxWait of
 // weir.Never, the wait lasts until the bucket is out of debt. It panics if n < 0.
 func (q *Quota) Reserve(b Bucket, now time.Duration, n int, maxWait time.Duration) (Bucket, time.Duration, bool) {
-	if n < 0 {
-		panicNegative()
-	}
+	check(n)
 	if q.inf {
 		return b, 0, true
 	}
@@ -171,9 +169,7 @@ func (q *Quota) ready(b Bucket, now time.Duration) time.Duration {
 // Refund gives back n tokens that were taken or reserved under this Quota. It panics if
 // n < 0.
 func (q *Quota) Refund(b Bucket, n int) Bucket {
-	if n < 0 {
-		panicNegative()
-	}
+	check(n)
 	return b - min(Bucket(q.units(n)), b)
 }
 
@@ -182,9 +178,7 @@ func (q *Quota) Refund(b Bucket, n int) Bucket {
 // would bring the debt above maxDebt. Without a limit, it takes nothing. It panics if n
 // < 0.
 func (q *Quota) Charge(b Bucket, now time.Duration, n, maxDebt int) (Bucket, int) {
-	if n < 0 {
-		panicNegative()
-	}
+	check(n)
 	if q.inf {
 		return b, 0
 	}

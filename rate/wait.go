@@ -28,7 +28,7 @@ func (l *Limiter) WaitN(ctx context.Context, n int) error {
 	if w == nil {
 		return err
 	}
-	return w.Await(ctx, (*waiting)(l))
+	return w.Await(ctx, l.leave, func(n int) { l.settle(n, 0) })
 }
 
 // Acquire waits as WaitN does. The Permit holds nothing in flight: releasing
@@ -105,25 +105,16 @@ func (l *Limiter) enter(ctx context.Context, n int) (*waitq.TokenWaiter, error) 
 	return w, nil
 }
 
-// waiting keeps what the queue calls out of Limiter's methods.
-type waiting Limiter
-
-func (o *waiting) Leave(w *waitq.TokenWaiter, expired bool) bool {
-	l := (*Limiter)(o)
+func (l *Limiter) leave(w *waitq.TokenWaiter, expired bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.load()
 	now := s.now()
-	if expired {
-		l.queue.Serve(&s.quota, now)
-	}
-	down, left := l.queue.Leave(&s.quota, now, w, s.load())
+	down, left := l.queue.Leave(&s.quota, now, w, expired, s.load())
 	s.lower(down)
 	l.queue.Serve(&s.quota, now)
 	return left
 }
-
-func (o *waiting) Refund(w *waitq.TokenWaiter) { (*Limiter)(o).settle(w.N, 0) }
 
 // wake serves the queue at a turn.
 func (l *Limiter) wake() {

@@ -147,7 +147,8 @@ func burstTrace(again, gap float64) func(int, *rand.Rand) []uint64 {
 			}
 			d := a.Min()
 			if d.left > 1 {
-				a.SetMin(due{d.at + rng.ExpFloat64()*gap, d.key, d.left - 1})
+				a.Items()[0] = due{d.at + rng.ExpFloat64()*gap, d.key, d.left - 1}
+				a.Fix(0)
 			} else {
 				a.Pop()
 			}

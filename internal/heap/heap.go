@@ -62,12 +62,6 @@ func (h *Heap[T]) Remove(at int) T {
 	return item
 }
 
-// SetMin puts an item in place of the least one. It panics if there is none.
-func (h *Heap[T]) SetMin(item T) {
-	h.items[0] = item
-	h.Fix(0)
-}
-
 // Fix restores the order after the item at an index has changed.
 func (h *Heap[T]) Fix(at int) {
 	item := h.items[at]

@@ -64,7 +64,8 @@ func TestUntracked(t *testing.T) {
 	for _, n := range []int{5, 1, 4, 2, 3} {
 		h.Push(n)
 	}
-	h.SetMin(6)
+	h.Items()[0] = 6
+	h.Fix(0)
 	var got []int
 	for h.Len() > 0 {
 		got = append(got, h.Min())

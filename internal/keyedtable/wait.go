@@ -30,7 +30,8 @@ func (l *Buckets[K]) Wait(ctx context.Context, key K, n int) error {
 		return err
 	}
 	defer l.waiting.Add(-1)
-	return w.Await(ctx, &waiting[K]{s, t, print})
+	return w.Await(ctx, func(w *waitq.TokenWaiter, expired bool) bool { return s.leave(t, print, w, expired) },
+		func(n int) { s.settle(t, print, n, 0, 0) })
 }
 
 // join counts one more that waits, if the Queue has room.
@@ -72,34 +73,20 @@ func (s *shard[K]) enter(t *table[K], print uint64, key K, now time.Duration, n 
 	return w, nil
 }
 
-// waiting is the owner of the queue of a key, which may come and go.
-type waiting[K comparable] struct {
-	shard *shard[K]
-	table *table[K]
-	print uint64
-}
-
-func (o *waiting[K]) Leave(w *waitq.TokenWaiter, expired bool) bool {
-	s := o.shard
+// leave takes a call out of the queue of a key, and reports whether it was there.
+func (s *shard[K]) leave(t *table[K], print uint64, w *waitq.TokenWaiter, expired bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	own := s.own[o.print]
-	if own == nil { // w was answered, and no call waits for the key
+	o := s.own[print]
+	if o == nil { // w was answered, and no call waits for the key
 		return false
 	}
-	now := o.table.now()
-	if expired {
-		own.queue.Serve(own.quota, now)
-	}
-	down, left := own.queue.Leave(own.quota, now, w, own.bucket)
-	own.bucket -= down
-	own.queue.Serve(own.quota, now)
-	s.attach(o.table, o.print, own, now)
+	now := t.now()
+	down, left := o.queue.Leave(o.quota, now, w, expired, o.bucket)
+	o.bucket -= down
+	o.queue.Serve(o.quota, now)
+	s.attach(t, print, o, now)
 	return left
-}
-
-func (o *waiting[K]) Refund(w *waitq.TokenWaiter) {
-	o.shard.settle(o.table, o.print, w.N, 0, 0)
 }
 
 // settle changes the cost of work from was to n, and returns what it is then.

@@ -23,7 +23,7 @@ type TokenQueue struct {
 // refused.
 type TokenWaiter struct {
 	Call[error]
-	N        int // tokens
+	n        int // tokens
 	deadline time.Duration
 	why      weir.Reason // of the refusal if its turn would come later than that
 	turn     *Turn[*TokenWaiter]
@@ -34,7 +34,7 @@ type TokenWaiter struct {
 // The timer calls wake, which is always the same and must call Fired and Serve.
 func (l *TokenQueue) Join(q *gcra.Quota, b gcra.Bucket, n int, deadline time.Duration, why weir.Reason, wake func()) *TokenWaiter {
 	l.wake = wake
-	w := &TokenWaiter{Call: NewCall[error](), N: n, deadline: deadline, why: why}
+	w := &TokenWaiter{Call: NewCall[error](), n: n, deadline: deadline, why: why}
 	w.turn = l.Tokens.Join(q, b, n, w)
 	return w
 }
@@ -91,27 +91,22 @@ func (l *TokenQueue) dropLate(q *gcra.Quota, now time.Duration, b gcra.Bucket) (
 	})
 }
 
-// Leave takes out a call that does not wait any more. It returns by how much to
-// lower the Bucket b, and whether the call was still there.
-func (l *TokenQueue) Leave(q *gcra.Quota, now time.Duration, w *TokenWaiter, b gcra.Bucket) (down gcra.Bucket, ok bool) {
-	return l.Cancel(q, now, w.turn, b)
-}
-
-// An Owner has the lock of a TokenQueue.
-type Owner interface {
-	// Leave takes a call out of the queue under the lock, and reports whether it
-	// was still there. If its time has expired, it serves the queue before.
-	Leave(w *TokenWaiter, expired bool) bool
-	// Refund gives back the tokens of a call that was granted them too late.
-	Refund(w *TokenWaiter)
-}
-
-// Await blocks until w is answered or ctx ends, as Call.Await says.
-func (w *TokenWaiter) Await(ctx context.Context, o Owner) error {
-	refusal, err := w.Call.Await(ctx, 0, func(expired bool) bool { return o.Leave(w, expired) }, func(refusal error) {
+// Await blocks until w is answered or ctx ends, as Call.Await says. leave is its leave,
+// which takes w out by Leave; refund gives back the tokens if they came too late.
+func (w *TokenWaiter) Await(ctx context.Context, leave func(w *TokenWaiter, expired bool) bool, refund func(n int)) error {
+	refusal, err := w.Call.Await(ctx, 0, func(expired bool) bool { return leave(w, expired) }, func(refusal error) {
 		if refusal == nil {
-			o.Refund(w)
+			refund(w.n)
 		}
 	})
 	return cmp.Or(err, refusal)
+}
+
+// Leave takes out a call that does not wait any more; expired is that of Call.Await. It
+// returns by how much to lower the Bucket b, and whether the call was still there.
+func (l *TokenQueue) Leave(q *gcra.Quota, now time.Duration, w *TokenWaiter, expired bool, b gcra.Bucket) (down gcra.Bucket, ok bool) {
+	if expired {
+		l.Serve(q, now)
+	}
+	return l.Cancel(q, now, w.turn, b)
 }

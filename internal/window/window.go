@@ -10,23 +10,8 @@
 //	var count window.Count // of one user
 //	count, d := quota.Take(count, time.Since(epoch), 1)
 //
-// A window is a weaker bound than it seems to be. Unless the contract is about windows,
-// prefer the token bucket of package gcra.
-//
-//   - Fixed admits Limit at the end of one window and Limit again at the beginning of
-//     the next: twice the limit at once. A stretch of time that is no longer than any
-//     window it meets sees at most 2·Limit, because it meets at most two. All clients
-//     that were denied come back when the window ends. Use Fixed if the contract names
-//     the window: a day from midnight, the month of an invoice.
-//   - Sliding assumes that the units of the last window were spread evenly over it. If
-//     they came late, a stretch d of at most a period sees up to Limit·(1 + d/period):
-//     less than twice the limit in a period, and not at once. If they came early, it
-//     denies although the last period saw fewer than Limit. On Cloudflare's traffic,
-//     0.003 % of 400 million decisions were wrong ("How we built rate limiting capable
-//     of scaling to millions of domains", 2017). Use Sliding to agree with other
-//     limiters that count in this way.
-//   - A token bucket with a burst of Limit keeps the bound of Sliding with one
-//     word of state; with a smaller burst it keeps a better one.
+// A window is a weaker bound than it seems to be: package keyed says how, of Windows.
+// Unless the contract is about windows, prefer the token bucket of package gcra.
 //
 // Instants are durations since an epoch that the user chose. Time that goes backwards
 // frees nothing: an instant before the window of the state counts in that window, one
