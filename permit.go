@@ -1,6 +1,6 @@
 package weir
 
-import "time"
+import "github.com/weir-go/weir/internal/permit"
 
 // An Outcome says how admitted work went, as far as load is concerned. Callers
 // choose between Ignored, Success and Dropped. Other values come from
@@ -34,8 +34,8 @@ func (o Outcome) String() string {
 // A Permit is used by one goroutine at a time. Do not copy a Permit that is
 // held: each copy could give back the same units.
 type Permit struct {
-	owner *Owner
-	grant Grant
+	owner *permit.Owner[Outcome]
+	grant permit.Grant
 }
 
 // Release gives the units back and tells the limiter how the work went. The
@@ -76,7 +76,9 @@ func (p *Permit) Report(o Outcome) {
 	if p.owner == nil {
 		return
 	}
-	if r, ok := (*p.owner).(interface{ Report(Grant, Outcome) Grant }); ok {
+	if r, ok := (*p.owner).(interface {
+		Report(permit.Grant, Outcome) permit.Grant
+	}); ok {
 		p.grant = r.Report(p.grant, o)
 	}
 }
@@ -95,27 +97,22 @@ func (p *Permit) Use(n int) {
 	p.grant.N = (*p.owner).Use(p.grant, n)
 }
 
-// NewPermit returns a Permit. Implementations of Limiter call it, with a
-// variable that the limiter keeps: a Permit is four words, which fit into
-// registers, and admission does not allocate.
-func NewPermit(owner *Owner, g Grant) Permit {
+// NewPermit returns a Permit that calls release when its units come back: once, with
+// the outcome of the work. Implementations of Limiter call it. Use and Report of the
+// Permit do nothing.
+func NewPermit(release func(Outcome)) Permit {
+	var owner permit.Owner[Outcome] = releaser(release)
+	return OwnedPermit(&owner, permit.Grant{})
+}
+
+type releaser func(Outcome)
+
+func (releaser) Use(_ permit.Grant, n int) int             { return n }
+func (release releaser) Release(_ permit.Grant, o Outcome) { release(o) }
+
+// OwnedPermit returns a Permit of one of this module's limiters, which keeps the
+// owner variable: a Permit is four words, which fit into registers, and admission
+// does not allocate. Other limiters call NewPermit.
+func OwnedPermit(owner *permit.Owner[Outcome], g permit.Grant) Permit {
 	return Permit{owner: owner, grant: g}
-}
-
-// A Grant is a limiter's note of what it granted, kept in the Permit.
-type Grant struct {
-	N    int           // units held
-	At   time.Duration // when, on the limiter's own clock
-	Note uint64        // for the limiter's own use
-}
-
-// An Owner is the limiter that a Permit goes back to. A Permit calls Release
-// exactly once, and Use only before that. Use returns the units that the
-// Permit holds from then on: n, or fewer if it does not charge all of them.
-//
-// An Owner that can learn how work went before its release also has a method
-// Report(Grant, Outcome) Grant, which returns the Permit's new Grant.
-type Owner interface {
-	Use(g Grant, n int) (held int)
-	Release(g Grant, o Outcome)
 }

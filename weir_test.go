@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/outcome"
+	"github.com/weir-go/weir/internal/permit"
 )
 
 func TestRejection(t *testing.T) {
@@ -112,16 +113,16 @@ func (d diary) Acquire(_ context.Context, n int) (weir.Permit, error) {
 		return weir.Permit{}, d.refuse
 	}
 	d.note("admit %d", n)
-	var owner weir.Owner = d
-	return weir.NewPermit(&owner, weir.Grant{N: n}), nil
+	var owner permit.Owner[weir.Outcome] = d
+	return weir.OwnedPermit(&owner, permit.Grant{N: n}), nil
 }
 
-func (d diary) Use(g weir.Grant, n int) int {
+func (d diary) Use(g permit.Grant, n int) int {
 	d.note("%d becomes %d", g.N, n)
 	return n
 }
 
-func (d diary) Release(g weir.Grant, o weir.Outcome) { d.note("%d back, %v", g.N, o) }
+func (d diary) Release(g permit.Grant, o weir.Outcome) { d.note("%d back, %v", g.N, o) }
 
 func diaries(names ...string) (ls []weir.Limiter, notes *[]string) {
 	notes = new([]string)
@@ -412,4 +413,20 @@ func BenchmarkReject(b *testing.B) {
 		})
 	}
 	_ = err
+}
+
+// The release of a Permit is called once, with the first outcome.
+func TestNewPermit(t *testing.T) {
+	var told []weir.Outcome
+	p := weir.NewPermit(func(o weir.Outcome) { told = append(told, o) })
+	p.Use(3)
+	p.Report(weir.Success)
+	if len(told) != 0 {
+		t.Errorf("%v before the release", told)
+	}
+	p.Release(weir.Dropped)
+	p.Release(weir.Success)
+	if !slices.Equal(told, []weir.Outcome{weir.Dropped}) {
+		t.Errorf("%v: want dropped", told)
+	}
 }

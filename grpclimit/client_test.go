@@ -21,6 +21,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/grpclimit"
 	"github.com/weir-go/weir/internal/outcome"
+	"github.com/weir-go/weir/internal/permit"
 	"github.com/weir-go/weir/throttle"
 )
 
@@ -506,7 +507,7 @@ func TestClientOutcomes(t *testing.T) {
 // hears is a limiter that admits all.
 type hears struct {
 	mu       sync.Mutex
-	owner    weir.Owner
+	owner    permit.Owner[weir.Outcome]
 	held     int
 	outcomes []weir.Outcome
 }
@@ -516,10 +517,10 @@ func (h *hears) Acquire(context.Context, int) (weir.Permit, error) {
 	defer h.mu.Unlock()
 	h.held++
 	h.owner = h
-	return weir.NewPermit(&h.owner, weir.Grant{N: 1}), nil
+	return weir.OwnedPermit(&h.owner, permit.Grant{N: 1}), nil
 }
-func (h *hears) Use(_ weir.Grant, n int) int { return n }
-func (h *hears) Release(_ weir.Grant, o weir.Outcome) {
+func (h *hears) Use(_ permit.Grant, n int) int { return n }
+func (h *hears) Release(_ permit.Grant, o weir.Outcome) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.held--

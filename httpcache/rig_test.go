@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/permit"
 )
 
 // A rig is a cache around one handler that counts its runs.
@@ -88,7 +89,7 @@ func text(body string, headers ...string) http.HandlerFunc {
 // A gate is a limiter that refuses while err is set, and notes outcomes.
 type gate struct {
 	mu       sync.Mutex
-	owner    weir.Owner
+	owner    permit.Owner[weir.Outcome]
 	err      error
 	asked    int
 	held     int
@@ -106,12 +107,12 @@ func (g *gate) Acquire(context.Context, int) (weir.Permit, error) {
 	if g.owner == nil {
 		g.owner = g
 	}
-	return weir.NewPermit(&g.owner, weir.Grant{N: 1}), nil
+	return weir.OwnedPermit(&g.owner, permit.Grant{N: 1}), nil
 }
 
-func (g *gate) Use(_ weir.Grant, n int) int { return n }
+func (g *gate) Use(_ permit.Grant, n int) int { return n }
 
-func (g *gate) Release(_ weir.Grant, o weir.Outcome) {
+func (g *gate) Release(_ permit.Grant, o weir.Outcome) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.held--

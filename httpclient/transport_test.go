@@ -22,6 +22,7 @@ import (
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/internal/outcome"
 	"github.com/weir-go/weir/internal/outgoing"
+	"github.com/weir-go/weir/internal/permit"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/throttle"
 )
@@ -32,7 +33,7 @@ type turnstile struct {
 	err error // of further requests
 
 	mu       sync.Mutex
-	owner    weir.Owner
+	owner    permit.Owner[weir.Outcome]
 	asked    int
 	held     int
 	outcomes []weir.Outcome
@@ -48,12 +49,12 @@ func (l *turnstile) Acquire(context.Context, int) (weir.Permit, error) {
 	if l.owner == nil {
 		l.owner = l
 	}
-	return weir.NewPermit(&l.owner, weir.Grant{N: 1}), nil
+	return weir.OwnedPermit(&l.owner, permit.Grant{N: 1}), nil
 }
 
-func (l *turnstile) Use(_ weir.Grant, n int) int { return n }
+func (l *turnstile) Use(_ permit.Grant, n int) int { return n }
 
-func (l *turnstile) Release(_ weir.Grant, o weir.Outcome) {
+func (l *turnstile) Release(_ permit.Grant, o weir.Outcome) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.held--
@@ -398,18 +399,18 @@ func TestPerHostIsCalledOnceForAHost(t *testing.T) {
 // A queue is a limiter of one unit with an unbounded queue.
 type queue struct {
 	turn  chan struct{}
-	owner weir.Owner
+	owner permit.Owner[weir.Outcome]
 	used  []int
 }
 
 func (q *queue) Acquire(context.Context, int) (weir.Permit, error) {
 	q.turn <- struct{}{}
-	return weir.NewPermit(&q.owner, weir.Grant{N: 1}), nil
+	return weir.OwnedPermit(&q.owner, permit.Grant{N: 1}), nil
 }
 
-func (q *queue) Use(_ weir.Grant, n int) int { q.used = append(q.used, n); return n }
+func (q *queue) Use(_ permit.Grant, n int) int { q.used = append(q.used, n); return n }
 
-func (q *queue) Release(weir.Grant, weir.Outcome) { <-q.turn }
+func (q *queue) Release(permit.Grant, weir.Outcome) { <-q.turn }
 
 // A request that waits in the limiter when the host asks for a wait also waits for
 // the host, without a unit of the limiter.

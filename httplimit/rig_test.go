@@ -15,6 +15,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
+	"github.com/weir-go/weir/internal/permit"
 	"github.com/weir-go/weir/keyed"
 )
 
@@ -98,7 +99,7 @@ func total[K comparable](counts map[K]uint64) (sum uint64) {
 
 // A valve is a limiter that refuses while it has an error, and takes notes.
 type valve struct {
-	owner weir.Owner
+	owner permit.Owner[weir.Outcome]
 	mu    sync.Mutex
 	err   error
 	asked []weir.Class
@@ -117,12 +118,12 @@ func (v *valve) Acquire(ctx context.Context, n int) (weir.Permit, error) {
 		return weir.Permit{}, v.err
 	}
 	v.held += n
-	return weir.NewPermit(&v.owner, weir.Grant{N: n}), nil
+	return weir.OwnedPermit(&v.owner, permit.Grant{N: n}), nil
 }
 
-func (v *valve) Use(_ weir.Grant, n int) int { return n }
+func (v *valve) Use(_ permit.Grant, n int) int { return n }
 
-func (v *valve) Release(g weir.Grant, o weir.Outcome) {
+func (v *valve) Release(g permit.Grant, o weir.Outcome) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.held -= g.N

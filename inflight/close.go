@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/permit"
 )
 
 // Close rejects the waiting requests, and all later ones, with weir.Closed. Work
@@ -67,27 +68,27 @@ func (l *Limiter) observed(ctx context.Context, n int, waited time.Duration, p w
 	}
 	o := &observedOwner{permit: p, released: released}
 	o.owner = o
-	return weir.NewPermit(&o.owner, weir.Grant{N: n})
+	return weir.OwnedPermit(&o.owner, permit.Grant{N: n})
 }
 
 // An observedOwner owns the permit that the caller holds in place of permit.
 type observedOwner struct {
-	owner    weir.Owner // itself
+	owner    permit.Owner[weir.Outcome] // itself
 	permit   weir.Permit
 	released func(weir.Outcome)
 }
 
-func (o *observedOwner) Use(_ weir.Grant, n int) int {
+func (o *observedOwner) Use(_ permit.Grant, n int) int {
 	o.permit.Use(n)
 	return n
 }
 
-func (o *observedOwner) Report(g weir.Grant, outcome weir.Outcome) weir.Grant {
+func (o *observedOwner) Report(g permit.Grant, outcome weir.Outcome) permit.Grant {
 	o.permit.Report(outcome)
 	return g
 }
 
-func (o *observedOwner) Release(_ weir.Grant, outcome weir.Outcome) {
+func (o *observedOwner) Release(_ permit.Grant, outcome weir.Outcome) {
 	o.permit.Release(outcome)
 	o.released(outcome)
 }

@@ -33,6 +33,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/gate"
+	"github.com/weir-go/weir/internal/permit"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -50,12 +51,12 @@ var rejections = [...]*weir.Rejection{
 type Limiter struct {
 	epoch   time.Time
 	trace   func(Event)
-	seed    maphash.Seed   // of the tenants' hashes
-	fair    bool           // tenants matter
-	weights map[string]int // of the tenants that have one
-	plain   weir.Owner     // of permits of no partition
-	owners  []weir.Owner   // of permits of each partition; the first is of no partition
-	number  map[string]int // of each partition, from 1
+	seed    maphash.Seed                 // of the tenants' hashes
+	fair    bool                         // tenants matter
+	weights map[string]int               // of the tenants that have one
+	plain   permit.Owner[weir.Outcome]   // of permits of no partition
+	owners  []permit.Owner[weir.Outcome] // of permits of each partition; the first is of no partition
+	number  map[string]int               // of each partition, from 1
 
 	credit  credit // in the cache lines of what an admission reads
 	observe func(ctx context.Context, n int, waited time.Duration, err error) func(weir.Outcome)
@@ -96,7 +97,7 @@ func New(cfg Config) (*Limiter, error) {
 		gate: gate.New[chan answer](alg, rules),
 	}
 	l.plain = &owner{l, 0}
-	l.owners = []weir.Owner{l.plain}
+	l.owners = []permit.Owner[weir.Outcome]{l.plain}
 	for i, name := range names {
 		l.owners = append(l.owners, &owner{l, i + 1})
 		l.number[name] = i + 1
@@ -114,7 +115,7 @@ func (l *Limiter) TryAcquire(ctx context.Context, n int) (weir.Permit, bool) {
 	w, ok := l.credit.take(n)
 	if ok {
 		at, inflight := l.time(w, n)
-		return weir.NewPermit(&l.plain, weir.Grant{N: n, At: at, Note: note(inflight, 0)}), true
+		return weir.OwnedPermit(&l.plain, permit.Grant{N: n, At: at, Note: note(inflight, 0)}), true
 	}
 	if n > 0 && (w&(shut|collect) == 0 || w&crowded != 0) {
 		l.credit.overLimit.Add(1)
@@ -143,7 +144,7 @@ func (l *Limiter) Acquire(ctx context.Context, n int) (weir.Permit, error) {
 		return l.ask(ctx, w, n)
 	}
 	at, inflight := l.time(w, n)
-	return weir.NewPermit(&l.plain, weir.Grant{N: n, At: at, Note: note(inflight, 0)}), nil
+	return weir.OwnedPermit(&l.plain, permit.Grant{N: n, At: at, Note: note(inflight, 0)}), nil
 }
 
 // ask is Acquire without a credit.
@@ -185,7 +186,7 @@ func (l *Limiter) request(ctx context.Context, n int) gate.Request {
 }
 
 func (l *Limiter) permit(n, partition int, a answer) weir.Permit {
-	return weir.NewPermit(&l.owners[partition], weir.Grant{N: n, At: a.at, Note: note(a.inflight, a.waited)})
+	return weir.OwnedPermit(&l.owners[partition], permit.Grant{N: n, At: a.at, Note: note(a.inflight, a.waited)})
 }
 
 func (l *Limiter) now() time.Duration { return time.Since(l.epoch) }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/permit"
 	"github.com/weir-go/weir/internal/waitq"
 )
 
@@ -41,7 +42,7 @@ func (l *Limiter) Acquire(ctx context.Context, n int) (weir.Permit, error) {
 	if s == &nothing { // n was 0
 		return weir.Permit{}, nil
 	}
-	return weir.NewPermit(&s.owner, weir.Grant{N: l.held(n)}), nil
+	return weir.OwnedPermit(&s.owner, permit.Grant{N: l.held(n)}), nil
 }
 
 // held returns how many of n tokens just granted can be given back: without a
@@ -56,9 +57,9 @@ func (l *Limiter) held(n int) int {
 // owner keeps Use and Release, which a Permit calls, out of Limiter's methods.
 type owner Limiter
 
-func (o *owner) Use(g weir.Grant, n int) int { return (*Limiter)(o).settle(g.N, n) }
+func (o *owner) Use(g permit.Grant, n int) int { return (*Limiter)(o).settle(g.N, n) }
 
-func (o *owner) Release(weir.Grant, weir.Outcome) {}
+func (o *owner) Release(permit.Grant, weir.Outcome) {}
 
 // enter lets n events happen (nil, nil), refuses them (an error) or queues a
 // waiter for them.
