@@ -23,26 +23,27 @@ import (
 // share a bucket.
 func (s *Server) Snapshot(w io.Writer) error {
 	rs := s.rules.Load()
-	out := snapshot.NewWriter(w, s.clock.Now())
+	out := snapshot.NewWriter(w)
+	all := snapshot.Snapshot{Wall: time.Duration(time.Now().UnixNano()), Clock: s.clock.Now()}
 	for name, kept := range rs.kept {
-		c := snapshot.Counts{Rule: name, Candidate: kept.candidate, Since: kept.state.since, Kind: kept.buckets().Kind()}
 		var data bytes.Buffer
 		if err := kept.buckets().Snapshot(&data); err != nil {
 			return fmt.Errorf("server: rule %q: %w", name, err)
 		}
-		c.Data = data.Bytes()
-		out.Counts(&c)
+		out.Counts(&snapshot.Counts{
+			Rule: name, Candidate: kept.candidate, Since: kept.state.since, Kind: kept.buckets().Kind(), Data: data.Bytes(),
+		})
 	}
-	var names []string
 	places := map[*lease.Limits]int{}
 	for i, r := range rs.all {
-		out.Limits(snapshot.Limits{Rule: r.Name, Found: r.limits.Found()})
-		names, places[r.limits] = append(names, r.Name), i
+		if found := r.limits.Found(); len(found) > 0 {
+			all.Limits = append(all.Limits, snapshot.Limits{Rule: r.Name, Found: found})
+		}
+		all.Rules, places[r.limits] = append(all.Rules, r.Name), i
 	}
-	leases, token := s.leases.Leases(places)
-	out.Leases(names, leases, token)
-	out.Grants(s.grants.State())
-	return out.Close()
+	all.Leases, all.Token = s.leases.Leases(places)
+	all.Grants = s.grants.State()
+	return out.Close(&all)
 }
 
 // counted are the buckets of a rule, or of its candidate.
