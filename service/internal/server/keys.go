@@ -42,13 +42,13 @@ type knownKey struct {
 	faded           atomic.Uint32 // requests that do not count for its weight any more, modulo 2³²
 }
 
-// fingerprint returns that of the bucket of a key under the first rule; 0 if there
-// is none.
+// fingerprint returns that of the bucket of a key under the first rule with a rate; 0
+// if there is none.
 func (m *match) fingerprint(key string) uint64 {
-	if len(m.list) == 0 || m.list[0].buckets == nil {
+	if len(m.rated) == 0 {
 		return 0
 	}
-	return m.list[0].fingerprint(key)
+	return m.rated[0].fingerprint(key)
 }
 
 func newKeys(n int) *keys {
@@ -63,7 +63,7 @@ const keepOne = 32
 const maxKeyLen = 256
 
 // find returns a key if it is remembered, else nil; its rules; and its fingerprint.
-func (k *keys) find(key string, rs *rules) (*knownKey, []*rule, uint64) {
+func (k *keys) find(key string, rs *rules) (*knownKey, *match, uint64) {
 	print := k.print(key)
 	set := k.set(print)
 	free := -1
@@ -77,21 +77,21 @@ func (k *keys) find(key string, rs *rules) (*knownKey, []*rule, uint64) {
 			if e.match.rules != rs.id {
 				e = set.put(i, e, e.with(rs.find(key)))
 			}
-			return e, e.match.list, print
+			return e, e.match, print
 		case 0:
 			free = i
 		}
 	}
 	m := rs.find(key)
 	if len(key) > maxKeyLen || free < 0 && k.miss.Add(1)%keepOne != 0 {
-		return nil, m.list, print
+		return nil, m, print
 	}
 	var old *knownKey
 	if free < 0 {
 		free, old = set.least()
 	}
 	e := set.put(free, old, &knownKey{print: print, key: strings.Clone(key), match: m, fingerprint: m.fingerprint(key)})
-	return e, e.match.list, print
+	return e, e.match, print
 }
 
 // print returns the fingerprint of a key; never 0.
@@ -193,7 +193,7 @@ func (e *knownKey) count(ok, fresh bool) {
 }
 
 // fingerprintOf returns that of the key's bucket under r, which is the i-th of its
-// rules.
+// rules with a rate.
 func (e *knownKey) fingerprintOf(i int, r *rule, key string) uint64 {
 	if e != nil && i == 0 {
 		return e.fingerprint

@@ -26,13 +26,14 @@ func TestReturnToAWindowThatBeganMeanwhile(t *testing.T) {
 			var v decider.Verdict
 			_ = s.Decide(t.Context(), &decider.Request{Key: "a", N: 1}, &v)
 			req := decider.Request{Key: "a", N: 5}
-			s.decide(s.rules.Load(), &req, &v, before, true)
+			v = decider.Verdict{At: before}
+			_ = s.decide(s.rules.Load(), &req, &v, true, nil)
 			if settle {
 				if _, err := s.Settle(t.Context(), "a", string(s.AppendGrantID(nil, v.Grant, "a")), 0); err != nil {
 					t.Fatal(err)
 				}
 			} else {
-				s.giveBack(s.rules.Load().all, &req, v.Answers)
+				s.giveBack(s.rules.Load().find("a"), &req, v.Answers)
 			}
 			if x, _ := s.Explain(t.Context(), "a"); x.Rules[0].Used != 1 {
 				t.Errorf("settle is %v: %d are used, want 1", settle, x.Rules[0].Used)

@@ -18,12 +18,12 @@ func (s *Server) Acquire(ctx context.Context, req decider.LeaseRequest) (decider
 		panic("server: a lease of less than one unit")
 	}
 	for {
-		_, list, _ := s.keys.find(req.Key, s.rules.Load())
-		terms, ok := leaseTerms(list)
+		_, m, _ := s.keys.find(req.Key, s.rules.Load())
+		terms, ok := leaseTerms(m.list)
 		if !ok {
 			return decider.Lease{}, decider.ErrNoLeasing
 		}
-		l, err := s.leases.Acquire(ctx, &req, terms, leaseUnder(list, req.Key, make([]lease.Under, 0, 8)))
+		l, err := s.leases.Acquire(ctx, &req, terms, leaseUnder(m.list, req.Key, make([]lease.Under, 0, 8)))
 		if err != waiting.ErrMoved {
 			return l, err
 		}

@@ -101,7 +101,7 @@ func (o *overlays) add(places []int, c *counts) *match {
 
 func (o *overlays) match(places []int, c *counts) *match {
 	r := o.rules.Overlay(places)
-	return &match{o.rules.id, []*rule{{Rule: *r, state: o.states[r.Rate.Period], counts: c, baseLimit: r.Limit()}}}
+	return newMatch(o.rules.id, &rule{Rule: *r, state: o.states[r.Rate.Period], counts: c, baseLimit: r.Limit()})
 }
 
 // all returns the known effective rules, in the order of their places.

@@ -74,14 +74,25 @@ type rules struct {
 	all      []*rule // by their places in Set.Rules; nil if there are overlays
 	overlays *overlays
 
-	matches []match // for each rule, the match of that rule alone
-	none    match   // no rule
+	matches []*match // for each rule, the match of that rule alone
+	none    *match   // no rule
 }
 
 // A match is the rules that count for a key.
 type match struct {
 	rules uint64 // rules.id; 0 means unknown
 	list  []*rule
+	rated []*rule // those that have a rate
+}
+
+func newMatch(id uint64, list ...*rule) *match {
+	m := &match{rules: id, list: list}
+	for _, r := range list {
+		if r.buckets != nil {
+			m.rated = append(m.rated, r)
+		}
+	}
+	return m
 }
 
 // compile compiles rules. Rules that were in force keep their states where they
@@ -95,7 +106,7 @@ func (s *Server) compile(cfg *config.Rules, old *rules) (*rules, error) {
 	if old != nil {
 		next.id = old.id + 1
 	}
-	next.none.rules = next.id
+	next.none = newMatch(next.id)
 	if cfg.Merge {
 		return next, s.compileOverlays(next, old)
 	}
@@ -119,11 +130,11 @@ func (s *Server) compile(cfg *config.Rules, old *rules) (*rules, error) {
 		next.all = append(next.all, r)
 	}
 	// From here on nothing can fail.
-	for i, r := range next.all {
+	for _, r := range next.all {
 		if w := was[r.Name]; w != nil && w.state == r.state {
 			r.update(w, s.clock.Now())
 		}
-		next.matches = append(next.matches, match{next.id, next.all[i : i+1 : i+1]})
+		next.matches = append(next.matches, newMatch(next.id, r))
 	}
 	return next, nil
 }
@@ -198,24 +209,23 @@ func (r *rule) update(was *rule, now time.Duration) {
 func (rs *rules) find(key string) *match {
 	switch {
 	case rs.Only():
-		return &rs.matches[0]
+		return rs.matches[0]
 	case rs.overlays != nil:
 		return rs.overlays.find(rs.Matches(key))
 	case !rs.All():
 		if i := rs.First(key); i >= 0 {
-			return &rs.matches[i]
+			return rs.matches[i]
 		}
-		return &rs.none
+		return rs.none
 	}
-	places := rs.Matches(key)
-	if len(places) == 0 {
-		return &rs.none
+	var list []*rule
+	for _, i := range rs.Matches(key) {
+		list = append(list, rs.all[i])
 	}
-	m := &match{rules: rs.id}
-	for _, i := range places {
-		m.list = append(m.list, rs.all[i])
+	if list == nil {
+		return rs.none
 	}
-	return m
+	return newMatch(rs.id, list...)
 }
 
 // known returns all rules; of overlays, the effective rules that are remembered.

@@ -10,22 +10,17 @@ import (
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
-// grantOf returns the grant of n tokens by these rules. Their answers are in v.
-func grantOf(list []*rule, n int, v *decider.Verdict) decider.Grant {
+// grantOf returns the grant of n tokens by the rules of a match. Their answers are in v.
+func grantOf(m *match, n int, v *decider.Verdict) decider.Grant {
 	if n == 0 {
 		return decider.Grant{}
 	}
 	g := decider.Grant{N: n, At: v.At, Slack: decider.GrantLife}
-	i := 0
-	for _, r := range list {
-		if r.buckets == nil {
-			continue
-		}
-		a := &v.Answers[i]
-		i++
+	for i, r := range m.rated {
 		if !r.gives() {
 			continue
 		}
+		a := &v.Answers[i]
 		g.Rules += r.mark()
 		g.Slack = min(g.Slack, slack(r, a, n))
 		if r.Algorithm == config.Fixed && a.ResetAfter != weir.Never { // the window may have begun after the instant
@@ -47,7 +42,7 @@ func slack(r *rule, a *decider.Answer, n int) time.Duration {
 
 // gives reports whether grants include the rule. A rule in shadow mode is left out
 // because it may not have given anything.
-func (r *rule) gives() bool { return r.buckets != nil && r.Mode != config.Shadow }
+func (r *rule) gives() bool { return r.Mode != config.Shadow }
 
 // mark identifies the rule and its state. A grant has the sum of the marks of its
 // rules, which does not depend on their order.
@@ -62,11 +57,13 @@ func (s *Server) AppendGrantID(b []byte, g decider.Grant, key string) []byte {
 
 // Settle reports the true cost of a grant: see decider.Decider.
 func (s *Server) Settle(_ context.Context, key, id string, n int) (decider.Settled, error) {
-	checkCost(n)
+	if n < 0 {
+		panic("server: negative cost")
+	}
 	now := s.clock.Now()
-	_, list, _ := s.keys.find(key, s.rules.Load())
+	_, m, _ := s.keys.find(key, s.rules.Load())
 	marks := uint64(0)
-	for _, r := range list {
+	for _, r := range m.rated {
 		if r.gives() {
 			marks += r.mark()
 		}
@@ -76,7 +73,7 @@ func (s *Server) Settle(_ context.Context, key, id string, n int) (decider.Settl
 		return decider.Settled{}, err
 	}
 	done, charged := decider.Settled{Was: g.N, Charged: n}, false
-	for _, r := range list {
+	for _, r := range m.rated {
 		if !r.gives() {
 			continue
 		}
