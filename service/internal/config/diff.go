@@ -8,53 +8,53 @@ import (
 	"strings"
 )
 
-// A Change is the difference between two Rules: names of rules, in the order of the
-// new Rules; Removed in that of the old.
-type Change struct {
-	Added, Removed, Changed, Same []string
+// maxDetails bounds the rules that Diff describes, and the details of each.
+const maxDetails = 3
 
-	details []string // one for each of Changed
-	beside  []string // of other fields
-}
-
-// Diff returns the change from old to new. Both are complete. A default that is
-// written out is no change.
-func Diff(old, new *Rules) (c Change) {
-	was := map[string]*Rule{}
+// Diff describes the changes from old to new in one line of bounded length, such as
+//
+//	2 added, 1 changed (logins: rate 5/m → 10/m), 40 as before
+//
+// Both are complete. A default that is written out is no change.
+func Diff(old, new *Rules) string {
+	removed := map[string]*Rule{}
 	for i := range old.Rules {
-		was[old.Rules[i].Name] = &old.Rules[i]
+		removed[old.Rules[i].Name] = &old.Rules[i]
 	}
-	var both []string
+	var both, stayed, changed []string
 	for i := range new.Rules {
 		rule := &new.Rules[i]
-		before, ok := was[rule.Name]
+		before, ok := removed[rule.Name]
 		if !ok {
-			c.Added = append(c.Added, rule.Name)
 			continue
 		}
-		delete(was, rule.Name)
+		delete(removed, rule.Name)
 		both = append(both, rule.Name)
 		describe := aspects
 		if old.Merge && new.Merge && i > 0 {
 			describe = parts
 		}
-		if what := differences(describe(before), describe(rule)); what == "" {
-			c.Same = append(c.Same, rule.Name)
-		} else {
-			c.Changed = append(c.Changed, rule.Name)
-			c.details = append(c.details, what)
+		if what := differences(describe(before), describe(rule)); what != "" {
+			changed = append(changed, rule.Name+": "+what)
 		}
 	}
-	var stayed []string
 	for i := range old.Rules {
-		if name := old.Rules[i].Name; was[name] != nil {
-			c.Removed = append(c.Removed, name)
-		} else {
+		if name := old.Rules[i].Name; removed[name] == nil {
 			stayed = append(stayed, name)
 		}
 	}
+	var all []string
+	add := func(n int, what string) {
+		if n > 0 {
+			all = append(all, strconv.Itoa(n)+" "+what)
+		}
+	}
+	add(len(new.Rules)-len(both), "added")
+	add(len(removed), "removed")
+	add(len(changed), "changed ("+atMost(changed, "; ")+")")
+	add(len(both)-len(changed), "as before")
 	if !slices.Equal(both, stayed) {
-		c.beside = append(c.beside, "in another order")
+		all = append(all, "in another order")
 	}
 	for _, field := range [][3]string{
 		{"apply", string(cmp.Or(old.Apply, First)), string(cmp.Or(new.Apply, First))},
@@ -62,43 +62,18 @@ func Diff(old, new *Rules) (c Change) {
 		{"merge", strconv.FormatBool(old.Merge), strconv.FormatBool(new.Merge)},
 	} {
 		if field[1] != field[2] {
-			c.beside = append(c.beside, fmt.Sprintf("%s %s → %s", field[0], field[1], field[2]))
+			all = append(all, fmt.Sprintf("%s %s → %s", field[0], field[1], field[2]))
 		}
 	}
-	return c
+	return cmp.Or(strings.Join(all, ", "), "no rules")
 }
 
-// maxDetails bounds the rules that String describes, and the details of each.
-const maxDetails = 3
-
-// String returns the change in one line of bounded length, such as
-//
-//	2 added, 1 changed (logins: rate 5/m → 10/m), 40 as before
-func (c Change) String() string {
-	var all []string
-	add := func(names []string, what string) {
-		if len(names) > 0 {
-			all = append(all, strconv.Itoa(len(names))+" "+what)
-		}
+// atMost joins the first maxDetails texts.
+func atMost(texts []string, separator string) string {
+	if len(texts) > maxDetails {
+		texts = append(texts[:maxDetails:maxDetails], "...")
 	}
-	add(c.Added, "added")
-	add(c.Removed, "removed")
-	if n := len(c.Changed); n > 0 {
-		var told []string
-		for i := range min(n, maxDetails) {
-			told = append(told, c.Changed[i]+": "+c.details[i])
-		}
-		if n > maxDetails {
-			told = append(told, "...")
-		}
-		add(c.Changed, "changed ("+strings.Join(told, "; ")+")")
-	}
-	add(c.Same, "as before")
-	all = append(all, c.beside...)
-	if len(all) == 0 {
-		return "no rules"
-	}
-	return strings.Join(all, ", ")
+	return strings.Join(texts, separator)
 }
 
 // An aspect is one property of a rule, as text.
@@ -112,10 +87,7 @@ func differences(old, new []aspect) string {
 			told = append(told, fmt.Sprintf("%s %s → %s", a.name, cmp.Or(short(b), "none"), cmp.Or(short(a.is), "none")))
 		}
 	}
-	if len(told) > maxDetails {
-		told = append(told[:maxDetails], "...")
-	}
-	return strings.Join(told, ", ")
+	return atMost(told, ", ")
 }
 
 // aspects returns the aspects of a rule, with defaults.
@@ -127,7 +99,7 @@ func aspects(r *Rule) []aspect {
 	all := []aspect{
 		patternAspect(r),
 		{"per", string(cmp.Or(r.Per, PerKey))},
-		{"queue", number(r.Queue, DefaultQueue)},
+		{"queue", queueOf(r.Queue)},
 		{"max_wait", r.MaxWait.String()},
 		{"max_debt", debt},
 		{"mode", string(cmp.Or(r.Mode, Enforce))},
@@ -141,22 +113,17 @@ func aspects(r *Rule) []aspect {
 
 // parts returns the aspects of a rule that overlays others.
 func parts(r *Rule) []aspect {
-	set := func(n int, text string) string {
-		if n == 0 {
-			return ""
-		}
-		return text
+	all := []aspect{patternAspect(r), {"count", ""}, {"period", ""}, {"queue", ""}}
+	if r.Rate.Count != 0 {
+		all[1].is = strconv.Itoa(r.Rate.Count)
 	}
-	queue := ""
+	if r.Rate.Period != 0 {
+		all[2].is = r.Rate.Period.String()
+	}
 	if r.Queue != nil {
-		queue = strconv.Itoa(*r.Queue)
+		all[3].is = strconv.Itoa(*r.Queue)
 	}
-	return []aspect{
-		patternAspect(r),
-		{"count", set(r.Rate.Count, strconv.Itoa(r.Rate.Count))},
-		{"period", set(int(r.Rate.Period), r.Rate.Period.String())},
-		{"queue", queue},
-	}
+	return all
 }
 
 func patternAspect(r *Rule) aspect {
@@ -177,29 +144,23 @@ func (q Quota) aspects(prefix string) []aspect {
 }
 
 func (l *Concurrency) aspects() []aspect {
-	if l == nil {
-		l = &Concurrency{Limit: -1}
-	}
-	limit := l.Limit.String()
-	switch l.Limit {
-	case -1:
-		limit = ""
-	case Auto:
+	limit := ""
+	switch {
+	case l == nil:
+		l = &Concurrency{}
+	case l.Limit == Auto:
 		limit = fmt.Sprintf("auto from %d to %d", cmp.Or(l.Min, 1), cmp.Or(l.Max, 1000))
+	default:
+		limit = l.Limit.String()
 	}
 	ttl := cmp.Or(l.TTL, DefaultTTL)
 	return []aspect{
 		{"concurrency", limit},
-		{"concurrency queue", number(l.Queue, DefaultQueue)},
+		{"concurrency queue", queueOf(l.Queue)},
 		{"concurrency max_wait", l.MaxWait.String()},
 		{"ttl", ttl.String()},
 		{"max_ttl", cmp.Or(l.MaxTTL, 10*ttl).String()},
 	}
 }
 
-func number(n *int, otherwise int) string {
-	if n == nil {
-		n = &otherwise
-	}
-	return strconv.Itoa(*n)
-}
+func queueOf(n *int) string { return strconv.Itoa(*cmp.Or(n, new(DefaultQueue))) }

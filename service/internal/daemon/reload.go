@@ -101,7 +101,7 @@ func (d *Daemon) reload(context.Context) (string, error) {
 	}
 	d.guard.Use(l.tokens)
 	d.tls.Store(l.tls)
-	change := config.Diff(old, l.rules).String()
+	change := config.Diff(old, l.rules)
 	d.log.Info("reloaded", "change", change, "hash", l.rules.Hash)
 	return change, nil
 }
