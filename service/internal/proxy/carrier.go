@@ -48,25 +48,48 @@ func (c carrier) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	answered := make(chan answer, 1)
 	go func() { answered <- c.ask(req) }()
+	switch a, event := x.await(answered, patience, client.Done(), nil); event {
+	case originAnswered:
+		patience.Stop()
+		c.proxy.metrics.origin.Observe(time.Since(began).Seconds())
+		return x.answered(a, client)
+	case clientLeft:
+		if x.upload != nil {
+			x.upload.clientGone()
+		}
+		x.abandon(answered, patience, false)
+		return nil, errClientGone
+	default:
+		x.abandon(answered, patience, true)
+		return nil, errTimeout
+	}
+}
 
+// An event ends the wait for an answer.
+type event uint8
+
+const (
+	originAnswered event = iota
+	clientLeft
+	originSilent // for the Timeout
+	holdOver
+)
+
+// await waits for an event. The channels gone and over may be nil.
+func (x *exchange) await(answered <-chan answer, patience patience, gone <-chan struct{}, over <-chan time.Time) (answer, event) {
 	wait := time.NewTimer(2 * x.proxy.usually())
 	defer wait.Stop()
 	for {
 		select {
 		case a := <-answered:
-			patience.Stop()
-			c.proxy.metrics.origin.Observe(time.Since(began).Seconds())
-			return x.answered(a, client)
-		case <-client.Done():
-			if x.upload != nil {
-				x.upload.clientGone()
-			}
-			x.abandon(answered, patience, false)
-			return nil, errClientGone
+			return a, originAnswered
+		case <-gone:
+			return answer{}, clientLeft
 		case <-patience.C:
 			x.proxy.seen(loadsign.Silent)
-			x.abandon(answered, patience, true)
-			return nil, errTimeout
+			return answer{}, originSilent
+		case <-over:
+			return answer{}, holdOver
 		case <-wait.C:
 			x.checkWait(wait)
 		}
@@ -85,79 +108,50 @@ func (c carrier) ask(req *http.Request) (a answer) {
 	return answer{resp: resp, err: err}
 }
 
-// abandon hands an exchange without a client to a hold. Late means that the Timeout
-// is over.
+// abandon keeps the permit of an exchange without a client until the origin has
+// answered, or AbandonedHold is over. Late means that the Timeout is over. Then an
+// answer is Late, so that the limit judges by the duration, and a refusal, or none at
+// all, is a sign of overload.
 func (x *exchange) abandon(answered <-chan answer, patience patience, late bool) {
 	x.abandoned = true
-	h := hold{x, answered, patience, late}
 	x.proxy.abandoned.Add(1)
-	go h.run()
-}
-
-// A hold keeps the permit of an abandoned exchange until the origin has
-// answered, or AbandonedHold is over.
-type hold struct {
-	*exchange
-	answered <-chan answer
-	patience patience
-	late     bool
-}
-
-func (h hold) run() {
-	outcome, answered := h.wait()
-	if h.late {
-		outcome = late(outcome, answered)
-	}
-	h.patience.Stop()
-	h.release()
-	h.proxy.abandoned.Add(-1)
-	h.end(outcome)
-	if !answered {
-		h.judge(<-h.answered) // comes soon after the cancellation
-	}
-}
-
-// late returns the outcome of work that has exceeded the Timeout: Late if it has
-// ended, so that the limit judges by the duration. If the origin refused, or has
-// not answered at all, that is a sign of overload.
-func late(o weir.Outcome, ended bool) weir.Outcome {
-	if !ended || o == weir.Dropped {
-		return weir.Dropped
-	}
-	return outcome.Late
-}
-
-func (h *hold) wait() (outcome weir.Outcome, answered bool) {
-	over := time.NewTimer(h.proxy.cfg.AbandonedHold)
-	defer over.Stop()
-	wait := time.NewTimer(2 * h.proxy.usually())
-	defer wait.Stop()
-	for {
-		select {
-		case a := <-h.answered:
-			if !h.late {
-				h.proxy.seen(signOf(a, h.upload))
-			}
-			return h.judge(a), true
-		case <-h.patience.C:
-			h.late = true
-			h.proxy.seen(loadsign.Silent)
-		case <-wait.C:
-			h.checkWait(wait)
-		case <-over.C:
-			return weir.Ignored, false
+	go func() {
+		over := time.NewTimer(x.proxy.cfg.AbandonedHold)
+		defer over.Stop()
+		a, event := x.await(answered, patience, nil, over.C)
+		for event == originSilent {
+			late = true
+			a, event = x.await(answered, patience, nil, over.C)
 		}
-	}
+		patience.Stop()
+		o := weir.Ignored
+		switch {
+		case event == originAnswered:
+			sign := x.discard(a)
+			if o = sign.Outcome(); !late {
+				x.proxy.seen(sign)
+			} else if o != weir.Dropped {
+				o = outcome.Late
+			}
+		case late:
+			o = weir.Dropped
+		}
+		x.release()
+		x.proxy.abandoned.Add(-1)
+		x.end(o)
+		if event == holdOver {
+			x.discard(<-answered) // comes soon after the cancellation
+		}
+	}()
 }
 
-// judge returns the outcome of an answer that has no client, and closes its body.
-func (h *hold) judge(a answer) weir.Outcome {
+// discard closes an answer that has no client, and returns its sign.
+func (x *exchange) discard(a answer) loadsign.Sign {
 	if a.panicked != nil {
-		h.proxy.log.Error("the transport panicked on an abandoned request", "panic", a.panicked)
-		return weir.Ignored
+		x.proxy.log.Error("the transport panicked on an abandoned request", "panic", a.panicked)
 	}
 	if a.resp != nil {
 		a.resp.Body.Close()
 	}
-	return signOf(a, h.upload).Outcome()
+	return signOf(a, x.upload)
 }
