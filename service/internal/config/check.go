@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/service/internal/match"
+	"github.com/weir-go/weir/service/internal/strictyaml"
 )
 
 // Bounds of fields.
@@ -35,20 +36,10 @@ func (e *FieldError) what() string {
 	case nil:
 		return ": " + e.Rule
 	case string:
-		return fmt.Sprintf(" = %q: %s", short(v), e.Rule)
+		return fmt.Sprintf(" = %q: %s", strictyaml.Short(v), e.Rule)
 	default:
 		return fmt.Sprintf(" = %v: %s", v, e.Rule)
 	}
-}
-
-// maxShown bounds how much of a text is shown.
-const maxShown = 64
-
-func short(text string) string {
-	if len(text) <= maxShown {
-		return text
-	}
-	return text[:maxShown] + "..."
 }
 
 // maxErrors bounds the errors of Complete.
@@ -84,6 +75,13 @@ func (c *checker) check(fine bool, field string, value any, rule string) {
 // within checks that a number is in a range.
 func (c *checker) within(field string, n int, least, most int64) {
 	c.check(int64(n) >= least && int64(n) <= most, field, n, fmt.Sprintf("must be from %d to %d", least, most))
+}
+
+// optional checks a number that may be left out.
+func (c *checker) optional(field string, n *int, most int64) {
+	if n != nil {
+		c.within(field, *n, 0, most)
+	}
 }
 
 func (r *Rules) check(report func(*FieldError), place func(path string) string) {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/weir-go/weir/service/internal/strictyaml"
 )
 
 // maxDetails bounds the rules that Diff describes, and the details of each.
@@ -84,7 +86,7 @@ func differences(old, new []aspect) string {
 	var told []string
 	for i, a := range new {
 		if b := old[i].is; a.is != b {
-			told = append(told, fmt.Sprintf("%s %s → %s", a.name, cmp.Or(short(b), "none"), cmp.Or(short(a.is), "none")))
+			told = append(told, fmt.Sprintf("%s %s → %s", a.name, cmp.Or(strictyaml.Short(b), "none"), cmp.Or(strictyaml.Short(a.is), "none")))
 		}
 	}
 	return atMost(told, ", ")

@@ -13,7 +13,9 @@ func (c *checker) rule(path string, r *Rule) {
 	c.quota(path, r.Quota)
 	switch {
 	case r.Rate != Rate{}:
-		c.rated(path, r)
+		c.optional(path+".queue", r.Queue, maxQueue)
+		c.optional(path+".max_debt", r.MaxDebt, maxCount)
+		c.check(r.MaxWait >= 0, path+".max_wait", r.MaxWait, "must be >= 0")
 	case r.Concurrency == nil:
 		c.check(false, path, nil, "must have a rate, such as 100/s, or a concurrency, or both")
 	default:
@@ -47,17 +49,6 @@ func (c *checker) rate(path string, r Rate) {
 	c.check(r.Period >= minPeriod && r.Period <= maxPeriod, path, r, fmt.Sprintf("must have a period from %v to %s", minPeriod, span(maxPeriod)))
 }
 
-// rated checks the fields that need a rate.
-func (c *checker) rated(path string, r *Rule) {
-	if r.Queue != nil {
-		c.within(path+".queue", *r.Queue, 0, maxQueue)
-	}
-	if r.MaxDebt != nil {
-		c.within(path+".max_debt", *r.MaxDebt, 0, maxCount)
-	}
-	c.check(r.MaxWait >= 0, path+".max_wait", r.MaxWait, "must be >= 0")
-}
-
 // unrated rejects fields that have no effect without a rate.
 func (c *checker) unrated(path string, r *Rule) {
 	for _, field := range []struct {
@@ -83,9 +74,7 @@ func (c *checker) concurrency(path string, l *Concurrency) {
 		c.check(l.Min == 0, path+".min", l.Min, "must be left out but with limit: auto")
 		c.check(l.Max == 0, path+".max", l.Max, "must be left out but with limit: auto")
 	}
-	if l.Queue != nil {
-		c.within(path+".queue", *l.Queue, 0, maxQueue)
-	}
+	c.optional(path+".queue", l.Queue, maxQueue)
 	c.check(l.MaxWait >= 0, path+".max_wait", l.MaxWait, "must be >= 0")
 	ttl := cmp.Or(l.TTL, DefaultTTL)
 	c.check(ttl >= time.Millisecond && ttl <= maxTTL, path+".ttl", l.TTL, fmt.Sprintf("must be from 1ms to %v", maxTTL))
@@ -99,7 +88,5 @@ func (c *checker) layer(path string, r *Rule) {
 	rest.Name, rest.Key, rest.Glob, rest.Regex, rest.Rate, rest.Queue = "", "", "", "", Rate{}, nil
 	c.check(rest == Rule{}, path, nil, "must have no more than a pattern, a rate and a queue")
 	c.rate(path+".rate", Rate{r.Rate.Count, cmp.Or(r.Rate.Period, minPeriod)})
-	if r.Queue != nil {
-		c.within(path+".queue", *r.Queue, 0, maxQueue)
-	}
+	c.optional(path+".queue", r.Queue, maxQueue)
 }

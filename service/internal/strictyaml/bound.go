@@ -9,19 +9,20 @@ import (
 
 // notUTF8 returns the position of the first byte that is not UTF-8, or nil.
 func notUTF8(text []byte) *token.Position {
-	if utf8.Valid(text) {
-		return nil
-	}
-	i := 0
-	for {
-		r, n := utf8.DecodeRune(text[i:])
-		if r == utf8.RuneError && n == 1 {
-			break
+	position := &token.Position{}
+	for line := range bytes.Lines(text) {
+		position.Line++
+		position.Column = 0
+		for rest := line; len(rest) > 0; {
+			position.Column++
+			r, n := utf8.DecodeRune(rest)
+			if r == utf8.RuneError && n == 1 {
+				return position
+			}
+			rest = rest[n:]
 		}
-		i += n
 	}
-	line := bytes.LastIndexByte(text[:i], '\n') + 1
-	return &token.Position{Line: 1 + bytes.Count(text[:i], []byte("\n")), Column: 1 + utf8.RuneCount(text[line:i])}
+	return nil
 }
 
 // tooDeep returns the first token that is nested more than maxDepth levels deep, or

@@ -1,6 +1,7 @@
 package strictyaml
 
 import (
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -17,8 +18,8 @@ func Join(path, name string) string {
 
 // Field returns the field of a struct by its name in files.
 func (f *File) Field(v reflect.Value, name string) (reflect.Value, bool) {
-	places, ok := f.fields[v.Type()]
-	if !ok {
+	places := f.fields[v.Type()]
+	if places == nil {
 		places = fieldsOf(v.Type())
 		f.fields[v.Type()] = places
 	}
@@ -61,12 +62,8 @@ func tagOf(f reflect.StructField) (name string, inline bool) {
 // known lists the names of a struct's fields, and suggests the one that is closest
 // to a misspelt name.
 func known(t reflect.Type, meant string) string {
-	var names []string
+	names := slices.Sorted(maps.Keys(fieldsOf(t)))
 	closest, least := "", len(meant)/3+1
-	for name := range fieldsOf(t) {
-		names = append(names, name)
-	}
-	slices.Sort(names)
 	for _, name := range names {
 		if d := distance(meant, name, least); d < least {
 			closest, least = name, d

@@ -119,8 +119,13 @@ func isNumber(n ast.Node) bool {
 	return kind != token.SingleQuoteType && kind != token.DoubleQuoteType
 }
 
-// maxShown bounds the part of a value that an error shows, in bytes.
-const maxShown = 64
+// Short returns the first 64 bytes of a text, for an error message.
+func Short(text string) string {
+	if len(text) <= 64 {
+		return text
+	}
+	return text[:64] + "..."
+}
 
 // show returns a node for an error message.
 func show(n ast.Node) string {
@@ -132,10 +137,7 @@ func show(n ast.Node) string {
 	case nil, *ast.NullNode:
 		return "nothing"
 	}
-	text := Scalar(n)
-	if len(text) > maxShown {
-		text = text[:maxShown] + "..."
-	}
+	text := Short(Scalar(n))
 	if isScalar(n) && !isNumber(n) {
 		return `"` + text + `"`
 	}

@@ -156,10 +156,11 @@ func (f *File) Err() error {
 	if len(f.errs) == 0 {
 		return nil
 	}
-	var all []error
-	for _, e := range slices.SortedStableFunc(slices.Values(f.errs), func(a, b *Error) int {
+	slices.SortStableFunc(f.errs, func(a, b *Error) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
-	}) {
+	})
+	var all []error
+	for _, e := range f.errs {
 		all = append(all, e)
 	}
 	if f.more > 0 {
@@ -187,16 +188,13 @@ func printable(text string) string {
 	if len(text) > maxText {
 		text = text[:maxText] + "..."
 	}
-	if !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) {
-		return text
-	}
 	var b strings.Builder
 	for _, r := range text {
 		if unicode.IsPrint(r) {
 			b.WriteRune(r)
-			continue
+		} else {
+			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
 		}
-		b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
 	}
 	return b.String()
 }
