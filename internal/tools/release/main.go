@@ -10,16 +10,17 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"log"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
-	"golang.org/x/mod/modfile"
 	"golang.org/x/mod/module"
 	"golang.org/x/mod/zip"
 )
@@ -46,11 +47,7 @@ func run(dir, version, keep string) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if e := os.RemoveAll(work); err == nil {
-			err = e
-		}
-	}()
+	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
 	proxy := filepath.Join(work, "proxy")
 	if keep != "" {
 		if proxy, err = filepath.Abs(keep); err != nil {
@@ -123,38 +120,17 @@ func environment(work, proxy string) ([]string, error) {
 // our other modules in the same version, and replaces none.
 func publish(env []string, tree, name, version, proxy string) error {
 	dir := filepath.Join(tree, name)
-	file := filepath.Join(dir, "go.mod")
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return err
+	edit := []string{"mod", "edit", "-fmt"}
+	for _, before := range modules[:slices.Index(modules, name)] {
+		edit = append(edit, "-require="+modulePath(before)+"@"+version, "-dropreplace="+modulePath(before))
 	}
-	mod, err := modfile.Parse(file, text, nil)
-	if err != nil {
-		return err
-	}
-	for _, r := range mod.Require {
-		if strings.HasPrefix(r.Mod.Path+"/", root+"/") {
-			if err := mod.AddRequire(r.Mod.Path, version); err != nil {
-				return err
-			}
-		}
-	}
-	for _, r := range mod.Replace {
-		if err := mod.DropReplace(r.Old.Path, r.Old.Version); err != nil {
+	for _, args := range [][]string{edit, {"mod", "tidy"}} {
+		if _, err := command(env, dir, args...); err != nil {
 			return err
 		}
 	}
-	mod.Cleanup()
-	if text, err = mod.Format(); err != nil {
-		return err
-	}
-	if err := os.WriteFile(file, text, 0o644); err != nil {
-		return err
-	}
-	if err := command(env, dir, "go", "mod", "tidy"); err != nil {
-		return err
-	}
-	if text, err = os.ReadFile(file); err != nil {
+	text, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+	if err != nil {
 		return err
 	}
 	at := filepath.Join(proxy, filepath.FromSlash(modulePath(name)), "@v")
@@ -174,11 +150,7 @@ func publish(env []string, tree, name, version, proxy string) error {
 	if err != nil {
 		return err
 	}
-	err = zip.CreateFromDir(out, module.Version{Path: modulePath(name), Version: version}, dir)
-	if e := out.Close(); err == nil {
-		err = e
-	}
-	return err
+	return errors.Join(zip.CreateFromDir(out, module.Version{Path: modulePath(name), Version: version}, dir), out.Close())
 }
 
 // programs use one module each; the library's counts its modules, too.
@@ -194,7 +166,7 @@ var programs = []struct {
 // check does what users do, each in an empty directory.
 func check(env []string, work, version string) error {
 	fmt.Printf("== go install %s/service/cmd/weir@%s\n", root, version)
-	if err := command(env, work, "go", "install", root+"/service/cmd/weir@"+version); err != nil {
+	if _, err := command(env, work, "install", root+"/service/cmd/weir@"+version); err != nil {
 		return err
 	}
 	said, err := exec.Command(filepath.Join(work, "bin", "weir"), "--version").Output()
@@ -212,33 +184,29 @@ func check(env []string, work, version string) error {
 		if err := os.WriteFile(filepath.Join(dir, "main.go"), []byte("package main\n\n"+p.source+"\nfunc main() {}\n"), 0o644); err != nil {
 			return err
 		}
-		for _, args := range [][]string{{"mod", "init", "example.com/app"}, {"get", path + "@" + version}, {"mod", "tidy"}, {"run", "."}} {
-			if err := command(env, dir, "go", args...); err != nil {
+		listed := ""
+		for _, args := range [][]string{
+			{"mod", "init", "example.com/app"}, {"get", path + "@" + version}, {"mod", "tidy"}, {"run", "."}, {"list", "-m", "all"},
+		} {
+			if listed, err = command(env, dir, args...); err != nil {
 				return err
 			}
 		}
-		list := exec.Command("go", "list", "-m", "all")
-		list.Dir, list.Env, list.Stderr = dir, env, os.Stderr
-		out, err := list.Output()
-		if err != nil {
-			return err
-		}
-		if n := strings.Count(string(out), "\n"); p.modules > 0 && n != p.modules {
-			return fmt.Errorf("an app that imports %s has %d modules, want %d:\n%s", path, n, p.modules, out)
+		if n := strings.Count(listed, "\n"); p.modules > 0 && n != p.modules {
+			return fmt.Errorf("an app that imports %s has %d modules, want %d:\n%s", path, n, p.modules, listed)
 		}
 	}
 	fmt.Println("== the release can be installed")
 	return nil
 }
 
-// command runs a command, and shows what it says only if it fails.
-func command(env []string, dir, name string, args ...string) error {
-	cmd := exec.Command(name, args...)
+// command runs the go command, and returns its output.
+func command(env []string, dir string, args ...string) (string, error) {
+	cmd := exec.Command("go", args...)
 	cmd.Dir, cmd.Env = dir, env
-	var said strings.Builder
-	cmd.Stdout, cmd.Stderr = &said, &said
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, said.String())
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, out)
 	}
-	return nil
+	return string(out), nil
 }

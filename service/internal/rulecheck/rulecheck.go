@@ -100,20 +100,20 @@ func describe(r *config.Rule) Rule {
 		report.Pattern = "regex " + strconv.Quote(r.Regex)
 	}
 	if r.Rated() {
-		report.Quota = describeQuota(r.Quota)
-		report.Queue = valueOr(r.Queue, config.DefaultQueue)
+		report.Quota = describeQuota(&r.Quota)
+		report.Queue = *cmp.Or(r.Queue, new(config.DefaultQueue))
 		report.MaxWaitMS = r.MaxWait.Milliseconds()
 	}
 	if l := r.Concurrency; l != nil {
-		report.Concurrency = &Concurrency{l.Limit.String(), valueOr(l.Queue, config.DefaultQueue), cmp.Or(l.TTL, config.DefaultTTL).Milliseconds()}
+		report.Concurrency = &Concurrency{l.Limit.String(), *cmp.Or(l.Queue, new(config.DefaultQueue)), cmp.Or(l.TTL, config.DefaultTTL).Milliseconds()}
 	}
 	if r.Candidate != nil {
-		report.Candidate = describeQuota(*r.Candidate)
+		report.Candidate = describeQuota(r.Candidate)
 	}
 	return report
 }
 
-func describeQuota(q config.Quota) *Quota {
+func describeQuota(q *config.Quota) *Quota {
 	return &Quota{q.Rate.String(), cmp.Or(q.Burst, q.Rate.Count), cmp.Or(q.Algorithm, config.GCRA)}
 }
 
@@ -160,11 +160,4 @@ func (r *Rule) text() string {
 		add("; candidate %s, %d at once (%s)", q.Rate, q.Burst, q.Algorithm)
 	}
 	return strings.Join(all, "")
-}
-
-func valueOr(n *int, or int) int {
-	if n == nil {
-		return or
-	}
-	return *n
 }

@@ -158,23 +158,19 @@ func isForm(r *http.Request) bool {
 }
 
 func fromForm(form url.Values) ([]byte, error) {
-	object := map[string]json.RawMessage{}
+	object := map[string]any{}
 	for name, values := range form {
 		if len(values) != 1 {
 			return nil, fmt.Errorf("%s is given %d times", name, len(values))
 		}
-		raw, err := json.Marshal(values[0])
-		if err != nil {
-			return nil, err
-		}
+		object[name] = values[0]
 		var v any
 		if json.Unmarshal([]byte(values[0]), &v) == nil {
 			switch v.(type) {
 			case float64, bool:
-				raw = []byte(values[0])
+				object[name] = json.RawMessage(values[0])
 			}
 		}
-		object[name] = raw
 	}
 	if len(object) == 0 {
 		return nil, errNothing
