@@ -104,7 +104,7 @@ func New(cfg Config) (*Client, error) {
 	if cfg.HTTP != nil {
 		*c.http = *cfg.HTTP
 	} else {
-		c.http.Transport = newTransport(cfg.TLS)
+		c.http.Transport = newTransport()
 	}
 	c.http.Timeout = 0
 	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }

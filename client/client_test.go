@@ -182,7 +182,7 @@ func TestLate(t *testing.T) {
 		if d, err := c.Take(t.Context(), "a", 1); !d.OK || err != nil || time.Since(began) != 20*time.Millisecond {
 			t.Errorf("%+v, %v after %v", d, err, time.Since(began))
 		}
-		if st := c.Stats(); st.LocalAllowed != 1 {
+		if st := c.Stats(); st.Local != 1 {
 			t.Errorf("%+v", st)
 		}
 	})

@@ -2,7 +2,6 @@ package client
 
 import (
 	"cmp"
-	"crypto/tls"
 	"fmt"
 	"math"
 	"net/http"
@@ -34,11 +33,10 @@ type Config struct {
 	// Token, if not empty, is sent as a bearer token. Without TLS, everyone on the
 	// network path can read it.
 	Token string
-	// TLS is the configuration for https. If nil, the default of crypto/tls.
-	TLS *tls.Config
-	// HTTP sends the requests. The Client ignores its Timeout and does not follow
-	// redirects. It closes the idle connections of HTTP when the server is away,
-	// and in Close. If nil, the Client has its own connections.
+	// HTTP sends the requests, for example with a TLS configuration of its own. The
+	// Client ignores its Timeout and does not follow redirects. It closes the idle
+	// connections of HTTP when the server is away, and in Close. If nil, the Client has
+	// its own connections.
 	HTTP *http.Client
 
 	// Timeout bounds the time until an answer, in addition to the wait that the
@@ -121,10 +119,9 @@ func (c Config) withDefaults() Config {
 }
 
 // newTransport returns the default transport.
-func newTransport(config *tls.Config) *http.Transport {
+func newTransport() *http.Transport {
 	t := &http.Transport{
 		Protocols:       new(http.Protocols),
-		TLSClientConfig: config,
 		IdleConnTimeout: 90 * time.Second,
 		// Pings detect a dead connection even while requests that wait at the
 		// server keep it from being idle.

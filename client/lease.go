@@ -136,12 +136,11 @@ func (c *Client) lease(ctx context.Context, key string, n int, cancel context.Ca
 
 // leaseLocally decides about a lease while the server is away.
 func (c *Client) leaseLocally(key string, n int) (*lease, error) {
-	ok := c.cfg.Away != Deny && c.limits.Enter(key, n)
-	c.countLocal(ok)
+	c.counts.local.Add(1)
 	switch {
 	case c.cfg.Away == Deny:
 		return nil, c.rejectAway()
-	case !ok:
+	case !c.limits.Enter(key, n):
 		return nil, weir.Reject(weir.OverLimit, 0)
 	}
 	l := &lease{c: c, key: key, n: n, cancel: func(error) {}}

@@ -47,23 +47,22 @@ func (c *Client) rejectAway() error {
 
 // takeLocally decides while the server is away.
 func (c *Client) takeLocally(key string, n int) weir.Decision {
+	c.counts.local.Add(1)
 	if c.cfg.Away == Deny {
-		c.countLocal(false)
 		return weir.Decision{RetryAfter: c.circuit.RetryAfter(time.Now())}
 	}
 	d := c.limits.Take(key, n)
 	if n == 0 {
 		d.OK = d.Remaining > 0
 	}
-	c.countLocal(d.OK)
 	return d
 }
 
 // acquireLocally decides while the server is away. A call that began at the instant
 // came and has already waited at the server waits only for the rest of MaxWait.
 func (c *Client) acquireLocally(ctx context.Context, key string, n int, came time.Time) (weir.Permit, error) {
+	c.counts.local.Add(1)
 	if c.cfg.Away == Deny {
-		c.countLocal(false)
 		return weir.Permit{}, c.rejectAway()
 	}
 	wait, own := c.patience(ctx, came)
@@ -73,17 +72,7 @@ func (c *Client) acquireLocally(ctx context.Context, key string, n int, came tim
 	if own && err == context.DeadlineExceeded { // the deadline is not the caller's
 		err = weir.Reject(weir.OverRate, 0)
 	}
-	c.countLocal(err == nil)
 	return p, impatient(err, own, weir.OverRate)
-}
-
-// countLocal counts a decision that the Client made itself.
-func (c *Client) countLocal(ok bool) {
-	if ok {
-		c.counts.localAllowed.Add(1)
-	} else {
-		c.counts.localDenied.Add(1)
-	}
 }
 
 // study asks for the limit of one of the keys that the server has just answered, if

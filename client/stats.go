@@ -3,10 +3,9 @@ package client
 import "sync/atomic"
 
 type counters struct {
-	requests, failures, late  atomic.Uint64
-	localAllowed, localDenied atomic.Uint64
-	dropped, lost             atomic.Uint64
-	waiting                   atomic.Int64
+	requests, failures, late, local atomic.Uint64
+	dropped, lost                   atomic.Uint64
+	waiting                         atomic.Int64
 }
 
 // Stats are the state of a Client, and its counts since New.
@@ -18,9 +17,7 @@ type Stats struct {
 	Requests uint64 // HTTP requests of all kinds; one may ask for many calls
 	Failures uint64 // requests without a valid answer
 	Late     uint64 // calls that got no answer within Timeout
-	// LocalAllowed and LocalDenied are the calls, for tokens and for leases, that
-	// the Client decided itself.
-	LocalAllowed, LocalDenied uint64
+	Local    uint64 // calls, for tokens and for leases, that the Client decided itself
 	// Dropped are the costs and the leases that could not be reported to the server.
 	// Their tokens return with time, and their leases expire.
 	Dropped uint64
@@ -35,8 +32,7 @@ func (c *Client) Stats() Stats {
 	c.leases.mu.Unlock()
 	return Stats{
 		Away: c.circuit.Open(), Waiting: int(n.waiting.Load()), Leases: held,
-		Requests: n.requests.Load(), Failures: n.failures.Load(), Late: n.late.Load(),
-		LocalAllowed: n.localAllowed.Load(), LocalDenied: n.localDenied.Load(),
+		Requests: n.requests.Load(), Failures: n.failures.Load(), Late: n.late.Load(), Local: n.local.Load(),
 		Dropped: n.dropped.Load(), Lost: n.lost.Load(),
 	}
 }

@@ -1,8 +1,12 @@
 package client
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -209,4 +213,48 @@ func FuzzAnswers(f *testing.F) {
 			}
 		}
 	})
+}
+
+// The Client's own transport speaks HTTP/2, with TLS and without, sends the
+// token, and puts the URL's path before those of the wire.
+func TestOwnTransport(t *testing.T) {
+	for scheme, start := range map[string]func(*httptest.Server){
+		"http": func(s *httptest.Server) {
+			s.Config.Protocols = new(http.Protocols)
+			s.Config.Protocols.SetUnencryptedHTTP2(true)
+			s.Start()
+		},
+		"https": func(s *httptest.Server) {
+			s.EnableHTTP2 = true
+			s.StartTLS()
+		},
+	} {
+		t.Run(scheme, func(t *testing.T) {
+			var proto, token, accept, path string
+			s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				proto, token, accept, path = r.Proto, r.Header.Get("Authorization"), r.Header.Get("Accept"), r.URL.Path
+				_, _ = w.Write([]byte(`{"results":[{"ok":true,"remaining":3}]}`))
+			}))
+			start(s)
+			defer s.Close()
+			c, err := New(Config{URL: s.URL + "/limits/", Token: "open sesame", Timeout: 10 * time.Second, Away: Deny})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			if s.Certificate() != nil {
+				roots := x509.NewCertPool()
+				roots.AddCert(s.Certificate())
+				c.http.Transport.(*http.Transport).TLSClientConfig = &tls.Config{RootCAs: roots}
+			}
+			d, err := c.Take(t.Context(), "a", 1)
+			if err != nil || d.Remaining != 3 {
+				t.Errorf("%+v, %v: want 3 remaining", d, err)
+			}
+			got := [...]string{proto, token, accept, path}
+			if want := [...]string{"HTTP/2.0", "Bearer open sesame", "application/json", "/limits/rate"}; got != want {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		})
+	}
 }

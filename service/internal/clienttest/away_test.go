@@ -173,7 +173,7 @@ func TestAWaitGoesOnHere(t *testing.T) {
 		})
 		_, err := c.For("a").Acquire(t.Context(), 1)
 		must(t, err)
-		check(t, "decided here", c.Stats().LocalAllowed, 1)
+		check(t, "decided here", c.Stats().Local, 1)
 	})
 }
 
@@ -227,7 +227,7 @@ func TestBoundsAreForTheWholeCall(t *testing.T) {
 				_, err := c.For("a").Acquire(t.Context(), 1)
 				check(t, "reason", reason(err), tt.want)
 				check(t, "after", time.Since(start), wait+client.DefaultTimeout)
-				check(t, "decided here", c.Stats().LocalAllowed, uint64(tt.burst))
+				check(t, "decided here", c.Stats().Local, 2)
 			})
 		})
 	}

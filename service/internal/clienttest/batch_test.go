@@ -99,6 +99,6 @@ func TestBatchesAreBounded(t *testing.T) {
 		}
 		callers.Wait()
 		check(t, "sizes", fmt.Sprint(*sizes), "[1 1000 500]")
-		check(t, "decided here", c.Stats().LocalAllowed, 100)
+		check(t, "decided here", c.Stats().Local, 100)
 	})
 }

@@ -47,9 +47,9 @@ func TestProbes(t *testing.T) {
 						t.Fatal("still away after six seconds")
 					}
 				}
-				local := c.Stats().LocalAllowed
+				local := c.Stats().Local
 				takes(t, c, "a", 1, 1)
-				check(t, "decided here when it is back", c.Stats().LocalAllowed, local)
+				check(t, "decided here when it is back", c.Stats().Local, local)
 				synctest.Wait()
 				check(t, "told", fmt.Sprint(told), "[true false]")
 			})

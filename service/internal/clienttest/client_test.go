@@ -1,14 +1,9 @@
 package client_test
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"math"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/weir-go/weir/client"
 )
@@ -51,46 +46,5 @@ func TestBadConfig(t *testing.T) {
 		case strings.Contains(err.Error(), "secret"):
 			t.Errorf("%v: tells a secret", err)
 		}
-	}
-}
-
-// The Client's own transport speaks HTTP/2, with TLS and without, sends the
-// token, and puts the URL's path before those of the wire.
-func TestOwnTransport(t *testing.T) {
-	for scheme, start := range map[string]func(*httptest.Server){
-		"http": func(s *httptest.Server) {
-			s.Config.Protocols = new(http.Protocols)
-			s.Config.Protocols.SetUnencryptedHTTP2(true)
-			s.Start()
-		},
-		"https": func(s *httptest.Server) {
-			s.EnableHTTP2 = true
-			s.StartTLS()
-		},
-	} {
-		t.Run(scheme, func(t *testing.T) {
-			var proto, token, accept, path string
-			s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				proto, token, accept, path = r.Proto, r.Header.Get("Authorization"), r.Header.Get("Accept"), r.URL.Path
-				_, _ = w.Write([]byte(`{"results":[{"ok":true,"remaining":3}]}`))
-			}))
-			start(s)
-			defer s.Close()
-			cfg := client.Config{URL: s.URL + "/limits/", Token: "open sesame", Timeout: 10 * time.Second, Away: client.Deny}
-			if s.Certificate() != nil {
-				cfg.TLS = &tls.Config{RootCAs: x509.NewCertPool()}
-				cfg.TLS.RootCAs.AddCert(s.Certificate())
-			}
-			c, err := client.New(cfg)
-			must(t, err)
-			defer c.Close()
-			d, err := c.Take(t.Context(), "a", 1)
-			must(t, err)
-			check(t, "remaining", d.Remaining, 3)
-			check(t, "protocol", proto, "HTTP/2.0")
-			check(t, "token", token, "Bearer open sesame")
-			check(t, "accept", accept, "application/json")
-			check(t, "path", path, "/limits/rate")
-		})
 	}
 }
