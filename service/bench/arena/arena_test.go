@@ -67,7 +67,7 @@ func matrix(t *testing.T) arena.Config {
 	all[i].About += ": the pure core, as `weir arena` plays it"
 	cfg.Policies = append(cfg.Policies, all[i])
 	for _, c := range contenders {
-		cfg.Policies = append(cfg.Policies, arena.NewPolicy(c.name, c.about, nil))
+		cfg.Policies = append(cfg.Policies, arena.Policy{Name: c.name, About: c.about})
 	}
 	return cfg
 }
@@ -91,9 +91,9 @@ func play(t *testing.T, cfg arena.Config, row, policy int, seed uint64) (cell ar
 		defer end()
 		h := newHost(ctx)
 		cfg.Policies = slices.Clone(cfg.Policies)
-		cfg.Policies[policy] = arena.NewPolicy(c.name, c.about, func(int) *sim.Guard {
+		cfg.Policies[policy] = arena.Policy{Name: c.name, About: c.about, Guard: func(int) *sim.Guard {
 			return &sim.Guard{Other: func() sim.Limiter { return h.replica(c.make()) }}
-		})
+		}}
 		if cell, err = cfg.Play(row, policy, seed, func(s *sim.Sim) error {
 			h.play(s, cfg.Rows[row].Duration())
 			return nil

@@ -7,9 +7,10 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/weir-go/weir/service/internal/lab/sim"
 	"github.com/weir-go/weir/service/internal/lab/trace"
@@ -93,43 +94,27 @@ func Run(ctx context.Context, cfg Config, done *atomic.Int64) (Result, error) {
 	if err := cfg.Validate(); err != nil {
 		return Result{}, err
 	}
-	type job struct{ row, policy, seed int }
-	var jobs []job
 	cells := make([][][]Cell, len(cfg.Rows))
+	workers, ctx := errgroup.WithContext(ctx)
+	workers.SetLimit(runtime.GOMAXPROCS(0))
 	for i := range cfg.Rows {
 		cells[i] = make([][]Cell, len(cfg.Policies))
 		for k := range cfg.Policies {
 			cells[i][k] = make([]Cell, cfg.Seeds)
 			for seed := range cfg.Seeds {
-				jobs = append(jobs, job{i, k, seed})
+				workers.Go(func() (err error) {
+					if err := ctx.Err(); err != nil {
+						return err // a cell takes time before its first event
+					}
+					cells[i][k][seed], err = cfg.Play(i, k, uint64(seed)+1, func(s *sim.Sim) error {
+						return s.Play(ctx, func(d time.Duration) { done.Add(int64(d)) })
+					})
+					return err
+				})
 			}
 		}
 	}
-	failed := make([]error, len(jobs))
-	one := func(j job) error {
-		if err := ctx.Err(); err != nil {
-			return err // a cell costs something before its first event
-		}
-		cell, err := cfg.Play(j.row, j.policy, uint64(j.seed)+1, func(s *sim.Sim) error {
-			return advance(ctx, s, cfg.Rows[j.row].scenario.Duration, done)
-		})
-		cells[j.row][j.policy][j.seed] = cell
-		return err
-	}
-	var next atomic.Int64
-	var workers sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), len(jobs)) {
-		workers.Go(func() {
-			for n := next.Add(1) - 1; n < int64(len(jobs)); n = next.Add(1) - 1 {
-				failed[n] = one(jobs[n])
-			}
-		})
-	}
-	workers.Wait()
-	if err := ctx.Err(); err != nil {
-		return Result{}, err
-	}
-	if err := cmp.Or(failed...); err != nil {
+	if err := workers.Wait(); err != nil {
 		return Result{}, err
 	}
 	return Gather(cfg, cells), nil
@@ -165,20 +150,6 @@ func (c Config) Play(row, policy int, seed uint64, play func(*sim.Sim) error) (C
 	}
 	got.result = s.Result()
 	return r.score(got), nil
-}
-
-// advance is the way to the end of a simulation that is all pure.
-func advance(ctx context.Context, s *sim.Sim, end time.Duration, done *atomic.Int64) error {
-	const events = 10_000 // a few milliseconds of work
-	for arrived := false; !arrived; {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		before := s.Now()
-		arrived = s.Advance(end, events)
-		done.Add(int64(s.Now() - before))
-	}
-	return nil
 }
 
 // standings are in order of the score, equals as in the matrix.

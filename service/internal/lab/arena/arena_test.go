@@ -115,7 +115,7 @@ func TestPlay(t *testing.T) {
 		t.Fatal(err)
 	}
 	i := slices.IndexFunc(rows, func(r Row) bool { return r.Name == "small" })
-	cfg := Config{Rows: rows[i : i+1], Seeds: 2, Policies: []Policy{NewPolicy("mine", "three at a time", times(1.5))}}
+	cfg := Config{Rows: rows[i : i+1], Seeds: 2, Policies: []Policy{{Name: "mine", About: "three at a time", Guard: times(1.5)}}}
 	want, err := Run(t.Context(), cfg, new(atomic.Int64))
 	if err != nil {
 		t.Fatal(err)

@@ -2,6 +2,7 @@ package arena
 
 import (
 	"io"
+	"slices"
 
 	"github.com/weir-go/weir/service/internal/lab/plot"
 )
@@ -50,10 +51,5 @@ func (r Result) Draw(w io.Writer, format string) error {
 
 // column is the place of a policy in the matrix.
 func (r Result) column(name string) int {
-	for k, p := range r.policies {
-		if p.Name == name {
-			return k
-		}
-	}
-	return -1
+	return slices.IndexFunc(r.policies, func(p Policy) bool { return p.Name == name })
 }

@@ -16,19 +16,9 @@ type Policy struct {
 	// Outside is a policy that is told the knee: it is shown, to see what that
 	// is worth, and not compared with. Finding the knee is the task.
 	Outside bool
-
-	guard func(knee int) *sim.Guard
+	// Guard returns the guard of a service with a given knee; nil is none.
+	Guard func(knee int) *sim.Guard
 }
-
-// NewPolicy returns a policy that another package has, from its guard for a service with a
-// given knee.
-func NewPolicy(name, about string, guard func(knee int) *sim.Guard) Policy {
-	return Policy{Name: name, About: about, guard: guard}
-}
-
-// Guard returns the policy's guard for a service with a given knee, or nil if
-// it has none.
-func (p Policy) Guard(knee int) *sim.Guard { return p.guard(knee) }
 
 // The queue of the policies that have none, as a user would put in front of them.
 const (
@@ -63,16 +53,16 @@ func bohde(outstanding int) *sim.Guard {
 func Policies() []Policy {
 	window := &windowed.Config{}
 	return []Policy{
-		{Name: "none", About: "admits every request", guard: func(int) *sim.Guard { return nil }},
-		{Name: "static-under", About: "half the knee", guard: times(0.5)},
-		{Name: "static-over", About: "four times the knee", guard: times(4)},
-		{Name: "static-knee", About: "the knee", Outside: true, guard: times(1)},
-		{Name: "aimd", About: "grows until work is dropped", guard: self(sim.Limit{Name: "aimd"})},
-		{Name: "vegas", About: "Netflix's, in its window", guard: self(sim.Limit{Name: "vegas", Window: window})},
-		{Name: "gradient2", About: "Netflix's, in its window", guard: self(sim.Limit{Name: "gradient2", Window: window})},
-		{Name: "codel", About: "bohde/codel as in its README: 10 outstanding, 100 pending, target 5 ms", guard: func(int) *sim.Guard { return bohde(10) }},
-		{Name: "codel-knee", About: "the same with the knee outstanding", Outside: true, guard: bohde},
-		{Name: "auto", About: "inflight.Config{}", guard: func(int) *sim.Guard { return Auto() }},
+		{Name: "none", About: "admits every request", Guard: func(int) *sim.Guard { return nil }},
+		{Name: "static-under", About: "half the knee", Guard: times(0.5)},
+		{Name: "static-over", About: "four times the knee", Guard: times(4)},
+		{Name: "static-knee", About: "the knee", Outside: true, Guard: times(1)},
+		{Name: "aimd", About: "grows until work is dropped", Guard: self(sim.Limit{Name: "aimd"})},
+		{Name: "vegas", About: "Netflix's, in its window", Guard: self(sim.Limit{Name: "vegas", Window: window})},
+		{Name: "gradient2", About: "Netflix's, in its window", Guard: self(sim.Limit{Name: "gradient2", Window: window})},
+		{Name: "codel", About: "bohde/codel as in its README: 10 outstanding, 100 pending, target 5 ms", Guard: func(int) *sim.Guard { return bohde(10) }},
+		{Name: "codel-knee", About: "the same with the knee outstanding", Outside: true, Guard: bohde},
+		{Name: "auto", About: "inflight.Config{}", Guard: func(int) *sim.Guard { return Auto() }},
 	}
 }
 

@@ -1,6 +1,7 @@
 package arena
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"math"
@@ -126,11 +127,7 @@ func newRow(name, whole, title string, sc sim.Scenario) (Row, error) {
 	f := sc.Forecast()
 	r := Row{Name: name, Title: title, scenario: sc, forecast: f, deadline: never, relief: relief(sc, f), service: f.Work(0), knee: knee(sc, f)}
 	for _, c := range sc.Clients {
-		for _, d := range []time.Duration{c.Timeout, c.Deadline} { // the deadline counts, if there is one
-			if d > 0 && (c.Deadline == 0 || d == c.Deadline) {
-				r.deadline = min(r.deadline, d)
-			}
-		}
+		r.deadline = min(r.deadline, cmp.Or(c.Deadline, c.Timeout, never))
 	}
 	if r.deadline == never {
 		r.deadline = timeless * r.service

@@ -8,14 +8,18 @@ import (
 	"github.com/weir-go/weir/service/internal/lab/sim"
 )
 
-// The weights of a cell's score.
-const (
-	goodputWeight  = 0.70
-	latencyWeight  = 0.10
-	recoveryWeight = 0.10
-	rejectWeight   = 0.05
-	fairWeight     = 0.05
-)
+// components are the parts of a score, with their weights.
+var components = []struct {
+	name   string
+	weight float64
+	of     func(Cell) float64
+}{
+	{"goodput", 0.70, func(c Cell) float64 { return c.Goodput }},
+	{"latency", 0.10, func(c Cell) float64 { return c.Latency }},
+	{"recovery", 0.10, func(c Cell) float64 { return c.Recovery }},
+	{"reject", 0.05, func(c Cell) float64 { return c.Reject }},
+	{"fairness", 0.05, func(c Cell) float64 { return c.Fairness }},
+}
 
 // A Cell holds the results of a policy in a scenario. Each field is the mean over the
 // seeds, unless its comment names another statistic.
@@ -62,12 +66,14 @@ func (r *Row) score(got run) Cell {
 		Recovers: r.relief < never, Recovered: true, InTime: r.inTime(), RejectP50: median(got.refused),
 		Fairness: res.Jain, Limit: limitOf(res), Work: res.Work, MeanLatency: res.Latency.Mean, Even: evenness(res),
 	}
-	c.Goodput = goodputScore(res.Goodput, res.Oracle)
+	if res.Oracle > 0 {
+		c.Goodput = min(res.Goodput/res.Oracle, 1)
+	}
 	c.WorstShare = c.Goodput
 	if res.Latency.Count == 0 {
 		c.P99 = r.deadline // at best
 	}
-	c.Latency = latencyScore(res.Latency, r.deadline)
+	c.Latency = min(2*(1-share(c.P99, r.deadline)), 1)
 	c.Recovery = 1
 	if c.Recovers {
 		c.RecoveredIn, c.Recovered = recovery(res.Series, r.relief, r.forecast)
@@ -79,28 +85,15 @@ func (r *Row) score(got run) Cell {
 }
 
 func (c *Cell) total() {
-	c.Score = goodputWeight*c.Goodput + latencyWeight*c.Latency + recoveryWeight*c.Recovery +
-		rejectWeight*c.Reject + fairWeight*c.Fairness
+	c.Score = 0
+	for _, p := range components {
+		c.Score += p.weight * p.of(*c)
+	}
 }
 
 // share is d / whole, brought into [0, 1].
 func share(d, whole time.Duration) float64 {
 	return min(max(d.Seconds()/whole.Seconds(), 0), 1)
-}
-
-func goodputScore(goodput, oracle float64) float64 {
-	if oracle <= 0 {
-		return 0
-	}
-	return min(goodput/oracle, 1)
-}
-
-// latencyScore is 0 without a success.
-func latencyScore(successes sim.Quantiles, deadline time.Duration) float64 {
-	if successes.Count == 0 {
-		return 0
-	}
-	return min(2*(1-share(successes.P99, deadline)), 1)
 }
 
 func recoveryScore(took time.Duration, recovered bool, inTime time.Duration) float64 {
@@ -198,26 +191,24 @@ func evenness(res sim.Result) float64 {
 // say.
 func mean(cells []Cell) Cell {
 	m := cells[0]
-	n := float64(len(cells))
-	of := func(f func(*Cell) float64) float64 {
-		sum := 0.0
-		for i := range cells {
-			sum += f(&cells[i])
-		}
-		return sum / n
+	floats := func(c *Cell) []*float64 {
+		return []*float64{&c.Goodput, &c.Latency, &c.Recovery, &c.Reject, &c.Fairness, &c.GoodputRPS, &c.OracleRPS, &c.Work, &c.Limit}
 	}
-	m.Goodput = of(func(c *Cell) float64 { return c.Goodput })
-	m.Latency = of(func(c *Cell) float64 { return c.Latency })
-	m.Recovery = of(func(c *Cell) float64 { return c.Recovery })
-	m.Reject = of(func(c *Cell) float64 { return c.Reject })
-	m.Fairness = of(func(c *Cell) float64 { return c.Fairness })
-	m.GoodputRPS = of(func(c *Cell) float64 { return c.GoodputRPS })
-	m.OracleRPS = of(func(c *Cell) float64 { return c.OracleRPS })
-	m.Work = of(func(c *Cell) float64 { return c.Work })
-	m.Limit = of(func(c *Cell) float64 { return c.Limit })
-	m.P99 = time.Duration(math.Round(of(func(c *Cell) float64 { return float64(c.P99) })))
-	m.RejectP50 = time.Duration(math.Round(of(func(c *Cell) float64 { return float64(c.RejectP50) })))
-	m.MeanLatency = time.Duration(math.Round(of(func(c *Cell) float64 { return float64(c.MeanLatency) })))
+	for i, x := range floats(&m) {
+		*x = 0
+		for k := range cells {
+			*x += *floats(&cells[k])[i]
+		}
+		*x /= float64(len(cells))
+	}
+	durations := func(c *Cell) []*time.Duration { return []*time.Duration{&c.P99, &c.RejectP50, &c.MeanLatency} }
+	for i, d := range durations(&m) {
+		sum := 0.0
+		for k := range cells {
+			sum += float64(*durations(&cells[k])[i])
+		}
+		*d = time.Duration(math.Round(sum / float64(len(cells))))
+	}
 	for _, c := range cells {
 		m.WorstShare = min(m.WorstShare, c.Goodput)
 		m.Even = min(m.Even, c.Even)

@@ -123,19 +123,6 @@ func why(mine, other Cell) string {
 	return strings.Join(parts, ", ")
 }
 
-// components are the parts of a score.
-var components = []struct {
-	name   string
-	weight float64
-	of     func(Cell) float64
-}{
-	{"goodput", goodputWeight, func(c Cell) float64 { return c.Goodput }},
-	{"latency", latencyWeight, func(c Cell) float64 { return c.Latency }},
-	{"recovery", recoveryWeight, func(c Cell) float64 { return c.Recovery }},
-	{"reject", rejectWeight, func(c Cell) float64 { return c.Reject }},
-	{"fairness", fairWeight, func(c Cell) float64 { return c.Fairness }},
-}
-
 // leader is the policy with the best mean score that is not outside.
 func (r Result) leader() int {
 	for _, st := range r.Standings {

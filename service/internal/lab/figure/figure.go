@@ -98,14 +98,8 @@ func simulate(ctx context.Context, sc sim.Scenario, record func(trace.Record), d
 	if err != nil {
 		return sim.Result{}, err
 	}
-	const events = 10_000 // a few milliseconds of work
-	for finished := false; !finished; {
-		if ctx.Err() != nil {
-			return sim.Result{}, ErrInterrupted
-		}
-		before := s.Now()
-		finished = s.Advance(sc.Duration, events)
-		done.Add(int64(s.Now() - before))
+	if s.Play(ctx, func(d time.Duration) { done.Add(int64(d)) }) != nil {
+		return sim.Result{}, ErrInterrupted
 	}
 	return s.Result(), nil
 }

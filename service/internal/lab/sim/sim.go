@@ -16,6 +16,7 @@
 package sim
 
 import (
+	"context"
 	"math"
 	"math/rand/v2"
 	"time"
@@ -110,6 +111,21 @@ func (s *Sim) Advance(at time.Duration, n int) bool {
 		}
 	}
 	return false
+}
+
+// Play simulates to the end, or until ctx ends. It calls progress now and then with the
+// simulated time since the last call.
+func (s *Sim) Play(ctx context.Context, progress func(time.Duration)) error {
+	const events = 10_000 // a few milliseconds of work
+	for finished := false; !finished; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		before := s.now
+		finished = s.Advance(s.scenario.Duration, events)
+		progress(s.now - before)
+	}
+	return nil
 }
 
 // Now returns the current instant of the simulation.
