@@ -23,15 +23,15 @@ type ServiceTime struct {
 	CV float64 `yaml:"cv" json:"cv,omitempty"`
 }
 
-// A FieldError reports a field of a ServiceTime that is out of range.
+// A FieldError reports a field that is out of range.
 type FieldError struct {
-	Field string // mean, distribution or cv
+	Field string // mean, distribution or cv of a ServiceTime
 	Value any
 	Rule  string // what it must be
 }
 
 func (e *FieldError) Error() string {
-	return fmt.Sprintf("dist: %s = %v: %s", e.Field, e.Value, e.Rule)
+	return fmt.Sprintf("%s = %v: %s", e.Field, e.Value, e.Rule)
 }
 
 // Validate returns a *FieldError for the first field that is out of range, or

@@ -15,12 +15,11 @@ type meter struct {
 	from, every time.Duration // end of the warm-up; step of the series
 	next        time.Duration // end of the present step
 	series      []Step
-	points      []Point // of the series, cut from one piece
-	step        Step    // the present one
+	step        Step // the present one
 	recent      *hdrhistogram.Histogram
 
 	attempts, calls uint64 // totals, warm-up included
-	answers         [kinds]uint64
+	answers         counts
 
 	all        tally
 	byClient   []tally
@@ -30,17 +29,37 @@ type meter struct {
 	oracle     oracle
 }
 
-const kinds = int(rejected) + 1
-
 // A tally has the counts of some of the calls.
 type tally struct {
 	name    string
 	began   uint64
-	ended   [kinds]uint64
-	reasons [16]uint64 // of rejected
+	ended   counts
 	latency *hdrhistogram.Histogram
 	sum     float64 // of latencies, in nanoseconds
 }
+
+// counts are counts of results: of each kind but rejected, and of each reason.
+type counts [32]uint64
+
+// index returns the index of a result in counts: only the last kind has reasons.
+func (r result) index() int { return int(r.kind) + int(r.reason) }
+
+// outcomes returns the counts that are not zero, by name.
+func (c *counts) outcomes() map[string]uint64 {
+	all := map[string]uint64{}
+	for i, n := range c {
+		switch {
+		case n == 0:
+		case i <= int(rejected):
+			all[kindNames[i]] = n
+		default:
+			all[weir.Reason(i-int(rejected)).String()] = n
+		}
+	}
+	return all
+}
+
+var kindNames = [...]string{"ok", "failed", "overloaded", "timeout", "rejected"}
 
 // longest is the highest value of the histograms, in nanoseconds.
 const longest = int64(4 * time.Hour)
@@ -58,9 +77,6 @@ func note(h *hdrhistogram.Histogram, d time.Duration) {
 func (m *meter) init(s *Sim, classes map[string]int32) {
 	sc := &s.scenario
 	m.from, m.every, m.next = sc.Warmup, sc.Step, sc.Step
-	steps := int((sc.Duration + sc.Step - 1) / sc.Step)
-	m.series = make([]Step, 0, steps)
-	m.points = make([]Point, 0, steps*len(sc.Layers))
 	m.recent, m.rejections = histogram(2), histogram(2)
 	m.all.latency = histogram(3)
 	m.byClass = make([]tally, len(classes))
@@ -108,7 +124,7 @@ func (m *meter) refused(after, now time.Duration) {
 }
 
 func (m *meter) ended(c *call, r result, now time.Duration) {
-	m.answers[r.kind]++
+	m.answers[r.kind]++ // whatever the reason
 	latency := now - c.intended
 	switch r.kind {
 	case ok:
@@ -126,17 +142,15 @@ func (m *meter) ended(c *call, r result, now time.Duration) {
 }
 
 func (t *tally) add(r result, latency time.Duration) {
-	t.ended[r.kind]++
-	switch r.kind {
-	case rejected:
-		t.reasons[r.reason&15]++
-	case ok:
-		if t.latency == nil {
-			t.latency = histogram(2)
-		}
-		note(t.latency, latency)
-		t.sum += float64(latency)
+	t.ended[r.index()]++
+	if r.kind != ok {
+		return
 	}
+	if t.latency == nil {
+		t.latency = histogram(2)
+	}
+	note(t.latency, latency)
+	t.sum += float64(latency)
 }
 
 // sample ends a step of the series.
@@ -149,11 +163,9 @@ func (s *Sim) sample() {
 		st.P99 = time.Duration(m.recent.ValueAtQuantile(99))
 		m.recent.Reset()
 	}
-	first := len(m.points)
 	for i := range s.layers {
-		m.points = append(m.points, s.layers[i].point())
+		st.Layers = append(st.Layers, s.layers[i].point())
 	}
-	st.Layers = m.points[first:len(m.points):len(m.points)]
 	m.series = append(m.series, st)
 	m.step = Step{}
 	m.next += m.every
@@ -182,7 +194,7 @@ type flow struct {
 	area        float64 // ∫ inside dt, in nanoseconds
 	busyArea    float64 // ∫ busy dt
 	arrived     uint64
-	left        [kinds]uint64
+	left        counts
 	sojourn     float64 // sum over the jobs that left, in nanoseconds
 	busy        int
 }
@@ -227,14 +239,7 @@ func (s *Sim) trace(c *call, r result) trace.Record {
 	case timedOut:
 		rec.Reason = trace.Timeout
 	case rejected:
-		rec.Status, rec.Reason = 503, reasonNames[r.reason&15]
+		rec.Status, rec.Reason = 503, r.reason.String()
 	}
 	return rec
 }
-
-var reasonNames = func() (names [16]string) {
-	for i := range names {
-		names[i] = weir.Reason(i).String()
-	}
-	return names
-}()

@@ -3,7 +3,6 @@ package sim
 import (
 	"fmt"
 	"math"
-	"strings"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/caller"
@@ -16,7 +15,7 @@ import (
 // its configuration.
 type Limit struct {
 	Name      string                `yaml:"name"`
-	N         int                   `yaml:"n"` // of fixed
+	N         int                   `yaml:"n" max:"inf"` // of fixed
 	AIMD      limit.AIMDConfig      `yaml:"aimd"`
 	Vegas     limit.VegasConfig     `yaml:"vegas"`
 	Gradient2 limit.Gradient2Config `yaml:"gradient2"`
@@ -27,47 +26,30 @@ type Limit struct {
 	New func() (limit.Algorithm, error) `yaml:"-"`
 }
 
-// algorithms is the table of names.
-var algorithms = []struct {
-	name string
-	make func(Limit) (limit.Algorithm, error)
-}{
-	{"none", func(Limit) (limit.Algorithm, error) { return limit.Fixed(math.MaxInt), nil }},
-	{"fixed", func(l Limit) (limit.Algorithm, error) {
-		if l.N < 0 {
-			return nil, fmt.Errorf("limit: n = %d: must be >= 0", l.N)
-		}
-		return limit.Fixed(l.N), nil
-	}},
-	{"aimd", func(l Limit) (limit.Algorithm, error) { return limit.NewAIMD(l.AIMD) }},
-	{"vegas", func(l Limit) (limit.Algorithm, error) { return limit.NewVegas(l.Vegas) }},
-	{"gradient2", func(l Limit) (limit.Algorithm, error) { return limit.NewGradient2(l.Gradient2) }},
-	{"auto", func(l Limit) (limit.Algorithm, error) { return limit.NewAuto(l.Auto) }},
-}
-
-// Algorithms returns the names that a Limit may have.
-func Algorithms() (names []string) {
-	for _, a := range algorithms {
-		names = append(names, a.name)
-	}
-	return names
-}
-
-func (l Limit) algorithm() (limit.Algorithm, error) {
+func (l Limit) algorithm() (alg limit.Algorithm, err error) {
 	if l.New != nil {
 		return l.New()
 	}
-	for _, a := range algorithms {
-		if a.name != l.Name {
-			continue
-		}
-		alg, err := a.make(l)
-		if err == nil && l.Window != nil {
-			return windowed.New(*l.Window, alg)
-		}
-		return alg, err
+	switch l.Name {
+	case "none":
+		alg = limit.Fixed(math.MaxInt)
+	case "fixed":
+		alg = limit.Fixed(l.N)
+	case "aimd":
+		alg, err = limit.NewAIMD(l.AIMD)
+	case "vegas":
+		alg, err = limit.NewVegas(l.Vegas)
+	case "gradient2":
+		alg, err = limit.NewGradient2(l.Gradient2)
+	case "auto":
+		alg, err = limit.NewAuto(l.Auto)
+	default:
+		err = fmt.Errorf("limit: %q: must be a whole number or one of none, fixed, aimd, vegas, gradient2, auto", l.Name)
 	}
-	return nil, fmt.Errorf("limit: %q: must be a whole number or one of %s", l.Name, strings.Join(Algorithms(), ", "))
+	if err == nil && l.Window != nil {
+		return windowed.New(*l.Window, alg)
+	}
+	return alg, err
 }
 
 // A Priority is a weir.Priority, with a name in files.

@@ -177,27 +177,8 @@ func (s *Sim) perClient(r *Result, seconds float64) {
 	}
 }
 
-var outcomeNames = [kinds]string{"ok", "failed", "overloaded", "timeout", "rejected"}
-
-func outcomes(ended [kinds]uint64, reasons *[16]uint64) map[string]uint64 {
-	all := map[string]uint64{}
-	for k, n := range ended {
-		if n > 0 && (resultKind(k) != rejected || reasons == nil) {
-			all[outcomeNames[k]] = n
-		}
-	}
-	if reasons != nil {
-		for k, n := range reasons {
-			if n > 0 {
-				all[reasonNames[k]] = n
-			}
-		}
-	}
-	return all
-}
-
 func (t *tally) figures(seconds float64) Figures {
-	f := Figures{Name: t.name, Outcomes: outcomes(t.ended, &t.reasons), Latency: quantiles(t.latency, t.sum)}
+	f := Figures{Name: t.name, Outcomes: t.ended.outcomes(), Latency: quantiles(t.latency, t.sum)}
 	if seconds > 0 {
 		f.Offered = float64(t.began) / seconds
 		f.Goodput = float64(t.ended[ok]) / seconds
@@ -222,7 +203,7 @@ func quantiles(h *hdrhistogram.Histogram, sum float64) Quantiles {
 func (l *layer) visits(now time.Duration, seconds float64) Visits {
 	f := l.flow // the integrals up to now, of a copy
 	f.note(now)
-	v := Visits{Name: l.cfg.Name, Arrived: f.arrived, Outcomes: outcomes(f.left, nil)}
+	v := Visits{Name: l.cfg.Name, Arrived: f.arrived, Outcomes: f.left.outcomes()}
 	n := uint64(0)
 	for _, k := range f.left {
 		n += k

@@ -14,16 +14,9 @@ import (
 	"github.com/weir-go/weir/service/internal/lab/pace"
 )
 
-// A FieldError reports a field of a Scenario that is out of range.
-type FieldError struct {
-	Field string // as a path in its file: layers[0].service_time.mean
-	Value any
-	Rule  string // what it must be
-}
-
-func (e *FieldError) Error() string {
-	return fmt.Sprintf("sim: %s = %v: %s", e.Field, e.Value, e.Rule)
-}
+// A FieldError reports a field of a Scenario that is out of range. Field is its path in a
+// file: layers[0].service_time.mean.
+type FieldError = dist.FieldError
 
 // Bounds of a scenario, besides those in the tags of its fields.
 const (
@@ -38,15 +31,16 @@ const (
 )
 
 // A checker keeps the first error.
-type checker struct{ err *FieldError }
+type checker struct{ err error }
 
 func (c *checker) check(fine bool, field string, value any, rule string, args ...any) {
 	if !fine && c.err == nil {
-		c.err = &FieldError{field, value, fmt.Sprintf(rule, args...)}
+		c.err = &FieldError{Field: field, Value: value, Rule: fmt.Sprintf(rule, args...)}
 	}
 }
 
-// checkError checks a part of the scenario that another package has validated.
+// checkError checks a part of the scenario that another package has validated; the
+// prefix of its error is cut off.
 func (c *checker) checkError(err error, field string, value any) {
 	if err == nil {
 		return
@@ -152,10 +146,7 @@ func (sc Scenario) Validate() error {
 		c.check(users <= maxUsers, at+"users", sc.Clients[i].Users,
 			"must be at most %d with those of the clients before", maxUsers)
 	}
-	if c.err != nil {
-		return c.err
-	}
-	return nil
+	return c.err
 }
 
 // check checks what depends on several fields; used are the classes of the clients' calls.
