@@ -128,23 +128,33 @@ func (l *layer) instance(s *Sim, j *job) *guard {
 
 // enter handles the arrival of a job at its guard.
 func (s *Sim) enter(j *job) {
-	g := j.guard
-	r := s.request(j)
+	g, r := j.guard, s.request(j)
+	var verdict gate.Verdict
+	var why weir.Reason
 	if g.other != nil {
-		s.ask(j, r)
-		return
+		j.pass, verdict, why = g.other.Acquire(r, func(why weir.Reason) { s.decided(j, why) })
+	} else {
+		verdict, why = g.gate.Enter(r)
 	}
-	switch verdict, why := g.gate.Enter(r); verdict {
-	case gate.Admit:
+	switch {
+	case verdict == gate.Admit:
 		s.admitted(j)
-	case gate.Refuse:
+	case verdict == gate.Refuse:
 		s.end(j, result{rejected, why})
-	case gate.Wait:
-		t, why := g.gate.Join(s.now+g.epoch, r, j)
-		if j.ticket = t; why != 0 {
+	case g.gate != nil:
+		if j.ticket, why = g.gate.Join(s.now+g.epoch, r, j); why != 0 {
 			s.end(j, result{rejected, why})
 		}
 		s.drain(g)
+	}
+}
+
+// decided continues a job that its guard has admitted, or ends it for a reason.
+func (s *Sim) decided(j *job, why weir.Reason) {
+	if why != 0 {
+		s.end(j, result{rejected, why})
+	} else {
+		s.admitted(j)
 	}
 }
 
@@ -175,11 +185,7 @@ func (s *Sim) drain(g *guard) {
 		if !more {
 			break
 		}
-		if a.Reason != 0 {
-			s.end(a.Waiter, result{rejected, a.Reason})
-		} else {
-			s.admitted(a.Waiter)
-		}
+		s.decided(a.Waiter, a.Reason)
 	}
 	g.draining = false
 	if at, some := g.gate.Deadline(); some && at-g.epoch < g.timer {

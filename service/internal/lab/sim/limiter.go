@@ -24,21 +24,3 @@ type Pass interface {
 	// Release ends a request that was admitted.
 	Release(weir.Outcome)
 }
-
-// ask handles the arrival of a job at a Limiter.
-func (s *Sim) ask(j *job, r gate.Request) {
-	verdict, why := gate.Refuse, weir.Reason(0)
-	j.pass, verdict, why = j.guard.other.Acquire(r, func(why weir.Reason) {
-		if why != 0 {
-			s.end(j, result{rejected, why})
-			return
-		}
-		s.admitted(j)
-	})
-	switch verdict {
-	case gate.Admit:
-		s.admitted(j)
-	case gate.Refuse:
-		s.end(j, result{rejected, why})
-	}
-}

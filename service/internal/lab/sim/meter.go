@@ -228,18 +228,13 @@ func (f *flow) leave(now, sojourn time.Duration, r result) {
 
 // trace writes the record of a call.
 func (s *Sim) trace(c *call, r result) trace.Record {
-	rec := trace.Record{Intended: c.intended, Start: c.began, End: s.now}
+	statuses := [...]int{ok: 200, failed: 500, overloaded: 503, timedOut: 0, rejected: 503}
+	rec := trace.Record{Intended: c.intended, Start: c.began, End: s.now, Status: statuses[r.kind]}
 	switch r.kind {
-	case ok:
-		rec.Status = 200
-	case failed:
-		rec.Status = 500
-	case overloaded:
-		rec.Status = 503
 	case timedOut:
 		rec.Reason = trace.Timeout
 	case rejected:
-		rec.Status, rec.Reason = 503, r.reason.String()
+		rec.Reason = r.reason.String()
 	}
 	return rec
 }

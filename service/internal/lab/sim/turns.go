@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"math"
 	"time"
 
@@ -30,30 +31,25 @@ type turns struct {
 	quota  gcra.Quota
 	bucket gcra.Bucket
 	queue  waitq.Tokens[*turn]
-	alarm  time.Duration    // of the next evTurn for the queue
-	late   map[uint32]*turn // by number: requests that will be refused after MaxWait
-	number uint32           // key of the newest entry in late
+	alarm  time.Duration // of the next evTurn for the queue
+	late   queue[*turn]  // requests that will be refused after MaxWait
 	stats  gate.Stats
 }
 
 // A turn is the place of a request in the queue, and the Pass of an admitted one.
 type turn struct {
 	turns  *turns
-	place  *waitq.Turn[*turn]
-	number uint32 // key in late; 0 if it is not there
-	answer func(weir.Reason)
+	place  *waitq.Turn[*turn] // nil if it is late
+	answer func(weir.Reason)  // nil after a late request has left
 }
 
 func newTurns(s *Sim, index int32, cfg *Rate) *turns {
 	return &turns{sim: s, index: index, cfg: cfg, quota: gcra.PerSecond(cfg.PerSecond, max(cfg.Burst, 1)),
-		alarm: never, late: map[uint32]*turn{}, stats: gate.Stats{Limit: math.MaxInt}}
+		alarm: never, stats: gate.Stats{Limit: math.MaxInt}}
 }
 
 func (t *turns) Acquire(_ gate.Request, answer func(weir.Reason)) (Pass, gate.Verdict, weir.Reason) {
-	most := t.cfg.MaxWait
-	if most == 0 {
-		most = maxTime
-	}
+	most := cmp.Or(t.cfg.MaxWait, maxTime)
 	bucket, wait, ok := t.quota.Reserve(t.bucket, t.sim.now, 1, most)
 	p := &turn{turns: t, answer: answer}
 	switch {
@@ -69,10 +65,8 @@ func (t *turns) Acquire(_ gate.Request, answer func(weir.Reason)) (Pass, gate.Ve
 		t.stats.OverLimit++
 		return nil, gate.Refuse, weir.OverRate
 	default:
-		t.number++
-		p.number = t.number
-		t.late[p.number] = p
-		t.sim.agenda.push(t.sim.now+most, evTurn, t.index, p.number)
+		t.late.push(p)
+		t.sim.agenda.push(t.sim.now+most, evTurn, t.index, 1)
 	}
 	t.stats.Waiting++
 	return p, gate.Wait, 0
@@ -91,11 +85,10 @@ func (t *turns) arm() {
 	}
 }
 
-// come handles a turn or, with a number, the end of a wait in late.
-func (t *turns) come(number uint32) {
-	if number != 0 {
-		if p := t.late[number]; p != nil { // else it has left
-			delete(t.late, number)
+// come handles a turn or, if late is 1, the end of the longest wait in t.late.
+func (t *turns) come(late uint32) {
+	if late == 1 {
+		if p := t.late.pop(); p.answer != nil {
 			t.stats.Waiting--
 			t.stats.Overdue++
 			p.answer(weir.OverRate)
@@ -122,8 +115,8 @@ func (p *turn) Cancel() {
 	t := p.turns
 	t.stats.Waiting--
 	t.stats.Cancelled++
-	if p.number != 0 {
-		delete(t.late, p.number)
+	if p.place == nil {
+		p.answer = nil
 		return
 	}
 	down, _ := t.queue.Cancel(&t.quota, t.sim.now, p.place, t.bucket)
@@ -134,10 +127,10 @@ func (p *turn) Cancel() {
 func (p *turn) Release(o weir.Outcome) {
 	st := &p.turns.stats
 	st.Inflight--
-	switch o {
+	switch outcome.Plain(o) {
 	case weir.Success:
 		st.Success++
-	case weir.Dropped, outcome.TimedOut, outcome.Late:
+	case weir.Dropped:
 		st.Dropped++
 	default:
 		st.Ignored++
