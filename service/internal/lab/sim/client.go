@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"hash/fnv"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"time"
 
@@ -25,7 +26,6 @@ type client struct {
 	shares   []float64
 	classes  []int32
 	sum      float64 // of shares
-	ordinary int32   // class of those without a mix
 	line     queue[patience]
 }
 
@@ -41,27 +41,28 @@ type patience struct {
 // A call is a request of a user, with all its attempts.
 type call struct {
 	slot
-	client          int32
-	tenant, class   int32
-	tries           int32 // attempts before this one
-	id              uint64
-	intended, began time.Duration // the call; its first attempt
-	tried, expires  time.Duration // the attempt; when it is given up
-	job             *job          // of the attempt; nil between attempts
+	attempt
+	intended time.Duration
+	tried    time.Duration // when the attempt began
+	job      *job          // of the attempt; nil between attempts
 }
 
-func (c *client) init(s *Sim, index int32, classes map[string]int32) error {
+// An attempt is what a call and its jobs have in common.
+type attempt struct {
+	client, tenant, class int32
+	try                   int32 // attempts before this one
+	id                    uint64
+	deadline              time.Duration // when the caller leaves
+}
+
+// init makes the state of a client; Validate has found its configuration valid.
+func (c *client) init(s *Sim, index int32) {
 	c.cfg, c.index = &s.scenario.Clients[index], index
-	var err error
 	if cfg := c.cfg.Retry.Budget; cfg != nil {
-		if c.budget, err = adaptive.NewBudget(*cfg); err != nil {
-			return err
-		}
+		c.budget, _ = adaptive.NewBudget(*cfg)
 	}
 	if cfg := c.cfg.Throttle; cfg != nil {
-		if c.throttle, err = adaptive.New(*cfg); err != nil {
-			return err
-		}
+		c.throttle, _ = adaptive.New(*cfg)
 	}
 	for _, name := range c.cfg.tenants() {
 		h := fnv.New64a()
@@ -71,26 +72,21 @@ func (c *client) init(s *Sim, index int32, classes map[string]int32) error {
 	for _, share := range c.cfg.Mix {
 		c.sum += share.Share
 		c.shares = append(c.shares, c.sum)
-		c.classes = append(c.classes, classes[share.Class])
+		c.classes = append(c.classes, int32(slices.Index(s.classes, share.Class)))
 	}
-	c.ordinary = classes[""]
 	if c.cfg.Users > 0 {
 		for range c.cfg.Users {
 			s.agenda.push(0, evUser, index, 0)
 		}
-		return nil
+		return
 	}
-	profile, err := pace.Parse(c.cfg.Rate)
-	if err != nil {
-		return err
-	}
+	profile, _ := pace.Parse(c.cfg.Rate)
 	if c.cfg.Arrivals == "even" {
 		c.arrivals = pace.Even(profile)
 	} else {
 		c.arrivals = pace.Poisson(profile, rand.New(rand.NewPCG(s.seed, uint64(index)+1)))
 	}
 	c.schedule(s)
-	return nil
 }
 
 // tenants returns the names of the tenants.
@@ -119,10 +115,10 @@ func (c *client) schedule(s *Sim) {
 }
 
 // call begins a call.
-func (s *Sim) call(who int32, now time.Duration) {
+func (s *Sim) call(who int32) {
 	cl := &s.clients[who]
 	c := s.calls.get()
-	*c = call{slot: c.slot, client: who, class: cl.ordinary, id: uint64(who)<<48 | cl.calls, intended: now, began: now}
+	*c = call{slot: c.slot, attempt: attempt{client: who, id: uint64(who)<<48 | cl.calls}, intended: s.now}
 	cl.calls++
 	if len(cl.tenants) > 1 || len(cl.shares) > 0 {
 		rng := s.chance(c.id, 0, forCall)
@@ -140,39 +136,38 @@ func (s *Sim) call(who int32, now time.Duration) {
 	}
 	s.meter.began(c)
 	if cl.budget != nil {
-		cl.budget.Request(now)
+		cl.budget.Request(s.now)
 	}
-	s.attempt(c)
+	s.try(c)
 }
 
-// attempt sends a request to the first layer.
-func (s *Sim) attempt(c *call) {
+// try sends a request to the first layer.
+func (s *Sim) try(c *call) {
 	cl := &s.clients[c.client]
-	c.tried, c.expires = s.now, never
+	c.tried, c.deadline = s.now, never
 	if d := cl.cfg.Timeout; d > 0 {
-		c.expires = s.now + d
+		c.deadline = s.now + d
 	}
 	if d := cl.cfg.Deadline; d > 0 {
-		c.expires = min(c.expires, c.intended+d)
+		c.deadline = min(c.deadline, c.intended+d)
 	}
-	if cl.throttle != nil && !cl.throttle.Request(s.now, s.chance(c.id, c.tries, forThrottle).Float64()) {
+	if cl.throttle != nil && !cl.throttle.Request(s.now, s.chance(c.id, c.try, forThrottle).Float64()) {
 		s.answered(c, result{rejected, weir.Throttled})
 		return
 	}
-	if c.expires < never {
+	if c.deadline < never {
 		cl.watch(s, c)
 	}
 	s.meter.attempts++
 	s.meter.step.Attempts++
 	j := s.jobs.get()
-	*j = job{slot: j.slot, layer: &s.layers[0], call: c, client: c.client, tenant: c.tenant, class: c.class,
-		id: c.id, try: c.tries, deadline: c.expires}
+	*j = job{slot: j.slot, layer: &s.layers[0], call: c, attempt: c.attempt}
 	c.job = j
 	s.arrive(j)
 }
 
 func (cl *client) watch(s *Sim, c *call) {
-	p := patience{c.expires, c.index, c.gen}
+	p := patience{c.deadline, c.index, c.gen}
 	waiting := cl.line.waiting()
 	if n := len(waiting); n > 0 && p.at < waiting[n-1].at {
 		s.agenda.push(p.at, evTimeout, p.who, p.gen)
@@ -223,12 +218,12 @@ func (s *Sim) answered(c *call, r result) {
 			cl.throttle.Drop(s.now)
 		}
 	}
-	if retry := cl.cfg.Retry; r.kind != ok && int(c.tries)+1 < retry.Attempts {
-		u := s.chance(c.id, c.tries, forBackoff).Float64()
-		wait := adaptive.Backoff(retry.Backoff, cmp.Or(retry.MaxBackoff, maxTime), int(c.tries), u)
+	if retry := cl.cfg.Retry; r.kind != ok && int(c.try)+1 < retry.Attempts {
+		u := s.chance(c.id, c.try, forBackoff).Float64()
+		wait := adaptive.Backoff(retry.Backoff, cmp.Or(retry.MaxBackoff, maxTime), int(c.try), u)
 		d := cl.cfg.Deadline
 		if (d == 0 || s.now+wait < c.intended+d) && (cl.budget == nil || cl.budget.Retry(s.now)) {
-			c.tries++
+			c.try++
 			s.agenda.push(s.now+wait, evRetry, c.index, c.gen)
 			return
 		}
@@ -243,7 +238,7 @@ func (s *Sim) conclude(c *call, r result) {
 		s.record(s.trace(c, r))
 	}
 	if cfg := s.clients[c.client].cfg; cfg.Users > 0 {
-		think := cfg.Think.Draw(s.chance(c.id, c.tries, forThought))
+		think := cfg.Think.Draw(s.chance(c.id, c.try, forThought))
 		if r.kind != ok {
 			think = max(think, cmp.Or(cfg.Pause, time.Millisecond))
 		}

@@ -40,10 +40,10 @@ func (s *Sim) wallClock() time.Duration {
 }
 
 // initGuards makes the instances of the layer's Guard.
-func (l *layer) initGuards(s *Sim, classes map[string]int32) error {
+func (l *layer) initGuards(s *Sim) {
 	cfg := l.cfg.Guard
 	if cfg == nil {
-		return nil
+		return
 	}
 	l.guards = make([]guard, cfg.Instances.Count())
 	l.level = s.scenario.Warmup
@@ -58,18 +58,15 @@ func (l *layer) initGuards(s *Sim, classes map[string]int32) error {
 			i++
 			*g = guard{index: int32(len(s.guards)), layer: l, timer: never, name: group.label(i, k),
 				kind: slices.IndexFunc(groups, group.equal), weight: cmp.Or(group.Weight, 1),
-				start: group.Start + time.Duration(k)*group.StartEvery, serves: make([]bool, len(classes))}
-			for class, at := range classes {
-				g.serves[at] = group.serves(class, groups.names(class))
+				start: group.Start + time.Duration(k)*group.StartEvery}
+			for _, class := range s.classes {
+				g.serves = append(g.serves, group.serves(class, groups.names(class)))
 			}
 			l.level = max(l.level, g.start)
 			s.guards = append(s.guards, g)
-			if err := g.init(s, cfg, &group, k); err != nil {
-				return err
-			}
+			g.init(s, cfg, &group, k)
 		}
 	}
-	return nil
 }
 
 // equal reports whether the instances of two groups should get equal shares.
@@ -78,26 +75,25 @@ func (g Group) equal(h Group) bool {
 }
 
 // init makes the gate, or the Limiter, of the k-th instance of a group.
-func (g *guard) init(s *Sim, cfg *Guard, group *Group, k int) error {
+func (g *guard) init(s *Sim, cfg *Guard, group *Group, k int) {
 	switch {
 	case group.Limit != nil:
 	case cfg.Other != nil:
 		g.other = cfg.Other()
-		return nil
+		return
 	case cfg.Rate != nil:
 		g.other = newTurns(s, g.index, cfg.Rate)
-		return nil
+		return
 	}
 	alg, err := cmp.Or(group.Limit, &cfg.Limit).algorithm()
 	if err != nil {
-		return err
+		panic("sim: " + err.Error()) // Validate has made one
 	}
 	g.epoch = group.Epoch + time.Duration(k)*group.EpochEvery
 	if wall, ok := alg.(interface{ SetEpoch(time.Duration) }); ok {
 		wall.SetEpoch(s.wallClock() + group.skew(k) - g.epoch)
 	}
 	g.gate = gate.New[*job](alg, cfg.config())
-	return nil
 }
 
 // instance returns the instance for a job: at random, by weight, among the instances

@@ -20,20 +20,16 @@ type job struct {
 	guard         *guard // the instance that the job came to; nil without one
 	call          *call
 	parent, child *job
-	client        int32
-	tenant, class int32
-	try           int32 // of the call
-	nth           int32 // index among the calls of the parent, and of its parents
-	calls         int32 // of the next layer, done
-	tries         int32 // of the present one
-	id            uint64
-	deadline      time.Duration // when the caller leaves
-	arrived       time.Duration
-	share         share
-	ticket        gate.Ticket[*job]
-	pass          Pass // of a layer's other, while it waits and while it is held
-	admitted      time.Duration
-	inflight      int
+	attempt
+	nth      int32 // index among the calls of the parent, and of its parents
+	calls    int32 // of the next layer, done
+	tries    int32 // of the present one
+	arrived  time.Duration
+	share    share
+	ticket   gate.Ticket[*job]
+	pass     Pass // of a layer's other, while it waits and while it is held
+	admitted time.Duration
+	inflight int
 }
 
 type state uint8
@@ -72,19 +68,16 @@ type layer struct {
 	flow   flow
 }
 
-func (l *layer) init(s *Sim, index int32, classes map[string]int32) error {
+func (l *layer) init(s *Sim, index int32) {
 	l.cfg, l.index = &s.scenario.Layers[index], index
 	if int(index) < len(s.layers)-1 {
 		l.below = &s.layers[index+1]
 	}
-	if err := l.initGuards(s, classes); err != nil {
-		return err
-	}
-	l.station.init(l.cfg, classes)
+	l.initGuards(s)
+	l.station.init(l.cfg, s.classes)
 	for i, c := range l.cfg.Changes {
 		s.agenda.push(c.At, evChange, index, uint32(i))
 	}
-	return nil
 }
 
 // arrive handles the arrival of a job at its layer.
@@ -121,8 +114,7 @@ func (s *Sim) worked(j *job) {
 
 func (s *Sim) callBelow(j *job) {
 	child := s.jobs.get()
-	*child = job{slot: child.slot, layer: j.layer.below, parent: j, client: j.client, tenant: j.tenant, class: j.class,
-		id: j.id, try: j.try, nth: j.nth*31 + j.calls*7 + j.tries + 1, deadline: j.deadline}
+	*child = job{slot: child.slot, layer: j.layer.below, parent: j, attempt: j.attempt, nth: j.nth*31 + j.calls*7 + j.tries + 1}
 	j.child = child
 	s.arrive(child)
 }

@@ -74,14 +74,13 @@ func note(h *hdrhistogram.Histogram, d time.Duration) {
 	}
 }
 
-func (m *meter) init(s *Sim, classes map[string]int32) {
+func (m *meter) init(s *Sim) {
 	sc := &s.scenario
 	m.from, m.every, m.next = sc.Warmup, sc.Step, sc.Step
 	m.recent, m.rejections = histogram(2), histogram(2)
 	m.all.latency = histogram(3)
-	m.byClass = make([]tally, len(classes))
-	for name, i := range classes {
-		m.byClass[i].name = name
+	for _, name := range s.classes {
+		m.byClass = append(m.byClass, tally{name: name})
 	}
 	for i := range sc.Clients {
 		c := &sc.Clients[i]
@@ -92,7 +91,7 @@ func (m *meter) init(s *Sim, classes map[string]int32) {
 		}
 		m.byTenant = append(m.byTenant, tenants)
 	}
-	m.oracle.init(sc, classes)
+	m.oracle.init(sc, s.classes)
 	for i := range s.layers {
 		s.layers[i].flow.since, s.layers[i].flow.from = sc.Warmup, sc.Warmup
 	}
@@ -229,7 +228,7 @@ func (f *flow) leave(now, sojourn time.Duration, r result) {
 // trace writes the record of a call.
 func (s *Sim) trace(c *call, r result) trace.Record {
 	statuses := [...]int{ok: 200, failed: 500, overloaded: 503, timedOut: 0, rejected: 503}
-	rec := trace.Record{Intended: c.intended, Start: c.began, End: s.now, Status: statuses[r.kind]}
+	rec := trace.Record{Intended: c.intended, Start: c.intended, End: s.now, Status: statuses[r.kind]}
 	switch r.kind {
 	case timedOut:
 		rec.Reason = trace.Timeout

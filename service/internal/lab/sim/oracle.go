@@ -3,16 +3,17 @@ package sim
 import (
 	"cmp"
 	"math"
+	"slices"
 	"time"
 )
 
-// classes numbers the classes of the clients' mixes; the class "" is 0.
-func (sc Scenario) classes() map[string]int32 {
-	classes := map[string]int32{"": 0}
+// classes returns the classes of the clients' mixes; the first is "".
+func (sc Scenario) classes() []string {
+	classes := []string{""}
 	for _, c := range sc.Clients {
 		for _, share := range c.Mix {
-			if _, known := classes[share.Class]; !known {
-				classes[share.Class] = int32(len(classes))
+			if !slices.Contains(classes, share.Class) {
+				classes = append(classes, share.Class)
 			}
 		}
 	}
@@ -56,7 +57,7 @@ func (c *Client) patience() time.Duration {
 type oracle struct {
 	sc       *Scenario
 	forecast *Forecast
-	names    []string        // of the classes
+	classes  []string
 	patience []time.Duration // of the clients
 	now      time.Duration
 	until    time.Duration // nothing changes before; exclusive
@@ -68,11 +69,8 @@ type oracle struct {
 	backlog, served float64
 }
 
-func (o *oracle) init(sc *Scenario, classes map[string]int32) {
-	o.sc, o.forecast, o.names = sc, sc.Forecast(), make([]string, len(classes))
-	for name, i := range classes {
-		o.names[i] = name
-	}
+func (o *oracle) init(sc *Scenario, classes []string) {
+	o.sc, o.forecast, o.classes = sc, sc.Forecast(), classes
 	for i := range sc.Clients {
 		o.patience = append(o.patience, sc.Clients[i].patience())
 		o.works = append(o.works, make([]float64, len(classes)))
@@ -85,7 +83,7 @@ func (o *oracle) updateCapacity() {
 	sc := o.sc
 	o.capacity, o.half = o.forecast.Capacity(o.now), o.forecast.Work(o.now)/2
 	states := sc.at(o.now)
-	for class, name := range o.names {
+	for class, name := range o.classes {
 		works := sc.call(name, states).works
 		for i := range sc.Clients {
 			attempts := max(sc.Clients[i].Retry.Attempts, 1)

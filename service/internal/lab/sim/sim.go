@@ -35,6 +35,7 @@ type Sim struct {
 	layers   []layer
 	guards   []*guard // of all layers
 	clients  []client
+	classes  []string // of calls
 	meter    meter
 	record   func(trace.Record)
 
@@ -59,20 +60,16 @@ func New(sc Scenario, record func(trace.Record)) (*Sim, error) {
 	}
 	src := &stream{}
 	s := &Sim{agenda: newAgenda(), scenario: sc, seed: sc.Seed, src: src, rng: rand.New(src), record: record}
-	classes := sc.classes()
+	s.classes = sc.classes()
 	s.layers = make([]layer, len(sc.Layers))
 	for i := range s.layers {
-		if err := s.layers[i].init(s, int32(i), classes); err != nil {
-			return nil, err
-		}
+		s.layers[i].init(s, int32(i))
 	}
 	s.clients = make([]client, len(sc.Clients))
 	for i := range s.clients {
-		if err := s.clients[i].init(s, int32(i), classes); err != nil {
-			return nil, err
-		}
+		s.clients[i].init(s, int32(i))
 	}
-	s.meter.init(s, classes)
+	s.meter.init(s)
 	return s, nil
 }
 
@@ -139,13 +136,13 @@ func (s *Sim) Next() time.Duration {
 func (s *Sim) handle(e event) {
 	switch e.kind() {
 	case evArrive:
-		s.call(e.index, s.now)
+		s.call(e.index)
 		s.clients[e.index].schedule(s)
 	case evUser:
-		s.call(e.index, s.now)
+		s.call(e.index)
 	case evRetry:
 		if c := s.calls.at(e.index, e.gen); c != nil {
-			s.attempt(c)
+			s.try(c)
 		}
 	case evPatient:
 		s.clients[e.index].expire(s)

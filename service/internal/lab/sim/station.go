@@ -27,16 +27,15 @@ type entry struct {
 	gen uint32
 }
 
-func (t *station) init(cfg *Layer, classes map[string]int32) {
+func (t *station) init(cfg *Layer, classes []string) {
 	t.workers, t.slowdown = cfg.Workers, 1
 	t.faults, t.pause, t.shared = cfg.faults(), cfg.Pause, newShared()
 	if t.workers == 0 {
 		t.workers = math.MaxInt
 	}
-	t.classes, t.sound = make([]Class, len(classes)), make([]bool, len(classes))
-	for name, i := range classes {
-		t.classes[i] = cfg.class(name)
-		t.sound[i] = !cfg.faulty(name)
+	for _, name := range classes {
+		t.classes = append(t.classes, cfg.class(name))
+		t.sound = append(t.sound, !cfg.faulty(name))
 	}
 }
 
