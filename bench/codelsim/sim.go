@@ -47,43 +47,36 @@ func (s script) best() (done int) {
 	return done
 }
 
-// A server does one job at a time, first come, first served. It follows its
-// schedule: a job that waits here begins when the one before should have ended,
-// however late tick is called.
+// A server does one job at a time, first come, first served. A job that waits begins
+// when the one before should have ended, however late tick is called.
 type server struct {
 	mu       sync.Mutex // guards what follows
 	services []time.Duration
-	line     []chan struct{} // of the jobs here; the first one is being served
-	ends     time.Duration   // the service of the first one, if there is one
+	queue    []job // the first one is being served
+	free     time.Duration
+}
+
+type job struct {
+	done chan struct{}
+	ends time.Duration
 }
 
 // join brings a job to the server; the channel is closed when it is done.
 func (s *server) join(now time.Duration) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	done := make(chan struct{})
-	s.line = append(s.line, done)
-	if len(s.line) == 1 {
-		s.beginLocked(now)
-	}
-	return done
-}
-
-func (s *server) beginLocked(at time.Duration) {
-	s.ends = at + s.services[0]
+	s.free = max(s.free, now) + s.services[0]
 	s.services = s.services[1:]
+	s.queue = append(s.queue, job{make(chan struct{}), s.free})
+	return s.queue[len(s.queue)-1].done
 }
 
 // tick lets go the jobs that should have ended.
 func (s *server) tick(now time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for len(s.line) > 0 && s.ends <= now {
-		close(s.line[0])
-		s.line = s.line[1:]
-		if len(s.line) > 0 {
-			s.beginLocked(s.ends)
-		}
+	for ; len(s.queue) > 0 && s.queue[0].ends <= now; s.queue = s.queue[1:] {
+		close(s.queue[0].done)
 	}
 }
 

@@ -36,7 +36,7 @@ func main() {
 
 // run copies in to out, line by line, and writes the tables.
 func run(in io.Reader, out io.Writer) error {
-	var r results
+	r := results{rows: map[string][]string{}, units: map[string][]string{}, runs: map[measure][]float64{}}
 	failed, passed := false, false
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, 1<<20)
@@ -64,24 +64,17 @@ func run(in io.Reader, out io.Writer) error {
 
 // results are in order of first appearance.
 type results struct {
-	cases []*benchCase
+	cases []string
+	rows  map[string][]string // the contenders of a case
+	units map[string][]string // of a case
 	cpus  []int
-}
-
-type benchCase struct {
-	name string
-	rows []*row
-}
-
-// A row has the measurements of one contender.
-type row struct {
-	name string
-	runs map[measure][]float64
+	runs  map[measure][]float64
 }
 
 type measure struct {
-	cpus int
-	unit string
+	name, row string // case and contender
+	cpus      int
+	unit      string
 }
 
 // Name, GOMAXPROCS unless it is 1, iterations, and pairs of value and unit.
@@ -101,115 +94,93 @@ func (r *results) add(line string) {
 	if i := strings.LastIndexByte(m[1], '/'); i >= 0 {
 		group, contender = m[1][:i], m[1][i+1:]
 	}
+	r.cases = with(r.cases, group)
+	r.rows[group] = with(r.rows[group], contender)
+	r.cpus = with(r.cpus, cpus)
+	slices.Sort(r.cpus)
 	fields := strings.Fields(m[3])
-	row := r.row(group, contender)
 	for i := 0; i+1 < len(fields); i += 2 {
 		if v, err := strconv.ParseFloat(fields[i], 64); err == nil {
-			key := measure{cpus, fields[i+1]}
-			row.runs[key] = append(row.runs[key], v)
+			key := measure{group, contender, cpus, fields[i+1]}
+			r.runs[key] = append(r.runs[key], v)
+			r.units[group] = with(r.units[group], fields[i+1])
 		}
 	}
-	if !slices.Contains(r.cpus, cpus) {
-		r.cpus = append(r.cpus, cpus)
-		slices.Sort(r.cpus)
-	}
 }
 
-func (r *results) row(group, contender string) *row {
-	i := slices.IndexFunc(r.cases, func(c *benchCase) bool { return c.name == group })
-	if i < 0 {
-		i = len(r.cases)
-		r.cases = append(r.cases, &benchCase{name: group})
+// with appends v, unless the list has it.
+func with[T comparable](list []T, v T) []T {
+	if slices.Contains(list, v) {
+		return list
 	}
-	c := r.cases[i]
-	j := slices.IndexFunc(c.rows, func(row *row) bool { return row.name == contender })
-	if j < 0 {
-		j = len(c.rows)
-		c.rows = append(c.rows, &row{contender, map[measure][]float64{}})
-	}
-	return c.rows[j]
+	return append(list, v)
 }
-
-// median returns the median of the repetitions, which is not a number if there are none.
-func (r *row) median(cpus int, unit string) float64 { return stat.Median(r.runs[measure{cpus, unit}]) }
 
 // unit returns the unit that a case compares: time, unless it reports another.
-func (c *benchCase) unit() string {
-	units := []string{}
-	for key := range c.rows[0].runs {
-		switch key.unit {
-		case "ns/op":
-			return key.unit
-		case "B/op", "allocs/op":
-		default:
-			units = append(units, key.unit)
-		}
-	}
-	if len(units) == 0 {
+func (r *results) unit(name string) string {
+	units := slices.DeleteFunc(slices.Clone(r.units[name]), func(unit string) bool {
+		return unit == "B/op" || unit == "allocs/op"
+	})
+	if len(units) == 0 || slices.Contains(units, "ns/op") {
 		return "ns/op"
 	}
 	return slices.Min(units)
 }
 
-// base returns the value that ratios refer to, and the name of such a ratio.
-func (c *benchCase) base(cpus int, unit string) (best float64, ratio string) {
-	best, ratio = math.NaN(), "/best peer"
-	for _, row := range c.rows {
-		switch v := row.median(cpus, unit); {
-		case row.name == "xtime":
-			return v, "/xtime"
-		case strings.HasPrefix(row.name, "weir"), strings.HasPrefix(row.name, "floor"):
-		case v < best || math.IsNaN(best):
+// base returns the value that ratios of a case refer to, and the name of such a ratio.
+func (r *results) base(name string, cpus int, unit string) (best float64, ratio string) {
+	if slices.Contains(r.rows[name], "xtime") {
+		return stat.Median(r.runs[measure{name, "xtime", cpus, unit}]), "/xtime"
+	}
+	best = math.NaN()
+	for _, row := range r.rows[name] {
+		if strings.HasPrefix(row, "weir") || strings.HasPrefix(row, "floor") {
+			continue
+		}
+		if v := stat.Median(r.runs[measure{name, row, cpus, unit}]); v < best || math.IsNaN(best) {
 			best = v
 		}
 	}
-	return best, ratio
+	return best, "/best peer"
 }
 
 func (r *results) write(out io.Writer) error {
 	width := 0
-	for _, c := range r.cases {
-		width = max(width, len(c.name))
-		for _, row := range c.rows {
-			width = max(width, len("  "+row.name))
+	for _, name := range r.cases {
+		width = max(width, len(name))
+		for _, row := range r.rows[name] {
+			width = max(width, len("  "+row))
 		}
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	for _, c := range r.cases {
-		unit := c.unit()
+	for _, name := range r.cases {
+		unit := r.unit(name)
 		fmt.Fprintln(w, strings.Repeat("\t", 2+2*len(r.cpus))) // an empty line would end the columns
-		fmt.Fprintf(w, "%-*s\t", width, c.name)
+		fmt.Fprintf(w, "%-*s\t", width, name)
 		for _, cpus := range r.cpus {
 			plural := "s"
 			if cpus == 1 {
 				plural = ""
 			}
-			_, ratio := c.base(cpus, unit)
+			_, ratio := r.base(name, cpus, unit)
 			fmt.Fprintf(w, "%s, %d CPU%s\t%s\t", unit, cpus, plural, ratio)
 		}
 		fmt.Fprintf(w, "allocs/op\t\n")
-		for _, row := range c.rows {
-			fmt.Fprintf(w, "%-*s\t", width, "  "+row.name)
+		for _, row := range r.rows[name] {
+			fmt.Fprintf(w, "%-*s\t", width, "  "+row)
+			allocs := math.NaN() // the same at any number of CPUs, or else the most
 			for _, cpus := range r.cpus {
-				v := row.median(cpus, unit)
-				base, _ := c.base(cpus, unit)
+				v := stat.Median(r.runs[measure{name, row, cpus, unit}])
+				base, _ := r.base(name, cpus, unit)
 				fmt.Fprintf(w, "%s\t%s\t", cell("%.1f", v), cell("%.2f", v/base))
+				if n := stat.Median(r.runs[measure{name, row, cpus, "allocs/op"}]); n > allocs || math.IsNaN(allocs) {
+					allocs = n
+				}
 			}
-			fmt.Fprintf(w, "%s\t\n", row.allocs(r.cpus))
+			fmt.Fprintf(w, "%s\t\n", cell("%.0f", allocs))
 		}
 	}
 	return w.Flush()
-}
-
-// allocs are the same at any number of CPUs, or else the worst counts.
-func (r *row) allocs(cpus []int) string {
-	most := math.NaN()
-	for _, n := range cpus {
-		if v := r.median(n, "allocs/op"); v > most || math.IsNaN(most) {
-			most = v
-		}
-	}
-	return cell("%.0f", most)
 }
 
 // cell formats a number, or a dash if it is none.
