@@ -32,9 +32,6 @@ func (r run) rate(count func(sim.Step) uint32) plotter.XYs {
 	return r.points(func(st sim.Step, dt float64) float64 { return float64(count(st)) / dt })
 }
 
-func (r run) offered() plotter.XYs { return r.rate(func(st sim.Step) uint32 { return st.Offered }) }
-func (r run) goodput() plotter.XYs { return r.rate(func(st sim.Step) uint32 { return st.Good }) }
-
 func (r run) capacity() plotter.XYs {
 	forecast := r.Forecast()
 	return r.points(func(st sim.Step, dt float64) float64 {
@@ -54,14 +51,6 @@ func (r run) latency(of func(sim.Step) time.Duration) plotter.XYs {
 		}
 		return of(st).Seconds()
 	})
-}
-
-func (r run) p50() plotter.XYs {
-	return r.latency(func(st sim.Step) time.Duration { return st.P50 })
-}
-
-func (r run) p99() plotter.XYs {
-	return r.latency(func(st sim.Step) time.Duration { return st.P99 })
 }
 
 // patience is the shortest time-out or deadline of the clients.
@@ -89,6 +78,11 @@ func (r run) state(layer int, of func(sim.Point) int) plotter.XYs {
 	})
 }
 
+func offered(st sim.Step) uint32    { return st.Offered }
+func goodput(st sim.Step) uint32    { return st.Good }
+func p50(st sim.Step) time.Duration { return st.P50 }
+func p99(st sim.Step) time.Duration { return st.P99 }
+
 func limitOf(p sim.Point) int   { return p.Limit }
 func insideOf(p sim.Point) int  { return max(p.Inflight, p.Busy+p.Queued) }
 func waitingOf(p sim.Point) int { return p.Waiting }
@@ -100,16 +94,16 @@ func (r run) retries() bool {
 // panels shows a run in detail.
 func (r run) panels() []plot.Panel {
 	load := plot.Panel{Title: "Calls per second"}
-	load.Add("offered", plot.Stroke(plot.Grey, 1.5, nil), r.offered())
+	load.Add("offered", plot.Stroke(plot.Grey, 1.5, nil), r.rate(offered))
 	if r.retries() {
 		load.Add("attempts", plot.Stroke(plot.Orange, 1.2, nil), r.rate(func(st sim.Step) uint32 { return st.Attempts }))
 	}
 	load.Add("turned away", plot.Stroke(plot.Pink, 1.2, nil), r.rate(func(st sim.Step) uint32 { return st.Refused }))
-	load.Add("goodput", plot.Stroke(plot.Green, 2, nil), r.goodput())
+	load.Add("goodput", plot.Stroke(plot.Green, 2, nil), r.rate(goodput))
 	load.Add("capacity", plot.MarkStyle, r.capacity())
 	latency := plot.Panel{Title: "Latency of successes", Unit: plot.Seconds}
-	latency.Add("p50", plot.Stroke(plot.Sky, 1.5, nil), r.p50())
-	latency.Add("p99", plot.Stroke(plot.Blue, 2, nil), r.p99())
+	latency.Add("p50", plot.Stroke(plot.Sky, 1.5, nil), r.latency(p50))
+	latency.Add("p99", plot.Stroke(plot.Blue, 2, nil), r.latency(p99))
 	latency.Add("clients give up", plot.Stroke(plot.Red, 1.2, plot.Dashed), r.patience())
 	panels := []plot.Panel{load, latency}
 	for i, l := range r.Layers {
@@ -148,16 +142,16 @@ func (r run) limits(layer int, instances []sim.Replica) plot.Panel {
 func comparison(runs []run) []plot.Panel {
 	first := runs[0]
 	load := plot.Panel{Title: "Goodput, calls per second"}
-	load.Add("offered", plot.Stroke(plot.Grey, 1.5, nil), first.offered())
+	load.Add("offered", plot.Stroke(plot.Grey, 1.5, nil), first.rate(offered))
 	load.Add("capacity", plot.MarkStyle, first.capacity())
 	latency := plot.Panel{Title: "Latency of successes", Unit: plot.Seconds}
 	latency.Add("clients give up", plot.MarkStyle, first.patience())
 	latency.Keys = append(latency.Keys,
 		plot.Key{Label: "p99", Style: plot.Plain(1.8, nil)}, plot.Key{Label: "p50", Style: plot.Plain(1.2, plot.Dotted)})
 	for k, r := range runs {
-		load.Add("", plot.Stroke(plot.Colour(k), 1.8, nil), r.goodput())
-		latency.Add("", plot.Stroke(plot.Colour(k), 1.8, nil), r.p99())
-		latency.Add("", plot.Stroke(plot.Colour(k), 1.2, plot.Dotted), r.p50())
+		load.Add("", plot.Stroke(plot.Colour(k), 1.8, nil), r.rate(goodput))
+		latency.Add("", plot.Stroke(plot.Colour(k), 1.8, nil), r.latency(p99))
+		latency.Add("", plot.Stroke(plot.Colour(k), 1.2, plot.Dotted), r.latency(p50))
 	}
 	panels := []plot.Panel{load, latency}
 	for i, l := range first.Layers {
