@@ -1,6 +1,6 @@
 // Middleware measures what httplimit costs a server: its CPU time for a request
 // over real HTTP, beside that of the same server without it. Each variant is a
-// process of its own; they take turns, so that a noisy machine is noisy for all.
+// separate process; they take turns, so that a noisy machine is noisy for all.
 //
 //	go run ./middleware [-rounds n] [-requests n] [-connections n]
 package main
@@ -31,43 +31,36 @@ import (
 
 // A variant is a server to measure, and the one that it is compared with.
 type variant struct {
-	name   string
-	beside string
-	serve  func() (http.Handler, error)
+	name    string
+	beside  string
+	handler http.Handler
 }
 
 const bare, notFound = "a handler that does nothing", "net/http's 404"
 
+func must[T any](v T, err error) T {
+	if err != nil {
+		log.Fatal(err)
+	}
+	return v
+}
+
 func variants() []variant {
 	nothing := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
-	behind := func(cfg httplimit.Config) func() (http.Handler, error) {
-		return func() (http.Handler, error) {
-			m, err := httplimit.New(cfg)
-			if err != nil {
-				return nil, err
-			}
-			return m.Handler(nothing), nil
-		}
-	}
+	behind := func(cfg httplimit.Config) http.Handler { return must(httplimit.New(cfg)).Handler(nothing) }
 	rule := func(q gcra.Quota) []httplimit.Rule {
-		lim, err := keyed.New[netip.Addr](q, keyed.Config{})
-		if err != nil {
-			log.Fatal(err) // the zero Config is valid
-		}
+		lim := must(keyed.New[netip.Addr](q, keyed.Config{}))
 		return []httplimit.Rule{httplimit.PerKey("per-client", lim, httplimit.Address())}
 	}
-	none, err := inflight.New(inflight.Config{Algorithm: limit.Fixed(0), Queue: -1})
-	if err != nil {
-		log.Fatal(err) // that Config is valid
-	}
+	none := must(inflight.New(inflight.Config{Algorithm: limit.Fixed(0), Queue: -1}))
 	plenty, spent := gcra.PerSecond(1e9, 1e9), gcra.Per(1, time.Hour, 1)
 	return []variant{
-		{bare, bare, func() (http.Handler, error) { return nothing, nil }},
+		{bare, bare, nothing},
 		{"Auto", bare, behind(httplimit.Config{})},
 		{"a rule for each address, without fields", bare, behind(httplimit.Config{Rules: rule(plenty), Fields: httplimit.FieldsNone})},
 		{"a rule for each address", bare, behind(httplimit.Config{Rules: rule(plenty)})},
 		{"a rule for each address, and Auto", bare, behind(httplimit.Config{Rules: rule(plenty), PerClass: httplimit.Auto})},
-		{notFound, notFound, func() (http.Handler, error) { return http.NotFoundHandler(), nil }},
+		{notFound, notFound, http.NotFoundHandler()},
 		{"refused by a limit", notFound, behind(httplimit.Config{Limiter: none})},
 		{"refused by a rule, without fields", notFound, behind(httplimit.Config{Rules: rule(spent), Fields: httplimit.FieldsNone})},
 		{"refused by a rule", notFound, behind(httplimit.Config{Rules: rule(spent)})},
@@ -75,7 +68,7 @@ func variants() []variant {
 }
 
 func main() {
-	serve := flag.String("serve", "", "what a process of its own serves; not for people")
+	serve := flag.String("serve", "", "what a child process serves; not for people")
 	rounds := flag.Int("rounds", 15, "turns of each variant")
 	requests := flag.Int("requests", 20_000, "requests in a turn")
 	connections := flag.Int("connections", 16, "connections that send them")
@@ -83,7 +76,7 @@ func main() {
 	all := variants()
 	if *serve != "" {
 		i := slices.IndexFunc(all, func(v variant) bool { return v.name == *serve })
-		log.Fatal(child(all[i]))
+		log.Fatal(http.Serve(must(process.Listen()), all[i].handler))
 	}
 	if *rounds < 1 || *requests < *connections || *connections < 1 {
 		log.Fatal("middleware: want at least one round, one connection, and a request for each")
@@ -91,19 +84,6 @@ func main() {
 	if err := measure(all, *rounds, *requests, *connections); err != nil {
 		log.Fatal(err)
 	}
-}
-
-// child serves a variant.
-func child(v variant) error {
-	h, err := v.serve()
-	if err != nil {
-		return err
-	}
-	l, err := process.Listen()
-	if err != nil {
-		return err
-	}
-	return http.Serve(l, h)
 }
 
 // A server is a child and its measurements.
