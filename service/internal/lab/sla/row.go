@@ -34,7 +34,7 @@ func Rows() []Row {
 	paced := func(r sim.Rate) func() *sim.Guard { return func() *sim.Guard { return &sim.Guard{Rate: &r} } }
 	return []Row{
 		{"no limit", "admits every request", 0, unlimited, func() *sim.Guard { return nil }},
-		{"ticker", "a tick of a channel, 425 a second, for each", 4, ticking(0), paced(tuned)},
+		{"ticker", "a tick of a channel, 425 a second, for each", 4, ticking(time.Hour), paced(tuned)},
 		{"ticker + 75 ms", "the same, for 75 ms at most", 3, ticking(Patience), paced(mute)},
 		{"rate.Wait, 75 ms", "a token bucket, 425 a second, and a deadline", 1, waiting, paced(limited)},
 		{Auto, "httplimit.New(httplimit.Config{})", 2, auto, autoGuard},
@@ -43,22 +43,16 @@ func Rows() []Row {
 
 func unlimited(_ context.Context, next http.Handler) (http.Handler, error) { return next, nil }
 
-// ticking lets each request wait for a tick. If patience is not zero, a request that
-// gets none in that time is refused.
+// ticking lets each request wait for a tick. A request that gets none within patience is
+// refused.
 func ticking(patience time.Duration) func(context.Context, http.Handler) (http.Handler, error) {
 	return func(ctx context.Context, next http.Handler) (http.Handler, error) {
 		ticks := ticks(ctx)
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			var over <-chan time.Time
-			if patience > 0 {
-				timer := time.NewTimer(patience)
-				defer timer.Stop()
-				over = timer.C
-			}
 			select {
 			case <-ticks:
 				next.ServeHTTP(w, r)
-			case <-over:
+			case <-time.After(patience):
 				w.WriteHeader(http.StatusTooManyRequests)
 			case <-r.Context().Done():
 			}
