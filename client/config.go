@@ -33,10 +33,10 @@ type Config struct {
 	// Token, if not empty, is sent as a bearer token. Without TLS, everyone on the
 	// network path can read it.
 	Token string
-	// HTTP sends the requests, for example with a TLS configuration of its own. The
-	// Client ignores its Timeout and does not follow redirects. It closes the idle
-	// connections of HTTP when the server is away, and in Close. If nil, the Client has
-	// its own connections.
+	// HTTP sends the requests, for example with another TLS configuration. The Client
+	// ignores its Timeout and does not follow redirects. It closes the idle connections
+	// of HTTP when the server is away, and in Close. If nil, the Client has its own
+	// connections.
 	HTTP *http.Client
 
 	// Timeout bounds the time until an answer, in addition to the wait that the

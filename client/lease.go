@@ -148,7 +148,7 @@ func (c *Client) leaseLocally(key string, n int) (*lease, error) {
 	return l, nil
 }
 
-// hold adds the lease to those that are held.
+// hold adds the lease to the held leases.
 func (l *lease) hold() {
 	k := &l.c.leases
 	k.mu.Lock()
@@ -157,7 +157,7 @@ func (l *lease) hold() {
 	k.held[l] = struct{}{}
 }
 
-// drop takes the lease out of those that are held, and reports whether it was held.
+// drop takes the lease out of the held leases, and reports whether it was there.
 func (l *lease) drop() bool {
 	k := &l.c.leases
 	k.mu.Lock()

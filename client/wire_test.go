@@ -74,7 +74,7 @@ func TestRefusalsAreBounded(t *testing.T) {
 			t.Fatalf("%d keys", len(b.refused))
 		}
 	}
-	if err := c.enqueue(newAsk("", 1)); err != nil {
+	if err := c.enqueue(newAsk("\x01", 1)); err != nil {
 		t.Errorf("%v: want the oldest refusal forgotten", err)
 	}
 	b.refuse("a key", errGarbage)

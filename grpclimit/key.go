@@ -38,11 +38,9 @@ func AddressBehind(name string, trusted ...netip.Prefix) Key[netip.Addr] {
 	return admission.AddressBehind(peerOf, list, name == "forwarded", trusted)
 }
 
-func peerOf(r Request) (netip.Addr, bool) { return address(r.Context) }
-
-// address returns the peer's address, without a zone. IPv4 is in its short form.
-func address(ctx context.Context) (netip.Addr, bool) {
-	p, ok := peer.FromContext(ctx)
+// peerOf returns the peer's address, without a zone. IPv4 is in its short form.
+func peerOf(r Request) (netip.Addr, bool) {
+	p, ok := peer.FromContext(r.Context)
 	if !ok || p.Addr == nil {
 		return netip.Addr{}, false
 	}
@@ -84,17 +82,16 @@ func First(keys ...Key[string]) Key[string] { return admission.First(keys) }
 func Both[K comparable](a, b Key[K]) Key[[2]K] { return admission.Both(a, b) }
 
 // heed returns the context of a call with the priority of its metadata.
-func (i *Interceptor) heed(ctx context.Context) context.Context {
-	values := metadata.ValueFromIncomingContext(ctx, i.cfg.Criticality)
-	if len(values) == 0 {
-		return ctx
+func (i *Interceptor) heed(r Request) context.Context {
+	values := metadata.ValueFromIncomingContext(r.Context, i.cfg.Criticality)
+	if len(values) > 0 {
+		if p, ok := caller.Priority(values[0], i.door.Trusts(peerOf(r))); ok {
+			class := weir.ClassOf(r.Context)
+			class.Priority = p
+			return weir.WithClass(r.Context, class)
+		}
 	}
-	if p, ok := caller.Priority(values[0], i.door.Trusts(address(ctx))); ok {
-		class := weir.ClassOf(ctx)
-		class.Priority = p
-		return weir.WithClass(ctx, class)
-	}
-	return ctx
+	return r.Context
 }
 
 // validName reports whether s is empty or a name of metadata that applications may

@@ -22,7 +22,7 @@ type visit struct {
 // error, leave must follow.
 func (i *Interceptor) enter(r Request, stream bool) (*visit, context.Context, error) {
 	if i.cfg.Criticality != "" {
-		r.Context = i.heed(r.Context)
+		r.Context = i.heed(r)
 	}
 	v := i.visits.Get().(*visit)
 	v.from, v.handle, v.outcome = i, nil, weir.Ignored // for a handler that panics

@@ -116,10 +116,6 @@ type hosts struct {
 	evicted uint64
 }
 
-func (hs *hosts) init(most int) {
-	hs.most, hs.byKey = most, map[hostKey]*list.Element{}
-}
-
 // find returns the host of a key, or nil.
 func (hs *hosts) find(k hostKey) *host {
 	e := hs.byKey[k]

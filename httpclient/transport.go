@@ -1,6 +1,7 @@
 package httpclient
 
 import (
+	"container/list"
 	"errors"
 	"math/rand/v2"
 	"net/http"
@@ -119,7 +120,7 @@ func New(cfg Config) (*Transport, error) {
 	t := &Transport{cfg: cfg.withDefaults(), epoch: time.Now(), chance: rand.Float64}
 	t.pacing = outgoing.Config{MaxWait: cfg.MaxWait, MaxHold: cfg.MaxHold, Queue: cfg.Queue}.WithDefaults()
 	t.shared = sync.OnceValue(func() *host { return t.newHost(hostKey{}) })
-	t.hosts.init(t.cfg.MaxHosts)
+	t.hosts = hosts{most: t.cfg.MaxHosts, byKey: map[hostKey]*list.Element{}}
 	return t, nil
 }
 

@@ -7,8 +7,8 @@ import (
 	"github.com/weir-go/weir"
 )
 
-// A Path is what the requests to a server pass before they are sent: a Queue, a
-// throttle and a limiter, in this order. Each may be missing.
+// A Path admits the requests to a server: through a Queue, a throttle and a limiter, in
+// this order. Each may be missing.
 type Path struct {
 	Queue    func(name string) *Queue // of the requests of a name; nil if they need not wait
 	Throttle weir.Limiter

@@ -13,23 +13,16 @@ import (
 	"github.com/weir-go/weir/internal/waitq"
 )
 
-// Config bounds a Queue. The zero value is usable.
+// Config bounds a Queue, as httpclient.Config says. The zero value is usable. If
+// MaxHold is negative, no Queue must be made.
 type Config struct {
-	// MaxWait bounds the wait of a request. If zero, 30 seconds; if negative,
-	// only its context bounds it.
 	MaxWait time.Duration
-	// MaxHold bounds the time for which a server can keep requests waiting; then
-	// one request is sent to ask again. If zero, one minute: a wrong Retry-After
-	// of a day would otherwise stop the client for a day, while asking once a
-	// minute costs a server next to nothing. If negative, there is no pacing, and
-	// no Queue must be made.
 	MaxHold time.Duration
-	// Queue bounds the requests that wait. If zero, 1000; if negative, no request
-	// waits.
-	Queue int
+	Queue   int
 }
 
-// WithDefaults returns c with the defaults of its zero fields.
+// WithDefaults returns c with the defaults of its zero fields. MaxHold is a minute,
+// because a wrong Retry-After of a day would otherwise stop the client for a day.
 func (c Config) WithDefaults() Config {
 	return Config{
 		MaxWait: cmp.Or(c.MaxWait, 30*time.Second),

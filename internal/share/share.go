@@ -36,7 +36,7 @@ type Limits struct {
 	units map[string]int // held, by key
 }
 
-// told is what the server has told about a key.
+// told holds the facts about a key that the server has told.
 type told struct {
 	at    time.Time // when it told the rate
 	units int       // the concurrency limit; 0 if it is not known

@@ -138,7 +138,7 @@ func TestDue(t *testing.T) {
 	}
 }
 
-// A client takes its share of the units, beside those that the server has granted.
+// A client takes its share of the units, in addition to granted units.
 func TestUnits(t *testing.T) {
 	l, err := New(0.5, gcra.Unlimited())
 	if err != nil {
