@@ -11,37 +11,20 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"log"
 	"net/http"
-	"net/netip"
-	"time"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
 
-	"github.com/weir-go/weir/gcra"
-	"github.com/weir-go/weir/httplimit"
-	"github.com/weir-go/weir/keyed"
+	"github.com/weir-go/weir/examples/routers/internal/site"
 )
 
 func main() {
-	perClient, err := keyed.New[netip.Addr](gcra.Per(60, time.Minute, 5), keyed.Config{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	m, err := httplimit.New(httplimit.Config{
-		Rules:    []httplimit.Rule{httplimit.PerKey("per-client", perClient, httplimit.Address())},
-		PerClass: httplimit.Auto,
-		Class:    route,
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
+	m := site.Middleware(route)
 	router := chi.NewRouter()
 	router.Use(middleware.Recoverer, m.Handler)
 	router.Get("/hello/{name}", hello)
-	s := http.Server{Addr: "127.0.0.1:8083", ReadHeaderTimeout: 5 * time.Second, Handler: router}
-	log.Fatal(s.ListenAndServe())
+	site.Serve(router)
 }
 
 // route returns the pattern of the route for a request. Middlewares of Use need it,

@@ -9,36 +9,21 @@
 package main
 
 import (
-	"log"
 	"net/http"
-	"net/netip"
-	"time"
 
 	"github.com/labstack/echo/v4"
 	"github.com/labstack/echo/v4/middleware"
 
-	"github.com/weir-go/weir/gcra"
+	"github.com/weir-go/weir/examples/routers/internal/site"
 	"github.com/weir-go/weir/httplimit"
-	"github.com/weir-go/weir/keyed"
 )
 
 func main() {
-	perClient, err := keyed.New[netip.Addr](gcra.Per(60, time.Minute, 5), keyed.Config{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	m, err := httplimit.New(httplimit.Config{
-		Rules:    []httplimit.Rule{httplimit.PerKey("per-client", perClient, httplimit.Address())},
-		PerClass: httplimit.Auto,
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
+	m := site.Middleware(nil)
 	e := echo.New()
 	e.Use(middleware.Recover(), limit(m))
 	e.GET("/hello/:name", hello)
-	s := http.Server{Addr: "127.0.0.1:8083", ReadHeaderTimeout: 5 * time.Second, Handler: e}
-	log.Fatal(s.ListenAndServe())
+	site.Serve(e)
 }
 
 // limit is a Middleware for echo. Unlike that of echo.WrapMiddleware, it answers

@@ -29,7 +29,7 @@ func TestUse(t *testing.T) {
 // An error of a handler is answered by echo while the Middleware looks on, and
 // what is around both sees the status and the size of every answer.
 func TestErrorsAndWhatIsAround(t *testing.T) {
-	m := check.Middleware(t, httplimit.Config{})
+	m := check.Middleware(t, httplimit.Config{PerClass: httplimit.Auto})
 	e := echo.New()
 	var status int
 	var size int64
@@ -73,7 +73,7 @@ func TestWhatIsAroundWrites(t *testing.T) {
 			_, err := c.Response().Write([]byte("bye\n"))
 			return err
 		}
-	}, limit(check.Middleware(t, httplimit.Config{})))
+	}, limit(check.Middleware(t, httplimit.Config{PerClass: httplimit.Auto})))
 	e.GET("/hello/:name", hello)
 	w := httptest.NewRecorder()
 	e.ServeHTTP(w, httptest.NewRequest("GET", "/hello/ada", nil))

@@ -18,7 +18,7 @@ import (
 // The answer must not reach another client.
 func TestAnErrorAfterTheMiddleware(t *testing.T) {
 	e := echo.New()
-	e.Use(echo.WrapMiddleware(check.Middleware(t, httplimit.Config{}).Handler))
+	e.Use(echo.WrapMiddleware(check.Middleware(t, httplimit.Config{PerClass: httplimit.Auto}).Handler))
 	e.GET("/fails", func(echo.Context) error { return echo.NewHTTPError(http.StatusTeapot, "no coffee") })
 	e.GET("/works", func(c echo.Context) error { return c.String(http.StatusOK, "works") })
 	s := httptest.NewServer(e)

@@ -10,36 +10,21 @@ package main
 
 import (
 	"bufio"
-	"log"
 	"net"
 	"net/http"
-	"net/netip"
-	"time"
 
 	"github.com/gin-gonic/gin"
 
-	"github.com/weir-go/weir/gcra"
+	"github.com/weir-go/weir/examples/routers/internal/site"
 	"github.com/weir-go/weir/httplimit"
-	"github.com/weir-go/weir/keyed"
 )
 
 func main() {
-	perClient, err := keyed.New[netip.Addr](gcra.Per(60, time.Minute, 5), keyed.Config{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	m, err := httplimit.New(httplimit.Config{
-		Rules:    []httplimit.Rule{httplimit.PerKey("per-client", perClient, httplimit.Address())},
-		PerClass: httplimit.Auto,
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
+	m := site.Middleware(nil)
 	router := gin.New()
 	router.Use(gin.Recovery(), limit(m))
 	router.GET("/hello/:name", hello)
-	s := http.Server{Addr: "127.0.0.1:8083", ReadHeaderTimeout: 5 * time.Second, Handler: router}
-	log.Fatal(s.ListenAndServe())
+	site.Serve(router)
 }
 
 // limit is a Middleware for gin.

@@ -33,7 +33,7 @@ func TestUse(t *testing.T) {
 // What is around the Middleware sees the status and the size of every answer,
 // also where gin sends the status by itself, or it is changed before it is sent.
 func TestStatusAndSize(t *testing.T) {
-	m := check.Middleware(t, httplimit.Config{})
+	m := check.Middleware(t, httplimit.Config{PerClass: httplimit.Auto})
 	router := gin.New()
 	var status, size int
 	router.Use(func(c *gin.Context) {
@@ -92,7 +92,7 @@ func TestWhatIsAroundWrites(t *testing.T) {
 	router.Use(func(c *gin.Context) {
 		c.Next()
 		c.String(http.StatusOK, "bye\n")
-	}, limit(check.Middleware(t, httplimit.Config{})))
+	}, limit(check.Middleware(t, httplimit.Config{PerClass: httplimit.Auto})))
 	router.GET("/hello/:name", hello)
 	w := httptest.NewRecorder()
 	router.ServeHTTP(w, httptest.NewRequest("GET", "/hello/ada", nil))

@@ -10,32 +10,16 @@ package main
 
 import (
 	"fmt"
-	"log"
 	"net/http"
-	"net/netip"
-	"time"
 
-	"github.com/weir-go/weir/gcra"
-	"github.com/weir-go/weir/httplimit"
-	"github.com/weir-go/weir/keyed"
+	"github.com/weir-go/weir/examples/routers/internal/site"
 )
 
 func main() {
-	perClient, err := keyed.New[netip.Addr](gcra.Per(60, time.Minute, 5), keyed.Config{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	m, err := httplimit.New(httplimit.Config{
-		Rules:    []httplimit.Rule{httplimit.PerKey("per-client", perClient, httplimit.Address())},
-		PerClass: httplimit.Auto,
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
+	m := site.Middleware(nil)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /hello/{name}", hello)
-	s := http.Server{Addr: "127.0.0.1:8083", ReadHeaderTimeout: 5 * time.Second, Handler: m.Handler(mux)}
-	log.Fatal(s.ListenAndServe())
+	site.Serve(m.Handler(mux))
 }
 
 func hello(w http.ResponseWriter, r *http.Request) {

@@ -1,0 +1,37 @@
+// Package site is what the examples have in common: the limits and the server.
+package site
+
+import (
+	"log"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/weir-go/weir/gcra"
+	"github.com/weir-go/weir/httplimit"
+	"github.com/weir-go/weir/keyed"
+)
+
+// Middleware limits the rate of each client, and the concurrency of each class. If
+// class is nil, a class is a route.
+func Middleware(class func(*http.Request) string) *httplimit.Middleware {
+	perClient, err := keyed.New[netip.Addr](gcra.Per(60, time.Minute, 5), keyed.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	m, err := httplimit.New(httplimit.Config{
+		Rules:    []httplimit.Rule{httplimit.PerKey("per-client", perClient, httplimit.Address())},
+		PerClass: httplimit.Auto,
+		Class:    class,
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	return m
+}
+
+// Serve serves a handler until the program is killed.
+func Serve(h http.Handler) {
+	s := http.Server{Addr: "127.0.0.1:8083", ReadHeaderTimeout: 5 * time.Second, Handler: h}
+	log.Fatal(s.ListenAndServe())
+}
