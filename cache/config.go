@@ -30,12 +30,14 @@ type Config[K comparable, V any] struct {
 	Entries int
 	// Bytes, in place of Entries, is the largest memory in bytes, up to MaxBytes: the
 	// Cost of each entry, and what the Cache itself needs for it. It needs Cost. A
-	// value that is larger than Bytes by itself is returned, but not kept.
+	// value that is larger than Bytes by itself is returned, but not kept. If zero,
+	// Entries is the bound.
 	Bytes int64
 	// Cost returns the size of what a key and a value refer to, in bytes: of a
 	// string its length, of a slice its capacity, both as the allocator rounds
-	// them up. A negative cost is zero; a value that costs math.MaxInt64 is not
-	// kept. The content of a kept error (see ErrorTTL) is not counted.
+	// them up. It is needed for Bytes, and must be nil without. A negative cost is
+	// zero; a value that costs math.MaxInt64 is not kept. The content of a kept error
+	// (see ErrorTTL) is not counted.
 	Cost func(key K, value V) int64
 
 	// TTL is how long a value is fresh, from the end of its fill. If zero, it

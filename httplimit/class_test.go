@@ -130,7 +130,8 @@ func TestWhenThereAreClasses(t *testing.T) {
 		cfg  Config
 		want string
 	}{
-		{"nothing is configured", Config{}, "GET /x"},
+		{"nothing is configured", Config{}, ""},
+		{"a limiter for each class", Config{PerClass: Auto}, "GET /x"},
 		{"a rule only", Config{Rules: []Rule{rule}}, ""},
 		{"a limiter for all", Config{Limiter: new(valve)}, ""},
 		{"a rule and a limiter for each class", Config{Rules: []Rule{rule}, PerClass: Auto}, "GET /x"},

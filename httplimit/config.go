@@ -11,24 +11,25 @@ import (
 	"github.com/weir-go/weir/shape"
 )
 
-// Config configures a Middleware. The zero value limits the concurrency of each
-// route by Auto. Several goroutines call the functions at once.
+// Config configures a Middleware. The zero value limits nothing. Several goroutines
+// call the functions at once.
 type Config struct {
 	// Rules are rate limits. They are asked in order. If one of them, or the
 	// concurrency limit after them, refuses a request, the others get their tokens
-	// back.
+	// back. If empty, there is no rate limit.
 	Rules []Rule
-	// Limiter is a concurrency limit for all classes. Each request takes a unit.
+	// Limiter is a concurrency limit for all classes. Each request takes a unit. If
+	// nil, there is none.
 	Limiter weir.Limiter
 	// PerClass returns the concurrency limit of a class when its first request
-	// comes; nil means no limit. If PerClass is nil, it is Auto, or no limit if
-	// Limiter, Rules or Bandwidth are set. It must be nil if Limiter is not.
+	// comes, for example Auto. If it is nil or returns nil, the class has no limit
+	// of its own. It must be nil if Limiter is not.
 	PerClass func(class string) weir.Limiter
 
 	// Class returns the class of a request. Requests of one class share the limit
-	// that PerClass returns, and are counted together. If nil, the class is the
-	// pattern of the route: http.Request.Pattern or, if the Handler is an
-	// http.ServeMux, the pattern that it will set.
+	// that PerClass returns, and are counted together. If nil, it is the pattern of
+	// the route if PerClass is set, or else "": http.Request.Pattern or, if the
+	// Handler is an http.ServeMux, the pattern that it will set.
 	Class func(r *http.Request) string
 	// MaxClasses bounds the classes. Further ones share one class. If zero, 100.
 	MaxClasses int
@@ -48,12 +49,13 @@ type Config struct {
 	// milliseconds, as in 250, or with a unit, as in 1.5s. It becomes the deadline
 	// of the request's context. If empty, none.
 	Deadline string
-	// Trusted holds the networks of peers that may send critical_plus.
+	// Trusted holds the networks of peers that may send critical_plus. If empty,
+	// none may.
 	Trusted []netip.Prefix
 
-	// Bandwidth, if not nil, returns limits for the body of a request and of its
-	// response, in bytes: for example limiters of package rate, or buckets of a
-	// keyed.Limiter. A nil limiter means no limit.
+	// Bandwidth returns limits for the body of a request and of its response, in
+	// bytes: for example limiters of package rate, or buckets of a keyed.Limiter.
+	// If it is nil, or for a limiter that is nil, there is no limit.
 	Bandwidth func(r *http.Request) (upload, download shape.Limiter)
 
 	// BodyTimeout bounds the time in which a client sends the body of a request
@@ -73,9 +75,8 @@ type Config struct {
 	LongLived int
 
 	// Shadow admits every request, without a wait, and counts the ones that it would
-	// have refused. Responses do not tell the limits. A request that would
-	// have waited in a queue counts as refused by the limiter. Rules count
-	// exactly.
+	// have refused. Responses do not tell the limits. A request that would have
+	// waited in a queue counts as refused by the limiter. Rules count exactly.
 	Shadow bool
 
 	// Fields selects the response headers that tell clients their limits. If
@@ -84,11 +85,10 @@ type Config struct {
 	// RetryJitter is the longest random addition to a Retry-After, so that clients
 	// that were refused together do not come back together. If zero, none.
 	RetryJitter time.Duration
-	// Refuse, if not nil, answers a request that was refused, instead of Reject.
-	// The error is a *weir.Rejection or that of the request's context. Reject would
-	// answer with the status. The rule is the one that refused; it is
-	// empty if the limiter did. RateLimit, RateLimit-Policy, Retry-After,
-	// Weir-Reason and Cache-Control are set already.
+	// Refuse answers a request that was refused. If nil, Reject does, with the status.
+	// The error is a *weir.Rejection or that of the request's context. The rule is
+	// the one that refused; it is empty if the limiter did. RateLimit,
+	// RateLimit-Policy, Retry-After, Weir-Reason and Cache-Control are set already.
 	Refuse func(w http.ResponseWriter, r *http.Request, status int, rule string, err error)
 }
 
@@ -105,8 +105,8 @@ const MaxBodyFirst = 64 << 20
 // DefaultExempt holds the customary paths of probes and metrics.
 var DefaultExempt = []string{"/healthz", "/livez", "/readyz", "/health", "/ready", "/live", "/metrics"}
 
-// Validate returns an error that names the first invalid field.
-func (c Config) Validate() error {
+// validate returns an error that names the first invalid field.
+func (c *Config) validate() error {
 	if err := c.door().Validate(); err != nil {
 		return fmt.Errorf("httplimit: %w", err)
 	}
@@ -117,16 +117,13 @@ func (c Config) Validate() error {
 }
 
 // door returns the part of the configuration that decides.
-func (c Config) door() admission.Config[*http.Request] {
+func (c *Config) door() admission.Config[*http.Request] {
 	d := admission.Config[*http.Request]{
 		Limiter: c.Limiter, PerClass: c.PerClass, MaxClasses: c.MaxClasses, Units: c.Units,
 		Exempt: c.Exempt, Trusted: c.Trusted, RetryJitter: c.RetryJitter, Shadow: c.Shadow,
 	}
 	for _, r := range c.Rules {
 		d.Rules = append(d.Rules, r.rule)
-	}
-	if c.Limiter == nil && c.PerClass == nil && len(c.Rules) == 0 && c.Bandwidth == nil {
-		d.PerClass = Auto
 	}
 	if d.Exempt == nil {
 		d.Exempt = DefaultExempt

@@ -1,8 +1,8 @@
 // Package httplimit protects HTTP handlers from overload: it limits how many
 // requests are in flight, and how often each client may send one.
 //
-// Without configuration, a [Middleware] finds the concurrency that each route can
-// bear, and refuses the excess early, with 503 and Retry-After:
+// [Handler] finds the concurrency that each route can bear, and refuses the excess
+// early, with 503 and Retry-After:
 //
 //	http.ListenAndServe(addr, httplimit.Handler(mux))
 //
@@ -65,19 +65,20 @@ import (
 )
 
 // Auto returns a limiter that finds by itself how many requests may be in flight
-// (limit.NewAuto). It is the default of Config.PerClass. Three times as many requests
+// (limit.NewAuto). Three times as many requests
 // may wait, in order of arrival, so that a wait takes about three times as long as
 // the work; or as many as are served in 100 ms, if that is more. A request waits
 // for at most three seconds. Further requests are refused at once.
 func Auto(class string) weir.Limiter { return admission.NewAuto(class) }
 
-// Handler returns next behind a Middleware with the zero Config:
+// Handler returns next behind a Middleware that limits the concurrency of each route
+// by Auto:
 //
 //	http.ListenAndServe(addr, httplimit.Handler(mux))
 func Handler(next http.Handler) http.Handler {
-	m, err := New(Config{})
+	m, err := New(Config{PerClass: Auto})
 	if err != nil {
-		panic(err) // the zero Config is valid
+		panic(err) // the Config is valid
 	}
 	return m.Handler(next)
 }
@@ -95,9 +96,9 @@ type Middleware struct {
 	long     longlived.Class
 }
 
-// New returns a Middleware, or the error of cfg.Validate.
+// New returns a Middleware, or an error that names the first invalid field.
 func New(cfg Config) (*Middleware, error) {
-	if err := cfg.Validate(); err != nil {
+	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
 	if cfg.BodyTimeout == 0 {
@@ -106,11 +107,10 @@ func New(cfg Config) (*Middleware, error) {
 	if cfg.BodyFirst == 0 {
 		cfg.BodyFirst = DefaultBodyFirst
 	}
-	door := cfg.door()
 	m := &Middleware{
 		cfg:      cfg,
-		door:     admission.New(door),
-		classify: cfg.Class == nil && door.PerClass != nil,
+		door:     admission.New(cfg.door()),
+		classify: cfg.Class == nil && cfg.PerClass != nil,
 	}
 	m.long.SetMost(cfg.LongLived)
 	m.fields.init(cfg)

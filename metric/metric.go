@@ -2,7 +2,7 @@
 // constructor for each type. A collector reads the Stats of its source during a
 // scrape, and costs nothing between scrapes:
 //
-//	m, err := httplimit.New(httplimit.Config{})
+//	m, err := httplimit.New(httplimit.Config{PerClass: httplimit.Auto})
 //	...
 //	prometheus.MustRegister(metric.NewHTTP("api", m))
 //

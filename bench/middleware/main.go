@@ -56,7 +56,7 @@ func variants() []variant {
 	plenty, spent := gcra.PerSecond(1e9, 1e9), gcra.Per(1, time.Hour, 1)
 	return []variant{
 		{bare, bare, nothing},
-		{"Auto", bare, behind(httplimit.Config{})},
+		{"Auto", bare, behind(httplimit.Config{PerClass: httplimit.Auto})},
 		{"a rule for each address, without fields", bare, behind(httplimit.Config{Rules: rule(plenty), Fields: httplimit.FieldsNone})},
 		{"a rule for each address", bare, behind(httplimit.Config{Rules: rule(plenty)})},
 		{"a rule for each address, and Auto", bare, behind(httplimit.Config{Rules: rule(plenty), PerClass: httplimit.Auto})},

@@ -37,7 +37,7 @@ func Rows() []Row {
 		{"ticker", "a tick of a channel, 425 a second, for each", 4, ticking(time.Hour), paced(tuned)},
 		{"ticker + 75 ms", "the same, for 75 ms at most", 3, ticking(Patience), paced(mute)},
 		{"rate.Wait, 75 ms", "a token bucket, 425 a second, and a deadline", 1, waiting, paced(limited)},
-		{Auto, "httplimit.New(httplimit.Config{})", 2, auto, autoGuard},
+		{Auto, "httplimit.Handler", 2, auto, autoGuard},
 	}
 }
 
@@ -100,11 +100,7 @@ func waiting(_ context.Context, next http.Handler) (http.Handler, error) {
 }
 
 func auto(_ context.Context, next http.Handler) (http.Handler, error) {
-	m, err := httplimit.New(httplimit.Config{})
-	if err != nil {
-		return nil, err
-	}
-	return m.Handler(next), nil
+	return httplimit.Handler(next), nil
 }
 
 // autoGuard is the default limiter of httplimit in virtual time.
