@@ -1,6 +1,7 @@
 package keyed
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/weir-go/weir"
@@ -48,34 +49,28 @@ const (
 	Year
 )
 
+// dates are the Calendars of dates, and the most days of a window.
+var dates = map[Calendar]struct {
+	unit window.Unit
+	days time.Duration
+}{
+	Day:              {window.Day, 1},
+	Week:             {window.WeekFromSunday + window.Unit(time.Monday), 7},
+	WeekFromSunday:   {window.WeekFromSunday, 7},
+	WeekFromSaturday: {window.WeekFromSunday + window.Unit(time.Saturday), 7},
+	Month:            {window.Month, 31},
+	Year:             {window.Year, 366},
+}
+
 // table returns the Window as the table of counts has it. Its Period bounds the
 // length of a window: a day may have an hour more than 24.
 func (w Window) table() keyedtable.Window {
-	loc := w.Location
-	if loc == nil {
-		loc = time.UTC
-	}
-	epoch := time.Unix(0, 0)
 	t := keyedtable.Window{Limit: w.Limit, Period: w.Period, Sliding: w.Calendar == Sliding}
-	days := 0
-	switch w.Calendar {
-	case Clock:
+	if w.Calendar == Clock {
 		t.Calendar = window.Every(w.Period, 0)
-	case Day:
-		t.Calendar, days = window.Day(epoch, loc), 1
-	case Week:
-		t.Calendar, days = window.Week(epoch, loc, time.Monday), 7
-	case WeekFromSunday:
-		t.Calendar, days = window.Week(epoch, loc, time.Sunday), 7
-	case WeekFromSaturday:
-		t.Calendar, days = window.Week(epoch, loc, time.Saturday), 7
-	case Month:
-		t.Calendar, days = window.Month(epoch, loc), 31
-	case Year:
-		t.Calendar, days = window.Year(epoch, loc), 366
-	}
-	if days > 0 {
-		t.Period = time.Duration(days)*24*time.Hour + time.Hour
+	} else if d := dates[w.Calendar]; d.days > 0 {
+		t.Calendar = window.Dates(d.unit, time.Unix(0, 0), cmp.Or(w.Location, time.UTC))
+		t.Period = d.days*24*time.Hour + time.Hour
 	}
 	return t
 }

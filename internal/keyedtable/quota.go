@@ -68,7 +68,7 @@ func (s *shard[K]) setQuota(t *table[K], q *gcra.Quota) {
 	defer s.mu.Unlock()
 	now, from := t.now(), s.quota
 	full := from.Level(now)
-	s.change(t, func(v pagetable.Value) pagetable.Value {
+	s.dir.Change(t.layout, func(v pagetable.Value) pagetable.Value {
 		if gcra.Bucket(v.A) <= full {
 			return pagetable.Value{}
 		}

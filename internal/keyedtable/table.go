@@ -145,13 +145,6 @@ func (s *shard[K]) deny(print uint64, key *K) {
 	s.top.Add(print, *key)
 }
 
-// change changes all values of a shard.
-func (s *shard[K]) change(t *table[K], f func(pagetable.Value) pagetable.Value) {
-	s.dir.All(func(p *pagetable.Page) {
-		t.layout.Each(func(at int) { t.layout.Set(p, at, f(t.layout.Get(p, at))) })
-	})
-}
-
 // common is the part that Buckets and Windows have in common.
 type common[K comparable] struct {
 	cfg   Config

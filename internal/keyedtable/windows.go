@@ -161,5 +161,5 @@ func (s *shard[K]) setRule(t *table[K], r *pagetable.Rule) {
 		return
 	}
 	now := t.now()
-	s.change(t, func(c pagetable.Value) pagetable.Value { return r.Moved(c, now, from) })
+	s.dir.Change(t.layout, func(c pagetable.Value) pagetable.Value { return r.Moved(c, now, from) })
 }

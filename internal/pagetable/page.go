@@ -151,17 +151,6 @@ func Put[L Law](l *Layout, p *Page, at int, print uint64, v Value, live bool, by
 	l.Set(p, at, v)
 }
 
-// Each calls f with the index of each value and floor, so that it can change
-// them.
-func (l *Layout) Each(f func(at int)) {
-	for i := range l.floors {
-		f(1 + i*(l.Words-1))
-	}
-	for i := l.First; i < Words; i += l.Words {
-		f(i + 1)
-	}
-}
-
 // A Directory finds the page of a fingerprint by its prefix, and grows page by
 // page: if all slots within reach of a home are full, the page is split in two, and
 // no other is touched (extendible hashing: Fagin and others, 1979).
@@ -181,14 +170,18 @@ func (d *Directory) Page(print, shards uint64) *Page {
 	return d.Pages[Prefix(print, shards, d.Depth)]
 }
 
-// All calls f with each page.
-func (d *Directory) All(f func(*Page)) {
-	var last *Page
-	for _, p := range d.Pages {
-		if p != last { // neighbours may be the same
-			f(p)
+// Change changes all values and floors.
+func (d *Directory) Change(l *Layout, f func(Value) Value) {
+	for i, p := range d.Pages {
+		if i > 0 && p == d.Pages[i-1] { // neighbours may be the same
+			continue
 		}
-		last = p
+		for at := 1; at <= l.floors*(l.Words-1); at += l.Words - 1 {
+			l.Set(p, at, f(l.Get(p, at)))
+		}
+		for at := l.First + 1; at < Words; at += l.Words {
+			l.Set(p, at, f(l.Get(p, at)))
+		}
 	}
 }
 

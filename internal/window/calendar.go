@@ -12,20 +12,20 @@ import (
 type Calendar struct {
 	period, offset time.Duration // of equal windows; 0 <= offset < period
 
-	unit    unit // of windows on the calendar of loc
-	epoch   time.Time
-	loc     *time.Location
-	weekday time.Weekday // the first of a week
+	unit  Unit // of windows on the calendar of loc
+	epoch time.Time
+	loc   *time.Location
 }
 
-type unit uint8
+// A Unit is a length of windows on the calendar of a place.
+type Unit uint8
 
+// The Units. ISO 8601 begins weeks on Monday.
 const (
-	equal unit = iota
-	day
-	week
-	month
-	year
+	Day Unit = 1 + iota
+	Month
+	Year
+	WeekFromSunday // a week from the weekday d is WeekFromSunday + Unit(d)
 )
 
 // Every divides time into windows of one length; one begins offset after the
@@ -41,8 +41,8 @@ func Every(period, offset time.Duration) Calendar {
 	return Calendar{period: period, offset: mod(offset, period)}
 }
 
-// Day divides time into the days of loc, for instants since epoch. It panics
-// if loc is nil.
+// Dates divides time into the units of loc, for instants since epoch. It panics if loc
+// is nil.
 //
 // A day begins when clocks in loc first show its date, whether that is at
 // midnight or not, and ends when the next one begins: it has 23 or 25 hours
@@ -52,29 +52,7 @@ func Every(period, offset time.Duration) Calendar {
 //
 // Windows follow the clock that epoch was read from. If that clock is set
 // afterwards, they do not change.
-func Day(epoch time.Time, loc *time.Location) Calendar {
-	return on(day, epoch, loc)
-}
-
-// Week divides time into the weeks of loc that begin with a weekday, as Day
-// does into days. ISO 8601 begins them on Monday.
-func Week(epoch time.Time, loc *time.Location, first time.Weekday) Calendar {
-	c := on(week, epoch, loc)
-	c.weekday = first
-	return c
-}
-
-// Month divides time into the months of loc, as Day does into days.
-func Month(epoch time.Time, loc *time.Location) Calendar {
-	return on(month, epoch, loc)
-}
-
-// Year divides time into the years of loc, as Day does into days.
-func Year(epoch time.Time, loc *time.Location) Calendar {
-	return on(year, epoch, loc)
-}
-
-func on(u unit, epoch time.Time, loc *time.Location) Calendar {
+func Dates(u Unit, epoch time.Time, loc *time.Location) Calendar {
 	if loc == nil {
 		panic("window: a calendar without a location")
 	}
@@ -86,7 +64,7 @@ func on(u unit, epoch time.Time, loc *time.Location) Calendar {
 // instant that is then in the window too.
 func (c Calendar) At(now time.Duration) (start, end time.Duration) {
 	switch {
-	case c.unit != equal:
+	case c.unit != 0:
 		return c.date(now)
 	case c.period == 0:
 		return math.MinInt64, weir.Never
@@ -117,12 +95,13 @@ func (c Calendar) date(now time.Duration) (start, end time.Duration) {
 	t := c.epoch.Add(now).In(c.loc)
 	y, m, d := t.Date()
 	switch c.unit {
-	case week:
-		d -= (int(t.Weekday()-c.weekday)%7 + 7) % 7
-	case month:
+	case Day:
+	case Month:
 		d = 1
-	case year:
+	case Year:
 		m, d = time.January, 1
+	default:
+		d -= (int(t.Weekday()) + 7 - int(c.unit-WeekFromSunday)) % 7
 	}
 	date := time.Date(y, m, d, 0, 0, 0, 0, time.UTC)
 	from := c.first(date)
@@ -138,14 +117,14 @@ func (c Calendar) date(now time.Duration) (start, end time.Duration) {
 
 func (c Calendar) next(date time.Time) time.Time {
 	switch c.unit {
-	case day:
+	case Day:
 		return date.AddDate(0, 0, 1)
-	case week:
-		return date.AddDate(0, 0, 7)
-	case month:
+	case Month:
 		return date.AddDate(0, 1, 0)
-	default:
+	case Year:
 		return date.AddDate(1, 0, 0)
+	default:
+		return date.AddDate(0, 0, 7)
 	}
 }
 

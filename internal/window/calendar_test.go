@@ -71,9 +71,12 @@ func TestEveryWithTheClock(t *testing.T) {
 
 func TestDates(t *testing.T) {
 	const monday = time.Monday
-	day, month, year := window.Day, window.Month, window.Year
+	in := func(u window.Unit) func(time.Time, *time.Location) window.Calendar {
+		return func(epoch time.Time, loc *time.Location) window.Calendar { return window.Dates(u, epoch, loc) }
+	}
+	day, month, year := in(window.Day), in(window.Month), in(window.Year)
 	week := func(first time.Weekday) func(time.Time, *time.Location) window.Calendar {
-		return func(epoch time.Time, loc *time.Location) window.Calendar { return window.Week(epoch, loc, first) }
+		return in(window.WeekFromSunday + window.Unit(first))
 	}
 	for _, tt := range []struct {
 		rule           string
@@ -170,7 +173,7 @@ func since(t *testing.T, instant string) time.Duration {
 }
 
 func TestDatesBeyondDuration(t *testing.T) {
-	c := window.Year(epoch, time.UTC)
+	c := window.Dates(window.Year, epoch, time.UTC)
 	if _, end := c.At(never); end != never {
 		t.Errorf("the last window ends at %v", end)
 	}
@@ -183,8 +186,8 @@ func TestDatesBeyondDuration(t *testing.T) {
 func TestEpochNow(t *testing.T) {
 	now := time.Now()
 	for _, at := range []time.Duration{least, -time.Hour, 0, time.Hour, never} {
-		start, end := window.Day(now, time.UTC).At(at)
-		if s, e := window.Day(now.Round(0), time.UTC).At(at); s != start || e != end {
+		start, end := window.Dates(window.Day, now, time.UTC).At(at)
+		if s, e := window.Dates(window.Day, now.Round(0), time.UTC).At(at); s != start || e != end {
 			t.Errorf("at %v: [%v, %v): want [%v, %v)", at, start, end, s, e)
 		}
 	}
@@ -195,7 +198,7 @@ func TestFarZone(t *testing.T) {
 	for _, hours := range []int{-200, -25, 25, 200} {
 		loc := time.FixedZone("far", hours*3600)
 		at := time.Date(2024, 5, 6, 7, 8, 9, 0, loc)
-		start, end := window.Day(epoch, loc).At(at.Sub(epoch))
+		start, end := window.Dates(window.Day, epoch, loc).At(at.Sub(epoch))
 		if want := at.Add(-(7*time.Hour + 8*time.Minute + 9*time.Second)); !epoch.Add(start).Equal(want) || end-start != 24*time.Hour {
 			t.Errorf("%d hours from UTC: [%v, %v): want from %v", hours, epoch.Add(start).In(loc), end, want)
 		}
@@ -208,7 +211,7 @@ func TestNoLocation(t *testing.T) {
 			t.Errorf("panic %v", p)
 		}
 	}()
-	window.Day(epoch, nil)
+	window.Dates(window.Day, epoch, nil)
 }
 
 // reached is the latest date that clocks in loc have shown until t: a look at
@@ -236,13 +239,15 @@ func TestDatesAgainstOracle(t *testing.T) {
 		c  func(*time.Location) window.Calendar
 		of func(date time.Time) any
 	}{
-		{func(l *time.Location) window.Calendar { return window.Day(epoch, l) },
+		{func(l *time.Location) window.Calendar { return window.Dates(window.Day, epoch, l) },
 			func(date time.Time) any { return date }},
-		{func(l *time.Location) window.Calendar { return window.Week(epoch, l, time.Monday) },
+		{func(l *time.Location) window.Calendar {
+			return window.Dates(window.WeekFromSunday+window.Unit(time.Monday), epoch, l)
+		},
 			func(date time.Time) any { y, w := date.ISOWeek(); return [2]int{y, w} }},
-		{func(l *time.Location) window.Calendar { return window.Month(epoch, l) },
+		{func(l *time.Location) window.Calendar { return window.Dates(window.Month, epoch, l) },
 			func(date time.Time) any { return [2]int{date.Year(), int(date.Month())} }},
-		{func(l *time.Location) window.Calendar { return window.Year(epoch, l) },
+		{func(l *time.Location) window.Calendar { return window.Dates(window.Year, epoch, l) },
 			func(date time.Time) any { return date.Year() }},
 	}
 	for _, name := range []string{
@@ -281,8 +286,8 @@ func FuzzCalendar(f *testing.F) {
 	loc := zone(f, "America/St_Johns")
 	f.Fuzz(func(t *testing.T, now, period, offset int64, kind uint8) {
 		c := [...]window.Calendar{
-			window.Every(time.Duration(period), time.Duration(offset)), window.Day(epoch, loc),
-			window.Week(epoch, loc, time.Weekday(offset)), window.Month(epoch, loc), window.Year(epoch, loc),
+			window.Every(time.Duration(period), time.Duration(offset)), window.Dates(window.Day, epoch, loc),
+			window.Dates(window.WeekFromSunday+window.Unit(offset%7), epoch, loc), window.Dates(window.Month, epoch, loc), window.Dates(window.Year, epoch, loc),
 		}[kind%5]
 		at := time.Duration(now)
 		start, end := c.At(at)

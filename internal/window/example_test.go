@@ -11,7 +11,7 @@ import (
 func ExampleFixed() {
 	oslo := time.FixedZone("CET", 3600) // or time.LoadLocation("Europe/Oslo")
 	epoch := time.Date(2027, time.March, 1, 21, 0, 0, 0, oslo)
-	quota := window.Fixed{Limit: 5, Calendar: window.Day(epoch, oslo)}
+	quota := window.Fixed{Limit: 5, Calendar: window.Dates(window.Day, epoch, oslo)}
 
 	var count window.Count // of one user
 	for _, now := range []time.Duration{0, time.Hour, 2 * time.Hour, 3 * time.Hour} {
@@ -86,8 +86,8 @@ func ExampleCalendar() {
 	}
 	epoch := time.Date(2026, time.March, 8, 12, 0, 0, 0, newYork)
 	for _, c := range []window.Calendar{
-		window.Every(15*time.Minute, 0), window.Day(epoch, newYork),
-		window.Week(epoch, newYork, time.Monday), window.Month(epoch, newYork),
+		window.Every(15*time.Minute, 0), window.Dates(window.Day, epoch, newYork),
+		window.Dates(window.WeekFromSunday+window.Unit(time.Monday), epoch, newYork), window.Dates(window.Month, epoch, newYork),
 	} {
 		start, end := c.At(0)
 		fmt.Println(epoch.Add(start).Format("Jan _2 15:04"), end-start)

@@ -28,9 +28,7 @@ type Count struct {
 // of a denial, and ResetAfter if any unit is used, is the time until the window ends.
 // It panics if n < 0.
 func (f Fixed) Take(c Count, now time.Duration, n int) (Count, weir.Decision) {
-	if n < 0 {
-		panicNegative()
-	}
+	check(n)
 	w := c
 	if at := max(now, 0); at >= c.End && c.End != weir.Never {
 		_, end := f.Calendar.At(at)
@@ -63,9 +61,7 @@ func (f Fixed) Take(c Count, now time.Duration, n int) (Count, weir.Decision) {
 // too, but then units of a past window may be given back to this one. It
 // panics if n < 0.
 func (f Fixed) Refund(c Count, now time.Duration, n int) Count {
-	if n < 0 {
-		panicNegative()
-	}
+	check(n)
 	if _, end := f.Calendar.At(max(now, 0)); end == c.End {
 		c.Used -= min(n, c.Used)
 	}
@@ -77,12 +73,6 @@ func (f Fixed) Refund(c Count, now time.Duration, n int) Count {
 // count units that would exceed Limit by more than maxDebt. Debt ends with the window.
 // It panics if n < 0.
 func (f Fixed) Charge(c Count, now time.Duration, n, maxDebt int) (Count, int) {
-	if n < 0 {
-		panicNegative()
-	}
 	f.Limit = beyond(f.Limit, maxDebt)
-	_, d := f.Take(c, now, 0)
-	n = min(n, d.Remaining)
-	c, _ = f.Take(c, now, n)
-	return c, n
+	return charge(f.Take, c, now, n)
 }

@@ -197,7 +197,7 @@ func TestNegativeCost(t *testing.T) {
 }
 
 func TestNoAllocations(t *testing.T) {
-	f := window.Fixed{Limit: 1, Calendar: window.Month(epoch, zone(t, "America/New_York"))}
+	f := window.Fixed{Limit: 1, Calendar: window.Dates(window.Month, epoch, zone(t, "America/New_York"))}
 	s := window.Sliding{Limit: 1, Period: time.Hour}
 	var c window.Count
 	var cs window.Counts
@@ -313,7 +313,7 @@ func FuzzFixed(f *testing.F) {
 	f.Fuzz(func(t *testing.T, events []byte, limit, period, offset uint8) {
 		q := window.Fixed{Limit: int(limit % 9), Calendar: window.Every(1+time.Duration(period%32), time.Duration(offset%32)-16)}
 		if period >= 128 { // as ragged as calendars are
-			q.Calendar = window.Day(epoch, loc)
+			q.Calendar = window.Dates(window.Day, epoch, loc)
 		}
 		oracle := fixedLog{q: q}
 		var c window.Count

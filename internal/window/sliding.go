@@ -38,9 +38,7 @@ type Counts struct {
 // if no other units are taken, exact to the nanosecond. ResetAfter is the time until
 // the estimate is zero. It panics if n < 0.
 func (s Sliding) Take(c Counts, now time.Duration, n int) (Counts, weir.Decision) {
-	if n < 0 {
-		panicNegative()
-	}
+	check(n)
 	w := s.at(c, now)
 	var d weir.Decision
 	room := s.room(w, now)
@@ -73,9 +71,7 @@ func (s Sliding) Take(c Counts, now time.Duration, n int) (Counts, weir.Decision
 // too, but then units of a past window may be given back to this one. It
 // panics if n < 0.
 func (s Sliding) Refund(c Counts, now time.Duration, n int) Counts {
-	if n < 0 {
-		panicNegative()
-	}
+	check(n)
 	if now = max(now, 0); now-now%s.period() == c.Start {
 		c.Used -= min(n, c.Used)
 	}
@@ -87,14 +83,8 @@ func (s Sliding) Refund(c Counts, now time.Duration, n int) Counts {
 // count units that would bring the estimate above Limit by more than maxDebt. It panics
 // if n < 0.
 func (s Sliding) Charge(c Counts, now time.Duration, n, maxDebt int) (Counts, int) {
-	if n < 0 {
-		panicNegative()
-	}
 	s.Limit = beyond(s.Limit, maxDebt)
-	_, d := s.Take(c, now, 0)
-	n = min(n, d.Remaining)
-	c, _ = s.Take(c, now, n)
-	return c, n
+	return charge(s.Take, c, now, n)
 }
 
 func (s Sliding) period() time.Duration {

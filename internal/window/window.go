@@ -6,7 +6,7 @@
 // Both are pure: a small state and the instant go in, the new state and a weir.Decision
 // come out. The zero state is unused.
 //
-//	quota := window.Fixed{Limit: 5, Calendar: window.Day(epoch, time.UTC)}
+//	quota := window.Fixed{Limit: 5, Calendar: window.Dates(window.Day, epoch, time.UTC)}
 //	var count window.Count // of one user
 //	count, d := quota.Take(count, time.Since(epoch), 1)
 //
@@ -26,7 +26,19 @@ import (
 	"github.com/weir-go/weir"
 )
 
-func panicNegative() { panic("window: negative cost") }
+func check(n int) {
+	if n < 0 {
+		panic("window: negative cost")
+	}
+}
+
+// charge takes what there is of n units.
+func charge[C any](take func(C, time.Duration, int) (C, weir.Decision), c C, now time.Duration, n int) (C, int) {
+	_, d := take(c, now, 0)
+	n = min(n, d.Remaining)
+	c, _ = take(c, now, n)
+	return c, n
+}
 
 // beyond returns limit + debt, of which what is below zero counts as zero.
 func beyond(limit, debt int) int {
