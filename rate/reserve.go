@@ -93,22 +93,18 @@ func (l *Limiter) giveBackLocked(s *state, now time.Duration, place waitq.Promis
 		return
 	}
 	l.queue.Serve(&s.quota, now)
-	down, align := l.queue.Withdraw(&s.quota, now, place, n, s.load())
-	if b := s.lower(down); align {
-		l.queue.Align(&s.quota, b)
-	}
+	s.lower(l.queue.Withdraw(&s.quota, now, place, n, s.load()))
 	l.queue.Serve(&s.quota, now)
 }
 
 func (s *state) load() gcra.Bucket { return gcra.Bucket(s.bucket.Load()) }
 
 // lower lowers the bucket, because tokens were given back.
-func (s *state) lower(down gcra.Bucket) gcra.Bucket {
+func (s *state) lower(down gcra.Bucket) {
 	for {
 		b := s.load()
-		next := b - min(down, b)
-		if s.bucket.CompareAndSwap(uint64(b), uint64(next)) {
-			return next
+		if s.bucket.CompareAndSwap(uint64(b), uint64(b-min(down, b))) {
+			return
 		}
 	}
 }

@@ -24,28 +24,20 @@ func (l *Buckets[K]) Wait(ctx context.Context, key K, n int) error {
 	if l.cfg.Queue < 0 {
 		deadline, why = now, weir.OverRate
 	}
-	s := t.shard(print)
-	w, err := s.enter(t, print, key, now, n, deadline, why, l.join)
+	w, err := l.enter(t, print, key, now, n, deadline, why)
 	if w == nil {
 		return err
 	}
 	defer l.waiting.Add(-1)
+	s := t.shard(print)
 	return w.Await(ctx, func(w *waitq.TokenWaiter, expired bool) bool { return s.leave(t, print, w, expired) },
 		func(n int) { s.settle(t, print, n, 0, 0) })
 }
 
-// join counts one more that waits, if the Queue has room.
-func (l *Buckets[K]) join() bool {
-	if l.waiting.Add(1) > int64(waitq.Bound(l.cfg.Queue)) {
-		l.waiting.Add(-1)
-		return false
-	}
-	return true
-}
-
 // enter lets n events happen (nil, nil), refuses them (an error) or queues a
 // waiter for them.
-func (s *shard[K]) enter(t *table[K], print uint64, key K, now time.Duration, n int, deadline time.Duration, why weir.Reason, room func() bool) (*waitq.TokenWaiter, error) {
+func (l *Buckets[K]) enter(t *table[K], print uint64, key K, now time.Duration, n int, deadline time.Duration, why weir.Reason) (*waitq.TokenWaiter, error) {
+	s := t.shard(print)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var p bucketPlace
@@ -62,7 +54,8 @@ func (s *shard[K]) enter(t *table[K], print uint64, key K, now time.Duration, n 
 		s.storeBucket(t, &p, b)
 		return nil, nil
 	}
-	if !room() {
+	if l.waiting.Add(1) > int64(waitq.Bound(l.cfg.Queue)) {
+		l.waiting.Add(-1)
 		s.deny(print, &key)
 		return nil, weir.Reject(weir.QueueFull, wait)
 	}
@@ -99,22 +92,15 @@ func (s *shard[K]) settle(t *table[K], print uint64, was, n, maxDebt int) int {
 	if n > was {
 		return was + s.charge(t, &p, now, n-was, maxDebt)
 	}
-	s.giveBack(t, &p, now, was-n)
-	return n
-}
-
-// giveBack returns n tokens to the bucket of a key. One that has no bucket has
-// a full one, or is forgotten.
-func (s *shard[K]) giveBack(t *table[K], p *bucketPlace, now time.Duration, n int) {
-	switch {
+	switch { // a key without a bucket has a full one, or is forgotten
 	case p.own != nil:
-		down, _ := p.own.queue.Withdraw(p.quota, now, 0, n, p.own.bucket)
-		p.own.bucket -= down
+		p.own.bucket -= p.own.queue.Withdraw(p.quota, now, 0, was-n, p.own.bucket)
 		p.own.queue.Serve(p.quota, now)
-		s.attach(t, p.print, p.own, now)
+		s.attach(t, print, p.own, now)
 	case p.at != 0:
-		p.page[p.at] = uint64(p.quota.Refund(p.bucket(), n))
+		p.page[p.at] = uint64(p.quota.Refund(p.bucket(), was-n))
 	}
+	return n
 }
 
 // charge takes n tokens, those to come included, into bounded debt, and

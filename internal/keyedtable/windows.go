@@ -53,15 +53,8 @@ func (l *Windows[K]) SettleAt(key K, at time.Time, was, n int) int {
 // takes until none does if no more come. If windows slide it is the estimate,
 // rounded up.
 func (l *Windows[K]) Used(key K) (used int, resetIn time.Duration) {
-	t := l.table.Load()
-	print := t.print(l.hash.sum, key)
-	now := t.now()
-	s := t.shard(print)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var p place
-	s.find(t, &p, print)
-	return s.rule.Used(p.value, now)
+	r, now, p := l.look(key)
+	return r.Used(p.value, now)
 }
 
 // Ahead returns when, from now, n events more of the key have been counted, if
@@ -72,19 +65,22 @@ func (l *Windows[K]) Used(key K) (used int, resetIn time.Duration) {
 // Window's.
 func (l *Windows[K]) Ahead(key K, n, limit int) time.Duration {
 	checkCost(n)
-	t := l.table.Load()
-	print := t.print(l.hash.sum, key)
-	now := t.now()
-	s := t.shard(print)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var p place
-	s.find(t, &p, print)
-	r := *s.rule
+	r, now, p := l.look(key)
 	if limit > 0 {
 		r.Limit = min(limit, MaxLimit)
 	}
 	return r.Ahead(p.value, now, n, p.at == 0)
+}
+
+// look returns the Rule, and the count of a key at present.
+func (l *Windows[K]) look(key K) (r pagetable.Rule, now time.Duration, p place) {
+	t := l.table.Load()
+	print := t.print(l.hash.sum, key)
+	s := t.shard(print)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.find(t, &p, print)
+	return *s.rule, t.now(), p
 }
 
 // SetWindow changes the Window, as keyed.Windows.SetWindow says.

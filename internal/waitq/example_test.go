@@ -60,8 +60,7 @@ func ExamplePromise() {
 	}
 	first, second := promise(), promise()
 	for _, p := range []waitq.Promise{first, second} {
-		down, _ := queue.Withdraw(&quota, 0, p, 1, b)
-		b -= down
+		b -= queue.Withdraw(&quota, 0, p, 1, b)
 		fmt.Println(quota.Tokens(b, 0))
 	}
 	// Output:

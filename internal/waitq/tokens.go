@@ -285,9 +285,8 @@ func (l *Tokens[W]) Cancel(q *gcra.Quota, now time.Duration, w *Turn[W], b gcra.
 }
 
 // Withdraw gives n tokens back, of those taken with the promise p, or with the
-// zero Promise if they were there. It returns by how much to lower the Bucket b,
-// and whether to call Align after that.
-func (l *Tokens[W]) Withdraw(q *gcra.Quota, now time.Duration, p Promise, n int, b gcra.Bucket) (down gcra.Bucket, align bool) {
+// zero Promise if they were there. It returns by how much to lower the Bucket b.
+func (l *Tokens[W]) Withdraw(q *gcra.Quota, now time.Duration, p Promise, n int, b gcra.Bucket) (down gcra.Bucket) {
 	l.close(q, now)
 	l.note(uint64(b))
 	l.withdraw(p, n)
@@ -304,10 +303,10 @@ func (l *Tokens[W]) Withdraw(q *gcra.Quota, now time.Duration, p Promise, n int,
 		left := uint64(b) - min(given, uint64(b))
 		given += min(l.owed, left-min(least, left))
 		l.owed = 0
-		align = l.Len() > 0
+		l.align(q, uint64(b)-min(given, uint64(b)))
 	}
 	l.left = uint64(b) - min(given, uint64(b))
-	return gcra.Bucket(given), align
+	return gcra.Bucket(given)
 }
 
 // forward moves the calls from w on forward.
@@ -331,15 +330,15 @@ func (l *Tokens[W]) forward(q *gcra.Quota, w *Turn[W], by uint64) {
 	w.gap -= by
 }
 
-// Align places the calls that wait right behind each other, the last at b, the
-// Bucket after Withdraw: no other call has taken tokens ahead of time.
-func (l *Tokens[W]) Align(q *gcra.Quota, b gcra.Bucket) {
+// align places the calls that wait right behind each other, the last at b: no other
+// call has taken tokens ahead of time.
+func (l *Tokens[W]) align(q *gcra.Quota, b uint64) {
 	all := uint64(0)
 	for w := l.first(); w != nil; w = w.next() {
 		w.gap = units(q, w.n)
 		all += w.gap
 	}
-	l.base = uint64(b) - min(all, uint64(b))
+	l.base = b - min(all, b)
 	l.end = l.base + all
 }
 

@@ -56,10 +56,8 @@ func (c *crowd) act(at time.Duration, n int) {
 	c.acts = append(c.acts, act{at, n})
 }
 
-func (c *crowd) lower(down gcra.Bucket, align bool) {
-	if c.b -= min(down, c.b); align {
-		c.queue.Align(&c.q, c.b)
-	}
+func (c *crowd) lower(down gcra.Bucket) {
+	c.b -= min(down, c.b)
 	c.serve()
 }
 
@@ -98,7 +96,7 @@ func (c *crowd) step(chance *rand.Rand) {
 		i := chance.IntN(len(c.waiters))
 		if down, ok := c.queue.Cancel(&c.q, c.now, c.waiters[i], c.b); ok {
 			c.say("leave %d of %d: down by %v", i, c.waiters[i].Value, float64(down)/2e9)
-			c.lower(down, false)
+			c.lower(down)
 		}
 		c.waiters = append(c.waiters[:i:i], c.waiters[i+1:]...)
 	case 5:
@@ -107,10 +105,10 @@ func (c *crowd) step(chance *rand.Rand) {
 		}
 		i := chance.IntN(len(c.promises))
 		p := c.promises[i]
-		down, align := c.queue.Withdraw(&c.q, c.now, p.place, p.n, c.b)
+		down := c.queue.Withdraw(&c.q, c.now, p.place, p.n, c.b)
 		c.say("withdraw %d for %v: down by %v", p.n, p.at-start, float64(down)/2e9)
 		c.promises = append(c.promises[:i:i], c.promises[i+1:]...)
-		c.lower(down, align)
+		c.lower(down)
 	case 6:
 		c.sleep(time.Duration(1+chance.IntN(3)) * time.Second / 2)
 	}
@@ -193,8 +191,8 @@ func TestManyPromises(t *testing.T) {
 		t.Errorf("%d are promised: want %d", left, n)
 	}
 	for i := range ps {
-		down, align := c.queue.Withdraw(&c.q, c.now, ps[i].place, 1, c.b)
-		c.lower(down, align)
+		down := c.queue.Withdraw(&c.q, c.now, ps[i].place, 1, c.b)
+		c.lower(down)
 		if left := c.queue.Taken(&c.q, c.now); left != n-1-i {
 			t.Fatalf("%d are promised after %d were withdrawn: want %d", left, i+1, n-1-i)
 		}
