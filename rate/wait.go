@@ -29,7 +29,7 @@ func (l *Limiter) WaitN(ctx context.Context, n int) error {
 	if w == nil {
 		return err
 	}
-	return w.Await(ctx, l.leave, func(n int) { l.settle(n, 0) })
+	return waitq.AwaitTokens(ctx, w, l.leave, func(n int) { l.settle(n, 0) })
 }
 
 // Acquire waits as WaitN does. The Permit holds nothing in flight: releasing

@@ -30,7 +30,7 @@ func (l *Buckets[K]) Wait(ctx context.Context, key K, n int) error {
 	}
 	defer l.waiting.Add(-1)
 	s := t.shard(print)
-	return w.Await(ctx, func(w *waitq.TokenWaiter, expired bool) bool { return s.leave(t, print, w, expired) },
+	return waitq.AwaitTokens(ctx, w, func(w *waitq.TokenWaiter, expired bool) bool { return s.leave(t, print, w, expired) },
 		func(n int) { s.settle(t, print, n, 0, 0) })
 }
 

@@ -10,23 +10,22 @@ import (
 )
 
 // A TokenQueue is the calls that wait for the tokens of one gcra.Bucket, and the
-// promises of tokens to come. Its owner holds a lock around all methods but
-// Await, and calls Serve after every event that can bring a turn forward. The
-// zero TokenQueue is empty.
+// promises of tokens to come. Its owner holds a lock around all methods, and calls
+// Serve after every event that can bring a turn forward. The zero TokenQueue is empty.
 type TokenQueue struct {
-	Tokens[*TokenWaiter]
+	Tokens[tokenCall]
 	Timer
 	wake func()
 }
 
-// A TokenWaiter is a call in a TokenQueue. Its answer is nil, or why it is
-// refused.
-type TokenWaiter struct {
+// A TokenWaiter is a call in a TokenQueue.
+type TokenWaiter = Turn[tokenCall]
+
+// A tokenCall is answered with nil, or why it is refused.
+type tokenCall struct {
 	Call[error]
-	n        int // tokens
 	deadline time.Duration
 	why      weir.Reason // of the refusal if its turn would come later than that
-	turn     *Turn[*TokenWaiter]
 }
 
 // Join lets a call wait for n tokens; b is the Bucket that was reserved for it.
@@ -34,9 +33,7 @@ type TokenWaiter struct {
 // The timer calls wake, which is always the same and must call Fired and Serve.
 func (l *TokenQueue) Join(q *gcra.Quota, b gcra.Bucket, n int, deadline time.Duration, why weir.Reason, wake func()) *TokenWaiter {
 	l.wake = wake
-	w := &TokenWaiter{Call: NewCall[error](), n: n, deadline: deadline, why: why}
-	w.turn = l.Tokens.Join(q, b, n, w)
-	return w
+	return l.Tokens.Join(q, b, n, tokenCall{NewCall[error](), deadline, why})
 }
 
 // Serve answers all calls that have their turn, and sets the timer for the next.
@@ -60,7 +57,7 @@ func (l *TokenQueue) Serve(q *gcra.Quota, now time.Duration) {
 // than the burst, and returns by how much to lower the Bucket for them.
 func (l *TokenQueue) Change(from *gcra.Quota, now time.Duration, to *gcra.Quota, b gcra.Bucket) (down gcra.Bucket) {
 	l.Move(from, now, to)
-	down = l.Drop(to, now, b, func(w *Turn[*TokenWaiter], _ time.Duration) bool {
+	down = l.Drop(to, now, b, func(w *TokenWaiter, _ time.Duration) bool {
 		over := w.n > to.Burst()
 		if over {
 			w.Value.Answer(weir.Reject(weir.OverBurst, weir.Never))
@@ -82,7 +79,7 @@ func (l *TokenQueue) Charged(q *gcra.Quota, now time.Duration, n int, b gcra.Buc
 }
 
 func (l *TokenQueue) dropLate(q *gcra.Quota, now time.Duration, b gcra.Bucket) (down gcra.Bucket) {
-	return l.Drop(q, now, b, func(w *Turn[*TokenWaiter], at time.Duration) bool {
+	return l.Drop(q, now, b, func(w *TokenWaiter, at time.Duration) bool {
 		late := w.Value.deadline < at
 		if late {
 			w.Value.Answer(weir.Reject(w.Value.why, at-now))
@@ -91,10 +88,10 @@ func (l *TokenQueue) dropLate(q *gcra.Quota, now time.Duration, b gcra.Bucket) (
 	})
 }
 
-// Await blocks until w is answered or ctx ends, as Call.Await says. leave is its leave,
+// AwaitTokens blocks until w is answered or ctx ends, as Call.Await says. leave is its leave,
 // which takes w out by Leave; refund gives back the tokens if they came too late.
-func (w *TokenWaiter) Await(ctx context.Context, leave func(w *TokenWaiter, expired bool) bool, refund func(n int)) error {
-	refusal, err := w.Call.Await(ctx, 0, func(expired bool) bool { return leave(w, expired) }, func(refusal error) {
+func AwaitTokens(ctx context.Context, w *TokenWaiter, leave func(w *TokenWaiter, expired bool) bool, refund func(n int)) error {
+	refusal, err := w.Value.Await(ctx, 0, func(expired bool) bool { return leave(w, expired) }, func(refusal error) {
 		if refusal == nil {
 			refund(w.n)
 		}
@@ -108,5 +105,5 @@ func (l *TokenQueue) Leave(q *gcra.Quota, now time.Duration, w *TokenWaiter, exp
 	if expired {
 		l.Serve(q, now)
 	}
-	return l.Cancel(q, now, w.turn, b)
+	return l.Cancel(q, now, w, b)
 }
