@@ -4,7 +4,6 @@ import (
 	"go/ast"
 	"go/token"
 	"slices"
-	"strconv"
 )
 
 // clocks are the names of package time that read a clock or wait for one.
@@ -16,19 +15,9 @@ var sources = []string{"New", "NewPCG", "NewChaCha8", "NewSource", "NewZipf", "R
 
 // checkPurity reports goroutines, clocks and global chance.
 func (c *checker) checkPurity(file *ast.File) {
-	names := map[string]string{} // by which the file knows an import
 	for _, i := range file.Imports {
-		p, err := strconv.Unquote(i.Path.Value)
-		if err != nil || p != "time" && !isRand(p) {
-			continue
-		}
-		switch {
-		case i.Name == nil:
-			names[defaultName(p)] = p
-		case i.Name.Name == ".":
-			c.breach(i.Pos(), "imports %s with a dot, so that its clocks and chances cannot be told", p)
-		default:
-			names[i.Name.Name] = p
+		if p := i.Path.Value; i.Name != nil && slices.Contains([]string{`"time"`, `"math/rand"`, `"math/rand/v2"`}, p) {
+			c.breach(i.Pos(), "imports %s under another name, which hides its clocks and chances", p)
 		}
 	}
 	ast.Inspect(file, func(n ast.Node) bool {
@@ -36,28 +25,16 @@ func (c *checker) checkPurity(file *ast.File) {
 		case *ast.GoStmt:
 			c.breach(n.Pos(), "starts a goroutine in pure code")
 		case *ast.SelectorExpr:
-			x, ok := n.X.(*ast.Ident)
-			if !ok {
-				break
-			}
-			switch p := names[x.Name]; {
-			case p == "time" && slices.Contains(clocks, n.Sel.Name):
+			switch x, ok := n.X.(*ast.Ident); {
+			case !ok:
+			case x.Name == "time" && slices.Contains(clocks, n.Sel.Name):
 				c.breach(n.Pos(), "uses time.%s in pure code: take now as an argument", n.Sel.Name)
-			case isRand(p) && !slices.Contains(sources, n.Sel.Name):
+			case x.Name == "rand" && !slices.Contains(sources, n.Sel.Name):
 				c.breach(n.Pos(), "uses the global source rand.%s in pure code: take a *rand.Rand", n.Sel.Name)
 			}
 		}
 		return true
 	})
-}
-
-func isRand(p string) bool { return p == "math/rand" || p == "math/rand/v2" }
-
-func defaultName(p string) string {
-	if isRand(p) {
-		return "rand"
-	}
-	return p
 }
 
 // checkGlobals reports what works behind the user's back, or breaks virtual
