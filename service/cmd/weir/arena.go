@@ -32,9 +32,6 @@ type arenaCmd struct {
 
 // Run runs every policy in every scenario, and prints the scores.
 func (c *arenaCmd) Run(ctx context.Context, std streams) error {
-	if err := c.check(); err != nil {
-		return err
-	}
 	if c.YAML {
 		return c.printYAML(std.Out)
 	}
@@ -59,21 +56,6 @@ func (c *arenaCmd) Run(ctx context.Context, std streams) error {
 		}
 	}
 	return c.print(std.Out, result)
-}
-
-// check rejects flags that would have no effect.
-func (c *arenaCmd) check() error {
-	switch {
-	case c.Random == "" && c.Count != nil:
-		return usagef("--count=%d: needs --random=SEED: it is the number of random scenarios", *c.Count)
-	case c.Random != "" && c.Group != "":
-		return usagef("--group=%s and --random exclude each other: random scenarios have no groups", c.Group)
-	case strings.Contains(c.Random, "..") && c.Count != nil:
-		return usagef("--count=%d and the range --random=%s exclude each other: the range has its own number", *c.Count, c.Random)
-	case c.YAML && c.Count != nil:
-		return usagef("--count=%d and --yaml exclude each other: a file has one scenario", *c.Count)
-	}
-	return nil
 }
 
 func (c *arenaCmd) print(w io.Writer, result arena.Result) error {
@@ -117,25 +99,30 @@ func (c *arenaCmd) seeds() (first, last uint64, err error) {
 	}
 	switch {
 	case err != nil:
-		return 0, 0, usagef("--random=%s: must be a seed, such as 7, or a range of seeds, such as 1..40", c.Random)
+		err = usagef("--random=%s: must be a seed, such as 7, or a range of seeds, such as 1..40", c.Random)
+	case c.Group != "":
+		err = usagef("--group=%s and --random exclude each other: random scenarios have no groups", c.Group)
+	case isRange && c.Count != nil:
+		err = usagef("--count=%d and the range --random=%s exclude each other: the range has its own number", *c.Count, c.Random)
 	case count < 1 || count > maxRandom:
-		return 0, 0, usagef("--count=%d: must be in [1, %d]", count, maxRandom)
+		err = usagef("--count=%d: must be in [1, %d]", count, maxRandom)
 	case last < first:
-		return 0, 0, usagef("--random=%s: the first seed must not be above the last", c.Random)
+		err = usagef("--random=%s: the first seed must not be above the last", c.Random)
 	case last-first >= maxRandom:
-		return 0, 0, usagef("--random=%s: must be 1 to %d seeds", c.Random, maxRandom)
+		err = usagef("--random=%s: must be 1 to %d seeds", c.Random, maxRandom)
 	}
-	return first, last, nil
+	return first, last, err
 }
 
 // rows returns the scenarios that the flags select.
 func (c *arenaCmd) rows() (rows []arena.Row, err error) {
-	if c.Random == "" {
-		groups := []string{cmp.Or(c.Group, "classic")}
-		if c.Group == "all" {
-			groups = arena.Groups()
-		}
-		return arena.Rows(groups...)
+	switch {
+	case c.Random == "" && c.Count != nil:
+		return nil, usagef("--count=%d: needs --random=SEED: it is the number of random scenarios", *c.Count)
+	case c.Random == "" && c.Group == "all":
+		return arena.Rows(arena.Groups()...)
+	case c.Random == "":
+		return arena.Rows(cmp.Or(c.Group, "classic"))
 	}
 	first, last, err := c.seeds()
 	for seed := first; err == nil && seed <= last; seed++ {
@@ -148,15 +135,18 @@ func (c *arenaCmd) rows() (rows []arena.Row, err error) {
 
 // printYAML prints one random scenario.
 func (c *arenaCmd) printYAML(w io.Writer) error {
-	if c.Random == "" {
+	switch {
+	case c.Random == "":
 		return usagef("--yaml: needs --random=SEED: it prints a random scenario")
+	case c.Count != nil:
+		return usagef("--count=%d and --yaml exclude each other: a file has one scenario", *c.Count)
 	}
 	first, last, err := c.seeds()
-	switch {
-	case err != nil:
+	if err == nil && first != last {
+		err = usagef("--random=%s: with --yaml, must be one seed, such as %d: a file has one scenario", c.Random, first)
+	}
+	if err != nil {
 		return err
-	case first != last:
-		return usagef("--random=%s: with --yaml, must be one seed, such as %d: a file has one scenario", c.Random, first)
 	}
 	_, text, err := arena.RandomYAML(first)
 	if err == nil {

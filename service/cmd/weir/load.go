@@ -1,9 +1,9 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -113,16 +113,13 @@ func createTrace(name string) (write func(trace.Record), finish func() error, er
 	if err != nil {
 		return nil, nil, fmt.Errorf("--trace: %w", err)
 	}
-	buffer := bufio.NewWriter(f)
-	t := trace.NewWriter(buffer)
-	var failed error
-	write = func(r trace.Record) { failed = cmp.Or(failed, t.Write(r)) }
+	t := trace.NewWriter(f)
+	write = func(r trace.Record) { _ = t.Write(r) } // Flush returns the error
 	finish = func() error {
-		if err := cmp.Or(failed, t.Flush(), buffer.Flush()); err != nil {
-			f.Close()
+		if err := errors.Join(t.Flush(), f.Close()); err != nil {
 			return fmt.Errorf("--trace: %w", err)
 		}
-		return f.Close()
+		return nil
 	}
 	return write, finish, nil
 }

@@ -161,13 +161,10 @@ func load(sources []source) (*Rules, error) {
 		switch {
 		case err != nil:
 			wrong = append(wrong, err)
-			continue
 		case file.Body == nil:
 			wrong = append(wrong, file.Errorf(nil, "", "want one document, beginning with rules:"))
-			continue
 		case isGoCC(file) && len(sources) > 1:
 			wrong = append(wrong, file.Errorf(nil, "", "a file of GoCC's, whose rules are laid over each other: must be the only one"))
-			continue
 		case isGoCC(file):
 			r, err := gocc(file, GoCCDefaults{})
 			if err != nil {
@@ -175,8 +172,9 @@ func load(sources []source) (*Rules, error) {
 			}
 			r.Hash = Hash(texts...)
 			return r, nil
+		default:
+			w.add(file)
 		}
-		w.add(file)
 	}
 	if len(wrong) == 0 {
 		w.validate()
