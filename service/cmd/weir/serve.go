@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
-	"time"
 
 	"github.com/weir-go/weir/service/internal/daemon"
 	"github.com/weir-go/weir/service/internal/server"
@@ -17,21 +16,14 @@ type serveCmd struct {
 	Port   int    `least:"0" most:"65535" short:"p" env:"PORT" placeholder:"N" help:"Listen on this port of all addresses, instead of --listen. (The variable is not $$WEIR_PORT, because Kubernetes sets that for a Service named weir.)"`
 	Admin  string `default:"127.0.0.1:8081" placeholder:"ADDR" help:"Address for operators: the status page, /-/ready, /-/reload, /metrics and more. Keep it private (${default})."`
 
-	Rules         string        `placeholder:"PATH" help:"The rules: a YAML file, or a directory of YAML files. Changes are loaded automatically."`
-	Tokens        string        `placeholder:"FILE" help:"A YAML file with the tokens of clients and what each may do. Without it, every client may use every endpoint."`
-	State         string        `placeholder:"FILE" help:"Save counts and leases to this file, and restore them at the next start."`
-	StateInterval time.Duration `least:"1s" default:"1m" placeholder:"TIME" help:"How often to save the state while the server runs, in case it crashes (${default})."`
-	WatchInterval time.Duration `least:"1ms" default:"10s" placeholder:"TIME" help:"How often to compare the content of files. Sizes and times are compared five times a second (${default})."`
+	Rules             string `placeholder:"PATH" help:"The rules: a YAML file, or a directory of YAML files. Changes are loaded automatically."`
+	NoRatelimitFields bool   `help:"Omit the header fields RateLimit and RateLimit-Policy from answers."`
 
-	serveTLS   `embed:""`
-	serveOne   `embed:""`
-	serveOwn   `embed:""`
-	serveBound `embed:""`
-	serveLog   `embed:""`
-
-	Grace             time.Duration `least:"0s" default:"30s" placeholder:"TIME" help:"After SIGTERM or Ctrl-C: how long waiting requests may still wait for their turn (${default})."`
-	Drain             string        `default:"finish" enum:"finish,refuse" placeholder:"HOW" help:"After SIGTERM or Ctrl-C: finish lets waiting requests get their turn, refuse rejects them at once (${default})."`
-	NoRatelimitFields bool          `help:"Omit the header fields RateLimit and RateLimit-Policy from answers."`
+	daemon.Config `embed:""`
+	serveOne      `embed:""`
+	serveOwn      `embed:""`
+	serveBound    `embed:""`
+	serveLog      `embed:""`
 
 	ServerType   string   `short:"s" hidden:"" env:"WEIR_SERVER_TYPE,SERVER_TYPE" help:"Accepted for compatibility with GoCC, without effect: HTTP/1.1 and HTTP/2 are always served."`
 	InstanceURLs []string `short:"i" hidden:"" name:"instance-urls" env:"WEIR_INSTANCE_URLS,INSTANCE_URLS" help:"A flag of GoCC that is not supported."`
@@ -54,19 +46,16 @@ func (c *serveCmd) Run(ctx context.Context, std streams) error {
 }
 
 func (c *serveCmd) config(log *slog.Logger) daemon.Config {
-	cfg := daemon.Config{
-		Server: server.Config{Memory: int(c.Memory), MaxWaiting: settings.OrNone(c.MaxWaiting), MaxLeases: c.MaxLeases},
-		API: httpapi.Config{
-			NoFields: c.NoRatelimitFields, MaxKey: c.MaxKey, MaxBody: int(c.MaxBody), BodyTimeout: c.ClientTimeout, AnswerTimeout: c.ClientTimeout,
-		},
-		Rules: c.rules, RulesPath: cmp.Or(c.Rules, c.ConfigFile), Tokens: c.Tokens,
-		TLS:           daemon.TLS{Cert: c.TLSCert, Key: c.TLSKey, ClientCA: c.ClientCA},
-		WatchInterval: c.WatchInterval, State: c.State, StateInterval: c.StateInterval,
-		MaxConnections: c.MaxConnections, ClientTimeout: c.ClientTimeout, Grace: c.Grace, Drain: c.Drain,
-		LogAnswers: [6]bool{2: c.Log2xx, 4: c.Log4xx, 5: c.Log5xx}, Log: log,
-	}
 	limit, queue := c.overrides()
-	cfg.Server.MaxLimit, cfg.Server.MaxQueue = limit, queue
-	cfg.API.MaxLimit, cfg.API.MaxQueue = limit, queue
+	cfg := c.Config
+	cfg.Server = server.Config{
+		Memory: int(c.Memory), MaxWaiting: settings.OrNone(c.MaxWaiting), MaxLeases: c.MaxLeases, MaxLimit: limit, MaxQueue: queue,
+	}
+	cfg.API = httpapi.Config{
+		NoFields: c.NoRatelimitFields, MaxKey: c.MaxKey, MaxBody: int(c.MaxBody), BodyTimeout: c.ClientTimeout, AnswerTimeout: c.ClientTimeout,
+		MaxLimit: limit, MaxQueue: queue,
+	}
+	cfg.LoadRules, cfg.RulesPath = c.rules, cmp.Or(c.Rules, c.ConfigFile)
+	cfg.LogAnswers, cfg.Log = [6]bool{2: c.Log2xx, 4: c.Log4xx, 5: c.Log5xx}, log
 	return cfg
 }

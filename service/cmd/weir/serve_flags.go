@@ -10,13 +10,6 @@ import (
 	"github.com/weir-go/weir/service/internal/settings"
 )
 
-// serveTLS names the files for TLS.
-type serveTLS struct {
-	TLSCert  string `name:"tls-cert" placeholder:"FILE" help:"Serve TLS with this certificate and its chain."`
-	TLSKey   string `name:"tls-key" placeholder:"FILE" help:"The private key of --tls-cert."`
-	ClientCA string `name:"client-ca" placeholder:"FILE" help:"Accept only clients with a certificate that this authority has signed."`
-}
-
 // serveOne is the single rule that is in force without a file of rules. Its flags are
 // those of GoCC.
 type serveOne struct {
@@ -37,13 +30,11 @@ type serveOwn struct {
 
 // serveBound bounds what the server holds.
 type serveBound struct {
-	Memory         settings.Size `least:"65536" default:"64MiB" placeholder:"SIZE" help:"Memory for counts (${default})."`
-	MaxWaiting     int           `least:"0" default:"20000" placeholder:"N" help:"Requests of all keys that may wait at once; 0: none (${default})."`
-	MaxLeases      int           `least:"1" default:"100000" placeholder:"N" help:"Leases of all keys that may be held at once (${default})."`
-	MaxKey         int           `least:"1" default:"1024" placeholder:"BYTES" help:"Maximum length of a key (${default})."`
-	MaxBody        settings.Size `least:"1" default:"4MiB" placeholder:"SIZE" help:"Maximum size of a batch (${default})."`
-	MaxConnections int           `least:"1" default:"10000" placeholder:"N" help:"Connections of callers at once. Beyond that, a new connection replaces the one that is idle for longest (${default})."`
-	ClientTimeout  time.Duration `least:"1ms" default:"10s" placeholder:"TIME" help:"How long a caller may take to send a header or a body, or to read an answer (${default})."`
+	Memory     settings.Size `least:"65536" default:"64MiB" placeholder:"SIZE" help:"Memory for counts (${default})."`
+	MaxWaiting int           `least:"0" default:"20000" placeholder:"N" help:"Requests of all keys that may wait at once; 0: none (${default})."`
+	MaxLeases  int           `least:"1" default:"100000" placeholder:"N" help:"Leases of all keys that may be held at once (${default})."`
+	MaxKey     int           `least:"1" default:"1024" placeholder:"BYTES" help:"Maximum length of a key (${default})."`
+	MaxBody    settings.Size `least:"1" default:"4MiB" placeholder:"SIZE" help:"Maximum size of a batch (${default})."`
 }
 
 // serveLog configures the log.
@@ -94,10 +85,10 @@ func (c *serveCmd) check() error {
 			}
 		}
 	}
-	if (c.TLSCert == "") != (c.TLSKey == "") {
+	if (c.TLS.Cert == "") != (c.TLS.Key == "") {
 		return usagef("--tls-cert and --tls-key: give both, or none")
 	}
-	if c.ClientCA != "" && c.TLSCert == "" {
+	if c.TLS.ClientCA != "" && c.TLS.Cert == "" {
 		return usagef("--client-ca needs --tls-cert and --tls-key")
 	}
 	return nil

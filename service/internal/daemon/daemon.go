@@ -23,37 +23,29 @@ import (
 	"github.com/weir-go/weir/service/internal/server/token"
 )
 
-// Config configures a Daemon. Names of files are empty if there is no file.
+// Config configures a Daemon. The fields with a help text are flags.
 type Config struct {
-	Server server.Config  // without Rules
-	API    httpapi.Config // without Authorize
+	Server server.Config  `kong:"-"` // without Rules
+	API    httpapi.Config `kong:"-"` // without Authorize
 
-	Rules     func() (*config.Rules, error) // loads the rules, again for each reload
-	RulesPath string                        // the file or directory that Rules reads
-	Tokens    string
-	TLS       TLS
+	LoadRules func() (*config.Rules, error) `kong:"-"` // called again for each reload
+	RulesPath string                        `kong:"-"` // the file or directory that LoadRules reads
 
-	WatchInterval time.Duration // between comparisons of the files' content, besides those of their sizes and times
+	Tokens        string        `placeholder:"FILE" help:"A YAML file with the tokens of clients and what each may do. Without it, every client may use every endpoint."`
+	State         string        `placeholder:"FILE" help:"Save counts and leases to this file, and restore them at the next start."`
+	StateInterval time.Duration `least:"1s" default:"1m" placeholder:"TIME" help:"How often to save the state while the server runs, in case it crashes (${default})."`
+	WatchInterval time.Duration `least:"1ms" default:"10s" placeholder:"TIME" help:"How often to compare the content of files. Sizes and times are compared five times a second (${default})."`
 
-	State         string
-	StateInterval time.Duration
+	TLS TLS `embed:""`
 
-	MaxConnections int           // of callers
-	ClientTimeout  time.Duration // to send a header or a body, or to take an answer
+	MaxConnections int           `least:"1" default:"10000" placeholder:"N" help:"Connections of callers at once. Beyond that, a new connection replaces the one that is idle for longest (${default})."`
+	ClientTimeout  time.Duration `least:"1ms" default:"10s" placeholder:"TIME" help:"How long a caller may take to send a header or a body, or to read an answer (${default})."`
+	Grace          time.Duration `least:"0s" default:"30s" placeholder:"TIME" help:"After SIGTERM or Ctrl-C: how long waiting requests may still wait for their turn (${default})."`
+	Drain          string        `default:"finish" enum:"finish,refuse" placeholder:"HOW" help:"After SIGTERM or Ctrl-C: finish lets waiting requests get their turn, refuse rejects them at once (${default})."`
 
-	Grace time.Duration // for waiting requests at the end
-	Drain string        // Finish or Refuse
-
-	LogAnswers [6]bool // whether to log answers, by the first digit of the status
-	Log        *slog.Logger
+	LogAnswers [6]bool      `kong:"-"` // whether to log answers, by the first digit of the status
+	Log        *slog.Logger `kong:"-"`
 }
-
-// The values of Config.Drain: at the end, waiting requests get their turn, or are
-// refused.
-const (
-	Finish = "finish"
-	Refuse = "refuse"
-)
 
 // A Daemon is a running weir serve.
 type Daemon struct {

@@ -15,7 +15,7 @@ import (
 func (d *Daemon) drain() error {
 	start := time.Now()
 	d.draining.Store(true)
-	refuse := d.cfg.Drain == Refuse
+	refuse := d.cfg.Drain == "refuse"
 	waiting := d.server.Waiting()
 	d.server.Close(refuse)
 	d.log.Info("draining", "how", d.cfg.Drain, "waiting", waiting, "grace", d.cfg.Grace)

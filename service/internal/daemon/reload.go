@@ -19,8 +19,9 @@ import (
 
 // TLS names the files for TLS.
 type TLS struct {
-	Cert, Key string // of the server
-	ClientCA  string // if set, clients need a certificate of this authority
+	Cert     string `name:"tls-cert" placeholder:"FILE" help:"Serve TLS with this certificate and its chain."`
+	Key      string `name:"tls-key" placeholder:"FILE" help:"The private key of --tls-cert."`
+	ClientCA string `name:"client-ca" placeholder:"FILE" help:"Accept only clients with a certificate that this authority has signed."`
 }
 
 // config loads the files. It returns nil if there are none.
@@ -67,7 +68,7 @@ func (c *Config) paths() (paths []string) {
 // load reads all files. The error has the mistakes of all of them.
 func (c *Config) load() (l loaded, err error) {
 	var wrong [3]error
-	l.rules, wrong[0] = c.Rules()
+	l.rules, wrong[0] = c.LoadRules()
 	if c.Tokens != "" {
 		l.tokens, wrong[1] = token.Load(c.Tokens)
 	}
