@@ -17,7 +17,6 @@ type heldBody struct {
 	io.ReadCloser
 	ctx  context.Context
 	sign loadsign.Sign // of the response, if the body ends without an error
-	t    *Transport
 	h    *host
 
 	cut    atomic.Bool // reading failed before the end
@@ -60,7 +59,7 @@ func (b *heldBody) end(o weir.Outcome) {
 func (b *heldBody) release(o weir.Outcome) {
 	if !b.ended.Swap(true) {
 		b.permit.Release(o)
-		b.t.leave(b.h)
+		b.h.users.Add(-1)
 	}
 }
 

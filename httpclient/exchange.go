@@ -16,7 +16,6 @@ import (
 // An exchange is one attempt of a request. It belongs to one goroutine.
 type exchange struct {
 	outgoing.Attempt
-	t   *Transport
 	h   *host
 	ctx context.Context
 }
@@ -56,8 +55,8 @@ func (x *exchange) answered(resp *http.Response) {
 		return
 	}
 	x.Limit.Report(sign.Outcome())
-	x.t.retain(x.h)
-	b := &heldBody{ReadCloser: resp.Body, ctx: x.ctx, sign: sign, permit: x.Limit, t: x.t, h: x.h}
+	x.h.users.Add(1)
+	b := &heldBody{ReadCloser: resp.Body, ctx: x.ctx, sign: sign, permit: x.Limit, h: x.h}
 	x.Limit = weir.Permit{}
 	b.watch(resp.StatusCode)
 	resp.Body = b.as(resp.Body)

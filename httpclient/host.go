@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/weir-go/weir/internal/adaptive"
 	"github.com/weir-go/weir/internal/outgoing"
@@ -26,7 +27,7 @@ type host struct {
 	notes  notes
 	once   sync.Once // makes the limiter of path
 
-	users int // requests in flight; guarded by the Transport's lock
+	users atomic.Int64 // requests in flight; from zero on, it grows under the Transport's lock only
 }
 
 // key returns the hostKey of a request, without the default port of the scheme.
@@ -75,8 +76,7 @@ func (t *Transport) makeLimit(h *host) {
 	}
 }
 
-// enter returns the state of the host of a request. The state is kept until every
-// request that has entered has left.
+// enter returns the state of the host of a request. It is kept as long as it has users.
 func (t *Transport) enter(r *http.Request) *host {
 	k := t.key(r)
 	t.mu.Lock()
@@ -91,21 +91,8 @@ func (t *Transport) enter(r *http.Request) *host {
 		t.counts.shared.Add(1)
 		h = t.shared()
 	}
-	h.users++
+	h.users.Add(1)
 	return h
-}
-
-// retain enters a host again for a request that has entered it.
-func (t *Transport) retain(h *host) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	h.users++
-}
-
-func (t *Transport) leave(h *host) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	h.users--
 }
 
 // hosts is a bounded set of hosts, ordered by use.
@@ -136,7 +123,7 @@ func (hs *hosts) place() bool {
 	}
 	for range tries {
 		e := hs.order.Back()
-		if h := e.Value.(*host); h.users == 0 && (h.queue == nil || h.queue.Idle()) {
+		if h := e.Value.(*host); h.users.Load() == 0 && (h.queue == nil || h.queue.Idle()) {
 			hs.order.Remove(e)
 			delete(hs.byKey, h.key)
 			hs.evicted++

@@ -199,8 +199,8 @@ func TestStormOfCancelledCallers(t *testing.T) {
 			all.Wait()
 			st := tr.Stats()
 			h := tr.hosts.find(hostKey{scheme: "http", host: "one.example"})
-			if st.Waiting != 0 || st.Sent != uint64(len(srv.asked)) || h.users != 0 || lim.held != 0 || srv.open.Load() != 0 {
-				t.Errorf("%+v, %d users, %s, %d bodies open", st, h.users, lim.state(), srv.open.Load())
+			if st.Waiting != 0 || st.Sent != uint64(len(srv.asked)) || h.users.Load() != 0 || lim.held != 0 || srv.open.Load() != 0 {
+				t.Errorf("%+v, %d users, %s, %d bodies open", st, h.users.Load(), lim.state(), srv.open.Load())
 			}
 			if waits(st) == 0 || st.Refused["paced"] == 0 || st.Retried == 0 {
 				t.Errorf("it was no storm: %+v", st)

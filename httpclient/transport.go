@@ -138,7 +138,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return t.cfg.Base.RoundTrip(r)
 	}
 	h := t.enter(r)
-	defer t.leave(h)
+	defer h.users.Add(-1)
 	t.makeLimit(h)
 	t.counts.requests.Add(1)
 	if t.cfg.Retry.Attempts > 1 {
@@ -176,7 +176,7 @@ func (t *Transport) attempt(h *host, original, r *http.Request, last *result) re
 		}
 		return result{err: err, local: true}
 	}
-	x := exchange{admitted, t, h, r.Context()}
+	x := exchange{admitted, h, r.Context()}
 	defer x.abort()
 	t.counts.sent.Add(1)
 	if last != nil {

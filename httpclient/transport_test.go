@@ -116,8 +116,8 @@ func TestThePermitIsHeldUntilTheBodyEnds(t *testing.T) {
 			lim := &turnstile{let: 1}
 			tr, _ := newClient(t, Config{Retry: noRetry, PerHost: limitBy(lim)}, script(test.reply))
 			defer func() {
-				if h := tr.hosts.find(hostKey{scheme: "http", host: "one.example"}); h.users != lim.held {
-					t.Errorf("%s: %d users", test.rule, h.users)
+				if h := tr.hosts.find(hostKey{scheme: "http", host: "one.example"}); int(h.users.Load()) != lim.held {
+					t.Errorf("%s: %d users", test.rule, h.users.Load())
 				}
 			}()
 			ctx, cancel := context.WithTimeout(context.Background(), s)
@@ -186,7 +186,7 @@ func TestAPanicOfBaseGivesThePermitBack(t *testing.T) {
 	if got := lim.state(); got != "0 held, [ignored]" {
 		t.Error(got)
 	}
-	if h := tr.hosts.find(hostKey{scheme: "http", host: "one.example"}); h == nil || h.users != 0 {
+	if h := tr.hosts.find(hostKey{scheme: "http", host: "one.example"}); h == nil || h.users.Load() != 0 {
 		t.Errorf("%+v: want no user", h)
 	}
 }
