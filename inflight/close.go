@@ -20,10 +20,17 @@ func (l *Limiter) Close() {
 // Drain waits until nothing is in flight and no request waits, or returns the
 // error of ctx. Without Close, new requests go on to be admitted meanwhile.
 func (l *Limiter) Drain(ctx context.Context) error {
-	drained := l.drain()
-	if drained == nil {
+	l.lock()
+	if l.gate.Inflight() == 0 && l.gate.Waiting() == 0 {
+		l.unlock()
 		return nil
 	}
+	if l.drained == nil { // until it is closed, no credit is lent, so that unlock sees each release
+		l.drained, l.drainers = make(chan struct{}), 0
+	}
+	l.drainers++
+	drained := l.drained
+	l.unlock()
 	select {
 	case <-drained:
 		return nil
@@ -37,22 +44,6 @@ func (l *Limiter) Drain(ctx context.Context) error {
 		}
 	}
 	return ctx.Err()
-}
-
-// drain returns a channel that is closed when nothing is in flight, nil if
-// nothing is. Until then no credit is lent, so that each release takes the lock
-// and unlock sees it.
-func (l *Limiter) drain() chan struct{} {
-	l.lock()
-	defer l.unlock()
-	if l.gate.Inflight() == 0 && l.gate.Waiting() == 0 {
-		return nil
-	}
-	if l.drained == nil {
-		l.drained, l.drainers = make(chan struct{}), 0
-	}
-	l.drainers++
-	return l.drained
 }
 
 // observed passes a decision to Observe, if there is one, and returns p as a permit that

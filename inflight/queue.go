@@ -89,22 +89,13 @@ func (l *Limiter) cancel(w waiter) bool {
 	return true
 }
 
-// serveLocked answers all waiters that may start or have waited too long. It must
-// follow every event that can end a wait.
+// serveLocked answers all waiters that may start or have waited too long, and makes expire
+// run at the gate's deadline. It must follow every event that can end a wait. It does not
+// postpone a timer that fires too early: expire arms it again.
 func (l *Limiter) serveLocked(now time.Duration) {
-	for {
-		a, ok := l.gate.Next(now)
-		if !ok {
-			break
-		}
+	for a, ok := l.gate.Next(now); ok; a, ok = l.gate.Next(now) {
 		a.Waiter <- answer{a.Reason, now, a.Waited, l.gate.Inflight()}
 	}
-	l.armLocked(now)
-}
-
-// armLocked makes expire run at the gate's deadline. It does not postpone a
-// timer that fires too early: expire arms it again.
-func (l *Limiter) armLocked(now time.Duration) {
 	at, ok := l.gate.Deadline()
 	if !ok || l.armed && l.alarm <= at {
 		return

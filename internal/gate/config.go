@@ -1,12 +1,9 @@
 package gate
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"time"
-
-	"github.com/weir-go/weir/internal/codel"
 )
 
 // Config bounds and orders the queue. With the zero Config no request waits. With a Queue,
@@ -110,20 +107,4 @@ func (c Config) Validate() error {
 		return fmt.Errorf("Partitions have shares of %v together: must be at most 1", sum)
 	}
 	return c.Discipline.Validate()
-}
-
-// withDefaults returns c with its zeros filled in, and its own Partitions.
-func (c Config) withDefaults() Config {
-	c.Discipline = cmp.Or(c.Discipline, FIFO)
-	c.Target = cmp.Or(c.Target, codel.DefaultTarget)
-	c.Interval = cmp.Or(c.Interval, codel.DefaultInterval)
-	c.Partitions = slices.Clone(c.Partitions)
-	return c
-}
-
-// ordersLike reports whether two filled Configs put waiters into the same queues, under
-// the same law.
-func (c Config) ordersLike(d Config) bool {
-	return c.Discipline == d.Discipline && c.Target == d.Target && c.Interval == d.Interval &&
-		c.FairQueues == d.FairQueues && len(c.Partitions) == len(d.Partitions)
 }

@@ -9,7 +9,9 @@
 package gate
 
 import (
+	"cmp"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/weir-go/weir"
@@ -228,13 +230,17 @@ func (g *Gate[W]) SetAlgorithm(alg limit.Algorithm) {
 // Configure changes the rules, for the waiters too. They keep their places, even beyond a
 // smaller Queue. Next follows.
 func (g *Gate[W]) Configure(cfg Config) {
-	cfg = cfg.withDefaults()
-	sorted := g.cfg.ordersLike(cfg)
+	cfg.Discipline = cmp.Or(cfg.Discipline, FIFO)
+	cfg.Target = cmp.Or(cfg.Target, codel.DefaultTarget)
+	cfg.Interval = cmp.Or(cfg.Interval, codel.DefaultInterval)
+	cfg.Partitions = slices.Clone(cfg.Partitions)
+	old := g.cfg
 	g.cfg = cfg
 	for len(g.used) <= len(cfg.Partitions) {
 		g.used = append(g.used, 0)
 	}
-	if sorted {
+	if old.Discipline == cfg.Discipline && old.Target == cfg.Target && old.Interval == cfg.Interval &&
+		old.FairQueues == cfg.FairQueues && len(old.Partitions) == len(cfg.Partitions) {
 		return
 	}
 	g.bands, g.claim, g.sweepAt = nil, nil, never

@@ -1,7 +1,5 @@
 package gate
 
-import "time"
-
 // hopeless reports whether a request that joins now is expected to end after its deadline.
 // It is false while nothing is known.
 func (g *Gate[W]) hopeless(r *Request) bool {
@@ -10,11 +8,6 @@ func (g *Gate[W]) hopeless(r *Request) bool {
 	}
 	need := plus(g.work.Wait(g.ahead(r)+float64(r.N)), g.work.Service)
 	return need > r.Deadline-g.now
-}
-
-// late reports whether w would not end before its deadline if it started now.
-func (g *Gate[W]) late(w *waiter[W], now time.Duration) bool {
-	return w.req.Deadline != 0 && (now >= w.req.Deadline || g.work.Quick > w.req.Deadline-now)
 }
 
 // ahead returns how many units are likely to leave the queue before a request that joins it

@@ -93,7 +93,7 @@ func (g *Gate[W]) verdict(w *waiter[W], most int, now time.Duration) weir.Reason
 	switch {
 	case w.req.N > most:
 		return weir.OverLimit
-	case g.late(w, now):
+	case w.req.Deadline != 0 && (now >= w.req.Deadline || g.work.Quick > w.req.Deadline-now):
 		return weir.TooLate
 	case g.drops(w, now):
 		return weir.Overdue

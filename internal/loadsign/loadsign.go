@@ -128,10 +128,10 @@ func OfError(err error) Sign {
 	return None
 }
 
-// rejectionSign returns the Sign of an error that is a rejection by a limiter
+// rejectionSign returns the Sign of an error that may be a rejection by a limiter
 // further down.
 func rejectionSign(err error) Sign {
-	if weir.OutcomeOf(err) == weir.Dropped {
+	if errors.Is(err, weir.ErrRejected) && weir.OutcomeOf(err) == weir.Dropped {
 		return Rejected
 	}
 	return None
@@ -155,8 +155,5 @@ func OfGRPC(code uint32, err error) Sign {
 	case grpcDeadlineExceeded:
 		return Silent
 	}
-	if errors.Is(err, weir.ErrRejected) {
-		return rejectionSign(err)
-	}
-	return None
+	return rejectionSign(err)
 }

@@ -56,12 +56,9 @@ func (h *Histogram) AddAbandoned(age time.Duration) {
 }
 
 func (h *Histogram) added() {
-	if h.all++; h.all > memory {
-		h.halve()
+	if h.all++; h.all <= memory {
+		return
 	}
-}
-
-func (h *Histogram) halve() {
 	fade := float32(0.5)
 	if h.successes() < 2*lastKnown {
 		fade = 1
@@ -107,22 +104,30 @@ func (h *Histogram) P99() time.Duration {
 	return 0
 }
 
-// beyond estimates the mean duration of work that takes longer than d, at most most.
+// Lasts estimates how long work lasts, from its start, that was abandoned at an age: as
+// long as work of that age lasts on average. If no success reached that age, the work is an
+// outlier and takes Usual at most. 0 if nothing is known.
 //
-// Successes alone would mislead: where callers leave, long work seldom becomes
-// one. So it is the product-limit estimate for censored data (Kaplan and Meier,
-// 1958): work that was abandoned at an age counts among the work that reached
-// every earlier age, and for a half in its bucket.
-func (h *Histogram) beyond(d, most time.Duration) time.Duration {
+// The mean keeps the count of units in flight right on average. Callers that leave early
+// add no more than their share, and a single caller that waits for ten minutes changes
+// next to nothing. Successes alone would mislead: where callers leave, long work seldom
+// becomes one. So it is the product-limit estimate for censored data (Kaplan and Meier,
+// 1958): work that was abandoned at an age counts among the work that reached every earlier
+// age, and for a half in its bucket.
+//
+// If so much is abandoned that nothing succeeds, there may be an unseen queue of it, in
+// which work takes an unknown time: the bound then is twice, and later four times as high.
+func (h *Histogram) Lasts(age time.Duration) time.Duration {
+	most := h.Usual() << min(h.inRow/manyAbandoned, 2)
 	var atRisk float32 // work that reached the bucket at hand
-	last := bucketOf(d)
+	last := bucketOf(age)
 	for i := bucketCount - 1; i > last; i-- {
 		atRisk += h.buckets[i].n + h.buckets[i].abandoned
 	}
-	if b := h.buckets[last]; b.sum > b.n*float32(d) {
+	if b := h.buckets[last]; b.sum > b.n*float32(age) {
 		atRisk += b.n + b.abandoned
 	} else {
-		last++ // the work of this bucket took less than d
+		last++ // the work of this bucket took less than that
 	}
 	left, mean := float32(1), float32(0) // the share of the work that goes on
 	for i := last; i < bucketCount && atRisk > traces; i++ {
@@ -135,20 +140,6 @@ func (h *Histogram) beyond(d, most time.Duration) time.Duration {
 		atRisk -= b.n + b.abandoned
 	}
 	return min(time.Duration(mean)+time.Duration(left*float32(most)), most)
-}
-
-// Lasts estimates how long work lasts, from its start, that was abandoned at an age: as
-// long as work of that age lasts on average. If no success reached that age, the work is an
-// outlier and takes Usual at most. 0 if nothing is known.
-//
-// The mean keeps the count of units in flight right on average. Callers that leave early
-// add no more than their share, and a single caller that waits for ten minutes changes
-// next to nothing.
-//
-// If so much is abandoned that nothing succeeds, there may be an unseen queue of it, in
-// which work takes an unknown time: the bound then is twice, and later four times as high.
-func (h *Histogram) Lasts(age time.Duration) time.Duration {
-	return h.beyond(age, h.Usual()<<min(h.inRow/manyAbandoned, 2))
 }
 
 const manyAbandoned = 128 // in a row
