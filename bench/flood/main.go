@@ -31,13 +31,15 @@ func main() {
 	}
 	fmt.Printf("%d fresh keys, %d MiB, %v/s and %d at once for each\n", *keys, *memory>>20, *rate, *burst)
 	f := flood{lim: lim, interval: time.Duration(2e9 / *rate / honest)}
-	f.run(*keys)
+	took := f.run(*keys)
 	fmt.Printf("%.0f s, %.1f million keys a second; %d forgotten in debt\n",
-		f.took.Seconds(), float64(*keys)/f.took.Seconds()/1e6, lim.Stats().Forgotten)
+		took.Seconds(), float64(*keys)/took.Seconds()/1e6, lim.Stats().Forgotten)
 	fmt.Printf("heap: at most %.1f MiB\n", float64(f.heap)/(1<<20))
 	fmt.Printf("%d honest keys, each at half its rate: %d of %d calls denied\n", honest, f.denied, f.asked)
 	fmt.Println("how many calls took how long, and how many readings of the clock alone in the same time:")
-	alone := idle(f.took)
+	var alone histogram
+	for began := time.Now(); alone.time(func() {}).Sub(began) < took; {
+	}
 	for i := range f.latency {
 		if f.latency[i] > 0 || alone[i] > 0 {
 			fmt.Printf("%12s  %10d  %10d\n", "< "+time.Duration(1<<i).String(), f.latency[i], alone[i])
@@ -51,26 +53,29 @@ const honest = 1000
 // that.
 type histogram [64]int
 
-func (h *histogram) add(d time.Duration) { h[bits.Len64(uint64(d))]++ }
+// time counts a call, and returns the time at its end.
+func (h *histogram) time(call func()) (after time.Time) {
+	before := time.Now()
+	call()
+	after = time.Now()
+	h[bits.Len64(uint64(after.Sub(before)))]++
+	return after
+}
 
 type flood struct {
 	lim      *keyed.Limiter[uint64]
 	interval time.Duration // between two calls for honest keys
 
-	took          time.Duration
 	heap          uint64 // the most there was
 	latency       histogram
 	asked, denied int // calls for honest keys
 }
 
 // run calls for fresh keys as fast as it can, and for honest ones in between.
-func (f *flood) run(keys int) {
+func (f *flood) run(keys int) time.Duration {
 	began := time.Now()
 	for i := range keys {
-		before := time.Now()
-		f.lim.Allow(honest + uint64(i))
-		after := time.Now()
-		f.latency.add(after.Sub(before))
+		after := f.latency.time(func() { f.lim.Allow(honest + uint64(i)) })
 		if after.Sub(began) > time.Duration(f.asked)*f.interval {
 			if !f.lim.Allow(uint64(f.asked % honest)) {
 				f.denied++
@@ -84,18 +89,6 @@ func (f *flood) run(keys int) {
 			fmt.Printf("\r%3d %%", i/(keys/100))
 		}
 	}
-	f.took = time.Since(began)
 	fmt.Print("\r     \r")
-}
-
-// idle reads the clock for a while: what the machine itself makes wait.
-func idle(d time.Duration) (h histogram) {
-	for began := time.Now(); ; {
-		before := time.Now()
-		after := time.Now()
-		h.add(after.Sub(before))
-		if after.Sub(began) > d {
-			return h
-		}
-	}
+	return time.Since(began)
 }

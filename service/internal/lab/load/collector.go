@@ -68,8 +68,9 @@ func (c *Collector) Report(elapsed time.Duration) Report {
 	seconds := elapsed.Seconds()
 	r := Report{
 		Elapsed: seconds, Requests: int(c.all.TotalCount()), ByStatus: maps.Clone(c.byStatus),
-		Latency: Groups{All: summarize(c.all), Successes: summarize(c.succeeded), Rejections: summarize(c.rejected)},
 	}
+	l := &r.Latency
+	l.All, l.Successes, l.Rejections = summarize(c.all), summarize(c.succeeded), summarize(c.rejected)
 	if seconds > 0 {
 		r.Offered = float64(r.Requests) / seconds
 		r.Throughput = float64(c.succeeded.TotalCount()) / seconds

@@ -46,8 +46,7 @@ type Config struct {
 	// not sent, and recorded as trace.Unsent. If zero, DefaultMaxInflight.
 	MaxInflight int
 
-	// Record, if not nil, is called for every request that has ended, by one
-	// goroutine at a time.
+	// Record is called for every request that has ended, by one goroutine at a time.
 	Record func(trace.Record)
 	// Transport sends the requests. If nil, it is one with enough keep-alive
 	// connections and no proxy. Redirects are not followed.

@@ -18,15 +18,14 @@ type Report struct {
 	Throughput float64        `json:"throughput_rps"` // answered with success
 	Goodput    float64        `json:"goodput_rps"`    // the same, within the time-out from the intended start
 	ByStatus   map[string]int `json:"by_status"`
-	Latency    Groups         `json:"latency_seconds"` // from the intended start
-}
 
-// Groups are latencies of all requests, of successes, and of rejections (429 and
-// 503). A group without requests is nil.
-type Groups struct {
-	All        *Latency `json:"all"`
-	Successes  *Latency `json:"successes"`
-	Rejections *Latency `json:"rejections"`
+	// Latency is from the intended start. Rejections have status 429 or 503. A group
+	// without requests is nil.
+	Latency struct {
+		All        *Latency `json:"all"`
+		Successes  *Latency `json:"successes"`
+		Rejections *Latency `json:"rejections"`
+	} `json:"latency_seconds"`
 }
 
 // Latency is a summary in seconds, to three significant digits.

@@ -185,9 +185,6 @@ func (r *runner) reasonOf(err error) string {
 }
 
 func (r *runner) record(rec trace.Record) {
-	if r.cfg.Record == nil {
-		return
-	}
 	r.recording.Lock()
 	defer r.recording.Unlock()
 	r.cfg.Record(rec)

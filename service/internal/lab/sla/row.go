@@ -17,9 +17,7 @@ const Auto = "Auto"
 
 // A Row is a way to limit the requests of the service.
 type Row struct {
-	Name  string
-	About string
-
+	Name   string
 	colour int // in pictures
 	// protect puts the limit in front of a handler. It ends with ctx.
 	protect func(ctx context.Context, next http.Handler) (http.Handler, error)
@@ -33,11 +31,11 @@ func Rows() []Row {
 	limited.MaxWait, mute.MaxWait, mute.Mute = Patience, Patience, true
 	paced := func(r sim.Rate) func() *sim.Guard { return func() *sim.Guard { return &sim.Guard{Rate: &r} } }
 	return []Row{
-		{"no limit", "admits every request", 0, unlimited, func() *sim.Guard { return nil }},
-		{"ticker", "a tick of a channel, 425 a second, for each", 4, ticking(time.Hour), paced(tuned)},
-		{"ticker + 75 ms", "the same, for 75 ms at most", 3, ticking(Patience), paced(mute)},
-		{"rate.Wait, 75 ms", "a token bucket, 425 a second, and a deadline", 1, waiting, paced(limited)},
-		{Auto, "httplimit.Handler", 2, auto, autoGuard},
+		{"no limit", 0, unlimited, func() *sim.Guard { return nil }},
+		{"ticker", 4, ticking(time.Hour), paced(tuned)},
+		{"ticker + 75 ms", 3, ticking(Patience), paced(mute)},
+		{"rate.Wait, 75 ms", 1, waiting, paced(limited)},
+		{Auto, 2, auto, autoGuard},
 	}
 }
 
