@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/internal/permit"
 )
 
 // A rig is a cache around one handler that counts its runs.
@@ -89,7 +88,6 @@ func text(body string, headers ...string) http.HandlerFunc {
 // A gate is a limiter that refuses while err is set, and notes outcomes.
 type gate struct {
 	mu       sync.Mutex
-	owner    permit.Owner[weir.Outcome]
 	err      error
 	asked    int
 	held     int
@@ -104,15 +102,10 @@ func (g *gate) Acquire(context.Context, int) (weir.Permit, error) {
 		return weir.Permit{}, g.err
 	}
 	g.held++
-	if g.owner == nil {
-		g.owner = g
-	}
-	return weir.OwnedPermit(&g.owner, permit.Grant{N: 1}), nil
+	return weir.NewPermit(g.release), nil
 }
 
-func (g *gate) Use(_ permit.Grant, n int) int { return n }
-
-func (g *gate) Release(_ permit.Grant, o weir.Outcome) {
+func (g *gate) release(o weir.Outcome) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.held--

@@ -33,7 +33,6 @@ type turnstile struct {
 	err error // of further requests
 
 	mu       sync.Mutex
-	owner    permit.Owner[weir.Outcome]
 	asked    int
 	held     int
 	outcomes []weir.Outcome
@@ -46,15 +45,10 @@ func (l *turnstile) Acquire(context.Context, int) (weir.Permit, error) {
 		return weir.Permit{}, l.err
 	}
 	l.held++
-	if l.owner == nil {
-		l.owner = l
-	}
-	return weir.OwnedPermit(&l.owner, permit.Grant{N: 1}), nil
+	return weir.NewPermit(l.release), nil
 }
 
-func (l *turnstile) Use(_ permit.Grant, n int) int { return n }
-
-func (l *turnstile) Release(_ permit.Grant, o weir.Outcome) {
+func (l *turnstile) release(o weir.Outcome) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.held--

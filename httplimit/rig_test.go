@@ -15,7 +15,6 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
-	"github.com/weir-go/weir/internal/permit"
 	"github.com/weir-go/weir/keyed"
 )
 
@@ -99,7 +98,6 @@ func total[K comparable](counts map[K]uint64) (sum uint64) {
 
 // A valve is a limiter that refuses while it has an error, and takes notes.
 type valve struct {
-	owner permit.Owner[weir.Outcome]
 	mu    sync.Mutex
 	err   error
 	asked []weir.Class
@@ -110,23 +108,18 @@ type valve struct {
 func (v *valve) Acquire(ctx context.Context, n int) (weir.Permit, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.owner == nil {
-		v.owner = v
-	}
 	v.asked = append(v.asked, weir.ClassOf(ctx))
 	if v.err != nil {
 		return weir.Permit{}, v.err
 	}
 	v.held += n
-	return weir.OwnedPermit(&v.owner, permit.Grant{N: n}), nil
+	return weir.NewPermit(func(o weir.Outcome) { v.release(n, o) }), nil
 }
 
-func (v *valve) Use(_ permit.Grant, n int) int { return n }
-
-func (v *valve) Release(g permit.Grant, o weir.Outcome) {
+func (v *valve) release(n int, o weir.Outcome) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.held -= g.N
+	v.held -= n
 	v.ends = append(v.ends, o)
 }
 
