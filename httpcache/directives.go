@@ -3,6 +3,8 @@ package httpcache
 import (
 	"strconv"
 	"strings"
+
+	"github.com/weir-go/weir/internal/httpheader"
 )
 
 // directives are the directives of a Cache-Control that count (RFC 9111, 5.2).
@@ -20,7 +22,7 @@ func parseDirectives(lines []string) directives {
 		for rest != "" {
 			var one string
 			var ok bool
-			if one, rest, ok = cutDirective(rest); !ok {
+			if one, rest, ok = httpheader.Cut(rest, ','); !ok {
 				d.noStore = true
 			}
 			name, value, _ := strings.Cut(one, "=")
@@ -42,23 +44,6 @@ func parseDirectives(lines []string) directives {
 		}
 	}
 	return d
-}
-
-// cutDirective cuts a list at its first comma outside quotes. It is not ok if a
-// quote does not end.
-func cutDirective(list string) (first, rest string, ok bool) {
-	quoted := false
-	for i := 0; i < len(list); i++ {
-		switch c := list[i]; {
-		case c == '"':
-			quoted = !quoted
-		case c == '\\' && quoted:
-			i++
-		case c == ',' && !quoted:
-			return list[:i], list[i+1:], true
-		}
-	}
-	return list, "", !quoted
 }
 
 // least returns the shorter of a time in seconds and the one before.

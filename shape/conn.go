@@ -80,25 +80,24 @@ func (c *conn) Close() error {
 func (c *conn) NetConn() net.Conn { return c.Conn }
 
 func (c *conn) SetDeadline(t time.Time) error {
-	c.settingDeadline.Lock()
-	defer c.settingDeadline.Unlock()
-	c.reading.set(t)
-	c.writing.set(t)
-	return c.Conn.SetDeadline(t)
+	return c.setDeadline(t, c.Conn.SetDeadline, &c.reading, &c.writing)
 }
 
 func (c *conn) SetReadDeadline(t time.Time) error {
-	c.settingDeadline.Lock()
-	defer c.settingDeadline.Unlock()
-	c.reading.set(t)
-	return c.Conn.SetReadDeadline(t)
+	return c.setDeadline(t, c.Conn.SetReadDeadline, &c.reading)
 }
 
 func (c *conn) SetWriteDeadline(t time.Time) error {
+	return c.setDeadline(t, c.Conn.SetWriteDeadline, &c.writing)
+}
+
+func (c *conn) setDeadline(t time.Time, set func(time.Time) error, ours ...*deadline) error {
 	c.settingDeadline.Lock()
 	defer c.settingDeadline.Unlock()
-	c.writing.set(t)
-	return c.Conn.SetWriteDeadline(t)
+	for _, d := range ours {
+		d.set(t)
+	}
+	return set(t)
 }
 
 // A deadline ends the waits of one direction, when it passes or at close.

@@ -56,12 +56,6 @@ type Limiter interface {
 	Burst() int
 }
 
-type reader struct {
-	r     io.Reader
-	ctx   context.Context
-	meter meter
-}
-
 // NewReader returns a reader of r that lim paces until ctx ends. If lim is
 // nil, only ctx bounds it. It is as safe for concurrent use as r.
 //
@@ -71,20 +65,7 @@ type reader struct {
 // of a wait that failed after r had returned bytes. The end of the context does
 // not interrupt a Read of r.
 func NewReader(ctx context.Context, r io.Reader, lim Limiter) io.Reader {
-	return &reader{r: r, ctx: ctx, meter: meter{lim: lim, until: within(ctx)}}
-}
-
-func (r *reader) Read(p []byte) (int, error) {
-	if err := r.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return r.meter.read(r.r, p)
-}
-
-type writer struct {
-	w     io.Writer
-	ctx   context.Context
-	meter meter
+	return &reader{Reader: r, meter: meter{lim: lim, until: within(ctx)}}
 }
 
 // NewWriter returns a writer to w that lim paces until ctx ends. If lim is
@@ -93,16 +74,34 @@ type writer struct {
 //
 // A Write writes chunk by chunk, after each is paid for, and returns how many
 // bytes w took. If w did not take all, the error comes from w (io.ErrShortWrite
-// if w returned none), from the context once it has ended, or from the limiter. The end of the context does not interrupt a Write of w.
+// if w returned none), from the context once it has ended, or from the limiter. The
+// end of the context does not interrupt a Write of w.
 func NewWriter(ctx context.Context, w io.Writer, lim Limiter) io.Writer {
-	return &writer{w: w, ctx: ctx, meter: meter{lim: lim, until: within(ctx)}}
+	return &writer{Writer: w, meter: meter{lim: lim, until: within(ctx)}}
+}
+
+type reader struct {
+	io.Reader
+	meter meter
+}
+
+func (r *reader) Read(p []byte) (int, error) {
+	if _, err := r.meter.until(); err != nil {
+		return 0, err
+	}
+	return r.meter.read(r.Reader, p)
+}
+
+type writer struct {
+	io.Writer
+	meter meter
 }
 
 func (w *writer) Write(p []byte) (int, error) {
-	if err := w.ctx.Err(); err != nil {
+	if _, err := w.meter.until(); err != nil {
 		return 0, err
 	}
-	return w.meter.write(w.w, p)
+	return w.meter.write(w.Writer, p)
 }
 
 func within(ctx context.Context) func() (context.Context, error) {

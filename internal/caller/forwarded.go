@@ -3,6 +3,8 @@ package caller
 import (
 	"net/netip"
 	"strings"
+
+	"github.com/weir-go/weir/internal/httpheader"
 )
 
 // MaxHops bounds the entries of a list that Behind reads, from its end.
@@ -64,7 +66,7 @@ func escaped(s string) bool {
 func forwardedFor(element string) string {
 	for element != "" {
 		var pair string
-		pair, element = cutPair(element)
+		pair, element, _ = httpheader.Cut(element, ';')
 		name, value, _ := strings.Cut(strings.TrimSpace(pair), "=")
 		if !strings.EqualFold(name, "for") {
 			continue
@@ -77,20 +79,4 @@ func forwardedFor(element string) string {
 		}
 	}
 	return "unknown"
-}
-
-// cutPair splits a forwarded-element of RFC 7239 after its first pair.
-func cutPair(element string) (pair, rest string) {
-	quoted := false
-	for i := 0; i < len(element); i++ {
-		switch {
-		case quoted && element[i] == '\\':
-			i++
-		case element[i] == '"':
-			quoted = !quoted
-		case element[i] == ';' && !quoted:
-			return element[:i], element[i+1:]
-		}
-	}
-	return element, ""
 }

@@ -81,7 +81,7 @@ var sideways = map[string][]string{
 	"internal/share":                {"keyed"},
 	"httplimit":                     {"internal/loadsign", "internal/longlived", "internal/problem", "internal/observe", "internal/admission", "internal/caller", "internal/httpheader", "internal/ratelimitfield"},
 	"httpclient":                    {"internal/caller", "internal/httpheader", "internal/loadsign", "internal/problem"},
-	"httpcache":                     {"internal/observe", "httplimit"},
+	"httpcache":                     {"internal/observe", "internal/httpheader", "httplimit"},
 	"internal/observe":              {"internal/loadsign", "internal/longlived"},
 	"service/internal/config":       {"service/internal/match", "service/internal/strictyaml"},
 	"service/internal/server": {
@@ -102,6 +102,7 @@ var sideways = map[string][]string{
 	"service/internal/proxy":           {"service/internal/settings"},
 	"metric":                           {"grpclimit"},
 	"internal/admission":               {"internal/caller"},
+	"internal/caller":                  {"internal/httpheader"},
 	"service/internal/rulecheck":       {"service/internal/terminal"},
 	"service/internal/top":             {"service/internal/server/adminapi", "service/internal/terminal"},
 	"service/internal/daemon": {"service/internal/server/adminapi", "service/internal/server/httpapi", "service/internal/server/token", "service/internal/servermetric",

@@ -1,5 +1,5 @@
 // Package httpheader validates names and values of headers, so that a bad
-// configuration fails when it is read.
+// configuration fails when it is read, and cuts lists of values.
 package httpheader
 
 import "strings"
@@ -26,4 +26,21 @@ func ValidValue(value string) bool {
 		}
 	}
 	return true
+}
+
+// Cut cuts a list at its first separator outside quoted strings (RFC 9110, section
+// 5.6.4). It is not ok if a quote does not end.
+func Cut(list string, separator byte) (first, rest string, ok bool) {
+	quoted := false
+	for i := 0; i < len(list); i++ {
+		switch c := list[i]; {
+		case c == '"':
+			quoted = !quoted
+		case c == '\\' && quoted:
+			i++
+		case c == separator && !quoted:
+			return list[:i], list[i+1:], true
+		}
+	}
+	return list, "", !quoted
 }

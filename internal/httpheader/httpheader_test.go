@@ -23,3 +23,18 @@ func TestValidValue(t *testing.T) {
 		}
 	}
 }
+
+func TestCut(t *testing.T) {
+	for _, tt := range []struct {
+		list, first, rest string
+		ok                bool
+	}{
+		{"", "", "", true}, {"a", "a", "", true}, {"a,b,c", "a", "b,c", true}, {",b", "", "b", true},
+		{`x="a,b",c`, `x="a,b"`, "c", true}, {`"a\",b",c`, `"a\",b"`, "c", true}, {`a\,b`, `a\`, "b", true},
+		{`"a,b`, `"a,b`, "", false}, {`"a\`, `"a\`, "", false},
+	} {
+		if first, rest, ok := Cut(tt.list, ','); first != tt.first || rest != tt.rest || ok != tt.ok {
+			t.Errorf("Cut(%q): %q, %q, %v: want %q, %q, %v", tt.list, first, rest, ok, tt.first, tt.rest, tt.ok)
+		}
+	}
+}
