@@ -110,12 +110,7 @@ func (s *Server) compile(cfg *config.Rules, old *rules) (*rules, error) {
 	if cfg.Merge {
 		return next, s.compileOverlays(next, old)
 	}
-	was := map[string]*rule{}
-	if old != nil && old.overlays == nil {
-		for _, r := range old.all {
-			was[r.Name] = r
-		}
-	}
+	was := old.byName()
 	memory := s.share(cfg)
 	for _, c := range set.Rules {
 		r := &rule{Rule: *c}
@@ -123,8 +118,14 @@ func (s *Server) compile(cfg *config.Rules, old *rules) (*rules, error) {
 			r.state = w.state
 		} else if r.state, err = s.newState(&c.Rule, memory); err != nil {
 			return nil, fmt.Errorf("server: rule %q: %w", c.Name, err)
-		} else if l := s.limitsOf(c.Name, w); l != nil && l.Per == c.Per {
-			r.limits = l
+		} else {
+			continued := s.orphan[c.Name]
+			if w != nil {
+				continued = w.limits
+			}
+			if continued != nil && continued.Per == c.Per {
+				r.limits = continued
+			}
 		}
 		r.counts = &r.state.counts
 		next.all = append(next.all, r)
@@ -137,15 +138,6 @@ func (s *Server) compile(cfg *config.Rules, old *rules) (*rules, error) {
 		next.matches = append(next.matches, newMatch(next.id, r))
 	}
 	return next, nil
-}
-
-// limitsOf returns the concurrency limits that a new rule continues, or nil: those
-// of the rule that had its name, now or while leases are held under it.
-func (s *Server) limitsOf(name string, was *rule) *lease.Limits {
-	if was != nil {
-		return was.limits
-	}
-	return s.orphan[name]
 }
 
 // share returns the memory for the counts of each rule.
@@ -185,12 +177,6 @@ func keepsState(a, b *config.Rule) bool {
 		(a.Candidate == nil) == (b.Candidate == nil) && (a.Candidate == nil || quota.SameKind(*a.Candidate, *b.Candidate))
 }
 
-// sameKeys reports whether two versions of a rule match the same keys in the same
-// mode.
-func (r *rule) sameKeys(was *rule) bool {
-	return ruleset.Pattern(&r.Rule.Rule) == ruleset.Pattern(&was.Rule.Rule) && r.Mode == was.Mode
-}
-
 // update changes the state to the rule r, from what it was.
 func (r *rule) update(was *rule, now time.Duration) {
 	if r.buckets != nil {
@@ -226,6 +212,17 @@ func (rs *rules) find(key string) *match {
 		return rs.none
 	}
 	return newMatch(rs.id, list...)
+}
+
+// byName returns the rules by their names; none if there are overlays, or if rs is nil.
+func (rs *rules) byName() map[string]*rule {
+	all := map[string]*rule{}
+	if rs != nil {
+		for _, r := range rs.all {
+			all[r.Name] = r
+		}
+	}
+	return all
 }
 
 // known returns all rules; of overlays, the effective rules that are remembered.

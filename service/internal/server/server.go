@@ -41,6 +41,7 @@ import (
 	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/grant"
 	"github.com/weir-go/weir/service/internal/server/lease"
+	"github.com/weir-go/weir/service/internal/server/ruleset"
 	"github.com/weir-go/weir/service/internal/server/waiting"
 )
 
@@ -162,12 +163,9 @@ func (s *Server) Reload(cfg *config.Rules) error {
 // retire ends what the new rules do not continue. Limits of rules that are gone are
 // kept while leases are held under them: if the rule comes back, these count.
 func (s *Server) retire(old, next *rules) {
-	kept, byName := map[*state]bool{}, map[string]*rule{}
+	kept, byName := map[*state]bool{}, next.byName()
 	for st := range next.states {
 		kept[st] = true
-	}
-	for _, r := range next.all {
-		byName[r.Name] = r
 	}
 	for st := range old.states {
 		if !kept[st] {
@@ -179,8 +177,12 @@ func (s *Server) retire(old, next *rules) {
 	}
 	for _, was := range old.all {
 		s.orphan[was.Name] = was.limits
-		if r := byName[was.Name]; r != nil && r.state == was.state && !r.sameKeys(was) {
-			r.queue.Dismiss(waiting.ErrMoved, false)
+		r := byName[was.Name]
+		if r == nil || r.state != was.state {
+			continue
+		}
+		if r.Mode != was.Mode || ruleset.Pattern(&r.Rule.Rule) != ruleset.Pattern(&was.Rule.Rule) {
+			r.queue.Dismiss(waiting.ErrMoved, false) // it may not count for the keys of these requests any more
 		}
 	}
 	maps.DeleteFunc(s.orphan, func(name string, l *lease.Limits) bool { return byName[name] != nil || l.Held() == 0 })

@@ -25,13 +25,13 @@ func (s *Server) Snapshot(w io.Writer) error {
 	rs := s.rules.Load()
 	out := snapshot.NewWriter(w)
 	all := snapshot.Snapshot{Wall: time.Duration(time.Now().UnixNano()), Clock: s.clock.Now()}
-	for name, kept := range rs.kept {
+	for _, k := range rs.kept() {
 		var data bytes.Buffer
-		if err := kept.buckets().Snapshot(&data); err != nil {
-			return fmt.Errorf("server: rule %q: %w", name, err)
+		if err := k.buckets.Snapshot(&data); err != nil {
+			return fmt.Errorf("server: rule %q: %w", k.rule, err)
 		}
 		out.Counts(&snapshot.Counts{
-			Rule: name, Candidate: kept.candidate, Since: kept.state.since, Kind: kept.buckets().Kind(), Data: data.Bytes(),
+			Rule: k.rule, Candidate: k.candidate, Since: k.state.since, Kind: k.buckets.Kind(), Data: data.Bytes(),
 		})
 	}
 	places := map[*lease.Limits]int{}
@@ -46,34 +46,35 @@ func (s *Server) Snapshot(w io.Writer) error {
 	return out.Close(&all)
 }
 
-// counted are the buckets of a rule, or of its candidate.
-type counted struct {
-	state     *state
+// A countsName is how Restore finds buckets: those of a rule, or of its candidate.
+type countsName struct {
+	rule      string
 	candidate bool
 }
 
-func (c counted) buckets() quota.Buckets {
-	if c.candidate {
-		return c.state.candidate
-	}
-	return c.state.buckets
+// kept are buckets that a snapshot includes.
+type kept struct {
+	countsName
+	state   *state
+	buckets quota.Buckets
 }
 
-// kept yields all buckets, with the names by which Restore finds them.
-func (rs *rules) kept(yield func(string, counted) bool) {
+// kept returns all buckets.
+func (rs *rules) kept() (all []kept) {
 	if rs.overlays != nil {
 		for period, st := range rs.overlays.states {
-			if !yield(windowName(period), counted{st, false}) {
-				return
-			}
+			all = append(all, kept{countsName{windowName(period), false}, st, st.buckets})
 		}
-		return
 	}
 	for _, r := range rs.all {
-		if r.buckets != nil && !yield(r.Name, counted{r.state, false}) || r.candidate != nil && !yield(r.Name, counted{r.state, true}) {
-			return
+		if r.buckets != nil {
+			all = append(all, kept{countsName{r.Name, false}, r.state, r.buckets})
+		}
+		if r.candidate != nil {
+			all = append(all, kept{countsName{r.Name, true}, r.state, r.candidate})
 		}
 	}
+	return all
 }
 
 // windowName returns the name for the windows of overlays. It is not ASCII, unlike
@@ -139,17 +140,9 @@ func (s *Server) LoadFile(path string) (Restored, error) {
 }
 
 func (s *Server) restoreCounts(rs *rules, from *snapshot.Snapshot, done *Restored) {
-	type name struct {
-		rule      string
-		candidate bool
-	}
-	kept := map[name]counted{}
-	rules := map[string]bool{}
-	for rule, c := range rs.kept {
-		kept[name{rule, c.candidate}] = c
-	}
-	for _, r := range rs.all {
-		rules[r.Name] = true
+	byName, all := rs.byName(), map[countsName]kept{}
+	for _, k := range rs.kept() {
+		all[k.countsName] = k
 	}
 	for i := range from.Counts {
 		c := &from.Counts[i]
@@ -157,14 +150,14 @@ func (s *Server) restoreCounts(rs *rules, from *snapshot.Snapshot, done *Restore
 		if c.Candidate {
 			what = "candidate's counts"
 		}
-		here, ok := kept[name{c.Rule, c.Candidate}]
+		here, ok := all[countsName{c.Rule, c.Candidate}]
 		switch {
-		case !ok && !rules[c.Rule]:
+		case !ok && byName[c.Rule] == nil:
 			done.skip("the %s of rule %q: it is gone", what, c.Rule)
-		case !ok || here.buckets().Kind() != c.Kind:
+		case !ok || here.buckets.Kind() != c.Kind:
 			done.skip("the %s of rule %q: it counts in another way now", what, c.Rule)
 		default:
-			if err := here.buckets().Restore(bytes.NewReader(c.Data)); err != nil {
+			if err := here.buckets.Restore(bytes.NewReader(c.Data)); err != nil {
 				done.skip("the %s of rule %q: %v", what, c.Rule, err)
 			} else if !c.Candidate {
 				here.state.since = c.Since
@@ -175,10 +168,7 @@ func (s *Server) restoreCounts(rs *rules, from *snapshot.Snapshot, done *Restore
 }
 
 func (s *Server) restoreLeases(rs *rules, from *snapshot.Snapshot, done *Restored) {
-	byName := map[string]*rule{}
-	for _, r := range rs.all {
-		byName[r.Name] = r
-	}
+	byName := rs.byName()
 	got := s.leases.Restore(from.Leases, from.Token, func(l *lease.SavedLease) (under []lease.Under) {
 		for _, place := range l.Under {
 			if r := byName[from.Rules[place]]; r != nil {

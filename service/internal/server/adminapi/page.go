@@ -2,7 +2,6 @@ package adminapi
 
 import (
 	"embed"
-	"io/fs"
 	"net/http"
 
 	"github.com/weir-go/weir/service/internal/web"
@@ -16,18 +15,14 @@ const policy = "default-src 'self'; object-src 'none'; base-uri 'none'; form-act
 
 // servePage serves the page, and the assets that it shares with weir demo.
 func servePage(mux *http.ServeMux) {
-	root, err := fs.Sub(assets, "assets")
+	files, err := assets.ReadDir("assets")
 	if err != nil {
 		panic(err) // the directory is embedded above
-	}
-	files, err := fs.ReadDir(root, ".")
-	if err != nil {
-		panic(err)
 	}
 	page := func(name string) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Security-Policy", policy)
-			http.ServeFileFS(w, r, root, name)
+			http.ServeFileFS(w, r, assets, "assets/"+name)
 		}
 	}
 	for _, f := range files {

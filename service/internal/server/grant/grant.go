@@ -4,8 +4,11 @@ package grant
 import (
 	"encoding/binary"
 	"encoding/hex"
+	"maps"
 	"math/bits"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -65,26 +68,17 @@ func appendID(b []byte, stamp, seal, slack uint64, n int) []byte {
 
 // parseID reads what appendID writes, in either case.
 func parseID(id string) (stamp, seal, slack uint64, n int, ok bool) {
-	n = 1
-	if len(id) > 36 {
-		var err error
-		if n, err = strconv.Atoi(id[37:]); err != nil || id[36] != '-' || n < 1 || n == 1 || id[37] == '+' || id[37] == '0' {
-			return 0, 0, 0, 0, false
-		}
-		id = id[:36]
+	uuid, cost := id[:min(len(id), 36)], id[min(len(id), 37):]
+	if n = 1; cost != "" {
+		n, _ = strconv.Atoi(cost)
 	}
-	if len(id) != 36 || id[8] != '-' || id[13] != '-' || id[18] != '-' || id[23] != '-' {
-		return 0, 0, 0, 0, false
-	}
-	b, err := hex.DecodeString(id[:8] + id[9:13] + id[14:18] + id[19:23] + id[24:])
-	if err != nil {
+	b, err := hex.DecodeString(strings.ReplaceAll(uuid, "-", ""))
+	if err != nil || len(b) != 16 || n < 1 {
 		return 0, 0, 0, 0, false
 	}
 	first, second := binary.BigEndian.Uint64(b), binary.BigEndian.Uint64(b[8:])
-	if first>>12&0xf != 8 || second>>62 != 2 {
-		return 0, 0, 0, 0, false
-	}
-	return first>>16<<12 | first&0xfff, second & (1<<sealBits - 1), second << 2 >> (2 + sealBits), n, true
+	stamp, seal, slack = first>>16<<12|first&0xfff, second&(1<<sealBits-1), second<<2>>(2+sealBits)
+	return stamp, seal, slack, n, strings.EqualFold(string(appendID(nil, stamp, seal, slack, n)), id)
 }
 
 const (
@@ -167,9 +161,7 @@ func (l *Ledger) State() State {
 	defer l.mu.Unlock()
 	s := State{Secret: l.secret, Seq: l.seq.Load(), Turned: l.turned, Floor: l.floor}
 	for i, settled := range l.settled {
-		for stamp := range settled {
-			s.Settled[i] = append(s.Settled[i], stamp)
-		}
+		s.Settled[i] = slices.Collect(maps.Keys(settled))
 	}
 	return s
 }
