@@ -2,7 +2,6 @@ package httplimit
 
 import (
 	"bufio"
-	"context"
 	"io"
 	"net"
 	"net/http"
@@ -10,18 +9,19 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/weir/internal/pipenet"
 )
 
 // A wire is a server with pipes as connections, so that it runs in a bubble.
 type wire struct {
-	t     *testing.T
-	conns chan net.Conn
-	gone  chan struct{}
+	*pipenet.Listener
+	t *testing.T
 }
 
 // serve serves in a bubble, until the test ends.
 func serve(t *testing.T, h http.Handler, change ...func(*http.Server)) *wire {
-	w := &wire{t, make(chan net.Conn), make(chan struct{})}
+	w := &wire{pipenet.Listen(), t}
 	srv := &http.Server{Handler: h, Protocols: new(http.Protocols)}
 	srv.Protocols.SetHTTP1(true)
 	srv.Protocols.SetUnencryptedHTTP2(true)
@@ -36,26 +36,12 @@ func serve(t *testing.T, h http.Handler, change ...func(*http.Server)) *wire {
 	return w
 }
 
-func (w *wire) Accept() (net.Conn, error) {
-	select {
-	case c := <-w.conns:
-		return c, nil
-	case <-w.gone:
-		return nil, net.ErrClosed
-	}
-}
-
-func (w *wire) Close() error {
-	close(w.gone)
-	return nil
-}
-
-func (w *wire) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
-
 // dial returns a connection to the server.
 func (w *wire) dial() net.Conn {
-	client, server := net.Pipe()
-	w.conns <- server
+	client, err := w.Dial(w.t.Context(), "", "")
+	if err != nil {
+		w.t.Fatal(err)
+	}
 	w.t.Cleanup(func() { client.Close() })
 	return client
 }
@@ -63,7 +49,7 @@ func (w *wire) dial() net.Conn {
 // client returns a Client of the server, of HTTP/1 or HTTP/2.
 func (w *wire) client(version int) *http.Client {
 	tr := &http.Transport{
-		DialContext:        func(context.Context, string, string) (net.Conn, error) { return w.dial(), nil },
+		DialContext:        w.Dial,
 		DisableCompression: true,
 		Protocols:          new(http.Protocols),
 	}

@@ -42,7 +42,7 @@ var packages = map[string]floor{
 	"throttle": shells, "internal/keyedtable": shells, "internal/pagetable": pure, "internal/heap": words, "internal/outcome": words, "internal/permit": words, "internal/waitq": shells, "internal/siphash": shells, "internal/sketch": pure, "internal/stripe": shells, "internal/topk": shells,
 	"httplimit": edges, "httpclient": edges, "httpcache": edges, "client": edges,
 	"internal/admission": edges, "internal/caller": edges, "internal/httpheader": edges, "internal/loadsign": edges, "internal/longlived": edges,
-	"internal/observe": edges, "internal/problem": edges,
+	"internal/observe": edges, "internal/pipenet": edges, "internal/problem": edges,
 	"internal/circuit": shells, "internal/share": shells, "internal/outgoing": shells,
 	"grpclimit": modules, "metric": modules,
 	"service/internal/config": core, "service/internal/match": core, "service/internal/server": core, "service/internal/strictyaml": core,

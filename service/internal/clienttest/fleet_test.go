@@ -3,7 +3,6 @@ package client_test
 import (
 	"context"
 	"errors"
-	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/client"
+	"github.com/weir-go/weir/internal/pipenet"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/httpapi"
@@ -52,9 +52,7 @@ func TestFleet(t *testing.T) {
 type network struct {
 	t     *testing.T
 	srv   *http.Server
-	conns chan net.Conn
-	done  chan struct{}
-	once  sync.Once
+	pipes *pipenet.Listener
 }
 
 func newNetwork(t *testing.T) *network {
@@ -70,8 +68,8 @@ func newNetwork(t *testing.T) *network {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &network{t: t, srv: &http.Server{Handler: api, Protocols: http2()}, conns: make(chan net.Conn), done: make(chan struct{})}
-	go func() { _ = n.srv.Serve(n) }()
+	n := &network{t: t, srv: &http.Server{Handler: api, Protocols: http2()}, pipes: pipenet.Listen()}
+	go func() { _ = n.srv.Serve(n.pipes) }()
 	t.Cleanup(n.stop)
 	return n
 }
@@ -84,32 +82,6 @@ func http2() *http.Protocols {
 
 func (n *network) stop() { _ = n.srv.Close() }
 
-func (n *network) Accept() (net.Conn, error) {
-	select {
-	case c := <-n.conns:
-		return c, nil
-	case <-n.done:
-		return nil, net.ErrClosed
-	}
-}
-
-func (n *network) Close() error {
-	n.once.Do(func() { close(n.done) })
-	return nil
-}
-
-func (n *network) Addr() net.Addr { return &net.TCPAddr{} }
-
-func (n *network) dial(context.Context, string, string) (net.Conn, error) {
-	near, far := net.Pipe()
-	select {
-	case n.conns <- far:
-		return near, nil
-	case <-n.done:
-		return nil, net.ErrClosed
-	}
-}
-
 type worker struct {
 	sent atomic.Int64
 	stop func()
@@ -118,7 +90,7 @@ type worker struct {
 func (n *network) worker(share float64) *worker {
 	c, err := client.New(client.Config{
 		URL: "http://weir.test", Share: share,
-		HTTP: &http.Client{Transport: &http.Transport{Protocols: http2(), DialContext: n.dial}},
+		HTTP: &http.Client{Transport: &http.Transport{Protocols: http2(), DialContext: n.pipes.Dial}},
 	})
 	if err != nil {
 		n.t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/client"
+	"github.com/weir-go/weir/internal/pipenet"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/decider"
@@ -28,7 +29,7 @@ type site struct {
 	t     *testing.T
 	core  *server.Server
 	api   http.Handler
-	conns chan net.Conn
+	pipes *pipenet.Listener
 
 	handlers sync.WaitGroup
 	refuses  atomic.Bool  // connections
@@ -46,13 +47,12 @@ func newSite(t *testing.T, of ...config.Rule) *site {
 	must(t, err)
 	api, err := httpapi.New(core, httpapi.Config{})
 	must(t, err)
-	s := &site{t: t, core: core, api: api, conns: make(chan net.Conn)}
+	s := &site{t: t, core: core, api: api, pipes: pipenet.Listen()}
 	srv := &http.Server{Handler: s, Protocols: new(http.Protocols)}
 	srv.Protocols.SetUnencryptedHTTP2(true)
 	srv.Protocols.SetHTTP1(true)
-	l := &listener{site: s, done: make(chan struct{})}
 	var served sync.WaitGroup
-	served.Go(func() { _ = srv.Serve(l) })
+	served.Go(func() { _ = srv.Serve(s.pipes) })
 	t.Cleanup(func() {
 		_ = srv.Close()
 		served.Wait()
@@ -81,45 +81,21 @@ func (s *site) configure(cfg httpapi.Config) {
 	s.api = api
 }
 
-type listener struct {
-	site *site
-	once sync.Once
-	done chan struct{}
-}
-
-func (l *listener) Accept() (net.Conn, error) {
-	select {
-	case c := <-l.site.conns:
-		return c, nil
-	case <-l.done:
-		return nil, net.ErrClosed
-	}
-}
-
-func (l *listener) Close() error {
-	l.once.Do(func() { close(l.done) })
-	return nil
-}
-
-func (l *listener) Addr() net.Addr { return &net.TCPAddr{} }
-
 // dial connects to the site.
 func (s *site) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	if s.refuses.Load() {
 		return nil, syscall.ECONNREFUSED
 	}
 	time.Sleep(time.Duration(s.delay.Load()))
-	near, far := net.Pipe()
-	c := &cable{Conn: near}
-	select {
-	case s.conns <- far:
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.cables = append(s.cables, c)
-		return c, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	conn, err := s.pipes.Dial(ctx, "", "")
+	if err != nil {
+		return nil, err
 	}
+	c := &cable{Conn: conn}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cables = append(s.cables, c)
+	return c, nil
 }
 
 // A cable is a connection that can be cut without a word to either end.

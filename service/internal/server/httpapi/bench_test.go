@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/pipenet"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/httpapi"
 )
@@ -102,10 +103,12 @@ func BenchmarkServed(b *testing.B) {
 		b.Run(bb.name, func(b *testing.B) {
 			b.ReportAllocs()
 			c := &tape{request: []byte("GET /rate/x HTTP/1.1\r\nHost: weir\r\nUser-Agent: bench\r\n\r\n"), left: b.N, done: make(chan struct{})}
-			listener := &wire{conns: make(chan net.Conn, 1), gone: make(chan struct{})}
-			listener.conns <- c
+			listener := pipenet.Listen()
 			srv := &http.Server{Handler: bb.h}
 			go srv.Serve(listener)
+			if err := listener.Connect(b.Context(), c); err != nil {
+				b.Fatal(err)
+			}
 			<-c.done
 			srv.Close()
 		})

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/pipenet"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/httpapi"
@@ -100,14 +101,13 @@ func read(t testing.TB, r *http.Request, resp *http.Response) *answer {
 
 // A wire is a server over pipes, so that it runs in virtual time.
 type wire struct {
-	t     *testing.T
-	conns chan net.Conn
-	gone  chan struct{}
+	*pipenet.Listener
+	t *testing.T
 }
 
 // serve serves in a bubble, until the test ends.
 func serve(t *testing.T, h http.Handler, words ...*log.Logger) *wire {
-	w := &wire{t, make(chan net.Conn), make(chan struct{})}
+	w := &wire{pipenet.Listen(), t}
 	srv := &http.Server{Handler: h, Protocols: new(http.Protocols), DisableGeneralOptionsHandler: true}
 	for _, l := range words {
 		srv.ErrorLog = l
@@ -122,33 +122,19 @@ func serve(t *testing.T, h http.Handler, words ...*log.Logger) *wire {
 	return w
 }
 
-func (w *wire) Accept() (net.Conn, error) {
-	select {
-	case c := <-w.conns:
-		return c, nil
-	case <-w.gone:
-		return nil, net.ErrClosed
-	}
-}
-
-func (w *wire) Close() error {
-	close(w.gone)
-	return nil
-}
-
-func (w *wire) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
-
 // dial returns a connection to the server.
 func (w *wire) dial() net.Conn {
-	client, server := net.Pipe()
-	w.conns <- server
+	client, err := w.Dial(w.t.Context(), "", "")
+	if err != nil {
+		w.t.Fatal(err)
+	}
 	w.t.Cleanup(func() { client.Close() })
 	return client
 }
 
 // client returns a Client of the server, of HTTP/1 or HTTP/2.
 func (w *wire) client(version int) *http.Client {
-	return newClient(w.t, version, func(context.Context, string, string) (net.Conn, error) { return w.dial(), nil })
+	return newClient(w.t, version, w.Dial)
 }
 
 func newClient(t testing.TB, version int, dial func(context.Context, string, string) (net.Conn, error)) *http.Client {
