@@ -19,11 +19,11 @@ func TestTop(t *testing.T) {
 		for i, n := range []int{3, 20, 8, 5} {
 			d.allows(fmt.Sprint("k", i), min(n, 5), n)
 		}
-		top := d.Top(2, true)
+		top := d.Top(2)
 		if len(top) != 2 || top[0].Key != "k1" || top[0].Denied != 15 || top[1].Key != "k2" || top[1].Denied != 3 {
-			t.Errorf("denied most: %+v", top)
+			t.Errorf("two of four: %+v", top)
 		}
-		top = d.Top(10, false)
+		top = d.Top(10)
 		if len(top) != 4 || top[0].Key != "k1" || top[3].Key != "k0" || top[3].Allowed != 3 || top[3].Rules[0].Name != "r" {
 			t.Errorf("asked for most: %+v", top)
 		}
@@ -47,7 +47,7 @@ func TestKeysThatComeAtOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
-	for _, k := range d.Top(keys, false) {
+	for _, k := range d.Top(keys) {
 		if k.Allowed != callers {
 			t.Errorf("%s: %d", k.Key, k.Allowed)
 		}
@@ -66,12 +66,12 @@ func TestHotKeysAreRememberedInAFlood(t *testing.T) {
 			}
 		}
 	}
-	for i, k := range d.Top(10, true) {
+	for i, k := range d.Top(10) {
 		if k.Key[:3] != "hot" || k.Denied < 800 {
 			t.Errorf("%d: %q was denied %d times", i, k.Key, k.Denied)
 		}
 	}
-	if n := len(d.Top(1<<20, false)); n > 1024 {
+	if n := len(d.Top(1 << 20)); n > 1024 {
 		t.Errorf("%d keys are remembered", n)
 	}
 }
@@ -117,7 +117,7 @@ func TestKeysUnderReloads(t *testing.T) {
 					if err := d.Reload(&config.Rules{Rules: []config.Rule{one(fmt.Sprint("r", i%3), quota(10, time.Hour, ""))}}); err != nil {
 						t.Error(err)
 					}
-					d.Top(5, true)
+					d.Top(5)
 				}
 			}
 		})

@@ -84,8 +84,8 @@ func (d desk) Explain(key string) decider.Explanation {
 	return x
 }
 
-func (d desk) Top(n int, denied bool) []decider.Seen {
-	keys, err := d.Server.Top(context.Background(), n, denied)
+func (d desk) Top(n int) []decider.Seen {
+	keys, err := d.Server.Top(context.Background(), n)
 	if err != nil {
 		d.t.Error(err)
 	}

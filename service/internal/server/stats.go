@@ -81,21 +81,13 @@ func (r *rule) stats() RuleStats {
 
 // Top returns the keys with the most requests: see decider.Decider. The error is
 // nil.
-func (s *Server) Top(_ context.Context, n int, denied bool) ([]decider.Seen, error) {
+func (s *Server) Top(_ context.Context, n int) ([]decider.Seen, error) {
 	var all []decider.Seen
 	for e := range s.keys.all {
-		if seen := s.seen(e); !denied || seen.Denied > 0 {
-			all = append(all, seen)
-		}
-	}
-	requests := func(k decider.Seen) uint64 {
-		if denied {
-			return k.Denied
-		}
-		return k.Allowed + k.Denied
+		all = append(all, s.seen(e))
 	}
 	slices.SortFunc(all, func(a, b decider.Seen) int {
-		return cmp.Or(cmp.Compare(requests(b), requests(a)), cmp.Compare(a.Key, b.Key))
+		return cmp.Or(cmp.Compare(b.Allowed+b.Denied, a.Allowed+a.Denied), cmp.Compare(a.Key, b.Key))
 	})
 	return all[:min(max(n, 0), len(all))], nil
 }

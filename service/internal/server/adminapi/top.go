@@ -77,7 +77,7 @@ func (t *tracker) scan() ([]Key, time.Duration) {
 	if now.Before(t.until) {
 		return t.keys, t.window
 	}
-	all, _ := t.server.Top(context.Background(), math.MaxInt, false) // no error: the server is in this process
+	all, _ := t.server.Top(context.Background(), math.MaxInt) // no error: the server is in this process
 	seen := most(all)
 	past, ok := t.recent.base(now)
 	if t.window = 0; ok {

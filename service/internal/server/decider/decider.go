@@ -66,9 +66,9 @@ type Decider interface {
 	// Explain reports what a request for the key would get now, rule by rule. It takes
 	// no tokens.
 	Explain(ctx context.Context, key string) (Explanation, error)
-	// Top returns the n keys with the most denied requests or, if denied is false, the
-	// most requests, of the keys that the node remembers.
-	Top(ctx context.Context, n int, denied bool) ([]Seen, error)
+	// Top returns the n keys with the most requests, of the keys that the node
+	// remembers.
+	Top(ctx context.Context, n int) ([]Seen, error)
 }
 
 // Errors of a Decider.

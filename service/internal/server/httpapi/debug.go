@@ -52,7 +52,7 @@ func (c *call) top() ([]decider.Seen, error) {
 		return nil, c.r.Context().Err()
 	}
 	defer func() { <-c.api.debug }()
-	seen, err := c.api.decider.Top(c.r.Context(), maxInstances, false)
+	seen, err := c.api.decider.Top(c.r.Context(), maxInstances)
 	slices.SortFunc(seen, func(a, b decider.Seen) int { return cmp.Compare(a.Key, b.Key) })
 	return seen, err
 }
