@@ -91,7 +91,21 @@ func (m *many) Take(key string, fingerprint uint64, at time.Duration, n, limit i
 	if limit <= 0 {
 		return d
 	}
-	return tighten(d, m.QuotaFor(key), n, limit, func() { m.Buckets.Settle(fingerprint, n, 0) }, func() float64 { return m.TokensAt(key, when) })
+	q := m.QuotaFor(key)
+	leave := reserve(q, limit)
+	enough := d.OK && d.Remaining >= leave || n == 0
+	d.Remaining -= min(leave, d.Remaining)
+	if enough {
+		return d
+	}
+	if d.OK { // beyond the limit of the request
+		m.Buckets.Settle(fingerprint, n, 0)
+	}
+	d.OK = false
+	if d.RetryAfter = weir.Never; n <= min(limit, q.Burst()) {
+		d.RetryAfter = m.ahead(key, when, n, limit)
+	}
+	return d
 }
 
 func (m *many) Settle(key string, _ time.Duration, was, n int) int {
@@ -99,11 +113,33 @@ func (m *many) Settle(key string, _ time.Duration, was, n int) int {
 }
 
 func (m *many) Ahead(key string, n, limit int) time.Duration {
-	q := m.QuotaFor(key)
-	return untilTokens(q, m.TokensAt(key, time.Now()), n+reserve(q, limit))
+	return m.ahead(key, time.Now(), n, limit)
 }
 
-func (m *many) Used(key string) int     { return missing(m.QuotaFor(key), m.TokensAt(key, time.Now())) }
+// ahead is Ahead at an instant.
+func (m *many) ahead(key string, at time.Time, n, limit int) time.Duration {
+	q := m.QuotaFor(key)
+	lack := float64(n+reserve(q, limit)) - m.TokensAt(key, at)
+	switch {
+	case lack <= 0:
+		return 0
+	case q.Rate() <= 0:
+		return weir.Never
+	}
+	if ns := math.Ceil(lack / q.Rate() * 1e9); ns < math.MaxInt64 {
+		return time.Duration(ns)
+	}
+	return weir.Never
+}
+
+func (m *many) Used(key string) int {
+	q := m.QuotaFor(key)
+	if q.Unlimited() {
+		return 0
+	}
+	return q.Burst() - int(math.Floor(m.TokensAt(key, time.Now())))
+}
+
 func (m *many) SetQuota(q config.Quota) { m.Buckets.SetQuota(bucketOf(q)) }
 
 func (m *many) Memory() (int, uint64) {
@@ -118,48 +154,6 @@ func reserve(q gcra.Quota, limit int) int {
 		return 0
 	}
 	return max(q.Burst()-limit, 0)
-}
-
-// tighten applies a request's own limit to the decision d for n tokens. It calls
-// undo if d took tokens beyond the limit; tokens returns how many there are then.
-func tighten(d weir.Decision, q gcra.Quota, n, limit int, undo func(), tokens func() float64) weir.Decision {
-	leave := reserve(q, limit)
-	enough := d.OK && d.Remaining >= leave || n == 0
-	d.Remaining -= min(leave, d.Remaining)
-	if enough {
-		return d
-	}
-	if d.OK {
-		undo()
-	}
-	d.OK = false
-	if d.RetryAfter = weir.Never; n <= min(limit, q.Burst()) {
-		d.RetryAfter = untilTokens(q, tokens(), n+leave)
-	}
-	return d
-}
-
-// untilTokens returns the time until a bucket that holds some tokens holds n.
-func untilTokens(q gcra.Quota, tokens float64, n int) time.Duration {
-	lack := float64(n) - tokens
-	switch {
-	case lack <= 0:
-		return 0
-	case q.Rate() <= 0:
-		return weir.Never
-	}
-	if ns := math.Ceil(lack / q.Rate() * 1e9); ns < math.MaxInt64 {
-		return time.Duration(ns)
-	}
-	return weir.Never
-}
-
-// missing returns how many whole tokens a bucket that holds some lacks.
-func missing(q gcra.Quota, tokens float64) int {
-	if q.Unlimited() {
-		return 0
-	}
-	return q.Burst() - int(math.Floor(tokens))
 }
 
 // windows are counts in windows, one for each key.
