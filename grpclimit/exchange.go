@@ -91,15 +91,14 @@ func (x *exchange) pace(advice *retryAdvice, refused bool) {
 // A retryAdvice holds the advice of a server that has refused a call. For a Retrier it
 // is the error of the call.
 type retryAdvice struct {
-	quota     bool // the call was refused because of the client's quota, not of overload
-	wait      time.Duration
-	waits     bool // the server names a wait
-	hopeless  bool // no retry can succeed
-	rejection *weir.Rejection
+	quota    bool // the call was refused because of the client's quota, not of overload
+	wait     time.Duration
+	waits    bool // the server names a wait
+	hopeless bool // no retry can succeed
 }
 
 func (*retryAdvice) Error() string   { return "refused by the server" }
-func (a *retryAdvice) Unwrap() error { return a.rejection }
+func (a *retryAdvice) Unwrap() error { return weir.Reject(weir.OverRate, a.wait) }
 
 // adviceOf returns the advice in an answer, nil if the answer does not show that
 // the server refused the call rather than failed. The pushback takes precedence; a
@@ -129,7 +128,6 @@ func (c *Client) adviceOf(s *status.Status, trailer metadata.MD) *retryAdvice {
 		a.hopeless = true // a throttle behind the server refused it
 	}
 	a.wait = c.pacing.Hold(a.wait)
-	a.rejection = weir.Reject(weir.OverRate, a.wait)
 	return a
 }
 
