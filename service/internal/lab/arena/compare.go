@@ -88,27 +88,18 @@ func (r Result) byGroup() (groups [][]Line) {
 func (r Result) CompareTable(w io.Writer, policy string) error {
 	out := bufio.NewWriter(w)
 	c := r.Compare(policy)
-	shares := map[string]Share{}
-	for _, s := range c.Cells {
-		shares[s.Row] = s
-	}
 	fmt.Fprintf(out, "%s, %s: goodput / oracle\n\n", r.seeds(), r.knowledge())
-	rows := [][]string{{"scenario"}}
-	for _, p := range r.policies {
-		rows[0] = append(rows[0], p.Name)
-	}
-	rows[0] = append(rows[0], policy+" / best", "best of the others")
+	rows := [][]string{append(r.head(), policy+" / best", "best of the others")}
 	for _, group := range r.byGroup() {
 		for _, line := range group {
-			row := []string{line.Row}
+			row, share := []string{line.Row}, c.Cells[len(rows)-1]
 			for _, cell := range line.Cells {
 				row = append(row, three(cell.Goodput))
 			}
-			mark := ""
-			if shares[line.Row].Share < poor {
-				mark = " <"
+			if share.Share < poor {
+				share.Best += " <"
 			}
-			rows = append(rows, append(row, three(shares[line.Row].Share), shares[line.Row].Best+mark))
+			rows = append(rows, append(row, three(share.Share), share.Best))
 		}
 	}
 	table.Write(out, rows, 0, len(rows[0])-1)

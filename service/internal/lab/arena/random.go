@@ -110,20 +110,11 @@ func Random(seed uint64) ([]Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	file, err := scenario.Parse(name, []byte(text))
-	if err != nil {
-		return nil, err
+	rows, err := parse(name, []byte(text))
+	for i := range rows {
+		rows[i].Group = rows[i].scenario.Name
 	}
-	var rows []Row
-	for _, sc := range file.Figures[0] {
-		row, err := newRow(name, file.Scenario.Name, file.Titles[0], sc)
-		if err != nil {
-			return nil, err
-		}
-		row.Group = sc.Name
-		rows = append(rows, row)
-	}
-	return rows, nil
+	return rows, err
 }
 
 // RandomYAML returns the name of a random scenario, and its file.

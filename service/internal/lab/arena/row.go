@@ -61,11 +61,13 @@ func Rows(groups ...string) (rows []Row, err error) {
 		groups = []string{Classic}
 	}
 	for _, group := range groups {
-		files := scenarios.Arena()
+		folder := "arena"
 		if group != Classic {
-			if files, err = fs.Sub(files, group); err != nil {
-				return nil, err
-			}
+			folder += "/" + group
+		}
+		files, err := fs.Sub(scenarios.Files, folder)
+		if err != nil {
+			return nil, err
 		}
 		more, err := Read(files, group)
 		if err != nil {
@@ -95,19 +97,31 @@ func Read(files fs.FS, group string) (rows []Row, err error) {
 		if err != nil {
 			return nil, err
 		}
-		file, err := scenario.Parse(name, text)
+		more, err := parse(name, text)
 		if err != nil {
 			return nil, err
 		}
-		for i, runs := range file.Figures {
-			for _, sc := range runs {
-				row, err := newRow(strings.TrimSuffix(name, ".yaml"), file.Scenario.Name, file.Titles[i], sc)
-				if err != nil {
-					return nil, fmt.Errorf("%s: %w", name, err)
-				}
-				row.Group = group
-				rows = append(rows, row)
+		rows = append(rows, more...)
+	}
+	for i := range rows {
+		rows[i].Group = group
+	}
+	return rows, nil
+}
+
+// parse returns the rows of a file: one for each variant.
+func parse(name string, text []byte) (rows []Row, err error) {
+	file, err := scenario.Parse(name, text)
+	if err != nil {
+		return nil, err
+	}
+	for i, runs := range file.Figures {
+		for _, sc := range runs {
+			row, err := newRow(strings.TrimSuffix(name, ".yaml"), file.Scenario.Name, file.Titles[i], sc)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
 			}
+			rows = append(rows, row)
 		}
 	}
 	return rows, nil

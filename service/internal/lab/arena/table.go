@@ -18,12 +18,9 @@ func (r Result) Table(w io.Writer) error {
 	fmt.Fprintf(out, "%s, %s\n\n", r.seeds(), r.knowledge())
 	rows := [][]string{{"policy", "score", "worst cell", "", "goodput", "worst", "", "p99/deadline", "slowest recovery", ""}}
 	for _, st := range r.Standings {
-		recovery := "–"
-		switch {
-		case st.Unrecovered > 0:
+		recovery := orDash(st.SlowestIn != "", seconds(st.Slowest))
+		if st.Unrecovered > 0 {
 			recovery = fmt.Sprintf("never in %d", st.Unrecovered)
-		case st.SlowestIn != "":
-			recovery = seconds(st.Slowest)
 		}
 		rows = append(rows, []string{star(st), three(st.Score), three(st.Worst), st.WorstIn, table.Percent(st.Goodput), table.Percent(st.WorstShare), st.ShareIn,
 			two(st.P99Share), recovery, st.SlowestIn})
@@ -40,11 +37,7 @@ func (r Result) Table(w io.Writer) error {
 // scores writes the matrix and, if there are several groups of rows, the mean
 // of each.
 func (r Result) scores(out *bufio.Writer) {
-	rows := [][]string{{"scenario"}}
-	for _, p := range r.policies {
-		rows[0] = append(rows[0], p.Name)
-	}
-	groups := r.byGroup()
+	rows, groups := [][]string{r.head()}, r.byGroup()
 	for _, group := range groups {
 		mean := make([]float64, len(r.policies))
 		for _, line := range group {
@@ -64,6 +57,15 @@ func (r Result) scores(out *bufio.Writer) {
 		}
 	}
 	table.Write(out, rows, 0)
+}
+
+// head is the head of a matrix.
+func (r Result) head() []string {
+	head := []string{"scenario"}
+	for _, p := range r.policies {
+		head = append(head, p.Name)
+	}
+	return head
 }
 
 // star marks the policies outside.
@@ -152,21 +154,11 @@ func (r Result) Detail(w io.Writer) error {
 		fmt.Fprintf(out, "\n%s (%s, knee %d, deadline %v, oracle %s/s)\n\n", line.Title, line.Row, line.Knee, line.Cells[0].Deadline, one(line.Cells[0].OracleRPS))
 		rows := [][]string{{"policy", "score", "goodput", "latency", "recovery", "reject", "fairness", "goodput/s", "of oracle", "worst seed", "mean", "p99", "recovered in", "no after", "limit", "Jain"}}
 		for _, c := range line.Cells {
-			recovered := "–"
-			if c.Recovers {
-				recovered = seconds(c.RecoveredIn)
-			}
+			recovered := orDash(c.Recovers, seconds(c.RecoveredIn))
 			if !c.Recovered {
 				recovered = "never"
 			}
-			limit := "–"
-			if c.Limit > 0 {
-				limit = one(c.Limit)
-			}
-			even := "–"
-			if c.Even > 0 {
-				even = two(c.Even)
-			}
+			limit, even := orDash(c.Limit > 0, one(c.Limit)), orDash(c.Even > 0, two(c.Even))
 			rows = append(rows, []string{c.Policy, three(c.Score), three(c.Goodput), three(c.Latency), three(c.Recovery), three(c.Reject), three(c.Fairness),
 				one(c.GoodputRPS), table.Percent(c.Goodput), table.Percent(c.WorstShare), millis(c.MeanLatency), millis(c.P99), recovered, millis(c.RejectP50), limit, even})
 		}
@@ -187,6 +179,13 @@ func (r Result) knowledge() string {
 		return "guards see the callers' deadlines"
 	}
 	return "guards do not see the callers' deadlines"
+}
+
+func orDash(known bool, text string) string {
+	if known {
+		return text
+	}
+	return "–"
 }
 
 func one(x float64) string           { return table.Fixed(x, 1) }
