@@ -18,11 +18,17 @@ func parse(file string, text []byte) (decoder, error) {
 	f, err := strictyaml.Parse(file, text, strictyaml.Bounds{Bytes: maxBytes, Values: maxValues})
 	d := decoder{f}
 	if err == nil {
+		type instances []sim.Group
+		type serviceTime dist.ServiceTime
+		type class sim.Class
 		f.Special = map[reflect.Type]func(ast.Node, reflect.Value, string){
-			reflect.TypeFor[sim.Limit]():        d.limit,
-			reflect.TypeFor[sim.Instances]():    d.instances,
-			reflect.TypeFor[dist.ServiceTime](): d.serviceTime,
-			reflect.TypeFor[sim.Class]():        d.class,
+			reflect.TypeFor[sim.Limit](): d.limit,
+			reflect.TypeFor[sim.Instances](): scalarOr[sim.Instances, instances](d, func(all *sim.Instances) any {
+				*all = make(sim.Instances, 1)
+				return &(*all)[0].Count
+			}),
+			reflect.TypeFor[dist.ServiceTime](): scalarOr[dist.ServiceTime, serviceTime](d, func(t *dist.ServiceTime) any { return &t.Mean }),
+			reflect.TypeFor[sim.Class]():        scalarOr[sim.Class, class](d, func(c *sim.Class) any { return &c.Mean }),
 		}
 	}
 	return d, err
@@ -65,39 +71,16 @@ func (d decoder) limit(n ast.Node, v reflect.Value, path string) {
 	v.Set(reflect.ValueOf(limit))
 }
 
-// instances reads a number of equal instances, or a list of groups.
-func (d decoder) instances(n ast.Node, v reflect.Value, path string) {
-	if _, scalar := n.(ast.ScalarNode); scalar {
-		var group sim.Group
-		d.Decode(n, reflect.ValueOf(&group.Count).Elem(), path)
-		v.Set(reflect.ValueOf(sim.Instances{group}))
-		return
+// scalarOr returns a reader of values that are a scalar, read into a part of them, or fields.
+// Fields is a type with those of T that has no reader of its own.
+func scalarOr[T, fields any](d decoder, part func(*T) any) func(ast.Node, reflect.Value, string) {
+	return func(n ast.Node, v reflect.Value, path string) {
+		if _, scalar := n.(ast.ScalarNode); !scalar {
+			d.Decode(n, v.Addr().Convert(reflect.TypeFor[*fields]()).Elem(), path)
+			return
+		}
+		var value T
+		d.Decode(n, reflect.ValueOf(part(&value)).Elem(), path)
+		v.Set(reflect.ValueOf(value))
 	}
-	groups := []sim.Group(nil)
-	d.Decode(n, reflect.ValueOf(&groups).Elem(), path)
-	v.Set(reflect.ValueOf(sim.Instances(groups)))
-}
-
-// serviceTime reads a constant duration, or the fields of a distribution.
-func (d decoder) serviceTime(n ast.Node, v reflect.Value, path string) {
-	if _, scalar := n.(ast.ScalarNode); scalar {
-		var constant dist.ServiceTime
-		d.Decode(n, reflect.ValueOf(&constant.Mean).Elem(), path)
-		v.Set(reflect.ValueOf(constant))
-		return
-	}
-	type fields dist.ServiceTime
-	d.Decode(n, v.Addr().Convert(reflect.TypeFor[*fields]()).Elem(), path)
-}
-
-// class reads a constant duration, or the fields of a class.
-func (d decoder) class(n ast.Node, v reflect.Value, path string) {
-	if _, scalar := n.(ast.ScalarNode); scalar {
-		var constant sim.Class
-		d.serviceTime(n, reflect.ValueOf(&constant.ServiceTime).Elem(), path)
-		v.Set(reflect.ValueOf(constant))
-		return
-	}
-	type fields sim.Class
-	d.Decode(n, v.Addr().Convert(reflect.TypeFor[*fields]()).Elem(), path)
 }

@@ -154,23 +154,22 @@ func (d decoder) axis(n ast.Node, path string) (axis []variant) {
 
 // combine makes the runs.
 func (f *File) combine(d decoder, body *ast.MappingNode, axes [][]variant) (err error) {
-	last := []variant{{}}
+	if len(axes) == 0 {
+		axes = [][]variant{{{}}}
+	}
 	runs := 1
 	for _, axis := range axes {
 		if runs *= len(axis); runs > maxRuns {
 			return d.Errorf(nil, "", "the variants make more than %d runs", maxRuns)
 		}
 	}
-	if len(axes) > 0 {
-		last = axes[len(axes)-1]
-		axes = axes[:len(axes)-1]
-	}
+	last := axes[len(axes)-1]
 	figures := [][]variant{nil}
-	for _, axis := range axes {
+	for _, axis := range axes[:len(axes)-1] {
 		var longer [][]variant
 		for _, sofar := range figures {
 			for _, v := range axis {
-				longer = append(longer, append(sofar[:len(sofar):len(sofar)], v))
+				longer = append(longer, append(slices.Clip(sofar), v))
 			}
 		}
 		figures = longer
@@ -182,7 +181,7 @@ func (f *File) combine(d decoder, body *ast.MappingNode, axes [][]variant) (err 
 		}
 		var runs []sim.Scenario
 		for _, v := range last {
-			run, err := d.scenario(body, append(before[:len(before):len(before)], v))
+			run, err := d.scenario(body, append(slices.Clip(before), v))
 			if err != nil {
 				return err
 			}

@@ -122,7 +122,7 @@ func TestErrors(t *testing.T) {
 		{"not YAML", "name: [", "a.yaml:1:"},
 		{"instances that are no number", base + "variants: [{name: x, set: {layers.service.guard: {limit: auto, instances: many}}}]\n", "guard.instances = many: want a whole number"},
 		{"less than no instances", base + "variants: [{name: x, set: {layers.service.guard: {limit: auto, instances: -1}}}]\n", "guard.instances[0].count = -1: must be in [0, 1000]"},
-		{"no such discipline", base + "variants: [{name: x, set: {layers.service.guard: {limit: auto, discipline: lifo}}}]\n", "guard.discipline = lifo: must be one of [\"fifo\" \"codel\" \"adaptive_lifo\"]"},
+		{"no such discipline", base + "variants: [{name: x, set: {layers.service.guard: {limit: auto, discipline: lifo}}}]\n", "guard.discipline = lifo: must be one of [\"fifo\""},
 		{"an instance of another class", base + "variants: [{name: x, set: {layers.service.guard: {limit: auto, instances: [{classes: [b]}]}}}]\n", "instances[0].classes = \"b\": no client has calls of this class"},
 		{"a time that is none", strings.Replace(base, "workers: 7", "refuse_after: soon", 1), "a.yaml:6:19: layers[0].refuse_after = soon: want a duration with its unit"},
 		{"more than all hang", strings.Replace(base, "workers: 7", "hang_rate: 1.5", 1), "a.yaml:6:16: layers[0].hang_rate = 1.5: must be in [0, 1]"},

@@ -78,7 +78,7 @@ type Guard struct {
 	Brief   time.Duration `yaml:"brief"`           // a wait that Depth always grants. If zero, none
 	MaxWait time.Duration `yaml:"max_wait"`        // and how long. If zero, unbounded
 
-	Discipline inflight.Discipline `yaml:"discipline"`  // fifo (also if empty), codel or adaptive_lifo
+	Discipline inflight.Discipline `yaml:"discipline"`  // fifo (also if empty), codel, codel_2012 or adaptive_lifo
 	Target     time.Duration       `yaml:"target"`      // of codel and adaptive_lifo. If zero, 5 ms
 	Interval   time.Duration       `yaml:"interval"`    // of both. If zero, 100 ms
 	FairQueues int                 `yaml:"fair_queues"` // that tenants are dealt to. If zero, no fairness
