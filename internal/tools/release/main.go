@@ -150,7 +150,8 @@ func publish(env []string, tree, name, version, proxy string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(zip.CreateFromDir(out, module.Version{Path: modulePath(name), Version: version}, dir), out.Close())
+	err = zip.CreateFromDir(out, module.Version{Path: modulePath(name), Version: version}, dir)
+	return errors.Join(err, out.Close())
 }
 
 // programs use one module each; the library's counts its modules, too.

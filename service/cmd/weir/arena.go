@@ -103,7 +103,8 @@ func (c *arenaCmd) seeds() (first, last uint64, err error) {
 	case c.Group != "":
 		err = usagef("--group=%s and --random exclude each other: random scenarios have no groups", c.Group)
 	case isRange && c.Count != nil:
-		err = usagef("--count=%d and the range --random=%s exclude each other: the range has its own number", *c.Count, c.Random)
+		err = usagef("--count=%d and the range --random=%s exclude each other: the range has its own number",
+			*c.Count, c.Random)
 	case count < 1 || count > maxRandom:
 		err = usagef("--count=%d: must be in [1, %d]", count, maxRandom)
 	case last < first:

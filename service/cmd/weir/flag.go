@@ -97,7 +97,8 @@ func writeFile(stderr io.Writer, dir, name string, write func(io.Writer) error) 
 // texts.
 func named[T any](items []T, texts []string, name func(T) string) (found []T) {
 	for _, item := range items {
-		if len(texts) == 0 || slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(name(item), text) }) {
+		has := func(text string) bool { return strings.Contains(name(item), text) }
+		if len(texts) == 0 || slices.ContainsFunc(texts, has) {
 			found = append(found, item)
 		}
 	}

@@ -49,11 +49,12 @@ func (c *serveCmd) config(log *slog.Logger) daemon.Config {
 	limit, queue := c.overrides()
 	cfg := c.Config
 	cfg.Server = server.Config{
-		Memory: int(c.Memory), MaxWaiting: settings.OrNone(c.MaxWaiting), MaxLeases: c.MaxLeases, MaxLimit: limit, MaxQueue: queue,
+		Memory: int(c.Memory), MaxWaiting: settings.OrNone(c.MaxWaiting), MaxLeases: c.MaxLeases,
+		MaxLimit: limit, MaxQueue: queue,
 	}
 	cfg.API = httpapi.Config{
-		NoFields: c.NoRatelimitFields, MaxKey: c.MaxKey, MaxBody: int(c.MaxBody), BodyTimeout: c.ClientTimeout, AnswerTimeout: c.ClientTimeout,
-		MaxLimit: limit, MaxQueue: queue,
+		NoFields: c.NoRatelimitFields, MaxKey: c.MaxKey, MaxBody: int(c.MaxBody),
+		BodyTimeout: c.ClientTimeout, AnswerTimeout: c.ClientTimeout, MaxLimit: limit, MaxQueue: queue,
 	}
 	cfg.LoadRules, cfg.RulesPath = c.rules, cmp.Or(c.Rules, c.ConfigFile)
 	cfg.LogAnswers, cfg.Log = [6]bool{2: c.Log2xx, 4: c.Log4xx, 5: c.Log5xx}, log

@@ -86,7 +86,8 @@ func differences(old, new []aspect) string {
 	var told []string
 	for i, a := range new {
 		if b := old[i].is; a.is != b {
-			told = append(told, fmt.Sprintf("%s %s → %s", a.name, cmp.Or(strictyaml.Short(b), "none"), cmp.Or(strictyaml.Short(a.is), "none")))
+			before, now := cmp.Or(strictyaml.Short(b), "none"), cmp.Or(strictyaml.Short(a.is), "none")
+			told = append(told, fmt.Sprintf("%s %s → %s", a.name, before, now))
 		}
 	}
 	return atMost(told, ", ")

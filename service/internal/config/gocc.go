@@ -32,8 +32,8 @@ type goccKey struct {
 	WindowMillis         int    `json:"window_millis"`
 }
 
-// LoadGoCC reads a file of GoCC: see ParseGoCC. Without a file, the only rule is that of
-// the defaults.
+// LoadGoCC reads a file of GoCC: see ParseGoCC. If the path is empty, the defaults are
+// the only rule.
 func LoadGoCC(path string, defaults GoCCDefaults) (*Rules, error) {
 	if path == "" {
 		rules := &Rules{Rules: []Rule{defaults.rule()}}

@@ -209,7 +209,8 @@ func (w *whole) add(file *strictyaml.File) {
 		case before == nil:
 			*field.whole, w.definedIn[field.name] = *field.value, p
 		case *field.value != *field.whole:
-			p.Report(p.Where(field.name), field.name, " = %q: must be as at %s, or left out", strictyaml.Short(*field.value), place(before, field.name))
+			p.Report(p.Where(field.name), field.name, " = %q: must be as at %s, or left out",
+				strictyaml.Short(*field.value), place(before, field.name))
 		}
 	}
 }

@@ -16,7 +16,8 @@ import (
 func (d *Daemon) metrics() (http.Handler, error) {
 	registry := prometheus.NewRegistry()
 	for _, c := range []prometheus.Collector{
-		servermetric.New(d.server), metric.NewCollector(nil, families, d.collect), collectors.NewGoCollector(), collectors.NewBuildInfoCollector(),
+		servermetric.New(d.server), metric.NewCollector(nil, families, d.collect),
+		collectors.NewGoCollector(), collectors.NewBuildInfoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	} {
 		if err := registry.Register(c); err != nil {
@@ -28,12 +29,15 @@ func (d *Daemon) metrics() (http.Handler, error) {
 
 var (
 	reloaded = metric.Gauge("weir_config_last_reload_successful", "Whether the last reload of the files succeeded.")
-	loadedAt = metric.Gauge("weir_config_last_reload_success_timestamp_seconds", "Time of the last successful load of the files.")
+	loadedAt = metric.Gauge("weir_config_last_reload_success_timestamp_seconds",
+		"Time of the last successful load of the files.")
 	failures = metric.Counter("weir_config_reload_failures_total", "Reloads that failed, and changed nothing.")
 	open     = metric.Gauge("weir_serve_connections", "Connections of callers.")
-	shed     = metric.Counter("weir_serve_connections_shed_total", "Idle connections that were closed to make room for new ones.")
+	shed     = metric.Counter("weir_serve_connections_shed_total",
+		"Idle connections that were closed to make room for new ones.")
 	requests = metric.Counter("weir_serve_requests_total",
-		"Requests by endpoint and status; 499 if the client left while it waited, 0 for all other statuses.", "method", "route", "code")
+		"Requests by endpoint and status; 499 if the client left while it waited, 0 for all other statuses.",
+		"method", "route", "code")
 	batched  = metric.Counter("weir_serve_batched_total", "Requests that were part of a batch.")
 	draining = metric.Gauge("weir_serve_draining", "Whether the server is draining before it ends.")
 

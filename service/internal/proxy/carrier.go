@@ -76,7 +76,9 @@ const (
 )
 
 // await waits for an event. The channels gone and over may be nil.
-func (x *exchange) await(answered <-chan answer, patience patience, gone <-chan struct{}, over <-chan time.Time) (answer, event) {
+func (x *exchange) await(
+	answered <-chan answer, patience patience, gone <-chan struct{}, over <-chan time.Time,
+) (answer, event) {
 	wait := time.NewTimer(2 * x.proxy.usually())
 	defer wait.Stop()
 	for {

@@ -105,7 +105,8 @@ func describe(r *config.Rule) Rule {
 		report.MaxWaitMS = r.MaxWait.Milliseconds()
 	}
 	if l := r.Concurrency; l != nil {
-		report.Concurrency = &Concurrency{l.Limit.String(), *cmp.Or(l.Queue, new(config.DefaultQueue)), cmp.Or(l.TTL, config.DefaultTTL).Milliseconds()}
+		queue, ttl := *cmp.Or(l.Queue, new(config.DefaultQueue)), cmp.Or(l.TTL, config.DefaultTTL)
+		report.Concurrency = &Concurrency{l.Limit.String(), queue, ttl.Milliseconds()}
 	}
 	if r.Candidate != nil {
 		report.Candidate = describeQuota(r.Candidate)
