@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 
+	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/daemon"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/httpapi"
@@ -20,10 +21,12 @@ type serveCmd struct {
 	NoRatelimitFields bool   `help:"Omit the header fields RateLimit and RateLimit-Policy from answers."`
 
 	daemon.Config `embed:""`
-	serveOne      `embed:""`
-	serveOwn      `embed:""`
-	serveBound    `embed:""`
-	serveLog      `embed:""`
+
+	ConfigFile          string `short:"c" env:"WEIR_CONFIG_FILE,CONFIG_FILE" placeholder:"PATH" help:"Rules in GoCC's JSON format, instead of --rules."`
+	config.GoCCDefaults `embed:""`
+	serveOwn            `embed:""`
+	serveBound          `embed:""`
+	serveLog            `embed:""`
 
 	ServerType   string   `short:"s" hidden:"" env:"WEIR_SERVER_TYPE,SERVER_TYPE" help:"Accepted for compatibility with GoCC, without effect: HTTP/1.1 and HTTP/2 are always served."`
 	InstanceURLs []string `short:"i" hidden:"" name:"instance-urls" env:"WEIR_INSTANCE_URLS,INSTANCE_URLS" help:"A flag of GoCC that is not supported."`

@@ -4,21 +4,10 @@ import (
 	"io"
 	"log/slog"
 	"strconv"
-	"time"
 
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/settings"
 )
-
-// serveOne is the single rule that is in force without a file of rules. Its flags are
-// those of GoCC.
-type serveOne struct {
-	ConfigFile         string `short:"c" env:"WEIR_CONFIG_FILE,CONFIG_FILE" placeholder:"PATH" help:"Rules in GoCC's JSON format, instead of --rules."`
-	MaxRequests        *int   `least:"1" short:"m" env:"WEIR_MAX_REQUESTS,MAX_REQUESTS" placeholder:"N" help:"Without --rules: requests per key and window (100)."`
-	WindowMillis       *int   `least:"1" short:"w" env:"WEIR_WINDOW_MILLIS,WINDOW_MILLIS" placeholder:"MS" help:"Without --rules: length of the window in milliseconds (1000)."`
-	MaxRequestsInQueue *int   `least:"0" env:"WEIR_MAX_REQUESTS_IN_QUEUE,MAX_REQUESTS_IN_QUEUE" placeholder:"N" help:"Without --rules: requests per key that may wait (400)."`
-	Algorithm          string `enum:",gcra,fixed,sliding" default:"" placeholder:"NAME" help:"Without --rules: the rate algorithm: gcra, fixed or sliding (fixed)."`
-}
 
 // serveOwn lets requests override the limits of their rule.
 type serveOwn struct {
@@ -110,9 +99,5 @@ func (c *serveCmd) rules() (*config.Rules, error) {
 	if c.Rules != "" {
 		return config.Load(c.Rules)
 	}
-	return config.LoadGoCC(c.ConfigFile, config.GoCCDefaults{
-		MaxRequests: settings.Or(c.MaxRequests, 0), MaxRequestsInQueue: c.MaxRequestsInQueue,
-		Window:    time.Duration(settings.Or(c.WindowMillis, 0)) * time.Millisecond,
-		Algorithm: config.Algorithm(c.Algorithm),
-	})
+	return config.LoadGoCC(c.ConfigFile, c.GoCCDefaults)
 }

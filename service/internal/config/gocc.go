@@ -13,10 +13,10 @@ import (
 
 // GoCCDefaults are the flags of GoCC: the values of fields that its file leaves out.
 type GoCCDefaults struct {
-	MaxRequests        int           // in a window. If zero, 100
-	MaxRequestsInQueue *int          // If nil, 400
-	Window             time.Duration // If zero, 1 s
-	Algorithm          Algorithm     // If empty, Fixed
+	MaxRequests        *int      `least:"1" short:"m" env:"WEIR_MAX_REQUESTS,MAX_REQUESTS" placeholder:"N" help:"Without --rules: requests per key and window (100)."`
+	WindowMillis       *int      `least:"1" short:"w" env:"WEIR_WINDOW_MILLIS,WINDOW_MILLIS" placeholder:"MS" help:"Without --rules: length of the window in milliseconds (1000)."`
+	MaxRequestsInQueue *int      `least:"0" env:"WEIR_MAX_REQUESTS_IN_QUEUE,MAX_REQUESTS_IN_QUEUE" placeholder:"N" help:"Without --rules: requests per key that may wait (400)."`
+	Algorithm          Algorithm `enum:",gcra,fixed,sliding" default:"" placeholder:"NAME" help:"Without --rules: the rate algorithm: gcra, fixed or sliding (fixed)."`
 }
 
 // goccFile is a file of GoCC. Fields that are zero or null are not set.
@@ -103,7 +103,8 @@ func gocc(file *strictyaml.File, defaults GoCCDefaults) (*Rules, error) {
 }
 
 func (d GoCCDefaults) rule() Rule {
-	rate := Rate{Count: cmp.Or(d.MaxRequests, 100), Period: cmp.Or(d.Window, time.Second)}
+	window := time.Duration(*cmp.Or(d.WindowMillis, new(1000))) * time.Millisecond
+	rate := Rate{Count: *cmp.Or(d.MaxRequests, new(100)), Period: window}
 	quota := Quota{Rate: rate, Algorithm: cmp.Or(d.Algorithm, Fixed)}
 	return Rule{Name: "default", Glob: "*", Quota: quota, Queue: cmp.Or(d.MaxRequestsInQueue, new(400))}
 }

@@ -81,7 +81,7 @@ func TestGoCC(t *testing.T) {
 }
 
 func TestGoCCDefaults(t *testing.T) {
-	r, err := config.ParseGoCC("gocc.json", []byte(`{"keys": [{"key_pattern": "a", "window_millis": 10}]}`), config.GoCCDefaults{MaxRequests: 7, MaxRequestsInQueue: ptr(0), Window: time.Minute})
+	r, err := config.ParseGoCC("gocc.json", []byte(`{"keys": [{"key_pattern": "a", "window_millis": 10}]}`), config.GoCCDefaults{MaxRequests: ptr(7), MaxRequestsInQueue: ptr(0), WindowMillis: ptr(60_000)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,8 +91,8 @@ func TestGoCCDefaults(t *testing.T) {
 	if got := decide(t, r, "a"); got.Rate.String() != "7/10ms" || *got.Queue != 0 {
 		t.Errorf("%+v", got)
 	}
-	_, err = config.ParseGoCC("gocc.json", []byte(`{"keys": []}`), config.GoCCDefaults{Window: -1})
-	if want := "config: rules[0].rate = 100/-1ns: must have a period from 1ms to 3650d"; err == nil || err.Error() != want {
+	_, err = config.ParseGoCC("gocc.json", []byte(`{"keys": []}`), config.GoCCDefaults{WindowMillis: ptr(-1)})
+	if want := "config: rules[0].rate = 100/-1ms: must have a period from 1ms to 3650d"; err == nil || err.Error() != want {
 		t.Errorf("%v: want %s", err, want)
 	}
 	if _, err = config.ParseGoCC("gocc.json", nil, config.GoCCDefaults{}); err == nil {
