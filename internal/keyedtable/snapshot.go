@@ -39,14 +39,20 @@ const (
 )
 
 var (
-	errUnstable = errors.New("keyed: no snapshots of this type of keys: their hash differs in every process (use strings, integers, arrays of bytes or netip)")
+	errUnstable = errors.New("keyed: no snapshots of this type of keys: their hash differs in every process " +
+		"(use strings, integers, arrays of bytes or netip)")
 	errOtherLaw = errors.New("it has buckets instead of windows, or windows instead of buckets")
 )
 
-// write writes a snapshot. law returns the Law and Scale of its head. copyPage appends
-// the slots of the page with a prefix, under the lock of its shard, and returns the
-// bits of its prefix.
-func (c *common[K]) write(w io.Writer, law func() (byte, uint64), copyPage func(t *table[K], s *shard[K], at uint64, slots []uint64) ([]uint64, uint8)) error {
+// A copyFunc appends the slots of the page with the prefix at, under the lock of its
+// shard, and returns the bits of its prefix.
+type copyFunc[K comparable] func(t *table[K], s *shard[K], at uint64, slots []uint64) ([]uint64, uint8)
+
+// A restoreFunc restores the value of a key.
+type restoreFunc func(print uint64, v pagetable.Value)
+
+// write writes a snapshot. law returns the Law and Scale of its head.
+func (c *common[K]) write(w io.Writer, law func() (byte, uint64), copyPage copyFunc[K]) error {
 	if !c.hash.stable {
 		return errUnstable
 	}
@@ -86,7 +92,9 @@ func (c *common[K]) write(w io.Writer, law func() (byte, uint64), copyPage func(
 
 // copySlots appends the slots of the page with the prefix at, and returns the bits of
 // that prefix. save returns a value as it is saved, zero if it counts nothing.
-func (s *shard[K]) copySlots(t *table[K], at uint64, slots []uint64, save func(pagetable.Value) pagetable.Value) ([]uint64, uint8) {
+func (s *shard[K]) copySlots(
+	t *table[K], at uint64, slots []uint64, save func(pagetable.Value) pagetable.Value,
+) ([]uint64, uint8) {
 	if s.dir.Pages == nil {
 		return slots, 0
 	}
@@ -101,7 +109,7 @@ func (s *shard[K]) copySlots(t *table[K], at uint64, slots []uint64, save func(p
 
 // read reads a snapshot into a new table. begin returns that table, and how to restore
 // a value into it.
-func (c *common[K]) read(r io.Reader, begin func(*head) (*table[K], func(print uint64, v pagetable.Value), error)) error {
+func (c *common[K]) read(r io.Reader, begin func(*head) (*table[K], restoreFunc, error)) error {
 	if !c.hash.stable {
 		return errUnstable
 	}
@@ -118,7 +126,7 @@ func (c *common[K]) read(r io.Reader, begin func(*head) (*table[K], func(print u
 	return nil
 }
 
-func (c *common[K]) readTable(r io.Reader, begin func(*head) (*table[K], func(uint64, pagetable.Value), error)) (*table[K], error) {
+func (c *common[K]) readTable(r io.Reader, begin func(*head) (*table[K], restoreFunc, error)) (*table[K], error) {
 	sum := crc32.NewIEEE()
 	in := io.TeeReader(r, sum)
 	var h head
@@ -201,7 +209,7 @@ func (l *Buckets[K]) Snapshot(w io.Writer) error {
 
 // Restore puts the buckets of a Snapshot in place of the present ones.
 func (l *Buckets[K]) Restore(r io.Reader) error {
-	return l.read(r, func(h *head) (*table[K], func(uint64, pagetable.Value), error) {
+	return l.read(r, func(h *head) (*table[K], restoreFunc, error) {
 		if h.Law != bucketLaw {
 			return nil, nil, errOtherLaw
 		}
@@ -245,7 +253,7 @@ func (l *Windows[K]) Snapshot(w io.Writer) error {
 
 // Restore puts the counts of a Snapshot in place of the present ones.
 func (l *Windows[K]) Restore(r io.Reader) error {
-	return l.read(r, func(h *head) (*table[K], func(uint64, pagetable.Value), error) {
+	return l.read(r, func(h *head) (*table[K], restoreFunc, error) {
 		from := &pagetable.Rule{Period: time.Duration(h.Scale), Sliding: h.Law == slidingLaw}
 		switch {
 		case h.Law == bucketLaw:

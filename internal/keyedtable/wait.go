@@ -19,24 +19,25 @@ func (l *Buckets[K]) Wait(ctx context.Context, key K, n int) error {
 	}
 	t := l.table.Load()
 	print := t.print(l.hash.sum, key)
-	now := t.now()
-	deadline, why := waitq.Within(ctx, t.epoch, now, l.cfg.MaxWait)
-	if l.cfg.Queue < 0 {
-		deadline, why = now, weir.OverRate
-	}
-	w, err := l.enter(t, print, key, now, n, deadline, why)
+	w, err := l.enter(ctx, t, print, key, n)
 	if w == nil {
 		return err
 	}
 	defer l.waiting.Add(-1)
 	s := t.shard(print)
-	return waitq.AwaitTokens(ctx, w, func(w *waitq.TokenWaiter, expired bool) bool { return s.leave(t, print, w, expired) },
+	return waitq.AwaitTokens(ctx, w,
+		func(w *waitq.TokenWaiter, expired bool) bool { return s.leave(t, print, w, expired) },
 		func(n int) { s.settle(t, print, n, 0, 0) })
 }
 
 // enter lets n events happen (nil, nil), refuses them (an error) or queues a
 // waiter for them.
-func (l *Buckets[K]) enter(t *table[K], print uint64, key K, now time.Duration, n int, deadline time.Duration, why weir.Reason) (*waitq.TokenWaiter, error) {
+func (l *Buckets[K]) enter(ctx context.Context, t *table[K], print uint64, key K, n int) (*waitq.TokenWaiter, error) {
+	now := t.now()
+	deadline, why := waitq.Within(ctx, t.epoch, now, l.cfg.MaxWait)
+	if l.cfg.Queue < 0 {
+		deadline, why = now, weir.OverRate
+	}
 	s := t.shard(print)
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -90,18 +90,21 @@ func (l *TokenQueue) dropLate(q *gcra.Quota, now time.Duration, b gcra.Bucket) (
 
 // AwaitTokens blocks until w is answered or ctx ends, as Call.Await says. leave is its leave,
 // which takes w out by Leave; refund gives back the tokens if they came too late.
-func AwaitTokens(ctx context.Context, w *TokenWaiter, leave func(w *TokenWaiter, expired bool) bool, refund func(n int)) error {
-	refusal, err := w.Value.Await(ctx, 0, func(expired bool) bool { return leave(w, expired) }, func(refusal error) {
+func AwaitTokens(ctx context.Context, w *TokenWaiter, leave func(*TokenWaiter, bool) bool, refund func(n int)) error {
+	undo := func(refusal error) {
 		if refusal == nil {
 			refund(w.n)
 		}
-	})
+	}
+	refusal, err := w.Value.Await(ctx, 0, func(expired bool) bool { return leave(w, expired) }, undo)
 	return cmp.Or(err, refusal)
 }
 
 // Leave takes out a call that does not wait any more; expired is that of Call.Await. It
 // returns by how much to lower the Bucket b, and whether the call was still there.
-func (l *TokenQueue) Leave(q *gcra.Quota, now time.Duration, w *TokenWaiter, expired bool, b gcra.Bucket) (down gcra.Bucket, ok bool) {
+func (l *TokenQueue) Leave(
+	q *gcra.Quota, now time.Duration, w *TokenWaiter, expired bool, b gcra.Bucket,
+) (down gcra.Bucket, ok bool) {
 	if expired {
 		l.Serve(q, now)
 	}
