@@ -4,18 +4,10 @@
 // pseudo-code (section 5), which is also that of Linux; it differs from the
 // paper of 2012 in how much of an earlier dropping state it remembers.
 //
-// The queue is not in here. Its owner asks the law about each waiter
-// that it takes out:
-//
-//	take out the next waiter
-//	while law.Drop(now, its sojourn, how many are left): tell it, and take out the next
-//	let it in
-//
-// # When not to use it
-//
-// CoDel bounds the standing wait, not the longest one, and it takes its time:
-// an Interval until the first drop, and then ever shorter steps. A flood that
-// does not slow down when it is refused outruns it. Bound the queue as well.
+// The queue is not in here. Its owner asks Law.Drop about each waiter that it takes out,
+// until one is let in. CoDel bounds the standing wait, not the longest one, and takes its
+// time: a flood that does not slow down when it is refused outruns it. Bound the queue as
+// well.
 package codel
 
 import (

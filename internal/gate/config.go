@@ -58,12 +58,8 @@ const (
 	// 2015). A surge ends when the queue is empty and no waiter became Overdue in the last
 	// Interval.
 	//
-	// Trials of FIFO interrupt a surge: after 2 Intervals, and after twice as many, up to 32,
-	// each time that a trial fails because the queue more than doubles within an Interval.
-	// Clients that wait for their answers keep a queue long, but it does not grow: if all
-	// can be served within MaxWait, none is refused.
-	//
-	// Interval should be longer than most of the work takes. While a limit lowers itself for
+	// Trials of FIFO interrupt a surge (codel.Surge): if all can be served within MaxWait,
+	// none is refused. Interval should be longer than most of the work takes. While a limit lowers itself for
 	// a moment, and for as long again, CoDel and AdaptiveLIFO refuse no waiter, unless there
 	// was a queue before.
 	AdaptiveLIFO Discipline = "adaptive_lifo"
