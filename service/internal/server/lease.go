@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -30,13 +31,25 @@ func (s *Server) Acquire(ctx context.Context, req decider.LeaseRequest) (decider
 	}
 }
 
-// leaseTerms returns the terms of a lease under these rules.
+// leaseTerms returns the terms of a lease under all of these rules, and whether
+// any of them grants leases. Shadow rules matter only if there are no others.
 func leaseTerms(list []*rule) (ruleset.LeaseTerms, bool) {
-	rules := make([]*ruleset.Rule, 0, 8)
-	for _, r := range list {
-		rules = append(rules, &r.Rule)
+	for _, shadow := range []bool{false, true} {
+		t, ok := ruleset.LeaseTerms{TTL: ruleset.MaxSpan, MaxTTL: ruleset.MaxSpan}, false
+		for _, r := range list {
+			if c := r.Concurrency; c != nil && (r.Mode == config.Shadow) == shadow {
+				ttl := cmp.Or(c.TTL, config.DefaultTTL)
+				t.TTL = min(t.TTL, ttl)
+				t.MaxTTL = min(t.MaxTTL, cmp.Or(c.MaxTTL, 10*min(ttl, ruleset.MaxSpan/10)))
+				ok = true
+			}
+		}
+		if ok {
+			t.TTL = min(t.TTL, t.MaxTTL)
+			return t, true
+		}
 	}
-	return ruleset.LeaseTermsOf(rules)
+	return ruleset.LeaseTerms{}, false
 }
 
 // leaseUnder appends the rules of a list that grant leases.

@@ -4,7 +4,6 @@
 package ruleset
 
 import (
-	"cmp"
 	"fmt"
 	"hash/fnv"
 	"math"
@@ -78,27 +77,6 @@ const MaxSpan = math.MaxInt64 / 8
 
 // LeaseTerms are the durations of leases under a set of rules.
 type LeaseTerms struct{ TTL, MaxTTL time.Duration }
-
-// LeaseTermsOf returns the terms of a lease under all of these rules, and whether
-// any of them grants leases. Shadow rules matter only if there are no others.
-func LeaseTermsOf(rules []*Rule) (LeaseTerms, bool) {
-	for _, shadow := range []bool{false, true} {
-		t, ok := LeaseTerms{MaxSpan, MaxSpan}, false
-		for _, r := range rules {
-			if c := r.Concurrency; c != nil && (r.Mode == config.Shadow) == shadow {
-				ttl := cmp.Or(c.TTL, config.DefaultTTL)
-				t.TTL = min(t.TTL, ttl)
-				t.MaxTTL = min(t.MaxTTL, cmp.Or(c.MaxTTL, 10*min(ttl, MaxSpan/10)))
-				ok = true
-			}
-		}
-		if ok {
-			t.TTL = min(t.TTL, t.MaxTTL)
-			return t, true
-		}
-	}
-	return LeaseTerms{}, false
-}
 
 // A Set is the compiled rules of one file. It is immutable.
 type Set struct {
