@@ -82,7 +82,7 @@ type rules struct {
 type match struct {
 	rules uint64 // rules.id; 0 means unknown
 	list  []*rule
-	rated []*rule // those that have a rate
+	rated []*rule // of list: the rules that have a rate
 }
 
 func newMatch(id uint64, list ...*rule) *match {

@@ -283,7 +283,8 @@ func (d *decoder) whole() int {
 	}
 	digits := d.text[start:d.at]
 	n, err := strconv.ParseUint(digits, 10, 31)
-	if err != nil || digits[0] == '0' && digits != "0" || d.at < len(d.text) && strings.IndexByte("+-.Ee", d.text[d.at]) >= 0 {
+	longer := d.at < len(d.text) && strings.IndexByte("+-.Ee", d.text[d.at]) >= 0
+	if err != nil || longer || digits[0] == '0' && digits != "0" {
 		d.failAt(start, "n must be a whole number from 0 to 2147483647")
 	}
 	return int(n)

@@ -99,9 +99,13 @@ func ParseKey(text string, most int) (string, error) {
 		return "", errLongKey
 	}
 	for i := range len(key) {
-		if c := key[i]; (c < ' ' || c > '~') && (!utf8.ValidString(key) || strings.ContainsFunc(key, unicode.IsControl)) {
+		if c := key[i]; c >= ' ' && c <= '~' {
+			continue
+		}
+		if !utf8.ValidString(key) || strings.ContainsFunc(key, unicode.IsControl) {
 			return "", errOddKey
 		}
+		break
 	}
 	return key, nil
 }
