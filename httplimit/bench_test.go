@@ -53,7 +53,7 @@ func cases(tb testing.TB) []struct {
 		cfg    Config
 		allocs float64
 	}{
-		{"auto", Config{}, 0},
+		{"auto", Config{PerClass: Auto}, 0},
 		{"rule without fields", Config{Rules: []Rule{perAddress(tb, plenty)}, Fields: FieldsNone}, 0},
 		{"rule", Config{Rules: []Rule{perAddress(tb, plenty)}}, 3},
 		{"rule and auto", Config{Rules: []Rule{perAddress(tb, plenty)}, PerClass: Auto}, 3},

@@ -111,7 +111,7 @@ func TestTheClassIsTheRoutesPattern(t *testing.T) {
 		}
 	})
 	t.Run("the handler still sees it", func(t *testing.T) {
-		m := middleware(t, Config{Deadline: "D"})
+		m := middleware(t, Config{Deadline: "D", PerClass: Auto})
 		mux := http.NewServeMux()
 		mux.HandleFunc("/item/{id}", func(_ http.ResponseWriter, r *http.Request) {
 			if r.Pattern != "/item/{id}" || r.PathValue("id") != "7" {
