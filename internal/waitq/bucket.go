@@ -101,7 +101,8 @@ func AwaitTokens(ctx context.Context, w *TokenWaiter, leave func(*TokenWaiter, b
 }
 
 // Leave takes out a call that does not wait any more. If its time has expired, Leave
-// first answers the calls that have their turn. It returns by how much to lower the Bucket b, and whether the call was still there.
+// first answers the calls that have their turn. It returns by how much to lower the
+// Bucket b, and whether the call was still there.
 func (l *TokenQueue) Leave(
 	q *gcra.Quota, now time.Duration, w *TokenWaiter, expired bool, b gcra.Bucket,
 ) (down gcra.Bucket, ok bool) {
