@@ -72,7 +72,7 @@ func (d decoder) limit(n ast.Node, v reflect.Value, path string) {
 }
 
 // scalarOr returns a reader of values that are a scalar, read into a part of them, or fields.
-// Fields is a type with those of T that has no reader of its own.
+// The type fields is T without its reader.
 func scalarOr[T, fields any](d decoder, part func(*T) any) func(ast.Node, reflect.Value, string) {
 	return func(n ast.Node, v reflect.Value, path string) {
 		if _, scalar := n.(ast.ScalarNode); !scalar {

@@ -4,6 +4,7 @@
 package windowed
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -24,18 +25,10 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	if c.Window == 0 {
-		c.Window = time.Second
-	}
-	if c.MaxWindow == 0 {
-		c.MaxWindow = c.Window
-	}
-	if c.Samples == 0 {
-		c.Samples = 10
-	}
-	if c.MinRTT == 0 {
-		c.MinRTT = 100 * time.Microsecond
-	}
+	c.Window = cmp.Or(c.Window, time.Second)
+	c.MaxWindow = cmp.Or(c.MaxWindow, c.Window)
+	c.Samples = cmp.Or(c.Samples, 10)
+	c.MinRTT = cmp.Or(c.MinRTT, 100*time.Microsecond)
 	return c
 }
 
@@ -101,21 +94,17 @@ func (w *Algorithm) Observe(s limit.Sample) limit.Cause {
 	if result == weir.Ignored || rtt < max(w.cfg.MinRTT, 0) {
 		return limit.Kept
 	}
-	w.add(rtt, s.Inflight, result == weir.Dropped)
-	if s.End <= w.next {
-		return limit.Kept
-	}
-	return w.end(s.End)
-}
-
-func (w *Algorithm) add(rtt time.Duration, inflight int, dropped bool) {
 	if w.samples == 0 || rtt < w.min {
 		w.min = rtt
 	}
 	w.samples++
 	w.sum += rtt
-	w.inflight = max(w.inflight, inflight)
-	w.dropped = w.dropped || dropped
+	w.inflight = max(w.inflight, s.Inflight)
+	w.dropped = w.dropped || result == weir.Dropped
+	if s.End <= w.next {
+		return limit.Kept
+	}
+	return w.end(s.End)
 }
 
 // end ends the window, begins the next, and shows what was in it.
