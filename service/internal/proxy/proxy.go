@@ -84,9 +84,6 @@ type Config struct {
 	// Transport sends requests to the origin. If nil, one with enough keep-alive
 	// connections for any limit. It must be safe for concurrent use.
 	Transport http.RoundTripper
-	// Trace, if not nil, is called for every change of the limit. See
-	// inflight.Config.
-	Trace func(inflight.Event)
 	// Logger gets changes of the state, never a line per request. If nil,
 	// slog.Default().
 	Logger *slog.Logger
@@ -161,17 +158,13 @@ func New(cfg Config) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	inner := cfg.Transport
-	if inner == nil {
-		inner = defaultTransport()
-	}
 	p.reverse = &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(origin)
 			r.Out.Host = r.In.Host
 			r.SetXForwarded()
 		},
-		Transport:    carrier{p, inner},
+		Transport:    carrier{p, cmp.Or(cfg.Transport, defaultTransport())},
 		ErrorHandler: p.fail,
 		BufferPool:   &bufferPool{},
 		ErrorLog:     slog.NewLogLogger(p.log.Handler(), slog.LevelDebug),
@@ -239,9 +232,6 @@ func (p *Proxy) limitChanged(e inflight.Event) {
 	p.metrics.limitChanges.WithLabelValues(e.Cause.String()).Inc()
 	p.log.Debug("limit changed", "was", e.Was, "limit", e.Limit, "cause", e.Cause.String(),
 		"inflight", e.State.Inflight, "waiting", e.Waiting, "evidence", e.Evidence)
-	if p.cfg.Trace != nil {
-		p.cfg.Trace(e)
-	}
 }
 
 // bufferSize is the size of the buffers for copying bodies.
