@@ -71,7 +71,7 @@ type Config struct {
 }
 
 // validate returns an error that names the first field with a bad value, except for
-// those that package cache checks.
+// fields that package cache checks.
 func (c *Config) validate() error {
 	full := c.withDefaults()
 	switch {

@@ -1,4 +1,4 @@
-// Package permit is what this module's limiters keep in a weir.Permit.
+// Package permit defines the content of a weir.Permit for the limiters of this module.
 package permit
 
 import "time"

@@ -1,4 +1,4 @@
-// Package site is what the examples have in common: the limits and the server.
+// Package site holds the limits and the server that the examples share.
 package site
 
 import (
