@@ -17,8 +17,8 @@ require (
 	github.com/schollz/progressbar/v3 v3.19.1
 	github.com/weir-go/weir/metric v0.1.0
 	golang.org/x/image v0.30.0
-	golang.org/x/sync v0.24.0
 	golang.org/x/net v0.62.0
+	golang.org/x/sync v0.24.0
 	gonum.org/v1/plot v0.17.0
 )
 

@@ -47,7 +47,7 @@ type call struct {
 	job      *job          // of the attempt; nil between attempts
 }
 
-// An attempt is what a call and its jobs have in common.
+// An attempt holds the fields that a call and its jobs share.
 type attempt struct {
 	client, tenant, class int32
 	try                   int32 // attempts before this one
