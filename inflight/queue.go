@@ -7,6 +7,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/gate"
+	"github.com/weir-go/weir/limit"
 )
 
 // enter admits (a permit), refuses (an error) or queues (a waiter).
@@ -93,6 +94,10 @@ func (l *Limiter) cancel(w waiter) bool {
 // run at the gate's deadline. It must follow every event that can end a wait. It does not
 // postpone a timer that fires too early: expire arms it again.
 func (l *Limiter) serveLocked(now time.Duration) {
+	if l.trace != nil { // Next does not tell why the limit changes
+		was := l.gate.Limit()
+		l.eventLocked(was, l.gate.Expire(now), limit.Sample{End: now})
+	}
 	for a, ok := l.gate.Next(now); ok; a, ok = l.gate.Next(now) {
 		a.Waiter <- answer{a.Reason, now, a.Waited, l.gate.Inflight()}
 	}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/limit"
 )
 
 // Next takes the next waiter with an answer out of the queue, if there is one: first the
@@ -12,10 +13,7 @@ import (
 func (g *Gate[W]) Next(now time.Duration) (a Answer[W], ok bool) {
 	now = g.advance(now)
 	g.unhold(now)
-	if g.timed != nil {
-		g.timed.Expire(now)
-		g.pauseWhileLowered(now)
-	}
+	g.Expire(now)
 	if g.Waiting() == 0 {
 		return a, false
 	}
@@ -45,6 +43,17 @@ func (g *Gate[W]) Next(now time.Duration) (a Answer[W], ok bool) {
 	}
 	g.take(w)
 	return a, true
+}
+
+// Expire lets the limit change with time, as Next does, and returns why it changed.
+func (g *Gate[W]) Expire(now time.Duration) limit.Cause {
+	if g.timed == nil {
+		return limit.Kept
+	}
+	now = g.advance(now)
+	cause := g.timed.Expire(now)
+	g.pauseWhileLowered(now)
+	return cause
 }
 
 // next finds the waiter that Next answers, and why; nil if there is none.
