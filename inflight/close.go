@@ -53,7 +53,14 @@ func (l *Limiter) observed(ctx context.Context, n int, waited time.Duration, p w
 	if l.observe == nil {
 		return p
 	}
+	told := false
+	defer func() {
+		if !told { // a panic
+			p.Release(weir.Ignored)
+		}
+	}()
 	released := l.observe(ctx, n, waited, err)
+	told = true
 	if err != nil || released == nil {
 		return p
 	}

@@ -210,3 +210,25 @@ func TestTryAcquireTakesTheClass(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 }
+
+// A panic of Observe, which an HTTP server recovers from, keeps no units.
+func TestObservePanics(t *testing.T) {
+	l, err := inflight.New(inflight.Config{
+		Observe: func(context.Context, int, time.Duration, error) func(weir.Outcome) { panic("observed") },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, acquire := range []func(){
+		func() { _, _ = l.Acquire(t.Context(), 1) },
+		func() { _, _ = l.TryAcquire(t.Context(), 1) },
+	} {
+		func() {
+			defer func() { _ = recover() }()
+			acquire()
+		}()
+		if n := l.State().Inflight; n != 0 {
+			t.Errorf("%d in flight: want 0", n)
+		}
+	}
+}
