@@ -2,6 +2,7 @@ package cache
 
 import (
 	"context"
+	"slices"
 	"time"
 	"weak"
 
@@ -153,7 +154,7 @@ func (c *Cache[K, V]) fillAll(ctx context.Context, keys []K, fill func(context.C
 	err = errEnded
 	defer func() { c.endAll(keys, mark, begun, values, err) }() // also after a panic
 	return weir.DoValue(ctx, weir.Chain(c.cfg.Limiter), func(ctx context.Context) (map[K]V, error) {
-		return fill(ctx, keys)
+		return fill(ctx, slices.Clone(keys)) // fill may change its keys
 	})
 }
 

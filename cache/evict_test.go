@@ -216,6 +216,22 @@ func TestGetAllDoesNotOverwrite(t *testing.T) {
 	}
 }
 
+// A fill may change the keys that it gets, for example by filtering them in place.
+func TestGetAllFillChangesKeys(t *testing.T) {
+	c, err := cache.New(cache.Config[string, int]{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := c.GetAll(t.Context(), []string{"a", "b"}, func(_ context.Context, keys []string) (map[string]int, error) {
+		values := map[string]int{"a": 1, "b": 2}
+		clear(keys)
+		return values, nil
+	})
+	if _, kept := c.Peek("b"); len(got) != 2 || err != nil || !kept {
+		t.Errorf("%v, %v, b kept: %v: want both values, returned and kept", got, err, kept)
+	}
+}
+
 func TestGetAllPanics(t *testing.T) {
 	c := newCache(t, config{})
 	func() {
