@@ -53,13 +53,13 @@ const Never time.Duration = math.MaxInt64
 // shared: do not change one.
 type Rejection struct {
 	Reason     Reason
-	RetryAfter time.Duration // the earliest time to ask again; 0 if unknown, Never if it is useless
+	RetryAfter time.Duration // how long to wait before asking again; 0 if unknown, Never if no wait helps
 }
 
-// Reject returns the Rejection for a reason and a wait. It does not allocate:
-// it returns one of a table of shared Rejections. RetryAfter is therefore
-// rounded up, to 1/4096 s or by less than a quarter of itself. Among the values
-// that are not rounded are 1 to 8, 10 and 12 seconds.
+// Reject returns the Rejection for a reason and a wait. It does not allocate: it
+// returns one of a table of shared Rejections. RetryAfter is therefore rounded up: a
+// shorter wait to 1/4096 s, a longer one by less than a quarter. The waits of 1 to 8,
+// 10 and 12 seconds are exact.
 func Reject(why Reason, retryAfter time.Duration) *Rejection {
 	if int(why) >= len(rejections) {
 		return &Rejection{Reason: why, RetryAfter: retryAfter}

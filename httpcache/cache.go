@@ -62,7 +62,7 @@ import (
 //   - its Cache-Control has private, no-store or no-cache, also for single
 //     headers, or a quote that does not end,
 //   - its request has credentials (Authorization, Cookie, a TLS client
-//     certificate) and it has neither public nor s-maxage, or is not fresh.
+//     certificate), and the response has neither public nor s-maxage, or is not fresh.
 //     Requests with credentials have separate keys, so that they cannot keep
 //     other requests from sharing,
 //   - it is larger than MaxBody, or a text/event-stream.
@@ -180,8 +180,8 @@ func (c *Cache) Handler(next http.Handler) http.Handler {
 // Config.Vary come from r. If a response is being made, the
 // requests that wait get it, but it is not kept.
 //
-// Of r, only what Config.Key uses counts or, without it, Host, path and query, as
-// the handler sees them (behind http.StripPrefix, for example). A request made by
+// Delete uses of r what Config.Key uses: if Key is nil, Host, path and query, as the
+// handler sees them (behind http.StripPrefix, for example). A request made by
 // http.NewRequest will do.
 func (c *Cache) Delete(r *http.Request) {
 	c.forget(c.keys(r, c.name(r)))

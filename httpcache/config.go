@@ -17,8 +17,8 @@ const (
 )
 
 // Config configures a Cache. With the zero value, nothing limits the handler,
-// requests for the same resource share one response while it is made, and
-// responses are kept that say for how long.
+// requests for the same resource share one response while it is made, and only
+// responses that state how long they are fresh are kept.
 //
 // The functions are called by several goroutines at once.
 type Config struct {

@@ -55,9 +55,10 @@ import (
 //
 // Each wait is prolonged at random by up to a tenth of it and a second at most,
 // because other clients were told the same. Then the waiting requests go one after
-// the other, a gap apart: w/q if RateLimit-Policy names them, at most and otherwise
-// 100 ms. Each good answer halves the gap, and below 0.2 ms there is none: after
-// nine good answers the host is as before. New requests queue behind the waiting ones.
+// the other, a gap apart. The gap begins at 100 ms, or at w/q if RateLimit-Policy names
+// q and w and that is less. Each good answer halves the gap, and below 0.2 ms there is
+// none: after nine good answers the host is as before. New requests queue behind the
+// waiting ones.
 //
 // What a response to one path says applies to the whole host. If paths have
 // separate quotas, use Key. The Transport ignores rate limit fields of responses from
@@ -90,11 +91,11 @@ import (
 //
 // # Bounds
 //
-// A Transport keeps the state of MaxHosts hosts. For a new host it drops the least
-// recently used one that has no request in flight and no wait to heed, of eight at
-// most. If there is none, the new host shares one state with others in the same
-// position: with a limiter of PerHost for "" and a budget, but without pacing and
-// throttle, so that they do not delay each other.
+// A Transport keeps the state of MaxHosts hosts. For a new host it looks at the eight
+// least recently used ones, and drops the first that has no request in flight and no
+// wait to heed. If there is none, the new host shares one state with all hosts for which
+// there was no room. That state has a limiter of PerHost for "" and a budget, but no
+// pacing and no throttle, so that these hosts do not delay each other.
 //
 // A Transport starts goroutines only to read the rest of responses that are
 // retried. It need not be closed. It is safe for concurrent use, and must not be

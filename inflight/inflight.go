@@ -47,7 +47,8 @@ var rejections = [...]*weir.Rejection{
 }
 
 // A Limiter admits work up to its limit. It is a weir.Limiter and safe for
-// concurrent use. While no request waits, it has no goroutine and no timer.
+// concurrent use. It starts no goroutine. It has a timer for waiting requests and for
+// units of abandoned work.
 type Limiter struct {
 	epoch   time.Time
 	trace   func(Event)

@@ -25,9 +25,9 @@ func (l *Limiter) State() State {
 func stateOf(s gate.Stats) State { return State{s.Limit, s.Inflight, s.Held, s.Waiting} }
 
 // Stats holds the state of a Limiter and its counts since New. Every request is
-// in exactly one of Admitted, one reason of Rejected, Cancelled and Waiting. Every
-// admitted request that has left is in exactly one of Outcomes. The maps belong to
-// the caller.
+// in exactly one of Admitted, one reason of Rejected, Cancelled and Waiting, except
+// that a request whose context has ended before Acquire is not counted. Every admitted
+// request that has left is in exactly one of Outcomes. The maps belong to the caller.
 type Stats struct {
 	State
 

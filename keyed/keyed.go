@@ -125,13 +125,13 @@ func (l *Limiter[K]) Table() *keyedtable.Buckets[K] { return &l.buckets }
 // Allow reports whether an event of the key may happen now, and counts it if so.
 func (l *Limiter[K]) Allow(key K) bool { return l.buckets.Allow(key, 1) }
 
-// Take is Allow for n events, with reasons: how many more may happen, and when to
-// come back. RetryAfter is weir.Never if no wait will help. With n = 0 it takes
+// Take is Allow for n events. Its Decision also tells how many more may happen now,
+// and when to retry. RetryAfter is weir.Never if no wait will help. With n = 0 it takes
 // nothing, and is denied only in debt. It panics if n < 0.
 func (l *Limiter[K]) Take(key K, n int) weir.Decision { return l.buckets.Take(key, n) }
 
-// Settle changes the cost of work of the key from the was events that were taken for it
-// to n. If n is less, the difference is given back. If n is more, the difference is
+// Settle changes the cost of work of the key to n events; was is the number of events
+// that were taken for it. If n is less, the difference is given back. If n is more, the difference is
 // taken without a wait and may leave the bucket in debt, up to Config.MaxDebt; the rest
 // is not charged. Settle returns the cost charged: n, or less. It panics if either is
 // negative.
@@ -140,8 +140,7 @@ func (l *Limiter[K]) Settle(key K, was, n int) int {
 }
 
 // SetQuota changes the Quota of all keys without one from SetQuotaFor. Tokens
-// stay, but a full bucket stays full (also one that is full only because the burst
-// was made smaller before). Calls that wait get another turn, and are
+// stay, but a full bucket stays full, even one that a smaller burst has made full. Calls that wait get another turn, and are
 // refused if it would come too late or if they wait for more than the burst. Each
 // shard is locked for as long as it takes to go through it: well under a
 // millisecond, unless tens of thousands of calls wait for one key. SetQuota waits

@@ -117,14 +117,13 @@ func NewWindows[K comparable](w Window, cfg Config) (*Windows[K], error) {
 // key has used. It panics if n < 0.
 func (l *Windows[K]) Take(key K, n int) weir.Decision { return l.windows.Take(key, n, 0) }
 
-// Settle changes the cost of work of the key from the was events that were counted
-// for it, soon before the time at, to n; a time before Take returned may be before
-// the window that Take began, and one in the future is now. If n is less, the rest
-// comes back if that window is still the present one. If n is more, the rest is
-// counted in the present window without asking: beyond the limit by up to
-// Config.MaxDebt, and what is beyond that is forgiven. Settle returns what is
-// charged: n, less if some is forgiven, more if not all came back. It panics if
-// was or n is negative.
+// Settle changes the cost of work of the key to n events; was is the number of events
+// that Take counted for it, and at is the time when Take had returned. A later time
+// than the present counts as the present. If n is less, the difference is given back,
+// but only if the window of that time has not ended. If n is more, the difference is
+// counted in the present window, beyond the limit by up to Config.MaxDebt; the rest is
+// not charged. Settle returns the cost charged: less than n if some was not charged,
+// more than n if some could not be given back. It panics if was or n is negative.
 func (l *Windows[K]) Settle(key K, at time.Time, was, n int) int {
 	return l.windows.SettleAt(key, at, was, n)
 }

@@ -16,7 +16,7 @@ type AIMDConfig struct {
 	Backoff float64 `json:"backoff,omitempty"` // factor of a decrease, in (0, 1). If zero, 0.8
 }
 
-// NewAIMD returns AIMD, a comparator: use Auto. AIMD is additive increase, multiplicative decrease, TCP's way to find a
+// NewAIMD returns AIMD, a comparator: use Auto. AIMD is additive increase, multiplicative decrease, TCP's way to find an
 // unknown capacity (Chiu and Jain 1989; RFC 5681 section 3.1): the
 // limit grows by one for each limit's worth of successes, about once per
 // round trip, and falls to Backoff times itself when work was dropped.

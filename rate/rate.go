@@ -66,7 +66,7 @@ func Every(interval time.Duration) Limit {
 	return 1 / Limit(interval.Seconds())
 }
 
-// DefaultQueue bounds the number of waiters where Config leaves it open.
+// DefaultQueue is the largest number of waiting calls if Config.Queue is zero.
 const DefaultQueue = waitq.DefaultQueue
 
 // Config configures New. NewLimiter uses the zero value.
@@ -196,8 +196,8 @@ func (l *Limiter) allow(s *state, now time.Duration, n int) bool {
 	}
 }
 
-// Take is Allow for n events and with reasons: how many more may happen now,
-// and when to come back. RetryAfter is weir.Never if no wait will help. With
+// Take is Allow for n events. Its Decision also tells how many more may happen now,
+// and when to retry. RetryAfter is weir.Never if no wait will help. With
 // n = 0 it takes nothing, and is denied only in debt. It panics if n < 0.
 func (l *Limiter) Take(n int) weir.Decision {
 	s := l.load()

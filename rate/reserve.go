@@ -18,8 +18,8 @@ type Reservation struct {
 	place waitq.Promise
 }
 
-// OK reports whether the Limiter can grant what was asked for within the
-// longest wait. If not, Delay is InfDuration, and Cancel does nothing.
+// OK reports whether the events are reserved. It is false if they exceed the burst:
+// then Delay is InfDuration, and Cancel does nothing.
 func (r *Reservation) OK() bool { return r.state != nil }
 
 // Delay returns how long the holder must wait before it acts: 0 means now, and
@@ -40,8 +40,8 @@ func (r *Reservation) DelayFrom(t time.Time) time.Duration {
 // that wait behind it move forward. Once the time to act has passed, or after a
 // first Cancel, it does nothing.
 //
-// Later Reservations keep their times. So as many tokens as they reserved come back
-// only when they are cancelled too.
+// Later Reservations keep their times. Cancel therefore withholds as many tokens as
+// they have reserved, until they are cancelled too.
 func (r *Reservation) Cancel() { r.CancelAt(time.Now()) }
 
 // CancelAt is Cancel at the time t.
@@ -57,8 +57,8 @@ func (r *Reservation) CancelAt(t time.Time) {
 	r.n = 0
 }
 
-// Settle changes the cost of work from the was events that were allowed for it to n,
-// when the true cost is known. If n is less, the difference is given back. If n is
+// Settle changes the cost of work to n events when the true cost is known; was is the
+// number of events that were allowed for it. If n is less, the difference is given back. If n is
 // more, the difference is taken without a wait and may leave the bucket in debt, up to
 // Config.MaxDebt; the rest is not charged. Settle returns the cost charged: n, or less.
 // It panics if either is negative.

@@ -13,7 +13,7 @@ import (
 //	often.Do(func() { log.Print("retrying") })
 type Sometimes struct {
 	First    int           // if positive, the number of first calls that run it
-	Every    int           // if positive, the first call runs it, and then each call that comes Every calls after the last run
+	Every    int           // if positive, the first call runs it, and then every Every-th call after the first
 	Interval time.Duration // if positive, a call runs it if the last run was at least this long ago
 
 	mu    sync.Mutex // guards what follows; held while f runs

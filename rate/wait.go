@@ -18,7 +18,7 @@ func (l *Limiter) Wait(ctx context.Context) error { return l.WaitN(ctx, 1) }
 //
 //   - OverBurst if n exceeds the burst,
 //   - TooLate if its turn would come after the deadline of ctx,
-//   - OverRate if its turn would come after Config.MaxWait,
+//   - OverRate if its turn would come after Config.MaxWait, or if no call waits,
 //   - QueueFull if as many calls wait as allowed.
 //
 // If a lower limit puts the turn of a waiting call off beyond its deadline, the

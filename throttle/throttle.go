@@ -67,9 +67,9 @@ type Config struct {
 // released. The outcome is the answer of the backend:
 //
 //   - Success and Ignored: accepted. An answer such as "no such user" is work done.
-//   - Dropped, TimedOut and Late: not accepted. Release with Dropped if a request
-//     did not reach the backend, because a connection was refused or reset.
-//   - Left: no answer. The request does not count.
+//   - Dropped, also a missed deadline: not accepted. Release with Dropped if a
+//     request did not reach the backend, because a connection was refused or reset.
+//   - Permit.Abandon after a cancelled context: no answer. The request does not count.
 //
 // A request that a later limiter of a weir.Chain refused (its cost is 0 and its
 // outcome Ignored) does not count either. The permit may be released as soon as the
