@@ -57,3 +57,30 @@ func TestHitsAllocateNothing(t *testing.T) {
 		synctest.Wait()
 	})
 }
+
+// A fill allocates three times, with and without a limit, and a call of OnEvict once
+// more.
+func TestFillsAllocateLittle(t *testing.T) {
+	fill := func(context.Context, int) (int, error) { return 1, nil }
+	lim := atOnce(1, time.Nanosecond, 1<<20)
+	want := map[bool]float64{false: 3, true: 4} // with OnEvict?
+	for what, cfg := range map[string]cache.Config[int, int]{
+		"no limit": {},
+		"a limit":  {Refresh: cache.Refresh{Limiter: lim}},
+		"OnEvict":  {OnEvict: func(int, int, cache.Cause) {}},
+	} {
+		cfg.Entries = 100
+		c, err := cache.New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		key := 0
+		n := testing.AllocsPerRun(2000, func() {
+			key++
+			_, _ = c.Get(context.Background(), key, fill)
+		})
+		if n > want[cfg.OnEvict != nil] {
+			t.Errorf("%s: %v allocations: want %v", what, n, want[cfg.OnEvict != nil])
+		}
+	}
+}

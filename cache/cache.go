@@ -42,6 +42,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/flight"
 	"github.com/weir-go/weir/internal/stripe"
 )
@@ -61,7 +62,8 @@ type Cache[K comparable, V any] struct {
 	epoch   time.Time
 
 	cfg  Config[K, V]
-	size int64 // of an entry, in bytes
+	all  weir.Limiter // Config.Limiter, or one that admits everything
+	size int64        // of an entry, in bytes
 	runs atomic.Pointer[flight.Group[K, V]]
 
 	closing context.Context // of background refreshes
@@ -74,8 +76,8 @@ type Cache[K comparable, V any] struct {
 	refreshes int          // background refreshes in progress
 	closed    bool
 	stats     Stats
-	evicted   []func()    // calls of OnEvict, for unlock
-	sweeper   *time.Timer // nil without Config.Sweep
+	evicted   []eviction[K, V] // for unlock
+	sweeper   *time.Timer      // nil without Config.Sweep
 }
 
 // New returns a Cache, or an error that names the first field with a bad value.
@@ -84,7 +86,7 @@ func New[K comparable, V any](cfg Config[K, V]) (*Cache[K, V], error) {
 		return nil, err
 	}
 	c := &Cache[K, V]{
-		cfg: cfg, seed: maphash.MakeSeed(), epoch: time.Now(), size: size[K, V](),
+		cfg: cfg, all: weir.Chain(cfg.Limiter), seed: maphash.MakeSeed(), epoch: time.Now(), size: size[K, V](),
 		lookups: stripe.New(), filling: make(map[K]uint64),
 	}
 	c.newRuns()

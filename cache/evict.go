@@ -19,10 +19,16 @@ const (
 	Deleted  Cause = "deleted"  // by Delete or Purge
 )
 
+// An eviction is a call of OnEvict.
+type eviction[K comparable, V any] struct {
+	e   *entry[K, V]
+	why Cause
+}
+
 // evict notes that a value has left, for unlock. The mutex is held.
 func (c *Cache[K, V]) evict(e *entry[K, V], why Cause) {
 	if c.cfg.OnEvict != nil && e.err == nil {
-		c.evicted = append(c.evicted, func() { c.cfg.OnEvict(e.key, e.value, why) })
+		c.evicted = append(c.evicted, eviction[K, V]{e, why})
 	}
 }
 
@@ -31,8 +37,8 @@ func (c *Cache[K, V]) unlock() {
 	evicted := c.evicted
 	c.evicted = nil
 	c.mu.Unlock()
-	for _, call := range evicted {
-		call()
+	for _, v := range evicted {
+		c.cfg.OnEvict(v.e.key, v.e.value, v.why)
 	}
 }
 
@@ -153,7 +159,7 @@ func (c *Cache[K, V]) fillAll(ctx context.Context, keys []K, fill func(context.C
 	begun := c.now()
 	err = errEnded
 	defer func() { c.endAll(keys, mark, begun, values, err) }() // also after a panic
-	return weir.DoValue(ctx, weir.Chain(c.cfg.Limiter), func(ctx context.Context) (map[K]V, error) {
+	return weir.DoValue(ctx, c.all, func(ctx context.Context) (map[K]V, error) {
 		return fill(ctx, slices.Clone(keys)) // fill may change its keys
 	})
 }

@@ -177,7 +177,7 @@ func (c *Cache[K, V]) unmark(key K, mark uint64) bool {
 // limiter returns the limiter of the fills of a key.
 func (c *Cache[K, V]) limiter(key K) weir.Limiter {
 	if c.cfg.PerKey == nil {
-		return weir.Chain(c.cfg.Limiter)
+		return c.all
 	}
 	return weir.Chain(c.cfg.PerKey(key), c.cfg.Limiter)
 }
