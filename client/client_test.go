@@ -174,6 +174,26 @@ func TestAway(t *testing.T) {
 	}
 }
 
+// While the server is away, leases too are decided as Away says.
+func TestAwayLease(t *testing.T) {
+	for away, granted := range map[client.Away]int{client.Local: 2, client.Allow: 5, client.Deny: 0} {
+		bubble(t, client.Config{Away: away}, func(t *testing.T, f *fake, c *client.Client) {
+			f.units["job"] = 2
+			_ = weir.Do(t.Context(), c.Lease("job"), func(context.Context) error { return nil }) // tells the limit
+			f.set(func() { f.down = true })
+			n := 0
+			for range 5 {
+				if _, err := c.Lease("job").Acquire(t.Context(), 1); err == nil {
+					n++
+				}
+			}
+			if n != granted {
+				t.Errorf("%v: %d leases: want %d", away, n, granted)
+			}
+		})
+	}
+}
+
 // An answer that is late is decided locally after Config.Timeout.
 func TestLate(t *testing.T) {
 	bubble(t, client.Config{Timeout: 20 * time.Millisecond}, func(t *testing.T, f *fake, c *client.Client) {

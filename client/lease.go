@@ -140,6 +140,8 @@ func (c *Client) leaseLocally(key string, n int) (*lease, error) {
 	switch {
 	case c.cfg.Away == Deny:
 		return nil, c.rejectAway()
+	case c.cfg.Away == Allow:
+		c.limits.Granted(key, n, 0)
 	case !c.limits.Enter(key, n):
 		return nil, weir.Reject(weir.OverLimit, 0)
 	}
