@@ -3,7 +3,6 @@
 package quota
 
 import (
-	"cmp"
 	"io"
 	"math"
 	"time"
@@ -49,14 +48,20 @@ type Buckets interface {
 // MinMemory is the least memory for the buckets of a rule, in bytes.
 const MinMemory = 64 << 10
 
-// New returns full buckets, one for each key. A rule with one bucket for all keys calls
-// it by the same key.
+// maxDebt bounds the tokens that a bucket can owe.
+const maxDebt = math.MaxInt32
+
+// New returns full buckets, one for each key, or one for all. Windows for all keys are
+// those of one key: the rule calls them by the same key.
 func New(c *clock.Clock, q config.Quota, per config.Per, memory int) (Buckets, error) {
 	if q.Algorithm.Windows() {
 		return newWindows(c, windowsOf(q), string(q.Algorithm), memory)
 	}
-	l, err := keyedtable.NewBuckets[string](bucketOf(q), keyedtable.Config{Memory: memory, MaxDebt: math.MaxInt32})
-	return &many{l, c, string(cmp.Or(per, config.PerKey))}, err
+	if per == config.PerRule {
+		return &tokens{newSingle(bucketOf(q)), c, string(per)}, nil
+	}
+	l, err := keyedtable.NewBuckets[string](bucketOf(q), keyedtable.Config{Memory: memory, MaxDebt: maxDebt})
+	return &tokens{l, c, string(config.PerKey)}, err
 }
 
 // SharedWindows returns windows of one length. Every call passes its limit.
@@ -76,22 +81,35 @@ func windowsOf(q config.Quota) keyedtable.Window {
 	return keyedtable.Window{Limit: q.Rate.Count, Period: q.Rate.Period, Sliding: q.Algorithm == config.Sliding}
 }
 
-// many are token buckets, one for each key.
-type many struct {
-	*keyedtable.Buckets[string]
+// tokens are token buckets: one for each key, or one for all.
+type tokens struct {
+	tokenBuckets
 	clock *clock.Clock
 	kind  string
 }
 
-func (m *many) Kind() string { return m.kind }
+// tokenBuckets is the common interface of keyedtable.Buckets and single.
+type tokenBuckets interface {
+	Fingerprint(key string) uint64
+	TakeAt(fingerprint uint64, at time.Time, n int) weir.Decision
+	Settle(fingerprint uint64, was, n int) int
+	TokensAt(key string, at time.Time) float64
+	QuotaFor(key string) gcra.Quota
+	SetQuota(q gcra.Quota)
+	Stats() keyedtable.Stats
+	Snapshot(w io.Writer) error
+	Restore(r io.Reader) error
+}
 
-func (m *many) Take(key string, fingerprint uint64, at time.Duration, n, limit int) weir.Decision {
-	when := m.clock.Time(at)
-	d := m.TakeAt(fingerprint, when, n)
+func (t *tokens) Kind() string { return t.kind }
+
+func (t *tokens) Take(key string, fingerprint uint64, at time.Duration, n, limit int) weir.Decision {
+	when := t.clock.Time(at)
+	d := t.TakeAt(fingerprint, when, n)
 	if limit <= 0 {
 		return d
 	}
-	q := m.QuotaFor(key)
+	q := t.QuotaFor(key)
 	leave := reserve(q, limit)
 	enough := d.OK && d.Remaining >= leave || n == 0
 	d.Remaining -= min(leave, d.Remaining)
@@ -99,27 +117,27 @@ func (m *many) Take(key string, fingerprint uint64, at time.Duration, n, limit i
 		return d
 	}
 	if d.OK { // beyond the limit of the request
-		m.Buckets.Settle(fingerprint, n, 0)
+		t.tokenBuckets.Settle(fingerprint, n, 0)
 	}
 	d.OK = false
 	if d.RetryAfter = weir.Never; n <= min(limit, q.Burst()) {
-		d.RetryAfter = m.ahead(key, when, n, limit)
+		d.RetryAfter = t.ahead(key, when, n, limit)
 	}
 	return d
 }
 
-func (m *many) Settle(key string, _ time.Duration, was, n int) int {
-	return m.Buckets.Settle(m.Fingerprint(key), was, n)
+func (t *tokens) Settle(key string, _ time.Duration, was, n int) int {
+	return t.tokenBuckets.Settle(t.Fingerprint(key), was, n)
 }
 
-func (m *many) Ahead(key string, n, limit int) time.Duration {
-	return m.ahead(key, time.Now(), n, limit)
+func (t *tokens) Ahead(key string, n, limit int) time.Duration {
+	return t.ahead(key, time.Now(), n, limit)
 }
 
 // ahead is Ahead at an instant.
-func (m *many) ahead(key string, at time.Time, n, limit int) time.Duration {
-	q := m.QuotaFor(key)
-	lack := float64(n+reserve(q, limit)) - m.TokensAt(key, at)
+func (t *tokens) ahead(key string, at time.Time, n, limit int) time.Duration {
+	q := t.QuotaFor(key)
+	lack := float64(n+reserve(q, limit)) - t.TokensAt(key, at)
 	switch {
 	case lack <= 0:
 		return 0
@@ -132,18 +150,18 @@ func (m *many) ahead(key string, at time.Time, n, limit int) time.Duration {
 	return weir.Never
 }
 
-func (m *many) Used(key string) int {
-	q := m.QuotaFor(key)
+func (t *tokens) Used(key string) int {
+	q := t.QuotaFor(key)
 	if q.Unlimited() {
 		return 0
 	}
-	return q.Burst() - int(math.Floor(m.TokensAt(key, time.Now())))
+	return q.Burst() - int(math.Floor(t.TokensAt(key, time.Now())))
 }
 
-func (m *many) SetQuota(q config.Quota) { m.Buckets.SetQuota(bucketOf(q)) }
+func (t *tokens) SetQuota(q config.Quota) { t.tokenBuckets.SetQuota(bucketOf(q)) }
 
-func (m *many) Memory() (int, uint64) {
-	st := m.Stats()
+func (t *tokens) Memory() (int, uint64) {
+	st := t.Stats()
 	return st.Memory, st.Forgotten
 }
 
@@ -164,7 +182,7 @@ type windows struct {
 }
 
 func newWindows(c *clock.Clock, q keyedtable.Window, kind string, memory int) (Buckets, error) {
-	l, err := keyedtable.NewWindows[string](q, keyedtable.Config{Memory: memory, MaxDebt: math.MaxInt32})
+	l, err := keyedtable.NewWindows[string](q, keyedtable.Config{Memory: memory, MaxDebt: maxDebt})
 	return &windows{l, c, kind}, err
 }
 

@@ -1,0 +1,141 @@
+package quota
+
+import (
+	"encoding/gob"
+	"fmt"
+	"io"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/gcra"
+	"github.com/weir-go/weir/internal/keyedtable"
+	"github.com/weir-go/weir/internal/waitq"
+)
+
+// single is one token bucket for all keys. Every request of the rule meets the others
+// there, so it takes no lock.
+type single struct {
+	epoch time.Time
+	mu    sync.Mutex // held while the state is replaced
+	state atomic.Pointer[singleState]
+}
+
+// A singleState is the bucket under one quota.
+type singleState struct {
+	quota  gcra.Quota
+	bucket atomic.Uint64 // a gcra.Bucket, or moved
+}
+
+// moved is the bucket of a state that another one has replaced.
+const moved = math.MaxUint64
+
+func newSingle(q gcra.Quota) *single {
+	s := &single{epoch: waitq.Epoch()}
+	s.state.Store(&singleState{quota: q})
+	return s
+}
+
+// change replaces the bucket with what next returns of it. next may be called again.
+func (s *single) change(next func(*gcra.Quota, gcra.Bucket) gcra.Bucket) {
+	for {
+		st, b := s.load()
+		if st.bucket.CompareAndSwap(uint64(b), uint64(min(next(&st.quota, b), moved-1))) {
+			return
+		}
+	}
+}
+
+// load returns the present state and its bucket.
+func (s *single) load() (*singleState, gcra.Bucket) {
+	st := s.state.Load()
+	b := st.bucket.Load()
+	if b == moved { // SetQuota holds the lock until there is another state
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		st = s.state.Load()
+		b = st.bucket.Load()
+	}
+	return st, gcra.Bucket(b)
+}
+
+func (s *single) Fingerprint(string) uint64 { return 0 }
+
+func (s *single) TakeAt(_ uint64, at time.Time, n int) weir.Decision {
+	for now := at.Sub(s.epoch); ; {
+		st, b := s.load()
+		next, d := st.quota.Take(b, now, n)
+		if next == b || n == 0 || st.bucket.CompareAndSwap(uint64(b), uint64(next)) {
+			return d
+		}
+	}
+}
+
+func (s *single) Settle(_ uint64, was, n int) (charged int) {
+	now := time.Since(s.epoch)
+	s.change(func(q *gcra.Quota, b gcra.Bucket) gcra.Bucket {
+		if charged = n; n <= was {
+			return q.Refund(b, was-n)
+		}
+		b, more := q.Charge(b, now, n-was, maxDebt)
+		charged = was + more
+		return b
+	})
+	return charged
+}
+
+func (s *single) TokensAt(_ string, at time.Time) float64 {
+	st, b := s.load()
+	return st.quota.Tokens(b, at.Sub(s.epoch))
+}
+
+func (s *single) QuotaFor(string) gcra.Quota { return s.state.Load().quota }
+
+func (s *single) SetQuota(q gcra.Quota) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old, st := s.state.Load(), &singleState{quota: q}
+	// A request that swaps the bucket before this is counted in the new state. A later
+	// one finds that the bucket has moved.
+	b := gcra.Bucket(old.bucket.Swap(moved))
+	st.bucket.Store(uint64(old.quota.Move(b, time.Since(s.epoch), &q)))
+	s.state.Store(st)
+}
+
+func (s *single) Stats() (st keyedtable.Stats) { return st }
+
+// A savedBucket is a bucket in a snapshot.
+type savedBucket struct {
+	Now    time.Duration
+	Burst  int
+	Bucket gcra.Bucket // under quota; 0 if it was full
+}
+
+// quota is never refilled, so a bucket under it is the tokens alone.
+func (b *savedBucket) quota() *gcra.Quota {
+	q := gcra.Per(0, 0, b.Burst)
+	return &q
+}
+
+func (s *single) Snapshot(w io.Writer) error {
+	st, b := s.load()
+	saved := savedBucket{Now: time.Since(s.epoch), Burst: st.quota.Burst()}
+	if b > st.quota.Level(saved.Now) {
+		saved.Bucket = st.quota.Move(b, saved.Now, saved.quota())
+	}
+	return gob.NewEncoder(w).Encode(saved)
+}
+
+func (s *single) Restore(r io.Reader) error {
+	var saved savedBucket
+	if err := gob.NewDecoder(r).Decode(&saved); err != nil {
+		return fmt.Errorf("reading a bucket: %w", err)
+	}
+	if saved.Bucket > 0 {
+		then := min(saved.Now, time.Since(s.epoch)) // a clock that was set back must not make debts larger
+		s.change(func(q *gcra.Quota, _ gcra.Bucket) gcra.Bucket { return saved.quota().Move(saved.Bucket, then, q) })
+	}
+	return nil
+}
