@@ -11,7 +11,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -66,9 +65,7 @@ func (d *decoder) body() {
 	case '[':
 		d.list()
 	case '{':
-		if !d.object(nil, "requests", "a batch has requests, all and ids") {
-			d.fail("requests is missing")
-		}
+		d.object()
 	default:
 		d.fail("want an object, or an array of requests")
 	}
@@ -77,28 +74,28 @@ func (d *decoder) body() {
 	}
 }
 
-// member reads the value of a member of the batch or, if req is not nil, of a
-// request. It returns false if there is no such member.
-func (d *decoder) member(req *decider.Request, name string) bool {
-	switch {
-	case req != nil && name == "key":
-		req.Key = d.key()
-	case req != nil && name == "n":
-		req.N = d.whole()
-	case req != nil:
-		return false
-	case name == "requests" && d.peek() == '[':
-		d.list()
-	case name == "requests":
-		d.fail("requests must be an array")
-	case name == "all":
-		d.All = d.boolean() || d.All
-	case name == "ids":
-		d.IDs = d.boolean() || d.IDs
-	default:
-		return false
+// object reads an object with the requests.
+func (d *decoder) object() {
+	d.at++
+	var requests, all, ids bool
+	for first := true; d.more('}', first); first = false {
+		switch name := d.member(); name {
+		case "requests":
+			d.once(&requests, name)
+			d.list()
+		case "all":
+			d.once(&all, name)
+			d.All = d.boolean() || d.All
+		case "ids":
+			d.once(&ids, name)
+			d.IDs = d.boolean() || d.IDs
+		default:
+			d.failAt(d.began, "unknown member %q: a batch has requests, all and ids", name)
+		}
 	}
-	return true
+	if !requests {
+		d.fail("requests is missing")
+	}
 }
 
 // eachLine reads one request on each line.
@@ -123,6 +120,10 @@ func (d *decoder) eachLine() {
 
 // list reads an array of requests.
 func (d *decoder) list() {
+	if d.peek() != '[' {
+		d.fail("requests must be an array")
+		return
+	}
 	d.at++
 	for first := true; d.more(']', first); first = false {
 		d.request()
@@ -140,36 +141,44 @@ func (d *decoder) request() {
 		return
 	}
 	start := d.at
-	d.Requests = append(d.Requests, decider.Request{N: 1})
-	if !d.object(&d.Requests[len(d.Requests)-1], "key", "a request has key and n") {
+	d.at++
+	req := decider.Request{N: 1}
+	var key, n bool
+	for first := true; d.more('}', first); first = false {
+		switch name := d.member(); name {
+		case "key":
+			d.once(&key, name)
+			req.Key = d.key()
+		case "n":
+			d.once(&n, name)
+			req.N = d.whole()
+		default:
+			d.failAt(d.began, "unknown member %q: a request has key and n", name)
+		}
+	}
+	if !key {
 		d.failAt(start, "key is missing")
 	}
+	d.Requests = append(d.Requests, req)
 }
 
-// object reads an object as member says, and reports whether it has a required member.
-// known says which members there are.
-func (d *decoder) object(req *decider.Request, required, known string) bool {
-	d.at++
-	var names [4]string
-	seen := names[:0]
-	for first := true; d.more('}', first); first = false {
-		name := d.string()
-		switch {
-		case d.peek() != ':':
-			d.fail("want a colon")
-			return false
-		case slices.Contains(seen, name):
-			d.failAt(d.began, "%s is given twice", name)
-			return false
-		}
-		d.at++
-		if !d.member(req, name) {
-			d.failAt(d.began, "unknown member %q: %s", name, known)
-			return false
-		}
-		seen = append(seen, name)
+// member reads the name of a member, and the colon.
+func (d *decoder) member() string {
+	name := d.string()
+	if d.peek() != ':' {
+		d.fail("want a colon")
+		return ""
 	}
-	return slices.Contains(seen, required)
+	d.at++
+	return name
+}
+
+// once records that a member was read.
+func (d *decoder) once(seen *bool, name string) {
+	if *seen {
+		d.failAt(d.began, "%s is given twice", name)
+	}
+	*seen = true
 }
 
 // fail records an error here, unless there is one already.
@@ -244,6 +253,7 @@ func (d *decoder) string() string {
 	plain := true
 	for end := d.at + 1; end < len(d.text); end++ {
 		switch c := d.text[end]; {
+		case c > '"' && c != '\\' && c < utf8.RuneSelf: // most text
 		case c == '"':
 			d.at = end + 1
 			if plain {
@@ -278,16 +288,20 @@ func (d *decoder) unescaped(literal string) (s string) {
 func (d *decoder) whole() int {
 	d.peek()
 	start := d.at
-	for d.at < len(d.text) && '0' <= d.text[d.at] && d.text[d.at] <= '9' {
+	for d.at < len(d.text) && inNumber(d.text[d.at]) {
 		d.at++
 	}
 	digits := d.text[start:d.at]
 	n, err := strconv.ParseUint(digits, 10, 31)
-	longer := d.at < len(d.text) && strings.IndexByte("+-.Ee", d.text[d.at]) >= 0
-	if err != nil || longer || digits[0] == '0' && digits != "0" {
+	if err != nil || digits[0] == '0' && digits != "0" {
 		d.failAt(start, "n must be a whole number from 0 to 2147483647")
 	}
 	return int(n)
+}
+
+// inNumber reports whether a JSON number can have a byte.
+func inNumber(c byte) bool {
+	return '0' <= c && c <= '9' || c == '.' || c == '-' || c == '+' || c == 'e' || c == 'E'
 }
 
 // boolean reads true or false.

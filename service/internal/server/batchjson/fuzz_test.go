@@ -22,7 +22,7 @@ func FuzzDecoder(f *testing.F) {
 		`[{"key":"a","n":01}]`, `[{"key":"a","n":1.0}]`, `[{"key":"a","n":1e0}]`, `[{"key":"a","n":-0}]`, `[{"key":"a","n":2147483648}]`,
 		`[{"key":"a","key":"b"}]`, `[{"KEY":"a"}]`, `[{"key":null}]`, `[{"n":1}]`, `null`, ``, ` [ ] `, "[{\"key\":\"\xff\"}]", `{"all":1,"requests":[]}`,
 		`{"\u0072equests":[{"\u006bey":"x"}]}`, `{"requests":[],"requests":[]}`, "\ufeff[]", `[{"key":"\ud800"}]`, `[{"key":"a\u0000"}]`, "[{\"key\":\"a\n\"}]",
-		`{"all":true}`, `{}`, `[{}]`, `[[]]`, `[{"key":"\x"}]`, `{"requests":[{"key":"a"}],"all":truefalse}`, `[{"key":"a"`, `[{"key":"a`, `[{"key"`,
+		`{"all":true}`, `{"all" true}`, `{"all"`, `{}`, `[{}]`, `[[]]`, `[{"key":"\x"}]`, `{"requests":[{"key":"a"}],"all":truefalse}`, `[{"key":"a"`, `[{"key":"a`, `[{"key"`,
 	} {
 		f.Add(text)
 	}

@@ -180,12 +180,14 @@ func (f *fault) appendDenial(b []byte) []byte {
 // asProblem reports whether an Accept names the type of problems, with a weight that
 // is not zero.
 func asProblem(accept []string) bool {
-	for item := range strings.SplitSeq(strings.Join(accept, ","), ",") {
-		kind, _, _ := strings.Cut(item, ";")
-		if strings.EqualFold(strings.TrimSpace(kind), problemType[0]) {
-			_, params, _ := mime.ParseMediaType(item)
-			q, err := strconv.ParseFloat(params["q"], 64)
-			return err != nil || q != 0
+	for _, line := range accept {
+		for item := range strings.SplitSeq(line, ",") {
+			kind, _, _ := strings.Cut(item, ";")
+			if strings.EqualFold(strings.TrimSpace(kind), problemType[0]) {
+				_, params, _ := mime.ParseMediaType(item)
+				q, err := strconv.ParseFloat(params["q"], 64)
+				return err != nil || q != 0
+			}
 		}
 	}
 	return false
