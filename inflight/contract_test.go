@@ -2,7 +2,9 @@ package inflight_test
 
 import (
 	"context"
+	"fmt"
 	"runtime"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -147,4 +149,15 @@ func wait(t *testing.T, l *inflight.Limiter) (leave func()) {
 		runtime.Gosched()
 	}
 	return func() { cancel(); <-done }
+}
+
+// Panics because of a caller name the package that the caller knows.
+func TestPanicsNameThePackage(t *testing.T) {
+	l := fixed(t, 1, inflight.Config{})
+	defer func() {
+		if got := fmt.Sprint(recover()); !strings.HasPrefix(got, "inflight: ") {
+			t.Errorf("panic %q: want the prefix inflight", got)
+		}
+	}()
+	_, _ = l.Acquire(t.Context(), -1)
 }

@@ -157,7 +157,7 @@ func (g *Gate[W]) Enter(r Request) (Verdict, weir.Reason) {
 func (g *Gate[W]) enter(r *Request, most int) (Verdict, weir.Reason) {
 	switch {
 	case r.N < 0:
-		panic("gate: a request for a negative number of units")
+		panic("inflight: a request for a negative number of units")
 	case g.closed:
 		g.stats.Closed++
 		return Refuse, weir.Closed

@@ -71,9 +71,9 @@ func (g *Gate[W]) Adjust(r Request, m int) {
 func (g *Gate[W]) check(r Request, m int) {
 	busy := g.stats.Inflight - g.stats.Held
 	if r.N < 0 || m < 0 || r.N > busy {
-		panic("gate: more units leave than have entered")
+		panic("inflight: more units leave than have entered")
 	}
 	if m > math.MaxInt-(g.stats.Inflight-r.N) {
-		panic("gate: more units than can be counted")
+		panic("inflight: more units than can be counted")
 	}
 }

@@ -22,7 +22,7 @@ func (g *Gate[W]) Lend() (free int, ok bool) {
 // of the gate may leave into the credit. Return panics if it exceeds what is in flight.
 func (g *Gate[W]) Return(free int, admitted, succeeded uint64) {
 	if free < 0 || free > g.stats.Inflight-g.stats.Held {
-		panic("gate: more units are returned than have been lent or entered")
+		panic("inflight: more units are returned than have been lent or entered")
 	}
 	g.stats.Inflight -= free
 	g.stats.Admitted += admitted
