@@ -20,8 +20,9 @@
 //     Reservation is cancelled, or the limit changes, the calls behind it move.
 //   - The number of waiting calls is bounded, and so is the debt that Settle can
 //     make.
-//   - A call with an older time never refills a span of time twice. A Reservation that
-//     is cancelled twice gives its tokens back once.
+//   - A call with an older time never refills a span of time twice. So after a call with
+//     a future time, calls at the present find fewer tokens until then. A Reservation
+//     that is cancelled twice gives its tokens back once.
 //   - A negative n panics: in golang.org/x/time/rate it fills the bucket.
 //   - Times passed as arguments count from 1970 to 2116. An earlier time counts as the
 //     first instant of 1970, so the bucket is not refilled before it.
