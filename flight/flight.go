@@ -16,9 +16,8 @@
 //
 // # When not to use it
 //
-// Callers share the result and must not change it. A V must not be larger than
-// 64 kB, the limit of Go's channels: share a pointer. Share reads, not writes:
-// a caller may get a value that was read before its own write (see Forget). Do
+// Callers share the result and must not change it. Share reads, not writes: a
+// caller may get a value that was read before its own write (see Forget). Do
 // not share work that depends on the caller: its user, priority and trace come
 // from the first caller. The result is forgotten when the run ends; package cache
 // keeps it.
