@@ -250,16 +250,16 @@ func (d *decoder) string() string {
 		return ""
 	}
 	d.began = d.at
-	plain := true
-	for end := d.at + 1; end < len(d.text); end++ {
-		switch c := d.text[end]; {
+	text, plain := d.text, true
+	for end := d.at + 1; end < len(text); end++ {
+		switch c := text[end]; {
 		case c > '"' && c != '\\' && c < utf8.RuneSelf: // most text
 		case c == '"':
 			d.at = end + 1
 			if plain {
-				return d.text[d.began+1 : end]
+				return text[d.began+1 : end]
 			}
-			return d.unescaped(d.text[d.began:d.at])
+			return d.unescaped(text[d.began:d.at])
 		case c < ' ':
 			d.failAt(end, "a control character in a string")
 			return ""

@@ -115,10 +115,7 @@ func (c *call) bodyType() (lines bool, f *fault) {
 
 // sendBatch answers with the verdicts, in order.
 func (c *call) sendBatch(b *batch, lines, ok bool) {
-	contentType, first, between, last := jsonType, `{"ok":false,"results":[`, ",", "]}\n"
-	if ok {
-		first = `{"ok":true,"results":[`
-	}
+	contentType, first, between, last := jsonType, `{"ok":`+strconv.FormatBool(ok)+`,"results":[`, ",", "]}\n"
 	if lines {
 		contentType, first, between, last = linesType, "", "\n", "\n"
 		if len(b.Requests) == 0 {
