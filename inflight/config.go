@@ -103,8 +103,9 @@ type Config struct {
 	Partitions map[string]float64
 
 	// Trace, if not nil, receives every change of the limit. It is called by
-	// the goroutine that caused the change, outside the Limiter's lock. It
-	// must be safe for concurrent use; events may arrive out of order.
+	// the goroutine that caused the change, or by that of a timer, outside the
+	// Limiter's lock. It must be safe for concurrent use; events may arrive out
+	// of order.
 	Trace func(Event)
 	// Observe, if not nil, receives every decision of Acquire and TryAcquire:
 	// the caller's context, the units, the time in the queue, and the error,
