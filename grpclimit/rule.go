@@ -9,9 +9,10 @@ import (
 )
 
 // A Rule is a rate limit on calls. PerKey and Overall return one; its methods
-// return a changed copy. (Package httplimit has the same methods: a generic type of
-// both would not be a type of this package.)
+// return a changed copy.
 type Rule struct {
+	// Package httplimit has the same type and methods: a generic type of both would
+	// not be a type of this package.
 	rule admission.Rule[Request]
 }
 
