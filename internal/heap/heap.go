@@ -42,7 +42,7 @@ func (h *Heap[T]) Items() []T { return h.items }
 // Push adds an item.
 func (h *Heap[T]) Push(item T) {
 	h.items = append(h.items, item)
-	h.Fix(len(h.items) - 1)
+	h.rise(len(h.items)-1, item)
 }
 
 // Pop takes out the least item. It panics if there is none.
@@ -50,11 +50,20 @@ func (h *Heap[T]) Pop() T { return h.Remove(0) }
 
 // Remove takes out the item at an index.
 func (h *Heap[T]) Remove(at int) T {
-	item, last := h.items[at], len(h.items)-1
-	h.items[at] = h.items[last]
-	clear(h.items[last:])
-	if h.items = h.items[:last]; at < last {
-		h.Fix(at)
+	items, end := h.items, len(h.items)-1
+	item, last := items[at], items[end]
+	clear(items[end:])
+	if h.items = items[:end]; at < end {
+		// What was last rarely stays near the top. It starts at a leaf below the gap,
+		// which takes half the comparisons.
+		for least := 2*at + 1; least < end; least = 2*at + 1 {
+			if least+1 < end && h.less(items[least+1], items[least]) {
+				least++
+			}
+			h.set(at, items[least])
+			at = least
+		}
+		h.rise(at, last)
 	}
 	if h.moved != nil {
 		h.moved(item, -1)
@@ -64,21 +73,26 @@ func (h *Heap[T]) Remove(at int) T {
 
 // Fix restores the order after the item at an index has changed.
 func (h *Heap[T]) Fix(at int) {
-	item := h.items[at]
-	for at > 0 && h.less(item, h.items[(at-1)/2]) {
-		h.set(at, h.items[(at-1)/2])
-		at = (at - 1) / 2
-	}
-	for {
-		least := 2*at + 1
-		if least+1 < len(h.items) && h.less(h.items[least+1], h.items[least]) {
+	items, item := h.items, h.items[at]
+	for least := 2*at + 1; least < len(items); least = 2*at + 1 {
+		if least+1 < len(items) && h.less(items[least+1], items[least]) {
 			least++
 		}
-		if least >= len(h.items) || !h.less(h.items[least], item) {
+		if !h.less(items[least], item) {
 			break
 		}
-		h.set(at, h.items[least])
+		h.set(at, items[least])
 		at = least
+	}
+	h.rise(at, item)
+}
+
+// rise puts an item at an index or, before greater items, above.
+func (h *Heap[T]) rise(at int, item T) {
+	items := h.items
+	for at > 0 && h.less(item, items[(at-1)/2]) {
+		h.set(at, items[(at-1)/2])
+		at = (at - 1) / 2
 	}
 	h.set(at, item)
 }

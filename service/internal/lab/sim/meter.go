@@ -25,6 +25,7 @@ type meter struct {
 	byClient   []tally
 	byTenant   [][]tally // of a client
 	byClass    []tally
+	found      [4]*tally               // of the present call
 	rejections *hdrhistogram.Histogram // of attempts
 	oracle     oracle
 }
@@ -109,9 +110,29 @@ func (m *meter) began(c *call) {
 	}
 }
 
-// tallies returns the tallies in which a call counts.
-func (m *meter) tallies(c *call) [4]*tally {
-	return [...]*tally{&m.all, &m.byClient[c.client], &m.byTenant[c.client][c.tenant], &m.byClass[c.class]}
+// tallies returns the tallies in which a call counts, until the next call of tallies.
+func (m *meter) tallies(c *call) []*tally {
+	found := append(m.found[:0], &m.all)
+	client := part(&m.all, m.byClient, int(c.client))
+	if client != &m.all {
+		found = append(found, client)
+	}
+	if tenant := part(client, m.byTenant[c.client], int(c.tenant)); tenant != client {
+		found = append(found, tenant)
+	}
+	if class := part(&m.all, m.byClass, int(c.class)); class != &m.all {
+		found = append(found, class)
+	}
+	return found
+}
+
+// part returns the tally of one of the parts of a whole; of the only part it is that of
+// the whole.
+func part(whole *tally, parts []tally, i int) *tally {
+	if len(parts) == 1 {
+		return whole
+	}
+	return &parts[i]
 }
 
 // refused records the end of an attempt that was rejected.

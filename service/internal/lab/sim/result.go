@@ -161,10 +161,14 @@ func (s *Sim) useful(classes []Figures) float64 {
 
 func (s *Sim) perClient(r *Result, seconds float64) {
 	var weights []float64
-	for i, tenants := range s.meter.byTenant {
-		r.Clients = append(r.Clients, s.meter.byClient[i].figures(seconds))
+	m := &s.meter
+	for i, tenants := range m.byTenant {
+		client := part(&m.all, m.byClient, i)
+		r.Clients = append(r.Clients, client.figures(seconds))
 		for k := range tenants {
-			r.Tenants = append(r.Tenants, tenants[k].figures(seconds))
+			f := part(client, tenants, k).figures(seconds)
+			f.Name = tenants[k].name
+			r.Tenants = append(r.Tenants, f)
 			weights = append(weights, float64(max(s.scenario.Clients[i].Weight, 1)))
 		}
 	}
