@@ -49,15 +49,13 @@ func (c *Cache[K, V]) startSweeping() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.sweeper = time.AfterFunc(every, func() {
-		c := this.Value()
-		if c == nil {
-			return
-		}
-		c.sweep()
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if !c.closed {
-			c.sweeper.Reset(every)
+		if c := this.Value(); c != nil {
+			c.sweep()
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			if !c.closed {
+				c.sweeper.Reset(every)
+			}
 		}
 	})
 }
@@ -65,8 +63,7 @@ func (c *Cache[K, V]) startSweeping() {
 // batch is how many entries a sweep removes before it gives way to others.
 const batch = 256
 
-// sweep removes the dead entries. It reads the table without the lock, as
-// lookups do, and checks each entry again under the lock.
+// sweep removes the dead entries, which it finds as lookups do, without the lock.
 func (c *Cache[K, V]) sweep() {
 	now := c.now()
 	dead := make([]*entry[K, V], 0, batch)

@@ -118,8 +118,7 @@ func (l *lookup[K, V]) run(ctx context.Context) (v V, err error) {
 	return v, err
 }
 
-// keeps reports whether the error of a fill may be kept. A fill that was cancelled
-// may fail in any way.
+// keeps reports whether the error of a fill may be kept: not after a cancellation.
 func (l *lookup[K, V]) keeps(ctx context.Context, err error) bool {
 	return l.ran && l.c.cfg.ErrorTTL > 0 && !errors.Is(err, weir.ErrRejected) &&
 		ctx.Err() != context.Canceled && !errors.Is(err, context.Canceled)
@@ -128,11 +127,9 @@ func (l *lookup[K, V]) keeps(ctx context.Context, err error) bool {
 // errEnded is the error of a fill that did not return.
 var errEnded = errors.New("cache: the fill did not return")
 
-// begin marks a key as being filled. If another run has ended since the lookup,
-// it returns the entry of that run; if no caller waits any more, an error.
-//
-// If the goroutine of a background refresh has left before its fill began, the
-// refresh is cancelled by now, or another caller waits for it and owns it.
+// begin marks a key as being filled. If another run has ended since the lookup, it
+// returns the entry of that run; if no caller waits any more, an error. A background
+// refresh whose goroutine has left is cancelled by now, or another caller waits for it.
 func (c *Cache[K, V]) begin(ctx context.Context, l *lookup[K, V], now int64) (mark uint64, e *entry[K, V], err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -167,11 +164,11 @@ func (c *Cache[K, V]) mark(keys ...K) uint64 {
 // unmark ends a mark. It returns false if the key was set, deleted or marked again
 // meanwhile: then nothing is kept. The mutex is held.
 func (c *Cache[K, V]) unmark(key K, mark uint64) bool {
-	if c.filling[key] != mark {
-		return false
+	marked := c.filling[key] == mark
+	if marked {
+		delete(c.filling, key)
 	}
-	delete(c.filling, key)
-	return true
+	return marked
 }
 
 // limiter returns the limiter of the fills of a key.
@@ -213,9 +210,8 @@ func (c *Cache[K, V]) countError(err error) {
 	}
 }
 
-// forget makes sure that the result of a run is not kept, and that later lookups
-// do not wait for it. It does so without a mark too, since lookups may join a run
-// before its fill is marked. The mutex is held.
+// forget makes sure that the result of a run is not kept, and that later lookups do
+// not wait for it, even if its fill is not marked yet. The mutex is held.
 func (c *Cache[K, V]) forget(key K) {
 	delete(c.filling, key)
 	c.runs.Load().Forget(key)
@@ -233,8 +229,8 @@ func (c *Cache[K, V]) release(l *lookup[K, V]) {
 	}
 }
 
-// patience is how long a background refresh continues after its old value has
-// become too old. Without a bound, a fill that hangs would block its key for ever.
+// patience is how long a background refresh may continue after its old value has
+// become too old: a fill that hangs must not block its key for ever.
 const patience = time.Minute
 
 // refresh does the lookup on a new goroutine. It returns false if the caller must

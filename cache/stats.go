@@ -38,8 +38,7 @@ type Stats struct {
 	Bytes   int64 // their share of Config.Bytes; 0 without it
 }
 
-// Stats returns the counts and the state. Lookups that end meanwhile may be
-// counted or not.
+// Stats returns the counts and the state. They are read one after the other.
 func (c *Cache[K, V]) Stats() Stats {
 	c.mu.Lock()
 	s := c.stats

@@ -126,8 +126,8 @@ func (m *meter) tallies(c *call) []*tally {
 	return found
 }
 
-// part returns the tally of one of the parts of a whole; of the only part it is that of
-// the whole.
+// part returns the tally of a part of a whole. The only part shares the tally of the
+// whole.
 func part(whole *tally, parts []tally, i int) *tally {
 	if len(parts) == 1 {
 		return whole
