@@ -73,7 +73,7 @@ func TestTTLOfErrors(t *testing.T) {
 		time.Sleep(time.Minute - 1)
 		s.want("hit: of a: gone")
 		s.asked(2)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		s.answers(1, nil)
 		s.want("filled 3")
 		s.want("hit 3") // zero: for ever

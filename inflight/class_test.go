@@ -179,7 +179,7 @@ func TestValidate(t *testing.T) {
 		`inflight: Partitions[""] = 0: must have a name`:                                              {Partitions: map[string]float64{"": 0}},
 		`inflight: Partitions["a"] = 1.5: must be between 0 and 1`:                                    {Partitions: map[string]float64{"a": 1.5}},
 		`inflight: Partitions["a"] = NaN: must be between 0 and 1`:                                    {Partitions: map[string]float64{"a": math.NaN()}},
-		"inflight: Partitions have shares of 1.2 together: must be at most 1":                         {Partitions: map[string]float64{"a": 0.6, "b": 0.6}},
+		"inflight: the sum of Partitions = 1.2: must be at most 1":                                    {Partitions: map[string]float64{"a": 0.6, "b": 0.6}},
 	} {
 		got := ""
 		if l, err := inflight.New(cfg); err != nil {

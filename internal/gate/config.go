@@ -83,24 +83,28 @@ func (c Config) Validate() error {
 		value time.Duration
 	}{{"MinWait", c.MinWait}, {"Target", c.Target}, {"Interval", c.Interval}, {"Aging", c.Aging}} {
 		if d.value < 0 {
-			return fmt.Errorf("%s = %v: must be >= 0", d.field, d.value)
+			return invalid(d.field, d.value, ">= 0")
 		}
 	}
 	switch {
 	case !(c.Depth >= 0):
-		return fmt.Errorf("Depth = %v: must be >= 0", c.Depth)
+		return invalid("Depth", c.Depth, ">= 0")
 	case c.FairQueues < 0 || c.FairQueues > MaxQueues:
-		return fmt.Errorf("FairQueues = %d: must be between 0 and %d", c.FairQueues, MaxQueues)
+		return invalid("FairQueues", c.FairQueues, fmt.Sprintf("between 0 and %d", MaxQueues))
 	}
 	sum := 0.0
 	for i, share := range c.Partitions {
 		if !(share >= 0 && share <= 1) {
-			return fmt.Errorf("Partitions[%d] = %v: must be between 0 and 1", i, share)
+			return invalid(fmt.Sprintf("Partitions[%d]", i), share, "between 0 and 1")
 		}
 		sum += share
 	}
 	if sum > 1+1e-9 {
-		return fmt.Errorf("Partitions have shares of %v together: must be at most 1", sum)
+		return invalid("the sum of Partitions", sum, "at most 1")
 	}
 	return c.Discipline.Validate()
+}
+
+func invalid(field string, value any, must string) error {
+	return fmt.Errorf("%s = %v: must be %s", field, value, must)
 }

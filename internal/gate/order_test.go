@@ -360,14 +360,14 @@ func TestConfigValidate(t *testing.T) {
 	for want, cfg := range map[string]gate.Config{
 		"": {Queue: -1, MaxWait: -1, Partitions: []float64{0.1, 0.2, 0.3, 0.4}},
 		`Discipline = "lifo": must be one of ["fifo" "codel" "codel_2012" "adaptive_lifo"]`: {Discipline: "lifo"},
-		"Target = -1ns: must be >= 0":                               {Target: -1},
-		"Interval = -2s: must be >= 0":                              {Interval: -2 * time.Second},
-		"MinWait = -1ns: must be >= 0":                              {MinWait: -1},
-		"Aging = -1ns: must be >= 0":                                {Aging: -1},
-		"Depth = NaN: must be >= 0":                                 {Depth: math.NaN()},
-		"FairQueues = -1: must be between 0 and 4096":               {FairQueues: -1},
-		"Partitions[1] = -0.5: must be between 0 and 1":             {Partitions: []float64{1, -0.5}},
-		"Partitions have shares of 1.2 together: must be at most 1": {Partitions: []float64{0.6, 0.6}},
+		"Target = -1ns: must be >= 0":                    {Target: -1},
+		"Interval = -2s: must be >= 0":                   {Interval: -2 * time.Second},
+		"MinWait = -1ns: must be >= 0":                   {MinWait: -1},
+		"Aging = -1ns: must be >= 0":                     {Aging: -1},
+		"Depth = NaN: must be >= 0":                      {Depth: math.NaN()},
+		"FairQueues = -1: must be between 0 and 4096":    {FairQueues: -1},
+		"Partitions[1] = -0.5: must be between 0 and 1":  {Partitions: []float64{1, -0.5}},
+		"the sum of Partitions = 1.2: must be at most 1": {Partitions: []float64{0.6, 0.6}},
 	} {
 		got := ""
 		if err := cfg.Validate(); err != nil {
