@@ -176,9 +176,9 @@ func (l *Limiter) thinLocked(now time.Duration) {
 	}
 }
 
-// beganLocked returns the latest instant at which untimed work may have begun:
-// soon after its stamp or, if no timed work left for a long time then, the next
-// departure of timed work.
+// beganLocked returns the latest instant at which work that was admitted without a clock
+// may have begun. Its stamp is the last departure of timed work, and it began soon after.
+// If no timed work left for a long time then, it began before the next such departure.
 func (l *Limiter) beganLocked(stamp, now time.Duration) time.Duration {
 	switch {
 	case stamp == l.timed && now-l.timed > longAgo:

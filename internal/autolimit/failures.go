@@ -124,7 +124,8 @@ func (a *Auto) interrupted(s *Sample) (interrupted, resumed bool) {
 	return interrupted, resumed
 }
 
-// restart discards the measurements after a pause, because the quickest work ends first.
+// restart discards the measurements after a pause: of the work that began then, the
+// quickest ends first, so that they would show too short a latency.
 func (a *Auto) restart(now time.Duration) Cause {
 	a.recent, a.before, a.quiet, a.again = elasticity.Window{}, elasticity.Window{}, false, false
 	a.believe(a.believed(), now)

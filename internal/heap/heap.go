@@ -22,8 +22,8 @@ type Heap[T any] struct {
 // New returns an empty Heap, ordered by less.
 func New[T any](less func(a, b T) bool) *Heap[T] { return &Heap[T]{less: less} }
 
-// Track has moved called with the index of each item whenever it changes, and
-// with -1 when the item leaves. The index is the argument of Fix and Remove.
+// Track makes the Heap call moved with an item's index whenever that changes, and with
+// -1 when the item leaves. The index is the argument of Fix and Remove.
 func (h *Heap[T]) Track(moved func(item T, at int)) *Heap[T] {
 	h.moved = moved
 	return h

@@ -101,7 +101,8 @@ func (l *Layout) Set(p *Page, at int, v Value) {
 	}
 }
 
-// Floor returns the index of the floor of a fingerprint.
+// Floor returns the index, in a page, of the floor (see Page) for the part that a
+// fingerprint belongs to.
 func (l *Layout) Floor(print uint64) int {
 	return 1 + int(uint64(uint32(print))*uint64(l.floors)>>32)*(l.Words-1)
 }

@@ -1,15 +1,15 @@
-// Package arena lets failsafe-go's adaptive limiter into weir's arena
-// (lab/arena). That limiter reads the clock of its machine and makes its
-// callers wait in goroutines, so it cannot be put into a
-// simulator's loop. Instead the loop is put into a synctest bubble, and sleeps
-// from event to event: services, clients and score are the same as in `weir arena`,
-// and the limiter is the shipped one, with its own clock, queue and timers.
+// Package arena compares failsafe-go's adaptive limiter with the policies of
+// `weir arena` (lab/arena). That limiter reads the machine's clock and makes its callers
+// wait in goroutines, so the simulator cannot call it directly. Instead, the simulator
+// runs in a synctest bubble and sleeps from event to event. Services, clients and score
+// are the same as in `weir arena`. The limiter is the published one, with its own clock,
+// queue and timers.
 //
-// A whole inflight.Limiter is played in the same way, beside the pure core
-// that `weir arena` plays. That the two agree says that the bubble is a fair
-// place, and that what the arena says of the core is true of the shell.
+// An inflight.Limiter runs in the same way, beside the pure core that `weir arena` runs.
+// Equal scores show that the bubble changes nothing, and that results of the core are
+// true of the shell.
 //
-// Bubbles are for tests, so all of it is one:
+// synctest bubbles exist only in tests, so the package has nothing else:
 //
 //	go test                                        a few rows
 //	go test -full                                  the classic rows, ten seeds, and a table: some minutes
