@@ -2,6 +2,7 @@ package keyed
 
 import (
 	"cmp"
+	"fmt"
 	"time"
 
 	"github.com/weir-go/weir"
@@ -62,6 +63,13 @@ var dates = map[Calendar]struct {
 	Year:             {window.Year, 366},
 }
 
+func (w Window) validate() error {
+	if w.Calendar < 0 || w.Calendar > Year {
+		return fmt.Errorf("keyed: Calendar = %d: must be 0, or from Clock to Year", w.Calendar)
+	}
+	return nil
+}
+
 // table returns the Window as the table of counts has it. Its Period bounds the
 // length of a window: a day may have an hour more than 24.
 func (w Window) table() keyedtable.Window {
@@ -102,8 +110,11 @@ type Windows[K comparable] struct {
 }
 
 // NewWindows returns Windows that give every key the Window w. The error names the field
-// of cfg that makes no sense.
+// of w or cfg that makes no sense.
 func NewWindows[K comparable](w Window, cfg Config) (*Windows[K], error) {
+	if err := w.validate(); err != nil {
+		return nil, err
+	}
 	t, err := keyedtable.NewWindows[K](w.table(), keyedtable.Config(cfg))
 	if err != nil {
 		return nil, err
@@ -133,5 +144,10 @@ func (l *Windows[K]) Settle(key K, at time.Time, was, n int) int {
 // Window as if all had come at that instant. So a change gives no key more: from
 // then on, the new Window's promise holds, with what had been used before as a
 // beginning. Each shard is locked for as long as it takes to go through it: well
-// under a millisecond. SetWindow waits for a Snapshot under way.
-func (l *Windows[K]) SetWindow(w Window) { l.windows.SetWindow(w.table()) }
+// under a millisecond. SetWindow waits for a Snapshot under way. It panics if the Calendar is unknown.
+func (l *Windows[K]) SetWindow(w Window) {
+	if err := w.validate(); err != nil {
+		panic(err.Error())
+	}
+	l.windows.SetWindow(w.table())
+}

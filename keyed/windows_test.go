@@ -208,3 +208,22 @@ func TestCalendarUnderFlood(t *testing.T) {
 		}
 	})
 }
+
+// An unknown Calendar is an error, and under SetWindow a panic.
+func TestUnknownCalendar(t *testing.T) {
+	for _, c := range []keyed.Calendar{-1, keyed.Year + 1} {
+		if _, err := keyed.NewWindows[int](keyed.Window{Limit: 1, Calendar: c}, keyed.Config{}); err == nil ||
+			!strings.HasPrefix(err.Error(), "keyed: Calendar = ") {
+			t.Errorf("%d: %v", c, err)
+		}
+		l := newWindows[int](t, keyed.Window{Limit: 1}, keyed.Config{})
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%d: no panic", c)
+				}
+			}()
+			l.SetWindow(keyed.Window{Limit: 1, Calendar: c})
+		}()
+	}
+}

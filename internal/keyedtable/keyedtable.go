@@ -22,6 +22,7 @@ import (
 
 	"github.com/weir-go/weir/internal/pagetable"
 	"github.com/weir-go/weir/internal/waitq"
+	"github.com/weir-go/weir/internal/window"
 )
 
 // Defaults and bounds of Config.
@@ -39,7 +40,7 @@ const (
 )
 
 // Window is keyed.Window.
-type Window = pagetable.Window
+type Window = window.Quota
 
 // Config is keyed.Config.
 type Config struct {

@@ -9,6 +9,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/pagetable"
 	"github.com/weir-go/weir/internal/siphash"
+	"github.com/weir-go/weir/internal/window"
 )
 
 func TestSizes(t *testing.T) {
@@ -188,7 +189,7 @@ func TestNeighboursAreForgotten(t *testing.T) {
 // begins a new window. Otherwise a key that had used all of its last window could
 // have, in a period, that, the rest of the floor's window, and the next.
 func TestFromAFloor(t *testing.T) {
-	r := pagetable.NewRule(pagetable.Window{Limit: 5, Period: time.Second}, 0)
+	r := pagetable.NewRule(window.Quota{Limit: 5, Period: time.Second}, 0)
 	const now, ends = 100 * time.Second, time.Second / 10
 	tt := newWindowTable(r)
 	tt.shards = tt.shards[:1]
@@ -226,7 +227,7 @@ func TestFromAFloor(t *testing.T) {
 // Another Quota does not make pages forget what they forgot.
 func TestFloorsAreMoved(t *testing.T) {
 	const s = time.Second
-	fixed, slides := pagetable.NewRule(pagetable.Window{Limit: 5, Period: s}, 0), pagetable.NewRule(pagetable.Window{Limit: 5, Period: 2 * s, Sliding: true}, 0)
+	fixed, slides := pagetable.NewRule(window.Quota{Limit: 5, Period: s}, 0), pagetable.NewRule(window.Quota{Limit: 5, Period: 2 * s, Sliding: true}, 0)
 	tt := newWindowTable(fixed)
 	p := new(pagetable.Page)
 	pagetable.Windows.Set(p, 1, pagetable.Value{A: uint64(tt.now() + s), B: 2})
@@ -239,7 +240,7 @@ func TestFloorsAreMoved(t *testing.T) {
 
 // Both halves of a page remember what was forgotten there.
 func TestSplitKeepsFloors(t *testing.T) {
-	r := pagetable.NewRule(pagetable.Window{Limit: 5, Period: time.Second}, 0)
+	r := pagetable.NewRule(window.Quota{Limit: 5, Period: time.Second}, 0)
 	p := new(pagetable.Page)
 	eachFloor(p, func(i int) pagetable.Value { return pagetable.Value{A: uint64(101 * time.Second), B: uint64(i + 1)} })
 	floors := [10]uint64(p[1:])

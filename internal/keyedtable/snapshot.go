@@ -14,6 +14,7 @@ import (
 	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/internal/pagetable"
 	"github.com/weir-go/weir/internal/siphash"
+	"github.com/weir-go/weir/internal/window"
 )
 
 // A head begins a snapshot. After it come the slots of all keys, as in a page, of which
@@ -254,7 +255,7 @@ func (l *Windows[K]) Snapshot(w io.Writer) error {
 // Restore puts the counts of a Snapshot in place of the present ones.
 func (l *Windows[K]) Restore(r io.Reader) error {
 	return l.read(r, func(h *head) (*table[K], restoreFunc, error) {
-		from := &pagetable.Rule{Period: time.Duration(h.Scale), Sliding: h.Law == slidingLaw}
+		from := &pagetable.Rule{Quota: window.Quota{Period: time.Duration(h.Scale), Sliding: h.Law == slidingLaw}}
 		switch {
 		case h.Law == bucketLaw:
 			return nil, nil, errOtherLaw

@@ -42,7 +42,8 @@ var contenders = []struct {
 			mu.Lock()
 			defer mu.Unlock()
 			now := time.Since(epoch)
-			c, d := window.Fixed{Limit: limit, Calendar: window.Every(period, now)}.Take(counts[key], now, 1)
+			q := window.Quota{Limit: limit, Calendar: window.Every(period, now)}
+			c, d := q.Take(counts[key], now, 1)
 			if d.OK {
 				counts[key] = c
 			}

@@ -17,45 +17,46 @@ import (
 type alone struct {
 	q      keyedtable.Window
 	debt   int
-	fixed  map[string]window.Count
-	slides map[string]window.Counts
+	counts map[string]window.Count
 }
 
 func newAlone(q keyedtable.Window, debt int) *alone {
-	return &alone{q, debt, map[string]window.Count{}, map[string]window.Counts{}}
+	return &alone{q, debt, map[string]window.Count{}}
+}
+
+// quota is that of a key with a window that begins now, if windows do not slide.
+func (a *alone) quota(now time.Duration, limit int) *window.Quota {
+	q := window.Quota(a.q)
+	q.Limit = limit
+	if !q.Sliding {
+		q.Calendar = window.Every(q.Period, now)
+	}
+	return &q
 }
 
 func (a *alone) take(key string, now time.Duration, n, limit int) (d weir.Decision) {
 	if limit <= 0 {
 		limit = a.q.Limit
 	}
-	if a.q.Sliding {
-		a.slides[key], d = window.Sliding{Limit: limit, Period: a.q.Period}.Take(a.slides[key], now, n)
-		return d
-	}
-	a.fixed[key], d = window.Fixed{Limit: limit, Calendar: window.Every(a.q.Period, now)}.Take(a.fixed[key], now, n)
+	a.counts[key], d = a.quota(now, limit).Take(a.counts[key], now, n)
 	return d
 }
 
 func (a *alone) settle(key string, at, now time.Duration, was, n int) (took int) {
-	p := a.q.Period
-	slides, fixed := window.Sliding{Limit: a.q.Limit, Period: p}, window.Fixed{Limit: a.q.Limit, Calendar: window.Every(p, now)}
-	c, cs := a.fixed[key], a.slides[key]
+	p, c := a.q.Period, a.counts[key]
 	switch {
-	case n > was && a.q.Sliding:
-		a.slides[key], took = slides.Charge(cs, now, n-was, a.debt)
 	case n > was:
-		a.fixed[key], took = fixed.Charge(c, now, n-was, a.debt)
-	case a.q.Sliding && at/p == now/p && cs.Start/p == now/p:
-		took = -min(was-n, cs.Used)
-		cs.Used += took
-		a.slides[key] = cs
-	case !a.q.Sliding && c.End-p <= at && now < c.End:
+		a.counts[key], took = a.quota(now, a.q.Limit).Charge(c, now, n-was, a.debt)
+	case a.q.Sliding && at/p == now/p && c.At/p == now/p:
+		took = -min(was-n, c.Used)
+		c.Used += took
+		a.counts[key] = c
+	case !a.q.Sliding && c.At-p <= at && now < c.At:
 		took = -min(was-n, c.Used)
 		if c.Used += took; c.Used == 0 {
 			c = window.Count{} // the next event is the first
 		}
-		a.fixed[key] = c
+		a.counts[key] = c
 	}
 	return was + took
 }
@@ -68,10 +69,7 @@ func (a *alone) set(q keyedtable.Window, now time.Duration) {
 		return
 	}
 	*a = *newAlone(q, a.debt)
-	for key := range was.fixed {
-		a.take(key, now, math.MaxInt-was.take(key, now, 0, math.MaxInt).Remaining, math.MaxInt)
-	}
-	for key := range was.slides {
+	for key := range was.counts {
 		a.take(key, now, math.MaxInt-was.take(key, now, 0, math.MaxInt).Remaining, math.MaxInt)
 	}
 }

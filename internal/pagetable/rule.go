@@ -15,15 +15,6 @@ const (
 	MinPeriod = time.Millisecond
 )
 
-// A Window is keyed.Window. If Calendar is not zero, it has the windows, of which
-// none is longer than Period. It counts time as the table does, since 1970.
-type Window struct {
-	Limit    int
-	Period   time.Duration
-	Sliding  bool
-	Calendar window.Calendar
-}
-
 // A Value in a table of windows is the count of a key. Of fixed windows it is the
 // window's end, and the events counted in it. Of sliding ones it has, in the
 // lower bits of its words, the events of the last window and of this one and,
@@ -34,21 +25,19 @@ const (
 	halfBits = 64 - usedBits // of a number: 2⁴⁴ windows of MinPeriod are 557 years
 )
 
-// A Rule is a Window, and what can be done to counts under it. It does not
+// A Rule is the Quota of a keyed.Window, and what can be done to counts under it. It does not
 // change.
 type Rule struct {
-	Limit   int // Limit + maxDebt <= MaxLimit
-	maxDebt int
-	Period  time.Duration // >= MinPeriod
-	Sliding bool
-
-	calendar window.Calendar // of fixed windows; zero: they begin with a key's first event
+	window.Quota // Limit + maxDebt <= MaxLimit; Period >= MinPeriod; without a Calendar, windows begin with a key's first event
+	maxDebt      int
 }
 
-// NewRule returns the rule of a Window. maxDebt is Config's.
-func NewRule(w Window, maxDebt int) *Rule {
-	r := &Rule{Limit: min(max(w.Limit, 0), MaxLimit), Period: max(w.Period, MinPeriod), Sliding: w.Sliding, calendar: w.Calendar}
-	r.Sliding = r.Sliding && !r.Dated()
+// NewRule returns the rule of a keyed.Window. If w has a Calendar, none of its windows is
+// longer than w.Period. It counts time as the table does, since 1970. maxDebt is Config's.
+func NewRule(w window.Quota, maxDebt int) *Rule {
+	r := &Rule{Quota: w}
+	r.Limit, r.Period = min(max(w.Limit, 0), MaxLimit), max(w.Period, MinPeriod)
+	r.Sliding = w.Sliding && !r.Dated()
 	if w.Period <= 0 {
 		r.Period = weir.Never
 	}
@@ -61,37 +50,22 @@ func NewRule(w Window, maxDebt int) *Rule {
 
 // Alike reports whether counts mean the same under both.
 func (r *Rule) Alike(q *Rule) bool {
-	return r.Period == q.Period && r.Sliding == q.Sliding && r.calendar == q.calendar
+	return r.Period == q.Period && r.Sliding == q.Sliding && r.Calendar == q.Calendar
 }
 
 // Dated reports whether the rule has the windows of a Calendar.
-func (r *Rule) Dated() bool { return r.calendar != window.Calendar{} }
+func (r *Rule) Dated() bool { return r.Calendar != window.Calendar{} }
 
-// windows returns the calendar of a key with a window that begins, or ends, at the
-// instant at.
-func (r *Rule) windows(at time.Duration) window.Calendar {
-	if r.Dated() {
-		return r.calendar
+// quota returns the Quota for a count with a limit. If windows begin with a key's first
+// event and that of the count is over, one begins or ends at the instant at.
+func (r *Rule) quota(v Value, at time.Duration, limit int) window.Quota {
+	q := r.Quota
+	q.Limit = min(limit, MaxLimit)
+	if !r.Sliding && at >= time.Duration(v.A) && !r.Dated() {
+		q.Calendar = window.Every(r.Period, at)
 	}
-	return window.Every(r.Period, at)
+	return q
 }
-
-func (r *Rule) slides(limit int) window.Sliding {
-	return window.Sliding{Limit: min(limit, MaxLimit), Period: r.Period}
-}
-
-// fixed returns the quota for a count. A window that is to begin does so now.
-func (r *Rule) fixed(c Value, now time.Duration, limit int) window.Fixed {
-	f := window.Fixed{Limit: min(limit, MaxLimit)}
-	if now >= time.Duration(c.A) {
-		f.Calendar = r.windows(now)
-	}
-	return f
-}
-
-func (c Value) fixed() window.Count { return window.Count{End: time.Duration(c.A), Used: int(c.B)} }
-
-func fixedCount(w window.Count) Value { return Value{uint64(w.End), uint64(w.Used)} }
 
 // number returns the number of the window of a sliding count.
 func (c Value) number() uint64 { return c.A>>usedBits<<halfBits | c.B>>usedBits }
@@ -107,54 +81,52 @@ func slidingCount(number, last, used uint64) Value {
 // number returns the number of the window that an instant is in.
 func (r *Rule) number(at time.Duration) uint64 { return uint64(max(at, 0) / r.Period) }
 
-func (r *Rule) unpacked(c Value) window.Counts {
-	return window.Counts{Start: time.Duration(c.number()) * r.Period, Last: int(c.last()), Used: int(c.this())}
-}
-
-func (r *Rule) packed(w window.Counts) Value {
-	return slidingCount(uint64(w.Start/r.Period), uint64(w.Last), uint64(w.Used))
-}
-
-// Take is window's Take.
-func (r *Rule) Take(c Value, now time.Duration, n, limit int) (Value, weir.Decision) {
+// count returns the count in a Value; value is its inverse.
+func (r *Rule) count(v Value) window.Count {
 	if r.Sliding {
-		w, d := r.slides(limit).Take(r.unpacked(c), now, n)
-		return r.packed(w), d
+		return window.Count{At: time.Duration(v.number()) * r.Period, Last: int(v.last()), Used: int(v.this())}
 	}
-	w, d := r.fixed(c, now, limit).Take(c.fixed(), now, n)
-	return fixedCount(w), d
+	return window.Count{At: time.Duration(v.A), Used: int(v.B)}
+}
+
+func (r *Rule) value(c window.Count) Value {
+	if r.Sliding {
+		return slidingCount(uint64(c.At/r.Period), uint64(c.Last), uint64(c.Used))
+	}
+	return Value{uint64(c.At), uint64(c.Used)}
+}
+
+// Take is window's Take. A window that is to begin does so now.
+func (r *Rule) Take(v Value, now time.Duration, n, limit int) (Value, weir.Decision) {
+	q := &r.Quota // faster than a copy (BenchmarkTake of keyedtable)
+	if limit != r.Limit || !r.Sliding && now >= time.Duration(v.A) && !r.Dated() {
+		own := r.quota(v, now, limit)
+		q = &own
+	}
+	c, d := q.Take(r.count(v), now, n)
+	return r.value(c), d
 }
 
 // Charge is window's Charge.
-func (r *Rule) Charge(c Value, now time.Duration, n int) (Value, int) {
-	if r.Sliding {
-		w, took := r.slides(r.Limit).Charge(r.unpacked(c), now, n, r.maxDebt)
-		return r.packed(w), took
-	}
-	w, took := r.fixed(c, now, r.Limit).Charge(c.fixed(), now, n, r.maxDebt)
-	return fixedCount(w), took
+func (r *Rule) Charge(v Value, now time.Duration, n int) (Value, int) {
+	q := r.quota(v, now, r.Limit)
+	c, took := q.Charge(r.count(v), now, n, r.maxDebt)
+	return r.value(c), took
 }
 
 // Refund gives back up to n of the events that were counted at an instant, if
 // that is in the present window, and returns how many.
-func (r *Rule) Refund(c Value, at, now time.Duration, n int) (Value, int) {
-	if r.Sliding {
-		if r.number(at) != r.number(now) {
-			return c, 0
-		}
-		was := r.unpacked(c)
-		w := r.slides(r.Limit).Refund(was, at, n)
-		return r.packed(w), was.Used - w.Used
+func (r *Rule) Refund(v Value, at, now time.Duration, n int) (Value, int) {
+	was := r.count(v)
+	if r.Sliding && r.number(at) != r.number(now) || !r.Sliding && now >= was.At && was.At != weir.Never {
+		return v, 0
 	}
-	was := c.fixed()
-	if now >= was.End && was.End != weir.Never {
-		return c, 0
-	}
-	w := window.Fixed{Calendar: r.windows(was.End)}.Refund(was, at, n)
-	if w.Used == 0 {
+	q := r.quota(v, was.At, r.Limit)
+	c := q.Refund(was, at, n)
+	if c.Used == 0 && !r.Sliding {
 		return Value{}, was.Used // the next event is the first
 	}
-	return fixedCount(w), was.Used - w.Used
+	return r.value(c), was.Used - c.Used
 }
 
 // Used returns what counts at an instant, and how long anything does.
@@ -333,7 +305,7 @@ func (r *Rule) Restored(c Value, then, now time.Duration) Value {
 		return slidingCount(min(c.number(), r.number(now)), c.last(), c.this())
 	}
 	if r.Dated() {
-		if _, end := r.calendar.At(now); time.Duration(min(c.A, math.MaxInt64)) > now {
+		if _, end := r.Calendar.At(now); time.Duration(min(c.A, math.MaxInt64)) > now {
 			c.A = uint64(end)
 		}
 		return Value{c.A, min(c.B, MaxLimit)}

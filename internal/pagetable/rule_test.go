@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/weir-go/weir/internal/window"
 )
 
 // Two words hold a count exactly, up to the largest.
@@ -19,21 +21,21 @@ func TestCountsAreKept(t *testing.T) {
 			}
 		}
 	}
-	r := NewRule(Window{Period: 1, Sliding: true}, 0)
+	r := NewRule(window.Quota{Period: 1, Sliding: true}, 0)
 	if n := r.number(math.MaxInt64); n >= 1<<44 {
 		t.Errorf("there are %d windows", n)
 	}
 	for _, tt := range []struct {
-		q       Window
+		q       window.Quota
 		maxDebt int
 		want    Rule
 	}{
-		{Window{Limit: 5, Period: time.Hour, Sliding: true}, 0, Rule{Limit: 5, maxDebt: 5, Period: time.Hour, Sliding: true}},
-		{Window{Limit: 5, Period: time.Hour, Sliding: true}, 2, Rule{Limit: 5, maxDebt: 2, Period: time.Hour, Sliding: true}},
-		{Window{Limit: 5, Period: 0}, -1, Rule{Limit: 5, maxDebt: 0, Period: math.MaxInt64, Sliding: false}},
-		{Window{Limit: -5, Period: 1}, 7, Rule{Limit: 0, maxDebt: 7, Period: MinPeriod, Sliding: false}},
-		{Window{Limit: math.MaxInt, Period: time.Hour, Sliding: true}, math.MaxInt, Rule{Limit: MaxLimit, maxDebt: 0, Period: time.Hour, Sliding: true}},
-		{Window{Limit: 1, Period: time.Hour, Sliding: true}, math.MaxInt, Rule{Limit: 1, maxDebt: MaxLimit - 1, Period: time.Hour, Sliding: true}},
+		{window.Quota{Limit: 5, Period: time.Hour, Sliding: true}, 0, Rule{Quota: window.Quota{Limit: 5, Period: time.Hour, Sliding: true}, maxDebt: 5}},
+		{window.Quota{Limit: 5, Period: time.Hour, Sliding: true}, 2, Rule{Quota: window.Quota{Limit: 5, Period: time.Hour, Sliding: true}, maxDebt: 2}},
+		{window.Quota{Limit: 5, Period: 0}, -1, Rule{Quota: window.Quota{Limit: 5, Period: math.MaxInt64, Sliding: false}, maxDebt: 0}},
+		{window.Quota{Limit: -5, Period: 1}, 7, Rule{Quota: window.Quota{Limit: 0, Period: MinPeriod, Sliding: false}, maxDebt: 7}},
+		{window.Quota{Limit: math.MaxInt, Period: time.Hour, Sliding: true}, math.MaxInt, Rule{Quota: window.Quota{Limit: MaxLimit, Period: time.Hour, Sliding: true}, maxDebt: 0}},
+		{window.Quota{Limit: 1, Period: time.Hour, Sliding: true}, math.MaxInt, Rule{Quota: window.Quota{Limit: 1, Period: time.Hour, Sliding: true}, maxDebt: MaxLimit - 1}},
 	} {
 		if r := NewRule(tt.q, tt.maxDebt); *r != tt.want {
 			t.Errorf("%+v, debt %d: %+v: want %+v", tt.q, tt.maxDebt, *r, tt.want)
@@ -44,7 +46,7 @@ func TestCountsAreKept(t *testing.T) {
 // Of counts that are alike, what ends or fades first weighs less.
 func TestWeight(t *testing.T) {
 	const s = time.Second
-	fixed, slides := NewRule(Window{Limit: 10, Period: s}, 0), NewRule(Window{Limit: 10, Period: s, Sliding: true}, 0)
+	fixed, slides := NewRule(window.Quota{Limit: 10, Period: s}, 0), NewRule(window.Quota{Limit: 10, Period: s, Sliding: true}, 0)
 	for _, tt := range []struct {
 		r      *Rule
 		now    time.Duration
@@ -65,7 +67,7 @@ func TestWeight(t *testing.T) {
 // What a snapshot says is taken for what it can be, whatever a clock did since.
 func TestRestoredCounts(t *testing.T) {
 	const s = time.Second
-	fixed, slides := NewRule(Window{Limit: 10, Period: s}, 0), NewRule(Window{Limit: 10, Period: s, Sliding: true}, 0)
+	fixed, slides := NewRule(window.Quota{Limit: 10, Period: s}, 0), NewRule(window.Quota{Limit: 10, Period: s, Sliding: true}, 0)
 	for _, tt := range []struct {
 		rule      string
 		r         *Rule
@@ -98,7 +100,7 @@ func FuzzJoin(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, seed uint64, sliding bool) {
 		chance := rand.New(rand.NewPCG(seed, 5))
-		r := NewRule(Window{Limit: 100, Period: time.Second, Sliding: sliding}, 0)
+		r := NewRule(window.Quota{Limit: 100, Period: time.Second, Sliding: sliding}, 0)
 		now := 1000*time.Hour + time.Duration(chance.IntN(int(time.Second)))
 		made := func() (c Value) {
 			for at := now - 2500*time.Millisecond; at <= now; at += time.Duration(chance.IntN(int(2 * time.Second))) {

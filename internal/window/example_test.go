@@ -8,10 +8,10 @@ import (
 )
 
 // Five per day, by the calendar of the customer.
-func ExampleFixed() {
+func ExampleQuota() {
 	oslo := time.FixedZone("CET", 3600) // or time.LoadLocation("Europe/Oslo")
 	epoch := time.Date(2027, time.March, 1, 21, 0, 0, 0, oslo)
-	quota := window.Fixed{Limit: 5, Calendar: window.Dates(window.Day, epoch, oslo)}
+	quota := window.Quota{Limit: 5, Calendar: window.Dates(window.Day, epoch, oslo)}
 
 	var count window.Count // of one user
 	for _, now := range []time.Duration{0, time.Hour, 2 * time.Hour, 3 * time.Hour} {
@@ -28,10 +28,10 @@ func ExampleFixed() {
 
 // A hundred in any minute, near enough. What one minute used fades out over
 // the next.
-func ExampleSliding() {
-	quota := window.Sliding{Limit: 100, Period: time.Minute}
+func ExampleQuota_sliding() {
+	quota := window.Quota{Sliding: true, Limit: 100, Period: time.Minute}
 
-	var counts window.Counts // of one user
+	var counts window.Count // of one user
 	for _, ask := range []struct {
 		at time.Duration
 		n  int
@@ -50,7 +50,7 @@ func ExampleSliding() {
 // State is a word or three. Store it anywhere; a new user starts with its zero
 // value.
 func ExampleCount() {
-	quota := window.Fixed{Limit: 2, Calendar: window.Every(time.Minute, 0)}
+	quota := window.Quota{Limit: 2, Calendar: window.Every(time.Minute, 0)}
 	used := map[string]window.Count{}
 	for _, user := range []string{"ann", "ann", "bob", "ann"} {
 		c, d := quota.Take(used[user], time.Second, 1)
@@ -65,9 +65,9 @@ func ExampleCount() {
 }
 
 // Work that did not happen is given back.
-func ExampleCounts() {
-	quota := window.Sliding{Limit: 10, Period: time.Hour}
-	counts, d := quota.Take(window.Counts{}, time.Minute, 8)
+func ExampleQuota_Refund() {
+	quota := window.Quota{Sliding: true, Limit: 10, Period: time.Hour}
+	counts, d := quota.Take(window.Count{}, time.Minute, 8)
 	fmt.Println(d.Remaining)
 
 	counts = quota.Refund(counts, time.Minute, 5)

@@ -14,69 +14,69 @@ func TestSliding(t *testing.T) {
 	const half = math.MaxInt64/2 + 1 // 1<<62
 	for _, tt := range []struct {
 		rule  string
-		q     window.Sliding
+		q     window.Quota
 		steps []step
 	}{
-		{"the first window has Limit units", window.Sliding{Limit: 4, Period: 100}, []step{
+		{"the first window has Limit units", window.Quota{Sliding: true, Limit: 4, Period: 100}, []step{
 			yes(10, 3, 1, 190), yes(90, 1, 0, 110), no(99, 1, 0, 26, 101),
 		}},
-		{"which fade out over the next", window.Sliding{Limit: 4, Period: 100}, []step{
+		{"which fade out over the next", window.Quota{Sliding: true, Limit: 4, Period: 100}, []step{
 			yes(99, 4, 0, 101), no(100, 1, 0, 25, 100), no(124, 1, 0, 1, 76), yes(125, 1, 0, 175), no(149, 1, 0, 1, 151),
 			yes(150, 1, 0, 150), yes(199, 1, 0, 101), no(199, 1, 0, 1, 101),
 		}},
-		{"and are gone in the one after", window.Sliding{Limit: 4, Period: 100}, []step{
+		{"and are gone in the one after", window.Quota{Sliding: true, Limit: 4, Period: 100}, []step{
 			yes(0, 4, 0, 200), yes(199, 0, 3, 1), yes(200, 0, 4, 0), yes(200, 4, 0, 200),
 		}},
-		{"whichever window that is", window.Sliding{Limit: 4, Period: 100}, []step{yes(0, 4, 0, 200), yes(1234, 4, 0, 166)}},
-		{"what is left is rounded down", window.Sliding{Limit: 10, Period: 3}, []step{
+		{"whichever window that is", window.Quota{Sliding: true, Limit: 4, Period: 100}, []step{yes(0, 4, 0, 200), yes(1234, 4, 0, 166)}},
+		{"what is left is rounded down", window.Quota{Sliding: true, Limit: 10, Period: 3}, []step{
 			yes(0, 10, 0, 6), yes(3, 0, 0, 3), yes(4, 0, 3, 2), no(4, 4, 3, 1, 2), yes(4, 3, 0, 5),
 		}},
-		{"the wait ends where this window's estimate leaves room", window.Sliding{Limit: 10, Period: 1000}, []step{
+		{"the wait ends where this window's estimate leaves room", window.Quota{Sliding: true, Limit: 10, Period: 1000}, []step{
 			yes(0, 7, 3, 2000), yes(1000, 1, 2, 2000), no(1000, 3, 2, 143, 2000), no(1142, 3, 2, 1, 1858), yes(1143, 3, 0, 1857),
 		}},
-		{"or with its end", window.Sliding{Limit: 10, Period: 1000}, []step{
+		{"or with its end", window.Quota{Sliding: true, Limit: 10, Period: 1000}, []step{
 			yes(0, 10, 0, 2000), yes(1500, 5, 0, 1500), no(1500, 5, 0, 500, 1500), no(1999, 5, 4, 1, 1001), yes(2000, 5, 0, 2000),
 		}},
-		{"or where the next window's does", window.Sliding{Limit: 10, Period: 1000}, []step{
+		{"or where the next window's does", window.Quota{Sliding: true, Limit: 10, Period: 1000}, []step{
 			yes(0, 8, 2, 2000), no(0, 4, 2, 1250, 2000), no(1249, 4, 3, 1, 751), yes(1250, 4, 0, 1750),
 		}},
-		{"or with that one's end", window.Sliding{Limit: 10, Period: 1000}, []step{
+		{"or with that one's end", window.Quota{Sliding: true, Limit: 10, Period: 1000}, []step{
 			yes(0, 8, 2, 2000), no(0, 10, 2, 2000, 2000), no(1999, 10, 9, 1, 1), yes(2000, 10, 0, 2000),
 		}},
-		{"units are taken together or not at all", window.Sliding{Limit: 3, Period: 10}, []step{yes(0, 2, 1, 20), no(1, 2, 1, 14, 19), yes(1, 1, 0, 19)}},
-		{"more than Limit never fit", window.Sliding{Limit: 3, Period: 10}, []step{no(1, 4, 3, never, 0), yes(1, 1, 2, 19), no(1, 4, 2, never, 19)}},
-		{"a look takes nothing", window.Sliding{Limit: 3, Period: 10}, []step{yes(1, 0, 3, 0), yes(1, 3, 0, 19), yes(2, 0, 0, 18), yes(20, 0, 3, 0)}},
-		{"zero admits nothing", window.Sliding{Period: 10}, []step{no(1, 1, 0, never, 0), yes(1, 0, 0, 0)}},
-		{"nor does less", window.Sliding{Limit: -5, Period: 10}, []step{no(1, 1, 0, never, 0), yes(1, 0, 0, 0)}},
-		{"without a period the window is 292 years", window.Sliding{Limit: 3}, []step{
+		{"units are taken together or not at all", window.Quota{Sliding: true, Limit: 3, Period: 10}, []step{yes(0, 2, 1, 20), no(1, 2, 1, 14, 19), yes(1, 1, 0, 19)}},
+		{"more than Limit never fit", window.Quota{Sliding: true, Limit: 3, Period: 10}, []step{no(1, 4, 3, never, 0), yes(1, 1, 2, 19), no(1, 4, 2, never, 19)}},
+		{"a look takes nothing", window.Quota{Sliding: true, Limit: 3, Period: 10}, []step{yes(1, 0, 3, 0), yes(1, 3, 0, 19), yes(2, 0, 0, 18), yes(20, 0, 3, 0)}},
+		{"zero admits nothing", window.Quota{Sliding: true, Period: 10}, []step{no(1, 1, 0, never, 0), yes(1, 0, 0, 0)}},
+		{"nor does less", window.Quota{Sliding: true, Limit: -5, Period: 10}, []step{no(1, 1, 0, never, 0), yes(1, 0, 0, 0)}},
+		{"without a period the window is 292 years", window.Quota{Sliding: true, Limit: 3}, []step{
 			yes(5, 2, 1, never), no(half, 2, 1, never, never), yes(math.MaxInt64-1, 1, 0, never), no(math.MaxInt64, 1, 0, never, never),
 		}},
-		{"nor with a negative one", window.Sliding{Limit: 3, Period: -10}, []step{yes(5, 3, 0, never), no(half, 2, 0, never, never)}},
-		{"a refund gives back", window.Sliding{Limit: 3, Period: 10}, []step{yes(1, 3, 0, 19), refund(5, 2), yes(6, 1, 1, 14), yes(6, 1, 0, 14)}},
-		{"not more than was used", window.Sliding{Limit: 3, Period: 10}, []step{yes(1, 1, 2, 19), refund(5, 9), yes(6, 0, 3, 0), yes(6, 3, 0, 14)}},
-		{"and nothing to another window", window.Sliding{Limit: 4, Period: 10}, []step{
+		{"nor with a negative one", window.Quota{Sliding: true, Limit: 3, Period: -10}, []step{yes(5, 3, 0, never), no(half, 2, 0, never, never)}},
+		{"a refund gives back", window.Quota{Sliding: true, Limit: 3, Period: 10}, []step{yes(1, 3, 0, 19), refund(5, 2), yes(6, 1, 1, 14), yes(6, 1, 0, 14)}},
+		{"not more than was used", window.Quota{Sliding: true, Limit: 3, Period: 10}, []step{yes(1, 1, 2, 19), refund(5, 9), yes(6, 0, 3, 0), yes(6, 3, 0, 14)}},
+		{"and nothing to another window", window.Quota{Sliding: true, Limit: 4, Period: 10}, []step{
 			yes(2, 2, 2, 18), yes(10, 1, 1, 20), refund(9, 2), refund(20, 2), yes(15, 0, 2, 15), refund(19, 2), yes(15, 0, 3, 5),
 		}},
-		{"time that goes backwards frees nothing", window.Sliding{Limit: 4, Period: 10}, []step{
+		{"time that goes backwards frees nothing", window.Quota{Sliding: true, Limit: 4, Period: 10}, []step{
 			yes(9, 4, 0, 11), yes(15, 2, 0, 15), no(5, 1, 0, 13, 25), no(12, 1, 0, 6, 18), yes(10, 0, 0, 20),
 		}},
-		{"before the epoch it is the epoch", window.Sliding{Limit: 3, Period: 10}, []step{
+		{"before the epoch it is the epoch", window.Quota{Sliding: true, Limit: 3, Period: 10}, []step{
 			yes(-7, 3, 0, 27), no(-100, 1, 0, 114, 120), no(13, 1, 0, 1, 7), refund(-9, 1), yes(0, 1, 0, 20), yes(14, 1, 0, 16),
 		}},
-		{"and for refunds too", window.Sliding{Limit: 3, Period: 1}, []step{yes(-1, 3, 0, 3), refund(-1, 1), yes(0, 1, 0, 2)}},
-		{"the end of time holds", window.Sliding{Limit: 3, Period: 10}, []step{
+		{"and for refunds too", window.Quota{Sliding: true, Limit: 3, Period: 1}, []step{yes(-1, 3, 0, 3), refund(-1, 1), yes(0, 1, 0, 2)}},
+		{"the end of time holds", window.Quota{Sliding: true, Limit: 3, Period: 10}, []step{
 			yes(math.MaxInt64-9, 3, 0, never), no(math.MaxInt64, 3, 2, never, never), yes(math.MaxInt64, 2, 0, never),
 		}},
-		{"a wait too long to tell is never", window.Sliding{Limit: 4, Period: half}, []step{
+		{"a wait too long to tell is never", window.Quota{Sliding: true, Limit: 4, Period: half}, []step{
 			yes(1, 4, 0, never), no(1, 1, 0, half+half/4-1, never), no(half, 4, 0, never, never), no(-half, 1, 0, never, never),
 			yes(half+half/2, 2, 0, never), no(half+half/2, 1, 0, half/4, never), no(half+half/2, 3, 0, never, never),
 		}},
-		{"limits are as large as an int", window.Sliding{Limit: math.MaxInt, Period: 10}, []step{
+		{"limits are as large as an int", window.Quota{Sliding: true, Limit: math.MaxInt, Period: 10}, []step{
 			yes(1, math.MaxInt-1, 1, 19), no(1, math.MaxInt, 1, 19, 19), yes(1, 1, 0, 19), no(1, 1, 0, 10, 19),
 			yes(15, math.MaxInt/2, 0, 15), no(10, 1, 0, 6, 20), refund(10, math.MaxInt), yes(11, 0, math.MaxInt/10, 9),
 		}},
-		{"and units larger than limits", window.Sliding{Limit: 1, Period: 10}, []step{yes(1, 1, 0, 19), no(1, math.MaxInt, 0, never, 19)}},
-		{"products have more than 64 bits", window.Sliding{Limit: math.MaxInt, Period: math.MaxInt64 / 3}, []step{
+		{"and units larger than limits", window.Quota{Sliding: true, Limit: 1, Period: 10}, []step{yes(1, 1, 0, 19), no(1, math.MaxInt, 0, never, 19)}},
+		{"products have more than 64 bits", window.Quota{Sliding: true, Limit: math.MaxInt, Period: math.MaxInt64 / 3}, []step{
 			yes(0, math.MaxInt, 0, math.MaxInt64/3*2), no(math.MaxInt64/3*2-1, math.MaxInt, math.MaxInt-4, 1, 1),
 			yes(math.MaxInt64/3*2-1, math.MaxInt-4, 0, math.MaxInt64/3+1),
 		}},
@@ -88,24 +88,24 @@ func TestSliding(t *testing.T) {
 // What was used stays used under another quota.
 func TestSlidingChanges(t *testing.T) {
 	// All that an int can hold, twice: the second late in its window.
-	full := run(t, window.Sliding{Limit: math.MaxInt, Period: 100}, []step{
+	full := run(t, window.Quota{Sliding: true, Limit: math.MaxInt, Period: 100}, []step{
 		yes(0, math.MaxInt, 0, 200), yes(199, math.MaxInt/100*98, 92233720368547764, 101),
 	})
 	for _, tt := range []struct {
 		rule string
-		q    window.Sliding
+		q    window.Quota
 		now  time.Duration
 		want weir.Decision
 	}{
-		{"a smaller limit has nothing left", window.Sliding{Limit: 3, Period: 100}, 100,
+		{"a smaller limit has nothing left", window.Quota{Sliding: true, Limit: 3, Period: 100}, 100,
 			weir.Decision{RetryAfter: 200, ResetAfter: 200}},
-		{"none has not either", window.Sliding{Period: 100}, 100,
+		{"none has not either", window.Quota{Sliding: true, Period: 100}, 100,
 			weir.Decision{RetryAfter: never, ResetAfter: 200}},
-		{"the units count from where their window began", window.Sliding{Limit: 3, Period: 64}, 100,
+		{"the units count from where their window began", window.Quota{Sliding: true, Limit: 3, Period: 64}, 100,
 			weir.Decision{RetryAfter: 92, ResetAfter: 92}},
-		{"and fade over another period", window.Sliding{Limit: 3, Period: 64}, 128,
+		{"and fade over another period", window.Quota{Sliding: true, Limit: 3, Period: 64}, 128,
 			weir.Decision{RetryAfter: 64, ResetAfter: 64}},
-		{"and are gone after it", window.Sliding{Limit: 3, Period: 50}, 200,
+		{"and are gone after it", window.Quota{Sliding: true, Limit: 3, Period: 50}, 200,
 			weir.Decision{OK: true, Remaining: 2, ResetAfter: 100}},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
@@ -119,7 +119,7 @@ func TestSlidingChanges(t *testing.T) {
 // slidingLog is a Sliding quota that remembers every grant, counts by
 // fractions, and finds out how long to wait by waiting.
 type slidingLog struct {
-	q   window.Sliding
+	q   window.Quota
 	log []grant
 }
 
@@ -229,9 +229,9 @@ func FuzzSliding(f *testing.F) {
 		f.Add(events(seed, 100), uint8(seed), uint8(seed*7))
 	}
 	f.Fuzz(func(t *testing.T, events []byte, limit, period uint8) {
-		q := window.Sliding{Limit: int(limit % 17), Period: 1 + time.Duration(period%32)}
+		q := window.Quota{Sliding: true, Limit: int(limit % 17), Period: 1 + time.Duration(period%32)}
 		oracle := slidingLog{q: q}
-		var c window.Counts
+		var c window.Count
 		var now time.Duration
 		debt := 0 // the most that was allowed
 		for events = events[:min(len(events), 200)]; len(events) >= 2; events = events[2:] {
@@ -270,9 +270,9 @@ func FuzzSlidingExtremes(f *testing.F) {
 	f.Add(7, int64(1e9+7), 3, int64(1), 4, int64(1e9+8), 5, int64(15e8))
 	f.Add(1000, int64(86400e9), 999, int64(86399e9), 500, int64(2*86400e9-1), 700, int64(86401e9))
 	f.Fuzz(func(t *testing.T, limit int, period int64, n1 int, t1 int64, n2 int, t2 int64, n int, at int64) {
-		q := window.Sliding{Limit: limit & math.MaxInt, Period: 1 + time.Duration(period&(math.MaxInt64-1))}
+		q := window.Quota{Sliding: true, Limit: limit & math.MaxInt, Period: 1 + time.Duration(period&(math.MaxInt64-1))}
 		oracle, now := slidingLog{q: q}, time.Duration(at)
-		var c window.Counts
+		var c window.Count
 		for _, g := range []grant{{time.Duration(t1), n1 & math.MaxInt}, {time.Duration(t2), n2 & math.MaxInt}} {
 			fits, at := oracle.fits(g.at, g.n), oracle.counts(g.at)
 			var d weir.Decision

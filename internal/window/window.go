@@ -1,12 +1,11 @@
 // Package window counts a rate limit in windows of time.
 //
 // A contract such as "5 per calendar day" needs a count that starts from zero at
-// midnight; a token bucket cannot keep it. [Fixed] starts from zero in each window of a
-// [Calendar]; under [Sliding], the units of the last window fade out over the next.
-// Both are pure: a small state and the instant go in, the new state and a weir.Decision
-// come out. The zero state is unused.
+// midnight; a token bucket cannot keep it. A [Quota] starts from zero in each window of a
+// [Calendar]; if it slides, the units of the last window fade out over the next. It is
+// pure: a small state and the instant go in, the new state and a weir.Decision come out.
 //
-//	quota := window.Fixed{Limit: 5, Calendar: window.Dates(window.Day, epoch, time.UTC)}
+//	quota := window.Quota{Limit: 5, Calendar: window.Dates(window.Day, epoch, time.UTC)}
 //	var count window.Count // of one user
 //	count, d := quota.Take(count, time.Since(epoch), 1)
 //
@@ -20,7 +19,6 @@
 package window
 
 import (
-	"math"
 	"time"
 
 	"github.com/weir-go/weir"
@@ -30,20 +28,6 @@ func check(n int) {
 	if n < 0 {
 		panic("window: negative cost")
 	}
-}
-
-// charge takes what there is of n units.
-func charge[C any](take func(C, time.Duration, int) (C, weir.Decision), c C, now time.Duration, n int) (C, int) {
-	_, d := take(c, now, 0)
-	n = min(n, d.Remaining)
-	c, _ = take(c, now, n)
-	return c, n
-}
-
-// beyond returns limit + debt, of which what is below zero counts as zero.
-func beyond(limit, debt int) int {
-	limit = max(limit, 0)
-	return limit + min(max(debt, 0), math.MaxInt-limit)
 }
 
 // after returns at + d, which are both >= 0.

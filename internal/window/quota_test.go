@@ -10,13 +10,6 @@ import (
 	"github.com/weir-go/weir/internal/window"
 )
 
-// A quota is Fixed or Sliding.
-type quota[S comparable] interface {
-	Take(s S, now time.Duration, n int) (S, weir.Decision)
-	Refund(s S, now time.Duration, n int) S
-	Charge(s S, now time.Duration, n, maxDebt int) (S, int)
-}
-
 // A step takes n units at now, or gives -n back.
 type step struct {
 	now, n int
@@ -34,7 +27,7 @@ func no(now, n, remaining int, retry, reset time.Duration) step {
 
 func refund(now, n int) step { return step{now: now, n: -n} }
 
-func run[S comparable](t *testing.T, q quota[S], steps []step) (s S) {
+func run(t *testing.T, q window.Quota, steps []step) (s window.Count) {
 	t.Helper()
 	for i, step := range steps {
 		now := time.Duration(step.now)
@@ -55,12 +48,12 @@ func run[S comparable](t *testing.T, q quota[S], steps []step) (s S) {
 }
 
 func TestFixed(t *testing.T) {
-	every := func(limit int, period, offset time.Duration) window.Fixed {
-		return window.Fixed{Limit: limit, Calendar: window.Every(period, offset)}
+	every := func(limit int, period, offset time.Duration) window.Quota {
+		return window.Quota{Limit: limit, Calendar: window.Every(period, offset)}
 	}
 	for _, tt := range []struct {
 		rule  string
-		q     window.Fixed
+		q     window.Quota
 		steps []step
 	}{
 		{"a window has Limit units", every(3, 10, 0), []step{
@@ -75,7 +68,7 @@ func TestFixed(t *testing.T) {
 		{"a look takes nothing", every(3, 10, 0), []step{yes(1, 0, 3, 0), yes(1, 3, 0, 9), yes(2, 0, 0, 8), yes(10, 0, 3, 0)}},
 		{"zero admits nothing", every(0, 10, 0), []step{no(1, 1, 0, never, 0), yes(1, 0, 0, 0)}},
 		{"nor does less", every(-5, 10, 0), []step{no(1, 1, 0, never, 0), yes(1, 0, 0, 0)}},
-		{"without a calendar the limit is for ever", window.Fixed{Limit: 3}, []step{
+		{"without a calendar the limit is for ever", window.Quota{Limit: 3}, []step{
 			yes(5, 2, 1, never), no(1<<62, 2, 1, never, never), yes(math.MaxInt64, 1, 0, never), no(math.MaxInt64, 1, 0, never, never),
 		}},
 		{"a refund gives back", every(3, 10, 0), []step{yes(1, 3, 0, 9), refund(5, 2), yes(6, 1, 1, 4), yes(6, 1, 0, 4)}},
@@ -111,20 +104,20 @@ func TestFixed(t *testing.T) {
 // What was used stays used under another quota.
 func TestFixedChanges(t *testing.T) {
 	minute, day := window.Every(time.Minute, 0), window.Every(24*time.Hour, 0)
-	c := run(t, window.Fixed{Limit: math.MaxInt, Calendar: minute}, []step{yes(0, math.MaxInt, 0, time.Minute)})
+	c := run(t, window.Quota{Limit: math.MaxInt, Calendar: minute}, []step{yes(0, math.MaxInt, 0, time.Minute)})
 	for _, tt := range []struct {
 		rule string
-		q    window.Fixed
+		q    window.Quota
 		now  time.Duration
 		want weir.Decision
 	}{
-		{"a smaller limit has nothing left", window.Fixed{Limit: 3, Calendar: minute}, 0,
+		{"a smaller limit has nothing left", window.Quota{Limit: 3, Calendar: minute}, 0,
 			weir.Decision{RetryAfter: time.Minute, ResetAfter: time.Minute}},
-		{"none has not either", window.Fixed{Calendar: minute}, 0,
+		{"none has not either", window.Quota{Calendar: minute}, 0,
 			weir.Decision{RetryAfter: never, ResetAfter: time.Minute}},
-		{"the window goes on under another calendar", window.Fixed{Limit: 3, Calendar: day}, time.Minute - 1,
+		{"the window goes on under another calendar", window.Quota{Limit: 3, Calendar: day}, time.Minute - 1,
 			weir.Decision{RetryAfter: 1, ResetAfter: 1}},
-		{"until it ends", window.Fixed{Limit: 3, Calendar: day}, time.Minute,
+		{"until it ends", window.Quota{Limit: 3, Calendar: day}, time.Minute,
 			weir.Decision{OK: true, Remaining: 2, ResetAfter: 24*time.Hour - time.Minute}},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
@@ -137,8 +130,8 @@ func TestFixedChanges(t *testing.T) {
 
 // A charge of more than is left leaves nothing.
 func TestCharge(t *testing.T) {
-	f := window.Fixed{Limit: 5, Calendar: window.Every(10, 0)}
-	s := window.Sliding{Limit: 5, Period: 10}
+	f := window.Quota{Limit: 5, Calendar: window.Every(10, 0)}
+	s := window.Quota{Sliding: true, Limit: 5, Period: 10}
 	const most = math.MaxInt
 	for _, tt := range []struct {
 		rule              string
@@ -160,7 +153,7 @@ func TestCharge(t *testing.T) {
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
 			c, _ := f.Take(window.Count{}, 1, 2)
-			cs, _ := s.Take(window.Counts{}, 1, 2)
+			cs, _ := s.Take(window.Count{}, 1, 2)
 			f, s := f, s
 			f.Limit, s.Limit = tt.limit, tt.limit
 			c, took := f.Charge(c, 2, tt.n, tt.maxDebt)
@@ -176,14 +169,14 @@ func TestCharge(t *testing.T) {
 }
 
 func TestNegativeCost(t *testing.T) {
-	f, s := window.Fixed{Limit: 1}, window.Sliding{Limit: 1}
+	f, s := window.Quota{Limit: 1}, window.Quota{Sliding: true, Limit: 1}
 	for _, do := range []func(){
 		func() { f.Take(window.Count{}, 0, -1) },
-		func() { s.Take(window.Counts{}, 0, math.MinInt) },
+		func() { s.Take(window.Count{}, 0, math.MinInt) },
 		func() { f.Refund(window.Count{}, 0, math.MinInt) },
-		func() { s.Refund(window.Counts{}, 0, -1) },
+		func() { s.Refund(window.Count{}, 0, -1) },
 		func() { f.Charge(window.Count{}, 0, -1, 0) },
-		func() { s.Charge(window.Counts{}, 0, math.MinInt, 0) },
+		func() { s.Charge(window.Count{}, 0, math.MinInt, 0) },
 	} {
 		func() {
 			defer func() {
@@ -197,10 +190,10 @@ func TestNegativeCost(t *testing.T) {
 }
 
 func TestNoAllocations(t *testing.T) {
-	f := window.Fixed{Limit: 1, Calendar: window.Dates(window.Month, epoch, zone(t, "America/New_York"))}
-	s := window.Sliding{Limit: 1, Period: time.Hour}
+	f := window.Quota{Limit: 1, Calendar: window.Dates(window.Month, epoch, zone(t, "America/New_York"))}
+	s := window.Quota{Sliding: true, Limit: 1, Period: time.Hour}
 	var c window.Count
-	var cs window.Counts
+	var cs window.Count
 	var now time.Duration
 	if n := testing.AllocsPerRun(100, func() {
 		now += 45 * time.Minute
@@ -223,7 +216,7 @@ type grant struct {
 
 // fixedLog is a Fixed quota that remembers every grant.
 type fixedLog struct {
-	q   window.Fixed
+	q   window.Quota
 	log []grant
 }
 
@@ -311,7 +304,7 @@ func FuzzFixed(f *testing.F) {
 	}
 	loc := zone(f, "America/St_Johns")
 	f.Fuzz(func(t *testing.T, events []byte, limit, period, offset uint8) {
-		q := window.Fixed{Limit: int(limit % 9), Calendar: window.Every(1+time.Duration(period%32), time.Duration(offset%32)-16)}
+		q := window.Quota{Limit: int(limit % 9), Calendar: window.Every(1+time.Duration(period%32), time.Duration(offset%32)-16)}
 		if period >= 128 { // as ragged as calendars are
 			q.Calendar = window.Dates(window.Day, epoch, loc)
 		}
@@ -350,9 +343,9 @@ func FuzzFixed(f *testing.F) {
 }
 
 // charge charges n units, and fails unless the oracle takes as many.
-func charge[S comparable](t *testing.T, q quota[S], s S, oracle interface {
+func charge(t *testing.T, q window.Quota, s window.Count, oracle interface {
 	charge(now time.Duration, n, maxDebt int) int
-}, now time.Duration, n, maxDebt int) S {
+}, now time.Duration, n, maxDebt int) window.Count {
 	t.Helper()
 	want := oracle.charge(now, n, maxDebt)
 	after, got := q.Charge(s, now, n, maxDebt)
@@ -363,7 +356,7 @@ func charge[S comparable](t *testing.T, q quota[S], s S, oracle interface {
 }
 
 // checkRetry fails unless n units are allowed after the wait and not before.
-func checkRetry[S comparable](t *testing.T, q quota[S], s S, now time.Duration, n int, wait time.Duration) {
+func checkRetry(t *testing.T, q window.Quota, s window.Count, now time.Duration, n int, wait time.Duration) {
 	t.Helper()
 	if _, d := q.Take(s, now+wait, n); !d.OK {
 		t.Fatalf("%d at %d, after %d, of %+v: %+v", n, now, wait, s, d)
@@ -375,7 +368,7 @@ func checkRetry[S comparable](t *testing.T, q quota[S], s S, now time.Duration, 
 
 // undo fails unless a refund after a take leads back to the same state. What
 // counts as another instant than it was is not given back.
-func undo[S comparable](t *testing.T, q quota[S], s S, now time.Duration, n int) {
+func undo(t *testing.T, q window.Quota, s window.Count, now time.Duration, n int) {
 	t.Helper()
 	s, d := q.Take(s, now, 1)
 	if !d.OK || q.Refund(s, now, 1) == s {
