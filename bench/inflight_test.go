@@ -165,11 +165,11 @@ func contenders(b *testing.B, n int) map[string]contender {
 	if err != nil {
 		b.Fatal(err)
 	}
-	aimd, err := limit.NewAIMD(limit.AIMDConfig{Config: limit.Config{Initial: n, Max: n}})
+	aimd, err := limit.NewAIMD(limit.Config{Initial: n, Max: n}, 0)
 	if err != nil {
 		b.Fatal(err)
 	}
-	vegas, err := limit.NewVegas(limit.VegasConfig{Config: limit.Config{Min: n, Max: n}})
+	vegas, err := limit.NewVegas(limit.Config{Min: n, Max: n})
 	if err != nil {
 		b.Fatal(err)
 	}

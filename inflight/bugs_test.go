@@ -93,7 +93,7 @@ func TestSlotLeak(t *testing.T) {
 // makes CoDel drop a request.
 func TestCallerCancelCountedAsADrop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		alg, err := limit.NewAIMD(limit.AIMDConfig{Config: limit.Config{Initial: 10}})
+		alg, err := limit.NewAIMD(limit.Config{Initial: 10}, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

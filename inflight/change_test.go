@@ -2,6 +2,7 @@ package inflight_test
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"sync"
 	"testing"
@@ -222,7 +223,7 @@ func TestUse(t *testing.T) {
 // Every change of the limit is told, with what led to it, outside the lock.
 func TestTrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		alg, err := limit.NewAIMD(limit.AIMDConfig{Config: limit.Config{Initial: 2, MaxHealthyLatency: 5 * time.Second}})
+		alg, err := limit.NewAIMD(limit.Config{Initial: 2, MaxHealthyLatency: 5 * time.Second}, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -256,7 +257,7 @@ func TestTrace(t *testing.T) {
 			{Was: 2, Cause: limit.Slow, State: inflight.State{Limit: 1}, Sample: sample(4, 10, weir.Success)},
 			{Was: 1, Cause: limit.Set, State: inflight.State{Limit: 2, Inflight: 2, Waiting: 1}, Sample: limit.Sample{End: seconds(10)}},
 		}
-		if !slices.Equal(events, want) {
+		if !reflect.DeepEqual(events, want) {
 			t.Errorf("%+v: want %+v", events, want)
 		}
 		time.Sleep(3 * time.Hour) // until all have gone
@@ -266,7 +267,7 @@ func TestTrace(t *testing.T) {
 // An event has the state after the admissions that the change caused.
 func TestTraceOfARelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		alg, err := limit.NewAIMD(limit.AIMDConfig{Config: limit.Config{Initial: 1}})
+		alg, err := limit.NewAIMD(limit.Config{Initial: 1}, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -49,7 +49,7 @@ func TestDrainWaitsForWorkInFlight(t *testing.T) {
 	for name, alg := range map[string]func(*testing.T) limit.Algorithm{
 		"fixed": func(*testing.T) limit.Algorithm { return limit.Fixed(3) },
 		"AIMD": func(t *testing.T) limit.Algorithm {
-			alg, err := limit.NewAIMD(limit.AIMDConfig{Config: limit.Config{Initial: 3}})
+			alg, err := limit.NewAIMD(limit.Config{Initial: 3}, 0)
 			if err != nil {
 				t.Fatal(err)
 			}

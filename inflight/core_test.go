@@ -119,7 +119,7 @@ func inShell(t *testing.T, s story) (verdicts []verdict, limits []int) {
 }
 
 func newAIMD(t *testing.T) limit.Algorithm {
-	a, err := limit.NewAIMD(limit.AIMDConfig{Config: limit.Config{Initial: 4, Max: 12}})
+	a, err := limit.NewAIMD(limit.Config{Initial: 4, Max: 12}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -226,7 +226,7 @@ func (l *Limiter) eventLocked(was int, cause limit.Cause, s limit.Sample) {
 		return
 	}
 	l.event = &Event{Was: was, Cause: cause, State: stateOf(l.gate.Stats()), Sample: s}
-	if a, ok := l.alg.(interface{ Evidence() limit.Evidence }); ok && cause != limit.Set {
+	if a, ok := l.alg.(interface{ Evidence() map[string]float64 }); ok && cause != limit.Set {
 		l.event.Evidence = a.Evidence()
 	}
 }

@@ -28,6 +28,8 @@ func (e *expiring) Expire(now time.Duration) limit.Cause {
 	return limit.Throughput
 }
 
+func (e *expiring) Evidence() map[string]float64 { return map[string]float64{"latency": 0.5} }
+
 // Trace also receives a change that an algorithm makes at an instant, without a sample.
 func TestTraceExpiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -48,8 +50,8 @@ func TestTraceExpiry(t *testing.T) {
 		}
 		synctest.Wait()
 		if len(events) != 1 || events[0].Was != 1 || events[0].Limit != 2 || events[0].Cause != limit.Throughput ||
-			events[0].Sample.End != time.Second {
-			t.Errorf("%+v: want one change, from 1 to 2", events)
+			events[0].Sample.End != time.Second || events[0].Evidence["latency"] != 0.5 {
+			t.Errorf("%+v: want one change, from 1 to 2, with its evidence", events)
 		}
 	})
 }

@@ -10,40 +10,36 @@ import (
 	"github.com/weir-go/weir/internal/outcome"
 )
 
-// AIMDConfig sets up AIMD. The zero value is usable.
-type AIMDConfig struct {
-	Config  `yaml:",inline"`
-	Backoff float64 `json:"backoff,omitempty"` // factor of a decrease, in (0, 1). If zero, 0.8
-}
-
-// NewAIMD returns AIMD, a comparator: use Auto. AIMD is additive increase, multiplicative decrease, TCP's way to find an
-// unknown capacity (Chiu and Jain 1989; RFC 5681 section 3.1): the
-// limit grows by one for each limit's worth of successes, about once per
-// round trip, and falls to Backoff times itself when work was dropped.
+// NewAIMD returns AIMD, a comparator: use Auto. AIMD is additive increase,
+// multiplicative decrease, TCP's way to find an unknown capacity (Chiu and Jain 1989;
+// RFC 5681 section 3.1): the limit grows by one for each limit's worth of successes,
+// about once per round trip, and falls to backoff times itself when work was dropped.
+// Backoff is in (0, 1); if zero, 0.8.
 //
 // Three rules keep it from the usual traps:
 //
 //   - It backs off at most once per round trip: a drop counts only if its
 //     work started after the last decrease (RFC 6582's recovery point), else
-//     one burst of k failures would multiply by Backoff^k. Successes from
+//     one burst of k failures would multiply by backoff^k. Successes from
 //     before a decrease do not count towards growth either.
 //   - It does not grow while less than half of the limit is in use (RFC 7661
 //     for TCP): a limit that was not needed was not tested.
 //   - A decrease always lowers the limit, down to Min, because it rounds down. (Rounded
 //     up, 0.8 · 2 would stay 2 for ever.)
-func NewAIMD(cfg AIMDConfig) (Algorithm, error) {
+func NewAIMD(cfg Config, backoff float64) (Algorithm, error) {
 	if err := cfg.fill(20, 1, 1000, math.MaxInt); err != nil {
 		return nil, err
 	}
-	cfg.Backoff = cmp.Or(cfg.Backoff, 0.8)
-	if !(cfg.Backoff > 0 && cfg.Backoff < 1) {
-		return nil, fmt.Errorf("limit: Backoff = %v: must be in (0, 1)", cfg.Backoff)
+	backoff = cmp.Or(backoff, 0.8)
+	if !(backoff > 0 && backoff < 1) {
+		return nil, fmt.Errorf("limit: backoff = %v: must be in (0, 1)", backoff)
 	}
-	return &aimd{cfg: cfg, limit: cfg.Initial, decreased: math.MinInt64}, nil
+	return &aimd{cfg: cfg, backoff: backoff, limit: cfg.Initial, decreased: math.MinInt64}, nil
 }
 
 type aimd struct {
-	cfg       AIMDConfig
+	cfg       Config
+	backoff   float64
 	limit     int
 	successes int           // since the limit last moved
 	decreased time.Duration // instant of the last decrease
@@ -86,6 +82,6 @@ func (a *aimd) decrease(now time.Duration, why Cause) Cause {
 	if a.limit == a.cfg.Min {
 		return Kept
 	}
-	a.limit = max(a.cfg.Min, int(float64(a.limit)*a.cfg.Backoff))
+	a.limit = max(a.cfg.Min, int(float64(a.limit)*a.backoff))
 	return why
 }

@@ -1,8 +1,8 @@
 package limit_test
 
 import (
+	"fmt"
 	"math"
-	"strings"
 	"testing"
 	"time"
 
@@ -31,9 +31,9 @@ type step struct {
 
 func at(s int) time.Duration { return time.Duration(s) * time.Second }
 
-func run(t *testing.T, cfg limit.AIMDConfig, steps []step) {
+func run(t *testing.T, cfg limit.Config, backoff float64, steps []step) {
 	t.Helper()
-	a, err := limit.NewAIMD(cfg)
+	a, err := limit.NewAIMD(cfg, backoff)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,11 +47,12 @@ func run(t *testing.T, cfg limit.AIMDConfig, steps []step) {
 
 func TestAIMD(t *testing.T) {
 	for _, tt := range []struct {
-		rule  string
-		cfg   limit.AIMDConfig
-		steps []step
+		rule    string
+		cfg     limit.Config
+		backoff float64
+		steps   []step
 	}{
-		{"a limit's worth of successes is worth one more", limit.AIMDConfig{Config: limit.Config{Initial: 3}}, []step{
+		{"a limit's worth of successes is worth one more", limit.Config{Initial: 3}, 0, []step{
 			{0, 1, 3, ok, 3, limit.Kept},
 			{0, 1, 3, ok, 3, limit.Kept},
 			{0, 1, 3, ok, 4, limit.Grown},
@@ -60,14 +61,14 @@ func TestAIMD(t *testing.T) {
 			{1, 2, 4, ok, 4, limit.Kept},
 			{1, 2, 4, ok, 5, limit.Grown},
 		}},
-		{"a drop takes its share", limit.AIMDConfig{Config: limit.Config{Initial: 100}}, []step{{0, 1, 100, dropped, 80, limit.Dropped}}},
-		{"a burst of drops counts once: the others started before the decrease", limit.AIMDConfig{Config: limit.Config{Initial: 100}}, []step{
+		{"a drop takes its share", limit.Config{Initial: 100}, 0, []step{{0, 1, 100, dropped, 80, limit.Dropped}}},
+		{"a burst of drops counts once: the others started before the decrease", limit.Config{Initial: 100}, 0, []step{
 			{0, 1, 98, dropped, 80, limit.Dropped},
 			{0, 1, 99, dropped, 80, limit.Kept},
 			{0, 2, 100, dropped, 80, limit.Kept},
 			{2, 3, 80, dropped, 64, limit.Dropped},
 		}},
-		{"work from before a decrease does not count towards growth either", limit.AIMDConfig{Config: limit.Config{Initial: 5}}, []step{
+		{"work from before a decrease does not count towards growth either", limit.Config{Initial: 5}, 0, []step{
 			{0, 2, 5, dropped, 4, limit.Dropped},
 			{1, 3, 5, ok, 4, limit.Kept},
 			{1, 3, 5, ok, 4, limit.Kept},
@@ -78,13 +79,13 @@ func TestAIMD(t *testing.T) {
 			{2, 3, 4, ok, 4, limit.Kept},
 			{2, 3, 4, ok, 5, limit.Grown},
 		}},
-		{"a drop takes back the successes before it", limit.AIMDConfig{Config: limit.Config{Initial: 2, Min: 2}}, []step{
+		{"a drop takes back the successes before it", limit.Config{Initial: 2, Min: 2}, 0, []step{
 			{0, 1, 2, ok, 2, limit.Kept},
 			{0, 1, 2, dropped, 2, limit.Kept},
 			{1, 2, 2, ok, 2, limit.Kept},
 			{1, 2, 2, ok, 3, limit.Grown},
 		}},
-		{"it does not grow while less than half of it is used", limit.AIMDConfig{Config: limit.Config{Initial: 3}}, []step{
+		{"it does not grow while less than half of it is used", limit.Config{Initial: 3}, 0, []step{
 			{0, 1, 1, ok, 3, limit.Kept},
 			{0, 1, 1, ok, 3, limit.Kept},
 			{0, 1, 1, ok, 3, limit.Kept},
@@ -93,61 +94,61 @@ func TestAIMD(t *testing.T) {
 			{0, 1, 2, ok, 3, limit.Kept},
 			{0, 1, 2, ok, 4, limit.Grown},
 		}},
-		{"rounding does not hold a decrease up", limit.AIMDConfig{Config: limit.Config{Initial: 2}, Backoff: 0.99}, []step{
+		{"rounding does not hold a decrease up", limit.Config{Initial: 2}, 0.99, []step{
 			{0, 1, 2, dropped, 1, limit.Dropped},
 		}},
-		{"nor does a Backoff that is hardly one", limit.AIMDConfig{Config: limit.Config{Initial: 3}, Backoff: math.Nextafter(1, 0)}, []step{
+		{"nor does a backoff that is hardly one", limit.Config{Initial: 3}, math.Nextafter(1, 0), []step{
 			{0, 1, 3, dropped, 2, limit.Dropped},
 			{1, 2, 2, dropped, 1, limit.Dropped},
 			{2, 3, 1, dropped, 1, limit.Kept},
 		}},
-		{"it stays above Min", limit.AIMDConfig{Config: limit.Config{Initial: 3, Min: 2}, Backoff: 0.1}, []step{
+		{"it stays above Min", limit.Config{Initial: 3, Min: 2}, 0.1, []step{
 			{0, 1, 3, dropped, 2, limit.Dropped},
 			{1, 2, 2, dropped, 2, limit.Kept},
 		}},
-		{"at Min too, a drop means that earlier work counts for nothing", limit.AIMDConfig{Config: limit.Config{Initial: 1}}, []step{
+		{"at Min too, a drop means that earlier work counts for nothing", limit.Config{Initial: 1}, 0, []step{
 			{0, 5, 1, dropped, 1, limit.Kept},
 			{4, 6, 1, ok, 1, limit.Kept},
 			{5, 7, 1, ok, 2, limit.Grown},
 		}},
-		{"and below Max", limit.AIMDConfig{Config: limit.Config{Initial: 1, Max: 2}}, []step{
+		{"and below Max", limit.Config{Initial: 1, Max: 2}, 0, []step{
 			{0, 1, 1, ok, 2, limit.Grown},
 			{1, 2, 2, ok, 2, limit.Kept},
 			{1, 2, 2, ok, 2, limit.Kept},
 		}},
-		{"what says nothing about load changes nothing", limit.AIMDConfig{Config: limit.Config{Initial: 2, MaxHealthyLatency: at(5)}}, []step{
+		{"what says nothing about load changes nothing", limit.Config{Initial: 2, MaxHealthyLatency: at(5)}, 0, []step{
 			{0, 9, 2, ignored, 2, limit.Kept}, // not even if it was slow
 			{8, 9, 2, ok, 2, limit.Kept},
 			{8, 9, 2, ignored, 2, limit.Kept},
 			{8, 9, 2, ok, 3, limit.Grown},
 		}},
-		{"what timed out was dropped", limit.AIMDConfig{Config: limit.Config{Initial: 100}}, []step{
+		{"what timed out was dropped", limit.Config{Initial: 100}, 0, []step{
 			{0, 1, 100, timedOut, 80, limit.Dropped},
 			{0, 2, 100, timedOut, 80, limit.Kept},
 			{1, 3, 80, timedOut, 64, limit.Dropped},
 		}},
-		{"what timed out slowly was dropped, too", limit.AIMDConfig{Config: limit.Config{Initial: 10, MaxHealthyLatency: at(2)}}, []step{
+		{"what timed out slowly was dropped, too", limit.Config{Initial: 10, MaxHealthyLatency: at(2)}, 0, []step{
 			{0, 3, 10, timedOut, 8, limit.Dropped},
 		}},
-		{"what was left by its caller changes nothing", limit.AIMDConfig{Config: limit.Config{Initial: 2, MaxHealthyLatency: at(5)}}, []step{
+		{"what was left by its caller changes nothing", limit.Config{Initial: 2, MaxHealthyLatency: at(5)}, 0, []step{
 			{0, 9, 2, left, 2, limit.Kept},
 			{8, 9, 2, ok, 2, limit.Kept},
 			{8, 9, 2, left, 2, limit.Kept},
 			{8, 9, 2, ok, 3, limit.Grown},
 		}},
-		{"nor does an outcome that nobody knows", limit.AIMDConfig{Config: limit.Config{Initial: 1, MaxHealthyLatency: at(5)}}, []step{
+		{"nor does an outcome that nobody knows", limit.Config{Initial: 1, MaxHealthyLatency: at(5)}, 0, []step{
 			{0, 9, 1, 99, 1, limit.Kept},
 		}},
-		{"slow work counts as dropped", limit.AIMDConfig{Config: limit.Config{Initial: 10, MaxHealthyLatency: at(2)}}, []step{
+		{"slow work counts as dropped", limit.Config{Initial: 10, MaxHealthyLatency: at(2)}, 0, []step{
 			{0, 2, 10, ok, 10, limit.Kept},
 			{0, 3, 10, ok, 8, limit.Slow},
 			{2, 9, 10, ok, 8, limit.Kept}, // once per round trip, too
 			{3, 9, 1, ok, 6, limit.Slow},  // used or not
 		}},
-		{"what was dropped late was dropped", limit.AIMDConfig{Config: limit.Config{Initial: 10, MaxHealthyLatency: at(2)}}, []step{
+		{"what was dropped late was dropped", limit.Config{Initial: 10, MaxHealthyLatency: at(2)}, 0, []step{
 			{0, 3, 10, dropped, 8, limit.Dropped},
 		}},
-		{"unused growth is not saved up for later", limit.AIMDConfig{Config: limit.Config{Initial: 4}}, []step{
+		{"unused growth is not saved up for later", limit.Config{Initial: 4}, 0, []step{
 			{0, 1, 4, ok, 4, limit.Kept},
 			{0, 1, 1, ok, 4, limit.Kept},
 			{0, 1, 4, ok, 4, limit.Kept},
@@ -155,47 +156,15 @@ func TestAIMD(t *testing.T) {
 			{0, 1, 2, ok, 5, limit.Grown},
 		}},
 	} {
-		t.Run(tt.rule, func(t *testing.T) { run(t, tt.cfg, tt.steps) })
+		t.Run(tt.rule, func(t *testing.T) { run(t, tt.cfg, tt.backoff, tt.steps) })
 	}
 }
 
-func TestAIMDDefaults(t *testing.T) {
-	for _, tt := range []struct {
-		cfg  limit.AIMDConfig
-		want int
-	}{
-		{limit.AIMDConfig{}, 20},
-		{limit.AIMDConfig{Config: limit.Config{Max: 5}}, 5},
-		{limit.AIMDConfig{Config: limit.Config{Min: 30}}, 30},
-		{limit.AIMDConfig{Config: limit.Config{Min: 3000}}, 3000},
-	} {
-		a, err := limit.NewAIMD(tt.cfg)
-		if err != nil {
-			t.Errorf("%+v: %v", tt.cfg, err)
-		} else if a.Limit() != tt.want {
-			t.Errorf("%+v: starts at %d: want %d", tt.cfg, a.Limit(), tt.want)
-		}
-	}
-}
-
-func TestAIMDValidate(t *testing.T) {
-	for _, tt := range []struct {
-		cfg  limit.AIMDConfig
-		want string
-	}{
-		{limit.AIMDConfig{Config: limit.Config{Min: -1}}, "Min = -1: must be >= 1"},
-		{limit.AIMDConfig{Config: limit.Config{Min: 5, Max: 4}}, "Max = 4: must be >= Min (5)"},
-		{limit.AIMDConfig{Config: limit.Config{Max: -4}}, "Max = -4"},
-		{limit.AIMDConfig{Config: limit.Config{Initial: 2000}}, "Initial = 2000: must be in [1, 1000]"},
-		{limit.AIMDConfig{Config: limit.Config{Initial: -2}}, "Initial = -2"},
-		{limit.AIMDConfig{Backoff: 1}, "Backoff = 1: must be in (0, 1)"},
-		{limit.AIMDConfig{Backoff: -0.5}, "Backoff = -0.5"},
-		{limit.AIMDConfig{Backoff: math.NaN()}, "Backoff = NaN"},
-		{limit.AIMDConfig{Config: limit.Config{Min: 5, Initial: 4}}, "Initial = 4: must be in [5, 1000]"},
-		{limit.AIMDConfig{Config: limit.Config{MaxHealthyLatency: -1}}, "MaxHealthyLatency = -1ns: must be >= 0"},
-	} {
-		if _, err := limit.NewAIMD(tt.cfg); err == nil || !strings.HasPrefix(err.Error(), "limit: "+tt.want) {
-			t.Errorf("%+v: %v: want %q", tt.cfg, err, tt.want)
+func TestBackoffIsInRange(t *testing.T) {
+	for _, backoff := range []float64{1, -0.5, math.NaN()} {
+		want := fmt.Sprintf("limit: backoff = %v: must be in (0, 1)", backoff)
+		if _, err := limit.NewAIMD(limit.Config{}, backoff); err == nil || err.Error() != want {
+			t.Errorf("%v: want %q", err, want)
 		}
 	}
 }
@@ -207,7 +176,7 @@ func TestAIMDExtremes(t *testing.T) {
 		{Max: math.MaxInt, Initial: math.MaxInt}, {},
 	} {
 		for _, backoff := range []float64{0, math.SmallestNonzeroFloat64} {
-			a, err := limit.NewAIMD(limit.AIMDConfig{Config: cfg, Backoff: backoff})
+			a, err := limit.NewAIMD(cfg, backoff)
 			if err != nil {
 				t.Errorf("%+v: %v", cfg, err)
 				continue

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/autolimit"
 	"github.com/weir-go/weir/internal/outcome"
 	"github.com/weir-go/weir/limit"
 )
@@ -378,15 +379,15 @@ func TestAutoValidate(t *testing.T) {
 
 // watched tells watch of each change of the limit, and of each verdict that changes
 // nothing, while p serves for a span of time.
-func (p *plant) watched(a tuner, span time.Duration, watch func(now time.Duration, was, n int, c limit.Cause, e limit.Evidence)) {
-	last := a.Evidence()
+func (p *plant) watched(a tuner, span time.Duration, watch func(now time.Duration, was, n int, c limit.Cause, e autolimit.Evidence)) {
+	last := limit.EvidenceOf(a)
 	p.seen = func(now time.Duration, was, n int, c limit.Cause) {
-		last = a.Evidence()
+		last = limit.EvidenceOf(a)
 		watch(now, was, n, c, last)
 	}
 	for end := p.now + span; p.now < end; {
 		p.run(1)
-		if e := a.Evidence(); e != last {
+		if e := limit.EvidenceOf(a); e != last {
 			last = e
 			watch(p.now, a.Limit(), a.Limit(), limit.Kept, e)
 		}
@@ -395,7 +396,19 @@ func (p *plant) watched(a tuner, span time.Duration, watch func(now time.Duratio
 
 // begins reports whether a change of the limit begins a trial: there is nothing to
 // compare it with yet.
-func begins(e limit.Evidence) bool { return e.Reference == 0 }
+func begins(e autolimit.Evidence) bool { return e.Reference == 0 }
+
+func TestEvidenceIsWhatIsKnown(t *testing.T) {
+	a := auto(t, limit.Config{})
+	newPlant(a, 20, 50*time.Millisecond).last(time.Minute)
+	want, got := limit.EvidenceOf(a), a.Evidence()
+	if want.Latency == 0 || got["latency"] != want.Latency.Seconds() || got["samples"] != float64(want.Samples) {
+		t.Errorf("%v: want %+v", got, want)
+	}
+	if _, ok := got["failed"]; ok {
+		t.Errorf("%v: nothing has failed", got)
+	}
+}
 
 // Once a drain has met a queue, a limiter with a proven baseline does not trim before
 // one of its raises has met all of a queue: until then others may share the service.
@@ -405,7 +418,7 @@ func TestAutoTrimsOnlyIfItIsAlone(t *testing.T) {
 		p.last(2 * time.Minute)
 		drains, trimmed := 0, 0
 		doubts, draining := false, false
-		watch := func(now time.Duration, was, n int, c limit.Cause, e limit.Evidence) {
+		watch := func(now time.Duration, was, n int, c limit.Cause, e autolimit.Evidence) {
 			switch {
 			case c == limit.Queue && draining:
 				doubts = true
@@ -442,7 +455,7 @@ func TestAutoRaisesNothingAfterATrim(t *testing.T) {
 		a.SetEpoch(time.Duration(i) * 777 * time.Millisecond)
 		kept, trimming, draining := time.Duration(-1), false, false
 		p := newPlant(a, 10, 50*time.Millisecond)
-		p.watched(a, 30*time.Second, func(now time.Duration, was, n int, c limit.Cause, e limit.Evidence) {
+		p.watched(a, 30*time.Second, func(now time.Duration, was, n int, c limit.Cause, e autolimit.Evidence) {
 			switch raises := c == limit.Throughput && n > was && begins(e) && !draining; {
 			case raises && trimming:
 				t.Errorf("run %d: at %v, a raise of %d to %d in the middle of a trim", i, now, was, n)

@@ -10,7 +10,7 @@ import (
 	"github.com/weir-go/weir/limit"
 )
 
-// oracle is AIMD from its rules, without floating point: Backoff is in eighths.
+// oracle is AIMD from its rules, without floating point: the backoff is in eighths.
 type oracle struct {
 	limit, min, max, eighths int
 	slow                     time.Duration
@@ -47,7 +47,7 @@ func FuzzAIMD(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, events []byte, initial, eighths uint8) {
 		o := oracle{limit: 3 + int(initial)%6, min: 3, max: 8, eighths: 1 + int(eighths)%7, slow: at(12), fell: -1}
-		a, err := limit.NewAIMD(limit.AIMDConfig{Config: limit.Config{Initial: o.limit, Min: o.min, Max: o.max, MaxHealthyLatency: o.slow}, Backoff: float64(o.eighths) / 8})
+		a, err := limit.NewAIMD(limit.Config{Initial: o.limit, Min: o.min, Max: o.max, MaxHealthyLatency: o.slow}, float64(o.eighths)/8)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -101,13 +101,14 @@ func noise(seed uint64, n int) []byte {
 }
 
 // baseline makes one of the published algorithms, with bounds.
-func baseline(t *testing.T, which uint8, least, most int, smoothing float64) (a limit.Algorithm) {
+func baseline(t *testing.T, which uint8, least, most int) (a limit.Algorithm) {
 	t.Helper()
 	var err error
+	cfg := limit.Config{Min: least, Max: most}
 	if which&1 == 0 {
-		a, err = limit.NewVegas(limit.VegasConfig{Config: limit.Config{Min: least, Max: most}, Smoothing: smoothing, Probe: 1 + int(which>>3), Seed: uint64(which)})
+		a, err = limit.NewVegas(cfg)
 	} else {
-		a, err = limit.NewGradient2(limit.Gradient2Config{Config: limit.Config{Min: least, Max: most}, Smoothing: smoothing, LongWindow: 1 + int(which>>3)})
+		a, err = limit.NewGradient2(cfg)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -119,18 +120,17 @@ func baseline(t *testing.T, which uint8, least, most int, smoothing float64) (a 
 // moves alike under equal samples.
 func FuzzBaselines(f *testing.F) {
 	for seed := range uint64(50) {
-		f.Add(noise(seed, 1000), uint8(seed*37), uint16(seed), uint16(seed*seed), uint8(seed*11))
+		f.Add(noise(seed, 1000), uint8(seed*37), uint16(seed), uint16(seed*seed))
 	}
-	f.Add(noise(1, 1000), uint8(4), uint16(0), uint16(math.MaxUint16), uint8(99)) // the largest limit there is
-	f.Add(noise(1, 1000), uint8(5), uint16(0), uint16(math.MaxUint16), uint8(99))
-	f.Fuzz(func(t *testing.T, events []byte, which uint8, least, span uint16, smoothing uint8) {
+	f.Add(noise(1, 1000), uint8(4), uint16(0), uint16(math.MaxUint16)) // the largest limit there is
+	f.Add(noise(1, 1000), uint8(5), uint16(0), uint16(math.MaxUint16))
+	f.Fuzz(func(t *testing.T, events []byte, which uint8, least, span uint16) {
 		lo := 1 + int(least)
 		hi := lo + int(span)
 		if span == math.MaxUint16 {
 			lo, hi = math.MaxInt-9, math.MaxInt
 		}
-		smooth := (1 + float64(smoothing%100)) / 100
-		a, b := baseline(t, which, lo, hi, smooth), baseline(t, which, lo, hi, smooth)
+		a, b := baseline(t, which, lo, hi), baseline(t, which, lo, hi)
 		now := time.Duration(0)
 		for ; len(events) >= 3; events = events[3:] {
 			s := sample(&now, events[0], events[1])

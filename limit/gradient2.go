@@ -1,45 +1,41 @@
 package limit
 
 import (
-	"cmp"
-	"fmt"
 	"math"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/outcome"
 )
 
-// Gradient2Config sets up Gradient2. The zero value is usable; its defaults are
-// Netflix's. MaxHealthyLatency has no effect, as Gradient2 takes dropped work for
-// successful work.
-type Gradient2Config struct {
-	Config     `yaml:",inline"`
-	Queue      int     `json:"queue,omitempty"`       // units that may queue, >= 1. If zero, 4
-	Tolerance  float64 `json:"tolerance,omitempty"`   // an RTT up to Tolerance times the long RTT shows no queue, >= 1. If zero, 1.5
-	Smoothing  float64 `json:"smoothing,omitempty"`   // share of a change that is made, in (0, 1]. If zero, 0.2
-	LongWindow int     `json:"long_window,omitempty"` // samples that the long RTT looks back, >= 1. If zero, 600
-}
+// Netflix's parameters of Gradient2.
+const (
+	queue      = 4   // units that may queue
+	tolerance  = 1.5 // an RTT up to this many times the long RTT shows no queue
+	smoothing  = 0.2 // share of a change that is made
+	longWindow = 600 // samples that the long RTT looks back
+)
 
 // NewGradient2 returns Gradient2, a comparator: use Auto. Gradient2 is Netflix's limit
 // by the gradient of the RTT, as published. It compares each RTT with the long RTT, an
 // average of many RTTs:
 //
-//	gradient = Tolerance · long RTT / RTT, brought into [0.5, 1]
-//	L       += Smoothing · (gradient · L + Queue − L), brought into [Min, Max]
+//	gradient = 1.5 · long RTT / RTT, brought into [0.5, 1]
+//	L       += 0.2 · (gradient · L + 4 − L), brought into [Min, Max]
 //
-// So the limit is stable where (1 − gradient) · L = Queue. While less than half of L is
-// in flight it stays. The long RTT is the mean of the first ten, then exponential, with
-// weight 2 / (LongWindow + 1) for each new one. Where it is more than twice the RTT, as
-// after a long overload, it falls by 5 % a sample.
+// So the limit is stable where (1 − gradient) · L = 4 units, which may queue. While less
+// than half of L is in flight it stays. The long RTT is the mean of the first ten, then
+// exponential, with weight 2 / 601 for each new one. Where it is more than twice the
+// RTT, as after a long overload, it falls by 5 % a sample.
 //
-// Netflix runs it per window of samples; LongWindow then counts windows.
+// Netflix runs it per window of samples. Config.MaxHealthyLatency has no effect, as
+// Gradient2 takes dropped work for successful work.
 //
 // Known weaknesses, kept because this is the published algorithm:
 //
 //   - The long RTT follows the RTT. Under sustained overload it comes up to
-//     it, the gradient goes to 1, and the limit climbs by Smoothing · Queue a
-//     sample, to Max in the end (Netflix/concurrency-limits#137).
-//   - Long before that, Queue is added whatever the gradient: at 0.8, a limit
+//     it, the gradient goes to 1, and the limit climbs by 0.8 a sample,
+//     to Max in the end (Netflix/concurrency-limits#137).
+//   - Long before that, 4 is added whatever the gradient: at 0.8, a limit
 //     below 20 still grows (#134).
 //   - A drop counts as a success: work that fails quickly makes the limit grow
 //     (#176).
@@ -47,7 +43,7 @@ type Gradient2Config struct {
 //
 // Source: github.com/Netflix/concurrency-limits, Gradient2Limit.java and
 // ExpAvgMeasurement.java. It is not safe for concurrent use.
-func NewGradient2(cfg Gradient2Config) (Algorithm, error) {
+func NewGradient2(cfg Config) (Algorithm, error) {
 	least := 20
 	if cfg.Max > 0 {
 		least = min(least, cfg.Max)
@@ -55,24 +51,11 @@ func NewGradient2(cfg Gradient2Config) (Algorithm, error) {
 	if err := cfg.fill(20, least, 200, math.MaxInt); err != nil {
 		return nil, err
 	}
-	cfg.Queue, cfg.LongWindow = cmp.Or(cfg.Queue, 4), cmp.Or(cfg.LongWindow, 600)
-	cfg.Tolerance, cfg.Smoothing = cmp.Or(cfg.Tolerance, 1.5), cmp.Or(cfg.Smoothing, 0.2)
-	switch {
-	case cfg.Queue < 1:
-		return nil, fmt.Errorf("limit: Queue = %d: must be >= 1", cfg.Queue)
-	case !(cfg.Tolerance >= 1):
-		return nil, fmt.Errorf("limit: Tolerance = %v: must be >= 1", cfg.Tolerance)
-	case !(cfg.Smoothing > 0 && cfg.Smoothing <= 1):
-		return nil, fmt.Errorf("limit: Smoothing = %v: must be in (0, 1]", cfg.Smoothing)
-	case cfg.LongWindow < 1:
-		return nil, fmt.Errorf("limit: LongWindow = %d: must be >= 1", cfg.LongWindow)
-	}
-	long := average{weight: 2 / (float64(cfg.LongWindow) + 1)}
-	return &gradient2{cfg: cfg, limit: float64(cfg.Initial), long: long}, nil
+	return &gradient2{cfg: cfg, limit: float64(cfg.Initial), long: average{weight: 2. / (longWindow + 1)}}, nil
 }
 
 type gradient2 struct {
-	cfg   Gradient2Config
+	cfg   Config
 	limit float64 // in [Min, Max]
 	long  average // of RTTs, in nanoseconds
 }
@@ -91,11 +74,10 @@ func (g *gradient2) Observe(s Sample) Cause {
 	if 2*float64(s.Inflight) < g.limit {
 		return Kept
 	}
-	gradient := max(0.5, min(1, g.cfg.Tolerance*g.long.value/rtt))
+	gradient := max(0.5, min(1, tolerance*g.long.value/rtt))
 	was := g.Limit()
-	next := g.limit*gradient + float64(g.cfg.Queue)
-	next = g.limit*(1-g.cfg.Smoothing) + next*g.cfg.Smoothing
-	g.limit = g.cfg.within(next)
+	next := g.limit*gradient + queue
+	g.limit = g.cfg.within(g.limit*(1-smoothing) + next*smoothing)
 	switch is := g.Limit(); {
 	case is > was:
 		return Grown

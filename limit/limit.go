@@ -25,7 +25,7 @@ type Sample struct {
 //	SetEpoch(time.Duration)          // before all else: the time since the Unix epoch at instant zero
 //	Deadline() (time.Duration, bool) // the instant at which Expire is due, if there is one
 //	Expire(now time.Duration) Cause  // may change the limit without a sample; returns why
-//	Evidence() Evidence              // what the last change rests on
+//	Evidence() map[string]float64    // the measurements behind the last change, times in seconds
 //	Sparse() bool                    // true: a random part of thousands of samples a second is enough
 type Algorithm interface {
 	// Limit returns the units that may be in flight now, >= 0.
@@ -73,22 +73,3 @@ func (f fixed) Limit() int { return int(f) }
 func (f fixed) Observe(Sample) Cause { return Kept }
 
 func (f fixed) Sparse() bool { return true }
-
-// Evidence holds the measurements behind a change of a limit. A field that does
-// not matter to the change is zero.
-type Evidence struct {
-	// Latency is how long work took on average, outliers clipped, and Reference
-	// how long it took under the limit that it is compared with.
-	Latency, Reference time.Duration
-	// Baseline is how long work takes without a queue; 0 = not known.
-	Baseline time.Duration
-	// Elasticity is the share of the change in flight that became latency or, if
-	// Failed is not zero, by how much the log-odds of failure grow with the
-	// logarithm of the units in flight. Error is its standard error; 0 = not known.
-	Elasticity, Error float64
-	// Failed is the share of the work that failed, each failure weighed by the
-	// share of a success's time that it took. Background is the share of
-	// failures that load does not cause.
-	Failed, Background float64
-	Samples            int // of Latency or Failed
-}

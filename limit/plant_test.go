@@ -46,7 +46,7 @@ func newPlant(alg limit.Algorithm, servers int, mean time.Duration) *plant {
 type tuner interface {
 	limit.Algorithm
 	SetEpoch(time.Duration)
-	Evidence() limit.Evidence
+	Evidence() map[string]float64
 }
 
 func auto(t testing.TB, cfg limit.Config) tuner {

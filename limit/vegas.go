@@ -1,8 +1,6 @@
 package limit
 
 import (
-	"cmp"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"time"
@@ -11,13 +9,8 @@ import (
 	"github.com/weir-go/weir/internal/outcome"
 )
 
-// VegasConfig sets up Vegas. The zero value is usable; its defaults are Netflix's.
-type VegasConfig struct {
-	Config    `yaml:",inline"`
-	Smoothing float64 `json:"smoothing,omitempty"` // share of a change that is made, in (0, 1]. If zero, 1
-	Probe     int     `json:"probe,omitempty"`     // limits' worth of samples, at most, between probes, >= 1. If zero, 30
-	Seed      uint64  `json:"seed,omitempty"`      // of the jitter between probes; equal seeds give equal limits
-}
+// probe is how many limits' worth of samples, at most, Vegas takes between probes.
+const probe = 30
 
 // NewVegas returns Vegas, a comparator: use Auto. Vegas is TCP Vegas (Brakmo and
 // Peterson 1995) as Netflix adapted it to requests, as published. It estimates the part
@@ -35,11 +28,10 @@ type VegasConfig struct {
 //	 0   otherwise
 //
 // A sample faster than all before becomes the least RTT, and moves nothing. A probe
-// replaces the least RTT by that of the present sample, after between half and all of
-// Probe · L samples, so that the estimate adapts to work that has become slower for
-// good.
+// replaces the least RTT by that of the present sample, after 15 · L to 30 · L samples,
+// so that the estimate adapts to work that has become slower for good.
 //
-// Netflix runs it per sample, or per window of samples.
+// Netflix runs it per sample, or per window of samples. Equal samples give equal limits.
 //
 // Known weaknesses, kept because this is the published algorithm:
 //
@@ -56,24 +48,17 @@ type VegasConfig struct {
 // Source: github.com/Netflix/concurrency-limits, VegasLimit.java. There, s is
 // √L from 1000 on in some versions, log10 L in others. It is not safe for
 // concurrent use.
-func NewVegas(cfg VegasConfig) (Algorithm, error) {
+func NewVegas(cfg Config) (Algorithm, error) {
 	if err := cfg.fill(20, 1, 1000, math.MaxInt); err != nil {
 		return nil, err
 	}
-	cfg.Smoothing, cfg.Probe = cmp.Or(cfg.Smoothing, 1), cmp.Or(cfg.Probe, 30)
-	switch {
-	case !(cfg.Smoothing > 0 && cfg.Smoothing <= 1):
-		return nil, fmt.Errorf("limit: Smoothing = %v: must be in (0, 1]", cfg.Smoothing)
-	case cfg.Probe < 1:
-		return nil, fmt.Errorf("limit: Probe = %d: must be >= 1", cfg.Probe)
-	}
-	v := &vegas{cfg: cfg, limit: float64(cfg.Initial), rng: rand.New(rand.NewPCG(cfg.Seed, 0))}
+	v := &vegas{cfg: cfg, limit: float64(cfg.Initial), rng: rand.New(rand.NewPCG(0, 0))}
 	v.draw()
 	return v, nil
 }
 
 type vegas struct {
-	cfg   VegasConfig
+	cfg   Config
 	limit float64       // in [Min, Max]
 	least time.Duration // RTT; 0 before there is one
 	rng   *rand.Rand
@@ -93,7 +78,7 @@ func (v *vegas) Observe(s Sample) Cause {
 	}
 	v.samples++
 	switch {
-	case float64(v.samples) >= v.jitter*float64(v.cfg.Probe)*v.limit:
+	case float64(v.samples) >= v.jitter*probe*v.limit:
 		v.draw()
 		v.least = rtt
 		return Kept
@@ -103,7 +88,7 @@ func (v *vegas) Observe(s Sample) Cause {
 	}
 	d, why := v.change(rtt, s.Inflight, result == weir.Dropped || v.cfg.slow(rtt))
 	was := v.Limit()
-	v.limit += v.cfg.Smoothing * (v.cfg.within(v.limit+d) - v.limit)
+	v.limit = v.cfg.within(v.limit + d)
 	if v.Limit() == was {
 		return Kept
 	}

@@ -7,12 +7,23 @@ import (
 	"github.com/weir-go/weir/internal/elasticity"
 )
 
-// Evidence is limit.Evidence.
+// Evidence holds the measurements behind a change of the limit. A field that does
+// not matter to the change is zero.
 type Evidence struct {
-	Latency, Reference, Baseline time.Duration
-	Elasticity, Error            float64
-	Failed, Background           float64
-	Samples                      int
+	// Latency is how long work took on average, outliers clipped, and Reference
+	// how long it took under the limit that it is compared with.
+	Latency, Reference time.Duration
+	// Baseline is how long work takes without a queue; 0 = not known.
+	Baseline time.Duration
+	// Elasticity is the share of the change in flight that became latency or, if
+	// Failed is not zero, by how much the log-odds of failure grow with the
+	// logarithm of the units in flight. Error is its standard error; 0 = not known.
+	Elasticity, Error float64
+	// Failed is the share of the work that failed, each failure weighed by the
+	// share of a success's time that it took. Background is the share of
+	// failures that load does not cause.
+	Failed, Background float64
+	Samples            int // of Latency or Failed
 }
 
 // compared is the evidence of a comparison of two windows.

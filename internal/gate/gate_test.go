@@ -247,7 +247,7 @@ func TestBrokenContract(t *testing.T) {
 }
 
 func TestLeaveTeaches(t *testing.T) {
-	alg, err := limit.NewAIMD(limit.AIMDConfig{Config: limit.Config{Initial: 10}})
+	alg, err := limit.NewAIMD(limit.Config{Initial: 10}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

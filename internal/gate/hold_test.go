@@ -77,7 +77,7 @@ func TestAbandonedWorkIsHeld(t *testing.T) {
 		s.leave(1)
 	})
 	t.Run("the algorithm is told at once, and the outcomes are counted", func(t *testing.T) {
-		alg, err := limit.NewAIMD(limit.AIMDConfig{Config: limit.Config{Initial: 10}})
+		alg, err := limit.NewAIMD(limit.Config{Initial: 10}, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,16 +14,22 @@ import (
 // algorithm counts. In a file, a Limit is a number, a name, or a name and the fields of
 // its configuration.
 type Limit struct {
-	Name      string                `yaml:"name"`
-	N         int                   `yaml:"n" max:"inf"` // of fixed
-	AIMD      limit.AIMDConfig      `yaml:"aimd"`
-	Vegas     limit.VegasConfig     `yaml:"vegas"`
-	Gradient2 limit.Gradient2Config `yaml:"gradient2"`
-	Auto      limit.Config          `yaml:"auto"`
+	Name      string       `yaml:"name"`
+	N         int          `yaml:"n" max:"inf"` // of fixed
+	AIMD      AIMD         `yaml:"aimd"`
+	Vegas     limit.Config `yaml:"vegas"`
+	Gradient2 limit.Config `yaml:"gradient2"`
+	Auto      limit.Config `yaml:"auto"`
 	// Window, if not nil, collects samples for the algorithm.
 	Window *windowed.Config `yaml:"window"`
 	// New, if not nil, returns the algorithm. Then the other fields have no effect.
 	New func() (limit.Algorithm, error) `yaml:"-"`
+}
+
+// AIMD configures limit.NewAIMD.
+type AIMD struct {
+	limit.Config `yaml:",inline"`
+	Backoff      float64 `yaml:"backoff"`
 }
 
 func (l Limit) algorithm() (alg limit.Algorithm, err error) {
@@ -36,7 +42,7 @@ func (l Limit) algorithm() (alg limit.Algorithm, err error) {
 	case "fixed":
 		alg = limit.Fixed(l.N)
 	case "aimd":
-		alg, err = limit.NewAIMD(l.AIMD)
+		alg, err = limit.NewAIMD(l.AIMD.Config, l.AIMD.Backoff)
 	case "vegas":
 		alg, err = limit.NewVegas(l.Vegas)
 	case "gradient2":
