@@ -93,7 +93,8 @@ func PerSecond(rate float64, burst int) Quota {
 	}
 }
 
-// Unlimited returns the Quota that allows everything, whatever its cost.
+// Unlimited returns the Quota that allows everything, whatever its cost. All Quotas
+// without a limit are equal.
 func Unlimited() Quota {
 	return Quota{inf: true, size: math.MaxInt}
 }
@@ -195,24 +196,10 @@ func (q *Quota) Rate() float64 {
 	return math.Ldexp(float64(q.count)/float64(q.period)*1e9, int(q.exp))
 }
 
-// Unlimited reports whether everything is allowed.
-func (q *Quota) Unlimited() bool { return q.inf }
-
 // String describes the Quota, as in "10/s, burst 5".
 func (q Quota) String() string {
 	if q.inf {
 		return "unlimited"
 	}
 	return fmt.Sprintf("%.6g/s, burst %d", q.Rate(), q.size)
-}
-
-// With returns the Quota with another burst.
-func (q Quota) With(burst int) Quota {
-	switch {
-	case q.inf:
-		return q
-	case q.count == 0:
-		return depleting(burst)
-	}
-	return quota(q.count, q.period, int(q.exp), burst)
 }

@@ -135,7 +135,7 @@ func (p *policies) describe(answers []admission.Answer) bool {
 }
 
 // silent reports whether clients are not told about a rule.
-func (f *fields) silent(i int, q *gcra.Quota) bool { return f.names[i] == "" || q.Unlimited() }
+func (f *fields) silent(i int, q *gcra.Quota) bool { return f.names[i] == "" || *q == gcra.Unlimited() }
 
 // appendPolicy appends an item of RateLimit-Policy.
 func (f *fields) appendPolicy(b []byte, i int, q *gcra.Quota) []byte {

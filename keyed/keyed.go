@@ -186,7 +186,7 @@ func (k *Key[K]) Acquire(ctx context.Context, n int) (weir.Permit, error) {
 		return weir.Permit{}, err
 	}
 	held := n
-	if q := k.l.buckets.QuotaFor(k.key); q.Unlimited() {
+	if q := k.l.buckets.QuotaFor(k.key); q == gcra.Unlimited() {
 		held = 0 // nothing was taken
 	}
 	return weir.OwnedPermit(&k.owner, permit.Grant{N: held}), nil

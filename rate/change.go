@@ -27,7 +27,7 @@ func (l *Limiter) SetBurst(b int) { l.SetBurstAt(time.Now(), b) }
 // as t.
 func (l *Limiter) SetBurstAt(t time.Time, b int) {
 	l.change(t, func(s *state) {
-		s.quota, s.burst = s.quota.With(b), b
+		s.quota, s.burst = gcra.PerSecond(s.quota.Rate(), b), b
 	})
 }
 

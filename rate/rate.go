@@ -227,7 +227,7 @@ func (l *Limiter) TokensAt(t time.Time) float64 {
 	for ; b == moved; b = s.load() {
 		s = l.reload()
 	}
-	if s.quota.Unlimited() {
+	if s.quota == gcra.Unlimited() {
 		return float64(s.burst)
 	}
 	return s.quota.Tokens(b, s.at(t))

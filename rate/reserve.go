@@ -69,7 +69,7 @@ func (l *Limiter) Settle(was, n int) int {
 	if was < 0 || n < 0 {
 		panic("rate: Settle of a negative cost")
 	}
-	if l.load().quota.Unlimited() {
+	if l.load().quota == gcra.Unlimited() {
 		return n // nothing was taken
 	}
 	return l.settle(was, n)
@@ -169,7 +169,7 @@ func (l *Limiter) reserve(t time.Time, n int) Reservation {
 	switch {
 	case !l.allow(s, now, n):
 		return l.reserveLater(r, now)
-	case s.quota.Unlimited():
+	case s.quota == gcra.Unlimited():
 		r.n = 0 // nothing was taken
 	}
 	return r

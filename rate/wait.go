@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/internal/permit"
 	"github.com/weir-go/weir/internal/waitq"
 )
@@ -48,7 +49,7 @@ func (l *Limiter) Acquire(ctx context.Context, n int) (weir.Permit, error) {
 // held returns how many of n tokens just granted can be given back: without a
 // limit, none are taken.
 func (l *Limiter) held(n int) int {
-	if l.load().quota.Unlimited() {
+	if l.load().quota == gcra.Unlimited() {
 		return 0
 	}
 	return n
@@ -68,7 +69,7 @@ func (l *Limiter) enter(ctx context.Context, n int) (*waitq.TokenWaiter, error) 
 		panic("rate: negative cost")
 	}
 	s := l.load()
-	if n > s.burst && !s.quota.Unlimited() {
+	if n > s.burst && s.quota != gcra.Unlimited() {
 		return nil, weir.Reject(weir.OverBurst, weir.Never)
 	}
 	if err := ctx.Err(); err != nil {

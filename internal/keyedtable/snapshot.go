@@ -178,7 +178,7 @@ func (l *Buckets[K]) Snapshot(w io.Writer) error {
 	return l.write(w, func() (byte, uint64) {
 		burst := 0
 		for _, q := range append(slices.Collect(maps.Values(l.quotas)), &l.quota) {
-			if !q.Unlimited() { // else its buckets are full
+			if *q != gcra.Unlimited() { // else its buckets are full
 				burst = max(burst, q.Burst())
 			}
 		}

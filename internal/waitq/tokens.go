@@ -359,7 +359,7 @@ func (l *Tokens[W]) Move(q *gcra.Quota, now time.Duration, to *gcra.Quota) {
 	if l.floor > 0 {
 		l.floor = uint64(q.Move(gcra.Bucket(l.floor), now, to))
 	}
-	if l.owed > 0 && !q.Unlimited() && !to.Unlimited() {
+	if l.owed > 0 && *q != gcra.Unlimited() && *to != gcra.Unlimited() {
 		l.owed, l.taken = convert(l.owed, q, to), convert(l.taken, q, to)
 		l.left = uint64(q.Move(gcra.Bucket(l.left), now, to))
 	}

@@ -152,7 +152,7 @@ func (t *tokens) ahead(key string, at time.Time, n, limit int) time.Duration {
 
 func (t *tokens) Used(key string) int {
 	q := t.QuotaFor(key)
-	if q.Unlimited() {
+	if q == gcra.Unlimited() {
 		return 0
 	}
 	return q.Burst() - int(math.Floor(t.TokensAt(key, time.Now())))
