@@ -56,7 +56,6 @@ type Group[K comparable, V any] struct {
 type Stats struct {
 	Runs      uint64 // runs begun
 	Coalesced uint64 // calls that joined a run, or took the value of an abandoned one
-	Left      uint64 // calls that ended with their context, before the run
 	Abandoned uint64 // runs cancelled because the last caller had left
 	Panics    uint64 // runs that panicked; no caller learns of it if the run was abandoned
 	Inflight  int    // runs that have not ended, abandoned and forgotten ones too

@@ -75,7 +75,7 @@ func TestNaN(t *testing.T) {
 			t.Error(err)
 		}
 		synctest.Wait()
-		if st := g.Stats(); st != (stats{Runs: 3, Left: 1, Abandoned: 1}) || flight.Listed(&g) != 0 {
+		if st := g.Stats(); st != (stats{Runs: 3, Abandoned: 1}) || flight.Listed(&g) != 0 {
 			t.Errorf("%+v, %d listed: want nothing left", st, flight.Listed(&g))
 		}
 		coalesceAfter(t, &g)

@@ -148,7 +148,7 @@ func TestGoexitOfAbandoned(t *testing.T) {
 		if r := <-second; r.Err != flight.ErrGoexit || r.Coalesced {
 			t.Errorf("%+v: want ErrGoexit, of its own run", r)
 		}
-		if st := g.Stats(); st != (stats{Runs: 2, Left: 1, Abandoned: 1}) {
+		if st := g.Stats(); st != (stats{Runs: 2, Abandoned: 1}) {
 			t.Errorf("%+v: want two runs", st)
 		}
 	})

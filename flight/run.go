@@ -199,7 +199,6 @@ func (g *Group[K, V]) leave(r *run[V], as role) (ended bool) {
 		return r.ended
 	}
 	r.waiters--
-	g.stats.Left++
 	last := r.waiters == 0
 	if last {
 		r.abandoned = true

@@ -1,7 +1,6 @@
 package httpclient
 
 import (
-	"cmp"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -14,6 +13,9 @@ import (
 	"github.com/weir-go/weir/internal/httpheader"
 	"github.com/weir-go/weir/throttle"
 )
+
+// MaxHosts is the number of hosts and keys that a Transport keeps in memory.
+const MaxHosts = 10_000
 
 // Config sets up a Transport. The zero value is usable: it paces requests, retries
 // up to a tenth of them plus one per second, and throttles requests to a host that
@@ -28,9 +30,6 @@ type Config struct {
 	// path, if each path has its own quota. Requests with different keys share no
 	// state. If nil, all requests to a host (scheme, name and port) share it.
 	Key func(r *http.Request) string
-	// MaxHosts bounds the number of hosts and keys that are kept in memory: see
-	// Transport. If zero, 1000.
-	MaxHosts int
 
 	// MaxWait bounds each wait that a server asks for. A request that would wait
 	// longer fails at once. If zero, 30 seconds; if negative, only the
@@ -75,9 +74,6 @@ var reserved = []string{"Host", "Content-Length", "Transfer-Encoding", "Trailer"
 
 // validate returns an error that names the first field that makes no sense.
 func (c *Config) validate() error {
-	if c.MaxHosts < 0 {
-		return fmt.Errorf("httpclient: MaxHosts = %d: must be >= 0", c.MaxHosts)
-	}
 	for _, h := range []struct{ field, name string }{{"Deadline", c.Deadline}, {"Criticality", c.Criticality}} {
 		switch name := http.CanonicalHeaderKey(h.name); {
 		case h.name != "" && !httpheader.ValidName(h.name):
@@ -102,7 +98,6 @@ func (c Config) withDefaults() Config {
 	if c.Base == nil {
 		c.Base = http.DefaultTransport
 	}
-	c.MaxHosts = cmp.Or(c.MaxHosts, 1000)
 	c.Retry = throttle.RetryConfig(adaptive.RetryConfig(c.Retry).WithDefaults())
 	c.Deadline = http.CanonicalHeaderKey(c.Deadline)
 	c.Criticality = http.CanonicalHeaderKey(c.Criticality)

@@ -121,7 +121,7 @@ func New(cfg Config) (*Transport, error) {
 	t := &Transport{cfg: cfg.withDefaults(), epoch: time.Now(), chance: rand.Float64}
 	t.pacing = outgoing.Config{MaxWait: cfg.MaxWait, MaxHold: cfg.MaxHold, Queue: cfg.Queue}.WithDefaults()
 	t.shared = sync.OnceValue(func() *host { return t.newHost(hostKey{}) })
-	t.hosts = hosts{most: t.cfg.MaxHosts, byKey: map[hostKey]*list.Element{}}
+	t.hosts = hosts{most: MaxHosts, byKey: map[hostKey]*list.Element{}}
 	return t, nil
 }
 

@@ -304,7 +304,7 @@ func TestHostsAreBounded(t *testing.T) {
 	url := func(n int) string { return fmt.Sprintf("http://%d.example", n) }
 	synctest.Test(t, func(t *testing.T) {
 		var made []string
-		cfg := Config{Retry: noRetry, MaxHosts: 10, MaxWait: s, PerHost: func(host string) weir.Limiter {
+		cfg := Config{Retry: noRetry, MaxWait: s, PerHost: func(host string) weir.Limiter {
 			made = append(made, host)
 			return nil
 		}}
@@ -314,6 +314,7 @@ func TestHostsAreBounded(t *testing.T) {
 			}
 			return reply(200), nil
 		})
+		tr.hosts.most = 10
 		for i := range 25 {
 			fetch(tr, url(i))
 		}
@@ -353,12 +354,13 @@ func TestHostsAreBounded(t *testing.T) {
 // Hosts with a wait to heed are examined once, and not for each new host.
 func TestHostsOnHoldDoNotBlockEviction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tr, _ := newClient(t, Config{Retry: noRetry, MaxHosts: 20}, func(n int, _ *http.Request) (*http.Response, error) {
+		tr, _ := newClient(t, Config{Retry: noRetry}, func(n int, _ *http.Request) (*http.Response, error) {
 			if n < 8 {
 				return reply(429, "Retry-After: 3600"), nil
 			}
 			return reply(200), nil
 		})
+		tr.hosts.most = 20
 		for i := range 100 {
 			fetch(tr, fmt.Sprintf("http://%d.example", i))
 		}
@@ -450,7 +452,8 @@ func TestARequestInTheLimiterHeedsTheHost(t *testing.T) {
 // A host that has something in flight, be it a body, stays: its limiter knows.
 func TestAHostInUseIsNotForgotten(t *testing.T) {
 	lim := &turnstile{let: 100}
-	tr, _ := newClient(t, Config{MaxHosts: 1, PerHost: limitBy(lim)}, script(says(200)))
+	tr, _ := newClient(t, Config{PerHost: limitBy(lim)}, script(says(200)))
+	tr.hosts.most = 1
 	resp, err := tr.RoundTrip(get(context.Background(), host1))
 	if err != nil {
 		t.Fatal(err)
@@ -603,7 +606,6 @@ func TestWaitsAreCounted(t *testing.T) {
 
 func TestConfigurationsThatMakeNoSense(t *testing.T) {
 	for want, cfg := range map[string]Config{
-		"httpclient: MaxHosts = -1: must be >= 0":                                         {MaxHosts: -1},
 		"httpclient: Retry: throttle: Attempts = -1: must be >= 0":                        {Retry: throttle.RetryConfig{Attempts: -1}},
 		`httpclient: Deadline = "a b": must be the name of a header`:                      {Deadline: "a b"},
 		`httpclient: Criticality = ":": must be the name of a header`:                     {Criticality: ":"},
