@@ -34,7 +34,7 @@ func BenchmarkCall(b *testing.B) {
 		client *grpclimit.Client
 	}{
 		{"none", nil, nil},
-		{"server auto", interceptor(b, grpclimit.Config{}), nil},
+		{"server auto", interceptor(b, grpclimit.Config{PerClass: grpclimit.Auto}), nil},
 		{"server auto and a rule", interceptor(b, grpclimit.Config{PerClass: grpclimit.Auto, Rules: []grpclimit.Rule{perClient(b)}}), nil},
 		{"server refuses", interceptor(b, grpclimit.Config{Limiter: refuse{weir.Reject(weir.OverLimit, 0)}}), nil},
 		{"client", nil, client(b, grpclimit.ClientConfig{})},
@@ -74,7 +74,7 @@ func BenchmarkInterceptor(b *testing.B) {
 		name string
 		cfg  grpclimit.Config
 	}{
-		{"auto", grpclimit.Config{}},
+		{"auto", grpclimit.Config{PerClass: grpclimit.Auto}},
 		{"rule", grpclimit.Config{Rules: []grpclimit.Rule{perClient(b)}}},
 		{"refuses", grpclimit.Config{Limiter: refuse{weir.Reject(weir.OverLimit, 0)}}},
 	} {
@@ -107,7 +107,7 @@ func TestAllocs(t *testing.T) {
 		cfg  grpclimit.Config
 		most float64
 	}{
-		{"auto", grpclimit.Config{}, 0},
+		{"auto", grpclimit.Config{PerClass: grpclimit.Auto}, 0},
 		{"a rule", grpclimit.Config{Rules: []grpclimit.Rule{perClient(t)}}, 1},
 		{"refused", grpclimit.Config{Limiter: refuse{weir.Reject(weir.OverLimit, 0)}}, 0},
 	} {

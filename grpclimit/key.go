@@ -14,25 +14,20 @@ import (
 	"github.com/weir-go/weir/internal/caller"
 )
 
-// A Key returns the bucket key of a call, and whether the call has one. A client
-// that can choose its key has as many buckets as it likes. So use metadata as a
-// key only if something in front has verified it.
-type Key[K comparable] func(r Request) (key K, ok bool)
-
 // MaxKey is the length in bytes up to which a text is used as a key. Of a longer
 // text, the SHA-256 is the key.
 const MaxKey = caller.MaxKey
 
-// Address is the Key of the peer's address. For IPv6 it is the network of 64 bits,
-// the usual size for one client. An IPv4 address equals its IPv6 form. A peer
+// Address returns a key function for PerKey: the peer's address. For IPv6 the key is the
+// network of 64 bits, the usual size for one client. An IPv4 address equals its IPv6 form. A peer
 // without an address, such as a Unix socket, has no key.
-func Address() Key[netip.Addr] { return admission.Address(peerOf) }
+func Address() func(Request) (netip.Addr, bool) { return admission.Address(peerOf) }
 
-// AddressBehind is the Key of the client's address behind proxies, which they
+// AddressBehind returns a key function for PerKey: the client's address behind proxies, which they
 // report in metadata: x-forwarded-for, or forwarded (RFC 7239). Only entries of
 // trusted proxies count, as in httplimit.AddressBehind. It panics if a network is
 // invalid.
-func AddressBehind(name string, trusted ...netip.Prefix) Key[netip.Addr] {
+func AddressBehind(name string, trusted ...netip.Prefix) func(Request) (netip.Addr, bool) {
 	name = strings.ToLower(name)
 	list := func(r Request) []string { return metadata.ValueFromIncomingContext(r.Context, name) }
 	return admission.AddressBehind(peerOf, list, name == "forwarded", trusted)
@@ -53,8 +48,8 @@ func peerOf(r Request) (netip.Addr, bool) {
 	return at.Addr().Unmap().WithZone(""), at.IsValid()
 }
 
-// Metadata is the Key of the first value of a metadata name.
-func Metadata(name string) Key[string] {
+// Metadata returns a key function for PerKey: the first value of a metadata name.
+func Metadata(name string) func(Request) (string, bool) {
 	name = strings.ToLower(name)
 	return func(r Request) (string, bool) {
 		values := metadata.ValueFromIncomingContext(r.Context, name)
@@ -65,21 +60,10 @@ func Metadata(name string) Key[string] {
 	}
 }
 
-// Method is the Key of the method, such as "/package.Service/Method".
-func Method() Key[string] {
+// Method returns a key function for PerKey: the method, such as "/package.Service/Method".
+func Method() func(Request) (string, bool) {
 	return func(r Request) (string, bool) { return caller.Key(r.Method) }
 }
-
-// Text is the Key of an address as text, for First and Both.
-func Text(key Key[netip.Addr]) Key[string] { return admission.Text(key) }
-
-// First is the Key of the first of several keys that a call has. Equal texts of
-// two of them are different keys.
-func First(keys ...Key[string]) Key[string] { return admission.First(keys) }
-
-// Both is the Key of two keys together: a client and a method, say. A call has it
-// if it has both.
-func Both[K comparable](a, b Key[K]) Key[[2]K] { return admission.Both(a, b) }
 
 // heed returns the context of a call with the priority of its metadata.
 func (i *Interceptor) heed(r Request) context.Context {

@@ -2,10 +2,10 @@
 // are in flight, and how often each client may call. Its [Client] keeps clients
 // within the limits of their servers.
 //
-// Without configuration, an [Interceptor] finds the concurrency that each unary
-// method can bear, and refuses the excess early:
+// With [Auto], an [Interceptor] finds the concurrency that each unary method can bear,
+// and refuses the excess early:
 //
-//	i, err := grpclimit.New(grpclimit.Config{})
+//	i, err := grpclimit.New(grpclimit.Config{PerClass: grpclimit.Auto})
 //	...
 //	s := grpc.NewServer(grpc.ChainUnaryInterceptor(i.Unary()), grpc.ChainStreamInterceptor(i.Stream()))
 //
@@ -23,9 +23,9 @@
 // A call spends tokens of rules, and holds a unit of its concurrency limit until
 // the handler returns or panics. A stream holds one unit for its whole life,
 // however many messages it has. Its duration says nothing about load, so a limit
-// that learns from durations cannot learn from subscriptions. Therefore streams
-// have no limit by default. A PerClass may give the methods of long streams a
-// limit of their own, or none.
+// that learns from durations cannot learn from subscriptions. Therefore streams are
+// one class, [Streams], which Auto does not limit. Config.PerClass may limit it, and
+// Config.Class may tell streams apart.
 //
 // The limit takes UNAVAILABLE and missed deadlines as signs of overload, and
 // ignores other errors. RESOURCE_EXHAUSTED is about one client's quota.
@@ -58,28 +58,27 @@ type Request struct {
 	Message any             // of a unary call; nil for a stream
 }
 
-// Config configures an Interceptor. The zero value limits the concurrency of each
-// unary method by Auto. It admits all streams, and counts them as one class,
-// "(streams)". Several goroutines call the functions at once.
+// Config configures an Interceptor. The zero value limits nothing. Several goroutines
+// call the functions at once.
 type Config struct {
 	// Rules are rate limits. They are asked in order. If one of them, or the
 	// concurrency limit after them, refuses a call, the others get their tokens
 	// back.
 	Rules []Rule
-	// Limiter is a concurrency limit for all classes. Each call takes a unit.
+	// Limiter is a concurrency limit for all classes. Each call takes a unit. If nil,
+	// there is none.
 	Limiter weir.Limiter
-	// PerClass returns the concurrency limit of a class when its first call comes;
-	// nil means no limit. A stream holds a unit from its start to its end. If
-	// PerClass is nil, it is Auto for unary calls and no limit for streams, or no
-	// limit at all if Limiter or Rules are set. It must be nil if Limiter is not.
+	// PerClass returns the concurrency limit of a class when its first call comes,
+	// for example Auto. A stream holds a unit from its start to its end. If PerClass
+	// is nil or returns nil, the class has no limit of its own. It must be nil if
+	// Limiter is not.
 	PerClass func(class string) weir.Limiter
 
 	// Class returns the class of a call. Calls of one class share the limit that
-	// PerClass returns, and are counted together. If nil, the class is the method
-	// if limits depend on it, or else one for all calls.
+	// PerClass returns, and are counted together. If nil, it is the method of a
+	// unary call, and Streams for streams, if PerClass is set, or else "". Classes
+	// beyond the first 1000 share one.
 	Class func(r Request) string
-	// MaxClasses bounds the classes. Further ones share one class. If zero, 100.
-	MaxClasses int
 	// Units returns how many units of its limit a call takes, >= 0. If nil, one.
 	Units func(r Request) int
 
@@ -127,19 +126,11 @@ func (c Config) Validate() error {
 // door returns the part of the configuration that decides.
 func (c Config) door() admission.Config[Request] {
 	d := admission.Config[Request]{
-		Limiter: c.Limiter, PerClass: c.PerClass, MaxClasses: c.MaxClasses, Units: c.Units,
+		Limiter: c.Limiter, PerClass: c.PerClass, Units: c.Units,
 		Exempt: c.Exempt, Trusted: c.Trusted, RetryJitter: c.RetryJitter, Shadow: c.Shadow,
 	}
 	for _, r := range c.Rules {
 		d.Rules = append(d.Rules, r.rule)
-	}
-	if c.auto() {
-		d.PerClass = func(class string) weir.Limiter {
-			if class == streams {
-				return nil
-			}
-			return Auto(class)
-		}
 	}
 	if d.Exempt == nil {
 		d.Exempt = DefaultExempt
@@ -147,25 +138,27 @@ func (c Config) door() admission.Config[Request] {
 	return d
 }
 
-// auto reports whether no field sets a limit.
-func (c Config) auto() bool { return c.PerClass == nil && c.Limiter == nil && len(c.Rules) == 0 }
+// Streams is the class of streams if Config.Class is nil.
+const Streams = "(streams)"
 
-// streams is the class of streams if no field sets a limit.
-const streams = "(streams)"
-
-// Auto returns a limiter that finds by itself how many calls may be in flight
-// (limit.NewAuto). It is the default of Config.PerClass. Three times as many calls
-// may wait, in order of arrival, so that a wait takes about three times as long as
-// the work; or as many as are served in 100 ms, if that is more. A call waits for
-// at most three seconds. Further calls are refused at once.
-func Auto(class string) weir.Limiter { return admission.NewAuto(class) }
+// Auto is a Config.PerClass. For the class Streams it returns nil, no limit. For
+// others it returns a limiter that finds by itself how many calls may be in flight
+// (limit.NewAuto). Three times as many calls may wait, in order of arrival, so that a
+// wait takes about three times as long as the work; or as many as are served in
+// 100 ms, if that is more. A call waits for at most three seconds. Further calls are
+// refused at once.
+func Auto(class string) weir.Limiter {
+	if class == Streams {
+		return nil
+	}
+	return admission.NewAuto(class)
+}
 
 // An Interceptor limits the calls to handlers. All servers that use it share its
 // limits. It is safe for concurrent use.
 type Interceptor struct {
 	cfg      Config
 	door     *admission.Door[Request]
-	auto     bool
 	classify bool      // by method
 	quotas   []*quota  // of each rule
 	visits   sync.Pool // of *visit
@@ -177,12 +170,10 @@ func New(cfg Config) (*Interceptor, error) {
 		return nil, err
 	}
 	cfg.Criticality = strings.ToLower(cfg.Criticality)
-	door := cfg.door()
 	i := &Interceptor{
 		cfg:      cfg,
-		door:     admission.New(door),
-		auto:     cfg.auto(),
-		classify: cfg.Class == nil && door.PerClass != nil,
+		door:     admission.New(cfg.door()),
+		classify: cfg.Class == nil && cfg.PerClass != nil,
 	}
 	for _, r := range cfg.Rules {
 		i.quotas = append(i.quotas, &quota{rule: r.rule.Name})

@@ -36,7 +36,6 @@ func TestValidate(t *testing.T) {
 		{grpclimit.Config{}, ""},
 		{grpclimit.Config{Rules: []grpclimit.Rule{rule, rule}}, `grpclimit: Rules[1].Name = "one": another rule has that name`},
 		{grpclimit.Config{Rules: []grpclimit.Rule{{}}}, "grpclimit: Rules[0]: is empty: PerKey and Overall make rules"},
-		{grpclimit.Config{MaxClasses: -1}, "grpclimit: MaxClasses = -1: must be >= 0"},
 		{grpclimit.Config{Limiter: fixed(t, 1), PerClass: grpclimit.Auto}, "grpclimit: PerClass: must be nil, since Limiter is not"},
 		{grpclimit.Config{RetryJitter: -1}, "grpclimit: RetryJitter = -1ns: must be >= 0"},
 		{grpclimit.Config{Exempt: []string{"Health"}}, `grpclimit: Exempt[0] = "Health": must begin with a slash`},
@@ -280,17 +279,6 @@ func TestKeys(t *testing.T) {
 	if b, ok := key(at("@", "x-api-key", long+"b")); len(b) != 33 || len(a) != 33 || a == b || !ok {
 		t.Errorf("%q and %q: want two keys of 33 bytes", a, b)
 	}
-	both := grpclimit.Both(grpclimit.Text(grpclimit.Address()), grpclimit.Method())
-	want := [2]string{"192.0.2.1", emptyCall}
-	if k, ok := both(at("192.0.2.1:1")); k != want || !ok {
-		t.Errorf("%v, %v", k, ok)
-	}
-	if _, ok := both(at("@")); ok {
-		t.Error("a pair of one")
-	}
-	if _, ok := grpclimit.Both(grpclimit.Method(), key)(at("192.0.2.1:1")); ok {
-		t.Error("a pair of one")
-	}
 }
 
 // What a proxy says in metadata counts if the proxy is trusted.
@@ -332,7 +320,7 @@ func TestPerKey(t *testing.T) {
 
 // By default each method has a limit that finds itself; probes need none.
 func TestClasses(t *testing.T) {
-	i := interceptor(t, grpclimit.Config{})
+	i := interceptor(t, grpclimit.Config{PerClass: grpclimit.Auto})
 	hs := health.NewServer()
 	addr := serve(t, &service{}, i)
 	conn, c := dial(t, addr)
@@ -362,18 +350,20 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-// By default streams have no limit, and are one class, whatever their methods:
-// how long they last says nothing about load. PerClass gives them one.
+// Streams are one class, whatever their methods, unless Class tells them apart. Auto
+// does not limit them, because how long they last says nothing about load.
 func TestStreams(t *testing.T) {
 	byMethod := func(r grpclimit.Request) string { return r.Method }
+	one := func(string) weir.Limiter { return fixed(t, 1) }
 	for _, tt := range []struct {
 		cfg     grpclimit.Config
 		classes int
 		let     uint64
 	}{
 		{grpclimit.Config{}, 1, 600},
-		{grpclimit.Config{Class: byMethod}, 1, 600},
-		{grpclimit.Config{PerClass: func(string) weir.Limiter { return fixed(t, 1) }}, 3, 3},
+		{grpclimit.Config{PerClass: grpclimit.Auto}, 1, 600},
+		{grpclimit.Config{PerClass: one}, 1, 1},
+		{grpclimit.Config{PerClass: one, Class: byMethod}, 3, 3},
 		{grpclimit.Config{Limiter: fixed(t, 2)}, 1, 2},
 		{grpclimit.Config{Rules: []grpclimit.Rule{once(t, "one")}}, 1, 1},
 	} {
@@ -396,12 +386,14 @@ func TestStreams(t *testing.T) {
 			if len(classes) != tt.classes || let != tt.let {
 				t.Errorf("%d let in, %+v: want %d", let, classes, tt.let)
 			}
-			if tt.let == 600 && (classes[0].Class != "(streams)" || classes[0].Limiter != nil) {
+			if tt.cfg.PerClass != nil && tt.cfg.Class == nil && classes[0].Class != grpclimit.Streams {
 				t.Errorf("%+v", classes[0])
 			}
 			_, _ = i.Unary()(ctx, nil, &grpc.UnaryServerInfo{FullMethod: emptyCall}, func(context.Context, any) (any, error) { return nil, nil })
-			if c := i.Stats().Classes; tt.let == 600 && (len(c) != 2 || c[1].Class != emptyCall || c[1].Limiter == nil) {
-				t.Errorf("%+v: want a limit for unary calls", c)
+			for _, c := range i.Stats().Classes {
+				if c.Class == emptyCall && c.Limiter == nil {
+					t.Errorf("%+v: want a limit for unary calls", c)
+				}
 			}
 			time.Sleep(time.Hour)
 		})

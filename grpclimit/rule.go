@@ -17,9 +17,13 @@ type Rule struct {
 }
 
 // PerKey returns a Rule with a bucket for each key. Refused clients are told the
-// name, which is 1 to 64 printable ASCII characters. All calls without a key
-// share one bucket.
-func PerKey[K comparable](name string, lim *keyed.Limiter[K], key Key[K]) Rule {
+// name, which is 1 to 64 printable ASCII characters.
+//
+// The function key returns the bucket key of a call, and whether the call has one. All
+// calls without a key share one bucket. A client that can choose its key has as many
+// buckets as it likes. So use metadata as a key only if something in front has verified
+// it.
+func PerKey[K comparable](name string, lim *keyed.Limiter[K], key func(Request) (K, bool)) Rule {
 	return Rule{admission.PerKey(name, lim, key)}
 }
 

@@ -52,14 +52,14 @@ func (v *visit) leave() {
 // class returns the class of a call.
 func (i *Interceptor) class(r Request, stream bool) string {
 	switch {
-	case i.auto && stream:
-		return streams
 	case i.cfg.Class != nil:
 		return i.cfg.Class(r)
-	case i.classify:
-		return r.Method
+	case !i.classify:
+		return ""
+	case stream:
+		return Streams
 	}
-	return ""
+	return r.Method
 }
 
 // refuse returns the error for a refused call. The rule is the index of the one

@@ -101,7 +101,7 @@ func (v *visit) receive(m *Middleware, w http.ResponseWriter, r *http.Request) (
 		r.Body = v.body
 	}
 	length := r.ContentLength
-	if length <= 0 || length > m.cfg.BodyFirst {
+	if length <= 0 || length > BodyFirst {
 		return r, nil
 	}
 	var whole bytes.Buffer // grows as the body arrives

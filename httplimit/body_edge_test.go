@@ -93,7 +93,7 @@ func TestARefusalThatPanicsLeavesNoBodyBehind(t *testing.T) {
 func TestFilesOfAFormAreRemoved(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
-	for _, cfg := range []Config{{Limiter: new(valve)}, {Limiter: new(valve), BodyFirst: -1}, {Deadline: "D", PerClass: Auto}} {
+	for _, cfg := range []Config{{Limiter: new(valve)}, {Deadline: "D", PerClass: Auto}} {
 		files := 0
 		s := newSite(t, cfg, func(_ http.ResponseWriter, r *http.Request) {
 			if err := r.ParseMultipartForm(1); err != nil {

@@ -98,11 +98,8 @@ func TestWhichBodiesAreReceivedFirst(t *testing.T) {
 		want   bool
 	}{
 		{"small", Config{}, 1, 0, true},
-		{"as large as may be", Config{}, DefaultBodyFirst, 0, true},
-		{"larger", Config{}, DefaultBodyFirst + 1, 0, false},
-		{"as large as is configured", Config{BodyFirst: 9}, 9, 0, true},
-		{"larger than is configured", Config{BodyFirst: 9}, 10, 0, false},
-		{"none, by configuration", Config{BodyFirst: -1}, 1, 0, false},
+		{"as large as may be", Config{}, BodyFirst, 0, true},
+		{"larger", Config{}, BodyFirst + 1, 0, false},
 		{"all but a byte of the memory is taken", Config{}, 10, MaxBodyFirst - 1, true},
 		{"all of it is taken", Config{}, 10, MaxBodyFirst, false},
 		{"without a time-out", Config{BodyTimeout: -1}, 1, 0, true},

@@ -29,10 +29,9 @@ type Config struct {
 	// Class returns the class of a request. Requests of one class share the limit
 	// that PerClass returns, and are counted together. If nil, it is the pattern of
 	// the route if PerClass is set, or else "": http.Request.Pattern or, if the
-	// Handler is an http.ServeMux, the pattern that it will set.
+	// Handler is an http.ServeMux, the pattern that it will set. Classes beyond the
+	// first 1000 share one.
 	Class func(r *http.Request) string
-	// MaxClasses bounds the classes. Further ones share one class. If zero, 100.
-	MaxClasses int
 	// Units returns how many units of its limit a request takes, >= 0. If nil, one.
 	Units func(r *http.Request) int
 
@@ -59,15 +58,10 @@ type Config struct {
 	Bandwidth func(r *http.Request) (upload, download shape.Limiter)
 
 	// BodyTimeout bounds the time in which a client sends the body of a request
-	// that holds a unit. Each KiB that arrives gives a second back. Afterwards the
+	// (see BodyFirst). Each KiB that arrives gives a second back. Afterwards the
 	// handler's Read fails with os.ErrDeadlineExceeded. A ReadTimeout of the
 	// http.Server replaces it. If zero, DefaultBodyTimeout; if negative, no bound.
 	BodyTimeout time.Duration
-	// BodyFirst is the length in bytes up to which a body of known length is
-	// received before the request takes a unit, so that a slow client holds none.
-	// While MaxBodyFirst bytes are buffered, other requests take their unit first.
-	// If zero, DefaultBodyFirst; if negative, none.
-	BodyFirst int64
 
 	// LongLived bounds the requests that have left their limit while their
 	// response goes on. Further ones hold their units until they end. If zero,
@@ -92,15 +86,16 @@ type Config struct {
 	Refuse func(w http.ResponseWriter, r *http.Request, status int, rule string, err error)
 }
 
-// Defaults of Config.
-const (
-	DefaultBodyTimeout = 20 * time.Second
-	DefaultBodyFirst   = 64 << 10
-)
+// DefaultBodyTimeout is Config.BodyTimeout if that is zero.
+const DefaultBodyTimeout = 20 * time.Second
 
-// MaxBodyFirst bounds the memory in bytes for bodies that are received before
-// their requests take a unit.
-const MaxBodyFirst = 64 << 20
+// BodyFirst is the length in bytes up to which a body of known length is received
+// before the request takes a unit, so that a slow client holds none. While MaxBodyFirst
+// bytes are buffered, other requests take their unit first.
+const (
+	BodyFirst    = 64 << 10
+	MaxBodyFirst = 64 << 20
+)
 
 // DefaultExempt holds the customary paths of probes and metrics.
 var DefaultExempt = []string{"/healthz", "/livez", "/readyz", "/health", "/ready", "/live", "/metrics"}
@@ -119,7 +114,7 @@ func (c *Config) validate() error {
 // door returns the part of the configuration that decides.
 func (c *Config) door() admission.Config[*http.Request] {
 	d := admission.Config[*http.Request]{
-		Limiter: c.Limiter, PerClass: c.PerClass, MaxClasses: c.MaxClasses, Units: c.Units,
+		Limiter: c.Limiter, PerClass: c.PerClass, Units: c.Units,
 		Exempt: c.Exempt, Trusted: c.Trusted, RetryJitter: c.RetryJitter, Shadow: c.Shadow,
 	}
 	for _, r := range c.Rules {

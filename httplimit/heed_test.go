@@ -197,7 +197,6 @@ func TestConfigsThatMakeNoSense(t *testing.T) {
 		"httplimit: RetryJitter = -1ns: must be >= 0":                                                    {RetryJitter: -1},
 		`httplimit: Exempt[1] = "x": must begin with a slash`:                                            {Exempt: []string{"/", "x"}},
 		`httplimit: Exempt[0] = "": must begin with a slash`:                                             {Exempt: []string{""}},
-		"httplimit: MaxClasses = -1: must be >= 0":                                                       {MaxClasses: -1},
 		"httplimit: Rules[0]: is empty: PerKey and Overall make rules":                                   {Rules: []Rule{{}}},
 		"httplimit: Rules[0].MaxWait = -1s: must be >= 0":                                                {Rules: []Rule{q.Wait(-time.Second)}},
 		`httplimit: Rules[1].Name = "q": another rule has that name`:                                     {Rules: []Rule{q.Rule, q.Shadow()}},

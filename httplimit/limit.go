@@ -104,9 +104,6 @@ func New(cfg Config) (*Middleware, error) {
 	if cfg.BodyTimeout == 0 {
 		cfg.BodyTimeout = DefaultBodyTimeout
 	}
-	if cfg.BodyFirst == 0 {
-		cfg.BodyFirst = DefaultBodyFirst
-	}
 	m := &Middleware{
 		cfg:      cfg,
 		door:     admission.New(cfg.door()),

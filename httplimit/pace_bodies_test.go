@@ -59,10 +59,10 @@ func TestDownloadIsPaced(t *testing.T) {
 }
 
 func TestUploadIsPaced(t *testing.T) {
-	for _, first := range []int64{0, -1} { // received first or not: the same
-		bubble(t, fmt.Sprint("BodyFirst ", first), func(t *testing.T) {
+	for _, length := range []int64{5 << 10, -1} { // known, so that it is received first, or not
+		bubble(t, fmt.Sprint("length ", length), func(t *testing.T) {
 			lim, closed := bytesASecond(t), 0
-			s := newSite(t, Config{Limiter: new(valve), BodyFirst: first, Bandwidth: func(r *http.Request) (up, down shape.Limiter) { return perClient(lim, r), nil }}, func(_ http.ResponseWriter, r *http.Request) {
+			s := newSite(t, Config{Limiter: new(valve), Bandwidth: func(r *http.Request) (up, down shape.Limiter) { return perClient(lim, r), nil }}, func(_ http.ResponseWriter, r *http.Request) {
 				if n, err := io.Copy(io.Discard, r.Body); n != 5<<10 || err != nil {
 					t.Errorf("%d, %v", n, err)
 				}
@@ -70,7 +70,7 @@ func TestUploadIsPaced(t *testing.T) {
 			})
 			began := time.Now()
 			r := httptest.NewRequest("POST", "/", strings.NewReader(strings.Repeat("x", 5<<10)))
-			r.Body = closing{r.Body, &closed}
+			r.Body, r.ContentLength = closing{r.Body, &closed}, length
 			r.Header.Set("X-Client", "ada")
 			s.do(r)
 			if d := time.Since(began); d != 4*time.Second || closed != 1 {

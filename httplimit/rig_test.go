@@ -180,7 +180,7 @@ func bubble(t *testing.T, name string, f func(t *testing.T)) {
 var refusedByValve = weir.Reject(weir.QueueFull, time.Second)
 
 // perKeyOnce is a Rule that lets each key in once.
-func perKeyOnce[K comparable](t testing.TB, key Key[K]) Rule {
+func perKeyOnce[K comparable](t testing.TB, key func(*http.Request) (K, bool)) Rule {
 	t.Helper()
 	lim, err := keyed.New[K](gcra.Per(1, 1000*time.Hour, 1), keyed.Config{})
 	if err != nil {

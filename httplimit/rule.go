@@ -16,9 +16,24 @@ type Rule struct {
 }
 
 // PerKey returns a Rule with a bucket for each key. Responses tell clients the
-// name, which is 1 to 64 printable ASCII characters. All requests without a key
-// share one bucket.
-func PerKey[K comparable](name string, lim *keyed.Limiter[K], key Key[K]) Rule {
+// name, which is 1 to 64 printable ASCII characters.
+//
+// The function key returns the bucket key of a request, and whether the request has
+// one. All requests without a key share one bucket. This key limits a client by its API
+// key or, without one, by its address, where apiKey := Header("X-Api-Key") and
+// address := Address():
+//
+//	func(r *http.Request) (string, bool) {
+//		if k, ok := apiKey(r); ok {
+//			return "key " + k, true
+//		}
+//		a, ok := address(r)
+//		return "address " + a.String(), ok
+//	}
+//
+// A client that can choose its key has as many buckets as it likes. So use a
+// header or a cookie as a key only if something in front has verified it.
+func PerKey[K comparable](name string, lim *keyed.Limiter[K], key func(*http.Request) (K, bool)) Rule {
 	return Rule{admission.PerKey(name, lim, key)}
 }
 

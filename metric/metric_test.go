@@ -133,7 +133,7 @@ func TestConstructors(t *testing.T) {
 	fatal(t, err)
 	m, err := httplimit.New(httplimit.Config{Limiter: lim, Rules: []httplimit.Rule{httplimit.PerKey("key", perKey, httplimit.Header("X-Api-Key"))}})
 	fatal(t, err)
-	i, err := grpclimit.New(grpclimit.Config{})
+	i, err := grpclimit.New(grpclimit.Config{PerClass: grpclimit.Auto})
 	fatal(t, err)
 	client, err := grpclimit.NewClient(grpclimit.ClientConfig{Retry: &throttle.RetryConfig{Attempts: 2}, Limiter: lim})
 	fatal(t, err)

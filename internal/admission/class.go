@@ -27,7 +27,6 @@ type class struct {
 
 // classes maps names to classes. A look-up takes no lock.
 type classes struct {
-	most    int
 	limiter func(class string) weir.Limiter
 
 	known atomic.Pointer[map[string]*class]
@@ -39,7 +38,7 @@ func (cs *classes) get(name string) *class {
 		if c := (*known)[name]; c != nil {
 			return c
 		}
-		if others := (*known)[Others]; others != nil && len(*known) >= cs.most {
+		if others := (*known)[Others]; others != nil && len(*known) >= MaxClasses {
 			return others
 		}
 	}
@@ -54,7 +53,7 @@ func (cs *classes) add(name string) *class {
 	if known := cs.known.Load(); known != nil {
 		all = maps.Clone(*known)
 	}
-	if len(all) >= cs.most && all[name] == nil {
+	if len(all) >= MaxClasses && all[name] == nil {
 		name = Others
 	}
 	c := all[name]

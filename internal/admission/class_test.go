@@ -11,16 +11,16 @@ import (
 // many as may be: also if a client has chosen the name of the last one.
 func TestClassesAreFoundWithoutALock(t *testing.T) {
 	for _, first := range []string{"one", Others} {
-		cs := classes{most: 10, limiter: func(string) weir.Limiter { return nil }}
+		cs := classes{limiter: func(string) weir.Limiter { return nil }}
 		cs.get(first)
-		for n := range 20 {
+		for n := range MaxClasses + 10 {
 			cs.get(fmt.Sprint(n))
 		}
-		if n := len(*cs.known.Load()); n > 11 {
+		if n := len(*cs.known.Load()); n > MaxClasses+1 {
 			t.Errorf("%d classes", n)
 		}
 		cs.mu.Lock() // a look-up with a lock would wait forever
-		for _, name := range []string{first, "0", "19", "unknown"} {
+		for _, name := range []string{first, "0", fmt.Sprint(MaxClasses + 9), "unknown"} {
 			c := cs.get(name)
 			if known := name == first || name == "0"; known && c.name != name || !known && c.name != Others {
 				t.Errorf("%q is of class %q", name, c.name)

@@ -10,8 +10,8 @@ import (
 	"github.com/weir-go/weir/internal/caller"
 )
 
-// DefaultMaxClasses bounds the classes if Config.MaxClasses is zero.
-const DefaultMaxClasses = 100
+// MaxClasses bounds the classes. Requests of further classes share one more, Others.
+const MaxClasses = 1000
 
 // Config configures a Door. Several goroutines call its functions at once.
 type Config[R any] struct {
@@ -22,9 +22,6 @@ type Config[R any] struct {
 	// may be set.
 	Limiter  weir.Limiter
 	PerClass func(class string) weir.Limiter
-	// MaxClasses bounds the classes. Requests of further classes share one more,
-	// Others. If zero, DefaultMaxClasses.
-	MaxClasses int
 	// Units returns the units of its class's limit that a request takes, >= 0. If
 	// nil, one.
 	Units func(R) int
@@ -50,8 +47,6 @@ func (c Config[R]) Validate() error {
 	switch {
 	case c.Limiter != nil && c.PerClass != nil:
 		return fmt.Errorf("PerClass: must be nil, since Limiter is not")
-	case c.MaxClasses < 0:
-		return fmt.Errorf("MaxClasses = %d: must be >= 0", c.MaxClasses)
 	case c.RetryJitter < 0:
 		return fmt.Errorf("RetryJitter = %v: must be >= 0", c.RetryJitter)
 	}

@@ -30,12 +30,9 @@ func New[R any](cfg Config[R]) *Door[R] {
 	d := &Door[R]{
 		cfg:     cfg,
 		rules:   make([]ruleCounts, len(cfg.Rules)),
-		classes: classes{most: cfg.MaxClasses, limiter: cfg.PerClass},
+		classes: classes{limiter: cfg.PerClass},
 		exempt:  newPaths(cfg.Exempt),
 		trusted: caller.Trust(cfg.Trusted),
-	}
-	if d.classes.most == 0 {
-		d.classes.most = DefaultMaxClasses
 	}
 	if cfg.PerClass == nil {
 		d.classes.limiter = func(string) weir.Limiter { return cfg.Limiter }

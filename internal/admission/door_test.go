@@ -169,7 +169,6 @@ func TestValidate(t *testing.T) {
 	for want, c := range map[string]Config[string]{
 		"Rules[0]: is empty: PerKey and Overall make rules": {Rules: []Rule[string]{{Name: "a"}}},
 		`Rules[1].Name = "a": another rule has that name`:   {Rules: []Rule[string]{ok, ok}},
-		"MaxClasses = -1: must be >= 0":                     {MaxClasses: -1},
 	} {
 		if err := c.Validate(); err == nil || err.Error() != want {
 			t.Errorf("%v: want %s", err, want)

@@ -3,7 +3,6 @@ package admission
 import (
 	"fmt"
 	"net/netip"
-	"strconv"
 
 	"github.com/weir-go/weir/internal/caller"
 )
@@ -33,38 +32,4 @@ func AddressBehind[R any](peer func(R) (netip.Addr, bool), list func(R) []string
 		}
 		return caller.Behind(a, list(r), forwarded, networks), true
 	})
-}
-
-// Text returns a key function for an address as text.
-func Text[R any](key func(R) (netip.Addr, bool)) func(R) (string, bool) {
-	return func(r R) (string, bool) {
-		a, ok := key(r)
-		if !ok {
-			return "", false
-		}
-		return a.String(), true
-	}
-}
-
-// First returns a key function for the first of several keys that a request has.
-// Equal texts of two key functions are different keys.
-func First[R any, F ~func(R) (string, bool)](keys []F) func(R) (string, bool) {
-	return func(r R) (string, bool) {
-		for i, key := range keys {
-			if text, ok := key(r); ok {
-				return strconv.Itoa(i) + ":" + text, true
-			}
-		}
-		return "", false
-	}
-}
-
-// Both returns a key function for two keys together. A request has it if it has
-// both.
-func Both[R any, K comparable](a, b func(R) (K, bool)) func(R) ([2]K, bool) {
-	return func(r R) ([2]K, bool) {
-		first, hasFirst := a(r)
-		second, hasSecond := b(r)
-		return [2]K{first, second}, hasFirst && hasSecond
-	}
 }
