@@ -109,9 +109,9 @@ func (c *Client) waitForTokens(ctx context.Context, key string, n int, asked tim
 	return a, impatient(err, own, weir.OverRate)
 }
 
-// wait sends the request of an ask that waits at the server, for as long as wait. If
-// the caller's context is cancelled, so is the request; a deadline is known to the
-// server.
+// wait sends the request of an ask, which waits at the server for at most wait. It
+// cancels the request if the caller's context is cancelled. The server knows the
+// caller's deadline.
 func (c *Client) wait(ctx context.Context, a *ask, wait time.Duration, q *call) (answer, error) {
 	if err := c.near(ctx, a.Key); err != nil {
 		return answer{}, err

@@ -51,8 +51,8 @@ type clientStream struct {
 	heard    sync.Once // of the release of throttle
 }
 
-// Header tells the throttle that the server has accepted the stream when the header
-// has come: the first message may be hours away.
+// Header counts the stream as accepted when its header comes, because the first message
+// may come hours later.
 func (s *clientStream) Header() (metadata.MD, error) {
 	md, err := s.ClientStream.Header()
 	if md != nil && err == nil { // gRPC has none if the stream has ended without one
@@ -61,8 +61,8 @@ func (s *clientStream) Header() (metadata.MD, error) {
 	return md, err
 }
 
-// RecvMsg tells the throttle so when the first message comes: the end of the stream
-// may be hours away.
+// RecvMsg counts the stream as accepted when its first message comes, because the
+// stream may end hours later.
 func (s *clientStream) RecvMsg(m any) error {
 	err := s.ClientStream.RecvMsg(m)
 	if err == nil {

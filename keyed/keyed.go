@@ -140,11 +140,11 @@ func (l *Limiter[K]) Settle(key K, was, n int) int {
 }
 
 // SetQuota changes the Quota of all keys without one from SetQuotaFor. Tokens
-// stay, but a full bucket stays full, even one that a smaller burst has made full. Calls that wait get another turn, and are
-// refused if it would come too late or if they wait for more than the burst. Each
-// shard is locked for as long as it takes to go through it: well under a
-// millisecond, unless tens of thousands of calls wait for one key. SetQuota waits
-// for a Snapshot under way.
+// stay, but a full bucket stays full, even one that a smaller burst has made full.
+// Calls that wait get another turn, and are refused if it would come too late or if they
+// wait for more than the burst. SetQuota locks one shard after the other, each for well
+// under a millisecond unless tens of thousands of calls wait for one key. It waits for
+// the end of a Snapshot.
 func (l *Limiter[K]) SetQuota(q gcra.Quota) { l.buckets.SetQuota(q) }
 
 // SetQuotaFor gives a key a Quota for it alone, as SetQuota does, or with nil the

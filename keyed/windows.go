@@ -50,7 +50,7 @@ const (
 	Year
 )
 
-// dates are the Calendars of dates, and the most days of a window.
+// dates holds, for each Calendar of dates, its unit and the largest number of days in it.
 var dates = map[Calendar]struct {
 	unit window.Unit
 	days time.Duration

@@ -24,8 +24,8 @@ func (a *Auto) judgeRest(now time.Duration) Cause {
 	stride, need := a.next()
 	if a.window.N >= max(enough, a.Limit()) && a.ref.N > 0 && !a.window.Near(&a.ref) {
 		if d := a.window.Log() - a.ref.Log(); math.Abs(d) > max(changed, 2*elasticity.Sure*a.noise()) {
-			// The world has changed, perhaps in the middle of this window: so the
-			// next one tells.
+			// Work has become faster or slower, perhaps in the middle of this window:
+			// begin with new windows.
 			a.ref, a.window = elasticity.Window{}, elasticity.Window{}
 			a.rest, a.back = 0, 1
 			if d < 0 {
@@ -266,7 +266,7 @@ func (a *Auto) believe(n float64, now time.Duration) {
 	a.trial, a.since, a.window = none, now, elasticity.Window{}
 }
 
-// learnTimes takes from the reference how long work lasts.
+// learnTimes updates the times of work by those of the reference window.
 func (a *Auto) learnTimes() {
 	a.settle = a.ref.Most()
 	if a.baseline.Samples > 0 {

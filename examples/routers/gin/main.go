@@ -46,8 +46,8 @@ func limit(m *httplimit.Middleware) gin.HandlerFunc {
 	}
 }
 
-// writer is gin's, which keeps the status until the body begins; then the
-// Middleware's in front of it learns that, and gets the body.
+// A writer sends the status and the body through the writer of the Middleware. gin's
+// own writer keeps the status until the body begins.
 type writer struct {
 	gin.ResponseWriter
 	limited http.ResponseWriter

@@ -113,7 +113,7 @@ func (p *Proxy) updateLocked(now time.Time) {
 	p.logLocked(now, lately.rejected)
 }
 
-// logLocked logs the condition if it is time to.
+// logLocked logs the condition if it has changed, or if a reminder is due.
 func (p *Proxy) logLocked(now time.Time, rejected uint64) {
 	w := &p.watch
 	quiet := now.Sub(w.loggedAt)
