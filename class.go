@@ -15,7 +15,8 @@ const (
 	CriticalPlus  Priority = 1  // what must not fail
 )
 
-// A Class describes a request to a queue, besides its units. The zero Class is ordinary work without a tenant and a partition.
+// A Class describes a request to a queue, besides its units. The zero Class is ordinary
+// work without a tenant and a partition.
 type Class struct {
 	Priority  Priority
 	Tenant    string // tenants share a queue fairly

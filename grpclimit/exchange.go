@@ -71,7 +71,7 @@ func (x *exchange) end(ctx context.Context, err error, trailer metadata.MD) *ret
 	return advice
 }
 
-// pace tells the queue of the method about an answer.
+// pace reports an answer to the queue of the method.
 func (x *exchange) pace(advice *retryAdvice, refused bool) {
 	waits := advice != nil && advice.waits
 	q := x.client.queue(x.method)

@@ -108,8 +108,8 @@ func (m *meter) pay(n int) error {
 			n -= part
 			continue
 		}
-		// The burst may have shrunk since, or be less than what is owed. Less
-		// and less is asked for, so this comes to an end.
+		// The burst may have shrunk since, or be less than the debt. The loop ends
+		// because each turn asks for less.
 		if burst := m.lim.Burst(); burst >= 1 && burst < part {
 			part = burst
 			continue

@@ -184,8 +184,8 @@ func batchTrace(length, times int) func(int, *rand.Rand) []uint64 {
 	}
 }
 
-// mixTrace has phases that follow each other, and come again. The phases with
-// Zipf share its keys; a loop comes again with its own.
+// mixTrace returns a trace of phases that alternate and repeat. All Zipf phases use the
+// same keys; all loops use the same keys.
 func mixTrace(phase int) func(int, *rand.Rand) []uint64 {
 	return func(n int, rng *rand.Rand) []uint64 {
 		const popular = 100_000

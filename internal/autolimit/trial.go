@@ -7,7 +7,7 @@ import (
 	"github.com/weir-go/weir/internal/elasticity"
 )
 
-// judge concludes the window, if it is long enough to.
+// judge draws the conclusion from the window, if it is long enough.
 func (a *Auto) judge(now time.Duration) Cause {
 	switch a.trial {
 	case raise:

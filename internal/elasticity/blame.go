@@ -54,7 +54,8 @@ func (b *Blame) Samples() int { return int(b.n) }
 func (b *Blame) Share() float64 { return b.weight / b.n }
 
 // Onset returns the units in flight above which refusals begin: half a unit less than the
-// geometric mean at refusals, but at least nearly the most that was in flight. It is false if too few were refused to tell.
+// geometric mean at refusals, but at least nearly the most that was in flight. Ok is
+// false if too few requests were refused to tell.
 func (b *Blame) Onset() (units float64, ok bool) {
 	most := float64(b.most)
 	return max(math.Exp(b.bx/b.bad)-0.5, min(most-1, 0.95*most)), b.bad >= 10

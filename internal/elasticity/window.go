@@ -56,8 +56,8 @@ func (w *Window) Mean() time.Duration {
 	return time.Duration(w.sum / float64(w.N) * float64(time.Second))
 }
 
-// Log is the logarithm of the mean. Under a full limit the mean is, by
-// Little's law, the limit over the throughput: one tells of the other.
+// Log is the logarithm of the mean. Under a full limit the mean is, by Little's law,
+// the limit over the throughput, so changes of the mean show changes of the throughput.
 func (w *Window) Log() float64 { return math.Log(w.sum / float64(w.N)) }
 
 // Inflight is the mean of the logarithm of the units in flight.

@@ -120,7 +120,7 @@ func Run(ctx context.Context, cfg Config, done *atomic.Int64) (Result, error) {
 	return Gather(cfg, cells), nil
 }
 
-// Gather returns what came of all cells, by row, policy and seed.
+// Gather returns the result of all cells, which are ordered by row, policy and seed.
 func Gather(cfg Config, cells [][][]Cell) Result {
 	r := Result{Seeds: cfg.Seeds, Deadlines: cfg.Deadlines, policies: cfg.Policies}
 	for i, row := range cfg.Rows {
