@@ -4,6 +4,7 @@ package outgoing
 
 import (
 	"cmp"
+	"container/list"
 	"context"
 	"sync"
 	"time"
@@ -47,13 +48,16 @@ type Queue struct {
 
 	mu    sync.Mutex // guards what follows
 	pacer pacing.Pacer
-	queue waitq.Queue[patience, verdict]
+	queue list.List // of *waiter
+	timer waitq.Timer
 }
 
-// patience is how long a request can wait.
-type patience struct {
+// A waiter is a request in a Queue.
+type waiter struct {
 	until  time.Duration // it is too late to be sent at this instant
 	reason weir.Reason   // TooLate if that is the deadline of its context
+	call   waitq.Call[verdict]
+	place  *list.Element // nil once it has left
 }
 
 // A verdict is the number of a request that may be sent, or the error of one that
@@ -92,41 +96,42 @@ func (q *Queue) Wait(ctx context.Context) (number uint64, waited time.Duration, 
 }
 
 // enter sends a request, rejects it, or queues it.
-func (q *Queue) enter(ctx context.Context, now time.Duration) (uint64, *waitq.Waiter[patience, verdict], error) {
+func (q *Queue) enter(ctx context.Context, now time.Duration) (uint64, *waiter, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.queue.Len() == 0 && q.pacer.Next(now) <= now {
 		return q.pacer.Send(now), nil, nil
 	}
-	var can patience
-	can.until, can.reason = waitq.Within(ctx, q.epoch, now, max(q.cfg.MaxWait, 0))
-	if err := q.tooLateLocked(now, can); err != nil {
+	until, reason := waitq.Within(ctx, q.epoch, now, max(q.cfg.MaxWait, 0))
+	if err := q.tooLateLocked(now, until, reason); err != nil {
 		return 0, nil, err
 	}
 	if q.queue.Len() >= q.cfg.Queue {
 		return 0, nil, weir.Reject(weir.QueueFull, q.pacer.Next(now)-now)
 	}
-	w := q.queue.Join(can)
-	q.serveAtLocked(now)
+	w := &waiter{until: until, reason: reason, call: waitq.NewCall[verdict]()}
+	w.place = q.queue.PushBack(w)
+	q.serveLocked(now)
 	return 0, w, nil
 }
 
 // tooLateLocked returns the rejection of a request that cannot be sent in time,
 // nil if it can.
-func (q *Queue) tooLateLocked(now time.Duration, can patience) error {
+func (q *Queue) tooLateLocked(now, until time.Duration, reason weir.Reason) error {
 	o := q.pacer.Opens(now)
-	if o.At <= now || o.At < can.until {
+	if o.At <= now || o.At < until {
 		return nil
 	}
-	if can.reason == weir.TooLate {
+	if reason == weir.TooLate {
 		o.Reason = weir.TooLate
 	}
 	return weir.Reject(o.Reason, o.At-now)
 }
 
 // await waits until w is answered, MaxWait is over or ctx ends.
-func (q *Queue) await(ctx context.Context, w *waitq.Waiter[patience, verdict]) (uint64, error) {
-	v, err := q.queue.Await(ctx, w, max(q.cfg.MaxWait, 0), &q.mu, q.serveLocked, q.undo)
+func (q *Queue) await(ctx context.Context, w *waiter) (uint64, error) {
+	leave := func(expired bool) bool { return q.leave(w, expired) }
+	v, err := w.call.Await(ctx, max(q.cfg.MaxWait, 0), leave, q.undo)
 	switch {
 	case ctx.Err() != nil:
 		if err == nil {
@@ -142,6 +147,27 @@ func (q *Queue) await(ctx context.Context, w *waitq.Waiter[patience, verdict]) (
 	return v.number, v.err
 }
 
+// leave takes a request out of the queue, and reports whether it was there. If its time
+// has expired, it first answers those that may be sent.
+func (q *Queue) leave(w *waiter, expired bool) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if expired {
+		q.serveLocked(q.now())
+	}
+	if w.place == nil {
+		return false
+	}
+	q.removeLocked(w)
+	q.serveLocked(q.now())
+	return true
+}
+
+func (q *Queue) removeLocked(w *waiter) {
+	q.queue.Remove(w.place)
+	w.place = nil
+}
+
 func (q *Queue) undo(v verdict) {
 	if v.err == nil {
 		q.Cancel(v.number)
@@ -154,7 +180,7 @@ func (q *Queue) Cancel(number uint64) {
 	defer q.mu.Unlock()
 	now := q.now()
 	q.pacer.Cancel(now, number)
-	q.serveAtLocked(now)
+	q.serveLocked(now)
 }
 
 // Renew reports whether a request that was let go some time ago may still be sent.
@@ -171,7 +197,7 @@ func (q *Queue) Renew(number *uint64) bool {
 		*number = q.pacer.Send(now)
 		return true
 	}
-	q.serveAtLocked(now)
+	q.serveLocked(now)
 	return false
 }
 
@@ -182,35 +208,36 @@ func (q *Queue) Answer(a *pacing.Answer) {
 	defer q.mu.Unlock()
 	now := q.now()
 	q.pacer.Answer(now, a, q.chance())
-	for w := q.queue.First(); w != nil; {
-		next := w.Next()
-		if err := q.tooLateLocked(now, w.Value); err != nil {
-			q.queue.Answer(w, verdict{err: err})
+	for e := q.queue.Front(); e != nil; {
+		w := e.Value.(*waiter)
+		e = e.Next()
+		if err := q.tooLateLocked(now, w.until, w.reason); err != nil {
+			q.removeLocked(w)
+			w.call.Answer(verdict{err: err})
 		}
-		w = next
 	}
-	q.serveAtLocked(now)
+	q.serveLocked(now)
 }
 
-func (q *Queue) serveLocked() { q.serveAtLocked(q.now()) }
-
-// serveAtLocked lets all requests go that may, and sets the timer for the next.
-func (q *Queue) serveAtLocked(now time.Duration) {
+// serveLocked lets all requests go that may, and sets the timer for the next.
+func (q *Queue) serveLocked(now time.Duration) {
 	for q.queue.Len() > 0 && q.pacer.Next(now) <= now {
-		q.queue.Answer(q.queue.First(), verdict{number: q.pacer.Send(now)})
+		w := q.queue.Front().Value.(*waiter)
+		q.removeLocked(w)
+		w.call.Answer(verdict{number: q.pacer.Send(now)})
 	}
 	if q.queue.Len() == 0 {
-		q.queue.Stop()
+		q.timer.Stop()
 	} else {
-		q.queue.Arm(now, q.pacer.Next(now), q.wake)
+		q.timer.Arm(now, q.pacer.Next(now), q.wake)
 	}
 }
 
 func (q *Queue) wake() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.queue.Fired()
-	q.serveLocked()
+	q.timer.Fired()
+	q.serveLocked(q.now())
 }
 
 // Idle reports whether a request would be sent at once.

@@ -13,6 +13,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/pacing"
 	"github.com/weir-go/weir/internal/ratelimitfield"
+	"github.com/weir-go/weir/internal/waitq"
 )
 
 const s = time.Second
@@ -105,10 +106,11 @@ func TestNoOvertaking(t *testing.T) {
 		q := NewQueue(Config{}, none)
 		q.wait(weir.OverRate, s)
 		q.mu.Lock()
-		w := q.queue.Join(patience{until: pacing.Forever}) // its timer has not fired yet
+		w := &waiter{until: pacing.Forever, call: waitq.NewCall[verdict]()}
+		w.place = q.queue.PushBack(w) // its timer has not fired yet
 		q.mu.Unlock()
 		time.Sleep(2 * s)
-		if _, newcomer, err := q.enter(t.Context(), q.now()); newcomer == nil || err != nil || q.queue.First() == w {
+		if _, newcomer, err := q.enter(t.Context(), q.now()); newcomer == nil || err != nil || w.place != nil {
 			t.Errorf("%v, %v: want the first request let go, and the newcomer queued", newcomer, err)
 		}
 	})

@@ -230,9 +230,17 @@ func (l *Tokens[W]) back(q *gcra.Quota, now time.Duration, p Promise, n int, spe
 	return min(given-kept, uint64(b)) // a lower Bucket is full too
 }
 
-func (l *Tokens[W]) first() *Turn[W] { return value[*Turn[W]](l.list.Front()) }
+func (l *Tokens[W]) first() *Turn[W] { return turn[W](l.list.Front()) }
 
-func (w *Turn[W]) next() *Turn[W] { return value[*Turn[W]](w.place.Next()) }
+func (w *Turn[W]) next() *Turn[W] { return turn[W](w.place.Next()) }
+
+// turn returns the Turn in an element of the list, nil if there is none.
+func turn[W any](e *list.Element) *Turn[W] {
+	if e == nil {
+		return nil
+	}
+	return e.Value.(*Turn[W])
+}
 
 // Next takes out and returns the first call that waits, if its turn has come.
 func (l *Tokens[W]) Next(q *gcra.Quota, now time.Duration) (value W, ok bool) {

@@ -21,7 +21,8 @@ type door struct {
 	interval time.Duration
 
 	mu     sync.Mutex // guards what follows
-	queue  waitq.Queue[int, time.Duration]
+	queue  []waitq.Call[time.Duration]
+	timer  waitq.Timer
 	next   time.Duration
 	undone []time.Duration
 }
@@ -32,21 +33,22 @@ func (d *door) now() time.Duration { return time.Since(d.epoch) }
 
 func (d *door) serveLocked() {
 	now := d.now()
-	for d.queue.Len() > 0 && d.next <= now {
-		d.queue.Answer(d.queue.First(), now)
+	for len(d.queue) > 0 && d.next <= now {
+		d.queue[0].Answer(now)
+		d.queue = d.queue[1:]
 		d.next = now + d.interval
 	}
-	if d.queue.Len() == 0 {
-		d.queue.Stop()
+	if len(d.queue) == 0 {
+		d.timer.Stop()
 	} else {
-		d.queue.Arm(now, d.next, d.wake)
+		d.timer.Arm(now, d.next, d.wake)
 	}
 }
 
 func (d *door) wake() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.queue.Fired()
+	d.timer.Fired()
 	d.serveLocked()
 }
 
@@ -58,12 +60,39 @@ func (d *door) undo(at time.Duration) {
 	d.serveLocked()
 }
 
-func (d *door) wait(ctx context.Context, n int, maxWait time.Duration) (time.Duration, error) {
+func (d *door) leave(c waitq.Call[time.Duration], expired bool) bool {
 	d.mu.Lock()
-	w := d.queue.Join(n)
+	defer d.mu.Unlock()
+	if expired {
+		d.serveLocked()
+	}
+	i := slices.Index(d.queue, c)
+	if i < 0 {
+		return false
+	}
+	d.queue = slices.Delete(d.queue, i, i+1)
+	d.serveLocked()
+	return true
+}
+
+func (d *door) join() waitq.Call[time.Duration] {
+	c := waitq.NewCall[time.Duration]()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.queue = append(d.queue, c)
+	return c
+}
+
+func (d *door) await(ctx context.Context, c waitq.Call[time.Duration], maxWait time.Duration) (time.Duration, error) {
+	return c.Await(ctx, maxWait, func(expired bool) bool { return d.leave(c, expired) }, d.undo)
+}
+
+func (d *door) wait(ctx context.Context, maxWait time.Duration) (time.Duration, error) {
+	c := d.join()
+	d.mu.Lock()
 	d.serveLocked()
 	d.mu.Unlock()
-	return d.queue.Await(ctx, w, maxWait, &d.mu, d.serveLocked, d.undo)
+	return d.await(ctx, c, maxWait)
 }
 
 func TestFirstComeFirstServed(t *testing.T) {
@@ -72,7 +101,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range 5 {
 			wg.Go(func() {
-				if at, err := d.wait(t.Context(), i, 0); err != nil || at != time.Duration(i)*time.Second {
+				if at, err := d.wait(t.Context(), 0); err != nil || at != time.Duration(i)*time.Second {
 					t.Errorf("call %d: %v at %v", i, err, at)
 				}
 			})
@@ -86,7 +115,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 func TestLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDoor(time.Second)
-		_, _ = d.wait(t.Context(), 0, 0)
+		_, _ = d.wait(t.Context(), 0)
 		cancelled, cancel := context.WithCancel(t.Context())
 		late, stop := context.WithTimeout(t.Context(), time.Second/2)
 		defer stop()
@@ -104,7 +133,7 @@ func TestLeave(t *testing.T) {
 		}
 		for i, e := range ends {
 			wg.Go(func() {
-				if _, err := d.wait(e.ctx, i, e.maxWait); err != e.want || d.now() != e.at {
+				if _, err := d.wait(e.ctx, e.maxWait); err != e.want || d.now() != e.at {
 					t.Errorf("call %d: %v at %v: want %v at %v", i, err, d.now(), e.want, e.at)
 				}
 			})
@@ -122,13 +151,11 @@ func TestTurnAtTheEnd(t *testing.T) {
 	for _, maxWait := range []time.Duration{0, time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			d := newDoor(time.Second)
-			_, _ = d.wait(t.Context(), 0, 0)
+			_, _ = d.wait(t.Context(), 0)
 			ctx, stop := context.WithTimeout(t.Context(), time.Second+maxWait)
 			defer stop()
-			d.mu.Lock()
-			w := d.queue.Join(1) // no timer is armed
-			d.mu.Unlock()
-			if at, err := d.queue.Await(ctx, w, maxWait, &d.mu, d.serveLocked, d.undo); err != nil || at != time.Second {
+			w := d.join() // no timer is armed
+			if at, err := d.await(ctx, w, maxWait); err != nil || at != time.Second {
 				t.Errorf("%v at %v: want it answered at 1s", err, at)
 			}
 		})
@@ -138,16 +165,13 @@ func TestTurnAtTheEnd(t *testing.T) {
 // An answer to a call that was cancelled goes to undo.
 func TestUndo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDoor(time.Second)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		undone, served := 0, 0
 		for range 100 { // of two events at once, select takes either
-			d.mu.Lock()
-			w := d.queue.Join(1)
-			d.queue.Answer(w, 7)
-			d.mu.Unlock()
-			switch a, err := d.queue.Await(ctx, w, 0, &d.mu, d.serveLocked, func(time.Duration) { undone++ }); {
+			w := waitq.NewCall[int]()
+			w.Answer(7)
+			switch a, err := w.Await(ctx, 0, func(bool) bool { return false }, func(int) { undone++ }); {
 			case err == nil && a == 7:
 				served++
 			case err != context.Canceled:
@@ -160,14 +184,6 @@ func TestUndo(t *testing.T) {
 	})
 }
 
-func TestAnswerAfterLeaving(t *testing.T) {
-	var q waitq.Queue[int, int]
-	w := q.Join(1)
-	if !q.Answer(w, 1) || q.Answer(w, 2) {
-		t.Error("a call is answered once")
-	}
-}
-
 // In a storm of calls that leave at all times, every call ends, in one way, and
 // the door is never too late for the first.
 func TestStorm(t *testing.T) {
@@ -177,7 +193,7 @@ func TestStorm(t *testing.T) {
 			d := newDoor(time.Millisecond)
 			var wg sync.WaitGroup
 			var served, left atomic.Int64
-			for i := range 500 {
+			for range 500 {
 				time.Sleep(time.Duration(chance.Int64N(int64(2 * time.Millisecond))))
 				patience, quits := time.Duration(chance.Int64N(int64(20*time.Millisecond))), chance.IntN(2) == 0
 				wg.Go(func() {
@@ -188,7 +204,7 @@ func TestStorm(t *testing.T) {
 						maxWait = 0
 						time.AfterFunc(patience, cancel)
 					}
-					switch _, err := d.wait(ctx, i, maxWait); {
+					switch _, err := d.wait(ctx, maxWait); {
 					case err == nil:
 						served.Add(1)
 					case errors.Is(err, context.Canceled) == quits:
@@ -201,8 +217,8 @@ func TestStorm(t *testing.T) {
 			wg.Wait()
 			d.mu.Lock()
 			defer d.mu.Unlock()
-			if d.queue.Len() != 0 || served.Load()+left.Load() != 500 || served.Load() == 0 {
-				t.Errorf("seed %d: %d wait, %d served, %d left", seed, d.queue.Len(), served.Load(), left.Load())
+			if len(d.queue) != 0 || served.Load()+left.Load() != 500 || served.Load() == 0 {
+				t.Errorf("seed %d: %d wait, %d served, %d left", seed, len(d.queue), served.Load(), left.Load())
 			}
 		})
 	}
