@@ -34,6 +34,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/gate"
 	"github.com/weir-go/weir/internal/permit"
+	"github.com/weir-go/weir/internal/waitq"
 	"github.com/weir-go/weir/limit"
 )
 
@@ -68,9 +69,7 @@ type Limiter struct {
 	drained      chan struct{} // closed when nothing is in flight; nil if no Drain waits
 	drainers     int           // calls of Drain that wait for drained
 	spare        chan answer   // made for a request that did not wait
-	timer        *time.Timer   // runs expire; nil until it is needed
-	armed        bool          // the timer is running
-	alarm        time.Duration // the instant at which it fires
+	timer        waitq.Timer   // runs expire
 	lent         uint64        // the credit as it was lent
 	phase        int           // admissions from credits
 	timed        time.Duration // when timed work last left
@@ -97,6 +96,7 @@ func New(cfg Config) (*Limiter, error) {
 		fair: cfg.FairQueues > 1, weights: maps.Clone(cfg.Weights), number: map[string]int{},
 		gate: gate.New[chan answer](alg, rules),
 	}
+	l.timer.Wake = l.expire
 	l.plain = &owner{l, 0}
 	l.owners = []permit.Owner[weir.Outcome]{l.plain}
 	for i, name := range names {

@@ -91,8 +91,7 @@ func (l *Limiter) cancel(w waiter) bool {
 }
 
 // serveLocked answers all waiters that may start or have waited too long, and makes expire
-// run at the gate's deadline. It must follow every event that can end a wait. It does not
-// postpone a timer that fires too early: expire arms it again.
+// run at the gate's deadline. It must follow every event that can end a wait.
 func (l *Limiter) serveLocked(now time.Duration) {
 	if l.trace != nil { // Next does not tell why the limit changes
 		was := l.gate.Limit()
@@ -101,22 +100,15 @@ func (l *Limiter) serveLocked(now time.Duration) {
 	for a, ok := l.gate.Next(now); ok; a, ok = l.gate.Next(now) {
 		a.Waiter <- answer{a.Reason, now, a.Waited, l.gate.Inflight()}
 	}
-	at, ok := l.gate.Deadline()
-	if !ok || l.armed && l.alarm <= at {
-		return
-	}
-	l.armed, l.alarm = true, at
-	if l.timer == nil {
-		l.timer = time.AfterFunc(at-now, l.expire)
-	} else {
-		l.timer.Reset(at - now)
+	if at, ok := l.gate.Deadline(); ok {
+		l.timer.Arm(now, at)
 	}
 }
 
 func (l *Limiter) expire() {
 	l.lock()
 	defer l.unlock()
-	l.armed = false
+	l.timer.Fired()
 	l.serveLocked(l.now())
 }
 

@@ -102,7 +102,8 @@ func (l *Limiter) enter(ctx context.Context, n int) (*waitq.TokenWaiter, error) 
 	case wait == 0:
 		return nil, nil
 	}
-	w := l.queue.Join(&s.quota, b, n, deadline, why, l.wake)
+	l.queue.Wake = l.wake
+	w := l.queue.Join(&s.quota, b, n, deadline, why)
 	l.queue.Serve(&s.quota, now)
 	return w, nil
 }

@@ -74,6 +74,7 @@ var sideways = map[string][]string{
 	"internal/outgoing":             {"internal/waitq"},
 	"throttle":                      {"internal/waitq"},
 	"rate":                          {"internal/waitq"},
+	"inflight":                      {"internal/waitq"},
 	"keyed":                         {"internal/keyedtable", "internal/topk"},
 	"internal/pagetable":            {"gcra", "internal/window"},
 	"internal/keyedtable":           {"internal/waitq", "internal/siphash", "internal/topk"},

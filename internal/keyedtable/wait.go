@@ -62,7 +62,7 @@ func (l *Buckets[K]) enter(ctx context.Context, t *table[K], print uint64, key K
 	}
 	o := s.detach(t, &p)
 	o.bucket = b
-	w := o.queue.Join(o.quota, b, n, deadline, why, o.wake)
+	w := o.queue.Join(o.quota, b, n, deadline, why)
 	o.queue.Serve(o.quota, now)
 	return w, nil
 }
@@ -131,7 +131,6 @@ type own struct {
 	kept   bool // the quota is its own
 	bucket gcra.Bucket
 	queue  waitq.TokenQueue
-	wake   func() // serves the queue at a turn
 }
 
 // detach moves the bucket of a key out of the slot that it may have.
@@ -147,7 +146,7 @@ func (s *shard[K]) detach(t *table[K], p *bucketPlace) *own {
 	}
 	o := &own{quota: p.quota, bucket: p.bucket()}
 	print := p.print
-	o.wake = func() {
+	o.queue.Wake = func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		now := t.now()

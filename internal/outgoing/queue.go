@@ -71,7 +71,9 @@ type verdict struct {
 // distributed in [0, 1).
 func NewQueue(cfg Config, chance func() float64) *Queue {
 	cfg = cfg.WithDefaults()
-	return &Queue{cfg: cfg, chance: chance, epoch: time.Now(), pacer: pacing.Pacer{MaxHold: cfg.MaxHold}}
+	q := &Queue{cfg: cfg, chance: chance, epoch: time.Now(), pacer: pacing.Pacer{MaxHold: cfg.MaxHold}}
+	q.timer.Wake = q.wake
+	return q
 }
 
 func (q *Queue) now() time.Duration { return time.Since(q.epoch) }
@@ -229,7 +231,7 @@ func (q *Queue) serveLocked(now time.Duration) {
 	if q.queue.Len() == 0 {
 		q.timer.Stop()
 	} else {
-		q.timer.Arm(now, q.pacer.Next(now), q.wake)
+		q.timer.Arm(now, q.pacer.Next(now))
 	}
 }
 

@@ -15,7 +15,6 @@ import (
 type TokenQueue struct {
 	Tokens[tokenCall]
 	Timer
-	wake func()
 }
 
 // A TokenWaiter is a call in a TokenQueue.
@@ -30,9 +29,7 @@ type tokenCall struct {
 
 // Join lets a call wait for n tokens; b is the Bucket that was reserved for it.
 // If its turn is put off beyond the deadline, it is refused for the reason why.
-// The timer calls wake, which is always the same and must call Fired and Serve.
-func (l *TokenQueue) Join(q *gcra.Quota, b gcra.Bucket, n int, deadline time.Duration, why weir.Reason, wake func()) *TokenWaiter {
-	l.wake = wake
+func (l *TokenQueue) Join(q *gcra.Quota, b gcra.Bucket, n int, deadline time.Duration, why weir.Reason) *TokenWaiter {
 	return l.Tokens.Join(q, b, n, tokenCall{NewCall[error](), deadline, why})
 }
 
@@ -48,7 +45,7 @@ func (l *TokenQueue) Serve(q *gcra.Quota, now time.Duration) {
 	if l.Len() == 0 {
 		l.Stop()
 	} else {
-		l.Arm(now, l.Deadline(q), l.wake)
+		l.Arm(now, l.Deadline(q))
 	}
 }
 

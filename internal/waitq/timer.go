@@ -15,31 +15,33 @@ import (
 // asked for. It may fire too early; then serving the queue answers no call and
 // arms the Timer again.
 type Timer struct {
+	// Wake is called in a new goroutine. It must take the owner's lock, call Fired, and
+	// serve the queue, which calls Arm for the next turn. Set it before the first Arm.
+	Wake func()
+
 	timer *time.Timer
-	armed bool          // the timer is running, or wake is waiting for the lock
+	armed bool          // the timer is running, or Wake is waiting for the lock
 	alarm time.Duration // when it fires
 }
 
-// Arm has wake called at the instant at, in a new goroutine, unless it will be
-// called earlier. It is the same function each time; it must take the
-// owner's lock, call Fired, and serve the queue, which calls Arm for the next
-// turn. If at is weir.Never, Arm does nothing.
-func (t *Timer) Arm(now, at time.Duration, wake func()) {
+// Arm has Wake called at the instant at, unless it will be called earlier. If at is
+// weir.Never, Arm does nothing.
+func (t *Timer) Arm(now, at time.Duration) {
 	if at == weir.Never || t.armed && t.alarm <= at {
 		return
 	}
 	t.armed, t.alarm = true, at
 	if t.timer == nil {
-		t.timer = time.AfterFunc(at-now, wake)
+		t.timer = time.AfterFunc(at-now, t.Wake)
 	} else {
 		t.timer.Reset(at - now)
 	}
 }
 
-// Fired notes that wake has been called.
+// Fired notes that Wake has been called.
 func (t *Timer) Fired() { t.armed = false }
 
-// Snooze has wake called again after d, because it was called too early.
+// Snooze has Wake called again after d, because it was called too early.
 func (t *Timer) Snooze(d time.Duration) {
 	if t.timer != nil {
 		t.timer.Reset(d)
@@ -48,7 +50,7 @@ func (t *Timer) Snooze(d time.Duration) {
 
 // Stop disarms the Timer and frees it. The owner calls it when no call waits.
 func (t *Timer) Stop() {
-	if t.timer != nil && (t.timer.Stop() || !t.armed) { // else wake will free it
+	if t.timer != nil && (t.timer.Stop() || !t.armed) { // else Wake will free it
 		t.timer, t.armed = nil, false
 	}
 }

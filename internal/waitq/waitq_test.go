@@ -27,7 +27,11 @@ type door struct {
 	undone []time.Duration
 }
 
-func newDoor(interval time.Duration) *door { return &door{epoch: time.Now(), interval: interval} }
+func newDoor(interval time.Duration) *door {
+	d := &door{epoch: time.Now(), interval: interval}
+	d.timer.Wake = d.wake
+	return d
+}
 
 func (d *door) now() time.Duration { return time.Since(d.epoch) }
 
@@ -41,7 +45,7 @@ func (d *door) serveLocked() {
 	if len(d.queue) == 0 {
 		d.timer.Stop()
 	} else {
-		d.timer.Arm(now, d.next, d.wake)
+		d.timer.Arm(now, d.next)
 	}
 }
 
@@ -232,7 +236,7 @@ func TestTimer(t *testing.T) {
 		var timer waitq.Timer
 		var woken []time.Duration
 		began := time.Now()
-		wake := func() {
+		timer.Wake = func() {
 			mu.Lock()
 			defer mu.Unlock()
 			timer.Fired()
@@ -241,7 +245,7 @@ func TestTimer(t *testing.T) {
 		arm := func(at time.Duration) {
 			mu.Lock()
 			defer mu.Unlock()
-			timer.Arm(time.Since(began), at, wake)
+			timer.Arm(time.Since(began), at)
 		}
 		arm(3 * time.Second)
 		arm(5 * time.Second)

@@ -34,6 +34,7 @@ type Queue struct {
 // Init makes an empty Queue, once, before it is used.
 func (q *Queue) Init(c *clock.Clock, room *waiting.Room, buckets Buckets) {
 	q.clock, q.room, q.buckets, q.lines = c, room, buckets, map[string][]*line{}
+	q.timer.Wake = q.wake
 	q.due = heap.New(func(a, b *line) bool { return a.turn < b.turn }).Track(func(l *line, at int) { l.at = at })
 }
 
@@ -333,7 +334,7 @@ func (q *Queue) schedule(l *line, at time.Duration) {
 
 func (q *Queue) arm() {
 	if q.due.Len() > 0 {
-		q.timer.Arm(q.clock.Now(), q.due.Min().turn, q.wake)
+		q.timer.Arm(q.clock.Now(), q.due.Min().turn)
 	} else {
 		q.timer.Stop()
 	}
