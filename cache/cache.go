@@ -58,7 +58,7 @@ type Cache[K comparable, V any] struct {
 	// What a hit reads comes first, in one or two cache lines.
 	table   atomic.Pointer[table[K, V]] // read without mu
 	seed    maphash.Seed
-	lookups stripe.Counters // by Status
+	lookups counters
 	epoch   time.Time
 
 	cfg  Config[K, V]
@@ -87,7 +87,7 @@ func New[K comparable, V any](cfg Config[K, V]) (*Cache[K, V], error) {
 	}
 	c := &Cache[K, V]{
 		cfg: cfg, all: weir.Chain(cfg.Limiter), seed: maphash.MakeSeed(), epoch: time.Now(), size: size[K, V](),
-		lookups: stripe.New(), filling: make(map[K]uint64),
+		lookups: counters{stripe.New()}, filling: make(map[K]uint64),
 	}
 	c.newRuns()
 	c.table.Store(newTable[K, V](minBuckets))
@@ -137,7 +137,7 @@ func (c *Cache[K, V]) Lookup(ctx context.Context, key K, fill func(context.Conte
 	}
 	if e != nil && now < e.early {
 		e.touch()
-		c.lookups.Add(uint8(Hit))
+		c.lookups.add(Hit)
 		return e.value, Hit, e.err
 	}
 	return c.miss(ctx, hash, key, e, now, fill)

@@ -129,7 +129,7 @@ func (c *Cache[K, V]) GetAll(ctx context.Context, keys []K, fill func(context.Co
 		switch {
 		case err == nil && ok:
 			values[key] = v
-			c.lookups.Add(uint8(Filled))
+			c.lookups.add(Filled)
 			continue
 		case err != nil && e != nil && e.err == nil && c.serves(e, now, err):
 			values[key], _, _ = c.old(e, now)
@@ -137,7 +137,7 @@ func (c *Cache[K, V]) GetAll(ctx context.Context, keys []K, fill func(context.Co
 		case err != nil:
 			failed = err
 		}
-		c.lookups.Add(uint8(Failed))
+		c.lookups.add(Failed)
 	}
 	return values, failed
 }

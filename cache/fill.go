@@ -42,7 +42,7 @@ func (c *Cache[K, V]) old(e *entry[K, V], now int64) (V, Status, error) {
 		s = Hit
 	}
 	e.touch()
-	c.lookups.Add(uint8(s))
+	c.lookups.add(s)
 	return e.value, s, nil
 }
 
@@ -53,7 +53,7 @@ func (c *Cache[K, V]) kept(e *entry[K, V], now int64) (v V, s Status, err error)
 		return c.old(e, now)
 	}
 	e.touch()
-	c.lookups.Add(uint8(Hit))
+	c.lookups.add(Hit)
 	return v, Hit, err
 }
 
@@ -89,7 +89,7 @@ func (l *lookup[K, V]) wait(ctx context.Context) (V, Status, error) {
 	case l.ran:
 		s = Filled
 	}
-	c.lookups.Add(uint8(s))
+	c.lookups.add(s)
 	return v, s, err
 }
 

@@ -1,5 +1,7 @@
 package cache
 
+import "github.com/weir-go/weir/internal/stripe"
+
 // A Status is where the answer of a lookup comes from.
 type Status uint8
 
@@ -53,3 +55,9 @@ func (c *Cache[K, V]) Stats() Stats {
 	}
 	return s
 }
+
+// counters counts lookups by their Status. Its method is inlined where a Cache is
+// instantiated; a call of stripe.Counters.Add would not be.
+type counters struct{ stripe.Counters }
+
+func (c counters) add(s Status) { c.Add(uint8(s)) }
