@@ -2,7 +2,7 @@
 //
 // A [Set] files each pattern by the text that its keys have in common: the whole
 // key, its beginning, or its end. A lookup takes one map access for whole keys,
-// one for each distinct length of beginnings and of ends, and a test of each
+// at most one for each distinct length of beginnings and of ends, and a test of each
 // pattern that it finds there.
 //
 // A pattern without such a text is tested against every key, as long as its index
@@ -14,6 +14,7 @@
 package match
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"math"
@@ -71,9 +72,9 @@ func New(patterns []Pattern) (*Set, error) {
 		case m.test == equal:
 			s.whole[m.text] = append(s.whole[m.text], i)
 		case m.head != "" && (m.tail == "" || heads[m.head] <= tails[m.tail]):
-			s.begin.add(m.head, i)
+			s.begin.add(m.head, m.head[len(m.head)-1], i)
 		case m.tail != "":
-			s.end.add(m.tail, i)
+			s.end.add(m.tail, m.tail[0], i)
 		default:
 			s.rest = append(s.rest, i)
 		}
@@ -120,11 +121,21 @@ func (s *Set) All(key string, into []int) []int {
 func (s *Set) candidates(key string) iter.Seq[[]int32] {
 	return func(yield func([]int32) bool) {
 		yield(s.whole[key])
-		for _, n := range s.begin.upTo(len(key)) {
-			yield(s.begin.patterns[key[:n]])
+		for _, l := range s.begin.lengths {
+			if l.n > len(key) {
+				break
+			}
+			if l.has(key[l.n-1]) {
+				yield(s.begin.patterns[key[:l.n]])
+			}
 		}
-		for _, n := range s.end.upTo(len(key)) {
-			yield(s.end.patterns[key[len(key)-n:]])
+		for _, l := range s.end.lengths {
+			if l.n > len(key) {
+				break
+			}
+			if l.has(key[len(key)-l.n]) {
+				yield(s.end.patterns[key[len(key)-l.n:]])
+			}
 		}
 		yield(s.rest)
 	}
@@ -132,22 +143,28 @@ func (s *Set) candidates(key string) iter.Seq[[]int32] {
 
 // affixes are patterns by a text that their keys begin with, or end with.
 type affixes struct {
-	lengths  []int // of the texts, ascending
+	lengths  []length // of the texts, ascending
 	patterns map[string][]int32
 }
 
-func (a *affixes) add(text string, pattern int32) {
+// A length is the length of some texts, and a set of their inner bytes, modulo 64: the
+// last bytes of beginnings, the first bytes of ends. Most are delimiters, so that most
+// keys need no map access.
+type length struct {
+	n     int
+	inner uint64
+}
+
+func (l length) has(inner byte) bool { return l.inner>>(inner%64)&1 != 0 }
+
+func (a *affixes) add(text string, inner byte, pattern int32) {
 	if a.patterns == nil {
 		a.patterns = map[string][]int32{}
 	}
 	a.patterns[text] = append(a.patterns[text], pattern)
-	if at, ok := slices.BinarySearch(a.lengths, len(text)); !ok {
-		a.lengths = slices.Insert(a.lengths, at, len(text))
+	at, ok := slices.BinarySearchFunc(a.lengths, len(text), func(l length, n int) int { return cmp.Compare(l.n, n) })
+	if !ok {
+		a.lengths = slices.Insert(a.lengths, at, length{n: len(text)})
 	}
-}
-
-// upTo returns the lengths of the texts, up to n.
-func (a *affixes) upTo(n int) []int {
-	longer, _ := slices.BinarySearch(a.lengths, n+1)
-	return a.lengths[:longer]
+	a.lengths[at].inner |= 1 << (inner % 64)
 }
