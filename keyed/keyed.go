@@ -13,16 +13,13 @@
 //
 // # Memory
 //
-// A table stores a 64-bit fingerprint of each key, not the key itself. A bucket takes
-// one more word, a count of a window two. Memory is allocated in pages, up to
-// Config.Memory; pages contain no pointers for the garbage collector to follow. A
-// bucket that is full again, or a count of a window that has ended, is equivalent to a
-// missing one. Its place is given to the next key that needs one, so there is no
-// expiry, no timer and no sweep.
+// A table stores a 64-bit fingerprint of each key, not the key itself, and a word for a
+// bucket, or two for a count of a window. Memory is allocated in pages, up to
+// Config.Memory. A bucket that is full again, or a count of a window that has ended, is
+// equivalent to a missing one: its place is given to the next key that needs one.
 //
-// Two keys with the same fingerprint share a bucket. The hash is seeded at random, so
-// that an attacker cannot compute such keys. The probability of a collision among n
-// live keys is n²/2⁶⁵: 1 in 37 million for a million keys.
+// Two keys with the same fingerprint share a bucket: 1 in 37 million for a million keys.
+// The hash is seeded at random, so that an attacker cannot compute such keys.
 //
 // # When memory is full
 //
@@ -130,11 +127,10 @@ func (l *Limiter[K]) Allow(key K) bool { return l.buckets.Allow(key, 1) }
 // nothing, and is denied only in debt. It panics if n < 0.
 func (l *Limiter[K]) Take(key K, n int) weir.Decision { return l.buckets.Take(key, n) }
 
-// Settle changes the cost of work of the key to n events; was is the number of events
-// that were taken for it. If n is less, the difference is given back. If n is more, the difference is
-// taken without a wait and may leave the bucket in debt, up to Config.MaxDebt; the rest
-// is not charged. Settle returns the cost charged: n, or less. It panics if either is
-// negative.
+// Settle changes the cost of work of the key to n events; was is the number of events that
+// were taken for it. If n is less, the difference is given back. If n is more, the
+// difference is taken without a wait and may leave the bucket in debt, up to Config.MaxDebt;
+// the rest is not charged. Settle returns the cost charged. It panics if either is negative.
 func (l *Limiter[K]) Settle(key K, was, n int) int {
 	return l.buckets.Settle(l.buckets.Fingerprint(key), was, n)
 }

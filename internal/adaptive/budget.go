@@ -35,14 +35,10 @@ func (c BudgetConfig) Validate() error {
 	return nil
 }
 
-// A Budget bounds the retries of a client. Any window has at most
-//
-//	Ratio·requests + MinPerSecond·Window
-//
-// of them, so that retries add no more than a tenth to the load of a backend,
-// however badly it fails. Without a budget, three attempts per request can treble
-// the load (Site Reliability Engineering, chapter 21, "Deciding to Retry"; the
-// minimum and the window follow Finagle's RetryBudget).
+// A Budget bounds the retries of a client: any window has at most Ratio·requests +
+// MinPerSecond·Window of them. Without a budget, three attempts per request can treble the
+// load of a backend that fails (Site Reliability Engineering, chapter 21, "Deciding to
+// Retry"; the minimum and the window follow Finagle's RetryBudget).
 //
 // A retry is reserved before its backoff and settled after it, so that the
 // retries that wait count against the budget, and abandoned retries do not.
@@ -72,11 +68,11 @@ func (b *Budget) Request(now time.Duration) { b.ring.request(now) }
 
 // Retry spends one retry at once, and reports whether the budget allows it.
 func (b *Budget) Retry(now time.Duration) bool {
-	ok := b.Reserve(now)
-	if ok {
-		b.Settle(now, true)
+	if !b.Reserve(now) {
+		return false
 	}
-	return ok
+	b.Settle(now, true)
+	return true
 }
 
 // Reserve sets one retry aside, and reports whether the budget allows it. The

@@ -40,24 +40,16 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// A Throttle is client-side adaptive throttling (Google, Site Reliability
-// Engineering, 2016, chapter 21, equation 21-1). It refuses a share
+// A Throttle is client-side adaptive throttling, by the formula of throttle.Limiter over a
+// sliding window. Grace and MaxP are not in the book: they spare clients that send few
+// requests, and let more requests through that discover that the backend has recovered.
 //
-//	p = min(MaxP, max(0, (requests − Grace − K·accepts) / (requests + 1)))
-//
-// of the attempted requests, counted over a sliding window. Grace and MaxP are not in
-// the book: they spare clients that send few requests, and let more requests through that
-// discover that the backend has recovered. The book counts a request when it is attempted.
-// Throttle counts it when its result is known: when Throttle refuses it, when the backend
-// accepts it (Accept) or does not (Drop). A request in flight does not count, nor one
-// that its caller cancelled, because they do not show that the backend refuses. So a backend
-// that accepts every request is never throttled, however slow it is.
-//
-// A refusal by Throttle counts as a request, so p stays high for a while after the
-// backend has recovered. With the defaults, after an outage longer than Window, p is
-// above 1/2 for 1.4 windows and almost 0 after 1.8 windows: 42 and 55 seconds. With the
-// book's window and without Grace and MaxP, these would be 13:07 and 14:00 minutes
-// (TestThrottleRecovers).
+// The book counts a request when it is attempted, Throttle when its result is known: when
+// Throttle refuses it, and when the backend accepts it (Accept) or does not (Drop). A
+// request in flight does not show that the backend refuses, nor one that its caller
+// cancelled. So a backend that accepts every request is never throttled, however slow it is.
+// A refusal by Throttle counts as a request, so p stays high for a while after the backend
+// has recovered (TestThrottleRecovers).
 //
 // New makes a Throttle; the zero value is not usable.
 type Throttle struct {

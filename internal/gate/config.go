@@ -6,11 +6,8 @@ import (
 	"time"
 )
 
-// Config bounds and orders the queue. With the zero Config no request waits. With a Queue,
-// the order is first in, first out within each priority.
-//
-// The rules compose: first a partition below its guarantee, then the higher priority, then
-// the tenant that has had the least. The Discipline orders the requests of one tenant.
+// Config bounds and orders the queue, as inflight.Config says. With the zero Config no
+// request waits. With a Queue, the order is first in, first out within each priority.
 type Config struct {
 	Queue      int           // waiters (not units) at most. Zero or less: none
 	Depth      float64       // waiters for each unit of the limit at most, or one. Zero: only Queue counts
@@ -29,11 +26,7 @@ type Config struct {
 	// whole hand taken.
 	FairQueues int
 
-	// Partitions are the shares of the limit that are guaranteed to
-	// partitions 1, 2, ...: each >= 0, and all together <= 1. A share is
-	// rounded up to whole units. All requests may use what a partition leaves
-	// unused; it has it back as soon as that work ends.
-	Partitions []float64
+	Partitions []float64 // guaranteed to partitions 1, 2, ...: shares of the limit, each >= 0, together <= 1
 }
 
 // MaxQueues bounds Config.FairQueues.
@@ -50,18 +43,13 @@ const (
 	CoDel Discipline = "codel"
 	// CoDel2012 is CoDel with codel.Config.KeepRate.
 	CoDel2012 Discipline = "codel_2012"
-	// AdaptiveLIFO is FIFO until a surge. A surge begins when requests have waited for all
-	// of the last Interval and the queue does not keep up: the oldest has waited for half of
-	// MaxWait or for an Interval, the queue is full, waiters cancel, or work is late that has
-	// waited for longer than it took. In a surge the newest goes first, and a waiter is
-	// Overdue after Target, except for the last (Facebook's "Fail at Scale", ACM Queue
-	// 2015). A surge ends when the queue is empty and no waiter became Overdue in the last
-	// Interval.
-	//
-	// Trials of FIFO interrupt a surge (codel.Surge): if all can be served within MaxWait,
-	// none is refused. Interval should be longer than most of the work takes. While a limit lowers itself for
-	// a moment, and for as long again, CoDel and AdaptiveLIFO refuse no waiter, unless there
-	// was a queue before.
+	// AdaptiveLIFO is FIFO until a surge (Facebook's "Fail at Scale", ACM Queue 2015). A surge
+	// begins when requests have waited for all of the last Interval and the queue does not
+	// keep up: the oldest has waited for half of MaxWait or for an Interval, the queue is
+	// full, waiters cancel, or work is late that has waited for longer than it took. In a
+	// surge the newest goes first, and a waiter is Overdue after Target, except for the last.
+	// Trials of FIFO interrupt it (codel.Surge). It ends when the queue is empty and no
+	// waiter became Overdue in the last Interval.
 	AdaptiveLIFO Discipline = "adaptive_lifo"
 )
 

@@ -11,15 +11,14 @@ const never time.Duration = math.MaxInt64
 // patience returns how long the oldest waiter of q may wait before a surge: an Interval, or
 // half of MaxWait. After a trial that did not fail it may use more of MaxWait.
 func (g *Gate[W]) patience(q *queue[W]) time.Duration {
-	d := g.cfg.Interval
-	switch most := g.cfg.MaxWait; {
+	most := g.cfg.MaxWait
+	switch {
 	case most <= 0:
+		return g.cfg.Interval
 	case q.surge.OnTrial():
-		d = min(d, most-most/4)
-	default:
-		d = min(d, most/2)
+		return min(g.cfg.Interval, most-most/4)
 	}
-	return d
+	return min(g.cfg.Interval, most/2)
 }
 
 // newestFirst reports whether the newest of q goes first.

@@ -48,10 +48,10 @@ type Answer[W any] struct {
 	Waited time.Duration // the sojourn
 }
 
-// Stats counts requests, whatever their units; the first four fields are a state. Every request is in exactly one of
-// Admitted, OverLimit, QueueFull, Overdue, TooLate, Evicted, Cancelled, Closed
-// and Waiting. An admitted request that has left is in exactly one of Success,
-// Dropped and Ignored.
+// Stats counts requests, whatever their units; the first four fields are a state. Every
+// request is in exactly one of Admitted, OverLimit, QueueFull, Overdue, TooLate, Evicted,
+// Cancelled, Closed and Waiting. An admitted request that has left is in exactly one of
+// Success, Dropped and Ignored.
 type Stats struct {
 	Limit    int // units that may be in flight
 	Inflight int // units in flight, those held and those lent included
@@ -86,10 +86,8 @@ type Stats struct {
 // shrinks below what is in flight lets it finish.
 //
 // Abandoned work may go on after its caller has left. Its units stay in flight for as long
-// as successful work of its age lasts on average, and no longer than twice the 99th
-// percentile of successful work; eight times, after more than 255 in a row were abandoned
-// without a success. They are freed sooner if work becomes faster, and at once if no success
-// has been seen yet. A caller that learns when the work ends releases it then.
+// as such work lasts (servicetime.Histogram). They are freed sooner if work becomes faster,
+// and at once if no success has been seen yet.
 type Gate[W any] struct {
 	cfg     Config
 	alg     limit.Algorithm

@@ -50,15 +50,14 @@ func (g *Gate[W]) Depart(s limit.Sample, r Request) {
 	default:
 		g.stats.Ignored++
 	}
-	held := false
 	if outcome.Abandoned(s.Outcome) {
 		g.stats.Abandoned++
-		held = g.hold(s.Start, r)
+		if g.hold(s.Start, r) {
+			return
+		}
 	}
-	if !held {
-		g.release(r.N, r.Partition)
-		g.work.Freed(now, r.N, g.line.len > 0)
-	}
+	g.release(r.N, r.Partition)
+	g.work.Freed(now, r.N, g.line.len > 0)
 }
 
 // Adjust changes what an admitted request holds from r.N units to m, which may

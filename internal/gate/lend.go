@@ -4,9 +4,9 @@ package gate
 // units that are released into it, without asking the gate. The credit counts as in flight.
 // Until Return only methods that read may be called.
 //
-// There is no credit after Close, while requests wait, while the pace of departures is being measured for
-// a request that has just tried to, while more is in flight than the limit, or with
-// partitions. A credit of 0 units is one: units may be put into it.
+// There is no credit after Close, while requests wait, while the pace of departures is being
+// measured for a request that has just tried to, while more is in flight than the limit, or
+// with partitions. A credit of 0 units is one: units may be put into it.
 func (g *Gate[W]) Lend() (free int, ok bool) {
 	free = g.alg.Limit() - g.stats.Inflight
 	if g.closed || free < 0 || g.Waiting() > 0 || len(g.cfg.Partitions) > 0 || g.work.Demand {

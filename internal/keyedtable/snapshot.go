@@ -144,16 +144,11 @@ func (c *common[K]) readTable(r io.Reader, begin func(*head) (*table[K], restore
 	if err != nil {
 		return nil, err
 	}
-	var slot struct {
-		print uint64
-		value pagetable.Value
-	}
-	for b := make([]byte, 24); ; restore(slot.print, slot.value) {
-		if _, err := io.ReadFull(in, b[:8*t.layout.Words]); err != nil {
+	for slot := [3]uint64{}; ; restore(slot[0], pagetable.Value{A: slot[1], B: slot[2]}) {
+		if err := binary.Read(in, binary.LittleEndian, slot[:t.layout.Words]); err != nil {
 			return nil, err
 		}
-		slot.print, slot.value.A = binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])
-		if slot.value.B = binary.LittleEndian.Uint64(b[16:]); slot.print == 0 {
+		if slot[0] == 0 {
 			break
 		}
 	}

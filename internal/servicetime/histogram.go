@@ -105,15 +105,12 @@ func (h *Histogram) P99() time.Duration {
 }
 
 // Lasts estimates how long work lasts, from its start, that was abandoned at an age: as
-// long as work of that age lasts on average. If no success reached that age, the work is an
-// outlier and takes Usual at most. 0 if nothing is known.
+// long as work of that age lasts on average, so that the count of units in flight is right
+// on average. If no success reached that age, it is Usual at most. 0 if nothing is known.
 //
-// The mean keeps the count of units in flight right on average. Callers that leave early
-// add no more than their share, and a single caller that waits for ten minutes changes
-// next to nothing. Successes alone would mislead: where callers leave, long work seldom
-// becomes one. So it is the product-limit estimate for censored data (Kaplan and Meier,
-// 1958): work that was abandoned at an age counts among the work that reached every earlier
-// age, and for a half in its bucket.
+// Where callers leave, long work seldom becomes a success. So it is the product-limit
+// estimate for censored data (Kaplan and Meier, 1958): work that was abandoned at an age
+// counts among the work that reached every earlier age, and for a half in its bucket.
 //
 // If so much is abandoned that nothing succeeds, there may be an unseen queue of it, in
 // which work takes an unknown time: the bound then is twice, and later four times as high.
