@@ -1,0 +1,132 @@
+package servicetime
+
+import (
+	"math"
+	"testing"
+	"time"
+)
+
+const ms = time.Millisecond
+
+func TestEstimatesOfTheService(t *testing.T) {
+	var e Estimator
+	if e.Service != 0 || e.Wait(5) != 0 || !math.IsInf(e.Within(time.Second, 3), 1) {
+		t.Errorf("%+v: want nothing known", e)
+	}
+	e.Ended(-1)
+	for range 100 {
+		e.Ended(100 * ms)
+	}
+	if e.Service != 100*ms || e.Quick != 100*ms || e.Within(time.Second, 3) != 30 {
+		t.Errorf("service %v, quick %v, %v within a second", e.Service, e.Quick, e.Within(time.Second, 3))
+	}
+	e.Ended(time.Hour)
+	if e.Service != 100*ms+100*ms/16 || e.Quick != 100*ms+300*ms/64 {
+		t.Errorf("after an outlier: service %v, quick %v: want it to count for two and for four", e.Service, e.Quick)
+	}
+	e.Ended(10 * ms)
+	if e.Quick > 60*ms || e.Service < 90*ms {
+		t.Errorf("after quick work: service %v, quick %v", e.Service, e.Quick)
+	}
+}
+
+// The pace is that of units that leave while a request waits.
+func TestPaceOfDepartures(t *testing.T) {
+	var e Estimator
+	now := time.Duration(0)
+	e.Freed(now, 5, true) // without demand
+	if e.Wait(1) != 0 {
+		t.Errorf("%v: want nothing known", e.Wait(1))
+	}
+	e.Wanted(now)
+	for range 20 {
+		now += 10 * ms
+		e.Freed(now, 2, true)
+	}
+	if got := e.Wait(6); got < 30*ms-1 || got > 30*ms+1 {
+		t.Errorf("%v until six units have left: want 30 ms", got)
+	}
+	e.Freed(now+10*ms, 2, false)
+	was := e.Wait(6)
+	now += time.Hour
+	e.Freed(now, 2, false)
+	if e.Demand || e.Wait(6) != was {
+		t.Errorf("%v: want the idle hour not to count", e.Wait(6))
+	}
+	e.Wanted(now)
+	e.Freed(now+100*ms, 1, true)
+	if e.Wait(6) <= was {
+		t.Errorf("%v: want a slower pace", e.Wait(6))
+	}
+}
+
+func TestPercentile(t *testing.T) {
+	var h Histogram
+	if h.P99() != 0 || h.Usual() != 0 || h.Lasts(time.Second) != 0 {
+		t.Error("want nothing known")
+	}
+	for range 97 {
+		h.Add(10 * ms)
+	}
+	if h.P99() != 10*ms || h.Usual() != 20*ms {
+		t.Errorf("P99 %v, usual %v: want 10 and 20 ms, exactly", h.P99(), h.Usual())
+	}
+	for range 3 {
+		h.Add(time.Second)
+	}
+	if h.P99() != time.Second || h.Known() != 100 {
+		t.Errorf("P99 %v of %v: want a second", h.P99(), h.Known())
+	}
+	for range 5 * memory {
+		h.Add(10 * ms)
+	}
+	if d := h.P99() - 10*ms; d.Abs() > time.Microsecond || h.Known() > memory {
+		t.Errorf("P99 %v of %v: want the old work forgotten", h.P99(), h.Known())
+	}
+}
+
+func TestBucketsAreInOrder(t *testing.T) {
+	last := -1
+	for d := time.Duration(1); d > 0 && d < math.MaxInt64/3; d = d*5/4 + 1 {
+		b := bucketOf(d)
+		if b < last || b > last+1 && last >= 0 || b >= bucketCount {
+			t.Fatalf("%v is in bucket %d, after %d", d, b, last)
+		}
+		last = b
+	}
+	if last != bucketCount-1 || bucketOf(-1) != 0 || bucketOf(math.MaxInt64) != last {
+		t.Errorf("the last is %d of %d", last, bucketCount)
+	}
+}
+
+// Abandoned work lasts as long as work of its age does on average, and Usual at most.
+func TestHowLongAbandonedWorkLasts(t *testing.T) {
+	var h Histogram
+	for range 20 {
+		h.Add(10 * ms)
+		h.Add(100 * ms)
+	}
+	for age, want := range map[time.Duration]time.Duration{
+		ms:            55 * ms,  // either
+		20 * ms:       100 * ms, // no longer the quick one
+		90 * ms:       100 * ms,
+		5 * time.Hour: 200 * ms, // an outlier: Usual
+	} {
+		if got := h.Lasts(age); got < want-ms || got > want+ms {
+			t.Errorf("of age %v: %v: want %v", age, got, want)
+		}
+	}
+	for range 20 { // they had reached 20 ms, so more work is long than succeeds
+		h.AddAbandoned(20 * ms)
+	}
+	if got := h.Lasts(ms); got < 65*ms || got > 80*ms {
+		t.Errorf("with abandoned work: %v: want about 2/3 of it to last for 100 ms", got)
+	}
+	before := h.Lasts(5 * time.Hour)
+	for range manyAbandoned {
+		h.AddAbandoned(20 * ms)
+	}
+	if got := h.Lasts(5 * time.Hour); got != 2*before {
+		t.Errorf("while nothing succeeds: %v: want twice %v", got, before)
+	}
+}
