@@ -37,7 +37,21 @@ func (c *Cache[K, V]) unlock() {
 	evicted := c.evicted
 	c.evicted = nil
 	c.mu.Unlock()
-	for _, v := range evicted {
+	if len(evicted) > 0 {
+		c.tell(evicted)
+	}
+}
+
+// tell calls OnEvict for each eviction, even if a call panics.
+func (c *Cache[K, V]) tell(evicted []eviction[K, V]) {
+	defer func() {
+		if len(evicted) > 0 {
+			c.tell(evicted)
+		}
+	}()
+	for len(evicted) > 0 {
+		v := evicted[0]
+		evicted = evicted[1:]
 		c.cfg.OnEvict(v.e.key, v.e.value, v.why)
 	}
 }

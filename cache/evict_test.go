@@ -76,6 +76,27 @@ func TestOnEvict(t *testing.T) {
 	})
 }
 
+// If OnEvict panics, the other values are told of all the same.
+func TestOnEvictPanics(t *testing.T) {
+	var told evictions
+	c := newCache(t, config{OnEvict: func(key string, value int, why cache.Cause) {
+		told.add(key, value, why)
+		panic(key)
+	}})
+	for i, key := range []string{"a", "b", "c"} {
+		c.Set(key, i)
+	}
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("want the panic")
+			}
+		}()
+		c.Purge()
+	}()
+	told.expect(t, "a=0 deleted", "b=1 deleted", "c=2 deleted")
+}
+
 func TestSweep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told evictions

@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/cache"
 )
 
 // A sink is a ResponseWriter that keeps nothing but its header, as a server
@@ -81,5 +84,19 @@ func TestAHitAllocatesLittle(t *testing.T) {
 		g.handler.ServeHTTP(w, r)
 	}); n > 6 {
 		t.Errorf("%v allocations: want at most 6", n)
+	}
+}
+
+// A request that goes past the cache allocates no more than its wrapper of the
+// ResponseWriter: the chain of limiters is made once.
+func TestAPassAllocatesLittle(t *testing.T) {
+	g := newRig(t, Config{Refresh: cache.Refresh{Limiter: weir.Chain()}}, text("v"))
+	r := request("OPTIONS", "/calculate?n=12")
+	w := &sink{make(http.Header)}
+	if n := testing.AllocsPerRun(100, func() {
+		clear(w.header)
+		g.handler.ServeHTTP(w, r)
+	}); n > 1 {
+		t.Errorf("%v allocations: want at most 1", n)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/cache"
 )
 
@@ -98,7 +99,8 @@ import (
 // the value and the stack; or with http.ErrAbortHandler if that was the value.
 type Cache struct {
 	cfg      Config
-	vary     []string // the canonical names of cfg.Vary
+	vary     []string     // the canonical names of cfg.Vary
+	all      weir.Limiter // cfg.Limiter, or one that admits everything
 	answers  *cache.Cache[key, value]
 	errors   *cache.Cache[*failure, *response] // nil without ErrorTTL
 	handlers atomic.Uint64                     // the number of handlers so far, and of the last one
@@ -132,7 +134,7 @@ func New(cfg Config) (*Cache, error) {
 		return nil, err
 	}
 	c := &Cache{cfg: cfg.withDefaults()}
-	c.vary = canonical(cfg.Vary)
+	c.vary, c.all = canonical(cfg.Vary), weir.Chain(cfg.Limiter)
 	bytes := c.cfg.Bytes
 	var err error
 	if cfg.ErrorTTL > 0 {

@@ -75,7 +75,7 @@ func (l *lookup) fill(ctx context.Context, _ key) (value, error) {
 // is refused, no request waits for its end, but it holds its permit until then.
 func (l *lookup) run(ctx context.Context) (*response, error) {
 	c := l.h.cache
-	permit, err := c.acquire(ctx, l.limited)
+	permit, err := c.limiter(l.limited).Acquire(ctx, 1)
 	if err != nil {
 		return nil, err
 	}

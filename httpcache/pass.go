@@ -1,7 +1,6 @@
 package httpcache
 
 import (
-	"context"
 	"net/http"
 
 	"github.com/weir-go/weir"
@@ -12,7 +11,7 @@ import (
 // its resource, the responses of that are removed (RFC 9111, 4.4).
 func (h *handler) pass(w http.ResponseWriter, r *http.Request, n name, why string) {
 	c := h.cache
-	permit, err := c.acquire(r.Context(), c.limited(r, n))
+	permit, err := c.limiter(c.limited(r, n)).Acquire(r.Context(), 1)
 	if err != nil {
 		c.refuse(w, r, err)
 		return
@@ -51,11 +50,11 @@ func safe(method string) bool {
 	return false
 }
 
-// acquire asks the limiters; PerKey's for the key in n, if there is one.
-func (c *Cache) acquire(ctx context.Context, n name) (weir.Permit, error) {
-	var perKey weir.Limiter
-	if c.cfg.PerKey != nil && n.ok {
-		perKey = c.cfg.PerKey(n.text)
+// limiter returns the limiters of a run of the handler; PerKey's for the key in n, if there
+// is one.
+func (c *Cache) limiter(n name) weir.Limiter {
+	if c.cfg.PerKey == nil || !n.ok {
+		return c.all
 	}
-	return weir.Chain(perKey, c.cfg.Limiter).Acquire(ctx, 1)
+	return weir.Chain(c.cfg.PerKey(n.text), c.cfg.Limiter)
 }

@@ -65,16 +65,15 @@ func TestPercentile(t *testing.T) {
 	if h.P99() != 0 || h.Usual() != 0 || h.Lasts(time.Second) != 0 {
 		t.Error("want nothing known")
 	}
-	for range 97 {
-		h.Add(10 * ms)
+	for range 120 {
+		h.Add(8 * ms)
 	}
-	if h.P99() != 10*ms || h.Usual() != 20*ms {
-		t.Errorf("P99 %v, usual %v: want 10 and 20 ms, exactly", h.P99(), h.Usual())
+	h.Add(time.Second) // less than a hundredth
+	if h.P99() != 8*ms || h.Usual() != 16*ms {
+		t.Errorf("P99 %v, usual %v: want 8 and 16 ms, exactly", h.P99(), h.Usual())
 	}
-	for range 3 {
-		h.Add(time.Second)
-	}
-	if h.P99() != time.Second || h.Known() != 100 {
+	h.Add(time.Second)
+	if h.P99() != time.Second || h.Known() != 122 {
 		t.Errorf("P99 %v of %v: want a second", h.P99(), h.Known())
 	}
 	for range 5 * memory {
@@ -128,5 +127,19 @@ func TestHowLongAbandonedWorkLasts(t *testing.T) {
 	}
 	if got := h.Lasts(5 * time.Hour); got != 2*before {
 		t.Errorf("while nothing succeeds: %v: want twice %v", got, before)
+	}
+}
+
+// Work that was abandoned counts for a half in the bucket of its age.
+func TestAbandonedInABucket(t *testing.T) {
+	var h Histogram
+	for range 20 {
+		h.Add(10 * ms)
+		h.Add(100 * ms)
+		h.AddAbandoned(10 * ms)
+	}
+	// Of 60 that reach the bucket, 20 of 50 end in it.
+	if got := h.Lasts(ms); got < 63*ms || got > 65*ms {
+		t.Errorf("%v: want 64 ms", got)
 	}
 }
