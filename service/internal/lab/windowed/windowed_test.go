@@ -154,7 +154,9 @@ func TestWindowedValidate(t *testing.T) {
 // The samples that are shown agree with a list of all samples.
 func FuzzWindowed(f *testing.F) {
 	for seed := range uint64(20) {
-		f.Add(noise(seed, 1000), uint8(seed))
+		events := make([]byte, 1000)
+		_, _ = rand.NewChaCha8([32]byte{byte(seed)}).Read(events)
+		f.Add(events, uint8(seed))
 	}
 	f.Fuzz(func(t *testing.T, events []byte, size uint8) {
 		cfg := windowed.Config{Window: at(3), MaxWindow: at(9), Samples: 1 + int(size)%8, MinRTT: at(1)}
@@ -211,14 +213,4 @@ func sample(now *time.Duration, x, y byte) limit.Sample {
 		outcome = ignored
 	}
 	return limit.Sample{Start: max(*now-at(int(y&15)>>(x>>6)), 0), End: *now, Inflight: 1 + int(y>>4), Outcome: outcome}
-}
-
-// noise returns n random bytes.
-func noise(seed uint64, n int) []byte {
-	rng := rand.New(rand.NewPCG(seed, 0))
-	events := make([]byte, n)
-	for i := range events {
-		events[i] = byte(rng.Uint32())
-	}
-	return events
 }

@@ -105,7 +105,8 @@ type wire struct {
 	t *testing.T
 }
 
-// serve serves in a bubble, until the test ends.
+// serve serves in a bubble, until the test ends. It repeats the server of httplimit's tests,
+// because what both could import would have package testing outside of tests.
 func serve(t *testing.T, h http.Handler, words ...*log.Logger) *wire {
 	w := &wire{pipenet.Listen(), t}
 	srv := &http.Server{Handler: h, Protocols: new(http.Protocols), DisableGeneralOptionsHandler: true}
