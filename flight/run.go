@@ -119,7 +119,9 @@ func (g *Group[K, V]) wait(ctx context.Context, key K, fn func(context.Context) 
 			return r.val, as == joiner, r.err
 		}
 		if r.err == nil {
-			g.inherited()
+			g.mu.Lock()
+			g.stats.Coalesced++
+			g.mu.Unlock()
 			return r.val, true, nil
 		}
 		// The run failed, probably because it was cancelled.
@@ -209,11 +211,4 @@ func (g *Group[K, V]) leave(r *run[V], as role) (ended bool) {
 		r.cancel() // r may have ended just now, which makes no difference
 	}
 	return false
-}
-
-// inherited counts a call that returned the value of an abandoned run.
-func (g *Group[K, V]) inherited() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.stats.Coalesced++
 }

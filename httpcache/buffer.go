@@ -73,7 +73,7 @@ func (b *buffer) end(err error) error {
 	switch {
 	case b.refused:
 		return errRefused
-	case err == nil && b.shortLocked():
+	case err == nil && !b.head && !bodyless(b.status) && b.length > b.written:
 		return errBroken
 	}
 	return err
@@ -171,11 +171,6 @@ const sniffed = 512
 // Flush is for handlers that need a http.Flusher. It sends nothing, but detects an
 // event stream.
 func (b *buffer) Flush() { b.WriteHeader(http.StatusOK) }
-
-// shortLocked reports whether the body has not the declared length.
-func (b *buffer) shortLocked() bool {
-	return !b.head && !bodyless(b.status) && b.length > b.written
-}
 
 // hops are the headers of a single connection.
 var hops = []string{"Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authentication-Info", "Proxy-Connection",

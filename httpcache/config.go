@@ -1,6 +1,7 @@
 package httpcache
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"time"
@@ -95,14 +96,8 @@ func (c *Config) validate() error {
 }
 
 func (c Config) withDefaults() Config {
-	if c.Bytes == 0 {
-		c.Bytes = DefaultBytes
-	}
-	if c.MaxBody == 0 {
-		c.MaxBody = min(DefaultMaxBody, c.Bytes)
-	}
-	if c.Pass == 0 {
-		c.Pass = DefaultPass
-	}
+	c.Bytes = cmp.Or(c.Bytes, DefaultBytes)
+	c.MaxBody = cmp.Or(c.MaxBody, min(DefaultMaxBody, c.Bytes))
+	c.Pass = cmp.Or(c.Pass, DefaultPass)
 	return c
 }

@@ -9,9 +9,10 @@ import (
 
 // directives are the directives of a Cache-Control that count (RFC 9111, 5.2).
 type directives struct {
-	private, noStore, noCache bool
-	authorized                bool  // may be shared, while fresh, although its request had credentials
-	maxAge, sMaxAge           int64 // in seconds; -1 if there is none
+	private         bool // or no-cache
+	noStore         bool
+	authorized      bool  // may be shared, while fresh, although its request had credentials
+	maxAge, sMaxAge int64 // in seconds; -1 if there is none
 }
 
 // parseDirectives parses the lines of a Cache-Control. A quote that does not end is
@@ -27,12 +28,10 @@ func parseDirectives(lines []string) directives {
 			}
 			name, value, _ := strings.Cut(one, "=")
 			switch strings.ToLower(strings.TrimSpace(name)) {
-			case "private":
+			case "private", "no-cache":
 				d.private = true
 			case "no-store":
 				d.noStore = true
-			case "no-cache":
-				d.noCache = true
 			case "public":
 				d.authorized = true
 			case "s-maxage":

@@ -102,9 +102,7 @@ func (l *lookup) run(ctx context.Context) (*response, error) {
 	switch {
 	case err == errRefused:
 		return nil, nil
-	case err != nil && err != errBroken:
-		return nil, err
-	case ctx.Err() != nil: // the response may be incomplete
+	case (err == nil || err == errBroken) && ctx.Err() != nil: // the response may be incomplete
 		return nil, ctx.Err()
 	case err != nil:
 		return nil, err
@@ -118,7 +116,7 @@ func (l *lookup) judge(resp *response) (value, error) {
 	d := parseDirectives(resp.header["Cache-Control"])
 	names := canonical(resp.header["Vary"])
 	fresh := resp.freshness(d, c.cfg.DefaultTTL)
-	shared := len(resp.header["Set-Cookie"]) == 0 && !d.private && !d.noStore && !d.noCache &&
+	shared := len(resp.header["Set-Cookie"]) == 0 && !d.private && !d.noStore &&
 		!slices.Contains(names, "*") && (c.traits(l.inner)&credentials == 0 || d.authorized && fresh > 0)
 	known := l.mark.covers(names)
 	if resp.blames() {
@@ -187,10 +185,5 @@ func (c *Cache) learn(l *lookup, names []string, resp *response) *mark {
 
 // covers reports whether a mark includes all the names.
 func (m *mark) covers(names []string) bool {
-	for _, name := range names {
-		if m == nil || !slices.Contains(m.names, name) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(names, func(name string) bool { return m == nil || !slices.Contains(m.names, name) })
 }

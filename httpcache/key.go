@@ -45,12 +45,9 @@ func cacheable(r *http.Request) bool {
 // upgrades reports whether a client asks for another protocol, besides an offer of
 // HTTP/2, which servers commonly decline.
 func upgrades(r *http.Request) bool {
-	for _, to := range r.Header["Upgrade"] {
-		if !strings.EqualFold(textproto.TrimString(to), "h2c") {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.Header["Upgrade"], func(to string) bool {
+		return !strings.EqualFold(textproto.TrimString(to), "h2c")
+	})
 }
 
 // wantsEvents reports whether a client asks for an event stream.
@@ -159,12 +156,7 @@ func (c *Cache) appendValues(b []byte, r *http.Request, names []string) []byte {
 var conditions = []string{"If-Match", "If-Modified-Since", "If-None-Match", "If-Range", "If-Unmodified-Since", "Range"}
 
 func conditional(r *http.Request) bool {
-	for _, name := range conditions {
-		if len(r.Header[name]) > 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(conditions, func(name string) bool { return len(r.Header[name]) > 0 })
 }
 
 // canonical returns the names in lists of header names, sorted, as copies that do

@@ -148,8 +148,10 @@ func (s *response) write(w http.ResponseWriter, r *http.Request, age, status str
 		delete(h, "Content-Length")
 	}
 	if s.status == http.StatusOK && conditional(r) {
-		if encoder || !ranged(r) {
-			r = withoutRange(r)
+		if encoder || r.Method != http.MethodGet || !strings.HasPrefix(r.Header.Get("Range"), "bytes=") {
+			r = r.WithContext(r.Context()) // a copy, without a Range that does not count
+			r.Header = maps.Clone(r.Header)
+			delete(r.Header, "Range")
 		}
 		if content, ok := s.content(r); ok {
 			delete(h, "Content-Length") // ServeContent sets it
@@ -161,18 +163,6 @@ func (s *response) write(w http.ResponseWriter, r *http.Request, age, status str
 	if r.Method != http.MethodHead && len(s.body) > 0 {
 		_, _ = w.Write(s.body) // an error means that the client has left
 	}
-}
-
-// ranged reports whether the Range counts.
-func ranged(r *http.Request) bool {
-	return r.Method == http.MethodGet && strings.HasPrefix(r.Header.Get("Range"), "bytes=")
-}
-
-func withoutRange(r *http.Request) *http.Request {
-	r = r.WithContext(r.Context()) // a copy
-	r.Header = maps.Clone(r.Header)
-	delete(r.Header, "Range")
-	return r
 }
 
 func set(h http.Header, name string, values []string, adds bool) {

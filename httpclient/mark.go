@@ -29,7 +29,7 @@ func (t *Transport) mark(r *http.Request) *http.Request {
 		}
 	}
 	if name := t.cfg.Criticality; name != "" && r.Header[name] == nil {
-		set(name, caller.LevelName(caller.Level(weir.ClassOf(ctx).Priority)))
+		set(name, caller.LevelName(weir.ClassOf(ctx).Priority))
 	}
 	return marked
 }

@@ -43,16 +43,10 @@ func (l *Limiter) Acquire(ctx context.Context, n int) (weir.Permit, error) {
 	if s == &nothing { // n was 0
 		return weir.Permit{}, nil
 	}
-	return weir.OwnedPermit(&s.owner, permit.Grant{N: l.held(n)}), nil
-}
-
-// held returns how many of n tokens just granted can be given back: without a
-// limit, none are taken.
-func (l *Limiter) held(n int) int {
-	if l.load().quota == gcra.Unlimited() {
-		return 0
+	if s.quota == gcra.Unlimited() {
+		n = 0 // nothing was taken
 	}
-	return n
+	return weir.OwnedPermit(&s.owner, permit.Grant{N: n}), nil
 }
 
 // owner keeps Use and Release, which a Permit calls, out of Limiter's methods.

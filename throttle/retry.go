@@ -59,13 +59,11 @@ func NewRetrier(cfg RetryConfig, retryable func(error) bool) (*Retrier, error) {
 		return nil, err
 	}
 	if retryable == nil {
-		retryable = refused
+		retryable = func(err error) bool {
+			return errors.Is(err, weir.ErrRejected) && !errors.Is(err, context.DeadlineExceeded)
+		}
 	}
 	return &Retrier{cfg: c, retryable: retryable, epoch: time.Now(), budget: b}, nil
-}
-
-func refused(err error) bool {
-	return errors.Is(err, weir.ErrRejected) && !errors.Is(err, context.DeadlineExceeded)
 }
 
 // Do runs fn until it succeeds or may not be retried, and returns the error of the
@@ -109,14 +107,13 @@ func (r *Retrier) again(ctx context.Context, err error, retry int) bool {
 	if end, ok := ctx.Deadline(); ok && time.Until(end) <= wait {
 		return false
 	}
-	return ctx.Err() == nil && r.spend() && waitq.Sleep(ctx, wait)
-}
-
-// spend spends one retry, and reports whether the budget allows it.
-func (r *Retrier) spend() bool {
+	if ctx.Err() != nil {
+		return false
+	}
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.budget.Retry(time.Since(r.epoch))
+	ok := r.budget.Retry(time.Since(r.epoch))
+	r.mu.Unlock()
+	return ok && waitq.Sleep(ctx, wait)
 }
 
 // RetryStats are the state and the counts of the budget of a Retrier.

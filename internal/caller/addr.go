@@ -52,10 +52,5 @@ func (ns Networks) Invalid() int {
 
 // Contain reports whether the set has an address, as ParseAddr returns it.
 func (ns Networks) Contain(a netip.Addr) bool {
-	for _, p := range ns {
-		if p.Contains(a) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(ns, func(p netip.Prefix) bool { return p.Contains(a) })
 }

@@ -23,16 +23,10 @@ func Key(s string) (string, bool) {
 // levels are the names of the priorities from weir.Sheddable on, in protocols.
 var levels = [...]string{"sheddable", "sheddable_plus", "critical", "critical_plus"}
 
-// Levels is the number of levels.
-const Levels = len(levels)
-
-// Level returns the index of the level of a priority.
-func Level(p weir.Priority) int {
-	return int(min(max(p, weir.Sheddable), weir.CriticalPlus) - weir.Sheddable)
+// LevelName returns the name of a priority, or of the nearest one that has a name.
+func LevelName(p weir.Priority) string {
+	return levels[min(max(p, weir.Sheddable), weir.CriticalPlus)-weir.Sheddable]
 }
-
-// LevelName returns the name of a level.
-func LevelName(level int) string { return levels[level] }
 
 // Priority returns the priority with a name, in any case. It is at most Critical
 // unless the client is trusted.

@@ -178,11 +178,10 @@ func (g *Gate[W]) victim(r *Request) *waiter[W] {
 
 // lengthFor returns how many wait in the queue that a request would join.
 func (g *Gate[W]) lengthFor(r *Request) int {
-	b := g.findBand(r)
-	if b == nil {
-		return 0
+	if b := g.findBand(r); b != nil {
+		return b.queues[g.deal(b, r.Tenant)].len
 	}
-	return b.queues[g.deal(b, r.Tenant)].len
+	return 0
 }
 
 // evict takes a waiter's place. Next will tell it.

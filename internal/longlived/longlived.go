@@ -4,6 +4,7 @@
 package longlived
 
 import (
+	"cmp"
 	"mime"
 	"net/http"
 	"sync/atomic"
@@ -24,10 +25,7 @@ type Class struct {
 // SetMost sets the bound, before the first Enter. If zero, DefaultMost; if
 // negative, none may enter.
 func (c *Class) SetMost(n int) {
-	if n == 0 {
-		n = DefaultMost
-	}
-	c.most = int64(max(n, 0))
+	c.most = int64(max(cmp.Or(n, DefaultMost), 0))
 }
 
 // Enter adds an exchange, and reports whether the bound allows it. If so, Leave

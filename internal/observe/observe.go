@@ -4,12 +4,21 @@ package observe
 
 import (
 	"bufio"
+	"context"
 	"io"
 	"net"
 	"net/http"
 
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/loadsign"
 	"github.com/weir-go/weir/internal/longlived"
 )
+
+// Outcome returns the outcome of a handler that has ended, by the table of package
+// loadsign.
+func Outcome(ctx context.Context, status int) weir.Outcome {
+	return loadsign.OfStatus(status).Ended(ctx.Err())
+}
 
 // Hijacked is the status of a hijacked connection.
 const Hijacked = -1
