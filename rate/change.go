@@ -50,6 +50,5 @@ func (l *Limiter) change(t time.Time, set func(*state)) {
 	b := gcra.Bucket(old.bucket.Swap(moved))
 	s.bucket.Store(uint64(old.quota.Move(b, now, &s.quota)))
 	l.state.Store(s)
-	s.lower(l.queue.Change(&old.quota, now, &s.quota, s.load()))
-	l.queue.Serve(&s.quota, now)
+	l.queue.Change(&old.quota, now, &s.quota, s)
 }

@@ -223,8 +223,8 @@ func (l *Limiter) Tokens() float64 { return l.TokensAt(time.Now()) }
 // TokensAt returns the Tokens at the time t.
 func (l *Limiter) TokensAt(t time.Time) float64 {
 	s := l.load()
-	b := s.load()
-	for ; b == moved; b = s.load() {
+	b := s.Load()
+	for ; b == moved; b = s.Load() {
 		s = l.reload()
 	}
 	if s.quota == gcra.Unlimited() {

@@ -1,7 +1,6 @@
 package rate
 
 import (
-	"math"
 	"time"
 
 	"github.com/weir-go/weir/gcra"
@@ -53,7 +52,7 @@ func (r *Reservation) CancelAt(t time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.load()
-	l.giveBackLocked(s, s.at(t), r.place, r.n)
+	l.queue.GiveBack(&s.quota, s.at(t), r.place, r.n, s)
 	r.n = 0
 }
 
@@ -77,61 +76,21 @@ func (l *Limiter) Settle(was, n int) int {
 
 // settle changes a cost from was to n, and returns what it is then.
 func (l *Limiter) settle(was, n int) int {
-	if n >= was {
-		return was + l.charge(n-was)
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.load()
-	l.giveBackLocked(s, s.now(), 0, was-n)
+	if n > was {
+		return was + l.queue.Charge(&s.quota, s.now(), n-was, waitq.Debt(l.cfg.MaxDebt, &s.quota), s)
+	}
+	l.queue.GiveBack(&s.quota, s.now(), 0, was-n, s)
 	return n
 }
 
-// giveBackLocked returns n tokens that were taken at the place.
-func (l *Limiter) giveBackLocked(s *state, now time.Duration, place waitq.Promise, n int) {
-	if n == 0 {
-		return
-	}
-	l.queue.Serve(&s.quota, now)
-	s.lower(l.queue.Withdraw(&s.quota, now, place, n, s.load()))
-	l.queue.Serve(&s.quota, now)
-}
+// Load and CompareAndSwap make a state the Bucket of the queue.
+func (s *state) Load() gcra.Bucket { return gcra.Bucket(s.bucket.Load()) }
 
-func (s *state) load() gcra.Bucket { return gcra.Bucket(s.bucket.Load()) }
-
-// lower lowers the bucket, because tokens were given back.
-func (s *state) lower(down gcra.Bucket) {
-	for {
-		b := s.load()
-		if s.bucket.CompareAndSwap(uint64(b), uint64(b-min(down, b))) {
-			return
-		}
-	}
-}
-
-// charge takes n tokens, those to come included, into bounded debt, and
-// returns how many it took.
-func (l *Limiter) charge(n int) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	s := l.load()
-	now := s.now()
-	l.queue.Serve(&s.quota, now)
-	debt := l.cfg.MaxDebt
-	if debt == 0 {
-		debt = s.quota.Burst()
-	}
-	debt = max(debt, 0)
-	debt += min(l.queue.Taken(&s.quota, now), math.MaxInt-debt) // those are no debt of this work
-	for {
-		b := gcra.Bucket(s.bucket.Load())
-		next, took := s.quota.Charge(b, now, n, debt)
-		if s.bucket.CompareAndSwap(uint64(b), uint64(next)) {
-			s.lower(l.queue.Charged(&s.quota, now, took, next))
-			l.queue.Serve(&s.quota, now)
-			return took
-		}
-	}
+func (s *state) CompareAndSwap(old, b gcra.Bucket) bool {
+	return s.bucket.CompareAndSwap(uint64(old), uint64(b))
 }
 
 // Reserve reserves one event; see ReserveN.

@@ -106,11 +106,7 @@ func (l *Limiter) leave(w *waitq.TokenWaiter, expired bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.load()
-	now := s.now()
-	down, left := l.queue.Leave(&s.quota, now, w, expired, s.load())
-	s.lower(down)
-	l.queue.Serve(&s.quota, now)
-	return left
+	return l.queue.Leave(&s.quota, s.now(), w, expired, s)
 }
 
 // wake serves the queue at a turn.

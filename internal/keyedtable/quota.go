@@ -92,6 +92,5 @@ func (o *own) change(now time.Duration, q *gcra.Quota) {
 		return
 	}
 	o.bucket = from.Move(o.bucket, now, q)
-	o.bucket -= o.queue.Change(from, now, q, o.bucket)
-	o.queue.Serve(q, now)
+	o.queue.Change(from, now, q, o)
 }

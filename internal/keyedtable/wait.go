@@ -2,7 +2,6 @@ package keyedtable
 
 import (
 	"context"
-	"math"
 	"time"
 
 	"github.com/weir-go/weir"
@@ -76,9 +75,7 @@ func (s *shard[K]) leave(t *table[K], print uint64, w *waitq.TokenWaiter, expire
 		return false
 	}
 	now := t.now()
-	down, left := o.queue.Leave(o.quota, now, w, expired, o.bucket)
-	o.bucket -= down
-	o.queue.Serve(o.quota, now)
+	left := o.queue.Leave(o.quota, now, w, expired, o)
 	s.attach(t, print, o, now)
 	return left
 }
@@ -95,8 +92,7 @@ func (s *shard[K]) settle(t *table[K], print uint64, was, n, maxDebt int) int {
 	}
 	switch { // a key without a bucket has a full one, or is forgotten
 	case p.own != nil:
-		p.own.bucket -= p.own.queue.Withdraw(p.quota, now, 0, was-n, p.own.bucket)
-		p.own.queue.Serve(p.quota, now)
+		p.own.queue.GiveBack(p.quota, now, 0, was-n, p.own)
 		s.attach(t, print, p.own, now)
 	case p.at != 0:
 		p.page[p.at] = uint64(p.quota.Refund(p.bucket(), was-n))
@@ -107,21 +103,14 @@ func (s *shard[K]) settle(t *table[K], print uint64, was, n, maxDebt int) int {
 // charge takes n tokens, those to come included, into bounded debt, and
 // returns how many it took.
 func (s *shard[K]) charge(t *table[K], p *bucketPlace, now time.Duration, n, maxDebt int) int {
-	if maxDebt == 0 {
-		maxDebt = p.quota.Burst()
-	}
-	maxDebt = max(maxDebt, 0)
+	maxDebt = waitq.Debt(maxDebt, p.quota)
 	if p.own == nil {
 		b, took := p.quota.Charge(p.bucket(), now, n, maxDebt)
 		s.storeBucket(t, p, b)
 		return took
 	}
-	o := p.own
-	maxDebt += min(o.queue.Taken(o.quota, now), math.MaxInt-maxDebt) // those are no debt of this work
-	b, took := o.quota.Charge(o.bucket, now, n, maxDebt)
-	o.bucket = b - o.queue.Charged(o.quota, now, took, b)
-	o.queue.Serve(o.quota, now)
-	s.attach(t, p.print, o, now)
+	took := p.own.queue.Charge(p.quota, now, n, maxDebt, p.own)
+	s.attach(t, p.print, p.own, now)
 	return took
 }
 
@@ -131,6 +120,14 @@ type own struct {
 	kept   bool // the quota is its own
 	bucket gcra.Bucket
 	queue  waitq.TokenQueue
+}
+
+// Load and CompareAndSwap make own the Bucket of its queue.
+func (o *own) Load() gcra.Bucket { return o.bucket }
+
+func (o *own) CompareAndSwap(_, b gcra.Bucket) bool {
+	o.bucket = b
+	return true
 }
 
 // detach moves the bucket of a key out of the slot that it may have.

@@ -3,6 +3,7 @@ package waitq
 import (
 	"cmp"
 	"context"
+	"math"
 	"time"
 
 	"github.com/weir-go/weir"
@@ -49,30 +50,74 @@ func (l *TokenQueue) Serve(q *gcra.Quota, now time.Duration) {
 	}
 }
 
-// Change puts all calls that wait under another Quota, of which b is the Bucket.
-// It refuses the calls that would have their turn too late, or that wait for more
-// than the burst, and returns by how much to lower the Bucket for them.
-func (l *TokenQueue) Change(from *gcra.Quota, now time.Duration, to *gcra.Quota, b gcra.Bucket) (down gcra.Bucket) {
+// A Bucket is where the owner of a TokenQueue keeps its gcra.Bucket: under its lock, or
+// shared with calls that take none.
+type Bucket interface {
+	Load() gcra.Bucket
+	CompareAndSwap(old, b gcra.Bucket) bool
+}
+
+// lower lowers a Bucket, because tokens were given back.
+func lower(b Bucket, down gcra.Bucket) {
+	for was := b.Load(); !b.CompareAndSwap(was, was-min(down, was)); {
+		was = b.Load()
+	}
+}
+
+// Change puts all calls that wait under another Quota, of which b is the Bucket. It refuses
+// the calls that would have their turn too late, or that wait for more than the burst.
+func (l *TokenQueue) Change(from *gcra.Quota, now time.Duration, to *gcra.Quota, b Bucket) {
 	l.Move(from, now, to)
-	down = l.Drop(to, now, b, func(w *TokenWaiter, _ time.Duration) bool {
+	lower(b, l.Drop(to, now, b.Load(), func(w *TokenWaiter, _ time.Duration) bool {
 		over := w.n > to.Burst()
 		if over {
 			w.Value.Answer(weir.Reject(weir.OverBurst, weir.Never))
 		}
 		return over
-	})
-	return down + l.dropLate(to, now, b-down)
+	}))
+	lower(b, l.dropLate(to, now, b.Load()))
+	l.Serve(to, now)
 }
 
-// Charged puts all calls that wait off by n tokens that were charged; b is the
-// Bucket after that. It refuses the calls that would have their turn too late, and
-// returns by how much to lower the Bucket for them.
-func (l *TokenQueue) Charged(q *gcra.Quota, now time.Duration, n int, b gcra.Bucket) (down gcra.Bucket) {
-	if n == 0 {
-		return 0
+// Debt returns the debt that a Config's field MaxDebt allows: the burst if it is zero, none
+// if it is negative.
+func Debt(maxDebt int, q *gcra.Quota) int {
+	if maxDebt == 0 {
+		return q.Burst()
 	}
-	l.Delay(q, n)
-	return l.dropLate(q, now, b)
+	return max(maxDebt, 0)
+}
+
+// Charge takes n tokens, those to come included, into a debt of up to maxDebt, and returns
+// how many it took. It puts off the calls that wait, and refuses those that would have their
+// turn too late.
+func (l *TokenQueue) Charge(q *gcra.Quota, now time.Duration, n, maxDebt int, b Bucket) int {
+	l.Serve(q, now)
+	maxDebt += min(l.Taken(q, now), math.MaxInt-maxDebt) // those are no debt of this work
+	for {
+		was := b.Load()
+		next, took := q.Charge(was, now, n, maxDebt)
+		if !b.CompareAndSwap(was, next) {
+			continue
+		}
+		if took > 0 {
+			l.Delay(q, took)
+			lower(b, l.dropLate(q, now, next))
+			l.Serve(q, now)
+		}
+		return took
+	}
+}
+
+// GiveBack returns n tokens that were taken with a Promise, or with the zero Promise if they
+// were there.
+func (l *TokenQueue) GiveBack(q *gcra.Quota, now time.Duration, p Promise, n int, b Bucket) {
+	if n == 0 {
+		return
+	}
+	l.Serve(q, now)
+	lower(b, l.Withdraw(q, now, p, n, b.Load()))
+	l.Serve(q, now)
 }
 
 func (l *TokenQueue) dropLate(q *gcra.Quota, now time.Duration, b gcra.Bucket) (down gcra.Bucket) {
@@ -97,14 +142,14 @@ func AwaitTokens(ctx context.Context, w *TokenWaiter, leave func(*TokenWaiter, b
 	return cmp.Or(err, refusal)
 }
 
-// Leave takes out a call that does not wait any more. If its time has expired, Leave
-// first answers the calls that have their turn. It returns by how much to lower the
-// Bucket b, and whether the call was still there.
-func (l *TokenQueue) Leave(
-	q *gcra.Quota, now time.Duration, w *TokenWaiter, expired bool, b gcra.Bucket,
-) (down gcra.Bucket, ok bool) {
+// Leave takes out a call that does not wait any more, and reports whether it was still
+// there. If its time has expired, Leave first answers the calls that have their turn.
+func (l *TokenQueue) Leave(q *gcra.Quota, now time.Duration, w *TokenWaiter, expired bool, b Bucket) bool {
 	if expired {
 		l.Serve(q, now)
 	}
-	return l.Cancel(q, now, w, b)
+	down, ok := l.Cancel(q, now, w, b.Load())
+	lower(b, down)
+	l.Serve(q, now)
+	return ok
 }
