@@ -80,27 +80,22 @@ const batch = 256
 // sweep removes the dead entries, which it finds as lookups do, without the lock.
 func (c *Cache[K, V]) sweep() {
 	now := c.now()
-	dead := make([]*entry[K, V], 0, batch)
-	remove := func() {
+	var dead []*entry[K, V]
+	for e := range c.table.Load().each {
+		if !e.fresh(now) && !c.useful(e, now) {
+			dead = append(dead, e)
+		}
+	}
+	for some := range slices.Chunk(dead, batch) {
 		c.mu.Lock()
-		defer c.unlock()
-		for _, e := range dead {
+		for _, e := range some {
 			if c.table.Load().find(e.hash, e.key) == e {
 				c.remove(e, Expired)
 			}
 		}
 		c.shrink()
-		dead = dead[:0]
+		c.unlock()
 	}
-	for e := range c.table.Load().each {
-		if !e.fresh(now) && !c.useful(e, now) {
-			dead = append(dead, e)
-		}
-		if len(dead) == batch {
-			remove()
-		}
-	}
-	remove()
 }
 
 // GetAll returns the values of several keys. It calls fill once, behind

@@ -188,9 +188,7 @@ func (s *shard[K]) storeBucket(t *table[K], p *bucketPlace, b gcra.Bucket) {
 		p.own.bucket = b
 	case p.at != 0:
 		p.page[p.at] = uint64(b)
-	default:
-		if b > gcra.Bucket(p.level) && b != p.bucket() {
-			add(t, s, &p.place, pagetable.Value{A: uint64(b)}, p.level)
-		}
+	case b > gcra.Bucket(p.level) && b != p.bucket():
+		add(t, s, &p.place, pagetable.Value{A: uint64(b)}, p.level)
 	}
 }
