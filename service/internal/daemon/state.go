@@ -6,15 +6,20 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"time"
 )
 
 // restore loads the state of the last run, if there is one. A damaged file is
 // renamed: serving with fresh counts is better than not serving.
 func (d *Daemon) restore() error {
-	path := d.cfg.State
-	if path == "" {
+	if d.cfg.State == "" {
 		return nil
+	}
+	d.cfg.State = followLinks(d.cfg.State)
+	path := d.cfg.State
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return fmt.Errorf("--state: %s: not a regular file", path)
 	}
 	done, err := d.server.LoadFile(path)
 	switch {
@@ -33,6 +38,22 @@ func (d *Daemon) restore() error {
 		}
 	}
 	return d.save() // reports now if the file cannot be written
+}
+
+// followLinks returns the path that symbolic links lead to, so that saving replaces
+// the file and not the link. There may be no such file yet.
+func followLinks(path string) string {
+	for range 40 { // as many as Linux follows
+		to, err := os.Readlink(path)
+		if err != nil {
+			break
+		}
+		if !filepath.IsAbs(to) {
+			to = filepath.Dir(path) + string(filepath.Separator) + to
+		}
+		path = to
+	}
+	return path
 }
 
 // maxSkipped bounds the log lines about parts of the state that were not restored.

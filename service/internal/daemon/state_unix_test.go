@@ -1,0 +1,57 @@
+//go:build unix
+
+package daemon
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// Devices and pipes are not renamed or replaced: --state=/dev/null is a mistake.
+func TestStateIsRegular(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	go func() { // open returns when there is a reader
+		if f, err := os.OpenFile(path, os.O_WRONLY, 0); err == nil {
+			f.Close()
+		}
+	}()
+	d := &Daemon{cfg: Config{State: path}, log: slog.New(slog.DiscardHandler), server: newServer(t)}
+	if err := d.restore(); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+		t.Errorf("%v", err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode()&os.ModeNamedPipe == 0 {
+		t.Errorf("%v, %v: want the pipe to be left alone", info, err)
+	}
+	if f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0); err == nil {
+		f.Close()
+	}
+}
+
+// The state is written to the file that a symbolic link names, not in place of the
+// link.
+func TestStateIsLink(t *testing.T) {
+	dir := t.TempDir()
+	target, link := filepath.Join(dir, "target"), filepath.Join(dir, "link")
+	if err := os.Symlink("target", link); err != nil {
+		t.Fatal(err)
+	}
+	for _, what := range []string{"missing", "present"} {
+		d := &Daemon{cfg: Config{State: link}, log: slog.New(slog.DiscardHandler), server: newServer(t)}
+		if err := d.restore(); err != nil {
+			t.Fatal(what, err)
+		}
+		if to, err := os.Readlink(link); err != nil || to != "target" {
+			t.Errorf("%s: %q, %v: want the link to be kept", what, to, err)
+		}
+		if info, err := os.Lstat(target); err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
+			t.Errorf("%s: %v, %v: want a state at its target", what, info, err)
+		}
+	}
+}
