@@ -17,10 +17,9 @@ import (
 	"github.com/weir-go/weir/service/internal/lab/trace"
 )
 
-// drive offers a rate to the handler of a row, in the virtual time of a bubble, and
-// records the answers.
-func (c Config) drive(t *testing.T, row Row, rate float64, whole time.Duration, slow Slowdown, record func(trace.Record)) {
-	profile, err := pace.Parse(strconv.FormatFloat(rate, 'g', -1, 64) + "@" + whole.String() + ",0")
+// drive sends an offer to the handler of its row, in the virtual time of a bubble.
+func (c Config) drive(t *testing.T, o offer) (a answers) {
+	profile, err := pace.Parse(strconv.FormatFloat(o.rate, 'g', -1, 64) + "@" + o.duration.String() + ",0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,23 +29,26 @@ func (c Config) drive(t *testing.T, row Row, rate float64, whole time.Duration, 
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	h, err := row.protect(ctx, service(NewUpstream(c.Seed, c.Abandoned, slow)))
+	h, err := o.row.protect(ctx, service(NewUpstream(c.Seed, c.Abandoned, o.slow)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	epoch := time.Now()
+	var mu sync.Mutex // guards a.client
 	var requests sync.WaitGroup
-	defer requests.Wait()
 	for {
 		at, ok := arrivals.Next()
 		if !ok {
-			return
+			requests.Wait()
+			return a
 		}
 		time.Sleep(at - time.Since(epoch))
 		requests.Go(func() {
 			w := httptest.NewRecorder()
 			h.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
-			record(trace.Record{Intended: at, Start: at, End: time.Since(epoch), Status: w.Code})
+			mu.Lock()
+			defer mu.Unlock()
+			a.client = append(a.client, trace.Record{Intended: at, Start: at, End: time.Since(epoch), Status: w.Code})
 		})
 	}
 }
@@ -98,20 +100,15 @@ func TestHandlersAgreeWithSimulation(t *testing.T) {
 
 func (c Config) driveAll(t *testing.T) (r Result) {
 	for _, rate := range c.Rates {
-		for _, row := range c.rows() {
+		for _, row := range c.Rows {
 			synctest.Test(t, func(t *testing.T) {
-				into := c.newTally(rate)
-				c.drive(t, row, rate, into.to, Slowdown{}, into.add)
-				r.Points = append(r.Points, into.point(row.Name, rate))
+				o := offer{row: row, rate: rate, duration: c.point(rate)}
+				r.Points = append(r.Points, c.drive(t, o).point(o))
 			})
 		}
 	}
-	for _, row := range c.slowRows() {
-		synctest.Test(t, func(t *testing.T) {
-			d := &diary{phase: c.Phase}
-			c.drive(t, row, AgreedRate, 3*c.Phase, c.slowdown(), d.add)
-			r.Slow = append(r.Slow, d.course(row.Name))
-		})
+	for _, o := range c.slowOffers() {
+		synctest.Test(t, func(t *testing.T) { r.Slow = append(r.Slow, course(o, c.drive(t, o).client)) })
 	}
 	r.compare()
 	return r
@@ -149,7 +146,7 @@ func TestScenarioFiles(t *testing.T) {
 		for k, got := range runs {
 			row, rate := Rows()[k], full.Rates[i]
 			points++
-			want := full.scenario(row, rate, time.Second)
+			want := full.scenario(offer{row: row, rate: rate, duration: time.Second})
 			if got.Name != row.Name || !reflect.DeepEqual(got.Layers, want.Layers) {
 				t.Errorf("%s at %g: the guard is %+v: want %+v", got.Name, rate, got.Layers[0].Guard, want.Layers[0].Guard)
 			}

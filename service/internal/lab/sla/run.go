@@ -1,9 +1,11 @@
 package sla
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/weir-go/weir/service/internal/lab/load"
@@ -16,7 +18,7 @@ import (
 // points and the error of ctx.
 func Run(ctx context.Context, cfg Config, done func(time.Duration)) (Result, error) {
 	r := Result{Seed: cfg.Seed}
-	return r.measureAll(cfg, func(o offer) error { return cfg.serve(ctx, o) }, done)
+	return r.measureAll(cfg, func(o offer) (answers, error) { return cfg.serve(ctx, o) }, done)
 }
 
 // An offer is requests at a rate to a row.
@@ -24,20 +26,18 @@ type offer struct {
 	row      Row
 	rate     float64
 	duration time.Duration
-	slow     Slowdown                                    // of the upstream
-	record   func(trace.Record)                          // each request, at the client
-	answered func(began, took time.Duration, status int) // each request, at the server
+	slow     Slowdown // of the upstream
 }
 
 // measureAll adds all points, and calls done with the time of each.
-func (r Result) measureAll(cfg Config, run func(offer) error, done func(time.Duration)) (Result, error) {
+func (r Result) measureAll(cfg Config, run func(offer) (answers, error), done func(time.Duration)) (Result, error) {
 	if err := cfg.Validate(); err != nil {
 		return r, err
 	}
 	defer r.compare()
 	for _, rate := range cfg.Rates {
-		for _, row := range cfg.rows() {
-			p, err := cfg.measure(row, rate, run)
+		for _, row := range cfg.Rows {
+			p, err := cfg.measure(offer{row: row, rate: rate, duration: cfg.point(rate)}, run)
 			if err != nil {
 				return r, err
 			}
@@ -45,13 +45,12 @@ func (r Result) measureAll(cfg Config, run func(offer) error, done func(time.Dur
 			done(cfg.point(rate))
 		}
 	}
-	for _, row := range cfg.slowRows() {
-		d := &diary{phase: cfg.Phase}
-		o := offer{row, AgreedRate, 3 * cfg.Phase, cfg.slowdown(), d.add, func(time.Duration, time.Duration, int) {}}
-		if err := run(o); err != nil {
+	for _, o := range cfg.slowOffers() {
+		a, err := run(o)
+		if err != nil {
 			return r, err
 		}
-		r.Slow = append(r.Slow, d.course(row.Name))
+		r.Slow = append(r.Slow, course(o, a.client))
 		done(o.duration)
 	}
 	return r, nil
@@ -59,13 +58,13 @@ func (r Result) measureAll(cfg Config, run func(offer) error, done func(time.Dur
 
 // measure measures a point, again if the machine was disturbed, and returns the least
 // disturbed result.
-func (c Config) measure(row Row, rate float64, run func(offer) error) (best Point, err error) {
+func (c Config) measure(o offer, run func(offer) (answers, error)) (best Point, err error) {
 	for times := 1; ; times++ {
-		t := c.newTally(rate)
-		if err := run(offer{row, rate, t.to, Slowdown{}, t.add, t.answered}); err != nil {
+		a, err := run(o)
+		if err != nil {
 			return best, err
 		}
-		if p := t.point(row.Name, rate); times == 1 || p.Sending.P99 < best.Sending.P99 {
+		if p := a.point(o); times == 1 || p.Sending.P99 < best.Sending.P99 {
 			best = p
 		}
 		if best.Times = times; best.Sending.P99 <= Quiet || times > c.Again {
@@ -75,39 +74,35 @@ func (c Config) measure(row Row, rate float64, run func(offer) error) (best Poin
 }
 
 // serve sends an offer over HTTP, with a new upstream.
-func (c Config) serve(ctx context.Context, o offer) error {
+func (c Config) serve(ctx context.Context, o offer) (a answers, err error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	h, err := o.row.protect(ctx, service(NewUpstream(c.Seed, c.Abandoned, o.slow)))
 	if err != nil {
-		return err
+		return a, err
 	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return err
+		return a, err
 	}
-	srv := &http.Server{Handler: timed(h, o.answered), ReadHeaderTimeout: 10 * time.Second}
+	epoch := time.Now()
+	var mu sync.Mutex // guards a.server
+	srv := &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s, began := &statusWriter{w, http.StatusOK}, time.Since(epoch)
+		h.ServeHTTP(s, r)
+		mu.Lock()
+		defer mu.Unlock()
+		a.server = append(a.server, trace.Record{Start: began, End: time.Since(epoch), Status: s.status})
+	})}
 	defer srv.Close()
 	go func() { _ = srv.Serve(ln) }() // until Close
-	if _, err := load.Run(ctx, load.Config{
+	_, err = load.Run(ctx, load.Config{
 		Target: "http://" + ln.Addr().String() + "/", Profile: pace.Constant(o.rate), Poisson: c.Poisson, Seed: c.Seed,
-		Timeout: time.Minute, Duration: o.duration, Record: o.record,
-	}); err != nil {
-		return err
-	}
-	return ctx.Err()
-}
-
-// timed calls answered for every request with its arrival, its duration, and the
-// status of the answer.
-func timed(next http.Handler, answered func(began, took time.Duration, status int)) http.Handler {
-	epoch := time.Now()
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		began := time.Since(epoch)
-		s := &statusWriter{w, http.StatusOK}
-		next.ServeHTTP(s, r)
-		answered(began, time.Since(epoch)-began, s.status)
+		Timeout: time.Minute, Duration: o.duration, Record: func(r trace.Record) { a.client = append(a.client, r) },
 	})
+	mu.Lock()
+	defer mu.Unlock() // handlers whose client has left may still run
+	return a, cmp.Or(err, ctx.Err())
 }
 
 type statusWriter struct {

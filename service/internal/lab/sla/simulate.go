@@ -12,37 +12,33 @@ import (
 // no time.
 func Simulate(cfg Config) (Result, error) {
 	r := Result{Simulated: true, Seed: cfg.Seed}
-	return r.measureAll(cfg, func(o offer) error {
-		sc := cfg.scenario(o.row, o.rate, o.duration)
-		if o.slow != (Slowdown{}) {
-			sc.Layers[1].Changes = []sim.Change{{At: o.slow.From, Slowdown: new(2.0)}, {At: o.slow.To, Slowdown: new(1.0)}}
-		}
-		s, err := sim.New(sc, func(r trace.Record) {
-			o.record(r)
-			o.answered(r.Start, r.End-r.Start, r.Status)
-		})
+	return r.measureAll(cfg, func(o offer) (a answers, err error) {
+		sc := cfg.scenario(o)
+		s, err := sim.New(sc, func(r trace.Record) { a.client = append(a.client, r) })
 		if err != nil {
-			return err
+			return a, err
 		}
 		s.Until(sc.Duration)
-		return nil
+		a.server = a.client
+		return a, nil
 	}, func(time.Duration) {})
 }
 
-// scenario offers a rate to a row, and ends when all requests have an answer.
-func (c Config) scenario(row Row, rate float64, whole time.Duration) sim.Scenario {
-	arrivals := "even"
+// scenario ends when all requests of an offer have an answer.
+func (c Config) scenario(o offer) sim.Scenario {
+	arrivals, whole := "even", o.duration
 	if c.Poisson {
 		arrivals = "poisson"
 	}
+	upstream := sim.Layer{Name: "upstream", Workers: Workers, ServiceTime: serviceTime(), Timeout: Timeout, CancelAbandoned: !c.Abandoned}
+	if o.slow != (Slowdown{}) {
+		upstream.Changes = []sim.Change{{At: o.slow.From, Slowdown: new(2.0)}, {At: o.slow.To, Slowdown: new(1.0)}}
+	}
 	return sim.Scenario{
-		Name: row.Name, Duration: whole + time.Duration(rate/Tuned*float64(whole)) + time.Second, Step: whole, Seed: c.Seed,
-		Layers: []sim.Layer{
-			{Name: "service", Guard: row.guard()},
-			{Name: "upstream", Workers: Workers, ServiceTime: serviceTime(), Timeout: Timeout, CancelAbandoned: !c.Abandoned},
-		},
+		Name: o.row.Name, Duration: whole + time.Duration(o.rate/Tuned*float64(whole)) + time.Second, Step: whole, Seed: c.Seed,
+		Layers: []sim.Layer{{Name: "service", Guard: o.row.guard()}, upstream},
 		Clients: []sim.Client{{
-			Name: "users", Rate: strconv.FormatFloat(rate, 'g', -1, 64) + "@" + whole.String() + ",0", Arrivals: arrivals,
+			Name: "users", Rate: strconv.FormatFloat(o.rate, 'g', -1, 64) + "@" + whole.String() + ",0", Arrivals: arrivals,
 		}},
 	}
 }

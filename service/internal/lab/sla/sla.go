@@ -47,7 +47,7 @@ func serviceTime() dist.ServiceTime {
 // Config configures the experiment. Full and Quick return useful ones.
 type Config struct {
 	Rates []float64 // offered, requests a second, in (0, MaxRate]
-	Rows  []Row     // the limits to measure. If empty, Rows()
+	Rows  []Row     // the limits to measure
 
 	// Point is the time for each row at each rate, at least MinPoint; a third of it
 	// at rates below 0.9 Capacity, which do not queue. The first fifth is not
@@ -83,7 +83,7 @@ const (
 
 // Full returns the experiment of the source. It takes about five minutes.
 func Full() Config {
-	c := Config{Point: 4500 * time.Millisecond, Phase: 5 * time.Second, Again: 2, Seed: 1}
+	c := Config{Rows: Rows(), Point: 4500 * time.Millisecond, Phase: 5 * time.Second, Again: 2, Seed: 1}
 	for rate := 25.0; rate <= 600; rate += 25 {
 		c.Rates = append(c.Rates, rate)
 	}
@@ -93,8 +93,8 @@ func Full() Config {
 // Quick returns a shorter experiment, of about a minute.
 func Quick() Config {
 	return Config{
-		Rates: []float64{100, 300, 400, 425, 450, 500, 600}, Point: 1500 * time.Millisecond,
-		Phase: 2 * time.Second, Seed: 1,
+		Rates: []float64{100, 300, 400, 425, 450, 500, 600}, Rows: Rows(),
+		Point: 1500 * time.Millisecond, Phase: 2 * time.Second, Seed: 1,
 	}
 }
 
@@ -118,13 +118,6 @@ func (c Config) Validate() error {
 	return nil
 }
 
-func (c Config) rows() []Row {
-	if len(c.Rows) == 0 {
-		return Rows()
-	}
-	return c.Rows
-}
-
 // point returns the time for a rate.
 func (c Config) point(rate float64) time.Duration {
 	if rate < 0.9*Capacity {
@@ -134,13 +127,13 @@ func (c Config) point(rate float64) time.Duration {
 }
 
 // Points returns the number of points.
-func (c Config) Points() int { return len(c.Rates) * len(c.rows()) }
+func (c Config) Points() int { return len(c.Rates) * len(c.Rows) }
 
 // Duration returns an estimate of the time that Run takes on a quiet machine.
 func (c Config) Duration() time.Duration {
-	sum := 3 * c.Phase * time.Duration(len(c.slowRows()))
+	sum := 3 * c.Phase * time.Duration(len(c.slowOffers()))
 	for _, rate := range c.Rates {
-		sum += c.point(rate) * time.Duration(len(c.rows()))
+		sum += c.point(rate) * time.Duration(len(c.Rows))
 	}
 	return sum
 }

@@ -50,47 +50,45 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-func TestTally(t *testing.T) {
-	a := &tally{from: 100 * ms, to: 200 * ms}
-	for _, r := range []trace.Record{
+func TestPoint(t *testing.T) {
+	a := answers{client: []trace.Record{
 		{Intended: 99 * ms, Start: 99 * ms, End: 150 * ms, Status: 200}, // came before, served within
 		{Intended: 100 * ms, Start: 101 * ms, End: 110 * ms, Status: 200},
-		{Intended: 199 * ms, Start: 199 * ms, End: 200 * ms, Status: 200}, // served after
+		{Intended: 499 * ms, Start: 499 * ms, End: 500 * ms, Status: 200}, // served after
 		{Intended: 150 * ms, Start: 152 * ms, End: 155 * ms, Status: http.StatusTooManyRequests},
 		{Intended: 150 * ms, Start: 150 * ms, End: 157 * ms, Status: http.StatusServiceUnavailable},
 		{Intended: 150 * ms, Start: 150 * ms, End: 650 * ms, Status: http.StatusGatewayTimeout},
 		{Intended: 150 * ms, Start: 150 * ms, End: 151 * ms, Reason: trace.Reset},
-		{Intended: 200 * ms, Start: 200 * ms, End: 201 * ms, Status: 200}, // came after
-	} {
-		a.add(r)
-	}
-	a.answered(99*ms, ms, http.StatusTooManyRequests)
-	a.answered(100*ms, 2*ms, http.StatusTooManyRequests)
-	a.answered(100*ms, 3*ms, http.StatusOK)
-	got := a.point("row", 7)
+		{Intended: 500 * ms, Start: 500 * ms, End: 501 * ms, Status: 200}, // came after
+	}, server: []trace.Record{
+		{Start: 99 * ms, End: 100 * ms, Status: http.StatusTooManyRequests},
+		{Start: 100 * ms, End: 102 * ms, Status: http.StatusTooManyRequests},
+		{Start: 100 * ms, End: 103 * ms, Status: http.StatusOK},
+	}}
+	got := a.point(offer{row: Row{Name: "row"}, rate: 7, duration: 500 * ms})
 	near := func(d, want time.Duration) bool { return math.Abs(float64(d-want)) <= 0.001*float64(want) }
-	if got.Row != "row" || got.Rate != 7 || got.Requests != 6 || got.Success != 2.0/6 || got.Goodput != 20 ||
+	if got.Row != "row" || got.Rate != 7 || got.Requests != 6 || got.Success != 2.0/6 || got.Goodput != 5 ||
 		got.All.Count != 6 || got.Successes.Count != 2 || got.Failures.Count != 4 || !near(got.Failures.Max, 500*ms) ||
 		!near(got.Successes.Max, 10*ms) || got.Refusals.Count != 2 || !near(got.Refusals.P50, 3*ms) || !near(got.Refusals.Max, 7*ms) ||
 		got.Refusing.Count != 1 || !near(got.Refusing.P99, 2*ms) || !near(got.Sending.Max, 2*ms) {
 		t.Errorf("%+v", got)
 	}
-	if p := (&tally{to: ms}).point("nothing", 1); p.Success != 0 || p.All != (Latency{}) {
+	if p := (answers{}).point(offer{duration: ms}); p.Success != 0 || p.All != (Latency{}) {
 		t.Errorf("%+v: want zeros", p)
 	}
 }
 
 func TestCourse(t *testing.T) {
-	d := &diary{phase: time.Second}
+	var d []trace.Record
 	for i := range 31 {
 		at := time.Duration(i)*100*ms + 50*ms
 		for range i % 3 {
-			d.add(trace.Record{Intended: at - 10*ms, Start: at, End: at, Status: 200})
+			d = append(d, trace.Record{Intended: at - 10*ms, Start: at, End: at, Status: 200})
 		}
-		d.add(trace.Record{Intended: at, Start: at, End: at, Status: http.StatusServiceUnavailable})
-		d.add(trace.Record{Intended: at - Timeout, Start: at - Timeout, End: at, Status: http.StatusGatewayTimeout})
+		d = append(d, trace.Record{Intended: at, Start: at, End: at, Status: http.StatusServiceUnavailable})
+		d = append(d, trace.Record{Intended: at - Timeout, Start: at - Timeout, End: at, Status: http.StatusGatewayTimeout})
 	}
-	c := d.course("row")
+	c := course(offer{row: Row{Name: "row"}, duration: 3 * time.Second}, d)
 	if len(c.Steps) != 30 || c.Step != 100*ms || c.Steps[4].Goodput != 10 || c.Steps[5].Goodput != 20 || c.Steps[6].P95 != 0 ||
 		c.Steps[5].Refused != 10 || c.Steps[5].Late != 10 {
 		t.Errorf("%+v", c)
@@ -121,7 +119,7 @@ func TestCompare(t *testing.T) {
 
 // A short run over HTTP, and its output in every format.
 func TestRun(t *testing.T) {
-	cfg := Config{Rates: []float64{40, 700}, Point: 400 * ms, Phase: 100 * ms, Seed: 1}
+	cfg := Config{Rows: Rows(), Rates: []float64{40, 700}, Point: 400 * ms, Phase: 100 * ms, Seed: 1}
 	passed := time.Duration(0)
 	r, err := Run(t.Context(), cfg, func(d time.Duration) { passed += d })
 	if err != nil || len(r.Points) != 10 || len(r.Points) != cfg.Points() || len(r.Slow) != 2 || passed != cfg.Duration() {
@@ -148,7 +146,7 @@ func TestRun(t *testing.T) {
 func TestRunIsBrokenOff(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	cfg := Config{Rates: []float64{40, 80}, Point: 300 * ms, Phase: time.Minute, Seed: 1}
+	cfg := Config{Rows: Rows(), Rates: []float64{40, 80}, Point: 300 * ms, Phase: time.Minute, Seed: 1}
 	passed := time.Duration(0)
 	r, err := Run(ctx, cfg, func(d time.Duration) {
 		if passed += d; passed > 300*ms {

@@ -3,7 +3,6 @@ package sla
 import (
 	"cmp"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/weir-go/weir/service/internal/lab/trace"
@@ -15,16 +14,15 @@ import (
 // slowed are its rows: the best tuned one, and Auto.
 var slowed = []string{"rate.Wait, 75 ms", Auto}
 
-func (c Config) slowRows() (rows []Row) {
-	for _, row := range c.rows() {
+// slowOffers returns an offer to each of those rows.
+func (c Config) slowOffers() (offers []offer) {
+	for _, row := range c.Rows {
 		if c.Phase > 0 && slices.Contains(slowed, row.Name) {
-			rows = append(rows, row)
+			offers = append(offers, offer{row, AgreedRate, 3 * c.Phase, Slowdown{c.Phase, 2 * c.Phase}})
 		}
 	}
-	return rows
+	return offers
 }
-
-func (c Config) slowdown() Slowdown { return Slowdown{c.Phase, 2 * c.Phase} }
 
 // A Course is the result of a row in the slow-down, over time.
 type Course struct {
@@ -62,40 +60,29 @@ func (c Course) P95(phase int) time.Duration {
 	return slices.MaxFunc(c.phase(phase), func(a, b Step) int { return cmp.Compare(a.P95, b.P95) }).P95
 }
 
-// A diary records the answers of each step. It is safe for concurrent use.
-type diary struct {
-	phase time.Duration
-
-	mu        sync.Mutex // guards what follows
-	steps     [3 * stepsInPhase]Step
-	latencies [3 * stepsInPhase][]time.Duration // of successes
-}
-
-func (d *diary) add(r trace.Record) {
-	step := d.phase / stepsInPhase
-	i := int(r.End / step)
-	if i >= len(d.steps) {
-		return
+// course counts the answers to an offer in each step.
+func course(o offer, answers []trace.Record) Course {
+	phase := o.duration / 3
+	c := Course{Row: o.row.Name, Phase: phase, Step: phase / stepsInPhase, Steps: make([]Step, 3*stepsInPhase)}
+	latencies := make([][]time.Duration, len(c.Steps)) // of successes
+	rate := 1 / c.Step.Seconds()
+	for _, r := range answers {
+		i := int(r.End / c.Step)
+		if i >= len(c.Steps) {
+			continue
+		}
+		switch s := &c.Steps[i]; {
+		case r.Success():
+			s.Goodput += rate
+			latencies[i] = append(latencies[i], r.Latency())
+		case r.Rejected():
+			s.Refused += rate
+		default:
+			s.Late += rate
+		}
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	s, rate := &d.steps[i], 1/step.Seconds()
-	switch {
-	case r.Success():
-		s.Goodput += rate
-		d.latencies[i] = append(d.latencies[i], r.Latency())
-	case r.Rejected():
-		s.Refused += rate
-	default:
-		s.Late += rate
+	for i := range c.Steps {
+		c.Steps[i].P95 = quantiles(latencies[i]).P95
 	}
-}
-
-func (d *diary) course(row string) Course {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for i := range d.steps {
-		d.steps[i].P95 = quantiles(d.latencies[i]).P95
-	}
-	return Course{Row: row, Phase: d.phase, Step: d.phase / stepsInPhase, Steps: d.steps[:]}
+	return c
 }

@@ -1,6 +1,7 @@
 package sla
 
 import (
+	"bufio"
 	"encoding/csv"
 	"fmt"
 	"io"
@@ -34,9 +35,8 @@ func (l Latency) show(d time.Duration) string {
 
 // milliseconds formats a duration to three digits.
 func milliseconds(d time.Duration) string {
-	ms := float64(d) / 1e6
 	digits := 0
-	switch {
+	switch ms := float64(d) / 1e6; {
 	case ms == 0:
 	case ms < 0.1:
 		digits = 4
@@ -45,42 +45,36 @@ func milliseconds(d time.Duration) string {
 	case ms < 100:
 		digits = 1
 	}
-	return strconv.FormatFloat(ms, 'f', digits, 64)
+	return strconv.FormatFloat(float64(d)/1e6, 'f', digits, 64)
 }
 
 // Table writes the points and the slow-down as text. Latencies are in milliseconds.
 func (r Result) Table(w io.Writer) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	out := bufio.NewWriter(w)
+	tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tw, strings.Join(columns, "\t"))
+	busy := 0
 	for i, p := range r.Points {
 		if i > 0 && p.Rate != r.Points[i-1].Rate {
 			fmt.Fprintln(tw, strings.Repeat("\t", len(columns)-1))
 		}
 		fmt.Fprintln(tw, strings.Join(p.cells(), "\t"))
-	}
-	if err := tw.Flush(); err != nil {
-		return err
-	}
-	busy := 0
-	for _, p := range r.Points {
 		if p.Sending.P99 > Quiet {
 			busy++
 		}
 	}
+	_ = tw.Flush() // out keeps the error
 	if busy > 0 {
-		fmt.Fprintf(w, "\nThe machine was busy with something else at %d of %d points: requests were sent more than %v late.\n",
+		fmt.Fprintf(out, "\nThe machine was busy with something else at %d of %d points: requests were sent more than %v late.\n",
 			busy, len(r.Points), Quiet)
 	}
+	if len(r.Slow) > 0 {
+		fmt.Fprintln(out)
+	}
 	for _, c := range r.Slow {
-		if _, err := fmt.Fprintf(w, "\n%s", c); err != nil {
-			return err
-		}
+		fmt.Fprintln(out, c)
 	}
-	if len(r.Slow) == 0 {
-		return nil
-	}
-	_, err := fmt.Fprintln(w)
-	return err
+	return out.Flush()
 }
 
 // String describes a Course in a line.
@@ -94,13 +88,12 @@ func (c Course) String() string {
 
 // Markdown writes the points as a table in Markdown.
 func (r Result) Markdown(w io.Writer) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, "| %s |\n|%s\n", strings.Join(columns, " | "), strings.Repeat("---|", len(columns)))
+	out := bufio.NewWriter(w)
+	fmt.Fprintf(out, "| %s |\n|%s\n", strings.Join(columns, " | "), strings.Repeat("---|", len(columns)))
 	for _, p := range r.Points {
-		fmt.Fprintf(&b, "| %s |\n", strings.Join(p.cells(), " | "))
+		fmt.Fprintf(out, "| %s |\n", strings.Join(p.cells(), " | "))
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return out.Flush()
 }
 
 // CSV writes the points as CSV. Latencies are in seconds, and empty if there were no
