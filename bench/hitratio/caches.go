@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"github.com/dgraph-io/ristretto/v2"
+	"github.com/hashicorp/golang-lru/simplelru"
 	"github.com/maypok86/otter/v2"
 
 	weir "github.com/weir-go/weir/cache"
@@ -62,56 +63,48 @@ func newRistretto(size int) cache {
 	}}
 }
 
-type lru struct {
-	size  int
-	byKey map[uint64]*list.Element
-	queue list.List // the front was asked for last
-}
-
 func newLRU(size int) cache {
-	return cache{get: (&lru{size: size, byKey: map[uint64]*list.Element{}}).get}
-}
-
-func (c *lru) get(key uint64) bool {
-	if e := c.byKey[key]; e != nil {
-		c.queue.MoveToFront(e)
-		return true
+	c, err := simplelru.NewLRU(size, nil)
+	if err != nil {
+		panic(err)
 	}
-	c.byKey[key] = c.queue.PushFront(key)
-	if len(c.byKey) > c.size {
-		delete(c.byKey, c.queue.Remove(c.queue.Back()).(uint64))
-	}
-	return false
+	return cache{get: func(key uint64) bool {
+		_, hit := c.Get(key)
+		if !hit {
+			c.Add(key, nil)
+		}
+		return hit
+	}}
 }
 
 // s3fifo is S3-FIFO as published (Yang et al., SOSP '23, algorithm 1): a small
 // queue of 10 %, a ghost queue as long as the main one, counters up to 3.
 type s3fifo struct {
 	size, smallSize    int
-	byKey              map[uint64]*s3entry
+	byKey              map[uint64]*entry
 	small, main, ghost list.List // the back is evicted first
 	ghosts             map[uint64]*list.Element
 }
 
-type s3entry struct {
+type entry struct {
 	key  uint64
-	freq int
+	hits int // of SIEVE and, up to 3, of S3-FIFO, since it was last inspected
 }
 
 func newS3FIFO(size int) cache {
-	c := &s3fifo{size: size, smallSize: max(size/10, 1), byKey: map[uint64]*s3entry{}, ghosts: map[uint64]*list.Element{}}
+	c := &s3fifo{size: size, smallSize: max(size/10, 1), byKey: map[uint64]*entry{}, ghosts: map[uint64]*list.Element{}}
 	return cache{get: c.get}
 }
 
 func (c *s3fifo) get(key uint64) bool {
 	if e := c.byKey[key]; e != nil {
-		e.freq = min(e.freq+1, 3)
+		e.hits = min(e.hits+1, 3)
 		return true
 	}
 	for len(c.byKey) >= c.size {
 		c.evict()
 	}
-	e := &s3entry{key: key}
+	e := &entry{key: key}
 	c.byKey[key] = e
 	if g := c.ghosts[key]; g != nil {
 		c.ghost.Remove(g)
@@ -125,18 +118,18 @@ func (c *s3fifo) get(key uint64) bool {
 
 func (c *s3fifo) evict() {
 	if c.small.Len() < c.smallSize && c.main.Len() > 0 {
-		e := c.main.Remove(c.main.Back()).(*s3entry)
-		for ; e.freq > 0; e = c.main.Remove(c.main.Back()).(*s3entry) {
-			e.freq--
+		e := c.main.Remove(c.main.Back()).(*entry)
+		for ; e.hits > 0; e = c.main.Remove(c.main.Back()).(*entry) {
+			e.hits--
 			c.main.PushFront(e)
 		}
 		delete(c.byKey, e.key)
 		return
 	}
 	for c.small.Len() > 0 {
-		e := c.small.Remove(c.small.Back()).(*s3entry)
-		if e.freq > 1 {
-			e.freq = 0
+		e := c.small.Remove(c.small.Back()).(*entry)
+		if e.hits > 1 {
+			e.hits = 0
 			c.main.PushFront(e)
 			continue
 		}
@@ -157,18 +150,13 @@ type sieve struct {
 	hand  *list.Element
 }
 
-type sieveEntry struct {
-	key     uint64
-	visited bool
-}
-
 func newSieve(size int) cache {
 	return cache{get: (&sieve{size: size, byKey: map[uint64]*list.Element{}}).get}
 }
 
 func (c *sieve) get(key uint64) bool {
 	if e := c.byKey[key]; e != nil {
-		e.Value.(*sieveEntry).visited = true
+		e.Value.(*entry).hits++
 		return true
 	}
 	for len(c.byKey) >= c.size {
@@ -177,14 +165,14 @@ func (c *sieve) get(key uint64) bool {
 		}
 		e := c.hand
 		c.hand = e.Prev()
-		s := e.Value.(*sieveEntry)
-		if !s.visited {
+		s := e.Value.(*entry)
+		if s.hits == 0 {
 			c.queue.Remove(e)
 			delete(c.byKey, s.key)
 		}
-		s.visited = false
+		s.hits = 0
 	}
-	c.byKey[key] = c.queue.PushFront(&sieveEntry{key: key})
+	c.byKey[key] = c.queue.PushFront(&entry{key: key})
 	return false
 }
 

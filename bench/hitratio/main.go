@@ -11,6 +11,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -21,52 +22,47 @@ import (
 	"strings"
 )
 
-// contenders are the columns; the one without make knows the future.
+// contenders are the columns.
 var contenders = []struct {
 	name string
-	make func(size int) cache
+	hits func(keys []uint64, size int) int
 }{
-	{"weir", newWeir},
-	{"otter", newOtter},
-	{"ristretto", newRistretto},
-	{"LRU", newLRU},
-	{"S3-FIFO", newS3FIFO},
-	{"SIEVE", newSieve},
-	{"OPT", nil},
+	{"weir", playing(newWeir)},
+	{"otter", playing(newOtter)},
+	{"ristretto", playing(newRistretto)},
+	{"LRU", playing(newLRU)},
+	{"S3-FIFO", playing(newS3FIFO)},
+	{"SIEVE", playing(newSieve)},
+	{"OPT", optimum},
 }
 
 func main() {
 	only := flag.String("trace", "", "play these `names` only, separated by commas")
 	caches := flag.String("cache", "", "let these `names` only play")
-	sizes := flag.String("size", "", "sizes of caches, in `entries`, instead of each trace's own")
+	var sizes []int
+	flag.Func("size", "sizes of caches, in `entries`, instead of each trace's own", func(list string) error {
+		for s := range strings.SplitSeq(list, ",") {
+			size, err := strconv.Atoi(s)
+			if err != nil || size < 1 {
+				return errors.New("must be numbers >= 1")
+			}
+			sizes = append(sizes, size)
+		}
+		return nil
+	})
 	n := flag.Int("n", 3_000_000, "length of a trace, in `requests`")
 	seed := flag.Uint64("seed", 1, "seed of the traces")
 	flag.Parse()
-	if err := run(os.Stdout, *only, *caches, *sizes, *n, *seed); err != nil {
-		fmt.Fprintln(os.Stderr, "hitratio:", err)
-		os.Exit(1)
-	}
+	run(os.Stdout, *only, *caches, sizes, *n, *seed)
 }
 
-func run(w io.Writer, only, caches, sizes string, n int, seed uint64) error {
+func run(w io.Writer, only, caches string, sizes []int, n int, seed uint64) {
 	chosen := contenders[:0:0]
 	for _, c := range contenders {
 		if in(caches, c.name) {
 			chosen = append(chosen, c)
 		}
 	}
-	var given []int
-	for s := range strings.SplitSeq(sizes, ",") {
-		if sizes == "" {
-			break
-		}
-		size, err := strconv.Atoi(s)
-		if err != nil || size < 1 {
-			return fmt.Errorf("-size %s: must be numbers >= 1", sizes)
-		}
-		given = append(given, size)
-	}
-
 	fmt.Fprintf(w, "%d requests, seed %d\n\n| trace | size |", n, seed)
 	for _, c := range chosen {
 		fmt.Fprintf(w, " %s |", c.name)
@@ -76,20 +72,14 @@ func run(w io.Writer, only, caches, sizes string, n int, seed uint64) error {
 		if !in(only, t.name) {
 			continue
 		}
-		if given != nil {
-			t.sizes = given
+		if sizes != nil {
+			t.sizes = sizes
 		}
 		keys := t.keys(n, rand.New(rand.NewPCG(seed, 0)))
 		for _, size := range t.sizes {
 			fmt.Fprintf(w, "| %s | %d |", t.name, size)
 			for _, c := range chosen {
-				var hits int
-				if c.make == nil {
-					hits = optimum(keys, size)
-				} else {
-					hits = play(c.make(size), keys)
-				}
-				fmt.Fprintf(w, " %.1f |", 100*float64(hits)/float64(n))
+				fmt.Fprintf(w, " %.1f |", 100*float64(c.hits(keys, size))/float64(n))
 			}
 			fmt.Fprintln(w)
 		}
@@ -100,7 +90,6 @@ func run(w io.Writer, only, caches, sizes string, n int, seed uint64) error {
 			fmt.Fprintf(w, "- %s: %s\n", t.name, t.about)
 		}
 	}
-	return nil
 }
 
 // in reports whether name is in a list separated by commas; all are in none.
@@ -108,14 +97,17 @@ func in(list, name string) bool {
 	return list == "" || slices.Contains(strings.Split(list, ","), name)
 }
 
-func play(c cache, keys []uint64) (hits int) {
-	for _, k := range keys {
-		if c.get(k) {
-			hits++
+func playing(build func(size int) cache) func(keys []uint64, size int) int {
+	return func(keys []uint64, size int) (hits int) {
+		c := build(size)
+		for _, k := range keys {
+			if c.get(k) {
+				hits++
+			}
 		}
+		if c.close != nil {
+			c.close()
+		}
+		return hits
 	}
-	if c.close != nil {
-		c.close()
-	}
-	return hits
 }

@@ -19,8 +19,8 @@ func TestWithinAPointOfOtter(t *testing.T) {
 		keys := tr.keys(n, rand.New(rand.NewPCG(1, 0)))
 		weir, otter := 0, 0
 		for _, size := range tr.sizes {
-			weir += play(newWeir(size), keys)
-			otter += play(newOtter(size), keys)
+			weir += playing(newWeir)(keys, size)
+			otter += playing(newOtter)(keys, size)
 		}
 		percent := func(hits int) float64 { return 100 * float64(hits) / float64(n*len(tr.sizes)) }
 		t.Logf("%-8s weir %.1f, otter %.1f", tr.name, percent(weir), percent(otter))

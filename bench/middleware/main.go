@@ -96,21 +96,19 @@ type server struct {
 
 // round sends requests, and records their cost.
 func (s *server) round(requests int) error {
-	before, err := s.CPU()
+	us, err := s.Cost(func() (int, error) {
+		var senders errgroup.Group
+		each := requests / len(s.conns)
+		for _, c := range s.conns {
+			senders.Go(func() error { return send(c, each) })
+		}
+		return each * len(s.conns), senders.Wait()
+	})
+	s.spent = append(s.spent, us)
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", s.name, err)
 	}
-	var senders errgroup.Group
-	each := requests / len(s.conns)
-	for _, c := range s.conns {
-		senders.Go(func() error { return send(c, each) })
-	}
-	if err := senders.Wait(); err != nil {
-		return err
-	}
-	after, err := s.CPU()
-	s.spent = append(s.spent, float64((after-before).Nanoseconds())/1e3/float64(each*len(s.conns)))
-	return err
+	return nil
 }
 
 // send sends requests, each after the answer of the last. It is cheaper than net/http,
@@ -151,7 +149,7 @@ func measure(all []variant, rounds, requests, connections int) error {
 			s.conns = append(s.conns, c)
 		}
 		if err := s.round(requests); err != nil { // to warm up
-			return fmt.Errorf("%s: %w", v.name, err)
+			return err
 		}
 		s.spent = nil
 	}
@@ -160,7 +158,7 @@ func measure(all []variant, rounds, requests, connections int) error {
 		for j := range servers { // another begins each time
 			s := servers[(i+j)%len(servers)]
 			if err := s.round(requests); err != nil {
-				return fmt.Errorf("%s: %w", s.name, err)
+				return err
 			}
 		}
 	}

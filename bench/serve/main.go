@@ -170,26 +170,19 @@ func (l load) on(s *process.Process) (float64, error) {
 	for i := range args {
 		args[i] = strings.Replace(args[i], "URL", "http://"+s.Addr, 1)
 	}
-	before, err := s.CPU()
-	if err != nil {
-		return 0, err
-	}
-	out, err := exec.Command(args[0], args[1:]...).CombinedOutput()
-	if err != nil {
-		return 0, fmt.Errorf("%v: %w\n%s", args, err, out)
-	}
-	after, err := s.CPU()
-	if err != nil {
-		return 0, err
-	}
-	n := 0
-	if m := done.FindSubmatch(out); m != nil {
-		n, _ = strconv.Atoi(string(m[1]) + string(m[2]))
-	}
-	if n == 0 {
-		return 0, fmt.Errorf("%v: no number of requests, or none\n%s", args, out)
-	}
-	return float64((after - before).Microseconds()) / float64(n), nil
+	return s.Cost(func() (n int, err error) {
+		out, err := exec.Command(args[0], args[1:]...).CombinedOutput()
+		if err != nil {
+			return 0, fmt.Errorf("%v: %w\n%s", args, err, out)
+		}
+		if m := done.FindSubmatch(out); m != nil {
+			n, _ = strconv.Atoi(string(m[1]) + string(m[2]))
+		}
+		if n == 0 {
+			return 0, fmt.Errorf("%v: no number of requests, or none\n%s", args, out)
+		}
+		return n, nil
+	})
 }
 
 // weigh asks for a million keys, of windows and of token buckets.

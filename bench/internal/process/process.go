@@ -70,12 +70,21 @@ func (p *Process) Stop() {
 	_ = p.cmd.Wait()
 }
 
-// CPU returns the CPU time that the process has used.
-func (p *Process) CPU() (time.Duration, error) {
+// Cost returns the CPU time that the process uses for each of the requests that send
+// sends, in µs.
+func (p *Process) Cost(send func() (requests int, err error)) (float64, error) {
+	var before, after unix.Timespec
 	// The clock of another process, as clock_getcpuclockid(3) computes it on Linux.
-	var t unix.Timespec
-	err := unix.ClockGettime(int32(^p.cmd.Process.Pid<<3|2), &t)
-	return time.Duration(t.Nano()), err
+	clock := int32(^p.cmd.Process.Pid<<3 | 2)
+	if err := unix.ClockGettime(clock, &before); err != nil {
+		return 0, err
+	}
+	n, err := send()
+	if err != nil {
+		return 0, err
+	}
+	err = unix.ClockGettime(clock, &after)
+	return float64(after.Nano()-before.Nano()) / 1e3 / float64(n), err
 }
 
 // Resident returns the bytes of memory that are resident.
