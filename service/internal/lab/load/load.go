@@ -86,10 +86,9 @@ func Run(ctx context.Context, cfg Config) (offered time.Duration, err error) {
 	}
 	r := newRunner(ctx, cfg)
 	defer r.client.CloseIdleConnections()
+	r.send()
 	if cfg.Workers > 0 {
-		r.closedLoop()
-	} else {
-		r.openLoop()
+		r.requests.Wait()
 	}
 	offered = r.now()
 	if cfg.Duration > 0 {

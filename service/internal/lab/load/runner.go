@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -25,13 +24,8 @@ type runner struct {
 	cfg      Config
 	client   *http.Client
 	epoch    time.Time
-	requests sync.WaitGroup
-	inflight atomic.Int64
-
-	mu       sync.Mutex // guards arrivals and due
 	arrivals *pace.Arrivals
-	due      time.Duration // the next arrival
-	more     bool          // there is one
+	requests sync.WaitGroup
 
 	recording sync.Mutex // one call of cfg.Record at a time
 }
@@ -58,55 +52,38 @@ func newRunner(ctx context.Context, cfg Config) *runner {
 
 func (r *runner) now() time.Duration { return time.Since(r.epoch) }
 
-// openLoop sends every request when it is due.
-func (r *runner) openLoop() {
-	for {
-		at, ok := r.arrivals.Next()
-		if !ok || !r.sleepUntil(at) {
-			return
-		}
-		if r.inflight.Load() >= int64(r.cfg.MaxInflight) {
-			now := r.now()
-			r.record(trace.Record{Intended: at, Start: now, End: now, Reason: trace.Unsent})
-			continue
-		}
-		r.inflight.Add(1)
-		r.requests.Go(func() {
-			defer r.inflight.Add(-1)
-			r.request(at)
-		})
-	}
-}
-
-// closedLoop runs the workers. Each takes the next arrival, waits for it, and
-// sends.
-func (r *runner) closedLoop() {
-	r.due, r.more = r.arrivals.Next()
-	for range r.cfg.Workers {
-		r.requests.Go(func() {
-			for {
-				at, ok := r.take()
-				if !ok || !r.sleepUntil(at) {
-					return
-				}
-				r.request(at)
+// send sends every request when it is due and a place is free: one of Workers, which it
+// waits for, or one of MaxInflight.
+func (r *runner) send() {
+	places := make(chan struct{}, cmp.Or(r.cfg.Workers, r.cfg.MaxInflight))
+	at, more := r.arrivals.Next()
+	for more && r.sleepUntil(at) {
+		skipped := time.Duration(-1) // arrivals up to this instant are skipped
+		select {
+		case places <- struct{}{}:
+		default:
+			if now := r.now(); r.cfg.Workers == 0 {
+				r.record(trace.Record{Intended: at, Start: now, End: now, Reason: trace.Unsent})
+				at, more = r.arrivals.Next()
+				continue
 			}
+			select {
+			case places <- struct{}{}:
+			case <-r.ctx.Done():
+				return
+			}
+			at = max(at, r.now())
+			if skipped = at; !r.sleepUntil(at) {
+				return
+			}
+		}
+		due := at
+		r.requests.Go(func() {
+			defer func() { <-places }()
+			r.request(due)
 		})
-	}
-	r.requests.Wait()
-}
-
-// take returns the time at which a free worker sends next: the next arrival, or now,
-// if arrivals have passed while all workers were busy.
-func (r *runner) take() (at time.Duration, ok bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	now := r.now()
-	at, ok = r.due, r.more
-	for {
-		r.due, r.more = r.arrivals.Next()
-		if !r.more || r.due > now {
-			return max(at, now), ok
+		for at, more = r.arrivals.Next(); more && at <= skipped; {
+			at, more = r.arrivals.Next()
 		}
 	}
 }
