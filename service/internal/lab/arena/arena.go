@@ -106,9 +106,7 @@ func Run(ctx context.Context, cfg Config, done *atomic.Int64) (Result, error) {
 					if err := ctx.Err(); err != nil {
 						return err // a cell takes time before its first event
 					}
-					cells[i][k][seed], err = cfg.Play(i, k, uint64(seed)+1, func(s *sim.Sim) error {
-						return s.Play(ctx, func(d time.Duration) { done.Add(int64(d)) })
-					})
+					cells[i][k][seed], err = cfg.Play(i, k, uint64(seed)+1, func(s *sim.Sim) error { return s.Play(ctx, done) })
 					return err
 				})
 			}

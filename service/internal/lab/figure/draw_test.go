@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"image/png"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,7 +24,7 @@ func run(t *testing.T, name string, limit int) figure.Figure {
 	if limit > 0 {
 		sc.Layers[0].Guard = &sim.Guard{Limit: sim.Limit{Name: "fixed", N: limit}, Queue: 10}
 	}
-	r, err := sim.Run(sc)
+	r, err := sim.Run(t.Context(), sc, nil, new(atomic.Int64))
 	if err != nil {
 		t.Fatal(err)
 	}

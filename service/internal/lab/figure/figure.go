@@ -85,23 +85,14 @@ func Simulate(ctx context.Context, figures []*Figure, record func(trace.Record),
 	for _, f := range figures {
 		for i, sc := range f.Scenarios {
 			workers.Go(func() (err error) {
-				f.Runs[i], err = simulate(ctx, sc, record, done)
+				if f.Runs[i], err = sim.Run(ctx, sc, record, done); ctx.Err() != nil {
+					return ErrInterrupted
+				}
 				return err
 			})
 		}
 	}
 	return workers.Wait()
-}
-
-func simulate(ctx context.Context, sc sim.Scenario, record func(trace.Record), done *atomic.Int64) (sim.Result, error) {
-	s, err := sim.New(sc, record)
-	if err != nil {
-		return sim.Result{}, err
-	}
-	if s.Play(ctx, func(d time.Duration) { done.Add(int64(d)) }) != nil {
-		return sim.Result{}, ErrInterrupted
-	}
-	return s.Result(), nil
 }
 
 // Table writes the title and the results as text.

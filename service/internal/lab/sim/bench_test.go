@@ -1,6 +1,7 @@
 package sim_test
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -39,7 +40,7 @@ func BenchmarkSim(b *testing.B) {
 			calls := uint64(0)
 			b.ReportAllocs()
 			for b.Loop() {
-				r, err := sim.Run(sc)
+				r, err := sim.Run(b.Context(), sc, nil, new(atomic.Int64))
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -1,6 +1,7 @@
 package sim_test
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -232,7 +233,7 @@ func TestLongestWork(t *testing.T) {
 		l.ServiceTime.Distribution, l.ServiceTime.CV = "lognormal", 10
 		l.Changes = []sim.Change{{Slowdown: ptr(1e6)}}
 		spoil(&sc)
-		r, err := sim.Run(sc)
+		r, err := sim.Run(t.Context(), sc, nil, new(atomic.Int64))
 		if err != nil || r.Latency.Mean < 0 || r.Latency.Max < 0 || r.Totals.Calls == 0 {
 			t.Errorf("%s: %v, %+v", name, err, r.Totals)
 		}

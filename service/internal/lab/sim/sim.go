@@ -19,6 +19,7 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"github.com/weir-go/weir/service/internal/lab/trace"
@@ -73,13 +74,16 @@ func New(sc Scenario, record func(trace.Record)) (*Sim, error) {
 	return s, nil
 }
 
-// Run simulates a scenario from its beginning to its end.
-func Run(sc Scenario) (Result, error) {
-	s, err := New(sc, nil)
+// Run simulates a scenario to its end, or until ctx ends. Record, if not nil, is called
+// for each call at its end. Run adds the simulated time to done now and then.
+func Run(ctx context.Context, sc Scenario, record func(trace.Record), done *atomic.Int64) (Result, error) {
+	s, err := New(sc, record)
 	if err != nil {
 		return Result{}, err
 	}
-	s.Until(sc.Duration)
+	if err := s.Play(ctx, done); err != nil {
+		return Result{}, err
+	}
 	return s.Result(), nil
 }
 
@@ -110,9 +114,8 @@ func (s *Sim) Advance(at time.Duration, n int) bool {
 	return false
 }
 
-// Play simulates to the end, or until ctx ends. It calls progress now and then with the
-// simulated time since the last call.
-func (s *Sim) Play(ctx context.Context, progress func(time.Duration)) error {
+// Play simulates to the end, or until ctx ends, and adds the simulated time to done.
+func (s *Sim) Play(ctx context.Context, done *atomic.Int64) error {
 	const events = 10_000 // a few milliseconds of work
 	for finished := false; !finished; {
 		if err := ctx.Err(); err != nil {
@@ -120,7 +123,7 @@ func (s *Sim) Play(ctx context.Context, progress func(time.Duration)) error {
 		}
 		before := s.now
 		finished = s.Advance(s.scenario.Duration, events)
-		progress(s.now - before)
+		done.Add(int64(s.now - before))
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package sim_test
 
 import (
 	"math"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,7 +16,7 @@ const ms = time.Millisecond
 
 func run(t testing.TB, sc sim.Scenario) sim.Result {
 	t.Helper()
-	r, err := sim.Run(sc)
+	r, err := sim.Run(t.Context(), sc, nil, new(atomic.Int64))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package sim_test
 import (
 	"math"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -92,7 +93,7 @@ func TestValidate(t *testing.T) {
 	} {
 		sc := scene(ms, 0)
 		spoil(&sc)
-		_, err := sim.Run(sc)
+		_, err := sim.Run(t.Context(), sc, nil, new(atomic.Int64))
 		if e, ok := err.(*sim.FieldError); !ok || e.Field != strings.TrimSpace(field) {
 			t.Errorf("%v: want %s", err, field)
 		}

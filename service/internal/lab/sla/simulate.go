@@ -1,7 +1,9 @@
 package sla
 
 import (
+	"context"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/weir-go/weir/service/internal/lab/sim"
@@ -13,14 +15,10 @@ import (
 func Simulate(cfg Config) (Result, error) {
 	r := Result{Simulated: true, Seed: cfg.Seed}
 	return r.measureAll(cfg, func(o offer) (a answers, err error) {
-		sc := cfg.scenario(o)
-		s, err := sim.New(sc, func(r trace.Record) { a.client = append(a.client, r) })
-		if err != nil {
-			return a, err
-		}
-		s.Until(sc.Duration)
+		record := func(r trace.Record) { a.client = append(a.client, r) }
+		_, err = sim.Run(context.Background(), cfg.scenario(o), record, new(atomic.Int64))
 		a.server = a.client
-		return a, nil
+		return a, err
 	}, func(time.Duration) {})
 }
 
