@@ -65,7 +65,7 @@ type layer struct {
 	below  *layer
 	guards []guard       // the instances of its Guard
 	level  time.Duration // when the last has started, or the warm-up has ended
-	flow   flow
+	flow
 }
 
 func (l *layer) init(s *Sim, index int32) {
@@ -83,7 +83,7 @@ func (l *layer) init(s *Sim, index int32) {
 // arrive handles the arrival of a job at its layer.
 func (s *Sim) arrive(j *job) {
 	l := j.layer
-	l.flow.enter(s.now)
+	l.enter(s.now)
 	j.arrived, j.state = s.now, atGate
 	if l.cfg.Timeout > 0 {
 		j.deadline = min(j.deadline, s.now+l.cfg.Timeout)
@@ -105,9 +105,8 @@ func (s *Sim) worked(j *job) {
 	}
 	j.state = calling
 	if l := j.layer; l.cfg.Sharing && !j.free { // a job that waits does not share
-		l.flow.note(s.now)
+		l.note(s.now)
 		l.busy--
-		l.flow.busy--
 	}
 	s.callBelow(j)
 }
@@ -145,7 +144,7 @@ func (s *Sim) answer(c *call, parent *job, r result) {
 func (s *Sim) end(j *job, r result) {
 	l := j.layer
 	l.vacate(s, j)
-	l.flow.leave(s.now, s.now-j.arrived, r)
+	l.leave(s.now, s.now-j.arrived, r)
 	abandoned := j.call == nil && j.parent == nil
 	if j.held {
 		s.leave(j, outcomeOf(r, abandoned))
@@ -200,7 +199,7 @@ func (s *Sim) abandon(j *job) {
 		s.abandon(child)
 	}
 	if waiting {
-		l.flow.leave(s.now, s.now-j.arrived, result{kind: timedOut})
+		l.leave(s.now, s.now-j.arrived, result{kind: timedOut})
 		s.retire(j)
 		s.drain(g)
 		return

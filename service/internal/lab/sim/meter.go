@@ -94,7 +94,7 @@ func (m *meter) init(s *Sim) {
 	}
 	m.oracle.init(sc, s.classes)
 	for i := range s.layers {
-		s.layers[i].flow.since, s.layers[i].flow.from = sc.Warmup, sc.Warmup
+		s.layers[i].since, s.layers[i].from = sc.Warmup, sc.Warmup
 	}
 }
 
@@ -216,7 +216,7 @@ type flow struct {
 	arrived     uint64
 	left        counts
 	sojourn     float64 // sum over the jobs that left, in nanoseconds
-	busy        int
+	busy        int     // workers that are taken; with Sharing, jobs that work
 }
 
 // note brings the integrals up to now. Before from, since is later than now.

@@ -134,7 +134,11 @@ func (s *Sim) Result() Result {
 	}
 	r.Work = r.Score
 	if len(r.Classes) > 1 && r.Oracle > 0 {
-		r.Work = s.useful(r.Classes) / r.Oracle
+		got, cost := 0.0, m.oracle.forecast.costs() // calls of the mean worker time
+		for _, f := range r.Classes {
+			got += f.Goodput * cost[f.Name]
+		}
+		r.Work = got / r.Oracle
 	}
 	s.perClient(&r, seconds)
 	for i := range s.layers {
@@ -148,15 +152,6 @@ func (s *Sim) Result() Result {
 		TimedOut: a[timedOut], Rejected: a[rejected], Open: uint64(s.calls.inUse()), Inside: uint64(s.jobs.inUse()),
 	}
 	return r
-}
-
-// useful returns the goodput in calls of the mean worker time.
-func (s *Sim) useful(classes []Figures) float64 {
-	got, cost := 0.0, s.meter.oracle.forecast.costs()
-	for _, f := range classes {
-		got += f.Goodput * cost[f.Name]
-	}
-	return got
 }
 
 func (s *Sim) perClient(r *Result, seconds float64) {

@@ -89,15 +89,8 @@ func Run(ctx context.Context, sc Scenario, record func(trace.Record), done *atom
 
 // Until simulates up to an instant, which is clamped to [now, Duration].
 func (s *Sim) Until(at time.Duration) {
-	for !s.Advance(at, math.MaxInt) {
-	}
-}
-
-// Advance is like Until, but stops after n events at the latest. It reports whether it
-// has reached the instant.
-func (s *Sim) Advance(at time.Duration, n int) bool {
 	at = min(at, s.scenario.Duration)
-	for range n {
+	for {
 		e, ok := s.agenda.pop(min(at, s.meter.next))
 		switch {
 		case ok:
@@ -108,21 +101,20 @@ func (s *Sim) Advance(at time.Duration, n int) bool {
 			s.sample()
 		default:
 			s.now = max(s.now, at)
-			return true
+			return
 		}
 	}
-	return false
 }
 
 // Play simulates to the end, or until ctx ends, and adds the simulated time to done.
 func (s *Sim) Play(ctx context.Context, done *atomic.Int64) error {
-	const events = 10_000 // a few milliseconds of work
-	for finished := false; !finished; {
+	step := s.scenario.Duration/1000 + 1
+	for s.now < s.scenario.Duration {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		before := s.now
-		finished = s.Advance(s.scenario.Duration, events)
+		s.Until(s.now + step)
 		done.Add(int64(s.now - before))
 	}
 	return nil

@@ -100,25 +100,6 @@ func TestUntilInSteps(t *testing.T) {
 	}
 }
 
-// Single events give the same result as one step.
-func TestAdvance(t *testing.T) {
-	sc := everything(3)
-	whole := run(t, sc)
-	s, err := sim.New(sc, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	stops := 0
-	for !s.Advance(sc.Duration, 1) {
-		stops++
-	}
-	a, _ := json.Marshal(whole)
-	b, _ := json.Marshal(s.Result())
-	if !bytes.Equal(a, b) || stops < 1000 {
-		t.Errorf("a run with %d stops is another one, or has too few", stops)
-	}
-}
-
 // A round of a closed loop takes time, though all its work takes none.
 func TestClosedLoopGoesOn(t *testing.T) {
 	sc := scene(ms, 0)

@@ -9,7 +9,6 @@ import (
 // A station has the workers of a layer, and the jobs that wait for one.
 type station struct {
 	workers  int
-	busy     int // workers that are taken; with Sharing, jobs that work
 	slowdown float64
 	faults   faults
 	sound    []bool  // by class: without faults
@@ -78,9 +77,8 @@ func (s *Sim) station(j *job) {
 func (s *Sim) begin(j *job) {
 	l := j.layer
 	j.state = working
-	l.flow.note(s.now)
+	l.note(s.now)
 	l.busy++
-	l.flow.busy++
 	rng := s.chance(j.id, j.try<<8|j.nth, forWork+int(l.index))
 	work := l.classes[j.class].Draw(rng)
 	if j.fate == failed {
@@ -131,9 +129,8 @@ func (l *layer) vacate(s *Sim, j *job) {
 	case l.cfg.Sharing:
 		l.unshare(s, j)
 	}
-	l.flow.note(s.now)
+	l.note(s.now)
 	l.busy--
-	l.flow.busy--
 }
 
 // serve gives free workers to waiting jobs. If that calls serve again, the inner call
