@@ -94,6 +94,7 @@ func Run(ctx context.Context, cfg Config, done *atomic.Int64) (Result, error) {
 	if err := cfg.Validate(); err != nil {
 		return Result{}, err
 	}
+	progress := func(d time.Duration) { done.Add(int64(d)) }
 	cells := make([][][]Cell, len(cfg.Rows))
 	workers, ctx := errgroup.WithContext(ctx)
 	workers.SetLimit(runtime.GOMAXPROCS(0))
@@ -106,7 +107,7 @@ func Run(ctx context.Context, cfg Config, done *atomic.Int64) (Result, error) {
 					if err := ctx.Err(); err != nil {
 						return err // a cell takes time before its first event
 					}
-					cells[i][k][seed], err = cfg.Play(i, k, uint64(seed)+1, func(s *sim.Sim) error { return s.Play(ctx, done) })
+					cells[i][k][seed], err = cfg.Play(i, k, uint64(seed)+1, func(s *sim.Sim) error { return s.Play(ctx, progress) })
 					return err
 				})
 			}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"image/png"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,7 +23,7 @@ func run(t *testing.T, name string, limit int) figure.Figure {
 	if limit > 0 {
 		sc.Layers[0].Guard = &sim.Guard{Limit: sim.Limit{Name: "fixed", N: limit}, Queue: 10}
 	}
-	r, err := sim.Run(t.Context(), sc, nil, new(atomic.Int64))
+	r, err := sim.Run(t.Context(), sc, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

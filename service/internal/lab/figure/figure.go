@@ -80,12 +80,13 @@ func Duration(figures []*Figure) (total time.Duration) {
 // Simulate simulates all runs, as many at once as there are processors. It adds the
 // simulated time to done. Record, if not nil, gets the records of all runs.
 func Simulate(ctx context.Context, figures []*Figure, record func(trace.Record), done *atomic.Int64) error {
+	progress := func(d time.Duration) { done.Add(int64(d)) }
 	var workers errgroup.Group
 	workers.SetLimit(runtime.GOMAXPROCS(0))
 	for _, f := range figures {
 		for i, sc := range f.Scenarios {
 			workers.Go(func() (err error) {
-				if f.Runs[i], err = sim.Run(ctx, sc, record, done); ctx.Err() != nil {
+				if f.Runs[i], err = sim.Run(ctx, sc, record, progress); ctx.Err() != nil {
 					return ErrInterrupted
 				}
 				return err

@@ -1,7 +1,6 @@
 package sim_test
 
 import (
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -40,7 +39,7 @@ func BenchmarkSim(b *testing.B) {
 			calls := uint64(0)
 			b.ReportAllocs()
 			for b.Loop() {
-				r, err := sim.Run(b.Context(), sc, nil, new(atomic.Int64))
+				r, err := sim.Run(b.Context(), sc, nil, nil)
 				if err != nil {
 					b.Fatal(err)
 				}

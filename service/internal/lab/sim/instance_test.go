@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -138,7 +137,7 @@ func TestInstancesByClass(t *testing.T) {
 		}
 	}
 	sc.Layers[0].Guard.Instances[1].Start = 5 * time.Second
-	if _, err := sim.Run(t.Context(), sc, nil, new(atomic.Int64)); err == nil || !strings.Contains(err.Error(), "layers[0].guard.instances = \"slow\": the calls of this class need a group that has start 0") {
+	if _, err := sim.Run(t.Context(), sc, nil, nil); err == nil || !strings.Contains(err.Error(), "layers[0].guard.instances = \"slow\": the calls of this class need a group that has start 0") {
 		t.Errorf("no instance for slow calls: %v", err)
 	}
 }

@@ -1,7 +1,6 @@
 package sim_test
 
 import (
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -233,7 +232,7 @@ func TestLongestWork(t *testing.T) {
 		l.ServiceTime.Distribution, l.ServiceTime.CV = "lognormal", 10
 		l.Changes = []sim.Change{{Slowdown: ptr(1e6)}}
 		spoil(&sc)
-		r, err := sim.Run(t.Context(), sc, nil, new(atomic.Int64))
+		r, err := sim.Run(t.Context(), sc, nil, nil)
 		if err != nil || r.Latency.Mean < 0 || r.Latency.Max < 0 || r.Totals.Calls == 0 {
 			t.Errorf("%s: %v, %+v", name, err, r.Totals)
 		}

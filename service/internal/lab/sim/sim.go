@@ -19,7 +19,6 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
-	"sync/atomic"
 	"time"
 
 	"github.com/weir-go/weir/service/internal/lab/trace"
@@ -75,13 +74,13 @@ func New(sc Scenario, record func(trace.Record)) (*Sim, error) {
 }
 
 // Run simulates a scenario to its end, or until ctx ends. Record, if not nil, is called
-// for each call at its end. Run adds the simulated time to done now and then.
-func Run(ctx context.Context, sc Scenario, record func(trace.Record), done *atomic.Int64) (Result, error) {
+// for each call at its end, and progress now and then with the time simulated since.
+func Run(ctx context.Context, sc Scenario, record func(trace.Record), progress func(time.Duration)) (Result, error) {
 	s, err := New(sc, record)
 	if err != nil {
 		return Result{}, err
 	}
-	if err := s.Play(ctx, done); err != nil {
+	if err := s.Play(ctx, progress); err != nil {
 		return Result{}, err
 	}
 	return s.Result(), nil
@@ -106,8 +105,9 @@ func (s *Sim) Until(at time.Duration) {
 	}
 }
 
-// Play simulates to the end, or until ctx ends, and adds the simulated time to done.
-func (s *Sim) Play(ctx context.Context, done *atomic.Int64) error {
+// Play simulates to the end, or until ctx ends. Progress, if not nil, is called now and
+// then with the time simulated since.
+func (s *Sim) Play(ctx context.Context, progress func(time.Duration)) error {
 	step := s.scenario.Duration/1000 + 1
 	for s.now < s.scenario.Duration {
 		if err := ctx.Err(); err != nil {
@@ -115,7 +115,9 @@ func (s *Sim) Play(ctx context.Context, done *atomic.Int64) error {
 		}
 		before := s.now
 		s.Until(s.now + step)
-		done.Add(int64(s.now - before))
+		if progress != nil {
+			progress(s.now - before)
+		}
 	}
 	return nil
 }

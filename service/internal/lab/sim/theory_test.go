@@ -2,7 +2,6 @@ package sim_test
 
 import (
 	"math"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,7 +15,7 @@ const ms = time.Millisecond
 
 func run(t testing.TB, sc sim.Scenario) sim.Result {
 	t.Helper()
-	r, err := sim.Run(t.Context(), sc, nil, new(atomic.Int64))
+	r, err := sim.Run(t.Context(), sc, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,6 @@ package sim_test
 import (
 	"math"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -93,7 +92,7 @@ func TestValidate(t *testing.T) {
 	} {
 		sc := scene(ms, 0)
 		spoil(&sc)
-		_, err := sim.Run(t.Context(), sc, nil, new(atomic.Int64))
+		_, err := sim.Run(t.Context(), sc, nil, nil)
 		if e, ok := err.(*sim.FieldError); !ok || e.Field != strings.TrimSpace(field) {
 			t.Errorf("%v: want %s", err, field)
 		}

@@ -3,7 +3,6 @@ package sla
 import (
 	"context"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/weir-go/weir/service/internal/lab/sim"
@@ -16,7 +15,7 @@ func Simulate(cfg Config) (Result, error) {
 	r := Result{Simulated: true, Seed: cfg.Seed}
 	return r.measureAll(cfg, func(o offer) (a answers, err error) {
 		record := func(r trace.Record) { a.client = append(a.client, r) }
-		_, err = sim.Run(context.Background(), cfg.scenario(o), record, new(atomic.Int64))
+		_, err = sim.Run(context.Background(), cfg.scenario(o), record, nil)
 		a.server = a.client
 		return a, err
 	}, func(time.Duration) {})
