@@ -224,6 +224,35 @@ func TestReloadKeepsCounts(t *testing.T) {
 	}
 }
 
+// A candidate may come, change and go: the rule keeps its counts and its grants. A
+// candidate that counts in the same way keeps its own counts.
+func TestACandidateComesAndGoes(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := one("r", quota(10, time.Hour, ""))
+		d := newDesk(t, server.Config{}, r)
+		id := d.grant(7)
+		for _, tt := range []struct {
+			candidate       *config.Quota
+			allowed, denied uint64 // by candidates, until then
+		}{
+			{ptr(quota(2, time.Hour, config.Fixed)), 1, 0},
+			{ptr(quota(1, time.Hour, config.Fixed)), 1, 1},
+			{ptr(quota(1, time.Hour, "")), 2, 1},
+			{nil, 2, 1},
+		} {
+			r.Candidate = tt.candidate
+			must(t, d.Reload(&config.Rules{Rules: []config.Rule{r}}))
+			check(t, "left", d.left(), 3)
+			d.allows("b", 1, 1)
+			st := d.Stats().Rules[0]
+			check(t, "candidates", [2]uint64{st.TrialAllowed, st.TrialDenied}, [2]uint64{tt.allowed, tt.denied})
+		}
+		_, err := d.Settle("a", id, 0)
+		must(t, err)
+		check(t, "left at the end", d.left(), 10)
+	})
+}
+
 func TestABadReloadChangesNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		good, bad := one("r", quota(10, time.Hour, "")), one("bad", quota(10, time.Hour, ""))

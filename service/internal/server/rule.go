@@ -19,7 +19,8 @@ import (
 type rule struct {
 	ruleset.Rule
 	*state
-	counts *counts
+	candidate quota.Buckets // nil without one
+	counts    *counts
 	// baseLimit is the limit under which the rule uses buckets that it shares with
 	// others: see overlays. It is 0 if the buckets are its own.
 	baseLimit int
@@ -27,12 +28,11 @@ type rule struct {
 
 // state is the mutable part of a rule. It survives a reload.
 type state struct {
-	since     time.Duration // when it began to count
-	buckets   quota.Buckets // nil without a rate
-	candidate quota.Buckets // nil without one
-	queue     quota.Queue
-	limits    *lease.Limits
-	counts    counts
+	since   time.Duration // when it began to count
+	buckets quota.Buckets // nil without a rate
+	queue   quota.Queue
+	limits  *lease.Limits
+	counts  counts
 
 	raised atomic.Int64 // when the rate was last raised, on the node's clock; 0 if it never was
 
@@ -113,27 +113,19 @@ func (s *Server) compile(cfg *config.Rules, old *rules) (*rules, error) {
 	was := old.byName()
 	memory := s.share(cfg)
 	for _, c := range set.Rules {
-		r := &rule{Rule: *c}
-		if w := was[c.Name]; w != nil && keepsState(&w.Rule.Rule, &c.Rule) {
-			r.state = w.state
-		} else if r.state, err = s.newState(&c.Rule, memory); err != nil {
+		r, err := s.newRule(c, was[c.Name], memory)
+		if err != nil {
 			return nil, fmt.Errorf("server: rule %q: %w", c.Name, err)
-		} else {
-			continued := s.orphan[c.Name]
-			if w != nil {
-				continued = w.limits
-			}
-			if continued != nil && continued.Per == c.Per {
-				r.limits = continued
-			}
 		}
-		r.counts = &r.state.counts
 		next.all = append(next.all, r)
 	}
 	// From here on nothing can fail.
 	for _, r := range next.all {
 		if w := was[r.Name]; w != nil && w.state == r.state {
 			r.update(w, s.clock.Now())
+		}
+		if r.candidate != nil {
+			r.candidate.SetQuota(*r.Candidate)
 		}
 		next.matches = append(next.matches, newMatch(next.id, r))
 	}
@@ -151,30 +143,43 @@ func (s *Server) share(cfg *config.Rules) int {
 	return max(s.cfg.Memory/max(n, 1), quota.MinMemory)
 }
 
-// newState returns the state of a new rule.
-func (s *Server) newState(c *config.Rule, memory int) (st *state, err error) {
-	st = &state{since: s.clock.Now(), limits: s.leases.NewLimits(c.Per, c.Concurrency)}
+// newRule returns a rule with the state of the rule that it replaces, if there is one and
+// if its state can serve. Otherwise the rule begins to count, but keeps the leases. The
+// candidate keeps its buckets likewise.
+func (s *Server) newRule(c *ruleset.Rule, was *rule, memory int) (r *rule, err error) {
+	r = &rule{Rule: *c}
 	if c.Key != "" || c.Per == config.PerRule {
 		memory = quota.MinMemory // for a single bucket
 	}
+	same := was != nil && was.Per == c.Per
+	switch {
+	case c.Candidate == nil:
+	case same && was.candidate != nil && quota.SameKind(*was.Candidate, *c.Candidate):
+		r.candidate = was.candidate
+	default:
+		if r.candidate, err = quota.New(s.clock, *c.Candidate, c.Per, memory); err != nil {
+			return nil, err
+		}
+	}
+	if same && was.Rated() == c.Rated() && quota.SameKind(was.Quota, c.Quota) {
+		r.state, r.counts = was.state, was.counts
+		return r, nil
+	}
+	r.state = &state{since: s.clock.Now(), limits: s.orphan[c.Name]}
+	r.counts = &r.state.counts
+	if was != nil {
+		r.limits = was.limits
+	}
+	if r.limits == nil || r.limits.Per != c.Per {
+		r.limits = s.leases.NewLimits(c.Per, c.Concurrency)
+	}
 	if c.Rated() {
-		if st.buckets, err = quota.New(s.clock, c.Quota, c.Per, memory); err != nil {
+		if r.buckets, err = quota.New(s.clock, c.Quota, c.Per, memory); err != nil {
 			return nil, err
 		}
 	}
-	if c.Candidate != nil {
-		if st.candidate, err = quota.New(s.clock, *c.Candidate, c.Per, memory); err != nil {
-			return nil, err
-		}
-	}
-	st.queue.Init(s.clock, s.room, st.buckets)
-	return st, nil
-}
-
-// keepsState reports whether the state of the rule a can serve the rule b.
-func keepsState(a, b *config.Rule) bool {
-	return a.Rated() == b.Rated() && quota.SameKind(a.Quota, b.Quota) && a.Per == b.Per &&
-		(a.Candidate == nil) == (b.Candidate == nil) && (a.Candidate == nil || quota.SameKind(*a.Candidate, *b.Candidate))
+	r.queue.Init(s.clock, s.room, r.buckets)
+	return r, nil
 }
 
 // update changes the state to the rule r, from what it was.
@@ -182,9 +187,6 @@ func (r *rule) update(was *rule, now time.Duration) {
 	if r.buckets != nil {
 		r.buckets.SetQuota(r.Quota)
 		r.queue.ServeAll()
-	}
-	if r.candidate != nil {
-		r.candidate.SetQuota(*r.Candidate)
 	}
 	if r.Interval < was.Interval {
 		r.raised.Store(int64(now))
