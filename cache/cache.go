@@ -14,16 +14,10 @@
 //
 // # What is evicted
 //
-// New entries enter a queue, the window. Entries that are asked for again there
-// move to the main queue, which is a clock. The others compete with the oldest
-// entry of the main queue: the entry that was asked for more often recently
-// stays (W-TinyLFU). So neither a scan nor a loop displaces popular entries. The
-// share of the window adapts: it grows while keys are popular for a short time
-// only. A hit moves nothing. docs/cache.md compares hit ratios on eleven traces
-// with those of other caches.
-//
-// The policy has a weakness: keys that are requested exactly twice, at one fixed
-// distance that is longer than the window and a sixteenth of the cache.
+// A new entry competes with the oldest one: the entry that was asked for more often
+// recently stays (W-TinyLFU). So neither a scan nor a loop displaces popular entries.
+// docs/cache.md compares hit ratios on eleven traces with those of other caches, and
+// describes a weakness.
 //
 // # When not to use it
 //
@@ -220,3 +214,63 @@ func (c *Cache[K, V]) Close() {
 	c.close()
 	c.group.Wait()
 }
+
+// A Status is where the answer of a lookup comes from.
+type Status uint8
+
+const (
+	Failed    Status = iota // there is no value: an error that was not kept before
+	Hit                     // a fresh value, or an error that is kept
+	Stale                   // a value that is no longer fresh
+	Filled                  // a fill by this lookup
+	Coalesced               // a fill by another lookup, at the same time
+	statuses
+)
+
+var names = [statuses]string{"failed", "hit", "stale", "filled", "coalesced"}
+
+// String returns the status as metrics and logs spell it.
+func (s Status) String() string {
+	if s < statuses {
+		return names[s]
+	}
+	return "unknown"
+}
+
+// Stats are the counts since New, and the state.
+type Stats struct {
+	// Lookups counts lookups by where their answers came from. All five are
+	// present, and the map belongs to the caller.
+	Lookups map[Status]uint64
+
+	Fills    uint64 // begun, including background and rejected ones
+	Rejected uint64 // fills that a limiter rejected
+	Errors   uint64 // fills that failed otherwise
+	Evicted  uint64 // entries evicted to make room
+	TooLarge uint64 // values not kept because each was larger than Config.Bytes by itself
+
+	Entries int   // kept now, fresh or not
+	Bytes   int64 // their share of Config.Bytes; 0 without it
+}
+
+// Stats returns the counts and the state. They are read one after the other.
+func (c *Cache[K, V]) Stats() Stats {
+	c.mu.Lock()
+	s := c.stats
+	s.Entries = c.table.Load().entries
+	if c.cfg.Bytes > 0 {
+		s.Bytes = c.policy.cost()
+	}
+	c.mu.Unlock()
+	s.Lookups = make(map[Status]uint64, statuses)
+	for status := range statuses {
+		s.Lookups[status] = c.lookups.Sum(uint8(status))
+	}
+	return s
+}
+
+// counters counts lookups by their Status. Its method is inlined where a Cache is
+// instantiated; a call of stripe.Counters.Add would not be.
+type counters struct{ stripe.Counters }
+
+func (c counters) add(s Status) { c.Add(uint8(s)) }

@@ -96,10 +96,9 @@ func (c *Cache[K, V]) entry(hash uint64, key K, value V, err error, took int64) 
 // larger one are 1 to 10¹⁶.
 const unlikely = 37
 
-// early draws whether a fresh value that is past its early instant is to be
-// refreshed: XFetch, of Vattani, Chierichetti and Lowenstein,
-// "Optimal Probabilistic Cache Stampede Prevention" (VLDB 2015):
-// now - Δ·β·ln(rand()) >= expiry.
+// early draws whether a fresh value that is past its early instant is to be refreshed:
+// XFetch, of Vattani, Chierichetti and Lowenstein, "Optimal Probabilistic Cache Stampede
+// Prevention" (VLDB 2015): now - Δ·β·ln(rand()) >= expiry.
 func (c *Cache[K, V]) early(e *entry[K, V], now int64) bool {
 	return float64(e.took)*c.cfg.Early*rand.ExpFloat64() >= float64(e.until-now)
 }

@@ -128,8 +128,7 @@ func (l *lookup[K, V]) keeps(ctx context.Context, err error) bool {
 var errEnded = errors.New("cache: the fill did not return")
 
 // begin marks a key as being filled. If another run has ended since the lookup, it
-// returns the entry of that run; if no caller waits any more, an error. A background
-// refresh whose goroutine has left is cancelled by now, or another caller waits for it.
+// returns the entry of that run; if no caller waits any more, an error.
 func (c *Cache[K, V]) begin(ctx context.Context, l *lookup[K, V], now int64) (mark uint64, e *entry[K, V], err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -179,8 +178,7 @@ func (c *Cache[K, V]) limiter(key K) weir.Limiter {
 	return weir.Chain(c.cfg.PerKey(key), c.cfg.Limiter)
 }
 
-// end keeps the value or the error of a run. An error is kept beside an old value
-// that may still be returned.
+// end keeps the value or the error of a run, an error beside a value that is still useful.
 func (c *Cache[K, V]) end(l *lookup[K, V], mark uint64, fresh *entry[K, V], failed error) {
 	c.mu.Lock()
 	defer c.unlock()

@@ -33,9 +33,10 @@ func (n *node[K, V]) touch() {
 // A policy chooses the entries to evict. All methods but touch need the lock of
 // the cache.
 //
-// The package comment describes the queues: W-TinyLFU (Einziger, Friedman, Manes,
-// ACM ToS 2017) with a clock (Corbató 1968) as its main queue. An entry of main that
-// was hit since it came to the front goes to the back. So a hit moves no entry.
+// It is W-TinyLFU (Einziger, Friedman, Manes, ACM ToS 2017) with a clock (Corbató 1968)
+// as its main queue. A new entry enters the window. If it is hit there, it moves to main;
+// otherwise it competes with the oldest entry of main. An entry of main that was hit since
+// it came to the front goes to the back. So a hit moves no entry.
 //
 // The share of the window adapts. A miss on a key that the window has lost
 // recently shows that the window is too small, a miss on one that main has lost
@@ -72,6 +73,7 @@ const (
 func newPolicy[K comparable, V any](bound int64, seed uint64) *policy[K, V] {
 	p := &policy[K, V]{bound: bound, share: bound / least}
 	p.rng.Seed(seed, 0)
+	p.clear()
 	p.grow()
 	return p
 }
@@ -79,9 +81,9 @@ func newPolicy[K comparable, V any](bound int64, seed uint64) *policy[K, V] {
 // add adds e. Then evict must be called until it returns nil.
 func (p *policy[K, V]) add(e *entry[K, V]) {
 	p.adapt(e.hash)
-	var next *entry[K, V]
+	next := &p.window.root
 	if p.huge(e) { // it competes at once: else many entries would go for one that may never be asked for again
-		next = p.window.front
+		next = p.window.front()
 	}
 	p.window.insert(e, next)
 	if n := p.len(); n > p.sketch.Words() {
@@ -93,11 +95,11 @@ func (p *policy[K, V]) add(e *entry[K, V]) {
 	// entries move to main.
 	room := p.bound - max(p.share, e.cost)
 	for n := 0; n < 2 && p.window.cost > p.share && p.window.len > 1 && p.main.cost < room; n++ {
-		if p.cost() > p.bound && p.huge(p.window.front) {
+		if p.cost() > p.bound && p.huge(p.window.front()) {
 			break
 		}
-		p.count(p.window.front)
-		p.toMain(p.window.front)
+		p.count(p.window.front())
+		p.toMain(p.window.front())
 	}
 }
 
@@ -135,8 +137,8 @@ func (p *policy[K, V]) evict() *entry[K, V] {
 func (p *policy[K, V]) victim() *entry[K, V] {
 	var candidate *entry[K, V]
 	var popular uint32
-	if p.main.len == 0 || p.window.cost > p.share && (p.window.len > 1 || p.huge(p.window.front)) {
-		candidate = p.window.front
+	if p.main.len == 0 || p.window.cost > p.share && (p.window.len > 1 || p.huge(p.window.front())) {
+		candidate = p.window.front()
 		var hit bool
 		if popular, hit = p.count(candidate); hit {
 			p.toMain(candidate)
@@ -146,11 +148,11 @@ func (p *policy[K, V]) victim() *entry[K, V] {
 	if p.main.len == 0 {
 		return candidate
 	}
-	oldest := p.main.front
+	oldest := p.main.front()
 	f, hit := p.count(oldest)
 	for n := 0; hit && n < chances; n++ {
 		p.toMain(oldest)
-		oldest = p.main.front
+		oldest = p.main.front()
 		f, hit = p.count(oldest)
 	}
 	switch {
@@ -206,7 +208,10 @@ func (p *policy[K, V]) huge(e *entry[K, V]) bool {
 }
 
 // clear forgets all entries, but not the popularity of their keys.
-func (p *policy[K, V]) clear() { p.window, p.main = queue[K, V]{}, queue[K, V]{} }
+func (p *policy[K, V]) clear() {
+	p.window.clear()
+	p.main.clear()
+}
 
 func (p *policy[K, V]) grow() {
 	p.sketch.Grow()
@@ -224,44 +229,33 @@ func (p *policy[K, V]) shrink() {
 // toMain moves an entry to the back of main.
 func (p *policy[K, V]) toMain(e *entry[K, V]) {
 	e.queue.remove(e)
-	p.main.insert(e, nil)
+	p.main.insert(e, &p.main.root)
 }
 
-// queue is a list of entries and the sum of their costs.
+// queue is a ring of entries and the sum of their costs.
 type queue[K comparable, V any] struct {
-	front, back *entry[K, V]
-	len         int
-	cost        int64
+	root entry[K, V] // between the back and the front
+	len  int
+	cost int64
 }
 
-// insert puts e before next, or at the back if next is nil.
+func (q *queue[K, V]) clear() {
+	q.root.prev, q.root.next, q.len, q.cost = &q.root, &q.root, 0, 0
+}
+
+// front returns the first entry; root if there is none.
+func (q *queue[K, V]) front() *entry[K, V] { return q.root.next }
+
+// insert puts e before next.
 func (q *queue[K, V]) insert(e, next *entry[K, V]) {
-	e.queue, e.next, e.prev = q, next, q.back
-	if next != nil {
-		e.prev, next.prev = next.prev, e
-	} else {
-		q.back = e
-	}
-	if e.prev != nil {
-		e.prev.next = e
-	} else {
-		q.front = e
-	}
+	e.queue, e.prev, e.next = q, next.prev, next
+	e.prev.next, next.prev = e, e
 	q.len++
 	q.cost += e.cost
 }
 
 func (q *queue[K, V]) remove(e *entry[K, V]) {
-	if e.prev != nil {
-		e.prev.next = e.next
-	} else {
-		q.front = e.next
-	}
-	if e.next != nil {
-		e.next.prev = e.prev
-	} else {
-		q.back = e.prev
-	}
+	e.prev.next, e.next.prev = e.next, e.prev
 	e.queue, e.prev, e.next = nil, nil, nil
 	q.len--
 	q.cost -= e.cost

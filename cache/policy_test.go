@@ -70,16 +70,16 @@ func (h *held) check() {
 	h.t.Helper()
 	p, n, sum := h.p, 0, int64(0)
 	for _, q := range []*queue[int, int]{&p.window, &p.main} {
-		var last *entry[int, int]
+		last := &q.root
 		length, cost := 0, int64(0)
-		for e := q.front; e != nil; last, e = e, e.next {
+		for e := q.front(); e != &q.root; last, e = e, e.next {
 			if h.byKey[e.key] != e || e.queue != q || e.prev != last {
 				h.t.Fatalf("entry %d is out of its place", e.key)
 			}
 			length++
 			cost += e.cost
 		}
-		if q.back != last || q.len != length || q.cost != cost {
+		if q.root.prev != last || q.len != length || q.cost != cost {
 			h.t.Fatalf("a queue has %d entries of cost %d, and says %d, %d", length, cost, q.len, q.cost)
 		}
 		n += length
@@ -144,7 +144,7 @@ func TestReplace(t *testing.T) {
 		h.ask(key, 1)
 	}
 	order := func() (keys []int) {
-		for e := h.p.main.front; e != nil; e = e.next {
+		for e := h.p.main.front(); e != &h.p.main.root; e = e.next {
 			keys = append(keys, e.key)
 		}
 		return keys
@@ -290,7 +290,7 @@ func TestContest(t *testing.T) {
 		for key := range 10 {
 			h.ask(key, 1)
 		}
-		oldest, candidate := h.p.main.front, h.p.window.front
+		oldest, candidate := h.p.main.front(), h.p.window.front()
 		if popular { // has come and gone before
 			h.p.sketch.Add(candidate.hash, 3)
 		}
@@ -313,10 +313,10 @@ func TestLuck(t *testing.T) {
 			h.ask(key, 1)
 		}
 		for key := 100; key < 100+40*luck; key++ {
-			for e := h.p.main.front; e != nil; e = e.next {
+			for e := h.p.main.front(); e != &h.p.main.root; e = e.next {
 				h.p.sketch.Add(e.hash, sketch.MaxCount)
 			}
-			c := h.p.window.front
+			c := h.p.window.front()
 			if n := h.p.sketch.Estimate(c.hash); n < asked {
 				h.p.sketch.Add(c.hash, asked-n)
 			} else if n > asked {
@@ -354,7 +354,7 @@ func TestCount(t *testing.T) {
 	for key := range 3 {
 		h.ask(key, 1)
 	}
-	e := h.p.main.front
+	e := h.p.main.front()
 	for _, want := range []uint32{1 + 3, 1 + 2*3, 1 + 3*3, 1 + 4*3, sketch.MaxCount} {
 		for range maxHits + 2 { // more than an entry tells
 			e.touch()

@@ -17,17 +17,16 @@ type table[K comparable, V any] struct {
 	entries int
 }
 
-// slots is the number of entries in a bucket.
-const slots = 6
+const (
+	slots      = 6 // entries in a bucket
+	minBuckets = 8 // the size of an empty table
+)
 
 type bucket[K comparable, V any] struct {
 	tags  atomic.Uint64 // a byte for each slot, from the lowest: the tag of its entry, or 0
 	slots [slots]atomic.Pointer[entry[K, V]]
 	next  atomic.Pointer[bucket[K, V]]
 }
-
-// minBuckets is the size of an empty table.
-const minBuckets = 8
 
 func newTable[K comparable, V any](buckets int) *table[K, V] {
 	return &table[K, V]{buckets: make([]bucket[K, V], buckets)}

@@ -86,3 +86,18 @@ func (c Call[A]) Await(ctx context.Context, maxWait time.Duration, leave func(ex
 	undo(late)
 	return answer, err
 }
+
+// Sleep waits for d, and reports whether ctx is still live after it.
+func Sleep(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}
