@@ -94,37 +94,27 @@ func mod(d, period time.Duration) time.Duration {
 func (c Calendar) date(now time.Duration) (start, end time.Duration) {
 	t := c.epoch.Add(now).In(c.loc)
 	y, m, d := t.Date()
+	var years, months, days int // of a window
 	switch c.unit {
 	case Day:
+		days = 1
 	case Month:
-		d = 1
+		d, months = 1, 1
 	case Year:
-		m, d = time.January, 1
+		m, d, years = time.January, 1, 1
 	default:
 		d -= (int(t.Weekday()) + 7 - int(c.unit-WeekFromSunday)) % 7
+		days = 7
 	}
 	date := time.Date(y, m, d, 0, 0, 0, 0, time.UTC)
 	from := c.first(date)
 	for {
-		date = c.next(date)
+		date = date.AddDate(years, months, days)
 		to := c.first(date)
 		if to.After(t) {
 			return from.Sub(c.epoch), to.Sub(c.epoch)
 		}
 		from = to // clocks went back over midnight
-	}
-}
-
-func (c Calendar) next(date time.Time) time.Time {
-	switch c.unit {
-	case Day:
-		return date.AddDate(0, 0, 1)
-	case Month:
-		return date.AddDate(0, 1, 0)
-	case Year:
-		return date.AddDate(1, 0, 0)
-	default:
-		return date.AddDate(0, 0, 7)
 	}
 }
 
