@@ -7,12 +7,9 @@
 //		return load(ctx, id)
 //	})
 //
-// Each caller waits no longer than its own context allows. The run has a context
-// separate from its callers': it has the values of the first caller's context, but
-// no deadline, and it is cancelled when the last waiting caller has left. A caller that comes
-// while a cancelled run is still working waits for its end, and then takes its
-// value or begins a new run; it never gets a cancellation that another caller
-// caused. A panic becomes an error of every waiting caller.
+// Each caller waits no longer than its own context allows. The run has a context of its own,
+// which is cancelled when the last waiting caller has left. A caller never gets a
+// cancellation that another caller caused. A panic becomes an error of every waiting caller.
 //
 // # When not to use it
 //

@@ -47,8 +47,7 @@ func (l *Limiter) Drain(ctx context.Context) error {
 }
 
 // observed passes a decision to Observe, if there is one, and returns p as a permit that
-// reports its release. With Observe no credit is lent, so that without it the fast path
-// needs no check.
+// reports its release. With Observe no credit is lent: the fast path needs no check.
 func (l *Limiter) observed(ctx context.Context, n int, waited time.Duration, p weir.Permit, err error) weir.Permit {
 	if l.observe == nil {
 		return p

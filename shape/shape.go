@@ -59,10 +59,9 @@ type Limiter interface {
 // NewReader returns a reader of r that lim paces until ctx ends. If lim is
 // nil, only ctx bounds it. It is as safe for concurrent use as r.
 //
-// A Read reads at most one chunk, and then waits until that is paid for; it
-// pays for nothing that r did not return. The error comes from r, from
-// the context once it has ended, or from the limiter. The next Read returns the error
-// of a wait that failed after r had returned bytes. The end of the context does
+// A Read reads at most one chunk, and then waits until that is paid for. The error comes
+// from r, from the context once it has ended, or from the limiter. The next Read returns
+// the error of a wait that failed after r had returned bytes. The end of the context does
 // not interrupt a Read of r.
 func NewReader(ctx context.Context, r io.Reader, lim Limiter) io.Reader {
 	return &reader{Reader: r, meter: meter{lim: lim, until: within(ctx)}}

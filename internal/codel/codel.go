@@ -24,17 +24,11 @@ const (
 
 // Config sets up a Law. The zero value is the RFC's.
 type Config struct {
-	// Target is the standing sojourn that is acceptable. If zero,
-	// DefaultTarget. The RFC recommends 5 to 10 % of Interval.
-	Target time.Duration
-	// Interval is how long the sojourn may stay above Target before the first
-	// drop. If zero, DefaultInterval. It should be at least as long as most
-	// of the work takes.
-	Interval time.Duration
+	Target   time.Duration // the standing sojourn that is acceptable. If zero, DefaultTarget
+	Interval time.Duration // how long it may be longer before the first drop. If zero, DefaultInterval
 	// KeepRate selects the memory of the paper of 2012: when overload returns
 	// within 16 intervals, drops resume two steps below the rate at which they
-	// ended. The RFC resumes with the drops of the last dropping state only, so
-	// under lasting overload it has to find the rate again and again.
+	// ended. The RFC resumes with the drops of the last dropping state only.
 	KeepRate bool
 }
 

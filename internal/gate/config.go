@@ -18,12 +18,10 @@ type Config struct {
 	Interval   time.Duration // of both. If zero, codel.DefaultInterval
 	Aging      time.Duration // a waiter rises by one priority per Aging waited. Zero: never
 
-	// FairQueues shares the limit between the tenants that wait: by weighted fair queueing
-	// in virtual time, in units. It is the number of queues of each priority; more than
-	// there are tenants at a time. One or less: no fairness. A hash deals every tenant a
-	// hand of queues (shuffle sharding), and it waits in one: that in which it waits
-	// already, else the shortest. So two tenants share a queue only if the one finds its
-	// whole hand taken.
+	// FairQueues is the number of queues of each priority, over which tenants are spread.
+	// One or less: no fairness. A hash deals every tenant a hand of queues (shuffle
+	// sharding), and it waits in one: that in which it waits already, else the shortest.
+	// So two tenants share a queue only if the one finds its whole hand taken.
 	FairQueues int
 
 	Partitions []float64 // guaranteed to partitions 1, 2, ...: shares of the limit, each >= 0, together <= 1

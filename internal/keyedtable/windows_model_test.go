@@ -24,7 +24,7 @@ func newAlone(q keyedtable.Window, debt int) *alone {
 	return &alone{q, debt, map[string]window.Count{}}
 }
 
-// quota is that of a key with a window that begins now, if windows do not slide.
+// quota returns the Quota of a key; a window of it begins now, unless windows slide.
 func (a *alone) quota(now time.Duration, limit int) *window.Quota {
 	q := window.Quota(a.q)
 	q.Limit = limit

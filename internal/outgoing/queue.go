@@ -150,7 +150,7 @@ func (q *Queue) await(ctx context.Context, w *waiter) (uint64, error) {
 }
 
 // leave takes a request out of the queue, and reports whether it was there. If its time
-// has expired, it first answers those that may be sent.
+// has expired, leave first answers the requests that may be sent.
 func (q *Queue) leave(w *waiter, expired bool) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -1,12 +1,10 @@
 // Package pagetable keeps the state of many keys in pages of memory without
 // pointers, which the garbage collector does not look into.
 //
-// A map of a million token buckets costs a hundred bytes a key, and each must be
-// removed some day. Here a key costs its fingerprint and one or two words. A Page
-// is a small hash table; a Directory finds the page of a fingerprint, and splits a
-// page that is full. A Law says what the words mean, so that a value that counts
-// nothing any more is overwritten, and the one of least weight is forgotten if
-// there is no room.
+// A key costs its fingerprint and one or two words. A Page is a small hash table; a
+// Directory finds the page of a fingerprint, and splits a page that is full. A Law says
+// what the words mean, so that a value that counts nothing any more is overwritten, and
+// the one of least weight is forgotten if there is no room.
 //
 //	at := pagetable.Buckets.Find(page, print)
 //	if at == 0 {

@@ -69,9 +69,9 @@ func (p *Estimator) Wait(n float64) time.Duration {
 	return time.Duration(min(n*p.time/p.units, 1<<60))
 }
 
-// Within estimates how many units leave within d while the limit is used up, by
-// Little's law; any number as long as nothing is known. It does not look at what
-// has left lately: a moment in which the machine stood still is no slow service.
+// Within estimates how many units leave within d while the limit is used up, by Little's
+// law; any number as long as nothing is known. It does not look at what has left lately: a
+// moment in which the machine stood still is no slow service.
 func (p *Estimator) Within(d time.Duration, limit int) float64 {
 	if p.Service <= 0 {
 		return math.Inf(1)

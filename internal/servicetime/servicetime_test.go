@@ -30,7 +30,7 @@ func TestEstimatesOfTheService(t *testing.T) {
 	}
 }
 
-// The pace is that of units that leave while a request waits.
+// Units that leave while a request waits set the pace.
 func TestPaceOfDepartures(t *testing.T) {
 	var e Estimator
 	now := time.Duration(0)

@@ -89,7 +89,7 @@ func Debt(maxDebt int, q *gcra.Quota) int {
 }
 
 // Charge takes n tokens, those to come included, into a debt of up to maxDebt, and returns
-// how many it took. It puts off the calls that wait, and refuses those that would have their
+// how many it took. It puts off the calls that wait, and refuses a call that would have its
 // turn too late.
 func (l *TokenQueue) Charge(q *gcra.Quota, now time.Duration, n, maxDebt int, b Bucket) int {
 	l.Serve(q, now)

@@ -44,11 +44,9 @@ func Every(period, offset time.Duration) Calendar {
 // Dates divides time into the units of loc, for instants since epoch. It panics if loc
 // is nil.
 //
-// A day begins when clocks in loc first show its date, whether that is at
-// midnight or not, and ends when the next one begins: it has 23 or 25 hours
-// when clocks change, and a date that they skip has none. Clocks that go back
-// over midnight do not bring the old day back. Weeks, months and years begin
-// with their first day.
+// A day begins when clocks in loc first show its date, whether that is at midnight or not,
+// and ends when the next one begins. A date that clocks skip has no day. Clocks that go back
+// over midnight do not bring the old day back.
 //
 // Windows follow the clock that epoch was read from. If that clock is set
 // afterwards, they do not change.
