@@ -79,8 +79,9 @@ type Config struct {
 	// 500 bytes each; the quotas of single keys; and the keys most denied, up to
 	// eight for each 128 kB, whatever their size (see Top).
 	Memory int
-	// Queue bounds the number of calls that wait, of all keys together. If zero,
-	// DefaultQueue; if negative, no call waits. Windows do not use it.
+	// Queue bounds the number of calls that wait, of all keys together. Calls of one key
+	// take as many places as stay free: at most half, so that no key takes all. If
+	// zero, DefaultQueue; if negative, no call waits. Windows do not use it.
 	Queue int
 	// MaxWait bounds the time that Wait and Acquire wait. If zero, only the context
 	// bounds it; if negative, no call waits. Windows do not use it.
@@ -170,7 +171,7 @@ type Key[K comparable] struct {
 //   - OverBurst if n exceeds the burst,
 //   - TooLate if its turn would come after the deadline of ctx,
 //   - OverRate if its turn would come after Config.MaxWait, or if no call waits,
-//   - QueueFull if as many calls wait as allowed.
+//   - QueueFull if as many calls wait as Config.Queue allows.
 //
 // It panics if n < 0.
 func (k *Key[K]) WaitN(ctx context.Context, n int) error { return k.l.buckets.Wait(ctx, k.key, n) }

@@ -364,7 +364,7 @@ func TestBoundsOfWaiting(t *testing.T) {
 			cfg  keyed.Config
 			want []string
 		}{
-			{keyed.Config{Queue: 2}, []string{"1 <nil> 100ms", "2 <nil> 200ms", "3 rejected: queue_full 0s", "other <nil> 0s"}},
+			{keyed.Config{Queue: 4}, []string{"1 <nil> 100ms", "2 <nil> 200ms", "3 rejected: queue_full 0s", "other <nil> 0s"}},
 			{keyed.Config{Queue: -1}, []string{"1 rejected: over_rate 0s", "2 rejected: over_rate 0s", "3 rejected: over_rate 0s", "other <nil> 0s"}},
 			{keyed.Config{MaxWait: -1}, []string{"1 rejected: over_rate 0s", "2 rejected: over_rate 0s", "3 rejected: over_rate 0s", "other <nil> 0s"}},
 			{keyed.Config{MaxWait: 200 * ms}, []string{"1 <nil> 100ms", "2 <nil> 200ms", "3 rejected: over_rate 0s", "other <nil> 0s"}},
@@ -383,6 +383,33 @@ func TestBoundsOfWaiting(t *testing.T) {
 		err := l.For("a").WaitN(t.Context(), 1)
 		if r, ok := errors.AsType[*weir.Rejection](err); !ok || r.RetryAfter < 100*ms || r.RetryAfter > 125*ms {
 			t.Errorf("%v: want it to say when to come back", err)
+		}
+	})
+}
+
+// A key may take as many places as stay free, so that no key takes all of them.
+func TestAKeyLeavesPlacesForOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter[string](t, gcra.Per(1, time.Hour, 1), keyed.Config{Queue: 8})
+		ctx, leave := context.WithCancel(t.Context())
+		waits := func(key string, callers int) (waiting int) {
+			l.Allow(key)
+			was := l.Stats().Waiting
+			for range callers {
+				go func() { _ = l.For(key).WaitN(ctx, 1) }()
+			}
+			synctest.Wait()
+			return l.Stats().Waiting - was
+		}
+		for i, want := range []int{4, 2, 1, 1, 0} {
+			if n := waits(fmt.Sprint(i), 100); n != want {
+				t.Errorf("key %d: %d calls wait: want %d", i, n, want)
+			}
+		}
+		leave()
+		synctest.Wait()
+		if n := l.Stats().Waiting; n != 0 {
+			t.Errorf("%d calls wait in the end", n)
 		}
 	})
 }

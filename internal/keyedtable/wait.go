@@ -54,7 +54,13 @@ func (l *Buckets[K]) enter(ctx context.Context, t *table[K], print uint64, key K
 		s.storeBucket(t, &p, b)
 		return nil, nil
 	}
-	if l.waiting.Add(1) > int64(waitq.Bound(l.cfg.Queue)) {
+	// A key may take as many places as stay free (Choudhury and Hahne, "Dynamic Queue
+	// Length Thresholds for Shared-Memory Packet Switches", 1998).
+	mine := 0
+	if p.own != nil {
+		mine = p.own.queue.Len()
+	}
+	if free := int64(waitq.Bound(l.cfg.Queue)) - l.waiting.Add(1); int64(mine) > free {
 		l.waiting.Add(-1)
 		s.deny(print, &key)
 		return nil, weir.Reject(weir.QueueFull, wait)
