@@ -12,6 +12,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -119,7 +120,7 @@ func read[T comparable](w http.ResponseWriter, r *http.Request) (change T, err e
 	dec := json.NewDecoder(bytes.NewReader(object))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&change); err != nil {
-		return change, fmt.Errorf("cannot read the settings: %w", err)
+		return change, fmt.Errorf("cannot read the settings: %w", inWords(err))
 	}
 	if _, err := dec.Token(); err != io.EOF {
 		return change, errors.New("cannot read the settings: there is something after the JSON object")
@@ -129,6 +130,30 @@ func read[T comparable](w http.ResponseWriter, r *http.Request) (change T, err e
 		return change, errNothing
 	}
 	return change, nil
+}
+
+// inWords replaces the error for a value of the wrong type, which names types of Go.
+func inWords(err error) error {
+	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	if !ok {
+		return err
+	}
+	name, want := wrong.Field+": ", ""
+	switch wrong.Type.Kind() {
+	case reflect.Struct:
+		name, want = "", "a JSON object"
+	case reflect.Pointer: // to a type with UnmarshalText
+		want = "a duration such as 1.5s or 200ms"
+	case reflect.Int:
+		want = "a whole number"
+	case reflect.Float64:
+		want = "a number"
+	case reflect.Bool:
+		want = "true or false"
+	case reflect.String:
+		want = "a text"
+	}
+	return fmt.Errorf("%swant %s, got %s", name, want, wrong.Value)
 }
 
 // object returns the body if it is JSON, even if it is declared as a form, which

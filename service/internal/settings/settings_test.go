@@ -48,11 +48,15 @@ func TestThreeWaysToSay(t *testing.T) {
 
 func TestNothingIsApplied(t *testing.T) {
 	for _, tt := range []struct{ target, body, want string }{
-		{"/", `{"n":"x"}`, "n"},
+		{"/", `{"n":"x"}`, "n: want a whole number, got string"},
+		{"/", `{"n":1.5}`, "n: want a whole number, got number 1.5"},
+		{"/", `{"on":1}`, "on: want true or false, got number"},
+		{"/?name=7", ``, "name: want a text, got number"},
+		{"/?d=1", ``, "d: want a duration such as 1.5s or 200ms, got number"},
 		{"/", `{"m":1}`, `unknown field "m"`},
 		{"/", `{"n":1}{}`, "after the JSON object"},
 		{"/", `{"n":1}]`, "after the JSON object"},
-		{"/", `[1]`, "cannot read the settings"},
+		{"/", `[1]`, "cannot read the settings: want a JSON object, got array"},
 		{"/", `{}`, "nothing to set"},
 		{"/?n=1", `{"n":2}`, "not in both"},
 		{"/?n=1&n=2", ``, "n is given 2 times"},
