@@ -64,10 +64,13 @@ func (r *Row) score(got run) Cell {
 	c := Cell{
 		GoodputRPS: res.Goodput, OracleRPS: res.Oracle, P99: res.Latency.P99, Deadline: r.deadline,
 		Recovers: r.relief < never, Recovered: true, InTime: r.inTime(), RejectP50: median(got.refused),
-		Fairness: res.Jain, Limit: limitOf(res), Work: res.Work, MeanLatency: res.Latency.Mean, Even: evenness(res),
+		Fairness: res.Jain, Limit: limitOf(res), Work: res.Work, MeanLatency: res.Latency.Mean,
 	}
 	if res.Oracle > 0 {
 		c.Goodput = min(res.Goodput/res.Oracle, 1)
+	}
+	if i := slices.IndexFunc(res.Layers, func(l sim.Visits) bool { return len(l.Instances) > 1 }); i >= 0 {
+		c.Even = res.Layers[i].Jain
 	}
 	c.WorstShare = c.Goodput
 	if res.Latency.Count == 0 {
@@ -171,17 +174,6 @@ func limitOf(res sim.Result) float64 {
 		}
 		if limit, _ := res.MeanState(i); limit < sim.Unlimited {
 			return limit
-		}
-	}
-	return 0
-}
-
-// evenness returns Jain's fairness index of the goodputs of the instances, for the
-// first guard with several instances; 0 if there is no such guard.
-func evenness(res sim.Result) float64 {
-	for _, l := range res.Layers {
-		if len(l.Instances) > 1 {
-			return l.Jain
 		}
 	}
 	return 0

@@ -56,8 +56,6 @@ type LawSample struct {
 
 // A meter counts the events of a rig in the last ticks. It is safe for concurrent use.
 type meter struct {
-	speed speed
-
 	mu    sync.Mutex // guards what follows
 	ticks []counts   // a ring
 	now   int        // the present tick, from 0
@@ -71,16 +69,14 @@ type counts struct {
 	present   []int           // samples of the number of requests at the origin
 }
 
-func newMeter(s speed, ticks int) *meter {
-	m := &meter{speed: s, ticks: make([]counts, ticks)}
-	m.ticks[0].byStatus = map[string]int{}
-	return m
-}
-
 func (m *meter) add(event func(*counts)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	event(&m.ticks[m.now%len(m.ticks)])
+	now := &m.ticks[m.now%len(m.ticks)]
+	if now.byStatus == nil {
+		now.byStatus = map[string]int{}
+	}
+	event(now)
 }
 
 func (m *meter) answered(r trace.Record) {
@@ -121,7 +117,7 @@ func (m *meter) tick() (sum counts, ticks int) {
 	slices.Sort(sum.successes)
 	slices.Sort(sum.served)
 	m.now++
-	m.ticks[m.now%len(m.ticks)] = counts{byStatus: map[string]int{}}
+	m.ticks[m.now%len(m.ticks)] = counts{}
 	return sum, min(m.now, len(m.ticks))
 }
 

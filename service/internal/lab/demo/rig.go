@@ -36,7 +36,7 @@ type rig struct {
 // newRig starts a rig that counts events for a number of ticks.
 func newRig(s speed, setup Setup, ticks int) (*rig, error) {
 	r := &rig{
-		speed: s, meter: newMeter(s, ticks), done: make(chan struct{}),
+		speed: s, meter: &meter{ticks: make([]counts, ticks)}, done: make(chan struct{}),
 		transport: &http.Transport{MaxIdleConnsPerHost: ClientWorkers},
 	}
 	if err := r.build(setup); err != nil {

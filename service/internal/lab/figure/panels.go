@@ -84,18 +84,13 @@ func p50(st sim.Step) time.Duration { return st.P50 }
 func p99(st sim.Step) time.Duration { return st.P99 }
 
 func limitOf(p sim.Point) int   { return p.Limit }
-func insideOf(p sim.Point) int  { return max(p.Inflight, p.Busy+p.Queued) }
 func waitingOf(p sim.Point) int { return p.Waiting }
-
-func (r run) retries() bool {
-	return slices.ContainsFunc(r.Clients, func(c sim.Client) bool { return c.Retry.Attempts > 1 })
-}
 
 // panels shows a run in detail.
 func (r run) panels() []plot.Panel {
 	load := plot.Panel{Title: "Calls per second"}
 	load.Add("offered", plot.Stroke(plot.Grey, 1.5, nil), r.rate(offered))
-	if r.retries() {
+	if slices.ContainsFunc(r.Clients, func(c sim.Client) bool { return c.Retry.Attempts > 1 }) {
 		load.Add("attempts", plot.Stroke(plot.Orange, 1.2, nil), r.rate(func(st sim.Step) uint32 { return st.Attempts }))
 	}
 	load.Add("turned away", plot.Stroke(plot.Pink, 1.2, nil), r.rate(func(st sim.Step) uint32 { return st.Refused }))
@@ -162,7 +157,7 @@ func comparison(runs []run) []plot.Panel {
 			if i >= len(r.Layers) {
 				continue
 			}
-			flights.Add("", plot.Stroke(plot.Colour(k), 1.2, nil), r.state(i, insideOf))
+			flights.Add("", plot.Stroke(plot.Colour(k), 1.2, nil), r.state(i, func(p sim.Point) int { return max(p.Inflight, p.Busy+p.Queued) }))
 			if r.Layers[i].Guard == nil {
 				continue
 			}

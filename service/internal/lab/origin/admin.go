@@ -1,11 +1,8 @@
 package origin
 
 import (
-	"io"
-	"net/http"
+	"fmt"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/service/internal/settings"
@@ -57,8 +54,8 @@ func (o *Origin) config() Config {
 	return o.cfg
 }
 
-// Set applies a change. If it is not valid, Set returns a *FieldError and changes
-// nothing.
+// Set applies a change. If it is not valid, Set returns an error that wraps a *FieldError,
+// and changes nothing.
 func (o *Origin) Set(c Change) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -75,20 +72,10 @@ func (o *Origin) Set(c Change) error {
 	}
 	st.CV = settings.Or(c.CV, st.CV)
 	if err := to.Validate(); err != nil {
-		return err
+		return fmt.Errorf("origin: %w", err)
 	}
 	o.cfg = to
 	o.workers.SetQueue(settings.OrNone(to.Queue), -1)
 	o.workers.SetAlgorithm(limit.Fixed(to.Workers))
 	return nil
-}
-
-func (o *Origin) routes() *http.ServeMux {
-	mux := http.NewServeMux()
-	mux.Handle("/-/set", settings.Handler(func() any { return o.Settings() }, o.Set))
-	mux.HandleFunc("GET /-/health", func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, "healthy\n")
-	})
-	mux.Handle("GET /metrics", promhttp.HandlerFor(o.metrics.registry, promhttp.HandlerOpts{}))
-	return mux
 }

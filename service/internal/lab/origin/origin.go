@@ -6,12 +6,15 @@ package origin
 import (
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math/rand/v2"
 	"net/http"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/limit"
@@ -46,17 +49,17 @@ type Config struct {
 func (c Config) Validate() error {
 	switch {
 	case c.Workers < 1 || c.Workers > maxUnits:
-		return &FieldError{"workers", c.Workers, fmt.Sprintf("must be in [1, %d]", maxUnits)}
+		return &FieldError{Field: "workers", Value: c.Workers, Rule: fmt.Sprintf("must be in [1, %d]", maxUnits)}
 	case c.Queue < 0 || c.Queue > maxUnits:
-		return &FieldError{"queue", c.Queue, fmt.Sprintf("must be in [0, %d]", maxUnits)}
+		return &FieldError{Field: "queue", Value: c.Queue, Rule: fmt.Sprintf("must be in [0, %d]", maxUnits)}
 	case !(c.FailureRate >= 0 && c.FailureRate <= 1):
-		return &FieldError{"failure_rate", c.FailureRate, "must be in [0, 1]"}
+		return &FieldError{Field: "failure_rate", Value: c.FailureRate, Rule: "must be in [0, 1]"}
 	}
 	if e, wrong := errors.AsType[*dist.FieldError](c.ServiceTime.Validate()); wrong {
 		if e.Field == "mean" {
 			e.Field = "service_time"
 		}
-		return &FieldError{e.Field, e.Value, e.Rule}
+		return e
 	}
 	return nil
 }
@@ -64,16 +67,8 @@ func (c Config) Validate() error {
 // ServiceTime is a distribution of service times.
 type ServiceTime = dist.ServiceTime
 
-// A FieldError reports a setting that is out of range.
-type FieldError struct {
-	Field string // as /-/set spells it
-	Value any
-	Rule  string // what it must be
-}
-
-func (e *FieldError) Error() string {
-	return fmt.Sprintf("origin: %s = %v: %s", e.Field, e.Value, e.Rule)
-}
+// A FieldError reports a setting that is out of range. Field is as /-/set spells it.
+type FieldError = dist.FieldError
 
 // maxUnits bounds workers and queue: each is a goroutine while it is in use.
 const maxUnits = 100_000
@@ -101,10 +96,10 @@ type Origin struct {
 	abandoned uint64
 }
 
-// New returns an Origin, or the error of cfg.Validate.
+// New returns an Origin. An error wraps that of cfg.Validate.
 func New(cfg Config) (*Origin, error) {
 	if err := cfg.Validate(); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("origin: %w", err)
 	}
 	workers, err := inflight.New(inflight.Config{
 		Algorithm: limit.Fixed(cfg.Workers), Queue: settings.OrNone(cfg.Queue), MaxWait: -1,
@@ -118,7 +113,10 @@ func New(cfg Config) (*Origin, error) {
 		cfg: cfg, rng: rand.New(rand.NewPCG(cfg.Seed, 0)), ended: map[int]uint64{},
 	}
 	o.metrics = newMetrics(o)
-	o.admin = o.routes()
+	o.admin = http.NewServeMux()
+	o.admin.Handle("/-/set", settings.Handler(func() any { return o.Settings() }, o.Set))
+	o.admin.HandleFunc("GET /-/health", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "healthy\n") })
+	o.admin.Handle("GET /metrics", promhttp.HandlerFor(o.metrics.registry, promhttp.HandlerOpts{}))
 	return o, nil
 }
 

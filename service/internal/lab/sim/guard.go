@@ -32,13 +32,6 @@ type guard struct {
 	success uint64 // since layer.level, and seen by their callers
 }
 
-// wallClock returns the reading of an exact wall clock at the beginning of a run, since
-// the Unix epoch: a different instant of a month for each seed.
-func (s *Sim) wallClock() time.Duration {
-	month := rand.New(rand.NewPCG(s.seed, 0)).Int64N(int64(30 * 24 * time.Hour))
-	return 1_800_000_000*time.Second + time.Duration(month)
-}
-
 // initGuards makes the instances of the layer's Guard.
 func (l *layer) initGuards(s *Sim) {
 	cfg := l.cfg.Guard
@@ -91,7 +84,9 @@ func (g *guard) init(s *Sim, cfg *Guard, group *Group, k int) {
 	}
 	g.epoch = group.Epoch + time.Duration(k)*group.EpochEvery
 	if wall, ok := alg.(interface{ SetEpoch(time.Duration) }); ok {
-		wall.SetEpoch(s.wallClock() + group.skew(k) - g.epoch)
+		// An exact wall clock begins at a different instant of a month for each seed.
+		month := rand.New(rand.NewPCG(s.seed, 0)).Int64N(int64(30 * 24 * time.Hour))
+		wall.SetEpoch(1_800_000_000*time.Second + time.Duration(month) + group.skew(k) - g.epoch)
 	}
 	g.gate = gate.New[*job](alg, cfg.config())
 }

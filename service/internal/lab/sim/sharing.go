@@ -24,10 +24,9 @@ type share struct {
 }
 
 func newShared() shared {
-	before := func(a, b *job) bool {
+	return shared{jobs: heap.New(func(a, b *job) bool {
 		return a.share.end < b.share.end || a.share.end == b.share.end && a.share.seq < b.share.seq
-	}
-	return shared{jobs: heap.New(before).Track(func(j *job, at int) { j.share.at = at + 1 })}
+	}).Track(func(j *job, at int) { j.share.at = at + 1 })}
 }
 
 func (l *layer) speed() float64 {
@@ -71,11 +70,4 @@ func (l *layer) unshare(s *Sim, j *job) {
 		l.shared.jobs.Remove(j.share.at - 1)
 		l.schedule(s)
 	}
-}
-
-// sharedDone handles the end of the work that ends first.
-func (s *Sim) sharedDone(l *layer) {
-	j := l.shared.jobs.Min()
-	l.unshare(s, j)
-	s.worked(j)
 }

@@ -153,7 +153,9 @@ func (s *Sim) handle(e event) {
 		}
 	case evShared:
 		if l := &s.layers[e.index]; l.shared.gen == e.gen {
-			s.sharedDone(l)
+			j := l.shared.jobs.Min()
+			l.unshare(s, j)
+			s.worked(j)
 		}
 	case evLate:
 		if j := s.jobs.at(e.index, e.gen); j != nil {

@@ -20,7 +20,7 @@ type Row struct {
 	Name   string
 	colour int // in pictures
 	// protect puts the limit in front of a handler. It ends with ctx.
-	protect func(ctx context.Context, next http.Handler) (http.Handler, error)
+	protect func(ctx context.Context, next http.Handler) http.Handler
 	guard   func() *sim.Guard // the same in virtual time
 }
 
@@ -31,20 +31,18 @@ func Rows() []Row {
 	limited.MaxWait, mute.MaxWait, mute.Mute = Patience, Patience, true
 	paced := func(r sim.Rate) func() *sim.Guard { return func() *sim.Guard { return &sim.Guard{Rate: &r} } }
 	return []Row{
-		{"no limit", 0, unlimited, func() *sim.Guard { return nil }},
+		{"no limit", 0, func(_ context.Context, next http.Handler) http.Handler { return next }, func() *sim.Guard { return nil }},
 		{"ticker", 4, ticking(time.Hour), paced(tuned)},
 		{"ticker + 75 ms", 3, ticking(Patience), paced(mute)},
 		{"rate.Wait, 75 ms", 1, waiting, paced(limited)},
-		{Auto, 2, auto, autoGuard},
+		{Auto, 2, func(_ context.Context, next http.Handler) http.Handler { return httplimit.Handler(next) }, autoGuard},
 	}
 }
 
-func unlimited(_ context.Context, next http.Handler) (http.Handler, error) { return next, nil }
-
 // ticking lets each request wait for a tick. A request that gets none within patience is
 // refused.
-func ticking(patience time.Duration) func(context.Context, http.Handler) (http.Handler, error) {
-	return func(ctx context.Context, next http.Handler) (http.Handler, error) {
+func ticking(patience time.Duration) func(context.Context, http.Handler) http.Handler {
+	return func(ctx context.Context, next http.Handler) http.Handler {
 		ticks := ticks(ctx)
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			select {
@@ -54,7 +52,7 @@ func ticking(patience time.Duration) func(context.Context, http.Handler) (http.H
 				w.WriteHeader(http.StatusTooManyRequests)
 			case <-r.Context().Done():
 			}
-		}), nil
+		})
 	}
 }
 
@@ -84,7 +82,7 @@ func ticks(ctx context.Context) <-chan time.Time {
 }
 
 // waiting refuses a request at once if it would get no token within Patience.
-func waiting(_ context.Context, next http.Handler) (http.Handler, error) {
+func waiting(_ context.Context, next http.Handler) http.Handler {
 	lim := rate.NewLimiter(Tuned, Burst)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), Patience)
@@ -94,11 +92,7 @@ func waiting(_ context.Context, next http.Handler) (http.Handler, error) {
 			return
 		}
 		next.ServeHTTP(w, r)
-	}), nil
-}
-
-func auto(_ context.Context, next http.Handler) (http.Handler, error) {
-	return httplimit.Handler(next), nil
+	})
 }
 
 // autoGuard is the default limiter of httplimit in virtual time.

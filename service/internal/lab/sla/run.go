@@ -77,10 +77,7 @@ func (c Config) measure(o offer, run func(offer) (answers, error)) (best Point, 
 func (c Config) serve(ctx context.Context, o offer) (a answers, err error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	h, err := o.row.protect(ctx, service(NewUpstream(c.Seed, c.Abandoned, o.slow)))
-	if err != nil {
-		return a, err
-	}
+	h := o.row.protect(ctx, service(NewUpstream(c.Seed, c.Abandoned, o.slow)))
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return a, err
