@@ -7,6 +7,8 @@ import (
 	"slices"
 	"text/tabwriter"
 	"time"
+
+	"github.com/weir-go/weir/service/internal/lab/table"
 )
 
 // A Report has the results of a run. Rates are per second of the time during which
@@ -55,21 +57,17 @@ func (r Report) Table(w io.Writer) error {
 		l    *Latency
 	}{{"all", r.Latency.All}, {"successes", r.Latency.Successes}, {"rejections", r.Latency.Rejections}} {
 		if g.l == nil {
-			fmt.Fprintf(tw, "%s\t–\t–\t–\t–\t0\n", g.name)
-			continue
+			g.l = &Latency{}
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%d\n", g.name,
-			span(g.l.P50), span(g.l.P95), span(g.l.P99), span(g.l.Max), g.l.Count)
+		fmt.Fprintf(tw, "%s", g.name)
+		for _, seconds := range []float64{g.l.P50, g.l.P95, g.l.P99, g.l.Max} {
+			cell := "–"
+			if g.l.Count > 0 {
+				cell = table.Duration(time.Duration(seconds * float64(time.Second)))
+			}
+			fmt.Fprintf(tw, "\t%s", cell)
+		}
+		fmt.Fprintf(tw, "\t%d\n", g.l.Count)
 	}
 	return tw.Flush()
-}
-
-// span formats seconds to three significant digits, like time.Duration.
-func span(seconds float64) string {
-	d := time.Duration(seconds * float64(time.Second))
-	unit := time.Microsecond / 10
-	for d >= 1000*unit {
-		unit *= 10
-	}
-	return d.Round(unit).String()
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"time"
 
 	"github.com/weir-go/weir/service/internal/lab/table"
 )
@@ -23,7 +22,7 @@ func Table(w io.Writer, results []Result) error {
 			score = table.Percent(r.Score)
 		}
 		if r.Rejections.Count > 0 {
-			reject = short(r.Rejections.P99)
+			reject = table.Duration(r.Rejections.P99)
 		}
 		state := []string{"–", "–"}
 		if i := slices.IndexFunc(r.Layers, func(l Visits) bool { return l.Guard != nil }); i >= 0 {
@@ -102,7 +101,7 @@ func (r Result) layers() (rows [][]string) {
 		}
 		good := float64(l.Outcomes["ok"]) / float64(max(left, 1))
 		rows = append(rows, append([]string{l.Name, number(float64(l.Arrived) / seconds), table.Percent(good),
-			number(l.Busy), number(l.Inside), short(l.Sojourn)}, r.guard(i)...))
+			number(l.Busy), number(l.Inside), table.Duration(l.Sojourn)}, r.guard(i)...))
 	}
 	return rows
 }
@@ -138,7 +137,7 @@ var figureColumns = []string{"p50", "p95", "p99", "turned away", "timed out", "f
 func (f Figures) columns() []string {
 	cells := []string{"–", "–", "–", "–", "–", "–"}
 	if f.Latency.Count > 0 {
-		cells[0], cells[1], cells[2] = short(f.Latency.P50), short(f.Latency.P95), short(f.Latency.P99)
+		cells[0], cells[1], cells[2] = table.Duration(f.Latency.P50), table.Duration(f.Latency.P95), table.Duration(f.Latency.P99)
 	}
 	ended := uint64(0)
 	for _, n := range f.Outcomes {
@@ -176,13 +175,4 @@ func number(x float64) string {
 	default:
 		return table.Fixed(x, 2)
 	}
-}
-
-// short formats a duration to three significant digits.
-func short(d time.Duration) string {
-	unit := time.Duration(1)
-	for d >= 1000*unit {
-		unit *= 10
-	}
-	return d.Round(unit).String()
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 )
 
@@ -41,3 +42,12 @@ func Fixed(x float64, digits int) string { return strconv.FormatFloat(x, 'f', di
 
 // Percent formats a share.
 func Percent(share float64) string { return Fixed(100*share, 1) + " %" }
+
+// Duration formats a duration to three significant digits.
+func Duration(d time.Duration) string {
+	unit := time.Duration(1)
+	for d >= 1000*unit {
+		unit *= 10
+	}
+	return d.Round(unit).String()
+}
