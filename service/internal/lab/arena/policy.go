@@ -5,7 +5,6 @@ import (
 
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/service/internal/lab/sim"
-	"github.com/weir-go/weir/service/internal/lab/windowed"
 )
 
 // A Policy guards a service.
@@ -51,15 +50,14 @@ func bohde(outstanding int) *sim.Guard {
 
 // Policies returns all there are, in the order in which they are shown.
 func Policies() []Policy {
-	window := &windowed.Config{}
 	return []Policy{
 		{Name: "none", About: "admits every request", Guard: func(int) *sim.Guard { return nil }},
 		{Name: "static-under", About: "half the knee", Guard: times(0.5)},
 		{Name: "static-over", About: "four times the knee", Guard: times(4)},
 		{Name: "static-knee", About: "the knee", Outside: true, Guard: times(1)},
 		{Name: "aimd", About: "grows until work is dropped", Guard: self(sim.Limit{Name: "aimd"})},
-		{Name: "vegas", About: "Netflix's, in its window", Guard: self(sim.Limit{Name: "vegas", Window: window})},
-		{Name: "gradient2", About: "Netflix's, in its window", Guard: self(sim.Limit{Name: "gradient2", Window: window})},
+		{Name: "vegas", About: "Netflix's, in its window", Guard: self(sim.Limit{Name: "vegas", Window: true})},
+		{Name: "gradient2", About: "Netflix's, in its window", Guard: self(sim.Limit{Name: "gradient2", Window: true})},
 		{Name: "codel", About: "bohde/codel as in its README: 10 outstanding, 100 pending, target 5 ms", Guard: func(int) *sim.Guard { return bohde(10) }},
 		{Name: "codel-knee", About: "the same with the knee outstanding", Outside: true, Guard: bohde},
 		{Name: "auto", About: "inflight.Config{}", Guard: func(int) *sim.Guard { return Auto() }},

@@ -20,8 +20,7 @@ type Limit struct {
 	Vegas     limit.Config `yaml:"vegas"`
 	Gradient2 limit.Config `yaml:"gradient2"`
 	Auto      limit.Config `yaml:"auto"`
-	// Window, if not nil, collects samples for the algorithm.
-	Window *windowed.Config `yaml:"window"`
+	Window    bool         `yaml:"window"` // show the algorithm a sample per second (package windowed)
 	// New, if not nil, returns the algorithm. Then the other fields have no effect.
 	New func() (limit.Algorithm, error) `yaml:"-"`
 }
@@ -52,8 +51,8 @@ func (l Limit) algorithm() (alg limit.Algorithm, err error) {
 	default:
 		err = fmt.Errorf("limit: %q: must be a whole number or one of none, fixed, aimd, vegas, gradient2, auto", l.Name)
 	}
-	if err == nil && l.Window != nil {
-		return windowed.New(*l.Window, alg)
+	if err == nil && l.Window {
+		return windowed.New(alg), nil
 	}
 	return alg, err
 }
