@@ -59,17 +59,11 @@ type Result struct {
 
 // A Line of the matrix has a cell for each policy, in the order of Config.
 type Line struct {
-	Row   string  `json:"scenario"`
-	Group string  `json:"group"`
-	Title string  `json:"title"`
-	Knee  int     `json:"knee"`
-	Cells []Named `json:"cells"`
-}
-
-// A Named is a cell with the name of its policy.
-type Named struct {
-	Policy string `json:"policy"`
-	Cell
+	Row   string `json:"scenario"`
+	Group string `json:"group"`
+	Title string `json:"title"`
+	Knee  int    `json:"knee"`
+	Cells []Cell `json:"cells"`
 }
 
 // A Standing is how a policy did in all.
@@ -125,7 +119,7 @@ func Gather(cfg Config, cells [][][]Cell) Result {
 	for i, row := range cfg.Rows {
 		line := Line{Row: row.Name, Group: row.Group, Title: row.Title, Knee: row.knee}
 		for k, p := range cfg.Policies {
-			line.Cells = append(line.Cells, Named{p.Name, mean(cells[i][k])})
+			line.Cells = append(line.Cells, mean(p.Name, cells[i][k]))
 		}
 		r.Matrix = append(r.Matrix, line)
 	}
@@ -135,10 +129,11 @@ func Gather(cfg Config, cells [][][]Cell) Result {
 
 // Play runs one cell: play is to bring the simulation to its end.
 func (c Config) Play(row, policy int, seed uint64, play func(*sim.Sim) error) (Cell, error) {
-	r, p, got := &c.Rows[row], c.Policies[policy], run{}
+	r, p := &c.Rows[row], c.Policies[policy]
+	var refused []time.Duration
 	s, err := sim.New(r.with(p, seed, c.Deadlines), func(r trace.Record) {
-		if r.Status != 200 {
-			got.refused = append(got.refused, r.End-r.Intended)
+		if !r.Success() {
+			refused = append(refused, r.Latency())
 		}
 	})
 	if err == nil {
@@ -147,8 +142,7 @@ func (c Config) Play(row, policy int, seed uint64, play func(*sim.Sim) error) (C
 	if err != nil {
 		return Cell{}, fmt.Errorf("arena: %s, %s: %w", r.Name, p.Name, err)
 	}
-	got.result = s.Result()
-	return r.score(got), nil
+	return r.score(s.Result(), refused), nil
 }
 
 // standings are in order of the score, equals as in the matrix.

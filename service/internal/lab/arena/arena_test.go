@@ -84,17 +84,18 @@ func TestTables(t *testing.T) {
 // The table says where the leader is beaten, and by what; a policy outside does
 // not beat it.
 func TestLosses(t *testing.T) {
-	named := func(policy string, c Cell) Named {
+	named := func(policy string, c Cell) Cell {
+		c.Policy = policy
 		c.Recovery, c.Reject, c.Fairness = 1, 1, 1
 		c.total()
-		return Named{policy, c}
+		return c
 	}
 	r := Result{Seeds: 1, policies: []Policy{{Name: "mine"}, {Name: "other"}, {Name: "told", Outside: true}}}
 	for _, line := range []struct{ mine, other Cell }{
 		{Cell{Goodput: 0.9, Latency: 1}, Cell{Goodput: 1, Latency: 0.9}},
 		{Cell{Goodput: 1, Latency: 1}, Cell{}},
 	} {
-		r.Matrix = append(r.Matrix, Line{Row: "row", Cells: []Named{named("mine", line.mine), named("other", line.other), named("told", Cell{Goodput: 1, Latency: 1})}})
+		r.Matrix = append(r.Matrix, Line{Row: "row", Cells: []Cell{named("mine", line.mine), named("other", line.other), named("told", Cell{Goodput: 1, Latency: 1})}})
 	}
 	r.Standings = r.standings()
 	var table bytes.Buffer

@@ -46,7 +46,7 @@ func (r Result) Compare(policy string) Comparison {
 	for _, group := range r.byGroup() {
 		m := Mode{Group: group[0].Group, Cells: len(group)}
 		for _, line := range group {
-			best := Named{}
+			best := Cell{}
 			for i, cell := range line.Cells {
 				if i != k && cell.GoodputRPS > best.GoodputRPS {
 					best = cell
@@ -89,16 +89,14 @@ func (r Result) CompareTable(w io.Writer, policy string) error {
 	out := bufio.NewWriter(w)
 	c := r.Compare(policy)
 	fmt.Fprintf(out, "%s, %s: goodput / oracle\n\n", r.seeds(), r.knowledge())
-	rows := [][]string{append(r.head(), policy+" / best", "best of the others")}
+	rows := [][]string{append(cells("scenario", r.policies, Policy.name), policy+" / best", "best of the others")}
 	for _, group := range r.byGroup() {
 		for _, line := range group {
-			row, share := []string{line.Row}, c.Cells[len(rows)-1]
-			for _, cell := range line.Cells {
-				row = append(row, three(cell.Goodput))
-			}
+			share := c.Cells[len(rows)-1]
 			if share.Share < poor {
 				share.Best += " <"
 			}
+			row := cells(line.Row, line.Cells, func(c Cell) string { return three(c.Goodput) })
 			rows = append(rows, append(row, three(share.Share), share.Best))
 		}
 	}

@@ -107,7 +107,7 @@ func TestCompare(t *testing.T) {
 	line := func(row, group string, goodputs ...float64) Line {
 		l := Line{Row: row, Group: group}
 		for i, rps := range goodputs {
-			l.Cells = append(l.Cells, Named{[]string{"mine", "other", "told"}[i], Cell{GoodputRPS: rps, Goodput: rps / 100}})
+			l.Cells = append(l.Cells, Cell{Policy: []string{"mine", "other", "told"}[i], GoodputRPS: rps, Goodput: rps / 100})
 		}
 		return l
 	}

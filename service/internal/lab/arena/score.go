@@ -24,7 +24,8 @@ var components = []struct {
 // A Cell holds the results of a policy in a scenario. Each field is the mean over the
 // seeds, unless its comment names another statistic.
 type Cell struct {
-	Score float64 `json:"score"` // the weighted sum of what follows, each in [0, 1]
+	Policy string  `json:"policy"`
+	Score  float64 `json:"score"` // the weighted sum of what follows, each in [0, 1]
 
 	Goodput  float64 `json:"goodput"`  // share of the oracle's
 	Latency  float64 `json:"latency"`  // 1 up to half the deadline, 0 at the deadline
@@ -52,18 +53,12 @@ type Cell struct {
 // P99Share is the p99 of successes / the deadline.
 func (c Cell) P99Share() float64 { return c.P99.Seconds() / c.Deadline.Seconds() }
 
-// A run has the results of one run.
-type run struct {
-	result  sim.Result
-	refused []time.Duration // how long each call took that was not a success
-}
-
-// score returns the figures of one run.
-func (r *Row) score(got run) Cell {
-	res := got.result
+// score returns the figures of one run. Refused has the time that each call took that was
+// not a success.
+func (r *Row) score(res sim.Result, refused []time.Duration) Cell {
 	c := Cell{
 		GoodputRPS: res.Goodput, OracleRPS: res.Oracle, P99: res.Latency.P99, Deadline: r.deadline,
-		Recovers: r.relief < never, Recovered: true, InTime: r.inTime(), RejectP50: median(got.refused),
+		Recovers: r.relief < never, Recovered: true, InTime: r.inTime(), RejectP50: median(refused),
 		Fairness: res.Jain, Limit: limitOf(res), Work: res.Work, MeanLatency: res.Latency.Mean,
 	}
 	if res.Oracle > 0 {
@@ -77,11 +72,10 @@ func (r *Row) score(got run) Cell {
 		c.P99 = r.deadline // at best
 	}
 	c.Latency = min(2*(1-share(c.P99, r.deadline)), 1)
-	c.Recovery = 1
 	if c.Recovers {
 		c.RecoveredIn, c.Recovered = recovery(res.Series, r.relief, r.forecast)
-		c.Recovery = recoveryScore(c.RecoveredIn, c.Recovered, c.InTime)
 	}
+	c.Recovery = recoveryScore(c.RecoveredIn, c.Recovered, c.InTime)
 	c.Reject = 1 - share(c.RejectP50, r.deadline)
 	c.total()
 	return c
@@ -181,8 +175,9 @@ func limitOf(res sim.Result) float64 {
 
 // mean combines the cells of the seeds into one, as the comments on the fields of Cell
 // say.
-func mean(cells []Cell) Cell {
+func mean(policy string, cells []Cell) Cell {
 	m := cells[0]
+	m.Policy = policy
 	floats := func(c *Cell) []*float64 {
 		return []*float64{&c.Goodput, &c.Latency, &c.Recovery, &c.Reject, &c.Fairness, &c.GoodputRPS, &c.OracleRPS, &c.Work, &c.Limit}
 	}

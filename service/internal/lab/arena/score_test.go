@@ -35,7 +35,7 @@ func TestScore(t *testing.T) {
 		{"an oracle that is blind", 10, 0, full, 1, nil, 0.3},
 	} {
 		res := sim.Result{Figures: sim.Figures{Goodput: tt.goodput, Latency: tt.latency}, Oracle: tt.oracle, Jain: tt.jain}
-		got := row.score(run{res, tt.refused})
+		got := row.score(res, tt.refused)
 		if math.Abs(got.Score-tt.want) > 1e-9 {
 			t.Errorf("%s: %+v: want a score of %v", tt.what, got, tt.want)
 		}
@@ -116,7 +116,7 @@ func (thousand) Works(time.Duration) float64    { return 1 }
 func TestMean(t *testing.T) {
 	a := Cell{Goodput: 1, Latency: 1, Recovery: 1, Reject: 1, Fairness: 1, WorstShare: 1, P99: 100 * ms, RecoveredIn: time.Second, Recovered: true}
 	b := Cell{Goodput: 0.5, Recovery: 1, WorstShare: 0.5, P99: 300 * ms, RecoveredIn: 3 * time.Second}
-	m := mean([]Cell{a, b})
+	m := mean("", []Cell{a, b})
 	if m.Goodput != 0.75 || m.WorstShare != 0.5 || m.P99 != 200*ms || m.RecoveredIn != 3*time.Second || m.Recovered ||
 		math.Abs(m.Score-(0.7*0.75+0.05+0.1+0.025+0.025)) > 1e-9 {
 		t.Errorf("%+v", m)

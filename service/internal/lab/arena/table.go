@@ -37,36 +37,32 @@ func (r Result) Table(w io.Writer) error {
 // scores writes the matrix and, if there are several groups of rows, the mean
 // of each.
 func (r Result) scores(out *bufio.Writer) {
-	rows, groups := [][]string{r.head()}, r.byGroup()
+	rows, groups := [][]string{cells("scenario", r.policies, Policy.name)}, r.byGroup()
 	for _, group := range groups {
 		mean := make([]float64, len(r.policies))
 		for _, line := range group {
-			row := []string{line.Row}
 			for k, c := range line.Cells {
-				row = append(row, three(c.Score))
 				mean[k] += c.Score / float64(len(group))
 			}
-			rows = append(rows, row)
+			rows = append(rows, cells(line.Row, line.Cells, func(c Cell) string { return three(c.Score) }))
 		}
 		if len(groups) > 1 {
-			row := []string{fmt.Sprintf("mean of %d %s rows", len(group), group[0].Group)}
-			for _, score := range mean {
-				row = append(row, three(score))
-			}
-			rows = append(rows, row)
+			rows = append(rows, cells(fmt.Sprintf("mean of %d %s rows", len(group), group[0].Group), mean, three))
 		}
 	}
 	table.Write(out, rows, 0)
 }
 
-// head is the head of a matrix.
-func (r Result) head() []string {
-	head := []string{"scenario"}
-	for _, p := range r.policies {
-		head = append(head, p.Name)
+// cells is a row of a table.
+func cells[T any](first string, others []T, text func(T) string) []string {
+	row := []string{first}
+	for _, x := range others {
+		row = append(row, text(x))
 	}
-	return head
+	return row
 }
+
+func (p Policy) name() string { return p.Name }
 
 // star marks the policies outside.
 func star(st Standing) string {
@@ -105,7 +101,7 @@ func (r Result) losses(out *bufio.Writer) {
 			continue
 		}
 		mine, other := line.Cells[k], line.Cells[best]
-		rows = append(rows, []string{line.Row, other.Policy, three(other.Score - mine.Score), why(mine.Cell, other.Cell)})
+		rows = append(rows, []string{line.Row, other.Policy, three(other.Score - mine.Score), why(mine, other)})
 	}
 	if len(rows) > 1 {
 		fmt.Fprintln(out)
