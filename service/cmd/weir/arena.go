@@ -40,7 +40,7 @@ func (c *arenaCmd) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	var done atomic.Int64
-	stop := terminal.Bar(std.Err, "simulated", cfg.Duration(), &done)
+	stop := terminal.TerminalProgress(std.Err, "simulated", cfg.Duration(), &done)
 	result, err := arena.Run(ctx, cfg, &done)
 	stop()
 	switch {

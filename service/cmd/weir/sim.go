@@ -95,7 +95,7 @@ func (c *simCmd) simulate(ctx context.Context, stderr io.Writer, figures []*figu
 		defer func() { err = cmp.Or(err, finish()) }()
 	}
 	var done atomic.Int64
-	stop := terminal.Bar(stderr, "simulated", figure.Duration(figures), &done)
+	stop := terminal.TerminalProgress(stderr, "simulated", figure.Duration(figures), &done)
 	defer stop()
 	return figure.Simulate(ctx, figures, record, &done)
 }

@@ -1,12 +1,12 @@
 package terminal
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/schollz/progressbar/v3"
 )
 
 // Progress shows a status line until stop is called. A terminal shows one line that
@@ -17,53 +17,42 @@ func Progress(w io.Writer, line func(elapsed time.Duration) string) (stop func()
 		period, format, clear = time.Second, "\r\x1b[K%s", "\r\x1b[K"
 	}
 	began := time.Now()
-	end := repeat(period, func() { fmt.Fprintf(w, format, line(time.Since(began))) })
-	return func() { end(); fmt.Fprint(w, clear) }
-}
-
-// repeat calls f periodically until stop is called.
-func repeat(period time.Duration, f func()) (stop func()) {
-	quit, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
+	ctx, cancel := context.WithCancel(context.Background())
+	var shown sync.WaitGroup
+	shown.Go(func() {
 		tick := time.NewTicker(period)
 		defer tick.Stop()
 		for {
 			select {
-			case <-quit:
+			case <-ctx.Done():
+				fmt.Fprint(w, clear)
 				return
 			case <-tick.C:
-				f()
+				fmt.Fprintf(w, format, line(time.Since(began)))
 			}
 		}
-	}()
-	return func() { close(quit); <-done }
+	})
+	return func() { cancel(); shown.Wait() }
 }
 
-// TimeProgress shows a bar on a terminal, and elsewhere a line every ten seconds.
-// Done is a duration, which grows up to total.
+// TimeProgress shows how much of a total is done, and on a terminal about how long the
+// rest takes. Done is a duration, which grows up to total.
 func TimeProgress(w io.Writer, what string, total time.Duration, done *atomic.Int64) (stop func()) {
-	if Is(w) {
-		return Bar(w, what, total, done)
-	}
-	return Progress(w, func(time.Duration) string {
-		return fmt.Sprintf("%s: %v of %v", what, time.Duration(done.Load()).Round(time.Second), total.Round(time.Second))
+	return Progress(w, func(elapsed time.Duration) string {
+		d := time.Duration(done.Load())
+		line := fmt.Sprintf("%s: %v of %v", what, d.Round(time.Second), total.Round(time.Second))
+		if Is(w) && d > 0 {
+			left := time.Duration(float64(elapsed) * (float64(total)/float64(d) - 1))
+			line += fmt.Sprintf(" (%.0f %%), about %v left", 100*d.Seconds()/total.Seconds(), left.Round(time.Second))
+		}
+		return line
 	})
 }
 
-// Bar shows a progress bar after the first second, if w is a terminal.
-func Bar(w io.Writer, what string, total time.Duration, done *atomic.Int64) (stop func()) {
+// TerminalProgress is TimeProgress on a terminal, and shows nothing elsewhere.
+func TerminalProgress(w io.Writer, what string, total time.Duration, done *atomic.Int64) (stop func()) {
 	if !Is(w) {
 		return func() {}
 	}
-	bar := progressbar.NewOptions64(int64(total), progressbar.OptionSetWriter(w),
-		progressbar.OptionSetDescription(what), progressbar.OptionSetWidth(40),
-		progressbar.OptionClearOnFinish(), progressbar.OptionSetPredictTime(true))
-	began := time.Now()
-	end := repeat(100*time.Millisecond, func() {
-		if time.Since(began) >= time.Second {
-			_ = bar.Set64(min(done.Load(), int64(total)-1)) // a terminal that has gone away needs no bar
-		}
-	})
-	return func() { end(); _ = bar.Finish() }
+	return TimeProgress(w, what, total, done)
 }

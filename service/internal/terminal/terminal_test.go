@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// Progress writes a line every ten seconds if the output is not a terminal, and a
-// bar nothing.
+// Progress writes a line every ten seconds if the output is not a terminal, and
+// TerminalProgress nothing.
 func TestProgressWithoutTerminal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out, bar strings.Builder
 		var done atomic.Int64
 		stop := TimeProgress(&out, "measured", time.Minute, &done)
-		stopBar := Bar(&bar, "measured", time.Minute, &done)
+		stopBar := TerminalProgress(&bar, "measured", time.Minute, &done)
 		done.Store(int64(20 * time.Second))
 		time.Sleep(25 * time.Second)
 		stop()
