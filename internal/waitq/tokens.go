@@ -1,8 +1,10 @@
 package waitq
 
 import (
+	"cmp"
 	"container/list"
 	"math"
+	"math/bits"
 	"slices"
 	"time"
 
@@ -159,9 +161,20 @@ func (l *Tokens[W]) close(q *gcra.Quota, now time.Duration) {
 }
 
 // bear returns the least Bucket after a promise, given that before it.
-func (p *promise) bear(q *gcra.Quota, b uint64) uint64 {
-	return add(max(b, clock(q, p.at)), units(q, p.n))
+func (p *promise) bear(q *gcra.Quota, b uint64) uint64 { return p.load(q).on(b) }
+
+func (p *promise) load(q *gcra.Quota) load {
+	n := units(q, p.n)
+	return load{n, add(clock(q, p.at), n)}
 }
+
+// A load is how promises raise the least Bucket b that bears them: to b + n, and to
+// least at least. The zero load is that of none.
+type load struct{ n, least uint64 }
+
+func (f load) on(b uint64) uint64 { return max(add(b, f.n), f.least) }
+
+func (f load) then(g load) load { return load{add(f.n, g.n), g.on(f.least)} }
 
 // note finds out what calls took that are not in the order: the Bucket b is
 // greater than it was left.
@@ -209,25 +222,45 @@ func (l *Tokens[W]) back(q *gcra.Quota, now time.Duration, p Promise, n int, spe
 		kept = max(kept, given-min(given, uint64(b)-min(least, uint64(b))))
 	}
 	if len(l.promises) > 0 && behind != nil {
-		at, past := l.base, false
-		for w := l.first(); w != nil; w = w.next() {
-			at += w.gap
-			if past = past || w == behind; past {
-				least := max(l.floor, clock(q, now))
-				for i := range l.promises {
-					if l.promises[i].first < w.order {
-						least = l.promises[i].bear(q, least)
-					}
-				}
-				least = add(least, units(q, w.n))
-				kept = max(kept, given-min(given, at-min(least, at)))
-			}
-		}
+		kept = max(kept, given-min(given, l.room(q, now, behind)))
 	}
 	if len(l.promises) > 0 { // else the bucket flows over
 		l.owed += kept
 	}
 	return min(given-kept, uint64(b)) // a lower Bucket is full too
+}
+
+// room returns by how many units the Turns from behind on can move forward, so that a
+// full bucket is still enough for the promises that were made before each of them.
+//
+// The promises, which are in the order of their instants, are the leaves of a segment
+// tree. Each is put in when the Turns come to those that are after it.
+func (l *Tokens[W]) room(q *gcra.Quota, now time.Duration, behind *Turn[W]) uint64 {
+	made := make([]int, len(l.promises)) // the promises in the order in which they were made
+	for i := range made {
+		made[i] = i
+	}
+	slices.SortFunc(made, func(i, j int) int { return cmp.Compare(l.promises[i].first, l.promises[j].first) })
+	leaves := 1 << bits.Len(uint(len(made)-1))
+	tree := make([]load, 2*leaves)
+	room, at, past := uint64(math.MaxUint64), l.base, false
+	for w := l.first(); w != nil; w = w.next() {
+		at += w.gap
+		if past = past || w == behind; !past {
+			continue
+		}
+		for len(made) > 0 && l.promises[made[0]].first < w.order {
+			i := leaves + made[0]
+			tree[i] = l.promises[made[0]].load(q)
+			for i /= 2; i > 0; i /= 2 {
+				tree[i] = tree[2*i].then(tree[2*i+1])
+			}
+			made = made[1:]
+		}
+		least := add(tree[1].on(max(l.floor, clock(q, now))), units(q, w.n))
+		room = min(room, at-min(least, at))
+	}
+	return room
 }
 
 func (l *Tokens[W]) first() *Turn[W] { return turn[W](l.list.Front()) }
