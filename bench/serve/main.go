@@ -18,7 +18,6 @@ import (
 	"fmt"
 	"io"
 	"log"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -28,7 +27,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/weir-go/weir/bench/internal/process"
 	"github.com/weir-go/weir/bench/internal/stat"
 )
 
@@ -55,13 +53,13 @@ func loads(seconds int, batch string) []load {
 }
 
 func main() {
-	floor := flag.Bool("floor", false, "be the floor; not for people")
+	floor := flag.String("floor", "", "serve the floor at this address; not for people")
 	weir := flag.String("weir", "../bin/weir", "the binary to measure")
 	rounds := flag.Int("rounds", 3, "turns of each server under each load")
 	seconds := flag.Int("seconds", 3, "how long a turn takes")
 	flag.Parse()
-	if *floor {
-		log.Fatal(serveFloor())
+	if *floor != "" {
+		log.Fatal(serveFloor(*floor))
 	}
 	if *rounds < 1 || *seconds < 1 {
 		log.Fatal("serve: want at least one round of a second")
@@ -73,14 +71,10 @@ func main() {
 
 // serveFloor reads and answers as much as weir serve does, without deciding
 // anything.
-func serveFloor() error {
-	l, err := process.Listen()
-	if err != nil {
-		return err
-	}
+func serveFloor(addr string) error {
 	one := []byte(`{"request_id":"00000000-0000-8000-8000-000000000000"}` + "\n")
 	many := []byte(`{"ok":true,"results":[` + strings.Repeat(`{"ok":true,"remaining":999999999},`, batchSize) + "]}\n")
-	srv := &http.Server{Protocols: new(http.Protocols), Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	srv := &http.Server{Addr: addr, Protocols: new(http.Protocols), Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header()["Content-Type"] = []string{"application/json"}
 		if r.Method != http.MethodPost {
 			w.Write(one)
@@ -92,7 +86,7 @@ func serveFloor() error {
 	})}
 	srv.Protocols.SetHTTP1(true)
 	srv.Protocols.SetUnencryptedHTTP2(true)
-	return srv.Serve(l)
+	return srv.ListenAndServe()
 }
 
 func measure(weir string, rounds, seconds int) error {
@@ -105,22 +99,26 @@ func measure(weir string, rounds, seconds int) error {
 	if err := os.WriteFile(batch, requests(0, batchSize), 0o600); err != nil {
 		return err
 	}
-	floor, err := process.StartSelf("-floor")
+	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	defer floor.Stop()
+	floor, err := start(self, "-floor")
+	if err != nil {
+		return err
+	}
+	defer floor.stop()
 	decides, err := startWeir(weir, "--max-requests", "1000000000")
 	if err != nil {
 		return err
 	}
-	defer decides.Stop()
+	defer decides.stop()
 
 	fmt.Printf("%-38s %8s %8s %8s   %s\n", "CPU of the server, µs a request", "net/http", "weir", "ratio", "GoCC's ratio")
 	for _, l := range loads(seconds, batch) {
 		var spent [2][]float64
 		for range rounds {
-			for i, s := range []*process.Process{floor, decides} {
+			for i, s := range []*process{floor, decides} {
 				us, err := l.on(s)
 				if err != nil {
 					return err
@@ -148,29 +146,20 @@ func requests(from, n int) []byte {
 	return []byte(`{"requests":[` + strings.Join(keys, ",") + "]}")
 }
 
-func startWeir(path string, args ...string) (*process.Process, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	addr := l.Addr().String()
-	if err := l.Close(); err != nil {
-		return nil, err
-	}
-	args = append([]string{"serve", "--listen", addr, "--admin", "127.0.0.1:0", "--log-level", "error"}, args...)
-	return process.Start(exec.Command(path, args...), addr)
+func startWeir(path string, args ...string) (*process, error) {
+	return start(path, slices.Concat([]string{"serve", "--admin", "127.0.0.1:0", "--log-level", "error"}, args, []string{"--listen"})...)
 }
 
 // done finds the number of requests that wrk and h2load say.
 var done = regexp.MustCompile(`(\d+) requests in |, (\d+) succeeded`)
 
 // on returns the CPU time for a request under the load, in µs.
-func (l load) on(s *process.Process) (float64, error) {
+func (l load) on(s *process) (float64, error) {
 	args := slices.Clone(l.args)
 	for i := range args {
-		args[i] = strings.Replace(args[i], "URL", "http://"+s.Addr, 1)
+		args[i] = strings.Replace(args[i], "URL", "http://"+s.addr, 1)
 	}
-	return s.Cost(func() (n int, err error) {
+	return s.cost(func() (n int, err error) {
 		out, err := exec.Command(args[0], args[1:]...).CombinedOutput()
 		if err != nil {
 			return 0, fmt.Errorf("%v: %w\n%s", args, err, out)
@@ -192,9 +181,9 @@ func weigh(weir string) error {
 		if err != nil {
 			return err
 		}
-		err = fill("http://"+s.Addr+"/rate", 1_000_000)
-		bytes, residentErr := s.Resident()
-		s.Stop()
+		err = fill("http://"+s.addr+"/rate", 1_000_000)
+		bytes, residentErr := s.resident()
+		s.stop()
 		if err := errors.Join(err, residentErr); err != nil {
 			return err
 		}
