@@ -63,24 +63,21 @@ var dates = map[Calendar]struct {
 	Year:             {window.Year, 366},
 }
 
-func (w Window) validate() error {
-	if w.Calendar < 0 || w.Calendar > Year {
-		return fmt.Errorf("keyed: Calendar = %d: must be 0, or from Clock to Year", w.Calendar)
-	}
-	return nil
-}
-
-// table returns the Window as the table of counts has it. Its Period bounds the
-// length of a window: a day may have an hour more than 24.
-func (w Window) table() keyedtable.Window {
+// table returns the Window as the table of counts has it, or an error if its Calendar is
+// unknown. Its Period bounds the length of a window: a day may have an hour more than 24.
+func (w Window) table() (keyedtable.Window, error) {
 	t := keyedtable.Window{Limit: w.Limit, Period: w.Period, Sliding: w.Calendar == Sliding}
-	if w.Calendar == Clock {
-		t.Calendar = window.Every(w.Period, 0)
-	} else if d := dates[w.Calendar]; d.days > 0 {
+	d, ok := dates[w.Calendar]
+	switch {
+	case ok:
 		t.Calendar = window.Dates(d.unit, time.Unix(0, 0), cmp.Or(w.Location, time.UTC))
 		t.Period = d.days*24*time.Hour + time.Hour
+	case w.Calendar == Clock:
+		t.Calendar = window.Every(w.Period, 0)
+	case w.Calendar != 0 && w.Calendar != Sliding:
+		return t, fmt.Errorf("keyed: Calendar = %d: must be 0, or from Clock to Year", w.Calendar)
 	}
-	return t
+	return t, nil
 }
 
 // Windows counts the events of every key in windows of time. It is right where
@@ -112,10 +109,11 @@ type Windows[K comparable] struct {
 // NewWindows returns Windows that give every key the Window w. The error names the field
 // of w or cfg that makes no sense.
 func NewWindows[K comparable](w Window, cfg Config) (*Windows[K], error) {
-	if err := w.validate(); err != nil {
+	q, err := w.table()
+	if err != nil {
 		return nil, err
 	}
-	t, err := keyedtable.NewWindows[K](w.table(), keyedtable.Config(cfg))
+	t, err := keyedtable.NewWindows[K](q, keyedtable.Config(cfg))
 	if err != nil {
 		return nil, err
 	}
@@ -146,8 +144,9 @@ func (l *Windows[K]) Settle(key K, at time.Time, was, n int) int {
 // beginning. Each shard is locked for as long as it takes to go through it: well
 // under a millisecond. SetWindow waits for a Snapshot under way. It panics if the Calendar is unknown.
 func (l *Windows[K]) SetWindow(w Window) {
-	if err := w.validate(); err != nil {
+	q, err := w.table()
+	if err != nil {
 		panic(err.Error())
 	}
-	l.windows.SetWindow(w.table())
+	l.windows.SetWindow(q)
 }
