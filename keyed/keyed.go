@@ -102,23 +102,22 @@ type Config struct {
 // for one client; for other sizes use keys of type netip.Prefix. An IPv4 address or
 // prefix is the same key in its IPv6-mapped form.
 type Limiter[K comparable] struct {
-	buckets keyedtable.Buckets[K]
+	buckets *keyedtable.Buckets[K]
 	state[K]
 }
 
 // New returns a Limiter that gives every key the Quota q. The error names the field of
 // cfg that makes no sense.
 func New[K comparable](q gcra.Quota, cfg Config) (*Limiter[K], error) {
-	l := new(Limiter[K])
-	if err := l.buckets.Init(q, keyedtable.Config(cfg)); err != nil {
+	b, err := keyedtable.NewBuckets[K](q, keyedtable.Config(cfg))
+	if err != nil {
 		return nil, err
 	}
-	l.table = &l.buckets
-	return l, nil
+	return &Limiter[K]{b, state[K]{b}}, nil
 }
 
 // Table returns the table of the Limiter, for the other packages of this module.
-func (l *Limiter[K]) Table() *keyedtable.Buckets[K] { return &l.buckets }
+func (l *Limiter[K]) Table() *keyedtable.Buckets[K] { return l.buckets }
 
 // Allow reports whether an event of the key may happen now, and counts it if so.
 func (l *Limiter[K]) Allow(key K) bool { return l.buckets.Allow(key, 1) }

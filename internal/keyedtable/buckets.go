@@ -23,14 +23,8 @@ type Buckets[K comparable] struct {
 // NewBuckets returns Buckets that give every key the Quota q. The error names
 // the field of cfg that makes no sense.
 func NewBuckets[K comparable](q gcra.Quota, cfg Config) (*Buckets[K], error) {
-	l := new(Buckets[K])
-	return l, l.Init(q, cfg)
-}
-
-// Init does the work of NewBuckets, for Buckets that are part of another struct.
-func (l *Buckets[K]) Init(q gcra.Quota, cfg Config) error {
-	l.quota, l.quotas = q, map[K]*gcra.Quota{}
-	return l.init(cfg, &q, nil)
+	l := &Buckets[K]{quota: q, quotas: map[K]*gcra.Quota{}}
+	return l, l.init(cfg, &q, nil)
 }
 
 // Allow takes n tokens of a key, and reports whether it had them.
