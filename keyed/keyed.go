@@ -120,7 +120,7 @@ func New[K comparable](q gcra.Quota, cfg Config) (*Limiter[K], error) {
 func (l *Limiter[K]) Table() *keyedtable.Buckets[K] { return l.buckets }
 
 // Allow reports whether an event of the key may happen now, and counts it if so.
-func (l *Limiter[K]) Allow(key K) bool { return l.buckets.Allow(key, 1) }
+func (l *Limiter[K]) Allow(key K) bool { return l.buckets.Allow(key) }
 
 // Take is Allow for n events. Its Decision also tells how many more may happen now,
 // and when to retry. RetryAfter is weir.Never if no wait will help. With n = 0 it takes

@@ -27,15 +27,25 @@ func NewBuckets[K comparable](q gcra.Quota, cfg Config) (*Buckets[K], error) {
 	return l, l.init(cfg, &q, nil)
 }
 
-// Allow takes n tokens of a key, and reports whether it had them.
-func (l *Buckets[K]) Allow(key K, n int) bool {
-	checkCost(n)
+// Allow takes a token of a key, and reports whether it had one.
+func (l *Buckets[K]) Allow(key K) bool {
 	t := l.table.Load()
 	print := t.print(l.hash.sum, key)
 	now := t.now()
 	s := t.shard(print)
 	s.mu.Lock()
-	ok := s.allow(t, print, now, n)
+	var b gcra.Bucket
+	var ok bool
+	if slot := near(&s.dir, print, uint64(len(t.shards))); slot != nil && s.own == nil {
+		b, ok = s.quota.Allow(gcra.Bucket(*slot), now, 1)
+		*slot = uint64(b)
+	} else {
+		var p bucketPlace
+		s.findBucket(t, &p, print, now)
+		if b, ok = p.quota.Allow(p.bucket(), now, 1); ok {
+			s.storeBucket(t, &p, b)
+		}
+	}
 	if !ok {
 		s.deny(print, &key)
 	}
@@ -130,27 +140,20 @@ type bucketPlace struct {
 
 func (p *bucketPlace) bucket() gcra.Bucket { return gcra.Bucket(p.value.A) }
 
-// allow takes n tokens of a key, if it has them.
-func (s *shard[K]) allow(t *table[K], print uint64, now time.Duration, n int) bool {
-	// Most of the time the key is known, and near its home: that is worth a search
-	// without calls (BenchmarkKeyed).
-	if s.own == nil && s.dir.Pages != nil {
-		slots := pagetable.Near(s.dir.Page(print, uint64(len(t.shards))), print)
-		for i := range len(slots) / 2 {
-			if slots[2*i] == print {
-				b, ok := s.quota.Allow(gcra.Bucket(slots[2*i+1]), now, n)
-				slots[2*i+1] = uint64(b)
-				return ok
-			}
+// near returns the bucket of a key that is near its home, as most are, or nil. It is not a
+// method of shard, because calls are not inlined where generic code of an indirect import
+// is instantiated (BenchmarkKeyed).
+func near(d *pagetable.Directory, print, shards uint64) *uint64 {
+	if d.Pages == nil {
+		return nil
+	}
+	slots := pagetable.Near(d.Page(print, shards), print)
+	for i := range len(slots) / 2 {
+		if slots[2*i] == print {
+			return &slots[2*i+1]
 		}
 	}
-	var p bucketPlace
-	s.findBucket(t, &p, print, now)
-	b, ok := p.quota.Allow(p.bucket(), now, n)
-	if ok {
-		s.storeBucket(t, &p, b)
-	}
-	return ok
+	return nil
 }
 
 // findBucket finds the place of a key, and its bucket.

@@ -52,7 +52,7 @@ func TestTakeBucketAt(t *testing.T) {
 		if d := l.TakeAt(l.Fingerprint("a"), start, 1); d.OK || d.RetryAfter != time.Second {
 			t.Errorf("time that has been taken already: %+v", d)
 		}
-		if !l.Allow("a", 1) || l.Allow("a", 1) {
+		if !l.Allow("a") || l.Allow("a") {
 			t.Error("now there is one more, not two")
 		}
 	})
@@ -63,7 +63,7 @@ func TestTakeBucketByFingerprint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := buckets(t, 1, 2)
 		a, b, now := l.Fingerprint("a"), l.Fingerprint("b"), time.Now()
-		if !l.TakeAt(a, now, 2).OK || l.Allow("a", 1) || !l.TakeAt(b, now, 2).OK {
+		if !l.TakeAt(a, now, 2).OK || l.Allow("a") || !l.TakeAt(b, now, 2).OK {
 			t.Error("it does not stand for its key")
 		}
 		if d := l.TakeAt(a, now, 1); d.OK || d.RetryAfter != time.Second || !l.TakeAt(a, now.Add(time.Second), 1).OK {
@@ -81,14 +81,14 @@ func TestTopOfBuckets(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 1000 {
-		l.Allow("worst", 1)
+		l.Allow("worst")
 		if i%2 == 0 {
-			l.Allow("bad", 1)
+			l.Allow("bad")
 		}
 		for j := range 10 { // many keys that are denied once
 			key := fmt.Sprint(i, j)
-			l.Allow(key, 1)
-			l.Allow(key, 1)
+			l.Allow(key)
+			l.Allow(key)
 		}
 	}
 	top := l.Top(2)
