@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -222,6 +223,39 @@ func TestReloadKeepsCounts(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A rule in shadow mode hears of settlements if it would have given, and not otherwise.
+func TestShadowRulesHearOfSettlements(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		rules := []config.Rule{one("enforced", quota(100, time.Hour, ""))}
+		for i := range 6 {
+			r := one(fmt.Sprint("shadow ", i), quota(10, time.Hour, ""))
+			r.Mode = config.Shadow
+			rules = append(rules, r)
+		}
+		d := newDesk(t, server.Config{Rules: &config.Rules{Apply: config.All, Rules: rules}})
+		first, second := d.grant(7), d.grant(7) // the shadow rules would deny the second
+		shadowed := func(want ...uint64) {
+			t.Helper()
+			var got []uint64
+			for _, r := range d.Stats().Rules[1:] {
+				got = append(got, r.Shadowed)
+			}
+			check(t, "shadowed", fmt.Sprint(got), fmt.Sprint(want))
+		}
+		shadowed(1, 1, 1, 1, 1, 1)
+		for _, id := range []string{first, second} {
+			got, err := d.Settle("a", id, 2)
+			must(t, err)
+			check(t, "settled", got, decider.Settled{Was: 7, Charged: 2})
+		}
+		check(t, "left", d.left(), 96)
+		d.ask("a", 8) // as many as the shadow rules have left
+		shadowed(1, 1, 1, 1, 2, 2)
+		d.ask("a", 1)
+		shadowed(2, 2, 2, 2, 2, 2)
+	})
 }
 
 // A candidate may come, change and go: the rule keeps its counts and its grants. A

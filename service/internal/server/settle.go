@@ -16,11 +16,15 @@ func grantOf(m *match, n int, v *decider.Verdict) decider.Grant {
 		return decider.Grant{}
 	}
 	g := decider.Grant{N: n, At: v.At, Slack: decider.GrantLife}
+	shadows := 0
 	for i, r := range m.rated {
-		if !r.gives() {
+		a := &v.Answers[i]
+		if r.Mode == config.Shadow {
+			if shadows++; a.OK && shadows <= maxShadows {
+				g.Rules += r.mark()
+			}
 			continue
 		}
-		a := &v.Answers[i]
 		g.Rules += r.mark()
 		g.Slack = min(g.Slack, slack(r, a, n))
 		if r.Algorithm == config.Fixed && a.ResetAfter != weir.Never { // the window may have begun after the instant
@@ -40,12 +44,31 @@ func slack(r *rule, a *decider.Answer, n int) time.Duration {
 	return max(a.ResetAfter-time.Duration(float64(n)*r.Interval), 0)
 }
 
-// gives reports whether grants include the rule. A rule in shadow mode is left out
-// because it may not have given anything.
-func (r *rule) gives() bool { return r.Mode != config.Shadow }
+// maxShadows bounds the shadow rules of a key that hear of settlements. Each may have
+// given or not, which doubles the sums that Settle compares with that of the grant.
+const maxShadows = 4
 
-// mark identifies the rule and its state. A grant has the sum of the marks of its
-// rules, which does not depend on their order.
+// sums appends what Grant.Rules can be for a grant of these rules. Bit i of a sum's index
+// is set if the shadow rule i gave.
+func (m *match) sums(all []uint64) []uint64 {
+	all = append(all, 0)
+	for _, r := range m.rated {
+		if r.Mode != config.Shadow {
+			all[0] += r.mark()
+		}
+	}
+	for _, r := range m.rated {
+		if r.Mode == config.Shadow && len(all) < 1<<maxShadows {
+			for _, sum := range all {
+				all = append(all, sum+r.mark())
+			}
+		}
+	}
+	return all
+}
+
+// mark identifies the rule and its state. A grant has the sum of the marks of the rules
+// that gave, which does not depend on their order.
 func (r *rule) mark() uint64 {
 	return bits.RotateLeft64((r.NameHash^uint64(r.since))*0x9e37_79b9_7f4a_7c15, 32) * 0x9e37_79b9_7f4a_7c15
 }
@@ -62,22 +85,22 @@ func (s *Server) Settle(_ context.Context, key, id string, n int) (decider.Settl
 	}
 	now := s.clock.Now()
 	_, m, _ := s.keys.find(key, s.rules.Load())
-	marks := uint64(0)
-	for _, r := range m.rated {
-		if r.gives() {
-			marks += r.mark()
-		}
-	}
-	g, err := s.grants.Redeem(id, key, marks, now)
+	var sums [1 << maxShadows]uint64
+	g, gave, err := s.grants.Redeem(id, key, m.sums(sums[:0]), now)
 	if err != nil {
 		return decider.Settled{}, err
 	}
 	done, charged := decider.Settled{Was: g.N, Charged: n}, false
 	for _, r := range m.rated {
-		if !r.gives() {
+		after := now - r.fullBy(g.At, g.Slack)
+		if r.Mode == config.Shadow {
+			if gave&1 != 0 {
+				r.charge(key, g.At, after, g.N, n)
+			}
+			gave >>= 1
 			continue
 		}
-		c := r.charge(key, g.At, now-r.fullBy(g.At, g.Slack), g.N, n)
+		c := r.charge(key, g.At, after, g.N, n)
 		if !charged || c > done.Charged {
 			done.Charged, charged = c, true
 		}

@@ -175,7 +175,7 @@ func (v *Verdict) Deny(why weir.Reason, retryAfter time.Duration) {
 type Grant struct {
 	N     int
 	At    time.Duration // the instant of the decision
-	Rules uint64        // identifies the rules that granted, without rules in shadow mode
+	Rules uint64        // identifies the rules that gave
 	Slack time.Duration // how long all of it can be returned
 }
 

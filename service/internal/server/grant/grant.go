@@ -119,16 +119,18 @@ func (l *Ledger) seal(stamp, slack uint64, n int, rules uint64, key string) uint
 	return l.secret.Bytes(append(b, key...)) >> (64 - sealBits)
 }
 
-// Redeem reads an id of a key that these rules gave and remembers it as settled.
-// The error is decider.ErrNoGrant if the id is not valid, or was settled before.
-func (l *Ledger) Redeem(id, key string, rules uint64, now time.Duration) (decider.Grant, error) {
+// Redeem reads an id of a grant of a key and remembers it as settled. Rules is what its
+// Grant.Rules can be; which is the index of what it is. The error is decider.ErrNoGrant
+// if the id is not valid, or was settled before.
+func (l *Ledger) Redeem(id, key string, rules []uint64, now time.Duration) (g decider.Grant, which int, err error) {
 	stamp, seal, slack, n, ok := parseID(id)
 	at := time.Duration(stamp>>seqBits) * time.Millisecond
-	if !ok || seal != l.seal(stamp, slack, n, rules, key) || now-at > decider.GrantLife || !l.settle(stamp, at, now) {
-		return decider.Grant{}, decider.ErrNoGrant
+	which = slices.IndexFunc(rules, func(sum uint64) bool { return seal == l.seal(stamp, slack, n, sum, key) })
+	if !ok || which < 0 || now-at > decider.GrantLife || !l.settle(stamp, at, now) {
+		return decider.Grant{}, 0, decider.ErrNoGrant
 	}
 	at += time.Millisecond // the stamp is rounded down
-	return decider.Grant{N: n, At: at, Rules: rules, Slack: span(slack)}, nil
+	return decider.Grant{N: n, At: at, Rules: rules[which], Slack: span(slack)}, which, nil
 }
 
 // settle remembers a stamp, and reports whether it was not settled before.
