@@ -105,18 +105,14 @@ func table(w io.Writer, pairs []pair, length time.Duration, runs int, seed uint6
 		for i, c := range contenders {
 			fmt.Fprintf(w, "  %-15s", c.name)
 			for _, v := range medians(all[i]) {
-				fmt.Fprintf(w, "%10.*f", decimals(v), v)
+				digits := 1
+				if v < 10 {
+					digits = 2
+				}
+				fmt.Fprintf(w, "%10.*f", digits, v)
 			}
 			fmt.Fprintln(w)
 		}
 	}
 	return nil
-}
-
-// decimals are as many as make sense of a rate, a percentage, a time in ms.
-func decimals(v float64) int {
-	if v < 10 {
-		return 2
-	}
-	return 1
 }

@@ -64,13 +64,7 @@ func perClient(t *testing.T) httplimit.Config {
 
 // perClass lets one request of each class in at a time, and none wait.
 func perClass() httplimit.Config {
-	return httplimit.Config{PerClass: func(string) weir.Limiter {
-		l, err := inflight.New(inflight.Config{Algorithm: limit.Fixed(1), Queue: -1})
-		if err != nil {
-			panic(err) // it is valid
-		}
-		return l
-	}}
+	return httplimit.Config{PerClass: func(string) weir.Limiter { return limiter(1) }}
 }
 
 // counts holds the counts of a class.
@@ -104,9 +98,14 @@ func class(t *testing.T, m *httplimit.Middleware, name string) counts {
 // answer a little before.
 func free(t *testing.T, m *httplimit.Middleware, name string) {
 	t.Helper()
-	for late := time.Now().Add(10 * time.Second); class(t, m, name).inflight != 0; runtime.Gosched() {
+	until(t, name+" is free", func() bool { return class(t, m, name).inflight == 0 })
+}
+
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for late := time.Now().Add(10 * time.Second); !ok(); runtime.Gosched() {
 		if time.Now().After(late) {
-			t.Fatalf("%s is held for ever: %+v", name, class(t, m, name))
+			t.Fatalf("timed out while waiting until %s", what)
 		}
 	}
 }
@@ -150,8 +149,10 @@ func Middleware(t *testing.T, cfg httplimit.Config) *httplimit.Middleware {
 }
 
 // Closed is a Limiter that lets nothing in.
-func Closed() weir.Limiter {
-	l, err := inflight.New(inflight.Config{Algorithm: limit.Fixed(0), Queue: -1})
+func Closed() weir.Limiter { return limiter(0) }
+
+func limiter(n int) weir.Limiter {
+	l, err := inflight.New(inflight.Config{Algorithm: limit.Fixed(n), Queue: -1})
 	if err != nil {
 		panic(err) // it is valid
 	}

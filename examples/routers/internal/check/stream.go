@@ -73,13 +73,7 @@ func hijack(t *testing.T, r Router) {
 	leave <- true
 	leave <- true
 	free(t, m, r.Hook)
-	for range 1000 {
-		if m.Stats().LongLived == 0 {
-			return
-		}
-		time.Sleep(time.Millisecond)
-	}
-	t.Errorf("%d long-lived: want none", m.Stats().LongLived)
+	until(t, "no request is long-lived", func() bool { return m.Stats().LongLived == 0 })
 }
 
 // pace: a body takes its bytes out of the bucket of its response.

@@ -25,7 +25,6 @@ package scenario
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"reflect"
 	"slices"
@@ -39,7 +38,6 @@ import (
 
 // A File is a scenario and its variants.
 type File struct {
-	Path     string
 	Scenario sim.Scenario // without variants
 	// Figures are the runs. The runs of one figure differ only in the last list of the
 	// matrix. The Name of a run is the name of its variant, empty if there are none.
@@ -56,12 +54,8 @@ const (
 
 // Read reads the file at path. Mistakes in its content are *strictyaml.Errors, joined.
 func Read(path string) (*File, error) {
-	file, err := os.Open(path)
+	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, err
-	}
-	text, err := io.ReadAll(io.LimitReader(file, maxBytes+1)) // one more byte shows that it is too large
-	if err := errors.Join(err, file.Close()); err != nil {
 		return nil, err
 	}
 	return Parse(path, text)
@@ -80,7 +74,7 @@ func Parse(path string, text []byte) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &File{Path: path}
+	f := &File{}
 	if f.Scenario, err = d.scenario(body, nil); err != nil {
 		return nil, err
 	}
