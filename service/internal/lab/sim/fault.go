@@ -53,7 +53,10 @@ func (l *Layer) faults() faults {
 }
 
 // change applies a change.
-func (f *faults) change(c *Change) {
+func (st *layerState) change(c *Change) {
+	set(&st.slowdown, c.Slowdown)
+	set(&st.workers, c.Workers)
+	f := &st.faults
 	set(&f.failure, c.FailureRate)
 	set(&f.refusal, c.RefuseRate)
 	set(&f.hang, c.HangRate)

@@ -223,9 +223,7 @@ func (sc *Scenario) at(at time.Duration) []layerState {
 		st := layerState{l.Workers, 1, l.faults(), !l.Flap.on(at)}
 		for k := range l.Changes {
 			if c := &l.Changes[k]; c.At <= at {
-				set(&st.slowdown, c.Slowdown)
-				set(&st.workers, c.Workers)
-				st.faults.change(c)
+				st.change(c)
 			}
 		}
 		states[i] = st

@@ -8,12 +8,10 @@ import (
 
 // A station has the workers of a layer, and the jobs that wait for one.
 type station struct {
-	workers  int
-	slowdown float64
-	faults   faults
-	sound    []bool  // by class: without faults
-	classes  []Class // by class
-	pause    Pause
+	layerState
+	sound   []bool  // by class: without faults
+	classes []Class // by class
+	pause   Pause
 
 	waiting queue[entry]
 	queued  int // entries of waiting that are not stale
@@ -27,8 +25,8 @@ type entry struct {
 }
 
 func (t *station) init(cfg *Layer, classes []string) {
-	t.workers, t.slowdown = cfg.Workers, 1
-	t.faults, t.pause, t.shared = cfg.faults(), cfg.Pause, newShared()
+	t.layerState = layerState{workers: cfg.Workers, slowdown: 1, faults: cfg.faults()}
+	t.pause, t.shared = cfg.Pause, newShared()
 	if t.workers == 0 {
 		t.workers = math.MaxInt
 	}
@@ -157,10 +155,8 @@ func (s *Sim) serve(l *layer) {
 func (s *Sim) change(l *layer, i uint32) {
 	c := l.cfg.Changes[i]
 	l.advance(s) // the work so far was at the old speed
-	set(&l.slowdown, c.Slowdown)
-	set(&l.workers, c.Workers)
 	down := l.faults.down
-	if l.faults.change(&c); l.faults.down && !down {
+	if l.layerState.change(&c); l.faults.down && !down {
 		s.crash(l)
 	}
 	l.schedule(s)

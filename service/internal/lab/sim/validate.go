@@ -168,16 +168,16 @@ func (l *Layer) check(c *checker, at string, used map[string]bool) {
 // checkChanges checks the changes, and the faults before and after each.
 func (l *Layer) checkChanges(c *checker, at string) {
 	c.check(len(l.Changes) <= maxChanges, at+"changes", len(l.Changes), "there must be at most %d", maxChanges)
-	f, before := l.faults(), time.Duration(0)
-	l.checkFaults(c, at, f)
+	st, before := layerState{faults: l.faults()}, time.Duration(0)
+	l.checkFaults(c, at, st.faults)
 	for i := range l.Changes {
 		ch, at := &l.Changes[i], fmt.Sprintf("%schanges[%d].", at, i)
 		c.check(ch.At >= before, at+"at", ch.At, "must not be before the previous one")
 		before = ch.At
 		c.check(ch.Slowdown == nil || *ch.Slowdown > 0, at+"slowdown", ch.Slowdown, "must be > 0")
 		c.check(ch.Workers == nil || *ch.Workers >= 1, at+"workers", ch.Workers, "must be >= 1")
-		f.change(ch)
-		l.checkFaults(c, at, f)
+		st.change(ch)
+		l.checkFaults(c, at, st.faults)
 	}
 }
 
