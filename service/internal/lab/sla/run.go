@@ -98,7 +98,7 @@ func (c Config) serve(ctx context.Context, o offer) (a answers, err error) {
 		Timeout: time.Minute, Duration: o.duration, Record: func(r trace.Record) { a.client = append(a.client, r) },
 	})
 	mu.Lock()
-	defer mu.Unlock() // handlers whose client has left may still run
+	defer mu.Unlock() // a handler may still run after its client has left
 	return a, cmp.Or(err, ctx.Err())
 }
 
