@@ -81,8 +81,7 @@ func (m model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return m.receive(msg)
 	case explainedMsg:
 		if msg.n == m.asked && m.mode == explained {
-			m.explanation, m.unexplained = msg.Explanation, msg.err
-			m.answered = true
+			m.answer = &msg
 		}
 	case tea.PasteMsg:
 		if m.mode == asking {
@@ -150,7 +149,7 @@ func (m model) ask(key tea.KeyPressMsg) (tea.Model, tea.Cmd) {
 			m.mode = keys
 			return m, nil
 		}
-		m.mode, m.answered = explained, false
+		m.mode, m.answer = explained, nil
 		m.asked++
 		return m, m.explain(m.input)
 	case "backspace":

@@ -92,7 +92,7 @@ func TestTopFrames(t *testing.T) {
 		"paused":    {reading: state(), width: 80, height: 20, paused: true},
 		"asking":    {reading: state(), width: 80, height: 24, mode: asking, input: "login:mall"},
 		"asked":     {reading: state(), width: 80, height: 24, mode: explained, input: "login:mallory"},
-		"explained": {reading: state(), width: 80, height: 24, mode: explained, answered: true, explanation: denied},
+		"explained": {reading: state(), width: 80, height: 24, mode: explained, answer: &explainedMsg{Explanation: denied}},
 		"help":      {reading: state(), width: 80, height: 24, mode: help},
 	} {
 		v.url, v.live = "http://127.0.0.1:8081", v.width > 0
@@ -147,8 +147,8 @@ func TestTopHostile(t *testing.T) {
 	for _, v := range []view{
 		{reading: r, width: 80, height: 40}, {reading: r},
 		{reading: r, width: 80, height: 40, mode: asking, input: evil},
-		{reading: r, width: 80, height: 60, mode: explained, answered: true, explanation: x},
-		{reading: r, width: 80, height: 60, mode: explained, answered: true, unexplained: errors.New(evil)},
+		{reading: r, width: 80, height: 60, mode: explained, answer: &explainedMsg{Explanation: x}},
+		{reading: r, width: 80, height: 60, mode: explained, answer: &explainedMsg{err: errors.New(evil)}},
 		{width: 80, height: 20, err: errors.New(evil), url: evil},
 	} {
 		v.live = true
@@ -248,7 +248,7 @@ func TestTopKeys(t *testing.T) {
 		t.Errorf("asks %s", got)
 	}
 	again, _ := press(m, "esc", "e", "c", "enter")
-	if late := update(again, answer); late.answered {
+	if late := update(again, answer); late.answer != nil {
 		t.Error("the answer to an older question is shown")
 	}
 	if m = update(m, answer); !strings.Contains(shown(m), "Allowed.") {

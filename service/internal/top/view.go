@@ -27,11 +27,9 @@ type view struct {
 	err        error     // of the last request
 	paused     bool
 
-	mode        mode
-	input       string // the key to explain
-	answered    bool
-	explanation adminapi.Explanation
-	unexplained error
+	mode   mode
+	input  string        // the key to explain
+	answer *explainedMsg // about it; nil until it comes
 }
 
 // A mode selects the content below the rules.
@@ -256,12 +254,12 @@ func (v *view) keyCells(k *adminapi.Key) []string {
 // explained renders the explanation of a key.
 func (v *view) explained() []string {
 	switch {
-	case !v.answered:
+	case v.answer == nil:
 		return []string{"explaining " + terminal.Escape(v.input) + "…"}
-	case v.unexplained != nil:
-		return []string{terminal.Escape(v.input), terminal.Escape(v.unexplained.Error())}
+	case v.answer.err != nil:
+		return []string{terminal.Escape(v.input), terminal.Escape(v.answer.err.Error())}
 	}
-	x := &v.explanation
+	x := &v.answer.Explanation
 	lines := []string{title.Render(terminal.Escape(x.Key))}
 	style := title
 	if !x.Allowed {

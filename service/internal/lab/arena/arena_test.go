@@ -17,7 +17,7 @@ import (
 
 func matrix(t *testing.T, seeds int, rows, policies []string) Result {
 	t.Helper()
-	all, err := Rows()
+	all, err := Rows(Classic)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +111,7 @@ func TestLosses(t *testing.T) {
 
 // Cells that are played one by one, and gathered, equal the cells of Run.
 func TestPlay(t *testing.T) {
-	rows, err := Rows()
+	rows, err := Rows(Classic)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func TestPlay(t *testing.T) {
 }
 
 func TestRunErrors(t *testing.T) {
-	rows, err := Rows()
+	rows, err := Rows(Classic)
 	if err != nil {
 		t.Fatal(err)
 	}

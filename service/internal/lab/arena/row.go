@@ -54,12 +54,8 @@ var order = map[string][]string{
 // Groups returns the names of the groups, in the order in which they are shown.
 func Groups() []string { return []string{Classic, Production} }
 
-// Rows returns the scenarios that the binary has with it, of some groups; of
-// none, the classic ones.
+// Rows returns the scenarios that the binary has with it, of some groups.
 func Rows(groups ...string) (rows []Row, err error) {
-	if len(groups) == 0 {
-		groups = []string{Classic}
-	}
 	for _, group := range groups {
 		folder := "arena"
 		if group != Classic {

@@ -50,7 +50,7 @@ func TestRows(t *testing.T) {
 			t.Errorf("%q: want the order to name each: %q", files, order[group])
 		}
 	}
-	if rows, err := Rows(); err != nil || len(rows) != len(order[Classic]) {
+	if rows, err := Rows(Classic); err != nil || len(rows) != len(order[Classic]) {
 		t.Errorf("%d rows, %v: want the classic ones", len(rows), err)
 	}
 }
@@ -105,7 +105,7 @@ func writeGuards(t *testing.T) {
 // What follows from a file: where the knee is, when overload ends, how long a
 // caller waits.
 func TestDerived(t *testing.T) {
-	rows, err := Rows()
+	rows, err := Rows(Classic)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func TestDerived(t *testing.T) {
 
 // A policy stands wherever the file has a guard, and nowhere else.
 func TestWith(t *testing.T) {
-	rows, err := Rows()
+	rows, err := Rows(Classic)
 	if err != nil {
 		t.Fatal(err)
 	}
