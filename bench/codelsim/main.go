@@ -8,10 +8,8 @@
 //	go run ./codelsim
 //	go run ./codelsim -only 1000/500 -runs 3
 //
-// All contenders have the same arrivals and service times, at the same time, so
-// that the noise of the machine affects all of them. The rates are exact, because
-// the program does not sleep: the instants follow a schedule, and one goroutine
-// spins on the clock. It takes a CPU.
+// All contenders have the same arrivals and service times, at the same time. The
+// rates are exact, because one goroutine spins on the clock, which takes a CPU.
 package main
 
 import (

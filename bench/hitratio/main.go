@@ -3,11 +3,9 @@
 //
 //	go run ./hitratio -trace zipf-1.0,loop -size 1000,10000
 //
-// Traces are synthetic and seeded: they are the same in every run. So are the
-// columns but for weir and otter, which choose random seeds (±0.5 for
-// small caches), and ristretto, which drops what comes too fast. A request is a
-// lookup, and an insertion if that finds nothing. No part of a trace is left out
-// as warm-up.
+// Traces are synthetic and seeded. Every run prints the same, except for weir and
+// otter, which choose random seeds (±0.5 for small caches), and ristretto, which drops
+// what comes too fast. A request is a lookup, and an insertion if that finds nothing.
 package main
 
 import (

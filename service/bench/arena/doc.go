@@ -1,13 +1,8 @@
 // Package arena compares failsafe-go's adaptive limiter with the policies of
 // `weir arena` (lab/arena). That limiter reads the machine's clock and makes its callers
-// wait in goroutines, so the simulator cannot call it directly. Instead, the simulator
-// runs in a synctest bubble and sleeps from event to event. Services, clients and score
-// are the same as in `weir arena`. The limiter is the published one, with its own clock,
-// queue and timers.
-//
-// An inflight.Limiter runs in the same way, beside the pure core that `weir arena` runs.
-// Equal scores show that the bubble changes nothing, and that results of the core are
-// true of the shell.
+// wait in goroutines, so the simulator runs in a synctest bubble and sleeps from event to
+// event. An inflight.Limiter runs in the same way, beside the pure core that `weir arena`
+// runs: equal scores show that results of the core are true of the shell.
 //
 // synctest bubbles exist only in tests, so the package has nothing else:
 //
@@ -15,6 +10,4 @@
 //	go test -full                                  the classic rows, ten seeds, and a table: some minutes
 //	go test -full -group all                       the production rows, too
 //	go test -only company/ -seeds 3                the rows with such names, and a table
-//
-// A row with several instances has a limiter for each.
 package arena

@@ -104,10 +104,9 @@ func recoveryScore(took time.Duration, recovered bool, inTime time.Duration) flo
 // call takes, the longer.
 func (r *Row) inTime() time.Duration { return max(5*time.Second, 10*r.service) }
 
-// Recovery is seen in windows of recoveryWindow: the service has recovered at
-// the beginning of the first in which its goodput is at least recoveredShare of
-// what was offered, but for what fails anyway, or, if that is less, of what it
-// can do.
+// The service has recovered at the beginning of the first recoveryWindow in which its
+// goodput is recoveredShare of what it can do or, if that is less, of the offered calls
+// that no fault ends.
 const (
 	recoveryWindow = 2 * time.Second
 	recoveredShare = 0.95

@@ -24,12 +24,8 @@ const (
 // The origin's and the proxy's settings that all experiments share.
 const (
 	originQueue = 100
-	// The time-out of the proxy is slightly below that of the client. A request may
-	// wait for a tenth of the service time: enough to bridge the gap between a
-	// departure and the next arrival, and within the time-out of the client. All
-	// other settings have their defaults.
-	originTimeout = 2400 * time.Millisecond
-	maxWait       = 200 * time.Millisecond
+	originTimeout = 2400 * time.Millisecond // of the proxy; slightly below that of the client
+	maxWait       = 200 * time.Millisecond  // a tenth of the service time bridges the gap until the next arrival
 	abandonedHold = 10 * time.Second
 )
 

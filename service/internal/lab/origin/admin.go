@@ -11,9 +11,8 @@ import (
 // A Change is the body of POST /-/set. Absent settings do not change, except that a
 // distribution without a CV removes the CV.
 //
-// New values of workers and queue apply at once; waiting requests keep their places.
-// The others apply to all work that begins later, including that of waiting requests.
-// Work in progress is not affected, even if there are more such requests than workers.
+// New values of workers and queue apply at once, the others to all work that begins
+// later. Work in progress is not affected, even if there are more such requests than workers.
 type Change struct {
 	Workers         *int               `json:"workers"`
 	ServiceTime     *settings.Duration `json:"service_time"` // mean

@@ -15,9 +15,8 @@ var ErrTimeout = errors.New("the upstream took too long")
 // processes one call at a time, and an unbounded FIFO queue. It is safe for concurrent
 // use.
 //
-// It computes the end of each call when the call arrives, from the times at which the
-// workers become free. So its capacity does not depend on the accuracy of timers; only
-// the time at which a caller notices the end does.
+// It computes the end of each call when the call arrives, so its capacity does not depend
+// on the accuracy of timers.
 type Upstream struct {
 	epoch     time.Time
 	abandoned bool
