@@ -23,7 +23,7 @@ const (
 
 // The origin's and the proxy's settings that all experiments share.
 const (
-	originQueue = 100
+	originQueue   = 100
 	originTimeout = 2400 * time.Millisecond // of the proxy; slightly below that of the client
 	maxWait       = 200 * time.Millisecond  // a tenth of the service time bridges the gap until the next arrival
 	abandonedHold = 10 * time.Second
