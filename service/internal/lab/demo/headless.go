@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/weir-go/weir/service/internal/lab/load"
 )
 
 // A Result has the measurements of the second half of an experiment, in its units.
@@ -55,12 +57,12 @@ func runOne(ctx context.Context, s speed, e Experiment, duration time.Duration) 
 	}
 	defer r.close()
 	half := s.real(duration) / 2
-	if err := sleep(ctx, half); err != nil {
+	if err := load.Sleep(ctx, half); err != nil {
 		return Result{}, err
 	}
 	r.meter.tick() // forgets the first half
 	began := time.Now()
-	if err := sleep(ctx, half); err != nil {
+	if err := load.Sleep(ctx, half); err != nil {
 		return Result{}, err
 	}
 	c, _ := r.meter.tick()
@@ -76,17 +78,6 @@ func runOne(ctx context.Context, s speed, e Experiment, duration time.Duration) 
 		result.Limit = new(r.proxy.Stats().Limit)
 	}
 	return result, nil
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
-	}
 }
 
 // Table writes the report beside the results of the source.

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/weir-go/weir/service/internal/lab/load"
 )
 
 // history bounds the samples and changes that a new viewer gets.
@@ -138,7 +140,7 @@ var tour = []struct {
 func (l *Live) Tour() {
 	l.ended.Go(func() {
 		for _, step := range tour {
-			if sleep(l.ctx, l.speed.real(step.at)-time.Since(l.began)) != nil {
+			if load.Sleep(l.ctx, l.speed.real(step.at)-time.Since(l.began)) != nil {
 				return
 			}
 			l.mu.Lock()

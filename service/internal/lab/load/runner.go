@@ -91,22 +91,23 @@ func (r *runner) send() {
 // sleepUntil returns at the instant, or false if the run ends before.
 func (r *runner) sleepUntil(at time.Duration) bool {
 	if r.cfg.Duration > 0 && at >= r.cfg.Duration {
-		r.pause(r.cfg.Duration - r.now())
+		_ = Sleep(r.ctx, r.cfg.Duration-r.now())
 		return false
 	}
-	return r.pause(at - r.now())
+	return Sleep(r.ctx, at-r.now()) == nil
 }
 
-func (r *runner) pause(d time.Duration) bool {
+// Sleep returns after d, or when ctx ends. The error is that of ctx.
+func Sleep(ctx context.Context, d time.Duration) error {
 	if d > 0 {
 		t := time.NewTimer(d)
 		defer t.Stop()
 		select {
 		case <-t.C:
-		case <-r.ctx.Done():
+		case <-ctx.Done():
 		}
 	}
-	return r.ctx.Err() == nil
+	return ctx.Err()
 }
 
 // request sends one request and records the outcome.

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/weir-go/weir/service/internal/lab/load"
 )
 
 // ErrTimeout reports that a call took longer than Timeout.
@@ -41,18 +43,13 @@ func NewUpstream(seed uint64, abandoned bool, slow Slowdown) *Upstream {
 func (u *Upstream) Call(ctx context.Context) error {
 	now := time.Since(u.epoch)
 	end := u.plan(now)
-	var err error
-	if end > now+Timeout {
-		end, err = now+Timeout, ErrTimeout
-	}
-	timer := time.NewTimer(end - now)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
+	if err := load.Sleep(ctx, min(end-now, Timeout)); err != nil {
 		return err
-	case <-ctx.Done():
-		return ctx.Err()
 	}
+	if end > now+Timeout {
+		return ErrTimeout
+	}
+	return nil
 }
 
 // plan returns the time at which the work of a call that arrives now will be done.
