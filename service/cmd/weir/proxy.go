@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/limit"
+	"github.com/weir-go/weir/service/internal/connlimit"
 	"github.com/weir-go/weir/service/internal/httpserve"
 	"github.com/weir-go/weir/service/internal/proxy"
 	"github.com/weir-go/weir/service/internal/settings"
@@ -78,7 +79,9 @@ func (c *proxyCmd) Run(ctx context.Context, std streams) error {
 		log.Info("draining", "grace", c.Grace)
 		stop()
 	})
-	if err := httpserve.Serve(serving, httpserve.New(p, log), p.Listener(ln, c.MaxConnections), c.Grace, p.Idle); err != nil {
+	// A client's connection can need one to the origin. The others are for operators and DNS.
+	clients := p.Listener(ln, connlimit.Fit(c.MaxConnections, 2, 64, log))
+	if err := httpserve.Serve(serving, httpserve.New(p, log), clients, c.Grace, p.Idle); err != nil {
 		return err
 	}
 	log.Info("drained")

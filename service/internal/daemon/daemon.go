@@ -93,7 +93,7 @@ func New(cfg Config) (*Daemon, error) {
 // Run serves callers and operators until ctx ends, and then drains. It closes the
 // listeners.
 func (d *Daemon) Run(ctx context.Context, public, admin net.Listener) error {
-	d.conns = connlimit.New(public, d.maxConnections())
+	d.conns = connlimit.New(public, connlimit.Fit(d.cfg.MaxConnections, 1, otherFiles, d.log))
 	defer d.conns.Close()
 	stopAdmin, err := d.serveAdmin(admin)
 	if err != nil {
@@ -126,19 +126,6 @@ func (d *Daemon) announce(public, admin net.Addr) {
 // otherFiles is the number of open files that the process needs besides connections
 // of callers: those of operators, their profiles, rules, the state.
 const otherFiles = maxOperators + 56
-
-// maxConnections returns the limit of connections of callers. It leaves files to
-// operators and to the state, if the process may not open enough.
-func (d *Daemon) maxConnections() int {
-	room := roomFor(maxFiles())
-	if room < d.cfg.MaxConnections {
-		d.log.Warn("the limit of open files (ulimit -n) allows fewer connections than --max-connections", "connections", room)
-	}
-	return min(room, d.cfg.MaxConnections)
-}
-
-// roomFor returns how many connections of callers fit into a number of files.
-func roomFor(files int) int { return max(files-otherFiles, files/2) }
 
 func loopback(addr net.Addr) bool {
 	tcp, ok := addr.(*net.TCPAddr)

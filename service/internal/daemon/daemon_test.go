@@ -115,15 +115,3 @@ func TestSaveEvery(t *testing.T) {
 		}
 	})
 }
-
-// If the process may open few files, operators and the state have theirs.
-func TestFewFiles(t *testing.T) {
-	for files, want := range map[int]int{1 << 20: 1<<20 - otherFiles, 1024: 1024 - otherFiles, 100: 50} {
-		if got := roomFor(files); got != want {
-			t.Errorf("of %d files, %d are for callers: want %d", files, got, want)
-		}
-	}
-	if maxFiles() < 100 {
-		t.Errorf("%d files", maxFiles())
-	}
-}
