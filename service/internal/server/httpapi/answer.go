@@ -64,8 +64,7 @@ func (c *call) failed() *fault {
 	return unavailable
 }
 
-// deny returns the fault of a request that is denied. It replaces an earlier one of
-// the call.
+// deny returns the fault of a denied request. It replaces an earlier one of the call.
 func (c *call) deny(text string, why weir.Reason, retryAfter time.Duration) *fault {
 	c.denial = fault{status: http.StatusTooManyRequests, text: text, reason: why, retryAfter: retryAfter}
 	if why == weir.Closed {

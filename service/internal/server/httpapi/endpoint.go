@@ -22,7 +22,7 @@ type endpoint struct {
 var endpoints = []endpoint{
 	{"POST", "rate", 2, token.Decide, ofRate, (*call).ask},
 	{"GET", "rate", 2, token.Decide, ofRate, (*call).ask},
-	{"POST", "rate", 1, "", paramAll | paramIDs, (*call).decideBatch}, // authorizes each key
+	{"POST", "rate", 1, "", paramAll | paramIDs, (*call).decideBatch}, // authorizes by itself
 	{"DELETE", "rate", 3, token.Decide, 0, (*call).settle},
 	{"POST", "rate", 3, token.Decide, paramN, (*call).settle},
 	{"POST", "lease", 2, token.Lease, ofLease, (*call).lease},

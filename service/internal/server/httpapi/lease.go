@@ -77,8 +77,7 @@ func (c *call) sendLease(l decider.Lease, err error) *fault {
 	return c.sendObject(b)
 }
 
-// leases answers with the state of the leases of a key, under the rule with the
-// least room.
+// leases answers with the state of a key's leases, under the rule with the least room.
 func (c *call) leases() *fault {
 	x, err := c.api.decider.Explain(c.r.Context(), c.key)
 	if err != nil {

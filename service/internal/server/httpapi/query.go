@@ -41,8 +41,7 @@ type params struct {
 	outcome                  weir.Outcome
 }
 
-// named returns a parameter by its name, and a pointer to its field; 0 if there is
-// no such parameter.
+// named returns a parameter by its name, 0 if there is none, and a pointer to its field.
 func (p *params) named(name string) (which param, field any) {
 	switch name {
 	case "canWait":

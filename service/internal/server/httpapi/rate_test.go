@@ -3,9 +3,11 @@ package httpapi_test
 import (
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -279,8 +281,8 @@ func TestAuthorize(t *testing.T) {
 		{"GET", "/rate/b", "", "decide b", [3]int{401, 403, 403}},
 		{"DELETE", "/rate/a/x", "", "decide a", [3]int{401, 404, 403}},
 		{"POST", "/rate/a/x?n=1", "", "decide a", [3]int{401, 404, 403}},
-		{"POST", "/rate", body, "decide a", [3]int{401, 403, 403}},
-		{"POST", "/rate", `[{"key":"a"},{"key":"a"}]`, "decide a", [3]int{401, 200, 403}},
+		{"POST", "/rate", body, "decide ", [3]int{401, 403, 403}},
+		{"POST", "/rate", `[{"key":"a"},{"key":"a"}]`, "decide ", [3]int{401, 200, 403}},
 		{"POST", "/lease/a", "", "lease a", [3]int{401, 404, 403}},
 		{"GET", "/lease/a", "", "lease a", [3]int{401, 404, 403}},
 		{"POST", "/lease/a/x", "", "lease a", [3]int{401, 404, 403}},
@@ -311,6 +313,19 @@ func TestAuthorize(t *testing.T) {
 	// One was granted, and the two of a batch; of the batch that was refused nothing.
 	if a := s.ask("GET", "/rate/a?n=0", "", "Authorization: Bearer me"); a.body != "{\"remaining\":97}\n" {
 		t.Errorf("%s: want 97", a.body)
+	}
+}
+
+// The body of a batch is not read for a client without a token.
+func TestAuthorizeBeforeTheBody(t *testing.T) {
+	s := newSite(t, httpapi.Config{Authorize: func(*http.Request, token.Action, string) error { return token.ErrUnknown }},
+		allKeys(100, time.Hour, config.Fixed))
+	r := httptest.NewRequest("POST", "/rate", iotest.ErrReader(errors.New("the body was read")))
+	r.ContentLength = 1 << 20
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, r)
+	if w.Code != 401 || !strings.Contains(w.Body.String(), "unknown token") {
+		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }
 
