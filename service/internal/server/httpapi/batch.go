@@ -49,9 +49,8 @@ func (b *batch) room() {
 // decideBatch decides many requests. All are read before any is decided, so that
 // an invalid batch takes no tokens.
 func (c *call) decideBatch() *fault {
-	some := c.authorize(token.Decide, "") // nil if the client may use all keys
-	if some != nil && some.status == http.StatusUnauthorized {
-		return some // without reading the body
+	if f := c.authorize(token.Decide, ""); f != nil && f.status == http.StatusUnauthorized {
+		return f // without reading the body
 	}
 	b := c.api.batches.Get().(*batch)
 	defer func() {
@@ -63,7 +62,7 @@ func (c *call) decideBatch() *fault {
 	if f != nil {
 		return f
 	}
-	for i := 0; some != nil && i < len(b.Requests); i++ {
+	for i := range b.Requests {
 		if f = c.authorize(token.Decide, b.Requests[i].Key); f != nil {
 			c.key = b.Requests[i].Key
 			return f
