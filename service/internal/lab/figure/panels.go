@@ -66,12 +66,9 @@ func (r run) patience() plotter.XYs {
 	return r.latency(func(sim.Step) time.Duration { return least })
 }
 
-// unlimited is a limit that is none.
-const unlimited = 1 << 30
-
 func (r run) state(layer int, of func(sim.Point) int) plotter.XYs {
 	return r.points(func(st sim.Step, _ float64) float64 {
-		if v := of(st.Layers[layer]); v < unlimited {
+		if v := of(st.Layers[layer]); v < sim.Unlimited {
 			return float64(v)
 		}
 		return math.NaN()
