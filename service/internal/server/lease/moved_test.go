@@ -19,7 +19,8 @@ func TestAskUnderReplacedRules(t *testing.T) {
 		l := g.NewLimits("", terms)
 		b := l.enter("a")
 		l.Update(nil)
-		if err := (&holding{key: "a", n: 1}).ask(t.Context(), &Under{Limits: l, Bucket: "a"}, true); err != waiting.ErrMoved {
+		h := holding{SavedLease: SavedLease{Key: "a", N: 1}}
+		if err := h.ask(t.Context(), &Under{Limits: l, Bucket: "a"}, true); err != waiting.ErrMoved {
 			t.Errorf("a request that arrives: %v", err)
 		}
 		if err := l.enqueue(t.Context(), &waiter{}, b, 1); err != waiting.ErrMoved {

@@ -33,7 +33,7 @@ type Registry struct {
 
 	mu    sync.Mutex // guards what follows
 	held  map[ID]*holding
-	due   *heap.Heap[*holding] // by until
+	due   *heap.Heap[*holding] // by Until
 	token uint64
 	timer *time.Timer // nil until there is a lease
 }
@@ -49,7 +49,7 @@ const expireAtOnce = 256
 func NewRegistry(c *clock.Clock, room *waiting.Room, max int) *Registry {
 	return &Registry{
 		clock: c, room: room, max: max, held: map[ID]*holding{}, token: uint64(time.Now().Unix()) << tokenBits,
-		due: heap.New(func(a, b *holding) bool { return a.until < b.until }).Track(func(h *holding, at int) { h.heapIndex = at }),
+		due: heap.New(func(a, b *holding) bool { return a.Until < b.Until }).Track(func(h *holding, at int) { h.heapIndex = at }),
 	}
 }
 
@@ -62,19 +62,14 @@ type Under struct {
 
 // A holding is a lease, or a request for one.
 type holding struct {
-	id    ID
-	key   string
-	n     int
-	token uint64
-	terms ruleset.LeaseTerms // when it was granted
+	SavedLease // constant once it is held, but for Until, which Registry.mu guards
+
 	parts []part
 	// restored is set if the lease was granted by an earlier process: how long its
 	// work took is unknown.
 	restored bool
 
-	since time.Duration // when it was granted
-
-	until     time.Duration // guarded by Registry.mu
+	since     time.Duration // when it was granted
 	heapIndex int           // in Registry.due, guarded by Registry.mu; -1 if it has ended
 }
 
@@ -95,7 +90,8 @@ func (g *Registry) Acquire(ctx context.Context, req *decider.LeaseRequest, terms
 		return decider.Lease{}, ctx.Err()
 	}
 	start := g.clock.Now()
-	asked := holding{key: req.Key, n: req.N, terms: terms} // on the stack: a refusal by the first rule allocates nothing
+	// On the stack: a refusal by the first rule allocates nothing.
+	asked := holding{SavedLease: SavedLease{Key: req.Key, N: req.N, Terms: terms}}
 	// All requests ask in the same order, so that no two wait for each other.
 	slices.SortFunc(under, func(a, b Under) int { return cmp.Compare(a.Limits.order, b.Limits.order) })
 	for i := range under {
@@ -110,7 +106,7 @@ func (g *Registry) Acquire(ctx context.Context, req *decider.LeaseRequest, terms
 	}
 	h := new(holding)
 	*h = asked
-	h.key = strings.Clone(req.Key)
+	h.Key = strings.Clone(req.Key)
 	now := g.clock.Now()
 	ttl := h.ttl(req.TTL)
 	if !g.add(h, now, ttl) {
@@ -130,7 +126,7 @@ func (h *holding) ask(ctx context.Context, u *Under, wait bool) error {
 	if b == nil {
 		return waiting.ErrMoved
 	}
-	p, ok := b.limiter.TryAcquire(ctx, h.n)
+	p, ok := b.limiter.TryAcquire(ctx, h.N)
 	switch {
 	case ok:
 	case u.Shadow:
@@ -139,7 +135,7 @@ func (h *holding) ask(ctx context.Context, u *Under, wait bool) error {
 		return nil
 	case !wait:
 		l.leave(b, 0)
-		return l.refuse(weir.OverLimit, b.retryAfter(h.n))
+		return l.refuse(weir.OverLimit, b.retryAfter(h.N))
 	default:
 		var err error
 		if p, err = l.wait(ctx, b, h); err != nil {
@@ -147,7 +143,7 @@ func (h *holding) ask(ctx context.Context, u *Under, wait bool) error {
 			return err
 		}
 	}
-	l.held.Add(int64(h.n))
+	l.held.Add(int64(h.N))
 	h.parts = append(h.parts, part{b, p, u.Shadow})
 	return nil
 }
@@ -155,9 +151,9 @@ func (h *holding) ask(ctx context.Context, u *Under, wait bool) error {
 // ttl returns how long the lease lasts if its caller asks for d.
 func (h *holding) ttl(d time.Duration) time.Duration {
 	if d <= 0 {
-		return h.terms.TTL
+		return h.Terms.TTL
 	}
-	return min(d, h.terms.MaxTTL)
+	return min(d, h.Terms.MaxTTL)
 }
 
 // release returns the units, the last acquired first; took is how long they were
@@ -172,14 +168,14 @@ func (h *holding) release(o weir.Outcome, took time.Duration) {
 	for i := len(h.parts) - 1; i >= 0; i-- {
 		p := &h.parts[i]
 		p.permit.Release(o)
-		p.bucket.limits.held.Add(-int64(h.n))
+		p.bucket.limits.held.Add(-int64(h.N))
 		p.bucket.limits.leave(p.bucket, took)
 	}
 }
 
 // view returns the lease as its holder sees it.
 func (h *holding) view(ttl time.Duration) decider.Lease {
-	v := decider.Lease{ID: hex.EncodeToString(h.id[:]), Key: h.key, N: h.n, Token: h.token, TTL: ttl}
+	v := decider.Lease{ID: hex.EncodeToString(h.ID[:]), Key: h.Key, N: h.N, Token: h.Token, TTL: ttl}
 	enforced := false // v describes a rule that is not in shadow mode
 	for i := range h.parts {
 		p := &h.parts[i]
@@ -205,7 +201,7 @@ func (g *Registry) Renew(key, id string, ttl time.Duration) (decider.Lease, erro
 		return decider.Lease{}, decider.ErrNoLease
 	}
 	ttl = h.ttl(ttl)
-	h.until = now + ttl
+	h.Until = now + ttl
 	g.due.Fix(h.heapIndex)
 	if h.heapIndex == 0 { // a timer that fires too early is set again
 		g.setTimerLocked()
@@ -227,7 +223,7 @@ func (g *Registry) Return(key, id string, o weir.Outcome) error {
 		return decider.ErrNoLease
 	}
 	g.due.Remove(h.heapIndex)
-	delete(g.held, h.id)
+	delete(g.held, h.ID)
 	g.mu.Unlock()
 	for i := range h.parts {
 		h.parts[i].bucket.limits.returned.Add(1)
@@ -242,7 +238,7 @@ func (g *Registry) findLocked(key, text string, now time.Duration) *holding {
 	if n, err := hex.Decode(id[:], []byte(text[:min(len(text), 2*len(id))])); err != nil || n != len(id) || len(text) != 2*n {
 		return nil
 	}
-	if h := g.held[id]; h != nil && h.key == key && h.until > now {
+	if h := g.held[id]; h != nil && h.Key == key && h.Until > now {
 		return h
 	}
 	return nil
@@ -250,7 +246,7 @@ func (g *Registry) findLocked(key, text string, now time.Duration) *holding {
 
 // add adds a lease, unless there are too many.
 func (g *Registry) add(h *holding, now, ttl time.Duration) bool {
-	rand.Read(h.id[:]) // never fails
+	rand.Read(h.ID[:]) // never fails
 	h.since = now
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -259,7 +255,7 @@ func (g *Registry) add(h *holding, now, ttl time.Duration) bool {
 		return false
 	}
 	g.token++
-	h.token = g.token
+	h.Token = g.token
 	for i := range h.parts {
 		h.parts[i].bucket.limits.granted.Add(1)
 	}
@@ -268,8 +264,8 @@ func (g *Registry) add(h *holding, now, ttl time.Duration) bool {
 }
 
 func (g *Registry) holdLocked(h *holding, until time.Duration) {
-	h.until = until
-	g.held[h.id] = h
+	h.Until = until
+	g.held[h.ID] = h
 	g.due.Push(h)
 	if h.heapIndex == 0 {
 		g.setTimerLocked()
@@ -300,12 +296,12 @@ func (g *Registry) takeExpired() (ended []*holding, more bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := g.clock.Now()
-	for g.due.Len() > 0 && g.due.Min().until <= now {
+	for g.due.Len() > 0 && g.due.Min().Until <= now {
 		if len(ended) == expireAtOnce {
 			return ended, true
 		}
 		h := g.due.Pop()
-		delete(g.held, h.id)
+		delete(g.held, h.ID)
 		ended = append(ended, h)
 	}
 	g.setTimerLocked()
@@ -316,7 +312,7 @@ func (g *Registry) setTimerLocked() {
 	if g.due.Len() == 0 {
 		return
 	}
-	in := max(g.due.Min().until-g.clock.Now(), 0)
+	in := max(g.due.Min().Until-g.clock.Now(), 0)
 	if g.timer == nil {
 		g.timer = time.AfterFunc(in, g.expire)
 	} else {

@@ -24,24 +24,21 @@ type SavedLease struct {
 
 // Leases returns all leases, and the last fencing token. places has the place of
 // each rule; a rule without a place is left out.
-func (g *Registry) Leases(places map[*Limits]int) (leases []SavedLease, token uint64) {
-	// All fields but until are constant once a lease is held, so the lock is held to
-	// copy that alone.
+func (g *Registry) Leases(places map[*Limits]int) ([]SavedLease, uint64) {
 	g.mu.Lock()
-	held, until := make([]*holding, 0, len(g.held)), make([]time.Duration, 0, len(g.held))
+	held, leases := make([]*holding, 0, len(g.held)), make([]SavedLease, 0, len(g.held))
 	for _, h := range g.held {
-		held, until = append(held, h), append(until, h.until)
+		held, leases = append(held, h), append(leases, h.SavedLease)
 	}
-	token = g.token
+	token := g.token
 	g.mu.Unlock()
 	for i, h := range held {
-		s := SavedLease{ID: h.id, Key: h.key, N: h.n, Token: h.token, Until: until[i], Terms: h.terms}
+		s := &leases[i]
 		for j := range h.parts { // not the parts themselves: a permit may be released meanwhile
 			if place, ok := places[h.parts[j].bucket.limits]; ok {
 				s.Under = append(s.Under, place)
 			}
 		}
-		leases = append(leases, s)
 	}
 	return leases, token
 }
@@ -65,7 +62,8 @@ func (g *Registry) Restore(leases []SavedLease, token uint64, under func(*SavedL
 		case len(g.held) >= g.max:
 			r.TooMany++
 		default:
-			h := &holding{id: s.ID, key: s.Key, n: s.N, token: s.Token, terms: s.Terms, since: now, restored: true}
+			h := &holding{SavedLease: *s, since: now, restored: true}
+			h.Under = nil // the rules may have other places now
 			for _, u := range under(s) {
 				if b := u.Limits.enter(u.Bucket); b != nil {
 					h.parts = append(h.parts, part{b, b.force(s.N), u.Shadow})

@@ -27,18 +27,18 @@ func (l *Limits) wait(ctx context.Context, b *bucket, h *holding) (weir.Permit, 
 	own, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	w := &waiter{end, len(h.parts) > 0}
-	if err := l.enqueue(ctx, w, b, h.n); err != nil {
+	if err := l.enqueue(ctx, w, b, h.N); err != nil {
 		return weir.Permit{}, err
 	}
 	start := time.Now()
-	p, err := b.limiter.Acquire(waitContext{own}, h.n)
-	l.dequeue(w, b, h.n) // before a second attempt, which would count it as waiting ahead
+	p, err := b.limiter.Acquire(waitContext{own}, h.N)
+	l.dequeue(w, b, h.N) // before a second attempt, which would count it as waiting ahead
 	if err == nil {
 		l.times.Add(time.Since(start))
 		return p, nil
 	}
 	if rejected, ok := err.(*weir.Rejection); ok {
-		return p, l.refuse(rejected.Reason, b.retryAfter(h.n))
+		return p, l.refuse(rejected.Reason, b.retryAfter(h.N))
 	}
 	if err := ctx.Err(); err != nil {
 		l.cancelled.Add(1)
