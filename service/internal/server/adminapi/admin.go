@@ -77,6 +77,9 @@ type API struct {
 
 // New returns an API. It samples the Server every second, until Close.
 func New(cfg Config) *API {
+	if cfg.Ready == nil {
+		cfg.Ready = func() error { return nil }
+	}
 	a := &API{cfg: cfg, started: time.Now(), stop: make(chan struct{}), keys: tracker{server: cfg.Server}}
 	a.handler = a.guard(a.routes())
 	a.history.add(a.read(cfg.Server.Stats()))
@@ -164,15 +167,8 @@ func local(host string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-func (a *API) notReady() error {
-	if a.cfg.Ready == nil {
-		return nil
-	}
-	return a.cfg.Ready()
-}
-
 func (a *API) serveReady(w http.ResponseWriter, _ *http.Request) {
-	if err := a.notReady(); err != nil {
+	if err := a.cfg.Ready(); err != nil {
 		plain(w, http.StatusServiceUnavailable, err.Error())
 		return
 	}

@@ -86,7 +86,7 @@ func (a *API) explain(key string) Explanation {
 func explained(s *decider.RuleState) ExplainedRule {
 	r := ExplainedRule{
 		RuleText: textOf(s.Rule), Words: words(s), Allowed: s.Allowed, Remaining: s.Remaining, Used: s.Used,
-		ResetAfterMS: ceil(s.ResetAfter), Waiting: s.Waiting, Denied: s.Denied,
+		ResetAfterMS: ceil(s.ResetAfter), Waiting: s.Waiting, Denied: s.Denied, Lease: (*ExplainedLeasing)(s.Lease),
 	}
 	if s.Rule.Rated() {
 		r.Limit = s.Rule.Limit()
@@ -97,9 +97,6 @@ func explained(s *decider.RuleState) ExplainedRule {
 		r.RetryAfterMS = -1
 	default:
 		r.RetryAfterMS = ceil(s.RetryAfter)
-	}
-	if s.Lease != nil {
-		r.Lease = &ExplainedLeasing{s.Lease.Limit, s.Lease.Inflight, s.Lease.Waiting}
 	}
 	return r
 }

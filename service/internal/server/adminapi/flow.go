@@ -26,6 +26,9 @@ type Flow[N uint64 | float64] struct {
 	Refused N `json:"lease_refused"`
 }
 
+// rejected returns the requests for tokens or leases that were not granted.
+func (f *Flow[N]) rejected() N { return f.Denied + f.Refused }
+
 // numbers returns all fields but Reasons.
 func (f *Flow[N]) numbers() []*N {
 	return []*N{

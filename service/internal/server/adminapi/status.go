@@ -138,7 +138,7 @@ func (a *API) status() Status {
 		st.Total.Count.add(n.flow, Flow[uint64]{})
 	}
 	st.Words = summary(&st)
-	if err := a.notReady(); err != nil {
+	if err := a.cfg.Ready(); err != nil {
 		st.Ready, st.NotReady = false, err.Error()
 	}
 	return st
@@ -221,7 +221,7 @@ func busiest(rules []RuleStatus, n int) []RuleStatus {
 	slices.SortStableFunc(places, func(a, b int) int {
 		x, y := &rules[a], &rules[b]
 		return cmp.Or(
-			cmp.Compare(y.PerSecond.Denied+y.PerSecond.Refused, x.PerSecond.Denied+x.PerSecond.Refused),
+			cmp.Compare(y.PerSecond.rejected(), x.PerSecond.rejected()),
 			cmp.Compare(y.Waiting, x.Waiting),
 			cmp.Compare(y.PerSecond.Allowed, x.PerSecond.Allowed),
 		)

@@ -12,7 +12,8 @@ import (
 // summary states how many requests are refused, by which rules and why.
 func summary(st *Status) string {
 	f := &st.Total.PerSecond
-	refused, asked := f.Denied+f.Refused, f.Allowed+f.Denied+f.Leased+f.Refused
+	refused := f.rejected()
+	asked := f.Allowed + f.Leased + refused
 	switch {
 	case st.WindowMS == 0:
 		return "No rates yet: the server has just started."
@@ -24,11 +25,11 @@ func summary(st *Status) string {
 	var parts []string
 	rules := slices.Clone(st.Rules)
 	slices.SortStableFunc(rules, func(a, b RuleStatus) int {
-		return cmp.Compare(b.PerSecond.Denied+b.PerSecond.Refused, a.PerSecond.Denied+a.PerSecond.Refused)
+		return cmp.Compare(b.PerSecond.rejected(), a.PerSecond.rejected())
 	})
 	rest := refused
 	for _, r := range rules[:min(3, len(rules))] {
-		if n := r.PerSecond.Denied + r.PerSecond.Refused; n > 0 {
+		if n := r.PerSecond.rejected(); n > 0 {
 			parts = append(parts, fmt.Sprintf("%s by %s (%s)", figure(n), r.Name, why(&r.PerSecond)))
 			rest -= n
 		}
