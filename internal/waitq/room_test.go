@@ -9,7 +9,7 @@ import (
 	"github.com/weir-go/weir/gcra"
 )
 
-// The room is what the definition says, turn by turn and promise by promise.
+// The room agrees with its definition, computed turn by turn and promise by promise.
 func TestRoom(t *testing.T) {
 	q := gcra.Per(1, time.Millisecond, 10)
 	rng := rand.New(rand.NewPCG(1, 2))

@@ -169,7 +169,7 @@ func (p *promise) load(q *gcra.Quota) load {
 }
 
 // A load is how promises raise the least Bucket b that bears them: to b + n, and to
-// least at least. The zero load is that of none.
+// least at least. The zero load stands for no promise.
 type load struct{ n, least uint64 }
 
 func (f load) on(b uint64) uint64 { return max(add(b, f.n), f.least) }
@@ -234,7 +234,7 @@ func (l *Tokens[W]) back(q *gcra.Quota, now time.Duration, p Promise, n int, spe
 // full bucket is still enough for the promises that were made before each of them.
 //
 // The promises, which are in the order of their instants, are the leaves of a segment
-// tree. Each is put in when the Turns come to those that are after it.
+// tree. Each is put in before the first Turn that came after it.
 func (l *Tokens[W]) room(q *gcra.Quota, now time.Duration, behind *Turn[W]) uint64 {
 	made := make([]int, len(l.promises)) // the promises in the order in which they were made
 	for i := range made {

@@ -225,8 +225,8 @@ func TestReloadKeepsCounts(t *testing.T) {
 	}
 }
 
-// A rule in shadow mode hears of settlements if it would have given, and not otherwise.
-func TestShadowRulesHearOfSettlements(t *testing.T) {
+// A settlement changes the counts of a rule in shadow mode if that would have given.
+func TestShadowRulesSettle(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		rules := []config.Rule{one("enforced", quota(100, time.Hour, ""))}
 		for i := range 6 {

@@ -97,7 +97,7 @@ func (r *runner) sleepUntil(at time.Duration) bool {
 	return Sleep(r.ctx, at-r.now()) == nil
 }
 
-// Sleep returns after d, or when ctx ends. The error is that of ctx.
+// Sleep returns after d, or the error of ctx when that ends.
 func Sleep(ctx context.Context, d time.Duration) error {
 	if d > 0 {
 		t := time.NewTimer(d)

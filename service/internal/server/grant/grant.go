@@ -119,9 +119,9 @@ func (l *Ledger) seal(stamp, slack uint64, n int, rules uint64, key string) uint
 	return l.secret.Bytes(append(b, key...)) >> (64 - sealBits)
 }
 
-// Redeem reads an id of a grant of a key and remembers it as settled. Rules is what its
-// Grant.Rules can be; which is the index of what it is. The error is decider.ErrNoGrant
-// if the id is not valid, or was settled before.
+// Redeem reads an id of a grant of a key and remembers it as settled. Rules holds the
+// possible values of its Grant.Rules; which is the index of the actual one. The error is
+// decider.ErrNoGrant if the id is not valid, or was settled before.
 func (l *Ledger) Redeem(id, key string, rules []uint64, now time.Duration) (g decider.Grant, which int, err error) {
 	stamp, seal, slack, n, ok := parseID(id)
 	at := time.Duration(stamp>>seqBits) * time.Millisecond
