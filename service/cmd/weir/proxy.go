@@ -35,8 +35,8 @@ type proxyCmd struct {
 	LogLevel       slog.Level    `default:"info" placeholder:"LEVEL" help:"Log this level and above: debug, info, warn or error; debug logs each change of the limit (${default})."`
 }
 
-func (c *proxyCmd) config(log *slog.Logger) (proxy.Config, error) {
-	cfg := proxy.Config{
+func (c *proxyCmd) config(log *slog.Logger) proxy.Config {
+	return proxy.Config{
 		Origin: c.Origin, Limit: c.Limit,
 		Auto: limit.Config{
 			Initial: c.InitialLimit, Min: c.MinLimit, Max: c.MaxLimit, MaxHealthyLatency: c.MaxHealthy,
@@ -45,22 +45,14 @@ func (c *proxyCmd) config(log *slog.Logger) (proxy.Config, error) {
 		AbandonedHold: settings.OrNone(c.AbandonedHold), ClientTimeout: settings.OrNone(c.ClientTimeout),
 		LongLived: settings.OrNone(c.LongLived), Logger: log,
 	}
-	if err := cfg.Validate(); err != nil {
-		return cfg, usagef("%v", err)
-	}
-	return cfg, nil
 }
 
 // Run serves until ctx ends, and then drains.
 func (c *proxyCmd) Run(ctx context.Context, std streams) error {
 	log := slog.New(slog.NewTextHandler(std.Err, &slog.HandlerOptions{Level: c.LogLevel}))
-	cfg, err := c.config(log)
+	p, err := proxy.New(c.config(log))
 	if err != nil {
-		return err
-	}
-	p, err := proxy.New(cfg)
-	if err != nil {
-		return err
+		return usagef("%v", err)
 	}
 	ln, admin, err := listenBoth(c.Listen, c.Admin)
 	if err != nil {

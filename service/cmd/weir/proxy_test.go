@@ -21,10 +21,7 @@ func TestProxyDefaults(t *testing.T) {
 	if _, err := parser.Parse([]string{"proxy", "--origin", "http://127.0.0.1:1"}); err != nil {
 		t.Fatal(err)
 	}
-	cfg, err := c.Proxy.config(slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := c.Proxy.config(slog.New(slog.DiscardHandler))
 	if cfg.Queue != inflight.DefaultQueue || cfg.MaxWait != inflight.DefaultMaxWait {
 		t.Errorf("%d may wait for %v: want inflight's defaults", cfg.Queue, cfg.MaxWait)
 	}

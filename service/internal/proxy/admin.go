@@ -56,12 +56,8 @@ func (p *Proxy) Set(c Change) error {
 	case maxWait < 0:
 		return fmt.Errorf("max_wait = %v: must be >= 0", time.Duration(maxWait))
 	case c.Limit != nil:
-		alg, err := c.Limit.algorithm(p.cfg.Auto)
-		if err != nil {
-			return err
-		}
 		p.limit = *c.Limit
-		p.limiter.SetAlgorithm(alg)
+		p.limiter.SetAlgorithm(p.limit.algorithm(p.cfg.Auto))
 	}
 	p.queue, p.maxWait = queue, maxWait
 	p.limiter.SetQueue(settings.OrNone(queue), settings.OrNone(time.Duration(maxWait)))

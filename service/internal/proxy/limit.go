@@ -53,9 +53,14 @@ func (l *Limit) UnmarshalText(text []byte) error {
 	return nil
 }
 
-func (l Limit) algorithm(cfg limit.Config) (limit.Algorithm, error) {
+// algorithm returns the algorithm that sets the limit. New has checked cfg.
+func (l Limit) algorithm(cfg limit.Config) limit.Algorithm {
 	if l.fixed {
-		return limit.Fixed(l.n), nil
+		return limit.Fixed(l.n)
 	}
-	return limit.NewAuto(cfg)
+	auto, err := limit.NewAuto(cfg)
+	if err != nil {
+		panic("proxy: " + err.Error())
+	}
+	return auto
 }

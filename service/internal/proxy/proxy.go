@@ -89,19 +89,6 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Validate returns an error that names the first invalid field.
-func (c Config) Validate() error {
-	u, err := url.Parse(c.Origin)
-	switch {
-	case err != nil:
-		return fmt.Errorf("proxy: Origin = %q: %w", c.Origin, err)
-	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		return fmt.Errorf("proxy: Origin = %q: must be an absolute http or https URL", c.Origin)
-	}
-	_, err = limit.NewAuto(c.Auto)
-	return err
-}
-
 // A Proxy is an http.Handler that limits what it lets through. It is safe for
 // concurrent use.
 type Proxy struct {
@@ -130,13 +117,17 @@ type Proxy struct {
 	connections atomic.Int64 // of clients, accepted by Listener
 }
 
-// New returns a Proxy, or the error of cfg.Validate.
+// New returns a Proxy, or an error that names the first invalid field of the Config.
 func New(cfg Config) (*Proxy, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
-	}
 	origin, err := url.Parse(cfg.Origin)
-	if err != nil {
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("proxy: Origin = %q: %w", cfg.Origin, err)
+	case origin.Scheme != "http" && origin.Scheme != "https" || origin.Host == "":
+		return nil, fmt.Errorf("proxy: Origin = %q: must be an absolute http or https URL", cfg.Origin)
+	}
+	// Also if the limit is fixed, because Set can make it automatic.
+	if _, err := limit.NewAuto(cfg.Auto); err != nil {
 		return nil, err
 	}
 	cfg.Timeout = cmp.Or(cfg.Timeout, DefaultTimeout)
@@ -148,12 +139,8 @@ func New(cfg Config) (*Proxy, error) {
 		maxWait: settings.Duration(max(cmp.Or(cfg.MaxWait, inflight.DefaultMaxWait), 0)),
 	}
 	p.long.SetMost(cfg.LongLived)
-	alg, err := cfg.Limit.algorithm(cfg.Auto)
-	if err != nil {
-		return nil, err
-	}
 	p.limiter, err = inflight.New(inflight.Config{
-		Algorithm: alg, Queue: cfg.Queue, MaxWait: cfg.MaxWait, Trace: p.limitChanged,
+		Algorithm: cfg.Limit.algorithm(cfg.Auto), Queue: cfg.Queue, MaxWait: cfg.MaxWait, Trace: p.limitChanged,
 	})
 	if err != nil {
 		return nil, err
