@@ -39,19 +39,23 @@ type Report struct {
 // RunAll runs the experiments side by side on separate servers, each for duration in
 // its units. If ctx ends first, it returns the error of ctx.
 func RunAll(ctx context.Context, times float64, duration time.Duration) (Report, error) {
+	return runAll(ctx, loopback, times, duration)
+}
+
+func runAll(ctx context.Context, n network, times float64, duration time.Duration) (Report, error) {
 	report := Report{Speed: times, Seconds: duration.Seconds(), Experiments: make([]Result, len(Experiments))}
 	all, ctx := errgroup.WithContext(ctx)
 	for i, e := range Experiments {
 		all.Go(func() (err error) {
-			report.Experiments[i], err = runOne(ctx, speed(times), e, duration)
+			report.Experiments[i], err = runOne(ctx, n, speed(times), e, duration)
 			return err
 		})
 	}
 	return report, all.Wait()
 }
 
-func runOne(ctx context.Context, s speed, e Experiment, duration time.Duration) (Result, error) {
-	r, err := newRig(s, e.Setup, 1)
+func runOne(ctx context.Context, n network, s speed, e Experiment, duration time.Duration) (Result, error) {
+	r, err := newRig(n, s, e.Setup, 1)
 	if err != nil {
 		return Result{}, fmt.Errorf("experiment %s: %w", e.Name, err)
 	}

@@ -65,7 +65,7 @@ func (l *Live) Close() {
 
 // begin replaces the rig by a new one that runs e.
 func (l *Live) begin(e Experiment) error {
-	next, err := newRig(l.speed, e.Setup, window)
+	next, err := newRig(loopback, l.speed, e.Setup, window)
 	if err != nil {
 		return err
 	}

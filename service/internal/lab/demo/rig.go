@@ -19,10 +19,11 @@ import (
 // A rig is an origin, a proxy and a client that run until close. There is always a
 // proxy; in the mode Off, the client does not use it.
 type rig struct {
-	speed  speed
-	meter  *meter
-	origin *origin.Origin
-	proxy  *proxy.Proxy
+	network network
+	speed   speed
+	meter   *meter
+	origin  *origin.Origin
+	proxy   *proxy.Proxy
 
 	transport       http.RoundTripper
 	direct, proxied string                 // addresses
@@ -33,11 +34,27 @@ type rig struct {
 	servers []*http.Server
 }
 
+// A network connects the parts of a rig.
+type network struct {
+	listen func() (net.Listener, error)
+	dial   func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+var loopback = network{
+	listen: func() (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") },
+	dial:   new(net.Dialer).DialContext,
+}
+
+// transport returns a transport with connections of its own.
+func (n network) transport() *http.Transport {
+	return &http.Transport{DialContext: n.dial, MaxIdleConnsPerHost: originQueue, DisableCompression: true}
+}
+
 // newRig starts a rig that counts events for a number of ticks.
-func newRig(s speed, setup Setup, ticks int) (*rig, error) {
+func newRig(n network, s speed, setup Setup, ticks int) (*rig, error) {
 	r := &rig{
-		speed: s, meter: &meter{ticks: make([]counts, ticks)}, done: make(chan struct{}),
-		transport: &http.Transport{MaxIdleConnsPerHost: ClientWorkers},
+		network: n, speed: s, meter: &meter{ticks: make([]counts, ticks)}, done: make(chan struct{}),
+		transport: n.transport(),
 	}
 	if err := r.build(setup); err != nil {
 		r.closeServers()
@@ -77,7 +94,8 @@ func (r *rig) build(setup Setup) (err error) {
 	}
 	r.proxy, err = proxy.New(proxy.Config{
 		Origin: "http://" + r.direct, Limit: limit, Logger: slog.New(slog.DiscardHandler),
-		MaxWait: r.speed.real(maxWait), Timeout: r.speed.real(originTimeout), AbandonedHold: r.speed.real(abandonedHold),
+		Transport: r.network.transport(),
+		MaxWait:   r.speed.real(maxWait), Timeout: r.speed.real(originTimeout), AbandonedHold: r.speed.real(abandonedHold),
 	})
 	if err != nil {
 		return err
@@ -91,7 +109,7 @@ func (r *rig) build(setup Setup) (err error) {
 
 // listen serves h, and returns its address.
 func (r *rig) listen(h http.Handler) (string, error) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	ln, err := r.network.listen()
 	if err != nil {
 		return "", err
 	}
