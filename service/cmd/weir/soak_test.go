@@ -181,7 +181,7 @@ func (s *soak) load(d time.Duration) {
 	}
 }
 
-// ask sends a request, and checks that the answer is one of those that may come.
+// ask sends a request, and checks that the status of the answer is one of may.
 func (s *soak) ask(ctx context.Context, h *http.Client, method, url, body string, may ...int) (status int, text string) {
 	status, text, err := s.try(ctx, h, method, url, body)
 	if err != nil {
