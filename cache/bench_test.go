@@ -39,3 +39,25 @@ func BenchmarkHit(b *testing.B) {
 		b.Run(fmt.Sprint(keys, "/ttl"), func(b *testing.B) { benchmarkHit(b, keys, Config[string, int]{TTL: time.Hour}) })
 	}
 }
+
+// The longest that one of a million new entries takes: the table doubles meanwhile.
+func BenchmarkWorstPause(b *testing.B) {
+	const n = 1_000_000
+	names := make([]string, n)
+	for i, j := range rand.Perm(n) {
+		names[i] = fmt.Sprintf("user:%012d", j)
+	}
+	var worst time.Duration
+	for b.Loop() {
+		c, err := New(Config[string, *string]{Entries: n})
+		if err != nil {
+			b.Fatal(err)
+		}
+		for _, name := range names {
+			began := time.Now()
+			c.Set(name, &name)
+			worst = max(worst, time.Since(began))
+		}
+	}
+	b.ReportMetric(float64(worst.Microseconds())/1000, "ms-worst")
+}

@@ -43,8 +43,7 @@ import (
 
 // A Cache keeps values by key, within a bound. It is safe for concurrent use. A
 // hit takes no lock and allocates nothing. Other calls hold a mutex briefly.
-// When the table doubles, or one value takes the place of many, misses wait for
-// it: half a second at a million entries.
+// When one value takes the place of many, misses wait for it.
 //
 // A key that is not equal to itself (NaN) is filled by each lookup and never
 // kept. A key of an interface type panics if its content is not comparable.
@@ -70,6 +69,7 @@ type Cache[K comparable, V any] struct {
 	refreshes int          // background refreshes in progress
 	closed    bool
 	stats     Stats
+	hand      int              // the bucket that clean has cleaned last
 	evicted   []eviction[K, V] // for unlock
 	sweeper   *time.Timer      // nil without Config.Sweep
 }

@@ -47,11 +47,15 @@ type Config[K comparable, V any] struct {
 	// of the error of a fill. If it is nil or returns zero, TTL or ErrorTTL counts;
 	// if it returns a negative duration, the value or the error is not kept.
 	TTLOf func(key K, value V, err error) time.Duration
+	// NoStale reports values that must not be returned after their TTL, whatever
+	// Refresh allows for others. If nil, none.
+	NoStale func(key K, value V) bool
 	// Sweep is how often the Cache removes the values that have expired and
 	// may not be returned any more, not even in place of an error. It costs a
 	// timer and, each time, a pass over the entries: 14 ns each if there are ten
-	// thousand, 90 ns if there are a million (BenchmarkSweep). If zero, an expired
-	// value stays until it is replaced, or evicted to make room.
+	// thousand, 90 ns if there are a million (BenchmarkSweep). If zero, expired
+	// values stay while no new ones come: each new value looks at about four
+	// entries, and removes those.
 	Sweep time.Duration
 	// OnEvict receives each value that leaves the Cache, and why. It is called
 	// after the change, outside the lock, by the goroutine that caused it. If nil,

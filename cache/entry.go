@@ -26,6 +26,7 @@ type entry[K comparable, V any] struct {
 	took  int64 // how long the fill took, in ns
 	err   error
 
+	strict     bool                  // never returned after until
 	refreshing atomic.Bool           // a caller fetches a new value
 	fault      atomic.Pointer[fault] // the error of the last fill, if that is kept
 }
@@ -84,6 +85,7 @@ func (c *Cache[K, V]) entry(hash uint64, key K, value V, err error, took int64) 
 	}
 	if ttl > 0 {
 		e.until = later(c.now(), ttl)
+		e.strict = err == nil && c.cfg.NoStale != nil && c.cfg.NoStale(key, value)
 	}
 	e.early = e.until
 	if c.cfg.Early > 0 && e.until != forever && err == nil {
@@ -115,13 +117,21 @@ func (c *Cache[K, V]) serves(e *entry[K, V], now int64, err error) bool {
 	if !rejected || ended {
 		beyond = max(beyond, c.cfg.StaleIfError)
 	}
+	return e.within(beyond, now)
+}
+
+// within reports whether a value may be returned that long after its TTL.
+func (e *entry[K, V]) within(beyond time.Duration, now int64) bool {
+	if e.strict {
+		beyond = 0
+	}
 	return e.age(now) < int64(beyond)
 }
 
 // useful reports whether a value may still be returned, if only in place of an
 // error.
 func (c *Cache[K, V]) useful(e *entry[K, V], now int64) bool {
-	return e.err == nil && e.age(now) < int64(max(c.cfg.Stale, c.cfg.StaleIfError, c.cfg.StaleIfRejected))
+	return e.err == nil && e.within(max(c.cfg.Stale, c.cfg.StaleIfError, c.cfg.StaleIfRejected), now)
 }
 
 // cost returns an entry's share of the bound.
@@ -167,10 +177,8 @@ func (c *Cache[K, V]) store(old, e *entry[K, V]) {
 		t.replace(old, e)
 		c.evict(old, Replaced)
 	default:
-		if t.full() {
-			t = t.sized(2 * len(t.buckets))
-			c.table.Store(t)
-		}
+		t = t.fit(1)
+		c.table.Store(t)
 		t.put(e)
 		c.policy.add(e)
 	}
@@ -179,7 +187,28 @@ func (c *Cache[K, V]) store(old, e *entry[K, V]) {
 		c.stats.Evicted++
 		c.evict(v, NoRoom)
 	}
+	c.clean()
 	c.shrink()
+}
+
+// clean removes the dead entries of one bucket, the next one at each call. So what has
+// expired goes as new values come. The mutex is held.
+func (c *Cache[K, V]) clean() {
+	if c.cfg.TTL == 0 && c.cfg.TTLOf == nil && c.cfg.ErrorTTL == 0 {
+		return
+	}
+	t, now := c.table.Load(), c.now()
+	c.hand = (c.hand + 1) & (len(t.buckets) - 1)
+	for e := range t.buckets[c.hand].chain {
+		if c.dead(e, now) {
+			c.remove(e, Expired)
+		}
+	}
+}
+
+// dead reports whether nothing of an entry will be returned any more.
+func (c *Cache[K, V]) dead(e *entry[K, V], now int64) bool {
+	return !e.fresh(now) && !c.useful(e, now) && e.faulty(now) == nil
 }
 
 // remove takes an entry out. The mutex is held.
@@ -189,9 +218,7 @@ func (c *Cache[K, V]) remove(e *entry[K, V], why Cause) {
 	c.evict(e, why)
 }
 
-// shrink halves a table that has lost most of its entries. The mutex is held.
+// shrink halves the table if it has lost most of its entries. The mutex is held.
 func (c *Cache[K, V]) shrink() {
-	if t := c.table.Load(); t.sparse() {
-		c.table.Store(t.sized(len(t.buckets) / 2))
-	}
+	c.table.Store(c.table.Load().fit(0))
 }

@@ -14,7 +14,7 @@ type Cause string
 
 const (
 	NoRoom   Cause = "no_room"  // another value took its place
-	Expired  Cause = "expired"  // it was removed by a sweep
+	Expired  Cause = "expired"  // its time was over, and that of Refresh
 	Replaced Cause = "replaced" // there is a new value of the key, or a new one that is not kept
 	Deleted  Cause = "deleted"  // by Delete or Purge
 )
@@ -82,7 +82,7 @@ func (c *Cache[K, V]) sweep() {
 	now := c.now()
 	var dead []*entry[K, V]
 	for e := range c.table.Load().each {
-		if !e.fresh(now) && !c.useful(e, now) {
+		if c.dead(e, now) {
 			dead = append(dead, e)
 		}
 	}

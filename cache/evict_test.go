@@ -134,6 +134,36 @@ func TestSweep(t *testing.T) {
 	})
 }
 
+// Without sweeps, new values take the place of expired ones, also if there is room.
+func TestExpiredValuesGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		expired := 0
+		c := newCache(t, cache.Config[int, int]{
+			Entries: 100_000, TTL: time.Minute, Refresh: cache.Refresh{StaleIfError: time.Minute},
+			OnEvict: func(_, _ int, why cache.Cause) {
+				if why == cache.Expired {
+					expired++
+				}
+			},
+		})
+		const live = 1000 // at any time, of them half in place of errors
+		key := 0
+		for range 50 {
+			for range live / 2 {
+				c.Set(key, key)
+				key++
+			}
+			time.Sleep(time.Minute)
+			if n := c.Stats().Entries; n > 3*live {
+				t.Fatalf("%d entries, of which %d may be returned: want three times as many at most", n, live)
+			}
+			if n := c.Stats().Entries; expired != key-n {
+				t.Fatalf("%d of %d have expired, %d are kept", expired, key, n)
+			}
+		}
+	})
+}
+
 var bubbleBegan = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // A Cache with Sweep that has no users is collected, closed or not.

@@ -19,7 +19,7 @@ func (c *Cache[K, V]) miss(ctx context.Context, hash uint64, key K, e *entry[K, 
 		return c.kept(e, now)
 	case now < e.until && !c.early(e, now):
 		return c.old(e, now)
-	case e.age(now) >= int64(c.cfg.Stale):
+	case !e.within(c.cfg.Stale, now):
 	case !e.refreshing.CompareAndSwap(false, true):
 		return c.old(e, now)
 	default:

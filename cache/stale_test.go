@@ -2,6 +2,7 @@ package cache_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"runtime"
@@ -38,6 +39,49 @@ func TestStaleWhileOneRefreshes(t *testing.T) {
 		s.takes(2*time.Second-1, func() { s.hear(first, "filled 3") })
 		s.hear(second, "coalesced 3")
 	})
+}
+
+// A value of NoStale is not returned after its TTL: not while one caller refreshes it, nor
+// in place of an error or a rejection, nor by GetAll. Others are.
+func TestNoStale(t *testing.T) {
+	for _, background := range []int{0, 4} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCache(t, config{
+				TTL: time.Minute, NoStale: func(key string, _ int) bool { return key == "strict" },
+				Refresh: cache.Refresh{Stale: time.Minute, StaleIfError: time.Hour, StaleIfRejected: time.Hour, ErrorTTL: time.Second, Background: background},
+			})
+			for _, fault := range []error{errDown, &weir.Rejection{Reason: weir.OverRate}, context.DeadlineExceeded} {
+				c.Set("strict", 1)
+				c.Set("lax", 1)
+				time.Sleep(time.Minute - 1)
+				if v, status, err := c.Lookup(t.Context(), "strict", nil); v != 1 || status != cache.Hit || err != nil {
+					t.Fatalf("while it is fresh: %d, %v, %v", v, status, err)
+				}
+				time.Sleep(1)
+				for _, wait := range []time.Duration{0, 2 * time.Minute} {
+					time.Sleep(wait)
+					fail := func(context.Context, string) (int, error) { return 0, fault }
+					if v, status, err := c.Lookup(t.Context(), "lax", fail); v != 1 || status != cache.Stale || err != nil {
+						t.Errorf("%v: %d, %v, %v: want the stale value", fault, v, status, err)
+					}
+					for range 2 { // the error is kept, if it may be
+						if v, status, err := c.Lookup(t.Context(), "strict", fail); status == cache.Stale || !errors.Is(err, fault) {
+							t.Errorf("%v: %d, %v, %v: want the error", fault, v, status, err)
+						}
+					}
+					all, err := c.GetAll(t.Context(), []string{"strict"}, func(context.Context, []string) (map[string]int, error) { return nil, fault })
+					if len(all) > 0 || !errors.Is(err, fault) {
+						t.Errorf("%v: GetAll: %v, %v: want the error", fault, all, err)
+					}
+				}
+				time.Sleep(time.Second)
+				two := func(context.Context, string) (int, error) { return 2, nil }
+				if v, status, err := c.Lookup(t.Context(), "strict", two); v != 2 || status != cache.Filled || err != nil {
+					t.Errorf("%d, %v, %v: want a new value", v, status, err)
+				}
+			}
+		})
+	}
 }
 
 func TestThunderingHerdAtExpiry(t *testing.T) {

@@ -10,11 +10,17 @@ import (
 //
 // Its buckets are chained, each in a cache line of 64 bytes. An entry never moves
 // within a table, so a reader that walks a chain misses no entry that was there when
-// it began. A table that has become too small, or much too large, is copied: a
-// reader of the old one sees the state at the time of the copy.
+// it began.
+//
+// A table that has become too small, or much too large, is followed by another, which
+// takes over its buckets a few at a time. Until the last, an entry is in the old table
+// if its bucket there has not been taken over, and in the new one, or in both, if it
+// has. So a reader that looks in the new table first and then in the old one finds it.
 type table[K comparable, V any] struct {
 	buckets []bucket[K, V] // a power of two
-	entries int
+	entries int            // of both tables
+	old     atomic.Pointer[table[K, V]]
+	taken   atomic.Int64 // buckets of old, from the first
 }
 
 const (
@@ -48,11 +54,14 @@ func match(tags, tag uint64) uint64 {
 }
 
 func (t *table[K, V]) bucket(hash uint64) *bucket[K, V] {
-	return &t.buckets[hash&uint64(len(t.buckets)-1)]
+	return &t.buckets[t.index(hash)]
 }
+
+func (t *table[K, V]) index(hash uint64) uint64 { return hash & uint64(len(t.buckets)-1) }
 
 // find returns the entry of a key, or nil.
 func (t *table[K, V]) find(hash uint64, key K) *entry[K, V] {
+	old := t.old.Load() // now: its buckets may be taken over meanwhile
 	for b := t.bucket(hash); b != nil; b = b.next.Load() {
 		for m := match(b.tags.Load(), tag(hash)); m != 0; m &= m - 1 {
 			i := bits.TrailingZeros64(m) / 8
@@ -64,12 +73,27 @@ func (t *table[K, V]) find(hash uint64, key K) *entry[K, V] {
 			}
 		}
 	}
+	if old != nil {
+		return old.find(hash, key)
+	}
 	return nil
 }
 
 // put adds an entry with a new key.
 func (t *table[K, V]) put(e *entry[K, V]) {
 	t.entries++
+	t.home(e.hash).insert(e)
+}
+
+// home returns the table that has the entries with a hash; old may have them too.
+func (t *table[K, V]) home(hash uint64) *table[K, V] {
+	if old := t.old.Load(); old != nil && old.index(hash) >= uint64(t.taken.Load()) {
+		return old
+	}
+	return t
+}
+
+func (t *table[K, V]) insert(e *entry[K, V]) {
 	b := t.bucket(e.hash)
 	for {
 		tags := b.tags.Load()
@@ -89,27 +113,40 @@ func (t *table[K, V]) put(e *entry[K, V]) {
 	}
 }
 
-// place returns the position of an entry of the table.
+// place returns the position of an entry; nil if it is not in this table.
 func (t *table[K, V]) place(e *entry[K, V]) (*bucket[K, V], int) {
-	for b := t.bucket(e.hash); ; b = b.next.Load() {
+	for b := t.bucket(e.hash); b != nil; b = b.next.Load() {
 		for i := range b.slots {
 			if b.slots[i].Load() == e {
 				return b, i
 			}
 		}
 	}
+	return nil, 0
 }
 
 // replace puts an entry in the place of one with the same key.
 func (t *table[K, V]) replace(old, e *entry[K, V]) {
-	b, i := t.place(old)
-	b.slots[i].Store(e)
+	for ; t != nil; t = t.old.Load() {
+		if b, i := t.place(old); b != nil {
+			b.slots[i].Store(e)
+		}
+	}
 }
 
 // remove takes out an entry of the table.
 func (t *table[K, V]) remove(e *entry[K, V]) {
 	t.entries--
+	for ; t != nil; t = t.old.Load() {
+		t.delete(e)
+	}
+}
+
+func (t *table[K, V]) delete(e *entry[K, V]) {
 	b, i := t.place(e)
+	if b == nil {
+		return
+	}
 	b.tags.Store(b.tags.Load() &^ (0xff << (8 * i)))
 	b.slots[i].Store(nil)
 	if b.tags.Load() != 0 {
@@ -125,29 +162,72 @@ func (t *table[K, V]) remove(e *entry[K, V]) {
 	}
 }
 
-// full reports whether the table should grow before another entry comes.
-func (t *table[K, V]) full() bool { return t.entries >= len(t.buckets)*slots*2/3 }
-
-// sparse reports whether the table should shrink.
-func (t *table[K, V]) sparse() bool { return t.entries < len(t.buckets) && len(t.buckets) > minBuckets }
-
-// sized returns a copy with that many buckets.
-func (t *table[K, V]) sized(buckets int) *table[K, V] {
-	g := newTable[K, V](buckets)
-	for e := range t.each {
-		g.put(e)
+// fit returns the table for n more entries: t, or one of another size that follows it.
+// It also takes over some buckets, so that this is over before the size is to change again.
+func (t *table[K, V]) fit(n int) *table[K, V] {
+	const some = 4 // per entry that comes or goes; two are enough
+	t.take(some)
+	buckets := len(t.buckets)
+	switch n += t.entries; {
+	case n > buckets*slots*2/3:
+		buckets *= 2
+	case n < buckets*slots/4 && buckets > minBuckets:
+		buckets /= 2
+	default:
+		return t
 	}
-	return g
+	t.take(2 * len(t.buckets)) // the rest
+	next := newTable[K, V](buckets)
+	next.entries = t.entries
+	next.old.Store(t)
+	next.take(some)
+	return next
+}
+
+// take takes over n buckets of the old table, or those that there are.
+func (t *table[K, V]) take(n int) {
+	old := t.old.Load()
+	for ; old != nil && n > 0; n-- {
+		i := t.taken.Load()
+		for e := range old.buckets[i].chain {
+			t.insert(e)
+		}
+		t.taken.Store(i + 1)
+		if int(i+1) == len(old.buckets) {
+			t.old.Store(nil)
+			return
+		}
+	}
 }
 
 // each calls yield with every entry until it returns false.
 func (t *table[K, V]) each(yield func(*entry[K, V]) bool) {
+	old, taken := t.old.Load(), t.taken.Load() // later, entries may be in both
 	for i := range t.buckets {
-		for b := &t.buckets[i]; b != nil; b = b.next.Load() {
-			for j := range b.slots {
-				if e := b.slots[j].Load(); e != nil && !yield(e) {
-					return
-				}
+		for e := range t.buckets[i].chain {
+			if (old == nil || old.index(e.hash) < uint64(taken)) && !yield(e) {
+				return
+			}
+		}
+	}
+	if old == nil {
+		return
+	}
+	for i := int(taken); i < len(old.buckets); i++ {
+		for e := range old.buckets[i].chain {
+			if !yield(e) {
+				return
+			}
+		}
+	}
+}
+
+// chain calls yield with the entries of b and of the buckets behind it.
+func (b *bucket[K, V]) chain(yield func(*entry[K, V]) bool) {
+	for ; b != nil; b = b.next.Load() {
+		for i := range b.slots {
+			if e := b.slots[i].Load(); e != nil && !yield(e) {
+				return
 			}
 		}
 	}

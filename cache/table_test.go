@@ -24,9 +24,7 @@ func (p *pair) put(key int) {
 	if old := p.want[key]; old != nil {
 		p.t.replace(old, e)
 	} else {
-		if p.t.full() {
-			p.t = p.t.sized(2 * len(p.t.buckets))
-		}
+		p.t = p.t.fit(1)
 		p.t.put(e)
 	}
 	p.want[key] = e
@@ -36,9 +34,7 @@ func (p *pair) remove(key int) {
 	if e := p.want[key]; e != nil {
 		p.t.remove(e)
 		delete(p.want, key)
-		if p.t.sparse() {
-			p.t = p.t.sized(len(p.t.buckets) / 2)
-		}
+		p.t = p.t.fit(0)
 	}
 }
 

@@ -148,7 +148,7 @@ func New(cfg Config) (*Cache, error) {
 	}
 	refresh := cfg.Refresh
 	refresh.Jitter, refresh.Limiter = 0, nil // the first is of the response's own TTL, the second asked by runs
-	c.answers, err = cache.New(cache.Config[key, value]{Bytes: bytes, Cost: cost, TTLOf: c.ttl, Refresh: refresh})
+	c.answers, err = cache.New(cache.Config[key, value]{Bytes: bytes, Cost: cost, TTLOf: c.ttl, NoStale: strict, Refresh: refresh})
 	if err != nil {
 		return nil, fmt.Errorf("http%w", err) // it begins with "cache: "
 	}
@@ -170,6 +170,8 @@ func (c *Cache) ttl(k key, v value, err error) time.Duration {
 	}
 	return -1
 }
+
+func strict(_ key, v value) bool { return v.resp != nil && v.resp.strict }
 
 // Handler returns a handler that answers as next does, from the cache if it
 // can. The responses of two handlers are never mixed, whatever their keys.

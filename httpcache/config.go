@@ -38,10 +38,11 @@ type Config struct {
 
 	// Refresh is described in package cache, with these differences. A fill is
 	// a run of the handler: a status of 5xx, a panic or a missed deadline is an
-	// error, 503 and 429 are rejections. A directive such as must-revalidate
-	// does not change what Stale, StaleIfError and StaleIfRejected allow. The
-	// errors that ErrorTTL keeps take at most an eighth of Bytes. Limiter is
-	// also asked for runs past the cache.
+	// error, 503 and 429 are rejections. Stale, StaleIfError and StaleIfRejected do
+	// not hold for a response with must-revalidate or proxy-revalidate, nor for one
+	// with s-maxage but neither stale-while-revalidate nor stale-if-error (RFC 9111,
+	// 4.2.4). The errors that ErrorTTL keeps take at most an eighth of Bytes. Limiter
+	// is also asked for runs past the cache.
 	cache.Refresh
 
 	// PerKey returns a limiter of one key: the result of Key for

@@ -64,6 +64,39 @@ func TestAnOldResponseInPlaceOfAnError(t *testing.T) {
 	})
 }
 
+// A response says whether it may be sent when it is no longer fresh (RFC 9111, 4.2.4).
+func TestRevalidation(t *testing.T) {
+	for control, strict := range map[string]bool{
+		"max-age=10":                                     false,
+		"max-age=10, must-revalidate":                    true,
+		"max-age=10, Proxy-Revalidate":                   true,
+		"public, s-maxage=10":                            true,
+		"s-maxage=10, stale-while-revalidate=5":          false,
+		"s-maxage=10, stale-if-error=5":                  false,
+		"s-maxage=10, stale-if-error=5, must-revalidate": true,
+		`max-age=10, extension="must-revalidate, a"`:     false,
+	} {
+		t.Run(control, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := &answers{status: 200, headers: []string{"Cache-Control: " + control}}
+				g := newRig(t, Config{Refresh: cache.Refresh{Stale: time.Second, StaleIfError: time.Hour, StaleIfRejected: time.Hour}}, a.serve)
+				g.get("/")
+				time.Sleep(9 * time.Second)
+				is(t, g.get("/"), 200, "200", "weir; hit; ttl=1")
+				var i int
+				for i, a.status = range []int{500, 503, 502} {
+					time.Sleep(time.Duration(1+i) * time.Second)
+					if w := g.get("/"); strict != (w.Code == a.status) {
+						t.Errorf("%d from the handler: got %d: may an old response be sent? %v", a.status, w.Code, !strict)
+					}
+				}
+				a.status = 200
+				is(t, g.get("/"), 200, "200", "weir; fwd=miss; stored")
+			})
+		})
+	}
+}
+
 func TestErrorsGoToAllWhoWait(t *testing.T) {
 	for _, tt := range []struct {
 		status  int

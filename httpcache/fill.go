@@ -144,6 +144,7 @@ func (l *lookup) judge(resp *response) (value, error) {
 	if !shared || !resp.shareable() {
 		return value{mark: passing}, nil
 	}
+	resp.strict = d.strict()
 	resp.ttl = fresh - time.Duration(c.cfg.Jitter*rand.Float64()*float64(fresh))
 	if !known {
 		return value{mark: c.learn(l, names, resp)}, nil

@@ -26,6 +26,7 @@ type response struct {
 	age      time.Duration // at that time, by its Age or its Date
 	ttl      time.Duration // fresh for so long after at; not at all if <= 0
 	modified time.Time     // its Last-Modified, or zero
+	strict   bool          // it must not be sent when it is no longer fresh
 	kept     atomic.Bool   // it goes into the cache
 }
 
@@ -190,7 +191,14 @@ type directives struct {
 	noStore         bool
 	authorized      bool  // may be shared, while fresh, although its request had credentials
 	maxAge, sMaxAge int64 // in seconds; -1 if there is none
+
+	revalidate bool // must-revalidate or proxy-revalidate
+	stale      bool // stale-while-revalidate or stale-if-error (RFC 5861)
 }
+
+// strict reports whether a response must not be sent when it is no longer fresh (RFC 9111,
+// 4.2.4). For a shared cache, s-maxage says so too, unless another directive allows it.
+func (d directives) strict() bool { return d.revalidate || d.sMaxAge >= 0 && !d.stale }
 
 // parseDirectives parses the lines of a Cache-Control. A quote that does not end is
 // ambiguous, and counts as no-store.
@@ -214,6 +222,10 @@ func parseDirectives(lines []string) directives {
 			case "s-maxage":
 				d.authorized = true
 				d.sMaxAge = least(d.sMaxAge, value)
+			case "must-revalidate", "proxy-revalidate":
+				d.revalidate = true
+			case "stale-while-revalidate", "stale-if-error":
+				d.stale = true
 			case "max-age":
 				d.maxAge = least(d.maxAge, value)
 			}
