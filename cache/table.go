@@ -184,7 +184,7 @@ func (t *table[K, V]) fit(n int) *table[K, V] {
 	return next
 }
 
-// take takes over n buckets of the old table, or those that there are.
+// take takes over n buckets of the old table, or all if there are fewer.
 func (t *table[K, V]) take(n int) {
 	old := t.old.Load()
 	for ; old != nil && n > 0; n-- {
