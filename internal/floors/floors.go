@@ -45,7 +45,7 @@ var packages = map[string]floor{
 	"internal/observe": edges, "internal/pipenet": edges, "internal/problem": edges,
 	"internal/circuit": shells, "internal/share": shells, "internal/outgoing": shells,
 	"grpclimit": modules, "metric": modules,
-	"service/internal/config": core, "service/internal/match": core, "service/internal/server": core, "service/internal/strictyaml": core,
+	"service/internal/config": core, "service/internal/filedoc": words, "service/internal/match": core, "service/internal/server": core, "service/internal/strictyaml": core,
 	"service/internal/server/batchjson": core, "service/internal/server/clock": core, "service/internal/server/decider": core, "service/internal/server/grant": core, "service/internal/server/lease": core,
 	"service/internal/server/quota": core, "service/internal/server/ruleset": core, "service/internal/server/state": core, "service/internal/server/waiting": core,
 	"service/internal/server/adminapi": service, "service/internal/server/httpapi": service, "service/internal/server/token": service,

@@ -6,18 +6,23 @@ import (
 	"math"
 	"strings"
 
+	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/rulecheck"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
 type checkCmd struct {
-	Path string   `arg:"" help:"The rules: a YAML file, a directory of YAML files, or a JSON file of GoCC."`
-	Keys []string `arg:"" optional:"" name:"key" help:"Show the rules and limits that apply to these keys."`
-	JSON bool     `name:"json" help:"Print the result as JSON."`
+	Path   string   `arg:"" optional:"" help:"The rules: a YAML file, a directory of YAML files, or a JSON file of GoCC."`
+	Keys   []string `arg:"" optional:"" name:"key" help:"Show the rules and limits that apply to these keys."`
+	JSON   bool     `name:"json" help:"Print the result as JSON."`
+	Schema bool     `env:"-" help:"Print a JSON schema of YAML rules, for editors, and end."`
 }
 
 // Run prints the limits of the keys, or the mistakes in the files.
 func (c *checkCmd) Run(std streams) error {
+	if c.Schema {
+		return printJSON(std.Out, config.Schema())
+	}
 	var keys []string
 	for _, key := range c.Keys {
 		keys = append(keys, strings.TrimSpace(key))
@@ -37,6 +42,9 @@ func (c *checkCmd) Run(std streams) error {
 
 // Validate is called by package kong.
 func (c *checkCmd) Validate() error {
+	if c.Schema != (c.Path == "") {
+		return usagef("give either the path of the rules or --schema")
+	}
 	for _, key := range c.Keys {
 		if _, err := decider.ParseKey(key, math.MaxInt); err != nil {
 			return usagef("%q is not a key: a key is UTF-8 text without control characters, and not empty", key)

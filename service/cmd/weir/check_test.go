@@ -90,3 +90,19 @@ func TestCheckWrong(t *testing.T) {
 		t.Errorf("%d, %s", code, stderr)
 	}
 }
+
+// The schema is printed as a whole; the test of package config says that it is true.
+func TestCheckSchema(t *testing.T) {
+	code, stdout, stderr := weir(t, "check", "--schema")
+	var schema struct {
+		Properties struct{ Rules struct{ Items map[string]any } }
+	}
+	if err := json.Unmarshal([]byte(stdout), &schema); code != 0 || stderr != "" || err != nil || len(schema.Properties.Rules.Items) == 0 {
+		t.Errorf("exit %d, %v, %q\n%s", code, err, stderr, stdout)
+	}
+	for _, args := range [][]string{{"check"}, {"check", "--schema", "rules.yaml"}} {
+		if code, stdout, stderr := weir(t, args...); code != 2 || stdout != "" || !strings.Contains(stderr, "either the path of the rules or --schema") {
+			t.Errorf("%q: exit %d, %q, %q", args, code, stdout, stderr)
+		}
+	}
+}

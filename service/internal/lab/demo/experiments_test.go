@@ -3,13 +3,14 @@ package demo
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"net"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/weir/internal/pipenet"
 )
 
 // The five experiments, at their own speed, in virtual time and over connections in
@@ -33,31 +34,32 @@ func TestExperiments(t *testing.T) {
 // memory is a network of pipes, in which what is sent arrives after a moment.
 func memory() network {
 	var mu sync.Mutex
-	listeners := make(map[string]*pipes)
+	servers := make(map[string]server)
 	return network{
 		listen: func() (net.Listener, error) {
 			mu.Lock()
 			defer mu.Unlock()
-			ln := &pipes{address: fmt.Sprintf("server-%d:80", len(listeners)), accepted: make(chan net.Conn), closed: make(chan struct{})}
-			listeners[ln.address] = ln
-			return ln, nil
+			s := server{pipenet.Listen(), len(servers) + 1}
+			servers[s.Addr().String()] = s
+			return s, nil
 		},
 		dial: func(ctx context.Context, _, address string) (net.Conn, error) {
 			mu.Lock()
-			ln := listeners[address]
+			s := servers[address]
 			mu.Unlock()
 			near, far := net.Pipe()
-			select {
-			case ln.accepted <- late{far}:
-				return late{near}, nil
-			case <-ln.closed:
-				return nil, net.ErrClosed
-			case <-ctx.Done():
-				return nil, ctx.Err()
-			}
+			return late{near}, s.Connect(ctx, late{far})
 		},
 	}
 }
+
+// A server has a port, so that there may be several.
+type server struct {
+	*pipenet.Listener
+	port int
+}
+
+func (s server) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: s.port} }
 
 type late struct{ net.Conn }
 
@@ -65,32 +67,6 @@ func (l late) Write(p []byte) (int, error) {
 	time.Sleep(500 * time.Microsecond)
 	return l.Conn.Write(p)
 }
-
-// pipes is a listener for pipes. Its address is its own.
-type pipes struct {
-	address  string
-	accepted chan net.Conn
-	closed   chan struct{}
-	once     sync.Once
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case conn := <-p.accepted:
-		return conn, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error {
-	p.once.Do(func() { close(p.closed) })
-	return nil
-}
-
-func (p *pipes) Addr() net.Addr  { return p }
-func (p *pipes) Network() string { return "pipe" }
-func (p *pipes) String() string  { return p.address }
 
 // judge checks the results against their bounds.
 func judge(t *testing.T, report Report) {

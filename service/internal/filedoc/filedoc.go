@@ -1,0 +1,141 @@
+// Package filedoc describes the keys of a YAML file: as a table for people, and as a JSON
+// schema for editors.
+package filedoc
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+)
+
+// A Kind is the kind of a value.
+type Kind string
+
+const (
+	Text     Kind = "text"
+	Number   Kind = "whole number"
+	Duration Kind = "duration"
+	Rate     Kind = "rate"
+	Enum     Kind = "one of"
+	List     Kind = "list"
+	Object   Kind = "keys of its own"
+)
+
+// A Field is a key of a file.
+type Field struct {
+	Path    string // rules[].concurrency.ttl; without a point and [] if it is at the top
+	Kind    Kind
+	Unit    string   // of a Number: tokens
+	Values  []string // of an Enum, or what a Number can be besides
+	Least   int64    // of a Number
+	Most    int64    // of a Number; 0 if it has no bound
+	Default string   // in words; empty if the key must be given, or has none
+	Example string   // a value in YAML
+	Text    string   // what it means: Markdown
+}
+
+// typed describes the type of a value: whole number of tokens, or auto.
+func (f Field) typed() string {
+	var values []string
+	for _, v := range f.Values {
+		values = append(values, "`"+v+"`")
+	}
+	switch {
+	case f.Kind == Enum:
+		return strings.Join(values, ", ")
+	case f.Unit != "":
+		return strings.Join(append([]string{string(f.Kind) + " of " + f.Unit}, values...), ", or ")
+	}
+	return string(f.Kind)
+}
+
+// Markdown returns a table of the fields.
+func Markdown(fields []Field) string {
+	var b strings.Builder
+	b.WriteString("| key | type | default | example | meaning |\n|---|---|---|---|---|\n")
+	for _, f := range fields {
+		example := ""
+		if f.Example != "" {
+			example = "`" + f.Example + "`"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", f.Path, f.typed(), f.Default, example, f.Text)
+	}
+	return b.String()
+}
+
+// Schema returns a JSON schema, draft 2020-12, of an object with the fields. A field comes
+// after the one that it is in.
+func Schema(fields []Field) map[string]any {
+	root := object()
+	for _, f := range fields {
+		in := root
+		parts := strings.Split(f.Path, ".")
+		for _, part := range parts[:len(parts)-1] {
+			name, list := strings.CutSuffix(part, "[]")
+			in = in["properties"].(map[string]any)[name].(map[string]any)
+			if list {
+				in = items(in)
+			}
+		}
+		in["properties"].(map[string]any)[parts[len(parts)-1]] = f.schema()
+	}
+	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+	return root
+}
+
+func object() map[string]any {
+	return map[string]any{"type": "object", "additionalProperties": false, "properties": map[string]any{}}
+}
+
+// items returns the schema of the items of a list of objects.
+func items(list map[string]any) map[string]any {
+	item, ok := list["items"].(map[string]any)
+	if !ok {
+		item = object()
+		list["items"] = item
+	}
+	return item
+}
+
+const (
+	// What time.ParseDuration reads.
+	duration = `([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)`
+	period   = `(s|m|h|d|second|minute|hour|day|[0-9]+d|(` + duration + `)+)`
+)
+
+func (f Field) schema() map[string]any {
+	s := map[string]any{"description": strings.ReplaceAll(f.Text, "`", "")}
+	switch f.Kind {
+	case Text:
+		s["type"] = []string{"string", "number", "boolean"} // a text need not be quoted
+	case Number:
+		number := map[string]any{"type": []string{"integer", "null"}, "minimum": f.Least}
+		if f.Most > 0 {
+			number["maximum"] = f.Most
+		}
+		s["anyOf"] = []any{number}
+		if len(f.Values) > 0 {
+			s["anyOf"] = []any{number, map[string]any{"enum": f.Values}}
+		}
+	case Duration:
+		s["anyOf"] = []any{map[string]any{"type": "string", "pattern": `^\+?(` + duration + `)+$`}, map[string]any{"const": 0}}
+	case Rate:
+		s["type"], s["pattern"] = "string", `^([0-9]+ */ *`+period+`)?$`
+	case Enum:
+		s["enum"] = append([]string{""}, f.Values...)
+	case List:
+		s["type"] = "array"
+		if f.Unit != "" {
+			s["items"] = map[string]any{"type": []string{"string", "number", "boolean"}}
+		}
+	case Object:
+		o := object()
+		o["description"] = s["description"]
+		o["type"] = []string{"object", "null"}
+		return o
+	}
+	if f.Default != "" {
+		s["description"] = cmp.Or(s["description"].(string), "") + " Default: " + strings.ReplaceAll(f.Default, "`", "") + "."
+	}
+	return s
+}
