@@ -95,7 +95,9 @@ func TestCheckWrong(t *testing.T) {
 func TestCheckSchema(t *testing.T) {
 	code, stdout, stderr := weir(t, "check", "--schema")
 	var schema struct {
-		Properties struct{ Rules struct{ Items map[string]any } }
+		Properties struct {
+			Rules struct{ Items map[string]any }
+		}
 	}
 	if err := json.Unmarshal([]byte(stdout), &schema); code != 0 || stderr != "" || err != nil || len(schema.Properties.Rules.Items) == 0 {
 		t.Errorf("exit %d, %v, %q\n%s", code, err, stderr, stdout)
