@@ -152,7 +152,7 @@ func TestServeReload(t *testing.T) {
 	s.until("1 added, 1 as before")
 
 	write(`rules: [{name: one}]`)
-	s.until("reload failed: nothing was changed")
+	s.until("reload failed: files with errors keep their last good content")
 	st := s.status()
 	if st.Config.Hash == first || !strings.Contains(st.Config.LastError, "rules.yaml:1:9: rules[0]: must have one of key, glob and regex") || !st.Ready {
 		t.Errorf("%+v: want the last good rules, and what is wrong with the new ones", st)

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -14,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/weir-go/weir/service/internal/inputfile"
 	"github.com/weir-go/weir/service/internal/strictyaml"
 )
 
@@ -77,12 +77,8 @@ func appendFile(sources []source, name string) ([]source, error) {
 	for _, s := range sources {
 		left -= len(s.text)
 	}
-	file, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	text, err := io.ReadAll(io.LimitReader(file, int64(left)))
-	return append(sources, source{name, text}), errors.Join(err, file.Close())
+	text, err := inputfile.Read(name, left)
+	return append(sources, source{name, text}), err
 }
 
 // readDir reads the files of a directory.

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/weir-go/weir/service/internal/inputfile"
 )
 
 // statInterval is how often a Watcher compares the sizes and times of files. A change
@@ -103,7 +105,7 @@ func addContent(h hash.Hash, path string) {
 		fmt.Fprint(h, err)
 		return
 	}
-	file, err := os.Open(path)
+	file, err := inputfile.Open(path)
 	if err != nil {
 		fmt.Fprint(h, err)
 		return

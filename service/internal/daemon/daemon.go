@@ -56,6 +56,7 @@ type Daemon struct {
 	api     *httpapi.API
 	guard   token.Guard
 	reloads reloads
+	access  access // in force
 	tls     atomic.Pointer[tls.Config]
 	conns   *connlimit.Listener // of callers
 	public  *http.Server
@@ -69,19 +70,18 @@ func New(cfg Config) (*Daemon, error) {
 	d := &Daemon{cfg: cfg, log: cfg.Log}
 	// Before the first load, so that no change after it is missed.
 	d.watcher = config.NewWatcher(cfg.paths(), cfg.WatchInterval)
-	first, err := cfg.load()
+	rules, access, err := cfg.load()
 	if err != nil {
 		return nil, err
 	}
-	cfg.Server.Rules = first.rules
+	cfg.Server.Rules = rules
 	if d.server, err = server.New(cfg.Server); err != nil {
 		return nil, err
 	}
 	if err := d.restore(); err != nil {
 		return nil, err
 	}
-	d.guard.Use(first.tokens)
-	d.tls.Store(first.tls)
+	d.permit(access)
 	d.reloads.status = adminapi.ConfigStatus{Path: cfg.source(), Success: time.Now()}
 	if cfg.Tokens != "" {
 		cfg.API.Authorize = d.guard.Authorize
@@ -118,8 +118,12 @@ func (d *Daemon) announce(public, admin net.Addr) {
 	rules := d.server.Rules()
 	d.log.Info("weir serve", "listen", scheme+public.String(), "admin", "http://"+admin.String(),
 		"from", d.cfg.source(), "rules", len(rules.Rules), "hash", rules.Hash)
-	if d.cfg.Tokens == "" && d.cfg.TLS.ClientCA == "" && !loopback(public) {
+	switch {
+	case loopback(public):
+	case d.cfg.Tokens == "" && d.cfg.TLS.ClientCA == "":
 		d.log.Warn("every client that reaches the listener may use it: there are neither --tokens nor --client-ca", "listen", public.String())
+	case d.cfg.Tokens != "" && d.cfg.TLS.Cert == "":
+		d.log.Warn("clients send their tokens in cleartext, and the network can read them: give --tls-cert and --tls-key, or let a proxy beside the server end TLS", "listen", public.String())
 	}
 }
 

@@ -62,8 +62,9 @@ func TestLogAnswers(t *testing.T) {
 	})
 }
 
-// A server that every client can reach and use logs a warning.
-func TestOpenServerWarns(t *testing.T) {
+// A server that every client can reach and use logs a warning, and so does one whose
+// tokens the network can read.
+func TestAnnounceWarns(t *testing.T) {
 	s := newServer(t)
 	for _, tt := range []struct {
 		rule string
@@ -73,7 +74,9 @@ func TestOpenServerWarns(t *testing.T) {
 	}{
 		{"loopback", Config{}, net.IPv6loopback, false},
 		{"everywhere", Config{}, net.IPv4zero, true},
-		{"tokens", Config{Tokens: "t.yaml"}, net.IPv4zero, false},
+		{"tokens in cleartext", Config{Tokens: "t.yaml"}, net.IPv4zero, true},
+		{"tokens in cleartext on loopback", Config{Tokens: "t.yaml"}, net.IPv6loopback, false},
+		{"tokens over TLS", Config{Tokens: "t.yaml", TLS: TLS{Cert: "c.pem"}}, net.IPv4zero, false},
 		{"certificates of clients", Config{TLS: TLS{ClientCA: "ca.pem"}}, net.IPv4zero, false},
 		{"a certificate of the server's alone", Config{TLS: TLS{Cert: "c.pem"}}, net.IPv4zero, true},
 	} {

@@ -31,7 +31,7 @@ var (
 	reloaded = metric.Gauge("weir_config_last_reload_successful", "Whether the last reload of the files succeeded.")
 	loadedAt = metric.Gauge("weir_config_last_reload_success_timestamp_seconds",
 		"Time of the last successful load of the files.")
-	failures = metric.Counter("weir_config_reload_failures_total", "Reloads that failed, and changed nothing.")
+	failures = metric.Counter("weir_config_reload_failures_total", "Reloads with an error in a file, which keeps its last good content.")
 	open     = metric.Gauge("weir_serve_connections", "Connections of callers.")
 	shed     = metric.Counter("weir_serve_connections_shed_total",
 		"Idle connections that were closed to make room for new ones.")

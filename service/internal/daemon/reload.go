@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/inputfile"
 	"github.com/weir-go/weir/service/internal/server/adminapi"
 	"github.com/weir-go/weir/service/internal/server/token"
 )
@@ -24,35 +26,66 @@ type TLS struct {
 	ClientCA string `name:"client-ca" placeholder:"FILE" help:"Accept only clients with a certificate that this authority has signed."`
 }
 
-// config loads the files. It returns nil if there are none.
-func (t *TLS) config() (*tls.Config, error) {
+// maxPEM bounds a file of certificates or of a key.
+const maxPEM = 4 << 20
+
+// certificate loads the certificate of the server; nil if it has none.
+func (t *TLS) certificate() (*tls.Certificate, error) {
 	if t.Cert == "" {
 		return nil, nil
 	}
-	cert, err := tls.LoadX509KeyPair(t.Cert, t.Key)
+	chain, wrongCert := inputfile.Read(t.Cert, maxPEM)
+	key, wrongKey := inputfile.Read(t.Key, maxPEM)
+	err := errors.Join(wrongCert, wrongKey)
+	var cert tls.Certificate
+	if err == nil {
+		cert, err = tls.X509KeyPair(chain, key)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("--tls-cert, --tls-key: %w", err)
 	}
-	cfg := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2", "http/1.1"}}
+	return &cert, nil
+}
+
+// clients loads the authorities of the clients; nil if there are none.
+func (t *TLS) clients() (*x509.CertPool, error) {
 	if t.ClientCA == "" {
-		return cfg, nil
+		return nil, nil
 	}
-	text, err := os.ReadFile(t.ClientCA)
+	text, err := inputfile.Read(t.ClientCA, maxPEM)
 	if err != nil {
 		return nil, fmt.Errorf("--client-ca: %w", err)
 	}
-	cfg.ClientAuth, cfg.ClientCAs = tls.RequireAndVerifyClientCert, x509.NewCertPool()
-	if !cfg.ClientCAs.AppendCertsFromPEM(text) {
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
 		return nil, fmt.Errorf("--client-ca: %s: there is no certificate in it", t.ClientCA)
 	}
-	return cfg, nil
+	return pool, nil
 }
 
-// loaded is the content of the files. It comes into force together.
-type loaded struct {
-	rules  *config.Rules
-	tokens *token.Set  // nil: none
-	tls    *tls.Config // nil: none
+// access holds what admits clients: their tokens and authorities, and the certificate of
+// the server. Each field comes into force without the others. It is nil if its file is not given, or has an error.
+type access struct {
+	tokens  *token.Set
+	cert    *tls.Certificate
+	clients *x509.CertPool
+}
+
+// or returns the access with the missing fields taken from another one.
+func (a access) or(b access) access {
+	return access{cmp.Or(a.tokens, b.tokens), cmp.Or(a.cert, b.cert), cmp.Or(a.clients, b.clients)}
+}
+
+// tls returns the configuration for a handshake; nil without a certificate.
+func (a access) tls() *tls.Config {
+	if a.cert == nil {
+		return nil
+	}
+	cfg := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{*a.cert}, NextProtos: []string{"h2", "http/1.1"}}
+	if a.clients != nil {
+		cfg.ClientAuth, cfg.ClientCAs = tls.RequireAndVerifyClientCert, a.clients
+	}
+	return cfg
 }
 
 // paths returns the files to load, and to load again when they change.
@@ -65,46 +98,60 @@ func (c *Config) paths() (paths []string) {
 	return paths
 }
 
-// load reads all files. The error has the mistakes of all of them.
-func (c *Config) load() (l loaded, err error) {
-	var wrong [3]error
-	l.rules, wrong[0] = c.LoadRules()
+// load reads all files. The error has the mistakes of all of them; what has none is
+// returned.
+func (c *Config) load() (rules *config.Rules, a access, err error) {
+	var wrong [4]error
+	rules, wrong[0] = c.LoadRules()
 	if c.Tokens != "" {
-		l.tokens, wrong[1] = token.Load(c.Tokens)
+		a.tokens, wrong[1] = token.Load(c.Tokens)
 	}
-	l.tls, wrong[2] = c.TLS.config()
-	return l, errors.Join(wrong[:]...)
+	a.cert, wrong[2] = c.TLS.certificate()
+	a.clients, wrong[3] = c.TLS.clients()
+	return rules, a, errors.Join(wrong[:]...)
 }
 
 // reloads is the outcome of the loads so far.
 type reloads struct {
-	running sync.Mutex // held while files are loaded
+	running sync.Mutex // held while files are loaded; guards Daemon.access
 
 	mu       sync.Mutex // guards the fields below
 	status   adminapi.ConfigStatus
 	failures uint64
 }
 
-// reload loads the files and puts them into force together. It returns a summary of
-// the changes. If any file has a mistake, it changes nothing and returns an error.
-func (d *Daemon) reload(context.Context) (string, error) {
+// reload loads the files and puts them into force. It returns a summary of the changes
+// of the rules. A file with a mistake keeps its last good content, and only this one: a
+// mistake in the rules must not keep a token valid that was removed.
+func (d *Daemon) reload(context.Context) (change string, err error) {
 	d.reloads.running.Lock()
 	defer d.reloads.running.Unlock()
-	l, err := d.cfg.load()
-	old := d.server.Rules()
-	if err == nil && (l.rules.Hash == "" || l.rules.Hash != old.Hash) {
-		err = d.server.Reload(l.rules)
+	rules, a, err := d.cfg.load()
+	d.permit(a)
+	if rules != nil {
+		old := d.server.Rules()
+		var wrong error
+		if rules.Hash == "" || rules.Hash != old.Hash {
+			wrong = d.server.Reload(rules)
+		}
+		if err = errors.Join(err, wrong); wrong == nil {
+			change = config.Diff(old, rules)
+		}
 	}
 	d.reloads.note(err)
 	if err != nil {
-		d.log.Error("reload failed: nothing was changed", "error", err)
+		d.log.Error("reload failed: files with errors keep their last good content", "error", err, "change", change)
 		return "", err
 	}
-	d.guard.Use(l.tokens)
-	d.tls.Store(l.tls)
-	change := config.Diff(old, l.rules)
-	d.log.Info("reloaded", "change", change, "hash", l.rules.Hash)
+	d.log.Info("reloaded", "change", change, "hash", rules.Hash)
 	return change, nil
+}
+
+// permit puts the access into force; where it has none, the present one stays.
+func (d *Daemon) permit(a access) {
+	d.access = a.or(d.access)
+	d.guard.Use(d.access.tokens)
+	d.tls.Store(d.access.tls())
 }
 
 // note records the outcome of a reload.

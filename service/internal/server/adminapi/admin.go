@@ -5,7 +5,7 @@
 //	GET  /                     the page
 //	GET  /-/health             200 while the process serves
 //	GET  /-/ready              200, or 503 and why not
-//	POST /-/reload             200 and a Reloaded; or 422, an Error, and no change
+//	POST /-/reload             200 and a Reloaded; or 422 and an Error: files with errors keep their last good content
 //	GET  /-/status             a Status; ?rules=N bounds its rules, ?since=MS adds the history after that time
 //	GET  /-/top                a Top; ?n=20&by=denied, requests or waiting
 //	GET  /-/explain?key=KEY    an Explanation
@@ -36,8 +36,8 @@ type Config struct {
 	// Ready returns why the server is not ready for requests, or nil. If Ready is nil,
 	// the server is always ready.
 	Ready func() error
-	// Reload loads the rules again and describes the changes. After an error, nothing
-	// has changed. If nil, rules cannot be reloaded.
+	// Reload loads the files again and describes the changes of the rules. A file with
+	// an error keeps its last good content. If nil, rules cannot be reloaded.
 	Reload func(context.Context) (string, error)
 	// ConfigStatus describes the file of rules. If nil, there is none.
 	ConfigStatus func() ConfigStatus

@@ -19,13 +19,12 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/weir-go/weir/service/internal/inputfile"
 	"github.com/weir-go/weir/service/internal/match"
 	"github.com/weir-go/weir/service/internal/strictyaml"
 )
@@ -114,12 +113,7 @@ type entry struct {
 // Load reads a file. An error of the content joins an error, with its place, for
 // each invalid field; none of them shows a secret.
 func Load(path string) (*Set, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
+	text, err := inputfile.Read(path, maxBytes+1)
 	if err != nil {
 		return nil, err
 	}
