@@ -34,9 +34,11 @@ func (t *TLS) certificate() (*tls.Certificate, error) {
 	if t.Cert == "" {
 		return nil, nil
 	}
-	chain, wrongCert := inputfile.Read(t.Cert, maxPEM)
-	key, wrongKey := inputfile.Read(t.Key, maxPEM)
-	err := errors.Join(wrongCert, wrongKey)
+	chain, err := inputfile.Read(t.Cert, maxPEM)
+	var key []byte
+	if err == nil {
+		key, err = inputfile.Read(t.Key, maxPEM)
+	}
 	var cert tls.Certificate
 	if err == nil {
 		cert, err = tls.X509KeyPair(chain, key)
