@@ -21,6 +21,7 @@ import (
 // manifests are the objects of kubernetes/weir.yaml.
 type manifests struct {
 	rules      corev1.ConfigMap
+	state      corev1.PersistentVolumeClaim
 	deployment appsv1.Deployment
 	service    corev1.Service
 	network    networkingv1.NetworkPolicy
@@ -35,7 +36,7 @@ func read(t *testing.T) (m manifests) {
 		t.Fatal(err)
 	}
 	into := map[string]any{
-		"v1 ConfigMap": &m.rules, "apps/v1 Deployment": &m.deployment, "v1 Service": &m.service,
+		"v1 ConfigMap": &m.rules, "v1 PersistentVolumeClaim": &m.state, "apps/v1 Deployment": &m.deployment, "v1 Service": &m.service,
 		"networking.k8s.io/v1 NetworkPolicy": &m.network, "policy/v1 PodDisruptionBudget": &m.disruption,
 	}
 	for _, doc := range strings.Split(string(text), "\n---\n") {
@@ -89,6 +90,10 @@ func TestManifests(t *testing.T) {
 	if v := pod.Spec.Volumes[0]; v.ConfigMap.Name != m.rules.Name || c.VolumeMounts[0].Name != v.Name || c.VolumeMounts[0].SubPath != "" ||
 		!slices.Contains(c.Args, "--rules="+c.VolumeMounts[0].MountPath) {
 		t.Errorf("%+v: want the rules where --rules looks, as a directory", v)
+	}
+	if v, mount := pod.Spec.Volumes[1], c.VolumeMounts[1]; v.PersistentVolumeClaim.ClaimName != m.state.Name || mount.Name != v.Name || mount.ReadOnly ||
+		!slices.Contains(c.Args, "--state="+mount.MountPath+"/state") || *pod.Spec.SecurityContext.FSGroup != *pod.Spec.SecurityContext.RunAsGroup {
+		t.Errorf("%+v: want the state on a volume that the container can write to", v)
 	}
 	if grace := *pod.Spec.TerminationGracePeriodSeconds; grace < c.Lifecycle.PreStop.Sleep.Seconds+30+10 {
 		t.Errorf("%d s to end: want preStop, --grace, and some more", grace)

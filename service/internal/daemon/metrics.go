@@ -39,9 +39,14 @@ var (
 		"Requests by endpoint and status; 499 if the client left while it waited, 0 for all other statuses.",
 		"method", "route", "code")
 	batched  = metric.Counter("weir_serve_batched_total", "Requests that were part of a batch.")
+	saved    = metric.Gauge("weir_state_last_save_timestamp_seconds", "Time of the last save of the state that succeeded. Absent without --state.")
+	saveTook = metric.Gauge("weir_state_last_save_duration_seconds", "Duration of the last save of the state.")
+	saveSize = metric.Gauge("weir_state_size_bytes", "Size of the saved state.")
+	unsaved  = metric.Counter("weir_state_save_failures_total", "Saves of the state that failed.")
 	draining = metric.Gauge("weir_serve_draining", "Whether the server is draining before it ends.")
 
-	families = []*metric.Family{reloaded, loadedAt, failures, open, shed, requests, batched, draining}
+	families = []*metric.Family{reloaded, loadedAt, failures, open, shed, requests, batched, draining,
+		saved, saveTook, saveSize, unsaved}
 )
 
 // collect sends the metrics of the daemon itself.
@@ -54,6 +59,14 @@ func (d *Daemon) collect(s metric.Scrape) {
 	s.Send(open, float64(now))
 	s.Send(shed, float64(replaced))
 	s.Send(draining, flag(d.draining.Load()))
+	if d.cfg.State != "" {
+		d.saves.mu.Lock()
+		s.Send(saved, float64(d.saves.last.UnixMilli())/1000)
+		s.Send(saveTook, d.saves.took.Seconds())
+		s.Send(saveSize, float64(d.saves.bytes))
+		s.Send(unsaved, float64(d.saves.failures))
+		d.saves.mu.Unlock()
+	}
 	answers := d.api.Stats()
 	for _, a := range answers.Answers {
 		s.Send(requests, float64(a.N), a.Method, a.Path, strconv.Itoa(a.Status))

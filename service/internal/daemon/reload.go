@@ -134,7 +134,9 @@ func (d *Daemon) reload(context.Context) (change string, err error) {
 		old := d.server.Rules()
 		var wrong error
 		if rules.Hash == "" || rules.Hash != old.Hash {
-			wrong = d.server.Reload(rules)
+			if wrong = d.server.Reload(rules); wrong == nil {
+				d.saveAndLog() // the next run has to know the leases that were granted under the old rules
+			}
 		}
 		if err = errors.Join(err, wrong); wrong == nil {
 			change = config.Diff(old, rules)

@@ -7,37 +7,73 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
+
+	"github.com/weir-go/weir/service/internal/server/state"
 )
 
-// restore loads the state of the last run, if there is one. A damaged file is
-// renamed: serving with fresh counts is better than not serving.
-func (d *Daemon) restore() error {
+var errLocked = errors.New("another process uses it: each instance needs a file of its own")
+
+// restore locks the state file and loads the state of the last run, if there is one. It
+// writes nothing to that file until it is marked as in use: from then on the next start
+// knows whether this run has ended or was killed. The listeners are open by now, so that
+// a start that fails changes nothing.
+//
+// A damaged file is renamed: serving with fresh counts is better than not serving.
+func (d *Daemon) restore() (unlock func(), err error) {
 	if d.cfg.State == "" {
-		return nil
+		return func() {}, nil
 	}
 	d.cfg.State = followLinks(d.cfg.State)
 	path := d.cfg.State
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return fmt.Errorf("--state: %s: not a regular file", path)
+		return nil, fmt.Errorf("--state: %s: not a regular file", path)
 	}
+	unlock, err = lock(path + ".lock")
+	if errors.Is(err, errLocked) {
+		return nil, fmt.Errorf("--state: %s: %w", path, err)
+	} else if err != nil {
+		return nil, fmt.Errorf("--state: %w", err)
+	}
+	if err := d.load(path); err != nil {
+		unlock()
+		return nil, fmt.Errorf("--state: %w", err)
+	}
+	return unlock, nil
+}
+
+// load loads the state and marks it as in use.
+func (d *Daemon) load(path string) error {
 	done, err := d.server.LoadFile(path)
 	switch {
 	case err == nil:
-		d.log.Info("counts restored", "state", path, "rules", done.Rules, "leases", done.Leases, "ended", done.Ended, "skipped", len(done.Skipped))
+		d.log.Info("counts restored", "state", path, "rules", done.Rules, "leases", done.Leases, "skipped", len(done.Skipped))
 		for _, what := range done.Skipped[:min(len(done.Skipped), maxSkipped)] {
-			d.log.Warn("not restored", "what", what)
+			d.log.Warn("not restored, but kept for a day", "what", what)
 		}
+		if done.Crashed {
+			d.log.Warn("the last run has not ended cleanly: new leases wait until those that it may have granted have expired", "longest", d.server.Recovers().Round(time.Second))
+		}
+		if err := state.MarkRunning(path); err != nil {
+			return err
+		}
+		if err := d.save(false); err != nil { // the file as it is will do
+			d.log.Error("the state was not saved", "error", err)
+		}
+		return nil
 	case errors.Is(err, fs.ErrNotExist):
+		return d.save(false)
 	case errors.As(err, new(*fs.PathError)):
-		return fmt.Errorf("--state: %w", err)
-	default:
-		d.log.Error("the state file is damaged: counts start at zero", "error", err, "kept_as", path+".damaged")
-		if err := os.Rename(path, path+".damaged"); err != nil {
-			return fmt.Errorf("--state: %w", err)
-		}
+		return err
 	}
-	return d.save() // reports now if the file cannot be written
+	d.log.Error("the state file is damaged: counts start at zero, and new leases wait until those of the last run have expired",
+		"error", err, "kept_as", path+".damaged")
+	if err := os.Rename(path, path+".damaged"); err != nil {
+		return err
+	}
+	d.server.Recover()
+	return d.save(false)
 }
 
 // followLinks returns the path that symbolic links lead to, so that saving replaces
@@ -59,35 +95,67 @@ func followLinks(path string) string {
 // maxSkipped bounds the log lines about parts of the state that were not restored.
 const maxSkipped = 10
 
-// saveEvery saves the state at an interval, until ctx ends.
+// saveShare bounds the share of time that is spent on saving the state, as 1/saveShare.
+const saveShare = 100
+
+// saveEvery saves the state at an interval, or less often if saving takes long, until ctx
+// ends.
 func (d *Daemon) saveEvery(ctx context.Context, interval time.Duration) {
 	if d.cfg.State == "" {
 		return
 	}
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
+	timer := time.NewTimer(interval)
+	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
-			if err := d.save(); err != nil {
-				d.log.Error("the state was not saved", "error", err)
-			}
+		case <-timer.C:
+			start := time.Now()
+			d.saveAndLog()
+			timer.Reset(max(interval, saveShare*time.Since(start)))
 		}
 	}
 }
 
-// save writes the state for the next run, if there is a file for it. Calls at the
-// same time write one after the other.
-func (d *Daemon) save() error {
+func (d *Daemon) saveAndLog() {
+	if err := d.save(false); err != nil {
+		d.log.Error("the state was not saved", "error", err)
+	}
+}
+
+// saves is the outcome of the saves so far.
+type saves struct {
+	running sync.Mutex // held while the state is written
+
+	mu       sync.Mutex // guards the fields below
+	last     time.Time  // of the last success
+	bytes    int64
+	took     time.Duration
+	failures uint64
+}
+
+// save writes the state for the next run, if there is a file for it; ended says that
+// nothing changes after it. Calls at the same time write one after the other.
+func (d *Daemon) save(ended bool) error {
 	if d.cfg.State == "" {
 		return nil
 	}
-	d.saving.Lock()
-	defer d.saving.Unlock()
-	if err := d.server.SaveFile(d.cfg.State); err != nil {
+	s := &d.saves
+	s.running.Lock()
+	defer s.running.Unlock()
+	start := time.Now()
+	err := d.server.SaveFile(d.cfg.State, ended)
+	var size int64
+	if info, failed := os.Stat(d.cfg.State); failed == nil {
+		size = info.Size()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil {
+		s.failures++
 		return fmt.Errorf("--state: %w", err)
 	}
+	s.last, s.took, s.bytes = time.Now(), time.Since(start), size
 	return nil
 }

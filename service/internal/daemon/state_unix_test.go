@@ -23,7 +23,7 @@ func TestStateIsRegular(t *testing.T) {
 		}
 	}()
 	d := &Daemon{cfg: Config{State: path}, log: slog.New(slog.DiscardHandler), server: newServer(t)}
-	if err := d.restore(); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+	if _, err := d.restore(); err == nil || !strings.Contains(err.Error(), "not a regular file") {
 		t.Errorf("%v", err)
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode()&os.ModeNamedPipe == 0 {
@@ -44,9 +44,11 @@ func TestStateIsLink(t *testing.T) {
 	}
 	for _, what := range []string{"missing", "present"} {
 		d := &Daemon{cfg: Config{State: link}, log: slog.New(slog.DiscardHandler), server: newServer(t)}
-		if err := d.restore(); err != nil {
+		unlock, err := d.restore()
+		if err != nil {
 			t.Fatal(what, err)
 		}
+		unlock()
 		if to, err := os.Readlink(link); err != nil || to != "target" {
 			t.Errorf("%s: %q, %v: want the link to be kept", what, to, err)
 		}

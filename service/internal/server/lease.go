@@ -38,9 +38,8 @@ func leaseTerms(list []*rule) (ruleset.LeaseTerms, bool) {
 		t, ok := ruleset.LeaseTerms{TTL: ruleset.MaxSpan, MaxTTL: ruleset.MaxSpan}, false
 		for _, r := range list {
 			if c := r.Concurrency; c != nil && (r.Mode == config.Shadow) == shadow {
-				ttl := cmp.Or(c.TTL, config.DefaultTTL)
-				t.TTL = min(t.TTL, ttl)
-				t.MaxTTL = min(t.MaxTTL, cmp.Or(c.MaxTTL, 10*min(ttl, ruleset.MaxSpan/10)))
+				t.TTL = min(t.TTL, cmp.Or(c.TTL, config.DefaultTTL))
+				t.MaxTTL = min(t.MaxTTL, lease.MaxTTL(c))
 				ok = true
 			}
 		}
@@ -64,10 +63,24 @@ func leaseUnder(list []*rule, key string, under []lease.Under) []lease.Under {
 
 // Renew extends a lease: see decider.Decider.
 func (s *Server) Renew(_ context.Context, key, id string, ttl time.Duration) (decider.Lease, error) {
-	return s.leases.Renew(key, id, ttl)
+	l, err := s.leases.Renew(key, id, ttl)
+	if err == nil {
+		return l, nil
+	}
+	_, m, _ := s.keys.find(key, s.rules.Load())
+	terms, _ := leaseTerms(m.list)
+	return s.leases.Adopt(key, id, ttl, terms, leaseUnder(m.list, key, nil))
 }
 
 // Return ends a lease: see decider.Decider.
 func (s *Server) Return(_ context.Context, key, id string, o weir.Outcome) error {
-	return s.leases.Return(key, id, o)
+	err := s.leases.Return(key, id, o)
+	if err == nil {
+		return nil
+	}
+	_, m, _ := s.keys.find(key, s.rules.Load())
+	if s.leases.Ended(key, id, leaseUnder(m.list, key, nil)) {
+		return nil
+	}
+	return err
 }

@@ -54,7 +54,7 @@ func (s *Server) compileOverlays(next, old *rules) error {
 		if err != nil {
 			return err
 		}
-		st := &state{since: s.clock.Now(), buckets: b, limits: s.leases.NewLimits("", nil)}
+		st := &state{since: s.clock.Now(), buckets: b, limits: s.leases.NewLimits(windowName(period), "", nil)}
 		st.queue.Init(s.clock, s.room, b)
 		o.states[period] = st
 	}

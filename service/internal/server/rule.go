@@ -171,7 +171,7 @@ func (s *Server) newRule(c *ruleset.Rule, was *rule, memory int) (r *rule, err e
 		r.limits = was.limits
 	}
 	if r.limits == nil || r.limits.Per != c.Per {
-		r.limits = s.leases.NewLimits(c.Per, c.Concurrency)
+		r.limits = s.leases.NewLimits(c.Name, c.Per, c.Concurrency)
 	}
 	if c.Rated() {
 		if r.buckets, err = quota.New(s.clock, c.Quota, c.Per, memory); err != nil {

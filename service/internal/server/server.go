@@ -59,7 +59,8 @@ type Config struct {
 	Rules *config.Rules
 	// Memory is for counts, in bytes. When rules are loaded, each new rule gets an
 	// equal share, but at least 64 KiB, and keeps it. Candidates get as much again. If
-	// zero, DefaultMemory.
+	// zero, DefaultMemory. Counts of missing rules, which Restore keeps for a day, come on
+	// top.
 	Memory int
 	// MaxWaiting bounds the requests that wait, for all keys together. If zero,
 	// DefaultMaxWaiting; if negative, no request waits.
@@ -102,8 +103,9 @@ type Server struct {
 
 	unmatchedDenied, unmatchedAllowed atomic.Uint64
 
-	reload sync.Mutex               // held while the rules change; guards orphans
-	orphan map[string]*lease.Limits // of rules that are gone, by name, while leases are held under them
+	reload  sync.Mutex               // held while the rules change; guards what follows
+	orphan  map[string]*lease.Limits // of rules that are gone, by name, while leases are held under them
+	carried carried
 }
 
 var _ decider.Decider = (*Server)(nil)
@@ -149,6 +151,7 @@ func (s *Server) Reload(cfg *config.Rules) error {
 	if err != nil {
 		return err
 	}
+	s.reclaim(next, old)
 	s.rules.Store(next)
 	s.keys.invalidate()
 	if old != nil {

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"time"
 
+	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/lease"
 	"github.com/weir-go/weir/service/internal/server/quota"
 	"github.com/weir-go/weir/service/internal/server/ruleset"
@@ -15,16 +17,24 @@ import (
 
 // Snapshot writes what must outlive the process, for Restore in the next one: the
 // tokens that keys have used, leases, the limits that auto has found, and the
-// secret of grants. Counters, the keys of Top and waiting requests are left out.
-// Requests that are decided during the call may or may not be included. It takes as
-// much memory as the counts of a rule.
+// secrets of ids. Counters, the keys of Top and waiting requests are left out. What
+// Restore could not use is carried along for a day. Requests that are decided during the
+// call may or may not be included. It takes as much memory as the counts of a rule.
+//
+// ended says that the Server grants nothing after the call. If it does not, the next
+// process takes it that there has been a crash: see Restore.
 //
 // A reader of a snapshot can return leases, settle grants, and construct keys that
 // share a bucket.
-func (s *Server) Snapshot(w io.Writer) error {
-	rs := s.rules.Load()
-	out := snapshot.NewWriter(w)
-	all := snapshot.Snapshot{Wall: time.Duration(time.Now().UnixNano()), Clock: s.clock.Now()}
+func (s *Server) Snapshot(w io.Writer, ended bool) error {
+	wall := wallTime()
+	s.reload.Lock()
+	rs, orphans := s.rules.Load(), maps.Clone(s.orphan)
+	s.carried.expire(wall)
+	carried := s.carried.clone()
+	s.reload.Unlock()
+	out := snapshot.NewWriter(w, ended)
+	all := snapshot.Snapshot{Wall: wall, Clock: s.clock.Now(), Limits: carried.limits}
 	for _, k := range rs.kept() {
 		var data bytes.Buffer
 		if err := k.buckets.Snapshot(&data); err != nil {
@@ -34,17 +44,30 @@ func (s *Server) Snapshot(w io.Writer) error {
 			Rule: k.rule, Candidate: k.candidate, Since: k.state.since, Kind: k.buckets.Kind(), Data: data.Bytes(),
 		})
 	}
+	for i := range carried.counts {
+		out.Counts(&carried.counts[i])
+	}
 	places := map[*lease.Limits]int{}
-	for i, r := range rs.all {
+	add := func(name string, l *lease.Limits) {
+		places[l] = len(all.Rules)
+		all.Rules = append(all.Rules, snapshot.Rule{Name: name, Per: l.Per, Longest: l.Longest()})
+	}
+	for _, r := range rs.all {
 		if found := r.limits.Found(); len(found) > 0 {
 			all.Limits = append(all.Limits, snapshot.Limits{Rule: r.Name, Found: found})
 		}
-		all.Rules, places[r.limits] = append(all.Rules, r.Name), i
+		add(r.Name, r.limits)
 	}
-	all.Leases, all.Token = s.leases.Leases(places)
+	for name, l := range orphans {
+		add(name, l)
+	}
+	all.Leases = s.leases.State(places)
 	all.Grants = s.grants.State()
 	return out.Close(&all)
 }
+
+// wallTime returns the time since 1970 as the clock of the computer has it.
+func wallTime() time.Duration { return time.Duration(time.Now().UnixNano()) }
 
 // A countsName is how Restore finds buckets: those of a rule, or of its candidate.
 type countsName struct {
@@ -84,30 +107,33 @@ func windowName(period time.Duration) string { return "«windows of " + period.S
 // SaveFile writes a Snapshot to a file that only its owner can read, in place of
 // the file there. If it fails, that stays unchanged. There must be one call at a
 // time.
-func (s *Server) SaveFile(path string) error { return snapshot.WriteFile(path, s.Snapshot) }
+func (s *Server) SaveFile(path string, ended bool) error {
+	return snapshot.WriteFile(path, func(w io.Writer) error { return s.Snapshot(w, ended) })
+}
 
 // Restored describes the result of Restore.
 type Restored struct {
 	Rules  int // that continue their counts
 	Leases int // that are held again
-	Ended  int // leases that have expired since
-	// Skipped describes everything that was left out, and why.
+	// Crashed reports that the Server of that time has not written its last Snapshot.
+	Crashed bool
+	// Skipped describes everything that has no use under the present rules, and why.
 	Skipped []string
 }
 
-func (done *Restored) skip(format string, args ...any) {
-	done.Skipped = append(done.Skipped, fmt.Sprintf(format, args...))
-}
-
-// Restore continues from a Snapshot as if the Server of that time had only stood
-// still: buckets have refilled, leases have expired, and ids of grants and leases
-// are valid. Rules are found by their names; what belongs to a rule that is gone, or
-// that counts in another way, is left out. Leases are held even if the limit is
-// lower now. A lease that was returned after the Snapshot is held until it expires.
-// If the error is not nil, nothing has changed.
+// Restore continues from a Snapshot: buckets have refilled since, leases last as long as
+// they had left, and ids of grants and leases are valid. Rules are found by their names.
+// Leases are held even if the limit is lower now, or if no rule grants leases now. Counts
+// of a rule that is gone, or that counts in another way, are kept for a day: Snapshot
+// includes them, and Reload continues them if the rule is back.
 //
-// Restore must be called before any other use of the Server. It reads r into memory,
-// to its end.
+// If the Server of that time did not end with its last Snapshot, leases that it has
+// granted since are not in it. Then each rule grants no lease until the longest time to
+// live of its leases has passed, and all leases in the Snapshot are held as long. A lease
+// that is not in it is adopted when its holder renews it.
+//
+// If the error is not nil, nothing has changed. Restore must be called before any other
+// use of the Server. It reads r into memory, to its end.
 func (s *Server) Restore(r io.Reader) (Restored, error) {
 	from, err := snapshot.Read(r)
 	if err != nil {
@@ -115,18 +141,71 @@ func (s *Server) Restore(r io.Reader) (Restored, error) {
 	}
 	s.reload.Lock()
 	defer s.reload.Unlock()
-	passed := max(time.Duration(time.Now().UnixNano())-from.Wall, 0)
+	passed := max(wallTime()-from.Wall, 0)
 	s.clock.Resume(from.Clock + min(passed, ruleset.MaxSpan))
-	var done Restored
+	done := Restored{Crashed: !from.Ended}
 	rs := s.rules.Load()
 	for st := range rs.states {
 		st.since = s.clock.Now()
 	}
-	s.restoreCounts(rs, from, &done)
+	s.carried = carried{counts: from.Counts, limits: from.Limits}
+	done.Rules, done.Skipped = s.carried.restore(rs.kept(), rs.byName())
+	s.carried.leave(from.Wall)
+	s.carried.expire(wallTime())
 	s.keys.invalidate()
-	s.restoreLeases(rs, from, &done)
+	if done.Crashed {
+		s.recoverLeases(from)
+	}
+	done.Leases = s.leases.Restore(&from.Leases, from.Clock, s.restoredRules(rs, from))
 	s.grants.Restore(from.Grants)
 	return done, nil
+}
+
+// Recover does for leases what Restore does after a crash, if there is no Snapshot to be
+// read. It must be called before any other use of the Server.
+func (s *Server) Recover() {
+	s.reload.Lock()
+	defer s.reload.Unlock()
+	s.recoverLeases(new(snapshot.Snapshot))
+}
+
+func (s *Server) recoverLeases(from *snapshot.Snapshot) {
+	longest := map[string]time.Duration{}
+	for _, r := range from.Rules {
+		longest[r.Name] = r.Longest
+	}
+	s.leases.Recover(longest)
+	for st := range s.rules.Load().states {
+		st.limits.Recover()
+	}
+}
+
+// Recovers returns the longest time until a rule grants leases, after a crash.
+func (s *Server) Recovers() (longest time.Duration) {
+	for st := range s.rules.Load().states {
+		longest = max(longest, st.limits.Recovers())
+	}
+	return longest
+}
+
+// restoredRules returns a function that returns the present limits of a rule of a
+// Snapshot, by its place there. A rule that is gone has limits while leases are held under
+// them, as after Reload.
+func (s *Server) restoredRules(rs *rules, from *snapshot.Snapshot) func(place int, key string) lease.Under {
+	byName := rs.byName()
+	return func(place int, key string) lease.Under {
+		was := &from.Rules[place]
+		if r := byName[was.Name]; r != nil {
+			return lease.Under{Limits: r.limits, Bucket: r.Bucket(key), Shadow: r.Mode == config.Shadow}
+		}
+		l := s.orphan[was.Name]
+		if l == nil {
+			l = s.leases.NewLimits(was.Name, was.Per, nil)
+			s.orphan[was.Name] = l
+		}
+		gone := ruleset.Rule{Rule: config.Rule{Per: was.Per}}
+		return lease.Under{Limits: l, Bucket: gone.Bucket(key)}
+	}
 }
 
 // LoadFile is Restore from a file.
@@ -137,56 +216,4 @@ func (s *Server) LoadFile(path string) (Restored, error) {
 	}
 	defer f.Close()
 	return s.Restore(f)
-}
-
-func (s *Server) restoreCounts(rs *rules, from *snapshot.Snapshot, done *Restored) {
-	byName, all := rs.byName(), map[countsName]kept{}
-	for _, k := range rs.kept() {
-		all[k.countsName] = k
-	}
-	for i := range from.Counts {
-		c := &from.Counts[i]
-		what := "counts"
-		if c.Candidate {
-			what = "candidate's counts"
-		}
-		here, ok := all[countsName{c.Rule, c.Candidate}]
-		switch {
-		case !ok && byName[c.Rule] == nil:
-			done.skip("the %s of rule %q: it is gone", what, c.Rule)
-		case !ok || here.buckets.Kind() != c.Kind:
-			done.skip("the %s of rule %q: it counts in another way now", what, c.Rule)
-		default:
-			if err := here.buckets.Restore(bytes.NewReader(c.Data)); err != nil {
-				done.skip("the %s of rule %q: %v", what, c.Rule, err)
-			} else if !c.Candidate {
-				here.state.since = c.Since
-				done.Rules++
-			}
-		}
-	}
-}
-
-func (s *Server) restoreLeases(rs *rules, from *snapshot.Snapshot, done *Restored) {
-	byName := rs.byName()
-	got := s.leases.Restore(from.Leases, from.Token, func(l *lease.SavedLease) (under []lease.Under) {
-		for _, place := range l.Under {
-			if r := byName[from.Rules[place]]; r != nil {
-				under = leaseUnder([]*rule{r}, l.Key, under)
-			}
-		}
-		return under
-	})
-	done.Leases, done.Ended = got.Held, got.Expired
-	if got.Orphaned > 0 {
-		done.skip("%d leases: no rule leases them now", got.Orphaned)
-	}
-	if got.TooMany > 0 {
-		done.skip("%d leases: more than %d", got.TooMany, s.leases.Max())
-	}
-	for _, l := range from.Limits {
-		if r := byName[l.Rule]; r == nil || !r.limits.Restore(l.Found) {
-			done.skip("the limits of rule %q: no rule has that name and an auto limit", l.Rule)
-		}
-	}
 }

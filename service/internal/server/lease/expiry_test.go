@@ -23,7 +23,7 @@ type rig struct {
 
 func newRig(limit, most int) *rig {
 	r := &rig{Registry: NewRegistry(clock.New(), waiting.NewRoom(10), most), terms: config.Concurrency{Limit: config.Limit(limit)}}
-	r.limits = r.NewLimits("", &r.terms)
+	r.limits = r.NewLimits("jobs", "", &r.terms)
 	return r
 }
 
@@ -44,7 +44,7 @@ func TestManyExpire(t *testing.T) {
 		const many = 100_000
 		r := newRig(100, many)
 		for i := range many {
-			if !r.add(new(holding), r.clock.Now(), time.Second+time.Duration(i%1000)) {
+			if !r.add(&holding{SavedLease: SavedLease{N: 1}}, 0, r.clock.Now(), time.Second+time.Duration(i%1000)) {
 				t.Fatal(i)
 			}
 		}

@@ -23,8 +23,10 @@ import (
 type Limits struct {
 	Per config.Per // it does not change
 
-	room  *waiting.Room
-	order uint64 // in which leases under several rules are acquired, to avoid deadlocks
+	name     string // of the rule
+	registry *Registry
+	room     *waiting.Room
+	order    uint64 // in which leases under several rules are acquired, to avoid deadlocks
 
 	held      atomic.Int64 // units
 	waiting   atomic.Int64 // requests
@@ -40,7 +42,8 @@ type Limits struct {
 
 	mu      sync.Mutex // guards what follows
 	terms   *config.Concurrency
-	closed  bool // the rule is gone or grants no leases
+	closed  bool          // the rule is gone or grants no leases
+	reopens time.Duration // when a recovery ends; 0 if none has begun
 	buckets map[string]*bucket
 	idle    list.List // of buckets that are not in use, the last used first
 	waiters map[*waiter]struct{}
@@ -57,31 +60,42 @@ type bucket struct {
 	limiter *inflight.Limiter
 
 	// Guarded by Limits.mu.
-	users  int           // leases, and requests for them
-	queued int           // units that requests wait for
-	usual  time.Duration // smoothed duration of leases; 0 = unknown
-	idle   *list.Element // nil if it is in use
+	users   int           // leases, and requests for them
+	adopted int           // units of leases that were adopted
+	queued  int           // units that requests wait for
+	usual   time.Duration // smoothed duration of leases; 0 = unknown
+	idle    *list.Element // nil if it is in use
 }
 
 // NewLimits returns the limits of a rule. If terms is nil, it grants no leases.
-func (g *Registry) NewLimits(per config.Per, terms *config.Concurrency) *Limits {
-	return &Limits{
-		Per: per, room: g.room, order: g.orders.Add(1), terms: terms,
+func (g *Registry) NewLimits(rule string, per config.Per, terms *config.Concurrency) *Limits {
+	l := &Limits{
+		Per: per, name: rule, registry: g, room: g.room, order: g.orders.Add(1), terms: terms,
 		buckets: map[string]*bucket{}, waiters: map[*waiter]struct{}{},
 	}
+	l.Recover()
+	return l
 }
 
 // Held returns the number of units held.
 func (l *Limits) Held() int { return int(l.held.Load()) }
 
-// enter returns a bucket, which the caller must leave; nil if the rules have
-// changed and there is none.
-func (l *Limits) enter(name string) *bucket {
+// enter returns a bucket, which the caller must leave. It returns nil if the rules
+// have changed, or if leases are not granted yet: then recovers is the time until they
+// are.
+func (l *Limits) enter(name string) (b *bucket, recovers time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed || l.terms == nil {
-		return nil
+		return nil, 0
 	}
+	if recovers := l.recoversLocked(); recovers > 0 {
+		return nil, recovers
+	}
+	return l.enterLocked(name), 0
+}
+
+func (l *Limits) enterLocked(name string) *bucket {
 	b := l.buckets[name]
 	if b == nil {
 		b = l.addLocked(name, 0)
@@ -114,6 +128,10 @@ func (l *Limits) addLocked(name string, first int) *bucket {
 func (l *Limits) leave(b *bucket, took time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.leaveLocked(b, took)
+}
+
+func (l *Limits) leaveLocked(b *bucket, took time.Duration) {
 	switch {
 	case took <= 0:
 	case b.usual == 0:
@@ -185,6 +203,7 @@ func (l *Limits) Update(c *config.Concurrency) {
 	defer l.mu.Unlock()
 	was := l.terms
 	l.terms, l.closed = c, false
+	l.recoverLocked()
 	for w := range l.waiters {
 		if w.holds {
 			w.end(waiting.ErrMoved)

@@ -16,8 +16,8 @@ func TestAskUnderReplacedRules(t *testing.T) {
 		terms := &config.Concurrency{Limit: 1}
 		room := waiting.NewRoom(10)
 		g := NewRegistry(clock.New(), room, 10)
-		l := g.NewLimits("", terms)
-		b := l.enter("a")
+		l := g.NewLimits("jobs", "", terms)
+		b, _ := l.enter("a")
 		l.Update(nil)
 		h := holding{SavedLease: SavedLease{Key: "a", N: 1}}
 		if err := h.ask(t.Context(), &Under{Limits: l, Bucket: "a"}, true); err != waiting.ErrMoved {
@@ -28,7 +28,8 @@ func TestAskUnderReplacedRules(t *testing.T) {
 		}
 		room.Close()
 		l.Update(terms)
-		if err := l.enqueue(t.Context(), &waiter{}, l.enter("a"), 1); err == nil {
+		b, _ = l.enter("a")
+		if err := l.enqueue(t.Context(), &waiter{}, b, 1); err == nil {
 			t.Error("a request waits though the server closes")
 		}
 	})

@@ -3,8 +3,6 @@ package lease
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"slices"
 	"strings"
 	"sync"
@@ -13,23 +11,23 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/heap"
+	"github.com/weir-go/weir/internal/siphash"
 	"github.com/weir-go/weir/service/internal/server/clock"
 	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/ruleset"
 	"github.com/weir-go/weir/service/internal/server/waiting"
 )
 
-// An ID is 128 random bits.
-type ID [16]byte
-
 // A Registry has all leases that are held, under any rule. One timer, for the
 // lease that expires next, ends them.
 type Registry struct {
-	clock  *clock.Clock
-	room   *waiting.Room
-	max    int
-	full   atomic.Uint64 // requests refused because max leases were held
-	orders atomic.Uint64 // Limits made so far
+	clock    *clock.Clock
+	room     *waiting.Room
+	max      int
+	full     atomic.Uint64 // requests refused because max leases were held
+	orders   atomic.Uint64 // Limits made so far
+	secret   siphash.Key   // of ids; constant after Restore
+	recovery *recovery     // after a crash, else nil; constant after Restore
 
 	mu    sync.Mutex // guards what follows
 	held  map[ID]*holding
@@ -48,7 +46,7 @@ const expireAtOnce = 256
 // NewRegistry returns a Registry of at most max leases.
 func NewRegistry(c *clock.Clock, room *waiting.Room, max int) *Registry {
 	return &Registry{
-		clock: c, room: room, max: max, held: map[ID]*holding{}, token: uint64(time.Now().Unix()) << tokenBits,
+		clock: c, room: room, max: max, secret: siphash.New(), held: map[ID]*holding{}, token: uint64(time.Now().Unix()) << tokenBits,
 		due: heap.New(func(a, b *holding) bool { return a.Until < b.Until }).Track(func(h *holding, at int) { h.heapIndex = at }),
 	}
 }
@@ -109,7 +107,7 @@ func (g *Registry) Acquire(ctx context.Context, req *decider.LeaseRequest, terms
 	h.Key = strings.Clone(req.Key)
 	now := g.clock.Now()
 	ttl := h.ttl(req.TTL)
-	if !g.add(h, now, ttl) {
+	if !g.add(h, rulesSum(under), now, ttl) {
 		h.release(weir.Ignored, 0)
 		return decider.Lease{}, weir.Reject(weir.OverLimit, 0)
 	}
@@ -122,8 +120,14 @@ func (g *Registry) Acquire(ctx context.Context, req *decider.LeaseRequest, terms
 // rule: if that would refuse it, the lease holds no units of it.
 func (h *holding) ask(ctx context.Context, u *Under, wait bool) error {
 	l := u.Limits
-	b := l.enter(u.Bucket)
-	if b == nil {
+	b, recovers := l.enter(u.Bucket)
+	switch {
+	case recovers > 0 && u.Shadow:
+		l.shadowed.Add(1)
+		return nil
+	case recovers > 0:
+		return l.refuse(weir.OverLimit, recovers)
+	case b == nil:
 		return waiting.ErrMoved
 	}
 	p, ok := b.limiter.TryAcquire(ctx, h.N)
@@ -175,7 +179,7 @@ func (h *holding) release(o weir.Outcome, took time.Duration) {
 
 // view returns the lease as its holder sees it.
 func (h *holding) view(ttl time.Duration) decider.Lease {
-	v := decider.Lease{ID: hex.EncodeToString(h.ID[:]), Key: h.Key, N: h.N, Token: h.Token, TTL: ttl}
+	v := decider.Lease{ID: h.ID.text(h.N), Key: h.Key, N: h.N, Token: h.Token, TTL: ttl}
 	enforced := false // v describes a rule that is not in shadow mode
 	for i := range h.parts {
 		p := &h.parts[i]
@@ -234,19 +238,15 @@ func (g *Registry) Return(key, id string, o weir.Outcome) error {
 
 // findLocked returns a lease of the key that has not expired; nil if there is none.
 func (g *Registry) findLocked(key, text string, now time.Duration) *holding {
-	var id ID
-	if n, err := hex.Decode(id[:], []byte(text[:min(len(text), 2*len(id))])); err != nil || n != len(id) || len(text) != 2*n {
-		return nil
-	}
-	if h := g.held[id]; h != nil && h.Key == key && h.Until > now {
+	id, n, ok := parseID(text)
+	if h := g.held[id]; ok && h != nil && h.Key == key && h.N == n && h.Until > now {
 		return h
 	}
 	return nil
 }
 
-// add adds a lease, unless there are too many.
-func (g *Registry) add(h *holding, now, ttl time.Duration) bool {
-	rand.Read(h.ID[:]) // never fails
+// add adds a lease under rules with a sum, unless there are too many.
+func (g *Registry) add(h *holding, rules uint64, now, ttl time.Duration) bool {
 	h.since = now
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -256,6 +256,7 @@ func (g *Registry) add(h *holding, now, ttl time.Duration) bool {
 	}
 	g.token++
 	h.Token = g.token
+	h.ID = g.sealed(h.Token, h.N, rules, h.Key)
 	for i := range h.parts {
 		h.parts[i].bucket.limits.granted.Add(1)
 	}

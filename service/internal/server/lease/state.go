@@ -5,7 +5,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/siphash"
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/ruleset"
@@ -22,77 +22,87 @@ type SavedLease struct {
 	Under []int // the places of the rules that it holds units of
 }
 
-// Leases returns all leases, and the last fencing token. places has the place of
-// each rule; a rule without a place is left out.
-func (g *Registry) Leases(places map[*Limits]int) ([]SavedLease, uint64) {
+// A State is the content of a Registry, for snapshots.
+type State struct {
+	Secret siphash.Key // of ids
+	Token  uint64      // the last fencing token
+	Leases []SavedLease
+}
+
+// State returns the state. places has the place of each rule; a rule without a place is
+// left out.
+func (g *Registry) State(places map[*Limits]int) State {
 	g.mu.Lock()
-	held, leases := make([]*holding, 0, len(g.held)), make([]SavedLease, 0, len(g.held))
+	held, s := make([]*holding, 0, len(g.held)), State{g.secret, g.token, make([]SavedLease, 0, len(g.held))}
 	for _, h := range g.held {
-		held, leases = append(held, h), append(leases, h.SavedLease)
+		held, s.Leases = append(held, h), append(s.Leases, h.SavedLease)
 	}
-	token := g.token
 	g.mu.Unlock()
 	for i, h := range held {
-		s := &leases[i]
+		l := &s.Leases[i]
 		for j := range h.parts { // not the parts themselves: a permit may be released meanwhile
 			if place, ok := places[h.parts[j].bucket.limits]; ok {
-				s.Under = append(s.Under, place)
+				l.Under = append(l.Under, place)
 			}
 		}
 	}
-	return leases, token
+	return s
 }
 
-// Restored counts the leases of a snapshot: held again, expired, beyond the bound,
-// and without a rule that grants leases.
-type Restored struct{ Held, Expired, TooMany, Orphaned int }
-
-// Restore holds leases again; under returns the rules of each, now. They are held
-// even if the limit is lower than it was.
-func (g *Registry) Restore(leases []SavedLease, token uint64, under func(*SavedLease) []Under) (r Restored) {
+// Restore holds leases again, also beyond the limits. They last as long as they had left
+// at the instant saved. After a crash, for which Recover was called, they may have been
+// renewed since: they last for their longest time to live. under returns the rule of
+// each place, for a key. Restore returns the number of leases.
+func (g *Registry) Restore(s *State, saved time.Duration, under func(place int, key string) Under) int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.token = max(g.token, token)
-	now := g.clock.Now()
-	for i := range leases {
-		s := &leases[i]
-		switch {
-		case s.Until <= now:
-			r.Expired++
-		case len(g.held) >= g.max:
-			r.TooMany++
-		default:
-			h := &holding{SavedLease: *s, since: now, restored: true}
-			h.Under = nil // the rules may have other places now
-			for _, u := range under(s) {
-				if b := u.Limits.enter(u.Bucket); b != nil {
-					h.parts = append(h.parts, part{b, b.force(s.N), u.Shadow})
-					u.Limits.held.Add(int64(s.N))
-				}
-			}
-			if len(h.parts) == 0 && len(s.Under) > 0 {
-				r.Orphaned++
-				continue
-			}
-			g.holdLocked(h, s.Until)
-			r.Held++
-		}
+	g.secret, g.token = s.Secret, max(g.token, s.Token)
+	if r := g.recovery; r != nil {
+		g.token = max(g.token, s.Token+tokenLeap)
+		r.saved, r.first = s.Token, g.token+1
 	}
-	return r
+	now := g.clock.Now()
+	for i := range s.Leases {
+		h := &holding{SavedLease: s.Leases[i], since: now, restored: true}
+		left := h.Until - saved
+		if g.recovery != nil {
+			left = h.Terms.MaxTTL
+		}
+		if left <= 0 {
+			continue
+		}
+		h.Under = nil // the rules may have other places now
+		for _, place := range s.Leases[i].Under {
+			u := under(place, h.Key)
+			h.parts = append(h.parts, u.Limits.hold(&u, h.N))
+		}
+		g.holdLocked(h, now+left)
+	}
+	return len(g.held)
 }
 
-// force admits units regardless of the limit.
-func (b *bucket) force(n int) weir.Permit {
-	b.limits.mu.Lock()
-	defer b.limits.mu.Unlock()
+// hold admits units of a lease that is restored, regardless of the limit and of whether
+// the rule grants leases.
+func (l *Limits) hold(u *Under, n int) part {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.terms == nil {
+		l.terms, l.closed = &config.Concurrency{Limit: 1}, true // until Update
+	}
+	return l.forceLocked(l.enterLocked(u.Bucket), u.Shadow, n)
+}
+
+// forceLocked admits units regardless of the limit.
+func (l *Limits) forceLocked(b *bucket, shadow bool, n int) part {
 	p, ok := b.limiter.TryAcquire(context.Background(), n)
 	if !ok {
 		was := b.limiter.State().Limit
 		b.limiter.SetAlgorithm(limit.Fixed(math.MaxInt))
 		p, _ = b.limiter.TryAcquire(context.Background(), n)
-		b.limiter.SetAlgorithm(algorithm(b.limits.terms, was))
+		b.limiter.SetAlgorithm(algorithm(l.terms, was))
 	}
-	return p
+	l.held.Add(int64(n))
+	return part{b, p, shadow}
 }
 
 // A SavedLimit is the limit that a bucket has found.

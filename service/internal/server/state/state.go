@@ -1,8 +1,8 @@
 // Package state is the format of the snapshots of a node.
 //
-// A snapshot begins with a text that names the format and its version. Records follow
-// in encoding/gob, one for the counts of each rule and one for everything else, and at
-// the end a checksum of all.
+// A snapshot begins with a text that names the format and its version, and a byte that
+// says whether the node has ended. Records follow in encoding/gob, one for the counts of
+// each rule and one for everything else, and at the end a checksum of all but that byte.
 package state
 
 import (
@@ -20,12 +20,17 @@ import (
 	"slices"
 	"time"
 
+	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/grant"
 	"github.com/weir-go/weir/service/internal/server/lease"
 	"github.com/weir-go/weir/service/internal/server/ruleset"
 )
 
-const magic = "weirsrv2"
+const (
+	magic = "weirsrv3"
+	// A node that has ended changes nothing after its last snapshot. One that runs may.
+	hasEnded, runs = 'E', 'r'
+)
 
 // Counts record the usage of keys under one rule.
 type Counts struct {
@@ -33,13 +38,22 @@ type Counts struct {
 	Candidate bool          // of its candidate
 	Since     time.Duration // when the rule began to count
 	Kind      string        // of its buckets: see quota.Buckets
+	Left      time.Duration // wall time at which the rule was missing; 0 if it was in force
 	Data      []byte
 }
 
 // Limits are the limits that a rule has found.
 type Limits struct {
 	Rule  string
+	Left  time.Duration // as in Counts
 	Found []lease.SavedLimit
+}
+
+// A Rule is a rule that leases are held under.
+type Rule struct {
+	Name    string
+	Per     config.Per
+	Longest time.Duration // the longest time to live of its leases
 }
 
 // A Snapshot is a decoded snapshot.
@@ -47,10 +61,11 @@ type Snapshot struct {
 	Wall, Clock time.Duration
 	Counts      []Counts
 	Limits      []Limits
-	Rules       []string // of Leases
-	Leases      []lease.SavedLease
-	Token       uint64
+	Rules       []Rule // of Leases
+	Leases      lease.State
 	Grants      grant.State
+
+	Ended bool // set by Read: the node has ended after this snapshot
 }
 
 // A record is the counts of a rule or, at the end, a Snapshot without Counts.
@@ -67,11 +82,15 @@ type Writer struct {
 	err     error
 }
 
-// NewWriter begins a snapshot.
-func NewWriter(w io.Writer) *Writer {
+// NewWriter begins a snapshot; ended says whether it is the last one.
+func NewWriter(w io.Writer, ended bool) *Writer {
+	mark := byte(runs)
+	if ended {
+		mark = hasEnded
+	}
+	_, err := w.Write(append([]byte(magic), mark))
 	sum := crc32.NewIEEE()
 	all := io.MultiWriter(w, sum)
-	_, err := io.WriteString(all, magic)
 	return &Writer{w, sum, gob.NewEncoder(all), err}
 }
 
@@ -115,14 +134,18 @@ func decode(b []byte) (*Snapshot, error) {
 	if n := min(len(b), len(magic)); string(b[:n]) != magic[:n] {
 		return nil, fmt.Errorf("it begins with %q: it is not a snapshot, or has another version", b[:n])
 	}
-	if len(b) < len(magic)+4 {
+	if len(b) < len(magic)+1+4 {
 		return nil, io.ErrUnexpectedEOF
+	}
+	mark, b := b[len(magic)], b[len(magic)+1:]
+	if mark != hasEnded && mark != runs {
+		return nil, errInvalid
 	}
 	b, sum := b[:len(b)-4], binary.LittleEndian.Uint32(b[len(b)-4:])
 	if got := crc32.ChecksumIEEE(b); got != sum {
 		return nil, fmt.Errorf("its checksum is %08x, want %08x: it is truncated or was changed", got, sum)
 	}
-	in := bytes.NewReader(b[len(magic):])
+	in := bytes.NewReader(b)
 	records := gob.NewDecoder(in)
 	var r record
 	var counts []Counts
@@ -134,7 +157,7 @@ func decode(b []byte) (*Snapshot, error) {
 			counts = append(counts, *r.Counts)
 		}
 	}
-	r.Last.Counts = counts
+	r.Last.Counts, r.Last.Ended = counts, mark == hasEnded
 	if in.Len() > 0 || !r.Last.valid() {
 		return nil, errInvalid
 	}
@@ -147,21 +170,24 @@ func (s *Snapshot) valid() bool {
 	for i := range s.Counts {
 		times = append(times, s.Counts[i].Since)
 	}
+	for _, r := range s.Rules {
+		times = append(times, r.Longest)
+	}
 	numbers := []int{}
 	for _, l := range s.Limits {
 		for _, found := range l.Found {
 			times, numbers = append(times, found.Usual), append(numbers, found.Limit)
 		}
 	}
-	for i := range s.Leases {
-		l := &s.Leases[i]
+	for i := range s.Leases.Leases {
+		l := &s.Leases.Leases[i]
 		times, numbers = append(times, l.Until, l.Terms.MaxTTL), append(numbers, l.N-1)
 		unknown := slices.ContainsFunc(l.Under, func(place int) bool { return place < 0 || place >= len(s.Rules) })
 		if unknown || l.Terms.TTL <= 0 || l.Terms.TTL > l.Terms.MaxTTL || l.Token > math.MaxInt64 {
 			return false
 		}
 	}
-	return s.Wall >= 0 && s.Token <= math.MaxInt64 &&
+	return s.Wall >= 0 && s.Leases.Token <= math.MaxInt64/2 &&
 		!slices.ContainsFunc(times, func(d time.Duration) bool { return d < 0 || d > ruleset.MaxSpan }) &&
 		!slices.ContainsFunc(numbers, func(n int) bool { return n < 0 || n > math.MaxInt32 })
 }
@@ -194,4 +220,15 @@ func WriteFile(path string, write func(io.Writer) error) (err error) {
 		return err
 	}
 	return errors.Join(d.Sync(), d.Close()) // so that the new name survives a power failure
+}
+
+// MarkRunning notes in a snapshot that a node runs again, which may change what the
+// snapshot says. It needs no space on the disk.
+func MarkRunning(path string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt([]byte{runs}, int64(len(magic)))
+	return errors.Join(err, f.Sync(), f.Close())
 }

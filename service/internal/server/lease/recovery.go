@@ -1,0 +1,163 @@
+package lease
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/server/decider"
+	"github.com/weir-go/weir/service/internal/server/ruleset"
+)
+
+// A recovery follows a process that has ended without saving its state. Leases that it
+// granted since it saved are unknown. Until they must have expired, the Registry grants
+// none, and adopts those that their holders renew.
+type recovery struct {
+	start   time.Duration
+	longest map[string]time.Duration // the longest time to live of leases, by rule
+	// Leases with a token above saved and below first are unknown. Others of that
+	// process had ended, or are held again.
+	saved, first uint64
+}
+
+// tokenLeap exceeds the number of leases that a process grants between two saves. Fencing
+// tokens leap by it after a crash, so that none is granted twice.
+const tokenLeap = 1 << 30
+
+// Recover begins a recovery. longest has the longest times to live that the last process
+// had saved, by rule. It must be called before leases are granted, and Limits.Recover
+// after it.
+func (g *Registry) Recover(longest map[string]time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.recovery = &recovery{start: g.clock.Now(), longest: longest, saved: g.token, first: g.token}
+}
+
+// MaxTTL returns the longest time to live of a lease under the terms.
+func MaxTTL(c *config.Concurrency) time.Duration {
+	return cmp.Or(c.MaxTTL, 10*min(cmp.Or(c.TTL, config.DefaultTTL), ruleset.MaxSpan/10))
+}
+
+// Longest returns the longest time to live of leases, 0 if none is granted.
+func (l *Limits) Longest() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.terms == nil {
+		return 0
+	}
+	return MaxTTL(l.terms)
+}
+
+// Recover applies the recovery of the Registry, if there is one.
+func (l *Limits) Recover() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.recoverLocked()
+}
+
+func (l *Limits) recoverLocked() {
+	if r := l.registry.recovery; r != nil && l.reopens == 0 && l.terms != nil && !l.closed {
+		l.reopens = r.start + max(MaxTTL(l.terms), r.longest[l.name])
+	}
+}
+
+// Recovers returns the time until leases are granted.
+func (l *Limits) Recovers() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.recoversLocked()
+}
+
+// recoversLocked returns the time until leases are granted.
+func (l *Limits) recoversLocked() time.Duration {
+	if l.reopens == 0 {
+		return 0
+	}
+	return max(l.reopens-l.registry.clock.Now(), 0)
+}
+
+// rulesSum identifies the rules of a lease in its id. It does not depend on their order.
+func rulesSum(under []Under) (sum uint64) {
+	for _, u := range under {
+		if !u.Shadow {
+			sum += u.Limits.registry.secret.String(u.Limits.name)
+		}
+	}
+	return sum
+}
+
+// unknown reports whether id is the id of a lease under these rules that the last
+// process may have granted and not saved.
+func (g *Registry) unknown(key, text string, under []Under) (id ID, n int, ok bool) {
+	r := g.recovery
+	if r == nil {
+		return id, 0, false
+	}
+	id, n, ok = parseID(text)
+	ok = ok && id.token() > r.saved && id.token() < r.first && id == g.sealed(id.token(), n, rulesSum(under), key)
+	for i := range under {
+		l := under[i].Limits
+		l.mu.Lock()
+		ok = ok && (under[i].Shadow || l.recoversLocked() > 0)
+		l.mu.Unlock()
+	}
+	return id, n, ok
+}
+
+// Adopt renews a lease that the last process granted and did not save. The error is
+// decider.ErrNoLease if it may have expired.
+func (g *Registry) Adopt(key, text string, ttl time.Duration, terms ruleset.LeaseTerms, under []Under) (decider.Lease, error) {
+	id, n, ok := g.unknown(key, text, under)
+	if !ok {
+		return decider.Lease{}, decider.ErrNoLease
+	}
+	h := &holding{SavedLease: SavedLease{ID: id, Key: key, N: n, Token: id.token(), Terms: terms}, restored: true}
+	ttl = h.ttl(ttl)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := g.clock.Now()
+	if held := g.held[id]; held != nil { // by a renewal at the same time
+		return held.view(ttl), nil
+	}
+	if len(g.held) >= 2*g.max { // as many again as were saved
+		return decider.Lease{}, decider.ErrNoLease
+	}
+	for i := range under {
+		u := &under[i]
+		if p, ok := u.Limits.adopt(u, n); ok {
+			h.parts = append(h.parts, p)
+		} else if !u.Shadow {
+			h.release(weir.Ignored, 0)
+			return decider.Lease{}, decider.ErrNoLease
+		}
+	}
+	h.since = now
+	g.holdLocked(h, now+ttl)
+	return h.view(ttl), nil
+}
+
+// adopt admits units of a lease that is adopted. While it does so, no request waits:
+// force would let it in.
+func (l *Limits) adopt(u *Under, n int) (part, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed || l.terms == nil || l.recoversLocked() == 0 {
+		return part{}, false
+	}
+	b := l.enterLocked(u.Bucket)
+	if b.adopted+n > maxLimit(l.terms) {
+		l.leaveLocked(b, 0)
+		return part{}, false
+	}
+	b.adopted += n
+	l.renewed.Add(1)
+	return l.forceLocked(b, u.Shadow, n), true
+}
+
+// Ended reports whether a lease that is returned is one that the last process granted
+// and did not save. Nothing of it is held.
+func (g *Registry) Ended(key, text string, under []Under) bool {
+	_, _, ok := g.unknown(key, text, under)
+	return ok
+}
