@@ -53,7 +53,7 @@ func (d *Daemon) load(path string) error {
 			d.log.Warn("not restored, but kept for a day", "what", what)
 		}
 		if done.Crashed {
-			d.log.Warn("the last run has not ended cleanly: new leases wait until those that it may have granted have expired", "longest", d.server.Recovers().Round(time.Second))
+			d.log.Warn("the last run has not ended cleanly: new leases wait until its leases must have expired", "longest", d.server.Recovers().Round(time.Second))
 		}
 		if err := state.MarkRunning(path); err != nil {
 			return err
@@ -67,7 +67,7 @@ func (d *Daemon) load(path string) error {
 	case errors.As(err, new(*fs.PathError)):
 		return err
 	}
-	d.log.Error("the state file is damaged: counts start at zero, and new leases wait until those of the last run have expired",
+	d.log.Error("the state file is damaged: counts start at zero, and new leases wait until the leases of the last run must have expired",
 		"error", err, "kept_as", path+".damaged")
 	if err := os.Rename(path, path+".damaged"); err != nil {
 		return err

@@ -202,7 +202,7 @@ type LeaseRequest struct {
 // A Lease is units of a key that a caller holds until it returns them or the
 // lease expires.
 type Lease struct {
-	ID  string // 32 random hexadecimal digits
+	ID  string // 32 hexadecimal digits and, if N is not 1, a hyphen and N
 	Key string
 	N   int // units
 	// Token is a fencing token: it increases with every lease that a node grants, so

@@ -12,7 +12,7 @@ import (
 
 // A recovery follows a process that has ended without saving its state. Leases that it
 // granted since it saved are unknown. Until they must have expired, the Registry grants
-// none, and adopts those that their holders renew.
+// no lease, and adopts the unknown leases that are renewed.
 type recovery struct {
 	start   time.Duration
 	longest map[string]time.Duration // the longest time to live of leases, by rule
