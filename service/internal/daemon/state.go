@@ -126,7 +126,8 @@ func (d *Daemon) saveAndLog() {
 
 // saves is the outcome of the saves so far.
 type saves struct {
-	running sync.Mutex // held while the state is written
+	running sync.Mutex // held while the state is written; guards ended
+	ended   bool       // the last save is written: no other may replace it
 
 	mu       sync.Mutex // guards the fields below
 	last     time.Time  // of the last success
@@ -144,6 +145,10 @@ func (d *Daemon) save(ended bool) error {
 	s := &d.saves
 	s.running.Lock()
 	defer s.running.Unlock()
+	if s.ended {
+		return nil
+	}
+	s.ended = ended
 	start := time.Now()
 	err := d.server.SaveFile(d.cfg.State, ended)
 	var size int64
