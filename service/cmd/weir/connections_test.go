@@ -154,7 +154,7 @@ func TestServeSlowCallers(t *testing.T) {
 // Ten thousand idle connections take a bounded memory, and keep no request out.
 func TestServeManyConnections(t *testing.T) {
 	const most, more = 9_000, 1_000
-	cmd, public, admin, _ := start(t, build(t), "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
+	cmd, public, admin, _ := start(t, build(t), "serve", "--drain-delay", "0s", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
 		"--max-connections", strconv.Itoa(most), "--client-timeout", "10m")
 	metric := func(name string) float64 {
 		_, body, err := get(admin + "/metrics")

@@ -85,7 +85,7 @@ func TestDrain(t *testing.T) {
 		_, _ = io.WriteString(w, "finished")
 	}))
 	defer origin.Close()
-	cmd, listen, admin, log := start(t, build(t), "proxy", "--origin", origin.URL, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+	cmd, listen, admin, log := start(t, build(t), "proxy", "--origin", origin.URL, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--drain-delay", "0s")
 	if status, _, err := get(admin + "/-/ready"); status != 200 {
 		t.Errorf("ready: %d, %v: want 200", status, err)
 	}
@@ -133,7 +133,7 @@ func TestGraceIsOver(t *testing.T) {
 	}))
 	defer origin.Close()
 	defer close(stuck)
-	cmd, listen, _, log := start(t, build(t), "proxy", "--origin", origin.URL, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--grace", "100ms")
+	cmd, listen, _, log := start(t, build(t), "proxy", "--origin", origin.URL, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--drain-delay", "0s", "--grace", "100ms")
 	go func() { _, _, _ = get(listen) }()
 	<-arrived
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {

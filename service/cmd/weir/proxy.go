@@ -31,7 +31,8 @@ type proxyCmd struct {
 	ClientTimeout  time.Duration `least:"0s" default:"30s" placeholder:"TIME" help:"How long a client may take to send a request or to read an answer; 0: no time-out (${default})."`
 	LongLived      int           `least:"0" default:"1000" placeholder:"N" help:"Maximum number of long-lived exchanges, such as WebSockets, event streams and slow downloads, that do not count as in flight; 0: none (${default})."`
 	MaxConnections int           `least:"1" default:"10000" placeholder:"N" help:"Maximum number of client connections; further ones wait to be accepted (${default})."`
-	Grace          time.Duration `least:"0s" default:"30s" placeholder:"TIME" help:"After SIGTERM or Ctrl-C: how long to wait for requests in flight (${default})."`
+	DrainDelay     time.Duration `least:"0s" default:"5s" placeholder:"TIME" help:"After SIGTERM or Ctrl-C: how long to serve as before, but not ready, and ask clients to leave; 0s if there are no connections (${default})."`
+	Grace          time.Duration `least:"0s" default:"30s" placeholder:"TIME" help:"After that: how long to wait for requests in flight (${default})."`
 	LogLevel       slog.Level    `default:"info" placeholder:"LEVEL" help:"Log this level and above: debug, info, warn or error; debug logs each change of the limit (${default})."`
 }
 
@@ -67,13 +68,16 @@ func (c *proxyCmd) Run(ctx context.Context, std streams) error {
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	context.AfterFunc(ctx, func() {
-		p.Drain()
+		if n := p.Drain(); n > 0 && c.DrainDelay > 0 {
+			log.Info("not ready: clients are asked to leave", "connections", n, "delay", c.DrainDelay)
+			time.Sleep(c.DrainDelay)
+		}
 		log.Info("draining", "grace", c.Grace)
 		stop()
 	})
 	// A client's connection can need one to the origin. The others are for operators and DNS.
 	clients := p.Listener(ln, connlimit.Fit(c.MaxConnections, 2, 64, log))
-	if err := httpserve.Serve(serving, httpserve.New(p, log), clients, c.Grace, p.Idle); err != nil {
+	if err := httpserve.Serve(serving, httpserve.New(httpserve.Leave(p, p.Draining), log), clients, c.Grace, p.Idle); err != nil {
 		return err
 	}
 	log.Info("drained")

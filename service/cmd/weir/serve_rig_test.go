@@ -36,7 +36,7 @@ func serving(t *testing.T, args ...string) *served {
 	out, in := io.Pipe()
 	go s.listen(out)
 	go func() {
-		code := run(ctx, append([]string{"serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"}, args...), io.Discard, in)
+		code := run(ctx, append([]string{"serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--drain-delay", "0s"}, args...), io.Discard, in)
 		in.Close()
 		s.ended <- code
 	}()

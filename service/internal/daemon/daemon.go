@@ -39,7 +39,8 @@ type Config struct {
 
 	MaxConnections int           `least:"1" default:"10000" placeholder:"N" help:"Connections of callers at once. Beyond that, a new connection replaces the one that is idle for longest (${default})."`
 	ClientTimeout  time.Duration `least:"1ms" default:"10s" placeholder:"TIME" help:"How long a caller may take to send a header or a body, or to read an answer (${default})."`
-	Grace          time.Duration `least:"0s" default:"30s" placeholder:"TIME" help:"After SIGTERM or Ctrl-C: how long waiting requests may still wait for their turn (${default})."`
+	DrainDelay     time.Duration `least:"0s" default:"5s" placeholder:"TIME" help:"After SIGTERM or Ctrl-C: how long to serve as before, but not ready, and ask clients to leave; 0s if there are no connections (${default})."`
+	Grace          time.Duration `least:"0s" default:"30s" placeholder:"TIME" help:"After that: how long waiting requests may still wait for their turn (${default})."`
 	Drain          string        `default:"finish" enum:"finish,refuse" placeholder:"HOW" help:"After SIGTERM or Ctrl-C: finish lets waiting requests get their turn, refuse rejects them at once (${default})."`
 
 	LogAnswers [6]bool      `kong:"-"` // whether to log answers, by the first digit of the status
@@ -61,6 +62,7 @@ type Daemon struct {
 	public  *http.Server
 	saves   saves
 
+	serving  atomic.Bool
 	draining atomic.Bool
 }
 
@@ -147,8 +149,11 @@ func (d *Daemon) serveAdmin(ln net.Listener) (stop func(), err error) {
 	cfg := adminapi.Config{
 		Server: d.server, Metrics: metrics, Pprof: true, Local: loopback(ln.Addr()),
 		Ready: func() error {
-			if d.draining.Load() {
+			switch {
+			case d.draining.Load():
 				return errors.New("draining")
+			case !d.serving.Load():
+				return errors.New("not serving yet")
 			}
 			return nil
 		},
@@ -183,7 +188,8 @@ const (
 // end requests that wait: httpapi gives bodies a deadline. It also suspends the
 // deadline of WriteTimeout while a request waits.
 func (d *Daemon) newPublic() *http.Server {
-	srv := httpserve.New(logAnswers(d.log, d.cfg.LogAnswers, d.guard.Handler(d.api)), d.log)
+	api := logAnswers(d.log, d.cfg.LogAnswers, d.guard.Handler(d.api))
+	srv := httpserve.New(httpserve.Leave(api, d.draining.Load), d.log)
 	srv.ReadHeaderTimeout, srv.WriteTimeout, srv.ConnState = d.cfg.ClientTimeout, d.cfg.ClientTimeout, d.conns.ConnState
 	srv.DisableGeneralOptionsHandler = true // that one reads a body without a deadline
 	srv.Protocols = new(http.Protocols)
@@ -214,6 +220,7 @@ func (d *Daemon) serve(ctx context.Context) error {
 			failed <- d.public.ServeTLS(d.conns, "", "")
 		}
 	}()
+	d.serving.Store(true)
 	select {
 	case err := <-failed:
 		return err

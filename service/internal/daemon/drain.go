@@ -8,13 +8,18 @@ import (
 	"github.com/weir-go/weir/service/internal/httpserve"
 )
 
-// drain ends the service. Until no request waits, or the grace is over, decisions
-// are made as before, but no further request may wait. Then it refuses the requests
-// that still wait, and stops. Requests that are still being read or answered are cut
+// drain ends the service. First it serves as before, but is not ready, and asks clients to
+// leave. Then, until no request waits, or the grace is over, decisions are made as
+// before, but no further request may wait. Then it refuses the requests that still
+// wait, and stops. Requests that are still being read or answered are cut
 // off, which is an error.
 func (d *Daemon) drain() error {
-	start := time.Now()
 	d.draining.Store(true)
+	if open, _ := d.conns.Count(); open > 0 && d.cfg.DrainDelay > 0 {
+		d.log.Info("not ready: clients are asked to leave", "connections", open, "delay", d.cfg.DrainDelay)
+		time.Sleep(d.cfg.DrainDelay)
+	}
+	start := time.Now()
 	refuse := d.cfg.Drain == "refuse"
 	waiting := d.server.Waiting()
 	d.server.Close(refuse)

@@ -236,8 +236,15 @@ func (b *bufferPool) Get() []byte {
 
 func (b *bufferPool) Put(buf []byte) { b.pool.Put(&buf) }
 
-// Drain makes /-/ready answer 503. The proxy goes on serving requests.
-func (p *Proxy) Drain() { p.draining.Store(true) }
+// Drain makes /-/ready answer 503, and returns how many connections of clients are open.
+// The proxy goes on serving requests.
+func (p *Proxy) Drain() (connections int) {
+	p.draining.Store(true)
+	return int(p.connections.Load())
+}
+
+// Draining reports whether Drain was called.
+func (p *Proxy) Draining() bool { return p.draining.Load() }
 
 // Idle reports whether no request waits, and no exchange is in progress, long-lived
 // ones included.
