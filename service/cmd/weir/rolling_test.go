@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// A rolling restart of two instances, behind a client that takes turns among those that are
-// ready: no request is lost, also of those that may not be sent twice.
+// A rolling restart of two instances, behind a client that uses the ready ones in turn, loses
+// no request. A POST may not be sent twice.
 func TestRollingRestart(t *testing.T) {
 	origin := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(origin.Close)
