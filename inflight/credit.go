@@ -18,6 +18,7 @@ type credit struct {
 	word atomic.Uint64
 
 	total  atomic.Int64  // units in flight and free, when the credit was lent
+	held   atomic.Int64  // units of abandoned work among them, which no permit holds
 	mask   atomic.Uint64 // an admission is timed if mix of its number has none of these bits
 	lately atomic.Int64  // the instant of a recent admission
 
@@ -65,11 +66,12 @@ func (c *credit) take(n int) (w uint64, ok bool) {
 	}
 }
 
-// put returns n units of successful work.
+// put returns n units of successful work, unless more would be free than were lent and
+// permits hold: then a copy of a permit has been released, and the gate panics.
 func (c *credit) put(n int) bool {
 	for {
 		w := c.word.Load()
-		if w&(shut|collect) != 0 || n > min(int(c.total.Load()), freeMask)-free(w) {
+		if w&(shut|collect) != 0 || n > min(int(c.total.Load()-c.held.Load()), freeMask)-free(w) {
 			return false
 		}
 		if c.word.CompareAndSwap(w, w+oneSucceeded+uint64(n)) {
@@ -85,7 +87,9 @@ func (l *Limiter) lock() {
 	if w&shut == 0 {
 		n := admitted(w) - admitted(l.lent)
 		l.phase += n
-		l.gate.Return(free(w), uint64(n), succeeded(w))
+		// put can err by the units of a copied permit while one credit follows another.
+		back := min(free(w), l.gate.Inflight()-l.gate.Held())
+		l.gate.Return(back, uint64(n), succeeded(w))
 	}
 }
 
@@ -130,6 +134,9 @@ func (l *Limiter) lendLocked() uint64 {
 		n = freeMask
 	}
 	l.credit.total.Store(int64(l.gate.Inflight()))
+	if held := int64(l.gate.Held()); held != l.credit.held.Load() {
+		l.credit.held.Store(held)
+	}
 	return uint64(n) | uint64(l.phase%maxPhase)*oneAdmitted
 }
 

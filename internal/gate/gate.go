@@ -253,6 +253,9 @@ func (g *Gate[W]) Config() Config { return g.cfg }
 // Inflight returns the units in flight.
 func (g *Gate[W]) Inflight() int { return g.stats.Inflight }
 
+// Held returns the units of abandoned work among them.
+func (g *Gate[W]) Held() int { return g.stats.Held }
+
 // Waiting returns the number of requests in the queue.
 func (g *Gate[W]) Waiting() int { return g.line.len + g.gone.len }
 
