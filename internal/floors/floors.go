@@ -99,7 +99,7 @@ var sideways = map[string][]string{
 		"service/internal/config", "service/internal/server/clock", "service/internal/server/decider", "service/internal/server/ruleset", "service/internal/server/waiting",
 	},
 	"service/internal/server/state":    {"service/internal/config", "service/internal/server/grant", "service/internal/server/lease", "service/internal/server/ruleset"},
-	"service/internal/server/adminapi": {"service/internal/web"},
+	"service/internal/server/adminapi": {"service/internal/httpserve", "service/internal/web"},
 	"service/internal/proxy":           {"service/internal/settings"},
 	"metric":                           {"grpclimit"},
 	"internal/admission":               {"internal/caller"},

@@ -15,7 +15,7 @@ type checkCmd struct {
 	Path   string   `arg:"" optional:"" help:"The rules: a YAML file, a directory of YAML files, or a JSON file of GoCC."`
 	Keys   []string `arg:"" optional:"" name:"key" help:"Show the rules and limits that apply to these keys."`
 	JSON   bool     `name:"json" help:"Print the result as JSON."`
-	Schema bool     `env:"-" help:"Print a JSON schema of YAML rules, for editors, and end."`
+	Schema bool     `help:"Print a JSON schema of YAML rules, for editors, and end."`
 }
 
 // Run prints the limits of the keys, or the mistakes in the files.

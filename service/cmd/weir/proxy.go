@@ -18,6 +18,8 @@ type proxyCmd struct {
 	Listen string `default:"127.0.0.1:7000" placeholder:"ADDR" help:"Address for clients (${default})."`
 	Admin  string `default:"127.0.0.1:7001" placeholder:"ADDR" help:"Address for operators: /-/health, /-/ready, /-/set and /metrics. Keep it private (${default})."`
 
+	AdminHost []string `placeholder:"NAME" help:"Names by which browsers and scrapers may call the listener of operators, besides its addresses, names without a dot, and those of private domains. On loopback: besides localhost."`
+
 	Limit        proxy.Limit   `default:"auto" placeholder:"N" help:"Maximum requests in flight at the origin: a number, or auto to adapt it (${default})."`
 	InitialLimit int           `default:"10" placeholder:"N" help:"Initial limit of auto (${default})."`
 	MinLimit     int           `default:"1" placeholder:"N" help:"Lower bound of auto (${default})."`
@@ -59,7 +61,7 @@ func (c *proxyCmd) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	stopAdmin := serveAdmin(p, admin, log)
+	stopAdmin := c.serveAdmin(p, admin, log)
 	defer stopAdmin()
 	log.Info("weir proxy", "listen", "http://"+ln.Addr().String(), "admin", "http://"+admin.Addr().String(),
 		"origin", c.Origin, "limit", c.Limit.String(), "queue", c.Queue, "max_wait", c.MaxWait)
@@ -84,8 +86,8 @@ func (c *proxyCmd) Run(ctx context.Context, std streams) error {
 	return nil
 }
 
-func serveAdmin(p *proxy.Proxy, ln net.Listener, log *slog.Logger) (stop func()) {
-	srv := httpserve.New(p.Admin(), log)
+func (c *proxyCmd) serveAdmin(p *proxy.Proxy, ln net.Listener, log *slog.Logger) (stop func()) {
+	srv := httpserve.New(httpserve.Private(p.Admin(), httpserve.Loopback(ln.Addr()), c.AdminHost), log)
 	srv.ReadTimeout, srv.WriteTimeout = 10*time.Second, 30*time.Second
 	go func() {
 		log.Debug("the admin listener is closed", "reason", srv.Serve(ln))

@@ -35,7 +35,8 @@ type Config struct {
 	StateInterval time.Duration `least:"1s" default:"10s" placeholder:"TIME" help:"How often to save the state while the server runs, in case it crashes. Saving takes at most 1 % of the time (${default})."`
 	WatchInterval time.Duration `least:"1ms" default:"10s" placeholder:"TIME" help:"How often to compare the content of files. Sizes and times are compared five times a second (${default})."`
 
-	TLS TLS `embed:""`
+	TLS       TLS       `embed:""`
+	Operators Operators `embed:""`
 
 	MaxConnections int           `least:"1" default:"10000" placeholder:"N" help:"Connections of callers at once. Beyond that, a new connection replaces the one that is idle for longest (${default})."`
 	ClientTimeout  time.Duration `least:"1ms" default:"10s" placeholder:"TIME" help:"How long a caller may take to send a header or a body, or to read an answer (${default})."`
@@ -45,6 +46,14 @@ type Config struct {
 
 	LogAnswers [6]bool      `kong:"-"` // whether to log answers, by the first digit of the status
 	Log        *slog.Logger `kong:"-"`
+}
+
+// Operators configures the listener of operators.
+type Operators struct {
+	AdminAuth bool     `help:"Operators need a token of --tokens that allows admin. /-/health and /-/ready need none."`
+	AdminTLS  bool     `name:"admin-tls" help:"Serve TLS to operators too, with the certificate of --tls-cert."`
+	AdminHost []string `placeholder:"NAME" help:"Names by which browsers and scrapers may call the listener of operators, besides its addresses, names without a dot, and those of private domains. On loopback: besides localhost."`
+	Pprof     bool     `help:"Serve /debug/pprof/ to operators."`
 }
 
 // A Daemon is a running weir serve.
@@ -114,15 +123,18 @@ func (d *Daemon) Run(ctx context.Context, public, admin net.Listener) error {
 
 // announce logs the addresses and the rules.
 func (d *Daemon) announce(public, admin net.Addr) {
-	scheme := "http://"
+	scheme, adminScheme := "http://", "http://"
 	if d.cfg.TLS.Cert != "" {
 		scheme = "https://"
 	}
+	if d.cfg.Operators.AdminTLS {
+		adminScheme = "https://"
+	}
 	rules := d.server.Rules()
-	d.log.Info("weir serve", "listen", scheme+public.String(), "admin", "http://"+admin.String(),
+	d.log.Info("weir serve", "listen", scheme+public.String(), "admin", adminScheme+admin.String(),
 		"from", d.cfg.source(), "rules", len(rules.Rules), "hash", rules.Hash)
 	switch {
-	case loopback(public):
+	case httpserve.Loopback(public):
 	case d.cfg.Tokens == "" && d.cfg.TLS.ClientCA == "":
 		d.log.Warn("every client that reaches the listener may use it: there are neither --tokens nor --client-ca", "listen", public.String())
 	case d.cfg.Tokens != "" && d.cfg.TLS.Cert == "":
@@ -134,11 +146,6 @@ func (d *Daemon) announce(public, admin net.Addr) {
 // of callers: those of operators, their profiles, rules, the state.
 const otherFiles = maxOperators + 56
 
-func loopback(addr net.Addr) bool {
-	tcp, ok := addr.(*net.TCPAddr)
-	return ok && tcp.IP.IsLoopback()
-}
-
 // serveAdmin serves operators until stop is called.
 func (d *Daemon) serveAdmin(ln net.Listener) (stop func(), err error) {
 	metrics, err := d.metrics()
@@ -147,7 +154,7 @@ func (d *Daemon) serveAdmin(ln net.Listener) (stop func(), err error) {
 		return nil, err
 	}
 	cfg := adminapi.Config{
-		Server: d.server, Metrics: metrics, Pprof: true, Local: loopback(ln.Addr()),
+		Server: d.server, Metrics: metrics, Pprof: d.cfg.Operators.Pprof, Local: httpserve.Loopback(ln.Addr()), Hosts: d.cfg.Operators.AdminHost,
 		Ready: func() error {
 			switch {
 			case d.draining.Load():
@@ -165,12 +172,23 @@ func (d *Daemon) serveAdmin(ln net.Listener) (stop func(), err error) {
 	if len(d.cfg.paths()) > 0 {
 		cfg.Reload = d.reload
 	}
+	if d.cfg.Operators.AdminAuth {
+		cfg.Authorize = d.guard.AuthorizeAdmin
+	}
 	api := adminapi.New(cfg)
 	conns := connlimit.New(ln, maxOperators)
 	srv := httpserve.New(httpserve.TimeWrites(api, d.cfg.ClientTimeout), d.log)
 	srv.ReadTimeout, srv.ConnState = d.cfg.ClientTimeout, conns.ConnState
+	serve := srv.Serve
+	if d.cfg.Operators.AdminTLS {
+		srv.TLSConfig = &tls.Config{
+			MinVersion:     tls.VersionTLS12,
+			GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &d.tls.Load().Certificates[0], nil },
+		}
+		serve = func(ln net.Listener) error { return srv.ServeTLS(ln, "", "") }
+	}
 	go func() {
-		d.log.Debug("the admin listener is closed", "reason", srv.Serve(conns))
+		d.log.Debug("the admin listener is closed", "reason", serve(conns))
 	}()
 	return func() { _ = srv.Close(); api.Close() }, nil
 }

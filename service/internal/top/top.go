@@ -23,11 +23,25 @@ import (
 // Config configures Run and Once.
 type Config struct {
 	URL      string        // of the admin listener, without a slash at the end
+	Token    string        // sent as a bearer token; "" for none
 	Interval time.Duration // between requests
 	By       string        // the order of keys: denied or requests
 }
 
-func (c Config) client() client { return client{c.URL, &http.Client{Timeout: 5 * time.Second}} }
+func (c Config) client() client {
+	return client{c.URL, &http.Client{Timeout: 5 * time.Second, Transport: bearer(c.Token)}}
+}
+
+// A bearer sends requests with itself as their token.
+type bearer string
+
+func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	if b != "" {
+		r = r.Clone(r.Context())
+		r.Header.Set("Authorization", "Bearer "+string(b))
+	}
+	return http.DefaultTransport.RoundTrip(r)
+}
 
 // Run shows the state until the user quits or ctx ends.
 func Run(ctx context.Context, cfg Config, out io.Writer) error {

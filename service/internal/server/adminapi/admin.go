@@ -18,14 +18,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/pprof"
-	"net/netip"
-	"strings"
 	"sync"
 	"time"
 
+	"github.com/weir-go/weir/service/internal/httpserve"
 	"github.com/weir-go/weir/service/internal/server"
 )
 
@@ -45,9 +43,12 @@ type Config struct {
 	Metrics http.Handler
 	// Pprof serves /debug/pprof/.
 	Pprof bool
-	// Local rejects requests with a Host that is not this machine, against DNS
-	// rebinding by web sites. It is for listeners on loopback.
+	// Local and Hosts say which Host headers are allowed: see httpserve.Private.
 	Local bool
+	Hosts []string
+	// Authorize returns the status and the reason if a request is refused. It is not asked
+	// for /-/health and /-/ready. If nil, all are allowed.
+	Authorize func(*http.Request) (status int, err error)
 }
 
 // ConfigStatus describes the source of the rules and the last loads. The zero value
@@ -81,7 +82,7 @@ func New(cfg Config) *API {
 		cfg.Ready = func() error { return nil }
 	}
 	a := &API{cfg: cfg, started: time.Now(), stop: make(chan struct{}), keys: tracker{server: cfg.Server}}
-	a.handler = a.guard(a.routes())
+	a.handler = httpserve.Private(a.guard(a.routes()), cfg.Local, cfg.Hosts)
 	a.history.add(a.read(cfg.Server.Stats()))
 	a.ended.Go(a.sample)
 	return a
@@ -138,33 +139,21 @@ func atMost(n int) func(http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// guard keeps other web sites from reading or reloading through a browser.
+// guard asks Authorize, but for what probes ask.
 func (a *API) guard(next http.Handler) http.Handler {
-	next = http.NewCrossOriginProtection().Handler(next)
+	if a.cfg.Authorize == nil {
+		return next
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h := w.Header()
-		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("Referrer-Policy", "no-referrer")
-		h.Set("Cross-Origin-Resource-Policy", "same-origin")
-		h.Set("Cache-Control", "no-cache")
-		if a.cfg.Local && !local(r.Host) {
-			fail(w, http.StatusForbidden, "the Host must name this machine, such as localhost")
-			return
+		if probe := r.URL.Path == "/-/health" || r.URL.Path == "/-/ready"; !probe {
+			if status, err := a.cfg.Authorize(r); err != nil {
+				w.Header()["Www-Authenticate"] = []string{"Bearer", `Basic realm="weir"`}
+				fail(w, status, err.Error())
+				return
+			}
 		}
 		next.ServeHTTP(w, r)
 	})
-}
-
-// local reports whether a Host header names this machine.
-func local(host string) bool {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	if host = strings.ToLower(strings.Trim(host, "[]")); host == "localhost" || strings.HasSuffix(host, ".localhost") {
-		return true
-	}
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.Unmap().IsLoopback()
 }
 
 func (a *API) serveReady(w http.ResponseWriter, _ *http.Request) {

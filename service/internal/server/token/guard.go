@@ -37,3 +37,21 @@ func (g *Guard) Authorize(r *http.Request, a Action, key string) error {
 	t, _ := r.Context().Value(caller{}).(*Token)
 	return t.Authorize(a, key)
 }
+
+// AuthorizeAdmin authorizes a request of an operator, and returns the status if it is refused.
+// The secret may also be the password of basic authentication, which browsers ask for.
+// Without a Set, it allows none.
+func (g *Guard) AuthorizeAdmin(r *http.Request) (status int, err error) {
+	authorization := r.Header.Get("Authorization")
+	if _, password, ok := r.BasicAuth(); ok {
+		authorization = "Bearer " + password
+	}
+	var t *Token
+	if s := g.set.Load(); s != nil {
+		t = s.Find(authorization)
+	}
+	if t == nil {
+		return http.StatusUnauthorized, ErrUnknown
+	}
+	return http.StatusForbidden, t.Authorize(Admin, "")
+}

@@ -36,9 +36,10 @@ const (
 	Decide Action = "decide" // ask for tokens, and settle
 	Lease  Action = "lease"  // acquire, renew and return leases
 	Debug  Action = "debug"  // read the state of a key
+	Admin  Action = "admin"  // use the listener of operators
 )
 
-var actions = []Action{Decide, Lease, Debug}
+var actions = []Action{Decide, Lease, Debug, Admin}
 
 // Bounds of a file.
 const (
@@ -185,7 +186,7 @@ func (s *Set) add(r *reader, e entry) {
 		t.allow = []Action{Decide, Lease}
 	}
 	for i, a := range e.Allow {
-		r.check(slices.Contains(actions, a), fmt.Sprintf("allow[%d]", i), "must be decide, lease or debug")
+		r.check(slices.Contains(actions, a), fmt.Sprintf("allow[%d]", i), "must be decide, lease, debug or admin")
 	}
 	if e.Keys != nil {
 		t.keys = globs(r, e.Keys)
