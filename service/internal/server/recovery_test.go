@@ -70,6 +70,64 @@ func TestCrashGrantsNothingTwice(t *testing.T) {
 	})
 }
 
+// A process that recovers may crash or end, too. Then what the process before it granted
+// is still unknown.
+func TestCrashInARecovery(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d := newDesk(t, server.Config{}, jobs(3))
+		cfg := server.Config{Rules: d.Rules()}
+		ended := d.leases("a", 1, 1)[0]
+		must(t, d.Return("a", ended, weir.Success))
+		kept := d.saves()
+		lives := d.leases("a", 3, 3)
+		for i, end := range []func(d desk) []byte{desk.saves, desk.snapshot, desk.saves} {
+			d, _ = d.next(cfg, kept)
+			if i == 2 { // the other lives end in their recovery
+				for range 4 {
+					time.Sleep(time.Minute - 1)
+					for _, id := range lives {
+						_, err := d.Renew("a", id, 0)
+						must(t, err)
+					}
+				}
+			}
+			kept = end(d)
+			d.leases("a", 0, 1)
+		}
+		must(t, d.Return("a", lives[0], weir.Success))
+		kept = d.saves()
+		lives[0] = d.leases("a", 1, 2)[0]
+		d, done := d.next(cfg, kept)
+		check(t, "crashed", done.Crashed, true)
+		for _, id := range lives {
+			_, err := d.Renew("a", id, 0)
+			check(t, "renewed", err, nil)
+		}
+		_, err := d.Renew("a", ended, 0)
+		check(t, "what had ended", err, decider.ErrNoLease)
+		d.leases("a", 0, 1)
+		time.Sleep(3 * time.Minute)
+		d, done = d.next(cfg, d.snapshot())
+		check(t, "crashed, after a recovery that has ended", done.Crashed, false)
+		d.leases("a", 3, 4)
+	})
+}
+
+// With the rules of leases missing for a while, what they leased is still unknown.
+func TestRecoveryWithoutTheRule(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d := newDesk(t, server.Config{}, jobs(1))
+		cfg := server.Config{Rules: d.Rules()}
+		kept := d.saves()
+		id := d.leases("a", 1, 1)[0]
+		d, _ = d.next(server.Config{Rules: new(config.Rules)}, kept)
+		d, _ = d.next(cfg, d.snapshot())
+		d.leases("a", 0, 1)
+		_, err := d.Renew("a", id, 0)
+		check(t, "renewed", err, nil)
+	})
+}
+
 // Only what the last process may have granted and not saved is adopted.
 func TestAdoptsNothingElse(t *testing.T) {
 	bubble(t, func(t *testing.T) {

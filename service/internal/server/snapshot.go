@@ -21,8 +21,8 @@ import (
 // Restore could not use is carried along for a day. Requests that are decided during the
 // call may or may not be included. It takes as much memory as the counts of a rule.
 //
-// ended says that the Server grants nothing after the call. If it does not, the next
-// process takes it that there has been a crash: see Restore.
+// ended says that the Server grants nothing after the call. If it does not, or if the
+// Server still recovers from a crash, the next process recovers: see Restore.
 //
 // A reader of a snapshot can return leases, settle grants, and construct keys that
 // share a bucket.
@@ -33,7 +33,7 @@ func (s *Server) Snapshot(w io.Writer, ended bool) error {
 	s.carried.expire(wall)
 	carried := s.carried.clone()
 	s.reload.Unlock()
-	out := snapshot.NewWriter(w, ended)
+	out := snapshot.NewWriter(w, ended && !s.leases.Recovering())
 	all := snapshot.Snapshot{Wall: wall, Clock: s.clock.Now(), Limits: carried.limits}
 	for _, k := range rs.kept() {
 		var data bytes.Buffer
@@ -115,7 +115,8 @@ func (s *Server) SaveFile(path string, ended bool) error {
 type Restored struct {
 	Rules  int // that continue their counts
 	Leases int // that are held again
-	// Crashed reports that the Server of that time has not written its last Snapshot.
+	// Crashed reports that the Server of that time has not written its last Snapshot, or
+	// has done so while it recovered from a crash.
 	Crashed bool
 	// Skipped describes everything that has no use under the present rules, and why.
 	Skipped []string
@@ -127,7 +128,7 @@ type Restored struct {
 // of a rule that is gone, or that counts in another way, are kept for a day: Snapshot
 // includes them, and Reload continues them if the rule is back.
 //
-// If the Server of that time did not end with its last Snapshot, leases that it has
+// If the Server of that time did not end with its last Snapshot, or was recovering, leases that it has
 // granted since are not in it. Then each rule grants no lease until the longest time to
 // live of its leases has passed, and all leases in the Snapshot are held as long. A lease
 // that is not in it is adopted when its holder renews it.
@@ -157,7 +158,7 @@ func (s *Server) Restore(r io.Reader) (Restored, error) {
 		s.recoverLeases(from)
 	}
 	done.Leases = s.leases.Restore(&from.Leases, from.Clock, s.restoredRules(rs, from))
-	s.grants.Restore(from.Grants)
+	s.grants.Restore(from.Grants, done.Crashed)
 	return done, nil
 }
 

@@ -40,17 +40,18 @@ type Stats struct {
 	Rules []RuleStats
 	// UnmatchedAllowed and UnmatchedDenied are the requests that no rule matched.
 	UnmatchedAllowed, UnmatchedDenied uint64
-	Leases                            int       // held, of all rules
-	LeasesRefused                     uint64    // because Config.MaxLeases are held
-	Reloads                           uint64    // rules put into force, the first included
-	Loaded                            time.Time // when the present rules were
+	Leases                            int           // held, of all rules
+	LeasesRefused                     uint64        // because Config.MaxLeases are held
+	GrantLife                         time.Duration // how long grants can be settled: decider.GrantLife, or less under too many
+	Reloads                           uint64        // rules put into force, the first included
+	Loaded                            time.Time     // when the present rules were
 }
 
 // Stats returns the state, and the counts.
 func (s *Server) Stats() Stats {
 	rs := s.rules.Load()
 	st := Stats{
-		Reloads: rs.id, Loaded: rs.loaded,
+		Reloads: rs.id, Loaded: rs.loaded, GrantLife: s.grants.Life(s.clock.Now()),
 		UnmatchedDenied: s.unmatchedDenied.Load(), UnmatchedAllowed: s.unmatchedAllowed.Load(),
 	}
 	st.Leases, st.LeasesRefused = s.leases.Count()

@@ -34,6 +34,7 @@ var (
 	serverForgotten = metric.Counter("weir_server_forgotten_total", "Counts forgotten too early because memory was full.", "rule")
 	serverReloads   = metric.Counter("weir_server_reloads_total", "Times that rules were loaded, the first time included.")
 	serverRules     = metric.Gauge("weir_server_rules", "Rules in force.")
+	grantLife       = metric.Gauge("weir_server_grant_life_seconds", "How long a grant can be settled: an hour, or less if there are more grants than are remembered.")
 
 	leaseDecisions = metric.Counter("weir_server_lease_decisions_total", "Requests for leases by decision and reason.", "rule", "decision", "reason")
 	leaseRenewals  = metric.Counter("weir_server_lease_renewals_total", "Renewals of leases.", "rule")
@@ -41,12 +42,13 @@ var (
 	leaseUnits     = metric.Gauge("weir_server_lease_units", "Leased units.", "rule")
 	leaseWaiting   = metric.Gauge("weir_server_lease_waiting", "Requests that wait for leases.", "rule")
 	leaseKeys      = metric.Gauge("weir_server_lease_keys", "Keys with a limit in use.", "rule")
+	leaseRecovery  = metric.Gauge("weir_server_lease_recovery_seconds", "Time until all rules grant leases again after a crash; else 0.")
 )
 
 // families maps each family to the number of its labels.
 var families = map[*metric.Family]int{
-	serverDecisions: 3, serverTrial: 2, serverWaiting: 1, serverWait: 1, serverMemory: 1, serverForgotten: 1, serverReloads: 0, serverRules: 0,
-	leaseDecisions: 3, leaseRenewals: 1, leaseEnds: 2, leaseUnits: 1, leaseWaiting: 1, leaseKeys: 1,
+	serverDecisions: 3, serverTrial: 2, serverWaiting: 1, serverWait: 1, serverMemory: 1, serverForgotten: 1, serverReloads: 0, serverRules: 0, grantLife: 0,
+	leaseDecisions: 3, leaseRenewals: 1, leaseEnds: 2, leaseUnits: 1, leaseWaiting: 1, leaseKeys: 1, leaseRecovery: 0,
 }
 
 // maxRules bounds the rules with metrics of their own: a file may have a hundred
@@ -70,6 +72,8 @@ func collect(c metric.Scrape, s *server.Server) {
 	st := s.Stats()
 	c.Send(serverReloads, float64(st.Reloads))
 	c.Send(serverRules, float64(len(st.Rules)))
+	c.Send(grantLife, st.GrantLife.Seconds())
+	c.Send(leaseRecovery, s.Recovers().Seconds())
 	total, waits := sum{}, map[string]waiting.Times{}
 	total.add(serverDecisions, float64(st.UnmatchedAllowed), "", "allow", "")
 	total.add(serverDecisions, float64(st.UnmatchedDenied), "", "deny", "unmatched")

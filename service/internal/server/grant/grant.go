@@ -17,38 +17,61 @@ import (
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
-// maxSettled is how many settled grants are remembered for GrantLife. If more
-// than twice as many are settled within GrantLife, the oldest grants cannot be
-// settled any more.
-const maxSettled = 1 << 19
+const (
+	// pageBits is how many bits of a number tell the grants of a page apart.
+	pageBits = 15
+	// MaxPages bounds the pages. With them, 134 million grants an hour can be settled for
+	// all of GrantLife. If there are more, the time is shorter: see Life.
+	MaxPages = 1 << 12
+	// markEvery is the time between two marks.
+	markEvery = time.Minute
+)
+
+// A page has a bit for each grant with consecutive numbers, which is set if the grant was
+// settled.
+type page [1 << pageBits / 64]uint64
+
+// A Mark is the number of grants that were sealed before an instant.
+type Mark struct {
+	At     time.Duration
+	Number uint64
+}
 
 // A Ledger seals and reads the ids of grants without remembering each grant: an
-// id states its instant, cost and slack under a seal that also covers the key and
-// the rules. Only grants that were settled are remembered.
+// id states its instant, number, cost and slack under a seal that also covers the key and
+// the rules. For each page of grants of which one was settled, it remembers which were.
 type Ledger struct {
-	secret siphash.Key
-	seq    atomic.Uint64
+	secret   siphash.Key
+	sealed   atomic.Uint64 // grants so far, which are numbered from 1
+	maxPages int
 
-	mu      sync.Mutex             // guards what follows
-	settled [2]map[uint64]struct{} // stamps since turned, and those before
-	turned  time.Duration
-	floor   time.Duration // earlier grants may have been settled and forgotten
+	mu    sync.Mutex // guards what follows
+	pages map[uint64]*page
+	marks []Mark // since the oldest grant that can be settled, in order
+	floor uint64 // grants with lower numbers cannot be settled any more
 }
 
 // NewLedger returns a Ledger with a random secret.
 func NewLedger() *Ledger {
-	return &Ledger{secret: siphash.New(), settled: [2]map[uint64]struct{}{{}, nil}}
+	return &Ledger{secret: siphash.New(), maxPages: MaxPages, pages: map[uint64]*page{}}
 }
 
-// seqBits is how many bits of a stamp distinguish the grants of a millisecond.
-const seqBits = 20
+// An id has the low bits of its instant in milliseconds, which recur after twice
+// GrantLife, and of its number. The seal covers all bits.
+const (
+	timeBits   = 23
+	numberBits = 60 - timeBits
+)
 
 // AppendID appends a new id: see decider.Decider.
 func (l *Ledger) AppendID(b []byte, g decider.Grant, key string) []byte {
-	stamp := uint64(g.At/time.Millisecond)<<seqBits | l.seq.Add(1)&(1<<seqBits-1)
-	slack := coarse(g.Slack)
-	return appendID(b, stamp, l.seal(stamp, slack, g.N, g.Rules, key), slack, g.N)
+	ms, number, slack := uint64(g.At/time.Millisecond), l.sealed.Add(1), coarse(g.Slack)
+	stamp := ms&(1<<timeBits-1)<<numberBits | number&(1<<numberBits-1)
+	return appendID(b, stamp, l.seal(ms, number, slack, g.N, g.Rules, key), slack, g.N)
 }
+
+// latest returns the largest number up to most with the same low bits as part.
+func latest(most, part uint64, bits int) uint64 { return most - (most-part)&(1<<bits-1) }
 
 // appendID writes a UUID: 60 bits are the stamp, and 62 are the slack, in the
 // first slackBits, and the seal.
@@ -110,10 +133,10 @@ func span(c uint64) time.Duration {
 }
 
 // seal is the SipHash, under the secret, of all that an id states.
-func (l *Ledger) seal(stamp, slack uint64, n int, rules uint64, key string) uint64 {
+func (l *Ledger) seal(ms, number, slack uint64, n int, rules uint64, key string) uint64 {
 	var buf [256]byte
 	b := buf[:0]
-	for _, n := range [...]uint64{stamp, slack, uint64(n), rules} {
+	for _, n := range [...]uint64{ms<<slackBits | slack, number, uint64(n), rules} {
 		b = binary.LittleEndian.AppendUint64(b, n)
 	}
 	return l.secret.Bytes(append(b, key...)) >> (64 - sealBits)
@@ -124,61 +147,130 @@ func (l *Ledger) seal(stamp, slack uint64, n int, rules uint64, key string) uint
 // decider.ErrNoGrant if the id is not valid, or was settled before.
 func (l *Ledger) Redeem(id, key string, rules []uint64, now time.Duration) (g decider.Grant, which int, err error) {
 	stamp, seal, slack, n, ok := parseID(id)
-	at := time.Duration(stamp>>seqBits) * time.Millisecond
-	which = slices.IndexFunc(rules, func(sum uint64) bool { return seal == l.seal(stamp, slack, n, sum, key) })
-	if !ok || which < 0 || now-at > decider.GrantLife || !l.settle(stamp, at, now) {
+	ms := latest(uint64(now/time.Millisecond), stamp>>numberBits, timeBits)
+	number := latest(l.sealed.Load(), stamp, numberBits)
+	which = slices.IndexFunc(rules, func(sum uint64) bool { return seal == l.seal(ms, number, slack, n, sum, key) })
+	at := time.Duration(ms) * time.Millisecond
+	if !ok || which < 0 || now-at > decider.GrantLife || !l.settle(number, now) {
 		return decider.Grant{}, 0, decider.ErrNoGrant
 	}
 	at += time.Millisecond // the stamp is rounded down
 	return decider.Grant{N: n, At: at, Rules: rules[which], Slack: span(slack)}, which, nil
 }
 
-// settle remembers a stamp, and reports whether it was not settled before.
-func (l *Ledger) settle(stamp uint64, at, now time.Duration) bool {
+// settle remembers a grant, and reports whether it was not settled before.
+func (l *Ledger) settle(number uint64, now time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.settled[0]) >= maxSettled || now-l.turned > decider.GrantLife {
-		l.settled[0], l.settled[1] = map[uint64]struct{}{}, l.settled[0]
-		l.turned, l.floor = now, l.turned
-	}
-	_, again := l.settled[0][stamp]
-	if _, before := l.settled[1][stamp]; again || before || at < l.floor {
+	l.forgetLocked(now)
+	if number < l.floor {
 		return false
 	}
-	l.settled[0][stamp] = struct{}{}
+	at := number >> pageBits
+	p := l.pages[at]
+	if p == nil {
+		for len(l.pages) >= l.maxPages {
+			l.dropOldestLocked()
+		}
+		if number < l.floor {
+			return false
+		}
+		p = new(page)
+		l.pages[at] = p
+	}
+	word, bit := &p[number%(1<<pageBits)/64], uint64(1)<<(number%64)
+	if *word&bit != 0 {
+		return false
+	}
+	*word |= bit
 	return true
+}
+
+// forgetLocked sets marks, and drops the pages of grants that are too old.
+func (l *Ledger) forgetLocked(now time.Duration) {
+	if n := len(l.marks); n > 0 && now-l.marks[n-1].At < markEvery {
+		return
+	}
+	old := 0
+	for old < len(l.marks) && now-l.marks[old].At > decider.GrantLife {
+		old++
+	}
+	if old > 0 {
+		// Grants up to this mark were sealed before it, and decided before that.
+		end := l.marks[old-1].Number >> pageBits
+		maps.DeleteFunc(l.pages, func(at uint64, _ *page) bool { return at < end })
+	}
+	l.marks = append(slices.Delete(l.marks, 0, old), Mark{now, l.sealed.Load()})
+}
+
+func (l *Ledger) dropOldestLocked() {
+	oldest := slices.Min(slices.Collect(maps.Keys(l.pages)))
+	delete(l.pages, oldest)
+	l.floor = max(l.floor, (oldest+1)<<pageBits)
+}
+
+// Life returns how long grants can be settled: decider.GrantLife, or less if there were
+// more grants than MaxPages have room for.
+func (l *Ledger) Life(now time.Duration) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.floor == 0 {
+		return decider.GrantLife
+	}
+	for _, m := range l.marks {
+		if m.Number >= l.floor { // grants after the mark are above the floor
+			return min(now-m.At, decider.GrantLife)
+		}
+	}
+	return 0
 }
 
 // A State is the content of a Ledger, for snapshots.
 type State struct {
 	Secret        siphash.Key
-	Seq           uint64
-	Turned, Floor time.Duration
-	Settled       [2][]uint64 // stamps
+	Sealed, Floor uint64
+	Marks         []Mark
+	Pages         map[uint64][]uint64
+}
+
+// Valid reports whether a Ledger can have the state.
+func (s *State) Valid() bool {
+	for _, p := range s.Pages {
+		if len(p) != len(page{}) {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(s.Marks, func(m Mark) bool { return m.At < 0 })
 }
 
 // State returns the state.
 func (l *Ledger) State() State {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := State{Secret: l.secret, Seq: l.seq.Load(), Turned: l.turned, Floor: l.floor}
-	for i, settled := range l.settled {
-		s.Settled[i] = slices.Collect(maps.Keys(settled))
+	s := State{l.secret, l.sealed.Load(), l.floor, slices.Clone(l.marks), map[uint64][]uint64{}}
+	for at, p := range l.pages {
+		s.Pages[at] = slices.Clone(p[:])
 	}
 	return s
 }
 
-// Restore sets the state. It must not be called concurrently with AppendID and
+// numberLeap exceeds the number of grants between two saves.
+const numberLeap = 1 << 30
+
+// Restore sets the state. After a crash, numbers leap, so that no grant gets the number of
+// one that the state does not have. It must not be called concurrently with AppendID and
 // Redeem.
-func (l *Ledger) Restore(s State) {
+func (l *Ledger) Restore(s State, crashed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.secret, l.turned, l.floor = s.Secret, s.Turned, s.Floor
-	l.seq.Store(s.Seq)
-	for i, settled := range s.Settled {
-		l.settled[i] = map[uint64]struct{}{}
-		for _, stamp := range settled {
-			l.settled[i][stamp] = struct{}{}
-		}
+	l.secret, l.floor, l.marks = s.Secret, s.Floor, s.Marks
+	if crashed {
+		s.Sealed += numberLeap
+	}
+	l.sealed.Store(s.Sealed)
+	for at, bits := range s.Pages {
+		p := new(page)
+		copy(p[:], bits)
+		l.pages[at] = p
 	}
 }

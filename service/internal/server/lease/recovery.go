@@ -2,6 +2,8 @@ package lease
 
 import (
 	"cmp"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/weir-go/weir"
@@ -16,10 +18,17 @@ import (
 type recovery struct {
 	start   time.Duration
 	longest map[string]time.Duration // the longest time to live of leases, by rule
-	// Leases with a token above saved and below first are unknown. Others of that
-	// process had ended, or are held again.
-	saved, first uint64
+	until   atomic.Int64             // when all rules grant leases again
+	unknown []Span
 }
+
+// A Span is the fencing tokens after one and before another. Of leases outside of it,
+// it is known whether they are held.
+type Span struct{ After, Before uint64 }
+
+// maxSpans bounds the crashes, each during the recovery from the one before, whose leases
+// are told apart.
+const maxSpans = 64
 
 // tokenLeap exceeds the number of leases that a process grants between two saves. Fencing
 // tokens leap by it after a crash, so that none is granted twice.
@@ -29,9 +38,43 @@ const tokenLeap = 1 << 30
 // had saved, by rule. It must be called before leases are granted, and Limits.Recover
 // after it.
 func (g *Registry) Recover(longest map[string]time.Duration) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.recovery = &recovery{start: g.clock.Now(), longest: longest, saved: g.token, first: g.token}
+	r := &recovery{start: g.clock.Now(), longest: longest}
+	for _, ttl := range longest {
+		r.extend(r.start + ttl)
+	}
+	g.recovery = r
+}
+
+// extend makes the recovery last until an instant.
+func (r *recovery) extend(until time.Duration) {
+	for {
+		was := r.until.Load()
+		if was >= int64(until) || r.until.CompareAndSwap(was, int64(until)) {
+			return
+		}
+	}
+}
+
+// resume takes over the state of the process that has crashed, and leaps to a token. If
+// that process was recovering itself, leases of the process before it are unknown, too.
+func (r *recovery) resume(s *State, token uint64) {
+	next := Span{s.Token, token + 1}
+	r.unknown = slices.Clone(s.Unknown)
+	if n := len(r.unknown); n > 0 && (r.unknown[n-1].Before == next.After+1 || n == maxSpans) {
+		r.unknown[n-1].Before = next.Before
+	} else {
+		r.unknown = append(r.unknown, next)
+	}
+}
+
+// knows reports whether the lease with a token is none of the unknown ones.
+func (r *recovery) knows(token uint64) bool {
+	return !slices.ContainsFunc(r.unknown, func(s Span) bool { return s.After < token && token < s.Before })
+}
+
+// Recovering reports whether there may be leases that are unknown.
+func (g *Registry) Recovering() bool {
+	return g.recovery != nil && int64(g.clock.Now()) < g.recovery.until.Load()
 }
 
 // MaxTTL returns the longest time to live of a lease under the terms.
@@ -59,6 +102,7 @@ func (l *Limits) Recover() {
 func (l *Limits) recoverLocked() {
 	if r := l.registry.recovery; r != nil && l.reopens == 0 && l.terms != nil && !l.closed {
 		l.reopens = r.start + max(MaxTTL(l.terms), r.longest[l.name])
+		r.extend(l.reopens)
 	}
 }
 
@@ -95,7 +139,7 @@ func (g *Registry) unknown(key, text string, under []Under) (id ID, n int, ok bo
 		return id, 0, false
 	}
 	id, n, ok = parseID(text)
-	ok = ok && id.token() > r.saved && id.token() < r.first && id == g.sealed(id.token(), n, rulesSum(under), key)
+	ok = ok && !r.knows(id.token()) && id == g.sealed(id.token(), n, rulesSum(under), key)
 	for i := range under {
 		l := under[i].Limits
 		l.mu.Lock()

@@ -24,16 +24,20 @@ type SavedLease struct {
 
 // A State is the content of a Registry, for snapshots.
 type State struct {
-	Secret siphash.Key // of ids
-	Token  uint64      // the last fencing token
-	Leases []SavedLease
+	Secret  siphash.Key // of ids
+	Token   uint64      // the last fencing token
+	Unknown []Span      // of a recovery that has not ended
+	Leases  []SavedLease
 }
 
 // State returns the state. places has the place of each rule; a rule without a place is
 // left out.
 func (g *Registry) State(places map[*Limits]int) State {
 	g.mu.Lock()
-	held, s := make([]*holding, 0, len(g.held)), State{g.secret, g.token, make([]SavedLease, 0, len(g.held))}
+	held, s := make([]*holding, 0, len(g.held)), State{Secret: g.secret, Token: g.token, Leases: make([]SavedLease, 0, len(g.held))}
+	if g.Recovering() {
+		s.Unknown = g.recovery.unknown
+	}
 	for _, h := range g.held {
 		held, s.Leases = append(held, h), append(s.Leases, h.SavedLease)
 	}
@@ -59,7 +63,7 @@ func (g *Registry) Restore(s *State, saved time.Duration, under func(place int, 
 	g.secret, g.token = s.Secret, max(g.token, s.Token)
 	if r := g.recovery; r != nil {
 		g.token = max(g.token, s.Token+tokenLeap)
-		r.saved, r.first = s.Token, g.token+1
+		r.resume(s, g.token)
 	}
 	now := g.clock.Now()
 	for i := range s.Leases {

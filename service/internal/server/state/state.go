@@ -166,7 +166,7 @@ func decode(b []byte) (*Snapshot, error) {
 
 // valid reports whether all values are such as a node has.
 func (s *Snapshot) valid() bool {
-	times := []time.Duration{s.Clock, s.Grants.Turned, s.Grants.Floor}
+	times := []time.Duration{s.Clock}
 	for i := range s.Counts {
 		times = append(times, s.Counts[i].Since)
 	}
@@ -187,7 +187,7 @@ func (s *Snapshot) valid() bool {
 			return false
 		}
 	}
-	return s.Wall >= 0 && s.Leases.Token <= math.MaxInt64/2 &&
+	return s.Wall >= 0 && s.Grants.Valid() && s.Leases.Token <= math.MaxInt64/2 &&
 		!slices.ContainsFunc(times, func(d time.Duration) bool { return d < 0 || d > ruleset.MaxSpan }) &&
 		!slices.ContainsFunc(numbers, func(n int) bool { return n < 0 || n > math.MaxInt32 })
 }
