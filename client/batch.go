@@ -229,10 +229,13 @@ func (c *Client) await(ctx context.Context, a *ask, timeout time.Duration) (answ
 	return r.answer, r.err
 }
 
-// answer gives a result to the caller of an ask. If the caller has left, what the
-// server has granted goes back.
+// answer gives a result to the caller of an ask. Tokens that the server has granted are
+// taken from the Client's share, too. If the caller has left, what was granted goes back.
 func (c *Client) answer(a *ask, r result) {
 	if a.state.CompareAndSwap(asked, answered) {
+		if r.ID != "" {
+			c.limits.Charge(a.Key, a.N)
+		}
 		a.call.Answer(r)
 	} else if a.state.Load() == left {
 		c.undo(a.Key, r)

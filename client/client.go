@@ -1,7 +1,7 @@
 // Package client lets many processes share rate limits, locks and concurrency
 // limits: it asks weir serve, which decides for all of them.
 //
-//	c, err := client.New(client.Config{URL: "http://127.0.0.1:8080", Share: 0.25})
+//	c, err := client.New(client.Config{URL: "http://127.0.0.1:8080", Away: client.Local, Instances: 4})
 //	...
 //	defer c.Close()
 //
@@ -22,8 +22,11 @@
 // # When the server is away
 //
 // A call takes at most Config.Timeout in addition to its wait. If there is no valid
-// answer by then, the Client decides itself, as Config.Away says: by default with
-// local limiters that have a Share of each limit that the server has told.
+// answer by then, the Client decides itself, as Config.Away says: it denies the call,
+// allows it, or asks a local limiter that has the Client's share of the limit. The
+// share is the limit that the server has told, divided by Config.Instances. What the
+// server grants to the Client is taken from its share, too, so a stall of the server
+// gives no Client its share twice.
 //
 // After three failures in a row the Client considers the server away. It decides all
 // calls itself, without delay, and sends a probe from time to time in the background.
@@ -98,7 +101,7 @@ func New(cfg Config) (*Client, error) {
 		c.header["Authorization"] = []string{"Bearer " + cfg.Token}
 	}
 	var err error
-	if c.limits, err = share.New(c.cfg.Share, c.cfg.LocalQuota); err != nil {
+	if c.limits, err = share.New(c.cfg.Instances, c.cfg.LocalQuota); err != nil {
 		return nil, err
 	}
 	if cfg.HTTP != nil {

@@ -19,12 +19,12 @@ const DefaultTimeout = 50 * time.Millisecond
 type Away uint8
 
 const (
-	Local Away = iota // by a local limiter that has the Client's Share of each limit
-	Allow             // it allows every request
-	Deny              // it denies every request
+	Deny  Away = iota + 1 // it denies every request
+	Allow                 // it allows every request
+	Local                 // it allows what its share of each limit allows: see Config.Instances
 )
 
-// Config sets up a Client. Only URL is required.
+// Config sets up a Client. URL and Away are required, and Instances if Away is Local.
 type Config struct {
 	// URL is the address of weir serve, such as "http://127.0.0.1:8080". With http
 	// the Client uses HTTP/2 in cleartext, with https HTTP/2 over TLS. A path is
@@ -54,16 +54,22 @@ type Config struct {
 	// latter are rejected with weir.QueueFull. If zero, 10,000.
 	Queue int
 
-	// Away selects how the Client decides while the server does not answer, or
-	// answers too late.
+	// Away selects how the Client decides while the server does not answer, or answers
+	// too late. A stall of a few Timeouts is enough. There is no default.
 	Away Away
-	// Share is the part of each limit that this Client may use while the server is
-	// away (Local): a quarter for each of four equal replicas, for example. If
-	// zero, 1. Keys that share a bucket at the server (per: rule) get this share each,
-	// because the server does not tell: for ten such keys, use a tenth, or Deny.
-	Share float64
-	// LocalQuota is the quota of each key while the server is away (Local), if the
-	// server has not told the limit of the key. If zero, there is no limit.
+	// Instances is the greatest number of Clients that use these limits at the same time
+	// (Local), such as the replicas of a service: at least 1. Each Client may use the
+	// limit divided by Instances, rounded down, so that all of them together keep to the
+	// limit. A limit below Instances allows nothing. What the server granted before counts
+	// towards the share of the Client that got it, not of the others.
+	//
+	// Keys that share a bucket at the server (per: rule) get this share each, because the
+	// server does not tell: for ten such keys, use ten times the number, or Deny.
+	Instances int
+	// LocalQuota is the quota of each key in this Client (Local) if the limit of the key
+	// is not known: the Client asks for at most 100 limits a second and keeps 16,384, and
+	// no limit is known if no rule matches the key. If zero, requests with such a key are
+	// denied. gcra.Unlimited() allows them.
 	LocalQuota gcra.Quota
 	// OnAway, if not nil, is called with the reason when the Client considers the
 	// server away, and with nil when it is back: once per change, not concurrently.
@@ -84,10 +90,10 @@ func (c Config) validate() error {
 		return fmt.Errorf("client: Token: must be the value of a header")
 	case c.Queue < 0:
 		return fmt.Errorf("client: Queue = %d: must be >= 0", c.Queue)
-	case c.Away > Deny:
-		return fmt.Errorf("client: Away = %d: must be Local, Allow or Deny", c.Away)
-	case !(c.Share >= 0 && c.Share <= 1): // NaN is neither
-		return fmt.Errorf("client: Share = %v: must be from 0 to 1", c.Share)
+	case c.Away < Deny || c.Away > Local:
+		return fmt.Errorf("client: Away = %d: must be Deny, Allow or Local: how to decide while the server is away", c.Away)
+	case c.Instances < 0 || c.Away == Local && c.Instances == 0:
+		return fmt.Errorf("client: Instances = %d: must be the number of Clients that use the same limits, at least 1", c.Instances)
 	}
 	for _, d := range []struct {
 		name  string
@@ -107,9 +113,8 @@ func (c Config) withDefaults() Config {
 	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
 	c.MaxWait = cmp.Or(c.MaxWait, 30*time.Second)
 	c.Queue = cmp.Or(c.Queue, 10_000)
-	c.Share = cmp.Or(c.Share, 1)
-	c.LocalQuota = cmp.Or(c.LocalQuota, gcra.Unlimited())
-	if c.Away != Local {
+	c.Instances = max(c.Instances, 1)
+	if c.Away == Allow {
 		c.LocalQuota = gcra.Unlimited()
 	}
 	if c.OnAway == nil {

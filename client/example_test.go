@@ -11,7 +11,7 @@ import (
 
 // example returns a Client of a fake server. A real one is made with
 //
-//	client.New(client.Config{URL: "http://127.0.0.1:8080"})
+//	client.New(client.Config{URL: "http://127.0.0.1:8080", Away: client.Deny})
 func example(f *fake) *client.Client { return f.client(client.Config{MaxWait: 1}) }
 
 // Ann has two attempts to log in.

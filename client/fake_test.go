@@ -38,6 +38,10 @@ func newFake() *fake {
 // client returns a Client of the fake, which the test closes.
 func (f *fake) client(cfg client.Config) *client.Client {
 	cfg.URL, cfg.HTTP = "http://weir.example", &http.Client{Transport: f}
+	if cfg.Away == 0 {
+		cfg.Away = client.Allow
+	}
+	cfg.Instances = max(cfg.Instances, 1)
 	c, err := client.New(cfg)
 	if err != nil {
 		panic(err)

@@ -27,10 +27,11 @@ var ErrLost = errors.New("client: the lease is lost")
 // units while the work goes on. Use Hold to learn of that. The Permit's Use does
 // nothing.
 //
-// While the server is away, Config.Away decides. Local allows a Share of the last
-// limit that the server has named for the key, at least one unit, without a wait,
-// and everything if it has named none. The errors are the same as for For. If no
-// rule with a concurrency matches the key, the error is a *StatusError, 404.
+// While the server is away, Config.Away decides. Local allows the Client's share of the
+// last limit that the server has named for the key, less the units that it holds,
+// without a wait, and nothing if the server has named none. The errors are the same as
+// for For. If no rule with a concurrency matches the key, the error is a *StatusError,
+// 404.
 func (c *Client) Lease(key string) weir.Limiter { return limiter{c, key, (*Client).acquireUnits} }
 
 func (c *Client) acquireUnits(ctx context.Context, key string, n int) (weir.Permit, error) {
@@ -143,7 +144,7 @@ func (c *Client) leaseLocally(key string, n int) (*lease, error) {
 	case c.cfg.Away == Allow:
 		c.limits.Granted(key, n, 0)
 	case !c.limits.Enter(key, n):
-		return nil, weir.Reject(weir.OverLimit, 0)
+		return nil, weir.Reject(weir.OverLimit, c.circuit.RetryAfter(time.Now()))
 	}
 	l := &lease{c: c, key: key, n: n, cancel: func(error) {}}
 	l.hold()

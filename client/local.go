@@ -55,6 +55,9 @@ func (c *Client) takeLocally(key string, n int) weir.Decision {
 	if n == 0 {
 		d.OK = d.Remaining > 0
 	}
+	if !d.OK && d.RetryAfter == weir.Never { // here; the server may grant it
+		d.RetryAfter = c.circuit.RetryAfter(time.Now())
+	}
 	return d
 }
 
@@ -69,8 +72,11 @@ func (c *Client) acquireLocally(ctx context.Context, key string, n int, came tim
 	within, stop := context.WithTimeout(ctx, max(wait, time.Millisecond))
 	defer stop()
 	p, err := c.limits.For(key).Acquire(within, n)
-	if own && err == context.DeadlineExceeded { // the deadline is not the caller's
+	switch r, _ := err.(*weir.Rejection); {
+	case own && err == context.DeadlineExceeded: // the deadline is not the caller's
 		err = weir.Reject(weir.OverRate, 0)
+	case r != nil && r.Reason == weir.OverBurst: // here; the server may grant it
+		err = c.rejectAway()
 	}
 	return p, impatient(err, own, weir.OverRate)
 }

@@ -63,7 +63,7 @@ func TestRefused(t *testing.T) {
 
 // Refusals are bounded, and end.
 func TestRefusalsAreBounded(t *testing.T) {
-	c, err := New(Config{URL: "http://127.0.0.1:1"})
+	c, err := New(Config{URL: "http://127.0.0.1:1", Away: Deny})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestReturnsAreBounded(t *testing.T) {
 
 // busy returns a Client of which all senders are busy until the test ends.
 func busy(t *testing.T) *Client {
-	c, err := New(Config{URL: "http://127.0.0.1:1"})
+	c, err := New(Config{URL: "http://127.0.0.1:1", Away: Deny})
 	if err != nil {
 		t.Fatal(err)
 	}

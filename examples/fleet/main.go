@@ -6,7 +6,7 @@
 //
 // and, in two other terminals:
 //
-//	go run -C examples ./fleet -share 0.5
+//	go run -C examples ./fleet -instances 2
 //
 // Stop one of them, and the other has it all. Stop weir serve, and each goes on
 // with its share: five a second.
@@ -29,11 +29,11 @@ import (
 
 func main() {
 	url := flag.String("url", "http://127.0.0.1:8080", "where weir serve listens")
-	share := flag.Float64("share", 1, "the part of the limit to go on with if it is away")
+	instances := flag.Int("instances", 1, "how many processes share the limit: each has its part while weir serve is away")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	c, err := client.New(client.Config{URL: *url, Share: *share, OnAway: func(err error) {
+	c, err := client.New(client.Config{URL: *url, Away: client.Local, Instances: *instances, OnAway: func(err error) {
 		if err != nil {
 			log.Print("on my own: ", err)
 		} else {

@@ -17,7 +17,7 @@ import (
 // A worker sends what weir serve allows, and stops without an error.
 func TestWork(t *testing.T) {
 	url := serve(t, "rules: [{name: mail, key: mail, rate: 100/s}]")
-	c, err := client.New(client.Config{URL: url, Timeout: 10 * time.Second, OnAway: func(err error) { t.Errorf("weir serve is away: %v", err) }})
+	c, err := client.New(client.Config{URL: url, Away: client.Deny, Timeout: 10 * time.Second, OnAway: func(err error) { t.Errorf("weir serve is away: %v", err) }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ const maxKeys = 1 << 14
 type Limits struct {
 	// Limiter has the client's share of the rate of each key.
 	*keyed.Limiter[string]
-	share float64
+	clients int // that have the limits together
 
 	mu    sync.Mutex // guards what follows
 	keys  map[string]told
@@ -38,15 +38,16 @@ type Limits struct {
 
 // told holds the facts about a key that the server has told.
 type told struct {
-	at    time.Time // when it told the rate
+	at    time.Time // when it answered
+	rate  bool      // it has a rate
 	units int       // the concurrency limit; 0 if it is not known
 }
 
-// New returns Limits of a client that has a share of each, from 0 to 1. Keys of which
-// no rate is known have the Quota other.
-func New(share float64, other gcra.Quota) (*Limits, error) {
+// New returns Limits for one of a number of clients, which all have the same share. Keys
+// of which no rate is known have the Quota other.
+func New(clients int, other gcra.Quota) (*Limits, error) {
 	rates, err := keyed.New[string](other, keyed.Config{})
-	return &Limits{Limiter: rates, share: share, keys: map[string]told{}, units: map[string]int{}}, err
+	return &Limits{Limiter: rates, clients: clients, keys: map[string]told{}, units: map[string]int{}}, err
 }
 
 // Due returns one of some keys if its rate is unknown or stale, and if it is time to
@@ -77,10 +78,10 @@ func (l *Limits) Learn(now time.Time, key string, policy []string, err error) {
 	if err != nil && !no {
 		return
 	}
+	q, limited := tightest(policy, l.clients)
 	entry := l.keys[key]
-	entry.at = now
+	entry.at, entry.rate = now, limited
 	l.put(key, entry)
-	q, limited := tightest(policy, l.share)
 	if limited || no && denied.Reason == weir.OverRate && denied.RetryAfter == 0 {
 		l.SetQuotaFor(key, &q)
 	} else {
@@ -100,6 +101,17 @@ func (l *Limits) put(key string, entry told) {
 	l.keys[key] = entry
 }
 
+// Charge takes n tokens that the server has granted from the share of their key, if its
+// rate is known and they are there.
+func (l *Limits) Charge(key string, n int) {
+	l.mu.Lock()
+	known := l.keys[key].rate
+	l.mu.Unlock()
+	if known {
+		l.Take(key, n)
+	}
+}
+
 // Granted counts n units of a key that the server has granted under a limit, which is
 // zero if it is not known.
 func (l *Limits) Granted(key string, n, limit int) {
@@ -111,13 +123,12 @@ func (l *Limits) Granted(key string, n, limit int) {
 	l.units[key] += n
 }
 
-// Enter counts n units of a key if the share of the last limit allows them: at least
-// one unit, and every number if no limit is known.
+// Enter counts n units of a key if the share of the last limit allows them: none if no
+// limit is known.
 func (l *Limits) Enter(key string, n int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	limit := l.keys[key].units
-	if limit > 0 && l.units[key]+n > max(int(float64(limit)*l.share), 1) {
+	if l.units[key]+n > l.keys[key].units/l.clients {
 		return false
 	}
 	l.units[key] += n
@@ -133,12 +144,12 @@ func (l *Limits) Leave(key string, n int) {
 	}
 }
 
-// tightest returns a share of the Quota that keeps to all policies of a
-// RateLimit-Policy field: the lowest rate, and the least burst, but not less than
-// one token unless it is none. ok is false if the field has no policy in requests,
-// or is malformed. A policy without a window never refills.
-func tightest(lines []string, share float64) (q gcra.Quota, ok bool) {
-	perSecond, burst := math.Inf(1), math.Inf(1)
+// tightest returns the share that each of a number of clients has of the Quota that keeps
+// to all policies of a RateLimit-Policy field: the lowest rate, and the least burst. ok is
+// false if the field has no policy in requests, or is malformed. A policy without a
+// window never refills.
+func tightest(lines []string, clients int) (q gcra.Quota, ok bool) {
+	perSecond, burst := math.Inf(1), int64(math.MaxInt)
 	for _, p := range ratelimitfield.ParsePolicies(lines) {
 		if p.Unit != ratelimitfield.UnitRequests {
 			continue
@@ -147,13 +158,10 @@ func tightest(lines []string, share float64) (q gcra.Quota, ok bool) {
 		if p.Window > 0 {
 			window = p.Window.Seconds()
 		}
-		perSecond, burst = min(perSecond, float64(p.Quota)/window), min(burst, float64(p.Quota))
+		perSecond, burst = min(perSecond, float64(p.Quota)/window), min(burst, p.Quota)
 	}
-	switch {
-	case math.IsInf(burst, 1):
+	if math.IsInf(perSecond, 1) {
 		return gcra.Quota{}, false
-	case burst == 0:
-		return gcra.Quota{}, true
 	}
-	return gcra.PerSecond(perSecond*share, int(max(burst*share, 1))), true
+	return gcra.PerSecond(perSecond/float64(clients), int(burst/int64(clients))), true
 }

@@ -14,19 +14,20 @@ import (
 
 func TestTightest(t *testing.T) {
 	for _, tt := range []struct {
-		rule  string
-		lines []string
-		share float64
-		want  gcra.Quota // zero: none
+		rule    string
+		lines   []string
+		clients int
+		want    gcra.Quota // zero: none
 	}{
 		{"one policy", []string{`"a";q=100;w=60`}, 1, gcra.Per(100, time.Minute, 100)},
-		{"a share of it", []string{`"a";q=100;w=10`}, 0.25, gcra.Per(25, 10*time.Second, 25)},
-		{"one token at least", []string{`"a";q=3;w=3`}, 0.25, gcra.PerSecond(0.25, 1)},
+		{"a share of it", []string{`"a";q=100;w=10`}, 4, gcra.Per(25, 10*time.Second, 25)},
+		{"nothing of less than a token each", []string{`"a";q=3;w=3`}, 4, gcra.PerSecond(0.25, 0)},
+		{"one token each", []string{`"a";q=49;w=49`}, 49, gcra.PerSecond(1.0/49, 1)},
 		{"the lowest rate, and the least burst", []string{`"a";q=10;w=1, "b";q=100;w=100`}, 1, gcra.PerSecond(1, 10)},
 		{"of all lines", []string{`"a";q=10;w=1`, `"b";q=5;w=1;pk=:cHJn:`}, 1, gcra.PerSecond(5, 5)},
 		{"units of its own are passed over", []string{`"a";q=10;w=1, "b";q=5;w=1;qu="content-bytes"`}, 1, gcra.PerSecond(10, 10)},
 		{"without a window nothing comes back", []string{`"a";q=10;w=1, "b";q=5`}, 1, gcra.PerSecond(0, 5)},
-		{"a share of what does not come back", []string{`"b";q=5`}, 0.5, gcra.PerSecond(0, 2)},
+		{"a share of what does not come back", []string{`"b";q=5`}, 2, gcra.PerSecond(0, 2)},
 		{"none", nil, 1, gcra.Quota{}},
 		{"none that counts", []string{`"b";q=5;w=1;qu="content-bytes"`}, 1, gcra.Quota{}},
 		{"malformed", []string{`"a";q=10;w=1, q=`}, 1, gcra.Quota{}},
@@ -37,7 +38,7 @@ func TestTightest(t *testing.T) {
 		{"too long", []string{`"` + strings.Repeat("a", 4<<10) + `";q=1;w=1`}, 1, gcra.Quota{}},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
-			got, ok := tightest(tt.lines, tt.share)
+			got, ok := tightest(tt.lines, tt.clients)
 			if ok != (tt.want != gcra.Quota{}) || got.Burst() != tt.want.Burst() || math.Abs(got.Rate()-tt.want.Rate()) > 1e-9 {
 				t.Errorf("got %v/s, burst %d; want %v/s, burst %d", got.Rate(), got.Burst(), tt.want.Rate(), tt.want.Burst())
 			}
@@ -45,7 +46,7 @@ func TestTightest(t *testing.T) {
 	}
 }
 
-// limits returns Limits of a client that has them all.
+// limits returns Limits of the only client.
 func limits(t *testing.T) *Limits {
 	t.Helper()
 	l, err := New(1, gcra.Unlimited())
@@ -140,7 +141,7 @@ func TestDue(t *testing.T) {
 
 // A client takes its share of the units, in addition to granted units.
 func TestUnits(t *testing.T) {
-	l, err := New(0.5, gcra.Unlimited())
+	l, err := New(2, gcra.Unlimited())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,22 +152,22 @@ func TestUnits(t *testing.T) {
 	if l.Leave("a", 3); !l.Enter("a", 3) || l.Enter("a", 1) {
 		t.Error("want the units that came back")
 	}
-	if l.Granted("b", 0, 1); !l.Enter("b", 1) || l.Enter("b", 1) {
-		t.Error("want one unit at least")
+	if l.Granted("b", 0, 1); l.Enter("b", 1) {
+		t.Error("want no unit: half of one is none")
 	}
-	if !l.Enter("c", 1000) {
-		t.Error("want all units, for there is no limit")
+	if l.Enter("c", 1) {
+		t.Error("want no unit of a limit that is not known")
 	}
 }
 
 func FuzzTightest(f *testing.F) {
-	f.Add(`"a";q=10;w=1, "b";q=5;w=1;pk=:cHJn:`, 0.5)
-	f.Add(`"a";q=999999999999999;w=1`, 1.0)
-	f.Fuzz(func(t *testing.T, line string, share float64) {
-		if !(share > 0 && share <= 1) {
+	f.Add(`"a";q=10;w=1, "b";q=5;w=1;pk=:cHJn:`, 2)
+	f.Add(`"a";q=999999999999999;w=1`, 1)
+	f.Fuzz(func(t *testing.T, line string, clients int) {
+		if clients < 1 {
 			return
 		}
-		if q, ok := tightest([]string{line}, share); ok && (q.Burst() < 0 || !(q.Rate() >= 0) || q == gcra.Unlimited()) {
+		if q, ok := tightest([]string{line}, clients); ok && (q.Burst() < 0 || !(q.Rate() >= 0) || q == gcra.Unlimited()) {
 			t.Errorf("%q: %v/s, burst %d", line, q.Rate(), q.Burst())
 		}
 	})

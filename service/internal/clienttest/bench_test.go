@@ -25,7 +25,7 @@ const callers = 64
 func BenchmarkTake(b *testing.B) {
 	for _, keys := range []int{1, 10_000} {
 		b.Run(fmt.Sprintf("keys=%d/client", keys), func(b *testing.B) {
-			c, err := client.New(client.Config{URL: loopback(b), Timeout: 5 * time.Second})
+			c, err := client.New(client.Config{URL: loopback(b), Away: client.Local, Instances: 1, Timeout: 5 * time.Second})
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -14,8 +14,8 @@ func TestBadConfig(t *testing.T) {
 		cfg  client.Config
 		want string // in the error; empty: none
 	}{
-		{client.Config{URL: url}, ""},
-		{client.Config{URL: "https://weir.example/limits/"}, ""},
+		{client.Config{URL: url, Away: client.Deny}, ""},
+		{client.Config{URL: "https://weir.example/limits/", Away: client.Local, Instances: 1}, ""},
 		{client.Config{}, `URL = ""`},
 		{client.Config{URL: "127.0.0.1:8080"}, "URL"},
 		{client.Config{URL: "ftp://a"}, "URL"},
@@ -24,15 +24,15 @@ func TestBadConfig(t *testing.T) {
 		{client.Config{URL: "http://a#b"}, "URL"},
 		{client.Config{URL: "http://user:secret@a"}, "URL"},
 		{client.Config{URL: url, Token: "a\nb"}, "Token"},
-		{client.Config{URL: url, Timeout: -1}, "Timeout = -1ns"},
-		{client.Config{URL: url, MaxWait: -1}, "MaxWait = -1ns"},
-		{client.Config{URL: url, MaxWait: math.MaxInt64}, "MaxWait"},
-		{client.Config{URL: url, TTL: -1}, "TTL = -1ns"},
+		{client.Config{URL: url, Away: client.Deny, Timeout: -1}, "Timeout = -1ns"},
+		{client.Config{URL: url, Away: client.Deny, MaxWait: -1}, "MaxWait = -1ns"},
+		{client.Config{URL: url, Away: client.Deny, MaxWait: math.MaxInt64}, "MaxWait"},
+		{client.Config{URL: url, Away: client.Deny, TTL: -1}, "TTL = -1ns"},
 		{client.Config{URL: url, Queue: -1}, "Queue = -1"},
-		{client.Config{URL: url, Away: 3}, "Away = 3"},
-		{client.Config{URL: url, Share: -0.5}, "Share = -0.5"},
-		{client.Config{URL: url, Share: 1.5}, "Share = 1.5"},
-		{client.Config{URL: url, Share: math.NaN()}, "Share = NaN"},
+		{client.Config{URL: url}, "Away = 0: must be Deny, Allow or Local"},
+		{client.Config{URL: url, Away: 4}, "Away = 4"},
+		{client.Config{URL: url, Away: client.Local}, "Instances = 0"},
+		{client.Config{URL: url, Away: client.Allow, Instances: -1}, "Instances = -1"},
 	} {
 		c, err := client.New(tt.cfg)
 		if err == nil {

@@ -29,7 +29,7 @@ func serve(of ...config.Rule) *httptest.Server {
 func ExampleClient_Take() {
 	s := serve(config.Rule{Glob: "login:*", Quota: config.Quota{Rate: config.Rate{Count: 2, Period: time.Hour}}})
 	defer s.Close()
-	c, err := client.New(client.Config{URL: s.URL, Timeout: 10 * time.Second})
+	c, err := client.New(client.Config{URL: s.URL, Away: client.Deny, Timeout: 10 * time.Second})
 	if err != nil {
 		panic(err)
 	}
@@ -48,7 +48,7 @@ func ExampleClient_Take() {
 func ExampleClient_Hold() {
 	s := serve(config.Rule{Key: "reindex", Concurrency: &config.Concurrency{Limit: 1, TTL: 30 * time.Second}})
 	defer s.Close()
-	c, err := client.New(client.Config{URL: s.URL, Timeout: 10 * time.Second, MaxWait: 200 * time.Millisecond})
+	c, err := client.New(client.Config{URL: s.URL, Away: client.Deny, Timeout: 10 * time.Second, MaxWait: 200 * time.Millisecond})
 	if err != nil {
 		panic(err)
 	}

@@ -23,7 +23,7 @@ import (
 func TestFleet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork(t)
-		first, second := n.worker(0.5), n.worker(0.5)
+		first, second := n.worker(), n.worker()
 		time.Sleep(time.Second) // the burst
 		first.sent.Store(0)
 		second.sent.Store(0)
@@ -87,9 +87,9 @@ type worker struct {
 	stop func()
 }
 
-func (n *network) worker(share float64) *worker {
+func (n *network) worker() *worker {
 	c, err := client.New(client.Config{
-		URL: "http://weir.test", Share: share,
+		URL: "http://weir.test", Away: client.Local, Instances: 2,
 		HTTP: &http.Client{Transport: &http.Transport{Protocols: http2(), DialContext: n.pipes.Dial}},
 	})
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/weir-go/weir/client"
@@ -19,7 +20,7 @@ func TestShareOfWhatWasLearnt(t *testing.T) {
 		few, many := every(20, 10*time.Second), every(400, 10*time.Second)
 		few.Name, few.Glob = "few", "few:*"
 		s := newSite(t, few, many)
-		c := s.client(client.Config{Share: 0.25, LocalQuota: gcra.Per(1, time.Hour, 3)})
+		c := s.client(client.Config{Instances: 4, LocalQuota: gcra.Per(1, time.Hour, 3)})
 		for _, key := range []string{"few:1", "few:2", "any"} {
 			takes(t, c, key, 1, 1)
 			time.Sleep(time.Second)
@@ -57,7 +58,7 @@ func TestWhatIsForbiddenStaysForbidden(t *testing.T) {
 		want  int
 	}{
 		{"windows of nothing", rules(blocked), httpapi.Config{}, 0},
-		{"nothing comes back", rules(gone), httpapi.Config{}, 4},
+		{"nothing comes back, and two of four were taken", rules(gone), httpapi.Config{}, 2},
 		{"no rule matches, and it must", unmatched, httpapi.Config{}, 0},
 		{"no rule matches, and the server does not tell limits", unmatched, httpapi.Config{NoFields: true}, 0},
 		{"no rule matches", rules(), httpapi.Config{}, 50},
@@ -68,9 +69,10 @@ func TestWhatIsForbiddenStaysForbidden(t *testing.T) {
 				s := newSite(t)
 				must(t, s.core.Reload(tt.rules))
 				s.configure(tt.cfg)
-				c := s.client(client.Config{Share: 0.5, MaxWait: 2 * time.Hour})
+				c := s.client(client.Config{Instances: 2, LocalQuota: gcra.Unlimited(), MaxWait: 2 * time.Hour})
 				_, err := c.Take(t.Context(), "a", 1)
 				must(t, err)
+				synctest.Wait()                                           // it has asked for the limit
 				go func() { _, _ = c.For("a").Acquire(t.Context(), 1) }() // stands in line, if there is one
 				time.Sleep(time.Minute + time.Second)
 				_, err = c.Take(t.Context(), "a", 1)

@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/client"
+	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/internal/pipenet"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server"
@@ -165,6 +167,11 @@ func (s *site) requests(prefix string) (n int) {
 func (s *site) client(cfg client.Config) *client.Client {
 	s.t.Helper()
 	cfg.URL = "http://weir.test"
+	if cfg.Away == 0 {
+		cfg.Away = client.Local
+		cfg.LocalQuota = cmp.Or(cfg.LocalQuota, gcra.Unlimited())
+	}
+	cfg.Instances = max(cfg.Instances, 1)
 	if cfg.HTTP == nil {
 		protocols := new(http.Protocols)
 		protocols.SetUnencryptedHTTP2(true)
