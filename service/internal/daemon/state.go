@@ -38,7 +38,7 @@ func (d *Daemon) restore() (unlock func(), err error) {
 	}
 	if err := d.load(path); err != nil {
 		unlock()
-		return nil, fmt.Errorf("--state: %w", err)
+		return nil, err
 	}
 	return unlock, nil
 }
@@ -56,7 +56,7 @@ func (d *Daemon) load(path string) error {
 			d.log.Warn("the last run has not ended cleanly: new leases wait until its leases must have expired", "longest", d.server.Recovers().Round(time.Second))
 		}
 		if err := state.MarkRunning(path); err != nil {
-			return err
+			return fmt.Errorf("--state: %w", err)
 		}
 		if err := d.save(false); err != nil { // the file as it is will do
 			d.log.Error("the state was not saved", "error", err)
@@ -65,12 +65,12 @@ func (d *Daemon) load(path string) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return d.save(false)
 	case errors.As(err, new(*fs.PathError)):
-		return err
+		return fmt.Errorf("--state: %w", err)
 	}
 	d.log.Error("the state file is damaged: counts start at zero, and new leases wait until the leases of the last run must have expired",
 		"error", err, "kept_as", path+".damaged")
 	if err := os.Rename(path, path+".damaged"); err != nil {
-		return err
+		return fmt.Errorf("--state: %w", err)
 	}
 	d.server.Recover()
 	return d.save(false)

@@ -3,12 +3,16 @@
 package daemon
 
 import (
+	"bytes"
+	"context"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 // Devices and pipes are not renamed or replaced: --state=/dev/null is a mistake.
@@ -32,6 +36,46 @@ func TestStateIsRegular(t *testing.T) {
 	if f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0); err == nil {
 		f.Close()
 	}
+}
+
+// A state that cannot be saved, such as on a full disk, does not end the server, and
+// damages nothing: the next start takes it as a crash after the last save.
+func TestStateCannotBeSaved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "state")
+		first := &Daemon{cfg: Config{State: path}, log: slog.New(slog.DiscardHandler), server: newServer(t)}
+		unlock, err := first.restore()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := first.save(true); err != nil {
+			t.Fatal(err)
+		}
+		unlock()
+		if err := os.Mkdir(path+".new", 0o700); err != nil { // a file of that name cannot be written
+			t.Fatal(err)
+		}
+		var log bytes.Buffer
+		d := &Daemon{cfg: Config{State: path}, log: slog.New(slog.NewTextHandler(&log, nil)), server: newServer(t)}
+		if unlock, err = d.restore(); err != nil {
+			t.Fatalf("a start that cannot save, but mark the state: %v", err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go d.saveEvery(ctx, time.Minute)
+		time.Sleep(3*time.Minute + time.Second)
+		synctest.Wait()
+		if n := strings.Count(log.String(), "the state was not saved"); n != 4 || d.saves.failures != 4 {
+			t.Errorf("%d errors, %d failures: want 4 of both", n, d.saves.failures)
+		}
+		if err := d.save(true); err == nil {
+			t.Error("no error at the end")
+		}
+		unlock()
+		if done, err := newServer(t).LoadFile(path); err != nil || !done.Crashed {
+			t.Errorf("%+v, %v: want the file of before, marked as in use", done, err)
+		}
+	})
 }
 
 // The state is written to the file that a symbolic link names, not in place of the

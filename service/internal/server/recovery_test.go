@@ -113,6 +113,29 @@ func TestCrashInARecovery(t *testing.T) {
 	})
 }
 
+// A process may crash before it can save anything, such as on a full disk: the next one
+// finds the state of the process before both.
+func TestCrashesWithoutASave(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d := newDesk(t, server.Config{}, jobs(2))
+		cfg, kept := server.Config{Rules: d.Rules()}, d.saves()
+		var token uint64
+		for range 3 {
+			time.Sleep(4 * time.Minute) // to the end of the recovery
+			last := d.leases("a", 1, 1)[0]
+			l, err := d.Renew("a", last, 0)
+			must(t, err)
+			if l.Token <= token {
+				t.Errorf("token %d after %d", l.Token, token)
+			}
+			token = l.Token
+			d, _ = d.next(cfg, kept)
+			_, err = d.Renew("a", last, 0)
+			check(t, "renewed", err, nil)
+		}
+	})
+}
+
 // With the rules of leases missing for a while, what they leased is still unknown.
 func TestRecoveryWithoutTheRule(t *testing.T) {
 	bubble(t, func(t *testing.T) {

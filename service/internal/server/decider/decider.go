@@ -207,8 +207,8 @@ type Lease struct {
 	N   int // units
 	// Token is a fencing token: it increases with every lease that a node grants, so
 	// that a resource can reject a holder with a lower token than one it has seen. It
-	// starts from the wall clock and stays below 2⁵³ until 2242: if the clock is not
-	// set back, it increases over restarts too.
+	// starts from the wall clock and stays below 2⁵³ until 2262. It increases over
+	// restarts too: without a saved state, if the clock is not set back.
 	Token    uint64
 	TTL      time.Duration // from when the lease was granted or renewed
 	Waited   time.Duration

@@ -36,9 +36,10 @@ type Registry struct {
 	timer *time.Timer // nil until there is a lease
 }
 
-// tokenBits bounds the leases a second, averaged over the life of a node, for
-// which fencing tokens stay behind the clock that they start from.
-const tokenBits = 20
+// firstToken returns a fencing token for the present instant. It increases by 976,562 a
+// second: tokens stay behind it while fewer leases are granted, averaged over the life of
+// a node.
+func firstToken() uint64 { return uint64(time.Now().UnixNano()) >> 10 }
 
 // expireAtOnce bounds the leases that expire without releasing the lock.
 const expireAtOnce = 256
@@ -46,7 +47,7 @@ const expireAtOnce = 256
 // NewRegistry returns a Registry of at most max leases.
 func NewRegistry(c *clock.Clock, room *waiting.Room, max int) *Registry {
 	return &Registry{
-		clock: c, room: room, max: max, secret: siphash.New(), held: map[ID]*holding{}, token: uint64(time.Now().Unix()) << tokenBits,
+		clock: c, room: room, max: max, secret: siphash.New(), held: map[ID]*holding{}, token: firstToken(),
 		due: heap.New(func(a, b *holding) bool { return a.Until < b.Until }).Track(func(h *holding, at int) { h.heapIndex = at }),
 	}
 }

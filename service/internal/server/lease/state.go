@@ -62,7 +62,7 @@ func (g *Registry) Restore(s *State, saved time.Duration, under func(place int, 
 	defer g.mu.Unlock()
 	g.secret, g.token = s.Secret, max(g.token, s.Token)
 	if r := g.recovery; r != nil {
-		g.token = max(g.token, s.Token+tokenLeap)
+		g.token += tokenLeap
 		r.resume(s, g.token)
 	}
 	now := g.clock.Now()

@@ -1,0 +1,61 @@
+package state
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// A file that cannot be written whole leaves the one of before, and nothing beside it.
+func TestWriteFileFails(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "state")
+	full := errors.New("no space left on device")
+	for _, before := range []string{"", "before"} {
+		if before != "" {
+			if err := WriteFile(path, func(w io.Writer) error { _, err := io.WriteString(w, before); return err }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err := WriteFile(path, func(w io.Writer) error {
+			_, _ = io.WriteString(w, "half")
+			return full
+		})
+		if !errors.Is(err, full) {
+			t.Errorf("%v: want the error of the write", err)
+		}
+		if text, _ := os.ReadFile(path); string(text) != before {
+			t.Errorf("%q: want %q", text, before)
+		}
+		if _, err := os.Stat(path + ".new"); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%v: want no file beside it", err)
+		}
+	}
+}
+
+// A mark is written in place.
+func TestMarkRunning(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state")
+	if err := MarkRunning(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%v: want an error without a file", err)
+	}
+	if err := WriteFile(path, func(w io.Writer) error { return NewWriter(w, true).Close(new(Snapshot)) }); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []bool{true, false, false} {
+		f, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := Read(f)
+		f.Close()
+		if err != nil || s.Ended != want {
+			t.Errorf("%+v, %v: want Ended = %t", s, err, want)
+		}
+		if err := MarkRunning(path); err != nil {
+			t.Error(err)
+		}
+	}
+}
