@@ -34,7 +34,9 @@ func scraped(t *testing.T) string {
 - {name: tried, key: tried, rate: 1/h, candidate: {rate: 2/h}}
 - {name: jobs, key: job, concurrency: {limit: 1}}
 - {name: soon, key: soon, rate: 10/s, burst: 1}
-`))
+`), "--state", filepath.Join(t.TempDir(), "state"), "--tokens", file(t, "tokens.yaml", `tokens: [{name: shop, token: secret-of-the-shop}]`))
+	s.statuses("/rate/tried", 1) // without a token
+	s.token = "secret-of-the-shop"
 	s.statuses("/rate/tried", 2)
 	s.statuses("/lease/job", 2)
 	s.statuses("/rate/soon?canWait=true", 2)
@@ -59,6 +61,18 @@ func TestMetrics(t *testing.T) {
 		`weir_config_last_reload_successful 1`,
 		`weir_config_reload_failures_total 0`,
 		`weir_serve_draining 0`,
+		`weir_serve_token_requests_total{token=""} 1`,
+		`weir_serve_token_requests_total{token="shop"} 6`,
+		`weir_serve_bound{of="connections"} 10000`,
+		`weir_serve_bound{of="waiting"} 20000`,
+		`weir_serve_bound{of="leases"} 100000`,
+		`weir_serve_bound{of="memory"} 6.7108864e+07`,
+		`weir_server_leases{name="serve"} 1`,
+		`weir_server_waiting_requests{name="serve"} 0`,
+		`weir_server_leases_refused_total{name="serve"} 0`,
+		`weir_server_waiting_refused_total{name="serve"} 0`,
+		`weir_server_lease_wait_seconds_count{name="serve",rule="jobs"} 0`,
+		`weir_server_lease_decisions_total{decision="cancel",name="serve",reason="",rule="jobs"} 0`,
 	} {
 		if !strings.Contains(text, "\n"+want+"\n") {
 			t.Errorf("no %s in\n%s", want, text)
@@ -74,15 +88,33 @@ func TestAlerts(t *testing.T) {
 	fatal(t, err)
 	var alerts struct {
 		Groups []struct {
-			Rules []struct{ Alert, Expr string }
+			Rules []struct {
+				Alert, Expr string
+				Annotations map[string]string
+			}
 		}
 	}
 	fatal(t, yaml.Unmarshal(text, &alerts))
 	tests, err := os.ReadFile("../../../deploy/prometheus/alerts_test.yaml")
 	fatal(t, err)
+	runbook, err := os.ReadFile("../../../docs/runbook.md")
+	fatal(t, err)
+	if n := strings.Count(string(runbook), "\n## "); n != len(alerts.Groups[0].Rules) {
+		t.Errorf("the runbook has %d sections for %d alerts", n, len(alerts.Groups[0].Rules))
+	}
 	var exprs []string
 	for _, r := range alerts.Groups[0].Rules {
 		exprs = append(exprs, r.Expr)
+		if want := "https://github.com/weir-go/weir/blob/main/docs/runbook.md#" + strings.ToLower(r.Alert); r.Annotations["runbook_url"] != want {
+			t.Errorf("%s: runbook_url %q: want %s", r.Alert, r.Annotations["runbook_url"], want)
+		}
+		_, section, _ := strings.Cut(string(runbook), "\n## "+r.Alert+"\n")
+		section, _, _ = strings.Cut(section, "\n## ")
+		for _, part := range []string{"**Means:**", "**Look at:**", "**Do:**"} {
+			if !strings.Contains(section, part) {
+				t.Errorf("%s: the runbook does not say what it means, what to look at, and what to do", r.Alert)
+			}
+		}
 		if n := strings.Count(string(tests), "alertname: "+r.Alert); n != 2 {
 			t.Errorf("%s has %d tests: want one in which it fires, and one in which it does not", r.Alert, n)
 		}

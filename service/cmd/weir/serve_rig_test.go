@@ -20,6 +20,7 @@ type served struct {
 	public, admin string // URLs
 	stop          func() // as SIGTERM does
 	ended         chan int
+	token         string // of post, if any
 
 	mu   sync.Mutex // guards what follows
 	grew sync.Cond
@@ -145,7 +146,11 @@ func tryAsk(client *http.Client, method, url string, fields ...string) (answered
 // post sends a POST request.
 func (s *served) post(path string) answered {
 	s.t.Helper()
-	return ask(s.t, http.DefaultClient, "POST", s.public+path)
+	var fields []string
+	if s.token != "" {
+		fields = []string{"Authorization", "Bearer " + s.token}
+	}
+	return ask(s.t, http.DefaultClient, "POST", s.public+path, fields...)
 }
 
 // statuses sends n requests and returns their statuses.

@@ -121,6 +121,9 @@ func (l *Listener) Count() (open int, shed uint64) {
 	return len(l.open), l.shed
 }
 
+// Max returns the bound.
+func (l *Listener) Max() int { return l.max }
+
 // CloseUnused closes the connections that never had a request.
 // http.Server.Shutdown would wait five seconds for them.
 func (l *Listener) CloseUnused() {

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/weir-go/weir/metric"
+	"github.com/weir-go/weir/service/internal/server/httpapi"
 	"github.com/weir-go/weir/service/internal/servermetric"
 )
 
@@ -38,6 +39,10 @@ var (
 	requests = metric.Counter("weir_serve_requests_total",
 		"Requests by endpoint and status; 499 if the client left while it waited, 0 for all other statuses.",
 		"method", "route", "code")
+	latency = metric.Histogram("weir_serve_decision_seconds",
+		"Time in the server of requests for a key that did not wait. One request in 64 is measured.")
+	uses     = metric.Counter("weir_serve_token_requests_total", "Requests by token; without a known one, the name is empty.", "token")
+	bound    = metric.Gauge("weir_serve_bound", "Bounds as configured: connections, waiting and leases in number, memory in bytes.", "of")
 	batched  = metric.Counter("weir_serve_batched_total", "Requests that were part of a batch.")
 	saved    = metric.Gauge("weir_state_last_save_timestamp_seconds", "Time of the last save of the state that succeeded. Absent without --state.")
 	saveTook = metric.Gauge("weir_state_last_save_duration_seconds", "Duration of the last save of the state.")
@@ -45,7 +50,7 @@ var (
 	unsaved  = metric.Counter("weir_state_save_failures_total", "Saves of the state that failed.")
 	draining = metric.Gauge("weir_serve_draining", "Whether the server is draining before it ends.")
 
-	families = []*metric.Family{reloaded, loadedAt, failures, open, shed, requests, batched, draining,
+	families = []*metric.Family{latency, uses, bound, reloaded, loadedAt, failures, open, shed, requests, batched, draining,
 		saved, saveTook, saveSize, unsaved}
 )
 
@@ -72,6 +77,13 @@ func (d *Daemon) collect(s metric.Scrape) {
 		s.Send(requests, float64(a.N), a.Method, a.Path, strconv.Itoa(a.Status))
 	}
 	s.Send(batched, float64(answers.Batched))
+	s.SendHistogram(latency, httpapi.LatencyBounds[:], answers.Took, answers.TookSum)
+	d.guard.Uses(func(name string, n uint64) { s.Send(uses, float64(n), name) })
+	for of, n := range map[string]int{
+		"connections": d.conns.Max(), "waiting": max(d.cfg.Server.MaxWaiting, 0), "leases": d.cfg.Server.MaxLeases, "memory": d.cfg.Server.Memory,
+	} {
+		s.Send(bound, float64(n), of)
+	}
 }
 
 func flag(set bool) float64 {

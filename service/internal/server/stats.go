@@ -42,6 +42,8 @@ type Stats struct {
 	UnmatchedAllowed, UnmatchedDenied uint64
 	Leases                            int           // held, of all rules
 	LeasesRefused                     uint64        // because Config.MaxLeases are held
+	Waiting                           int           // requests, of all rules
+	WaitingRefused                    uint64        // because Config.MaxWaiting requests wait
 	GrantLife                         time.Duration // how long grants can be settled: decider.GrantLife, or less under too many
 	Reloads                           uint64        // rules put into force, the first included
 	Loaded                            time.Time     // when the present rules were
@@ -55,6 +57,7 @@ func (s *Server) Stats() Stats {
 		UnmatchedDenied: s.unmatchedDenied.Load(), UnmatchedAllowed: s.unmatchedAllowed.Load(),
 	}
 	st.Leases, st.LeasesRefused = s.leases.Count()
+	st.Waiting, st.WaitingRefused = s.room.Len(), s.room.Refused()
 	seen := map[*state]bool{}
 	for _, r := range rs.known() {
 		one := r.stats()

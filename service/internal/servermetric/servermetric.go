@@ -15,7 +15,6 @@ import (
 
 	"github.com/weir-go/weir/metric"
 	"github.com/weir-go/weir/service/internal/server"
-	"github.com/weir-go/weir/service/internal/server/lease"
 	"github.com/weir-go/weir/service/internal/server/waiting"
 )
 
@@ -36,10 +35,16 @@ var (
 	serverRules     = metric.Gauge("weir_server_rules", "Rules in force.")
 	grantLife       = metric.Gauge("weir_server_grant_life_seconds", "How long a grant can be settled: an hour, or less if there are more grants than are remembered.")
 
+	serverLeases         = metric.Gauge("weir_server_leases", "Leases held, of all rules.")
+	serverLeasesRefused  = metric.Counter("weir_server_leases_refused_total", "Requests for leases that were refused because --max-leases are held.")
+	serverWaitingAll     = metric.Gauge("weir_server_waiting_requests", "Requests that wait for tokens or leases, of all rules.")
+	serverWaitingRefused = metric.Counter("weir_server_waiting_refused_total", "Requests that were refused because --max-waiting requests wait.")
+
 	leaseDecisions = metric.Counter("weir_server_lease_decisions_total", "Requests for leases by decision and reason.", "rule", "decision", "reason")
 	leaseRenewals  = metric.Counter("weir_server_lease_renewals_total", "Renewals of leases.", "rule")
 	leaseEnds      = metric.Counter("weir_server_lease_ends_total", "Ended leases by reason: returned or expired.", "rule", "reason")
 	leaseUnits     = metric.Gauge("weir_server_lease_units", "Leased units.", "rule")
+	leaseWait      = metric.Histogram("weir_server_lease_wait_seconds", "Time in the queue of requests that were granted a lease.", "rule")
 	leaseWaiting   = metric.Gauge("weir_server_lease_waiting", "Requests that wait for leases.", "rule")
 	leaseKeys      = metric.Gauge("weir_server_lease_keys", "Keys with a limit in use.", "rule")
 	leaseRecovery  = metric.Gauge("weir_server_lease_recovery_seconds", "Time until all rules grant leases again after a crash; else 0.")
@@ -48,6 +53,7 @@ var (
 // families maps each family to the number of its labels.
 var families = map[*metric.Family]int{
 	serverDecisions: 3, serverTrial: 2, serverWaiting: 1, serverWait: 1, serverMemory: 1, serverForgotten: 1, serverReloads: 0, serverRules: 0, grantLife: 0,
+	serverLeases: 0, serverLeasesRefused: 0, serverWaitingAll: 0, serverWaitingRefused: 0, leaseWait: 1,
 	leaseDecisions: 3, leaseRenewals: 1, leaseEnds: 2, leaseUnits: 1, leaseWaiting: 1, leaseKeys: 1, leaseRecovery: 0,
 }
 
@@ -74,7 +80,11 @@ func collect(c metric.Scrape, s *server.Server) {
 	c.Send(serverRules, float64(len(st.Rules)))
 	c.Send(grantLife, st.GrantLife.Seconds())
 	c.Send(leaseRecovery, s.Recovers().Seconds())
-	total, waits := sum{}, map[string]waiting.Times{}
+	c.Send(serverLeases, float64(st.Leases))
+	c.Send(serverLeasesRefused, float64(st.LeasesRefused))
+	c.Send(serverWaitingAll, float64(st.Waiting))
+	c.Send(serverWaitingRefused, float64(st.WaitingRefused))
+	total, waits, leaseWaits := sum{}, map[string]waiting.Times{}, map[string]waiting.Times{}
 	total.add(serverDecisions, float64(st.UnmatchedAllowed), "", "allow", "")
 	total.add(serverDecisions, float64(st.UnmatchedDenied), "", "deny", "unmatched")
 	for i := range st.Rules {
@@ -88,7 +98,8 @@ func collect(c metric.Scrape, s *server.Server) {
 			waits[name] = together(waits[name], r.Waits)
 		}
 		if r.Rule.Concurrency != nil {
-			total.leases(name, &r.Leases)
+			total.leases(name, r)
+			leaseWaits[name] = together(leaseWaits[name], r.Leases.Waits)
 		}
 	}
 	for f, values := range total {
@@ -98,6 +109,9 @@ func collect(c metric.Scrape, s *server.Server) {
 	}
 	for name, h := range waits {
 		c.SendHistogram(serverWait, waiting.Bounds[:], h.Counts[:], h.Sum, name)
+	}
+	for name, h := range leaseWaits {
+		c.SendHistogram(leaseWait, waiting.Bounds[:], h.Counts[:], h.Sum, name)
 	}
 }
 
@@ -121,10 +135,15 @@ func (s sum) rate(name string, r *server.RuleStats) {
 }
 
 // leases adds the counts of a concurrency limit.
-func (s sum) leases(name string, l *lease.Stats) {
+func (s sum) leases(name string, r *server.RuleStats) {
+	l := &r.Leases
 	s.add(leaseDecisions, float64(l.Granted), name, "allow", "")
 	for why, n := range l.Refused {
 		s.add(leaseDecisions, float64(n), name, "deny", why.String())
+	}
+	s.add(leaseDecisions, float64(l.Cancelled), name, "cancel", "")
+	if r.Rule.Mode == "shadow" {
+		s.add(leaseDecisions, float64(l.Shadowed), name, "shadow_deny", "")
 	}
 	s.add(leaseRenewals, float64(l.Renewed), name)
 	s.add(leaseEnds, float64(l.Returned), name, "returned")

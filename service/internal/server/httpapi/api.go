@@ -103,6 +103,7 @@ type API struct {
 	debug        chan struct{}                  // of capacity 1: a semaphore for reading all keys
 	answers      [][len(statuses)]atomic.Uint64 // by endpoint; the last are requests to none
 	batched      atomic.Uint64                  // requests in batches
+	took         latency
 }
 
 // New returns an API, or an error about the Config.
@@ -128,7 +129,8 @@ func New(d decider.Decider, cfg Config) (*API, error) {
 // ServeHTTP answers a request.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := a.calls.Get().(*call)
-	c.w, c.r, c.status = w, r, http.StatusOK
+	c.w, c.r, c.status, c.waits = w, r, http.StatusOK, false
+	began := c.start()
 	if r.ContentLength != 0 {
 		c.limitBody()
 	}
@@ -138,6 +140,9 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.fail(f)
 	}
 	a.count(i, c.status)
+	if !began.IsZero() && c.parts > 1 && !c.waits {
+		a.took.add(time.Since(began))
+	}
 	c.forget()
 	a.calls.Put(c)
 }
@@ -148,6 +153,8 @@ type call struct {
 	w       http.ResponseWriter
 	r       *http.Request
 	suspend func() // suspendDeadline, made once
+	turn    uint   // counts requests
+	waits   bool   // or may wait
 
 	target
 	params  params

@@ -105,7 +105,10 @@ func (c *call) waitContext() (context.Context, context.CancelFunc, *fault) {
 
 // suspendDeadline removes the time-out of the answer while the call waits. A
 // ResponseWriter without time-outs returns an error, which is ignored.
-func (c *call) suspendDeadline() { _ = http.NewResponseController(c.w).SetWriteDeadline(time.Time{}) }
+func (c *call) suspendDeadline() {
+	c.waits = true
+	_ = http.NewResponseController(c.w).SetWriteDeadline(time.Time{})
+}
 
 // restoreDeadline restarts the time-out of the answer.
 func (c *call) restoreDeadline() {

@@ -1,6 +1,10 @@
 package httpapi
 
-import "slices"
+import (
+	"slices"
+	"sync/atomic"
+	"time"
+)
 
 // statuses are counted separately; any other counts as the first.
 var statuses = [...]int{0, 200, 400, 401, 403, 404, 405, 408, 413, 415, 429, 499, 503}
@@ -23,11 +27,46 @@ type Count struct {
 type Stats struct {
 	Answers []Count // that are not zero
 	Batched uint64  // requests in batches
+	// Took are the times of requests for a key that did not wait, of one request in
+	// 64: Took[i] counts times longer than LatencyBounds[i-1] and at most
+	// LatencyBounds[i]; the last has no upper bound. TookSum is the sum of the times.
+	Took    []uint64
+	TookSum time.Duration
+}
+
+// LatencyBounds are the upper bounds of Stats.Took.
+var LatencyBounds = [...]time.Duration{
+	50 * time.Microsecond, 100 * time.Microsecond, 250 * time.Microsecond, 500 * time.Microsecond, time.Millisecond,
+	2500 * time.Microsecond, 5 * time.Millisecond, 10 * time.Millisecond, 25 * time.Millisecond, 100 * time.Millisecond, time.Second,
+}
+
+type latency struct {
+	counts [len(LatencyBounds) + 1]atomic.Uint64
+	sum    atomic.Int64
+}
+
+func (l *latency) add(d time.Duration) {
+	i, _ := slices.BinarySearch(LatencyBounds[:], d)
+	l.counts[i].Add(1)
+	l.sum.Add(int64(d))
+}
+
+// start returns the present instant if the time of the request is measured.
+func (c *call) start() (now time.Time) {
+	const every = 64 // two readings of the clock take as long as a decision
+	if c.turn%every == 0 {
+		now = time.Now()
+	}
+	c.turn++
+	return now
 }
 
 // Stats returns the counts.
 func (a *API) Stats() Stats {
-	st := Stats{Batched: a.batched.Load()}
+	st := Stats{Batched: a.batched.Load(), TookSum: time.Duration(a.took.sum.Load())}
+	for i := range a.took.counts {
+		st.Took = append(st.Took, a.took.counts[i].Load())
+	}
 	for i := range a.answers {
 		for s := range statuses {
 			n := a.answers[i][s].Load()

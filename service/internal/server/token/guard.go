@@ -3,15 +3,40 @@ package token
 import (
 	"context"
 	"net/http"
+	"slices"
 	"sync/atomic"
 )
 
 // A Guard authorizes requests by the Set in force. Without a Set, it allows all
 // requests. It is safe for concurrent use.
-type Guard struct{ set atomic.Pointer[Set] }
+type Guard struct {
+	set     atomic.Pointer[Set]
+	unknown atomic.Uint64 // requests without a known token
+}
 
-// Use replaces the Set, from the next request on. Nil removes it.
-func (g *Guard) Use(s *Set) { g.set.Store(s) }
+// Use replaces the Set, from the next request on. Nil removes it. A token continues the
+// count of the one with its name.
+func (g *Guard) Use(s *Set) {
+	if old := g.set.Load(); s != nil && old != nil && old != s {
+		for _, t := range s.tokens {
+			if i := slices.IndexFunc(old.tokens, func(o *Token) bool { return o.Name == t.Name }); i >= 0 {
+				t.uses = old.tokens[i].uses
+			}
+		}
+	}
+	g.set.Store(s)
+}
+
+// Uses calls yield with the requests of each token; those without a known one have the name
+// "".
+func (g *Guard) Uses(yield func(name string, requests uint64)) {
+	if s := g.set.Load(); s != nil {
+		yield("", g.unknown.Load())
+		for _, t := range s.tokens {
+			yield(t.Name, t.uses.Load())
+		}
+	}
+}
 
 // caller is the context key for the *Token of a request, which is nil if the token
 // is unknown.
@@ -23,6 +48,11 @@ func (g *Guard) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s := g.set.Load(); s != nil {
 			t := s.Find(r.Header.Get("Authorization"))
+			if t == nil {
+				g.unknown.Add(1)
+			} else {
+				t.uses.Add(1)
+			}
 			r = r.WithContext(context.WithValue(r.Context(), caller{}, t))
 		}
 		next.ServeHTTP(w, r)

@@ -23,6 +23,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/weir-go/weir/service/internal/inputfile"
 	"github.com/weir-go/weir/service/internal/match"
@@ -58,6 +59,7 @@ type Token struct {
 	hash  [sha256.Size]byte
 	keys  *match.Set // nil: all
 	allow []Action
+	uses  *atomic.Uint64 // requests
 }
 
 // Errors of Token.Authorize.
@@ -167,7 +169,7 @@ func (r *reader) check(fine bool, field, format string, args ...any) {
 
 // add adds a token, or reports errors.
 func (s *Set) add(r *reader, e entry) {
-	t := &Token{Name: e.Name, allow: e.Allow}
+	t := &Token{Name: e.Name, allow: e.Allow, uses: new(atomic.Uint64)}
 	r.check(e.Name != "", "name", "must be given")
 	r.check((e.SHA256 == "") != (e.Token == ""), "token", "must have either this or sha256")
 	if e.SHA256 != "" {

@@ -134,6 +134,16 @@ func TestLoad(t *testing.T) {
 	if err := ask("Bearer the operator's own secret"); err != nil {
 		t.Errorf("%v: want it allowed", err)
 	}
+	again, err := token.Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.Use(again) // the counts go on
+	uses := map[string]uint64{}
+	g.Uses(func(name string, n uint64) { uses[name] = n })
+	if uses[""] != 1 || uses["operator"] != 1 {
+		t.Errorf("%v: want one request of the operator, and one without a token", uses)
+	}
 	// Around the Handler there is no way in.
 	r := httptest.NewRequest("POST", "/rate/a", nil)
 	r.Header.Set("Authorization", "Bearer the operator's own secret")

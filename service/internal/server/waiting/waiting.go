@@ -23,6 +23,7 @@ const DrainRetry = time.Second
 type Room struct {
 	max      int64
 	n        atomic.Int64
+	refused  atomic.Uint64
 	arrivals atomic.Uint64
 	closed   atomic.Bool
 }
@@ -41,8 +42,15 @@ func (r *Room) Enter() bool {
 		return true
 	}
 	r.n.Add(-1)
+	r.refused.Add(1)
 	return false
 }
+
+// Refused returns how often there was no room.
+func (r *Room) Refused() uint64 { return r.refused.Load() }
+
+// Max returns the bound; at most 0 if no request waits.
+func (r *Room) Max() int { return int(r.max) }
 
 // Leave ends an Enter that returned true.
 func (r *Room) Leave() { r.n.Add(-1) }
