@@ -6,7 +6,6 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/decider"
-	"github.com/weir-go/weir/service/internal/server/quota"
 	"github.com/weir-go/weir/service/internal/server/waiting"
 )
 
@@ -30,7 +29,10 @@ func (s *Server) decide(rs *rules, req *decider.Request, v *decider.Verdict, fin
 	asked := s.ownLimit(req)
 	for i, r := range m.rated {
 		own := r.OwnLimit(asked)
-		d := r.take(req.Key, e.fingerprintOf(i, r, req.Key), v.At, req.N, own)
+		d, why, redeemed := w.redeem(r)
+		if !redeemed {
+			d = r.take(req.Key, e.fingerprintOf(i, r, req.Key), v.At, req.N, own)
+		}
 		v.Answers = append(v.Answers, decider.Answer{Decision: d, Rule: &r.Rule.Rule, At: v.At})
 		switch {
 		case d.OK:
@@ -38,8 +40,11 @@ func (s *Server) decide(rs *rules, req *decider.Request, v *decider.Verdict, fin
 			if req.N > 0 {
 				r.counts.shadowed.Add(1)
 			}
+		case redeemed:
+			s.deny(m, e, req, v, why)
+			return nil
 		case w != nil && d.RetryAfter != weir.Never && req.N > 0:
-			if why, err := s.waitUnder(w, r, own, req, v); err != nil {
+			if why, err := s.waitUnder(rs, w, r, own, v); err != nil {
 				s.giveBack(m, req, v.Answers[:i])
 				return err
 			} else if why != 0 {
@@ -90,52 +95,23 @@ func (s *Server) Batch(_ context.Context, reqs []decider.Request, all bool, verd
 	return ok, nil
 }
 
-// A wait is the state of a request that may wait. arrival is 0, or the number of a
-// request that has waited before the rules changed: see quota.Request.
-type wait struct {
-	ctx     context.Context
-	arrival uint64
-}
-
 // Wait waits for missing tokens: see decider.Decider.
 func (s *Server) Wait(ctx context.Context, req *decider.Request, v *decider.Verdict) error {
 	*v = decider.Verdict{Answers: v.Answers[:0]}
-	for w := (wait{ctx, 0}); ; {
+	for w := (wait{caller: caller{ctx: ctx, req: *req}}); ; {
 		rs := s.rules.Load()
 		*v = decider.Verdict{At: s.clock.Now(), Answers: v.Answers[:0], Waited: v.Waited, Place: v.Place}
-		if err := s.decide(rs, req, v, true, &w); err != waiting.ErrMoved {
+		err := s.decide(rs, req, v, true, &w)
+		if w.at != nil && w.answer.OK { // no rule has taken the answer
+			w.at.Return()
+		}
+		if err != waiting.ErrMoved {
+			return err
+		}
+		if err := w.follow(v); err != nil {
 			return err
 		}
 	}
-}
-
-// waitUnder waits for the tokens of the rule with the last answer. It returns the
-// reason of a refusal, and sets RetryAfter in the answer.
-func (s *Server) waitUnder(w *wait, r *rule, ownLimit int, req *decider.Request, v *decider.Verdict) (weir.Reason, error) {
-	size := config.QueueSize(r.Queue)
-	if req.OwnQueue && s.cfg.MaxQueue > 0 {
-		size = min(req.Queue, s.cfg.MaxQueue)
-	}
-	first := w.arrival == 0
-	res, err := r.queue.Wait(w.ctx, &quota.Request{
-		Bucket: r.Bucket(req.Key), N: req.N, OwnLimit: ownLimit, Limit: r.limitFor(ownLimit), Stats: &r.counts.queue,
-		MaxQueue: size, MaxWait: r.MaxWait, Arrival: w.arrival, OnWait: req.OnWait,
-	})
-	w.arrival = res.Arrival
-	v.Waited += res.Waited
-	if first {
-		v.Place += res.Place
-	}
-	answer := &v.Answers[len(v.Answers)-1]
-	switch {
-	case err != nil:
-	case res.Reason != 0:
-		answer.RetryAfter = res.RetryAfter
-	default:
-		v.At = s.clock.Now()
-		answer.Decision, answer.At, w.arrival = res.Decision, v.At, 0
-	}
-	return res.Reason, err
 }
 
 // ownLimit returns the limit that a request asks for.

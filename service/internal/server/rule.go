@@ -186,7 +186,6 @@ func (s *Server) newRule(c *ruleset.Rule, was *rule, memory int) (r *rule, err e
 func (r *rule) update(was *rule, now time.Duration) {
 	if r.buckets != nil {
 		r.buckets.SetQuota(r.Quota)
-		r.queue.ServeAll()
 	}
 	if r.Interval < was.Interval {
 		r.raised.Store(int64(now))

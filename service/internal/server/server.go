@@ -41,7 +41,6 @@ import (
 	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/grant"
 	"github.com/weir-go/weir/service/internal/server/lease"
-	"github.com/weir-go/weir/service/internal/server/ruleset"
 	"github.com/weir-go/weir/service/internal/server/waiting"
 )
 
@@ -152,15 +151,30 @@ func (s *Server) Reload(cfg *config.Rules) error {
 		return err
 	}
 	s.reclaim(next, old)
-	s.rules.Store(next)
-	s.keys.invalidate()
-	if old != nil {
-		s.retire(old, next)
+	if old == nil {
+		s.rules.Store(next)
+	} else {
+		s.replace(old, next)
 	}
 	for _, r := range next.all {
 		r.limits.Update(r.Concurrency)
 	}
 	return nil
+}
+
+// replace puts rules into force. Requests that wait are ahead of those that the next
+// rules decide first.
+func (s *Server) replace(old, next *rules) {
+	rated := map[string][]*rule{}
+	moves := s.moves(old, next, rated)
+	s.rules.Store(next)
+	s.keys.invalidate()
+	for st := range old.states {
+		st.queue.Outdate(next.id)
+	}
+	perform(moves)
+	perform(s.moves(old, next, rated)) // requests that have begun to wait meanwhile
+	s.retire(old, next)
 }
 
 // retire ends what the new rules do not continue. Limits of rules that are gone are
@@ -169,24 +183,15 @@ func (s *Server) retire(old, next *rules) {
 	kept, byName := map[*state]bool{}, next.byName()
 	for st := range next.states {
 		kept[st] = true
+		st.queue.ServeAll()
 	}
 	for st := range old.states {
 		if !kept[st] {
-			st.queue.Dismiss(waiting.ErrMoved, true)
 			st.limits.Dismiss(waiting.ErrMoved)
-		} else if next.overlays != nil { // waiting requests may have other effective rules
-			st.queue.Dismiss(waiting.ErrMoved, false)
 		}
 	}
 	for _, was := range old.all {
 		s.orphan[was.Name] = was.limits
-		r := byName[was.Name]
-		if r == nil || r.state != was.state {
-			continue
-		}
-		if r.Mode != was.Mode || ruleset.Pattern(&r.Rule.Rule) != ruleset.Pattern(&was.Rule.Rule) {
-			r.queue.Dismiss(waiting.ErrMoved, false) // it may not count for the keys of these requests any more
-		}
 	}
 	maps.DeleteFunc(s.orphan, func(name string, l *lease.Limits) bool { return byName[name] != nil || l.Held() == 0 })
 }
@@ -195,12 +200,14 @@ func (s *Server) retire(old, next *rules) {
 // set, it also rejects the requests that are waiting, with the reason weir.Closed
 // and a RetryAfter. Other decisions are still made, and leases can be returned.
 func (s *Server) Close(now bool) {
+	s.reload.Lock() // requests that wait stay where they are
+	defer s.reload.Unlock()
 	s.room.Close()
 	if !now {
 		return
 	}
 	for st := range s.rules.Load().states {
-		st.queue.Dismiss(weir.Reject(weir.Closed, waiting.DrainRetry), false)
+		st.queue.Dismiss(weir.Reject(weir.Closed, waiting.DrainRetry))
 		st.limits.Dismiss(weir.Reject(weir.Closed, waiting.DrainRetry))
 	}
 }

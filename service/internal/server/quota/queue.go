@@ -24,11 +24,11 @@ type Queue struct {
 	buckets Buckets
 	waiting atomic.Int64 // written under mu
 
-	mu     sync.Mutex // guards what follows, and all lines
-	lines  map[string][]*line
-	closed bool              // the rule is gone
-	due    *heap.Heap[*line] // by turn
-	timer  waitq.Timer
+	mu    sync.Mutex // guards what follows, and all lines
+	lines map[string][]*line
+	rules uint64            // the least Request.Rules of a request that may begin to wait
+	due   *heap.Heap[*line] // by turn
+	timer waitq.Timer
 }
 
 // Init makes an empty Queue, once, before it is used.
@@ -58,6 +58,8 @@ type Request struct {
 	MaxWait  time.Duration // if zero, there is no bound but the context's
 	Arrival  uint64        // of an earlier Wait that ended with ErrMoved, or zero
 	OnWait   func()        // if not nil, it is called before the request waits
+	Rules    uint64        // the version of the rules by which the request waits here
+	Caller   any           // for the caller of Waiters
 }
 
 // A Result is the outcome of a wait.
@@ -67,6 +69,7 @@ type Result struct {
 	Arrival       uint64
 	Place         int // requests that were before this one when it arrived
 	Waited        time.Duration
+	Next          *Waiter // with ErrMoved: where the request waits now; nil if it does not
 }
 
 // A line is the requests that wait for one bucket with the same OwnLimit. Only
@@ -74,28 +77,31 @@ type Result struct {
 type line struct {
 	bucket   string
 	ownLimit int
-	order    list.List     // of *waiter, by arrival
+	order    list.List     // of *Waiter, by arrival
 	tokens   int           // that the requests ask for
 	turn     time.Duration // when the first request asks again
 	at       int           // in Queue.due, -1 if it is not
 }
 
-// A waiter is a request in a line.
-type waiter struct {
+// A Waiter is a request in a line.
+type Waiter struct {
 	*Request
-	arrival uint64
+	Queue   *Queue
+	Arrived uint64        // its number
+	Since   time.Duration // when it began to wait here
 	line    *line
-	place   *list.Element // nil once it has left
+	place   *list.Element // nil once it has left; guarded by Queue.mu
 	call    waitq.Call[answer]
 }
 
 type answer struct {
 	weir.Decision
-	err error
+	err  error
+	next *Waiter // with waiting.ErrMoved
 }
 
 // first returns the request that has waited longest.
-func (l *line) first() *waiter { return l.order.Front().Value.(*waiter) }
+func (l *line) first() *Waiter { return l.order.Front().Value.(*Waiter) }
 
 // before returns how many requests of a line arrived before another one, how many
 // tokens they ask for, and the last of them. The line may be nil.
@@ -104,8 +110,8 @@ func (l *line) before(arrival uint64) (n, tokens int, last *list.Element) {
 		return 0, 0, nil
 	}
 	n, tokens, last = l.order.Len(), l.tokens, l.order.Back()
-	for last != nil && last.Value.(*waiter).arrival > arrival { // mostly at once
-		n, tokens, last = n-1, tokens-last.Value.(*waiter).N, last.Prev()
+	for last != nil && last.Value.(*Waiter).Arrived > arrival { // mostly at once
+		n, tokens, last = n-1, tokens-last.Value.(*Waiter).N, last.Prev()
 	}
 	return n, tokens, last
 }
@@ -153,51 +159,88 @@ func (q *Queue) find(bucket string, ownLimit int) *line {
 }
 
 // Wait waits for the tokens of a request. The error is ctx.Err() or
-// waiting.ErrMoved.
+// waiting.ErrMoved. If it comes with a Next, the caller must call Await for that.
 func (q *Queue) Wait(ctx context.Context, r *Request) (Result, error) {
 	res := Result{Arrival: r.Arrival}
 	w, err := q.enter(ctx, r, &res)
 	if w == nil {
 		return res, err
 	}
-	defer q.room.Leave()
 	if r.OnWait != nil {
 		r.OnWait()
 	}
-	start := time.Now()
-	a, err := q.await(ctx, w)
+	return w.await(ctx, res)
+}
+
+// Await is the rest of a Wait that has moved here.
+func (w *Waiter) Await(ctx context.Context) (Result, error) {
+	return w.await(ctx, Result{Arrival: w.Arrived})
+}
+
+// await blocks until the request has its answer, or its time is over. The request
+// leaves the room unless it goes on to wait elsewhere.
+func (w *Waiter) await(ctx context.Context, res Result) (Result, error) {
+	q, start := w.Queue, time.Now()
+	a, err := w.call.Await(ctx, w.MaxWait, func(expired bool) bool { return q.leave(w, expired) }, w.undo)
 	res.Waited = time.Since(start)
+	if res.Next = a.next; res.Next == nil {
+		defer q.room.Leave()
+	}
+	if err == nil {
+		err = a.err
+	} else if err == waitq.ErrOverdue {
+		err = weir.Reject(weir.Overdue, q.buckets.Ahead(w.Bucket, w.N, w.Limit))
+	} else {
+		w.Stats.Cancelled.Add(1)
+	}
 	if rejection, ok := err.(*weir.Rejection); ok {
 		res.Reason, res.RetryAfter = rejection.Reason, rejection.RetryAfter
 		return res, nil
 	}
 	if err == nil {
-		res.Decision = a
-		r.Stats.Times.Add(res.Waited)
+		res.Decision = a.Decision
+		w.Stats.Times.Add(res.Waited)
 	}
 	return res, err
 }
 
-// await blocks until the request has its answer, or its time is over.
-func (q *Queue) await(ctx context.Context, w *waiter) (weir.Decision, error) {
-	a, err := w.call.Await(ctx, w.MaxWait, func(expired bool) bool { return q.leave(w, expired) }, func(a answer) {
-		if a.err == nil { // the caller has left, and its turn has come
-			q.buckets.Settle(w.Bucket, q.clock.Now(), w.N, 0)
-			q.Serve(w.Bucket)
-		}
-	})
-	switch err {
-	case nil:
-		return a.Decision, a.err
-	case waitq.ErrOverdue:
-		return a.Decision, weir.Reject(weir.Overdue, q.buckets.Ahead(w.Bucket, w.N, w.Limit))
+// undo takes back an answer that comes after the caller has left.
+func (w *Waiter) undo(a answer) {
+	switch {
+	case a.next != nil:
+		a.next.forget()
+	case a.err == nil:
+		w.Queue.buckets.Settle(w.Bucket, w.Queue.clock.Now(), w.N, 0)
+		w.Queue.Serve(w.Bucket)
 	}
-	w.Stats.Cancelled.Add(1)
-	return a.Decision, err
 }
 
 // enter adds a request to its line, or sets in res why not.
-func (q *Queue) enter(ctx context.Context, r *Request, res *Result) (*waiter, error) {
+func (q *Queue) enter(ctx context.Context, r *Request, res *Result) (*Waiter, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if r.Rules < q.rules {
+		return nil, waiting.ErrMoved
+	}
+	if res.Arrival == 0 {
+		res.Arrival = q.room.Arrival()
+	}
+	last := q.check(ctx, r, res)
+	switch {
+	case q.room.Closed():
+		res.Reason, res.RetryAfter = weir.Closed, waiting.DrainRetry
+	case res.Reason == 0 && (res.Place >= r.MaxQueue || !q.room.Enter()):
+		res.Reason = weir.QueueFull
+	}
+	if res.Reason != 0 {
+		return nil, nil
+	}
+	return q.insert(r, res.Arrival, last), nil
+}
+
+// check sets in res the place of a request, and why it may not wait for as long as that
+// takes. It returns the last request before it in its line.
+func (q *Queue) check(ctx context.Context, r *Request, res *Result) (last *list.Element) {
 	longest, why := weir.Never, weir.TooLate
 	if deadline, ok := ctx.Deadline(); ok {
 		longest = time.Until(deadline)
@@ -205,33 +248,22 @@ func (q *Queue) enter(ctx context.Context, r *Request, res *Result) (*waiter, er
 	if r.MaxWait > 0 && r.MaxWait < longest {
 		longest, why = r.MaxWait, weir.OverRate
 	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.closed {
-		return nil, waiting.ErrMoved
-	}
-	if res.Arrival == 0 {
-		res.Arrival = q.room.Arrival()
-	}
-	l := q.find(r.Bucket, r.OwnLimit)
-	before, tokens, last := l.before(res.Arrival)
+	before, tokens, last := q.find(r.Bucket, r.OwnLimit).before(res.Arrival)
 	res.Place, res.RetryAfter = before, q.buckets.Ahead(r.Bucket, tokens+r.N, r.Limit)
-	switch {
-	case q.room.Closed():
-		res.Reason, res.RetryAfter = weir.Closed, waiting.DrainRetry
-	case res.RetryAfter > longest:
+	if res.RetryAfter > longest {
 		res.Reason = why
-	case before >= r.MaxQueue || !q.room.Enter():
-		res.Reason = weir.QueueFull
 	}
-	if res.Reason != 0 {
-		return nil, nil
-	}
+	return last
+}
+
+// insert adds a request to its line, behind last.
+func (q *Queue) insert(r *Request, arrival uint64, last *list.Element) *Waiter {
+	l := q.find(r.Bucket, r.OwnLimit)
 	if l == nil {
 		l = &line{bucket: r.Bucket, ownLimit: r.OwnLimit, at: -1}
 		q.lines[r.Bucket] = append(q.lines[r.Bucket], l)
 	}
-	w := &waiter{Request: r, arrival: res.Arrival, line: l, call: waitq.NewCall[answer]()}
+	w := &Waiter{Request: r, Queue: q, Arrived: arrival, Since: q.clock.Now(), line: l, call: waitq.NewCall[answer]()}
 	if last == nil {
 		w.place = l.order.PushFront(w)
 	} else {
@@ -241,12 +273,12 @@ func (q *Queue) enter(ctx context.Context, r *Request, res *Result) (*waiter, er
 	q.waiting.Add(1)
 	r.Stats.Waiting.Add(1)
 	q.advance(l)
-	return w, nil
+	return w
 }
 
 // leave takes a waiter out of its line, and reports whether it was still there. If
 // time ran out, it first answers all requests that have their turn by now.
-func (q *Queue) leave(w *waiter, expired bool) bool {
+func (q *Queue) leave(w *Waiter, expired bool) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if expired {
@@ -263,7 +295,7 @@ func (q *Queue) leave(w *waiter, expired bool) bool {
 }
 
 // remove takes a waiter out of its line, and reports whether it was there.
-func (q *Queue) remove(w *waiter) bool {
+func (q *Queue) remove(w *Waiter) bool {
 	l := w.line
 	if w.place == nil {
 		return false
@@ -290,7 +322,7 @@ func (q *Queue) remove(w *waiter) bool {
 }
 
 // answer takes a waiter out of its line, and answers it.
-func (q *Queue) answer(w *waiter, a answer) {
+func (q *Queue) answer(w *Waiter, a answer) {
 	q.remove(w)
 	w.call.Answer(a)
 }
@@ -378,16 +410,14 @@ func (q *Queue) ServeAll() {
 	}
 }
 
-// Dismiss ends all waits with an error: waiting.ErrMoved or a *weir.Rejection. If
-// gone is set, later requests get waiting.ErrMoved.
-func (q *Queue) Dismiss(err error, gone bool) {
+// Dismiss rejects all requests that wait.
+func (q *Queue) Dismiss(why *weir.Rejection) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.closed = q.closed || gone
 	for _, lines := range q.lines {
 		for _, l := range slices.Clone(lines) {
 			for l.order.Len() > 0 {
-				q.answer(l.first(), answer{err: err})
+				q.answer(l.first(), answer{err: why})
 			}
 		}
 	}
