@@ -18,16 +18,34 @@ func (s *Server) Acquire(ctx context.Context, req decider.LeaseRequest) (decider
 	if req.N < 1 {
 		panic("server: a lease of less than one unit")
 	}
-	for {
-		_, m, _ := s.keys.find(req.Key, s.rules.Load())
+	for again := (lease.Wait{}); ; {
+		rs := s.rules.Load()
+		_, m, _ := s.keys.find(req.Key, rs)
 		terms, ok := leaseTerms(m.list)
 		if !ok {
 			return decider.Lease{}, decider.ErrNoLeasing
 		}
-		l, err := s.leases.Acquire(ctx, &req, terms, leaseUnder(m.list, req.Key, make([]lease.Under, 0, 8)))
+		again.Rules = rs.id
+		l, err := s.leases.Acquire(ctx, &req, terms, leaseUnder(m.list, req.Key, make([]lease.Under, 0, 8)), &again)
 		if err != waiting.ErrMoved {
 			return l, err
 		}
+	}
+}
+
+// moveLeases ends the waits of requests for leases that other rules grant now. They ask
+// again, before later requests.
+func (s *Server) moveLeases(old, next *rules) {
+	stays := map[string]bool{} // by key
+	for _, was := range old.all {
+		was.limits.Move(next.id, func(key string) bool {
+			is, known := stays[key]
+			if !known {
+				is = lease.Same(leaseUnder(old.find(key).list, key, nil), leaseUnder(next.find(key).list, key, nil))
+				stays[key] = is
+			}
+			return is
+		})
 	}
 }
 

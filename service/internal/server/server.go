@@ -136,9 +136,9 @@ func (s *Server) Rules() *config.Rules { return s.rules.Load().Config }
 
 // Reload replaces the rules. A rule with the same name keeps its counts, its queue
 // and its leases, unless its new quota is of another kind. A new rate does not
-// change the tokens in its buckets. Requests that wait under a rule that is
-// gone are decided again under the new rules. If there is an error, nothing
-// changes.
+// change the tokens in its buckets. A request that waits stays where it is unless other
+// rules count for its key now: then it waits under these, before requests that arrive
+// later. If there is an error, nothing changes.
 //
 // The rules must be complete, as config.Load returns them, and must not be changed
 // afterwards.
@@ -152,13 +152,9 @@ func (s *Server) Reload(cfg *config.Rules) error {
 	}
 	s.reclaim(next, old)
 	if old == nil {
-		s.rules.Store(next)
-	} else {
-		s.replace(old, next)
+		old = new(rules)
 	}
-	for _, r := range next.all {
-		r.limits.Update(r.Concurrency)
-	}
+	s.replace(old, next)
 	return nil
 }
 
@@ -180,20 +176,22 @@ func (s *Server) replace(old, next *rules) {
 // retire ends what the new rules do not continue. Limits of rules that are gone are
 // kept while leases are held under them: if the rule comes back, these count.
 func (s *Server) retire(old, next *rules) {
-	kept, byName := map[*state]bool{}, next.byName()
-	for st := range next.states {
-		kept[st] = true
-		st.queue.ServeAll()
-	}
-	for st := range old.states {
-		if !kept[st] {
-			st.limits.Dismiss(waiting.ErrMoved)
-		}
+	byName, kept := next.byName(), map[*lease.Limits]bool{}
+	for _, r := range next.all {
+		kept[r.limits] = true
+		r.limits.Update(r.Concurrency)
 	}
 	for _, was := range old.all {
 		s.orphan[was.Name] = was.limits
+		if !kept[was.limits] {
+			was.limits.Dismiss(waiting.ErrMoved)
+		}
 	}
+	s.moveLeases(old, next)
 	maps.DeleteFunc(s.orphan, func(name string, l *lease.Limits) bool { return byName[name] != nil || l.Held() == 0 })
+	for st := range next.states {
+		st.queue.ServeAll()
+	}
 }
 
 // Close rejects new requests that would have to wait, and new leases. If now is

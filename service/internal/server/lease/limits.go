@@ -5,7 +5,9 @@ package lease
 import (
 	"cmp"
 	"container/list"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -42,6 +44,7 @@ type Limits struct {
 
 	mu      sync.Mutex // guards what follows
 	terms   *config.Concurrency
+	rules   uint64        // the least Wait.Rules of a request that may begin to wait
 	closed  bool          // the rule is gone or grants no leases
 	reopens time.Duration // when a recovery ends; 0 if none has begun
 	buckets map[string]*bucket
@@ -192,8 +195,7 @@ func queueOf(c *config.Concurrency) (queue int, maxWait time.Duration) {
 }
 
 // Update changes the terms; with nil, the rule grants no leases any more. Leases
-// that are held stay. A request that holds units of other rules while it waits is
-// decided again, because these rules may not count for it any more.
+// that are held stay.
 func (l *Limits) Update(c *config.Concurrency) {
 	if c == nil {
 		l.Dismiss(waiting.ErrMoved)
@@ -204,11 +206,6 @@ func (l *Limits) Update(c *config.Concurrency) {
 	was := l.terms
 	l.terms, l.closed = c, false
 	l.recoverLocked()
-	for w := range l.waiters {
-		if w.holds {
-			w.end(waiting.ErrMoved)
-		}
-	}
 	if reflect.DeepEqual(was, c) {
 		return
 	}
@@ -218,6 +215,27 @@ func (l *Limits) Update(c *config.Concurrency) {
 		}
 		b.limiter.SetQueue(queueOf(c))
 	}
+}
+
+// Move ends, with waiting.ErrMoved, the waits of requests for keys that do not stay under
+// their rules. So end waits that begin later by rules before a version.
+func (l *Limits) Move(rules uint64, stays func(key string) bool) {
+	l.mu.Lock()
+	l.rules = rules
+	all := slices.SortedFunc(maps.Keys(l.waiters), func(a, b *waiter) int { return cmp.Compare(a.arrival, b.arrival) })
+	l.mu.Unlock()
+	for _, w := range all {
+		if !stays(w.key) {
+			w.end(waiting.ErrMoved)
+		}
+	}
+}
+
+// Same reports whether leases under a and b need units of the same limits.
+func Same(a, b []Under) bool {
+	slices.SortFunc(a, byOrder)
+	slices.SortFunc(b, byOrder)
+	return slices.Equal(a, b)
 }
 
 // Dismiss ends all waits. With waiting.ErrMoved, it also ends the granting of

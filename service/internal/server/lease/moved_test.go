@@ -20,16 +20,16 @@ func TestAskUnderReplacedRules(t *testing.T) {
 		b, _ := l.enter("a")
 		l.Update(nil)
 		h := holding{SavedLease: SavedLease{Key: "a", N: 1}}
-		if err := h.ask(t.Context(), &Under{Limits: l, Bucket: "a"}, true); err != waiting.ErrMoved {
+		if err := h.ask(t.Context(), &Under{Limits: l, Bucket: "a"}, true, new(Wait)); err != waiting.ErrMoved {
 			t.Errorf("a request that arrives: %v", err)
 		}
-		if err := l.enqueue(t.Context(), &waiter{}, b, 1); err != waiting.ErrMoved {
+		if err := l.enqueue(t.Context(), &waiter{}, b, 1, new(Wait)); err != waiting.ErrMoved {
 			t.Errorf("a request that has arrived, and is about to wait: %v", err)
 		}
 		room.Close()
 		l.Update(terms)
 		b, _ = l.enter("a")
-		if err := l.enqueue(t.Context(), &waiter{}, b, 1); err == nil {
+		if err := l.enqueue(t.Context(), &waiter{}, b, 1, new(Wait)); err == nil {
 			t.Error("a request waits though the server closes")
 		}
 	})

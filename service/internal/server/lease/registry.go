@@ -80,21 +80,24 @@ type part struct {
 }
 
 // Acquire grants a lease under all of these rules or under none. The error is
-// waiting.ErrMoved if the rules have changed meanwhile: see decider.Decider.
-func (g *Registry) Acquire(ctx context.Context, req *decider.LeaseRequest, terms ruleset.LeaseTerms, under []Under) (decider.Lease, error) {
+// waiting.ErrMoved if the rules have changed meanwhile: then the caller must ask again,
+// with the same Wait. See decider.Decider.
+func (g *Registry) Acquire(ctx context.Context, req *decider.LeaseRequest, terms ruleset.LeaseTerms, under []Under, again *Wait) (decider.Lease, error) {
 	switch {
 	case g.room.Closed():
 		return decider.Lease{}, weir.Reject(weir.Closed, waiting.DrainRetry)
 	case ctx.Err() != nil:
 		return decider.Lease{}, ctx.Err()
 	}
-	start := g.clock.Now()
+	if !again.moved {
+		again.began = g.clock.Now()
+	}
 	// On the stack: a refusal by the first rule allocates nothing.
 	asked := holding{SavedLease: SavedLease{Key: req.Key, N: req.N, Terms: terms}}
 	// All requests ask in the same order, so that no two wait for each other.
-	slices.SortFunc(under, func(a, b Under) int { return cmp.Compare(a.Limits.order, b.Limits.order) })
+	slices.SortFunc(under, byOrder)
 	for i := range under {
-		if err := asked.ask(ctx, &under[i], req.Wait); err != nil {
+		if err := asked.ask(ctx, &under[i], req.Wait, again); err != nil {
 			asked.release(weir.Ignored, 0)
 			return decider.Lease{}, err
 		}
@@ -113,13 +116,15 @@ func (g *Registry) Acquire(ctx context.Context, req *decider.LeaseRequest, terms
 		return decider.Lease{}, weir.Reject(weir.OverLimit, 0)
 	}
 	granted := h.view(ttl)
-	granted.Waited = now - start
+	granted.Waited = now - again.began
 	return granted, nil
 }
 
+func byOrder(a, b Under) int { return cmp.Compare(a.Limits.order, b.Limits.order) }
+
 // ask asks for the units under one rule. A request does not wait for a shadow
 // rule: if that would refuse it, the lease holds no units of it.
-func (h *holding) ask(ctx context.Context, u *Under, wait bool) error {
+func (h *holding) ask(ctx context.Context, u *Under, wait bool, again *Wait) error {
 	l := u.Limits
 	b, recovers := l.enter(u.Bucket)
 	switch {
@@ -143,7 +148,7 @@ func (h *holding) ask(ctx context.Context, u *Under, wait bool) error {
 		return l.refuse(weir.OverLimit, b.retryAfter(h.N))
 	default:
 		var err error
-		if p, err = l.wait(ctx, b, h); err != nil {
+		if p, err = l.wait(ctx, b, h, again); err != nil {
 			l.leave(b, 0)
 			return err
 		}

@@ -9,10 +9,22 @@ import (
 	"github.com/weir-go/weir/service/internal/server/waiting"
 )
 
+// A Wait is what a request for a lease keeps when a change of the rules makes it ask
+// again: it comes before later requests, and the time that it has waited counts.
+type Wait struct {
+	Rules uint64 // the version of the rules by which the request asks
+
+	moved bool          // a change of the rules has ended a wait
+	spent time.Duration // in waits that a change of the rules has ended
+	began time.Duration // when the request first asked, on the node's clock
+}
+
 // A waiter is a request that waits for a lease.
 type waiter struct {
-	end   context.CancelCauseFunc
-	holds bool // units of other rules
+	key     string
+	arrival uint64
+	end     context.CancelCauseFunc
+	overdue *time.Timer // nil if the bound of the limiter is right
 }
 
 // waitContext hides the deadline of a context from package inflight, which would
@@ -21,14 +33,17 @@ type waitContext struct{ context.Context }
 
 func (waitContext) Deadline() (time.Time, bool) { return time.Time{}, false }
 
-// wait waits for the units of a lease. Dismiss and Update end it through its own
-// context, with waiting.ErrMoved or a rejection as the cause.
-func (l *Limits) wait(ctx context.Context, b *bucket, h *holding) (weir.Permit, error) {
+// wait waits for the units of a lease. Dismiss and Move end it through its own context,
+// with waiting.ErrMoved or a rejection as the cause.
+func (l *Limits) wait(ctx context.Context, b *bucket, h *holding, again *Wait) (weir.Permit, error) {
 	own, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	w := &waiter{end, len(h.parts) > 0}
-	if err := l.enqueue(ctx, w, b, h.N); err != nil {
+	w := &waiter{key: h.Key, arrival: l.room.Arrival(), end: end}
+	if err := l.enqueue(ctx, w, b, h.N, again); err != nil {
 		return weir.Permit{}, err
+	}
+	if again.moved {
+		own = weir.WithClass(own, weir.Class{Priority: weir.CriticalPlus})
 	}
 	start := time.Now()
 	p, err := b.limiter.Acquire(waitContext{own}, h.N)
@@ -44,12 +59,20 @@ func (l *Limits) wait(ctx context.Context, b *bucket, h *holding) (weir.Permit, 
 		l.cancelled.Add(1)
 		return p, err
 	}
-	err = context.Cause(own)
-	if rejected, ok := err.(*weir.Rejection); ok {
-		l.refused[rejected.Reason].Add(1)
+	switch err := context.Cause(own); err {
+	case errOverdue:
+		return p, l.refuse(weir.Overdue, b.retryAfter(h.N))
+	case waiting.ErrMoved:
+		again.moved, again.spent = true, again.spent+time.Since(start)
+		return p, err
+	default:
+		l.refused[err.(*weir.Rejection).Reason].Add(1)
+		return p, err
 	}
-	return p, err
 }
+
+// errOverdue ends the wait of a request that has waited before.
+var errOverdue = weir.Reject(weir.Overdue, 0)
 
 // refuse counts a refusal.
 func (l *Limits) refuse(why weir.Reason, retryAfter time.Duration) error {
@@ -58,12 +81,12 @@ func (l *Limits) refuse(why weir.Reason, retryAfter time.Duration) error {
 }
 
 // enqueue records that a request waits for n units, or returns why it may not.
-func (l *Limits) enqueue(ctx context.Context, w *waiter, b *bucket, n int) error {
+func (l *Limits) enqueue(ctx context.Context, w *waiter, b *bucket, n int, again *Wait) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	deadline, ok := ctx.Deadline()
 	switch {
-	case l.closed:
+	case l.closed, again.Rules < l.rules:
 		return waiting.ErrMoved
 	case l.room.Closed(): // either this sees it, or Dismiss sees the waiter
 		return l.refuse(weir.Closed, waiting.DrainRetry)
@@ -74,6 +97,9 @@ func (l *Limits) enqueue(ctx context.Context, w *waiter, b *bucket, n int) error
 	}
 	l.waiting.Add(1)
 	l.waiters[w] = struct{}{}
+	if again.moved && l.terms.MaxWait > 0 {
+		w.overdue = time.AfterFunc(max(l.terms.MaxWait-again.spent, 1), func() { w.end(errOverdue) })
+	}
 	b.queued += n
 	return nil
 }
@@ -83,6 +109,9 @@ func (l *Limits) dequeue(w *waiter, b *bucket, n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.waiters, w)
+	if w.overdue != nil {
+		w.overdue.Stop()
+	}
 	b.queued -= n
 	l.waiting.Add(-1)
 	l.room.Leave()
