@@ -57,7 +57,7 @@ type use struct {
 	n        int
 }
 
-// spent is what an observer knows of the tokens of a key.
+// spent counts the tokens of a key, as an observer sees them.
 type spent struct {
 	took     []time.Time // when grants were received since the start
 	net      int         // tokens taken and not given back

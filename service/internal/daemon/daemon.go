@@ -77,7 +77,7 @@ type Daemon struct {
 
 // New loads the files.
 func New(cfg Config) (*Daemon, error) {
-	d := &Daemon{cfg: cfg, log: cfg.Log}
+	d := &Daemon{cfg: cfg, log: cfg.Log, saves: saves{soon: make(chan struct{}, 1)}}
 	// Before the first load, so that no change after it is missed.
 	d.watcher = config.NewWatcher(cfg.paths(), cfg.WatchInterval)
 	rules, access, err := cfg.load()

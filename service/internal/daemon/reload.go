@@ -135,7 +135,7 @@ func (d *Daemon) reload(context.Context) (change string, err error) {
 		var wrong error
 		if rules.Hash == "" || rules.Hash != old.Hash {
 			if wrong = d.server.Reload(rules); wrong == nil {
-				d.saveAndLog() // the next run has to know the leases that were granted under the old rules
+				d.saveSoon() // the next run has to know the leases that were granted under the old rules
 			}
 		}
 		if err = errors.Join(err, wrong); wrong == nil {

@@ -53,7 +53,8 @@ func (d *Daemon) load(path string) error {
 			d.log.Warn("not restored, but kept for a day", "what", what)
 		}
 		if done.Crashed {
-			d.log.Warn("the last run has not ended cleanly: new leases wait until its leases must have expired", "longest", d.server.Recovers().Round(time.Second))
+			d.log.Warn("the last run has not ended cleanly, or was recovering from one that had not: new leases wait until its leases must have expired",
+				"longest", d.server.Recovers().Round(time.Second))
 		}
 		if err := state.MarkRunning(path); err != nil {
 			return fmt.Errorf("--state: %w", err)
@@ -111,23 +112,30 @@ func (d *Daemon) saveEvery(ctx context.Context, interval time.Duration) {
 		case <-ctx.Done():
 			return
 		case <-timer.C:
-			start := time.Now()
-			d.saveAndLog()
-			timer.Reset(max(interval, saveShare*time.Since(start)))
+		case <-d.saves.soon:
 		}
+		start := time.Now()
+		if err := d.save(false); err != nil {
+			d.log.Error("the state was not saved", "error", err)
+		}
+		timer.Reset(max(interval, saveShare*time.Since(start)))
 	}
 }
 
-func (d *Daemon) saveAndLog() {
-	if err := d.save(false); err != nil {
-		d.log.Error("the state was not saved", "error", err)
+// saveSoon has the state saved without delay. It does not wait for that: a disk that does
+// not answer must not delay a reload.
+func (d *Daemon) saveSoon() {
+	select {
+	case d.saves.soon <- struct{}{}:
+	default:
 	}
 }
 
 // saves is the outcome of the saves so far.
 type saves struct {
-	running sync.Mutex // held while the state is written; guards ended
-	ended   bool       // the last save is written: no other may replace it
+	soon    chan struct{} // of capacity 1: see saveSoon
+	running sync.Mutex    // held while the state is written; guards ended
+	ended   bool          // the last save is written: no other may replace it
 
 	mu       sync.Mutex // guards the fields below
 	last     time.Time  // of the last success
