@@ -14,18 +14,22 @@ type Estimator struct {
 	Quick   time.Duration // of the quickest tenth of it
 	Demand  bool          // a request waits, or would have
 
+	early       int           // samples of Service, up to firstSamples
 	units, time float64       // left, and in what time, while there was Demand; the last dozen departures count most
 	since       time.Duration // of the last departure, or of the first Demand after it
 
 	Took Histogram // of the successes
 }
 
+const firstSamples = 16
+
 // Ended learns from work that took d and has come to its end.
 //
 // A single slow one counts for twice the estimate at most, else rare slow work
-// would make all the rest look late. The quick estimate goes down by half of a
-// difference and up by a 64th of it: it stays near the quickest tenth, so that
-// what it calls impossible is.
+// would make all the rest look late. Among the first samples, a quicker one counts
+// for half: if the very first took long, a few others correct it. The quick estimate
+// goes down by half of a difference and up by a 64th of it: it stays near the
+// quickest tenth, so that what it calls impossible is.
 func (p *Estimator) Ended(d time.Duration) {
 	if d <= 0 {
 		return
@@ -34,7 +38,14 @@ func (p *Estimator) Ended(d time.Duration) {
 		p.Service, p.Quick = d, d
 		return
 	}
-	p.Service += (min(d, 2*p.Service) - p.Service) / 16
+	weight := time.Duration(16)
+	if p.early < firstSamples {
+		p.early++
+		if d < p.Service {
+			weight = 2
+		}
+	}
+	p.Service += (min(d, 2*p.Service) - p.Service) / weight
 	if d < p.Quick {
 		p.Quick -= (p.Quick - d) / 2
 	} else {

@@ -28,6 +28,7 @@ const (
 
 	traces    = 1.0 / 32 // what is less than that is forgotten
 	lastKnown = 8        // successes that are remembered for as long as no others follow
+	outliers  = 2        // of the longest successes that P99 leaves out, if there are others
 )
 
 func bucketOf(d time.Duration) int {
@@ -90,10 +91,15 @@ func (h *Histogram) successes() (n float32) {
 	return n
 }
 
-// P99 returns the mean of the bucket that holds the 99th percentile; 0 if
-// nothing is known.
+// P99 returns the mean of the bucket that holds the 99th percentile; 0 if nothing is known.
+// It leaves out the two longest successes as far as there are others: one that took an
+// hour says nothing about the next, however few are known.
 func (h *Histogram) P99() time.Duration {
-	above := h.successes() / 100
+	known := h.successes()
+	if known == 0 {
+		return 0
+	}
+	above := max(min(outliers, known-1), known/100)
 	for i := bucketCount - 1; i >= 0; i-- {
 		b := h.buckets[i]
 		if b.n > above {

@@ -73,7 +73,8 @@ func TestPercentile(t *testing.T) {
 		t.Errorf("P99 %v, usual %v: want 8 and 16 ms, exactly", h.P99(), h.Usual())
 	}
 	h.Add(time.Second)
-	if h.P99() != time.Second || h.Known() != 122 {
+	h.Add(time.Second) // more than a hundredth, and more than two
+	if h.P99() != time.Second || h.Known() != 123 {
 		t.Errorf("P99 %v of %v: want a second", h.P99(), h.Known())
 	}
 	for range 5 * memory {
@@ -81,6 +82,28 @@ func TestPercentile(t *testing.T) {
 	}
 	if d := h.P99() - 10*ms; d.Abs() > time.Microsecond || h.Known() > memory {
 		t.Errorf("P99 %v of %v: want the old work forgotten", h.P99(), h.Known())
+	}
+}
+
+// The two longest of a few successes say nothing about the others.
+func TestOutliersOfAFew(t *testing.T) {
+	for _, tt := range []struct {
+		took []time.Duration
+		want time.Duration
+	}{
+		{[]time.Duration{time.Hour}, time.Hour},
+		{[]time.Duration{time.Hour, 8 * ms}, 8 * ms},
+		{[]time.Duration{time.Hour, 8 * ms, time.Minute}, 8 * ms},
+		{[]time.Duration{time.Hour, 8 * ms, time.Minute, time.Second}, time.Second},
+	} {
+		var h Histogram
+		for _, d := range tt.took {
+			h.Add(d)
+		}
+		h.AddAbandoned(10 * time.Minute)
+		if got := h.P99().Round(ms); got != tt.want || h.Lasts(ms) > 2*tt.want {
+			t.Errorf("%v: P99 %v, abandoned work lasts for %v: want %v, and twice that at most", tt.took, got, h.Lasts(ms), tt.want)
+		}
 	}
 }
 
