@@ -74,6 +74,8 @@ func TestSameRules(t *testing.T) {
 		"a byte order mark":         "\ufeffrules: [{key: a, rate: 5/m}, {key: b, rate: 5/m}]",
 		"line ends of another kind": "rules:\r\n- key: a\r\n  rate: 5/m\r\n- key: b\r\n  rate: 5/m\r\n",
 		"quotes":                    "rules: [{'key': \"a\", rate: '5/m'}, {key: \"\\x62\", rate: 5/minute}]",
+		"a directive before it":     "%YAML 1.2\n---\nrules: [{key: a, rate: 5/m}, {key: b, rate: 5/m}]\n",
+		"one document, ended":       "rules: [{key: a, rate: 5/m}, {key: b, rate: 5/m}]\n...\n",
 		"one document, begun":       "---\nrules: [{key: a, rate: 5/m}, {key: b, rate: 5/m}]\n",
 		"null where nothing is due": "rules: [{key: a, rate: 5/m, queue: null, concurrency: ~}, {key: b, rate: 5/m, candidate: }]",
 	} {

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/weir-go/weir/service/internal/strictyaml"
 )
 
 const day = 24 * time.Hour
@@ -62,6 +64,9 @@ func (r *Rate) UnmarshalText(text []byte) error {
 	if errors.Is(err, strconv.ErrRange) {
 		return fmt.Errorf("%q: want a smaller count", text)
 	}
+	if ok && err == nil && !known && tooLong(strings.TrimLeft(period, " ")) {
+		return fmt.Errorf("%q: want a period of at most %s", text, span(maxPeriod))
+	}
 	if !ok || err != nil || !known {
 		return fmt.Errorf("%q: want a whole number, a slash and a period, such as 100/s, 5/m, 1000/h, 10000/d or 100/90s", text)
 	}
@@ -82,6 +87,13 @@ func parseSpan(text string) (d time.Duration, ok bool) {
 	}
 	d, err := time.ParseDuration(text)
 	return d, err == nil && d > 0
+}
+
+// tooLong reports whether a period is too long for parseSpan.
+func tooLong(text string) bool {
+	number, days := strings.CutSuffix(text, "d")
+	_, err := strconv.ParseUint(number, 10, 16)
+	return days && errors.Is(err, strconv.ErrRange) || strictyaml.TooLong(text)
 }
 
 // String returns auto or the number.

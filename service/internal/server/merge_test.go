@@ -9,6 +9,7 @@ import (
 
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server"
+	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
 // overlapping are rules as a GoCC file says them: each lays its fields over those
@@ -82,6 +83,45 @@ func TestRulesMadeOfOthersAreBounded(t *testing.T) {
 		}
 		s.allows(strings.ReplaceAll(all, fmt.Sprintf(" x%d;", bit), ""), want, 2*bits)
 	}
+}
+
+// TestRulesMadeOfOthersHaveAllParts: beyond the bound on those that are remembered, each
+// pattern that matches a key still gives its field: the count, the period, the queue.
+func TestRulesMadeOfOthersHaveAllParts(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const bits = 11
+		rules := overlapping(bits)
+		rules.Rules = append(rules.Rules,
+			config.Rule{Name: "count", Regex: "count;", Quota: config.Quota{Rate: config.Rate{Count: 7}}},
+			config.Rule{Name: "period", Regex: "period;", Quota: config.Quota{Rate: config.Rate{Period: time.Hour}}},
+			config.Rule{Name: "queue", Regex: "queue;", Queue: ptr(2)},
+		)
+		d := newDesk(t, server.Config{Rules: rules})
+		combination := func(i int) (key string) {
+			for bit := range bits {
+				if i>>bit&1 == 1 {
+					key += fmt.Sprintf("x%d;", bit)
+				}
+			}
+			return key
+		}
+		for i := range 1200 {
+			d.ask(combination(i), 1)
+		}
+		check(t, "rules", len(d.Stats().Rules), 1001)
+		for i := 1200; i < 1250; i++ {
+			key := combination(i) + "count;period;queue;"
+			d.allows(key, 7, 20)
+			var waits []<-chan string
+			for range 2 {
+				waits = append(waits, d.queue(t.Context(), decider.Request{Key: key, N: 1}))
+			}
+			check(t, "the third", <-d.queue(t.Context(), decider.Request{Key: key, N: 1}), "queue_full after 0s")
+			for _, w := range waits {
+				check(t, "who waits", <-w, "granted after 1h0m0s")
+			}
+		}
+	})
 }
 
 // TestRulesMadeOfOthersShareMemory: however many there are, those of one window

@@ -158,8 +158,8 @@ func (s *Server) Reload(cfg *config.Rules) error {
 	return nil
 }
 
-// replace puts rules into force. Requests that wait are ahead of those that the next
-// rules decide first.
+// replace puts rules into force. Requests that wait are ahead of requests that arrive
+// under the next rules.
 func (s *Server) replace(old, next *rules) {
 	rated := map[string][]*rule{}
 	moves := s.moves(old, next, rated)

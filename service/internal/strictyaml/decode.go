@@ -3,7 +3,10 @@ package strictyaml
 import (
 	"encoding"
 	"errors"
+	"fmt"
+	"math"
 	"reflect"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -113,6 +116,14 @@ func (f *File) scalar(n ast.Node, v reflect.Value, path string) {
 	}
 }
 
+var durationSyntax = regexp.MustCompile(`^[-+]?(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`)
+
+// TooLong reports whether a text is a duration that exceeds a time.Duration.
+func TooLong(text string) bool {
+	_, err := time.ParseDuration(text)
+	return err != nil && durationSyntax.MatchString(text)
+}
+
 // set sets v to a scalar, or returns a description of the values that v can have.
 func set(n ast.Node, v reflect.Value) (want string) {
 	text, number := Scalar(n), isNumber(n)
@@ -121,6 +132,9 @@ func set(n ast.Node, v reflect.Value) (want string) {
 		if d, err := time.ParseDuration(text); err == nil && isScalar(n) {
 			v.SetInt(int64(d))
 			return ""
+		}
+		if TooLong(text) {
+			return fmt.Sprintf("a duration of at most %dh", int(math.MaxInt64/time.Hour))
 		}
 		return "a duration with its unit, such as 5ms, 2.5s or 10m"
 	case v.Kind() == reflect.String:

@@ -53,7 +53,7 @@ const maxDepth = 100
 // A File is a parsed document, and the errors found in it.
 type File struct {
 	Name string   // for errors
-	Body ast.Node // nil if there is not exactly one document in the file
+	Body ast.Node // nil if there is no document in the file
 	// Null accepts null for every field and leaves the field unchanged, like
 	// encoding/json. If false, null is only accepted for pointers and structs.
 	Null bool
@@ -101,8 +101,17 @@ func Parse(name string, text []byte, b Bounds) (*File, error) {
 		}
 		return nil, fmt.Errorf("%s: not YAML: %w", name, err)
 	}
-	if len(tree.Docs) == 1 {
-		f.Body = tree.Docs[0].Body
+	// A line such as %YAML 1.2 is a document for the parser.
+	docs := slices.DeleteFunc(tree.Docs, func(d *ast.DocumentNode) bool {
+		_, directive := d.Body.(*ast.DirectiveNode)
+		return directive
+	})
+	switch len(docs) {
+	case 0:
+	case 1:
+		f.Body = docs[0].Body
+	default:
+		return nil, f.Errorf(docs[1].Start, "", "a second document begins here: want one")
 	}
 	return f, nil
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/weir-go/weir/service/internal/server/waiting"
 )
 
-// A Wait is what a request for a lease keeps when a change of the rules makes it ask
-// again: it comes before later requests, and the time that it has waited counts.
+// A Wait is the history of a request for a lease. After a change of the rules, a request
+// that asks again comes before later requests, and the time that it has waited counts.
 type Wait struct {
 	Rules uint64 // the version of the rules by which the request asks
 
