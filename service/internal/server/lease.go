@@ -82,19 +82,22 @@ func leaseUnder(list []*rule, key string, under []lease.Under) []lease.Under {
 // Renew extends a lease: see decider.Decider.
 func (s *Server) Renew(_ context.Context, key, id string, ttl time.Duration) (decider.Lease, error) {
 	l, err := s.leases.Renew(key, id, ttl)
-	if err == nil {
-		return l, nil
+	if err == nil || !s.leases.Recovering() {
+		return l, err
 	}
 	_, m, _ := s.keys.find(key, s.rules.Load())
-	terms, _ := leaseTerms(m.list)
+	terms, ok := leaseTerms(m.list)
+	if !ok {
+		return l, err
+	}
 	return s.leases.Adopt(key, id, ttl, terms, leaseUnder(m.list, key, nil))
 }
 
 // Return ends a lease: see decider.Decider.
 func (s *Server) Return(_ context.Context, key, id string, o weir.Outcome) error {
 	err := s.leases.Return(key, id, o)
-	if err == nil {
-		return nil
+	if err == nil || !s.leases.Recovering() {
+		return err
 	}
 	_, m, _ := s.keys.find(key, s.rules.Load())
 	if s.leases.Ended(key, id, leaseUnder(m.list, key, nil)) {

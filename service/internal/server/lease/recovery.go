@@ -3,6 +3,7 @@ package lease
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -156,7 +157,7 @@ func (g *Registry) Adopt(key, text string, ttl time.Duration, terms ruleset.Leas
 	if !ok {
 		return decider.Lease{}, decider.ErrNoLease
 	}
-	h := &holding{SavedLease: SavedLease{ID: id, Key: key, N: n, Token: id.token(), Terms: terms}, restored: true}
+	h := &holding{SavedLease: SavedLease{ID: id, Key: strings.Clone(key), N: n, Token: id.token(), Terms: terms}, restored: true}
 	ttl = h.ttl(ttl)
 	g.mu.Lock()
 	defer g.mu.Unlock()
