@@ -392,3 +392,29 @@ func TestCarriedLeases(t *testing.T) {
 		d.leases("a", 1, 2)
 	})
 }
+
+// A crash gives back what a key has used since the last save, and no more.
+func TestCrashGivesBackUnsavedTokens(t *testing.T) {
+	wide := one("r", quota(10, time.Hour, config.GCRA))
+	wide.Per = config.PerRule
+	for _, r := range []config.Rule{
+		one("r", quota(10, time.Hour, config.GCRA)), one("r", quota(10, time.Hour, config.Fixed)), one("r", quota(10, time.Hour, config.Sliding)), wide,
+	} {
+		t.Run(string(r.Algorithm+" "+config.Algorithm(r.Per)), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				d := newDesk(t, server.Config{}, r)
+				d.allows("a", 6, 6)
+				settled := d.grant(1)
+				kept := d.saves()
+				d.allows("a", 3, 4)
+				_, err := d.Settle("a", settled, 0)
+				must(t, err)
+				d, _ = d.next(server.Config{Rules: d.Rules()}, kept)
+				d.allows("a", 3, 4)
+				_, err = d.Settle("a", settled, 0) // it was settled after the save
+				must(t, err)
+				d.allows("a", 1, 2)
+			})
+		})
+	}
+}
