@@ -20,7 +20,7 @@ var errLocked = errors.New("another process uses it: each instance needs a file 
 // knows whether this run has ended or was killed. The listeners are open by now, so that
 // a start that fails changes nothing.
 //
-// A damaged file is renamed: serving with fresh counts is better than not serving.
+// A damaged file is kept under another name: serving with fresh counts is better than not serving.
 func (d *Daemon) restore() (unlock func(), err error) {
 	if d.cfg.State == "" {
 		return func() {}, nil
@@ -70,8 +70,11 @@ func (d *Daemon) load(path string) error {
 	}
 	d.log.Error("the state file is damaged: counts start at zero, and new leases wait until the leases of the last run must have expired",
 		"error", err, "kept_as", path+".damaged")
-	if err := os.Rename(path, path+".damaged"); err != nil {
-		return fmt.Errorf("--state: %w", err)
+	// The file stays until a save replaces it: without a file, the next start would not
+	// know of leases.
+	_ = os.Remove(path + ".damaged")
+	if err := os.Link(path, path+".damaged"); err != nil {
+		d.log.Warn("the damaged state file is not kept", "error", err)
 	}
 	d.server.Recover()
 	return d.save(false)

@@ -5,6 +5,7 @@ package daemon
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -13,6 +14,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/server"
 )
 
 // Devices and pipes are not renamed or replaced: --state=/dev/null is a mistake.
@@ -76,6 +80,41 @@ func TestStateCannotBeSaved(t *testing.T) {
 			t.Errorf("%+v, %v: want the file of before, marked as in use", done, err)
 		}
 	})
+}
+
+// A damaged file is kept, and taken as a crash until a save has replaced it.
+func TestStateIsDamaged(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state")
+	if err := errors.Join(os.WriteFile(path, []byte("damaged"), 0o600), os.Mkdir(path+".new", 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	start := func() (*Daemon, error) {
+		s, err := server.New(server.Config{Rules: &config.Rules{Rules: []config.Rule{{Name: "a", Glob: "*", Concurrency: &config.Concurrency{Limit: 1}}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := &Daemon{cfg: Config{State: path}, log: slog.New(slog.DiscardHandler), server: s}
+		unlock, err := d.restore()
+		if err == nil {
+			unlock()
+		}
+		return d, err
+	}
+	if _, err := start(); err == nil {
+		t.Error("no error, though nothing can be saved")
+	}
+	if err := os.Remove(path + ".new"); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2 {
+		d, err := start()
+		if err != nil || d.server.Recovers() == 0 {
+			t.Errorf("start %d: %v, recovers for %v: want it to recover", i, err, d.server.Recovers())
+		}
+		if text, _ := os.ReadFile(path + ".damaged"); string(text) != "damaged" {
+			t.Errorf("start %d: %q is kept", i, text)
+		}
+	}
 }
 
 // The state is written to the file that a symbolic link names, not in place of the

@@ -182,8 +182,8 @@ func (g *Registry) Adopt(key, text string, ttl time.Duration, terms ruleset.Leas
 	return h.view(ttl), nil
 }
 
-// adopt admits units of a lease that is adopted. While it does so, no request waits:
-// force would let it in.
+// adopt admits units of a lease that is adopted. During a recovery no request waits for
+// units, which forceLocked would let in.
 func (l *Limits) adopt(u *Under, n int) (part, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
