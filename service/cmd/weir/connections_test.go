@@ -2,6 +2,8 @@ package main
 
 import (
 	"bufio"
+	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -13,8 +15,14 @@ import (
 // dial opens a connection and sends a text.
 func dial(t *testing.T, url, text string) net.Conn {
 	t.Helper()
+	return dialFrom(t, net.IPv4(127, 0, 0, 1), url, text)
+}
+
+// dialFrom opens a connection from an address.
+func dialFrom(t *testing.T, from net.IP, url, text string) net.Conn {
+	t.Helper()
 	_, host, _ := strings.Cut(url, "://")
-	c, err := net.Dial("tcp", host)
+	c, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: from}}).Dial("tcp", host)
 	fatal(t, err)
 	t.Cleanup(func() { c.Close() })
 	_, err = io.WriteString(c, text)
@@ -41,7 +49,7 @@ const (
 // Connections without a request do not keep others out: the one that is idle for
 // longest is closed. One with a request stays.
 func TestIdleConnectionsMakeRoom(t *testing.T) {
-	s := serving(t, "--max-connections", "3", "--rules", file(t, "r.yaml", `rules: [{key: late, rate: 1/h}]`))
+	s := serving(t, "--max-connections", "5", "--rules", file(t, "r.yaml", `rules: [{key: late, rate: 1/h}]`))
 	s.statuses("/rate/late", 1)
 	http.DefaultClient.CloseIdleConnections()
 
@@ -87,7 +95,7 @@ func TestBusyConnectionsStay(t *testing.T) {
 		{"HTTP/1.1", ca.client(t, nil, false), secure},
 		{"HTTP/2.0", ca.client(t, nil, true), secure},
 	} {
-		s := serving(t, append(tt.args, "--max-connections", "2", "--rules", file(t, "r.yaml", `rules: [{key: soon, rate: 60/m, burst: 1}]`))...)
+		s := serving(t, append(tt.args, "--max-connections", "3", "--rules", file(t, "r.yaml", `rules: [{key: soon, rate: 60/m, burst: 1}]`))...)
 		ask(t, tt.client, "POST", s.public+"/rate/soon")
 		answer := make(chan answered, 1)
 		go func() {
@@ -109,22 +117,69 @@ func TestBusyConnectionsStay(t *testing.T) {
 	}
 }
 
-// If all connections have a request, one more waits until one has its answer.
-func TestAllConnectionsBusy(t *testing.T) {
-	s := serving(t, "--max-connections", "2", "--rules", file(t, "r.yaml", `rules: [{key: soon, rate: 60/m, burst: 1}]`))
-	s.statuses("/rate/soon", 1)
+// Requests that wait, and connections that send half a request, keep nobody else out.
+// One address has half of everything: what is beyond that is decided at once, or gets 503.
+func TestBusyConnections(t *testing.T) {
+	s := serving(t, "--max-connections", "8", "--client-timeout", "1m", "--grace", "0s", "--drain", "refuse",
+		"--rules", file(t, "r.yaml", `rules: [{key: late, rate: 1/h}, {key: job, concurrency: {limit: 1, ttl: 1h}}]`))
+	s.statuses("/rate/late", 1)
+	var lease struct {
+		ID string `json:"lease_id"`
+	}
+	fatal(t, json.Unmarshal([]byte(s.post("/lease/job").body), &lease))
 	http.DefaultClient.CloseIdleConnections()
-	var waiters []net.Conn
+	const waits = "POST /rate/late?canWait=true HTTP/1.1\r\nHost: a\r\n\r\n"
 	for n := 1; n <= 2; n++ {
-		waiters = append(waiters, dial(t, s.public, "POST /rate/soon?canWait=true HTTP/1.1\r\nHost: a\r\n\r\n"))
+		dial(t, s.public, waits)
 		s.waiting(n)
 	}
-	for i, c := range append(waiters, dial(t, s.public, wholeRequest)) {
-		if got := readAnswer(t, c); got != 200 {
-			t.Errorf("connection %d: %d: want its answer", i, got)
+	beyond := dial(t, s.public, waits)
+	if got := readAnswer(t, beyond); got != 429 {
+		t.Errorf("one more that would wait: %d: want a decision at once", got)
+	}
+	beyond.Close()
+	dial(t, s.public, halfBody)
+	s.taken("deciding", 1)
+	if got := readAnswer(t, dial(t, s.public, wholeRequest)); got != 503 {
+		t.Errorf("one more body: %d: want 503", got)
+	}
+	s.returns(lease.ID)
+
+	dial(t, s.public, "DELETE /lease/job/x HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n")
+	s.taken("settling", 1)
+	if got := readAnswer(t, dial(t, s.public, wholeRequest)); got != 503 {
+		t.Errorf("one more connection: %d: want 503", got)
+	}
+	other := &http.Client{Transport: &http.Transport{DialContext: (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}).DialContext}}
+	if a := ask(t, other, "POST", s.public+"/rate/a"); a.status != 200 {
+		t.Errorf("another address: %v: want its answer", a)
+	}
+	other.CloseIdleConnections()
+	s.stop()
+	<-s.ended // requests in flight are cut off
+}
+
+// returns returns a lease over a connection of its own.
+func (s *served) returns(id string) {
+	s.t.Helper()
+	c := dial(s.t, s.public, "DELETE /lease/job/"+id+" HTTP/1.1\r\nHost: a\r\n\r\n")
+	defer c.Close()
+	if got := readAnswer(s.t, c); got != 200 {
+		s.t.Errorf("returning a lease: %d: want 200", got)
+	}
+}
+
+// taken waits until as many requests are in progress.
+func (s *served) taken(bound string, n int) {
+	s.t.Helper()
+	want := fmt.Sprintf("weir_serve_places_taken{bound=%q} %d\n", bound, n)
+	for {
+		_, body, err := get(s.admin + "/metrics")
+		fatal(s.t, err)
+		if strings.Contains(body, want) {
+			return
 		}
 	}
-	s.end()
 }
 
 // Callers that stop sending or reading are cut off.
@@ -171,9 +226,10 @@ func TestServeManyConnections(t *testing.T) {
 	}
 	before := metric("process_resident_memory_bytes")
 	for i := range most + more {
+		from := net.IPv4(127, 0, 1, byte(i%50))
 		if i%2 == 0 {
-			dial(t, public, halfHeader)
-		} else if got := readAnswer(t, dial(t, public, wholeRequest)); got != 200 && got != 429 {
+			dialFrom(t, from, public, halfHeader)
+		} else if got := readAnswer(t, dialFrom(t, from, public, wholeRequest)); got != 200 && got != 429 {
 			t.Fatalf("connection %d: %d", i, got)
 		}
 	}

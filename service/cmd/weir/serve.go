@@ -18,6 +18,7 @@ type serveCmd struct {
 	Admin  string `default:"127.0.0.1:8081" placeholder:"ADDR" help:"Address for operators: the status page, /-/ready, /-/reload, /metrics and more. Keep it private (${default})."`
 
 	Rules             string `placeholder:"PATH" help:"The rules: a YAML file, or a directory of YAML files. Changes are loaded automatically."`
+	GetDecides        bool   `help:"With --rules: let GET /rate/{key} take tokens, as POST does. Without --rules, GET always does, as in GoCC."`
 	NoRatelimitFields bool   `help:"Omit the header fields RateLimit and RateLimit-Policy from answers."`
 
 	daemon.Config `embed:""`
@@ -56,7 +57,7 @@ func (c *serveCmd) config(log *slog.Logger) daemon.Config {
 		MaxLimit: limit, MaxQueue: queue,
 	}
 	cfg.API = httpapi.Config{
-		NoFields: c.NoRatelimitFields, MaxKey: c.MaxKey, MaxBody: int(c.MaxBody),
+		NoFields: c.NoRatelimitFields, GetDecides: c.GetDecides || c.Rules == "", MaxKey: c.MaxKey, MaxBody: int(c.MaxBody),
 		BodyTimeout: c.ClientTimeout, AnswerTimeout: c.ClientTimeout, MaxLimit: limit, MaxQueue: queue,
 	}
 	cfg.LoadRules, cfg.RulesPath = c.rules, cmp.Or(c.Rules, c.ConfigFile)

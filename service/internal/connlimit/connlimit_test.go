@@ -2,10 +2,12 @@ package connlimit
 
 import (
 	"bufio"
+	"encoding/json"
 	"errors"
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -48,7 +50,7 @@ func TestTheLongestIdleIsReplaced(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		rule  string
-		steps []step // after connections 0, 1 and 2 have come, with a limit of three
+		steps []step // after connections 0, 1 and 2 have come, where one client may have three
 	}{
 		{"the first to come is the first to go", []step{{"come", 3, 0}, {"come", 4, 1}, {"come", 5, 2}, {"come", 6, 3}}},
 		{"the last request goes last", []step{{"request", 0, 0}, {"answer", 0, 0}, {"come", 3, 1}, {"come", 4, 2}, {"come", 5, 0}}},
@@ -59,7 +61,7 @@ func TestTheLongestIdleIsReplaced(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			ln := make(pipeListener)
-			limit := New(ln, 3)
+			limit := New(ln, 5)
 			defer limit.Close()
 			var clients []net.Conn
 			var conns []*conn
@@ -93,58 +95,200 @@ func TestTheLongestIdleIsReplaced(t *testing.T) {
 					}
 				}
 			}
-			if open, shed := limit.Count(); shed != replaced || open != len(conns)-len(gone) {
-				t.Errorf("%s: %d open, %d replaced: want %d, %d", tt.rule, open, shed, len(conns)-len(gone), replaced)
+			want := Counts{Open: len(conns) - len(gone), Shed: replaced}
+			if got := limit.Count(); got != want {
+				t.Errorf("%s: %v: want %v", tt.rule, got, want)
 			}
 			for i := range conns {
 				clients[i].Close()
 				conns[i].Close()
 			}
-			if open, _ := limit.Count(); open != 0 || limit.idle.Len() != 0 {
-				t.Errorf("%s: %d open, %d idle after all have closed", tt.rule, open, limit.idle.Len())
+			if open := limit.Count().Open; open != 0 || limit.idle != (queue{}) || len(limit.clients) != 0 {
+				t.Errorf("%s: %d open, %v idle, %d clients after all have closed", tt.rule, open, limit.idle, len(limit.clients))
 			}
 		})
 	}
 }
 
-// If all connections have a request, Accept waits: for an answer, or for a
-// connection to close, or for Close.
-func TestAcceptWaitsForRoom(t *testing.T) {
-	for what, tt := range map[string]struct {
-		do   func(*Listener, *conn)
-		want error
-	}{
-		"an answer":          {func(l *Listener, c *conn) { l.ConnState(c, http.StateIdle) }, nil},
-		"a closed conn":      {func(_ *Listener, c *conn) { c.Close() }, nil},
-		"the Listener's end": {func(l *Listener, _ *conn) { l.Close() }, net.ErrClosed},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			ln := make(pipeListener, 1)
-			limit := New(ln, 1)
-			defer limit.Close()
-			client, c := ln.dial(t, limit)
-			defer client.Close()
-			limit.ConnState(c, http.StateActive)
+// from is a connection from an address.
+type from struct {
+	net.Conn
+	addr net.Addr
+}
 
-			second, remote := net.Pipe()
-			defer second.Close()
-			ln <- remote
-			accepted := make(chan error, 1)
-			go func() {
-				_, err := limit.Accept()
-				accepted <- err
-			}()
-			synctest.Wait()
-			if len(accepted) > 0 {
-				t.Fatal("Accept does not wait")
-			}
-			tt.do(limit, c)
-			if err := <-accepted; !errors.Is(err, tt.want) {
-				t.Errorf("%s: %v: want %v", what, err, tt.want)
-			}
-			c.Close()
-		})
+func (c from) RemoteAddr() net.Addr { return c.addr }
+
+// A crowd has clients at the other end of a Listener.
+type crowd struct {
+	*testing.T
+	ln       pipeListener
+	limit    *Listener
+	accepted chan *conn
+}
+
+// come opens a connection from an address. It returns the client's end, and the
+// server's; nil if the connection was refused.
+func (w *crowd) come(addr string) (net.Conn, *conn) {
+	w.Helper()
+	client, remote := net.Pipe()
+	w.Cleanup(func() { client.Close() })
+	w.ln <- from{remote, &net.TCPAddr{IP: net.ParseIP(addr), Port: 1}}
+	synctest.Wait()
+	select {
+	case c := <-w.accepted:
+		return client, c
+	default:
+		return client, nil
 	}
+}
+
+// busy opens a connection with a request.
+func (w *crowd) busy(addr string) bool {
+	_, c := w.come(addr)
+	if c != nil {
+		w.limit.ConnState(c, http.StateActive)
+	}
+	return c != nil
+}
+
+// gather tests with a Listener of ten connections.
+func gather(t *testing.T, test func(*crowd)) {
+	synctest.Test(t, func(t *testing.T) {
+		ln := make(pipeListener, 100)
+		w := &crowd{t, ln, New(ln, 10), make(chan *conn, 100)}
+		var all []net.Conn
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for {
+				c, err := w.limit.Accept()
+				if err != nil {
+					return
+				}
+				all = append(all, c)
+				w.accepted <- c.(*conn)
+			}
+		}()
+		test(w)
+		w.limit.Close()
+		<-done
+		for _, c := range all {
+			c.Close()
+		}
+	})
+}
+
+// Accept never waits for room: without any, a connection gets 503 with Retry-After, and
+// the next one is accepted.
+func TestRefuse(t *testing.T) {
+	gather(t, func(w *crowd) {
+		for range 5 {
+			if !w.busy("192.0.2.1") {
+				w.Fatal("refused")
+			}
+		}
+		client, c := w.come("192.0.2.1")
+		if c != nil {
+			w.Fatal("a sixth of ten")
+		}
+		resp, err := http.ReadResponse(bufio.NewReader(client), nil)
+		if err != nil {
+			w.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		if resp.StatusCode != 503 || resp.Header.Get("Retry-After") != "1" || !json.Valid(body) || err != nil {
+			w.Errorf("%v %s %v", resp, body, err)
+		}
+		if _, err := client.Read(make([]byte, 1)); err != io.EOF {
+			w.Errorf("%v: want it closed", err)
+		}
+		if !w.busy("192.0.2.2") {
+			w.Error("a second client is refused")
+		}
+		if got := w.limit.Count(); got != (Counts{Open: 6, Refused: 1}) {
+			w.Errorf("%v", got)
+		}
+	})
+}
+
+// However many connections are refused at once, they take a bounded number of
+// goroutines, and none of them reads or writes for long.
+func TestRefuseMany(t *testing.T) {
+	gather(t, func(w *crowd) {
+		for range 5 {
+			w.busy("192.0.2.1")
+		}
+		var clients []net.Conn
+		for range 3 * maxFarewells {
+			client, _ := w.come("192.0.2.1")
+			clients = append(clients, client)
+		}
+		if n := len(w.limit.farewell); n != maxFarewells {
+			w.Errorf("%d are being refused: want %d", n, maxFarewells)
+		}
+		time.Sleep(farewellTime)
+		synctest.Wait()
+		if n := len(w.limit.farewell); n != 0 {
+			w.Errorf("%d are still being refused", n)
+		}
+		for i, c := range clients {
+			if _, err := c.Read(make([]byte, 1)); err != io.EOF {
+				w.Fatalf("%d: %v: want it closed", i, err)
+			}
+		}
+	})
+}
+
+// A client's requests do not keep other clients out, as long as there are fewer
+// clients than connections.
+func TestFair(t *testing.T) {
+	gather(t, func(w *crowd) {
+		n := map[string]int{}
+		for range 20 {
+			for _, addr := range []string{"192.0.2.1", "192.0.2.2", "2001:db8::1", "2001:db8:0:1::1"} {
+				if w.busy(addr) {
+					n[addr]++
+				}
+			}
+		}
+		for addr, n := range n {
+			if n != 2 {
+				w.Errorf("%s: %d connections: want 2", addr, n)
+			}
+		}
+		for _, addr := range []string{"::ffff:192.0.2.1", "2001:db8::2"} {
+			if w.busy(addr) {
+				w.Errorf("%s counts as another client", addr)
+			}
+		}
+		if !w.busy("192.0.2.9") {
+			w.Error("another client is refused")
+		}
+	})
+}
+
+// A client with few connections replaces an idle one of a client with more, and never
+// the other way round.
+func TestReplaceOthers(t *testing.T) {
+	gather(t, func(w *crowd) {
+		_, own := w.come("192.0.2.1")
+		for range 20 {
+			w.come("192.0.2.2")
+		}
+		w.limit.mu.Lock()
+		if n := own.client.conns; n != 1 {
+			w.Errorf("%d connections of the client with few: want 1", n)
+		}
+		w.limit.mu.Unlock()
+		for i := range 8 { // other clients take what is free, and more
+			w.come(net.IPv4(192, 0, 2, byte(10+i)).String())
+		}
+		w.limit.mu.Lock()
+		defer w.limit.mu.Unlock()
+		if n := w.limit.clients[netip.MustParseAddr("192.0.2.2")].conns; own.client.conns != 1 || n != 1 {
+			w.Errorf("%d and %d connections: want one each", own.client.conns, n)
+		}
+	})
 }
 
 // After Close, Accept closes connections that were accepted before.

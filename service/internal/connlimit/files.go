@@ -6,7 +6,7 @@ import "log/slog"
 // enough files, which is logged. Each connection takes a number of files, and others are
 // left for other uses.
 func Fit(limit, each, others int, log *slog.Logger) int {
-	room := roomFor(maxFiles(), each, others)
+	room := roomFor(maxFiles(), each, others+maxFarewells)
 	if room < limit {
 		log.Warn("the limit of open files (ulimit -n) allows fewer connections than --max-connections", "connections", room)
 	}

@@ -38,7 +38,7 @@ type Config struct {
 	TLS       TLS       `embed:""`
 	Operators Operators `embed:""`
 
-	MaxConnections int           `least:"1" default:"10000" placeholder:"N" help:"Connections of callers at once. Beyond that, a new connection replaces the one that is idle for longest (${default})."`
+	MaxConnections int           `least:"1" default:"10000" placeholder:"N" help:"Connections of callers at once. One address may have half of them, and at most as many as are free. Beyond that, a new connection replaces an idle one, or gets 503. Half as many requests may wait over all connections, a quarter decide without waiting, an eighth settle, renew or give back (${default})."`
 	ClientTimeout  time.Duration `least:"1ms" default:"10s" placeholder:"TIME" help:"How long a caller may take to send a header or a body, or to read an answer (${default})."`
 	DrainDelay     time.Duration `least:"0s" default:"5s" placeholder:"TIME" help:"After SIGTERM or Ctrl-C: how long to serve as before, but not ready, and ask clients to leave; 0s if there are no connections (${default})."`
 	Grace          time.Duration `least:"0s" default:"30s" placeholder:"TIME" help:"After that: how long waiting requests may still wait for their turn (${default})."`
@@ -67,6 +67,7 @@ type Daemon struct {
 	reloads reloads
 	access  access // in force
 	tls     atomic.Pointer[tls.Config]
+	most    int                 // connections of callers
 	conns   *connlimit.Listener // of callers
 	public  *http.Server
 	saves   saves
@@ -93,6 +94,8 @@ func New(cfg Config) (*Daemon, error) {
 	if cfg.Tokens != "" {
 		cfg.API.Authorize = d.guard.Authorize
 	}
+	d.most = connlimit.Fit(cfg.MaxConnections, 1, otherFiles, d.log)
+	cfg.API.MaxRequests = d.most
 	d.api, err = httpapi.New(d.server, cfg.API)
 	return d, err
 }
@@ -105,7 +108,8 @@ func (d *Daemon) Run(ctx context.Context, public, admin net.Listener) error {
 		return errors.Join(err, public.Close(), admin.Close())
 	}
 	defer unlock()
-	d.conns = connlimit.New(public, connlimit.Fit(d.cfg.MaxConnections, 1, otherFiles, d.log))
+	d.conns = connlimit.New(public, d.most)
+	d.conns.Encrypted = d.cfg.TLS.Cert != ""
 	defer d.conns.Close()
 	stopAdmin, err := d.serveAdmin(admin)
 	if err != nil {
@@ -198,9 +202,17 @@ const (
 	pingAfter = time.Minute
 	// maxOperators bounds the connections of the admin listener.
 	maxOperators = 100
-	// maxStreams bounds the concurrent requests of an HTTP/2 connection.
-	maxStreams = 1000
+	// maxStreams bounds the concurrent requests of an HTTP/2 connection. net/http queues
+	// four times as many that the client has reset.
+	maxStreams = 250
+	// streamBuffer bounds the bytes of bodies that an HTTP/2 connection buffers.
+	streamBuffer = 256 << 10
+	// maxFrame is the size of an HTTP/2 connection's buffer for frames.
+	maxFrame = 16 << 10
 )
+
+// maxHeader returns the bound of a header in bytes: a key may be escaped.
+func maxHeader(maxKey int) int { return max(16<<10, 3*maxKey+8<<10) }
 
 // newPublic returns the http.Server of callers. It has no ReadTimeout, which would
 // end requests that wait: httpapi gives bodies a deadline. It also suspends the
@@ -208,12 +220,16 @@ const (
 func (d *Daemon) newPublic() *http.Server {
 	api := logAnswers(d.log, d.cfg.LogAnswers, d.guard.Handler(d.api))
 	srv := httpserve.New(httpserve.Leave(api, d.draining.Load), d.log)
-	srv.ReadHeaderTimeout, srv.WriteTimeout, srv.ConnState = d.cfg.ClientTimeout, d.cfg.ClientTimeout, d.conns.ConnState
+	srv.ReadHeaderTimeout, srv.WriteTimeout = d.cfg.ClientTimeout, d.cfg.ClientTimeout
+	srv.ConnState, srv.ConnContext = d.conns.ConnState, d.conns.ConnContext
+	srv.MaxHeaderBytes = maxHeader(d.cfg.API.MaxKey)
 	srv.DisableGeneralOptionsHandler = true // that one reads a body without a deadline
 	srv.Protocols = new(http.Protocols)
 	srv.Protocols.SetHTTP1(true)
 	srv.HTTP2 = &http.HTTP2Config{
-		MaxConcurrentStreams: maxStreams, SendPingTimeout: pingAfter, PingTimeout: d.cfg.ClientTimeout, WriteByteTimeout: d.cfg.ClientTimeout,
+		MaxConcurrentStreams: maxStreams, MaxReadFrameSize: maxFrame,
+		MaxReceiveBufferPerConnection: streamBuffer, MaxReceiveBufferPerStream: streamBuffer,
+		SendPingTimeout: pingAfter, PingTimeout: d.cfg.ClientTimeout, WriteByteTimeout: d.cfg.ClientTimeout,
 	}
 	if d.cfg.TLS.Cert == "" {
 		srv.Protocols.SetUnencryptedHTTP2(true)

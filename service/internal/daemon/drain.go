@@ -15,7 +15,7 @@ import (
 // off, which is an error.
 func (d *Daemon) drain() error {
 	d.draining.Store(true)
-	if open, _ := d.conns.Count(); open > 0 && d.cfg.DrainDelay > 0 {
+	if d.conns.Count().Open > 0 && d.cfg.DrainDelay > 0 {
 		d.log.Info("not ready: clients are asked to leave", "connections", open, "delay", d.cfg.DrainDelay)
 		time.Sleep(d.cfg.DrainDelay)
 	}

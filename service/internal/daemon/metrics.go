@@ -36,6 +36,10 @@ var (
 	open     = metric.Gauge("weir_serve_connections", "Connections of callers.")
 	shed     = metric.Counter("weir_serve_connections_shed_total",
 		"Idle connections that were closed to make room for new ones.")
+	places  = metric.Gauge("weir_serve_places", "Requests (of bodies: bytes) that may be in progress at once.", "bound")
+	taken   = metric.Gauge("weir_serve_places_taken", "Requests (of bodies: bytes) in progress.", "bound")
+	refused = metric.Counter("weir_serve_refused_total",
+		"Connections and requests refused because their address, or all, had too many; waiting ones were decided at once instead.", "bound")
 	requests = metric.Counter("weir_serve_requests_total",
 		"Requests by endpoint and status; 499 if the client left while it waited, 0 for all other statuses.",
 		"method", "route", "code")
@@ -50,19 +54,20 @@ var (
 	unsaved  = metric.Counter("weir_state_save_failures_total", "Saves of the state that failed.")
 	draining = metric.Gauge("weir_serve_draining", "Whether the server is draining before it ends.")
 
-	families = []*metric.Family{latency, uses, bound, reloaded, loadedAt, failures, open, shed, requests, batched, draining,
+	families = []*metric.Family{latency, uses, bound, reloaded, loadedAt, failures, open, shed, places, taken, refused, requests, batched, draining,
 		saved, saveTook, saveSize, unsaved}
 )
 
 // collect sends the metrics of the daemon itself.
 func (d *Daemon) collect(s metric.Scrape) {
 	status, failed := d.reloads.state()
-	now, replaced := d.conns.Count()
+	conns := d.conns.Count()
 	s.Send(reloaded, flag(status.Error == nil))
 	s.Send(loadedAt, float64(status.Success.UnixMilli())/1000)
 	s.Send(failures, float64(failed))
-	s.Send(open, float64(now))
-	s.Send(shed, float64(replaced))
+	s.Send(open, float64(conns.Open))
+	s.Send(shed, float64(conns.Shed))
+	s.Send(refused, float64(conns.Refused), "connections")
 	s.Send(draining, flag(d.draining.Load()))
 	if d.cfg.State != "" {
 		d.saves.mu.Lock()
@@ -73,6 +78,11 @@ func (d *Daemon) collect(s metric.Scrape) {
 		d.saves.mu.Unlock()
 	}
 	answers := d.api.Stats()
+	for _, l := range answers.Limits {
+		s.Send(places, float64(l.Places), l.Name)
+		s.Send(taken, float64(l.Taken), l.Name)
+		s.Send(refused, float64(l.Refused), l.Name)
+	}
 	for _, a := range answers.Answers {
 		s.Send(requests, float64(a.N), a.Method, a.Path, strconv.Itoa(a.Status))
 	}

@@ -40,9 +40,11 @@ var (
 	noLeasing   = &fault{status: http.StatusNotFound, text: decider.ErrNoLeasing.Error()}
 	// unavailable is the answer to an error of the Decider.
 	unavailable = &fault{status: http.StatusServiceUnavailable, text: "no decision is available; try again"}
-	busy        = &fault{status: http.StatusServiceUnavailable, text: "too many requests at once; try again"}
+	busy        = &fault{status: http.StatusServiceUnavailable, text: "too many requests at once from your address, or from all; try again", retryAfter: time.Second}
 	largeBody   = &fault{status: http.StatusRequestEntityTooLarge, text: "the body is too large"}
 	manyAsked   = &fault{status: http.StatusRequestEntityTooLarge, text: fmt.Sprintf("a batch has at most %d requests", maxBatch)}
+	getDecides  = &fault{status: http.StatusMethodNotAllowed, text: "GET takes no tokens: send POST, ask with n=0, or start the server with --get-decides"}
+	crossOrigin = &fault{status: http.StatusForbidden, text: "a browser sent this request for a page of another origin"}
 	encodedBody = &fault{status: http.StatusUnsupportedMediaType, text: "the body must not be encoded"}
 	otherType   = &fault{status: http.StatusUnsupportedMediaType, text: "the Content-Type must be application/json or application/x-ndjson"}
 	slowBody    = &fault{status: http.StatusRequestTimeout, text: "the body was not received in time"}
@@ -81,6 +83,7 @@ var (
 	textType    = []string{"text/plain; charset=utf-8"}
 	noStore     = []string{"no-store"}
 	bearer      = []string{"Bearer"}
+	closes      = []string{"close"}
 )
 
 // send answers with what is in the buffer.
@@ -122,6 +125,9 @@ func (c *call) fail(f *fault) {
 	c.buf = append(f.appendDenial(b), "}\n"...)
 	if f.status == http.StatusUnauthorized {
 		c.w.Header()["Www-Authenticate"] = bearer // required by RFC 9110, section 11.6.1
+	}
+	if c.unread && c.r.ProtoMajor == 1 {
+		c.w.Header()["Connection"] = closes // or else net/http reads the body first
 	}
 	c.retryAfter(f.retryAfter)
 	c.send(contentType)

@@ -33,6 +33,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weir-go/weir/service/internal/connlimit"
 	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/token"
 )
@@ -41,6 +42,7 @@ import (
 const (
 	DefaultMaxKey        = 1 << 10
 	DefaultMaxBody       = 4 << 20
+	DefaultMaxRequests   = 10_000
 	DefaultBodyTimeout   = 10 * time.Second
 	DefaultAnswerTimeout = 10 * time.Second
 )
@@ -59,6 +61,16 @@ type Config struct {
 	// MaxBody bounds the body of a batch, in bytes. If zero, DefaultMaxBody. All
 	// bodies that are read at a time share sixteen times as much.
 	MaxBody int
+	// MaxRequests bounds the requests in progress: half as many may wait for their
+	// turn, a quarter decide without waiting, and an eighth settle grants, renew leases
+	// or give them back, so that these never queue behind others. The clients share
+	// each part, and the bytes of bodies, fairly: see connlimit.Limit. If zero,
+	// DefaultMaxRequests.
+	MaxRequests int
+	// GetDecides lets GET /rate/{key} take tokens, as in GoCC. Without it, GET is
+	// answered with 405 unless n is 0, so that no crawler, prefetch or link takes
+	// tokens.
+	GetDecides bool
 	// BodyTimeout bounds the time for reading a body. If zero, DefaultBodyTimeout.
 	BodyTimeout time.Duration
 	// AnswerTimeout is the http.Server's WriteTimeout. If zero, DefaultAnswerTimeout.
@@ -81,6 +93,7 @@ func (c Config) Validate() error {
 		{"MaxQueue", c.MaxQueue, c.MaxQueue < 0},
 		{"MaxKey", c.MaxKey, c.MaxKey < 0},
 		{"MaxBody", c.MaxBody, c.MaxBody < 0},
+		{"MaxRequests", c.MaxRequests, c.MaxRequests < 0},
 		{"BodyTimeout", c.BodyTimeout, c.BodyTimeout < 0},
 		{"AnswerTimeout", c.AnswerTimeout, c.AnswerTimeout < 0},
 	} {
@@ -97,10 +110,10 @@ type API struct {
 	decider      decider.Decider
 	calls        sync.Pool // of *call
 	batches      sync.Pool // of *batch
-	bodies       atomic.Int64
+	limits       [limits]*connlimit.Limit
+	origins      http.CrossOriginProtection
 	policies     sync.Map // *policy by *config.Rule
 	policiesMade atomic.Uint64
-	debug        chan struct{}                  // of capacity 1: a semaphore for reading all keys
 	answers      [][len(statuses)]atomic.Uint64 // by endpoint; the last are requests to none
 	batched      atomic.Uint64                  // requests in batches
 	took         latency
@@ -113,9 +126,10 @@ func New(d decider.Decider, cfg Config) (*API, error) {
 	}
 	cfg.MaxKey = cmp.Or(cfg.MaxKey, DefaultMaxKey)
 	cfg.MaxBody = cmp.Or(cfg.MaxBody, DefaultMaxBody)
+	cfg.MaxRequests = cmp.Or(cfg.MaxRequests, DefaultMaxRequests)
 	cfg.BodyTimeout = cmp.Or(cfg.BodyTimeout, DefaultBodyTimeout)
 	cfg.AnswerTimeout = cmp.Or(cfg.AnswerTimeout, DefaultAnswerTimeout)
-	a := &API{cfg: cfg, decider: d, debug: make(chan struct{}, 1)}
+	a := &API{cfg: cfg, decider: d, limits: newLimits(&cfg)}
 	a.answers = make([][len(statuses)]atomic.Uint64, len(endpoints)+1)
 	a.calls.New = func() any {
 		c := &call{api: a}
@@ -131,7 +145,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := a.calls.Get().(*call)
 	c.w, c.r, c.status, c.waits = w, r, http.StatusOK, false
 	began := c.start()
-	if r.ContentLength != 0 {
+	if c.unread = r.ContentLength != 0; c.unread {
 		c.limitBody()
 	}
 	c.target = locate(r.URL)
@@ -139,6 +153,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if f := c.run(i); f != nil {
 		c.fail(f)
 	}
+	c.leave()
 	a.count(i, c.status)
 	if !began.IsZero() && c.parts > 1 && !c.waits {
 		a.took.add(time.Since(began))
@@ -161,8 +176,10 @@ type call struct {
 	request decider.Request
 	verdict decider.Verdict
 	denial  fault
-	buf     []byte // of the answer
-	status  int    // of the answer
+	buf     []byte           // of the answer
+	status  int              // of the answer
+	unread  bool             // there is a body, which is not read
+	limit   *connlimit.Limit // that counts the request; nil if it was refused before
 }
 
 // maxKept bounds the buffers that are kept for the next call, in bytes.
@@ -171,7 +188,7 @@ const maxKept = 64 << 10
 // forget clears all that belongs to the request.
 func (c *call) forget() {
 	c.w, c.r, c.target, c.params, c.request = nil, nil, target{}, params{}, decider.Request{}
-	c.verdict.Answers = c.verdict.Answers[:0]
+	c.verdict.Answers, c.limit = c.verdict.Answers[:0], nil
 	if cap(c.buf) > maxKept {
 		c.buf = nil
 	}
@@ -193,6 +210,12 @@ func (c *call) run(i int) (f *fault) {
 		return f
 	}
 	if f = c.params.parse(c.r.URL.RawQuery, e.params); f != nil {
+		return f
+	}
+	if f = c.checkTaking(e); f != nil {
+		return f
+	}
+	if f = c.enter(e); f != nil {
 		return f
 	}
 	if e.parts > 1 {

@@ -7,6 +7,8 @@ import (
 	"os"
 	"slices"
 	"time"
+
+	"github.com/weir-go/weir/service/internal/connlimit"
 )
 
 // maxIgnored bounds a body that is not used, in bytes.
@@ -22,6 +24,7 @@ func (c *call) drain() *fault {
 		return largeBody
 	}
 	_, err := io.Copy(io.Discard, http.MaxBytesReader(c.w, c.r.Body, maxIgnored))
+	c.unread = err != nil
 	return bodyFault(err)
 }
 
@@ -57,19 +60,20 @@ func (c *call) receive(b []byte) (body []byte, f *fault) {
 		return b, largeBody
 	}
 	r := http.MaxBytesReader(c.w, c.r.Body, int64(c.api.cfg.MaxBody))
-	held := 0
-	defer func() { c.api.bodies.Add(-int64(held)) }()
+	held, limit, client := int64(0), c.api.limits[connlimit.Bodies], c.client()
+	defer func() { limit.Leave(client, held) }()
 	for b = b[:0]; ; {
 		b = slices.Grow(b, 1)
-		if more := cap(b) - held; more > 0 {
-			held += more
-			if c.api.bodies.Add(int64(more)) > bodiesAtOnce*int64(c.api.cfg.MaxBody) {
+		if more := int64(cap(b)) - held; more > 0 {
+			if !limit.Enter(client, more) {
 				return b, busy
 			}
+			held += more
 		}
 		n, err := r.Read(b[len(b):cap(b)])
 		b = b[:len(b)+n]
 		if err == io.EOF {
+			c.unread = false
 			return b, nil
 		}
 		if err != nil {
@@ -77,6 +81,3 @@ func (c *call) receive(b []byte) (body []byte, f *fault) {
 		}
 	}
 }
-
-// bodiesAtOnce bounds the memory for bodies, in bodies of Config.MaxBody.
-const bodiesAtOnce = 16

@@ -14,17 +14,22 @@ const maxInstances = 10_000
 // chunk is the size in which a long answer is written, in bytes.
 const chunk = 32 << 10
 
-// instances shows the keys with counts, in order.
+// instances shows the keys with counts, in order. debugsAtOnce bounds the calls at a
+// time, because it is expensive.
 func (c *call) instances() *fault {
-	seen, err := c.top()
+	seen, err := c.api.decider.Top(c.r.Context(), maxInstances)
 	if err != nil {
 		return c.failed()
 	}
+	slices.SortFunc(seen, func(a, b decider.Seen) int { return cmp.Compare(a.Key, b.Key) })
 	c.w.Header()["Content-Type"] = jsonType
 	b, between := append(c.buf[:0], `{"Instances":{`...), ""
 	for i := range seen {
 		if i > 0 && seen[i].Key == seen[i-1].Key {
 			continue // remembered twice
+		}
+		if c.r.Context().Err() != nil {
+			return left
 		}
 		x, err := c.api.decider.Explain(c.r.Context(), seen[i].Key)
 		st := counted(&x)
@@ -41,20 +46,6 @@ func (c *call) instances() *fault {
 	c.buf = append(b, "}}\n"...)
 	_, _ = c.w.Write(c.buf)
 	return nil
-}
-
-// top returns the keys in order. It serves one call at a time, because it is
-// expensive. If the client disconnects before, it returns an error.
-func (c *call) top() ([]decider.Seen, error) {
-	select {
-	case c.api.debug <- struct{}{}:
-	case <-c.r.Context().Done():
-		return nil, c.r.Context().Err()
-	}
-	defer func() { <-c.api.debug }()
-	seen, err := c.api.decider.Top(c.r.Context(), maxInstances)
-	slices.SortFunc(seen, func(a, b decider.Seen) int { return cmp.Compare(a.Key, b.Key) })
-	return seen, err
 }
 
 // instance shows one key.

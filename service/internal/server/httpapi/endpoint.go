@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/weir-go/weir/service/internal/connlimit"
 	"github.com/weir-go/weir/service/internal/server/token"
 )
 
@@ -15,28 +16,29 @@ type endpoint struct {
 	parts  int                // of the path: the second is a key, the third an id
 	action token.Action       // that is authorized, if any
 	params param              // that the query may have; others are ignored
+	kind   connlimit.Kind     // of a request that does not wait
 	run    func(*call) *fault // answers, or returns a fault
 }
 
 // endpoints are ordered by frequency of use.
 var endpoints = []endpoint{
-	{"POST", "rate", 2, token.Decide, ofRate, (*call).ask},
-	{"GET", "rate", 2, token.Decide, ofRate, (*call).ask},
-	{"POST", "rate", 1, "", paramAll | paramIDs, (*call).decideBatch}, // authorizes by itself
-	{"DELETE", "rate", 3, token.Decide, 0, (*call).settle},
-	{"POST", "rate", 3, token.Decide, paramN, (*call).settle},
-	{"POST", "lease", 2, token.Lease, ofLease, (*call).lease},
-	{"GET", "lease", 2, token.Lease, 0, (*call).leases},
-	{"POST", "lease", 3, token.Lease, paramTTL, (*call).renew},
-	{"DELETE", "lease", 3, token.Lease, paramOutcome, (*call).giveLeaseBack},
-	{"GET", "debug", 1, token.Debug, 0, (*call).instances},
-	{"HEAD", "debug", 1, token.Debug, 0, (*call).instances},
-	{"GET", "debug", 2, token.Debug, 0, (*call).instance},
-	{"HEAD", "debug", 2, token.Debug, 0, (*call).instance},
-	{"GET", "healthz", 1, "", 0, (*call).health},
-	{"HEAD", "healthz", 1, "", 0, (*call).health},
-	{"GET", "openapi.json", 1, "", 0, (*call).openAPI},
-	{"HEAD", "openapi.json", 1, "", 0, (*call).openAPI},
+	{"POST", "rate", 2, token.Decide, ofRate, connlimit.Deciding, (*call).ask},
+	{"GET", "rate", 2, token.Decide, ofRate, connlimit.Deciding, (*call).ask},
+	{"POST", "rate", 1, "", paramAll | paramIDs, connlimit.Deciding, (*call).decideBatch}, // authorizes by itself
+	{"DELETE", "rate", 3, token.Decide, 0, connlimit.Settling, (*call).settle},
+	{"POST", "rate", 3, token.Decide, paramN, connlimit.Settling, (*call).settle},
+	{"POST", "lease", 2, token.Lease, ofLease, connlimit.Deciding, (*call).lease},
+	{"GET", "lease", 2, token.Lease, 0, connlimit.Deciding, (*call).leases},
+	{"POST", "lease", 3, token.Lease, paramTTL, connlimit.Settling, (*call).renew},
+	{"DELETE", "lease", 3, token.Lease, paramOutcome, connlimit.Settling, (*call).giveLeaseBack},
+	{"GET", "debug", 1, token.Debug, 0, connlimit.Debugging, (*call).instances},
+	{"HEAD", "debug", 1, token.Debug, 0, connlimit.Debugging, (*call).instances},
+	{"GET", "debug", 2, token.Debug, 0, connlimit.Deciding, (*call).instance},
+	{"HEAD", "debug", 2, token.Debug, 0, connlimit.Deciding, (*call).instance},
+	{"GET", "healthz", 1, "", 0, unlimited, (*call).health},
+	{"HEAD", "healthz", 1, "", 0, unlimited, (*call).health},
+	{"GET", "openapi.json", 1, "", 0, connlimit.Deciding, (*call).openAPI},
+	{"HEAD", "openapi.json", 1, "", 0, connlimit.Deciding, (*call).openAPI},
 }
 
 // path returns the path as openapi.yaml spells it.

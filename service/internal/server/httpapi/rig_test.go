@@ -37,6 +37,7 @@ func siteOf(t testing.TB, cfg httpapi.Config, rules config.Rules) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
+	cfg.GetDecides = true // as in GoCC
 	api, err := httpapi.New(srv, cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -32,6 +32,14 @@ type Stats struct {
 	// LatencyBounds[i]; the last has no upper bound. TookSum is the sum of the times.
 	Took    []uint64
 	TookSum time.Duration
+	Limits  []Bound
+}
+
+// A Bound is the state of a connlimit.Limit.
+type Bound struct {
+	Name          string
+	Places, Taken int64
+	Refused       uint64
 }
 
 // LatencyBounds are the upper bounds of Stats.Took.
@@ -66,6 +74,10 @@ func (a *API) Stats() Stats {
 	st := Stats{Batched: a.batched.Load(), TookSum: time.Duration(a.took.sum.Load())}
 	for i := range a.took.counts {
 		st.Took = append(st.Took, a.took.counts[i].Load())
+	}
+	for _, l := range a.limits {
+		places, taken, refused := l.Count()
+		st.Limits = append(st.Limits, Bound{l.Kind().String(), places, taken, refused})
 	}
 	for i := range a.answers {
 		for s := range statuses {

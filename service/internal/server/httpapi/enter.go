@@ -1,0 +1,86 @@
+package httpapi
+
+import (
+	"net/http"
+
+	"github.com/weir-go/weir/service/internal/connlimit"
+	"github.com/weir-go/weir/service/internal/server/token"
+)
+
+// limits is the number of kinds of connlimit that an API bounds.
+const limits = connlimit.Bodies + 1
+
+// unlimited is the kind of requests that are always answered, such as health checks.
+const unlimited connlimit.Kind = limits
+
+// bodiesAtOnce bounds the memory for bodies, in bodies of Config.MaxBody.
+const bodiesAtOnce = 16
+
+// debugsAtOnce bounds the answers with all keys that are made at once. One client makes
+// one.
+const debugsAtOnce = 2
+
+func newLimits(cfg *Config) (all [limits]*connlimit.Limit) {
+	for kind, places := range map[connlimit.Kind]int{
+		connlimit.Waiting: cfg.MaxRequests / 2, connlimit.Deciding: cfg.MaxRequests / 4, connlimit.Settling: cfg.MaxRequests / 8,
+		connlimit.Debugging: debugsAtOnce, connlimit.Bodies: bodiesAtOnce * cfg.MaxBody,
+	} {
+		all[kind] = connlimit.NewLimit(kind, int64(places))
+	}
+	return all
+}
+
+// client returns the client of the call; nil if its connection came through no
+// connlimit.Listener.
+func (c *call) client() *connlimit.Client { return connlimit.ClientOf(c.r.Context()) }
+
+// enter takes a place for the request. A request that may wait, but finds too many
+// that do, is decided at once.
+func (c *call) enter(e *endpoint) *fault {
+	if e.kind == unlimited {
+		return nil
+	}
+	client := c.client()
+	if c.params.canWait {
+		if c.limit = c.api.limits[connlimit.Waiting]; c.limit.Enter(client, 1) {
+			return nil
+		}
+		c.params.canWait = false
+	}
+	limit := c.api.limits[e.kind]
+	if !limit.Enter(client, 1) {
+		c.limit = nil
+		return busy
+	}
+	c.limit = limit
+	return nil
+}
+
+// leave gives the place back.
+func (c *call) leave() {
+	if c.limit != nil {
+		c.limit.Leave(c.client(), 1)
+	}
+}
+
+// checkTaking refuses GET where that must not take tokens, and requests that a browser
+// sends for a page of another origin.
+func (c *call) checkTaking(e *endpoint) *fault {
+	takes := e.method == http.MethodGet && e.action == token.Decide && c.cost() > 0
+	if takes && !c.api.cfg.GetDecides {
+		c.w.Header()["Allow"] = []string{http.MethodPost}
+		return getDecides
+	}
+	h := c.r.Header
+	if len(h["Sec-Fetch-Site"]) == 0 && len(h["Origin"]) == 0 {
+		return nil
+	}
+	r := *c.r
+	if takes {
+		r.Method = http.MethodPost // Check regards GET as harmless
+	}
+	if c.api.origins.Check(&r) != nil {
+		return crossOrigin
+	}
+	return nil
+}
