@@ -13,6 +13,7 @@ require (
 	github.com/failsafe-go/failsafe-go v0.9.8
 	github.com/weir-go/weir v0.1.0
 	github.com/weir-go/weir/service v0.1.0
+	golang.org/x/net v0.62.0
 )
 
 require (

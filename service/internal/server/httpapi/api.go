@@ -153,13 +153,16 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if f := c.run(i); f != nil {
 		c.fail(f)
 	}
-	c.leave()
+	reset := c.leave()
 	a.count(i, c.status)
 	if !began.IsZero() && c.parts > 1 && !c.waits {
 		a.took.add(time.Since(began))
 	}
 	c.forget()
 	a.calls.Put(c)
+	if reset {
+		panic(http.ErrAbortHandler)
+	}
 }
 
 // A call is a request that is being answered. It is reused.

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"net/http"
+	"runtime"
 
 	"github.com/weir-go/weir/service/internal/connlimit"
 	"github.com/weir-go/weir/service/internal/server/token"
@@ -57,11 +58,26 @@ func (c *call) enter(e *endpoint) *fault {
 }
 
 // leave gives the place back.
-func (c *call) leave() {
-	if c.limit != nil {
-		c.limit.Leave(c.client(), 1)
+//
+// net/http ends an HTTP/2 answer after ServeHTTP has returned, and waits there for a
+// client that does not take it. While many goroutines wait, the answer is sent here, so
+// that its request keeps the place. A request without a place gets no answer then:
+// leave reports true, and ServeHTTP must reset the stream.
+func (c *call) leave() (reset bool) {
+	stalled := c.r.ProtoMajor == 2 && runtime.NumGoroutine() > goroutinesEach*c.api.cfg.MaxRequests
+	if c.limit == nil {
+		return stalled
 	}
+	if stalled {
+		_ = http.NewResponseController(c.w).Flush() // an error means that the client has left
+	}
+	c.limit.Leave(c.client(), 1)
+	return false
 }
+
+// goroutinesEach is how many goroutines a request in progress, or an idle connection, has
+// at most.
+const goroutinesEach = 2
 
 // checkTaking refuses GET where that must not take tokens, and requests that a browser
 // sends for a page of another origin.

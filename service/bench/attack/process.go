@@ -1,0 +1,78 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+// A process is a server in a separate process.
+type process struct {
+	addr string
+	cmd  *exec.Cmd
+}
+
+// start starts a server. Its last argument is a free address for it to listen on.
+func start(path string, args ...string) (*process, error) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	addr := ln.Addr().String()
+	if err := ln.Close(); err != nil {
+		return nil, err
+	}
+	p := &process{addr, exec.Command(path, append(args[:len(args):len(args)], addr)...)}
+	if err := p.cmd.Start(); err != nil {
+		return nil, err
+	}
+	for range 500 {
+		var conn net.Conn
+		if conn, err = net.Dial("tcp", addr); err == nil {
+			return p, conn.Close()
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	p.stop()
+	return nil, fmt.Errorf("%v does not answer: %w", p.cmd.Args, err)
+}
+
+// stop kills the process.
+func (p *process) stop() {
+	_ = p.cmd.Process.Kill()
+	_ = p.cmd.Wait()
+}
+
+// cpu returns the CPU time that the process has used, in steps of 10 ms (proc(5)).
+func (p *process) cpu() (time.Duration, error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	var user, system int64
+	if _, err := fmt.Sscan(fields[11]+" "+fields[12], &user, &system); err != nil {
+		return 0, err
+	}
+	return time.Duration(user+system) * 10 * time.Millisecond, nil
+}
+
+// peak returns the most memory that was resident at a time, in bytes.
+func (p *process) peak() (bytes int64, err error) {
+	f, err := os.Open(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		if value, ok := strings.CutPrefix(lines.Text(), "VmHWM:"); ok {
+			_, err := fmt.Sscan(value, &bytes)
+			return bytes << 10, err
+		}
+	}
+	return 0, fmt.Errorf("%s has no VmHWM", f.Name())
+}
