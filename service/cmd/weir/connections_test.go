@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"testing"
@@ -244,5 +245,40 @@ func TestServeManyConnections(t *testing.T) {
 		t.Errorf("%.0f bytes for each connection", each)
 	}
 	t.Logf("%.0f bytes for each of %d connections", each, most)
+	fatal(t, cmd.Process.Kill())
+}
+
+// Idle connections to the proxy, and busy ones, keep no other client out.
+func TestProxyConnections(t *testing.T) {
+	arrived, finish := make(chan bool, 2), make(chan bool)
+	origin := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/slow" {
+			arrived <- true
+			<-finish
+		}
+	}))
+	defer origin.Close()
+	cmd, url, _, _ := start(t, build(t), "proxy", "--origin", origin.URL, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--max-connections", "3")
+	request := func(path string) string { return "GET " + path + " HTTP/1.1\r\nHost: a\r\n\r\n" }
+	for range 10 { // idle afterwards
+		if got := readAnswer(t, dial(t, url, request("/"))); got != 200 {
+			t.Fatal(got)
+		}
+	}
+	slow := []net.Conn{dial(t, url, request("/slow")), dial(t, url, request("/slow"))}
+	<-arrived
+	<-arrived
+	if got := readAnswer(t, dial(t, url, request("/"))); got != 503 {
+		t.Errorf("one connection more: %d: want 503", got)
+	}
+	if got := readAnswer(t, dialFrom(t, net.IPv4(127, 0, 0, 2), url, request("/"))); got != 200 {
+		t.Errorf("another address: %d: want 200", got)
+	}
+	close(finish)
+	for _, c := range slow {
+		if got := readAnswer(t, c); got != 200 {
+			t.Errorf("the requests in progress: %d: want 200", got)
+		}
+	}
 	fatal(t, cmd.Process.Kill())
 }

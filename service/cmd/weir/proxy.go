@@ -32,7 +32,7 @@ type proxyCmd struct {
 	AbandonedHold  time.Duration `least:"0s" default:"30s" placeholder:"TIME" help:"How long a request whose client has left still counts as in flight, unless the origin answers earlier; 0: not at all (${default})."`
 	ClientTimeout  time.Duration `least:"0s" default:"30s" placeholder:"TIME" help:"How long a client may take to send a request or to read an answer; 0: no time-out (${default})."`
 	LongLived      int           `least:"0" default:"1000" placeholder:"N" help:"Maximum number of long-lived exchanges, such as WebSockets, event streams and slow downloads, that do not count as in flight; 0: none (${default})."`
-	MaxConnections int           `least:"1" default:"10000" placeholder:"N" help:"Maximum number of client connections; further ones wait to be accepted (${default})."`
+	MaxConnections int           `least:"1" default:"10000" placeholder:"N" help:"Maximum number of client connections. One address may have half of them, and at most as many as are free. Beyond that, a new connection replaces an idle one, or gets 503 (${default})."`
 	DrainDelay     time.Duration `least:"0s" default:"5s" placeholder:"TIME" help:"After SIGTERM or Ctrl-C: how long to serve as before, but not ready, and ask clients to leave; 0s if there are no connections (${default})."`
 	Grace          time.Duration `least:"0s" default:"30s" placeholder:"TIME" help:"After that: how long to wait for requests in flight (${default})."`
 	LogLevel       slog.Level    `default:"info" placeholder:"LEVEL" help:"Log this level and above: debug, info, warn or error; debug logs each change of the limit (${default})."`
@@ -78,8 +78,10 @@ func (c *proxyCmd) Run(ctx context.Context, std streams) error {
 		stop()
 	})
 	// A client's connection can need one to the origin. The others are for operators and DNS.
-	clients := p.Listener(ln, connlimit.Fit(c.MaxConnections, 2, 64, log))
-	if err := httpserve.Serve(serving, httpserve.New(httpserve.Leave(p, p.Draining), log), clients, c.Grace, p.Idle); err != nil {
+	conns := connlimit.New(ln, connlimit.Fit(c.MaxConnections, 2, 64, log))
+	srv := httpserve.New(httpserve.Leave(p, p.Draining), log)
+	srv.ConnState, srv.ConnContext = conns.ConnState, conns.ConnContext
+	if err := httpserve.Serve(serving, srv, p.Listener(conns), c.Grace, p.Idle); err != nil {
 		return err
 	}
 	log.Info("drained")

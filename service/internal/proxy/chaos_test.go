@@ -65,7 +65,7 @@ func chaos(t *testing.T, l proxy.Limit) {
 		}
 		p.ServeHTTP(w, r)
 	}))
-	front.Listener = p.Listener(front.Listener, 1000)
+	front.Listener = p.Listener(front.Listener)
 	front.Config.ErrorLog = silent
 	front.Start()
 

@@ -5,18 +5,14 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/net/netutil"
 )
 
-// Listener bounds the number of connections that are accepted at once, and the time
-// of each write by Config.ClientTimeout, so that a client that does not read does
-// not hold a permit.
+// Listener bounds the time of each write by Config.ClientTimeout, so that a client
+// that does not read does not hold a permit.
 //
 // It replaces http.Server's WriteTimeout, which bounds a whole response and so
 // cuts off long streams.
-func (p *Proxy) Listener(ln net.Listener, connections int) net.Listener {
-	return listener{netutil.LimitListener(ln, connections), p}
-}
+func (p *Proxy) Listener(ln net.Listener) net.Listener { return listener{ln, p} }
 
 type listener struct {
 	net.Listener
@@ -46,6 +42,9 @@ func (c *conn) Write(b []byte) (int, error) {
 	}
 	return c.Conn.Write(b)
 }
+
+// NetConn returns the connection within.
+func (c *conn) NetConn() net.Conn { return c.Conn }
 
 func (c *conn) Close() error {
 	c.once.Do(func() { c.proxy.connections.Add(-1) })

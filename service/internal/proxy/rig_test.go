@@ -159,7 +159,7 @@ func overWire(t *testing.T, cfg proxy.Config, f func(*testing.T, *proxy.Proxy, w
 		p := newProxy(t, cfg)
 		ln := newPipes()
 		srv := &http.Server{Handler: p, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
-		go func() { _ = srv.Serve(p.Listener(ln, 1)) }()
+		go func() { _ = srv.Serve(p.Listener(ln)) }()
 		client, server := net.Pipe()
 		ln.conns <- server
 		f(t, p, wire{t, client, bufio.NewReader(client)})
