@@ -315,7 +315,7 @@ func (s *soak) scrape(ctx context.Context, i int) {
 	pages := []string{"/metrics", "/-/status", "/-/top", "/-/ready", "/-/explain?key=k:1", "/"}
 	s.ask(ctx, s.h1, "GET", s.server.admin+pages[i%len(pages)], "", 200, 503)
 	if i%20 == 0 {
-		s.ask(ctx, s.h1, "GET", s.server.public+"/debug", "", 200)
+		s.ask(ctx, s.h1, "GET", s.server.public+"/debug", "", 200, 503)
 	}
 	pause(ctx, 10*time.Millisecond)
 }

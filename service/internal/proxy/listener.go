@@ -4,7 +4,6 @@ import (
 	"net"
 	"sync"
 	"time"
-
 )
 
 // Listener bounds the time of each write by Config.ClientTimeout, so that a client

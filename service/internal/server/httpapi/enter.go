@@ -18,8 +18,8 @@ const unlimited connlimit.Kind = limits
 const bodiesAtOnce = 16
 
 // debugsAtOnce bounds the answers with all keys that are made at once. One client makes
-// one.
-const debugsAtOnce = 2
+// two.
+const debugsAtOnce = 4
 
 func newLimits(cfg *Config) (all [limits]*connlimit.Limit) {
 	for kind, places := range map[connlimit.Kind]int{
