@@ -51,7 +51,7 @@ func TestCrashGrantsNothingTwice(t *testing.T) {
 				t.Errorf("lease %d: %+v, %v", i, l, err)
 			}
 		}
-		check(t, "in flight", next.inflight("a", 0), decider.LeaseState{Limit: 10, Inflight: 9})
+		check(t, "in flight", next.inflight("a", 0), decider.LeaseState{Limit: 10, Inflight: 9, Recovers: 3 * time.Minute})
 		check(t, "a lease that is returned", next.Return("a", newest.ID, weir.Success), nil)
 		time.Sleep(2*time.Minute - time.Nanosecond)
 		l, err := next.Renew("a", ids[8], time.Minute+2)

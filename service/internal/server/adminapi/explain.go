@@ -45,9 +45,10 @@ type ExplainedRule struct {
 
 // ExplainedLeasing is the state of the leases of a key.
 type ExplainedLeasing struct {
-	Limit    int `json:"limit"`
-	Inflight int `json:"inflight"`
-	Waiting  int `json:"waiting"`
+	Limit    int   `json:"limit"`
+	Inflight int   `json:"inflight"`
+	Waiting  int   `json:"waiting"`
+	Recovers int64 `json:"recovers_ms,omitempty"` // until leases are granted, after a crash
 }
 
 const maxKeyBytes = 1024
@@ -86,7 +87,10 @@ func (a *API) explain(key string) Explanation {
 func explained(s *decider.RuleState) ExplainedRule {
 	r := ExplainedRule{
 		RuleText: textOf(s.Rule), Words: words(s), Allowed: s.Allowed, Remaining: s.Remaining, Used: s.Used,
-		ResetAfterMS: ceil(s.ResetAfter), Waiting: s.Waiting, Denied: s.Denied, Lease: (*ExplainedLeasing)(s.Lease),
+		ResetAfterMS: ceil(s.ResetAfter), Waiting: s.Waiting, Denied: s.Denied,
+	}
+	if l := s.Lease; l != nil {
+		r.Lease = &ExplainedLeasing{l.Limit, l.Inflight, l.Waiting, ceil(l.Recovers)}
 	}
 	if s.Rule.Rated() {
 		r.Limit = s.Rule.Limit()
@@ -130,16 +134,19 @@ func verdict(x *decider.Explanation) string {
 			return fmt.Sprintf("Allowed, but only because the rule %q is in shadow mode: it would deny.", x.Rules[i].Rule.Name)
 		}
 	}
-	if l := full(x.Rules); l != nil {
+	switch l := full(x.Rules); {
+	case l != nil && l.Recovers > 0:
+		return "Allowed, but no lease is granted: the server recovers from a crash for " + span(l.Recovers) + "."
+	case l != nil:
 		return fmt.Sprintf("Allowed, but no lease is available: %d of %d units are held.", l.Inflight, l.Limit)
 	}
 	return "Allowed."
 }
 
-// full returns the state of leases that are all in use, nil if there are none.
+// full returns the state of leases of which none is available, nil if there are none.
 func full(rules []decider.RuleState) *decider.LeaseState {
 	for i := range rules {
-		if l := rules[i].Lease; l != nil && l.Inflight >= l.Limit {
+		if l := rules[i].Lease; l != nil && (l.Recovers > 0 || l.Inflight >= l.Limit) {
 			return l
 		}
 	}
@@ -185,6 +192,9 @@ func words(s *decider.RuleState) string {
 			fmt.Fprintf(&b, ", %d waiting", l.Waiting)
 		}
 		b.WriteString(".")
+		if l.Recovers > 0 {
+			fmt.Fprintf(&b, " No new leases for %s, after a crash.", span(l.Recovers))
+		}
 	}
 	if s.Rule.Mode == config.Shadow {
 		b.WriteString(" Shadow mode: it counts, but denies nothing.")

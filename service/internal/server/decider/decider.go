@@ -220,6 +220,8 @@ type Lease struct {
 // requests that wait.
 type LeaseState struct {
 	Limit, Inflight, Waiting int
+	// Recovers is the time until leases are granted, after a crash; else 0.
+	Recovers time.Duration
 }
 
 // An Explanation describes the decision that a request for a key would get.

@@ -282,11 +282,11 @@ func (l *Limits) State(name string, c *config.Concurrency) *decider.LeaseState {
 		return nil
 	}
 	l.mu.Lock()
-	b := l.buckets[name]
+	b, recovers := l.buckets[name], l.recoversLocked()
 	l.mu.Unlock()
 	if b == nil {
-		return &decider.LeaseState{Limit: algorithm(c, 0).Limit()}
+		return &decider.LeaseState{Limit: algorithm(c, 0).Limit(), Recovers: recovers}
 	}
 	st := b.limiter.State()
-	return &decider.LeaseState{Limit: st.Limit, Inflight: st.Inflight, Waiting: st.Waiting}
+	return &decider.LeaseState{Limit: st.Limit, Inflight: st.Inflight, Waiting: st.Waiting, Recovers: recovers}
 }
