@@ -170,22 +170,27 @@ func (c *Cache[K, V]) fillAll(ctx context.Context, keys []K, fill func(context.C
 	})
 }
 
+// endAll keeps the values of a fill, and removes its marks, even if a function of Config
+// panics.
 func (c *Cache[K, V]) endAll(keys []K, mark uint64, begun int64, values map[K]V, err error) {
 	took := c.now() - begun
 	fresh := make([]*entry[K, V], len(keys))
-	if err == nil {
+	defer func() {
+		c.mu.Lock()
+		defer c.unlock()
+		c.countError(err)
 		for i, key := range keys {
-			if v, ok := values[key]; ok {
-				fresh[i] = c.entry(c.hash(key), key, v, nil, took)
+			if c.unmark(key, mark) && fresh[i] != nil {
+				c.store(c.table.Load().find(fresh[i].hash, key), fresh[i])
 			}
 		}
+	}()
+	if err != nil {
+		return
 	}
-	c.mu.Lock()
-	defer c.unlock()
-	c.countError(err)
 	for i, key := range keys {
-		if c.unmark(key, mark) && fresh[i] != nil {
-			c.store(c.table.Load().find(fresh[i].hash, key), fresh[i])
+		if v, ok := values[key]; ok {
+			fresh[i] = c.entry(c.hash(key), key, v, nil, took)
 		}
 	}
 }

@@ -76,6 +76,32 @@ func TestNothingIsLeftOfAFill(t *testing.T) {
 	ask(func(context.Context, any) (int, error) { return 1, context.DeadlineExceeded })
 }
 
+// Nor does a fill of several keys, whose callbacks may panic, too.
+func TestNothingIsLeftOfAFillOfSeveralKeys(t *testing.T) {
+	c, err := New(Config[string, int]{TTLOf: func(_ string, value int, _ error) time.Duration {
+		if value < 0 {
+			panic("boom")
+		}
+		return 0
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("want the panic")
+			}
+		}()
+		c.GetAll(t.Context(), []string{"a", "b", "c"}, func(context.Context, []string) (map[string]int, error) {
+			return map[string]int{"a": 1, "b": -1, "c": 1}, nil
+		})
+	}()
+	if n := len(c.filling); n != 0 {
+		t.Errorf("%d fills are left", n)
+	}
+}
+
 var nan = math.NaN()
 
 // Between a lookup and its run another run may have ended: what that has left
