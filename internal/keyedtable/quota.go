@@ -27,16 +27,23 @@ func (l *Buckets[K]) SetQuotaFor(key K, q *gcra.Quota) {
 	key = shown(key)
 	l.changes.Lock()
 	defer l.changes.Unlock()
+	if next, changed := l.keepQuota(key, q); changed {
+		l.setQuotaFor(l.table.Load(), key, &next, q != nil)
+	}
+}
+
+// keepQuota keeps the Quota of a key, or forgets it if q is nil. It returns the Quota that
+// the key is under, and whether it has or had one of its own. It panics, without the
+// mutex held, if the key has no hash.
+func (l *Buckets[K]) keepQuota(key K, q *gcra.Quota) (next gcra.Quota, changed bool) {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	own, next := l.quotas[key], l.quota
 	if delete(l.quotas, key); q != nil {
 		next = *q
 		l.quotas[key] = &next
 	}
-	l.mu.Unlock()
-	if own != nil || q != nil {
-		l.setQuotaFor(l.table.Load(), key, &next, q != nil)
-	}
+	return next, own != nil || q != nil
 }
 
 // QuotaFor returns the Quota that a key is under.
