@@ -48,7 +48,7 @@ func (l *Limiter) change(t time.Time, set func(*state)) {
 	s := &state{owner: old.owner, epoch: old.epoch, since: now, quota: old.quota, limit: old.limit, burst: old.burst}
 	set(s)
 	b := gcra.Bucket(old.bucket.Swap(moved))
-	s.bucket.Store(uint64(old.quota.Move(b, now, &s.quota)))
+	s.bucket.Store(uint64(owing(old.quota.Move(b, now, &s.quota))))
 	l.state.Store(s)
 	l.queue.Change(&old.quota, now, &s.quota, s)
 }

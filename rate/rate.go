@@ -114,6 +114,10 @@ type state struct {
 // debt that it denies every call that does not check for it.
 const moved = math.MaxUint64
 
+// owing returns a bucket as a state stores it: never moved, not even if its debt is more
+// than can be counted.
+func owing(b gcra.Bucket) gcra.Bucket { return min(b, moved-1) }
+
 // nothing is the state of the zero Limiter. Its bucket never changes.
 var nothing state
 

@@ -90,7 +90,7 @@ func (l *Limiter) settle(was, n int) int {
 func (s *state) Load() gcra.Bucket { return gcra.Bucket(s.bucket.Load()) }
 
 func (s *state) CompareAndSwap(old, b gcra.Bucket) bool {
-	return s.bucket.CompareAndSwap(uint64(old), uint64(b))
+	return s.bucket.CompareAndSwap(uint64(old), uint64(owing(b)))
 }
 
 // Reserve reserves one event; see ReserveN.
@@ -166,6 +166,7 @@ func (s *state) reserve(now time.Duration, n int, maxWait time.Duration) (gcra.B
 	for {
 		b := s.bucket.Load()
 		next, wait, ok := s.quota.Reserve(gcra.Bucket(b), now, n, maxWait)
+		next = owing(next)
 		if !ok || s.bucket.CompareAndSwap(b, uint64(next)) {
 			return next, wait, ok
 		}

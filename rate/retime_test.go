@@ -223,3 +223,25 @@ func TestDebtBeyondMaxWait(t *testing.T) {
 		time.Sleep(time.Minute)
 	})
 }
+
+// A debt that is more than can be counted is a denial, and blocks no call.
+func TestDebtBeyondCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, slow := range []rate.Limit{1e-6, 1e-7, 1e-8, 1e-9} { // one event in 12 days to 32 years
+			l := rate.NewLimiter(1000, 5)
+			for range 10_000 {
+				l.Reserve()
+			}
+			l.SetLimit(slow)
+			r := l.Reserve()
+			if r.Cancel(); l.Allow() || l.Take(1).OK || l.Settle(2, 1) != 1 || l.Tokens() > -10 {
+				t.Errorf("%v/s: %v tokens: want thousands owed", slow, l.Tokens())
+			}
+			l.SetLimit(1000)
+			time.Sleep(time.Minute)
+			if !l.Allow() {
+				t.Errorf("after %v/s: %v tokens: want them paid after a minute", slow, l.Tokens())
+			}
+		}
+	})
+}
