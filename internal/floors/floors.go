@@ -45,7 +45,7 @@ var packages = map[string]floor{
 	"internal/observe": edges, "internal/pipenet": edges, "internal/problem": edges,
 	"internal/circuit": shells, "internal/share": shells, "internal/outgoing": shells,
 	"grpclimit": modules, "metric": modules,
-	"service/internal/config": core, "service/internal/filedoc": words, "service/internal/match": core, "service/internal/server": core, "service/internal/strictyaml": core, "service/internal/inputfile": core,
+	"service/internal/config": core, "service/internal/filedoc": words, "service/internal/bytesize": words, "service/internal/match": core, "service/internal/server": core, "service/internal/strictyaml": core, "service/internal/inputfile": core,
 	"service/internal/server/batchjson": core, "service/internal/server/clock": core, "service/internal/server/decider": core, "service/internal/server/grant": core, "service/internal/server/lease": core,
 	"service/internal/server/quota": core, "service/internal/server/ruleset": core, "service/internal/server/state": core, "service/internal/server/waiting": core,
 	"service/internal/server/adminapi": service, "service/internal/server/httpapi": service, "service/internal/server/token": service,
@@ -84,7 +84,7 @@ var sideways = map[string][]string{
 	"httpclient":                    {"internal/caller", "internal/httpheader", "internal/loadsign", "internal/problem"},
 	"httpcache":                     {"internal/observe", "internal/httpheader", "httplimit"},
 	"internal/observe":              {"internal/loadsign", "internal/longlived"},
-	"service/internal/config":       {"service/internal/inputfile", "service/internal/match", "service/internal/strictyaml"},
+	"service/internal/config":       {"service/internal/bytesize", "service/internal/inputfile", "service/internal/match", "service/internal/strictyaml"},
 	"service/internal/server": {
 		"service/internal/config", "service/internal/server/clock", "service/internal/server/decider", "service/internal/server/grant", "service/internal/server/lease",
 		"service/internal/server/quota", "service/internal/server/ruleset", "service/internal/server/state", "service/internal/server/waiting",

@@ -18,8 +18,8 @@ func TestSizes(t *testing.T) {
 	}
 	for _, memory := range []int{MinMemory, 100_000, 1 << 20, 10 << 20, 64 << 20, 100 << 20, 1 << 30} {
 		tt := newTable[int](memory, siphash.Key{}, nil, nil)
-		if most := len(tt.shards) * shardMost(tt.maxDepth); most > memory || most < memory*9/10 {
-			t.Errorf("%d bytes: %d shards of %d pages are %d", memory, len(tt.shards), 1<<tt.maxDepth, most)
+		if most := len(tt.shards) * shardMost(uint8(tt.maxDepth.Load())); most > memory || most < memory*9/10 {
+			t.Errorf("%d bytes: %d shards of %d pages are %d", memory, len(tt.shards), 1<<tt.maxDepth.Load(), most)
 		}
 	}
 }
@@ -61,7 +61,8 @@ type grant struct {
 func newLife(t *testing.T, seed uint64, q Window, maxDepth uint8) *life {
 	f := &life{t: t, r: pagetable.NewRule(q, -1), chance: rand.New(rand.NewPCG(seed, 4)), now: 1000 * time.Hour, keys: map[uint64]*biography{}}
 	f.table = newWindowTable(f.r)
-	f.table.shards, f.table.maxDepth = f.table.shards[:1], maxDepth
+	f.table.shards = f.table.shards[:1]
+	f.table.maxDepth.Store(uint32(maxDepth))
 	return f
 }
 

@@ -21,6 +21,15 @@ func (l *Buckets[K]) SetQuota(q gcra.Quota) {
 	}
 }
 
+// SetMemory bounds the memory for buckets from now on. If they do not fit, keys are
+// forgotten as they are when memory is full. It returns the bound, in bytes, which can
+// exceed a memory that is much less than at first.
+func (l *Buckets[K]) SetMemory(memory int) int {
+	return l.setMemory(memory, func(t *table[K], s *shard[K], depth uint8) (int, uint64) {
+		return pagetable.Merge(&s.dir, t.layout, depth, pagetable.Level(s.quota.Level(t.now())))
+	})
+}
+
 // SetQuotaFor gives a key a Quota that is for it alone, or with nil the Quota of all
 // again.
 func (l *Buckets[K]) SetQuotaFor(key K, q *gcra.Quota) {

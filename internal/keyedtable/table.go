@@ -22,7 +22,7 @@ type table[K comparable] struct {
 	seed     siphash.Key // of fingerprints: it is part of a snapshot, so the hash has a written definition
 	layout   *pagetable.Layout
 	shards   []shard[K]
-	maxDepth uint8 // so that each shard has up to 2^maxDepth pages
+	maxDepth atomic.Uint32 // so that each shard has up to 2^maxDepth pages; written under common.changes
 	pages    atomic.Int64
 }
 
@@ -58,10 +58,12 @@ func newTable[K comparable](memory int, seed siphash.Key, q *gcra.Quota, r *page
 	if r != nil {
 		t.layout = pagetable.Windows
 	}
-	for t.maxDepth < largestShard && memory/shardMost(t.maxDepth+1) >= fewShards {
-		t.maxDepth++
+	depth := uint8(0)
+	for depth < largestShard && memory/shardMost(depth+1) >= fewShards {
+		depth++
 	}
-	t.shards = make([]shard[K], memory/shardMost(t.maxDepth))
+	t.maxDepth.Store(uint32(depth))
+	t.shards = make([]shard[K], memory/shardMost(depth))
 	for i := range t.shards {
 		t.shards[i].quota, t.shards[i].rule = q, r
 	}
@@ -120,7 +122,7 @@ func add[K comparable, L pagetable.Law](t *table[K], s *shard[K], p *place, v pa
 	if at == 0 {
 		at, live = by.Spare(t.layout, p.page, p.print)
 	}
-	for live && p.page.Depth() < t.maxDepth {
+	for live && uint32(p.page.Depth()) < t.maxDepth.Load() {
 		t.pages.Add(1)
 		s.forgotten += pagetable.Split(&s.dir, t.layout, p.page, p.print, shards, by)
 		p.page = s.dir.Page(p.print, shards)
@@ -162,6 +164,36 @@ func (c *common[K]) init(cfg Config, q *gcra.Quota, r *pagetable.Rule) error {
 	c.cfg, c.hash = cfg, newHash[K]()
 	c.table.Store(newTable[K](cfg.Memory, siphash.New(), q, r))
 	return nil
+}
+
+// setMemory bounds the memory for counts from now on: the number of shards stays, and the
+// bound of each is a power of two, from 1 to 64 pages. It returns the bound of the table.
+// merge joins the pages of a shard, under its lock.
+func (c *common[K]) setMemory(memory int, merge func(t *table[K], s *shard[K], depth uint8) (less int, forgotten uint64)) int {
+	c.changes.Lock()
+	defer c.changes.Unlock()
+	c.cfg.Memory = max(memory, MinMemory)
+	t := c.table.Load()
+	depth := uint8(largestShard)
+	for depth > 0 && len(t.shards)*shardMost(depth) > memory {
+		depth--
+	}
+	t.maxDepth.Store(uint32(depth))
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.mu.Lock()
+		less, forgotten := merge(t, s, depth)
+		t.pages.Add(-int64(less))
+		s.forgotten += forgotten
+		s.mu.Unlock()
+	}
+	return len(t.shards) * shardMost(depth)
+}
+
+// MemoryMost returns the most memory, in bytes, that counts can take.
+func (c *common[K]) MemoryMost() int {
+	t := c.table.Load()
+	return len(t.shards) * shardMost(uint8(t.maxDepth.Load()))
 }
 
 // Fingerprint returns the fingerprint of a key, until Restore. A call by

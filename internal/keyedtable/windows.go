@@ -94,6 +94,13 @@ func (l *Windows[K]) SetWindow(w Window) {
 	}
 }
 
+// SetMemory is Buckets.SetMemory.
+func (l *Windows[K]) SetMemory(memory int) int {
+	return l.setMemory(memory, func(t *table[K], s *shard[K], depth uint8) (int, uint64) {
+		return pagetable.Merge(&s.dir, t.layout, depth, s.rule.At(t.now()))
+	})
+}
+
 // take is Windows.Take of a key, nil if it is not known.
 func (s *shard[K]) take(t *table[K], print uint64, key *K, now time.Duration, n, limit int) weir.Decision {
 	s.mu.Lock()

@@ -19,6 +19,7 @@ package pagetable
 
 import (
 	"math"
+	"slices"
 
 	"github.com/weir-go/weir/gcra"
 )
@@ -221,6 +222,54 @@ func Split[L Law](d *Directory, l *Layout, p *Page, print, shards uint64, by L) 
 		at, live := by.Spare(l, to, was[i])
 		if Put(l, to, at, was[i], v, live, by); live {
 			forgotten++
+		}
+	}
+	return forgotten
+}
+
+// Merge joins pages until no prefix has more bits than depth. Where values do not fit,
+// those of least weight are forgotten. It returns how many pages less there are, and how
+// many live values were forgotten.
+func Merge[L Law](d *Directory, l *Layout, depth uint8, by L) (less int, forgotten uint64) {
+	if d.Depth <= depth {
+		return 0, 0
+	}
+	was, n := d.Pages, 1<<(d.Depth-depth)
+	d.Pages, d.Depth = make([]*Page, 1<<depth), depth
+	for i := range d.Pages {
+		parts := slices.Compact(was[i*n : (i+1)*n])
+		if d.Pages[i] = parts[0]; parts[0].Depth() <= depth {
+			continue
+		}
+		d.Pages[i] = new(Page)
+		d.Pages[i][0] = uint64(depth)
+		less += len(parts) - 1
+		for _, from := range parts {
+			forgotten += join(l, d.Pages[i], from, by)
+		}
+	}
+	return less, forgotten
+}
+
+// join adds the values of a page to another one.
+func join[L Law](l *Layout, p, from *Page, by L) (forgotten uint64) {
+	toFloor := func(f int, v Value) { l.Set(p, f, by.Join(l.Get(p, f), v)) }
+	for at := 1; at <= l.floors*(l.Words-1); at += l.Words - 1 {
+		toFloor(at, l.Get(from, at))
+	}
+	for i := l.First; i < Words; i += l.Words {
+		v := l.Get(from, i+1)
+		if by.Weight(v) == 0 {
+			continue
+		}
+		at, live := by.Spare(l, p, from[i])
+		if live {
+			forgotten++
+		}
+		if live && by.Weight(v) <= by.Weight(l.Get(p, at)) {
+			toFloor(l.Floor(from[i]), v)
+		} else {
+			Put(l, p, at, from[i], v, live, by)
 		}
 	}
 	return forgotten

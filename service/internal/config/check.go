@@ -20,6 +20,8 @@ const (
 	minPeriod  = time.Millisecond
 	maxPeriod  = 10 * 365 * day
 	maxTTL     = day
+	minMemory  = 64 << 10
+	maxMemory  = 1 << 40
 )
 
 // A FieldError describes an invalid field of Rules.

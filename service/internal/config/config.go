@@ -23,7 +23,11 @@
 // Load reads such a file or one of GoCC, and reports all errors in it.
 package config
 
-import "time"
+import (
+	"time"
+
+	"github.com/weir-go/weir/service/internal/bytesize"
+)
 
 // Apply selects which of the rules that match a key count.
 type Apply string
@@ -80,6 +84,9 @@ type Rule struct {
 	// MaxDebt bounds, in tokens, the debt from settling work that cost more than was
 	// taken. If nil, the burst; zero is no debt.
 	MaxDebt *int `yaml:"max_debt"`
+	// Memory is for the counts of this rule alone, in bytes. If zero, the rule has an
+	// equal share of what the others leave.
+	Memory bytesize.Size `yaml:"memory"`
 
 	// Concurrency bounds the leases held at once. If nil, there are none.
 	Concurrency *Concurrency `yaml:"concurrency"`

@@ -105,6 +105,7 @@ func aspects(r *Rule) []aspect {
 		{"queue", queueOf(r.Queue)},
 		{"max_wait", r.MaxWait.String()},
 		{"max_debt", debt},
+		{"memory", r.Memory.String()},
 		{"mode", string(cmp.Or(r.Mode, Enforce))},
 	}
 	candidate := Quota{}

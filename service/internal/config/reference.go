@@ -30,6 +30,8 @@ var Reference = append([]filedoc.Field{
 		Text: "Bounds the wait for tokens."},
 	filedoc.Field{Path: "rules[].max_debt", Kind: filedoc.Number, Unit: "tokens", Most: maxCount, Default: "the burst", Example: "0",
 		Text: "How far settlements may overdraw a bucket: work that cost more than was taken. 0 is not at all."},
+	filedoc.Field{Path: "rules[].memory", Kind: filedoc.Size, Default: "an equal share of `--memory`", Example: "16MiB",
+		Text: "The part of `--memory` for the counts of this rule alone, at least `64KiB`. Its candidate has as much again. A rule with a single bucket has none."},
 	filedoc.Field{Path: "rules[].concurrency", Kind: filedoc.Object, Example: "{limit: 10, ttl: 30s}",
 		Text: "Leases: how much may be in flight at once."},
 	filedoc.Field{Path: "rules[].concurrency.limit", Kind: filedoc.Number, Unit: "units", Values: []string{"auto"}, Least: 1, Most: maxUnits,

@@ -77,6 +77,8 @@ func withField(path, value string) string {
 		candidate, own = ", candidate: {rate: "+value+"}", ""
 	case strings.HasPrefix(path, "rules[].candidate."):
 		candidate, own = ", candidate: {rate: 100/s"+own+"}", ""
+	case name == "memory":
+		pattern = "glob: a"
 	case name == "rate":
 		rate, own = ", rate: "+value, ""
 	}
@@ -115,6 +117,10 @@ func TestReferenceIsTrue(t *testing.T) {
 			try(f, "other", false)
 		case filedoc.Duration:
 			for value, right := range map[string]bool{"90s": true, "1m30s": true, "2500ms": true, "10": false, "soon": false, "[1s]": false} {
+				try(f, value, right)
+			}
+		case filedoc.Size:
+			for value, right := range map[string]bool{"64KiB": true, "1000000": true, "1GiB": true, "1MB": false, "1.5MiB": false, "much": false} {
 				try(f, value, right)
 			}
 		case filedoc.Rate:

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"time"
+
+	"github.com/weir-go/weir/service/internal/bytesize"
 )
 
 // rule checks one rule.
@@ -15,6 +17,7 @@ func (c *checker) rule(path string, r *Rule) {
 	case r.Rate != Rate{}:
 		c.optional(path+".queue", r.Queue, maxQueue)
 		c.optional(path+".max_debt", r.MaxDebt, maxCount)
+		c.memory(path+".memory", r)
 		c.check(r.MaxWait >= 0, path+".max_wait", r.MaxWait, "must be >= 0")
 	case r.Concurrency == nil:
 		c.check(false, path, nil, "must have a rate, such as 100/s, or a concurrency, or both")
@@ -49,13 +52,20 @@ func (c *checker) rate(path string, r Rate) {
 	c.check(r.Period >= minPeriod && r.Period <= maxPeriod, path, r, fmt.Sprintf("must have a period from %v to %s", minPeriod, span(maxPeriod)))
 }
 
+func (c *checker) memory(path string, r *Rule) {
+	if r.Memory != 0 {
+		c.check(r.Memory >= minMemory && r.Memory <= maxMemory, path, r.Memory, fmt.Sprintf("must be from %v to %v", bytesize.Size(minMemory), bytesize.Size(maxMemory)))
+		c.check(r.Key == "" && r.Per != PerRule, path, nil, "must be left out: the rule has a single bucket")
+	}
+}
+
 // unrated rejects fields that have no effect without a rate.
 func (c *checker) unrated(path string, r *Rule) {
 	for _, field := range []struct {
 		name  string
 		given bool
 	}{
-		{"burst", r.Burst != 0}, {"algorithm", r.Algorithm != ""}, {"max_debt", r.MaxDebt != nil},
+		{"burst", r.Burst != 0}, {"algorithm", r.Algorithm != ""}, {"max_debt", r.MaxDebt != nil}, {"memory", r.Memory != 0},
 	} {
 		c.check(!field.given, path+"."+field.name, nil, "must be left out without a rate")
 	}

@@ -16,6 +16,7 @@ const (
 	Number   Kind = "whole number"
 	Duration Kind = "duration"
 	Rate     Kind = "rate"
+	Size     Kind = "size"
 	Enum     Kind = "one of"
 	List     Kind = "list"
 	Object   Kind = "keys of its own"
@@ -121,6 +122,8 @@ func (f Field) schema() map[string]any {
 		s["anyOf"] = []any{map[string]any{"type": "string", "pattern": `^\+?(` + duration + `)+$`}, map[string]any{"const": 0}}
 	case Rate:
 		s["type"], s["pattern"] = "string", `^([0-9]+ */ *`+period+`)?$`
+	case Size:
+		s["anyOf"] = []any{map[string]any{"type": "string", "pattern": `^[0-9]+(KiB|MiB|GiB)?$`}, map[string]any{"type": "integer", "minimum": 0}}
 	case Enum:
 		s["enum"] = append([]string{""}, f.Values...)
 	case List:

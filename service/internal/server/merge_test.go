@@ -85,8 +85,9 @@ func TestRulesMadeOfOthersAreBounded(t *testing.T) {
 	}
 }
 
-// TestRulesMadeOfOthersHaveAllParts: beyond the bound on those that are remembered, each
-// pattern that matches a key still gives its field: the count, the period, the queue.
+// TestRulesMadeOfOthersHaveAllParts: of effective rules beyond the bound on remembered
+// ones, too, each pattern that matches a key gives its field: the count, the period, the
+// queue.
 func TestRulesMadeOfOthersHaveAllParts(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const bits = 11

@@ -47,7 +47,8 @@ func (s *Server) compileOverlays(next, old *rules) error {
 		if old != nil && old.overlays != nil && old.Config.Rules[0].Algorithm == base.Algorithm {
 			o.states[period] = old.overlays.states[period]
 		}
-		if o.states[period] != nil {
+		if st := o.states[period]; st != nil {
+			st.buckets.SetMemory(memory)
 			continue
 		}
 		b, err := quota.SharedWindows(s.clock, base.Algorithm, period, memory)

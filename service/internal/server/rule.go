@@ -111,9 +111,12 @@ func (s *Server) compile(cfg *config.Rules, old *rules) (*rules, error) {
 		return next, s.compileOverlays(next, old)
 	}
 	was := old.byName()
-	memory := s.share(cfg)
+	share, err := s.share(set)
+	if err != nil {
+		return nil, err
+	}
 	for _, c := range set.Rules {
-		r, err := s.newRule(c, was[c.Name], memory)
+		r, err := s.newRule(c, was[c.Name], memoryOf(&c.Rule, share))
 		if err != nil {
 			return nil, fmt.Errorf("server: rule %q: %w", c.Name, err)
 		}
@@ -127,20 +130,10 @@ func (s *Server) compile(cfg *config.Rules, old *rules) (*rules, error) {
 		if r.candidate != nil {
 			r.candidate.SetQuota(*r.Candidate)
 		}
+		r.setMemory(memoryOf(&r.Rule.Rule, share))
 		next.matches = append(next.matches, newMatch(next.id, r))
 	}
 	return next, nil
-}
-
-// share returns the memory for the counts of each rule.
-func (s *Server) share(cfg *config.Rules) int {
-	n := 0
-	for i := range cfg.Rules {
-		if r := &cfg.Rules[i]; r.Mode != config.Off && r.Rated() && r.Per != config.PerRule {
-			n++
-		}
-	}
-	return max(s.cfg.Memory/max(n, 1), quota.MinMemory)
 }
 
 // newRule returns a rule with the state of the rule that it replaces, if there is one and
@@ -148,9 +141,6 @@ func (s *Server) share(cfg *config.Rules) int {
 // candidate keeps its buckets likewise.
 func (s *Server) newRule(c *ruleset.Rule, was *rule, memory int) (r *rule, err error) {
 	r = &rule{Rule: *c}
-	if c.Key != "" || c.Per == config.PerRule {
-		memory = quota.MinMemory // for a single bucket
-	}
 	same := was != nil && was.Per == c.Per
 	switch {
 	case c.Candidate == nil:

@@ -56,10 +56,11 @@ const (
 type Config struct {
 	// Rules are the first rules. If nil, there are none.
 	Rules *config.Rules
-	// Memory is for counts, in bytes. When rules are loaded, each new rule gets an
-	// equal share, but at least 64 KiB, and keeps it. Candidates get as much again. If
-	// zero, DefaultMemory. Counts of missing rules, which Restore keeps for a day, come on
-	// top.
+	// Memory bounds the counts, in bytes. Rules and candidates that do not have a memory
+	// of their own have equal shares of what is left, but at least 64 KiB each, so more
+	// than that many need more. A rule whose share a reload makes smaller can keep 2.1 MiB,
+	// or a 64th of what it had. Counts of missing rules, which Restore keeps for a day,
+	// come on top. If zero, DefaultMemory.
 	Memory int
 	// MaxWaiting bounds the requests that wait, for all keys together. If zero,
 	// DefaultMaxWaiting; if negative, no request waits.

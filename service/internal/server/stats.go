@@ -30,6 +30,7 @@ type RuleStats struct {
 	Waiting   int           // requests, now
 	Waits     waiting.Times // of requests that waited and were allowed
 	Memory    int           // bytes for counts, with the candidate's; shared ones belong to the first rule that has them
+	MemoryMax int           // the bound on Memory
 	Forgotten uint64        // counts that were dropped because memory was full
 
 	Leases lease.Stats
@@ -62,12 +63,12 @@ func (s *Server) Stats() Stats {
 	for _, r := range rs.known() {
 		one := r.stats()
 		if r.buckets != nil && !seen[r.state] {
-			one.Memory, one.Forgotten = r.buckets.Memory()
+			one.Memory, one.MemoryMax, one.Forgotten = r.buckets.Memory()
 			seen[r.state] = true
 		}
 		if r.candidate != nil {
-			bytes, _ := r.candidate.Memory()
-			one.Memory += bytes
+			bytes, most, _ := r.candidate.Memory()
+			one.Memory, one.MemoryMax = one.Memory+bytes, one.MemoryMax+most
 		}
 		st.Rules = append(st.Rules, one)
 	}

@@ -30,6 +30,7 @@ var (
 	serverWaiting   = metric.Gauge("weir_server_waiting", "Requests that wait for tokens.", "rule")
 	serverWait      = metric.Histogram("weir_server_wait_seconds", "Time in the queue of requests that were granted tokens.", "rule")
 	serverMemory    = metric.Gauge("weir_server_memory_bytes", "Memory in use for counts.", "rule")
+	serverMemoryMax = metric.Gauge("weir_server_memory_limit_bytes", "Bound on the memory for counts.", "rule")
 	serverForgotten = metric.Counter("weir_server_forgotten_total", "Counts forgotten too early because memory was full.", "rule")
 	serverReloads   = metric.Counter("weir_server_reloads_total", "Times that rules were loaded, the first time included.")
 	serverRules     = metric.Gauge("weir_server_rules", "Rules in force.")
@@ -52,7 +53,7 @@ var (
 
 // families maps each family to the number of its labels.
 var families = map[*metric.Family]int{
-	serverDecisions: 3, serverTrial: 2, serverWaiting: 1, serverWait: 1, serverMemory: 1, serverForgotten: 1, serverReloads: 0, serverRules: 0, grantLife: 0,
+	serverDecisions: 3, serverTrial: 2, serverWaiting: 1, serverWait: 1, serverMemory: 1, serverMemoryMax: 1, serverForgotten: 1, serverReloads: 0, serverRules: 0, grantLife: 0,
 	serverLeases: 0, serverLeasesRefused: 0, serverWaitingAll: 0, serverWaitingRefused: 0, leaseWait: 1,
 	leaseDecisions: 3, leaseRenewals: 1, leaseEnds: 2, leaseUnits: 1, leaseWaiting: 1, leaseKeys: 1, leaseRecovery: 0,
 }
@@ -131,6 +132,7 @@ func (s sum) rate(name string, r *server.RuleStats) {
 	}
 	s.add(serverWaiting, float64(r.Waiting), name)
 	s.add(serverMemory, float64(r.Memory), name)
+	s.add(serverMemoryMax, float64(r.MemoryMax), name)
 	s.add(serverForgotten, float64(r.Forgotten), name)
 }
 

@@ -9,13 +9,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net/http"
 	"net/url"
 	"reflect"
-	"strconv"
 	"strings"
 	"time"
+
+	"github.com/weir-go/weir/service/internal/bytesize"
 )
 
 // maxBody bounds a body, in bytes.
@@ -54,25 +54,8 @@ func OrNone[T int | time.Duration](v T) T {
 	return v
 }
 
-// A Size is a number of bytes. As text, it may have the unit KiB, MiB or GiB.
-type Size int
-
-// UnmarshalText reads a flag.
-func (s *Size) UnmarshalText(text []byte) error {
-	number, shift := string(text), 0
-	for unit, is := range map[string]int{"KiB": 10, "MiB": 20, "GiB": 30} {
-		if rest, ok := strings.CutSuffix(number, unit); ok {
-			number, shift = rest, is
-			break
-		}
-	}
-	n, err := strconv.ParseUint(number, 10, 63)
-	if err != nil || n > math.MaxInt>>shift {
-		return fmt.Errorf("%q: want a number of bytes, such as 65536, 64KiB, 16MiB or 1GiB", text)
-	}
-	*s = Size(n << shift)
-	return nil
-}
+// A Size is a number of bytes, as in files.
+type Size = bytesize.Size
 
 // Handler serves settings. GET returns the result of show as JSON. POST parses a T,
 // applies it and returns the new settings; if apply returns an error, nothing must

@@ -33,9 +33,12 @@ type Buckets interface {
 	Used(key string) int
 	// SetQuota changes the rate. Its Algorithm must be SameKind as before.
 	SetQuota(q config.Quota)
-	// Memory returns the bytes in use, and the number of counts that were dropped
-	// because memory was full.
-	Memory() (bytes int, dropped uint64)
+	// SetMemory changes the bound on the memory, and returns the bound that it could set,
+	// in bytes.
+	SetMemory(most int) int
+	// Memory returns the bytes in use, the bound on them, and the number of counts that
+	// were dropped because memory was full.
+	Memory() (bytes, most int, dropped uint64)
 
 	// Kind names what Snapshot holds: Restore needs the same Kind.
 	Kind() string
@@ -97,6 +100,8 @@ type tokenBuckets interface {
 	QuotaFor(key string) gcra.Quota
 	SetQuota(q gcra.Quota)
 	Stats() keyedtable.Stats
+	SetMemory(most int) int
+	MemoryMost() int
 	Snapshot(w io.Writer) error
 	Restore(r io.Reader) error
 }
@@ -160,9 +165,9 @@ func (t *tokens) Used(key string) int {
 
 func (t *tokens) SetQuota(q config.Quota) { t.tokenBuckets.SetQuota(bucketOf(q)) }
 
-func (t *tokens) Memory() (int, uint64) {
+func (t *tokens) Memory() (bytes, most int, dropped uint64) {
 	st := t.Stats()
-	return st.Memory, st.Forgotten
+	return st.Memory, t.MemoryMost(), st.Forgotten
 }
 
 // reserve returns how many tokens a request with its own limit must leave in the
@@ -203,7 +208,7 @@ func (w *windows) Used(key string) int {
 
 func (w *windows) SetQuota(q config.Quota) { w.SetWindow(windowsOf(q)) }
 
-func (w *windows) Memory() (int, uint64) {
+func (w *windows) Memory() (bytes, most int, dropped uint64) {
 	st := w.Stats()
-	return st.Memory, st.Forgotten
+	return st.Memory, w.MemoryMost(), st.Forgotten
 }

@@ -106,6 +106,10 @@ func (s *single) SetQuota(q gcra.Quota) {
 
 func (s *single) Stats() (st keyedtable.Stats) { return st }
 
+func (s *single) SetMemory(int) int { return 0 }
+
+func (s *single) MemoryMost() int { return 0 }
+
 // A savedBucket is a bucket in a snapshot.
 type savedBucket struct {
 	Now    time.Duration
