@@ -66,7 +66,7 @@ func TestServeFlags(t *testing.T) {
 		{"--listen here", 2, "--listen=here: want host:port"},
 		{"--algorithm leaky", 2, "--algorithm"},
 		{"--memory 1x", 2, `"1x": want a number of bytes`},
-		{"--memory 1KiB", 2, "--memory=1024: must be >= 65536"},
+		{"--memory 1KiB", 2, "--memory=1KiB: must be >= 65536"},
 		{"--max-connections 0", 2, "--max-connections=0: must be >= 1"},
 		{"--client-timeout 0s", 2, "--client-timeout=0s: must be >= 1ms"},
 		{"--watch-interval 0s", 2, "--watch-interval=0s: must be >= 1ms"},
