@@ -94,3 +94,35 @@ func TestTheFirstJobIsALongOne(t *testing.T) {
 		next.Release(weir.Success)
 	})
 }
+
+// After one long job, for which requests have waited in vain, the next ones are not
+// refused as too late.
+func TestALongJobWithWaiters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := fixed(t, 1, inflight.Config{})
+		works := func(p weir.Permit, d time.Duration) {
+			time.Sleep(d)
+			p.Release(weir.Success)
+		}
+		asks := func() (weir.Permit, error) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			return l.Acquire(ctx, 1)
+		}
+		for range 50 {
+			works(acquire(t, l, 1), 50*time.Millisecond)
+		}
+		p := acquire(t, l, 1)
+		go func() { _, _ = asks() }()
+		works(p, 10*time.Minute)
+		for i := range 50 {
+			p := acquire(t, l, 1)
+			go works(p, 50*time.Millisecond)
+			next, err := asks()
+			if err != nil {
+				t.Errorf("request %d: %v: want a permit after 50 ms", i, err)
+			}
+			works(next, 50*time.Millisecond)
+		}
+	})
+}

@@ -21,7 +21,10 @@ type Estimator struct {
 	Took Histogram // of the successes
 }
 
-const firstSamples = 16
+const (
+	firstSamples = 16
+	maxGap       = 8
+)
 
 // Ended learns from work that took d and has come to its end.
 //
@@ -61,13 +64,21 @@ func (p *Estimator) Wanted(now time.Duration) {
 }
 
 // Freed learns that n units left. If more is set, requests still wait.
+//
+// While requests wait, work is in flight, so departures are on average no further apart than
+// the service takes. A single gap counts for maxGap times that at most: else the end of one
+// long job would make all requests that follow look late.
 func (p *Estimator) Freed(now time.Duration, n int, more bool) {
 	if !p.Demand || n <= 0 {
 		return
 	}
 	const keep = 1 - 1.0/16
 	p.units = p.units*keep + float64(n)
-	p.time = p.time*keep + float64(now-p.since)
+	gap := now - p.since
+	if p.Service > 0 {
+		gap = min(gap, maxGap*p.Service)
+	}
+	p.time = p.time*keep + float64(gap)
 	p.since = now
 	p.Demand = more
 }
