@@ -95,8 +95,8 @@ func TestTheFirstJobIsALongOne(t *testing.T) {
 	})
 }
 
-// After one long job, for which requests have waited in vain, the next ones are not
-// refused as too late.
+// After one long job, during which waiting requests gave up, the next ones are not refused
+// as too late.
 func TestALongJobWithWaiters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := fixed(t, 1, inflight.Config{})

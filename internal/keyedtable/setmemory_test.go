@@ -12,7 +12,7 @@ import (
 	"github.com/weir-go/weir/internal/keyedtable"
 )
 
-// counts is what Buckets and Windows have in common here.
+// counts has the methods of Buckets and Windows that the tests use.
 type counts interface {
 	SetMemory(memory int) int
 	MemoryMost() int

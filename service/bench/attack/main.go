@@ -83,7 +83,7 @@ type target struct {
 	args []string
 }
 
-// A result is what a target did under an attack.
+// A result has the measurements of a target under an attack.
 type result struct {
 	rate     int // of legitimate requests
 	sent, ok int

@@ -118,7 +118,7 @@ func TestBusyConnectionsStay(t *testing.T) {
 	}
 }
 
-// Requests that wait, and connections that send half a request, keep nobody else out.
+// Requests that wait, and connections that send half a request, keep no other client out.
 // One address has half of everything: what is beyond that is decided at once, or gets 503.
 func TestBusyConnections(t *testing.T) {
 	s := serving(t, "--max-connections", "8", "--client-timeout", "1m", "--grace", "0s", "--drain", "refuse",

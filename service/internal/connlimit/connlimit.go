@@ -112,9 +112,9 @@ func (l *Listener) admit(accepted net.Conn) (c, replaced *conn, err error) {
 // candidates is how many idle connections are considered for replacement.
 const candidates = 16
 
-// replaceableLocked returns the connection that makes room for one of a client. Of
-// those that are idle for longest, it is one of the client with the most connections;
-// if no other client has more, it is the client's own.
+// replaceableLocked returns the connection that makes room for one of a client. It is
+// one of the longest idle, of the client with the most connections; if no other client
+// has more, it is the client's own.
 func (l *Listener) replaceableLocked(client *Client) *conn {
 	best, most := client.idle.first, client.conns
 	for c, n := l.idle.first, 0; c != nil && n < candidates; c, n = c.links[ofListener].next, n+1 {
