@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"net"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/service/internal/connlimit"
 	"github.com/weir-go/weir/service/internal/httpserve"
+	"github.com/weir-go/weir/service/internal/logqueue"
 	"github.com/weir-go/weir/service/internal/proxy"
 	"github.com/weir-go/weir/service/internal/settings"
 )
@@ -52,7 +54,10 @@ func (c *proxyCmd) config(log *slog.Logger) proxy.Config {
 
 // Run serves until ctx ends, and then drains.
 func (c *proxyCmd) Run(ctx context.Context, std streams) error {
-	log := slog.New(slog.NewTextHandler(std.Err, &slog.HandlerOptions{Level: c.LogLevel}))
+	log, end := logqueue.New(std.Err, func(out io.Writer) slog.Handler {
+		return slog.NewTextHandler(out, &slog.HandlerOptions{Level: c.LogLevel})
+	})
+	defer end()
 	p, err := proxy.New(c.config(log))
 	if err != nil {
 		return usagef("%v", err)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/daemon"
+	"github.com/weir-go/weir/service/internal/logqueue"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/httpapi"
 	"github.com/weir-go/weir/service/internal/settings"
@@ -38,7 +39,9 @@ func (c *serveCmd) Run(ctx context.Context, std streams) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	d, err := daemon.New(c.config(c.logger(std.Err)))
+	log, end := logqueue.New(std.Err, c.handler)
+	defer end()
+	d, err := daemon.New(c.config(log))
 	if err != nil {
 		return err
 	}

@@ -36,13 +36,13 @@ type serveLog struct {
 	Log5xx            bool       `name:"log5xx" default:"true" env:"WEIR_LOG5XX,LOG_5XX" help:"Log answers with status 5xx; --log5xx=false turns that off."`
 }
 
-// logger returns a logger that writes to out.
-func (l *serveLog) logger(out io.Writer) *slog.Logger {
+// handler returns a handler of the log that writes to out.
+func (l *serveLog) handler(out io.Writer) slog.Handler {
 	opts := &slog.HandlerOptions{Level: l.LogLevel, AddSource: l.LogIncludesSource}
 	if l.LogFormat == "json" {
-		return slog.New(slog.NewJSONHandler(out, opts))
+		return slog.NewJSONHandler(out, opts)
 	}
-	return slog.New(slog.NewTextHandler(out, opts))
+	return slog.NewTextHandler(out, opts)
 }
 
 // overrides returns the upper bounds of overrides; 0 allows none.
