@@ -32,6 +32,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -147,9 +148,11 @@ func New(cfg Config) (*Proxy, error) {
 	}
 	p.reverse = &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
+			r.Out.URL.RawQuery = r.In.URL.RawQuery // also what url.ParseQuery refuses
 			r.SetURL(origin)
 			r.Out.Host = r.In.Host
 			r.SetXForwarded()
+			keepHTTP1(r.Out.Header)
 		},
 		Transport:    carrier{p, cmp.Or(cfg.Transport, defaultTransport())},
 		ErrorHandler: p.fail,
@@ -158,6 +161,18 @@ func New(cfg Config) (*Proxy, error) {
 	}
 	p.metrics.watch(p)
 	return p, nil
+}
+
+// keepHTTP1 removes an upgrade to HTTP/2: its requests would be one exchange for the limit.
+func keepHTTP1(h http.Header) {
+	for protocol := range strings.SplitSeq(h.Get("Upgrade"), ",") {
+		if strings.EqualFold(strings.TrimSpace(protocol), "h2c") {
+			h.Del("Connection")
+			h.Del("Upgrade")
+			h.Del("HTTP2-Settings")
+			return
+		}
+	}
 }
 
 // defaultTransport differs from http.DefaultTransport for a proxy of one origin: it
