@@ -78,8 +78,8 @@ type Rule struct {
 	// Queue bounds the requests that wait for one bucket. If nil, DefaultQueue; if
 	// zero, no request waits.
 	Queue *int `yaml:"queue"`
-	// MaxWait bounds the wait for tokens. If zero, only the deadline of the request
-	// does.
+	// MaxWait bounds the wait for tokens. If zero, Complete sets DefaultMaxWait; for
+	// rules of GoCC, whose requests wait for windows of any length, 24 hours.
 	MaxWait time.Duration `yaml:"max_wait"`
 	// MaxDebt bounds, in tokens, the debt from settling work that cost more than was
 	// taken. If nil, the burst; zero is no debt.
@@ -100,6 +100,10 @@ type Rule struct {
 
 // DefaultQueue is Rule.Queue where it is nil.
 const DefaultQueue = 100
+
+// DefaultMaxWait bounds waits where a rule does not, so that clients that never give
+// up do not keep their places in queues for ever.
+const DefaultMaxWait = time.Hour
 
 // QueueSize returns a Queue, DefaultQueue if it is nil.
 func QueueSize(queue *int) int {
@@ -178,7 +182,7 @@ type Concurrency struct {
 	// Queue bounds the requests that wait for a lease. If nil, DefaultQueue; if zero,
 	// no request waits.
 	Queue *int `yaml:"queue"`
-	// MaxWait bounds that wait. If zero, only the deadline of the request does.
+	// MaxWait bounds that wait. If zero, Complete sets DefaultMaxWait.
 	MaxWait time.Duration `yaml:"max_wait"`
 	// TTL is how long a lease lasts unless it is renewed, if the request does not set
 	// it. If zero, DefaultTTL.

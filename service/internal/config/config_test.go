@@ -44,8 +44,8 @@ rules:
 var exampleRules = []config.Rule{
 	{Name: "logins", Glob: "login:*", Quota: config.Quota{Rate: config.Rate{Count: 5, Period: time.Minute}, Burst: 10, Algorithm: config.GCRA},
 		Queue: ptr(20), MaxWait: 10 * time.Second, MaxDebt: ptr(0)},
-	{Name: "reports", Key: "reports", Concurrency: &config.Concurrency{Limit: 10, TTL: 30 * time.Second}},
-	{Name: "everybody", Glob: "*", Per: config.PerRule, Quota: config.Quota{Rate: config.Rate{Count: 1000, Period: time.Second}}, Mode: config.Shadow,
+	{Name: "reports", Key: "reports", Concurrency: &config.Concurrency{Limit: 10, TTL: 30 * time.Second, MaxWait: config.DefaultMaxWait}},
+	{Name: "everybody", Glob: "*", Per: config.PerRule, Quota: config.Quota{Rate: config.Rate{Count: 1000, Period: time.Second}}, MaxWait: config.DefaultMaxWait, Mode: config.Shadow,
 		Candidate: &config.Quota{Rate: config.Rate{Count: 500, Period: time.Second}, Algorithm: config.Sliding}},
 	{Name: "^job-_d+$", Regex: `^job-\d+$`, Mode: config.Off,
 		Concurrency: &config.Concurrency{Limit: config.Auto, Min: 2, Max: 50, Queue: ptr(0), MaxWait: time.Second, TTL: time.Minute, MaxTTL: time.Hour}},
@@ -85,7 +85,7 @@ func TestSameRules(t *testing.T) {
 			continue
 		}
 		quota := config.Quota{Rate: config.Rate{Count: 5, Period: time.Minute}}
-		if want := []config.Rule{{Name: "a", Key: "a", Quota: quota}, {Name: "b", Key: "b", Quota: quota}}; !reflect.DeepEqual(r.Rules, want) {
+		if want := []config.Rule{{Name: "a", Key: "a", Quota: quota, MaxWait: config.DefaultMaxWait}, {Name: "b", Key: "b", Quota: quota, MaxWait: config.DefaultMaxWait}}; !reflect.DeepEqual(r.Rules, want) {
 			t.Errorf("%s: %+v", rule, r.Rules)
 		}
 	}

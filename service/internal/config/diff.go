@@ -103,7 +103,7 @@ func aspects(r *Rule) []aspect {
 		patternAspect(r),
 		{"per", string(cmp.Or(r.Per, PerKey))},
 		{"queue", queueOf(r.Queue)},
-		{"max_wait", r.MaxWait.String()},
+		{"max_wait", cmp.Or(r.MaxWait, DefaultMaxWait).String()},
 		{"max_debt", debt},
 		{"memory", r.Memory.String()},
 		{"mode", string(cmp.Or(r.Mode, Enforce))},
@@ -161,7 +161,7 @@ func (l *Concurrency) aspects() []aspect {
 	return []aspect{
 		{"concurrency", limit},
 		{"concurrency queue", queueOf(l.Queue)},
-		{"concurrency max_wait", l.MaxWait.String()},
+		{"concurrency max_wait", cmp.Or(l.MaxWait, DefaultMaxWait).String()},
 		{"ttl", ttl.String()},
 		{"max_ttl", cmp.Or(l.MaxTTL, 10*ttl).String()},
 	}

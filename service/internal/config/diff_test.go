@@ -45,7 +45,7 @@ func TestDiff(t *testing.T) {
 		{"GoCC's", `{"keys": [{"key_pattern": "a", "max_requests_in_queue": 400}, {"key_pattern": "b", "window_millis": 10}]}`,
 			`{"keys": [{"key_pattern": "a"}, {"key_pattern": "b", "max_requests_per_window": 5}]}`,
 			"2 changed (a: queue 400 → none; b: count none → 5, period 10ms → none), 1 as before"},
-		{"to GoCC's", "rules: [{name: default, glob: '*', rate: 100/s, queue: 400}]", `{"keys": []}`, "1 changed (default: algorithm gcra → fixed), merge false → true"},
+		{"to GoCC's", "rules: [{name: default, glob: '*', rate: 100/s, queue: 400}]", `{"keys": []}`, "1 changed (default: algorithm gcra → fixed, max_wait 1h0m0s → 24h0m0s), merge false → true"},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
 			if got := config.Diff(parse(tt.old), parse(tt.new)); got != tt.want {

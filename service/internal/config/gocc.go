@@ -11,6 +11,10 @@ import (
 	"github.com/weir-go/weir/service/internal/strictyaml"
 )
 
+// goccMaxWait bounds waits where GoCC does not. A wait lasts for some windows, and
+// windows of hours are in use.
+const goccMaxWait = 24 * time.Hour
+
 // GoCCDefaults are the flags of GoCC: the values of fields that its file leaves out.
 type GoCCDefaults struct {
 	MaxRequests        *int      `least:"1" short:"m" env:"WEIR_MAX_REQUESTS,MAX_REQUESTS" placeholder:"N" help:"Without --rules: requests per key and window (100)."`
@@ -106,7 +110,7 @@ func (d GoCCDefaults) rule() Rule {
 	window := time.Duration(*cmp.Or(d.WindowMillis, new(1000))) * time.Millisecond
 	rate := Rate{Count: *cmp.Or(d.MaxRequests, new(100)), Period: window}
 	quota := Quota{Rate: rate, Algorithm: cmp.Or(d.Algorithm, Fixed)}
-	return Rule{Name: "default", Glob: "*", Quota: quota, Queue: cmp.Or(d.MaxRequestsInQueue, new(400))}
+	return Rule{Name: "default", Glob: "*", Quota: quota, MaxWait: goccMaxWait, Queue: cmp.Or(d.MaxRequestsInQueue, new(400))}
 }
 
 // rule returns the entry as a rule that overlays others.

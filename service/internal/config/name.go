@@ -14,9 +14,12 @@ func named(text string) bool {
 		!strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' || r == '"' || r == '\\' })
 }
 
-// complete names the rules that have no name by their patterns, without spaces
-// and, where a name is taken, with a number.
+// complete bounds waits, and names the rules that have no name by their patterns,
+// without spaces and, where a name is taken, with a number.
 func (r *Rules) complete() {
+	for i := range r.Rules {
+		r.Rules[i].boundWaits()
+	}
 	taken := map[string]bool{}
 	for i := range r.Rules {
 		taken[r.Rules[i].Name] = true

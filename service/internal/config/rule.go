@@ -100,3 +100,14 @@ func (c *checker) layer(path string, r *Rule) {
 	c.rate(path+".rate", Rate{r.Rate.Count, cmp.Or(r.Rate.Period, minPeriod)})
 	c.optional(path+".queue", r.Queue, maxQueue)
 }
+
+// boundWaits sets the bounds of waits that the rule leaves out.
+func (r *Rule) boundWaits() {
+	if r.Rated() && r.MaxWait == 0 {
+		r.MaxWait = DefaultMaxWait
+	}
+	if r.Concurrency != nil && r.Concurrency.MaxWait == 0 {
+		bounded := *r.Concurrency
+		bounded.MaxWait, r.Concurrency = DefaultMaxWait, &bounded
+	}
+}
