@@ -66,18 +66,28 @@ func (s *Server) decide(rs *rules, req *decider.Request, v *decider.Verdict, fin
 	return nil
 }
 
-// Batch decides many requests: see decider.Decider. The error is nil.
-func (s *Server) Batch(_ context.Context, reqs []decider.Request, all bool, verdicts []decider.Verdict) (ok bool, err error) {
+// batchStep is how many bytes of keys a batch decides before it looks again whether its
+// caller has left.
+const batchStep = 4 << 10
+
+// Batch decides many requests: see decider.Decider. The error is that of ctx.
+func (s *Server) Batch(ctx context.Context, reqs []decider.Request, all bool, verdicts []decider.Verdict) (ok bool, err error) {
 	ok = true
-	rs, at := s.rules.Load(), s.clock.Now()
+	rs, at, step := s.rules.Load(), s.clock.Now(), 0
 	for i := range reqs {
+		if step += len(reqs[i].Key); step > batchStep {
+			if step, err = 0, ctx.Err(); err != nil {
+				reqs, ok = reqs[:i], false
+				break
+			}
+		}
 		v := &verdicts[i]
 		*v = decider.Verdict{At: at, Answers: v.Answers[:0]}
 		_ = s.decide(rs, &reqs[i], v, !all, nil)
 		ok = ok && v.OK
 	}
 	if !all {
-		return ok, nil
+		return ok, err
 	}
 	for i := range reqs {
 		req, v := &reqs[i], &verdicts[i]
@@ -92,7 +102,7 @@ func (s *Server) Batch(_ context.Context, reqs []decider.Request, all bool, verd
 			v.Deny(0, 0)
 		}
 	}
-	return ok, nil
+	return ok, err
 }
 
 // Wait waits for missing tokens: see decider.Decider.

@@ -1,6 +1,8 @@
 package server_test
 
 import (
+	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -204,6 +206,47 @@ func TestBatch(t *testing.T) {
 		check(t, "all, and there is enough", d.Batch([]decider.Request{{Key: "c", N: 2}, {Key: "d", N: 1}}, true, v), true)
 		check(t, "counted as allowed", d.Stats().Rules[0].Allowed, 5)
 	})
+}
+
+// leaving is the context of a caller that leaves after some looks whether it has.
+type leaving struct {
+	context.Context
+	looks int
+}
+
+func (c *leaving) Err() error {
+	if c.looks--; c.looks < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// A batch ends when its caller has left: what it has not reached takes no tokens, and
+// with all nothing does.
+func TestBatchOfACallerThatLeaves(t *testing.T) {
+	for _, all := range []bool{false, true} {
+		bubble(t, func(t *testing.T) {
+			d := newDesk(t, server.Config{}, one("r", quota(1, time.Hour, "")))
+			reqs := make([]decider.Request, 100)
+			for i := range reqs {
+				reqs[i] = decider.Request{Key: fmt.Sprint(strings.Repeat("a", 1000), i), N: 1}
+			}
+			ok, err := d.Server.Batch(&leaving{t.Context(), 3}, reqs, all, make([]decider.Verdict, len(reqs)))
+			if ok || err != context.Canceled {
+				t.Errorf("%v, %v: want false and the context's error", ok, err)
+			}
+			taken := 0
+			for i := range reqs {
+				var v decider.Verdict
+				if d.Decide(&reqs[i], &v); !v.OK {
+					taken++
+				}
+			}
+			if all && taken > 0 || !all && (taken == 0 || taken > 20) {
+				t.Errorf("all %t: %d requests have taken their token", all, taken)
+			}
+		})
+	}
 }
 
 func TestDecideAllocatesNothing(t *testing.T) {

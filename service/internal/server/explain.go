@@ -13,7 +13,7 @@ import (
 func (s *Server) Explain(_ context.Context, key string) (decider.Explanation, error) {
 	x := decider.Explanation{Key: key, Allowed: true}
 	rs := s.rules.Load()
-	list := rs.find(key).list
+	list := s.keys.rulesOf(key, rs).list
 	e := s.keys.get(key)
 	if len(list) == 0 && rs.Config.Unmatched == "deny" {
 		x.Allowed, x.Reason, x.RetryAfter = false, weir.OverRate, weir.Never

@@ -2,6 +2,7 @@ package server
 
 import (
 	"math/bits"
+	"runtime"
 	"strings"
 	"sync/atomic"
 
@@ -18,6 +19,7 @@ type keys struct {
 	seed siphash.Key
 	sets []keySet
 	miss atomic.Uint32
+	long chan struct{} // holds a place for each lookup of the rules of a long key
 }
 
 // ways is the number of keys in a set.
@@ -52,7 +54,8 @@ func (m *match) fingerprint(key string) uint64 {
 }
 
 func newKeys(n int) *keys {
-	return &keys{seed: siphash.New(), sets: make([]keySet, 1<<bits.Len(uint(max(n/ways, 1)-1)))}
+	return &keys{seed: siphash.New(), sets: make([]keySet, 1<<bits.Len(uint(max(n/ways, 1)-1))),
+		long: make(chan struct{}, max(runtime.GOMAXPROCS(0)/2, 1))}
 }
 
 // keepOne is how many new keys that find their set full there are for one that
@@ -82,7 +85,7 @@ func (k *keys) find(key string, rs *rules) (*knownKey, *match, uint64) {
 			free = i
 		}
 	}
-	m := rs.find(key)
+	m := k.rulesOf(key, rs)
 	if len(key) > maxKeyLen || free < 0 && k.miss.Add(1)%keepOne != 0 {
 		return nil, m, print
 	}
@@ -92,6 +95,17 @@ func (k *keys) find(key string, rs *rules) (*knownKey, *match, uint64) {
 	}
 	e := set.put(free, old, &knownKey{print: print, key: strings.Clone(key), match: m, fingerprint: m.fingerprint(key)})
 	return e, e.match, print
+}
+
+// rulesOf looks up the rules of a key. Keys that are too long to be remembered are
+// looked up each time, against each regex, and so by half of the processors at most.
+func (k *keys) rulesOf(key string, rs *rules) *match {
+	if len(key) <= maxKeyLen {
+		return rs.find(key)
+	}
+	k.long <- struct{}{}
+	defer func() { <-k.long }()
+	return rs.find(key)
 }
 
 // print returns the fingerprint of a key; never 0.

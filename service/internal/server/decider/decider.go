@@ -31,7 +31,8 @@ type Decider interface {
 	// Batch decides requests in order, all as of the same instant, each into the
 	// Verdict at the same place. With all set, either all requests are allowed or no
 	// tokens are taken: requests that would have been allowed get a Verdict that
-	// denies with Reason 0. It panics if a cost is negative or if there are fewer
+	// denies with Reason 0. If ctx ends meanwhile, the requests that are not decided yet
+	// take no tokens (with all, none does), and the error is ctx.Err(). It panics if a cost is negative or if there are fewer
 	// verdicts than requests.
 	Batch(ctx context.Context, reqs []Request, all bool, verdicts []Verdict) (ok bool, err error)
 	// AppendGrantID appends the id of a Grant for a key: a UUID of version 8,

@@ -72,7 +72,7 @@ func (c *call) decideBatch() *fault {
 	b.room()
 	ok, err := c.api.decider.Batch(c.r.Context(), b.Requests, b.All, b.verdicts)
 	if err != nil {
-		return unavailable
+		return c.failed()
 	}
 	c.sendBatch(b, lines, ok)
 	return nil
