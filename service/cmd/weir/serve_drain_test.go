@@ -21,7 +21,7 @@ func (s *served) wait(path string, nth int) chan answered {
 	return answer
 }
 
-const drainRules = `rules: [{name: soon, key: soon, rate: 60/m, burst: 1}, {name: late, key: late, rate: 1/h}, {name: jobs, key: job, concurrency: {limit: 1}}, {name: rest, glob: "*", rate: 1/h}]`
+const drainRules = `rules: [{name: soon, key: soon, rate: 60/m, burst: 1}, {name: late, key: late, rate: 1/h, max_wait: 9h}, {name: jobs, key: job, concurrency: {limit: 1}}, {name: rest, glob: "*", rate: 1/h}]`
 
 // finish: waiting requests get their turn, no further request may wait, and requests
 // without a wait are served.
