@@ -125,8 +125,12 @@ func (l *legitimate) send(ctx context.Context, rate int, r *result) {
 				err := l.ask(i)
 				mu.Lock()
 				r.sent++
-				if r.slowest = max(r.slowest, time.Since(at)); err == nil {
+				took := time.Since(at)
+				if r.slowest = max(r.slowest, took); err == nil {
 					r.ok++
+					if took <= time.Second {
+						r.prompt++
+					}
 				} else {
 					r.failures[err.Error()]++
 				}
