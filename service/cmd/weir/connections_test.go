@@ -258,14 +258,33 @@ func TestProxyConnections(t *testing.T) {
 	defer origin.Close()
 	cmd, url, _, _ := start(t, build(t), "proxy", "--origin", origin.URL, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--max-connections", "3")
 	request := func(path string) string { return "GET " + path + " HTTP/1.1\r\nHost: a\r\n\r\n" }
-	for range 10 { // idle afterwards
-		if got := readAnswer(t, dial(t, url, request("/"))); got != 200 {
-			t.Fatal(got)
+	// The server learns after the answer that a connection is idle, and refuses another until then.
+	for range 10 {
+		for readAnswer(t, dial(t, url, request("/"))) == 503 {
 		}
 	}
-	slow := []net.Conn{dial(t, url, request("/slow")), dial(t, url, request("/slow"))}
-	<-arrived
-	<-arrived
+	slow := func() (status chan int) {
+		for {
+			c := dial(t, url, request("/slow"))
+			status = make(chan int, 1)
+			go func() {
+				if resp, err := http.ReadResponse(bufio.NewReader(c), nil); err == nil {
+					status <- resp.StatusCode
+				} else {
+					status <- 0
+				}
+			}()
+			select {
+			case <-arrived:
+				return status
+			case got := <-status:
+				if got != 503 {
+					t.Fatalf("a slow request: %d before its end", got)
+				}
+			}
+		}
+	}
+	first, second := slow(), slow()
 	if got := readAnswer(t, dial(t, url, request("/"))); got != 503 {
 		t.Errorf("one connection more: %d: want 503", got)
 	}
@@ -273,8 +292,8 @@ func TestProxyConnections(t *testing.T) {
 		t.Errorf("another address: %d: want 200", got)
 	}
 	close(finish)
-	for _, c := range slow {
-		if got := readAnswer(t, c); got != 200 {
+	for _, status := range []chan int{first, second} {
+		if got := <-status; got != 200 {
 			t.Errorf("the requests in progress: %d: want 200", got)
 		}
 	}
