@@ -8,6 +8,19 @@ import (
 	"github.com/weir-go/weir/service/internal/proxy"
 )
 
+// A tunnel is refused.
+func TestConnect(t *testing.T) {
+	p := newProxy(t, proxy.Config{Transport: origin(func(r *http.Request) (*http.Response, error) {
+		t.Errorf("the origin gets %s %s", r.Method, r.URL)
+		return answer(200), nil
+	})})
+	w := httptest.NewRecorder()
+	p.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "CONNECT", "http://elsewhere.test:443", nil))
+	if w.Code != http.StatusMethodNotAllowed {
+		t.Errorf("%d: want 405", w.Code)
+	}
+}
+
 // The origin gets a query as the client has sent it. Of upgrades, it gets none to
 // HTTP/2: many requests would be one exchange that the limit does not count.
 func TestForward(t *testing.T) {

@@ -191,6 +191,10 @@ func defaultTransport() http.RoundTripper {
 
 // ServeHTTP sends the request to the origin, or refuses it.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodConnect { // a tunnel to anywhere is not what this proxy is for
+		http.Error(w, "CONNECT is not served here: this is a reverse proxy", http.StatusMethodNotAllowed)
+		return
+	}
 	size, err := p.receive(w, r)
 	defer p.bodies.Add(-size)
 	if err != nil {

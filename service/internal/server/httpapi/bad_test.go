@@ -163,6 +163,7 @@ func nonsense() []raw {
 		line("GET", "/rate/a?canWait=true", "Request-Timeout: 1\r\nRequest-Timeout: 1\r\n", 400, `cannot read Request-Timeout`),
 		line("GET", "/rate/a", "Request-Timeout: soon\r\n", 429, `over_rate`), // without a wait it is not used
 		line("POST", "/lease/a?ttl=-1s", "", 400, `cannot read ttl`),
+		line("POST", "/lease/a?ttl=999us", "", 400, `ttl = 999us: must be at least 1ms`),
 		line("POST", "/lease/a?n=-1", "", 400, `cannot read n`),
 
 		// Ids.

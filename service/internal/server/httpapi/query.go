@@ -101,6 +101,9 @@ func (p *params) parse(query string, wanted param) *fault {
 		if ok, want := set(field, value); !ok || which == paramTTL && p.ttl == 0 {
 			return bad("cannot read %s: it must be %s", name, want)
 		}
+		if which == paramTTL && p.ttl < time.Millisecond {
+			return bad("ttl = %s: must be at least 1ms", value)
+		}
 	}
 	return nil
 }
