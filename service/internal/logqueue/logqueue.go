@@ -1,5 +1,5 @@
-// Package logqueue writes a log that nobody has to read: a reader that is slow, stands
-// still or has ended delays nobody who logs, and does not end the process.
+// Package logqueue writes a log in the background: a reader that is slow, stands still or
+// has ended neither delays the callers of the logger nor ends the process.
 package logqueue
 
 import (

@@ -70,7 +70,7 @@ func (s *Server) decide(rs *rules, req *decider.Request, v *decider.Verdict, fin
 // caller has left.
 const batchStep = 4 << 10
 
-// Batch decides many requests: see decider.Decider. The error is that of ctx.
+// Batch decides many requests: see decider.Decider. It returns the error of ctx.
 func (s *Server) Batch(ctx context.Context, reqs []decider.Request, all bool, verdicts []decider.Verdict) (ok bool, err error) {
 	ok = true
 	rs, at, step := s.rules.Load(), s.clock.Now(), 0
