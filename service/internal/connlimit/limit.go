@@ -16,11 +16,10 @@ const (
 	Settling              // requests that settle, renew or give back what the client has
 	Debugging             // requests that read the state of many keys
 	Bodies                // bytes of request bodies
-	LongLived             // exchanges that go on without a unit of their limit
 	kinds
 )
 
-var kindNames = [kinds]string{"waiting", "deciding", "settling", "debugging", "bodies", "long_lived"}
+var kindNames = [kinds]string{"waiting", "deciding", "settling", "debugging", "bodies"}
 
 func (k Kind) String() string { return kindNames[k] }
 
