@@ -142,7 +142,7 @@ func (l *Windows[K]) Settle(key K, at time.Time, was, n int) int {
 // Window as if all had come at that instant. So a change gives no key more: from
 // then on, the new Window's promise holds, with what had been used before as a
 // beginning. Each shard is locked for as long as it takes to go through it: well
-// under a millisecond. SetWindow waits for a Snapshot under way. It panics if the Calendar is unknown.
+// under a millisecond. It panics if the Calendar is unknown.
 func (l *Windows[K]) SetWindow(w Window) {
 	q, err := w.table()
 	if err != nil {

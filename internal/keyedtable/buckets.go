@@ -77,6 +77,38 @@ func (l *Buckets[K]) TakeAt(print uint64, at time.Time, n int) weir.Decision {
 	return decide(t, print, nil, at.Sub(t.epoch), n, nil)
 }
 
+// TakeUnder is TakeAt under a Quota of the call, which must have the rate of all keys and
+// at most their burst, so that both count in the same units.
+//
+// A key that has no place may have been forgotten, and starts from what the keys that were
+// forgotten near it had used. That can exceed the burst of the call, if they had larger ones.
+// It says nothing about this key then: the call is allowed, and leaves the bucket empty.
+func (l *Buckets[K]) TakeUnder(print uint64, at time.Time, n int, q *gcra.Quota) weir.Decision {
+	checkCost(n)
+	t := l.table.Load()
+	now := at.Sub(t.epoch)
+	s := t.shard(print)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var p bucketPlace
+	s.findBucket(t, &p, print, now)
+	from := p.bucket()
+	if p.at == 0 && p.own == nil && n <= q.Burst() {
+		if empty, _ := q.Take(0, now, q.Burst()); from > empty {
+			from = q.Refund(empty, n)
+		}
+	}
+	b, d := q.Take(from, now, n)
+	switch {
+	case n == 0:
+	case d.OK:
+		s.storeBucket(t, &p, b)
+	default:
+		s.deny(print, nil)
+	}
+	return d
+}
+
 // decide takes n tokens of a key, nil if it is not known. It returns the Quota if
 // under is not nil.
 func decide[K comparable](t *table[K], print uint64, key *K, now time.Duration, n int, under *gcra.Quota) weir.Decision {

@@ -115,3 +115,32 @@ func TestTopOfBuckets(t *testing.T) {
 		t.Errorf("%d keys: want none", n)
 	}
 }
+
+// A call may bring a Quota with a smaller burst, and two numbers tell buckets of a key
+// apart.
+func TestTakeUnder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := buckets(t, 10, 100)
+		q := gcra.Per(10, time.Second, 5)
+		a, b := l.FingerprintWith("a", 1, 2), l.FingerprintWith("a", 2, 1)
+		if a == b || a == l.Fingerprint("a") || a != l.FingerprintWith("a", 1, 2) {
+			t.Error("fingerprints must differ with the numbers alone")
+		}
+		if d := l.TakeUnder(a, time.Now(), 6, &q); d.OK || d.Remaining != 5 {
+			t.Errorf("more than the burst: %+v", d)
+		}
+		if d := l.TakeUnder(a, time.Now(), 5, &q); !d.OK || d.Remaining != 0 || d.ResetAfter != time.Second/2 {
+			t.Errorf("the burst: %+v", d)
+		}
+		if d := l.TakeUnder(a, time.Now(), 1, &q); d.OK || d.RetryAfter != time.Second/10 {
+			t.Errorf("one more: %+v", d)
+		}
+		if d := l.TakeUnder(b, time.Now(), 5, &q); !d.OK {
+			t.Errorf("another bucket: %+v", d)
+		}
+		l.Settle(a, 5, 2)
+		if d := l.TakeUnder(a, time.Now(), 3, &q); !d.OK {
+			t.Errorf("tokens that were returned: %+v", d)
+		}
+	})
+}

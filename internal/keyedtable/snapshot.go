@@ -1,14 +1,11 @@
 package keyedtable
 
 import (
-	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/weir-go/weir/gcra"
@@ -17,21 +14,25 @@ import (
 	"github.com/weir-go/weir/internal/window"
 )
 
-// A head begins a snapshot. After it come the slots of all keys, as in a page, of which
-// the one with the fingerprint 0 is the last; then a CRC-32 of all. The lowest byte of
-// a number comes first.
+// A head begins a snapshot. Segments follow, of which only the last has no words, and a
+// CRC-32 of all. The lowest byte of a number comes first.
 type head struct {
 	Magic [8]byte // the name and the version of the format
 	Keys  byte    // kind of keys
-	Law   byte    // what values mean
 	Seed  siphash.Key
-	Now   time.Duration
-	Scale uint64 // of buckets: the burst of tokensOf; of windows: their Period
 }
 
-var magic = [8]byte([]byte("weirkey3"))
+// A segment has the slots of some keys, as in a page. A key can be in several segments.
+type segment struct {
+	Law   byte          // what values mean
+	Scale uint64        // of buckets: the burst of tokensOf; of windows: their Period
+	Now   time.Duration // when the slots were copied
+	Words uint32        // of the slots, which follow
+}
 
-// Laws of a head.
+var magic = [8]byte([]byte("weirkey4"))
+
+// Laws of a segment.
 const (
 	bucketLaw  = 'b'
 	fixedLaw   = 'f'
@@ -39,10 +40,17 @@ const (
 	datedLaw   = 'd'
 )
 
+// A segment ends after this number of pages, or of words.
+const (
+	segmentPages = 64
+	segmentWords = 1 << 13
+)
+
 var (
 	errUnstable = errors.New("keyed: no snapshots of this type of keys: their hash differs in every process " +
 		"(use strings, integers, arrays of bytes or netip)")
 	errOtherLaw = errors.New("it has buckets instead of windows, or windows instead of buckets")
+	errReplaced = errors.New("Restore has replaced the table meanwhile")
 )
 
 // A copyFunc appends the slots of the page with the prefix at, under the lock of its
@@ -52,36 +60,43 @@ type copyFunc[K comparable] func(t *table[K], s *shard[K], at uint64, slots []ui
 // A restoreFunc restores the value of a key.
 type restoreFunc func(print uint64, v pagetable.Value)
 
-// write writes a snapshot. law returns the Law and Scale of its head.
-func (c *common[K]) write(w io.Writer, law func() (byte, uint64), copyPage copyFunc[K]) error {
+// A copier copies the pages of a table, in the order of their shards and prefixes.
+type copier[K comparable] struct {
+	table *table[K]
+	shard int    // of the next page
+	at    uint64 // the prefix of the next page
+}
+
+// write writes a snapshot. begin sets the law and the scale of a segment, and returns how
+// to copy its pages. Nothing is locked while w is written to.
+func (c *common[K]) write(w io.Writer, begin func(*segment) copyFunc[K]) error {
 	if !c.hash.stable {
 		return errUnstable
 	}
-	c.changes.Lock()
-	defer c.changes.Unlock()
-	t := c.table.Load()
-	h := head{Magic: magic, Keys: c.hash.kind, Seed: t.seed, Now: t.now()}
-	h.Law, h.Scale = law()
+	from := copier[K]{table: c.table.Load()}
 	sum := crc32.NewIEEE()
-	out := bufio.NewWriterSize(io.MultiWriter(w, sum), 1<<16)
-	_ = binary.Write(out, binary.LittleEndian, h) // Flush returns the error
-	var slots []uint64
-	for i := range t.shards {
-		s := &t.shards[i]
-		for at, more := uint64(0), true; more; { // the prefix of the next page
-			var depth uint8
-			s.mu.Lock()
-			slots, depth = copyPage(t, s, at, slots[:0])
-			s.mu.Unlock()
-			_ = binary.Write(out, binary.LittleEndian, slots)
-			// A page that is split meanwhile is before or after the next prefix with
-			// both its halves.
-			at += 1 << (64 - depth)
-			more = at != 0 && depth > 0
+	out := io.MultiWriter(w, sum)
+	err := binary.Write(out, binary.LittleEndian, head{Magic: magic, Keys: c.hash.kind, Seed: from.table.seed})
+	slots := make([]uint64, 0, segmentWords+pagetable.Words)
+	b := make([]byte, 0, 8*cap(slots)+64)
+	for more := true; err == nil && more; {
+		var part segment
+		part, slots, err = c.copySegment(&from, slots[:0], begin)
+		if more = from.shard < len(from.table.shards); err != nil || len(slots) == 0 && more {
+			continue
+		}
+		b, err = binary.Append(b[:0], binary.LittleEndian, part)
+		for _, word := range slots {
+			b = binary.LittleEndian.AppendUint64(b, word)
+		}
+		if !more && len(slots) > 0 {
+			part.Words = 0
+			b, err = binary.Append(b, binary.LittleEndian, part)
+		}
+		if err == nil {
+			_, err = out.Write(b)
 		}
 	}
-	_ = binary.Write(out, binary.LittleEndian, make([]uint64, t.layout.Words)) // the end
-	err := out.Flush()
 	if err == nil {
 		err = binary.Write(w, binary.LittleEndian, sum.Sum32())
 	}
@@ -89,6 +104,37 @@ func (c *common[K]) write(w io.Writer, law func() (byte, uint64), copyPage copyF
 		return fmt.Errorf("keyed: writing a snapshot: %w", err)
 	}
 	return nil
+}
+
+// copySegment appends the slots of the next pages.
+func (c *common[K]) copySegment(from *copier[K], slots []uint64, begin func(*segment) copyFunc[K]) (part segment, _ []uint64, err error) {
+	c.changes.Lock()
+	defer c.changes.Unlock()
+	t := from.table
+	if t != c.table.Load() {
+		return part, nil, errReplaced
+	}
+	part.Now = t.now()
+	copyPage := begin(&part)
+	for n := 0; n < segmentPages && len(slots) < segmentWords && from.shard < len(t.shards); n++ {
+		s := &t.shards[from.shard]
+		var depth uint8
+		s.mu.Lock()
+		slots, depth = copyPage(t, s, from.at, slots)
+		s.mu.Unlock()
+		from.next(depth)
+	}
+	part.Words = uint32(len(slots))
+	return part, slots, nil
+}
+
+// next goes on to the page after one whose prefix has depth bits. A page that is split or
+// joined meanwhile is before or after that, or its keys are written again.
+func (c *copier[K]) next(depth uint8) {
+	size := uint64(1) << (64 - depth) // 0 if it is the only page
+	if c.at = c.at&-size + size; c.at == 0 {
+		c.shard++
+	}
 }
 
 // copySlots appends the slots of the page with the prefix at, and returns the bits of
@@ -108,15 +154,15 @@ func (s *shard[K]) copySlots(
 	return slots, p.Depth()
 }
 
-// read reads a snapshot into a new table. begin returns that table, and how to restore
-// a value into it.
-func (c *common[K]) read(r io.Reader, begin func(*head) (*table[K], restoreFunc, error)) error {
+// read reads a snapshot into a new table: fresh returns an empty one, and begin how to
+// restore the values of a segment into it.
+func (c *common[K]) read(r io.Reader, fresh func(siphash.Key) *table[K], begin func(*table[K], *segment) (restoreFunc, error)) error {
 	if !c.hash.stable {
 		return errUnstable
 	}
 	c.changes.Lock()
 	defer c.changes.Unlock()
-	t, err := c.readTable(bufio.NewReaderSize(r, 1<<16), begin)
+	t, err := c.readTable(r, fresh, begin)
 	if err != nil {
 		if errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF
@@ -127,7 +173,9 @@ func (c *common[K]) read(r io.Reader, begin func(*head) (*table[K], restoreFunc,
 	return nil
 }
 
-func (c *common[K]) readTable(r io.Reader, begin func(*head) (*table[K], restoreFunc, error)) (*table[K], error) {
+func (c *common[K]) readTable(
+	r io.Reader, fresh func(siphash.Key) *table[K], begin func(*table[K], *segment) (restoreFunc, error),
+) (*table[K], error) {
 	sum := crc32.NewIEEE()
 	in := io.TeeReader(r, sum)
 	var h head
@@ -140,16 +188,21 @@ func (c *common[K]) readTable(r io.Reader, begin func(*head) (*table[K], restore
 	if h.Keys != c.hash.kind {
 		return nil, errors.New("it is of another type of keys")
 	}
-	t, restore, err := begin(&h)
-	if err != nil {
-		return nil, err
-	}
-	for slot := [3]uint64{}; ; restore(slot[0], pagetable.Value{A: slot[1], B: slot[2]}) {
-		if err := binary.Read(in, binary.LittleEndian, slot[:t.layout.Words]); err != nil {
+	t := fresh(h.Seed)
+	for b := make([]byte, 1<<16); ; {
+		var part segment
+		if err := binary.Read(in, binary.LittleEndian, &part); err != nil {
 			return nil, err
 		}
-		if slot[0] == 0 {
+		restore, err := begin(t, &part)
+		if err != nil {
+			return nil, err
+		}
+		if part.Words == 0 {
 			break
+		}
+		if err := t.readSlots(in, int64(part.Words), b, restore); err != nil {
+			return nil, err
 		}
 	}
 	want := sum.Sum32()
@@ -163,60 +216,95 @@ func (c *common[K]) readTable(r io.Reader, begin func(*head) (*table[K], restore
 	return t, nil
 }
 
+// readSlots reads a number of words. b is a buffer.
+func (t *table[K]) readSlots(in io.Reader, words int64, b []byte, restore restoreFunc) error {
+	slot := 8 * t.layout.Words
+	b = b[:len(b)/slot*slot]
+	for left := 8 * words; left > 0; left -= int64(len(b)) {
+		b = b[:min(int64(len(b)), left)]
+		if len(b)%slot != 0 {
+			return errors.New("it has a part of a slot")
+		}
+		if _, err := io.ReadFull(in, b); err != nil {
+			return err
+		}
+		for at := 0; at < len(b); at += slot {
+			var words [3]uint64
+			for i := range t.layout.Words {
+				words[i] = binary.LittleEndian.Uint64(b[at+8*i:])
+			}
+			if words[0] == 0 {
+				return errors.New("it has a slot without a key")
+			}
+			restore(words[0], pagetable.Value{A: words[1], B: words[2]})
+		}
+	}
+	return nil
+}
+
 // tokensOf returns a Quota that keeps the tokens of a bucket, and no time: buckets are
 // saved under it.
 func tokensOf(burst uint64) gcra.Quota { return gcra.Per(0, 0, int(burst)) }
 
 // Snapshot writes the buckets of all keys, as keyed.Limiter.Snapshot says.
 func (l *Buckets[K]) Snapshot(w io.Writer) error {
-	var tokens gcra.Quota
-	return l.write(w, func() (byte, uint64) {
-		burst := 0
-		for _, q := range append(slices.Collect(maps.Values(l.quotas)), &l.quota) {
-			if *q != gcra.Unlimited() { // else its buckets are full
-				burst = max(burst, q.Burst())
-			}
-		}
-		tokens = tokensOf(uint64(burst))
-		return bucketLaw, uint64(burst)
-	}, func(t *table[K], s *shard[K], at uint64, slots []uint64) ([]uint64, uint8) {
-		now := t.now()
+	return l.write(w, func(part *segment) copyFunc[K] {
+		part.Law, part.Scale = bucketLaw, uint64(l.largestBurst())
+		now, tokens := part.Now, tokensOf(part.Scale)
 		save := func(q *gcra.Quota, b gcra.Bucket) uint64 {
 			if b <= q.Level(now) {
 				return 0
 			}
 			return uint64(q.Move(b, now, &tokens))
 		}
-		slots, depth := s.copySlots(t, at, slots, func(v pagetable.Value) pagetable.Value {
-			return pagetable.Value{A: save(s.quota, gcra.Bucket(v.A))}
-		})
-		// A bucket moves from its slot into own, and back, under the lock.
-		for print, o := range s.own {
-			if pagetable.Prefix(print, uint64(len(t.shards)), depth) == int(at>>(64-depth)) {
-				// Calls that wait will ask again.
-				if b := save(o.quota, o.quota.Refund(o.bucket, o.queue.Taken(o.quota, now))); b > 0 {
-					slots = append(slots, print, b)
+		return func(t *table[K], s *shard[K], at uint64, slots []uint64) ([]uint64, uint8) {
+			slots, depth := s.copySlots(t, at, slots, func(v pagetable.Value) pagetable.Value {
+				return pagetable.Value{A: save(s.quota, gcra.Bucket(v.A))}
+			})
+			// A bucket moves from its slot into own, and back, under the lock.
+			for print, o := range s.own {
+				if pagetable.Prefix(print, uint64(len(t.shards)), depth) == int(at>>(64-depth)) {
+					// Calls that wait will ask again.
+					if b := save(o.quota, o.quota.Refund(o.bucket, o.queue.Taken(o.quota, now))); b > 0 {
+						slots = append(slots, print, b)
+					}
 				}
 			}
+			return slots, depth
 		}
-		return slots, depth
 	})
+}
+
+// largestBurst returns the largest burst of all quotas but those without a limit, whose
+// buckets are full.
+func (l *Buckets[K]) largestBurst() (most int) {
+	if l.quota != gcra.Unlimited() {
+		most = l.quota.Burst()
+	}
+	for _, q := range l.quotas {
+		if *q != gcra.Unlimited() {
+			most = max(most, q.Burst())
+		}
+	}
+	return most
 }
 
 // Restore puts the buckets of a Snapshot in place of the present ones.
 func (l *Buckets[K]) Restore(r io.Reader) error {
-	return l.read(r, func(h *head) (*table[K], restoreFunc, error) {
-		if h.Law != bucketLaw {
-			return nil, nil, errOtherLaw
-		}
-		q, tokens := l.quota, tokensOf(h.Scale)
-		t := newTable[K](l.cfg.Memory, h.Seed, &q, nil)
+	return l.read(r, func(seed siphash.Key) *table[K] {
+		q := l.quota
+		t := newTable[K](l.cfg.Memory, seed, &q, nil)
 		for key, q := range l.quotas { // they change under l.changes only
 			l.setQuotaFor(t, key, q, true)
 		}
-		now := t.now()
-		then := min(h.Now, now) // a clock that was set back must not make debts larger
-		return t, func(print uint64, v pagetable.Value) {
+		return t
+	}, func(t *table[K], part *segment) (restoreFunc, error) {
+		if part.Law != bucketLaw {
+			return nil, errOtherLaw
+		}
+		tokens, now := tokensOf(part.Scale), t.now()
+		then := min(part.Now, now) // a clock that was set back must not make debts larger
+		return func(print uint64, v pagetable.Value) {
 			s := t.shard(print)
 			var p bucketPlace
 			s.findBucket(t, &p, print, now)
@@ -227,46 +315,47 @@ func (l *Buckets[K]) Restore(r io.Reader) error {
 
 // Snapshot writes the counts of all keys, as keyed.Windows.Snapshot says.
 func (l *Windows[K]) Snapshot(w io.Writer) error {
-	return l.write(w, func() (byte, uint64) {
-		law := byte(fixedLaw)
+	return l.write(w, func(part *segment) copyFunc[K] {
+		part.Law, part.Scale = fixedLaw, uint64(l.rule.Period)
 		switch {
 		case l.rule.Sliding:
-			law = slidingLaw
+			part.Law = slidingLaw
 		case l.rule.Dated():
-			law = datedLaw
+			part.Law = datedLaw
 		}
-		return law, uint64(l.rule.Period)
-	}, func(t *table[K], s *shard[K], at uint64, slots []uint64) ([]uint64, uint8) {
-		by := s.rule.At(t.now())
-		return s.copySlots(t, at, slots, func(v pagetable.Value) pagetable.Value {
-			if by.Weight(v) == 0 {
-				return pagetable.Value{}
-			}
-			return v
-		})
+		by := l.rule.At(part.Now)
+		return func(t *table[K], s *shard[K], at uint64, slots []uint64) ([]uint64, uint8) {
+			return s.copySlots(t, at, slots, func(v pagetable.Value) pagetable.Value {
+				if by.Weight(v) == 0 {
+					return pagetable.Value{}
+				}
+				return v
+			})
+		}
 	})
 }
 
 // Restore puts the counts of a Snapshot in place of the present ones.
 func (l *Windows[K]) Restore(r io.Reader) error {
-	return l.read(r, func(h *head) (*table[K], restoreFunc, error) {
-		from := &pagetable.Rule{Quota: window.Quota{Period: time.Duration(h.Scale), Sliding: h.Law == slidingLaw}}
+	return l.read(r, func(seed siphash.Key) *table[K] {
+		return newTable[K](l.cfg.Memory, seed, nil, l.rule)
+	}, func(t *table[K], part *segment) (restoreFunc, error) {
+		from := &pagetable.Rule{Quota: window.Quota{Period: time.Duration(part.Scale), Sliding: part.Law == slidingLaw}}
 		switch {
-		case h.Law == bucketLaw:
-			return nil, nil, errOtherLaw
-		case from.Period < MinPeriod || h.Law != fixedLaw && h.Law != slidingLaw && h.Law != datedLaw:
-			return nil, nil, errors.New("it is of windows that cannot be")
-		case h.Law == datedLaw && l.rule.Dated() && from.Period == l.rule.Period:
+		case part.Law == bucketLaw:
+			return nil, errOtherLaw
+		case from.Period < MinPeriod || part.Law != fixedLaw && part.Law != slidingLaw && part.Law != datedLaw:
+			return nil, errors.New("it is of windows that cannot be")
+		case part.Law == datedLaw && l.rule.Dated() && from.Period == l.rule.Period:
 			from = l.rule // in another time zone too
 		}
-		t := newTable[K](l.cfg.Memory, h.Seed, nil, l.rule)
 		now := t.now()
 		by := l.rule.At(now)
-		return t, func(print uint64, v pagetable.Value) {
+		return func(print uint64, v pagetable.Value) {
 			s := t.shard(print)
 			var p place
 			s.find(t, &p, print)
-			v = l.rule.Moved(from.Restored(v, h.Now, now), now, from)
+			v = l.rule.Moved(from.Restored(v, part.Now, now), now, from)
 			switch {
 			case by.Weight(v) == 0:
 			case p.at != 0:

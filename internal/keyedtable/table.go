@@ -2,6 +2,7 @@ package keyedtable
 
 import (
 	"cmp"
+	"encoding/binary"
 	"fmt"
 	"math/bits"
 	"sync"
@@ -199,6 +200,16 @@ func (c *common[K]) MemoryMost() int {
 // Fingerprint returns the fingerprint of a key, until Restore. A call by
 // fingerprint need not hash the key again, or keep it.
 func (c *common[K]) Fingerprint(key K) uint64 { return c.table.Load().print(c.hash.sum, key) }
+
+// FingerprintWith returns the fingerprint of a key together with two numbers, until Restore.
+func (c *common[K]) FingerprintWith(key K, m, n uint64) uint64 {
+	t := c.table.Load()
+	var b [24]byte
+	binary.LittleEndian.PutUint64(b[:], t.print(c.hash.sum, key))
+	binary.LittleEndian.PutUint64(b[8:], m)
+	binary.LittleEndian.PutUint64(b[16:], n)
+	return max(t.seed.Bytes(b[:]), 1)
+}
 
 // Top returns the n keys most denied.
 func (c *common[K]) Top(n int) []topk.Count[K] {

@@ -168,12 +168,12 @@ func TestRestoreOfDamagedSnapshots(t *testing.T) {
 	}
 	unchanged("a wrong byte")
 	other, endless, buckets := bytes.Clone(good), bytes.Clone(good), bytes.Clone(good)
-	buckets[9] = 'b'
-	other[9] = 'x' // no kind of windows
-	clear(endless[34:42])
+	buckets[25] = 'b'
+	other[25] = 'x' // no kind of windows
+	clear(endless[26:34])
 	for bad, want := range map[string]string{
 		"not a snapshot, but long enough to be the header of one": "not a snapshot",
-		"weirkey3" + strings.Repeat("\x00", 100):                  "of another type of keys",
+		"weirkey4" + strings.Repeat("\x00", 100):                  "of another type of keys",
 		string(buckets):                                           "it has buckets instead of windows",
 		string(endless):                                           "of windows that cannot be",
 		string(other):                                             "of windows that cannot be",
@@ -218,7 +218,7 @@ func FuzzRestore(f *testing.F) {
 		l.Take("a", 1, 0)
 		b := snapshot(f, l)
 		f.Add(b)
-		b[56] = 0x7f // a window, or its number, of the far future
+		b[60] = 0x7f // a window, or its number, of the far future
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
