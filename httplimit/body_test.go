@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
@@ -86,6 +87,19 @@ func TestASmallBodyThatBreaksOff(t *testing.T) {
 			t.Errorf("%+v", n)
 		}
 	})
+}
+
+// A panic of a function of Config does not keep the memory of a body.
+func TestAPanicGivesTheMemoryOfABodyBack(t *testing.T) {
+	s := newSite(t, Config{Limiter: new(valve), Units: func(*http.Request) int { panic("units") }}, nil)
+	func() {
+		defer func() { _ = recover() }()
+		s.do(httptest.NewRequest("POST", "/", strings.NewReader("12345")))
+		t.Error("want a panic")
+	}()
+	if n := s.buffered.Load(); n != 0 {
+		t.Errorf("%d bytes are still counted", n)
+	}
 }
 
 // What is received first is bounded; what is beyond is read by the handler.
@@ -190,7 +204,8 @@ func TestABodyThatTricklesGivesItsUnitBack(t *testing.T) {
 	}
 }
 
-// A client that sends a KiB a second may go on for ever.
+// A client that sends a KiB a second may go on for ever. Its time teaches the limit
+// nothing.
 func TestABodyThatFlowsPasses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := new(valve)
@@ -206,7 +221,7 @@ func TestABodyThatFlowsPasses(t *testing.T) {
 		if status, _, body := l.hear(); status != 200 || body != "1024000 false" {
 			t.Errorf("%d %q", status, body)
 		}
-		v.ended(t, weir.Success)
+		v.ended(t, weir.Ignored)
 	})
 }
 

@@ -64,8 +64,8 @@ type Config struct {
 	BodyTimeout time.Duration
 
 	// LongLived bounds the requests that have left their limit while their
-	// response goes on. Further ones hold their units until they end. If zero,
-	// 1000; if negative, none.
+	// response goes on, or while their handler waits for a large body. Further
+	// ones hold their units until they end. If zero, 1000; if negative, none.
 	LongLived int
 
 	// Shadow admits every request, without a wait, and counts the ones that it would

@@ -186,6 +186,37 @@ func TestAHijackedConnectionHoldsNoUnit(t *testing.T) {
 	v.ended(t, weir.Ignored)
 }
 
+// unwrapper is the ResponseWriter of a middleware in front, with Unwrap alone.
+type unwrapper struct{ inner http.ResponseWriter }
+
+func (u unwrapper) Header() http.Header         { return u.inner.Header() }
+func (u unwrapper) Write(p []byte) (int, error) { return u.inner.Write(p) }
+func (u unwrapper) WriteHeader(status int)      { u.inner.WriteHeader(status) }
+func (u unwrapper) Unwrap() http.ResponseWriter { return u.inner }
+
+// A middleware in front does not hide that a connection was hijacked.
+func TestAHijackBehindAMiddlewareHoldsNoUnit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := new(valve)
+		s := newSite(t, Config{Limiter: v}, func(w http.ResponseWriter, r *http.Request) {
+			conn, _, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			v.holds(t, 0, "after Hijack")
+			conn.Close()
+		})
+		l := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			s.handler.ServeHTTP(unwrapper{w}, r)
+		})).line()
+		l.say("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+		l.hear()
+		synctest.Wait()
+		v.ended(t, weir.Ignored)
+	})
+}
+
 // fetchFrom sends a request to a server.
 func fetchFrom(t testing.TB, srv *httptest.Server, r *http.Request) *http.Response {
 	t.Helper()

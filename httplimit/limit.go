@@ -30,11 +30,13 @@
 //   - immediately, if the response is an event stream, or the handler has hijacked
 //     the connection, as for a WebSocket;
 //   - after twice the 99th percentile of successful work, if the handler has
-//     flushed the response, or written more than 32 KiB of it.
+//     flushed the response, written more than 32 KiB of it, or copied a file into it.
 //
-// At most Config.LongLived requests do so; further ones keep their units. Clients
-// that send a large body slowly can still hold all units of a route. The
-// http.Server's ReadTimeout bounds that, or a buffering proxy in front.
+// A body of up to 64 KiB is received before the request takes a unit. While the
+// handler waits for a larger one, for as long as the second kind of response above,
+// the request leaves the limit too, and is back when more has come.
+//
+// At most Config.LongLived requests do so; further ones keep their units.
 //
 // # Where it belongs
 //
@@ -121,7 +123,8 @@ func New(cfg Config) (*Middleware, error) {
 // Handler returns next behind the Middleware.
 //
 // The ResponseWriter that next gets supports Flush, Hijack and ReadFrom if the
-// original does. It must not be used after next has returned.
+// original does, and Hijack if the original unwraps to a writer that does (see
+// http.ResponseController). It must not be used after next has returned.
 func (m *Middleware) Handler(next http.Handler) http.Handler {
 	if next == nil {
 		panic("httplimit: Handler of a nil handler")
@@ -151,7 +154,6 @@ func (l *limited) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	v := l.visits.Get().(*visit)
 	r, err := l.enter(w, r, v)
 	if err != nil {
-		v.dropBody(l)
 		l.refuse(w, r, v, err) // may panic
 		v.recycle(l)
 		return
@@ -161,6 +163,12 @@ func (l *limited) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // enter asks all limits, and returns the request for the handler.
 func (l *limited) enter(w http.ResponseWriter, r *http.Request, v *visit) (*http.Request, error) {
+	admitted := false
+	defer func() {
+		if !admitted { // also if a function of Config has panicked
+			v.dropBody(l)
+		}
+	}()
 	if err := l.door.Ask(r.Context(), r, l.class(r), &v.Visit); err != nil {
 		return r, err
 	}
@@ -171,7 +179,9 @@ func (l *limited) enter(w http.ResponseWriter, r *http.Request, v *visit) (*http
 			return r, err
 		}
 	}
-	return r, v.Admit(r.Context())
+	err := v.Admit(r.Context())
+	admitted = err == nil
+	return r, err
 }
 
 // class returns the class of a request.

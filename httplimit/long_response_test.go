@@ -3,6 +3,7 @@ package httplimit
 import (
 	"io"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -29,9 +30,20 @@ func TestALongResponseLeavesTheLimit(t *testing.T) {
 		{"a flushed response", func(w http.ResponseWriter) { w.(http.Flusher).Flush() }, 2 * ordinary},
 		{"a large response", func(w http.ResponseWriter) { w.Write(make([]byte, 40_000)) }, 2 * ordinary},
 		{"a large text", func(w http.ResponseWriter) { io.WriteString(w, strings.Repeat("x", 40_000)) }, 2 * ordinary},
-		{"a copy", func(w http.ResponseWriter) {
-			w.(io.ReaderFrom).ReadFrom(struct{ io.Reader }{strings.NewReader("x")})
+		{"a large copy", func(w http.ResponseWriter) {
+			w.(io.ReaderFrom).ReadFrom(struct{ io.Reader }{strings.NewReader(strings.Repeat("x", 40_000))})
 		}, 2 * ordinary},
+		{"a file", func(w http.ResponseWriter) {
+			f, err := os.Open("limit.go")
+			if err != nil {
+				panic(err)
+			}
+			defer f.Close()
+			w.(io.ReaderFrom).ReadFrom(f)
+		}, 2 * ordinary},
+		{"a small copy", func(w http.ResponseWriter) {
+			w.(io.ReaderFrom).ReadFrom(struct{ io.Reader }{strings.NewReader("x")})
+		}, -1},
 		{"a small response", func(w http.ResponseWriter) { w.Write(make([]byte, 1000)) }, -1},
 		{"a small file", func(w http.ResponseWriter) {
 			w.(io.ReaderFrom).ReadFrom(io.LimitReader(strings.NewReader("x"), 1))

@@ -19,7 +19,7 @@ type visit struct {
 	buffered int64            // bytes of the body that were received first
 
 	site *Middleware
-	long *longResponse // the permit, if the response goes on after its header
+	long *long // the permit, if the client can make the request last
 }
 
 // batch is how many Writers are allocated at a time. Writers are not reused: some
@@ -51,6 +51,7 @@ func (v *visit) serve(l *limited, w http.ResponseWriter, r, original *http.Reque
 	if v.body != nil {
 		v.writer.Begins = v.body.answer
 	}
+	v.watch(r)
 	if l.cfg.Bandwidth != nil {
 		r = v.pace(l, r)
 	}

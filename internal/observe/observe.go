@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"syscall"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/loadsign"
@@ -132,10 +133,13 @@ func (o *Response) WriteString(s string) (int, error) {
 // ReadFrom lets the server use sendfile.
 func (o *Response) ReadFrom(src io.Reader) (int64, error) {
 	o.begin(http.StatusOK)
-	if l, ok := src.(*io.LimitedReader); ok { // http.ServeContent uses one
-		o.grows(int(min(l.N, large+1)))
-	} else {
+	switch s := src.(type) {
+	case *io.LimitedReader: // http.ServeContent uses one
+		o.grows(int(min(s.N, large+1)))
+	case syscall.Conn: // a file or a connection, which the kernel copies
 		o.grows(large + 1)
+	default:
+		src = counted{src, o}
 	}
 	if o.Paced != nil {
 		return io.Copy(o.Paced, src)
@@ -143,39 +147,81 @@ func (o *Response) ReadFrom(src io.Reader) (int64, error) {
 	return io.Copy(o.ResponseWriter, src)
 }
 
+// counted counts the bytes of a body as they are read.
+type counted struct {
+	io.Reader
+	response *Response
+}
+
+func (c counted) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.response.grows(n)
+	return n, err
+}
+
+// FlushError is for http.ResponseController.
+func (o *Response) FlushError() error {
+	if can[http.Flusher](o.ResponseWriter) {
+		o.begin(http.StatusOK)
+		o.lasts(Body)
+	}
+	return http.NewResponseController(o.ResponseWriter).Flush()
+}
+
+func (o *Response) hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, rw, err := http.NewResponseController(o.ResponseWriter).Hijack()
+	if err == nil {
+		o.Status = Hijacked
+		o.lasts(Upgrade)
+	}
+	return conn, rw, err
+}
+
+// can reports whether w, or a ResponseWriter that it unwraps to, is a T, as
+// http.ResponseController finds it.
+func can[T any](w http.ResponseWriter) bool {
+	for {
+		if _, ok := w.(T); ok {
+			return true
+		}
+		u, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			return false
+		}
+		w = u.Unwrap()
+	}
+}
+
+// A Writer is a Response. The types below add the optional interfaces to it.
+type Writer struct{ Response }
+
 type flusher struct{ Response }
 
 func (f *flusher) Flush() { _ = f.FlushError() }
 
-// FlushError is for http.ResponseController.
-func (f *flusher) FlushError() error {
-	f.begin(http.StatusOK)
-	f.lasts(Body)
-	return http.NewResponseController(f.ResponseWriter).Flush()
-}
+type hijacker struct{ Response }
 
-type hijacker struct{ flusher }
+func (h *hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) { return h.hijack() }
 
-// A Writer is a Response with all optional interfaces.
-type Writer struct{ hijacker }
+type flushHijacker struct{ Response }
 
-// Observe wraps w in a ResponseWriter with the same optional interfaces.
+func (f *flushHijacker) Flush() { _ = f.FlushError() }
+
+func (f *flushHijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) { return f.hijack() }
+
+// Observe wraps w in a ResponseWriter with the same optional interfaces. It can be
+// hijacked if http.ResponseController could hijack w, so that it records that.
 func (o *Writer) Observe(w http.ResponseWriter) http.ResponseWriter {
 	o.Response = Response{ResponseWriter: w}
-	if _, ok := w.(http.Hijacker); ok {
-		return &o.hijacker
-	}
-	if _, ok := w.(http.Flusher); ok {
-		return &o.flusher
+	_, flushes := w.(http.Flusher)
+	hijacks := can[http.Hijacker](w)
+	switch {
+	case flushes && hijacks:
+		return (*flushHijacker)(o)
+	case hijacks:
+		return (*hijacker)(o)
+	case flushes:
+		return (*flusher)(o)
 	}
 	return &o.Response
-}
-
-func (h *hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	conn, rw, err := h.ResponseWriter.(http.Hijacker).Hijack()
-	if err == nil {
-		h.Status = Hijacked
-		h.lasts(Upgrade)
-	}
-	return conn, rw, err
 }

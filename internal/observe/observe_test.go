@@ -135,6 +135,47 @@ func TestAWriterCanDoNoMoreThanTheOneBehindIt(t *testing.T) {
 	}
 }
 
+// wrapper is a ResponseWriter of a middleware, with Unwrap as its only ability.
+type wrapper struct{ plain }
+
+func (w wrapper) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// ends is an Owner that notes how responses last.
+type ends []observe.Kind
+
+func (e *ends) Lasts(k observe.Kind) { *e = append(*e, k) }
+
+// What a handler does by http.ResponseController is seen, also if a middleware wraps
+// the server's ResponseWriter.
+func TestAResponseControllerIsSeen(t *testing.T) {
+	for _, tt := range []struct {
+		rule   string
+		do     func(*http.ResponseController) error
+		status int
+		kind   observe.Kind
+	}{
+		{"Flush", (*http.ResponseController).Flush, 200, observe.Body},
+		{"Hijack", func(rc *http.ResponseController) error { _, _, err := rc.Hijack(); return err }, observe.Hijacked, observe.Upgrade},
+	} {
+		for n, behind := range []http.ResponseWriter{
+			hijackable{ResponseRecorder: httptest.NewRecorder()},
+			wrapper{plain{wrapper{plain{hijackable{ResponseRecorder: httptest.NewRecorder()}}}}},
+		} {
+			var o observe.Writer
+			w, seen := o.Observe(behind), new(ends)
+			o.Owner = seen
+			if err := tt.do(http.NewResponseController(w)); err != nil || o.Status != tt.status || len(*seen) != 1 || (*seen)[0] != tt.kind {
+				t.Errorf("%s, %d wrappers: %v, status %d, %v: want %d, %v", tt.rule, 2*n, err, o.Status, *seen, tt.status, tt.kind)
+			}
+		}
+	}
+	var o observe.Writer
+	w := o.Observe(wrapper{plain{httptest.NewRecorder()}})
+	if _, ok := w.(http.Flusher); ok {
+		t.Error("a Flusher in front of a wrapper that is none")
+	}
+}
+
 func TestOwner(t *testing.T) {
 	for _, w := range []http.ResponseWriter{plain{}, httptest.NewRecorder(), hijackable{}} {
 		if o := observe.OwnerOf(w); o != nil {
