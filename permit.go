@@ -32,10 +32,26 @@ func (o Outcome) String() string {
 // Permit holds nothing; releasing it does nothing.
 //
 // A Permit is used by one goroutine at a time. Do not copy a Permit that is
-// held: each copy could give back the same units.
+// held: each copy could give back the same units. Move passes it on, and "go vet"
+// reports copies.
 type Permit struct {
+	_     noCopy
 	owner *permit.Owner[Outcome]
 	grant permit.Grant
+}
+
+// A noCopy has the methods by which vet's copylocks check knows what not to copy.
+type noCopy struct{}
+
+func (*noCopy) Lock()   {}
+func (*noCopy) Unlock() {}
+
+// Move returns a Permit that holds what p held. p holds nothing then, so that its
+// Release does nothing.
+func (p *Permit) Move() Permit {
+	owner := p.owner
+	p.owner = nil
+	return Permit{owner: owner, grant: p.grant}
 }
 
 // Release gives the units back and tells the limiter how the work went. The

@@ -129,7 +129,7 @@ func (c chain) Acquire(ctx context.Context, n int) (Permit, error) {
 		if err != nil {
 			return Permit{}, err
 		}
-		held.permits = append(held.permits, p)
+		held.permits = append(held.permits, p.Move())
 	}
 	all = true
 	return OwnedPermit(&held.owner, permit.Grant{N: n}), nil

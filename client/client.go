@@ -65,9 +65,10 @@ type Client struct {
 	http   *http.Client
 	header http.Header
 
-	ctx  context.Context // ends with errClosed when the Client is closed
-	end  context.CancelCauseFunc
-	work group // all goroutines but those of returns
+	ctx   context.Context // ends with errClosed when the Client is closed
+	end   context.CancelCauseFunc
+	work  group // all goroutines but those of tells and returns
+	tells group // calls of OnAway
 
 	batcher batcher
 	circuit circuit.Breaker
@@ -156,13 +157,13 @@ func enter(ctx context.Context, places chan struct{}) bool {
 // leave frees a place.
 func leave(places chan struct{}) { <-places }
 
-// maxClosing bounds the time in which Close returns costs and leases.
+// maxClosing bounds the time in which Close returns costs and leases, and waits for OnAway.
 const maxClosing = time.Second
 
 // Close rejects all calls with weir.Closed, including calls that wait. It ends the
 // contexts of all Held, and returns the leases, for at most a second and only if the
-// server is not away. It returns when all goroutines have ended. Permits may be
-// released after it, without effect. Its error is nil.
+// server is not away. It returns when all goroutines have ended, but waits for OnAway for at
+// most that second. Permits may be released after it, without effect. Its error is nil.
 func (c *Client) Close() error {
 	if !c.work.close() {
 		<-c.ended
@@ -170,11 +171,18 @@ func (c *Client) Close() error {
 	}
 	defer close(c.ended)
 	defer time.AfterFunc(maxClosing, c.returns.end).Stop()
+	c.tells.close()
 	c.end(errClosed)
 	c.work.running.Wait()
 	c.releaseAll()
 	c.returns.close()
 	c.returns.running.Wait()
+	told := make(chan struct{})
+	go func() { c.tells.running.Wait(); close(told) }()
+	select {
+	case <-told:
+	case <-c.returns.ctx.Done(): // OnAway may never return
+	}
 	c.returns.end()
 	c.http.CloseIdleConnections()
 	return nil

@@ -48,7 +48,7 @@ func (c *Client) exchange(ctx context.Context, q *call) (reply, error) {
 		failure = err
 	}
 	if c.circuit.Note(time.Now(), failure) {
-		c.work.start(func() { c.circuit.Tell(c.cfg.OnAway) })
+		c.tells.start(func() { c.circuit.Tell(c.cfg.OnAway) })
 	}
 	return r, err
 }

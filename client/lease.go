@@ -20,7 +20,8 @@ var ErrLost = errors.New("client: the lease is lost")
 
 // Lease returns the concurrency limiter of a key. Its Acquire leases n units; it
 // waits for them at the server as For does. The Client renews the lease in the
-// background while the Permit is held. Release gives it back and reports the
+// background while the Permit is held: after a third of its time to live, but not within
+// 100 ms, so that a shorter lease is lost. Release gives it back and reports the
 // outcome, which an Auto limit learns from.
 //
 // If the server is away for longer than the lease lasts, other callers may get the
@@ -176,11 +177,15 @@ func (l *lease) drop() bool {
 	return true
 }
 
+// minRenewal bounds how often a lease is renewed, however short a time to live the server
+// answers with.
+const minRenewal = 100 * time.Millisecond
+
 // last says that the lease lasts for a time.
 func (l *lease) last(from time.Time, ttl millis) {
 	l.ttl = min(ttl.duration(), longest)
 	l.expires = from.Add(l.ttl)
-	l.renewAt(from.Add(l.ttl / 3))
+	l.renewAt(from.Add(min(max(l.ttl/3, minRenewal), l.ttl)))
 }
 
 // renewAt has the lease renewed at an instant, unless it is not held any more.

@@ -78,7 +78,7 @@ func (c *Client) acquireLocally(ctx context.Context, key string, n int, came tim
 	case r != nil && r.Reason == weir.OverBurst: // here; the server may grant it
 		err = c.rejectAway()
 	}
-	return p, impatient(err, own, weir.OverRate)
+	return p.Move(), impatient(err, own, weir.OverRate)
 }
 
 // study asks for the limit of one of the keys that the server has just answered, if

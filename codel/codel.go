@@ -127,7 +127,7 @@ func (l *lock) acquire(ctx context.Context, priority weir.Priority) error {
 		}
 	}
 	l.mu.Lock()
-	l.held = append(l.held, p)
+	l.held = append(l.held, p.Move())
 	l.mu.Unlock()
 	return nil
 }
@@ -140,7 +140,7 @@ func (l *lock) Release() {
 		l.mu.Unlock()
 		panic("lock: bad release")
 	}
-	p := l.held[last]
+	p := l.held[last].Move()
 	l.held = l.held[:last]
 	l.mu.Unlock()
 	p.Release(weir.Success)

@@ -163,13 +163,13 @@ func (c *Client) Unary() grpc.UnaryClientInterceptor {
 // once sends a call unless the Client refuses it. It returns the error of the call
 // and, if the server refused it, the server's advice about a retry.
 func (c *Client) once(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, next grpc.UnaryInvoker, opts []grpc.CallOption) (*retryAdvice, error) {
-	x, err := c.admit(ctx, method)
-	if err != nil {
+	x := exchange{client: c, method: method}
+	if err := x.admit(ctx); err != nil {
 		return nil, err
 	}
 	defer x.abort()
 	var trailer metadata.MD
-	err = next(ctx, method, req, reply, cc, append(opts[:len(opts):len(opts)], grpc.Trailer(&trailer))...)
+	err := next(ctx, method, req, reply, cc, append(opts[:len(opts):len(opts)], grpc.Trailer(&trailer))...)
 	return x.end(ctx, err, trailer), err
 }
 

@@ -25,21 +25,22 @@ type exchange struct {
 }
 
 // admit waits for the pacing, the throttle and the limiter. The error is a refusal.
-func (c *Client) admit(ctx context.Context, method string) (exchange, error) {
-	a, by, err := c.path.Admit(ctx, method)
+func (x *exchange) admit(ctx context.Context) error {
+	c := x.client
+	by, err := c.path.Admit(ctx, x.method, &x.Attempt)
 	switch {
 	case err == nil:
 		c.counts.sent.Add(1)
-		if a.Waited >= 0 {
+		if x.Waited >= 0 {
 			c.counts.waited.Add(1)
 		}
-		return exchange{Attempt: a, client: c, method: method}, nil
+		return nil
 	case errors.Is(err, weir.ErrRejected):
 		c.counts.refused[by].Add(1)
 	default:
 		c.counts.cancelled.Add(1)
 	}
-	return exchange{}, refusalOf(unnamed, err, 0)
+	return refusalOf(unnamed, err, 0)
 }
 
 // abort ends an attempt after a panic of its invoker.

@@ -15,14 +15,13 @@ import (
 // Stream returns the interceptor of streams.
 func (c *Client) Stream() grpc.StreamClientInterceptor {
 	return func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, next grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-		x, err := c.admit(ctx, method)
-		if err != nil {
+		s := &clientStream{exchange: exchange{client: c, method: method}}
+		if err := s.exchange.admit(ctx); err != nil {
 			return nil, err
 		}
 		ctx = c.mark(ctx)
-		s := &clientStream{exchange: x, throttle: x.Throttle, ctx: ctx}
-		s.exchange.Throttle = weir.Permit{}
-		err = errPanic // until next returns
+		s.ctx, s.throttle = ctx, s.exchange.Throttle.Move()
+		err := errPanic // until next returns
 		defer func() {
 			if err != nil {
 				s.finish(err)

@@ -56,8 +56,7 @@ func (x *exchange) answered(resp *http.Response) {
 	}
 	x.Limit.Report(sign.Outcome())
 	x.h.users.Add(1)
-	b := &heldBody{ReadCloser: resp.Body, ctx: x.ctx, sign: sign, permit: x.Limit, h: x.h}
-	x.Limit = weir.Permit{}
+	b := &heldBody{ReadCloser: resp.Body, ctx: x.ctx, sign: sign, permit: x.Limit.Move(), h: x.h}
 	b.watch(resp.StatusCode)
 	resp.Body = b.as(resp.Body)
 }

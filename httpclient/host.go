@@ -25,9 +25,9 @@ type host struct {
 	path   outgoing.Path
 	budget budget
 	notes  notes
-	once   sync.Once // makes the limiter of path
 
-	users atomic.Int64 // requests in flight; from zero on, it grows under the Transport's lock only
+	makeLimit func()       // makes the limiter of path, once; if PerHost panics, each call does
+	users     atomic.Int64 // requests in flight; from zero on, it grows under the Transport's lock only
 }
 
 // key returns the hostKey of a request, without the default port of the scheme.
@@ -55,6 +55,11 @@ func (t *Transport) newHost(k hostKey) *host {
 	}
 	h.budget.epoch = t.epoch
 	h.path.Queue = func(string) *outgoing.Queue { return h.queue }
+	h.makeLimit = sync.OnceFunc(func() {
+		if t.cfg.PerHost != nil {
+			h.path.Limiter = t.cfg.PerHost(h.name)
+		}
+	})
 	if k != (hostKey{}) {
 		h.name = k.String()
 		if t.cfg.MaxHold >= 0 {
@@ -67,13 +72,6 @@ func (t *Transport) newHost(k hostKey) *host {
 		}
 	}
 	return h
-}
-
-// makeLimit makes the limiter of a host, once.
-func (t *Transport) makeLimit(h *host) {
-	if t.cfg.PerHost != nil {
-		h.once.Do(func() { h.path.Limiter = t.cfg.PerHost(h.name) })
-	}
 }
 
 // enter returns the state of the host of a request. It is kept as long as it has users.

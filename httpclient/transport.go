@@ -140,7 +140,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	h := t.enter(r)
 	defer h.users.Add(-1)
-	t.makeLimit(h)
+	h.makeLimit()
 	t.counts.requests.Add(1)
 	if t.cfg.Retry.Attempts > 1 {
 		h.budget.request()
@@ -169,15 +169,15 @@ var errNothing = errors.New("httpclient: Base returned neither a response nor an
 // attempt sends r once: the original request of the caller, or a copy of it. For a
 // retry, last is the result before it.
 func (t *Transport) attempt(h *host, original, r *http.Request, last *result) result {
-	admitted, by, err := h.path.Admit(r.Context(), h.name)
-	t.admitted(h, admitted.Waited, by, err)
+	x := exchange{h: h, ctx: r.Context()}
+	by, err := h.path.Admit(r.Context(), h.name, &x.Attempt)
+	t.admitted(h, x.Waited, by, err)
 	if err != nil {
 		if r.Body != nil {
 			_ = r.Body.Close()
 		}
 		return result{err: err, local: true}
 	}
-	x := exchange{admitted, h, r.Context()}
 	defer x.abort()
 	t.counts.sent.Add(1)
 	if last != nil {

@@ -392,6 +392,21 @@ func TestPerHostIsCalledOnceForAHost(t *testing.T) {
 	}
 }
 
+// If PerHost panics, no request of the host is sent without a limit.
+func TestAPanicOfPerHostIsNoMissingLimit(t *testing.T) {
+	tr, srv := newClient(t, Config{PerHost: func(string) weir.Limiter { panic("limit") }}, script(says(200)))
+	for range 2 {
+		func() {
+			defer func() { _ = recover() }()
+			fetch(tr, host1)
+			t.Error("want a panic")
+		}()
+	}
+	if n := len(srv.asked); n != 0 {
+		t.Errorf("%d requests were sent", n)
+	}
+}
+
 // A queue is a limiter of one unit with an unbounded queue.
 type queue struct {
 	turn  chan struct{}

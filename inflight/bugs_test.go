@@ -204,7 +204,7 @@ func TestWaitingAllocatesOnce(t *testing.T) {
 	} {
 		l := fixed(t, 1, cfg)
 		ctx := weir.WithClass(t.Context(), weir.Class{Tenant: "somebody", Priority: 1})
-		held := make(chan weir.Permit)
+		held := make(chan *weir.Permit)
 		waits, done := make(chan struct{}), make(chan struct{})
 		go func() { // releases the permit, once a request waits
 			defer close(done)
@@ -216,14 +216,16 @@ func TestWaitingAllocatesOnce(t *testing.T) {
 				p.Release(weir.Success)
 			}
 		}()
+		var first weir.Permit
 		n := testing.AllocsPerRun(200, func() {
-			p, err := l.Acquire(ctx, 1)
+			var err error
+			first, err = l.Acquire(ctx, 1)
 			if err != nil {
 				t.Error(err)
 			}
 			waits <- struct{}{}
-			held <- p
-			p, err = l.Acquire(ctx, 1)
+			held <- &first
+			p, err := l.Acquire(ctx, 1)
 			if err != nil {
 				t.Error(err)
 			}

@@ -46,11 +46,11 @@ func (l *Limiter) Drain(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// observed passes a decision to Observe, if there is one, and returns p as a permit that
+// observed passes a decision to Observe, if there is one, and makes p a permit that
 // reports its release. With Observe no credit is lent: the fast path needs no check.
-func (l *Limiter) observed(ctx context.Context, n int, waited time.Duration, p weir.Permit, err error) weir.Permit {
+func (l *Limiter) observed(ctx context.Context, n int, waited time.Duration, p *weir.Permit, err error) {
 	if l.observe == nil {
-		return p
+		return
 	}
 	told := false
 	defer func() {
@@ -61,11 +61,11 @@ func (l *Limiter) observed(ctx context.Context, n int, waited time.Duration, p w
 	released := l.observe(ctx, n, waited, err)
 	told = true
 	if err != nil || released == nil {
-		return p
+		return
 	}
-	o := &observedOwner{permit: p, released: released}
+	o := &observedOwner{permit: p.Move(), released: released}
 	o.owner = o
-	return weir.OwnedPermit(&o.owner, permit.Grant{N: n})
+	*p = weir.OwnedPermit(&o.owner, permit.Grant{N: n})
 }
 
 // An observedOwner owns the permit that the caller holds in place of permit.

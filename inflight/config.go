@@ -105,7 +105,7 @@ type Config struct {
 	// Trace, if not nil, receives every change of the limit. It is called by
 	// the goroutine that caused the change, or by that of a timer, outside the
 	// Limiter's lock. It must be safe for concurrent use; events may arrive out
-	// of order.
+	// of order. It must not panic: in the goroutine of a timer, that ends the process.
 	Trace func(Event)
 	// Observe, if not nil, receives every decision of Acquire and TryAcquire:
 	// the caller's context, the units, the time in the queue, and the error,

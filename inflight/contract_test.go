@@ -51,16 +51,16 @@ func TestDefaultQueue(t *testing.T) {
 // A broken contract is a bug of the caller: it panics, and other callers go on,
 // with a free lock and correct counts.
 func TestBrokenContract(t *testing.T) {
-	for name, broken := range map[string]func(l *inflight.Limiter, twin weir.Permit){
-		"a copy is released, too":   func(_ *inflight.Limiter, twin weir.Permit) { twin.Release(weir.Success) },
-		"a copy charges after that": func(_ *inflight.Limiter, twin weir.Permit) { twin.Use(2) },
-		"a negative request":        func(l *inflight.Limiter, _ weir.Permit) { _, _ = l.Acquire(context.Background(), -1) },
-		"a negative try":            func(l *inflight.Limiter, _ weir.Permit) { _, _ = l.TryAcquire(context.Background(), -1) },
+	for name, broken := range map[string]func(l *inflight.Limiter, twin *weir.Permit){
+		"a copy is released, too":   func(_ *inflight.Limiter, twin *weir.Permit) { twin.Release(weir.Success) },
+		"a copy charges after that": func(_ *inflight.Limiter, twin *weir.Permit) { twin.Use(2) },
+		"a negative request":        func(l *inflight.Limiter, _ *weir.Permit) { _, _ = l.Acquire(context.Background(), -1) },
+		"a negative try":            func(l *inflight.Limiter, _ *weir.Permit) { _, _ = l.TryAcquire(context.Background(), -1) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := fixed(t, 1, inflight.Config{})
 			p := acquire(t, l, 1)
-			twin := p
+			twin := copied(&p)
 			p.Release(weir.Success)
 			func() {
 				defer func() {
@@ -68,7 +68,7 @@ func TestBrokenContract(t *testing.T) {
 						t.Error("want a panic")
 					}
 				}()
-				broken(l, twin)
+				broken(l, &twin)
 			}()
 			p = acquire(t, l, 1)
 			p.Release(weir.Success)

@@ -23,11 +23,11 @@ func TestAHugeLimitLosesNoUnit(t *testing.T) {
 				t.Fatal(err)
 			}
 			p.Report(weir.Success) // its release is not timed
-			permits = append(permits, p)
+			permits = append(permits, p.Move())
 		}
 		l.SetAlgorithm(limit.Fixed(huge))
-		for _, p := range permits {
-			p.Release(weir.Success)
+		for i := range permits {
+			permits[i].Release(weir.Success)
 		}
 		if n := l.Stats().Inflight; n != 0 {
 			t.Errorf("limit %d: %d in flight: want none", huge, n)

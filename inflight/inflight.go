@@ -130,7 +130,8 @@ func (l *Limiter) try(ctx context.Context, n int) (weir.Permit, bool) {
 	r := l.request(ctx, n)
 	r.NoWait = true
 	p, _, err := l.enter(r)
-	return l.observed(ctx, n, 0, p, err), err == nil
+	l.observed(ctx, n, 0, &p, err)
+	return p.Move(), err == nil
 }
 
 // Acquire returns a permit for n units. If they are not free, it waits in the
@@ -138,7 +139,9 @@ func (l *Limiter) try(ctx context.Context, n int) (weir.Permit, bool) {
 // or Closed) or, if ctx ended first, the context's own. It panics if n < 0.
 func (l *Limiter) Acquire(ctx context.Context, n int) (weir.Permit, error) {
 	if err := ctx.Err(); err != nil {
-		return l.observed(ctx, n, 0, weir.Permit{}, err), err
+		var none weir.Permit
+		l.observed(ctx, n, 0, &none, err)
+		return weir.Permit{}, err
 	}
 	w, ok := l.credit.take(n)
 	if !ok {
@@ -155,7 +158,8 @@ func (l *Limiter) ask(ctx context.Context, word uint64, n int) (weir.Permit, err
 	}
 	start := l.now()
 	p, err := l.await(ctx, word, n)
-	return l.observed(ctx, n, l.now()-start, p, err), err
+	l.observed(ctx, n, l.now()-start, &p, err)
+	return p.Move(), err
 }
 
 func (l *Limiter) await(ctx context.Context, word uint64, n int) (weir.Permit, error) {
@@ -166,7 +170,7 @@ func (l *Limiter) await(ctx context.Context, word uint64, n int) (weir.Permit, e
 	}
 	p, w, err := l.enter(r)
 	if w.answer == nil {
-		return p, err
+		return p.Move(), err
 	}
 	return l.wait(ctx, r, w)
 }

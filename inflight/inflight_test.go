@@ -41,7 +41,7 @@ func acquire(t testing.TB, l *inflight.Limiter, n int) weir.Permit {
 	if err != nil {
 		t.Fatalf("acquire %d: %v", n, err)
 	}
-	return p
+	return p.Move()
 }
 
 func reason(err error) weir.Reason {
@@ -227,7 +227,7 @@ func TestTryAcquire(t *testing.T) {
 			if ok != want {
 				t.Errorf("try %d: %v: want %v", n, ok, want)
 			}
-			return p
+			return p.Move()
 		}
 		p := try(2, true)
 		nothing := try(2, false)

@@ -100,7 +100,7 @@ func TestTheFirstJobIsALongOne(t *testing.T) {
 func TestALongJobWithWaiters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := fixed(t, 1, inflight.Config{})
-		works := func(p weir.Permit, d time.Duration) {
+		works := func(p *weir.Permit, d time.Duration) {
 			time.Sleep(d)
 			p.Release(weir.Success)
 		}
@@ -110,19 +110,20 @@ func TestALongJobWithWaiters(t *testing.T) {
 			return l.Acquire(ctx, 1)
 		}
 		for range 50 {
-			works(acquire(t, l, 1), 50*time.Millisecond)
+			p := acquire(t, l, 1)
+			works(&p, 50*time.Millisecond)
 		}
 		p := acquire(t, l, 1)
 		go func() { _, _ = asks() }()
-		works(p, 10*time.Minute)
+		works(&p, 10*time.Minute)
 		for i := range 50 {
 			p := acquire(t, l, 1)
-			go works(p, 50*time.Millisecond)
+			go works(&p, 50*time.Millisecond)
 			next, err := asks()
 			if err != nil {
 				t.Errorf("request %d: %v: want a permit after 50 ms", i, err)
 			}
-			works(next, 50*time.Millisecond)
+			works(&next, 50*time.Millisecond)
 		}
 	})
 }

@@ -166,7 +166,7 @@ func TestMisuseDoesNotHang(t *testing.T) {
 	busy(t, l)
 	for range 200 { // timed or not
 		p := acquire(t, l, 1)
-		twin := p
+		twin := copied(&p)
 		p.Release(weir.Success)
 		mustPanic("a copy is released, too", func() { twin.Release(weir.Success) })
 	}

@@ -23,7 +23,7 @@ func (l *Limiter) enter(r gate.Request) (p weir.Permit, w waiter, err error) {
 	case gate.Wait:
 		w, err = l.joinLocked(r)
 	}
-	return p, w, err
+	return p.Move(), w, err
 }
 
 func (l *Limiter) joinLocked(r gate.Request) (w waiter, err error) {

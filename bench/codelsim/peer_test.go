@@ -59,7 +59,7 @@ type inflightSide struct {
 func (o *inflightSide) acquire(ctx context.Context, priority int) error {
 	p, err := o.lim.Acquire(weir.WithClass(ctx, weir.Class{Priority: weir.Priority(priority)}), 1)
 	if err == nil {
-		o.permit = p
+		o.permit = p.Move()
 	}
 	return err
 }

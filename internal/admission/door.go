@@ -60,6 +60,7 @@ type Visit[R any] struct {
 	req     R
 	class   *class
 	permit  weir.Permit
+	units   int // of the permit
 	answers []Answer
 	refuser int
 }
@@ -140,24 +141,20 @@ func (v *Visit[R]) admit(ctx context.Context) error {
 	if limiter == nil {
 		return nil
 	}
-	units := 1
+	v.units = 1
 	if d.cfg.Units != nil {
-		units = d.cfg.Units(v.req)
+		v.units = d.cfg.Units(v.req)
 	}
 	if d.cfg.Shadow {
-		if p, err := try(ctx, limiter, units); err == nil {
-			v.permit = p
-		} else {
+		var err error
+		if v.permit, err = try(ctx, limiter, v.units); err != nil {
 			v.class.shadowed[reasonOf(err)].Add(1)
 		}
 		return nil
 	}
-	p, err := limiter.Acquire(ctx, units)
-	if err != nil {
-		return err
-	}
-	v.permit = p
-	return nil
+	var err error
+	v.permit, err = limiter.Acquire(ctx, v.units)
+	return err
 }
 
 // ask asks a rule, and waits for tokens if the rule allows a wait.
@@ -223,12 +220,11 @@ func (v *Visit[R]) Settle(n int) {
 	}
 }
 
+// Units returns how many units of the limit the request takes.
+func (v *Visit[R]) Units() int { return v.units }
+
 // Detach returns the limit's permit. The caller must release it.
-func (v *Visit[R]) Detach() weir.Permit {
-	p := v.permit
-	v.permit = weir.Permit{}
-	return p
-}
+func (v *Visit[R]) Detach() weir.Permit { return v.permit.Move() }
 
 // Limiter returns the limit of the request's class, or nil.
 func (v *Visit[R]) Limiter() weir.Limiter { return v.class.limiter() }
@@ -253,7 +249,7 @@ const patience = time.Millisecond
 func try(ctx context.Context, l weir.Limiter, n int) (weir.Permit, error) {
 	if t, ok := l.(tryer); ok {
 		if p, ok := t.TryAcquire(ctx, n); ok {
-			return p, nil
+			return p.Move(), nil
 		}
 		return weir.Permit{}, weir.Reject(weir.OverLimit, 0)
 	}

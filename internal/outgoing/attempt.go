@@ -34,37 +34,37 @@ const (
 	Refusers = iota // their number
 )
 
-// Admit waits until a request may be sent. If a part of the Path refuses it, the
+// Admit waits until a request may be sent, and fills its Attempt, which was zero. If a part of the Path refuses it, the
 // others get back what they gave. If the server asks for a wait while the request
 // waits for its unit of the limiter, the request gives the unit back and waits in the
 // Queue again.
-func (p *Path) Admit(ctx context.Context, name string) (a Attempt, by Refuser, err error) {
+func (p *Path) Admit(ctx context.Context, name string, a *Attempt) (by Refuser, err error) {
 	a.Waited = -1
-	if err = p.wait(ctx, name, &a); err != nil {
-		return a, ByQueue, err
+	if err = p.wait(ctx, name, a); err != nil {
+		return ByQueue, err
 	}
 	if p.Throttle != nil {
 		if a.Throttle, err = p.Throttle.Acquire(ctx, 1); err != nil {
-			p.cancel(name, &a)
-			return a, ByThrottle, err
+			p.cancel(name, a)
+			return ByThrottle, err
 		}
 	}
 	for p.Limiter != nil {
 		if a.Limit, err = p.Limiter.Acquire(ctx, 1); err != nil {
-			p.cancel(name, &a)
+			p.cancel(name, a)
 			unused(&a.Throttle)
-			return a, ByLimiter, err
+			return ByLimiter, err
 		}
 		if q := p.Queue(name); q == nil || q.Renew(&a.Number) {
 			break
 		}
 		unused(&a.Limit)
-		if err = p.wait(ctx, name, &a); err != nil {
+		if err = p.wait(ctx, name, a); err != nil {
 			unused(&a.Throttle)
-			return a, ByQueue, err
+			return ByQueue, err
 		}
 	}
-	return a, 0, nil
+	return 0, nil
 }
 
 // wait waits in the Queue.
