@@ -100,6 +100,40 @@ func TestConditionalAnswersAreFramed(t *testing.T) {
 	}
 }
 
+// The conditions of a HEAD count, also if its response declares neither a length nor a
+// type; and it gets neither.
+func TestConditionsOfHead(t *testing.T) {
+	for _, length := range []string{"", "5000"} {
+		g := newRig(t, Config{DefaultTTL: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Etag", `"v"`)
+			if length != "" {
+				w.Header().Set("Content-Length", length)
+			}
+		})
+		for version, do := range serve(t, g.handler) {
+			for header, status := range map[string]int{
+				`If-None-Match: "v"`: 304, `If-None-Match: "z"`: 200, `If-Match: "z"`: 412, "Range: bytes=0-1": 200, "X: y": 200,
+			} {
+				resp := do("HEAD", "/", header)
+				if resp.StatusCode != status {
+					t.Errorf("%s %s: %d: want %d", version, header, resp.StatusCode, status)
+				}
+				if got, kind := resp.Header.Get("Content-Length"), resp.Header.Get("Content-Type"); status == 200 && (got != length || kind != "") {
+					t.Errorf("%s %s: Content-Length %q, Content-Type %q: want %q, none", version, header, got, kind, length)
+				}
+			}
+		}
+	}
+}
+
+// A length that a handler declares takes no memory before there is a body of that length.
+func TestADeclaredLengthTakesNoMemory(t *testing.T) {
+	g := newRig(t, Config{Bytes: cache.MaxBytes, MaxBody: cache.MaxBytes}, text("x", fmt.Sprint("Content-Length: ", int64(cache.MaxBytes))))
+	if w := g.get("/"); w.Code != 500 {
+		t.Errorf("%d: want 500 for a body that is too short", w.Code)
+	}
+}
+
 // Header names mean the same however they are written.
 func TestHeaderNamesAreCanonical(t *testing.T) {
 	for _, tt := range []struct{ name, value string }{

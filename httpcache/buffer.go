@@ -111,7 +111,7 @@ func (b *buffer) writeHeaderLocked(code int) {
 		!b.head && b.length > b.max:
 		b.refuseLocked()
 	case !b.head && b.length > 0:
-		b.body = make([]byte, 0, b.length)
+		b.body = make([]byte, 0, min(b.length, DefaultMaxBody))
 	}
 }
 

@@ -83,9 +83,9 @@ import (
 // that waited, and is not kept. The headers named in the Vary of its responses
 // select the variants of a resource. If a response depends on a request header,
 // the handler must name it there, or other clients get that response.
-// Context values, RemoteAddr, X-Forwarded-* (except X-Forwarded-Proto: https,
-// which counts as TLS) and credentials in other headers, such as X-API-Key, are
-// in no key unless Config.Key or Vary puts them there.
+// Context values, RemoteAddr, X-Forwarded-* (except whether there is
+// X-Forwarded-Proto: https) and credentials in other headers, such as X-API-Key,
+// are in no key unless Config.Key or Vary puts them there.
 //
 // An outer middleware that encodes responses must announce it before, by
 // Content-Encoding: then there is neither Content-Length nor Range.

@@ -40,8 +40,8 @@ type Config struct {
 	// a run of the handler: a status of 5xx, a panic or a missed deadline is an
 	// error, 503 and 429 are rejections. Stale, StaleIfError and StaleIfRejected do
 	// not hold for a response with must-revalidate or proxy-revalidate, nor for one
-	// with s-maxage but neither stale-while-revalidate nor stale-if-error (RFC 9111,
-	// 4.2.4). The errors that ErrorTTL keeps take at most an eighth of Bytes. Limiter
+	// with s-maxage but neither stale-while-revalidate nor stale-if-error of more than
+	// zero seconds (RFC 9111, 4.2.4). The errors that ErrorTTL keeps take at most an eighth of Bytes. Limiter
 	// is also asked for runs past the cache.
 	cache.Refresh
 
@@ -54,7 +54,7 @@ type Config struct {
 
 	// Key returns the key of a resource. If nil, the key is the host, the path and
 	// the raw query. Method, handler, and whether the request
-	// has credentials or came over TLS (here, or by X-Forwarded-Proto) are always
+	// has credentials, came over TLS, or has X-Forwarded-Proto: https, are always
 	// part of it. If ok is false, the request passes the cache. Key is asked
 	// once per request, of any method; it should not return the method, so that
 	// a PUT removes what a GET has left.

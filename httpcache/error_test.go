@@ -74,6 +74,9 @@ func TestRevalidation(t *testing.T) {
 		"s-maxage=10, stale-while-revalidate=5":          false,
 		"s-maxage=10, stale-if-error=5":                  false,
 		"s-maxage=10, stale-if-error=5, must-revalidate": true,
+		"s-maxage=10, stale-while-revalidate=0":          true,
+		"s-maxage=10, stale-if-error":                    true,
+		`s-maxage=10, stale-if-error="5"`:                false,
 		`max-age=10, extension="must-revalidate, a"`:     false,
 	} {
 		t.Run(control, func(t *testing.T) {

@@ -20,6 +20,7 @@ type traits byte
 const (
 	credentials traits = 1 << iota
 	overTLS
+	forwardedTLS // a proxy says so, or the client: it is no overTLS
 )
 
 func (c *Cache) traits(r *http.Request) (t traits) {
@@ -29,9 +30,11 @@ func (c *Cache) traits(r *http.Request) (t traits) {
 	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
 		t |= credentials
 	}
-	proto := r.Header["X-Forwarded-Proto"]
-	if r.TLS != nil || len(proto) == 1 && strings.EqualFold(proto[0], "https") {
+	if r.TLS != nil {
 		t |= overTLS
+	}
+	if proto := r.Header["X-Forwarded-Proto"]; len(proto) == 1 && strings.EqualFold(proto[0], "https") {
+		t |= forwardedTLS
 	}
 	return t
 }
@@ -117,7 +120,7 @@ func (c *Cache) keys(r *http.Request, n name) (keys []key) {
 	}
 	for id := range c.handlers.Load() {
 		for _, method := range []string{http.MethodGet, http.MethodHead} {
-			for t := traits(0); t <= credentials|overTLS; t++ {
+			for t := traits(0); t <= credentials|overTLS|forwardedTLS; t++ {
 				keys = append(keys, c.key(r, n, id+1, method, t))
 			}
 		}

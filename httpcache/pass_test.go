@@ -2,6 +2,7 @@ package httpcache
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -92,6 +93,30 @@ func TestForwardedProtoIsPartOfTheKey(t *testing.T) {
 		}
 	}
 	g.ran(2, "for two")
+}
+
+// A client without TLS that claims to have it does not get a redirect kept for the
+// clients with TLS, which would be a loop for them.
+func TestTLSCannotBeClaimed(t *testing.T) {
+	g := newRig(t, Config{DefaultTTL: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
+		if r.TLS == nil {
+			http.Redirect(w, r, "https://example.com/", http.StatusMovedPermanently)
+		}
+	})
+	if w := g.get("/", "X-Forwarded-Proto: https"); w.Code != 301 {
+		t.Errorf("without TLS: %d", w.Code)
+	}
+	for range 2 {
+		r := request("GET", "/")
+		r.TLS = &tls.ConnectionState{}
+		if w := g.do(r); w.Code != 200 {
+			t.Errorf("with TLS: %d: a loop", w.Code)
+		}
+	}
+	g.ran(2, "for two")
+	g.Delete(request("GET", "/"))
+	g.get("/", "X-Forwarded-Proto: https")
+	g.ran(3, "after Delete")
 }
 
 func TestAnOfferOfH2cIsNoUpgrade(t *testing.T) {

@@ -156,11 +156,16 @@ func (s *response) write(w http.ResponseWriter, r *http.Request, age, status str
 			r.Header = maps.Clone(r.Header)
 			delete(r.Header, "Range")
 		}
-		if content, ok := s.content(r); ok {
-			delete(h, "Content-Length") // ServeContent sets it
-			http.ServeContent(w, r, "", s.modified, content)
-			return
+		content, sized := s.content(r)
+		if !sized {
+			w = unsized{w}
 		}
+		if _, typed := h["Content-Type"]; !typed {
+			h["Content-Type"] = nil // otherwise ServeContent guesses
+		}
+		delete(h, "Content-Length") // ServeContent sets it
+		http.ServeContent(w, r, "", s.modified, content)
+		return
 	}
 	w.WriteHeader(s.status)
 	if r.Method != http.MethodHead && len(s.body) > 0 {
@@ -176,13 +181,21 @@ func set(h http.Header, name string, values []string, adds bool) {
 }
 
 // content returns the body for http.ServeContent; for a response to HEAD, nothing
-// that has the declared length.
-func (s *response) content(r *http.Request) (io.ReadSeeker, bool) {
+// that has the declared length, if there is one.
+func (s *response) content(r *http.Request) (content io.ReadSeeker, sized bool) {
 	if r.Method != http.MethodHead {
 		return bytes.NewReader(s.body), true
 	}
 	n, err := strconv.ParseInt(s.header.Get("Content-Length"), 10, 64)
-	return io.NewSectionReader(strings.NewReader(""), 0, n), err == nil
+	return io.NewSectionReader(strings.NewReader(""), 0, max(n, 0)), err == nil
+}
+
+// unsized is the ResponseWriter for a response to HEAD that declares no length.
+type unsized struct{ http.ResponseWriter }
+
+func (u unsized) WriteHeader(status int) {
+	u.Header().Del("Content-Length") // that of ServeContent
+	u.ResponseWriter.WriteHeader(status)
 }
 
 // directives are the directives of a Cache-Control that count (RFC 9111, 5.2).
@@ -193,7 +206,7 @@ type directives struct {
 	maxAge, sMaxAge int64 // in seconds; -1 if there is none
 
 	revalidate bool // must-revalidate or proxy-revalidate
-	stale      bool // stale-while-revalidate or stale-if-error (RFC 5861)
+	stale      bool // stale-while-revalidate or stale-if-error (RFC 5861), of more than zero seconds
 }
 
 // strict reports whether a response must not be sent when it is no longer fresh (RFC 9111,
@@ -225,7 +238,7 @@ func parseDirectives(lines []string) directives {
 			case "must-revalidate", "proxy-revalidate":
 				d.revalidate = true
 			case "stale-while-revalidate", "stale-if-error":
-				d.stale = true
+				d.stale = d.stale || seconds(value) > 0
 			case "max-age":
 				d.maxAge = least(d.maxAge, value)
 			}
@@ -236,11 +249,16 @@ func parseDirectives(lines []string) directives {
 
 // least returns the shorter of a time in seconds and the one before.
 func least(before int64, value string) int64 {
-	n := parseSeconds(strings.Trim(strings.TrimSpace(value), `"`))
+	n := seconds(value)
 	if before >= 0 {
 		return min(before, n)
 	}
 	return n
+}
+
+// seconds parses the value of a directive, which may be quoted, as a time in seconds.
+func seconds(value string) int64 {
+	return parseSeconds(strings.Trim(strings.TrimSpace(value), `"`))
 }
 
 // maxSeconds replaces all longer times (RFC 9111, 1.2.2).
