@@ -45,10 +45,10 @@ var packages = map[string]floor{
 	"internal/observe": edges, "internal/pipenet": edges, "internal/problem": edges,
 	"internal/circuit": shells, "internal/share": shells, "internal/outgoing": shells,
 	"grpclimit": modules, "metric": modules,
-	"service/internal/config": core, "service/internal/filedoc": words, "service/internal/bytesize": words, "service/internal/match": core, "service/internal/server": core, "service/internal/strictyaml": core, "service/internal/inputfile": core,
+	"service/internal/config": core, "service/internal/filedoc": words, "service/internal/bytesize": words, "service/internal/match": core, "service/internal/descriptor": core, "service/internal/server": core, "service/internal/strictyaml": core, "service/internal/inputfile": core,
 	"service/internal/server/batchjson": core, "service/internal/server/clock": core, "service/internal/server/decider": core, "service/internal/server/grant": core, "service/internal/server/lease": core,
-	"service/internal/server/quota": core, "service/internal/server/ruleset": core, "service/internal/server/state": core, "service/internal/server/waiting": core,
-	"service/internal/server/adminapi": service, "service/internal/server/httpapi": service, "service/internal/server/token": service,
+	"service/internal/allocator": pure, "service/internal/server/quota": core, "service/internal/server/ruleset": core, "service/internal/server/state": core, "service/internal/server/waiting": core,
+	"service/internal/server/adminapi": service, "service/internal/server/httpapi": service, "service/internal/server/grpcapi": service, "service/internal/server/respapi": service, "service/internal/server/rlqsapi": service, "service/internal/server/token": service,
 	"service/internal/connlimit": service, "service/internal/httpserve": service, "service/internal/logqueue": service, "service/internal/terminal": service,
 	"service/internal/daemon": service, "service/internal/rulecheck": service, "service/internal/top": service, "service/internal/servermetric": service, "service/internal/proxy": service, "service/internal/settings": service, "service/internal/web": service,
 	"service/internal/lab/arena": lab, "service/internal/lab/demo": lab, "service/internal/lab/load": lab, "service/internal/lab/origin": lab,
@@ -84,16 +84,20 @@ var sideways = map[string][]string{
 	"httpclient":                    {"internal/caller", "internal/httpheader", "internal/loadsign", "internal/problem"},
 	"httpcache":                     {"internal/observe", "internal/httpheader", "httplimit"},
 	"internal/observe":              {"internal/loadsign", "internal/longlived"},
-	"service/internal/config":       {"service/internal/bytesize", "service/internal/inputfile", "service/internal/match", "service/internal/strictyaml"},
+	"service/internal/config":       {"service/internal/bytesize", "service/internal/descriptor", "service/internal/inputfile", "service/internal/match", "service/internal/strictyaml"},
+	"service/internal/match":        {"service/internal/descriptor"},
 	"service/internal/server": {
-		"service/internal/config", "service/internal/server/clock", "service/internal/server/decider", "service/internal/server/grant", "service/internal/server/lease",
+		"service/internal/allocator", "service/internal/config", "service/internal/server/clock", "service/internal/server/decider", "service/internal/server/grant", "service/internal/server/lease",
 		"service/internal/server/quota", "service/internal/server/ruleset", "service/internal/server/state", "service/internal/server/waiting",
 	},
 	"service/internal/server/decider":   {"service/internal/config"},
 	"service/internal/server/batchjson": {"service/internal/server/decider"},
 	"service/internal/server/httpapi":   {"service/internal/connlimit", "service/internal/server/token"},
+	"service/internal/server/grpcapi":   {"service/internal/connlimit", "service/internal/server/token"},
+	"service/internal/server/respapi":   {"service/internal/server/token"},
+	"service/internal/server/rlqsapi":   {"service/internal/descriptor", "service/internal/server/token"},
 	"service/internal/server/grant":     {"service/internal/server/decider"},
-	"service/internal/server/ruleset":   {"service/internal/config", "service/internal/match"},
+	"service/internal/server/ruleset":   {"service/internal/config", "service/internal/descriptor", "service/internal/match"},
 	"service/internal/server/quota":     {"service/internal/config", "service/internal/server/clock", "service/internal/server/waiting"},
 	"service/internal/server/lease": {
 		"service/internal/config", "service/internal/server/clock", "service/internal/server/decider", "service/internal/server/ruleset", "service/internal/server/waiting",
@@ -106,7 +110,7 @@ var sideways = map[string][]string{
 	"internal/caller":                  {"internal/httpheader"},
 	"service/internal/rulecheck":       {"service/internal/terminal"},
 	"service/internal/top":             {"service/internal/server/adminapi", "service/internal/terminal"},
-	"service/internal/daemon": {"service/internal/inputfile", "service/internal/server/adminapi", "service/internal/server/httpapi", "service/internal/server/token", "service/internal/servermetric",
+	"service/internal/daemon": {"service/internal/inputfile", "service/internal/server/adminapi", "service/internal/server/grpcapi", "service/internal/server/httpapi", "service/internal/server/respapi", "service/internal/server/rlqsapi", "service/internal/server/token", "service/internal/servermetric",
 		"service/internal/connlimit", "service/internal/httpserve"},
 	"service/internal/lab/load":     {"service/internal/lab/pace", "service/internal/lab/trace"},
 	"service/internal/lab/origin":   {"service/internal/settings"},
@@ -210,6 +214,9 @@ func (c *checker) check(f File) error {
 	}
 	if !c.tested && c.floor <= shells {
 		c.checkGlobals(file)
+	}
+	if !c.tested && c.floor <= core {
+		c.checkWall(file)
 	}
 	return nil
 }

@@ -44,7 +44,7 @@ func module(t *testing.T) (files []File) {
 			if err != nil {
 				return err
 			}
-			if slices.Contains(outside, filepath.ToSlash(rel)) || strings.HasPrefix(d.Name(), ".") {
+			if slices.Contains(outside, filepath.ToSlash(rel)) || d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".") {
 				return fs.SkipDir
 			}
 		case strings.HasSuffix(name, ".go"):
@@ -130,6 +130,11 @@ func TestEachRuleBites(t *testing.T) {
 		{"of either kind", "service/internal/lab/pace/a.go", `import "math/rand"; func f() any { return rand.Float64() }`, "uses the global source rand.Float64"},
 		{"nor the machine's", "service/internal/lab/pace/a.go", `import _ "crypto/rand"`, "imports crypto/rand"},
 		{"but takes a source", "service/internal/lab/pace/a.go", `import "math/rand/v2"; func f(r *rand.Rand) any { return rand.New(rand.NewPCG(r.Uint64(), 0)) }`, ""},
+
+		{"shells do not read the wall clock", "rate/a.go", `import "time"; func f() int64 { return time.Now().UnixNano() }`, "reads the wall clock by UnixNano"},
+		{"nor does the server", "service/internal/server/quota/a.go", `import "time"; func f(t time.Time) int64 { return t.Unix() }`, "reads the wall clock by Unix"},
+		{"but for snapshots", "service/internal/server/a.go", `import "time"; func f(t time.Time) int64 { return t.UnixNano() }`, ""},
+		{"instants since 1970 are fine", "keyed/a.go", `import "time"; func f() time.Time { return time.Unix(0, 0) }`, ""},
 
 		{"the library does nothing by itself", "inflight/a.go", `func init() {}`, "has an init function"},
 		{"and shares no pool", "inflight/a.go", `import "sync"; var p sync.Pool`, "has a sync.Pool of the whole package"},

@@ -37,6 +37,34 @@ func (c *checker) checkPurity(file *ast.File) {
 	})
 }
 
+// wallClock lists the packages up to the server's core that read the wall clock, and what
+// for. What has no part in that goes on as before if the clock of the computer is set.
+var wallClock = map[string]string{
+	"internal/waitq":                "the instants of snapshots and of calendars",
+	"inflight":                      "the slots that instances raise their limits in",
+	"httplimit":                     "X-RateLimit-Reset",
+	"service/internal/config":       "the times of files, to compare them",
+	"service/internal/server":       "the instants of snapshots",
+	"service/internal/server/lease": "the first fencing token",
+}
+
+// wallTimes are the methods of a time.Time that leave out its monotonic reading.
+var wallTimes = []string{"Unix", "UnixMilli", "UnixMicro", "UnixNano"}
+
+// checkWall reports readings of the wall clock.
+func (c *checker) checkWall(file *ast.File) {
+	ast.Inspect(file, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok || len(call.Args) > 0 {
+			return true
+		}
+		if f, ok := call.Fun.(*ast.SelectorExpr); ok && slices.Contains(wallTimes, f.Sel.Name) && wallClock[c.pkg] == "" {
+			c.breach(f.Pos(), "reads the wall clock by %s: setting the clock must change nothing", f.Sel.Name)
+		}
+		return true
+	})
+}
+
 // checkGlobals reports what works behind the user's back, or breaks virtual
 // time: init functions, and pools, channels and timers of the whole package.
 func (c *checker) checkGlobals(file *ast.File) {
