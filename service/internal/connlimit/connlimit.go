@@ -1,5 +1,5 @@
-// Package connlimit bounds the connections of an http.Server, and what their requests
-// hold, fairly between client addresses.
+// Package connlimit bounds the connections of a server, such as an http.Server, and what
+// their requests hold, fairly between client addresses.
 //
 // A client may have as many connections as are free. Beyond that, a new one replaces
 // an idle one, of the client itself or of one that has more. If there is none, the new
@@ -10,16 +10,25 @@
 //	srv := &http.Server{ConnState: l.ConnState, ConnContext: l.ConnContext, ReadHeaderTimeout: 10 * time.Second}
 //	err := srv.Serve(l)
 //
+// A connection over which a client sends many HTTP/2 frames that are no requests, such as
+// pings, settings and resets, is read more slowly, so that a flood of them takes little
+// processor time. The Listener ends TLS, because it must see the frames. The http.Server
+// must have UnencryptedHTTP2 for that.
+//
 // It leaves deadlines to net/http. A [Limit] bounds what requests hold.
 package connlimit
 
 import (
+	"cmp"
 	"context"
+	"crypto/tls"
+	"errors"
 	"io"
 	"net"
 	"net/http"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/weir-go/weir/internal/caller"
@@ -28,9 +37,18 @@ import (
 // A Listener limits the connections that it accepts. It must be closed.
 type Listener struct {
 	net.Listener
-	// Encrypted connections are refused without an answer. It must be set before
+	// TLS, if not nil, is the configuration of handshakes. It must be set before Accept
+	// is called. Connections are refused without an answer then.
+	TLS *tls.Config
+	// Farewell answers a connection that is refused. If empty, HTTP/1.1 with status 503.
+	// It must be set before Accept is called.
+	Farewell string
+	// Failed, if not nil, is called for each handshake that fails. It must be set before
 	// Accept is called.
-	Encrypted bool
+	Failed func(from net.Addr, err error)
+	// HelloTime bounds the time for the first bytes of a connection, handshake
+	// included. If zero, it is not bounded. It must be set before Accept is called.
+	HelloTime time.Duration
 
 	max      int64
 	farewell chan struct{} // holds a place for each connection that is being refused
@@ -41,6 +59,8 @@ type Listener struct {
 	idle    queue                  // connections without a request
 	counts  Counts
 	closed  bool
+
+	delayed atomic.Uint64
 }
 
 // Counts are the connections of a Listener.
@@ -48,6 +68,7 @@ type Counts struct {
 	Open    int    // at the moment
 	Shed    uint64 // closed while they were idle, to make room
 	Refused uint64
+	Delayed uint64 // reads, because of too many frames
 }
 
 // New returns a Listener that has at most max connections of ln open.
@@ -67,7 +88,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 		}
 		c, replaced, err := l.admit(accepted)
 		if replaced != nil {
-			_ = replaced.Conn.Close() // its goroutine sees an error, and calls Close again
+			replaced.cut() // its goroutine sees an error, and calls Close
 		}
 		if err != nil {
 			_ = accepted.Close()
@@ -101,7 +122,14 @@ func (l *Listener) admit(accepted net.Conn) (c, replaced *conn, err error) {
 		l.removeLocked(replaced)
 		l.counts.Shed++
 	}
-	c = &conn{Conn: accepted, listener: l, client: client}
+	c = &conn{Conn: accepted, raw: accepted, listener: l, client: client, closed: make(chan struct{})}
+	if l.TLS != nil {
+		c.tls = tls.Server(accepted, l.TLS)
+		c.Conn = c.tls
+	}
+	if l.HelloTime > 0 {
+		_ = c.SetReadDeadline(time.Now().Add(l.HelloTime)) // net/http sets the next one
+	}
 	l.open[c] = struct{}{}
 	l.clients[addr] = client
 	client.conns++
@@ -163,16 +191,16 @@ const (
 	maxFarewells = 64
 	// farewellTime is for the client to take the answer.
 	farewellTime = 500 * time.Millisecond
-	farewell     = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\n" +
+	httpFarewell = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\n" +
 		"Content-Type: application/json\r\nContent-Length: 59\r\n\r\n" +
 		`{"error":"too many connections from your address; retry"}` + "\r\n"
 )
 
-// refuse answers 503, and closes the connection. It reads what the client sends
+// refuse answers with the farewell, and closes the connection. It reads what the client sends
 // meanwhile: otherwise closing would reset the connection before the client reads the
 // answer.
 func (l *Listener) refuse(nc net.Conn) {
-	if l.Encrypted {
+	if l.TLS != nil {
 		_ = nc.Close()
 		return
 	}
@@ -186,7 +214,7 @@ func (l *Listener) refuse(nc net.Conn) {
 		defer func() { <-l.farewell }()
 		defer nc.Close()
 		_ = nc.SetDeadline(time.Now().Add(farewellTime))
-		if _, err := io.WriteString(nc, farewell); err != nil {
+		if _, err := io.WriteString(nc, cmp.Or(l.Farewell, httpFarewell)); err != nil {
 			return
 		}
 		if tcp, ok := nc.(interface{ CloseWrite() error }); ok && tcp.CloseWrite() == nil {
@@ -198,8 +226,16 @@ func (l *Listener) refuse(nc net.Conn) {
 // ConnState is the ConnState hook of the http.Server. It tells connections with a
 // request in progress from idle ones.
 func (l *Listener) ConnState(nc net.Conn, state http.ConnState) {
+	if state == http.StateActive || state == http.StateIdle {
+		l.SetIdle(nc, state == http.StateIdle)
+	}
+}
+
+// SetIdle tells whether a connection is idle, for servers of other protocols than HTTP. A
+// connection is idle at first.
+func (l *Listener) SetIdle(nc net.Conn, idle bool) {
 	c := connOf(nc)
-	if c == nil || state != http.StateActive && state != http.StateIdle {
+	if c == nil {
 		return
 	}
 	l.mu.Lock()
@@ -208,7 +244,7 @@ func (l *Listener) ConnState(nc net.Conn, state http.ConnState) {
 		return
 	}
 	c.used = true
-	l.setIdleLocked(c, state == http.StateIdle)
+	l.setIdleLocked(c, idle)
 }
 
 // ConnContext is the ConnContext hook of the http.Server: see ClientOf.
@@ -238,7 +274,7 @@ func (l *Listener) Count() Counts {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	counts := l.counts
-	counts.Open = len(l.open)
+	counts.Open, counts.Delayed = len(l.open), l.delayed.Load()
 	return counts
 }
 
@@ -247,16 +283,22 @@ func (l *Listener) Max() int { return int(l.max) }
 
 // CloseUnused closes the connections that never had a request.
 // http.Server.Shutdown would wait five seconds for them.
-func (l *Listener) CloseUnused() {
+func (l *Listener) CloseUnused() { l.closeIf(func(c *conn) bool { return !c.used }) }
+
+// CloseOpen closes all connections.
+func (l *Listener) CloseOpen() { l.closeIf(func(*conn) bool { return true }) }
+
+// closeIf closes some connections. It calls some with the mutex held.
+func (l *Listener) closeIf(some func(*conn) bool) {
 	l.mu.Lock()
-	var unused []*conn
+	var list []*conn
 	for c := range l.open {
-		if !c.used {
-			unused = append(unused, c)
+		if some(c) {
+			list = append(list, c)
 		}
 	}
 	l.mu.Unlock()
-	for _, c := range unused {
+	for _, c := range list {
 		_ = c.Close()
 	}
 }
@@ -276,8 +318,16 @@ func (l *Listener) Close() error {
 // A conn is a connection of a Listener.
 type conn struct {
 	net.Conn
+	raw      net.Conn // Conn, without TLS
 	listener *Listener
 	client   *Client
+	tls      *tls.Conn // nil without TLS
+	shaken   bool      // the handshake is over
+	frames   frames
+	owes     debt
+	http2    atomic.Bool // counted in client.pays
+	closed   chan struct{}
+	once     sync.Once // closes closed
 
 	// Guarded by the Listener's mutex.
 	idle  bool // it is in the queues
@@ -285,10 +335,88 @@ type conn struct {
 	links [queueKinds]links
 }
 
+// Read reads what the client sends. After frames that cost more than the client has paid for,
+// it pauses.
+func (c *conn) Read(b []byte) (int, error) {
+	if c.tls != nil && !c.shaken {
+		if err := c.handshake(); err != nil {
+			return 0, err
+		}
+	}
+	n, err := c.Conn.Read(b)
+	if c.frames.off || n == 0 {
+		return n, err
+	}
+	begun := c.frames.begun()
+	cost := c.frames.read(b[:n])
+	if !begun && c.frames.begun() {
+		c.countHTTP2()
+	}
+	if cost > 0 {
+		c.pause(c.client.pays.pay(&c.owes, cost, time.Now()))
+	}
+	return n, err
+}
+
+// countHTTP2 counts the connection as one that speaks HTTP/2, until it is closed.
+func (c *conn) countHTTP2() {
+	c.client.pays.conns.Add(1)
+	c.http2.Store(true)
+	select {
+	case <-c.closed: // meanwhile
+		c.uncountHTTP2()
+	default:
+	}
+}
+
+func (c *conn) uncountHTTP2() {
+	if c.http2.Swap(false) {
+		c.client.pays.conns.Add(-1)
+	}
+}
+
+// pause waits, but not for longer than the connection is open.
+func (c *conn) pause(d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	c.listener.delayed.Add(1)
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-c.closed:
+	}
+}
+
+// handshake is called by the first Read. Handshakes that fail are told to the listener.
+func (c *conn) handshake() error {
+	c.shaken = true
+	err := c.tls.Handshake()
+	if err == nil {
+		return nil
+	}
+	if plain, ok := errors.AsType[tls.RecordHeaderError](err); ok && plain.Conn != nil && c.listener.Farewell == "" {
+		_, _ = io.WriteString(plain.Conn, "HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n")
+	}
+	if c.listener.Failed != nil {
+		c.listener.Failed(c.RemoteAddr(), err)
+	}
+	return err
+}
+
 // Close closes the connection and makes room for another.
 func (c *conn) Close() error {
 	c.listener.mu.Lock()
 	c.listener.removeLocked(c)
 	c.listener.mu.Unlock()
+	c.once.Do(func() { close(c.closed) })
+	c.uncountHTTP2()
 	return c.Conn.Close()
+}
+
+// cut ends the connection at once, without a word to the client.
+func (c *conn) cut() {
+	c.once.Do(func() { close(c.closed) })
+	_ = c.raw.Close()
 }

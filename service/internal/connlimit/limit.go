@@ -15,11 +15,12 @@ const (
 	Deciding              // requests that do not wait
 	Settling              // requests that settle, renew or give back what the client has
 	Debugging             // requests that read the state of many keys
-	Bodies                // bytes of request bodies
+	Bodies                // bytes of batches, with their requests, and of JSON for the rate-limit service
+	LongLived             // exchanges of a proxy that have left its limit
 	kinds
 )
 
-var kindNames = [kinds]string{"waiting", "deciding", "settling", "debugging", "bodies"}
+var kindNames = [kinds]string{"waiting", "deciding", "settling", "debugging", "bodies", "long_lived"}
 
 func (k Kind) String() string { return kindNames[k] }
 
@@ -27,6 +28,7 @@ func (k Kind) String() string { return kindNames[k] }
 type Client struct {
 	addr  netip.Addr
 	held  [kinds]atomic.Int64
+	pays  budget
 	conns int64 // guarded by the Listener's mutex
 	idle  queue // its connections without a request; guarded by the Listener's mutex
 }

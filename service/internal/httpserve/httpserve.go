@@ -85,11 +85,12 @@ func Serve(ctx context.Context, srv *http.Server, ln net.Listener, grace time.Du
 	return err
 }
 
-// Leave returns next with answers that make clients leave while asked reports true: over
-// HTTP/1 by Connection: close, over HTTP/2 by GOAWAY, which net/http makes of that.
-func Leave(next http.Handler, asked func() bool) http.Handler {
+// Leave returns next with answers that make clients leave if asked reports true for their
+// request: over HTTP/1 by Connection: close, over HTTP/2 by GOAWAY, which net/http makes of
+// that.
+func Leave(next http.Handler, asked func(*http.Request) bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if asked() && len(r.Header["Upgrade"]) == 0 { // to another protocol, whose answer has its own Connection
+		if asked(r) && len(r.Header["Upgrade"]) == 0 { // to another protocol, whose answer has its own Connection
 			w.Header().Set("Connection", "close")
 		}
 		next.ServeHTTP(w, r)
