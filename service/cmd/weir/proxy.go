@@ -5,7 +5,10 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/weir-go/weir/limit"
 	"github.com/weir-go/weir/service/internal/connlimit"
@@ -33,7 +36,7 @@ type proxyCmd struct {
 	Timeout        time.Duration `least:"0s" default:"30s" placeholder:"TIME" help:"Maximum response time of the origin. Exceeding it counts as overload. Set it slightly below the time-out of your clients. 0: no time-out (${default})."`
 	AbandonedHold  time.Duration `least:"0s" default:"30s" placeholder:"TIME" help:"How long a request whose client has left still counts as in flight, unless the origin answers earlier; 0: not at all (${default})."`
 	ClientTimeout  time.Duration `least:"0s" default:"30s" placeholder:"TIME" help:"How long a client may take to send a request or to read an answer; 0: no time-out (${default})."`
-	LongLived      int           `least:"0" default:"1000" placeholder:"N" help:"Maximum number of long-lived exchanges, such as WebSockets, event streams and slow downloads, that do not count as in flight; 0: none (${default})."`
+	LongLived      int           `least:"0" default:"2000" placeholder:"N" help:"Maximum number of long-lived exchanges, such as WebSockets, event streams and slow downloads, that do not count as in flight. One address may have half of them, and at most as many as are free. Beyond that, they count as in flight, and are ended while the limit is reached; 0: all count, and none is ended (${default})."`
 	MaxConnections int           `least:"1" default:"10000" placeholder:"N" help:"Maximum number of client connections. One address may have half of them, and at most as many as are free. Beyond that, a new connection replaces an idle one, or gets 503 (${default})."`
 	DrainDelay     time.Duration `least:"0s" default:"5s" placeholder:"TIME" help:"After SIGTERM or Ctrl-C: how long to serve as before, but not ready, and ask clients to leave; 0s if there are no connections (${default})."`
 	Grace          time.Duration `least:"0s" default:"30s" placeholder:"TIME" help:"After that: how long to wait for requests in flight (${default})."`
@@ -54,11 +57,13 @@ func (c *proxyCmd) config(log *slog.Logger) proxy.Config {
 
 // Run serves until ctx ends, and then drains.
 func (c *proxyCmd) Run(ctx context.Context, std streams) error {
-	log, end := logqueue.New(std.Err, func(out io.Writer) slog.Handler {
+	log, lines := logqueue.New(std.Err, func(out io.Writer) slog.Handler {
 		return slog.NewTextHandler(out, &slog.HandlerOptions{Level: c.LogLevel})
 	})
-	defer end()
-	p, err := proxy.New(c.config(log))
+	defer lines.End()
+	cfg := c.config(log)
+	cfg.Collectors = []prometheus.Collector{lines.Metric()}
+	p, err := proxy.New(cfg)
 	if err != nil {
 		return usagef("%v", err)
 	}
@@ -84,7 +89,7 @@ func (c *proxyCmd) Run(ctx context.Context, std streams) error {
 	})
 	// A client's connection can need one to the origin. The others are for operators and DNS.
 	conns := connlimit.New(ln, connlimit.Fit(c.MaxConnections, 2, 64, log))
-	srv := httpserve.New(httpserve.Leave(p, p.Draining), log)
+	srv := httpserve.New(httpserve.Leave(p, func(*http.Request) bool { return p.Draining() }), log)
 	srv.ConnState, srv.ConnContext = conns.ConnState, conns.ConnContext
 	if err := httpserve.Serve(serving, srv, p.Listener(conns), c.Grace, p.Idle); err != nil {
 		return err

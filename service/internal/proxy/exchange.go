@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"sync"
 	"time"
@@ -9,12 +10,14 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/loadsign"
 	"github.com/weir-go/weir/internal/outcome"
+	"github.com/weir-go/weir/service/internal/connlimit"
 )
 
 // An exchange is one admitted request and its permit. The fields above the mutex
 // belong to the goroutine that serves the request.
 type exchange struct {
 	proxy     *Proxy
+	address   *connlimit.Client // nil if the request came through no connlimit.Listener
 	client    *http.ResponseController
 	began     time.Time
 	outcome   weir.Outcome
@@ -29,6 +32,7 @@ type exchange struct {
 	mu     sync.Mutex // guards the fields below
 	permit weir.Permit
 	long   longLived   // why it holds no unit; notLong if it holds one
+	full   bool        // there was no place for it without a unit
 	slow   bool        // the client was slow to send the request
 	timer  *time.Timer // for the answer's body; nil before it begins
 	ended  bool        // the permit is released
@@ -36,10 +40,11 @@ type exchange struct {
 
 type exchangeKey struct{}
 
-func (p *Proxy) begin(w http.ResponseWriter, permit weir.Permit) *exchange {
+// begin moves the permit into a new exchange.
+func (p *Proxy) begin(w http.ResponseWriter, r *http.Request, permit *weir.Permit) *exchange {
 	p.serving.Add(1)
 	return &exchange{
-		proxy: p, permit: permit, client: http.NewResponseController(w), began: time.Now(),
+		proxy: p, permit: permit.Move(), address: connlimit.ClientOf(r.Context()), client: http.NewResponseController(w), began: time.Now(),
 		served: p.served.Load(), beside: p.holding.Add(1),
 	}
 }
@@ -77,7 +82,7 @@ func (x *exchange) end(o weir.Outcome) {
 	if x.long == notLong {
 		x.proxy.holding.Add(-1)
 	} else {
-		x.proxy.long.Leave()
+		x.proxy.long.Leave(x.address, 1)
 	}
 	x.permit.Release(x.judgedLocked(o))
 }
@@ -122,13 +127,22 @@ func (x *exchange) send(resp *http.Response) {
 		return
 	}
 	x.report()
-	if kind == download {
-		x.watchBody()
-	} else {
-		x.leaveLimit(kind)
-	}
+	x.watchBody(kind, x.cutAnswer(kind, resp.Body))
 	if kind != upgrade { // its body must stay writable
 		resp.Body = &answerBody{ReadCloser: resp.Body, exchange: x, length: resp.ContentLength}
+	}
+}
+
+// cutAnswer returns a function that ends the body of an answer, also while the client
+// does not read it.
+func (x *exchange) cutAnswer(kind longLived, body io.Closer) func() {
+	if kind == upgrade {
+		return func() { _ = body.Close() }
+	}
+	release := x.release
+	return func() {
+		release()
+		_ = x.client.SetWriteDeadline(time.Now())
 	}
 }
 

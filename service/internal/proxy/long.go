@@ -9,7 +9,7 @@ import (
 )
 
 // DefaultLongLived is the default of Config.LongLived.
-const DefaultLongLived = longlived.DefaultMost
+const DefaultLongLived = 2000
 
 // A longLived says why an exchange goes on without a unit of the limit.
 type longLived uint8
@@ -38,18 +38,40 @@ func kindOf(resp *http.Response) longLived {
 	return download
 }
 
-// leaveLimit releases the unit of an exchange that goes on, if Config.LongLived
-// allows it.
-func (x *exchange) leaveLimit(why longLived) {
+// leaveLimit releases the unit of an exchange that goes on, if its client has a place
+// among Config.LongLived. If not, and cut is set, it ends the exchange while the limit
+// is reached, because its client could otherwise hold the unit for as long as it likes.
+// It reports whether the exchange goes on within the limit.
+func (x *exchange) leaveLimit(why longLived, cut func()) (stays bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.ended || x.long != notLong || !x.proxy.long.Enter() {
-		return
+	p := x.proxy
+	switch {
+	case x.ended || x.long != notLong:
+		return false
+	case p.long == nil || !p.long.Enter(x.address, 1):
+		if !x.full {
+			x.full = true
+			p.longFull.Add(1)
+		}
+		if p.long == nil || cut == nil || !p.reached() {
+			return true
+		}
+		p.metrics.longEnded.WithLabelValues(why.String()).Inc()
+		cut()
+		return false
 	}
 	x.long = why
-	x.proxy.holding.Add(-1)
-	x.proxy.metrics.longLived.WithLabelValues(why.String()).Inc()
+	p.holding.Add(-1)
+	p.metrics.longLived.WithLabelValues(why.String()).Inc()
 	x.permit.Use(0)
+	return false
+}
+
+// reached reports whether the limit is reached, so that requests wait or are refused.
+func (p *Proxy) reached() bool {
+	st := p.limiter.Stats()
+	return st.Inflight >= st.Limit
 }
 
 // rejoin takes a unit again when a slow client has sent its request. It does not
@@ -61,7 +83,7 @@ func (x *exchange) rejoin() {
 		return
 	}
 	x.long, x.slow = notLong, true
-	x.proxy.long.Leave()
+	x.proxy.long.Leave(x.address, 1)
 	x.proxy.holding.Add(1)
 	x.permit.Use(1)
 }
@@ -76,9 +98,9 @@ func (p *Proxy) usually() time.Duration { return longlived.Usual(p.limiter) }
 func (x *exchange) checkWait(timer *time.Timer) {
 	switch {
 	case x.upload != nil && x.upload.waits.Load():
-		x.leaveLimit(slowBody)
+		x.leaveLimit(slowBody, x.upload.cut)
 	case x.overtaken():
-		x.leaveLimit(stuck)
+		x.leaveLimit(stuck, nil)
 	}
 	timer.Reset(x.proxy.usually())
 }
@@ -90,11 +112,28 @@ func (x *exchange) overtaken() bool {
 	return x.proxy.served.Load()-x.served >= uint64(2*x.beside+20)
 }
 
-// watchBody bounds the time of an answer's body within the limit.
-func (x *exchange) watchBody() {
+// watchBody lets the exchange leave the limit while the body of its answer goes on: a
+// download after the time that ordinary work takes, others at once. It asks again
+// while there is no place.
+func (x *exchange) watchBody(kind longLived, cut func()) {
+	if kind != download && !x.leaveLimit(kind, nil) {
+		return
+	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.timer = time.AfterFunc(x.proxy.usually(), func() { x.leaveLimit(download) })
+	x.timer = time.AfterFunc(x.proxy.usually(), func() {
+		if x.leaveLimit(kind, cut) {
+			x.watchAgain()
+		}
+	})
+}
+
+func (x *exchange) watchAgain() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !x.ended {
+		x.timer.Reset(x.proxy.usually())
+	}
 }
 
 // An answerBody is the body of an answer. It ends the exchange when the origin has

@@ -20,6 +20,7 @@ type metrics struct {
 	limitChanges *prometheus.CounterVec
 	originErrors *prometheus.CounterVec
 	longLived    *prometheus.CounterVec
+	longEnded    *prometheus.CounterVec
 }
 
 func newMetrics() *metrics {
@@ -40,6 +41,8 @@ func newMetrics() *metrics {
 		originErrors: counter("weir_proxy_origin_errors_total",
 			"Requests that the proxy answered because the origin failed, by reason.", "reason"),
 		longLived: counter("weir_proxy_long_lived_total", "Exchanges that left the limit and went on, by reason.", "why"),
+		longEnded: counter("weir_proxy_long_lived_ended_total",
+			"Long-lived exchanges that were ended, because their address had its share of --long-lived, and the limit was reached, by reason.", "why"),
 	}
 }
 
@@ -50,7 +53,7 @@ var (
 	waitingFamily    = metric.Gauge("weir_proxy_waiting", "Requests in the queue.")
 	abandonedFamily  = metric.Gauge("weir_proxy_abandoned", "Requests in flight without a client.")
 	longFamily       = metric.Gauge("weir_proxy_long_lived", "Exchanges in progress that do not count as in flight.")
-	longFullFamily   = metric.Counter("weir_proxy_long_lived_full_total", "Long-lived exchanges that stayed in flight because there were too many.")
+	longFullFamily   = metric.Counter("weir_proxy_long_lived_full_total", "Long-lived exchanges that stayed in flight, because there were too many, or too many of their address.")
 	conditionFamily  = metric.Gauge("weir_proxy_condition", "Condition of the origin: 1 for the current one.", "condition")
 	signsFamily      = metric.Counter("weir_proxy_signs_total", "Answers of the origin, and missing ones, by what they tell about its load.", "sign")
 	connectionFamily = metric.Gauge("weir_proxy_connections", "Connections of clients.")
@@ -72,7 +75,7 @@ func (p *Proxy) collect(s metric.Scrape) {
 	s.Send(waitingFamily, float64(st.Waiting))
 	s.Send(abandonedFamily, float64(st.Abandoned))
 	s.Send(longFamily, float64(st.LongLived))
-	s.Send(longFullFamily, float64(p.long.Full()))
+	s.Send(longFullFamily, float64(p.longFull.Load()))
 	s.Send(connectionFamily, float64(st.Connections))
 	current := p.Status().Condition
 	for _, c := range conditions {

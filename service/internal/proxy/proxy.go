@@ -21,6 +21,10 @@
 // limit, and is counted as long-lived, up to Config.LongLived. That concerns slow
 // bodies of answers and requests, and stuck requests, after which many later ones
 // were served. Upgraded connections and event streams leave at once.
+//
+// The addresses of clients share these places: one may have as many as are free. An
+// exchange without a place keeps its unit. While the limit is reached, it is ended,
+// unless it is stuck: its client alone decides how long it takes.
 package proxy
 
 import (
@@ -37,10 +41,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/weir-go/weir/inflight"
 	"github.com/weir-go/weir/internal/loadsign"
-	"github.com/weir-go/weir/internal/longlived"
 	"github.com/weir-go/weir/limit"
+	"github.com/weir-go/weir/service/internal/connlimit"
 	"github.com/weir-go/weir/service/internal/settings"
 )
 
@@ -79,8 +85,10 @@ type Config struct {
 	// must also keep up MinBodyRate, or reads more of the answer (see Listener). If
 	// zero, DefaultClientTimeout; if negative, unbounded.
 	ClientTimeout time.Duration
-	// LongLived bounds the exchanges that have left the limit. Further ones stay in
-	// flight until they end. If zero, DefaultLongLived; if negative, none.
+	// LongLived bounds the exchanges that have left the limit. The addresses of
+	// clients share it: one may have as many as are free, so at most half. The other
+	// exchanges stay in flight, and end while the limit is reached. If zero,
+	// DefaultLongLived; if negative, none leaves the limit, and none is ended.
 	LongLived int
 	// Transport sends requests to the origin. If nil, one with enough keep-alive
 	// connections for any limit. It must be safe for concurrent use.
@@ -88,6 +96,8 @@ type Config struct {
 	// Logger gets changes of the state, never a line per request. If nil,
 	// slog.Default().
 	Logger *slog.Logger
+	// Collectors are of further metrics of the process, for /metrics.
+	Collectors []prometheus.Collector
 }
 
 // A Proxy is an http.Handler that limits what it lets through. It is safe for
@@ -104,12 +114,13 @@ type Proxy struct {
 	queue   int               // 0: none waits
 	maxWait settings.Duration // 0: unbounded
 
-	long    longlived.Class
-	served  atomic.Uint64 // requests that succeeded
-	serving atomic.Int64  // exchanges with a running handler
-	holding atomic.Int64  // exchanges that hold a unit
-	bodies  atomic.Int64  // bytes of bodies that are received first
-	signs   [loadsign.Count]atomic.Uint64
+	long     *connlimit.Limit // places of exchanges without a unit; nil: none
+	longFull atomic.Uint64    // exchanges that found no place
+	served   atomic.Uint64    // requests that succeeded
+	serving  atomic.Int64     // exchanges with a running handler
+	holding  atomic.Int64     // exchanges that hold a unit
+	bodies   atomic.Int64     // bytes of bodies that are received first
+	signs    [loadsign.Count]atomic.Uint64
 
 	watch watch
 
@@ -139,7 +150,9 @@ func New(cfg Config) (*Proxy, error) {
 		queue:   max(cmp.Or(cfg.Queue, inflight.DefaultQueue), 0),
 		maxWait: settings.Duration(max(cmp.Or(cfg.MaxWait, inflight.DefaultMaxWait), 0)),
 	}
-	p.long.SetMost(cfg.LongLived)
+	if n := cmp.Or(cfg.LongLived, DefaultLongLived); n > 0 {
+		p.long = connlimit.NewLimit(connlimit.LongLived, int64(n))
+	}
 	p.limiter, err = inflight.New(inflight.Config{
 		Algorithm: cfg.Limit.algorithm(cfg.Auto), Queue: cfg.Queue, MaxWait: cfg.MaxWait, Trace: p.limitChanged,
 	})
@@ -160,6 +173,11 @@ func New(cfg Config) (*Proxy, error) {
 		ErrorLog:     slog.NewLogLogger(p.log.Handler(), slog.LevelDebug),
 	}
 	p.metrics.watch(p)
+	for _, c := range cfg.Collectors {
+		if err := p.metrics.registry.Register(c); err != nil {
+			return nil, err
+		}
+	}
 	return p, nil
 }
 
@@ -207,7 +225,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		reject(w, r, err)
 		return
 	}
-	x := p.begin(w, permit)
+	x := p.begin(w, r, &permit)
 	defer x.finish()
 	p.metrics.wait.Observe(time.Since(arrived).Seconds())
 	p.reverse.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)))
@@ -230,8 +248,17 @@ func (p *Proxy) Stats() Stats {
 	p.mu.Unlock()
 	return Stats{
 		Stats: p.limiter.Stats(), Mode: mode,
-		Abandoned: int(p.abandoned.Load()), LongLived: p.long.Now(), Connections: int(p.connections.Load()),
+		Abandoned: int(p.abandoned.Load()), LongLived: p.longLived(), Connections: int(p.connections.Load()),
 	}
+}
+
+// longLived returns the number of exchanges that have left the limit.
+func (p *Proxy) longLived() int {
+	if p.long == nil {
+		return 0
+	}
+	_, used, _ := p.long.Count()
+	return int(used)
 }
 
 func (p *Proxy) limitChanged(e inflight.Event) {

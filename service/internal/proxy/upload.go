@@ -92,6 +92,9 @@ func (u *upload) deadline(at time.Time) {
 	}
 }
 
+// cut ends the Read under way as if the client had been too slow.
+func (u *upload) cut() { u.deadline(time.Now()) }
+
 func (u *upload) returned() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
