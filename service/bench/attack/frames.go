@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"sync"
@@ -22,32 +23,34 @@ type frames struct {
 }
 
 // overFrames opens HTTP/2 connections, each again when the server closes it, and runs
-// an attack on each.
-func overFrames(conns int, run func(context.Context, *frames) error) func(context.Context, string) int64 {
-	return func(ctx context.Context, addr string) int64 {
+// an attack on each. The answer is how many of what it has sent.
+func overFrames(conns int, what string, run func(context.Context, *frames) error) func(context.Context, string) string {
+	return func(ctx context.Context, addr string) string {
 		var done atomic.Int64
 		var wg sync.WaitGroup
 		for range conns {
 			wg.Go(func() {
 				for ctx.Err() == nil {
-					c, err := dial(ctx, addr)
+					c, err := dial(ctx, addr, 0)
 					if err != nil {
 						time.Sleep(10 * time.Millisecond)
 						continue
 					}
+					stop := context.AfterFunc(ctx, func() { c.Close() })
 					go func() { _, _ = io.Copy(io.Discard, c) }()
 					f := &frames{Framer: http2.NewFramer(c, nil), conn: c, done: &done}
 					f.headers = [2][]byte{header("GET", "/healthz"), header("POST", "/rate")}
 					if _, err = io.WriteString(c, http2.ClientPreface); err == nil {
 						_ = run(ctx, f) // the server may close the connection
 					}
+					stop()
 					c.Close()
 					time.Sleep(10 * time.Millisecond)
 				}
 			})
 		}
 		wg.Wait()
-		return done.Load()
+		return fmt.Sprint(done.Load(), " ", what)
 	}
 }
 

@@ -20,6 +20,11 @@ const (
 	users    = 1000
 )
 
+var (
+	errNotSent = errors.New("not sent: all connections were busy")
+	errLate    = errors.New("late")
+)
+
 // legitimate are clients that share a pool of connections.
 type legitimate struct {
 	url    string
@@ -91,7 +96,7 @@ func (l *legitimate) do(method, path, body string) ([]byte, error) {
 // capacity returns how many requests a second the server answers without an attack,
 // while clients and server share the machine.
 func (l *legitimate) capacity() int {
-	const d = time.Second
+	const d = 2 * time.Second
 	var n atomic.Int64
 	var wg sync.WaitGroup
 	end := time.Now().Add(d)
@@ -105,49 +110,61 @@ func (l *legitimate) capacity() int {
 		})
 	}
 	wg.Wait()
-	return int(n.Load())
+	return int(float64(n.Load()) / d.Seconds())
 }
 
-// send sends requests at a rate until ctx ends. A request that finds all workers busy
-// waits, and its delay counts.
-func (l *legitimate) send(ctx context.Context, rate int, r *result) {
-	var mu sync.Mutex
+// send sends requests at r.rate until ctx ends. A request that finds all workers busy
+// waits, and its delay counts. One that waits longer than a client's patience is not
+// sent, and has failed.
+func (l *legitimate) send(ctx context.Context, r *result) {
+	var mu sync.Mutex // guards r
 	var wg sync.WaitGroup
 	r.failures = map[string]int{}
-	due := make(chan time.Time, rate*60)
+	due := make(chan time.Time, r.rate*2*int(patience.Seconds()))
 	for w := range workers {
 		wg.Go(func() {
+			own := result{failures: map[string]int{}}
 			for i := w; ; i += workers {
 				at, ok := <-due
 				if !ok {
-					return
+					break
 				}
-				err := l.ask(i)
-				mu.Lock()
-				r.sent++
+				own.sent++
+				err := errNotSent
+				if time.Since(at) < patience {
+					err = l.ask(i)
+				}
 				took := time.Since(at)
-				if r.slowest = max(r.slowest, took); err == nil {
-					r.ok++
-					if took <= time.Second {
-						r.prompt++
-					}
-				} else {
-					r.failures[err.Error()]++
+				if err == nil && took > patience {
+					err = errLate
 				}
-				mu.Unlock()
+				if err != nil {
+					own.failures[err.Error()]++
+					continue
+				}
+				own.ok++
+				own.delays = append(own.delays, took)
 			}
+			mu.Lock()
+			defer mu.Unlock()
+			r.add(own)
 		})
 	}
-	began, sent := time.Now(), 0
+	began, sent, lost := time.Now(), 0, 0
 	for ctx.Err() == nil {
-		for now := time.Now(); sent < int(now.Sub(began).Seconds()*float64(rate)); sent++ {
+		for now := time.Now(); sent < int(now.Sub(began).Seconds()*float64(r.rate)); sent++ {
 			select {
-			case due <- began.Add(time.Duration(sent) * time.Second / time.Duration(rate)):
+			case due <- began.Add(time.Duration(sent) * time.Second / time.Duration(r.rate)):
 			default:
+				lost++
 			}
 		}
 		time.Sleep(time.Millisecond)
 	}
 	close(due)
 	wg.Wait()
+	if lost > 0 {
+		r.sent += lost
+		r.failures[errNotSent.Error()] += lost
+	}
 }

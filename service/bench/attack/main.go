@@ -1,45 +1,75 @@
 // Attack runs attacks against weir serve, and beside it against a bare net/http server,
 // with legitimate traffic at half load next to each. It prints which share of the
-// legitimate requests succeeded, and the peak memory and the CPU of the server.
+// legitimate requests succeeded, how long they took, and the peak memory and the CPU
+// of the server.
 //
-//	make build && cd service/bench && go run ./attack [-weir ../../bin/weir] [-seconds n] [-only name]
+//	make build && cd service/bench && go run ./attack [-weir ../../bin/weir] [-each 30s] [-only name,name] [-nice 19]
 //
-// Servers, attackers and legitimate clients share the machine, so that attackers delay
-// requests by the CPU time that they themselves take: compare with net/http. The attackers come from
-// 127.0.0.2, the others from 127.0.0.1, so it runs on Linux only. Each attack is bounded
-// in time, connections and bytes.
+// Server, attacker and legitimate clients are processes of one machine. At -nice 19 the
+// attacker gets the processor time that the others leave, so the table shows what the
+// server does with what reaches it. At -nice 0 the attacker also takes processor time
+// from the server: compare with net/http. The attackers come from 127.0.0.2 to
+// 127.0.0.17, the others from 127.0.0.1, so it runs on Linux only. Each attack is bounded in time, connections
+// and bytes.
 package main
 
 import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"log"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 )
 
+// A setting says how the attacks are run.
+type setting struct {
+	weir   string
+	each   time.Duration // of an attack, unless it has an amount
+	load   float64       // share of the capacity that legitimate clients ask for
+	rate   int           // of legitimate requests a second; 0: by load
+	nice   int           // of the attacker
+	only   []string      // names of attacks, or parts of them
+	memory string        // of weir serve
+}
+
 func main() {
-	bare := flag.String("bare", "", "serve net/http alone at this address; not for people")
-	weir := flag.String("weir", "../../bin/weir", "the binary to attack")
-	seconds := flag.Int("seconds", 5, "how long each attack takes")
-	only := flag.String("only", "", "run only the attacks with this text in their name")
+	var s setting
+	bare := flag.String("bare", "", "serve net/http alone at this address; the tool starts itself so")
+	attacker := flag.String("attacker", "", "run this attack against the address that is the argument; the tool starts itself so")
+	flag.StringVar(&s.weir, "weir", "../../bin/weir", "the binary to attack")
+	flag.DurationVar(&s.each, "each", 5*time.Second, "how long each attack takes; one with a fixed amount takes until it is done")
+	flag.Float64Var(&s.load, "load", 0.5, "legitimate requests: this share of what the server answers without an attack")
+	flag.IntVar(&s.rate, "rate", 0, "legitimate requests a second, instead of -load")
+	flag.IntVar(&s.nice, "nice", 19, "nice value of the attacker: 0 competes with the server for the processors")
+	flag.StringVar(&s.memory, "memory", "64MiB", "the --memory of weir serve")
+	only := flag.String("only", "", "run only the attacks with one of these texts in their name, separated by commas")
 	flag.Parse()
-	if *bare != "" {
-		log.Fatal(serveBare(*bare))
+	s.only = strings.Split(*only, ",")
+	var err error
+	switch {
+	case *bare != "":
+		err = serveBare(*bare)
+	case *attacker != "":
+		err = attackFrom(*attacker, flag.Arg(0), os.Stdin, os.Stdout)
+	default:
+		err = s.run()
 	}
-	if err := run(*weir, time.Duration(*seconds)*time.Second, *only); err != nil {
+	if err != nil {
 		log.Fatal("attack: ", err)
 	}
 }
 
-// run runs all attacks against both servers.
-func run(weir string, d time.Duration, only string) error {
+// run runs the attacks against both servers.
+func (s setting) run() error {
 	dir, err := os.MkdirTemp("", "weir-attack")
 	if err != nil {
 		return err
@@ -54,17 +84,19 @@ func run(weir string, d time.Duration, only string) error {
 		return err
 	}
 	targets := []target{
-		{"weir serve", weir, []string{"serve", "--rules", path, "--admin", "127.0.0.1:0", "--listen"}},
-		{"net/http", self, []string{"-bare"}},
+		{"weir serve", s.weir, true, []string{"serve", "--rules", path, "--memory", s.memory, "--admin", "127.0.0.1:0", "--listen"}},
+		{"net/http", self, false, []string{"-bare"}},
 	}
+	fmt.Printf("%d processors; weir serve --memory %s; attackers at nice %d; a legitimate request succeeds if it is answered 200 within %v of the instant at which it is due\n\n",
+		runtime.NumCPU(), s.memory, s.nice, patience)
 	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(out, "attack\tserver\tlegitimate, a second\tsucceeded\twithin 1 s\tslowest\tpeak memory\tCPU\tattacker did")
+	fmt.Fprintln(out, "attack\tserver\tlegitimate\tsucceeded\twithin 1 s\tp50\tp99\tslowest\tpeak memory\tCPU\tattacker")
 	for _, a := range attacks {
-		if !strings.Contains(a.name, only) {
+		if !s.runs(a.name) {
 			continue
 		}
 		for _, t := range targets {
-			r, err := t.under(a, d)
+			r, err := s.under(t, a, self)
 			if err != nil {
 				return fmt.Errorf("%s, %s: %w", t.name, a.name, err)
 			}
@@ -77,63 +109,95 @@ func run(weir string, d time.Duration, only string) error {
 	return nil
 }
 
+func (s setting) runs(name string) bool {
+	for _, text := range s.only {
+		if strings.Contains(name, text) {
+			return true
+		}
+	}
+	return false
+}
+
 // A target is a server to attack. Its last argument is an address to listen on.
 type target struct {
-	name string
-	path string
-	args []string
+	name  string
+	path  string
+	flags bool // an attack may add flags before the last
+	args  []string
 }
 
-// A result has the measurements of a target under an attack.
-type result struct {
-	rate     int // of legitimate requests
-	sent, ok int
-	prompt   int // of ok: answered within a second of the instant at which they were due
-	failures map[string]int
-	slowest  time.Duration
-	peak     int64
-	cpu      float64
-	did      int64
-}
-
-func (r result) String() string {
-	s := fmt.Sprintf("%d\t%.2f %%\t%.0f %%\t%v\t%d MiB\t%.0f %%\t%d", r.rate,
-		100*float64(r.ok)/float64(max(r.sent, 1)), 100*float64(r.prompt)/float64(max(r.sent, 1)),
-		r.slowest.Round(time.Millisecond), r.peak>>20, 100*r.cpu, r.did)
-	if len(r.failures) > 0 {
-		s += fmt.Sprint(" ", r.failures)
-	}
-	return s
-}
+// maxAmount bounds the time of an attack with a fixed amount.
+const maxAmount = 10 * time.Minute
 
 // under attacks a new process of the target.
-func (t target) under(a attack, d time.Duration) (result, error) {
-	p, err := start(t.path, t.args...)
+func (s setting) under(t target, a attack, self string) (result, error) {
+	args := t.args
+	if last := len(args) - 1; t.flags {
+		args = slices.Insert(slices.Clone(args), last, a.flags...)
+	}
+	p, err := start(t.path, args...)
 	if err != nil {
 		return result{}, err
 	}
 	defer p.stop()
 	l := newLegitimate("http://" + p.addr)
-	r := result{rate: l.capacity() / 2}
+	l.capacity() // warms up
+	r := result{rate: s.rate}
+	if r.rate == 0 {
+		r.rate = int(s.load * float64(l.capacity()))
+	}
+	if r.rate <= 0 {
+		return result{}, fmt.Errorf("no capacity for legitimate requests")
+	}
 
-	ctx, cancel := context.WithTimeout(context.Background(), d)
+	each := s.each
+	if a.amount {
+		each = maxAmount
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), each)
 	defer cancel()
-	done := make(chan int64)
-	go func() { done <- a.run(ctx, p.addr) }()
+	attacker, err := startAttacker(self, s.nice, a.name, p.addr)
+	if err != nil {
+		return result{}, err
+	}
+	defer attacker.stop()
+	go func() {
+		<-attacker.done // early if the attack has an amount
+		cancel()
+	}()
 	before, err := p.cpu()
 	if err != nil {
 		return result{}, err
 	}
 	began := time.Now()
-	l.send(ctx, r.rate, &r)
+	l.send(ctx, &r)
 	after, err := p.cpu()
 	if err != nil {
 		return result{}, err
 	}
-	r.cpu = (after - before).Seconds() / time.Since(began).Seconds()
-	r.did = <-done
+	r.took = time.Since(began)
+	r.cpu = (after - before).Seconds() / r.took.Seconds()
+	if r.did, err = attacker.end(); err != nil {
+		return result{}, err
+	}
 	r.peak, err = p.peak()
 	return r, err
+}
+
+// attackFrom runs an attack until it is done or in ends, and writes what it did.
+func attackFrom(name, addr string, in io.Reader, out io.Writer) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		_, _ = io.Copy(io.Discard, in)
+		cancel()
+	}()
+	for _, a := range attacks {
+		if a.name == name {
+			_, err := fmt.Fprintln(out, a.run(ctx, addr))
+			return err
+		}
+	}
+	return fmt.Errorf("there is no attack %q", name)
 }
 
 // rules has a hundred regular expressions that each unknown key is tested against.
@@ -144,7 +208,7 @@ func rules() string {
 		fmt.Fprintf(&b, "  - {name: pattern%d, regex: \"(a|b|ab)*[c-x]%d$\", rate: 10/s}\n", i, i)
 	}
 	b.WriteString(`  - {name: users, glob: "user:*", rate: 1000000/s}
-  - {name: late, glob: "late:*", rate: 1/h, queue: 400}
+  - {name: late, glob: "late:*", rate: 200/h, burst: 1, queue: 400}
   - {name: jobs, glob: "job:*", concurrency: {limit: 1000, ttl: 30s}}
   - {name: rest, glob: "*", rate: 10/m}
 `)
