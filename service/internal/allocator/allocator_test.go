@@ -1,0 +1,304 @@
+package allocator_test
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/service/internal/allocator"
+)
+
+const ttl = 10 * time.Second
+
+func mustReport(t testing.TB, a *allocator.Allocator, now time.Duration, r allocator.Report) allocator.Assignment {
+	t.Helper()
+	got, err := a.Report(now, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// rounds lets leaves report a number of times, and returns what they have at the end.
+func rounds(t testing.TB, a *allocator.Allocator, n int, leaves []allocator.Report) []float64 {
+	t.Helper()
+	has := make([]float64, len(leaves))
+	for round := range n {
+		for i, r := range leaves {
+			r.Has = has[i]
+			has[i] = mustReport(t, a, time.Duration(round)*time.Second, r).Rate
+		}
+	}
+	return has
+}
+
+// fair computes max-min fair shares by raising all shares together.
+func fair(leaves []allocator.Report, limit float64) []float64 {
+	share, open := make([]float64, len(leaves)), map[int]bool{}
+	for i := range leaves {
+		open[i] = true
+	}
+	for limit > 1e-9 && len(open) > 0 {
+		weights, step := 0.0, math.Inf(1)
+		for i := range open {
+			weights += leaves[i].Weight
+			step = min(step, (leaves[i].Wants-share[i])/leaves[i].Weight)
+		}
+		step = min(step, limit/weights)
+		for i := range open {
+			share[i] += step * leaves[i].Weight
+			limit -= step * leaves[i].Weight
+			if leaves[i].Wants-share[i] < 1e-9 {
+				delete(open, i)
+			}
+		}
+	}
+	return share
+}
+
+func TestSharesAreMaxMinFair(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 1))
+	for range 200 {
+		var leaves []allocator.Report
+		wants := 0.0
+		for i := range 2 + rnd.IntN(20) {
+			leaves = append(leaves, allocator.Report{Leaf: fmt.Sprint(i), Wants: float64(rnd.IntN(100)), Weight: float64(1 + rnd.IntN(3))})
+			wants += leaves[i].Wants
+		}
+		limit := 1 + wants*rnd.Float64()
+		got := rounds(t, allocator.New(allocator.Config{Limit: allocator.Limit{Rate: limit}, TTL: ttl}), 4, leaves)
+		for i, want := range fair(leaves, limit) {
+			if limit <= wants && math.Abs(got[i]-want) > 1e-6 {
+				t.Fatalf("limit %v, leaf %d of %+v: %v, want %v", limit, i, leaves, got[i], want)
+			}
+		}
+	}
+}
+
+func TestRestIsSharedWithAPartForANewcomer(t *testing.T) {
+	a := allocator.New(allocator.Config{Limit: allocator.Limit{Rate: 100, Burst: 10}, TTL: ttl})
+	got := rounds(t, a, 3, []allocator.Report{{Leaf: "a", Wants: 10}, {Leaf: "b", Wants: 30}})
+	if want := []float64{30, 50}; math.Abs(got[0]-want[0])+math.Abs(got[1]-want[1]) > 1e-6 {
+		t.Errorf("shares %v, want %v", got, want)
+	}
+	c := mustReport(t, a, 3*time.Second, allocator.Report{Leaf: "c", Wants: 10})
+	if math.Abs(c.Rate-20) > 1e-6 || math.Abs(c.Burst-2) > 1e-6 || c.Until != 13*time.Second {
+		t.Errorf("a newcomer has %+v, want a rate of 20 and a burst of 2 until 13 s", c)
+	}
+}
+
+func TestFewerTokensForOneAreMoreForOthersOnceItSaysSo(t *testing.T) {
+	a := allocator.New(allocator.Config{Limit: allocator.Limit{Rate: 100}, TTL: ttl})
+	mustReport(t, a, 0, allocator.Report{Leaf: "a", Wants: 1000})
+	first := mustReport(t, a, 0, allocator.Report{Leaf: "a", Wants: 1000}).Rate
+	if first != 100 {
+		t.Fatalf("alone: %v, want 100", first)
+	}
+	if got := mustReport(t, a, 1, allocator.Report{Leaf: "b", Wants: 1000}).Rate; got != 0 {
+		t.Errorf("while a has all: %v", got)
+	}
+	half := mustReport(t, a, 2, allocator.Report{Leaf: "a", Wants: 1000, Has: first}).Rate
+	if half != 50 {
+		t.Errorf("a's next share is %v, want 50", half)
+	}
+	if got := mustReport(t, a, 3, allocator.Report{Leaf: "b", Wants: 1000}).Rate; got != 0 {
+		t.Errorf("b has %v while a may not have heard", got)
+	}
+	mustReport(t, a, 4, allocator.Report{Leaf: "a", Wants: 1000, Has: half})
+	if got := mustReport(t, a, 5, allocator.Report{Leaf: "b", Wants: 1000}).Rate; got != 50 {
+		t.Errorf("b has %v once a has 50", got)
+	}
+}
+
+func TestExpiredAndLeavingLeavesGiveBack(t *testing.T) {
+	a := allocator.New(allocator.Config{Limit: allocator.Limit{Rate: 100}, TTL: ttl})
+	mustReport(t, a, 0, allocator.Report{Leaf: "a", Wants: 1000})
+	if got := mustReport(t, a, ttl-1, allocator.Report{Leaf: "b", Wants: 100}); got.Rate != 0 {
+		t.Errorf("before a's end: %v", got)
+	}
+	if got := mustReport(t, a, ttl, allocator.Report{Leaf: "b", Wants: 100}); got.Rate != 100 {
+		t.Errorf("after a's end: %v", got)
+	}
+	a.Leave("b")
+	a.Leave("unknown")
+	if got := mustReport(t, a, ttl, allocator.Report{Leaf: "c", Wants: 100}); got.Rate != 100 {
+		t.Errorf("after b left: %v", got)
+	}
+	a.Expire(3 * ttl)
+	if got := a.Stats(); got != (allocator.Stats{}) {
+		t.Errorf("at the end: %+v", got)
+	}
+}
+
+func TestLearning(t *testing.T) {
+	a := allocator.New(allocator.Config{Limit: allocator.Limit{Rate: 100}, TTL: ttl, Learn: ttl})
+	for _, c := range []struct {
+		leaf      string
+		has, want float64
+	}{{"new", 0, 0}, {"a", 60, 60}, {"b", 30, 30}, {"liar", 50, 10}} {
+		if got := mustReport(t, a, 1, allocator.Report{Leaf: c.leaf, Wants: 100, Has: c.has}).Rate; math.Abs(got-c.want) > 1e-6 {
+			t.Errorf("%s has %v, gets %v while the allocator learns, want %v", c.leaf, c.has, got, c.want)
+		}
+	}
+}
+
+func TestLimitChanges(t *testing.T) {
+	a := allocator.New(allocator.Config{Limit: allocator.Limit{Rate: 100}, TTL: ttl})
+	mustReport(t, a, 0, allocator.Report{Leaf: "a", Wants: 100})
+	a.SetLimit(allocator.Limit{Rate: 10})
+	if got := mustReport(t, a, 1, allocator.Report{Leaf: "a", Wants: 100, Has: 100}).Rate; got != 10 {
+		t.Errorf("a has %v of 10", got)
+	}
+	a.SetLimit(allocator.Limit{})
+	if got := mustReport(t, a, 2, allocator.Report{Leaf: "a", Wants: 100, Has: 10}); got.Limit != (allocator.Limit{}) {
+		t.Errorf("a has %v of nothing", got)
+	}
+}
+
+func TestBadReports(t *testing.T) {
+	a := allocator.New(allocator.Config{Limit: allocator.Limit{Rate: 100}, TTL: ttl})
+	for _, r := range []allocator.Report{{Wants: -1}, {Wants: math.NaN()}, {Wants: math.Inf(1)}, {Has: -1}, {Weight: -1}, {Weight: math.NaN()}} {
+		if _, err := a.Report(0, r); !errors.Is(err, allocator.ErrReport) {
+			t.Errorf("%+v: %v", r, err)
+		}
+	}
+	if a.Knows("") {
+		t.Error("a bad report makes a leaf known")
+	}
+}
+
+func TestSmallChangesAreKept(t *testing.T) {
+	a := allocator.New(allocator.Config{Limit: allocator.Limit{Rate: 100}, TTL: ttl, Keep: .1})
+	has := rounds(t, a, 4, []allocator.Report{{Leaf: "a", Wants: 200}, {Leaf: "b", Wants: 200}})
+	for _, c := range []struct{ wants, want float64 }{{46, 50}, {44, 44}, {47, 44}, {50, 50}} {
+		if got := mustReport(t, a, 3*time.Second, allocator.Report{Leaf: "a", Wants: c.wants, Has: has[0]}).Rate; math.Abs(got-c.want) > 1e-6 {
+			t.Errorf("a wants %v, has %v, gets %v; want %v", c.wants, has[0], got, c.want)
+		} else {
+			has[0] = got
+		}
+	}
+}
+
+// A client is a leaf with a bucket, whose answers can be late or lost.
+type client struct {
+	allocator.Report
+	has, tokens float64
+	burst       float64
+	until       time.Duration
+	answers     []allocator.Assignment // on their way, by the instants of the calls
+	due         []time.Duration
+}
+
+// receive takes the answers that have come, and refills the bucket from an instant.
+func (c *client) receive(from, now time.Duration) {
+	for len(c.due) > 0 && c.due[0] <= now {
+		if got := c.answers[0]; got.Until >= c.until {
+			c.has, c.burst, c.until = got.Rate, got.Burst, got.Until
+			c.tokens = min(c.tokens, c.burst)
+		}
+		c.answers, c.due = c.answers[1:], c.due[1:]
+	}
+	if c.until <= now {
+		c.has, c.tokens = 0, 0
+	}
+	c.tokens = min(c.tokens+c.has*(now-from).Seconds(), c.burst)
+}
+
+// Leaves come, go, are restarted, change their demands, and lose answers; the limit is
+// never exceeded.
+func TestLeavesNeverExceedTheLimit(t *testing.T) {
+	const limit, burst, step = 1000, 50, 100 * time.Millisecond
+	for seed := range uint64(20) {
+		rnd := rand.New(rand.NewPCG(seed, 2))
+		a := allocator.New(allocator.Config{Limit: allocator.Limit{Rate: limit, Burst: burst}, TTL: ttl})
+		clients := map[int]*client{}
+		least := 0.0 // of spent - limit·t until now
+		spent := 0.0
+		for now := time.Duration(0); now < 2*time.Minute; now += step {
+			has := 0.0
+			for id := range 20 {
+				c := clients[id]
+				switch {
+				case c == nil && rnd.IntN(50) == 0:
+					clients[id] = &client{Report: allocator.Report{Leaf: fmt.Sprint(id, now), Weight: float64(1 + rnd.IntN(2))}}
+					continue
+				case c == nil:
+					continue
+				case rnd.IntN(500) == 0:
+					delete(clients, id) // without a word
+					continue
+				case rnd.IntN(20) == 0:
+					c.Wants = rnd.Float64() * limit / 4
+				}
+				c.receive(now-step, now)
+				use := min(c.tokens, c.Wants*step.Seconds())
+				c.tokens -= use
+				spent += use
+				has += c.has
+				if len(c.due) == 0 && rnd.IntN(10) == 0 {
+					c.Has = c.has
+					got := mustReport(t, a, now, c.Report)
+					if rnd.IntN(10) > 0 {
+						c.answers, c.due = append(c.answers, got), append(c.due, now+time.Duration(rnd.IntN(3))*step)
+					}
+				}
+			}
+			if has > limit+1e-6 {
+				t.Fatalf("seed %d: at %v leaves have %v of %v", seed, now, has, limit)
+			}
+			above := spent - limit*now.Seconds()
+			least = min(least, above)
+			if above-least > burst+limit*step.Seconds()+1e-6 {
+				t.Fatalf("seed %d: at %v leaves have spent %v more than the rate allows", seed, now, above-least)
+			}
+		}
+	}
+}
+
+func TestTenThousandLeavesConverge(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(3, 3))
+	var leaves []allocator.Report
+	for i := range 10_000 {
+		leaves = append(leaves, allocator.Report{Leaf: fmt.Sprint(i), Wants: math.Exp(3 * rnd.NormFloat64()), Weight: 1})
+	}
+	const limit = 100_000
+	a := allocator.New(allocator.Config{Limit: allocator.Limit{Rate: limit}, TTL: ttl})
+	got := rounds(t, a, 4, leaves)
+	by := make([]int, len(leaves))
+	for i := range by {
+		by[i] = i
+	}
+	slices.SortFunc(by, func(i, j int) int { return cmp.Compare(leaves[i].Wants, leaves[j].Wants) })
+	rest, worst := float64(limit), 0.0
+	for at, i := range by {
+		want := min(leaves[i].Wants, rest/float64(len(by)-at))
+		rest -= want
+		worst = max(worst, math.Abs(got[i]-want)/want)
+	}
+	if rest > 1 || worst > 0.001 {
+		t.Errorf("after four reports of each, a share is off by %.2f %%; %.1f of %d are not shared out", 100*worst, rest, limit)
+	}
+}
+
+func BenchmarkReport(b *testing.B) {
+	for _, n := range []int{10, 10_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			a := allocator.New(allocator.Config{Limit: allocator.Limit{Rate: 1000}, TTL: ttl})
+			rnd := rand.New(rand.NewPCG(3, 3))
+			names, has := make([]string, n), make([]float64, n)
+			for i := range names {
+				names[i] = fmt.Sprint(i)
+			}
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				at := i % n
+				has[at] = mustReport(b, a, 0, allocator.Report{Leaf: names[at], Wants: rnd.Float64(), Has: has[at]}).Rate
+			}
+		})
+	}
+}
