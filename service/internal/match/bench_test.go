@@ -29,6 +29,7 @@ func forms() []form {
 		{"suffix", as(match.Glob, "*:user-%05d:read"), key},
 		{"between", as(match.Glob, "api*:user-%05d:read"), key},
 		{"regex", as(match.Regex, "^api:user-%05d:[a-z]+$"), key},
+		{"entries", as(match.Entries, "api|method=*|user=user-%05d"), func(i int) string { return fmt.Sprintf("api|user=user-%05d|method=GET", i) }},
 		{"realistic", realistic, realisticKey},
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/weir-go/weir/service/internal/descriptor"
 )
 
 // A glob takes at most as many steps as the product of the lengths. Globs that
@@ -134,6 +136,24 @@ func TestFiledByTheRarerText(t *testing.T) {
 		last := int32(len(patterns) - 1)
 		if head, tail := slices.Contains(s.begin.patterns[tt.head], last), slices.Contains(s.end.patterns[tt.tail], last); head != (tt.head != "") || tail != (tt.tail != "") {
 			t.Errorf("%s: filed by its head: %t, by its tail: %t", tt.globs, head, tail)
+		}
+	}
+}
+
+// A pattern of entries is filed by the entry that the fewest patterns share.
+func TestFiledByTheRarestEntry(t *testing.T) {
+	s, err := New([]Pattern{{Entries, "*|method=POST|path=/a*"}, {Entries, "*|method=POST|path=/b"}, {Entries, "*|method=POST|user=*"}, {Entries, "*|path=/*"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for f, want := range map[filing][]int32{
+		{descriptor.Entry{Key: "path"}, false}:                 {0, 3},
+		{descriptor.Entry{Key: "path", Value: "/b"}, true}:     {1},
+		{descriptor.Entry{Key: "user"}, false}:                 {2},
+		{descriptor.Entry{Key: "method", Value: "POST"}, true}: nil,
+	} {
+		if got := s.entries[f]; !slices.Equal(got, want) {
+			t.Errorf("%v: %v, want %v", f, got, want)
 		}
 	}
 }

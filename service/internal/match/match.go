@@ -5,6 +5,10 @@
 // at most one for each distinct length of beginnings and of ends, and a test of each
 // pattern that it finds there.
 //
+// A pattern of the kind Entries is filed by the rarest of its entries. If there are such
+// patterns, a lookup parses the key as a descriptor once, and takes up to two map accesses
+// for each of its entries.
+//
 // A pattern without such a text is tested against every key, as long as its index
 // is below the best match so far: the globs *a* and ?a?, and the regexes a, (?i)^a
 // and ^[a-z]+$. A test takes some nanoseconds if the pattern contains a text that
@@ -19,6 +23,8 @@ import (
 	"iter"
 	"math"
 	"slices"
+
+	"github.com/weir-go/weir/service/internal/descriptor"
 )
 
 // A Kind is the syntax of a Pattern.
@@ -35,6 +41,10 @@ const (
 	// Regex is an RE2 expression of package regexp. It may match anywhere in the key,
 	// unless it is anchored by ^ and $.
 	Regex
+	// Entries matches the keys of descriptors that have some entries, in any order,
+	// among others. The text is the key of a descriptor with at least one entry (package
+	// descriptor), whose domain and values are globs.
+	Entries
 )
 
 // A Pattern matches keys.
@@ -51,6 +61,7 @@ type Set struct {
 	// Each pattern's index is in one of these. All lists ascend.
 	whole      map[string][]int32
 	begin, end affixes
+	entries    map[filing][]int32
 	rest       []int32
 }
 
@@ -58,6 +69,7 @@ type Set struct {
 func New(patterns []Pattern) (*Set, error) {
 	s := &Set{matchers: make([]matcher, len(patterns)), whole: map[string][]int32{}}
 	heads, tails := map[string]int{}, map[string]int{} // how many patterns share a text
+	sharing := map[filing]int{}                        // how many patterns share an entry
 	for i, p := range patterns {
 		m, err := compile(p)
 		if err != nil {
@@ -66,9 +78,14 @@ func New(patterns []Pattern) (*Set, error) {
 		s.matchers[i] = m
 		heads[m.head]++
 		tails[m.tail]++
+		for i := range m.entries {
+			sharing[m.entries[i].filing()]++
+		}
 	}
 	for i := range s.matchers {
 		switch m, i := &s.matchers[i], int32(i); {
+		case m.test == byEntries:
+			s.fileEntries(m, i, sharing)
 		case m.test == equal:
 			s.whole[m.text] = append(s.whole[m.text], i)
 		case m.head != "" && (m.tail == "" || heads[m.head] <= tails[m.tail]):
@@ -83,15 +100,17 @@ func New(patterns []Pattern) (*Set, error) {
 }
 
 // First returns the index of the first pattern that matches, or -1. It does not
-// allocate, except for the scratch memory of package regexp.
+// allocate, except for the scratch memory of package regexp and, if there are patterns of
+// the kind Entries, for the entries of a descriptor.
 func (s *Set) First(key string) int {
 	first := int32(math.MaxInt32)
-	for patterns := range s.candidates(key) {
+	parsed := s.parse(key)
+	for patterns := range s.candidates(key, parsed) {
 		for _, i := range patterns {
 			if i >= first {
 				break
 			}
-			if s.matchers[i].match(key) {
+			if s.matchers[i].matches(key, parsed) {
 				first = i
 			}
 		}
@@ -106,9 +125,10 @@ func (s *Set) First(key string) int {
 // It allocates no more than First, if into has room.
 func (s *Set) All(key string, into []int) []int {
 	found := into
-	for patterns := range s.candidates(key) {
+	parsed := s.parse(key)
+	for patterns := range s.candidates(key, parsed) {
 		for _, i := range patterns {
-			if s.matchers[i].match(key) {
+			if s.matchers[i].matches(key, parsed) {
 				found = append(found, int(i))
 			}
 		}
@@ -118,7 +138,7 @@ func (s *Set) All(key string, into []int) []int {
 }
 
 // candidates returns the lists of patterns that can match a key.
-func (s *Set) candidates(key string) iter.Seq[[]int32] {
+func (s *Set) candidates(key string, parsed parsedKey) iter.Seq[[]int32] {
 	return func(yield func([]int32) bool) {
 		yield(s.whole[key])
 		for _, l := range s.begin.lengths {
@@ -135,6 +155,12 @@ func (s *Set) candidates(key string) iter.Seq[[]int32] {
 			}
 			if l.has(key[len(key)-l.n]) {
 				yield(s.end.patterns[key[len(key)-l.n:]])
+			}
+		}
+		for i, e := range parsed.entries {
+			yield(s.entries[filing{e, true}])
+			if i == 0 || e.Key != parsed.entries[i-1].Key {
+				yield(s.entries[filing{entry: descriptor.Entry{Key: e.Key}}])
 			}
 		}
 		yield(s.rest)

@@ -97,6 +97,19 @@ func TestWhatMatches(t *testing.T) {
 		{"the replacement character is any that is none", match.Regex, "^a\ufffdb", []string{"a\xffb", "a\ufffdb"}, []string{"ab", "aéb"}},
 		{"the replacement character alone", match.Regex, `\x{fffd}`, []string{"\xff", "\ufffd"}, []string{"", "a"}},
 		{"nothing", match.Regex, `[^\x00-\x{10FFFF}]`, nil, []string{"", "a"}},
+
+		{"an entry", match.Entries, "d|a=b", []string{"d|a=b"}, []string{"", "d", "d|a=", "d|a=bc", "d|b=a", "e|a=b", "|a=b", "d|a", "d|a=b|", "d|a=b "}},
+		{"entries in any order", match.Entries, "d|a=1|b=2", []string{"d|a=1|b=2", "d|b=2|a=1"}, []string{"d|a=1", "d|b=2", "d|a=2|b=1"}},
+		{"entries among others", match.Entries, "d|a=1|b=2", []string{"d|x=|b=2|y=1|a=1|z="}, []string{"d|x=|b=2|y=1|a=2"}},
+		{"one of several entries of a key", match.Entries, "d|a=1", []string{"d|a=0|a=1|a=2", "d|a=1|a=1"}, []string{"d|a=0|a=2"}},
+		{"several entries of a key", match.Entries, "d|a=1*|a=*2", []string{"d|a=12", "d|a=10|a=02"}, []string{"d|a=10", "d|a=02"}},
+		{"a value is a glob", match.Entries, "d|path=/api/*", []string{"d|path=/api/", "d|path=/api/a/b?c=d"}, []string{"d|path=/api", "d|path=/login"}},
+		{"a key is no glob", match.Entries, "d|*=a", []string{"d|*=a"}, []string{"d|b=a"}},
+		{"* is a present entry", match.Entries, "d|a=*", []string{"d|a=", "d|a=b"}, []string{"d", "d|b=a"}},
+		{"no value is the empty value", match.Entries, "d|a=", []string{"d|a="}, []string{"d|a=b"}},
+		{"a domain is a glob", match.Entries, "ed*|a=1", []string{"ed|a=1", "edge|a=1"}, []string{"hedge|a=1"}},
+		{"* is any domain", match.Entries, "*|a=1", []string{"|a=1", "edge|a=1"}, []string{"edge|b=1"}},
+		{"globs are of the text before escaping", match.Entries, "?|a%3D=?", []string{"%7C|a%3D=%7C", "%25|a%3D=%C3", "a|a%3D=%20"}, []string{"%7C|a=%7C", "a|a%3D=%25%25"}},
 	} {
 		s := newSet(t, match.Pattern{Kind: tt.kind, Text: tt.text})
 		for _, key := range tt.yes {
@@ -182,6 +195,10 @@ func TestAnErrorNamesThePattern(t *testing.T) {
 		{match.Pattern{Kind: match.Glob, Text: `*\\\`}, `match: pattern 1, "*\\\\\\": ends with a lone backslash`},
 		{match.Pattern{Kind: match.Regex, Text: "a("}, "match: pattern 1, \"a(\": error parsing regexp: missing closing ): `a(`"},
 		{match.Pattern{Kind: match.Regex, Text: "\xff"}, "match: pattern 1, \"\\xff\": error parsing regexp: invalid UTF-8: `\xff`"},
+		{match.Pattern{Kind: match.Entries, Text: "a"}, `match: pattern 1, "a": is not the key of a descriptor with entries`},
+		{match.Pattern{Kind: match.Entries, Text: "a|b"}, `match: pattern 1, "a|b": is not the key of a descriptor with entries`},
+		{match.Pattern{Kind: match.Entries, Text: `a\|b=c`}, `match: pattern 1, "a\\|b=c": domain "a\\": ends with a lone backslash`},
+		{match.Pattern{Kind: match.Entries, Text: `a|b=c\`}, `match: pattern 1, "a|b=c\\": entry "b": ends with a lone backslash`},
 		{match.Pattern{Kind: 7, Text: "a"}, `match: pattern 1, "a": unknown kind 7`},
 	} {
 		_, err := match.New([]match.Pattern{{match.Glob, "*"}, tt.wrong, {match.Regex, "("}})
@@ -221,5 +238,24 @@ func TestLookupsDoNotAllocate(t *testing.T) {
 	}
 	if got := s.All("user-50:read", into); len(got) != 10 { // one of each form, and user-5?
 		t.Errorf("%v: want ten", got)
+	}
+}
+
+// A key is parsed once in a lookup, however many patterns there are.
+func TestADescriptorIsParsedOnce(t *testing.T) {
+	allocations := func(n int, key string) float64 {
+		var patterns []match.Pattern
+		for i := range n {
+			patterns = append(patterns, match.Pattern{Kind: match.Entries, Text: fmt.Sprintf("edge|path=/%d/*|user=*", i)})
+		}
+		s := newSet(t, patterns...)
+		return testing.AllocsPerRun(100, func() { s.First(key) })
+	}
+	const key = "edge|method=GET|path=/a%7Cb|user=42"
+	if one, thousand := allocations(1, key), allocations(1000, key); one == 0 || one != thousand {
+		t.Errorf("%v allocations with a pattern, %v with a thousand", one, thousand)
+	}
+	if n := allocations(1000, "edge:path:user"); n != 0 {
+		t.Errorf("%v allocations for a key without entries", n)
 	}
 }

@@ -20,6 +20,8 @@ type matcher struct {
 	head, tail string         // every matching key begins with head and ends with tail
 	glob       string         // if test is byGlob
 	re         *regexp.Regexp // if test is byRegex
+	domain     *matcher       // if test is byEntries
+	entries    []entryMatcher // if test is byEntries
 }
 
 // A test is how a matcher decides. The first four are comparisons with one text.
@@ -32,8 +34,18 @@ const (
 	contains
 	byGlob
 	byRegex
+	byEntries
 )
 
+// matches is match for patterns of every kind.
+func (m *matcher) matches(key string, parsed parsedKey) bool {
+	if m.test == byEntries {
+		return m.matchEntries(parsed)
+	}
+	return m.match(key)
+}
+
+// match reports whether a pattern matches a text; test is not byEntries.
 func (m *matcher) match(key string) bool {
 	switch m.test {
 	case equal:
@@ -62,6 +74,8 @@ func compile(p Pattern) (matcher, error) {
 		return compileGlob(p.Text)
 	case Regex:
 		return compileRegex(p.Text)
+	case Entries:
+		return compileEntries(p.Text)
 	}
 	return matcher{}, fmt.Errorf("unknown kind %d", p.Kind)
 }

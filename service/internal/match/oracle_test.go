@@ -8,6 +8,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/weir-go/weir/service/internal/descriptor"
 	"github.com/weir-go/weir/service/internal/match"
 )
 
@@ -22,11 +23,30 @@ func newNaive(patterns []match.Pattern) (n naive) {
 		case match.Glob:
 			re := regexp.MustCompile(globAsRegexp(p.Text))
 			n = append(n, func(key string) bool { return re.MatchString(valid(key)) })
+		case match.Entries:
+			n = append(n, func(key string) bool { return matchesEntries(p.Text, key) })
 		default:
 			n = append(n, regexp.MustCompile(p.Text).MatchString)
 		}
 	}
 	return n
+}
+
+// matchesEntries compares every entry of a pattern with every entry of a key.
+func matchesEntries(pattern, key string) bool {
+	globbed := func(glob, text string) bool { return regexp.MustCompile(globAsRegexp(glob)).MatchString(valid(text)) }
+	wantDomain, want, _ := descriptor.Parse(pattern)
+	domain, entries, ok := descriptor.Parse(key)
+	if !ok || !globbed(wantDomain, domain) {
+		return false
+	}
+	for _, w := range want {
+		has := func(e descriptor.Entry) bool { return e.Key == w.Key && globbed(w.Value, e.Value) }
+		if !slices.ContainsFunc(entries, has) {
+			return false
+		}
+	}
+	return true
 }
 
 func (n naive) first(key string) int {
@@ -123,8 +143,28 @@ func (d *draft) text(of []string, most int) string {
 	return b.String()
 }
 
+// descriptor makes the key of a descriptor, with at least one entry. Few keys of entries, so
+// that many descriptors have several entries of one.
+func (d *draft) descriptor(of []string, most int) string {
+	domain := d.text(of, 1)
+	var entries []descriptor.Entry
+	for range 1 + d.next()%4 {
+		entries = append(entries, descriptor.Entry{Key: []string{"a", "b", "é|=", ""}[d.next()%4], Value: d.text(of, most)})
+	}
+	return string(descriptor.Append(nil, domain, entries))
+}
+
+func (d *draft) key() string {
+	if d.next()%2 == 0 {
+		return d.descriptor(letters, 2)
+	}
+	return d.text(append(letters, "|", "="), 8)
+}
+
 func (d *draft) pattern() match.Pattern {
-	switch d.next() % 5 {
+	switch d.next() % 8 {
+	case 5, 6, 7:
+		return match.Pattern{Kind: match.Entries, Text: d.descriptor(globs, 2)}
 	case 0:
 		return match.Pattern{Kind: match.Exact, Text: d.text(letters, 3)}
 	case 1, 2:
@@ -153,7 +193,7 @@ func FuzzMatch(f *testing.F) {
 		s, n := newSet(t, patterns...), newNaive(patterns)
 		check(t, patterns, s, n, "")
 		for len(d.bytes) > 0 {
-			check(t, patterns, s, n, d.text(letters, 8))
+			check(t, patterns, s, n, d.key())
 		}
 	})
 }
