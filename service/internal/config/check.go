@@ -1,11 +1,17 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
+	"unicode"
 
+	"github.com/weir-go/weir/service/internal/descriptor"
 	"github.com/weir-go/weir/service/internal/match"
 	"github.com/weir-go/weir/service/internal/strictyaml"
 )
@@ -55,7 +61,7 @@ func (r *Rules) Complete() error {
 		if len(all) < maxErrors {
 			all = append(all, e)
 		}
-	}, func(path string) string { return path })
+	}, func(path string) string { return path }, func(string) bool { return false })
 	if len(all) == 0 {
 		r.complete()
 	}
@@ -66,6 +72,22 @@ func (r *Rules) Complete() error {
 type checker struct {
 	report func(*FieldError)
 	place  func(path string) string // returns where a field is
+	given  func(path string) bool   // reports whether a file has a field
+}
+
+// has reports whether a field has a value. Zero is the default, but not in a file that has
+// the field.
+func has[T comparable](c *checker, path string, value T) bool {
+	var zero T
+	return value != zero || c.given(path)
+}
+
+// orDefault returns the value of a field, or its default.
+func orDefault[T comparable](c *checker, path string, value, byDefault T) T {
+	if has(c, path, value) {
+		return value
+	}
+	return byDefault
 }
 
 func (c *checker) check(fine bool, field string, value any, rule string) {
@@ -86,8 +108,8 @@ func (c *checker) optional(field string, n *int, most int64) {
 	}
 }
 
-func (r *Rules) check(report func(*FieldError), place func(path string) string) {
-	c := &checker{report, place}
+func (r *Rules) check(report func(*FieldError), place func(path string) string, given func(path string) bool) {
+	c := &checker{report, place, given}
 	c.check(r.Apply == "" || r.Apply == First || r.Apply == All, "apply", string(r.Apply), "must be first or all")
 	c.check(r.Unmatched == "" || r.Unmatched == "allow" || r.Unmatched == "deny", "unmatched", r.Unmatched, "must be allow or deny")
 	if len(r.Rules) > maxRules {
@@ -98,7 +120,9 @@ func (r *Rules) check(report func(*FieldError), place func(path string) string) 
 	for i := range r.Rules {
 		rule, path := &r.Rules[i], "rules["+strconv.Itoa(i)+"]"
 		c.name(path+".name", rule.Name, names)
-		c.pattern(path, rule)
+		if rule.Descriptor == nil {
+			c.pattern(path, rule)
+		}
 		if r.Merge && i > 0 {
 			c.layer(path, rule)
 		} else {
@@ -123,16 +147,29 @@ func (c *checker) name(path, name string, names map[string]string) {
 	names[name] = path
 }
 
-// pattern returns the pattern of a rule, and the field it is in.
-func (r *Rule) pattern() (field, text string) {
+// Pattern returns the pattern of a rule, and the field it is in.
+func (r *Rule) Pattern() (field, text string) {
 	switch {
+	case r.Descriptor != nil:
+		return "descriptor", r.Descriptor.Path
 	case r.Key != "":
 		return "key", r.Key
 	case r.Glob != "":
 		return "glob", r.Glob
-	default:
+	case r.Regex != "":
 		return "regex", r.Regex
+	default:
+		return "entries", r.entriesText()
 	}
+}
+
+// entriesText returns Domain and Entries as the key of a descriptor, sorted by key.
+func (r *Rule) entriesText() string {
+	var entries []descriptor.Entry
+	for _, key := range slices.Sorted(maps.Keys(r.Entries)) {
+		entries = append(entries, descriptor.Entry{Key: key, Value: r.Entries[key]})
+	}
+	return string(descriptor.Append(nil, cmp.Or(r.Domain, "*"), entries))
 }
 
 func (c *checker) pattern(path string, r *Rule) {
@@ -142,12 +179,42 @@ func (c *checker) pattern(path string, r *Rule) {
 			given++
 		}
 	}
+	if r.Entries != nil {
+		given++
+	}
 	if given != 1 {
-		c.check(false, path, nil, fmt.Sprintf("must have one of key, glob and regex; has %d of them", given))
+		c.check(false, path, nil, fmt.Sprintf("must have one of key, glob, regex and entries; has %d of them", given))
 		return
 	}
-	field, text := r.pattern()
+	if r.Entries != nil {
+		c.entries(path, r)
+		return
+	}
+	c.check(!has(c, path+".domain", r.Domain), path+".domain", nil, "must be left out without entries")
+	field, text := r.Pattern()
 	c.text(path+"."+field, field, text)
+	if field != "regex" {
+		possible := text == strings.TrimSpace(text) && !strings.ContainsFunc(text, unicode.IsControl)
+		c.check(possible, path+"."+field, text, "matches no key: keys have no surrounding space and no control characters")
+	}
+}
+
+// entries checks a pattern of entries.
+func (c *checker) entries(path string, r *Rule) {
+	if has(c, path+".domain", r.Domain) {
+		c.check(r.Domain != "", path+".domain", nil, "must be left out for any domain")
+		c.text(path+".domain", "glob", r.Domain)
+	}
+	path += ".entries"
+	c.check(len(r.Entries) > 0, path, nil, `must have at least one entry, such as {path: "/api/*"}`)
+	if len(r.entriesText()) > maxPattern {
+		c.check(false, path, nil, fmt.Sprintf("must have at most %d bytes with the domain, as domain|key=value", maxPattern))
+		return
+	}
+	for _, key := range slices.Sorted(maps.Keys(r.Entries)) {
+		c.check(key != "", path, nil, "must not have an empty key")
+		c.text(strictyaml.Join(path, key), "glob", r.Entries[key])
+	}
 }
 
 // text checks the text of a pattern of the kind that a field has.

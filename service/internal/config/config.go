@@ -4,7 +4,7 @@
 //	apply: first                # or all: every rule that matches must allow it
 //	rules:
 //	  - name: logins
-//	    glob: "login:*"         # or key: (exactly this), or regex: (RE2)
+//	    glob: "login:*"         # or key: (exactly this), regex: (RE2), or entries:
 //	    rate: 5/m               # a quota: 100/s, 100/90s, 1000/h
 //	    burst: 10               # of a token bucket; the rate's count if left out
 //	    algorithm: gcra         # or fixed, sliding: windows
@@ -13,6 +13,10 @@
 //	  - name: reports
 //	    key: reports
 //	    concurrency: {limit: 10, ttl: 30s}    # leases; or limit: auto
+//	  - name: posts
+//	    domain: edge            # keys of descriptors of this domain
+//	    entries: {method: POST, path: "/api/*"}
+//	    rate: 10/s
 //	  - name: others
 //	    glob: "*"
 //	    per: rule               # one bucket for all keys, not one for each
@@ -20,13 +24,15 @@
 //	    mode: shadow            # decide and count, but refuse nothing
 //	    candidate: {rate: 500/s}    # and count what this would do
 //
-// Load reads such a file or one of GoCC, and reports all errors in it.
+// Load reads such a file, one of GoCC, or files of envoyproxy/ratelimit, and reports all
+// errors in it.
 package config
 
 import (
 	"time"
 
 	"github.com/weir-go/weir/service/internal/bytesize"
+	"github.com/weir-go/weir/service/internal/descriptor"
 )
 
 // Apply selects which of the rules that match a key count.
@@ -50,13 +56,17 @@ type Rules struct {
 	// see Merged. Apply is not used then. Rules[0] matches every key and has the
 	// defaults. Only GoCC files set it.
 	Merge bool `yaml:"-"`
+	// Descriptors, if not nil, finds the rule of a key, by its index; Apply and the
+	// patterns of rules are not used then. Every rule has a Descriptor. Only files of
+	// envoyproxy/ratelimit set it.
+	Descriptors *descriptor.Tree `yaml:"-"`
 	// Hash identifies the content, with 12 hexadecimal digits. It is empty if the Rules
 	// are not from a file.
 	Hash string `yaml:"-"`
 }
 
-// A Rule limits the keys that match it. It has exactly one of Key, Glob and Regex;
-// and a Rate, a Concurrency or both.
+// A Rule limits the keys that match it. It has exactly one of Key, Glob, Regex, Entries
+// and Descriptor; and a Rate, a Concurrency or both.
 type Rule struct {
 	// Name identifies the rule in answers, metrics and logs: at most 64 characters of
 	// printable ASCII without " and \, unique among the rules. If empty, Complete makes
@@ -70,6 +80,16 @@ type Rule struct {
 	Glob string `yaml:"glob"`
 	// Regex is an RE2 that must match a part of the key; with ^ and $, all of it.
 	Regex string `yaml:"regex"`
+	// Domain is a glob for the domain of descriptors. If empty, any domain matches. It
+	// must be empty without Entries.
+	Domain string `yaml:"domain"`
+	// Entries matches the keys of descriptors (package descriptor) that have all these
+	// entries, in any order, among others. It maps the key of an entry, which is not
+	// empty, to a glob for its value. If a descriptor has several entries of a key, one
+	// of them must match. If nil, the rule has another pattern.
+	Entries map[string]string `yaml:"entries"`
+	// Descriptor is set by files of envoyproxy/ratelimit alone.
+	Descriptor *Descriptor `yaml:"-"`
 	// Per is the scope of the bucket and the limit: PerKey (if empty) or PerRule.
 	Per Per `yaml:"per"`
 
@@ -84,6 +104,9 @@ type Rule struct {
 	// MaxDebt bounds, in tokens, the debt from settling work that cost more than was
 	// taken. If nil, the burst; zero is no debt.
 	MaxDebt *int `yaml:"max_debt"`
+	// OwnQuota lets requests bring a quota of their own, which counts for them instead of
+	// the rate.
+	OwnQuota bool `yaml:"own_quota"`
 	// Memory is for the counts of this rule alone, in bytes. If zero, the rule has an
 	// equal share of what the others leave.
 	Memory bytesize.Size `yaml:"memory"`
@@ -138,11 +161,18 @@ const (
 	GCRA    Algorithm = "gcra"    // a token bucket
 	Fixed   Algorithm = "fixed"   // windows that begin with the first request of a key
 	Sliding Algorithm = "sliding" // the last window fades out over the next
+	// FixedWindow counts as envoyproxy/ratelimit does, for its files alone: in windows
+	// that begin at multiples of their length since 1970, and also requests that are
+	// denied. A request without a cost is denied if more than the limit is counted.
+	FixedWindow Algorithm = "fixed_window"
 )
 
 // Windows reports whether the Algorithm counts in windows rather than with a
 // token bucket.
-func (a Algorithm) Windows() bool { return a == Fixed || a == Sliding }
+func (a Algorithm) Windows() bool { return a == Fixed || a == Sliding || a == FixedWindow }
+
+// Resets reports whether the Algorithm counts in windows that begin at zero.
+func (a Algorithm) Resets() bool { return a == Fixed || a == FixedWindow }
 
 // Limit returns the most tokens that a key can have at once.
 func (q Quota) Limit() int {

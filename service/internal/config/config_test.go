@@ -27,6 +27,7 @@ rules:
     queue: 20
     max_wait: 10s
     max_debt: 0
+    own_quota: true
   - name: reports
     key: reports
     concurrency: {limit: 10, ttl: 30s}
@@ -36,6 +37,9 @@ rules:
     rate: 1000 / second
     mode: shadow
     candidate: {rate: 500/s, algorithm: sliding}
+  - domain: edge
+    entries: {path: "/api/*", method: POST, port: 8080}
+    rate: 1000/s
   - regex: ^job-\d+$
     concurrency: {limit: auto, min: 2, max: 50, queue: 0, max_wait: 1s, ttl: 1m, max_ttl: 1h}
     mode: off
@@ -43,10 +47,12 @@ rules:
 
 var exampleRules = []config.Rule{
 	{Name: "logins", Glob: "login:*", Quota: config.Quota{Rate: config.Rate{Count: 5, Period: time.Minute}, Burst: 10, Algorithm: config.GCRA},
-		Queue: ptr(20), MaxWait: 10 * time.Second, MaxDebt: ptr(0)},
+		Queue: ptr(20), MaxWait: 10 * time.Second, MaxDebt: ptr(0), OwnQuota: true},
 	{Name: "reports", Key: "reports", Concurrency: &config.Concurrency{Limit: 10, TTL: 30 * time.Second, MaxWait: config.DefaultMaxWait}},
 	{Name: "everybody", Glob: "*", Per: config.PerRule, Quota: config.Quota{Rate: config.Rate{Count: 1000, Period: time.Second}}, MaxWait: config.DefaultMaxWait, Mode: config.Shadow,
 		Candidate: &config.Quota{Rate: config.Rate{Count: 500, Period: time.Second}, Algorithm: config.Sliding}},
+	{Name: "edge|method=POST|path=/api/*|port=8080", Domain: "edge", Entries: map[string]string{"method": "POST", "path": "/api/*", "port": "8080"},
+		Quota: config.Quota{Rate: config.Rate{Count: 1000, Period: time.Second}}, MaxWait: config.DefaultMaxWait},
 	{Name: "^job-_d+$", Regex: `^job-\d+$`, Mode: config.Off,
 		Concurrency: &config.Concurrency{Limit: config.Auto, Min: 2, Max: 50, Queue: ptr(0), MaxWait: time.Second, TTL: time.Minute, MaxTTL: time.Hour}},
 }
@@ -118,18 +124,26 @@ func TestComplete(t *testing.T) {
 		want  string
 	}{
 		{"no rules are fine", config.Rules{}, ""},
-		{"a value out of range", one(func(r *config.Rule) { r.Burst = -1 }), "config: rules[0].burst = -1: must be from 0 to 1000000000000"},
+		{"a value out of range", one(func(r *config.Rule) { r.Burst = -1 }), "config: rules[0].burst = -1: must be from 1 to 1000000000000"},
 		{"a rate without a period", one(func(r *config.Rule) { r.Rate.Period = 0 }), "config: rules[0].rate = 5/0s: must have a period from 1ms to 3650d"},
 		{"a rate that lets nothing pass is one", one(func(r *config.Rule) { r.Rate.Count = 0 }), ""},
 		{"a rate that takes away", one(func(r *config.Rule) { r.Rate.Count = -5 }), "config: rules[0].rate = -5/s: must have a count from 0 to 1000000000000"},
 		{"a text that is none of those there are", one(func(r *config.Rule) { r.Mode = "dry" }), `config: rules[0].mode = "dry": must be enforce, shadow or off`},
 		{"a negative concurrency", one(func(r *config.Rule) { r.Concurrency = &config.Concurrency{Limit: -1} }), "config: rules[0].concurrency.limit = -1: must be from 1 to 1000000"},
 		{"bounds that leave no choice", one(func(r *config.Rule) { r.Concurrency = &config.Concurrency{Min: 5, Max: 5} }), ""},
+		{"entries of any domain", one(func(r *config.Rule) { r.Glob, r.Entries = "", map[string]string{"a": "*"} }), ""},
+		{"two patterns", one(func(r *config.Rule) { r.Entries = map[string]string{"a": "*"} }), "config: rules[0]: must have one of key, glob, regex and entries; has 2 of them"},
+		{"long entries", one(func(r *config.Rule) { r.Glob, r.Entries = "", map[string]string{"a": strings.Repeat("|", 1365)} }),
+			"config: rules[0].entries: must have at most 4096 bytes with the domain, as domain|key=value"},
+		{"entries as long as they may be", one(func(r *config.Rule) { r.Glob, r.Entries = "", map[string]string{"a": strings.Repeat("|", 1364)} }), ""},
 		{"names that are the same", config.Rules{Rules: []config.Rule{{Name: "a", Key: "a", Quota: quota}, {Name: "a", Key: "b", Quota: quota}}},
 			`config: rules[1].name = "a": must differ from the name at rules[0].name`},
 		{"a merge without defaults", config.Rules{Merge: true}, "config: rules[0].glob: must be *: it has the defaults of the others"},
 		{"a merge whose defaults are not for all", config.Rules{Merge: true, Rules: []config.Rule{{Glob: "a*", Quota: quota}}}, "config: rules[0].glob: must be *: it has the defaults of the others"},
 		{"a merge of more than rates and queues", config.Rules{Merge: true, Rules: []config.Rule{{Glob: "*", Quota: quota}, {Key: "a", Mode: config.Off}}},
+			"config: rules[1]: must have no more than a pattern, a rate and a queue"},
+		{"a merge of entries", config.Rules{Merge: true, Rules: []config.Rule{{Glob: "*", Quota: quota}, {Domain: "d", Entries: map[string]string{"a": "b"}, Queue: ptr(1)}}}, ""},
+		{"a merge of entries and more", config.Rules{Merge: true, Rules: []config.Rule{{Glob: "*", Quota: quota}, {Entries: map[string]string{"a": "b"}, Per: config.PerRule}}},
 			"config: rules[1]: must have no more than a pattern, a rate and a queue"},
 		{"a merge of parts out of range", config.Rules{Merge: true, Rules: []config.Rule{{Glob: "*", Quota: quota}, {Key: "a", Queue: ptr(-1), Quota: config.Quota{Rate: config.Rate{Count: -1}}}}},
 			"config: rules[1].rate = -1/1ms: must have a count from 0 to 1000000000000\nconfig: rules[1].queue = -1: must be from 0 to 1000000"},
@@ -166,10 +180,11 @@ func TestNames(t *testing.T) {
 	quota := config.Quota{Rate: config.Rate{Count: 5, Period: time.Second}}
 	long := strings.Repeat("n", 70)
 	r := config.Rules{}
-	for _, key := range []string{"a", "b c", "é\n\"\\", "a", "a#2", long, long, "a"} {
+	for _, key := range []string{"a", "b c", "é\u2028\"\\", "a", "a#2", long, long, "a"} {
 		r.Rules = append(r.Rules, config.Rule{Key: key, Quota: quota})
 	}
-	r.Rules = append(r.Rules, config.Rule{Glob: "x", Name: "a#3", Quota: quota})
+	r.Rules = append(r.Rules, config.Rule{Glob: "x", Name: "a#3", Quota: quota},
+		config.Rule{Entries: map[string]string{"z": "1 2", "a|": "*"}, Quota: quota}, config.Rule{Domain: "edge*", Entries: map[string]string{"é": ""}, Quota: quota})
 	if err := r.Complete(); err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +192,7 @@ func TestNames(t *testing.T) {
 	for _, rule := range r.Rules {
 		got = append(got, rule.Name)
 	}
-	if want := []string{"a", "b_c", "____", "a#2", "a#2#2", long[:64], long[:57] + "#2", "a#4", "a#3"}; !slices.Equal(got, want) {
+	if want := []string{"a", "b_c", "____", "a#2", "a#2#2", long[:64], long[:57] + "#2", "a#4", "a#3", "*|a%7C=*|z=1_2", "edge*|_="}; !slices.Equal(got, want) {
 		t.Errorf("%q: want %q", got, want)
 	}
 	if err := r.Complete(); err != nil {
@@ -201,6 +216,8 @@ func FuzzParse(f *testing.F) {
 	f.Add("rules:\n- &r {key: a, rate: 5/s}\n- *r\n")
 	f.Add(`{"keys": [{"key_pattern": "a"}]}`)
 	f.Add("rules:\n  - glob: *\n")
+	f.Add("rules: [{domain: edge, entries: {method: POST, a.b: '/*', \"\\u2028\": ''}, rate: 5/s}]")
+	f.Add("rules: [{domain: '', entries: {'': a, x: 'b\\'}, rate: 5/s}, {entries: {}, rate: 5/s}]")
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, name := range []string{"a.yaml", "a.json"} {
 			r, err := config.Parse(name, []byte(text))
@@ -211,10 +228,10 @@ func FuzzParse(f *testing.F) {
 			if err := r.Complete(); err != nil {
 				t.Errorf("%v", err)
 			}
-			if r.Merge {
+			if r.Merge || len(r.Rules) == 0 { // written without zero values, it would be no file of rules
 				continue
 			}
-			written, err := yaml.Marshal(r)
+			written, err := yaml.MarshalWithOptions(r, yaml.OmitZero())
 			if err != nil {
 				t.Fatal(err)
 			}

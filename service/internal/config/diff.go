@@ -105,6 +105,7 @@ func aspects(r *Rule) []aspect {
 		{"queue", queueOf(r.Queue)},
 		{"max_wait", cmp.Or(r.MaxWait, DefaultMaxWait).String()},
 		{"max_debt", debt},
+		{"own_quota", strconv.FormatBool(r.OwnQuota)},
 		{"memory", r.Memory.String()},
 		{"mode", string(cmp.Or(r.Mode, Enforce))},
 	}
@@ -131,7 +132,7 @@ func parts(r *Rule) []aspect {
 }
 
 func patternAspect(r *Rule) aspect {
-	field, text := r.pattern()
+	field, text := r.Pattern()
 	return aspect{"pattern", field + " " + strconv.Quote(text)}
 }
 

@@ -41,6 +41,7 @@ type goccKey struct {
 func LoadGoCC(path string, defaults GoCCDefaults) (*Rules, error) {
 	if path == "" {
 		rules := &Rules{Rules: []Rule{defaults.rule()}}
+		rules.Rules[0].OwnQuota = true // no operator has chosen a rate for these keys
 		return rules, rules.Complete()
 	}
 	sources, err := appendFile(nil, path)
@@ -131,7 +132,7 @@ func (c *checker) gocc(path string, k goccKey, r *Rule) {
 	if k.Pattern == "" {
 		c.check(false, path+".key_pattern", nil, "must be given")
 	} else {
-		field, _ := r.pattern()
+		field, _ := r.Pattern()
 		c.text(path+".key_pattern", field, k.Pattern)
 	}
 	c.within(path+".max_requests_per_window", k.MaxRequestsPerWindow, 0, maxCount)

@@ -29,11 +29,16 @@ const (
 // Subdirectories are ignored. From a mounted ConfigMap of Kubernetes, it reads all
 // files of the same version.
 //
-// A .json file with a list of keys is in the format of GoCC: see ParseGoCC.
+// A .json file with a list of keys is in the format of GoCC: see ParseGoCC. Files with a
+// domain and descriptors are in the format of envoyproxy/ratelimit: then all files must be,
+// each with another domain.
 //
 // An error of the content joins an error for each invalid field: file:line:column,
 // the field, its value, and the condition. The rules are Complete.
-func Load(path string) (*Rules, error) {
+func Load(path string) (*Rules, error) { return LoadWith(path, RateLimitOptions{}) }
+
+// LoadWith is Load with options for files of envoyproxy/ratelimit.
+func LoadWith(path string, o RateLimitOptions) (*Rules, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, fmt.Errorf("config: %w", err)
@@ -47,11 +52,18 @@ func Load(path string) (*Rules, error) {
 	if err != nil {
 		return nil, fmt.Errorf("config: %w", err)
 	}
-	return load(sources)
+	return load(sources, o)
 }
 
 // Parse reads the content of one file as Load does; name is for errors.
-func Parse(name string, text []byte) (*Rules, error) { return load([]source{{name, text}}) }
+func Parse(name string, text []byte) (*Rules, error) {
+	return ParseWith(name, text, RateLimitOptions{})
+}
+
+// ParseWith is Parse with options for a file of envoyproxy/ratelimit.
+func ParseWith(name string, text []byte, o RateLimitOptions) (*Rules, error) {
+	return load([]source{{name, text}}, o)
+}
 
 // Hash returns 12 hexadecimal digits that identify a list of texts.
 func Hash(texts ...[]byte) string {
@@ -141,7 +153,7 @@ type whole struct {
 	given     bool             // rules, if none
 }
 
-func load(sources []source) (*Rules, error) {
+func load(sources []source, o RateLimitOptions) (*Rules, error) {
 	var texts [][]byte
 	bytes := 0
 	for _, s := range sources {
@@ -151,6 +163,7 @@ func load(sources []source) (*Rules, error) {
 		}
 	}
 	w := &whole{definedIn: map[string]*part{}}
+	var limits []*strictyaml.File // of envoyproxy/ratelimit
 	var wrong []error
 	for _, s := range sources {
 		file, err := strictyaml.Parse(s.name, s.text, strictyaml.Bounds{Bytes: maxBytes, Values: maxValues})
@@ -168,9 +181,22 @@ func load(sources []source) (*Rules, error) {
 			}
 			r.Hash = Hash(texts...)
 			return r, nil
+		case isRateLimit(file):
+			limits = append(limits, file)
 		default:
 			w.add(file)
 		}
+	}
+	if limits != nil {
+		for _, p := range w.parts {
+			wrong = append(wrong, p.Errorf(nil, "", "want a domain and descriptors, as in %s", limits[0].Name))
+		}
+		r, err := rateLimitRules(limits, o)
+		if err = errors.Join(append(wrong, err)...); err != nil {
+			return nil, err
+		}
+		r.Hash = Hash(texts...)
+		return r, nil
 	}
 	if len(wrong) == 0 {
 		w.validate()
@@ -236,8 +262,14 @@ func (w *whole) validate() {
 	w.check(func(e *FieldError) {
 		p, path := w.in(e.Field)
 		all = append(all, complaint{p.File, path, e})
-	}, w.place)
+	}, w.place, w.has)
 	all.report()
+}
+
+// has reports whether the files have a field of the whole.
+func (w *whole) has(path string) bool {
+	p, path := w.in(path)
+	return p.HasValue(path)
 }
 
 func (w *whole) place(path string) string { return place(w.in(path)) }

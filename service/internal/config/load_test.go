@@ -95,8 +95,8 @@ func TestLoadDirectoryErrors(t *testing.T) {
 			"$/b.yaml:1:8: not YAML: sequence end token ']' not found\n" +
 				`$/a.yaml:1:24: rules[0].rate = "5": want a whole number, a slash and a period, such as 100/s, 5/m, 1000/h, 10000/d or 100/90s`},
 		{"errors by the place in their file", map[string]string{"a.yaml": rule("a"), "b.yaml": "rules:\n- {key: a, rate: 5/m, burst: -1}\n- {key: a, rate: 5/m, queue: -1}\n", "c.yaml": "rules: [{rate: 5/m}]"},
-			"$/b.yaml:2:30: rules[0].burst = -1: must be from 0 to 1000000000000\n$/b.yaml:3:30: rules[1].queue = -1: must be from 0 to 1000000\n" +
-				"$/c.yaml:1:9: rules[0]: must have one of key, glob and regex; has 0 of them"},
+			"$/b.yaml:2:30: rules[0].burst = -1: must be from 1 to 1000000000000\n$/b.yaml:3:30: rules[1].queue = -1: must be from 0 to 1000000\n" +
+				"$/c.yaml:1:9: rules[0]: must have one of key, glob, regex and entries; has 0 of them"},
 		{"too much together", map[string]string{"a.yaml": rule("a") + strings.Repeat("# comment\n", 1<<20), "b.yaml": strings.Repeat("# comment\n", 1<<20)},
 			"$/b.yaml:1:1: more than 16777216 bytes, with the files before it"},
 		{"GoCC's file is alone", map[string]string{"a.yaml": rule("a"), "b.json": `{"keys": []}`},

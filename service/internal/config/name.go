@@ -30,7 +30,7 @@ func (r *Rules) complete() {
 		if rule.Name != "" {
 			continue
 		}
-		_, pattern := rule.pattern()
+		_, pattern := rule.Pattern()
 		rule.Name = nameOf(pattern)
 		stem := rule.Name[:min(len(rule.Name), maxName-len("#100000"))]
 		for taken[rule.Name] {

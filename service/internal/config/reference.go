@@ -16,34 +16,41 @@ var Reference = append([]filedoc.Field{
 	{Path: "rules[].name", Kind: filedoc.Text, Default: "made from the pattern", Example: "logins",
 		Text: "Names the rule in answers, metrics and logs: at most 64 printable ASCII characters but `\"` and `\\`, no two the same. " +
 			"A rule keeps its counts over a reload if it keeps its name."},
-	{Path: "rules[].key", Kind: filedoc.Text, Example: "reports", Text: "Matches exactly this key. A rule has one of `key`, `glob` and `regex`."},
+	{Path: "rules[].key", Kind: filedoc.Text, Example: "reports", Text: "Matches exactly this key. Keys have no surrounding space and no control characters. A rule has one of `key`, `glob`, `regex` and `entries`."},
 	{Path: "rules[].glob", Kind: filedoc.Text, Example: `"login:*"`,
 		Text: "Matches the whole key: `*` is any text, including / and none; `?` is any one character; `\\` escapes the next one. At most 4096 bytes."},
 	{Path: "rules[].regex", Kind: filedoc.Text, Example: `"^user:[0-9]+$"`,
 		Text: "Matches a part of the key ([RE2](https://github.com/google/re2/wiki/Syntax)); with `^` and `$`, all of it. At most 4096 bytes."},
+	{Path: "rules[].domain", Kind: filedoc.Text, Default: "any domain", Example: "edge",
+		Text: "With `entries`: matches the domain of a [descriptor](envoy.md#keys-of-descriptors), as a glob."},
+	{Path: "rules[].entries", Kind: filedoc.Map, Example: `{method: POST, path: "/api/*"}`,
+		Text: "Matches keys of descriptors which have all these entries, in any order, among others. Each value is a glob for the text before escaping: " +
+			"`\"*\"` is any value of an entry that the descriptor has. At most 4096 bytes with `domain`."},
 	{Path: "rules[].per", Kind: filedoc.Enum, Values: []string{"key", "rule"}, Default: "`key`", Example: "rule",
 		Text: "The scope of the bucket and of the concurrency: each key its own, or one for all keys that match."},
 }, append(append(quota("rules[].", "A rule has a rate, a concurrency, or both."),
 	filedoc.Field{Path: "rules[].queue", Kind: filedoc.Number, Unit: "requests", Most: maxQueue, Default: strconv.Itoa(DefaultQueue), Example: "20",
 		Text: "How many requests may wait for one bucket."},
 	filedoc.Field{Path: "rules[].max_wait", Kind: filedoc.Duration, Default: "`1h`", Example: "10s",
-		Text: "Bounds the wait for tokens."},
+		Text: "Bounds the wait for tokens, > 0. With `queue: 0`, no request waits."},
 	filedoc.Field{Path: "rules[].max_debt", Kind: filedoc.Number, Unit: "tokens", Most: maxCount, Default: "the burst", Example: "0",
 		Text: "How far settlements may overdraw a bucket: work that cost more than was taken. 0 is not at all."},
+	filedoc.Field{Path: "rules[].own_quota", Kind: filedoc.Flag, Default: "`false`", Example: "true",
+		Text: "Requests may bring a quota of their own, as `CL.THROTTLE` does. A bucket for the key and that quota decides then, instead of the rate."},
 	filedoc.Field{Path: "rules[].memory", Kind: filedoc.Size, Default: "an equal share of `--memory`", Example: "16MiB",
 		Text: "The part of `--memory` for the counts of this rule alone, at least `64KiB`. Its candidate has as much again. A rule with a single bucket has none."},
 	filedoc.Field{Path: "rules[].concurrency", Kind: filedoc.Object, Example: "{limit: 10, ttl: 30s}",
 		Text: "Leases: how much may be in flight at once."},
 	filedoc.Field{Path: "rules[].concurrency.limit", Kind: filedoc.Number, Unit: "units", Values: []string{"auto"}, Least: 1, Most: maxUnits,
 		Default: "`auto`", Example: "10", Text: "The units that may be held at once. `auto` adapts to the load."},
-	filedoc.Field{Path: "rules[].concurrency.min", Kind: filedoc.Number, Unit: "units", Most: maxUnits, Default: "1", Example: "2",
+	filedoc.Field{Path: "rules[].concurrency.min", Kind: filedoc.Number, Unit: "units", Least: 1, Most: maxUnits, Default: "1", Example: "2",
 		Text: "Lower bound of `auto`."},
-	filedoc.Field{Path: "rules[].concurrency.max", Kind: filedoc.Number, Unit: "units", Most: maxUnits, Default: "1000", Example: "200",
+	filedoc.Field{Path: "rules[].concurrency.max", Kind: filedoc.Number, Unit: "units", Least: 1, Most: maxUnits, Default: "1000", Example: "200",
 		Text: "Upper bound of `auto`."},
 	filedoc.Field{Path: "rules[].concurrency.queue", Kind: filedoc.Number, Unit: "requests", Most: maxQueue, Default: strconv.Itoa(DefaultQueue), Example: "20",
 		Text: "How many requests may wait for leases of one key."},
 	filedoc.Field{Path: "rules[].concurrency.max_wait", Kind: filedoc.Duration, Default: "`1h`", Example: "10s",
-		Text: "Bounds the wait for a lease."},
+		Text: "Bounds the wait for a lease, > 0."},
 	filedoc.Field{Path: "rules[].concurrency.ttl", Kind: filedoc.Duration, Default: DefaultTTL.String(), Example: "5m",
 		Text: "How long a lease lasts unless it is renewed, if the request does not say: from 1ms to 24h."},
 	filedoc.Field{Path: "rules[].concurrency.max_ttl", Kind: filedoc.Duration, Default: "ten times `ttl`", Example: "1h",
@@ -59,8 +66,8 @@ func quota(in, what string) []filedoc.Field {
 	return []filedoc.Field{
 		{Path: in + "rate", Kind: filedoc.Rate, Example: "5/m",
 			Text: "Tokens per period: `100/s`, `5/m`, `1000/h`, `10000/d`, `100/90s`; the period from 1ms to 10 years. " + what},
-		{Path: in + "burst", Kind: filedoc.Number, Unit: "tokens", Most: maxCount, Default: "the count of the rate", Example: "10",
-			Text: "The capacity of the token bucket. Windows have none."},
+		{Path: in + "burst", Kind: filedoc.Number, Unit: "tokens", Least: 1, Most: maxCount, Default: "the count of the rate", Example: "10",
+			Text: "The capacity of the token bucket, at least 1. Windows have none."},
 		{Path: in + "algorithm", Kind: filedoc.Enum, Values: []string{"gcra", "fixed", "sliding"}, Default: "`gcra`", Example: "fixed",
 			Text: "`gcra` is a token bucket. `fixed` counts in windows that begin with the first request of a key; with `sliding`, the last window " +
 				"fades out over the next."},
@@ -74,7 +81,7 @@ func Schema() map[string]any {
 	s["required"] = []string{"rules"}
 	rule := s["properties"].(map[string]any)["rules"].(map[string]any)["items"].(map[string]any)
 	var needs []any
-	for _, some := range [][]string{{"key", "glob", "regex"}, {"rate", "concurrency"}} {
+	for _, some := range [][]string{{"key", "glob", "regex", "entries"}, {"rate", "concurrency"}} {
 		var one []any
 		for _, name := range some {
 			one = append(one, map[string]any{"required": []string{name}})
@@ -82,5 +89,6 @@ func Schema() map[string]any {
 		needs = append(needs, map[string]any{"anyOf": one})
 	}
 	rule["allOf"] = needs
+	rule["dependentRequired"] = map[string]any{"domain": []string{"entries"}}
 	return s
 }

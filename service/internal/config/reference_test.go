@@ -68,7 +68,9 @@ func withField(path, value string) string {
 	switch {
 	case !strings.Contains(path, "."):
 		return name + ": " + value + "\nrules: []\n"
-	case name == "key" || name == "glob" || name == "regex":
+	case name == "domain":
+		pattern = "entries: {a: b}"
+	case name == "key" || name == "glob" || name == "regex" || name == "entries":
 		pattern, own = name+": "+value, ""
 	case strings.HasPrefix(path, "rules[].concurrency."):
 		others := map[string]string{"limit": "ttl: 1s", "ttl": "limit: 1", "min": "limit: auto, max: 1000000"}
@@ -177,6 +179,10 @@ func TestSchema(t *testing.T) {
 		"no pattern":          "rules: [{rate: 1/s}]",
 		"neither of both":     "rules: [{key: a}]",
 		"a list for a text":   "rules: [{key: [a], rate: 1/s}]",
+		"no entries":          "rules: [{entries: {}, rate: 1/s}]",
+		"a list for entries":  "rules: [{entries: [a], rate: 1/s}]",
+		"a list for a value":  "rules: [{entries: {a: [b]}, rate: 1/s}]",
+		"a domain of a key":   "rules: [{key: a, domain: b, rate: 1/s}]",
 		"rules in no list":    "rules: {key: a, rate: 1/s}",
 		"a candidate of none": "rules: [{key: a, rate: 1/s, candidate: 5/s}]",
 	} {

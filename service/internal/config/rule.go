@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/weir-go/weir/service/internal/bytesize"
@@ -18,7 +19,8 @@ func (c *checker) rule(path string, r *Rule) {
 		c.optional(path+".queue", r.Queue, maxQueue)
 		c.optional(path+".max_debt", r.MaxDebt, maxCount)
 		c.memory(path+".memory", r)
-		c.check(r.MaxWait >= 0, path+".max_wait", r.MaxWait, "must be >= 0")
+		c.maxWait(path+".max_wait", r.MaxWait)
+	case r.Descriptor != nil && r.Descriptor.Unlimited:
 	case r.Concurrency == nil:
 		c.check(false, path, nil, "must have a rate, such as 100/s, or a concurrency, or both")
 	default:
@@ -37,11 +39,15 @@ func (c *checker) quota(path string, q Quota) {
 	if (q.Rate != Rate{}) {
 		c.rate(path+".rate", q.Rate)
 	}
-	c.within(path+".burst", q.Burst, 0, maxCount)
+	burst := has(c, path+".burst", q.Burst)
 	switch q.Algorithm {
 	case "", GCRA:
+		if burst {
+			c.within(path+".burst", q.Burst, 1, maxCount)
+		}
+	case FixedWindow: // of files of envoyproxy/ratelimit
 	case Fixed, Sliding:
-		c.check(q.Burst == 0, path+".burst", q.Burst, fmt.Sprintf("must be left out: with algorithm %s, the rate's count is all there is", q.Algorithm))
+		c.check(!burst, path+".burst", q.Burst, fmt.Sprintf("must be left out: with algorithm %s, the rate's count is all there is", q.Algorithm))
 	default:
 		c.check(false, path+".algorithm", string(q.Algorithm), "must be gcra, fixed or sliding")
 	}
@@ -53,9 +59,16 @@ func (c *checker) rate(path string, r Rate) {
 }
 
 func (c *checker) memory(path string, r *Rule) {
-	if r.Memory != 0 {
+	if has(c, path, r.Memory) {
 		c.check(r.Memory >= minMemory && r.Memory <= maxMemory, path, r.Memory, fmt.Sprintf("must be from %v to %v", bytesize.Size(minMemory), bytesize.Size(maxMemory)))
 		c.check(r.Key == "" && r.Per != PerRule, path, nil, "must be left out: the rule has a single bucket")
+	}
+}
+
+// maxWait checks the bound of a wait.
+func (c *checker) maxWait(path string, d time.Duration) {
+	if has(c, path, d) {
+		c.check(d > 0, path, d, "must be > 0: with queue: 0, no request waits")
 	}
 }
 
@@ -65,30 +78,31 @@ func (c *checker) unrated(path string, r *Rule) {
 		name  string
 		given bool
 	}{
-		{"burst", r.Burst != 0}, {"algorithm", r.Algorithm != ""}, {"max_debt", r.MaxDebt != nil}, {"memory", r.Memory != 0},
+		{"burst", has(c, path+".burst", r.Burst)}, {"algorithm", r.Algorithm != ""}, {"max_debt", r.MaxDebt != nil},
+		{"memory", has(c, path+".memory", r.Memory)}, {"own_quota", r.OwnQuota}, {"candidate", r.Candidate != nil},
 	} {
 		c.check(!field.given, path+"."+field.name, nil, "must be left out without a rate")
 	}
 	c.check(r.Queue == nil, path+".queue", nil, "must be left out without a rate: the queue for leases is concurrency.queue")
-	c.check(r.MaxWait == 0, path+".max_wait", nil, "must be left out without a rate: the wait for leases is concurrency.max_wait")
+	c.check(!has(c, path+".max_wait", r.MaxWait), path+".max_wait", nil, "must be left out without a rate: the wait for leases is concurrency.max_wait")
 }
 
 func (c *checker) concurrency(path string, l *Concurrency) {
 	if l.Limit == Auto {
-		least, most := cmp.Or(l.Min, 1), cmp.Or(l.Max, 1000)
+		least, most := orDefault(c, path+".min", l.Min, 1), orDefault(c, path+".max", l.Max, 1000)
 		c.within(path+".min", least, 1, maxUnits)
 		c.within(path+".max", most, 1, maxUnits)
 		c.check(least <= most, path+".min", least, fmt.Sprintf("must be at most max, which is %d", most))
 	} else {
 		c.within(path+".limit", int(l.Limit), 1, maxUnits)
-		c.check(l.Min == 0, path+".min", l.Min, "must be left out but with limit: auto")
-		c.check(l.Max == 0, path+".max", l.Max, "must be left out but with limit: auto")
+		c.check(!has(c, path+".min", l.Min), path+".min", l.Min, "must be left out but with limit: auto")
+		c.check(!has(c, path+".max", l.Max), path+".max", l.Max, "must be left out but with limit: auto")
 	}
 	c.optional(path+".queue", l.Queue, maxQueue)
-	c.check(l.MaxWait >= 0, path+".max_wait", l.MaxWait, "must be >= 0")
-	ttl := cmp.Or(l.TTL, DefaultTTL)
+	c.maxWait(path+".max_wait", l.MaxWait)
+	ttl := orDefault(c, path+".ttl", l.TTL, DefaultTTL)
 	c.check(ttl >= time.Millisecond && ttl <= maxTTL, path+".ttl", l.TTL, fmt.Sprintf("must be from 1ms to %v", maxTTL))
-	c.check(l.MaxTTL == 0 || l.MaxTTL >= ttl && l.MaxTTL <= 10*maxTTL, path+".max_ttl", l.MaxTTL,
+	c.check(!has(c, path+".max_ttl", l.MaxTTL) || l.MaxTTL >= ttl && l.MaxTTL <= 10*maxTTL, path+".max_ttl", l.MaxTTL,
 		fmt.Sprintf("must be from ttl, which is %v, to %v", ttl, 10*maxTTL))
 }
 
@@ -96,7 +110,8 @@ func (c *checker) concurrency(path string, l *Concurrency) {
 func (c *checker) layer(path string, r *Rule) {
 	rest := *r
 	rest.Name, rest.Key, rest.Glob, rest.Regex, rest.Rate, rest.Queue = "", "", "", "", Rate{}, nil
-	c.check(rest == Rule{}, path, nil, "must have no more than a pattern, a rate and a queue")
+	rest.Domain, rest.Entries = "", nil
+	c.check(reflect.DeepEqual(rest, Rule{}), path, nil, "must have no more than a pattern, a rate and a queue")
 	c.rate(path+".rate", Rate{r.Rate.Count, cmp.Or(r.Rate.Period, minPeriod)})
 	c.optional(path+".queue", r.Queue, maxQueue)
 }

@@ -18,7 +18,9 @@ const (
 	Rate     Kind = "rate"
 	Size     Kind = "size"
 	Enum     Kind = "one of"
+	Flag     Kind = "`true` or `false`"
 	List     Kind = "list"
+	Map      Kind = "texts by name"
 	Object   Kind = "keys of its own"
 )
 
@@ -106,9 +108,10 @@ const (
 
 func (f Field) schema() map[string]any {
 	s := map[string]any{"description": strings.ReplaceAll(f.Text, "`", "")}
+	text := []string{"string", "number", "boolean"} // a text need not be quoted
 	switch f.Kind {
 	case Text:
-		s["type"] = []string{"string", "number", "boolean"} // a text need not be quoted
+		s["type"] = text
 	case Number:
 		number := map[string]any{"type": []string{"integer", "null"}, "minimum": f.Least}
 		if f.Most > 0 {
@@ -126,11 +129,15 @@ func (f Field) schema() map[string]any {
 		s["anyOf"] = []any{map[string]any{"type": "string", "pattern": `^[0-9]+(KiB|MiB|GiB)?$`}, map[string]any{"type": "integer", "minimum": 0}}
 	case Enum:
 		s["enum"] = append([]string{""}, f.Values...)
+	case Flag:
+		s["type"] = []string{"boolean", "null"}
 	case List:
 		s["type"] = "array"
 		if f.Unit != "" {
-			s["items"] = map[string]any{"type": []string{"string", "number", "boolean"}}
+			s["items"] = map[string]any{"type": text}
 		}
+	case Map:
+		s["type"], s["minProperties"], s["additionalProperties"] = "object", 1, map[string]any{"type": text}
 	case Object:
 		o := object()
 		o["description"] = s["description"]

@@ -41,6 +41,8 @@ type Rule struct {
 	MaxWaitMS   int64        `json:"max_wait_ms,omitempty"` // 0: the caller decides
 	Concurrency *Concurrency `json:"concurrency,omitempty"`
 	Candidate   *Quota       `json:"candidate,omitempty"`
+	Unlimited   bool         `json:"unlimited,omitempty"`
+	ReplacedBy  string       `json:"replaced_by,omitempty"` // the rule of another of the keys, if both are descriptors of a request
 }
 
 // A Quota is a rate limit.
@@ -57,14 +59,15 @@ type Concurrency struct {
 	TTLMS int64  `json:"ttl_ms"`
 }
 
-// Load checks the rules in a file or directory, and looks keys up. If the rules have
-// mistakes, it returns the error, and a Report that lists them.
-func Load(path string, keys []string) (Report, error) {
+// Load checks the rules in a file or directory, for a server with that much memory for
+// counts, in bytes, and looks keys up. If the rules have mistakes, it returns the error, and
+// a Report that lists them.
+func Load(path string, memory int, o config.RateLimitOptions, keys []string) (Report, error) {
 	report := Report{Path: path}
-	rules, err := config.Load(path)
+	rules, err := config.LoadWith(path, o)
 	var s *server.Server
 	if err == nil {
-		s, err = server.New(server.Config{Rules: rules})
+		s, err = server.New(server.Config{Rules: rules, Memory: memory})
 	}
 	if err != nil {
 		report.Errors = strings.Split(err.Error(), "\n")
@@ -74,7 +77,33 @@ func Load(path string, keys []string) (Report, error) {
 	for _, key := range keys {
 		report.Keys = append(report.Keys, lookUp(s, key))
 	}
+	report.replace(rules)
 	return report, nil
+}
+
+// replace notes which rules of the keys replace others, if the keys are descriptors of one
+// request.
+func (report *Report) replace(rules *config.Rules) {
+	by, names := map[string]string{}, map[string]string{} // the rule that replaces a name; the name of a rule
+	for i := range rules.Rules {
+		r := &rules.Rules[i]
+		if r.Descriptor == nil {
+			return
+		}
+		names[r.Name] = r.Descriptor.Name
+		for _, key := range report.Keys {
+			if len(key.Rules) > 0 && key.Rules[0].Name == r.Name {
+				for _, name := range r.Descriptor.Replaces {
+					by[name] = r.Name
+				}
+			}
+		}
+	}
+	for _, key := range report.Keys {
+		if len(key.Rules) > 0 && names[key.Rules[0].Name] != "" {
+			key.Rules[0].ReplacedBy = by[names[key.Rules[0].Name]]
+		}
+	}
 }
 
 func lookUp(s *server.Server, key string) Key {
@@ -90,15 +119,11 @@ func lookUp(s *server.Server, key string) Key {
 }
 
 func describe(r *config.Rule) Rule {
+	kind, pattern := r.Pattern()
 	report := Rule{
-		Name: r.Name, Pattern: "key " + strconv.Quote(r.Key), Per: cmp.Or(r.Per, config.PerKey), Mode: cmp.Or(r.Mode, config.Enforce),
+		Name: r.Name, Pattern: kind + " " + strconv.Quote(pattern), Per: cmp.Or(r.Per, config.PerKey), Mode: cmp.Or(r.Mode, config.Enforce),
 	}
-	switch {
-	case r.Glob != "":
-		report.Pattern = "glob " + strconv.Quote(r.Glob)
-	case r.Regex != "":
-		report.Pattern = "regex " + strconv.Quote(r.Regex)
-	}
+	report.Unlimited = r.Descriptor != nil && r.Descriptor.Unlimited
 	if r.Rated() {
 		report.Quota = describeQuota(&r.Quota)
 		report.Queue = *cmp.Or(r.Queue, new(config.DefaultQueue))
@@ -151,11 +176,16 @@ func (r *Rule) text() string {
 		}
 		add("%s leases at once for %d ms each, %d may wait", l.Limit, l.TTLMS, l.Queue)
 	}
-	if r.Per == config.PerRule {
+	if r.Unlimited {
+		add("unlimited")
+	} else if r.Per == config.PerRule {
 		add("; shared by all keys")
 	}
 	if r.Mode != config.Enforce {
 		add("; mode %s", r.Mode)
+	}
+	if r.ReplacedBy != "" {
+		add("; replaced by %s in a request with both", r.ReplacedBy)
 	}
 	if q := r.Candidate; q != nil {
 		add("; candidate %s, %d at once (%s)", q.Rate, q.Burst, q.Algorithm)

@@ -94,7 +94,7 @@ func Parse(name string, text []byte, b Bounds) (*File, error) {
 	if err != nil {
 		if e, ok := errors.AsType[yaml.Error](err); ok {
 			hint := ""
-			if t := e.GetToken(); t != nil && t.Type == token.AliasType {
+			if t := e.GetToken(); t != nil && (t.Type == token.AliasType || t.Prev != nil && t.Prev.Type == token.AliasType) {
 				hint = "; a text that begins with * needs quotes"
 			}
 			return nil, f.Errorf(e.GetToken(), "", "not YAML: %s%s", e.GetMessage(), hint)
@@ -188,6 +188,9 @@ func (f *File) Where(path string) *token.Token {
 		path = path[:max(strings.LastIndexAny(path, ".["), 0)]
 	}
 }
+
+// HasValue reports whether Decode has read a value of the field at path.
+func (f *File) HasValue(path string) bool { return f.at[path] != nil }
 
 // maxText bounds a message, in bytes.
 const maxText = 1000
