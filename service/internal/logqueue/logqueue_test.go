@@ -11,9 +11,23 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 func text(w io.Writer) slog.Handler { return slog.NewTextHandler(w, nil) }
+
+// lost returns the value of the metric.
+func lost(t *testing.T, q *Queue) float64 {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(q.Metric())
+	families, err := registry.Gather()
+	if err != nil || len(families) != 1 || families[0].GetName() != "weir_log_lines_lost_total" {
+		t.Fatalf("%v, %v", families, err)
+	}
+	return families[0].GetMetric()[0].GetCounter().GetValue()
+}
 
 // A gate lets its reader take writes only while it is open.
 type gate struct {
@@ -29,7 +43,7 @@ func (g *gate) Write(p []byte) (int, error) {
 func TestNobodyWaitsForTheReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := &gate{open: make(chan struct{})}
-		log, end := New(out, text)
+		log, queue := New(out, text)
 		log.Info("first")
 		synctest.Wait() // its write has begun
 		start := time.Now()
@@ -40,7 +54,7 @@ func TestNobodyWaitsForTheReader(t *testing.T) {
 		if d := time.Since(start); d != 0 {
 			t.Errorf("the log delayed its callers by %v", d)
 		}
-		end()
+		queue.End()
 		if d := time.Since(start); d != maxFlush {
 			t.Errorf("the end took %v without a reader, want %v", d, maxFlush)
 		}
@@ -51,6 +65,9 @@ func TestNobodyWaitsForTheReader(t *testing.T) {
 		if want := fmt.Sprintf("lines=%d\n", lines-written); !strings.HasSuffix(got, want) {
 			t.Errorf("the log ends with %q, want %q", got[max(len(got)-200, 0):], want)
 		}
+		if got := lost(t, queue); got != float64(lines-written) {
+			t.Errorf("the metric counts %v lost lines, want %d", got, lines-written)
+		}
 		if bytes := written * size; bytes > maxBytes || bytes < maxBytes*9/10 {
 			t.Errorf("%d bytes waited, want at most %d", bytes, maxBytes)
 		}
@@ -59,7 +76,7 @@ func TestNobodyWaitsForTheReader(t *testing.T) {
 
 func TestEndWritesAllLinesInOrder(t *testing.T) {
 	var out bytes.Buffer
-	log, end := New(&out, text)
+	log, queue := New(&out, text)
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {
@@ -70,19 +87,22 @@ func TestEndWritesAllLinesInOrder(t *testing.T) {
 	}
 	all.Wait()
 	log.Info("the last")
-	end()
+	queue.End()
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	if len(lines) != 1001 || !strings.Contains(lines[1000], "the last") {
 		t.Errorf("%d lines, the last is %q", len(lines), lines[len(lines)-1])
 	}
 }
 
-// A writer that fails loses its lines, and nothing else.
+// A writer that fails loses its lines, which count, and nothing else.
 func TestBrokenWriter(t *testing.T) {
 	out, in := io.Pipe()
 	out.CloseWithError(errors.New("no reader"))
-	log, end := New(in, text)
+	log, queue := New(in, text)
 	log.Info("first")
 	log.Info("second")
-	end()
+	queue.End()
+	if got := lost(t, queue); got != 2 {
+		t.Errorf("the metric counts %v lost lines, want 2", got)
+	}
 }

@@ -9,23 +9,28 @@ import (
 	"github.com/weir-go/weir/service/internal/server/waiting"
 )
 
-// Decide decides at once: see decider.Decider. The error is nil.
+// Decide decides at once: see decider.Decider.
 func (s *Server) Decide(_ context.Context, req *decider.Request, v *decider.Verdict) error {
 	*v = decider.Verdict{At: s.clock.Now(), Answers: v.Answers[:0]}
 	return s.decide(s.rules.Load(), req, v, true, nil)
 }
 
 // decide decides at the recent instant v.At. It counts a request that is allowed only
-// if final is set. If w is nil, the request does not wait, and the error is nil.
+// if final is set. If w is nil, the request does not wait, and the error is nil unless it
+// brings a quota.
 func (s *Server) decide(rs *rules, req *decider.Request, v *decider.Verdict, final bool, w *wait) error {
 	if req.N < 0 {
 		panic("server: negative cost")
 	}
 	e, m, print := s.keys.find(req.Key, rs)
+	if req.Quota != nil {
+		return s.decideOwn(rs, e, m, print, req, v, final)
+	}
 	if len(m.list) == 0 {
 		s.unmatched(rs, req.N, v, final)
 		return nil
 	}
+	v.Rule = m.list[0].stated
 	asked := s.ownLimit(req)
 	for i, r := range m.rated {
 		own := r.OwnLimit(asked)
@@ -33,7 +38,7 @@ func (s *Server) decide(rs *rules, req *decider.Request, v *decider.Verdict, fin
 		if !redeemed {
 			d = r.take(req.Key, e.fingerprintOf(i, r, req.Key), v.At, req.N, own)
 		}
-		v.Answers = append(v.Answers, decider.Answer{Decision: d, Rule: &r.Rule.Rule, At: v.At})
+		v.Answers = append(v.Answers, decider.Answer{Decision: d, Rule: r.stated, At: v.At})
 		switch {
 		case d.OK:
 		case r.Mode == config.Shadow:
@@ -70,10 +75,53 @@ func (s *Server) decide(rs *rules, req *decider.Request, v *decider.Verdict, fin
 // caller has left.
 const batchStep = 4 << 10
 
-// Batch decides many requests: see decider.Decider. It returns the error of ctx.
+// Batch decides many requests: see decider.Decider.
 func (s *Server) Batch(ctx context.Context, reqs []decider.Request, all bool, verdicts []decider.Verdict) (ok bool, err error) {
+	return s.batch(ctx, s.rules.Load(), reqs, all, verdicts, nil)
+}
+
+// Descriptors decides the descriptors of one request: see decider.Decider.
+func (s *Server) Descriptors(ctx context.Context, reqs []decider.Request, all bool, verdicts []decider.Verdict) (ok bool, err error) {
+	rs := s.rules.Load()
+	if tree := rs.Config.Descriptors; tree != nil {
+		for i := range reqs {
+			if reqs[i].Quota != nil && !tree.Knows(reqs[i].Key) {
+				reqs[i].Quota = nil
+			}
+		}
+	}
+	var replaced map[string]bool
+	if rs.Replaces() {
+		replaced = map[string]bool{}
+		for i := range reqs {
+			if reqs[i].Quota != nil {
+				continue
+			}
+			_, m, _ := s.keys.find(reqs[i].Key, rs)
+			for _, r := range m.list {
+				for _, name := range r.Descriptor.Replaces {
+					replaced[name] = true
+				}
+			}
+		}
+	}
+	return s.batch(ctx, rs, reqs, all, verdicts, replaced)
+}
+
+// isReplaced reports whether the rule of a key has one of the names.
+func (s *Server) isReplaced(req *decider.Request, rs *rules, names map[string]bool) bool {
+	_, m, _ := s.keys.find(req.Key, rs)
+	return req.Quota == nil && len(m.list) > 0 && m.list[0].Descriptor.Name != "" && names[m.list[0].Descriptor.Name]
+}
+
+// batch is Batch under some rules. Requests whose rule has one of the names of replaced
+// take no tokens.
+func (s *Server) batch(ctx context.Context, rs *rules, reqs []decider.Request, all bool, verdicts []decider.Verdict, replaced map[string]bool) (ok bool, err error) {
 	ok = true
-	rs, at, step := s.rules.Load(), s.clock.Now(), 0
+	at, step := s.clock.Now(), 0
+	if err = s.checkOwn(rs, reqs); err != nil {
+		return false, err
+	}
 	for i := range reqs {
 		if step += len(reqs[i].Key); step > batchStep {
 			if step, err = 0, ctx.Err(); err != nil {
@@ -83,7 +131,11 @@ func (s *Server) Batch(ctx context.Context, reqs []decider.Request, all bool, ve
 		}
 		v := &verdicts[i]
 		*v = decider.Verdict{At: at, Answers: v.Answers[:0]}
-		_ = s.decide(rs, &reqs[i], v, !all, nil)
+		if len(replaced) > 0 && s.isReplaced(&reqs[i], rs, replaced) {
+			v.OK = true
+			continue
+		}
+		_ = s.decide(rs, &reqs[i], v, !all, nil) // no error: the quotas are checked
 		ok = ok && v.OK
 	}
 	if !all {
@@ -93,6 +145,9 @@ func (s *Server) Batch(ctx context.Context, reqs []decider.Request, all bool, ve
 		req, v := &reqs[i], &verdicts[i]
 		e, m, print := s.keys.find(req.Key, rs)
 		switch {
+		case ok && len(m.list) > 0 && v.Rule == nil: // replaced
+		case ok && req.Quota != nil:
+			s.countOwn(m, e, print, req, v)
 		case ok && len(m.list) == 0:
 			s.unmatchedAllowed.Add(1)
 		case ok:
@@ -177,6 +232,12 @@ func (s *Server) giveBack(m *match, req *decider.Request, answers []decider.Answ
 	if req.N == 0 || len(answers) == 0 {
 		return
 	}
+	if req.Quota != nil {
+		if own, err := compileOwn(req.Quota); err == nil && answers[0].OK { // not only because of the shadow mode
+			s.own.Return(req.Key, own, req.N)
+		}
+		return
+	}
 	now := s.clock.Now()
 	for i := range answers {
 		r, a := m.rated[i], &answers[i]
@@ -184,7 +245,7 @@ func (s *Server) giveBack(m *match, req *decider.Request, answers []decider.Answ
 			continue
 		}
 		at := a.At
-		if r.Algorithm == config.Fixed && now-at < a.ResetAfter {
+		if r.Algorithm.Resets() && now-at < a.ResetAfter {
 			at = now // the same window; it may have begun after the instant of the answer
 		}
 		r.settle(req.Key, at, now-a.At-slack(r, a, req.N), req.N, 0)

@@ -20,7 +20,7 @@ func (s *Server) Explain(_ context.Context, key string) (decider.Explanation, er
 	}
 	for _, r := range list {
 		bucket := r.Bucket(key)
-		st := decider.RuleState{Rule: &r.Rule.Rule, Allowed: true, Waiting: r.queue.Len(bucket), Lease: r.limits.State(bucket, r.Concurrency)}
+		st := decider.RuleState{Rule: r.stated, Allowed: true, Waiting: r.queue.Len(bucket), Lease: r.limits.State(bucket, r.Concurrency)}
 		if r.buckets != nil {
 			d := r.take(key, r.fingerprint(key), s.clock.Now(), 0, 0)
 			st.Allowed, st.Remaining, st.ResetAfter, st.RetryAfter = d.OK, d.Remaining, d.ResetAfter, d.RetryAfter

@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"sync"
@@ -28,6 +29,19 @@ func TestTop(t *testing.T) {
 			t.Errorf("asked for most: %+v", top)
 		}
 	})
+}
+
+// A search for keys ends when its caller has left: after a reload, it matches each key
+// against each regex.
+func TestTopOfACallerThatLeaves(t *testing.T) {
+	d := newDesk(t, server.Config{}, one("r", quota(5, time.Hour, "")))
+	for i := range 100 {
+		d.allows(fmt.Sprint("k", i), 1, 1)
+	}
+	caller := &leaving{t.Context(), 10}
+	if keys, err := d.Server.Top(caller, 10); err != context.Canceled || keys != nil || caller.looks != -1 {
+		t.Errorf("%d keys, %v, after %d more looks: want the context's error at once", len(keys), err, -1-caller.looks)
+	}
 }
 
 // TestKeysThatComeAtOnce: of the first requests for a key, each counts.

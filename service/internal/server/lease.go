@@ -21,32 +21,41 @@ func (s *Server) Acquire(ctx context.Context, req decider.LeaseRequest) (decider
 	for again := (lease.Wait{}); ; {
 		rs := s.rules.Load()
 		_, m, _ := s.keys.find(req.Key, rs)
-		terms, ok := leaseTerms(m.list)
-		if !ok {
-			return decider.Lease{}, decider.ErrNoLeasing
-		}
-		again.Rules = rs.id
-		l, err := s.leases.Acquire(ctx, &req, terms, leaseUnder(m.list, req.Key, make([]lease.Under, 0, 8)), &again)
+		l, err := s.leases.Acquire(ctx, &req, leasePlan(rs, m, req.Key, make([]lease.Under, 0, 8)), &again)
 		if err != waiting.ErrMoved {
 			return l, err
 		}
 	}
 }
 
-// moveLeases ends the waits of requests for leases that other rules grant now. They ask
-// again, before later requests.
-func (s *Server) moveLeases(old, next *rules) {
-	stays := map[string]bool{} // by key
-	for _, was := range old.all {
-		was.limits.Move(next.id, func(key string) bool {
-			is, known := stays[key]
-			if !known {
-				is = lease.Same(leaseUnder(old.find(key).list, key, nil), leaseUnder(next.find(key).list, key, nil))
-				stays[key] = is
-			}
-			return is
-		})
+// leasePlan returns the rules of a match that grant leases of a key, appended to under.
+func leasePlan(rs *rules, m *match, key string, under []lease.Under) lease.Plan {
+	terms, _ := leaseTerms(m.list)
+	return lease.NewPlan(rs.id, terms, leaseUnder(m.list, key, under))
+}
+
+// publish puts rules into force. Requests that wait for leases go on to wait under these.
+func (s *Server) publish(old, next *rules) {
+	plans := map[string]lease.Plan{}
+	plan := func(key string) lease.Plan {
+		p, known := plans[key]
+		if !known {
+			p = leasePlan(next, next.find(key), key, nil)
+			plans[key] = p
+		}
+		return p
 	}
+	for _, key := range s.leases.Waiting() { // most keys, without blocking the requests
+		plan(key)
+	}
+	terms := map[*lease.Limits]*config.Concurrency{}
+	for _, r := range old.all {
+		terms[r.limits] = nil
+	}
+	for _, r := range next.all {
+		terms[r.limits] = r.Concurrency
+	}
+	s.leases.Change(&lease.Change{Rules: next.id, Terms: terms, Plan: plan, Publish: func() { s.rules.Store(next) }})
 }
 
 // leaseTerms returns the terms of a lease under all of these rules, and whether

@@ -275,7 +275,7 @@ func TestLeaseUnderSeveralRules(t *testing.T) {
 		}
 		state("who is refused holds nothing", "b", 1, 1, 4)
 		stats := d.Stats().Rules
-		check(t, "shadowed", stats[1].Leases.Shadowed, 3)
+		check(t, "let in by the shadow mode alone", stats[1].Leases.Shadowed, 1)
 		check(t, "refused by each", stats[2].Leases.Refused[weir.OverLimit], 1)
 		check(t, "refused by all", stats[3].Leases.Refused[weir.OverLimit], 1)
 		check(t, "keys", stats[2].Leases.Keys, 2)
@@ -363,4 +363,14 @@ func TestAbandonedLease(t *testing.T) {
 		synctest.Wait()
 		d.leases("a", 1, 2)
 	})
+}
+
+// A lease that is free has not been waited for, however long the decision took.
+func TestFreeLeaseHasNoWait(t *testing.T) {
+	d := newDesk(t, server.Config{}, jobs(1)) // in real time
+	for range 100 {
+		l := d.lease("a", 1)
+		check(t, "wait", l.Waited, 0)
+		must(t, d.Return("a", l.ID, weir.Success))
+	}
 }

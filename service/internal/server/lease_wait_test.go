@@ -376,9 +376,9 @@ type late struct {
 	ready <-chan struct{}
 }
 
-func (l late) Done() <-chan struct{} {
+func (l late) Deadline() (time.Time, bool) {
 	<-l.ready
-	return l.Context.Done()
+	return l.Context.Deadline()
 }
 
 // The limits that Auto has found are kept for a bounded number of unused keys.

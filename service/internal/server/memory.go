@@ -13,7 +13,7 @@ import (
 // no memory of its own: an equal part of what the others leave, but at least
 // quota.MinMemory.
 func (s *Server) share(set *ruleset.Set) (int, error) {
-	own, tables := 0, 0
+	own, tables := 0, s.ownTables()
 	for _, r := range set.Rules {
 		if n := tablesOf(&r.Rule); r.Memory > 0 {
 			own += n * int(r.Memory)
@@ -27,6 +27,22 @@ func (s *Server) share(set *ruleset.Set) (int, error) {
 			bytesize.Size(own), tables, bytesize.Size(quota.MinMemory), bytesize.Size(s.cfg.Memory))
 	}
 	return max(left/max(tables, 1), quota.MinMemory), nil
+}
+
+// ownTables returns how many tables have a share for the quotas that requests bring.
+func (s *Server) ownTables() int {
+	if s.cfg.OwnQuotas {
+		return 1
+	}
+	return 0
+}
+
+// ownMemory returns the memory for the buckets of these quotas.
+func (s *Server) ownMemory(share int) int {
+	if s.cfg.OwnQuotas {
+		return share
+	}
+	return quota.MinMemory
 }
 
 // tablesOf returns how many tables of keys a rule has: for its counts, and for those of

@@ -42,7 +42,8 @@ func (s *Server) compileOverlays(next, old *rules) error {
 	o := &overlays{rules: next, states: map[time.Duration]*state{}, rest: new(counts), known: map[string]overlay{}}
 	next.overlays = o
 	base := next.Config.Rules[0]
-	memory := max(s.cfg.Memory/max(len(next.Periods), 1), quota.MinMemory)
+	memory := max(s.cfg.Memory/max(len(next.Periods)+s.ownTables(), 1), quota.MinMemory)
+	s.own.SetMemory(s.ownMemory(memory))
 	for _, period := range next.Periods {
 		if old != nil && old.overlays != nil && old.Config.Rules[0].Algorithm == base.Algorithm {
 			o.states[period] = old.overlays.states[period]
@@ -102,7 +103,7 @@ func (o *overlays) add(places []int, c *counts) *match {
 
 func (o *overlays) match(places []int, c *counts) *match {
 	r := o.rules.Overlay(places)
-	return newMatch(o.rules.id, &rule{Rule: *r, state: o.states[r.Rate.Period], counts: c, baseLimit: r.Limit()})
+	return newMatch(o.rules.id, &rule{Rule: *r, stated: &r.Rule, state: o.states[r.Rate.Period], counts: c, baseLimit: r.Limit()})
 }
 
 // all returns the known effective rules, in the order of their places.
@@ -123,7 +124,8 @@ func (o *overlays) list() (all []*rule) {
 	}
 	if len(all) >= maxOverlays {
 		rest := o.match([]int{0}, o.rest).list[0]
-		rest.Rule.Rule = config.Rule{Name: restName, Glob: "*", Quota: rest.Quota, Queue: rest.Queue}
+		rest.stated = &config.Rule{Name: restName, Glob: "*", Quota: rest.Quota, Queue: rest.Queue}
+		rest.Rule.Rule = *rest.stated
 		all = append(all, rest)
 	}
 	return all

@@ -254,64 +254,6 @@ func TestRecover(t *testing.T) {
 	})
 }
 
-// The clock of the computer may be set between two runs: no lease is granted twice, and
-// no bucket has more than it can hold.
-func TestClockJumps(t *testing.T) {
-	const hour = time.Hour
-	for _, row := range []struct {
-		rule     string
-		end, run time.Duration // of the last run and of the next one, on the computer's clock
-		crashed  bool
-		allowed  int // of 10 an hour, after 10
-	}{
-		{"not set", 2 * hour, 2 * hour, false, 0},
-		{"an hour forward", hour, 2 * hour, false, 10},
-		{"an hour back", 2 * hour, hour, false, 0},
-		{"an hour forward after a crash", hour, 2 * hour, true, 10},
-		{"an hour back after a crash", 2 * hour, hour, true, 0},
-	} {
-		t.Run(row.rule, func(t *testing.T) {
-			rules := underAll(jobs(2), one("rate", quota(10, hour, config.GCRA)))
-			var kept []byte
-			var saved, granted string
-			var token uint64
-			bubble(t, func(t *testing.T) {
-				time.Sleep(row.end)
-				last := newDesk(t, rules)
-				last.allows("a", 10, 11)
-				saved = last.leases("a", 1, 1)[0]
-				if row.crashed {
-					kept = last.saves()
-				}
-				l := last.lease("a", 1)
-				granted, token = l.ID, l.Token
-				if !row.crashed {
-					kept = last.snapshot()
-				}
-			})
-			bubble(t, func(t *testing.T) { // it begins at the same instant as the other
-				time.Sleep(row.run)
-				next := newDesk(t, rules)
-				_, err := next.Restore(bytes.NewReader(kept))
-				must(t, err)
-				next.allows("a", row.allowed, 11)
-				next.leases("a", 0, 1)
-				for what, id := range map[string]string{"saved": saved, "granted": granted} {
-					if _, err := next.Renew("a", id, 0); err != nil {
-						t.Errorf("the lease that was %s: %v", what, err)
-					}
-				}
-				next.leases("a", 0, 1)
-				time.Sleep(3 * time.Minute)
-				synctest.Wait()
-				if l := next.lease("a", 2); l.Token <= token {
-					t.Errorf("token %d after %d", l.Token, token)
-				}
-			})
-		})
-	}
-}
-
 // State of rules that are missing is carried along for a day, and used when they are back.
 func TestCarriedState(t *testing.T) {
 	all := keptRules()

@@ -19,6 +19,7 @@ import (
 type rule struct {
 	ruleset.Rule
 	*state
+	stated    *config.Rule  // equal to Rule.Rule, for answers: to keep an answer must not keep the state in memory
 	candidate quota.Buckets // nil without one
 	counts    *counts
 	// baseLimit is the limit under which the rule uses buckets that it shares with
@@ -35,6 +36,8 @@ type state struct {
 	counts  counts
 
 	raised atomic.Int64 // when the rate was last raised, on the node's clock; 0 if it never was
+
+	assigned assignments
 
 	charging sync.Mutex // held while a debt is computed and charged
 }
@@ -123,6 +126,7 @@ func (s *Server) compile(cfg *config.Rules, old *rules) (*rules, error) {
 		next.all = append(next.all, r)
 	}
 	// From here on nothing can fail.
+	s.own.SetMemory(s.ownMemory(share))
 	for _, r := range next.all {
 		if w := was[r.Name]; w != nil && w.state == r.state {
 			r.update(w, s.clock.Now())
@@ -140,7 +144,7 @@ func (s *Server) compile(cfg *config.Rules, old *rules) (*rules, error) {
 // if its state can serve. Otherwise the rule begins to count, but keeps the leases. The
 // candidate keeps its buckets likewise.
 func (s *Server) newRule(c *ruleset.Rule, was *rule, memory int) (r *rule, err error) {
-	r = &rule{Rule: *c}
+	r = &rule{Rule: *c, stated: &c.Rule}
 	same := was != nil && was.Per == c.Per
 	switch {
 	case c.Candidate == nil:

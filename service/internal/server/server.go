@@ -34,6 +34,7 @@ import (
 	"maps"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/config"
@@ -41,6 +42,7 @@ import (
 	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/grant"
 	"github.com/weir-go/weir/service/internal/server/lease"
+	"github.com/weir-go/weir/service/internal/server/quota"
 	"github.com/weir-go/weir/service/internal/server/waiting"
 )
 
@@ -50,6 +52,8 @@ const (
 	DefaultMaxWaiting = 20_000
 	DefaultMaxLeases  = 100_000
 	DefaultKeys       = 1 << 16
+
+	DefaultAssignmentTTL = 30 * time.Second
 )
 
 // Config configures a Server. The zero value allows every request.
@@ -59,9 +63,12 @@ type Config struct {
 	// Memory bounds the counts, in bytes. Rules and candidates that do not have a memory
 	// of their own have equal shares of what is left, but at least 64 KiB each, so more
 	// than that many need more. A rule whose share a reload makes smaller can keep 2.1 MiB,
-	// or a 64th of what it had. Counts of missing rules, which Restore keeps for a day,
-	// come on top. If zero, DefaultMemory.
+	// or a 64th of what it had. A snapshot takes less than a MiB on top; counts of missing
+	// rules, which Restore keeps for a day, stay in its file. If zero, DefaultMemory.
 	Memory int
+	// OwnQuotas gives the buckets of quotas that requests bring a share of Memory, as a
+	// rule has. If false, they have 64 KiB on top of it.
+	OwnQuotas bool
 	// MaxWaiting bounds the requests that wait, for all keys together. If zero,
 	// DefaultMaxWaiting; if negative, no request waits.
 	MaxWaiting int
@@ -75,6 +82,9 @@ type Config struct {
 	// MaxLimit and MaxQueue bound what a request may ask for in Request.Limit and
 	// Request.Queue. If zero, these fields are ignored.
 	MaxLimit, MaxQueue int
+	// AssignmentTTL is how long a leaf may use an assignment. If zero,
+	// DefaultAssignmentTTL.
+	AssignmentTTL time.Duration
 }
 
 // Validate returns an error that names the first invalid field.
@@ -87,6 +97,9 @@ func (c Config) Validate() error {
 			return fmt.Errorf("server: %s = %d: must be >= 0", f.name, f.value)
 		}
 	}
+	if c.AssignmentTTL < 0 {
+		return fmt.Errorf("server: AssignmentTTL = %v: must be >= 0", c.AssignmentTTL)
+	}
 	return nil
 }
 
@@ -94,14 +107,17 @@ func (c Config) Validate() error {
 // concurrent use.
 type Server struct {
 	cfg    Config
+	began  time.Time
 	clock  *clock.Clock
 	rules  atomic.Pointer[rules]
 	keys   *keys
 	room   *waiting.Room
 	grants *grant.Ledger
 	leases *lease.Registry
+	own    *quota.Requested
 
 	unmatchedDenied, unmatchedAllowed atomic.Uint64
+	unmatchedOverOwn                  atomic.Uint64 // denied by a quota of their own
 
 	reload  sync.Mutex               // held while the rules change; guards what follows
 	orphan  map[string]*lease.Limits // of rules that are gone, by name, while leases are held under them
@@ -116,11 +132,16 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	cfg.Memory = cmp.Or(cfg.Memory, DefaultMemory)
+	cfg.AssignmentTTL = cmp.Or(cfg.AssignmentTTL, DefaultAssignmentTTL)
 	room, c := waiting.NewRoom(cmp.Or(cfg.MaxWaiting, DefaultMaxWaiting)), clock.New()
 	s := &Server{
-		cfg: cfg, clock: c, room: room, keys: newKeys(cmp.Or(cfg.Keys, DefaultKeys)),
+		cfg: cfg, began: time.Now(), clock: c, room: room, keys: newKeys(cmp.Or(cfg.Keys, DefaultKeys)),
 		grants: grant.NewLedger(), leases: lease.NewRegistry(c, room, cmp.Or(cfg.MaxLeases, DefaultMaxLeases)),
 		orphan: map[string]*lease.Limits{},
+	}
+	var err error
+	if s.own, err = quota.NewRequested(c, decider.MaxOwnRefill, s.ownMemory(cfg.Memory)); err != nil {
+		return nil, err
 	}
 	first := cfg.Rules
 	if first == nil {
@@ -164,7 +185,7 @@ func (s *Server) Reload(cfg *config.Rules) error {
 func (s *Server) replace(old, next *rules) {
 	rated := map[string][]*rule{}
 	moves := s.moves(old, next, rated)
-	s.rules.Store(next)
+	s.publish(old, next)
 	s.keys.invalidate()
 	for st := range old.states {
 		st.queue.Outdate(next.id)
@@ -177,18 +198,10 @@ func (s *Server) replace(old, next *rules) {
 // retire ends what the new rules do not continue. Limits of rules that are gone are
 // kept while leases are held under them: if the rule comes back, these count.
 func (s *Server) retire(old, next *rules) {
-	byName, kept := next.byName(), map[*lease.Limits]bool{}
-	for _, r := range next.all {
-		kept[r.limits] = true
-		r.limits.Update(r.Concurrency)
-	}
+	byName := next.byName()
 	for _, was := range old.all {
 		s.orphan[was.Name] = was.limits
-		if !kept[was.limits] {
-			was.limits.Dismiss(waiting.ErrMoved)
-		}
 	}
-	s.moveLeases(old, next)
 	maps.DeleteFunc(s.orphan, func(name string, l *lease.Limits) bool { return byName[name] != nil || l.Held() == 0 })
 	for st := range next.states {
 		st.queue.ServeAll()
@@ -207,8 +220,8 @@ func (s *Server) Close(now bool) {
 	}
 	for st := range s.rules.Load().states {
 		st.queue.Dismiss(weir.Reject(weir.Closed, waiting.DrainRetry))
-		st.limits.Dismiss(weir.Reject(weir.Closed, waiting.DrainRetry))
 	}
+	s.leases.Dismiss(waiting.DrainRetry)
 }
 
 // Waiting returns how many requests wait, for tokens or for leases.

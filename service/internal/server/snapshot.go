@@ -1,11 +1,12 @@
 package server
 
 import (
-	"bytes"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"iter"
 	"maps"
-	"os"
 	"time"
 
 	"github.com/weir-go/weir/service/internal/config"
@@ -19,7 +20,8 @@ import (
 // tokens that keys have used, leases, the limits that auto has found, and the
 // secrets of ids. Counters, the keys of Top and waiting requests are left out. What
 // Restore could not use is carried along for a day. Requests that are decided during the
-// call may or may not be included. It takes as much memory as the counts of a rule.
+// call may or may not be included. Snapshot takes less than a MiB of memory for any number
+// of keys, and 8 bytes for each lease. Nothing is locked while w is written to.
 //
 // ended says that the Server grants nothing after the call. If it does not, or if the
 // Server still recovers from a crash, the next process recovers: see Restore.
@@ -33,20 +35,7 @@ func (s *Server) Snapshot(w io.Writer, ended bool) error {
 	s.carried.expire(wall)
 	carried := s.carried.clone()
 	s.reload.Unlock()
-	out := snapshot.NewWriter(w, ended && !s.leases.Recovering())
 	all := snapshot.Snapshot{Wall: wall, Clock: s.clock.Now(), Limits: carried.limits}
-	for _, k := range rs.kept() {
-		var data bytes.Buffer
-		if err := k.buckets.Snapshot(&data); err != nil {
-			return fmt.Errorf("server: rule %q: %w", k.rule, err)
-		}
-		out.Counts(&snapshot.Counts{
-			Rule: k.rule, Candidate: k.candidate, Since: k.state.since, Kind: k.buckets.Kind(), Data: data.Bytes(),
-		})
-	}
-	for i := range carried.counts {
-		out.Counts(&carried.counts[i])
-	}
 	places := map[*lease.Limits]int{}
 	add := func(name string, l *lease.Limits) {
 		places[l] = len(all.Rules)
@@ -61,7 +50,34 @@ func (s *Server) Snapshot(w io.Writer, ended bool) error {
 	for name, l := range orphans {
 		add(name, l)
 	}
-	all.Leases = s.leases.State(places)
+	out, err := snapshot.NewWriter(w, ended && !s.leases.Recovering())
+	if err != nil {
+		return err
+	}
+	var leases iter.Seq[[]lease.SavedLease]
+	all.Leases, leases = s.leases.State(places)
+	if all.LeasesAt, err = out.Leases(leases); err != nil {
+		return err
+	}
+	for _, k := range rs.kept() {
+		counts := snapshot.Counts{Rule: k.rule, Candidate: k.candidate, Since: k.state.since, Kind: k.buckets.Kind()}
+		if counts.Data, err = out.Section(k.buckets.Snapshot); err != nil {
+			return fmt.Errorf("server: rule %q: %w", k.rule, err)
+		}
+		all.Counts = append(all.Counts, counts)
+	}
+	if all.Own, err = out.Section(s.own.Snapshot); err != nil {
+		return fmt.Errorf("server: quotas of requests: %w", err)
+	}
+	for _, counts := range carried.counts {
+		if counts.Data, err = out.Section(carried.copyOf(counts)); err != nil {
+			return fmt.Errorf("server: rule %q, which is missing: %w", counts.Rule, err)
+		}
+		all.Counts = append(all.Counts, counts)
+	}
+	if all.PagesAt, err = out.Pages(s.grants.Pages()); err != nil {
+		return err
+	}
 	all.Grants = s.grants.State()
 	return out.Close(&all)
 }
@@ -108,7 +124,11 @@ func windowName(period time.Duration) string { return "«windows of " + period.S
 // the file there. If it fails, that stays unchanged. There must be one call at a
 // time.
 func (s *Server) SaveFile(path string, ended bool) error {
-	return snapshot.WriteFile(path, func(w io.Writer) error { return s.Snapshot(w, ended) })
+	err := snapshot.WriteFile(path, func(w io.Writer) error { return s.Snapshot(w, ended) })
+	if err == nil {
+		s.carryFrom(path)
+	}
+	return err
 }
 
 // Restored describes the result of Restore.
@@ -133,33 +153,63 @@ type Restored struct {
 // live of its leases has passed, and all leases in the Snapshot are held as long. A lease
 // that is not in it is adopted when its holder renews it.
 //
-// If the error is not nil, nothing has changed. Restore must be called before any other
-// use of the Server. It reads r into memory, to its end.
-func (s *Server) Restore(r io.Reader) (Restored, error) {
-	from, err := snapshot.Read(r)
+// Restore reads src twice, in parts: it checks all of it before it changes anything. If the
+// error is snapshot.ErrInvalid, nothing has changed; after another one, such as that of a
+// disk, the Server must not be used. Restore must be called before any other use of the
+// Server. src stays open, and is read again, for as long as it has counts of missing rules.
+func (s *Server) Restore(src snapshot.Source) (done Restored, err error) {
+	from, err := snapshot.Open(src)
 	if err != nil {
-		return Restored{}, err
+		return Restored{}, errors.Join(err, src.Close())
 	}
+	defer func() {
+		if err != nil {
+			src.Close()
+		}
+	}()
 	s.reload.Lock()
 	defer s.reload.Unlock()
 	passed := max(wallTime()-from.Wall, 0)
-	s.clock.Resume(from.Clock + min(passed, ruleset.MaxSpan))
-	done := Restored{Crashed: !from.Ended}
+	s.clock.Resume(from.Clock + min(passed, max(ruleset.MaxSpan-from.Clock, 0)))
+	done = Restored{Crashed: !from.Ended}
 	rs := s.rules.Load()
 	for st := range rs.states {
 		st.since = s.clock.Now()
 	}
-	s.carried = carried{counts: from.Counts, limits: from.Limits}
-	done.Rules, done.Skipped = s.carried.restore(rs.kept(), rs.byName())
+	s.carried = carried{from: from, counts: from.Counts, limits: from.Limits}
+	if done.Rules, done.Skipped, err = s.carried.restore(rs.kept(), rs.byName()); err != nil {
+		return done, err
+	}
+	if from.Own.Size > 0 {
+		if err := s.own.Restore(from.Section(from.Own)); errors.As(err, new(*fs.PathError)) {
+			return done, err
+		} else if err != nil {
+			done.Skipped = append(done.Skipped, fmt.Sprintf("the counts of quotas that requests brought: %v", err))
+		}
+	}
 	s.carried.leave(from.Wall)
 	s.carried.expire(wallTime())
 	s.keys.invalidate()
 	if done.Crashed {
-		s.recoverLeases(from)
+		s.recoverLeases(from.Rules)
 	}
-	done.Leases = s.leases.Restore(&from.Leases, from.Clock, s.restoredRules(rs, from))
+	s.leases.Restore(&from.Leases)
+	under := s.restoredRules(rs, from)
+	for some, err := range from.Held() {
+		if err != nil {
+			return done, err
+		}
+		s.leases.Hold(some, from.Clock, under)
+	}
+	done.Leases, _ = s.leases.Count()
 	s.grants.Restore(from.Grants, done.Crashed)
-	return done, nil
+	for p, err := range from.Pages() {
+		if err != nil {
+			return done, err
+		}
+		s.grants.RestorePage(p)
+	}
+	return done, s.carried.release()
 }
 
 // Recover does for leases what Restore does after a crash, if there is no Snapshot to be
@@ -167,12 +217,13 @@ func (s *Server) Restore(r io.Reader) (Restored, error) {
 func (s *Server) Recover() {
 	s.reload.Lock()
 	defer s.reload.Unlock()
-	s.recoverLeases(new(snapshot.Snapshot))
+	s.recoverLeases(nil)
 }
 
-func (s *Server) recoverLeases(from *snapshot.Snapshot) {
+// recoverLeases begins a recovery from a process that had leases under rules.
+func (s *Server) recoverLeases(had []snapshot.Rule) {
 	longest := map[string]time.Duration{}
-	for _, r := range from.Rules {
+	for _, r := range had {
 		longest[r.Name] = r.Longest
 	}
 	s.leases.Recover(longest)
@@ -192,7 +243,7 @@ func (s *Server) Recovers() (longest time.Duration) {
 // restoredRules returns a function that returns the present limits of a rule of a
 // Snapshot, by its place there. A rule that is gone has limits while leases are held under
 // them, as after Reload.
-func (s *Server) restoredRules(rs *rules, from *snapshot.Snapshot) func(place int, key string) lease.Under {
+func (s *Server) restoredRules(rs *rules, from *snapshot.Reader) func(place int, key string) lease.Under {
 	byName := rs.byName()
 	return func(place int, key string) lease.Under {
 		was := &from.Rules[place]
@@ -211,10 +262,9 @@ func (s *Server) restoredRules(rs *rules, from *snapshot.Snapshot) func(place in
 
 // LoadFile is Restore from a file.
 func (s *Server) LoadFile(path string) (Restored, error) {
-	f, err := os.Open(path)
+	f, err := snapshot.OpenFile(path)
 	if err != nil {
 		return Restored{}, err
 	}
-	defer f.Close()
 	return s.Restore(f)
 }

@@ -44,11 +44,18 @@ func (d desk) snapshot() []byte {
 	return b.Bytes()
 }
 
+// A source is a snapshot in memory.
+type source struct{ *bytes.Reader }
+
+func (source) Close() error { return nil }
+
+func sourceOf(snapshot []byte) source { return source{bytes.NewReader(snapshot)} }
+
 // next is the Server of the next process.
 func (d desk) next(cfg server.Config, snapshot []byte) (desk, server.Restored) {
 	d.t.Helper()
 	n := newDesk(d.t, cfg)
-	done, err := n.Restore(bytes.NewReader(snapshot))
+	done, err := n.Restore(sourceOf(snapshot))
 	must(d.t, err)
 	return n, done
 }
@@ -398,7 +405,7 @@ func TestRestoreSpoilt(t *testing.T) {
 		fresh := newDesk(t, underAll(keptRules()...))
 		try := func(what string, b []byte) {
 			t.Helper()
-			if done, err := next.Restore(bytes.NewReader(b)); err == nil || done.Rules+done.Leases > 0 {
+			if done, err := next.Restore(source{bytes.NewReader(b)}); err == nil || done.Rules+done.Leases > 0 {
 				t.Errorf("%s: %v, %v", what, done, err)
 			}
 		}
@@ -411,7 +418,7 @@ func TestRestoreSpoilt(t *testing.T) {
 		try("more than a snapshot", append(slices.Clone(kept), 0))
 		try("another thing", []byte("weirkey1, but not this"))
 		same(t, "after all", fresh, next, true)
-		if _, err := next.Restore(bytes.NewReader(kept)); err != nil {
+		if _, err := next.Restore(source{bytes.NewReader(kept)}); err != nil {
 			t.Error(err)
 		}
 	})
@@ -475,7 +482,7 @@ func FuzzRestore(f *testing.F) {
 		bubble(t, func(t *testing.T) {
 			d := newDesk(t, underAll(keptRules()...))
 			b = binary.LittleEndian.AppendUint32(slices.Clip(b), crc32.ChecksumIEEE(b[min(len("weirsrv3r"), len(b)):]))
-			_, err := d.Restore(bytes.NewReader(b))
+			_, err := d.Restore(source{bytes.NewReader(b)})
 			if err != nil {
 				same(t, "after an error", newDesk(t, underAll(keptRules()...)), d, true)
 			}

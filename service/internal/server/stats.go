@@ -39,15 +39,21 @@ type RuleStats struct {
 // Stats is the state of a Server.
 type Stats struct {
 	Rules []RuleStats
-	// UnmatchedAllowed and UnmatchedDenied are the requests that no rule matched.
+	// UnmatchedAllowed and UnmatchedDenied are the requests that no rule matched, but for
+	// UnmatchedOverOwn, which a quota of their own denied.
 	UnmatchedAllowed, UnmatchedDenied uint64
-	Leases                            int           // held, of all rules
-	LeasesRefused                     uint64        // because Config.MaxLeases are held
-	Waiting                           int           // requests, of all rules
-	WaitingRefused                    uint64        // because Config.MaxWaiting requests wait
-	GrantLife                         time.Duration // how long grants can be settled: decider.GrantLife, or less under too many
-	Reloads                           uint64        // rules put into force, the first included
-	Loaded                            time.Time     // when the present rules were
+	UnmatchedOverOwn                  uint64
+	// OwnMemory is the memory for the quotas that requests bring, OwnMemoryMax the bound
+	// on it, and OwnForgotten the number of counts that were dropped because it was full.
+	OwnMemory, OwnMemoryMax int
+	OwnForgotten            uint64
+	Leases                  int           // held, of all rules
+	LeasesRefused           uint64        // because Config.MaxLeases are held
+	Waiting                 int           // requests, of all rules
+	WaitingRefused          uint64        // because Config.MaxWaiting requests wait
+	GrantLife               time.Duration // how long grants can be settled: decider.GrantLife, or less under too many
+	Reloads                 uint64        // rules put into force, the first included
+	Loaded                  time.Time     // when the present rules were
 }
 
 // Stats returns the state, and the counts.
@@ -57,6 +63,8 @@ func (s *Server) Stats() Stats {
 		Reloads: rs.id, Loaded: rs.loaded, GrantLife: s.grants.Life(s.clock.Now()),
 		UnmatchedDenied: s.unmatchedDenied.Load(), UnmatchedAllowed: s.unmatchedAllowed.Load(),
 	}
+	st.UnmatchedOverOwn = s.unmatchedOverOwn.Load()
+	st.OwnMemory, st.OwnMemoryMax, st.OwnForgotten = s.own.Memory()
 	st.Leases, st.LeasesRefused = s.leases.Count()
 	st.Waiting, st.WaitingRefused = s.room.Len(), s.room.Refused()
 	seen := map[*state]bool{}
@@ -78,7 +86,7 @@ func (s *Server) Stats() Stats {
 func (r *rule) stats() RuleStats {
 	c := r.counts
 	return RuleStats{
-		Rule: &r.Rule.Rule, Allowed: c.allowed.sum(), Denied: c.denied.Load(), Cancelled: c.queue.Cancelled.Load(),
+		Rule: r.stated, Allowed: c.allowed.sum(), Denied: c.denied.Load(), Cancelled: c.queue.Cancelled.Load(),
 		Shadowed: c.shadowed.Load(), TrialDenied: c.candidateDenied.Load(), TrialAllowed: c.candidateGrant.Load(),
 		Waiting: int(c.queue.Waiting.Load()), Waits: c.queue.Times.Load(), Leases: r.limits.Stats(),
 	}
@@ -86,9 +94,12 @@ func (r *rule) stats() RuleStats {
 
 // Top returns the keys with the most requests: see decider.Decider. The error is
 // nil.
-func (s *Server) Top(_ context.Context, n int) ([]decider.Seen, error) {
+func (s *Server) Top(ctx context.Context, n int) ([]decider.Seen, error) {
 	var all []decider.Seen
 	for e := range s.keys.all {
+		if err := ctx.Err(); err != nil { // after a reload, seen matches each key against each regex
+			return nil, err
+		}
 		all = append(all, s.seen(e))
 	}
 	slices.SortFunc(all, func(a, b decider.Seen) int {
@@ -104,7 +115,7 @@ func (s *Server) seen(e *knownKey) decider.Seen {
 		list = s.rules.Load().find(e.key).list
 	}
 	for _, r := range list {
-		k.Rules = append(k.Rules, &r.Rule.Rule)
+		k.Rules = append(k.Rules, r.stated)
 		k.Waiting += r.queue.Len(r.Bucket(e.key))
 	}
 	return k

@@ -13,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/metric"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/waiting"
@@ -88,6 +89,10 @@ func collect(c metric.Scrape, s *server.Server) {
 	total, waits, leaseWaits := sum{}, map[string]waiting.Times{}, map[string]waiting.Times{}
 	total.add(serverDecisions, float64(st.UnmatchedAllowed), "", "allow", "")
 	total.add(serverDecisions, float64(st.UnmatchedDenied), "", "deny", "unmatched")
+	total.add(serverDecisions, float64(st.UnmatchedOverOwn), "", "deny", weir.OverRate.String())
+	total.add(serverMemory, float64(st.OwnMemory), "")
+	total.add(serverMemoryMax, float64(st.OwnMemoryMax), "")
+	total.add(serverForgotten, float64(st.OwnForgotten), "")
 	for i := range st.Rules {
 		r := &st.Rules[i]
 		name := "others"

@@ -20,21 +20,29 @@ import (
 // unavailable.
 type Decider interface {
 	// Decide decides at once: all rules that count for the key must allow the
-	// request, or no tokens are taken. It panics if req.N < 0.
+	// request, or no tokens are taken. It does not keep req.Key after it returns. The
+	// error can be ErrQuota or ErrOwnQuota. It panics if req.N < 0.
 	Decide(ctx context.Context, req *Request, v *Verdict) error
 	// Wait is Decide for a request that waits for missing tokens, under one rule
 	// after another, behind requests that arrived earlier. It refuses at once if the
 	// tokens cannot be available before the deadline of ctx or within the rule's
 	// MaxWait, or if the queue is full. If ctx ends while the request waits, no tokens
-	// are taken and the error is ctx.Err(). It panics if req.N < 0.
+	// are taken and the error is ctx.Err(). A request with a Quota does not wait. It
+	// panics if req.N < 0.
 	Wait(ctx context.Context, req *Request, v *Verdict) error
 	// Batch decides requests in order, all as of the same instant, each into the
 	// Verdict at the same place. With all set, either all requests are allowed or no
 	// tokens are taken: requests that would have been allowed get a Verdict that
 	// denies with Reason 0. If ctx ends meanwhile, the requests that are not decided yet
-	// take no tokens (with all, none does), and the error is ctx.Err(). It panics if a cost is negative or if there are fewer
-	// verdicts than requests.
+	// take no tokens (with all, none does), and the error is ctx.Err(). If the error is
+	// ErrQuota or ErrOwnQuota, no request takes tokens. It panics if a cost is negative or
+	// if there are fewer verdicts than requests.
 	Batch(ctx context.Context, reqs []Request, all bool, verdicts []Verdict) (ok bool, err error)
+	// Descriptors is Batch for the descriptors of one request: a request whose rule is
+	// replaced by the rule of another (see config.Descriptor) is allowed without a Rule, and
+	// takes no tokens. Quotas of requests for other domains than those of a file of
+	// envoyproxy/ratelimit are ignored, as there: it sets them to nil.
+	Descriptors(ctx context.Context, reqs []Request, all bool, verdicts []Verdict) (ok bool, err error)
 	// AppendGrantID appends the id of a Grant for a key: a UUID of version 8,
 	// followed by a hyphen and the cost if that is not 1. Call it once for each Grant,
 	// because each id can be settled once.
@@ -64,6 +72,13 @@ type Decider interface {
 	// as leases of the key usually last. The error is ErrNoLease.
 	Return(ctx context.Context, key, id string, o weir.Outcome) error
 
+	// Assign shares the rates of the rules that count for a key out among leaves:
+	// processes that decide by themselves. It charges what the leaf has used, within the
+	// debt that the rules allow, and returns what the leaf may use from now on. The errors are
+	// ErrLeaves, and one of package allocator for a report that is invalid. It panics if
+	// Used < 0.
+	Assign(ctx context.Context, r LeafReport) (Assignment, error)
+
 	// Explain reports what a request for the key would get now, rule by rule. It takes
 	// no tokens.
 	Explain(ctx context.Context, key string) (Explanation, error)
@@ -76,7 +91,10 @@ type Decider interface {
 var (
 	ErrNoGrant   = errors.New("no such grant of this key: it was settled or is too old")
 	ErrNoLease   = errors.New("no such lease of this key: it was returned or has expired")
+	ErrLeaves    = errors.New("a rule of this key has too many leaves")
 	ErrNoLeasing = errors.New("no rule with a concurrency matches this key")
+	ErrOwnQuota  = errors.New("requests for this key may not bring a quota of their own: its rule needs own_quota: true")
+	ErrQuota     = errors.New("the quota must have a count, a period and a burst > 0, a nanosecond or more for each token, and refill within ten years")
 )
 
 // Errors of ParseKey.
@@ -126,6 +144,43 @@ type Request struct {
 	OwnQueue bool
 	// OnWait, if not nil, is called when the request has to wait.
 	OnWait func()
+	// Quota, if not nil, decides instead of the rates of the rules, in a bucket for the
+	// key and the quota. All rules that have a rate and count for the key must have
+	// OwnQuota. If none matches, keys without a rule must be allowed. The verdict has one
+	// answer, of a rule that is none of these, and no grant. Limit and Queue are ignored
+	// then.
+	Quota *Quota
+}
+
+// A Quota is a rate and a burst that a request brings. Quotas with the same Interval and
+// Limit are the same.
+type Quota struct {
+	Count  int           // tokens, > 0
+	Period time.Duration // > 0
+	Burst  int           // the capacity of the bucket; if zero, Count
+}
+
+// MaxOwnRefill bounds the time in which the bucket of a Quota refills.
+const MaxOwnRefill = 10 * 365 * 24 * time.Hour
+
+// Limit returns the capacity of the bucket.
+func (q *Quota) Limit() int {
+	if q.Burst == 0 {
+		return q.Count
+	}
+	return q.Burst
+}
+
+// Interval returns the time between two tokens, rounded down to nanoseconds, or ErrQuota.
+func (q *Quota) Interval() (time.Duration, error) {
+	if q.Count <= 0 || q.Period < time.Duration(q.Count) || q.Burst < 0 {
+		return 0, ErrQuota
+	}
+	interval := q.Period / time.Duration(q.Count)
+	if time.Duration(q.Limit()) > MaxOwnRefill/interval {
+		return 0, ErrQuota
+	}
+	return interval, nil
 }
 
 // A Verdict is the decision about a Request, as plain data. The zero Verdict is
@@ -140,7 +195,10 @@ type Verdict struct {
 	RetryAfter time.Duration
 	// At is the instant of the decision, as the time since the node's epoch.
 	At time.Duration
-	// Answers has one answer for each rule that counts for the key, in order, up to
+	// Rule is the first rule that counts for the key; nil if none matches. It must not be
+	// changed.
+	Rule *config.Rule
+	// Answers has one answer for each rule with a rate that counts for the key, in order, up to
 	// the rule that denied. There are none if no rule matches.
 	Answers []Answer
 	// Waited is how long the request waited, and Place how many requests were before
@@ -225,6 +283,26 @@ type LeaseState struct {
 	Recovers time.Duration
 }
 
+// A LeafReport tells the use of a key by a leaf.
+type LeafReport struct {
+	Key   string
+	Leaf  string  // identifies the leaf
+	Used  int     // tokens since its last report, >= 0
+	Wants float64 // tokens a second that the leaf would use if it had no limit
+	Has   float64 // tokens a second of the assignment that the leaf uses; 0 without one
+}
+
+// An Assignment bounds the use of a key by a leaf.
+type Assignment struct {
+	Rate, Burst float64       // tokens a second, and tokens
+	Unlimited   bool          // no rule limits the key
+	TTL         time.Duration // for how long, unless there is another
+	// Learning is set for a leaf without an assignment while the node may not know all
+	// that other leaves have: after its start, for a TTL. The leaf may use nothing of the
+	// limit then, and should do as if it had no answer.
+	Learning bool
+}
+
 // An Explanation describes the decision that a request for a key would get.
 type Explanation struct {
 	Key string
@@ -239,7 +317,7 @@ type Explanation struct {
 type RuleState struct {
 	Rule *config.Rule
 	// Remaining and Used are tokens of Rule.Limit; ResetAfter is the time until all
-	// are available. They are zero without a rate.
+	// are available, weir.Never if they never will be. They are zero without a rate.
 	Remaining, Used int
 	ResetAfter      time.Duration
 	Allowed         bool          // one token is available

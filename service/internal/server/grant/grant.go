@@ -4,6 +4,7 @@ package grant
 import (
 	"encoding/binary"
 	"encoding/hex"
+	"iter"
 	"maps"
 	"math/bits"
 	"slices"
@@ -225,41 +226,67 @@ func (l *Ledger) Life(now time.Duration) time.Duration {
 	return 0
 }
 
-// A State is the content of a Ledger, for snapshots.
+// A State is the content of a Ledger without its pages, for snapshots.
 type State struct {
 	Secret        siphash.Key
 	Sealed, Floor uint64
 	Marks         []Mark
-	Pages         map[uint64][]uint64
+}
+
+// A Page says which grants with consecutive numbers were settled, for snapshots.
+type Page struct {
+	At      uint64 // the first number, divided by that of all grants of a page
+	Settled []uint64
 }
 
 // Valid reports whether a Ledger can have the state.
 func (s *State) Valid() bool {
-	for _, p := range s.Pages {
-		if len(p) != len(page{}) {
-			return false
-		}
-	}
 	return !slices.ContainsFunc(s.Marks, func(m Mark) bool { return m.At < 0 })
 }
 
-// State returns the state.
+// Valid reports whether a Ledger can have the page.
+func (p *Page) Valid() bool { return len(p.Settled) == len(page{}) }
+
+// State returns the state. It is taken after Pages: then no page is missing whose grants
+// the state says can be settled.
 func (l *Ledger) State() State {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := State{l.secret, l.sealed.Load(), l.floor, slices.Clone(l.marks), map[uint64][]uint64{}}
-	for at, p := range l.pages {
-		s.Pages[at] = slices.Clone(p[:])
+	return State{l.secret, l.sealed.Load(), l.floor, slices.Clone(l.marks)}
+}
+
+// Pages returns the pages. Each is copied when it is asked for.
+func (l *Ledger) Pages() iter.Seq[Page] {
+	return func(yield func(Page) bool) {
+		l.mu.Lock()
+		all := slices.Collect(maps.Keys(l.pages))
+		l.mu.Unlock()
+		for _, at := range all {
+			if settled := l.settled(at); settled != nil && !yield(Page{at, settled[:]}) {
+				return
+			}
+		}
 	}
-	return s
+}
+
+// settled returns a copy of a page; nil if it was dropped.
+func (l *Ledger) settled(at uint64) *page {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p := l.pages[at]
+	if p == nil {
+		return nil
+	}
+	c := *p
+	return &c
 }
 
 // numberLeap exceeds the number of grants between two saves.
 const numberLeap = 1 << 30
 
-// Restore sets the state. After a crash, numbers leap, so that no grant gets the number of
-// one that the state does not have. It must not be called concurrently with AppendID and
-// Redeem.
+// Restore sets the state, without pages. After a crash, numbers leap, so that no grant gets
+// the number of one that the state does not have. Restore and RestorePage must not be
+// called concurrently with AppendID and Redeem.
 func (l *Ledger) Restore(s State, crashed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -268,9 +295,14 @@ func (l *Ledger) Restore(s State, crashed bool) {
 		s.Sealed += numberLeap
 	}
 	l.sealed.Store(s.Sealed)
-	for at, bits := range s.Pages {
-		p := new(page)
-		copy(p[:], bits)
-		l.pages[at] = p
+}
+
+// RestorePage adds a page.
+func (l *Ledger) RestorePage(p Page) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for len(l.pages) >= l.maxPages {
+		l.dropOldestLocked()
 	}
+	l.pages[p.At] = (*page)(slices.Clone(p.Settled))
 }

@@ -1,6 +1,7 @@
 package grant
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -101,13 +102,16 @@ func TestLedgerIsRestored(t *testing.T) {
 	for _, crashed := range []bool{false, true} {
 		b := newBook(t, MaxPages)
 		settled, open := b.grants(100_000), b.grant()
-		state := b.State()
+		pages, state := slices.Collect(b.Pages()), b.State()
 		if !state.Valid() {
 			t.Error("not valid")
 		}
 		lost := b.grant()
 		next := newBook(t, MaxPages)
 		next.Restore(state, crashed)
+		for _, p := range pages {
+			next.RestorePage(p)
+		}
 		next.settles("settled", settled, false)
 		next.settles("open", open, true)
 		fresh := next.grant()

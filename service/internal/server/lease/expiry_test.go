@@ -30,7 +30,7 @@ func newRig(limit, most int) *rig {
 func (r *rig) acquire(t *testing.T, key string, ttl time.Duration) decider.Lease {
 	t.Helper()
 	terms := ruleset.LeaseTerms{TTL: config.DefaultTTL, MaxTTL: 10 * config.DefaultTTL}
-	l, err := r.Acquire(context.Background(), &decider.LeaseRequest{Key: key, N: 1, TTL: ttl}, terms, []Under{{Limits: r.limits, Bucket: key}}, new(Wait))
+	l, err := r.Acquire(context.Background(), &decider.LeaseRequest{Key: key, N: 1, TTL: ttl}, NewPlan(0, terms, []Under{{Limits: r.limits, Bucket: key}}), new(Wait))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,9 +5,8 @@ package lease
 import (
 	"cmp"
 	"container/list"
-	"maps"
+	"context"
 	"reflect"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -27,7 +26,6 @@ type Limits struct {
 
 	name     string // of the rule
 	registry *Registry
-	room     *waiting.Room
 	order    uint64 // in which leases under several rules are acquired, to avoid deadlocks
 
 	held      atomic.Int64 // units
@@ -44,12 +42,11 @@ type Limits struct {
 
 	mu      sync.Mutex // guards what follows
 	terms   *config.Concurrency
-	rules   uint64        // the least Wait.Rules of a request that may begin to wait
+	rules   uint64        // the least Plan.rules of a request for leases
 	closed  bool          // the rule is gone or grants no leases
 	reopens time.Duration // when a recovery ends; 0 if none has begun
 	buckets map[string]*bucket
 	idle    list.List // of buckets that are not in use, the last used first
-	waiters map[*waiter]struct{}
 }
 
 // maxIdle bounds, for each rule, the buckets that are kept when they are not in
@@ -62,10 +59,12 @@ type bucket struct {
 	name    string
 	limiter *inflight.Limiter
 
+	line   list.List    // of *waiter, by arrival; guarded by queue.mu
+	queued atomic.Int64 // units that the line waits for; written under queue.mu
+
 	// Guarded by Limits.mu.
 	users   int           // leases, and requests for them
 	adopted int           // units of leases that were adopted
-	queued  int           // units that requests wait for
 	usual   time.Duration // smoothed duration of leases; 0 = unknown
 	idle    *list.Element // nil if it is in use
 }
@@ -73,8 +72,8 @@ type bucket struct {
 // NewLimits returns the limits of a rule. If terms is nil, it grants no leases.
 func (g *Registry) NewLimits(rule string, per config.Per, terms *config.Concurrency) *Limits {
 	l := &Limits{
-		Per: per, name: rule, registry: g, room: g.room, order: g.orders.Add(1), terms: terms,
-		buckets: map[string]*bucket{}, waiters: map[*waiter]struct{}{},
+		Per: per, name: rule, registry: g, order: g.orders.Add(1), terms: terms,
+		buckets: map[string]*bucket{},
 	}
 	l.Recover()
 	return l
@@ -83,19 +82,27 @@ func (g *Registry) NewLimits(rule string, per config.Per, terms *config.Concurre
 // Held returns the number of units held.
 func (l *Limits) Held() int { return int(l.held.Load()) }
 
-// enter returns a bucket, which the caller must leave. It returns nil if the rules
-// have changed, or if leases are not granted yet: then recovers is the time until they
-// are.
-func (l *Limits) enter(name string) (b *bucket, recovers time.Duration) {
+// take gives a lease its units of a bucket, if they are free and no request waits for them.
+// If not, the caller must leave the bucket. It is nil if the rules are newer, or if leases
+// are not granted yet: then recovers is the time until they are.
+func (l *Limits) take(h *holding, u *Under, rules uint64) (b *bucket, ok bool, recovers time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed || l.terms == nil {
-		return nil, 0
+	if rules < l.rules {
+		return nil, false, 0
 	}
 	if recovers := l.recoversLocked(); recovers > 0 {
-		return nil, recovers
+		return nil, false, recovers
 	}
-	return l.enterLocked(name), 0
+	b = l.enterLocked(u.Bucket)
+	if b.queued.Load() > 0 {
+		return b, false, 0
+	}
+	p, ok := b.limiter.TryAcquire(context.Background(), h.N)
+	if ok {
+		h.hold(b, &p, u.Shadow)
+	}
+	return b, ok, 0
 }
 
 func (l *Limits) enterLocked(name string) *bucket {
@@ -113,11 +120,14 @@ func (l *Limits) enterLocked(name string) *bucket {
 
 // addLocked adds a bucket. If its limit is auto, it starts from first.
 func (l *Limits) addLocked(name string, first int) *bucket {
-	queue, maxWait := queueOf(l.terms)
-	limiter, err := inflight.New(inflight.Config{
-		Algorithm: algorithm(l.terms, first), Queue: queue, MaxWait: maxWait, Discipline: inflight.FIFO,
+	cfg := inflight.Config{
+		Algorithm: algorithm(l.terms, first), MaxWait: -1, Discipline: inflight.FIFO, // the line has the bounds
 		Trace: func(e inflight.Event) { l.limit.Add(int64(e.Limit - e.Was)) },
-	})
+	}
+	if l.terms.Limit == config.Auto {
+		cfg.Observe = timeAll
+	}
+	limiter, err := inflight.New(cfg)
 	if err != nil {
 		panic("server: " + err.Error()) // config has checked the terms
 	}
@@ -127,7 +137,11 @@ func (l *Limits) addLocked(name string, first int) *bucket {
 	return b
 }
 
-// leave ends an enter; took is how long a lease was held, 0 if none was.
+// timeAll lets a limiter that adapts time all work. Otherwise it would time only a part of
+// the work that it admits while no request waits in it, although requests wait in the line.
+func timeAll(context.Context, int, time.Duration, error) func(weir.Outcome) { return nil }
+
+// leave ends the use of a bucket; took is how long a lease was held, 0 if none was.
 func (l *Limits) leave(b *bucket, took time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -189,22 +203,24 @@ func maxLimit(c *config.Concurrency) int {
 	return cmp.Or(c.Max, 1000)
 }
 
-// queueOf returns the bounds of the queue, in the terms of package inflight.
-func queueOf(c *config.Concurrency) (queue int, maxWait time.Duration) {
-	return cmp.Or(config.QueueSize(c.Queue), -1), cmp.Or(c.MaxWait, -1)
-}
-
-// Update changes the terms; with nil, the rule grants no leases any more. Leases
-// that are held stay.
-func (l *Limits) Update(c *config.Concurrency) {
-	if c == nil {
-		l.Dismiss(waiting.ErrMoved)
-		return
-	}
+// concurrency returns the terms; nil if the rule has never granted leases.
+func (l *Limits) concurrency() *config.Concurrency {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.terms
+}
+
+// update changes the terms from a version of the rules on; with nil, the rule grants no
+// leases any more. Leases that are held stay.
+func (l *Limits) update(rules uint64, c *config.Concurrency) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.rules, l.closed = rules, c == nil
+	if l.closed {
+		return
+	}
 	was := l.terms
-	l.terms, l.closed = c, false
+	l.terms = c
 	l.recoverLocked()
 	if reflect.DeepEqual(was, c) {
 		return
@@ -213,39 +229,6 @@ func (l *Limits) Update(c *config.Concurrency) {
 		if was.Limit != c.Limit || was.Min != c.Min || was.Max != c.Max {
 			b.limiter.SetAlgorithm(algorithm(c, b.limiter.State().Limit))
 		}
-		b.limiter.SetQueue(queueOf(c))
-	}
-}
-
-// Move ends, with waiting.ErrMoved, the waits of requests for keys that do not stay under
-// their rules. So end waits that begin later by rules before a version.
-func (l *Limits) Move(rules uint64, stays func(key string) bool) {
-	l.mu.Lock()
-	l.rules = rules
-	all := slices.SortedFunc(maps.Keys(l.waiters), func(a, b *waiter) int { return cmp.Compare(a.arrival, b.arrival) })
-	l.mu.Unlock()
-	for _, w := range all {
-		if !stays(w.key) {
-			w.end(waiting.ErrMoved)
-		}
-	}
-}
-
-// Same reports whether leases under a and b need units of the same limits.
-func Same(a, b []Under) bool {
-	slices.SortFunc(a, byOrder)
-	slices.SortFunc(b, byOrder)
-	return slices.Equal(a, b)
-}
-
-// Dismiss ends all waits. With waiting.ErrMoved, it also ends the granting of
-// leases until Update.
-func (l *Limits) Dismiss(why error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.closed = l.closed || why == waiting.ErrMoved
-	for w := range l.waiters {
-		w.end(why)
 	}
 }
 
@@ -281,6 +264,9 @@ func (l *Limits) State(name string, c *config.Concurrency) *decider.LeaseState {
 	if c == nil {
 		return nil
 	}
+	q := &l.registry.queue
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	l.mu.Lock()
 	b, recovers := l.buckets[name], l.recoversLocked()
 	l.mu.Unlock()
@@ -288,5 +274,5 @@ func (l *Limits) State(name string, c *config.Concurrency) *decider.LeaseState {
 		return &decider.LeaseState{Limit: algorithm(c, 0).Limit(), Recovers: recovers}
 	}
 	st := b.limiter.State()
-	return &decider.LeaseState{Limit: st.Limit, Inflight: st.Inflight, Waiting: st.Waiting, Recovers: recovers}
+	return &decider.LeaseState{Limit: st.Limit, Inflight: st.Inflight, Waiting: b.line.Len(), Recovers: recovers}
 }

@@ -17,20 +17,22 @@ func TestAskUnderReplacedRules(t *testing.T) {
 		room := waiting.NewRoom(10)
 		g := NewRegistry(clock.New(), room, 10)
 		l := g.NewLimits("jobs", "", terms)
-		b, _ := l.enter("a")
-		l.Update(nil)
+		under := []Under{{Limits: l, Bucket: "a"}}
+		wait := func(rules uint64) error {
+			b := l.enterLocked("a")
+			return g.queue.wait(t.Context(), b, &holding{SavedLease: SavedLease{Key: "a", N: 1}}, &Plan{rules: rules, under: under}, new(Wait))
+		}
+		g.Change(&Change{Rules: 1, Terms: map[*Limits]*config.Concurrency{l: terms}, Publish: func() {}})
 		h := holding{SavedLease: SavedLease{Key: "a", N: 1}}
-		if err := h.ask(t.Context(), &Under{Limits: l, Bucket: "a"}, true, new(Wait)); err != waiting.ErrMoved {
+		if _, err := h.ask(&under[0], true, 0); err != waiting.ErrMoved {
 			t.Errorf("a request that arrives: %v", err)
 		}
-		if err := l.enqueue(t.Context(), &waiter{}, b, 1, new(Wait)); err != waiting.ErrMoved {
+		if err := wait(0); err != waiting.ErrMoved {
 			t.Errorf("a request that has arrived, and is about to wait: %v", err)
 		}
 		room.Close()
-		l.Update(terms)
-		b, _ = l.enter("a")
-		if err := l.enqueue(t.Context(), &waiter{}, b, 1, new(Wait)); err == nil {
-			t.Error("a request waits though the server closes")
+		if err := wait(1); err == nil || err == waiting.ErrMoved {
+			t.Errorf("a request that is about to wait though the server closes: %v", err)
 		}
 	})
 }

@@ -170,9 +170,7 @@ func (g *Registry) Adopt(key, text string, ttl time.Duration, terms ruleset.Leas
 	}
 	for i := range under {
 		u := &under[i]
-		if p, ok := u.Limits.adopt(u, n); ok {
-			h.parts = append(h.parts, p)
-		} else if !u.Shadow {
+		if !u.Limits.adopt(h, u) && !u.Shadow {
 			h.release(weir.Ignored, 0)
 			return decider.Lease{}, decider.ErrNoLease
 		}
@@ -182,22 +180,23 @@ func (g *Registry) Adopt(key, text string, ttl time.Duration, terms ruleset.Leas
 	return h.view(ttl), nil
 }
 
-// adopt admits units of a lease that is adopted. During a recovery no request waits for
+// adopt admits the units of a lease that is adopted. During a recovery no request waits for
 // units, which forceLocked would let in.
-func (l *Limits) adopt(u *Under, n int) (part, bool) {
+func (l *Limits) adopt(h *holding, u *Under) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed || l.terms == nil || l.recoversLocked() == 0 {
-		return part{}, false
+		return false
 	}
 	b := l.enterLocked(u.Bucket)
-	if b.adopted+n > maxLimit(l.terms) {
+	if b.adopted+h.N > maxLimit(l.terms) {
 		l.leaveLocked(b, 0)
-		return part{}, false
+		return false
 	}
-	b.adopted += n
+	b.adopted += h.N
 	l.renewed.Add(1)
-	return l.forceLocked(b, u.Shadow, n), true
+	l.forceLocked(h, b, u.Shadow)
+	return true
 }
 
 // Ended reports whether a lease that is returned is one that the last process granted

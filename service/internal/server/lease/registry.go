@@ -1,9 +1,7 @@
 package lease
 
 import (
-	"cmp"
 	"context"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -11,10 +9,10 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/heap"
+	"github.com/weir-go/weir/internal/outcome"
 	"github.com/weir-go/weir/internal/siphash"
 	"github.com/weir-go/weir/service/internal/server/clock"
 	"github.com/weir-go/weir/service/internal/server/decider"
-	"github.com/weir-go/weir/service/internal/server/ruleset"
 	"github.com/weir-go/weir/service/internal/server/waiting"
 )
 
@@ -22,7 +20,7 @@ import (
 // lease that expires next, ends them.
 type Registry struct {
 	clock    *clock.Clock
-	room     *waiting.Room
+	queue    queue
 	max      int
 	full     atomic.Uint64 // requests refused because max leases were held
 	orders   atomic.Uint64 // Limits made so far
@@ -47,7 +45,7 @@ const expireAtOnce = 256
 // NewRegistry returns a Registry of at most max leases.
 func NewRegistry(c *clock.Clock, room *waiting.Room, max int) *Registry {
 	return &Registry{
-		clock: c, room: room, max: max, secret: siphash.New(), held: map[ID]*holding{}, token: firstToken(),
+		clock: c, max: max, queue: queue{clock: c, room: room, waiters: map[*waiter]struct{}{}}, secret: siphash.New(), held: map[ID]*holding{}, token: firstToken(),
 		due: heap.New(func(a, b *holding) bool { return a.Until < b.Until }).Track(func(h *holding, at int) { h.heapIndex = at }),
 	}
 }
@@ -69,6 +67,7 @@ type holding struct {
 	restored bool
 
 	since     time.Duration // when it was granted
+	waited    time.Duration // before that
 	heapIndex int           // in Registry.due, guarded by Registry.mu; -1 if it has ended
 }
 
@@ -79,83 +78,104 @@ type part struct {
 	shadow bool
 }
 
-// Acquire grants a lease under all of these rules or under none. The error is
+// Acquire grants a lease under all rules of a plan or under none. The error is
 // waiting.ErrMoved if the rules have changed meanwhile: then the caller must ask again,
-// with the same Wait. See decider.Decider.
-func (g *Registry) Acquire(ctx context.Context, req *decider.LeaseRequest, terms ruleset.LeaseTerms, under []Under, again *Wait) (decider.Lease, error) {
-	switch {
-	case g.room.Closed():
-		return decider.Lease{}, weir.Reject(weir.Closed, waiting.DrainRetry)
-	case ctx.Err() != nil:
-		return decider.Lease{}, ctx.Err()
-	}
-	if !again.moved {
-		again.began = g.clock.Now()
-	}
+// with a new plan and the same Wait. See decider.Decider.
+func (g *Registry) Acquire(ctx context.Context, req *decider.LeaseRequest, plan Plan, again *Wait) (decider.Lease, error) {
 	// On the stack: a refusal by the first rule allocates nothing.
-	asked := holding{SavedLease: SavedLease{Key: req.Key, N: req.N, Terms: terms}}
-	// All requests ask in the same order, so that no two wait for each other.
-	slices.SortFunc(under, byOrder)
-	for i := range under {
-		if err := asked.ask(ctx, &under[i], req.Wait, again); err != nil {
-			asked.release(weir.Ignored, 0)
-			return decider.Lease{}, err
-		}
-	}
-	if ctx.Err() == context.Canceled { // the caller has left
+	asked := holding{SavedLease: SavedLease{Key: req.Key, N: req.N}}
+	switch err := g.collect(ctx, &asked, req.Wait, &plan, again); err {
+	case nil:
+	case waiting.ErrMoved:
+		again.parts = asked.parts
+		g.queue.published()
+		return decider.Lease{}, err
+	default:
 		asked.release(weir.Ignored, 0)
-		return decider.Lease{}, context.Canceled
+		return decider.Lease{}, err
 	}
 	h := new(holding)
 	*h = asked
-	h.Key = strings.Clone(req.Key)
+	h.Key, h.Terms = strings.Clone(req.Key), plan.terms
 	now := g.clock.Now()
+	if again.arrival != 0 {
+		h.waited = now - again.began
+	}
 	ttl := h.ttl(req.TTL)
-	if !g.add(h, rulesSum(under), now, ttl) {
+	if !g.add(h, rulesSum(plan.under), now, ttl) {
 		h.release(weir.Ignored, 0)
 		return decider.Lease{}, weir.Reject(weir.OverLimit, 0)
 	}
 	granted := h.view(ttl)
-	granted.Waited = now - again.began
+	granted.Waited = h.waited
 	return granted, nil
 }
 
-func byOrder(a, b Under) int { return cmp.Compare(a.Limits.order, b.Limits.order) }
-
-// ask asks for the units under one rule. A request does not wait for a shadow
-// rule: if that would refuse it, the lease holds no units of it.
-func (h *holding) ask(ctx context.Context, u *Under, wait bool, again *Wait) error {
-	l := u.Limits
-	b, recovers := l.enter(u.Bucket)
-	switch {
-	case recovers > 0 && u.Shadow:
-		l.shadowed.Add(1)
-		return nil
-	case recovers > 0:
-		return l.refuse(weir.OverLimit, recovers)
-	case b == nil:
-		return waiting.ErrMoved
+// collect takes the units of a lease under all rules of a plan. If there is an error, h has
+// units of some.
+func (g *Registry) collect(ctx context.Context, h *holding, wait bool, plan *Plan, again *Wait) error {
+	if again.arrival == 0 {
+		again.began = g.clock.Now()
 	}
-	p, ok := b.limiter.TryAcquire(ctx, h.N)
+	if again.parts != nil {
+		dropped := holding{SavedLease: SavedLease{N: h.N}}
+		h.parts, dropped.parts = plan.keep(again.parts)
+		dropped.release(weir.Ignored, 0)
+	}
 	switch {
-	case ok:
-	case u.Shadow:
-		l.shadowed.Add(1)
-		l.leave(b, 0)
-		return nil
-	case !wait:
-		l.leave(b, 0)
-		return l.refuse(weir.OverLimit, b.retryAfter(h.N))
-	default:
-		var err error
-		if p, err = l.wait(ctx, b, h, again); err != nil {
-			l.leave(b, 0)
+	case len(plan.under) == 0:
+		return decider.ErrNoLeasing
+	case again.arrival == 0 && g.queue.room.Closed():
+		return weir.Reject(weir.Closed, waiting.DrainRetry)
+	case ctx.Err() != nil:
+		return ctx.Err()
+	}
+	for i := len(h.parts); i < len(plan.under); i++ {
+		b, err := h.ask(&plan.under[i], wait, plan.rules)
+		if b != nil {
+			err = g.queue.wait(ctx, b, h, plan, again)
+			i = len(h.parts) - 1 // up to there, it has units under each rule
+		}
+		if err != nil {
 			return err
 		}
 	}
-	l.held.Add(int64(h.N))
-	h.parts = append(h.parts, part{b, p, u.Shadow})
+	if ctx.Err() == context.Canceled { // the caller has left
+		return context.Canceled
+	}
 	return nil
+}
+
+// ask takes the units under one rule, if they are free and no request waits for them. If
+// not, it returns the bucket that the request has to wait for, or an error if it does not
+// wait. A request does not wait for a shadow rule: if that would refuse it, the lease holds
+// no units of it.
+func (h *holding) ask(u *Under, wait bool, rules uint64) (*bucket, error) {
+	l := u.Limits
+	b, ok, recovers := l.take(h, u, rules)
+	switch {
+	case b == nil && recovers == 0:
+		return nil, waiting.ErrMoved
+	case ok:
+		return nil, nil
+	case b != nil && wait && !u.Shadow:
+		return b, nil
+	}
+	if b != nil {
+		recovers = b.returns(h.N, int(b.queued.Load()))
+		l.leave(b, 0)
+	}
+	if u.Shadow {
+		l.shadowed.Add(1)
+		return nil, nil
+	}
+	return nil, l.refuse(weir.OverLimit, recovers)
+}
+
+// hold adds units of a bucket to a lease. It moves the permit.
+func (h *holding) hold(b *bucket, p *weir.Permit, shadow bool) {
+	b.limits.held.Add(int64(h.N))
+	h.parts = append(h.parts, part{b, p.Move(), shadow})
 }
 
 // ttl returns how long the lease lasts if its caller asks for d.
@@ -175,12 +195,27 @@ func (h *holding) release(o weir.Outcome, took time.Duration) {
 			o = weir.Ignored
 		}
 	}
+	o = lesson(o, took, h.waited)
 	for i := len(h.parts) - 1; i >= 0; i-- {
 		p := &h.parts[i]
 		p.permit.Release(o)
+		p.bucket.serve()
 		p.bucket.limits.held.Add(-int64(h.N))
 		p.bucket.limits.leave(p.bucket, took)
 	}
+}
+
+// lesson returns the outcome that a limit learns from. Work that took too long tells nothing
+// about the limit if most of its time went by in the queue.
+func lesson(o weir.Outcome, took, waited time.Duration) weir.Outcome {
+	switch {
+	case took > waited:
+	case o == outcome.TimedOut:
+		return outcome.Left
+	case o == outcome.Late:
+		return weir.Ignored
+	}
+	return o
 }
 
 // view returns the lease as its holder sees it.

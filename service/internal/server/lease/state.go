@@ -2,7 +2,10 @@ package lease
 
 import (
 	"context"
+	"iter"
+	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/weir-go/weir/internal/siphash"
@@ -22,42 +25,59 @@ type SavedLease struct {
 	Under []int // the places of the rules that it holds units of
 }
 
-// A State is the content of a Registry, for snapshots.
+// A State is the content of a Registry without the leases, for snapshots.
 type State struct {
 	Secret  siphash.Key // of ids
 	Token   uint64      // the last fencing token
 	Unknown []Span      // of a recovery that has not ended
-	Leases  []SavedLease
 }
 
-// State returns the state. places has the place of each rule; a rule without a place is
-// left out.
-func (g *Registry) State(places map[*Limits]int) State {
+// copyAtOnce bounds the leases that are copied without releasing the lock.
+const copyAtOnce = 256
+
+// State returns the state, and the leases that are held at this instant, some at a time. A
+// lease that ends before it is copied is left out. places has the place of each rule; a
+// rule without a place is left out.
+func (g *Registry) State(places map[*Limits]int) (State, iter.Seq[[]SavedLease]) {
 	g.mu.Lock()
-	held, s := make([]*holding, 0, len(g.held)), State{Secret: g.secret, Token: g.token, Leases: make([]SavedLease, 0, len(g.held))}
+	defer g.mu.Unlock()
+	s := State{Secret: g.secret, Token: g.token}
 	if g.Recovering() {
 		s.Unknown = g.recovery.unknown
 	}
-	for _, h := range g.held {
-		held, s.Leases = append(held, h), append(s.Leases, h.SavedLease)
-	}
-	g.mu.Unlock()
-	for i, h := range held {
-		l := &s.Leases[i]
-		for j := range h.parts { // not the parts themselves: a permit may be released meanwhile
-			if place, ok := places[h.parts[j].bucket.limits]; ok {
-				l.Under = append(l.Under, place)
+	held := slices.AppendSeq(make([]*holding, 0, len(g.held)), maps.Values(g.held))
+	return s, func(yield func([]SavedLease) bool) {
+		for some := range slices.Chunk(held, copyAtOnce) {
+			if !yield(g.save(some, places)) {
+				return
 			}
 		}
 	}
-	return s
 }
 
-// Restore holds leases again, also beyond the limits. They last as long as they had left
-// at the instant saved. After a crash, for which Recover was called, they may have been
-// renewed since: they last for their longest time to live. under returns the rule of
-// each place, for a key. Restore returns the number of leases.
-func (g *Registry) Restore(s *State, saved time.Duration, under func(place int, key string) Under) int {
+// save returns those leases that are still held.
+func (g *Registry) save(some []*holding, places map[*Limits]int) []SavedLease {
+	held, saved := make([]*holding, 0, len(some)), make([]SavedLease, 0, len(some))
+	g.mu.Lock()
+	for _, h := range some {
+		if h.heapIndex >= 0 {
+			held, saved = append(held, h), append(saved, h.SavedLease)
+		}
+	}
+	g.mu.Unlock()
+	for i, h := range held {
+		for j := range h.parts { // not the parts themselves: a permit may be released meanwhile
+			if place, ok := places[h.parts[j].bucket.limits]; ok {
+				saved[i].Under = append(saved[i].Under, place)
+			}
+		}
+	}
+	return saved
+}
+
+// Restore sets the state. After a crash, Recover must be called before. No lease may be
+// granted until Hold was called for all.
+func (g *Registry) Restore(s *State) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.secret, g.token = s.Secret, max(g.token, s.Token)
@@ -65,9 +85,17 @@ func (g *Registry) Restore(s *State, saved time.Duration, under func(place int, 
 		g.token += tokenLeap
 		r.resume(s, g.token)
 	}
+}
+
+// Hold holds leases again, also beyond the limits. They last as long as they had left at
+// the instant saved. After a crash they may have been renewed since: they last for their
+// longest time to live. under returns the rule of each place, for a key.
+func (g *Registry) Hold(leases []SavedLease, saved time.Duration, under func(place int, key string) Under) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	now := g.clock.Now()
-	for i := range s.Leases {
-		h := &holding{SavedLease: s.Leases[i], since: now, restored: true}
+	for _, l := range leases {
+		h := &holding{SavedLease: l, since: now, restored: true}
 		left := h.Until - saved
 		if g.recovery != nil {
 			left = h.Terms.MaxTTL
@@ -76,37 +104,35 @@ func (g *Registry) Restore(s *State, saved time.Duration, under func(place int, 
 			continue
 		}
 		h.Under = nil // the rules may have other places now
-		for _, place := range s.Leases[i].Under {
+		for _, place := range l.Under {
 			u := under(place, h.Key)
-			h.parts = append(h.parts, u.Limits.hold(&u, h.N))
+			u.Limits.hold(h, &u)
 		}
 		g.holdLocked(h, now+left)
 	}
-	return len(g.held)
 }
 
-// hold admits units of a lease that is restored, regardless of the limit and of whether
+// hold admits the units of a lease that is restored, regardless of the limit and of whether
 // the rule grants leases.
-func (l *Limits) hold(u *Under, n int) part {
+func (l *Limits) hold(h *holding, u *Under) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.terms == nil {
-		l.terms, l.closed = &config.Concurrency{Limit: 1}, true // until Update
+		l.terms, l.closed = &config.Concurrency{Limit: 1}, true // until there are others
 	}
-	return l.forceLocked(l.enterLocked(u.Bucket), u.Shadow, n)
+	l.forceLocked(h, l.enterLocked(u.Bucket), u.Shadow)
 }
 
-// forceLocked admits units regardless of the limit.
-func (l *Limits) forceLocked(b *bucket, shadow bool, n int) part {
-	p, ok := b.limiter.TryAcquire(context.Background(), n)
+// forceLocked admits the units of a lease regardless of the limit.
+func (l *Limits) forceLocked(h *holding, b *bucket, shadow bool) {
+	p, ok := b.limiter.TryAcquire(context.Background(), h.N)
 	if !ok {
 		was := b.limiter.State().Limit
 		b.limiter.SetAlgorithm(limit.Fixed(math.MaxInt))
-		p, _ = b.limiter.TryAcquire(context.Background(), n)
+		p, _ = b.limiter.TryAcquire(context.Background(), h.N)
 		b.limiter.SetAlgorithm(algorithm(l.terms, was))
 	}
-	l.held.Add(int64(n))
-	return part{b, p, shadow}
+	h.hold(b, &p, shadow)
 }
 
 // A SavedLimit is the limit that a bucket has found.

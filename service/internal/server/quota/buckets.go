@@ -5,11 +5,14 @@ package quota
 import (
 	"io"
 	"math"
+	"sync/atomic"
 	"time"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/internal/keyedtable"
+	"github.com/weir-go/weir/internal/waitq"
+	"github.com/weir-go/weir/internal/window"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/clock"
 )
@@ -57,6 +60,12 @@ const maxDebt = math.MaxInt32
 // New returns full buckets, one for each key, or one for all. Windows for all keys are
 // those of one key: the rule calls them by the same key.
 func New(c *clock.Clock, q config.Quota, per config.Per, memory int) (Buckets, error) {
+	if q.Algorithm == config.FixedWindow {
+		all, err := newWindows(c, windowsOf(q), string(q.Algorithm), memory)
+		w := &clockWindows{windows: all, epoch: waitq.Epoch()}
+		w.quota.Store(&q)
+		return w, err
+	}
 	if q.Algorithm.Windows() {
 		return newWindows(c, windowsOf(q), string(q.Algorithm), memory)
 	}
@@ -81,7 +90,11 @@ func SameKind(a, b config.Quota) bool {
 func bucketOf(q config.Quota) gcra.Quota { return gcra.Per(q.Rate.Count, q.Rate.Period, q.Limit()) }
 
 func windowsOf(q config.Quota) keyedtable.Window {
-	return keyedtable.Window{Limit: q.Rate.Count, Period: q.Rate.Period, Sliding: q.Algorithm == config.Sliding}
+	w := keyedtable.Window{Limit: q.Rate.Count, Period: q.Rate.Period, Sliding: q.Algorithm == config.Sliding}
+	if q.Algorithm == config.FixedWindow {
+		w.Calendar = window.Every(w.Period, 0) // a table counts time since 1970
+	}
+	return w
 }
 
 // tokens are token buckets: one for each key, or one for all.
@@ -186,7 +199,7 @@ type windows struct {
 	kind  string
 }
 
-func newWindows(c *clock.Clock, q keyedtable.Window, kind string, memory int) (Buckets, error) {
+func newWindows(c *clock.Clock, q keyedtable.Window, kind string, memory int) (*windows, error) {
 	l, err := keyedtable.NewWindows[string](q, keyedtable.Config{Memory: memory, MaxDebt: maxDebt})
 	return &windows{l, c, kind}, err
 }
@@ -211,4 +224,50 @@ func (w *windows) SetQuota(q config.Quota) { w.SetWindow(windowsOf(q)) }
 func (w *windows) Memory() (bytes, most int, dropped uint64) {
 	st := w.Stats()
 	return st.Memory, w.MemoryMost(), st.Forgotten
+}
+
+// clockWindows are windows of the clock that also count requests which they deny: see
+// config.FixedWindow.
+type clockWindows struct {
+	*windows
+	epoch time.Time // 1970
+	quota atomic.Pointer[config.Quota]
+}
+
+func (w *clockWindows) SetQuota(q config.Quota) {
+	w.quota.Store(&q)
+	w.windows.SetQuota(q)
+}
+
+// Take counts a denied request after the denial. A request between the two is as one
+// before both.
+func (w *clockWindows) Take(key string, fingerprint uint64, at time.Duration, n, limit int) weir.Decision {
+	d := w.windows.Take(key, fingerprint, at, n, limit)
+	if n > 0 && !d.OK {
+		w.Settle(key, at, 0, n)
+		d.Remaining = 0
+	}
+	return w.until(d, at)
+}
+
+// look reports whether no more than the limit is counted, without counting anything.
+func (w *clockWindows) look(key string, fingerprint uint64, at time.Duration, limit int) weir.Decision {
+	d := w.until(w.windows.Take(key, fingerprint, at, 0, limit), at)
+	if limit <= 0 {
+		limit = w.quota.Load().Rate.Count
+	}
+	if d.OK = d.Remaining > 0 || w.Used(key) <= limit; !d.OK {
+		d.RetryAfter = d.ResetAfter
+	}
+	return d
+}
+
+// until sets ResetAfter to the end of the window, also if nothing is counted in it.
+func (w *clockWindows) until(d weir.Decision, at time.Duration) weir.Decision {
+	if d.ResetAfter <= 0 {
+		now := w.clock.Time(at).Sub(w.epoch)
+		_, end := windowsOf(*w.quota.Load()).Calendar.At(now)
+		d.ResetAfter = end - now
+	}
+	return d
 }

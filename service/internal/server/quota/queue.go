@@ -116,8 +116,12 @@ func (l *line) before(arrival uint64) (n, tokens int, last *list.Element) {
 	return n, tokens, last
 }
 
-// Look reports whether one token is available, without taking it.
+// Look reports whether one token is available, without taking it; under FixedWindow,
+// whether no more than the limit is counted.
 func Look(b Buckets, bucket string, fingerprint uint64, at time.Duration, limit int) weir.Decision {
+	if w, ok := b.(*clockWindows); ok {
+		return w.look(bucket, fingerprint, at, limit)
+	}
 	d := b.Take(bucket, fingerprint, at, 0, limit)
 	if d.OK = d.Remaining > 0; !d.OK {
 		d.RetryAfter = b.Ahead(bucket, 1, limit)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/descriptor"
 	"github.com/weir-go/weir/service/internal/match"
 )
 
@@ -36,10 +37,25 @@ func newRule(c config.Rule) *Rule {
 
 // Bucket returns the name of the bucket that a key has under the rule.
 func (r *Rule) Bucket(key string) string {
-	if r.Per == config.PerRule {
+	switch {
+	case r.Per == config.PerRule:
 		return ""
+	case r.Descriptor != nil && r.Descriptor.Shares != nil:
+		return shared(key, r.Descriptor.Shares)
 	}
 	return key
+}
+
+// shared returns the key of a descriptor with the values that stand for all values of an
+// entry. It allocates.
+func shared(key string, shares []string) string {
+	domain, entries, _ := descriptor.Parse(key)
+	for i, share := range shares {
+		if share != "" && i < len(entries) {
+			entries[i].Value = share
+		}
+	}
+	return string(descriptor.Append(nil, domain, entries))
 }
 
 // OwnLimit returns a limit that a request asks for, or 0 if it makes no
@@ -89,6 +105,7 @@ type Set struct {
 
 	patterns *match.Set
 	only     bool // the first rule matches every key, and no other counts
+	replaces bool
 }
 
 // maxPeriods bounds the window lengths of an overlay set: each has a table.
@@ -97,6 +114,13 @@ const maxPeriods = 1000
 // Compile compiles rules, which must be complete and must not change afterwards.
 func Compile(cfg *config.Rules) (*Set, error) {
 	s := &Set{Config: cfg}
+	if cfg.Descriptors != nil {
+		for _, c := range cfg.Rules {
+			s.Rules = append(s.Rules, newRule(c))
+			s.replaces = s.replaces || c.Descriptor.Replaces != nil
+		}
+		return s, nil
+	}
 	var patterns []match.Pattern
 	for _, c := range cfg.Rules {
 		if c.Mode != config.Off {
@@ -142,20 +166,36 @@ func Pattern(c *config.Rule) match.Pattern {
 		return match.Pattern{Kind: match.Glob, Text: c.Glob}
 	case c.Regex != "":
 		return match.Pattern{Kind: match.Regex, Text: c.Regex}
+	case c.Entries != nil:
+		_, text := c.Pattern()
+		return match.Pattern{Kind: match.Entries, Text: text}
 	}
 	return match.Pattern{Kind: match.Exact, Text: c.Key}
 }
 
 // All reports whether all rules that match a key count, rather than the first.
-func (s *Set) All() bool { return s.Config.Apply == config.All }
+func (s *Set) All() bool { return s.Config.Apply == config.All && s.Config.Descriptors == nil }
+
+// Replaces reports whether a rule replaces others: see config.Descriptor.
+func (s *Set) Replaces() bool { return s.replaces }
 
 // Only reports whether Rules[0] is the one rule of every key.
 func (s *Set) Only() bool { return s.only }
 
 // First returns the place in Rules of the first rule that matches the key, or -1.
-func (s *Set) First(key string) int { return s.patterns.First(key) }
+func (s *Set) First(key string) int {
+	if s.Config.Descriptors == nil {
+		return s.patterns.First(key)
+	}
+	domain, entries, ok := descriptor.Parse(key)
+	if !ok {
+		return -1
+	}
+	first, _ := s.Config.Descriptors.Find(domain, entries)
+	return first
+}
 
-// Matches returns the places in Rules of all rules that match the key.
+// Matches returns the places in Rules of all rules that match the key, by patterns.
 func (s *Set) Matches(key string) []int { return s.patterns.All(key, nil) }
 
 // Overlay returns the effective rule of the keys that match exactly these rules,

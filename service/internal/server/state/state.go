@@ -1,12 +1,15 @@
 // Package state is the format of the snapshots of a node.
 //
 // A snapshot begins with a text that names the format and its version, and a byte that
-// says whether the node has ended. Records follow in encoding/gob, one for the counts of
-// each rule and one for everything else, and at the end a checksum of all but that byte.
+// says whether the node has ended. Sections follow: the counts of each rule, and streams of
+// encoding/gob with the leases and with the settled grants. Then comes the index, in gob
+// too, which has everything else and says where the sections are; the place of the index;
+// and a checksum of all from the first section on. So neither a Writer nor a Reader holds
+// more than the index and a small part of a section.
 package state
 
 import (
-	"bytes"
+	"bufio"
 	"encoding/binary"
 	"encoding/gob"
 	"errors"
@@ -14,6 +17,8 @@ import (
 	"hash"
 	"hash/crc32"
 	"io"
+	"io/fs"
+	"iter"
 	"math"
 	"os"
 	"path/filepath"
@@ -27,10 +32,14 @@ import (
 )
 
 const (
-	magic = "weirsrv3"
+	magic = "weirsrv4"
+	begin = int64(len(magic) + 1) // of the first section
 	// A node that has ended changes nothing after its last snapshot. One that runs may.
 	hasEnded, runs = 'E', 'r'
 )
+
+// A Section is a part of a snapshot.
+type Section struct{ At, Size int64 }
 
 // Counts record the usage of keys under one rule.
 type Counts struct {
@@ -39,7 +48,7 @@ type Counts struct {
 	Since     time.Duration // when the rule began to count
 	Kind      string        // of its buckets: see quota.Buckets
 	Left      time.Duration // wall time at which the rule was missing; 0 if it was in force
-	Data      []byte
+	Data      Section
 }
 
 // Limits are the limits that a rule has found.
@@ -56,120 +65,283 @@ type Rule struct {
 	Longest time.Duration // the longest time to live of its leases
 }
 
-// A Snapshot is a decoded snapshot.
+// A Snapshot is the index of a snapshot.
 type Snapshot struct {
 	Wall, Clock time.Duration
 	Counts      []Counts
 	Limits      []Limits
-	Rules       []Rule // of Leases
+	Rules       []Rule // of the leases
 	Leases      lease.State
+	LeasesAt    Section
 	Grants      grant.State
+	PagesAt     Section
+	Own         Section // the buckets of quotas that requests brought; empty in older snapshots
 
-	Ended bool // set by Read: the node has ended after this snapshot
+	Ended bool // set by Open: the node has ended after this snapshot
 }
 
-// A record is the counts of a rule or, at the end, a Snapshot without Counts.
-type record struct {
-	Counts *Counts
-	Last   *Snapshot
-}
-
-// A Writer writes a snapshot. Close returns the first error.
+// A Writer writes a snapshot.
 type Writer struct {
-	w       io.Writer
-	sum     hash.Hash32
-	records *gob.Encoder
-	err     error
+	w   io.Writer
+	sum hash.Hash32
+	out *bufio.Writer // writes to both
+	at  int64
 }
 
 // NewWriter begins a snapshot; ended says whether it is the last one.
-func NewWriter(w io.Writer, ended bool) *Writer {
+func NewWriter(w io.Writer, ended bool) (*Writer, error) {
 	mark := byte(runs)
 	if ended {
 		mark = hasEnded
 	}
-	_, err := w.Write(append([]byte(magic), mark))
 	sum := crc32.NewIEEE()
-	all := io.MultiWriter(w, sum)
-	return &Writer{w, sum, gob.NewEncoder(all), err}
+	_, err := w.Write(append([]byte(magic), mark))
+	return &Writer{w, sum, bufio.NewWriterSize(io.MultiWriter(w, sum), 1<<16), begin}, writing(err)
 }
 
-// Counts writes the counts of a rule.
-func (w *Writer) Counts(c *Counts) { w.write(record{Counts: c}) }
+// Section writes a section.
+func (w *Writer) Section(write func(io.Writer) error) (Section, error) {
+	at := w.at
+	err := write(writeFunc(w.write))
+	return Section{at, w.at - at}, writing(err)
+}
 
-// Close ends the snapshot with everything but the Counts.
+// Leases writes leases.
+func (w *Writer) Leases(all iter.Seq[[]lease.SavedLease]) (Section, error) { return encode(w, all) }
+
+// Pages writes pages of settled grants.
+func (w *Writer) Pages(all iter.Seq[grant.Page]) (Section, error) { return encode(w, all) }
+
+// encode writes a section of values.
+func encode[T any](w *Writer, all iter.Seq[T]) (Section, error) {
+	return w.Section(func(out io.Writer) error {
+		values := gob.NewEncoder(out)
+		for v := range all {
+			if err := values.Encode(v); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Close ends the snapshot with its index.
 func (w *Writer) Close(s *Snapshot) error {
-	w.write(record{Last: s})
-	if w.err == nil {
-		_, w.err = w.w.Write(binary.LittleEndian.AppendUint32(nil, w.sum.Sum32()))
+	at, err := w.Section(func(out io.Writer) error { return gob.NewEncoder(out).Encode(s) })
+	if err == nil {
+		_, err = w.write(binary.LittleEndian.AppendUint64(nil, uint64(at.At)))
 	}
-	if w.err != nil {
-		return fmt.Errorf("server: writing a snapshot: %w", w.err)
+	if err == nil {
+		err = w.out.Flush()
+	}
+	if err == nil {
+		_, err = w.w.Write(binary.LittleEndian.AppendUint32(nil, w.sum.Sum32()))
+	}
+	return writing(err)
+}
+
+func (w *Writer) write(p []byte) (int, error) {
+	n, err := w.out.Write(p)
+	w.at += int64(n)
+	return n, err
+}
+
+type writeFunc func(p []byte) (int, error)
+
+func (f writeFunc) Write(p []byte) (int, error) { return f(p) }
+
+func writing(err error) error {
+	if err != nil {
+		return fmt.Errorf("server: writing a snapshot: %w", err)
 	}
 	return nil
 }
 
-func (w *Writer) write(r record) {
-	if w.err == nil {
-		w.err = w.records.Encode(r)
-	}
+// trailer is the size of the place of the index and of the checksum.
+const trailer = 8 + 4
+
+// ErrInvalid is the error of Open for what is not a whole snapshot of this version.
+var ErrInvalid = errors.New("it is not a valid snapshot")
+
+var errContent = errors.New("its content is not valid")
+
+// A Source holds a snapshot, as a file does.
+type Source interface {
+	io.ReaderAt
+	io.Closer
+	Size() int64
 }
 
-var errInvalid = errors.New("its content is not valid")
+// A File is a file as a Source.
+type File struct {
+	*os.File
+	size int64
+}
 
-// Read reads what a Writer has written.
-func Read(r io.Reader) (*Snapshot, error) {
-	b, err := io.ReadAll(r)
-	var s *Snapshot
-	if err == nil {
-		s, err = decode(b)
-	}
+// OpenFile opens a file.
+func OpenFile(path string) (*File, error) {
+	f, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("server: reading a snapshot: %w", err)
+		return nil, err
 	}
-	return s, nil
+	info, err := f.Stat()
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return &File{f, info.Size()}, nil
 }
 
-func decode(b []byte) (*Snapshot, error) {
-	if n := min(len(b), len(magic)); string(b[:n]) != magic[:n] {
-		return nil, fmt.Errorf("it begins with %q: it is not a snapshot, or has another version", b[:n])
-	}
-	if len(b) < len(magic)+1+4 {
-		return nil, io.ErrUnexpectedEOF
-	}
-	mark, b := b[len(magic)], b[len(magic)+1:]
-	if mark != hasEnded && mark != runs {
-		return nil, errInvalid
-	}
-	b, sum := b[:len(b)-4], binary.LittleEndian.Uint32(b[len(b)-4:])
-	if got := crc32.ChecksumIEEE(b); got != sum {
-		return nil, fmt.Errorf("its checksum is %08x, want %08x: it is truncated or was changed", got, sum)
-	}
-	in := bytes.NewReader(b)
-	records := gob.NewDecoder(in)
-	var r record
-	var counts []Counts
-	for ; r.Last == nil; r.Counts = nil {
-		if err := records.Decode(&r); err != nil {
-			return nil, fmt.Errorf("%w: %w", errInvalid, err)
-		}
-		if r.Counts != nil {
-			counts = append(counts, *r.Counts)
-		}
-	}
-	r.Last.Counts, r.Last.Ended = counts, mark == hasEnded
-	if in.Len() > 0 || !r.Last.valid() {
-		return nil, errInvalid
-	}
-	return r.Last, nil
+// Size returns the size that the file had when it was opened.
+func (f *File) Size() int64 { return f.size }
+
+// A Reader reads a snapshot.
+type Reader struct {
+	Snapshot
+	Source
 }
+
+// Open checks a whole snapshot. The error is ErrInvalid, or that of reading the source.
+func Open(src Source) (*Reader, error) {
+	r, err := open(src)
+	switch {
+	case err == nil:
+		return r, nil
+	case !errors.As(err, new(*fs.PathError)):
+		err = fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return nil, fmt.Errorf("server: reading a snapshot: %w", err)
+}
+
+func open(src Source) (*Reader, error) {
+	if err := verify(src); err != nil {
+		return nil, err
+	}
+	r, err := Index(src)
+	if err != nil {
+		return nil, err
+	}
+	if !r.valid() {
+		return nil, errContent
+	}
+	for leases, err := range r.Held() {
+		if err != nil || !r.validLeases(leases) {
+			return nil, errors.Join(errContent, err)
+		}
+	}
+	for p, err := range r.Pages() {
+		if err != nil || !p.Valid() {
+			return nil, errors.Join(errContent, err)
+		}
+	}
+	return r, nil
+}
+
+// verify checks the head and the checksum.
+func verify(src Source) error {
+	head := make([]byte, min(begin, src.Size()))
+	if _, err := src.ReadAt(head, 0); err != nil && err != io.EOF {
+		return err
+	}
+	if n := min(len(head), len(magic)); string(head[:n]) != magic[:n] {
+		return fmt.Errorf("it begins with %q: it is not a snapshot, or has another version than %q", head[:n], magic)
+	}
+	all := src.Size() - begin - 4
+	if all < trailer-4 {
+		return io.ErrUnexpectedEOF
+	}
+	if mark := head[len(magic)]; mark != hasEnded && mark != runs {
+		return errContent
+	}
+	sum := crc32.NewIEEE()
+	if _, err := io.Copy(sum, io.NewSectionReader(src, begin, all)); err != nil {
+		return err
+	}
+	var want [4]byte
+	if _, err := src.ReadAt(want[:], begin+all); err != nil && err != io.EOF {
+		return err
+	}
+	if got, want := sum.Sum32(), binary.LittleEndian.Uint32(want[:]); got != want {
+		return fmt.Errorf("its checksum is %08x, want %08x: it is truncated or was changed", got, want)
+	}
+	return nil
+}
+
+// Index reads the index of a snapshot and checks nothing.
+func Index(src Source) (*Reader, error) {
+	var b [8]byte
+	end := src.Size() - trailer
+	if _, err := src.ReadAt(b[:], end); err != nil {
+		return nil, err
+	}
+	at := int64(binary.LittleEndian.Uint64(b[:]))
+	if at < begin || at > end {
+		return nil, errContent
+	}
+	r := &Reader{Source: src}
+	rest := bufio.NewReader(io.NewSectionReader(src, at, end-at))
+	if err := gob.NewDecoder(rest).Decode(&r.Snapshot); err != nil {
+		return nil, fmt.Errorf("%w: %w", errContent, err)
+	}
+	var mark [1]byte
+	_, err := src.ReadAt(mark[:], begin-1)
+	r.Ended = mark[0] == hasEnded
+	if _, more := rest.Peek(1); err == nil && more != io.EOF || !r.within(begin, at) {
+		err = errors.Join(errContent, err)
+	}
+	return r, err
+}
+
+// within reports whether all sections are between two places.
+func (s *Snapshot) within(from, to int64) bool {
+	all := []Section{s.LeasesAt, s.PagesAt}
+	if s.Own != (Section{}) {
+		all = append(all, s.Own)
+	}
+	for i := range s.Counts {
+		all = append(all, s.Counts[i].Data)
+	}
+	return !slices.ContainsFunc(all, func(s Section) bool { return s.At < from || s.Size < 0 || s.Size > to-s.At })
+}
+
+// Section returns the content of a section.
+func (r *Reader) Section(s Section) *io.SectionReader {
+	return io.NewSectionReader(r.Source, s.At, s.Size)
+}
+
+// Held reads the leases, some at a time.
+func (r *Reader) Held() iter.Seq2[[]lease.SavedLease, error] {
+	return decode[[]lease.SavedLease](r.Section(r.LeasesAt))
+}
+
+// Pages reads the pages of settled grants.
+func (r *Reader) Pages() iter.Seq2[grant.Page, error] {
+	return decode[grant.Page](r.Section(r.PagesAt))
+}
+
+// decode reads the values of a section.
+func decode[T any](section io.Reader) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for values := gob.NewDecoder(section); ; {
+			var v T
+			err := values.Decode(&v)
+			if err == io.EOF || !yield(v, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// maxInstant bounds instants. A node resumes at ruleset.MaxSpan at the latest, and runs.
+const maxInstant = 2 * ruleset.MaxSpan
 
 // valid reports whether all values are such as a node has.
 func (s *Snapshot) valid() bool {
-	times := []time.Duration{s.Clock}
+	instants := []time.Duration{s.Clock}
 	for i := range s.Counts {
-		times = append(times, s.Counts[i].Since)
+		instants = append(instants, s.Counts[i].Since)
 	}
+	times := []time.Duration{}
 	for _, r := range s.Rules {
 		times = append(times, r.Longest)
 	}
@@ -179,17 +351,23 @@ func (s *Snapshot) valid() bool {
 			times, numbers = append(times, found.Usual), append(numbers, found.Limit)
 		}
 	}
-	for i := range s.Leases.Leases {
-		l := &s.Leases.Leases[i]
-		times, numbers = append(times, l.Until, l.Terms.MaxTTL), append(numbers, l.N-1)
+	return s.Wall >= 0 && s.Grants.Valid() && s.Leases.Token <= math.MaxInt64/2 && validTimes(instants, maxInstant) && validTimes(times, ruleset.MaxSpan) && validNumbers(numbers)
+}
+
+func (s *Snapshot) validLeases(all []lease.SavedLease) bool {
+	return !slices.ContainsFunc(all, func(l lease.SavedLease) bool {
 		unknown := slices.ContainsFunc(l.Under, func(place int) bool { return place < 0 || place >= len(s.Rules) })
-		if unknown || l.Terms.TTL <= 0 || l.Terms.TTL > l.Terms.MaxTTL || l.Token > math.MaxInt64 {
-			return false
-		}
-	}
-	return s.Wall >= 0 && s.Grants.Valid() && s.Leases.Token <= math.MaxInt64/2 &&
-		!slices.ContainsFunc(times, func(d time.Duration) bool { return d < 0 || d > ruleset.MaxSpan }) &&
-		!slices.ContainsFunc(numbers, func(n int) bool { return n < 0 || n > math.MaxInt32 })
+		return unknown || l.Terms.TTL <= 0 || l.Terms.TTL > l.Terms.MaxTTL || l.Token > math.MaxInt64 ||
+			!validTimes([]time.Duration{l.Until}, maxInstant) || !validTimes([]time.Duration{l.Terms.MaxTTL}, ruleset.MaxSpan) || !validNumbers([]int{l.N - 1})
+	})
+}
+
+func validTimes(all []time.Duration, most time.Duration) bool {
+	return !slices.ContainsFunc(all, func(d time.Duration) bool { return d < 0 || d > most })
+}
+
+func validNumbers(all []int) bool {
+	return !slices.ContainsFunc(all, func(n int) bool { return n < 0 || n > math.MaxInt32 })
 }
 
 // WriteFile writes a file that only its owner can read, with what write writes, in

@@ -6,6 +6,9 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/weir-go/weir/service/internal/server/grant"
+	"github.com/weir-go/weir/service/internal/server/lease"
 )
 
 // A file that cannot be written whole leaves the one of before, and nothing beside it.
@@ -41,15 +44,15 @@ func TestMarkRunning(t *testing.T) {
 	if err := MarkRunning(path); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("%v: want an error without a file", err)
 	}
-	if err := WriteFile(path, func(w io.Writer) error { return NewWriter(w, true).Close(new(Snapshot)) }); err != nil {
+	if err := WriteFile(path, func(w io.Writer) error { return write(w, true) }); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []bool{true, false, false} {
-		f, err := os.Open(path)
+		f, err := OpenFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := Read(f)
+		s, err := Open(f)
 		f.Close()
 		if err != nil || s.Ended != want {
 			t.Errorf("%+v, %v: want Ended = %t", s, err, want)
@@ -58,4 +61,21 @@ func TestMarkRunning(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// write writes an empty snapshot.
+func write(w io.Writer, ended bool) error {
+	out, err := NewWriter(w, ended)
+	if err != nil {
+		return err
+	}
+	var s Snapshot
+	s.LeasesAt, err = out.Leases(func(func([]lease.SavedLease) bool) {})
+	if err != nil {
+		return err
+	}
+	if s.PagesAt, err = out.Pages(func(func(grant.Page) bool) {}); err != nil {
+		return err
+	}
+	return out.Close(&s)
 }

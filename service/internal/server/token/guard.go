@@ -2,6 +2,7 @@ package token
 
 import (
 	"context"
+	"crypto/sha256"
 	"net/http"
 	"slices"
 	"sync/atomic"
@@ -66,6 +67,53 @@ func (g *Guard) Authorize(r *http.Request, a Action, key string) error {
 	}
 	t, _ := r.Context().Value(caller{}).(*Token)
 	return t.Authorize(a, key)
+}
+
+// A Session authorizes the requests of a connection, or of a call, for which the client has
+// sent its secret once. It must not be used by several goroutines at a time.
+type Session struct {
+	guard *Guard
+	hash  [sha256.Size]byte
+	set   *Set // in which token was found
+	token *Token
+}
+
+// Identify returns the Session of the client with a secret, which may be unknown.
+func (g *Guard) Identify(secret string) *Session {
+	return &Session{guard: g, hash: sha256.Sum256([]byte(secret))}
+}
+
+// find finds the token in the Set in force. It reports whether there is no Set.
+func (s *Session) find() (open bool) {
+	if set := s.guard.set.Load(); set != s.set {
+		if s.set, s.token = set, nil; set != nil {
+			s.token = set.find(s.hash)
+		}
+	}
+	return s.set == nil
+}
+
+// Known reports whether a token has the secret, or every client is allowed.
+func (s *Session) Known() bool { return s.find() || s.token != nil }
+
+// Count counts a request.
+func (s *Session) Count() {
+	switch {
+	case s.find():
+	case s.token == nil:
+		s.guard.unknown.Add(1)
+	default:
+		s.token.uses.Add(1)
+	}
+}
+
+// Authorize is Token.Authorize for the token in the Set in force: a token that a reload
+// removes is unknown from then on.
+func (s *Session) Authorize(a Action, key string) error {
+	if s.find() {
+		return nil
+	}
+	return s.token.Authorize(a, key)
 }
 
 // AuthorizeAdmin authorizes a request of an operator, and returns the status if it is refused.

@@ -83,15 +83,29 @@ func (t *Token) Authorize(a Action, key string) error {
 	return nil
 }
 
-// Find returns the Token of an Authorization header; nil if there is none. Its
-// duration reveals nothing about the secrets: it compares hashes with all tokens, in
-// constant time.
-func (s *Set) Find(authorization string) (found *Token) {
-	scheme, secret, ok := strings.Cut(authorization, " ")
-	if !ok || !strings.EqualFold(scheme, "Bearer") {
+// Find returns the Token of an Authorization header; nil if there is none.
+func (s *Set) Find(authorization string) *Token {
+	secret, ok := Bearer(authorization)
+	if !ok {
 		return nil
 	}
-	hash := sha256.Sum256([]byte(strings.TrimLeft(secret, " ")))
+	return s.FindSecret(secret)
+}
+
+// Bearer returns the secret of an Authorization header; ok is false if there is none.
+func Bearer(authorization string) (secret string, ok bool) {
+	scheme, secret, ok := strings.Cut(authorization, " ")
+	if !ok || !strings.EqualFold(scheme, "Bearer") {
+		return "", false
+	}
+	return strings.TrimLeft(secret, " "), true
+}
+
+// FindSecret returns the Token with a secret; nil if there is none. Its duration reveals
+// nothing about the secrets: it compares hashes with all tokens, in constant time.
+func (s *Set) FindSecret(secret string) *Token { return s.find(sha256.Sum256([]byte(secret))) }
+
+func (s *Set) find(hash [sha256.Size]byte) (found *Token) {
 	for _, t := range s.tokens {
 		if subtle.ConstantTimeCompare(hash[:], t.hash[:]) == 1 {
 			found = t

@@ -151,3 +151,44 @@ func TestLoad(t *testing.T) {
 		t.Errorf("%v: want %v", err, token.ErrUnknown)
 	}
 }
+
+// A Session allows what the Set in force allows its secret.
+func TestSession(t *testing.T) {
+	parse := func(text string) *token.Set {
+		set, err := token.Parse("tokens.yaml", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return set
+	}
+	var g token.Guard
+	s, wrong := g.Identify(secret), g.Identify("another secret")
+	check := func(when string, want, wantWrong error) {
+		t.Helper()
+		if err := s.Authorize(token.Decide, "user:1"); !errors.Is(err, want) || s.Known() != (want != token.ErrUnknown) {
+			t.Errorf("%s: %v, want %v", when, err, want)
+		}
+		if err := wrong.Authorize(token.Decide, "user:1"); !errors.Is(err, wantWrong) || wrong.Known() != (wantWrong == nil) {
+			t.Errorf("%s: another secret: %v, want %v", when, err, wantWrong)
+		}
+		s.Count()
+		wrong.Count()
+	}
+	check("without tokens", nil, nil)
+	g.Use(parse(tokens))
+	check("with tokens", nil, token.ErrUnknown)
+	if err := s.Authorize(token.Decide, "admin"); !errors.Is(err, token.ErrForbidden) {
+		t.Error(err)
+	}
+	g.Use(parse("tokens: [{name: shop, sha256: " + hashed(secret) + ", allow: [lease]}]"))
+	check("reloaded", token.ErrForbidden, token.ErrUnknown)
+	uses := map[string]uint64{}
+	g.Uses(func(name string, n uint64) { uses[name] = n })
+	if uses["shop"] != 2 || uses[""] != 2 {
+		t.Error(uses)
+	}
+	g.Use(parse("tokens: []"))
+	check("removed", token.ErrUnknown, token.ErrUnknown)
+	g.Use(nil)
+	check("no tokens any more", nil, nil)
+}

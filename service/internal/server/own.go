@@ -1,0 +1,124 @@
+package server
+
+import (
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/server/decider"
+	"github.com/weir-go/weir/service/internal/server/quota"
+)
+
+// ownRule is the rule in the answer to a request that brings a quota of its own.
+var ownRule = &config.Rule{Name: "own quota"}
+
+// compileOwn returns a quota as its buckets need it, or decider.ErrQuota.
+func compileOwn(q *decider.Quota) (quota.Own, error) {
+	interval, err := q.Interval()
+	return quota.Own{Interval: interval, Limit: q.Limit()}, err
+}
+
+// allowsOwn reports whether requests for keys with these rules may bring a quota of their
+// own.
+func (m *match) allowsOwn(rs *rules) bool {
+	if len(m.list) == 0 {
+		return rs.Config.Unmatched != "deny"
+	}
+	for _, r := range m.rated {
+		if !r.OwnQuota {
+			return false
+		}
+	}
+	return true
+}
+
+// shadowed reports whether all rules with a rate deny nothing.
+func (m *match) shadowed() bool {
+	for _, r := range m.rated {
+		if r.Mode != config.Shadow {
+			return false
+		}
+	}
+	return len(m.rated) > 0
+}
+
+// decideOwn decides a request by the quota that it brings, instead of the rates of the
+// rules. These count its outcome.
+func (s *Server) decideOwn(rs *rules, e *knownKey, m *match, print uint64, req *decider.Request, v *decider.Verdict, final bool) error {
+	if !m.allowsOwn(rs) {
+		return decider.ErrOwnQuota
+	}
+	own, err := compileOwn(req.Quota)
+	if err != nil {
+		return err
+	}
+	if len(m.list) > 0 {
+		v.Rule = m.list[0].stated
+	}
+	d := s.own.Take(req.Key, own, v.At, req.N)
+	v.Answers = append(v.Answers, decider.Answer{Decision: d, Rule: ownRule, At: v.At})
+	switch {
+	case d.OK:
+	case m.shadowed():
+		for _, r := range m.rated {
+			if req.N > 0 {
+				r.counts.shadowed.Add(1)
+			}
+		}
+	default:
+		why := weir.OverRate
+		if d.RetryAfter == weir.Never {
+			why = weir.OverBurst
+		}
+		if req.N > 0 {
+			s.countOwnDenied(m, e, why)
+		}
+		v.Deny(why, d.RetryAfter)
+		return nil
+	}
+	v.OK = true
+	if final {
+		s.countOwn(m, e, print, req, v)
+	}
+	return nil
+}
+
+// countOwn counts a request that its own quota allowed, unless its cost is zero.
+func (s *Server) countOwn(m *match, e *knownKey, print uint64, req *decider.Request, v *decider.Verdict) {
+	switch {
+	case req.N == 0:
+		return
+	case len(m.list) == 0:
+		s.unmatchedAllowed.Add(1)
+	}
+	for _, r := range m.rated {
+		r.counts.allowed.add(print)
+	}
+	e.count(true, v.Answers[0].Remaining == req.Quota.Limit()-req.N)
+}
+
+func (s *Server) countOwnDenied(m *match, e *knownKey, why weir.Reason) {
+	if len(m.list) == 0 {
+		s.unmatchedOverOwn.Add(1)
+	}
+	for _, r := range m.rated {
+		r.counts.denied[why].Add(1)
+	}
+	e.count(false, false)
+}
+
+// checkOwn returns an error if one of the requests brings a quota that is not allowed, or
+// not valid.
+func (s *Server) checkOwn(rs *rules, reqs []decider.Request) error {
+	for i := range reqs {
+		req := &reqs[i]
+		if req.Quota == nil {
+			continue
+		}
+		if _, err := req.Quota.Interval(); err != nil {
+			return err
+		}
+		if _, m, _ := s.keys.find(req.Key, rs); !m.allowsOwn(rs) {
+			return decider.ErrOwnQuota
+		}
+	}
+	return nil
+}

@@ -1,0 +1,261 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/server"
+	"github.com/weir-go/weir/service/internal/server/decider"
+)
+
+// own decides a request with a quota.
+func (d desk) own(key string, n int, q decider.Quota) (v decider.Verdict) {
+	d.t.Helper()
+	d.Decide(&decider.Request{Key: key, N: n, Quota: &q}, &v)
+	return v
+}
+
+var threeAMinute = decider.Quota{Count: 3, Period: time.Minute}
+
+// A quota that comes with a request decides in a bucket of its own.
+func TestOwnQuota(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d := newDesk(t, server.Config{})
+		for i := range 3 {
+			v := d.own("a", 1, threeAMinute)
+			if want := (weir.Decision{OK: true, Remaining: 2 - i, ResetAfter: time.Duration(i+1) * 20 * time.Second}); !v.OK || v.Answers[0].Decision != want {
+				t.Errorf("%+v: want %+v", v, want)
+			}
+		}
+		if v := d.own("a", 0, threeAMinute); v.OK || v.RetryAfter != 20*time.Second {
+			t.Errorf("no token is left: %+v", v)
+		}
+		if v := d.own("a", 1, threeAMinute); v.OK || v.Reason != weir.OverRate || v.RetryAfter != 20*time.Second {
+			t.Errorf("a fourth: %+v", v)
+		}
+		if v := d.own("a", 4, threeAMinute); v.OK || v.Reason != weir.OverBurst || v.RetryAfter != weir.Never {
+			t.Errorf("four at once: %+v", v)
+		}
+		if v := d.own("a", 1, decider.Quota{Count: 1, Period: 20 * time.Second, Burst: 3}); v.OK {
+			t.Errorf("the same quota in other words: %+v", v)
+		}
+		if v := d.own("a", 1, decider.Quota{Count: 4, Period: time.Minute}); !v.OK {
+			t.Errorf("another quota: %+v", v)
+		}
+		if v := d.own("b", 1, threeAMinute); !v.OK {
+			t.Errorf("another key: %+v", v)
+		}
+		time.Sleep(21 * time.Second)
+		if v := d.own("a", 1, threeAMinute); !v.OK || v.Answers[0].ResetAfter != 59*time.Second {
+			t.Errorf("later: %+v", v)
+		}
+	})
+}
+
+// A quota is valid, or the error says what it must be.
+func TestOwnQuotaBounds(t *testing.T) {
+	const day = 24 * time.Hour
+	for _, tt := range []struct {
+		q    decider.Quota
+		want error
+	}{
+		{decider.Quota{Count: 1, Period: 1}, nil},
+		{decider.Quota{Count: 1, Period: 3650 * day}, nil},
+		{decider.Quota{Count: 1, Period: time.Nanosecond, Burst: 3650 * int(day)}, nil},
+		{decider.Quota{}, decider.ErrQuota},
+		{decider.Quota{Count: 1}, decider.ErrQuota},
+		{decider.Quota{Period: time.Second}, decider.ErrQuota},
+		{decider.Quota{Count: -1, Period: time.Second}, decider.ErrQuota},
+		{decider.Quota{Count: 1, Period: -time.Second}, decider.ErrQuota},
+		{decider.Quota{Count: 1, Period: time.Second, Burst: -1}, decider.ErrQuota},
+		{decider.Quota{Count: 1_000_000_001, Period: time.Second}, decider.ErrQuota},
+		{decider.Quota{Count: 1, Period: 3651 * day}, decider.ErrQuota},
+		{decider.Quota{Count: 1, Period: 3650 * day, Burst: 2}, decider.ErrQuota},
+		{decider.Quota{Count: 1, Period: 1, Burst: math.MaxInt}, decider.ErrQuota},
+		{decider.Quota{Count: math.MaxInt, Period: math.MaxInt64}, decider.ErrQuota},
+	} {
+		d := newDesk(t, server.Config{})
+		for _, n := range []int{0, 1, math.MaxInt} {
+			var v decider.Verdict
+			if err := d.Server.Decide(t.Context(), &decider.Request{Key: "a", N: n, Quota: &tt.q}, &v); err != tt.want {
+				t.Errorf("%+v: %v, want %v", tt.q, err, tt.want)
+			} else if v.OK != (err == nil && n <= 1) {
+				t.Errorf("%+v, n = %d: %+v", tt.q, n, v)
+			}
+		}
+	}
+}
+
+// Rules say whether requests may bring a quota.
+func TestRulesAllowOwnQuotas(t *testing.T) {
+	rate := quota(1, time.Hour, "")
+	open, closed := config.Rule{Name: "open", Glob: "a*", Quota: rate, OwnQuota: true}, config.Rule{Name: "closed", Glob: "ab*", Quota: rate}
+	leases := config.Rule{Name: "leases", Glob: "*", Concurrency: &config.Concurrency{Limit: 1}}
+	gocc := config.Rule{Name: "defaults", Glob: "*", Quota: quota(1, time.Hour, config.Fixed)}
+	for _, tt := range []struct {
+		rule  string
+		rules config.Rules
+		key   string
+		want  error
+	}{
+		{"no rules", config.Rules{}, "a", nil},
+		{"a file of GoCC", config.Rules{Merge: true, Rules: []config.Rule{gocc}}, "a", decider.ErrOwnQuota},
+		{"no rule matches", config.Rules{Rules: []config.Rule{closed}}, "c", nil},
+		{"no rule matches, which is denied", config.Rules{Unmatched: "deny", Rules: []config.Rule{closed}}, "c", decider.ErrOwnQuota},
+		{"a rule that allows it", config.Rules{Rules: []config.Rule{open}}, "a", nil},
+		{"a rule that does not", config.Rules{Rules: []config.Rule{closed}}, "ab", decider.ErrOwnQuota},
+		{"the first one counts", config.Rules{Rules: []config.Rule{open, closed}}, "ab", nil},
+		{"all count", config.Rules{Apply: config.All, Rules: []config.Rule{open, closed}}, "ab", decider.ErrOwnQuota},
+		{"a rule without a rate", config.Rules{Apply: config.All, Unmatched: "deny", Rules: []config.Rule{leases}}, "a", nil},
+	} {
+		d := newDesk(t, server.Config{Rules: &tt.rules})
+		v := new(decider.Verdict)
+		req := decider.Request{Key: tt.key, N: 1, Quota: &threeAMinute}
+		if err := d.Server.Decide(t.Context(), &req, v); err != tt.want || v.OK != (tt.want == nil) {
+			t.Errorf("%s: %v, %+v", tt.rule, err, v)
+		}
+		if err := d.Server.Wait(t.Context(), &req, v); err != tt.want || v.OK != (tt.want == nil) {
+			t.Errorf("%s: waiting: %v, %+v", tt.rule, err, v)
+		}
+		verdicts := make([]decider.Verdict, 2)
+		if _, err := d.Server.Batch(t.Context(), []decider.Request{{Key: "other", N: 1}, req}, false, verdicts); err != tt.want {
+			t.Errorf("%s: in a batch: %v", tt.rule, err)
+		}
+	}
+}
+
+// Rules count the requests that bring a quota, and a shadow rule denies none of them.
+func TestRulesCountOwnQuotas(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		open := config.Rule{Name: "open", Glob: "a*", Quota: quota(1, time.Hour, ""), OwnQuota: true}
+		shadow := config.Rule{Name: "shadow", Glob: "s*", Quota: quota(1, time.Hour, ""), OwnQuota: true, Mode: config.Shadow}
+		d := newDesk(t, server.Config{}, open, shadow)
+		for i := range 5 {
+			for key, want := range map[string]bool{"a": i < 3, "s": true, "other": i < 3} {
+				if v := d.own(key, 1, threeAMinute); v.OK != want {
+					t.Errorf("%s, %d: %+v", key, i, v)
+				}
+			}
+		}
+		d.allows("a", 1, 1) // the rule's own bucket is untouched
+		st := d.Stats()
+		if r := st.Rules[0]; r.Allowed != 4 || r.Denied[weir.OverRate] != 2 {
+			t.Errorf("%+v", r)
+		}
+		if r := st.Rules[1]; r.Allowed != 5 || r.Shadowed != 2 {
+			t.Errorf("%+v", r)
+		}
+		if st.UnmatchedAllowed != 3 || st.UnmatchedOverOwn != 2 || st.UnmatchedDenied != 0 {
+			t.Errorf("%+v", st)
+		}
+		top := d.Top(10)
+		if len(top) != 3 || top[0].Key != "a" || top[0].Allowed != 4 || top[0].Denied != 2 {
+			t.Errorf("%+v", top)
+		}
+	})
+}
+
+// A batch of which one request is denied takes nothing.
+func TestOwnQuotasInABatch(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d := newDesk(t, server.Config{}, config.Rule{Name: "r", Key: "ruled", Quota: quota(1, time.Hour, "")})
+		verdicts := make([]decider.Verdict, 3)
+		reqs := []decider.Request{{Key: "a", N: 2, Quota: &threeAMinute}, {Key: "ruled", N: 1}, {Key: "ruled", N: 1}}
+		if d.Batch(reqs, true, verdicts) {
+			t.Error("there is one token")
+		}
+		if v := d.own("a", 3, threeAMinute); !v.OK {
+			t.Errorf("tokens were not returned: %+v", v)
+		}
+		d.allows("ruled", 1, 1)
+		if !d.Batch([]decider.Request{{Key: "b", N: 1, Quota: &threeAMinute}, {Key: "b", N: 2, Quota: &threeAMinute}}, true, verdicts) {
+			t.Errorf("%+v", verdicts)
+		}
+		if top := d.Top(10); len(top) != 3 {
+			t.Errorf("%+v", top)
+		}
+	})
+}
+
+// Counts outlive a restart.
+func TestOwnQuotasAreRestored(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d := newDesk(t, server.Config{OwnQuotas: true})
+		d.own("a", 3, threeAMinute)
+		time.Sleep(time.Second)
+		snapshot := d.snapshot()
+		time.Sleep(10 * time.Second)
+		again, done := d.next(server.Config{OwnQuotas: true}, snapshot)
+		if len(done.Skipped) > 0 {
+			t.Error(done.Skipped)
+		}
+		if v := again.own("a", 1, threeAMinute); v.OK || v.RetryAfter != 9*time.Second {
+			t.Errorf("%+v", v)
+		}
+	})
+}
+
+// A flood of quotas that refill in years denies fresh keys neither for as long nor at all.
+// A key that is known keeps its count while the flood has smaller quotas.
+func TestFloodOfOwnQuotas(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const flood = 20_000
+		d := newDesk(t, server.Config{})
+		years := decider.Quota{Count: 1, Period: 9 * 365 * 24 * time.Hour}
+		d.own("known", 1, years)
+		for i := range flood {
+			d.own(fmt.Sprint("brief", i), 3, threeAMinute)
+		}
+		if v := d.own("known", 1, years); v.OK {
+			t.Error("a flood of smaller quotas refilled a bucket")
+		}
+		time.Sleep(time.Minute)
+		for i := range flood {
+			d.own(fmt.Sprint("flood", i), 1, years)
+		}
+		for i := range 1000 {
+			if v := d.own(fmt.Sprint("fresh", i), 1, threeAMinute); !v.OK {
+				t.Fatalf("%d: %+v", i, v)
+			}
+		}
+		if st := d.Stats(); st.OwnMemory > st.OwnMemoryMax || st.OwnMemoryMax > 64<<10 || st.OwnForgotten == 0 {
+			t.Errorf("%d bytes of %d, %d forgotten", st.OwnMemory, st.OwnMemoryMax, st.OwnForgotten)
+		}
+	})
+}
+
+func TestOwnQuotasAllocateNothing(t *testing.T) {
+	d := newDesk(t, server.Config{})
+	var v decider.Verdict
+	req := decider.Request{Key: "a", N: 1, Quota: &threeAMinute}
+	d.Decide(&req, &v)
+	if n := testing.AllocsPerRun(100, func() { d.Decide(&req, &v) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func BenchmarkOwnQuota(b *testing.B) {
+	s, err := server.New(server.Config{OwnQuotas: true})
+	if err != nil {
+		b.Fatal(err)
+	}
+	keys := make([]string, 100_000)
+	for i := range keys {
+		keys[i] = fmt.Sprintf("key:%012d", i)
+	}
+	q := decider.Quota{Count: 30, Period: time.Minute, Burst: 16}
+	var v decider.Verdict
+	req := decider.Request{N: 1, Quota: &q}
+	for i := 0; b.Loop(); i++ {
+		req.Key = keys[i*7919%len(keys)]
+		if err := s.Decide(context.Background(), &req, &v); err != nil && !errors.Is(err, decider.ErrQuota) {
+			b.Fatal(err)
+		}
+	}
+}
