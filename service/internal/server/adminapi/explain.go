@@ -36,7 +36,7 @@ type ExplainedRule struct {
 	Limit        int               `json:"limit"`
 	Remaining    int               `json:"remaining"`
 	Used         int               `json:"used"`
-	ResetAfterMS int64             `json:"reset_after_ms"`
+	ResetAfterMS int64             `json:"reset_after_ms"` // -1 if they will never be all available
 	RetryAfterMS int64             `json:"retry_after_ms"` // 0 if it is allowed, -1 if it never will be
 	Waiting      int               `json:"waiting"`        // requests
 	Denied       uint64            `json:"denied"`         // since it began to use tokens
@@ -87,7 +87,7 @@ func (a *API) explain(key string) Explanation {
 func explained(s *decider.RuleState) ExplainedRule {
 	r := ExplainedRule{
 		RuleText: textOf(s.Rule), Words: words(s), Allowed: s.Allowed, Remaining: s.Remaining, Used: s.Used,
-		ResetAfterMS: ceil(s.ResetAfter), Waiting: s.Waiting, Denied: s.Denied,
+		ResetAfterMS: orNever(s.ResetAfter), Waiting: s.Waiting, Denied: s.Denied,
 	}
 	if l := s.Lease; l != nil {
 		r.Lease = &ExplainedLeasing{l.Limit, l.Inflight, l.Waiting, ceil(l.Recovers)}
@@ -95,14 +95,18 @@ func explained(s *decider.RuleState) ExplainedRule {
 	if s.Rule.Rated() {
 		r.Limit = s.Rule.Limit()
 	}
-	switch {
-	case s.Allowed:
-	case s.RetryAfter == weir.Never:
-		r.RetryAfterMS = -1
-	default:
-		r.RetryAfterMS = ceil(s.RetryAfter)
+	if !s.Allowed {
+		r.RetryAfterMS = orNever(s.RetryAfter)
 	}
 	return r
+}
+
+// orNever is ceil, but -1 for weir.Never.
+func orNever(d time.Duration) int64 {
+	if d == weir.Never {
+		return -1
+	}
+	return ceil(d)
 }
 
 // ceil converts a time to milliseconds, rounded up.
@@ -175,7 +179,10 @@ func words(s *decider.RuleState) string {
 	}
 	if s.Rule.Rated() {
 		fmt.Fprintf(&b, "%s: %s, %d of %d left", whose, t.Quota, s.Remaining, s.Rule.Limit())
-		if s.ResetAfter > 0 {
+		switch {
+		case s.ResetAfter == weir.Never:
+			b.WriteString("; used tokens do not return")
+		case s.ResetAfter > 0:
 			fmt.Fprintf(&b, ", all available in %s", span(s.ResetAfter))
 		}
 		b.WriteString(".")

@@ -8,6 +8,7 @@ import (
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/adminapi"
+	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
 // After a crash, the reason why no lease is granted is explained.
@@ -30,4 +31,22 @@ func TestExplainRecovery(t *testing.T) {
 			t.Errorf("%+v: want %s", x.Rules[0], want)
 		}
 	})
+}
+
+// Tokens that do not come back are not awaited.
+func TestExplainNeverAllAvailable(t *testing.T) {
+	once := config.Rule{Name: "once", Key: "a", Quota: config.Quota{Rate: config.Rate{Period: time.Second}, Burst: 5}}
+	s, err := server.New(server.Config{Rules: &config.Rules{Rules: []config.Rule{once}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	api := adminapi.New(adminapi.Config{Server: s})
+	defer api.Close()
+	if err := s.Decide(t.Context(), &decider.Request{Key: "a", N: 2}, new(decider.Verdict)); err != nil {
+		t.Fatal(err)
+	}
+	r := get[adminapi.Explanation](t, api, "/-/explain?key=a").Rules[0]
+	if want := "This key: 0/s burst 5, 3 of 5 left; used tokens do not return."; r.Words != want || r.ResetAfterMS != -1 {
+		t.Errorf("%d ms, %s: want -1, %s", r.ResetAfterMS, r.Words, want)
+	}
 }

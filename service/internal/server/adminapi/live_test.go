@@ -121,6 +121,7 @@ func (r *rig) load(t testing.TB) {
 		_ = r.Wait(ctx, &decider.Request{Key: key, N: 1}, &v)
 	}
 	every(20*time.Millisecond, func(n int) { decide("login:" + []string{"mallory", "mallory", "mallory", "alice"}[n%4]) })
+	_ = r.Decide(ctx, &decider.Request{Key: hostile, N: 60}, new(decider.Verdict)) // all that it has
 	every(170*time.Millisecond, func(int) { decide(hostile) })
 	every(10*time.Millisecond, func(n int) { decide(fmt.Sprintf("user:%d", n*n%7)) })
 	every(25*time.Millisecond, func(int) { decide("user:42") })

@@ -12,7 +12,7 @@ import (
 // RuleText describes a rule in the terms of its file.
 type RuleText struct {
 	Name      string `json:"name"`
-	Kind      string `json:"kind"` // key, glob or regex
+	Kind      string `json:"kind"` // key, glob, regex, entries or descriptor
 	Pattern   string `json:"pattern"`
 	Per       string `json:"per"`             // key or rule: the scope of buckets and leases
 	Quota     string `json:"quota,omitempty"` // such as "100/s burst 200"; empty without a rate
@@ -22,15 +22,10 @@ type RuleText struct {
 
 func textOf(r *config.Rule) RuleText {
 	t := RuleText{
-		Name: r.Name, Kind: "key", Pattern: r.Key, Quota: quota(r.Quota),
+		Name: r.Name, Quota: quota(r.Quota),
 		Per: string(cmp.Or(r.Per, config.PerKey)), Mode: string(cmp.Or(r.Mode, config.Enforce)),
 	}
-	switch {
-	case r.Glob != "":
-		t.Kind, t.Pattern = "glob", r.Glob
-	case r.Regex != "":
-		t.Kind, t.Pattern = "regex", r.Regex
-	}
+	t.Kind, t.Pattern = r.Pattern()
 	if r.Candidate != nil {
 		t.Candidate = quota(*r.Candidate)
 	}
@@ -44,7 +39,7 @@ func quota(q config.Quota) string {
 	}
 	text := q.Rate.String()
 	switch {
-	case q.Algorithm == config.Fixed || q.Algorithm == config.Sliding:
+	case q.Algorithm.Windows():
 		return text + " " + string(q.Algorithm)
 	case q.Burst > 0 && q.Burst != q.Rate.Count:
 		return text + " burst " + strconv.Itoa(q.Burst)

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/weir-go/weir/service/internal/server/decider"
@@ -280,8 +281,41 @@ func (d *decoder) unescaped(literal string) (s string) {
 		d.failAt(d.began, "text must be UTF-8")
 	} else if json.Unmarshal([]byte(literal), &s) != nil {
 		d.failAt(d.began, "invalid escape")
+	} else if strings.ContainsRune(s, utf8.RuneError) && hasHalfPair(literal) {
+		d.failAt(d.began, "half of a surrogate pair")
 	}
 	return s
+}
+
+// hasHalfPair reports whether an escape of a valid string is half of a surrogate pair.
+// encoding/json reads each of them as U+FFFD: different keys would become the same.
+func hasHalfPair(literal string) bool {
+	for {
+		_, escape, found := strings.Cut(literal, `\`)
+		if !found {
+			return false
+		}
+		if literal = escape[1:]; escape[0] != 'u' {
+			continue
+		}
+		first, rest := codeUnit(escape)
+		if utf16.IsSurrogate(first) {
+			if !strings.HasPrefix(rest, `\u`) {
+				return true
+			}
+			var second rune
+			if second, rest = codeUnit(rest[1:]); utf16.DecodeRune(first, second) == utf8.RuneError {
+				return true
+			}
+		}
+		literal = rest
+	}
+}
+
+// codeUnit reads uXXXX, and returns the text after it.
+func codeUnit(escape string) (unit rune, rest string) {
+	n, _ := strconv.ParseUint(escape[1:5], 16, 16)
+	return rune(n), escape[5:]
 }
 
 // whole reads a number from 0 to 2³¹-1.

@@ -58,8 +58,8 @@ type Config struct {
 	MaxLimit, MaxQueue int
 	// MaxKey bounds a key, in bytes. If zero, DefaultMaxKey.
 	MaxKey int
-	// MaxBody bounds the body of a batch, in bytes. If zero, DefaultMaxBody. All
-	// bodies that are read at a time share sixteen times as much.
+	// MaxBody bounds the body of a batch, in bytes. If zero, DefaultMaxBody. Batches that
+	// are not answered yet share the memory of sixteen of the largest.
 	MaxBody int
 	// MaxRequests bounds the requests in progress: half as many may wait for their
 	// turn, a quarter decide without waiting, and an eighth settle grants, renew leases

@@ -223,6 +223,8 @@ func nonsense() []raw {
 		jsonBatch(`[{"key":"a`+"\n"+`"}]`, 400, `a control character in a string`),
 		jsonBatch(`[{"key":"`+"\xff"+`"}]`, 400, `text must be UTF-8`),
 		jsonBatch(`[{"key":"\x"}]`, 400, `invalid escape`),
+		jsonBatch(`[{"key":"\ud83d"}]`, 400, `line 1, column 9: half of a surrogate pair`),
+		jsonBatch(`[{"key":"a\ude00\ud83d"}]`, 400, `half of a surrogate pair`),
 		jsonBatch(`[{"key":"a}]`, 400, `unterminated string`),
 		jsonBatch(`[{"key":"a\`, 400, `unterminated string`),
 		jsonBatch(`[{"key":'a'}]`, 400, `want a string`),

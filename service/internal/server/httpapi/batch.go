@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weir-go/weir/service/internal/connlimit"
 	"github.com/weir-go/weir/service/internal/server/batchjson"
 	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/token"
@@ -15,6 +16,7 @@ import (
 type batch struct {
 	batchjson.Batch
 	body     []byte
+	held     int64 // bytes of connlimit.Bodies
 	verdicts []decider.Verdict
 	answers  []decider.Answer // room for the first of each verdict
 }
@@ -24,6 +26,14 @@ const maxBatch = 10_000
 
 // maxKeptBatch bounds the requests of a batch that is kept for the next.
 const maxKeptBatch = 1 << 10
+
+const (
+	// requestBytes is the memory of a request of a batch, besides the body, until it is
+	// answered.
+	requestBytes = 256
+	// leastRequest is the least length of a request in a body.
+	leastRequest = len(`{"key":"k"}`)
+)
 
 // keep clears what belongs to the request, and reports whether the buffers are
 // small enough for reuse.
@@ -54,6 +64,8 @@ func (c *call) decideBatch() *fault {
 	}
 	b := c.api.batches.Get().(*batch)
 	defer func() {
+		c.api.limits[connlimit.Bodies].Leave(c.client(), b.held)
+		b.held = 0
 		if b.keep() {
 			c.api.batches.Put(b)
 		}
@@ -67,6 +79,9 @@ func (c *call) decideBatch() *fault {
 			c.key = b.Requests[i].Key
 			return f
 		}
+	}
+	if !c.hold(b, int64(len(b.Requests))*requestBytes) {
+		return busy
 	}
 	c.api.batched.Add(uint64(len(b.Requests)))
 	b.room()
@@ -83,7 +98,7 @@ func (c *call) readBatch(b *batch) (lines bool, f *fault) {
 	if lines, f = c.bodyType(); f != nil {
 		return lines, f
 	}
-	if b.body, f = c.receive(b.body); f != nil {
+	if f = c.receive(b); f != nil {
 		return lines, f
 	}
 	b.All, b.IDs = c.params.all, c.params.ids
@@ -91,7 +106,11 @@ func (c *call) readBatch(b *batch) (lines bool, f *fault) {
 	if lines {
 		read = b.ReadLines
 	}
-	switch err := read(string(b.body), batchjson.Limits{Requests: maxBatch, Key: c.api.cfg.MaxKey}); err {
+	text := string(b.body)
+	if cap(b.body) > maxKept {
+		b.body = nil
+	}
+	switch err := read(text, batchjson.Limits{Requests: maxBatch, Key: c.api.cfg.MaxKey}); err {
 	case nil:
 		return lines, nil
 	case batchjson.ErrMany:

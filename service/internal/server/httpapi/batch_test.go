@@ -146,9 +146,9 @@ func (k *kept) Write(p []byte) (int, error) {
 // Bodies that stand in memory at a time are bounded together.
 func TestBodiesAtATime(t *testing.T) {
 	versions(t, func(t *testing.T, version int) {
-		site := newSite(t, httpapi.Config{MaxBody: 64 << 10, BodyTimeout: time.Minute}, allKeys(100, time.Hour, ""))
+		site := newSite(t, httpapi.Config{MaxBody: 2 << 20, BodyTimeout: time.Minute}, allKeys(100, time.Hour, ""))
 		w := serve(t, site)
-		half := strings.Repeat(" ", 60<<10)
+		half := strings.Repeat(" ", 2000<<10)
 		answers := make(chan int, 40)
 		for range 40 {
 			conn := w.client(version)
@@ -177,6 +177,45 @@ func TestBodiesAtATime(t *testing.T) {
 			t.Errorf("%v", counts)
 		}
 		if a := fetch(t, w.client(version), "POST", "/rate", `[{"key":"a"}]`); a.status != 200 {
+			t.Errorf("%d %s", a.status, a.body)
+		}
+	})
+}
+
+// An unread answer is one whose client reads nothing until it is told to.
+type unread struct {
+	kept
+	read chan struct{}
+}
+
+func (u *unread) Write(p []byte) (int, error) {
+	<-u.read
+	return u.kept.Write(p)
+}
+
+// Batches hold memory until their clients have read the answers.
+func TestBatchesUnread(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		site := newSite(t, httpapi.Config{MaxBody: 64 << 10}, allKeys(100, time.Hour, ""))
+		read := make(chan struct{})
+		statuses := make(chan int, 40)
+		for range 40 {
+			go func() {
+				w := &unread{kept{header: http.Header{}}, read}
+				site.ServeHTTP(w, newRequest("POST", "/rate", `[{"key":"a"}`+strings.Repeat(`,{"key":"a"}`, 4999)+"]"))
+				statuses <- max(w.status, 200)
+			}()
+			synctest.Wait()
+		}
+		close(read)
+		counts := map[int]int{}
+		for range 40 {
+			counts[<-statuses]++
+		}
+		if counts[200] < 5 || counts[503] < 20 || counts[200]+counts[503] != 40 {
+			t.Errorf("%v", counts)
+		}
+		if a := site.ask("POST", "/rate", `[{"key":"b"}]`); a.status != 200 {
 			t.Errorf("%d %s", a.status, a.body)
 		}
 	})

@@ -54,30 +54,35 @@ func bodyFault(err error) *fault {
 	return brokenBody
 }
 
-// receive reads the body of a batch into a buffer.
-func (c *call) receive(b []byte) (body []byte, f *fault) {
+// hold counts the memory of a batch, in bytes, and reports whether the client may have
+// it.
+func (c *call) hold(b *batch, n int64) bool {
+	if !c.api.limits[connlimit.Bodies].Enter(c.client(), n) {
+		return false
+	}
+	b.held += n
+	return true
+}
+
+// receive reads the body of a batch.
+func (c *call) receive(b *batch) *fault {
 	if c.r.ContentLength > int64(c.api.cfg.MaxBody) {
-		return b, largeBody
+		return largeBody
 	}
 	r := http.MaxBytesReader(c.w, c.r.Body, int64(c.api.cfg.MaxBody))
-	held, limit, client := int64(0), c.api.limits[connlimit.Bodies], c.client()
-	defer func() { limit.Leave(client, held) }()
-	for b = b[:0]; ; {
-		b = slices.Grow(b, 1)
-		if more := int64(cap(b)) - held; more > 0 {
-			if !limit.Enter(client, more) {
-				return b, busy
-			}
-			held += more
+	for b.body = b.body[:0]; ; {
+		b.body = slices.Grow(b.body, 1)
+		if more := int64(cap(b.body)) - b.held; more > 0 && !c.hold(b, more) {
+			return busy
 		}
-		n, err := r.Read(b[len(b):cap(b)])
-		b = b[:len(b)+n]
+		n, err := r.Read(b.body[len(b.body):cap(b.body)])
+		b.body = b.body[:len(b.body)+n]
 		if err == io.EOF {
 			c.unread = false
-			return b, nil
+			return nil
 		}
 		if err != nil {
-			return b, bodyFault(err)
+			return bodyFault(err)
 		}
 	}
 }

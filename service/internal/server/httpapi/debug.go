@@ -15,8 +15,10 @@ const maxInstances = 10_000
 const chunk = 32 << 10
 
 // instances shows the keys with counts, in order. debugsAtOnce bounds the calls at a
-// time, because it is expensive.
+// time, because it is expensive. The time-out of the answer bounds each chunk, without the
+// time to find the keys.
 func (c *call) instances() *fault {
+	c.suspendDeadline()
 	seen, err := c.api.decider.Top(c.r.Context(), maxInstances)
 	if err != nil {
 		return c.failed()
@@ -39,11 +41,13 @@ func (c *call) instances() *fault {
 		b = append(appendText(b, between, seen[i].Key), ':')
 		b, between = appendInstance(b, seen[i].Key, st), ","
 		if len(b) > chunk {
+			c.restoreDeadline()
 			_, _ = c.w.Write(b) // a client that is gone needs no answer
 			b = b[:0]
 		}
 	}
 	c.buf = append(b, "}}\n"...)
+	c.restoreDeadline()
 	_, _ = c.w.Write(c.buf)
 	return nil
 }

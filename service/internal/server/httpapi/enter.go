@@ -14,8 +14,13 @@ const limits = connlimit.Bodies + 1
 // unlimited is the kind of requests that are always answered, such as health checks.
 const unlimited connlimit.Kind = limits
 
-// bodiesAtOnce bounds the memory for bodies, in bodies of Config.MaxBody.
-const bodiesAtOnce = 16
+// batchesAtOnce bounds the memory of batches, in the largest that there can be.
+const batchesAtOnce = 16
+
+// batchBytes returns the memory of the largest batch.
+func batchBytes(cfg *Config) int {
+	return cfg.MaxBody + min(maxBatch, cfg.MaxBody/leastRequest)*requestBytes
+}
 
 // debugsAtOnce bounds the answers with all keys that are made at once. One client makes
 // two.
@@ -24,12 +29,15 @@ const debugsAtOnce = 4
 func newLimits(cfg *Config) (all [limits]*connlimit.Limit) {
 	for kind, places := range map[connlimit.Kind]int{
 		connlimit.Waiting: cfg.MaxRequests / 2, connlimit.Deciding: cfg.MaxRequests / 4, connlimit.Settling: cfg.MaxRequests / 8,
-		connlimit.Debugging: debugsAtOnce, connlimit.Bodies: bodiesAtOnce * cfg.MaxBody,
+		connlimit.Debugging: debugsAtOnce, connlimit.Bodies: batchesAtOnce * batchBytes(cfg),
 	} {
 		all[kind] = connlimit.NewLimit(kind, int64(places))
 	}
 	return all
 }
+
+// Bodies returns the bound of the bytes of batches, for other bodies at the same listener.
+func (a *API) Bodies() *connlimit.Limit { return a.limits[connlimit.Bodies] }
 
 // client returns the client of the call; nil if its connection came through no
 // connlimit.Listener.

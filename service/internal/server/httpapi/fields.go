@@ -43,6 +43,10 @@ func (a *API) policy(r *config.Rule) *policy {
 	return p
 }
 
+// maxFields bounds the rules in a field, besides the one that denied: proxies and
+// clients refuse answers with long headers.
+const maxFields = 16
+
 // writeFields writes RateLimit and RateLimit-Policy. It leaves out shadow rules,
 // because a client that heeded them would distort the trial.
 func (c *call) writeFields() {
@@ -51,11 +55,13 @@ func (c *call) writeFields() {
 	}
 	var buf [160]byte
 	left, value := buf[:0], []string(nil)
+	items, denied := 0, c.verdict.Denied()
 	for i := range c.verdict.Answers {
 		a := &c.verdict.Answers[i]
-		if a.Rule.Mode == config.Shadow {
+		if a.Rule.Mode == config.Shadow || items >= maxFields && a != denied {
 			continue
 		}
+		items++
 		p := c.api.policy(a.Rule)
 		left = p.appendLeft(left, &c.verdict, a, c.request.N)
 		if value == nil {
@@ -83,7 +89,7 @@ func (p *policy) appendLeft(b []byte, v *decider.Verdict, a *decider.Answer, n i
 		more = ratelimitfield.UntilMore(&p.quota, left, &a.Decision)
 	case !a.OK:
 		more = a.RetryAfter
-	case a.Rule.Algorithm == config.Fixed:
+	case a.Rule.Algorithm.Resets():
 		more = a.ResetAfter // all of it at once
 	}
 	return ratelimitfield.AppendLeft(b, p.name, left, more)

@@ -103,16 +103,20 @@ func (c *call) waitContext() (context.Context, context.CancelFunc, *fault) {
 	return ctx, cancel, nil
 }
 
-// suspendDeadline removes the time-out of the answer while the call waits. A
+// suspendDeadline removes the time-out of the answer while the call waits or works long. A
 // ResponseWriter without time-outs returns an error, which is ignored.
 func (c *call) suspendDeadline() {
 	c.waits = true
 	_ = http.NewResponseController(c.w).SetWriteDeadline(time.Time{})
 }
 
-// restoreDeadline restarts the time-out of the answer.
+// restoreDeadline restarts the time-out of the answer, after that of an unread body.
 func (c *call) restoreDeadline() {
-	_ = http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(c.api.cfg.AnswerTimeout))
+	d := c.api.cfg.AnswerTimeout
+	if c.unread {
+		d += c.api.cfg.BodyTimeout
+	}
+	_ = http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(d))
 }
 
 // grant answers a request that is allowed.

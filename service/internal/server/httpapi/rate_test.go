@@ -2,6 +2,7 @@ package httpapi_test
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -361,6 +362,34 @@ func TestStats(t *testing.T) {
 	for i := range want {
 		if st.Answers[i] != want[i] {
 			t.Errorf("%+v: want %+v", st.Answers[i], want[i])
+		}
+	}
+}
+
+// However many rules count for a key, the header of an answer stays small: it has the first
+// rules, and the one that denied.
+func TestFieldsOfManyRules(t *testing.T) {
+	var rules []config.Rule
+	for i := range 1000 {
+		rule := allKeys(10, time.Hour, config.GCRA)
+		rule.Name = fmt.Sprintf("rule-%d", i)
+		rules = append(rules, rule)
+	}
+	rules[999].Rate.Count = 1
+	site := newSite(t, httpapi.Config{}, rules...)
+	for _, want := range []struct {
+		status, items int
+		last          string
+	}{{200, 16, "rule-15"}, {429, 17, "rule-999"}} {
+		a := site.ask("POST", "/rate/a", "")
+		if a.status != want.status {
+			t.Errorf("status %d: want %d", a.status, want.status)
+		}
+		for _, name := range []string{"RateLimit", "RateLimit-Policy"} {
+			items := strings.Split(a.header.Get(name), ", ")
+			if last := items[len(items)-1]; len(items) != want.items || !strings.HasPrefix(last, `"`+want.last+`";`) {
+				t.Errorf("%s has %d items, the last is %s: want %d, %s", name, len(items), last, want.items, want.last)
+			}
 		}
 	}
 }

@@ -110,7 +110,7 @@ type wire struct {
 // because what both could import would have package testing outside of tests.
 func serve(t *testing.T, h http.Handler, words ...*log.Logger) *wire {
 	w := &wire{pipenet.Listen(), t}
-	srv := &http.Server{Handler: h, Protocols: new(http.Protocols), DisableGeneralOptionsHandler: true}
+	srv := &http.Server{Handler: h, Protocols: new(http.Protocols), DisableGeneralOptionsHandler: true, WriteTimeout: httpapi.DefaultAnswerTimeout}
 	for _, l := range words {
 		srv.ErrorLog = l
 	}
