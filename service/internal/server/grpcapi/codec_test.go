@@ -1,0 +1,104 @@
+package grpcapi
+
+import (
+	"slices"
+	"testing"
+
+	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	envoytype "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/descriptor"
+)
+
+func newCall() *call { return new(call) }
+
+// expect checks a decoded call against the message that package proto decodes.
+func expect(t *testing.T, c *call, want *rls.RateLimitRequest) {
+	t.Helper()
+	if len(c.requests) != len(want.Descriptors) || len(c.verdicts) != len(c.requests) {
+		t.Fatalf("%d requests, %d verdicts of %d descriptors", len(c.requests), len(c.verdicts), len(want.Descriptors))
+	}
+	for i, d := range want.Descriptors {
+		var entries []descriptor.Entry
+		for _, e := range d.Entries {
+			entries = append(entries, descriptor.Entry{Key: e.Key, Value: e.Value})
+		}
+		hits := uint64(max(want.HitsAddend, 1))
+		if d.HitsAddend != nil {
+			hits = d.HitsAddend.Value
+		}
+		req := &c.requests[i]
+		zero := d.Limit != nil && d.Limit.RequestsPerUnit == 0
+		if d.IsNegativeHits || zero {
+			hits = 0
+		}
+		if key := string(descriptor.Append(nil, want.Domain, entries)); req.Key != key || uint64(req.N) != min(hits, maxHits) {
+			t.Errorf("%q, %d: want %q, %d", req.Key, req.N, key, hits)
+		}
+		if limited := d.Limit != nil && !zero; limited != (req.Quota != nil) {
+			t.Errorf("%+v of the limit %v", req.Quota, d.Limit)
+		} else if limited && (req.Quota.Count != int(d.Limit.RequestsPerUnit) || req.Quota.Period != config.RateUnits[d.Limit.Unit]) && d.Limit.UnitMultiplier == nil {
+			t.Errorf("%+v of the limit %v", req.Quota, d.Limit)
+		}
+	}
+}
+
+// A call has what the message has, wherever its buffers were before.
+func TestDecode(t *testing.T) {
+	c := newCall()
+	for range 3 {
+		for n := range 40 {
+			m := &rls.RateLimitRequest{Domain: "edge", HitsAddend: uint32(n % 3)}
+			for i := range n {
+				d := &common.RateLimitDescriptor{IsNegativeHits: i%7 == 6}
+				for range i % 5 {
+					d.Entries = append(d.Entries, &common.RateLimitDescriptor_Entry{Key: "a|b=c", Value: string(make([]byte, 10*i))})
+				}
+				if i%3 == 1 {
+					d.HitsAddend = wrapperspb.UInt64(uint64(i % 2 * i))
+				}
+				if i%4 == 1 {
+					d.Limit = &common.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: uint32(i % 3), Unit: envoytype.RateLimitUnit(1 + i%6)}
+				}
+				m.Descriptors = append(m.Descriptors, d)
+			}
+			b, err := proto.Marshal(m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := c.decode(b); err != nil {
+				t.Fatal(err)
+			}
+			clear(b) // nothing of it is kept
+			expect(t, c, m)
+		}
+	}
+}
+
+// Any message is decoded as package proto does, or refused.
+func FuzzDecode(f *testing.F) {
+	m := &rls.RateLimitRequest{Domain: "edge", HitsAddend: 2, Descriptors: []*common.RateLimitDescriptor{{
+		Entries: []*common.RateLimitDescriptor_Entry{{Key: "k", Value: "v"}}, HitsAddend: wrapperspb.UInt64(3), IsNegativeHits: true,
+		Limit: &common.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: 2, Unit: 1, UnitMultiplier: wrapperspb.UInt32(3)},
+	}}}
+	b, err := proto.Marshal(m)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b)
+	f.Add(slices.Concat(b, b))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		c := newCall()
+		if err := c.decode(b); err != nil {
+			return
+		}
+		var want rls.RateLimitRequest
+		if proto.Unmarshal(b, &want) == nil {
+			expect(t, c, &want)
+		}
+	})
+}
