@@ -1,0 +1,245 @@
+package respapi
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-go/weir/service/internal/server/decider"
+	"github.com/weir-go/weir/service/internal/server/token"
+)
+
+// Sizes of the buffers of a connection, in bytes.
+const (
+	smallRead = 4 << 10  // of an idle connection
+	fullRead  = 16 << 10 // of one that sends much; a longer command has more
+	flushAt   = 8 << 10  // replies that are sent before the next command is decided
+	keptReply = 4 << 10  // of an idle connection
+	// quietReads is how many reads of little there are before the buffer is small again.
+	quietReads = 16
+	chunk      = 8 << 10 // of replies, for which a client has the time-out
+)
+
+// A conn is a connection.
+type conn struct {
+	api    *API
+	nc     net.Conn
+	serial int64
+	epoch  uint64      // see Config.Epoch
+	idle   atomic.Bool // it reads, and has no part of a command
+
+	decoder
+	in      []byte // read, and not yet decoded, is in[from:to]
+	from    int
+	to      int
+	begun   bool      // the rest of a command has its deadline for reading
+	timed   bool      // there is a deadline for reading
+	quiet   int       // reads of little in a row
+	writeBy time.Time // the deadline for writing
+	reply
+	failed error // of writing, or of a client that has disconnected
+	ends   bool  // the client has asked for the end
+	broken bool  // the connection ends with an error
+
+	session *token.Session // nil if clients need no token
+	name    string
+
+	last struct { // command
+		name  [maxName + 1]byte // of a longer one, the beginning: it is unknown
+		size  int
+		index int
+	}
+	same struct { // commands in a row, with the same result, that are not counted yet
+		index  int
+		result result
+		n      uint64
+	}
+
+	request decider.Request
+	quota   decider.Quota
+	verdict decider.Verdict
+	id      []byte // of a grant
+	watch   watch  // of the command that waits
+	onWait  func() // c.await, made once
+}
+
+func newConn(a *API, nc net.Conn) *conn {
+	c := &conn{api: a, nc: nc, serial: a.serials.Add(1), decoder: newDecoder(a.cfg.MaxKey + 4<<10), in: make([]byte, smallRead), timed: true}
+	c.onWait, c.epoch = c.await, a.epoch()
+	c.logOut()
+	return c
+}
+
+// logOut ends what the client may do by the token that it has sent.
+func (c *conn) logOut() {
+	if c.api.cfg.Identify != nil {
+		c.session = c.api.cfg.Identify("")
+	}
+}
+
+// serve reads commands and replies, until the connection ends.
+func (c *conn) serve() {
+	defer c.api.remove(c)
+	defer c.nc.Close()
+	for c.decide() && c.flush() && c.read() {
+	}
+	if c.flush() && c.broken {
+		c.drain()
+	}
+}
+
+// lastTime bounds the time for a client to take the error that ends its connection.
+const lastTime = 500 * time.Millisecond
+
+// drain reads what the client still sends: otherwise closing would reset the connection
+// before the client reads the error.
+func (c *conn) drain() {
+	if c.nc.SetReadDeadline(time.Now().Add(lastTime)) == nil {
+		_, _ = io.Copy(io.Discard, io.LimitReader(c.nc, maxDrained))
+	}
+}
+
+// maxDrained bounds what drain reads, in bytes.
+const maxDrained = 1 << 20
+
+// decide decides the whole commands that have been read. It returns false if the
+// connection is to end.
+func (c *conn) decide() bool {
+	for c.from < c.to {
+		n, err := c.decode(c.in[c.from:c.to])
+		if err != nil {
+			c.api.counts.ended[badProtocol].Add(1)
+			c.err("ERR " + err.Error())
+			c.broken = true
+			return false
+		}
+		if n == 0 {
+			break
+		}
+		c.from += n
+		c.begun = false
+		if len(c.args) == 0 {
+			continue
+		}
+		c.run()
+		if c.ends || c.failed != nil || len(c.b) >= flushAt && !c.flush() {
+			return false
+		}
+	}
+	return true
+}
+
+// read reads more, after what is there of a command. It returns false if the connection is
+// to end.
+func (c *conn) read() bool {
+	part := c.makeRoom()
+	if !c.setDeadline(part) {
+		return false
+	}
+	if !part {
+		c.becomeIdle()
+		if c.api.closing.Load() || c.epoch != c.api.epoch() {
+			return false
+		}
+	}
+	n, err := c.nc.Read(c.in[c.to:])
+	if !part && !c.idle.CompareAndSwap(true, false) {
+		return false // Shutdown has closed it
+	}
+	if !part && n > 0 && c.api.cfg.SetIdle != nil {
+		c.api.cfg.SetIdle(c.nc, false)
+	}
+	c.to += n
+	if n == 0 && part && errors.Is(err, os.ErrDeadlineExceeded) {
+		c.api.counts.ended[slowCommand].Add(1)
+		c.err("ERR the command was not received in time")
+		c.broken = true
+	}
+	return n > 0
+}
+
+// becomeIdle drops what an idle connection does not need.
+func (c *conn) becomeIdle() {
+	if cap(c.b) > keptReply {
+		c.b = nil
+	}
+	c.idle.Store(true)
+	if c.api.cfg.SetIdle != nil {
+		c.api.cfg.SetIdle(c.nc, true)
+	}
+}
+
+// makeRoom makes room in the buffer for the next read. It reports whether there is a part of
+// a command.
+func (c *conn) makeRoom() (part bool) {
+	left := c.in[c.from:c.to]
+	size, full := len(c.in), c.to == len(c.in)
+	if c.quiet++; c.to >= smallRead {
+		c.quiet = 0
+	}
+	switch {
+	case full && len(left) == size: // a part of a long command
+		size = min(2*size, max(size, c.most()))
+	case full:
+		size = max(size, fullRead)
+	case len(left) == 0 && c.quiet > quietReads:
+		size = smallRead
+	}
+	if size != len(c.in) {
+		c.in = append(make([]byte, 0, size), left...)[:size]
+	} else {
+		copy(c.in, left)
+	}
+	c.from, c.to = 0, len(left)
+	return len(left) > 0
+}
+
+// setDeadline bounds the time for the rest of a command, if a part of it is there.
+func (c *conn) setDeadline(part bool) bool {
+	if part == c.timed && part == c.begun {
+		return true
+	}
+	var by time.Time
+	if part {
+		by = time.Now().Add(c.api.cfg.ClientTimeout)
+	}
+	c.timed, c.begun = part, part
+	return c.nc.SetReadDeadline(by) == nil
+}
+
+// flush sends the replies. It returns false if the connection is to end.
+func (c *conn) flush() bool {
+	c.countSame()
+	if c.failed != nil {
+		return false
+	}
+	for left := c.b; len(left) > 0; {
+		part := left[:min(len(left), chunk)]
+		left = left[len(part):]
+		if c.failed = c.write(part); c.failed != nil {
+			return false
+		}
+	}
+	c.b = c.b[:0]
+	return true
+}
+
+// write sends a part of the replies within the time-out. A deadline that leaves the client
+// at least half of it is not set again, because that would cost as much as a decision.
+func (c *conn) write(part []byte) error {
+	now := time.Now()
+	if timeout := c.api.cfg.ClientTimeout; c.writeBy.Sub(now) < timeout/2 {
+		c.writeBy = now.Add(timeout)
+		if err := c.nc.SetWriteDeadline(c.writeBy); err != nil {
+			return err
+		}
+	}
+	_, err := c.nc.Write(part)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		c.api.counts.ended[slowReader].Add(1)
+	}
+	return err
+}
