@@ -1,4 +1,6 @@
 // Package load sends requests to a service at a given rate, and measures the answers.
+// The scheme of the target is the protocol: HTTP, Envoy's rate limit service over gRPC,
+// the Redis protocol, or lines over TCP or UDP.
 //
 // The open loop sends each request when it is due, regardless of earlier ones, and
 // measures latency from that instant. So a stall of the service does not hide the
@@ -9,9 +11,10 @@ package load
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
+	"net"
 	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/weir-go/weir/service/internal/lab/pace"
@@ -26,10 +29,19 @@ const (
 
 // Config configures the requests, their times, and the length of the run.
 type Config struct {
-	Target string      // URL
-	Method string      // if empty, GET
-	Header http.Header // of every request
-	Body   string      // of every request
+	// Target is a URL. {n} in its path or query, and in Body, is replaced by the number of
+	// the request, from 1.
+	//
+	//	http://HOST/PATH, https:              an HTTP request
+	//	grpc://HOST:PORT/DOMAIN?KEY=VALUE&…,
+	//	grpcs:                                ShouldRateLimit with one descriptor, whose entries
+	//	                                      are the fields of the query in their order
+	//	redis://:SECRET@HOST:PORT, rediss:    the command in Body; the secret can be left out
+	//	tcp://HOST:PORT, udp:                 Body as a line, recorded as trace.Sent
+	Target string
+	Method string      // of HTTP requests; if empty, GET
+	Header http.Header // of HTTP requests; the metadata of gRPC
+	Body   string      // of all but gRPC
 
 	Profile pace.Profile // offered rate over time
 	Poisson bool         // arrivals are independent of each other instead of evenly spaced
@@ -48,19 +60,19 @@ type Config struct {
 
 	// Record is called for every request that has ended, by one goroutine at a time.
 	Record func(trace.Record)
-	// Transport sends the requests. If nil, it is one with enough keep-alive
+	// Transport sends the HTTP requests. If nil, it is one with enough keep-alive
 	// connections and no proxy. Redirects are not followed.
 	Transport http.RoundTripper
+	// Dial connects to the target. If nil, a net.Dialer does.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
+	// TLS is the configuration for https, grpcs and rediss. If nil, certificates of the
+	// system's authorities count.
+	TLS *tls.Config
 }
 
 // Validate returns an error about the first field that is not valid, or nil.
 func (c Config) Validate() error {
-	u, err := url.Parse(c.Target)
 	switch {
-	case err != nil:
-		return fmt.Errorf("load: target = %q: %w", c.Target, err)
-	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		return fmt.Errorf("load: target = %q: must be an http or https URL", c.Target)
 	case c.Workers < 0 || c.Workers > maxWorkers:
 		return fmt.Errorf("load: workers = %d: must be in [0, %d]", c.Workers, maxWorkers)
 	case c.Timeout < 0:
@@ -70,9 +82,11 @@ func (c Config) Validate() error {
 	case c.MaxInflight < 0:
 		return fmt.Errorf("load: max_inflight = %d: must be >= 0", c.MaxInflight)
 	}
-	if _, err := http.NewRequest(c.Method, c.Target, nil); err != nil {
-		return fmt.Errorf("load: %w", err)
+	client, err := c.open(context.Background())
+	if err != nil {
+		return err
 	}
+	client.close()
 	return c.Profile.Validate()
 }
 
@@ -84,8 +98,11 @@ func Run(ctx context.Context, cfg Config) (offered time.Duration, err error) {
 	if err := cfg.Validate(); err != nil {
 		return 0, err
 	}
-	r := newRunner(ctx, cfg)
-	defer r.client.CloseIdleConnections()
+	r, err := newRunner(ctx, cfg)
+	if err != nil {
+		return 0, err
+	}
+	defer r.client.close()
 	r.send()
 	if cfg.Workers > 0 {
 		r.requests.Wait()

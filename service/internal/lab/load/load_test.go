@@ -1,6 +1,7 @@
 package load_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -54,7 +55,7 @@ func offer(t *testing.T, cfg load.Config) (report load.Report, records []trace.R
 
 func run(t *testing.T, ctx context.Context, cfg load.Config) (load.Report, []trace.Record) {
 	t.Helper()
-	cfg.Target = "http://service.test"
+	cfg.Target = cmp.Or(cfg.Target, "http://service.test")
 	if cfg.Timeout == 0 {
 		cfg.Timeout = load.DefaultTimeout
 	}
@@ -293,6 +294,22 @@ func TestRealServer(t *testing.T) {
 	}
 }
 
+// The number of the request replaces {n} in the path, in the query and in the body.
+func TestNumbers(t *testing.T) {
+	var got []string
+	_, records := offer(t, load.Config{
+		Target: "http://service.test/users/{n}?again={n}", Body: "{n},{n}", Profile: pace.Constant(1), Duration: 2 * s, MaxInflight: 1,
+		Transport: server(func(r *http.Request) (*http.Response, error) {
+			body, err := io.ReadAll(r.Body)
+			got = append(got, fmt.Sprint(r.URL.Path, " ", r.URL.Query().Get("again"), " ", string(body), err))
+			return answer(200), nil
+		}),
+	})
+	if want := "[/users/1 1 1,1<nil> /users/2 2 2,2<nil>]"; fmt.Sprint(got) != want || len(records) != 2 {
+		t.Errorf("%v: want %v", got, want)
+	}
+}
+
 func TestCollectorIsBounded(t *testing.T) {
 	c := load.NewCollector(s)
 	for i := range 1000 {
@@ -348,15 +365,15 @@ rejections  300µs  300µs  300µs  300µs  1
 func TestConfigValidate(t *testing.T) {
 	good := load.Config{Target: "http://a", Profile: pace.Constant(1)}
 	for want, spoil := range map[string]func(*load.Config){
-		`target = "a": must be an http or https URL`: func(c *load.Config) { c.Target = "a" },
-		`target = "ftp://a"`:                         func(c *load.Config) { c.Target = "ftp://a" },
-		`target = "http://a b"`:                      func(c *load.Config) { c.Target = "http://a b" },
-		`workers = -1`:                               func(c *load.Config) { c.Workers = -1 },
-		`timeout = -1s`:                              func(c *load.Config) { c.Timeout = -s },
-		`duration = -1s`:                             func(c *load.Config) { c.Duration = -s },
-		`max_inflight = -1`:                          func(c *load.Config) { c.MaxInflight = -1 },
-		`invalid method "a b"`:                       func(c *load.Config) { c.Method = "a b" },
-		`rate = -1`:                                  func(c *load.Config) { c.Profile = pace.Constant(-1) },
+		`target = "a": must be a URL with a host`: func(c *load.Config) { c.Target = "a" },
+		`target = "ftp://a"`:                      func(c *load.Config) { c.Target = "ftp://a" },
+		`target = "http://a b"`:                   func(c *load.Config) { c.Target = "http://a b" },
+		`workers = -1`:                            func(c *load.Config) { c.Workers = -1 },
+		`timeout = -1s`:                           func(c *load.Config) { c.Timeout = -s },
+		`duration = -1s`:                          func(c *load.Config) { c.Duration = -s },
+		`max_inflight = -1`:                       func(c *load.Config) { c.MaxInflight = -1 },
+		`invalid method "a b"`:                    func(c *load.Config) { c.Method = "a b" },
+		`rate = -1`:                               func(c *load.Config) { c.Profile = pace.Constant(-1) },
 	} {
 		cfg := good
 		spoil(&cfg)
@@ -370,6 +387,7 @@ func TestLoopback(t *testing.T) {
 	for target, ok := range map[string]bool{
 		"http://127.0.0.1:8000": true, "http://127.9.9.9": true, "http://[::1]:80/x": true, "http://localhost": true,
 		"http://[::ffff:127.0.0.1]": true, "http://192.0.2.1": false, "http://0.0.0.0": false, "http://[2001:db8::1]": false,
+		"grpc://127.0.0.1:1/d?k=v": true, "redis://:s@127.0.0.1:1": true, "udp://192.0.2.1:8125": false, "redis://:s@192.0.2.1:1": false,
 		"http://": false, "http://no.such.host.invalid": false,
 	} {
 		if err := load.Loopback(t.Context(), target); (err == nil) != ok {

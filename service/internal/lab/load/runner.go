@@ -5,11 +5,8 @@ import (
 	"context"
 	"errors"
 	"io"
-	"maps"
 	"math/rand/v2"
 	"net"
-	"net/http"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -22,7 +19,7 @@ import (
 type runner struct {
 	ctx      context.Context
 	cfg      Config
-	client   *http.Client
+	client   client
 	epoch    time.Time
 	arrivals *pace.Arrivals
 	requests sync.WaitGroup
@@ -30,24 +27,21 @@ type runner struct {
 	recording sync.Mutex // one call of cfg.Record at a time
 }
 
-func newRunner(ctx context.Context, cfg Config) *runner {
+func newRunner(ctx context.Context, cfg Config) (*runner, error) {
 	cfg.Timeout = cmp.Or(cfg.Timeout, DefaultTimeout)
 	cfg.MaxInflight = cmp.Or(cfg.MaxInflight, DefaultMaxInflight)
-	if cfg.Transport == nil {
-		cfg.Transport = &http.Transport{
-			DialContext:         (&net.Dialer{Timeout: cfg.Timeout}).DialContext,
-			MaxIdleConnsPerHost: max(cfg.Workers, cfg.MaxInflight),
-			DisableCompression:  true,
-		}
+	if cfg.Dial == nil {
+		cfg.Dial = (&net.Dialer{Timeout: cfg.Timeout}).DialContext
+	}
+	client, err := cfg.open(ctx)
+	if err != nil {
+		return nil, err
 	}
 	arrivals := pace.Even(cfg.Profile)
 	if cfg.Poisson {
 		arrivals = pace.Poisson(cfg.Profile, rand.New(rand.NewPCG(cfg.Seed, 0)))
 	}
-	return &runner{ctx: ctx, cfg: cfg, epoch: time.Now(), arrivals: arrivals, client: &http.Client{
-		Transport:     cfg.Transport,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
+	return &runner{ctx: ctx, cfg: cfg, client: client, epoch: time.Now(), arrivals: arrivals}, nil
 }
 
 func (r *runner) now() time.Duration { return time.Since(r.epoch) }
@@ -56,6 +50,7 @@ func (r *runner) now() time.Duration { return time.Since(r.epoch) }
 // waits for, or one of MaxInflight.
 func (r *runner) send() {
 	places := make(chan struct{}, cmp.Or(r.cfg.Workers, r.cfg.MaxInflight))
+	n := 0 // requests so far
 	at, more := r.arrivals.Next()
 	for more && r.sleepUntil(at) {
 		skipped := time.Duration(-1) // arrivals up to this instant are skipped
@@ -77,10 +72,11 @@ func (r *runner) send() {
 				return
 			}
 		}
-		due := at
+		n++
+		due, number := at, n
 		r.requests.Go(func() {
 			defer func() { <-places }()
-			r.request(due)
+			r.request(due, number)
 		})
 		for at, more = r.arrivals.Next(); more && at <= skipped; {
 			at, more = r.arrivals.Next()
@@ -110,39 +106,16 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	return ctx.Err()
 }
 
-// request sends one request and records the outcome.
-func (r *runner) request(intended time.Duration) {
+// request sends request n and records the outcome.
+func (r *runner) request(intended time.Duration, n int) {
 	start := r.now()
-	status, reason, err := r.exchange()
+	ctx, cancel := context.WithTimeout(r.ctx, r.cfg.Timeout)
+	defer cancel()
+	status, reason, err := r.client.exchange(ctx, n)
 	if err != nil {
 		reason = r.reasonOf(err)
 	}
 	r.record(trace.Record{Intended: intended, Start: start, End: r.now(), Status: status, Reason: reason})
-}
-
-// reasonHeader is the field with which a weir proxy explains its own answers.
-const reasonHeader = "Weir-Reason"
-
-func (r *runner) exchange() (status int, reason string, err error) {
-	ctx, cancel := context.WithTimeout(r.ctx, r.cfg.Timeout)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, r.cfg.Method, r.cfg.Target, strings.NewReader(r.cfg.Body))
-	if err != nil {
-		return 0, "", err
-	}
-	maps.Copy(req.Header, r.cfg.Header)
-	if host := r.cfg.Header.Get("Host"); host != "" {
-		req.Host = host
-	}
-	resp, err := r.client.Do(req)
-	if err != nil {
-		return 0, "", err
-	}
-	defer resp.Body.Close()
-	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
-		return 0, "", err
-	}
-	return resp.StatusCode, resp.Header.Get(reasonHeader), nil
 }
 
 func (r *runner) reasonOf(err error) string {
@@ -155,7 +128,7 @@ func (r *runner) reasonOf(err error) string {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return trace.Refused
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE),
-		errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrClosedPipe):
 		return trace.Reset
 	default:
 		return trace.Failed

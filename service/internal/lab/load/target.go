@@ -16,11 +16,11 @@ func Loopback(ctx context.Context, target string) error {
 	}
 	addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", u.Hostname())
 	if err != nil {
-		return fmt.Errorf("load: target = %q: %w", target, err)
+		return fmt.Errorf("load: target = %q: %w", u.Redacted(), err)
 	}
 	for _, a := range addrs {
-		if !a.Unmap().IsLoopback() {
-			return fmt.Errorf("load: target = %q: %v is not this machine", target, a)
+		if a = a.Unmap(); !a.IsLoopback() {
+			return fmt.Errorf("load: target = %q: %v is not this machine", u.Redacted(), a)
 		}
 	}
 	return nil

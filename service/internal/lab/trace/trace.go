@@ -15,8 +15,8 @@ type Record struct {
 	Intended time.Duration // when the request should have been sent
 	Start    time.Duration // when it was sent
 	End      time.Duration // when its answer was complete, or the client gave up
-	Status   int           // of the answer; 0 if there was none, for the Reason given
-	Reason   string        // why there was no answer, or why a proxy refused
+	Status   int           // of the answer; 0 if it has none, or there was none, for the Reason given
+	Reason   string        // why there was no answer, why a proxy refused, or the name of the error in the answer
 }
 
 // Reasons of a Record without an answer.
@@ -27,6 +27,7 @@ const (
 	Canceled = "canceled" // the run ended
 	Unsent   = "unsent"   // the client had too many requests in flight
 	Failed   = "failed"   // anything else
+	Sent     = "sent"     // the client expects no answer
 )
 
 // Latency returns the time from the intended start to the end: the delay for a user that
