@@ -36,6 +36,63 @@ x
 	}
 }
 
+// Descriptors are keys, and get the limits of a file of envoyproxy/ratelimit.
+func TestCheckDescriptors(t *testing.T) {
+	rules := file(t, "edge.yaml", `
+domain: edge
+descriptors:
+- {key: path, value: /login, rate_limit: {unit: minute, requests_per_unit: 5, name: login}}
+- {key: path, value: "/files/*", share_threshold: true, shadow_mode: true, rate_limit: {unit: week, requests_per_unit: 7}}
+- {key: user, rate_limit: {unit: hour, requests_per_unit: 100, replaces: [{name: login}]}}
+- {key: free, rate_limit: {unlimited: true}}
+`)
+	code, stdout, stderr := weir(t, "check", "--rls-algorithm=fixed_window", rules, "edge|path=/login", "edge|path=/files/a", "edge|user=7", "edge|free=", "edge|other=")
+	_, told, _ := strings.Cut(stdout, "\n")
+	const want = `
+edge|path=/login
+  edge.path_/login (descriptor "edge|path=/login"): 5/m, 5 at once (fixed_window), 100 may wait, for at most 3600000 ms; shared by all keys; replaced by edge.user in a request with both
+
+edge|path=/files/a
+  edge.path_/files/* (descriptor "edge|path=/files/*"): 7/7d, 7 at once (fixed_window), 100 may wait, for at most 3600000 ms; shared by all keys; mode shadow
+
+edge|user=7
+  edge.user (descriptor "edge|user"): 100/h, 100 at once (fixed_window), 100 may wait, for at most 3600000 ms
+
+edge|free=
+  edge.free (descriptor "edge|free"): unlimited
+
+edge|other=
+  no rule matches: allow
+`
+	if code != 0 || stderr != "" || told != want {
+		t.Errorf("%d, %s, %s: want %s", code, stdout, stderr, want)
+	}
+}
+
+// Rules of entries find descriptors, as keys and after others.
+func TestCheckEntries(t *testing.T) {
+	rules := file(t, "rules.yaml", `
+rules:
+  - {domain: edge, entries: {method: POST, path: "/api/*"}, rate: 5/m}
+  - {name: users, entries: {user: "*"}, rate: 100/s, per: rule}
+`)
+	code, stdout, stderr := weir(t, "check", rules, "edge|path=/api/a|method=POST|user=7", "edge|user=", "edge|method=POST")
+	_, told, _ := strings.Cut(stdout, "\n")
+	const want = `
+edge|path=/api/a|method=POST|user=7
+  edge|method=POST|path=/api/* (entries "edge|method=POST|path=/api/*"): 5/m, 5 at once (gcra), 100 may wait, for at most 3600000 ms
+
+edge|user=
+  users (entries "*|user=*"): 100/s, 100 at once (gcra), 100 may wait, for at most 3600000 ms; shared by all keys
+
+edge|method=POST
+  no rule matches: allow
+`
+	if code != 0 || stderr != "" || told != want {
+		t.Errorf("%d, %s, %s: want %s", code, stdout, stderr, want)
+	}
+}
+
 // Texts that the server rejects as keys are errors.
 func TestCheckNoKey(t *testing.T) {
 	rules := file(t, "rules.yaml", checkRules)
@@ -106,5 +163,16 @@ func TestCheckSchema(t *testing.T) {
 		if code, stdout, stderr := weir(t, args...); code != 2 || stdout != "" || !strings.Contains(stderr, "either the path of the rules or --schema") {
 			t.Errorf("%q: exit %d, %q, %q", args, code, stdout, stderr)
 		}
+	}
+}
+
+// Rules with memory of their own are checked for the memory that the server has.
+func TestCheckMemory(t *testing.T) {
+	rules := file(t, "rules.yaml", `rules: [{glob: "a*", rate: 5/m, memory: 100MiB}]`)
+	if code, _, stderr := weir(t, "check", rules); code != 1 || !strings.Contains(stderr, "the memory of rules is 100MiB together") {
+		t.Errorf("%d, %s", code, stderr)
+	}
+	if code, _, stderr := weir(t, "check", "--memory=1GiB", rules); code != 0 {
+		t.Errorf("%d, %s", code, stderr)
 	}
 }

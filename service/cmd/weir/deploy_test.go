@@ -61,6 +61,7 @@ func TestMetrics(t *testing.T) {
 		`weir_config_last_reload_successful 1`,
 		`weir_config_reload_failures_total 0`,
 		`weir_serve_draining 0`,
+		`weir_log_lines_lost_total 0`,
 		`weir_serve_token_requests_total{token=""} 1`,
 		`weir_serve_token_requests_total{token="shop"} 6`,
 		`weir_serve_bound{of="connections"} 10000`,

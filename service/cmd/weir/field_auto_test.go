@@ -1,11 +1,6 @@
 package main
 
 import (
-	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
-	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -28,40 +23,6 @@ func TestFieldFourProxies(t *testing.T) {
 	t.Logf("capacity %.0f/s; %v", c.capacity(), f)
 	if got, want := float64(f.ok)/d.Seconds(), 0.93*c.capacity(); got < want {
 		t.Errorf("%.0f/s served in time: want %.0f", got, want)
-	}
-}
-
-// One pod of seven answers 503 at once, at half load: the use of the others does not
-// change.
-func TestFieldOneBadPod(t *testing.T) {
-	d := fieldTime(t)
-	var pods []*httputil.ReverseProxy
-	for range 6 {
-		pod := httptest.NewServer(newCrew(fieldWorkers, fieldTakes))
-		t.Cleanup(pod.Close)
-		u, err := url.Parse(pod.URL)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p := httputil.NewSingleHostReverseProxy(u)
-		p.Transport = &http.Transport{MaxIdleConnsPerHost: 1000}
-		pods = append(pods, p)
-	}
-	var turn atomic.Uint64
-	s := newService(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if i := turn.Add(1) % 7; i < 6 {
-			pods[i].ServeHTTP(w, r)
-		} else {
-			http.Error(w, "broken", http.StatusServiceUnavailable)
-		}
-	}))
-	proxy, _ := startProxy(t, build(t), s.url())
-	const rate = 300 // a load that this machine can make; seven pods could serve 2,400/s
-	fieldLoad(t.Context(), rate, d, fieldTimeout, nil, proxy)
-	f := fieldLoad(t.Context(), rate, d, fieldTimeout, nil, proxy)
-	t.Log(f)
-	if got, want := float64(f.ok)/d.Seconds(), 0.95*rate*6/7; got < want {
-		t.Errorf("%.0f/s served: want %.0f", got, want)
 	}
 }
 

@@ -189,24 +189,6 @@ func fieldLoad(ctx context.Context, rate float64, d, timeout time.Duration, head
 	return f
 }
 
-// fieldClosed runs a number of clients that send a request as soon as they have an
-// answer.
-func fieldClosed(ctx context.Context, clients int, d time.Duration, url string) *fieldTally {
-	f := &fieldTally{began: time.Now(), status: map[int]int{}}
-	client := loadClient()
-	defer client.CloseIdleConnections()
-	var all sync.WaitGroup
-	for range clients {
-		all.Go(func() {
-			for at := time.Now(); at.Sub(f.began) < d && ctx.Err() == nil; at = time.Now() {
-				f.add(at, askFor(ctx, client, url, at.Add(time.Minute), nil))
-			}
-		})
-	}
-	all.Wait()
-	return f
-}
-
 func askFor(ctx context.Context, client *http.Client, url string, deadline time.Time, header http.Header) (status int) {
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()

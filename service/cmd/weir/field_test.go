@@ -109,19 +109,6 @@ func TestFieldLongLived(t *testing.T) {
 	}
 }
 
-// A hundred clients, each of which waits for its answer, are all served by an
-// origin that keeps up with them, though they wait in the proxy's queue.
-func TestFieldClosedLoop(t *testing.T) {
-	d := fieldTime(t)
-	s := newService(t, newCrew(fieldWorkers, fieldTakes))
-	proxy, _ := startProxy(t, build(t), s.url(), "--limit", "20")
-	f := fieldClosed(t.Context(), 100, d, proxy)
-	t.Log(f)
-	if f.ok < f.sent*999/1000 || float64(f.ok) < 0.9*fieldCapacity*d.Seconds() {
-		t.Errorf("%v: want all served, and %v/s", f, fieldCapacity)
-	}
-}
-
 // An origin that is down for a moment costs only the requests of that moment. With a
 // fixed limit, nothing may delay the recovery: neither connections, nor held units, nor
 // the queue.

@@ -40,6 +40,14 @@ func listenBoth(public, admin string) (forClients, forOperators net.Listener, er
 	return forClients, forOperators, err
 }
 
+// listenMore opens a further listener, if there is an address for it.
+func listenMore(flag, address string) (net.Listener, error) {
+	if address == "" {
+		return nil, nil
+	}
+	return listen(flag, address)
+}
+
 // checkBounds checks the flags with a bound in a tag least or most.
 func checkBounds(flags []*kong.Flag) error {
 	for _, f := range flags {

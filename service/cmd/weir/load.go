@@ -17,7 +17,7 @@ import (
 )
 
 type loadCmd struct {
-	Target string `arg:"" placeholder:"URL" help:"Target of the requests, such as http://127.0.0.1:8000."`
+	Target string `arg:"" placeholder:"URL" help:"Target of the requests, such as http://127.0.0.1:8000. Its scheme is the protocol: http, https, grpc, grpcs, redis, rediss, tcp or udp."`
 
 	Rate     string        `default:"5" placeholder:"RPS" help:"Requests per second. 5..50@30s is a ramp from 5 to 50 within 30 s; 5@10s,20@30s,5 are steps (${default})."`
 	Arrivals string        `default:"constant" enum:"constant,poisson" placeholder:"KIND" help:"Arrivals of requests: constant (evenly spaced) or poisson (${default})."`
@@ -27,14 +27,28 @@ type loadCmd struct {
 	Duration time.Duration `default:"0s" placeholder:"TIME" help:"How long to send requests; 0: until Ctrl-C (${default})."`
 
 	MaxInflight int      `least:"1" default:"10000" placeholder:"N" help:"Open loop: maximum requests in flight; further ones are not sent, and are counted as unsent (${default})."`
-	Method      string   `default:"GET" placeholder:"NAME" help:"Method of the requests (${default})."`
-	Header      []string `sep:"none" placeholder:"NAME:VALUE" help:"Header field of the requests; can be repeated."`
-	Body        string   `placeholder:"TEXT" help:"Body of the requests."`
+	Method      string   `placeholder:"NAME" help:"Method of HTTP requests (GET)."`
+	Header      []string `sep:"none" placeholder:"NAME:VALUE" help:"Header field of HTTP requests, or metadata of gRPC; can be repeated."`
+	Body        string   `placeholder:"TEXT" help:"Body of HTTP requests, the command for redis, or the line for tcp and udp."`
 
 	Trace          string `placeholder:"FILE" help:"Write a CSV line for each request."`
 	JSON           bool   `name:"json" help:"Print the result as JSON."`
 	Quiet          bool   `help:"Do not show progress."`
 	IOwnThisTarget bool   `name:"i-own-this-target" help:"Allow a target that is not this machine. Use this only for your own services."`
+}
+
+// Help returns what --help says besides the flags.
+func (*loadCmd) Help() string {
+	return `Targets:
+
+  http://HOST/PATH, https://…    HTTP requests
+  grpc://HOST:PORT/DOMAIN?KEY=VALUE&KEY2=VALUE2, grpcs://…
+                                 ShouldRateLimit of Envoy's rate limit service, with one descriptor
+  redis://:SECRET@HOST:PORT, rediss://…
+                                 the command in --body, such as "CL.THROTTLE user:{n} 15 30 60"
+  tcp://HOST:PORT, udp://…       --body as a line, without an answer
+
+{n} in --body, and in the path or the query of the target, is replaced by the number of the request.`
 }
 
 func (c *loadCmd) config() (load.Config, error) {

@@ -23,7 +23,7 @@ type commands struct {
 	Check  checkCmd  `cmd:"" help:"Check a file of rules, and show which limits a key gets."`
 	Proxy  proxyCmd  `cmd:"" help:"Protect an HTTP service: a reverse proxy that limits the requests in flight."`
 	Origin originCmd `cmd:"" help:"Run a service to overload in experiments: a number of workers, a queue, and a service time."`
-	Load   loadCmd   `cmd:"" help:"Generate HTTP load at a given rate, and measure latency from the intended start of each request."`
+	Load   loadCmd   `cmd:"" help:"Generate load at a given rate over HTTP, gRPC, the Redis protocol, TCP or UDP, and measure latency from the intended start of each request."`
 	Sim    simCmd    `cmd:"" help:"Simulate scenario files in virtual time; prints tables and draws plots."`
 	Arena  arenaCmd  `cmd:"" help:"Compare limit algorithms in many simulated scenarios: a leaderboard and a heat map."`
 	Lab    labCmd    `cmd:"" help:"Repeat published experiments."`

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -44,7 +45,13 @@ func TestBadFlags(t *testing.T) {
 		{"origin --distribution pareto", "pareto"},
 		{"origin --failure-rate 2", "--failure-rate=2: must be in [0, 1]"},
 		{"load", `expected "<target>"`},
-		{"load a", `target = "a": must be an http or https URL`},
+		{"load a", `target = "a": must be a URL with a host, and with one of the schemes grpc, grpcs, http,`},
+		{"load grpc://127.0.0.1:1/d?k=v --body x", `body = "x": must be empty: the target has all of a grpc request`},
+		{"load redis://127.0.0.1:1", `body = "": must be what a redis request sends, such as "CL.THROTTLE user:{n} 15 30 60"`},
+		{"load redis://:secret@192.0.2.1:1 --body PING", `target = "redis://:xxxxx@192.0.2.1:1": 192.0.2.1 is not this machine; give --i-own-this-target`},
+		{"load grpc://192.0.2.1:1/d?k=v", "192.0.2.1 is not this machine"},
+		{"load tcp://127.0.0.1:1 --body x --header a:b", "tcp requests have no header"},
+		{"load udp://127.0.0.1:1 --body x --method PUT", "udp requests have no method"},
 		{"load " + to + " --rate fast", "--rate: pace: \"fast\": want a rate"},
 		{"load " + to + " --arrivals never", "--arrivals"},
 		{"load " + to + " --workers=-1", "workers = -1"},
@@ -130,6 +137,23 @@ func TestLoadCommand(t *testing.T) {
 
 	if code, _, stderr := weir(t, "load", srv.URL, "--trace", t.TempDir(), "--duration", "10ms"); code != 1 || !strings.Contains(stderr, "--trace") {
 		t.Errorf("%d, %q: want an error of the trace", code, stderr)
+	}
+}
+
+// A load of lines prints the same table.
+func TestLoadLines(t *testing.T) {
+	target, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer target.Close()
+	code, stdout, stderr := weir(t, "load", "udp://"+target.LocalAddr().String(), "--body", "hits.{n}:1|c", "--rate", "200", "--duration", "50ms", "--quiet")
+	if code != 0 || stderr != "" || !strings.Contains(stdout, "sent") || !strings.Contains(stdout, "10 requests in 0.1 s") {
+		t.Errorf("%d, %q, %q: want a table", code, stdout, stderr)
+	}
+	line := make([]byte, 100)
+	if n, _, err := target.ReadFrom(line); err != nil || string(line[:n]) != "hits.1:1|c\n" {
+		t.Errorf("%q, %v: want the first line", line[:n], err)
 	}
 }
 

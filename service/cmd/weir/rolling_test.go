@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os/exec"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -73,9 +74,14 @@ func (f *fleet) start(i *instance, listen, admin string) {
 	}
 	go func() {
 		for log.Scan() {
+			if text := log.Text(); strings.Contains(text, "not ready") && !connections.MatchString(text) {
+				f.t.Errorf("%s: want the number of connections", text)
+			}
 		}
 	}()
 }
+
+var connections = regexp.MustCompile(` connections=[1-9][0-9]* `)
 
 // until waits until done reports true, or the test has failed.
 func (f *fleet) until(done func() bool) {

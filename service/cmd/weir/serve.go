@@ -3,7 +3,10 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/daemon"
@@ -16,13 +19,17 @@ import (
 type serveCmd struct {
 	Listen string `placeholder:"ADDR" help:"Address for callers, HTTP/1.1 and HTTP/2 (127.0.0.1:8080)."`
 	Port   int    `least:"0" most:"65535" short:"p" env:"PORT" placeholder:"N" help:"Listen on this port of all addresses, instead of --listen. (The variable is not $$WEIR_PORT, because Kubernetes sets that for a Service named weir.)"`
+	RESP   string `name:"resp-listen" placeholder:"ADDR" help:"Address for clients of Redis: CL.THROTTLE and more (off)."`
+	GRPC   string `name:"grpc-listen" placeholder:"ADDR" help:"Address for gRPC alone: Envoy's rate-limit service. --listen serves it too, over HTTP/2, with more processor time."`
 	Admin  string `default:"127.0.0.1:8081" placeholder:"ADDR" help:"Address for operators: the status page, /-/ready, /-/reload, /metrics and more. Keep it private (${default})."`
 
-	Rules             string `placeholder:"PATH" help:"The rules: a YAML file, or a directory of YAML files. Changes are loaded automatically."`
+	Rules             string `placeholder:"PATH" help:"The rules: a YAML file, or a directory of YAML files, of weir or of envoyproxy/ratelimit. Changes are loaded automatically."`
 	GetDecides        bool   `help:"With --rules: let GET /rate/{key} take tokens, as POST does. Without --rules, GET always does, as in GoCC."`
 	NoRatelimitFields bool   `help:"Omit the header fields RateLimit and RateLimit-Policy from answers."`
 
-	daemon.Config `embed:""`
+	daemon.Config           `embed:""`
+	config.RateLimitOptions `embed:""`
+	serveRuntime            `embed:""`
 
 	ConfigFile          string `short:"c" env:"WEIR_CONFIG_FILE,CONFIG_FILE" placeholder:"PATH" help:"Rules in GoCC's JSON format, instead of --rules."`
 	config.GoCCDefaults `embed:""`
@@ -36,20 +43,29 @@ type serveCmd struct {
 
 // Run serves until ctx ends, and then drains.
 func (c *serveCmd) Run(ctx context.Context, std streams) error {
+	c.useRuntime()
 	if err := c.check(); err != nil {
 		return err
 	}
-	log, end := logqueue.New(std.Err, c.handler)
-	defer end()
-	d, err := daemon.New(c.config(log))
+	log, lines := logqueue.New(std.Err, c.handler)
+	defer lines.End()
+	cfg := c.config(log)
+	cfg.Collectors = []prometheus.Collector{lines.Metric()}
+	d, err := daemon.New(cfg)
 	if err != nil {
 		return err
 	}
-	ln, admin, err := listenBoth(c.address(), c.Admin)
-	if err != nil {
+	var at daemon.Listeners
+	if at.Public, at.Admin, err = listenBoth(c.address(), c.Admin); err != nil {
 		return err
 	}
-	return d.Run(ctx, ln, admin)
+	if at.GRPC, err = listenMore("--grpc-listen", c.GRPC); err != nil {
+		return errors.Join(err, at.Close())
+	}
+	if at.RESP, err = listenMore("--resp-listen", c.RESP); err != nil {
+		return errors.Join(err, at.Close())
+	}
+	return d.Run(ctx, at)
 }
 
 func (c *serveCmd) config(log *slog.Logger) daemon.Config {
@@ -63,6 +79,14 @@ func (c *serveCmd) config(log *slog.Logger) daemon.Config {
 		NoFields: c.NoRatelimitFields, GetDecides: c.GetDecides || c.Rules == "", MaxKey: c.MaxKey, MaxBody: int(c.MaxBody),
 		BodyTimeout: c.ClientTimeout, AnswerTimeout: c.ClientTimeout, MaxLimit: limit, MaxQueue: queue,
 	}
+	if cfg.Ports = 1; c.GRPC != "" {
+		cfg.Ports++
+	}
+	if c.RESP != "" {
+		cfg.Ports++
+		cfg.Server.OwnQuotas = true
+	}
+	cfg.Version = version(buildInfo())
 	cfg.LoadRules, cfg.RulesPath = c.rules, cmp.Or(c.Rules, c.ConfigFile)
 	cfg.LogAnswers, cfg.Log = [6]bool{2: c.Log2xx, 4: c.Log4xx, 5: c.Log5xx}, log
 	return cfg

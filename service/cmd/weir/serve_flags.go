@@ -3,6 +3,8 @@ package main
 import (
 	"io"
 	"log/slog"
+	"net"
+	"path/filepath"
 	"strconv"
 
 	"github.com/weir-go/weir/service/internal/config"
@@ -15,6 +17,25 @@ type serveOwn struct {
 	RequestsCanModQueue bool `env:"WEIR_REQUESTS_CAN_MOD_QUEUE,REQUESTS_CAN_MOD_QUEUE" help:"Allow requests to override their queue with the parameter maxRequestsInQueue."`
 	OverrideMaxRequests int  `least:"1" default:"1000000" placeholder:"N" help:"Upper bound of the parameter maxRequests (${default})."`
 	OverrideMaxQueue    int  `least:"1" default:"10000" placeholder:"N" help:"Upper bound of the parameter maxRequestsInQueue (${default})."`
+}
+
+// serveRuntime has the variables of envoyproxy/ratelimit for its files and its listener.
+type serveRuntime struct {
+	RuntimeRoot         string `hidden:"" env:"WEIR_RUNTIME_ROOT,RUNTIME_ROOT" help:"Without --rules: load RUNTIME_ROOT/RUNTIME_SUBDIRECTORY/RUNTIME_APPDIRECTORY."`
+	RuntimeSubdirectory string `hidden:"" env:"WEIR_RUNTIME_SUBDIRECTORY,RUNTIME_SUBDIRECTORY" help:"See --runtime-root."`
+	RuntimeAppdirectory string `hidden:"" default:"config" env:"WEIR_RUNTIME_APPDIRECTORY,RUNTIME_APPDIRECTORY" help:"See --runtime-root."`
+	GRPCHost            string `hidden:"" name:"grpc-host" env:"WEIR_GRPC_HOST,GRPC_HOST" help:"Without --grpc-listen, with --grpc-port: its host."`
+	GRPCPort            int    `hidden:"" name:"grpc-port" least:"0" most:"65535" env:"WEIR_GRPC_PORT,GRPC_PORT" help:"Without --grpc-listen: its port."`
+}
+
+// useRuntime sets flags by the variables of envoyproxy/ratelimit.
+func (c *serveCmd) useRuntime() {
+	if c.Rules == "" && c.ConfigFile == "" && c.RuntimeRoot != "" {
+		c.Rules = filepath.Join(c.RuntimeRoot, c.RuntimeSubdirectory, c.RuntimeAppdirectory)
+	}
+	if c.GRPC == "" && c.GRPCPort != 0 {
+		c.GRPC = net.JoinHostPort(c.GRPCHost, strconv.Itoa(c.GRPCPort))
+	}
 }
 
 // serveBound bounds what the server holds.
@@ -67,7 +88,7 @@ func (c *serveCmd) check() error {
 			given bool
 		}{
 			{"--config-file", c.ConfigFile != ""}, {"--max-requests", c.MaxRequests != nil}, {"--window-millis", c.WindowMillis != nil},
-			{"--max-requests-in-queue", c.MaxRequestsInQueue != nil}, {"--algorithm", c.Algorithm != ""},
+			{"--max-requests-in-queue", c.MaxRequestsInQueue != nil}, {"--algorithm", c.GoCCDefaults.Algorithm != ""},
 		} {
 			if f.given {
 				return usagef("--rules and %s exclude each other: leave out %[1]s, or its environment variable, to use --rules", f.name)
@@ -103,7 +124,7 @@ func (c *serveCmd) address() string {
 // rules returns the rules of the flags, or of the file that they name.
 func (c *serveCmd) rules() (*config.Rules, error) {
 	if c.Rules != "" {
-		return config.Load(c.Rules)
+		return config.LoadWith(c.Rules, c.RateLimitOptions)
 	}
 	return config.LoadGoCC(c.ConfigFile, c.GoCCDefaults)
 }

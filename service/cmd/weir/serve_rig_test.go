@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -97,6 +98,13 @@ func (s *served) logged(text string) (n int) {
 		}
 	}
 	return n
+}
+
+// forget keeps the end of the log alone.
+func (s *served) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.log = slices.Clone(s.log[max(len(s.log)-20, 0):])
 }
 
 // end ends it, and checks that it ended well.

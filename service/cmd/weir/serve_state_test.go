@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"net"
 	"net/http"
 	"os"
@@ -114,4 +115,81 @@ func TestServeStateIsLocked(t *testing.T) {
 	}
 	s.end()
 	serving(t, "--state", state).end()
+}
+
+// While the state cannot be saved, the server serves on and reports it. The last good file
+// stays as it is, and saves go on as soon as they can.
+func TestServeStateFault(t *testing.T) {
+	for _, row := range []struct {
+		what        string
+		begin, mend func(state string) error
+	}{
+		{"the directory is gone",
+			func(state string) error { return os.Rename(filepath.Dir(state), filepath.Dir(state)+".away") },
+			func(state string) error { return os.Rename(filepath.Dir(state)+".away", filepath.Dir(state)) }},
+		{"a file is in place of the directory",
+			func(state string) error {
+				dir := filepath.Dir(state)
+				return errors.Join(os.Rename(dir, dir+".away"), os.WriteFile(dir, nil, 0o600))
+			},
+			func(state string) error {
+				dir := filepath.Dir(state)
+				return errors.Join(os.Remove(dir), os.Rename(dir+".away", dir))
+			}},
+		{"a directory is in place of the file",
+			func(state string) error { return errors.Join(os.Rename(state, state+".away"), os.Mkdir(state, 0o700)) },
+			func(state string) error { return errors.Join(os.Remove(state), os.Rename(state+".away", state)) }},
+	} {
+		t.Run(row.what, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "dir")
+			fatal(t, os.Mkdir(dir, 0o700))
+			outlives(t, filepath.Join(dir, "state"), row.begin, row.mend)
+		})
+	}
+}
+
+// outlives checks that a server outlives a fault of the disk that its state is on.
+func outlives(t *testing.T, state string, begin, mend func(state string) error) {
+	t.Helper()
+	text := `rules: [{name: a, glob: "*", rate: 3/h}]`
+	rules := file(t, "rules.yaml", text)
+	s := serving(t, "--rules", rules, "--state", state, "--watch-interval", "1h", "--state-interval", "1h")
+	save := func(log string) { // a change of the rules has the state saved at once
+		t.Helper()
+		text += "\n"
+		fatal(t, os.WriteFile(rules, []byte(text), 0o600))
+		if a := s.reload(); a.status != 200 {
+			t.Errorf("%v: want 200", a)
+		}
+		s.until(log)
+	}
+	if got := s.statuses("/rate/a", 1); got[0] != 200 {
+		t.Errorf("%v: want 200", got)
+	}
+	before, err := os.ReadFile(state)
+	fatal(t, err)
+
+	fatal(t, begin(state))
+	save("the state was not saved")
+	if got := s.statuses("/rate/a", 1); got[0] != 200 {
+		t.Errorf("%v: want 200 while the state cannot be saved", got)
+	}
+	if a := ask(t, http.DefaultClient, "GET", s.admin+"/metrics"); !strings.Contains(a.body, "\nweir_state_save_failures_total 1\n") {
+		t.Error("the metric does not tell")
+	}
+	fatal(t, mend(state))
+	if after, err := os.ReadFile(state); err != nil || !slices.Equal(before, after) {
+		t.Errorf("%v: the last good file is not as it was", err)
+	}
+	if left, _ := filepath.Glob(state + ".new"); len(left) > 0 {
+		t.Errorf("%q is left", left)
+	}
+
+	save("the state is saved again")
+	s.killed(state)
+	s = serving(t, "--rules", rules, "--state", state)
+	if got := s.statuses("/rate/a", 2); got[0] != 200 || got[1] != 429 {
+		t.Errorf("%v: want 200 and 429: two of three tokens were used", got)
+	}
+	s.end()
 }

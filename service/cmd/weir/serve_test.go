@@ -88,6 +88,24 @@ func TestServeFlags(t *testing.T) {
 	}
 }
 
+// GET takes tokens as in GoCC, but with rules of one's own only if --get-decides is given.
+func TestServeGet(t *testing.T) {
+	rules := file(t, "rules.yaml", `rules: [{glob: "*", rate: 1/h}]`)
+	for args, want := range map[string][]int{
+		"-m 1 -w 60000":                       {200, 429},
+		"--rules " + rules:                    {405, 405},
+		"--rules " + rules + " --get-decides": {200, 429},
+	} {
+		s := serving(t, strings.Fields(args)...)
+		for i, status := range want {
+			if a := ask(t, http.DefaultClient, "GET", s.public+"/rate/a"); a.status != status {
+				t.Errorf("weir serve %s: request %d: %d: want %d", args, i+1, a.status, status)
+			}
+		}
+		s.end()
+	}
+}
+
 // The mistakes in all files are reported.
 func TestServeWrongFiles(t *testing.T) {
 	_, _, stderr := weir(t, "serve", "--rules", file(t, "r.yaml", "rules: [{glob: a}, {rate: 5/s}]"), "--tokens", file(t, "t.yaml", "tokens: [{name: a}]"))
@@ -156,7 +174,7 @@ func TestServeReload(t *testing.T) {
 	write(`rules: [{name: one}]`)
 	s.until("reload failed: files with errors keep their last good content")
 	st := s.status()
-	if st.Config.Hash == first || !strings.Contains(st.Config.LastError, "rules.yaml:1:9: rules[0]: must have one of key, glob and regex") || !st.Ready {
+	if st.Config.Hash == first || !strings.Contains(st.Config.LastError, "rules.yaml:1:9: rules[0]: must have one of key, glob, regex and entries") || !st.Ready {
 		t.Errorf("%+v: want the last good rules, and what is wrong with the new ones", st)
 	}
 	if got := s.statuses("/rate/a", 1); got[0] != 429 {

@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"io"
 	"math/big"
 	"net"
 	"net/http"
@@ -121,6 +122,65 @@ func TestServeTLS(t *testing.T) {
 	s.until("reload failed")
 	if n := serial(); n != 2 {
 		t.Errorf("certificate %d: want the last good one", n)
+	}
+	s.end()
+}
+
+// A client of an authority that is removed cannot resume its session. On a connection that is
+// open it gets one more answer.
+func TestServeTLSRemovedAuthority(t *testing.T) {
+	ca, other := newAuthority(t, "ours"), newAuthority(t, "another")
+	dir := t.TempDir()
+	certFile, keyFile, caFile := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"), filepath.Join(dir, "ca.pem")
+	cert, key := ca.sign(t, 1)
+	fatal(t, os.WriteFile(certFile, cert, 0o600))
+	fatal(t, os.WriteFile(keyFile, key, 0o600))
+	fatal(t, os.WriteFile(caFile, ca.pem, 0o600))
+	s := serving(t, "--tls-cert", certFile, "--tls-key", keyFile, "--client-ca", caFile, "--watch-interval", "1h")
+	stays := map[string]*http.Client{"HTTP/1.1": ca.client(t, ca, false), "HTTP/2.0": ca.client(t, ca, true)}
+	get := func(c *http.Client) (*http.Response, error) {
+		resp, err := c.Get(s.public + "/healthz")
+		if err == nil {
+			_, _ = io.Copy(io.Discard, resp.Body)
+			resp.Body.Close()
+		}
+		return resp, err
+	}
+	for proto, c := range stays {
+		c.Transport.(*http.Transport).DisableKeepAlives = false
+		resp, err := get(c)
+		fatal(t, err)
+		if resp.Proto != proto {
+			t.Errorf("%s: want %s", resp.Proto, proto)
+		}
+	}
+	returns := ca.client(t, ca, false)
+	returns.Transport.(*http.Transport).TLSClientConfig.ClientSessionCache = tls.NewLRUClientSessionCache(0)
+	for _, resumed := range []bool{false, true} {
+		resp, err := get(returns)
+		fatal(t, err)
+		if resp.TLS.DidResume != resumed {
+			t.Errorf("resumed: %v, want %v", resp.TLS.DidResume, resumed)
+		}
+	}
+	fatal(t, os.WriteFile(caFile, other.pem, 0o600))
+	s.until("msg=reloaded")
+	if resp, err := get(returns); err == nil {
+		t.Errorf("%d, resumed: %v: want no connection", resp.StatusCode, resp.TLS.DidResume)
+	}
+	for proto, c := range stays {
+		if _, err := get(c); err != nil {
+			t.Errorf("%s: %v: want an answer on the open connection", proto, err)
+		}
+		answers := 0
+		for ; answers < 100; answers++ { // HTTP/2: GOAWAY can come after the next request
+			if _, err := get(c); err != nil {
+				break
+			}
+		}
+		if answers > 5 {
+			t.Errorf("%s: %d more answers: want none", proto, answers)
+		}
 	}
 	s.end()
 }

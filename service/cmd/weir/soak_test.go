@@ -62,6 +62,9 @@ func TestSoak(t *testing.T) {
 	defer s.origin.Close()
 	end := s.startProxy()
 
+	if *soakTime > time.Minute {
+		s.fill() // the memory for keys is bounded, but takes minutes to fill
+	}
 	s.load(time.Second) // fills pools, pages and caches
 	before := s.rest()
 	s.load(*soakTime)
@@ -225,7 +228,23 @@ func (s *soak) client(i int) *http.Client {
 
 var soakKinds = []string{"k:", "trial:", "watched:", "w:", "extra3:"}
 
-func soakKey() string { return fmt.Sprint(soakKinds[rand.IntN(len(soakKinds))], rand.IntN(200_000)) }
+const soakKeys = 200_000 // of each kind
+
+func soakKey() string { return fmt.Sprint(soakKinds[rand.IntN(len(soakKinds))], rand.IntN(soakKeys)) }
+
+// fill asks for every key once.
+func (s *soak) fill() {
+	const batch = 10_000
+	for _, kind := range soakKinds {
+		for first := 0; first < soakKeys && !s.Failed(); first += batch {
+			all := make([]string, batch)
+			for n := range all {
+				all[n] = fmt.Sprintf(`{"key":"%s%d"}`, kind, first+n)
+			}
+			s.ask(s.Context(), s.h1, "POST", s.server.public+"/rate", "["+strings.Join(all, ",")+"]", 200, 429)
+		}
+	}
+}
 
 func (s *soak) decide(ctx context.Context, i int) {
 	s.ask(ctx, s.client(i), "POST", s.server.public+"/rate/"+soakKey()+"?n="+fmt.Sprint(i%4), "", 200, 429)
@@ -291,10 +310,12 @@ func (s *soak) hold(ctx context.Context, c *client.Client, key string, held *ato
 		if n := held.Add(1); n > soakHolders {
 			s.Errorf("%d leases are held: want at most %d", n, soakHolders)
 		}
-		defer held.Add(-1)
 	}
 	time.Sleep(time.Duration(rand.IntN(5)) * time.Millisecond)
-	defer p.Release([]library.Outcome{library.Success, library.Dropped, library.Ignored}[rand.IntN(3)])
+	if held != nil {
+		held.Add(-1) // before the release, after which another may hold the unit
+	}
+	p.Release([]library.Outcome{library.Success, library.Dropped, library.Ignored}[rand.IntN(3)])
 }
 
 // half sends parts of requests, and leaves.
@@ -411,6 +432,7 @@ func (s *soak) rest() soakRest {
 	if err == nil {
 		best.files = len(files)
 	}
+	s.server.forget()
 	runtime.GC()
 	runtime.GC()
 	var m runtime.MemStats

@@ -3,6 +3,7 @@ package client_test
 import (
 	"context"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -101,4 +102,27 @@ func TestCloseWhileAway(t *testing.T) {
 		_, err = c.Lease("a").Acquire(t.Context(), 1)
 		check(t, "Lease", reason(err), weir.Closed)
 	})
+}
+
+// Close waits for OnAway, but not for longer than a second.
+func TestCloseWaitsForOnAway(t *testing.T) {
+	for lasts, want := range map[time.Duration]time.Duration{
+		0: 0, 300 * time.Millisecond: 300 * time.Millisecond, time.Hour: time.Second,
+	} {
+		bubble(t, func(t *testing.T) {
+			s := newSite(t, every(1, time.Hour))
+			var returned atomic.Bool
+			c := s.client(client.Config{Away: client.Allow, OnAway: func(error) {
+				time.Sleep(lasts)
+				returned.Store(true)
+			}})
+			s.answer(status(500, ""))
+			lose(t, c)
+			start := time.Now()
+			must(t, c.Close())
+			check(t, "took", time.Since(start), want)
+			check(t, "OnAway has returned", returned.Load(), lasts == want)
+			time.Sleep(lasts)
+		})
+	}
 }

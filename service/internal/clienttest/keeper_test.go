@@ -3,6 +3,7 @@ package client_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -95,6 +96,49 @@ func TestALostLeaseIsTold(t *testing.T) {
 			})
 		})
 	}
+}
+
+// However short a time to live the server answers with, a lease is renewed at most ten
+// times a second. A lease that is over sooner is lost when it is over.
+func TestLeasesThatAreShort(t *testing.T) {
+	for _, tt := range []struct {
+		ttl      time.Duration
+		renewals int // in ten seconds
+		lost     time.Duration
+	}{
+		{time.Millisecond, 0, time.Millisecond},
+		{100 * time.Millisecond, 0, 100 * time.Millisecond},
+		{150 * time.Millisecond, 99, 0},
+		{300 * time.Millisecond, 99, 0},
+		{900 * time.Millisecond, 33, 0},
+	} {
+		bubble(t, func(t *testing.T) {
+			s := newSite(t, atOnce(1, time.Minute))
+			answered := status(200, fmt.Sprintf(`{"lease_id":"a","token":1,"ttl_ms":%d,"limit":1}`, tt.ttl.Milliseconds()))
+			s.answer(answered)
+			c := s.client(client.Config{})
+			h := hold(t, c)
+			after, gone := lost(h, 10*time.Second-time.Millisecond)
+			check(t, fmt.Sprint(tt.ttl, " is lost"), gone, tt.lost > 0)
+			check(t, fmt.Sprint(tt.ttl, " is lost after"), after, tt.lost)
+			check(t, fmt.Sprint("renewals of ", tt.ttl), s.requests("POST /lease/job/"), tt.renewals)
+			h.Release(weir.Success)
+		})
+	}
+}
+
+// Failed renewals of a short lease are not repeated more often than a hundred times a second.
+func TestShortLeasesThatCannotBeRenewed(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newSite(t, atOnce(1, 150*time.Millisecond))
+		c := s.client(client.Config{})
+		h := hold(t, c)
+		s.answer(status(500, ""))
+		after, gone := lost(h, time.Minute)
+		check(t, "lost", gone, true)
+		check(t, "lost after", after, 150*time.Millisecond)
+		check(t, "renewals", s.requests("POST /lease/job/"), 4) // after 100, 115, 130 and 145 ms
+	})
 }
 
 // What was waited for counts from the grant, not from when it was asked for.

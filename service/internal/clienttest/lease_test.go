@@ -177,7 +177,7 @@ func TestLocalLeases(t *testing.T) {
 		for range 3 {
 			p, err := c.Lease("job").Acquire(t.Context(), 1)
 			must(t, err)
-			permits = append(permits, p)
+			permits = append(permits, p.Move())
 		}
 		_, err := c.Lease("job").Acquire(t.Context(), 1)
 		check(t, "reason", reason(err), weir.OverLimit)

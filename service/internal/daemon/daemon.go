@@ -13,12 +13,16 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/connlimit"
 	"github.com/weir-go/weir/service/internal/httpserve"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/adminapi"
+	"github.com/weir-go/weir/service/internal/server/grpcapi"
 	"github.com/weir-go/weir/service/internal/server/httpapi"
+	"github.com/weir-go/weir/service/internal/server/rlqsapi"
 	"github.com/weir-go/weir/service/internal/server/token"
 )
 
@@ -26,6 +30,11 @@ import (
 type Config struct {
 	Server server.Config  `kong:"-"` // without Rules
 	API    httpapi.Config `kong:"-"` // without Authorize
+
+	Ports     int            `kong:"-"` // listeners of callers; if zero, 1
+	RateLimit grpcapi.Config `embed:""` // without the fields that are not flags
+
+	AssignmentTTL time.Duration `name:"rlqs-ttl" least:"1s" default:"30s" placeholder:"TIME" help:"Rate limit quota service: how long a proxy may use an assignment; at least twice its reporting interval (${default})."`
 
 	LoadRules func() (*config.Rules, error) `kong:"-"` // called again for each reload
 	RulesPath string                        `kong:"-"` // the file or directory that LoadRules reads
@@ -38,14 +47,16 @@ type Config struct {
 	TLS       TLS       `embed:""`
 	Operators Operators `embed:""`
 
-	MaxConnections int           `least:"1" default:"10000" placeholder:"N" help:"Connections of callers at once. One address may have half of them, and at most as many as are free. Beyond that, a new connection replaces an idle one, or gets 503. Half as many requests may wait over all connections, a quarter decide without waiting, an eighth settle, renew or give back (${default})."`
+	MaxConnections int           `least:"1" default:"10000" placeholder:"N" help:"Connections of callers at once, at each listener. One address may have half of them, and at most as many as are free. Beyond that, a new connection replaces an idle one, or gets 503. Half as many requests may wait over all connections, a quarter decide without waiting, an eighth settle, renew or give back (${default})."`
 	ClientTimeout  time.Duration `least:"1ms" default:"10s" placeholder:"TIME" help:"How long a caller may take to send a header or a body, or to read an answer (${default})."`
 	DrainDelay     time.Duration `least:"0s" default:"5s" placeholder:"TIME" help:"After SIGTERM or Ctrl-C: how long to serve as before, but not ready, and ask clients to leave; 0s if there are no connections (${default})."`
 	Grace          time.Duration `least:"0s" default:"30s" placeholder:"TIME" help:"After that: how long waiting requests may still wait for their turn (${default})."`
 	Drain          string        `default:"finish" enum:"finish,refuse" placeholder:"HOW" help:"After SIGTERM or Ctrl-C: finish lets waiting requests get their turn, refuse rejects them at once (${default})."`
 
-	LogAnswers [6]bool      `kong:"-"` // whether to log answers, by the first digit of the status
-	Log        *slog.Logger `kong:"-"`
+	LogAnswers [6]bool                `kong:"-"` // whether to log answers, by the first digit of the status
+	Log        *slog.Logger           `kong:"-"`
+	Version    string                 `kong:"-"` // of weir, for clients of Redis
+	Collectors []prometheus.Collector `kong:"-"` // of further metrics of the process
 }
 
 // Operators configures the listener of operators.
@@ -63,13 +74,19 @@ type Daemon struct {
 	watcher *config.Watcher
 	server  *server.Server
 	api     *httpapi.API
+	rls     *grpcapi.API
+	rlqs    *rlqsapi.API
 	guard   token.Guard
 	reloads reloads
 	access  access // in force
 	tls     atomic.Pointer[tls.Config]
+	respTLS atomic.Pointer[tls.Config]
+	trusts  atomic.Uint64       // how often the authorities of clients have changed
 	most    int                 // connections of callers
 	conns   *connlimit.Listener // of callers
 	public  *http.Server
+	grpc    grpcServer
+	resp    respServer
 	saves   saves
 
 	serving  atomic.Bool
@@ -85,33 +102,66 @@ func New(cfg Config) (*Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg.Server.Rules = rules
+	cfg.Server.Rules, cfg.Server.AssignmentTTL = rules, cfg.AssignmentTTL
 	if d.server, err = server.New(cfg.Server); err != nil {
 		return nil, err
 	}
 	d.permit(access)
 	d.reloads.status = adminapi.ConfigStatus{Path: cfg.source(), Success: time.Now()}
-	if cfg.Tokens != "" {
-		cfg.API.Authorize = d.guard.Authorize
+	if cfg.RateLimit.BodyTimeout = cfg.ClientTimeout; cfg.Tokens != "" {
+		cfg.API.Authorize, cfg.RateLimit.Identify = d.guard.Authorize, d.guard.Identify
 	}
-	d.most = connlimit.Fit(cfg.MaxConnections, 1, otherFiles, d.log)
+	d.most = connlimit.Fit(cfg.MaxConnections, max(cfg.Ports, 1), otherFiles, d.log)
 	cfg.API.MaxRequests = d.most
-	d.api, err = httpapi.New(d.server, cfg.API)
+	if d.api, err = httpapi.New(d.server, cfg.API); err != nil {
+		return nil, err
+	}
+	d.rlqs = rlqsapi.New(d.server, rlqsapi.Config{MaxKey: cfg.API.MaxKey, FirstReport: cfg.ClientTimeout, Identify: cfg.RateLimit.Identify})
+	cfg.RateLimit.Bodies = d.api.Bodies()
+	d.rls, err = grpcapi.New(d.server, cfg.RateLimit)
 	return d, err
+}
+
+// Listeners has the listeners of a Daemon.
+type Listeners struct {
+	Public net.Listener // HTTP, and gRPC over HTTP/2
+	Admin  net.Listener // HTTP for operators
+	GRPC   net.Listener // gRPC alone; nil if there is none
+	RESP   net.Listener // clients of Redis; nil if there is none
+}
+
+// Close closes the listeners.
+func (l *Listeners) Close() error {
+	err := errors.Join(l.Public.Close(), l.Admin.Close())
+	for _, more := range []net.Listener{l.GRPC, l.RESP} {
+		if more != nil {
+			err = errors.Join(err, more.Close())
+		}
+	}
+	return err
 }
 
 // Run restores the state and serves callers and operators until ctx ends, and then
 // drains. It closes the listeners.
-func (d *Daemon) Run(ctx context.Context, public, admin net.Listener) error {
+func (d *Daemon) Run(ctx context.Context, at Listeners) error {
 	unlock, err := d.restore()
 	if err != nil {
-		return errors.Join(err, public.Close(), admin.Close())
+		return errors.Join(err, at.Close())
 	}
 	defer unlock()
-	d.conns = connlimit.New(public, d.most)
-	d.conns.Encrypted = d.cfg.TLS.Cert != ""
+	d.conns = d.limited(at.Public, &d.tls)
 	defer d.conns.Close()
-	stopAdmin, err := d.serveAdmin(admin)
+	if at.RESP != nil {
+		if err := d.resp.listen(d, at.RESP); err != nil {
+			return errors.Join(err, at.Close())
+		}
+		defer d.resp.conns.Close()
+	}
+	if at.GRPC != nil {
+		d.grpc.listen(d, at.GRPC)
+		defer d.grpc.stop()
+	}
+	stopAdmin, err := d.serveAdmin(at.Admin)
 	if err != nil {
 		return err
 	}
@@ -121,8 +171,23 @@ func (d *Daemon) Run(ctx context.Context, public, admin net.Listener) error {
 	}
 	go d.saveEvery(ctx, d.cfg.StateInterval)
 	defer d.onHangup()() // also without files: by default, SIGHUP ends the process
-	d.announce(public.Addr(), admin.Addr())
+	d.announce(at.Public.Addr(), at.Admin.Addr())
+	for _, more := range []net.Listener{at.GRPC, at.RESP} {
+		if more != nil {
+			d.warn(more.Addr())
+		}
+	}
 	return d.serve(ctx)
+}
+
+// limited returns a listener of callers with bounds and, if there is a certificate, TLS.
+func (d *Daemon) limited(ln net.Listener, inForce *atomic.Pointer[tls.Config]) *connlimit.Listener {
+	l := connlimit.New(ln, d.most)
+	l.HelloTime = d.cfg.ClientTimeout
+	if d.cfg.TLS.Cert != "" {
+		l.TLS = handshakes(inForce)
+	}
+	return l
 }
 
 // announce logs the addresses and the rules.
@@ -137,6 +202,11 @@ func (d *Daemon) announce(public, admin net.Addr) {
 	rules := d.server.Rules()
 	d.log.Info("weir serve", "listen", scheme+public.String(), "admin", adminScheme+admin.String(),
 		"from", d.cfg.source(), "rules", len(rules.Rules), "hash", rules.Hash)
+	d.warn(public)
+}
+
+// warn warns of a listener of callers that others can use or read.
+func (d *Daemon) warn(public net.Addr) {
 	switch {
 	case httpserve.Loopback(public):
 	case d.cfg.Tokens == "" && d.cfg.TLS.ClientCA == "":
@@ -218,42 +288,44 @@ func maxHeader(maxKey int) int { return max(16<<10, 3*maxKey+8<<10) }
 // end requests that wait: httpapi gives bodies a deadline. It also suspends the
 // deadline of WriteTimeout while a request waits.
 func (d *Daemon) newPublic() *http.Server {
-	api := logAnswers(d.log, d.cfg.LogAnswers, d.guard.Handler(d.api))
-	srv := httpserve.New(httpserve.Leave(api, d.draining.Load), d.log)
+	api := d.rls.Handler(logAnswers(d.log, d.cfg.LogAnswers, d.guard.Handler(d.api)))
+	srv := httpserve.New(httpserve.Leave(api, d.asksToLeave), d.log)
 	srv.ReadHeaderTimeout, srv.WriteTimeout = d.cfg.ClientTimeout, d.cfg.ClientTimeout
-	srv.ConnState, srv.ConnContext = d.conns.ConnState, d.conns.ConnContext
+	srv.ConnState, srv.ConnContext = d.conns.ConnState, d.connContext
 	srv.MaxHeaderBytes = maxHeader(d.cfg.API.MaxKey)
 	srv.DisableGeneralOptionsHandler = true // that one reads a body without a deadline
 	srv.Protocols = new(http.Protocols)
 	srv.Protocols.SetHTTP1(true)
+	srv.Protocols.SetUnencryptedHTTP2(true) // d.conns ends TLS
 	srv.HTTP2 = &http.HTTP2Config{
 		MaxConcurrentStreams: maxStreams, MaxReadFrameSize: maxFrame,
 		MaxReceiveBufferPerConnection: streamBuffer, MaxReceiveBufferPerStream: streamBuffer,
 		SendPingTimeout: pingAfter, PingTimeout: d.cfg.ClientTimeout, WriteByteTimeout: d.cfg.ClientTimeout,
 	}
-	if d.cfg.TLS.Cert == "" {
-		srv.Protocols.SetUnencryptedHTTP2(true)
-		return srv
-	}
-	srv.Protocols.SetHTTP2(true)
-	srv.TLSConfig = &tls.Config{
-		MinVersion:         tls.VersionTLS12,
-		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return d.tls.Load(), nil },
-	}
+	d.conns.Failed = func(from net.Addr, err error) { srv.ErrorLog.Printf("TLS handshake error from %v: %v", from, err) }
 	return srv
+}
+
+// handshakes returns the configuration of handshakes: that of the access in force.
+func handshakes(inForce *atomic.Pointer[tls.Config]) *tls.Config {
+	return &tls.Config{
+		MinVersion:         tls.VersionTLS12,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return inForce.Load(), nil },
+	}
 }
 
 // serve serves callers until ctx ends, and then drains and saves the state.
 func (d *Daemon) serve(ctx context.Context) error {
 	d.public = d.newPublic()
-	failed := make(chan error, 1)
-	go func() {
-		if d.cfg.TLS.Cert == "" {
-			failed <- d.public.Serve(d.conns)
-		} else {
-			failed <- d.public.ServeTLS(d.conns, "", "")
-		}
-	}()
+	failed := make(chan error, 3)
+	go func() { failed <- d.public.Serve(d.conns) }()
+	if d.resp.api != nil {
+		d.resp.conns.Failed = d.conns.Failed
+		go func() { failed <- d.resp.api.Serve(d.resp.conns) }()
+	}
+	if d.grpc.server != nil {
+		go func() { failed <- d.grpc.server.Serve(d.grpc.conns) }()
+	}
 	d.serving.Store(true)
 	select {
 	case err := <-failed:

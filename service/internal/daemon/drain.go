@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -15,7 +16,8 @@ import (
 // off, which is an error.
 func (d *Daemon) drain() error {
 	d.draining.Store(true)
-	if d.conns.Count().Open > 0 && d.cfg.DrainDelay > 0 {
+	d.rls.Drain()
+	if open := d.connections().Open + d.resp.count().Open; open > 0 && d.cfg.DrainDelay > 0 {
 		d.log.Info("not ready: clients are asked to leave", "connections", open, "delay", d.cfg.DrainDelay)
 		time.Sleep(d.cfg.DrainDelay)
 	}
@@ -35,7 +37,9 @@ func (d *Daemon) drain() error {
 	// Clients get some time to take their answers.
 	ctx, cancel = context.WithDeadline(context.Background(), start.Add(max(d.cfg.Grace, time.Since(start)+parting)))
 	defer cancel()
-	if err := d.public.Shutdown(ctx); err != nil {
+	d.rlqs.Close()
+	grpcEnd := d.grpc.end(ctx)
+	if err := errors.Join(d.public.Shutdown(ctx), <-grpcEnd, d.resp.shutdown(ctx)); err != nil {
 		_ = d.public.Close()
 		return fmt.Errorf("--grace=%v was too short: requests in flight were cut off", d.cfg.Grace)
 	}

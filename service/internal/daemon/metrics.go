@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/weir-go/weir/metric"
+	"github.com/weir-go/weir/service/internal/server/grpcapi"
 	"github.com/weir-go/weir/service/internal/server/httpapi"
 	"github.com/weir-go/weir/service/internal/servermetric"
 )
@@ -16,11 +17,11 @@ import (
 // metrics returns the handler of /metrics, with a registry of the daemon alone.
 func (d *Daemon) metrics() (http.Handler, error) {
 	registry := prometheus.NewRegistry()
-	for _, c := range []prometheus.Collector{
+	for _, c := range append([]prometheus.Collector{
 		servermetric.New(d.server), metric.NewCollector(nil, families, d.collect),
 		collectors.NewGoCollector(), collectors.NewBuildInfoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-	} {
+	}, d.cfg.Collectors...) {
 		if err := registry.Register(c); err != nil {
 			return nil, err
 		}
@@ -36,8 +37,10 @@ var (
 	open     = metric.Gauge("weir_serve_connections", "Connections of callers.")
 	shed     = metric.Counter("weir_serve_connections_shed_total",
 		"Idle connections that were closed to make room for new ones.")
-	places  = metric.Gauge("weir_serve_places", "Requests (of bodies: bytes) that may be in progress at once.", "bound")
-	taken   = metric.Gauge("weir_serve_places_taken", "Requests (of bodies: bytes) in progress.", "bound")
+	delayed = metric.Counter("weir_serve_reads_delayed_total",
+		"Reads from HTTP/2 connections that were delayed because the client sent too many frames besides requests.")
+	places  = metric.Gauge("weir_serve_places", "Requests (of bodies: bytes of batches) that may be in progress at once.", "bound")
+	taken   = metric.Gauge("weir_serve_places_taken", "Requests (of bodies: bytes of batches) in progress.", "bound")
 	refused = metric.Counter("weir_serve_refused_total",
 		"Connections and requests refused because their address, or all, had too many; waiting ones were decided at once instead.", "bound")
 	requests = metric.Counter("weir_serve_requests_total",
@@ -45,28 +48,46 @@ var (
 		"method", "route", "code")
 	latency = metric.Histogram("weir_serve_decision_seconds",
 		"Time in the server of requests for a key that did not wait. One request in 64 is measured.")
-	uses     = metric.Counter("weir_serve_token_requests_total", "Requests by token; without a known one, the name is empty.", "token")
-	bound    = metric.Gauge("weir_serve_bound", "Bounds as configured: connections, waiting and leases in number, memory in bytes.", "of")
-	batched  = metric.Counter("weir_serve_batched_total", "Requests that were part of a batch.")
-	saved    = metric.Gauge("weir_state_last_save_timestamp_seconds", "Time of the last save of the state that succeeded. Absent without --state.")
-	saveTook = metric.Gauge("weir_state_last_save_duration_seconds", "Duration of the last save of the state.")
-	saveSize = metric.Gauge("weir_state_size_bytes", "Size of the saved state.")
-	unsaved  = metric.Counter("weir_state_save_failures_total", "Saves of the state that failed.")
-	draining = metric.Gauge("weir_serve_draining", "Whether the server is draining before it ends.")
+	uses        = metric.Counter("weir_serve_token_requests_total", "Requests by token; without a known one, the name is empty.", "token")
+	bound       = metric.Gauge("weir_serve_bound", "Bounds as configured: connections, waiting and leases in number, memory in bytes.", "of")
+	batched     = metric.Counter("weir_serve_batched_total", "Requests that were part of a batch.")
+	saved       = metric.Gauge("weir_state_last_save_timestamp_seconds", "Time of the last save of the state that succeeded. Absent without --state.")
+	saveTook    = metric.Gauge("weir_state_last_save_duration_seconds", "Duration of the last save of the state.")
+	saveSize    = metric.Gauge("weir_state_size_bytes", "Size of the saved state.")
+	unsaved     = metric.Counter("weir_state_save_failures_total", "Saves of the state that failed.")
+	respOpen    = metric.Gauge("weir_resp_connections", "Connections of clients of Redis. Absent without --resp-listen, as all of weir_resp.")
+	respShed    = metric.Counter("weir_resp_connections_shed_total", "Idle connections of clients of Redis that were closed to make room for new ones.")
+	respRefused = metric.Counter("weir_resp_connections_refused_total", "Connections of clients of Redis that were refused because their address, or all, had too many.")
+	respEnded   = metric.Counter("weir_resp_connections_ended_total",
+		"Connections of clients of Redis that the server ended: slow_reader, slow_command, or protocol for bytes that are no command.", "reason")
+	respCommands = metric.Counter("weir_resp_commands_total", "Commands by name and result: ok, denied or error.", "command", "result")
+	draining     = metric.Gauge("weir_serve_draining", "Whether the server is draining before it ends.")
 
-	families = []*metric.Family{latency, uses, bound, reloaded, loadedAt, failures, open, shed, places, taken, refused, requests, batched, draining,
-		saved, saveTook, saveSize, unsaved}
+	rlsAnswers  = metric.Counter("weir_rls_answers_total", "Answers of the rate-limit service: OK, OVER_LIMIT, or the gRPC code of an error.", "code")
+	rlsHits     = metric.Counter("weir_rls_total_hits_total", "Hits that the rate-limit service was asked for, by rule; of rules beyond 200 as others.", "rule")
+	rlsWithin   = metric.Counter("weir_rls_within_limit_total", "Hits within the limit.", "rule")
+	rlsNear     = metric.Counter("weir_rls_near_limit_total", "Hits within the limit, but beyond its share --rls-near-limit.", "rule")
+	rlsOver     = metric.Counter("weir_rls_over_limit_total", "Hits beyond the limit, also in shadow and quota mode.", "rule")
+	rlsShadow   = metric.Counter("weir_rls_shadow_mode_total", "Hits beyond the limit that were allowed by shadow or quota mode.", "rule")
+	rlqsStreams = metric.Gauge("weir_rlqs_streams", "Streams of proxies to the rate limit quota service.")
+	rlqsReports = metric.Counter("weir_rlqs_reports_total", "Reports about the use of a bucket.")
+	rlqsRefused = metric.Counter("weir_rlqs_refused_total", "Of these, reports without an answer: invalid, forbidden, or beyond a bound.")
+
+	families = []*metric.Family{latency, uses, bound, reloaded, loadedAt, failures, open, shed, delayed, places, taken, refused, requests, batched, draining,
+		respOpen, respShed, respRefused, respEnded, respCommands,
+		saved, saveTook, saveSize, unsaved, rlsAnswers, rlsHits, rlsWithin, rlsNear, rlsOver, rlsShadow, rlqsStreams, rlqsReports, rlqsRefused}
 )
 
 // collect sends the metrics of the daemon itself.
 func (d *Daemon) collect(s metric.Scrape) {
 	status, failed := d.reloads.state()
-	conns := d.conns.Count()
+	conns := d.connections()
 	s.Send(reloaded, flag(status.Error == nil))
 	s.Send(loadedAt, float64(status.Success.UnixMilli())/1000)
 	s.Send(failures, float64(failed))
 	s.Send(open, float64(conns.Open))
 	s.Send(shed, float64(conns.Shed))
+	s.Send(delayed, float64(conns.Delayed))
 	s.Send(refused, float64(conns.Refused), "connections")
 	s.Send(draining, flag(d.draining.Load()))
 	if d.cfg.State != "" {
@@ -88,11 +109,41 @@ func (d *Daemon) collect(s metric.Scrape) {
 	}
 	s.Send(batched, float64(answers.Batched))
 	s.SendHistogram(latency, httpapi.LatencyBounds[:], answers.Took, answers.TookSum)
+	d.resp.collect(s)
 	d.guard.Uses(func(name string, n uint64) { s.Send(uses, float64(n), name) })
+	quotas := d.rlqs.Stats()
+	s.Send(rlqsStreams, float64(quotas.Streams))
+	s.Send(rlqsReports, float64(quotas.Reports))
+	s.Send(rlqsRefused, float64(quotas.Refused))
+	d.rls.Answers(func(code string, n uint64) { s.Send(rlsAnswers, float64(n), code) })
+	d.rls.Hits(func(rule string, h grpcapi.Hits) {
+		s.Send(rlsHits, float64(h.Total), rule)
+		s.Send(rlsWithin, float64(h.Within), rule)
+		s.Send(rlsNear, float64(h.Near), rule)
+		s.Send(rlsOver, float64(h.Over), rule)
+		s.Send(rlsShadow, float64(h.Shadow), rule)
+	})
 	for of, n := range map[string]int{
 		"connections": d.conns.Max(), "waiting": max(d.cfg.Server.MaxWaiting, 0), "leases": d.cfg.Server.MaxLeases, "memory": d.cfg.Server.Memory,
 	} {
 		s.Send(bound, float64(n), of)
+	}
+}
+
+// collect sends the metrics of the clients of Redis.
+func (r *respServer) collect(s metric.Scrape) {
+	if r.api == nil {
+		return
+	}
+	conns, stats := r.conns.Count(), r.api.Stats()
+	s.Send(respOpen, float64(conns.Open))
+	s.Send(respShed, float64(conns.Shed))
+	s.Send(respRefused, float64(conns.Refused))
+	for reason, n := range stats.Ended {
+		s.Send(respEnded, float64(n), reason)
+	}
+	for _, c := range stats.Commands {
+		s.Send(respCommands, float64(c.N), c.Command, c.Result)
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
+	"net/http"
 	"os"
 	"os/signal"
 	"sync"
@@ -78,12 +80,13 @@ func (a access) or(b access) access {
 	return access{cmp.Or(a.tokens, b.tokens), cmp.Or(a.cert, b.cert), cmp.Or(a.clients, b.clients)}
 }
 
-// tls returns the configuration for a handshake; nil without a certificate.
-func (a access) tls() *tls.Config {
+// tls returns the configuration for a handshake, with the names of the protocols after it;
+// nil without a certificate.
+func (a access) tls(protocols ...string) *tls.Config {
 	if a.cert == nil {
 		return nil
 	}
-	cfg := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{*a.cert}, NextProtos: []string{"h2", "http/1.1"}}
+	cfg := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{*a.cert}, NextProtos: protocols}
 	if a.clients != nil {
 		cfg.ClientAuth, cfg.ClientCAs = tls.RequireAndVerifyClientCert, a.clients
 	}
@@ -153,9 +156,30 @@ func (d *Daemon) reload(context.Context) (change string, err error) {
 
 // permit puts the access into force; where it has none, the present one stays.
 func (d *Daemon) permit(a access) {
-	d.access = a.or(d.access)
+	old := d.access
+	if d.access = a.or(old); old.clients != nil && !old.clients.Equal(d.access.clients) {
+		d.trusts.Add(1)
+		d.grpc.cut()
+	}
 	d.guard.Use(d.access.tokens)
-	d.tls.Store(d.access.tls())
+	d.tls.Store(d.access.tls("h2", "http/1.1"))
+	d.respTLS.Store(d.access.tls())
+}
+
+// trustKey is the context key for Daemon.trusts when the connection of a request came.
+type trustKey struct{}
+
+func (d *Daemon) connContext(ctx context.Context, nc net.Conn) context.Context {
+	if d.cfg.TLS.ClientCA != "" {
+		ctx = context.WithValue(ctx, trustKey{}, d.trusts.Load())
+	}
+	return d.conns.ConnContext(ctx, nc)
+}
+
+// asksToLeave reports whether the connection of a request is to end after its answer: the
+// server drains, or the connection came when clients of other authorities were accepted.
+func (d *Daemon) asksToLeave(r *http.Request) bool {
+	return d.draining.Load() || d.cfg.TLS.ClientCA != "" && r.Context().Value(trustKey{}) != d.trusts.Load()
 }
 
 // note records the outcome of a reload.

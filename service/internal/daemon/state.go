@@ -144,6 +144,7 @@ type saves struct {
 	last     time.Time  // of the last success
 	bytes    int64
 	took     time.Duration
+	failing  bool // the last save has failed
 	failures uint64
 }
 
@@ -168,9 +169,13 @@ func (d *Daemon) save(ended bool) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err != nil {
+	wasFailing := s.failing
+	if s.failing = err != nil; err != nil {
 		s.failures++
 		return fmt.Errorf("--state: %w", err)
+	}
+	if wasFailing {
+		d.log.Info("the state is saved again", "state", d.cfg.State)
 	}
 	s.last, s.took, s.bytes = time.Now(), time.Since(start), size
 	return nil

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// mounted is set in the process of TestServeStateDisk that may mount.
+const mounted = "WEIR_TEST_MOUNTED"
+
+// A disk that becomes read-only, or full, while the server runs. The test runs itself again
+// in a process with mounts of its own.
+func TestServeStateDisk(t *testing.T) {
+	if os.Getenv(mounted) == "" {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestServeStateDisk$", "-test.v")
+		cmd.Env = append(os.Environ(), mounted+"=yes")
+		cmd.SysProcAttr = &syscall.SysProcAttr{
+			Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
+			UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
+			GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
+		}
+		out, err := cmd.CombinedOutput()
+		if _, started := errors.AsType[*exec.ExitError](err); err != nil && !started {
+			t.Skipf("no mounts of its own: %v", err)
+		}
+		switch {
+		case err != nil:
+			t.Errorf("%v: %s", err, out)
+		case strings.Contains(string(out), "--- SKIP"):
+			t.Skipf("%s", out)
+		}
+		return
+	}
+	for _, row := range []struct {
+		what        string
+		begin, mend func(state string) error
+	}{
+		{"read-only", func(state string) error {
+			dir := filepath.Dir(state)
+			return errors.Join(
+				syscall.Mount(dir, dir, "", syscall.MS_BIND, ""),
+				syscall.Mount("", dir, "", syscall.MS_BIND|syscall.MS_REMOUNT|syscall.MS_RDONLY, ""))
+		}, func(state string) error { return syscall.Unmount(filepath.Dir(state), 0) }},
+		{"full", func(state string) error {
+			err := os.WriteFile(state+".other", make([]byte, 1<<20), 0o600)
+			if !errors.Is(err, syscall.ENOSPC) {
+				return errors.New("the disk is not full")
+			}
+			return nil
+		}, func(state string) error { return os.Remove(state + ".other") }},
+	} {
+		t.Run(row.what, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=128k"); err != nil {
+				t.Skipf("no mounts: %v", err)
+			}
+			defer func() { fatal(t, syscall.Unmount(dir, 0)) }()
+			outlives(t, filepath.Join(dir, "state"), row.begin, row.mend)
+		})
+	}
+}

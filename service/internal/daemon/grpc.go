@@ -1,0 +1,66 @@
+package daemon
+
+import (
+	"context"
+	"net"
+
+	"google.golang.org/grpc"
+
+	"github.com/weir-go/weir/service/internal/connlimit"
+	"github.com/weir-go/weir/service/internal/server/grpcapi"
+)
+
+// A grpcServer serves callers at a listener for gRPC alone. The zero value has none.
+type grpcServer struct {
+	server *grpc.Server
+	conns  *connlimit.Listener
+}
+
+func (g *grpcServer) listen(d *Daemon, ln net.Listener) {
+	g.conns = d.limited(ln, &d.tls)
+	g.server = d.rls.NewServer(grpc.ConnectionTimeout(d.cfg.ClientTimeout), grpcapi.SetIdle(g.conns.SetIdle))
+	d.rlqs.Register(g.server)
+	d.log.Info("gRPC", "listen", ln.Addr().String())
+}
+
+// end asks clients to leave, and lets calls finish until ctx ends. Then it cuts them off, and
+// the result is an error.
+func (g *grpcServer) end(ctx context.Context) <-chan error {
+	result := make(chan error, 1)
+	if g.server == nil {
+		result <- nil
+		return result
+	}
+	done := make(chan struct{})
+	go func() { g.server.GracefulStop(); close(done) }()
+	go func() {
+		select {
+		case <-done:
+			result <- nil
+		case <-ctx.Done():
+			g.server.Stop()
+			result <- ctx.Err()
+		}
+	}()
+	return result
+}
+
+// stop ends the server at once.
+func (g *grpcServer) stop() { g.server.Stop() }
+
+// cut closes the connections: authorities of clients have changed.
+func (g *grpcServer) cut() {
+	if g.conns != nil {
+		g.conns.CloseOpen()
+	}
+}
+
+// connections counts the connections of callers.
+func (d *Daemon) connections() connlimit.Counts {
+	n := d.conns.Count()
+	if d.grpc.conns != nil {
+		more := d.grpc.conns.Count()
+		n = connlimit.Counts{Open: n.Open + more.Open, Shed: n.Shed + more.Shed, Refused: n.Refused + more.Refused, Delayed: n.Delayed + more.Delayed}
+	}
+	return n
+}

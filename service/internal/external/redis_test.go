@@ -1,0 +1,136 @@
+//go:build external
+
+package external
+
+import (
+	"encoding/json"
+	"net"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/weir-go/weir/service/internal/server"
+	"github.com/weir-go/weir/service/internal/server/respapi"
+	"github.com/weir-go/weir/service/internal/server/token"
+)
+
+const redisSecret = "the secret of a client"
+
+// serveRESP serves clients of Redis, with tokens or without, and returns its port.
+func serveRESP(t *testing.T, tokens bool) (port string) {
+	t.Helper()
+	s, err := server.New(server.Config{OwnQuotas: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cfg respapi.Config
+	if tokens {
+		set, err := token.Parse("tokens.yaml", []byte("tokens: [{name: client, token: "+redisSecret+"}]"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var guard token.Guard
+		guard.Use(set)
+		cfg.Identify = guard.Identify
+	}
+	api, err := respapi.New(s, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = api.Serve(ln) }()
+	t.Cleanup(func() { _ = ln.Close() })
+	_, port, _ = net.SplitHostPort(ln.Addr().String())
+	return port
+}
+
+// clients returns the directory of a client that make need has installed.
+func clients(t *testing.T, name string) string {
+	t.Helper()
+	path, err := exec.Command("go", "env", "GOPATH").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(strings.TrimSpace(string(path)), "clients", name)
+}
+
+// throttled checks the replies of a client: to CL.THROTTLE user123 15 30 60, and to seven
+// times CL.THROTTLE piped 4 1 60 in a pipeline.
+func throttled(t *testing.T, client, out string) {
+	t.Helper()
+	var got [][]int
+	if err := json.Unmarshal([]byte(out), &got); err != nil {
+		t.Fatalf("%s: %v: %s", client, err, out)
+	}
+	want := [][]int{{0, 16, 15, -1, 2}, {0, 5, 4, -1, 60}, {0, 5, 3, -1, 120}, {0, 5, 2, -1, 180}, {0, 5, 1, -1, 240}, {0, 5, 0, -1, 300},
+		{1, 5, 0, 60, 300}, {1, 5, 0, 60, 300}}
+	if !slices.EqualFunc(got, want, slices.Equal) {
+		t.Errorf("%s: %v, want %v", client, got, want)
+	}
+}
+
+func TestRedisCLI(t *testing.T) {
+	for _, flags := range [][]string{nil, {"-3"}, {"--pass", redisSecret, "--no-auth-warning"}, {"-3", "--user", "any", "--pass", redisSecret, "--no-auth-warning"}} {
+		port := serveRESP(t, len(flags) > 1)
+		args := append([]string{"-p", port, "--json"}, flags...)
+		out := []string{strings.TrimSpace(run(t, "redis-cli", append(args, "CL.THROTTLE", "user123", "15", "30", "60")...))}
+		for range 7 {
+			out = append(out, strings.TrimSpace(run(t, "redis-cli", append(args, "CL.THROTTLE", "piped", "4", "1", "60")...)))
+		}
+		throttled(t, "redis-cli", "["+strings.Join(out, ",")+"]")
+	}
+	if out := run(t, "redis-benchmark", "-p", serveRESP(t, false), "-n", "1000", "-P", "16", "-q", "CL.THROTTLE", "a", "15", "30", "60"); !strings.Contains(out, "requests per second") {
+		t.Error(out)
+	}
+}
+
+const redisPy = `
+import json, redis, sys
+for options in ({}, {"protocol": 2}, {"protocol": 3}):
+    for password in sys.argv[2:] or [None]:
+        r = redis.Redis(port=int(sys.argv[1]), password=password, **options)
+        n = len(options) and options["protocol"]
+        replies = [r.execute_command("CL.THROTTLE", f"user123 {n}", 15, 30, 60)]
+        with r.pipeline(transaction=False) as p:
+            for _ in range(7):
+                p.execute_command("CL.THROTTLE", f"piped {n}", 4, 1, 60)
+            replies += p.execute()
+        assert r.ping()
+        print(json.dumps(replies))
+`
+
+func TestRedisPy(t *testing.T) {
+	python := filepath.Join(clients(t, "redis"), "bin", "python")
+	for _, args := range [][]string{{serveRESP(t, false)}, {serveRESP(t, true), redisSecret}} {
+		for line := range strings.Lines(run(t, python, append([]string{"-c", redisPy}, args...)...)) {
+			throttled(t, "redis-py", line)
+		}
+	}
+}
+
+const ioRedis = `
+const Redis = require(process.argv[1] + "/node_modules/ioredis");
+(async () => {
+	const r = new Redis({port: +process.argv[2], password: process.argv[3]});
+	const replies = [await r.call("CL.THROTTLE", "user123", 15, 30, 60)];
+	const pipeline = r.pipeline();
+	for (let i = 0; i < 7; i++) pipeline.call("CL.THROTTLE", "piped", 4, 1, 60);
+	for (const [err, reply] of await pipeline.exec()) {
+		if (err) throw err;
+		replies.push(reply);
+	}
+	console.log(JSON.stringify(replies));
+	await r.quit();
+})().catch(err => { console.error(err); process.exit(1); });
+`
+
+func TestIORedis(t *testing.T) {
+	for _, args := range [][]string{{serveRESP(t, false)}, {serveRESP(t, true), redisSecret}} {
+		throttled(t, "ioredis", run(t, "node", append([]string{"-e", ioRedis, clients(t, "ioredis")}, args...)...))
+	}
+}
