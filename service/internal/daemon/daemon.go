@@ -116,10 +116,12 @@ func New(cfg Config) (*Daemon, error) {
 	if d.api, err = httpapi.New(d.server, cfg.API); err != nil {
 		return nil, err
 	}
-	d.rlqs = rlqsapi.New(d.server, rlqsapi.Config{MaxKey: cfg.API.MaxKey, FirstReport: cfg.ClientTimeout, Identify: cfg.RateLimit.Identify})
 	cfg.RateLimit.Bodies = d.api.Bodies()
-	d.rls, err = grpcapi.New(d.server, cfg.RateLimit)
-	return d, err
+	if d.rls, err = grpcapi.New(d.server, cfg.RateLimit); err != nil {
+		return nil, err
+	}
+	d.rlqs = rlqsapi.New(d.server, rlqsapi.Config{MaxKey: cfg.API.MaxKey, FirstReport: cfg.ClientTimeout, Identify: d.rls.Identify})
+	return d, nil
 }
 
 // Listeners has the listeners of a Daemon.

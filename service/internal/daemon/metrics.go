@@ -70,12 +70,13 @@ var (
 	rlsOver     = metric.Counter("weir_rls_over_limit_total", "Hits beyond the limit, also in shadow and quota mode.", "rule")
 	rlsShadow   = metric.Counter("weir_rls_shadow_mode_total", "Hits beyond the limit that were allowed by shadow or quota mode.", "rule")
 	rlqsStreams = metric.Gauge("weir_rlqs_streams", "Streams of proxies to the rate limit quota service.")
+	rlqsBuckets = metric.Gauge("weir_rlqs_buckets", "Buckets of proxies with an assignment; at most 100,000, of one address half of them.")
 	rlqsReports = metric.Counter("weir_rlqs_reports_total", "Reports about the use of a bucket.")
 	rlqsRefused = metric.Counter("weir_rlqs_refused_total", "Of these, reports without an answer: invalid, forbidden, or beyond a bound.")
 
 	families = []*metric.Family{latency, uses, bound, reloaded, loadedAt, failures, open, shed, delayed, places, taken, refused, requests, batched, draining,
 		respOpen, respShed, respRefused, respEnded, respCommands,
-		saved, saveTook, saveSize, unsaved, rlsAnswers, rlsHits, rlsWithin, rlsNear, rlsOver, rlsShadow, rlqsStreams, rlqsReports, rlqsRefused}
+		saved, saveTook, saveSize, unsaved, rlsAnswers, rlsHits, rlsWithin, rlsNear, rlsOver, rlsShadow, rlqsStreams, rlqsBuckets, rlqsReports, rlqsRefused}
 )
 
 // collect sends the metrics of the daemon itself.
@@ -113,6 +114,7 @@ func (d *Daemon) collect(s metric.Scrape) {
 	d.guard.Uses(func(name string, n uint64) { s.Send(uses, float64(n), name) })
 	quotas := d.rlqs.Stats()
 	s.Send(rlqsStreams, float64(quotas.Streams))
+	s.Send(rlqsBuckets, float64(quotas.Buckets))
 	s.Send(rlqsReports, float64(quotas.Reports))
 	s.Send(rlqsRefused, float64(quotas.Refused))
 	d.rls.Answers(func(code string, n uint64) { s.Send(rlsAnswers, float64(n), code) })

@@ -14,6 +14,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,6 +22,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/weir-go/weir/service/internal/connlimit"
@@ -102,6 +104,15 @@ func New(d decider.Decider, cfg Config) (*API, error) {
 	a.calls.New = func() any { return &call{api: a} }
 	a.web = a.NewServer()
 	return a, nil
+}
+
+// Identify returns the session of the client of a call, by its metadata; nil if none is
+// needed. The error of a client that is not known is a status, UNAUTHENTICATED.
+func (a *API) Identify(ctx context.Context) (*token.Session, error) {
+	if a.cfg.Identify == nil {
+		return nil, nil
+	}
+	return a.identify(strings.Join(metadata.ValueFromIncomingContext(ctx, "authorization"), ","))
 }
 
 // identify returns the session of a client with an Authorization header; nil if none is

@@ -2,7 +2,6 @@ package grpcapi
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -14,7 +13,6 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/mem"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/status"
 )
@@ -51,11 +49,8 @@ func (a *API) NewServer(opts ...grpc.ServerOption) *grpc.Server {
 // shouldRateLimit is the handler of the method. The call that it returns ends when the codec
 // has encoded it.
 func shouldRateLimit(srv any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
-	a, authorization := srv.(*API), ""
-	if a.cfg.Identify != nil {
-		authorization = strings.Join(metadata.ValueFromIncomingContext(ctx, "authorization"), ",")
-	}
-	session, err := a.identify(authorization)
+	a := srv.(*API)
+	session, err := a.Identify(ctx)
 	if err != nil {
 		a.count(err)
 		return nil, err

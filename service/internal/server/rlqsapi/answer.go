@@ -22,8 +22,9 @@ import (
 
 // A bucket has the use of a key by a leaf.
 type bucket struct {
-	reported time.Time
+	reported time.Time              // guarded by API.mu
 	wants    float64                // requests a second
+	ttl      time.Duration          // of the last assignment
 	has      float64                // of the last assignment
 	sent     *envoytype.TokenBucket // of the last assignment; nil if it was none
 }
@@ -70,30 +71,22 @@ func (a *API) assign(ctx context.Context, session *token.Session, l *leaf, usage
 		}
 	}
 	now := time.Now()
-	b := l.buckets[key]
-	if b == nil {
-		if len(l.buckets) >= a.cfg.MaxBuckets {
-			maps.DeleteFunc(l.buckets, func(_ string, b *bucket) bool { return now.Sub(b.reported) > l.ttl })
-		}
-		if len(l.buckets) >= a.cfg.MaxBuckets {
-			return nil, errRefused
-		}
-		b = &bucket{}
-		l.buckets[key] = b
-	}
-	if !b.reported.IsZero() && now.Sub(b.reported) > l.ttl {
-		b.has, b.sent = 0, nil // it is over
+	b, last, err := a.reported(l, key, now)
+	if err != nil {
+		return nil, err
 	}
 	allowed, denied := usage.GetNumRequestsAllowed(), usage.GetNumRequestsDenied()
-	elapsed := now.Sub(b.reported)
-	if b.reported.IsZero() {
+	elapsed := now.Sub(last)
+	switch {
+	case last.IsZero():
 		elapsed = usage.GetTimeElapsed().AsDuration()
 		if elapsed > 0 { // an assignment of a process that was before this one
 			b.has = float64(allowed) / elapsed.Seconds()
 		}
 		elapsed = max(elapsed, time.Second)
+	case elapsed > b.ttl:
+		b.has, b.sent = 0, nil // it is over
 	}
-	b.reported = now
 	b.measure(float64(allowed)+float64(denied), max(elapsed, time.Millisecond))
 	got, err := a.decider.Assign(ctx, decider.LeafReport{
 		Key: key, Leaf: l.name, Used: int(min(allowed, math.MaxInt32)), Wants: b.wants, Has: b.has,
@@ -101,7 +94,10 @@ func (a *API) assign(ctx context.Context, session *token.Session, l *leaf, usage
 	if err != nil {
 		return nil, err
 	}
-	l.ttl = got.TTL
+	if b.ttl != got.TTL {
+		b.ttl = got.TTL
+		a.assigned(got.TTL)
+	}
 	if got.Learning {
 		return nil, nil
 	}

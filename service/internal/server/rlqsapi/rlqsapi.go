@@ -18,13 +18,15 @@
 package rlqsapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
+	"maps"
+	"math"
 	"net"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,7 +34,6 @@ import (
 	rlqs "github.com/envoyproxy/go-control-plane/envoy/service/rate_limit_quota/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
@@ -43,23 +44,23 @@ import (
 // Defaults of Config.
 const (
 	DefaultMaxKey     = 1 << 10
-	DefaultMaxBuckets = 10_000
+	DefaultMaxBuckets = 100_000
 )
 
 // Config configures an API.
 type Config struct {
 	// MaxKey bounds a key, in bytes. If zero, DefaultMaxKey.
 	MaxKey int
-	// MaxBuckets bounds the buckets of a stream. Others get no answer. If zero,
-	// DefaultMaxBuckets.
+	// MaxBuckets bounds the buckets of all streams; those of one address have at most half of
+	// them. Reports of others get no answer. If zero, DefaultMaxBuckets.
 	MaxBuckets int
 	// FirstReport bounds the time until the first report of a stream. A stream without one ends
 	// with DEADLINE_EXCEEDED. If zero, it is not bounded.
 	FirstReport time.Duration
-	// Identify returns the session of a client with a secret. Streams of clients that are not
-	// known end with UNAUTHENTICATED, and buckets that a token does not allow get no answer.
-	// If nil, all are allowed.
-	Identify func(secret string) *token.Session
+	// Identify returns the session of the client of a stream, or the error that ends the
+	// stream. Buckets that its token does not allow get no answer. If Identify or the session
+	// is nil, all are allowed.
+	Identify func(context.Context) (*token.Session, error)
 }
 
 // An API is the gRPC service. It is safe for concurrent use.
@@ -70,23 +71,20 @@ type API struct {
 	closed  chan struct{}
 	close   func()
 
-	mu     sync.Mutex         // guards what follows
-	hosts  map[string][]*leaf // by address
-	leaves uint64             // that there were
-	forgot time.Time          // when forget last ran
+	mu      sync.Mutex       // guards what follows
+	hosts   map[string]*host // by address
+	leaves  uint64           // that there were
+	buckets int              // of all hosts
+	ttl     time.Duration    // of the last assignment; before the first, longer than any
+	cleaned time.Time        // when clean last went through the buckets
 
 	stats struct{ streams, reports, refused atomic.Int64 }
 }
 
 // New returns an API.
 func New(d decider.Decider, cfg Config) *API {
-	if cfg.MaxKey == 0 {
-		cfg.MaxKey = DefaultMaxKey
-	}
-	if cfg.MaxBuckets == 0 {
-		cfg.MaxBuckets = DefaultMaxBuckets
-	}
-	a := &API{cfg: cfg, decider: d, hosts: map[string][]*leaf{}, closed: make(chan struct{})}
+	cfg.MaxKey, cfg.MaxBuckets = cmp.Or(cfg.MaxKey, DefaultMaxKey), cmp.Or(cfg.MaxBuckets, DefaultMaxBuckets)
+	a := &API{cfg: cfg, decider: d, closed: make(chan struct{}), hosts: map[string]*host{}, ttl: math.MaxInt64}
 	a.close = sync.OnceFunc(func() { close(a.closed) })
 	return a
 }
@@ -100,13 +98,16 @@ func (a *API) Close() { a.close() }
 // Stats is the state of an API, and counts since New.
 type Stats struct {
 	Streams int64 // open now
+	Buckets int64 // with an assignment, of proxies at all addresses
 	Reports int64 // of buckets
 	Refused int64 // of them: without an answer, because of a bound, a key or a token
 }
 
 // Stats returns the state.
 func (a *API) Stats() Stats {
-	return Stats{a.stats.streams.Load(), a.stats.reports.Load(), a.stats.refused.Load()}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return Stats{a.stats.streams.Load(), int64(a.buckets), a.stats.reports.Load(), a.stats.refused.Load()}
 }
 
 // StreamRateLimitQuotas serves one proxy.
@@ -170,12 +171,7 @@ func (a *API) identify(ctx context.Context) (*token.Session, error) {
 	if a.cfg.Identify == nil {
 		return nil, nil
 	}
-	secret, _ := token.Bearer(strings.Join(metadata.ValueFromIncomingContext(ctx, "authorization"), ","))
-	s := a.cfg.Identify(secret)
-	if s.Count(); !s.Known() {
-		return nil, errUnknown
-	}
-	return s, nil
+	return a.cfg.Identify(ctx)
 }
 
 // errLate ends a stream whose first report does not come.
@@ -184,57 +180,109 @@ var errLate = status.Error(codes.DeadlineExceeded, "no report has come")
 // errUnknown ends the stream of a client whose token is not known, or not any more.
 var errUnknown = status.Error(codes.Unauthenticated, token.ErrUnknown.Error())
 
+// A host is an address with proxies.
+type host struct {
+	leaves  []*leaf
+	buckets int // of the leaves
+}
+
 // A leaf is a proxy, as far as its address tells it from others.
 type leaf struct {
+	host    *host
 	name    string
-	taken   bool               // by a stream
-	ended   time.Time          // the last stream, if it is not taken
-	ttl     time.Duration      // of its last assignment
 	domain  string             // of the stream
-	buckets map[string]*bucket // by key
+	taken   bool               // by a stream; guarded by API.mu
+	buckets map[string]*bucket // by key; guarded by API.mu
 }
 
 // enter returns the leaf of a stream: one of its address whose stream has ended, or a new one.
 func (a *API) enter(ctx context.Context) *leaf {
-	host := ""
+	address := ""
 	if p, ok := peer.FromContext(ctx); ok {
-		host = p.Addr.String()
-		if h, _, err := net.SplitHostPort(host); err == nil {
-			host = h
+		address = p.Addr.String()
+		if h, _, err := net.SplitHostPort(address); err == nil {
+			address = h
 		}
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.forget()
-	for _, l := range a.hosts[host] {
+	a.clean(time.Now())
+	h := a.hosts[address]
+	if h == nil {
+		h = &host{}
+		a.hosts[address] = h
+	}
+	for _, l := range h.leaves {
 		if !l.taken {
 			l.taken, l.domain = true, ""
 			return l
 		}
 	}
 	a.leaves++
-	l := &leaf{name: host + "#" + strconv.FormatUint(a.leaves, 10), taken: true, buckets: map[string]*bucket{}}
-	a.hosts[host] = append(a.hosts[host], l)
+	l := &leaf{host: h, name: address + "#" + strconv.FormatUint(a.leaves, 10), taken: true, buckets: map[string]*bucket{}}
+	h.leaves = append(h.leaves, l)
 	return l
 }
 
 func (a *API) leave(l *leaf) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	l.taken, l.ended = false, time.Now()
+	l.taken = false
 }
 
-// forget removes the leaves whose assignments have ended.
-func (a *API) forget() {
-	now := time.Now()
-	if now.Sub(a.forgot) < time.Second {
+// reported returns the bucket of a key, with the instant of the report before this one: zero
+// if this is the first.
+func (a *API) reported(l *leaf, key string, now time.Time) (b *bucket, last time.Time, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	b = l.buckets[key]
+	if b == nil {
+		if a.full(l.host) {
+			a.clean(now)
+		}
+		if a.full(l.host) {
+			return nil, last, errRefused
+		}
+		b = &bucket{}
+		l.buckets[key] = b
+		l.host.buckets++
+		a.buckets++
+	}
+	last, b.reported = b.reported, now
+	return b, last, nil
+}
+
+// full reports whether a host has no room for another bucket.
+func (a *API) full(h *host) bool {
+	return a.buckets >= a.cfg.MaxBuckets || h.buckets >= (a.cfg.MaxBuckets+1)/2
+}
+
+// assigned keeps the time to live of an assignment.
+func (a *API) assigned(ttl time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.ttl = ttl
+}
+
+// clean removes the buckets and leaves whose assignments have ended, once in cleanEvery.
+func (a *API) clean(now time.Time) {
+	if now.Sub(a.cleaned) < cleanEvery {
 		return
 	}
-	a.forgot = now
-	for host, leaves := range a.hosts {
-		leaves = slices.DeleteFunc(leaves, func(l *leaf) bool { return !l.taken && now.Sub(l.ended) > l.ttl })
-		if a.hosts[host] = leaves; len(leaves) == 0 {
-			delete(a.hosts, host)
+	a.cleaned = now
+	for address, h := range a.hosts {
+		for _, l := range h.leaves {
+			n := len(l.buckets)
+			maps.DeleteFunc(l.buckets, func(_ string, b *bucket) bool { return now.Sub(b.reported) > a.ttl })
+			h.buckets -= n - len(l.buckets)
+			a.buckets -= n - len(l.buckets)
+		}
+		h.leaves = slices.DeleteFunc(h.leaves, func(l *leaf) bool { return !l.taken && len(l.buckets) == 0 })
+		if len(h.leaves) == 0 {
+			delete(a.hosts, address)
 		}
 	}
 }
+
+// cleanEvery bounds what clean costs: it goes through all buckets.
+const cleanEvery = time.Second

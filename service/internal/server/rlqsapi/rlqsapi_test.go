@@ -32,7 +32,46 @@ type rig struct {
 	t   *testing.T
 	api *rlqsapi.API
 	srv *server.Server
-	cl  rlqs.RateLimitQuotaServiceClient
+	ln  listener
+	cl  rlqs.RateLimitQuotaServiceClient // at address
+}
+
+const address = "192.0.2.1:1"
+
+// A listener gives each connection the address that its dialer has sent.
+type listener struct {
+	*bufconn.Listener
+	from chan string
+}
+
+type addressed struct {
+	net.Conn
+	from string
+}
+
+func (l listener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return addressed{c, <-l.from}, nil
+}
+
+func (c addressed) RemoteAddr() net.Addr { return c }
+func (c addressed) Network() string      { return "tcp" }
+func (c addressed) String() string       { return c.from }
+
+// client returns a client at an address.
+func (r *rig) client(from string) (rlqs.RateLimitQuotaServiceClient, *grpc.ClientConn) {
+	conn, err := grpc.NewClient("passthrough:memory", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			r.ln.from <- from
+			return r.ln.DialContext(ctx)
+		}))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return rlqs.NewRateLimitQuotaServiceClient(conn), conn
 }
 
 func run(t *testing.T, cfg rlqsapi.Config, rules []config.Rule, f func(r *rig)) {
@@ -41,17 +80,12 @@ func run(t *testing.T, cfg rlqsapi.Config, rules []config.Rule, f func(r *rig)) 
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := &rig{t: t, api: rlqsapi.New(srv, cfg), srv: srv}
+		r := &rig{t: t, api: rlqsapi.New(srv, cfg), srv: srv, ln: listener{bufconn.Listen(1 << 20), make(chan string, 1)}}
 		g := grpc.NewServer()
 		r.api.Register(g)
-		ln := bufconn.Listen(1 << 20)
-		go g.Serve(ln)
-		conn, err := grpc.NewClient("passthrough:memory", grpc.WithTransportCredentials(insecure.NewCredentials()),
-			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return ln.DialContext(ctx) }))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.cl = rlqs.NewRateLimitQuotaServiceClient(conn)
+		go g.Serve(r.ln)
+		var conn *grpc.ClientConn
+		r.cl, conn = r.client(address)
 		f(r)
 		conn.Close()
 		g.Stop()
@@ -209,8 +243,16 @@ func TestBadReports(t *testing.T) {
 		}
 		guard.Use(set)
 	}
+	identify := func(ctx context.Context) (*token.Session, error) {
+		secret, _ := token.Bearer(metadata.ValueFromIncomingContext(ctx, "authorization")[0])
+		s := guard.Identify(secret)
+		if !s.Known() {
+			return nil, status.Error(codes.Unauthenticated, "unknown")
+		}
+		return s, nil
+	}
 	use(`tokens: [{name: a, token: a-secret-of-16-bytes, keys: ["shop|a=b%7C|user=?"]}]`)
-	run(t, rlqsapi.Config{MaxKey: 100, MaxBuckets: 2, Identify: guard.Identify}, perKey, func(r *rig) {
+	run(t, rlqsapi.Config{MaxKey: 100, MaxBuckets: 4, Identify: identify}, perKey, func(r *rig) {
 		time.Sleep(ttl)
 		p := r.proxy()
 		for i, c := range []struct {
@@ -248,6 +290,49 @@ func TestBadReports(t *testing.T) {
 		r.api.Close()
 		if _, err := r.proxy().Recv(); status.Code(err) != codes.Unavailable {
 			t.Errorf("after Close: %v", err)
+		}
+	})
+}
+
+// One address has half of the buckets. Those whose assignment is over make room.
+func TestBucketsAreBounded(t *testing.T) {
+	run(t, rlqsapi.Config{MaxBuckets: 6}, perKey, func(r *rig) {
+		time.Sleep(ttl)
+		// answered has one proxy for each bucket: one that gets no answer still waits for it.
+		answered := func(cl rlqs.RateLimitQuotaServiceClient, names ...string) (n int) {
+			for _, name := range names {
+				at := *r
+				at.cl = cl
+				p := at.proxy()
+				defer p.end()
+				if p.rate("shop", name, 1, 0) != -1 {
+					n++
+				}
+			}
+			return n
+		}
+		other, conn := r.client("192.0.2.2:1")
+		defer conn.Close()
+		another, conn := r.client("192.0.2.3:1")
+		defer conn.Close()
+		if n := answered(r.cl, "a", "b", "c", "d", "e"); n != 3 {
+			t.Errorf("one address has %d buckets of 6: want 3", n)
+		}
+		if n := answered(other, "a", "b", "c", "d"); n != 3 {
+			t.Errorf("another one has %d: want 3", n)
+		}
+		if n := answered(another, "a"); n != 0 {
+			t.Error("a seventh bucket has an assignment")
+		}
+		if got := r.api.Stats(); got.Buckets != 6 || got.Refused != 4 {
+			t.Errorf("%+v", got)
+		}
+		time.Sleep(ttl + time.Second)
+		if n := answered(another, "a", "b"); n != 2 {
+			t.Errorf("when the assignments of others are over, %d of 2 reports are answered", n)
+		}
+		if got := r.api.Stats(); got.Buckets != 2 {
+			t.Errorf("%+v", got)
 		}
 	})
 }
