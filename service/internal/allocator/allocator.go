@@ -185,17 +185,8 @@ func (a *Allocator) Expire(now time.Duration) {
 	}
 }
 
-// Stats is the state of an Allocator as of its last instant.
-type Stats struct {
-	Leaves int     // that have an assignment
-	Wants  float64 // the rate that they want together, in tokens a second
-	Held   float64 // the rate that they may be using together
-}
-
-// Stats returns the state.
-func (a *Allocator) Stats() Stats {
-	return Stats{len(a.leaves), a.wants.root.sum().wants, a.held}
-}
+// Leaves returns the number of leaves that have an assignment. Expire first.
+func (a *Allocator) Leaves() int { return len(a.leaves) }
 
 func (a *Allocator) drop(l *leaf) {
 	a.hold(l, 0)

@@ -130,8 +130,11 @@ func TestExpiredAndLeavingLeavesGiveBack(t *testing.T) {
 		t.Errorf("after b left: %v", got)
 	}
 	a.Expire(3 * ttl)
-	if got := a.Stats(); got != (allocator.Stats{}) {
-		t.Errorf("at the end: %+v", got)
+	if n := a.Leaves(); n != 0 {
+		t.Errorf("at the end, %d leaves have an assignment", n)
+	}
+	if got := mustReport(t, a, 3*ttl, allocator.Report{Leaf: "d", Wants: 100}); got.Rate != 100 {
+		t.Errorf("after the end: %v", got)
 	}
 }
 

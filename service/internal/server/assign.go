@@ -32,7 +32,7 @@ func (s *Server) Assign(_ context.Context, r decider.LeafReport) (decider.Assign
 	rs, now := s.rules.Load(), s.clock.Now()
 	_, m, _ := s.keys.find(r.Key, rs)
 	got := decider.Assignment{Unlimited: true, TTL: s.cfg.AssignmentTTL}
-	got.Learning = time.Since(s.began) < s.cfg.AssignmentTTL && r.Has == 0
+	got.Learning = now < s.learns && r.Has == 0
 	if len(m.list) == 0 && rs.Config.Unmatched == "deny" {
 		s.unmatchedDenied.Add(uint64(r.Used))
 		return decider.Assignment{TTL: got.TTL}, nil
@@ -65,11 +65,9 @@ func (r *rule) assign(s *Server, now time.Duration, report decider.LeafReport) (
 	}
 	a := as.buckets[bucket]
 	if a == nil {
-		a = allocator.New(allocator.Config{
-			Limit: limit, TTL: s.cfg.AssignmentTTL, Keep: keepShare, Learn: now + s.cfg.AssignmentTTL - time.Since(s.began),
-		})
+		a = allocator.New(allocator.Config{Limit: limit, TTL: s.cfg.AssignmentTTL, Keep: keepShare, Learn: s.learns})
 	}
-	was := a.Stats().Leaves
+	was := a.Leaves()
 	a.Expire(now)
 	if !a.Knows(report.Leaf) && as.held >= maxAssignments {
 		return allocator.Assignment{}, decider.ErrLeaves
@@ -83,7 +81,7 @@ func (r *rule) assign(s *Server, now time.Duration, report decider.LeafReport) (
 		as.buckets = map[string]*allocator.Allocator{}
 	}
 	as.buckets[bucket] = a
-	as.held += a.Stats().Leaves - was
+	as.held += a.Leaves() - was
 	return got, nil
 }
 
@@ -95,7 +93,7 @@ func (as *assignments) sweep(now, ttl time.Duration) {
 	as.swept, as.held = now, 0
 	for bucket, a := range as.buckets {
 		a.Expire(now)
-		if n := a.Stats().Leaves; n > 0 {
+		if n := a.Leaves(); n > 0 {
 			as.held += n
 		} else {
 			delete(as.buckets, bucket)

@@ -107,8 +107,8 @@ func (c Config) Validate() error {
 // concurrent use.
 type Server struct {
 	cfg    Config
-	began  time.Time
 	clock  *clock.Clock
+	learns time.Duration // until when Assign learns what leaves have; set before any other use
 	rules  atomic.Pointer[rules]
 	keys   *keys
 	room   *waiting.Room
@@ -135,7 +135,7 @@ func New(cfg Config) (*Server, error) {
 	cfg.AssignmentTTL = cmp.Or(cfg.AssignmentTTL, DefaultAssignmentTTL)
 	room, c := waiting.NewRoom(cmp.Or(cfg.MaxWaiting, DefaultMaxWaiting)), clock.New()
 	s := &Server{
-		cfg: cfg, began: time.Now(), clock: c, room: room, keys: newKeys(cmp.Or(cfg.Keys, DefaultKeys)),
+		cfg: cfg, clock: c, learns: c.Now() + cfg.AssignmentTTL, room: room, keys: newKeys(cmp.Or(cfg.Keys, DefaultKeys)),
 		grants: grant.NewLedger(), leases: lease.NewRegistry(c, room, cmp.Or(cfg.MaxLeases, DefaultMaxLeases)),
 		orphan: map[string]*lease.Limits{},
 	}
