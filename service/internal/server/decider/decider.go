@@ -225,6 +225,17 @@ func (v *Verdict) Denied() *Answer {
 	return nil
 }
 
+// Remaining returns the remaining tokens of the rule that has the fewest; ok is false
+// if no rule counts.
+func (v *Verdict) Remaining() (least int, ok bool) {
+	for i := range v.Answers {
+		if a := &v.Answers[i]; a.Rule.Mode != config.Shadow && (!ok || a.Remaining < least) {
+			least, ok = a.Remaining, true
+		}
+	}
+	return least, ok
+}
+
 // Deny sets the Verdict to a denial.
 func (v *Verdict) Deny(why weir.Reason, retryAfter time.Duration) {
 	v.OK, v.Reason, v.RetryAfter, v.Grant = false, why, retryAfter, Grant{}

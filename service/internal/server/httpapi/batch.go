@@ -182,7 +182,7 @@ func (c *call) appendResult(out []byte, b *batch, i int) []byte {
 	v, req := &b.verdicts[i], &b.Requests[i]
 	if v.OK {
 		out = append(out, `{"ok":true`...)
-		if remaining, ok := remaining(v); ok {
+		if remaining, ok := v.Remaining(); ok {
 			out = appendInt(out, `,"remaining":`, remaining)
 		}
 		if b.IDs && req.N > 0 {

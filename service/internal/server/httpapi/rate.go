@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
-	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
@@ -123,7 +122,7 @@ func (c *call) restoreDeadline() {
 func (c *call) grant() *fault {
 	v, b := &c.verdict, append(c.buf[:0], '{')
 	if c.request.N == 0 {
-		if remaining, ok := remaining(v); ok {
+		if remaining, ok := v.Remaining(); ok {
 			b = appendInt(b, `"remaining":`, remaining)
 		}
 		return c.sendObject(b)
@@ -135,17 +134,6 @@ func (c *call) grant() *fault {
 		b = appendInt(b, `,"place":`, v.Place)
 	}
 	return c.sendObject(b)
-}
-
-// remaining returns the remaining tokens of the rule that has the fewest; ok is false
-// if no rule counts.
-func remaining(v *decider.Verdict) (least int, ok bool) {
-	for i := range v.Answers {
-		if a := &v.Answers[i]; a.Rule.Mode != config.Shadow && (!ok || a.Remaining < least) {
-			least, ok = a.Remaining, true
-		}
-	}
-	return least, ok
 }
 
 // denyRate returns the fault of a request that is denied.

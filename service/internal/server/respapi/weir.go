@@ -8,7 +8,6 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/outcome"
-	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
@@ -71,7 +70,7 @@ func (c *conn) verdictReply(waits bool) result {
 	}
 	l := c.begin()
 	c.flag(&l, "allowed", v.OK)
-	if n, ok := remaining(v); ok {
+	if n, ok := v.Remaining(); ok {
 		c.number(&l, "remaining", int64(n))
 	}
 	if v.OK && c.request.N > 0 {
@@ -94,17 +93,6 @@ func (c *conn) verdictReply(waits bool) result {
 		return resultDenied
 	}
 	return resultOK
-}
-
-// remaining returns the remaining tokens of the rule that has the fewest; ok is false if no
-// rule counts.
-func remaining(v *decider.Verdict) (least int, ok bool) {
-	for i := range v.Answers {
-		if a := &v.Answers[i]; a.Rule.Mode != config.Shadow && (!ok || a.Remaining < least) {
-			least, ok = a.Remaining, true
-		}
-	}
-	return least, ok
 }
 
 // settle is WEIR.SETTLE key id n.
