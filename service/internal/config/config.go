@@ -60,6 +60,9 @@ type Rules struct {
 	// patterns of rules are not used then. Every rule has a Descriptor. Only files of
 	// envoyproxy/ratelimit set it.
 	Descriptors *descriptor.Tree `yaml:"-"`
+	// Overrides is the algorithm of limits that descriptors bring in requests: GCRA (if
+	// empty) or FixedWindow. Only files of envoyproxy/ratelimit set it.
+	Overrides Algorithm `yaml:"-"`
 	// Hash identifies the content, with 12 hexadecimal digits. It is empty if the Rules
 	// are not from a file.
 	Hash string `yaml:"-"`

@@ -19,8 +19,9 @@ import (
 
 // RateLimitOptions apply to files of envoyproxy/ratelimit.
 type RateLimitOptions struct {
-	// Algorithm is GCRA (if empty) or FixedWindow.
-	Algorithm Algorithm `name:"rls-algorithm" enum:"gcra,fixed_window" default:"gcra" placeholder:"NAME" help:"The algorithm of rules in the format of envoyproxy/ratelimit: gcra, or fixed_window, which counts as that server does: in windows of the clock, including requests that it denies (${default})."`
+	// Algorithm is GCRA (if empty) or FixedWindow. It holds for the limits of rules, and for
+	// limits that descriptors bring.
+	Algorithm Algorithm `name:"rls-algorithm" enum:"gcra,fixed_window" default:"gcra" placeholder:"NAME" help:"The algorithm of limits in the format of envoyproxy/ratelimit, of rules and of requests: gcra, or fixed_window, which counts as that server does: in windows of the clock, including requests that it denies (${default})."`
 	// MergeDomains lets several files have descriptors of the same domain.
 	MergeDomains bool `name:"merge-domain-config" env:"WEIR_MERGE_DOMAIN_CONFIG,MERGE_DOMAIN_CONFIG" help:"Files in the format of envoyproxy/ratelimit may add to the same domain."`
 }
@@ -96,7 +97,7 @@ type rateLimits struct {
 
 // rateLimitRules returns the rules of files in the format of envoyproxy/ratelimit.
 func rateLimitRules(files []*strictyaml.File, o RateLimitOptions) (*Rules, error) {
-	l := &rateLimits{RateLimitOptions: o, rules: Rules{Descriptors: new(descriptor.Tree)}, names: map[string]bool{}}
+	l := &rateLimits{RateLimitOptions: o, rules: Rules{Descriptors: new(descriptor.Tree), Overrides: o.Algorithm}, names: map[string]bool{}}
 	var wrong []error
 	for _, file := range files {
 		l.file = file

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -18,6 +19,7 @@ import (
 
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	envoytype "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/encoding/prototext"
@@ -25,6 +27,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/descriptor"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/grpcapi"
 )
@@ -47,12 +50,18 @@ func TestRateLimitReference(t *testing.T) {
 	for i := range 30 {
 		domains = append(domains, writeDomain(t, dir, r, fmt.Sprintf("random%d", i)))
 	}
-	theirs, ours := startReference(t, root), startWeir(t, dir)
-	differences := 0
+	rules, err := config.LoadWith(dir, config.RateLimitOptions{Algorithm: config.FixedWindow})
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, ours := startReference(t, root), startWeir(t, rules)
+	counters, differences := counters{rules: rules, units: map[string]time.Duration{}}, 0
 	for i := range *differential {
-		request := randomRequest(r, domains)
 		awayFromEnds(t)
-		before := time.Now()
+		before, request := time.Now(), randomRequest(r, domains)
+		for !counters.apart(request, before) {
+			request = randomRequest(r, domains)
+		}
 		want, wantErr := theirs.ShouldRateLimit(t.Context(), request)
 		got, gotErr := ours.ShouldRateLimit(t.Context(), request)
 		if time.Now().Unix() != before.Unix() { // they may have counted in different windows
@@ -220,12 +229,75 @@ func randomRequest(r *rand.Rand, domains []domain) *rls.RateLimitRequest {
 		if r.IntN(4) == 0 {
 			descriptor.HitsAddend = wrapperspb.UInt64(r.Uint64N(5))
 		}
+		if r.IntN(3) == 0 {
+			descriptor.Limit = randomOverride(r, request.Domain)
+		}
 		request.Descriptors = append(request.Descriptors, &descriptor)
 	}
 	if r.IntN(100) == 0 {
 		request.Descriptors = nil
 	}
 	return request
+}
+
+// randomOverride returns a limit that a descriptor of a domain brings.
+func randomOverride(r *rand.Rand, domain string) *common.RateLimitDescriptor_RateLimitOverride {
+	o := &common.RateLimitDescriptor_RateLimitOverride{
+		RequestsPerUnit: uint32(r.IntN(12)), Unit: envoytype.RateLimitUnit(1 + r.IntN(len(config.RateUnits)-1)),
+	}
+	if r.IntN(10) == 0 {
+		o.RequestsPerUnit = math.MaxUint32
+	}
+	if r.IntN(10) == 0 {
+		o.UnitMultiplier = wrapperspb.UInt32(uint32(r.IntN(3)))
+	}
+	if domain == "unknown" && r.IntN(4) == 0 { // in a known one, it ends the reference
+		o.Unit = envoytype.RateLimitUnit_UNKNOWN
+	}
+	return o
+}
+
+// counters are the counters of the reference, by their names: a descriptor, and the second in
+// which a window begins. Windows of two units that begin in the same second have one counter
+// there, and two in weir.
+type counters struct {
+	rules *config.Rules
+	units map[string]time.Duration
+}
+
+// apart reports whether a request counts in counters that have only been used for one unit
+// each, so that the answers must be the same.
+func (c *counters) apart(request *rls.RateLimitRequest, now time.Time) bool {
+	for _, d := range request.Descriptors {
+		var entries []descriptor.Entry
+		for _, e := range d.Entries {
+			entries = append(entries, descriptor.Entry{Key: e.Key, Value: e.Value})
+		}
+		var unit time.Duration
+		at, known := c.rules.Descriptors.Find(request.Domain, entries)
+		switch {
+		case !known:
+			continue
+		case d.Limit != nil:
+			unit = config.RateUnits[d.Limit.Unit]
+		case at == descriptor.None || !c.rules.Rules[at].Rated():
+			continue
+		default:
+			unit = c.rules.Rules[at].Rate.Period
+			for i, share := range c.rules.Rules[at].Descriptor.Shares {
+				if share != "" {
+					entries[i].Value = share
+				}
+			}
+		}
+		seconds := int64(unit / time.Second)
+		name := fmt.Sprint(string(descriptor.Append(nil, request.Domain, entries)), " ", now.Unix()/seconds*seconds)
+		if was := c.units[name]; was > 0 && was != unit {
+			return false
+		}
+		c.units[name] = unit
+	}
+	return true
 }
 
 // startReference runs envoyproxy/ratelimit with a Redis.
@@ -243,13 +315,9 @@ func startReference(t *testing.T, root string) rls.RateLimitServiceClient {
 	return dial(t, port)
 }
 
-// startWeir serves the same files in this process.
-func startWeir(t *testing.T, dir string) rls.RateLimitServiceClient {
-	rules, err := config.LoadWith(dir, config.RateLimitOptions{Algorithm: config.FixedWindow})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := server.New(server.Config{Rules: rules})
+// startWeir serves the same rules in this process.
+func startWeir(t *testing.T, rules *config.Rules) rls.RateLimitServiceClient {
+	s, err := server.New(server.Config{Rules: rules, Memory: 1 << 30}) // enough for exact counts of all keys
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -152,6 +152,9 @@ func (s *Server) batch(ctx context.Context, rs *rules, reqs []decider.Request, a
 			s.unmatchedAllowed.Add(1)
 		case ok:
 			s.count(m, e, print, req, v)
+		case v.OK && req.Quota != nil:
+			s.returnOwn(rs, m, req, &v.Answers[0])
+			v.Deny(0, 0)
 		case v.OK:
 			s.giveBack(m, req, v.Answers)
 			v.Deny(0, 0)
@@ -230,12 +233,6 @@ func (s *Server) deny(m *match, e *knownKey, req *decider.Request, v *decider.Ve
 // giveBack returns the tokens that rules gave to a request that is denied.
 func (s *Server) giveBack(m *match, req *decider.Request, answers []decider.Answer) {
 	if req.N == 0 || len(answers) == 0 {
-		return
-	}
-	if req.Quota != nil {
-		if own, err := compileOwn(req.Quota); err == nil && answers[0].OK { // not only because of the shadow mode
-			s.own.Return(req.Key, own, req.N)
-		}
 		return
 	}
 	now := s.clock.Now()

@@ -14,6 +14,9 @@ import (
 // quota.MinMemory.
 func (s *Server) share(set *ruleset.Set) (int, error) {
 	own, tables := 0, s.ownTables()
+	if set.Config.Overrides == config.FixedWindow {
+		tables++
+	}
 	for _, r := range set.Rules {
 		if n := tablesOf(&r.Rule); r.Memory > 0 {
 			own += n * int(r.Memory)

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"time"
+
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/decider"
@@ -14,6 +16,35 @@ var ownRule = &config.Rule{Name: "own quota"}
 func compileOwn(q *decider.Quota) (quota.Own, error) {
 	interval, err := q.Interval()
 	return quota.Own{Interval: interval, Limit: q.Limit()}, err
+}
+
+// takeOwn takes the tokens of a request by the quota that it brings.
+func (s *Server) takeOwn(rs *rules, m *match, req *decider.Request, at time.Duration) (weir.Decision, error) {
+	if b, bucket := rs.overrides.find(m, req); b != nil {
+		return quota.TakeWithin(b, bucket, at, req.N, req.Quota.Count), nil
+	}
+	if req.Quota.Empty() {
+		return weir.Decision{RetryAfter: weir.Never}, nil
+	}
+	own, err := compileOwn(req.Quota)
+	if err != nil {
+		return weir.Decision{}, err
+	}
+	return s.own.Take(req.Key, own, at, req.N), nil
+}
+
+// returnOwn returns the tokens that takeOwn gave.
+func (s *Server) returnOwn(rs *rules, m *match, req *decider.Request, a *decider.Answer) {
+	if !a.OK || req.N == 0 { // only the shadow mode allowed the request, or it took nothing
+		return
+	}
+	if b, bucket := rs.overrides.find(m, req); b != nil {
+		b.Settle(bucket, a.At, req.N, 0)
+		return
+	}
+	if own, err := compileOwn(req.Quota); err == nil {
+		s.own.Return(req.Key, own, req.N)
+	}
 }
 
 // allowsOwn reports whether requests for keys with these rules may bring a quota of their
@@ -46,18 +77,17 @@ func (s *Server) decideOwn(rs *rules, e *knownKey, m *match, print uint64, req *
 	if !m.allowsOwn(rs) {
 		return decider.ErrOwnQuota
 	}
-	own, err := compileOwn(req.Quota)
+	d, err := s.takeOwn(rs, m, req, v.At)
 	if err != nil {
 		return err
 	}
 	if len(m.list) > 0 {
 		v.Rule = m.list[0].stated
 	}
-	d := s.own.Take(req.Key, own, v.At, req.N)
 	v.Answers = append(v.Answers, decider.Answer{Decision: d, Rule: ownRule, At: v.At})
 	switch {
 	case d.OK:
-	case m.shadowed():
+	case req.Quota.Unit == 0 && m.shadowed():
 		for _, r := range m.rated {
 			if req.N > 0 {
 				r.counts.shadowed.Add(1)
@@ -113,7 +143,7 @@ func (s *Server) checkOwn(rs *rules, reqs []decider.Request) error {
 		if req.Quota == nil {
 			continue
 		}
-		if _, err := req.Quota.Interval(); err != nil {
+		if err := rs.overrides.check(req.Quota); err != nil {
 			return err
 		}
 		if _, m, _ := s.keys.find(req.Key, rs); !m.allowsOwn(rs) {

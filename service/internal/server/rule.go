@@ -77,6 +77,8 @@ type rules struct {
 	all      []*rule // by their places in Set.Rules; nil if there are overlays
 	overlays *overlays
 
+	overrides overrides
+
 	matches []*match // for each rule, the match of that rule alone
 	none    *match   // no rule
 }
@@ -124,6 +126,9 @@ func (s *Server) compile(cfg *config.Rules, old *rules) (*rules, error) {
 			return nil, fmt.Errorf("server: rule %q: %w", c.Name, err)
 		}
 		next.all = append(next.all, r)
+	}
+	if err := s.compileOverrides(next, old, share); err != nil {
+		return nil, err
 	}
 	// From here on nothing can fail.
 	s.own.SetMemory(s.ownMemory(share))

@@ -105,6 +105,9 @@ func (rs *rules) kept() (all []kept) {
 			all = append(all, kept{countsName{windowName(period), false}, st, st.buckets})
 		}
 	}
+	for unit, st := range rs.overrides {
+		all = append(all, kept{countsName{overrideName(unit), false}, st, st.buckets})
+	}
 	for _, r := range rs.all {
 		if r.buckets != nil {
 			all = append(all, kept{countsName{r.Name, false}, r.state, r.buckets})

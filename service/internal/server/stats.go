@@ -65,6 +65,10 @@ func (s *Server) Stats() Stats {
 	}
 	st.UnmatchedOverOwn = s.unmatchedOverOwn.Load()
 	st.OwnMemory, st.OwnMemoryMax, st.OwnForgotten = s.own.Memory()
+	for _, o := range rs.overrides {
+		bytes, most, dropped := o.buckets.Memory()
+		st.OwnMemory, st.OwnMemoryMax, st.OwnForgotten = st.OwnMemory+bytes, st.OwnMemoryMax+most, st.OwnForgotten+dropped
+	}
 	st.Leases, st.LeasesRefused = s.leases.Count()
 	st.Waiting, st.WaitingRefused = s.room.Len(), s.room.Refused()
 	seen := map[*state]bool{}

@@ -155,9 +155,14 @@ type Request struct {
 // A Quota is a rate and a burst that a request brings. Quotas with the same Interval and
 // Limit are the same.
 type Quota struct {
-	Count  int           // tokens, > 0
+	Count  int           // tokens, > 0; with a Unit >= 0
 	Period time.Duration // > 0
 	Burst  int           // the capacity of the bucket; if zero, Count
+	// Unit is set for the limit of a descriptor, to one of config.RateUnits. Such a limit
+	// denies also under rules in shadow mode, and denies everything if Count is zero. If
+	// config.Rules.Overrides is FixedWindow, it counts in windows of Unit; Period and Burst
+	// are ignored.
+	Unit time.Duration
 }
 
 // MaxOwnRefill bounds the time in which the bucket of a Quota refills.
@@ -170,6 +175,9 @@ func (q *Quota) Limit() int {
 	}
 	return q.Burst
 }
+
+// Empty reports whether it is the limit of a descriptor that denies everything.
+func (q *Quota) Empty() bool { return q.Unit > 0 && q.Count == 0 }
 
 // Interval returns the time between two tokens, rounded down to nanoseconds, or ErrQuota.
 func (q *Quota) Interval() (time.Duration, error) {

@@ -115,6 +115,30 @@ func TestAnswers(t *testing.T) {
 			{1, list(limited(2, second, of("none", "x")), limited(2, hour, of("none", "x"))), `OVER_LIMIT; OVER_LIMIT of 2/SECOND "" reset 1s; OK of 2/HOUR "" 1 left reset 30m0s`},
 			{1, list(limited(0, hour, of("a", "x"))), `OVER_LIMIT; OVER_LIMIT of 0/HOUR ""`},
 			{1, list(limited(9, hour, of("small", "x"))), `OK; OK of 9/HOUR "" 8 left reset 6m40s`},
+			{3, list(limited(2, hour, of("trial", "x"))), `OVER_LIMIT; OVER_LIMIT of 2/HOUR ""`},
+		}},
+		{"limits of requests in fixed windows", grpcapi.Config{}, fixed, []step{
+			{2, list(limited(2, second, of("none", "x")), limited(2, hour, of("none", "x"))), `OK; OK of 2/SECOND "" reset 1s; OK of 2/HOUR "" reset 1h0m0s`},
+			{1, list(limited(4, hour, of("none", "x")), limited(3, hour, of("none", "x"))), `OVER_LIMIT; OK of 4/HOUR "" 1 left reset 1h0m0s; OVER_LIMIT of 3/HOUR "" reset 1h0m0s`},
+			{1, list(hits(0, limited(4, hour, of("none", "x"))), hits(0, limited(3, hour, of("none", "x")))), `OVER_LIMIT; OK of 4/HOUR "" reset 1h0m0s; OVER_LIMIT of 3/HOUR "" reset 1h0m0s`},
+			{1, list(hits(0, limited(0, hour, of("none", "y")))), `OK; OK of 0/HOUR "" reset 1h0m0s`},
+			{1, list(limited(0, hour, of("none", "y"))), `OVER_LIMIT; OVER_LIMIT of 0/HOUR "" reset 1h0m0s`},
+			{1, list(hits(0, limited(0, hour, of("none", "y")))), `OVER_LIMIT; OVER_LIMIT of 0/HOUR "" reset 1h0m0s`},
+			{1, list(limited(2, hour, of("none", "y"))), `OK; OK of 2/HOUR "" reset 1h0m0s`},
+			// With its unit, the rule counts too.
+			{1, list(limited(9, hour, of("b", "x")), of("b", "x"), of("b", "x")), `OVER_LIMIT; OK of 9/HOUR "" 8 left reset 1h0m0s; OK of 2/HOUR "" reset 1h0m0s; OVER_LIMIT of 2/HOUR "" reset 1h0m0s`},
+			{1, list(limited(0, hour, of("b", "y")), limited(9, hour, of("b", "y"))), `OVER_LIMIT; OVER_LIMIT of 0/HOUR "" reset 1h0m0s; OK of 9/HOUR "" 7 left reset 1h0m0s`},
+			{1, list(limited(9, second, of("b", "x"))), `OK; OK of 9/SECOND "" 8 left reset 1s`},
+			// The modes of the rule do not count, and neither do unlimited rules.
+			{1, list(limited(0, hour, of("trial", "x"))), `OVER_LIMIT; OVER_LIMIT of 0/HOUR "" reset 1h0m0s`},
+			{2, list(limited(1, hour, of("quota", "x"))), `OVER_LIMIT; OVER_LIMIT of 1/HOUR "" reset 1h0m0s`},
+			{2, list(limited(1, hour, of("free", "x"))), `OVER_LIMIT; OVER_LIMIT of 1/HOUR "" reset 1h0m0s`},
+		}},
+		{"limits of requests in fixed windows, all or nothing", grpcapi.Config{All: true}, fixed, []step{
+			{1, list(limited(3, hour, of("none", "x")), limited(2, hour, of("b", "x")), of("small", "x")),
+				`OVER_LIMIT; OK of 3/HOUR "" 3 left reset 1h0m0s; OK of 2/HOUR "" 2 left reset 1h0m0s; OVER_LIMIT of 0/HOUR "small" reset 1h0m0s`},
+			{3, list(limited(3, hour, of("none", "x"))), `OK; OK of 3/HOUR "" reset 1h0m0s`},
+			{2, list(of("b", "x")), `OK; OK of 2/HOUR "" reset 1h0m0s`},
 		}},
 		{"shadow mode for all", grpcapi.Config{Shadow: true}, fixed, []step{
 			{1, list(of("small", "x")), `OK; OVER_LIMIT of 0/HOUR "small" reset 1h0m0s`},
@@ -159,7 +183,7 @@ func TestErrors(t *testing.T) {
 	}{
 		{&rls.RateLimitRequest{Descriptors: list(of("a", "1"))}, codes.Unknown, "rate limit domain must not be empty"},
 		{&rls.RateLimitRequest{Domain: "edge"}, codes.Unknown, "rate limit descriptor list must not be empty"},
-		{&rls.RateLimitRequest{Domain: "edge", Descriptors: list(limited(1, 0, of("a", "1")))}, codes.Internal, "must have a unit"},
+		{&rls.RateLimitRequest{Domain: "edge", Descriptors: list(limited(1, 0, of("a", "1")))}, codes.InvalidArgument, "must have a count, a period"},
 		{&rls.RateLimitRequest{Domain: strings.Repeat("x", 256<<10), Descriptors: list(of("a", "1"))}, codes.ResourceExhausted, "larger than max"},
 	} {
 		for name, conn := range map[string]*grpc.ClientConn{"grpc": r.conn, "net/http": r.web} {
@@ -169,8 +193,11 @@ func TestErrors(t *testing.T) {
 			}
 		}
 	}
-	if a, err := rls.NewRateLimitServiceClient(r.conn).ShouldRateLimit(t.Context(), &rls.RateLimitRequest{Domain: "other", Descriptors: list(limited(0, 1, of("a", "1")))}); err != nil {
-		t.Errorf("%v, %v", a, err)
+	for _, unit := range []envoytype.RateLimitUnit{0, 1, 99} { // in domains without a file, nothing is limited
+		request := &rls.RateLimitRequest{Domain: "other", Descriptors: list(limited(0, unit, of("a", "1")))}
+		if a, err := rls.NewRateLimitServiceClient(r.conn).ShouldRateLimit(t.Context(), request); err != nil || show(a) != "OK; OK" {
+			t.Errorf("unit %d: %v, %v", unit, a, err)
+		}
 	}
 }
 

@@ -1,8 +1,10 @@
 package grpcapi
 
 import (
+	"math"
 	"slices"
 	"testing"
+	"time"
 
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/descriptor"
+	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
 func newCall() *call { return new(call) }
@@ -32,19 +35,33 @@ func expect(t *testing.T, c *call, want *rls.RateLimitRequest) {
 			hits = d.HitsAddend.Value
 		}
 		req := &c.requests[i]
-		zero := d.Limit != nil && d.Limit.RequestsPerUnit == 0
-		if d.IsNegativeHits || zero {
+		if d.IsNegativeHits {
 			hits = 0
 		}
 		if key := string(descriptor.Append(nil, want.Domain, entries)); req.Key != key || uint64(req.N) != min(hits, maxHits) {
 			t.Errorf("%q, %d: want %q, %d", req.Key, req.N, key, hits)
 		}
-		if limited := d.Limit != nil && !zero; limited != (req.Quota != nil) {
+		if (d.Limit != nil) != (req.Quota != nil) {
 			t.Errorf("%+v of the limit %v", req.Quota, d.Limit)
-		} else if limited && (req.Quota.Count != int(d.Limit.RequestsPerUnit) || req.Quota.Period != config.RateUnits[d.Limit.Unit]) && d.Limit.UnitMultiplier == nil {
+		} else if d.Limit != nil && *req.Quota != quotaOf(d.Limit) {
 			t.Errorf("%+v of the limit %v", req.Quota, d.Limit)
 		}
 	}
+}
+
+// quotaOf returns the quota of a limit, without a period if that is not known.
+func quotaOf(l *common.RateLimitDescriptor_RateLimitOverride) decider.Quota {
+	q, multiplier := decider.Quota{Count: int(l.RequestsPerUnit)}, uint32(1)
+	if l.UnitMultiplier != nil {
+		multiplier = l.UnitMultiplier.Value
+	}
+	if l.Unit > 0 && int(l.Unit) < len(config.RateUnits) {
+		q.Unit = config.RateUnits[l.Unit]
+		if most := math.MaxInt64 / int64(q.Unit); int64(multiplier) <= most {
+			q.Period = q.Unit * time.Duration(multiplier)
+		}
+	}
+	return q
 }
 
 // A call has what the message has, wherever its buffers were before.

@@ -55,14 +55,12 @@ func (a *API) forget(c *call) {
 type override struct {
 	set        bool
 	count      uint32
-	unit       uint64 // index in config.RateUnits
-	multiplier uint64
+	unit       uint32 // index in config.RateUnits
+	multiplied bool
+	multiplier uint32 // of the unit; 1 unless multiplied
 }
 
-var (
-	errMessage = errors.New("the message is not a RateLimitRequest")
-	errUnit    = errors.New("the limit of a descriptor must have a unit")
-)
+var errMessage = errors.New("the message is not a RateLimitRequest")
 
 // maxHits bounds the cost of a descriptor.
 const maxHits = 1 << 40
@@ -113,9 +111,8 @@ func (c *call) decode(b []byte) error {
 		req.Key = text(c.keys[from : from+n])
 		from += n
 		if i < len(c.limits) && c.limits[i].set {
-			if err = c.limits[i].apply(req, &c.quotas[i]); err != nil {
-				return err
-			}
+			c.quotas[i] = c.limits[i].quota()
+			req.Quota = &c.quotas[i]
 		}
 	}
 	for len(c.verdicts) < len(c.requests) {
@@ -189,11 +186,14 @@ func (o *override) decode(b []byte) (err error) {
 		case overrideCount:
 			o.count = uint32(n)
 		case overrideUnit:
-			o.unit = n
+			o.unit = uint32(n)
 		case overrideMultiplier:
+			if !o.multiplied {
+				o.multiplied, o.multiplier = true, 0
+			}
 			if wrong := fields(value, func(tag uint64, _ []byte, n uint64) {
 				if tag == wrapped {
-					o.multiplier = n
+					o.multiplier = uint32(n)
 				}
 			}); wrong != nil {
 				err = wrong
@@ -203,26 +203,16 @@ func (o *override) decode(b []byte) (err error) {
 	return cmp.Or(failed, err)
 }
 
-// maxMultiplier bounds the units of the period of an override.
-const maxMultiplier = 1 << 31
-
-// apply makes a request bring the limit. A limit of zero allows nothing, so that nothing is
-// decided: the request takes no tokens.
-func (o *override) apply(req *decider.Request, q *decider.Quota) error {
-	if o.unit < 1 || o.unit >= uint64(len(config.RateUnits)) || o.multiplier < 1 || o.multiplier > maxMultiplier {
-		return errUnit
+// quota returns the limit as a Quota, which is not valid if the unit or the multiplier is not.
+func (o *override) quota() decider.Quota {
+	q := decider.Quota{Count: int(o.count)}
+	if o.unit < uint32(len(config.RateUnits)) {
+		q.Unit = config.RateUnits[o.unit]
 	}
-	period := config.RateUnits[o.unit]
-	if o.multiplier > uint64(weir.Never/period) {
-		return errUnit
+	if q.Unit > 0 && time.Duration(o.multiplier) <= weir.Never/q.Unit {
+		q.Period = q.Unit * time.Duration(o.multiplier)
 	}
-	if o.count == 0 {
-		req.N = 0
-		return nil
-	}
-	*q = decider.Quota{Count: int(o.count), Period: period * time.Duration(o.multiplier)}
-	req.Quota = q
-	return nil
+	return q
 }
 
 // fields calls yield with each field of a message that is bytes or a number.

@@ -61,9 +61,14 @@ type nearest struct {
 	found bool
 }
 
-// consider replaces the nearest status by one that is closer.
+// consider replaces the nearest status by one that is closer. As in envoyproxy/ratelimit, one
+// with the largest number of remaining requests is not near.
 func (n *nearest) consider(s *rateStatus, over bool) {
-	if s.limit.known && (over || !n.found || s.remaining < n.remaining) {
+	least := uint32(math.MaxUint32)
+	if n.found {
+		least = n.remaining
+	}
+	if s.limit.known && (over || s.remaining < least) {
 		n.rateStatus, n.found = *s, true
 	}
 }
@@ -111,8 +116,6 @@ func (c *call) statusOf(i int) rateStatus {
 		own = c.limits[i]
 	}
 	switch {
-	case own.set && own.count == 0:
-		return rateStatus{code: codeOverLimit, limit: rateLimit{known: true, unit: own.unit}}
 	case len(v.Answers) == 0 && !v.OK && v.Reason != 0: // of keys without a rule, which are denied
 		return rateStatus{code: codeOverLimit}
 	case len(v.Answers) == 0 && v.Rule == nil:
@@ -125,7 +128,7 @@ func (c *call) statusOf(i int) rateStatus {
 	limit := a.Rule.Limit()
 	if own.set {
 		limit = int(own.count)
-		s.limit = rateLimit{known: true, count: own.count, unit: own.unit}
+		s.limit = rateLimit{known: true, count: own.count, unit: uint64(own.unit)}
 	}
 	if v.Denied() == a {
 		s.code = codeOverLimit

@@ -46,6 +46,12 @@ func (r *Rule) Bucket(key string) string {
 	return key
 }
 
+// Alone reports whether the bucket of a key has the name of the key: it is not shared with
+// keys of other values.
+func (r *Rule) Alone(key string) bool {
+	return r.Descriptor == nil || r.Descriptor.Shares == nil || shared(key, r.Descriptor.Shares) == key
+}
+
 // shared returns the key of a descriptor with the values that stand for all values of an
 // entry. It allocates.
 func shared(key string, shares []string) string {
