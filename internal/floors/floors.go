@@ -36,7 +36,7 @@ const (
 // package that is missing here is an error.
 var packages = map[string]floor{
 	"":     words,
-	"gcra": pure, "internal/window": pure, "limit": pure, "internal/codel": pure, "internal/autolimit": pure, "internal/elasticity": pure, "internal/servicetime": pure, "internal/gate": pure, "internal/adaptive": pure, "internal/pacing": pure, "internal/ratelimitfield": pure,
+	"gcra": pure, "internal/window": pure, "limit": pure, "internal/codel": pure, "internal/autolimit": pure, "internal/elasticity": pure, "internal/servicetime": pure, "internal/gate": pure, "internal/adaptive": pure, "internal/pacing": pure, "internal/ratelimitfield": pure, "internal/redisscript": pure,
 	"service/internal/lab/pace": pure, "service/internal/lab/trace": pure, "service/internal/lab/dist": pure, "service/internal/lab/windowed": pure, "service/internal/lab/table": words,
 	"rate": shells, "inflight": shells, "codel": shells, "flight": shells, "cache": shells, "keyed": shells, "shape": shells,
 	"throttle": shells, "internal/keyedtable": shells, "internal/pagetable": pure, "internal/heap": words, "internal/outcome": words, "internal/permit": words, "internal/waitq": shells, "internal/siphash": shells, "internal/sketch": pure, "internal/stripe": shells, "internal/topk": shells,
@@ -44,7 +44,7 @@ var packages = map[string]floor{
 	"internal/admission": edges, "internal/caller": edges, "internal/httpheader": edges, "internal/loadsign": edges, "internal/longlived": edges,
 	"internal/observe": edges, "internal/pipenet": edges, "internal/problem": edges,
 	"internal/circuit": shells, "internal/share": shells, "internal/outgoing": shells,
-	"grpclimit": modules, "metric": modules,
+	"grpclimit": modules, "metric": modules, "redislimit": modules, "redislimit/redis_rate": modules,
 	"service/internal/config": core, "service/internal/filedoc": words, "service/internal/bytesize": words, "service/internal/match": core, "service/internal/descriptor": core, "service/internal/server": core, "service/internal/strictyaml": core, "service/internal/inputfile": core,
 	"service/internal/server/batchjson": core, "service/internal/server/clock": core, "service/internal/server/decider": core, "service/internal/server/grant": core, "service/internal/server/lease": core,
 	"service/internal/allocator": pure, "service/internal/server/quota": core, "service/internal/server/ruleset": core, "service/internal/server/state": core, "service/internal/server/waiting": core,
@@ -54,7 +54,7 @@ var packages = map[string]floor{
 	"service/internal/lab/arena": lab, "service/internal/lab/demo": lab, "service/internal/lab/load": lab, "service/internal/lab/origin": lab,
 	"service/internal/lab/figure": lab, "service/internal/lab/plot": lab, "service/internal/lab/scenario": lab, "service/internal/lab/sim": lab, "service/internal/lab/sla": lab,
 	"service/scenarios": lab, "service/internal/browser": lab, "service/internal/clienttest": lab, "service/internal/external": lab,
-	"internal/floors":  lab,
+	"internal/floors": lab, "internal/redistest": lab,
 	"service/cmd/weir": binary,
 }
 
@@ -70,6 +70,7 @@ var sideways = map[string][]string{
 	"service/internal/lab/windowed": {"limit"},
 	"codel":                         {"inflight"},
 	"internal/ratelimitfield":       {"gcra"},
+	"internal/redisscript":          {"gcra"},
 	"internal/pacing":               {"internal/ratelimitfield"},
 	"internal/outgoing":             {"internal/waitq"},
 	"throttle":                      {"internal/waitq"},

@@ -28,7 +28,7 @@ import (
 const root = "github.com/weir-go/weir"
 
 // modules lists the modules of a release, each after the modules it requires.
-var modules = []string{"", "grpclimit", "metric", "service"}
+var modules = []string{"", "grpclimit", "metric", "redislimit", "service"}
 
 func main() {
 	log.SetFlags(0)
@@ -162,6 +162,7 @@ var programs = []struct {
 	{"", "import _ \"" + root + "/rate\"\n", 2},
 	{"grpclimit", "import _ \"" + root + "/grpclimit\"\n", 0},
 	{"metric", "import _ \"" + root + "/metric\"\n", 0},
+	{"redislimit", "import _ \"" + root + "/redislimit/redis_rate\"\n", 0},
 }
 
 // check does what users do, each in an empty directory.
