@@ -4,7 +4,7 @@ go 1.26.0
 
 replace github.com/weir-go/weir => ../
 
-require github.com/weir-go/weir v0.0.0
+require github.com/weir-go/weir v0.1.0
 
 require (
 	github.com/Code-Hex/go-generics-cache v1.5.1
@@ -23,6 +23,8 @@ require (
 	golang.org/x/time v0.16.0
 )
 
+require go.uber.org/atomic v1.12.0 // indirect
+
 require (
 	github.com/benbjohnson/clock v1.3.0 // indirect
 	github.com/bits-and-blooms/bitset v1.24.4 // indirect
@@ -30,9 +32,14 @@ require (
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/dustin/go-humanize v1.0.1 // indirect
 	github.com/go-pkgz/expirable-cache/v3 v3.0.0 // indirect
+	github.com/go-redis/redis_rate/v10 v10.0.1
 	github.com/google/go-cmp v0.7.0 // indirect
 	github.com/influxdata/tdigest v0.0.1 // indirect
+	github.com/redis/go-redis/v9 v9.23.0
+	github.com/weir-go/weir/redislimit v0.0.0
 	golang.org/x/exp v0.0.0-20220328175248-053ad81199eb // indirect
 	golang.org/x/net v0.62.0 // indirect
 	gonum.org/v1/gonum v0.16.0 // indirect
 )
+
+replace github.com/weir-go/weir/redislimit => ../redislimit
