@@ -144,6 +144,5 @@ func trace(t *testing.T, q gcra.Quota, stored *storedBucket, steps int) {
 	}
 }
 
-// slack returns by how many tokens decisions may differ: those that are refilled within the
-// grain.
+// slack returns by how many tokens decisions may differ: the refill of the grain.
 func slack(q gcra.Quota) int { return int(q.Rate()*grain.Seconds()) + 1 }

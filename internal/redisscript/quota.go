@@ -16,8 +16,8 @@ import (
 const maxUnits = 1 << 50
 
 // A Quota is a gcra.Quota as the script Buckets counts it: in units of which both a token
-// and the refill of a microsecond are whole numbers. The rate is that of the gcra.Quota to
-// within 2^-50, or less precisely if the burst would otherwise exceed 2^50 units.
+// and the refill of a microsecond are whole numbers. The rate equals the rate of the
+// gcra.Quota to within 2^-50, or less precisely if the burst would otherwise exceed 2^50 units.
 type Quota struct {
 	rate  int64 // units a microsecond
 	token int64 // units

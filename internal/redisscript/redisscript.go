@@ -2,8 +2,8 @@
 // arguments and reads their replies. It knows no client.
 //
 // A decision is one call of one script, so it is one round trip, and no other client sees
-// a state in between. The clock is that of the server, so the clocks of clients do not
-// matter. Numbers in scripts are doubles; all of them here are whole and below 2^53, so the
+// a state in between. Only the clock of the server counts, so the clocks of clients
+// do not matter. Numbers in scripts are doubles; all of them here are whole and below 2^53, so the
 // arithmetic is exact.
 //
 // The scripts are for EVALSHA, with EVAL if the server does not know them (NOSCRIPT). They

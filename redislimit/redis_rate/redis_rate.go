@@ -37,7 +37,7 @@ const prefix = "weir:rate:"
 
 var buckets = redis.NewScript(redisscript.Buckets)
 
-// A scripter is what a Limiter needs of a client.
+// A scripter has the methods of a client that a Limiter calls.
 type scripter interface {
 	redis.Scripter
 	Del(ctx context.Context, keys ...string) *redis.IntCmd

@@ -18,8 +18,8 @@ import (
 	"github.com/weir-go/weir/redislimit/redis_rate"
 )
 
-// A step is a call and its result. Waits are in minutes: those that the servers tell are
-// rounded, so that the time that the test takes does not matter.
+// A step is a call and its result. Waits are rounded to minutes, so that the time that the
+// test takes does not matter.
 type step struct {
 	call                 string // Allow, AllowN, AllowAtMost or Reset
 	n                    int
