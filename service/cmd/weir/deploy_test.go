@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -34,12 +35,23 @@ func scraped(t *testing.T) string {
 - {name: tried, key: tried, rate: 1/h, candidate: {rate: 2/h}}
 - {name: jobs, key: job, concurrency: {limit: 1}}
 - {name: soon, key: soon, rate: 10/s, burst: 1}
-`), "--state", filepath.Join(t.TempDir(), "state"), "--tokens", file(t, "tokens.yaml", `tokens: [{name: shop, token: secret-of-the-shop}]`))
+- {name: edge, entries: {user: "*"}, rate: 1/h}
+`), "--resp-listen", "127.0.0.1:0", "--max-connections", "1000", "--state", filepath.Join(t.TempDir(), "state"), "--tokens", file(t, "tokens.yaml", `tokens: [{name: shop, token: secret-of-the-shop}]`))
 	s.statuses("/rate/tried", 1) // without a token
 	s.token = "secret-of-the-shop"
 	s.statuses("/rate/tried", 2)
 	s.statuses("/lease/job", 2)
 	s.statuses("/rate/soon?canWait=true", 2)
+	req, err := http.NewRequest("POST", s.public+"/json", strings.NewReader(`{"domain": "edge", "descriptors": [{"entries": [{"key": "user"}]}]}`))
+	fatal(t, err)
+	req.Header.Set("Authorization", "Bearer "+s.token)
+	resp, err := http.DefaultClient.Do(req)
+	fatal(t, err)
+	resp.Body.Close()
+	nc, err := net.Dial("tcp", s.resp())
+	c := respOver(t, nc, err)
+	c.send("PING")
+	c.wants("-NOAUTH Authentication required.")
 	text := ask(t, http.DefaultClient, "GET", s.admin+"/metrics").body
 	s.end()
 	return text
@@ -58,13 +70,15 @@ func TestMetrics(t *testing.T) {
 		`weir_server_wait_seconds_count{name="serve",rule="soon"} 1`,
 		`weir_serve_requests_total{code="429",method="POST",route="/rate/{key}"} 1`,
 		`weir_serve_requests_total{code="200",method="POST",route="/lease/{key}"} 1`,
+		`weir_rls_answers_total{code="OK"} 1`, `weir_rls_within_limit_total{rule="edge"} 1`, `weir_rlqs_streams 0`,
+		`weir_resp_commands_total{command="ping",result="error"} 1`,
 		`weir_config_last_reload_successful 1`,
 		`weir_config_reload_failures_total 0`,
 		`weir_serve_draining 0`,
 		`weir_log_lines_lost_total 0`,
-		`weir_serve_token_requests_total{token=""} 1`,
-		`weir_serve_token_requests_total{token="shop"} 6`,
-		`weir_serve_bound{of="connections"} 10000`,
+		`weir_serve_token_requests_total{token=""} 2`,
+		`weir_serve_token_requests_total{token="shop"} 7`,
+		`weir_serve_bound{of="connections"} 1000`,
 		`weir_serve_bound{of="waiting"} 20000`,
 		`weir_serve_bound{of="leases"} 100000`,
 		`weir_serve_bound{of="memory"} 6.7108864e+07`,
