@@ -82,8 +82,7 @@ func TestIdleConnectionsMakeRoom(t *testing.T) {
 // A connection with a request is not idle, in any protocol.
 func TestBusyConnectionsStay(t *testing.T) {
 	ca := newAuthority(t, "ours")
-	cert, key := ca.sign(t, 1)
-	secure := []string{"--tls-cert", file(t, "cert.pem", string(cert)), "--tls-key", file(t, "key.pem", string(key))}
+	secure := newTLSFiles(t, ca).flags()
 	cleartext2 := &http.Transport{Protocols: new(http.Protocols)}
 	cleartext2.Protocols.SetUnencryptedHTTP2(true)
 	for _, tt := range []struct {

@@ -14,9 +14,7 @@ const operatorTokens = `tokens:
 // The listener of operators can have TLS and need a token; probes need none.
 func TestAdminAuth(t *testing.T) {
 	ca := newAuthority(t, "ours")
-	cert, key := ca.sign(t, 1)
-	s := serving(t, "--tokens", file(t, "tokens.yaml", operatorTokens), "--admin-auth", "--admin-tls",
-		"--tls-cert", file(t, "cert.pem", string(cert)), "--tls-key", file(t, "key.pem", string(key)))
+	s := serving(t, append(newTLSFiles(t, ca).flags(), "--tokens", file(t, "tokens.yaml", operatorTokens), "--admin-auth", "--admin-tls")...)
 	if !strings.HasPrefix(s.admin, "https://") {
 		t.Fatalf("%s: want https", s.admin)
 	}

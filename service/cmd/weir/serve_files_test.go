@@ -2,7 +2,6 @@ package main
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"net/http"
 	"os"
@@ -17,17 +16,13 @@ import (
 // of clients and rules each come into force alone.
 func TestServeFilesApart(t *testing.T) {
 	ca, next := newAuthority(t, "ours"), newAuthority(t, "the next")
+	files := newTLSFiles(t, ca)
 	dir := t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }
 	write := func(name, text string) { fatal(t, os.WriteFile(path(name), []byte(text), 0o600)) }
-	cert, key := ca.sign(t, 1)
-	write("cert.pem", string(cert))
-	write("key.pem", string(key))
-	write("ca.pem", string(ca.pem))
 	write("tokens.yaml", `tokens: [{name: old, token: the secret that leaks}, {name: new, token: the secret that stays}]`)
 	write("rules.yaml", `rules: [{name: one, glob: "*", rate: 100/h}]`)
-	s := serving(t, "--rules", path("rules.yaml"), "--tokens", path("tokens.yaml"), "--watch-interval", "1h",
-		"--tls-cert", path("cert.pem"), "--tls-key", path("key.pem"), "--client-ca", path("ca.pem"))
+	s := serving(t, append(files.mutual(), "--rules", path("rules.yaml"), "--tokens", path("tokens.yaml"), "--watch-interval", "1h")...)
 	client := ca.client(t, ca, false)
 	status := func(secret string) int {
 		t.Helper()
@@ -63,8 +58,8 @@ func TestServeFilesApart(t *testing.T) {
 
 	// Half of a certificate, and an authority that is replaced.
 	write("tokens.yaml", `tokens: [{name: new, token: the secret that stays}]`)
-	write("key.pem", "half of a key")
-	write("ca.pem", string(next.pem))
+	fatal(t, os.WriteFile(files.key, []byte("half of a key"), 0o600))
+	files.trust(next)
 	if a := s.reload(); a.status != 422 || !strings.Contains(a.body, "--tls-key") {
 		t.Errorf("%v: want 422, and the mistake", a)
 	}
@@ -82,9 +77,8 @@ func TestServeFilesApart(t *testing.T) {
 // certificate.
 func TestServeResumedSession(t *testing.T) {
 	ca, next := newAuthority(t, "ours"), newAuthority(t, "the next")
-	cert, key := ca.sign(t, 1)
-	authorities := file(t, "ca.pem", string(ca.pem))
-	s := serving(t, "--tls-cert", file(t, "cert.pem", string(cert)), "--tls-key", file(t, "key.pem", string(key)), "--client-ca", authorities, "--watch-interval", "1h")
+	files := newTLSFiles(t, ca)
+	s := serving(t, append(files.mutual(), "--watch-interval", "1h")...)
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 		client := ca.client(t, ca, false)
 		cfg := client.Transport.(*http.Transport).TLSClientConfig
@@ -102,12 +96,12 @@ func TestServeResumedSession(t *testing.T) {
 				t.Fatalf("%x: resumed %t, %v: want %t", version, got, err, want)
 			}
 		}
-		fatal(t, os.WriteFile(authorities, next.pem, 0o600))
+		files.trust(next)
 		s.reload()
 		if _, err := resumed(); err == nil {
 			t.Errorf("%x: a certificate of the old authority is accepted", version)
 		}
-		fatal(t, os.WriteFile(authorities, ca.pem, 0o600))
+		files.trust(ca)
 		s.reload()
 	}
 	s.end()
@@ -130,11 +124,9 @@ func TestServeCertificateStorm(t *testing.T) {
 	}
 	rotate(1, func() {})
 	s = serving(t, "--tls-cert", certFile, "--tls-key", keyFile, "--watch-interval", "1h", "--max-requests", "1000000")
-	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(ca.pem)
 	var wg sync.WaitGroup
 	for c := range clients {
-		tr := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, DisableKeepAlives: true, ForceAttemptHTTP2: c%2 == 0}
+		tr := &http.Transport{TLSClientConfig: ca.config(t, nil), DisableKeepAlives: true, ForceAttemptHTTP2: c%2 == 0}
 		wg.Go(func() {
 			for range requests {
 				if a, err := tryAsk(&http.Client{Transport: tr}, "POST", s.public+"/rate/a"); err != nil || a.status != 200 {
@@ -153,7 +145,7 @@ func TestServeCertificateStorm(t *testing.T) {
 	if a := s.reload(); a.status != 200 {
 		t.Errorf("%v: want the last certificate", a)
 	}
-	resp, err := (&http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}).Get(s.public + "/healthz")
+	resp, err := (&http.Client{Transport: &http.Transport{TLSClientConfig: ca.config(t, nil)}}).Get(s.public + "/healthz")
 	fatal(t, err)
 	resp.Body.Close()
 	if n := resp.TLS.PeerCertificates[0].SerialNumber.Int64(); n != rotations+1 {

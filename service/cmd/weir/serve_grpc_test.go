@@ -170,17 +170,11 @@ func TestServeRateLimitDrains(t *testing.T) {
 // clients changes, open connections end.
 func TestServeRateLimitTLS(t *testing.T) {
 	ca, other := newAuthority(t, "ours"), newAuthority(t, "another")
-	dir := t.TempDir()
-	certFile, keyFile, caFile := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"), filepath.Join(dir, "ca.pem")
-	cert, key := ca.sign(t, 1)
-	fatal(t, os.WriteFile(certFile, cert, 0o600))
-	fatal(t, os.WriteFile(keyFile, key, 0o600))
-	fatal(t, os.WriteFile(caFile, ca.pem, 0o600))
+	files := newTLSFiles(t, ca)
 	_, file := writeRuntime(t, edgeRules)
-	s := serving(t, "--grpc-listen", "127.0.0.1:0", "--rules", file, "--tls-cert", certFile, "--tls-key", keyFile, "--client-ca", caFile)
+	s := serving(t, append(files.mutual(), "--grpc-listen", "127.0.0.1:0", "--rules", file)...)
 	over := func(address string, signed *authority) limiter {
-		cfg := ca.client(t, signed, true).Transport.(*http.Transport).TLSClientConfig
-		return limiterOver(t, address, credentials.NewTLS(cfg))
+		return limiterOver(t, address, credentials.NewTLS(ca.config(t, signed)))
 	}
 	for _, address := range []string{s.grpcAddress(), strings.TrimPrefix(s.public, "https://")} {
 		known := over(address, ca)
@@ -200,6 +194,6 @@ func TestServeRateLimitTLS(t *testing.T) {
 			over(address, other).wants(rls.RateLimitResponse_OK, "of the new authority at "+address)
 		}()
 	}
-	fatal(t, os.WriteFile(caFile, other.pem, 0o600))
+	files.trust(other)
 	s.until("msg=reloaded")
 }

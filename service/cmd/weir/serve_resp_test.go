@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"io"
 	"net"
@@ -11,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -54,19 +54,15 @@ func (c *respClient) wants(lines ...string) {
 
 // Clients of Redis have the certificate, the tokens, the rules and the state of the server.
 func TestServeRESP(t *testing.T) {
-	ca, dir := newAuthority(t, "ours"), t.TempDir()
-	certFile, keyFile := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	cert, key := ca.sign(t, 1)
-	fatal(t, os.WriteFile(certFile, cert, 0o600))
-	fatal(t, os.WriteFile(keyFile, key, 0o600))
+	ca := newAuthority(t, "ours")
 	tokens := file(t, "tokens.yaml", `tokens: [{name: shop, token: the-secret-of-the-shop}]`)
 	rules := file(t, "rules.yaml", `rules: [{name: own, glob: "own:*", rate: 1/h, own_quota: true}, {name: rest, glob: "*", rate: 1/h}]`)
-	flags := []string{"--resp-listen", "127.0.0.1:0", "--tls-cert", certFile, "--tls-key", keyFile, "--tokens", tokens, "--rules", rules,
-		"--watch-interval", "1h", "--state", filepath.Join(dir, "state")}
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(ca.pem)
+	flags := append(newTLSFiles(t, ca).flags(), "--resp-listen", "127.0.0.1:0", "--tokens", tokens, "--rules", rules,
+		"--watch-interval", "1h", "--state", filepath.Join(t.TempDir(), "state"))
 	dial := func(s *served) *respClient {
-		nc, err := tls.Dial("tcp", s.resp(), &tls.Config{RootCAs: roots, NextProtos: []string{"redis"}})
+		cfg := ca.config(t, nil)
+		cfg.NextProtos = []string{"redis"}
+		nc, err := tls.Dial("tcp", s.resp(), cfg)
 		return respOver(t, nc, err)
 	}
 	s := serving(t, flags...)
@@ -108,6 +104,64 @@ func TestServeRESP(t *testing.T) {
 	}
 	c.send("CL.THROTTLE own:1 0 1 3600")
 	c.wants("*5", ":1", ":1")
+	s.end()
+}
+
+// Clients of Redis need a certificate of the authority of clients. When another one replaces
+// it, an open connection ends after its next reply, and its session cannot be resumed.
+func TestServeRESPClientCertificates(t *testing.T) {
+	ca, other := newAuthority(t, "ours"), newAuthority(t, "another")
+	files := newTLSFiles(t, ca)
+	s := serving(t, append(files.mutual(), "--resp-listen", "127.0.0.1:0", "--watch-interval", "1h")...)
+	addr := s.resp()
+	over := func(cfg *tls.Config) *respClient {
+		t.Helper()
+		nc, err := net.Dial("tcp", addr)
+		if cfg != nil {
+			cfg.ServerName = "127.0.0.1"
+			nc = tls.Client(nc, cfg)
+		}
+		return respOver(t, nc, err)
+	}
+	refused := func(rule string, c *respClient) {
+		t.Helper()
+		_, _ = io.WriteString(c, "PING\r\n") // the handshake can fail here, or at the answer
+		if line, err := c.in.ReadString('\n'); err == nil {
+			t.Errorf("%s: %q: want no answer", rule, line)
+		}
+	}
+	resumes := ca.config(t, ca)
+	resumes.ClientSessionCache = tls.NewLRUClientSessionCache(1)
+	var known *respClient
+	for _, resumed := range []bool{false, true} {
+		known = over(resumes)
+		known.send("CL.THROTTLE " + strconv.FormatBool(resumed) + " 1 1 3600")
+		known.wants("*5", ":0", ":2", ":1", ":-1", ":3600")
+		if got := known.Conn.(*tls.Conn).ConnectionState().DidResume; got != resumed {
+			t.Errorf("resumed: %t, want %t", got, resumed)
+		}
+	}
+	refused("no certificate", over(ca.config(t, nil)))
+	refused("a certificate of another authority", over(ca.config(t, other)))
+	refused("no TLS", over(nil))
+
+	files.trust(other)
+	s.reload()
+	answers := 0
+	for ; answers < 10; answers++ {
+		_, _ = io.WriteString(known, "PING\r\n")
+		if _, err := known.in.ReadString('\n'); err != nil {
+			break
+		}
+	}
+	if answers > 1 {
+		t.Errorf("%d answers on a connection of the old authority: want one at most", answers)
+	}
+	refused("the old authority", over(ca.config(t, ca)))
+	refused("a session of the old authority", over(resumes))
+	c := over(ca.config(t, other))
+	c.send("PING")
+	c.wants("+PONG")
 	s.end()
 }
 

@@ -58,9 +58,9 @@ func (a *authority) sign(t *testing.T, serial int64) (cert, key []byte) {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: text})
 }
 
-// client returns a client that trusts the authority, with a connection for each request.
-// If the other authority is not nil, it signs the certificate of the client.
-func (a *authority) client(t *testing.T, signed *authority, http2 bool) *http.Client {
+// config returns the configuration of a client that trusts the authority. If the other
+// authority is not nil, it signs the certificate of the client.
+func (a *authority) config(t *testing.T, signed *authority) *tls.Config {
 	t.Helper()
 	cfg := &tls.Config{RootCAs: x509.NewCertPool()}
 	cfg.RootCAs.AppendCertsFromPEM(a.pem)
@@ -69,24 +69,58 @@ func (a *authority) client(t *testing.T, signed *authority, http2 bool) *http.Cl
 		fatal(t, err)
 		cfg.Certificates = []tls.Certificate{cert}
 	}
-	tr := &http.Transport{TLSClientConfig: cfg, DisableKeepAlives: true, Protocols: new(http.Protocols)}
+	return cfg
+}
+
+// client returns a client with the configuration, and a connection for each request.
+func (a *authority) client(t *testing.T, signed *authority, http2 bool) *http.Client {
+	t.Helper()
+	tr := &http.Transport{TLSClientConfig: a.config(t, signed), DisableKeepAlives: true, Protocols: new(http.Protocols)}
 	tr.Protocols.SetHTTP1(!http2)
 	tr.Protocols.SetHTTP2(http2)
 	return &http.Client{Transport: tr}
 }
 
+// A tlsFiles has the paths of the files of a server with TLS.
+type tlsFiles struct {
+	t             *testing.T
+	cert, key, ca string
+}
+
+// newTLSFiles writes a certificate that an authority has signed. The clients have the same
+// authority.
+func newTLSFiles(t *testing.T, a *authority) tlsFiles {
+	t.Helper()
+	dir := t.TempDir()
+	f := tlsFiles{t, filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"), filepath.Join(dir, "ca.pem")}
+	f.renew(a, 1)
+	f.trust(a)
+	return f
+}
+
+// renew replaces the certificate.
+func (f tlsFiles) renew(a *authority, serial int64) {
+	f.t.Helper()
+	cert, key := a.sign(f.t, serial)
+	fatal(f.t, os.WriteFile(f.cert, cert, 0o600))
+	fatal(f.t, os.WriteFile(f.key, key, 0o600))
+}
+
+// trust replaces the authority of clients.
+func (f tlsFiles) trust(a *authority) {
+	f.t.Helper()
+	fatal(f.t, os.WriteFile(f.ca, a.pem, 0o600))
+}
+
+// flags are of a server whose clients need no certificate, and mutual of one whose clients
+// need one.
+func (f tlsFiles) flags() []string  { return []string{"--tls-cert", f.cert, "--tls-key", f.key} }
+func (f tlsFiles) mutual() []string { return append(f.flags(), "--client-ca", f.ca) }
+
 func TestServeTLS(t *testing.T) {
 	ca, other := newAuthority(t, "ours"), newAuthority(t, "another")
-	dir := t.TempDir()
-	certFile, keyFile, caFile := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"), filepath.Join(dir, "ca.pem")
-	renew := func(serial int64) {
-		cert, key := ca.sign(t, serial)
-		fatal(t, os.WriteFile(certFile, cert, 0o600))
-		fatal(t, os.WriteFile(keyFile, key, 0o600))
-	}
-	renew(1)
-	fatal(t, os.WriteFile(caFile, ca.pem, 0o600))
-	s := serving(t, "--tls-cert", certFile, "--tls-key", keyFile, "--client-ca", caFile, "--watch-interval", "1h")
+	files := newTLSFiles(t, ca)
+	s := serving(t, append(files.mutual(), "--watch-interval", "1h")...)
 
 	for _, tt := range []struct {
 		rule   string
@@ -113,12 +147,12 @@ func TestServeTLS(t *testing.T) {
 	if n := serial(); n != 1 {
 		t.Errorf("certificate %d: want the first", n)
 	}
-	renew(2)
+	files.renew(ca, 2)
 	s.until("msg=reloaded")
 	if n := serial(); n != 2 {
 		t.Errorf("certificate %d: want the new one", n)
 	}
-	fatal(t, os.WriteFile(keyFile, []byte("not a key"), 0o600))
+	fatal(t, os.WriteFile(files.key, []byte("not a key"), 0o600))
 	s.until("reload failed")
 	if n := serial(); n != 2 {
 		t.Errorf("certificate %d: want the last good one", n)
@@ -130,13 +164,8 @@ func TestServeTLS(t *testing.T) {
 // open it gets one more answer.
 func TestServeTLSRemovedAuthority(t *testing.T) {
 	ca, other := newAuthority(t, "ours"), newAuthority(t, "another")
-	dir := t.TempDir()
-	certFile, keyFile, caFile := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"), filepath.Join(dir, "ca.pem")
-	cert, key := ca.sign(t, 1)
-	fatal(t, os.WriteFile(certFile, cert, 0o600))
-	fatal(t, os.WriteFile(keyFile, key, 0o600))
-	fatal(t, os.WriteFile(caFile, ca.pem, 0o600))
-	s := serving(t, "--tls-cert", certFile, "--tls-key", keyFile, "--client-ca", caFile, "--watch-interval", "1h")
+	files := newTLSFiles(t, ca)
+	s := serving(t, append(files.mutual(), "--watch-interval", "1h")...)
 	stays := map[string]*http.Client{"HTTP/1.1": ca.client(t, ca, false), "HTTP/2.0": ca.client(t, ca, true)}
 	get := func(c *http.Client) (*http.Response, error) {
 		resp, err := c.Get(s.public + "/healthz")
@@ -163,7 +192,7 @@ func TestServeTLSRemovedAuthority(t *testing.T) {
 			t.Errorf("resumed: %v, want %v", resp.TLS.DidResume, resumed)
 		}
 	}
-	fatal(t, os.WriteFile(caFile, other.pem, 0o600))
+	files.trust(other)
 	s.until("msg=reloaded")
 	if resp, err := get(returns); err == nil {
 		t.Errorf("%d, resumed: %v: want no connection", resp.StatusCode, resp.TLS.DidResume)
