@@ -15,7 +15,7 @@ const (
 	Deciding              // requests that do not wait
 	Settling              // requests that settle, renew or give back what the client has
 	Debugging             // requests that read the state of many keys
-	Bodies                // bytes of batches, with their requests, and of JSON for the rate-limit service
+	Bodies                // bytes of batches, with their requests, and of large requests for the rate-limit service
 	LongLived             // exchanges of a proxy that have left its limit
 	kinds
 )

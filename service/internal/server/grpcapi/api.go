@@ -53,8 +53,8 @@ type Config struct {
 	// BodyTimeout bounds the time for reading a request behind Handler, and the time of a call
 	// of a server of NewServer, except streams. If zero, they are not bounded.
 	BodyTimeout time.Duration `kong:"-"`
-	// Bodies bounds the bytes of JSON that are being read or answered, by client. If nil, they
-	// are not bounded.
+	// Bodies bounds the bytes of JSON, and of messages behind Handler of more than 4 KiB, that
+	// are being read or answered, by client. If nil, they are not bounded.
 	Bodies *connlimit.Limit `kong:"-"`
 	// Identify returns the session of a client with a secret. Clients that are not known get
 	// UNAUTHENTICATED before their message is decoded. If nil, all requests are allowed.

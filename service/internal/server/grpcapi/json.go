@@ -1,6 +1,7 @@
 package grpcapi
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"strings"
@@ -81,21 +82,33 @@ func (a *API) serveJSON(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(text) // a client that is gone needs no answer
 }
 
+// hold counts n bytes of a body until release is called, or returns an error if the client has
+// too many.
+func (a *API) hold(ctx context.Context, n int64) (release func(), err error) {
+	if a.cfg.Bodies == nil {
+		return func() {}, nil
+	}
+	client := connlimit.ClientOf(ctx)
+	if !a.cfg.Bodies.Enter(client, n) {
+		return nil, errBusy
+	}
+	return func() { a.cfg.Bodies.Leave(client, n) }, nil
+}
+
 func (a *API) answerJSON(w http.ResponseWriter, r *http.Request) (*rls.RateLimitResponse, error) {
 	session, err := a.identify(r.Header.Get("Authorization"))
 	if err != nil {
 		return nil, err
 	}
-	if a.cfg.Bodies != nil {
-		client, n := connlimit.ClientOf(r.Context()), int64(maxMessage)
-		if r.ContentLength >= 0 {
-			n = min(n, r.ContentLength)
-		}
-		if !a.cfg.Bodies.Enter(client, n) {
-			return nil, errBusy
-		}
-		defer a.cfg.Bodies.Leave(client, n)
+	n := int64(maxMessage)
+	if r.ContentLength >= 0 {
+		n = min(n, r.ContentLength)
 	}
+	release, err := a.hold(r.Context(), n)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxMessage))
 	if err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())

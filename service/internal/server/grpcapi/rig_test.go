@@ -25,6 +25,8 @@ type rig struct {
 	api    *grpcapi.API
 	conn   *grpc.ClientConn
 	web    *grpc.ClientConn // over net/http
+	// listener and webListener are what conn and web are connected to.
+	listener, webListener *bufconn.Listener
 }
 
 func newRig(t *testing.T, cfg grpcapi.Config, o config.RateLimitOptions, rules string) *rig {
@@ -60,7 +62,7 @@ func newRig(t *testing.T, cfg grpcapi.Config, o config.RateLimitOptions, rules s
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { over.Close() })
-	return &rig{t, s, api, conn, over}
+	return &rig{t, s, api, conn, over, ln, shared}
 }
 
 // ask asks for descriptors of the domain edge.

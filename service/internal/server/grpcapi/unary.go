@@ -2,9 +2,12 @@ package grpcapi
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -26,6 +29,7 @@ var (
 	trailers  = []string{"Grpc-Status"}
 	statusOK  = []string{"0"}
 	errPrefix = status.Error(codes.Internal, "the message is incomplete")
+	errSlow   = status.Error(codes.DeadlineExceeded, "the message was not received in time")
 	errZip    = status.Error(codes.Unimplemented, "messages must not be compressed")
 	errLarge  = status.Errorf(codes.ResourceExhausted, "received message larger than max (%d)", maxMessage)
 )
@@ -58,37 +62,68 @@ func (a *API) unary(c *call, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	message, err := c.receive(r.Body)
+	n, err := messageLength(r.Body)
 	if err != nil {
 		return err
 	}
-	if err := c.decode(message); err != nil {
+	if n > firstRead {
+		release, err := a.hold(r.Context(), int64(n))
+		if err != nil {
+			return err
+		}
+		defer release()
+	}
+	if err := c.receive(r.Body, n); err != nil {
+		return err
+	}
+	if err := c.decode(c.out); err != nil {
 		return status.Error(codes.Internal, err.Error())
 	}
 	return a.answer(r.Context(), c, session)
 }
 
-// receive reads a message into the buffer of the answer.
-func (c *call) receive(body io.Reader) ([]byte, error) {
+// messageLength reads the prefix of a message.
+func messageLength(body io.Reader) (int, error) {
 	var prefix [prefixLen]byte
 	if _, err := io.ReadFull(body, prefix[:]); err != nil {
-		return nil, errPrefix
+		return 0, incomplete(err)
 	}
 	n := int(binary.BigEndian.Uint32(prefix[1:]))
 	switch {
 	case prefix[0] != 0:
-		return nil, errZip
+		return 0, errZip
 	case n > maxMessage:
-		return nil, errLarge
+		return 0, errLarge
 	}
-	if cap(c.out) < n {
-		c.out = make([]byte, n)
+	return n, nil
+}
+
+// firstRead is the room for the first bytes of a message.
+const firstRead = 4 << 10
+
+// receive reads a message of n bytes into the buffer of the answer. The buffer grows with what
+// has come, so that a client cannot take memory with a prefix alone.
+func (c *call) receive(body io.Reader, n int) error {
+	c.out = c.out[:0]
+	for have := 0; have < n; {
+		if have == cap(c.out) {
+			c.out = slices.Grow(c.out, min(n-have, max(have, firstRead)))
+		}
+		c.out = c.out[:min(n, cap(c.out))]
+		if _, err := io.ReadFull(body, c.out[have:]); err != nil {
+			return incomplete(err)
+		}
+		have = len(c.out)
 	}
-	c.out = c.out[:n]
-	if _, err := io.ReadFull(body, c.out); err != nil {
-		return nil, errPrefix
+	return nil
+}
+
+// incomplete returns the error of a message that was not received whole.
+func incomplete(err error) error {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return errSlow
 	}
-	return c.out, nil
+	return errPrefix
 }
 
 // framed returns the answer with its prefix.
