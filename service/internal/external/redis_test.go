@@ -7,45 +7,19 @@ import (
 	"net"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
-	"github.com/weir-go/weir/service/internal/server"
-	"github.com/weir-go/weir/service/internal/server/respapi"
-	"github.com/weir-go/weir/service/internal/server/token"
+	"github.com/weir-go/weir/service/internal/server/respapi/resptest"
 )
-
-const redisSecret = "the secret of a client"
 
 // serveRESP serves clients of Redis, with tokens or without, and returns its port.
 func serveRESP(t *testing.T, tokens bool) (port string) {
 	t.Helper()
-	s, err := server.New(server.Config{OwnQuotas: true})
+	_, port, err := net.SplitHostPort(resptest.Serve(t, tokens))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var cfg respapi.Config
-	if tokens {
-		set, err := token.Parse("tokens.yaml", []byte("tokens: [{name: client, token: "+redisSecret+"}]"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var guard token.Guard
-		guard.Use(set)
-		cfg.Identify = guard.Identify
-	}
-	api, err := respapi.New(s, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	go func() { _ = api.Serve(ln) }()
-	t.Cleanup(func() { _ = ln.Close() })
-	_, port, _ = net.SplitHostPort(ln.Addr().String())
 	return port
 }
 
@@ -59,23 +33,18 @@ func clients(t *testing.T, name string) string {
 	return filepath.Join(strings.TrimSpace(string(path)), "clients", name)
 }
 
-// throttled checks the replies of a client: to CL.THROTTLE user123 15 30 60, and to seven
-// times CL.THROTTLE piped 4 1 60 in a pipeline.
+// throttled checks the replies of a client, as JSON.
 func throttled(t *testing.T, client, out string) {
 	t.Helper()
-	var got [][]int
+	var got [][]int64
 	if err := json.Unmarshal([]byte(out), &got); err != nil {
 		t.Fatalf("%s: %v: %s", client, err, out)
 	}
-	want := [][]int{{0, 16, 15, -1, 2}, {0, 5, 4, -1, 60}, {0, 5, 3, -1, 120}, {0, 5, 2, -1, 180}, {0, 5, 1, -1, 240}, {0, 5, 0, -1, 300},
-		{1, 5, 0, 60, 300}, {1, 5, 0, 60, 300}}
-	if !slices.EqualFunc(got, want, slices.Equal) {
-		t.Errorf("%s: %v, want %v", client, got, want)
-	}
+	resptest.Check(t, client, got)
 }
 
 func TestRedisCLI(t *testing.T) {
-	for _, flags := range [][]string{nil, {"-3"}, {"--pass", redisSecret, "--no-auth-warning"}, {"-3", "--user", "any", "--pass", redisSecret, "--no-auth-warning"}} {
+	for _, flags := range [][]string{nil, {"-3"}, {"--pass", resptest.Secret, "--no-auth-warning"}, {"-3", "--user", "any", "--pass", resptest.Secret, "--no-auth-warning"}} {
 		port := serveRESP(t, len(flags) > 1)
 		args := append([]string{"-p", port, "--json"}, flags...)
 		out := []string{strings.TrimSpace(run(t, "redis-cli", append(args, "CL.THROTTLE", "user123", "15", "30", "60")...))}
@@ -106,7 +75,7 @@ for options in ({}, {"protocol": 2}, {"protocol": 3}):
 
 func TestRedisPy(t *testing.T) {
 	python := filepath.Join(clients(t, "redis"), "bin", "python")
-	for _, args := range [][]string{{serveRESP(t, false)}, {serveRESP(t, true), redisSecret}} {
+	for _, args := range [][]string{{serveRESP(t, false)}, {serveRESP(t, true), resptest.Secret}} {
 		for line := range strings.Lines(run(t, python, append([]string{"-c", redisPy}, args...)...)) {
 			throttled(t, "redis-py", line)
 		}
@@ -130,7 +99,7 @@ const Redis = require(process.argv[1] + "/node_modules/ioredis");
 `
 
 func TestIORedis(t *testing.T) {
-	for _, args := range [][]string{{serveRESP(t, false)}, {serveRESP(t, true), redisSecret}} {
+	for _, args := range [][]string{{serveRESP(t, false)}, {serveRESP(t, true), resptest.Secret}} {
 		throttled(t, "ioredis", run(t, "node", append([]string{"-e", ioRedis, clients(t, "ioredis")}, args...)...))
 	}
 }

@@ -25,7 +25,7 @@ type rig struct {
 	api    *grpcapi.API
 	conn   *grpc.ClientConn
 	web    *grpc.ClientConn // over net/http
-	// listener and webListener are what conn and web are connected to.
+	// listener accepts the connections of conn, and webListener those of web.
 	listener, webListener *bufconn.Listener
 }
 
