@@ -70,7 +70,7 @@ func chaos(t *testing.T, l proxy.Limit) {
 	front.Start()
 
 	client := &http.Transport{MaxIdleConnsPerHost: chaosClients}
-	for range 10 { // a limit that finds itself lets the less of it through, the worse it is
+	for range 40 { // a limit that finds itself lets the less of it through, the worse it is
 		storm(t, p, front.URL, client)
 		if tame(p.Stats()) == "" {
 			break
