@@ -30,7 +30,7 @@ func (s *Server) Assign(_ context.Context, r decider.LeafReport) (decider.Assign
 		panic("server: negative use")
 	}
 	rs, now := s.rules.Load(), s.clock.Now()
-	_, m, _ := s.keys.find(r.Key, rs)
+	m := s.keys.find(r.Key, rs).match
 	got := decider.Assignment{Unlimited: true, TTL: s.cfg.AssignmentTTL}
 	got.Learning = now < s.learns && r.Has == 0
 	if len(m.list) == 0 && rs.Config.Unmatched == "deny" {

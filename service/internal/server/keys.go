@@ -1,12 +1,15 @@
 package server
 
 import (
+	"context"
 	"math/bits"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 
 	"github.com/weir-go/weir/internal/siphash"
+	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
 // keys remember, for a bounded number of keys, which rules match and how often
@@ -65,9 +68,44 @@ const keepOne = 32
 // maxKeyLen bounds the keys that are remembered, in bytes.
 const maxKeyLen = 256
 
-// find returns a key if it is remembered, else nil; its rules; and its fingerprint.
-func (k *keys) find(key string, rs *rules) (*knownKey, *match, uint64) {
-	print := k.print(key)
+// A found key has the rules and the counts of a key.
+type found struct {
+	known *knownKey // nil if it is not remembered
+	match *match
+	print uint64
+}
+
+// find finds a key.
+func (k *keys) find(key string, rs *rules) found { return k.findPrint(key, k.print(key), rs) }
+
+// findStep is how many bytes of keys findAll looks up before it looks again whether the
+// caller has left.
+const findStep = 4 << 10
+
+// findAll appends the keys of requests. If ctx ends, it has found some, and the error is that
+// of ctx. It reads a part of each set first, so that the processor waits for the memory of
+// many at once.
+func (k *keys) findAll(ctx context.Context, reqs []decider.Request, rs *rules, keys []found) ([]found, error) {
+	keys = slices.Grow(keys, len(reqs))
+	for i := range reqs {
+		print := k.print(reqs[i].Key)
+		_ = k.set(print).prints[0].Load()
+		keys = append(keys, found{print: print})
+	}
+	for i, step := 0, 0; i < len(reqs); i++ {
+		if step += len(reqs[i].Key); step > findStep {
+			step = 0
+			if err := ctx.Err(); err != nil {
+				return keys[:i], err
+			}
+		}
+		keys[i] = k.findPrint(reqs[i].Key, keys[i].print, rs)
+	}
+	return keys, nil
+}
+
+// findPrint finds a key by its fingerprint.
+func (k *keys) findPrint(key string, print uint64, rs *rules) found {
 	set := k.set(print)
 	free := -1
 	for i := range set.prints {
@@ -80,21 +118,21 @@ func (k *keys) find(key string, rs *rules) (*knownKey, *match, uint64) {
 			if e.match.rules != rs.id {
 				e = set.put(i, e, e.with(rs.find(key)))
 			}
-			return e, e.match, print
+			return found{e, e.match, print}
 		case 0:
 			free = i
 		}
 	}
 	m := k.rulesOf(key, rs)
 	if len(key) > maxKeyLen || free < 0 && k.miss.Add(1)%keepOne != 0 {
-		return nil, m, print
+		return found{nil, m, print}
 	}
 	var old *knownKey
 	if free < 0 {
 		free, old = set.least()
 	}
 	e := set.put(free, old, &knownKey{print: print, key: strings.Clone(key), match: m, fingerprint: m.fingerprint(key)})
-	return e, e.match, print
+	return found{e, e.match, print}
 }
 
 // rulesOf looks up the rules of a key. Keys that are too long to be remembered are

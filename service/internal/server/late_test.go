@@ -27,7 +27,8 @@ func TestReturnToAWindowThatBeganMeanwhile(t *testing.T) {
 			_ = s.Decide(t.Context(), &decider.Request{Key: "a", N: 1}, &v)
 			req := decider.Request{Key: "a", N: 5}
 			v = decider.Verdict{At: before}
-			_ = s.decide(s.rules.Load(), &req, &v, true, nil)
+			rs := s.rules.Load()
+			_ = s.decide(rs, s.keys.find("a", rs), &req, &v, true, nil)
 			if settle {
 				if _, err := s.Settle(t.Context(), "a", string(s.AppendGrantID(nil, v.Grant, "a")), 0); err != nil {
 					t.Fatal(err)

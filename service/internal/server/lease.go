@@ -20,7 +20,7 @@ func (s *Server) Acquire(ctx context.Context, req decider.LeaseRequest) (decider
 	}
 	for again := (lease.Wait{}); ; {
 		rs := s.rules.Load()
-		_, m, _ := s.keys.find(req.Key, rs)
+		m := s.keys.find(req.Key, rs).match
 		l, err := s.leases.Acquire(ctx, &req, leasePlan(rs, m, req.Key, make([]lease.Under, 0, 8)), &again)
 		if err != waiting.ErrMoved {
 			return l, err
@@ -94,7 +94,7 @@ func (s *Server) Renew(_ context.Context, key, id string, ttl time.Duration) (de
 	if err == nil || !s.leases.Recovering() {
 		return l, err
 	}
-	_, m, _ := s.keys.find(key, s.rules.Load())
+	m := s.keys.find(key, s.rules.Load()).match
 	terms, ok := leaseTerms(m.list)
 	if !ok {
 		return l, err
@@ -108,7 +108,7 @@ func (s *Server) Return(_ context.Context, key, id string, o weir.Outcome) error
 	if err == nil || !s.leases.Recovering() {
 		return err
 	}
-	_, m, _ := s.keys.find(key, s.rules.Load())
+	m := s.keys.find(key, s.rules.Load()).match
 	if s.leases.Ended(key, id, leaseUnder(m.list, key, nil)) {
 		return nil
 	}

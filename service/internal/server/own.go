@@ -73,7 +73,8 @@ func (m *match) shadowed() bool {
 
 // decideOwn decides a request by the quota that it brings, instead of the rates of the
 // rules. These count its outcome.
-func (s *Server) decideOwn(rs *rules, e *knownKey, m *match, print uint64, req *decider.Request, v *decider.Verdict, final bool) error {
+func (s *Server) decideOwn(rs *rules, k found, req *decider.Request, v *decider.Verdict, final bool) error {
+	m := k.match
 	if !m.allowsOwn(rs) {
 		return decider.ErrOwnQuota
 	}
@@ -99,45 +100,45 @@ func (s *Server) decideOwn(rs *rules, e *knownKey, m *match, print uint64, req *
 			why = weir.OverBurst
 		}
 		if req.N > 0 {
-			s.countOwnDenied(m, e, why)
+			s.countOwnDenied(k, why)
 		}
 		v.Deny(why, d.RetryAfter)
 		return nil
 	}
 	v.OK = true
 	if final {
-		s.countOwn(m, e, print, req, v)
+		s.countOwn(k, req, v)
 	}
 	return nil
 }
 
 // countOwn counts a request that its own quota allowed, unless its cost is zero.
-func (s *Server) countOwn(m *match, e *knownKey, print uint64, req *decider.Request, v *decider.Verdict) {
+func (s *Server) countOwn(k found, req *decider.Request, v *decider.Verdict) {
 	switch {
 	case req.N == 0:
 		return
-	case len(m.list) == 0:
+	case len(k.match.list) == 0:
 		s.unmatchedAllowed.Add(1)
 	}
-	for _, r := range m.rated {
-		r.counts.allowed.add(print)
+	for _, r := range k.match.rated {
+		r.counts.allowed.add(k.print)
 	}
-	e.count(true, v.Answers[0].Remaining == req.Quota.Limit()-req.N)
+	k.known.count(true, v.Answers[0].Remaining == req.Quota.Limit()-req.N)
 }
 
-func (s *Server) countOwnDenied(m *match, e *knownKey, why weir.Reason) {
-	if len(m.list) == 0 {
+func (s *Server) countOwnDenied(k found, why weir.Reason) {
+	if len(k.match.list) == 0 {
 		s.unmatchedOverOwn.Add(1)
 	}
-	for _, r := range m.rated {
+	for _, r := range k.match.rated {
 		r.counts.denied[why].Add(1)
 	}
-	e.count(false, false)
+	k.known.count(false, false)
 }
 
 // checkOwn returns an error if one of the requests brings a quota that is not allowed, or
 // not valid.
-func (s *Server) checkOwn(rs *rules, reqs []decider.Request) error {
+func checkOwn(rs *rules, keys []found, reqs []decider.Request) error {
 	for i := range reqs {
 		req := &reqs[i]
 		if req.Quota == nil {
@@ -146,7 +147,7 @@ func (s *Server) checkOwn(rs *rules, reqs []decider.Request) error {
 		if err := rs.overrides.check(req.Quota); err != nil {
 			return err
 		}
-		if _, m, _ := s.keys.find(req.Key, rs); !m.allowsOwn(rs) {
+		if !keys[i].match.allowsOwn(rs) {
 			return decider.ErrOwnQuota
 		}
 	}

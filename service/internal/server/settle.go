@@ -84,7 +84,7 @@ func (s *Server) Settle(_ context.Context, key, id string, n int) (decider.Settl
 		panic("server: negative cost")
 	}
 	now := s.clock.Now()
-	_, m, _ := s.keys.find(key, s.rules.Load())
+	m := s.keys.find(key, s.rules.Load()).match
 	var sums [1 << maxShadows]uint64
 	g, gave, err := s.grants.Redeem(id, key, m.sums(sums[:0]), now)
 	if err != nil {

@@ -25,6 +25,9 @@ type command struct {
 // commands are in order of the name, but the first, which stands for unknown ones.
 var commands []command
 
+// throttleIndex is the index of CL.THROTTLE.
+var throttleIndex int
+
 // byName has the indexes of the commands.
 var byName = map[string]int{}
 
@@ -55,6 +58,7 @@ func init() {
 	for i := range commands[1:] {
 		byName[commands[i+1].name] = i + 1
 	}
+	throttleIndex = byName["cl.throttle"]
 }
 
 // maxName bounds the names of commands, in bytes.
@@ -80,7 +84,12 @@ func (c *conn) run() {
 	if name := c.args[0]; string(name) != string(c.last.name[:c.last.size]) {
 		c.last.index, c.last.size = find(name), copy(c.last.name[:], name)
 	}
-	c.count(c.last.index, c.call(&commands[c.last.index]))
+	if c.last.index != throttleIndex {
+		c.decideThrottles()
+	}
+	if r := c.call(&commands[c.last.index]); r != resultLater {
+		c.count(c.last.index, r)
+	}
 }
 
 // count counts a command, but in the counts of the API only when another one follows, or
@@ -131,8 +140,9 @@ func text(arg []byte) string { return unsafe.String(unsafe.SliceData(arg), len(a
 // key returns a copy of the key, for a command that may wait.
 func (c *conn) key() string { return strings.Clone(c.request.Key) }
 
-// fail replies with an error.
+// fail replies with an error, after the replies to commands before it.
 func (c *conn) fail(text string) result {
+	c.decideThrottles()
 	c.err(text)
 	return resultError
 }

@@ -58,8 +58,8 @@ type conn struct {
 		n      uint64
 	}
 
+	later   *throttles // that are not decided yet; nil if there are none
 	request decider.Request
-	quota   decider.Quota
 	verdict decider.Verdict
 	id      []byte // of a grant
 	watch   watch  // of the command that waits
@@ -108,8 +108,11 @@ const maxDrained = 1 << 20
 // decide decides the whole commands that have been read. It returns false if the
 // connection is to end.
 func (c *conn) decide() bool {
-	for c.from < c.to {
+	for {
 		n, err := c.decode(c.in[c.from:c.to])
+		if n == 0 {
+			c.decideThrottles()
+		}
 		if err != nil {
 			c.api.counts.ended[badProtocol].Add(1)
 			c.err("ERR " + err.Error())
@@ -117,7 +120,7 @@ func (c *conn) decide() bool {
 			return false
 		}
 		if n == 0 {
-			break
+			return true
 		}
 		c.from += n
 		c.begun = false
@@ -129,7 +132,6 @@ func (c *conn) decide() bool {
 			return false
 		}
 	}
-	return true
 }
 
 // read reads more, after what is there of a command. It returns false if the connection is

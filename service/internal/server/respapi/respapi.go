@@ -86,6 +86,7 @@ type API struct {
 	began   time.Time
 	serials atomic.Int64  // of connections
 	tops    chan struct{} // holds a place for each WEIR.TOP
+	later   sync.Pool     // of *throttles
 	closing atomic.Bool
 	counts  counts
 
@@ -105,7 +106,7 @@ func New(d decider.Decider, cfg Config) (*API, error) {
 	cfg.MaxKey = cmp.Or(cfg.MaxKey, DefaultMaxKey)
 	cfg.ClientTimeout = cmp.Or(cfg.ClientTimeout, DefaultClientTimeout)
 	return &API{
-		cfg: cfg, decider: d, began: time.Now(), tops: make(chan struct{}, topsAtOnce),
+		cfg: cfg, decider: d, began: time.Now(), tops: make(chan struct{}, topsAtOnce), later: sync.Pool{New: func() any { return new(throttles) }},
 		listeners: map[net.Listener]struct{}{}, conns: map[*conn]struct{}{},
 	}, nil
 }

@@ -10,6 +10,7 @@ const (
 	resultDenied
 	resultError
 	results
+	resultLater // the command is decided, and counted, later
 )
 
 var resultNames = [results]string{"ok", "denied", "error"}

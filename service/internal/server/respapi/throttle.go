@@ -19,7 +19,20 @@ const (
 	cellAmount  = "Cell error: quantity must be >= 0"
 )
 
+// throttles are CL.THROTTLE commands that a client has sent without waiting for replies. They
+// are decided together, because that takes less time: when they are maxThrottles, another
+// command follows, or no whole command is left.
+type throttles struct {
+	n        int
+	requests [maxThrottles]decider.Request
+	quotas   [maxThrottles]decider.Quota
+	verdicts [maxThrottles]decider.Verdict
+}
+
+const maxThrottles = 16
+
 // throttle is CL.THROTTLE key max_burst count period [quantity]: the command of redis-cell.
+// decideThrottles decides it, and replies.
 func (c *conn) throttle() result {
 	if len(c.args) != 5 && len(c.args) != 6 {
 		return c.fail(cellUsage)
@@ -43,10 +56,47 @@ func (c *conn) throttle() result {
 	case burst >= maxBurst || period > maxPeriod: // so that nothing overflows
 		return c.fail("Cell error: " + decider.ErrQuota.Error())
 	}
-	c.quota = decider.Quota{Count: int(count), Period: time.Duration(period) * time.Second, Burst: int(burst) + 1}
-	c.request = decider.Request{Key: c.request.Key, N: int(n), Quota: &c.quota}
-	v := &c.verdict
-	switch err := c.api.decider.Decide(context.Background(), &c.request, v); {
+	if c.later == nil {
+		c.later = c.api.later.Get().(*throttles)
+	}
+	t := c.later
+	quota := &t.quotas[t.n]
+	*quota = decider.Quota{Count: int(count), Period: time.Duration(period) * time.Second, Burst: int(burst) + 1}
+	t.requests[t.n] = decider.Request{Key: c.request.Key, N: int(n), Quota: quota}
+	if t.n++; t.n == maxThrottles {
+		c.decideThrottles()
+	}
+	return resultLater
+}
+
+// decideThrottles decides the commands that have no reply yet, and replies.
+func (c *conn) decideThrottles() {
+	t := c.later
+	if t == nil {
+		return
+	}
+	c.later = nil
+	requests, verdicts := t.requests[:t.n], t.verdicts[:t.n]
+	together := false
+	if len(requests) > 1 {
+		_, err := c.api.decider.Batch(context.Background(), requests, false, verdicts)
+		together = err == nil // else none is decided
+	}
+	for i := range requests {
+		var err error
+		if !together {
+			err = c.api.decider.Decide(context.Background(), &requests[i], &verdicts[i])
+		}
+		c.count(throttleIndex, c.throttled(&requests[i], &verdicts[i], err))
+	}
+	clear(requests) // their keys are parts of the buffer
+	t.n = 0
+	c.api.later.Put(t)
+}
+
+// throttled replies to a CL.THROTTLE.
+func (c *conn) throttled(r *decider.Request, v *decider.Verdict, err error) result {
+	switch {
 	case err == nil:
 	case errors.Is(err, decider.ErrOwnQuota):
 		return c.fail("ERR " + err.Error())
@@ -56,7 +106,7 @@ func (c *conn) throttle() result {
 		return c.fail(unavailable)
 	}
 	d := &v.Answers[0]
-	limited := !v.OK && n > 0
+	limited := !v.OK && r.N > 0
 	retry := int64(-1)
 	if limited && d.RetryAfter != weir.Never {
 		retry = seconds(d.RetryAfter)
@@ -67,7 +117,7 @@ func (c *conn) throttle() result {
 	} else {
 		c.b = append(c.b, ":0\r\n"...)
 	}
-	c.integer(burst + 1)
+	c.integer(int64(r.Quota.Burst))
 	c.integer(int64(d.Remaining))
 	c.integer(retry)
 	c.integer(seconds(d.ResetAfter))

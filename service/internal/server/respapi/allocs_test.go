@@ -1,0 +1,81 @@
+//go:build !race
+
+package respapi_test
+
+import (
+	"io"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/weir-go/weir/service/internal/server"
+	"github.com/weir-go/weir/service/internal/server/respapi"
+)
+
+// A loop is a connection whose client sends the same bytes again and again, and discards
+// the replies.
+type loop struct {
+	net.Conn
+	in    []byte
+	times int
+	sent  int // times that in was read
+	ended chan struct{}
+}
+
+func (l *loop) Read(b []byte) (int, error) {
+	if l.sent++; l.sent > l.times {
+		return 0, io.EOF
+	}
+	return copy(b, l.in), nil
+}
+
+func (l *loop) Write(b []byte) (int, error) { return len(b), nil }
+
+func (l *loop) Close() error {
+	close(l.ended)
+	return nil
+}
+
+// once is a listener of one connection.
+type once struct{ conns chan net.Conn }
+
+func (o once) Accept() (net.Conn, error) {
+	if c, ok := <-o.conns; ok {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+
+func (o once) Close() error   { return nil }
+func (o once) Addr() net.Addr { return nil }
+
+// The way of a command through the API allocates nothing.
+func TestCommandsAllocateNothing(t *testing.T) {
+	s, err := server.New(server.Config{OwnQuotas: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	api, err := respapi.New(s, respapi.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range []string{encode("CL.THROTTLE", "key", "15", "30", "60"), encode("WEIR.TAKE", "key"), encode("PING")} {
+		const most = 10_000
+		run := func(times int) float64 {
+			return testing.AllocsPerRun(1, func() {
+				client, other := net.Pipe()
+				defer other.Close()
+				defer client.Close()
+				conns := make(chan net.Conn, 1)
+				l := &loop{Conn: client, in: []byte(strings.Repeat(command, 8)), times: times, ended: make(chan struct{})}
+				conns <- l
+				close(conns)
+				_ = api.Serve(once{conns})
+				<-l.ended
+			})
+		}
+		if more := run(most) - run(1); more > most/100 {
+			t.Errorf("%q: %v allocations for %d commands", command, more, 8*most)
+		}
+	}
+}
