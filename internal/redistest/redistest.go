@@ -6,8 +6,10 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -31,9 +33,12 @@ type Server struct {
 // ends. It fails the test if the engine is not installed.
 func Start(t testing.TB, engine string, args ...string) *Server {
 	t.Helper()
-	port := freePort(t)
+	port := FreePort(t)
 	s := &Server{Addr: "127.0.0.1:" + port, t: t, program: program(t, engine)}
-	s.args = append([]string{"--port", port, "--bind", "127.0.0.1", "--dir", t.TempDir(), "--save", "", "--appendonly", "no"}, args...)
+	s.args = append(args, "--port", port, "--bind", "127.0.0.1", "--dir", t.TempDir())
+	if !slices.Contains(args, "--sentinel") {
+		s.args = append(s.args, "--save", "", "--appendonly", "no")
+	}
 	s.Run()
 	t.Cleanup(func() {
 		s.Kill()
@@ -42,6 +47,18 @@ func Start(t testing.TB, engine string, args ...string) *Server {
 		}
 	})
 	return s
+}
+
+// StartSentinel starts a sentinel, alone, for a master.
+func StartSentinel(t testing.TB, name string, master *Server) *Server {
+	t.Helper()
+	host, port, _ := strings.Cut(master.Addr, ":")
+	file := filepath.Join(t.TempDir(), "sentinel.conf")
+	text := fmt.Sprintf("sentinel monitor %s %s %s 1\nsentinel down-after-milliseconds %s 500\nsentinel failover-timeout %s 5000\n", name, host, port, name, name)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return Start(t, "redis-server", file, "--sentinel")
 }
 
 // Run starts the server again after Kill.
@@ -115,7 +132,8 @@ func program(t testing.TB, engine string) string {
 	return found[0]
 }
 
-func freePort(t testing.TB) string {
+// FreePort returns a port that no server uses.
+func FreePort(t testing.TB) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -1,0 +1,119 @@
+package redislimit
+
+import (
+	"sync"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/gcra"
+	"github.com/weir-go/weir/internal/redisscript"
+)
+
+// step returns the best step on which a key can be decided while the server is away.
+func (l *Limiter) step(key string) Step {
+	switch {
+	case l.lane(key).known(l.cfg.Known):
+		return Known
+	case l.cfg.Away == Share:
+		return Shared
+	}
+	return Chosen
+}
+
+// decide decides about n tokens of a key without the server.
+func (l *Limiter) decide(key string, n int) Decision {
+	d := Decision{Step: l.step(key)}
+	l.count.steps[d.Step].Add(1)
+	switch {
+	case d.Step != Chosen:
+		d.Decision = l.local.Take(key, n)
+		if d.RetryAfter == weir.Never { // here; the server may grant it
+			d.RetryAfter = l.retryAfter(key)
+		}
+	case l.cfg.Away == Allow:
+		d.OK = true
+		l.local.Take(key, n)
+	default:
+		d.RetryAfter = l.retryAfter(key)
+	}
+	if d.OK && n > 0 {
+		l.owe(key, n)
+	}
+	return d
+}
+
+// retryAfter returns the time until the server is asked again.
+func (l *Limiter) retryAfter(key string) time.Duration {
+	return l.lane(key).breaker.RetryAfter(time.Now())
+}
+
+// learn keeps the local bucket of a key at the share of what the server has left.
+func (l *Limiter) learn(key string, remaining int) {
+	share := min(remaining/l.cfg.Instances, l.share.Burst())
+	if has := l.local.Take(key, 0).Remaining; has > share {
+		l.local.Take(key, has-share)
+	}
+}
+
+// maxOwed bounds the keys of a lane of which is known what was allowed while the server was
+// away.
+const maxOwed = 1 << 14
+
+// owed holds what this instance has allowed in place of the server, as one bucket of its share
+// for each key: what has been refilled since is not owed any more.
+type owed struct {
+	mu      sync.Mutex // guards what follows
+	buckets map[string]gcra.Bucket
+}
+
+// owe counts tokens that were allowed in place of the server.
+func (l *Limiter) owe(key string, n int) {
+	o := &l.owed[l.lane(key).index]
+	now := time.Since(l.epoch)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.buckets == nil {
+		o.buckets = map[string]gcra.Bucket{}
+	}
+	b, known := o.buckets[key]
+	if !known && len(o.buckets) >= maxOwed {
+		l.count.dropped.Add(1)
+		return
+	}
+	o.buckets[key], _ = l.share.Charge(b, now, n, 0)
+}
+
+// forget forgets what is owed for a key.
+func (o *owed) forget(key string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.buckets, key)
+}
+
+// backlog returns the calls that charge the server for what is owed, at most as many as one
+// pipeline has. A charge takes no more than the bucket holds.
+func (l *Limiter) backlog(lane int) (calls []*call) {
+	o := &l.owed[lane]
+	now := time.Since(l.epoch)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for key, b := range o.buckets {
+		if len(calls) == maxBatch {
+			break
+		}
+		delete(o.buckets, key)
+		_, d := l.share.Take(b, now, 0)
+		missing := l.share.Burst() - d.Remaining
+		if missing == 0 {
+			continue
+		}
+		c := l.call(key, &redisscript.Take{N: missing, Most: l.most})
+		c.then = func(a answer) {
+			if a.err != nil {
+				l.owe(key, missing)
+			}
+		}
+		calls = append(calls, c)
+	}
+	return calls
+}

@@ -1,0 +1,244 @@
+// Package redislimit shares rate limits among processes over Redis or Valkey.
+//
+//	lim, err := redislimit.New(rdb, gcra.Per(100, time.Minute, 20), redislimit.Config{Away: redislimit.Share, Instances: 4})
+//	...
+//	defer lim.Close()
+//
+//	d, err := lim.Take(ctx, "user:7", 1)              // without a wait
+//	err = weir.Do(ctx, lim.For("user:7"), work)       // waits for its turn
+//
+// Each key has a token bucket in the server, decided as package gcra does, by the clock of the
+// server. A decision is one call of one script. Calls that come while others are in flight go
+// together in one pipeline.
+//
+// # When the server is away
+//
+// A call takes at most Config.Timeout in addition to its wait. If the server has not decided
+// by then, or answers with an error, the Limiter decides itself, on the best Step that it has:
+//
+//	Exact   the server decides
+//	Known   for Config.Known: what the server has told last, and the refill since
+//	Shared  Config.Away is Share: the limit divided by Config.Instances
+//	Chosen  Config.Away is Deny or Allow
+//
+// Decisions tell their Step, and Stats counts them. After three failures in a row the Limiter
+// considers the server away, and decides without a delay; it sends a probe from time to time.
+// When the server is back, the Limiter first charges what it allowed meanwhile, less what has
+// been refilled since, so that no key gets its burst once more.
+//
+// New does not contact the server, so a program can start without it.
+//
+// # Clusters
+//
+// A call concerns one key, which may be in any slot. If a program uses hash tags for its own
+// keys, the keys of a Limiter follow them, because Config.Prefix has no braces.
+//
+// # When not to use it
+//
+// A limit for a single process needs no server: package keyed decides in a thousandth of the
+// time. Over weir serve, package client has queues in order of arrival, and rules that change
+// without a restart.
+package redislimit
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/gcra"
+	"github.com/weir-go/weir/internal/redisscript"
+	"github.com/weir-go/weir/keyed"
+)
+
+// A Decision is a weir.Decision with the Step of the ladder that it is based on.
+type Decision struct {
+	weir.Decision
+	Step Step
+}
+
+// Degraded reports whether the server has not decided.
+func (d Decision) Degraded() bool { return d.Step != Exact }
+
+// A Limiter has a token bucket in the server for every key. Buckets are full at first. It is
+// safe for concurrent use. It has goroutines only while it sends or waits for something.
+type Limiter struct {
+	link
+	cfg    Config
+	quota  redisscript.Quota
+	burst  int
+	debt   int           // tokens
+	most   time.Duration // the most that a bucket is ahead of time, beyond its burst
+	script *redis.Script
+
+	share gcra.Quota // of this instance
+	// local has the share of each key, and no more than the share of what the server has
+	// told last.
+	local *keyed.Limiter[string]
+	owed  []owed // by lane
+}
+
+// New returns a Limiter that gives every key the Quota q, over any client of go-redis. The
+// error names the field of cfg that makes no sense, or says what is wrong with q: a Quota
+// without a limit or a refill cannot be shared. Close does not close the client.
+//
+// Let the client have the option ContextTimeoutEnabled, so that connections that do not answer
+// are given up after Config.Timeout. Without it, they are in use for the client's ReadTimeout.
+func New(rdb redis.UniversalClient, q gcra.Quota, cfg Config) (*Limiter, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if strings.Contains(cfg.Prefix, "{") {
+		return nil, fmt.Errorf("redislimit: Prefix = %q: must not contain a brace, which would put all keys into one slot", cfg.Prefix)
+	}
+	quota, err := redisscript.NewQuota(q)
+	if err != nil {
+		return nil, fmt.Errorf("redislimit: quota: %w", err)
+	}
+	l := &Limiter{
+		cfg: cfg, quota: quota, burst: q.Burst(), script: redis.NewScript(redisscript.Buckets),
+		share: gcra.PerSecond(q.Rate()/float64(cfg.Instances), q.Burst()/cfg.Instances),
+	}
+	switch l.debt = cfg.MaxDebt; {
+	case l.debt == 0:
+		l.debt = l.burst
+	case l.debt < 0:
+		l.debt = 0
+	}
+	l.most = max(cfg.MaxWait, time.Duration(min(float64(l.debt)/q.Rate()*1e9, float64(longest)))) + time.Second
+	if l.local, err = keyed.New[string](l.share, keyed.Config{}); err != nil {
+		return nil, err
+	}
+	l.link = link{rdb: rdb, timeout: cfg.Timeout, queue: cfg.Queue, onAway: cfg.OnAway, backlog: l.backlog}
+	l.link.start()
+	l.owed = make([]owed, len(l.lanes))
+	return l, nil
+}
+
+// Close rejects all further calls, and ends the calls that wait for the server. Its error is nil.
+func (l *Limiter) Close() error {
+	l.link.close()
+	return nil
+}
+
+// Allow reports whether an event of the key may happen now, and counts it if so. An error
+// denies.
+func (l *Limiter) Allow(ctx context.Context, key string) bool {
+	d, err := l.Take(ctx, key, 1)
+	return err == nil && d.OK
+}
+
+// Take takes n tokens of a key if they are available, without a wait. With n = 0 it takes none,
+// and is denied only in debt. RetryAfter is weir.Never if n exceeds the burst.
+//
+// If the server does not decide in time, the Limiter does: see Decision.Step. The error is the
+// error of ctx if that ended first, a *weir.Rejection, weir.Closed, after Close, or says that
+// the key in the server has a value of another type. Take panics if n < 0.
+func (l *Limiter) Take(ctx context.Context, key string, n int) (Decision, error) {
+	check(n)
+	take := redisscript.Take{N: n, Least: n, Most: l.most}
+	reply, err := l.ask(ctx, key, &take)
+	switch {
+	case err == errAway:
+		return l.decide(key, n), nil
+	case err != nil:
+		return Decision{}, err
+	}
+	d := reply.Decision(0, &l.quota, &take)
+	l.learn(key, d.Remaining)
+	return Decision{Decision: d}, nil
+}
+
+func check(n int) {
+	if n < 0 {
+		panic("redislimit: negative cost")
+	}
+}
+
+// Reset forgets what a key has used, in the server and here. The error is the client's.
+func (l *Limiter) Reset(ctx context.Context, key string) error {
+	l.owed[l.lane(key).index].forget(key)
+	return l.rdb.Del(ctx, l.cfg.Prefix+key).Err()
+}
+
+// ask runs the script for one key.
+func (l *Limiter) ask(ctx context.Context, key string, take *redisscript.Take) (redisscript.Reply, error) {
+	c := l.call(key, take)
+	if take.N > 0 {
+		c.undo = func(numbers []int64) {
+			if reply, err := redisscript.ReadReply(numbers, 1); err == nil && reply.Granted {
+				l.giveBack(key, take.N)
+			}
+		}
+	}
+	numbers, err := l.lane(key).ask(ctx, c)
+	if err != nil {
+		return redisscript.Reply{}, err
+	}
+	l.count.steps[Exact].Add(1)
+	return redisscript.ReadReply(numbers, 1)
+}
+
+// call returns the call of the script for one key.
+func (l *Limiter) call(key string, take *redisscript.Take) *call {
+	return &call{
+		script: l.script, keys: []string{l.cfg.Prefix + key}, args: l.quota.Args(make([]any, 0, 6), take),
+		look: func() []any { return l.quota.Args(nil, &redisscript.Take{Most: l.most}) },
+	}
+}
+
+// giveBack returns tokens to the bucket in the server.
+func (l *Limiter) giveBack(key string, n int) {
+	l.tell(key, &redisscript.Take{N: -n, Most: l.most})
+}
+
+// tell runs the script for a key, without a caller.
+func (l *Limiter) tell(key string, take *redisscript.Take) {
+	c := l.call(key, take)
+	c.then = func(a answer) {
+		if a.err != nil {
+			l.count.dropped.Add(1)
+		}
+	}
+	l.lane(key).send(c)
+}
+
+// Stats are the state of a Limiter, and its counts since New.
+type Stats struct {
+	Away    bool // the server is considered away; of a Cluster, at least one master
+	Waiting int  // calls of Acquire that wait for their turn
+
+	Decisions [steps]uint64 // by Step
+	Pipelines uint64        // that were sent
+	Failures  uint64        // pipelines without an answer, or with errors only
+	Late      uint64        // calls without an answer within Timeout
+	// Dropped counts costs that could not be reported to the server. Their tokens return with
+	// time.
+	Dropped uint64
+}
+
+type counters struct {
+	steps                              [steps]atomic.Uint64
+	pipelines, failures, late, dropped atomic.Uint64
+	waiting                            atomic.Int64
+}
+
+// Stats returns the state and the counts. They are read one after the other.
+func (l *Limiter) Stats() Stats {
+	n := &l.count
+	s := Stats{
+		Waiting: int(n.waiting.Load()), Pipelines: n.pipelines.Load(), Failures: n.failures.Load(), Late: n.late.Load(), Dropped: n.dropped.Load(),
+	}
+	for i := range l.lanes {
+		s.Away = s.Away || l.lanes[i].breaker.Open()
+	}
+	for i := range s.Decisions {
+		s.Decisions[i] = n.steps[i].Load()
+	}
+	return s
+}
