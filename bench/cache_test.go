@@ -38,7 +38,7 @@ var cacheContenders = []struct {
 	{"floor", newSyncMapCache},
 }
 
-// expensive is the call whose results are kept: it costs nothing here.
+// expensive is the call that a cache saves: it costs nothing here.
 func expensive(context.Context, string) (int, error) { return 1, nil }
 
 type weirCache struct{ *cache.Cache[string, int] }

@@ -16,7 +16,7 @@ import (
 // got it.
 type fetch func(ctx context.Context, key string) bool
 
-// A flightContender makes a group whose runs call work.
+// A flightContender makes a group that runs work.
 type flightContender struct {
 	name string
 	make func(work func()) fetch
@@ -58,7 +58,7 @@ func xFlightChan(work func()) fetch {
 	}
 }
 
-// xFlightOwn also gives the work a context of its own, so that the first caller
+// xFlightOwn also gives the work its own context, so that the first caller
 // cannot cancel it for the others. The work continues without callers.
 func xFlightOwn(work func()) fetch {
 	g := new(singleflight.Group)

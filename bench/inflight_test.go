@@ -1,5 +1,5 @@
 // Package bench measures weir beside the obvious alternatives, in one run. It
-// is a module of its own, so that users of weir do not depend on them.
+// is a separate module, so that users of weir do not depend on them.
 package bench
 
 import (

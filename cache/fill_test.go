@@ -76,7 +76,7 @@ func TestNothingIsLeftOfAFill(t *testing.T) {
 	ask(func(context.Context, any) (int, error) { return 1, context.DeadlineExceeded })
 }
 
-// Nor does a fill of several keys, whose callbacks may panic, too.
+// Nor does a fill of several keys. Its callbacks may panic, too.
 func TestNothingIsLeftOfAFillOfSeveralKeys(t *testing.T) {
 	c, err := New(Config[string, int]{TTLOf: func(_ string, value int, _ error) time.Duration {
 		if value < 0 {

@@ -74,7 +74,7 @@ type Config struct {
 	// OnAway, if not nil, is called with the reason when the Client considers the
 	// server away, and with nil when it is back: once per change, not concurrently.
 	// A change that is over before the previous call returns is skipped. OnAway must
-	// not panic: it has a goroutine of its own, so that ends the process. Close waits for
+	// not panic: it has its own goroutine, so that ends the process. Close waits for
 	// it for at most a second.
 	OnAway func(err error)
 }

@@ -7,7 +7,7 @@
 //		return load(ctx, id)
 //	})
 //
-// Each caller waits no longer than its own context allows. The run has a context of its own,
+// Each caller waits no longer than its own context allows. The run has its own context,
 // which is cancelled when the last waiting caller has left. A caller never gets a
 // cancellation that another caller caused. A panic becomes an error of every waiting caller.
 //

@@ -10,7 +10,7 @@ import (
 
 // A Bucket is the state of one token bucket under a Quota: its theoretical arrival
 // time, which is the instant, in the Quota's units, at which it is full again. The zero
-// Bucket is full, and so is every Bucket whose instant has passed. A full Bucket need
+// Bucket is full, and so is every Bucket with an instant that has passed. A full Bucket need
 // not be stored.
 //
 // A Bucket is valid only under the Quota that returned it. Move converts it to another

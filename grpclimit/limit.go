@@ -70,7 +70,7 @@ type Config struct {
 	Limiter weir.Limiter
 	// PerClass returns the concurrency limit of a class when its first call comes,
 	// for example Auto. A stream holds a unit from its start to its end. If PerClass
-	// is nil or returns nil, the class has no limit of its own. It must be nil if
+	// is nil or returns nil, the class has no separate limit. It must be nil if
 	// Limiter is not.
 	PerClass func(class string) weir.Limiter
 

@@ -26,7 +26,7 @@ func stateOf(s gate.Stats) State { return State{s.Limit, s.Inflight, s.Held, s.W
 
 // Stats holds the state of a Limiter and its counts since New. Every request is
 // in exactly one of Admitted, one reason of Rejected, Cancelled and Waiting, except
-// that a request whose context has ended before Acquire is not counted. Every admitted
+// that a request is not counted if its context has ended before Acquire. Every admitted
 // request that has left is in exactly one of Outcomes. The maps belong to the caller.
 type Stats struct {
 	State

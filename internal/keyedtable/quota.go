@@ -42,7 +42,7 @@ func (l *Buckets[K]) SetQuotaFor(key K, q *gcra.Quota) {
 }
 
 // keepQuota keeps the Quota of a key, or forgets it if q is nil. It returns the Quota that
-// the key is under, and whether it has or had one of its own. It panics, without the
+// the key is under, and whether it has or had its own. It panics, without the
 // mutex held, if the key has no hash.
 func (l *Buckets[K]) keepQuota(key K, q *gcra.Quota) (next gcra.Quota, changed bool) {
 	l.mu.Lock()

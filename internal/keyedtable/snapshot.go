@@ -128,7 +128,7 @@ func (c *common[K]) copySegment(from *copier[K], slots []uint64, begin func(*seg
 	return part, slots, nil
 }
 
-// next goes on to the page after one whose prefix has depth bits. A page that is split or
+// next goes on to the page after one with a prefix of depth bits. A page that is split or
 // joined meanwhile is before or after that, or its keys are written again.
 func (c *copier[K]) next(depth uint8) {
 	size := uint64(1) << (64 - depth) // 0 if it is the only page
@@ -138,7 +138,7 @@ func (c *copier[K]) next(depth uint8) {
 }
 
 // copySlots appends the slots of the page with the prefix at, and returns the bits of
-// that prefix. save returns a value as it is saved, zero if it counts nothing.
+// that prefix. save returns the form in which a value is saved, zero if it counts nothing.
 func (s *shard[K]) copySlots(
 	t *table[K], at uint64, slots []uint64, save func(pagetable.Value) pagetable.Value,
 ) ([]uint64, uint8) {
@@ -275,7 +275,7 @@ func (l *Buckets[K]) Snapshot(w io.Writer) error {
 	})
 }
 
-// largestBurst returns the largest burst of all quotas but those without a limit, whose
+// largestBurst returns the largest burst of all quotas but those without a limit: their
 // buckets are full.
 func (l *Buckets[K]) largestBurst() (most int) {
 	if l.quota != gcra.Unlimited() {

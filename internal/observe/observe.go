@@ -147,7 +147,7 @@ func (o *Response) ReadFrom(src io.Reader) (int64, error) {
 	return io.Copy(o.ResponseWriter, src)
 }
 
-// counted counts the bytes of a body as they are read.
+// counted counts the bytes that are read of a body.
 type counted struct {
 	io.Reader
 	response *Response

@@ -4,7 +4,7 @@
 //
 //	go run ./release -root ../.. -version v0.1.0
 //
-// The checkout stays as it is. Modules that are not ours come from the module
+// The checkout is not changed. Modules that are not ours come from the module
 // cache, or from where GOPROXY says.
 package main
 
@@ -73,7 +73,7 @@ func run(dir, version, keep string) (err error) {
 
 func modulePath(name string) string { return strings.TrimSuffix(root+"/"+name, "/") }
 
-// copyTracked copies the files that git tracks, as they are in the checkout.
+// copyTracked copies the files that git tracks from the checkout.
 func copyTracked(from, to string) error {
 	out, err := exec.Command("git", "-C", from, "ls-files", "-z").Output()
 	if err != nil {

@@ -144,7 +144,7 @@ func halfBodies(ctx context.Context, f *frames) error {
 	return nil
 }
 
-// unreadAnswers opens requests whose answers the server may not send.
+// unreadAnswers opens requests, and lets the server send no answers.
 func unreadAnswers(ctx context.Context, f *frames) error {
 	if err := f.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}); err != nil {
 		return err

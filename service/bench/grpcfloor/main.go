@@ -1,7 +1,6 @@
 // Grpcfloor serves Envoy's rate-limit service with a bare grpc-go server that decides nothing:
-// every answer is empty. It is the comparison for weir serve --grpc-listen, because the
-// processor time that it takes for a call is that of gRPC alone. docs/envoy.md has the
-// commands that measure both.
+// every answer is empty. Compare weir serve --grpc-listen with it, to subtract what gRPC alone
+// takes of the processor. docs/envoy.md has the commands that measure both.
 //
 //	cd service/bench && go run ./grpcfloor -listen 127.0.0.1:8083
 package main

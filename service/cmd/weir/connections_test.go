@@ -157,7 +157,7 @@ func TestBusyConnections(t *testing.T) {
 	<-s.ended // requests in flight are cut off
 }
 
-// returns returns a lease over a connection of its own.
+// returns returns a lease over a new connection.
 func (s *served) returns(id string) {
 	s.t.Helper()
 	c := dial(s.t, s.public, "DELETE /lease/job/"+id+" HTTP/1.1\r\nHost: a\r\n\r\n")

@@ -101,7 +101,7 @@ func writeFile(stderr io.Writer, dir, name string, write func(io.Writer) error) 
 	return nil
 }
 
-// named returns the items whose names contain one of the texts; all, if there are no
+// named returns the items with a name that contains one of the texts; all, if there are no
 // texts.
 func named[T any](items []T, texts []string, name func(T) string) (found []T) {
 	for _, item := range items {

@@ -17,7 +17,7 @@ const mounted = "WEIR_TEST_MOUNTED"
 const needMounts = "The test needs a user namespace in which it may mount: allow them with sysctl user.max_user_namespaces=1000 or, in a container, with --cap-add SYS_ADMIN."
 
 // A disk that becomes read-only, or full, while the server runs. The test runs itself again
-// in a process with mounts of its own.
+// in a process that may mount.
 func TestServeStateDisk(t *testing.T) {
 	if os.Getenv(mounted) == "" {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestServeStateDisk$", "-test.v")

@@ -118,7 +118,7 @@ func TestServeStateIsLocked(t *testing.T) {
 }
 
 // While the state cannot be saved, the server serves on and reports it. The last good file
-// stays as it is, and saves go on as soon as they can.
+// is kept, and saves go on as soon as they can.
 func TestServeStateFault(t *testing.T) {
 	for _, row := range []struct {
 		what        string

@@ -88,7 +88,7 @@ func TestServeFlags(t *testing.T) {
 	}
 }
 
-// GET takes tokens as in GoCC, but with rules of one's own only if --get-decides is given.
+// GET takes tokens as in GoCC, but under rules of a file only if --get-decides is given.
 func TestServeGet(t *testing.T) {
 	rules := file(t, "rules.yaml", `rules: [{glob: "*", rate: 1/h}]`)
 	for args, want := range map[string][]int{

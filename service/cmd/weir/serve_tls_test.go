@@ -112,8 +112,7 @@ func (f tlsFiles) trust(a *authority) {
 	fatal(f.t, os.WriteFile(f.ca, a.pem, 0o600))
 }
 
-// flags are of a server whose clients need no certificate, and mutual of one whose clients
-// need one.
+// flags returns the flags of a server with TLS. With mutual, clients need a certificate too.
 func (f tlsFiles) flags() []string  { return []string{"--tls-cert", f.cert, "--tls-key", f.key} }
 func (f tlsFiles) mutual() []string { return append(f.flags(), "--client-ca", f.ca) }
 

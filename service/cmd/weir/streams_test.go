@@ -11,7 +11,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// HTTP/2 requests whose answers the client does not take are bounded over all
+// HTTP/2 requests with answers that the client does not take are bounded over all
 // connections, also after they were decided, and keep no other client out.
 func TestUnreadStreams(t *testing.T) {
 	const most = 100

@@ -102,7 +102,7 @@ type Rule struct {
 	// zero, no request waits.
 	Queue *int `yaml:"queue"`
 	// MaxWait bounds the wait for tokens. If zero, Complete sets DefaultMaxWait; for
-	// rules of GoCC, whose requests wait for windows of any length, 24 hours.
+	// rules of GoCC, where requests wait for windows of any length, 24 hours.
 	MaxWait time.Duration `yaml:"max_wait"`
 	// MaxDebt bounds, in tokens, the debt from settling work that cost more than was
 	// taken. If nil, the burst; zero is no debt.

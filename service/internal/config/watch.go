@@ -98,7 +98,7 @@ func addStat(h hash.Hash, path string) {
 	fmt.Fprint(h, info.Size(), info.ModTime().UnixNano())
 }
 
-// addContent adds the content of a file. It skips directories, whose entries are added
+// addContent adds the content of a file. It skips directories, because their entries are added
 // separately, and pipes, which must not be read twice.
 func addContent(h hash.Hash, path string) {
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {

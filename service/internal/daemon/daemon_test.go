@@ -62,8 +62,8 @@ func TestLogAnswers(t *testing.T) {
 	})
 }
 
-// A server that every client can reach and use logs a warning, and so does one whose
-// tokens the network can read.
+// A server that every client can reach and use logs a warning, and so does one with
+// tokens that the network can read.
 func TestAnnounceWarns(t *testing.T) {
 	s := newServer(t)
 	for _, tt := range []struct {

@@ -53,7 +53,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// Each descriptor has a key of its own, which is a key of every transport.
+// No two descriptors have the same key, and it is a key of every transport.
 func FuzzDescriptor(f *testing.F) {
 	f.Add("edge", "method", "POST", "path", "/a|b=c%")
 	f.Add(" a", "", "=", "\xff", "x \u0085")

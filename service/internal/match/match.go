@@ -43,7 +43,7 @@ const (
 	Regex
 	// Entries matches the keys of descriptors that have some entries, in any order,
 	// among others. The text is the key of a descriptor with at least one entry (package
-	// descriptor), whose domain and values are globs.
+	// descriptor); its domain and values are globs.
 	Entries
 )
 

@@ -52,7 +52,7 @@ func (s site) dial(from byte) net.Conn {
 	return client
 }
 
-// get returns the status of a request on a connection of its own; 0 if there is no answer.
+// get returns the status of a request on a new connection; 0 if there is no answer.
 func (s site) get(from byte, path string) int {
 	c := s.dial(from)
 	defer c.Close()

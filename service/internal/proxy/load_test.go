@@ -13,7 +13,7 @@ import (
 	"github.com/weir-go/weir/service/internal/proxy"
 )
 
-// A pod is an origin with workers and an unbounded queue. It continues work whose client
+// A pod is an origin with workers and an unbounded queue. It continues work after its client
 // has left.
 type pod chan struct{}
 

@@ -94,7 +94,7 @@ func (c *carried) clone() carried {
 	return carried{c.from, slices.Clone(c.counts), slices.Clone(c.limits)}
 }
 
-// copyOf returns a function that writes counts as they are in the snapshot.
+// copyOf returns a function that copies counts from the snapshot.
 func (c *carried) copyOf(counts snapshot.Counts) func(io.Writer) error {
 	return func(w io.Writer) error {
 		_, err := io.Copy(w, c.from.Section(counts.Data))

@@ -450,7 +450,7 @@ func TestManyAreSettled(t *testing.T) {
 	})
 }
 
-// TestGrantIsAsOfItsDecision: a grant whose id is written late, to a slow reader, returns
+// TestGrantIsAsOfItsDecision: if the id of a grant is written late, to a slow reader, the grant returns
 // nothing to the window that has begun since.
 func TestGrantIsAsOfItsDecision(t *testing.T) {
 	for _, a := range algorithms {

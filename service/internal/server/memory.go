@@ -9,8 +9,8 @@ import (
 	"github.com/weir-go/weir/service/internal/server/ruleset"
 )
 
-// share returns the memory for the counts of each rule, and of each candidate, that has
-// no memory of its own: an equal part of what the others leave, but at least
+// share returns the memory for the counts of each rule, and of each candidate, without
+// its own memory: an equal part of what the others leave, but at least
 // quota.MinMemory.
 func (s *Server) share(set *ruleset.Set) (int, error) {
 	own, tables := 0, s.ownTables()

@@ -59,7 +59,7 @@ func TestMemoryIsABound(t *testing.T) {
 	})
 }
 
-// A rule with memory of its own does not deny its fresh keys because the keys of others
+// A rule with its own memory does not deny its fresh keys because the keys of others
 // are too many.
 func TestMemoryApart(t *testing.T) {
 	bubble(t, func(t *testing.T) {

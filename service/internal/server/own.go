@@ -9,7 +9,7 @@ import (
 	"github.com/weir-go/weir/service/internal/server/quota"
 )
 
-// ownRule is the rule in the answer to a request that brings a quota of its own.
+// ownRule is the rule in the answer to a request that brings a quota.
 var ownRule = &config.Rule{Name: "own quota"}
 
 // compileOwn returns a quota as its buckets need it, or decider.ErrQuota.

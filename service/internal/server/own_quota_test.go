@@ -23,7 +23,7 @@ func (d desk) own(key string, n int, q decider.Quota) (v decider.Verdict) {
 
 var threeAMinute = decider.Quota{Count: 3, Period: time.Minute}
 
-// A quota that comes with a request decides in a bucket of its own.
+// A quota that comes with a request has its own bucket.
 func TestOwnQuota(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d := newDesk(t, server.Config{})

@@ -12,7 +12,7 @@ import (
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
-// TestOwnLimitDelaysNoOtherRequest: a request with a smaller limit of its own waits
+// TestOwnLimitDelaysNoOtherRequest: a request that asks for a smaller limit waits
 // for that, apart from the others.
 func TestOwnLimitDelaysNoOtherRequest(t *testing.T) {
 	for _, a := range []config.Algorithm{config.GCRA, config.Fixed} {

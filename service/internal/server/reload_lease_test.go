@@ -26,7 +26,7 @@ func TestReloadKeepsPlacesForLeases(t *testing.T) {
 }
 
 // Rules that are inserted reach the requests that wait for leases. These stay before
-// those whose rules are the same, and before newcomers.
+// the requests that have the rule already, and before newcomers.
 func TestReloadReachesThoseWhoWaitForLeases(t *testing.T) {
 	jobs := single("jobs", "*")
 	bubble(t, func(t *testing.T) {

@@ -28,7 +28,7 @@ func oneBucket(name, glob string, n int, period time.Duration) config.Rule {
 }
 
 // Rules that are inserted, removed, moved or widened reach the requests that wait, and
-// only those whose rules change.
+// no others.
 func TestReloadReachesThoseWhoWait(t *testing.T) {
 	rule := func(name, glob string, every time.Duration) config.Rule {
 		return config.Rule{Name: name, Glob: glob, Quota: quota(1, every, "")}

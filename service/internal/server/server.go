@@ -60,9 +60,9 @@ const (
 type Config struct {
 	// Rules are the first rules. If nil, there are none.
 	Rules *config.Rules
-	// Memory bounds the counts, in bytes. Rules and candidates that do not have a memory
-	// of their own have equal shares of what is left, but at least 64 KiB each, so more
-	// than that many need more. A rule whose share a reload makes smaller can keep 2.1 MiB,
+	// Memory bounds the counts, in bytes. Rules and candidates that do not have their own
+	// memory have equal shares of what is left, but at least 64 KiB each, so more
+	// than that many need more. If a reload makes its share smaller, a rule can keep 2.1 MiB,
 	// or a 64th of what it had. A snapshot takes less than a MiB on top; counts of missing
 	// rules, which Restore keeps for a day, stay in its file. If zero, DefaultMemory.
 	Memory int

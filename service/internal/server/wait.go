@@ -28,7 +28,7 @@ type caller struct {
 type wait struct {
 	caller
 	next   *quota.Waiter // where the request waits now; nil if it does not
-	at     *quota.Waiter // whose wait had the answer; nil if there is none
+	at     *quota.Waiter // that has received the answer; nil if there is none
 	answer quota.Result
 }
 

@@ -45,7 +45,7 @@ var loopback = network{
 	dial:   new(net.Dialer).DialContext,
 }
 
-// transport returns a transport with connections of its own.
+// transport returns a transport that shares no connections.
 func (n network) transport() *http.Transport {
 	return &http.Transport{DialContext: n.dial, MaxIdleConnsPerHost: originQueue, DisableCompression: true}
 }

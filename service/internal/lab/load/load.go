@@ -34,7 +34,7 @@ type Config struct {
 	//
 	//	http://HOST/PATH, https:              an HTTP request
 	//	grpc://HOST:PORT/DOMAIN?KEY=VALUE&…,
-	//	grpcs:                                ShouldRateLimit with one descriptor, whose entries
+	//	grpcs:                                ShouldRateLimit with one descriptor: its entries
 	//	                                      are the fields of the query in their order
 	//	redis://:SECRET@HOST:PORT, rediss:    the command in Body; the secret can be left out
 	//	tcp://HOST:PORT, udp:                 Body as a line, recorded as trace.Sent

@@ -106,7 +106,7 @@ func encode(words []string) []byte {
 	return b
 }
 
-// denials has the commands whose replies can deny, and which replies do.
+// denials has the commands with replies that can deny, and which replies do.
 var denials = map[string]func(*reply) bool{
 	"CL.THROTTLE": func(r *reply) bool { return r.numbers[0] == 1 },
 	"WEIR.TAKE":   (*reply).forbids, "WEIR.WAIT": (*reply).forbids, "WEIR.LEASE": (*reply).forbids,

@@ -247,8 +247,8 @@ func (s *State) Valid() bool {
 // Valid reports whether a Ledger can have the page.
 func (p *Page) Valid() bool { return len(p.Settled) == len(page{}) }
 
-// State returns the state. It is taken after Pages: then no page is missing whose grants
-// the state says can be settled.
+// State returns the state. It is taken after Pages: then it names no grant as one that can be
+// settled without its page.
 func (l *Ledger) State() State {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 )
 
 // limitCall sets the deadline of a call, unless its client has set an earlier one. Otherwise a
-// call whose message never comes would have no end. Streams have no deadline.
+// call without a message would have no end. Streams have no deadline.
 func (a *API) limitCall(ctx context.Context, info *tap.Info) (context.Context, error) {
 	switch info.FullMethodName {
 	case unaryPath, healthpb.Health_Check_FullMethodName, healthpb.Health_List_FullMethodName:

@@ -28,7 +28,7 @@ import (
 	"github.com/weir-go/weir/service/internal/server/rlqsapi"
 )
 
-// A call whose message does not come ends, and the connection serves others.
+// A call ends if its message does not come, and the connection serves others.
 func TestSlowMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const limit = 10 * time.Second

@@ -182,7 +182,7 @@ func TestBodiesAtATime(t *testing.T) {
 	})
 }
 
-// An unread answer is one whose client reads nothing until it is told to.
+// An unread answer has a client that reads nothing until it is told to.
 type unread struct {
 	kept
 	read chan struct{}

@@ -10,7 +10,7 @@ import (
 	"github.com/weir-go/weir/service/internal/server/httpapi"
 )
 
-// strictSite is the site of a server with rules of its own, without --get-decides. Its
+// strictSite is the site of a server with rules from a file, without --get-decides. The
 // rules grant one token and one lease of each key.
 func strictSite(t *testing.T) *site {
 	site := newSite(t, httpapi.Config{}, allKeys(1, 24*time.Hour, ""), config.Rule{

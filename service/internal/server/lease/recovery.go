@@ -27,7 +27,7 @@ type recovery struct {
 // it is known whether they are held.
 type Span struct{ After, Before uint64 }
 
-// maxSpans bounds the crashes, each during the recovery from the one before, whose leases
+// maxSpans bounds the crashes, each during the recovery from the one before, of which the leases
 // are told apart.
 const maxSpans = 64
 

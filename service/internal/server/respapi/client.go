@@ -126,7 +126,7 @@ func (c *conn) hello() result {
 	return resultOK
 }
 
-// redisVersion is the version of Redis whose answers to clients that connect the API gives.
+// redisVersion is the version of Redis that the API names to clients that connect.
 const redisVersion = "7.2.4"
 
 func (c *conn) proto() int64 {

@@ -67,7 +67,7 @@ func (r *reply) err(text string) {
 	r.b = append(append(append(r.b, '-'), text...), '\r', '\n')
 }
 
-// A list counts the fields of a map, whose number is known at its end.
+// A list counts the fields of a map: their number is known at its end.
 type list struct{ at, n int }
 
 // begin begins a map.

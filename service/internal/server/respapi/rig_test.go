@@ -89,7 +89,7 @@ func encode(args ...string) string {
 	return b.String()
 }
 
-// do sends a command, whose words are separated by spaces, and returns its reply.
+// do sends a command, as words between spaces, and returns its reply.
 func (p *peer) do(command string) any {
 	p.t.Helper()
 	p.send(encode(strings.Fields(command)...))
