@@ -37,9 +37,9 @@ func Open(t testing.TB, url string, width, height int64) *Tab {
 	if os.Geteuid() == 0 {
 		options = append(options, chromedp.NoSandbox)
 	}
-	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
-	t.Cleanup(cancel)
-	ctx, cancel = chromedp.NewContext(ctx)
+	ctx, kill := chromedp.NewExecAllocator(context.Background(), options...)
+	t.Cleanup(kill)
+	ctx, _ = chromedp.NewContext(ctx)
 	// The first action starts the browser, which lives as long as its context.
 	if _, err := chromedp.Run(ctx, chromedp.EmulateViewport(width, height)); err != nil {
 		t.Fatalf("%v: make test installs Chromium on Debian, else install it yourself", err)
@@ -57,7 +57,12 @@ func Open(t testing.TB, url string, width, height int64) *Tab {
 		}
 	})
 	t.Cleanup(func() {
-		cancel()
+		// A browser that is killed leaves a directory behind.
+		ending, stop := context.WithTimeout(ctx, patience)
+		defer stop()
+		if err := chromedp.Cancel(ending); err != nil {
+			t.Errorf("the browser does not end: %v", err)
+		}
 		reading.Wait()
 		for _, e := range tab.Errors() {
 			t.Errorf("the page's console: %s", e)
