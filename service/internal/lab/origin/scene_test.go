@@ -1,6 +1,7 @@
 package origin_test
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/http/httptest"
@@ -58,13 +59,13 @@ func (s *scene) arriveTimes(t *testing.T, n int) {
 }
 
 // ended waits for as long as it takes to finish all work, and returns the
-// requests in the order of their ends.
+// requests in the order of their ends; at one instant, in the order of their statuses.
 func (s *scene) ended() []origin.Done {
 	time.Sleep(time.Hour)
 	synctest.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	slices.SortStableFunc(s.done, func(a, b origin.Done) int { return int(a.End - b.End) })
+	slices.SortStableFunc(s.done, func(a, b origin.Done) int { return cmp.Or(cmp.Compare(a.End, b.End), a.Status-b.Status) })
 	return s.done
 }
 
