@@ -16,6 +16,7 @@ func TestGoRedis(t *testing.T) {
 		options.Addr = resptest.Serve(t, options.Password != "")
 		r := redis.NewClient(&options)
 		defer r.Close()
+		began := time.Now()
 		first, err := r.Do(t.Context(), "CL.THROTTLE", "user123", 15, 30, 60).Int64Slice()
 		if err != nil {
 			t.Fatal(err)
@@ -37,7 +38,7 @@ func TestGoRedis(t *testing.T) {
 			}
 			got = append(got, reply)
 		}
-		resptest.Check(t, "go-redis", got)
+		resptest.Check(t, "go-redis", began, got)
 		if err := r.Ping(t.Context()).Err(); err != nil {
 			t.Error(err)
 		}
@@ -67,6 +68,7 @@ func TestRueidis(t *testing.T) {
 		}
 		defer r.Close()
 		throttle := func(args ...string) rueidis.Completed { return r.B().Arbitrary("CL.THROTTLE").Args(args...).Build() }
+		began := time.Now()
 		all := []rueidis.RedisResult{r.Do(t.Context(), throttle("user123", "15", "30", "60"))}
 		var piped []rueidis.Completed
 		for range 7 {
@@ -81,6 +83,6 @@ func TestRueidis(t *testing.T) {
 			}
 			got = append(got, reply)
 		}
-		resptest.Check(t, "rueidis", got)
+		resptest.Check(t, "rueidis", began, got)
 	}
 }

@@ -45,7 +45,9 @@ func TestRateLimitReference(t *testing.T) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	r := rand.New(rand.NewPCG(1, uint64(time.Now().UnixNano())))
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(1, seed))
 	domains := exampleDomains(t, dir)
 	for i := range 30 {
 		domains = append(domains, writeDomain(t, dir, r, fmt.Sprintf("random%d", i)))

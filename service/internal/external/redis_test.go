@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weir-go/weir/service/internal/server/respapi/resptest"
 )
@@ -34,24 +35,24 @@ func clients(t *testing.T, name string) string {
 }
 
 // throttled checks the replies of a client, as JSON.
-func throttled(t *testing.T, client, out string) {
+func throttled(t *testing.T, client string, began time.Time, out string) {
 	t.Helper()
 	var got [][]int64
 	if err := json.Unmarshal([]byte(out), &got); err != nil {
 		t.Fatalf("%s: %v: %s", client, err, out)
 	}
-	resptest.Check(t, client, got)
+	resptest.Check(t, client, began, got)
 }
 
 func TestRedisCLI(t *testing.T) {
 	for _, flags := range [][]string{nil, {"-3"}, {"--pass", resptest.Secret, "--no-auth-warning"}, {"-3", "--user", "any", "--pass", resptest.Secret, "--no-auth-warning"}} {
-		port := serveRESP(t, len(flags) > 1)
+		port, began := serveRESP(t, len(flags) > 1), time.Now()
 		args := append([]string{"-p", port, "--json"}, flags...)
 		out := []string{strings.TrimSpace(run(t, "redis-cli", append(args, "CL.THROTTLE", "user123", "15", "30", "60")...))}
 		for range 7 {
 			out = append(out, strings.TrimSpace(run(t, "redis-cli", append(args, "CL.THROTTLE", "piped", "4", "1", "60")...)))
 		}
-		throttled(t, "redis-cli", "["+strings.Join(out, ",")+"]")
+		throttled(t, "redis-cli", began, "["+strings.Join(out, ",")+"]")
 	}
 	if out := run(t, "redis-benchmark", "-p", serveRESP(t, false), "-n", "1000", "-P", "16", "-q", "CL.THROTTLE", "a", "15", "30", "60"); !strings.Contains(out, "requests per second") {
 		t.Error(out)
@@ -76,8 +77,9 @@ for options in ({}, {"protocol": 2}, {"protocol": 3}):
 func TestRedisPy(t *testing.T) {
 	python := filepath.Join(clients(t, "redis"), "bin", "python")
 	for _, args := range [][]string{{serveRESP(t, false)}, {serveRESP(t, true), resptest.Secret}} {
+		began := time.Now()
 		for line := range strings.Lines(run(t, python, append([]string{"-c", redisPy}, args...)...)) {
-			throttled(t, "redis-py", line)
+			throttled(t, "redis-py", began, line)
 		}
 	}
 }
@@ -100,6 +102,6 @@ const Redis = require(process.argv[1] + "/node_modules/ioredis");
 
 func TestIORedis(t *testing.T) {
 	for _, args := range [][]string{{serveRESP(t, false)}, {serveRESP(t, true), resptest.Secret}} {
-		throttled(t, "ioredis", run(t, "node", append([]string{"-e", ioRedis, clients(t, "ioredis")}, args...)...))
+		throttled(t, "ioredis", time.Now(), run(t, "node", append([]string{"-e", ioRedis, clients(t, "ioredis")}, args...)...))
 	}
 }
