@@ -3,6 +3,7 @@ package proxy_test
 import (
 	"context"
 	"net/http"
+	"net/http/httptest"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -114,6 +115,43 @@ func TestOneBadPod(t *testing.T) {
 		load() // to find the limit
 		if ok, sent := load(); ok < sent*6/7 {
 			t.Errorf("%d of %d served: want six in seven; the limit is %d", ok, sent, p.Stats().Limit)
+		}
+	})
+}
+
+// Immediate answers 429 for one key do not affect other keys, whose requests are served by
+// a pod below its capacity.
+func TestOneKeysQuota(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		others := newPod()
+		p := newProxy(t, proxy.Config{Auto: limit.Config{Initial: 10, Max: 10_000}, Queue: inflight.DefaultQueue, Transport: origin(func(r *http.Request) (*http.Response, error) {
+			if r.URL.Path == "/greedy" {
+				return answer(http.StatusTooManyRequests), nil
+			}
+			return others.RoundTrip(r)
+		})})
+		send := func(path string, rate int, codes map[int]int) {
+			var all sync.WaitGroup
+			var mu sync.Mutex
+			for range 10 * rate { // ten seconds
+				all.Go(func() {
+					w := httptest.NewRecorder()
+					p.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
+					mu.Lock()
+					defer mu.Unlock()
+					codes[w.Code]++
+				})
+				time.Sleep(time.Second / time.Duration(rate))
+			}
+			all.Wait()
+		}
+		greedy, served := map[int]int{}, map[int]int{}
+		var both sync.WaitGroup
+		both.Go(func() { send("/greedy", 5*podServes, greedy) })
+		both.Go(func() { send("/", podServes*8/10, served) })
+		both.Wait()
+		if len(served) != 1 || len(greedy) != 1 || served[200] == 0 || greedy[429] == 0 {
+			t.Errorf("the key %v, others %v: want 429 for all of the key, and 200 for all others; the limit is %d", greedy, served, p.Stats().Limit)
 		}
 	})
 }
