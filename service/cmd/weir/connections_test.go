@@ -95,11 +95,11 @@ func TestBusyConnectionsStay(t *testing.T) {
 		{"HTTP/1.1", ca.client(t, nil, false), secure},
 		{"HTTP/2.0", ca.client(t, nil, true), secure},
 	} {
-		s := serving(t, append(tt.args, "--max-connections", "3", "--rules", file(t, "r.yaml", `rules: [{key: soon, rate: 60/m, burst: 1}]`))...)
-		ask(t, tt.client, "POST", s.public+"/rate/soon")
+		s := serving(t, append(tt.args, "--max-connections", "3", "--rules", file(t, "r.yaml", `rules: [{key: late, rate: 1/h, max_wait: 9h}]`))...)
+		granted := ask(t, tt.client, "POST", s.public+"/rate/late")
 		answer := make(chan answered, 1)
 		go func() {
-			a, err := tryAsk(tt.client, "POST", s.public+"/rate/soon?canWait=true")
+			a, err := tryAsk(tt.client, "POST", s.public+"/rate/late?canWait=true")
 			if err != nil {
 				a.body = err.Error()
 			}
@@ -109,6 +109,7 @@ func TestBusyConnectionsStay(t *testing.T) {
 		for range 5 {
 			dial(t, s.public, "")
 		}
+		s.giveBack(tt.client, "/rate/late", granted)
 		if a := <-answer; a.status != 200 || a.proto != tt.proto {
 			t.Errorf("%s %v: %v: want its turn", tt.proto, tt.args, a)
 		}

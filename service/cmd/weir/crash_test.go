@@ -109,8 +109,7 @@ func TestCrashes(t *testing.T) {
 			_ = cmd.Process.Signal(syscall.SIGTERM) // killed while it drains
 			pause(ctx, time.Duration(random.Int64N(int64(20*time.Millisecond))))
 		}
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
+		kill(cmd)
 		c.crashed()
 	}
 	fatal(t, os.WriteFile(rules, []byte(crashRules(0)), 0o600))
@@ -148,7 +147,7 @@ func (c *crashes) start(name, rules string) *exec.Cmd {
 	stderr, err := cmd.StderrPipe()
 	fatal(c.T, err)
 	fatal(c.T, cmd.Start())
-	c.Cleanup(func() { _ = cmd.Process.Kill() })
+	c.Cleanup(func() { kill(cmd) })
 	lines := bufio.NewScanner(stderr)
 	var log []string
 	for lines.Scan() {

@@ -34,14 +34,17 @@ func scraped(t *testing.T) string {
 	s := serving(t, "--rules", file(t, "rules.yaml", `rules:
 - {name: tried, key: tried, rate: 1/h, candidate: {rate: 2/h}}
 - {name: jobs, key: job, concurrency: {limit: 1}}
-- {name: soon, key: soon, rate: 10/s, burst: 1}
+- {name: late, key: late, rate: 1/h, max_wait: 9h}
 - {name: edge, entries: {user: "*"}, rate: 1/h}
 `), "--resp-listen", "127.0.0.1:0", "--max-connections", "1000", "--state", filepath.Join(t.TempDir(), "state"), "--tokens", file(t, "tokens.yaml", `tokens: [{name: shop, token: secret-of-the-shop}]`))
 	s.statuses("/rate/tried", 1) // without a token
 	s.token = "secret-of-the-shop"
 	s.statuses("/rate/tried", 2)
 	s.statuses("/lease/job", 2)
-	s.statuses("/rate/soon?canWait=true", 2)
+	granted := s.post("/rate/late")
+	waiter := s.wait("/rate/late?canWait=true", 1)
+	s.giveBack(http.DefaultClient, "/rate/late", granted)
+	<-waiter
 	req, err := http.NewRequest("POST", s.public+"/json", strings.NewReader(`{"domain": "edge", "descriptors": [{"entries": [{"key": "user"}]}]}`))
 	fatal(t, err)
 	req.Header.Set("Authorization", "Bearer "+s.token)
@@ -67,7 +70,7 @@ func TestMetrics(t *testing.T) {
 		`weir_server_lease_decisions_total{decision="allow",name="serve",reason="",rule="jobs"} 1`,
 		`weir_server_lease_decisions_total{decision="deny",name="serve",reason="over_limit",rule="jobs"} 1`,
 		`weir_server_lease_units{name="serve",rule="jobs"} 1`,
-		`weir_server_wait_seconds_count{name="serve",rule="soon"} 1`,
+		`weir_server_wait_seconds_count{name="serve",rule="late"} 1`,
 		`weir_serve_requests_total{code="429",method="POST",route="/rate/{key}"} 1`,
 		`weir_serve_requests_total{code="200",method="POST",route="/lease/{key}"} 1`,
 		`weir_rls_answers_total{code="OK"} 1`, `weir_rls_within_limit_total{rule="edge"} 1`, `weir_rlqs_streams 0`,
@@ -77,7 +80,7 @@ func TestMetrics(t *testing.T) {
 		`weir_serve_draining 0`,
 		`weir_log_lines_lost_total 0`,
 		`weir_serve_token_requests_total{token=""} 2`,
-		`weir_serve_token_requests_total{token="shop"} 7`,
+		`weir_serve_token_requests_total{token="shop"} 8`,
 		`weir_serve_bound{of="connections"} 1000`,
 		`weir_serve_bound{of="waiting"} 20000`,
 		`weir_serve_bound{of="leases"} 100000`,

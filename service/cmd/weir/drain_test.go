@@ -40,7 +40,7 @@ func start(t *testing.T, name string, args ...string) (cmd *exec.Cmd, listen, ad
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	t.Cleanup(func() { kill(cmd) })
 	log = bufio.NewScanner(stderr)
 	if !log.Scan() {
 		t.Fatalf("it ended at once: %v", cmd.Wait())
@@ -53,6 +53,12 @@ func start(t *testing.T, name string, args ...string) (cmd *exec.Cmd, listen, ad
 		return m[1]
 	}
 	return cmd, address("listen"), address("admin"), log
+}
+
+// kill returns once the process has ended, and no longer writes to a directory of its test.
+func kill(cmd *exec.Cmd) {
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
 }
 
 // until reads the log to a line with the text.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
@@ -11,7 +12,7 @@ func (s *served) wait(path string, nth int) chan answered {
 	s.t.Helper()
 	answer := make(chan answered, 1)
 	go func() {
-		a, err := tryAsk(http.DefaultClient, "POST", s.public+path)
+		a, err := tryAsk(http.DefaultClient, "POST", s.public+path, s.authorization()...)
 		if err != nil {
 			a.body = err.Error()
 		}
@@ -21,31 +22,44 @@ func (s *served) wait(path string, nth int) chan answered {
 	return answer
 }
 
-const drainRules = `rules: [{name: soon, key: soon, rate: 60/m, burst: 1}, {name: late, key: late, rate: 1/h, max_wait: 9h}, {name: jobs, key: job, concurrency: {limit: 1}}, {name: rest, glob: "*", rate: 1/h}]`
+// giveBack gives back what an answer granted: the next request that waits gets its turn.
+func (s *served) giveBack(client *http.Client, path string, a answered) {
+	s.t.Helper()
+	var granted struct {
+		ID string `json:"request_id"`
+	}
+	fatal(s.t, json.Unmarshal([]byte(a.body), &granted))
+	if a := ask(s.t, client, "DELETE", s.public+path+"/"+granted.ID, s.authorization()...); a.status != 200 {
+		s.t.Fatalf("%v: want it given back", a)
+	}
+}
+
+const drainRules = `rules: [{name: late, key: late, rate: 1/h, max_wait: 9h}, {name: jobs, key: job, concurrency: {limit: 1}}, {name: rest, glob: "*", rate: 1/h}]`
 
 // finish: waiting requests get their turn, no further request may wait, and requests
 // without a wait are served.
 func TestDrainFinish(t *testing.T) {
 	s := serving(t, "--rules", file(t, "rules.yaml", drainRules))
-	s.statuses("/rate/soon", 1)
+	granted := s.post("/rate/late")
 	var waiters []chan answered
 	for nth := 1; nth <= 3; nth++ {
-		waiters = append(waiters, s.wait("/rate/soon?canWait=true", nth))
+		waiters = append(waiters, s.wait("/rate/late?canWait=true", nth))
 	}
 	s.stop()
 	s.until("msg=draining how=finish waiting=3")
 	if a := ask(t, http.DefaultClient, "GET", s.admin+"/-/ready"); a.status != 503 {
 		t.Errorf("ready: %v: want 503", a)
 	}
-	if a := s.post("/rate/soon?canWait=true"); a.status != 503 || a.header.Get("Retry-After") == "" || !strings.Contains(a.body, `"reason":"closed"`) {
+	if a := s.post("/rate/late?canWait=true"); a.status != 503 || a.header.Get("Retry-After") == "" || !strings.Contains(a.body, `"reason":"closed"`) {
 		t.Errorf("one more who would wait: %v: want 503, closed, and Retry-After", a)
 	}
 	if a := s.post("/rate/another"); a.status != 200 {
 		t.Errorf("a decision: %v: want 200", a)
 	}
 	for i, w := range waiters {
-		if a := <-w; a.status != 200 {
-			t.Errorf("waiter %d: %v: want its turn", i, a)
+		s.giveBack(http.DefaultClient, "/rate/late", granted)
+		if granted = <-w; granted.status != 200 {
+			t.Errorf("waiter %d: %v: want its turn", i, granted)
 		}
 	}
 	s.end()

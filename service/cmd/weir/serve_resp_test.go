@@ -168,13 +168,14 @@ func TestServeRESPClientCertificates(t *testing.T) {
 // A client of Redis that waits gets its turn while the server drains.
 func TestServeRESPDrain(t *testing.T) {
 	s := serving(t, "--resp-listen", "127.0.0.1:0", "--rules", file(t, "rules.yaml", drainRules))
-	s.statuses("/rate/soon", 1)
+	granted := s.post("/rate/late")
 	nc, err := net.Dial("tcp", s.resp())
 	c := respOver(t, nc, err)
-	c.send("WEIR.WAIT soon\r\nPING")
+	c.send("WEIR.WAIT late\r\nPING")
 	s.waiting(1)
 	s.stop()
 	s.until("msg=draining how=finish waiting=1")
+	s.giveBack(http.DefaultClient, "/rate/late", granted)
 	c.wants("*10", "$7", "allowed", ":1")
 	s.end()
 	if rest, err := io.ReadAll(c.in); err != nil || !strings.HasSuffix(string(rest), "+PONG\r\n") {

@@ -18,10 +18,10 @@ import (
 // A served is a weir serve that runs in this process.
 type served struct {
 	t             *testing.T
-	public, admin string // URLs
-	stop          func() // as SIGTERM does
-	ended         chan int
-	token         string // of post, if any
+	public, admin string   // URLs
+	stop          func()   // as SIGTERM does
+	ended         chan int // receives the exit status, and is closed
+	token         string   // of post, if any
 
 	mu   sync.Mutex // guards what follows
 	grew sync.Cond
@@ -41,9 +41,11 @@ func serving(t *testing.T, args ...string) *served {
 		code := run(ctx, append([]string{"serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--drain-delay", "0s"}, args...), io.Discard, in)
 		in.Close()
 		s.ended <- code
+		close(s.ended)
 	}()
 	t.Cleanup(func() {
 		stop()
+		<-s.ended
 		if t.Failed() {
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -154,11 +156,15 @@ func tryAsk(client *http.Client, method, url string, fields ...string) (answered
 // post sends a POST request.
 func (s *served) post(path string) answered {
 	s.t.Helper()
-	var fields []string
-	if s.token != "" {
-		fields = []string{"Authorization", "Bearer " + s.token}
+	return ask(s.t, http.DefaultClient, "POST", s.public+path, s.authorization()...)
+}
+
+// authorization returns the header field with the token, if any.
+func (s *served) authorization() []string {
+	if s.token == "" {
+		return nil
 	}
-	return ask(s.t, http.DefaultClient, "POST", s.public+path, fields...)
+	return []string{"Authorization", "Bearer " + s.token}
 }
 
 // statuses sends n requests and returns their statuses.
