@@ -146,3 +146,58 @@ func trace(t *testing.T, q gcra.Quota, stored *storedBucket, steps int) {
 
 // slack returns by how many tokens decisions may differ: the refill of the grain.
 func slack(q gcra.Quota) int { return int(q.Rate()*grain.Seconds()) + 1 }
+
+// A call for several keys takes from all of them or from none, and tells about each.
+func TestAllOrNothing(t *testing.T) {
+	for _, engine := range redistest.Engines {
+		t.Run(engine, func(t *testing.T) {
+			rdb := client(t, redistest.Start(t, engine))
+			var quotas [2]redisscript.Quota
+			for i, q := range []gcra.Quota{gcra.Per(1, time.Hour, 3), gcra.Per(7, 10*time.Hour, 5)} {
+				var err error
+				if quotas[i], err = redisscript.NewQuota(q); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for i, tt := range []struct {
+				n         [2]int // tokens of each key
+				granted   bool
+				remaining [2]int
+				retry     [2]time.Duration // to within a minute
+			}{
+				{n: [2]int{2, 1}, granted: true, remaining: [2]int{1, 4}},
+				{n: [2]int{2, 1}, remaining: [2]int{1, 4}, retry: [2]time.Duration{time.Hour, 0}},
+				{n: [2]int{0, 5}, remaining: [2]int{1, 4}, retry: [2]time.Duration{0, 10 * time.Hour / 7}},
+				{n: [2]int{2, 6}, remaining: [2]int{1, 4}, retry: [2]time.Duration{time.Hour, weir.Never}},
+				{n: [2]int{1, 4}, granted: true, remaining: [2]int{0, 0}},
+				{n: [2]int{0, 0}, granted: true, remaining: [2]int{0, 0}},
+				{n: [2]int{-2, 0}, granted: true, remaining: [2]int{2, 0}},
+			} {
+				var takes [2]redisscript.Take
+				var args []any
+				for j, n := range tt.n {
+					takes[j] = redisscript.Take{N: n, Least: max(n, 0), Most: time.Hour}
+					args = quotas[j].Args(args, &takes[j])
+				}
+				numbers, err := bucketScript.Run(context.Background(), rdb, []string{"{user}:a", "{user}:b"}, args...).Int64Slice()
+				if err != nil {
+					t.Fatal(err)
+				}
+				r, err := redisscript.ReadReply(numbers, 2)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for j := range takes {
+					d := r.Decision(j, &quotas[j], &takes[j])
+					retry := d.RetryAfter
+					if retry != weir.Never {
+						retry = retry.Round(time.Minute)
+					}
+					if d.OK != tt.granted || d.Remaining != tt.remaining[j] || max(retry-tt.retry[j], tt.retry[j]-retry) > time.Minute {
+						t.Errorf("call %d, key %d: %+v, want %+v", i, j, d, tt)
+					}
+				}
+			}
+		})
+	}
+}

@@ -30,7 +30,7 @@ func reach(t testing.TB, l *redislimit.Limiter, key string, step redislimit.Step
 	t.Helper()
 	redistest.Until(t, "the step is "+step.String(), func() error {
 		if d := take(t, l, key, 0); d.Step != step {
-			return fmt.Errorf("%+v", d)
+			return fmt.Errorf("%+v, %+v", d, l.Stats())
 		}
 		return nil
 	})
@@ -125,7 +125,7 @@ func TestLate(t *testing.T) {
 	proxy.Delay(0)
 	redistest.Until(t, "the tokens are back", func() error {
 		if d := take(t, l, "key", 0); d.Remaining != 40 {
-			return fmt.Errorf("%+v", d)
+			return fmt.Errorf("%+v %+v", d, l.Stats())
 		}
 		return nil
 	})

@@ -253,6 +253,9 @@ func (l *lane) note(err error) {
 		l.answered.Store(int64(max(time.Since(l.epoch), 1)))
 	} else {
 		l.count.failures.Add(1)
+		if c, ok := l.rdb.(*redis.ClusterClient); ok { // a pipeline does not find out that another master has the slots
+			c.ReloadState(l.ctx)
+		}
 	}
 	if l.breaker.Note(time.Now(), err) {
 		l.run(func() {
