@@ -3,6 +3,7 @@ package grpcapi
 import (
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -92,6 +93,32 @@ func TestDecode(t *testing.T) {
 			}
 			clear(b) // nothing of it is kept
 			expect(t, c, m)
+		}
+	}
+}
+
+// A small message with a long domain or many descriptors takes no more memory than its bounds.
+func TestDecodeBounds(t *testing.T) {
+	message := func(domain, descriptors int) []byte {
+		m := &rls.RateLimitRequest{Domain: strings.Repeat("d", domain)}
+		for range descriptors {
+			m.Descriptors = append(m.Descriptors, new(common.RateLimitDescriptor))
+		}
+		b, err := proto.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	c := newCall()
+	for _, ok := range [][]byte{message(1, maxDescriptors), message(maxKeys/8, 8)} {
+		if err := c.decode(ok); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, bad := range [][]byte{message(1, maxDescriptors+1), message(maxKeys/8, 9)} {
+		if err := c.decode(bad); err != errManyOrLarge || len(c.keys) > maxKeys {
+			t.Errorf("%v, %d bytes of keys", err, len(c.keys))
 		}
 	}
 }

@@ -3,6 +3,7 @@ package grpcapi
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"time"
 	"unsafe"
 
@@ -60,7 +61,17 @@ type override struct {
 	multiplier uint32 // of the unit; 1 unless multiplied
 }
 
-var errMessage = errors.New("the message is not a RateLimitRequest")
+// Bounds of a request. The domain is part of every key, so that keys can take far more than the
+// message.
+const (
+	maxDescriptors = 1000
+	maxKeys        = 4 * maxMessage // bytes of all keys
+)
+
+var (
+	errMessage     = errors.New("the message is not a RateLimitRequest")
+	errManyOrLarge = fmt.Errorf("a request has at most %d descriptors, and their keys, each with the domain, %d bytes", maxDescriptors, maxKeys)
+)
 
 // maxHits bounds the cost of a descriptor.
 const maxHits = 1 << 40
@@ -168,6 +179,9 @@ func (c *call) decodeDescriptor(b []byte, hits uint64) (err error) {
 		hits = 0
 	}
 	from := len(c.keys)
+	if len(c.requests) == maxDescriptors || from+len(c.domain) > maxKeys {
+		return errManyOrLarge
+	}
 	c.keys = descriptor.Append(c.keys, text(c.domain), c.entries)
 	c.requests = append(c.requests, decider.Request{Key: text(c.keys[from:]), N: int(min(hits, maxHits))})
 	if limit.set {
