@@ -34,8 +34,11 @@ func (a *API) answer(ctx context.Context, session *token.Session, l *leaf, repor
 	if d := reports.GetDomain(); d != "" {
 		l.domain = d
 	}
-	if l.domain == "" {
+	switch {
+	case l.domain == "":
 		return nil, status.Error(codes.InvalidArgument, "the first report of a stream must have a domain")
+	case len(l.domain) > a.cfg.MaxKey: // else each bucket would take the time to make a key of it
+		return nil, status.Errorf(codes.InvalidArgument, "the domain has more than %d bytes", a.cfg.MaxKey)
 	}
 	if session != nil && !session.Known() {
 		return nil, errUnknown

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"net"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -273,7 +274,7 @@ func TestBadReports(t *testing.T) {
 		for _, c := range []struct {
 			domain, name string
 			want         codes.Code
-		}{{"", "x", codes.InvalidArgument}, {"shop", "x", codes.Unauthenticated}} {
+		}{{"", "x", codes.InvalidArgument}, {strings.Repeat("s", 101), "x", codes.InvalidArgument}, {"shop", "x", codes.Unauthenticated}} {
 			if c.want == codes.Unauthenticated {
 				use("tokens: []")
 			}
