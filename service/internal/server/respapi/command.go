@@ -150,8 +150,14 @@ func (c *conn) fail(text string) result {
 // unavailable is the error for one of the Decider.
 const unavailable = "UNAVAILABLE no decision is available; try again"
 
-// unknown replies to a command that there is not, in the words of Redis.
+// unknown replies to a command that there is not, in the words of Redis. A line of HTTP ends
+// the connection: otherwise a page in a browser could send commands as the body of a request.
 func (c *conn) unknown() result {
+	if name := c.args[0]; is(name, "post") || is(name, "host:") {
+		c.api.counts.ended[badProtocol].Add(1)
+		c.broken = true
+		return c.fail("ERR Protocol error: this is HTTP")
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "ERR unknown command '%.128s', with args beginning with: ", c.args[0])
 	for _, arg := range c.args[1:] {

@@ -128,7 +128,7 @@ func (c *conn) decide() bool {
 			continue
 		}
 		c.run()
-		if c.ends || c.failed != nil || len(c.b) >= flushAt && !c.flush() {
+		if c.ends || c.broken || c.failed != nil || len(c.b) >= flushAt && !c.flush() {
 			return false
 		}
 	}

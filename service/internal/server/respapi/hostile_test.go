@@ -39,6 +39,26 @@ func TestHostileCommands(t *testing.T) {
 	}
 }
 
+// A request of HTTP ends the connection, so that its body is no command.
+func TestRequestOfHTTP(t *testing.T) {
+	for name, head := range map[string]string{
+		"POST": "POST / HTTP/1.1\r\nHost: localhost\r\n\r\n", "PUT": "PUT /CL.THROTTLE HTTP/1.1\r\nhost: localhost\r\n\r\n",
+	} {
+		bubble(t, func(t *testing.T) {
+			s := serve(t, respapi.Config{})
+			p := s.dial()
+			p.send(encode("PING") + head + "CL.THROTTLE k 0 1 1\r\n")
+			all, err := io.ReadAll(p)
+			if err != nil || !bytes.HasSuffix(all, []byte("-ERR Protocol error: this is HTTP\r\n")) {
+				t.Errorf("%s: %q, %v", name, all, err)
+			}
+			if st := s.Stats(); st.Ended["protocol"] != 1 {
+				t.Errorf("%s: %+v", name, st)
+			}
+		})
+	}
+}
+
 // Keys are any bytes that are UTF-8 without control characters.
 func TestBinaryKeys(t *testing.T) {
 	bubble(t, func(t *testing.T) {
