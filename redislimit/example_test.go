@@ -30,6 +30,27 @@ func ExampleNew() {
 	fmt.Println(err)
 }
 
+// A lock for the work of one instance at a time.
+func ExampleLeases_Hold() {
+	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379", ContextTimeoutEnabled: true, DialerRetries: 1})
+	defer rdb.Close()
+	leases, err := redislimit.NewLeases(rdb, 1, redislimit.LeaseConfig{Away: redislimit.Deny, Instances: 4})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer leases.Close()
+
+	h, err := leases.Hold(context.Background(), "nightly", 1)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer h.Release(weir.Ignored)
+	work := func(ctx context.Context, token uint64) { /* stops when ctx ends */ }
+	work(h, h.Token)
+}
+
 // While the server is away, each of four instances allows a quarter of the limit.
 func ExampleLimiter_Take() {
 	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", DialerRetries: 1})

@@ -1,4 +1,5 @@
-// Package redislimit shares rate limits among processes over Redis or Valkey.
+// Package redislimit shares rate limits and concurrency limits among processes over Redis or
+// Valkey.
 //
 //	lim, err := redislimit.New(rdb, gcra.Per(100, time.Minute, 20), redislimit.Config{Away: redislimit.Share, Instances: 4})
 //	...
@@ -10,6 +11,8 @@
 // Each key has a token bucket in the server, decided as package gcra does, by the clock of the
 // server. A decision is one call of one script. Calls that come while others are in flight go
 // together in one pipeline.
+//
+// Leases, of NewLeases, are concurrency limits and locks.
 //
 // # When the server is away
 //
@@ -94,7 +97,7 @@ func New(rdb redis.UniversalClient, q gcra.Quota, cfg Config) (*Limiter, error) 
 		return nil, err
 	}
 	if strings.Contains(cfg.Prefix, "{") {
-		return nil, fmt.Errorf("redislimit: Prefix = %q: must not contain a brace, which would put all keys into one slot", cfg.Prefix)
+		return nil, errBrace(cfg.Prefix)
 	}
 	quota, err := redisscript.NewQuota(q)
 	if err != nil {
@@ -118,6 +121,10 @@ func New(rdb redis.UniversalClient, q gcra.Quota, cfg Config) (*Limiter, error) 
 	l.link.start()
 	l.owed = make([]owed, len(l.lanes))
 	return l, nil
+}
+
+func errBrace(prefix string) error {
+	return fmt.Errorf("redislimit: Prefix = %q: must not contain a brace, which would put all keys into one slot", prefix)
 }
 
 // Close rejects all further calls, and ends the calls that wait for the server. Its error is nil.
@@ -229,7 +236,9 @@ type counters struct {
 }
 
 // Stats returns the state and the counts. They are read one after the other.
-func (l *Limiter) Stats() Stats {
+func (l *Limiter) Stats() Stats { return l.stats() }
+
+func (l *link) stats() Stats {
 	n := &l.count
 	s := Stats{
 		Waiting: int(n.waiting.Load()), Pipelines: n.pipelines.Load(), Failures: n.failures.Load(), Late: n.late.Load(), Dropped: n.dropped.Load(),

@@ -1,0 +1,393 @@
+package redislimit
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	mathrand "math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/permit"
+	"github.com/weir-go/weir/internal/redisscript"
+	"github.com/weir-go/weir/internal/waitq"
+)
+
+// ErrLost is the cause of the context of a Held that has lost its lease: the lease expired
+// before it was renewed, or the server no longer knew it. Another caller may hold it now.
+var ErrLost = errors.New("redislimit: the lease is lost")
+
+// MaxUnits bounds the units of one lease.
+const MaxUnits = 1000
+
+// A caller that waits for a lease asks again after minPoll, and later up to maxPoll.
+const (
+	minPoll = 5 * time.Millisecond
+	maxPoll = 250 * time.Millisecond
+)
+
+// LeaseConfig configures NewLeases. Away and Instances are required.
+type LeaseConfig struct {
+	// Prefix begins every key in the server. Leases with the same Prefix share their units.
+	// If empty, "weir:lease:".
+	Prefix string
+	// TTL is how long a lease lasts after its last renewal. It is renewed after a third of
+	// this. If zero, 10 seconds; at least 100 ms.
+	TTL time.Duration
+	// Timeout bounds the time until the server's decision, in addition to a wait. If zero,
+	// DefaultTimeout.
+	Timeout time.Duration
+	// MaxWait bounds the wait for units, even if the context allows more. If zero, 30
+	// seconds; if negative, no call waits.
+	MaxWait time.Duration
+	// Queue bounds the calls that are about to be sent, as in Config. If zero, 10,000.
+	Queue int
+
+	// Away selects how Acquire decides while the server does not. There is no default.
+	// Share allows this instance the limit divided by Instances, rounded down, less what it
+	// holds. Hold is always denied.
+	Away Away
+	// Instances is the greatest number of Leases that share the limit at the same time: at
+	// least 1.
+	Instances int
+	// OnAway is told as in Config.
+	OnAway func(err error)
+}
+
+func (c LeaseConfig) withDefaults() (LeaseConfig, error) {
+	if c.TTL != 0 && (c.TTL < 100*time.Millisecond || c.TTL > longest) {
+		return c, fmt.Errorf("redislimit: TTL = %v: must be from 100ms to %v", c.TTL, longest)
+	}
+	common, err := Config{
+		Prefix: cmp.Or(c.Prefix, "weir:lease:"), Timeout: c.Timeout, MaxWait: c.MaxWait, Queue: c.Queue,
+		Away: c.Away, Instances: c.Instances, OnAway: c.OnAway,
+	}.withDefaults()
+	c.Prefix, c.Timeout, c.MaxWait, c.Queue, c.OnAway = common.Prefix, common.Timeout, common.MaxWait, common.Queue, common.OnAway
+	c.TTL = cmp.Or(c.TTL, 10*time.Second)
+	return c, err
+}
+
+// Leases are concurrency limits that processes share: every key has a number of units, which
+// callers hold while they work. Leases renews what is held, in the background. What a process
+// that died has held is free again after LeaseConfig.TTL, by the clock of the server. Leases
+// are safe for concurrent use.
+type Leases struct {
+	link
+	cfg    LeaseConfig
+	limit  int
+	script *redis.Script
+	lost   atomic.Uint64
+
+	heldMu sync.Mutex // guards what follows
+	held   map[*lease]struct{}
+	units  map[string]int // held, by key
+}
+
+// NewLeases returns Leases of a number of units for every key. The error names the field of
+// cfg that makes no sense. It does not contact the server. As for New, let the client have the
+// option ContextTimeoutEnabled.
+func NewLeases(rdb redis.UniversalClient, limit int, cfg LeaseConfig) (*Leases, error) {
+	cfg, err := cfg.withDefaults()
+	switch {
+	case err != nil:
+		return nil, err
+	case limit < 1:
+		return nil, fmt.Errorf("redislimit: a limit of %d: must be at least 1", limit)
+	case strings.Contains(cfg.Prefix, "{"):
+		return nil, errBrace(cfg.Prefix)
+	}
+	l := &Leases{
+		cfg: cfg, limit: limit, script: redis.NewScript(redisscript.Leases),
+		held: map[*lease]struct{}{}, units: map[string]int{},
+	}
+	l.link = link{rdb: rdb, timeout: cfg.Timeout, queue: cfg.Queue, onAway: cfg.OnAway, backlog: func(int) []*call { return nil }}
+	l.link.start()
+	return l, nil
+}
+
+// For returns the concurrency limiter of a key. Its Acquire leases n units, and waits for
+// them until LeaseConfig.MaxWait or the deadline of its context, without an order among
+// callers: it asks again from time to time. Release gives them back; Use does nothing.
+//
+// Acquire returns the errors of a weir.Limiter: OverLimit if n exceeds the limit or MaxUnits, or if
+// MaxWait is over; TooLate if the deadline would be; Closed, if the server is away and
+// LeaseConfig.Away denies. If the server forgets a lease, because it was flushed or away for
+// longer than the TTL, the next renewal counts it again, even above the limit, because the work
+// goes on: use Hold for work that must not. Acquire panics if n < 0; for n = 0 it does nothing.
+func (l *Leases) For(key string) weir.Limiter { return leaseLimiter{l, key} }
+
+type leaseLimiter struct {
+	l   *Leases
+	key string
+}
+
+func (k leaseLimiter) Acquire(ctx context.Context, n int) (weir.Permit, error) {
+	check(n)
+	if n == 0 {
+		return weir.Permit{}, ctx.Err()
+	}
+	h, err := k.l.acquire(ctx, k.key, n, redisscript.ForceLease, func(error) {})
+	if err == errAway {
+		h, err = k.l.acquireLocally(k.key, n)
+	}
+	if err != nil {
+		return weir.Permit{}, err
+	}
+	return weir.OwnedPermit(&h.owner, permit.Grant{N: n}), nil
+}
+
+// A Held is a lease that tells its holder when it is lost.
+type Held struct {
+	// Context is for the work. It is a child of the context of Hold. It ends with Release and,
+	// with the cause ErrLost, when the lease is lost.
+	context.Context
+	// Permit gives the lease back with its Release.
+	weir.Permit
+	// Token is the fencing token. It grows with each lease that the server grants for the key,
+	// unless the server's clock is set back while the key is not in use. A resource can refuse a
+	// token that is lower than one it has seen.
+	Token uint64
+}
+
+// Hold leases n units of a key, as For does, for work that must stop before another caller
+// gets the units: a lock, if the limit is 1. Only the server can grant that. While it is away,
+// the error is a *weir.Rejection, weir.Closed. Hold panics if n < 1.
+func (l *Leases) Hold(ctx context.Context, key string, n int) (*Held, error) {
+	if n < 1 {
+		panic("redislimit: Hold of no units")
+	}
+	holding, cancel := context.WithCancelCause(ctx)
+	h, err := l.acquire(ctx, key, n, redisscript.KeepLease, cancel)
+	if err != nil {
+		if err == errAway {
+			err = weir.Reject(weir.Closed, l.lane(key).breaker.RetryAfter(time.Now()))
+		}
+		cancel(err)
+		return nil, err
+	}
+	return &Held{holding, weir.OwnedPermit(&h.owner, permit.Grant{N: n}), h.token}, nil
+}
+
+// acquire asks for a lease until it is granted. The renewals use the operation renew, and call
+// cancel when the lease is lost.
+func (l *Leases) acquire(ctx context.Context, key string, n int, renew string, cancel context.CancelCauseFunc) (*lease, error) {
+	if n > min(l.limit, MaxUnits) {
+		return nil, weir.Reject(weir.OverLimit, weir.Never)
+	}
+	until, why := time.Now().Add(l.cfg.MaxWait), weir.OverLimit
+	if at, ok := ctx.Deadline(); ok && at.Before(until) {
+		until, why = at, weir.TooLate
+	}
+	h := &lease{l: l, key: key, renewal: renew, cancel: cancel, Lease: redisscript.Lease{Limit: l.limit, TTL: l.cfg.TTL, ID: rand.Text(), N: n}}
+	h.owner = h
+	for poll := minPoll; ; poll = min(2*poll, maxPoll) {
+		asked := time.Now()
+		reply, err := h.ask(ctx, redisscript.TakeLease)
+		switch {
+		case err != nil:
+			return nil, err
+		case reply.Granted:
+			h.token = reply.Token
+			l.keep(h, asked)
+			return h, nil
+		}
+		pause := poll/2 + mathrand.N(poll)
+		if time.Until(until) < pause {
+			return nil, weir.Reject(why, reply.Wait)
+		}
+		l.count.waiting.Add(1)
+		ok := waitq.Sleep(ctx, pause)
+		l.count.waiting.Add(-1)
+		if !ok {
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// acquireLocally decides while the server is away. The next renewals tell the server of the
+// lease.
+func (l *Leases) acquireLocally(key string, n int) (*lease, error) {
+	l.heldMu.Lock()
+	fits := l.cfg.Away == Allow || l.cfg.Away == Share && l.units[key]+n <= l.limit/l.cfg.Instances
+	l.heldMu.Unlock()
+	step := Chosen
+	if l.cfg.Away == Share {
+		step = Shared
+	}
+	l.count.steps[step].Add(1)
+	if !fits {
+		return nil, weir.Reject(weir.Closed, l.lane(key).breaker.RetryAfter(time.Now()))
+	}
+	h := &lease{
+		l: l, key: key, renewal: redisscript.ForceLease, cancel: func(error) {},
+		Lease: redisscript.Lease{Limit: l.limit, TTL: l.cfg.TTL, ID: rand.Text(), N: n},
+	}
+	h.owner = h
+	l.keep(h, time.Now())
+	return h, nil
+}
+
+// keep has a lease renewed that lasts from an instant.
+func (l *Leases) keep(h *lease, from time.Time) {
+	l.heldMu.Lock()
+	defer l.heldMu.Unlock()
+	h.expires = from.Add(h.TTL)
+	l.held[h] = struct{}{}
+	l.units[h.key] += h.N
+	h.timer = time.AfterFunc(time.Until(from.Add(h.TTL/3)), func() { l.run(h.renew) })
+}
+
+// drop ends the renewals of a lease, and reports whether it was held.
+func (l *Leases) drop(h *lease) bool {
+	l.heldMu.Lock()
+	defer l.heldMu.Unlock()
+	if _, held := l.held[h]; !held {
+		return false
+	}
+	delete(l.held, h)
+	if l.units[h.key] -= h.N; l.units[h.key] == 0 {
+		delete(l.units, h.key)
+	}
+	h.timer.Stop()
+	return true
+}
+
+// Close gives back all leases, for at most a second, and ends the contexts of all Held. It
+// rejects further calls. Permits may be released after it, without effect. Its error is nil.
+func (l *Leases) Close() error {
+	l.heldMu.Lock()
+	calls := make(map[*lane][]*call)
+	for h := range l.held {
+		h.cancel(errClosed)
+		lane := l.lane(h.key)
+		calls[lane] = append(calls[lane], h.give())
+	}
+	held := l.held
+	l.held, l.units = map[*lease]struct{}{}, map[string]int{}
+	l.heldMu.Unlock()
+	for h := range held {
+		h.timer.Stop()
+	}
+	var given sync.WaitGroup
+	for lane, calls := range calls {
+		if !lane.breaker.Open() {
+			given.Go(func() { _ = lane.exchange(calls) })
+		}
+	}
+	done := make(chan struct{})
+	go func() { given.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(time.Second):
+	}
+	l.link.close()
+	return nil
+}
+
+// LeaseStats are the state of Leases, and their counts since NewLeases.
+type LeaseStats struct {
+	Stats
+	Held int    // leases
+	Lost uint64 // leases of Hold that have ended before they were released
+}
+
+// Stats returns the state and the counts. They are read one after the other.
+func (l *Leases) Stats() LeaseStats {
+	l.heldMu.Lock()
+	held := len(l.held)
+	l.heldMu.Unlock()
+	return LeaseStats{Stats: l.stats(), Held: held, Lost: l.lost.Load()}
+}
+
+// A lease is units of a key that are held. It owns their Permit.
+type lease struct {
+	redisscript.Lease
+	owner   permit.Owner[weir.Outcome] // itself
+	l       *Leases
+	key     string
+	token   uint64
+	renewal string                  // the operation of renewals
+	cancel  context.CancelCauseFunc // ends the context of its holder
+
+	// Guarded by heldMu of l.
+	timer   *time.Timer // of the next renewal
+	expires time.Time
+}
+
+// ask runs the script for the lease. Units that are granted too late go back.
+func (h *lease) ask(ctx context.Context, op string) (redisscript.LeaseReply, error) {
+	c := h.call(op)
+	if op == redisscript.TakeLease {
+		c.undo = func([]int64) { h.l.lane(h.key).send(h.give()) }
+	}
+	numbers, err := h.l.lane(h.key).ask(ctx, c)
+	if err != nil {
+		return redisscript.LeaseReply{}, err
+	}
+	h.l.count.steps[Exact].Add(1)
+	return redisscript.ReadLeaseReply(numbers)
+}
+
+func (h *lease) call(op string) *call {
+	return &call{
+		script: h.l.script, keys: []string{h.l.cfg.Prefix + h.key}, args: h.Args(op),
+		look: func() []any { return (&redisscript.Lease{}).Args(redisscript.GiveLease) },
+	}
+}
+
+// give returns the call that ends the lease, without a caller.
+func (h *lease) give() *call {
+	c := h.call(redisscript.GiveLease)
+	c.then = func(a answer) {
+		if a.err != nil {
+			h.l.count.dropped.Add(1)
+		}
+	}
+	return c
+}
+
+// renew lets the lease last longer. If that fails, it tries again soon, until the lease is lost.
+func (h *lease) renew() {
+	asked := time.Now()
+	reply, err := h.ask(h.l.ctx, h.renewal)
+	now := time.Now()
+	strict := h.renewal == redisscript.KeepLease
+	h.l.heldMu.Lock()
+	_, held := h.l.held[h]
+	lost := strict && (err == nil && !reply.Granted || err != nil && !now.Before(h.expires))
+	next := h.TTL / 10
+	if err == nil {
+		h.expires, next = asked.Add(h.TTL), h.TTL/3
+	} else if strict {
+		next = min(next, h.expires.Sub(now))
+	}
+	if held && !lost {
+		h.timer.Reset(next)
+	}
+	h.l.heldMu.Unlock()
+	switch {
+	case held && lost && h.l.drop(h):
+		h.l.lost.Add(1)
+		h.cancel(ErrLost)
+	case !held && err == nil: // released meanwhile; the renewal may have come after that
+		h.l.lane(h.key).send(h.give())
+	}
+}
+
+// Use does nothing: a unit in flight is a unit, whatever it costs.
+func (h *lease) Use(g permit.Grant, _ int) int { return g.N }
+
+// Release ends the context of the holder before another caller can get the units.
+func (h *lease) Release(permit.Grant, weir.Outcome) {
+	h.cancel(context.Canceled)
+	if h.l.drop(h) {
+		h.l.lane(h.key).send(h.give())
+	}
+}
