@@ -91,7 +91,8 @@ func (o *owed) forget(key string) {
 }
 
 // backlog returns the calls that charge the server for what is owed, at most as many as one
-// pipeline has. A charge takes no more than the bucket holds.
+// pipeline has. A charge may leave the bucket in debt, if other instances have used it
+// meanwhile.
 func (l *Limiter) backlog(lane int) (calls []*call) {
 	o := &l.owed[lane]
 	now := time.Since(l.epoch)
@@ -107,7 +108,7 @@ func (l *Limiter) backlog(lane int) (calls []*call) {
 		if missing == 0 {
 			continue
 		}
-		c := l.call(key, &redisscript.Take{N: missing, Most: l.most})
+		c := l.call(key, &redisscript.Take{N: missing, Debt: l.burst, Most: l.most})
 		c.then = func(a answer) {
 			if a.err != nil {
 				l.owe(key, missing)

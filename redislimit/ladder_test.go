@@ -5,6 +5,7 @@ package redislimit_test
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -202,6 +203,64 @@ func TestFaults(t *testing.T) {
 	}
 	close(stop)
 	group.Wait()
+}
+
+// Three instances under load on one key, while their server is killed at random and comes back
+// empty: every call is decided, and no more is allowed than the limit, a burst for each state
+// that was lost, and the shares of each absence.
+func TestCampaign(t *testing.T) {
+	const rate, burst, kills = 500, 60, 5
+	server := redistest.Start(t, "redis-server")
+	var allowed, decided atomic.Int64
+	var slowest atomic.Int64
+	stop := make(chan struct{})
+	var group sync.WaitGroup
+	began := time.Now()
+	for range 3 {
+		l := limiter(t, impatient(t, server.Addr), gcra.Per(rate, time.Second, burst), redislimit.Config{Away: redislimit.Share, Instances: 3})
+		defer func() {
+			redistest.Until(t, "the server decides again", func() error {
+				if d := take(t, l, "other", 1); d.Step != redislimit.Exact || l.Stats().Away {
+					return fmt.Errorf("%+v, %+v", d, l.Stats())
+				}
+				return nil
+			})
+			t.Logf("%+v", l.Stats())
+		}()
+		for range 4 {
+			group.Go(func() {
+				for {
+					select {
+					case <-stop:
+						return
+					case <-time.After(time.Millisecond):
+					}
+					asked := time.Now()
+					if l.Allow(context.Background(), "key") {
+						allowed.Add(1)
+					}
+					decided.Add(1)
+					for took := int64(time.Since(asked)); ; {
+						if old := slowest.Load(); took <= old || slowest.CompareAndSwap(old, took) {
+							break
+						}
+					}
+				}
+			})
+		}
+	}
+	for range kills {
+		time.Sleep(rand.N(600 * time.Millisecond))
+		server.Kill()
+		time.Sleep(rand.N(600 * time.Millisecond))
+		server.Run()
+	}
+	close(stop)
+	group.Wait()
+	t.Logf("%d of %d allowed in %v, the slowest after %v", allowed.Load(), decided.Load(), time.Since(began), time.Duration(slowest.Load()))
+	if most := int64(burst*(1+2*kills) + rate*time.Since(began).Seconds()); allowed.Load() > most {
+		t.Errorf("%d allowed, want at most %d", allowed.Load(), most)
+	}
 }
 
 // A wrong password is told, and decided about as any absence.

@@ -109,7 +109,7 @@ func TestAcquire(t *testing.T) {
 			})
 		}
 	}
-	if group.Wait(); time.Since(began) < 250*time.Millisecond {
+	if group.Wait(); time.Since(began) < 245*time.Millisecond {
 		t.Errorf("60 tokens after %v: want 10 and 200 a second", time.Since(began))
 	}
 }
