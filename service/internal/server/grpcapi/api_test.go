@@ -301,12 +301,14 @@ func TestHits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, grpcapi.Config{NearLimit: 0.5}, fixed, rules)
 		for range 6 {
-			r.mustAsk(1, of("a", "1"), of("trial", "1"), of("none", ""))
+			r.mustAsk(1, of("a", "1"), of("trial", "1"), of("none", ""), limited(4, envoytype.RateLimitUnit_MINUTE, of("b", "1")))
 		}
 		got := map[string]grpcapi.Hits{}
 		r.api.Hits(func(rule string, h grpcapi.Hits) { got[rule] = h })
-		if want := (grpcapi.Hits{Total: 6, Within: 4, Near: 2, Over: 2}); got["edge.a"] != want {
-			t.Errorf("%+v: want %+v", got["edge.a"], want)
+		for _, rule := range []string{"edge.a", "own quota"} {
+			if want := (grpcapi.Hits{Total: 6, Within: 4, Near: 2, Over: 2}); got[rule] != want {
+				t.Errorf("%s: %+v: want %+v", rule, got[rule], want)
+			}
 		}
 		if want := (grpcapi.Hits{Total: 6, Over: 6, Shadow: 6}); got["edge.trial"] != want {
 			t.Errorf("%+v: want %+v", got["edge.trial"], want)

@@ -144,7 +144,7 @@ func (c *call) statusOf(i int) rateStatus {
 	} else if !v.OK { // another descriptor was denied, and the tokens are returned
 		s.remaining = number32(min(a.Remaining+req.N, limit))
 	}
-	c.api.stats.add(a, req.N)
+	c.api.stats.add(a, limit, req.N)
 	return s
 }
 

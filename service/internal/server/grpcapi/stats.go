@@ -40,8 +40,8 @@ const maxRules = 200
 // rules that are gone.
 const maxCached = 4096
 
-// add counts an answer about n tokens.
-func (s *stats) add(a *decider.Answer, n int) {
+// add counts an answer about n tokens under a limit.
+func (s *stats) add(a *decider.Answer, limit, n int) {
 	if n == 0 {
 		return
 	}
@@ -54,7 +54,6 @@ func (s *stats) add(a *decider.Answer, n int) {
 		}
 		return
 	}
-	limit := a.Rule.Limit()
 	if over := limit - a.Remaining - int(math.Floor(float64(limit)*s.near)); over > 0 {
 		h.near.Add(uint64(min(over, n)))
 	}
