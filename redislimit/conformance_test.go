@@ -64,7 +64,7 @@ func TestConformance(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				trace(t, q, &storedBucket{rdb: client(t, server), key: fmt.Sprint("trace:", i), q: sq, most: weir.Never}, 1500)
+				trace(t, q, &storedBucket{rdb: client(t, server), key: fmt.Sprint("trace:", i), q: sq, most: weir.Never}, 400)
 			})
 		}
 	}
@@ -78,7 +78,7 @@ func trace(t *testing.T, q gcra.Quota, stored *storedBucket, steps int) {
 	interval := time.Duration(1e9 / q.Rate())
 	for i := range steps {
 		if chance.IntN(3) == 0 {
-			time.Sleep(min(time.Duration(chance.Int64N(int64(3*interval)+1)), 2*time.Millisecond))
+			time.Sleep(min(time.Duration(chance.Int64N(int64(3*interval)+1)), time.Millisecond))
 		}
 		n := chance.IntN(q.Burst() + 2)
 		if chance.IntN(2) == 0 {

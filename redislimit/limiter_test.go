@@ -192,6 +192,21 @@ func TestUse(t *testing.T) {
 	p.Release(weir.Success)
 }
 
+// A state that owes more than any call could have made it owe is of another quota, or of a
+// clock that was ahead. It counts as the most that calls can make.
+func TestStateFromElsewhere(t *testing.T) {
+	rdb, ctx := client(t, redistest.Start(t, "redis-server")), context.Background()
+	cfg := patient
+	cfg.MaxWait, cfg.MaxDebt = time.Minute, -1
+	l := limiter(t, rdb, gcra.Per(1, time.Second, 5), cfg)
+	if err := rdb.Set(ctx, "weir:rate:key", time.Now().Add(24*time.Hour).UnixMicro(), 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if d := take(t, l, "key", 1); d.OK || d.RetryAfter < time.Minute || d.RetryAfter > 63*time.Second {
+		t.Errorf("%+v, want a denial for a minute and some seconds", d)
+	}
+}
+
 func TestEnds(t *testing.T) {
 	rdb := client(t, redistest.Start(t, "redis-server"))
 	l := limiter(t, rdb, gcra.Per(10, time.Hour, 10), patient)
