@@ -164,6 +164,8 @@ func (l *lane) ask(ctx context.Context, c *call) ([]int64, error) {
 		return nil, errAway
 	case err != nil:
 		return nil, err
+	case a.err == errAway && l.ctx.Err() != nil:
+		return nil, errClosed
 	}
 	return a.numbers, a.err
 }
