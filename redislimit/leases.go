@@ -27,7 +27,7 @@ var ErrLost = errors.New("redislimit: the lease is lost")
 // MaxUnits bounds the units of one lease.
 const MaxUnits = 1000
 
-// A caller that waits for a lease asks again after minPoll, and later up to maxPoll.
+// The mean pauses of a caller that waits for a lease: the first, and the longest.
 const (
 	minPoll = 5 * time.Millisecond
 	maxPoll = 250 * time.Millisecond

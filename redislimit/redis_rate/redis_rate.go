@@ -13,7 +13,7 @@
 //   - Decisions are exact: time and tokens are counted in whole numbers. The original counts
 //     seconds as floating-point numbers, and AllowAtMost takes fractions of events.
 //   - A decision costs the server less; docs/redis.md has the figures.
-//   - Keys begin with "weir:rate:" instead of "rate:", because the state has another form.
+//   - Keys begin with "weir:redis_rate:" instead of "rate:", because the state has another form.
 //     While programs with both packages run, each counts on its own.
 //   - A Limit without a Rate or a Period is an error that says so.
 //
@@ -33,7 +33,7 @@ import (
 	"github.com/weir-go/weir/internal/redisscript"
 )
 
-const prefix = "weir:rate:"
+const prefix = "weir:redis_rate:"
 
 var buckets = redis.NewScript(redisscript.Buckets)
 

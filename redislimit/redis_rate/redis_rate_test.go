@@ -139,7 +139,7 @@ func TestState(t *testing.T) {
 		t.Fatal(err)
 	}
 	play(t, l, redis_rate.PerHour(10), []step{{"AllowN", 4, 4, 2, -1, 48}})
-	if ttl := rdb.PTTL(ctx, "weir:rate:key").Val(); ttl <= 47*time.Minute || ttl > 48*time.Minute+time.Second {
+	if ttl := rdb.PTTL(ctx, "weir:redis_rate:key").Val(); ttl <= 47*time.Minute || ttl > 48*time.Minute+time.Second {
 		t.Errorf("the key expires in %v, want 48 minutes", ttl)
 	}
 	if n := rdb.DBSize(ctx).Val(); n != 1 {
