@@ -110,14 +110,25 @@ func TestDecodeBounds(t *testing.T) {
 		}
 		return b
 	}
+	entries := func(n int) []byte {
+		m := &rls.RateLimitRequest{Descriptors: []*common.RateLimitDescriptor{{Entries: make([]*common.RateLimitDescriptor_Entry, n)}}}
+		for i := range n {
+			m.Descriptors[0].Entries[i] = new(common.RateLimitDescriptor_Entry)
+		}
+		b, err := proto.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
 	c := newCall()
-	for _, ok := range [][]byte{message(1, maxDescriptors), message(maxKeys/8, 8)} {
+	for _, ok := range [][]byte{message(1, maxDescriptors), message(maxKeys/8, 8), entries(maxEntries)} {
 		if err := c.decode(ok); err != nil {
 			t.Error(err)
 		}
 	}
-	for _, bad := range [][]byte{message(1, maxDescriptors+1), message(maxKeys/8, 9)} {
-		if err := c.decode(bad); err != errManyOrLarge || len(c.keys) > maxKeys {
+	for _, bad := range [][]byte{message(1, maxDescriptors+1), message(maxKeys/8, 9), entries(maxEntries + 1)} {
+		if err := c.decode(bad); err != errManyOrLarge || len(c.keys) > maxKeys || len(c.entries) > maxEntries {
 			t.Errorf("%v, %d bytes of keys", err, len(c.keys))
 		}
 	}

@@ -65,12 +65,13 @@ type override struct {
 // message.
 const (
 	maxDescriptors = 1000
+	maxEntries     = 1000           // of a descriptor
 	maxKeys        = 4 * maxMessage // bytes of all keys
 )
 
 var (
 	errMessage     = errors.New("the message is not a RateLimitRequest")
-	errManyOrLarge = fmt.Errorf("a request has at most %d descriptors, and their keys, each with the domain, %d bytes", maxDescriptors, maxKeys)
+	errManyOrLarge = fmt.Errorf("a request has at most %d descriptors of %d entries, and their keys, each with the domain, %d bytes", maxDescriptors, maxEntries, maxKeys)
 )
 
 // maxHits bounds the cost of a descriptor.
@@ -150,6 +151,10 @@ func (c *call) decodeDescriptor(b []byte, hits uint64) (err error) {
 				}
 			}); wrong != nil {
 				err = wrong
+			}
+			if len(c.entries) == maxEntries {
+				err = errManyOrLarge
+				return
 			}
 			c.entries = append(c.entries, e)
 		case descriptorHits:

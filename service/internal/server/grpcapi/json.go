@@ -95,6 +95,10 @@ func (a *API) hold(ctx context.Context, n int64) (release func(), err error) {
 	return func() { a.cfg.Bodies.Leave(client, n) }, nil
 }
 
+// jsonMemory is the memory that a body of JSON takes, with the messages in it, in bytes for each
+// of its bytes: an empty message is two, and a comma.
+const jsonMemory = 32
+
 func (a *API) answerJSON(w http.ResponseWriter, r *http.Request) (*rls.RateLimitResponse, error) {
 	session, err := a.identify(r.Header.Get("Authorization"))
 	if err != nil {
@@ -113,6 +117,11 @@ func (a *API) answerJSON(w http.ResponseWriter, r *http.Request) (*rls.RateLimit
 	if err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
+	parsed, err := a.hold(r.Context(), (jsonMemory-1)*int64(len(body)))
+	if err != nil {
+		return nil, err
+	}
+	defer parsed()
 	var request rls.RateLimitRequest
 	if err := protojson.Unmarshal(body, &request); err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())

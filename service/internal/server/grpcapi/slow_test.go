@@ -125,6 +125,20 @@ func TestSetIdle(t *testing.T) {
 	})
 }
 
+// A body of JSON counts with the memory that it takes.
+func TestMemoryOfJSON(t *testing.T) {
+	text := `{"domain":"edge","descriptors":[` + strings.Repeat("{},", 500) + `{}]}`
+	for _, tt := range []struct{ times, want int }{{32, 503}, {70, 200}} {
+		bodies := connlimit.NewLimit(connlimit.Bodies, int64(tt.times*len(text)))
+		r := newRig(t, grpcapi.Config{Bodies: bodies}, config.RateLimitOptions{}, rules)
+		w := httptest.NewRecorder()
+		r.api.Handler(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest("POST", "/json", strings.NewReader(text)))
+		if _, used, _ := bodies.Count(); w.Code != tt.want || used != 0 {
+			t.Errorf("%d times the body: %d, %d bytes are held", tt.times, w.Code, used)
+		}
+	}
+}
+
 // Bodies of JSON count towards a bound.
 func TestBodiesOfJSON(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
