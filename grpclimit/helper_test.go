@@ -70,6 +70,13 @@ func serve(t testing.TB, s *service, i *grpclimit.Interceptor, more ...grpc.Serv
 	if err != nil {
 		t.Fatal(err)
 	}
+	serveOn(t, lis, s, i, more...)
+	return lis.Addr().String()
+}
+
+// serveOn runs a service on a listener.
+func serveOn(t testing.TB, lis net.Listener, s *service, i *grpclimit.Interceptor, more ...grpc.ServerOption) {
+	t.Helper()
 	if i != nil {
 		more = append(more, grpc.ChainUnaryInterceptor(i.Unary()), grpc.ChainStreamInterceptor(i.Stream()))
 	}
@@ -77,7 +84,6 @@ func serve(t testing.TB, s *service, i *grpclimit.Interceptor, more ...grpc.Serv
 	pb.RegisterTestServiceServer(server, s)
 	go func() { _ = server.Serve(lis) }()
 	t.Cleanup(server.Stop)
-	return lis.Addr().String()
 }
 
 func dial(t testing.TB, addr string, more ...grpc.DialOption) (*grpc.ClientConn, pb.TestServiceClient) {

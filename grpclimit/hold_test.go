@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"runtime"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc"
@@ -13,6 +14,7 @@ import (
 	pb "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/grpclimit"
@@ -177,18 +179,24 @@ func TestPushback(t *testing.T) {
 
 // A call leaves the queue at its deadline, which comes with the call.
 func TestDeadlineOverTheWire(t *testing.T) {
-	lim := queued(t, 1, 10)
-	p, _ := lim.Acquire(t.Context(), 1)
-	i := interceptor(t, grpclimit.Config{Limiter: lim})
-	_, c := dial(t, serve(t, &service{}, i))
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	if got, err := ask(ctx, t, c); got.code != codes.DeadlineExceeded {
-		t.Errorf("%+v, %v", got, err)
-	}
-	await(t, func() bool { return lim.Stats().Waiting == 0 && lim.Stats().Cancelled == 1 })
-	p.Release(weir.Success)
-	if _, err := ask(t.Context(), t, c); err != nil {
-		t.Error(err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		lim := queued(t, 1, 10)
+		p, _ := lim.Acquire(t.Context(), 1)
+		lis := bufconn.Listen(1 << 16)
+		serveOn(t, lis, &service{}, interceptor(t, grpclimit.Config{Limiter: lim}))
+		_, c := dial(t, "passthrough:pipe", grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return lis.DialContext(ctx) }))
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		if got, err := ask(ctx, t, c); got.code != codes.DeadlineExceeded {
+			t.Errorf("%+v, %v", got, err)
+		}
+		synctest.Wait()
+		if st := lim.Stats(); st.Waiting != 0 || st.Cancelled != 1 {
+			t.Errorf("%+v: want the call to have left the queue", st)
+		}
+		p.Release(weir.Success)
+		if _, err := ask(t.Context(), t, c); err != nil {
+			t.Error(err)
+		}
+	})
 }
