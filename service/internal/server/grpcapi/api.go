@@ -14,6 +14,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -87,7 +88,8 @@ type API struct {
 	decider decider.Decider
 	health  *health.Server
 	web     *grpc.Server // behind ServeHTTP
-	calls   sync.Pool    // of *call
+	origins http.CrossOriginProtection
+	calls   sync.Pool // of *call
 	stats   stats
 	answers [codes.Unauthenticated + 1]atomic.Uint64 // by code
 	over    atomic.Uint64                            // OVER_LIMIT

@@ -54,6 +54,10 @@ func isGRPC(contentType []string) bool {
 
 // serveJSON answers a RateLimitRequest as JSON: 200, or 429 if it is over its limit.
 func (a *API) serveJSON(w http.ResponseWriter, r *http.Request) {
+	if a.origins.Check(r) != nil {
+		http.Error(w, "a browser sent this request for a page of another origin", http.StatusForbidden)
+		return
+	}
 	answer, err := a.answerJSON(w, r)
 	a.count(err)
 	switch status.Code(err) {

@@ -125,6 +125,21 @@ func TestSetIdle(t *testing.T) {
 	})
 }
 
+// A page of another origin, in a browser, takes no tokens.
+func TestJSONOfOtherOrigins(t *testing.T) {
+	h := newRig(t, grpcapi.Config{}, config.RateLimitOptions{}, rules).api.Handler(http.NotFoundHandler())
+	for site, want := range map[string]int{"cross-site": 403, "same-site": 403, "same-origin": 200, "": 200} {
+		q := httptest.NewRequest("POST", "/json", strings.NewReader(`{"domain":"edge","descriptors":[{}]}`))
+		if site != "" {
+			q.Header.Set("Sec-Fetch-Site", site)
+		}
+		w := httptest.NewRecorder()
+		if h.ServeHTTP(w, q); w.Code != want {
+			t.Errorf("%q: %d, want %d", site, w.Code, want)
+		}
+	}
+}
+
 // A body of JSON counts with the memory that it takes.
 func TestMemoryOfJSON(t *testing.T) {
 	text := `{"domain":"edge","descriptors":[` + strings.Repeat("{},", 500) + `{}]}`
