@@ -88,9 +88,10 @@ const findStep = 4 << 10
 func (k *keys) findAll(ctx context.Context, reqs []decider.Request, rs *rules, keys []found) ([]found, error) {
 	keys = slices.Grow(keys, len(reqs))
 	for i := range reqs {
-		print := k.print(reqs[i].Key)
-		_ = k.set(print).prints[0].Load()
-		keys = append(keys, found{print: print})
+		keys = append(keys, found{print: k.print(reqs[i].Key)})
+	}
+	for i := range keys {
+		_ = k.set(keys[i].print).prints[0].Load()
 	}
 	for i, step := 0, 0; i < len(reqs); i++ {
 		if step += len(reqs[i].Key); step > findStep {
