@@ -8,6 +8,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/internal/pagetable"
+	"github.com/weir-go/weir/internal/prefetch"
 )
 
 // Buckets has a token bucket for every key, at first full.
@@ -107,6 +108,18 @@ func (l *Buckets[K]) TakeUnder(print uint64, at time.Time, n int, q *gcra.Quota)
 		s.deny(print, nil)
 	}
 	return d
+}
+
+// Prefetch has the processor fetch the bucket of a fingerprint, for a TakeUnder that follows
+// soon. That is for several keys: their memory is then waited for at once.
+func (l *Buckets[K]) Prefetch(print uint64) {
+	t := l.table.Load()
+	s := t.shard(print)
+	s.mu.Lock()
+	if s.dir.Pages != nil {
+		prefetch.Line(&pagetable.Near(s.dir.Page(print, uint64(len(t.shards))), print)[0])
+	}
+	s.mu.Unlock()
 }
 
 // decide takes n tokens of a key, nil if it is not known. It returns the Quota if

@@ -99,7 +99,7 @@ func (s *Server) batch(ctx context.Context, rs *rules, reqs []decider.Request, a
 		return false, err
 	}
 	reqs, ok = reqs[:len(keys)], err == nil
-	if err := checkOwn(rs, keys, reqs); err != nil {
+	if err := s.prepareOwn(rs, keys, reqs); err != nil {
 		return false, err
 	}
 	var replaced map[string]bool

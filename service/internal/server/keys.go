@@ -73,6 +73,7 @@ type found struct {
 	known *knownKey // nil if it is not remembered
 	match *match
 	print uint64
+	own   uint64 // fingerprint of the bucket for the quota that the request brings; 0 if it is not known
 }
 
 // find finds a key.
@@ -119,21 +120,21 @@ func (k *keys) findPrint(key string, print uint64, rs *rules) found {
 			if e.match.rules != rs.id {
 				e = set.put(i, e, e.with(rs.find(key)))
 			}
-			return found{e, e.match, print}
+			return found{known: e, match: e.match, print: print}
 		case 0:
 			free = i
 		}
 	}
 	m := k.rulesOf(key, rs)
 	if len(key) > maxKeyLen || free < 0 && k.miss.Add(1)%keepOne != 0 {
-		return found{nil, m, print}
+		return found{match: m, print: print}
 	}
 	var old *knownKey
 	if free < 0 {
 		free, old = set.least()
 	}
 	e := set.put(free, old, &knownKey{print: print, key: strings.Clone(key), match: m, fingerprint: m.fingerprint(key)})
-	return found{e, e.match, print}
+	return found{known: e, match: e.match, print: print}
 }
 
 // rulesOf looks up the rules of a key. Keys that are too long to be remembered are

@@ -63,11 +63,6 @@ func (o overrides) find(m *match, req *decider.Request) (b quota.Buckets, bucket
 	return st.buckets, req.Key
 }
 
-// check returns decider.ErrQuota if a quota is not valid.
-func (o overrides) check(q *decider.Quota) error {
-	if o[q.Unit] != nil || q.Empty() {
-		return nil
-	}
-	_, err := q.Interval()
-	return err
-}
+// counts reports whether a quota needs no bucket of Requested: it counts in windows, or has
+// no tokens.
+func (o overrides) counts(q *decider.Quota) bool { return o[q.Unit] != nil || q.Empty() }

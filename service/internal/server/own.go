@@ -19,8 +19,8 @@ func compileOwn(q *decider.Quota) (quota.Own, error) {
 }
 
 // takeOwn takes the tokens of a request by the quota that it brings.
-func (s *Server) takeOwn(rs *rules, m *match, req *decider.Request, at time.Duration) (weir.Decision, error) {
-	if b, bucket := rs.overrides.find(m, req); b != nil {
+func (s *Server) takeOwn(rs *rules, k found, req *decider.Request, at time.Duration) (weir.Decision, error) {
+	if b, bucket := rs.overrides.find(k.match, req); b != nil {
 		return quota.TakeWithin(b, bucket, at, req.N, req.Quota.Count), nil
 	}
 	if req.Quota.Empty() {
@@ -30,7 +30,10 @@ func (s *Server) takeOwn(rs *rules, m *match, req *decider.Request, at time.Dura
 	if err != nil {
 		return weir.Decision{}, err
 	}
-	return s.own.Take(req.Key, own, at, req.N), nil
+	if k.own == 0 {
+		k.own = s.own.Fingerprint(req.Key, own)
+	}
+	return s.own.Take(k.own, own, at, req.N), nil
 }
 
 // returnOwn returns the tokens that takeOwn gave.
@@ -43,7 +46,7 @@ func (s *Server) returnOwn(rs *rules, m *match, req *decider.Request, a *decider
 		return
 	}
 	if own, err := compileOwn(req.Quota); err == nil {
-		s.own.Return(req.Key, own, req.N)
+		s.own.Return(s.own.Fingerprint(req.Key, own), own, req.N)
 	}
 }
 
@@ -78,7 +81,7 @@ func (s *Server) decideOwn(rs *rules, k found, req *decider.Request, v *decider.
 	if !m.allowsOwn(rs) {
 		return decider.ErrOwnQuota
 	}
-	d, err := s.takeOwn(rs, m, req, v.At)
+	d, err := s.takeOwn(rs, k, req, v.At)
 	if err != nil {
 		return err
 	}
@@ -136,18 +139,23 @@ func (s *Server) countOwnDenied(k found, why weir.Reason) {
 	k.known.count(false, false)
 }
 
-// checkOwn returns an error if one of the requests brings a quota that is not allowed, or
-// not valid.
-func checkOwn(rs *rules, keys []found, reqs []decider.Request) error {
+// prepareOwn finds the buckets of the quotas that requests bring. It returns an error if one
+// of them is not allowed, or not valid.
+func (s *Server) prepareOwn(rs *rules, keys []found, reqs []decider.Request) error {
 	for i := range reqs {
-		req := &reqs[i]
+		req, k := &reqs[i], &keys[i]
 		if req.Quota == nil {
 			continue
 		}
-		if err := rs.overrides.check(req.Quota); err != nil {
-			return err
+		if !rs.overrides.counts(req.Quota) {
+			own, err := compileOwn(req.Quota)
+			if err != nil {
+				return err
+			}
+			k.own = s.own.Fingerprint(req.Key, own)
+			s.own.Prefetch(k.own)
 		}
-		if !keys[i].match.allowsOwn(rs) {
+		if !k.match.allowsOwn(rs) {
 			return decider.ErrOwnQuota
 		}
 	}

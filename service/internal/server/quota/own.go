@@ -60,14 +60,14 @@ func nanoseconds(refill time.Duration) gcra.Quota {
 	return gcra.Per(1, time.Nanosecond, int(refill))
 }
 
-// Take takes n tokens of a key under a quota, or reports why it cannot. With n = 0, it
+// Take takes n tokens of a Fingerprint's bucket, or reports why it cannot. With n = 0, it
 // reports whether a token is available. The instant must be recent.
-func (r *Requested) Take(key string, own Own, at time.Duration, n int) weir.Decision {
+func (r *Requested) Take(print uint64, own Own, at time.Duration, n int) weir.Decision {
 	q, cost := r.quota(own.Interval*time.Duration(own.Limit)), math.MaxInt
 	if n <= own.Limit {
 		cost = n * int(own.Interval)
 	}
-	d := r.buckets.TakeUnder(r.fingerprint(key, own), r.clock.Time(at), cost, q)
+	d := r.buckets.TakeUnder(print, r.clock.Time(at), cost, q)
 	left := time.Duration(d.Remaining)
 	d.Remaining = int(left / own.Interval)
 	if n == 0 && d.Remaining == 0 {
@@ -77,13 +77,17 @@ func (r *Requested) Take(key string, own Own, at time.Duration, n int) weir.Deci
 }
 
 // Return returns n tokens that Take has given.
-func (r *Requested) Return(key string, own Own, n int) {
-	r.buckets.Settle(r.fingerprint(key, own), n*int(own.Interval), 0)
+func (r *Requested) Return(print uint64, own Own, n int) {
+	r.buckets.Settle(print, n*int(own.Interval), 0)
 }
 
-func (r *Requested) fingerprint(key string, own Own) uint64 {
+// Fingerprint identifies the bucket of a key and a quota.
+func (r *Requested) Fingerprint(key string, own Own) uint64 {
 	return r.buckets.FingerprintWith(key, uint64(own.Interval), uint64(own.Limit))
 }
+
+// Prefetch has the processor fetch a bucket that Take takes from soon.
+func (r *Requested) Prefetch(print uint64) { r.buckets.Prefetch(print) }
 
 // SetMemory changes the bound on the memory, in bytes.
 func (r *Requested) SetMemory(most int) { r.buckets.SetMemory(most) }
