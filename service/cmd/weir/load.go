@@ -88,6 +88,8 @@ func (c *loadCmd) Run(ctx context.Context, std streams) (err error) {
 	}
 	collector := load.NewCollector(c.Timeout)
 	cfg.Record = collector.Add
+	failure := make(chan error, 1)
+	cfg.OnFailure = func(err error) { failure <- err }
 	if c.Trace != "" {
 		records, finish, err := createTrace(c.Trace)
 		if err != nil {
@@ -104,6 +106,11 @@ func (c *loadCmd) Run(ctx context.Context, std streams) (err error) {
 	stop()
 	if err != nil {
 		return err
+	}
+	select {
+	case err := <-failure:
+		fmt.Fprintf(std.Err, "weir load: the first request that failed: %v\n", err)
+	default:
 	}
 	report := collector.Report(offered)
 	if c.JSON {

@@ -73,7 +73,7 @@ func TestServeRESP(t *testing.T) {
 	c.wants("+OK")
 	c.send("CL.THROTTLE own:1 0 1 3600\r\nCL.THROTTLE own:1 0 1 3600\r\nCL.THROTTLE other 0 1 3600")
 	c.wants("*5", ":0", ":1", ":0", ":-1", ":3600", "*5", ":1", ":1", ":0", ":3600", ":3600",
-		"-ERR requests for this key may not bring a quota of their own: its rule needs own_quota: true")
+		"-ERR requests for this key may not bring a quota of their own: that takes a rule with own_quota: true, or unmatched: allow for keys without a rule")
 	text := ask(t, http.DefaultClient, "GET", s.admin+"/metrics").body
 	for _, want := range []string{
 		`weir_resp_connections 1`, `weir_resp_connections_refused_total 0`, `weir_resp_connections_ended_total{reason="slow_reader"} 0`,

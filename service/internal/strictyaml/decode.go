@@ -166,9 +166,13 @@ func set(n ast.Node, v reflect.Value) (want string) {
 		}
 		return "a whole number"
 	case v.CanUint():
-		if i, err := strconv.ParseUint(text, 10, v.Type().Bits()); err == nil && number {
+		i, err := strconv.ParseUint(text, 10, v.Type().Bits())
+		switch {
+		case err == nil && number:
 			v.SetUint(i)
 			return ""
+		case errors.Is(err, strconv.ErrRange):
+			return fmt.Sprintf("a whole number <= %d", uint64(math.MaxUint64)>>(64-v.Type().Bits()))
 		}
 		return "a whole number >= 0"
 	default:

@@ -84,6 +84,7 @@ func TestErrors(t *testing.T) {
 		"a block is no number":             {"small: |\n  1\n", "a.yaml:1:8: small = \"1\\n\": want a whole number"},
 		"not a ratio":                      {"ratio: half", "a.yaml:1:8: ratio = half: want a number"},
 		"less than nothing":                {"seed: -1", "a.yaml:1:7: seed = -1: want a whole number >= 0"},
+		"more than its kind holds":         {"seed: 18446744073709551616", "a.yaml:1:7: seed = 18446744073709551616: want a whole number <= 18446744073709551615"},
 		"yes is a text":                    {"yes: yes", "a.yaml:1:6: yes = yes: want true or false"},
 		"the error of UnmarshalText":       {"colour: blue", `a.yaml:1:9: colour = "blue": want red`},
 		"a type that a file cannot set":    {"func: a", "a.yaml:1:7: func = a: want nothing: it cannot be set in a file"},

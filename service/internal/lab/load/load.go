@@ -60,6 +60,9 @@ type Config struct {
 
 	// Record is called for every request that has ended, by one goroutine at a time.
 	Record func(trace.Record)
+	// OnFailure, if not nil, is called with the error of the first request that is recorded
+	// as trace.Failed, which names no cause.
+	OnFailure func(error)
 	// Transport sends the HTTP requests. If nil, it is one with enough keep-alive
 	// connections and no proxy. Redirects are not followed.
 	Transport http.RoundTripper

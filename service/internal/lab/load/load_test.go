@@ -247,6 +247,22 @@ func TestWhatCameBack(t *testing.T) {
 	}
 }
 
+// OnFailure gets one error, of the requests whose reason does not tell it.
+func TestOnFailure(t *testing.T) {
+	var got []error
+	srv := server(func(r *http.Request) (*http.Response, error) {
+		if r.URL.Path == "/1" {
+			return nil, syscall.ECONNREFUSED
+		}
+		return nil, fmt.Errorf("bug %s", r.URL.Path)
+	})
+	r, _ := offer(t, load.Config{Target: "http://127.0.0.1/{n}", Profile: pace.Constant(1), Duration: 4 * s, Transport: srv,
+		OnFailure: func(err error) { got = append(got, err) }})
+	if r.ByStatus["refused"] != 1 || r.ByStatus["failed"] != 3 || len(got) != 1 || !strings.Contains(got[0].Error(), "bug /2") {
+		t.Errorf("%v: OnFailure got %v", r.ByStatus, got)
+	}
+}
+
 type errReader struct{ err error }
 
 func (r errReader) Read([]byte) (int, error) { return 0, r.err }

@@ -25,6 +25,7 @@ type runner struct {
 	requests sync.WaitGroup
 
 	recording sync.Mutex // one call of cfg.Record at a time
+	failed    sync.Once  // calls cfg.OnFailure
 }
 
 func newRunner(ctx context.Context, cfg Config) (*runner, error) {
@@ -114,6 +115,9 @@ func (r *runner) request(intended time.Duration, n int) {
 	status, reason, err := r.client.exchange(ctx, n)
 	if err != nil {
 		reason = r.reasonOf(err)
+	}
+	if reason == trace.Failed && r.cfg.OnFailure != nil {
+		r.failed.Do(func() { r.cfg.OnFailure(err) })
 	}
 	r.record(trace.Record{Intended: intended, Start: start, End: r.now(), Status: status, Reason: reason})
 }

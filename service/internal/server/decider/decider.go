@@ -93,7 +93,7 @@ var (
 	ErrNoLease   = errors.New("no such lease of this key: it was returned or has expired")
 	ErrLeaves    = errors.New("a rule of this key has too many leaves")
 	ErrNoLeasing = errors.New("no rule with a concurrency matches this key")
-	ErrOwnQuota  = errors.New("requests for this key may not bring a quota of their own: its rule needs own_quota: true")
+	ErrOwnQuota  = errors.New("requests for this key may not bring a quota of their own: that takes a rule with own_quota: true, or unmatched: allow for keys without a rule")
 	ErrQuota     = errors.New("the quota must have a count, a period and a burst > 0, a nanosecond or more for each token, and refill within ten years")
 )
 

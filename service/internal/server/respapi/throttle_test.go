@@ -93,7 +93,7 @@ func TestThrottleErrors(t *testing.T) {
 			"CL.THROTTLE a 9223372036854775807 1 1":          quota,
 			"CL.THROTTLE a 1 9223372036854775807 1":          quota,
 			"CL.THROTTLE a 315360000 1 1":                    quota,
-			"CL.THROTTLE ruled 1 1 1":                        "ERR requests for this key may not bring a quota of their own: its rule needs own_quota: true",
+			"CL.THROTTLE ruled 1 1 1":                        "ERR requests for this key may not bring a quota of their own: that takes a rule with own_quota: true, or unmatched: allow for keys without a rule",
 			"CL.THROTTLE a\xff 1 1 1":                        "ERR the key must be UTF-8 without control characters",
 			"CL.THROTTLE a\x00b 1 1 1":                       "ERR the key must be UTF-8 without control characters",
 			"CL.THROTTLE a 1 1 1 9223372036854775807":        "[1 2 2 -1 0]",
