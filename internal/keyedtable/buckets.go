@@ -117,7 +117,7 @@ func (l *Buckets[K]) Prefetch(print uint64) {
 	s := t.shard(print)
 	s.mu.Lock()
 	if s.dir.Pages != nil {
-		prefetch.Line(&pagetable.Near(s.dir.Page(print, uint64(len(t.shards))), print)[0])
+		prefetch.Line(pagetable.Near(s.dir.Page(print, uint64(len(t.shards))), print))
 	}
 	s.mu.Unlock()
 }

@@ -2,5 +2,7 @@
 
 package prefetch
 
+import "unsafe"
+
 //go:noescape
-func line(p *uint64)
+func line(p unsafe.Pointer)

@@ -1,6 +1,6 @@
 #include "textflag.h"
 
-// func line(p *uint64)
+// func line(p unsafe.Pointer)
 TEXT ·line(SB), NOSPLIT, $0-8
 	MOVD p+0(FP), R0
 	PRFM (R0), PLDL1KEEP

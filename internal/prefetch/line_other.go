@@ -2,4 +2,6 @@
 
 package prefetch
 
-func line(*uint64) {}
+import "unsafe"
+
+func line(unsafe.Pointer) {}

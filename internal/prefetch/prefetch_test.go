@@ -13,7 +13,7 @@ func TestLine(t *testing.T) {
 		words[i] = uint64(i)
 		prefetch.Line(&words[i])
 	}
-	prefetch.Line(nil)
+	prefetch.Line[uint64](nil)
 	for i, w := range words {
 		if w != uint64(i) {
 			t.Errorf("word %d is %d", i, w)

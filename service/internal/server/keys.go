@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/weir-go/weir/internal/prefetch"
 	"github.com/weir-go/weir/internal/siphash"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
@@ -84,15 +85,17 @@ func (k *keys) find(key string, rs *rules) found { return k.findPrint(key, k.pri
 const findStep = 4 << 10
 
 // findAll appends the keys of requests. If ctx ends, it has found some, and the error is that
-// of ctx. It reads a part of each set first, so that the processor waits for the memory of
-// many at once.
+// of ctx. It has the memory of all keys fetched first, so that the processor waits for all of it
+// at once.
 func (k *keys) findAll(ctx context.Context, reqs []decider.Request, rs *rules, keys []found) ([]found, error) {
 	keys = slices.Grow(keys, len(reqs))
 	for i := range reqs {
-		keys = append(keys, found{print: k.print(reqs[i].Key)})
+		print := k.print(reqs[i].Key)
+		prefetch.Line(k.set(print))
+		keys = append(keys, found{print: print})
 	}
 	for i := range keys {
-		_ = k.set(keys[i].print).prints[0].Load()
+		prefetch.Line(k.set(keys[i].print).known(keys[i].print))
 	}
 	for i, step := 0, 0; i < len(reqs); i++ {
 		if step += len(reqs[i].Key); step > findStep {
@@ -104,6 +107,16 @@ func (k *keys) findAll(ctx context.Context, reqs []decider.Request, rs *rules, k
 		keys[i] = k.findPrint(reqs[i].Key, keys[i].print, rs)
 	}
 	return keys, nil
+}
+
+// known returns the key with a fingerprint, or nil.
+func (set *keySet) known(print uint64) *knownKey {
+	for i := range set.prints {
+		if set.prints[i].Load() == print {
+			return set.keys[i].Load()
+		}
+	}
+	return nil
 }
 
 // findPrint finds a key by its fingerprint.
