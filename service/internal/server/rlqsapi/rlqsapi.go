@@ -107,6 +107,7 @@ type Stats struct {
 func (a *API) Stats() Stats {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.clean(time.Now())
 	return Stats{a.stats.streams.Load(), int64(a.buckets), a.stats.reports.Load(), a.stats.refused.Load()}
 }
 

@@ -330,6 +330,9 @@ func TestBucketsAreBounded(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 		time.Sleep(ttl + time.Second)
+		if got := r.api.Stats(); got.Buckets != 0 {
+			t.Errorf("when all assignments are over: %+v", got)
+		}
 		if n := answered(another, "a", "b"); n != 2 {
 			t.Errorf("when the assignments of others are over, %d of 2 reports are answered", n)
 		}
