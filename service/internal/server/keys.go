@@ -222,13 +222,10 @@ func (set *keySet) least() (at int, key *knownKey) {
 // get returns a key if it is remembered.
 func (k *keys) get(key string) *knownKey {
 	print := k.print(key)
-	set := k.set(print)
-	for i := range set.keys {
-		if e := set.keys[i].Load(); e != nil && e.print == print {
-			return e
-		}
+	if e := k.set(print).known(print); e != nil && e.print == print {
+		return e
 	}
-	return nil
+	return nil // or another key has just replaced it
 }
 
 // all yields the keys that are remembered.
