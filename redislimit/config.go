@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"github.com/weir-go/weir/internal/redislink"
 )
 
 // DefaultTimeout is Config.Timeout if that is zero.
-const DefaultTimeout = 50 * time.Millisecond
+const DefaultTimeout = redislink.DefaultTimeout
 
 // Away selects how a Limiter decides while the server is away, once Config.Known is over.
 type Away uint8
@@ -95,7 +97,7 @@ func (c Config) withDefaults() (Config, error) {
 	c.Prefix = cmp.Or(c.Prefix, "weir:rate:")
 	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
 	c.MaxWait = max(cmp.Or(c.MaxWait, 30*time.Second), 0)
-	c.Queue = cmp.Or(c.Queue, 10_000)
+	c.Queue = cmp.Or(c.Queue, redislink.DefaultQueue)
 	c.Known = max(cmp.Or(c.Known, 10*time.Second), 0)
 	if c.OnAway == nil {
 		c.OnAway = func(error) {}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/permit"
+	"github.com/weir-go/weir/internal/redislink"
 	"github.com/weir-go/weir/internal/redisscript"
 	"github.com/weir-go/weir/internal/waitq"
 )
@@ -51,7 +52,7 @@ func (k *keyLimiter) Acquire(ctx context.Context, n int) (weir.Permit, error) {
 	take := redisscript.Take{N: n, Least: n, Ahead: patience, Most: l.most}
 	reply, err := l.ask(ctx, k.key, &take)
 	switch {
-	case err == errAway:
+	case err == redislink.ErrAway:
 		return k.acquireLocally(ctx, n, came)
 	case err != nil:
 		return weir.Permit{}, err

@@ -6,13 +6,14 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
+	"github.com/weir-go/weir/internal/redislink"
 	"github.com/weir-go/weir/internal/redisscript"
 )
 
 // step returns the best step on which a key can be decided while the server is away.
 func (l *Limiter) step(key string) Step {
 	switch {
-	case l.lane(key).known(l.cfg.Known):
+	case l.link.Lane(key).Known(l.cfg.Known):
 		return Known
 	case l.cfg.Away == Share:
 		return Shared
@@ -44,7 +45,7 @@ func (l *Limiter) decide(key string, n int) Decision {
 
 // retryAfter returns the time until the server is asked again.
 func (l *Limiter) retryAfter(key string) time.Duration {
-	return l.lane(key).breaker.RetryAfter(time.Now())
+	return l.link.Lane(key).RetryAfter()
 }
 
 // learn keeps the local bucket of a key at the share of what the server has left.
@@ -68,7 +69,7 @@ type owed struct {
 
 // owe counts tokens that were allowed in place of the server.
 func (l *Limiter) owe(key string, n int) {
-	o := &l.owed[l.lane(key).index]
+	o := &l.owed[l.link.Lane(key).Index]
 	now := time.Since(l.epoch)
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -90,16 +91,15 @@ func (o *owed) forget(key string) {
 	delete(o.buckets, key)
 }
 
-// backlog returns the calls that charge the server for what is owed, at most as many as one
-// pipeline has. A charge may leave the bucket in debt, if other instances have used it
+// backlog returns the calls that charge the server for what is owed, at most redislink.MaxBatch. A charge may leave the bucket in debt, if other instances have used it
 // meanwhile.
-func (l *Limiter) backlog(lane int) (calls []*call) {
+func (l *Limiter) backlog(lane int) (calls []*redislink.Call) {
 	o := &l.owed[lane]
 	now := time.Since(l.epoch)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for key, b := range o.buckets {
-		if len(calls) == maxBatch {
+		if len(calls) == redislink.MaxBatch {
 			break
 		}
 		delete(o.buckets, key)
@@ -109,8 +109,8 @@ func (l *Limiter) backlog(lane int) (calls []*call) {
 			continue
 		}
 		c := l.call(key, &redisscript.Take{N: missing, Debt: l.burst, Most: l.most})
-		c.then = func(a answer) {
-			if a.err != nil {
+		c.Then = func(a redislink.Answer) {
+			if a.Err != nil {
 				l.owe(key, missing)
 			}
 		}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/permit"
+	"github.com/weir-go/weir/internal/redislink"
 	"github.com/weir-go/weir/internal/redisscript"
 	"github.com/weir-go/weir/internal/waitq"
 )
@@ -79,11 +80,11 @@ func (c LeaseConfig) withDefaults() (LeaseConfig, error) {
 // that died has held is free again after LeaseConfig.TTL, by the clock of the server. Leases
 // are safe for concurrent use.
 type Leases struct {
-	link
-	cfg    LeaseConfig
-	limit  int
-	script *redis.Script
-	lost   atomic.Uint64
+	link  *redislink.Link
+	count counters
+	cfg   LeaseConfig
+	limit int
+	lost  atomic.Uint64
 
 	heldMu sync.Mutex // guards what follows
 	held   map[*lease]struct{}
@@ -104,11 +105,10 @@ func NewLeases(rdb redis.UniversalClient, limit int, cfg LeaseConfig) (*Leases, 
 		return nil, errBrace(cfg.Prefix)
 	}
 	l := &Leases{
-		cfg: cfg, limit: limit, script: redis.NewScript(redisscript.Leases),
+		cfg: cfg, limit: limit,
 		held: map[*lease]struct{}{}, units: map[string]int{},
 	}
-	l.link = link{rdb: rdb, timeout: cfg.Timeout, queue: cfg.Queue, onAway: cfg.OnAway, backlog: func(int) []*call { return nil }}
-	l.link.start()
+	l.link = newLink(rdb, redislink.Config{Timeout: cfg.Timeout, Queue: cfg.Queue, OnAway: cfg.OnAway})
 	return l, nil
 }
 
@@ -134,7 +134,7 @@ func (k leaseLimiter) Acquire(ctx context.Context, n int) (weir.Permit, error) {
 		return weir.Permit{}, ctx.Err()
 	}
 	h, err := k.l.acquire(ctx, k.key, n, redisscript.ForceLease, func(error) {})
-	if err == errAway {
+	if err == redislink.ErrAway {
 		h, err = k.l.acquireLocally(k.key, n)
 	}
 	if err != nil {
@@ -166,8 +166,8 @@ func (l *Leases) Hold(ctx context.Context, key string, n int) (*Held, error) {
 	holding, cancel := context.WithCancelCause(ctx)
 	h, err := l.acquire(ctx, key, n, redisscript.KeepLease, cancel)
 	if err != nil {
-		if err == errAway {
-			err = weir.Reject(weir.Closed, l.lane(key).breaker.RetryAfter(time.Now()))
+		if err == redislink.ErrAway {
+			err = weir.Reject(weir.Closed, l.link.Lane(key).RetryAfter())
 		}
 		cancel(err)
 		return nil, err
@@ -223,7 +223,7 @@ func (l *Leases) acquireLocally(key string, n int) (*lease, error) {
 	}
 	l.count.steps[step].Add(1)
 	if !fits {
-		return nil, weir.Reject(weir.Closed, l.lane(key).breaker.RetryAfter(time.Now()))
+		return nil, weir.Reject(weir.Closed, l.link.Lane(key).RetryAfter())
 	}
 	h := &lease{
 		l: l, key: key, renewal: redisscript.ForceLease, cancel: func(error) {},
@@ -241,7 +241,7 @@ func (l *Leases) keep(h *lease, from time.Time) {
 	h.expires = from.Add(h.TTL)
 	l.held[h] = struct{}{}
 	l.units[h.key] += h.N
-	h.timer = time.AfterFunc(time.Until(from.Add(h.TTL/3)), func() { l.run(h.renew) })
+	h.timer = time.AfterFunc(time.Until(from.Add(h.TTL/3)), func() { l.link.Run(h.renew) })
 }
 
 // drop ends the renewals of a lease, and reports whether it was held.
@@ -263,10 +263,10 @@ func (l *Leases) drop(h *lease) bool {
 // rejects further calls. Permits may be released after it, without effect. Its error is nil.
 func (l *Leases) Close() error {
 	l.heldMu.Lock()
-	calls := make(map[*lane][]*call)
+	calls := make(map[*redislink.Lane][]*redislink.Call)
 	for h := range l.held {
-		h.cancel(errClosed)
-		lane := l.lane(h.key)
+		h.cancel(redislink.ErrClosed)
+		lane := l.link.Lane(h.key)
 		calls[lane] = append(calls[lane], h.give())
 	}
 	held := l.held
@@ -277,8 +277,8 @@ func (l *Leases) Close() error {
 	}
 	var given sync.WaitGroup
 	for lane, calls := range calls {
-		if !lane.breaker.Open() {
-			given.Go(func() { _ = lane.exchange(calls) })
+		if !lane.Away() {
+			given.Go(func() { _ = lane.Exchange(calls) })
 		}
 	}
 	done := make(chan struct{})
@@ -287,7 +287,7 @@ func (l *Leases) Close() error {
 	case <-done:
 	case <-time.After(time.Second):
 	}
-	l.link.close()
+	l.link.Close()
 	return nil
 }
 
@@ -303,7 +303,7 @@ func (l *Leases) Stats() LeaseStats {
 	l.heldMu.Lock()
 	held := len(l.held)
 	l.heldMu.Unlock()
-	return LeaseStats{Stats: l.stats(), Held: held, Lost: l.lost.Load()}
+	return LeaseStats{Stats: l.count.stats(l.link), Held: held, Lost: l.lost.Load()}
 }
 
 // A lease is units of a key that are held. It owns their Permit.
@@ -325,9 +325,9 @@ type lease struct {
 func (h *lease) ask(ctx context.Context, op string) (redisscript.LeaseReply, error) {
 	c := h.call(op)
 	if op == redisscript.TakeLease {
-		c.undo = func([]int64) { h.l.lane(h.key).send(h.give()) }
+		c.Undo = func([]int64) { h.l.link.Lane(h.key).Send(h.give()) }
 	}
-	numbers, err := h.l.lane(h.key).ask(ctx, c)
+	numbers, err := h.l.link.Lane(h.key).Ask(ctx, c)
 	if err != nil {
 		return redisscript.LeaseReply{}, err
 	}
@@ -335,18 +335,18 @@ func (h *lease) ask(ctx context.Context, op string) (redisscript.LeaseReply, err
 	return redisscript.ReadLeaseReply(numbers)
 }
 
-func (h *lease) call(op string) *call {
-	return &call{
-		script: h.l.script, keys: []string{h.l.cfg.Prefix + h.key}, args: h.Args(op),
-		look: func() []any { return (&redisscript.Lease{}).Args(redisscript.GiveLease) },
+func (h *lease) call(op string) *redislink.Call {
+	return &redislink.Call{
+		Script: leases, Keys: []string{h.l.cfg.Prefix + h.key}, Args: h.Args(op),
+		Look: func() []any { return (&redisscript.Lease{}).Args(redisscript.GiveLease) },
 	}
 }
 
 // give returns the call that ends the lease, without a caller.
-func (h *lease) give() *call {
+func (h *lease) give() *redislink.Call {
 	c := h.call(redisscript.GiveLease)
-	c.then = func(a answer) {
-		if a.err != nil {
+	c.Then = func(a redislink.Answer) {
+		if a.Err != nil {
 			h.l.count.dropped.Add(1)
 		}
 	}
@@ -356,7 +356,7 @@ func (h *lease) give() *call {
 // renew lets the lease last longer. If that fails, it tries again soon, until the lease is lost.
 func (h *lease) renew() {
 	asked := time.Now()
-	reply, err := h.ask(h.l.ctx, h.renewal)
+	reply, err := h.ask(h.l.link.Context(), h.renewal)
 	now := time.Now()
 	strict := h.renewal == redisscript.KeepLease
 	h.l.heldMu.Lock()
@@ -377,7 +377,7 @@ func (h *lease) renew() {
 		h.l.lost.Add(1)
 		h.cancel(ErrLost)
 	case !held && err == nil: // released meanwhile; the renewal may have come after that
-		h.l.lane(h.key).send(h.give())
+		h.l.link.Lane(h.key).Send(h.give())
 	}
 }
 
@@ -388,6 +388,6 @@ func (h *lease) Use(g permit.Grant, _ int) int { return g.N }
 func (h *lease) Release(permit.Grant, weir.Outcome) {
 	h.cancel(context.Canceled)
 	if h.l.drop(h) {
-		h.l.lane(h.key).send(h.give())
+		h.l.link.Lane(h.key).Send(h.give())
 	}
 }

@@ -54,6 +54,7 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
+	"github.com/weir-go/weir/internal/redislink"
 	"github.com/weir-go/weir/internal/redisscript"
 	"github.com/weir-go/weir/keyed"
 )
@@ -70,13 +71,15 @@ func (d Decision) Degraded() bool { return d.Step != Exact }
 // A Limiter has a token bucket in the server for every key. Buckets are full at first. It is
 // safe for concurrent use. It has goroutines only while it sends or waits for something.
 type Limiter struct {
-	link
-	cfg    Config
-	quota  redisscript.Quota
-	burst  int
-	debt   int           // tokens
-	most   time.Duration // the most that a bucket is ahead of time, beyond its burst
-	script *redis.Script
+	link  *redislink.Link
+	rdb   redis.UniversalClient
+	epoch time.Time
+	count counters
+	cfg   Config
+	quota redisscript.Quota
+	burst int
+	debt  int           // tokens
+	most  time.Duration // the most that a bucket is ahead of time, beyond its burst
 
 	share gcra.Quota // of this instance
 	// local has the share of each key, and no more than the share of what the server has
@@ -104,7 +107,7 @@ func New(rdb redis.UniversalClient, q gcra.Quota, cfg Config) (*Limiter, error) 
 		return nil, fmt.Errorf("redislimit: quota: %w", err)
 	}
 	l := &Limiter{
-		cfg: cfg, quota: quota, burst: q.Burst(), script: redis.NewScript(redisscript.Buckets),
+		cfg: cfg, rdb: rdb, epoch: time.Now(), quota: quota, burst: q.Burst(),
 		share: gcra.PerSecond(q.Rate()/float64(cfg.Instances), q.Burst()/cfg.Instances),
 	}
 	switch l.debt = cfg.MaxDebt; {
@@ -117,9 +120,8 @@ func New(rdb redis.UniversalClient, q gcra.Quota, cfg Config) (*Limiter, error) 
 	if l.local, err = keyed.New[string](l.share, keyed.Config{}); err != nil {
 		return nil, err
 	}
-	l.link = link{rdb: rdb, timeout: cfg.Timeout, queue: cfg.Queue, onAway: cfg.OnAway, backlog: l.backlog}
-	l.link.start()
-	l.owed = make([]owed, len(l.lanes))
+	l.link = newLink(rdb, redislink.Config{Timeout: cfg.Timeout, Queue: cfg.Queue, OnAway: cfg.OnAway, Backlog: l.backlog})
+	l.owed = make([]owed, l.link.Lanes())
 	return l, nil
 }
 
@@ -129,7 +131,7 @@ func errBrace(prefix string) error {
 
 // Close rejects all further calls, and ends the calls that wait for the server. Its error is nil.
 func (l *Limiter) Close() error {
-	l.link.close()
+	l.link.Close()
 	return nil
 }
 
@@ -151,7 +153,7 @@ func (l *Limiter) Take(ctx context.Context, key string, n int) (Decision, error)
 	take := redisscript.Take{N: n, Least: n, Most: l.most}
 	reply, err := l.ask(ctx, key, &take)
 	switch {
-	case err == errAway:
+	case err == redislink.ErrAway:
 		return l.decide(key, n), nil
 	case err != nil:
 		return Decision{}, err
@@ -169,7 +171,7 @@ func check(n int) {
 
 // Reset forgets what a key has used, in the server and here. The error is the client's.
 func (l *Limiter) Reset(ctx context.Context, key string) error {
-	l.owed[l.lane(key).index].forget(key)
+	l.owed[l.link.Lane(key).Index].forget(key)
 	return l.rdb.Del(ctx, l.cfg.Prefix+key).Err()
 }
 
@@ -177,13 +179,13 @@ func (l *Limiter) Reset(ctx context.Context, key string) error {
 func (l *Limiter) ask(ctx context.Context, key string, take *redisscript.Take) (redisscript.Reply, error) {
 	c := l.call(key, take)
 	if take.N > 0 {
-		c.undo = func(numbers []int64) {
+		c.Undo = func(numbers []int64) {
 			if reply, err := redisscript.ReadReply(numbers, 1); err == nil && reply.Granted {
 				l.giveBack(key, take.N)
 			}
 		}
 	}
-	numbers, err := l.lane(key).ask(ctx, c)
+	numbers, err := l.link.Lane(key).Ask(ctx, c)
 	if err != nil {
 		return redisscript.Reply{}, err
 	}
@@ -192,10 +194,10 @@ func (l *Limiter) ask(ctx context.Context, key string, take *redisscript.Take) (
 }
 
 // call returns the call of the script for one key.
-func (l *Limiter) call(key string, take *redisscript.Take) *call {
-	return &call{
-		script: l.script, keys: []string{l.cfg.Prefix + key}, args: l.quota.Args(make([]any, 0, 6), take),
-		look: func() []any { return l.quota.Args(nil, &redisscript.Take{Most: l.most}) },
+func (l *Limiter) call(key string, take *redisscript.Take) *redislink.Call {
+	return &redislink.Call{
+		Script: buckets, Keys: []string{l.cfg.Prefix + key}, Args: l.quota.Args(make([]any, 0, 6), take),
+		Look: func() []any { return l.quota.Args(nil, &redisscript.Take{Most: l.most}) },
 	}
 }
 
@@ -207,12 +209,12 @@ func (l *Limiter) giveBack(key string, n int) {
 // tell runs the script for a key, without a caller.
 func (l *Limiter) tell(key string, take *redisscript.Take) {
 	c := l.call(key, take)
-	c.then = func(a answer) {
-		if a.err != nil {
+	c.Then = func(a redislink.Answer) {
+		if a.Err != nil {
 			l.count.dropped.Add(1)
 		}
 	}
-	l.lane(key).send(c)
+	l.link.Lane(key).Send(c)
 }
 
 // Stats are the state of a Limiter, and its counts since New.
@@ -230,24 +232,38 @@ type Stats struct {
 }
 
 type counters struct {
-	steps                              [steps]atomic.Uint64
-	pipelines, failures, late, dropped atomic.Uint64
-	waiting                            atomic.Int64
+	steps   [steps]atomic.Uint64
+	dropped atomic.Uint64
+	waiting atomic.Int64
 }
 
 // Stats returns the state and the counts. They are read one after the other.
-func (l *Limiter) Stats() Stats { return l.stats() }
+func (l *Limiter) Stats() Stats { return l.count.stats(l.link) }
 
-func (l *link) stats() Stats {
-	n := &l.count
+func (c *counters) stats(l *redislink.Link) Stats {
+	sent := l.Stats()
 	s := Stats{
-		Waiting: int(n.waiting.Load()), Pipelines: n.pipelines.Load(), Failures: n.failures.Load(), Late: n.late.Load(), Dropped: n.dropped.Load(),
-	}
-	for i := range l.lanes {
-		s.Away = s.Away || l.lanes[i].breaker.Open()
+		Away: sent.Away, Pipelines: sent.Pipelines, Failures: sent.Failures, Late: sent.Late,
+		Waiting: int(c.waiting.Load()), Dropped: c.dropped.Load(),
 	}
 	for i := range s.Decisions {
-		s.Decisions[i] = n.steps[i].Load()
+		s.Decisions[i] = c.steps[i].Load()
 	}
 	return s
+}
+
+var (
+	buckets = redislink.NewScript(redisscript.Buckets)
+	leases  = redislink.NewScript(redisscript.Leases)
+)
+
+// newLink returns a Link over a client.
+func newLink(rdb redis.UniversalClient, cfg redislink.Config) *redislink.Link {
+	cfg.Send = func(ctx context.Context, calls []*redislink.Call, source bool) []redislink.Answer {
+		return redislink.Send(ctx, rdb.Pipeline(), calls, source)
+	}
+	if c, ok := rdb.(*redis.ClusterClient); ok {
+		cfg.Cluster, cfg.Reload = true, c.ReloadState
+	}
+	return redislink.New(cfg)
 }
