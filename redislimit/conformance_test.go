@@ -34,7 +34,7 @@ func (b *storedBucket) take(t *testing.T, ask redisscript.Take) redisscript.Repl
 	if err != nil {
 		t.Fatal(err)
 	}
-	reply, err := redisscript.ReadReply(numbers, 1)
+	reply, err := redisscript.ReadReply(numbers, &b.q)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +183,7 @@ func TestAllOrNothing(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				r, err := redisscript.ReadReply(numbers, 2)
+				r, err := redisscript.ReadReply(numbers, &quotas[0], &quotas[1])
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -193,8 +193,8 @@ func TestAllOrNothing(t *testing.T) {
 					if retry != weir.Never {
 						retry = retry.Round(time.Minute)
 					}
-					if d.OK != tt.granted || d.Remaining != tt.remaining[j] || max(retry-tt.retry[j], tt.retry[j]-retry) > time.Minute {
-						t.Errorf("call %d, key %d: %+v, want %+v", i, j, d, tt)
+					if r.Granted != tt.granted || d.OK != (tt.retry[j] == 0) || d.Remaining != tt.remaining[j] || max(retry-tt.retry[j], tt.retry[j]-retry) > time.Minute {
+						t.Errorf("call %d, key %d: granted %v, %+v, want %+v", i, j, r.Granted, d, tt)
 					}
 				}
 			}

@@ -185,7 +185,7 @@ func (l *Leases) acquire(ctx context.Context, key string, n int, renew string, c
 	if at, ok := ctx.Deadline(); ok && at.Before(until) {
 		until, why = at, weir.TooLate
 	}
-	h := &lease{l: l, key: key, renewal: renew, cancel: cancel, Lease: redisscript.Lease{Limit: l.limit, TTL: l.cfg.TTL, ID: rand.Text(), N: n}}
+	h := &lease{l: l, key: key, renewal: renew, cancel: cancel, Lease: redisscript.Lease{Limits: []int{l.limit}, TTL: l.cfg.TTL, ID: rand.Text(), N: n}}
 	h.owner = h
 	for poll := minPoll; ; poll = min(2*poll, maxPoll) {
 		asked := time.Now()
@@ -227,7 +227,7 @@ func (l *Leases) acquireLocally(key string, n int) (*lease, error) {
 	}
 	h := &lease{
 		l: l, key: key, renewal: redisscript.ForceLease, cancel: func(error) {},
-		Lease: redisscript.Lease{Limit: l.limit, TTL: l.cfg.TTL, ID: rand.Text(), N: n},
+		Lease: redisscript.Lease{Limits: []int{l.limit}, TTL: l.cfg.TTL, ID: rand.Text(), N: n},
 	}
 	h.owner = h
 	l.keep(h, time.Now())
@@ -332,13 +332,13 @@ func (h *lease) ask(ctx context.Context, op string) (redisscript.LeaseReply, err
 		return redisscript.LeaseReply{}, err
 	}
 	h.l.count.steps[Exact].Add(1)
-	return redisscript.ReadLeaseReply(numbers)
+	return redisscript.ReadLeaseReply(numbers, 1)
 }
 
 func (h *lease) call(op string) *redislink.Call {
 	return &redislink.Call{
 		Script: leases, Keys: []string{h.l.cfg.Prefix + h.key}, Args: h.Args(op),
-		Look: func() []any { return (&redisscript.Lease{}).Args(redisscript.GiveLease) },
+		Look: func() []any { return (&redisscript.Lease{Limits: []int{0}}).Args(redisscript.LookLease) },
 	}
 }
 

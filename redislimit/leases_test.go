@@ -140,7 +140,7 @@ func TestLeaseExpires(t *testing.T) {
 	cfg := hurried
 	cfg.MaxWait, cfg.TTL = time.Minute, 500*time.Millisecond
 	l := leases(t, rdb, 1, cfg)
-	dead := redisscript.Lease{Limit: 1, TTL: 300 * time.Millisecond, ID: "dead", N: 1}
+	dead := redisscript.Lease{Limits: []int{1}, TTL: 300 * time.Millisecond, ID: "dead", N: 1}
 	if err := redis.NewScript(redisscript.Leases).Run(ctx, rdb, []string{"weir:lease:key"}, dead.Args(redisscript.TakeLease)...).Err(); err != nil {
 		t.Fatal(err)
 	}

@@ -180,7 +180,7 @@ func (l *Limiter) ask(ctx context.Context, key string, take *redisscript.Take) (
 	c := l.call(key, take)
 	if take.N > 0 {
 		c.Undo = func(numbers []int64) {
-			if reply, err := redisscript.ReadReply(numbers, 1); err == nil && reply.Granted {
+			if reply, err := redisscript.ReadReply(numbers, &l.quota); err == nil && reply.Granted {
 				l.giveBack(key, take.N)
 			}
 		}
@@ -190,7 +190,7 @@ func (l *Limiter) ask(ctx context.Context, key string, take *redisscript.Take) (
 		return redisscript.Reply{}, err
 	}
 	l.count.steps[Exact].Add(1)
-	return redisscript.ReadReply(numbers, 1)
+	return redisscript.ReadReply(numbers, &l.quota)
 }
 
 // call returns the call of the script for one key.

@@ -70,7 +70,7 @@ var sideways = map[string][]string{
 	"service/internal/lab/windowed": {"limit"},
 	"codel":                         {"inflight"},
 	"internal/ratelimitfield":       {"gcra"},
-	"internal/redisscript":          {"gcra"},
+	"internal/redisscript":          {"gcra", "internal/window"},
 	"internal/redislink":            {"internal/circuit", "internal/waitq"},
 	"internal/pacing":               {"internal/ratelimitfield"},
 	"internal/outgoing":             {"internal/waitq"},

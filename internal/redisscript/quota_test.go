@@ -102,7 +102,7 @@ func TestDecision(t *testing.T) {
 		{redisscript.Take{N: 1, Least: 1, Ahead: time.Second}, []int64{0, 13e6, 0}, weir.Decision{RetryAfter: 333_334 * time.Microsecond, ResetAfter: 4_333_334 * time.Microsecond}},
 	} {
 		t.Run(fmt.Sprint(tt.ask, tt.reply), func(t *testing.T) {
-			r, err := redisscript.ReadReply(append([]int64{1e15}, tt.reply...), 1)
+			r, err := redisscript.ReadReply(append([]int64{1e15}, tt.reply...), &q)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -111,7 +111,7 @@ func TestDecision(t *testing.T) {
 			}
 		})
 	}
-	if _, err := redisscript.ReadReply(make([]int64, 4), 2); err == nil {
+	if _, err := redisscript.ReadReply(make([]int64, 4), &q, &q); err == nil {
 		t.Error("a reply for one key counts as one for two")
 	}
 }

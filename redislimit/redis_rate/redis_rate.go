@@ -129,7 +129,7 @@ func (l Limiter) take(ctx context.Context, key string, limit Limit, t redisscrip
 	if err != nil {
 		return nil, err
 	}
-	reply, err := redisscript.ReadReply(numbers, 1)
+	reply, err := redisscript.ReadReply(numbers, &q)
 	if err != nil {
 		return nil, fmt.Errorf("redis_rate: %w", err)
 	}

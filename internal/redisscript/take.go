@@ -1,0 +1,59 @@
+package redisscript
+
+import "time"
+
+// A Take asks for tokens of one bucket, or counts events in one window: what follows says
+// tokens for both. The zero Take looks.
+type Take struct {
+	// N is how many tokens to take. If zero, the bucket is only looked at. It denies if it is
+	// in debt; a ClockWindow denies if it has counted more than its limit, and other windows
+	// do not deny. If less than zero, tokens are given back, which is always granted; a window
+	// takes back what it has counted since it began.
+	N int
+	// Least is how many tokens to take at least, if there are fewer than N: N for all or
+	// nothing.
+	Least int
+	// Ahead is for how long before they are refilled tokens may be taken. Windows have no such
+	// tokens.
+	Ahead time.Duration
+	// Debt is how many tokens may be taken that the bucket does not hold.
+	Debt int
+	// Most is the greatest Ahead or Debt, as a time to refill, of any call for this bucket. A
+	// state that owes more is of another quota, or comes from a clock that was ahead, and is
+	// set to this. If less than zero, any state counts. Windows do not use it.
+	Most time.Duration
+	// Soft lets other buckets decide: if not even Least tokens are available, the call takes
+	// none of this bucket, and is granted nevertheless.
+	Soft bool
+}
+
+// Args appends the arguments of the script for one key. The keys of a call must differ, and a
+// key must always be used with the same kind of Quota. It panics if a window is to be taken
+// from Ahead of time.
+func (q *Quota) Args(args []any, t *Take) []any {
+	least := t.Least
+	if t.Soft {
+		least = -1 - least
+	}
+	if q.kind != 0 {
+		if t.Ahead > 0 {
+			panic("redisscript: a reservation in a window")
+		}
+		return append(args, 0, q.period, q.events(t), int(q.kind), t.N, least)
+	}
+	limit, most := q.most(t), int64(1<<60)
+	if t.Most >= 0 {
+		most = q.full*q.token + q.units(t.Most)
+	}
+	return append(args, q.rate, q.token, limit, max(limit, most), t.N, least)
+}
+
+// most returns how many units a bucket may owe after the Take. A look does not ask for tokens,
+// so a limit of its own does not matter.
+func (q *Quota) most(t *Take) int64 {
+	limit := q.limit
+	if t.N == 0 && t.Least == 0 {
+		limit = q.full
+	}
+	return limit*q.token + q.units(t.Ahead) + q.cost(max(t.Debt, 0))
+}
