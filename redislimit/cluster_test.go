@@ -5,7 +5,6 @@ package redislimit_test
 import (
 	"context"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -16,44 +15,12 @@ import (
 	"github.com/weir-go/weir/redislimit"
 )
 
-// cluster starts a Cluster of three masters, the first with a replica.
-func cluster(t *testing.T) (rdb *redis.ClusterClient, servers []*redistest.Server) {
-	ctx := context.Background()
-	var addrs []string
-	var admins []*redis.Client
-	for i := range 4 {
-		s := redistest.Start(t, "redis-server", "--cluster-enabled", "yes", "--cluster-node-timeout", "1000",
-			"--cluster-require-full-coverage", "no", "--repl-diskless-sync-delay", "0", "--cluster-port", redistest.FreePort(t))
-		servers, addrs, admins = append(servers, s), append(addrs, s.Addr), append(admins, client(t, s))
-		if i < 3 {
-			if err := admins[i].ClusterAddSlotsRange(ctx, i*16384/3, (i+1)*16384/3-1).Err(); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	for _, s := range servers[1:] {
-		host, port, _ := strings.Cut(s.Addr, ":")
-		bus := client(t, s).ConfigGet(ctx, "cluster-port").Val()["cluster-port"]
-		if err := admins[0].Do(ctx, "CLUSTER", "MEET", host, port, bus).Err(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	id := admins[0].Do(ctx, "CLUSTER", "MYID").Val().(string)
-	redistest.Until(t, "the replica follows", func() error { return admins[3].Do(ctx, "CLUSTER", "REPLICATE", id).Err() })
-	redistest.Until(t, "the cluster is ready", func() error {
-		for _, a := range admins {
-			if info := a.ClusterInfo(ctx).Val(); !strings.Contains(info, "cluster_state:ok") || !strings.Contains(info, "cluster_known_nodes:4") {
-				return fmt.Errorf("%s", info)
-			}
-		}
-		if info := admins[0].Info(ctx, "replication").Val(); !strings.Contains(info, "state=online") {
-			return fmt.Errorf("%s", info)
-		}
-		return nil
-	})
-	rdb = redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, ContextTimeoutEnabled: true, DialTimeout: time.Second})
+// cluster starts a Cluster of three masters and their replicas, with a client.
+func cluster(t *testing.T) (*redis.ClusterClient, *redistest.Cluster) {
+	c := redistest.StartCluster(t, "redis-server", 3)
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: c.Addrs(), ContextTimeoutEnabled: true, DialTimeout: time.Second})
 	t.Cleanup(func() { _ = rdb.Close() })
-	return rdb, servers
+	return rdb, c
 }
 
 // replicated waits until the replica of a master has all that was written before; key is one
@@ -74,7 +41,7 @@ func replicated(t *testing.T, master *redistest.Server, key string) {
 // In a Cluster every key is decided by its master. If a master dies, its keys are decided
 // here until its replica has taken over, and the keys of other masters go on.
 func TestCluster(t *testing.T) {
-	rdb, servers := cluster(t)
+	rdb, c := cluster(t)
 	l := limiter(t, rdb, gcra.Per(1, time.Hour, 10), redislimit.Config{Away: redislimit.Share, Instances: 2, Known: -1, Timeout: 2 * time.Second})
 	const first, last = "foo{urea}", "foo{gmga}" // of the slots 0 and 16383
 	for i := range 100 {
@@ -92,8 +59,8 @@ func TestCluster(t *testing.T) {
 	reach(t, l, first, redislimit.Exact)
 	reach(t, l, last, redislimit.Exact)
 	take(t, l, first, 6)
-	replicated(t, servers[0], "other"+first)
-	servers[0].Kill()
+	replicated(t, c.Masters[0], "other"+first)
+	c.Masters[0].Kill()
 	reach(t, l, first, redislimit.Shared)
 	if d := take(t, l, last, 1); d.Step != redislimit.Exact {
 		t.Errorf("a key of another master: %+v", d)
@@ -106,33 +73,16 @@ func TestCluster(t *testing.T) {
 
 // Over Sentinel, the limiter follows the master.
 func TestSentinel(t *testing.T) {
-	ctx := context.Background()
-	master := redistest.Start(t, "redis-server")
-	host, port, _ := strings.Cut(master.Addr, ":")
-	redistest.Start(t, "redis-server", "--replicaof", host, port)
-	if err := client(t, master).ConfigSet(ctx, "repl-diskless-sync-delay", "0").Err(); err != nil {
-		t.Fatal(err)
-	}
-	sentinel := redistest.StartSentinel(t, "main", master)
-	redistest.Until(t, "the replica follows, and the sentinel knows it", func() error {
-		info := client(t, master).Info(ctx, "replication").Val()
-		known := redis.NewSentinelClient(&redis.Options{Addr: sentinel.Addr})
-		defer known.Close()
-		replicas, err := known.Replicas(ctx, "main").Result()
-		if err != nil || len(replicas) != 1 || !strings.Contains(info, "state=online") {
-			return fmt.Errorf("%v, %v, %s", err, replicas, info)
-		}
-		return nil
-	})
+	pair := redistest.StartPair(t, "redis-server")
 	rdb := redis.NewFailoverClient(&redis.FailoverOptions{
-		MasterName: "main", SentinelAddrs: []string{sentinel.Addr}, ContextTimeoutEnabled: true, DialTimeout: time.Second,
+		MasterName: redistest.MasterName, SentinelAddrs: []string{pair.Sentinel.Addr}, ContextTimeoutEnabled: true, DialTimeout: time.Second,
 	})
 	defer rdb.Close()
 	l := limiter(t, rdb, gcra.Per(1, time.Hour, 10), redislimit.Config{Away: redislimit.Share, Instances: 2, Known: -1, Timeout: 2 * time.Second})
 	reach(t, l, "key", redislimit.Exact)
 	take(t, l, "key", 6)
-	replicated(t, master, "other")
-	master.Kill()
+	replicated(t, pair.Master, "other")
+	pair.Master.Kill()
 	reach(t, l, "key", redislimit.Exact)
 	if d := take(t, l, "key", 0); d.Remaining > 4 {
 		t.Errorf("after the failover: %+v, want at most 4 to remain", d)

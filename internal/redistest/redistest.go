@@ -21,26 +21,39 @@ var Engines = []string{"redis-server", "valkey-server"}
 
 // A Server is a running server.
 type Server struct {
-	Addr string
+	Addr     string
+	Password string // that Do gives, if any
 
 	t       testing.TB
 	program string
 	args    []string
+	env     []string // additional environment
+	prefix  []string // command that runs the program
 	cmd     *exec.Cmd
 	output  bytes.Buffer
 }
 
 // Start starts a server of an engine with additional arguments, and stops it when the test
-// ends. It fails the test if the engine is not installed.
+// ends. It keeps nothing on disk unless the arguments say so. It fails the test if the engine
+// is not installed.
 func Start(t testing.TB, engine string, args ...string) *Server {
 	t.Helper()
-	port := FreePort(t)
-	s := &Server{Addr: "127.0.0.1:" + port, t: t, program: program(t, engine)}
-	s.args = append(args, "--port", port, "--bind", "127.0.0.1", "--dir", t.TempDir())
-	if !slices.Contains(args, "--sentinel") {
-		s.args = append(s.args, "--save", "", "--appendonly", "no")
-	}
+	s := prepare(t, engine, "127.0.0.1", args)
 	s.Run()
+	return s
+}
+
+// prepare returns a server for Run, which is stopped when the test ends.
+func prepare(t testing.TB, engine, host string, args []string) *Server {
+	t.Helper()
+	port := FreePort(t)
+	s := &Server{Addr: net.JoinHostPort(host, port), t: t, program: program(t, engine)}
+	own := []string{"--port", port, "--bind", host, "--dir", t.TempDir()}
+	if slices.Contains(args, "--sentinel") {
+		s.args = append(args, own...) // its file comes first
+	} else {
+		s.args = append(append(own, "--save", "", "--appendonly", "no"), args...)
+	}
 	t.Cleanup(func() {
 		s.Kill()
 		if t.Failed() {
@@ -50,22 +63,12 @@ func Start(t testing.TB, engine string, args ...string) *Server {
 	return s
 }
 
-// StartSentinel starts a sentinel, alone, for a master.
-func StartSentinel(t testing.TB, name string, master *Server) *Server {
-	t.Helper()
-	host, port, _ := strings.Cut(master.Addr, ":")
-	file := filepath.Join(t.TempDir(), "sentinel.conf")
-	text := fmt.Sprintf("sentinel monitor %s %s %s 1\nsentinel down-after-milliseconds %s 500\nsentinel failover-timeout %s 5000\n", name, host, port, name, name)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return Start(t, "redis-server", file, "--sentinel")
-}
-
 // Run starts the server again after Kill.
 func (s *Server) Run() {
 	s.t.Helper()
-	s.cmd = exec.Command(s.program, s.args...)
+	command := append(append(slices.Clone(s.prefix), s.program), s.args...)
+	s.cmd = exec.Command(command[0], command[1:]...)
+	s.cmd.Env = append(os.Environ(), s.env...)
 	s.cmd.Stdout, s.cmd.Stderr = &s.output, &s.output
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatal(err)
@@ -91,8 +94,38 @@ func (s *Server) Run() {
 
 // Kill ends the server at once, as kill -9 does.
 func (s *Server) Kill() {
-	_ = s.cmd.Process.Kill()
-	_ = s.cmd.Wait()
+	if s.cmd != nil && s.cmd.Process != nil {
+		_ = s.cmd.Process.Kill()
+		_ = s.cmd.Wait()
+	}
+}
+
+// Do has the server do a command, and returns the reply as redis-cli prints it. It fails the
+// test if the reply is an error.
+func (s *Server) Do(args ...string) string {
+	s.t.Helper()
+	reply, err := s.Try(args...)
+	if err != nil {
+		s.t.Fatalf("%s: %v: %v", s.Addr, args, err)
+	}
+	return reply
+}
+
+// Try is Do with an error.
+func (s *Server) Try(args ...string) (string, error) {
+	host, port, _ := net.SplitHostPort(s.Addr)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	cli := exec.CommandContext(ctx, "redis-cli", append([]string{"-e", "-h", host, "-p", port}, args...)...)
+	if s.Password != "" {
+		cli.Env = append(os.Environ(), "REDISCLI_AUTH="+s.Password)
+	}
+	output, err := cli.CombinedOutput()
+	reply := strings.TrimSpace(string(output))
+	if err != nil {
+		err = fmt.Errorf("%w: %s", err, reply)
+	}
+	return reply, err
 }
 
 // PID returns the id of the process.
