@@ -355,10 +355,14 @@ func (h *lease) give() *redislink.Call {
 
 // renew lets the lease last longer. If that fails, it tries again soon, until the lease is lost.
 func (h *lease) renew() {
-	asked := time.Now()
-	reply, err := h.ask(h.l.link.Context(), h.renewal)
+	strict, asked, ctx := h.renewal == redisscript.KeepLease, time.Now(), h.l.link.Context()
+	if strict { // an answer that takes longer finds the lease lost
+		var stop context.CancelFunc
+		ctx, stop = context.WithDeadline(ctx, h.expiry())
+		defer stop()
+	}
+	reply, err := h.ask(ctx, h.renewal)
 	now := time.Now()
-	strict := h.renewal == redisscript.KeepLease
 	h.l.heldMu.Lock()
 	_, held := h.l.held[h]
 	lost := strict && (err == nil && !reply.Granted || err != nil && !now.Before(h.expires))
@@ -379,6 +383,12 @@ func (h *lease) renew() {
 	case !held && err == nil: // released meanwhile; the renewal may have come after that
 		h.l.link.Lane(h.key).Send(h.give())
 	}
+}
+
+func (h *lease) expiry() time.Time {
+	h.l.heldMu.Lock()
+	defer h.l.heldMu.Unlock()
+	return h.expires
 }
 
 // Use does nothing: a unit in flight is a unit, whatever it costs.

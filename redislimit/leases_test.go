@@ -164,6 +164,27 @@ func TestLeaseExpires(t *testing.T) {
 	}
 }
 
+// A holder that cannot reach the server loses its lease when the server gives it to others,
+// however long a call may take.
+func TestLeaseLostInTime(t *testing.T) {
+	proxy := redistest.NewProxy(t, redistest.Start(t, "redis-server"))
+	cfg := hurried
+	cfg.Timeout, cfg.TTL = time.Hour, 300*time.Millisecond
+	l := leases(t, impatient(t, proxy.Addr), 1, cfg)
+	h, err := l.Hold(context.Background(), "key", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy.Silence(true)
+	select {
+	case <-h.Done():
+	case <-time.After(30 * time.Second):
+	}
+	if cause := context.Cause(h); cause != redislimit.ErrLost {
+		t.Errorf("the cause is %v, want ErrLost", cause)
+	}
+}
+
 // The permissions that docs/redis.md names suffice.
 func TestLeasePermissions(t *testing.T) {
 	server, ctx := redistest.Start(t, "redis-server"), context.Background()
