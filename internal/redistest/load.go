@@ -105,6 +105,20 @@ func (a Answers) Steps() map[string]int {
 	return steps
 }
 
+// Covered returns the time that the answers cover, without pauses that are longer than a gap.
+func (a Answers) Covered(gap time.Duration) (total time.Duration) {
+	until := time.Duration(-1 << 62)
+	for _, a := range slices.SortedFunc(slices.Values(a), func(a, b Answer) int { return int(a.Asked - b.Asked) }) {
+		from := a.Asked
+		if from-until < gap {
+			from = until
+		}
+		total += max(a.Asked+a.Took-from, 0)
+		until = max(until, a.Asked+a.Took)
+	}
+	return total
+}
+
 // Excess returns the most tokens that were granted beyond a rate in any span of time. A token
 // was granted between the question and the answer: so an excess is certain, and Excess is
 // never above the truth.

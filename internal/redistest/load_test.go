@@ -36,3 +36,10 @@ func TestExcess(t *testing.T) {
 		t.Error(d)
 	}
 }
+
+func TestCovered(t *testing.T) {
+	a := redistest.Answers{{Asked: 70, Took: 5}, {Asked: 0, Took: 10}, {Asked: 5, Took: 15}, {Asked: 25, Took: 5}, {Asked: 6, Took: 1}}
+	if got := a.Covered(10); got != 35 {
+		t.Errorf("%d, want 30 and 5", got)
+	}
+}
