@@ -187,8 +187,8 @@ func (ft *faultTest) bound(all redistest.Answers) float64 {
 	if len(firsts) == 0 {
 		return bound
 	}
-	if len(firsts) < faultInstances {
-		return bound + faultRate*(spread(append(firsts, lasts...))).Seconds()*float64(len(firsts))/faultInstances
+	if !ft.fault.Away { // some are cut off
+		return bound + (faultBurst+faultRate*spread(append(firsts, lasts...)).Seconds())*float64(len(firsts))/faultInstances
 	}
 	return bound + faultRate*(spread(firsts)+spread(lasts)).Seconds()*(faultInstances-1)/faultInstances
 }
