@@ -119,6 +119,9 @@ type Rule struct {
 
 	// Mode is Enforce if empty.
 	Mode Mode `yaml:"mode"`
+	// Away selects how weir serve decides while its --store does not answer, beyond the time
+	// for which it knows the state. If empty, as its --store-away says.
+	Away Away `yaml:"away"`
 	// Candidate is a quota on trial: its decisions are counted, but have no effect. If
 	// nil, there is none.
 	Candidate *Quota `yaml:"candidate"`
@@ -203,6 +206,15 @@ const (
 	Enforce Mode = "enforce"
 	Shadow  Mode = "shadow" // decide and count, but refuse nothing
 	Off     Mode = "off"    // ignore the rule
+)
+
+// Away selects how requests are decided while the store of shared limits does not answer.
+type Away string
+
+const (
+	AwayDeny  Away = "deny"
+	AwayAllow Away = "allow"
+	AwayShare Away = "share" // by the limit divided by the number of instances
 )
 
 // A Concurrency bounds how many leases are held at once, in units.

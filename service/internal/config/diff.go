@@ -108,6 +108,7 @@ func aspects(r *Rule) []aspect {
 		{"own_quota", strconv.FormatBool(r.OwnQuota)},
 		{"memory", r.Memory.String()},
 		{"mode", string(cmp.Or(r.Mode, Enforce))},
+		{"away", string(r.Away)},
 	}
 	candidate := Quota{}
 	if r.Candidate != nil {

@@ -13,6 +13,7 @@ import (
 func (c *checker) rule(path string, r *Rule) {
 	c.check(r.Per == "" || r.Per == PerKey || r.Per == PerRule, path+".per", string(r.Per), "must be key or rule")
 	c.check(r.Mode == "" || r.Mode == Enforce || r.Mode == Shadow || r.Mode == Off, path+".mode", string(r.Mode), "must be enforce, shadow or off")
+	c.check(r.Away == "" || r.Away == AwayDeny || r.Away == AwayAllow || r.Away == AwayShare, path+".away", string(r.Away), "must be deny, allow or share")
 	c.quota(path, r.Quota)
 	switch {
 	case r.Rate != Rate{}:
