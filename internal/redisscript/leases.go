@@ -47,7 +47,7 @@ type LeaseReply struct {
 	Granted bool
 	Token   uint64        // the fencing token of TakeLease: higher than any before for the keys
 	Wait    time.Duration // if denied, until each key that denies has a lease that expires
-	Held    []int64       // units of each key, after the call; not of GiveLease
+	Held    []int64       // units of each key, after the call; of GiveLease, the ended ones
 }
 
 // ReadLeaseReply reads the answer of the script Leases for a number of keys.

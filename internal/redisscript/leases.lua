@@ -12,7 +12,7 @@
 --
 -- The reply is the time in microseconds, 1 or 0 for granted or denied, a fencing token of take
 -- or force or, if denied, the microseconds until each key that denies has a lease that expires,
--- and for each key the units held, which give does not tell.
+-- and for each key the units held or, of give, the units that it has ended.
 --
 -- A key is a sorted set. Each unit is a member, "id:1" to "id:n", with the microsecond in
 -- which it expires. The member "" has 2^52 more than the last fencing token.
@@ -26,7 +26,7 @@ for i = 1, #KEYS do
   local key, limit, held = KEYS[i], tonumber(ARGV[4 + i]), 0
   if op == 'give' then
     for unit = 1, n do
-      call('ZREM', key, id .. ':' .. unit)
+      held = held + call('ZREM', key, id .. ':' .. unit)
     end
   else
     call('ZREMRANGEBYSCORE', key, '-inf', string.format('%d', now))
