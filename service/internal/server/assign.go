@@ -59,9 +59,10 @@ func (r *rule) assign(s *Server, now time.Duration, report decider.LeafReport) (
 	as.mu.Lock()
 	defer as.mu.Unlock()
 	as.sweep(now, s.cfg.AssignmentTTL)
-	limit := allocator.Limit{Burst: float64(r.Limit())}
-	if r.Rate.Period > 0 {
-		limit.Rate = float64(r.Rate.Count) / r.Rate.Period.Seconds()
+	share := s.shareOf(r.Quota)
+	limit := allocator.Limit{Burst: float64(share.Limit())}
+	if share.Rate.Period > 0 {
+		limit.Rate = float64(share.Rate.Count) / share.Rate.Period.Seconds()
 	}
 	a := as.buckets[bucket]
 	if a == nil {

@@ -80,14 +80,22 @@ func (s *Server) Batch(ctx context.Context, reqs []decider.Request, all bool, ve
 // Descriptors decides the descriptors of one request: see decider.Decider.
 func (s *Server) Descriptors(ctx context.Context, reqs []decider.Request, all bool, verdicts []decider.Verdict) (ok bool, err error) {
 	rs := s.rules.Load()
-	if tree := rs.Config.Descriptors; tree != nil {
-		for i := range reqs {
-			if reqs[i].Quota != nil && !tree.Knows(reqs[i].Key) {
-				reqs[i].Quota = nil
-			}
+	rs.dropOverrides(reqs)
+	return s.batch(ctx, rs, reqs, all, verdicts, rs.Replaces())
+}
+
+// dropOverrides drops the quotas of descriptors for domains that a file of
+// envoyproxy/ratelimit does not have.
+func (rs *rules) dropOverrides(reqs []decider.Request) {
+	tree := rs.Config.Descriptors
+	if tree == nil {
+		return
+	}
+	for i := range reqs {
+		if reqs[i].Quota != nil && !tree.Knows(reqs[i].Key) {
+			reqs[i].Quota = nil
 		}
 	}
-	return s.batch(ctx, rs, reqs, all, verdicts, rs.Replaces())
 }
 
 // batch is Batch under some rules. With replaces set, requests whose rule is replaced by the

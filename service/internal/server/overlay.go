@@ -23,6 +23,7 @@ const maxOverlays = 1000
 // maxOverlays of them are remembered, each with its own counts, and all further
 // ones are computed on each lookup and share rest.
 type overlays struct {
+	server *Server
 	rules  *rules
 	states map[time.Duration]*state
 	rest   *counts
@@ -39,7 +40,7 @@ type overlay struct {
 // compileOverlays makes the states for next, or takes those of old. An effective
 // rule stays known and keeps its counts if all its parts are still there.
 func (s *Server) compileOverlays(next, old *rules) error {
-	o := &overlays{rules: next, states: map[time.Duration]*state{}, rest: new(counts), known: map[string]overlay{}}
+	o := &overlays{server: s, rules: next, states: map[time.Duration]*state{}, rest: new(counts), known: map[string]overlay{}}
 	next.overlays = o
 	base := next.Config.Rules[0]
 	memory := max(s.cfg.Memory/max(len(next.Periods)+s.ownTables(), 1), quota.MinMemory)
@@ -56,7 +57,7 @@ func (s *Server) compileOverlays(next, old *rules) error {
 		if err != nil {
 			return err
 		}
-		st := &state{since: s.clock.Now(), buckets: b, limits: s.leases.NewLimits(windowName(period), "", nil)}
+		st := &state{since: s.since(), buckets: b, limits: s.leases.NewLimits(windowName(period), "", nil)}
 		st.queue.Init(s.clock, s.room, b)
 		o.states[period] = st
 	}
@@ -103,7 +104,9 @@ func (o *overlays) add(places []int, c *counts) *match {
 
 func (o *overlays) match(places []int, c *counts) *match {
 	r := o.rules.Overlay(places)
-	return newMatch(o.rules.id, &rule{Rule: *r, stated: &r.Rule, state: o.states[r.Rate.Period], counts: c, baseLimit: r.Limit()})
+	stored, _ := o.server.storedRule(&r.Rule, windowName(r.Rate.Period)) // windows of all periods can be stored
+	share := o.server.shareOf(r.Quota)
+	return newMatch(o.rules.id, &rule{Rule: *r, stated: &r.Rule, state: o.states[r.Rate.Period], counts: c, baseLimit: share.Limit(), stored: stored})
 }
 
 // all returns the known effective rules, in the order of their places.

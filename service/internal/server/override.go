@@ -33,7 +33,7 @@ func (s *Server) compileOverrides(next, old *rules, share int) error {
 		if err != nil {
 			return err
 		}
-		next.overrides[unit] = &state{since: s.clock.Now(), buckets: b}
+		next.overrides[unit] = &state{since: s.since(), buckets: b}
 	}
 	return nil
 }

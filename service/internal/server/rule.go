@@ -25,6 +25,7 @@ type rule struct {
 	// baseLimit is the limit under which the rule uses buckets that it shares with
 	// others: see overlays. It is 0 if the buckets are its own.
 	baseLimit int
+	stored    *storedRule // how the store counts; nil without a rate, or if limits are not shared
 }
 
 // state is the mutable part of a rule. It survives a reload.
@@ -120,6 +121,9 @@ func (s *Server) compile(cfg *config.Rules, old *rules) (*rules, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := s.checkSlots(set); err != nil {
+		return nil, err
+	}
 	for _, c := range set.Rules {
 		r, err := s.newRule(c, was[c.Name], memoryOf(&c.Rule, share))
 		if err != nil {
@@ -134,10 +138,10 @@ func (s *Server) compile(cfg *config.Rules, old *rules) (*rules, error) {
 	s.own.SetMemory(s.ownMemory(share))
 	for _, r := range next.all {
 		if w := was[r.Name]; w != nil && w.state == r.state {
-			r.update(w, s.clock.Now())
+			r.update(w, s.shareOf(r.Quota), s.clock.Now())
 		}
 		if r.candidate != nil {
-			r.candidate.SetQuota(*r.Candidate)
+			r.candidate.SetQuota(s.shareOf(*r.Candidate))
 		}
 		r.setMemory(memoryOf(&r.Rule.Rule, share))
 		next.matches = append(next.matches, newMatch(next.id, r))
@@ -150,13 +154,16 @@ func (s *Server) compile(cfg *config.Rules, old *rules) (*rules, error) {
 // candidate keeps its buckets likewise.
 func (s *Server) newRule(c *ruleset.Rule, was *rule, memory int) (r *rule, err error) {
 	r = &rule{Rule: *c, stated: &c.Rule}
+	if r.stored, err = s.storedRule(&c.Rule, c.Name); err != nil {
+		return nil, err
+	}
 	same := was != nil && was.Per == c.Per
 	switch {
 	case c.Candidate == nil:
 	case same && was.candidate != nil && quota.SameKind(*was.Candidate, *c.Candidate):
 		r.candidate = was.candidate
 	default:
-		if r.candidate, err = quota.New(s.clock, *c.Candidate, c.Per, memory); err != nil {
+		if r.candidate, err = quota.New(s.clock, s.shareOf(*c.Candidate), c.Per, memory); err != nil {
 			return nil, err
 		}
 	}
@@ -164,7 +171,7 @@ func (s *Server) newRule(c *ruleset.Rule, was *rule, memory int) (r *rule, err e
 		r.state, r.counts = was.state, was.counts
 		return r, nil
 	}
-	r.state = &state{since: s.clock.Now(), limits: s.orphan[c.Name]}
+	r.state = &state{since: s.since(), limits: s.orphan[c.Name]}
 	r.counts = &r.state.counts
 	if was != nil {
 		r.limits = was.limits
@@ -173,7 +180,7 @@ func (s *Server) newRule(c *ruleset.Rule, was *rule, memory int) (r *rule, err e
 		r.limits = s.leases.NewLimits(c.Name, c.Per, c.Concurrency)
 	}
 	if c.Rated() {
-		if r.buckets, err = quota.New(s.clock, c.Quota, c.Per, memory); err != nil {
+		if r.buckets, err = quota.New(s.clock, s.shareOf(c.Quota), c.Per, memory); err != nil {
 			return nil, err
 		}
 	}
@@ -181,10 +188,10 @@ func (s *Server) newRule(c *ruleset.Rule, was *rule, memory int) (r *rule, err e
 	return r, nil
 }
 
-// update changes the state to the rule r, from what it was.
-func (r *rule) update(was *rule, now time.Duration) {
+// update changes the state to the rule r, from what it was; its buckets count the share.
+func (r *rule) update(was *rule, share config.Quota, now time.Duration) {
 	if r.buckets != nil {
-		r.buckets.SetQuota(r.Quota)
+		r.buckets.SetQuota(share)
 	}
 	if r.Interval < was.Interval {
 		r.raised.Store(int64(now))

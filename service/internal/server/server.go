@@ -85,6 +85,11 @@ type Config struct {
 	// AssignmentTTL is how long a leaf may use an assignment. If zero,
 	// DefaultAssignmentTTL.
 	AssignmentTTL time.Duration
+
+	// Instances, if > 0, makes the limits of the Server shares: the limits of the rules
+	// divided by this number. See Shared.
+	Instances int
+	cluster   bool // the store is a Cluster
 }
 
 // Validate returns an error that names the first invalid field.
@@ -92,7 +97,7 @@ func (c Config) Validate() error {
 	for _, f := range []struct {
 		name  string
 		value int
-	}{{"Memory", c.Memory}, {"MaxLeases", c.MaxLeases}, {"Keys", c.Keys}, {"MaxLimit", c.MaxLimit}, {"MaxQueue", c.MaxQueue}} {
+	}{{"Memory", c.Memory}, {"MaxLeases", c.MaxLeases}, {"Keys", c.Keys}, {"MaxLimit", c.MaxLimit}, {"MaxQueue", c.MaxQueue}, {"Instances", c.Instances}} {
 		if f.value < 0 {
 			return fmt.Errorf("server: %s = %d: must be >= 0", f.name, f.value)
 		}
@@ -115,6 +120,7 @@ type Server struct {
 	grants *grant.Ledger
 	leases *lease.Registry
 	own    *quota.Requested
+	shares atomic.Int64 // Config.Instances, or what Shared has changed it to
 
 	unmatchedDenied, unmatchedAllowed atomic.Uint64
 	unmatchedOverOwn                  atomic.Uint64 // denied by a quota of their own
@@ -139,6 +145,7 @@ func New(cfg Config) (*Server, error) {
 		grants: grant.NewLedger(), leases: lease.NewRegistry(c, room, cmp.Or(cfg.MaxLeases, DefaultMaxLeases)),
 		orphan: map[string]*lease.Limits{},
 	}
+	s.shares.Store(int64(cfg.Instances))
 	var err error
 	if s.own, err = quota.NewRequested(c, decider.MaxOwnRefill, s.ownMemory(cfg.Memory)); err != nil {
 		return nil, err

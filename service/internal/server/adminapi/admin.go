@@ -25,12 +25,15 @@ import (
 
 	"github.com/weir-go/weir/service/internal/httpserve"
 	"github.com/weir-go/weir/service/internal/server"
+	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
 // Config configures an API. Its functions must be safe for concurrent use.
 type Config struct {
 	// Server is required.
 	Server *server.Server
+	// Explain explains a decision. If nil, the Server does.
+	Explain func(ctx context.Context, key string) (decider.Explanation, error)
 	// Ready returns why the server is not ready for requests, or nil. If Ready is nil,
 	// the server is always ready.
 	Ready func() error
@@ -80,6 +83,9 @@ type API struct {
 func New(cfg Config) *API {
 	if cfg.Ready == nil {
 		cfg.Ready = func() error { return nil }
+	}
+	if cfg.Explain == nil {
+		cfg.Explain = cfg.Server.Explain
 	}
 	a := &API{cfg: cfg, started: time.Now(), stop: make(chan struct{}), keys: tracker{server: cfg.Server}}
 	a.handler = httpserve.Private(a.guard(a.routes()), cfg.Local, cfg.Hosts)

@@ -65,12 +65,20 @@ func (a *API) serveExplain(w http.ResponseWriter, r *http.Request) {
 			fail(w, http.StatusBadRequest, err.Error())
 			return
 		}
-		answer(w, http.StatusOK, a.explain(key))
+		x, err := a.explain(r.Context(), key)
+		if err != nil {
+			fail(w, http.StatusServiceUnavailable, err.Error())
+			return
+		}
+		answer(w, http.StatusOK, x)
 	}
 }
 
-func (a *API) explain(key string) Explanation {
-	s, _ := a.cfg.Server.Explain(context.Background(), key) // no error: the server is in this process
+func (a *API) explain(ctx context.Context, key string) (Explanation, error) {
+	s, err := a.cfg.Explain(ctx, key)
+	if err != nil {
+		return Explanation{}, err
+	}
 	x := Explanation{Key: key, Allowed: s.Allowed, Words: verdict(&s), Rules: []ExplainedRule{}}
 	if !s.Allowed {
 		x.Reason = s.Reason.String()
@@ -81,7 +89,7 @@ func (a *API) explain(key string) Explanation {
 	for i := range s.Rules {
 		x.Rules = append(x.Rules, explained(&s.Rules[i]))
 	}
-	return x
+	return x, nil
 }
 
 func explained(s *decider.RuleState) ExplainedRule {

@@ -215,6 +215,31 @@ type Verdict struct {
 	Place  int
 	// Grant identifies what was taken: see Decider.AppendGrantID.
 	Grant Grant
+	// Step says on what the decision is based.
+	Step Step
+}
+
+// A Step says on what a decision is based: Exact, or less if the node shares limits with
+// others and the store of the limits does not answer.
+type Step uint8
+
+// The steps, the best first.
+const (
+	Exact      Step = iota // the present state
+	Known                  // the state that the store told last, and the node's share of the refill since
+	Share                  // the node's share of the limit
+	ByRule                 // the choice of the rule for this case: allow or deny
+	StepsCount             // the number of steps
+)
+
+var stepNames = [...]string{"exact", "known", "share", "rule"}
+
+// String returns the Step as answers, metrics and logs spell it.
+func (s Step) String() string {
+	if s < StepsCount {
+		return stepNames[s]
+	}
+	return "unknown"
 }
 
 // An Answer is the decision of one rule at an instant. The rule must not be
@@ -292,6 +317,7 @@ type Lease struct {
 	Waited   time.Duration
 	Limit    int // units of the key, of the rule with the least room
 	Inflight int // units of the key in use under that rule, these included
+	Step     Step
 }
 
 // A LeaseState is the state of the leases of one key under one rule: units, and

@@ -68,7 +68,7 @@ const (
 func (l *Ledger) AppendID(b []byte, g decider.Grant, key string) []byte {
 	ms, number, slack := uint64(g.At/time.Millisecond), l.sealed.Add(1), coarse(g.Slack)
 	stamp := ms&(1<<timeBits-1)<<numberBits | number&(1<<numberBits-1)
-	return appendID(b, stamp, l.seal(ms, number, slack, g.N, g.Rules, key), slack, g.N)
+	return appendID(b, stamp, seal(l.secret, ms, number, slack, g.N, g.Rules, key), slack, g.N)
 }
 
 // latest returns the largest number up to most with the same low bits as part.
@@ -134,23 +134,23 @@ func span(c uint64) time.Duration {
 }
 
 // seal is the SipHash, under the secret, of all that an id states.
-func (l *Ledger) seal(ms, number, slack uint64, n int, rules uint64, key string) uint64 {
+func seal(secret siphash.Key, ms, number, slack uint64, n int, rules uint64, key string) uint64 {
 	var buf [256]byte
 	b := buf[:0]
 	for _, n := range [...]uint64{ms<<slackBits | slack, number, uint64(n), rules} {
 		b = binary.LittleEndian.AppendUint64(b, n)
 	}
-	return l.secret.Bytes(append(b, key...)) >> (64 - sealBits)
+	return secret.Bytes(append(b, key...)) >> (64 - sealBits)
 }
 
 // Redeem reads an id of a grant of a key and remembers it as settled. Rules holds the
 // possible values of its Grant.Rules; which is the index of the actual one. The error is
 // decider.ErrNoGrant if the id is not valid, or was settled before.
 func (l *Ledger) Redeem(id, key string, rules []uint64, now time.Duration) (g decider.Grant, which int, err error) {
-	stamp, seal, slack, n, ok := parseID(id)
+	stamp, sealed, slack, n, ok := parseID(id)
 	ms := latest(uint64(now/time.Millisecond), stamp>>numberBits, timeBits)
 	number := latest(l.sealed.Load(), stamp, numberBits)
-	which = slices.IndexFunc(rules, func(sum uint64) bool { return seal == l.seal(ms, number, slack, n, sum, key) })
+	which = slices.IndexFunc(rules, func(sum uint64) bool { return sealed == seal(l.secret, ms, number, slack, n, sum, key) })
 	at := time.Duration(ms) * time.Millisecond
 	if !ok || which < 0 || now-at > decider.GrantLife || !l.settle(number, now) {
 		return decider.Grant{}, 0, decider.ErrNoGrant

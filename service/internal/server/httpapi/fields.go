@@ -77,6 +77,13 @@ func (c *call) writeFields() {
 	}
 }
 
+// writeStep writes Weir-Degraded for a decision that the store of shared limits has not made.
+func (c *call) writeStep(step decider.Step) {
+	if step != decider.Exact {
+		c.w.Header()["Weir-Degraded"] = []string{step.String()}
+	}
+}
+
 // appendLeft appends the item of RateLimit for an answer. If a later rule denied,
 // the tokens of this answer were returned.
 func (p *policy) appendLeft(b []byte, v *decider.Verdict, a *decider.Answer, n int) []byte {

@@ -68,6 +68,7 @@ func (c *call) sendLease(l decider.Lease, err error) *fault {
 	if err != nil {
 		return c.noLeaseFault(err)
 	}
+	c.writeStep(l.Step)
 	b := appendText(c.buf[:0], `{"lease_id":`, l.ID)
 	b = appendInt(b, `,"token":`, l.Token)
 	b = appendInt(b, `,"ttl_ms":`, l.TTL.Milliseconds())

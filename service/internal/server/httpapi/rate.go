@@ -28,6 +28,7 @@ func (c *call) ask() *fault {
 		return c.failed()
 	}
 	c.writeFields()
+	c.writeStep(c.verdict.Step)
 	if !c.verdict.OK {
 		return c.denyRate()
 	}
@@ -140,6 +141,9 @@ func (c *call) grant() *fault {
 func (c *call) denyRate() *fault {
 	v := &c.verdict
 	f := c.deny("rate limit exceeded", v.Reason, v.RetryAfter)
+	if v.Step == decider.ByRule {
+		f.text = "the store of shared limits does not answer, and the rule denies without it"
+	}
 	f.canWait, f.place = c.params.canWait && v.Reason != weir.Closed, v.Place
 	if a := v.Denied(); a != nil {
 		f.rule = a.Rule.Name

@@ -1,0 +1,15 @@
+package lease
+
+import "github.com/weir-go/weir"
+
+// Granted counts a lease that a store of shared limits has.
+func (l *Limits) Granted() { l.granted.Add(1) }
+
+// Renewed counts a renewal of such a lease.
+func (l *Limits) Renewed() { l.renewed.Add(1) }
+
+// Returned counts the return of such a lease.
+func (l *Limits) Returned() { l.returned.Add(1) }
+
+// Refused counts a refusal of such a lease.
+func (l *Limits) Refused(why weir.Reason) { l.refused[why].Add(1) }

@@ -1,0 +1,360 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"math"
+	mathrand "math/rand/v2"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/redislink"
+	"github.com/weir-go/weir/internal/redisscript"
+	"github.com/weir-go/weir/internal/waitq"
+	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/server/decider"
+	"github.com/weir-go/weir/service/internal/server/waiting"
+)
+
+var leaseScript = redislink.NewScript(redisscript.Leases)
+
+// The mean pauses of a request that waits for a lease: the first, and the longest.
+const (
+	minPoll = 5 * time.Millisecond
+	maxPoll = 250 * time.Millisecond
+)
+
+// A leaseAsk is a bucket of leases under one rule.
+type leaseAsk struct {
+	rule  *rule
+	key   string // in the store
+	limit int    // units, or redisscript.NoLimit in shadow mode
+}
+
+// A sharedLease is a lease, or a request for one. The store has it. The node remembers the leases
+// that it has granted, for the time when the store does not answer.
+type sharedLease struct {
+	key  string // of the caller
+	asks []leaseAsk
+	id   string // without the units
+	n    int
+	ttl  time.Duration
+
+	// Guarded by sharedLeases.mu, once it is held.
+	until  time.Time
+	untold bool // it was granted or renewed while the store was away
+}
+
+// leaseAsk returns the bucket of leases of a key under a rule.
+func (s *Shared) leaseAsk(r *rule, key string) leaseAsk {
+	a := leaseAsk{rule: r, key: s.storedKey(r.Bucket(key), storedName(r.Name)+":leases"), limit: int(r.Concurrency.Limit)}
+	if r.Mode == config.Shadow {
+		a.limit = redisscript.NoLimit
+	}
+	return a
+}
+
+func (s *Shared) leaseAsks(m *match, key string) (asks []leaseAsk) {
+	for _, r := range m.list {
+		if r.Concurrency != nil {
+			asks = append(asks, s.leaseAsk(r, key))
+		}
+	}
+	return asks
+}
+
+// leaseCall returns the call of the script for a lease.
+func (s *Shared) leaseCall(l *sharedLease, op string) *redislink.Call {
+	what := redisscript.Lease{TTL: l.ttl, ID: l.id, N: l.n}
+	c := &redislink.Call{Script: leaseScript}
+	for i := range l.asks {
+		c.Keys = append(c.Keys, l.asks[i].key)
+		what.Limits = append(what.Limits, l.asks[i].limit)
+	}
+	c.Args = what.Args(op)
+	c.Look = func() []any { return what.Args(redisscript.LookLease) }
+	return c
+}
+
+// askLease runs the script for a lease.
+func (s *Shared) askLease(ctx context.Context, l *sharedLease, op string) (redisscript.LeaseReply, error) {
+	c := s.leaseCall(l, op)
+	if op == redisscript.TakeLease {
+		c.Undo = func([]int64) { s.endLease(l) }
+	}
+	numbers, err := s.link.Lane(l.asks[0].key).Ask(ctx, c)
+	if err != nil {
+		return redisscript.LeaseReply{}, err
+	}
+	return redisscript.ReadLeaseReply(numbers, len(l.asks))
+}
+
+// endLease ends a lease in the store, without a caller.
+func (s *Shared) endLease(l *sharedLease) {
+	c := s.leaseCall(l, redisscript.GiveLease)
+	c.Then = func(a redislink.Answer) {
+		if a.Err != nil {
+			s.dropped.Add(1)
+		}
+	}
+	s.link.Lane(l.asks[0].key).Send(c)
+}
+
+// Acquire takes a lease: see decider.Decider. Requests that wait ask again from time to time,
+// without an order among nodes.
+func (s *Shared) Acquire(ctx context.Context, req decider.LeaseRequest) (decider.Lease, error) {
+	if req.N < 1 {
+		panic("server: a lease of less than one unit")
+	}
+	m := s.keys.find(req.Key, s.rules.Load()).match
+	terms, ok := leaseTerms(m.list)
+	if !ok {
+		return decider.Lease{}, decider.ErrNoLeasing
+	}
+	l := &sharedLease{key: strings.Clone(req.Key), asks: s.leaseAsks(m, req.Key), id: newLeaseID(), n: req.N, ttl: terms.TTL}
+	if req.TTL > 0 {
+		l.ttl = min(req.TTL, terms.MaxTTL)
+	}
+	for i := range l.asks {
+		if a := &l.asks[i]; a.limit >= 0 && req.N > a.limit {
+			a.rule.limits.Refused(weir.OverLimit)
+			return decider.Lease{}, weir.Reject(weir.OverLimit, weir.Never)
+		}
+	}
+	granted, retry, err := s.tryLease(ctx, l)
+	switch {
+	case err != nil || granted.ID != "":
+		return granted, err
+	case !req.Wait:
+		return granted, l.refuse(weir.OverLimit, retry)
+	}
+	return s.waitForLease(ctx, l)
+}
+
+func newLeaseID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	return hex.EncodeToString(b[:])
+}
+
+// refuse counts a refusal, and returns it.
+func (l *sharedLease) refuse(why weir.Reason, retry time.Duration) error {
+	for i := range l.asks {
+		if l.asks[i].limit >= 0 {
+			l.asks[i].rule.limits.Refused(why)
+			break
+		}
+	}
+	return weir.Reject(why, retry)
+}
+
+// waitForLease asks again until the lease is granted, or the time for that is over.
+func (s *Shared) waitForLease(ctx context.Context, l *sharedLease) (decider.Lease, error) {
+	switch {
+	case s.room.Closed():
+		return decider.Lease{}, l.refuse(weir.Closed, waiting.DrainRetry)
+	case !s.held.enter(l.asks):
+		return decider.Lease{}, l.refuse(weir.QueueFull, 0)
+	}
+	defer s.held.leave(l.asks)
+	if !s.room.Enter() {
+		return decider.Lease{}, l.refuse(weir.QueueFull, 0)
+	}
+	defer s.room.Leave()
+	began, longest := time.Now(), time.Duration(math.MaxInt64)
+	for i := range l.asks {
+		if l.asks[i].limit >= 0 {
+			longest = min(longest, l.asks[i].rule.Concurrency.MaxWait)
+		}
+	}
+	for poll := minPoll; ; poll = min(2*poll, maxPoll) {
+		pause := poll/2 + mathrand.N(poll)
+		if time.Since(began)+pause > longest {
+			return decider.Lease{}, l.refuse(weir.Overdue, 0)
+		}
+		if !waitq.Sleep(ctx, pause) {
+			return decider.Lease{}, ctx.Err()
+		}
+		granted, _, err := s.tryLease(ctx, l)
+		if err != nil || granted.ID != "" {
+			granted.Waited = time.Since(began)
+			return granted, err
+		}
+	}
+}
+
+// tryLease asks for a lease once. Without an error and an ID it is denied: retry is then the
+// time until the first lease expires.
+func (s *Shared) tryLease(ctx context.Context, l *sharedLease) (granted decider.Lease, retry time.Duration, err error) {
+	began := time.Now()
+	reply, err := s.askLease(ctx, l, redisscript.TakeLease)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return granted, 0, ctx.Err()
+	case err != nil:
+		return s.leaseAway(l)
+	}
+	s.steps[decider.Exact].Add(1)
+	if !reply.Granted {
+		return granted, reply.Wait, nil
+	}
+	if !s.held.add(l, began.Add(l.ttl), s.leases.Max()) {
+		s.endLease(l)
+		return granted, 0, l.refuse(weir.OverLimit, 0)
+	}
+	l.count()
+	return l.view(reply.Held, reply.Token), 0, nil
+}
+
+func (l *sharedLease) count() {
+	for i := range l.asks {
+		l.asks[i].rule.limits.Granted()
+	}
+}
+
+// view returns the lease as its holder sees it; used are the units of its buckets.
+func (l *sharedLease) view(used []int64, token uint64) decider.Lease {
+	v := decider.Lease{ID: l.text(), Key: l.key, N: l.n, Token: token, TTL: l.ttl}
+	room := math.MaxInt
+	for i := range l.asks {
+		limit := int(l.asks[i].rule.Concurrency.Limit)
+		left := limit - int(used[i])
+		if l.asks[i].limit < 0 {
+			left = math.MaxInt - 1 // a rule in shadow mode tells only if there is no other
+		}
+		if left < room {
+			room, v.Limit, v.Inflight = left, limit, int(used[i])
+		}
+	}
+	return v
+}
+
+func (l *sharedLease) text() string {
+	if l.n == 1 {
+		return l.id
+	}
+	return l.id + "-" + strconv.Itoa(l.n)
+}
+
+// leaseAway decides about a lease while the store does not answer: by the node's share of the
+// limits, or as the rules say. The next renewal tells the store of the lease.
+func (s *Shared) leaseAway(l *sharedLease) (granted decider.Lease, retry time.Duration, err error) {
+	lane, step := s.link.Lane(l.asks[0].key), decider.Share
+	s.held.mu.Lock()
+	defer s.held.mu.Unlock()
+	s.held.expireLocked(time.Now())
+	used := make([]int64, len(l.asks))
+	for i := range l.asks {
+		a := &l.asks[i]
+		away := s.cfg.Away
+		if a.rule.Away != "" {
+			away = a.rule.Away
+		}
+		used[i] = int64(s.held.units[a.key] + l.n)
+		if away != config.AwayShare {
+			step = decider.ByRule
+		}
+		if a.limit < 0 || away == config.AwayAllow || away == config.AwayShare && int(used[i]) <= a.limit/s.instances() {
+			continue
+		}
+		s.steps[step].Add(1)
+		return granted, 0, l.refuse(weir.Closed, lane.RetryAfter())
+	}
+	s.steps[step].Add(1)
+	l.untold = true
+	if !s.held.addLocked(l, time.Now().Add(l.ttl), s.leases.Max()) {
+		return granted, 0, l.refuse(weir.OverLimit, 0)
+	}
+	l.count()
+	granted = l.view(used, uint64(time.Now().UnixMicro()))
+	granted.Step = step
+	return granted, 0, nil
+}
+
+// known returns the lease with an id; here reports whether this node remembers it.
+func (s *Shared) known(key, text string) (l *sharedLease, here bool, err error) {
+	id, units, more := strings.Cut(strings.ToLower(text), "-")
+	n := 1
+	if more {
+		n, _ = strconv.Atoi(units)
+	}
+	if b, err := hex.DecodeString(id); err != nil || len(b) != 16 || n < 1 || more && units != strconv.Itoa(n) {
+		return nil, false, decider.ErrNoLease
+	}
+	if l := s.held.find(key, id, time.Now()); l != nil && l.n == n {
+		return l, true, nil
+	}
+	m := s.keys.find(key, s.rules.Load()).match
+	terms, ok := leaseTerms(m.list)
+	if !ok {
+		return nil, false, decider.ErrNoLease
+	}
+	return &sharedLease{key: key, asks: s.leaseAsks(m, key), id: id, n: n, ttl: terms.TTL}, false, nil
+}
+
+// Renew extends a lease: see decider.Decider. The store is told now of a lease that was granted
+// or renewed while it was away. A lease that the store has forgotten is lost.
+func (s *Shared) Renew(ctx context.Context, key, id string, ttl time.Duration) (decider.Lease, error) {
+	l, here, err := s.known(key, id)
+	if err != nil {
+		return decider.Lease{}, err
+	}
+	next := *l
+	if ttl > 0 {
+		terms, _ := leaseTerms(s.keys.find(key, s.rules.Load()).match.list)
+		next.ttl = min(ttl, max(terms.MaxTTL, l.ttl))
+	}
+	op := redisscript.KeepLease
+	if here && s.held.isUntold(l) {
+		op = redisscript.ForceLease
+	}
+	began := time.Now()
+	reply, err := s.askLease(ctx, &next, op)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return decider.Lease{}, ctx.Err()
+	case err != nil && !here:
+		return decider.Lease{}, errStore
+	case err == nil && !reply.Granted:
+		s.held.drop(l.id)
+		return decider.Lease{}, decider.ErrNoLease
+	case err != nil:
+		reply.Held = make([]int64, len(l.asks))
+	}
+	if here {
+		s.held.extend(l, began.Add(next.ttl), err != nil)
+	}
+	for i := range l.asks {
+		l.asks[i].rule.limits.Renewed()
+	}
+	renewed := next.view(reply.Held, 0)
+	if err != nil {
+		renewed.Step = decider.Share
+	}
+	return renewed, nil
+}
+
+// Return ends a lease: see decider.Decider.
+func (s *Shared) Return(ctx context.Context, key, id string, _ weir.Outcome) error {
+	l, here, err := s.known(key, id)
+	if err != nil {
+		return err
+	}
+	s.held.drop(l.id)
+	reply, err := s.askLease(ctx, l, redisscript.GiveLease)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil && !here:
+		return errStore
+	case err == nil && !here && reply.Held[0] == 0:
+		return decider.ErrNoLease
+	}
+	for i := range l.asks {
+		l.asks[i].rule.limits.Returned()
+	}
+	return nil
+}

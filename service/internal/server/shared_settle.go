@@ -1,0 +1,106 @@
+package server
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/weir-go/weir/internal/redisscript"
+	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/server/decider"
+)
+
+// AppendGrantID appends the id of a grant, which every node can settle: see decider.Decider.
+func (s *Shared) AppendGrantID(b []byte, g decider.Grant, key string) []byte {
+	return s.grants.AppendID(b, g, time.Now().Add(g.At-s.clock.Now()), key)
+}
+
+// Settle reports the true cost of a grant: see decider.Decider. It first marks the grant as
+// settled in the store, so that no other node settles it too; if the store goes away before the
+// cost is settled, the grant keeps its cost.
+func (s *Shared) Settle(ctx context.Context, key, id string, n int) (decider.Settled, error) {
+	if n < 0 {
+		panic("server: negative cost")
+	}
+	rs := s.rules.Load()
+	k := s.keys.find(key, rs)
+	var sums [1 << maxShadows]uint64
+	g, gave, age, err := s.grants.Read(id, key, k.match.sums(sums[:0]), time.Now())
+	if err != nil {
+		return decider.Settled{}, err
+	}
+	if first, err := s.markSettled(ctx, key, id); err != nil {
+		return decider.Settled{}, err
+	} else if !first {
+		return decider.Settled{}, decider.ErrNoGrant
+	}
+	return s.settleUnder(ctx, k.match, key, g, gave, age, n)
+}
+
+// markSettled notes in the store that a grant is settled, and reports whether it was not.
+func (s *Shared) markSettled(ctx context.Context, key, id string) (first bool, err error) {
+	once, err := redisscript.NewWindow(redisscript.FixedWindow, 1, decider.GrantLife)
+	if err != nil {
+		return false, err
+	}
+	mark := bucketAsk{key: s.storedKey(key, `\settled:`+strings.ToLower(id)), quota: once, take: redisscript.Take{N: 1, Least: 1}}
+	a, err := s.askFor(ctx, mark)
+	return err == nil && a.reply.Granted, err
+}
+
+// askFor asks the store for one bucket.
+func (s *Shared) askFor(ctx context.Context, b bucketAsk) (*asking, error) {
+	one := [1]*asking{{buckets: []bucketAsk{b}, lane: s.link.Lane(b.key)}}
+	err := s.begin(ctx, one[:])
+	if err == nil {
+		err = s.finish(ctx, one[:])
+	}
+	return one[0], s.unavailable(ctx, err)
+}
+
+// settleUnder settles under each rule, within the debt that it allows.
+func (s *Shared) settleUnder(ctx context.Context, m *match, key string, g decider.Grant, gave int, age time.Duration, n int) (decider.Settled, error) {
+	done, charged := decider.Settled{Was: g.N, Charged: n}, false
+	for _, r := range m.rated {
+		shadow := r.Mode == config.Shadow
+		took := !shadow || gave&1 != 0
+		if shadow {
+			gave >>= 1
+		}
+		if !took {
+			continue
+		}
+		c, err := s.settleOne(ctx, r, key, g, age, n)
+		if err != nil {
+			return done, err
+		}
+		if !shadow && (!charged || c > done.Charged) {
+			done.Charged, charged = c, true
+		}
+	}
+	return done, nil
+}
+
+// settleOne settles under one rule, and returns what the grant has cost there.
+func (s *Shared) settleOne(ctx context.Context, r *rule, key string, g decider.Grant, age time.Duration, n int) (int, error) {
+	take := redisscript.Take{Most: r.stored.most}
+	switch {
+	case n > g.N:
+		take.N = n - g.N
+		if take.Debt = r.Limit(); r.MaxDebt != nil {
+			take.Debt = *r.MaxDebt
+		}
+	case n < g.N && r.Algorithm.Windows() && age >= r.Rate.Period:
+		return g.N, nil // its window is over
+	case n < g.N:
+		take.N = -r.Owed(g.N-n, age-g.Slack)
+	}
+	if take.N == 0 {
+		return g.N, nil
+	}
+	a, err := s.askFor(ctx, bucketAsk{key: s.storedKey(r.Bucket(key), r.stored.name), quota: r.stored.quota, take: take})
+	if err != nil {
+		return g.N, err
+	}
+	return g.N + a.reply.Taken(0), nil
+}

@@ -1,0 +1,197 @@
+//go:build external
+
+package server_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/redistest"
+	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/redisstore"
+	"github.com/weir-go/weir/service/internal/server"
+	"github.com/weir-go/weir/service/internal/server/decider"
+)
+
+// shared returns a node of rules that shares a store.
+func shared(t testing.TB, rules, url string, cfg server.StoreConfig) *server.Shared {
+	t.Helper()
+	client, err := redisstore.Open(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed, err := config.Parse("rules.yaml", []byte(rules))
+	if err != nil {
+		t.Fatal(err)
+	}
+	link := client.Link(time.Second)
+	link.OnAway = cfg.Link.OnAway
+	cfg.Link = link
+	s, err := server.NewShared(server.Config{Rules: parsed, MaxLimit: 100}, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Disconnect(); _ = client.Close() })
+	return s
+}
+
+const traceRules = `
+apply: all
+rules:
+  - {name: bucket, glob: "*", rate: 100/h, burst: 20}
+  - {name: fixed, glob: "*f*", rate: 15/h, algorithm: fixed}
+  - {name: sliding, glob: "*s*", rate: 25/h, algorithm: sliding, max_debt: 5}
+  - {name: trial, glob: "*t*", rate: 10/h, mode: shadow}
+  - {name: none, key: none, rate: 0/s}
+`
+
+// One trace of requests gets the same decisions from memory and from every store: the same
+// counts, and the same times but for the time between two calls and a millisecond.
+func TestConformance(t *testing.T) {
+	for _, kind := range []string{"redis-server", "valkey-server"} {
+		t.Run(kind, func(t *testing.T) {
+			url := "redis://" + redistest.Start(t, kind).Addr
+			seed := uint64(time.Now().UnixNano())
+			t.Logf("seed %d", seed)
+			conform(t, shared(t, traceRules, url, server.StoreConfig{}), rand.New(rand.NewPCG(seed, 0)))
+		})
+	}
+}
+
+func conform(t *testing.T, store *server.Shared, rng *rand.Rand) {
+	parsed, err := config.Parse("rules.yaml", []byte(traceRules))
+	if err != nil {
+		t.Fatal(err)
+	}
+	memory, err := server.New(server.Config{Rules: parsed, MaxLimit: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slowest := time.Duration(0) // step: a bucket begins in both within this
+	keys := []string{"a", "f", "s", "t", "fs", "fst", "none", "}f", "{}s", "{tag}st"}
+	ctx := context.Background()
+	for step := range 1500 {
+		began := time.Now()
+		switch key := keys[rng.IntN(len(keys))]; rng.IntN(10) {
+		case 0:
+			var all [2][]decider.Verdict
+			reqs := []decider.Request{{Key: key, N: 1 + rng.IntN(3)}, {Key: keys[rng.IntN(len(keys))], N: rng.IntN(3)}, {Key: key, N: rng.IntN(2)}}
+			together := rng.IntN(2) == 0
+			if together { // the store decides once about a key that comes again, about the sum
+				at := rng.Perm(len(keys))
+				reqs[0].Key, reqs[1].Key, reqs[2].Key = keys[at[0]], keys[at[1]], keys[at[2]]
+			}
+			for i, d := range []decider.Decider{memory, store} {
+				all[i] = make([]decider.Verdict, len(reqs))
+				if _, err := d.Batch(ctx, reqs, together, all[i]); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for i := range reqs {
+				agree(t, step, &reqs[i], &all[0][i], &all[1][i], max(slowest, time.Since(began)))
+			}
+		case 1:
+			n := 1 + rng.IntN(4)
+			cost := rng.IntN(2 * n)
+			settleBoth(t, step, memory, store, key, n, cost)
+		default:
+			req := decider.Request{Key: key, N: rng.IntN(4)}
+			switch rng.IntN(20) {
+			case 0:
+				req.N = 50
+			case 1:
+				req.Limit = 1 + rng.IntN(30)
+			}
+			var m, s decider.Verdict
+			if err := errors.Join(memory.Decide(ctx, &req, &m), store.Decide(ctx, &req, &s)); err != nil {
+				t.Fatal(err)
+			}
+			agree(t, step, &req, &m, &s, max(slowest, time.Since(began)))
+		}
+		slowest = max(slowest, time.Since(began))
+		for _, key := range keys {
+			explainBoth(t, step, memory, store, key)
+		}
+	}
+	if st := store.StoreStats(); st.Decisions[decider.Exact] == 0 || st.Decisions[decider.Known]+st.Decisions[decider.Share] > 0 {
+		t.Errorf("%+v: want decisions of the store alone", st)
+	}
+}
+
+// explainBoth fails unless both have used as many tokens of a key.
+func explainBoth(t *testing.T, step int, memory, store decider.Decider, key string) {
+	t.Helper()
+	a, err := memory.Explain(context.Background(), key)
+	b, err2 := store.Explain(context.Background(), key)
+	if err := errors.Join(err, err2); err != nil {
+		t.Fatal(err)
+	}
+	for i := range a.Rules {
+		if a.Rules[i].Used != b.Rules[i].Used {
+			t.Fatalf("step %d: rule %s has used of key %s: memory %d, store %d", step, a.Rules[i].Rule.Name, key, a.Rules[i].Used, b.Rules[i].Used)
+		}
+	}
+}
+
+// settleBoth takes tokens from both, and settles them at another cost.
+func settleBoth(t *testing.T, step int, memory, store decider.Decider, key string, n, cost int) {
+	t.Helper()
+	ctx, req := context.Background(), decider.Request{Key: key, N: n}
+	var done [2]decider.Settled
+	for i, d := range []decider.Decider{memory, store} {
+		var v decider.Verdict
+		if err := d.Decide(ctx, &req, &v); err != nil {
+			t.Fatal(err)
+		}
+		if !v.OK {
+			continue
+		}
+		id := string(d.AppendGrantID(nil, v.Grant, key))
+		var err error
+		if done[i], err = d.Settle(ctx, key, id, cost); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.Settle(ctx, key, id, cost); err != decider.ErrNoGrant {
+			t.Fatalf("step %d: a second settlement: %v", step, err)
+		}
+	}
+	if done[0] != done[1] {
+		t.Fatalf("step %d: settled %s from %d to %d: memory %+v, store %+v", step, key, n, cost, done[0], done[1])
+	}
+}
+
+// agree fails unless two verdicts agree.
+func agree(t *testing.T, step int, req *decider.Request, memory, store *decider.Verdict, within time.Duration) {
+	t.Helper()
+	near := func(a, b time.Duration) bool {
+		return (a == weir.Never) == (b == weir.Never) && max(a-b, b-a) <= within+time.Millisecond
+	}
+	ok := memory.OK == store.OK && memory.Reason == store.Reason && near(memory.RetryAfter, store.RetryAfter) && len(memory.Answers) == len(store.Answers)
+	for i := range memory.Answers {
+		if !ok {
+			break
+		}
+		a, b := &memory.Answers[i], &store.Answers[i]
+		ok = a.Rule.Name == b.Rule.Name && a.OK == b.OK && near(a.RetryAfter, b.RetryAfter)
+		// Else memory tells the state with the tokens that it takes back.
+		if memory.OK || a == memory.Denied() && req.Limit == 0 {
+			ok = ok && a.Remaining == b.Remaining && near(a.ResetAfter, b.ResetAfter)
+		}
+	}
+	if !ok {
+		t.Fatalf("step %d: %+v:\nmemory %s\nstore  %s", step, *req, text(memory), text(store))
+	}
+}
+
+func text(v *decider.Verdict) string {
+	s := fmt.Sprintf("OK %v, %v, retry %v:", v.OK, v.Reason, v.RetryAfter)
+	for _, a := range v.Answers {
+		s += fmt.Sprintf(" %s %+v", a.Rule.Name, a.Decision)
+	}
+	return s
+}
