@@ -34,6 +34,7 @@ type serveCmd struct {
 	ConfigFile          string `short:"c" env:"WEIR_CONFIG_FILE,CONFIG_FILE" placeholder:"PATH" help:"Rules in GoCC's JSON format, instead of --rules."`
 	config.GoCCDefaults `embed:""`
 	serveOwn            `embed:""`
+	serveStore          `embed:""`
 	serveBound          `embed:""`
 	serveLog            `embed:""`
 
@@ -50,6 +51,10 @@ func (c *serveCmd) Run(ctx context.Context, std streams) error {
 	log, lines := logqueue.New(std.Err, c.handler)
 	defer lines.End()
 	cfg := c.config(log)
+	var err error
+	if cfg.Store, err = c.connect(); err != nil {
+		return err
+	}
 	cfg.Collectors = []prometheus.Collector{lines.Metric()}
 	d, err := daemon.New(cfg)
 	if err != nil {

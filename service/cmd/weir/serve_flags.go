@@ -6,6 +6,7 @@ import (
 	"net"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/settings"
@@ -94,6 +95,12 @@ func (c *serveCmd) check() error {
 				return usagef("--rules and %s exclude each other: leave out %[1]s, or its environment variable, to use --rules", f.name)
 			}
 		}
+	}
+	if c.StoreURL != "" && c.State != "" {
+		return usagef("--store and --state exclude each other: with a store, counts and leases are there")
+	}
+	if strings.ContainsAny(c.StorePrefix, "{}") {
+		return usagef("--store-prefix = %q: must not contain braces, which select the slot of a key", c.StorePrefix)
 	}
 	if (c.TLS.Cert == "") != (c.TLS.Key == "") {
 		return usagef("--tls-cert and --tls-key: give both, or none")

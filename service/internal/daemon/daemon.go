@@ -20,6 +20,7 @@ import (
 	"github.com/weir-go/weir/service/internal/httpserve"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/adminapi"
+	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/grpcapi"
 	"github.com/weir-go/weir/service/internal/server/httpapi"
 	"github.com/weir-go/weir/service/internal/server/rlqsapi"
@@ -29,6 +30,7 @@ import (
 // Config configures a Daemon. The fields with a help text are flags.
 type Config struct {
 	Server server.Config  `kong:"-"` // without Rules
+	Store  *Store         `kong:"-"` // of shared limits; nil if there is none
 	API    httpapi.Config `kong:"-"` // without Authorize
 
 	Ports     int            `kong:"-"` // listeners of callers; if zero, 1
@@ -73,6 +75,8 @@ type Daemon struct {
 	log     *slog.Logger
 	watcher *config.Watcher
 	server  *server.Server
+	shared  *server.Shared // nil without a store
+	decider decider.Decider
 	api     *httpapi.API
 	rls     *grpcapi.API
 	rlqs    *rlqsapi.API
@@ -102,8 +106,8 @@ func New(cfg Config) (*Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg.Server.Rules, cfg.Server.AssignmentTTL = rules, cfg.AssignmentTTL
-	if d.server, err = server.New(cfg.Server); err != nil {
+	d.cfg.Server.Rules, d.cfg.Server.AssignmentTTL = rules, cfg.AssignmentTTL
+	if err := d.newServer(); err != nil {
 		return nil, err
 	}
 	d.permit(access)
@@ -113,14 +117,14 @@ func New(cfg Config) (*Daemon, error) {
 	}
 	d.most = connlimit.Fit(cfg.MaxConnections, max(cfg.Ports, 1), otherFiles, d.log)
 	cfg.API.MaxRequests = d.most
-	if d.api, err = httpapi.New(d.server, cfg.API); err != nil {
+	if d.api, err = httpapi.New(d.decider, cfg.API); err != nil {
 		return nil, err
 	}
 	cfg.RateLimit.Bodies = d.api.Bodies()
-	if d.rls, err = grpcapi.New(d.server, cfg.RateLimit); err != nil {
+	if d.rls, err = grpcapi.New(d.decider, cfg.RateLimit); err != nil {
 		return nil, err
 	}
-	d.rlqs = rlqsapi.New(d.server, rlqsapi.Config{MaxKey: cfg.API.MaxKey, FirstReport: cfg.ClientTimeout, Identify: d.rls.Identify})
+	d.rlqs = rlqsapi.New(d.decider, rlqsapi.Config{MaxKey: cfg.API.MaxKey, FirstReport: cfg.ClientTimeout, Identify: d.rls.Identify})
 	return d, nil
 }
 
@@ -146,6 +150,7 @@ func (l *Listeners) Close() error {
 // Run restores the state and serves callers and operators until ctx ends, and then
 // drains. It closes the listeners.
 func (d *Daemon) Run(ctx context.Context, at Listeners) error {
+	defer d.disconnect()
 	unlock, err := d.restore()
 	if err != nil {
 		return errors.Join(err, at.Close())
@@ -230,7 +235,7 @@ func (d *Daemon) serveAdmin(ln net.Listener) (stop func(), err error) {
 		return nil, err
 	}
 	cfg := adminapi.Config{
-		Server: d.server, Metrics: metrics, Pprof: d.cfg.Operators.Pprof, Local: httpserve.Loopback(ln.Addr()), Hosts: d.cfg.Operators.AdminHost,
+		Server: d.server, Explain: d.decider.Explain, Metrics: metrics, Pprof: d.cfg.Operators.Pprof, Local: httpserve.Loopback(ln.Addr()), Hosts: d.cfg.Operators.AdminHost,
 		Ready: func() error {
 			switch {
 			case d.draining.Load():

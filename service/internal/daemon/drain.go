@@ -24,13 +24,13 @@ func (d *Daemon) drain() error {
 	start := time.Now()
 	refuse := d.cfg.Drain == "refuse"
 	waiting := d.server.Waiting()
-	d.server.Close(refuse)
+	d.close(refuse)
 	d.log.Info("draining", "how", d.cfg.Drain, "waiting", waiting, "grace", d.cfg.Grace)
 	ctx, cancel := context.WithTimeout(context.Background(), d.cfg.Grace)
 	defer cancel()
 	if !refuse && httpserve.Until(ctx, func() bool { return d.server.Waiting() == 0 }) != nil {
 		d.log.Warn("the grace is over: refusing the requests that still wait", "waiting", d.server.Waiting())
-		d.server.Close(true)
+		d.close(true)
 	}
 	_ = d.conns.Close()
 	d.conns.CloseUnused()

@@ -17,6 +17,9 @@ import (
 // metrics returns the handler of /metrics, with a registry of the daemon alone.
 func (d *Daemon) metrics() (http.Handler, error) {
 	registry := prometheus.NewRegistry()
+	if d.shared != nil {
+		registry.MustRegister(servermetric.NewStore(d.shared))
+	}
 	for _, c := range append([]prometheus.Collector{
 		servermetric.New(d.server), metric.NewCollector(nil, families, d.collect),
 		collectors.NewGoCollector(), collectors.NewBuildInfoCollector(),

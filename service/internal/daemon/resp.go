@@ -27,7 +27,7 @@ func (r *respServer) listen(d *Daemon, ln net.Listener) (err error) {
 	if d.cfg.Tokens != "" {
 		cfg.Identify = d.guard.Identify
 	}
-	if r.api, err = respapi.New(d.server, cfg); err == nil {
+	if r.api, err = respapi.New(d.decider, cfg); err == nil {
 		d.log.Info("RESP", "listen", ln.Addr().String())
 	}
 	return err
