@@ -45,6 +45,7 @@ var wallClock = map[string]string{
 	"httplimit":                     "X-RateLimit-Reset",
 	"service/internal/config":       "the times of files, to compare them",
 	"service/internal/server":       "the instants of snapshots",
+	"service/internal/server/grant": "the instants of grants that other nodes settle",
 	"service/internal/server/lease": "the first fencing token",
 }
 
