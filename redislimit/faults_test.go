@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -143,14 +144,21 @@ func (ft *faultTest) answers(instance int, from, until time.Duration) (answers r
 	return answers
 }
 
-// ladder returns nil if an instance has been on the steps that the fault leads to.
+// ladder returns nil if an instance has gone down the steps that the fault leads to: to what it
+// knows, then to its share.
 func (ft *faultTest) ladder(instance int, since time.Duration) error {
-	steps := ft.answers(instance, since, time.Hour).Steps()
-	switch degraded := steps["known"] > 0 || steps["share"] > 0; {
-	case steps["chosen"] > 0:
-		return fmt.Errorf("decided by choice: %v", steps)
-	case degraded != ft.degrades(instance):
-		return fmt.Errorf("steps %v", steps)
+	var down []string
+	for _, a := range ft.answers(instance, since, time.Hour) { // in the order of their ends
+		if a.Step != "exact" && !slices.Contains(down, a.Step) {
+			down = append(down, a.Step)
+		}
+	}
+	var want []string
+	if ft.degrades(instance) {
+		want = []string{"known", "share"}
+	}
+	if !slices.Equal(down, want) {
+		return fmt.Errorf("the steps %v, want %v", down, want)
 	}
 	return nil
 }
@@ -168,35 +176,12 @@ func (ft *faultTest) exact(instance int) error {
 // bound returns how many tokens may be granted beyond the rate. While some instances decide by
 // themselves and the store decides for others, their shares come in addition.
 func (ft *faultTest) bound(all redistest.Answers) float64 {
-	var firsts, lasts []time.Duration // degraded answers of each instance
-	for i := range faultInstances {
-		first, last := time.Duration(-1), time.Duration(0)
-		for _, a := range all {
-			if a.Caller%faultInstances == i && a.Step != "exact" {
-				if first < 0 {
-					first = a.Asked
-				}
-				first, last = min(first, a.Asked), max(last, a.Asked+a.Took)
-			}
-		}
-		if first >= 0 {
-			firsts, lasts = append(firsts, first), append(lasts, last)
-		}
+	bursts, apart := float64(ft.fault.Bursts), all.Apart("exact", faultInstances).Seconds()
+	switch {
+	case ft.fault.Away:
+		return bursts*faultBurst + apart*faultRate*(faultInstances-1)/faultInstances
+	case ft.fault.Cut > 0:
+		return bursts*faultBurst + (faultBurst+apart*faultRate)*float64(ft.fault.Cut)/faultInstances
 	}
-	bound := float64(ft.fault.Bursts * faultBurst)
-	if len(firsts) == 0 {
-		return bound
-	}
-	if !ft.fault.Away { // some are cut off
-		return bound + (faultBurst+faultRate*spread(append(firsts, lasts...)).Seconds())*float64(len(firsts))/faultInstances
-	}
-	return bound + faultRate*(spread(firsts)+spread(lasts)).Seconds()*(faultInstances-1)/faultInstances
-}
-
-func spread(d []time.Duration) time.Duration {
-	least, most := d[0], d[0]
-	for _, d := range d {
-		least, most = min(least, d), max(most, d)
-	}
-	return most - least
+	return bursts * faultBurst
 }

@@ -15,6 +15,8 @@ type Answer struct {
 	Step    string // on what the decision is based, as the caller tells it
 }
 
+func (a Answer) end() time.Duration { return a.Asked + a.Took }
+
 // A Load is callers that ask for one token of a key again and again. Its count of decisions is
 // independent of the limiters under test.
 type Load struct {
@@ -105,6 +107,27 @@ func (a Answers) Steps() map[string]int {
 	return steps
 }
 
+// Apart returns the time in which the last answers of some instances had a step, and those of
+// others did not. The instance of a caller is its index modulo their number.
+func (a Answers) Apart(step string, instances int) (total time.Duration) {
+	off := make([]bool, instances) // the last answer did not have the step
+	count, last := 0, time.Duration(0)
+	for _, a := range slices.SortedFunc(slices.Values(a), func(a, b Answer) int { return int(a.end() - b.end()) }) {
+		if count > 0 && count < instances {
+			total += a.end() - last
+		}
+		last = a.end()
+		if was := &off[a.Caller%instances]; *was != (a.Step != step) {
+			if *was = !*was; *was {
+				count++
+			} else {
+				count--
+			}
+		}
+	}
+	return total
+}
+
 // Covered returns the time that the answers cover, without pauses that are longer than a gap.
 func (a Answers) Covered(gap time.Duration) (total time.Duration) {
 	until := time.Duration(-1 << 62)
@@ -113,8 +136,8 @@ func (a Answers) Covered(gap time.Duration) (total time.Duration) {
 		if from-until < gap {
 			from = until
 		}
-		total += max(a.Asked+a.Took-from, 0)
-		until = max(until, a.Asked+a.Took)
+		total += max(a.end()-from, 0)
+		until = max(until, a.end())
 	}
 	return total
 }
@@ -130,13 +153,12 @@ func (a Answers) Excess(perSecond float64) (most float64) {
 			granted, slack = append(granted, answer), max(slack, answer.Took)
 		}
 	}
-	end := func(a Answer) time.Duration { return a.Asked + a.Took }
-	slices.SortFunc(granted, func(a, b Answer) int { return int(end(a) - end(b)) })
+	slices.SortFunc(granted, func(a, b Answer) int { return int(a.end() - b.end()) })
 	refill := func(d time.Duration) float64 { return perSecond * d.Seconds() }
 	best := 0.0 // of the spans that begin with a token before this one
 	for i, answer := range granted {
-		best = max(best, refill(end(answer))-float64(i))
-		most = max(most, float64(i+1)-refill(end(answer)+slack)+best)
+		best = max(best, refill(answer.end())-float64(i))
+		most = max(most, float64(i+1)-refill(answer.end()+slack)+best)
 	}
 	return most
 }

@@ -43,3 +43,19 @@ func TestCovered(t *testing.T) {
 		t.Errorf("%d, want 30 and 5", got)
 	}
 }
+
+func TestApart(t *testing.T) {
+	var a redistest.Answers
+	for _, answer := range []struct {
+		caller int
+		at     time.Duration
+		step   string
+	}{
+		{0, 0, "a"}, {1, 10, "b"}, {3, 15, "b"}, {2, 20, "b"}, {2, 50, "b"}, {0, 70, "a"}, {1, 75, "a"}, {1, 90, "b"}, {1, 91, "a"},
+	} {
+		a = append(a, redistest.Answer{Caller: answer.caller, Asked: answer.at, Step: answer.step})
+	}
+	if got := a.Apart("a", 2); got != 16 {
+		t.Errorf("%d, want 10 and 5 and 1", got)
+	}
+}
