@@ -261,7 +261,11 @@ func (s *Shared) leaseAway(l *sharedLease) (granted decider.Lease, retry time.Du
 			continue
 		}
 		s.steps[step].Add(1)
-		return granted, 0, l.refuse(weir.Closed, lane.RetryAfter())
+		granted.Step = step
+		if away == config.AwayDeny {
+			return granted, 0, l.refuse(weir.Closed, lane.RetryAfter())
+		}
+		return granted, 0, l.refuse(weir.OverLimit, 0)
 	}
 	s.steps[step].Add(1)
 	l.untold = true

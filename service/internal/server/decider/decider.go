@@ -61,7 +61,8 @@ type Decider interface {
 	// Requests wait in order of arrival. The deadline of ctx bounds the wait, not the
 	// work: a request with a longer estimated wait is refused at once (TooLate). The
 	// RetryAfter of a rejection is such an estimate; 0 means unknown. If ctx is
-	// cancelled, there is no lease, even if its turn had come.
+	// cancelled, there is no lease, even if its turn had come. The Lease of a rejection
+	// has its Step.
 	Acquire(ctx context.Context, req LeaseRequest) (Lease, error)
 	// Renew extends a lease to ttl from now. The TTL and MaxTTL that the rules had when
 	// the lease was granted apply as in Acquire. The error is ErrNoLease if the lease
@@ -240,6 +241,14 @@ func (s Step) String() string {
 		return stepNames[s]
 	}
 	return "unknown"
+}
+
+// Closed says why a request is denied with the reason weir.Closed.
+func (s Step) Closed() string {
+	if s == ByRule {
+		return "the store of shared limits does not answer, and the rule denies without it"
+	}
+	return "the server is closing"
 }
 
 // An Answer is the decision of one rule at an instant. The rule must not be

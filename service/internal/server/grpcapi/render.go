@@ -76,10 +76,12 @@ func (n *nearest) consider(s *rateStatus, over bool) {
 // render encodes the answer.
 func (c *call) render() {
 	cfg := &c.api.cfg
+	step := decider.Exact
 	c.over = false
 	b := append(c.out[:0], responseCode<<3, codeOK) // the code is set at the end
 	for i := range c.verdicts {
 		s := c.statusOf(i)
+		step = max(step, c.verdicts[i].Step)
 		if s.code == codeOverLimit {
 			quota := cfg.Quota || s.quota
 			c.near.consider(&s, !quota)
@@ -95,9 +97,12 @@ func (c *call) render() {
 		b = s.append(b)
 	}
 	if cfg.Headers && c.near.found {
-		b = appendHeader(b, cfg.LimitHeader, uint64(c.near.limit.count))
-		b = appendHeader(b, cfg.RemainingHeader, uint64(c.near.remaining))
-		b = appendHeader(b, cfg.ResetHeader, seconds(c.near.reset))
+		b = appendCount(b, cfg.LimitHeader, uint64(c.near.limit.count))
+		b = appendCount(b, cfg.RemainingHeader, uint64(c.near.remaining))
+		b = appendCount(b, cfg.ResetHeader, seconds(c.near.reset))
+	}
+	if step != decider.Exact {
+		b = appendHeader(b, degradedHeader, step.String())
 	}
 	if cfg.Metadata {
 		b = c.appendMetadata(b)
@@ -190,12 +195,22 @@ func (s *rateStatus) append(b []byte) []byte {
 	return endField(b, begin)
 }
 
-func appendHeader(b []byte, name string, n uint64) []byte {
+// degradedHeader names the response header for decisions that the store of shared limits has not
+// made. Its value is the worst step of all descriptors.
+const degradedHeader = "x-weir-degraded"
+
+// appendCount appends a response header with a number.
+func appendCount(b []byte, name string, n uint64) []byte {
+	var digits [20]byte
+	return appendHeader(b, name, strconv.AppendUint(digits[:0], n, 10))
+}
+
+// appendHeader appends a response header.
+func appendHeader[T string | []byte](b []byte, name string, value T) []byte {
 	b, begin := beginField(b, responseHeaders)
 	b = appendString(b, headerKey, name)
 	b = protowire.AppendTag(b, headerValue, protowire.BytesType)
-	var digits [20]byte
-	b = protowire.AppendBytes(b, strconv.AppendUint(digits[:0], n, 10))
+	b = append(protowire.AppendVarint(b, uint64(len(value))), value...)
 	return endField(b, begin)
 }
 

@@ -67,10 +67,10 @@ func (c *call) failed() *fault {
 }
 
 // deny returns the fault of a denied request. It replaces an earlier one of the call.
-func (c *call) deny(text string, why weir.Reason, retryAfter time.Duration) *fault {
+func (c *call) deny(text string, why weir.Reason, retryAfter time.Duration, step decider.Step) *fault {
 	c.denial = fault{status: http.StatusTooManyRequests, text: text, reason: why, retryAfter: retryAfter}
 	if why == weir.Closed {
-		c.denial.status, c.denial.text = http.StatusServiceUnavailable, "the server is closing"
+		c.denial.status, c.denial.text = http.StatusServiceUnavailable, step.Closed()
 	}
 	return &c.denial
 }

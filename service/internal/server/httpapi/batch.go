@@ -189,11 +189,19 @@ func (c *call) appendResult(out []byte, b *batch, i int) []byte {
 			out = append(out, `,"request_id":"`...)
 			out = append(c.api.decider.AppendGrantID(out, v.Grant, req.Key), '"')
 		}
-		return append(out, '}')
+		return append(appendStep(out, v.Step), '}')
 	}
 	f := fault{reason: v.Reason, retryAfter: v.RetryAfter}
 	if a := v.Denied(); a != nil {
 		f.rule = a.Rule.Name
 	}
-	return append(f.appendDenial(append(out, `{"ok":false`...)), '}')
+	return append(appendStep(f.appendDenial(append(out, `{"ok":false`...)), v.Step), '}')
+}
+
+// appendStep appends the member for a decision that the store of shared limits has not made.
+func appendStep(b []byte, step decider.Step) []byte {
+	if step == decider.Exact {
+		return b
+	}
+	return appendText(b, `,"degraded":`, step.String())
 }

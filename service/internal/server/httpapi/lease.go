@@ -30,18 +30,18 @@ func (c *call) lease() *fault {
 }
 
 // noLeaseFault returns the fault of a request that gets no lease.
-func (c *call) noLeaseFault(err error) *fault {
+func (c *call) noLeaseFault(err error, step decider.Step) *fault {
 	const text = "concurrency limit reached"
 	rejection, rejected := errors.AsType[*weir.Rejection](err)
 	switch {
 	case rejected:
-		return c.deny(text, rejection.Reason, rejection.RetryAfter)
+		return c.deny(text, rejection.Reason, rejection.RetryAfter, step)
 	case errors.Is(err, decider.ErrNoLeasing):
 		return noLeasing
 	case errors.Is(err, decider.ErrNoLease):
 		return noLease
 	case errors.Is(err, context.DeadlineExceeded) && c.r.Context().Err() == nil:
-		return c.deny(text, weir.TooLate, 0)
+		return c.deny(text, weir.TooLate, 0, step)
 	}
 	return c.failed()
 }
@@ -58,17 +58,17 @@ func (c *call) giveLeaseBack() *fault {
 		outcome = c.params.outcome
 	}
 	if err := c.api.decider.Return(c.r.Context(), c.key, c.id, outcome); err != nil {
-		return c.noLeaseFault(err)
+		return c.noLeaseFault(err, decider.Exact)
 	}
 	return c.sendObject(append(c.buf[:0], '{'))
 }
 
 // sendLease answers with a lease, unless there is an error.
 func (c *call) sendLease(l decider.Lease, err error) *fault {
-	if err != nil {
-		return c.noLeaseFault(err)
-	}
 	c.writeStep(l.Step)
+	if err != nil {
+		return c.noLeaseFault(err, l.Step)
+	}
 	b := appendText(c.buf[:0], `{"lease_id":`, l.ID)
 	b = appendInt(b, `,"token":`, l.Token)
 	b = appendInt(b, `,"ttl_ms":`, l.TTL.Milliseconds())

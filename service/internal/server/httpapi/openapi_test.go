@@ -103,7 +103,7 @@ func (c *contract) check(t testing.TB, r *http.Request, a *answer) {
 func (c *contract) checkHeaders(t testing.TB, what string, place []string, a *answer) {
 	t.Helper()
 	headers, _ := c.at(append(place[:len(place):len(place)], "headers")...)
-	for _, name := range []string{"RateLimit", "RateLimit-Policy", "Retry-After"} {
+	for _, name := range []string{"RateLimit", "RateLimit-Policy", "Retry-After", "Weir-Degraded"} {
 		if a.header.Get(name) != "" && headers[name] == nil {
 			t.Errorf("%s: openapi.yaml has no %s", what, name)
 		}

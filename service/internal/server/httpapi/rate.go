@@ -140,10 +140,7 @@ func (c *call) grant() *fault {
 // denyRate returns the fault of a request that is denied.
 func (c *call) denyRate() *fault {
 	v := &c.verdict
-	f := c.deny("rate limit exceeded", v.Reason, v.RetryAfter)
-	if v.Step == decider.ByRule {
-		f.text = "the store of shared limits does not answer, and the rule denies without it"
-	}
+	f := c.deny("rate limit exceeded", v.Reason, v.RetryAfter, v.Step)
 	f.canWait, f.place = c.params.canWait && v.Reason != weir.Closed, v.Place
 	if a := v.Denied(); a != nil {
 		f.rule = a.Rule.Name

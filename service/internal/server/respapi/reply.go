@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
 // A reply is the bytes of replies that are not sent yet. RESP3 has types that RESP2 does
@@ -113,6 +114,13 @@ func (r *reply) retry(l *list, why weir.Reason, rule string, after time.Duration
 	}
 	if after > 0 && after != weir.Never {
 		r.millis(l, "retry_after_ms", after)
+	}
+}
+
+// step appends a field for a decision that the store of shared limits has not made.
+func (r *reply) step(l *list, s decider.Step) {
+	if s != decider.Exact {
+		r.text(l, "degraded", s.String())
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/weir-go/weir/internal/pipenet"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server"
+	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/respapi"
 )
 
@@ -39,7 +40,15 @@ func serve(t *testing.T, cfg respapi.Config, rules ...config.Rule) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	api, err := respapi.New(s, cfg)
+	site := serveOn(t, cfg, s)
+	site.server = s
+	return site
+}
+
+// serveOn serves an API of a Decider until the test ends.
+func serveOn(t *testing.T, cfg respapi.Config, d decider.Decider) *site {
+	t.Helper()
+	api, err := respapi.New(d, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +63,7 @@ func serve(t *testing.T, cfg respapi.Config, rules ...config.Rule) *site {
 			t.Error(err)
 		}
 	})
-	return &site{api, s, ln, t}
+	return &site{API: api, ln: ln, t: t}
 }
 
 // A peer is a client of a site.

@@ -66,7 +66,7 @@ func (c *conn) wait() result {
 func (c *conn) verdictReply(waits bool) result {
 	v := &c.verdict
 	if !v.OK && v.Reason == weir.Closed {
-		return c.fail("UNAVAILABLE the server is closing")
+		return c.fail("UNAVAILABLE " + v.Step.Closed())
 	}
 	l := c.begin()
 	c.flag(&l, "allowed", v.OK)
@@ -88,6 +88,7 @@ func (c *conn) verdictReply(waits bool) result {
 		c.millis(&l, "waited_ms", v.Waited)
 		c.number(&l, "place", int64(v.Place))
 	}
+	c.step(&l, v.Step)
 	c.end(l)
 	if !v.OK {
 		return resultDenied
@@ -189,7 +190,7 @@ func (c *conn) leaseReply(lease decider.Lease, err error) result {
 	case errors.Is(err, decider.ErrNoLease):
 		return c.fail("NOLEASE " + err.Error())
 	case rejected && rejection.Reason == weir.Closed:
-		return c.fail("UNAVAILABLE the server is closing")
+		return c.fail("UNAVAILABLE " + lease.Step.Closed())
 	case errors.Is(err, context.DeadlineExceeded) && !rejected:
 		rejection, rejected = &weir.Rejection{Reason: weir.TooLate}, true
 	case err != nil && !rejected:
@@ -199,6 +200,7 @@ func (c *conn) leaseReply(lease decider.Lease, err error) result {
 	c.flag(&l, "allowed", !rejected)
 	if rejected {
 		c.retry(&l, rejection.Reason, "", rejection.RetryAfter)
+		c.step(&l, lease.Step)
 		c.end(l)
 		return resultDenied
 	}
@@ -208,6 +210,7 @@ func (c *conn) leaseReply(lease decider.Lease, err error) result {
 	c.number(&l, "limit", int64(lease.Limit))
 	c.number(&l, "inflight", int64(lease.Inflight))
 	c.millis(&l, "waited_ms", lease.Waited)
+	c.step(&l, lease.Step)
 	c.end(l)
 	return resultOK
 }
