@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/redislink"
 	"github.com/weir-go/weir/internal/redistest"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/redisstore"
@@ -29,7 +30,7 @@ func shared(t testing.TB, rules, url string, cfg server.StoreConfig) *server.Sha
 	if err != nil {
 		t.Fatal(err)
 	}
-	link := client.Link(time.Second)
+	link := client.Link(cfg.Link.Timeout)
 	link.OnAway = cfg.Link.OnAway
 	cfg.Link = link
 	s, err := server.NewShared(server.Config{Rules: parsed, MaxLimit: 100}, cfg)
@@ -38,6 +39,11 @@ func shared(t testing.TB, rules, url string, cfg server.StoreConfig) *server.Sha
 	}
 	t.Cleanup(func() { s.Disconnect(); _ = client.Close() })
 	return s
+}
+
+// patient returns the configuration of a node that decides nothing without its store.
+func patient() server.StoreConfig {
+	return server.StoreConfig{Link: redislink.Config{Timeout: time.Second}}
 }
 
 const traceRules = `
@@ -58,7 +64,7 @@ func TestConformance(t *testing.T) {
 			url := "redis://" + redistest.Start(t, kind).Addr
 			seed := uint64(time.Now().UnixNano())
 			t.Logf("seed %d", seed)
-			conform(t, shared(t, traceRules, url, server.StoreConfig{}), rand.New(rand.NewPCG(seed, 0)))
+			conform(t, shared(t, traceRules, url, patient()), rand.New(rand.NewPCG(seed, 0)))
 		})
 	}
 }

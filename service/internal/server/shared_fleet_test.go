@@ -1,0 +1,306 @@
+//go:build external
+
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/redislink"
+	"github.com/weir-go/weir/internal/redistest"
+	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/server"
+	"github.com/weir-go/weir/service/internal/server/decider"
+)
+
+// fleet returns nodes that share a store.
+func fleet(t testing.TB, n int, rules, url string, cfg server.StoreConfig) (all []*server.Shared) {
+	t.Helper()
+	for range n {
+		all = append(all, shared(t, rules, url, cfg))
+	}
+	return all
+}
+
+// decide asks a node for one token of a key.
+func decide(t testing.TB, s decider.Decider, key string) (v decider.Verdict) {
+	t.Helper()
+	if err := s.Decide(context.Background(), &decider.Request{Key: key, N: 1}, &v); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// drain takes tokens of a key until it is denied, and returns how many there were.
+func drain(t testing.TB, s decider.Decider, key string) (n int) {
+	t.Helper()
+	for decide(t, s, key).OK {
+		n++
+	}
+	return n
+}
+
+// Two hundred callers wait at three nodes. Each arrives when the one before has its place, so
+// their order at the store is known. They have their turns in that order.
+func TestSharedTurns(t *testing.T) {
+	const callers = 200
+	url := "redis://" + redistest.Start(t, "redis-server").Addr
+	nodes := fleet(t, 3, "rules:\n  - {name: turns, glob: '*', rate: 200/s, burst: 1, queue: 1000}\n", url, patient())
+	drain(t, nodes[0], "k")
+	var mu sync.Mutex
+	var order []int
+	var all sync.WaitGroup
+	for i := range callers {
+		queued := make(chan struct{})
+		all.Go(func() {
+			var v decider.Verdict
+			req := decider.Request{Key: "k", N: 1, OnWait: sync.OnceFunc(func() { close(queued) })}
+			if err := nodes[i%3].Wait(context.Background(), &req, &v); err != nil || !v.OK || v.Waited == 0 {
+				t.Errorf("caller %d: %v, %+v", i, err, v)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			order = append(order, i)
+		})
+		<-queued
+	}
+	all.Wait()
+	late := 0 // turns of callers are 5 ms apart, and a busy machine wakes two of them in one
+	for at, i := range order {
+		late = max(late, at-i, i-at)
+	}
+	if late > 10 {
+		t.Errorf("a caller had its turn %d places from its own: %v", late, order)
+	}
+}
+
+// A caller that leaves gives its tokens back. A wait that would exceed the queue, the rule's
+// max_wait or the caller's time is refused at once, with the reason.
+func TestSharedWaits(t *testing.T) {
+	url := "redis://" + redistest.Start(t, "redis-server").Addr
+	rules := `
+rules:
+  - {name: short, key: short, rate: 10/h, burst: 2, queue: 1}
+  - {name: brief, key: brief, rate: 1/m, burst: 1, max_wait: 1s}
+  - {name: windows, key: windows, rate: 2/s, algorithm: fixed}
+`
+	s := shared(t, rules, url, patient())
+	wait := func(ctx context.Context, key string) (v decider.Verdict, err error) {
+		err = s.Wait(ctx, &decider.Request{Key: key, N: 1}, &v)
+		return v, err
+	}
+	drain(t, s, "short")
+	leaving, leave := context.WithCancel(t.Context())
+	left := make(chan error)
+	go func() {
+		_, err := wait(leaving, "short")
+		left <- err
+	}()
+	redistest.Until(t, "a request waits", func() error {
+		if s.Waiting() != 1 {
+			return fmt.Errorf("%d wait", s.Waiting())
+		}
+		return nil
+	})
+	if v, err := wait(t.Context(), "short"); err != nil || v.Reason != weir.QueueFull {
+		t.Errorf("%v, %+v: want a full queue", err, v)
+	}
+	leave()
+	if err := <-left; err != context.Canceled {
+		t.Errorf("the caller that left: %v", err)
+	}
+	redistest.Until(t, "its token is back", func() error {
+		x, err := s.Explain(t.Context(), "short")
+		if err != nil || x.Rules[0].Used != 2 {
+			return fmt.Errorf("%+v, %v: want 2 tokens in use", x, err)
+		}
+		return nil
+	})
+	drain(t, s, "brief")
+	if v, err := wait(t.Context(), "brief"); err != nil || v.Reason != weir.OverRate || v.RetryAfter < 50*time.Second {
+		t.Errorf("%v, %+v: want a refusal because of max_wait", err, v)
+	}
+	hurried, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	if v, err := wait(hurried, "brief"); err != nil || v.Reason != weir.TooLate {
+		t.Errorf("%v, %+v: want a refusal because of the deadline", err, v)
+	}
+	for range 5 {
+		if v, err := wait(t.Context(), "windows"); err != nil || !v.OK {
+			t.Errorf("%v, %+v: want a turn in a window", err, v)
+		}
+	}
+	s.Close(true)
+	if v, err := wait(t.Context(), "brief"); err != nil || v.Reason != weir.Closed {
+		t.Errorf("%v, %+v: want a refusal because the node closes", err, v)
+	}
+}
+
+// Holders at three nodes never have more units than the limit. Every lease has a token higher
+// than those before, and units of a holder that is gone are free after the time to live.
+func TestSharedLeases(t *testing.T) {
+	const limit = 4
+	url := "redis://" + redistest.Start(t, "valkey-server").Addr
+	nodes := fleet(t, 3, "rules:\n  - {name: jobs, glob: '*', concurrency: {limit: 4, ttl: 1s, queue: 1000}}\n", url, patient())
+	var mu sync.Mutex
+	held, most := 0, 0
+	var all sync.WaitGroup
+	for i := range 60 {
+		all.Go(func() {
+			l, err := nodes[i%3].Acquire(t.Context(), decider.LeaseRequest{Key: "k", N: 1 + i%2, Wait: true})
+			if err != nil {
+				t.Errorf("caller %d: %v", i, err)
+				return
+			}
+			mu.Lock()
+			held += l.N
+			most = max(most, held)
+			mu.Unlock()
+			time.Sleep(5 * time.Millisecond)
+			mu.Lock()
+			held -= l.N
+			mu.Unlock()
+			if err := nodes[(i+1)%3].Return(t.Context(), "k", l.ID, weir.Success); err != nil { // at another node
+				t.Errorf("caller %d: %v", i, err)
+			}
+		})
+	}
+	all.Wait()
+	if most > limit {
+		t.Errorf("%d units were held, want at most %d", most, limit)
+	}
+	lost, err := nodes[0].Acquire(t.Context(), decider.LeaseRequest{Key: "k", N: limit})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if renewed, err := nodes[1].Renew(t.Context(), "k", lost.ID, 200*time.Millisecond); err != nil || renewed.Inflight != limit {
+		t.Errorf("%+v, %v: want a renewal at another node", renewed, err)
+	}
+	next, err := nodes[2].Acquire(t.Context(), decider.LeaseRequest{Key: "k", N: 1, Wait: true})
+	if err != nil || next.Token <= lost.Token {
+		t.Errorf("%+v, %v: want a lease with a token above %d", next, err, lost.Token)
+	}
+	if _, err := nodes[0].Renew(t.Context(), "k", lost.ID, 0); err != decider.ErrNoLease {
+		t.Errorf("renewal of a lease that has expired: %v", err)
+	}
+}
+
+const ladderRules = `
+unmatched: allow
+rules:
+  - {name: share, glob: "share*", rate: 40/h}
+  - {name: deny, glob: "deny*", rate: 40/h, away: deny}
+  - {name: allow, glob: "allow*", rate: 40/h, away: allow}
+  - {name: leases, glob: "lease*", concurrency: {limit: 8}}
+`
+
+// The steps of each rule before, during and after the absence of the store, which comes back
+// empty: what was allowed meanwhile is charged.
+func TestSharedLadder(t *testing.T) {
+	store := redistest.Start(t, "redis-server")
+	var reported []error
+	var mu sync.Mutex
+	cfg := server.StoreConfig{Instances: 4, Known: -1}
+	cfg.Link.OnAway = func(err error) { mu.Lock(); defer mu.Unlock(); reported = append(reported, err) }
+	s := shared(t, ladderRules, "redis://"+store.Addr, cfg)
+	for range 20 {
+		decide(t, s, "share")
+	}
+	store.Kill()
+	redistest.Until(t, "the store is away", func() error {
+		if v := decide(t, s, "other"); v.Step != decider.Exact { // no rule: nothing to share
+			t.Errorf("%+v", v)
+		}
+		if decide(t, s, "share-probe"); !s.StoreStats().Away {
+			return fmt.Errorf("%+v", s.StoreStats())
+		}
+		return nil
+	})
+	for key, want := range map[string]int{"share": 5, "share-new": 10, "deny": 0} {
+		if n := drain(t, s, key); n != want {
+			t.Errorf("%d tokens of %s while the store is away, want %d", n, key, want)
+		}
+	}
+	for key, want := range map[string]decider.Verdict{
+		"share": {Step: decider.Share, Reason: weir.OverRate}, "deny": {Step: decider.ByRule, Reason: weir.Closed}, "allow": {Step: decider.ByRule, OK: true},
+	} {
+		if v := decide(t, s, key); v.Step != want.Step || v.Reason != want.Reason || v.OK != want.OK || !v.OK && v.RetryAfter <= 0 {
+			t.Errorf("%s: %+v, want %+v", key, v, want)
+		}
+	}
+	for i := range 3 {
+		_, err := s.Acquire(t.Context(), decider.LeaseRequest{Key: "lease", N: 1})
+		if ok := i < 2; (err == nil) != ok {
+			t.Errorf("lease %d while the store is away: %v, want 2 of 8 for one of 4 nodes", i, err)
+		}
+	}
+	store.Run()
+	redistest.Until(t, "the store is back", func() error {
+		if v := decide(t, s, "share-new"); v.Step != decider.Exact {
+			return fmt.Errorf("%+v, %+v", v, s.StoreStats())
+		}
+		return nil
+	})
+	for key, most := range map[string]int{"share": 35, "share-new": 30, "allow": 39} { // the store has forgotten the first 20
+		if n := drain(t, s, key); n > most {
+			t.Errorf("%d tokens of %s are left after that, want at most %d", n, key, most)
+		}
+	}
+	redistest.Until(t, "both changes are told", func() error {
+		mu.Lock()
+		defer mu.Unlock()
+		if len(reported) != 2 || reported[0] == nil || reported[1] != nil {
+			return fmt.Errorf("%v", reported)
+		}
+		return nil
+	})
+}
+
+// Nodes count each other in the store, and divide the limits by their number.
+func TestSharedCounts(t *testing.T) {
+	store := redistest.Start(t, "redis-server")
+	nodes := fleet(t, 3, ladderRules, "redis://"+store.Addr, patient())
+	redistest.Until(t, "the last node counts three", func() error {
+		if n := nodes[2].StoreStats().Instances; n != 3 {
+			return fmt.Errorf("%d", n)
+		}
+		return nil
+	})
+}
+
+// unsent answers calls as a store that is away.
+func unsent(_ context.Context, calls []*redislink.Call, _ bool) []redislink.Answer {
+	all := make([]redislink.Answer, len(calls))
+	for i := range all {
+		all[i].Err = redislink.ErrAway
+	}
+	return all
+}
+
+// Rules that a Cluster cannot decide in one call are refused when they are loaded.
+func TestSharedSlots(t *testing.T) {
+	for rules, want := range map[string]bool{
+		"apply: all\nrules:\n  - {name: a, glob: '*', rate: 1/s}\n  - {name: b, glob: '*', rate: 1/s, per: rule}\n":        false,
+		"apply: first\nrules:\n  - {name: a, glob: 'x*', rate: 1/s}\n  - {name: b, glob: '*', rate: 1/s, per: rule}\n":     true,
+		"apply: all\nrules:\n  - {name: a, glob: '*', rate: 1/s}\n  - {name: b, glob: '*', rate: 1/m, algorithm: fixed}\n": true,
+	} {
+		parsed, err := config.Parse("rules.yaml", []byte(rules))
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg := server.StoreConfig{}
+		cfg.Link.Cluster = true
+		cfg.Link.Send = unsent
+		s, err := server.NewShared(server.Config{Rules: parsed}, cfg)
+		if err == nil {
+			s.Disconnect()
+		}
+		if (err == nil) != want {
+			t.Errorf("%s%v: want it to be allowed: %v", rules, err, want)
+		}
+	}
+}
