@@ -174,6 +174,19 @@ func (s *Server) Rules() *config.Rules { return s.rules.Load().Config }
 func (s *Server) Reload(cfg *config.Rules) error {
 	s.reload.Lock()
 	defer s.reload.Unlock()
+	return s.reloadLocked(cfg)
+}
+
+// setInstances changes the number of nodes that share the limits.
+func (s *Server) setInstances(n int) {
+	s.reload.Lock()
+	defer s.reload.Unlock()
+	if s.shares.Swap(int64(n)) != int64(n) {
+		_ = s.reloadLocked(s.Rules()) // no error: they are in force
+	}
+}
+
+func (s *Server) reloadLocked(cfg *config.Rules) error {
 	old := s.rules.Load()
 	next, err := s.compile(cfg, old)
 	if err != nil {

@@ -109,6 +109,7 @@ func (s *Shared) Disconnect() {
 type StoreStats struct {
 	redislink.Stats
 	Instances int                        // nodes that share the limits
+	Leases    int                        // held, that this node has granted
 	Decisions [decider.StepsCount]uint64 // by Step
 	Latency   waiting.Times              // of pipelines that were answered
 	// Dropped counts costs that could not be reported to the store: their tokens return with
@@ -118,7 +119,7 @@ type StoreStats struct {
 
 // StoreStats returns the state of the store, and counts.
 func (s *Shared) StoreStats() StoreStats {
-	st := StoreStats{Stats: s.link.Stats(), Instances: int(s.shares.Load()), Dropped: s.dropped.Load(), Latency: s.latency.Load()}
+	st := StoreStats{Stats: s.link.Stats(), Instances: int(s.shares.Load()), Leases: s.held.count(), Dropped: s.dropped.Load(), Latency: s.latency.Load()}
 	for i := range st.Decisions {
 		st.Decisions[i] = s.steps[i].Load()
 	}

@@ -36,6 +36,7 @@ func (h *sharedLeases) addLocked(l *sharedLease, until time.Time, most int) bool
 	h.held[l.id] = l
 	for i := range l.asks {
 		h.units[l.asks[i].key] += l.n
+		l.asks[i].rule.limits.Hold(l.n)
 	}
 	return true
 }
@@ -48,6 +49,13 @@ func (h *sharedLeases) find(key, id string, now time.Time) *sharedLease {
 		return l
 	}
 	return nil
+}
+
+// count returns the number of leases.
+func (h *sharedLeases) count() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.held)
 }
 
 // extend lets a lease last until an instant.
@@ -79,10 +87,18 @@ func (h *sharedLeases) dropLocked(id string) {
 	delete(h.held, id)
 	for i := range l.asks {
 		key := l.asks[i].key
+		l.asks[i].rule.limits.Hold(-l.n)
 		if h.units[key] -= l.n; h.units[key] <= 0 {
 			delete(h.units, key)
 		}
 	}
+}
+
+// expire forgets the leases that have expired.
+func (h *sharedLeases) expire(now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.expireLocked(now)
 }
 
 func (h *sharedLeases) expireLocked(now time.Time) {

@@ -34,6 +34,7 @@ func (s *Shared) keepCounted(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		s.countNodes(ctx, id)
+		s.held.expire(time.Now())
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -66,7 +67,5 @@ func (s *Shared) countNodes(ctx context.Context, id string) {
 	for _, count := range n.last {
 		most = max(most, count)
 	}
-	if int64(most) != s.shares.Swap(int64(most)) {
-		_ = s.Reload(s.Rules()) // no error: they are in force
-	}
+	s.setInstances(most)
 }

@@ -2,7 +2,10 @@ package lease
 
 import "github.com/weir-go/weir"
 
-// Granted counts a lease that a store of shared limits has.
+// Hold adds to the units held under a rule, for a lease that a store of shared limits has.
+func (l *Limits) Hold(units int) { l.held.Add(int64(units)) }
+
+// Granted counts such a lease.
 func (l *Limits) Granted() { l.granted.Add(1) }
 
 // Renewed counts a renewal of such a lease.
