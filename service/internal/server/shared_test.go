@@ -59,17 +59,29 @@ rules:
 // One trace of requests gets the same decisions from memory and from every store: the same
 // counts, and the same times but for the time between two calls and a millisecond.
 func TestConformance(t *testing.T) {
-	for _, kind := range []string{"redis-server", "valkey-server"} {
-		t.Run(kind, func(t *testing.T) {
-			url := "redis://" + redistest.Start(t, kind).Addr
+	for name, url := range map[string]func(t *testing.T) string{
+		"Redis":  func(t *testing.T) string { return "redis://" + redistest.Start(t, "redis-server").Addr },
+		"Valkey": func(t *testing.T) string { return "valkey://" + redistest.Start(t, "valkey-server").Addr },
+		"Sentinel": func(t *testing.T) string {
+			return storeURL(&redistest.Store{Addrs: addresses(redistest.StartPair(t, "redis-server").Sentinel.Addr), MasterName: redistest.MasterName}, 0)
+		},
+		"Cluster": func(t *testing.T) string {
+			c := redistest.StartCluster(t, "valkey-server", 3)
+			return storeURL(&redistest.Store{Addrs: addresses(c.Addrs()...), Cluster: true}, 0)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
 			seed := uint64(time.Now().UnixNano())
 			t.Logf("seed %d", seed)
-			conform(t, shared(t, traceRules, url, patient()), rand.New(rand.NewPCG(seed, 0)))
+			conform(t, shared(t, traceRules, url(t), patient()), rand.New(rand.NewPCG(seed, 0)), name != "Cluster")
 		})
 	}
 }
 
-func conform(t *testing.T, store *server.Shared, rng *rand.Rand) {
+func addresses(addrs ...string) func(int) []string { return func(int) []string { return addrs } }
+
+// conform compares the store with memory. With together, batches can be all or nothing.
+func conform(t *testing.T, store *server.Shared, rng *rand.Rand, together bool) {
 	parsed, err := config.Parse("rules.yaml", []byte(traceRules))
 	if err != nil {
 		t.Fatal(err)
@@ -81,20 +93,20 @@ func conform(t *testing.T, store *server.Shared, rng *rand.Rand) {
 	slowest := time.Duration(0) // step: a bucket begins in both within this
 	keys := []string{"a", "f", "s", "t", "fs", "fst", "none", "}f", "{}s", "{tag}st"}
 	ctx := context.Background()
-	for step := range 1500 {
+	for step := range 600 {
 		began := time.Now()
 		switch key := keys[rng.IntN(len(keys))]; rng.IntN(10) {
 		case 0:
 			var all [2][]decider.Verdict
 			reqs := []decider.Request{{Key: key, N: 1 + rng.IntN(3)}, {Key: keys[rng.IntN(len(keys))], N: rng.IntN(3)}, {Key: key, N: rng.IntN(2)}}
-			together := rng.IntN(2) == 0
-			if together { // the store decides once about a key that comes again, about the sum
+			atOnce := together && rng.IntN(2) == 0
+			if atOnce { // the store decides once about a key that comes again, about the sum
 				at := rng.Perm(len(keys))
 				reqs[0].Key, reqs[1].Key, reqs[2].Key = keys[at[0]], keys[at[1]], keys[at[2]]
 			}
 			for i, d := range []decider.Decider{memory, store} {
 				all[i] = make([]decider.Verdict, len(reqs))
-				if _, err := d.Batch(ctx, reqs, together, all[i]); err != nil {
+				if _, err := d.Batch(ctx, reqs, atOnce, all[i]); err != nil {
 					t.Fatal(err)
 				}
 			}
