@@ -2,12 +2,16 @@ package main
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"math"
 	"strings"
 
 	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/redisstore"
 	"github.com/weir-go/weir/service/internal/rulecheck"
+	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/settings"
 )
@@ -17,36 +21,64 @@ type checkCmd struct {
 	Keys                    []string      `arg:"" optional:"" name:"key" help:"Show the rules and limits that apply to these keys. A descriptor is a key: domain|key=value|key2=value2."`
 	Memory                  settings.Size `least:"65536" default:"64MiB" placeholder:"SIZE" help:"Check that the counts of the rules fit in this --memory of weir serve (${default})."`
 	config.RateLimitOptions `embed:""`
+	checkStore              `embed:""`
 	JSON                    bool `name:"json" help:"Print the result as JSON."`
 	Schema                  bool `help:"Print a JSON schema of YAML rules, for editors, and end."`
 }
 
-// Run prints the limits of the keys, or the mistakes in the files.
-func (c *checkCmd) Run(std streams) error {
+// Run prints the limits of the keys and the state of the store, or the mistakes in the files.
+func (c *checkCmd) Run(ctx context.Context, std streams) error {
 	if c.Schema {
 		return printJSON(std.Out, config.Schema())
 	}
-	var keys []string
-	for _, key := range c.Keys {
-		keys = append(keys, strings.TrimSpace(key))
+	store, err := c.open()
+	if err != nil {
+		return err
 	}
-	report, err := rulecheck.Load(c.Path, int(c.Memory), c.RateLimitOptions, keys)
+	var report struct {
+		*rulecheck.Report
+		Store *redisstore.Report `json:"store,omitempty"`
+	}
+	if c.Path != "" {
+		rules, failed := c.rules(store)
+		report.Report, err = &rules, failed
+	}
+	if store != nil {
+		defer store.Close()
+		report.Store = c.check(ctx, store)
+	}
 	if c.JSON {
 		if err != nil {
 			err = fmt.Errorf("%s: %d errors", c.Path, len(report.Errors))
 		}
-		return cmp.Or(printJSON(std.Out, report), err)
+		return cmp.Or(printJSON(std.Out, report), errors.Join(err, unfit(report.Store)))
 	}
-	if err != nil {
-		return err
+	if err == nil && report.Report != nil {
+		err = report.Report.Print(std.Out)
 	}
-	return report.Print(std.Out)
+	if report.Store != nil {
+		err = errors.Join(err, printStore(std.Out, report.Store), unfit(report.Store))
+	}
+	return err
+}
+
+// rules checks the rules, also for a store if there is one, and looks the keys up.
+func (c *checkCmd) rules(store *redisstore.Client) (rulecheck.Report, error) {
+	var keys []string
+	for _, key := range c.Keys {
+		keys = append(keys, strings.TrimSpace(key))
+	}
+	cfg := server.Config{Memory: int(c.Memory)}
+	if store != nil {
+		cfg = cfg.Sharing(store.Cluster())
+	}
+	return rulecheck.Load(c.Path, cfg, c.RateLimitOptions, keys)
 }
 
 // Validate is called by package kong.
 func (c *checkCmd) Validate() error {
-	if c.Schema != (c.Path == "") {
-		return usagef("give either the path of the rules or --schema")
+	if c.Schema && c.Path != "" || !c.Schema && c.Path == "" && c.StoreURL == "" {
+		return usagef("give the path of the rules, --store or --schema")
 	}
 	for _, key := range c.Keys {
 		if _, err := decider.ParseKey(key, math.MaxInt); err != nil {

@@ -88,6 +88,9 @@ func Open(text string) (*Client, error) {
 	return c, nil
 }
 
+// Cluster reports whether the URL is for a Cluster.
+func (c *Client) Cluster() bool { return c.cluster != nil }
+
 // Link returns the configuration of a link to the server.
 func (c *Client) Link(timeout time.Duration) redislink.Config {
 	cfg := redislink.Config{

@@ -59,15 +59,15 @@ type Concurrency struct {
 	TTLMS int64  `json:"ttl_ms"`
 }
 
-// Load checks the rules in a file or directory, for a server with that much memory for
-// counts, in bytes, and looks keys up. If the rules have mistakes, it returns the error, and
-// a Report that lists them.
-func Load(path string, memory int, o config.RateLimitOptions, keys []string) (Report, error) {
+// Load checks the rules in a file or directory, for a server with a Config, and looks keys up.
+// If the rules have mistakes, it returns the error, and a Report that lists them.
+func Load(path string, cfg server.Config, o config.RateLimitOptions, keys []string) (Report, error) {
 	report := Report{Path: path}
 	rules, err := config.LoadWith(path, o)
 	var s *server.Server
 	if err == nil {
-		s, err = server.New(server.Config{Rules: rules, Memory: memory})
+		cfg.Rules = rules
+		s, err = server.New(cfg)
 	}
 	if err != nil {
 		report.Errors = strings.Split(err.Error(), "\n")

@@ -90,6 +90,12 @@ func NewShared(cfg Config, store StoreConfig) (*Shared, error) {
 	return s, nil
 }
 
+// Sharing returns a Config with which New refuses the rules that NewShared refuses.
+func (c Config) Sharing(cluster bool) Config {
+	c.Instances, c.cluster = 1, cluster
+	return c
+}
+
 // Close rejects requests that would have to wait: see Server.Close.
 func (s *Shared) Close(now bool) {
 	s.Server.Close(now)
