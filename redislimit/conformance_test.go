@@ -3,7 +3,6 @@
 package redislimit_test
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -30,15 +29,7 @@ type storedBucket struct {
 func (b *storedBucket) take(t *testing.T, ask redisscript.Take) redisscript.Reply {
 	t.Helper()
 	ask.Most = b.most
-	numbers, err := bucketScript.Run(context.Background(), b.rdb, []string{b.key}, b.q.Args(nil, &ask)...).Int64Slice()
-	if err != nil {
-		t.Fatal(err)
-	}
-	reply, err := redisscript.ReadReply(numbers, &b.q)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return reply
+	return run(t, b.rdb, []string{b.key}, []*redisscript.Quota{&b.q}, []redisscript.Take{ask})
 }
 
 // grain is by how much instants may differ: the clock of a server counts microseconds.
@@ -174,19 +165,10 @@ func TestAllOrNothing(t *testing.T) {
 				{n: [2]int{-2, 0}, granted: true, remaining: [2]int{2, 0}},
 			} {
 				var takes [2]redisscript.Take
-				var args []any
 				for j, n := range tt.n {
 					takes[j] = redisscript.Take{N: n, Least: max(n, 0), Most: time.Hour}
-					args = quotas[j].Args(args, &takes[j])
 				}
-				numbers, err := bucketScript.Run(context.Background(), rdb, []string{"{user}:a", "{user}:b"}, args...).Int64Slice()
-				if err != nil {
-					t.Fatal(err)
-				}
-				r, err := redisscript.ReadReply(numbers, &quotas[0], &quotas[1])
-				if err != nil {
-					t.Fatal(err)
-				}
+				r := run(t, rdb, []string{"{user}:a", "{user}:b"}, []*redisscript.Quota{&quotas[0], &quotas[1]}, takes[:])
 				for j := range takes {
 					d := r.Decision(j, &quotas[j], &takes[j])
 					retry := d.RetryAfter

@@ -3,10 +3,8 @@ package redislimit
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	mathrand "math/rand/v2"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,7 +16,6 @@ import (
 	"github.com/weir-go/weir/internal/permit"
 	"github.com/weir-go/weir/internal/redislink"
 	"github.com/weir-go/weir/internal/redisscript"
-	"github.com/weir-go/weir/internal/waitq"
 )
 
 // ErrLost is the cause of the context of a Held that has lost its lease: the lease expired
@@ -27,12 +24,6 @@ var ErrLost = errors.New("redislimit: the lease is lost")
 
 // MaxUnits bounds the units of one lease.
 const MaxUnits = 1000
-
-// The mean pauses of a caller that waits for a lease: the first, and the longest.
-const (
-	minPoll = 5 * time.Millisecond
-	maxPoll = 250 * time.Millisecond
-)
 
 // LeaseConfig configures NewLeases. Away and Instances are required.
 type LeaseConfig struct {
@@ -113,11 +104,12 @@ func NewLeases(rdb redis.UniversalClient, limit int, cfg LeaseConfig) (*Leases, 
 }
 
 // For returns the concurrency limiter of a key. Its Acquire leases n units, and waits for
-// them until LeaseConfig.MaxWait or the deadline of its context, without an order among
-// callers: it asks again from time to time. Release gives them back; Use does nothing.
+// them until LeaseConfig.MaxWait or the deadline of its context: it asks again from time to
+// time. Callers are granted leases in the order of their arrival at the server, over all
+// programs. Release gives them back; Use does nothing.
 //
 // Acquire returns the errors of a weir.Limiter: OverLimit if n exceeds the limit or MaxUnits, or if
-// MaxWait is over; TooLate if the deadline would be; Closed, if the server is away and
+// MaxWait is over; QueueFull if 1,000 callers wait for the key; TooLate if the deadline would be; Closed, if the server is away and
 // LeaseConfig.Away denies. If the server forgets a lease, because it was flushed or away for
 // longer than the TTL, the next renewal counts it again, even above the limit, because the work
 // goes on: use Hold for work that must not. Acquire panics if n < 0; for n = 0 it does nothing.
@@ -173,65 +165,6 @@ func (l *Leases) Hold(ctx context.Context, key string, n int) (*Held, error) {
 		return nil, err
 	}
 	return &Held{holding, weir.OwnedPermit(&h.owner, permit.Grant{N: n}), h.token}, nil
-}
-
-// acquire asks for a lease until it is granted. The renewals use the operation renew, and call
-// cancel when the lease is lost.
-func (l *Leases) acquire(ctx context.Context, key string, n int, renew string, cancel context.CancelCauseFunc) (*lease, error) {
-	if n > min(l.limit, MaxUnits) {
-		return nil, weir.Reject(weir.OverLimit, weir.Never)
-	}
-	until, why := time.Now().Add(l.cfg.MaxWait), weir.OverLimit
-	if at, ok := ctx.Deadline(); ok && at.Before(until) {
-		until, why = at, weir.TooLate
-	}
-	h := &lease{l: l, key: key, renewal: renew, cancel: cancel, Lease: redisscript.Lease{Limits: []int{l.limit}, TTL: l.cfg.TTL, ID: rand.Text(), N: n}}
-	h.owner = h
-	for poll := minPoll; ; poll = min(2*poll, maxPoll) {
-		asked := time.Now()
-		reply, err := h.ask(ctx, redisscript.TakeLease)
-		switch {
-		case err != nil:
-			return nil, err
-		case reply.Granted:
-			h.token = reply.Token
-			l.keep(h, asked)
-			return h, nil
-		}
-		pause := poll/2 + mathrand.N(poll)
-		if time.Until(until) < pause {
-			return nil, weir.Reject(why, reply.Wait)
-		}
-		l.count.waiting.Add(1)
-		ok := waitq.Sleep(ctx, pause)
-		l.count.waiting.Add(-1)
-		if !ok {
-			return nil, ctx.Err()
-		}
-	}
-}
-
-// acquireLocally decides while the server is away. The next renewals tell the server of the
-// lease.
-func (l *Leases) acquireLocally(key string, n int) (*lease, error) {
-	l.heldMu.Lock()
-	fits := l.cfg.Away == Allow || l.cfg.Away == Share && l.units[key]+n <= l.limit/l.cfg.Instances
-	l.heldMu.Unlock()
-	step := Chosen
-	if l.cfg.Away == Share {
-		step = Shared
-	}
-	l.count.steps[step].Add(1)
-	if !fits {
-		return nil, weir.Reject(weir.Closed, l.link.Lane(key).RetryAfter())
-	}
-	h := &lease{
-		l: l, key: key, renewal: redisscript.ForceLease, cancel: func(error) {},
-		Lease: redisscript.Lease{Limits: []int{l.limit}, TTL: l.cfg.TTL, ID: rand.Text(), N: n},
-	}
-	h.owner = h
-	l.keep(h, time.Now())
-	return h, nil
 }
 
 // keep has a lease renewed that lasts from an instant.
@@ -304,100 +237,4 @@ func (l *Leases) Stats() LeaseStats {
 	held := len(l.held)
 	l.heldMu.Unlock()
 	return LeaseStats{Stats: l.count.stats(l.link), Held: held, Lost: l.lost.Load()}
-}
-
-// A lease is units of a key that are held. It owns their Permit.
-type lease struct {
-	redisscript.Lease
-	owner   permit.Owner[weir.Outcome] // itself
-	l       *Leases
-	key     string
-	token   uint64
-	renewal string                  // the operation of renewals
-	cancel  context.CancelCauseFunc // ends the context of its holder
-
-	// Guarded by heldMu of l.
-	timer   *time.Timer // of the next renewal
-	expires time.Time
-}
-
-// ask runs the script for the lease. Units that are granted too late go back.
-func (h *lease) ask(ctx context.Context, op string) (redisscript.LeaseReply, error) {
-	c := h.call(op)
-	if op == redisscript.TakeLease {
-		c.Undo = func([]int64) { h.l.link.Lane(h.key).Send(h.give()) }
-	}
-	numbers, err := h.l.link.Lane(h.key).Ask(ctx, c)
-	if err != nil {
-		return redisscript.LeaseReply{}, err
-	}
-	h.l.count.steps[Exact].Add(1)
-	return redisscript.ReadLeaseReply(numbers, 1)
-}
-
-func (h *lease) call(op string) *redislink.Call {
-	return &redislink.Call{
-		Script: leases, Keys: []string{h.l.cfg.Prefix + h.key}, Args: h.Args(op),
-		Look: func() []any { return (&redisscript.Lease{Limits: []int{0}}).Args(redisscript.LookLease) },
-	}
-}
-
-// give returns the call that ends the lease, without a caller.
-func (h *lease) give() *redislink.Call {
-	c := h.call(redisscript.GiveLease)
-	c.Then = func(a redislink.Answer) {
-		if a.Err != nil {
-			h.l.count.dropped.Add(1)
-		}
-	}
-	return c
-}
-
-// renew lets the lease last longer. If that fails, it tries again soon, until the lease is lost.
-func (h *lease) renew() {
-	strict, asked, ctx := h.renewal == redisscript.KeepLease, time.Now(), h.l.link.Context()
-	if strict { // an answer that takes longer finds the lease lost
-		var stop context.CancelFunc
-		ctx, stop = context.WithDeadline(ctx, h.expiry())
-		defer stop()
-	}
-	reply, err := h.ask(ctx, h.renewal)
-	now := time.Now()
-	h.l.heldMu.Lock()
-	_, held := h.l.held[h]
-	lost := strict && (err == nil && !reply.Granted || err != nil && !now.Before(h.expires))
-	next := h.TTL / 10
-	if err == nil {
-		h.expires, next = asked.Add(h.TTL), h.TTL/3
-	} else if strict {
-		next = min(next, h.expires.Sub(now))
-	}
-	if held && !lost {
-		h.timer.Reset(next)
-	}
-	h.l.heldMu.Unlock()
-	switch {
-	case held && lost && h.l.drop(h):
-		h.l.lost.Add(1)
-		h.cancel(ErrLost)
-	case !held && err == nil: // released meanwhile; the renewal may have come after that
-		h.l.link.Lane(h.key).Send(h.give())
-	}
-}
-
-func (h *lease) expiry() time.Time {
-	h.l.heldMu.Lock()
-	defer h.l.heldMu.Unlock()
-	return h.expires
-}
-
-// Use does nothing: a unit in flight is a unit, whatever it costs.
-func (h *lease) Use(g permit.Grant, _ int) int { return g.N }
-
-// Release ends the context of the holder before another caller can get the units.
-func (h *lease) Release(permit.Grant, weir.Outcome) {
-	h.cancel(context.Canceled)
-	if h.l.drop(h) {
-		h.l.link.Lane(h.key).Send(h.give())
-	}
 }

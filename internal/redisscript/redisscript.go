@@ -16,7 +16,7 @@ package redisscript
 
 import _ "embed"
 
-// Buckets is the script of token buckets, for Take.
+// Buckets is the script of token buckets and windows, for Take.
 //
 //go:embed buckets.lua
 var Buckets string

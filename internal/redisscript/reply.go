@@ -49,7 +49,7 @@ func (r *Reply) Taken(i int) int {
 // Denied reports whether the key with index i has too few tokens. The call is granted if there
 // is no such key, apart from keys with a Soft Take.
 func (r *Reply) Denied(i int, _ *Quota, t *Take) bool {
-	return t.N >= 0 && r.buckets[2*i+1] < int64(min(t.N, t.Least))
+	return r.buckets[2*i+1] < int64(min(t.N, t.Least))
 }
 
 // Decision returns the decision of the key with index i alone: OK unless it is Denied, even if

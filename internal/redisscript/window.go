@@ -2,6 +2,7 @@ package redisscript
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/weir-go/weir"
@@ -64,7 +65,7 @@ func (r *Reply) windowDecision(i int, q *Quota, t *Take) weir.Decision {
 // debt; one event more, under a limit that has one more, waits as long.
 func (r *Reply) windowUntil(i int, q *Quota, t *Take) time.Duration {
 	w, c := r.window(i, q, q.events(t)+1)
-	_, d := w.Take(c, r.Time, max(t.Least, 0)+1)
+	_, d := w.Take(c, r.Time, min(max(t.Least, 0), math.MaxInt-1)+1)
 	return d.RetryAfter
 }
 
