@@ -57,7 +57,7 @@ func (m *leaseModel) held(key string, n map[string]int) (held int) {
 	return held
 }
 
-// queue returns who waits for a key, in the order of arrival.
+// queue returns the callers that wait for a key, in the order of arrival.
 func (m *leaseModel) queue(key string) (ids []string) {
 	for u := range m.waiting {
 		if u.key == key {

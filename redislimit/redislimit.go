@@ -116,7 +116,8 @@ func New(rdb redis.UniversalClient, q gcra.Quota, cfg Config) (*Limiter, error) 
 	case l.debt < 0:
 		l.debt = 0
 	}
-	l.most = max(cfg.MaxWait, time.Duration(min(float64(l.debt)/q.Rate()*1e9, float64(longest)))) + time.Second
+	most := float64(max(l.debt, l.burst)) // backlog charges up to a burst
+	l.most = max(cfg.MaxWait, time.Duration(min(most/q.Rate()*1e9, float64(longest)))) + time.Second
 	if l.local, err = keyed.New[string](l.share, keyed.Config{}); err != nil {
 		return nil, err
 	}

@@ -159,9 +159,9 @@ func (s *Server) storedRule(r *config.Rule, name string) (*storedRule, error) {
 	if st.quota, err = storedQuota(r.Quota); err != nil {
 		return nil, fmt.Errorf("the store cannot count it: %w", err)
 	}
-	debt := r.Limit()
+	debt := r.Limit() // after an absence of the store
 	if r.MaxDebt != nil {
-		debt = *r.MaxDebt
+		debt = max(debt, *r.MaxDebt)
 	}
 	if r.Rate.Count > 0 {
 		refill := time.Duration(min(float64(debt)/float64(r.Rate.Count)*float64(r.Rate.Period), float64(maxStored)))
