@@ -49,7 +49,7 @@ func wants(t *testing.T, url string, fit bool, texts ...string) {
 }
 
 // permitted lists the permissions of weir serve, as docs/redis.md does.
-const permitted = "+eval +evalsha +time +get +set +psetex +del +zadd +zrem +zcard +zscore +zrange +zcount +zremrangebyscore +pttl +pexpire"
+const permitted = "+eval +evalsha +time +get +set +psetex +del +zadd +zrem +zscore +zrange +zrank +zcount +zrangebyscore +zremrangebyscore +pttl +pexpire"
 
 func TestCheck(t *testing.T) {
 	for engine, name := range map[string]string{"redis-server": "Redis ", "valkey-server": "Valkey "} {

@@ -23,10 +23,11 @@ var attempts = map[string][]any{
 
 	"zadd":             {"nan", ""},
 	"zrem":             {""},
-	"zcard":            nil,
+	"zrank":            {""},
 	"zscore":           {""},
 	"zrange":           {0, 0},
 	"zcount":           {0, 0},
+	"zrangebyscore":    {0, 0},
 	"zremrangebyscore": {0, 0},
 	"pttl":             nil,
 	"pexpire":          {1},
