@@ -20,7 +20,8 @@ func (a Answer) end() time.Duration { return a.Asked + a.Took }
 // A Load is callers that ask for one token of a key again and again. Its count of decisions is
 // independent of the limiters under test.
 type Load struct {
-	began time.Time
+	Began time.Time
+
 	stop  chan struct{}
 	group sync.WaitGroup
 
@@ -32,7 +33,7 @@ type Load struct {
 // StartLoad starts callers, which pause between calls. The function ask is called with the
 // index of a caller. An error ends the Load.
 func StartLoad(callers int, pause time.Duration, ask func(caller int) (granted bool, step string, err error)) *Load {
-	l := &Load{began: time.Now(), stop: make(chan struct{})}
+	l := &Load{Began: time.Now(), stop: make(chan struct{})}
 	for i := range callers {
 		l.group.Go(func() {
 			for l.once(i, ask) {
@@ -61,7 +62,7 @@ func (l *Load) once(caller int, ask func(int) (bool, string, error)) bool {
 }
 
 // Now returns the time since the Load began.
-func (l *Load) Now() time.Duration { return time.Since(l.began) }
+func (l *Load) Now() time.Duration { return time.Since(l.Began) }
 
 // Stop ends the Load when all callers have their answers, and returns the first error.
 func (l *Load) Stop() error {
