@@ -33,12 +33,23 @@ type served struct {
 func serving(t *testing.T, args ...string) *served {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
+	return watch(t, stop, func(log io.Writer) int { return run(ctx, serveArgs(args), io.Discard, log) })
+}
+
+// serveArgs are those of a weir serve on free ports.
+func serveArgs(more []string) []string {
+	return append([]string{"serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--drain-delay", "0s"}, more...)
+}
+
+// watch runs a weir serve, which returns its exit status, until the test ends.
+func watch(t *testing.T, stop func(), serve func(log io.Writer) int) *served {
+	t.Helper()
 	s := &served{t: t, stop: stop, ended: make(chan int, 1)}
 	s.grew.L = &s.mu
 	out, in := io.Pipe()
 	go s.listen(out)
 	go func() {
-		code := run(ctx, append([]string{"serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--drain-delay", "0s"}, args...), io.Discard, in)
+		code := serve(in)
 		in.Close()
 		s.ended <- code
 		close(s.ended)

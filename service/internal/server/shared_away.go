@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"sync"
 	"time"
 
@@ -19,6 +20,9 @@ type choice struct {
 	deny  *rule // a rule that denies without its store; nil if there is none
 }
 
+// away returns how a rule decides while the store does not answer.
+func (s *Shared) away(r *rule) config.Away { return cmp.Or(r.Away, s.cfg.Away) }
+
 // choose chooses how an asking is decided while the store does not answer.
 func (s *Shared) choose(a *asking) choice {
 	if a.lane.Known(s.cfg.Known) {
@@ -27,10 +31,7 @@ func (s *Shared) choose(a *asking) choice {
 	c := choice{step: decider.Share, local: a.k}
 	var shares []*rule
 	for _, r := range a.k.match.rated {
-		away := s.cfg.Away
-		if r.Away != "" {
-			away = r.Away
-		}
+		away := s.away(r)
 		switch {
 		case away == config.AwayShare:
 			shares = append(shares, r)

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"math"
 	mathrand "math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -249,10 +250,7 @@ func (s *Shared) leaseAway(l *sharedLease) (granted decider.Lease, retry time.Du
 	used := make([]int64, len(l.asks))
 	for i := range l.asks {
 		a := &l.asks[i]
-		away := s.cfg.Away
-		if a.rule.Away != "" {
-			away = a.rule.Away
-		}
+		away := s.away(a.rule)
 		used[i] = int64(s.held.units[a.key] + l.n)
 		if away != config.AwayShare {
 			step = decider.ByRule
@@ -278,6 +276,11 @@ func (s *Shared) leaseAway(l *sharedLease) (granted decider.Lease, retry time.Du
 	return granted, 0, nil
 }
 
+// denyAway reports whether a rule of a lease denies while the store does not answer.
+func (s *Shared) denyAway(l *sharedLease) bool {
+	return slices.ContainsFunc(l.asks, func(a leaseAsk) bool { return a.limit >= 0 && s.away(a.rule) == config.AwayDeny })
+}
+
 // known returns the lease with an id; here reports whether this node remembers it.
 func (s *Shared) known(key, text string) (l *sharedLease, here bool, err error) {
 	id, units, more := strings.Cut(strings.ToLower(text), "-")
@@ -300,7 +303,8 @@ func (s *Shared) known(key, text string) (l *sharedLease, here bool, err error) 
 }
 
 // Renew extends a lease: see decider.Decider. The store is told now of a lease that was granted
-// or renewed while it was away. A lease that the store has forgotten is lost.
+// or renewed while it was away. A lease that the store has forgotten is lost. While the store is
+// away, leases of rules that deny without it are not renewed: they would last longer than there.
 func (s *Shared) Renew(ctx context.Context, key, id string, ttl time.Duration) (decider.Lease, error) {
 	l, here, err := s.known(key, id)
 	if err != nil {
@@ -320,7 +324,7 @@ func (s *Shared) Renew(ctx context.Context, key, id string, ttl time.Duration) (
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return decider.Lease{}, ctx.Err()
-	case err != nil && !here:
+	case err != nil && (!here || s.denyAway(l)):
 		return decider.Lease{}, errStore
 	case err == nil && !reply.Granted:
 		s.held.drop(l.id)

@@ -1,0 +1,128 @@
+//go:build external
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/internal/redistest"
+)
+
+// A process is a weir serve that is a process of its own.
+type process struct {
+	*served
+	cmd *exec.Cmd
+}
+
+func startProcess(t *testing.T, name string, args ...string) *process {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	cmd := exec.CommandContext(ctx, name, serveArgs(args)...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	return &process{cmd: cmd, served: watch(t, stop, func(log io.Writer) int {
+		cmd.Stderr = log
+		_ = cmd.Run()
+		return cmd.ProcessState.ExitCode()
+	})}
+}
+
+// kill ends it at once, as kill -9 does.
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill()
+	<-p.ended
+}
+
+// A storeFleet is processes that share a store, at addresses that outlive them.
+type storeFleet struct {
+	t         *testing.T
+	start     [redistest.TrialInstances]func() *process
+	processes [redistest.TrialInstances]*process
+	urls      [redistest.TrialInstances]string // of HTTP
+	grpc      [redistest.TrialInstances]string // addresses
+	resp      [redistest.TrialInstances]string
+	rules     [redistest.TrialInstances]string // files
+	client    *http.Client
+}
+
+// startStoreFleet starts the processes, with the rules in files of their own.
+func startStoreFleet(t *testing.T, url, rules string) *storeFleet {
+	f := &storeFleet{t: t, client: &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 100}}}
+	name := build(t)
+	for i := range f.processes {
+		port := func() string { return "127.0.0.1:" + redistest.FreePort(t) }
+		public := port()
+		f.urls[i], f.grpc[i], f.resp[i], f.rules[i] = "http://"+public, port(), port(), file(t, "rules.yaml", rules)
+		f.start[i] = func() *process {
+			return startProcess(t, name, "--listen", public, "--grpc-listen", f.grpc[i], "--resp-listen", f.resp[i], "--rules", f.rules[i],
+				"--watch-interval", "1h", "--store", url, "--instances", fmt.Sprint(redistest.TrialInstances))
+		}
+		f.processes[i] = f.start[i]()
+	}
+	return f
+}
+
+// ask sends a request to an instance. The status is 0 if that does not answer.
+func (f *storeFleet) ask(instance int, method, path string) answered {
+	a, err := tryAsk(f.client, method, f.urls[instance]+path)
+	if err != nil {
+		return answered{}
+	}
+	return a
+}
+
+// take asks an instance for tokens of a key by HTTP. The step is empty if that does not answer.
+func (f *storeFleet) take(instance int, path string) (granted bool, step string, err error) {
+	a := f.ask(instance, "POST", path)
+	switch a.status {
+	case 0:
+		return false, "", nil
+	case http.StatusOK, http.StatusTooManyRequests:
+		return a.status == http.StatusOK, stepOf(a.header.Get("Weir-Degraded")), nil
+	}
+	return false, "", fmt.Errorf("%d: %s", a.status, a.body)
+}
+
+// stepOf returns the step of a decision that says how it is degraded.
+func stepOf(degraded string) string {
+	if degraded == "" {
+		return "exact"
+	}
+	return degraded
+}
+
+// A heldLease is a lease as its holder sees it.
+type heldLease struct {
+	ID    string `json:"lease_id"`
+	Token uint64
+}
+
+// lease asks an instance for a lease; ok reports whether there is one.
+func (f *storeFleet) lease(instance int, path string) (l heldLease, ok bool) {
+	a := f.ask(instance, "POST", path)
+	return l, a.status == http.StatusOK && json.Unmarshal([]byte(a.body), &l) == nil
+}
+
+// lease takes a lease of a key, and returns its path.
+func (s *served) lease(key string) (path string) {
+	s.t.Helper()
+	var l heldLease
+	a := s.post("/lease/" + key)
+	fatal(s.t, json.Unmarshal([]byte(a.body), &l))
+	return "/lease/" + key + "/" + l.ID
+}
+
+// tryPost sends a POST request, and returns an error unless the store has decided to allow it.
+func (s *served) tryPost(path string) error {
+	if a := s.post(path); a.status != http.StatusOK || a.header.Get("Weir-Degraded") != "" {
+		return fmt.Errorf("%v", a)
+	}
+	return nil
+}
