@@ -36,7 +36,7 @@ func serving(t *testing.T, args ...string) *served {
 	return watch(t, stop, func(log io.Writer) int { return run(ctx, serveArgs(args), io.Discard, log) })
 }
 
-// serveArgs are those of a weir serve on free ports.
+// serveArgs returns the arguments of a weir serve on free ports.
 func serveArgs(more []string) []string {
 	return append([]string{"serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--drain-delay", "0s"}, more...)
 }
