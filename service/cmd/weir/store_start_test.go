@@ -19,9 +19,9 @@ const startRules = `rules:
   - {name: jobs, key: jobs, concurrency: {limit: 12}}
 `
 
-// storePermissions are those that docs/redis.md states for weir serve.
+// storePermissions has the permissions that weir serve needs.
 var storePermissions = strings.Fields("+eval +evalsha +time +get +set +psetex +del " +
-	"+zadd +zrem +zcard +zcount +zscore +zrange +zremrangebyscore +pttl +pexpire")
+	"+zadd +zrem +zcount +zscore +zrange +zrank +zrangebyscore +zremrangebyscore +pttl +pexpire")
 
 // A server speaks TLS, wants certificates of clients, and has a user with the permissions of
 // docs/redis.md and no others. Every call works.
@@ -32,18 +32,18 @@ func TestStoreSecure(t *testing.T) {
 	store := redistest.Start(t, "redis-server", "--tls-port", secure, "--tls-cert-file", files.cert, "--tls-key-file", files.key,
 		"--tls-ca-cert-file", files.ca, "--tls-auth-clients", "yes")
 	store.Do(append([]string{"ACL", "SETUSER", "weir", "on", ">secret", "~weir:*"}, storePermissions...)...)
-	query := url.Values{"ca": {files.ca}, "cert": {files.cert}, "key": {files.key}}
-	s := serving(t, "--rules", file(t, "rules.yaml", startRules), "--store", "rediss://weir:secret@127.0.0.1:"+secure+"?"+query.Encode())
-	s.useAll()
-	other := serving(t, "--rules", file(t, "rules.yaml", startRules), "--store", "rediss://weir:secret@127.0.0.1:"+secure+"?"+query.Encode())
-	other.useAll()
-	if log := store.Do("ACL", "LOG"); strings.Contains(log, "reason") {
+	connect := func(query url.Values, more ...string) *served {
+		query.Set("ca", files.ca)
+		url := "rediss://weir:secret@127.0.0.1:" + secure + "?" + query.Encode()
+		return serving(t, append(more, "--rules", file(t, "rules.yaml", startRules), "--store", url)...)
+	}
+	for range 2 { // the second one reads the secret of the first
+		connect(url.Values{"cert": {files.cert}, "key": {files.key}}, "--store-timeout", "2s").useAll()
+	}
+	if log := store.Do("ACL", "LOG"); log != "" {
 		t.Errorf("the server has refused: %s", log)
 	}
-	query.Del("cert")
-	query.Del("key")
-	without := serving(t, "--rules", file(t, "rules.yaml", startRules), "--store", "rediss://weir:secret@127.0.0.1:"+secure+"?"+query.Encode(), "--instances", "3")
-	without.decidesByShare("certificate")
+	connect(url.Values{}, "--instances", "3").decidesByShare("certificate")
 }
 
 // useAll uses what needs permissions: the store decides.
@@ -158,7 +158,7 @@ func TestStoreRefused(t *testing.T) {
 func TestStoreReloadRefused(t *testing.T) {
 	store := redistest.Start(t, "redis-server")
 	rules := file(t, "rules.yaml", startRules)
-	s := serving(t, "--rules", rules, "--store", "redis://"+store.Addr, "--watch-interval", "1h")
+	s := serving(t, "--rules", rules, "--store", "redis://"+store.Addr, "--watch-interval", "1h", "--store-timeout", "2s")
 	before := s.status().Config.Hash
 	fatal(t, os.WriteFile(rules, []byte("rules: [{name: auto, key: jobs, concurrency: {limit: auto}}]\n"), 0o600))
 	if a := s.reload(); a.status < 400 || !strings.Contains(a.body, "auto finds the limit of one instance") {

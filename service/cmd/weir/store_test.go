@@ -13,7 +13,7 @@ import (
 func TestStoreLeaseAway(t *testing.T) {
 	store := redistest.Start(t, "redis-server", "--appendonly", "yes", "--appendfsync", "always")
 	rules := file(t, "rules.yaml", `rules: [{name: strict, key: strict, away: deny, concurrency: {limit: 3}}, {name: lax, key: lax, concurrency: {limit: 3}}]`)
-	s := serving(t, "--rules", rules, "--store", "redis://"+store.Addr, "--instances", "3")
+	s := serving(t, "--rules", rules, "--store", "redis://"+store.Addr, "--instances", "3", "--store-timeout", "2s")
 	paths := map[string]string{}
 	for _, key := range []string{"strict", "lax"} {
 		paths[key] = s.lease(key)

@@ -165,6 +165,9 @@ func (s *Shared) waitForLease(ctx context.Context, l *sharedLease) (decider.Leas
 		return decider.Lease{}, l.refuse(weir.QueueFull, 0)
 	}
 	defer s.room.Leave()
+	waits, stop := context.WithCancel(ctx)
+	defer stop()
+	defer context.AfterFunc(s.dismissed, stop)()
 	began, longest := time.Now(), time.Duration(math.MaxInt64)
 	for i := range l.asks {
 		if l.asks[i].limit >= 0 {
@@ -176,8 +179,11 @@ func (s *Shared) waitForLease(ctx context.Context, l *sharedLease) (decider.Leas
 		if time.Since(began)+pause > longest {
 			return decider.Lease{}, l.refuse(weir.Overdue, 0)
 		}
-		if !waitq.Sleep(ctx, pause) {
+		switch slept := waitq.Sleep(waits, pause); {
+		case ctx.Err() != nil:
 			return decider.Lease{}, ctx.Err()
+		case !slept:
+			return decider.Lease{}, l.refuse(weir.Closed, waiting.DrainRetry)
 		}
 		granted, _, err := s.tryLease(ctx, l)
 		if err != nil || granted.ID != "" {
