@@ -41,7 +41,7 @@ func TestStoreCampaign(t *testing.T) {
 		f.processes[i] = f.start[i]()
 	})
 	for i := range f.urls {
-		f.untilExact(i)
+		f.untilExact(i, "/rate/tokens")
 	}
 	stop()
 	if err := load.Stop(); err != nil {
@@ -60,17 +60,6 @@ func TestStoreCampaign(t *testing.T) {
 	c.Answers = slices.DeleteFunc(load.Answers(0, time.Hour), func(a redistest.Answer) bool { return a.Step == "" })
 	c.CheckHolds(t, 0)
 	c.CheckTokens(t, 2)
-}
-
-// untilExact waits until the store decides for an instance.
-func (f *storeFleet) untilExact(instance int) {
-	f.t.Helper()
-	redistest.Until(f.t, "the store decides", func() error {
-		if _, step, err := f.take(instance, "/rate/tokens"); err != nil || step != "exact" {
-			return fmt.Errorf("%s, %v", step, err)
-		}
-		return nil
-	})
 }
 
 // holders hold the lock in turns, until stop is called.

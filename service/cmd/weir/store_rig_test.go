@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"os/exec"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -50,10 +51,12 @@ type storeFleet struct {
 	resp      [redistest.TrialInstances]string
 	rules     [redistest.TrialInstances]string // files
 	client    *http.Client
+
+	restarting [redistest.TrialInstances]atomic.Bool
 }
 
 // startStoreFleet starts the processes, with the rules in files of their own.
-func startStoreFleet(t *testing.T, url, rules string) *storeFleet {
+func startStoreFleet(t *testing.T, url, rules string, more ...string) *storeFleet {
 	f := &storeFleet{t: t, client: &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 100}}}
 	name := build(t)
 	for i := range f.processes {
@@ -61,8 +64,8 @@ func startStoreFleet(t *testing.T, url, rules string) *storeFleet {
 		public := port()
 		f.urls[i], f.grpc[i], f.resp[i], f.rules[i] = "http://"+public, port(), port(), file(t, "rules.yaml", rules)
 		f.start[i] = func() *process {
-			return startProcess(t, name, "--listen", public, "--grpc-listen", f.grpc[i], "--resp-listen", f.resp[i], "--rules", f.rules[i],
-				"--watch-interval", "1h", "--store", url, "--instances", fmt.Sprint(redistest.TrialInstances))
+			return startProcess(t, name, append(more, "--listen", public, "--grpc-listen", f.grpc[i], "--resp-listen", f.resp[i], "--rules", f.rules[i],
+				"--watch-interval", "1h", "--store", url, "--instances", fmt.Sprint(redistest.TrialInstances))...)
 		}
 		f.processes[i] = f.start[i]()
 	}
@@ -88,6 +91,17 @@ func (f *storeFleet) take(instance int, path string) (granted bool, step string,
 		return a.status == http.StatusOK, stepOf(a.header.Get("Weir-Degraded")), nil
 	}
 	return false, "", fmt.Errorf("%d: %s", a.status, a.body)
+}
+
+// untilExact waits until the store decides for an instance.
+func (f *storeFleet) untilExact(instance int, path string) {
+	f.t.Helper()
+	redistest.Until(f.t, "the store decides", func() error {
+		if _, step, err := f.take(instance, path); err != nil || step != "exact" {
+			return fmt.Errorf("%s, %v", step, err)
+		}
+		return nil
+	})
 }
 
 // stepOf returns the step of a decision that says how it is degraded.
