@@ -60,6 +60,31 @@ func scraped(t *testing.T) string {
 	return text
 }
 
+// scrapedStore returns the metrics of a server with a store that is away.
+func scrapedStore(t *testing.T) string {
+	t.Helper()
+	s := serving(t, "--rules", file(t, "rules.yaml", "rules: [{key: a, rate: 9/h}]"), "--store", "redis://127.0.0.1:1", "--store-timeout", "70ms")
+	s.statuses("/rate/a", 2)
+	text := ask(t, http.DefaultClient, "GET", s.admin+"/metrics").body
+	s.end()
+	return text
+}
+
+func TestStoreMetrics(t *testing.T) {
+	text := scrapedStore(t)
+	promtool(t, ".", text, "check", "metrics")
+	for _, want := range []string{
+		`weir_store_decisions_total{name="serve",step="share"} 2`,
+		`weir_store_decisions_total{name="serve",step="exact"} 0`,
+		`weir_store_instances{name="serve"} 1`,
+		`weir_store_timeout_seconds{name="serve"} 0.07`,
+	} {
+		if !strings.Contains(text, "\n"+want+"\n") {
+			t.Errorf("no %s in\n%s", want, text)
+		}
+	}
+}
+
 func TestMetrics(t *testing.T) {
 	text := scraped(t)
 	promtool(t, ".", text, "check", "metrics")
@@ -144,11 +169,15 @@ func TestAlerts(t *testing.T) {
 func TestDashboard(t *testing.T) {
 	text, err := os.ReadFile("../../../deploy/grafana/dashboard.json")
 	fatal(t, err)
+	type panel struct {
+		ID          int
+		Type, Title string
+		Targets     []struct{ Expr string }
+	}
 	var dashboard struct {
 		Panels []struct {
-			ID          int
-			Type, Title string
-			Targets     []struct{ Expr string }
+			panel
+			Panels []panel // of a row that is collapsed
 		}
 		Templating struct {
 			List []struct{ Definition string }
@@ -157,7 +186,11 @@ func TestDashboard(t *testing.T) {
 	fatal(t, json.Unmarshal(text, &dashboard))
 	var exprs []string
 	ids := map[int]bool{}
+	var panels []panel
 	for _, p := range dashboard.Panels {
+		panels = append(append(panels, p.panel), p.Panels...)
+	}
+	for _, p := range panels {
 		if ids[p.ID] || len(p.Targets) == 0 && p.Type != "row" {
 			t.Errorf("panel %d, %s: want an id of its own, and something to show", p.ID, p.Title)
 		}
@@ -184,7 +217,7 @@ func TestDashboard(t *testing.T) {
 // metricsExist checks that every metric in the expressions exists.
 func metricsExist(t *testing.T, exprs []string) {
 	t.Helper()
-	text := "\n" + scraped(t)
+	text := "\n" + scraped(t) + scrapedStore(t)
 	for _, expr := range exprs {
 		for _, name := range regexp.MustCompile(`\b(weir|process|go)_[a-z0-9_]+`).FindAllString(expr, -1) {
 			if !strings.Contains(text, "\n"+name+"{") && !strings.Contains(text, "\n"+name+" ") {

@@ -118,6 +118,7 @@ type StoreStats struct {
 	Leases    int                        // held, that this node has granted
 	Decisions [decider.StepsCount]uint64 // by Step
 	Latency   waiting.Times              // of pipelines that were answered
+	Timeout   time.Duration              // for a decision in the store
 	// Dropped counts costs that could not be reported to the store: their tokens return with
 	// time.
 	Dropped uint64
@@ -126,6 +127,7 @@ type StoreStats struct {
 // StoreStats returns the state of the store, and counts.
 func (s *Shared) StoreStats() StoreStats {
 	st := StoreStats{Stats: s.link.Stats(), Instances: int(s.shares.Load()), Leases: s.held.count(), Dropped: s.dropped.Load(), Latency: s.latency.Load()}
+	st.Timeout = cmp.Or(s.cfg.Link.Timeout, redislink.DefaultTimeout)
 	for i := range st.Decisions {
 		st.Decisions[i] = s.steps[i].Load()
 	}

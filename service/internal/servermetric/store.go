@@ -18,13 +18,14 @@ var (
 	storeDropped   = metric.Counter("weir_store_dropped_total", "Costs that could not be reported to the store: their tokens return with time.")
 	storeNodes     = metric.Gauge("weir_store_instances", "Instances that share the limits.")
 	storeLeases    = metric.Gauge("weir_store_leases", "Leases in the store that this instance has granted.")
+	storeTimeout   = metric.Gauge("weir_store_timeout_seconds", "The flag --store-timeout: how long a decision may take in the store.")
 	storeLatency   = metric.Histogram("weir_store_pipeline_seconds", "Duration of pipelines that were answered.")
 )
 
 // NewStore returns a prometheus.Collector for the store of a Shared. It is safe for concurrent
 // use.
 func NewStore(s *server.Shared) prometheus.Collector {
-	all := []*metric.Family{storeDecisions, storeAway, storeCalls, storeFailures, storeLate, storeDropped, storeNodes, storeLeases, storeLatency}
+	all := []*metric.Family{storeDecisions, storeAway, storeCalls, storeFailures, storeLate, storeDropped, storeNodes, storeLeases, storeTimeout, storeLatency}
 	return metric.NewCollector(prometheus.Labels{"name": "serve"}, all, func(c metric.Scrape) {
 		st := s.StoreStats()
 		for step, n := range st.Decisions {
@@ -40,6 +41,7 @@ func NewStore(s *server.Shared) prometheus.Collector {
 		c.Send(storeLate, float64(st.Late))
 		c.Send(storeDropped, float64(st.Dropped))
 		c.Send(storeNodes, float64(st.Instances))
+		c.Send(storeTimeout, st.Timeout.Seconds())
 		c.Send(storeLeases, float64(st.Leases))
 		c.SendHistogram(storeLatency, waiting.Bounds[:], st.Latency.Counts[:], st.Latency.Sum)
 	})
