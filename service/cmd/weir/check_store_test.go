@@ -4,8 +4,11 @@ package main
 
 import (
 	"encoding/json"
+	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/goccy/go-yaml"
 
 	"github.com/weir-go/weir/internal/redistest"
 	"github.com/weir-go/weir/service/internal/redisstore"
@@ -58,5 +61,22 @@ func TestCheckStoreUnfit(t *testing.T) {
 	}
 	if code, _, stderr := weir(t, "check", "--store", "http://a"); code != 2 || !strings.Contains(stderr, "the scheme is") {
 		t.Errorf("%d, %s", code, stderr)
+	}
+}
+
+// The stores of the Compose files start, and are fit without a warning.
+func TestCheckComposed(t *testing.T) {
+	for _, engine := range []string{"redis", "valkey"} {
+		m := regexp.MustCompile(`command: (\[.*\])\n`).FindStringSubmatch(deployed(t, "compose-"+engine+".yaml"))
+		if m == nil {
+			t.Fatalf("compose-%s.yaml: the store has no command", engine)
+		}
+		var command []string
+		fatal(t, yaml.Unmarshal([]byte(m[1]), &command))
+		s := redistest.Start(t, command[0], command[1:]...)
+		code, stdout, stderr := weir(t, "check", "--store", engine+"://"+s.Addr, "../../../deploy/rules.yaml")
+		if code != 0 || strings.Contains(stdout, "warning") || !strings.Contains(stdout, "noeviction, maxmemory 256.00M") || strings.Contains(stdout, "no appendonly") {
+			t.Errorf("%s: %d, %s, %s", engine, code, stdout, stderr)
+		}
 	}
 }

@@ -125,6 +125,7 @@ func TestMetrics(t *testing.T) {
 
 func TestAlerts(t *testing.T) {
 	promtool(t, "prometheus", "", "check", "config", "--syntax-only", "prometheus.yml")
+	promtool(t, "prometheus", "", "check", "config", "--syntax-only", "prometheus-store.yml")
 	promtool(t, "prometheus", "", "check", "rules", "alerts.yaml")
 	promtool(t, "prometheus", "", "test", "rules", "alerts_test.yaml")
 	text, err := os.ReadFile("../../../deploy/prometheus/alerts.yaml")
@@ -271,9 +272,11 @@ func commandLines(t *testing.T) map[string][]string {
 		return args
 	}
 	return map[string][]string{
-		"weir.service": strings.Fields(last("systemd/weir.service", `(?m)^ExecStart=\S+ (.*)$`)),
-		"Dockerfile":   image,
-		"compose.yaml": list("compose.yaml", `command:\n((?: +- .*\n)+)`),
-		"kubernetes":   list("kubernetes/weir.yaml", `args:\n((?: +- .*\n)+)`),
+		"weir.service":        strings.Fields(last("systemd/weir.service", `(?m)^ExecStart=\S+ (.*)$`)),
+		"Dockerfile":          image,
+		"compose.yaml":        list("compose.yaml", `command:\n((?: +- .*\n)+)`),
+		"compose-redis.yaml":  list("compose-redis.yaml", `command:\n((?: +- .*\n)+)`),
+		"compose-valkey.yaml": list("compose-valkey.yaml", `command:\n((?: +- .*\n)+)`),
+		"kubernetes":          list("kubernetes/weir.yaml", `args:\n((?: +- .*\n)+)`),
 	}
 }

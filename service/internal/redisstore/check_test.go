@@ -123,6 +123,10 @@ func TestCheckCluster(t *testing.T) {
 			if len(masters) != 1+len(c.Masters) {
 				t.Errorf("findings of %v: want each master\n%s", masters, lines)
 			}
+			for _, s := range c.Servers() {
+				s.Do(append([]string{"ACL", "SETUSER", "least", "on", ">secret", "~weir:*", "+cluster|slots"}, strings.Fields(permitted)...)...)
+			}
+			wants(t, "redis://least:secret@"+c.Masters[0].Addr+"?cluster=true", true, "warning cluster: unknown", "ok permissions", "ok scripts: run")
 			wants(t, first, false, "error role: master of a Cluster", "add ?cluster=true")
 			for _, s := range c.Masters {
 				s.Do("CLUSTER", "DELSLOTS", "7")
