@@ -3,8 +3,6 @@ package server
 import (
 	"sync"
 	"time"
-
-	"github.com/weir-go/weir/service/internal/config"
 )
 
 // sharedLeases are the leases that this node has granted.
@@ -109,22 +107,16 @@ func (h *sharedLeases) expireLocked(now time.Time) {
 	}
 }
 
-// enter counts a request that waits, unless a rule's queue is full.
-func (h *sharedLeases) enter(asks []leaseAsk) bool {
+// enter counts a request that waits.
+func (h *sharedLeases) enter(asks []leaseAsk) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.waiting == nil {
 		h.held, h.units, h.waiting = map[string]*sharedLease{}, map[string]int{}, map[string]int{}
 	}
 	for i := range asks {
-		if c := asks[i].rule.Concurrency; asks[i].limit >= 0 && h.waiting[asks[i].key] >= config.QueueSize(c.Queue) {
-			return false
-		}
-	}
-	for i := range asks {
 		h.waiting[asks[i].key]++
 	}
-	return true
 }
 
 func (h *sharedLeases) leave(asks []leaseAsk) {

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"math"
-	mathrand "math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,19 +13,12 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/internal/redislink"
 	"github.com/weir-go/weir/internal/redisscript"
-	"github.com/weir-go/weir/internal/waitq"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/waiting"
 )
 
 var leaseScript = redislink.NewScript(redisscript.Leases)
-
-// The mean pauses of a request that waits for a lease: the first, and the longest.
-const (
-	minPoll = 5 * time.Millisecond
-	maxPoll = 250 * time.Millisecond
-)
 
 // A leaseAsk is a bucket of leases under one rule.
 type leaseAsk struct {
@@ -38,16 +30,20 @@ type leaseAsk struct {
 // A sharedLease is a lease, or a request for one. The store has it. The node remembers the leases
 // that it has granted, for the time when the store does not answer.
 type sharedLease struct {
-	key  string // of the caller
-	asks []leaseAsk
-	id   string // without the units
-	n    int
-	ttl  time.Duration
+	key   string // of the caller
+	asks  []leaseAsk
+	id    string // without the units
+	n     int
+	ttl   time.Duration
+	queue leaseQueue
 
 	// Guarded by sharedLeases.mu, once it is held.
 	until  time.Time
 	untold bool // it was granted or renewed while the store was away
 }
+
+// maxLeaseUnits bounds the units of one lease: each is a member of a set in the store.
+const maxLeaseUnits = 1000
 
 // leaseAsk returns the bucket of leases of a key under a rule.
 func (s *Shared) leaseAsk(r *rule, key string) leaseAsk {
@@ -69,7 +65,10 @@ func (s *Shared) leaseAsks(m *match, key string) (asks []leaseAsk) {
 
 // leaseCall returns the call of the script for a lease.
 func (s *Shared) leaseCall(l *sharedLease, op string) *redislink.Call {
-	what := redisscript.Lease{TTL: l.ttl, ID: l.id, N: l.n}
+	what := redisscript.Lease{
+		TTL: l.ttl, ID: l.id, N: l.n,
+		Patience: l.queue.patience, Arrived: l.queue.arrived, MaxWaiting: l.queue.most,
+	}
 	c := &redislink.Call{Script: leaseScript}
 	for i := range l.asks {
 		c.Keys = append(c.Keys, l.asks[i].key)
@@ -93,7 +92,7 @@ func (s *Shared) askLease(ctx context.Context, l *sharedLease, op string) (redis
 	return redisscript.ReadLeaseReply(numbers, len(l.asks))
 }
 
-// endLease ends a lease in the store, without a caller.
+// endLease ends a lease in the store, or the wait for it, without a caller.
 func (s *Shared) endLease(l *sharedLease) {
 	c := s.leaseCall(l, redisscript.GiveLease)
 	c.Then = func(a redislink.Answer) {
@@ -104,8 +103,8 @@ func (s *Shared) endLease(l *sharedLease) {
 	s.link.Lane(l.asks[0].key).Send(c)
 }
 
-// Acquire takes a lease: see decider.Decider. Requests that wait ask again from time to time,
-// without an order among nodes.
+// Acquire takes a lease: see decider.Decider. Requests that wait ask again from time to time. The
+// store grants leases in the order of their arrival there.
 func (s *Shared) Acquire(ctx context.Context, req decider.LeaseRequest) (decider.Lease, error) {
 	if req.N < 1 {
 		panic("server: a lease of less than one unit")
@@ -120,19 +119,30 @@ func (s *Shared) Acquire(ctx context.Context, req decider.LeaseRequest) (decider
 		l.ttl = min(req.TTL, terms.MaxTTL)
 	}
 	for i := range l.asks {
-		if a := &l.asks[i]; a.limit >= 0 && req.N > a.limit {
+		if a := &l.asks[i]; a.limit >= 0 && req.N > min(a.limit, maxLeaseUnits) {
 			a.rule.limits.Refused(weir.OverLimit)
 			return decider.Lease{}, weir.Reject(weir.OverLimit, weir.Never)
 		}
 	}
-	granted, retry, err := s.tryLease(ctx, l)
+	if req.Wait && !s.room.Closed() {
+		l.queue = leaseQueue{patience: patience, most: l.queueSize()}
+	}
+	granted, denied, err := s.tryLease(ctx, l)
 	switch {
 	case err != nil || granted.ID != "":
 		return granted, err
+	case req.Wait && s.room.Closed():
+		return granted, l.refuse(weir.Closed, waiting.DrainRetry)
+	case denied.QueueFull || req.Wait && l.queue.most == 0:
+		return granted, l.refuse(weir.QueueFull, denied.Wait)
 	case !req.Wait:
-		return granted, l.refuse(weir.OverLimit, retry)
+		return granted, l.refuse(weir.OverLimit, denied.Wait)
 	}
-	return s.waitForLease(ctx, l)
+	granted, err = s.waitForLease(ctx, l, &denied)
+	if err != nil {
+		s.endLease(l)
+	}
+	return granted, err
 }
 
 func newLeaseID() string {
@@ -141,79 +151,28 @@ func newLeaseID() string {
 	return hex.EncodeToString(b[:])
 }
 
-// refuse counts a refusal, and returns it.
-func (l *sharedLease) refuse(why weir.Reason, retry time.Duration) error {
-	for i := range l.asks {
-		if l.asks[i].limit >= 0 {
-			l.asks[i].rule.limits.Refused(why)
-			break
-		}
-	}
-	return weir.Reject(why, retry)
-}
-
-// waitForLease asks again until the lease is granted, or the time for that is over.
-func (s *Shared) waitForLease(ctx context.Context, l *sharedLease) (decider.Lease, error) {
-	switch {
-	case s.room.Closed():
-		return decider.Lease{}, l.refuse(weir.Closed, waiting.DrainRetry)
-	case !s.held.enter(l.asks):
-		return decider.Lease{}, l.refuse(weir.QueueFull, 0)
-	}
-	defer s.held.leave(l.asks)
-	if !s.room.Enter() {
-		return decider.Lease{}, l.refuse(weir.QueueFull, 0)
-	}
-	defer s.room.Leave()
-	waits, stop := context.WithCancel(ctx)
-	defer stop()
-	defer context.AfterFunc(s.dismissed, stop)()
-	began, longest := time.Now(), time.Duration(math.MaxInt64)
-	for i := range l.asks {
-		if l.asks[i].limit >= 0 {
-			longest = min(longest, l.asks[i].rule.Concurrency.MaxWait)
-		}
-	}
-	for poll := minPoll; ; poll = min(2*poll, maxPoll) {
-		pause := poll/2 + mathrand.N(poll)
-		if time.Since(began)+pause > longest {
-			return decider.Lease{}, l.refuse(weir.Overdue, 0)
-		}
-		switch slept := waitq.Sleep(waits, pause); {
-		case ctx.Err() != nil:
-			return decider.Lease{}, ctx.Err()
-		case !slept:
-			return decider.Lease{}, l.refuse(weir.Closed, waiting.DrainRetry)
-		}
-		granted, _, err := s.tryLease(ctx, l)
-		if err != nil || granted.ID != "" {
-			granted.Waited = time.Since(began)
-			return granted, err
-		}
-	}
-}
-
-// tryLease asks for a lease once. Without an error and an ID it is denied: retry is then the
-// time until the first lease expires.
-func (s *Shared) tryLease(ctx context.Context, l *sharedLease) (granted decider.Lease, retry time.Duration, err error) {
+// tryLease asks for a lease once. Without an error and an ID, it is denied by the reply.
+func (s *Shared) tryLease(ctx context.Context, l *sharedLease) (granted decider.Lease, reply redisscript.LeaseReply, err error) {
 	began := time.Now()
-	reply, err := s.askLease(ctx, l, redisscript.TakeLease)
+	reply, err = s.askLease(ctx, l, redisscript.TakeLease)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return granted, 0, ctx.Err()
+		return granted, reply, ctx.Err()
 	case err != nil:
-		return s.leaseAway(l)
+		granted, err = s.leaseAway(l)
+		return granted, reply, err
 	}
 	s.steps[decider.Exact].Add(1)
 	if !reply.Granted {
-		return granted, reply.Wait, nil
+		return granted, reply, nil
 	}
+	l.queue = leaseQueue{}
 	if !s.held.add(l, began.Add(l.ttl), s.leases.Max()) {
 		s.endLease(l)
-		return granted, 0, l.refuse(weir.OverLimit, 0)
+		return granted, reply, l.refuse(weir.OverLimit, 0)
 	}
 	l.count()
-	return l.view(reply.Held, reply.Token), 0, nil
+	return l.view(reply.Held, reply.Token), reply, nil
 }
 
 func (l *sharedLease) count() {
@@ -248,7 +207,7 @@ func (l *sharedLease) text() string {
 
 // leaseAway decides about a lease while the store does not answer: by the node's share of the
 // limits, or as the rules say. The next renewal tells the store of the lease.
-func (s *Shared) leaseAway(l *sharedLease) (granted decider.Lease, retry time.Duration, err error) {
+func (s *Shared) leaseAway(l *sharedLease) (granted decider.Lease, err error) {
 	lane, step := s.link.Lane(l.asks[0].key), decider.Share
 	s.held.mu.Lock()
 	defer s.held.mu.Unlock()
@@ -267,19 +226,19 @@ func (s *Shared) leaseAway(l *sharedLease) (granted decider.Lease, retry time.Du
 		s.steps[step].Add(1)
 		granted.Step = step
 		if away == config.AwayDeny {
-			return granted, 0, l.refuse(weir.Closed, lane.RetryAfter())
+			return granted, l.refuse(weir.Closed, lane.RetryAfter())
 		}
-		return granted, 0, l.refuse(weir.OverLimit, 0)
+		return granted, l.refuse(weir.OverLimit, 0)
 	}
 	s.steps[step].Add(1)
 	l.untold = true
 	if !s.held.addLocked(l, time.Now().Add(l.ttl), s.leases.Max()) {
-		return granted, 0, l.refuse(weir.OverLimit, 0)
+		return granted, l.refuse(weir.OverLimit, 0)
 	}
 	l.count()
 	granted = l.view(used, uint64(time.Now().UnixMicro()))
 	granted.Step = step
-	return granted, 0, nil
+	return granted, nil
 }
 
 // denyAway reports whether a rule of a lease denies while the store does not answer.

@@ -151,16 +151,8 @@ const callerLeft = weir.Overdue
 // sleep waits after enter. It returns why the wait ended early: Closed if the node does not
 // let requests wait any longer, callerLeft, or 0.
 func (w *sharedWait) sleep(r *rule, d time.Duration) weir.Reason {
-	start, timer := time.Now(), time.NewTimer(d)
-	defer timer.Stop()
-	why := weir.Reason(0)
-	select {
-	case <-timer.C:
-	case <-w.ctx.Done():
-		why = callerLeft
-	case <-w.s.dismissed.Done():
-		why = weir.Closed
-	}
+	start := time.Now()
+	why := w.s.pause(w.ctx, d)
 	w.waited += time.Since(start)
 	w.s.room.Leave()
 	r.counts.queue.Waiting.Add(-1)
@@ -171,6 +163,20 @@ func (w *sharedWait) sleep(r *rule, d time.Duration) weir.Reason {
 		r.counts.queue.Cancelled.Add(1)
 	}
 	return why
+}
+
+// pause waits for a time. It returns why it ended early, as sleep does.
+func (s *Shared) pause(ctx context.Context, d time.Duration) weir.Reason {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return 0
+	case <-ctx.Done():
+		return callerLeft
+	case <-s.dismissed.Done():
+		return weir.Closed
+	}
 }
 
 // ended ends a wait that sleep has ended early.
