@@ -239,6 +239,7 @@ func (l *Lane) Exchange(calls []*Call) error {
 		}
 		c.deliver(a)
 	}
+	l.link.tellRefused(away)
 	for _, a := range answers {
 		if a.Err == nil {
 			if l.link.cfg.OnPipeline != nil {

@@ -55,6 +55,10 @@ type Config struct {
 	// OnAway, if not nil, is called with the reason when a lane considers the server away, and
 	// with nil when it is back: once for each change, not concurrently.
 	OnAway func(error)
+	// OnRefused, if not nil, is called with an error that the server has answered to a call, for
+	// example because of a missing permission: at most once a minute. Calls of other scripts may
+	// go well, so OnAway need not be called.
+	OnRefused func(error)
 	// OnPipeline, if not nil, is told how long a pipeline took of which a call was answered.
 	OnPipeline func(time.Duration)
 	// Backlog, if not nil, returns the calls that a lane has to make first when the server
@@ -69,6 +73,8 @@ type Link struct {
 	epoch time.Time
 	lanes []Lane
 	count counters
+	// refused is when OnRefused was last called, since epoch; 0 if never.
+	refused atomic.Int64
 
 	ctx     context.Context // ends with Close
 	end     context.CancelFunc
@@ -159,6 +165,17 @@ func (l *Link) Close() {
 	select {
 	case <-ended:
 	case <-time.After(time.Second):
+	}
+}
+
+// tellRefused calls OnRefused if an error is an answer of the server.
+func (l *Link) tellRefused(err error) {
+	if l.cfg.OnRefused == nil || !hasPrefix(err, "") {
+		return
+	}
+	now, last := max(time.Since(l.epoch), 1), l.refused.Load()
+	if (last == 0 || now-time.Duration(last) > time.Minute) && l.refused.CompareAndSwap(last, int64(now)) {
+		l.cfg.OnRefused(err)
 	}
 }
 

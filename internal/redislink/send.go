@@ -54,11 +54,12 @@ func Send[C Cmd, All any](ctx context.Context, pipe Pipe[C, All], calls []*Call,
 	return answers
 }
 
-// hasPrefix reports whether an error is an answer of the server that begins with a word.
+// hasPrefix reports whether an error is an answer of the server that begins with a word; of an
+// empty one, whether it is an answer.
 func hasPrefix(err error, word string) bool {
 	var answer interface {
 		error
 		RedisError()
 	}
-	return errors.As(err, &answer) && strings.HasPrefix(answer.Error(), word+" ")
+	return errors.As(err, &answer) && (word == "" || strings.HasPrefix(answer.Error(), word+" "))
 }

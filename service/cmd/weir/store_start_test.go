@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -55,6 +56,9 @@ func (s *served) useAll() {
 	a := s.post("/rate/tokens")
 	s.giveBack(http.DefaultClient, "/rate/tokens", a)
 	lease := s.lease("jobs")
+	if a := s.post("/lease/jobs?n=12&canWait=true&timeout=50ms"); a.status != http.StatusTooManyRequests {
+		s.t.Errorf("a lease that does not fit: %v", a)
+	}
 	fatal(s.t, s.tryPost(lease))
 	if a := ask(s.t, http.DefaultClient, "DELETE", s.public+lease); a.status >= 300 {
 		s.t.Errorf("a lease goes back: %v", a)
@@ -108,6 +112,17 @@ func TestStoreNotPermitted(t *testing.T) {
 			s.decidesByShare(why)
 		})
 	}
+}
+
+// If only some calls are not permitted, the log tells why, and the store decides the others.
+func TestStorePartlyPermitted(t *testing.T) {
+	store := redistest.Start(t, "redis-server")
+	store.Do(append([]string{"ACL", "SETUSER", "weir", "on", ">secret", "~weir:*", "-@all"}, slices.DeleteFunc(slices.Clone(storePermissions), func(p string) bool { return p == "+set" })...)...)
+	s := serving(t, "--rules", file(t, "rules.yaml", startRules), "--store", "redis://weir:secret@"+store.Addr, "--store-timeout", "2s")
+	if line := s.until("the store has refused a call"); !strings.Contains(line, "can't run this command") {
+		t.Errorf("%s: want the reason", line)
+	}
+	fatal(t, s.tryPost("/rate/tokens"))
 }
 
 // A store that cannot be used at the start does not keep the process from starting: it decides

@@ -30,6 +30,9 @@ func (d *Daemon) newServer() (err error) {
 			d.log.Info("the store answers again", "store", store.Client.Address)
 		}
 	}
+	cfg.Link.OnRefused = func(err error) {
+		d.log.Error("the store has refused a call (a sample, at most one a minute)", "store", store.Client.Address, "error", err)
+	}
 	cfg.OnDegraded = func(key string, v *decider.Verdict) {
 		d.log.Warn("decided without the store (a sample, at most one a second)", slog.String("key", key), "step", v.Step, "allowed", v.OK)
 	}
