@@ -32,6 +32,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/internal/caller"
+	"github.com/weir-go/weir/service/internal/eventloop"
 )
 
 // A Listener limits the connections that it accepts. It must be closed.
@@ -375,11 +376,25 @@ func (c *conn) uncountHTTP2() {
 	}
 }
 
+// Attach implements eventloop.Conn. A connection with TLS cannot be attached.
+func (c *conn) Attach(ready func() bool) bool {
+	loop, ok := c.Conn.(eventloop.Conn)
+	return ok && loop.Attach(ready)
+}
+
+// Detach implements eventloop.Conn.
+func (c *conn) Detach() {
+	if loop, ok := c.Conn.(eventloop.Conn); ok {
+		loop.Detach()
+	}
+}
+
 // pause waits, but not for longer than the connection is open.
 func (c *conn) pause(d time.Duration) {
 	if d <= 0 {
 		return
 	}
+	c.Detach()
 	c.listener.delayed.Add(1)
 	timer := time.NewTimer(d)
 	defer timer.Stop()

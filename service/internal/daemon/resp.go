@@ -5,6 +5,7 @@ import (
 	"net"
 
 	"github.com/weir-go/weir/service/internal/connlimit"
+	"github.com/weir-go/weir/service/internal/eventloop"
 	"github.com/weir-go/weir/service/internal/server/respapi"
 )
 
@@ -18,9 +19,17 @@ type respServer struct {
 const respFarewell = "-ERR max number of clients reached\r\n"
 
 func (r *respServer) listen(d *Daemon, ln net.Listener) (err error) {
+	blocking := d.shared != nil // decisions ask the store
+	if d.cfg.TLS.Cert == "" && !blocking {
+		if ln, err = eventloop.Listen(ln); err != nil {
+			return err
+		}
+	}
 	r.conns = d.limited(ln, &d.respTLS)
 	r.conns.Farewell = respFarewell
-	cfg := respapi.Config{MaxKey: d.cfg.API.MaxKey, ClientTimeout: d.cfg.ClientTimeout, SetIdle: r.conns.SetIdle, Version: d.cfg.Version}
+	cfg := respapi.Config{
+		MaxKey: d.cfg.API.MaxKey, ClientTimeout: d.cfg.ClientTimeout, SetIdle: r.conns.SetIdle, Version: d.cfg.Version, Blocking: blocking,
+	}
 	if d.cfg.TLS.ClientCA != "" {
 		cfg.Epoch = d.trusts.Load
 	}

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weir-go/weir/service/internal/eventloop"
 	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/token"
 )
@@ -27,10 +28,12 @@ const (
 type conn struct {
 	api    *API
 	nc     net.Conn
+	loop   eventloop.Conn // nc; nil if the connection always has a goroutine
 	serial int64
 	epoch  uint64      // see Config.Epoch
 	idle   atomic.Bool // it reads, and has no part of a command
 
+	borrowed *buffers // nil while an event loop has the connection
 	decoder
 	in      []byte // read, and not yet decoded, is in[from:to]
 	from    int
@@ -61,14 +64,18 @@ type conn struct {
 	later   *throttles // that are not decided yet; nil if there are none
 	request decider.Request
 	verdict decider.Verdict
-	id      []byte // of a grant
-	watch   watch  // of the command that waits
-	onWait  func() // c.await, made once
+	id      []byte      // of a grant
+	watch   watch       // of the command that waits
+	onWait  func()      // c.await, made once
+	onReady func() bool // c.ready, made once
 }
 
 func newConn(a *API, nc net.Conn) *conn {
-	c := &conn{api: a, nc: nc, serial: a.serials.Add(1), decoder: newDecoder(a.cfg.MaxKey + 4<<10), in: make([]byte, smallRead), timed: true}
+	c := &conn{api: a, nc: nc, serial: a.serials.Add(1), decoder: decoder{maxArg: a.cfg.MaxKey + 4<<10}, quiet: quietReads, timed: true}
 	c.onWait, c.epoch = c.await, a.epoch()
+	if loop, ok := nc.(eventloop.Conn); ok && !a.cfg.Blocking {
+		c.loop, c.onReady = loop, c.ready
+	}
 	c.logOut()
 	return c
 }
@@ -80,15 +87,33 @@ func (c *conn) logOut() {
 	}
 }
 
-// serve reads commands and replies, until the connection ends.
-func (c *conn) serve() {
-	defer c.api.remove(c)
-	defer c.nc.Close()
-	for c.decide() && c.flush() && c.read() {
+// serve reads commands and replies, until the connection ends or the event loop has it. It
+// reports whether the event loop has it.
+func (c *conn) serve() bool {
+	for c.prepare() {
+		if c.attach() {
+			return true
+		}
+		if !c.turn() {
+			break
+		}
 	}
+	c.finish()
+	return false
+}
+
+// turn reads once, and replies to the commands that are whole. It returns false if the
+// connection is to end.
+func (c *conn) turn() bool { return c.read() && c.decide() && c.flush() }
+
+// finish ends the connection.
+func (c *conn) finish() {
 	if c.flush() && c.broken {
+		c.detach()
 		c.drain()
 	}
+	_ = c.nc.Close()
+	c.api.remove(c)
 }
 
 // lastTime bounds the time for a client to take the error that ends its connection.
@@ -128,25 +153,37 @@ func (c *conn) decide() bool {
 			continue
 		}
 		c.run()
-		if c.ends || c.broken || c.failed != nil || len(c.b) >= flushAt && !c.flush() {
+		if c.ends || c.broken || c.failed != nil {
 			return false
 		}
+		if len(c.b) >= flushAt {
+			c.detach() // other connections need the event loop
+			if !c.flush() {
+				return false
+			}
+		}
 	}
+}
+
+// prepare makes the connection ready for the next read. It returns false if the connection is
+// to end.
+func (c *conn) prepare() bool {
+	part := c.makeRoom()
+	if !c.setDeadline(part) {
+		return false
+	}
+	if part {
+		return true
+	}
+	c.becomeIdle()
+	return !c.api.closing.Load() && c.epoch == c.api.epoch()
 }
 
 // read reads more, after what is there of a command. It returns false if the connection is
 // to end.
 func (c *conn) read() bool {
-	part := c.makeRoom()
-	if !c.setDeadline(part) {
-		return false
-	}
-	if !part {
-		c.becomeIdle()
-		if c.api.closing.Load() || c.epoch != c.api.epoch() {
-			return false
-		}
-	}
+	part := c.to > 0
+	c.borrow()
 	n, err := c.nc.Read(c.in[c.to:])
 	if !part && !c.idle.CompareAndSwap(true, false) {
 		return false // Shutdown has closed it
@@ -168,8 +205,7 @@ func (c *conn) becomeIdle() {
 	if cap(c.b) > keptReply {
 		c.b = nil
 	}
-	c.idle.Store(true)
-	if c.api.cfg.SetIdle != nil {
+	if !c.idle.Swap(true) && c.api.cfg.SetIdle != nil {
 		c.api.cfg.SetIdle(c.nc, true)
 	}
 }

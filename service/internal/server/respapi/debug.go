@@ -76,6 +76,7 @@ func (c *conn) top() result {
 	default:
 		return c.fail("UNAVAILABLE too many WEIR.TOP at once; try again")
 	}
+	c.detach() // it looks at all keys
 	seen, err := c.api.decider.Top(context.Background(), n)
 	if err != nil {
 		return c.fail(unavailable)

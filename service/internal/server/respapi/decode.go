@@ -39,8 +39,6 @@ type decoder struct {
 	args   [][]byte // of the last command: parts of the bytes that decode was given
 }
 
-func newDecoder(maxArg int) decoder { return decoder{maxArg, make([][]byte, 0, maxArgs)} }
-
 // most returns the bound of a command, in bytes.
 func (d *decoder) most() int { return d.maxArg + maxBesides }
 

@@ -68,7 +68,7 @@ func TestDecode(t *testing.T) {
 		{strings.Repeat("a", maxInline), "Protocol error: too big inline request"},
 		{strings.Repeat("a", maxInline-2) + "\r\n", fmt.Sprintf("[%q], 0 left", strings.Repeat("a", maxInline-2))},
 	} {
-		d := newDecoder(100)
+		d := decoder{maxArg: 100}
 		if got := show(&d, []byte(tt.in)); got != tt.want {
 			t.Errorf("%.80q: %s, want %s", tt.in, got, tt.want)
 		}
@@ -84,7 +84,7 @@ func TestDecodeLargest(t *testing.T) {
 		}
 		return b
 	}
-	d := newDecoder(1000)
+	d := decoder{maxArg: 1000}
 	if n, err := d.decode(many(120)); n == 0 || err != nil {
 		t.Errorf("%d, %v", n, err)
 	}
@@ -129,7 +129,7 @@ func FuzzDecode(f *testing.F) {
 
 // commandsOf returns the commands in some bytes, encoded, if step of them come at a time.
 func commandsOf(t *testing.T, in []byte, step int) (all []string, err error) {
-	d := newDecoder(maxInline)
+	d := decoder{maxArg: maxInline}
 	in = slices.Clone(in) // decode changes it
 	from := 0
 	for to := 0; ; {

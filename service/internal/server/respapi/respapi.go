@@ -22,6 +22,9 @@
 // what is in the buffer, and blocks the later commands of its connection. If its client
 // disconnects meanwhile, nothing is granted.
 //
+// A connection that is an eventloop.Conn has a goroutine only while its client sends much at a
+// time, a part of a command or WEIR.TOP, does not take its replies, or waits: see conn.attach.
+//
 // An idle connection stays open. A command that has begun must end within
 // Config.ClientTimeout, and a client must take some of its replies in that time.
 package respapi
@@ -64,6 +67,8 @@ type Config struct {
 	// Epoch, if not nil, is called when a connection comes, and after the replies to
 	// commands. If it returns another number then, the connection ends.
 	Epoch func() uint64
+	// Blocking says that decisions may block. Then each connection has a goroutine.
+	Blocking bool
 	// Version is the version of weir that INFO reports.
 	Version string
 }
@@ -87,6 +92,7 @@ type API struct {
 	serials atomic.Int64  // of connections
 	tops    chan struct{} // holds a place for each WEIR.TOP
 	later   sync.Pool     // of *throttles
+	buffers sync.Pool     // of *buffers
 	closing atomic.Bool
 	counts  counts
 
@@ -106,7 +112,8 @@ func New(d decider.Decider, cfg Config) (*API, error) {
 	cfg.MaxKey = cmp.Or(cfg.MaxKey, DefaultMaxKey)
 	cfg.ClientTimeout = cmp.Or(cfg.ClientTimeout, DefaultClientTimeout)
 	return &API{
-		cfg: cfg, decider: d, began: time.Now(), tops: make(chan struct{}, topsAtOnce), later: sync.Pool{New: func() any { return new(throttles) }},
+		cfg: cfg, decider: d, began: time.Now(), tops: make(chan struct{}, topsAtOnce),
+		later: sync.Pool{New: func() any { return new(throttles) }}, buffers: sync.Pool{New: newBuffers},
 		listeners: map[net.Listener]struct{}{}, conns: map[*conn]struct{}{},
 	}, nil
 }
@@ -162,7 +169,9 @@ func (a *API) start(nc net.Conn) {
 	a.mu.Lock()
 	a.conns[c] = struct{}{}
 	a.mu.Unlock()
-	go c.serve()
+	if !c.prepare() || !c.attach() {
+		go c.serve()
+	}
 }
 
 func (a *API) remove(c *conn) {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,18 +20,28 @@ import (
 	"github.com/weir-go/weir/service/internal/server/respapi"
 )
 
-// bubble runs a test in virtual time.
+// bubble runs a test in virtual time, with a goroutine for each connection, and with an event
+// loop.
 func bubble(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
-	synctest.Test(t, f)
+	t.Run("goroutines", func(t *testing.T) { synctest.Test(t, f) })
+	t.Run("loop", func(t *testing.T) {
+		onLoop = true
+		defer func() { onLoop = false }()
+		synctest.Test(t, f)
+	})
 }
+
+// onLoop says that connections of a bubble are an eventloop.Conn.
+var onLoop bool
 
 // A site is an API with its server, and what a test asks it.
 type site struct {
 	*respapi.API
-	server *server.Server
-	ln     *pipenet.Listener
-	t      *testing.T
+	server   *server.Server
+	ln       *pipenet.Listener
+	detached atomic.Int64 // counts connections that called Detach, again after each Attach
+	t        *testing.T
 }
 
 // serve serves an API under some rules until the test ends.
@@ -52,9 +63,15 @@ func serveOn(t *testing.T, cfg respapi.Config, d decider.Decider) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ln := pipenet.Listen()
+	site := &site{API: api, ln: pipenet.Listen(), t: t}
 	served := make(chan error, 1)
-	go func() { served <- api.Serve(ln) }()
+	go func() {
+		if onLoop {
+			served <- api.Serve(loopListener{site.ln, &site.detached})
+		} else {
+			served <- api.Serve(site.ln)
+		}
+	}()
 	t.Cleanup(func() {
 		if err := api.Shutdown(t.Context()); err != nil && t.Context().Err() == nil {
 			t.Error(err)
@@ -63,7 +80,7 @@ func serveOn(t *testing.T, cfg respapi.Config, d decider.Decider) *site {
 			t.Error(err)
 		}
 	})
-	return &site{API: api, ln: ln, t: t}
+	return site
 }
 
 // A peer is a client of a site.
@@ -80,8 +97,10 @@ func (s *site) dial() *peer {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(func() { nc.Close() })
-	return &peer{nc, bufio.NewReader(nc), s.t}
+	return newPeer(nc, s.t)
 }
+
+func newPeer(nc net.Conn, t *testing.T) *peer { return &peer{nc, bufio.NewReader(nc), t} }
 
 // send sends bytes, without waiting for them to be received.
 func (p *peer) send(text string) {

@@ -38,6 +38,7 @@ func (c *conn) await() {
 	if c.watch.done != nil { // it waits for the next rule
 		return
 	}
+	c.detach()
 	if !c.flush() {
 		c.watch.gone = true
 		c.watch.cancel()

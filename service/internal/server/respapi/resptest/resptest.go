@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/service/internal/eventloop"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/respapi"
 	"github.com/weir-go/weir/service/internal/server/token"
@@ -39,6 +40,9 @@ func Serve(t testing.TB, tokens bool) (addr string) {
 	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
+		t.Fatal(err)
+	}
+	if ln, err = eventloop.Listen(ln); err != nil {
 		t.Fatal(err)
 	}
 	go func() { _ = api.Serve(ln) }()
