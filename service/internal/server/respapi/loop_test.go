@@ -70,14 +70,13 @@ func TestPathsOverTCP(t *testing.T) {
 func TestIdleOverTCP(t *testing.T) {
 	const clients = 50
 	_, dial := overTCP(t, respapi.Config{}, looped)
-	before := runtime.NumGoroutine()
 	var peers []*peer
 	for range clients {
 		p := dial()
 		p.wants("PING", "PONG")
 		peers = append(peers, p)
 	}
-	few := func() bool { return runtime.NumGoroutine() < before+clients/2 }
+	few := func() bool { return serving() < clients/2 }
 	eventually(t, "idle connections have goroutines", few)
 	for _, p := range peers {
 		_, _ = io.WriteString(p, "*1\r\n$4\r\nPI")
@@ -98,13 +97,19 @@ func TestIdleOverTCP(t *testing.T) {
 func TestBlockingOverTCP(t *testing.T) {
 	const clients = 20
 	_, dial := overTCP(t, respapi.Config{Blocking: true}, looped)
-	before := runtime.NumGoroutine()
+	eventually(t, "connections of other tests have goroutines", func() bool { return serving() == 0 })
 	for range clients {
 		dial().wants("PING", "PONG")
 	}
-	if n := runtime.NumGoroutine() - before; n < clients {
+	if n := serving(); n != clients {
 		t.Errorf("%d goroutines for %d connections", n, clients)
 	}
+}
+
+// serving returns the number of goroutines that serve connections.
+func serving() int {
+	stacks := make([]byte, 1<<22)
+	return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "respapi.(*conn).serve(")
 }
 
 // eventually waits until a condition holds.
