@@ -74,7 +74,7 @@ var _ decider.Decider = (*Shared)(nil)
 func NewShared(cfg Config, store StoreConfig) (*Shared, error) {
 	store.Prefix, store.Away = cmp.Or(store.Prefix, "weir:"), cmp.Or(store.Away, config.AwayShare)
 	store.Known = max(cmp.Or(store.Known, DefaultKnown), 0)
-	s := &Shared{cfg: store}
+	s := &Shared{cfg: store, held: newSharedLeases()}
 	cfg.Instances, cfg.cluster = max(store.Instances, 1), store.Link.Cluster
 	store.Link.Backlog, store.Link.OnPipeline = s.backlog, s.latency.Add
 	var err error

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"errors"
-	"math"
 	"strconv"
 	"time"
 
@@ -286,38 +285,4 @@ func (a *asking) wait() (longest time.Duration) {
 		}
 	}
 	return longest
-}
-
-// instances returns the number of nodes that share the limits.
-func (s *Server) instances() int { return int(s.shares.Load()) }
-
-// shareOf returns a quota divided by the number of nodes; as it is if the Server shares no
-// limits.
-func (s *Server) shareOf(q config.Quota) config.Quota { return divided(q, s.instances()) }
-
-func divided(q config.Quota, n int) config.Quota {
-	switch {
-	case n <= 1 || q.Rate.Period == 0:
-	case q.Algorithm.Windows():
-		q.Rate.Count /= n
-	case q.Limit() < n:
-		q.Burst, q.Rate.Count = 0, 0
-	default:
-		q.Burst = q.Limit() / n
-		if q.Rate.Period > math.MaxInt64/time.Duration(n) {
-			q.Rate.Count = max(q.Rate.Count/n, 1)
-		} else {
-			q.Rate.Period *= time.Duration(n)
-		}
-	}
-	return q
-}
-
-// since returns the instant that states note as their beginning. Nodes that share their limits
-// must all note the same, because grants are settled at any of them.
-func (s *Server) since() time.Duration {
-	if s.cfg.Instances > 0 {
-		return 0
-	}
-	return s.clock.Now()
 }

@@ -166,12 +166,7 @@ func (s *Shared) batch(ctx context.Context, rs *rules, reqs []decider.Request, a
 	}
 	for i, a := range asks {
 		v := &verdicts[i]
-		switch {
-		case a == nil:
-			*v = decider.Verdict{OK: true, At: s.clock.Now(), Answers: v.Answers[:0]}
-		case len(a.buckets) == 0:
-			_ = s.Server.Decide(ctx, a.req, v) // no error: prepare has checked it
-		default:
+		if !s.decideHere(ctx, a, v) {
 			if failed[i] == nil {
 				failed[i] = s.finish(ctx, asks[i:i+1])
 			}
@@ -185,19 +180,28 @@ func (s *Shared) batch(ctx context.Context, rs *rules, reqs []decider.Request, a
 	return ok, err
 }
 
+// decideHere decides a request that the store need not be asked about, and reports whether it is
+// one. The asking of a request whose rule is replaced is nil.
+func (s *Shared) decideHere(ctx context.Context, a *asking, v *decider.Verdict) bool {
+	switch {
+	case a == nil:
+		*v = decider.Verdict{OK: true, At: s.clock.Now(), Answers: v.Answers[:0]}
+	case len(a.buckets) == 0:
+		_ = s.Server.Decide(ctx, a.req, v) // no error: prepare has checked it
+	default:
+		return false
+	}
+	return true
+}
+
 // together decides requests in one call, all or nothing.
 func (s *Shared) together(ctx context.Context, asks []*asking, verdicts []decider.Verdict) (ok bool, err error) {
 	ok = true
 	var some []*asking
 	for i, a := range asks {
-		v := &verdicts[i]
-		switch {
-		case a == nil:
-			*v = decider.Verdict{OK: true, At: s.clock.Now(), Answers: v.Answers[:0]}
-		case len(a.buckets) == 0:
-			_ = s.Server.Decide(ctx, a.req, v) // no error: prepare has checked it
+		if v := &verdicts[i]; s.decideHere(ctx, a, v) {
 			ok = ok && v.OK
-		default:
+		} else {
 			some = append(some, a)
 		}
 	}

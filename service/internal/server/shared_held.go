@@ -13,6 +13,10 @@ type sharedLeases struct {
 	waiting map[string]int // requests of this node, by keys of the store
 }
 
+func newSharedLeases() sharedLeases {
+	return sharedLeases{held: map[string]*sharedLease{}, units: map[string]int{}, waiting: map[string]int{}}
+}
+
 // add remembers a lease until an instant, unless there are most.
 func (h *sharedLeases) add(l *sharedLease, until time.Time, most int) bool {
 	h.mu.Lock()
@@ -21,9 +25,6 @@ func (h *sharedLeases) add(l *sharedLease, until time.Time, most int) bool {
 }
 
 func (h *sharedLeases) addLocked(l *sharedLease, until time.Time, most int) bool {
-	if h.held == nil {
-		h.held, h.units, h.waiting = map[string]*sharedLease{}, map[string]int{}, map[string]int{}
-	}
 	if len(h.held) >= most {
 		h.expireLocked(time.Now())
 	}
@@ -111,9 +112,6 @@ func (h *sharedLeases) expireLocked(now time.Time) {
 func (h *sharedLeases) enter(asks []leaseAsk) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.waiting == nil {
-		h.held, h.units, h.waiting = map[string]*sharedLease{}, map[string]int{}, map[string]int{}
-	}
 	for i := range asks {
 		h.waiting[asks[i].key]++
 	}

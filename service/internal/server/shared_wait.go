@@ -16,7 +16,8 @@ import (
 // buckets ahead of time, under all rules at once, so turns are in order of arrival there.
 // Windows have no order: a request asks again when the window has room.
 //
-// A rule's queue bounds the tokens that are reserved, as if all requests had this cost. While the store does not answer, the request waits for the node's share.
+// A rule's queue bounds the tokens that are reserved, as if all requests had this cost. While the
+// store does not answer, the request waits for the node's share.
 func (s *Shared) Wait(ctx context.Context, req *decider.Request, v *decider.Verdict) error {
 	if req.Quota != nil || req.N == 0 {
 		return s.Decide(ctx, req, v)
