@@ -53,6 +53,7 @@ need: # what the tests need beside Go: a C compiler for the race detector, promt
 	@internal/tools/need cc gcc libc6-dev
 	@internal/tools/need chromium chromium fonts-dejavu-core
 	@internal/tools/need curl curl
+	@internal/tools/need ip iproute2
 	@internal/tools/need h2load nghttp2-client
 	@internal/tools/need wrk wrk
 	@internal/tools/need promtool prometheus

@@ -15,8 +15,8 @@ type Network struct {
 	host string // its address
 }
 
-// NewNetwork returns a Network, which is deleted when the test ends. It skips the test where
-// that is not permitted: a Proxy has faults without permissions.
+// NewNetwork returns a Network, which is deleted when the test ends. It takes a user that may
+// create network namespaces, as root may.
 func NewNetwork(t testing.TB) *Network {
 	t.Helper()
 	n := &Network{t: t, name: fmt.Sprintf("weir%08x", rand.Uint32())}
@@ -35,7 +35,7 @@ func NewNetwork(t testing.TB) *Network {
 	} {
 		output, err := exec.Command("ip", strings.Fields(command)...).CombinedOutput()
 		if err != nil {
-			t.Skipf("no network namespace: ip %s: %v: %s", command, err, output)
+			t.Fatalf("no network namespace (run as root): ip %s: %v: %s", command, err, output)
 		}
 		if i == 0 {
 			t.Cleanup(func() { _ = exec.Command("ip", "netns", "delete", n.name).Run() })
