@@ -40,48 +40,40 @@ func unknown(what string, err error, permission string) Finding {
 	return broken(what, err)
 }
 
+// advices say what to do about errors that have one of some texts. The first that fits counts.
+var advices = []struct {
+	texts  []string
+	advice string
+}{
+	{[]string{"NOAUTH", "WRONGPASS", "invalid password", "AUTH"}, "give the user and the password of the store in $WEIR_STORE: redis://user:password@host:6379/0"},
+	{[]string{"cluster support disabled"}, "the server is not a Cluster: remove cluster=true from the URL"},
+	{[]string{"CLUSTERDOWN"}, "a part of the slots has no master: see CLUSTER NODES"},
+	{[]string{"LOADING"}, "the server reads its data after a start: try again"},
+	{[]string{"BUSY "}, "another script runs for too long: end it by SCRIPT KILL, and find the client that runs it"},
+	{[]string{"OOM "}, "the server is full: raise its maxmemory, or remove other data"},
+	{[]string{"READONLY"}, "the server is a replica: use its master"},
+	{[]string{"MISCONF"}, "the server cannot save its data and refuses writes: look at its log and its disk"},
+	{[]string{"all sentinels"}, "no Sentinel knows a master of this name: compare master_name with SENTINEL MASTERS, and check host, port and firewalls"},
+	{[]string{"DB index"}, "the path of the URL is the number of a database: 0, or less than the server's databases"},
+	{[]string{"NOREPLICAS"}, "the server refuses writes while it has fewer replicas than min-replicas-to-write: look at its replicas"},
+	{[]string{"x509", "tls:", "certificate"}, "compare the scheme (rediss with TLS, redis without) and the parameters ca, cert and key"},
+	{[]string{"no such host"}, "compare the host of the URL"},
+	{[]string{"connection refused"}, "start the server, or compare host and port of the URL"},
+	{[]string{"EOF", "connection reset"}, "the server ends connections: with TLS, the scheme is rediss; without, bind and protected-mode of the server must allow this machine"},
+}
+
 // broken returns the Finding for an error, with what to do about it.
 func broken(what string, err error) Finding {
-	f := Finding{What: what, Level: Failure, Value: plain(err).Error()}
-	has := func(texts ...string) bool {
-		return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(f.Value, text) })
+	f := Finding{What: what, Level: Failure, Value: plain(err).Error(), Advice: "see the log of the server"}
+	for _, a := range advices {
+		if slices.ContainsFunc(a.texts, func(text string) bool { return strings.Contains(f.Value, text) }) {
+			f.Advice = a.advice
+			return f
+		}
 	}
 	var timeout net.Error
-	switch {
-	case has("NOAUTH", "WRONGPASS", "invalid password", "AUTH"):
-		f.Advice = "give the user and the password of the store in $WEIR_STORE: redis://user:password@host:6379/0"
-	case has("cluster support disabled"):
-		f.Advice = "the server is not a Cluster: remove cluster=true from the URL"
-	case has("CLUSTERDOWN"):
-		f.Advice = "a part of the slots has no master: see CLUSTER NODES"
-	case has("LOADING"):
-		f.Advice = "the server reads its data after a start: try again"
-	case has("BUSY "):
-		f.Advice = "another script runs for too long: end it by SCRIPT KILL, and find the client that runs it"
-	case has("OOM "):
-		f.Advice = "the server is full: raise its maxmemory, or remove other data"
-	case has("READONLY"):
-		f.Advice = "the server is a replica: use its master"
-	case has("MISCONF"):
-		f.Advice = "the server cannot save its data and refuses writes: look at its log and its disk"
-	case has("all sentinels"):
-		f.Advice = "no Sentinel knows a master of this name: compare master_name with SENTINEL MASTERS, and check host, port and firewalls"
-	case has("DB index"):
-		f.Advice = "the path of the URL is the number of a database: 0, or less than the server's databases"
-	case has("NOREPLICAS"):
-		f.Advice = "the server refuses writes while it has fewer replicas than min-replicas-to-write: look at its replicas"
-	case has("x509", "tls:", "certificate"):
-		f.Advice = "compare the scheme (rediss with TLS, redis without) and the parameters ca, cert and key"
-	case has("no such host"):
-		f.Advice = "compare the host of the URL"
-	case has("connection refused"):
-		f.Advice = "start the server, or compare host and port of the URL"
-	case has("EOF", "connection reset"):
-		f.Advice = "the server ends connections: with TLS, the scheme is rediss; without, bind and protected-mode of the server must allow this machine"
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout() {
 		f.Advice = "no answer in time: check host, port, firewalls and TLS (the scheme rediss), and whether the server is busy (SLOWLOG GET)"
-	default:
-		f.Advice = "see the log of the server"
 	}
 	return f
 }
