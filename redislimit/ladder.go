@@ -91,8 +91,8 @@ func (o *owed) forget(key string) {
 	delete(o.buckets, key)
 }
 
-// backlog returns the calls that charge the server for what is owed, at most redislink.MaxBatch. A charge may leave the bucket in debt, if other instances have used it
-// meanwhile.
+// backlog returns the calls that charge the server for what is owed, at most redislink.MaxBatch. A
+// charge may leave the bucket in debt, if other instances have used it meanwhile.
 func (l *Limiter) backlog(lane int) (calls []*redislink.Call) {
 	o := &l.owed[lane]
 	now := time.Since(l.epoch)
@@ -110,7 +110,7 @@ func (l *Limiter) backlog(lane int) (calls []*redislink.Call) {
 		}
 		c := l.call(key, &redisscript.Take{N: missing, Debt: l.burst, Most: l.most})
 		c.Then = func(a redislink.Answer) {
-			if a.Err != nil {
+			if a.Err == redislink.ErrAway { // else the key has a value of another type
 				l.owe(key, missing)
 			}
 		}

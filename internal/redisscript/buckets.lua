@@ -25,7 +25,8 @@
 -- The key of a token bucket holds the microsecond in which the bucket is full again, and the
 -- units that are then still missing, if any: "1764000000000000" or "1764000000000000+5". The
 -- key of a window holds its start or end, its events, and those of the window before:
--- "1764000000000000:5:0". Keys expire when their state makes no difference any more.
+-- "1764000000000000:5:0". Keys expire when their state makes no difference any more. A value
+-- that is no state counts as none.
 local call, format = redis.call, string.format
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -44,7 +45,7 @@ local function functions(now)
     local state = redis.call('GET', key)
     if state then
       local at, used, last = string.match(state, '^(%d+):(%d+):(%d+)$')
-      w.at, w.used, w.last = tonumber(at), tonumber(used), tonumber(last)
+      w.at, w.used, w.last = tonumber(at) or 0, tonumber(used) or 0, tonumber(last) or 0
       if w.at > now + period then
         w.at, w.stale = finish, true
       end
@@ -115,8 +116,10 @@ for i = 1, #KEYS do
     if state then
       local full, rest = tonumber(state), 0
       if not full then
-        local plus = string.find(state, '+', 1, true)
-        full, rest = string.sub(state, 1, plus - 1), string.sub(state, plus + 1)
+        full, rest = string.match(state, '^(%d+)%+(%d+)$')
+        if not full then
+          full, rest = 0, 0
+        end
       end
       local most = tonumber(ARGV[a - 2])
       owed = (full - now) * rate + rest

@@ -62,7 +62,7 @@ local function earlier(key, room)
     if not waiter[1] or waiter[1] == place or tonumber(waiter[2]) > rank then
       break
     end
-    units, i = units + string.match(waiter[1], '%d+$'), i + 1
+    units, i = units + (string.match(waiter[1], '%d+$') or 0), i + 1
   end
   return units
 end

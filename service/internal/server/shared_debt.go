@@ -40,7 +40,7 @@ type debt struct {
 func (s *Shared) owe(a *asking) {
 	for i := range a.buckets {
 		if b := &a.buckets[i]; b.take.N > 0 && b.debt != nil {
-			s.oweBucket(b, b.take.N)
+			s.oweBucket(b, b.take.N, s.clock.Now()+b.debt.rule.Rate.Period)
 		}
 	}
 }
@@ -62,7 +62,9 @@ func (s *Shared) forgive(a *asking) {
 
 func (d *debt) windows() bool { return d.ask.debt.rule.Algorithm.Windows() }
 
-func (s *Shared) oweBucket(b *bucketAsk, n int) {
+// oweBucket notes tokens that a bucket owes, or the events of a window that ends at the instant
+// until.
+func (s *Shared) oweBucket(b *bucketAsk, n int, until time.Duration) {
 	now := s.clock.Now()
 	ds := &s.debts[s.link.Lane(b.key).Index]
 	ds.mu.Lock()
@@ -85,7 +87,7 @@ func (s *Shared) oweBucket(b *bucketAsk, n int) {
 		return
 	}
 	if now >= d.until {
-		d.n, d.until = 0, now+b.debt.rule.Rate.Period
+		d.n, d.until = 0, until
 	}
 	d.n += n
 }
@@ -122,8 +124,12 @@ func (s *Shared) backlog(lane int) (calls []*redislink.Call) {
 		b.take = redisscript.Take{N: n, Debt: d.ask.debt.rule.Limit(), Most: d.ask.debt.most}
 		c := s.callFor([]bucketAsk{b})
 		c.Then = func(a redislink.Answer) {
-			if a.Err != nil {
-				s.oweBucket(&d.ask, n)
+			switch a.Err {
+			case nil:
+			case redislink.ErrAway:
+				s.oweBucket(&d.ask, n, d.until)
+			default: // the key has a value of another type
+				s.dropped.Add(1)
 			}
 		}
 		calls = append(calls, c)
