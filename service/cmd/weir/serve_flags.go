@@ -99,6 +99,9 @@ func (c *serveCmd) check() error {
 	if c.StoreURL != "" && c.State != "" {
 		return usagef("--store and --state exclude each other: with a store, counts and leases are there")
 	}
+	if flag := c.withoutStore(); flag != "" {
+		return usagef("%s needs --store", flag)
+	}
 	if strings.ContainsAny(c.StorePrefix, "{}") {
 		return usagef("--store-prefix = %q: must not contain braces, which select the slot of a key", c.StorePrefix)
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"time"
 
+	"github.com/weir-go/weir/internal/redislink"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/daemon"
 	"github.com/weir-go/weir/service/internal/redisstore"
@@ -17,6 +18,24 @@ type serveStore struct {
 	StoreKnown   time.Duration `least:"0s" default:"10s" placeholder:"TIME" help:"Before that: for how long after the store's last answer to decide by what it has told (${default})."`
 	StorePrefix  string        `default:"weir:" placeholder:"TEXT" help:"The beginning of all keys in the store. Instances with the same prefix share their limits (${default})."`
 	Instances    int           `least:"0" default:"0" placeholder:"N" help:"The number of instances that share the store; 0: they are counted there (${default})."`
+}
+
+// withoutStore returns a flag that is given in vain, because there is no store; "" if none is.
+func (c *serveStore) withoutStore() string {
+	switch {
+	case c.StoreURL != "":
+	case c.StoreTimeout != redislink.DefaultTimeout:
+		return "--store-timeout"
+	case c.StoreAway != config.AwayShare:
+		return "--store-away"
+	case c.StoreKnown != server.DefaultKnown:
+		return "--store-known"
+	case c.StorePrefix != server.DefaultPrefix:
+		return "--store-prefix"
+	case c.Instances != 0:
+		return "--instances"
+	}
+	return ""
 }
 
 // connect returns the store; nil if there is none.

@@ -168,6 +168,9 @@ func TestStoreRefused(t *testing.T) {
 		{2, "--store: not a URL", []string{"--store", "redis://%zz"}},
 		{2, "--store: the URL has no host", []string{"--store", "redis://"}},
 		{2, "--store: ca: open", []string{"--store", "rediss://127.0.0.1:1?ca=" + filepath.Join(t.TempDir(), "none")}},
+		{2, "the port is 99999: want 1 to 65535", []string{"--store", "redis://127.0.0.1:99999"}},
+		{2, "--store-away needs --store", []string{"--store-away", "deny"}},
+		{2, "--instances needs --store", []string{"--instances", "3"}},
 		{2, "--store and --state exclude each other", []string{"--store", "redis://127.0.0.1:1", "--state", filepath.Join(t.TempDir(), "state")}},
 		{1, "auto finds the limit of one instance", []string{"--store", "redis://127.0.0.1:1", "--rules", auto}},
 	} {

@@ -197,7 +197,7 @@ func (d *Daemon) limited(ln net.Listener, inForce *atomic.Pointer[tls.Config]) *
 	return l
 }
 
-// announce logs the addresses and the rules.
+// announce logs the addresses, the rules and the store.
 func (d *Daemon) announce(public, admin net.Addr) {
 	scheme, adminScheme := "http://", "http://"
 	if d.cfg.TLS.Cert != "" {
@@ -207,8 +207,12 @@ func (d *Daemon) announce(public, admin net.Addr) {
 		adminScheme = "https://"
 	}
 	rules := d.server.Rules()
-	d.log.Info("weir serve", "listen", scheme+public.String(), "admin", adminScheme+admin.String(),
-		"from", d.cfg.source(), "rules", len(rules.Rules), "hash", rules.Hash)
+	facts := []any{"listen", scheme + public.String(), "admin", adminScheme + admin.String(),
+		"from", d.cfg.source(), "rules", len(rules.Rules), "hash", rules.Hash}
+	if d.cfg.Store != nil {
+		facts = append(facts, "store", d.cfg.Store.Client.Address)
+	}
+	d.log.Info("weir serve", facts...)
 	d.warn(public)
 }
 

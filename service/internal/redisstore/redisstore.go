@@ -129,6 +129,11 @@ func parse(text string) (u *url.URL, o own, err error) {
 	if u.Hostname() == "" {
 		return nil, o, errors.New("the URL has no host: want redis://host:6379/0")
 	}
+	if port := u.Port(); port != "" {
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return nil, o, fmt.Errorf("the port is %s: want 1 to 65535", port)
+		}
+	}
 	q := u.Query()
 	take := func(name string) string {
 		value := q.Get(name)

@@ -17,14 +17,17 @@ import (
 	"github.com/weir-go/weir/service/internal/server/waiting"
 )
 
-// DefaultKnown is StoreConfig.Known if that is zero.
-const DefaultKnown = 10 * time.Second
+// Defaults of StoreConfig.
+const (
+	DefaultPrefix = "weir:"
+	DefaultKnown  = 10 * time.Second
+)
 
 // StoreConfig configures NewShared.
 type StoreConfig struct {
 	// Link configures the link to the store, with Send. Its Backlog is not used.
 	Link redislink.Config
-	// Prefix begins all keys in the store, without braces. If empty, "weir:".
+	// Prefix begins all keys in the store, without braces. If empty, DefaultPrefix.
 	Prefix string
 	// Away selects how requests are decided while the store does not answer, for rules that
 	// do not say. If empty, config.AwayShare.
@@ -72,7 +75,7 @@ var _ decider.Decider = (*Shared)(nil)
 // that are auto. If the store is a Cluster, all buckets of a key must be in one slot: rules that
 // all count for a key must not differ in config.Per.
 func NewShared(cfg Config, store StoreConfig) (*Shared, error) {
-	store.Prefix, store.Away = cmp.Or(store.Prefix, "weir:"), cmp.Or(store.Away, config.AwayShare)
+	store.Prefix, store.Away = cmp.Or(store.Prefix, DefaultPrefix), cmp.Or(store.Away, config.AwayShare)
 	store.Known = max(cmp.Or(store.Known, DefaultKnown), 0)
 	s := &Shared{cfg: store, held: newSharedLeases()}
 	cfg.Instances, cfg.cluster = max(store.Instances, 1), store.Link.Cluster
