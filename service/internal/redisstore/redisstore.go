@@ -57,14 +57,17 @@ func Open(text string) (*Client, error) {
 	if secure != nil && u.Scheme != "rediss" {
 		return nil, errors.New("the parameters ca, cert and key need the scheme rediss or valkeys")
 	}
-	c := &Client{Address: u.Redacted()}
+	c := &Client{Address: redacted(text)}
 	switch {
 	case own.cluster:
 		o, err := redis.ParseClusterURL(u.String())
 		if err != nil {
 			return nil, plain(err)
 		}
-		setTLS(o.TLSConfig, secure)
+		own.setTLS(o.TLSConfig, secure, true)
+		if err := sizes(o.PoolSize, 0); err != nil {
+			return nil, err
+		}
 		o.ContextTimeoutEnabled, o.DialerRetries = true, 1 // the link gives up in time
 		c.cluster = redis.NewClusterClient(o)
 		c.UniversalClient = c.cluster
@@ -73,7 +76,13 @@ func Open(text string) (*Client, error) {
 		if err != nil {
 			return nil, plain(err)
 		}
-		setTLS(o.TLSConfig, secure)
+		own.setTLS(o.TLSConfig, secure, true)
+		if err := sizes(o.PoolSize, o.DB); err != nil {
+			return nil, err
+		}
+		// The client gives user and password of the URL to the Sentinels alone.
+		o.Username, o.Password = o.SentinelUsername, o.SentinelPassword
+		o.SentinelUsername, o.SentinelPassword = own.sentinelUser, own.sentinelPassword
 		o.ContextTimeoutEnabled, o.DialerRetries, o.MaxRetries = true, 1, own.retries(o.MaxRetries)
 		c.UniversalClient = redis.NewFailoverClient(o)
 	default:
@@ -81,7 +90,10 @@ func Open(text string) (*Client, error) {
 		if err != nil {
 			return nil, plain(err)
 		}
-		setTLS(o.TLSConfig, secure)
+		own.setTLS(o.TLSConfig, secure, false)
+		if err := sizes(o.PoolSize, o.DB); err != nil {
+			return nil, err
+		}
 		o.ContextTimeoutEnabled, o.DialerRetries, o.MaxRetries = true, 1, own.retries(o.MaxRetries)
 		c.UniversalClient = redis.NewClient(o)
 	}
@@ -110,6 +122,33 @@ type own struct {
 	cluster       bool
 	retry         bool // the URL says how often to retry
 	ca, cert, key string
+	serverName    string // in the certificates; if empty, the host of each address
+
+	sentinelUser, sentinelPassword string
+}
+
+// redacted returns a URL without its passwords.
+func redacted(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return ""
+	}
+	if q := u.Query(); q.Has("sentinel_password") {
+		q.Set("sentinel_password", "xxxxx")
+		u.RawQuery = q.Encode()
+	}
+	return u.Redacted()
+}
+
+// sizes checks numbers that the client does not.
+func sizes(pool, database int) error {
+	switch {
+	case pool < 0:
+		return fmt.Errorf("pool_size = %d: must be >= 0", pool)
+	case database < 0:
+		return fmt.Errorf("the database is %d: must be >= 0", database)
+	}
+	return nil
 }
 
 // parse returns a URL as the client knows it, and its own parameters.
@@ -140,7 +179,11 @@ func parse(text string) (u *url.URL, o own, err error) {
 		q.Del(name)
 		return value
 	}
-	o.ca, o.cert, o.key = take("ca"), take("cert"), take("key")
+	if q.Has("username") || q.Has("password") {
+		return nil, o, errors.New("user and password stand before the host: want redis://user:password@host:6379/0")
+	}
+	o.ca, o.cert, o.key, o.serverName = take("ca"), take("cert"), take("key"), take("server_name")
+	o.sentinelUser, o.sentinelPassword = take("sentinel_username"), take("sentinel_password")
 	if text := take("cluster"); text != "" {
 		if o.cluster, err = strconv.ParseBool(text); err != nil {
 			return nil, o, fmt.Errorf("cluster = %q: want true or false", text)
@@ -149,6 +192,18 @@ func parse(text string) (u *url.URL, o own, err error) {
 	o.retry = q.Has("max_retries")
 	if o.cluster && q.Has("master_name") {
 		return nil, o, errors.New("cluster and master_name exclude each other: Sentinels do not watch Clusters")
+	}
+	switch {
+	case q.Has("master_name") && q.Get("master_name") == "":
+		return nil, o, errors.New("master_name is empty: give the name by which the Sentinels know the master")
+	case q.Has("addr") && !o.cluster && !q.Has("master_name"):
+		return nil, o, errors.New("addr needs cluster=true or master_name=NAME")
+	case o.sentinelUser+o.sentinelPassword != "" && !q.Has("master_name"):
+		return nil, o, errors.New("sentinel_username and sentinel_password need master_name=NAME")
+	case o.serverName != "" && u.Scheme != "rediss":
+		return nil, o, errors.New("server_name needs the scheme rediss or valkeys")
+	case o.cluster && u.Path != "" && u.Path != "/" && u.Path != "/0":
+		return nil, o, fmt.Errorf("the database is %s: a Cluster has 0 alone", strings.TrimPrefix(u.Path, "/"))
 	}
 	if (o.cert == "") != (o.key == "") {
 		return nil, o, errors.New("the parameters cert and key: give both, or none")
@@ -191,10 +246,17 @@ func (o *own) retries(n int) int {
 	return -1
 }
 
-// setTLS sets the certificates of a connection.
-func setTLS(cfg, from *tls.Config) {
+// setTLS sets the certificates of connections, and the name that those of the server must have.
+// With many set, they are to several hosts.
+func (o *own) setTLS(cfg, from *tls.Config, many bool) {
+	if cfg == nil {
+		return
+	}
 	if from != nil {
 		cfg.RootCAs, cfg.Certificates = from.RootCAs, from.Certificates
+	}
+	if many || o.serverName != "" {
+		cfg.ServerName = o.serverName
 	}
 }
 
