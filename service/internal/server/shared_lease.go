@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -31,8 +32,9 @@ type leaseAsk struct {
 type sharedLease struct {
 	key   string // of the caller
 	asks  []leaseAsk
-	id    string // without the units
+	id    string // in the store: the beginning of the id that the holder has
 	n     int
+	token uint64
 	ttl   time.Duration
 	queue leaseQueue
 
@@ -165,13 +167,13 @@ func (s *Shared) tryLease(ctx context.Context, l *sharedLease) (granted decider.
 	if !reply.Granted {
 		return granted, reply, nil
 	}
-	l.queue = leaseQueue{}
+	l.queue, l.token = leaseQueue{}, reply.Token
 	if !s.held.add(l, began.Add(l.ttl), s.leases.Max()) {
 		s.endLease(l)
 		return granted, reply, l.refuse(weir.OverLimit, 0)
 	}
 	l.count()
-	return l.view(reply.Held, reply.Token), reply, nil
+	return l.view(reply.Held), reply, nil
 }
 
 func (l *sharedLease) count() {
@@ -181,8 +183,8 @@ func (l *sharedLease) count() {
 }
 
 // view returns the lease as its holder sees it; used are the units of its buckets.
-func (l *sharedLease) view(used []int64, token uint64) decider.Lease {
-	v := decider.Lease{ID: l.text(), Key: l.key, N: l.n, Token: token, TTL: l.ttl}
+func (l *sharedLease) view(used []int64) decider.Lease {
+	v := decider.Lease{ID: l.text(), Key: l.key, N: l.n, Token: l.token, TTL: l.ttl}
 	room := math.MaxInt
 	for i := range l.asks {
 		limit := int(l.asks[i].rule.Concurrency.Limit)
@@ -197,21 +199,28 @@ func (l *sharedLease) view(used []int64, token uint64) decider.Lease {
 	return v
 }
 
+// text returns the id that the holder has. It tells the units and the token, which every node
+// must know for a renewal.
 func (l *sharedLease) text() string {
-	if l.n == 1 {
-		return l.id
+	return fmt.Sprintf("%s-%d-%d", l.id, l.n, l.token)
+}
+
+// parseLeaseID returns the parts of a text.
+func parseLeaseID(text string) (id string, n int, token uint64, ok bool) {
+	parts := strings.Split(strings.ToLower(text), "-")
+	if len(parts) != 3 {
+		return "", 0, 0, false
 	}
-	return l.id + "-" + strconv.Itoa(l.n)
+	raw, err := hex.DecodeString(parts[0])
+	n, errN := strconv.Atoi(parts[1])
+	token, errToken := strconv.ParseUint(parts[2], 10, 64)
+	return parts[0], n, token, err == nil && len(raw) == 16 && errN == nil && n >= 1 && errToken == nil
 }
 
 // known returns the lease with an id; here reports whether this node remembers it.
 func (s *Shared) known(key, text string) (l *sharedLease, here bool, err error) {
-	id, units, more := strings.Cut(strings.ToLower(text), "-")
-	n := 1
-	if more {
-		n, _ = strconv.Atoi(units)
-	}
-	if b, err := hex.DecodeString(id); err != nil || len(b) != 16 || n < 1 || more && units != strconv.Itoa(n) {
+	id, n, token, ok := parseLeaseID(text)
+	if !ok {
 		return nil, false, decider.ErrNoLease
 	}
 	if l := s.held.find(key, id, time.Now()); l != nil && l.n == n {
@@ -222,7 +231,7 @@ func (s *Shared) known(key, text string) (l *sharedLease, here bool, err error) 
 	if !ok {
 		return nil, false, decider.ErrNoLease
 	}
-	return &sharedLease{key: key, asks: s.leaseAsks(m, key), id: id, n: n, ttl: terms.TTL}, false, nil
+	return &sharedLease{key: key, asks: s.leaseAsks(m, key), id: id, n: n, token: token, ttl: terms.TTL}, false, nil
 }
 
 // Renew extends a lease: see decider.Decider. The store is told now of a lease that was granted
@@ -261,7 +270,7 @@ func (s *Shared) Renew(ctx context.Context, key, id string, ttl time.Duration) (
 	for i := range l.asks {
 		l.asks[i].rule.limits.Renewed()
 	}
-	renewed := next.view(reply.Held, 0)
+	renewed := next.view(reply.Held)
 	if err != nil {
 		renewed.Step = decider.Share
 	}
@@ -274,6 +283,7 @@ func (s *Shared) Return(ctx context.Context, key, id string, _ weir.Outcome) err
 	if err != nil {
 		return err
 	}
+	untold := here && s.held.isUntold(l)
 	s.held.drop(l.id)
 	reply, err := s.askLease(ctx, l, redisscript.GiveLease)
 	switch {
@@ -281,7 +291,7 @@ func (s *Shared) Return(ctx context.Context, key, id string, _ weir.Outcome) err
 		return ctx.Err()
 	case err != nil && !here:
 		return errStore
-	case err == nil && !here && reply.Held[0] == 0:
+	case err == nil && !untold && reply.Held[0] == 0:
 		return decider.ErrNoLease
 	}
 	for i := range l.asks {

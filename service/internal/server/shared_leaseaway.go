@@ -35,12 +35,12 @@ func (s *Shared) leaseAway(l *sharedLease) (granted decider.Lease, err error) {
 		return granted, l.refuse(weir.OverLimit, 0)
 	}
 	s.steps[step].Add(1)
-	l.untold = true
+	l.untold, l.token = true, uint64(time.Now().UnixMicro())
 	if !s.held.addLocked(l, time.Now().Add(l.ttl), s.leases.Max()) {
 		return granted, l.refuse(weir.OverLimit, 0)
 	}
 	l.count()
-	granted = l.view(used, uint64(time.Now().UnixMicro()))
+	granted = l.view(used)
 	granted.Step = step
 	return granted, nil
 }
