@@ -230,16 +230,19 @@ func (l *Lane) Exchange(calls []*Call) error {
 			answers[unknown[j]] = a
 		}
 	}
-	var away error
+	var away, refused error
 	for i, c := range calls {
 		a := answers[i]
-		if a.Err != nil && !hasPrefix(a.Err, "WRONGTYPE") {
-			away = a.Err
-			a.Err = ErrAway
+		if a.Err != nil {
+			refused = a.Err
+			if !hasPrefix(a.Err, "WRONGTYPE") {
+				away = a.Err
+				a.Err = ErrAway
+			}
 		}
 		c.deliver(a)
 	}
-	l.link.tellRefused(away)
+	l.link.tellRefused(refused)
 	for _, a := range answers {
 		if a.Err == nil {
 			if l.link.cfg.OnPipeline != nil {
