@@ -45,6 +45,7 @@ package redislimit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -98,6 +99,9 @@ func New(rdb redis.UniversalClient, q gcra.Quota, cfg Config) (*Limiter, error) 
 	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return nil, err
+	}
+	if rdb == nil {
+		return nil, errors.New("redislimit: no client")
 	}
 	if strings.Contains(cfg.Prefix, "{") {
 		return nil, errBrace(cfg.Prefix)

@@ -20,7 +20,7 @@ type serveStore struct {
 	Instances    int           `least:"0" default:"0" placeholder:"N" help:"The number of instances that share the store; 0: they are counted there (${default})."`
 }
 
-// withoutStore returns a flag that is given in vain, because there is no store; "" if none is.
+// withoutStore returns a flag that has no effect without --store; "" if none is given.
 func (c *serveStore) withoutStore() string {
 	switch {
 	case c.StoreURL != "":
