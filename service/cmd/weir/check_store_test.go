@@ -50,7 +50,7 @@ func TestCheckStoreUnfit(t *testing.T) {
 		t.Errorf("without a Cluster: %s", stderr)
 	}
 	if code, _, stderr := weir(t, "check", "--store", url+"?cluster=true", mixed); code != 1 || !strings.Contains(stderr, "a Redis Cluster cannot decide about both in one call") ||
-		!strings.Contains(stderr, "the store "+url+" is not fit") {
+		!strings.Contains(stderr, "the store "+url+"?cluster=true is not fit") {
 		t.Errorf("%d, %s", code, stderr)
 	}
 	s.Kill()

@@ -96,6 +96,9 @@ func (s *served) decidesByShare(why string) {
 	if !strings.Contains(line, why) || !strings.Contains(line, "level=ERROR") || strings.Contains(line, "secret") {
 		s.t.Errorf("%s: want the reason: %s", line, why)
 	}
+	if a := ask(s.t, http.DefaultClient, "GET", s.admin+"/-/status"); !strings.Contains(a.body, `"away":true`) {
+		s.t.Errorf("%v: want a status that says so", a)
+	}
 }
 
 // Without a permission, the log tells which, and the instance decides by its share.

@@ -254,6 +254,9 @@ func (d *Daemon) serveAdmin(ln net.Listener) (stop func(), err error) {
 			return status
 		},
 	}
+	if d.shared != nil {
+		cfg.Store = d.shared.StoreStats
+	}
 	if len(d.cfg.paths()) > 0 {
 		cfg.Reload = d.reload
 	}

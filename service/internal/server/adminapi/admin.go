@@ -34,6 +34,8 @@ type Config struct {
 	Server *server.Server
 	// Explain explains a decision. If nil, the Server does.
 	Explain func(ctx context.Context, key string) (decider.Explanation, error)
+	// Store returns the state of the store of shared limits. If nil, there is none.
+	Store func() server.StoreStats
 	// Ready returns why the server is not ready for requests, or nil. If Ready is nil,
 	// the server is always ready.
 	Ready func() error

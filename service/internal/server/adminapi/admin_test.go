@@ -139,6 +139,20 @@ func testAnswers(t *testing.T) (ok bool) {
 	return ok
 }
 
+// The status says first that the store is away.
+func TestStoreAway(t *testing.T) {
+	var store server.StoreStats
+	store.Instances, store.Decisions[decider.Share] = 3, 7
+	api := adminapi.New(adminapi.Config{Server: newServer(t), Store: func() server.StoreStats { return store }})
+	defer api.Close()
+	for _, store.Away = range []bool{false, true} {
+		st := get[adminapi.Status](t, api, "/-/status")
+		if st.Store == nil || st.Store.Away != store.Away || st.Store.Instances != 3 || st.Store.Decisions["share"] != 7 || strings.HasPrefix(st.Words, "The store of shared limits does not answer") != store.Away {
+			t.Errorf("%q, %+v, want away %v", st.Words, st.Store, store.Away)
+		}
+	}
+}
+
 // Rates cover the last seconds, not all time.
 func TestRates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server"
+	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
 // Status is the state of the server.
@@ -19,6 +20,7 @@ type Status struct {
 	NotReady  string      `json:"not_ready,omitempty"` // why not
 	Words     string      `json:"words"`               // which rules refuse requests, and why, in a sentence
 	Config    ConfigState `json:"config"`
+	Store     *StoreState `json:"store,omitempty"` // of shared limits
 	// WindowMS is the time over which all rates are measured: some seconds, or 0 if
 	// the server has just started and there are none.
 	WindowMS int64        `json:"window_ms"`
@@ -28,6 +30,26 @@ type Status struct {
 	// with the most refusals, then with the most allowed requests.
 	RulesInForce int      `json:"rules_in_force"`
 	History      []Sample `json:"history,omitempty"` // the oldest first
+}
+
+// StoreState describes the store of shared limits.
+type StoreState struct {
+	Away      bool              `json:"away"`      // it does not answer: decisions are degraded
+	Instances int               `json:"instances"` // that share the limits
+	Decisions map[string]uint64 `json:"decisions"` // by step: exact, known, share or rule
+}
+
+// storeState returns the state of the store; nil if there is none.
+func (a *API) storeState() *StoreState {
+	if a.cfg.Store == nil {
+		return nil
+	}
+	stats := a.cfg.Store()
+	st := &StoreState{Away: stats.Away, Instances: stats.Instances, Decisions: map[string]uint64{}}
+	for step, n := range stats.Decisions {
+		st.Decisions[decider.Step(step).String()] = n
+	}
+	return st
 }
 
 // ConfigState describes the source of the rules.
@@ -137,7 +159,9 @@ func (a *API) status() Status {
 	for _, n := range now.rules {
 		st.Total.Count.add(n.flow, Flow[uint64]{})
 	}
-	st.Words = summary(&st)
+	if st.Words, st.Store = summary(&st), a.storeState(); st.Store != nil && st.Store.Away {
+		st.Words = "The store of shared limits does not answer: decisions are degraded. " + st.Words
+	}
 	if err := a.cfg.Ready(); err != nil {
 		st.Ready, st.NotReady = false, err.Error()
 	}
