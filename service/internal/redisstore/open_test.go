@@ -13,7 +13,7 @@ import (
 	"github.com/weir-go/weir/service/internal/redisstore"
 )
 
-// The user and the password before the host are those of the master.
+// The master gets the user and the password before the host.
 func TestSentinelPassword(t *testing.T) {
 	p := redistest.StartPair(t, "redis-server")
 	for _, s := range []*redistest.Server{p.Master, p.Replica} {
