@@ -52,6 +52,7 @@ func (s *Server) Exchange(_ context.Context, x *decider.LeafExchange, got *decid
 
 // leave charges what a leaf has used, and gives all its assignments back.
 func (s *Server) leave(rs *rules, now time.Duration, x *decider.LeafExchange, got *decider.LeafAnswer) {
+	got.NextMS = longestInterval.Milliseconds()
 	for i := range x.Reports {
 		r := &x.Reports[i]
 		got.Assignments = append(got.Assignments, leaf.Assignment{Key: r.Key})
