@@ -153,7 +153,7 @@ func (k *Keys) due(p *Pass, e *entry, live bool) bool {
 	switch {
 	case !live:
 		return p.now >= e.retryAt && e.last > e.reportedAt
-	case e.used > 0 && p.now >= e.reportedAt+p.ttl/2-p.ttl/8*time.Duration(e.spread)/256:
+	case p.now >= e.reportedAt+e.silence(p):
 		return true
 	case e.unlimited:
 		return false
@@ -165,6 +165,16 @@ func (k *Keys) due(p *Pass, e *entry, live bool) bool {
 		return wants > near*e.rate && change > calmBand*told+3*noise
 	}
 	return told > e.rate/2 && change > told/2+3*noise
+}
+
+// silence returns how long a key may be without a report: half a time to live if tokens have
+// been used, two otherwise.
+func (e *entry) silence(p *Pass) time.Duration {
+	longest := 2 * p.ttl
+	if e.used > 0 {
+		longest = p.ttl / 2
+	}
+	return longest - longest/4*time.Duration(e.spread)/256
 }
 
 // Unsent takes back the reports of a Pass whose exchange has failed.
