@@ -53,19 +53,28 @@ func (k *Keys) Held(now time.Duration) int {
 // the step is Ask, nothing is decided or counted as used, and the Decision denies. Take
 // panics if n < 0.
 func (k *Keys) Take(now time.Duration, key string, n int, p *Policy) (weir.Decision, Step) {
+	now = k.clock(now)
+	return k.take(now, key, n, p, k.away(now))
+}
+
+// TakeAway is Take for a caller that has found the upstream away. The step is not Ask.
+func (k *Keys) TakeAway(now time.Duration, key string, n int, p *Policy) (weir.Decision, Step) {
+	return k.take(k.clock(now), key, n, p, true)
+}
+
+func (k *Keys) take(now time.Duration, key string, n int, p *Policy, away bool) (weir.Decision, Step) {
 	if n < 0 {
 		panic("leaf: negative cost")
 	}
-	now = k.clock(now)
 	e := k.entry(now, key, p)
 	e.demand.try(float64(n))
-	step := k.step(now, e)
+	step := k.step(now, e, away)
 	switch {
 	case step == Ask:
 		k.hurry(now, e)
 		return weir.Decision{}, Ask
 	case step == ByRule:
-		return k.byRule(now, e, n), ByRule
+		return k.byRule(now, e, n, away), ByRule
 	case e.unlimited:
 		e.used += n
 		return weir.Decision{OK: true, Remaining: math.MaxInt}, step
@@ -102,8 +111,8 @@ func (k *Keys) denied(e *entry, n float64, l Limit) weir.Decision {
 }
 
 // byRule decides by the Policy alone.
-func (k *Keys) byRule(now time.Duration, e *entry, n int) weir.Decision {
-	if k.away(now) && e.policy.Away == AllowAway {
+func (k *Keys) byRule(now time.Duration, e *entry, n int, away bool) weir.Decision {
+	if away && e.policy.Away == AllowAway {
 		e.used += n
 		return weir.Decision{OK: true, Remaining: math.MaxInt}
 	}
@@ -192,8 +201,7 @@ func (k *Keys) live(now time.Duration, e *entry) bool {
 }
 
 // step returns the step of the ladder that decides about a key.
-func (k *Keys) step(now time.Duration, e *entry) Step {
-	away := k.away(now)
+func (k *Keys) step(now time.Duration, e *entry, away bool) Step {
 	switch {
 	case k.live(now, e) && away:
 		return Last

@@ -57,7 +57,7 @@ func (k *Keys) Ready(now time.Duration, w *Waiter) (weir.Decision, Step, weir.Re
 		return weir.Decision{OK: true}, Assigned, 0
 	}
 	e.last = now
-	step := k.step(now, e)
+	step := k.step(now, e, k.away(now))
 	k.serve(now, e, step)
 	if w.granted {
 		return weir.Decision{OK: true, Remaining: whole(e.tokens)}, step, 0
