@@ -66,8 +66,25 @@ func (p *Pass) room() bool {
 	return !p.more
 }
 
-// unassignedFor is how long a key without an assignment is kept after its last request.
-const unassignedFor = 5 * time.Second
+// How long a key is kept after its last request: one that has no assignment, and one whose
+// limit is known while the upstream is away.
+const (
+	unassignedFor = 5 * time.Second
+	shareFor      = 5 * time.Minute
+)
+
+// keepFor returns how long an entry is kept after its last request.
+func (k *Keys) keepFor(p *Pass, e *entry, live bool) time.Duration {
+	switch known := e.sharing || e.limit != (Limit{}); {
+	case live:
+		return p.ttl
+	case known && k.away(p.now):
+		return max(p.ttl, shareFor)
+	case known:
+		return p.ttl
+	}
+	return unassignedFor
+}
 
 // look adds a report about an entry, if one is due, and forgets the entry if it is idle.
 func (k *Keys) look(p *Pass, e *entry) {
@@ -75,14 +92,7 @@ func (k *Keys) look(p *Pass, e *entry) {
 		return
 	}
 	live := k.live(p.now, e)
-	idle := p.ttl
-	if !live {
-		idle = min(idle, unassignedFor)
-		if e.sharing || e.limit != (Limit{}) { // it knows its share
-			idle = p.ttl
-		}
-	}
-	if p.now >= e.last+idle && len(e.queue) == 0 && e.rested(p.now, k) {
+	if p.now >= e.last+k.keepFor(p, e, live) && len(e.queue) == 0 && e.rested(p.now, k) {
 		k.end(p, e, live)
 		return
 	}
