@@ -13,7 +13,7 @@ import (
 type Keys struct {
 	cfg     Config
 	now     time.Duration
-	entries map[string]*entry
+	entries table
 	list    []*entry
 	spare   entry // for a key beyond MaxKeys
 
@@ -31,11 +31,11 @@ type Keys struct {
 
 // NewKeys returns Keys with room for cfg.MaxKeys.
 func NewKeys(cfg Config) *Keys {
-	return &Keys{cfg: cfg.WithDefaults(), entries: map[string]*entry{}, lease: Lease{Away: weir.Never}}
+	return &Keys{cfg: cfg.WithDefaults(), entries: newTable(), lease: Lease{Away: weir.Never}}
 }
 
 // Len returns the number of keys.
-func (k *Keys) Len() int { return len(k.entries) }
+func (k *Keys) Len() int { return len(k.list) }
 
 // Over returns the number of decisions about keys for which there was no room.
 func (k *Keys) Over() uint64 { return k.over }
@@ -81,7 +81,7 @@ func (k *Keys) take(now time.Duration, key string, n int, p *Policy, away bool) 
 	}
 	l := e.refill(now, k)
 	ask := max(n, 1)
-	if len(e.queue) > 0 || !e.take(now, float64(n), l) || n == 0 && e.tokens < 1 {
+	if e.queued || !e.take(now, float64(n), l) || n == 0 && e.tokens < 1 {
 		if n > 0 {
 			k.hurry(now, e)
 		}
@@ -128,7 +128,7 @@ func (k *Keys) Refund(now time.Duration, key string, n int) { k.charge(now, key,
 func (k *Keys) Charge(now time.Duration, key string, n int) { k.charge(now, key, n) }
 
 func (k *Keys) charge(now time.Duration, key string, n int) {
-	e := k.entries[key]
+	e := k.entries.find(key)
 	if e == nil {
 		return
 	}
@@ -154,7 +154,7 @@ func (k *Keys) away(now time.Duration) bool { return now >= k.lease.Away }
 // entry returns the entry of a key, a new one if necessary. If there is no room, the entry
 // is one that lasts until the next call.
 func (k *Keys) entry(now time.Duration, key string, p *Policy) *entry {
-	e := k.entries[key]
+	e := k.entries.find(key)
 	if e == nil {
 		e = k.add(now, key, p)
 	}
@@ -165,7 +165,7 @@ func (k *Keys) entry(now time.Duration, key string, p *Policy) *entry {
 
 func (k *Keys) add(now time.Duration, key string, p *Policy) *entry {
 	e := &k.spare
-	room := len(k.entries) < k.cfg.MaxKeys
+	room := len(k.list) < k.cfg.MaxKeys
 	if room {
 		e = new(entry)
 	} else {
@@ -179,7 +179,7 @@ func (k *Keys) add(now time.Duration, key string, p *Policy) *entry {
 		e.sharing, e.tokens = true, e.share().Burst
 	}
 	e.index, e.spread = len(k.list), uint8(len(k.list)*0x9d)
-	k.entries[key] = e
+	k.entries.add(e)
 	k.list = append(k.list, e)
 	k.rush(e)
 	return e
@@ -191,7 +191,7 @@ func (k *Keys) remove(e *entry) {
 	k.list[e.index], last.index = last, e.index
 	k.list[len(k.list)-1] = nil
 	k.list = k.list[:len(k.list)-1]
-	delete(k.entries, e.key)
+	k.entries.remove(e)
 	e.index = -1
 }
 

@@ -92,7 +92,7 @@ func (k *Keys) look(p *Pass, e *entry) {
 		return
 	}
 	live := k.live(p.now, e)
-	if p.now >= e.last+k.keepFor(p, e, live) && len(e.queue) == 0 && e.rested(p.now, k) {
+	if p.now >= e.last+k.keepFor(p, e, live) && !e.queued && e.rested(p.now, k) {
 		k.end(p, e, live)
 		return
 	}
@@ -197,7 +197,7 @@ func (k *Keys) Unsent(p *Pass) {
 // Return takes back a report whose exchange has failed. It does nothing if these Keys do not
 // have the key.
 func (k *Keys) Return(r *Report) {
-	if e := k.entries[r.Key]; e != nil {
+	if e := k.entries.find(r.Key); e != nil {
 		e.used += r.Used
 		e.ending, e.force = false, true
 	}
