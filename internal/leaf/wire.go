@@ -3,8 +3,9 @@
 // rate, a burst and a time to live for each key.
 package leaf
 
-// An Exchange is a request of a leaf to its upstream: the body of POST /assign of weir serve.
-// It renews all assignments that the leaf has there, not only those of its reports.
+// An Exchange is a leaf's message to its upstream: POST /assign of weir serve. It renews all
+// assignments that the leaf has there, not only those of its reports: except of a key of which
+// there was no report for four times to live.
 type Exchange struct {
 	// Leaf identifies the process. Two processes must not have the same name.
 	Leaf string `json:"leaf"`
@@ -30,11 +31,12 @@ type Report struct {
 type Answer struct {
 	TTLMS  int64 `json:"ttlMs"`  // for how long all assignments of the leaf are valid, in milliseconds
 	NextMS int64 `json:"nextMs"` // when the next exchange is due
-	// Resync asks the leaf to report all its keys: the upstream has another number of
-	// assignments than Exchange.Held.
+	// Resync asks the leaf to report all its keys, in one exchange or several: the leaf has more
+	// assignments than the upstream knows of (Exchange.Held), or rules have changed.
 	Resync bool `json:"resync,omitempty"`
-	// Watch has keys of the leaf of which more is wanted than there is. The leaf reports them
-	// at each exchange, until an Assignment says that they are not Contended any more.
+	// Watch has keys of the leaf of which more is wanted than there is, and of which the leaf has
+	// another rate than its share. The leaf reports them in the next exchange: until then they
+	// are in each Answer.
 	Watch       []string     `json:"watch,omitempty"`
 	Assignments []Assignment `json:"assignments,omitempty"` // of the reported keys, in order
 }
@@ -49,7 +51,8 @@ type Assignment struct {
 	// Learning is set for a leaf without an assignment while the upstream may not know all
 	// that other leaves have. The leaf does as if it had no answer about the key.
 	Learning bool `json:"learning,omitempty"`
-	// Contended is set if the leaves want more than there is.
+	// Contended is set if the leaves want more than there is, or one lacks a part of its share
+	// that others still have.
 	Contended bool `json:"contended,omitempty"`
 	// LimitRate and LimitBurst are the limit that Leaves leaves share.
 	LimitRate  float64 `json:"limitRate,omitempty"`
