@@ -200,5 +200,8 @@ func (k *Keys) Return(r *Report) {
 	if e := k.entries.find(r.Key); e != nil {
 		e.used += r.Used
 		e.ending, e.force = false, true
+		if r.Done {
+			e.limit = Limit{} // it is not kept for the sake of its limit
+		}
 	}
 }
