@@ -8,8 +8,7 @@ import (
 // A demand measures the rate that callers of a key ask for, allowed or not.
 //
 // The measure is a moving average over about 5 seconds. It follows an increase at once if
-// that is more than the noise of a Poisson process (4 standard deviations), up to a standard
-// deviation below it. A sample counts
+// that is more than the noise of a Poisson process (4 standard deviations). A sample counts
 // for at most 16 times the last measure, and for the limit, so that callers that retry
 // without a pause do not inflate it without bound.
 type demand struct {
@@ -55,7 +54,7 @@ func (d *demand) sample(now time.Duration, has, limit float64) {
 		tried = min(tried, limit*dt)
 	}
 	if tried > d.rate*dt+d.noise(dt, 4)+2*cost {
-		d.rate = (tried - math.Sqrt(tried*cost)) / dt
+		d.rate = tried / dt
 	} else {
 		age := max(now-d.since, youth).Seconds()
 		d.rate += dt / min(average+dt, age) * (tried/dt - d.rate)
