@@ -19,7 +19,7 @@ type leafFleet struct {
 	*testing.T
 	rnd         *rand.Rand
 	rate, burst int
-	loss        int // one of so many messages is lost; 0 is none
+	loss        int // one message in loss is lost; 0 loses none
 	epoch       time.Time
 	now         time.Duration
 	core        *server.Server
