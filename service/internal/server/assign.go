@@ -38,7 +38,7 @@ func (s *Server) Exchange(_ context.Context, x *decider.LeafExchange, got *decid
 	}
 	got.Known, got.Resync = l.keys.n, l.rules != rs.id && l.keys.n > 0
 	l.rules = rs.id
-	e := exchange{server: s, rules: rs, now: now, leaf: l, single: x.Single, keep: x.Keep}
+	e := exchange{server: s, rules: rs, now: now, leaf: l, keep: x.Keep}
 	got.Assignments = slices.Grow(got.Assignments, len(x.Reports))[:len(x.Reports)]
 	for i := 0; i < len(x.Reports); i += aheadReports {
 		end := min(i+aheadReports, len(x.Reports))
@@ -92,7 +92,6 @@ type exchange struct {
 	rules  *rules
 	now    time.Duration
 	leaf   *leafSession
-	single bool
 	keep   float64
 
 	fresh  int  // keys that the leaf had no assignment of
