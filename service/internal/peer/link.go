@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -178,6 +179,7 @@ func (l *link) write() {
 	for {
 		select {
 		case <-l.wake:
+			runtime.Gosched() // callers that are ready add their frames to this write
 			l.out.flush()
 			if err := l.out.failed(); err != nil {
 				l.end(err)

@@ -34,28 +34,3 @@ func TestSmoke(t *testing.T) {
 	t.Logf("%+v %v", y, err)
 }
 
-func BenchmarkDecide(b *testing.B) {
-	s := newServer(b, server.Config{}, one("all", quota(1e6, time.Second, config.GCRA)))
-	h := newHandler(b, peer.HandlerConfig{Decider: s, Secret: []byte(secret), Now: s.Now})
-	c := dial(b, peer.Config{URL: serve(b, h), Secret: []byte(secret), Now: s.Now})
-	b.ReportAllocs()
-	for range 3 {
-		b.Run("1", func(b *testing.B) {
-			b.ReportAllocs()
-			var v decider.Verdict
-			for b.Loop() {
-				c.Decide(context.Background(), &decider.Request{Key: "a", N: 1}, &v)
-			}
-		})
-		b.Run("100", func(b *testing.B) {
-			b.ReportAllocs()
-			b.SetParallelism(50)
-			b.RunParallel(func(pb *testing.PB) {
-				var v decider.Verdict
-				for pb.Next() {
-					c.Decide(context.Background(), &decider.Request{Key: "a", N: 1}, &v)
-				}
-			})
-		})
-	}
-}
