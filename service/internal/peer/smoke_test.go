@@ -33,4 +33,3 @@ func TestSmoke(t *testing.T) {
 	y, err := c.Top(t.Context(), 10)
 	t.Logf("%+v %v", y, err)
 }
-
