@@ -86,7 +86,9 @@ func plain(vs ...decider.Verdict) (all []decider.Verdict) {
 
 // duration returns a random duration below most, in nanoseconds: no two things happen at the same
 // instant, after which the servers could differ.
-func (p *pair) duration(most time.Duration) time.Duration { return 1 + time.Duration(p.r.Int64N(int64(most))) }
+func (p *pair) duration(most time.Duration) time.Duration {
+	return 1 + time.Duration(p.r.Int64N(int64(most)))
+}
 
 func (p *pair) key() string {
 	n := 1 + p.r.IntN(3)

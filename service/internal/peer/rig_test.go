@@ -122,8 +122,22 @@ func (s *site) connect(ctx context.Context, network, address string) (net.Conn, 
 // A cable is the client's end of a connection, which a test can disturb.
 type cable struct {
 	net.Conn
-	mu     sync.Mutex // guards silent
+	mu     sync.Mutex // guards what follows
 	silent bool
+	held   chan struct{} // writes wait for its end; nil if they do not
+}
+
+// hold lets writes of the client wait until release is called.
+func (s *site) hold() (release func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	held := make(chan struct{})
+	for _, c := range s.cables {
+		c.mu.Lock()
+		c.held = held
+		c.mu.Unlock()
+	}
+	return func() { close(held) }
 }
 
 // silence loses all that is sent from now on, in both directions, without a sign.
@@ -161,6 +175,12 @@ func (c *cable) isSilent() bool {
 }
 
 func (c *cable) Write(b []byte) (int, error) {
+	c.mu.Lock()
+	held := c.held
+	c.mu.Unlock()
+	if held != nil {
+		<-held
+	}
 	if c.isSilent() {
 		return len(b), nil
 	}
