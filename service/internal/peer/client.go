@@ -127,6 +127,8 @@ func (c *Client) pick() (*link, error) {
 const (
 	minBackoff = 50 * time.Millisecond
 	maxBackoff = 2 * time.Second
+	// connectTime bounds the time to connect, in Config.Silence.
+	connectTime = 5
 	// leaveBackoff is the first pause after the peer has asked to send no more requests.
 	leaveBackoff = 250 * time.Millisecond
 )
@@ -179,7 +181,7 @@ func (c *Client) await(l *link) (err error, leaving bool) {
 
 // connect makes a link.
 func (c *Client) connect(ctx context.Context) (*link, Info, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.cfg.Silence)
+	ctx, cancel := context.WithTimeout(ctx, connectTime*c.cfg.Silence)
 	defer cancel()
 	conn, err := c.cfg.Dial(ctx, "tcp", address(c.url))
 	if err != nil {

@@ -21,8 +21,8 @@ const (
 	fullBuffer = 1 << 20
 )
 
-// A frameWriter collects frames, and writes those that are ready at the same time at once. It is safe
-// for concurrent use.
+// A frameWriter collects frames. Frames that are ready at the same time share a write. It is safe for
+// concurrent use.
 type frameWriter struct {
 	conn net.Conn
 
@@ -151,7 +151,7 @@ func (w *frameWriter) stuck(d time.Duration) bool {
 	return w.writing && time.Since(w.since) > d
 }
 
-// A frame is what a frameReader reads.
+// A frame is a message.
 type frame struct {
 	id      uint64
 	kind    kind

@@ -187,7 +187,7 @@ func TestSlowReader(t *testing.T) {
 	})
 }
 
-// Large frames go both ways, and those that are too large are errors.
+// Large frames go both ways, and too large ones are errors.
 func TestLargeFrames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		echo := func(_ context.Context, from Info, body []byte) ([]byte, error) {

@@ -126,7 +126,7 @@ func (s *session) wait(id uint64, d *decoder) {
 		if err == nil {
 			grantID = s.grantID(nil, &req, v)
 		}
-		if s.ctx.Err() != nil { // nobody takes the answer
+		if s.ctx.Err() != nil { // the peer is gone
 			if grantID != nil {
 				_, _ = s.h.cfg.Decider.Settle(context.WithoutCancel(ctx), req.Key, string(grantID), 0)
 			}

@@ -46,7 +46,7 @@ func (s *session) acquire(id uint64, d *decoder) {
 		req.OnWait = func() { s.tellWait(id, tells); started() }
 		l, err := s.h.cfg.Decider.Acquire(ctx, req)
 		started()
-		if s.ctx.Err() != nil { // nobody takes the answer
+		if s.ctx.Err() != nil { // the peer is gone
 			if err == nil {
 				_ = s.h.cfg.Decider.Return(context.WithoutCancel(ctx), l.Key, l.ID, weir.Ignored)
 			}

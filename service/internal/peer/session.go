@@ -165,7 +165,7 @@ func (s *session) end(id uint64, put func()) {
 	s.out.flush()
 }
 
-// A place is what a request in the background takes of a bounded number.
+// A place is a part of a bounded number, which a request in the background takes.
 type place struct {
 	of *atomic.Int64
 	n  int64
