@@ -137,13 +137,6 @@ func (w *frameWriter) failLocked(err error) {
 	w.written.Broadcast()
 }
 
-// empty reports whether everything is written.
-func (w *frameWriter) empty() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return len(w.buf) == 0 && !w.writing
-}
-
 // stuck reports whether a write takes longer than d.
 func (w *frameWriter) stuck(d time.Duration) bool {
 	w.mu.Lock()

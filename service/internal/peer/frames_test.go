@@ -106,7 +106,7 @@ func TestNewerPeer(t *testing.T) {
 		p := newRawPeer(t, h, time.Second)
 		p.send(7, 60, []byte("anything"))
 		f := p.receive()
-		if err, _ := (&decoder{b: f.payload}).failure(); f.id != 7 || f.kind != kindFailure || err != ErrUnknown {
+		if _, err := (&decoder{b: f.payload}).failure(); f.id != 7 || f.kind != kindFailure || err != ErrUnknown {
 			t.Errorf("%+v %v", f, err)
 		}
 		p.send(8, kindDecide, append(appendRequest(nil, &decider.Request{Key: "a", N: 1}, 1<<40), "more"...))
@@ -255,7 +255,7 @@ func randomVerdict(r *rand.Rand, rules []*config.Rule) decider.Verdict {
 	rule := func() *config.Rule { return rules[r.IntN(len(rules))] }
 	v := decider.Verdict{
 		OK: r.IntN(2) == 0, Reason: weir.Reason(r.IntN(256)), RetryAfter: some(), At: time.Duration(r.Int64N(1 << 60)), Waited: some(), Place: r.IntN(1 << 30),
-		Step: decider.Step(r.IntN(256)), Answers: []decider.Answer{},
+		Step: decider.Step(r.IntN(int(decider.StepsCount))), Answers: []decider.Answer{},
 	}
 	if r.IntN(4) > 0 {
 		v.Rule = rule()
@@ -365,12 +365,28 @@ func TestFailures(t *testing.T) {
 	all := append([]error{weir.Reject(weir.QueueFull, time.Second), &weir.Rejection{Reason: weir.OverLimit, RetryAfter: 12345}, weir.Reject(weir.TooLate, weir.Never)}, codes[1:]...)
 	for _, want := range all {
 		d := decoder{b: appendFailure(nil, want, decider.Share)}
-		if got, step := d.failure(); !reflect.DeepEqual(got, want) || step != decider.Share || d.failed {
+		if step, got := d.failure(); !reflect.DeepEqual(got, want) || step != decider.Share || d.failed {
 			t.Errorf("%v: %v %v", want, got, step)
 		}
 	}
 	d := decoder{b: appendFailure(nil, errors.New("the disk is full"), 0)}
-	if got, _ := d.failure(); !errors.Is(got, ErrUnavailable) || !strings.Contains(got.Error(), "the disk is full") {
+	if _, got := d.failure(); !errors.Is(got, ErrUnavailable) || !strings.Contains(got.Error(), "the disk is full") {
 		t.Error(got)
+	}
+}
+
+// A step has the same number in all versions, and an unknown one is taken for the last.
+func TestSteps(t *testing.T) {
+	for code, name := range map[byte]string{0: "exact", 1: "known", 2: "share", 3: "rule", 200: "rule"} {
+		d := decoder{b: []byte{code}}
+		if s := d.step(); s.String() != name || code < 200 && stepCode(s) != code {
+			t.Errorf("%d: %v with the number %d", code, s, stepCode(s))
+		}
+	}
+	for s := range decider.StepsCount {
+		d := decoder{b: []byte{stepCode(s)}}
+		if got := d.step(); got != s {
+			t.Errorf("%v arrives as %v", s, got)
+		}
 	}
 }

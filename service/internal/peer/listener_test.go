@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/internal/pipenet"
+	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/connlimit"
 	"github.com/weir-go/weir/service/internal/httpserve"
 	"github.com/weir-go/weir/service/internal/peer"
@@ -178,5 +179,21 @@ func TestTLS(t *testing.T) {
 	defer cancel()
 	if err := h.Shutdown(ctx); err != nil {
 		t.Error(err)
+	}
+}
+
+// A decision over the link allocates nothing, at both ends together.
+func TestAllocations(t *testing.T) {
+	s := newServer(t, server.Config{}, one("all", quota(1e6, time.Second, config.GCRA)))
+	c := dial(t, peer.Config{URL: serve(t, newHandler(t, peer.HandlerConfig{Decider: s, Now: s.Now})), Now: s.Now})
+	var v decider.Verdict
+	req := decider.Request{Key: "user:42", N: 1}
+	n := testing.AllocsPerRun(1000, func() {
+		if err := c.Decide(context.Background(), &req, &v); err != nil || !v.OK {
+			t.Fatal(v, err)
+		}
+	})
+	if n > 0 {
+		t.Errorf("%v allocations", n)
 	}
 }

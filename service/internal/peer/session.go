@@ -44,7 +44,6 @@ type session struct {
 	request  decider.Request
 	requests []decider.Request
 	verdicts []decider.Verdict
-	quotas   []bool // requests that came with a quota
 	id       []byte
 }
 
