@@ -161,30 +161,38 @@ func TestSilentPeer(t *testing.T) {
 	})
 }
 
-// A peer that does not read its answers is disconnected, and takes a bounded memory until then.
+// A peer that does not read its answers is disconnected, and takes a bounded memory until then,
+// whether the reader of its requests writes the answers or another goroutine does.
 func TestSlowReader(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h, err := NewHandler(HandlerConfig{Decider: testServer(t)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		p := newRawPeer(t, h, time.Second)
-		var sent atomic.Int64
-		go func() {
-			ping := bytes.Repeat([]byte("x"), 1<<10)
-			for p.out.send(0, kindPing, ping) == nil {
-				p.out.flush()
-				sent.Add(int64(len(ping)))
+	for _, first := range []kind{kindPing, kindCall} {
+		synctest.Test(t, func(t *testing.T) {
+			calls := map[string]func(context.Context, Info, []byte) ([]byte, error){
+				"nap": func(context.Context, Info, []byte) ([]byte, error) { time.Sleep(time.Millisecond); return nil, nil },
 			}
-		}()
-		time.Sleep(10 * time.Second)
-		if st := h.Stats(); st.Slow != 1 || st.Conns != 0 {
-			t.Errorf("%+v", st)
-		}
-		if sent := sent.Load(); sent > 2*fullBuffer {
-			t.Errorf("%d bytes of answers were kept", sent)
-		}
-	})
+			h, err := NewHandler(HandlerConfig{Decider: testServer(t), Calls: calls})
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := newRawPeer(t, h, time.Second)
+			p.send(1, first, appendText(appendSpan(nil, 0), "nap"))
+			time.Sleep(2 * time.Millisecond)
+			var sent atomic.Int64
+			go func() {
+				ping := bytes.Repeat([]byte("x"), 1<<10)
+				for sent.Load() < 8*fullBuffer && p.out.send(0, kindPing, ping) == nil {
+					p.out.flush()
+					sent.Add(int64(len(ping)))
+				}
+			}()
+			time.Sleep(10 * time.Second)
+			if st := h.Stats(); st.Slow != 1 || st.Conns != 0 {
+				t.Errorf("%+v", st)
+			}
+			if sent := sent.Load(); sent > 2*fullBuffer {
+				t.Errorf("%d bytes of answers were kept", sent)
+			}
+		})
+	}
 }
 
 // Large frames go both ways, and too large ones are errors.
