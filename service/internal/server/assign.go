@@ -25,9 +25,12 @@ type assignments struct {
 }
 
 // Assign shares rates out among leaves: see decider.Decider.
-func (s *Server) Assign(_ context.Context, r decider.LeafReport) (decider.Assignment, error) {
+func (s *Server) Assign(ctx context.Context, r decider.LeafReport) (decider.Assignment, error) {
 	if r.Used < 0 {
 		panic("server: negative use")
+	}
+	if err := s.enter(ctx, r.Key); err != nil {
+		return decider.Assignment{}, err
 	}
 	rs, now := s.rules.Load(), s.clock.Now()
 	m := s.keys.find(r.Key, rs).match
