@@ -46,7 +46,7 @@ var packages = map[string]floor{
 	"internal/circuit": shells, "internal/redislink": shells, "internal/share": shells, "internal/outgoing": shells,
 	"grpclimit": modules, "metric": modules, "redislimit": modules, "redislimit/redis_rate": modules,
 	"service/internal/config": core, "service/internal/filedoc": words, "service/internal/bytesize": words, "service/internal/match": core, "service/internal/descriptor": core, "service/internal/server": core, "service/internal/strictyaml": core, "service/internal/inputfile": core,
-	"service/internal/server/batchjson": core, "service/internal/server/clock": core, "service/internal/server/decider": core, "service/internal/server/grant": core, "service/internal/server/lease": core,
+	"service/internal/server/batchjson": core, "service/internal/server/clock": core, "service/internal/server/handover": core, "service/internal/server/decider": core, "service/internal/server/grant": core, "service/internal/server/lease": core,
 	"service/internal/allocator": pure, "service/internal/server/quota": core, "service/internal/server/ruleset": core, "service/internal/server/state": core, "service/internal/server/waiting": core,
 	"service/internal/server/adminapi": service, "service/internal/server/httpapi": service, "service/internal/server/grpcapi": service, "service/internal/server/respapi": service, "service/internal/server/rlqsapi": service, "service/internal/server/token": service, "service/internal/redisstore": service,
 	"service/internal/connlimit": service, "service/internal/eventloop": service, "service/internal/httpserve": service, "service/internal/logqueue": service, "service/internal/terminal": service,
@@ -91,8 +91,9 @@ var sideways = map[string][]string{
 	"service/internal/match":        {"service/internal/descriptor"},
 	"service/internal/server": {
 		"service/internal/allocator", "service/internal/config", "service/internal/server/clock", "service/internal/server/decider", "service/internal/server/grant", "service/internal/server/lease",
-		"service/internal/server/quota", "service/internal/server/ruleset", "service/internal/server/state", "service/internal/server/waiting",
+		"service/internal/server/handover", "service/internal/server/quota", "service/internal/server/ruleset", "service/internal/server/state", "service/internal/server/waiting",
 	},
+	"service/internal/server/handover":         {"service/internal/config", "service/internal/server/grant", "service/internal/server/lease"},
 	"service/internal/server/decider":          {"service/internal/config"},
 	"service/internal/server/batchjson":        {"service/internal/server/decider"},
 	"service/internal/server/httpapi":          {"service/internal/connlimit", "service/internal/server/token"},
@@ -100,7 +101,7 @@ var sideways = map[string][]string{
 	"service/internal/server/respapi":          {"service/internal/eventloop", "service/internal/server/token"},
 	"service/internal/server/respapi/resptest": {"service/internal/eventloop", "service/internal/server/respapi", "service/internal/server/token"},
 	"service/internal/server/rlqsapi":          {"service/internal/descriptor", "service/internal/server/token"},
-	"service/internal/server/grant":            {"service/internal/server/decider"},
+	"service/internal/server/grant":            {"service/internal/server/clock", "service/internal/server/decider"},
 	"service/internal/server/ruleset":          {"service/internal/config", "service/internal/descriptor", "service/internal/match"},
 	"service/internal/server/quota":            {"service/internal/config", "service/internal/server/clock", "service/internal/server/waiting"},
 	"service/internal/server/lease": {

@@ -80,7 +80,7 @@ func (s *Server) Received(slots *slot.Set) {
 // called again, to hand over what they have used. The last chunk says which grants were
 // settled, of all slots.
 func (s *Server) Export(ctx context.Context, slots *slot.Set, emit func(chunk []byte) error) error {
-	if s.cfg.Fleet == "" {
+	if s.chunks == nil {
 		return errNoFleet
 	}
 	send := func(chunk []byte) error {
@@ -168,11 +168,12 @@ var ErrNoRule = errors.New("no rule here can continue it")
 // the limits. A chunk that comes twice counts once. The error is handover.ErrInvalid or
 // ErrNoRule.
 func (s *Server) Import(chunk []byte) error {
-	c, err := handover.Decode(chunk)
+	if s.chunks == nil {
+		return errNoFleet
+	}
+	c, err := s.chunks.Decode(chunk)
 	switch {
 	case err != nil:
-	case s.cfg.Fleet == "":
-		err = errNoFleet
 	case s.imported.first(c.ID):
 		err = s.importChunk(c)
 	}

@@ -131,7 +131,7 @@ type Server struct {
 	own    *quota.Requested
 
 	owned    owned
-	chunks   *handover.Sender
+	chunks   *handover.Sender // nil without a fleet
 	imported imported
 
 	shares atomic.Int64 // Config.Instances, or what Shared has changed it to
@@ -167,7 +167,7 @@ func New(cfg Config) (*Server, error) {
 	room, c := waiting.NewRoom(cmp.Or(cfg.MaxWaiting, DefaultMaxWaiting)), clock.New()
 	s := &Server{
 		cfg: cfg, clock: c, learns: c.Now() + cfg.AssignmentTTL, room: room, keys: newKeys(cmp.Or(cfg.Keys, DefaultKeys)),
-		grants: grant.NewLedger(), chunks: handover.NewSender(), leases: lease.NewRegistry(c, room, cmp.Or(cfg.MaxLeases, DefaultMaxLeases)),
+		grants: grant.NewLedger(), leases: lease.NewRegistry(c, room, cmp.Or(cfg.MaxLeases, DefaultMaxLeases)),
 		orphan: map[string]*lease.Limits{},
 	}
 	s.shares.Store(int64(cfg.Instances))
@@ -176,6 +176,7 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	if cfg.Fleet != "" {
+		s.chunks = handover.NewSender(fleetKey(cfg.Fleet, "handover"))
 		s.own.Share(fleetKey(cfg.Fleet, "table"))
 		s.grants = grant.NewFleet(fleetKey(cfg.Fleet, "grants"), c)
 		s.leases.Share(fleetKey(cfg.Fleet, "leases"), s.RouteKey)
