@@ -46,7 +46,8 @@ func (s *Server) Depart(slots *slot.Set) {
 // Received, but for the time hold at most. Until Received, or until the longest time to live
 // of leases has passed, their keys get no new leases, and leases that the last owner has
 // granted are adopted when they are renewed. Fencing tokens are greater than those of the last
-// owner, unless its clock is ahead by more than the time since its last lease.
+// owner, unless its clock is ahead by more than the time since its last lease. For an
+// AssignmentTTL, leaves without an assignment get none.
 func (s *Server) Expect(slots *slot.Set, hold time.Duration) {
 	s.reload.Lock()
 	defer s.reload.Unlock()
@@ -56,6 +57,7 @@ func (s *Server) Expect(slots *slot.Set, hold time.Duration) {
 	}
 	s.leases.Expect(slots, min(longest, ruleset.MaxSpan))
 	now := s.clock.Now()
+	s.owned.take(slots, now, now+s.cfg.AssignmentTTL)
 	s.owned.change(now, func(o *ownership) {
 		o.departed.Remove(slots)
 		o.release(slots)

@@ -15,7 +15,47 @@ import (
 const maxHolds = 64
 
 // owned tells which slots the Server owns.
-type owned struct{ now atomic.Pointer[ownership] }
+type owned struct {
+	now   atomic.Pointer[ownership]
+	taken atomic.Pointer[[]takeover] // the oldest first
+}
+
+// A takeover is slots that the Server owns since a short time: until then it does not know all
+// assignments of leaves.
+type takeover struct {
+	slots *slot.Set // it does not change
+	until time.Duration
+}
+
+// maxTakeovers bounds the takeovers. With more, the two oldest become one.
+const maxTakeovers = 64
+
+// take notes a takeover. Calls must not be concurrent.
+func (o *owned) take(slots *slot.Set, now, until time.Duration) {
+	var all []takeover
+	if was := o.taken.Load(); was != nil {
+		all = slices.DeleteFunc(slices.Clone(*was), func(t takeover) bool { return t.until <= now })
+	}
+	if len(all) == maxTakeovers {
+		both := *all[0].slots
+		both.Union(all[1].slots)
+		all[1].slots = &both
+		all = all[1:]
+	}
+	added := *slots
+	all = append(all, takeover{&added, until})
+	o.taken.Store(&all)
+}
+
+// isNew reports whether the Server owns the slot of a key since a short time.
+func (o *owned) isNew(now time.Duration, s *Server, key string) bool {
+	all := o.taken.Load()
+	if all == nil || (*all)[len(*all)-1].until <= now {
+		return false
+	}
+	of := s.RouteKey(key)
+	return slices.ContainsFunc(*all, func(t takeover) bool { return t.until > now && t.slots.Has(of) })
+}
 
 // An ownership is immutable. If it is nil, the Server owns all slots and holds no requests.
 type ownership struct {
