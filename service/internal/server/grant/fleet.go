@@ -56,7 +56,7 @@ func (f *Fleet) AppendID(b []byte, g decider.Grant, key string) []byte {
 	return appendID(b, stamp, seal(f.secret, ms, number, slack, g.N, g.Rules, key), slack, g.N)
 }
 
-// Redeem is as in Ledger.
+// Redeem is as in Ledger. The instant of a grant that is older than the process is negative.
 func (f *Fleet) Redeem(id, key string, rules []uint64, now time.Duration) (g decider.Grant, which int, err error) {
 	wall := time.Now()
 	stamp, sealed, slack, n, ok := parseID(id)
@@ -66,7 +66,7 @@ func (f *Fleet) Redeem(id, key string, rules []uint64, now time.Duration) (g dec
 	if !ok || which < 0 || age > decider.GrantLife || !f.settle(ms, number, wall) {
 		return decider.Grant{}, 0, decider.ErrNoGrant
 	}
-	at := max(now-age, 0) + time.Millisecond // the stamp is rounded down
+	at := now - age + time.Millisecond // the stamp is rounded down
 	return decider.Grant{N: n, At: min(at, now), Rules: rules[which], Slack: span(slack)}, which, nil
 }
 
