@@ -3,27 +3,18 @@ package server
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
 	"sync"
 	"time"
 
-	"github.com/weir-go/weir/internal/siphash"
 	"github.com/weir-go/weir/internal/slot"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/handover"
 	"github.com/weir-go/weir/service/internal/server/lease"
 	"github.com/weir-go/weir/service/internal/server/ruleset"
 )
-
-// fleetKey derives a key for one use from the secret of a fleet.
-func fleetKey(fleet, use string) siphash.Key {
-	sum := sha256.Sum256([]byte("weir " + use + "\x00" + fleet))
-	return siphash.Key{K0: binary.LittleEndian.Uint64(sum[:]), K1: binary.LittleEndian.Uint64(sum[8:])}
-}
 
 // Depart gives slots up: another member owns them from now on. Every method answers
 // decider.ErrMoved for keys of these slots, and the requests that wait get it in order of
@@ -61,7 +52,7 @@ func (s *Server) Expect(slots *slot.Set, hold time.Duration) {
 	s.owned.change(now, func(o *ownership) {
 		o.departed.Remove(slots)
 		o.release(slots)
-		o.hold(slots, now+hold)
+		o.hold(slots, now, hold)
 	})
 }
 

@@ -82,9 +82,8 @@ func FuzzMoveRefillsNothing(f *testing.F) {
 	})
 }
 
-// Members hand slots over in both directions while all of them are asked. Of a key that is never
-// refilled, exactly the burst is used, but for those that a request used at an owner that had
-// just departed: these are owed.
+// Members hand slots over in both directions while all of them are asked. Every token that a
+// request has used is counted at the end: in the bucket, or as its debt.
 func TestStormOfMoves(t *testing.T) {
 	const keys, burst, moves = 50, 200, 60
 	f := newFleet(t, 2, config.Rules{Rules: []config.Rule{one("r", quota(burst, 1000*time.Hour, config.GCRA))}})

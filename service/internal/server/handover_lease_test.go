@@ -74,17 +74,19 @@ func TestLeasesMove(t *testing.T) {
 		f.move(slot.All(), 2)
 		f.of("k0").refuses("k0", 0)
 		time.Sleep(time.Millisecond)
+		synctest.Wait()
 		check(t, "after the first has expired", f.of("k0").mustAcquire("k0", 1).Inflight, 3)
 		stats := f.members[0].Stats()
 		check(t, "leases at an earlier owner", stats.Leases+stats.Rules[0].Leases.Held, 0)
 	})
 }
 
-// A new owner whose state has not come grants no leases, and adopts those that are renewed.
+// A new owner without the state grants no leases, and adopts the leases that are renewed.
 func TestLeasesOfADeadOwner(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newLeasingFleet(t, 2)
-		a, b := f.members[0], f.members[1]
+		f.move(slot.All(), 1)
+		a, b := f.members[1], f.members[0] // a has started later
 		renewed, returned := a.mustAcquire("k", 2), a.mustAcquire("k", 1)
 		foreign := newLeasingFleet(t, 1).members[0].mustAcquire("other", 1)
 		b.Expect(slot.All(), 0)
@@ -146,8 +148,7 @@ func TestAdoptionBeforeTheState(t *testing.T) {
 		b.Received(slot.All()) // as if a and b both owned the key
 		all = []decider.Lease{a.mustAcquire("k", 2), b.mustAcquire("k", 2)}
 		c.Expect(slot.All(), 0)
-		_, err = c.Renew("k", all[0].ID, 0)
-		must(t, err)
+		f.export(0, 2, slot.All())
 		_, err = c.Renew("k", all[1].ID, 0)
 		check(t, "more than the limit", err, decider.ErrNoLease)
 	})
@@ -161,13 +162,12 @@ func TestWaitersForLeasesMove(t *testing.T) {
 		got := make(chan error, 3)
 		for range 3 {
 			go func() {
-				for {
-					_, err := f.of("k").Acquire(t.Context(), decider.LeaseRequest{Key: "k", N: 1, Wait: true})
-					if err != decider.ErrMoved {
-						got <- err
-						return
-					}
+				req := decider.LeaseRequest{Key: "k", N: 1, Wait: true}
+				_, err := f.members[0].Acquire(t.Context(), req)
+				if err == decider.ErrMoved {
+					_, err = f.members[1].Acquire(t.Context(), req)
 				}
+				got <- err
 			}()
 			synctest.Wait()
 		}

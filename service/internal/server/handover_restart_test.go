@@ -48,11 +48,35 @@ func TestSnapshotOfAMember(t *testing.T) {
 			if all := strings.Join(done.Skipped, "\n"); done.Rules != 0 || !strings.Contains(all, `counts of rule "tokens"`) {
 				t.Errorf("%+v", done)
 			}
-			other.allows("k", 10, 11)
-			_, err := other.Settle("k", string(open), 1)
+			twin, _ := a.next(server.Config{Rules: rules}, file)
+			ours, theirs := other.AppendGrantID(nil, other.ask("k", 1).Grant, "k"), twin.AppendGrantID(nil, twin.ask("k", 1).Grant, "k")
+			_, err := other.Settle("k", string(theirs), 1)
+			check(t, "a grant of another process with the snapshot", err, decider.ErrNoGrant)
+			_, err = other.Settle("k", string(ours), 1)
+			must(t, err)
+			other.allows("k", 9, 10)
+			_, err = other.Settle("k", string(open), 1)
 			check(t, "a grant of another fleet", err, decider.ErrNoGrant)
 			check(t, "units in flight", other.mustAcquire("l", 1).Inflight, 3)
 			must(t, other.Return("l", l.ID, weir.Success))
 		}
+	})
+}
+
+// A Server that was alone can join a fleet. Its leases are held, and other members can adopt
+// its next leases.
+func TestSnapshotFromBeforeTheFleet(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		rules := &config.Rules{Rules: []config.Rule{leased("all", config.Concurrency{Limit: 3, TTL: time.Hour})}}
+		alone := newDesk(t, server.Config{Rules: rules})
+		l := alone.mustAcquire("k", 1)
+		f := newFleet(t, 2, *rules)
+		f.members[0], _ = alone.next(server.Config{Fleet: "secret", Rules: rules}, alone.snapshot())
+		next := f.members[0].mustAcquire("k", 2)
+		check(t, "units in flight", next.Inflight, 3)
+		must(t, f.members[0].Return("k", l.ID, weir.Success))
+		f.members[1].Expect(slot.All(), 0)
+		_, err := f.members[1].Renew("k", next.ID, 0)
+		must(t, err)
 	})
 }

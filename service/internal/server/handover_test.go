@@ -17,7 +17,7 @@ import (
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
-// A fleet is members, and who of them owns which slots.
+// A fleet has members, and the owner of each slot.
 type fleet struct {
 	t       *testing.T
 	members []desk
@@ -174,6 +174,29 @@ func TestStragglersCount(t *testing.T) {
 	}
 }
 
+// A bucket refills on its way, also if the new owner begins to use it before it comes.
+func TestBucketsRefillOnTheWay(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFleet(t, 2, config.Rules{Rules: []config.Rule{one("r", quota(10, 10*time.Second, config.GCRA))}})
+		var chunks [][]byte
+		for _, key := range []string{"idle", "busy"} {
+			f.members[0].allows(key, 10, 10)
+		}
+		must(t, f.members[0].Export(t.Context(), slot.All(), func(chunk []byte) error {
+			chunks = append(chunks, chunk)
+			return nil
+		}))
+		f.members[1].Expect(slot.All(), 0)
+		f.members[1].allows("busy", 2, 2)
+		time.Sleep(6 * time.Second)
+		for _, chunk := range chunks {
+			must(t, f.members[1].Import(chunk))
+		}
+		f.members[1].allows("idle", 6, 7)
+		f.members[1].allows("busy", 4, 5)
+	})
+}
+
 // A chunk that comes twice counts once, and one that cannot be sent is put back.
 func TestChunks(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -221,7 +244,11 @@ func TestChunks(t *testing.T) {
 func TestGrantsMove(t *testing.T) {
 	for _, a := range []config.Algorithm{config.GCRA, config.Fixed, config.Sliding} {
 		bubble(t, func(t *testing.T) {
-			f := newFleet(t, 2, config.Rules{Rules: []config.Rule{one("r", quota(10, time.Hour, a))}})
+			f := newFleet(t, 2, config.Rules{})
+			for _, m := range f.members { // at different instants of their clocks
+				must(t, m.Reload(&config.Rules{Rules: []config.Rule{one("r", quota(10, time.Hour, a))}}))
+				time.Sleep(time.Minute)
+			}
 			grant := func() string {
 				v := f.of("k").ask("k", 3)
 				return string(f.of("k").AppendGrantID(nil, v.Grant, "k"))

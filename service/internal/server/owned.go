@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-go/weir/internal/slot"
 	"github.com/weir-go/weir/service/internal/server/decider"
+	"github.com/weir-go/weir/service/internal/server/ruleset"
 )
 
 // maxHolds bounds the transfers to the Server that hold requests at the same time. With
@@ -143,9 +144,12 @@ func (o *ownership) release(slots *slot.Set) {
 	}
 }
 
-// hold makes requests in slots wait.
-func (o *ownership) hold(slots *slot.Set, until time.Duration) {
-	held := *slots
+// hold makes requests in slots wait for a time.
+func (o *ownership) hold(slots *slot.Set, now, d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	held, until := *slots, now+min(d, ruleset.MaxSpan)
 	o.holds = append(o.holds, hold{&held, until, make(chan struct{})})
 }
 

@@ -182,13 +182,7 @@ func New(cfg Config) (*Server, error) {
 	if s.own, err = quota.NewRequested(c, decider.MaxOwnRefill, s.ownMemory(cfg.Memory)); err != nil {
 		return nil, err
 	}
-	if cfg.Fleet != "" {
-		s.chunks = handover.NewSender(fleetKey(cfg.Fleet, "handover"))
-		s.own.Share(fleetKey(cfg.Fleet, "table"))
-		s.grants = grant.NewFleet(fleetKey(cfg.Fleet, "grants"), c)
-		s.leases.Share(fleetKey(cfg.Fleet, "leases"), s.RouteKey)
-		room.SetOwned(s.owned.errNow)
-	}
+	s.join(c)
 	first := cfg.Rules
 	if first == nil {
 		first = new(config.Rules)

@@ -14,9 +14,9 @@ import (
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
-// Fleet is a Ledger of a member of a fleet, whose members share the secret: each can settle the
-// grants of all. Which grants were settled, a member knows of those that were settled at itself,
-// and of those of which RestorePage has told it.
+// Fleet is the ledger of a member of a fleet. All members share the secret, so each can settle
+// the grants of the others. A member knows the grants that it has settled itself, and the settled
+// grants in the pages that RestorePage adds.
 //
 // Its ids have the shape of those of a Ledger, with wall time. Their number is a random tag of
 // the process and a number in order, so that ids of different members differ.
@@ -127,7 +127,7 @@ func (f *Fleet) State() State {
 // Pages is as in Ledger.
 func (f *Fleet) Pages() iter.Seq[Page] { return copies(&f.mu, f.pages) }
 
-// Restore sets the state. The pages that follow are of use if it is that of a Fleet.
+// Restore sets the state. A state that no Fleet has written has no effect.
 func (f *Fleet) Restore(s State, _ bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -136,7 +136,7 @@ func (f *Fleet) Restore(s State, _ bool) {
 	}
 }
 
-// RestorePage adds a page to those that there are.
+// RestorePage adds the settled grants of a page.
 func (f *Fleet) RestorePage(p Page) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -65,7 +65,7 @@ func (s *Sender) begin(kind byte) writer {
 	return append(b, kind)
 }
 
-// A Chunk is what Decode reads. One of its parts is set.
+// A Chunk is a decoded chunk. One of its parts is set.
 type Chunk struct {
 	ID     ID
 	Counts *Counts
