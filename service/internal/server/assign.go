@@ -206,7 +206,7 @@ func (e *exchange) assign(h *holding, r *leaf.Report, got *leaf.Assignment) {
 		}
 	}
 	got.Contended = contended
-	got.Learning = !first && r.Has == 0 && e.now < e.server.learns
+	got.Learning = !first && r.Has == 0 && (e.now < e.server.learns || e.server.owned.isNew(e.now, e.server, r.Key))
 	h.setContended(contended)
 }
 

@@ -31,6 +31,7 @@ package server
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"maps"
 	"sync"
 	"sync/atomic"
@@ -41,6 +42,7 @@ import (
 	"github.com/weir-go/weir/service/internal/server/clock"
 	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/grant"
+	"github.com/weir-go/weir/service/internal/server/handover"
 	"github.com/weir-go/weir/service/internal/server/lease"
 	"github.com/weir-go/weir/service/internal/server/quota"
 	"github.com/weir-go/weir/service/internal/server/waiting"
@@ -91,6 +93,10 @@ type Config struct {
 	// zero, DefaultMaxAssignments.
 	MaxAssignments int
 
+	// Fleet is a secret that the members of a fleet share, each of which owns some slots: see
+	// Route. If empty, the Server is alone. With a Fleet, fingerprints of keys and the seals of
+	// ids are the same at all members, and all rules that count for a key must route alike.
+	Fleet string
 	// Instances, if > 0, makes the limits of the Server shares: the limits of the rules
 	// divided by this number. See Shared.
 	Instances int
@@ -106,6 +112,9 @@ func (c Config) Validate() error {
 		if f.value < 0 {
 			return fmt.Errorf("server: %s = %d: must be >= 0", f.name, f.value)
 		}
+	}
+	if c.Fleet != "" && c.Instances > 0 {
+		return fmt.Errorf("server: Fleet, Instances = %d: a Server with a store is in no fleet", c.Instances)
 	}
 	if c.AssignmentTTL < 0 {
 		return fmt.Errorf("server: AssignmentTTL = %v: must be >= 0", c.AssignmentTTL)
@@ -123,9 +132,14 @@ type Server struct {
 	rules  atomic.Pointer[rules]
 	keys   *keys
 	room   *waiting.Room
-	grants *grant.Ledger
+	grants ledger
 	leases *lease.Registry
 	own    *quota.Requested
+
+	owned    owned
+	chunks   *handover.Sender // nil without a fleet
+	imported imported
+
 	shares atomic.Int64 // Config.Instances, or what Shared has changed it to
 
 	unmatchedDenied, unmatchedAllowed atomic.Uint64
@@ -137,6 +151,17 @@ type Server struct {
 }
 
 var _ decider.Decider = (*Server)(nil)
+
+// A ledger seals the ids of grants: see package grant.
+type ledger interface {
+	AppendID(b []byte, g decider.Grant, key string) []byte
+	Redeem(id, key string, rules []uint64, now time.Duration) (g decider.Grant, which int, err error)
+	Life(now time.Duration) time.Duration
+	State() grant.State
+	Pages() iter.Seq[grant.Page]
+	Restore(s grant.State, crashed bool)
+	RestorePage(p grant.Page)
+}
 
 // New returns a Server, or an error about the Config.
 func New(cfg Config) (*Server, error) {
@@ -157,6 +182,7 @@ func New(cfg Config) (*Server, error) {
 	if s.own, err = quota.NewRequested(c, decider.MaxOwnRefill, s.ownMemory(cfg.Memory)); err != nil {
 		return nil, err
 	}
+	s.join(c)
 	first := cfg.Rules
 	if first == nil {
 		first = new(config.Rules)
