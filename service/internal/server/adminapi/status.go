@@ -36,7 +36,7 @@ type Status struct {
 type StoreState struct {
 	Away      bool              `json:"away"`      // it does not answer: decisions are degraded
 	Instances int               `json:"instances"` // that share the limits
-	Decisions map[string]uint64 `json:"decisions"` // by step: exact, known, share or rule
+	Decisions map[string]uint64 `json:"decisions"` // by step: see decider.Step
 }
 
 // storeState returns the state of the store; nil if there is none.
