@@ -244,5 +244,8 @@ func (s *Server) Close(now bool) {
 	s.leases.Dismiss(waiting.DrainRetry)
 }
 
+// Now returns the time since the node's epoch, in which verdicts have their instants.
+func (s *Server) Now() time.Duration { return s.clock.Now() }
+
 // Waiting returns how many requests wait, for tokens or for leases.
 func (s *Server) Waiting() int { return s.room.Len() }

@@ -45,7 +45,7 @@ type Decider interface {
 	Descriptors(ctx context.Context, reqs []Request, all bool, verdicts []Verdict) (ok bool, err error)
 	// AppendGrantID appends the id of a Grant for a key: a UUID of version 8,
 	// followed by a hyphen and the cost if that is not 1. Call it once for each Grant,
-	// because each id can be settled once.
+	// because each id can be settled once, and only if the Request had WantID.
 	AppendGrantID(b []byte, g Grant, key string) []byte
 	// Settle reports the true cost n of a grant, once and within GrantLife. Unused
 	// tokens return to their buckets, except tokens that the refill since the grant has
@@ -143,8 +143,12 @@ type Request struct {
 	// as far as the node allows that.
 	Queue    int
 	OwnQueue bool
-	// OnWait, if not nil, is called when the request has to wait.
+	// OnWait, if not nil, is called when the request has to wait, after it has got its place
+	// in the queue.
 	OnWait func()
+	// WantID says that the caller will call AppendGrantID for the grant. A Decider that asks
+	// another node has the id sent with the verdict.
+	WantID bool
 	// Quota, if not nil, decides instead of the rates of the rules, in a bucket for the
 	// key and the quota. All rules that have a rate and count for the key must have
 	// OwnQuota. If none matches, keys without a rule must be allowed. The verdict has one
@@ -289,6 +293,8 @@ type Grant struct {
 	At    time.Duration // the instant of the decision
 	Rules uint64        // identifies the rules that gave
 	Slack time.Duration // how long all of it can be returned
+	// ID is the id, if another node gave and the Request had WantID. That node settles it.
+	ID string
 }
 
 // Settled is the outcome of Decider.Settle, in tokens.
@@ -309,6 +315,9 @@ type LeaseRequest struct {
 	// Wait lets the request wait, until the deadline of the context or for the rule's
 	// MaxWait.
 	Wait bool
+	// OnWait, if not nil, is called when the request has to wait, after it has got its place
+	// in the queue.
+	OnWait func()
 }
 
 // A Lease is units of a key that a caller holds until it returns them or the
