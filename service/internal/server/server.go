@@ -86,10 +86,15 @@ type Config struct {
 	// DefaultAssignmentTTL.
 	AssignmentTTL time.Duration
 
+	// Fleet is a secret that the members of a fleet share, each of which owns some slots: see
+	// Route. If empty, the Server is alone. With a Fleet, fingerprints of keys and the seals of
+	// ids are the same at all members, and all rules that count for a key must route alike.
+	Fleet string
 	// Instances, if > 0, makes the limits of the Server shares: the limits of the rules
 	// divided by this number. See Shared.
 	Instances int
 	cluster   bool // the store is a Cluster
+	alone     bool // the shares are those of a Fallback
 }
 
 // Validate returns an error that names the first invalid field.
@@ -120,6 +125,7 @@ type Server struct {
 	grants *grant.Ledger
 	leases *lease.Registry
 	own    *quota.Requested
+	owned  owned
 	shares atomic.Int64 // Config.Instances, or what Shared has changed it to
 
 	unmatchedDenied, unmatchedAllowed atomic.Uint64

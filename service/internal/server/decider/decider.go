@@ -88,13 +88,15 @@ type Decider interface {
 	Top(ctx context.Context, n int) ([]Seen, error)
 }
 
-// Errors of a Decider.
+// Errors of a Decider. Each method can return ErrMoved in a fleet: nothing was done, and the
+// owner of the key must be asked.
 var (
 	ErrNoGrant   = errors.New("no such grant of this key: it was settled or is too old")
 	ErrNoLease   = errors.New("no such lease of this key: it was returned or has expired")
 	ErrLeaves    = errors.New("a rule of this key has too many leaves")
 	ErrNoLeasing = errors.New("no rule with a concurrency matches this key")
 	ErrOwnQuota  = errors.New("requests for this key may not bring a quota of their own: that takes a rule with own_quota: true, or unmatched: allow for keys without a rule")
+	ErrMoved     = errors.New("the key has moved to another member of the fleet")
 	ErrQuota     = errors.New("the quota must have a count, a period and a burst > 0, a nanosecond or more for each token, and refill within ten years")
 )
 
