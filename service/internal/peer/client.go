@@ -78,9 +78,9 @@ func (c *Client) Return(ctx context.Context, key, id string, o weir.Outcome) err
 	return ErrUnavailable
 }
 
-// Assign shares rates out among leaves: see decider.Decider.
-func (c *Client) Assign(ctx context.Context, r decider.LeafReport) (decider.Assignment, error) {
-	return decider.Assignment{}, ErrUnavailable
+// Exchange shares rates out among leaves: see decider.Decider.
+func (c *Client) Exchange(ctx context.Context, x *decider.LeafExchange, got *decider.LeafAnswer) error {
+	return ErrUnavailable
 }
 
 // Explain reports what a request for the key would get: see decider.Decider.
