@@ -2,6 +2,7 @@ package leaf
 
 import (
 	"math"
+	"strings"
 	"time"
 
 	"github.com/weir-go/weir"
@@ -170,7 +171,8 @@ func (k *Keys) add(now time.Duration, key string, p *Policy) *entry {
 		e.sharing, e.tokens = true, e.share().Burst
 	}
 	e.index, e.spread = len(k.list), uint8(len(k.list)*0x9d)
-	k.entries[key] = e
+	e.key = strings.Clone(key) // the caller may use its memory again
+	k.entries[e.key] = e
 	k.list = append(k.list, e)
 	k.rush(e)
 	return e
