@@ -160,16 +160,21 @@ func (f *Fallback) Batch(ctx context.Context, reqs []decider.Request, all bool, 
 
 // undo returns the tokens of a Verdict, and turns it into a denial.
 func (f *Fallback) undo(rs *rules, c *choice, req *decider.Request, v *decider.Verdict) {
+	if v.OK {
+		f.server.undoAlone(rs, c, req, v)
+		v.Deny(0, 0)
+	}
+}
+
+// undoAlone returns what decideAlone has given.
+func (s *Server) undoAlone(rs *rules, c *choice, req *decider.Request, v *decider.Verdict) {
 	switch {
-	case !v.OK:
-		return
 	case c.byRule(req):
 	case req.Quota != nil:
-		f.server.returnOwn(rs, c.local.match, f.server.shareOfRequest(req), &v.Answers[0])
+		s.returnOwn(rs, c.local.match, s.shareOfRequest(req), &v.Answers[0])
 	default:
-		f.server.giveBack(c.local.match, req, v.Answers)
+		s.giveBack(c.local.match, req, v.Answers)
 	}
-	v.Deny(0, 0)
 }
 
 // Settle reports the true cost of a grant: see decider.Decider.

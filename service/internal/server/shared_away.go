@@ -97,19 +97,10 @@ func decideByRule(k found, c *choice, retry time.Duration, v *decider.Verdict) {
 
 // degraded marks a Verdict that the store has not made, and notes what it owes to the store.
 func (s *Shared) degraded(a *asking, step decider.Step, v *decider.Verdict) {
-	v.Step = step
-	s.steps[step].Add(1)
-	if v.OK {
+	if v.Step = step; v.OK {
 		s.owe(a)
 	}
-	if s.cfg.OnDegraded == nil {
-		return
-	}
-	if last := s.sampled.Load(); last == 0 || v.At-time.Duration(last) > time.Second {
-		if s.sampled.CompareAndSwap(last, max(int64(v.At), 1)) {
-			s.cfg.OnDegraded(a.req.Key, v)
-		}
-	}
+	s.note(a.req.Key, v)
 }
 
 // togetherAway decides requests that are all or nothing while the store does not answer.
