@@ -125,7 +125,7 @@ func (t *Tier) askUnlimited(ctx, limited context.Context, do func(context.Contex
 		return err
 	case ctx.Err() != nil: // the caller has left: no sign of the upstream
 		return ctx.Err()
-	case t.dismissed.Err() != nil:
+	case limited.Err() == context.Canceled: // the node has ended the wait
 		return errUpstream
 	default:
 		t.link.answered(err)

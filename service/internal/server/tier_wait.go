@@ -25,23 +25,17 @@ func (t *Tier) Wait(ctx context.Context, req *decider.Request, v *decider.Verdic
 	case byNode:
 		*v = decider.Verdict{At: t.clock.Now(), Answers: v.Answers[:0]}
 		return t.decide(rs, r.k, req, v, true, nil)
-	case byLeaf:
-		w := tierWait{tier: t, r: &r, began: time.Now()}
+	}
+	w := tierWait{tier: t, r: &r, began: time.Now()}
+	if r.way == byLeaf {
 		if decided, err := w.wait(ctx, v); decided || err != nil {
 			return err
 		}
 	}
-	err := t.askWaiting(ctx, func(ctx context.Context) error { return t.cfg.Upstream.Wait(ctx, req, v) })
-	switch err {
-	case nil:
-		t.asked(&r, v, true)
-	case errUpstream:
-		err = t.waitAway(ctx, &r, v)
-	}
-	return err
+	return w.waitThere(ctx, v)
 }
 
-// A tierWait is a request that waits for tokens of an assignment.
+// A tierWait is a request that waits: for tokens of an assignment, or at the upstream.
 type tierWait struct {
 	tier   *Tier
 	r      *tierRequest
@@ -120,6 +114,44 @@ func (w *tierWait) wait(ctx context.Context, v *decider.Verdict) (decided bool, 
 	}
 	t.decided(r, v, true)
 	return true, nil
+}
+
+// waitThere waits at the upstream.
+func (w *tierWait) waitThere(ctx context.Context, v *decider.Verdict) error {
+	t, r := w.tier, w.r
+	req := *r.req
+	req.OnWait = w.enter
+	err := t.askWaiting(ctx, func(ctx context.Context) error {
+		ctx, w.stop = context.WithCancel(ctx)
+		defer w.stop()
+		if t.room.Closed() {
+			return t.cfg.Upstream.Decide(ctx, &req, v)
+		}
+		return t.cfg.Upstream.Wait(ctx, &req, v)
+	})
+	w.leave()
+	dismissed := t.dismissed.Err() != nil
+	switch {
+	case err == nil && !v.OK && v.Reason == weir.OverRate && t.room.Closed():
+		*v = decider.Verdict{At: v.At, Answers: v.Answers[:0], Waited: v.Waited}
+		t.refuseWait(r, weir.Closed, 0, leaf.Ask, v)
+		t.decided(r, v, true)
+	case err == nil:
+		t.asked(r, v, true)
+	case err == errUpstream && (w.full || dismissed):
+		*v = decider.Verdict{At: t.clock.Now(), Answers: v.Answers[:0]}
+		why := weir.QueueFull
+		if dismissed {
+			why = weir.Closed
+		}
+		t.refuseWait(r, why, 0, leaf.Ask, v)
+		t.decided(r, v, true)
+	case err == errUpstream:
+		return t.waitAway(ctx, r, v)
+	default:
+		return err
+	}
+	return nil
 }
 
 // enter is called when the request has its place in the queue.
