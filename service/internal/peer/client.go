@@ -22,6 +22,7 @@ type Client struct {
 	url   *url.URL
 	epoch time.Time
 	rules resolver
+	pool  callPool
 	links []atomic.Pointer[link]
 	turn  atomic.Uint32
 
