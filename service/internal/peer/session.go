@@ -73,6 +73,9 @@ func (s *session) run() {
 			return
 		}
 		s.heard.Store(true)
+		if s.h.cfg.Blocking && s.serveBlocking(f) {
+			continue
+		}
 		s.serve(f)
 	}
 }
