@@ -125,6 +125,7 @@ type Server struct {
 	clock  *clock.Clock
 	learns time.Duration // until when Exchange learns what leaves have; set before any other use
 	leaves leaves
+	tier   *Tier // whose assignments the leaves share; nil if there is none
 	rules  atomic.Pointer[rules]
 	keys   *keys
 	room   *waiting.Room

@@ -105,7 +105,7 @@ func NewTier(cfg Config, tier TierConfig) (*Tier, error) {
 	if t.Server, err = New(cfg); err != nil {
 		return nil, err
 	}
-	t.leaves.least = tier.Leaves
+	t.leaves.least, t.Server.tier = tier.Leaves, t
 	t.leaf, err = leafset.New(leafset.Config{
 		Config:   leaf.Config{Name: tier.Name, MaxKeys: tier.MaxKeys, MaxWaiters: max(t.room.Max(), 1)},
 		Upstream: tierExchange{t},

@@ -150,6 +150,7 @@ type tierExchange struct{ tier *Tier }
 // Exchange sends an exchange to the upstream.
 func (e tierExchange) Exchange(ctx context.Context, x *leaf.Exchange) (leaf.Answer, error) {
 	t := e.tier
+	t.refreshRelayed()
 	got, err := t.cfg.Assigner.Exchange(ctx, x)
 	t.link.exchanged(err)
 	if err == nil {
