@@ -103,6 +103,9 @@ func (c *call) append(b []byte) ([]byte, error) {
 }
 
 func (c *call) appendBatch(b []byte) ([]byte, error) {
+	if len(c.reqs) > maxBatch {
+		return b, ErrTooLarge
+	}
 	all := byte(0)
 	if c.all {
 		all = 1

@@ -279,7 +279,11 @@ func TestLeave(t *testing.T) {
 		decide(c, "a", 1)
 		results := waiters(t, t.Context(), c, "a", 2)
 		ended := make(chan error, 1)
-		go func() { ended <- s.Shutdown(context.Background()) }()
+		go func() {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			defer cancel()
+			ended <- s.Shutdown(ctx)
+		}()
 		synctest.Wait()
 		if st := c.State(); st.Up || !st.Leaving {
 			t.Errorf("%+v", st)

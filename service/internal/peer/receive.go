@@ -74,7 +74,7 @@ func (l *link) answer(c *call, f frame, now time.Duration) error {
 		return nil
 	}
 	if f.kind == kindFailure {
-		c.err, c.step = d.failure()
+		c.step, c.err = d.failure()
 	} else {
 		c.read(&d, now, l.rules)
 	}
