@@ -8,7 +8,7 @@ import (
 // A demand measures the rate that callers of a key ask for, allowed or not.
 //
 // The measure is a moving average over about 5 seconds. It follows an increase at once if
-// that is more than the noise of a Poisson process (3 standard deviations). A sample counts
+// that is more than the noise of a Poisson process (4 standard deviations). A sample counts
 // for at most 16 times the last measure, and for the limit, so that callers that retry
 // without a pause do not inflate it without bound.
 type demand struct {
@@ -53,7 +53,7 @@ func (d *demand) sample(now time.Duration, has, limit float64) {
 	if limit > 0 {
 		tried = min(tried, limit*dt)
 	}
-	if tried > d.rate*dt+d.noise(dt, 3)+2*cost {
+	if tried > d.rate*dt+d.noise(dt, 4)+2*cost {
 		d.rate = tried / dt
 	} else {
 		age := max(now-d.since, youth).Seconds()
@@ -67,7 +67,7 @@ func (d *demand) surge(now time.Duration, rate float64) bool {
 	dt := (now - d.at).Seconds()
 	expected := rate * dt
 	cost := max(float64(d.cost), 1)
-	return d.tried > expected+3*math.Sqrt(expected*cost)+2*cost
+	return d.tried > expected+4*math.Sqrt(expected*cost)+2*cost
 }
 
 // noise returns a number of standard deviations of the tokens that come in a time.

@@ -150,11 +150,12 @@ func (k *Keys) has(now time.Duration, e *entry, live bool) (has, limit float64) 
 
 // Parts of a rate by which wants must change to be reported.
 const (
-	watchedBand = 0.02 // of a contended key
-	hungryBand  = 0.25 // of a contended key that wants much more than it has
-	calmBand    = 0.1  // of a key that is not contended
-	hungry      = 1.5  // times what it has
-	near        = 0.8  // of what it has: wants below do not matter if the key is not contended
+	watchedBand = 0.02  // of a contended key
+	staleBand   = 0.005 // of a contended key that has not been reported for an eighth of the time to live
+	hungryBand  = 0.25  // of a contended key that wants much more than it has
+	calmBand    = 0.1   // of a key that is not contended
+	hungry      = 1.5   // times what it has
+	near        = 0.8   // of what it has: wants below do not matter if the key is not contended
 )
 
 // due reports whether a report about an entry is due.
@@ -172,7 +173,7 @@ func (k *Keys) due(p *Pass, e *entry, live bool) bool {
 	case e.contended && min(wants, told) > hungry*rate:
 		return change > hungryBand*told+noise
 	case e.contended:
-		return change > watchedBand*told+noise
+		return change > watchedBand*told+noise || change > staleBand*told && p.now >= e.reportedAt+p.ttl/8
 	case wants > told:
 		return wants > near*rate && change > calmBand*told+3*noise
 	}
@@ -202,5 +203,8 @@ func (k *Keys) Return(r *Report) {
 	if e := k.entries.find(r.Key); e != nil {
 		e.used += r.Used
 		e.ending, e.force = false, true
+		if r.Done {
+			e.limit = Limit{} // it is not kept for the sake of its limit
+		}
 	}
 }

@@ -149,8 +149,11 @@ func (s *Set) change(key string, f func(*leaf.Keys)) {
 }
 
 // Close ends all waits with weir.Closed, and gives the assignments back to the upstream, for
-// as long as ctx allows. Decisions after it deny. Close must be called once.
+// as long as ctx allows. Decisions after it deny. A second Close does nothing.
 func (s *Set) Close(ctx context.Context) error {
+	if s.closing.Err() != nil {
+		return nil
+	}
 	for i := range s.shards {
 		sh := &s.shards[i]
 		sh.mu.Lock()

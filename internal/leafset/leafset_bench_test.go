@@ -53,10 +53,15 @@ func (h *histogram) at(part float64) time.Duration {
 	return 0
 }
 
-// BenchmarkTake measures decisions about 100,000 keys, with a histogram of single decisions
-// that includes one reading of the clock.
+// BenchmarkTake measures decisions about keys with a Zipf distribution. The quantiles are of single
+// decisions, and include two readings of the clock by the benchmark.
 func BenchmarkTake(b *testing.B) {
-	const n = 100_000
+	for _, n := range []int{10_000, 100_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) { benchmarkTake(b, n) })
+	}
+}
+
+func benchmarkTake(b *testing.B, n int) {
 	keys := make([]string, n)
 	for i := range keys {
 		keys[i] = fmt.Sprint("user:", i)
@@ -110,7 +115,7 @@ func BenchmarkTake(b *testing.B) {
 			var all histogram
 			b.RunParallel(func(pb *testing.PB) {
 				rnd := rand.New(rand.NewPCG(rand.Uint64(), 1))
-				zipf := rand.NewZipf(rnd, 1.1, 10, n-1)
+				zipf := rand.NewZipf(rnd, 1.1, 10, uint64(n-1))
 				draws := make([]int, 1<<14)
 				for i := range draws {
 					draws[i] = int(zipf.Uint64())
@@ -133,4 +138,35 @@ func BenchmarkTake(b *testing.B) {
 			b.ReportMetric(float64(all.at(.999)), "p99.9-ns")
 		})
 	}
+}
+
+// BenchmarkExchange measures the work of a leaf for one exchange about 100,000 active keys,
+// of which few have something to report.
+func BenchmarkExchange(b *testing.B) {
+	const n = 100_000
+	policy, set, now := &leaf.Policy{}, leaf.NewSet(leaf.Config{Name: "a", MaxKeys: n}), time.Duration(0)
+	keys := make([]string, n)
+	for i := range keys {
+		keys[i] = fmt.Sprint("user:", i)
+	}
+	exchange := func() int {
+		x := set.Exchange(now)
+		a, _ := generous{}.Exchange(context.Background(), x)
+		set.Answered(now, &a)
+		return len(x.Reports)
+	}
+	reports := 0
+	for i := 0; b.Loop(); i++ {
+		b.StopTimer()
+		now += time.Second
+		for _, k := range keys {
+			set.Take(now, k, 1, policy)
+		}
+		for i == 0 && set.Held(now) < n {
+			exchange()
+		}
+		b.StartTimer()
+		reports += exchange()
+	}
+	b.ReportMetric(float64(reports)/float64(b.N), "reports/op")
 }

@@ -19,6 +19,7 @@ type leafFleet struct {
 	*testing.T
 	rnd         *rand.Rand
 	rate, burst int
+	loss        int // one message in loss is lost; 0 loses none
 	epoch       time.Time
 	now         time.Duration
 	core        *server.Server
@@ -40,13 +41,13 @@ type leafProcess struct {
 	answer *leaf.Answer   // nil if it is lost
 	flying bool
 	at     time.Duration // when the next thing happens to the message
-	due    time.Duration // when the leaf hears of it
+	due    time.Duration // when the leaf gets the answer
 }
 
 const fleetStep = 10 * time.Millisecond
 
 func newLeafFleet(t *testing.T, seed uint64, rate, burst int) *leafFleet {
-	f := &leafFleet{T: t, rnd: rand.New(rand.NewPCG(seed, 7)), rate: rate, burst: burst, epoch: time.Now()}
+	f := &leafFleet{T: t, rnd: rand.New(rand.NewPCG(seed, 7)), rate: rate, burst: burst, loss: 20, epoch: time.Now()}
 	f.serve()
 	time.Sleep(time.Minute) // it has learnt
 	f.now = time.Since(f.epoch)
@@ -100,7 +101,7 @@ func (f *leafFleet) step() {
 func (f *leafFleet) carry(p *leafProcess) {
 	if p.flying && p.sent != nil && f.now >= p.at {
 		p.answer = nil
-		if !f.away && f.rnd.IntN(20) > 0 {
+		if !f.away && !f.loses() {
 			x := decider.LeafExchange{Exchange: *p.sent}
 			got := &decider.LeafAnswer{}
 			if err := f.core.Exchange(f.Context(), &x, got); err == nil {
@@ -112,7 +113,7 @@ func (f *leafFleet) carry(p *leafProcess) {
 	}
 	if p.flying && f.now >= p.due {
 		p.flying = false
-		if p.answer == nil || f.rnd.IntN(20) == 0 {
+		if p.answer == nil || f.loses() {
 			p.set.Failed(f.now)
 		} else {
 			p.set.Answered(f.now, p.answer)
@@ -123,6 +124,17 @@ func (f *leafFleet) carry(p *leafProcess) {
 		p.at = f.now + time.Duration(f.rnd.IntN(20))*fleetStep
 		p.due = p.at + time.Duration(f.rnd.IntN(20))*fleetStep
 	}
+}
+
+func (f *leafFleet) loses() bool { return f.loss > 0 && f.rnd.IntN(f.loss) == 0 }
+
+// live lets time pass, and returns the tokens spent meanwhile.
+func (f *leafFleet) live(d time.Duration) float64 {
+	before := f.spent
+	for end := f.now + d; f.now < end; {
+		f.step()
+	}
+	return f.spent - before
 }
 
 func poisson(rnd *rand.Rand, mean float64) (n int) {
@@ -169,5 +181,44 @@ func liveFourMinutes(t *testing.T, seed uint64) {
 	t.Logf("seed %d: at most %.1f more than the rate allows, of %.0f; %.0f spent of %.0f", seed, f.worst, bound, f.spent, float64(rate)*240)
 	if f.worst > bound {
 		t.Errorf("seed %d: leaves have spent %.1f more than the rate allows, want at most %.0f", seed, f.worst, bound)
+	}
+}
+
+// One leaf has nearly all of the limit when the server goes away, and all leaves want it. They
+// keep to the limit while each comes to its safe share, and while a server without state comes back.
+func TestLeavesWithoutTheServerKeepToTheLimit(t *testing.T) {
+	for seed := range uint64(5) {
+		synctest.Test(t, func(t *testing.T) {
+			const rate, burst = 1000, 20
+			f := newLeafFleet(t, seed, rate, burst)
+			f.loss = 0
+			for range 10 {
+				f.join().demand = 10
+			}
+			f.leaves[0].demand = 2 * rate
+			f.live(20 * time.Second)
+			f.least, f.worst = f.spent-rate*f.now.Seconds(), 0
+			if n := f.live(10 * time.Second); n < 9*rate {
+				t.Errorf("seed %d: %v spent in 10 s of %v a second", seed, n, rate)
+			}
+			f.live(time.Duration(f.rnd.IntN(100)) * fleetStep)
+			f.away = true
+			for _, p := range f.leaves {
+				p.demand = 2 * rate
+			}
+			f.live(15 * time.Second)
+			if n := f.live(45 * time.Second); n < 44*rate {
+				t.Errorf("seed %d: %v spent in 45 s without the server", seed, n)
+			}
+			f.serve()
+			f.away = false
+			f.live(10 * time.Second)
+			if n := f.live(30 * time.Second); n < 29*rate {
+				t.Errorf("seed %d: %v spent in 30 s when the server is back", seed, n)
+			}
+			if bound := float64(burst + len(f.leaves)); f.worst > bound {
+				t.Errorf("seed %d: leaves have spent %.1f more than the rate allows, want at most %.0f", seed, f.worst, bound)
+			}
+		})
 	}
 }
