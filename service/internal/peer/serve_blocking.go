@@ -23,13 +23,14 @@ func (s *session) serveBlocking(f frame) bool {
 		d = decoder{b: slices.Clone(f.payload)}
 	}
 	s.h.requests.Add(1)
-	if !enter(&s.h.waiting, s.h.cfg.MaxWaiting) {
+	taken := place{&s.h.waiting, 1}
+	if !taken.enter(s.h.cfg.MaxWaiting) {
 		s.h.busy.Add(1)
 		s.fail(f.id, ErrBusy, 0)
 		return true
 	}
 	f.payload = nil
-	s.background(f.id, 0, &s.h.waiting, func(ctx context.Context, started func()) {
+	s.background(f.id, 0, taken, func(ctx context.Context, started func()) {
 		started()
 		switch f.kind {
 		case kindDecide:
@@ -72,7 +73,7 @@ func (s *session) decideAside(ctx context.Context, id uint64, d *decoder) {
 func (s *session) batchAside(ctx context.Context, f frame, d *decoder) {
 	_, all := d.span(), d.octet()&1 != 0
 	n := d.count()
-	if n > len(d.b) {
+	if n > len(d.b) || n > maxBatch {
 		s.end(f.id, func() { s.invalid(f.id) })
 		return
 	}

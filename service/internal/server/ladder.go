@@ -7,7 +7,7 @@ import (
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
-// A ladder counts decisions by their Step, and samples those that are degraded.
+// A ladder counts decisions by their Step, and samples degraded ones.
 type ladder struct {
 	steps   [decider.StepsCount]atomic.Uint64
 	sampled atomic.Int64 // when onDegraded was last called, on the node's clock

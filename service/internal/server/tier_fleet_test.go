@@ -88,7 +88,7 @@ func TestTierSkewedDemand(t *testing.T) {
 	})
 }
 
-// The upstream is away for a minute, and starts anew: decisions go on, and in no 10 seconds do all
+// The upstream is away for a minute, and comes back without its state: decisions go on, and in no 10 seconds do all
 // give more than the limit. The way back makes no burst.
 func TestTierUpstreamKilled(t *testing.T) {
 	bubble(t, func(t *testing.T) {

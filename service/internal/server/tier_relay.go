@@ -10,10 +10,9 @@ import (
 // A relayed bucket is one of which a Tier passes its assignment on. The Tier itself is a member of
 // the Allocator, so that its own callers have a fair share. What is left by the others, it uses.
 type relayed struct {
-	self allocator.Member
-	key  string // of the leaf
-	// policy is that of the key.
-	policy *leaf.Policy
+	self   allocator.Member
+	key    string       // of the leaf
+	policy *leaf.Policy // of the key
 }
 
 // passesAll is the limit of a bucket that does not bound what is passed on: that of a rule with

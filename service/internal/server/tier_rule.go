@@ -21,7 +21,7 @@ const (
 // tierTerms say how a Tier decides about the keys of a match. They do not change.
 type tierTerms struct {
 	way    tierWay
-	rule   *rule        // with the smallest rate, of those that can deny; nil if there is none
+	rule   *rule        // with the smallest rate, of the rules that can deny; nil if there is none
 	policy *leaf.Policy // with byLeaf
 	// single is set if all keys have one bucket. Then one of them stands for all: the
 	// upstream assigns the rate of a bucket once.
