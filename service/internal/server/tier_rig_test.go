@@ -106,9 +106,9 @@ type zone struct {
 	*server.Tier
 	t    *testing.T
 	wire *wire
-	told []error // by OnAway
 
-	mu    sync.Mutex
+	mu    sync.Mutex      // guards what follows
+	told  []error         // by OnAway
 	spent []time.Duration // when tokens were given, since began
 	began time.Time
 	steps [decider.StepsCount]int
@@ -119,7 +119,11 @@ func newZone(t *testing.T, up decider.Decider, name string, rules *config.Rules,
 	t.Helper()
 	z := &zone{t: t, wire: &wire{Decider: up}, began: time.Now()}
 	cfg.Name, cfg.Upstream, cfg.Assigner = name, z.wire, assigner{z.wire}
-	cfg.OnAway = func(err error) { z.told = append(z.told, err) }
+	cfg.OnAway = func(err error) {
+		z.mu.Lock()
+		defer z.mu.Unlock()
+		z.told = append(z.told, err)
+	}
 	var err error
 	if z.Tier, err = server.NewTier(server.Config{Rules: rules, MaxLimit: 1000}, cfg); err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -37,7 +38,8 @@ func TestTierWaitsInOrder(t *testing.T) {
 		began := time.Now()
 		var all sync.WaitGroup
 		var order []int
-		waited := 0
+		var waited atomic.Int64
+		var mu sync.Mutex // guards order
 		leaving, leave := context.WithCancel(t.Context())
 		for i := range 6 {
 			ctx := t.Context()
@@ -45,13 +47,15 @@ func TestTierWaitsInOrder(t *testing.T) {
 				ctx = leaving
 			}
 			all.Go(func() {
-				v, err := z.waits(ctx, "k", 1, func() { waited++ })
+				v, err := z.waits(ctx, "k", 1, func() { waited.Add(1) })
 				if i == 2 {
 					if err != context.Canceled {
 						t.Errorf("the one that leaves: %+v, %v", v, err)
 					}
 					return
 				}
+				mu.Lock()
+				defer mu.Unlock()
 				if err != nil || !v.OK || v.Step != decider.Assigned || v.Waited < time.Duration(len(order))*100*time.Millisecond {
 					t.Errorf("%d: %+v, %v after %v", i, v, err, time.Since(began))
 				}
@@ -70,8 +74,8 @@ func TestTierWaitsInOrder(t *testing.T) {
 				break
 			}
 		}
-		if waited != 6 || z.Stats().Rules[0].Cancelled != 1 || z.Waiting() != 0 {
-			t.Errorf("%d have waited, %d cancelled, %d wait", waited, z.Stats().Rules[0].Cancelled, z.Waiting())
+		if waited.Load() != 6 || z.Stats().Rules[0].Cancelled != 1 || z.Waiting() != 0 {
+			t.Errorf("%d have waited, %d cancelled, %d wait", waited.Load(), z.Stats().Rules[0].Cancelled, z.Waiting())
 		}
 	})
 }
