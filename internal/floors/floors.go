@@ -73,7 +73,7 @@ var sideways = map[string][]string{
 	"internal/redisscript":          {"gcra", "internal/window"},
 	"internal/redislink":            {"internal/circuit", "internal/waitq"},
 	"internal/pacing":               {"internal/ratelimitfield"},
-	"internal/rendezvous":           {"internal/siphash"},
+	"internal/rendezvous":           {"internal/siphash", "internal/slot"},
 	"internal/outgoing":             {"internal/waitq"},
 	"throttle":                      {"internal/waitq"},
 	"rate":                          {"internal/waitq"},
