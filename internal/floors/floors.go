@@ -110,6 +110,7 @@ var sideways = map[string][]string{
 	"service/internal/server/state":    {"service/internal/config", "service/internal/server/grant", "service/internal/server/lease", "service/internal/server/ruleset"},
 	"service/internal/server/adminapi": {"service/internal/httpserve", "service/internal/web"},
 	"service/internal/connlimit":       {"service/internal/eventloop"},
+	"service/internal/peer":            {"service/internal/connlimit"},
 	"service/internal/proxy":           {"service/internal/connlimit", "service/internal/settings"},
 	"metric":                           {"grpclimit"},
 	"internal/admission":               {"internal/caller"},

@@ -85,8 +85,8 @@ type Config struct {
 	URL string
 	// Self describes this instance. Self.Rules is ignored if Rules is set.
 	Self Info
-	// Secret proves to the other instance that this is a member of its fleet, and the reverse. If
-	// empty, the other must have none.
+	// Secret proves to the other instance that this is a member of its fleet, and the reverse: 16
+	// bytes or more. If empty, the other must have none.
 	Secret []byte
 	// TLS is for https. If nil, the zero tls.Config.
 	TLS *tls.Config
@@ -139,6 +139,26 @@ func (c Config) Validate() error {
 		if f.value < 0 {
 			return fmt.Errorf("peer: %s = %d: must be >= 0", f.name, f.value)
 		}
+	}
+	return checkSecret(c.Secret)
+}
+
+// Validate returns an error that names the first invalid field.
+func (c HandlerConfig) Validate() error {
+	switch {
+	case c.Decider == nil:
+		return errors.New("peer: Decider = nil: must be given")
+	case c.MaxWaiting < 0:
+		return fmt.Errorf("peer: MaxWaiting = %d: must be >= 0", c.MaxWaiting)
+	case c.MaxConns < 0:
+		return fmt.Errorf("peer: MaxConns = %d: must be >= 0", c.MaxConns)
+	}
+	return checkSecret(c.Secret)
+}
+
+func checkSecret(secret []byte) error {
+	if n := len(secret); n > 0 && n < minSecret {
+		return fmt.Errorf("peer: Secret has %d bytes: must have at least %d, or none", n, minSecret)
 	}
 	return nil
 }
