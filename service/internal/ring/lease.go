@@ -102,15 +102,6 @@ func (r *Ring) Return(ctx context.Context, key, id string, o weir.Outcome) error
 	return r.unavailable(err)
 }
 
-// Assign shares rates out among leaves: see decider.Decider.
-func (r *Ring) Assign(ctx context.Context, report decider.LeafReport) (a decider.Assignment, err error) {
-	err = r.ask(ctx, r.keyRoute(report.Key), r.hasty(), nil, func(ctx context.Context, d decider.Decider) (err error) {
-		a, err = d.Assign(ctx, report)
-		return err
-	})
-	return a, r.unavailable(err)
-}
-
 // Explain reports what a request for the key would get: see decider.Decider. While the owner of the
 // key cannot be asked, it is what this node knows.
 func (r *Ring) Explain(ctx context.Context, key string) (x decider.Explanation, err error) {

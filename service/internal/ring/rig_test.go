@@ -290,8 +290,12 @@ func (l *fakeLink) Return(ctx context.Context, key, id string, o weir.Outcome) e
 	return l.do(ctx, func(ctx context.Context, to *node) error { return to.serves.Return(ctx, key, id, o) })
 }
 
-func (l *fakeLink) Assign(ctx context.Context, report decider.LeafReport) (decider.Assignment, error) {
-	return result(ctx, l, func(ctx context.Context, to *node) (decider.Assignment, error) { return to.serves.Assign(ctx, report) })
+func (l *fakeLink) Exchange(ctx context.Context, x *decider.LeafExchange, got *decider.LeafAnswer) error {
+	answer, err := result(ctx, l, func(ctx context.Context, to *node) (got decider.LeafAnswer, err error) {
+		return got, to.serves.Exchange(ctx, x, &got)
+	})
+	*got = answer
+	return err
 }
 
 func (l *fakeLink) Explain(ctx context.Context, key string) (decider.Explanation, error) {

@@ -96,6 +96,19 @@ func (o *owned) change(now time.Duration, f func(*ownership)) {
 	}
 }
 
+// release lets the requests in slots go on.
+func (o *ownership) release(slots *slot.Set) {
+	for i := range o.holds {
+		o.holds[i].slots.Remove(slots)
+	}
+}
+
+// hold makes requests in slots wait.
+func (o *ownership) hold(slots *slot.Set, until time.Duration) {
+	held := *slots
+	o.holds = append(o.holds, hold{&held, until, make(chan struct{})})
+}
+
 // enter is called before a request for a key: see owned.await.
 func (s *Server) enter(ctx context.Context, key string) error {
 	if s.owned.ownsAll() {

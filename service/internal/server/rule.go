@@ -169,7 +169,7 @@ func (s *Server) newRule(set *ruleset.Set, c *ruleset.Rule, was *rule, memory in
 	case same && was.candidate != nil && quota.SameKind(*was.Candidate, *c.Candidate):
 		r.candidate = was.candidate
 	default:
-		if r.candidate, err = quota.New(s.clock, s.shareOf(*c.Candidate), c.Per, memory); err != nil {
+		if r.candidate, err = s.newBuckets(s.shareOf(*c.Candidate), c.Per, memory); err != nil {
 			return nil, err
 		}
 	}
@@ -186,12 +186,29 @@ func (s *Server) newRule(set *ruleset.Set, c *ruleset.Rule, was *rule, memory in
 		r.limits = s.leases.NewLimits(c.Name, c.Per, c.Concurrency)
 	}
 	if c.Rated() {
-		if r.buckets, err = quota.New(s.clock, s.shareOf(c.Quota), c.Per, memory); err != nil {
+		if r.buckets, err = s.newBuckets(s.shareOf(c.Quota), c.Per, memory); err != nil {
 			return nil, err
 		}
 	}
 	r.queue.Init(s.clock, s.room, r.buckets)
 	return r, nil
+}
+
+// newBuckets returns full buckets.
+func (s *Server) newBuckets(q config.Quota, per config.Per, memory int) (quota.Buckets, error) {
+	b, err := quota.New(s.clock, q, per, memory)
+	if err != nil {
+		return nil, err
+	}
+	return s.shareKeys(b), nil
+}
+
+// shareKeys gives new buckets the fingerprints of the fleet.
+func (s *Server) shareKeys(b quota.Buckets) quota.Buckets {
+	if s.cfg.Fleet != "" && b != nil {
+		b.Share(fleetKey(s.cfg.Fleet, "table"))
+	}
+	return b
 }
 
 // update changes the state to the rule r, from what it was; its buckets count the share.

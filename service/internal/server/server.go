@@ -31,6 +31,7 @@ package server
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"maps"
 	"sync"
 	"sync/atomic"
@@ -41,6 +42,7 @@ import (
 	"github.com/weir-go/weir/service/internal/server/clock"
 	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/grant"
+	"github.com/weir-go/weir/service/internal/server/handover"
 	"github.com/weir-go/weir/service/internal/server/lease"
 	"github.com/weir-go/weir/service/internal/server/quota"
 	"github.com/weir-go/weir/service/internal/server/waiting"
@@ -112,6 +114,9 @@ func (c Config) Validate() error {
 			return fmt.Errorf("server: %s = %d: must be >= 0", f.name, f.value)
 		}
 	}
+	if c.Fleet != "" && c.Instances > 0 {
+		return fmt.Errorf("server: Fleet, Instances = %d: a Server with a store is in no fleet", c.Instances)
+	}
 	if c.AssignmentTTL < 0 {
 		return fmt.Errorf("server: AssignmentTTL = %v: must be >= 0", c.AssignmentTTL)
 	}
@@ -128,10 +133,14 @@ type Server struct {
 	rules  atomic.Pointer[rules]
 	keys   *keys
 	room   *waiting.Room
-	grants *grant.Ledger
+	grants ledger
 	leases *lease.Registry
 	own    *quota.Requested
-	owned  owned
+
+	owned    owned
+	chunks   *handover.Sender
+	imported imported
+
 	shares atomic.Int64 // Config.Instances, or what Shared has changed it to
 
 	unmatchedDenied, unmatchedAllowed atomic.Uint64
@@ -144,6 +153,17 @@ type Server struct {
 
 var _ decider.Decider = (*Server)(nil)
 
+// A ledger seals the ids of grants: see package grant.
+type ledger interface {
+	AppendID(b []byte, g decider.Grant, key string) []byte
+	Redeem(id, key string, rules []uint64, now time.Duration) (g decider.Grant, which int, err error)
+	Life(now time.Duration) time.Duration
+	State() grant.State
+	Pages() iter.Seq[grant.Page]
+	Restore(s grant.State, crashed bool)
+	RestorePage(p grant.Page)
+}
+
 // New returns a Server, or an error about the Config.
 func New(cfg Config) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
@@ -154,7 +174,7 @@ func New(cfg Config) (*Server, error) {
 	room, c := waiting.NewRoom(cmp.Or(cfg.MaxWaiting, DefaultMaxWaiting)), clock.New()
 	s := &Server{
 		cfg: cfg, clock: c, learns: c.Now() + cfg.AssignmentTTL, room: room, keys: newKeys(cmp.Or(cfg.Keys, DefaultKeys)),
-		grants: grant.NewLedger(), leases: lease.NewRegistry(c, room, cmp.Or(cfg.MaxLeases, DefaultMaxLeases)),
+		grants: grant.NewLedger(), chunks: handover.NewSender(), leases: lease.NewRegistry(c, room, cmp.Or(cfg.MaxLeases, DefaultMaxLeases)),
 		orphan: map[string]*lease.Limits{},
 	}
 	s.shares.Store(int64(cfg.Instances))
@@ -162,6 +182,12 @@ func New(cfg Config) (*Server, error) {
 	var err error
 	if s.own, err = quota.NewRequested(c, decider.MaxOwnRefill, s.ownMemory(cfg.Memory)); err != nil {
 		return nil, err
+	}
+	if cfg.Fleet != "" {
+		s.own.Share(fleetKey(cfg.Fleet, "table"))
+		s.grants = grant.NewFleet(fleetKey(cfg.Fleet, "grants"), c)
+		s.leases.Share(fleetKey(cfg.Fleet, "leases"), s.RouteKey)
+		room.SetOwned(s.owned.errNow)
 	}
 	first := cfg.Rules
 	if first == nil {

@@ -33,10 +33,10 @@ func divided(q config.Quota, n int) config.Quota {
 	return q
 }
 
-// since returns the instant that states note as their beginning. Nodes that share their limits
-// must all note the same, because grants are settled at any of them.
+// since returns the instant that states note as their beginning. Nodes that share their limits,
+// and members of a fleet, must all note the same, because grants are settled at any of them.
 func (s *Server) since() time.Duration {
-	if s.cfg.Instances > 0 {
+	if s.cfg.Instances > 0 || s.cfg.Fleet != "" {
 		return 0
 	}
 	return s.clock.Now()

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"container/list"
 	"context"
+	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -124,6 +125,9 @@ func (q *queue) enter(w *waiter, b *bucket, again *Wait) error {
 	}
 	if q.dismissed || again.arrival == 0 && q.room.Closed() { // either this sees it, or Dismiss sees the waiter
 		return b.limits.refuse(weir.Closed, waiting.DrainRetry)
+	}
+	if err := q.room.Owned(w.slot); err != nil { // either this sees it, or DismissMoved sees the waiter
+		return err
 	}
 	again.arrival = cmp.Or(again.arrival, q.room.Arrival())
 	w.arrival, w.joined = again.arrival, q.clock.Now()
@@ -354,6 +358,20 @@ func (g *Registry) Dismiss(retryAfter time.Duration) {
 	q.dismissed = true
 	for w := range q.waiters {
 		q.refuse(w, w.bucket.limits.refuse(weir.Closed, retryAfter))
+	}
+}
+
+// DismissMoved ends the waits for leases in slots that another node owns now, in order of
+// arrival, with the error of the room.
+func (g *Registry) DismissMoved() {
+	q := &g.queue
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	all := slices.SortedFunc(maps.Keys(q.waiters), func(a, b *waiter) int { return cmp.Compare(a.arrival, b.arrival) })
+	for _, w := range all {
+		if err := q.room.Owned(w.slot); err != nil {
+			q.refuse(w, err)
+		}
 	}
 }
 
