@@ -3,7 +3,6 @@ package peer
 import (
 	"context"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"time"
 
@@ -160,21 +159,6 @@ func (c *Client) Renew(ctx context.Context, key, id string, ttl time.Duration) (
 func (c *Client) Return(ctx context.Context, key, id string, o weir.Outcome) error {
 	_, _, err := c.request(ctx, kindReturn, appendReturn(nil, key, id, o), nil)
 	return err
-}
-
-// Assign shares rates out among leaves: see decider.Decider.
-func (c *Client) Assign(ctx context.Context, r decider.LeafReport) (a decider.Assignment, err error) {
-	if r.Used < 0 {
-		panic("peer: negative use")
-	}
-	b, err := json.Marshal(r)
-	if err == nil {
-		b, _, err = c.request(ctx, kindExchange, append(appendSpan(nil, timeLeft(ctx)), b...), nil)
-	}
-	if err == nil {
-		err = readJSON(b, &a)
-	}
-	return a, err
 }
 
 // Explain reports what a request for the key would get: see decider.Decider.
