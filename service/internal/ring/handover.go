@@ -25,28 +25,29 @@ type unknownSlots struct {
 }
 
 // loseLocked notes the slots of processes that have ended, or cannot be asked any more by any
-// member, without handing over their state.
-func (r *Ring) loseLocked(was *view, s survey) {
+// member, without handing over their state. It returns these slots.
+func (r *Ring) loseLocked(was *view, s survey) *slot.Set {
 	now := r.now()
 	r.unknown = slices.DeleteFunc(r.unknown, func(u unknownSlots) bool { return u.until < now || r.isBackLocked(u.node) })
-	lost := slices.Clone(s.unknown)
+	names := slices.Clone(s.unknown)
 	for name, status := range s.status {
-		if old, known := was.status[name]; status == Dead && known && old != Dead && !slices.Contains(lost, name) {
-			lost = append(lost, name)
+		if old, known := was.status[name]; status == Dead && known && old != Dead && !slices.Contains(names, name) {
+			names = append(names, name)
 		}
 	}
-	longest := r.longestLease()
-	for _, name := range lost {
+	lost, longest := new(slot.Set), r.longestLease()
+	for _, name := range names {
 		m := r.census.members[name]
-		if m == nil || longest == 0 || m.before == "" && m.node == "" { // nothing has ever been there
-			continue
-		}
-		if slots := was.owned(name); slots.Len() > 0 {
-			r.unknown = append(r.unknown, unknownSlots{slots, cmp.Or(m.before, m.node), now + longest})
-		}
+		node := cmp.Or(m.before, m.node)
 		m.before = ""
+		slots := was.owned(name)
+		lost.Union(slots)
+		if node != "" && longest > 0 && slots.Len() > 0 {
+			r.unknown = append(r.unknown, unknownSlots{slots, node, now + longest})
+		}
 	}
 	r.unknown = slices.Delete(r.unknown, 0, max(len(r.unknown)-maxUnknown, 0))
+	return lost
 }
 
 // maxUnknown bounds the sets of unknown slots. With more, the oldest are taken for known.
@@ -77,14 +78,21 @@ func (r *Ring) unknownLocked(of *slot.Set) *slot.Set {
 	for _, u := range r.unknown {
 		all.Union(u.slots)
 	}
-	for i := range all {
-		all[i] &= of[i]
-	}
-	return all
+	return common(all, of)
 }
 
-// gainLocked claims the slots that this node decides from now on.
-func (r *Ring) gainLocked(was, next *view) {
+// common returns the slots that are in both sets.
+func common(a, b *slot.Set) *slot.Set {
+	both := new(slot.Set)
+	for i := range both {
+		both[i] = a[i] & b[i]
+	}
+	return both
+}
+
+// gainLocked claims the slots that this node decides from now on. Of these, some are lost: the
+// state of their owner cannot be claimed.
+func (r *Ring) gainLocked(was, next *view, lost *slot.Set) {
 	gained := *next.decides()
 	gained.Remove(was.decides())
 	if gained.Len() == 0 {
@@ -98,6 +106,7 @@ func (r *Ring) gainLocked(was, next *view) {
 			}
 		}
 	}
+	r.recallLocked(common(&gained, lost))
 	if len(from) == 0 && len(r.unknown) == 0 {
 		return
 	}
@@ -136,6 +145,7 @@ func (r *Ring) claim(slots, unknown *slot.Set, from []*place) {
 	known := *slots
 	known.Remove(&missing)
 	r.cfg.Local.Received(&known)
+	r.forget(&known)
 	if missing.Len() > 0 {
 		r.counts.incomplete.Add(1)
 	}
@@ -156,14 +166,18 @@ func (r *Ring) onClaim(ctx context.Context, from peer.Info, body []byte) ([]byte
 		return nil, errStranger
 	}
 	r.cfg.Local.Depart(slots)
+	state := keptState{slots: *slots}
 	err := r.cfg.Local.Export(ctx, slots, func(chunk []byte) error {
 		_, err := p.link.Call(ctx, stateCall, chunk)
+		if err == nil {
+			state.add(chunk)
+		}
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	r.given(slots)
+	r.given(slots, state)
 	return appendSet(nil, unknown), nil
 }
 
@@ -175,9 +189,10 @@ func (r *Ring) onState(_ context.Context, _ peer.Info, chunk []byte) ([]byte, er
 }
 
 // given notes that slots were handed over.
-func (r *Ring) given(slots *slot.Set) {
+func (r *Ring) given(slots *slot.Set, state keptState) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.keepLocked(state)
 	if r.leave == nil {
 		return
 	}

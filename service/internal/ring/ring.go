@@ -89,6 +89,7 @@ type Ring struct {
 	census  *census
 	places  map[string]*place
 	unknown []unknownSlots
+	kept    []keptState
 	leave   *leave // nil unless this node is shutting down
 	closed  bool
 }
@@ -242,7 +243,7 @@ func (r *Ring) noteSoonLocked() {
 func (r *Ring) refreshLocked() {
 	was := r.view.Load()
 	s := r.census.survey()
-	r.loseLocked(was, s)
+	lost := r.loseLocked(was, s)
 	if was.self == s.self && was.quorum == s.quorum && maps.Equal(was.status, s.status) {
 		return
 	}
@@ -250,6 +251,7 @@ func (r *Ring) refreshLocked() {
 	for i, name := range next.names {
 		next.since[i] = r.census.members[name].since
 	}
+	r.gainLocked(was, next, lost) // before requests are decided here
 	r.view.Store(next)
 	close(was.over)
 	r.reportLocked(was, next)
@@ -260,7 +262,6 @@ func (r *Ring) refreshLocked() {
 		}
 		r.uses <- s.members
 	}
-	r.gainLocked(was, next)
 	if s.quorum != was.quorum {
 		r.noteSoonLocked()
 	}
