@@ -90,6 +90,7 @@ func retries(err error) bool {
 // after Config.Timeout.
 func (r *Ring) forward(ctx context.Context, p *place, hasty bool, f func(context.Context, decider.Decider) error) error {
 	p.forwarded.Add(1)
+	r.counts.forwarded.Add(1)
 	asking := ctx
 	if hasty {
 		var cancel context.CancelFunc
@@ -102,6 +103,7 @@ func (r *Ring) forward(ctx context.Context, p *place, hasty bool, f func(context
 			return err
 		}
 		p.failed.Add(1)
+		r.counts.failed.Add(1)
 		return errAlone
 	}
 	return err

@@ -11,6 +11,8 @@ type Member struct {
 	// Name identifies the member at all members. The owners of keys depend on it.
 	Name string
 	URL  string // of its public listener
+	// ServerName is the name in its certificate, if that is not the host of the URL.
+	ServerName string
 }
 
 // A Status is what a node knows about a member.

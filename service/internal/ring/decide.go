@@ -4,7 +4,9 @@ import (
 	"context"
 	"time"
 
+	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/server/decider"
+	"github.com/weir-go/weir/service/internal/server/waiting"
 )
 
 // Decide decides at once: see decider.Decider.
@@ -38,6 +40,9 @@ func (r *Ring) Wait(ctx context.Context, req *decider.Request, v *decider.Verdic
 	came := time.Now()
 	asked, last := *req, came
 	asked.OnWait = onceOnly(req.OnWait)
+	caller := ctx
+	ctx, leave := r.enter(ctx)
+	defer leave()
 	for {
 		err := r.ask(ctx, r.routeOf(req), r.patient(), asked.OnWait, func(ctx context.Context, d decider.Decider) error {
 			last = time.Now()
@@ -49,6 +54,11 @@ func (r *Ring) Wait(ctx context.Context, req *decider.Request, v *decider.Verdic
 				continue
 			}
 		}
+		if err != nil && ctx.Err() != nil && caller.Err() == nil { // see Dismiss
+			*v = decider.Verdict{At: r.cfg.Local.Now(), Answers: v.Answers[:0]}
+			v.Deny(weir.Closed, waiting.DrainRetry)
+			err = nil
+		}
 		if before := last.Sub(came); before > time.Millisecond {
 			v.Waited += before
 		}
@@ -57,13 +67,28 @@ func (r *Ring) Wait(ctx context.Context, req *decider.Request, v *decider.Verdic
 	}
 }
 
+// enter counts a request that may wait until leave is called. Its context also ends with Dismiss.
+func (r *Ring) enter(ctx context.Context) (_ context.Context, leave func()) {
+	r.counts.waiting.Add(1)
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(r.dismissed, cancel)
+	return ctx, func() {
+		stop()
+		cancel()
+		r.counts.waiting.Add(-1)
+	}
+}
+
+// Dismiss rejects all requests that wait, here or at other members, with the reason weir.Closed.
+func (r *Ring) Dismiss() { r.dismiss() }
+
 // waitAlone waits at this node. The error is errAlone if the owner of the key can be asked again,
 // or there is another one.
 func (r *Ring) waitAlone(ctx context.Context, req *decider.Request, v *decider.Verdict) error {
-	waiting, cancel := context.WithCancel(ctx)
+	asking, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
-		for waiting.Err() == nil {
+		for asking.Err() == nil {
 			w := r.view.Load()
 			if t := w.route(r.cfg.Local.Route(req)); t.here || t.place != nil {
 				cancel()
@@ -71,12 +96,12 @@ func (r *Ring) waitAlone(ctx context.Context, req *decider.Request, v *decider.V
 			}
 			select {
 			case <-w.over:
-			case <-waiting.Done():
+			case <-asking.Done():
 			}
 		}
 	}()
-	err := r.cfg.Fallback.Wait(waiting, req, v)
-	if err != nil && waiting.Err() != nil && ctx.Err() == nil {
+	err := r.cfg.Fallback.Wait(asking, req, v)
+	if err != nil && asking.Err() != nil && ctx.Err() == nil {
 		return errAlone
 	}
 	r.degraded(req.Key, v)

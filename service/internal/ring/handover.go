@@ -223,8 +223,9 @@ func (r *Ring) Leave(ctx context.Context) error {
 	for name, status := range r.view.Load().status {
 		heirs = heirs || status == Live && name != r.census.self
 	}
+	nothing := !heirs || l.rest.Len() == 0
 	r.mu.Unlock()
-	if !heirs || l.rest.Len() == 0 {
+	if nothing {
 		return nil
 	}
 	select {

@@ -8,6 +8,7 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/peer"
 	"github.com/weir-go/weir/service/internal/server/decider"
+	"github.com/weir-go/weir/service/internal/server/waiting"
 )
 
 // keyRoute returns the function that returns the slot of a key's grants and leases.
@@ -52,9 +53,12 @@ func (r *Ring) Acquire(ctx context.Context, req decider.LeaseRequest) (l decider
 	came := time.Now()
 	last := came
 	req.OnWait = onceOnly(req.OnWait)
-	held := r.hasty()
+	held, caller := r.hasty(), ctx
 	if req.Wait {
 		held = r.patient()
+		var leave func()
+		ctx, leave = r.enter(ctx)
+		defer leave()
 	}
 	err = r.ask(ctx, r.keyRoute(req.Key), held, req.OnWait, func(ctx context.Context, d decider.Decider) (err error) {
 		last = time.Now()
@@ -64,6 +68,9 @@ func (r *Ring) Acquire(ctx context.Context, req decider.LeaseRequest) (l decider
 	if err == errAlone {
 		req.Wait = false
 		l, err = r.cfg.Fallback.Acquire(ctx, req)
+	}
+	if err != nil && ctx.Err() != nil && caller.Err() == nil { // see Dismiss
+		err = weir.Reject(weir.Closed, waiting.DrainRetry)
 	}
 	if before := last.Sub(came); before > time.Millisecond {
 		l.Waited += before

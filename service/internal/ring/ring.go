@@ -75,15 +75,17 @@ type Change struct {
 // A Ring is a decider.Decider for a member of a fleet. It is safe for concurrent use. It must be
 // closed.
 type Ring struct {
-	cfg    Config
-	start  time.Time
-	view   atomic.Pointer[view]
-	counts counters
-	ctx    context.Context // ends with Close
-	end    context.CancelFunc
-	work   sync.WaitGroup
-	tells  chan Change
-	uses   chan int // the number of members for the Fallback, when it has changed
+	cfg       Config
+	start     time.Time
+	view      atomic.Pointer[view]
+	counts    counters
+	ctx       context.Context // ends with Close
+	end       context.CancelFunc
+	dismissed context.Context // ends with Dismiss
+	dismiss   context.CancelFunc
+	work      sync.WaitGroup
+	tells     chan Change
+	uses      chan int // the number of members for the Fallback, when it has changed
 
 	mu      sync.Mutex // guards what follows
 	census  *census
@@ -117,6 +119,7 @@ func New(cfg Config) *Ring {
 		uses: make(chan int, 1), tells: make(chan Change, maxTells),
 	}
 	r.ctx, r.end = context.WithCancel(context.Background())
+	r.dismissed, r.dismiss = context.WithCancel(context.Background())
 	r.view.Store(newView(survey{}, nil))
 	r.work.Go(r.tell)
 	r.work.Go(r.useFallback)
@@ -241,6 +244,9 @@ func (r *Ring) noteSoonLocked() {
 
 // refreshLocked makes a view of what is known now, if that has changed.
 func (r *Ring) refreshLocked() {
+	if r.closed {
+		return
+	}
 	was := r.view.Load()
 	s := r.census.survey()
 	lost := r.loseLocked(was, s)

@@ -13,7 +13,9 @@ type counters struct {
 	steps   [decider.StepsCount]atomic.Uint64
 	sampled atomic.Int64 // when OnDegraded was last called
 
+	forwarded, failed  atomic.Uint64
 	claims, incomplete atomic.Uint64
+	waiting            atomic.Int64 // calls of Wait, and of Acquire that wait
 }
 
 // decided counts a decision.
@@ -30,6 +32,8 @@ type Stats struct {
 	Members []MemberStats
 	// Decisions are by Step: Exact by an owner, the others by this node.
 	Decisions [decider.StepsCount]uint64
+	Forwarded uint64 // requests of which another member was asked
+	Failed    uint64 // of these, without an answer
 	// Claims counts the changes by which keys have moved to this node, and Incomplete those of
 	// which a part of the state is missing.
 	Claims, Incomplete uint64
@@ -50,7 +54,7 @@ func (r *Ring) Stats() Stats {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	w := r.view.Load()
-	st := Stats{Self: w.self, Quorum: w.quorum, Claims: r.counts.claims.Load(), Incomplete: r.counts.incomplete.Load()}
+	st := Stats{Self: w.self, Quorum: w.quorum, Forwarded: r.counts.forwarded.Load(), Failed: r.counts.failed.Load(), Claims: r.counts.claims.Load(), Incomplete: r.counts.incomplete.Load()}
 	for i := range st.Decisions {
 		st.Decisions[i] = r.counts.steps[i].Load()
 	}
@@ -66,3 +70,9 @@ func (r *Ring) Stats() Stats {
 	}
 	return st
 }
+
+// Waiting returns how many requests wait, here or at other members, that have come to this one.
+func (r *Ring) Waiting() int { return int(r.counts.waiting.Load()) }
+
+// Quorum reports whether this node sees more than half of the members.
+func (r *Ring) Quorum() bool { return r.view.Load().quorum }
