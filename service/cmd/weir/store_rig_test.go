@@ -3,43 +3,15 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
-	"os/exec"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/weir-go/weir/internal/redistest"
 )
-
-// A process is a weir serve that is a process of its own.
-type process struct {
-	*served
-	cmd *exec.Cmd
-}
-
-func startProcess(t *testing.T, name string, args ...string) *process {
-	t.Helper()
-	ctx, stop := context.WithCancel(context.Background())
-	cmd := exec.CommandContext(ctx, name, serveArgs(args)...)
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	return &process{cmd: cmd, served: watch(t, stop, func(log io.Writer) int {
-		cmd.Stderr = log
-		_ = cmd.Run()
-		return cmd.ProcessState.ExitCode()
-	})}
-}
-
-// kill ends it at once, as kill -9 does.
-func (p *process) kill() {
-	_ = p.cmd.Process.Kill()
-	<-p.ended
-}
 
 // A storeFleet is processes that share a store, at addresses that outlive them.
 type storeFleet struct {
@@ -102,20 +74,6 @@ func (f *storeFleet) untilExact(instance int, path string) {
 		}
 		return nil
 	})
-}
-
-// stepOf returns the step of a decision that says how it is degraded.
-func stepOf(degraded string) string {
-	if degraded == "" {
-		return "exact"
-	}
-	return degraded
-}
-
-// A heldLease is a lease as its holder sees it.
-type heldLease struct {
-	ID    string `json:"lease_id"`
-	Token uint64
 }
 
 // lease asks an instance for a lease; ok reports whether there is one.

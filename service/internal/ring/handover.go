@@ -14,8 +14,12 @@ import (
 	"github.com/weir-go/weir/service/internal/server/lease"
 )
 
-// maxClaim bounds the time in which the state of keys arrives.
-const maxClaim = 30 * time.Second
+const (
+	// maxClaim bounds the time in which the state of keys arrives.
+	maxClaim = 30 * time.Second
+	// maxClaimTries bounds the time in which a member is asked again.
+	maxClaimTries = 3 * time.Second
+)
 
 // unknownSlots are slots whose state was lost with a process.
 type unknownSlots struct {
@@ -130,14 +134,12 @@ func (r *Ring) claim(slots, unknown *slot.Set, from []*place) {
 	var asking sync.WaitGroup
 	for _, p := range from {
 		asking.Go(func() {
-			answer, err := p.link.Call(ctx, claimCall, appendSet(nil, slots))
+			rest, err := r.claimFrom(ctx, p, slots)
+			if err != nil {
+				rest = slots
+			}
 			mu.Lock()
 			defer mu.Unlock()
-			rest, ok := readSet(answer)
-			if err != nil || !ok {
-				missing.Union(slots)
-				return
-			}
 			missing.Union(rest)
 		})
 	}
@@ -148,6 +150,23 @@ func (r *Ring) claim(slots, unknown *slot.Set, from []*place) {
 	r.forget(&known)
 	if missing.Len() > 0 {
 		r.counts.incomplete.Add(1)
+	}
+}
+
+// claimFrom asks a member for the state of slots, again until it knows this one as a member. It
+// returns the slots whose state the member does not know.
+func (r *Ring) claimFrom(ctx context.Context, p *place, slots *slot.Set) (*slot.Set, error) {
+	for began := time.Now(); ; {
+		answer, err := p.link.Call(ctx, claimCall, appendSet(nil, slots))
+		if err == nil {
+			if rest, ok := readSet(answer); ok {
+				return rest, nil
+			}
+			return nil, errClaim
+		}
+		if time.Since(began) > maxClaimTries || !pause(ctx, nil, poll) {
+			return nil, err
+		}
 	}
 }
 
