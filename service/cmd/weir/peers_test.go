@@ -104,7 +104,7 @@ func (f *peerFleet) holdUnits(key string) (stop func() (most int)) {
 			a, err := tryAsk(f.client, "DELETE", f.urls[at]+"/lease/"+key+"/"+l.ID)
 			if err == nil && a.status < 500 {
 				if a.status != http.StatusOK {
-					f.t.Errorf("instance %d: DELETE /lease: %v", at, a)
+					f.t.Errorf("instance %d: DELETE /lease, which instance %d granted, %s: %v", at, caller%fleetSize, got.step, a)
 				}
 				return true, got.step, nil
 			}

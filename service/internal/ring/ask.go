@@ -38,6 +38,8 @@ func (r *Ring) ask(ctx context.Context, at func() uint16, held patience, onHold 
 			err = f(ctx, r.cfg.Local)
 		case t.place != nil:
 			err = r.forward(ctx, t.place, held.lost == 0, f)
+		case r.joins(w):
+			err = decider.ErrMoved // perhaps to another one, which this node does not know yet
 		case t.since < 0 || r.now()-t.since > r.cfg.Settle:
 			return errAlone
 		}
@@ -63,6 +65,9 @@ func (r *Ring) ask(ctx context.Context, at func() uint16, held patience, onHold 
 		}
 	}
 }
+
+// joins reports whether this node has started just now, and does not know its fleet yet.
+func (r *Ring) joins(w *view) bool { return !w.quorum && !r.joined.Load() && r.now() < r.cfg.Settle }
 
 // pause waits for a time, or until over is closed. It reports whether ctx has not ended.
 func pause(ctx context.Context, over chan struct{}, d time.Duration) bool {

@@ -176,6 +176,8 @@ func (r *Ring) askPart(ctx context.Context, w *view, p *part, all bool, came tim
 		err = ask(ctx, r.cfg.Local)
 	case t.place != nil:
 		err = r.forward(ctx, t.place, true, ask)
+	case r.joins(w):
+		err = decider.ErrMoved
 	}
 	if err == decider.ErrMoved {
 		if time.Since(came) > r.cfg.Timeout {

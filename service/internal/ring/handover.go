@@ -148,6 +148,10 @@ func (r *Ring) claim(slots, unknown *slot.Set, from []*place) {
 	known.Remove(&missing)
 	r.cfg.Local.Received(&known)
 	r.forget(&known)
+	if missing.Remove(unknown); missing.Len() > 0 { // nothing more comes
+		r.cfg.Local.Expect(&missing, 0)
+	}
+	missing.Union(unknown)
 	if missing.Len() > 0 {
 		r.counts.incomplete.Add(1)
 	}

@@ -21,7 +21,7 @@ const (
 	DefaultTimeout  = 500 * time.Millisecond
 	DefaultInterval = 250 * time.Millisecond
 	DefaultSettle   = 2 * time.Second
-	DefaultHold     = time.Second
+	DefaultHold     = 5 * time.Second
 )
 
 // A Link is a decider.Decider whose decisions a member makes: a *peer.Client.
@@ -79,6 +79,7 @@ type Ring struct {
 	start     time.Time
 	view      atomic.Pointer[view]
 	counts    counters
+	joined    atomic.Bool     // it has had a quorum
 	ctx       context.Context // ends with Close
 	end       context.CancelFunc
 	dismissed context.Context // ends with Dismiss
@@ -259,6 +260,9 @@ func (r *Ring) refreshLocked() {
 	}
 	r.gainLocked(was, next, lost) // before requests are decided here
 	r.view.Store(next)
+	if next.quorum {
+		r.joined.Store(true)
+	}
 	close(was.over)
 	r.reportLocked(was, next)
 	if s.members != was.members {
