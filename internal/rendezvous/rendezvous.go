@@ -20,7 +20,7 @@ import (
 	"github.com/weir-go/weir/internal/slot"
 )
 
-// seed is that of the hashes of names. It is fixed, so that all processes have the same weights.
+// seed is for the hashes of names. It is fixed, so that all processes have the same weights.
 var seed = siphash.Key{K0: 0x77656972_6d656d62, K1: 0x72656e64_657a766f}
 
 // A Set is the members that own slots. It does not change. The zero Set has no members.

@@ -19,7 +19,7 @@ func names(n int) []string {
 
 func key(i int) string { return fmt.Sprintf("user:%d", i) }
 
-// checkSpread checks that counts are those of independent, equally likely outcomes: a count of
+// checkSpread checks that counts can come from independent, equally likely outcomes: a count of
 // expectation e has the standard deviation sqrt(e).
 func checkSpread(t *testing.T, what string, counts []int) {
 	t.Helper()

@@ -32,7 +32,7 @@ type Peers struct {
 	CA      string        // a file with the authorities of the members' certificates; if empty, those of the system
 }
 
-// A fleet is what a Daemon needs as a member of a fleet.
+// A fleet makes a Daemon a member of a fleet. If nil, it is none.
 type fleet struct {
 	ring     *ring.Ring
 	fallback *server.Fallback
@@ -80,7 +80,7 @@ func (d *Daemon) newFleet() (err error) {
 		},
 	})
 	if err != nil {
-		f.ring.Close()
+		f.ring.End()
 		return err
 	}
 	d.fleet, d.decider = f, f.ring
@@ -156,7 +156,7 @@ func (f *fleet) start(ctx context.Context, d *Daemon) {
 			d.log.Error("a peer cannot be used", "error", err)
 		}
 	}, func(source string, err error) {
-		d.log.Warn("peers cannot be looked up: those that are known stay", "source", source, "error", err)
+		d.log.Warn("peers cannot be looked up: the known peers stay", "source", source, "error", err)
 	})
 }
 
@@ -209,7 +209,7 @@ func (f *fleet) shutdown(ctx context.Context) error {
 // disconnect ends all links.
 func (f *fleet) disconnect() {
 	if f != nil {
-		f.ring.Close()
+		f.ring.End()
 	}
 }
 

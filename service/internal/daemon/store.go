@@ -55,9 +55,7 @@ func (d *Daemon) close(now bool) {
 	d.server.Close(now)
 	if d.fleet != nil {
 		d.fleet.fallback.Close(now)
-		if now {
-			d.fleet.ring.Dismiss()
-		}
+		d.fleet.ring.Close(now)
 	}
 }
 

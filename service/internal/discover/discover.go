@@ -107,7 +107,7 @@ func Normal(u *url.URL) string {
 }
 
 // Watch calls use with the members, at first and whenever they have changed, until ctx ends. A
-// source that fails, or lists no members, keeps those that it has listed before. Failed, if not
+// source that fails, or lists no members, keeps the members that it has listed before. Failed, if not
 // nil, is called with the first of several errors in a row.
 func (l *List) Watch(ctx context.Context, use func([]ring.Member), failed func(source string, err error)) {
 	known := make([][]ring.Member, len(l.sources))

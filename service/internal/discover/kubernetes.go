@@ -75,7 +75,7 @@ type endpointSlices struct {
 	} `json:"items"`
 }
 
-// members lists all pods, also those that are not ready: a pod is ready only after it has found
+// members lists all pods, also pods that are not ready: a pod is ready only after it has found
 // its peers. Terminating pods are left out; they stay members for as long as they answer.
 func (k *kubernetes) members(ctx context.Context) ([]ring.Member, error) {
 	body, namespace, err := k.list(ctx)

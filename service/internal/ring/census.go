@@ -15,7 +15,7 @@ type Member struct {
 	ServerName string
 }
 
-// A Status is what a node knows about a member.
+// A Status says whether a member owns keys, as a node sees it.
 type Status uint8
 
 // The statuses.
@@ -33,7 +33,7 @@ var statusNames = [...]string{"live", "cut", "dead", "left", "alias"}
 // String returns the Status as metrics and logs spell it.
 func (s Status) String() string { return statusNames[s] }
 
-// A note is what a node tells the others at each exchange.
+// A note tells another member about a node, and which members the node sees.
 type note struct {
 	Node    string   `json:"node"`
 	Leaving bool     `json:"leaving,omitempty"`
@@ -41,7 +41,7 @@ type note struct {
 	Sees    []string `json:"sees,omitempty"`   // members that it can ask, and itself
 }
 
-// A member is what the census knows about a Member.
+// A member has the state of a Member.
 type member struct {
 	Member
 	up      bool

@@ -2,6 +2,7 @@ package ring
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -38,7 +39,7 @@ func TestDeathCostsOneBurst(t *testing.T) {
 	})
 }
 
-// A member that another process replaces gets its keys back, and nobody else's.
+// A member that another process replaces gets its keys back, and no others.
 func TestReplacement(t *testing.T) {
 	inFleet(t, 3, bucket(limit, time.Hour), func(t *testing.T, f *fleet) {
 		key := f.ownedBy("c")
@@ -277,6 +278,35 @@ func TestLeave(t *testing.T) {
 		f.want(map[string]string{"a": "live live live", "b": "live live live", "c": "live live live"})
 		if n, step := f.take("a", key, limit); n > 6 || step != decider.Exact {
 			t.Errorf("%d tokens after the restart, %v", n, step)
+		}
+	})
+}
+
+// A member that is back finds the others one after the other, and has its state from all of them.
+func TestPeersAreFoundLate(t *testing.T) {
+	inFleet(t, 3, bucket(limit, time.Hour), func(t *testing.T, f *fleet) {
+		var keys []string // of c, and of both other members without it
+		for i := 0; len(keys) < 8; i++ {
+			if key := fmt.Sprintf("key:%d", i); f.nodes["a"].view.Load().owner(f.nodes["a"].server.RouteKey(key)) == "c" {
+				keys = append(keys, key)
+			}
+		}
+		if err := f.nodes["c"].Leave(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		f.kill("c")
+		for _, key := range keys {
+			f.take("a", key, limit)
+		}
+		f.cut("b", "c", true)
+		f.start("c")
+		time.Sleep(300 * time.Millisecond)
+		f.cut("b", "c", false)
+		time.Sleep(3 * time.Second)
+		for _, key := range keys {
+			if n, step := f.take("c", key, limit); n > 0 || step != decider.Exact {
+				t.Errorf("%s: %d tokens, %v", key, n, step)
+			}
 		}
 	})
 }

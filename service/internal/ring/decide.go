@@ -37,6 +37,13 @@ func (r *Ring) routeOf(req *decider.Request) func() uint16 {
 // Wait waits for missing tokens: see decider.Decider. If the owner of the key is lost, the request
 // waits at the next owner, for the time that is left.
 func (r *Ring) Wait(ctx context.Context, req *decider.Request, v *decider.Verdict) error {
+	if r.closes.Load() {
+		err := r.Decide(ctx, req, v)
+		if v.Reason == weir.OverRate {
+			v.Deny(weir.Closed, waiting.DrainRetry)
+		}
+		return err
+	}
 	came := time.Now()
 	asked, last := *req, came
 	asked.OnWait = onceOnly(req.OnWait)
@@ -54,7 +61,7 @@ func (r *Ring) Wait(ctx context.Context, req *decider.Request, v *decider.Verdic
 				continue
 			}
 		}
-		if err != nil && ctx.Err() != nil && caller.Err() == nil { // see Dismiss
+		if err != nil && ctx.Err() != nil && caller.Err() == nil { // see Close
 			*v = decider.Verdict{At: r.cfg.Local.Now(), Answers: v.Answers[:0]}
 			v.Deny(weir.Closed, waiting.DrainRetry)
 			err = nil
@@ -67,7 +74,7 @@ func (r *Ring) Wait(ctx context.Context, req *decider.Request, v *decider.Verdic
 	}
 }
 
-// enter counts a request that may wait until leave is called. Its context also ends with Dismiss.
+// enter counts a request that may wait until leave is called. Its context also ends with Close.
 func (r *Ring) enter(ctx context.Context) (_ context.Context, leave func()) {
 	r.counts.waiting.Add(1)
 	ctx, cancel := context.WithCancel(ctx)
@@ -79,8 +86,13 @@ func (r *Ring) enter(ctx context.Context) (_ context.Context, leave func()) {
 	}
 }
 
-// Dismiss rejects all requests that wait, here or at other members, with the reason weir.Closed.
-func (r *Ring) Dismiss() { r.dismiss() }
+// Close rejects new requests that would have to wait, with the reason weir.Closed. If now is set,
+// it also rejects requests that wait, here or at other members.
+func (r *Ring) Close(now bool) {
+	if r.closes.Store(true); now {
+		r.dismiss()
+	}
+}
 
 // waitAlone waits at this node. The error is errAlone if the owner of the key can be asked again,
 // or there is another one.

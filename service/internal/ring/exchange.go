@@ -71,7 +71,7 @@ func (r *Ring) divide(w *view, x *decider.LeafExchange) (parts []*exchangePart, 
 	return parts, lost
 }
 
-// join joins the answers of members. The error is that of ctx, or decider.ErrLeaves.
+// join joins the answers of members. The error can be ctx.Err() or decider.ErrLeaves.
 func (r *Ring) join(ctx context.Context, x *decider.LeafExchange, parts []*exchangePart, lost []int, got *decider.LeafAnswer) error {
 	*got = decider.LeafAnswer{Answer: leaf.Answer{
 		Assignments: append(got.Assignments[:0], make([]leaf.Assignment, len(x.Reports))...), Watch: got.Watch[:0],

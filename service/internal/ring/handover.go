@@ -104,10 +104,9 @@ func (r *Ring) gainLocked(was, next *view, lost *slot.Set) {
 	}
 	var from []*place
 	for name, status := range next.status {
-		if p := r.places[name]; name != next.self && p != nil && p.link != nil && (status == Live || status == Left) {
-			if m := r.census.members[name]; m != nil && m.up {
-				from = append(from, p)
-			}
+		p, m := r.places[name], r.census.members[name]
+		if name != next.self && p != nil && m != nil && p.link != nil && (status == Live || status == Cut || status == Left && m.up) {
+			from = append(from, p)
 		}
 	}
 	r.recallLocked(common(&gained, lost))
@@ -157,8 +156,9 @@ func (r *Ring) claim(slots, unknown *slot.Set, from []*place) {
 	}
 }
 
-// claimFrom asks a member for the state of slots, again until it knows this one as a member. It
-// returns the slots whose state the member does not know.
+// claimFrom asks a member for the state of slots, again until it is linked and knows this one as a
+// member. It returns the slots whose state the member does not know; none if it turns out to be
+// dead.
 func (r *Ring) claimFrom(ctx context.Context, p *place, slots *slot.Set) (*slot.Set, error) {
 	for began := time.Now(); ; {
 		answer, err := p.link.Call(ctx, claimCall, appendSet(nil, slots))
@@ -167,6 +167,9 @@ func (r *Ring) claimFrom(ctx context.Context, p *place, slots *slot.Set) (*slot.
 				return rest, nil
 			}
 			return nil, errClaim
+		}
+		if r.view.Load().status[p.Name] == Dead {
+			return new(slot.Set), nil
 		}
 		if time.Since(began) > maxClaimTries || !pause(ctx, nil, poll) {
 			return nil, err

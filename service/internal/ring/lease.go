@@ -54,6 +54,9 @@ func (r *Ring) Acquire(ctx context.Context, req decider.LeaseRequest) (l decider
 	last := came
 	req.OnWait = onceOnly(req.OnWait)
 	held, caller := r.hasty(), ctx
+	if r.closes.Load() {
+		return l, weir.Reject(weir.Closed, waiting.DrainRetry)
+	}
 	if req.Wait {
 		held = r.patient()
 		var leave func()
@@ -110,7 +113,7 @@ func (r *Ring) Return(ctx context.Context, key, id string, o weir.Outcome) error
 }
 
 // Explain reports what a request for the key would get: see decider.Decider. While the owner of the
-// key cannot be asked, it is what this node knows.
+// key cannot be asked, this node explains what it knows itself.
 func (r *Ring) Explain(ctx context.Context, key string) (x decider.Explanation, err error) {
 	err = r.ask(ctx, r.keyRoute(key), r.hasty(), nil, func(ctx context.Context, d decider.Decider) (err error) {
 		x, err = d.Explain(ctx, key)

@@ -113,7 +113,7 @@ func (f *fleet) kill(name string) {
 	}
 	n.die()
 	f.update()
-	n.Close()
+	n.End()
 }
 
 // cut cuts the network between members in both directions, or repairs it.

@@ -73,16 +73,17 @@ type Change struct {
 }
 
 // A Ring is a decider.Decider for a member of a fleet. It is safe for concurrent use. It must be
-// closed.
+// ended with End.
 type Ring struct {
 	cfg       Config
 	start     time.Time
 	view      atomic.Pointer[view]
 	counts    counters
 	joined    atomic.Bool     // it has had a quorum
-	ctx       context.Context // ends with Close
+	closes    atomic.Bool     // see Close
+	ctx       context.Context // ends with End
 	end       context.CancelFunc
-	dismissed context.Context // ends with Dismiss
+	dismissed context.Context // ends with Close
 	dismiss   context.CancelFunc
 	work      sync.WaitGroup
 	tells     chan Change
@@ -133,8 +134,8 @@ const maxTells = 1024
 // now returns the time since the Ring was made.
 func (r *Ring) now() time.Duration { return time.Since(r.start) }
 
-// Close ends all links and goroutines.
-func (r *Ring) Close() {
+// End ends all links and goroutines.
+func (r *Ring) End() {
 	r.mu.Lock()
 	r.closed = true
 	var links []Link

@@ -9,7 +9,7 @@ import (
 	"github.com/weir-go/weir/internal/slot"
 )
 
-// A view says who owns which slots. It does not change, but for the notes of its places.
+// A view has the owner of each slot. It does not change.
 type view struct {
 	survey
 	names  []string        // of the owners, in order
