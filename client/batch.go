@@ -96,7 +96,7 @@ func (c *Client) enqueue(a *ask) error {
 // fly sends batches until the queue is empty.
 func (c *Client) fly() {
 	for asks := c.batcher.next(); len(asks) > 0; asks = c.batcher.next() {
-		c.send(slices.DeleteFunc(asks, func(a *ask) bool { return !a.waits() }))
+		c.sendToOwners(slices.DeleteFunc(asks, func(a *ask) bool { return !a.waits() }))
 	}
 }
 
@@ -148,7 +148,7 @@ func (c *Client) decide(asks []*ask) (reply, error) {
 	ctx, cancel := context.WithTimeout(c.ctx, c.cfg.Timeout)
 	defer cancel()
 	return c.exchange(ctx, &call{
-		method: http.MethodPost, path: target("rate"), body: body, most: int64(len(asks)) << 10,
+		method: http.MethodPost, key: asks[0].Key, path: target("rate"), body: body, most: int64(len(asks)) << 10,
 		check: func(r *reply) bool { return len(r.Results) == len(asks) },
 	})
 }

@@ -52,7 +52,6 @@ package client
 import (
 	"context"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
@@ -68,7 +67,7 @@ var errClosed = weir.Reject(weir.Closed, 0)
 // while it sends or waits for something, or has leases to renew.
 type Client struct {
 	cfg    Config
-	base   string // of the URL of each request
+	fleet  fleet
 	http   *http.Client
 	header http.Header
 
@@ -95,7 +94,7 @@ func New(cfg Config) (*Client, error) {
 		return nil, err
 	}
 	c := &Client{
-		cfg: cfg.withDefaults(), base: strings.TrimRight(cfg.URL, "/"), http: new(http.Client),
+		cfg: cfg.withDefaults(), fleet: newFleet(cfg.urls()), http: new(http.Client),
 		header:  http.Header{"Accept": {"application/json"}},
 		batcher: batcher{parts: make(chan struct{}, maxParts), refused: map[string]refusal{}},
 		leases: leases{

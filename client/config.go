@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/weir-go/weir/gcra"
@@ -30,6 +29,10 @@ type Config struct {
 	// the Client uses HTTP/2 in cleartext, with https HTTP/2 over TLS. A path is
 	// prepended to the path of each request.
 	URL string
+	// URLs, if not empty, replaces URL: the addresses of instances of weir serve that share
+	// keys (--peers), as their own list has them. The Client asks the owner of a key, and
+	// another instance, which forwards the request, if the owner does not answer.
+	URLs []string
 	// Token, if not empty, is sent as a bearer token. Without TLS, everyone on the
 	// network path can read it.
 	Token string
@@ -85,12 +88,10 @@ type Config struct {
 
 // validate returns an error that names the first field that makes no sense.
 func (c Config) validate() error {
-	u, err := url.Parse(c.URL)
+	if err := c.validateURLs(); err != nil {
+		return err
+	}
 	switch {
-	case err != nil:
-		return fmt.Errorf("client: URL: %w", err)
-	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil:
-		return fmt.Errorf("client: URL = %q: must be http:// or https://, a host, and at most a path", u.Redacted())
 	case !httpheader.ValidValue(c.Token):
 		return fmt.Errorf("client: Token: must be the value of a header")
 	case c.Queue < 0:

@@ -19,6 +19,7 @@ import (
 // A call is one request to the server.
 type call struct {
 	method string
+	key    string // selects the instance
 	path   string // escaped, with the query
 	body   []byte
 	most   int64 // bytes of the answer, if more than maxAnswer
@@ -64,8 +65,9 @@ func away(err error) bool {
 	return err != nil && err != context.Canceled && err != context.DeadlineExceeded
 }
 
-func (c *Client) roundTrip(ctx context.Context, q *call) (reply, error) {
-	request, err := http.NewRequestWithContext(ctx, q.method, c.base+q.path, bytes.NewReader(q.body))
+// roundTripTo asks the instance with a base URL.
+func (c *Client) roundTripTo(ctx context.Context, base string, q *call) (reply, error) {
+	request, err := http.NewRequestWithContext(ctx, q.method, base+q.path, bytes.NewReader(q.body))
 	if err != nil {
 		return reply{}, fmt.Errorf("client: %w", err)
 	}

@@ -120,7 +120,7 @@ func (c *Client) lease(ctx context.Context, key string, n int, cancel context.Ca
 	if c.cfg.TTL > 0 {
 		path += "&ttl=" + milliseconds(c.cfg.TTL)
 	}
-	a, err := c.wait(ctx, newAsk(key, n), wait, &call{method: http.MethodPost, path: path, check: isLease})
+	a, err := c.wait(ctx, newAsk(key, n), wait, &call{method: http.MethodPost, key: key, path: path, check: isLease})
 	if err != nil {
 		return nil, impatient(err, own, weir.OverLimit)
 	}
@@ -236,7 +236,7 @@ func (l *lease) extend() error {
 	defer cancel()
 	asked := time.Now()
 	r, err := c.exchange(ctx, &call{
-		method: http.MethodPost, path: target("lease", l.key, l.id) + "?ttl=" + milliseconds(l.ttl), check: isLease,
+		method: http.MethodPost, key: l.key, path: target("lease", l.key, l.id) + "?ttl=" + milliseconds(l.ttl), check: isLease,
 	})
 	if err == nil {
 		l.last(asked, r.TTLMS)

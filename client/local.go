@@ -110,6 +110,6 @@ func (c *Client) study(asks []*ask) {
 func (c *Client) queryLimit(key string) {
 	ctx, cancel := context.WithTimeout(c.ctx, c.cfg.Timeout)
 	defer cancel()
-	r, err := c.exchange(ctx, &call{method: http.MethodGet, path: target("rate", key) + cost(0)})
+	r, err := c.exchange(ctx, &call{method: http.MethodGet, key: key, path: target("rate", key) + cost(0)})
 	c.limits.Learn(time.Now(), key, r.policy, err)
 }

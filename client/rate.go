@@ -114,7 +114,7 @@ func (c *Client) waitForTokens(ctx context.Context, key string, n int, asked tim
 		return answer{}, &weir.Rejection{Reason: weir.TooLate, RetryAfter: denied.RetryAfter}
 	}
 	a, err := c.wait(ctx, newAsk(key, n), wait, &call{
-		method: http.MethodPost, path: target("rate", key) + waiting(n, wait), check: isGrant,
+		method: http.MethodPost, key: key, path: target("rate", key) + waiting(n, wait), check: isGrant,
 	})
 	return a, impatient(err, own, weir.OverRate)
 }

@@ -26,13 +26,13 @@ type returns struct {
 // settle reports the true cost of granted tokens.
 func (c *Client) settle(key, id string, n int) {
 	if id != "" {
-		c.giveBack(&call{method: http.MethodPost, path: target("rate", key, id) + cost(min(n, maxCost))})
+		c.giveBack(&call{method: http.MethodPost, key: key, path: target("rate", key, id) + cost(min(n, maxCost))})
 	}
 }
 
 // giveBackLease returns a lease.
 func (c *Client) giveBackLease(key, id string, o weir.Outcome) {
-	c.giveBack(&call{method: http.MethodDelete, path: target("lease", key, id) + "?outcome=" + o.String()})
+	c.giveBack(&call{method: http.MethodDelete, key: key, path: target("lease", key, id) + "?outcome=" + o.String()})
 }
 
 // giveBack has a call sent, unless too many are queued.

@@ -76,14 +76,6 @@ func (f *storeFleet) untilExact(instance int, path string) {
 	})
 }
 
-// stepOf returns the step of a decision that says how it is degraded.
-func stepOf(degraded string) string {
-	if degraded == "" {
-		return "exact"
-	}
-	return degraded
-}
-
 // lease asks an instance for a lease; ok reports whether there is one.
 func (f *storeFleet) lease(instance int, path string) (l heldLease, ok bool) {
 	a := f.ask(instance, "POST", path)

@@ -23,6 +23,9 @@ func (d *Daemon) metrics() (http.Handler, error) {
 	if d.tier != nil {
 		registry.MustRegister(servermetric.NewTier(d.tier.Tier))
 	}
+	if d.fleet != nil {
+		registry.MustRegister(servermetric.NewPeers(d.fleet.ring))
+	}
 	for _, c := range append([]prometheus.Collector{
 		servermetric.New(d.server), metric.NewCollector(nil, families, d.collect),
 		collectors.NewGoCollector(), collectors.NewBuildInfoCollector(),

@@ -14,12 +14,15 @@ type Store struct {
 	Config server.StoreConfig
 }
 
-// newServer makes the server of the rules, over the store if there is one.
+// newServer makes the server of the rules, over the store or among peers if there are some.
 func (d *Daemon) newServer() (err error) {
 	if d.cfg.Upstream != nil {
 		return d.newTier()
 	}
 	store := d.cfg.Store
+	if d.cfg.Peers != nil {
+		return d.newFleet()
+	}
 	if store == nil {
 		d.server, err = server.New(d.cfg.Server)
 		d.decider = d.server
@@ -47,7 +50,7 @@ func (d *Daemon) newServer() (err error) {
 }
 
 // blocking reports whether decisions ask other processes.
-func (d *Daemon) blocking() bool { return d.shared != nil || d.tier != nil }
+func (d *Daemon) blocking() bool { return d.shared != nil || d.tier != nil || d.fleet != nil }
 
 // close stops waiting: see server.Server.Close.
 func (d *Daemon) close(now bool) {
@@ -58,6 +61,10 @@ func (d *Daemon) close(now bool) {
 		d.tier.Close(now)
 	default:
 		d.server.Close(now)
+	}
+	if d.fleet != nil {
+		d.fleet.fallback.Close(now)
+		d.fleet.ring.Close(now)
 	}
 }
 

@@ -14,7 +14,12 @@ import (
 
 // Exchange shares rates out among leaves: see decider.Decider. It takes a lock that no other
 // decision takes. The error is ErrLeaves if the leaf is new and there are too many, or nil.
-func (s *Server) Exchange(_ context.Context, x *decider.LeafExchange, got *decider.LeafAnswer) error {
+func (s *Server) Exchange(ctx context.Context, x *decider.LeafExchange, got *decider.LeafAnswer) error {
+	for i := 0; i < len(x.Reports) && !s.owned.ownsAll(); i++ {
+		if err := s.enter(ctx, x.Reports[i].Key); err != nil {
+			return err
+		}
+	}
 	rs, now, ttl := s.rules.Load(), s.clock.Now(), s.cfg.AssignmentTTL
 	if s.tier != nil {
 		ttl = s.tier.passedTTL(ttl)

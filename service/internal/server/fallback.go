@@ -35,7 +35,7 @@ type Fallback struct {
 // as away says. It uses an eighth of cfg.Memory.
 func NewFallback(cfg Config, away config.Away) (*Fallback, error) {
 	cfg.Memory = cmp.Or(cfg.Memory, DefaultMemory) / fallbackMemory
-	cfg.Instances, cfg.alone = 1, true
+	cfg.Instances, cfg.alone, cfg.Fleet = 1, true, "" // no other node may settle its grants
 	rules := cmp.Or(cfg.Rules, new(config.Rules))
 	shared, shareless := fallbackRules(rules, 1, away)
 	cfg.Rules = shared

@@ -1,6 +1,10 @@
 package server
 
-import "github.com/weir-go/weir/service/internal/server/decider"
+import (
+	"slices"
+
+	"github.com/weir-go/weir/service/internal/server/decider"
+)
 
 // CheckQuotas returns an error of decider.Decider if a request brings a quota that is not valid
 // or not allowed.
@@ -45,4 +49,11 @@ func (s *Server) Replaced(reqs []decider.Request) []bool {
 		replaced[i] = names[keys[i].name(&reqs[i])]
 	}
 	return replaced
+}
+
+// Awaits reports whether requests for keys in a slot are held, because its state is still to
+// come: see Expect.
+func (s *Server) Awaits(at uint16) bool {
+	now := s.owned.now.Load()
+	return now != nil && slices.ContainsFunc(now.holds, func(h hold) bool { return h.slots.Has(at) && h.until > s.clock.Now() })
 }

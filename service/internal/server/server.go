@@ -101,7 +101,7 @@ type Config struct {
 	// divided by this number. See Shared.
 	Instances int
 	cluster   bool // the store is a Cluster
-	alone     bool // the shares are those of a Fallback
+	alone     bool // the shares belong to a Fallback
 }
 
 // Validate returns an error that names the first invalid field.

@@ -18,8 +18,8 @@ import (
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
-// fleet returns nodes that share a store.
-func fleet(t testing.TB, n int, rules, url string, cfg server.StoreConfig) (all []*server.Shared) {
+// sharedFleet returns nodes that share a store.
+func sharedFleet(t testing.TB, n int, rules, url string, cfg server.StoreConfig) (all []*server.Shared) {
 	t.Helper()
 	for range n {
 		all = append(all, shared(t, rules, url, cfg))
@@ -50,7 +50,7 @@ func drain(t testing.TB, s decider.Decider, key string) (n int) {
 func TestSharedTurns(t *testing.T) {
 	const callers = 200
 	url := "redis://" + redistest.Start(t, "redis-server").Addr
-	nodes := fleet(t, 3, "rules:\n  - {name: turns, glob: '*', rate: 200/s, burst: 1, queue: 1000, max_debt: 600}\n", url, patient())
+	nodes := sharedFleet(t, 3, "rules:\n  - {name: turns, glob: '*', rate: 200/s, burst: 1, queue: 1000, max_debt: 600}\n", url, patient())
 	v := decide(t, nodes[0], "k")
 	if _, err := nodes[0].Settle(t.Context(), "k", string(nodes[0].AppendGrantID(nil, v.Grant, "k")), 600); err != nil { // 3 s, for all to arrive
 		t.Fatal(err)
@@ -154,7 +154,7 @@ rules:
 func TestSharedLeases(t *testing.T) {
 	const limit = 4
 	url := "redis://" + redistest.Start(t, "valkey-server").Addr
-	nodes := fleet(t, 3, "rules:\n  - {name: jobs, glob: '*', concurrency: {limit: 4, ttl: 1s, queue: 1000}}\n", url, patient())
+	nodes := sharedFleet(t, 3, "rules:\n  - {name: jobs, glob: '*', concurrency: {limit: 4, ttl: 1s, queue: 1000}}\n", url, patient())
 	var mu sync.Mutex
 	held, most := 0, 0
 	var all sync.WaitGroup
@@ -272,7 +272,7 @@ func TestSharedLadder(t *testing.T) {
 // Nodes count each other in the store, and divide the limits by their number.
 func TestSharedCounts(t *testing.T) {
 	store := redistest.Start(t, "redis-server")
-	nodes := fleet(t, 3, ladderRules, "redis://"+store.Addr, patient())
+	nodes := sharedFleet(t, 3, ladderRules, "redis://"+store.Addr, patient())
 	redistest.Until(t, "the last node counts three", func() error {
 		if n := nodes[2].StoreStats().Instances; n != 3 {
 			return fmt.Errorf("%d", n)
@@ -318,7 +318,7 @@ func TestSharedSlots(t *testing.T) {
 // They are granted it in that order.
 func TestSharedLeaseTurns(t *testing.T) {
 	store := redistest.Start(t, "redis-server")
-	nodes := fleet(t, 3, "rules:\n  - {name: lock, glob: '*', concurrency: {limit: 1, queue: 100}}\n", "redis://"+store.Addr, patient())
+	nodes := sharedFleet(t, 3, "rules:\n  - {name: lock, glob: '*', concurrency: {limit: 1, queue: 100}}\n", "redis://"+store.Addr, patient())
 	first, err := nodes[0].Acquire(t.Context(), decider.LeaseRequest{Key: "k", N: 1})
 	if err != nil {
 		t.Fatal(err)

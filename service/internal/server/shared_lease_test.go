@@ -17,7 +17,7 @@ import (
 // that another node has ended or the store has lost with an error.
 func TestSharedLeaseAnswers(t *testing.T) {
 	store := redistest.Start(t, "redis-server")
-	all := fleet(t, 2, "rules: [{name: jobs, glob: \"*\", concurrency: {limit: 3, ttl: 10s}}]", "redis://"+store.Addr, patient())
+	all := sharedFleet(t, 2, "rules: [{name: jobs, glob: \"*\", concurrency: {limit: 3, ttl: 10s}}]", "redis://"+store.Addr, patient())
 	ctx := context.Background()
 	for _, n := range []int{1, 2} {
 		granted, err := all[0].Acquire(ctx, decider.LeaseRequest{Key: "a", N: n})

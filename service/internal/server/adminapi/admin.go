@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/service/internal/httpserve"
+	"github.com/weir-go/weir/service/internal/ring"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
@@ -38,6 +39,8 @@ type Config struct {
 	Store func() server.StoreStats
 	// Upstream returns the state of a leaf and of its upstream. If nil, there is none.
 	Upstream func() server.TierStats
+	// Peers returns the state of the fleet. If nil, there is none.
+	Peers func() ring.Stats
 	// Ready returns why the server is not ready for requests, or nil. If Ready is nil,
 	// the server is always ready.
 	Ready func() error

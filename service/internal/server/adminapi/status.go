@@ -22,6 +22,7 @@ type Status struct {
 	Config    ConfigState `json:"config"`
 	Store     *StoreState `json:"store,omitempty"` // of shared limits
 	Upstream  *LeafState  `json:"upstream,omitempty"`
+	Peers     *PeersState `json:"peers,omitempty"` // that share keys
 	// WindowMS is the time over which all rates are measured: some seconds, or 0 if
 	// the server has just started and there are none.
 	WindowMS int64        `json:"window_ms"`
@@ -190,6 +191,9 @@ func (a *API) status() Status {
 	}
 	if st.Upstream = a.leafState(); st.Upstream != nil && st.Upstream.Away {
 		st.Words = "The upstream of the limits does not answer: decisions are degraded. " + st.Words
+	}
+	if st.Peers = a.peersState(); st.Peers != nil && !st.Peers.Quorum {
+		st.Words = "This instance sees half of its peers or less: decisions are degraded. " + st.Words
 	}
 	if err := a.cfg.Ready(); err != nil {
 		st.Ready, st.NotReady = false, err.Error()
