@@ -50,11 +50,12 @@ const downFor = time.Second
 type fleet struct {
 	bases  []string        // of the URLs of requests
 	owners *rendezvous.Set // of slots; nil if there is one instance
-	down   []atomic.Int64  // until when an instance is asked last, as Unix time in nanoseconds
+	began  time.Time
+	down   []atomic.Int64 // until when an instance is asked last, as time.Duration since began
 }
 
 func newFleet(urls []string) fleet {
-	f := fleet{bases: make([]string, len(urls)), down: make([]atomic.Int64, len(urls))}
+	f := fleet{bases: make([]string, len(urls)), down: make([]atomic.Int64, len(urls)), began: time.Now()}
 	for i, u := range urls {
 		f.bases[i] = strings.TrimRight(u, "/")
 	}
@@ -82,14 +83,15 @@ func memberName(text string) string {
 }
 
 // candidates returns the instance to ask about a key, and the one to ask if it does not answer.
-func (f *fleet) candidates(key string, now time.Time) []int {
+func (f *fleet) candidates(key string) []int {
 	if f.owners == nil {
 		return []int{0}
 	}
+	now := int64(time.Since(f.began))
 	var few [8]int
 	var up, down []int
 	for _, i := range f.owners.Ranked(slot.Of(key), few[:0]) {
-		if f.down[i].Load() > now.UnixNano() {
+		if f.down[i].Load() > now {
 			down = append(down, i)
 		} else {
 			up = append(up, i)
@@ -101,13 +103,13 @@ func (f *fleet) candidates(key string, now time.Time) []int {
 // roundTrip asks the owner of the call's key, and another instance if the owner does not answer
 // while there is time.
 func (c *Client) roundTrip(ctx context.Context, q *call) (r reply, err error) {
-	for _, i := range c.fleet.candidates(q.key, time.Now()) {
+	for _, i := range c.fleet.candidates(q.key) {
 		r, err = c.roundTripTo(ctx, c.fleet.bases[i], q)
 		if !away(err) {
 			return r, err
 		}
 		if c.fleet.owners != nil {
-			c.fleet.down[i].Store(time.Now().Add(downFor).UnixNano())
+			c.fleet.down[i].Store(int64(time.Since(c.fleet.began) + downFor))
 		}
 		if ctx.Err() != nil {
 			return r, err
@@ -123,9 +125,8 @@ func (c *Client) sendToOwners(asks []*ask) {
 		return
 	}
 	byOwner := map[int][]*ask{}
-	now := time.Now()
 	for _, a := range asks {
-		owner := c.fleet.candidates(a.Key, now)[0]
+		owner := c.fleet.candidates(a.Key)[0]
 		byOwner[owner] = append(byOwner[owner], a)
 	}
 	var sending sync.WaitGroup

@@ -71,7 +71,7 @@ func TestOwnersAreAsked(t *testing.T) {
 			time.Sleep(2 * time.Second)
 		}
 		// Asks for keys of several owners at the same time are in one request for each.
-		i.asked = map[string]int{}
+		i.asked, i.fake.slow = map[string]int{}, time.Millisecond
 		var all sync.WaitGroup
 		for n := range 60 {
 			all.Go(func() { take(fmt.Sprintf("key:%d", n)) })

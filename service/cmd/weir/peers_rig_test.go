@@ -23,6 +23,7 @@ type peerFleet struct {
 	args      []string
 	prefix    [fleetSize][]string // of the command line
 	urls      []string
+	admin     [fleetSize]string // addresses for operators; free ports if empty
 	processes [fleetSize]*process
 	client    *http.Client
 	down      [fleetSize]atomic.Bool // its process has ended, or is about to
@@ -52,6 +53,9 @@ func startPeerFleet(t *testing.T, args ...string) *peerFleet {
 func (f *peerFleet) start(i int) {
 	f.t.Helper()
 	args := append([]string{"--listen", strings.TrimPrefix(f.urls[i], "http://"), "--peers", strings.Join(f.urls, ",")}, f.args...)
+	if f.admin[i] != "" {
+		args = append(args, "--admin", f.admin[i])
+	}
 	f.processes[i] = startCommand(f.t, slices.Concat(f.prefix[i], []string{f.name}, serveArgs(args))...)
 	f.down[i].Store(false)
 }
