@@ -1,6 +1,7 @@
 package deploy_test
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"os"
@@ -12,6 +13,7 @@ import (
 
 	"helm.sh/helm/v4/pkg/chart/common"
 	"helm.sh/helm/v4/pkg/chart/common/util"
+	chart "helm.sh/helm/v4/pkg/chart/v2"
 	"helm.sh/helm/v4/pkg/chart/v2/lint"
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
 	"helm.sh/helm/v4/pkg/engine"
@@ -30,20 +32,34 @@ func parse(t *testing.T, text string) (v values) {
 	return v
 }
 
-// render renders the chart as helm install does: every template's text, by the name of
-// its file.
-func render(release string, v values, e engine.Engine) (map[string]string, error) {
-	chart, err := loader.Load("helm/weir")
+// chartValues returns the chart, and what its templates see of values.
+func chartValues(t *testing.T, release string, v values) (*chart.Chart, common.Values) {
+	t.Helper()
+	c, all, err := load(release, v)
 	if err != nil {
-		return nil, err
+		t.Fatal(err)
+	}
+	return c, all
+}
+
+func load(release string, v values) (*chart.Chart, common.Values, error) {
+	c, err := loader.Load("helm/weir")
+	if err != nil {
+		return nil, nil, err
 	}
 	options := common.ReleaseOptions{Name: release, Namespace: "limits", Revision: 1, IsInstall: true}
-	all, err := util.ToRenderValues(chart, v, options, nil)
+	all, err := util.ToRenderValues(c, v, options, nil)
+	return c, all, err
+}
+
+// render renders the chart as helm install does, without access to a cluster. It returns
+// the text of every template by the name of its file.
+func render(release string, v values) (map[string]string, error) {
+	c, all, err := load(release, v)
 	if err != nil {
 		return nil, err
 	}
-	e.Strict = true
-	texts, err := e.RenderWithContext(noContext, chart, all)
+	texts, err := engine.Engine{Strict: true}.RenderWithContext(context.Background(), c, all)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +125,7 @@ func TestLint(t *testing.T) {
 // Every template has a valid rendering for all values, and notes that name the Service.
 func TestRender(t *testing.T) {
 	for name, v := range cases(t) {
-		files, err := render("shop", v, engine.Engine{})
+		files, err := render("shop", v)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -140,7 +156,7 @@ func TestValues(t *testing.T) {
 	if err := yaml.Unmarshal(schema, &s); err != nil {
 		t.Fatal(err)
 	}
-	for key, value := range parse(t, string(text)) {
+	for key := range parse(t, string(text)) {
 		if _, ok := s.Properties[key]; !ok {
 			t.Errorf("%s: not in the schema", key)
 		}
@@ -148,7 +164,6 @@ func TestValues(t *testing.T) {
 		if !strings.Contains(string(text), "\n"+key+":") {
 			t.Errorf("%s: not at the beginning of a line", key)
 		}
-		_ = value
 	}
 	delete(s.Properties, "global") // of Helm
 	for key := range s.Properties {
@@ -188,7 +203,7 @@ func TestWrongValues(t *testing.T) {
 		{`shutdown: {graceSeconds: 1m}`, `'/shutdown/graceSeconds': got string, want integer`},
 		{`goMemLimit: 1Gi`, `'/goMemLimit': '1Gi' does not match pattern`},
 	} {
-		_, err := render("shop", parse(t, c.values), engine.Engine{})
+		_, err := render("shop", parse(t, c.values))
 		if err == nil || !strings.Contains(fmt.Sprint(err), c.want) {
 			t.Errorf("%s: %v: want %s", c.values, err, c.want)
 		}

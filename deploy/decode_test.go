@@ -1,7 +1,6 @@
 package deploy_test
 
 import (
-	"context"
 	"testing"
 
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
@@ -15,8 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	clientscheme "k8s.io/client-go/kubernetes/scheme"
 )
-
-var noContext = context.Background()
 
 // A workload is a Deployment or a StatefulSet.
 type workload struct {

@@ -6,8 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"helm.sh/helm/v4/pkg/engine"
 )
 
 var update = flag.Bool("update", false, "write the manifests of the directory kubernetes")
@@ -35,10 +33,10 @@ var plain = map[string]struct{ release, values, about string }{
 #   kubectl apply -f leaf.yaml`},
 }
 
-// The plain manifests are what the chart renders. go test -run Plain -update writes them.
+// The plain manifests are equal to renderings of the chart. go test -run Plain -update writes them.
 func TestPlain(t *testing.T) {
 	for name, p := range plain {
-		files, err := render(p.release, parse(t, p.values), engine.Engine{})
+		files, err := render(p.release, parse(t, p.values))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue

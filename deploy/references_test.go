@@ -168,7 +168,7 @@ func (c checker) checkSecurity(pod corev1.PodSpec) {
 	}
 }
 
-// Services select pods, and their ports are those of the pods.
+// Services select pods, and their ports exist in the pods.
 func (c checker) checkServices() {
 	for _, s := range c.services {
 		for _, w := range c.workloads {
@@ -339,3 +339,6 @@ func (w *workload) flag(name string) string {
 func keys(s *corev1.Secret) []string {
 	return append(slices.Collect(maps.Keys(s.Data)), slices.Collect(maps.Keys(s.StringData))...)
 }
+
+// podName returns the name of a pod of a StatefulSet.
+func podName(w *workload, i int) string { return w.name + "-" + strconv.Itoa(i) }
