@@ -71,7 +71,7 @@ func contain(t *testing.T, o objects, w *workload, pod, listen string, hosts *st
 		c.args = append(c.args, arg)
 	}
 	for _, e := range w.container().Env {
-		c.env = append(c.env, e.Name+"="+c.value(o, e, pod))
+		c.env = append(c.env, e.Name+"="+hosts.Replace(c.value(o, e, pod)))
 	}
 	return c
 }
