@@ -16,6 +16,7 @@ type hash[K comparable] struct {
 	sum    func(siphash.Key, K) uint64
 	stable bool
 	kind   byte // of keys: what a snapshot must have in common
+	shared bool // the low bits are the slot of the key: see common.Share
 }
 
 // newHash returns the hash of a type of keys.
@@ -48,10 +49,10 @@ func newHash[K comparable]() hash[K] {
 		kind = t.Name()[0]
 	}
 	if f != nil {
-		return hash[K]{f.(func(siphash.Key, K) uint64), true, kind}
+		return hash[K]{sum: f.(func(siphash.Key, K) uint64), stable: true, kind: kind}
 	}
 	process := maphash.MakeSeed()
-	return hash[K]{func(_ siphash.Key, k K) uint64 { return maphash.Comparable(process, k) }, false, kind}
+	return hash[K]{sum: func(_ siphash.Key, k K) uint64 { return maphash.Comparable(process, k) }, kind: kind}
 }
 
 // sumAddr is the hash of an address: of an IPv6 one, of the network of a client.

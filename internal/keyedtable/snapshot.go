@@ -11,6 +11,7 @@ import (
 	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/internal/pagetable"
 	"github.com/weir-go/weir/internal/siphash"
+	"github.com/weir-go/weir/internal/slot"
 	"github.com/weir-go/weir/internal/window"
 )
 
@@ -139,16 +140,24 @@ func (c *copier[K]) next(depth uint8) {
 
 // copySlots appends the slots of the page with the prefix at, and returns the bits of
 // that prefix. save returns the form in which a value is saved, zero if it counts nothing.
+// If only is not nil, it takes the values of the keys of these slots out of the page, and
+// no others.
 func (s *shard[K]) copySlots(
-	t *table[K], at uint64, slots []uint64, save func(pagetable.Value) pagetable.Value,
+	t *table[K], at uint64, slots []uint64, only *slot.Set, save func(pagetable.Value) pagetable.Value,
 ) ([]uint64, uint8) {
 	if s.dir.Pages == nil {
 		return slots, 0
 	}
 	p := s.dir.Pages[at>>(64-s.dir.Depth)]
 	for i := t.layout.First; i < pagetable.Words; i += t.layout.Words {
+		if only != nil && !only.Has(uint16(p[i])) {
+			continue
+		}
 		if v := save(t.layout.Get(p, i+1)); v != (pagetable.Value{}) {
 			slots = append(slots, p[i], v.A, v.B)[:len(slots)+t.layout.Words]
+			if only != nil {
+				t.layout.Set(p, i+1, pagetable.Value{})
+			}
 		}
 	}
 	return slots, p.Depth()
@@ -187,6 +196,9 @@ func (c *common[K]) readTable(
 	}
 	if h.Keys != c.hash.kind {
 		return nil, errors.New("it is of another type of keys")
+	}
+	if c.hash.shared && h.Seed != c.table.Load().seed {
+		return nil, errors.New("its fingerprints have another seed than those of the fleet")
 	}
 	t := fresh(h.Seed)
 	for b := make([]byte, 1<<16); ; {
@@ -248,7 +260,13 @@ func tokensOf(burst uint64) gcra.Quota { return gcra.Per(0, 0, int(burst)) }
 
 // Snapshot writes the buckets of all keys, as keyed.Limiter.Snapshot says.
 func (l *Buckets[K]) Snapshot(w io.Writer) error {
-	return l.write(w, func(part *segment) copyFunc[K] {
+	return l.write(w, l.copying(nil))
+}
+
+// copying returns how to copy all pages or, if only is not nil, how to take the keys of these
+// slots out of them.
+func (l *Buckets[K]) copying(only *slot.Set) func(*segment) copyFunc[K] {
+	return func(part *segment) copyFunc[K] {
 		part.Law, part.Scale = bucketLaw, uint64(l.largestBurst())
 		now, tokens := part.Now, tokensOf(part.Scale)
 		save := func(q *gcra.Quota, b gcra.Bucket) uint64 {
@@ -258,9 +276,12 @@ func (l *Buckets[K]) Snapshot(w io.Writer) error {
 			return uint64(q.Move(b, now, &tokens))
 		}
 		return func(t *table[K], s *shard[K], at uint64, slots []uint64) ([]uint64, uint8) {
-			slots, depth := s.copySlots(t, at, slots, func(v pagetable.Value) pagetable.Value {
+			slots, depth := s.copySlots(t, at, slots, only, func(v pagetable.Value) pagetable.Value {
 				return pagetable.Value{A: save(s.quota, gcra.Bucket(v.A))}
 			})
+			if only != nil {
+				return slots, depth
+			}
 			// A bucket moves from its slot into own, and back, under the lock.
 			for print, o := range s.own {
 				if pagetable.Prefix(print, uint64(len(t.shards)), depth) == int(at>>(64-depth)) {
@@ -272,7 +293,7 @@ func (l *Buckets[K]) Snapshot(w io.Writer) error {
 			}
 			return slots, depth
 		}
-	})
+	}
 }
 
 // largestBurst returns the largest burst of all quotas but those without a limit: their
@@ -315,7 +336,12 @@ func (l *Buckets[K]) Restore(r io.Reader) error {
 
 // Snapshot writes the counts of all keys, as keyed.Windows.Snapshot says.
 func (l *Windows[K]) Snapshot(w io.Writer) error {
-	return l.write(w, func(part *segment) copyFunc[K] {
+	return l.write(w, l.copying(nil))
+}
+
+// copying is Buckets.copying.
+func (l *Windows[K]) copying(only *slot.Set) func(*segment) copyFunc[K] {
+	return func(part *segment) copyFunc[K] {
 		part.Law, part.Scale = fixedLaw, uint64(l.rule.Period)
 		switch {
 		case l.rule.Sliding:
@@ -325,14 +351,14 @@ func (l *Windows[K]) Snapshot(w io.Writer) error {
 		}
 		by := l.rule.At(part.Now)
 		return func(t *table[K], s *shard[K], at uint64, slots []uint64) ([]uint64, uint8) {
-			return s.copySlots(t, at, slots, func(v pagetable.Value) pagetable.Value {
+			return s.copySlots(t, at, slots, only, func(v pagetable.Value) pagetable.Value {
 				if by.Weight(v) == 0 {
 					return pagetable.Value{}
 				}
 				return v
 			})
 		}
-	})
+	}
 }
 
 // Restore puts the counts of a Snapshot in place of the present ones.
@@ -340,14 +366,9 @@ func (l *Windows[K]) Restore(r io.Reader) error {
 	return l.read(r, func(seed siphash.Key) *table[K] {
 		return newTable[K](l.cfg.Memory, seed, nil, l.rule)
 	}, func(t *table[K], part *segment) (restoreFunc, error) {
-		from := &pagetable.Rule{Quota: window.Quota{Period: time.Duration(part.Scale), Sliding: part.Law == slidingLaw}}
-		switch {
-		case part.Law == bucketLaw:
-			return nil, errOtherLaw
-		case from.Period < MinPeriod || part.Law != fixedLaw && part.Law != slidingLaw && part.Law != datedLaw:
-			return nil, errors.New("it is of windows that cannot be")
-		case part.Law == datedLaw && l.rule.Dated() && from.Period == l.rule.Period:
-			from = l.rule // in another time zone too
+		from, err := l.ruleOf(part)
+		if err != nil {
+			return nil, err
 		}
 		now := t.now()
 		by := l.rule.At(now)
@@ -365,4 +386,18 @@ func (l *Windows[K]) Restore(r io.Reader) error {
 			}
 		}, nil
 	})
+}
+
+// ruleOf returns the rule of the counts in a segment.
+func (l *Windows[K]) ruleOf(part *segment) (*pagetable.Rule, error) {
+	from := &pagetable.Rule{Quota: window.Quota{Period: time.Duration(part.Scale), Sliding: part.Law == slidingLaw}}
+	switch {
+	case part.Law == bucketLaw:
+		return nil, errOtherLaw
+	case from.Period < MinPeriod || part.Law != fixedLaw && part.Law != slidingLaw && part.Law != datedLaw:
+		return nil, errors.New("it is of windows that cannot be")
+	case part.Law == datedLaw && l.rule.Dated() && from.Period == l.rule.Period:
+		return l.rule, nil // in another time zone too
+	}
+	return from, nil
 }

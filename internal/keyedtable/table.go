@@ -208,7 +208,11 @@ func (c *common[K]) FingerprintWith(key K, m, n uint64) uint64 {
 	binary.LittleEndian.PutUint64(b[:], t.print(c.hash.sum, key))
 	binary.LittleEndian.PutUint64(b[8:], m)
 	binary.LittleEndian.PutUint64(b[16:], n)
-	return max(t.seed.Bytes(b[:]), 1)
+	print := t.seed.Bytes(b[:])
+	if c.hash.shared {
+		print = withSlot(print, uint16(binary.LittleEndian.Uint64(b[:])))
+	}
+	return max(print, 1)
 }
 
 // Top returns the n keys most denied.

@@ -276,6 +276,22 @@ func (r *Rule) Join(a, b Value, now time.Duration) Value {
 	return Value{max(a.A, b.A), max(a.B, b.B)}
 }
 
+// Sum returns the count of a key of which events were counted in two places. Of windows that
+// begin with a key's first event, the one that began first holds them all.
+func (r *Rule) Sum(a, b Value, now time.Duration) Value {
+	switch {
+	case r.Sliding:
+		n := max(a.number(), b.number())
+		a, b = a.rolled(n), b.rolled(n)
+		return slidingCount(n, min(a.last()+b.last(), MaxLimit), min(a.this()+b.this(), MaxLimit))
+	case now >= time.Duration(a.A):
+		return b
+	case now >= time.Duration(b.A):
+		return a
+	}
+	return Value{min(a.A, b.A), min(a.B+b.B, MaxLimit)}
+}
+
 // rolled moves a sliding count into a later window.
 func (c Value) rolled(number uint64) Value {
 	switch number - c.number() {

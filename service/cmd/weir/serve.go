@@ -35,11 +35,11 @@ type serveCmd struct {
 	config.GoCCDefaults `embed:""`
 	serveOwn            `embed:""`
 	serveStore          `embed:""`
+	servePeers          `embed:""`
 	serveBound          `embed:""`
 	serveLog            `embed:""`
 
-	ServerType   string   `short:"s" hidden:"" env:"WEIR_SERVER_TYPE,SERVER_TYPE" help:"Accepted for compatibility with GoCC, without effect: HTTP/1.1 and HTTP/2 are always served."`
-	InstanceURLs []string `short:"i" hidden:"" name:"instance-urls" env:"WEIR_INSTANCE_URLS,INSTANCE_URLS" help:"A flag of GoCC that is not supported."`
+	ServerType string `short:"s" hidden:"" env:"WEIR_SERVER_TYPE,SERVER_TYPE" help:"Accepted for compatibility with GoCC, without effect: HTTP/1.1 and HTTP/2 are always served."`
 }
 
 // Run serves until ctx ends, and then drains.
@@ -53,6 +53,9 @@ func (c *serveCmd) Run(ctx context.Context, std streams) error {
 	cfg := c.config(log)
 	var err error
 	if cfg.Store, err = c.connect(); err != nil {
+		return err
+	}
+	if cfg.Peers, err = c.peers(); err != nil {
 		return err
 	}
 	cfg.Collectors = []prometheus.Collector{lines.Metric()}

@@ -80,9 +80,6 @@ func (o *serveOwn) overrides() (limit, queue int) {
 
 // check checks the flags.
 func (c *serveCmd) check() error {
-	if len(c.InstanceURLs) > 0 {
-		return usagef("--instance-urls: instances do not share keys: run one instance, or let callers choose the instance by key")
-	}
 	if c.Rules != "" {
 		for _, f := range []struct {
 			name  string
@@ -101,6 +98,9 @@ func (c *serveCmd) check() error {
 	}
 	if flag := c.withoutStore(); flag != "" {
 		return usagef("%s needs --store", flag)
+	}
+	if err := c.checkPeers(); err != nil {
+		return err
 	}
 	if strings.ContainsAny(c.StorePrefix, "{}") {
 		return usagef("--store-prefix = %q: must not contain braces, which select the slot of a key", c.StorePrefix)
@@ -127,6 +127,8 @@ func (c *serveCmd) address() string {
 		return c.Listen
 	case c.Port != 0:
 		return ":" + strconv.Itoa(c.Port)
+	case len(c.PeerURLs) > 0: // they are on other hosts
+		return ":8080"
 	}
 	return "127.0.0.1:8080"
 }

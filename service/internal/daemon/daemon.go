@@ -31,6 +31,7 @@ import (
 type Config struct {
 	Server server.Config  `kong:"-"` // without Rules
 	Store  *Store         `kong:"-"` // of shared limits; nil if there is none
+	Peers  *Peers         `kong:"-"` // that share keys with this instance; nil if there are none
 	API    httpapi.Config `kong:"-"` // without Authorize
 
 	Ports     int            `kong:"-"` // listeners of callers; if zero, 1
@@ -76,6 +77,7 @@ type Daemon struct {
 	watcher *config.Watcher
 	server  *server.Server
 	shared  *server.Shared // nil without a store
+	fleet   *fleet         // nil without peers
 	decider decider.Decider
 	api     *httpapi.API
 	rls     *grpcapi.API
@@ -151,6 +153,7 @@ func (l *Listeners) Close() error {
 // drains. It closes the listeners.
 func (d *Daemon) Run(ctx context.Context, at Listeners) error {
 	defer d.disconnect()
+	defer d.fleet.disconnect()
 	unlock, err := d.restore()
 	if err != nil {
 		return errors.Join(err, at.Close())
@@ -212,8 +215,14 @@ func (d *Daemon) announce(public, admin net.Addr) {
 	if d.cfg.Store != nil {
 		facts = append(facts, "store", d.cfg.Store.Client.Address)
 	}
+	if d.cfg.Peers != nil {
+		facts = append(facts, "peers", d.cfg.Peers.Members.String())
+	}
 	d.log.Info("weir serve", facts...)
 	d.warn(public)
+	if d.cfg.Peers != nil && len(d.cfg.Peers.Secret) == 0 && d.cfg.TLS.ClientCA == "" && !httpserve.Loopback(public) {
+		d.log.Warn("every client that reaches the listener may act as a peer: there is neither --peer-secret-file nor --client-ca", "listen", public.String())
+	}
 }
 
 // warn warns of a listener of callers that others can use or read.
@@ -247,7 +256,7 @@ func (d *Daemon) serveAdmin(ln net.Listener) (stop func(), err error) {
 			case !d.serving.Load():
 				return errors.New("not serving yet")
 			}
-			return nil
+			return d.fleet.ready()
 		},
 		ConfigStatus: func() adminapi.ConfigStatus {
 			status, _ := d.reloads.state()
@@ -256,6 +265,9 @@ func (d *Daemon) serveAdmin(ln net.Listener) (stop func(), err error) {
 	}
 	if d.shared != nil {
 		cfg.Store = d.shared.StoreStats
+	}
+	if d.fleet != nil {
+		cfg.Peers = d.fleet.ring.Stats
 	}
 	if len(d.cfg.paths()) > 0 {
 		cfg.Reload = d.reload
@@ -303,7 +315,7 @@ func maxHeader(maxKey int) int { return max(16<<10, 3*maxKey+8<<10) }
 // deadline of WriteTimeout while a request waits.
 func (d *Daemon) newPublic() *http.Server {
 	api := d.rls.Handler(logAnswers(d.log, d.cfg.LogAnswers, d.guard.Handler(d.api)))
-	srv := httpserve.New(httpserve.Leave(api, d.asksToLeave), d.log)
+	srv := httpserve.New(d.fleet.serve(httpserve.Leave(api, d.asksToLeave)), d.log)
 	srv.ReadHeaderTimeout, srv.WriteTimeout = d.cfg.ClientTimeout, d.cfg.ClientTimeout
 	srv.ConnState, srv.ConnContext = d.conns.ConnState, d.connContext
 	srv.MaxHeaderBytes = maxHeader(d.cfg.API.MaxKey)
@@ -339,6 +351,9 @@ func (d *Daemon) serve(ctx context.Context) error {
 	}
 	if d.grpc.server != nil {
 		go func() { failed <- d.grpc.server.Serve(d.grpc.conns) }()
+	}
+	if d.fleet != nil {
+		d.fleet.start(ctx, d)
 	}
 	d.serving.Store(true)
 	select {

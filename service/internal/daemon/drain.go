@@ -22,14 +22,15 @@ func (d *Daemon) drain() error {
 		time.Sleep(d.cfg.DrainDelay)
 	}
 	start := time.Now()
+	d.fleet.leave(d)
 	refuse := d.cfg.Drain == "refuse"
-	waiting := d.server.Waiting()
+	waiting := d.waiting()
 	d.close(refuse)
 	d.log.Info("draining", "how", d.cfg.Drain, "waiting", waiting, "grace", d.cfg.Grace)
 	ctx, cancel := context.WithTimeout(context.Background(), d.cfg.Grace)
 	defer cancel()
-	if !refuse && httpserve.Until(ctx, func() bool { return d.server.Waiting() == 0 }) != nil {
-		d.log.Warn("the grace is over: refusing the requests that still wait", "waiting", d.server.Waiting())
+	if !refuse && httpserve.Until(ctx, func() bool { return d.waiting() == 0 }) != nil {
+		d.log.Warn("the grace is over: refusing the requests that still wait", "waiting", d.waiting())
 		d.close(true)
 	}
 	_ = d.conns.Close()
@@ -39,13 +40,16 @@ func (d *Daemon) drain() error {
 	defer cancel()
 	d.rlqs.Close()
 	grpcEnd := d.grpc.end(ctx)
-	if err := errors.Join(d.public.Shutdown(ctx), <-grpcEnd, d.resp.shutdown(ctx)); err != nil {
+	if err := errors.Join(d.public.Shutdown(ctx), <-grpcEnd, d.resp.shutdown(ctx), d.fleet.shutdown(ctx)); err != nil {
 		_ = d.public.Close()
 		return fmt.Errorf("--grace=%v was too short: requests in flight were cut off", d.cfg.Grace)
 	}
 	d.log.Info("drained", "took", time.Since(start).Round(time.Millisecond))
 	return nil
 }
+
+// waiting returns how many requests wait.
+func (d *Daemon) waiting() int { return d.server.Waiting() + d.fleet.waiting() }
 
 // parting is the least time that clients have to take their answers.
 const parting = 2 * time.Second

@@ -14,9 +14,12 @@ type Store struct {
 	Config server.StoreConfig
 }
 
-// newServer makes the server of the rules, over the store if there is one.
+// newServer makes the server of the rules, over the store or among peers if there are some.
 func (d *Daemon) newServer() (err error) {
 	store := d.cfg.Store
+	if d.cfg.Peers != nil {
+		return d.newFleet()
+	}
 	if store == nil {
 		d.server, err = server.New(d.cfg.Server)
 		d.decider = d.server
@@ -50,6 +53,12 @@ func (d *Daemon) close(now bool) {
 		return
 	}
 	d.server.Close(now)
+	if d.fleet != nil {
+		d.fleet.fallback.Close(now)
+		if now {
+			d.fleet.ring.Dismiss()
+		}
+	}
 }
 
 // disconnect ends the use of the store.

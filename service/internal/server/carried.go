@@ -22,6 +22,7 @@ type carried struct {
 	from   *snapshot.Reader // nil if there are no counts
 	counts []snapshot.Counts
 	limits []snapshot.Limits
+	fleet  bool // all members note the same instant at which a rule began to count
 }
 
 // restore continues the counts and limits of rules, and no longer carries them. It
@@ -55,8 +56,9 @@ func (c *carried) restore(all []kept, byName map[string]*rule) (continued int, s
 				failed = err
 			}
 		} else if !was.Candidate {
-			here.state.since = was.Since
-			continued++
+			if continued++; !c.fleet {
+				here.state.since = was.Since
+			}
 		}
 		return true
 	})
@@ -91,7 +93,7 @@ func (c *carried) expire(wall time.Duration) {
 }
 
 func (c *carried) clone() carried {
-	return carried{c.from, slices.Clone(c.counts), slices.Clone(c.limits)}
+	return carried{c.from, slices.Clone(c.counts), slices.Clone(c.limits), c.fleet}
 }
 
 // copyOf returns a function that copies counts from the snapshot.

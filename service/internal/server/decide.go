@@ -10,7 +10,10 @@ import (
 )
 
 // Decide decides at once: see decider.Decider.
-func (s *Server) Decide(_ context.Context, req *decider.Request, v *decider.Verdict) error {
+func (s *Server) Decide(ctx context.Context, req *decider.Request, v *decider.Verdict) error {
+	if err := s.enterRequest(ctx, req); err != nil {
+		return err
+	}
 	*v = decider.Verdict{At: s.clock.Now(), Answers: v.Answers[:0]}
 	rs := s.rules.Load()
 	return s.decide(rs, s.keys.find(req.Key, rs), req, v, true, nil)
@@ -74,6 +77,9 @@ func (s *Server) decide(rs *rules, k found, req *decider.Request, v *decider.Ver
 
 // Batch decides many requests: see decider.Decider.
 func (s *Server) Batch(ctx context.Context, reqs []decider.Request, all bool, verdicts []decider.Verdict) (ok bool, err error) {
+	if err := s.enterAll(ctx, reqs); err != nil {
+		return false, err
+	}
 	return s.batch(ctx, s.rules.Load(), reqs, all, verdicts, false)
 }
 
@@ -81,6 +87,9 @@ func (s *Server) Batch(ctx context.Context, reqs []decider.Request, all bool, ve
 func (s *Server) Descriptors(ctx context.Context, reqs []decider.Request, all bool, verdicts []decider.Verdict) (ok bool, err error) {
 	rs := s.rules.Load()
 	rs.dropOverrides(reqs)
+	if err := s.enterAll(ctx, reqs); err != nil {
+		return false, err
+	}
 	return s.batch(ctx, rs, reqs, all, verdicts, rs.Replaces())
 }
 
@@ -177,6 +186,9 @@ func (k *found) name(req *decider.Request) string {
 // Wait waits for missing tokens: see decider.Decider.
 func (s *Server) Wait(ctx context.Context, req *decider.Request, v *decider.Verdict) error {
 	*v = decider.Verdict{Answers: v.Answers[:0]}
+	if err := s.enterRequest(ctx, req); err != nil {
+		return err
+	}
 	for w := (wait{caller: caller{ctx: ctx, req: *req}}); ; {
 		rs := s.rules.Load()
 		*v = decider.Verdict{At: s.clock.Now(), Answers: v.Answers[:0], Waited: v.Waited, Place: v.Place}

@@ -10,7 +10,10 @@ import (
 
 // Explain reports what a request for the key would get: see decider.Decider. The
 // error is nil.
-func (s *Server) Explain(_ context.Context, key string) (decider.Explanation, error) {
+func (s *Server) Explain(ctx context.Context, key string) (decider.Explanation, error) {
+	if err := s.enter(ctx, key); err != nil {
+		return decider.Explanation{}, err
+	}
 	x := decider.Explanation{Key: key, Allowed: true}
 	rs := s.rules.Load()
 	list := s.keys.rulesOf(key, rs).list
@@ -20,7 +23,7 @@ func (s *Server) Explain(_ context.Context, key string) (decider.Explanation, er
 	}
 	for _, r := range list {
 		bucket := r.Bucket(key)
-		st := decider.RuleState{Rule: r.stated, Allowed: true, Waiting: r.queue.Len(bucket), Lease: r.limits.State(bucket, r.Concurrency)}
+		st := decider.RuleState{Rule: r.stated, Allowed: true, Waiting: r.queue.Len(bucket), Lease: r.limits.State(bucket, r.route(bucket), r.Concurrency)}
 		if r.buckets != nil {
 			d := r.take(key, r.fingerprint(key), s.clock.Now(), 0, 0)
 			st.Allowed, st.Remaining, st.ResetAfter, st.RetryAfter = d.OK, d.Remaining, d.ResetAfter, d.RetryAfter

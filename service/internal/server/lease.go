@@ -18,7 +18,10 @@ func (s *Server) Acquire(ctx context.Context, req decider.LeaseRequest) (decider
 	if req.N < 1 {
 		panic("server: a lease of less than one unit")
 	}
-	for again := (lease.Wait{}); ; {
+	if err := s.enter(ctx, req.Key); err != nil {
+		return decider.Lease{}, err
+	}
+	for again := (lease.Wait{OnWait: req.OnWait}); ; {
 		rs := s.rules.Load()
 		m := s.keys.find(req.Key, rs).match
 		l, err := s.leases.Acquire(ctx, &req, leasePlan(rs, m, req.Key, make([]lease.Under, 0, 8)), &again)
@@ -89,7 +92,10 @@ func leaseUnder(list []*rule, key string, under []lease.Under) []lease.Under {
 }
 
 // Renew extends a lease: see decider.Decider.
-func (s *Server) Renew(_ context.Context, key, id string, ttl time.Duration) (decider.Lease, error) {
+func (s *Server) Renew(ctx context.Context, key, id string, ttl time.Duration) (decider.Lease, error) {
+	if err := s.enter(ctx, key); err != nil {
+		return decider.Lease{}, err
+	}
 	l, err := s.leases.Renew(key, id, ttl)
 	if err == nil || !s.leases.Recovering() {
 		return l, err
@@ -103,7 +109,10 @@ func (s *Server) Renew(_ context.Context, key, id string, ttl time.Duration) (de
 }
 
 // Return ends a lease: see decider.Decider.
-func (s *Server) Return(_ context.Context, key, id string, o weir.Outcome) error {
+func (s *Server) Return(ctx context.Context, key, id string, o weir.Outcome) error {
+	if err := s.enter(ctx, key); err != nil {
+		return err
+	}
 	err := s.leases.Return(key, id, o)
 	if err == nil || !s.leases.Recovering() {
 		return err

@@ -57,6 +57,7 @@ func (s *Server) compileOverlays(next, old *rules) error {
 		if err != nil {
 			return err
 		}
+		s.shareKeys(b)
 		st := &state{since: s.since(), buckets: b, limits: s.leases.NewLimits(windowName(period), "", nil)}
 		st.queue.Init(s.clock, s.room, b)
 		o.states[period] = st

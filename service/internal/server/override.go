@@ -29,7 +29,7 @@ func (s *Server) compileOverrides(next, old *rules, share int) error {
 	next.overrides = overrides{}
 	for _, unit := range config.RateUnits[1:] {
 		q := config.Quota{Rate: config.Rate{Count: math.MaxUint32, Period: unit}, Algorithm: config.FixedWindow}
-		b, err := quota.New(s.clock, q, config.PerKey, memory)
+		b, err := s.newBuckets(q, config.PerKey, memory)
 		if err != nil {
 			return err
 		}

@@ -31,6 +31,7 @@ package server
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"maps"
 	"sync"
 	"sync/atomic"
@@ -41,6 +42,7 @@ import (
 	"github.com/weir-go/weir/service/internal/server/clock"
 	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/grant"
+	"github.com/weir-go/weir/service/internal/server/handover"
 	"github.com/weir-go/weir/service/internal/server/lease"
 	"github.com/weir-go/weir/service/internal/server/quota"
 	"github.com/weir-go/weir/service/internal/server/waiting"
@@ -53,7 +55,8 @@ const (
 	DefaultMaxLeases  = 100_000
 	DefaultKeys       = 1 << 16
 
-	DefaultAssignmentTTL = 30 * time.Second
+	DefaultAssignmentTTL  = 30 * time.Second
+	DefaultMaxAssignments = 1 << 22
 )
 
 // Config configures a Server. The zero value allows every request.
@@ -85,11 +88,20 @@ type Config struct {
 	// AssignmentTTL is how long a leaf may use an assignment. If zero,
 	// DefaultAssignmentTTL.
 	AssignmentTTL time.Duration
+	// MaxAssignments bounds the assignments of keys, of all leaves together. Each takes about
+	// 300 bytes. One leaf has at most half of them; reports about other keys get an error. If
+	// zero, DefaultMaxAssignments.
+	MaxAssignments int
 
+	// Fleet is a secret that the members of a fleet share, each of which owns some slots: see
+	// Route. If empty, the Server is alone. With a Fleet, fingerprints of keys and the seals of
+	// ids are the same at all members, and all rules that count for a key must route alike.
+	Fleet string
 	// Instances, if > 0, makes the limits of the Server shares: the limits of the rules
 	// divided by this number. See Shared.
 	Instances int
 	cluster   bool // the store is a Cluster
+	alone     bool // the shares are those of a Fallback
 }
 
 // Validate returns an error that names the first invalid field.
@@ -97,10 +109,13 @@ func (c Config) Validate() error {
 	for _, f := range []struct {
 		name  string
 		value int
-	}{{"Memory", c.Memory}, {"MaxLeases", c.MaxLeases}, {"Keys", c.Keys}, {"MaxLimit", c.MaxLimit}, {"MaxQueue", c.MaxQueue}, {"Instances", c.Instances}} {
+	}{{"Memory", c.Memory}, {"MaxLeases", c.MaxLeases}, {"Keys", c.Keys}, {"MaxLimit", c.MaxLimit}, {"MaxQueue", c.MaxQueue}, {"Instances", c.Instances}, {"MaxAssignments", c.MaxAssignments}} {
 		if f.value < 0 {
 			return fmt.Errorf("server: %s = %d: must be >= 0", f.name, f.value)
 		}
+	}
+	if c.Fleet != "" && c.Instances > 0 {
+		return fmt.Errorf("server: Fleet, Instances = %d: a Server with a store is in no fleet", c.Instances)
 	}
 	if c.AssignmentTTL < 0 {
 		return fmt.Errorf("server: AssignmentTTL = %v: must be >= 0", c.AssignmentTTL)
@@ -113,13 +128,19 @@ func (c Config) Validate() error {
 type Server struct {
 	cfg    Config
 	clock  *clock.Clock
-	learns time.Duration // until when Assign learns what leaves have; set before any other use
+	learns time.Duration // until when Exchange learns what leaves have; set before any other use
+	leaves leaves
 	rules  atomic.Pointer[rules]
 	keys   *keys
 	room   *waiting.Room
-	grants *grant.Ledger
+	grants ledger
 	leases *lease.Registry
 	own    *quota.Requested
+
+	owned    owned
+	chunks   *handover.Sender
+	imported imported
+
 	shares atomic.Int64 // Config.Instances, or what Shared has changed it to
 
 	unmatchedDenied, unmatchedAllowed atomic.Uint64
@@ -132,6 +153,17 @@ type Server struct {
 
 var _ decider.Decider = (*Server)(nil)
 
+// A ledger seals the ids of grants: see package grant.
+type ledger interface {
+	AppendID(b []byte, g decider.Grant, key string) []byte
+	Redeem(id, key string, rules []uint64, now time.Duration) (g decider.Grant, which int, err error)
+	Life(now time.Duration) time.Duration
+	State() grant.State
+	Pages() iter.Seq[grant.Page]
+	Restore(s grant.State, crashed bool)
+	RestorePage(p grant.Page)
+}
+
 // New returns a Server, or an error about the Config.
 func New(cfg Config) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
@@ -142,13 +174,20 @@ func New(cfg Config) (*Server, error) {
 	room, c := waiting.NewRoom(cmp.Or(cfg.MaxWaiting, DefaultMaxWaiting)), clock.New()
 	s := &Server{
 		cfg: cfg, clock: c, learns: c.Now() + cfg.AssignmentTTL, room: room, keys: newKeys(cmp.Or(cfg.Keys, DefaultKeys)),
-		grants: grant.NewLedger(), leases: lease.NewRegistry(c, room, cmp.Or(cfg.MaxLeases, DefaultMaxLeases)),
+		grants: grant.NewLedger(), chunks: handover.NewSender(), leases: lease.NewRegistry(c, room, cmp.Or(cfg.MaxLeases, DefaultMaxLeases)),
 		orphan: map[string]*lease.Limits{},
 	}
 	s.shares.Store(int64(cfg.Instances))
+	s.leaves.init(cfg.AssignmentTTL, cmp.Or(cfg.MaxAssignments, DefaultMaxAssignments), s.learns)
 	var err error
 	if s.own, err = quota.NewRequested(c, decider.MaxOwnRefill, s.ownMemory(cfg.Memory)); err != nil {
 		return nil, err
+	}
+	if cfg.Fleet != "" {
+		s.own.Share(fleetKey(cfg.Fleet, "table"))
+		s.grants = grant.NewFleet(fleetKey(cfg.Fleet, "grants"), c)
+		s.leases.Share(fleetKey(cfg.Fleet, "leases"), s.RouteKey)
+		room.SetOwned(s.owned.errNow)
 	}
 	first := cfg.Rules
 	if first == nil {
@@ -243,6 +282,9 @@ func (s *Server) Close(now bool) {
 	}
 	s.leases.Dismiss(waiting.DrainRetry)
 }
+
+// Now returns the time since the node's epoch, in which verdicts have their instants.
+func (s *Server) Now() time.Duration { return s.clock.Now() }
 
 // Waiting returns how many requests wait, for tokens or for leases.
 func (s *Server) Waiting() int { return s.room.Len() }

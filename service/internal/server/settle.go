@@ -79,9 +79,12 @@ func (s *Server) AppendGrantID(b []byte, g decider.Grant, key string) []byte {
 }
 
 // Settle reports the true cost of a grant: see decider.Decider.
-func (s *Server) Settle(_ context.Context, key, id string, n int) (decider.Settled, error) {
+func (s *Server) Settle(ctx context.Context, key, id string, n int) (decider.Settled, error) {
 	if n < 0 {
 		panic("server: negative cost")
+	}
+	if err := s.enter(ctx, key); err != nil {
+		return decider.Settled{}, err
 	}
 	now := s.clock.Now()
 	m := s.keys.find(key, s.rules.Load()).match
@@ -118,16 +121,20 @@ func (r *rule) fullBy(at, slack time.Duration) time.Duration {
 	return at + slack
 }
 
+// maxDebt returns the tokens that a bucket may owe.
+func (r *rule) maxDebt() int {
+	if r.MaxDebt != nil {
+		return *r.MaxDebt
+	}
+	return r.Limit()
+}
+
 // charge settles under one rule, within the debt that it allows.
 func (r *rule) charge(key string, at, after time.Duration, was, n int) int {
 	if n > was {
 		r.charging.Lock()
 		defer r.charging.Unlock()
-		debt := r.Limit()
-		if r.MaxDebt != nil {
-			debt = *r.MaxDebt
-		}
-		room := debt + r.Limit() - r.buckets.Used(r.Bucket(key))
+		room := r.maxDebt() + r.Limit() - r.buckets.Used(r.Bucket(key))
 		n = min(n, was+max(room, 0))
 	}
 	return r.settle(key, at, after, was, n)

@@ -152,7 +152,7 @@ const clockGrain = time.Second
 // its limits.
 func (s *Server) storedRule(r *config.Rule, name string) (*storedRule, error) {
 	switch {
-	case s.cfg.Instances == 0:
+	case s.cfg.Instances == 0 || s.cfg.alone:
 		return nil, nil
 	case r.Concurrency != nil && r.Concurrency.Limit == config.Auto:
 		return nil, fmt.Errorf("concurrency.limit: auto finds the limit of one instance: with a store of shared limits, give a number")

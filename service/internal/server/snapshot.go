@@ -96,24 +96,31 @@ type kept struct {
 	countsName
 	state   *state
 	buckets quota.Buckets
+	single  *rule // if it has one bucket
+	debt    int   // tokens that a bucket may owe after a handover
 }
 
 // kept returns all buckets.
 func (rs *rules) kept() (all []kept) {
 	if rs.overlays != nil {
 		for period, st := range rs.overlays.states {
-			all = append(all, kept{countsName{windowName(period), false}, st, st.buckets})
+			all = append(all, kept{countsName: countsName{windowName(period), false}, state: st, buckets: st.buckets})
 		}
 	}
 	for unit, st := range rs.overrides {
-		all = append(all, kept{countsName{overrideName(unit), false}, st, st.buckets})
+		all = append(all, kept{countsName: countsName{overrideName(unit), false}, state: st, buckets: st.buckets})
 	}
 	for _, r := range rs.all {
+		k := kept{countsName: countsName{r.Name, false}, state: r.state, buckets: r.buckets, debt: r.maxDebt()}
+		if r.Per == config.PerRule {
+			k.single = r
+		}
 		if r.buckets != nil {
-			all = append(all, kept{countsName{r.Name, false}, r.state, r.buckets})
+			all = append(all, k)
 		}
 		if r.candidate != nil {
-			all = append(all, kept{countsName{r.Name, true}, r.state, r.candidate})
+			k.candidate, k.buckets = true, r.candidate
+			all = append(all, k)
 		}
 	}
 	return all
@@ -175,12 +182,13 @@ func (s *Server) Restore(src snapshot.Source) (done Restored, err error) {
 	passed := max(wallTime()-from.Wall, 0)
 	s.clock.Resume(from.Clock + min(passed, max(ruleset.MaxSpan-from.Clock, 0)))
 	s.learns = s.clock.Now() + s.cfg.AssignmentTTL
+	s.leaves.cfg.Learn = s.learns
 	done = Restored{Crashed: !from.Ended}
 	rs := s.rules.Load()
 	for st := range rs.states {
-		st.since = s.clock.Now()
+		st.since = s.since()
 	}
-	s.carried = carried{from: from, counts: from.Counts, limits: from.Limits}
+	s.carried = carried{from: from, counts: from.Counts, limits: from.Limits, fleet: s.cfg.Fleet != ""}
 	if done.Rules, done.Skipped, err = s.carried.restore(rs.kept(), rs.byName()); err != nil {
 		return done, err
 	}
@@ -198,7 +206,7 @@ func (s *Server) Restore(src snapshot.Source) (done Restored, err error) {
 		s.recoverLeases(from.Rules)
 	}
 	s.leases.Restore(&from.Leases)
-	under := s.restoredRules(rs, from)
+	under := s.restoredRules(rs, func(place int) (string, config.Per) { return from.Rules[place].Name, from.Rules[place].Per })
 	for some, err := range from.Held() {
 		if err != nil {
 			return done, err
@@ -206,6 +214,10 @@ func (s *Server) Restore(src snapshot.Source) (done Restored, err error) {
 		s.leases.Hold(some, from.Clock, under)
 	}
 	done.Leases, _ = s.leases.Count()
+	if from.Grants.Fleet != (s.cfg.Fleet != "") {
+		done.Skipped = append(done.Skipped, "the settled grants: grants of a fleet have other ids")
+		return done, s.carried.release()
+	}
 	s.grants.Restore(from.Grants, done.Crashed)
 	for p, err := range from.Pages() {
 		if err != nil {
@@ -247,19 +259,19 @@ func (s *Server) Recovers() (longest time.Duration) {
 // restoredRules returns a function that returns the present limits of a rule of a
 // Snapshot, by its place there. A rule that is gone has limits while leases are held under
 // them, as after Reload.
-func (s *Server) restoredRules(rs *rules, from *snapshot.Reader) func(place int, key string) lease.Under {
+func (s *Server) restoredRules(rs *rules, was func(place int) (name string, per config.Per)) func(place int, key string) lease.Under {
 	byName := rs.byName()
 	return func(place int, key string) lease.Under {
-		was := &from.Rules[place]
-		if r := byName[was.Name]; r != nil {
+		name, per := was(place)
+		if r := byName[name]; r != nil {
 			return lease.Under{Limits: r.limits, Bucket: r.Bucket(key), Shadow: r.Mode == config.Shadow}
 		}
-		l := s.orphan[was.Name]
+		l := s.orphan[name]
 		if l == nil {
-			l = s.leases.NewLimits(was.Name, was.Per, nil)
-			s.orphan[was.Name] = l
+			l = s.leases.NewLimits(name, per, nil)
+			s.orphan[name] = l
 		}
-		gone := ruleset.Rule{Rule: config.Rule{Per: was.Per}}
+		gone := ruleset.Rule{Rule: config.Rule{Per: per}}
 		return lease.Under{Limits: l, Bucket: gone.Bucket(key)}
 	}
 }

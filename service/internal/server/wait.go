@@ -66,7 +66,7 @@ func (s *Server) queueRequest(rs *rules, c *caller, r *rule, ownLimit int) *quot
 		size = min(c.req.Queue, s.cfg.MaxQueue)
 	}
 	return &quota.Request{
-		Bucket: r.Bucket(c.req.Key), N: c.req.N, OwnLimit: ownLimit, Limit: r.limitFor(ownLimit), Stats: &r.counts.queue,
+		Slot: r.route(r.Bucket(c.req.Key)), Bucket: r.Bucket(c.req.Key), N: c.req.N, OwnLimit: ownLimit, Limit: r.limitFor(ownLimit), Stats: &r.counts.queue,
 		MaxQueue: size, Rules: rs.id, Caller: *c,
 	}
 }

@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/service/internal/httpserve"
+	"github.com/weir-go/weir/service/internal/ring"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
@@ -36,6 +37,8 @@ type Config struct {
 	Explain func(ctx context.Context, key string) (decider.Explanation, error)
 	// Store returns the state of the store of shared limits. If nil, there is none.
 	Store func() server.StoreStats
+	// Peers returns the state of the fleet. If nil, there is none.
+	Peers func() ring.Stats
 	// Ready returns why the server is not ready for requests, or nil. If Ready is nil,
 	// the server is always ready.
 	Ready func() error

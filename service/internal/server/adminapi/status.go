@@ -21,6 +21,7 @@ type Status struct {
 	Words     string      `json:"words"`               // which rules refuse requests, and why, in a sentence
 	Config    ConfigState `json:"config"`
 	Store     *StoreState `json:"store,omitempty"` // of shared limits
+	Peers     *PeersState `json:"peers,omitempty"` // that share keys
 	// WindowMS is the time over which all rates are measured: some seconds, or 0 if
 	// the server has just started and there are none.
 	WindowMS int64        `json:"window_ms"`
@@ -161,6 +162,9 @@ func (a *API) status() Status {
 	}
 	if st.Words, st.Store = summary(&st), a.storeState(); st.Store != nil && st.Store.Away {
 		st.Words = "The store of shared limits does not answer: decisions are degraded. " + st.Words
+	}
+	if st.Peers = a.peersState(); st.Peers != nil && !st.Peers.Quorum {
+		st.Words = "This instance sees half of its peers or less: decisions are degraded. " + st.Words
 	}
 	if err := a.cfg.Ready(); err != nil {
 		st.Ready, st.NotReady = false, err.Error()

@@ -30,7 +30,10 @@ const (
 
 // A page has a bit for each grant with consecutive numbers, which is set if the grant was
 // settled.
-type page [1 << pageBits / 64]uint64
+type page [PageWords]uint64
+
+// PageWords is the number of words of a Page.
+const PageWords = 1 << pageBits / 64
 
 // A Mark is the number of grants that were sealed before an instant.
 type Mark struct {
@@ -231,6 +234,7 @@ type State struct {
 	Secret        siphash.Key
 	Sealed, Floor uint64
 	Marks         []Mark
+	Fleet         bool // it is that of a Fleet
 }
 
 // A Page says which grants with consecutive numbers were settled, for snapshots.
@@ -252,33 +256,31 @@ func (p *Page) Valid() bool { return len(p.Settled) == len(page{}) }
 func (l *Ledger) State() State {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return State{l.secret, l.sealed.Load(), l.floor, slices.Clone(l.marks)}
+	return State{Secret: l.secret, Sealed: l.sealed.Load(), Floor: l.floor, Marks: slices.Clone(l.marks)}
 }
 
 // Pages returns the pages. Each is copied when it is asked for.
-func (l *Ledger) Pages() iter.Seq[Page] {
+func (l *Ledger) Pages() iter.Seq[Page] { return copies(&l.mu, l.pages) }
+
+// copies returns the pages of a ledger that mu guards.
+func copies(mu *sync.Mutex, pages map[uint64]*page) iter.Seq[Page] {
 	return func(yield func(Page) bool) {
-		l.mu.Lock()
-		all := slices.Collect(maps.Keys(l.pages))
-		l.mu.Unlock()
+		mu.Lock()
+		all := slices.Collect(maps.Keys(pages))
+		mu.Unlock()
 		for _, at := range all {
-			if settled := l.settled(at); settled != nil && !yield(Page{at, settled[:]}) {
+			mu.Lock()
+			var settled page
+			p := pages[at]
+			if p != nil {
+				settled = *p
+			}
+			mu.Unlock()
+			if p != nil && !yield(Page{at, settled[:]}) { // nil if it was dropped
 				return
 			}
 		}
 	}
-}
-
-// settled returns a copy of a page; nil if it was dropped.
-func (l *Ledger) settled(at uint64) *page {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	p := l.pages[at]
-	if p == nil {
-		return nil
-	}
-	c := *p
-	return &c
 }
 
 // numberLeap exceeds the number of grants between two saves.

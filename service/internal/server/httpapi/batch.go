@@ -79,6 +79,7 @@ func (c *call) decideBatch() *fault {
 			c.key = b.Requests[i].Key
 			return f
 		}
+		b.Requests[i].WantID = b.IDs && b.Requests[i].N > 0
 	}
 	if !c.hold(b, int64(len(b.Requests))*requestBytes) {
 		return busy

@@ -44,7 +44,7 @@ func TestManyExpire(t *testing.T) {
 		const many = 100_000
 		r := newRig(100, many)
 		for i := range many {
-			if !r.add(&holding{SavedLease: SavedLease{N: 1}}, 0, r.clock.Now(), time.Second+time.Duration(i%1000)) {
+			if err := r.add(&holding{SavedLease: SavedLease{N: 1}}, 0, r.clock.Now(), time.Second+time.Duration(i%1000)); err != nil {
 				t.Fatal(i)
 			}
 		}
@@ -103,7 +103,7 @@ func TestEachExpiresAtItsTime(t *testing.T) {
 			synctest.Wait()
 			now := time.Since(start)
 			for i, end := range ends {
-				held := r.limits.State(fmt.Sprint(i), &r.terms).Inflight == 1
+				held := r.limits.State(fmt.Sprint(i), 0, &r.terms).Inflight == 1
 				if want := end > now; held != want {
 					t.Fatalf("%v: lease %d until %v: held is %v", now, i, end, held)
 				}

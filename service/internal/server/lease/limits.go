@@ -91,7 +91,7 @@ func (l *Limits) take(h *holding, u *Under, rules uint64) (b *bucket, ok bool, r
 	if rules < l.rules {
 		return nil, false, 0
 	}
-	if recovers := l.recoversLocked(); recovers > 0 {
+	if recovers := max(l.recoversLocked(), l.awaitsLocked(h.slot)); recovers > 0 {
 		return nil, false, recovers
 	}
 	b = l.enterLocked(u.Bucket)
@@ -259,8 +259,8 @@ func (l *Limits) Stats() Stats {
 	return st
 }
 
-// State returns the state of a bucket under the terms c; nil if that is nil.
-func (l *Limits) State(name string, c *config.Concurrency) *decider.LeaseState {
+// State returns the state of a bucket in a slot under the terms c; nil if that is nil.
+func (l *Limits) State(name string, slot uint16, c *config.Concurrency) *decider.LeaseState {
 	if c == nil {
 		return nil
 	}
@@ -268,7 +268,7 @@ func (l *Limits) State(name string, c *config.Concurrency) *decider.LeaseState {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	l.mu.Lock()
-	b, recovers := l.buckets[name], l.recoversLocked()
+	b, recovers := l.buckets[name], max(l.recoversLocked(), l.awaitsLocked(slot))
 	l.mu.Unlock()
 	if b == nil {
 		return &decider.LeaseState{Limit: algorithm(c, 0).Limit(), Recovers: recovers}

@@ -75,7 +75,7 @@ func (r *recovery) knows(token uint64) bool {
 
 // Recovering reports whether there may be leases that are unknown.
 func (g *Registry) Recovering() bool {
-	return g.recovery != nil && int64(g.clock.Now()) < g.recovery.until.Load()
+	return g.recovery != nil && int64(g.clock.Now()) < g.recovery.until.Load() || g.expecting()
 }
 
 // MaxTTL returns the longest time to live of a lease under the terms.
@@ -135,16 +135,15 @@ func rulesSum(under []Under) (sum uint64) {
 // unknown reports whether id is the id of a lease under these rules that the last
 // process may have granted and not saved.
 func (g *Registry) unknown(key, text string, under []Under) (id ID, n int, ok bool) {
-	r := g.recovery
-	if r == nil {
-		return id, 0, false
-	}
 	id, n, ok = parseID(text)
-	ok = ok && !r.knows(id.token()) && id == g.sealed(id.token(), n, rulesSum(under), key)
+	if !ok || id != g.sealed(id.token(), n, rulesSum(under), key) {
+		return id, n, false
+	}
+	slot, crashed := g.slotOf(key), g.recovery != nil && !g.recovery.knows(id.token())
 	for i := range under {
 		l := under[i].Limits
 		l.mu.Lock()
-		ok = ok && (under[i].Shadow || l.recoversLocked() > 0)
+		ok = ok && (under[i].Shadow || crashed && l.recoversLocked() > 0 || l.awaitsLocked(slot) > 0)
 		l.mu.Unlock()
 	}
 	return id, n, ok
@@ -157,7 +156,7 @@ func (g *Registry) Adopt(key, text string, ttl time.Duration, terms ruleset.Leas
 	if !ok {
 		return decider.Lease{}, decider.ErrNoLease
 	}
-	h := &holding{SavedLease: SavedLease{ID: id, Key: strings.Clone(key), N: n, Token: id.token(), Terms: terms}, restored: true}
+	h := &holding{SavedLease: SavedLease{ID: id, Key: strings.Clone(key), N: n, Token: id.token(), Terms: terms}, slot: g.slotOf(key), restored: true}
 	ttl = h.ttl(ttl)
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -185,11 +184,16 @@ func (g *Registry) Adopt(key, text string, ttl time.Duration, terms ruleset.Leas
 func (l *Limits) adopt(h *holding, u *Under) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed || l.terms == nil || l.recoversLocked() == 0 {
+	awaits := l.awaitsLocked(h.slot) > 0
+	if l.closed || l.terms == nil || l.recoversLocked() == 0 && !awaits {
 		return false
 	}
 	b := l.enterLocked(u.Bucket)
-	if b.adopted+h.N > maxLimit(l.terms) {
+	units := b.adopted
+	if awaits { // all units in flight are of leases that were handed over or adopted
+		units = b.limiter.State().Inflight
+	}
+	if units+h.N > maxLimit(l.terms) {
 		l.leaveLocked(b, 0)
 		return false
 	}

@@ -25,7 +25,10 @@ type Registry struct {
 	full     atomic.Uint64 // requests refused because max leases were held
 	orders   atomic.Uint64 // Limits made so far
 	secret   siphash.Key   // of ids; constant after Restore
+	fleet    bool          // other nodes have the secret, too
 	recovery *recovery     // after a crash, else nil; constant after Restore
+	route    func(key string) uint16
+	expected atomic.Pointer[[]expectation]
 
 	mu    sync.Mutex // guards what follows
 	held  map[ID]*holding
@@ -62,6 +65,7 @@ type holding struct {
 	SavedLease // constant once it is held, but for Until, which Registry.mu guards
 
 	parts []part
+	slot  uint16 // of the key
 	// restored is set if the lease was granted by an earlier process: how long its
 	// work took is unknown.
 	restored bool
@@ -83,7 +87,7 @@ type part struct {
 // with a new plan and the same Wait. See decider.Decider.
 func (g *Registry) Acquire(ctx context.Context, req *decider.LeaseRequest, plan Plan, again *Wait) (decider.Lease, error) {
 	// On the stack: a refusal by the first rule allocates nothing.
-	asked := holding{SavedLease: SavedLease{Key: req.Key, N: req.N}}
+	asked := holding{SavedLease: SavedLease{Key: req.Key, N: req.N}, slot: g.slotOf(req.Key)}
 	switch err := g.collect(ctx, &asked, req.Wait, &plan, again); err {
 	case nil:
 	case waiting.ErrMoved:
@@ -102,9 +106,9 @@ func (g *Registry) Acquire(ctx context.Context, req *decider.LeaseRequest, plan 
 		h.waited = now - again.began
 	}
 	ttl := h.ttl(req.TTL)
-	if !g.add(h, rulesSum(plan.under), now, ttl) {
+	if err := g.add(h, rulesSum(plan.under), now, ttl); err != nil {
 		h.release(weir.Ignored, 0)
-		return decider.Lease{}, weir.Reject(weir.OverLimit, 0)
+		return decider.Lease{}, err
 	}
 	granted := h.view(ttl)
 	granted.Waited = h.waited
@@ -286,14 +290,18 @@ func (g *Registry) findLocked(key, text string, now time.Duration) *holding {
 	return nil
 }
 
-// add adds a lease under rules with a sum, unless there are too many.
-func (g *Registry) add(h *holding, rules uint64, now, ttl time.Duration) bool {
+// add adds a lease under rules with a sum. It returns an error if there are too many, or if
+// another node is the owner of the key.
+func (g *Registry) add(h *holding, rules uint64, now, ttl time.Duration) error {
 	h.since = now
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if err := g.queue.room.Owned(h.slot); err != nil { // either this sees it, or Extract sees the lease
+		return err
+	}
 	if len(g.held) >= g.max {
 		g.full.Add(1)
-		return false
+		return weir.Reject(weir.OverLimit, 0)
 	}
 	g.token++
 	h.Token = g.token
@@ -302,7 +310,7 @@ func (g *Registry) add(h *holding, rules uint64, now, ttl time.Duration) bool {
 		h.parts[i].bucket.limits.granted.Add(1)
 	}
 	g.holdLocked(h, now+ttl)
-	return true
+	return nil
 }
 
 func (g *Registry) holdLocked(h *holding, until time.Duration) {

@@ -42,7 +42,7 @@ func (g *Registry) State(places map[*Limits]int) (State, iter.Seq[[]SavedLease])
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	s := State{Secret: g.secret, Token: g.token}
-	if g.Recovering() {
+	if g.recovery != nil && g.Recovering() {
 		s.Unknown = g.recovery.unknown
 	}
 	held := slices.AppendSeq(make([]*holding, 0, len(g.held)), maps.Values(g.held))
@@ -66,11 +66,7 @@ func (g *Registry) save(some []*holding, places map[*Limits]int) []SavedLease {
 	}
 	g.mu.Unlock()
 	for i, h := range held {
-		for j := range h.parts { // not the parts themselves: a permit may be released meanwhile
-			if place, ok := places[h.parts[j].bucket.limits]; ok {
-				saved[i].Under = append(saved[i].Under, place)
-			}
-		}
+		saved[i].Under = placesOf(h, places)
 	}
 	return saved
 }
@@ -80,7 +76,9 @@ func (g *Registry) save(some []*holding, places map[*Limits]int) []SavedLease {
 func (g *Registry) Restore(s *State) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.secret, g.token = s.Secret, max(g.token, s.Token)
+	if g.token = max(g.token, s.Token); !g.fleet {
+		g.secret = s.Secret
+	}
 	if r := g.recovery; r != nil {
 		g.token += tokenLeap
 		r.resume(s, g.token)
@@ -95,21 +93,25 @@ func (g *Registry) Hold(leases []SavedLease, saved time.Duration, under func(pla
 	defer g.mu.Unlock()
 	now := g.clock.Now()
 	for _, l := range leases {
-		h := &holding{SavedLease: l, since: now, restored: true}
-		left := h.Until - saved
+		left := l.Until - saved
 		if g.recovery != nil {
-			left = h.Terms.MaxTTL
+			left = l.Terms.MaxTTL
 		}
-		if left <= 0 {
-			continue
+		if left > 0 {
+			g.holdAgainLocked(l, now, left, under)
 		}
-		h.Under = nil // the rules may have other places now
-		for _, place := range l.Under {
-			u := under(place, h.Key)
-			u.Limits.hold(h, &u)
-		}
-		g.holdLocked(h, now+left)
 	}
+}
+
+// holdAgainLocked holds a lease that another process has granted.
+func (g *Registry) holdAgainLocked(l SavedLease, now, left time.Duration, under func(place int, key string) Under) {
+	h := &holding{SavedLease: l, since: now, restored: true}
+	h.Under = nil // the rules may have other places now
+	for _, place := range l.Under {
+		u := under(place, h.Key)
+		u.Limits.hold(h, &u)
+	}
+	g.holdLocked(h, now+left)
 }
 
 // hold admits the units of a lease that is restored, regardless of the limit and of whether

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"container/list"
 	"context"
+	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -47,6 +48,8 @@ type Wait struct {
 	arrival uint64        // of its first wait; 0 before that
 	began   time.Duration // when the request first asked, on the node's clock
 	parts   []part        // units that it holds while it asks again
+	// OnWait, if not nil, is called when the request has got its first place in a line.
+	OnWait func()
 }
 
 // A queue holds the requests that wait for leases. Each of them waits in the line of one
@@ -104,6 +107,10 @@ func (q *queue) wait(ctx context.Context, b *bucket, h *holding, plan *Plan, aga
 		b.limits.leave(b, 0)
 		return err
 	}
+	if onWait := again.OnWait; onWait != nil {
+		again.OnWait = nil
+		onWait()
+	}
 	err := q.await(ctx, w)
 	h.parts, *plan = w.parts, w.plan
 	return err
@@ -118,6 +125,9 @@ func (q *queue) enter(w *waiter, b *bucket, again *Wait) error {
 	}
 	if q.dismissed || again.arrival == 0 && q.room.Closed() { // either this sees it, or Dismiss sees the waiter
 		return b.limits.refuse(weir.Closed, waiting.DrainRetry)
+	}
+	if err := q.room.Owned(w.slot); err != nil { // either this sees it, or DismissMoved sees the waiter
+		return err
 	}
 	again.arrival = cmp.Or(again.arrival, q.room.Arrival())
 	w.arrival, w.joined = again.arrival, q.clock.Now()
@@ -348,6 +358,20 @@ func (g *Registry) Dismiss(retryAfter time.Duration) {
 	q.dismissed = true
 	for w := range q.waiters {
 		q.refuse(w, w.bucket.limits.refuse(weir.Closed, retryAfter))
+	}
+}
+
+// DismissMoved ends the waits for leases in slots that another node owns now, in order of
+// arrival, with the error of the room.
+func (g *Registry) DismissMoved() {
+	q := &g.queue
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	all := slices.SortedFunc(maps.Keys(q.waiters), func(a, b *waiter) int { return cmp.Compare(a.arrival, b.arrival) })
+	for _, w := range all {
+		if err := q.room.Owned(w.slot); err != nil {
+			q.refuse(w, err)
+		}
 	}
 }
 

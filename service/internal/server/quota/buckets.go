@@ -11,6 +11,8 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/internal/keyedtable"
+	"github.com/weir-go/weir/internal/siphash"
+	"github.com/weir-go/weir/internal/slot"
 	"github.com/weir-go/weir/internal/waitq"
 	"github.com/weir-go/weir/internal/window"
 	"github.com/weir-go/weir/service/internal/config"
@@ -49,6 +51,14 @@ type Buckets interface {
 	// counts.
 	Snapshot(w io.Writer) error
 	Restore(r io.Reader) error
+	// Share gives fingerprints the seed of a fleet, before any other use: see keyedtable.
+	Share(seed siphash.Key)
+	// Extract takes the counts of the keys of some slots out, and passes them to emit in parts
+	// of up to 70 KB. One bucket for all keys is taken out whatever the slots are.
+	Extract(slots *slot.Set, emit func(part []byte) error) error
+	// Absorb adds a part of buckets of the same Kind. What a key has used in both adds up, to a
+	// debt of at most maxDebt tokens.
+	Absorb(part []byte, maxDebt int) error
 }
 
 // MinMemory is the least memory for the buckets of a rule, in bytes.
@@ -117,6 +127,9 @@ type tokenBuckets interface {
 	MemoryMost() int
 	Snapshot(w io.Writer) error
 	Restore(r io.Reader) error
+	Share(seed siphash.Key)
+	Extract(slots *slot.Set, emit func(part []byte) error) error
+	Absorb(part []byte, maxDebt int) error
 }
 
 func (t *tokens) Kind() string { return t.kind }
@@ -218,6 +231,9 @@ func (w *windows) Used(key string) int {
 	n, _ := w.Windows.Used(key)
 	return n
 }
+
+// Absorb ignores the bound on debts: a count does not outlast its window.
+func (w *windows) Absorb(part []byte, _ int) error { return w.Windows.Absorb(part) }
 
 func (w *windows) SetQuota(q config.Quota) { w.SetWindow(windowsOf(q)) }
 

@@ -1,7 +1,9 @@
 package quota
 
 import (
+	"cmp"
 	"context"
+	"slices"
 
 	"github.com/weir-go/weir/service/internal/server/waiting"
 )
@@ -71,6 +73,30 @@ func (w *Waiter) move(next *Waiter) bool {
 		w.Queue.advance(w.line)
 	}
 	return true
+}
+
+// DismissMoved answers the requests in slots that another node owns now, in order of arrival,
+// with the error of the room.
+func (q *Queue) DismissMoved() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var moved []*Waiter
+	for _, lines := range q.lines {
+		for _, l := range lines {
+			for e := l.order.Front(); e != nil; e = e.Next() {
+				if w := e.Value.(*Waiter); q.room.Owned(w.Slot) != nil {
+					moved = append(moved, w)
+				}
+			}
+		}
+	}
+	slices.SortFunc(moved, func(a, b *Waiter) int { return cmp.Compare(a.Arrived, b.Arrived) })
+	for _, w := range moved {
+		q.answer(w, answer{err: q.room.Owned(w.Slot)})
+	}
+	for bucket := range q.lines { // a request may be first now
+		q.serve(bucket)
+	}
 }
 
 // Return returns the tokens that Await has given.

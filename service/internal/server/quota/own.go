@@ -9,6 +9,8 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/internal/keyedtable"
+	"github.com/weir-go/weir/internal/siphash"
+	"github.com/weir-go/weir/internal/slot"
 	"github.com/weir-go/weir/service/internal/server/clock"
 )
 
@@ -100,6 +102,16 @@ func (r *Requested) Memory() (bytes, most int, dropped uint64) {
 
 // Snapshot is as in Buckets.
 func (r *Requested) Snapshot(w io.Writer) error { return r.buckets.Snapshot(w) }
+
+// Share, Extract and Absorb are as in Buckets.
+func (r *Requested) Share(seed siphash.Key) { r.buckets.Share(seed) }
+
+func (r *Requested) Extract(slots *slot.Set, emit func(part []byte) error) error {
+	return r.buckets.Extract(slots, emit)
+}
+
+// Absorb bounds no debt: what quotas allow is known to requests only.
+func (r *Requested) Absorb(part []byte) error { return r.buckets.Absorb(part, math.MaxInt32) }
 
 // Restore is as in Buckets.
 func (r *Requested) Restore(from io.Reader) error { return r.buckets.Restore(from) }

@@ -47,6 +47,7 @@ type Stats struct {
 
 // A Request asks for tokens of a bucket.
 type Request struct {
+	Slot     uint16 // of the key
 	Bucket   string
 	N        int
 	OwnLimit int // if > 0, it replaces the limit of the rule
@@ -225,6 +226,9 @@ func (q *Queue) enter(ctx context.Context, r *Request, res *Result) (*Waiter, er
 	defer q.mu.Unlock()
 	if r.Rules < q.rules {
 		return nil, waiting.ErrMoved
+	}
+	if err := q.room.Owned(r.Slot); err != nil { // either this sees it, or DismissMoved sees the waiter
+		return nil, err
 	}
 	if res.Arrival == 0 {
 		res.Arrival = q.room.Arrival()

@@ -1,7 +1,9 @@
 package quota
 
 import (
+	"encoding/binary"
 	"encoding/gob"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -12,6 +14,8 @@ import (
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/gcra"
 	"github.com/weir-go/weir/internal/keyedtable"
+	"github.com/weir-go/weir/internal/siphash"
+	"github.com/weir-go/weir/internal/slot"
 	"github.com/weir-go/weir/internal/waitq"
 )
 
@@ -125,11 +129,16 @@ func (b *savedBucket) quota() *gcra.Quota {
 
 func (s *single) Snapshot(w io.Writer) error {
 	st, b := s.load()
-	saved := savedBucket{Now: time.Since(s.epoch), Burst: st.quota.Burst()}
-	if b > st.quota.Level(saved.Now) {
-		saved.Bucket = st.quota.Move(b, saved.Now, saved.quota())
+	return gob.NewEncoder(w).Encode(save(&st.quota, b, time.Since(s.epoch)))
+}
+
+// save returns a bucket as a snapshot has it.
+func save(q *gcra.Quota, b gcra.Bucket, now time.Duration) savedBucket {
+	saved := savedBucket{Now: now, Burst: q.Burst()}
+	if b > q.Level(now) {
+		saved.Bucket = q.Move(b, now, saved.quota())
 	}
-	return gob.NewEncoder(w).Encode(saved)
+	return saved
 }
 
 func (s *single) Restore(r io.Reader) error {
@@ -141,5 +150,37 @@ func (s *single) Restore(r io.Reader) error {
 		then := min(saved.Now, time.Since(s.epoch)) // a clock that was set back must not make debts larger
 		s.change(func(q *gcra.Quota, _ gcra.Bucket) gcra.Bucket { return saved.quota().Move(saved.Bucket, then, q) })
 	}
+	return nil
+}
+
+// Share has no effect: there is one bucket.
+func (s *single) Share(siphash.Key) {}
+
+func (s *single) Extract(_ *slot.Set, emit func(part []byte) error) error {
+	var saved savedBucket
+	now := time.Since(s.epoch)
+	s.change(func(q *gcra.Quota, b gcra.Bucket) gcra.Bucket {
+		saved = save(q, b, now)
+		return 0
+	})
+	if saved.Bucket == 0 {
+		return nil
+	}
+	part, _ := binary.Append(nil, binary.LittleEndian, [...]uint64{uint64(saved.Now), uint64(saved.Burst), uint64(saved.Bucket)})
+	return emit(part)
+}
+
+func (s *single) Absorb(part []byte, maxDebt int) error {
+	var words [3]uint64
+	n, err := binary.Decode(part, binary.LittleEndian, &words)
+	saved := savedBucket{Now: time.Duration(words[0]), Burst: int(words[1]), Bucket: gcra.Bucket(words[2])}
+	if err != nil || n != len(part) || saved.Now < 0 || saved.Burst < 0 {
+		return errors.New("it is not one bucket")
+	}
+	now := time.Since(s.epoch)
+	then := min(saved.Now, now)
+	s.change(func(q *gcra.Quota, b gcra.Bucket) gcra.Bucket {
+		return keyedtable.Sum(q, b, saved.quota().Move(saved.Bucket, then, q), then, now, maxDebt)
+	})
 	return nil
 }

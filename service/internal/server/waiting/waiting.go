@@ -26,6 +26,7 @@ type Room struct {
 	refused  atomic.Uint64
 	arrivals atomic.Uint64
 	closed   atomic.Bool
+	owned    atomic.Pointer[func(slot uint16) error]
 }
 
 // NewRoom returns a Room for at most max requests; for none if max is negative.
@@ -67,6 +68,17 @@ func (r *Room) Close() { r.closed.Store(true) }
 
 // Closed reports whether Close was called.
 func (r *Room) Closed() bool { return r.closed.Load() }
+
+// SetOwned makes owned decide in which slots requests may wait, or get leases.
+func (r *Room) SetOwned(owned func(slot uint16) error) { r.owned.Store(&owned) }
+
+// Owned returns the error of a request in a slot that another node owns.
+func (r *Room) Owned(slot uint16) error {
+	if owned := r.owned.Load(); owned != nil {
+		return (*owned)(slot)
+	}
+	return nil
+}
 
 // Bounds are the upper bounds of the buckets of Times.
 var Bounds = [...]time.Duration{

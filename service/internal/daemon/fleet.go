@@ -1,0 +1,235 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/discover"
+	"github.com/weir-go/weir/service/internal/inputfile"
+	"github.com/weir-go/weir/service/internal/peer"
+	"github.com/weir-go/weir/service/internal/ring"
+	"github.com/weir-go/weir/service/internal/server"
+	"github.com/weir-go/weir/service/internal/server/decider"
+)
+
+// Peers configures a Daemon as a member of a fleet that shares keys.
+type Peers struct {
+	Members *discover.List
+	Self    string        // the name of this member; if empty, it is found
+	Secret  []byte        // that members share; none if empty
+	Away    config.Away   // how to decide while the owner of a key cannot be asked, for rules that do not say
+	Timeout time.Duration // for a decision at another member
+	CA      string        // a file with the authorities of the members' certificates; if empty, those of the system
+}
+
+// A fleet is what a Daemon needs as a member of a fleet.
+type fleet struct {
+	ring     *ring.Ring
+	fallback *server.Fallback
+	handler  *peer.Handler
+	began    time.Time
+}
+
+// openFleet is the secret of a fleet whose members have none.
+const openFleet = "members without a secret"
+
+// newFleet makes the server of the rules, and its ring.
+func (d *Daemon) newFleet() (err error) {
+	p := d.cfg.Peers
+	f := &fleet{began: time.Now()}
+	alone := d.cfg.Server
+	d.cfg.Server.Fleet = cmp.Or(string(p.Secret), openFleet)
+	if d.server, err = server.New(d.cfg.Server); err != nil {
+		return err
+	}
+	if f.fallback, err = server.NewFallback(alone, p.Away); err != nil {
+		return err
+	}
+	roots, err := p.roots()
+	if err != nil {
+		return err
+	}
+	self := peer.Info{Node: rand.Text(), Version: d.cfg.Version}
+	f.ring = ring.New(ring.Config{
+		Local: d.server, Fallback: f.fallback, Node: self.Node, Self: p.Self, Timeout: p.Timeout, OnChange: d.logMember,
+		Dial: func(m ring.Member, onState func(peer.State)) (ring.Link, error) {
+			return peer.New(peer.Config{
+				URL: m.URL, Self: self, Secret: p.Secret, TLS: d.peerTLS(m, roots), Rules: d.server.Rules, Now: d.server.Now,
+				OnState: d.logLink(m, onState),
+			})
+		},
+		OnDegraded: func(key string, v *decider.Verdict) {
+			d.log.Warn("decided without the owner of the key (a sample, at most one a second)", slog.String("key", key), "step", v.Step, "allowed", v.OK)
+		},
+	})
+	f.handler, err = peer.NewHandler(peer.HandlerConfig{
+		Decider: f.ring.Receiver(), Self: self, Secret: p.Secret, Rules: d.server.Rules, Now: d.server.Now, Calls: f.ring.Calls(),
+		MaxWaiting: d.cfg.Server.MaxWaiting,
+		OnRefused: func(from net.Addr, err error) {
+			d.log.Warn("a peer was refused", "from", from, "reason", err)
+		},
+	})
+	if err != nil {
+		f.ring.Close()
+		return err
+	}
+	d.fleet, d.decider = f, f.ring
+	return nil
+}
+
+// roots loads the authorities of the members' certificates; nil for those of the system.
+func (p *Peers) roots() (*x509.CertPool, error) {
+	if p.CA == "" {
+		return nil, nil
+	}
+	text, err := inputfile.Read(p.CA, maxPEM)
+	if err != nil {
+		return nil, fmt.Errorf("--peer-ca: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("--peer-ca: %s: there is no certificate in it", p.CA)
+	}
+	return pool, nil
+}
+
+// peerTLS returns the configuration for links to a member. This member shows its certificate, if it has one.
+func (d *Daemon) peerTLS(m ring.Member, roots *x509.CertPool) *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12, RootCAs: roots, ServerName: m.ServerName,
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			if own := d.tls.Load(); own != nil {
+				return &own.Certificates[0], nil
+			}
+			return new(tls.Certificate), nil
+		},
+	}
+}
+
+// logMember logs a change of a member.
+func (d *Daemon) logMember(c ring.Change) {
+	facts := []any{"members", c.Members}
+	switch {
+	case c.Member == "" && c.Quorum:
+		d.log.Info("this instance sees more than half of its peers", facts...)
+	case c.Member == "":
+		d.log.Warn("this instance sees half of its peers or less: it decides by its share of the limits", facts...)
+	case c.Gone:
+		d.log.Info("a peer is not listed any more", append(facts, "peer", c.Member)...)
+	case c.Status == ring.Live || c.Status == ring.Left || !c.Known:
+		d.log.Info("peer", append(facts, "peer", c.Member, "status", c.Status.String())...)
+	default:
+		d.log.Warn("peer", append(facts, "peer", c.Member, "status", c.Status.String())...)
+	}
+}
+
+// logLink returns a function that logs why a link does not work, and calls onState.
+func (d *Daemon) logLink(m ring.Member, onState func(peer.State)) func(peer.State) {
+	last := ""
+	return func(s peer.State) {
+		text := ""
+		if s.Err != nil {
+			text = s.Err.Error()
+		}
+		if text != last && errors.Is(s.Err, peer.ErrSecret) {
+			d.log.Error("a peer cannot be used", "peer", m.Name, "error", s.Err)
+		}
+		last = text
+		onState(s)
+	}
+}
+
+// start finds members until ctx ends.
+func (f *fleet) start(ctx context.Context, d *Daemon) {
+	go d.cfg.Peers.Members.Watch(ctx, func(all []ring.Member) {
+		if err := f.ring.Use(all); err != nil {
+			d.log.Error("a peer cannot be used", "error", err)
+		}
+	}, func(source string, err error) {
+		d.log.Warn("peers cannot be looked up: those that are known stay", "source", source, "error", err)
+	})
+}
+
+// joinTime is for how long an instance is not ready because it does not see its peers.
+const joinTime = 5 * time.Second
+
+// ready returns an error while the instance joins the fleet.
+func (f *fleet) ready() error {
+	if f == nil || f.ring.Quorum() || time.Since(f.began) > joinTime {
+		return nil
+	}
+	return errors.New("joining its peers")
+}
+
+// waiting returns how many requests wait, here or at other members.
+func (f *fleet) waiting() int {
+	if f == nil {
+		return 0
+	}
+	return f.ring.Waiting()
+}
+
+// leaveTime bounds the time in which the state of a member that leaves moves to others.
+const leaveTime = 5 * time.Second
+
+// leave has the peers take over the keys of this instance.
+func (f *fleet) leave(d *Daemon) {
+	if f == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
+	defer cancel()
+	start := time.Now()
+	if err := f.ring.Leave(ctx); err != nil {
+		d.log.Warn("not all keys were handed over to peers: these have full buckets there", "error", err)
+		return
+	}
+	d.log.Info("the keys of this instance have moved to its peers", "took", time.Since(start).Round(time.Millisecond))
+}
+
+// shutdown ends the links of peers to this instance, and its links to them.
+func (f *fleet) shutdown(ctx context.Context) error {
+	if f == nil {
+		return nil
+	}
+	_ = f.handler.Shutdown(ctx) // its requests have been answered, or the peers ask again elsewhere
+	return nil
+}
+
+// disconnect ends all links.
+func (f *fleet) disconnect() {
+	if f != nil {
+		f.ring.Close()
+	}
+}
+
+// serve returns a handler that serves peers, and next else.
+func (f *fleet) serve(next http.Handler) http.Handler {
+	if f == nil {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == peer.Path {
+			f.handler.ServeHTTP(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// reload puts rules into force that the server has accepted.
+func (f *fleet) reload(rules *config.Rules) {
+	if f != nil {
+		_ = f.ring.Reload(rules) // no error: the server has accepted them
+	}
+}

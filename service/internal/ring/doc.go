@@ -1,0 +1,65 @@
+// Package ring shares keys out among instances of weir serve, without a store: each key has an
+// owner, which decides about it, from memory.
+//
+// Any member of the fleet accepts any key, and asks its owner over a link (package peer). Keys have
+// slots (package slot), and rendezvous hashing assigns slots to members (package rendezvous). The
+// owner decides or refuses: a request is never forwarded twice.
+//
+//	r := ring.New(ring.Config{Local: srv, Fallback: alone, Node: node, Dial: dial})
+//	err := r.Use([]ring.Member{{Name: "http://a:8080", URL: "http://a:8080"}, ...})
+//	err = r.Decide(ctx, &decider.Request{Key: "user:42", N: 1}, &v)
+//
+// # Members
+//
+// Every member has a link to every other one, and is Live while that is up. Four times a second,
+// members tell each other which members they see. A member that this node cannot ask is
+//
+//   - Cut if another member sees it, or until all members that this node can ask have answered;
+//   - Dead if none of them sees it, and this node sees more than half of the members (a quorum);
+//   - Left if it has said that it is shutting down.
+//
+// Live and Cut members own slots. So the death of a member moves only its keys, and a broken
+// network between two members moves none. A node decides by its safe share, the limit divided by
+// the number of members, or as the rule says (config.Rule.Away): about keys of an owner that is
+// Cut, and about its own keys while it has no quorum. These verdicts have a Step. Two members
+// cannot tell a death from a partition: after the death of one, the other one decides by
+// its share, which is half the limit. Use three or more.
+//
+// # Changes of owners
+//
+// A node that becomes the owner of slots claims them from all members. They give the slots up
+// (requests for them get decider.ErrMoved, and are asked again at the new owner) and send their
+// state: counts, leases and settled grants. Meanwhile requests for these keys are held, for
+// Config.Hold at most. Leave does the same for a member that is shutting down. Requests that wait
+// at an owner that is lost, or gives the key up, wait at the next owner, for the time that they have left;
+// what they are answered counts from when they first came. While the owners do not change, requests
+// get their turns in order of arrival at the owner.
+//
+// The state of a process that ends without Leave is lost. Leases of such keys are adopted by the
+// next owner when they are renewed, and it grants none before all others must have expired. Grants
+// can be settled at the next owner as long as the rules are the same.
+//
+// # Bounds of over-admission
+//
+// With a limit of burst B and rate R, N members that count, and no store, at most this is allowed
+// for a key beyond B and R over time:
+//
+//   - The owner dies: B, once: the bucket of the next owner is full. Until the others have agreed, which
+//     takes about a second at most, each of the N-1 others also gives its share: B/N and R/N over that time.
+//   - The owner is replaced, restarts after Leave, or a member joins: what two owners allow while
+//     members do not yet agree, which is B and R for half a second at most. With Leave, less: the state moves.
+//   - Nothing passes between k members and the owner, which others see: k shares, k*B/N and
+//     k*R/N for as long as it lasts. For one member of three that is a third of the limit.
+//   - A partition with a majority: B for keys whose owner is on the side of the minority, and the shares of
+//     the m members there, m*B/N and m*R/N with m < N/2: less than half of the limit.
+//   - A partition without a majority: nothing. All members together allow their shares.
+//   - A listed member that never comes: nothing, after the members have agreed that it is dead.
+//   - A member that all others lose and find again, any number of times: B in all, and the shares, as
+//     the owner before it continues from the state that it has handed over. Such keys can get less than their
+//     limit for the time in which a bucket refills.
+//   - Leases: no more than the limit in all of these cases, except for shares, limit/N for each member that
+//     cannot ask the owner.
+//
+// Leaves (see decider.Decider.Exchange) can use what a lost owner had assigned until their next
+// exchange, besides what the next owner assigns.
+package ring

@@ -1,0 +1,257 @@
+package ring
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/weir-go/weir/internal/slot"
+	"github.com/weir-go/weir/service/internal/peer"
+	"github.com/weir-go/weir/service/internal/server/lease"
+)
+
+// maxClaim bounds the time in which the state of keys arrives.
+const maxClaim = 30 * time.Second
+
+// unknownSlots are slots whose state was lost with a process.
+type unknownSlots struct {
+	slots *slot.Set
+	node  string        // the process; if it is back, it has the state
+	until time.Duration // when leases that it granted have expired
+}
+
+// loseLocked notes the slots of processes that have ended, or cannot be asked any more by any
+// member, without handing over their state. It returns these slots.
+func (r *Ring) loseLocked(was *view, s survey) *slot.Set {
+	now := r.now()
+	r.unknown = slices.DeleteFunc(r.unknown, func(u unknownSlots) bool { return u.until < now || r.isBackLocked(u.node) })
+	names := slices.Clone(s.unknown)
+	for name, status := range s.status {
+		if old, known := was.status[name]; status == Dead && known && old != Dead && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	lost, longest := new(slot.Set), r.longestLease()
+	for _, name := range names {
+		m := r.census.members[name]
+		node := cmp.Or(m.before, m.node)
+		m.before = ""
+		slots := was.owned(name)
+		lost.Union(slots)
+		if node != "" && longest > 0 && slots.Len() > 0 {
+			r.unknown = append(r.unknown, unknownSlots{slots, node, now + longest})
+		}
+	}
+	r.unknown = slices.Delete(r.unknown, 0, max(len(r.unknown)-maxUnknown, 0))
+	return lost
+}
+
+// maxUnknown bounds the sets of unknown slots. With more, the oldest are taken for known.
+const maxUnknown = 64
+
+func (r *Ring) isBackLocked(node string) bool {
+	for _, m := range r.census.members {
+		if m.node == node && m.up {
+			return true
+		}
+	}
+	return false
+}
+
+// longestLease returns the longest time to live of leases under the rules; 0 if there are none.
+func (r *Ring) longestLease() (longest time.Duration) {
+	for i := range r.cfg.Local.Rules().Rules {
+		if c := r.cfg.Local.Rules().Rules[i].Concurrency; c != nil {
+			longest = max(longest, lease.MaxTTL(c))
+		}
+	}
+	return longest
+}
+
+// unknownLocked returns which of some slots have no known state.
+func (r *Ring) unknownLocked(of *slot.Set) *slot.Set {
+	all := new(slot.Set)
+	for _, u := range r.unknown {
+		all.Union(u.slots)
+	}
+	return common(all, of)
+}
+
+// common returns the slots that are in both sets.
+func common(a, b *slot.Set) *slot.Set {
+	both := new(slot.Set)
+	for i := range both {
+		both[i] = a[i] & b[i]
+	}
+	return both
+}
+
+// gainLocked claims the slots that this node decides from now on. Of these, some are lost: the
+// state of their owner cannot be claimed.
+func (r *Ring) gainLocked(was, next *view, lost *slot.Set) {
+	gained := *next.decides()
+	gained.Remove(was.decides())
+	if gained.Len() == 0 {
+		return
+	}
+	var from []*place
+	for name, status := range next.status {
+		if p := r.places[name]; name != next.self && p != nil && p.link != nil && (status == Live || status == Left) {
+			if m := r.census.members[name]; m != nil && m.up {
+				from = append(from, p)
+			}
+		}
+	}
+	r.recallLocked(common(&gained, lost))
+	if len(from) == 0 && len(r.unknown) == 0 {
+		return
+	}
+	unknown := r.unknownLocked(&gained)
+	held := gained
+	held.Remove(unknown)
+	if unknown.Len() > 0 {
+		r.cfg.Local.Expect(unknown, 0)
+	}
+	r.counts.claims.Add(1)
+	r.cfg.Local.Expect(&held, r.cfg.Hold)
+	r.work.Go(func() { r.claim(&gained, unknown, from) })
+}
+
+// claim asks members for the state of slots.
+func (r *Ring) claim(slots, unknown *slot.Set, from []*place) {
+	ctx, cancel := context.WithTimeout(r.ctx, maxClaim)
+	defer cancel()
+	missing := *unknown
+	var mu sync.Mutex // guards missing
+	var asking sync.WaitGroup
+	for _, p := range from {
+		asking.Go(func() {
+			answer, err := p.link.Call(ctx, claimCall, appendSet(nil, slots))
+			mu.Lock()
+			defer mu.Unlock()
+			rest, ok := readSet(answer)
+			if err != nil || !ok {
+				missing.Union(slots)
+				return
+			}
+			missing.Union(rest)
+		})
+	}
+	asking.Wait()
+	known := *slots
+	known.Remove(&missing)
+	r.cfg.Local.Received(&known)
+	r.forget(&known)
+	if missing.Len() > 0 {
+		r.counts.incomplete.Add(1)
+	}
+}
+
+// onClaim gives slots up, sends their state to the member that claims them, and answers with
+// those whose state is not known.
+func (r *Ring) onClaim(ctx context.Context, from peer.Info, body []byte) ([]byte, error) {
+	slots, ok := readSet(body)
+	if !ok {
+		return nil, errClaim
+	}
+	name := r.nameOf(from.Node)
+	r.mu.Lock()
+	p, unknown := r.places[name], r.unknownLocked(slots)
+	r.mu.Unlock()
+	if p == nil || p.link == nil {
+		return nil, errStranger
+	}
+	r.cfg.Local.Depart(slots)
+	state := keptState{slots: *slots}
+	err := r.cfg.Local.Export(ctx, slots, func(chunk []byte) error {
+		_, err := p.link.Call(ctx, stateCall, chunk)
+		if err == nil {
+			state.add(chunk)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	r.given(slots, state)
+	return appendSet(nil, unknown), nil
+}
+
+var errClaim = errors.New("a claim must be a set of slots")
+
+// onState adds state that was claimed.
+func (r *Ring) onState(_ context.Context, _ peer.Info, chunk []byte) ([]byte, error) {
+	return nil, r.cfg.Local.Import(chunk)
+}
+
+// given notes that slots were handed over.
+func (r *Ring) given(slots *slot.Set, state keptState) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.keepLocked(state)
+	if r.leave == nil {
+		return
+	}
+	if r.leave.rest.Remove(slots); r.leave.rest.Len() == 0 && !r.leave.over {
+		r.leave.over = true
+		close(r.leave.done)
+	}
+}
+
+// A leave is the end of a member.
+type leave struct {
+	rest slot.Set      // slots that were not handed over yet
+	done chan struct{} // closed when there are none
+	over bool
+}
+
+// Leave tells the other members that this one is shutting down. They claim its keys, and this node
+// forwards all requests from then on. Requests that wait here for tokens or leases wait at the next
+// owner. Leave returns when all keys have moved, or ctx ends.
+func (r *Ring) Leave(ctx context.Context) error {
+	r.mu.Lock()
+	r.census.leaving = true
+	l := &leave{rest: *r.view.Load().decides(), done: make(chan struct{})}
+	r.leave = l
+	r.refreshLocked()
+	r.noteSoonLocked()
+	heirs := false // a member can claim the keys
+	for name, status := range r.view.Load().status {
+		heirs = heirs || status == Live && name != r.census.self
+	}
+	nothing := !heirs || l.rest.Len() == 0
+	r.mu.Unlock()
+	if nothing {
+		return nil
+	}
+	select {
+	case <-l.done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// appendSet appends a set of slots.
+func appendSet(b []byte, s *slot.Set) []byte {
+	for _, word := range s {
+		b = binary.LittleEndian.AppendUint64(b, word)
+	}
+	return b
+}
+
+// readSet reads what appendSet writes.
+func readSet(b []byte) (*slot.Set, bool) {
+	s := new(slot.Set)
+	if len(b) != 8*len(s) {
+		return s, false
+	}
+	for i := range s {
+		s[i] = binary.LittleEndian.Uint64(b[8*i:])
+	}
+	return s, true
+}

@@ -1,0 +1,331 @@
+package ring
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/peer"
+	"github.com/weir-go/weir/service/internal/server"
+	"github.com/weir-go/weir/service/internal/server/decider"
+)
+
+// Defaults of Config.
+const (
+	DefaultTimeout  = 500 * time.Millisecond
+	DefaultInterval = 250 * time.Millisecond
+	DefaultSettle   = 2 * time.Second
+	DefaultHold     = time.Second
+)
+
+// A Link is a decider.Decider whose decisions a member makes: a *peer.Client.
+type Link interface {
+	decider.Decider
+	Call(ctx context.Context, name string, body []byte) ([]byte, error)
+	Close() error
+}
+
+// Config configures a Ring. Local, Fallback, Node and Dial are required.
+type Config struct {
+	Local    *server.Server   // decides about the keys that this node owns
+	Fallback *server.Fallback // decides about keys whose owner cannot be asked
+	Node     string           // the id of this process, as in its peer.Info
+	// Self is the name of this member. If empty, it is the member whose link leads to Node.
+	Self string
+	// Dial returns the link to a member. The link calls onState after each change of its state.
+	Dial func(m Member, onState func(peer.State)) (Link, error)
+
+	// Timeout bounds a decision at another member. After it, this node decides by its share. If
+	// zero, DefaultTimeout.
+	Timeout time.Duration
+	// Interval is the time between two exchanges of notes with each member. If zero,
+	// DefaultInterval.
+	Interval time.Duration
+	// Settle is for how long requests that wait, and requests for leases, are held when the
+	// owner of their key has just been lost, or has given the key up. If zero, DefaultSettle.
+	Settle time.Duration
+	// Hold is for how long requests for keys that have moved to this node are held until the
+	// state of these keys arrives. If zero, DefaultHold.
+	Hold time.Duration
+
+	// OnChange, if not nil, is called after changes of what this node knows about the fleet, one
+	// call at a time.
+	OnChange func(Change)
+	// OnDegraded, if not nil, is called with a verdict that the owner has not made: at most once
+	// a second. It must not keep the verdict.
+	OnDegraded func(key string, v *decider.Verdict)
+}
+
+// A Change is a change of the status of a member, or of the quorum if Member is empty.
+type Change struct {
+	Member string
+	// Gone says that the member is not listed any more, and Known that it was known before.
+	Gone, Known bool
+	Was, Status Status
+	Quorum      bool
+	Members     int // that count
+}
+
+// A Ring is a decider.Decider for a member of a fleet. It is safe for concurrent use. It must be
+// closed.
+type Ring struct {
+	cfg       Config
+	start     time.Time
+	view      atomic.Pointer[view]
+	counts    counters
+	ctx       context.Context // ends with Close
+	end       context.CancelFunc
+	dismissed context.Context // ends with Dismiss
+	dismiss   context.CancelFunc
+	work      sync.WaitGroup
+	tells     chan Change
+	uses      chan int // the number of members for the Fallback, when it has changed
+
+	mu      sync.Mutex // guards what follows
+	census  *census
+	places  map[string]*place
+	unknown []unknownSlots
+	kept    []keptState
+	leave   *leave // nil unless this node is shutting down
+	closed  bool
+}
+
+// A place is the link to a member, and what it has told last.
+type place struct {
+	Member
+	link   Link          // nil if it is known to be this node, or if there was an error
+	quorum atomic.Bool   // the member sees more than half of the members
+	soon   chan struct{} // of capacity 1: has an exchange of notes made at once
+	stop   context.CancelFunc
+	closed bool // guarded by Ring.mu
+
+	forwarded, failed atomic.Uint64
+}
+
+var _ decider.Decider = (*Ring)(nil)
+
+// New returns a Ring without members: see Use.
+func New(cfg Config) *Ring {
+	cfg.Timeout, cfg.Interval = cmp.Or(cfg.Timeout, DefaultTimeout), cmp.Or(cfg.Interval, DefaultInterval)
+	cfg.Settle, cfg.Hold = cmp.Or(cfg.Settle, DefaultSettle), cmp.Or(cfg.Hold, DefaultHold)
+	r := &Ring{
+		cfg: cfg, start: time.Now(), census: newCensus(cfg.Node, cfg.Self), places: map[string]*place{},
+		uses: make(chan int, 1), tells: make(chan Change, maxTells),
+	}
+	r.ctx, r.end = context.WithCancel(context.Background())
+	r.dismissed, r.dismiss = context.WithCancel(context.Background())
+	r.view.Store(newView(survey{}, nil))
+	r.work.Go(r.tell)
+	r.work.Go(r.useFallback)
+	return r
+}
+
+// maxTells bounds the changes that OnChange is not called with yet. Further ones are dropped.
+const maxTells = 1024
+
+// now returns the time since the Ring was made.
+func (r *Ring) now() time.Duration { return time.Since(r.start) }
+
+// Close ends all links and goroutines.
+func (r *Ring) Close() {
+	r.mu.Lock()
+	r.closed = true
+	var links []Link
+	for _, p := range r.places {
+		links = append(links, p.close()...)
+	}
+	r.mu.Unlock()
+	r.end()
+	for _, l := range links {
+		_ = l.Close()
+	}
+	r.work.Wait()
+}
+
+// close ends the exchange of notes, and returns the link to be closed, if there is one.
+func (p *place) close() []Link {
+	if p.stop(); p.link == nil || p.closed {
+		return nil
+	}
+	p.closed = true
+	return []Link{p.link}
+}
+
+// Use sets the members. The order does not matter. It returns the errors of links that cannot be
+// made.
+func (r *Ring) Use(members []Member) error {
+	r.mu.Lock()
+	if r.closed {
+		r.mu.Unlock()
+		return nil
+	}
+	added, removed := r.census.list(r.now(), members)
+	links := r.dropLocked(removed)
+	var failed []error
+	for _, m := range added {
+		if err := r.addLocked(m); err != nil {
+			failed = append(failed, err)
+		}
+	}
+	r.refreshLocked()
+	r.mu.Unlock()
+	for _, l := range links {
+		go func() { _ = l.Close() }()
+	}
+	return errors.Join(failed...)
+}
+
+// dropLocked removes members, and returns their links, which must be closed without the lock.
+func (r *Ring) dropLocked(names []string) (links []Link) {
+	for _, name := range names {
+		if p := r.places[name]; p != nil {
+			links = append(links, p.close()...)
+			delete(r.places, name)
+		}
+	}
+	return links
+}
+
+// addLocked adds a member and its link.
+func (r *Ring) addLocked(m Member) error {
+	ctx, stop := context.WithCancel(r.ctx)
+	p := &place{Member: m, soon: make(chan struct{}, 1), stop: stop}
+	r.places[m.Name] = p
+	if m.Name == r.census.self {
+		return nil
+	}
+	link, err := r.cfg.Dial(m, func(s peer.State) { r.linked(p, s) })
+	if err != nil {
+		return err
+	}
+	p.link = link
+	r.work.Go(func() { r.exchange(ctx, p) })
+	return nil
+}
+
+// linked notes the state of a link.
+func (r *Ring) linked(p *place, s peer.State) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.places[p.Name] != p {
+		return
+	}
+	self := r.census.self
+	r.census.link(r.now(), p.Name, s.Up, s.Leaving, s.Peer.Node)
+	if r.census.self != self && r.census.self == p.Name { // the link leads to this process
+		for _, l := range p.close() {
+			go func() { _ = l.Close() }() // not here: the link waits for this call
+		}
+	}
+	for _, name := range r.census.sweep() {
+		for _, l := range r.dropLocked([]string{name}) {
+			go func() { _ = l.Close() }()
+		}
+	}
+	r.refreshLocked()
+	r.noteSoonLocked()
+}
+
+// noteSoonLocked has notes exchanged with all members at once.
+func (r *Ring) noteSoonLocked() {
+	for _, p := range r.places {
+		select {
+		case p.soon <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// refreshLocked makes a view of what is known now, if that has changed.
+func (r *Ring) refreshLocked() {
+	if r.closed {
+		return
+	}
+	was := r.view.Load()
+	s := r.census.survey()
+	lost := r.loseLocked(was, s)
+	if was.self == s.self && was.quorum == s.quorum && maps.Equal(was.status, s.status) {
+		return
+	}
+	next := newView(s, r.places)
+	for i, name := range next.names {
+		next.since[i] = r.census.members[name].since
+	}
+	r.gainLocked(was, next, lost) // before requests are decided here
+	r.view.Store(next)
+	close(was.over)
+	r.reportLocked(was, next)
+	if s.members != was.members {
+		select { // only the last number counts
+		case <-r.uses:
+		default:
+		}
+		r.uses <- s.members
+	}
+	if s.quorum != was.quorum {
+		r.noteSoonLocked()
+	}
+}
+
+// reportLocked queues calls of OnChange.
+func (r *Ring) reportLocked(was, next *view) {
+	send := func(c Change) {
+		c.Quorum, c.Members = next.quorum, next.members
+		select {
+		case r.tells <- c:
+		default:
+		}
+	}
+	names := slices.Sorted(maps.Keys(next.status))
+	for _, name := range names {
+		old, known := was.status[name]
+		if status := next.status[name]; !known || old != status {
+			send(Change{Member: name, Known: known, Was: old, Status: status})
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(was.status)) {
+		if _, still := next.status[name]; !still {
+			send(Change{Member: name, Gone: true, Known: true, Was: was.status[name]})
+		}
+	}
+	if was.quorum != next.quorum {
+		send(Change{})
+	}
+}
+
+// tell calls OnChange.
+func (r *Ring) tell() {
+	for {
+		select {
+		case c := <-r.tells:
+			if r.cfg.OnChange != nil {
+				r.cfg.OnChange(c)
+			}
+		case <-r.ctx.Done():
+			return
+		}
+	}
+}
+
+// useFallback changes the shares of the Fallback when the number of members has changed.
+func (r *Ring) useFallback() {
+	for {
+		select {
+		case n := <-r.uses:
+			_ = r.cfg.Fallback.Use(r.cfg.Local.Rules(), max(n, 1)) // no error: the rules are in force
+		case <-r.ctx.Done():
+			return
+		}
+	}
+}
+
+// Reload puts rules into force that the server has already accepted: see server.Server.Reload.
+func (r *Ring) Reload(rules *config.Rules) error {
+	return r.cfg.Fallback.Use(rules, max(r.view.Load().members, 1))
+}

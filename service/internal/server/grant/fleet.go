@@ -1,0 +1,148 @@
+package grant
+
+import (
+	"iter"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-go/weir/internal/siphash"
+	"github.com/weir-go/weir/service/internal/server/clock"
+	"github.com/weir-go/weir/service/internal/server/decider"
+)
+
+// Fleet is a Ledger of a member of a fleet, whose members share the secret: each can settle the
+// grants of all. Which grants were settled, a member knows of those that were settled at itself,
+// and of those of which RestorePage has told it.
+//
+// Its ids have the shape of those of a Ledger, with wall time. Their number is a random tag of
+// the process and a number in order, so that ids of different members differ.
+type Fleet struct {
+	secret   siphash.Key
+	clock    *clock.Clock
+	tag      uint64        // the upper bits of numbers
+	sealed   atomic.Uint64 // grants so far
+	maxPages int
+
+	mu    sync.Mutex // guards what follows
+	pages map[uint64]*page
+	floor uint64 // the least fleetSpan of grants that can be settled
+}
+
+const (
+	tagBits = 13
+	// spanBits is the number of bits of a time in milliseconds that a page does not tell apart:
+	// it covers 65 s.
+	spanBits = 16
+	// orderBits is the number of bits of what tells pages of a span apart.
+	orderBits = numberBits - pageBits
+)
+
+// NewFleet returns an empty ledger.
+func NewFleet(secret siphash.Key, c *clock.Clock) *Fleet {
+	f := &Fleet{secret: secret, clock: c, tag: rand.Uint64N(1 << tagBits), maxPages: MaxPages, pages: map[uint64]*page{}}
+	f.sealed.Store(rand.Uint64N(1 << (numberBits - tagBits)))
+	return f
+}
+
+// AppendID is as in Ledger.
+func (f *Fleet) AppendID(b []byte, g decider.Grant, key string) []byte {
+	ms, slack := uint64(time.Now().Add(g.At-f.clock.Now()).UnixMilli()), coarse(g.Slack)
+	number := f.tag<<(numberBits-tagBits) | f.sealed.Add(1)&(1<<(numberBits-tagBits)-1)
+	stamp := ms&(1<<timeBits-1)<<numberBits | number
+	return appendID(b, stamp, seal(f.secret, ms, number, slack, g.N, g.Rules, key), slack, g.N)
+}
+
+// Redeem is as in Ledger.
+func (f *Fleet) Redeem(id, key string, rules []uint64, now time.Duration) (g decider.Grant, which int, err error) {
+	wall := time.Now()
+	stamp, sealed, slack, n, ok := parseID(id)
+	ms, number := latest(uint64(wall.Add(clockSkew).UnixMilli()), stamp>>numberBits, timeBits), stamp&(1<<numberBits-1)
+	which = slices.IndexFunc(rules, func(sum uint64) bool { return sealed == seal(f.secret, ms, number, slack, n, sum, key) })
+	age := max(wall.Sub(time.UnixMilli(int64(ms))), 0)
+	if !ok || which < 0 || age > decider.GrantLife || !f.settle(ms, number, wall) {
+		return decider.Grant{}, 0, decider.ErrNoGrant
+	}
+	at := max(now-age, 0) + time.Millisecond // the stamp is rounded down
+	return decider.Grant{N: n, At: min(at, now), Rules: rules[which], Slack: span(slack)}, which, nil
+}
+
+// settle remembers a grant, and reports whether it was not settled before.
+func (f *Fleet) settle(ms, number uint64, wall time.Time) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	p := f.pageLocked(ms>>spanBits<<orderBits|number>>pageBits, wall)
+	if p == nil {
+		return false
+	}
+	word, bit := &p[number%(1<<pageBits)/64], uint64(1)<<(number%64)
+	if *word&bit != 0 {
+		return false
+	}
+	*word |= bit
+	return true
+}
+
+// pageLocked returns a page, which it adds if need be; nil if its grants are too old.
+func (f *Fleet) pageLocked(at uint64, wall time.Time) *page {
+	if at>>orderBits < f.floor {
+		return nil
+	}
+	p := f.pages[at]
+	if p != nil {
+		return p
+	}
+	oldest := uint64(wall.Add(-decider.GrantLife).UnixMilli()) >> spanBits
+	maps.DeleteFunc(f.pages, func(at uint64, _ *page) bool { return at>>orderBits < oldest })
+	for len(f.pages) >= f.maxPages {
+		least := slices.Min(slices.Collect(maps.Keys(f.pages))) >> orderBits
+		f.floor = least + 1
+		maps.DeleteFunc(f.pages, func(at uint64, _ *page) bool { return at>>orderBits <= least })
+	}
+	if at>>orderBits < f.floor {
+		return nil
+	}
+	p = new(page)
+	f.pages[at] = p
+	return p
+}
+
+// Life is as in Ledger.
+func (f *Fleet) Life(time.Duration) time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return min(max(time.Since(time.UnixMilli(int64(f.floor<<spanBits))), 0), decider.GrantLife)
+}
+
+// State returns the state, without the secret.
+func (f *Fleet) State() State {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return State{Fleet: true, Floor: f.floor}
+}
+
+// Pages is as in Ledger.
+func (f *Fleet) Pages() iter.Seq[Page] { return copies(&f.mu, f.pages) }
+
+// Restore sets the state. The pages that follow are of use if it is that of a Fleet.
+func (f *Fleet) Restore(s State, _ bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if s.Fleet {
+		f.floor = max(f.floor, s.Floor)
+	}
+}
+
+// RestorePage adds a page to those that there are.
+func (f *Fleet) RestorePage(p Page) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if to := f.pageLocked(p.At, time.Now()); to != nil {
+		for i, word := range p.Settled {
+			to[i] |= word
+		}
+	}
+}

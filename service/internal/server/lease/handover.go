@@ -1,0 +1,192 @@
+package lease
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/siphash"
+	"github.com/weir-go/weir/internal/slot"
+)
+
+// Share makes the Registry one of a fleet that shares the secret of ids. route returns the
+// slot of a key. It must be called before any other use.
+func (g *Registry) Share(secret siphash.Key, route func(key string) uint16) {
+	g.secret, g.fleet, g.route = secret, true, route
+}
+
+// An expectation is slots that another node has owned before, which may have granted leases of
+// their keys that this node does not know.
+type expectation struct {
+	slots *slot.Set // it does not change
+	start time.Duration
+	until time.Duration // when leases under any rule must have expired
+}
+
+// maxExpectations bounds the expectations. With more, two become one with the later start.
+const maxExpectations = 64
+
+// Expect says that this node owns slots from now on, and that the last owner may have granted
+// leases with a time to live of up to longest. Calls of Expect and Received must not be
+// concurrent.
+func (g *Registry) Expect(slots *slot.Set, longest time.Duration) {
+	now := g.clock.Now()
+	g.mu.Lock()
+	g.token = max(g.token, firstToken())
+	g.mu.Unlock()
+	all := slices.DeleteFunc(g.expectations(), func(x expectation) bool { return x.until <= now })
+	if n := len(all); n == maxExpectations {
+		both := *all[0].slots
+		both.Union(all[1].slots)
+		all[1] = expectation{&both, all[1].start, max(all[0].until, all[1].until)}
+		all = all[1:]
+	}
+	added := *slots
+	all = append(all, expectation{&added, now, now + longest})
+	g.expected.Store(&all)
+}
+
+// expectations returns a copy of the present ones.
+func (g *Registry) expectations() []expectation {
+	if all := g.expected.Load(); all != nil {
+		return slices.Clone(*all)
+	}
+	return nil
+}
+
+// Received says that all leases of the keys of slots are known.
+func (g *Registry) Received(slots *slot.Set) {
+	all := g.expectations()
+	for i := range all {
+		rest := *all[i].slots
+		rest.Remove(slots)
+		all[i].slots = &rest
+	}
+	all = slices.DeleteFunc(all, func(x expectation) bool { return *x.slots == slot.Set{} })
+	if len(all) == 0 {
+		g.expected.Store(nil)
+		return
+	}
+	g.expected.Store(&all)
+}
+
+// expecting reports whether there may be leases of an earlier owner that are unknown.
+func (g *Registry) expecting() bool {
+	all := g.expected.Load()
+	return all != nil && slices.ContainsFunc(*all, func(x expectation) bool { return x.until > g.clock.Now() })
+}
+
+// slotOf returns the slot of a key; 0 if the node is in no fleet.
+func (g *Registry) slotOf(key string) uint16 {
+	if g.route == nil {
+		return 0
+	}
+	return g.route(key)
+}
+
+// awaitsLocked returns the time until leases in a slot that an earlier owner has granted must
+// have expired.
+func (l *Limits) awaitsLocked(of uint16) (left time.Duration) {
+	g := l.registry
+	all := g.expected.Load()
+	if all == nil || l.terms == nil {
+		return 0
+	}
+	now := g.clock.Now()
+	for _, x := range *all {
+		if x.slots.Has(of) {
+			left = max(left, x.start+MaxTTL(l.terms)-now)
+		}
+	}
+	return left
+}
+
+// Extract takes the leases of the keys of slots out of the Registry, and passes them to emit,
+// some at a time. Until is the time that they have left. places is as in State. If emit returns
+// an error, those leases are held again, and Extract returns the error.
+func (g *Registry) Extract(slots *slot.Set, places map[*Limits]int, emit func([]SavedLease) error) error {
+	g.mu.Lock()
+	all := slices.AppendSeq(make([]*holding, 0, len(g.held)), maps.Values(g.held))
+	g.mu.Unlock()
+	all = slices.DeleteFunc(all, func(h *holding) bool { return !slots.Has(g.slotOf(h.Key)) })
+	for some := range slices.Chunk(all, copyAtOnce) {
+		taken, now := g.takeOut(some)
+		if len(taken) == 0 {
+			continue
+		}
+		saved := make([]SavedLease, len(taken))
+		for i, h := range taken {
+			saved[i] = h.SavedLease
+			saved[i].Until -= now
+			saved[i].Under = placesOf(h, places)
+		}
+		if err := emit(saved); err != nil {
+			g.putBack(taken)
+			return err
+		}
+		for _, h := range taken {
+			h.release(weir.Ignored, 0)
+		}
+	}
+	return nil
+}
+
+// takeOut takes those leases out that are still held.
+func (g *Registry) takeOut(some []*holding) (taken []*holding, now time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now = g.clock.Now()
+	for _, h := range some {
+		if h.heapIndex >= 0 && h.Until > now {
+			g.due.Remove(h.heapIndex)
+			delete(g.held, h.ID)
+			taken = append(taken, h)
+		}
+	}
+	return taken, now
+}
+
+func (g *Registry) putBack(taken []*holding) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, h := range taken {
+		g.holdLocked(h, h.Until)
+	}
+}
+
+// placesOf returns the places of the rules that a lease holds units of.
+func placesOf(h *holding, places map[*Limits]int) (under []int) {
+	for j := range h.parts { // not the parts themselves: a permit may be released meanwhile
+		if place, ok := places[h.parts[j].bucket.limits]; ok {
+			under = append(under, place)
+		}
+	}
+	return under
+}
+
+// Token returns the last fencing token.
+func (g *Registry) Token() uint64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.token
+}
+
+// Absorb holds leases that Extract has taken out of the Registry of another node, also beyond
+// the limits. It ignores leases that are held already. Fencing tokens are greater than token
+// from now on. under is as in Hold.
+//
+// If requests wait for units of a bucket, the first of them gets its units, too: there are none
+// while the slots are expected.
+func (g *Registry) Absorb(leases []SavedLease, token uint64, under func(place int, key string) Under) {
+	g.queue.mu.Lock() // so that no other request is served meanwhile
+	defer g.queue.mu.Unlock()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.token = max(g.token, token)
+	for _, l := range leases {
+		if g.held[l.ID] == nil {
+			g.holdAgainLocked(l, g.clock.Now(), l.Until, under)
+		}
+	}
+}
