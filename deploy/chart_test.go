@@ -189,7 +189,6 @@ func TestWrongValues(t *testing.T) {
 		{`{mode: store, store: {existingSecret: redis}, state: {enabled: true}}`, `state.enabled = true: mode store keeps no state on a volume`},
 		{`{store: {url: "redis://redis"}}`, `store.url, store.existingSecret: need mode store, not single`},
 		{`{mode: peers, autoscaling: {enabled: true}}`, `autoscaling.enabled = true: needs peers.discovery dns or kubernetes`},
-		{`{mode: peers, peers: {discovery: dns}, tls: {existingSecret: cert}}`, `peers.discovery = dns: with tls.existingSecret, use static`},
 		{`{mode: peers, peers: {discovery: gossip}}`, `'/peers/discovery': value must be one of 'static', 'dns', 'kubernetes'`},
 		{`{peers: {existingSecret: a}}`, `peers.existingSecret: needs mode peers, not single`},
 		{`mode: leaf`, `mode = leaf: set leaf.upstream to the URL of a weir that owns the limits, such as http://weir`},

@@ -2,11 +2,14 @@ package deploy_test
 
 import (
 	"encoding/json"
+	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 )
 
 // allowed asks the instances in turn for tokens of a key, and counts those that it gets.
@@ -77,6 +80,7 @@ func TestFromGoCC(t *testing.T) {
 	client := &http.Client{}
 	for _, p := range fleet {
 		awaitReady(t, client, p)
+		awaitPeers(t, p, len(fleet))
 		if resp, err := client.Get(p.public + "/healthz"); err != nil || resp.StatusCode != http.StatusOK {
 			t.Errorf("/healthz: %v, %v", resp, err)
 		}
@@ -90,4 +94,26 @@ func TestFromGoCC(t *testing.T) {
 	for _, p := range fleet {
 		p.stop(t)
 	}
+}
+
+// awaitPeers waits until an instance sees a number of peers, itself included.
+func awaitPeers(t *testing.T, p *process, n int) {
+	t.Helper()
+	want := fmt.Sprintf("\nweir_peer_members{name=\"serve\",status=\"live\"} %d\n", n)
+	for range 300 {
+		resp, err := http.Get(p.admin + "/metrics")
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(text), want) {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	t.Errorf("%s: not %d peers", p.admin, n)
 }

@@ -70,6 +70,9 @@ func contain(t *testing.T, o objects, w *workload, pod, listen string, hosts *st
 		}
 		c.args = append(c.args, arg)
 	}
+	if token := w.pod.Spec.AutomountServiceAccountToken; token != nil && *token { // an API at which nothing listens
+		c.env = append(c.env, "KUBERNETES_SERVICE_HOST=127.0.0.1", "KUBERNETES_SERVICE_PORT=1")
+	}
 	for _, e := range w.container().Env {
 		c.env = append(c.env, e.Name+"="+hosts.Replace(c.value(o, e, pod)))
 	}

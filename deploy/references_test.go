@@ -127,7 +127,16 @@ func (c checker) checkPeers(w *workload) {
 		scheme = "https"
 	}
 	address := "://" + headless.Name + ":" + strconv.Itoa(int(w.port("http")))
-	if peers := w.flag("--peers"); peers != "dns+"+scheme+address && peers != "kubernetes"+address {
+	if (w.flag("--peer-ca") != "") != (scheme == "https") {
+		c.fault("--peer-ca = %q with %s", w.flag("--peer-ca"), scheme)
+	}
+	switch peers := w.flag("--peers"); peers {
+	case "dns+" + scheme + address:
+	case strings.TrimSuffix("kubernetes+"+scheme, "+http") + address:
+		if self := w.flag("--self"); self != "$(POD_NAME)" {
+			c.fault("--self = %s: want the name of the pod", self)
+		}
+	default:
 		var want []string
 		for i := range *w.replicas {
 			want = append(want, scheme+"://"+w.name+"-"+strconv.Itoa(int(i))+"."+strings.TrimPrefix(address, "://"))
@@ -139,7 +148,7 @@ func (c checker) checkPeers(w *workload) {
 			c.fault("--self = %s: want one of %s", self, want)
 		}
 	}
-	if strings.HasPrefix(w.flag("--peers"), "kubernetes:") != *w.pod.Spec.AutomountServiceAccountToken {
+	if strings.HasPrefix(w.flag("--peers"), "kubernetes") != *w.pod.Spec.AutomountServiceAccountToken {
 		c.fault("automountServiceAccountToken = %v with --peers=%s", *w.pod.Spec.AutomountServiceAccountToken, w.flag("--peers"))
 	}
 }
@@ -275,7 +284,7 @@ func (c checker) checkAccounts() {
 		if name != "" && !given(name) && !slices.ContainsFunc(c.accounts, hasName[*corev1.ServiceAccount](name)) {
 			c.fault("no ServiceAccount %s", name)
 		}
-		if !strings.HasPrefix(w.flag("--peers"), "kubernetes:") {
+		if !strings.HasPrefix(w.flag("--peers"), "kubernetes") {
 			if len(c.accounts)+len(c.roles)+len(c.bindings) > 0 {
 				c.fault("rights that are not needed")
 			}
@@ -287,7 +296,7 @@ func (c checker) checkAccounts() {
 		}
 		rule, binding := c.roles[0].Rules[0], c.bindings[0]
 		if len(c.roles[0].Rules) != 1 || !slices.Equal(rule.APIGroups, []string{"discovery.k8s.io"}) || !slices.Equal(rule.Resources, []string{"endpointslices"}) ||
-			!slices.Contains(rule.Verbs, "list") || binding.RoleRef.Name != c.roles[0].Name || binding.RoleRef.Kind != "Role" ||
+			!slices.Equal(rule.Verbs, []string{"list"}) || binding.RoleRef.Name != c.roles[0].Name || binding.RoleRef.Kind != "Role" ||
 			binding.Subjects[0].Name != name || binding.Subjects[0].Namespace != "limits" {
 			c.fault("%+v %+v: want that %s may read EndpointSlices", c.roles[0].Rules, binding, name)
 		}

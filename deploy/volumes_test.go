@@ -2,6 +2,7 @@ package deploy_test
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -37,7 +38,7 @@ func (c checker) checkVolumes(w *workload) {
 	if len(volumes) > 0 {
 		c.fault("%v: not mounted", volumes)
 	}
-	for flag, volume := range map[string]string{"--rules": "rules", "--state": "state", "--tokens": "tokens", "--tls-cert": "tls", "--tls-key": "tls", "--client-ca": "tls"} {
+	for flag, volume := range map[string]string{"--rules": "rules", "--state": "state", "--tokens": "tokens", "--tls-cert": "tls", "--tls-key": "tls", "--client-ca": "tls", "--peer-ca": "tls"} {
 		if path := w.flag(flag); path != "" && !under(path, mounted[volume].MountPath) {
 			c.fault("%s = %s: not on the volume %s", flag, path, volume)
 		}
@@ -77,6 +78,9 @@ func (c checker) checkEnvironment(w *workload) {
 	if (w.flag("--upstream") != "") != (c.mode == "leaf") || (w.flag("--peers") != "") != (c.mode == "peers") {
 		c.fault("flags %v in mode %s", w.container().Args, c.mode)
 	}
+	if leaves := strconv.Itoa(c.pods()); c.mode == "leaf" && w.flag("--upstream-leaves") != leaves {
+		c.fault("--upstream-leaves = %s: want %s", w.flag("--upstream-leaves"), leaves)
+	}
 	for _, arg := range w.container().Args {
 		if _, after, ok := strings.Cut(arg, "$("); ok {
 			if name, _, _ := strings.Cut(after, ")"); !names[name] {
@@ -84,4 +88,17 @@ func (c checker) checkEnvironment(w *workload) {
 			}
 		}
 	}
+}
+
+// pods returns the least number of pods.
+func (c checker) pods() (n int) {
+	for _, w := range c.workloads {
+		if w.replicas != nil {
+			n += int(*w.replicas)
+		}
+	}
+	for _, a := range c.autoscalers {
+		n += int(*a.Spec.MinReplicas)
+	}
+	return n
 }

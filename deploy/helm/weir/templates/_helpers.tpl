@@ -39,6 +39,13 @@ app.kubernetes.io/component: {{ .Values.mode }}
 {{- if $on }}true{{ end -}}
 {{- end }}
 
+{{/* The least number of leaves, by which they divide the limits until the upstream tells more. */}}
+{{- define "weir.leaves" -}}
+{{- $each := include "weir.replicas" . -}}
+{{- if include "weir.autoscaling" . -}}{{- $each = .Values.autoscaling.minReplicas -}}{{- end -}}
+{{- mul (int $each) (max 1 (len .Values.leaf.zones)) -}}
+{{- end }}
+
 {{/* "true" or "". */}}
 {{- define "weir.state" -}}
 {{- $on := .Values.state.enabled -}}
@@ -88,7 +95,7 @@ app.kubernetes.io/component: {{ .Values.mode }}
 {{- if eq .Values.peers.discovery "dns" -}}
 dns+{{ $scheme }}://{{ $headless }}:8080
 {{- else if eq .Values.peers.discovery "kubernetes" -}}
-kubernetes://{{ $headless }}:8080
+kubernetes{{ if eq $scheme "https" }}+https{{ end }}://{{ $headless }}:8080
 {{- else -}}
 {{- $urls := list -}}
 {{- range $i := until (include "weir.replicas" . | int) -}}

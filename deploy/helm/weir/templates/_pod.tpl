@@ -170,10 +170,16 @@ spec:
 - --peers={{ include "weir.peers" . }}
 {{- if eq $v.peers.discovery "static" }}
 - --self={{ include "weir.scheme" . }}://$(POD_NAME).{{ include "weir.headless" . }}:8080
+{{- else if eq $v.peers.discovery "kubernetes" }}
+- --self=$(POD_NAME)
+{{- end }}
+{{- if $v.tls.existingSecret }}
+- --peer-ca=/etc/weir-tls/ca.crt
 {{- end }}
 {{- end }}
 {{- if eq $v.mode "leaf" }}
 - --upstream={{ $v.leaf.upstream }}
+- --upstream-leaves={{ include "weir.leaves" . }}
 {{- end }}
 {{- if $v.tokens.existingSecret }}
 - --tokens=/etc/weir-tokens/tokens.yaml
@@ -209,7 +215,7 @@ spec:
     secretKeyRef: {name: {{ include "weir.storeSecret" . }}, key: {{ $v.store.secretKey }}}
 {{- end }}
 {{- if eq $v.mode "peers" }}
-{{- if eq $v.peers.discovery "static" }}
+{{- if ne $v.peers.discovery "dns" }}
 - name: POD_NAME
   valueFrom:
     fieldRef: {fieldPath: metadata.name}

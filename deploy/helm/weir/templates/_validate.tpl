@@ -18,12 +18,6 @@
 {{- if and (eq $mode "peers") (eq $v.peers.discovery "static") $autoscaling -}}
 {{- fail "autoscaling.enabled = true: needs peers.discovery dns or kubernetes: with static, the number of peers is fixed in a flag" -}}
 {{- end -}}
-{{- if and (eq $mode "peers") (eq $v.peers.discovery "kubernetes") $v.tls.existingSecret -}}
-{{- fail "peers.discovery = kubernetes: with tls.existingSecret, use static, so that peers call each other by the names in the certificate" -}}
-{{- end -}}
-{{- if and (eq $mode "peers") (eq $v.peers.discovery "dns") $v.tls.existingSecret -}}
-{{- fail "peers.discovery = dns: with tls.existingSecret, use static, so that peers call each other by the names in the certificate" -}}
-{{- end -}}
 {{- if and (eq $mode "store") (not $v.store.url) (not $v.store.existingSecret) -}}
 {{- fail "mode = store: set store.url, or store.existingSecret to the name of a Secret with the URL" -}}
 {{- end -}}
