@@ -172,15 +172,19 @@ func (p *process) listen(log io.Reader, ready chan<- [2]string) {
 	}
 }
 
-// stop ends the process as Kubernetes does, and checks that it ends well.
-func (p *process) stop(t *testing.T) {
+// stop ends processes as Kubernetes does, and checks that they end well.
+func stop(t *testing.T, all []*process) {
 	t.Helper()
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Error(err)
+	for _, p := range all {
+		if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Error(err)
+		}
 	}
-	<-p.read
-	if err := p.cmd.Wait(); err != nil {
-		t.Errorf("%v: %v\n%s", p.cmd.Args, err, p.log)
+	for _, p := range all {
+		<-p.read
+		if err := p.cmd.Wait(); err != nil {
+			t.Errorf("%v: %v\n%s", p.cmd.Args, err, p.log)
+		}
 	}
 }
 

@@ -37,9 +37,7 @@ func TestRun(t *testing.T) {
 				awaitReady(t, client, p)
 			}
 			client.CloseIdleConnections()
-			for _, p := range running {
-				p.stop(t)
-			}
+			stop(t, running)
 		})
 	}
 }
