@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// allowed asks the instances in turn for tokens of a key, and counts those that it gets.
+// allowed asks the instances in turn for tokens of a key, and counts the requests that are allowed.
 func allowed(t *testing.T, fleet []*process, key string, requests int) (n int) {
 	t.Helper()
 	for i := range requests {

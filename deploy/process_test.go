@@ -18,12 +18,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
+// binaryDir is the directory of the binary, if it has been built.
+var binaryDir string
+
 // binary builds weir once for all tests, and returns its path.
 var binary = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "weir-deploy")
 	if err != nil {
 		return "", err
 	}
+	binaryDir = dir
 	path := filepath.Join(dir, "weir")
 	out, err := exec.Command("go", "build", "-C", "../service", "-o", path, "./cmd/weir").CombinedOutput()
 	if err != nil {
@@ -34,8 +38,8 @@ var binary = sync.OnceValues(func() (string, error) {
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if path, err := binary(); err == nil {
-		os.RemoveAll(filepath.Dir(path))
+	if binaryDir != "" {
+		os.RemoveAll(binaryDir)
 	}
 	os.Exit(code)
 }
