@@ -277,6 +277,8 @@ func commandLines(t *testing.T) map[string][]string {
 		"compose.yaml":        list("compose.yaml", `command:\n((?: +- .*\n)+)`),
 		"compose-redis.yaml":  list("compose-redis.yaml", `command:\n((?: +- .*\n)+)`),
 		"compose-valkey.yaml": list("compose-valkey.yaml", `command:\n((?: +- .*\n)+)`),
-		"kubernetes":          list("kubernetes/weir.yaml", `args:\n((?: +- .*\n)+)`),
+		"weir.yaml":           list("kubernetes/weir.yaml", `args:\n((?: +- .*\n)+)`),
+		"store.yaml":          list("kubernetes/store.yaml", `args:\n((?: +- .*\n)+)`),
+		"peers.yaml":          list("kubernetes/peers.yaml", `args:\n((?: +- .*\n)+)`),
 	}
 }

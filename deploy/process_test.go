@@ -1,0 +1,207 @@
+package deploy_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"maps"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// binaryDir is the directory of the binary, if it has been built.
+var binaryDir string
+
+// binary builds weir once for all tests, and returns its path.
+var binary = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "weir-deploy")
+	if err != nil {
+		return "", err
+	}
+	binaryDir = dir
+	path := filepath.Join(dir, "weir")
+	out, err := exec.Command("go", "build", "-C", "../service", "-o", path, "./cmd/weir").CombinedOutput()
+	if err != nil {
+		os.Stderr.Write(out)
+	}
+	return path, err
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if binaryDir != "" {
+		os.RemoveAll(binaryDir)
+	}
+	os.Exit(code)
+}
+
+// A container is a container of a manifest as a process: its command line and its
+// environment, with files in a directory of the test and ports on loopback.
+type container struct {
+	args, env []string
+	dir       string
+	listen    string // the address of --listen
+}
+
+// contain translates the container of a pod. hosts replaces texts of the command line, such
+// as the addresses of other pods.
+func contain(t *testing.T, o objects, w *workload, pod, listen string, hosts *strings.Replacer) container {
+	t.Helper()
+	c := container{dir: t.TempDir(), listen: listen}
+	for _, m := range w.container().VolumeMounts {
+		c.fill(t, o, w, m)
+	}
+	variables := strings.NewReplacer("$(POD_NAME)", pod)
+	for _, arg := range w.container().Args {
+		arg = hosts.Replace(variables.Replace(arg))
+		name, value, _ := strings.Cut(arg, "=")
+		switch {
+		case name == "--listen":
+			arg = "--listen=" + listen
+		case strings.HasPrefix(value, ":"): // a port of all addresses
+			arg = name + "=127.0.0.1:0"
+		case strings.HasPrefix(value, "/"):
+			arg = name + "=" + c.dir + value
+		}
+		c.args = append(c.args, arg)
+	}
+	if token := w.pod.Spec.AutomountServiceAccountToken; token != nil && *token { // an API at which nothing listens
+		c.env = append(c.env, "KUBERNETES_SERVICE_HOST=127.0.0.1", "KUBERNETES_SERVICE_PORT=1")
+	}
+	for _, e := range w.container().Env {
+		c.env = append(c.env, e.Name+"="+hosts.Replace(c.value(o, e, pod)))
+	}
+	return c
+}
+
+// value returns the value of a variable. Secrets that the values of the chart name hold an
+// address at which nothing listens, or a secret.
+func (c *container) value(o objects, e corev1.EnvVar, pod string) string {
+	switch {
+	case e.ValueFrom == nil:
+		return e.Value
+	case e.ValueFrom.FieldRef != nil:
+		return pod
+	case e.Name == "WEIR_STORE":
+		return "redis://127.0.0.1:1"
+	}
+	ref := e.ValueFrom.SecretKeyRef
+	if i := slices.IndexFunc(o.secrets, hasName[*corev1.Secret](ref.Name)); i >= 0 {
+		return string(o.secrets[i].Data[ref.Key])
+	}
+	return "a-secret-of-the-test-that-is-long-enough"
+}
+
+// fill writes the files of a mounted volume.
+func (c *container) fill(t *testing.T, o objects, w *workload, m corev1.VolumeMount) {
+	t.Helper()
+	files := map[string]string{}
+	switch m.Name {
+	case "rules":
+		files["rules.yaml"] = "rules: [{glob: '*', rate: 100/s}]\n"
+		if len(o.configMaps) > 0 {
+			files = o.configMaps[0].Data
+		}
+	case "tokens":
+		files["tokens.yaml"] = "tokens: [{name: ops, token: token-of-the-test, allow: [decide, admin]}]\n"
+	case "tls":
+		files = certificate(t)
+	}
+	dir := filepath.Join(c.dir, m.MountPath)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(files[name]), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A process is a weir serve that runs.
+type process struct {
+	public, admin string // URLs
+	cmd           *exec.Cmd
+	log           *strings.Builder // complete after wait
+	read          chan struct{}    // closed at the end of the log
+}
+
+// start starts the process, and waits until it listens.
+func (c container) start(t *testing.T) *process {
+	t.Helper()
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &process{cmd: exec.Command(path, c.args...), log: &strings.Builder{}, read: make(chan struct{})}
+	p.cmd.Env = c.env
+	errors, err := p.cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.cmd.Process.Kill() }) // after stop, without effect
+	ready := make(chan [2]string, 1)
+	go p.listen(errors, ready)
+	addresses, ok := <-ready
+	if !ok {
+		p.cmd.Wait()
+		t.Fatalf("%v ends: %s", c.args, p.log)
+	}
+	p.public, p.admin = addresses[0], addresses[1]
+	return p
+}
+
+// listen reads the log. It sends the URLs of the listeners.
+func (p *process) listen(log io.Reader, ready chan<- [2]string) {
+	defer close(p.read)
+	defer close(ready)
+	for lines := bufio.NewScanner(log); lines.Scan(); {
+		p.log.Write(append(lines.Bytes(), '\n'))
+		var line struct{ Msg, Listen, Admin string }
+		if json.Unmarshal(lines.Bytes(), &line) == nil && line.Msg == "weir serve" {
+			ready <- [2]string{line.Listen, line.Admin}
+		}
+	}
+}
+
+// stop ends processes as Kubernetes does, and checks that they end well.
+func stop(t *testing.T, all []*process) {
+	t.Helper()
+	for _, p := range all {
+		if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, p := range all {
+		<-p.read
+		if err := p.cmd.Wait(); err != nil {
+			t.Errorf("%v: %v\n%s", p.cmd.Args, err, p.log)
+		}
+	}
+}
+
+// freePorts returns addresses on loopback at which nothing listens.
+func freePorts(t *testing.T, n int) (free []string) {
+	t.Helper()
+	for range n {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ln.Close()
+		free = append(free, ln.Addr().String())
+	}
+	return free
+}
