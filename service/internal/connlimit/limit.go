@@ -17,10 +17,11 @@ const (
 	Debugging             // requests that read the state of many keys
 	Bodies                // bytes of batches, with their requests, and of large requests for the rate-limit service
 	LongLived             // exchanges of a proxy that have left its limit
+	Handshakes            // of peers
 	kinds
 )
 
-var kindNames = [kinds]string{"waiting", "deciding", "settling", "debugging", "bodies", "long_lived"}
+var kindNames = [kinds]string{"waiting", "deciding", "settling", "debugging", "bodies", "long_lived", "handshakes"}
 
 func (k Kind) String() string { return kindNames[k] }
 

@@ -18,7 +18,7 @@ func (s *Server) Acquire(ctx context.Context, req decider.LeaseRequest) (decider
 	if req.N < 1 {
 		panic("server: a lease of less than one unit")
 	}
-	for again := (lease.Wait{}); ; {
+	for again := (lease.Wait{OnWait: req.OnWait}); ; {
 		rs := s.rules.Load()
 		m := s.keys.find(req.Key, rs).match
 		l, err := s.leases.Acquire(ctx, &req, leasePlan(rs, m, req.Key, make([]lease.Under, 0, 8)), &again)

@@ -26,6 +26,8 @@ type rule struct {
 	// others: see overlays. It is 0 if the buckets are its own.
 	baseLimit int
 	stored    *storedRule // how the store counts; nil without a rate, or if limits are not shared
+
+	singleRoute uint16 // with per: rule, the slot of its bucket
 }
 
 // state is the mutable part of a rule. It survives a reload.
@@ -38,7 +40,7 @@ type state struct {
 
 	raised atomic.Int64 // when the rate was last raised, on the node's clock; 0 if it never was
 
-	assigned assignments
+	assigned map[string]*shareBucket // by name; guarded by leaves.mu
 
 	charging sync.Mutex // held while a debt is computed and charged
 }
@@ -78,7 +80,8 @@ type rules struct {
 	all      []*rule // by their places in Set.Rules; nil if there are overlays
 	overlays *overlays
 
-	overrides overrides
+	overrides   overrides
+	routesByKey bool
 
 	matches []*match // for each rule, the match of that rule alone
 	none    *match   // no rule
@@ -89,6 +92,8 @@ type match struct {
 	rules uint64 // rules.id; 0 means unknown
 	list  []*rule
 	rated []*rule // of list: the rules that have a rate
+
+	tier atomic.Pointer[tierTerms] // nil until a Tier needs them
 }
 
 func newMatch(id uint64, list ...*rule) *match {
@@ -108,7 +113,7 @@ func (s *Server) compile(cfg *config.Rules, old *rules) (*rules, error) {
 	if err != nil {
 		return nil, err
 	}
-	next := &rules{Set: set, id: 1, loaded: time.Now()}
+	next := &rules{Set: set, id: 1, loaded: time.Now(), routesByKey: routesByKey(set)}
 	if old != nil {
 		next.id = old.id + 1
 	}
@@ -124,8 +129,11 @@ func (s *Server) compile(cfg *config.Rules, old *rules) (*rules, error) {
 	if err := s.checkSlots(set); err != nil {
 		return nil, err
 	}
+	if err := s.checkRoutes(set); err != nil {
+		return nil, err
+	}
 	for _, c := range set.Rules {
-		r, err := s.newRule(c, was[c.Name], memoryOf(&c.Rule, share))
+		r, err := s.newRule(set, c, was[c.Name], memoryOf(&c.Rule, share))
 		if err != nil {
 			return nil, fmt.Errorf("server: rule %q: %w", c.Name, err)
 		}
@@ -152,8 +160,8 @@ func (s *Server) compile(cfg *config.Rules, old *rules) (*rules, error) {
 // newRule returns a rule with the state of the rule that it replaces, if there is one and
 // if its state can serve. Otherwise the rule begins to count, but keeps the leases. The
 // candidate keeps its buckets likewise.
-func (s *Server) newRule(c *ruleset.Rule, was *rule, memory int) (r *rule, err error) {
-	r = &rule{Rule: *c, stated: &c.Rule}
+func (s *Server) newRule(set *ruleset.Set, c *ruleset.Rule, was *rule, memory int) (r *rule, err error) {
+	r = &rule{Rule: *c, stated: &c.Rule, singleRoute: singleRoute(set, &c.Rule)}
 	if r.stored, err = s.storedRule(&c.Rule, c.Name); err != nil {
 		return nil, err
 	}

@@ -53,7 +53,8 @@ const (
 	DefaultMaxLeases  = 100_000
 	DefaultKeys       = 1 << 16
 
-	DefaultAssignmentTTL = 30 * time.Second
+	DefaultAssignmentTTL  = 30 * time.Second
+	DefaultMaxAssignments = 1 << 22
 )
 
 // Config configures a Server. The zero value allows every request.
@@ -85,11 +86,20 @@ type Config struct {
 	// AssignmentTTL is how long a leaf may use an assignment. If zero,
 	// DefaultAssignmentTTL.
 	AssignmentTTL time.Duration
+	// MaxAssignments bounds the assignments of keys, of all leaves together. Each takes about
+	// 300 bytes. One leaf has at most half of them; reports about other keys get an error. If
+	// zero, DefaultMaxAssignments.
+	MaxAssignments int
 
+	// Fleet is a secret that the members of a fleet share, each of which owns some slots: see
+	// Route. If empty, the Server is alone. With a Fleet, fingerprints of keys and the seals of
+	// ids are the same at all members, and all rules that count for a key must route alike.
+	Fleet string
 	// Instances, if > 0, makes the limits of the Server shares: the limits of the rules
 	// divided by this number. See Shared.
 	Instances int
 	cluster   bool // the store is a Cluster
+	alone     bool // the shares are those of a Fallback
 }
 
 // Validate returns an error that names the first invalid field.
@@ -97,7 +107,7 @@ func (c Config) Validate() error {
 	for _, f := range []struct {
 		name  string
 		value int
-	}{{"Memory", c.Memory}, {"MaxLeases", c.MaxLeases}, {"Keys", c.Keys}, {"MaxLimit", c.MaxLimit}, {"MaxQueue", c.MaxQueue}, {"Instances", c.Instances}} {
+	}{{"Memory", c.Memory}, {"MaxLeases", c.MaxLeases}, {"Keys", c.Keys}, {"MaxLimit", c.MaxLimit}, {"MaxQueue", c.MaxQueue}, {"Instances", c.Instances}, {"MaxAssignments", c.MaxAssignments}} {
 		if f.value < 0 {
 			return fmt.Errorf("server: %s = %d: must be >= 0", f.name, f.value)
 		}
@@ -113,13 +123,15 @@ func (c Config) Validate() error {
 type Server struct {
 	cfg    Config
 	clock  *clock.Clock
-	learns time.Duration // until when Assign learns what leaves have; set before any other use
+	learns time.Duration // until when Exchange learns what leaves have; set before any other use
+	leaves leaves
 	rules  atomic.Pointer[rules]
 	keys   *keys
 	room   *waiting.Room
 	grants *grant.Ledger
 	leases *lease.Registry
 	own    *quota.Requested
+	owned  owned
 	shares atomic.Int64 // Config.Instances, or what Shared has changed it to
 
 	unmatchedDenied, unmatchedAllowed atomic.Uint64
@@ -146,6 +158,7 @@ func New(cfg Config) (*Server, error) {
 		orphan: map[string]*lease.Limits{},
 	}
 	s.shares.Store(int64(cfg.Instances))
+	s.leaves.init(cfg.AssignmentTTL, cmp.Or(cfg.MaxAssignments, DefaultMaxAssignments), s.learns)
 	var err error
 	if s.own, err = quota.NewRequested(c, decider.MaxOwnRefill, s.ownMemory(cfg.Memory)); err != nil {
 		return nil, err
@@ -243,6 +256,9 @@ func (s *Server) Close(now bool) {
 	}
 	s.leases.Dismiss(waiting.DrainRetry)
 }
+
+// Now returns the time since the node's epoch, in which verdicts have their instants.
+func (s *Server) Now() time.Duration { return s.clock.Now() }
 
 // Waiting returns how many requests wait, for tokens or for leases.
 func (s *Server) Waiting() int { return s.room.Len() }

@@ -139,6 +139,9 @@ func (s *Shared) Acquire(ctx context.Context, req decider.LeaseRequest) (decider
 	case !req.Wait:
 		return granted, l.refuse(weir.OverLimit, denied.Wait)
 	}
+	if req.OnWait != nil {
+		req.OnWait()
+	}
 	granted, err = s.waitForLease(ctx, l, &denied)
 	if err != nil {
 		s.endLease(l)

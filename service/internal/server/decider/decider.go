@@ -45,7 +45,7 @@ type Decider interface {
 	Descriptors(ctx context.Context, reqs []Request, all bool, verdicts []Verdict) (ok bool, err error)
 	// AppendGrantID appends the id of a Grant for a key: a UUID of version 8,
 	// followed by a hyphen and the cost if that is not 1. Call it once for each Grant,
-	// because each id can be settled once.
+	// because each id can be settled once, and only if the Request had WantID.
 	AppendGrantID(b []byte, g Grant, key string) []byte
 	// Settle reports the true cost n of a grant, once and within GrantLife. Unused
 	// tokens return to their buckets, except tokens that the refill since the grant has
@@ -73,12 +73,12 @@ type Decider interface {
 	// as leases of the key usually last. The error is ErrNoLease.
 	Return(ctx context.Context, key, id string, o weir.Outcome) error
 
-	// Assign shares the rates of the rules that count for a key out among leaves:
-	// processes that decide by themselves. It charges what the leaf has used, within the
-	// debt that the rules allow, and returns what the leaf may use from now on. The errors are
-	// ErrLeaves, and one of package allocator for a report that is invalid. It panics if
-	// Used < 0.
-	Assign(ctx context.Context, r LeafReport) (Assignment, error)
+	// Exchange takes the exchange of a leaf, a process that decides by itself, and answers
+	// it in got, of which it reuses the slices. It shares the rates of the rules that count for
+	// each reported key out among leaves, and charges what the leaf has used, within the debt
+	// that the rules allow. Keys must be as ParseKey returns them. A report that cannot be
+	// answered gets an Assignment with an Error. got must not be used by others meanwhile.
+	Exchange(ctx context.Context, x *LeafExchange, got *LeafAnswer) error
 
 	// Explain reports what a request for the key would get now, rule by rule. It takes
 	// no tokens.
@@ -88,13 +88,15 @@ type Decider interface {
 	Top(ctx context.Context, n int) ([]Seen, error)
 }
 
-// Errors of a Decider.
+// Errors of a Decider. Each method can return ErrMoved in a fleet: nothing was done, and the
+// owner of the key must be asked.
 var (
 	ErrNoGrant   = errors.New("no such grant of this key: it was settled or is too old")
 	ErrNoLease   = errors.New("no such lease of this key: it was returned or has expired")
-	ErrLeaves    = errors.New("a rule of this key has too many leaves")
+	ErrLeaves    = errors.New("there are too many leaves, or assignments of leaves")
 	ErrNoLeasing = errors.New("no rule with a concurrency matches this key")
 	ErrOwnQuota  = errors.New("requests for this key may not bring a quota of their own: that takes a rule with own_quota: true, or unmatched: allow for keys without a rule")
+	ErrMoved     = errors.New("the key has moved to another member of the fleet")
 	ErrQuota     = errors.New("the quota must have a count, a period and a burst > 0, a nanosecond or more for each token, and refill within ten years")
 )
 
@@ -143,8 +145,12 @@ type Request struct {
 	// as far as the node allows that.
 	Queue    int
 	OwnQueue bool
-	// OnWait, if not nil, is called when the request has to wait.
+	// OnWait, if not nil, is called when the request has to wait, after it has got its place
+	// in the queue.
 	OnWait func()
+	// WantID says that the caller will call AppendGrantID for the grant. A Decider that asks
+	// another node has the id sent with the verdict.
+	WantID bool
 	// Quota, if not nil, decides instead of the rates of the rules, in a bucket for the
 	// key and the quota. All rules that have a rate and count for the key must have
 	// OwnQuota. If none matches, keys without a rule must be allowed. The verdict has one
@@ -220,20 +226,26 @@ type Verdict struct {
 	Step Step
 }
 
-// A Step says on what a decision is based: Exact, or less if the node shares limits with
-// others and the store of the limits does not answer.
+// A Step says on what a decision is based. It is Exact or Assigned, unless the node shares
+// limits with others, and their store or the node's upstream does not answer.
 type Step uint8
 
 // The steps, the best first.
 const (
 	Exact      Step = iota // the present state
+	Assigned               // an assignment of the upstream, which answers
 	Known                  // the state that the store told last, and the node's share of the refill since
+	Last                   // the last assignment, which is still valid; the upstream does not answer
 	Share                  // the node's share of the limit
 	ByRule                 // the choice of the rule for this case: allow or deny
 	StepsCount             // the number of steps
 )
 
-var stepNames = [...]string{"exact", "known", "share", "rule"}
+var stepNames = [...]string{"exact", "assigned", "known", "last", "share", "rule"}
+
+// Degraded reports whether the decision would have a better step if the store or the
+// upstream answered.
+func (s Step) Degraded() bool { return s > Assigned }
 
 // String returns the Step as answers, metrics and logs spell it.
 func (s Step) String() string {
@@ -246,7 +258,7 @@ func (s Step) String() string {
 // Closed says why a request is denied with the reason weir.Closed.
 func (s Step) Closed() string {
 	if s == ByRule {
-		return "the store of shared limits does not answer, and the rule denies without it"
+		return "the store or the upstream of the limits does not answer, and the rule denies without it"
 	}
 	return "the server is closing"
 }
@@ -289,6 +301,8 @@ type Grant struct {
 	At    time.Duration // the instant of the decision
 	Rules uint64        // identifies the rules that gave
 	Slack time.Duration // how long all of it can be returned
+	// ID is the id, if another node gave and the Request had WantID. That node settles it.
+	ID string
 }
 
 // Settled is the outcome of Decider.Settle, in tokens.
@@ -309,6 +323,9 @@ type LeaseRequest struct {
 	// Wait lets the request wait, until the deadline of the context or for the rule's
 	// MaxWait.
 	Wait bool
+	// OnWait, if not nil, is called when the request has to wait, after it has got its place
+	// in the queue.
+	OnWait func()
 }
 
 // A Lease is units of a key that a caller holds until it returns them or the
@@ -335,26 +352,6 @@ type LeaseState struct {
 	Limit, Inflight, Waiting int
 	// Recovers is the time until leases are granted, after a crash; else 0.
 	Recovers time.Duration
-}
-
-// A LeafReport tells the use of a key by a leaf.
-type LeafReport struct {
-	Key   string
-	Leaf  string  // identifies the leaf
-	Used  int     // tokens since its last report, >= 0
-	Wants float64 // tokens a second that the leaf would use if it had no limit
-	Has   float64 // tokens a second of the assignment that the leaf uses; 0 without one
-}
-
-// An Assignment bounds the use of a key by a leaf.
-type Assignment struct {
-	Rate, Burst float64       // tokens a second, and tokens
-	Unlimited   bool          // no rule limits the key
-	TTL         time.Duration // for how long, unless there is another
-	// Learning is set for a leaf without an assignment while the node may not know all
-	// that other leaves have: after its start, for a TTL. The leaf may use nothing of the
-	// limit then, and should do as if it had no answer.
-	Learning bool
 }
 
 // An Explanation describes the decision that a request for a key would get.

@@ -79,6 +79,7 @@ func (c *call) decideBatch() *fault {
 			c.key = b.Requests[i].Key
 			return f
 		}
+		b.Requests[i].WantID = b.IDs && b.Requests[i].N > 0
 	}
 	if !c.hold(b, int64(len(b.Requests))*requestBytes) {
 		return busy
@@ -198,9 +199,9 @@ func (c *call) appendResult(out []byte, b *batch, i int) []byte {
 	return append(appendStep(f.appendDenial(append(out, `{"ok":false`...)), v.Step), '}')
 }
 
-// appendStep appends the member for a decision that the store of shared limits has not made.
+// appendStep appends the member for a decision that is degraded.
 func appendStep(b []byte, step decider.Step) []byte {
-	if step == decider.Exact {
+	if !step.Degraded() {
 		return b
 	}
 	return appendText(b, `,"degraded":`, step.String())

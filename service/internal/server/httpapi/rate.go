@@ -19,7 +19,7 @@ func (c *call) ask() *fault {
 	if f := p.checkOwn(paramMaxRequestsInQueue, "maxRequestsInQueue", p.maxQueue, 0, cfg.MaxQueue); f != nil {
 		return f
 	}
-	c.request = decider.Request{Key: c.key, N: c.cost(), Limit: p.maxRequests, Queue: p.maxQueue, OwnQueue: p.valued&paramMaxRequestsInQueue != 0}
+	c.request = decider.Request{Key: c.key, N: c.cost(), Limit: p.maxRequests, Queue: p.maxQueue, OwnQueue: p.valued&paramMaxRequestsInQueue != 0, WantID: c.cost() > 0}
 	if p.canWait {
 		if f := c.wait(); f != nil {
 			return f

@@ -47,6 +47,8 @@ type Wait struct {
 	arrival uint64        // of its first wait; 0 before that
 	began   time.Duration // when the request first asked, on the node's clock
 	parts   []part        // units that it holds while it asks again
+	// OnWait, if not nil, is called when the request has got its first place in a line.
+	OnWait func()
 }
 
 // A queue holds the requests that wait for leases. Each of them waits in the line of one
@@ -103,6 +105,10 @@ func (q *queue) wait(ctx context.Context, b *bucket, h *holding, plan *Plan, aga
 	if err := q.enter(w, b, again); err != nil {
 		b.limits.leave(b, 0)
 		return err
+	}
+	if onWait := again.OnWait; onWait != nil {
+		again.OnWait = nil
+		onWait()
 	}
 	err := q.await(ctx, w)
 	h.parts, *plan = w.parts, w.plan

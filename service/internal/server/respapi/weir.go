@@ -19,7 +19,7 @@ func (c *conn) take() result {
 			return c.fail(wantCount)
 		}
 	}
-	c.request = decider.Request{Key: c.request.Key, N: n}
+	c.request = decider.Request{Key: c.request.Key, N: n, WantID: n > 0}
 	if c.api.decider.Decide(context.Background(), &c.request, &c.verdict) != nil {
 		return c.fail(unavailable)
 	}
@@ -44,7 +44,7 @@ func (c *conn) wait() result {
 		return c.fail(wantDuration)
 	}
 	ctx := c.waiting(timeout, limited)
-	c.request = decider.Request{Key: c.key(), N: n, OnWait: c.onWait}
+	c.request = decider.Request{Key: c.key(), N: n, OnWait: c.onWait, WantID: n > 0}
 	v := &c.verdict
 	err := c.api.decider.Wait(ctx, &c.request, v)
 	switch {

@@ -1,0 +1,243 @@
+package peer
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-go/weir/service/internal/connlimit"
+)
+
+const (
+	// maxHandshakes bounds the handshakes in progress, which the addresses of peers share fairly.
+	maxHandshakes = 64
+	// maxWorking bounds the requests that take long, such as large batches, on all connections.
+	maxWorking = 64
+)
+
+// A Handler serves a decider.Decider to the Clients of other instances, at Path. It is safe for
+// concurrent use.
+type Handler struct {
+	cfg        HandlerConfig
+	handshakes *connlimit.Limit
+
+	waiting, working              atomic.Int64
+	requests, busy, refused, slow atomic.Uint64
+
+	ctx  context.Context // ends with Shutdown
+	stop context.CancelFunc
+	wg   sync.WaitGroup // of connections
+
+	mu       sync.Mutex // guards what follows
+	sessions map[*session]struct{}
+	leaving  bool
+}
+
+// NewHandler returns a Handler, or an error about the HandlerConfig.
+func NewHandler(cfg HandlerConfig) (*Handler, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg.MaxWaiting = cmp.Or(cfg.MaxWaiting, DefaultMaxWaiting)
+	cfg.MaxConns = cmp.Or(cfg.MaxConns, DefaultMaxConns)
+	h := &Handler{cfg: cfg, handshakes: connlimit.NewLimit(connlimit.Handshakes, maxHandshakes), sessions: map[*session]struct{}{}}
+	h.ctx, h.stop = context.WithCancel(context.Background())
+	return h, nil
+}
+
+// Stats returns the counts.
+func (h *Handler) Stats() HandlerStats {
+	h.mu.Lock()
+	conns := len(h.sessions)
+	h.mu.Unlock()
+	return HandlerStats{
+		Conns: conns, Waiting: int(h.waiting.Load()), Requests: h.requests.Load(), Busy: h.busy.Load(),
+		Refused: h.refused.Load(), Slow: h.slow.Load(),
+	}
+}
+
+// ServeHTTP upgrades a connection, and serves it until it ends.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if status, err := h.check(r); err != nil {
+		if status == http.StatusUpgradeRequired {
+			w.Header().Set("Upgrade", protocol)
+		}
+		if status != http.StatusServiceUnavailable {
+			h.refuse(addr(r.RemoteAddr), err)
+		}
+		http.Error(w, err.Error(), status)
+		return
+	}
+	client := connlimit.ClientOf(r.Context())
+	if !h.handshakes.Enter(client, 1) {
+		http.Error(w, "too many peers connect", http.StatusServiceUnavailable)
+		return
+	}
+	var once sync.Once
+	leave := func() { once.Do(func() { h.handshakes.Leave(client, 1) }) }
+	defer leave()
+	conn, both, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		http.Error(w, "the connection cannot be upgraded: "+err.Error(), http.StatusInternalServerError)
+		return
+	}
+	defer conn.Close()
+	s, err := h.greet(conn, both)
+	if err != nil {
+		h.refuse(conn.RemoteAddr(), err)
+		return
+	}
+	defer h.remove(s)
+	leave()
+	s.run()
+}
+
+// check returns the status and the reason for which a request is refused before its connection is
+// upgraded.
+func (h *Handler) check(r *http.Request) (status int, err error) {
+	switch {
+	case r.Method != http.MethodGet:
+		return http.StatusMethodNotAllowed, errors.New("want GET")
+	case r.ProtoMajor != 1 || !strings.EqualFold(r.Header.Get("Connection"), "Upgrade") || !offers(r, protocol):
+		return http.StatusUpgradeRequired, fmt.Errorf("this instance speaks %s: want it in the header Upgrade, over HTTP/1.1", protocol)
+	}
+	h.mu.Lock()
+	leaving, full := h.leaving, len(h.sessions) >= h.cfg.MaxConns
+	h.mu.Unlock()
+	switch {
+	case leaving:
+		return http.StatusServiceUnavailable, errors.New("this instance is shutting down")
+	case full:
+		return http.StatusServiceUnavailable, errMany
+	case h.cfg.Allow != nil:
+		return http.StatusForbidden, h.cfg.Allow(r)
+	}
+	return 0, nil
+}
+
+// offers reports whether a request offers a protocol.
+func offers(r *http.Request, name string) bool {
+	for _, line := range r.Header.Values("Upgrade") {
+		for offer := range strings.SplitSeq(line, ",") {
+			if strings.EqualFold(strings.TrimSpace(offer), name) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// An addr is the address of a peer as net/http has it.
+type addr string
+
+func (a addr) Network() string { return "tcp" }
+func (a addr) String() string  { return string(a) }
+
+func (h *Handler) refuse(from net.Addr, err error) {
+	if h.refused.Add(1); h.cfg.OnRefused != nil {
+		h.cfg.OnRefused(from, err)
+	}
+}
+
+// greet accepts a connection.
+func (h *Handler) greet(conn net.Conn, both *bufio.ReadWriter) (*session, error) {
+	_ = conn.SetDeadline(time.Now().Add(handshakeTime))
+	if _, err := fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n", protocol); err != nil {
+		return nil, err
+	}
+	in := newFrameReader(bufio.NewReaderSize(afterUpgrade{both.Reader, conn}, readSize))
+	g := handshake{in: in, out: newFrameWriter(conn), secret: h.cfg.Secret}
+	in.most = maxHello
+	self := h.cfg.Self
+	if h.cfg.Rules != nil {
+		self.Rules = h.cfg.Rules().Hash
+	}
+	peer, err := g.greetClient(newHello(self, h.cfg.Secret))
+	if err != nil {
+		return nil, err
+	}
+	in.most = MaxFrame
+	_ = conn.SetDeadline(time.Time{})
+	s := newSession(h, conn, in, g.out, peer)
+	if !h.add(s) {
+		return nil, errMany
+	}
+	return s, nil
+}
+
+// afterUpgrade reads what came with the request before the rest.
+type afterUpgrade struct {
+	early *bufio.Reader
+	conn  net.Conn
+}
+
+func (a afterUpgrade) Read(b []byte) (int, error) {
+	if n := a.early.Buffered(); n > 0 {
+		return a.early.Read(b[:min(n, len(b))])
+	}
+	return a.conn.Read(b)
+}
+
+func (h *Handler) add(s *session) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.leaving || len(h.sessions) >= h.cfg.MaxConns {
+		return false
+	}
+	h.sessions[s] = struct{}{}
+	h.wg.Add(1)
+	return true
+}
+
+func (h *Handler) remove(s *session) {
+	h.mu.Lock()
+	delete(h.sessions, s)
+	h.mu.Unlock()
+	h.wg.Done()
+}
+
+// Leave asks the Clients to send no more requests, and refuses new connections. Requests that come
+// all the same are served.
+func (h *Handler) Leave() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.leaving {
+		return
+	}
+	h.leaving = true
+	for s := range h.sessions {
+		if s.out.send(0, kindLeave, nil) == nil {
+			go s.out.flush()
+		}
+	}
+}
+
+// Shutdown calls Leave, and waits until all requests are answered and the Clients have closed their
+// connections. If ctx ends before, it closes the connections and returns the error of ctx.
+// http.Server.Shutdown does not wait for them.
+func (h *Handler) Shutdown(ctx context.Context) error {
+	h.Leave()
+	ended := make(chan struct{})
+	go func() { h.wg.Wait(); close(ended) }()
+	select {
+	case <-ended:
+		h.stop()
+		return nil
+	case <-ctx.Done():
+	}
+	h.stop()
+	h.mu.Lock()
+	for s := range h.sessions {
+		_ = s.conn.Close()
+	}
+	h.mu.Unlock()
+	return ctx.Err()
+}

@@ -1,0 +1,56 @@
+package peer
+
+import (
+	"encoding/binary"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/service/internal/server/decider"
+)
+
+func appendSettle(b []byte, key, id string, n int) []byte {
+	return binary.AppendUvarint(appendText(appendText(b, key), id), uint64(n))
+}
+
+func appendReturn(b []byte, key, id string, o weir.Outcome) []byte {
+	return append(appendText(appendText(b, key), id), byte(o))
+}
+
+// Flags of a request for a lease.
+const (
+	leaseWaits = 1 << iota
+	leaseTellsWait
+)
+
+func appendLeaseRequest(b []byte, r *decider.LeaseRequest, timeout time.Duration) []byte {
+	flags := uint64(0)
+	if r.Wait {
+		flags |= leaseWaits
+	}
+	if r.OnWait != nil {
+		flags |= leaseTellsWait
+	}
+	b = binary.AppendUvarint(appendText(appendSpan(b, timeout), r.Key), uint64(r.N))
+	return binary.AppendUvarint(appendSpan(b, r.TTL), flags)
+}
+
+func (d *decoder) leaseRequest() (r decider.LeaseRequest, timeout time.Duration, tells bool) {
+	timeout = d.span()
+	r.Key, r.N, r.TTL = d.key(), d.count(), d.span()
+	flags := d.uvarint()
+	r.Wait = flags&leaseWaits != 0
+	return r, timeout, flags&leaseTellsWait != 0
+}
+
+func appendLease(b []byte, l *decider.Lease) []byte {
+	b = binary.AppendUvarint(appendText(appendText(b, l.Key), l.ID), uint64(l.N))
+	b = appendSpan(appendSpan(binary.AppendUvarint(b, l.Token), l.TTL), l.Waited)
+	return append(appendSigned(appendSigned(b, int64(l.Limit)), int64(l.Inflight)), byte(l.Step))
+}
+
+func (d *decoder) lease() decider.Lease {
+	return decider.Lease{
+		Key: string(d.bytes()), ID: string(d.bytes()), N: d.count(), Token: d.uvarint(), TTL: d.span(), Waited: d.span(),
+		Limit: int(d.signed()), Inflight: int(d.signed()), Step: decider.Step(d.octet()),
+	}
+}

@@ -1,0 +1,149 @@
+package peer
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/service/internal/server/decider"
+)
+
+// serve serves a request. Unless it waits or takes long, the answer is ready afterwards.
+func (s *session) serve(f frame) {
+	s.h.requests.Add(1)
+	d := decoder{b: f.payload}
+	switch f.kind {
+	case kindDecide:
+		s.decide(f.id, &d)
+	case kindWait:
+		s.wait(f.id, &d)
+	case kindBatch, kindDescriptors:
+		s.batch(f, &d)
+	case kindSettle:
+		s.settle(f.id, &d)
+	case kindAcquire:
+		s.acquire(f.id, &d)
+	case kindRenew:
+		s.renew(f.id, &d)
+	case kindReturn:
+		s.giveBack(f.id, &d)
+	case kindExchange, kindExplain, kindTop, kindCall:
+		s.work(f)
+	case kindCancel:
+		s.waits.cancel(f.id)
+	case kindPing:
+		_ = s.out.send(0, kindPong, f.payload)
+	default:
+		s.fail(f.id, ErrUnknown, 0)
+	}
+}
+
+// reply adds an answer.
+func (s *session) reply(id uint64, payload []byte) {
+	if s.out.send(id, kindAnswer, payload) == ErrTooLarge {
+		s.fail(id, ErrTooLarge, 0)
+	}
+}
+
+// fail adds an answer with an error.
+func (s *session) fail(id uint64, err error, step decider.Step) {
+	_ = s.out.send(id, kindFailure, appendFailure(nil, err, step)) // else the connection ends
+}
+
+// invalid is the answer to a request that the protocol does not allow.
+func (s *session) invalid(id uint64) { s.fail(id, errInvalid, 0) }
+
+func (s *session) now(v *decider.Verdict) time.Duration {
+	if s.h.cfg.Now == nil {
+		return v.At
+	}
+	return s.h.cfg.Now()
+}
+
+// grantID returns the id of a grant in memory that is used again.
+func (s *session) grantID(b []byte, req *decider.Request, v *decider.Verdict) []byte {
+	if !req.WantID || !v.OK || v.Grant.N == 0 {
+		return nil
+	}
+	return s.h.cfg.Decider.AppendGrantID(b, v.Grant, req.Key)
+}
+
+// replyVerdict adds an answer with a verdict.
+func (s *session) replyVerdict(id uint64, verdicts []decider.Verdict, grantID []byte) {
+	if s.out.open() != nil {
+		return
+	}
+	defer s.out.close()
+	s.describe(verdicts)
+	v := outgoing{Verdict: &verdicts[0], id: grantID, now: s.now(&verdicts[0])}
+	s.out.finish(appendVerdict(s.out.start(id, kindAnswer), &v, &s.rules))
+}
+
+func (s *session) decide(id uint64, d *decoder) {
+	d.request(&s.request)
+	if d.failed {
+		s.invalid(id)
+		return
+	}
+	v := &s.verdicts[0]
+	if err := s.h.cfg.Decider.Decide(s.ctx, &s.request, v); err != nil {
+		s.fail(id, err, v.Step)
+		return
+	}
+	grantID := s.grantID(s.id[:0], &s.request, v)
+	if grantID != nil {
+		s.id = grantID
+	}
+	s.replyVerdict(id, s.verdicts[:1], grantID)
+}
+
+// wait runs a request that may wait in a goroutine.
+func (s *session) wait(id uint64, d *decoder) {
+	timeout := d.span()
+	var req decider.Request
+	flags := d.request(&req)
+	if d.failed {
+		s.invalid(id)
+		return
+	}
+	req.Key = strings.Clone(req.Key)
+	if !enter(&s.h.waiting, s.h.cfg.MaxWaiting) {
+		s.h.busy.Add(1)
+		v := decider.Verdict{Reason: weir.QueueFull}
+		v.At = s.now(&v)
+		s.replyVerdict(id, []decider.Verdict{v}, nil)
+		return
+	}
+	s.background(id, timeout, &s.h.waiting, func(ctx context.Context, started func()) {
+		req.OnWait = func() { s.tellWait(id, flags&wantsWaits != 0); started() }
+		var verdicts [1]decider.Verdict
+		v := &verdicts[0]
+		err := s.h.cfg.Decider.Wait(ctx, &req, v)
+		started()
+		grantID := []byte(nil)
+		if err == nil {
+			grantID = s.grantID(nil, &req, v)
+		}
+		if s.ctx.Err() != nil { // nobody takes the answer
+			if grantID != nil {
+				_, _ = s.h.cfg.Decider.Settle(context.WithoutCancel(ctx), req.Key, string(grantID), 0)
+			}
+			return
+		}
+		s.end(id, func() {
+			if err != nil {
+				s.fail(id, err, v.Step)
+			} else {
+				s.replyVerdict(id, verdicts[:], grantID)
+			}
+		})
+	})
+}
+
+// tellWait tells the peer that a request has begun to wait.
+func (s *session) tellWait(id uint64, wants bool) {
+	if wants && s.out.send(id, kindWaits, nil) == nil {
+		s.out.flush()
+	}
+}

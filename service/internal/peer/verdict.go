@@ -1,0 +1,230 @@
+package peer
+
+import (
+	"encoding/binary"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/server/decider"
+)
+
+// Flags of a request.
+const (
+	hasLimit = 1 << iota
+	hasQueue
+	hasQuota
+	wantsID
+	wantsWaits // that it begins to wait
+)
+
+// appendRequest appends a request for tokens.
+func appendRequest(b []byte, r *decider.Request, flags uint64) []byte {
+	if r.Limit > 0 {
+		flags |= hasLimit
+	}
+	if r.OwnQueue {
+		flags |= hasQueue
+	}
+	if r.Quota != nil {
+		flags |= hasQuota
+	}
+	if r.WantID {
+		flags |= wantsID
+	}
+	b = binary.AppendUvarint(appendText(b, r.Key), flags)
+	b = binary.AppendUvarint(b, uint64(r.N))
+	if r.Limit > 0 {
+		b = binary.AppendUvarint(b, uint64(r.Limit))
+	}
+	if r.OwnQueue {
+		b = appendSigned(b, int64(r.Queue))
+	}
+	if q := r.Quota; q != nil {
+		b = appendSigned(appendSigned(b, int64(q.Count)), int64(q.Period))
+		b = appendSigned(appendSigned(b, int64(q.Burst)), int64(q.Unit))
+	}
+	return b
+}
+
+// request reads a request for tokens. Its key is a part of the payload.
+func (d *decoder) request(r *decider.Request) (flags uint64) {
+	*r = decider.Request{Key: d.key()}
+	flags = d.uvarint()
+	r.N = d.count()
+	if flags&hasLimit != 0 {
+		r.Limit = d.count()
+	}
+	if r.OwnQueue = flags&hasQueue != 0; r.OwnQueue {
+		r.Queue = int(d.signed())
+	}
+	if flags&hasQuota != 0 {
+		r.Quota = &decider.Quota{
+			Count: int(d.signed()), Period: time.Duration(d.signed()), Burst: int(d.signed()), Unit: time.Duration(d.signed()),
+		}
+	}
+	r.WantID = flags&wantsID != 0
+	return flags
+}
+
+// maxKey bounds a key, in bytes.
+const maxKey = 64 << 10
+
+// key reads a key, which must be as decider.ParseKey returns it.
+func (d *decoder) key() string {
+	key := d.text()
+	if parsed, err := decider.ParseKey(key, maxKey); err != nil || len(parsed) != len(key) {
+		d.fail()
+		return ""
+	}
+	return key
+}
+
+// Flags of a verdict.
+const (
+	isOK = 1 << iota
+	hasRule
+	hasAnswers
+	hasDenial
+	hasWait
+	hasGrant
+	hasStep
+	droppedQuota // Descriptors has set Request.Quota to nil
+)
+
+// An outgoing is a verdict on its way to a peer.
+type outgoing struct {
+	*decider.Verdict
+	id      []byte // of the grant; nil if the peer does not want it
+	now     time.Duration
+	dropped bool
+}
+
+func (v *outgoing) flags() (flags uint64) {
+	if v.OK {
+		flags = isOK
+	}
+	if v.Rule != nil {
+		flags |= hasRule
+	}
+	if len(v.Answers) > 0 {
+		flags |= hasAnswers
+	}
+	if v.Reason != 0 || v.RetryAfter != 0 {
+		flags |= hasDenial
+	}
+	if v.Waited != 0 || v.Place != 0 {
+		flags |= hasWait
+	}
+	if v.Grant != (decider.Grant{}) {
+		flags |= hasGrant
+	}
+	if v.Step != 0 {
+		flags |= hasStep
+	}
+	if v.dropped {
+		flags |= droppedQuota
+	}
+	return flags
+}
+
+// appendVerdict appends a verdict, which refers to rules by their numbers.
+func appendVerdict(b []byte, v *outgoing, rules *ruleNumbers) []byte {
+	flags := v.flags()
+	b = binary.AppendUvarint(b, flags)
+	b = appendSpan(b, v.now-v.At)
+	if flags&hasRule != 0 {
+		b = binary.AppendUvarint(b, rules.number(v.Rule))
+	}
+	if flags&hasAnswers != 0 {
+		b = binary.AppendUvarint(b, uint64(len(v.Answers)))
+		for i := range v.Answers {
+			b = appendAnswer(b, &v.Answers[i], v.At, rules)
+		}
+	}
+	if flags&hasDenial != 0 {
+		b = appendSpan(append(b, byte(v.Reason)), v.RetryAfter)
+	}
+	if flags&hasWait != 0 {
+		b = binary.AppendUvarint(appendSpan(b, v.Waited), uint64(v.Place))
+	}
+	if g := &v.Grant; flags&hasGrant != 0 {
+		b = binary.AppendUvarint(b, uint64(g.N))
+		b = binary.BigEndian.AppendUint64(appendSpan(b, v.At-g.At), g.Rules)
+		b = appendText(appendSpan(b, g.Slack), v.id)
+	}
+	if flags&hasStep != 0 {
+		b = append(b, byte(v.Step))
+	}
+	return b
+}
+
+// appendAnswer appends the answer of a rule as an element, which is shorter than 128 bytes.
+func appendAnswer(b []byte, a *decider.Answer, at time.Duration, rules *ruleNumbers) []byte {
+	begin := len(b)
+	b = binary.AppendUvarint(append(b, 0), rules.number(a.Rule))
+	ok := byte(0)
+	if a.OK {
+		ok = 1
+	}
+	b = appendSigned(append(b, ok), int64(a.Remaining))
+	b = appendSpan(appendSpan(b, a.RetryAfter), a.ResetAfter)
+	b = appendSpan(b, at-a.At)
+	b[begin] = byte(len(b) - begin - 1)
+	return b
+}
+
+// verdict reads a verdict that was decided before now.
+func (d *decoder) verdict(v *decider.Verdict, now time.Duration, rules knownRules) (dropped bool) {
+	flags := d.uvarint()
+	*v = decider.Verdict{OK: flags&isOK != 0, At: now - d.span(), Answers: v.Answers[:0]}
+	if flags&hasRule != 0 {
+		v.Rule = d.rule(rules)
+	}
+	if flags&hasAnswers != 0 {
+		for n := d.uvarint(); n > 0; n-- {
+			if len(d.b) == 0 {
+				d.fail()
+				break
+			}
+			e := d.element()
+			v.Answers = append(v.Answers, e.answer(v.At, rules))
+			d.failed = d.failed || e.failed
+		}
+	}
+	if flags&hasDenial != 0 {
+		v.Reason, v.RetryAfter = weir.Reason(d.octet()), d.span()
+	}
+	if flags&hasWait != 0 {
+		v.Waited, v.Place = d.span(), d.count()
+	}
+	if flags&hasGrant != 0 {
+		v.Grant = decider.Grant{N: d.count(), At: v.At - d.span(), Rules: d.fixed(), Slack: d.span(), ID: string(d.bytes())}
+	}
+	if flags&hasStep != 0 {
+		v.Step = decider.Step(d.octet())
+	}
+	return flags&droppedQuota != 0
+}
+
+func (d *decoder) answer(at time.Duration, rules knownRules) decider.Answer {
+	a := decider.Answer{Rule: d.rule(rules)}
+	a.OK = d.octet()&1 != 0
+	a.Remaining = int(d.signed())
+	a.RetryAfter, a.ResetAfter = d.span(), d.span()
+	a.At = at - d.span()
+	return a
+}
+
+// rule reads the number of a rule that the peer has described.
+func (d *decoder) rule(rules knownRules) *config.Rule {
+	n := d.uvarint()
+	if n >= uint64(len(rules)) || rules[n] == nil {
+		d.fail()
+		return noRule
+	}
+	return rules[n]
+}
+
+// noRule stands for the rule in a payload that is not valid.
+var noRule = new(config.Rule)

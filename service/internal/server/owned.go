@@ -1,0 +1,123 @@
+package server
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-go/weir/internal/slot"
+	"github.com/weir-go/weir/service/internal/server/decider"
+)
+
+// maxHolds bounds the transfers to the Server that hold requests at the same time. With
+// more, the oldest holds none any more.
+const maxHolds = 64
+
+// owned tells which slots the Server owns.
+type owned struct{ now atomic.Pointer[ownership] }
+
+// An ownership is immutable. If it is nil, the Server owns all slots and holds no requests.
+type ownership struct {
+	departed *slot.Set
+	holds    []hold // the oldest first
+}
+
+// A hold makes requests wait for the state of their slots.
+type hold struct {
+	slots *slot.Set
+	until time.Duration
+	over  chan struct{} // closed when another ownership has replaced this one
+}
+
+// errNow returns decider.ErrMoved if the Server does not own a slot.
+func (o *owned) errNow(of uint16) error {
+	if now := o.now.Load(); now != nil && now.departed.Has(of) {
+		return decider.ErrMoved
+	}
+	return nil
+}
+
+// ownsAll reports whether every request can be decided at once.
+func (o *owned) ownsAll() bool { return o.now.Load() == nil }
+
+// await waits for the state of a slot. The error is decider.ErrMoved if the Server does not
+// own it, or that of ctx.
+func (o *owned) await(ctx context.Context, of uint16, clock func() time.Duration) error {
+	for {
+		now := o.now.Load()
+		switch {
+		case now == nil:
+			return nil
+		case now.departed.Has(of):
+			return decider.ErrMoved
+		}
+		i := slices.IndexFunc(now.holds, func(h hold) bool { return h.slots.Has(of) && h.until > clock() })
+		if i < 0 {
+			return nil
+		}
+		h := &now.holds[i]
+		timer := time.NewTimer(h.until - clock())
+		select {
+		case <-h.over:
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		}
+		timer.Stop()
+	}
+}
+
+// change replaces the ownership, and lets the requests that are held look again. Calls must
+// not be concurrent.
+func (o *owned) change(now time.Duration, f func(*ownership)) {
+	next, was := &ownership{departed: new(slot.Set)}, o.now.Load()
+	if was != nil {
+		*next.departed = *was.departed
+		for _, h := range was.holds {
+			if h.until > now {
+				slots := *h.slots
+				next.holds = append(next.holds, hold{&slots, h.until, make(chan struct{})})
+			}
+		}
+	}
+	f(next)
+	next.holds = slices.DeleteFunc(next.holds, func(h hold) bool { return *h.slots == slot.Set{} })
+	next.holds = slices.Delete(next.holds, 0, max(len(next.holds)-maxHolds, 0))
+	if *next.departed == (slot.Set{}) && len(next.holds) == 0 {
+		next = nil
+	}
+	o.now.Store(next)
+	if was != nil {
+		for _, h := range was.holds {
+			close(h.over)
+		}
+	}
+}
+
+// enter is called before a request for a key: see owned.await.
+func (s *Server) enter(ctx context.Context, key string) error {
+	if s.owned.ownsAll() {
+		return nil
+	}
+	return s.owned.await(ctx, s.RouteKey(key), s.clock.Now)
+}
+
+// enterRequest is enter for a request that may bring a quota.
+func (s *Server) enterRequest(ctx context.Context, req *decider.Request) error {
+	if s.owned.ownsAll() {
+		return nil
+	}
+	return s.owned.await(ctx, s.Route(req), s.clock.Now)
+}
+
+// enterAll is enter for many requests.
+func (s *Server) enterAll(ctx context.Context, reqs []decider.Request) error {
+	for i := 0; i < len(reqs) && !s.owned.ownsAll(); i++ {
+		if err := s.enterRequest(ctx, &reqs[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
