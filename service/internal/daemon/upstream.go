@@ -75,8 +75,22 @@ func (d *Daemon) newTier() (err error) {
 		return err
 	}
 	ready.Store(t.Tier)
+	t.awaitLink()
 	d.tier, d.server, d.decider = t, t.Server, t.Tier
 	return nil
+}
+
+// firstLink bounds the time for the first connection to the upstream. An instance that has none
+// starts all the same.
+const firstLink = time.Second
+
+// awaitLink waits for the first connection, or its failure, so that the first requests are asked.
+func (t *tier) awaitLink() {
+	for began := time.Now(); time.Since(began) < firstLink; time.Sleep(5 * time.Millisecond) {
+		if st := t.link.State(); st.Up || st.Err != nil {
+			return
+		}
+	}
 }
 
 // disconnect gives the assignments back, and ends the connections.
