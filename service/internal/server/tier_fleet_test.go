@@ -14,8 +14,8 @@ func fleetRules(rate int) *config.Rules {
 	return &config.Rules{Rules: []config.Rule{one("all", quota(rate, time.Second, ""))}}
 }
 
-// A fleet is tiers of one upstream, with a demand for one key at each.
-type fleet struct {
+// A tierFleet is tiers of one upstream, with a demand for one key at each.
+type tierFleet struct {
 	t     *testing.T
 	limit int
 	zones []*zone
@@ -24,8 +24,8 @@ type fleet struct {
 }
 
 // newFleet returns a fleet, whose demands are called for each request.
-func newFleet(t *testing.T, up decider.Decider, limit int, cfg server.TierConfig, demands ...func() float64) *fleet {
-	f := &fleet{t: t, limit: limit, stop: make(chan struct{})}
+func newFleet(t *testing.T, up decider.Decider, limit int, cfg server.TierConfig, demands ...func() float64) *tierFleet {
+	f := &tierFleet{t: t, limit: limit, stop: make(chan struct{})}
 	for i, rate := range demands {
 		f.zones = append(f.zones, newZone(t, up, zoneName(i), fleetRules(limit), cfg))
 		f.zones[i].load("hot", rate, f.stop, &f.all)
@@ -34,13 +34,13 @@ func newFleet(t *testing.T, up decider.Decider, limit int, cfg server.TierConfig
 }
 
 // end ends the demand.
-func (f *fleet) end() {
+func (f *tierFleet) end() {
 	close(f.stop)
 	f.all.Wait()
 }
 
 // cut cuts all zones off, or connects them to an upstream.
-func (f *fleet) cut(up decider.Decider) {
+func (f *tierFleet) cut(up decider.Decider) {
 	for _, z := range f.zones {
 		if up != nil {
 			z.wire.Decider = up
@@ -50,7 +50,7 @@ func (f *fleet) cut(up decider.Decider) {
 }
 
 // keeps checks the most that all gave in any 10 seconds from an instant on.
-func (f *fleet) keeps(from time.Duration, limit int) {
+func (f *tierFleet) keeps(from time.Duration, limit int) {
 	f.t.Helper()
 	if n, at := most(from, 10*time.Second, f.zones...); n > limit {
 		f.t.Errorf("%d in the 10 s from %v, want at most %d", n, at, limit)
@@ -58,7 +58,7 @@ func (f *fleet) keeps(from time.Duration, limit int) {
 }
 
 // gives checks what each zone gave each second in a span, within a part.
-func (f *fleet) gives(from, to time.Duration, part float64, want ...float64) {
+func (f *tierFleet) gives(from, to time.Duration, part float64, want ...float64) {
 	f.t.Helper()
 	for i, z := range f.zones {
 		if n := z.given(from, to); !within(n, want[i]*(to-from).Seconds(), part) {
