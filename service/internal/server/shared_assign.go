@@ -21,9 +21,8 @@ var leavesScript = redislink.NewScript(redisscript.Leaves)
 // share the same limits.
 //
 // The store tells a leaf nothing that it does not ask for. So an exchange asks for a key again
-// after some time although the leaf has not reported it: after a second if the key is contended
-// or has 100 requests a second or more, else after 100 requests, but at most after half of the
-// time to live.
+// although the leaf has not reported it: after a second if the key is contended, has 100 requests
+// a second or more, or is new to the leaf; else after 100 requests, or 5 seconds.
 //
 // It serves one leaf. It is not safe for concurrent use.
 type StoreAssigner struct {
@@ -35,6 +34,7 @@ type StoreAssigner struct {
 // A storeShare is a key with a share of its limits.
 type storeShare struct {
 	report    leaf.Report // the last one; Has is what the leaf may use
+	since     time.Duration
 	reported  time.Duration
 	asked     time.Duration
 	contended bool
@@ -48,13 +48,16 @@ func (s *Shared) NewAssigner(ttl time.Duration) *StoreAssigner {
 // hotAsks is the number of requests for a key after which the store is asked about its share.
 const hotAsks = 100
 
-// interval returns the time until the store is asked again.
-func (k *storeShare) interval(ttl time.Duration) time.Duration {
-	seconds := hotAsks / k.report.Wants // +Inf without requests
-	if k.contended || seconds < contendedInterval.Seconds() {
-		return min(contendedInterval, ttl/2)
+// newFor is how long a key is new: its demand is not known well yet.
+const newFor = 10 * time.Second
+
+// due returns when the store is to be asked again.
+func (k *storeShare) due(ttl time.Duration) time.Duration {
+	interval := contendedInterval
+	if seconds := hotAsks / k.report.Wants; !k.contended && seconds > 1 && k.asked-k.since > newFor { // +Inf without requests
+		interval = time.Duration(min(seconds, longestInterval.Seconds()) * float64(time.Second))
 	}
-	return time.Duration(min(seconds, (ttl/2).Seconds()) * float64(time.Second))
+	return k.asked + min(interval, ttl/2)
 }
 
 // Exchange answers the exchange of the leaf. The error is that of the store: then the leaf keeps
@@ -72,7 +75,7 @@ func (a *StoreAssigner) Exchange(ctx context.Context, x *leaf.Exchange) (leaf.An
 		}
 		k := a.keys[r.Key]
 		if k == nil {
-			k = new(storeShare)
+			k = &storeShare{since: now}
 			a.keys[r.Key] = k
 		}
 		k.report, k.reported, k.asked = *r, now, now
@@ -83,7 +86,7 @@ func (a *StoreAssigner) Exchange(ctx context.Context, x *leaf.Exchange) (leaf.An
 		case x.Leave || now-k.reported > 2*a.ttl: // the leaf has forgotten it
 			asks = append(asks, a.ask(rs, x.Leaf, &k.report, true))
 			delete(a.keys, key)
-		case now-k.asked >= k.interval(a.ttl):
+		case now >= k.due(a.ttl):
 			k.asked = now
 			asks = append(asks, a.ask(rs, x.Leaf, &k.report, false))
 		}
@@ -111,7 +114,7 @@ func (a *StoreAssigner) answer(rs *rules, now time.Duration, asks []*shareAsk) l
 	}
 	next := min(longestInterval, a.ttl/6)
 	for _, k := range a.keys {
-		next = min(next, max(k.asked+k.interval(a.ttl)-now, leastInterval))
+		next = min(next, max(k.due(a.ttl)-now, leastInterval))
 	}
 	got.NextMS = next.Milliseconds()
 	return got

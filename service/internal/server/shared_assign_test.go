@@ -87,7 +87,7 @@ func TestStoreLeaves(t *testing.T) {
 			if most := 100 + 1000*took + 100; float64(sum) > most { // the exact bucket has a burst, too
 				t.Errorf("%d requests allowed in %.1f s: want at most %.0f", sum, took, most)
 			}
-			if share := float64(late.Load()) / (1000 * (took - length.Seconds()/2)); share < .95 {
+			if share := float64(late.Load()) / (1000 * (took - length.Seconds()/2)); share < .9 {
 				t.Errorf("%.1f %% of the limit is used", 100*share)
 			}
 			t.Logf("allowed %d %d %d, of %d decisions, by %d scripts", allowed[0].Load(), allowed[1].Load(), allowed[2].Load(), decisions.Load(), scripts(store))
@@ -97,7 +97,7 @@ func TestStoreLeaves(t *testing.T) {
 			if n := allowed[0].Load(); float64(n) < 200*took*.9 {
 				t.Errorf("the leaf that wants 200/s gets %d in %.1f s", n, took)
 			}
-			if a, b := float64(allowed[1].Load()), float64(allowed[2].Load()); math.Abs(a-b) > .1*b {
+			if a, b := float64(allowed[1].Load()), float64(allowed[2].Load()); math.Abs(a-b) > .2*b {
 				t.Errorf("two leaves that want more than their parts get %.0f and %.0f", a, b)
 			}
 		})
