@@ -13,7 +13,7 @@ import (
 // The check tries every command of the scripts, and no other.
 func TestAttempts(t *testing.T) {
 	used := map[string]bool{}
-	for _, source := range []string{redisscript.Buckets, redisscript.Leases, redisscript.Nodes} {
+	for _, source := range []string{redisscript.Buckets, redisscript.Leases, redisscript.Leaves, redisscript.Nodes} {
 		for _, m := range regexp.MustCompile(`call\('([A-Z]+)'`).FindAllStringSubmatch(source, -1) {
 			used[strings.ToLower(m[1])] = true
 		}
