@@ -280,7 +280,7 @@ func (d *Daemon) serveAdmin(ln net.Listener) (stop func(), err error) {
 		cfg.Store = d.shared.StoreStats
 	}
 	if d.tier != nil {
-		cfg.Upstream = d.tier.TierStats
+		cfg.Upstream, cfg.UpstreamURL = d.tier.TierStats, d.tier.url
 	}
 	if d.fleet != nil {
 		cfg.Peers = d.fleet.ring.Stats

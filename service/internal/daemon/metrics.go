@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/weir-go/weir/metric"
+	"github.com/weir-go/weir/service/internal/peer"
 	"github.com/weir-go/weir/service/internal/server/grpcapi"
 	"github.com/weir-go/weir/service/internal/server/httpapi"
 	"github.com/weir-go/weir/service/internal/servermetric"
@@ -21,13 +22,17 @@ func (d *Daemon) metrics() (http.Handler, error) {
 		registry.MustRegister(servermetric.NewStore(d.shared))
 	}
 	if d.tier != nil {
-		registry.MustRegister(servermetric.NewTier(d.tier.Tier))
+		registry.MustRegister(servermetric.NewTier(d.tier.Tier, d.tier.link))
 	}
 	if d.fleet != nil {
 		registry.MustRegister(servermetric.NewPeers(d.fleet.ring))
 	}
+	links := map[string]*peer.Handler{"leaves": d.leaves.Handler}
+	if d.fleet != nil {
+		links["peers"] = d.fleet.handler
+	}
 	for _, c := range append([]prometheus.Collector{
-		servermetric.New(d.server), metric.NewCollector(nil, families, d.collect),
+		servermetric.New(d.server), servermetric.NewLinks(links), metric.NewCollector(nil, families, d.collect),
 		collectors.NewGoCollector(), collectors.NewBuildInfoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	}, d.cfg.Collectors...) {

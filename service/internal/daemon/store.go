@@ -58,7 +58,7 @@ func (d *Daemon) newShared() (err error) {
 	if !store.Leaf {
 		return nil
 	}
-	d.tier = new(tier)
+	d.tier = &tier{url: d.cfg.Store.Client.Address}
 	if d.tier.Tier, err = server.NewTier(d.cfg.Server, server.TierConfig{
 		Name: rand.Text(), Upstream: d.shared, Assigner: d.shared.NewAssigner(d.cfg.AssignmentTTL), Timeout: cfg.Link.Timeout,
 		Away: cfg.Away, Leaves: max(cfg.Instances, 1), OnDegraded: cfg.OnDegraded,

@@ -23,6 +23,7 @@ type Upstream struct {
 // A tier is a Tier with its ways to the upstream, which are nil if that is the store.
 type tier struct {
 	*server.Tier
+	url       string // of the upstream
 	exchanges *upstream.Client
 	link      *peer.Client
 }
@@ -33,7 +34,7 @@ const farewell = 2 * time.Second
 // newTier makes the server of the rules as a leaf of the upstream.
 func (d *Daemon) newTier() (err error) {
 	to := d.cfg.Upstream
-	t := new(tier)
+	t := &tier{url: to.Exchanges.URL}
 	if t.exchanges, err = upstream.New(to.Exchanges); err != nil {
 		return err
 	}

@@ -101,6 +101,7 @@ func (r *Ring) forward(ctx context.Context, p *place, hasty bool, f func(context
 		var cancel context.CancelFunc
 		asking, cancel = context.WithTimeout(ctx, r.cfg.Timeout)
 		defer cancel()
+		defer r.counts.took.measure(time.Now())
 	}
 	err := f(asking, p.link)
 	if err != nil && ctx.Err() == nil && retries(err) {

@@ -39,6 +39,7 @@ type note struct {
 	Leaving bool     `json:"leaving,omitempty"`
 	Quorum  bool     `json:"quorum,omitempty"` // it sees more than half of the members
 	Sees    []string `json:"sees,omitempty"`   // members that it can ask, and itself
+	Rules   string   `json:"rules,omitempty"`  // config.Rules.Hash of the rules in force
 }
 
 // A member has the state of a Member.

@@ -58,7 +58,9 @@ func (r *Ring) exchangeOnce(ctx context.Context, p *place) {
 func (r *Ring) note() []byte {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	body, err := json.Marshal(r.census.note(r.view.Load().quorum))
+	n := r.census.note(r.view.Load().quorum)
+	n.Rules = r.cfg.Local.Rules().Hash
+	body, err := json.Marshal(n)
 	if err != nil {
 		panic(err)
 	}

@@ -169,6 +169,12 @@ type fakeLink struct {
 	closed bool
 }
 
+func (l *fakeLink) Stats() peer.Stats {
+	l.f.mu.Lock()
+	defer l.f.mu.Unlock()
+	return peer.Stats{State: peer.State{Up: l.up}}
+}
+
 func (l *fakeLink) Close() error {
 	l.f.mu.Lock()
 	l.closed = true

@@ -28,6 +28,7 @@ const (
 type Link interface {
 	decider.Decider
 	Call(ctx context.Context, name string, body []byte) ([]byte, error)
+	Stats() peer.Stats
 	Close() error
 }
 

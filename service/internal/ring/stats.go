@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weir-go/weir/service/internal/peer"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
@@ -14,6 +15,7 @@ type counters struct {
 	sampled atomic.Int64 // when OnDegraded was last called
 
 	forwarded, failed  atomic.Uint64
+	took               durations
 	claims, incomplete atomic.Uint64
 	waiting            atomic.Int64 // calls of Wait, and of Acquire that wait
 }
@@ -34,6 +36,10 @@ type Stats struct {
 	Decisions [decider.StepsCount]uint64
 	Forwarded uint64 // requests of which another member was asked
 	Failed    uint64 // of these, without an answer
+	// Took are the durations of forwarded requests that do not wait: Took[i] counts those longer than
+	// TookBounds[i-1] and at most TookBounds[i]; the last has no upper bound. TookSum is their sum.
+	Took    [len(TookBounds) + 1]uint64
+	TookSum time.Duration
 	// Claims counts the changes by which keys have moved to this node, and Incomplete those of
 	// which a part of the state is missing.
 	Claims, Incomplete uint64
@@ -45,30 +51,76 @@ type MemberStats struct {
 	Status    Status
 	Since     time.Duration // for how long the link has been up, or down
 	Slots     int           // that it owns, of slot.Count
+	Rules     string        // config.Rules.Hash of its rules in force, as it has told; empty if it has not
 	Forwarded uint64        // requests that it was asked
 	Failed    uint64        // of these, without an answer
+	Link      *peer.Stats   // nil for this node
+}
+
+// TookBounds are the upper bounds of Stats.Took.
+var TookBounds = [...]time.Duration{
+	100 * time.Microsecond, 250 * time.Microsecond, 500 * time.Microsecond, time.Millisecond, 2500 * time.Microsecond, 5 * time.Millisecond,
+	10 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond, time.Second,
+}
+
+// durations is a histogram with TookBounds.
+type durations struct {
+	counts [len(TookBounds) + 1]atomic.Uint64
+	sum    atomic.Int64
+}
+
+// measure counts the time since an instant.
+func (h *durations) measure(began time.Time) {
+	d := time.Since(began)
+	i, _ := slices.BinarySearch(TookBounds[:], d)
+	h.counts[i].Add(1)
+	h.sum.Add(int64(d))
 }
 
 // Stats returns the state and the counts.
 func (r *Ring) Stats() Stats {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	w := r.view.Load()
-	st := Stats{Self: w.self, Quorum: w.quorum, Forwarded: r.counts.forwarded.Load(), Failed: r.counts.failed.Load(), Claims: r.counts.claims.Load(), Incomplete: r.counts.incomplete.Load()}
+	st := Stats{
+		Forwarded: r.counts.forwarded.Load(), Failed: r.counts.failed.Load(), TookSum: time.Duration(r.counts.took.sum.Load()),
+		Claims: r.counts.claims.Load(), Incomplete: r.counts.incomplete.Load(),
+	}
 	for i := range st.Decisions {
 		st.Decisions[i] = r.counts.steps[i].Load()
 	}
+	for i := range st.Took {
+		st.Took[i] = r.counts.took.counts[i].Load()
+	}
+	for i, link := range r.memberStats(&st) {
+		if link != nil {
+			counts := link.Stats()
+			st.Members[i].Link = &counts
+		}
+	}
+	return st
+}
+
+// memberStats adds the members to the Stats. It returns their links, nil for this node.
+func (r *Ring) memberStats(st *Stats) (links []Link) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w := r.view.Load()
+	st.Self, st.Quorum = w.self, w.quorum
+	slots := w.slots()
 	for _, name := range slices.Sorted(maps.Keys(w.status)) {
 		p, m := r.places[name], r.census.members[name]
 		if p == nil || m == nil {
 			continue
 		}
-		st.Members = append(st.Members, MemberStats{
-			Member: p.Member, Status: w.status[name], Since: r.now() - m.since, Slots: w.owned(name).Len(),
+		s := MemberStats{
+			Member: p.Member, Status: w.status[name], Since: r.now() - m.since, Slots: slots[name], Rules: m.note.Rules,
 			Forwarded: p.forwarded.Load(), Failed: p.failed.Load(),
-		})
+		}
+		link := p.link
+		if name == w.self {
+			s.Rules, link = r.cfg.Local.Rules().Hash, nil
+		}
+		st.Members, links = append(st.Members, s), append(links, link)
 	}
-	return st
+	return links
 }
 
 // Waiting returns how many requests wait, here or at other members, that have come to this one.

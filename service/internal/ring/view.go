@@ -63,6 +63,19 @@ func (v *view) owned(name string) *slot.Set {
 	return set
 }
 
+// slots returns how many slots each owner owns.
+func (v *view) slots() map[string]int {
+	n := make([]int, len(v.names))
+	for _, owner := range v.owners {
+		n[owner]++
+	}
+	all := make(map[string]int, len(n))
+	for i, name := range v.names {
+		all[name] = n[i]
+	}
+	return all
+}
+
 // decides returns the slots that this node decides with the whole limit.
 func (v *view) decides() *slot.Set {
 	if !v.quorum || v.here < 0 {

@@ -134,11 +134,12 @@ func (t *Tier) Disconnect(ctx context.Context) error {
 
 // TierStats are the state of a Tier, and counts.
 type TierStats struct {
-	Away      bool // the upstream does not answer
-	Leaves    int  // by which limits are divided without the upstream
-	Keys      int  // that the node decides about by itself
-	Assigned  int  // of them, with an assignment
-	Leases    int  // held, that this node has granted or passed on
+	Away      bool  // the upstream does not answer
+	Reason    error // why; nil if it answers
+	Leaves    int   // by which limits are divided without the upstream
+	Keys      int   // that the node decides about by itself
+	Assigned  int   // of them, with an assignment
+	Leases    int   // held, that this node has granted or passed on
 	Decisions [decider.StepsCount]uint64
 	Asks      uint64 // requests that the upstream was asked about
 	Late      uint64 // of them, without an answer
@@ -153,7 +154,7 @@ func (t *Tier) TierStats() TierStats {
 	l := t.leaf.Stats()
 	asks, late := t.link.counts()
 	return TierStats{
-		Away: t.link.away(), Leaves: t.instances(), Keys: l.Keys, Assigned: l.Assigned, Leases: t.held.count(),
+		Away: t.link.away(), Reason: t.link.why(), Leaves: t.instances(), Keys: l.Keys, Assigned: l.Assigned, Leases: t.held.count(),
 		Decisions: t.ladder.load(), Asks: asks, Late: late, Exchanges: l.Exchanges, Failures: l.Failures, Over: l.Over, Dropped: t.dropped.Load(),
 	}
 }

@@ -34,7 +34,7 @@ type tierLink struct {
 
 	mu     sync.Mutex // guards what follows, and changes of closed and silent
 	probed time.Time  // when a probe was last sent
-	told   bool       // onAway was called with an error
+	reason error      // why it is away; nil if it is not
 }
 
 // away reports whether the upstream does not answer requests or exchanges.
@@ -91,12 +91,19 @@ func (l *tierLink) exchanged(err error) {
 
 // tellLocked calls onAway if the upstream is away now and was not, or the reverse.
 func (l *tierLink) tellLocked(err error) {
-	if away := l.away(); away != l.told {
-		l.told = away
-		if l.onAway != nil {
-			l.onAway(err)
-		}
+	if l.away() == (l.reason != nil) {
+		return
 	}
+	if l.reason = err; l.onAway != nil {
+		l.onAway(err)
+	}
+}
+
+// why returns why the upstream is away; nil if it is not.
+func (l *tierLink) why() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.reason
 }
 
 // ask asks the upstream. The error is errUpstream if it does not answer, that of ctx, or one of

@@ -2,7 +2,9 @@
 //
 //   - weir_server_…: rate decisions, waits, memory;
 //   - weir_server_lease_…: leases;
-//   - weir_server_leaf_…: processes that decide by themselves, and their assignments.
+//   - weir_server_leaf_…: processes that decide by themselves, and their assignments;
+//   - weir_store_…, weir_upstream_…, weir_peer_…: the store, the upstream, and the members of the fleet;
+//   - weir_link_…: the connections of peers and leaves to this instance.
 //
 // Requests that no rule matches have an empty rule. Rules beyond the first 200 are
 // counted together, as rule "others".
@@ -173,6 +175,13 @@ func (s sum) leases(name string, r *server.RuleStats) {
 	s.add(leaseUnits, float64(l.Held), name)
 	s.add(leaseWaiting, float64(l.Waiting), name)
 	s.add(leaseKeys, float64(l.Keys), name)
+}
+
+func flag(set bool) float64 {
+	if set {
+		return 1
+	}
+	return 0
 }
 
 func together(a, b waiting.Times) waiting.Times {

@@ -31,11 +31,7 @@ func NewStore(s *server.Shared) prometheus.Collector {
 		for step, n := range st.Decisions {
 			c.Send(storeDecisions, float64(n), decider.Step(step).String())
 		}
-		away := 0.0
-		if st.Away {
-			away = 1
-		}
-		c.Send(storeAway, away)
+		c.Send(storeAway, flag(st.Away))
 		c.Send(storeCalls, float64(st.Pipelines))
 		c.Send(storeFailures, float64(st.Failures))
 		c.Send(storeLate, float64(st.Late))

@@ -102,6 +102,33 @@ func TestTopFrames(t *testing.T) {
 	bad.status.Config.Error, bad.status.Config.FailureMS = broken, bad.status.NowMS-60_000
 	bad.status.Ready, bad.status.NotReady = false, "draining"
 	golden(t, "bad-file", &view{reading: bad, url: "http://127.0.0.1:8081", live: true, width: 80, height: 28})
+	for name, width := range map[string]int{"fleet": 120, "fleet-narrow": 60} {
+		golden(t, name, &view{reading: inFleet(), url: "http://127.0.0.1:8081", live: true, width: width, height: 28})
+	}
+}
+
+// inFleet is a reading of an instance with a store, an upstream, leaves and peers.
+func inFleet() reading {
+	r := state()
+	st := &r.status
+	st.Store = &adminapi.StoreState{Instances: 3, Decisions: map[string]uint64{"exact": 120, "known": 0}}
+	st.Upstream = &adminapi.LeafState{
+		URL: "http://up:8080", Away: true, Error: "dial tcp: connection refused", Leaves: 20, Keys: 12, Assigned: 10, Decisions: map[string]uint64{"assigned": 900, "share": 7},
+	}
+	st.Total.Leaves, st.Total.Assignments = 2, 40
+	st.Peers = &adminapi.PeersState{
+		Self: "http://a:8080", Decisions: map[string]uint64{"exact": 5, "share": 2},
+		Members: []adminapi.PeerState{
+			{Name: "http://a:8080", Status: "live", Rules: "3f2a90c1d5e7"},
+			{Name: "http://b:8080", Status: "live", Rules: "111111111111"},
+			{Name: "http://c\x1b:8080", Status: "dead", Rules: "111111111111", Error: "dial tcp 10.0.0.3:8080: connect: connection refused"},
+			{Name: "http://d:8080", Status: "left"},
+		},
+	}
+	for i := range 4 {
+		st.Peers.Members = append(st.Peers.Members, adminapi.PeerState{Name: fmt.Sprintf("http://e%d:8080", i), Status: "cut"})
+	}
+	return r
 }
 
 func golden(t *testing.T, name string, v *view) {

@@ -123,6 +123,7 @@ func (v *view) head() []string {
 		fmt.Sprintf("rules %s  in force for %s  from %s  up %s",
 			terminal.Escape(cmp.Or(c.Hash, "–")), of(c.LoadedMS),
 			terminal.Escape(cmp.Or(c.Path, "no file")), of(v.status.StartedMS)))
+	lines = append(lines, v.fleet()...)
 	lines = append(lines, v.wrapped(title, terminal.Escape(v.status.Words))...)
 	if c.Error != "" {
 		text := fmt.Sprintf("the last reload failed %s ago; the rules before it are in force:", of(c.FailureMS))

@@ -39,6 +39,8 @@ type Config struct {
 	Store func() server.StoreStats
 	// Upstream returns the state of a leaf and of its upstream. If nil, there is none.
 	Upstream func() server.TierStats
+	// UpstreamURL is the address of the upstream.
+	UpstreamURL string
 	// Peers returns the state of the fleet. If nil, there is none.
 	Peers func() ring.Stats
 	// Ready returns why the server is not ready for requests, or nil. If Ready is nil,

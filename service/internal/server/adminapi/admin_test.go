@@ -6,10 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -18,6 +20,8 @@ import (
 
 	"github.com/weir-go/weir"
 	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/peer"
+	"github.com/weir-go/weir/service/internal/ring"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/adminapi"
 	"github.com/weir-go/weir/service/internal/server/decider"
@@ -151,6 +155,62 @@ func TestStoreAway(t *testing.T) {
 			t.Errorf("%q, %+v, want away %v", st.Words, st.Store, store.Away)
 		}
 	}
+}
+
+// The status tells about the upstream, and why it is away.
+func TestUpstreamState(t *testing.T) {
+	var tier server.TierStats
+	tier.Leaves, tier.Keys, tier.Assigned, tier.Leases, tier.Decisions[decider.Share] = 3, 9, 7, 2, 5
+	api := adminapi.New(adminapi.Config{Server: newServer(t), Upstream: func() server.TierStats { return tier }, UpstreamURL: "http://up"})
+	defer api.Close()
+	for _, tier.Reason = range []error{nil, errors.New("it is silent")} {
+		tier.Away = tier.Reason != nil
+		st := get[adminapi.Status](t, api, "/-/status")
+		u := st.Upstream
+		if u == nil || u.URL != "http://up" || u.Away != tier.Away || (u.Error == "it is silent") != tier.Away || u.Leaves != 3 || u.Keys != 9 || u.Assigned != 7 ||
+			u.Leases != 2 || u.Decisions["share"] != 5 || strings.HasPrefix(st.Words, "The upstream of the limits does not answer") != tier.Away {
+			t.Errorf("%q, %+v, want away %v", st.Words, u, tier.Away)
+		}
+	}
+}
+
+// The status tells about each member, and says first that there is no quorum.
+func TestPeersState(t *testing.T) {
+	fleet := someFleet()
+	api := adminapi.New(adminapi.Config{Server: newServer(t), Peers: func() ring.Stats { return fleet }})
+	defer api.Close()
+	for _, fleet.Quorum = range []bool{false, true} {
+		st := get[adminapi.Status](t, api, "/-/status")
+		if st.Peers == nil || st.Peers.Quorum != fleet.Quorum || strings.HasPrefix(st.Words, "This instance sees half of its peers or less") == fleet.Quorum {
+			t.Errorf("%q, %+v, want quorum %v", st.Words, st.Peers, fleet.Quorum)
+		}
+		want := []adminapi.PeerState{
+			{Name: "weir-0", URL: "http://10.0.0.1:8080", Status: "live", SinceMS: 60_000, Slots: 32_768, Rules: "3f2a90c1d5e7"},
+			{Name: "weir-1", URL: "http://10.0.0.2:8080", Status: "live", SinceMS: 60_000, Slots: 32_768, Rules: "0123456789ab", Forwarded: 12, Failed: 1, RoundTripMS: 0.4},
+			{Name: "weir-2", URL: "http://10.0.0.3:8080", Status: "dead", SinceMS: 5000, Error: "connection refused"},
+		}
+		if !slices.Equal(st.Peers.Members, want) {
+			t.Errorf("%+v, want %+v", st.Peers.Members, want)
+		}
+	}
+}
+
+// someFleet is a fleet with a member that is live and has other rules, and one that is dead.
+func someFleet() ring.Stats {
+	st := ring.Stats{Self: "weir-0", Quorum: true}
+	st.Decisions[decider.Exact], st.Decisions[decider.Share] = 40, 2
+	for i, m := range []ring.MemberStats{
+		{Rules: "3f2a90c1d5e7"},
+		{Rules: "0123456789ab", Forwarded: 12, Failed: 1, Link: &peer.Stats{Latency: 400 * time.Microsecond, State: peer.State{Up: true}}},
+		{Status: ring.Dead, Link: &peer.Stats{Latency: time.Second, State: peer.State{Err: errors.New("connection refused")}}},
+	} {
+		m.Name, m.URL = fmt.Sprintf("weir-%d", i), fmt.Sprintf("http://10.0.0.%d:8080", i+1)
+		if m.Since = 5 * time.Second; m.Status == ring.Live {
+			m.Since, m.Slots = time.Minute, 32_768
+		}
+		st.Members = append(st.Members, m)
+	}
+	return st
 }
 
 // Rates cover the last seconds, not all time.

@@ -1,7 +1,9 @@
 package adminapi_test
 
 import (
+	"errors"
 	"fmt"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"testing"
@@ -9,6 +11,9 @@ import (
 
 	"github.com/weir-go/weir/service/internal/browser"
 	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/server"
+	"github.com/weir-go/weir/service/internal/server/adminapi"
+	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
 // number is the number that the text of an element begins with, or -1.
@@ -114,6 +119,38 @@ func TestPage(t *testing.T) {
 	r.away()
 	until("it says that nobody answers", has(tab, "status", "no answer"))
 	tab.Errors() // the browser's own, of the connection
+}
+
+// The page shows the upstream, the leaves and the members of the fleet.
+func TestPageFleet(t *testing.T) {
+	var tier server.TierStats
+	tier.Away, tier.Reason, tier.Leaves, tier.Keys, tier.Assigned = true, errors.New("dial tcp 10.0.0.9:8080: connect: connection refused"), 3, 12, 10
+	tier.Decisions[decider.Assigned], tier.Decisions[decider.Last] = 90_000, 4711
+	api := adminapi.New(adminapi.Config{
+		Server: newServer(t), Local: true, Peers: someFleet, Upstream: func() server.TierStats { return tier }, UpstreamURL: "http://10.0.0.9:8080",
+		Store: func() server.StoreStats { return server.StoreStats{Instances: 1} },
+	})
+	t.Cleanup(api.Close)
+	srv := httptest.NewServer(api)
+	t.Cleanup(srv.Close)
+	tab := browser.Open(t, srv.URL+"/", 1280, 900)
+	for _, want := range []string{
+		"1 instance shares the limits; no decisions yet", "away", "http://10.0.0.9:8080; dial tcp 10.0.0.9:8080: connect: connection refused; 10 of 12 keys have an assignment",
+		"limits are divided among 3 leaves", "assigned 90,000 · last 4,711", "quorum", "this instance sees 2 of 3 members", "exact 40 · share 2",
+	} {
+		tab.Until("it says "+want, has(tab, "fleet-facts", want))
+	}
+	for _, want := range []string{"weir-0", "this instance", "http://10.0.0.2:8080", "other rules: 0123456789ab", "50.0 %", "0.4 ms", "dead", "connection refused"} {
+		tab.Until("the members are told: "+want, has(tab, "peers", want))
+	}
+	for _, width := range []int64{1280, 390} {
+		tab.View(width, 900, false)
+		tab.Until("the page is not too wide", func() bool {
+			return browser.Evaluate[int](tab, `document.documentElement.scrollWidth - innerWidth`) <= 0
+		})
+		browser.Evaluate[bool](tab, `document.getElementById("fleet").scrollIntoView(), true`)
+		tab.Screenshot(fmt.Sprint("fleet-", width))
+	}
 }
 
 // However many rules there are, and however long keys are, there is an end to

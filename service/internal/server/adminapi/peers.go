@@ -1,6 +1,9 @@
 package adminapi
 
-import "github.com/weir-go/weir/service/internal/server/decider"
+import (
+	"github.com/weir-go/weir/service/internal/ring"
+	"github.com/weir-go/weir/service/internal/server/decider"
+)
 
 // PeersState describes the fleet whose members share keys, as this instance sees it.
 type PeersState struct {
@@ -13,11 +16,18 @@ type PeersState struct {
 // PeerState describes a member.
 type PeerState struct {
 	Name      string `json:"name"`
+	URL       string `json:"url"`
 	Status    string `json:"status"`   // live, cut, dead, left or alias
 	SinceMS   int64  `json:"since_ms"` // for how long it has been reached, or not
 	Slots     int    `json:"slots"`    // of 65,536: its part of the keys
 	Forwarded uint64 `json:"forwarded"`
 	Failed    uint64 `json:"failed"`
+	// Rules identify its rules, as config.hash does those of this instance; empty if it has not
+	// told.
+	Rules string `json:"rules,omitempty"`
+	// RoundTripMS is the time from a ping to its answer, smoothed; 0 without one.
+	RoundTripMS float64 `json:"round_trip_ms,omitempty"`
+	Error       string  `json:"error,omitempty"` // why there is no connection
 }
 
 // peersState returns the state of the fleet; nil if there is none.
@@ -28,11 +38,23 @@ func (a *API) peersState() *PeersState {
 	stats := a.cfg.Peers()
 	st := &PeersState{Self: stats.Self, Quorum: stats.Quorum, Members: []PeerState{}, Decisions: map[string]uint64{}}
 	for i := range stats.Members {
-		m := &stats.Members[i]
-		st.Members = append(st.Members, PeerState{m.Name, m.Status.String(), m.Since.Milliseconds(), m.Slots, m.Forwarded, m.Failed})
+		st.Members = append(st.Members, peerState(&stats.Members[i]))
 	}
 	for step, n := range stats.Decisions {
 		st.Decisions[decider.Step(step).String()] = n
 	}
 	return st
+}
+
+func peerState(m *ring.MemberStats) PeerState {
+	p := PeerState{
+		Name: m.Name, URL: m.URL, Status: m.Status.String(), SinceMS: m.Since.Milliseconds(), Slots: m.Slots,
+		Forwarded: m.Forwarded, Failed: m.Failed, Rules: m.Rules,
+	}
+	if l := m.Link; l != nil && l.State.Up {
+		p.RoundTripMS = float64(l.Latency.Microseconds()) / 1000
+	} else if l != nil && l.State.Err != nil {
+		p.Error = l.State.Err.Error()
+	}
+	return p
 }

@@ -54,28 +54,6 @@ func (a *API) storeState() *StoreState {
 	return st
 }
 
-// LeafState describes a leaf and its upstream.
-type LeafState struct {
-	Away      bool              `json:"away"`     // the upstream does not answer: decisions are degraded
-	Leaves    int               `json:"leaves"`   // by which limits are divided without the upstream
-	Keys      int               `json:"keys"`     // that the leaf knows
-	Assigned  int               `json:"assigned"` // of them, with an assignment
-	Decisions map[string]uint64 `json:"decisions"`
-}
-
-// leafState returns the state of the leaf; nil if there is no upstream.
-func (a *API) leafState() *LeafState {
-	if a.cfg.Upstream == nil {
-		return nil
-	}
-	stats := a.cfg.Upstream()
-	st := &LeafState{Away: stats.Away, Leaves: stats.Leaves, Keys: stats.Keys, Assigned: stats.Assigned, Decisions: map[string]uint64{}}
-	for step, n := range stats.Decisions {
-		st.Decisions[decider.Step(step).String()] = n
-	}
-	return st
-}
-
 // ConfigState describes the source of the rules.
 type ConfigState struct {
 	Path      string `json:"path,omitempty"`
@@ -193,7 +171,7 @@ func (a *API) status() Status {
 		st.Words = "The upstream of the limits does not answer: decisions are degraded. " + st.Words
 	}
 	if st.Peers = a.peersState(); st.Peers != nil && !st.Peers.Quorum {
-		st.Words = "This instance sees half of its peers or less: decisions are degraded. " + st.Words
+		st.Words = "This instance sees half of its peers or less: it decides by its share of the limits. The rates do not include these decisions. " + st.Words
 	}
 	if err := a.cfg.Ready(); err != nil {
 		st.Ready, st.NotReady = false, err.Error()

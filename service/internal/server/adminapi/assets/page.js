@@ -1,6 +1,7 @@
 // The page: asks for the state while somebody looks, and shows it.
 import { plot } from "./plot.js";
 import { showConfig, showNumbers, showRules, speak } from "./state.js";
+import { showFleet } from "./fleet.js";
 import { showTop } from "./keys.js";
 import { explain } from "./explain.js";
 import { $, ago, say } from "./text.js";
@@ -25,6 +26,7 @@ async function get(path) {
 function show() {
   showConfig(state);
   showNumbers(state);
+  showFleet(state);
   showRules(state, order, ask);
 }
 
