@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -15,6 +16,8 @@ import (
 
 	"github.com/alecthomas/kong"
 	"github.com/goccy/go-yaml"
+
+	"github.com/weir-go/weir/internal/redistest"
 )
 
 // promtool runs promtool in a directory of deploy. An error fails the test.
@@ -68,6 +71,69 @@ func scrapedStore(t *testing.T) string {
 	text := ask(t, http.DefaultClient, "GET", s.admin+"/metrics").body
 	s.end()
 	return text
+}
+
+// nowhere is the URL of an instance that does not exist.
+const nowhere = "http://127.0.0.1:1"
+
+// scrapedPeers returns the metrics of a server that does not reach its only peer.
+func scrapedPeers(t *testing.T) string {
+	t.Helper()
+	address := "127.0.0.1:" + redistest.FreePort(t)
+	s := serving(t, "--rules", file(t, "rules.yaml", "rules: [{key: a, rate: 9/h}]"), "--listen", address, "--peers", nowhere+",http://"+address)
+	s.until(`status=cut`)
+	redistest.Until(t, "this instance among its peers", func() error {
+		if text := ask(t, http.DefaultClient, "GET", s.admin+"/metrics").body; !strings.Contains(text, `weir_peer_members{name="serve",status="live"} 1`) {
+			return errors.New("not found")
+		}
+		return nil
+	})
+	s.statuses("/rate/a", 2)
+	text := ask(t, http.DefaultClient, "GET", s.admin+"/metrics").body
+	s.end()
+	return text
+}
+
+// scrapedLeaf returns the metrics of a leaf whose upstream is away.
+func scrapedLeaf(t *testing.T) string {
+	t.Helper()
+	s := serving(t, "--rules", file(t, "rules.yaml", "rules: [{key: a, rate: 9/h}]"), "--upstream", nowhere)
+	s.statuses("/rate/a", 4)
+	s.until("the upstream does not answer")
+	text := ask(t, http.DefaultClient, "GET", s.admin+"/metrics").body
+	s.end()
+	return text
+}
+
+func TestFleetMetrics(t *testing.T) {
+	for _, tt := range []struct {
+		text string
+		want []string
+	}{
+		{scrapedPeers(t), []string{
+			`weir_peer_quorum{name="serve"} 0`,
+			`weir_peer_members{name="serve",status="cut"} 1`,
+			`weir_peer_members{name="serve",status="live"} 1`,
+			`weir_peer_up{name="serve",peer="` + nowhere + `"} 0`,
+			`weir_peer_other_rules{name="serve",peer="` + nowhere + `"} 0`,
+			`weir_peer_decisions_total{name="serve",step="share"} 2`,
+			`weir_link_connections{from="peers",name="serve"} 0`,
+			`weir_link_connections{from="leaves",name="serve"} 0`,
+		}},
+		{scrapedLeaf(t), []string{
+			`weir_upstream_away{name="serve"} 1`,
+			`weir_upstream_up{name="serve"} 0`,
+			`weir_upstream_decisions_total{name="serve",step="share"} 4`,
+			`weir_upstream_handshakes_refused_total{name="serve"} 0`,
+		}},
+	} {
+		promtool(t, ".", tt.text, "check", "metrics")
+		for _, want := range tt.want {
+			if !strings.Contains(tt.text, "\n"+want+"\n") {
+				t.Errorf("no %s in\n%s", want, tt.text)
+			}
+		}
+	}
 }
 
 func TestStoreMetrics(t *testing.T) {
@@ -218,7 +284,7 @@ func TestDashboard(t *testing.T) {
 // metricsExist checks that every metric in the expressions exists.
 func metricsExist(t *testing.T, exprs []string) {
 	t.Helper()
-	text := "\n" + scraped(t) + scrapedStore(t)
+	text := "\n" + scraped(t) + scrapedStore(t) + scrapedPeers(t) + scrapedLeaf(t)
 	for _, expr := range exprs {
 		for _, name := range regexp.MustCompile(`\b(weir|process|go)_[a-z0-9_]+`).FindAllString(expr, -1) {
 			if !strings.Contains(text, "\n"+name+"{") && !strings.Contains(text, "\n"+name+" ") {

@@ -25,7 +25,7 @@ func (d *Daemon) metrics() (http.Handler, error) {
 		registry.MustRegister(servermetric.NewTier(d.tier.Tier, d.tier.link))
 	}
 	if d.fleet != nil {
-		registry.MustRegister(servermetric.NewPeers(d.fleet.ring))
+		registry.MustRegister(servermetric.NewPeers(d.fleet.ring.Stats))
 	}
 	links := map[string]*peer.Handler{"leaves": d.leaves.Handler}
 	if d.fleet != nil {

@@ -29,14 +29,15 @@ var (
 	peerRoundTrip  = metric.Gauge("weir_peer_round_trip_seconds", "Time from a ping to the answer of the member, smoothed; 0 before the first.", "peer")
 )
 
-// NewPeers returns a prometheus.Collector for a Ring. It is safe for concurrent use.
-func NewPeers(r *ring.Ring) prometheus.Collector {
+// NewPeers returns a prometheus.Collector for the Stats of a Ring. It is safe for concurrent use
+// if stats is.
+func NewPeers(stats func() ring.Stats) prometheus.Collector {
 	all := []*metric.Family{
 		peerMembers, peerQuorum, peerSlots, peerForwarded, peerFailures, peerForward, peerDecisions, peerClaims, peerIncomplete,
 		peerUp, peerOtherRules, peerRequests, peerFailed, peerInflight, peerConnects, peerRefused, peerRoundTrip,
 	}
 	return metric.NewCollector(prometheus.Labels{"name": "serve"}, all, func(c metric.Scrape) {
-		st := r.Stats()
+		st := stats()
 		collectMembers(c, &st)
 		c.Send(peerQuorum, flag(st.Quorum))
 		c.Send(peerForwarded, float64(st.Forwarded))

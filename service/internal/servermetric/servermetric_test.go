@@ -13,6 +13,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/peer"
+	"github.com/weir-go/weir/service/internal/ring"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/servermetric"
@@ -110,11 +112,60 @@ func TestServerOfManyRules(t *testing.T) {
 	}
 }
 
+// Each other member of a fleet has metrics of its own.
+func TestPeers(t *testing.T) {
+	st := ring.Stats{Self: "a", Quorum: true, Forwarded: 9, TookSum: 3 * time.Millisecond}
+	st.Took[3], st.Decisions[decider.Share] = 3, 2
+	up := peer.State{Up: true}
+	for _, m := range []ring.MemberStats{
+		{Member: ring.Member{Name: "a"}, Slots: 7, Rules: "one"},
+		{Member: ring.Member{Name: "b"}, Rules: "two", Forwarded: 9, Failed: 1, Link: &peer.Stats{State: up, Latency: 2 * time.Millisecond, Inflight: 4, Connects: 3}},
+		{Member: ring.Member{Name: "c"}, Rules: "one", Link: &peer.Stats{State: up}},
+		{Member: ring.Member{Name: "d"}, Status: ring.Dead, Link: &peer.Stats{Refused: 5}},
+		{Member: ring.Member{Name: "e"}, Status: ring.Alias, Link: &peer.Stats{State: up}},
+	} {
+		st.Members = append(st.Members, m)
+	}
+	text := read(t, servermetric.NewPeers(func() ring.Stats { return st }))
+	has(t, text,
+		`weir_peer_members{name="serve",status="live"} 3`,
+		`weir_peer_members{name="serve",status="dead"} 1`,
+		`weir_peer_quorum{name="serve"} 1`,
+		`weir_peer_slots{name="serve"} 7`,
+		`weir_peer_forward_seconds_bucket{name="serve",le="0.0005"} 0`,
+		`weir_peer_forward_seconds_bucket{name="serve",le="0.001"} 3`,
+		`weir_peer_forward_seconds_sum{name="serve"} 0.003`,
+		`weir_peer_decisions_total{name="serve",step="share"} 2`,
+		`weir_peer_up{name="serve",peer="b"} 1`,
+		`weir_peer_up{name="serve",peer="d"} 0`,
+		`weir_peer_other_rules{name="serve",peer="b"} 1`,
+		`weir_peer_other_rules{name="serve",peer="c"} 0`,
+		`weir_peer_other_rules{name="serve",peer="d"} 0`,
+		`weir_peer_requests_total{name="serve",peer="b"} 9`,
+		`weir_peer_request_failures_total{name="serve",peer="b"} 1`,
+		`weir_peer_inflight{name="serve",peer="b"} 4`,
+		`weir_peer_connects_total{name="serve",peer="b"} 3`,
+		`weir_peer_handshakes_refused_total{name="serve",peer="d"} 5`,
+		`weir_peer_round_trip_seconds{name="serve",peer="b"} 0.002`,
+	)
+	for _, never := range []string{`peer="a"`, `peer="e"`} {
+		if strings.Contains(text, never) {
+			t.Errorf("there are metrics with %s: this instance, and a member that is another one", never)
+		}
+	}
+}
+
 // scrape returns what Prometheus reads of a Server.
 func scrape(t *testing.T, s *server.Server) string {
 	t.Helper()
+	return read(t, servermetric.New(s))
+}
+
+// read returns what Prometheus reads of a Collector.
+func read(t *testing.T, c prometheus.Collector) string {
+	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
-	must(t, registry.Register(servermetric.New(s)))
+	must(t, registry.Register(c))
 	w := httptest.NewRecorder()
 	promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	if w.Code != 200 {
