@@ -14,7 +14,7 @@ var (
 	peerSlots      = metric.Gauge("weir_peer_slots", "Slots of keys, of 65,536, that this instance owns.")
 	peerForwarded  = metric.Counter("weir_peer_forwarded_total", "Requests of which another member was asked.")
 	peerFailures   = metric.Counter("weir_peer_failures_total", "Of these, requests without an answer in time.")
-	peerForward    = metric.Histogram("weir_peer_forward_seconds", "Duration of requests of which another member was asked, without those that may wait.")
+	peerForward    = metric.Histogram("weir_peer_forward_seconds", "Duration of requests of which another member was asked, without requests that may wait.")
 	peerDecisions  = metric.Counter("weir_peer_decisions_total", "Decisions by step: exact by the owner of the key, or share and rule without it.", "step")
 	peerClaims     = metric.Counter("weir_peer_claims_total", "Changes of members by which keys have moved to this instance.")
 	peerIncomplete = metric.Counter("weir_peer_claims_incomplete_total", "Of these, changes of which a part of the state was lost: buckets are full, and leases wait.")
