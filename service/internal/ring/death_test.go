@@ -295,6 +295,7 @@ func TestPeersAreFoundLate(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.kill("c")
+		time.Sleep(time.Second)
 		for _, key := range keys {
 			f.take("a", key, limit)
 		}
