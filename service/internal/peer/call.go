@@ -28,6 +28,7 @@ const (
 
 // A call is a request without an answer.
 type call struct {
+	pool   *callPool
 	kind   kind
 	state  atomic.Uint32
 	events chan event // with room for both events
@@ -52,24 +53,28 @@ type call struct {
 	key string // of a request that may wait, whose grant an abandoned call gives back
 }
 
-var callPool = sync.Pool{New: func() any { return &call{events: make(chan event, 2)} }}
+// A callPool keeps calls for the next requests. Those of one Client have a pool, because a channel
+// must not leave the bubble of a test.
+type callPool struct{ calls sync.Pool }
 
-func newCall(k kind) *call {
-	c := callPool.Get().(*call)
+func (p *callPool) get(k kind) *call {
+	c, _ := p.calls.Get().(*call)
+	if c == nil {
+		c = &call{events: make(chan event, 2), pool: p}
+	}
 	c.kind = k
 	c.state.Store(pending)
 	return c
 }
 
-// free lets the call be used again. Nobody else may have it.
+// free lets the call be used again, by its last user.
 func (c *call) free() {
 	for len(c.events) > 0 {
 		<-c.events
 	}
-	events := c.events
 	c.req, c.reqs, c.payload, c.verdict, c.verdicts, c.err, c.answer, c.key = nil, nil, nil, nil, nil, nil, nil, ""
-	c.events, c.all, c.ok, c.step, c.deadline, c.size = events, false, false, 0, 0, 0
-	callPool.Put(c)
+	c.all, c.ok, c.step, c.deadline, c.size = false, false, 0, 0, 0
+	c.pool.calls.Put(c)
 }
 
 // timeLeft returns the time until the deadline of ctx, at least 1; 0 without one.
@@ -98,6 +103,9 @@ func (c *call) append(b []byte) ([]byte, error) {
 }
 
 func (c *call) appendBatch(b []byte) ([]byte, error) {
+	if len(c.reqs) > maxBatch {
+		return b, ErrTooLarge
+	}
 	all := byte(0)
 	if c.all {
 		all = 1

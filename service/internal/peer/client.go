@@ -17,11 +17,17 @@ import (
 
 // A Client is a decider.Decider whose decisions another instance makes. It is safe for
 // concurrent use. It must be closed.
+//
+// If ctx ends before there is an answer, a method returns the error of ctx at once, and the other
+// instance is told. If it grants a lease, or tokens to Wait, all the same, the Client gives them
+// back. Tokens that it takes for a Decide or a Batch whose caller has left stay taken, except for a
+// Decide with WantID.
 type Client struct {
 	cfg   Config
 	url   *url.URL
 	epoch time.Time
 	rules resolver
+	pool  callPool
 	links []atomic.Pointer[link]
 	turn  atomic.Uint32
 
@@ -126,6 +132,8 @@ func (c *Client) pick() (*link, error) {
 const (
 	minBackoff = 50 * time.Millisecond
 	maxBackoff = 2 * time.Second
+	// connectTime bounds the time to connect, in Config.Silence.
+	connectTime = 5
 	// leaveBackoff is the first pause after the peer has asked to send no more requests.
 	leaveBackoff = 250 * time.Millisecond
 )
@@ -143,7 +151,7 @@ func (c *Client) keep(at *atomic.Pointer[link]) {
 			c.wg.Go(l.run)
 			at.Store(l)
 			c.found(info)
-			err, leaving := c.await(l)
+			err, leaving := l.await()
 			at.Store(nil)
 			c.lost(1, err, leaving)
 			if leaving {
@@ -161,13 +169,8 @@ func (c *Client) keep(at *atomic.Pointer[link]) {
 }
 
 // await waits until a link takes no more calls.
-func (c *Client) await(l *link) (err error, leaving bool) {
-	select {
-	case <-l.gone:
-	case <-c.ctx.Done():
-		l.end(errEnded)
-	}
-	context.AfterFunc(c.ctx, func() { l.end(errEnded) })
+func (l *link) await() (err error, leaving bool) {
+	<-l.gone
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err != nil {
@@ -178,7 +181,7 @@ func (c *Client) await(l *link) (err error, leaving bool) {
 
 // connect makes a link.
 func (c *Client) connect(ctx context.Context) (*link, Info, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.cfg.Silence)
+	ctx, cancel := context.WithTimeout(ctx, connectTime*c.cfg.Silence)
 	defer cancel()
 	conn, err := c.cfg.Dial(ctx, "tcp", address(c.url))
 	if err != nil {
@@ -262,10 +265,8 @@ func (c *Client) lost(links int, err error, leaving bool) {
 		if c.up -= links; c.up > 0 {
 			return
 		}
-		if c.state.Up || !c.state.Leaving || errors.Is(err, ErrSecret) || !isStatus(err, http.StatusServiceUnavailable) {
-			c.state.Leaving = leaving
-		}
-		c.state.Up, c.state.Err = false, err
+		stillLeaving := !c.state.Up && c.state.Leaving && isStatus(err, http.StatusServiceUnavailable)
+		c.state.Up, c.state.Leaving, c.state.Err = false, leaving || stillLeaving, err
 		if c.err = err; !errors.Is(err, ErrUnavailable) {
 			c.err = fmt.Errorf("%w: %w", ErrUnavailable, err)
 		}

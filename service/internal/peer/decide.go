@@ -49,7 +49,7 @@ func (c *Client) ask(ctx context.Context, one *call, onWait func()) (err error, 
 // Decide decides at once: see decider.Decider.
 func (c *Client) Decide(ctx context.Context, req *decider.Request, v *decider.Verdict) error {
 	checkCost(req.N)
-	one := newCall(kindDecide)
+	one := c.pool.get(kindDecide)
 	one.req, one.verdict = req, v
 	err, mine := c.ask(ctx, one, nil)
 	if mine {
@@ -67,7 +67,7 @@ func checkCost(n int) {
 // Wait waits for missing tokens: see decider.Decider.
 func (c *Client) Wait(ctx context.Context, req *decider.Request, v *decider.Verdict) error {
 	checkCost(req.N)
-	one := newCall(kindWait)
+	one := c.pool.get(kindWait)
 	one.req, one.verdict, one.deadline = req, v, timeLeft(ctx)
 	*v = decider.Verdict{Answers: v.Answers[:0]}
 	var began time.Time
@@ -100,7 +100,7 @@ func (c *Client) batch(ctx context.Context, k kind, reqs []decider.Request, all 
 	for i := range reqs {
 		checkCost(reqs[i].N)
 	}
-	one := newCall(k)
+	one := c.pool.get(k)
 	one.reqs, one.all, one.verdicts, one.deadline = reqs, all, verdicts[:len(reqs)], timeLeft(ctx)
 	err, mine := c.ask(ctx, one, nil)
 	if mine {
@@ -115,7 +115,7 @@ func (c *Client) AppendGrantID(b []byte, g decider.Grant, _ string) []byte { ret
 
 // request makes a call with a payload, and returns that of the answer.
 func (c *Client) request(ctx context.Context, k kind, payload []byte, onWait func()) (answer []byte, step decider.Step, err error) {
-	one := newCall(k)
+	one := c.pool.get(k)
 	one.payload = payload
 	err, mine := c.ask(ctx, one, onWait)
 	if mine {

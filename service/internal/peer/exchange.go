@@ -68,7 +68,8 @@ func (d *decoder) exchange() *decider.LeafExchange {
 	return x
 }
 
-// appendLeafAnswer appends the answer to an exchange. A key that is that of the report is left out.
+// appendLeafAnswer appends the answer to an exchange. An assignment has no key if its report has the
+// same.
 func appendLeafAnswer(b []byte, x *decider.LeafExchange, a *decider.LeafAnswer) (_ []byte, ok bool) {
 	b = binary.AppendUvarint(appendSigned(appendSigned(b, a.TTLMS), a.NextMS), flagsOf(a.Resync))
 	b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(a.Known)), uint64(len(a.Watch)))

@@ -53,24 +53,24 @@ func appendFailure(b []byte, err error, step decider.Step) []byte {
 		text = err.Error()
 	}
 	b = appendText(binary.AppendUvarint(b, code), text[:min(len(text), maxError)])
-	return append(appendSpan(append(b, byte(reason)), retry), byte(step))
+	return append(appendSpan(append(b, byte(reason)), retry), stepCode(step))
 }
 
 // failure reads what appendFailure writes.
-func (d *decoder) failure() (err error, step decider.Step) {
+func (d *decoder) failure() (step decider.Step, err error) {
 	code, text := d.uvarint(), string(d.bytes())
 	reason, retry := weir.Reason(d.octet()), d.span()
-	step = decider.Step(d.octet())
+	step = d.step()
 	switch {
 	case code == codeRejection:
 		if r := weir.Reject(reason, retry); r.RetryAfter == retry {
-			return r, step
+			return step, r
 		}
-		return &weir.Rejection{Reason: reason, RetryAfter: retry}, step
+		return step, &weir.Rejection{Reason: reason, RetryAfter: retry}
 	case code == codeCall:
-		return errors.New(text), step
+		return step, errors.New(text)
 	case code < uint64(len(codes)) && codes[code] != nil:
-		return codes[code], step
+		return step, codes[code]
 	}
-	return fmt.Errorf("%w: %s", ErrUnavailable, text), step
+	return step, fmt.Errorf("%w: %s", ErrUnavailable, text)
 }

@@ -21,8 +21,8 @@ const (
 	fullBuffer = 1 << 20
 )
 
-// A frameWriter collects frames, and writes those that are ready at the same time at once. It is safe
-// for concurrent use.
+// A frameWriter collects frames. Frames that are ready at the same time share a write. It is safe for
+// concurrent use.
 type frameWriter struct {
 	conn net.Conn
 
@@ -137,13 +137,6 @@ func (w *frameWriter) failLocked(err error) {
 	w.written.Broadcast()
 }
 
-// empty reports whether everything is written.
-func (w *frameWriter) empty() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return len(w.buf) == 0 && !w.writing
-}
-
 // stuck reports whether a write takes longer than d.
 func (w *frameWriter) stuck(d time.Duration) bool {
 	w.mu.Lock()
@@ -151,7 +144,7 @@ func (w *frameWriter) stuck(d time.Duration) bool {
 	return w.writing && time.Since(w.since) > d
 }
 
-// A frame is what a frameReader reads.
+// A frame is a message.
 type frame struct {
 	id      uint64
 	kind    kind

@@ -19,8 +19,11 @@ import (
 const (
 	// maxHandshakes bounds the handshakes in progress, which the addresses of peers share fairly.
 	maxHandshakes = 64
-	// maxWorking bounds the requests that take long, such as large batches, on all connections.
-	maxWorking = 64
+	// maxWorking bounds the requests that take long, on all connections, in parts: of a batch one
+	// for each batchPart requests, of others workParts.
+	maxWorking = 512
+	batchPart  = 200
+	workParts  = 8
 )
 
 // A Handler serves a decider.Decider to the Clients of other instances, at Path. It is safe for

@@ -27,7 +27,7 @@ const (
 	handshakeTime = 5 * time.Second
 )
 
-// A hello is what a side says first.
+// A hello is the first frame of a side, in JSON.
 type hello struct {
 	Info
 	Nonce  []byte `json:"nonce"`  // random

@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -45,6 +46,7 @@ func newLink(c *Client, conn net.Conn, in *frameReader, out *frameWriter) *link 
 
 // run serves the link until it ends.
 func (l *link) run() {
+	defer context.AfterFunc(l.client.ctx, func() { l.end(errEnded) })()
 	var wg sync.WaitGroup
 	wg.Go(l.write)
 	wg.Go(l.ping)

@@ -2,6 +2,7 @@ package peer
 
 import (
 	"encoding/binary"
+	"slices"
 	"time"
 
 	"github.com/weir-go/weir"
@@ -45,12 +46,39 @@ func (d *decoder) leaseRequest() (r decider.LeaseRequest, timeout time.Duration,
 func appendLease(b []byte, l *decider.Lease) []byte {
 	b = binary.AppendUvarint(appendText(appendText(b, l.Key), l.ID), uint64(l.N))
 	b = appendSpan(appendSpan(binary.AppendUvarint(b, l.Token), l.TTL), l.Waited)
-	return append(appendSigned(appendSigned(b, int64(l.Limit)), int64(l.Inflight)), byte(l.Step))
+	return append(appendSigned(appendSigned(b, int64(l.Limit)), int64(l.Inflight)), stepCode(l.Step))
 }
 
 func (d *decoder) lease() decider.Lease {
 	return decider.Lease{
 		Key: string(d.bytes()), ID: string(d.bytes()), N: d.count(), Token: d.uvarint(), TTL: d.span(), Waited: d.span(),
-		Limit: int(d.signed()), Inflight: int(d.signed()), Step: decider.Step(d.octet()),
+		Limit: int(d.signed()), Inflight: int(d.signed()), Step: d.step(),
 	}
 }
+
+// stepCodes are the names of steps by their numbers, which are part of the protocol: those of
+// decider.Step can change from version to version.
+var stepCodes = []string{"exact", "known", "share", "rule", "assigned", "last"}
+
+// toCode and ofCode translate the numbers of steps.
+var toCode, ofCode = func() (to [decider.StepsCount]byte, of [256]decider.Step) {
+	for code := range of {
+		of[code] = decider.ByRule
+	}
+	for s := range decider.StepsCount {
+		if code := slices.Index(stepCodes, s.String()); code >= 0 {
+			to[s], of[code] = byte(code), s
+		}
+	}
+	return to, of
+}()
+
+func stepCode(s decider.Step) byte {
+	if s >= decider.StepsCount {
+		s = decider.ByRule
+	}
+	return toCode[s]
+}
+
+// step reads the number of a step.
+func (d *decoder) step() decider.Step { return ofCode[d.octet()] }

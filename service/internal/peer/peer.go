@@ -71,7 +71,7 @@ var (
 	ErrTooLarge = errors.New("the request or its answer is too large for the link")
 )
 
-// Info is what an instance says about itself.
+// Info describes an instance.
 type Info struct {
 	Node    string `json:"node"`    // a random id of the process
 	Version string `json:"version"` // of weir
@@ -80,8 +80,8 @@ type Info struct {
 
 // Config configures a Client.
 type Config struct {
-	// URL is that of the public listener of the other instance: http://host:port or
-	// https://host:port. Its path is ignored.
+	// URL is the address of the public listener of the other instance: http://host:port or
+	// https://host:port. A path is ignored.
 	URL string
 	// Self describes this instance. Self.Rules is ignored if Rules is set.
 	Self Info
@@ -103,7 +103,7 @@ type Config struct {
 	// Further ones fail with ErrBusy. If zero, DefaultMaxCalls and DefaultMaxBytes.
 	MaxCalls, MaxBytes int
 	// Silence is for how long the other instance may send nothing, while it gets a ping four times in
-	// that time. It also bounds the time to connect. If zero, DefaultSilence.
+	// that time. Five times Silence bounds the time to connect. If zero, DefaultSilence.
 	Silence time.Duration
 	// OnState, if not nil, is called after each change of the State, one call at a time.
 	OnState func(State)
@@ -170,7 +170,7 @@ type State struct {
 	// Leaving says that the other instance has asked to send it no more requests, because it is
 	// shutting down. The Client is not up then.
 	Leaving bool
-	// Peer is what the other instance said last; zero if it never did.
+	// Peer describes the other instance, as of the last connection; zero if there was none.
 	Peer Info
 	// Err says why the Client is not up; nil if it is, or has not tried yet.
 	Err error

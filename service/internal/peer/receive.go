@@ -74,7 +74,7 @@ func (l *link) answer(c *call, f frame, now time.Duration) error {
 		return nil
 	}
 	if f.kind == kindFailure {
-		c.err, c.step = d.failure()
+		c.step, c.err = d.failure()
 	} else {
 		c.read(&d, now, l.rules)
 	}
@@ -97,11 +97,11 @@ func (l *link) undo(c *call, d *decoder, now time.Duration) {
 		if !v.OK || v.Grant.ID == "" {
 			return
 		}
-		back = newCall(kindSettle)
+		back = l.client.pool.get(kindSettle)
 		back.payload = appendSettle(nil, c.key, v.Grant.ID, 0)
 	case kindAcquire:
 		lease := d.lease()
-		back = newCall(kindReturn)
+		back = l.client.pool.get(kindReturn)
 		back.payload = appendReturn(nil, lease.Key, lease.ID, weir.Ignored)
 	default:
 		return

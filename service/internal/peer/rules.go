@@ -10,8 +10,8 @@ import (
 	"github.com/weir-go/weir/service/internal/config"
 )
 
-// maxRules is the number of rules after which a connection numbers them anew, from 0 on. An answer
-// with more rules can have numbers up to maxNumber.
+// maxRules is the number of rules after which a connection forgets their numbers, and begins with 0
+// again. An answer with more rules can have numbers up to maxNumber.
 const (
 	maxRules  = 1 << 10
 	maxNumber = 1 << 17

@@ -108,14 +108,15 @@ func (s *session) wait(id uint64, d *decoder) {
 		return
 	}
 	req.Key = strings.Clone(req.Key)
-	if !enter(&s.h.waiting, s.h.cfg.MaxWaiting) {
+	taken := place{&s.h.waiting, 1}
+	if !taken.enter(s.h.cfg.MaxWaiting) {
 		s.h.busy.Add(1)
 		v := decider.Verdict{Reason: weir.QueueFull}
 		v.At = s.now(&v)
 		s.replyVerdict(id, []decider.Verdict{v}, nil)
 		return
 	}
-	s.background(id, timeout, &s.h.waiting, func(ctx context.Context, started func()) {
+	s.background(id, timeout, taken, func(ctx context.Context, started func()) {
 		req.OnWait = func() { s.tellWait(id, flags&wantsWaits != 0); started() }
 		var verdicts [1]decider.Verdict
 		v := &verdicts[0]
@@ -125,7 +126,7 @@ func (s *session) wait(id uint64, d *decoder) {
 		if err == nil {
 			grantID = s.grantID(nil, &req, v)
 		}
-		if s.ctx.Err() != nil { // nobody takes the answer
+		if s.ctx.Err() != nil { // the peer is gone
 			if grantID != nil {
 				_, _ = s.h.cfg.Decider.Settle(context.WithoutCancel(ctx), req.Key, string(grantID), 0)
 			}

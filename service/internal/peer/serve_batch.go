@@ -13,7 +13,7 @@ import (
 func (s *session) batch(f frame, d *decoder) {
 	timeout, all := d.span(), d.octet()&1 != 0
 	n := d.count()
-	if n > len(d.b) { // each takes a byte or more
+	if n > len(d.b) || n > maxBatch { // each takes a byte or more
 		s.invalid(f.id)
 		return
 	}
@@ -25,14 +25,15 @@ func (s *session) batch(f frame, d *decoder) {
 		s.decideBatch(s.ctx, f, d, all, s.requests, s.verdicts[:max(n, 1)])
 		return
 	}
-	if !enter(&s.h.working, maxWorking) {
+	taken := place{&s.h.working, 1 + int64(n)/batchPart}
+	if !taken.enter(maxWorking) {
 		s.h.busy.Add(1)
 		s.fail(f.id, ErrBusy, 0)
 		return
 	}
 	rest := decoder{b: slices.Clone(d.b)}
 	f.payload = nil
-	s.background(f.id, timeout, &s.h.working, func(ctx context.Context, started func()) {
+	s.background(f.id, timeout, taken, func(ctx context.Context, started func()) {
 		started()
 		requests := s.readBatch(&rest, make([]decider.Request, 0, n), n)
 		s.end(f.id, func() { s.decideBatch(ctx, f, &rest, all, requests, make([]decider.Verdict, n)) })

@@ -36,16 +36,17 @@ func (s *session) acquire(id uint64, d *decoder) {
 		s.replyLease(id, &l, err)
 		return
 	}
-	if !enter(&s.h.waiting, s.h.cfg.MaxWaiting) {
+	taken := place{&s.h.waiting, 1}
+	if !taken.enter(s.h.cfg.MaxWaiting) {
 		s.h.busy.Add(1)
 		s.fail(id, weir.Reject(weir.QueueFull, 0), 0)
 		return
 	}
-	s.background(id, timeout, &s.h.waiting, func(ctx context.Context, started func()) {
+	s.background(id, timeout, taken, func(ctx context.Context, started func()) {
 		req.OnWait = func() { s.tellWait(id, tells); started() }
 		l, err := s.h.cfg.Decider.Acquire(ctx, req)
 		started()
-		if s.ctx.Err() != nil { // nobody takes the answer
+		if s.ctx.Err() != nil { // the peer is gone
 			if err == nil {
 				_ = s.h.cfg.Decider.Return(context.WithoutCancel(ctx), l.Key, l.ID, weir.Ignored)
 			}

@@ -7,14 +7,15 @@ import (
 
 // work serves a request that takes long, in a goroutine.
 func (s *session) work(f frame) {
-	if !enter(&s.h.working, maxWorking) {
+	taken := place{&s.h.working, workParts}
+	if !taken.enter(maxWorking) {
 		s.h.busy.Add(1)
 		s.fail(f.id, ErrBusy, 0)
 		return
 	}
 	d := decoder{b: slices.Clone(f.payload)}
 	timeout := d.span()
-	s.background(f.id, timeout, &s.h.working, func(ctx context.Context, started func()) {
+	s.background(f.id, timeout, taken, func(ctx context.Context, started func()) {
 		started()
 		answer, err := s.answer(ctx, f.kind, &d)
 		s.end(f.id, func() {

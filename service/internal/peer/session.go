@@ -14,6 +14,8 @@ import (
 const (
 	// inlineBatch is the number of requests up to which the reader decides a batch itself.
 	inlineBatch = 100
+	// maxBatch bounds the requests of a batch.
+	maxBatch = 100_000
 	// patience is how many times longer than its peer a session endures silence, and writes that
 	// do not end.
 	patience = 3
@@ -42,7 +44,6 @@ type session struct {
 	request  decider.Request
 	requests []decider.Request
 	verdicts []decider.Verdict
-	quotas   []bool // requests that came with a quota
 	id       []byte
 }
 
@@ -132,7 +133,7 @@ func (t *waitTable) cancel(id uint64) {
 // background runs a request in a goroutine. The next request is read after the goroutine has called
 // started, so that requests wait in the order in which they came. Its context ends after
 // timeout, if that is not 0, and when the peer cancels it.
-func (s *session) background(id uint64, timeout time.Duration, places *atomic.Int64, do func(ctx context.Context, started func())) {
+func (s *session) background(id uint64, timeout time.Duration, taken place, do func(ctx context.Context, started func())) {
 	ctx, cancel := s.ctx, context.CancelFunc(nil)
 	if timeout > 0 {
 		ctx, cancel = context.WithTimeout(ctx, timeout)
@@ -141,7 +142,7 @@ func (s *session) background(id uint64, timeout time.Duration, places *atomic.In
 	}
 	if !s.waits.add(id, cancel) {
 		cancel()
-		places.Add(-1)
+		taken.leave()
 		s.fail(id, errInvalid, 0)
 		return
 	}
@@ -149,7 +150,7 @@ func (s *session) background(id uint64, timeout time.Duration, places *atomic.In
 		var once sync.Once
 		started := func() { once.Do(func() { s.started <- struct{}{} }) }
 		defer started()
-		defer places.Add(-1)
+		defer taken.leave()
 		defer cancel()
 		do(ctx, started)
 	})
@@ -163,14 +164,22 @@ func (s *session) end(id uint64, put func()) {
 	s.out.flush()
 }
 
-// enter takes a place for a request that takes long.
-func enter(places *atomic.Int64, most int) bool {
-	if places.Add(1) <= int64(most) {
+// A place is a part of a bounded number, which a request in the background takes.
+type place struct {
+	of *atomic.Int64
+	n  int64
+}
+
+// enter takes places, and reports whether there are enough.
+func (p place) enter(most int) bool {
+	if p.of.Add(p.n) <= int64(most) {
 		return true
 	}
-	places.Add(-1)
+	p.leave()
 	return false
 }
+
+func (p place) leave() { p.of.Add(-p.n) }
 
 // describe describes the rules of verdicts to the peer. out is open.
 func (s *session) describe(verdicts []decider.Verdict) {

@@ -154,7 +154,7 @@ func appendVerdict(b []byte, v *outgoing, rules *ruleNumbers) []byte {
 		b = appendText(appendSpan(b, g.Slack), v.id)
 	}
 	if flags&hasStep != 0 {
-		b = append(b, byte(v.Step))
+		b = append(b, stepCode(v.Step))
 	}
 	return b
 }
@@ -202,7 +202,7 @@ func (d *decoder) verdict(v *decider.Verdict, now time.Duration, rules knownRule
 		v.Grant = decider.Grant{N: d.count(), At: v.At - d.span(), Rules: d.fixed(), Slack: d.span(), ID: string(d.bytes())}
 	}
 	if flags&hasStep != 0 {
-		v.Step = decider.Step(d.octet())
+		v.Step = d.step()
 	}
 	return flags&droppedQuota != 0
 }
