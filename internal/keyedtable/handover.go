@@ -124,14 +124,14 @@ func (l *Buckets[K]) Absorb(part []byte, maxDebt int) error {
 	})
 }
 
-// Sum returns the bucket of a key which has used tokens of two buckets: of here until now, and
-// of moved until then, when that was taken away. It holds no more tokens at any time than a
-// bucket from which all had been taken, unless that would be in a debt of more than maxDebt.
+// Sum returns the bucket of a key that has used tokens of two buckets: of moved until the instant
+// then, and of here until now. The sum is full no sooner than one bucket with all these requests
+// would be, unless that bucket would be in a debt of more than maxDebt.
 //
-// Proof. A bucket is the instant at which it is full. Let b be a bucket that is full at then, h
-// the one from which the tokens of here are taken, and m the one that starts from moved. Both
-// get the same requests, each of which moves them to max(b, t)+cost. So m-h never grows, and is
-// moved-then at first: m <= h + moved - then.
+// Proof. A bucket is the instant at which it is full, and a request at the instant t moves it from
+// b to max(b, t)+cost. Let the requests of here move a bucket that is full at then, and another
+// one that starts from moved. The distance of the two is moved-then at first, and no request
+// increases it. So the second bucket, which has had all requests, is at most here+moved-then.
 func Sum(q *gcra.Quota, here, moved gcra.Bucket, then, now time.Duration, maxDebt int) gcra.Bucket {
 	start := fullAt(q, then)
 	if moved <= start {

@@ -3,27 +3,18 @@ package server
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
 	"sync"
 	"time"
 
-	"github.com/weir-go/weir/internal/siphash"
 	"github.com/weir-go/weir/internal/slot"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/handover"
 	"github.com/weir-go/weir/service/internal/server/lease"
 	"github.com/weir-go/weir/service/internal/server/ruleset"
 )
-
-// fleetKey derives a key for one use from the secret of a fleet.
-func fleetKey(fleet, use string) siphash.Key {
-	sum := sha256.Sum256([]byte("weir " + use + "\x00" + fleet))
-	return siphash.Key{K0: binary.LittleEndian.Uint64(sum[:]), K1: binary.LittleEndian.Uint64(sum[8:])}
-}
 
 // Depart gives slots up: another member owns them from now on. Every method answers
 // decider.ErrMoved for keys of these slots, and the requests that wait get it in order of
@@ -46,7 +37,8 @@ func (s *Server) Depart(slots *slot.Set) {
 // Received, but for the time hold at most. Until Received, or until the longest time to live
 // of leases has passed, their keys get no new leases, and leases that the last owner has
 // granted are adopted when they are renewed. Fencing tokens are greater than those of the last
-// owner, unless its clock is ahead by more than the time since its last lease.
+// owner, unless its clock is ahead by more than the time since its last lease. For an
+// AssignmentTTL, leaves without an assignment get none.
 func (s *Server) Expect(slots *slot.Set, hold time.Duration) {
 	s.reload.Lock()
 	defer s.reload.Unlock()
@@ -56,10 +48,11 @@ func (s *Server) Expect(slots *slot.Set, hold time.Duration) {
 	}
 	s.leases.Expect(slots, min(longest, ruleset.MaxSpan))
 	now := s.clock.Now()
+	s.owned.take(slots, now, now+s.cfg.AssignmentTTL)
 	s.owned.change(now, func(o *ownership) {
 		o.departed.Remove(slots)
 		o.release(slots)
-		o.hold(slots, now+hold)
+		o.hold(slots, now, hold)
 	})
 }
 
@@ -80,7 +73,7 @@ func (s *Server) Received(slots *slot.Set) {
 // called again, to hand over what they have used. The last chunk says which grants were
 // settled, of all slots.
 func (s *Server) Export(ctx context.Context, slots *slot.Set, emit func(chunk []byte) error) error {
-	if s.cfg.Fleet == "" {
+	if s.chunks == nil {
 		return errNoFleet
 	}
 	send := func(chunk []byte) error {
@@ -168,11 +161,12 @@ var ErrNoRule = errors.New("no rule here can continue it")
 // the limits. A chunk that comes twice counts once. The error is handover.ErrInvalid or
 // ErrNoRule.
 func (s *Server) Import(chunk []byte) error {
-	c, err := handover.Decode(chunk)
+	if s.chunks == nil {
+		return errNoFleet
+	}
+	c, err := s.chunks.Decode(chunk)
 	switch {
 	case err != nil:
-	case s.cfg.Fleet == "":
-		err = errNoFleet
 	case s.imported.first(c.ID):
 		err = s.importChunk(c)
 	}

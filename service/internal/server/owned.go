@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-go/weir/internal/slot"
 	"github.com/weir-go/weir/service/internal/server/decider"
+	"github.com/weir-go/weir/service/internal/server/ruleset"
 )
 
 // maxHolds bounds the transfers to the Server that hold requests at the same time. With
@@ -15,7 +16,47 @@ import (
 const maxHolds = 64
 
 // owned tells which slots the Server owns.
-type owned struct{ now atomic.Pointer[ownership] }
+type owned struct {
+	now   atomic.Pointer[ownership]
+	taken atomic.Pointer[[]takeover] // the oldest first
+}
+
+// A takeover is slots that the Server owns since a short time: until then it does not know all
+// assignments of leaves.
+type takeover struct {
+	slots *slot.Set // it does not change
+	until time.Duration
+}
+
+// maxTakeovers bounds the takeovers. With more, the two oldest become one.
+const maxTakeovers = 64
+
+// take notes a takeover. Calls must not be concurrent.
+func (o *owned) take(slots *slot.Set, now, until time.Duration) {
+	var all []takeover
+	if was := o.taken.Load(); was != nil {
+		all = slices.DeleteFunc(slices.Clone(*was), func(t takeover) bool { return t.until <= now })
+	}
+	if len(all) == maxTakeovers {
+		both := *all[0].slots
+		both.Union(all[1].slots)
+		all[1].slots = &both
+		all = all[1:]
+	}
+	added := *slots
+	all = append(all, takeover{&added, until})
+	o.taken.Store(&all)
+}
+
+// isNew reports whether the Server owns the slot of a key since a short time.
+func (o *owned) isNew(now time.Duration, s *Server, key string) bool {
+	all := o.taken.Load()
+	if all == nil || (*all)[len(*all)-1].until <= now {
+		return false
+	}
+	of := s.RouteKey(key)
+	return slices.ContainsFunc(*all, func(t takeover) bool { return t.until > now && t.slots.Has(of) })
+}
 
 // An ownership is immutable. If it is nil, the Server owns all slots and holds no requests.
 type ownership struct {
@@ -103,9 +144,12 @@ func (o *ownership) release(slots *slot.Set) {
 	}
 }
 
-// hold makes requests in slots wait.
-func (o *ownership) hold(slots *slot.Set, until time.Duration) {
-	held := *slots
+// hold makes requests in slots wait for a time.
+func (o *ownership) hold(slots *slot.Set, now, d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	held, until := *slots, now+min(d, ruleset.MaxSpan)
 	o.holds = append(o.holds, hold{&held, until, make(chan struct{})})
 }
 

@@ -12,7 +12,7 @@ import (
 
 // Route returns the slot of a request: the owner of the slot decides the request.
 func (s *Server) Route(req *decider.Request) uint16 {
-	if req.Quota != nil { // its bucket is that of the key, whatever the rules are
+	if req.Quota != nil { // the rules do not matter
 		return slot.Of(req.Key)
 	}
 	return s.RouteKey(req.Key)

@@ -194,23 +194,6 @@ func (s *Server) newRule(set *ruleset.Set, c *ruleset.Rule, was *rule, memory in
 	return r, nil
 }
 
-// newBuckets returns full buckets.
-func (s *Server) newBuckets(q config.Quota, per config.Per, memory int) (quota.Buckets, error) {
-	b, err := quota.New(s.clock, q, per, memory)
-	if err != nil {
-		return nil, err
-	}
-	return s.shareKeys(b), nil
-}
-
-// shareKeys gives new buckets the fingerprints of the fleet.
-func (s *Server) shareKeys(b quota.Buckets) quota.Buckets {
-	if s.cfg.Fleet != "" && b != nil {
-		b.Share(fleetKey(s.cfg.Fleet, "table"))
-	}
-	return b
-}
-
 // update changes the state to the rule r, from what it was; its buckets count the share.
 func (r *rule) update(was *rule, share config.Quota, now time.Duration) {
 	if r.buckets != nil {

@@ -138,7 +138,7 @@ type Server struct {
 	own    *quota.Requested
 
 	owned    owned
-	chunks   *handover.Sender
+	chunks   *handover.Sender // nil without a fleet
 	imported imported
 
 	shares atomic.Int64 // Config.Instances, or what Shared has changed it to
@@ -174,7 +174,7 @@ func New(cfg Config) (*Server, error) {
 	room, c := waiting.NewRoom(cmp.Or(cfg.MaxWaiting, DefaultMaxWaiting)), clock.New()
 	s := &Server{
 		cfg: cfg, clock: c, learns: c.Now() + cfg.AssignmentTTL, room: room, keys: newKeys(cmp.Or(cfg.Keys, DefaultKeys)),
-		grants: grant.NewLedger(), chunks: handover.NewSender(), leases: lease.NewRegistry(c, room, cmp.Or(cfg.MaxLeases, DefaultMaxLeases)),
+		grants: grant.NewLedger(), leases: lease.NewRegistry(c, room, cmp.Or(cfg.MaxLeases, DefaultMaxLeases)),
 		orphan: map[string]*lease.Limits{},
 	}
 	s.shares.Store(int64(cfg.Instances))
@@ -183,12 +183,7 @@ func New(cfg Config) (*Server, error) {
 	if s.own, err = quota.NewRequested(c, decider.MaxOwnRefill, s.ownMemory(cfg.Memory)); err != nil {
 		return nil, err
 	}
-	if cfg.Fleet != "" {
-		s.own.Share(fleetKey(cfg.Fleet, "table"))
-		s.grants = grant.NewFleet(fleetKey(cfg.Fleet, "grants"), c)
-		s.leases.Share(fleetKey(cfg.Fleet, "leases"), s.RouteKey)
-		room.SetOwned(s.owned.errNow)
-	}
+	s.join(c)
 	first := cfg.Rules
 	if first == nil {
 		first = new(config.Rules)

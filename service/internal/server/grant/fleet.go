@@ -14,9 +14,9 @@ import (
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
-// Fleet is a Ledger of a member of a fleet, whose members share the secret: each can settle the
-// grants of all. Which grants were settled, a member knows of those that were settled at itself,
-// and of those of which RestorePage has told it.
+// Fleet is the ledger of a member of a fleet. All members share the secret, so each can settle
+// the grants of the others. A member knows the grants that it has settled itself, and the settled
+// grants in the pages that RestorePage adds.
 //
 // Its ids have the shape of those of a Ledger, with wall time. Their number is a random tag of
 // the process and a number in order, so that ids of different members differ.
@@ -56,7 +56,7 @@ func (f *Fleet) AppendID(b []byte, g decider.Grant, key string) []byte {
 	return appendID(b, stamp, seal(f.secret, ms, number, slack, g.N, g.Rules, key), slack, g.N)
 }
 
-// Redeem is as in Ledger.
+// Redeem is as in Ledger. The instant of a grant that is older than the process is negative.
 func (f *Fleet) Redeem(id, key string, rules []uint64, now time.Duration) (g decider.Grant, which int, err error) {
 	wall := time.Now()
 	stamp, sealed, slack, n, ok := parseID(id)
@@ -66,7 +66,7 @@ func (f *Fleet) Redeem(id, key string, rules []uint64, now time.Duration) (g dec
 	if !ok || which < 0 || age > decider.GrantLife || !f.settle(ms, number, wall) {
 		return decider.Grant{}, 0, decider.ErrNoGrant
 	}
-	at := max(now-age, 0) + time.Millisecond // the stamp is rounded down
+	at := now - age + time.Millisecond // the stamp is rounded down
 	return decider.Grant{N: n, At: min(at, now), Rules: rules[which], Slack: span(slack)}, which, nil
 }
 
@@ -127,7 +127,7 @@ func (f *Fleet) State() State {
 // Pages is as in Ledger.
 func (f *Fleet) Pages() iter.Seq[Page] { return copies(&f.mu, f.pages) }
 
-// Restore sets the state. The pages that follow are of use if it is that of a Fleet.
+// Restore sets the state. A state that no Fleet has written has no effect.
 func (f *Fleet) Restore(s State, _ bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -136,7 +136,7 @@ func (f *Fleet) Restore(s State, _ bool) {
 	}
 }
 
-// RestorePage adds a page to those that there are.
+// RestorePage adds the settled grants of a page.
 func (f *Fleet) RestorePage(p Page) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

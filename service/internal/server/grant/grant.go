@@ -234,7 +234,7 @@ type State struct {
 	Secret        siphash.Key
 	Sealed, Floor uint64
 	Marks         []Mark
-	Fleet         bool // it is that of a Fleet
+	Fleet         bool // a Fleet has written it
 }
 
 // A Page says which grants with consecutive numbers were settled, for snapshots.

@@ -2,8 +2,8 @@
 // another one.
 //
 // A chunk begins with a text that names the format and its version, the ID of the chunk, and
-// its kind. A body follows, and a checksum of all. Numbers in a body are varints, and texts have
-// their length before them. A chunk is plain data: it says nothing about its sender.
+// its kind. A body follows, and a seal of all under a secret of the fleet. Numbers in a body are
+// varints, and texts have their length before them.
 package handover
 
 import (
@@ -11,11 +11,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"slices"
 	"sync/atomic"
 	"time"
 
+	"github.com/weir-go/weir/internal/siphash"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/grant"
 	"github.com/weir-go/weir/service/internal/server/lease"
@@ -46,13 +46,14 @@ type ID [16]byte
 
 // A Sender gives chunks their IDs. It is safe for concurrent use.
 type Sender struct {
+	secret  siphash.Key
 	process [8]byte
 	chunks  atomic.Uint64
 }
 
-// NewSender returns a Sender whose IDs no other has.
-func NewSender() *Sender {
-	s := new(Sender)
+// NewSender returns a Sender whose IDs no other has. Members of a fleet share the secret.
+func NewSender(secret siphash.Key) *Sender {
+	s := &Sender{secret: secret}
 	rand.Read(s.process[:]) // never fails
 	return s
 }
@@ -64,7 +65,7 @@ func (s *Sender) begin(kind byte) writer {
 	return append(b, kind)
 }
 
-// A Chunk is what Decode reads. One of its parts is set.
+// A Chunk is a decoded chunk. One of its parts is set.
 type Chunk struct {
 	ID     ID
 	Counts *Counts
@@ -107,11 +108,11 @@ func (s *Sender) Counts(c *Counts) []byte {
 	w.text(c.Rule)
 	w.bool(c.Candidate)
 	w.text(c.Kind)
-	return append(w, c.Part...).end()
+	return s.seal(append(w, c.Part...))
 }
 
 // Own returns a chunk of buckets of quotas that requests brought.
-func (s *Sender) Own(part []byte) []byte { return append(s.begin(own), part...).end() }
+func (s *Sender) Own(part []byte) []byte { return s.seal(append(s.begin(own), part...)) }
 
 // Leases passes chunks of leases to emit: at least one, which has the token. It leaves out
 // leases of longer keys than MaxKey.
@@ -132,7 +133,7 @@ func (s *Sender) Leases(l *Leases, emit func(chunk []byte) error) error {
 				}
 			}
 		}
-		if err := emit(w.end()); err != nil || len(held) == 0 {
+		if err := emit(s.seal(w)); err != nil || len(held) == 0 {
 			return err
 		}
 	}
@@ -150,7 +151,7 @@ func (s *Sender) Limits(all []Limit, emit func(chunk []byte) error) error {
 				w.number(uint64(l.Usual))
 			}
 		}
-		if err := emit(w.end()); err != nil {
+		if err := emit(s.seal(w)); err != nil {
 			return err
 		}
 	}
@@ -159,41 +160,40 @@ func (s *Sender) Limits(all []Limit, emit func(chunk []byte) error) error {
 
 // Grants passes chunks of pages to emit.
 func (s *Sender) Grants(pages func(yield func(grant.Page) bool), emit func(chunk []byte) error) (err error) {
-	w := s.begin(grants)
-	start := len(w)
+	w, n := s.begin(grants), 0
 	for p := range pages {
 		w.page(&p)
-		if len(w) < fullBody {
+		if n++; n < maxPages && len(w) < fullBody {
 			continue
 		}
-		if err = emit(w.end()); err != nil {
+		if err = emit(s.seal(w)); err != nil {
 			return err
 		}
-		w = s.begin(grants)
+		w, n = s.begin(grants), 0
 	}
-	if len(w) > start {
-		err = emit(w.end())
+	if n > 0 {
+		err = emit(s.seal(w))
 	}
 	return err
 }
 
-// end appends the checksum.
-func (w writer) end() []byte { return binary.LittleEndian.AppendUint32(w, crc32.ChecksumIEEE(w)) }
+// seal appends the seal.
+func (s *Sender) seal(w writer) []byte { return binary.LittleEndian.AppendUint64(w, s.secret.Bytes(w)) }
 
 // ErrInvalid is the error of Decode.
-var ErrInvalid = errors.New("it is not a valid chunk")
+var ErrInvalid = errors.New("it is not a valid chunk of this fleet")
 
-// Decode reads a chunk. Parts of the Chunk are parts of b.
-func Decode(b []byte) (*Chunk, error) {
+// Decode reads a chunk of any Sender with the same secret. Parts of the Chunk are parts of b.
+func (s *Sender) Decode(b []byte) (*Chunk, error) {
 	const head = len(magic) + len(ID{}) + 1
-	n := len(b) - 4
+	n := len(b) - 8
 	switch {
 	case len(b) > MaxSize || n < head:
 		return nil, fmt.Errorf("%w: it has %d bytes", ErrInvalid, len(b))
 	case string(b[:len(magic)]) != magic:
 		return nil, fmt.Errorf("%w: it begins with %q: want %q", ErrInvalid, b[:len(magic)], magic)
-	case binary.LittleEndian.Uint32(b[n:]) != crc32.ChecksumIEEE(b[:n]):
-		return nil, fmt.Errorf("%w: its checksum is wrong", ErrInvalid)
+	case binary.LittleEndian.Uint64(b[n:]) != s.secret.Bytes(b[:n]):
+		return nil, fmt.Errorf("%w: its seal is wrong", ErrInvalid)
 	}
 	c := &Chunk{ID: ID(b[len(magic):])}
 	r := reader{rest: b[head:n]}
@@ -212,6 +212,7 @@ func Decode(b []byte) (*Chunk, error) {
 	case grants:
 		for len(r.rest) > 0 && !r.bad {
 			c.Grants = append(c.Grants, r.page())
+			r.bad = r.bad || len(c.Grants) > maxPages
 		}
 	default:
 		return nil, fmt.Errorf("%w: it is of the kind %q", ErrInvalid, kind)
@@ -247,5 +248,6 @@ func (r *reader) leases() *Leases {
 const (
 	maxNumber = 1<<31 - 1
 	maxToken  = 1<<62 - 1
+	maxPages  = 1 << 10 // in a chunk, each of which takes 4 KiB of memory
 	maxTime   = time.Duration(1<<63-1) / 8
 )

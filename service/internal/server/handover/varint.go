@@ -8,7 +8,7 @@ import (
 	"github.com/weir-go/weir/service/internal/server/grant"
 )
 
-// A writer is a chunk without its checksum.
+// A writer is a chunk without its seal.
 type writer []byte
 
 func (w *writer) number(n uint64) { *w = binary.AppendUvarint(*w, n) }
