@@ -1,0 +1,79 @@
+package leaf
+
+import (
+	"math"
+	"time"
+)
+
+// A demand measures the rate that callers of a key ask for, allowed or not.
+//
+// The measure is a moving average over about 5 seconds. It follows an increase at once if
+// that is more than the noise of a Poisson process (3 standard deviations). A sample counts
+// for at most 16 times the last measure, and for the limit, so that callers that retry
+// without a pause do not inflate it without bound.
+type demand struct {
+	rate  float64 // tokens a second
+	since time.Duration
+	at    time.Duration // of the last sample
+	tried float64       // tokens since the last sample
+	calls int           // since the last sample
+	cost  float64       // tokens a call, an average
+}
+
+// Parameters of the measure.
+const (
+	average   = 5.0 // seconds
+	youth     = time.Second
+	minSample = 50 * time.Millisecond
+	maxGrowth = 16
+)
+
+func (d *demand) try(n float64) {
+	d.tried += n
+	d.calls++
+}
+
+// sample ends a sample at the instant now, unless it is too short. has is the rate that the
+// key may use, and limit the most that counts, 0 if there is none.
+func (d *demand) sample(now time.Duration, has, limit float64) {
+	dt := (now - d.at).Seconds()
+	switch {
+	case now-d.at >= minSample:
+	case d.at == d.since: // the first report of a key
+		d.rate = d.tried / youth.Seconds()
+		return
+	default:
+		return
+	}
+	if d.calls > 0 {
+		d.cost = max(d.tried/float64(d.calls), d.cost*.8)
+	}
+	tried := min(d.tried, maxGrowth*max(d.rate, has, 1)*dt+d.cost)
+	if limit > 0 {
+		tried = min(tried, limit*dt)
+	}
+	if tried > d.rate*dt+d.noise(dt, 3)+2*d.cost {
+		d.rate = tried / dt
+	} else {
+		age := max(now-d.since, youth).Seconds()
+		d.rate += dt / min(average+dt, age) * (tried/dt - d.rate)
+	}
+	d.at, d.tried, d.calls = now, 0, 0
+}
+
+// surge reports whether the sample so far is more than noise above a rate.
+func (d *demand) surge(now time.Duration, rate float64) bool {
+	dt := (now - d.at).Seconds()
+	expected := rate * dt
+	return d.tried > expected+3*math.Sqrt(expected*max(d.cost, 1))+2*max(d.cost, 1)
+}
+
+// noise returns a number of standard deviations of the tokens that come in a time.
+func (d *demand) noise(dt, deviations float64) float64 {
+	return deviations * math.Sqrt(d.rate*dt*d.cost)
+}
+
+// deviation returns the standard deviation of the measure at a rate.
+func (d *demand) deviation(rate float64) float64 {
+	return math.Sqrt(rate * d.cost / (2 * average))
+}

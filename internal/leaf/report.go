@@ -1,0 +1,184 @@
+package leaf
+
+import "time"
+
+// A Pass gathers the reports of one exchange from the Keys of a leaf. The zero Pass is ready
+// for Session.Begin.
+type Pass struct {
+	Reports []Report
+
+	now  time.Duration
+	ttl  time.Duration // of assignments
+	full bool          // looks at all keys, not only at the urgent ones
+	most int           // reports
+	more bool          // there was no room for all
+}
+
+// Now returns the instant of the exchange.
+func (p *Pass) Now() time.Duration { return p.now }
+
+// chunk bounds the entries that one Collect looks at.
+const chunk = 128
+
+// Collect adds reports to a Pass, and returns whether these Keys have no more. One call
+// looks at a bounded number of keys, so that an owner can give its lock to others between
+// calls.
+func (k *Keys) Collect(p *Pass) (done bool) {
+	p.now = k.clock(p.now)
+	for range min(chunk, len(k.urgent)) {
+		e := k.urgent[len(k.urgent)-1]
+		if !p.room() {
+			return true
+		}
+		k.urgent = k.urgent[:len(k.urgent)-1]
+		e.urgent = false
+		if e.index >= 0 {
+			e.force = true
+			k.look(p, e)
+		}
+	}
+	if len(k.urgent) > 0 {
+		return false
+	}
+	if !p.full {
+		return true
+	}
+	for range chunk {
+		if k.scan >= len(k.list) {
+			k.scan, k.resync = 0, false
+			return true
+		}
+		if !p.room() {
+			return true
+		}
+		e := k.list[k.scan]
+		e.force = e.force || k.resync && e.assigned
+		k.look(p, e)
+		if k.scan < len(k.list) && k.list[k.scan] == e { // it was not removed
+			k.scan++
+		}
+	}
+	return false
+}
+
+func (p *Pass) room() bool {
+	p.more = p.more || len(p.Reports) >= p.most
+	return !p.more
+}
+
+// unassignedFor is how long a key without an assignment is kept after its last request.
+const unassignedFor = 5 * time.Second
+
+// look adds a report about an entry, if one is due, and forgets the entry if it is idle.
+func (k *Keys) look(p *Pass, e *entry) {
+	if e.ending {
+		return
+	}
+	live := k.live(p.now, e)
+	idle := p.ttl
+	if !live {
+		idle = min(idle, unassignedFor)
+		if e.sharing || e.limit != (Limit{}) { // it knows its share
+			idle = p.ttl
+		}
+	}
+	if p.now >= e.last+idle && len(e.queue) == 0 && e.rested(p.now, k) {
+		k.end(p, e, live)
+		return
+	}
+	has, limit := k.has(p.now, e, live)
+	e.demand.sample(p.now, has, limit)
+	if !e.force && !k.due(p, e, live) {
+		return
+	}
+	p.Reports = append(p.Reports, Report{Key: e.key, Used: max(e.used, 0), Wants: e.demand.rate, Has: has})
+	e.used = min(e.used, 0)
+	e.reported, e.reportedAt, e.force = e.demand.rate, p.now, false
+}
+
+// rested reports whether the bucket is not in debt. A key in debt is not forgotten.
+func (e *entry) rested(now time.Duration, k *Keys) bool {
+	if e.tokens < 0 {
+		e.refill(now, k)
+	}
+	return e.tokens >= 0
+}
+
+// end forgets an idle entry. If the upstream may count an assignment, it is given back
+// first.
+func (k *Keys) end(p *Pass, e *entry, live bool) {
+	if !live && !e.force {
+		k.remove(e)
+		return
+	}
+	if live {
+		k.held--
+	}
+	e.assigned, e.unlimited, e.sharing, e.ending, e.force = false, false, false, true, false
+	p.Reports = append(p.Reports, Report{Key: e.key, Used: max(e.used, 0), Done: true})
+	e.used = 0
+}
+
+// has returns the rate that the key may use now, and the limit of what its callers can want.
+func (k *Keys) has(now time.Duration, e *entry, live bool) (has, limit float64) {
+	limit = e.limit.Rate
+	if limit == 0 {
+		limit = e.policy.Limit.Rate
+	}
+	switch {
+	case e.unlimited:
+		return 0, 0
+	case live:
+		return e.rate, limit
+	case e.sharing:
+		return e.refill(now, k).Rate, limit
+	}
+	return 0, limit
+}
+
+// Parts of a rate by which wants must change to be reported.
+const (
+	watchedBand = 0.02 // of a contended key
+	hungryBand  = 0.25 // of a contended key that wants much more than it has
+	calmBand    = 0.1  // of a key that is not contended
+	hungry      = 1.5  // times what it has
+	near        = 0.8  // of what it has: wants below do not matter if the key is not contended
+)
+
+// due reports whether a report about an entry is due.
+func (k *Keys) due(p *Pass, e *entry, live bool) bool {
+	wants, told := e.demand.rate, e.reported
+	noise := e.demand.deviation(max(wants, told))
+	change := max(wants-told, told-wants)
+	switch {
+	case !live:
+		return p.now >= e.retryAt && e.last > e.reportedAt
+	case e.used > 0 && p.now >= e.reportedAt+p.ttl/2-p.ttl/8*time.Duration(e.spread)/256:
+		return true
+	case e.unlimited:
+		return false
+	case e.contended && min(wants, told) > hungry*e.rate:
+		return change > hungryBand*told+noise
+	case e.contended:
+		return change > watchedBand*told+noise
+	case wants > told:
+		return wants > near*e.rate && change > calmBand*told+3*noise
+	}
+	return told > e.rate/2 && change > told/2+3*noise
+}
+
+// Unsent takes back the reports of a Pass whose exchange has failed.
+func (k *Keys) Unsent(p *Pass) {
+	for i := range p.Reports {
+		k.Return(&p.Reports[i])
+	}
+}
+
+// Return takes back a report whose exchange has failed. It does nothing if these Keys do not
+// have the key.
+func (k *Keys) Return(r *Report) {
+	if e := k.entries[r.Key]; e != nil {
+		e.used += r.Used
+		e.ending, e.force = false, true
+	}
+}
