@@ -86,6 +86,8 @@ type Config struct {
 	// DefaultAssignmentTTL.
 	AssignmentTTL time.Duration
 
+	// Clock is the time of the node. If nil, the real one.
+	Clock *clock.Clock
 	// Instances, if > 0, makes the limits of the Server shares: the limits of the rules
 	// divided by this number. See Shared.
 	Instances int
@@ -139,7 +141,10 @@ func New(cfg Config) (*Server, error) {
 	}
 	cfg.Memory = cmp.Or(cfg.Memory, DefaultMemory)
 	cfg.AssignmentTTL = cmp.Or(cfg.AssignmentTTL, DefaultAssignmentTTL)
-	room, c := waiting.NewRoom(cmp.Or(cfg.MaxWaiting, DefaultMaxWaiting)), clock.New()
+	room, c := waiting.NewRoom(cmp.Or(cfg.MaxWaiting, DefaultMaxWaiting)), cfg.Clock
+	if c == nil {
+		c = clock.New()
+	}
 	s := &Server{
 		cfg: cfg, clock: c, learns: c.Now() + cfg.AssignmentTTL, room: room, keys: newKeys(cmp.Or(cfg.Keys, DefaultKeys)),
 		grants: grant.NewLedger(), leases: lease.NewRegistry(c, room, cmp.Or(cfg.MaxLeases, DefaultMaxLeases)),

@@ -29,9 +29,9 @@ func (p doormanPolicy) node(now time.Duration, name string, _ int, rng *rand.Ran
 	return n
 }
 
-func (p doormanPolicy) centre(now time.Duration, learns bool) centre {
+func (p doormanPolicy) centre(now time.Duration) centre {
 	c := &doormanCentre{keys: p.keys, tenants: map[string]*tenant{}, held: make([]float64, len(p.keys)), level: make([]float64, len(p.keys))}
-	if learns {
+	if now > 0 { // there may be leases of the one before
 		c.learn = now + doormanLease
 	}
 	return c

@@ -15,7 +15,7 @@ type exactPolicy struct {
 }
 
 func (p *exactPolicy) node(time.Duration, string, int, *rand.Rand) node { return p }
-func (p *exactPolicy) centre(time.Duration, bool) centre                { return nil }
+func (p *exactPolicy) centre(time.Duration) centre                      { return nil }
 func (p *exactPolicy) leave(time.Duration, node) any                    { return nil }
 
 func (p *exactPolicy) allow(now time.Duration, key int32) (bool, step) {
@@ -38,8 +38,8 @@ type staticPolicy struct {
 func (p staticPolicy) node(now time.Duration, _ string, _ int, _ *rand.Rand) node {
 	return staticNode(buckets(p.keys, 1/float64(p.leaves), now))
 }
-func (p staticPolicy) centre(time.Duration, bool) centre { return nil }
-func (p staticPolicy) leave(time.Duration, node) any     { return nil }
+func (p staticPolicy) centre(time.Duration) centre   { return nil }
+func (p staticPolicy) leave(time.Duration, node) any { return nil }
 
 type staticNode []bucket
 

@@ -40,7 +40,7 @@ func (s *Sim) fault(_ int, ends uint32) {
 		return
 	}
 	if s.downs--; s.downs == 0 {
-		s.centre = s.policy.centre(s.now, true)
+		s.centre = s.policy.centre(s.now)
 	}
 }
 

@@ -23,6 +23,7 @@ type meter struct {
 	slots   int // so far
 
 	exchanges, reports, failures int // since the last step
+	asks                         int // since the last step: decisions by the upstream
 	wasExchanges, wasReports     int // of them, before the slot
 	offered, allowed             int
 	steps, stepCounts            [steps]int // of the slot; since the last step
@@ -229,7 +230,7 @@ func (m *meter) endStep(s *Sim) {
 		At: s.now, Offered: float64(m.offered) / dt, Allowed: float64(m.allowed) / dt,
 		First: Rates{float64(m.first.offered) / dt, float64(m.first.allowed) / dt},
 		Short: m.short, Long: m.long,
-		Exchanges: float64(m.exchanges) / dt, Reports: float64(m.reports) / dt, Failures: float64(m.failures) / dt,
+		Exchanges: float64(m.exchanges) / dt, Reports: float64(m.reports) / dt, Failures: float64(m.failures) / dt, Asks: float64(m.asks) / dt,
 		Decisions: map[string]float64{},
 	}
 	for i, n := range m.stepCounts {
@@ -256,5 +257,6 @@ func (m *meter) endStep(s *Sim) {
 	m.series = append(m.series, st)
 	m.stepAt, m.stepCounts, m.first = s.now, [steps]int{}, use{}
 	m.offered, m.allowed, m.short, m.long = 0, 0, 0, 0
+	m.asks = 0
 	m.exchanges, m.reports, m.failures, m.wasExchanges, m.wasReports = 0, 0, 0, 0, 0
 }

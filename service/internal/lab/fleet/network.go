@@ -1,5 +1,7 @@
 package fleet
 
+import "time"
+
 // send begins an exchange of a leaf.
 func (s *Sim) send(i int) {
 	s.advance(i)
@@ -30,6 +32,17 @@ func (s *Sim) ask(f *flight) {
 	if !f.oneWay && s.leaves[f.leaf].cuts == 0 && !s.lost() {
 		s.agenda.push(s.now+s.sc.Network.Delay.Draw(s.net), evAnswer, int(f.leaf), 0, f)
 	}
+}
+
+// decide has the upstream decide about a token, at once. It reports whether the leaf can
+// reach it.
+func (s *Sim) decide(i int, now time.Duration, key string) (allowed, ok bool) {
+	c, ok := s.centre.(*serverCentre)
+	if !ok || s.leaves[i].cuts > 0 {
+		return false, false
+	}
+	s.meter.asks++
+	return c.decide(now, key), true
 }
 
 // receive ends an exchange, unless it has ended before.

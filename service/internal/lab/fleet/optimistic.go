@@ -23,7 +23,7 @@ func (p optimisticPolicy) node(now time.Duration, _ string, _ int, rng *rand.Ran
 	return &optimisticNode{rng: rng, counts: make([]count, len(p.keys)), deny: make([]float64, len(p.keys)), next: now + first}
 }
 
-func (p optimisticPolicy) centre(now time.Duration, _ bool) centre {
+func (p optimisticPolicy) centre(now time.Duration) centre {
 	return &optimisticCentre{buckets: buckets(p.keys, 1, now), demand: make([]decaying, len(p.keys))}
 }
 

@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"math/rand/v2"
-	"slices"
 	"time"
 )
 
@@ -47,27 +46,29 @@ type centre interface {
 type policy interface {
 	// node returns the node of a leaf that starts. No other had the name.
 	node(now time.Duration, name string, leaf int, rng *rand.Rand) node
-	// centre returns an upstream without state. It learns, unless there was none before.
-	centre(now time.Duration, learns bool) centre
+	// centre returns an upstream without state.
+	centre(now time.Duration) centre
 	// leave returns the last message of a node that stops; nil without one.
 	leave(now time.Duration, n node) any
 }
 
-// policyOf returns a policy of a scenario.
-func policyOf(sc *Scenario, keys []limited) policy {
-	switch sc.Fleet.Policy {
+// choosePolicy makes the policy of the scenario.
+func (s *Sim) choosePolicy() (err error) {
+	keys, leaves := s.keys, len(s.leaves)
+	switch s.sc.Fleet.Policy {
 	case "exact":
-		return &exactPolicy{keys: keys, buckets: buckets(keys, 1, 0)}
+		s.policy = &exactPolicy{keys: keys, buckets: buckets(keys, 1, 0)}
 	case "static":
-		return staticPolicy{keys, sc.Fleet.Leaves}
+		s.policy = staticPolicy{keys, leaves}
 	case "optimistic":
-		return optimisticPolicy{keys}
+		s.policy = optimisticPolicy{keys}
+	case "doorman":
+		s.policy = doormanPolicy{keys, leaves}
 	default:
-		return doormanPolicy{keys, sc.Fleet.Leaves}
+		s.policy, err = newLeafPolicy(s)
 	}
+	return err
 }
-
-func known(policy string) bool { return policy == "" || slices.Contains(Policies, policy) }
 
 // limited is a key with its limit.
 type limited struct {

@@ -88,6 +88,7 @@ type Step struct {
 	Exchanges float64            `json:"exchanges"`
 	Reports   float64            `json:"reports"`
 	Failures  float64            `json:"failures"` // exchanges without an answer
+	Asks      float64            `json:"asks"`     // decisions by the upstream, of keys without an assignment
 	Decisions map[string]float64 `json:"decisions"`
 	Leaves    int                `json:"leaves"` // that run
 	Watch     []Watched          `json:"watch,omitempty"`

@@ -43,10 +43,10 @@ type Fleet struct {
 
 // A Key is a key with a limit, or several of them.
 type Key struct {
-	Name  string  `yaml:"name"`
-	Count int     `yaml:"count"` // of keys: NAME-0, NAME-1 and so on; if zero, one of this name
-	Rate  float64 `yaml:"rate"`  // limit, in tokens a second, of each
-	Burst float64 `yaml:"burst"` // tokens, of each
+	Name  string `yaml:"name"`
+	Count int    `yaml:"count"` // of keys: NAME-0, NAME-1 and so on; if zero, one of this name
+	Rate  int    `yaml:"rate"`  // the limit, in tokens a second, of each
+	Burst int    `yaml:"burst"` // tokens, of each
 }
 
 // A Demand is a stream of requests of one token each.

@@ -36,14 +36,15 @@ type Sim struct {
 	centre centre // nil while the upstream is down
 	downs  int    // faults that keep the upstream down
 	loads  []*load
-	leaves []leaf
+	leaves []leafState
 	net    *rand.Rand
-	order  *rand.Rand
+	rnd    *rand.Rand // of the order
+	order  []int      // of the leaves in a slot
 	meter  meter
 }
 
-// A leaf is a process that decides.
-type leaf struct {
+// A leafState is a process that decides.
+type leafState struct {
 	node   node // nil while the leaf does not run
 	source source
 	cuts   int // partitions that it is in
@@ -70,7 +71,7 @@ func New(sc Scenario) (*Sim, error) {
 	sc.Fleet.TTL = cmp.Or(sc.Fleet.TTL, 10*time.Second)
 	sc.Network.Timeout = cmp.Or(sc.Network.Timeout, time.Second)
 	sc.Step = max(cmp.Or(sc.Step, sc.Duration/200).Truncate(slot), slot)
-	s := &Sim{sc: sc, next: slot, agenda: newAgenda(), net: rand.New(rand.NewPCG(sc.Seed, 1)), order: rand.New(rand.NewPCG(sc.Seed, 2))}
+	s := &Sim{sc: sc, next: slot, agenda: newAgenda(), net: rand.New(rand.NewPCG(sc.Seed, 1)), rnd: rand.New(rand.NewPCG(sc.Seed, 2))}
 	firsts := map[string]int{"": 0}
 	for _, k := range sc.Keys {
 		firsts[k.Name] = len(s.keys)
@@ -79,7 +80,7 @@ func New(sc Scenario) (*Sim, error) {
 			if k.Count > 0 {
 				name = fmt.Sprintf("%s-%d", k.Name, i)
 			}
-			s.keys = append(s.keys, limited{name, k.Rate, k.Burst})
+			s.keys = append(s.keys, limited{name, float64(k.Rate), float64(k.Burst)})
 		}
 	}
 	for i, d := range sc.Demand {
@@ -91,12 +92,15 @@ func New(sc Scenario) (*Sim, error) {
 			s.agenda.push(at, evDemand, i, 0, nil)
 		}
 	}
-	s.leaves = make([]leaf, sc.Fleet.Leaves)
+	s.leaves = make([]leafState, sc.Fleet.Leaves)
 	for i := range s.leaves {
+		s.order = append(s.order, i)
 		s.leaves[i].source.rng = rand.New(rand.NewPCG(sc.Seed, uint64(i)<<8|3))
 	}
-	s.policy = policyOf(&s.sc, s.keys)
-	s.centre = s.policy.centre(0, false)
+	if err := s.choosePolicy(); err != nil {
+		return nil, err
+	}
+	s.centre = s.policy.centre(0)
 	s.meter.init(s)
 	s.planFaults()
 	for i := range s.leaves {
@@ -138,9 +142,11 @@ func (s *Sim) tick() {
 		s.handle(e)
 	}
 	s.now = s.next
-	first := s.order.IntN(len(s.leaves))
-	for i := range s.leaves {
-		s.advance((first + i) % len(s.leaves))
+	if s.sc.Fleet.Policy == "exact" { // no leaf is the first for the tokens of a slot
+		s.rnd.Shuffle(len(s.order), func(i, k int) { s.order[i], s.order[k] = s.order[k], s.order[i] })
+	}
+	for _, i := range s.order {
+		s.advance(i)
 	}
 	s.meter.endSlot(s)
 	s.next += slot

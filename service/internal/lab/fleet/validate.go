@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,12 +20,15 @@ type FieldError = dist.FieldError
 // Bounds of a scenario.
 const (
 	maxKeys    = 10_000
+	maxRate    = 100_000_000
 	maxPairs   = 10_000_000 // of leaves and keys
 	maxSteps   = 100_000
 	maxParts   = 1000 // demands, changes, faults
 	maxTime    = 1000 * time.Hour
 	maxChanges = 1_000_000 // of demands that are switched on and off
 )
+
+var keyName = regexp.MustCompile(`^[A-Za-z0-9]{1,50}$`)
 
 // A checker keeps the first error.
 type checker struct{ err error }
@@ -93,15 +97,14 @@ func (sc *Scenario) checkKeys(c *checker) {
 	names, count := map[string]bool{}, 0
 	for i, k := range sc.Keys {
 		at := fmt.Sprintf("keys[%d].", i)
-		c.check(k.Name != "" && !names[k.Name], at+"name", strconv.Quote(k.Name), "must be given, and only once")
+		c.check(keyName.MatchString(k.Name) && !names[k.Name], at+"name", strconv.Quote(k.Name), "must be of letters and digits, and given only once")
 		names[k.Name] = true
 		c.check(k.Count >= 0 && k.Count <= maxKeys, at+"count", k.Count, "must be in [0, %d]", maxKeys)
 		count += min(max(k.Count, 1), maxKeys)
 		c.check(count <= maxKeys && count*min(sc.Fleet.Leaves, maxLeaves) <= maxPairs, at+"count", k.Count,
 			"there must be at most %d keys, and %d pairs of a leaf and a key", maxKeys, maxPairs)
-		c.number(at+"rate", k.Rate)
-		c.number(at+"burst", k.Burst)
-		c.check(k.Burst >= 1, at+"burst", k.Burst, "must be at least 1")
+		c.check(k.Rate >= 1 && k.Rate <= maxRate, at+"rate", k.Rate, "must be in [1, %d]", maxRate)
+		c.check(k.Burst >= 1 && k.Burst <= maxRate, at+"burst", k.Burst, "must be in [1, %d]", maxRate)
 	}
 }
 
