@@ -5,7 +5,11 @@
 // and a time to live.
 //
 //	a := allocator.New(allocator.Config{Limit: allocator.Limit{Rate: 1000, Burst: 100}, TTL: 30 * time.Second})
-//	got, err := a.Report(now, allocator.Report{Leaf: "pod-7", Wants: 120, Has: 80})
+//	pod7 := &allocator.Member{Session: &session}
+//	got, err := a.Report(now, pod7, allocator.Report{Wants: 120, Has: 80})
+//
+// A Member is the part of a leaf in one Allocator. A Session is the lease of a leaf: to
+// renew it extends the assignments of the leaf in all Allocators, in constant time.
 //
 // # Fairness
 //
@@ -14,11 +18,18 @@
 // wants and less than that one. While all get what they want, each also gets a part of the
 // rest, so that it can grow at once; one part is left for a leaf that is still unknown.
 //
+// # Contention
+//
+// A limit is contended while leaves want more than there is, or while one lacks a part of
+// what it wants that others still have. Config.Watch names the members that should report
+// because their shares have changed. Between two such calls, shares change by at most
+// a hundredth.
+//
 // # No overshoot
 //
 // At each instant, the assignments that leaves may be using add up to at most the limit. An
 // answer can be late or lost, so what a leaf had counts until a report shows that the
-// leaf has a smaller assignment, or until its time to live is over. A change of shares
+// leaf has a smaller assignment, or until the assignment ends. A change of shares
 // takes effect over two reports of each leaf.
 //
 // If a leaf starts with an empty bucket, and keeps its tokens, but not more than the burst,
@@ -53,73 +64,85 @@ type Config struct {
 	Limit Limit
 	// TTL is how long an assignment is valid without another report, > 0.
 	TTL time.Duration
+	// Silence is how long an assignment without another report stays valid while the leaf
+	// renews its Session. If zero, four times the TTL.
+	Silence time.Duration
 	// Learn is the instant until which leaves get what they say they have: the start and a
 	// TTL, unless no leaf can have an assignment.
 	Learn time.Duration
-	// Keep lets a leaf keep the rate that it has while its share differs from that by less
-	// than this part of it: in [0, 1). Leaves that lose tokens by a change need it.
-	Keep float64
+	// Watch, if not nil, is called for each Member that should report because its share has
+	// changed by the report of another. It must not call the Allocator.
+	Watch func(*Member)
+	// Ended, if not nil, is called for each Member that leaves because its assignment has
+	// ended. It must not call the Allocator.
+	Ended func(*Member)
 }
 
 // A Report tells the demand of a leaf.
 type Report struct {
-	Leaf string
 	// Wants is the rate that the leaf would use if it had no limit, in tokens a second.
 	Wants float64
 	// Has is the rate of the assignment that the leaf uses now; 0 without one.
 	Has float64
 	// Weight is the leaf's part in proportion to others, > 0. If zero, 1.
 	Weight float64
+	// Keep lets the leaf keep the rate that it has while its share differs from that by less
+	// than this part of it: in [0, 1). Leaves that lose tokens by a change need it.
+	Keep float64
 }
 
 // An Assignment bounds the use by a leaf until an instant.
 type Assignment struct {
 	Limit
+	// Until is when the assignment ends, unless there is another report or the Session is
+	// renewed.
 	Until time.Duration
+	// Contended is set if the leaves want more than there is. It stays set until they want
+	// less than nine tenths.
+	Contended bool
+	// Short is set if the leaf gets less than its share, because others still have it.
+	Short bool
 }
 
 // ErrReport is the error of Report.
-var ErrReport = errors.New("allocator: wants, has and weight must be finite numbers and not negative")
+var ErrReport = errors.New("allocator: wants, has and weight must be finite numbers and not negative, keep must be in [0, 1)")
 
 // An Allocator shares one limit out. New makes one. It is not safe for concurrent use. A
-// Report takes time in proportion to the logarithm of the number of leaves.
+// Report takes time in proportion to the logarithm of the number of members. The members
+// with other shares are looked for when shares have changed by a hundredth.
 type Allocator struct {
-	cfg     Config
-	quantum float64 // all assigned rates are multiples of it
-	leaves  map[string]*leaf
-	expiry  *heap.Heap[*leaf]
+	cfg     *Config
+	limit   Limit
+	quantum float64            // all assigned rates are multiples of it
+	expiry  heap.Heap[*Member] // all members
 	wants   demands
-	held    float64 // sum of leaf.held
-	seq     uint64
+	held    float64 // sum of Member.held
+	contention
 }
 
-// A leaf is a leaf that has an assignment.
-type leaf struct {
-	name  string
-	held  float64 // the most that it may be using
-	until time.Duration
-	at    int // in the heap
-	demand
-}
-
-// New returns an Allocator. It panics if the Config is invalid.
-func New(cfg Config) *Allocator {
-	if cfg.TTL <= 0 || cfg.Keep < 0 || cfg.Keep >= 1 {
-		panic("allocator: TTL must be positive, and Keep in [0, 1)")
+// New returns an Allocator. It keeps the Config, which must not change, and which
+// Allocators can share. It panics if the Config is invalid.
+func New(cfg *Config) *Allocator {
+	if cfg.TTL <= 0 || cfg.Silence < 0 {
+		panic("allocator: TTL must be positive, and Silence not negative")
 	}
-	a := &Allocator{cfg: cfg, leaves: map[string]*leaf{}, wants: demands{priorities: rand.NewPCG(1, 2)}}
-	a.expiry = heap.New(func(a, b *leaf) bool { return a.until < b.until }).Track(func(l *leaf, at int) { l.at = at })
+	a := &Allocator{cfg: cfg, wants: demands{priorities: *rand.NewPCG(1, 2)}, contention: contention{told: math.Inf(1)}}
+	a.expiry = *heap.New(endsFirst).Track(moved)
 	a.SetLimit(cfg.Limit)
 	return a
 }
 
+func endsFirst(m, n *Member) bool { return m.check < n.check }
+
+func moved(m *Member, at int) { m.at = int32(at) }
+
 // SetLimit changes the limit. Leaves hear of it with their next assignments: until then, or
-// until the times to live are over, a smaller limit can be exceeded.
+// until their assignments end, a smaller limit can be exceeded.
 func (a *Allocator) SetLimit(l Limit) {
 	if !valid(l.Rate) || !valid(l.Burst) {
 		panic("allocator: rate and burst must be finite numbers and not negative")
 	}
-	a.cfg.Limit = l
+	a.limit = l
 	// Sums of multiples of a power of two are exact, up to 2⁵³ times of it.
 	_, exp := math.Frexp(l.Rate)
 	a.quantum = math.Ldexp(1, exp-50)
@@ -127,78 +150,96 @@ func (a *Allocator) SetLimit(l Limit) {
 
 func valid(x float64) bool { return x >= 0 && !math.IsInf(x, 1) }
 
-// Report takes a report, and returns the assignment of the leaf from now on.
-func (a *Allocator) Report(now time.Duration, r Report) (Assignment, error) {
+// Report takes a report about a Member, which joins if it is new, and returns its
+// assignment from now on. It panics if the Member is in another Allocator.
+func (a *Allocator) Report(now time.Duration, m *Member, r Report) (Assignment, error) {
 	if r.Weight == 0 {
 		r.Weight = 1
 	}
-	if !valid(r.Wants) || !valid(r.Has) || !valid(r.Weight) {
+	if !valid(r.Wants) || !valid(r.Has) || !valid(r.Weight) || !(r.Keep >= 0 && r.Keep < 1) {
 		return Assignment{}, ErrReport
 	}
 	a.Expire(now)
-	l := a.leaves[r.Leaf]
-	if l == nil {
-		a.seq++
-		l = &leaf{name: r.Leaf, demand: demand{seq: a.seq}}
-		a.leaves[r.Leaf] = l
-		a.expiry.Push(l)
-	} else {
-		a.wants.remove(&l.demand)
-	}
-	l.demand.wants, l.weight = r.Wants, r.Weight
-	a.wants.insert(&l.demand)
-
-	free := max(a.cfg.Limit.Rate-(a.held-l.held), 0)
-	rate, uses := a.wants.share(&l.demand, a.cfg.Limit.Rate), min(r.Has, l.held)
+	a.demands(now, m, r)
+	level := a.wants.level(a.limit.Rate)
+	share := a.wants.share(&m.demand, a.limit.Rate, level)
+	free := max(a.limit.Rate-(a.held-m.held), 0)
+	rate, uses := share, min(r.Has, m.held)
 	if now < a.cfg.Learn {
 		rate, uses = r.Has, min(r.Has, free)
 	}
-	if math.Abs(rate-uses) < a.cfg.Keep*uses {
+	if math.Abs(rate-uses) < r.Keep*uses {
 		rate = uses
 	}
 	rate = math.Floor(min(rate, free)/a.quantum) * a.quantum
-	a.hold(l, max(rate, math.Ceil(uses/a.quantum)*a.quantum))
-	l.until = now + a.cfg.TTL
-	a.expiry.Fix(l.at)
-	got := Assignment{Limit{Rate: rate}, l.until}
-	if a.cfg.Limit.Rate > 0 {
-		got.Burst = a.cfg.Limit.Burst * (rate / a.cfg.Limit.Rate)
-	}
-	return got, nil
+	a.hold(m, max(rate, math.Ceil(uses/a.quantum)*a.quantum))
+	m.rate = rate
+	a.setShort(m, now >= a.cfg.Learn && rate < min(share, r.Wants)*(1-tell))
+	a.contend(now, m, level)
+	return a.assignment(m), nil
 }
 
-// Knows reports whether a leaf has an assignment. Expire first.
-func (a *Allocator) Knows(name string) bool { return a.leaves[name] != nil }
-
-// Leave takes back what a leaf has. The leaf must have stopped using it.
-func (a *Allocator) Leave(name string) {
-	if l := a.leaves[name]; l != nil {
-		a.drop(l)
+// demands records the demand of a member.
+func (a *Allocator) demands(now time.Duration, m *Member, r Report) {
+	m.reported = now
+	switch {
+	case m.in == nil:
+		m.in, m.check = a, now+a.cfg.TTL
+		a.expiry.Push(m)
+	case m.in != a:
+		panic("allocator: the Member is in another Allocator")
+	case m.wants == r.Wants && m.weight == r.Weight:
+		return
+	default:
+		a.wants.remove(&m.demand)
 	}
+	m.wants, m.weight = r.Wants, r.Weight
+	a.wants.insert(&m.demand)
 }
 
-// Expire takes back the assignments whose time to live is over at the instant now. Report
-// does so, too.
+// assignment returns the present assignment of a member.
+func (a *Allocator) assignment(m *Member) Assignment {
+	got := Assignment{Limit: Limit{Rate: m.rate}, Until: m.ends(), Contended: a.contended, Short: m.short}
+	if a.limit.Rate > 0 {
+		got.Burst = a.limit.Burst * (m.rate / a.limit.Rate)
+	}
+	return got
+}
+
+// Expire takes back the assignments that have ended at the instant now. Report does so, too.
 func (a *Allocator) Expire(now time.Duration) {
-	for a.expiry.Len() > 0 && a.expiry.Min().until <= now {
-		a.drop(a.expiry.Min())
+	for a.expiry.Len() > 0 && a.expiry.Min().check <= now {
+		m := a.expiry.Min()
+		if m.check = m.ends(); m.check > now {
+			a.expiry.Fix(0)
+			continue
+		}
+		a.drop(m)
+		if a.cfg.Ended != nil {
+			a.cfg.Ended(m)
+		}
 	}
 }
 
-// Leaves returns the number of leaves that have an assignment. Expire first.
-func (a *Allocator) Leaves() int { return len(a.leaves) }
+// Members returns the number of members, which have an assignment. Expire first.
+func (a *Allocator) Members() int { return a.expiry.Len() }
 
-func (a *Allocator) drop(l *leaf) {
-	a.hold(l, 0)
-	a.wants.remove(&l.demand)
-	a.expiry.Remove(l.at)
-	delete(a.leaves, l.name)
-	if len(a.leaves) == 0 {
+// Limit returns the limit.
+func (a *Allocator) Limit() Limit { return a.limit }
+
+func (a *Allocator) drop(m *Member) {
+	a.setShort(m, false)
+	a.hold(m, 0)
+	a.wants.remove(&m.demand)
+	a.expiry.Remove(int(m.at))
+	m.in, m.rate = nil, 0
+	if a.expiry.Len() == 0 {
 		a.held = 0 // exactly, also after other quanta
 	}
 }
 
-func (a *Allocator) hold(l *leaf, rate float64) {
-	a.held += rate - l.held
-	l.held = rate
+func (a *Allocator) hold(m *Member, rate float64) {
+	a.held += rate - m.held
+	a.freed += max(m.held-rate, 0)
+	m.held = rate
 }

@@ -15,30 +15,59 @@ import (
 
 const ttl = 10 * time.Second
 
-func mustReport(t testing.TB, a *allocator.Allocator, now time.Duration, r allocator.Report) allocator.Assignment {
-	t.Helper()
-	got, err := a.Report(now, r)
+// A share is an Allocator whose members have names.
+type share struct {
+	*allocator.Allocator
+	t       testing.TB
+	members map[string]*allocator.Member
+}
+
+// A report is one of a named leaf.
+type report struct {
+	leaf string
+	allocator.Report
+}
+
+func newShare(t testing.TB, cfg allocator.Config) *share {
+	return &share{allocator.New(&cfg), t, map[string]*allocator.Member{}}
+}
+
+func (s *share) member(name string) *allocator.Member {
+	if s.members[name] == nil {
+		s.members[name] = &allocator.Member{Owner: name}
+	}
+	return s.members[name]
+}
+
+func (s *share) report(now time.Duration, leaf string, wants, has float64) allocator.Assignment {
+	s.t.Helper()
+	return s.take(now, report{leaf, allocator.Report{Wants: wants, Has: has}})
+}
+
+func (s *share) take(now time.Duration, r report) allocator.Assignment {
+	s.t.Helper()
+	got, err := s.Report(now, s.member(r.leaf), r.Report)
 	if err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	return got
 }
 
 // rounds lets leaves report a number of times, and returns what they have at the end.
-func rounds(t testing.TB, a *allocator.Allocator, n int, leaves []allocator.Report) []float64 {
-	t.Helper()
+func (s *share) rounds(n int, leaves []report) []float64 {
+	s.t.Helper()
 	has := make([]float64, len(leaves))
 	for round := range n {
 		for i, r := range leaves {
 			r.Has = has[i]
-			has[i] = mustReport(t, a, time.Duration(round)*time.Second, r).Rate
+			has[i] = s.take(time.Duration(round)*time.Second, r).Rate
 		}
 	}
 	return has
 }
 
 // fair computes max-min fair shares by raising all shares together.
-func fair(leaves []allocator.Report, limit float64) []float64 {
+func fair(leaves []report, limit float64) []float64 {
 	share, open := make([]float64, len(leaves)), map[int]bool{}
 	for i := range leaves {
 		open[i] = true
@@ -64,14 +93,14 @@ func fair(leaves []allocator.Report, limit float64) []float64 {
 func TestSharesAreMaxMinFair(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 1))
 	for range 200 {
-		var leaves []allocator.Report
+		var leaves []report
 		wants := 0.0
 		for i := range 2 + rnd.IntN(20) {
-			leaves = append(leaves, allocator.Report{Leaf: fmt.Sprint(i), Wants: float64(rnd.IntN(100)), Weight: float64(1 + rnd.IntN(3))})
+			leaves = append(leaves, report{fmt.Sprint(i), allocator.Report{Wants: float64(rnd.IntN(100)), Weight: float64(1 + rnd.IntN(3))}})
 			wants += leaves[i].Wants
 		}
 		limit := 1 + wants*rnd.Float64()
-		got := rounds(t, allocator.New(allocator.Config{Limit: allocator.Limit{Rate: limit}, TTL: ttl}), 4, leaves)
+		got := newShare(t, allocator.Config{Limit: allocator.Limit{Rate: limit}, TTL: ttl}).rounds(4, leaves)
 		for i, want := range fair(leaves, limit) {
 			if limit <= wants && math.Abs(got[i]-want) > 1e-6 {
 				t.Fatalf("limit %v, leaf %d of %+v: %v, want %v", limit, i, leaves, got[i], want)
@@ -81,105 +110,105 @@ func TestSharesAreMaxMinFair(t *testing.T) {
 }
 
 func TestRestIsSharedWithAPartForANewcomer(t *testing.T) {
-	a := allocator.New(allocator.Config{Limit: allocator.Limit{Rate: 100, Burst: 10}, TTL: ttl})
-	got := rounds(t, a, 3, []allocator.Report{{Leaf: "a", Wants: 10}, {Leaf: "b", Wants: 30}})
+	a := newShare(t, allocator.Config{Limit: allocator.Limit{Rate: 100, Burst: 10}, TTL: ttl})
+	got := a.rounds(3, []report{wanting("a", 10), wanting("b", 30)})
 	if want := []float64{30, 50}; math.Abs(got[0]-want[0])+math.Abs(got[1]-want[1]) > 1e-6 {
 		t.Errorf("shares %v, want %v", got, want)
 	}
-	c := mustReport(t, a, 3*time.Second, allocator.Report{Leaf: "c", Wants: 10})
+	c := a.report(3*time.Second, "c", 10, 0)
 	if math.Abs(c.Rate-20) > 1e-6 || math.Abs(c.Burst-2) > 1e-6 || c.Until != 13*time.Second {
 		t.Errorf("a newcomer has %+v, want a rate of 20 and a burst of 2 until 13 s", c)
 	}
 }
 
 func TestFewerTokensForOneAreMoreForOthersOnceItSaysSo(t *testing.T) {
-	a := allocator.New(allocator.Config{Limit: allocator.Limit{Rate: 100}, TTL: ttl})
-	mustReport(t, a, 0, allocator.Report{Leaf: "a", Wants: 1000})
-	first := mustReport(t, a, 0, allocator.Report{Leaf: "a", Wants: 1000}).Rate
+	a := newShare(t, allocator.Config{Limit: allocator.Limit{Rate: 100}, TTL: ttl})
+	a.report(0, "a", 1000, 0)
+	first := a.report(0, "a", 1000, 0).Rate
 	if first != 100 {
 		t.Fatalf("alone: %v, want 100", first)
 	}
-	if got := mustReport(t, a, 1, allocator.Report{Leaf: "b", Wants: 1000}).Rate; got != 0 {
+	if got := a.report(1, "b", 1000, 0).Rate; got != 0 {
 		t.Errorf("while a has all: %v", got)
 	}
-	half := mustReport(t, a, 2, allocator.Report{Leaf: "a", Wants: 1000, Has: first}).Rate
+	half := a.report(2, "a", 1000, first).Rate
 	if half != 50 {
 		t.Errorf("a's next share is %v, want 50", half)
 	}
-	if got := mustReport(t, a, 3, allocator.Report{Leaf: "b", Wants: 1000}).Rate; got != 0 {
+	if got := a.report(3, "b", 1000, 0).Rate; got != 0 {
 		t.Errorf("b has %v while a may not have heard", got)
 	}
-	mustReport(t, a, 4, allocator.Report{Leaf: "a", Wants: 1000, Has: half})
-	if got := mustReport(t, a, 5, allocator.Report{Leaf: "b", Wants: 1000}).Rate; got != 50 {
+	a.report(4, "a", 1000, half)
+	if got := a.report(5, "b", 1000, 0).Rate; got != 50 {
 		t.Errorf("b has %v once a has 50", got)
 	}
 }
 
 func TestExpiredAndLeavingLeavesGiveBack(t *testing.T) {
-	a := allocator.New(allocator.Config{Limit: allocator.Limit{Rate: 100}, TTL: ttl})
-	mustReport(t, a, 0, allocator.Report{Leaf: "a", Wants: 1000})
-	if got := mustReport(t, a, ttl-1, allocator.Report{Leaf: "b", Wants: 100}); got.Rate != 0 {
+	a := newShare(t, allocator.Config{Limit: allocator.Limit{Rate: 100}, TTL: ttl})
+	a.report(0, "a", 1000, 0)
+	if got := a.report(ttl-1, "b", 100, 0); got.Rate != 0 {
 		t.Errorf("before a's end: %v", got)
 	}
-	if got := mustReport(t, a, ttl, allocator.Report{Leaf: "b", Wants: 100}); got.Rate != 100 {
+	if got := a.report(ttl, "b", 100, 0); got.Rate != 100 {
 		t.Errorf("after a's end: %v", got)
 	}
-	a.Leave("b")
-	a.Leave("unknown")
-	if got := mustReport(t, a, ttl, allocator.Report{Leaf: "c", Wants: 100}); got.Rate != 100 {
+	a.member("b").Leave(ttl)
+	a.member("unknown").Leave(ttl)
+	if got := a.report(ttl, "c", 100, 0); got.Rate != 100 {
 		t.Errorf("after b left: %v", got)
 	}
 	a.Expire(3 * ttl)
-	if n := a.Leaves(); n != 0 {
+	if n := a.Members(); n != 0 {
 		t.Errorf("at the end, %d leaves have an assignment", n)
 	}
-	if got := mustReport(t, a, 3*ttl, allocator.Report{Leaf: "d", Wants: 100}); got.Rate != 100 {
+	if got := a.report(3*ttl, "d", 100, 0); got.Rate != 100 {
 		t.Errorf("after the end: %v", got)
 	}
 }
 
 func TestLearning(t *testing.T) {
-	a := allocator.New(allocator.Config{Limit: allocator.Limit{Rate: 100}, TTL: ttl, Learn: ttl})
+	a := newShare(t, allocator.Config{Limit: allocator.Limit{Rate: 100}, TTL: ttl, Learn: ttl})
 	for _, c := range []struct {
 		leaf      string
 		has, want float64
 	}{{"new", 0, 0}, {"a", 60, 60}, {"b", 30, 30}, {"liar", 50, 10}} {
-		if got := mustReport(t, a, 1, allocator.Report{Leaf: c.leaf, Wants: 100, Has: c.has}).Rate; math.Abs(got-c.want) > 1e-6 {
+		if got := a.report(1, c.leaf, 100, c.has).Rate; math.Abs(got-c.want) > 1e-6 {
 			t.Errorf("%s has %v, gets %v while the allocator learns, want %v", c.leaf, c.has, got, c.want)
 		}
 	}
 }
 
 func TestLimitChanges(t *testing.T) {
-	a := allocator.New(allocator.Config{Limit: allocator.Limit{Rate: 100}, TTL: ttl})
-	mustReport(t, a, 0, allocator.Report{Leaf: "a", Wants: 100})
+	a := newShare(t, allocator.Config{Limit: allocator.Limit{Rate: 100}, TTL: ttl})
+	a.report(0, "a", 100, 0)
 	a.SetLimit(allocator.Limit{Rate: 10})
-	if got := mustReport(t, a, 1, allocator.Report{Leaf: "a", Wants: 100, Has: 100}).Rate; got != 10 {
+	if got := a.report(1, "a", 100, 100).Rate; got != 10 {
 		t.Errorf("a has %v of 10", got)
 	}
 	a.SetLimit(allocator.Limit{})
-	if got := mustReport(t, a, 2, allocator.Report{Leaf: "a", Wants: 100, Has: 10}); got.Limit != (allocator.Limit{}) {
+	if got := a.report(2, "a", 100, 10); got.Limit != (allocator.Limit{}) {
 		t.Errorf("a has %v of nothing", got)
 	}
 }
 
 func TestBadReports(t *testing.T) {
-	a := allocator.New(allocator.Config{Limit: allocator.Limit{Rate: 100}, TTL: ttl})
-	for _, r := range []allocator.Report{{Wants: -1}, {Wants: math.NaN()}, {Wants: math.Inf(1)}, {Has: -1}, {Weight: -1}, {Weight: math.NaN()}} {
-		if _, err := a.Report(0, r); !errors.Is(err, allocator.ErrReport) {
+	a := newShare(t, allocator.Config{Limit: allocator.Limit{Rate: 100}, TTL: ttl})
+	for _, r := range []allocator.Report{{Wants: -1}, {Wants: math.NaN()}, {Wants: math.Inf(1)}, {Has: -1}, {Weight: -1}, {Weight: math.NaN()}, {Keep: -1}, {Keep: 1}, {Keep: math.NaN()}} {
+		if _, err := a.Report(0, a.member("a"), r); !errors.Is(err, allocator.ErrReport) {
 			t.Errorf("%+v: %v", r, err)
 		}
 	}
-	if a.Knows("") {
+	if a.member("a").Live() || a.Members() > 0 {
 		t.Error("a bad report makes a leaf known")
 	}
 }
 
 func TestSmallChangesAreKept(t *testing.T) {
-	a := allocator.New(allocator.Config{Limit: allocator.Limit{Rate: 100}, TTL: ttl, Keep: .1})
-	has := rounds(t, a, 4, []allocator.Report{{Leaf: "a", Wants: 200}, {Leaf: "b", Wants: 200}})
+	a := newShare(t, allocator.Config{Limit: allocator.Limit{Rate: 100}, TTL: ttl})
+	has := a.rounds(4, []report{keeping("a", 200), keeping("b", 200)})
 	for _, c := range []struct{ wants, want float64 }{{46, 50}, {44, 44}, {47, 44}, {50, 50}} {
-		if got := mustReport(t, a, 3*time.Second, allocator.Report{Leaf: "a", Wants: c.wants, Has: has[0]}).Rate; math.Abs(got-c.want) > 1e-6 {
+		if got := a.take(3*time.Second, report{"a", allocator.Report{Wants: c.wants, Has: has[0], Keep: .1}}).Rate; math.Abs(got-c.want) > 1e-6 {
 			t.Errorf("a wants %v, has %v, gets %v; want %v", c.wants, has[0], got, c.want)
 		} else {
 			has[0] = got
@@ -187,9 +216,15 @@ func TestSmallChangesAreKept(t *testing.T) {
 	}
 }
 
+func wanting(leaf string, wants float64) report { return report{leaf, allocator.Report{Wants: wants}} }
+
+func keeping(leaf string, wants float64) report {
+	return report{leaf, allocator.Report{Wants: wants, Keep: .1}}
+}
+
 // A client is a leaf with a bucket, whose answers can be late or lost.
 type client struct {
-	allocator.Report
+	report
 	has, tokens float64
 	burst       float64
 	until       time.Duration
@@ -218,7 +253,7 @@ func TestLeavesNeverExceedTheLimit(t *testing.T) {
 	const limit, burst, step = 1000, 50, 100 * time.Millisecond
 	for seed := range uint64(20) {
 		rnd := rand.New(rand.NewPCG(seed, 2))
-		a := allocator.New(allocator.Config{Limit: allocator.Limit{Rate: limit, Burst: burst}, TTL: ttl})
+		a := newShare(t, allocator.Config{Limit: allocator.Limit{Rate: limit, Burst: burst}, TTL: ttl})
 		clients := map[int]*client{}
 		least := 0.0 // of spent - limit·t until now
 		spent := 0.0
@@ -228,7 +263,7 @@ func TestLeavesNeverExceedTheLimit(t *testing.T) {
 				c := clients[id]
 				switch {
 				case c == nil && rnd.IntN(50) == 0:
-					clients[id] = &client{Report: allocator.Report{Leaf: fmt.Sprint(id, now), Weight: float64(1 + rnd.IntN(2))}}
+					clients[id] = &client{report: report{fmt.Sprint(id, now), allocator.Report{Weight: float64(1 + rnd.IntN(2))}}}
 					continue
 				case c == nil:
 					continue
@@ -245,7 +280,7 @@ func TestLeavesNeverExceedTheLimit(t *testing.T) {
 				has += c.has
 				if len(c.due) == 0 && rnd.IntN(10) == 0 {
 					c.Has = c.has
-					got := mustReport(t, a, now, c.Report)
+					got := a.take(now, c.report)
 					if rnd.IntN(10) > 0 {
 						c.answers, c.due = append(c.answers, got), append(c.due, now+time.Duration(rnd.IntN(3))*step)
 					}
@@ -265,13 +300,13 @@ func TestLeavesNeverExceedTheLimit(t *testing.T) {
 
 func TestTenThousandLeavesConverge(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 3))
-	var leaves []allocator.Report
+	var leaves []report
 	for i := range 10_000 {
-		leaves = append(leaves, allocator.Report{Leaf: fmt.Sprint(i), Wants: math.Exp(3 * rnd.NormFloat64()), Weight: 1})
+		leaves = append(leaves, report{fmt.Sprint(i), allocator.Report{Wants: math.Exp(3 * rnd.NormFloat64()), Weight: 1}})
 	}
 	const limit = 100_000
-	a := allocator.New(allocator.Config{Limit: allocator.Limit{Rate: limit}, TTL: ttl})
-	got := rounds(t, a, 4, leaves)
+	a := newShare(t, allocator.Config{Limit: allocator.Limit{Rate: limit}, TTL: ttl})
+	got := a.rounds(4, leaves)
 	by := make([]int, len(leaves))
 	for i := range by {
 		by[i] = i
@@ -291,16 +326,15 @@ func TestTenThousandLeavesConverge(t *testing.T) {
 func BenchmarkReport(b *testing.B) {
 	for _, n := range []int{10, 10_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			a := allocator.New(allocator.Config{Limit: allocator.Limit{Rate: 1000}, TTL: ttl})
+			a := allocator.New(&allocator.Config{Limit: allocator.Limit{Rate: 1000}, TTL: ttl})
 			rnd := rand.New(rand.NewPCG(3, 3))
-			names, has := make([]string, n), make([]float64, n)
-			for i := range names {
-				names[i] = fmt.Sprint(i)
-			}
+			members := make([]allocator.Member, n)
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
-				at := i % n
-				has[at] = mustReport(b, a, 0, allocator.Report{Leaf: names[at], Wants: rnd.Float64(), Has: has[at]}).Rate
+				m := &members[i%n]
+				if _, err := a.Report(0, m, allocator.Report{Wants: rnd.Float64(), Has: m.Rate()}); err != nil {
+					b.Fatal(err)
+				}
 			}
 		})
 	}

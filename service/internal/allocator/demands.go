@@ -1,12 +1,16 @@
 package allocator
 
-import "math/rand/v2"
+import (
+	"math"
+	"math/rand/v2"
+)
 
 // demands are the demands of all leaves: a treap (Seidel and Aragon, 1996), ordered by
 // wants for each weight, in which each node has the sums of its subtree.
 type demands struct {
 	root       *demand
-	priorities *rand.PCG
+	priorities rand.PCG
+	inserted   uint64
 }
 
 // A demand has the rate that one leaf wants.
@@ -48,7 +52,8 @@ func (d *demand) update() { d.total = d.left.sum().plus(d.own()).plus(d.right.su
 
 // insert adds a demand that is not there.
 func (t *demands) insert(d *demand) {
-	d.priority = t.priorities.Uint64()
+	t.inserted++
+	d.seq, d.priority = t.inserted, t.priorities.Uint64()
 	t.root = t.root.insert(d)
 }
 
@@ -119,18 +124,21 @@ func join(a, b *demand) *demand {
 	}
 }
 
-// share returns the max-min fair share of a leaf. If all leaves get what they want, it
-// includes the leaf's part of the rest.
-func (t *demands) share(d *demand, limit float64) float64 {
-	if rest := limit - t.root.total.wants; rest >= 0 {
-		return d.wants + rest*d.weight/(t.root.total.weight+1)
+// share returns the max-min fair share of a leaf at a level. If all leaves get what they
+// want, it includes the leaf's part of the rest.
+func (t *demands) share(d *demand, limit, level float64) float64 {
+	if math.IsInf(level, 1) {
+		return d.wants + max(limit-t.root.total.wants, 0)*d.weight/(t.root.total.weight+1)
 	}
-	return min(d.wants, d.weight*t.level(limit))
+	return min(d.wants, d.weight*level)
 }
 
-// level returns the share of a weight of 1 at which the limit is used up. The leaves
-// want more than the limit.
+// level returns the share of a weight of 1 at which the limit is used up: infinity if the
+// leaves do not want more than the limit.
 func (t *demands) level(limit float64) float64 {
+	if t.root.sum().wants <= limit {
+		return math.Inf(1)
+	}
 	var less sums // of leaves that get all they want
 	for n := t.root; n != nil; {
 		here := less.plus(n.left.sum()).plus(n.own())

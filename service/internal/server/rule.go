@@ -38,7 +38,7 @@ type state struct {
 
 	raised atomic.Int64 // when the rate was last raised, on the node's clock; 0 if it never was
 
-	assigned assignments
+	assigned map[string]*shareBucket // by name; guarded by leaves.mu
 
 	charging sync.Mutex // held while a debt is computed and charged
 }

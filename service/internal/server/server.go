@@ -53,7 +53,8 @@ const (
 	DefaultMaxLeases  = 100_000
 	DefaultKeys       = 1 << 16
 
-	DefaultAssignmentTTL = 30 * time.Second
+	DefaultAssignmentTTL  = 30 * time.Second
+	DefaultMaxAssignments = 1 << 22
 )
 
 // Config configures a Server. The zero value allows every request.
@@ -85,6 +86,10 @@ type Config struct {
 	// AssignmentTTL is how long a leaf may use an assignment. If zero,
 	// DefaultAssignmentTTL.
 	AssignmentTTL time.Duration
+	// MaxAssignments bounds the assignments of keys, of all leaves together. Each takes about
+	// 300 bytes. One leaf has at most half of them; reports about other keys get an error. If
+	// zero, DefaultMaxAssignments.
+	MaxAssignments int
 
 	// Clock is the time of the node. If nil, the real one.
 	Clock *clock.Clock
@@ -99,7 +104,7 @@ func (c Config) Validate() error {
 	for _, f := range []struct {
 		name  string
 		value int
-	}{{"Memory", c.Memory}, {"MaxLeases", c.MaxLeases}, {"Keys", c.Keys}, {"MaxLimit", c.MaxLimit}, {"MaxQueue", c.MaxQueue}, {"Instances", c.Instances}} {
+	}{{"Memory", c.Memory}, {"MaxLeases", c.MaxLeases}, {"Keys", c.Keys}, {"MaxLimit", c.MaxLimit}, {"MaxQueue", c.MaxQueue}, {"Instances", c.Instances}, {"MaxAssignments", c.MaxAssignments}} {
 		if f.value < 0 {
 			return fmt.Errorf("server: %s = %d: must be >= 0", f.name, f.value)
 		}
@@ -115,7 +120,8 @@ func (c Config) Validate() error {
 type Server struct {
 	cfg    Config
 	clock  *clock.Clock
-	learns time.Duration // until when Assign learns what leaves have; set before any other use
+	learns time.Duration // until when Exchange learns what leaves have; set before any other use
+	leaves leaves
 	rules  atomic.Pointer[rules]
 	keys   *keys
 	room   *waiting.Room
@@ -151,6 +157,7 @@ func New(cfg Config) (*Server, error) {
 		orphan: map[string]*lease.Limits{},
 	}
 	s.shares.Store(int64(cfg.Instances))
+	s.leaves.init(cfg.AssignmentTTL, cmp.Or(cfg.MaxAssignments, DefaultMaxAssignments), s.learns)
 	var err error
 	if s.own, err = quota.NewRequested(c, decider.MaxOwnRefill, s.ownMemory(cfg.Memory)); err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/leaf"
 	"github.com/weir-go/weir/internal/redisscript"
 	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server/decider"
@@ -82,21 +83,26 @@ func (s *Shared) leaseState(ctx context.Context, r *rule, key string) (*decider.
 	return &decider.LeaseState{Limit: int(r.Concurrency.Limit), Inflight: int(reply.Held[0]), Waiting: s.held.waitingFor(l.asks[0].key)}, nil
 }
 
-// Assign shares rates out among leaves: see decider.Decider. What it shares out is this node's
-// share of the limits; what leaves have used is charged in the store.
-func (s *Shared) Assign(ctx context.Context, r decider.LeafReport) (decider.Assignment, error) {
-	if r.Used < 0 {
-		panic("server: negative use")
-	}
-	for _, rule := range s.keys.find(r.Key, s.rules.Load()).match.rated {
-		if st := rule.stored; r.Used > 0 {
-			debt := rule.Limit()
-			if rule.MaxDebt != nil {
-				debt = *rule.MaxDebt
-			}
-			b := bucketAsk{key: s.storedKey(rule.Bucket(r.Key), st.name), quota: st.quota}
-			s.tell(&b, redisscript.Take{N: r.Used, Debt: debt, Most: st.most})
+// Exchange shares rates out among leaves: see decider.Decider. What it shares out is this
+// node's share of the limits; what leaves have used is charged in the store.
+func (s *Shared) Exchange(ctx context.Context, x *decider.LeafExchange, got *decider.LeafAnswer) error {
+	rs := s.rules.Load()
+	for i := range x.Reports {
+		if r := &x.Reports[i]; r.Used > 0 {
+			s.tellUsed(rs, r)
 		}
 	}
-	return s.Server.Assign(ctx, r)
+	return s.Server.Exchange(ctx, x, got)
+}
+
+// tellUsed charges the tokens that a leaf has used in the store.
+func (s *Shared) tellUsed(rs *rules, r *leaf.Report) {
+	for _, rule := range s.keys.find(r.Key, rs).match.rated {
+		st, debt := rule.stored, rule.Limit()
+		if rule.MaxDebt != nil {
+			debt = *rule.MaxDebt
+		}
+		b := bucketAsk{key: s.storedKey(rule.Bucket(r.Key), st.name), quota: st.quota}
+		s.tell(&b, redisscript.Take{N: r.Used, Debt: debt, Most: st.most})
+	}
 }

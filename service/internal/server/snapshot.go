@@ -175,6 +175,7 @@ func (s *Server) Restore(src snapshot.Source) (done Restored, err error) {
 	passed := max(wallTime()-from.Wall, 0)
 	s.clock.Resume(from.Clock + min(passed, max(ruleset.MaxSpan-from.Clock, 0)))
 	s.learns = s.clock.Now() + s.cfg.AssignmentTTL
+	s.leaves.cfg.Learn = s.learns
 	done = Restored{Crashed: !from.Ended}
 	rs := s.rules.Load()
 	for st := range rs.states {

@@ -73,12 +73,12 @@ type Decider interface {
 	// as leases of the key usually last. The error is ErrNoLease.
 	Return(ctx context.Context, key, id string, o weir.Outcome) error
 
-	// Assign shares the rates of the rules that count for a key out among leaves:
-	// processes that decide by themselves. It charges what the leaf has used, within the
-	// debt that the rules allow, and returns what the leaf may use from now on. The errors are
-	// ErrLeaves, and one of package allocator for a report that is invalid. It panics if
-	// Used < 0.
-	Assign(ctx context.Context, r LeafReport) (Assignment, error)
+	// Exchange takes the exchange of a leaf, a process that decides by itself, and answers
+	// it in got, of which it reuses the slices. It shares the rates of the rules that count for
+	// each reported key out among leaves, and charges what the leaf has used, within the debt
+	// that the rules allow. Keys must be as ParseKey returns them. A report that cannot be
+	// answered gets an Assignment with an Error. got must not be used by others meanwhile.
+	Exchange(ctx context.Context, x *LeafExchange, got *LeafAnswer) error
 
 	// Explain reports what a request for the key would get now, rule by rule. It takes
 	// no tokens.
@@ -92,7 +92,7 @@ type Decider interface {
 var (
 	ErrNoGrant   = errors.New("no such grant of this key: it was settled or is too old")
 	ErrNoLease   = errors.New("no such lease of this key: it was returned or has expired")
-	ErrLeaves    = errors.New("a rule of this key has too many leaves")
+	ErrLeaves    = errors.New("there are too many leaves, or assignments of leaves")
 	ErrNoLeasing = errors.New("no rule with a concurrency matches this key")
 	ErrOwnQuota  = errors.New("requests for this key may not bring a quota of their own: that takes a rule with own_quota: true, or unmatched: allow for keys without a rule")
 	ErrQuota     = errors.New("the quota must have a count, a period and a burst > 0, a nanosecond or more for each token, and refill within ten years")
@@ -335,26 +335,6 @@ type LeaseState struct {
 	Limit, Inflight, Waiting int
 	// Recovers is the time until leases are granted, after a crash; else 0.
 	Recovers time.Duration
-}
-
-// A LeafReport tells the use of a key by a leaf.
-type LeafReport struct {
-	Key   string
-	Leaf  string  // identifies the leaf
-	Used  int     // tokens since its last report, >= 0
-	Wants float64 // tokens a second that the leaf would use if it had no limit
-	Has   float64 // tokens a second of the assignment that the leaf uses; 0 without one
-}
-
-// An Assignment bounds the use of a key by a leaf.
-type Assignment struct {
-	Rate, Burst float64       // tokens a second, and tokens
-	Unlimited   bool          // no rule limits the key
-	TTL         time.Duration // for how long, unless there is another
-	// Learning is set for a leaf without an assignment while the node may not know all
-	// that other leaves have: after its start, for a TTL. The leaf may use nothing of the
-	// limit then, and should do as if it had no answer.
-	Learning bool
 }
 
 // An Explanation describes the decision that a request for a key would get.

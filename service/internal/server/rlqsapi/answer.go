@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/weir-go/weir/internal/leaf"
 	"github.com/weir-go/weir/service/internal/descriptor"
 	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/token"
@@ -30,7 +31,7 @@ type bucket struct {
 }
 
 // answer takes the reports of a leaf, and returns its assignments.
-func (a *API) answer(ctx context.Context, session *token.Session, l *leaf, reports *rlqs.RateLimitQuotaUsageReports) ([]*rlqs.RateLimitQuotaResponse_BucketAction, error) {
+func (a *API) answer(ctx context.Context, session *token.Session, l *proxy, reports *rlqs.RateLimitQuotaUsageReports) ([]*rlqs.RateLimitQuotaResponse_BucketAction, error) {
 	if d := reports.GetDomain(); d != "" {
 		l.domain = d
 	}
@@ -63,7 +64,7 @@ func (a *API) answer(ctx context.Context, session *token.Session, l *leaf, repor
 var errRefused = errors.New("rlqsapi: no answer")
 
 // assign takes one report. The action is nil if there is nothing to say yet.
-func (a *API) assign(ctx context.Context, session *token.Session, l *leaf, usage *rlqs.RateLimitQuotaUsageReports_BucketQuotaUsage) (*rlqs.RateLimitQuotaResponse_BucketAction, error) {
+func (a *API) assign(ctx context.Context, session *token.Session, l *proxy, usage *rlqs.RateLimitQuotaUsageReports_BucketQuotaUsage) (*rlqs.RateLimitQuotaResponse_BucketAction, error) {
 	key, err := decider.ParseKey(keyOf(l.domain, usage.GetBucketId().GetBucket()), a.cfg.MaxKey)
 	if err != nil {
 		return nil, err
@@ -91,20 +92,34 @@ func (a *API) assign(ctx context.Context, session *token.Session, l *leaf, usage
 		b.has, b.sent = 0, nil // it is over
 	}
 	b.measure(float64(allowed)+float64(denied), max(elapsed, time.Millisecond))
-	got, err := a.decider.Assign(ctx, decider.LeafReport{
-		Key: key, Leaf: l.name, Used: int(min(allowed, math.MaxInt32)), Wants: b.wants, Has: b.has,
-	})
+	got, ttl, err := a.exchange(ctx, l.name, leaf.Report{Key: key, Used: int(min(allowed, math.MaxInt32)), Wants: b.wants, Has: b.has})
 	if err != nil {
 		return nil, err
 	}
-	if b.ttl != got.TTL {
-		b.ttl = got.TTL
-		a.assigned(got.TTL)
+	if b.ttl != ttl {
+		b.ttl = ttl
+		a.assigned(ttl)
 	}
 	if got.Learning {
 		return nil, nil
 	}
-	return b.action(got), nil
+	return b.action(got, ttl), nil
+}
+
+// keepShare is the change of a share below which a proxy keeps what it has.
+const keepShare = 0.1
+
+// exchange reports the use of one key, and returns the assignment with its time to live.
+func (a *API) exchange(ctx context.Context, name string, r leaf.Report) (leaf.Assignment, time.Duration, error) {
+	x := decider.LeafExchange{Exchange: leaf.Exchange{Leaf: name, Reports: []leaf.Report{r}}, Single: true, Keep: keepShare}
+	var got decider.LeafAnswer
+	if err := a.decider.Exchange(ctx, &x, &got); err != nil {
+		return leaf.Assignment{}, 0, err
+	}
+	if got.Assignments[0].Error != "" {
+		return leaf.Assignment{}, 0, errRefused
+	}
+	return got.Assignments[0], time.Duration(got.TTLMS) * time.Millisecond, nil
 }
 
 // keyOf returns the key of a bucket: a descriptor of its entries, by their names.
@@ -124,7 +139,7 @@ func (b *bucket) measure(requests float64, elapsed time.Duration) {
 }
 
 // action returns an assignment in Envoy's terms, and keeps what it is.
-func (b *bucket) action(got decider.Assignment) *rlqs.RateLimitQuotaResponse_BucketAction {
+func (b *bucket) action(got leaf.Assignment, ttl time.Duration) *rlqs.RateLimitQuotaResponse_BucketAction {
 	b.has = got.Rate
 	strategy := &envoytype.RateLimitStrategy{}
 	tokens := tokenBucket(got.Rate, got.Burst)
@@ -142,7 +157,7 @@ func (b *bucket) action(got decider.Assignment) *rlqs.RateLimitQuotaResponse_Buc
 	return &rlqs.RateLimitQuotaResponse_BucketAction{
 		BucketAction: &rlqs.RateLimitQuotaResponse_BucketAction_QuotaAssignmentAction_{
 			QuotaAssignmentAction: &rlqs.RateLimitQuotaResponse_BucketAction_QuotaAssignmentAction{
-				AssignmentTimeToLive: durationpb.New(got.TTL.Truncate(time.Second)), RateLimitStrategy: strategy,
+				AssignmentTimeToLive: durationpb.New(ttl.Truncate(time.Second)), RateLimitStrategy: strategy,
 			},
 		},
 	}

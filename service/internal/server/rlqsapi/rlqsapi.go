@@ -4,7 +4,7 @@
 //
 // The id of an Envoy bucket, with the domain of its filter, is a key: its entries, in
 // the order of their names, are the entries of a descriptor (package descriptor). A
-// stream is a leaf of decider.Decider.Assign for each bucket that it reports.
+// stream is a leaf of decider.Decider.Exchange for each bucket that it reports.
 //
 //	api := rlqsapi.New(srv, rlqsapi.Config{Identify: guard.Identify})
 //	api.Register(grpcServer)
@@ -183,12 +183,12 @@ var errUnknown = status.Error(codes.Unauthenticated, token.ErrUnknown.Error())
 
 // A host is an address with proxies.
 type host struct {
-	leaves  []*leaf
+	leaves  []*proxy
 	buckets int // of the leaves
 }
 
-// A leaf is a proxy, as far as its address tells it from others.
-type leaf struct {
+// A proxy is a leaf, as far as its address tells it from others.
+type proxy struct {
 	host    *host
 	name    string
 	domain  string             // of the stream
@@ -197,7 +197,7 @@ type leaf struct {
 }
 
 // enter returns the leaf of a stream: one of its address whose stream has ended, or a new one.
-func (a *API) enter(ctx context.Context) *leaf {
+func (a *API) enter(ctx context.Context) *proxy {
 	address := ""
 	if p, ok := peer.FromContext(ctx); ok {
 		address = p.Addr.String()
@@ -220,12 +220,12 @@ func (a *API) enter(ctx context.Context) *leaf {
 		}
 	}
 	a.leaves++
-	l := &leaf{host: h, name: address + "#" + strconv.FormatUint(a.leaves, 10), taken: true, buckets: map[string]*bucket{}}
+	l := &proxy{host: h, name: address + "#" + strconv.FormatUint(a.leaves, 10), taken: true, buckets: map[string]*bucket{}}
 	h.leaves = append(h.leaves, l)
 	return l
 }
 
-func (a *API) leave(l *leaf) {
+func (a *API) leave(l *proxy) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	l.taken = false
@@ -233,7 +233,7 @@ func (a *API) leave(l *leaf) {
 
 // reported returns the bucket of a key, with the instant of the report before this one: zero
 // if this is the first.
-func (a *API) reported(l *leaf, key string, now time.Time) (b *bucket, last time.Time, err error) {
+func (a *API) reported(l *proxy, key string, now time.Time) (b *bucket, last time.Time, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	b = l.buckets[key]
@@ -278,7 +278,7 @@ func (a *API) clean(now time.Time) {
 			h.buckets -= n - len(l.buckets)
 			a.buckets -= n - len(l.buckets)
 		}
-		h.leaves = slices.DeleteFunc(h.leaves, func(l *leaf) bool { return !l.taken && len(l.buckets) == 0 })
+		h.leaves = slices.DeleteFunc(h.leaves, func(l *proxy) bool { return !l.taken && len(l.buckets) == 0 })
 		if len(h.leaves) == 0 {
 			delete(a.hosts, address)
 		}

@@ -1,0 +1,86 @@
+package allocator
+
+import (
+	"math"
+	"time"
+)
+
+const (
+	// tell is the relative change of shares of which members hear.
+	tell = 0.01
+	// relaxed is the part of the limit below which the limit is not contended any more.
+	relaxed = 0.9
+	// pressEvery is how often in a time to live members with more than their shares are
+	// looked for while another one is short.
+	pressEvery = 30
+)
+
+// contention is the state of a limit of which more may be wanted than there is.
+type contention struct {
+	contended bool
+	shorts    int           // members that lack a part of their share
+	freed     float64       // rate that members have given back since the short ones heard of it
+	told      float64       // level when members last heard of a change; infinite: all have what they want
+	pressed   time.Duration // when members with more than their shares were last looked for
+}
+
+// contend updates the contention after a report of a member, or its end. It asks other
+// members to report if their shares have changed.
+func (a *Allocator) contend(now time.Duration, by *Member, level float64) {
+	was := a.contended
+	switch {
+	case !math.IsInf(level, 1) || a.shorts > 0:
+		a.contended = true
+	case a.wants.root.sum().wants < relaxed*a.limit.Rate:
+		a.contended = false
+	}
+	if now < a.cfg.Learn {
+		a.told = 0 // no level: they hear of the first after this
+		return
+	}
+	if a.shorts == 0 {
+		a.freed = 0
+	}
+	begun := a.contended && !was
+	moved := math.Abs(level-a.told) > tell*min(level, a.told)
+	gave := a.freed > tell*a.limit.Rate
+	press := a.shorts > 0 && now-a.pressed >= a.cfg.TTL/pressEvery
+	if !begun && !moved && !gave && !press {
+		return
+	}
+	tolerance := tell
+	if moved {
+		a.told = level
+	}
+	if gave || press {
+		a.freed = 0
+	}
+	if press {
+		a.pressed, tolerance = now, 0
+	}
+	if a.cfg.Watch == nil {
+		return
+	}
+	for _, m := range a.expiry.Items() {
+		if m != by && (begun || gave && m.short || (moved || press) && a.strays(m, level, tolerance)) {
+			a.cfg.Watch(m)
+		}
+	}
+}
+
+// strays reports whether the assignment of a member is smaller than what it should have of
+// what it wants, or greater than its share while the limit is contended.
+func (a *Allocator) strays(m *Member, level, tolerance float64) bool {
+	share := a.wants.share(&m.demand, a.limit.Rate, level)
+	return m.rate < min(share, m.wants)*(1-tell) || a.contended && m.rate > share*(1+max(tolerance, 1e-9))
+}
+
+func (a *Allocator) setShort(m *Member, short bool) {
+	switch {
+	case short && !m.short:
+		a.shorts++
+	case m.short && !short:
+		a.shorts--
+	}
+	m.short = short
+}

@@ -1,0 +1,75 @@
+package allocator
+
+import (
+	"math"
+	"time"
+)
+
+// A Session is the lease of a leaf on its assignments in all Allocators. The zero Session
+// has ended, but does not end an assignment before its own time to live is over.
+type Session struct {
+	until time.Duration
+	over  bool
+}
+
+// Renew extends the session: assignments of its members do not end before the instant,
+// unless there is no report about them for Config.Silence.
+func (s *Session) Renew(until time.Duration) { s.until = max(s.until, until) }
+
+// Until returns when the session ends.
+func (s *Session) Until() time.Duration { return s.until }
+
+// End ends the session and all assignments of its members. The leaf must have stopped using
+// them. Allocators notice it when they look at these assignments the next time:
+// call Member.Leave to give their rates to others at once.
+func (s *Session) End() { s.over = true }
+
+// A Member is a leaf in one Allocator. A new Member joins with its first report.
+type Member struct {
+	// Session, if not nil, extends the assignment. It must not change while the Member has
+	// one.
+	Session *Session
+	// Owner is for the caller: the Allocator does not use it.
+	Owner any
+
+	in       *Allocator    // nil if it has no assignment
+	held     float64       // the most that it may be using
+	rate     float64       // the rate of its last assignment
+	reported time.Duration // when
+	check    time.Duration // when Expire looks at it, not after its end unless the session is over
+	at       int32         // in the heap
+	short    bool
+	demand
+}
+
+// Live reports whether the Member has an assignment.
+func (m *Member) Live() bool { return m.in != nil }
+
+// Rate returns the rate of the last assignment; 0 without one.
+func (m *Member) Rate() float64 { return m.rate }
+
+// Leave gives the assignment back. The leaf must have stopped using it. Without one, Leave
+// does nothing.
+func (m *Member) Leave(now time.Duration) {
+	if a := m.in; a != nil {
+		a.drop(m)
+		a.contend(now, nil, a.wants.level(a.limit.Rate))
+	}
+}
+
+// ends returns when the assignment ends.
+func (m *Member) ends() time.Duration {
+	cfg, s := m.in.cfg, m.Session
+	until := m.reported + cfg.TTL
+	switch {
+	case s == nil:
+		return until
+	case s.over:
+		return math.MinInt64
+	}
+	silence := cfg.Silence
+	if silence == 0 {
+		silence = 4 * cfg.TTL
+	}
+	return max(until, min(s.until, m.reported+silence))
+}

@@ -1,0 +1,30 @@
+package decider
+
+import "github.com/weir-go/weir/internal/leaf"
+
+// A LeafExchange is an Exchange of a leaf with its upstream. Deciders that each have some
+// of the keys get the same, each with the reports about its keys.
+type LeafExchange struct {
+	leaf.Exchange
+	// Single renews only the assignments of the keys that are reported. Held is ignored then.
+	Single bool
+	// Keep lets the leaf keep the rate that it has while its share differs from that by less
+	// than this part of it: in [0, 1). Leaves that lose tokens by a change need it.
+	Keep float64
+}
+
+// A LeafAnswer is the answer to a LeafExchange.
+type LeafAnswer struct {
+	// Answer has one Assignment for each report, in order; that for a report with Done has only
+	// the key. Resync is set if the Decider needs all reports whatever Held is: see NeedsResync.
+	leaf.Answer
+	// Known is the number of keys of which the Decider had an assignment of the leaf before
+	// the exchange, or has one after it. Answers of Deciders that each have some of the keys are added up.
+	Known int
+}
+
+// NeedsResync reports whether the leaf must report all its keys, because it has
+// assignments that no Decider knows.
+func (a *LeafAnswer) NeedsResync(x *LeafExchange) bool {
+	return !x.Single && !x.Leave && (a.Resync || x.Held > a.Known)
+}

@@ -1,0 +1,179 @@
+package server
+
+import (
+	"strings"
+	"time"
+
+	"github.com/weir-go/weir/service/internal/allocator"
+	"github.com/weir-go/weir/service/internal/config"
+)
+
+// A holding is the assignment of a key by a leaf.
+type holding struct {
+	leaf  *leafSession
+	key   string
+	match *match
+	parts *part // one for each rule that limits the key, at least one
+
+	listed    bool // in leafSession.watch
+	watched   bool // the leaf should report the key
+	contended bool
+	first     part // room for one of the parts
+}
+
+// A part is a holding under one rule.
+type part struct {
+	allocator.Member
+	bucket *shareBucket
+	next   *part
+}
+
+// A shareBucket is a bucket of a rule, whose rate leaves share.
+type shareBucket struct {
+	allocator *allocator.Allocator
+	in        *state
+	name      string
+	rules     uint64 // rules.id of its limit
+	place     int    // in leaves.buckets
+}
+
+// find returns the assignment that a leaf has of a key, or nil.
+func (ls *leaves) find(l *leafSession, key string, now time.Duration) *holding {
+	h := l.keys[key]
+	if h == nil {
+		return nil
+	}
+	for p := h.parts; p != nil; p = p.next {
+		p.bucket.allocator.Expire(now)
+	}
+	if len(ls.ended) > 0 {
+		ls.dropEnded(now)
+		h = l.keys[key]
+	}
+	return h
+}
+
+// add adds an assignment.
+func (ls *leaves) add(l *leafSession, key string) *holding {
+	h := &holding{leaf: l, key: strings.Clone(key), match: new(match)}
+	l.keys[h.key] = h
+	ls.held++
+	return h
+}
+
+// drop gives an assignment back; h may be nil.
+func (ls *leaves) drop(h *holding, now time.Duration) {
+	if h == nil {
+		return
+	}
+	for p := h.parts; p != nil; p = p.next {
+		p.Leave(now)
+	}
+	h.setContended(false)
+	h.watched = false
+	delete(h.leaf.keys, h.key)
+	ls.held--
+}
+
+func (h *holding) setContended(c bool) {
+	switch {
+	case c && !h.contended:
+		h.leaf.contended++
+	case h.contended && !c:
+		h.leaf.contended--
+	}
+	h.contended = c
+}
+
+// takeWatch appends the keys that the leaf should report. They stay until it does.
+func (l *leafSession) takeWatch(keys []string) []string {
+	kept := l.watch[:0]
+	for _, h := range l.watch {
+		if h.listed = h.watched; h.listed {
+			kept = append(kept, h)
+			if len(keys) < maxWatched {
+				keys = append(keys, h.key)
+			}
+		}
+	}
+	clear(l.watch[len(kept):])
+	l.watch = kept
+	return keys
+}
+
+// follow makes an assignment one of the rules of a match. Parts of buckets that it had
+// stay.
+func (e *exchange) follow(h *holding, m *match) {
+	h.match = m
+	old := h.parts
+	h.parts = nil
+	for i := len(m.rated) - 1; i >= 0; i-- {
+		if r := m.rated[i]; r.Mode != config.Shadow {
+			h.addPart(&old, e.bucket(r, h.key), e.single)
+		}
+	}
+	if h.parts == nil {
+		h.addPart(&old, e.server.leaves.unlimited, e.single)
+	}
+	for ; old != nil; old = old.next {
+		old.Leave(e.now)
+	}
+}
+
+// addPart adds the part of a bucket: one of old, or a new one.
+func (h *holding) addPart(old **part, b *shareBucket, single bool) {
+	for at := old; *at != nil; at = &(*at).next {
+		if p := *at; p.bucket == b {
+			*at, p.next, h.parts = p.next, h.parts, p
+			return
+		}
+	}
+	p := &h.first
+	if p.bucket != nil {
+		p = new(part)
+	}
+	p.Owner, p.bucket, p.next = h, b, h.parts
+	if !single {
+		p.Session = &h.leaf.session
+	}
+	h.parts = p
+}
+
+// bucket returns the bucket of a key under a rule, which may be new, with the limit that the rule
+// has now.
+func (e *exchange) bucket(r *rule, key string) *shareBucket {
+	ls, name := &e.server.leaves, r.Bucket(key)
+	b := r.assigned[name]
+	if b == nil {
+		if r.assigned == nil {
+			r.assigned = map[string]*shareBucket{}
+		}
+		b = &shareBucket{allocator: allocator.New(&ls.cfg), in: r.state, name: name, place: len(ls.buckets)}
+		r.assigned[name] = b
+		ls.buckets = append(ls.buckets, b)
+	}
+	if b.rules != e.rules.id {
+		b.rules = e.rules.id
+		b.allocator.SetLimit(limitOf(e.server.shareOf(r.Quota)))
+	}
+	return b
+}
+
+// limitOf returns a quota as leaves share it.
+func limitOf(q config.Quota) allocator.Limit {
+	l := allocator.Limit{Burst: float64(q.Limit())}
+	if q.Rate.Period > 0 {
+		l.Rate = float64(q.Rate.Count) / q.Rate.Period.Seconds()
+	}
+	return l
+}
+
+// removeBucket removes a bucket without assignments.
+func (ls *leaves) removeBucket(b *shareBucket) {
+	delete(b.in.assigned, b.name)
+	last := len(ls.buckets) - 1
+	ls.buckets[b.place] = ls.buckets[last]
+	ls.buckets[b.place].place = b.place
+	ls.buckets[last] = nil
+	ls.buckets = ls.buckets[:last]
+}

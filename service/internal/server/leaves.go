@@ -1,0 +1,156 @@
+package server
+
+import (
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/weir-go/weir/service/internal/allocator"
+	"github.com/weir-go/weir/service/internal/server/decider"
+)
+
+// Bounds of leaves. An assignment takes about 300 bytes.
+const (
+	maxLeaves = 20_000
+	// maxWatched bounds the keys that an answer asks reports of; others follow in the next.
+	maxWatched = 10_000
+	// droppedEach is the number of assignments that one exchange takes back at most of leaves
+	// that have left.
+	droppedEach = 2_000
+)
+
+// leaves are the processes that have assignments. The zero value is not usable: see init.
+type leaves struct {
+	mu     sync.Mutex // guards what follows, and the buckets of all rules
+	byName map[string]*leafSession
+	most   int // assignments
+	held   int // assignments of keys, of all leaves
+
+	cfg       allocator.Config // of all allocators, but for their limits
+	unlimited *shareBucket     // of keys that no rule limits: a bound on how long they are held
+	ended     []*holding       // whose assignment has ended, in an Allocator
+	left      []*leafSession   // with assignments to take back
+	buckets   []*shareBucket   // to sweep: but for unlimited
+	place     int              // of the next to sweep
+	swept     time.Duration    // when sweep was last called
+	cleaned   time.Duration    // when leaves without keys were last removed
+
+	exchanges, reports, refused uint64
+}
+
+// A leafSession is a leaf with its assignments.
+type leafSession struct {
+	name      string
+	session   allocator.Session
+	keys      map[string]*holding
+	watch     []*holding // that the leaf should report
+	rules     uint64     // rules.id of its last exchange
+	contended int        // number of keys with a contended limit
+}
+
+// init makes the leaves usable. Until the instant learn, the Server may not know all that
+// leaves have.
+func (ls *leaves) init(ttl time.Duration, most int, learn time.Duration) {
+	ls.byName, ls.most = map[string]*leafSession{}, most
+	ls.cfg = allocator.Config{TTL: ttl, Learn: learn, Watch: watch, Ended: ls.end}
+	ls.unlimited = &shareBucket{allocator: allocator.New(&ls.cfg)}
+}
+
+// watch asks for a report of a key.
+func watch(m *allocator.Member) {
+	h := m.Owner.(*holding)
+	if h.watched = true; !h.listed {
+		h.listed = true
+		h.leaf.watch = append(h.leaf.watch, h)
+	}
+}
+
+// end records an assignment that has ended in an Allocator.
+func (ls *leaves) end(m *allocator.Member) { ls.ended = append(ls.ended, m.Owner.(*holding)) }
+
+// enter returns the leaf with a name, which may be new.
+func (ls *leaves) enter(name string) (*leafSession, error) {
+	l := ls.byName[name]
+	if l == nil {
+		if len(ls.byName) >= maxLeaves {
+			ls.refused++
+			return nil, decider.ErrLeaves
+		}
+		l = &leafSession{name: strings.Clone(name), keys: map[string]*holding{}}
+		ls.byName[l.name] = l
+	}
+	return l, nil
+}
+
+// full reports whether a leaf can have no further assignment: one leaf has at most half of
+// them.
+func (ls *leaves) full(l *leafSession) bool {
+	return ls.held >= ls.most || len(l.keys) >= (ls.most+1)/2
+}
+
+// leave ends a leaf, whose assignments are taken back by this call and the next ones.
+func (ls *leaves) leave(l *leafSession, now time.Duration) {
+	delete(ls.byName, l.name)
+	l.session.End()
+	ls.left = append(ls.left, l)
+	ls.dropLeft(now)
+}
+
+// dropLeft takes back assignments of leaves that have left.
+func (ls *leaves) dropLeft(now time.Duration) {
+	for n := 0; len(ls.left) > 0 && n < droppedEach; {
+		last := len(ls.left) - 1
+		for _, h := range ls.left[last].keys {
+			ls.drop(h, now)
+			if n++; n == droppedEach {
+				break
+			}
+		}
+		if len(ls.left[last].keys) == 0 {
+			ls.left[last] = nil
+			ls.left = ls.left[:last]
+		}
+	}
+}
+
+// dropEnded removes the assignments that have ended in an Allocator.
+func (ls *leaves) dropEnded(now time.Duration) {
+	for i := 0; i < len(ls.ended); i++ { // drop may append
+		if h := ls.ended[i]; h.leaf.keys[h.key] == h {
+			ls.drop(h, now)
+		}
+	}
+	clear(ls.ended)
+	ls.ended = ls.ended[:0]
+}
+
+// sweep takes assignments back that have ended in buckets of which there are no reports, and
+// removes buckets and leaves that have none. It goes through all buckets in a time to live,
+// a part in each call.
+func (ls *leaves) sweep(now time.Duration) {
+	ls.dropLeft(now)
+	n := min(int(float64(len(ls.buckets))*float64(now-ls.swept)/float64(ls.cfg.TTL)), len(ls.buckets))
+	if n > 0 || len(ls.buckets) == 0 {
+		ls.swept = now
+	}
+	for ; n > 0 && len(ls.buckets) > 0; n-- {
+		ls.place %= len(ls.buckets)
+		b := ls.buckets[ls.place]
+		if b.allocator.Expire(now); b.allocator.Members() > 0 {
+			ls.place++
+			continue
+		}
+		ls.removeBucket(b)
+	}
+	ls.unlimited.allocator.Expire(now)
+	ls.dropEnded(now)
+	if now-ls.cleaned < ls.cfg.TTL {
+		return
+	}
+	ls.cleaned = now
+	for name, l := range ls.byName {
+		if len(l.keys) == 0 && l.session.Until() <= now {
+			delete(ls.byName, name)
+		}
+	}
+}
