@@ -102,7 +102,7 @@ func (n *doormanNode) receive(now time.Duration, answer any) {
 	}
 }
 
-func (n *doormanNode) rate(_ time.Duration, key int32) float64 { return n.buckets[key].rate }
+func (n *doormanNode) rate() float64 { return n.buckets[0].rate }
 
 // A lease is the capacity of one leaf for one key.
 type lease struct{ wants, has float64 }

@@ -24,10 +24,10 @@ func (p *exactPolicy) allow(now time.Duration, key int32) (bool, step) {
 	return b.take((now + slot).Truncate(slot)), exact
 }
 
-func (p *exactPolicy) due() time.Duration                      { return never }
-func (p *exactPolicy) send(time.Duration) (any, int)           { return nil, 0 }
-func (p *exactPolicy) receive(time.Duration, any)              {}
-func (p *exactPolicy) rate(_ time.Duration, key int32) float64 { return math.NaN() }
+func (p *exactPolicy) due() time.Duration            { return never }
+func (p *exactPolicy) send(time.Duration) (any, int) { return nil, 0 }
+func (p *exactPolicy) receive(time.Duration, any)    {}
+func (p *exactPolicy) rate() float64                 { return math.NaN() }
 
 // staticPolicy gives each leaf the same part of the limit.
 type staticPolicy struct {
@@ -47,4 +47,4 @@ func (n staticNode) allow(now time.Duration, key int32) (bool, step) { return n[
 func (n staticNode) due() time.Duration                              { return never }
 func (n staticNode) send(time.Duration) (any, int)                   { return nil, 0 }
 func (n staticNode) receive(time.Duration, any)                      {}
-func (n staticNode) rate(_ time.Duration, key int32) float64         { return n[key].rate }
+func (n staticNode) rate() float64                                   { return n[0].rate }

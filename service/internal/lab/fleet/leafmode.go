@@ -19,21 +19,17 @@ const serverMemory = 32 << 20
 type leafPolicy struct {
 	sim    *Sim
 	rules  *config.Rules
-	index  map[string]int32 // of keys
 	policy leaf.Policy
 }
 
 func newLeafPolicy(s *Sim) (*leafPolicy, error) {
-	p := &leafPolicy{sim: s, rules: &config.Rules{}, index: map[string]int32{}}
+	p := &leafPolicy{sim: s, rules: &config.Rules{}}
 	for _, k := range s.sc.Keys {
 		r := config.Rule{Name: k.Name, Key: k.Name, Quota: config.Quota{Rate: config.Rate{Count: k.Rate, Period: time.Second}, Burst: k.Burst}}
 		if k.Count > 0 {
 			r.Key, r.Glob = "", k.Name+"-*"
 		}
 		p.rules.Rules = append(p.rules.Rules, r)
-	}
-	for i, k := range s.keys {
-		p.index[k.name] = int32(i)
 	}
 	switch s.sc.Fleet.Away {
 	case "allow":
@@ -71,6 +67,7 @@ type leafNode struct {
 	policy *leafPolicy
 	leaf   int
 	set    *leaf.Set
+	first  float64 // the rate of the last assignment of the first key
 }
 
 // stepOf has the steps of leaf.Step, but for Ask.
@@ -98,16 +95,20 @@ func (n *leafNode) send(now time.Duration) (any, int) {
 }
 
 func (n *leafNode) receive(now time.Duration, answer any) {
-	if a, ok := answer.(*leaf.Answer); ok {
-		n.set.Answered(now, a)
-	} else {
+	a, ok := answer.(*leaf.Answer)
+	if !ok {
 		n.set.Failed(now)
+		return
+	}
+	n.set.Answered(now, a)
+	for i := range a.Assignments {
+		if a.Assignments[i].Key == n.policy.sim.keys[0].name {
+			n.first = a.Assignments[i].Rate
+		}
 	}
 }
 
-func (n *leafNode) rate(now time.Duration, key int32) float64 {
-	return n.set.Rate(now, n.policy.sim.keys[key].name)
-}
+func (n *leafNode) rate() float64 { return n.first }
 
 // A serverCentre is a server.Server that lives in virtual time.
 type serverCentre struct {

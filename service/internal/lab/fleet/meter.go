@@ -242,7 +242,7 @@ func (m *meter) endStep(s *Sim) {
 		w := &m.watch[i]
 		p := Watched{Rates: Rates{float64(w.offered) / dt, float64(w.allowed) / dt}, Fair: s.shares(0)[w.leaf]}
 		if n := s.leaves[w.leaf].node; n != nil {
-			if rate := n.rate(s.now, 0); !math.IsNaN(rate) {
+			if rate := n.rate(); !math.IsNaN(rate) {
 				p.Share = &rate
 			}
 		}

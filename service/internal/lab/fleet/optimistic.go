@@ -85,7 +85,7 @@ func (n *optimisticNode) receive(now time.Duration, answer any) {
 	n.sent = nil
 }
 
-func (n *optimisticNode) rate(time.Duration, int32) float64 { return notKnown }
+func (n *optimisticNode) rate() float64 { return notKnown }
 
 type optimisticCentre struct {
 	buckets []bucket

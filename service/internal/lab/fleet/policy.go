@@ -33,8 +33,8 @@ type node interface {
 	send(now time.Duration) (message any, reports int)
 	// receive takes the answer of the upstream; nil after a failure.
 	receive(now time.Duration, answer any)
-	// rate returns the rate at which the leaf may use a key; NaN if that is not known.
-	rate(now time.Duration, key int32) float64
+	// rate returns the rate of the last assignment of the first key; NaN if there is none.
+	rate() float64
 }
 
 // A centre answers exchanges: the upstream of the leaves.

@@ -10,7 +10,7 @@ import (
 )
 
 func TestTry(t *testing.T) {
-	for _, p := range fleet.Policies[1:] {
+	for _, p := range fleet.Policies {
 		sc := fleet.Scenario{
 			Duration: 30 * time.Second, Warmup: 10 * time.Second, Seed: 1,
 			Fleet:   fleet.Fleet{Leaves: 100, Policy: p},
