@@ -36,7 +36,7 @@ const (
 // package that is missing here is an error.
 var packages = map[string]floor{
 	"":     words,
-	"gcra": pure, "internal/window": pure, "internal/leaf": pure, "limit": pure, "internal/codel": pure, "internal/autolimit": pure, "internal/elasticity": pure, "internal/servicetime": pure, "internal/gate": pure, "internal/adaptive": pure, "internal/pacing": pure, "internal/ratelimitfield": pure, "internal/redisscript": pure,
+	"gcra": pure, "internal/window": pure, "internal/leaf": pure, "internal/leafset": shells, "limit": pure, "internal/codel": pure, "internal/autolimit": pure, "internal/elasticity": pure, "internal/servicetime": pure, "internal/gate": pure, "internal/adaptive": pure, "internal/pacing": pure, "internal/ratelimitfield": pure, "internal/redisscript": pure,
 	"service/internal/lab/pace": pure, "service/internal/lab/trace": pure, "service/internal/lab/dist": pure, "service/internal/lab/windowed": pure, "service/internal/lab/table": words,
 	"rate": shells, "inflight": shells, "codel": shells, "flight": shells, "cache": shells, "keyed": shells, "shape": shells,
 	"throttle": shells, "internal/keyedtable": shells, "internal/pagetable": pure, "internal/prefetch": words, "internal/heap": words, "internal/outcome": words, "internal/permit": words, "internal/waitq": shells, "internal/siphash": shells, "internal/sketch": pure, "internal/stripe": shells, "internal/topk": shells,
@@ -72,6 +72,7 @@ var sideways = map[string][]string{
 	"internal/ratelimitfield":       {"gcra"},
 	"internal/redisscript":          {"gcra", "internal/window"},
 	"internal/redislink":            {"internal/circuit", "internal/waitq"},
+	"internal/leafset":              {"internal/waitq"},
 	"internal/pacing":               {"internal/ratelimitfield"},
 	"internal/outgoing":             {"internal/waitq"},
 	"throttle":                      {"internal/waitq"},

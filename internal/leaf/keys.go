@@ -172,6 +172,7 @@ func (k *Keys) add(now time.Duration, key string, p *Policy) *entry {
 	e.index, e.spread = len(k.list), uint8(len(k.list)*0x9d)
 	k.entries[key] = e
 	k.list = append(k.list, e)
+	k.rush(e)
 	return e
 }
 

@@ -3,7 +3,7 @@
 // rate, a burst and a time to live for each key.
 package leaf
 
-// An Exchange is what a leaf tells its upstream: POST /assign of weir serve. It renews all
+// An Exchange is a leaf's message to its upstream: POST /assign of weir serve. It renews all
 // assignments that the leaf has there, not only those of its reports.
 type Exchange struct {
 	// Leaf identifies the process. Two processes must not have the same name.
