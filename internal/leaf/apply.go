@@ -57,13 +57,11 @@ func (k *Keys) Ended(sent time.Duration, key string) {
 	}
 }
 
-// Watch notes that the leaves want more of a key than there is.
+// Watch has a contended key reported soon: its share has changed by the demand of other leaves.
 func (k *Keys) Watch(key string) {
-	if e := k.entries[key]; e != nil && e.assigned {
-		if !e.contended {
-			e.contended = true
-			k.rush(e)
-		}
+	if e := k.entries[key]; e != nil && e.assigned && !e.ending {
+		e.contended = true
+		k.rush(e)
 	}
 }
 

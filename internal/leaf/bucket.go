@@ -2,45 +2,41 @@ package leaf
 
 import "time"
 
-// An entry is the state of one key.
+// An entry is the state of one key. What each decision reads and writes is in its first two
+// cache lines.
 type entry struct {
-	key    string
-	index  int // in Keys.list
-	policy *Policy
-
-	// The bucket. Its rate and burst depend on the instant: see phase.
+	// The bucket. Its rate and burst depend on the instant: see refill.
 	tokens float64       // < 0 after a Charge
 	at     time.Duration // of the last refill
-	goal   float64       // tokens that a single request costs, if that is more than the burst
-	goalAt time.Duration // of the last such request
-
-	// The assignment, which is valid under the lease of the same term.
-	assigned  bool
-	unlimited bool
-	term      uint32
-	rate      float64
-	burst     float64
-	limit     Limit // that all leaves share; zero if the upstream has not told it
-	leaves    int
-	sharing   bool // the key is decided by its safe share until the upstream assigns a rate
-
+	rate   float64       // of the assignment
+	burst  float64
+	last   time.Duration // of the last request
+	used   int           // tokens since the last report
 	demand demand
 
-	// What the upstream knows.
-	reported   float64       // wants
-	reportedAt time.Duration // -1 if never
-	used       int           // since the last report
-	contended  bool
-	ending     bool          // a Done is under way
-	force      bool          // report it with the next exchange
-	urgent     bool          // it is in Keys.urgent
-	retryAt    time.Duration // when to report again after an Error
-	last       time.Duration // of the last request
-	spread     uint8         // spreads the periodic reports of keys over time
+	policy    *Policy
+	goal      float64 // tokens that a single request costs, if that is more than the burst
+	queue     []*Waiter
+	term      uint32 // the assignment is valid under the lease of this term
+	assigned  bool
+	unlimited bool
+	sharing   bool // the key is decided by its safe share until the upstream assigns a rate
+	urgent    bool // it is in Keys.urgent
+	contended bool
+	ending    bool  // a Done is under way
+	force     bool  // report it with the next exchange
+	spread    uint8 // spreads the periodic reports of keys over time
 
-	queue  []*Waiter
-	ahead  float64 // tokens of all waiters that queued and have not given up
-	served float64 // tokens that waiters have got
+	key        string
+	index      int           // in Keys.list, -1 if it is not there
+	goalAt     time.Duration // of the last request with the cost goal
+	limit      Limit         // that all leaves share; zero if the upstream has not told it
+	leaves     int
+	reported   float64       // wants that the upstream knows
+	reportedAt time.Duration // -1 if never
+	retryAt    time.Duration // when to report again after an Error
+	ahead      float64       // tokens of all waiters that queued and have not given up
+	served     float64       // tokens that waiters have got
 }
 
 // share returns the part of the limit that each leaf may use without an assignment. It is
@@ -80,31 +76,33 @@ func (e *entry) fill(to time.Duration, l Limit) {
 	e.tokens = min(e.tokens, size)
 }
 
-// refill refills the bucket until now, in the phases of its assignment: assigned until the
-// lease ends; the lower one of assignment and safe share until other leaves' leases must
-// have ended, too; the safe share from then on. It returns the current rate and burst.
+// refill refills the bucket until now, and returns the current rate and burst.
 func (e *entry) refill(now time.Duration, k *Keys) Limit {
-	var own Limit // the assignment
-	if e.assigned {
-		own = Limit{e.rate, e.burst}
-	}
-	share := e.share()
-	end, free := k.lease.Until, max(k.lease.Free, k.lease.Until)
-	switch {
-	case !e.assigned:
-		e.fill(now, share)
-		return share
-	case e.term != k.term: // the lease of its assignment has ended
-		end, free = e.at, k.termAt
-	}
-	l := own
-	if e.at < end {
-		e.fill(min(now, end), l)
-	}
-	if now < end {
+	if l := (Limit{e.rate, e.burst}); e.assigned && e.term == k.term && now < k.lease.Until {
+		e.fill(now, l)
 		return l
 	}
-	l = lowest(own, share)
+	return e.refillUnleased(now, k)
+}
+
+// refillUnleased refills the bucket of a key without a live assignment, in its phases:
+// assigned until the lease ended; the lower one of assignment and safe share until other
+// leaves' leases must have ended, too; the safe share from then on.
+func (e *entry) refillUnleased(now time.Duration, k *Keys) Limit {
+	share := e.share()
+	if !e.assigned {
+		e.fill(now, share)
+		return share
+	}
+	own := Limit{e.rate, e.burst}
+	end, free := k.lease.Until, max(k.lease.Free, k.lease.Until)
+	if e.term != k.term {
+		end, free = e.at, k.termAt // the lease of its assignment ended in between
+	}
+	if e.at < end {
+		e.fill(end, own)
+	}
+	l := lowest(own, share)
 	if e.at < free {
 		e.fill(min(now, free), l)
 	}

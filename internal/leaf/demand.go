@@ -12,12 +12,12 @@ import (
 // for at most 16 times the last measure, and for the limit, so that callers that retry
 // without a pause do not inflate it without bound.
 type demand struct {
-	rate  float64 // tokens a second
-	since time.Duration
-	at    time.Duration // of the last sample
 	tried float64       // tokens since the last sample
 	calls int           // since the last sample
+	rate  float64       // tokens a second
 	cost  float64       // tokens a call, an average
+	at    time.Duration // of the last sample
+	since time.Duration // the first request
 }
 
 // Parameters of the measure.
