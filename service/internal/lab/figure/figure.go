@@ -160,7 +160,7 @@ func (f *Figure) Draw(w io.Writer, format string) error {
 		Across: "simulated time", Time: true, Wide: true,
 	}
 	if f.Fleets != nil {
-		f.fleet(&sheet)
+		f.fleetSheet(&sheet)
 		return plot.DrawSheet(w, sheet, format)
 	}
 	var runs []run

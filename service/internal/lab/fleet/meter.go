@@ -214,7 +214,7 @@ func (m *meter) follow(s *Sim) {
 	for i := range m.jumps {
 		j := &m.jumps[i]
 		switch {
-		case s.now < j.At || s.now > j.At+jumpTime:
+		case s.now <= j.At || s.now > j.At+jumpTime:
 			continue
 		case j.counts == nil:
 			j.Share = s.shares(j.key)[j.Leaf]

@@ -60,8 +60,8 @@ type Jump struct {
 	Leaf  int           `json:"leaf"`
 	Key   string        `json:"key"`
 	Share float64       `json:"share"` // fair share after it, in tokens a second
-	// Served is after what time the leaf has 90 % of its share for half a second; -1 if that
-	// is not within 30 s.
+	// Served is the time from which on the leaf is allowed 90 % of its share, in each of four
+	// half seconds; -1 if that is not within 30 s.
 	Served time.Duration `json:"served"`
 }
 
@@ -182,19 +182,24 @@ func (m *meter) fairness(leaves int) (f Fairness) {
 	return f
 }
 
-// result finds the instant from which the leaf has had its share.
+// result finds the instant from which the leaf has had its share. The tokens of a bucket
+// serve a jump for a moment, so four half seconds in a row must have it.
 func (j *jump) result() Jump {
-	const enough = int(500 * time.Millisecond / slot)
-	r, sum := j.Jump, 0
+	const half, lasting = int(500 * time.Millisecond / slot), 4
+	sums := []int{0} // of the slots before each
+	for _, n := range j.counts {
+		sums = append(sums, sums[len(sums)-1]+int(n))
+	}
+	r := j.Jump
 	r.Served = -1
-	for i, n := range j.counts {
-		sum += int(n)
-		if i >= enough {
-			sum -= int(j.counts[i-enough])
+	for i := 0; i+lasting*half < len(sums); i++ {
+		enough := true
+		for k := range lasting {
+			enough = enough && float64(sums[i+(k+1)*half]-sums[i+k*half]) >= 0.9*r.Share*0.5
 		}
-		if i >= enough-1 && float64(sum) >= 0.9*r.Share*0.5 {
-			r.Served = time.Duration(i-enough+1) * slot
-			return r
+		if enough {
+			r.Served = time.Duration(i) * slot
+			break
 		}
 	}
 	return r

@@ -103,6 +103,7 @@ const (
 
 // A Fault is an event in the fleet.
 type Fault struct {
+	Name string        `yaml:"name"` // for figures; if empty, the kind
 	Kind string        `yaml:"kind"`
 	At   time.Duration `yaml:"at"`
 	For  time.Duration `yaml:"for"`

@@ -186,7 +186,7 @@ func (s *Sim) advance(i int) {
 		}
 		allowed, step := l.node.allow(at, key)
 		s.meter.count(i, key, allowed, step)
-		if !allowed && l.node.due() < l.due {
+		if (!allowed || step == exact) && l.node.due() < l.due {
 			s.schedule(i)
 		}
 	}

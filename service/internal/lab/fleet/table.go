@@ -13,7 +13,7 @@ import (
 // Table writes results as text: a line for each, and for its jumps and faults.
 func Table(w io.Writer, results []Result) error {
 	out := bufio.NewWriter(w)
-	rows := [][]string{{"variant", "policy", "leaves", "limit/s", "offered/s", "use", "over 1 s", "over 10 s", "unfair", "worst leaf", "exchanges/s", "reports/s", "not assigned"}}
+	rows := [][]string{{"variant", "policy", "leaves", "limit/s", "offered/s", "use", "over 1 s", "over 10 s", "unfair", "worst leaf", "exchanges/s", "reports/s", "asked", "degraded"}}
 	for _, r := range results {
 		use, unfair, worst := "–", "–", "–"
 		if r.Steady.Until > r.Steady.From {
@@ -22,7 +22,7 @@ func Table(w io.Writer, results []Result) error {
 		rows = append(rows, []string{
 			cmp.Or(r.Name, "–"), r.Policy, fmt.Sprint(r.Leaves), table.Fixed(r.Limit, 0), table.Fixed(r.Total.Offered, 0), use,
 			percent2(r.Total.Over1), percent2(r.Total.Over10), unfair, worst,
-			table.Fixed(r.Total.Exchanges, 1), table.Fixed(r.Total.Reports, 1), table.Percent(r.Total.below()),
+			table.Fixed(r.Total.Exchanges, 1), table.Fixed(r.Total.Reports, 1), table.Percent(r.Total.Decisions[Steps[exact]]), table.Percent(r.Total.below()),
 		})
 	}
 	table.Write(out, rows, 0, 1)

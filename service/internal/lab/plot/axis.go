@@ -25,8 +25,8 @@ func (p *Panel) scale(y *plot.Axis) {
 	}
 	label := decimal
 	switch p.Unit {
-	case Shares:
-		label = func(v float64) string { return decimal(100*v) + " %" }
+	case Shares, Parts:
+		label = func(v float64) string { return decimal(rounded(100*v, 6)) + " %" }
 	case Seconds:
 		label = span
 	}
@@ -43,6 +43,13 @@ func (p *Panel) scale(y *plot.Axis) {
 		}
 		y.Tick.Marker = logarithmic(y.Min, y.Max, label)
 		return
+	case p.Unit == Parts:
+		for _, m := range p.Marks {
+			if !m.Vertical {
+				most = max(most, m.At)
+			}
+		}
+		y.Min, y.Max = 0, max(most, 0.01)*1.08
 	case p.Unit != Seconds && most < 4:
 		y.Min, y.Max = 0, 4 // so that ticks are whole numbers
 	default:

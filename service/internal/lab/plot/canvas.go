@@ -51,6 +51,9 @@ var (
 	Dotted = []vg.Length{1.5, 2.5}
 )
 
+// Points returns a width.
+func Points(width float64) vg.Length { return vg.Length(width) }
+
 // MarkStyle is the style of marks.
 var MarkStyle = Stroke(Ink, 1, Dashed)
 

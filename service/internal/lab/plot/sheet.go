@@ -51,6 +51,7 @@ const (
 	Counts              // on a logarithmic axis, if the ranges of the lines differ much
 	Seconds             // on a logarithmic axis, if their range is wide
 	Shares              // from 0 to 1, in per cent
+	Parts               // from 0, in per cent
 )
 
 // A Line joins points. A Y that is not a number is a gap.
