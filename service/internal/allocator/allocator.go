@@ -47,10 +47,10 @@ package allocator
 import (
 	"errors"
 	"math"
-	"math/rand/v2"
 	"time"
 
 	"github.com/weir-go/weir/internal/heap"
+	"github.com/weir-go/weir/internal/prefetch"
 )
 
 // A Limit is a rate with a burst, which leaves share.
@@ -112,24 +112,31 @@ var ErrReport = errors.New("allocator: wants, has and weight must be finite numb
 // with other shares are looked for when shares have changed by a hundredth.
 type Allocator struct {
 	cfg     *Config
+	check   time.Duration // not after the first instant at which an assignment ends
 	limit   Limit
-	quantum float64            // all assigned rates are multiples of it
-	expiry  heap.Heap[*Member] // all members
-	wants   demands
+	quantum float64 // all assigned rates are multiples of it
 	held    float64 // sum of Member.held
+	wants   demands
 	contention
+	expiry heap.Heap[*Member] // all members
 }
 
 // New returns an Allocator. It keeps the Config, which must not change, and which
 // Allocators can share. It panics if the Config is invalid.
 func New(cfg *Config) *Allocator {
+	a := new(Allocator)
+	a.Init(cfg)
+	return a
+}
+
+// Init is New for an Allocator that is a part of something else.
+func (a *Allocator) Init(cfg *Config) {
 	if cfg.TTL <= 0 || cfg.Silence < 0 {
 		panic("allocator: TTL must be positive, and Silence not negative")
 	}
-	a := &Allocator{cfg: cfg, wants: demands{priorities: *rand.NewPCG(1, 2)}, contention: contention{told: math.Inf(1)}}
+	*a = Allocator{cfg: cfg, check: math.MaxInt64, contention: contention{told: math.Inf(1)}}
 	a.expiry = *heap.New(endsFirst).Track(moved)
 	a.SetLimit(cfg.Limit)
-	return a
 }
 
 func endsFirst(m, n *Member) bool { return m.check < n.check }
@@ -156,13 +163,14 @@ func (a *Allocator) Report(now time.Duration, m *Member, r Report) (Assignment, 
 	if r.Weight == 0 {
 		r.Weight = 1
 	}
-	if !valid(r.Wants) || !valid(r.Has) || !valid(r.Weight) || !(r.Keep >= 0 && r.Keep < 1) {
+	if !valid(r.Wants) || !valid(r.Has) || !valid(r.Weight) || !valid(r.Wants/r.Weight) || !(r.Keep >= 0 && r.Keep < 1) {
 		return Assignment{}, ErrReport
 	}
 	a.Expire(now)
-	a.demands(now, m, r)
-	level := a.wants.level(a.limit.Rate)
-	share := a.wants.share(&m.demand, a.limit.Rate, level)
+	a.enter(now, m, r)
+	all := a.wants.all()
+	level := a.wants.level(all, a.limit.Rate)
+	share := a.share(m, all, level)
 	free := max(a.limit.Rate-(a.held-m.held), 0)
 	rate, uses := share, min(r.Has, m.held)
 	if now < a.cfg.Learn {
@@ -174,27 +182,38 @@ func (a *Allocator) Report(now time.Duration, m *Member, r Report) (Assignment, 
 	rate = math.Floor(min(rate, free)/a.quantum) * a.quantum
 	a.hold(m, max(rate, math.Ceil(uses/a.quantum)*a.quantum))
 	m.rate = rate
-	a.setShort(m, now >= a.cfg.Learn && rate < min(share, r.Wants)*(1-tell))
-	a.contend(now, m, level)
+	a.setShort(m, now >= a.cfg.Learn && rate < min(share, m.wants())*(1-tell))
+	a.contend(now, m, all, level)
 	return a.assignment(m), nil
 }
 
-// demands records the demand of a member.
-func (a *Allocator) demands(now time.Duration, m *Member, r Report) {
+// enter records the demand of a member.
+func (a *Allocator) enter(now time.Duration, m *Member, r Report) {
 	m.reported = now
+	d := demand{level: r.Wants / r.Weight, weight: r.Weight}
 	switch {
 	case m.in == nil:
 		m.in, m.check = a, now+a.cfg.TTL
 		a.expiry.Push(m)
+		a.check = min(a.check, m.check)
 	case m.in != a:
 		panic("allocator: the Member is in another Allocator")
-	case m.wants == r.Wants && m.weight == r.Weight:
+	case m.demand == d:
 		return
 	default:
-		a.wants.remove(&m.demand)
+		a.wants.remove(m.demand)
 	}
-	m.wants, m.weight = r.Wants, r.Weight
-	a.wants.insert(&m.demand)
+	m.demand = d
+	a.wants.insert(d)
+}
+
+// share returns the max-min fair share of a member at a level. If all leaves get what they
+// want, it includes the member's part of the rest.
+func (a *Allocator) share(m *Member, all sums, level float64) float64 {
+	if math.IsInf(level, 1) {
+		return m.wants() + max(a.limit.Rate-all.wants, 0)*m.weight/(all.weight+1)
+	}
+	return m.weight * min(m.level, level)
 }
 
 // assignment returns the present assignment of a member.
@@ -208,8 +227,12 @@ func (a *Allocator) assignment(m *Member) Assignment {
 
 // Expire takes back the assignments that have ended at the instant now. Report does so, too.
 func (a *Allocator) Expire(now time.Duration) {
-	for a.expiry.Len() > 0 && a.expiry.Min().check <= now {
+	for a.check <= now {
 		m := a.expiry.Min()
+		a.check = m.check
+		if m.check > now {
+			return
+		}
 		if m.check = m.ends(); m.check > now {
 			a.expiry.Fix(0)
 			continue
@@ -221,6 +244,21 @@ func (a *Allocator) Expire(now time.Duration) {
 	}
 }
 
+// Prefetch has the processor fetch the memory for a Report that follows soon. That is for
+// several Allocators: their memory is then waited for at once. It must have been called with
+// deep = false some time before it is called with deep = true.
+func (a *Allocator) Prefetch(deep bool) {
+	if deep {
+		for i := 0; i < len(a.wants.first.list); i += 4 {
+			prefetch.Line(&a.wants.first.list[i])
+		}
+		return
+	}
+	prefetch.Line(&a.cfg)
+	prefetch.Line(&a.wants)
+	prefetch.Line(&a.contention)
+}
+
 // Members returns the number of members, which have an assignment. Expire first.
 func (a *Allocator) Members() int { return a.expiry.Len() }
 
@@ -230,11 +268,11 @@ func (a *Allocator) Limit() Limit { return a.limit }
 func (a *Allocator) drop(m *Member) {
 	a.setShort(m, false)
 	a.hold(m, 0)
-	a.wants.remove(&m.demand)
+	a.wants.remove(m.demand)
 	a.expiry.Remove(int(m.at))
 	m.in, m.rate = nil, 0
 	if a.expiry.Len() == 0 {
-		a.held = 0 // exactly, also after other quanta
+		a.held, a.check = 0, math.MaxInt64 // exactly, also after other quanta
 	}
 }
 

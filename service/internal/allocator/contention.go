@@ -26,12 +26,12 @@ type contention struct {
 
 // contend updates the contention after a report of a member, or its end. It asks other
 // members to report if their shares have changed.
-func (a *Allocator) contend(now time.Duration, by *Member, level float64) {
+func (a *Allocator) contend(now time.Duration, by *Member, all sums, level float64) {
 	was := a.contended
 	switch {
 	case !math.IsInf(level, 1) || a.shorts > 0:
 		a.contended = true
-	case a.wants.root.sum().wants < relaxed*a.limit.Rate:
+	case all.wants < relaxed*a.limit.Rate:
 		a.contended = false
 	}
 	if now < a.cfg.Learn {
@@ -62,7 +62,7 @@ func (a *Allocator) contend(now time.Duration, by *Member, level float64) {
 		return
 	}
 	for _, m := range a.expiry.Items() {
-		if m != by && (begun || gave && m.short || (moved || press) && a.strays(m, level, tolerance)) {
+		if m != by && (begun || gave && m.short || (moved || press) && a.strays(m, all, level, tolerance)) {
 			a.cfg.Watch(m)
 		}
 	}
@@ -70,9 +70,9 @@ func (a *Allocator) contend(now time.Duration, by *Member, level float64) {
 
 // strays reports whether the assignment of a member is smaller than what it should have of
 // what it wants, or greater than its share while the limit is contended.
-func (a *Allocator) strays(m *Member, level, tolerance float64) bool {
-	share := a.wants.share(&m.demand, a.limit.Rate, level)
-	return m.rate < min(share, m.wants)*(1-tell) || a.contended && m.rate > share*(1+max(tolerance, 1e-9))
+func (a *Allocator) strays(m *Member, all sums, level, tolerance float64) bool {
+	share := a.share(m, all, level)
+	return m.rate < min(share, m.wants())*(1-tell) || a.contended && m.rate > share*(1+max(tolerance, 1e-9))
 }
 
 func (a *Allocator) setShort(m *Member, short bool) {

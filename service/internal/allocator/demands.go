@@ -1,152 +1,137 @@
 package allocator
 
 import (
+	"cmp"
 	"math"
-	"math/rand/v2"
+	"slices"
+	"sort"
 )
 
-// demands are the demands of all leaves: a treap (Seidel and Aragon, 1996), ordered by
-// wants for each weight, in which each node has the sums of its subtree.
+// demands are the demands of all leaves, ordered by level, in blocks that have the sums of
+// their demands. With 20,000 leaves there are some 500 blocks. There is always the first one,
+// so that the demands of few leaves are in one piece of memory.
 type demands struct {
-	root       *demand
-	priorities rand.PCG
-	inserted   uint64
+	first block // empty only if it is the only one
+	more  []block
 }
 
-// A demand has the rate that one leaf wants.
-type demand struct {
-	wants, weight float64
-	seq           uint64 // orders equal demands
+// maxBlock bounds the demands of a block.
+const maxBlock = 64
 
-	priority    uint64
-	left, right *demand
-	total       sums // of the subtree
+// A block is a part of the demands.
+type block struct {
+	list []demand
+	sums
+}
+
+// A demand is what one leaf wants. Equal demands are the same.
+type demand struct {
+	level  float64 // the share of a weight of 1 at which the leaf has all it wants
+	weight float64
 }
 
 // sums are sums over leaves.
 type sums struct{ wants, weight float64 }
 
-func (s sums) plus(t sums) sums { return sums{s.wants + t.wants, s.weight + t.weight} }
+func (d demand) wants() float64 { return d.level * d.weight }
 
-// level is the share of a weight of 1 at which the leaf has all it wants.
-func (d *demand) level() float64 { return d.wants / d.weight }
+func (d demand) compare(e demand) int {
+	return cmp.Or(cmp.Compare(d.level, e.level), cmp.Compare(d.weight, e.weight))
+}
 
-func (d *demand) own() sums { return sums{d.wants, d.weight} }
-
-// sum returns the sums of a subtree, which may be empty.
-func (d *demand) sum() sums {
-	if d == nil {
-		return sums{}
+// sum sets the sums of a block.
+func (b *block) sum() {
+	b.sums = sums{}
+	for _, d := range b.list {
+		b.wants += d.wants()
+		b.weight += d.weight
 	}
-	return d.total
 }
 
-func (d *demand) before(e *demand) bool {
-	if a, b := d.level(), e.level(); a != b {
-		return a < b
+// at returns the block with an index.
+func (t *demands) at(i int) *block {
+	if i == 0 {
+		return &t.first
 	}
-	return d.seq < e.seq
+	return &t.more[i-1]
 }
 
-func (d *demand) update() { d.total = d.left.sum().plus(d.own()).plus(d.right.sum()) }
-
-// insert adds a demand that is not there.
-func (t *demands) insert(d *demand) {
-	t.inserted++
-	d.seq, d.priority = t.inserted, t.priorities.Uint64()
-	t.root = t.root.insert(d)
+// find returns the index of the block that has a demand, or where it belongs.
+func (t *demands) find(d demand) int {
+	if len(t.more) == 0 {
+		return 0
+	}
+	return sort.Search(len(t.more), func(i int) bool { return t.more[i].list[0].compare(d) > 0 })
 }
 
-func (n *demand) insert(d *demand) *demand {
+// insert adds a demand.
+func (t *demands) insert(d demand) {
+	i := t.find(d)
+	b := t.at(i)
+	at, _ := slices.BinarySearchFunc(b.list, d, demand.compare)
+	b.list = slices.Insert(b.list, at, d)
+	if len(b.list) > maxBlock {
+		half := len(b.list) / 2
+		next := block{list: slices.Clone(b.list[half:])}
+		next.sum()
+		b.list = b.list[:half]
+		t.more = slices.Insert(t.more, i, next)
+		b = t.at(i)
+	}
+	b.sum()
+}
+
+// remove removes a demand that is there.
+func (t *demands) remove(d demand) {
+	i := t.find(d)
+	b := t.at(i)
+	at, found := slices.BinarySearchFunc(b.list, d, demand.compare)
+	if !found {
+		panic("allocator: no such demand")
+	}
+	b.list = slices.Delete(b.list, at, at+1)
 	switch {
-	case n == nil:
-		d.left, d.right = nil, nil
-		n = d
-	case d.priority > n.priority:
-		d.left, d.right = n.split(d)
-		n = d
-	case d.before(n):
-		n.left = n.left.insert(d)
+	case len(b.list) > 0 || len(t.more) == 0:
+		b.sum()
+	case i == 0:
+		t.first = t.more[0]
+		t.more = slices.Delete(t.more, 0, 1)
 	default:
-		n.right = n.right.insert(d)
-	}
-	n.update()
-	return n
-}
-
-// split returns the demands before d, and the others.
-func (n *demand) split(d *demand) (before, after *demand) {
-	if n == nil {
-		return nil, nil
-	}
-	if n.before(d) {
-		before = n
-		n.right, after = n.right.split(d)
-	} else {
-		after = n
-		before, n.left = n.left.split(d)
-	}
-	n.update()
-	return before, after
-}
-
-// remove removes a demand that is there. It must not have changed since.
-func (t *demands) remove(d *demand) { t.root = t.root.remove(d) }
-
-func (n *demand) remove(d *demand) *demand {
-	switch {
-	case n == d:
-		return join(d.left, d.right)
-	case d.before(n):
-		n.left = n.left.remove(d)
-	default:
-		n.right = n.right.remove(d)
-	}
-	n.update()
-	return n
-}
-
-// join joins two treaps of which the first comes before the second.
-func join(a, b *demand) *demand {
-	switch {
-	case a == nil:
-		return b
-	case b == nil:
-		return a
-	case a.priority > b.priority:
-		a.right = join(a.right, b)
-		a.update()
-		return a
-	default:
-		b.left = join(a, b.left)
-		b.update()
-		return b
+		t.more = slices.Delete(t.more, i-1, i)
 	}
 }
 
-// share returns the max-min fair share of a leaf at a level. If all leaves get what they
-// want, it includes the leaf's part of the rest.
-func (t *demands) share(d *demand, limit, level float64) float64 {
-	if math.IsInf(level, 1) {
-		return d.wants + max(limit-t.root.total.wants, 0)*d.weight/(t.root.total.weight+1)
+// all returns the sums of all demands.
+func (t *demands) all() sums {
+	all := t.first.sums
+	for i := range t.more {
+		all.wants += t.more[i].wants
+		all.weight += t.more[i].weight
 	}
-	return min(d.wants, d.weight*level)
+	return all
 }
 
 // level returns the share of a weight of 1 at which the limit is used up: infinity if the
 // leaves do not want more than the limit.
-func (t *demands) level(limit float64) float64 {
-	if t.root.sum().wants <= limit {
+func (t *demands) level(all sums, limit float64) float64 {
+	if all.wants <= limit {
 		return math.Inf(1)
 	}
-	var less sums // of leaves that get all they want
-	for n := t.root; n != nil; {
-		here := less.plus(n.left.sum()).plus(n.own())
-		if here.wants+n.level()*(t.root.total.weight-here.weight) <= limit {
-			less, n = here, n.right
-		} else {
-			n = n.left
+	// Leaves before the level get all they want; the others share what is left.
+	left, weight := limit, all.weight
+	fits := func(level, wants, weights float64) bool { return wants+level*(weight-weights) <= left }
+	for i := range 1 + len(t.more) {
+		b := t.at(i)
+		if last := b.list[len(b.list)-1]; fits(last.level, b.wants, b.weight) {
+			left, weight = left-b.wants, weight-b.weight
+			continue
+		}
+		for _, d := range b.list {
+			if !fits(d.level, d.wants(), d.weight) {
+				return max(left/weight, 0)
+			}
+			left, weight = left-d.wants(), weight-d.weight
 		}
 	}
-	return (limit - less.wants) / (t.root.total.weight - less.weight)
+	return math.Inf(1) // all fit, but for rounding
 }

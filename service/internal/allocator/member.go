@@ -53,7 +53,8 @@ func (m *Member) Rate() float64 { return m.rate }
 func (m *Member) Leave(now time.Duration) {
 	if a := m.in; a != nil {
 		a.drop(m)
-		a.contend(now, nil, a.wants.level(a.limit.Rate))
+		all := a.wants.all()
+		a.contend(now, nil, all, a.wants.level(all, a.limit.Rate))
 	}
 }
 

@@ -2,9 +2,12 @@ package server
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/weir-go/weir/internal/leaf"
+	"github.com/weir-go/weir/internal/prefetch"
 	"github.com/weir-go/weir/service/internal/allocator"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
@@ -33,12 +36,13 @@ func (s *Server) Exchange(_ context.Context, x *decider.LeafExchange, got *decid
 	if !x.Single {
 		l.session.Renew(now + s.cfg.AssignmentTTL)
 	}
-	got.Known, got.Resync = len(l.keys), l.rules != rs.id && len(l.keys) > 0
+	got.Known, got.Resync = l.keys.n, l.rules != rs.id && l.keys.n > 0
 	l.rules = rs.id
 	e := exchange{server: s, rules: rs, now: now, leaf: l, single: x.Single, keep: x.Keep}
-	for i := range x.Reports {
-		got.Assignments = append(got.Assignments, leaf.Assignment{})
-		e.report(&x.Reports[i], &got.Assignments[i])
+	got.Assignments = slices.Grow(got.Assignments, len(x.Reports))[:len(x.Reports)]
+	for i := 0; i < len(x.Reports); i += aheadReports {
+		end := min(i+aheadReports, len(x.Reports))
+		e.reports(x.Reports[i:end], got.Assignments[i:end])
 	}
 	got.Known += e.fresh
 	got.Watch = l.takeWatch(got.Watch)
@@ -51,16 +55,17 @@ func (s *Server) leave(rs *rules, now time.Duration, x *decider.LeafExchange, go
 	for i := range x.Reports {
 		r := &x.Reports[i]
 		got.Assignments = append(got.Assignments, leaf.Assignment{Key: r.Key})
-		s.charge(rs, now, s.keys.find(r.Key, rs).match, r)
+		s.charge(rs, now, s.keys.find(r.Key, rs).match, r, 0)
 	}
 	if l := s.leaves.byName[x.Leaf]; l != nil {
-		got.Known = len(l.keys)
+		got.Known = l.keys.n
 		s.leaves.leave(l, now)
 	}
 }
 
-// charge charges the tokens that a leaf has used to the rules of a match.
-func (s *Server) charge(rs *rules, now time.Duration, m *match, r *leaf.Report) {
+// charge charges the tokens that a leaf has used to the rules of a match. The fingerprint is
+// that of the bucket under the first rule; 0 if it is not known.
+func (s *Server) charge(rs *rules, now time.Duration, m *match, r *leaf.Report, fingerprint uint64) {
 	switch {
 	case r.Used < 0:
 		panic("server: negative use")
@@ -69,7 +74,13 @@ func (s *Server) charge(rs *rules, now time.Duration, m *match, r *leaf.Report) 
 	case len(m.list) == 0 && rs.Config.Unmatched == "deny":
 		s.unmatchedDenied.Add(uint64(r.Used))
 	}
-	for _, rule := range m.rated {
+	for i, rule := range m.rated {
+		// Most buckets have what was used. To take it needs one look at them.
+		if i == 0 && fingerprint != 0 && rule.candidate == nil && !rule.Algorithm.Windows() {
+			if rule.buckets.Take(rule.Bucket(r.Key), fingerprint, now, r.Used, 0).OK {
+				continue
+			}
+		}
 		rule.charge(r.Key, now, 0, 0, r.Used)
 	}
 }
@@ -88,16 +99,57 @@ type exchange struct {
 	short  bool // an assignment is smaller than the leaf's share
 }
 
-// report takes one report, and sets the assignment.
-func (e *exchange) report(r *leaf.Report, got *leaf.Assignment) {
+// aheadReports is the number of reports whose memory is fetched at once: the processor then
+// waits for all of it together.
+const aheadReports = 32
+
+// reports takes reports, and sets their assignments.
+func (e *exchange) reports(rs []leaf.Report, got []leaf.Assignment) {
+	var prints [aheadReports]uint64
+	var held [aheadReports]*holding
+	keys := &e.leaf.keys
+	for i := range rs {
+		prints[i] = e.server.keys.print(rs[i].Key)
+		if keys.n > 0 {
+			prefetch.Line(&keys.slots[keys.home(prints[i])])
+		}
+	}
+	for i := range rs {
+		if held[i] = keys.get(prints[i]); held[i] != nil {
+			held[i].prefetch()
+		}
+	}
+	for _, h := range held[:len(rs)] {
+		if h != nil {
+			h.first.bucket.Prefetch(false)
+			h.match.prefetch(h.charged)
+		}
+	}
+	for _, h := range held[:len(rs)] {
+		if h != nil {
+			h.first.bucket.Prefetch(true)
+		}
+	}
+	for i := range rs {
+		h := keys.get(prints[i]) // a report may have been about the same key, or have ended it
+		e.report(&rs[i], &got[i], h, prints[i])
+	}
+}
+
+// report takes one report, of a key of which the leaf has an assignment unless h is nil, and
+// sets the next assignment.
+func (e *exchange) report(r *leaf.Report, got *leaf.Assignment, h *holding, print uint64) {
 	s, ls := e.server, &e.server.leaves
-	got.Key = r.Key
-	h := ls.find(e.leaf, r.Key, e.now)
-	if h == nil {
+	*got = leaf.Assignment{Key: r.Key}
+	if h = ls.alive(h, e.now); h == nil {
 		e.fresh++
 	}
 	m := e.match(h, r.Key)
-	s.charge(e.rules, e.now, m, r)
+	fingerprint := uint64(0)
+	if h != nil && h.match == m {
+		fingerprint = h.charged
+	}
+	s.charge(e.rules, e.now, m, r, fingerprint)
 	switch {
 	case r.Done:
 		ls.drop(h, e.now)
@@ -107,7 +159,7 @@ func (e *exchange) report(r *leaf.Report, got *leaf.Assignment) {
 		got.Error = decider.ErrLeaves.Error()
 		return
 	case h == nil:
-		h = ls.add(e.leaf, r.Key)
+		h = ls.add(e.leaf, strings.Clone(r.Key), print)
 	}
 	if h.match != m {
 		e.follow(h, m)
@@ -136,7 +188,7 @@ func (e *exchange) assign(h *holding, r *leaf.Report, got *leaf.Assignment) {
 	first, contended := true, false
 	for p := h.parts; p != nil; p = p.next {
 		was := p.Rate()
-		a, err := p.bucket.allocator.Report(e.now, &p.Member, allocator.Report{Wants: r.Wants, Has: r.Has, Keep: e.keep})
+		a, err := p.bucket.Report(e.now, &p.Member, allocator.Report{Wants: r.Wants, Has: r.Has, Keep: e.keep})
 		if err != nil {
 			*got = leaf.Assignment{Key: r.Key, Error: err.Error()}
 			return
@@ -148,9 +200,9 @@ func (e *exchange) assign(h *holding, r *leaf.Report, got *leaf.Assignment) {
 		e.short = e.short || a.Short
 		e.shrunk = e.shrunk || a.Rate < was && a.Rate < r.Has
 		if first || a.Rate < got.Rate {
-			limit := p.bucket.allocator.Limit()
+			limit := p.bucket.Limit()
 			first, got.Rate, got.Burst, got.Unlimited = false, a.Rate, a.Burst, false
-			got.LimitRate, got.LimitBurst, got.Leaves = limit.Rate, limit.Burst, p.bucket.allocator.Members()
+			got.LimitRate, got.LimitBurst, got.Leaves = limit.Rate, limit.Burst, p.bucket.Members()
 		}
 	}
 	got.Contended = contended

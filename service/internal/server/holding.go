@@ -4,21 +4,25 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weir-go/weir/internal/prefetch"
 	"github.com/weir-go/weir/service/internal/allocator"
 	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/server/quota"
 )
 
 // A holding is the assignment of a key by a leaf.
 type holding struct {
-	leaf  *leafSession
-	key   string
-	match *match
-	parts *part // one for each rule that limits the key, at least one
+	leaf    *leafSession
+	match   *match
+	parts   *part  // one for each rule that limits the key, at least one
+	print   uint64 // identifies the key
+	charged uint64 // fingerprint of the bucket under the first rule that has a rate
 
 	listed    bool // in leafSession.watch
 	watched   bool // the leaf should report the key
 	contended bool
 	first     part // room for one of the parts
+	key       string
 }
 
 // A part is a holding under one rule.
@@ -30,33 +34,35 @@ type part struct {
 
 // A shareBucket is a bucket of a rule, whose rate leaves share.
 type shareBucket struct {
-	allocator *allocator.Allocator
-	in        *state
-	name      string
-	rules     uint64 // rules.id of its limit
-	place     int    // in leaves.buckets
+	allocator.Allocator
+	in    *state
+	name  string
+	rules uint64 // rules.id of its limit
+	place int    // in leaves.buckets
 }
 
-// find returns the assignment that a leaf has of a key, or nil.
-func (ls *leaves) find(l *leafSession, key string, now time.Duration) *holding {
-	h := l.keys[key]
+// alive returns an assignment, or nil if it has ended; h may be nil.
+func (ls *leaves) alive(h *holding, now time.Duration) *holding {
 	if h == nil {
 		return nil
 	}
 	for p := h.parts; p != nil; p = p.next {
-		p.bucket.allocator.Expire(now)
+		p.bucket.Expire(now)
 	}
-	if len(ls.ended) > 0 {
-		ls.dropEnded(now)
-		h = l.keys[key]
+	if len(ls.ended) == 0 {
+		return h
 	}
-	return h
+	ls.dropEnded(now)
+	return h.leaf.keys.get(h.print)
 }
 
-// add adds an assignment.
-func (ls *leaves) add(l *leafSession, key string) *holding {
-	h := &holding{leaf: l, key: strings.Clone(key), match: new(match)}
-	l.keys[h.key] = h
+// noMatch is the match of a holding that follows no rules yet.
+var noMatch = new(match)
+
+// add adds an assignment. It keeps the key.
+func (ls *leaves) add(l *leafSession, key string, print uint64) *holding {
+	h := &holding{leaf: l, key: key, print: print, match: noMatch}
+	l.keys.add(h)
 	ls.held++
 	return h
 }
@@ -71,7 +77,7 @@ func (ls *leaves) drop(h *holding, now time.Duration) {
 	}
 	h.setContended(false)
 	h.watched = false
-	delete(h.leaf.keys, h.key)
+	h.leaf.keys.remove(h)
 	ls.held--
 }
 
@@ -104,12 +110,12 @@ func (l *leafSession) takeWatch(keys []string) []string {
 // follow makes an assignment one of the rules of a match. Parts of buckets that it had
 // stay.
 func (e *exchange) follow(h *holding, m *match) {
-	h.match = m
+	h.match, h.charged = m, m.fingerprint(h.key)
 	old := h.parts
 	h.parts = nil
 	for i := len(m.rated) - 1; i >= 0; i-- {
 		if r := m.rated[i]; r.Mode != config.Shadow {
-			h.addPart(&old, e.bucket(r, h.key), e.single)
+			h.addPart(&old, e.bucket(r, h), e.single)
 		}
 	}
 	if h.parts == nil {
@@ -141,20 +147,24 @@ func (h *holding) addPart(old **part, b *shareBucket, single bool) {
 
 // bucket returns the bucket of a key under a rule, which may be new, with the limit that the rule
 // has now.
-func (e *exchange) bucket(r *rule, key string) *shareBucket {
-	ls, name := &e.server.leaves, r.Bucket(key)
+func (e *exchange) bucket(r *rule, h *holding) *shareBucket {
+	ls, name := &e.server.leaves, r.Bucket(h.key)
 	b := r.assigned[name]
 	if b == nil {
 		if r.assigned == nil {
 			r.assigned = map[string]*shareBucket{}
 		}
-		b = &shareBucket{allocator: allocator.New(&ls.cfg), in: r.state, name: name, place: len(ls.buckets)}
-		r.assigned[name] = b
+		b = &shareBucket{in: r.state, name: strings.Clone(name), place: len(ls.buckets)}
+		b.Init(&ls.cfg)
+		r.assigned[b.name] = b
 		ls.buckets = append(ls.buckets, b)
+	}
+	if h.key == name {
+		h.key = b.name // the same memory for all leaves
 	}
 	if b.rules != e.rules.id {
 		b.rules = e.rules.id
-		b.allocator.SetLimit(limitOf(e.server.shareOf(r.Quota)))
+		b.SetLimit(limitOf(e.server.shareOf(r.Quota)))
 	}
 	return b
 }
@@ -176,4 +186,19 @@ func (ls *leaves) removeBucket(b *shareBucket) {
 	ls.buckets[b.place].place = b.place
 	ls.buckets[last] = nil
 	ls.buckets = ls.buckets[:last]
+}
+
+// prefetch has the processor fetch an assignment.
+func (h *holding) prefetch() {
+	prefetch.Line(&h.leaf)
+	prefetch.Line(&h.first)
+	prefetch.Line(&h.key)
+}
+
+// prefetch has the processor fetch the bucket with a fingerprint under the first rule that has
+// a rate.
+func (m *match) prefetch(fingerprint uint64) {
+	if len(m.rated) > 0 {
+		quota.Prefetch(m.rated[0].buckets, fingerprint)
+	}
 }

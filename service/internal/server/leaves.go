@@ -42,7 +42,7 @@ type leaves struct {
 type leafSession struct {
 	name      string
 	session   allocator.Session
-	keys      map[string]*holding
+	keys      holdings
 	watch     []*holding // that the leaf should report
 	rules     uint64     // rules.id of its last exchange
 	contended int        // number of keys with a contended limit
@@ -53,7 +53,8 @@ type leafSession struct {
 func (ls *leaves) init(ttl time.Duration, most int, learn time.Duration) {
 	ls.byName, ls.most = map[string]*leafSession{}, most
 	ls.cfg = allocator.Config{TTL: ttl, Learn: learn, Watch: watch, Ended: ls.end}
-	ls.unlimited = &shareBucket{allocator: allocator.New(&ls.cfg)}
+	ls.unlimited = new(shareBucket)
+	ls.unlimited.Init(&ls.cfg)
 }
 
 // watch asks for a report of a key.
@@ -76,7 +77,7 @@ func (ls *leaves) enter(name string) (*leafSession, error) {
 			ls.refused++
 			return nil, decider.ErrLeaves
 		}
-		l = &leafSession{name: strings.Clone(name), keys: map[string]*holding{}}
+		l = &leafSession{name: strings.Clone(name)}
 		ls.byName[l.name] = l
 	}
 	return l, nil
@@ -85,7 +86,7 @@ func (ls *leaves) enter(name string) (*leafSession, error) {
 // full reports whether a leaf can have no further assignment: one leaf has at most half of
 // them.
 func (ls *leaves) full(l *leafSession) bool {
-	return ls.held >= ls.most || len(l.keys) >= (ls.most+1)/2
+	return ls.held >= ls.most || l.keys.n >= (ls.most+1)/2
 }
 
 // leave ends a leaf, whose assignments are taken back by this call and the next ones.
@@ -98,25 +99,23 @@ func (ls *leaves) leave(l *leafSession, now time.Duration) {
 
 // dropLeft takes back assignments of leaves that have left.
 func (ls *leaves) dropLeft(now time.Duration) {
-	for n := 0; len(ls.left) > 0 && n < droppedEach; {
+	place := 0
+	for n := 0; len(ls.left) > 0 && n < droppedEach; n++ {
 		last := len(ls.left) - 1
-		for _, h := range ls.left[last].keys {
-			ls.drop(h, now)
-			if n++; n == droppedEach {
-				break
-			}
+		if keys := &ls.left[last].keys; keys.n > 0 {
+			place = keys.next(place)
+			ls.drop(keys.slots[place].holding, now)
+			continue
 		}
-		if len(ls.left[last].keys) == 0 {
-			ls.left[last] = nil
-			ls.left = ls.left[:last]
-		}
+		ls.left[last] = nil
+		ls.left = ls.left[:last]
 	}
 }
 
 // dropEnded removes the assignments that have ended in an Allocator.
 func (ls *leaves) dropEnded(now time.Duration) {
 	for i := 0; i < len(ls.ended); i++ { // drop may append
-		if h := ls.ended[i]; h.leaf.keys[h.key] == h {
+		if h := ls.ended[i]; h.leaf.keys.get(h.print) == h {
 			ls.drop(h, now)
 		}
 	}
@@ -136,20 +135,20 @@ func (ls *leaves) sweep(now time.Duration) {
 	for ; n > 0 && len(ls.buckets) > 0; n-- {
 		ls.place %= len(ls.buckets)
 		b := ls.buckets[ls.place]
-		if b.allocator.Expire(now); b.allocator.Members() > 0 {
+		if b.Expire(now); b.Members() > 0 {
 			ls.place++
 			continue
 		}
 		ls.removeBucket(b)
 	}
-	ls.unlimited.allocator.Expire(now)
+	ls.unlimited.Expire(now)
 	ls.dropEnded(now)
 	if now-ls.cleaned < ls.cfg.TTL {
 		return
 	}
 	ls.cleaned = now
 	for name, l := range ls.byName {
-		if len(l.keys) == 0 && l.session.Until() <= now {
+		if l.keys.n == 0 && l.session.Until() <= now {
 			delete(ls.byName, name)
 		}
 	}

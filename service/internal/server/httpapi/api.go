@@ -77,8 +77,8 @@ type Config struct {
 	AnswerTimeout time.Duration
 	// Authorize is called before each access to a key, or to all keys if the key is
 	// empty. An error that is token.ErrUnknown is answered with 401, any other with
-	// 403, and with its text. One forbidden key rejects a whole batch. If nil, every
-	// access is allowed. It must be safe for concurrent use.
+	// 403, and with its text. One forbidden key rejects a whole batch, but only its own report
+	// of an exchange. If nil, every access is allowed. It must be safe for concurrent use.
 	Authorize func(r *http.Request, action token.Action, key string) error
 }
 
@@ -110,6 +110,7 @@ type API struct {
 	decider      decider.Decider
 	calls        sync.Pool // of *call
 	batches      sync.Pool // of *batch
+	exchanges    sync.Pool // of *exchange
 	limits       [limits]*connlimit.Limit
 	origins      http.CrossOriginProtection
 	policies     sync.Map // *policy by *config.Rule
@@ -137,6 +138,7 @@ func New(d decider.Decider, cfg Config) (*API, error) {
 		return c
 	}
 	a.batches.New = func() any { return new(batch) }
+	a.exchanges.New = func() any { return new(exchange) }
 	return a, nil
 }
 

@@ -25,6 +25,7 @@ var endpoints = []endpoint{
 	{"POST", "rate", 2, token.Decide, ofRate, connlimit.Deciding, (*call).ask},
 	{"GET", "rate", 2, token.Decide, ofRate, connlimit.Deciding, (*call).ask},
 	{"POST", "rate", 1, "", paramAll | paramIDs, connlimit.Deciding, (*call).decideBatch}, // authorizes by itself
+	{"POST", "assign", 1, "", 0, connlimit.Deciding, (*call).assign},                      // likewise
 	{"DELETE", "rate", 3, token.Decide, 0, connlimit.Settling, (*call).settle},
 	{"POST", "rate", 3, token.Decide, paramN, connlimit.Settling, (*call).settle},
 	{"POST", "lease", 2, token.Lease, ofLease, connlimit.Deciding, (*call).lease},
