@@ -198,7 +198,7 @@ func (e *exchange) assign(h *holding, r *leaf.Report, got *leaf.Assignment) {
 		}
 		contended = contended || a.Contended
 		e.short = e.short || a.Short
-		e.shrunk = e.shrunk || a.Rate < was && a.Rate < r.Has
+		e.shrunk = e.shrunk || a.Contended && a.Rate < was && a.Rate < r.Has*(1-shrunk)
 		if first || a.Rate < got.Rate {
 			limit := p.bucket.Limit()
 			first, got.Rate, got.Burst, got.Unlimited = false, a.Rate, a.Burst, false
@@ -217,6 +217,9 @@ const (
 	contendedInterval = time.Second
 	longestInterval   = 5 * time.Second
 )
+
+// shrunk is the part by which an assignment must be smaller for leastInterval.
+const shrunk = 0.02
 
 // next returns when the next exchange is due.
 func (e *exchange) next(watch bool) time.Duration {

@@ -17,7 +17,7 @@ import (
 // fleetSheet adds the panels of runs of fleets.
 func (f *Figure) fleetSheet(sheet *plot.Sheet) {
 	first := f.FleetRuns[0]
-	note := fmt.Sprintf("%s, %s, a limit of %.0f a second in all", several(first.Leaves, "leaf", "leaves"), several(first.Keys, "key", "keys"), first.Limit)
+	note := fmt.Sprintf("%s, %s, a limit of %s a second in all", several(first.Leaves, "leaf", "leaves"), several(first.Keys, "key", "keys"), thousands(int(first.Limit)))
 	if slices.ContainsFunc(f.FleetRuns, func(r fleet.Result) bool { return r.Leaves != first.Leaves || r.Limit != first.Limit }) {
 		note = "fleets of several sizes"
 	}
@@ -55,7 +55,16 @@ func several(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
 	}
-	return strconv.Itoa(n) + " " + many
+	return thousands(n) + " " + many
+}
+
+// thousands formats a number with commas.
+func thousands(n int) string {
+	s := strconv.Itoa(n)
+	for at := len(s) - 3; at > 0; at -= 3 {
+		s = s[:at] + "," + s[at:]
+	}
+	return s
 }
 
 // bands returns the times of the faults of all runs, each once.
@@ -81,13 +90,16 @@ func fleetPoints(r fleet.Result, y func(fleet.Step) float64) (points plotter.XYs
 	return points
 }
 
-// allowedPanel shows what was offered and allowed of the limit.
+// allowedPanel shows what was offered and allowed of the limit of the first keys.
 func (f *Figure) allowedPanel() plot.Panel {
 	p := plot.Panel{Title: "Allowed, of the limit", Unit: plot.Parts, Marks: []plot.Mark{{Label: "limit", At: 1}}}
+	if keys := f.Fleets[0].Keys; len(keys) > 1 {
+		p.Title = fmt.Sprintf("Allowed, of the limit of %s", keys[0].Name)
+	}
 	p.Add("offered", plot.Stroke(plot.Grey, 1.5, nil), fleetPoints(f.FleetRuns[0], func(st fleet.Step) float64 {
-		return st.Offered / f.FleetRuns[0].Limit
+		return st.First.Offered / f.FleetRuns[0].First
 	}))
-	f.each(&p, "allowed", 1.6, func(r fleet.Result, st fleet.Step) float64 { return st.Allowed / r.Limit })
+	f.each(&p, "allowed", 1.6, func(r fleet.Result, st fleet.Step) float64 { return st.First.Allowed / r.First })
 	return p
 }
 

@@ -20,6 +20,7 @@ const (
 	evTimeout             // a leaf gives an exchange up
 	evDemand              // a demand changes
 	evFault               // a fault begins or ends
+	evStart               // a leaf starts for the first time
 	evLeaf                // a leaf stops or starts
 )
 

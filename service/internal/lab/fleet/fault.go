@@ -57,7 +57,7 @@ func (s *Sim) leafFault(i int, gen uint32) {
 			s.start(i)
 		}
 	default:
-		if l.downs++; l.downs == 1 {
+		if l.downs++; l.node != nil {
 			s.stop(i, f.Graceful)
 		}
 	}

@@ -14,6 +14,7 @@ const (
 // A meter measures a run.
 type meter struct {
 	keys    []limited
+	firsts  int // number of keys of the first of Scenario.Keys
 	windows []window
 	spans   []span
 	steady  *span // of spans; nil outside it
@@ -28,12 +29,15 @@ type meter struct {
 	offered, allowed             int
 	steps, stepCounts            [steps]int // of the slot; since the last step
 	short, long                  float64    // worst overshoot
-	first                        use        // of the first key
+	first                        counts     // of the first of Scenario.Keys
 	stepAt                       time.Duration
 	series                       []Step
 }
 
-// A use counts requests.
+// Counts are of requests.
+type counts struct{ offered, allowed int }
+
+// A use counts requests in little memory.
 type use struct{ offered, allowed uint32 }
 
 // A window has the allowed requests of a key in the last slots.
@@ -75,6 +79,7 @@ type watched struct {
 const jumpTime = 30 * time.Second
 
 func (m *meter) init(s *Sim) {
+	m.firsts = max(s.sc.Keys[0].Count, 1)
 	m.keys, m.windows = s.keys, make([]window, len(s.keys))
 	m.addSpan(0, s.sc.Duration, 0)
 	m.addSpan(s.sc.Warmup, s.sc.steadyEnd(), 0)
@@ -147,9 +152,9 @@ func (m *meter) endSlot(s *Sim) {
 		}
 		m.offered += int(w.slot.offered)
 		m.allowed += int(w.slot.allowed)
-		if k == 0 {
-			m.first.offered += w.slot.offered
-			m.first.allowed += w.slot.allowed
+		if k < m.firsts {
+			m.first.offered += int(w.slot.offered)
+			m.first.allowed += int(w.slot.allowed)
 		}
 		w.slot = use{}
 	}
@@ -255,7 +260,7 @@ func (m *meter) endStep(s *Sim) {
 		}
 	}
 	m.series = append(m.series, st)
-	m.stepAt, m.stepCounts, m.first = s.now, [steps]int{}, use{}
+	m.stepAt, m.stepCounts, m.first = s.now, [steps]int{}, counts{}
 	m.offered, m.allowed, m.short, m.long = 0, 0, 0, 0
 	m.asks = 0
 	m.exchanges, m.reports, m.failures, m.wasExchanges, m.wasReports = 0, 0, 0, 0, 0

@@ -28,7 +28,6 @@ func (s *Sim) lost() bool { return s.sc.Network.Loss > 0 && s.net.Float64() < s.
 func (s *Sim) ask(f *flight) {
 	if s.centre != nil {
 		f.answer = s.centre.answer(s.now, f.message)
-		if debugLog != nil { debugLog(s.now, f) }
 	}
 	if !f.oneWay && s.leaves[f.leaf].cuts == 0 && !s.lost() {
 		s.agenda.push(s.now+s.sc.Network.Delay.Draw(s.net), evAnswer, int(f.leaf), 0, f)
@@ -60,5 +59,3 @@ func (s *Sim) receive(f *flight, answer any) {
 	l.node.receive(s.now, answer)
 	s.schedule(int(f.leaf))
 }
-
-var debugLog func(time.Duration, *flight)

@@ -15,7 +15,7 @@ const (
 
 // optimisticPolicy is the one of Databricks (High Performance Ratelimiting at Databricks,
 // 2025): a leaf allows by chance, and reports what it counted. The upstream has a bucket
-// for each key that can be in debt, and answers with the part of the requests to deny.
+// for each key that can be in debt, up to the burst and a second's refill, and answers with the part of the requests to deny.
 type optimisticPolicy struct{ keys []limited }
 
 func (p optimisticPolicy) node(now time.Duration, _ string, _ int, rng *rand.Rand) node {
@@ -29,7 +29,7 @@ func (p optimisticPolicy) centre(now time.Duration) centre {
 
 func (p optimisticPolicy) leave(time.Duration, node) any { return nil }
 
-// A count is what a leaf has counted of a key since its last report.
+// A count has the requests of a key since the last report.
 type count struct{ offered, allowed int }
 
 // A keyCount is a count in a report.
@@ -70,16 +70,12 @@ func (n *optimisticNode) send(now time.Duration) (any, int) {
 	return n.sent, len(n.sent)
 }
 
-// receive takes the parts to deny. Counts that the upstream may not have are sent again.
+// receive takes the parts to deny. Counts without an answer are lost.
 func (n *optimisticNode) receive(now time.Duration, answer any) {
 	n.next = now + optimisticEvery
-	parts, answered := answer.([]float64)
-	for i, sent := range n.sent {
-		if answered {
+	if parts, answered := answer.([]float64); answered {
+		for i, sent := range n.sent {
 			n.deny[sent.key] = parts[i]
-		} else {
-			n.counts[sent.key].offered += sent.offered
-			n.counts[sent.key].allowed += sent.allowed
 		}
 	}
 	n.sent = nil
@@ -98,7 +94,7 @@ func (c *optimisticCentre) answer(now time.Duration, message any) any {
 	for i, k := range counts {
 		b, d := &c.buckets[k.key], &c.demand[k.key]
 		b.fill(now)
-		b.tokens -= float64(k.allowed)
+		b.tokens = max(b.tokens-float64(k.allowed), -b.burst-b.rate*optimisticMemory.Seconds())
 		d.add(now, float64(k.offered))
 		if demand := d.rate(now); demand > 0 {
 			spend := b.rate + b.tokens/optimisticMemory.Seconds()

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Policies are what can decide in the leaves.
+// Policies are the names of the policies by which leaves decide.
 var Policies = []string{"leaf", "exact", "static", "optimistic", "doorman"}
 
 // A step says on what a decision is based, as decider.Step does.

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A Result has the results of a run. Rates are per second. Overshoot is what a window
-// has above the burst and the refill, as a part of the refill: the worst of all keys.
+// A Result has the results of a run. Rates are per second. Overshoot is the excess
+// of a window over burst + refill, as a part of the refill: the worst of all keys.
 type Result struct {
 	Name     string        `json:"name"`
 	Policy   string        `json:"policy"`
@@ -14,7 +14,8 @@ type Result struct {
 	Duration time.Duration `json:"duration"`
 	Leaves   int           `json:"leaves"`
 	Keys     int           `json:"keys"`
-	Limit    float64       `json:"limit"` // of all keys
+	Limit    float64       `json:"limit"`          // of all keys
+	First    float64       `json:"limit_of_first"` // of the first of Scenario.Keys
 
 	Total  Span `json:"total"`
 	Steady Span `json:"steady"` // after the warm-up, until the first fault or change of demand
@@ -31,8 +32,8 @@ type Span struct {
 	Until   time.Duration `json:"until"`
 	Offered float64       `json:"offered_rps"`
 	Allowed float64       `json:"allowed_rps"`
-	// Use is what was allowed of what the limits could have allowed; WorstUse is that of
-	// the key with the least, of keys of which at least 100 could have been allowed.
+	// Use is the number of allowed requests / the number that the limits could have allowed.
+	// WorstUse is the least of a key of which at least 100 could have been allowed.
 	Use      float64 `json:"use"`
 	WorstUse float64 `json:"worst_use"`
 	// Over1 and Over10 are the worst overshoot in windows of 1 s and of 10 s, MeanOver1 the
@@ -82,7 +83,7 @@ type Step struct {
 	At        time.Duration      `json:"at"`
 	Offered   float64            `json:"offered"`
 	Allowed   float64            `json:"allowed"`
-	First     Rates              `json:"first"` // of the first key
+	First     Rates              `json:"first"` // of the first of Scenario.Keys
 	Short     float64            `json:"over_1s"`
 	Long      float64            `json:"over_10s"`
 	Exchanges float64            `json:"exchanges"`
@@ -109,8 +110,11 @@ func (s *Sim) Result() Result {
 		Leaves: len(s.leaves), Keys: len(s.keys), Series: m.series,
 		Total: m.spans[0].figures(m), Steady: m.spans[1].figures(m), Fair: m.fairness(len(s.leaves)),
 	}
-	for _, k := range s.keys {
+	for i, k := range s.keys {
 		r.Limit += k.rate
+		if i < m.firsts {
+			r.First += k.rate
+		}
 	}
 	for i, f := range s.sc.Faults {
 		r.Faults = append(r.Faults, Faulty{f.Kind, m.spans[i+2].figures(m)})

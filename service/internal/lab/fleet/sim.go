@@ -1,6 +1,6 @@
 // Package fleet is a discrete-event simulator of leaves that share limits. In the policy
-// leaf, the decisions are those of the shipped code: internal/leaf in the leaves, and
-// allocator in the upstream, in virtual time. Other policies are for comparison. It is
+// leaf, the shipped code decides, in virtual time: internal/leaf in the leaves, and
+// server.Server in the upstream. Other policies are for comparison. It is
 // deterministic: the same Scenario, including the seed, gives the same Result to the last
 // bit.
 //
@@ -8,7 +8,7 @@
 //	requests ──> leaf ──┼──> upstream
 //	requests ──> leaf ──┘
 //
-// Requests of a leaf are made and decided in its own order. Leaves are brought up to the
+// The leaves start within the first second. Requests of a leaf are made and decided in its own order. Leaves are brought up to the
 // same instant each slot of 10 ms, so an exchange that a request causes at once can begin up
 // to 10 ms late.
 package fleet
@@ -105,7 +105,8 @@ func New(sc Scenario) (*Sim, error) {
 	s.planFaults()
 	for i := range s.leaves {
 		if s.leaves[i].downs == 0 {
-			s.start(i)
+			at := time.Duration(s.leaves[i].source.rng.Float64() * float64(time.Second))
+			s.agenda.push(at, evStart, i, 0, nil)
 		}
 	}
 	return s, nil
@@ -168,6 +169,10 @@ func (s *Sim) handle(e event) {
 		s.changeDemand(s.loads[e.index])
 	case evFault:
 		s.fault(int(e.index), e.gen)
+	case evStart:
+		if l := &s.leaves[e.index]; l.downs == 0 && l.node == nil {
+			s.start(int(e.index))
+		}
 	case evLeaf:
 		s.leafFault(int(e.index), e.gen)
 	}

@@ -33,6 +33,13 @@ func (p *Panel) scale(y *plot.Axis) {
 	switch {
 	case p.Unit == Shares:
 		y.Min, y.Max = 0, 1.04
+	case p.Unit == Parts:
+		for _, m := range p.Marks {
+			if !m.Vertical {
+				most = max(most, m.At)
+			}
+		}
+		y.Min, y.Max = 0, max(most, 0.05)*1.08
 	case most == 0:
 		y.Min, y.Max = 0, 1
 	case p.Unit == Seconds && most/least > 20, p.Unit == Counts && most/lowestPeak > 12:
@@ -43,13 +50,6 @@ func (p *Panel) scale(y *plot.Axis) {
 		}
 		y.Tick.Marker = logarithmic(y.Min, y.Max, label)
 		return
-	case p.Unit == Parts:
-		for _, m := range p.Marks {
-			if !m.Vertical {
-				most = max(most, m.At)
-			}
-		}
-		y.Min, y.Max = 0, max(most, 0.01)*1.08
 	case p.Unit != Seconds && most < 4:
 		y.Min, y.Max = 0, 4 // so that ticks are whole numbers
 	default:
