@@ -19,6 +19,13 @@
 // not allow, the other keys are asked for again without it. For a second, further
 // calls with such a key get the same error at once.
 //
+// # As a leaf
+//
+// With Config.Leaf, the Client decides about rates by itself, in less than a microsecond
+// and without the network: the server assigns it a rate and a burst for each key that it
+// uses, by its demand, and renews that every few seconds. All Clients together keep to the
+// limit.
+//
 // # When the server is away
 //
 // A call takes at most Config.Timeout in addition to its wait. If there is no valid
@@ -73,6 +80,7 @@ type Client struct {
 	batcher batcher
 	circuit circuit.Breaker
 	limits  *share.Limits
+	leaf    *leafMode // nil if the server decides
 	leases  leases
 	returns returns
 	counts  counters
@@ -112,6 +120,11 @@ func New(cfg Config) (*Client, error) {
 	}
 	c.http.Timeout = 0
 	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	if cfg.Leaf != nil {
+		if c.leaf, err = c.newLeaf(); err != nil {
+			return nil, err
+		}
+	}
 	return c, nil
 }
 
@@ -174,6 +187,7 @@ func (c *Client) Close() error {
 	c.tells.close()
 	c.end(errClosed)
 	c.work.running.Wait()
+	c.closeLeaf()
 	c.releaseAll()
 	c.returns.close()
 	c.returns.running.Wait()

@@ -54,6 +54,10 @@ type Config struct {
 	// latter are rejected with weir.QueueFull. If zero, 10,000.
 	Queue int
 
+	// Leaf, if not nil, makes the Client a leaf, which decides about rates by itself: see
+	// LeafConfig.
+	Leaf *LeafConfig
+
 	// Away selects how the Client decides while the server does not answer, or answers
 	// too late. A stall of a few Timeouts is enough. There is no default.
 	Away Away
@@ -95,6 +99,11 @@ func (c Config) validate() error {
 		return fmt.Errorf("client: Away = %d: must be Deny, Allow or Local: how to decide while the server is away", c.Away)
 	case c.Instances < 0 || c.Away == Local && c.Instances == 0:
 		return fmt.Errorf("client: Instances = %d: must be the number of Clients that use the same limits, at least 1", c.Instances)
+	}
+	if c.Leaf != nil {
+		if err := c.Leaf.validate(c.LocalQuota); err != nil {
+			return err
+		}
 	}
 	for _, d := range []struct {
 		name  string

@@ -25,6 +25,8 @@ type call struct {
 	// check reports whether an answer with status 200 is valid. If nil, any JSON object
 	// is valid, and the circuit learns nothing from it.
 	check func(*reply) bool
+	// take, if not nil, reads an answer with status 200 instead.
+	take func(body []byte) error
 }
 
 // maxAnswer bounds an answer to one ask, in bytes.
@@ -39,7 +41,7 @@ func (c *Client) exchange(ctx context.Context, q *call) (reply, error) {
 	if cause := context.Cause(ctx); err != nil && cause != nil && cause != context.DeadlineExceeded {
 		return r, cause // the caller has left or the Client is closed: no sign of the server
 	}
-	if err == nil && q.check == nil {
+	if err == nil && q.check == nil && q.take == nil {
 		return r, nil
 	}
 	var failure error
@@ -118,6 +120,12 @@ var errGarbage = errors.New("client: not an answer of weir serve")
 // decode returns the answer, or the error that it stands for: a *weir.Rejection, a
 // *StatusError, or errGarbage if the server does not work.
 func (q *call) decode(status int, body []byte) (r reply, err error) {
+	if status == http.StatusOK && q.take != nil {
+		if err := q.take(body); err != nil {
+			return reply{}, fmt.Errorf("%w: %w", errGarbage, err)
+		}
+		return r, nil
+	}
 	err = json.Unmarshal(body, &r)
 	if status == http.StatusOK {
 		if err == nil && q.check != nil && !q.check(&r) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/client"
+	"github.com/weir-go/weir/internal/leaf"
 )
 
 // A fake stands for weir serve: it grants the tokens and units that a test puts
@@ -29,10 +30,13 @@ type fake struct {
 	down      bool
 	slow      time.Duration // before each answer
 	status    int           // of every answer, if not 0
+
+	rates     map[string]leaf.Assignment // by key
+	exchanges []leaf.Exchange
 }
 
 func newFake() *fake {
-	return &fake{tokens: map[string]int{}, units: map[string]int{}, settled: map[string]int{}}
+	return &fake{tokens: map[string]int{}, units: map[string]int{}, settled: map[string]int{}, rates: map[string]leaf.Assignment{}}
 }
 
 // client returns a Client of the fake, which the test closes.
@@ -100,6 +104,8 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case status != 0:
 		w.WriteHeader(status)
 		fmt.Fprint(w, `{"error":"no such rule"}`)
+	case path[0] == "assign":
+		f.assign(w, r)
 	case len(path) == 1:
 		f.batch(w, r, id)
 	case path[0] == "rate" && len(path) == 3:
@@ -148,6 +154,24 @@ func (f *fake) batch(w http.ResponseWriter, r *http.Request, id string) {
 		}
 	}
 	fmt.Fprintf(w, `{"results":[%s]}`, strings.Join(results, ","))
+}
+
+// assign answers the exchange of a leaf. Assignments are valid for 10 seconds.
+func (f *fake) assign(w http.ResponseWriter, r *http.Request) {
+	var x leaf.Exchange
+	if err := json.NewDecoder(r.Body).Decode(&x); err != nil {
+		panic(err)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.exchanges = append(f.exchanges, x)
+	a := leaf.Answer{TTLMS: 10_000, NextMS: 1000, Assignments: []leaf.Assignment{}}
+	for _, report := range x.Reports {
+		assignment := f.rates[report.Key]
+		assignment.Key = report.Key
+		a.Assignments = append(a.Assignments, assignment)
+	}
+	_ = json.NewEncoder(w).Encode(a)
 }
 
 // count returns how many requests of a kind have come.

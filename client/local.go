@@ -51,6 +51,10 @@ func (c *Client) takeLocally(key string, n int) weir.Decision {
 	if c.cfg.Away == Deny {
 		return weir.Decision{RetryAfter: c.circuit.RetryAfter(time.Now())}
 	}
+	if c.leaf != nil {
+		d, _ := c.leaf.set.TakeAway(key, n, &c.leaf.policy)
+		return d
+	}
 	d := c.limits.Take(key, n)
 	if n == 0 {
 		d.OK = d.Remaining > 0
@@ -68,6 +72,9 @@ func (c *Client) acquireLocally(ctx context.Context, key string, n int, came tim
 	if c.cfg.Away == Deny {
 		return weir.Permit{}, c.rejectAway()
 	}
+	if c.leaf != nil {
+		return c.acquireByLeafAway(key, n)
+	}
 	wait, own := c.patience(ctx, came)
 	within, stop := context.WithTimeout(ctx, max(wait, time.Millisecond))
 	defer stop()
@@ -84,7 +91,7 @@ func (c *Client) acquireLocally(ctx context.Context, key string, n int, came tim
 // study asks for the limit of one of the keys that the server has just answered, if
 // the limit is not known.
 func (c *Client) study(asks []*ask) {
-	if c.cfg.Away != Local {
+	if c.cfg.Away != Local || c.leaf != nil {
 		return
 	}
 	key, due := c.limits.Due(time.Now(), func(yield func(string) bool) {

@@ -22,6 +22,11 @@ func (c *Client) Take(ctx context.Context, key string, n int) (weir.Decision, er
 	if err != nil {
 		return weir.Decision{}, err
 	}
+	if c.leaf != nil {
+		if d, decided, err := c.takeByLeaf(ctx, key, n); decided || err != nil {
+			return d, err
+		}
+	}
 	a, err := c.ask(ctx, key, n)
 	switch {
 	case away(err):
@@ -78,6 +83,11 @@ func (c *Client) For(key string) weir.Limiter { return limiter{c, key, (*Client)
 
 func (c *Client) acquireTokens(ctx context.Context, key string, n int) (weir.Permit, error) {
 	asked := time.Now()
+	if c.leaf != nil {
+		if p, decided, err := c.acquireByLeaf(ctx, key, n); decided || err != nil {
+			return p.Move(), err
+		}
+	}
 	a, err := c.ask(ctx, key, n)
 	if err == nil && !a.OK {
 		a, err = c.waitForTokens(ctx, key, n, asked, a.rejection())

@@ -22,6 +22,8 @@ type Stats struct {
 	// Their tokens return with time, and their leases expire.
 	Dropped uint64
 	Lost    uint64 // leases that expired, or that the server no longer knew
+
+	Leaf LeafStats // of a Client with Config.Leaf
 }
 
 // Stats returns the state and the counts. They are read one after the other.
@@ -31,6 +33,7 @@ func (c *Client) Stats() Stats {
 	held := len(c.leases.held)
 	c.leases.mu.Unlock()
 	return Stats{
+		Leaf: c.leafStats(),
 		Away: c.circuit.Open(), Waiting: int(n.waiting.Load()), Leases: held,
 		Requests: n.requests.Load(), Failures: n.failures.Load(), Late: n.late.Load(), Local: n.local.Load(),
 		Dropped: n.dropped.Load(), Lost: n.lost.Load(),

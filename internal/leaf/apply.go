@@ -46,7 +46,7 @@ func (k *Keys) Apply(now time.Duration, p *Pass, a *Answer) {
 // Ended forgets a key that the upstream knows to be done, unless it has been asked for since
 // the exchange, at the instant sent.
 func (k *Keys) Ended(sent time.Duration, key string) {
-	e := k.entries[key]
+	e := k.entries.find(key)
 	switch {
 	case e == nil || !e.ending:
 	case e.last >= sent:
@@ -59,7 +59,7 @@ func (k *Keys) Ended(sent time.Duration, key string) {
 
 // Watch has a contended key reported soon: its share has changed by the demand of other leaves.
 func (k *Keys) Watch(key string) {
-	if e := k.entries[key]; e != nil && e.assigned && !e.ending {
+	if e := k.entries.find(key); e != nil && e.assigned && !e.ending {
 		e.contended = true
 		k.rush(e)
 	}
@@ -70,7 +70,7 @@ func (k *Keys) Resync() { k.resync, k.scan = true, 0 }
 
 // Assign takes in an assignment. It does nothing if these Keys do not have the key.
 func (k *Keys) Assign(now time.Duration, a *Assignment) {
-	e := k.entries[a.Key]
+	e := k.entries.find(a.Key)
 	if e == nil || e.ending {
 		return
 	}

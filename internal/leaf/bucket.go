@@ -2,8 +2,8 @@ package leaf
 
 import "time"
 
-// An entry is the state of one key. What each decision reads and writes is in its first two
-// cache lines.
+// An entry is the state of one key. What a decision by an assignment reads and writes is in
+// its first two cache lines.
 type entry struct {
 	// The bucket. Its rate and burst depend on the instant: see refill.
 	tokens float64       // < 0 after a Charge
@@ -12,31 +12,34 @@ type entry struct {
 	burst  float64
 	last   time.Duration // of the last request
 	used   int           // tokens since the last report
-	demand demand
 
-	policy    *Policy
-	goal      float64 // tokens that a single request costs, if that is more than the burst
-	queue     []*Waiter
 	term      uint32 // the assignment is valid under the lease of this term
 	assigned  bool
 	unlimited bool
 	sharing   bool // the key is decided by its safe share until the upstream assigns a rate
+	costly    bool // goal is set
+	queued    bool // queue is not empty
 	urgent    bool // it is in Keys.urgent
 	contended bool
 	ending    bool  // a Done is under way
 	force     bool  // report it with the next exchange
 	spread    uint8 // spreads the periodic reports of keys over time
 
-	key        string
+	demand demand
+	key    string
+	policy *Policy
+
 	index      int           // in Keys.list, -1 if it is not there
+	goal       float64       // tokens that a single request costs, which is more than the burst
 	goalAt     time.Duration // of the last request with the cost goal
 	limit      Limit         // that all leaves share; zero if the upstream has not told it
 	leaves     int
 	reported   float64       // wants that the upstream knows
 	reportedAt time.Duration // -1 if never
 	retryAt    time.Duration // when to report again after an Error
-	ahead      float64       // tokens of all waiters that queued and have not given up
-	served     float64       // tokens that waiters have got
+	queue      []*Waiter
+	ahead      float64 // tokens of all waiters that queued and have not given up
+	served     float64 // tokens that waiters have got
 }
 
 // share returns the part of the limit that each leaf may use without an assignment. It is
@@ -66,8 +69,10 @@ const goalFor = 30 * time.Second
 // fill refills the bucket until an instant under one rate and burst.
 func (e *entry) fill(to time.Duration, l Limit) {
 	size := l.Burst
-	if e.goal > size && e.at < e.goalAt+goalFor {
-		size = e.goal
+	if e.costly {
+		if e.costly = e.at < e.goalAt+goalFor; e.costly {
+			size = max(size, e.goal)
+		}
 	}
 	if to > e.at {
 		e.tokens += l.Rate * (to - e.at).Seconds()
@@ -115,8 +120,8 @@ func (e *entry) refillUnleased(now time.Duration, k *Keys) Limit {
 
 // take takes n tokens if the bucket, which is refilled, has them.
 func (e *entry) take(now time.Duration, n float64, l Limit) bool {
-	if n > l.Burst && (n >= e.goal || now >= e.goalAt+goalFor) {
-		e.goal, e.goalAt = n, now
+	if n > l.Burst && (n >= e.goal || !e.costly) {
+		e.goal, e.goalAt, e.costly = n, now, true
 	}
 	if e.tokens < n {
 		return false

@@ -13,9 +13,9 @@ import (
 // without a pause do not inflate it without bound.
 type demand struct {
 	tried float64       // tokens since the last sample
-	calls int           // since the last sample
+	calls uint32        // since the last sample
+	cost  float32       // tokens a call, an average
 	rate  float64       // tokens a second
-	cost  float64       // tokens a call, an average
 	at    time.Duration // of the last sample
 	since time.Duration // the first request
 }
@@ -46,13 +46,14 @@ func (d *demand) sample(now time.Duration, has, limit float64) {
 		return
 	}
 	if d.calls > 0 {
-		d.cost = max(d.tried/float64(d.calls), d.cost*.8)
+		d.cost = max(float32(d.tried)/float32(d.calls), d.cost*.8)
 	}
-	tried := min(d.tried, maxGrowth*max(d.rate, has, 1)*dt+d.cost)
+	cost := float64(d.cost)
+	tried := min(d.tried, maxGrowth*max(d.rate, has, 1)*dt+cost)
 	if limit > 0 {
 		tried = min(tried, limit*dt)
 	}
-	if tried > d.rate*dt+d.noise(dt, 3)+2*d.cost {
+	if tried > d.rate*dt+d.noise(dt, 3)+2*cost {
 		d.rate = tried / dt
 	} else {
 		age := max(now-d.since, youth).Seconds()
@@ -65,15 +66,16 @@ func (d *demand) sample(now time.Duration, has, limit float64) {
 func (d *demand) surge(now time.Duration, rate float64) bool {
 	dt := (now - d.at).Seconds()
 	expected := rate * dt
-	return d.tried > expected+3*math.Sqrt(expected*max(d.cost, 1))+2*max(d.cost, 1)
+	cost := max(float64(d.cost), 1)
+	return d.tried > expected+3*math.Sqrt(expected*cost)+2*cost
 }
 
 // noise returns a number of standard deviations of the tokens that come in a time.
 func (d *demand) noise(dt, deviations float64) float64 {
-	return deviations * math.Sqrt(d.rate*dt*d.cost)
+	return deviations * math.Sqrt(d.rate*dt*float64(d.cost))
 }
 
 // deviation returns the standard deviation of the measure at a rate.
 func (d *demand) deviation(rate float64) float64 {
-	return math.Sqrt(rate * d.cost / (2 * average))
+	return math.Sqrt(rate * float64(d.cost) / (2 * average))
 }

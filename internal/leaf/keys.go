@@ -13,7 +13,7 @@ import (
 type Keys struct {
 	cfg     Config
 	now     time.Duration
-	entries map[string]*entry
+	entries table
 	list    []*entry
 	spare   entry // for a key beyond MaxKeys
 
@@ -31,11 +31,11 @@ type Keys struct {
 
 // NewKeys returns Keys with room for cfg.MaxKeys.
 func NewKeys(cfg Config) *Keys {
-	return &Keys{cfg: cfg.WithDefaults(), entries: map[string]*entry{}, lease: Lease{Away: weir.Never}}
+	return &Keys{cfg: cfg.WithDefaults(), entries: newTable(), lease: Lease{Away: weir.Never}}
 }
 
 // Len returns the number of keys.
-func (k *Keys) Len() int { return len(k.entries) }
+func (k *Keys) Len() int { return len(k.list) }
 
 // Over returns the number of decisions about keys for which there was no room.
 func (k *Keys) Over() uint64 { return k.over }
@@ -53,26 +53,35 @@ func (k *Keys) Held(now time.Duration) int {
 // the step is Ask, nothing is decided or counted as used, and the Decision denies. Take
 // panics if n < 0.
 func (k *Keys) Take(now time.Duration, key string, n int, p *Policy) (weir.Decision, Step) {
+	now = k.clock(now)
+	return k.take(now, key, n, p, k.away(now))
+}
+
+// TakeAway is Take for a caller that has found the upstream away. The step is not Ask.
+func (k *Keys) TakeAway(now time.Duration, key string, n int, p *Policy) (weir.Decision, Step) {
+	return k.take(k.clock(now), key, n, p, true)
+}
+
+func (k *Keys) take(now time.Duration, key string, n int, p *Policy, away bool) (weir.Decision, Step) {
 	if n < 0 {
 		panic("leaf: negative cost")
 	}
-	now = k.clock(now)
 	e := k.entry(now, key, p)
 	e.demand.try(float64(n))
-	step := k.step(now, e)
+	step := k.step(now, e, away)
 	switch {
 	case step == Ask:
 		k.hurry(now, e)
 		return weir.Decision{}, Ask
 	case step == ByRule:
-		return k.byRule(now, e, n), ByRule
+		return k.byRule(now, e, n, away), ByRule
 	case e.unlimited:
 		e.used += n
 		return weir.Decision{OK: true, Remaining: math.MaxInt}, step
 	}
 	l := e.refill(now, k)
 	ask := max(n, 1)
-	if len(e.queue) > 0 || !e.take(now, float64(n), l) || n == 0 && e.tokens < 1 {
+	if e.queued || !e.take(now, float64(n), l) || n == 0 && e.tokens < 1 {
 		if n > 0 {
 			k.hurry(now, e)
 		}
@@ -102,8 +111,8 @@ func (k *Keys) denied(e *entry, n float64, l Limit) weir.Decision {
 }
 
 // byRule decides by the Policy alone.
-func (k *Keys) byRule(now time.Duration, e *entry, n int) weir.Decision {
-	if k.away(now) && e.policy.Away == AllowAway {
+func (k *Keys) byRule(now time.Duration, e *entry, n int, away bool) weir.Decision {
+	if away && e.policy.Away == AllowAway {
 		e.used += n
 		return weir.Decision{OK: true, Remaining: math.MaxInt}
 	}
@@ -119,7 +128,7 @@ func (k *Keys) Refund(now time.Duration, key string, n int) { k.charge(now, key,
 func (k *Keys) Charge(now time.Duration, key string, n int) { k.charge(now, key, n) }
 
 func (k *Keys) charge(now time.Duration, key string, n int) {
-	e := k.entries[key]
+	e := k.entries.find(key)
 	if e == nil {
 		return
 	}
@@ -145,7 +154,7 @@ func (k *Keys) away(now time.Duration) bool { return now >= k.lease.Away }
 // entry returns the entry of a key, a new one if necessary. If there is no room, the entry
 // is one that lasts until the next call.
 func (k *Keys) entry(now time.Duration, key string, p *Policy) *entry {
-	e := k.entries[key]
+	e := k.entries.find(key)
 	if e == nil {
 		e = k.add(now, key, p)
 	}
@@ -156,7 +165,7 @@ func (k *Keys) entry(now time.Duration, key string, p *Policy) *entry {
 
 func (k *Keys) add(now time.Duration, key string, p *Policy) *entry {
 	e := &k.spare
-	room := len(k.entries) < k.cfg.MaxKeys
+	room := len(k.list) < k.cfg.MaxKeys
 	if room {
 		e = new(entry)
 	} else {
@@ -170,7 +179,7 @@ func (k *Keys) add(now time.Duration, key string, p *Policy) *entry {
 		e.sharing, e.tokens = true, e.share().Burst
 	}
 	e.index, e.spread = len(k.list), uint8(len(k.list)*0x9d)
-	k.entries[key] = e
+	k.entries.add(e)
 	k.list = append(k.list, e)
 	k.rush(e)
 	return e
@@ -182,7 +191,7 @@ func (k *Keys) remove(e *entry) {
 	k.list[e.index], last.index = last, e.index
 	k.list[len(k.list)-1] = nil
 	k.list = k.list[:len(k.list)-1]
-	delete(k.entries, e.key)
+	k.entries.remove(e)
 	e.index = -1
 }
 
@@ -192,8 +201,7 @@ func (k *Keys) live(now time.Duration, e *entry) bool {
 }
 
 // step returns the step of the ladder that decides about a key.
-func (k *Keys) step(now time.Duration, e *entry) Step {
-	away := k.away(now)
+func (k *Keys) step(now time.Duration, e *entry, away bool) Step {
 	switch {
 	case k.live(now, e) && away:
 		return Last

@@ -66,8 +66,25 @@ func (p *Pass) room() bool {
 	return !p.more
 }
 
-// unassignedFor is how long a key without an assignment is kept after its last request.
-const unassignedFor = 5 * time.Second
+// How long a key is kept after its last request: one that has no assignment, and one whose
+// limit is known while the upstream is away.
+const (
+	unassignedFor = 5 * time.Second
+	shareFor      = 5 * time.Minute
+)
+
+// keepFor returns how long an entry is kept after its last request.
+func (k *Keys) keepFor(p *Pass, e *entry, live bool) time.Duration {
+	switch known := e.sharing || e.limit != (Limit{}); {
+	case live:
+		return p.ttl
+	case known && k.away(p.now):
+		return max(p.ttl, shareFor)
+	case known:
+		return p.ttl
+	}
+	return unassignedFor
+}
 
 // look adds a report about an entry, if one is due, and forgets the entry if it is idle.
 func (k *Keys) look(p *Pass, e *entry) {
@@ -75,14 +92,7 @@ func (k *Keys) look(p *Pass, e *entry) {
 		return
 	}
 	live := k.live(p.now, e)
-	idle := p.ttl
-	if !live {
-		idle = min(idle, unassignedFor)
-		if e.sharing || e.limit != (Limit{}) { // it knows its share
-			idle = p.ttl
-		}
-	}
-	if p.now >= e.last+idle && len(e.queue) == 0 && e.rested(p.now, k) {
+	if p.now >= e.last+k.keepFor(p, e, live) && !e.queued && e.rested(p.now, k) {
 		k.end(p, e, live)
 		return
 	}
@@ -153,7 +163,7 @@ func (k *Keys) due(p *Pass, e *entry, live bool) bool {
 	switch {
 	case !live:
 		return p.now >= e.retryAt && e.last > e.reportedAt
-	case e.used > 0 && p.now >= e.reportedAt+p.ttl/2-p.ttl/8*time.Duration(e.spread)/256:
+	case p.now >= e.reportedAt+e.silence(p):
 		return true
 	case e.unlimited:
 		return false
@@ -167,6 +177,16 @@ func (k *Keys) due(p *Pass, e *entry, live bool) bool {
 	return told > e.rate/2 && change > told/2+3*noise
 }
 
+// silence returns how long a key may be without a report: half a time to live if tokens have
+// been used, two otherwise.
+func (e *entry) silence(p *Pass) time.Duration {
+	longest := 2 * p.ttl
+	if e.used > 0 {
+		longest = p.ttl / 2
+	}
+	return longest - longest/4*time.Duration(e.spread)/256
+}
+
 // Unsent takes back the reports of a Pass whose exchange has failed.
 func (k *Keys) Unsent(p *Pass) {
 	for i := range p.Reports {
@@ -177,7 +197,7 @@ func (k *Keys) Unsent(p *Pass) {
 // Return takes back a report whose exchange has failed. It does nothing if these Keys do not
 // have the key.
 func (k *Keys) Return(r *Report) {
-	if e := k.entries[r.Key]; e != nil {
+	if e := k.entries.find(r.Key); e != nil {
 		e.used += r.Used
 		e.ending, e.force = false, true
 	}

@@ -29,7 +29,7 @@ func (k *Keys) Wait(now time.Duration, key string, n int, until time.Duration, p
 	d, step := k.Take(now, key, n, p)
 	now = k.now
 	*w = Waiter{Wake: w.Wake, key: key, n: float64(n), until: until}
-	e := k.entries[key]
+	e := k.entries.find(key)
 	switch {
 	case d.OK || step == Ask:
 		return d, step, 0
@@ -43,7 +43,7 @@ func (k *Keys) Wait(now time.Duration, key string, n int, until time.Duration, p
 	k.waiting++
 	e.ahead += w.n
 	w.place, w.entry = e.ahead, e
-	e.queue = append(e.queue, w)
+	e.queue, e.queued = append(e.queue, w), true
 	d.RetryAfter = k.turn(now, w)
 	return d, step, 0
 }
@@ -57,7 +57,7 @@ func (k *Keys) Ready(now time.Duration, w *Waiter) (weir.Decision, Step, weir.Re
 		return weir.Decision{OK: true}, Assigned, 0
 	}
 	e.last = now
-	step := k.step(now, e)
+	step := k.step(now, e, k.away(now))
 	k.serve(now, e, step)
 	if w.granted {
 		return weir.Decision{OK: true, Remaining: whole(e.tokens)}, step, 0
@@ -91,6 +91,7 @@ func (k *Keys) serve(now time.Duration, e *entry, step Step) {
 		e.served += w.n
 		e.queue[0] = nil
 		e.queue = e.queue[1:]
+		e.queued = len(e.queue) > 0
 		k.waiting--
 	}
 }
@@ -111,6 +112,7 @@ func (k *Keys) leave(e *entry, w *Waiter) {
 	}
 	e.ahead -= w.n
 	e.queue = slices.Delete(e.queue, i, i+1)
+	e.queued = len(e.queue) > 0
 	w.entry = nil
 	k.waiting--
 }

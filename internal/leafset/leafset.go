@@ -121,13 +121,32 @@ func (s *Set) Take(key string, n int, p *leaf.Policy) (weir.Decision, leaf.Step)
 		return weir.Decision{}, leaf.ByRule
 	}
 	d, step := sh.keys.Take(s.now(), key, n, p)
-	sh.count(d.OK, step)
+	s.finish(sh, d.OK, step)
+	return d, step
+}
+
+// TakeAway is Take for a caller that has found the upstream away: see leaf.Keys.TakeAway.
+func (s *Set) TakeAway(key string, n int, p *leaf.Policy) (weir.Decision, leaf.Step) {
+	sh := s.shard(key)
+	sh.mu.Lock()
+	if sh.closed {
+		sh.mu.Unlock()
+		return weir.Decision{}, leaf.ByRule
+	}
+	d, step := sh.keys.TakeAway(s.now(), key, n, p)
+	s.finish(sh, d.OK, step)
+	return d, step
+}
+
+// finish counts a decision and unlocks the shard. It wakes the goroutine if the decision has
+// made a key urgent.
+func (s *Set) finish(sh *shard, ok bool, step leaf.Step) {
+	sh.count(ok, step)
 	tell := sh.tellLocked()
 	sh.mu.Unlock()
 	if tell {
 		s.tell()
 	}
-	return d, step
 }
 
 func (sh *shard) count(ok bool, step leaf.Step) {

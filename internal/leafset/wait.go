@@ -38,12 +38,7 @@ func (s *Set) Wait(ctx context.Context, key string, n int, maxWait time.Duration
 	}
 	d, step, why := sh.keys.Wait(now, key, n, until, p, &w)
 	if d.OK || why != 0 || step == leaf.Ask {
-		sh.count(d.OK, step)
-		tell := sh.tellLocked()
-		sh.mu.Unlock()
-		if tell {
-			s.tell()
-		}
+		s.finish(sh, d.OK, step)
 		return step, rejection(d, why, late)
 	}
 	tell := sh.tellLocked()
@@ -85,8 +80,7 @@ func (s *Set) await(ctx context.Context, sh *shard, w *leaf.Waiter, wake chan st
 			sh.keys.Cancel(s.now(), w)
 		}
 		if d.OK || why != 0 || left != nil || step == leaf.Ask {
-			sh.count(d.OK, step)
-			sh.mu.Unlock()
+			s.finish(sh, d.OK, step)
 			if left != nil && !d.OK {
 				return step, left
 			}

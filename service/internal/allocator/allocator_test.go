@@ -225,6 +225,7 @@ func keeping(leaf string, wants float64) report {
 // A client is a leaf with a bucket, whose answers can be late or lost.
 type client struct {
 	report
+	session     allocator.Session
 	has, tokens float64
 	burst       float64
 	until       time.Duration
@@ -263,7 +264,10 @@ func TestLeavesNeverExceedTheLimit(t *testing.T) {
 				c := clients[id]
 				switch {
 				case c == nil && rnd.IntN(50) == 0:
-					clients[id] = &client{report: report{fmt.Sprint(id, now), allocator.Report{Weight: float64(1 + rnd.IntN(2))}}}
+					c = &client{report: report{fmt.Sprint(id, now), allocator.Report{Weight: float64(1 + rnd.IntN(2))}}}
+					if clients[id] = c; rnd.IntN(2) == 0 {
+						a.member(c.leaf).Session = &c.session
+					}
 					continue
 				case c == nil:
 					continue
@@ -274,6 +278,11 @@ func TestLeavesNeverExceedTheLimit(t *testing.T) {
 					c.Wants = rnd.Float64() * limit / 4
 				}
 				c.receive(now-step, now)
+				if a.member(c.leaf).Session != nil && rnd.IntN(10) == 0 {
+					if c.session.Renew(now + ttl); c.until > now && rnd.IntN(10) > 0 {
+						c.until = now + ttl // an exchange without reports, whose answer is not lost
+					}
+				}
 				use := min(c.tokens, c.Wants*step.Seconds())
 				c.tokens -= use
 				spent += use

@@ -24,7 +24,7 @@ type block struct {
 	sums
 }
 
-// A demand is what one leaf wants. Equal demands are the same.
+// A demand has the wants and the weight of one leaf. Equal demands are not told apart.
 type demand struct {
 	level  float64 // the share of a weight of 1 at which the leaf has all it wants
 	weight float64

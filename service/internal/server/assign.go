@@ -38,7 +38,7 @@ func (s *Server) Exchange(_ context.Context, x *decider.LeafExchange, got *decid
 	}
 	got.Known, got.Resync = l.keys.n, l.rules != rs.id && l.keys.n > 0
 	l.rules = rs.id
-	e := exchange{server: s, rules: rs, now: now, leaf: l, single: x.Single, keep: x.Keep}
+	e := exchange{server: s, rules: rs, now: now, leaf: l, keep: x.Keep}
 	got.Assignments = slices.Grow(got.Assignments, len(x.Reports))[:len(x.Reports)]
 	for i := 0; i < len(x.Reports); i += aheadReports {
 		end := min(i+aheadReports, len(x.Reports))
@@ -52,6 +52,7 @@ func (s *Server) Exchange(_ context.Context, x *decider.LeafExchange, got *decid
 
 // leave charges what a leaf has used, and gives all its assignments back.
 func (s *Server) leave(rs *rules, now time.Duration, x *decider.LeafExchange, got *decider.LeafAnswer) {
+	got.NextMS = longestInterval.Milliseconds()
 	for i := range x.Reports {
 		r := &x.Reports[i]
 		got.Assignments = append(got.Assignments, leaf.Assignment{Key: r.Key})
@@ -91,7 +92,6 @@ type exchange struct {
 	rules  *rules
 	now    time.Duration
 	leaf   *leafSession
-	single bool
 	keep   float64
 
 	fresh  int  // keys that the leaf had no assignment of

@@ -115,11 +115,11 @@ func (e *exchange) follow(h *holding, m *match) {
 	h.parts = nil
 	for i := len(m.rated) - 1; i >= 0; i-- {
 		if r := m.rated[i]; r.Mode != config.Shadow {
-			h.addPart(&old, e.bucket(r, h), e.single)
+			h.addPart(&old, e.bucket(r, h))
 		}
 	}
 	if h.parts == nil {
-		h.addPart(&old, e.server.leaves.unlimited, e.single)
+		h.addPart(&old, e.server.leaves.unlimited)
 	}
 	for ; old != nil; old = old.next {
 		old.Leave(e.now)
@@ -127,7 +127,7 @@ func (e *exchange) follow(h *holding, m *match) {
 }
 
 // addPart adds the part of a bucket: one of old, or a new one.
-func (h *holding) addPart(old **part, b *shareBucket, single bool) {
+func (h *holding) addPart(old **part, b *shareBucket) {
 	for at := old; *at != nil; at = &(*at).next {
 		if p := *at; p.bucket == b {
 			*at, p.next, h.parts = p.next, h.parts, p
@@ -138,10 +138,7 @@ func (h *holding) addPart(old **part, b *shareBucket, single bool) {
 	if p.bucket != nil {
 		p = new(part)
 	}
-	p.Owner, p.bucket, p.next = h, b, h.parts
-	if !single {
-		p.Session = &h.leaf.session
-	}
+	p.Owner, p.Session, p.bucket, p.next = h, &h.leaf.session, b, h.parts
 	h.parts = p
 }
 

@@ -153,3 +153,12 @@ func (ls *leaves) sweep(now time.Duration) {
 		}
 	}
 }
+
+func (ls *leaves) stats() LeafStats {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	return LeafStats{
+		Leaves: len(ls.byName), Assignments: ls.held, Buckets: len(ls.buckets),
+		Exchanges: ls.exchanges, Reports: ls.reports, Refused: ls.refused,
+	}
+}

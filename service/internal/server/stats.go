@@ -47,13 +47,25 @@ type Stats struct {
 	// on it, and OwnForgotten the number of counts that were dropped because it was full.
 	OwnMemory, OwnMemoryMax int
 	OwnForgotten            uint64
-	Leases                  int           // held, of all rules
-	LeasesRefused           uint64        // because Config.MaxLeases are held
+	Leases                  int    // held, of all rules
+	LeasesRefused           uint64 // because Config.MaxLeases are held
+	Leaves                  LeafStats
 	Waiting                 int           // requests, of all rules
 	WaitingRefused          uint64        // because Config.MaxWaiting requests wait
 	GrantLife               time.Duration // how long grants can be settled: decider.GrantLife, or less under too many
 	Reloads                 uint64        // rules put into force, the first included
 	Loaded                  time.Time     // when the present rules were
+}
+
+// LeafStats is the state of the leaves that have assignments, and the counts of what they
+// have sent.
+type LeafStats struct {
+	Leaves      int    // present
+	Assignments int    // of keys, of all leaves
+	Buckets     int    // whose rates leaves share
+	Exchanges   uint64 // received
+	Reports     uint64 // in them
+	Refused     uint64 // reports without an assignment, and exchanges of leaves beyond the bound
 }
 
 // Stats returns the state, and the counts.
@@ -70,6 +82,7 @@ func (s *Server) Stats() Stats {
 		st.OwnMemory, st.OwnMemoryMax, st.OwnForgotten = st.OwnMemory+bytes, st.OwnMemoryMax+most, st.OwnForgotten+dropped
 	}
 	st.Leases, st.LeasesRefused = s.leases.Count()
+	st.Leaves = s.leaves.stats()
 	st.Waiting, st.WaitingRefused = s.room.Len(), s.room.Refused()
 	seen := map[*state]bool{}
 	for _, r := range rs.known() {

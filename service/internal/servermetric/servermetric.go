@@ -1,7 +1,8 @@
 // Package servermetric exports what a server.Server decides to Prometheus, by rule:
 //
 //   - weir_server_…: rate decisions, waits, memory;
-//   - weir_server_lease_…: leases.
+//   - weir_server_lease_…: leases;
+//   - weir_server_leaf_…: processes that decide by themselves, and their assignments.
 //
 // Requests that no rule matches have an empty rule. Rules beyond the first 200 are
 // counted together, as rule "others".
@@ -42,6 +43,13 @@ var (
 	serverWaitingAll     = metric.Gauge("weir_server_waiting_requests", "Requests that wait for tokens or leases, of all rules.")
 	serverWaitingRefused = metric.Counter("weir_server_waiting_refused_total", "Requests that were refused because --max-waiting requests wait.")
 
+	leafCount       = metric.Gauge("weir_server_leaf_leaves", "Leaves: processes that decide by themselves, with assignments of this server.")
+	leafAssignments = metric.Gauge("weir_server_leaf_assignments", "Assignments of keys, of all leaves.")
+	leafBuckets     = metric.Gauge("weir_server_leaf_buckets", "Buckets whose rates leaves share.")
+	leafExchanges   = metric.Counter("weir_server_leaf_exchanges_total", "Exchanges of leaves.")
+	leafReports     = metric.Counter("weir_server_leaf_reports_total", "Reports about keys in exchanges of leaves.")
+	leafRefused     = metric.Counter("weir_server_leaf_refused_total", "Reports that got no assignment, because there are too many or the report is not valid, and exchanges beyond the bound on leaves.")
+
 	leaseDecisions = metric.Counter("weir_server_lease_decisions_total", "Requests for leases by decision and reason.", "rule", "decision", "reason")
 	leaseRenewals  = metric.Counter("weir_server_lease_renewals_total", "Renewals of leases.", "rule")
 	leaseEnds      = metric.Counter("weir_server_lease_ends_total", "Ended leases by reason: returned or expired.", "rule", "reason")
@@ -56,6 +64,7 @@ var (
 var families = map[*metric.Family]int{
 	serverDecisions: 3, serverTrial: 2, serverWaiting: 1, serverWait: 1, serverMemory: 1, serverMemoryMax: 1, serverForgotten: 1, serverReloads: 0, serverRules: 0, grantLife: 0,
 	serverLeases: 0, serverLeasesRefused: 0, serverWaitingAll: 0, serverWaitingRefused: 0, leaseWait: 1,
+	leafCount: 0, leafAssignments: 0, leafBuckets: 0, leafExchanges: 0, leafReports: 0, leafRefused: 0,
 	leaseDecisions: 3, leaseRenewals: 1, leaseEnds: 2, leaseUnits: 1, leaseWaiting: 1, leaseKeys: 1, leaseRecovery: 0,
 }
 
@@ -86,6 +95,12 @@ func collect(c metric.Scrape, s *server.Server) {
 	c.Send(serverLeasesRefused, float64(st.LeasesRefused))
 	c.Send(serverWaitingAll, float64(st.Waiting))
 	c.Send(serverWaitingRefused, float64(st.WaitingRefused))
+	c.Send(leafCount, float64(st.Leaves.Leaves))
+	c.Send(leafAssignments, float64(st.Leaves.Assignments))
+	c.Send(leafBuckets, float64(st.Leaves.Buckets))
+	c.Send(leafExchanges, float64(st.Leaves.Exchanges))
+	c.Send(leafReports, float64(st.Leaves.Reports))
+	c.Send(leafRefused, float64(st.Leaves.Refused))
 	total, waits, leaseWaits := sum{}, map[string]waiting.Times{}, map[string]waiting.Times{}
 	total.add(serverDecisions, float64(st.UnmatchedAllowed), "", "allow", "")
 	total.add(serverDecisions, float64(st.UnmatchedDenied), "", "deny", "unmatched")

@@ -74,6 +74,9 @@ type TotalState struct {
 	Waiting   int           `json:"waiting"` // for tokens and for leases
 	Leases    int           `json:"leases"`  // units held
 	Memory    int           `json:"memory_bytes"`
+	// Leaves are the processes that decide by themselves, within Assignments of keys.
+	Leaves      int `json:"leaves"`
+	Assignments int `json:"assignments"`
 }
 
 // RuleStatus is a rule in force, with the outcomes of requests under it.
@@ -148,7 +151,7 @@ func (a *API) status() Status {
 		WindowMS: window.Milliseconds(), Rules: make([]RuleStatus, len(stats.Rules)), RulesInForce: len(stats.Rules),
 		Total: TotalState{
 			PerSecond: now.total(then), Unmatched: between(now.rules[""].flow, then.rules[""].flow, window),
-			Waiting: now.waiting, Leases: now.leases,
+			Waiting: now.waiting, Leases: now.leases, Leaves: stats.Leaves.Leaves, Assignments: stats.Leaves.Assignments,
 		},
 	}
 	for i := range stats.Rules {

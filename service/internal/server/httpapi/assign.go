@@ -36,6 +36,9 @@ const (
 	maxLeafName = 256
 	// reportBytes is the memory of a report, besides the body, until it is answered.
 	reportBytes = 256
+	// maxKeptExchange bounds the body of an exchange whose memory is kept for the next: leaves
+	// exchange again and again.
+	maxKeptExchange = 1 << 20
 )
 
 var (
@@ -52,7 +55,8 @@ func (e *exchange) keep() bool {
 	clear(e.got.Watch)
 	clear(e.refused)
 	e.x.Leaf, e.refused = "", e.refused[:0]
-	return e.batch.keep() && cap(e.x.Reports) <= maxKeptBatch && cap(e.got.Watch) <= maxKeptBatch
+	e.body = e.body[:0]
+	return cap(e.body) <= maxKeptExchange && cap(e.x.Reports) <= maxReports && cap(e.got.Watch) <= maxReports
 }
 
 // assign answers the exchange of a leaf. A key that the token does not allow gets an
@@ -100,9 +104,6 @@ func (c *call) readExchange(e *exchange) *fault {
 		return f
 	}
 	text := string(e.body)
-	if cap(e.body) > maxKept {
-		e.body = nil
-	}
 	most := leafjson.Limits{Reports: maxReports, Key: c.api.cfg.MaxKey, Leaf: maxLeafName}
 	switch err := leafjson.Read(text, &e.x.Exchange, most); err {
 	case nil:

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/weir-go/weir/internal/leaf"
+	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/jsonscan"
 )
 
@@ -57,7 +58,7 @@ func (d *decoder) exchange() {
 		switch member := d.Member(); member {
 		case "leaf":
 			d.Once(&name, member)
-			d.Leaf = d.Key(d.most.Leaf)
+			d.Leaf = d.name()
 		case "held":
 			d.Once(&held, member)
 			d.Held = d.Whole(member, math.MaxInt32)
@@ -74,6 +75,15 @@ func (d *decoder) exchange() {
 	if !name {
 		d.Fail("leaf is missing")
 	}
+}
+
+// name reads the name of a leaf, which must be as a key is.
+func (d *decoder) name() string {
+	name, err := decider.ParseKey(d.Quoted(), d.most.Leaf)
+	if err != nil {
+		d.FailAt(d.Began, "the name of the leaf is no valid key of at most %d bytes", d.most.Leaf)
+	}
+	return name
 }
 
 // list reads the reports.
