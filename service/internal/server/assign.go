@@ -197,7 +197,10 @@ func (e *exchange) assign(h *holding, r *leaf.Report, got *leaf.Assignment) {
 			continue
 		}
 		contended = contended || a.Contended
-		e.short = e.short || a.Short
+		if a.Short { // as soon as others have given something back, there is more for it
+			e.short = true
+			watch(&p.Member)
+		}
 		e.shrunk = e.shrunk || a.Contended && a.Rate < was && a.Rate < r.Has*(1-shrunk)
 		if first || a.Rate < got.Rate {
 			limit := p.bucket.Limit()
