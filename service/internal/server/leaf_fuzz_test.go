@@ -40,7 +40,7 @@ type leafProcess struct {
 	answer *leaf.Answer   // nil if it is lost
 	flying bool
 	at     time.Duration // when the next thing happens to the message
-	due    time.Duration // when the leaf hears of it
+	due    time.Duration // when the leaf learns it
 }
 
 const fleetStep = 10 * time.Millisecond

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// The level is that of raising all shares together.
+// Shares up to the level use the limit, or all get what they want.
 func TestLevel(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 1))
 	for range 200 {

@@ -89,7 +89,7 @@ func (m *meter) init(s *Sim) {
 	}
 	for _, l := range s.loads {
 		for _, c := range l.Changes {
-			if c.Factor > 1 && c.At < s.sc.Duration {
+			if c.Leaves == 1 && c.Factor > 1 && c.At < s.sc.Duration {
 				m.jumps = append(m.jumps, jump{key: l.keys[0], Jump: Jump{At: c.At, Leaf: c.First, Key: s.keys[l.keys[0]].name}})
 			}
 		}

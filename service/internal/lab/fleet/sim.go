@@ -143,9 +143,8 @@ func (s *Sim) tick() {
 		s.handle(e)
 	}
 	s.now = s.next
-	if s.sc.Fleet.Policy == "exact" { // no leaf is the first for the tokens of a slot
-		s.rnd.Shuffle(len(s.order), func(i, k int) { s.order[i], s.order[k] = s.order[k], s.order[i] })
-	}
+	// No leaf is always the first that asks the upstream for the tokens of a slot.
+	s.rnd.Shuffle(len(s.order), func(i, k int) { s.order[i], s.order[k] = s.order[k], s.order[i] })
 	for _, i := range s.order {
 		s.advance(i)
 	}
