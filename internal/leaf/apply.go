@@ -104,7 +104,7 @@ func (k *Keys) Assign(now time.Duration, a *Assignment) {
 	}
 	e.fill(now, Limit{e.rate, e.burst})
 	switch {
-	case e.rate < had && !e.unlimited:
+	case e.rate < had*(1-watchedBand) && e.contended && !e.unlimited:
 		k.rush(e) // so that the upstream can give the rest to others
 	case e.rate > had || e.unlimited:
 		k.wake(e)
