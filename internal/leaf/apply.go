@@ -99,14 +99,23 @@ func (k *Keys) Assign(now time.Duration, a *Assignment) {
 	e.assigned, e.sharing, e.term, e.contended = true, false, k.term, a.Contended
 	e.unlimited = a.Unlimited
 	e.rate, e.burst = number(a.Rate), number(a.Burst)
+	rate := e.rate
+	if r := e.relay; r != nil {
+		if had += r.passed.Rate; live {
+			had = max(r.assigned.Rate, r.passed.Rate)
+		}
+		r.assigned = Limit{e.rate, e.burst}
+		rest := r.rest(r.assigned)
+		e.rate, e.burst = rest.Rate, rest.Burst
+	}
 	if a.LimitRate > 0 || a.LimitBurst > 0 {
 		e.limit, e.leaves = Limit{number(a.LimitRate), number(a.LimitBurst)}, max(a.Leaves, 1)
 	}
 	e.fill(now, Limit{e.rate, e.burst})
 	switch {
-	case e.rate < had*(1-watchedBand) && e.contended && !e.unlimited:
+	case rate < had*(1-watchedBand) && e.contended && !e.unlimited:
 		k.rush(e) // so that the upstream can give the rest to others
-	case e.rate > had || e.unlimited:
+	case rate > had || e.unlimited:
 		k.wake(e)
 	}
 }

@@ -40,6 +40,7 @@ type entry struct {
 	queue      []*Waiter
 	ahead      float64 // tokens of all waiters that queued and have not given up
 	served     float64 // tokens that waiters have got
+	relay      *relayed
 }
 
 // share returns the part of the limit that each leaf may use without an assignment. It is
@@ -94,7 +95,7 @@ func (e *entry) refill(now time.Duration, k *Keys) Limit {
 // assigned until the lease ended; the lower one of assignment and safe share until other
 // leaves' leases must have ended, too; the safe share from then on.
 func (e *entry) refillUnleased(now time.Duration, k *Keys) Limit {
-	share := e.share()
+	share := e.relay.rest(e.share())
 	if !e.assigned {
 		e.fill(now, share)
 		return share

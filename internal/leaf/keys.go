@@ -2,6 +2,7 @@ package leaf
 
 import (
 	"math"
+	"strings"
 	"time"
 
 	"github.com/weir-go/weir"
@@ -158,6 +159,10 @@ func (k *Keys) entry(now time.Duration, key string, p *Policy) *entry {
 	if e == nil {
 		e = k.add(now, key, p)
 	}
+	if !e.assigned && !e.sharing && p.Away == ShareAway && k.away(now) && e.share() != (Limit{}) {
+		// The bucket has what the share has brought in since the last request.
+		e.sharing, e.tokens, e.at = true, min(e.tokens, 0), e.last
+	}
 	e.policy = p
 	e.last = now
 	return e
@@ -175,10 +180,11 @@ func (k *Keys) add(now time.Duration, key string, p *Policy) *entry {
 	if !room {
 		return e
 	}
-	if p.First == ShareFirst && e.share() != (Limit{}) {
-		e.sharing, e.tokens = true, e.share().Burst
+	if share := e.share(); share != (Limit{}) && (p.First == ShareFirst || p.Away == ShareAway && k.away(now)) {
+		e.sharing, e.tokens = true, share.Burst // a key that is not in use has all its tokens
 	}
 	e.index, e.spread = len(k.list), uint8(len(k.list)*0x9d)
+	e.key = strings.Clone(key) // the caller may use its memory again
 	k.entries.add(e)
 	k.list = append(k.list, e)
 	k.rush(e)

@@ -92,7 +92,7 @@ func (k *Keys) look(p *Pass, e *entry) {
 		return
 	}
 	live := k.live(p.now, e)
-	if p.now >= e.last+k.keepFor(p, e, live) && !e.queued && e.rested(p.now, k) {
+	if p.now >= e.last+k.keepFor(p, e, live) && !e.queued && e.relay == nil && e.rested(p.now, k) {
 		k.end(p, e, live)
 		return
 	}
@@ -101,9 +101,9 @@ func (k *Keys) look(p *Pass, e *entry) {
 	if !e.force && !k.due(p, e, live) {
 		return
 	}
-	p.Reports = append(p.Reports, Report{Key: e.key, Used: max(e.used, 0), Wants: e.demand.rate, Has: has})
+	p.Reports = append(p.Reports, Report{Key: e.key, Used: max(e.used, 0), Wants: e.wants(), Has: has})
 	e.used = min(e.used, 0)
-	e.reported, e.reportedAt, e.force = e.demand.rate, p.now, false
+	e.reported, e.reportedAt, e.force = e.wants(), p.now, false
 }
 
 // rested reports whether the bucket is not in debt. A key in debt is not forgotten.
@@ -139,7 +139,9 @@ func (k *Keys) has(now time.Duration, e *entry, live bool) (has, limit float64) 
 	case e.unlimited:
 		return 0, 0
 	case live:
-		return e.rate, limit
+		return e.whole(), limit
+	case e.sharing && e.relay != nil:
+		return e.refill(now, k).Rate + e.relay.passed.Rate, limit
 	case e.sharing:
 		return e.refill(now, k).Rate, limit
 	}
@@ -158,7 +160,7 @@ const (
 
 // due reports whether a report about an entry is due.
 func (k *Keys) due(p *Pass, e *entry, live bool) bool {
-	wants, told := e.demand.rate, e.reported
+	wants, told, rate := e.wants(), e.reported, e.whole()
 	noise := e.demand.deviation(max(wants, told))
 	change := max(wants-told, told-wants)
 	switch {
@@ -168,14 +170,14 @@ func (k *Keys) due(p *Pass, e *entry, live bool) bool {
 		return true
 	case e.unlimited:
 		return false
-	case e.contended && min(wants, told) > hungry*e.rate:
+	case e.contended && min(wants, told) > hungry*rate:
 		return change > hungryBand*told+noise
 	case e.contended:
 		return change > watchedBand*told+noise || change > staleBand*told && p.now >= e.reportedAt+p.ttl/8
 	case wants > told:
-		return wants > near*e.rate && change > calmBand*told+3*noise
+		return wants > near*rate && change > calmBand*told+3*noise
 	}
-	return told > e.rate/2 && change > told/2+3*noise
+	return told > rate/2 && change > told/2+3*noise
 }
 
 // silence returns how long a key may be without a report: half a time to live if tokens have

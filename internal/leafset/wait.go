@@ -14,8 +14,15 @@ import (
 // step is leaf.Ask, the error is nil and the caller has no tokens: the upstream has to decide.
 // Otherwise the caller has the tokens, or the error is a *weir.Rejection or that of ctx.
 func (s *Set) Wait(ctx context.Context, key string, n int, maxWait time.Duration, p *leaf.Policy) (leaf.Step, error) {
+	_, step, err := s.WaitWith(ctx, key, n, maxWait, p, nil)
+	return step, err
+}
+
+// WaitWith is Wait. It also returns the Decision, and calls onWait, if that is not nil, when the
+// caller has its place in the queue.
+func (s *Set) WaitWith(ctx context.Context, key string, n int, maxWait time.Duration, p *leaf.Policy, onWait func()) (weir.Decision, leaf.Step, error) {
 	if err := ctx.Err(); err != nil {
-		return leaf.Ask, err
+		return weir.Decision{}, leaf.Ask, err
 	}
 	now := s.now()
 	if maxWait <= 0 {
@@ -27,7 +34,7 @@ func (s *Set) Wait(ctx context.Context, key string, n int, maxWait time.Duration
 	sh.mu.Lock()
 	if sh.closed {
 		sh.mu.Unlock()
-		return leaf.ByRule, weir.Reject(weir.Closed, 0)
+		return weir.Decision{}, leaf.ByRule, weir.Reject(weir.Closed, 0)
 	}
 	wake := make(chan struct{}, 1)
 	w.Wake = func() {
@@ -39,12 +46,15 @@ func (s *Set) Wait(ctx context.Context, key string, n int, maxWait time.Duration
 	d, step, why := sh.keys.Wait(now, key, n, until, p, &w)
 	if d.OK || why != 0 || step == leaf.Ask {
 		s.finish(sh, d.OK, step)
-		return step, rejection(d, why, late)
+		return d, step, rejection(d, why, late)
 	}
 	tell := sh.tellLocked()
 	sh.mu.Unlock()
 	if tell {
 		s.tell()
+	}
+	if onWait != nil {
+		onWait()
 	}
 	return s.await(ctx, sh, &w, wake, d, late)
 }
@@ -54,7 +64,7 @@ func (s *Set) Wait(ctx context.Context, key string, n int, maxWait time.Duration
 // A turn cannot be missed: under the lock of the shard, each change that brings a turn
 // forward sends on wake, which has room; and the timer is for the turn that was known when
 // the waiter last had the lock.
-func (s *Set) await(ctx context.Context, sh *shard, w *leaf.Waiter, wake chan struct{}, d weir.Decision, late weir.Reason) (leaf.Step, error) {
+func (s *Set) await(ctx context.Context, sh *shard, w *leaf.Waiter, wake chan struct{}, d weir.Decision, late weir.Reason) (weir.Decision, leaf.Step, error) {
 	s.waiting.Add(1)
 	defer s.waiting.Add(-1)
 	timer := time.NewTimer(d.RetryAfter)
@@ -73,7 +83,7 @@ func (s *Set) await(ctx context.Context, sh *shard, w *leaf.Waiter, wake chan st
 		if left != nil && left != context.DeadlineExceeded {
 			sh.keys.Cancel(s.now(), w)
 			sh.mu.Unlock()
-			return leaf.ByRule, left
+			return weir.Decision{}, leaf.ByRule, left
 		}
 		d, step, why := sh.keys.Ready(s.now(), w)
 		if left != nil && !d.OK {
@@ -82,9 +92,9 @@ func (s *Set) await(ctx context.Context, sh *shard, w *leaf.Waiter, wake chan st
 		if d.OK || why != 0 || left != nil || step == leaf.Ask {
 			s.finish(sh, d.OK, step)
 			if left != nil && !d.OK {
-				return step, left
+				return d, step, left
 			}
-			return step, rejection(d, why, late)
+			return d, step, rejection(d, why, late)
 		}
 		sh.mu.Unlock()
 		timer.Reset(d.RetryAfter)

@@ -40,7 +40,8 @@ type proxyCmd struct {
 	MaxConnections int           `least:"1" default:"10000" placeholder:"N" help:"Maximum number of client connections. One address may have half of them, and at most as many as are free. Beyond that, a new connection replaces an idle one, or gets 503 (${default})."`
 	DrainDelay     time.Duration `least:"0s" default:"5s" placeholder:"TIME" help:"After SIGTERM or Ctrl-C: how long to serve as before, but not ready, and ask clients to leave; 0s if there are no connections (${default})."`
 	Grace          time.Duration `least:"0s" default:"30s" placeholder:"TIME" help:"After that: how long to wait for requests in flight (${default})."`
-	LogLevel       slog.Level    `default:"info" placeholder:"LEVEL" help:"Log this level and above: debug, info, warn or error; debug logs each change of the limit (${default})."`
+	proxyUpstream  `embed:""`
+	LogLevel       slog.Level `default:"info" placeholder:"LEVEL" help:"Log this level and above: debug, info, warn or error; debug logs each change of the limit (${default})."`
 }
 
 func (c *proxyCmd) config(log *slog.Logger) proxy.Config {
@@ -67,6 +68,21 @@ func (c *proxyCmd) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return usagef("%v", err)
 	}
+	to, err := c.dial(func(err error) {
+		if err != nil {
+			log.Error("the upstream does not answer", "upstream", c.UpstreamURL, "error", err)
+		} else {
+			log.Info("the upstream answers again", "upstream", c.UpstreamURL)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	var limited http.Handler = p
+	if to != nil {
+		defer to.Close()
+		limited = takeTokens(to, c.UpstreamKey, p)
+	}
 	ln, admin, err := listenBoth(c.Listen, c.Admin)
 	if err != nil {
 		return err
@@ -89,7 +105,7 @@ func (c *proxyCmd) Run(ctx context.Context, std streams) error {
 	})
 	// A client's connection can need one to the origin. The others are for operators and DNS.
 	conns := connlimit.New(ln, connlimit.Fit(c.MaxConnections, 2, 64, log))
-	srv := httpserve.New(httpserve.Leave(p, func(*http.Request) bool { return p.Draining() }), log)
+	srv := httpserve.New(httpserve.Leave(limited, func(*http.Request) bool { return p.Draining() }), log)
 	srv.ConnState, srv.ConnContext = conns.ConnState, conns.ConnContext
 	if err := httpserve.Serve(serving, srv, p.Listener(conns), c.Grace, p.Idle); err != nil {
 		return err

@@ -35,6 +35,7 @@ type serveCmd struct {
 	config.GoCCDefaults `embed:""`
 	serveOwn            `embed:""`
 	serveStore          `embed:""`
+	serveUpstream       `embed:""`
 	serveBound          `embed:""`
 	serveLog            `embed:""`
 
@@ -53,6 +54,9 @@ func (c *serveCmd) Run(ctx context.Context, std streams) error {
 	cfg := c.config(log)
 	var err error
 	if cfg.Store, err = c.connect(); err != nil {
+		return err
+	}
+	if cfg.Upstream, err = c.dial(); err != nil {
 		return err
 	}
 	cfg.Collectors = []prometheus.Collector{lines.Metric()}

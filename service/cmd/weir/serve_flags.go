@@ -105,6 +105,9 @@ func (c *serveCmd) check() error {
 	if strings.ContainsAny(c.StorePrefix, "{}") {
 		return usagef("--store-prefix = %q: must not contain braces, which select the slot of a key", c.StorePrefix)
 	}
+	if err := c.checkUpstream(); err != nil {
+		return err
+	}
 	if (c.TLS.Cert == "") != (c.TLS.Key == "") {
 		return usagef("--tls-cert and --tls-key: give both, or none")
 	}

@@ -195,7 +195,8 @@ func (s *served) status() (st struct {
 		LastError  string `json:"last_error"`
 		Reloads    int
 	}
-	Total struct{ Waiting int }
+	Total    struct{ Waiting int }
+	Upstream struct{ Decisions map[string]uint64 }
 }) {
 	s.t.Helper()
 	a := ask(s.t, http.DefaultClient, "GET", s.admin+"/-/status?rules=0")

@@ -3,43 +3,15 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
-	"os/exec"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/weir-go/weir/internal/redistest"
 )
-
-// A process is a weir serve that is a process of its own.
-type process struct {
-	*served
-	cmd *exec.Cmd
-}
-
-func startProcess(t *testing.T, name string, args ...string) *process {
-	t.Helper()
-	ctx, stop := context.WithCancel(context.Background())
-	cmd := exec.CommandContext(ctx, name, serveArgs(args)...)
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	return &process{cmd: cmd, served: watch(t, stop, func(log io.Writer) int {
-		cmd.Stderr = log
-		_ = cmd.Run()
-		return cmd.ProcessState.ExitCode()
-	})}
-}
-
-// kill ends it at once, as kill -9 does.
-func (p *process) kill() {
-	_ = p.cmd.Process.Kill()
-	<-p.ended
-}
 
 // A storeFleet is processes that share a store, at addresses that outlive them.
 type storeFleet struct {
@@ -112,25 +84,10 @@ func stepOf(degraded string) string {
 	return degraded
 }
 
-// A heldLease is a lease as its holder sees it.
-type heldLease struct {
-	ID    string `json:"lease_id"`
-	Token uint64
-}
-
 // lease asks an instance for a lease; ok reports whether there is one.
 func (f *storeFleet) lease(instance int, path string) (l heldLease, ok bool) {
 	a := f.ask(instance, "POST", path)
 	return l, a.status == http.StatusOK && json.Unmarshal([]byte(a.body), &l) == nil
-}
-
-// lease takes a lease of a key, and returns its path.
-func (s *served) lease(key string) (path string) {
-	s.t.Helper()
-	var l heldLease
-	a := s.post("/lease/" + key)
-	fatal(s.t, json.Unmarshal([]byte(a.body), &l))
-	return "/lease/" + key + "/" + l.ID
 }
 
 // tryPost sends a POST request, and returns an error unless the store has decided to allow it.

@@ -276,6 +276,12 @@ func (a *Allocator) drop(m *Member) {
 	}
 }
 
+// Held returns the most that all members together may be using.
+func (a *Allocator) Held() float64 { return a.held }
+
+// Wants returns the rate that all members together want.
+func (a *Allocator) Wants() float64 { return a.wants.all().wants }
+
 func (a *Allocator) hold(m *Member, rate float64) {
 	a.held += rate - m.held
 	a.freed += max(m.held-rate, 0)

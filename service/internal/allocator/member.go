@@ -48,6 +48,12 @@ func (m *Member) Live() bool { return m.in != nil }
 // Rate returns the rate of the last assignment; 0 without one.
 func (m *Member) Rate() float64 { return m.rate }
 
+// Wants returns the rate that the member wants.
+func (m *Member) Wants() float64 { return m.wants() }
+
+// Held returns the most that the member may be using.
+func (m *Member) Held() float64 { return m.held }
+
 // Leave gives the assignment back. The leaf must have stopped using it. Without one, Leave
 // does nothing.
 func (m *Member) Leave(now time.Duration) {

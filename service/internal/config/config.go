@@ -119,9 +119,13 @@ type Rule struct {
 
 	// Mode is Enforce if empty.
 	Mode Mode `yaml:"mode"`
-	// Away selects how weir serve decides while its --store does not answer, beyond the time
-	// for which it knows the state. If empty, as its --store-away says.
+	// Away selects how weir serve decides while its --store or --upstream does not answer,
+	// beyond the time for which it knows the state or has an assignment. If empty, as its
+	// --store-away or --upstream-away says.
 	Away Away `yaml:"away"`
+	// Unassigned selects how weir serve --upstream decides about a key of which it has no
+	// assignment yet. If empty, UnassignedAsk.
+	Unassigned Unassigned `yaml:"unassigned"`
 	// Candidate is a quota on trial: its decisions are counted, but have no effect. If
 	// nil, there is none.
 	Candidate *Quota `yaml:"candidate"`
@@ -208,13 +212,23 @@ const (
 	Off     Mode = "off"    // ignore the rule
 )
 
-// Away selects how requests are decided while the store of shared limits does not answer.
+// Away selects how requests are decided while the store or the upstream of the limits does not
+// answer.
 type Away string
 
 const (
 	AwayDeny  Away = "deny"
 	AwayAllow Away = "allow"
 	AwayShare Away = "share" // by the limit divided by the number of instances
+)
+
+// Unassigned selects how requests for a key without an assignment are decided.
+type Unassigned string
+
+const (
+	UnassignedAsk   Unassigned = "ask"   // the upstream decides
+	UnassignedShare Unassigned = "share" // by the limit divided by the number of leaves
+	UnassignedDeny  Unassigned = "deny"
 )
 
 // A Concurrency bounds how many leases are held at once, in units.

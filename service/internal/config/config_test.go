@@ -129,6 +129,7 @@ func TestComplete(t *testing.T) {
 		{"a rate that lets nothing pass is one", one(func(r *config.Rule) { r.Rate.Count = 0 }), ""},
 		{"a rate that takes away", one(func(r *config.Rule) { r.Rate.Count = -5 }), "config: rules[0].rate = -5/s: must have a count from 0 to 1000000000000"},
 		{"a text that is none of those there are", one(func(r *config.Rule) { r.Mode = "dry" }), `config: rules[0].mode = "dry": must be enforce, shadow or off`},
+		{"no choice for keys without an assignment", one(func(r *config.Rule) { r.Unassigned = "allow" }), `config: rules[0].unassigned = "allow": must be ask, share or deny`},
 		{"a negative concurrency", one(func(r *config.Rule) { r.Concurrency = &config.Concurrency{Limit: -1} }), "config: rules[0].concurrency.limit = -1: must be from 1 to 1000000"},
 		{"bounds that leave no choice", one(func(r *config.Rule) { r.Concurrency = &config.Concurrency{Min: 5, Max: 5} }), ""},
 		{"entries of any domain", one(func(r *config.Rule) { r.Glob, r.Entries = "", map[string]string{"a": "*"} }), ""},

@@ -109,6 +109,7 @@ func aspects(r *Rule) []aspect {
 		{"memory", r.Memory.String()},
 		{"mode", string(cmp.Or(r.Mode, Enforce))},
 		{"away", string(r.Away)},
+		{"unassigned", string(cmp.Or(r.Unassigned, UnassignedAsk))},
 	}
 	candidate := Quota{}
 	if r.Candidate != nil {

@@ -14,6 +14,8 @@ func (c *checker) rule(path string, r *Rule) {
 	c.check(r.Per == "" || r.Per == PerKey || r.Per == PerRule, path+".per", string(r.Per), "must be key or rule")
 	c.check(r.Mode == "" || r.Mode == Enforce || r.Mode == Shadow || r.Mode == Off, path+".mode", string(r.Mode), "must be enforce, shadow or off")
 	c.check(r.Away == "" || r.Away == AwayDeny || r.Away == AwayAllow || r.Away == AwayShare, path+".away", string(r.Away), "must be deny, allow or share")
+	c.check(r.Unassigned == "" || r.Unassigned == UnassignedAsk || r.Unassigned == UnassignedShare || r.Unassigned == UnassignedDeny,
+		path+".unassigned", string(r.Unassigned), "must be ask, share or deny")
 	c.quota(path, r.Quota)
 	switch {
 	case r.Rate != Rate{}:
@@ -80,7 +82,7 @@ func (c *checker) unrated(path string, r *Rule) {
 		given bool
 	}{
 		{"burst", has(c, path+".burst", r.Burst)}, {"algorithm", r.Algorithm != ""}, {"max_debt", r.MaxDebt != nil},
-		{"memory", has(c, path+".memory", r.Memory)}, {"own_quota", r.OwnQuota}, {"candidate", r.Candidate != nil},
+		{"memory", has(c, path+".memory", r.Memory)}, {"own_quota", r.OwnQuota}, {"candidate", r.Candidate != nil}, {"unassigned", r.Unassigned != ""},
 	} {
 		c.check(!field.given, path+"."+field.name, nil, "must be left out without a rate")
 	}

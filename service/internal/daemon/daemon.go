@@ -5,6 +5,7 @@ package daemon
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"errors"
 	"log/slog"
@@ -29,9 +30,13 @@ import (
 
 // Config configures a Daemon. The fields with a help text are flags.
 type Config struct {
-	Server server.Config  `kong:"-"` // without Rules
-	Store  *Store         `kong:"-"` // of shared limits; nil if there is none
-	API    httpapi.Config `kong:"-"` // without Authorize
+	Server server.Config `kong:"-"` // without Rules
+	Store  *Store        `kong:"-"` // of shared limits; nil if there is none
+	// Upstream makes the instance a leaf of another one. If nil, it is none. There must not be a
+	// Store.
+	Upstream *Upstream `kong:"-"`
+
+	API httpapi.Config `kong:"-"` // without Authorize
 
 	Ports     int            `kong:"-"` // listeners of callers; if zero, 1
 	RateLimit grpcapi.Config `embed:""` // without the fields that are not flags
@@ -76,6 +81,8 @@ type Daemon struct {
 	watcher *config.Watcher
 	server  *server.Server
 	shared  *server.Shared // nil without a store
+	tier    *tier          // nil without an upstream
+	leaves  *leafLinks
 	decider decider.Decider
 	api     *httpapi.API
 	rls     *grpcapi.API
@@ -110,7 +117,6 @@ func New(cfg Config) (*Daemon, error) {
 	if err := d.newServer(); err != nil {
 		return nil, err
 	}
-	d.permit(access)
 	d.reloads.status = adminapi.ConfigStatus{Path: cfg.source(), Success: time.Now()}
 	if cfg.RateLimit.BodyTimeout = cfg.ClientTimeout; cfg.Tokens != "" {
 		cfg.API.Authorize, cfg.RateLimit.Identify = d.guard.Authorize, d.guard.Identify
@@ -120,6 +126,10 @@ func New(cfg Config) (*Daemon, error) {
 	if d.api, err = httpapi.New(d.decider, cfg.API); err != nil {
 		return nil, err
 	}
+	if d.leaves, err = d.newLeafLinks(rand.Text()); err != nil {
+		return nil, err
+	}
+	d.permit(access)
 	cfg.RateLimit.Bodies = d.api.Bodies()
 	if d.rls, err = grpcapi.New(d.decider, cfg.RateLimit); err != nil {
 		return nil, err
@@ -212,6 +222,9 @@ func (d *Daemon) announce(public, admin net.Addr) {
 	if d.cfg.Store != nil {
 		facts = append(facts, "store", d.cfg.Store.Client.Address)
 	}
+	if d.cfg.Upstream != nil {
+		facts = append(facts, "upstream", d.cfg.Upstream.Exchanges.URL)
+	}
 	d.log.Info("weir serve", facts...)
 	d.warn(public)
 }
@@ -256,6 +269,9 @@ func (d *Daemon) serveAdmin(ln net.Listener) (stop func(), err error) {
 	}
 	if d.shared != nil {
 		cfg.Store = d.shared.StoreStats
+	}
+	if d.tier != nil {
+		cfg.Upstream = d.tier.TierStats
 	}
 	if len(d.cfg.paths()) > 0 {
 		cfg.Reload = d.reload
@@ -302,7 +318,7 @@ func maxHeader(maxKey int) int { return max(16<<10, 3*maxKey+8<<10) }
 // end requests that wait: httpapi gives bodies a deadline. It also suspends the
 // deadline of WriteTimeout while a request waits.
 func (d *Daemon) newPublic() *http.Server {
-	api := d.rls.Handler(logAnswers(d.log, d.cfg.LogAnswers, d.guard.Handler(d.api)))
+	api := d.leaves.around(d.rls.Handler(logAnswers(d.log, d.cfg.LogAnswers, d.guard.Handler(d.api))))
 	srv := httpserve.New(httpserve.Leave(api, d.asksToLeave), d.log)
 	srv.ReadHeaderTimeout, srv.WriteTimeout = d.cfg.ClientTimeout, d.cfg.ClientTimeout
 	srv.ConnState, srv.ConnContext = d.conns.ConnState, d.connContext

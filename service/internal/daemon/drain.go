@@ -38,8 +38,10 @@ func (d *Daemon) drain() error {
 	ctx, cancel = context.WithDeadline(context.Background(), start.Add(max(d.cfg.Grace, time.Since(start)+parting)))
 	defer cancel()
 	d.rlqs.Close()
+	leavesEnd := make(chan error, 1)
+	go func() { leavesEnd <- d.leaves.Shutdown(ctx) }()
 	grpcEnd := d.grpc.end(ctx)
-	if err := errors.Join(d.public.Shutdown(ctx), <-grpcEnd, d.resp.shutdown(ctx)); err != nil {
+	if err := errors.Join(d.public.Shutdown(ctx), <-grpcEnd, d.resp.shutdown(ctx), <-leavesEnd); err != nil {
 		_ = d.public.Close()
 		return fmt.Errorf("--grace=%v was too short: requests in flight were cut off", d.cfg.Grace)
 	}

@@ -20,6 +20,9 @@ func (d *Daemon) metrics() (http.Handler, error) {
 	if d.shared != nil {
 		registry.MustRegister(servermetric.NewStore(d.shared))
 	}
+	if d.tier != nil {
+		registry.MustRegister(servermetric.NewTier(d.tier.Tier))
+	}
 	for _, c := range append([]prometheus.Collector{
 		servermetric.New(d.server), metric.NewCollector(nil, families, d.collect),
 		collectors.NewGoCollector(), collectors.NewBuildInfoCollector(),

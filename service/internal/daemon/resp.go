@@ -19,7 +19,7 @@ type respServer struct {
 const respFarewell = "-ERR max number of clients reached\r\n"
 
 func (r *respServer) listen(d *Daemon, ln net.Listener) (err error) {
-	blocking := d.shared != nil // decisions ask the store
+	blocking := d.blocking()
 	if d.cfg.TLS.Cert == "" && !blocking {
 		if ln, err = eventloop.Listen(ln); err != nil {
 			return err

@@ -16,6 +16,9 @@ type Store struct {
 
 // newServer makes the server of the rules, over the store if there is one.
 func (d *Daemon) newServer() (err error) {
+	if d.cfg.Upstream != nil {
+		return d.newTier()
+	}
 	store := d.cfg.Store
 	if store == nil {
 		d.server, err = server.New(d.cfg.Server)
@@ -43,17 +46,26 @@ func (d *Daemon) newServer() (err error) {
 	return nil
 }
 
+// blocking reports whether decisions ask other processes.
+func (d *Daemon) blocking() bool { return d.shared != nil || d.tier != nil }
+
 // close stops waiting: see server.Server.Close.
 func (d *Daemon) close(now bool) {
-	if d.shared != nil {
+	switch {
+	case d.shared != nil:
 		d.shared.Close(now)
-		return
+	case d.tier != nil:
+		d.tier.Close(now)
+	default:
+		d.server.Close(now)
 	}
-	d.server.Close(now)
 }
 
-// disconnect ends the use of the store.
+// disconnect ends the use of the store, or of the upstream.
 func (d *Daemon) disconnect() {
+	if d.tier != nil {
+		d.tier.disconnect(d.log)
+	}
 	if d.shared != nil {
 		d.shared.Disconnect()
 		_ = d.cfg.Store.Client.Close() // its connections end with the process

@@ -213,7 +213,7 @@ func (c *Client) greet(ctx context.Context, conn net.Conn) (*link, Info, error) 
 		}
 		conn = secure
 	}
-	in, err := upgrade(conn, c.url.Host)
+	in, err := upgrade(conn, c.url.Host, cmp.Or(c.cfg.Path, Path), c.cfg.Token)
 	if err != nil {
 		return nil, Info{}, err
 	}

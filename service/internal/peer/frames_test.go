@@ -60,7 +60,7 @@ func newRawPeer(t *testing.T, h *Handler, silence time.Duration) *rawPeer {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	in, err := upgrade(conn, "weir")
+	in, err := upgrade(conn, "weir", Path, "")
 	if err != nil {
 		t.Fatal(err)
 	}

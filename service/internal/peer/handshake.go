@@ -188,12 +188,15 @@ func (s *handshake) greetClient(mine hello) (hello, error) {
 }
 
 // upgrade asks a server for the protocol.
-func upgrade(c net.Conn, host string) (*bufio.Reader, error) {
-	r, err := http.NewRequestWithContext(context.Background(), http.MethodGet, "http://"+host+Path, nil)
+func upgrade(c net.Conn, host, path, token string) (*bufio.Reader, error) {
+	r, err := http.NewRequestWithContext(context.Background(), http.MethodGet, "http://"+host+path, nil)
 	if err != nil {
 		return nil, err
 	}
 	r.Header = http.Header{"Connection": {"Upgrade"}, "Upgrade": {protocol}, "User-Agent": {"weir"}}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
 	if err := r.Write(c); err != nil {
 		return nil, err
 	}
@@ -207,15 +210,15 @@ func upgrade(c net.Conn, host string) (*bufio.Reader, error) {
 	}
 	defer resp.Body.Close()
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
-	return nil, &statusError{resp.StatusCode, strings.TrimSpace(string(text))}
+	return nil, &statusError{resp.StatusCode, path, strings.TrimSpace(string(text))}
 }
 
 // A statusError is the answer of a server that does not upgrade the connection.
 type statusError struct {
-	status int
-	text   string
+	status     int
+	path, text string
 }
 
 func (e *statusError) Error() string {
-	return fmt.Sprintf("status %d to GET %s: %q", e.status, Path, e.text)
+	return fmt.Sprintf("status %d to GET %s: %q", e.status, e.path, e.text)
 }

@@ -55,6 +55,10 @@ import (
 // Path is where the public listener of an instance serves its Handler.
 const Path = "/-/peer"
 
+// LeafPath is where the public listener of an instance serves the Handler of its leaves: instances
+// that have it as their upstream. Its Decider may ask others.
+const LeafPath = "/-/leaf"
+
 // Errors of a Client, besides those of decider.Decider.
 var (
 	// ErrUnavailable says that the other instance cannot be reached, does not answer, or is
@@ -85,6 +89,10 @@ type Config struct {
 	URL string
 	// Self describes this instance. Self.Rules is ignored if Rules is set.
 	Self Info
+	// Path is where the other instance serves its Handler. If empty, the constant Path.
+	Path string
+	// Token, if not empty, is sent as a bearer token.
+	Token string
 	// Secret proves to the other instance that this is a member of its fleet, and the reverse: 16
 	// bytes or more. If empty, the other must have none.
 	Secret []byte
@@ -190,9 +198,11 @@ type Stats struct {
 
 // HandlerConfig configures a Handler.
 type HandlerConfig struct {
-	// Decider decides. It must not ask a peer. Its Decide, and batches of up to
-	// a hundred requests, must not block.
+	// Decider decides. At Path, it must not ask a peer. Unless Blocking is set, its Decide, and
+	// batches of up to a hundred requests, must not block.
 	Decider decider.Decider
+	// Blocking has each request decided in a goroutine of its own.
+	Blocking bool
 	// Self describes this instance. Self.Rules is ignored if Rules is set.
 	Self   Info
 	Secret []byte // see Config.Secret

@@ -74,6 +74,9 @@ func (s *session) run() {
 			return
 		}
 		s.heard.Store(true)
+		if s.h.cfg.Blocking && s.serveBlocking(f) {
+			continue
+		}
 		s.serve(f)
 	}
 }

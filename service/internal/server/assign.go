@@ -15,9 +15,12 @@ import (
 // Exchange shares rates out among leaves: see decider.Decider. It takes a lock that no other
 // decision takes. The error is ErrLeaves if the leaf is new and there are too many, or nil.
 func (s *Server) Exchange(_ context.Context, x *decider.LeafExchange, got *decider.LeafAnswer) error {
-	rs, now := s.rules.Load(), s.clock.Now()
+	rs, now, ttl := s.rules.Load(), s.clock.Now(), s.cfg.AssignmentTTL
+	if s.tier != nil {
+		ttl = s.tier.passedTTL(ttl)
+	}
 	*got = decider.LeafAnswer{Answer: leaf.Answer{
-		TTLMS: s.cfg.AssignmentTTL.Milliseconds(), Assignments: got.Assignments[:0], Watch: got.Watch[:0],
+		TTLMS: ttl.Milliseconds(), Assignments: got.Assignments[:0], Watch: got.Watch[:0],
 	}}
 	ls := &s.leaves
 	ls.mu.Lock()
@@ -34,11 +37,11 @@ func (s *Server) Exchange(_ context.Context, x *decider.LeafExchange, got *decid
 		return err
 	}
 	if !x.Single {
-		l.session.Renew(now + s.cfg.AssignmentTTL)
+		l.session.Renew(now + ttl)
 	}
 	got.Known, got.Resync = l.keys.n, l.rules != rs.id && l.keys.n > 0
 	l.rules = rs.id
-	e := exchange{server: s, rules: rs, now: now, leaf: l, keep: x.Keep}
+	e := exchange{server: s, rules: rs, now: now, ttl: ttl, leaf: l, keep: x.Keep}
 	got.Assignments = slices.Grow(got.Assignments, len(x.Reports))[:len(x.Reports)]
 	for i := 0; i < len(x.Reports); i += aheadReports {
 		end := min(i+aheadReports, len(x.Reports))
@@ -75,6 +78,10 @@ func (s *Server) charge(rs *rules, now time.Duration, m *match, r *leaf.Report, 
 	case len(m.list) == 0 && rs.Config.Unmatched == "deny":
 		s.unmatchedDenied.Add(uint64(r.Used))
 	}
+	if s.tier != nil {
+		s.tier.spend(m, r)
+		return
+	}
 	for i, rule := range m.rated {
 		// Most buckets have what was used. To take it needs one look at them.
 		if i == 0 && fingerprint != 0 && rule.candidate == nil && !rule.Algorithm.Windows() {
@@ -91,6 +98,7 @@ type exchange struct {
 	server *Server
 	rules  *rules
 	now    time.Duration
+	ttl    time.Duration
 	leaf   *leafSession
 	keep   float64
 
@@ -185,16 +193,22 @@ func (e *exchange) match(h *holding, key string) *match {
 // assign reports to the allocators of a key, and sets the smallest of their assignments.
 func (e *exchange) assign(h *holding, r *leaf.Report, got *leaf.Assignment) {
 	got.Unlimited = len(h.match.list) > 0 || e.rules.Config.Unmatched != "deny"
-	first, contended := true, false
+	first, contended, empty, tier := true, false, false, e.server.tier
 	for p := h.parts; p != nil; p = p.next {
-		was := p.Rate()
+		was, limited := p.Rate(), p.bucket != e.server.leaves.unlimited
+		if tier != nil && limited && !tier.limitPassed(e.now, h, p.bucket) {
+			empty = true
+		}
 		a, err := p.bucket.Report(e.now, &p.Member, allocator.Report{Wants: r.Wants, Has: r.Has, Keep: e.keep})
 		if err != nil {
 			*got = leaf.Assignment{Key: r.Key, Error: err.Error()}
 			return
 		}
-		if p.bucket == e.server.leaves.unlimited {
+		if !limited {
 			continue
+		}
+		if tier != nil {
+			tier.pass(e.now, p.bucket)
 		}
 		contended = contended || a.Contended
 		if a.Short { // as soon as others have given something back, there is more for it
@@ -209,7 +223,7 @@ func (e *exchange) assign(h *holding, r *leaf.Report, got *leaf.Assignment) {
 		}
 	}
 	got.Contended = contended
-	got.Learning = !first && r.Has == 0 && (e.now < e.server.learns || e.server.owned.isNew(e.now, e.server, r.Key))
+	got.Learning = empty || !first && r.Has == 0 && (e.now < e.server.learns || e.server.owned.isNew(e.now, e.server, r.Key))
 	h.setContended(contended)
 }
 
@@ -226,7 +240,7 @@ const shrunk = 0.02
 
 // next returns when the next exchange is due.
 func (e *exchange) next(watch bool) time.Duration {
-	most := max(e.server.cfg.AssignmentTTL/6, leastInterval)
+	most := max(e.ttl/6, leastInterval)
 	switch {
 	case e.shrunk:
 		return leastInterval

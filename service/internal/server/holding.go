@@ -39,6 +39,7 @@ type shareBucket struct {
 	name  string
 	rules uint64 // rules.id of its limit
 	place int    // in leaves.buckets
+	relay *relayed
 }
 
 // alive returns an assignment, or nil if it has ended; h may be nil.
@@ -161,7 +162,9 @@ func (e *exchange) bucket(r *rule, h *holding) *shareBucket {
 	}
 	if b.rules != e.rules.id {
 		b.rules = e.rules.id
-		b.SetLimit(limitOf(e.server.shareOf(r.Quota)))
+		if e.server.tier == nil {
+			b.SetLimit(limitOf(e.server.shareOf(r.Quota)))
+		}
 	}
 	return b
 }

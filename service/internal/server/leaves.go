@@ -35,6 +35,8 @@ type leaves struct {
 	swept     time.Duration    // when sweep was last called
 	cleaned   time.Duration    // when leaves without keys were last removed
 
+	relayed map[*shareBucket]struct{} // of which a Tier passes its assignment on
+
 	exchanges, reports, refused uint64
 }
 
@@ -52,6 +54,7 @@ type leafSession struct {
 // leaves have.
 func (ls *leaves) init(ttl time.Duration, most int, learn time.Duration) {
 	ls.byName, ls.most = map[string]*leafSession{}, most
+	ls.relayed = map[*shareBucket]struct{}{}
 	ls.cfg = allocator.Config{TTL: ttl, Learn: learn, Watch: watch, Ended: ls.end}
 	ls.unlimited = new(shareBucket)
 	ls.unlimited.Init(&ls.cfg)
@@ -59,7 +62,10 @@ func (ls *leaves) init(ttl time.Duration, most int, learn time.Duration) {
 
 // watch asks for a report of a key.
 func watch(m *allocator.Member) {
-	h := m.Owner.(*holding)
+	h, ok := m.Owner.(*holding)
+	if !ok { // the node itself
+		return
+	}
 	if h.watched = true; !h.listed {
 		h.listed = true
 		h.leaf.watch = append(h.leaf.watch, h)
@@ -67,7 +73,11 @@ func watch(m *allocator.Member) {
 }
 
 // end records an assignment that has ended in an Allocator.
-func (ls *leaves) end(m *allocator.Member) { ls.ended = append(ls.ended, m.Owner.(*holding)) }
+func (ls *leaves) end(m *allocator.Member) {
+	if h, ok := m.Owner.(*holding); ok { // else it is the node itself
+		ls.ended = append(ls.ended, h)
+	}
+}
 
 // enter returns the leaf with a name, which may be new.
 func (ls *leaves) enter(name string) (*leafSession, error) {

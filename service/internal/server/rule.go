@@ -92,6 +92,8 @@ type match struct {
 	rules uint64 // rules.id; 0 means unknown
 	list  []*rule
 	rated []*rule // of list: the rules that have a rate
+
+	tier atomic.Pointer[tierTerms] // nil until a Tier needs them
 }
 
 func newMatch(id uint64, list ...*rule) *match {

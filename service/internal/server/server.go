@@ -103,6 +103,7 @@ type Config struct {
 	// divided by this number. See Shared.
 	Instances int
 	cluster   bool // the store is a Cluster
+	alone     bool // the shares are those of a Fallback
 }
 
 // Validate returns an error that names the first invalid field.
@@ -131,6 +132,7 @@ type Server struct {
 	clock  *clock.Clock
 	learns time.Duration // until when Exchange learns what leaves have; set before any other use
 	leaves leaves
+	tier   *Tier // whose assignments the leaves share; nil if there is none
 	rules  atomic.Pointer[rules]
 	keys   *keys
 	room   *waiting.Room

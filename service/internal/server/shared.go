@@ -59,10 +59,9 @@ type Shared struct {
 	nodes  nodes
 	grants grant.Shared
 
-	steps     [decider.StepsCount]atomic.Uint64
+	ladder
 	dropped   atomic.Uint64
 	latency   waiting.Histogram // of pipelines
-	sampled   atomic.Int64      // when OnDegraded was last called, on the node's clock
 	dismissed context.Context   // ends when requests must not wait any longer
 	dismiss   context.CancelFunc
 	stop      context.CancelFunc
@@ -77,7 +76,7 @@ var _ decider.Decider = (*Shared)(nil)
 func NewShared(cfg Config, store StoreConfig) (*Shared, error) {
 	store.Prefix, store.Away = cmp.Or(store.Prefix, DefaultPrefix), cmp.Or(store.Away, config.AwayShare)
 	store.Known = max(cmp.Or(store.Known, DefaultKnown), 0)
-	s := &Shared{cfg: store, held: newSharedLeases()}
+	s := &Shared{cfg: store, held: newSharedLeases(), ladder: ladder{onDegraded: store.OnDegraded}}
 	cfg.Instances, cfg.cluster = max(store.Instances, 1), store.Link.Cluster
 	store.Link.Backlog, store.Link.OnPipeline = s.backlog, s.latency.Add
 	var err error
@@ -131,9 +130,7 @@ type StoreStats struct {
 func (s *Shared) StoreStats() StoreStats {
 	st := StoreStats{Stats: s.link.Stats(), Instances: int(s.shares.Load()), Leases: s.held.count(), Dropped: s.dropped.Load(), Latency: s.latency.Load()}
 	st.Timeout = cmp.Or(s.cfg.Link.Timeout, redislink.DefaultTimeout)
-	for i := range st.Decisions {
-		st.Decisions[i] = s.steps[i].Load()
-	}
+	st.Decisions = s.ladder.load()
 	return st
 }
 
@@ -152,7 +149,7 @@ const clockGrain = time.Second
 // its limits.
 func (s *Server) storedRule(r *config.Rule, name string) (*storedRule, error) {
 	switch {
-	case s.cfg.Instances == 0:
+	case s.cfg.Instances == 0 || s.cfg.alone:
 		return nil, nil
 	case r.Concurrency != nil && r.Concurrency.Limit == config.Auto:
 		return nil, fmt.Errorf("concurrency.limit: auto finds the limit of one instance: with a store of shared limits, give a number")

@@ -9,25 +9,29 @@ import (
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
-// A choice is how a request is decided while the store does not answer.
+// A choice is how a request is decided by this node alone.
 type choice struct {
-	step  decider.Step
-	local found // the rules by whose shares the node decides
-	deny  *rule // a rule that denies without its store; nil if there is none
+	step      decider.Step
+	local     found       // the rules by whose shares the node decides
+	deny      *rule       // a rule that denies then; nil if there is none
+	otherwise config.Away // how a quota without a rule is decided
 }
-
-// away returns how a rule decides while the store does not answer.
-func (s *Shared) away(r *rule) config.Away { return cmp.Or(r.Away, s.cfg.Away) }
 
 // choose chooses how an asking is decided while the store does not answer.
 func (s *Shared) choose(a *asking) choice {
 	if a.lane.Known(s.cfg.Known) {
 		return choice{step: decider.Known, local: a.k}
 	}
-	c := choice{step: decider.Share, local: a.k}
+	return choose(a.k, s.cfg.Away)
+}
+
+// choose chooses how a request for a key is decided by this node alone. Rules that do not say
+// decide as otherwise does.
+func choose(k found, otherwise config.Away) choice {
+	c := choice{step: decider.Share, local: k, otherwise: otherwise}
 	var shares []*rule
-	for _, r := range a.k.match.rated {
-		away := s.away(r)
+	for _, r := range k.match.rated {
+		away := cmp.Or(r.Away, otherwise)
 		switch {
 		case away == config.AwayShare:
 			shares = append(shares, r)
@@ -37,71 +41,66 @@ func (s *Shared) choose(a *asking) choice {
 		}
 		c.step = decider.ByRule
 	}
-	if len(a.k.match.rated) == 0 && s.cfg.Away != config.AwayShare { // a quota without a rule
+	if len(k.match.rated) == 0 && otherwise != config.AwayShare { // a quota without a rule
 		c.step = decider.ByRule
 	}
 	if c.step == decider.ByRule {
-		c.local = found{match: &match{rules: a.k.match.rules, list: a.k.match.list, rated: shares}, print: a.k.print}
+		c.local = found{match: &match{rules: k.match.rules, list: k.match.list, rated: shares}, print: k.print}
 	}
 	return c
+}
+
+// byRule reports whether the rules decide, and not a share.
+func (c *choice) byRule(req *decider.Request) bool {
+	return c.deny != nil || req.Quota != nil && c.step == decider.ByRule
 }
 
 // decideAway decides while the store does not answer.
 func (s *Shared) decideAway(a *asking, v *decider.Verdict) error {
 	c := s.choose(a)
-	if c.deny != nil || a.req.Quota != nil && c.step == decider.ByRule {
-		return s.decideByRule(a, &c, v)
-	}
-	req := *a.req
-	if req.Quota != nil {
-		share := s.shareOfOwn(*req.Quota)
-		req.Quota = &share
-	}
-	if err := s.decide(a.rs, c.local, &req, v, true, nil); err != nil {
+	if err := s.decideAlone(a.rs, a.k, a.req, &c, a.lane.RetryAfter(), v, true); err != nil {
 		return err
 	}
 	s.degraded(a, c.step, v)
 	return nil
 }
 
-// decideByRule denies by a rule that denies without its store. A quota that a request brings is
-// decided as the rules say, or as the node's default where there is none.
-func (s *Shared) decideByRule(a *asking, c *choice, v *decider.Verdict) error {
-	if len(a.k.match.list) > 0 {
-		v.Rule = a.k.match.list[0].stated
+// decideAlone decides by this node alone, as was chosen. A denial by the rules has the retry
+// advice. The outcome is counted if it is final.
+func (s *Server) decideAlone(rs *rules, k found, req *decider.Request, c *choice, retry time.Duration, v *decider.Verdict, final bool) error {
+	if c.byRule(req) {
+		decideByRule(k, c, retry, v)
+		return nil
 	}
-	retry := a.lane.RetryAfter()
+	return s.decide(rs, c.local, s.shareOfRequest(req), v, final, nil)
+}
+
+// decideByRule decides as the rules say. A quota that a request brings is decided as the node's
+// default says where there is no rule.
+func decideByRule(k found, c *choice, retry time.Duration, v *decider.Verdict) {
+	if len(k.match.list) > 0 {
+		v.Rule = k.match.list[0].stated
+	}
 	switch {
 	case c.deny != nil:
 		c.deny.counts.denied[weir.Closed].Add(1)
 		v.Answers = append(v.Answers, decider.Answer{Decision: weir.Decision{RetryAfter: retry}, Rule: c.deny.stated, At: v.At})
 		v.Deny(weir.Closed, retry)
-	case len(a.k.match.rated) == 0 && s.cfg.Away == config.AwayDeny:
+	case len(k.match.rated) == 0 && c.otherwise == config.AwayDeny:
 		v.Answers = append(v.Answers, decider.Answer{Decision: weir.Decision{RetryAfter: retry}, Rule: ownRule, At: v.At})
 		v.Deny(weir.Closed, retry)
 	default:
 		v.OK = true
 		v.Answers = append(v.Answers, decider.Answer{Decision: weir.Decision{OK: true}, Rule: ownRule, At: v.At})
 	}
-	s.degraded(a, c.step, v)
-	return nil
 }
 
 // degraded marks a Verdict that the store has not made, and notes what it owes to the store.
 func (s *Shared) degraded(a *asking, step decider.Step, v *decider.Verdict) {
-	v.Step = step
-	s.steps[step].Add(1)
-	if v.OK {
+	if v.Step = step; v.OK {
 		s.owe(a)
 	}
-	if s.cfg.OnDegraded == nil {
-		return
-	}
-	if last := s.sampled.Load(); last == 0 || v.At-time.Duration(last) > time.Second {
-		if s.sampled.CompareAndSwap(last, max(int64(v.At), 1)) {
-			s.cfg.OnDegraded(a.req.Key, v)
-		}
-	}
+	s.note(a.req.Key, v)
 }
 
 // togetherAway decides requests that are all or nothing while the store does not answer.

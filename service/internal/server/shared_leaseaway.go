@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -19,7 +20,7 @@ func (s *Shared) leaseAway(l *sharedLease) (granted decider.Lease, err error) {
 	used := make([]int64, len(l.asks))
 	for i := range l.asks {
 		a := &l.asks[i]
-		away := s.away(a.rule)
+		away := cmp.Or(a.rule.Away, s.cfg.Away)
 		used[i] = int64(s.held.units[a.key] + l.n)
 		if away != config.AwayShare {
 			step = decider.ByRule
@@ -47,5 +48,5 @@ func (s *Shared) leaseAway(l *sharedLease) (granted decider.Lease, err error) {
 
 // denyAway reports whether a rule of a lease denies while the store does not answer.
 func (s *Shared) denyAway(l *sharedLease) bool {
-	return slices.ContainsFunc(l.asks, func(a leaseAsk) bool { return a.limit >= 0 && s.away(a.rule) == config.AwayDeny })
+	return slices.ContainsFunc(l.asks, func(a leaseAsk) bool { return a.limit >= 0 && cmp.Or(a.rule.Away, s.cfg.Away) == config.AwayDeny })
 }

@@ -52,14 +52,19 @@ func (s *Shared) learn(r *rule, key string, at time.Duration, remaining int) {
 	}
 }
 
-// shareOfOwn returns the quota of a request divided by the number of nodes.
-func (s *Shared) shareOfOwn(q decider.Quota) decider.Quota {
+// shareOfRequest returns a request with its quota, if it brings one, divided by the number of
+// nodes.
+func (s *Server) shareOfRequest(req *decider.Request) *decider.Request {
 	n := s.instances()
-	if q.Unit > 0 {
-		q.Count /= n
-		return q
+	if req.Quota == nil || n <= 1 {
+		return req
 	}
-	q.Period *= time.Duration(n)
+	share, q := *req, *req.Quota
+	if share.Quota = &q; q.Unit > 0 {
+		q.Count /= n
+		return &share
+	}
 	q.Burst = max(q.Limit()/n, 1)
-	return q
+	q.Period *= time.Duration(n)
+	return &share
 }

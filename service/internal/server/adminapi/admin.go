@@ -36,6 +36,8 @@ type Config struct {
 	Explain func(ctx context.Context, key string) (decider.Explanation, error)
 	// Store returns the state of the store of shared limits. If nil, there is none.
 	Store func() server.StoreStats
+	// Upstream returns the state of a leaf and of its upstream. If nil, there is none.
+	Upstream func() server.TierStats
 	// Ready returns why the server is not ready for requests, or nil. If Ready is nil,
 	// the server is always ready.
 	Ready func() error

@@ -21,6 +21,7 @@ type Status struct {
 	Words     string      `json:"words"`               // which rules refuse requests, and why, in a sentence
 	Config    ConfigState `json:"config"`
 	Store     *StoreState `json:"store,omitempty"` // of shared limits
+	Upstream  *LeafState  `json:"upstream,omitempty"`
 	// WindowMS is the time over which all rates are measured: some seconds, or 0 if
 	// the server has just started and there are none.
 	WindowMS int64        `json:"window_ms"`
@@ -36,7 +37,7 @@ type Status struct {
 type StoreState struct {
 	Away      bool              `json:"away"`      // it does not answer: decisions are degraded
 	Instances int               `json:"instances"` // that share the limits
-	Decisions map[string]uint64 `json:"decisions"` // by step: exact, known, share or rule
+	Decisions map[string]uint64 `json:"decisions"` // by step: see decider.Step
 }
 
 // storeState returns the state of the store; nil if there is none.
@@ -46,6 +47,28 @@ func (a *API) storeState() *StoreState {
 	}
 	stats := a.cfg.Store()
 	st := &StoreState{Away: stats.Away, Instances: stats.Instances, Decisions: map[string]uint64{}}
+	for step, n := range stats.Decisions {
+		st.Decisions[decider.Step(step).String()] = n
+	}
+	return st
+}
+
+// LeafState describes a leaf and its upstream.
+type LeafState struct {
+	Away      bool              `json:"away"`     // the upstream does not answer: decisions are degraded
+	Leaves    int               `json:"leaves"`   // by which limits are divided without the upstream
+	Keys      int               `json:"keys"`     // that the leaf knows
+	Assigned  int               `json:"assigned"` // of them, with an assignment
+	Decisions map[string]uint64 `json:"decisions"`
+}
+
+// leafState returns the state of the leaf; nil if there is no upstream.
+func (a *API) leafState() *LeafState {
+	if a.cfg.Upstream == nil {
+		return nil
+	}
+	stats := a.cfg.Upstream()
+	st := &LeafState{Away: stats.Away, Leaves: stats.Leaves, Keys: stats.Keys, Assigned: stats.Assigned, Decisions: map[string]uint64{}}
 	for step, n := range stats.Decisions {
 		st.Decisions[decider.Step(step).String()] = n
 	}
@@ -164,6 +187,9 @@ func (a *API) status() Status {
 	}
 	if st.Words, st.Store = summary(&st), a.storeState(); st.Store != nil && st.Store.Away {
 		st.Words = "The store of shared limits does not answer: decisions are degraded. " + st.Words
+	}
+	if st.Upstream = a.leafState(); st.Upstream != nil && st.Upstream.Away {
+		st.Words = "The upstream of the limits does not answer: decisions are degraded. " + st.Words
 	}
 	if err := a.cfg.Ready(); err != nil {
 		st.Ready, st.NotReady = false, err.Error()

@@ -226,20 +226,26 @@ type Verdict struct {
 	Step Step
 }
 
-// A Step says on what a decision is based: Exact, or less if the node shares limits with
-// others and the store of the limits does not answer.
+// A Step says on what a decision is based. It is Exact or Assigned, unless the node shares
+// limits with others, and their store or the node's upstream does not answer.
 type Step uint8
 
 // The steps, the best first.
 const (
 	Exact      Step = iota // the present state
+	Assigned               // an assignment of the upstream, which answers
 	Known                  // the state that the store told last, and the node's share of the refill since
+	Last                   // the last assignment, which is still valid; the upstream does not answer
 	Share                  // the node's share of the limit
 	ByRule                 // the choice of the rule for this case: allow or deny
 	StepsCount             // the number of steps
 )
 
-var stepNames = [...]string{"exact", "known", "share", "rule"}
+var stepNames = [...]string{"exact", "assigned", "known", "last", "share", "rule"}
+
+// Degraded reports whether the decision would have a better step if the store or the
+// upstream answered.
+func (s Step) Degraded() bool { return s > Assigned }
 
 // String returns the Step as answers, metrics and logs spell it.
 func (s Step) String() string {
@@ -252,7 +258,7 @@ func (s Step) String() string {
 // Closed says why a request is denied with the reason weir.Closed.
 func (s Step) Closed() string {
 	if s == ByRule {
-		return "the store of shared limits does not answer, and the rule denies without it"
+		return "the store or the upstream of the limits does not answer, and the rule denies without it"
 	}
 	return "the server is closing"
 }

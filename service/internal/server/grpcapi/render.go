@@ -101,7 +101,7 @@ func (c *call) render() {
 		b = appendCount(b, cfg.RemainingHeader, uint64(c.near.remaining))
 		b = appendCount(b, cfg.ResetHeader, seconds(c.near.reset))
 	}
-	if step != decider.Exact {
+	if step.Degraded() {
 		b = appendHeader(b, degradedHeader, step.String())
 	}
 	if cfg.Metadata {

@@ -199,9 +199,9 @@ func (c *call) appendResult(out []byte, b *batch, i int) []byte {
 	return append(appendStep(f.appendDenial(append(out, `{"ok":false`...)), v.Step), '}')
 }
 
-// appendStep appends the member for a decision that the store of shared limits has not made.
+// appendStep appends the member for a decision that is degraded.
 func appendStep(b []byte, step decider.Step) []byte {
-	if step == decider.Exact {
+	if !step.Degraded() {
 		return b
 	}
 	return appendText(b, `,"degraded":`, step.String())

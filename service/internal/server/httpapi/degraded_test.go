@@ -58,7 +58,7 @@ func TestDegraded(t *testing.T) {
 		site := &site{api, s.server, t}
 		status, field, result := http.StatusOK, step.String(), `{"ok":true,"remaining":8,"degraded":"`+step.String()+`"}`
 		switch step {
-		case decider.Exact:
+		case decider.Exact, decider.Assigned:
 			field, result = "", `{"ok":true,"remaining":8}`
 		case decider.ByRule:
 			status, result = http.StatusServiceUnavailable, `{"ok":false,"reason":"closed","rule":"everybody","retry_after_ms":1000,"degraded":"rule"}`
@@ -68,7 +68,7 @@ func TestDegraded(t *testing.T) {
 			if a.status != status || a.header.Get("Weir-Degraded") != field {
 				t.Errorf("%v: %s: %d, Weir-Degraded %q, %s", step, path, a.status, a.header.Get("Weir-Degraded"), a.body)
 			}
-			if step == decider.ByRule && a.text("error") != "the store of shared limits does not answer, and the rule denies without it" {
+			if step == decider.ByRule && a.text("error") != "the store or the upstream of the limits does not answer, and the rule denies without it" {
 				t.Errorf("%s: %s", path, a.body)
 			}
 		}

@@ -77,9 +77,9 @@ func (c *call) writeFields() {
 	}
 }
 
-// writeStep writes Weir-Degraded for a decision that the store of shared limits has not made.
+// writeStep writes Weir-Degraded for a decision that is degraded.
 func (c *call) writeStep(step decider.Step) {
-	if step != decider.Exact {
+	if step.Degraded() {
 		c.w.Header()["Weir-Degraded"] = []string{step.String()}
 	}
 }

@@ -57,7 +57,7 @@ func TestDegraded(t *testing.T) {
 			}
 		}
 		for _, command := range []string{"WEIR.TAKE away", "WEIR.WAIT away", "WEIR.LEASE away"} {
-			p.wants(command, "UNAVAILABLE the store of shared limits does not answer, and the rule denies without it")
+			p.wants(command, "UNAVAILABLE the store or the upstream of the limits does not answer, and the rule denies without it")
 		}
 	})
 }

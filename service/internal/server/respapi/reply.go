@@ -117,9 +117,9 @@ func (r *reply) retry(l *list, why weir.Reason, rule string, after time.Duration
 	}
 }
 
-// step appends a field for a decision that the store of shared limits has not made.
+// step appends a field for a decision that is degraded.
 func (r *reply) step(l *list, s decider.Step) {
-	if s != decider.Exact {
+	if s.Degraded() {
 		r.text(l, "degraded", s.String())
 	}
 }

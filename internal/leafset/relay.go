@@ -1,0 +1,40 @@
+package leafset
+
+import (
+	"time"
+
+	"github.com/weir-go/weir/internal/leaf"
+)
+
+// Pass sets the part of a key that is passed on to leaves of the owner: see leaf.Keys.Pass.
+func (s *Set) Pass(key string, p leaf.Passed) {
+	s.change(key, func(k *leaf.Keys) { k.Pass(s.now(), key, p) })
+}
+
+// Whole returns what may be used of a key, with the part that is passed on: see leaf.Keys.Whole.
+func (s *Set) Whole(key string, p *leaf.Policy) (l leaf.Limit, wants float64, step leaf.Step) {
+	sh := s.shard(key)
+	sh.mu.Lock()
+	l, wants, step = sh.keys.Whole(s.now(), key, p)
+	tell := sh.tellLocked()
+	sh.mu.Unlock()
+	if tell {
+		s.tell()
+	}
+	return l, wants, step
+}
+
+// Spend counts tokens that were used of the part of a key that is passed on.
+func (s *Set) Spend(key string, n int) {
+	sh := s.shard(key)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	sh.keys.Spend(key, n)
+}
+
+// Left returns how long the assignments are still valid; 0 if they have ended.
+func (s *Set) Left() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return max(s.session.Lease().Until-s.now(), 0)
+}

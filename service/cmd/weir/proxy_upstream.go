@@ -1,0 +1,66 @@
+package main
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/weir-go/weir/client"
+	"github.com/weir-go/weir/internal/problem"
+	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/inputfile"
+)
+
+// proxyUpstream makes a proxy a leaf of a weir serve.
+type proxyUpstream struct {
+	UpstreamURL       string      `name:"upstream" env:"WEIR_UPSTREAM" placeholder:"URL" help:"Let each request take a token of --upstream-key from this weir serve, http://host:port or https://host:port, by parts of the limit that it assigns, without a round trip. A request beyond the limit gets 429."`
+	UpstreamKey       string      `name:"upstream-key" placeholder:"KEY" help:"The key of which requests take tokens."`
+	UpstreamTokenFile string      `placeholder:"FILE" help:"A file with the token for --upstream. It must allow decide for --upstream-key."`
+	UpstreamAway      config.Away `default:"share" enum:"deny,allow,share" placeholder:"HOW" help:"How to decide while --upstream does not answer and the last assignment has ended: share divides the limit by the number of leaves; allow, or deny (${default})."`
+	UpstreamLeaves    int         `least:"1" default:"1" placeholder:"N" help:"The least number of leaves to divide the limit by, until --upstream tells more (${default})."`
+}
+
+var proxyAway = map[config.Away]client.Away{config.AwayDeny: client.Deny, config.AwayAllow: client.Allow, config.AwayShare: client.Local}
+
+// dial returns the client of the upstream; nil if there is none.
+func (c *proxyUpstream) dial(onAway func(error)) (*client.Client, error) {
+	switch {
+	case c.UpstreamURL == "" && c.UpstreamKey != "":
+		return nil, usagef("--upstream-key needs --upstream")
+	case c.UpstreamURL == "":
+		return nil, nil
+	case c.UpstreamKey == "":
+		return nil, usagef("--upstream needs --upstream-key")
+	}
+	cfg := client.Config{URL: c.UpstreamURL, Leaf: &client.LeafConfig{}, Away: proxyAway[c.UpstreamAway], OnAway: onAway}
+	if cfg.Away == client.Local {
+		cfg.Instances = c.UpstreamLeaves
+	}
+	if c.UpstreamTokenFile != "" {
+		text, err := inputfile.Read(c.UpstreamTokenFile, maxToken)
+		if err != nil {
+			return nil, usagef("--upstream-token-file: %v", err)
+		}
+		cfg.Token = strings.TrimSpace(string(text))
+	}
+	to, err := client.New(cfg)
+	if err != nil {
+		return nil, usagef("--upstream: %v", err)
+	}
+	return to, nil
+}
+
+// overQuota is the answer to a request that gets no token.
+var overQuota = problem.New(http.StatusTooManyRequests, problem.QuotaExceeded, "over_rate", "the rate limit is reached")
+
+// takeTokens returns a handler that takes a token for each request before next serves it. If the
+// client cannot decide, the request passes: the limit of requests in flight still protects the
+// origin.
+func takeTokens(from *client.Client, key string, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if d, err := from.Take(r.Context(), key, 1); err == nil && !d.OK {
+			overQuota.Write(w, r, problem.RetryAfter(d.RetryAfter))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,222 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/server/decider"
+)
+
+// fallbackMemory is the part of Config.Memory that a Fallback uses, as 1/fallbackMemory.
+const fallbackMemory = 8
+
+// fallbackRetry is the retry advice of a denial because the owner of a key cannot be asked.
+const fallbackRetry = time.Second
+
+// A Fallback decides about keys whose owner in a fleet cannot be asked: by the node's share, which
+// is the limits of the rules divided by the number of nodes, or as the rules say (config.Rule.Away).
+// Its verdicts and leases have a Step, and grants that were asked for with WantID have an ID, which
+// only the Fallback can settle. It is safe for concurrent use.
+type Fallback struct {
+	server *Server
+	away   config.Away
+
+	mu        sync.Mutex                      // held while the rules change
+	shareless atomic.Pointer[map[string]bool] // names of rules whose concurrency is less than one unit for each node
+}
+
+// NewFallback returns a Fallback for a fleet of one node. Rules without config.Rule.Away decide
+// as away says. It uses an eighth of cfg.Memory.
+func NewFallback(cfg Config, away config.Away) (*Fallback, error) {
+	cfg.Memory = cmp.Or(cfg.Memory, DefaultMemory) / fallbackMemory
+	cfg.Instances, cfg.alone = 1, true
+	rules := cmp.Or(cfg.Rules, new(config.Rules))
+	shared, shareless := fallbackRules(rules, 1, away)
+	cfg.Rules = shared
+	s, err := New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	f := &Fallback{server: s, away: away}
+	f.shareless.Store(&shareless)
+	return f, nil
+}
+
+// Use changes the rules, as Server.Reload does, and the number of nodes, >= 1.
+func (f *Fallback) Use(rules *config.Rules, nodes int) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	shared, shareless := fallbackRules(rules, nodes, f.away)
+	s := f.server
+	s.reload.Lock()
+	defer s.reload.Unlock()
+	was := s.shares.Swap(int64(nodes))
+	if err := s.reloadLocked(shared); err != nil {
+		s.shares.Store(was)
+		return err
+	}
+	f.shareless.Store(&shareless)
+	return nil
+}
+
+// unlimitedUnits is the concurrency of a rule that allows all leases without its owner.
+const unlimitedUnits = 1 << 20
+
+// fallbackRules returns rules with the node's share of each concurrency, and the names of rules
+// that have less than a unit.
+func fallbackRules(rules *config.Rules, nodes int, otherwise config.Away) (*config.Rules, map[string]bool) {
+	shared, shareless := *rules, map[string]bool{}
+	shared.Rules = slices.Clone(rules.Rules)
+	for i := range shared.Rules {
+		r := &shared.Rules[i]
+		r.Memory, r.Candidate = 0, nil
+		if r.Concurrency == nil {
+			continue
+		}
+		c := *r.Concurrency
+		units := int(c.Limit)
+		if c.Limit == config.Auto {
+			units = max(c.Min, 1)
+			c.Min, c.Max = 0, 0
+		}
+		if units /= nodes; units < 1 {
+			shareless[r.Name] = true
+		}
+		if c.Limit = config.Limit(max(units, 1)); cmp.Or(r.Away, otherwise) == config.AwayAllow {
+			c.Limit = unlimitedUnits
+		}
+		r.Concurrency = &c
+	}
+	return &shared, shareless
+}
+
+// Decide decides at once: see decider.Decider.
+func (f *Fallback) Decide(_ context.Context, req *decider.Request, v *decider.Verdict) error {
+	s := f.server
+	rs := s.rules.Load()
+	k := s.keys.find(req.Key, rs)
+	c := choose(k, f.away)
+	*v = decider.Verdict{At: s.clock.Now(), Answers: v.Answers[:0]}
+	err := s.decideAlone(rs, k, req, &c, fallbackRetry, v, true)
+	f.mark(req, c.step, v)
+	return err
+}
+
+// mark completes a Verdict.
+func (f *Fallback) mark(req *decider.Request, step decider.Step, v *decider.Verdict) {
+	v.Step = step
+	if v.OK && req.WantID && v.Grant.N > 0 {
+		v.Grant.ID = string(f.server.AppendGrantID(nil, v.Grant, req.Key))
+	}
+}
+
+// Wait waits for tokens of the node's share: see decider.Decider. If the rule decides, the request
+// does not wait.
+func (f *Fallback) Wait(ctx context.Context, req *decider.Request, v *decider.Verdict) error {
+	c := choose(f.server.keys.find(req.Key, f.server.rules.Load()), f.away)
+	if c.step == decider.ByRule || req.Quota != nil {
+		return f.Decide(ctx, req, v)
+	}
+	err := f.server.Wait(ctx, req, v)
+	f.mark(req, c.step, v)
+	return err
+}
+
+// Batch decides many requests: see decider.Decider.
+func (f *Fallback) Batch(ctx context.Context, reqs []decider.Request, all bool, verdicts []decider.Verdict) (ok bool, err error) {
+	s := f.server
+	rs := s.rules.Load()
+	keys, err := s.keys.findAll(ctx, reqs, rs, nil)
+	if err != nil && all {
+		return false, err
+	}
+	reqs, ok = reqs[:len(keys)], err == nil
+	if err := s.prepareOwn(rs, keys, reqs); err != nil {
+		return false, err
+	}
+	choices := make([]choice, len(reqs))
+	at := s.clock.Now()
+	for i := range reqs {
+		v := &verdicts[i]
+		choices[i] = choose(keys[i], f.away)
+		*v = decider.Verdict{At: at, Answers: v.Answers[:0]}
+		_ = s.decideAlone(rs, keys[i], &reqs[i], &choices[i], fallbackRetry, v, true) // no error: the quotas are checked
+		f.mark(&reqs[i], choices[i].step, v)
+		ok = ok && v.OK
+	}
+	if all && !ok {
+		for i := range reqs {
+			f.undo(rs, &choices[i], &reqs[i], &verdicts[i])
+		}
+	}
+	return ok, err
+}
+
+// undo returns the tokens of a Verdict, and turns it into a denial.
+func (f *Fallback) undo(rs *rules, c *choice, req *decider.Request, v *decider.Verdict) {
+	if v.OK {
+		f.server.undoAlone(rs, c, req, v)
+		v.Deny(0, 0)
+	}
+}
+
+// undoAlone returns what decideAlone has given.
+func (s *Server) undoAlone(rs *rules, c *choice, req *decider.Request, v *decider.Verdict) {
+	switch {
+	case c.byRule(req):
+	case req.Quota != nil:
+		s.returnOwn(rs, c.local.match, s.shareOfRequest(req), &v.Answers[0])
+	default:
+		s.giveBack(c.local.match, req, v.Answers)
+	}
+}
+
+// Settle reports the true cost of a grant: see decider.Decider.
+func (f *Fallback) Settle(ctx context.Context, key, id string, n int) (decider.Settled, error) {
+	return f.server.Settle(ctx, key, id, n)
+}
+
+// Acquire takes a lease: see decider.Decider.
+func (f *Fallback) Acquire(ctx context.Context, req decider.LeaseRequest) (decider.Lease, error) {
+	shareless, step := *f.shareless.Load(), decider.Share
+	for _, r := range f.server.keys.find(req.Key, f.server.rules.Load()).match.list {
+		away := cmp.Or(r.Away, f.away)
+		if away != config.AwayShare && r.Concurrency != nil {
+			step = decider.ByRule
+		}
+		switch {
+		case r.Concurrency == nil || r.Mode == config.Shadow:
+		case away == config.AwayDeny:
+			return decider.Lease{Step: step}, weir.Reject(weir.Closed, fallbackRetry)
+		case away == config.AwayShare && shareless[r.Name]:
+			return decider.Lease{Step: step}, weir.Reject(weir.OverLimit, 0)
+		}
+	}
+	l, err := f.server.Acquire(ctx, req)
+	l.Step = step
+	return l, err
+}
+
+// Renew extends a lease: see decider.Decider.
+func (f *Fallback) Renew(ctx context.Context, key, id string, ttl time.Duration) (decider.Lease, error) {
+	l, err := f.server.Renew(ctx, key, id, ttl)
+	l.Step = decider.Share
+	return l, err
+}
+
+// Return ends a lease: see decider.Decider.
+func (f *Fallback) Return(ctx context.Context, key, id string, o weir.Outcome) error {
+	return f.server.Return(ctx, key, id, o)
+}
+
+// Close rejects requests that would have to wait: see Server.Close.
+func (f *Fallback) Close(now bool) { f.server.Close(now) }
+
+// Waiting returns how many requests wait.
+func (f *Fallback) Waiting() int { return f.server.Waiting() }

@@ -1,0 +1,214 @@
+package server
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/leaf"
+	"github.com/weir-go/weir/service/internal/server/decider"
+)
+
+// tierRetry is the retry advice of a denial because the upstream does not answer.
+const tierRetry = time.Second
+
+// A tierRequest is a request to a Tier.
+type tierRequest struct {
+	rs    *rules
+	k     found
+	req   *decider.Request
+	way   tierWay
+	terms *tierTerms // nil if no rule with a rate counts
+	alone *choice    // how the node has decided alone; nil if it has not
+}
+
+// resolve finds out what decides about a request.
+func (t *Tier) resolve(rs *rules, k found, req *decider.Request) tierRequest {
+	if req.N < 0 {
+		panic("server: negative cost")
+	}
+	r := tierRequest{rs: rs, k: k, req: req}
+	if req.Quota != nil {
+		r.way = byUpstream
+		return r
+	}
+	if len(k.match.rated) == 0 {
+		return r
+	}
+	r.terms = t.terms(k.match)
+	if r.way = r.terms.way; r.way == byLeaf {
+		if asked := t.ownLimit(req); asked > 0 && k.match.limits(asked) {
+			r.way = byUpstream
+		}
+	}
+	return r
+}
+
+// limits reports whether a limit that a request asks for makes a difference.
+func (m *match) limits(asked int) bool {
+	for _, r := range m.rated {
+		if r.OwnLimit(asked) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Decide decides at once: see decider.Decider.
+func (t *Tier) Decide(ctx context.Context, req *decider.Request, v *decider.Verdict) error {
+	if req.Quota != nil {
+		if err := t.CheckQuotas([]decider.Request{*req}); err != nil {
+			return err
+		}
+	}
+	rs := t.rules.Load()
+	r := t.resolve(rs, t.keys.find(req.Key, rs), req)
+	if t.decideHere(&r, v, true) {
+		return nil
+	}
+	err := t.ask(ctx, func(ctx context.Context) error { return t.cfg.Upstream.Decide(ctx, req, v) })
+	switch err {
+	case nil:
+		t.asked(&r, v, true)
+	case errUpstream:
+		err = t.decideAway(&r, v)
+	}
+	return err
+}
+
+// decideHere decides a request unless the upstream has to be asked. It counts a request that is
+// allowed only if final is set.
+func (t *Tier) decideHere(r *tierRequest, v *decider.Verdict, final bool) bool {
+	*v = decider.Verdict{At: t.clock.Now(), Answers: v.Answers[:0]}
+	switch r.way {
+	case byNode:
+		_ = t.decide(r.rs, r.k, r.req, v, final, nil) // no error: it brings no quota
+		return true
+	case byUpstream:
+		return false
+	}
+	d, step := t.leaf.Take(r.terms.key(r.req.Key), r.req.N, r.terms.policy)
+	if step == leaf.Ask || t.crowded(r, step) {
+		return false
+	}
+	t.conclude(r, d, step, v)
+	t.decided(r, v, final)
+	return true
+}
+
+// crowded reports whether a decision is by rule only because the leaf has no room for the key.
+func (t *Tier) crowded(r *tierRequest, step leaf.Step) bool {
+	return step == leaf.ByRule && r.terms.policy.Away == leaf.ShareAway && t.link.silent.Load()
+}
+
+var tierSteps = [...]decider.Step{leaf.Assigned: decider.Assigned, leaf.Last: decider.Last, leaf.Share: decider.Share, leaf.ByRule: decider.ByRule}
+
+// conclude sets the Verdict by the leaf's decision. The rule with the smallest rate tells it.
+func (t *Tier) conclude(r *tierRequest, d weir.Decision, step leaf.Step, v *decider.Verdict) {
+	m, away := r.k.match, t.link.silent.Load()
+	v.Rule, v.Step = m.list[0].stated, tierSteps[step]
+	if v.Step == decider.ByRule && !away { // the rule denies until there is an assignment
+		v.Step = decider.Assigned
+	}
+	for _, rule := range m.rated {
+		one := d
+		one.Remaining = min(d.Remaining, rule.Limit())
+		one.OK = d.OK || rule != r.terms.rule
+		v.Answers = append(v.Answers, decider.Answer{Decision: one, Rule: rule.stated, At: v.At})
+		if !one.OK {
+			break
+		}
+	}
+	switch {
+	case d.OK:
+		v.OK, v.Grant = true, t.grantOf(r, v)
+	case v.Step == decider.ByRule:
+		v.Deny(weir.Closed, d.RetryAfter)
+	default:
+		v.Deny(reasonOf(d), d.RetryAfter)
+	}
+}
+
+// asked completes the Verdict of the upstream.
+func (t *Tier) asked(r *tierRequest, v *decider.Verdict, final bool) {
+	if v.OK && r.req.WantID && v.Grant.N > 0 && v.Grant.ID == "" {
+		v.Grant.ID = string(t.cfg.Upstream.AppendGrantID(nil, v.Grant, r.req.Key))
+	}
+	t.decided(r, v, final)
+}
+
+// decideAway decides by the node alone: by its share of the limits, or as the rules say.
+func (t *Tier) decideAway(r *tierRequest, v *decider.Verdict) error {
+	*v = decider.Verdict{At: t.clock.Now(), Answers: v.Answers[:0]}
+	c := choose(r.k, t.cfg.Away)
+	if err := t.decideAlone(r.rs, r.k, r.req, &c, tierRetry, v, true); err != nil {
+		return err
+	}
+	r.alone, v.Step = &c, c.step
+	t.note(r.req.Key, v)
+	return nil
+}
+
+// decided notes a decision of the leaf or the upstream.
+func (t *Tier) decided(r *tierRequest, v *decider.Verdict, final bool) {
+	switch t.note(r.req.Key, v); {
+	case v.OK && final:
+		t.countAllowed(r)
+	case !v.OK && v.Reason != 0 && r.req.N > 0:
+		t.countDenied(r, v)
+	}
+}
+
+func (t *Tier) countAllowed(r *tierRequest) {
+	if r.req.N == 0 {
+		return
+	}
+	if len(r.k.match.list) == 0 {
+		t.unmatchedAllowed.Add(1)
+	}
+	for _, rule := range r.k.match.rated {
+		rule.counts.allowed.add(r.k.print)
+	}
+	r.k.known.count(true, false)
+}
+
+func (t *Tier) countDenied(r *tierRequest, v *decider.Verdict) {
+	if r.req.Quota != nil {
+		t.countOwnDenied(r.k, v.Reason)
+		return
+	}
+	r.k.known.count(false, false)
+	if rule := r.k.match.denying(v); rule != nil {
+		rule.counts.denied[v.Reason].Add(1)
+	}
+}
+
+// denying returns the rule that denied; nil if it does not count here, or none did.
+func (m *match) denying(v *decider.Verdict) *rule {
+	if denied := v.Denied(); denied != nil && int(v.Reason) <= int(weir.Throttled) {
+		for _, r := range m.rated {
+			if r.Name == denied.Rule.Name {
+				return r
+			}
+		}
+	}
+	return nil
+}
+
+// leafMark is added to Grant.Rules of grants by assignments.
+const leafMark = 0x6c65_6166_6c65_6166
+
+// grantOf returns the grant of a request that the leaf has allowed.
+func (t *Tier) grantOf(r *tierRequest, v *decider.Verdict) decider.Grant {
+	n := r.req.N
+	if n == 0 {
+		return decider.Grant{}
+	}
+	g := decider.Grant{N: n, At: v.At, Rules: r.terms.rule.mark() + leafMark, Slack: decider.GrantLife}
+	if a := &v.Answers[0]; a.ResetAfter < math.MaxInt64 && r.terms.rule.Rate.Count > 0 {
+		perToken := float64(r.terms.rule.Rate.Period) / float64(r.terms.rule.Rate.Count)
+		g.Slack = min(max(a.ResetAfter-time.Duration(float64(n)*perToken), 0), g.Slack)
+	}
+	return g
+}

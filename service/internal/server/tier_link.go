@@ -1,0 +1,184 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/leaf"
+	"github.com/weir-go/weir/service/internal/server/decider"
+)
+
+// errUpstream is the error of calls that only the upstream can answer.
+var errUpstream = errors.New("the upstream of the limits does not answer")
+
+const (
+	// maxUnanswered is the number of requests in a row without an answer, after which the upstream
+	// is asked no more.
+	maxUnanswered = 3
+	// probeEvery is the time between two requests that try whether the upstream answers again.
+	probeEvery = time.Second
+)
+
+// A tierLink knows whether the upstream answers requests and exchanges.
+type tierLink struct {
+	onAway func(error)
+
+	asks, late atomic.Uint64
+	unanswered atomic.Int64 // requests in a row
+	closed     atomic.Bool  // requests are not sent, but for probes
+	silent     atomic.Bool  // the last exchange had no answer
+
+	mu     sync.Mutex // guards what follows, and changes of closed and silent
+	probed time.Time  // when a probe was last sent
+	told   bool       // onAway was called with an error
+}
+
+// away reports whether the upstream does not answer requests or exchanges.
+func (l *tierLink) away() bool { return l.closed.Load() || l.silent.Load() }
+
+func (l *tierLink) counts() (asks, late uint64) { return l.asks.Load(), l.late.Load() }
+
+// mayAsk reports whether a request may be sent.
+func (l *tierLink) mayAsk() bool {
+	if !l.closed.Load() {
+		return true
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if time.Since(l.probed) < probeEvery {
+		return false
+	}
+	l.probed = time.Now()
+	return true
+}
+
+// answered takes in whether a request had an answer.
+func (l *tierLink) answered(err error) {
+	l.asks.Add(1)
+	closes := false
+	if err == nil {
+		if l.unanswered.Load() > 0 {
+			l.unanswered.Store(0)
+		}
+	} else {
+		l.late.Add(1)
+		closes = l.unanswered.Add(1) >= maxUnanswered
+	}
+	if closed := l.closed.Load(); closed == closes || closed && err != nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed.Store(closes)
+	l.probed = time.Now()
+	l.tellLocked(err)
+}
+
+// exchanged takes in whether an exchange had an answer.
+func (l *tierLink) exchanged(err error) {
+	if l.silent.Load() == (err != nil) {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.silent.Store(err != nil)
+	l.tellLocked(err)
+}
+
+// tellLocked calls onAway if the upstream is away now and was not, or the reverse.
+func (l *tierLink) tellLocked(err error) {
+	if away := l.away(); away != l.told {
+		l.told = away
+		if l.onAway != nil {
+			l.onAway(err)
+		}
+	}
+}
+
+// ask asks the upstream. The error is errUpstream if it does not answer, that of ctx, or one of
+// package decider.
+func (t *Tier) ask(ctx context.Context, do func(context.Context) error) error {
+	limited, stop := context.WithTimeout(ctx, t.cfg.Timeout)
+	defer stop()
+	return t.askUnlimited(ctx, limited, do)
+}
+
+// askWaiting is ask for a request that may wait at the upstream.
+func (t *Tier) askWaiting(ctx context.Context, do func(context.Context) error) error {
+	limited, stop := context.WithCancel(ctx)
+	defer stop()
+	defer context.AfterFunc(t.dismissed, stop)()
+	return t.askUnlimited(ctx, limited, do)
+}
+
+func (t *Tier) askUnlimited(ctx, limited context.Context, do func(context.Context) error) error {
+	if !t.link.mayAsk() {
+		return errUpstream
+	}
+	switch err := do(limited); {
+	case err == nil, isAnswer(err):
+		t.link.answered(nil)
+		return err
+	case ctx.Err() != nil: // the caller has left: no sign of the upstream
+		return ctx.Err()
+	case limited.Err() == context.Canceled: // the node has ended the wait
+		return errUpstream
+	default:
+		t.link.answered(err)
+		return errUpstream
+	}
+}
+
+// isAnswer reports whether an error is an answer of a Decider.
+func isAnswer(err error) bool {
+	for _, known := range []error{decider.ErrNoGrant, decider.ErrNoLease, decider.ErrNoLeasing, decider.ErrOwnQuota, decider.ErrQuota} {
+		if errors.Is(err, known) {
+			return true
+		}
+	}
+	_, rejected := errors.AsType[*weir.Rejection](err)
+	return rejected
+}
+
+// tierExchange passes the exchanges of a Tier on.
+type tierExchange struct{ tier *Tier }
+
+// Exchange sends an exchange to the upstream.
+func (e tierExchange) Exchange(ctx context.Context, x *leaf.Exchange) (leaf.Answer, error) {
+	t := e.tier
+	t.refreshRelayed()
+	got, err := t.cfg.Assigner.Exchange(ctx, x)
+	t.link.exchanged(err)
+	if err == nil {
+		t.countLeaves(got.Assignments)
+	}
+	return got, err
+}
+
+// A leafCount is the number of leaves by which limits are divided without the upstream. It
+// rises at once, and falls after leafCountLife.
+type leafCount struct {
+	least int // it is never less
+
+	now, before int // the most that was told in this period, and in the last one
+	began       time.Time
+}
+
+// leafCountLife is how long a number of leaves counts.
+const leafCountLife = 5 * time.Minute
+
+// countLeaves takes in how many leaves share the limits of keys.
+func (t *Tier) countLeaves(all []leaf.Assignment) {
+	c := &t.leaves
+	if time.Since(c.began) > leafCountLife {
+		c.began, c.before, c.now = time.Now(), c.now, 0
+	}
+	for i := range all {
+		c.now = max(c.now, all[i].Leaves)
+	}
+	t.setInstances(max(c.now, c.before, c.least))
+}

@@ -1,0 +1,108 @@
+package server
+
+import (
+	"time"
+
+	"github.com/weir-go/weir/internal/leaf"
+	"github.com/weir-go/weir/service/internal/allocator"
+)
+
+// A relayed bucket is one of which a Tier passes its assignment on. The Tier itself is a member of
+// the Allocator, so that its own callers have a fair share. What is left by the others, it uses.
+type relayed struct {
+	self   allocator.Member
+	key    string       // of the leaf
+	policy *leaf.Policy // of the key
+}
+
+// passesAll is the limit of a bucket that does not bound what is passed on: that of a rule with
+// a smaller rate does.
+var passesAll = allocator.Limit{Rate: 1e12, Burst: 1e12}
+
+// limitPassed sets the limit of a bucket before a leaf reports. It reports false if the Tier has
+// nothing to pass on.
+func (t *Tier) limitPassed(now time.Duration, h *holding, b *shareBucket) bool {
+	terms := t.terms(h.match)
+	if terms.rule == nil || b.in != terms.rule.state {
+		b.SetLimit(passesAll)
+		return true
+	}
+	if terms.way != byLeaf {
+		b.SetLimit(allocator.Limit{})
+		return terms.way == byNode // nothing passes
+	}
+	if b.relay == nil {
+		b.relay = &relayed{key: terms.key(h.key)}
+		t.Server.leaves.relayed[b] = struct{}{}
+	}
+	b.relay.policy = terms.policy
+	return t.limitRelayed(now, b)
+}
+
+// limitRelayed sets the limit of a bucket to what the Tier may use, and reports what it wants for
+// itself.
+func (t *Tier) limitRelayed(now time.Duration, b *shareBucket) bool {
+	r := b.relay
+	whole, wants, step := t.leaf.Whole(r.key, r.policy)
+	ok := step != leaf.Ask && step != leaf.ByRule
+	limit := allocator.Limit{Rate: min(whole.Rate, passesAll.Rate), Burst: min(whole.Burst, passesAll.Burst)}
+	b.SetLimit(limit)
+	for range 2 { // the second tells that the first has been heard
+		_, _ = b.Report(now, &r.self, allocator.Report{Wants: min(wants, passesAll.Rate), Has: r.self.Rate()}) // no error: they are numbers
+	}
+	return ok
+}
+
+// pass tells the leaf what other leaves hold and want of a bucket.
+func (t *Tier) pass(now time.Duration, b *shareBucket) {
+	r := b.relay
+	if r == nil {
+		return
+	}
+	for range 2 {
+		_, _ = b.Report(now, &r.self, allocator.Report{Wants: r.self.Wants(), Has: r.self.Rate()})
+	}
+	limit, p := b.Limit(), leaf.Passed{Wants: max(b.Wants()-r.self.Wants(), 0)}
+	p.Rate = max(b.Held()-r.self.Held(), 0)
+	if limit.Rate > 0 {
+		p.Burst = limit.Burst * min(p.Rate/limit.Rate, 1)
+	}
+	t.leaf.Pass(r.key, p)
+}
+
+// refreshRelayed tells the leaf about leaves that are gone.
+func (t *Tier) refreshRelayed() {
+	ls, now := &t.Server.leaves, t.clock.Now()
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	for b := range ls.relayed {
+		b.Expire(now)
+		if others := b.Members(); others == 0 || others == 1 && b.relay.self.Live() {
+			b.relay.self.Leave(now)
+			t.leaf.Pass(b.relay.key, leaf.Passed{})
+			delete(ls.relayed, b)
+			b.relay = nil
+			continue
+		}
+		t.limitRelayed(now, b)
+		t.pass(now, b)
+	}
+	ls.dropEnded(now)
+}
+
+// passedTTL returns how long leaves may use what is passed on.
+func (t *Tier) passedTTL(most time.Duration) time.Duration {
+	if left := t.leaf.Left(); left > 0 {
+		return min(left, most)
+	}
+	return most
+}
+
+// spend counts what leaves have used.
+func (t *Tier) spend(m *match, r *leaf.Report) {
+	if len(m.rated) > 0 && r.Used > 0 {
+		if terms := t.terms(m); terms.way == byLeaf {
+			t.leaf.Spend(terms.key(r.Key), r.Used)
+		}
+	}
+}

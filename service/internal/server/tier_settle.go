@@ -1,0 +1,65 @@
+package server
+
+import (
+	"context"
+
+	"github.com/weir-go/weir/service/internal/server/decider"
+)
+
+// AppendGrantID appends the id of a grant: see decider.Decider. Grants of the upstream have theirs.
+func (t *Tier) AppendGrantID(b []byte, g decider.Grant, key string) []byte {
+	if g.ID != "" {
+		return append(b, g.ID...)
+	}
+	return t.Server.AppendGrantID(b, g, key)
+}
+
+// Settle reports the true cost of a grant: see decider.Decider. A grant by an assignment is settled
+// there, the others where they were given.
+func (t *Tier) Settle(ctx context.Context, key, id string, n int) (done decider.Settled, err error) {
+	if n < 0 {
+		panic("server: negative cost")
+	}
+	rs := t.rules.Load()
+	m := t.keys.find(key, rs).match
+	if len(m.rated) > 0 {
+		if terms := t.terms(m); terms.way == byLeaf {
+			now := t.clock.Now()
+			g, _, err := t.grants.Redeem(id, key, []uint64{terms.rule.mark() + leafMark}, now)
+			if err == nil {
+				return t.settleLeaf(terms, key, g, n), nil
+			}
+		}
+	}
+	if done, err = t.Server.Settle(ctx, key, id, n); err == nil {
+		return done, nil
+	}
+	err = t.ask(ctx, func(ctx context.Context) (err error) {
+		done, err = t.cfg.Upstream.Settle(ctx, key, id, n)
+		return err
+	})
+	return done, err
+}
+
+// settleLeaf settles a grant of the leaf, within the debt that the rule allows.
+func (t *Tier) settleLeaf(terms *tierTerms, key string, g decider.Grant, n int) decider.Settled {
+	r, age := terms.rule, t.clock.Now()-g.At
+	done := decider.Settled{Was: g.N, Charged: n}
+	switch {
+	case n > g.N:
+		debt := r.Limit()
+		if r.MaxDebt != nil {
+			debt = *r.MaxDebt
+		}
+		done.Charged = min(n, g.N+debt)
+		t.leaf.Charge(terms.key(key), done.Charged-g.N)
+	case n < g.N:
+		back := r.Owed(g.N-n, age-g.Slack)
+		if r.Algorithm.Windows() && age >= r.Rate.Period {
+			back = 0 // its window is over
+		}
+		done.Charged = g.N - back
+		t.leaf.Refund(terms.key(key), back)
+	}
+	return done
+}

@@ -1,0 +1,204 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/internal/leaf"
+	"github.com/weir-go/weir/service/internal/config"
+	"github.com/weir-go/weir/service/internal/server/decider"
+	"github.com/weir-go/weir/service/internal/server/waiting"
+)
+
+// Wait waits for missing tokens: see decider.Decider. Requests wait for the tokens of an
+// assignment in order of arrival at the node, for the others at the upstream.
+//
+// A rule's queue bounds the time, as if all requests had this cost and the whole rate.
+func (t *Tier) Wait(ctx context.Context, req *decider.Request, v *decider.Verdict) error {
+	if req.Quota != nil || req.N == 0 {
+		return t.Decide(ctx, req, v)
+	}
+	rs := t.rules.Load()
+	r := t.resolve(rs, t.keys.find(req.Key, rs), req)
+	switch r.way {
+	case byNode:
+		*v = decider.Verdict{At: t.clock.Now(), Answers: v.Answers[:0]}
+		return t.decide(rs, r.k, req, v, true, nil)
+	}
+	w := tierWait{tier: t, r: &r, began: time.Now()}
+	if r.way == byLeaf {
+		if decided, err := w.wait(ctx, v); decided || err != nil {
+			return err
+		}
+	}
+	return w.waitThere(ctx, v)
+}
+
+// A tierWait is a request that waits: for tokens of an assignment, or at the upstream.
+type tierWait struct {
+	tier   *Tier
+	r      *tierRequest
+	began  time.Time
+	stop   context.CancelFunc
+	queued bool // it has a place in the queue
+	full   bool // too many requests wait at the node
+}
+
+// patience returns how long the request may wait, and why not longer; the deadline of its context
+// may end the wait earlier.
+func (w *tierWait) patience() (time.Duration, weir.Reason) {
+	t, req := w.tier, w.r.req
+	longest, why := time.Duration(weir.Never), weir.OverRate
+	for _, rule := range w.r.k.match.rated {
+		if rule.Mode == config.Shadow {
+			continue
+		}
+		if rule.MaxWait > 0 && rule.MaxWait < longest {
+			longest, why = rule.MaxWait, weir.OverRate
+		}
+		size := config.QueueSize(rule.Queue)
+		if req.OwnQueue && t.Server.cfg.MaxQueue > 0 {
+			size = min(req.Queue, t.Server.cfg.MaxQueue)
+		}
+		perToken := float64(rule.Rate.Period) / float64(rule.Rate.Count)
+		if queue := float64(size) * float64(req.N) * perToken; queue < float64(longest) {
+			longest, why = time.Duration(queue), weir.QueueFull
+		}
+	}
+	if t.room.Closed() {
+		longest, why = 0, weir.Closed
+	}
+	return longest, why
+}
+
+// wait waits. It reports whether the leaf has decided: if it has not, the upstream has to be
+// asked.
+func (w *tierWait) wait(ctx context.Context, v *decider.Verdict) (decided bool, err error) {
+	t, r := w.tier, w.r
+	longest, why := w.patience()
+	limited, stop := context.WithCancel(ctx)
+	w.stop = stop
+	defer stop()
+	defer context.AfterFunc(t.dismissed, stop)()
+	d, step, err := t.leaf.WaitWith(limited, r.terms.key(r.req.Key), r.req.N, longest, r.terms.policy, w.enter)
+	waited := w.leave()
+	*v = decider.Verdict{At: t.clock.Now(), Answers: v.Answers[:0], Waited: waited}
+	rejection, rejected := err.(*weir.Rejection)
+	switch {
+	case err == nil && (step == leaf.Ask || t.crowded(r, step)):
+		return false, nil
+	case err == nil:
+		if w.queued {
+			r.terms.rule.counts.queue.Times.Add(waited)
+		}
+		t.conclude(r, weir.Decision{OK: true, Remaining: d.Remaining, ResetAfter: d.ResetAfter}, step, v)
+		v.Waited = waited
+	case ctx.Err() != nil:
+		if w.queued {
+			r.terms.rule.counts.queue.Cancelled.Add(1)
+		}
+		return true, ctx.Err()
+	case w.full:
+		t.refuseWait(r, weir.QueueFull, 0, step, v)
+	case !rejected: // the node is closing
+		t.refuseWait(r, weir.Closed, waiting.DrainRetry, step, v)
+	case step == leaf.ByRule && t.crowded(r, step):
+		return false, nil
+	case rejection.Reason == weir.OverRate && step != leaf.ByRule:
+		t.refuseWait(r, why, rejection.RetryAfter, step, v)
+	case rejection.Reason == weir.OverRate:
+		t.conclude(r, weir.Decision{RetryAfter: rejection.RetryAfter}, step, v)
+	default:
+		t.refuseWait(r, rejection.Reason, rejection.RetryAfter, step, v)
+	}
+	t.decided(r, v, true)
+	return true, nil
+}
+
+// waitThere waits at the upstream.
+func (w *tierWait) waitThere(ctx context.Context, v *decider.Verdict) error {
+	t, r := w.tier, w.r
+	req := *r.req
+	req.OnWait = w.enter
+	err := t.askWaiting(ctx, func(ctx context.Context) error {
+		ctx, w.stop = context.WithCancel(ctx)
+		defer w.stop()
+		if t.room.Closed() {
+			return t.cfg.Upstream.Decide(ctx, &req, v)
+		}
+		return t.cfg.Upstream.Wait(ctx, &req, v)
+	})
+	w.leave()
+	dismissed := t.dismissed.Err() != nil
+	switch {
+	case err == nil && !v.OK && v.Reason == weir.OverRate && t.room.Closed():
+		*v = decider.Verdict{At: v.At, Answers: v.Answers[:0], Waited: v.Waited}
+		t.refuseWait(r, weir.Closed, 0, leaf.Ask, v)
+		t.decided(r, v, true)
+	case err == nil:
+		t.asked(r, v, true)
+	case err == errUpstream && (w.full || dismissed):
+		*v = decider.Verdict{At: t.clock.Now(), Answers: v.Answers[:0]}
+		why := weir.QueueFull
+		if dismissed {
+			why = weir.Closed
+		}
+		t.refuseWait(r, why, 0, leaf.Ask, v)
+		t.decided(r, v, true)
+	case err == errUpstream:
+		return t.waitAway(ctx, r, v)
+	default:
+		return err
+	}
+	return nil
+}
+
+// enter is called when the request has its place in the queue.
+func (w *tierWait) enter() {
+	if w.full = !w.tier.room.Enter(); w.full {
+		w.stop()
+		return
+	}
+	w.queued = true
+	w.r.terms.rule.counts.queue.Waiting.Add(1)
+	if w.r.req.OnWait != nil {
+		w.r.req.OnWait()
+	}
+}
+
+// leave ends enter, and returns how long the request has waited.
+func (w *tierWait) leave() time.Duration {
+	if !w.queued {
+		return 0
+	}
+	w.tier.room.Leave()
+	w.r.terms.rule.counts.queue.Waiting.Add(-1)
+	return time.Since(w.began)
+}
+
+// refuseWait sets the Verdict to the refusal of a request that would wait.
+func (t *Tier) refuseWait(r *tierRequest, why weir.Reason, retry time.Duration, step leaf.Step, v *decider.Verdict) {
+	if why == weir.Closed {
+		retry = waiting.DrainRetry
+	}
+	if v.Rule = r.k.match.list[0].stated; step != leaf.Ask {
+		v.Step = tierSteps[step]
+	}
+	v.Answers = append(v.Answers, decider.Answer{Decision: weir.Decision{RetryAfter: retry}, Rule: r.terms.rule.stated, At: v.At})
+	v.Deny(why, retry)
+}
+
+// waitAway waits for the node's share, or decides as the rules say.
+func (t *Tier) waitAway(ctx context.Context, r *tierRequest, v *decider.Verdict) error {
+	c := choose(r.k, t.cfg.Away)
+	if c.step == decider.ByRule {
+		return t.decideAway(r, v)
+	}
+	if err := t.Server.Wait(ctx, r.req, v); err != nil {
+		return err
+	}
+	v.Step = c.step
+	t.note(r.req.Key, v)
+	return nil
+}
