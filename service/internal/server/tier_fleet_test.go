@@ -14,8 +14,8 @@ func fleetRules(rate int) *config.Rules {
 	return &config.Rules{Rules: []config.Rule{one("all", quota(rate, time.Second, ""))}}
 }
 
-// A fleet is tiers of one upstream, with a demand for one key at each.
-type fleet struct {
+// A zoneFleet is tiers of one upstream, with a demand for one key at each.
+type zoneFleet struct {
 	t     *testing.T
 	limit int
 	zones []*zone
@@ -23,9 +23,9 @@ type fleet struct {
 	stop  chan struct{}
 }
 
-// newFleet returns a fleet, whose demands are called for each request.
-func newFleet(t *testing.T, up decider.Decider, limit int, cfg server.TierConfig, demands ...func() float64) *fleet {
-	f := &fleet{t: t, limit: limit, stop: make(chan struct{})}
+// newZoneFleet returns a zoneFleet, whose demands are called for each request.
+func newZoneFleet(t *testing.T, up decider.Decider, limit int, cfg server.TierConfig, demands ...func() float64) *zoneFleet {
+	f := &zoneFleet{t: t, limit: limit, stop: make(chan struct{})}
 	for i, rate := range demands {
 		f.zones = append(f.zones, newZone(t, up, zoneName(i), fleetRules(limit), cfg))
 		f.zones[i].load("hot", rate, f.stop, &f.all)
@@ -34,13 +34,13 @@ func newFleet(t *testing.T, up decider.Decider, limit int, cfg server.TierConfig
 }
 
 // end ends the demand.
-func (f *fleet) end() {
+func (f *zoneFleet) end() {
 	close(f.stop)
 	f.all.Wait()
 }
 
 // cut cuts all zones off, or connects them to an upstream.
-func (f *fleet) cut(up decider.Decider) {
+func (f *zoneFleet) cut(up decider.Decider) {
 	for _, z := range f.zones {
 		if up != nil {
 			z.wire.Decider = up
@@ -50,7 +50,7 @@ func (f *fleet) cut(up decider.Decider) {
 }
 
 // keeps checks the most that all gave in any 10 seconds from an instant on.
-func (f *fleet) keeps(from time.Duration, limit int) {
+func (f *zoneFleet) keeps(from time.Duration, limit int) {
 	f.t.Helper()
 	if n, at := most(from, 10*time.Second, f.zones...); n > limit {
 		f.t.Errorf("%d in the 10 s from %v, want at most %d", n, at, limit)
@@ -58,7 +58,7 @@ func (f *fleet) keeps(from time.Duration, limit int) {
 }
 
 // gives checks what each zone gave each second in a span, within a part.
-func (f *fleet) gives(from, to time.Duration, part float64, want ...float64) {
+func (f *zoneFleet) gives(from, to time.Duration, part float64, want ...float64) {
 	f.t.Helper()
 	for i, z := range f.zones {
 		if n := z.given(from, to); !within(n, want[i]*(to-from).Seconds(), part) {
@@ -72,7 +72,7 @@ func TestTierSkewedDemand(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const limit, from, to = 1000, 50 * time.Second, 80 * time.Second
 		up := newDesk(t, server.Config{Rules: fleetRules(limit)})
-		f := newFleet(t, up.Server, limit, server.TierConfig{}, constant(1500), constant(400), constant(150), constant(40), constant(10))
+		f := newZoneFleet(t, up.Server, limit, server.TierConfig{}, constant(1500), constant(400), constant(150), constant(40), constant(10))
 		time.Sleep(to)
 		f.end()
 		f.gives(from, to, 0.02, 400, 400, 150, 40, 10)
@@ -94,7 +94,7 @@ func TestTierUpstreamKilled(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const limit = 1000
 		up := newDesk(t, server.Config{Rules: fleetRules(limit)})
-		f := newFleet(t, up.Server, limit, server.TierConfig{}, constant(1500), constant(300), constant(50))
+		f := newZoneFleet(t, up.Server, limit, server.TierConfig{}, constant(1500), constant(300), constant(50))
 		time.Sleep(60 * time.Second)
 		f.cut(nil)
 		time.Sleep(60 * time.Second)
@@ -122,7 +122,7 @@ func TestTierUpstreamKilled(t *testing.T) {
 func TestTierStartsAlone(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const limit = 900
-		f := newFleet(t, nil, limit, server.TierConfig{Leaves: 3}, constant(1500), constant(1500), constant(100))
+		f := newZoneFleet(t, nil, limit, server.TierConfig{Leaves: 3}, constant(1500), constant(1500), constant(100))
 		f.cut(nil)
 		time.Sleep(30 * time.Second)
 		f.cut(newDesk(t, server.Config{Rules: fleetRules(limit)}).Server)
@@ -147,7 +147,7 @@ func TestTierJump(t *testing.T) {
 			}
 			return 450
 		}
-		f := newFleet(t, up.Server, limit, server.TierConfig{}, jumps, constant(1000), constant(1000), constant(20))
+		f := newZoneFleet(t, up.Server, limit, server.TierConfig{}, jumps, constant(1000), constant(1000), constant(20))
 		time.Sleep(80 * time.Second)
 		f.end()
 		f.gives(at-10*time.Second, at, 0.02, 30, 475, 475, 20)

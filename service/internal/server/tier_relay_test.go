@@ -29,7 +29,7 @@ func TestTierPassesOn(t *testing.T) {
 		other.load("hot", constant(450), stop, &all)
 		leaves[0].load("hot", constant(600), stopBelow, &below)
 		leaves[1].load("hot", constant(50), stopBelow, &below)
-		f := &fleet{t: t, limit: limit, zones: append(leaves, owned, other)}
+		f := &zoneFleet{t: t, limit: limit, zones: append(leaves, owned, other)}
 		time.Sleep(100 * time.Second)
 		f.gives(90*time.Second, 100*time.Second, 0.03, 300, 50, 200, 450)
 		f.keeps(0, 12*limit)
@@ -63,7 +63,7 @@ func TestTierPassesOnWhileAlone(t *testing.T) {
 		below.load("hot", constant(2000), stop, &all)
 		zones[0].load("hot", constant(100), stop, &all)
 		zones[1].load("hot", constant(200), stop, &all)
-		f := &fleet{t: t, limit: limit, zones: append(zones, below)}
+		f := &zoneFleet{t: t, limit: limit, zones: append(zones, below)}
 		time.Sleep(100 * time.Second)
 		f.gives(90*time.Second, 100*time.Second, 0.03, 100, 200, 700)
 		for _, z := range zones {
@@ -135,7 +135,7 @@ func TestTierPassesOnNoLonger(t *testing.T) {
 		below := newZone(t, owned.Tier, "leaf", fleetRules(limit), server.TierConfig{})
 		below.load("hot", constant(2000), stop, &all)
 		other.load("hot", late, stop, &all)
-		f := &fleet{t: t, limit: limit, zones: []*zone{owned, other, below}}
+		f := &zoneFleet{t: t, limit: limit, zones: []*zone{owned, other, below}}
 		time.Sleep(100 * time.Second)
 		owned.wire.cut.Store(true)
 		other.wire.cut.Store(true)
