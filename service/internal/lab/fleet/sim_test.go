@@ -89,7 +89,7 @@ func TestSteadySkewedDemand(t *testing.T) {
 func TestEvenDemandIsShared(t *testing.T) {
 	sc := steady(100)
 	sc.Demand[0].Arrivals = "even"
-	if r := run(t, sc); r.Fair.Worst > 0.02 || r.Steady.Use < 0.995 {
+	if r := run(t, sc); r.Fair.Worst > 0.02 || r.Steady.Use < 0.99 {
 		t.Errorf("%+v, use %v: want all shares within 2 %%", r.Fair, r.Steady.Use)
 	}
 }
