@@ -52,7 +52,7 @@ var packages = map[string]floor{
 	"service/internal/connlimit": service, "service/internal/eventloop": service, "service/internal/httpserve": service, "service/internal/logqueue": service, "service/internal/terminal": service,
 	"service/internal/daemon": service, "service/internal/ring": service, "service/internal/discover": service, "service/internal/rulecheck": service, "service/internal/top": service, "service/internal/servermetric": service, "service/internal/proxy": service, "service/internal/settings": service, "service/internal/web": service,
 	"service/internal/lab/arena": lab, "service/internal/lab/demo": lab, "service/internal/lab/load": lab, "service/internal/lab/origin": lab,
-	"service/internal/lab/figure": lab, "service/internal/lab/plot": lab, "service/internal/lab/scenario": lab, "service/internal/lab/sim": lab, "service/internal/lab/sla": lab,
+	"service/internal/lab/figure": lab, "service/internal/lab/plot": lab, "service/internal/lab/scenario": lab, "service/internal/lab/fleet": lab, "service/internal/lab/sim": lab, "service/internal/lab/sla": lab,
 	"service/scenarios": lab, "service/internal/browser": lab, "service/internal/server/respapi/resptest": service, "service/internal/clienttest": lab, "service/internal/external": lab,
 	"internal/floors": lab, "internal/redistest": lab,
 	"service/cmd/weir": binary,
@@ -128,9 +128,11 @@ var sideways = map[string][]string{
 		"service/internal/connlimit", "service/internal/eventloop", "service/internal/httpserve"},
 	"service/internal/lab/load":     {"service/internal/lab/pace", "service/internal/lab/trace"},
 	"service/internal/lab/origin":   {"service/internal/settings"},
-	"service/internal/lab/scenario": {"service/internal/lab/sim", "service/internal/strictyaml"},
+	"service/internal/lab/scenario": {"service/internal/lab/fleet", "service/internal/lab/sim", "service/internal/strictyaml"},
+	// The upstream of a simulated fleet is the server itself.
+	"service/internal/lab/fleet": {"service/internal/config", "service/internal/server", "service/internal/server/clock", "service/internal/server/decider"},
 	"service/internal/lab/sim":      {"internal/caller"},
-	"service/internal/lab/figure":   {"service/internal/lab/plot", "service/internal/lab/scenario", "service/internal/lab/sim"},
+	"service/internal/lab/figure":   {"service/internal/lab/fleet", "service/internal/lab/plot", "service/internal/lab/scenario", "service/internal/lab/sim"},
 	"service/internal/lab/arena":    {"service/internal/lab/sim", "service/internal/lab/plot", "service/internal/lab/scenario", "service/scenarios"},
 	// The experiment has the middleware among its rows, as people use it.
 	"service/internal/lab/sla": {"httplimit", "internal/admission", "service/internal/lab/load", "service/internal/lab/sim", "service/internal/lab/plot"},
@@ -159,6 +161,7 @@ var bannedHere = map[string][]string{
 	"service/internal/server/lease":   {"net"},
 	"service/internal/server/quota":   {"net"},
 	"service/internal/server/ruleset": {"net"},
+	"service/internal/lab/fleet":      {"sync"},
 	"service/internal/lab/sim":        {"sync"},
 }
 
@@ -223,7 +226,7 @@ func (c *checker) check(f File) error {
 		}
 		c.checkImport(i, name)
 	}
-	if !c.tested && (c.floor == pure || c.pkg == "service/internal/lab/sim") {
+	if !c.tested && (c.floor == pure || c.pkg == "service/internal/lab/sim" || c.pkg == "service/internal/lab/fleet") {
 		c.checkPurity(file)
 	}
 	if !c.tested && c.floor <= shells {

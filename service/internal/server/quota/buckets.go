@@ -162,7 +162,7 @@ func (t *tokens) Settle(key string, _ time.Duration, was, n int) int {
 }
 
 func (t *tokens) Ahead(key string, n, limit int) time.Duration {
-	return t.ahead(key, time.Now(), n, limit)
+	return t.ahead(key, t.clock.Time(t.clock.Now()), n, limit)
 }
 
 // ahead is Ahead at an instant.
@@ -186,7 +186,7 @@ func (t *tokens) Used(key string) int {
 	if q == gcra.Unlimited() {
 		return 0
 	}
-	return q.Burst() - int(math.Floor(t.TokensAt(key, time.Now())))
+	return q.Burst() - int(math.Floor(t.TokensAt(key, t.clock.Time(t.clock.Now()))))
 }
 
 func (t *tokens) SetQuota(q config.Quota) { t.tokenBuckets.SetQuota(bucketOf(q)) }
