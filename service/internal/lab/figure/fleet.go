@@ -116,11 +116,11 @@ func (f *Figure) each(p *plot.Panel, label string, width float64, y func(fleet.R
 
 // overPanel shows the overshoot.
 func (f *Figure) overPanel() plot.Panel {
-	p := plot.Panel{Title: "Overshoot: worst window of 1 s above burst + refill", Unit: plot.Parts}
-	f.each(&p, "1 s", 1.6, func(_ fleet.Result, st fleet.Step) float64 { return st.Short })
+	p := plot.Panel{Title: "Overshoot: worst window of 10 s above burst + refill", Unit: plot.Parts}
+	f.each(&p, "10 s", 1.6, func(_ fleet.Result, st fleet.Step) float64 { return st.Long })
 	if len(f.FleetRuns) == 1 {
 		p.Title = "Overshoot: worst window above burst + refill"
-		p.Add("10 s", plot.Stroke(plot.Blue, 1.6, nil), fleetPoints(f.FleetRuns[0], func(st fleet.Step) float64 { return st.Long }))
+		p.Add("1 s", plot.Stroke(plot.Blue, 1.6, nil), fleetPoints(f.FleetRuns[0], func(st fleet.Step) float64 { return st.Short }))
 	}
 	return p
 }
