@@ -283,12 +283,12 @@ func TestTierProbes(t *testing.T) {
 		if took := time.Since(began); took != 150*time.Millisecond {
 			t.Errorf("1000 requests have waited for %v, want 3 times 50 ms", took)
 		}
-		if len(z.told) != 1 || !errors.Is(z.told[0], errCut) || !z.TierStats().Away {
+		if len(z.told) != 1 || !errors.Is(z.told[0], errCut) || !z.TierStats().Away || !errors.Is(z.TierStats().Reason, errCut) {
 			t.Errorf("told %v", z.told)
 		}
 		z.wire.cut.Store(false)
 		time.Sleep(time.Second)
-		if v := z.take("k", 1); v.Step != decider.Exact || len(z.told) != 2 || z.told[1] != nil || z.TierStats().Away {
+		if v := z.take("k", 1); v.Step != decider.Exact || len(z.told) != 2 || z.told[1] != nil || z.TierStats().Away || z.TierStats().Reason != nil {
 			t.Errorf("back: %+v, told %v", v, z.told)
 		}
 	})
