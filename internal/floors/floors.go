@@ -117,7 +117,7 @@ var sideways = map[string][]string{
 	"service/internal/peer":            {"service/internal/connlimit"},
 	"service/internal/ring":            {"service/internal/peer"},
 	"service/internal/discover":        {"service/internal/ring"},
-	"service/internal/servermetric":    {"service/internal/ring"},
+	"service/internal/servermetric":    {"service/internal/peer", "service/internal/ring"},
 	"service/internal/proxy":           {"service/internal/connlimit", "service/internal/settings"},
 	"metric":                           {"grpclimit"},
 	"internal/admission":               {"internal/caller"},

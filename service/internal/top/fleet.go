@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/weir-go/weir/service/internal/ring"
 	"github.com/weir-go/weir/service/internal/server/adminapi"
 	"github.com/weir-go/weir/service/internal/terminal"
 )
@@ -52,8 +51,8 @@ func (v *view) peers(p *adminapi.PeersState) []string {
 		}
 	}
 	var parts, notes []string
-	for status := range ring.StatusCount {
-		if n := count[status.String()]; n > 0 {
+	for _, status := range []string{"live", "cut", "dead", "left", "alias"} {
+		if n := count[status]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, status))
 		}
 	}
