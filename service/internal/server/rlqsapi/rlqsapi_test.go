@@ -101,8 +101,10 @@ func run(t *testing.T, cfg rlqsapi.Config, rules []config.Rule, f func(r *rig)) 
 // A proxy is a stream.
 type proxy struct {
 	rlqs.RateLimitQuotaService_StreamRateLimitQuotasClient
-	t   *testing.T
-	end func()
+	t    *testing.T
+	end  func()
+	got  chan *rlqs.RateLimitQuotaResponse
+	over error // of the stream, once got is closed
 }
 
 func (r *rig) proxy() *proxy {
@@ -111,31 +113,57 @@ func (r *rig) proxy() *proxy {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	return &proxy{s, r.t, func() { cancel(); synctest.Wait() }}
+	p := &proxy{RateLimitQuotaService_StreamRateLimitQuotasClient: s, t: r.t, got: make(chan *rlqs.RateLimitQuotaResponse, 1000)}
+	go func() {
+		defer close(p.got)
+		for {
+			resp, err := s.Recv()
+			if err != nil {
+				p.over = err
+				return
+			}
+			p.got <- resp
+		}
+	}()
+	p.end = func() { cancel(); synctest.Wait() }
+	return p
+}
+
+// wait waits for the end of the stream.
+func (p *proxy) wait() error {
+	for range p.got {
+	}
+	return p.over
+}
+
+// answers returns what has come.
+func (p *proxy) answers() (all []*rlqs.RateLimitQuotaResponse_BucketAction) {
+	synctest.Wait()
+	for {
+		select {
+		case resp := <-p.got:
+			if resp == nil {
+				return all
+			}
+			all = append(all, resp.GetBucketAction()...)
+		default:
+			return all
+		}
+	}
 }
 
 // report sends the use of the bucket {user: name} since the last report, and returns the
 // actions that are the answer, if there is one at once.
 func (p *proxy) report(domain, name string, allowed, denied uint64, elapsed time.Duration) []*rlqs.RateLimitQuotaResponse_BucketAction {
 	p.t.Helper()
+	p.answers()
 	if err := p.Send(&rlqs.RateLimitQuotaUsageReports{Domain: domain, BucketQuotaUsages: []*rlqs.RateLimitQuotaUsageReports_BucketQuotaUsage{{
 		BucketId:    &rlqs.BucketId{Bucket: map[string]string{"user": name, "a": "b|"}},
 		TimeElapsed: durationpb.New(elapsed), NumRequestsAllowed: allowed, NumRequestsDenied: denied,
 	}}}); err != nil {
 		p.t.Fatal(err)
 	}
-	got := make(chan []*rlqs.RateLimitQuotaResponse_BucketAction, 1)
-	go func() {
-		resp, _ := p.Recv()
-		got <- resp.GetBucketAction()
-	}()
-	synctest.Wait()
-	select {
-	case actions := <-got:
-		return actions
-	default:
-		return nil
-	}
+	return p.answers()
 }
 
 // rate returns the rate that an answer assigns: -1 without an answer, +Inf for all.
@@ -284,13 +312,13 @@ func TestBadReports(t *testing.T) {
 				BucketId: &rlqs.BucketId{Bucket: map[string]string{"user": c.name, "a": "b|"}}}}}); err != nil && err != io.EOF {
 				t.Fatal(err)
 			}
-			if _, err := p.Recv(); status.Code(err) != c.want {
+			if err := p.wait(); status.Code(err) != c.want {
 				t.Errorf("domain %q, user %q: %v", c.domain, c.name, err)
 			}
 		}
 		guard.Use(nil)
 		r.api.Close()
-		if _, err := r.proxy().Recv(); status.Code(err) != codes.Unavailable {
+		if err := r.proxy().wait(); status.Code(err) != codes.Unavailable {
 			t.Errorf("after Close: %v", err)
 		}
 	})
@@ -348,7 +376,7 @@ func TestFirstReport(t *testing.T) {
 		silent, reporting := r.proxy(), r.proxy()
 		reporting.report("shop", "x", 1, 0, 0)
 		start := time.Now()
-		_, err := silent.Recv()
+		err := silent.wait()
 		if took := time.Since(start); status.Code(err) != codes.DeadlineExceeded || took != 10*time.Second {
 			t.Errorf("without a report: %v after %v", err, took)
 		}
