@@ -73,16 +73,21 @@ func keyOf(domain string, id map[string]string) string {
 	return string(descriptor.Append(nil, domain, entries))
 }
 
-// lookEvery is how often a proxy's changed shares are looked for.
-const lookEvery = time.Second
+// Bounds of the interval in which changes of a proxy's shares are looked for.
+const (
+	often  = 250 * time.Millisecond
+	seldom = time.Second
+)
 
 // changes returns the assignments of a proxy that have changed without a report of it.
 func (a *API) changes(ctx context.Context, l *proxy) actions {
 	var got decider.LeafAnswer
 	none := newExchange(l, 0)
+	l.look = seldom
 	if err := a.decider.Exchange(ctx, &none.asked, &got); err != nil || len(got.Watch) == 0 {
 		return nil
 	}
+	l.look = often
 	now := time.Now()
 	since := now.Add(-time.Duration(got.TTLMS) * time.Millisecond) // a silent proxy must not keep its share
 	x := newExchange(l, len(got.Watch))

@@ -87,7 +87,7 @@ const drainedFor = 100 * time.Millisecond
 // maxTokens returns how much a token bucket holds, and starts with. A proxy that wants more than
 // its share drains each new bucket at once: it gets a small one.
 func (b *bucket) maxTokens(got *leaf.Assignment) float64 {
-	if got.Leaves > 1 && b.wants > got.Rate {
+	if got.Leaves > 1 && b.wants*(1-keepShare) > got.Rate {
 		return min(got.Burst, max(got.Rate*drainedFor.Seconds(), 4))
 	}
 	return got.Burst

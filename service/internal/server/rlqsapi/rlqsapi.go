@@ -139,7 +139,7 @@ func (a *API) StreamRateLimitQuotas(stream rlqs.RateLimitQuotaService_StreamRate
 	if a.cfg.FirstReport > 0 {
 		late = time.After(a.cfg.FirstReport)
 	}
-	look := time.NewTicker(lookEvery)
+	look := time.NewTimer(seldom)
 	defer look.Stop()
 	for {
 		var actions []*rlqs.RateLimitQuotaResponse_BucketAction
@@ -163,6 +163,7 @@ func (a *API) StreamRateLimitQuotas(stream rlqs.RateLimitQuotaService_StreamRate
 				return errUnknown
 			}
 			actions = a.changes(stream.Context(), l)
+			look.Reset(l.look)
 		}
 		if len(actions) == 0 {
 			continue
