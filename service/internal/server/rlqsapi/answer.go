@@ -17,7 +17,7 @@ import (
 	"github.com/weir-go/weir/service/internal/server/token"
 )
 
-// Actions are what a response says about buckets.
+// actions are the new assignments of a response.
 type actions = []*rlqs.RateLimitQuotaResponse_BucketAction
 
 // answer takes the reports of a proxy, and returns its assignments.
@@ -116,7 +116,8 @@ func (x *exchange) add(b *bucket, r leaf.Report) {
 	x.buckets, x.asked.Reports = append(x.buckets, b), append(x.asked.Reports, r)
 }
 
-// exchange returns the assignments of reported buckets; only those that have changed if changed is set.
+// exchange returns the assignments of reported buckets. If changed is set, assignments that
+// are as before are left out.
 func (a *API) exchange(ctx context.Context, now time.Time, x *exchange, changed bool) (all actions) {
 	if len(x.buckets) == 0 {
 		return nil

@@ -25,13 +25,15 @@ type bucket struct {
 	strategy *envoytype.RateLimitStrategy // of the last assignment; nil if there is none
 	sent     time.Time                    // when it was sent
 	has      float64                      // its rate
-	burst    float64                      // the share of the rule's burst that came with it
+	burst    float64                      // the tokens that its bucket holds
 	uses     float64                      // the greatest rate by which the proxy may decide now
 }
 
 const (
 	// keepShare is the change of a share below which a proxy keeps what it has.
 	keepShare = 0.01
+	// keepBurst is the change of a burst below which a proxy keeps what it has.
+	keepBurst = 0.2
 	// acknowledged is how long before a report an assignment must have been sent for the report
 	// to show that the proxy has it.
 	acknowledged = 250 * time.Millisecond
@@ -70,13 +72,13 @@ func (b *bucket) forget() { b.strategy, b.has, b.uses = nil, 0, 0 }
 
 // assign takes an assignment at an instant, and reports whether it differs from the last one.
 func (b *bucket) assign(now time.Time, got *leaf.Assignment) bool {
-	grown := got.Rate - b.has
+	grown, burst := got.Rate-b.has, b.burstOf(got)
 	if b.strategy != nil && got.Unlimited == isAllowAll(b.strategy) && grown >= 0 && grown <= b.has*keepShare &&
-		math.Abs(got.Burst-b.burst) <= b.burst*2*keepShare {
+		math.Abs(burst-b.burst) <= b.burst*keepBurst {
 		return false
 	}
-	b.strategy = strategyOf(got, b.maxTokens(got), b.strategy.GetTokenBucket())
-	b.sent, b.has, b.burst = now, got.Rate, got.Burst
+	b.strategy = strategyOf(got, burst, b.strategy.GetTokenBucket())
+	b.sent, b.has, b.burst = now, got.Rate, burst
 	b.uses = max(b.uses, b.has)
 	return true
 }
@@ -84,9 +86,9 @@ func (b *bucket) assign(now time.Time, got *leaf.Assignment) bool {
 // drainedFor is the time in which a bucket that is always drained fills.
 const drainedFor = 100 * time.Millisecond
 
-// maxTokens returns how much a token bucket holds, and starts with. A proxy that wants more than
-// its share drains each new bucket at once: it gets a small one.
-func (b *bucket) maxTokens(got *leaf.Assignment) float64 {
+// burstOf returns how much the token bucket of an assignment holds, and starts with. A proxy
+// that wants more than its share drains each new bucket at once: it gets a small one.
+func (b *bucket) burstOf(got *leaf.Assignment) float64 {
 	if got.Leaves > 1 && b.wants*(1-keepShare) > got.Rate {
 		return min(got.Burst, max(got.Rate*drainedFor.Seconds(), 4))
 	}

@@ -26,8 +26,8 @@ func (p *proxy) pushed() float64 {
 	return math.Inf(1)
 }
 
-// A proxy that has a part of another one's share hears of it at once. The other one gets it at
-// once when the first has reported.
+// A proxy that has a part of another one's share gets its smaller assignment without a report.
+// When it has reported, the other one gets a greater assignment without a report.
 func TestSharesChangeWithoutAReport(t *testing.T) {
 	run(t, rlqsapi.Config{}, perKey, func(r *rig) {
 		time.Sleep(ttl)
