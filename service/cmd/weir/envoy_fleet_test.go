@@ -208,7 +208,7 @@ func TestEnvoyFleet(t *testing.T) {
 	t.Logf("%.1f s after the first request, all have their shares", took)
 
 	from := e.now()
-	time.Sleep(12 * time.Second)
+	time.Sleep(10 * time.Second)
 	to := e.now()
 	rates, sum := e.rates(from, to)
 	_, beyond := e.most(from, to, 10, 1.01*limit)
@@ -230,12 +230,12 @@ func TestEnvoyFleet(t *testing.T) {
 	from = e.now()
 	server.kill()
 	killed := e.now()
-	time.Sleep(ttl + reportEvery)
+	time.Sleep(ttl + 3*time.Second) // the safe shares for the last part
 	e.goesOn("killed", killed, e.now(), 0.9*limit)
 	server = serve()
 	back := e.now()
 	took = e.until("the way back", 0.9*limit/3, 0.9*limit/3, 0.9*limit/3)
-	time.Sleep(ttl + 2*time.Second)
+	time.Sleep(ttl) // learns, and assigns shares
 	e.goesOn("back", back, e.now(), 0.9*limit)
 	most, beyond := e.most(from, e.now(), 10, limit)
 	t.Logf("from the kill on, at most %d in 10 s, and %.0f beyond the limit in a row", most, beyond)

@@ -172,8 +172,8 @@ func TestSteadySkewedDemand(t *testing.T) {
 		if beyond := most(sums, 1.01*limit); beyond > burst {
 			t.Errorf("%.0f requests beyond the limit in a row: the burst is %d", beyond, burst)
 		}
-		if share := (limit - 20) / 2.0; rates[0] < 0.9*20 || math.Abs(rates[1]-share) > 0.02*share || math.Abs(rates[2]-share) > 0.02*share {
-			t.Errorf("%.1f: want 20, 90, 90", rates)
+		if share := (used - rates[0]) / 2; rates[0] < 0.9*20 || math.Abs(rates[1]-share) > 0.02*share || math.Abs(rates[2]-share) > 0.02*share {
+			t.Errorf("%.1f: want 20, and two with the same", rates)
 		}
 	})
 }
