@@ -84,6 +84,9 @@ func (a *API) changes(ctx context.Context, l *proxy) actions {
 	var got decider.LeafAnswer
 	none := newExchange(l, 0)
 	l.look = seldom
+	if l.domain == "" { // it has reported nothing
+		return nil
+	}
 	if err := a.decider.Exchange(ctx, &none.asked, &got); err != nil || len(got.Watch) == 0 {
 		return nil
 	}

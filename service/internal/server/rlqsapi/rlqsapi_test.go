@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -207,6 +208,24 @@ func TestProxiesShareARate(t *testing.T) {
 		a.rate("shop", "x", 4000, 0)
 		if x, _ := r.srv.Explain(t.Context(), "shop|a=b%7C|user=x"); x.Rules[0].Used == 0 {
 			t.Errorf("the reports do not count: %+v", x)
+		}
+	})
+}
+
+// The buckets of a rule for all its keys share its rate, also those of one proxy.
+func TestBucketsShareARule(t *testing.T) {
+	rules := slices.Clone(perKey)
+	rules[0].Per = config.PerRule
+	run(t, rlqsapi.Config{}, rules, func(r *rig) {
+		time.Sleep(ttl)
+		p, other := r.proxy(), r.proxy()
+		var got [3]float64
+		for range 4 {
+			got = [3]float64{p.rate("shop", "x", 0, 4000), p.rate("shop", "y", 0, 4000), other.rate("shop", "x", 0, 200)}
+			time.Sleep(time.Second)
+		}
+		if got != [3]float64{400, 400, 200} {
+			t.Errorf("two buckets that want more, and one that wants 200, have %v of 1000", got)
 		}
 	})
 }
