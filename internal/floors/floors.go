@@ -36,7 +36,7 @@ const (
 // package that is missing here is an error.
 var packages = map[string]floor{
 	"":     words,
-	"gcra": pure, "internal/window": pure, "internal/leaf": pure, "limit": pure, "internal/codel": pure, "internal/autolimit": pure, "internal/elasticity": pure, "internal/servicetime": pure, "internal/gate": pure, "internal/adaptive": pure, "internal/pacing": pure, "internal/ratelimitfield": pure, "internal/redisscript": pure, "internal/rendezvous": pure, "internal/leafset": shells,
+	"gcra": pure, "internal/window": pure, "internal/leaf": pure, "internal/leafset": shells, "limit": pure, "internal/codel": pure, "internal/autolimit": pure, "internal/elasticity": pure, "internal/servicetime": pure, "internal/gate": pure, "internal/adaptive": pure, "internal/pacing": pure, "internal/ratelimitfield": pure, "internal/redisscript": pure, "internal/rendezvous": pure,
 	"service/internal/lab/pace": pure, "service/internal/lab/trace": pure, "service/internal/lab/dist": pure, "service/internal/lab/windowed": pure, "service/internal/lab/table": words,
 	"rate": shells, "inflight": shells, "codel": shells, "flight": shells, "cache": shells, "keyed": shells, "shape": shells,
 	"throttle": shells, "internal/keyedtable": shells, "internal/pagetable": pure, "internal/prefetch": words, "internal/heap": words, "internal/outcome": words, "internal/permit": words, "internal/waitq": shells, "internal/siphash": shells, "internal/slot": shells, "internal/sketch": pure, "internal/stripe": shells, "internal/topk": shells,
@@ -52,7 +52,7 @@ var packages = map[string]floor{
 	"service/internal/connlimit": service, "service/internal/eventloop": service, "service/internal/httpserve": service, "service/internal/logqueue": service, "service/internal/terminal": service,
 	"service/internal/daemon": service, "service/internal/ring": service, "service/internal/discover": service, "service/internal/rulecheck": service, "service/internal/top": service, "service/internal/servermetric": service, "service/internal/proxy": service, "service/internal/settings": service, "service/internal/web": service,
 	"service/internal/lab/arena": lab, "service/internal/lab/demo": lab, "service/internal/lab/load": lab, "service/internal/lab/origin": lab,
-	"service/internal/lab/figure": lab, "service/internal/lab/plot": lab, "service/internal/lab/scenario": lab, "service/internal/lab/sim": lab, "service/internal/lab/sla": lab,
+	"service/internal/lab/figure": lab, "service/internal/lab/plot": lab, "service/internal/lab/scenario": lab, "service/internal/lab/fleet": lab, "service/internal/lab/sim": lab, "service/internal/lab/sla": lab,
 	"service/scenarios": lab, "service/internal/browser": lab, "service/internal/server/respapi/resptest": service, "service/internal/clienttest": lab, "service/internal/external": lab,
 	"internal/floors": lab, "internal/redistest": lab,
 	"service/cmd/weir": binary,
@@ -124,14 +124,16 @@ var sideways = map[string][]string{
 	"internal/caller":                  {"internal/httpheader"},
 	"service/internal/rulecheck":       {"service/internal/terminal"},
 	"service/internal/top":             {"service/internal/server/adminapi", "service/internal/terminal"},
-	"service/internal/daemon": {"service/internal/redisstore", "service/internal/upstream", "service/internal/discover", "service/internal/peer", "service/internal/ring", "service/internal/inputfile", "service/internal/server/adminapi", "service/internal/server/grpcapi", "service/internal/server/httpapi", "service/internal/server/respapi", "service/internal/server/rlqsapi", "service/internal/server/token", "service/internal/servermetric",
+	"service/internal/daemon": {"service/internal/redisstore", "service/internal/discover", "service/internal/peer", "service/internal/ring", "service/internal/upstream", "service/internal/inputfile", "service/internal/server/adminapi", "service/internal/server/grpcapi", "service/internal/server/httpapi", "service/internal/server/respapi", "service/internal/server/rlqsapi", "service/internal/server/token", "service/internal/servermetric",
 		"service/internal/connlimit", "service/internal/eventloop", "service/internal/httpserve"},
 	"service/internal/lab/load":     {"service/internal/lab/pace", "service/internal/lab/trace"},
 	"service/internal/lab/origin":   {"service/internal/settings"},
-	"service/internal/lab/scenario": {"service/internal/lab/sim", "service/internal/strictyaml"},
-	"service/internal/lab/sim":      {"internal/caller"},
-	"service/internal/lab/figure":   {"service/internal/lab/plot", "service/internal/lab/scenario", "service/internal/lab/sim"},
-	"service/internal/lab/arena":    {"service/internal/lab/sim", "service/internal/lab/plot", "service/internal/lab/scenario", "service/scenarios"},
+	"service/internal/lab/scenario": {"service/internal/lab/fleet", "service/internal/lab/sim", "service/internal/strictyaml"},
+	// The upstream of a simulated fleet is the server itself.
+	"service/internal/lab/fleet":  {"service/internal/config", "service/internal/server", "service/internal/server/clock", "service/internal/server/decider"},
+	"service/internal/lab/sim":    {"internal/caller"},
+	"service/internal/lab/figure": {"service/internal/lab/fleet", "service/internal/lab/plot", "service/internal/lab/scenario", "service/internal/lab/sim"},
+	"service/internal/lab/arena":  {"service/internal/lab/sim", "service/internal/lab/plot", "service/internal/lab/scenario", "service/scenarios"},
 	// The experiment has the middleware among its rows, as people use it.
 	"service/internal/lab/sla": {"httplimit", "internal/admission", "service/internal/lab/load", "service/internal/lab/sim", "service/internal/lab/plot"},
 	// The demonstration shows the proxy itself, on the page.
@@ -159,6 +161,7 @@ var bannedHere = map[string][]string{
 	"service/internal/server/lease":   {"net"},
 	"service/internal/server/quota":   {"net"},
 	"service/internal/server/ruleset": {"net"},
+	"service/internal/lab/fleet":      {"sync"},
 	"service/internal/lab/sim":        {"sync"},
 }
 
@@ -223,7 +226,7 @@ func (c *checker) check(f File) error {
 		}
 		c.checkImport(i, name)
 	}
-	if !c.tested && (c.floor == pure || c.pkg == "service/internal/lab/sim") {
+	if !c.tested && (c.floor == pure || c.pkg == "service/internal/lab/sim" || c.pkg == "service/internal/lab/fleet") {
 		c.checkPurity(file)
 	}
 	if !c.tested && c.floor <= shells {

@@ -155,7 +155,7 @@ func (l *Buckets[K]) TokensAt(key K, at time.Time) float64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var p bucketPlace
-	s.findBucket(t, &p, print, t.now())
+	s.findBucket(t, &p, print, at.Sub(t.epoch))
 	return p.quota.Tokens(p.bucket(), at.Sub(t.epoch))
 }
 
@@ -166,6 +166,17 @@ func (l *Buckets[K]) Settle(print uint64, was, n int) int {
 	checkCost(n)
 	t := l.table.Load()
 	return t.shard(print).settle(t, print, was, n, l.cfg.MaxDebt)
+}
+
+// SettleAt is Settle at the time at, for a caller with its own clock.
+func (l *Buckets[K]) SettleAt(print uint64, at time.Time, was, n int) int {
+	checkCost(was)
+	checkCost(n)
+	t := l.table.Load()
+	s := t.shard(print)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.settleLocked(t, print, at.Sub(t.epoch), was, n, l.cfg.MaxDebt)
 }
 
 // Stats returns the state and the counts.

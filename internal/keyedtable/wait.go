@@ -90,7 +90,10 @@ func (s *shard[K]) leave(t *table[K], print uint64, w *waitq.TokenWaiter, expire
 func (s *shard[K]) settle(t *table[K], print uint64, was, n, maxDebt int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := t.now()
+	return s.settleLocked(t, print, t.now(), was, n, maxDebt)
+}
+
+func (s *shard[K]) settleLocked(t *table[K], print uint64, now time.Duration, was, n, maxDebt int) int {
 	var p bucketPlace
 	s.findBucket(t, &p, print, now)
 	if n > was {

@@ -113,7 +113,7 @@ func (k *Keys) Assign(now time.Duration, a *Assignment) {
 	}
 	e.fill(now, Limit{e.rate, e.burst})
 	switch {
-	case rate < had && !e.unlimited:
+	case rate < had*(1-watchedBand) && e.contended && !e.unlimited:
 		k.rush(e) // so that the upstream can give the rest to others
 	case rate > had || e.unlimited:
 		k.wake(e)

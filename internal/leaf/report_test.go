@@ -86,7 +86,7 @@ func TestSmallerRateIsAcknowledged(t *testing.T) {
 	s := started(t, leaf.Config{}, leaf.Policy{})
 	s.now = time.Second
 	less := half
-	less.Rate, less.Burst = 20, 2
+	less.Rate, less.Burst, less.Contended = 20, 2, true
 	s.set.Take(s.now, "k", 1, s.policy)
 	s.set.Watch("k")
 	s.exchange(assigned(less))

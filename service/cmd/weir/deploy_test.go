@@ -280,5 +280,6 @@ func commandLines(t *testing.T) map[string][]string {
 		"weir.yaml":           list("kubernetes/weir.yaml", `args:\n((?: +- .*\n)+)`),
 		"store.yaml":          list("kubernetes/store.yaml", `args:\n((?: +- .*\n)+)`),
 		"peers.yaml":          list("kubernetes/peers.yaml", `args:\n((?: +- .*\n)+)`),
+		"leaf.yaml":           list("kubernetes/leaf.yaml", `args:\n((?: +- .*\n)+)`),
 	}
 }

@@ -95,9 +95,11 @@ func (f *peerFleet) holdUnits(key string) (stop func() (most int)) {
 		if !got.ok || json.Unmarshal([]byte(got.body), &l) != nil {
 			return false, got.step, nil
 		}
-		count(1)
-		time.Sleep(20 * time.Millisecond)
-		count(-1)
+		if got.step == "exact" { // others are of the share of a member
+			count(1)
+			time.Sleep(20 * time.Millisecond)
+			count(-1)
+		}
 		for i := caller; ; i++ { // any member ends the lease
 			at := i % fleetSize
 			before := f.down[at].Load()

@@ -16,6 +16,7 @@ type serveStore struct {
 	StoreTimeout time.Duration `least:"1ms" default:"50ms" placeholder:"TIME" help:"How long a decision may take in the store. After that, the instance decides by itself (${default})."`
 	StoreAway    config.Away   `default:"share" enum:"deny,allow,share" placeholder:"HOW" help:"How to decide while the store does not answer, for rules that do not say (away): share divides the limits by the number of instances; allow, or deny (${default})."`
 	StoreKnown   time.Duration `least:"0s" default:"10s" placeholder:"TIME" help:"Before that: for how long after the store's last answer to decide by what it has told (${default})."`
+	StoreLeaf    bool          `help:"Decide by parts of the limits that are assigned in the store, without a round trip for each decision. Rules of less than ten tokens a second still ask the store."`
 	StorePrefix  string        `default:"weir:" placeholder:"TEXT" help:"The beginning of all keys in the store. Instances with the same prefix share their limits (${default})."`
 	Instances    int           `least:"0" default:"0" placeholder:"N" help:"The number of instances that share the store; 0: they are counted there (${default})."`
 }
@@ -30,6 +31,8 @@ func (c *serveStore) withoutStore() string {
 		return "--store-away"
 	case c.StoreKnown != server.DefaultKnown:
 		return "--store-known"
+	case c.StoreLeaf:
+		return "--store-leaf"
 	case c.StorePrefix != server.DefaultPrefix:
 		return "--store-prefix"
 	case c.Instances != 0:
@@ -51,7 +54,7 @@ func (c *serveStore) connect() (*daemon.Store, error) {
 	if known == 0 {
 		known = -1
 	}
-	return &daemon.Store{Client: client, Config: server.StoreConfig{
+	return &daemon.Store{Client: client, Leaf: c.StoreLeaf, Config: server.StoreConfig{
 		Link: client.Link(c.StoreTimeout), Prefix: c.StorePrefix, Away: c.StoreAway, Known: known, Instances: c.Instances,
 	}}, nil
 }

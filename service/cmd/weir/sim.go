@@ -70,7 +70,10 @@ func (c *simCmd) Run(ctx context.Context, std streams) error {
 func (c *simCmd) check(figures []*figure.Figure) error {
 	runs, files := 0, map[string]string{} // by the name of the plot
 	for _, f := range figures {
-		runs += len(f.Scenarios)
+		runs += f.Len()
+		if f.Fleets != nil && c.Trace != "" {
+			return usagef("--trace: %s is about a fleet, which has no calls to trace", f.File)
+		}
 		if other, taken := files[f.Name]; taken && c.Out != "" {
 			return usagef("--out: %s and %s would both be drawn as %s.%s", other, f.File, f.Name, c.Format)
 		}

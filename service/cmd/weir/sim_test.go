@@ -97,6 +97,33 @@ func TestSimErrors(t *testing.T) {
 	}
 }
 
+func TestSimFleet(t *testing.T) {
+	text := "name: few\nduration: 2s\nfleet: {leaves: 3}\nkeys: [{name: api, rate: 100, burst: 10}]\ndemand: [{rate: 200}]\n"
+	file := filepath.Join(t.TempDir(), "fleet.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, stderr := weir(t, "sim", file, "--json", "--seed", "5")
+	var figures []struct {
+		Fleets []struct {
+			Policy string `json:"policy"`
+			Seed   uint64 `json:"seed"`
+			Total  struct {
+				Use float64 `json:"use"`
+			} `json:"total"`
+		} `json:"fleets"`
+	}
+	if err := json.Unmarshal([]byte(stdout), &figures); err != nil || code != 0 || len(figures) != 1 || len(figures[0].Fleets) != 1 {
+		t.Fatalf("%d, %v, %.200q, %q", code, err, stdout, stderr)
+	}
+	if r := figures[0].Fleets[0]; r.Policy != "leaf" || r.Seed != 5 || r.Total.Use < 0.5 {
+		t.Errorf("%+v", r)
+	}
+	if code, _, stderr := weir(t, "sim", file, "--trace", "x.csv"); code != 2 || !strings.Contains(stderr, "--trace: "+file+" is about a fleet, which has no calls to trace") {
+		t.Errorf("--trace: %d, %q", code, stderr)
+	}
+}
+
 func TestSimInterrupted(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "small.yaml")
 	if err := os.WriteFile(file, []byte(simScenario), 0o666); err != nil {

@@ -15,8 +15,13 @@
 //
 // Shares are max-min fair by weight (Bertsekas and Gallager, Data Networks, 6.5.2): no
 // leaf gets more than it wants while another one of the same weight gets less than it
-// wants and less than that one. While all get what they want, each also gets a part of the
-// rest, so that it can grow at once; one part is left for a leaf that is still unknown.
+// wants and less than that one. While all get what they want, each also gets a part of a half of
+// the rest, so that it can grow at once. The other half is for changes of shares.
+//
+// The wants of a leaf are measured, and requests come in at random. A leaf with exactly the mean
+// rate would deny some. So leaves that get all they want also get a little more than that: together
+// up to a hundredth of what the others get. They get most of the burst, in proportion to the square root of
+// what they want. A leaf that wants much more than it gets uses each token, and needs little burst.
 //
 // # Contention
 //
@@ -35,6 +40,12 @@
 // If a leaf starts with an empty bucket, and keeps its tokens, but not more than the burst,
 // when its assignment changes, then all leaves together spend at most Burst + Rate·t in a
 // time t.
+//
+// # Lost leaves
+//
+// A leaf whose session ends without a word has crashed, or is cut off. If it is cut off, it may go
+// on with the limit divided by the number of leaves. So that part of what it had is kept for it,
+// until it is back or Config.Reserve is over: others do not get it.
 //
 // # Restart
 //
@@ -70,6 +81,9 @@ type Config struct {
 	// Learn is the instant until which leaves get what they say they have: the start and a
 	// TTL, unless no leaf can have an assignment.
 	Learn time.Duration
+	// Reserve is for how long a part of the limit is kept for a leaf that is lost: its Session
+	// has ended, but not by End. If zero, none is. See Allocator.SetReserves.
+	Reserve time.Duration
 	// Watch, if not nil, is called for each Member that should report because its share has
 	// changed by the report of another. It must not call the Allocator.
 	Watch func(*Member)
@@ -116,7 +130,9 @@ type Allocator struct {
 	limit   Limit
 	quantum float64 // all assigned rates are multiples of it
 	held    float64 // sum of Member.held
+	bursts  float64 // sum of Member.heldBurst
 	wants   demands
+	reservation
 	contention
 	expiry heap.Heap[*Member] // all members
 }
@@ -168,11 +184,10 @@ func (a *Allocator) Report(now time.Duration, m *Member, r Report) (Assignment, 
 	}
 	a.Expire(now)
 	a.enter(now, m, r)
-	all := a.wants.all()
-	level := a.wants.level(all, a.limit.Rate)
-	share := a.share(m, all, level)
+	level := a.level()
+	share := level.share(m)
 	free := max(a.limit.Rate-(a.held-m.held), 0)
-	rate, uses := share, min(r.Has, m.held)
+	rate, uses, confirmed := share, min(r.Has, m.held), r.Has == m.rate
 	if now < a.cfg.Learn {
 		rate, uses = r.Has, min(r.Has, free)
 	}
@@ -181,10 +196,11 @@ func (a *Allocator) Report(now time.Duration, m *Member, r Report) (Assignment, 
 	}
 	rate = math.Floor(min(rate, free)/a.quantum) * a.quantum
 	a.hold(m, max(rate, math.Ceil(uses/a.quantum)*a.quantum))
-	m.rate = rate
+	a.assignBurst(m, &level, rate, confirmed)
+	m.rate, m.leaves = rate, int32(a.expiry.Len())
 	a.setShort(m, now >= a.cfg.Learn && rate < min(share, m.wants())*(1-tell))
-	a.contend(now, m, all, level)
-	return a.assignment(m), nil
+	a.contend(now, m, &level)
+	return Assignment{Limit{m.rate, m.burst}, m.ends(), a.contended, m.short}, nil
 }
 
 // enter records the demand of a member.
@@ -198,6 +214,8 @@ func (a *Allocator) enter(now time.Duration, m *Member, r Report) {
 		a.check = min(a.check, m.check)
 	case m.in != a:
 		panic("allocator: the Member is in another Allocator")
+	case m.reserved:
+		a.unreserve(m)
 	case m.demand == d:
 		return
 	default:
@@ -205,24 +223,6 @@ func (a *Allocator) enter(now time.Duration, m *Member, r Report) {
 	}
 	m.demand = d
 	a.wants.insert(d)
-}
-
-// share returns the max-min fair share of a member at a level. If all leaves get what they
-// want, it includes the member's part of the rest.
-func (a *Allocator) share(m *Member, all sums, level float64) float64 {
-	if math.IsInf(level, 1) {
-		return m.wants() + max(a.limit.Rate-all.wants, 0)*m.weight/(all.weight+1)
-	}
-	return m.weight * min(m.level, level)
-}
-
-// assignment returns the present assignment of a member.
-func (a *Allocator) assignment(m *Member) Assignment {
-	got := Assignment{Limit: Limit{Rate: m.rate}, Until: m.ends(), Contended: a.contended, Short: m.short}
-	if a.limit.Rate > 0 {
-		got.Burst = a.limit.Burst * (m.rate / a.limit.Rate)
-	}
-	return got
 }
 
 // Expire takes back the assignments that have ended at the instant now. Report does so, too.
@@ -233,7 +233,7 @@ func (a *Allocator) Expire(now time.Duration) {
 		if m.check > now {
 			return
 		}
-		if m.check = m.ends(); m.check > now {
+		if m.check = a.look(now, m); m.check > now {
 			a.expiry.Fix(0)
 			continue
 		}
@@ -259,7 +259,8 @@ func (a *Allocator) Prefetch(deep bool) {
 	prefetch.Line(&a.contention)
 }
 
-// Members returns the number of members, which have an assignment. Expire first.
+// Members returns the number of members, which have an assignment or a part of the limit that is
+// kept for them. Expire first.
 func (a *Allocator) Members() int { return a.expiry.Len() }
 
 // Limit returns the limit.
@@ -267,12 +268,17 @@ func (a *Allocator) Limit() Limit { return a.limit }
 
 func (a *Allocator) drop(m *Member) {
 	a.setShort(m, false)
+	if m.reserved {
+		a.unreserve(m)
+	} else {
+		a.wants.remove(m.demand)
+	}
 	a.hold(m, 0)
-	a.wants.remove(m.demand)
+	a.holdBurst(m, 0)
 	a.expiry.Remove(int(m.at))
-	m.in, m.rate = nil, 0
-	if a.expiry.Len() == 0 {
-		a.held, a.check = 0, math.MaxInt64 // exactly, also after other quanta
+	m.in, m.rate, m.burst = nil, 0, 0
+	if a.expiry.Len() == 0 { // exactly, also after other quanta
+		a.held, a.bursts, a.kept, a.check = 0, 0, Limit{}, math.MaxInt64
 	}
 }
 

@@ -26,12 +26,12 @@ type contention struct {
 
 // contend updates the contention after a report of a member, or its end. It asks other
 // members to report if their shares have changed.
-func (a *Allocator) contend(now time.Duration, by *Member, all sums, level float64) {
+func (a *Allocator) contend(now time.Duration, by *Member, l *level) {
 	was := a.contended
 	switch {
-	case !math.IsInf(level, 1) || a.shorts > 0:
+	case !math.IsInf(l.level, 1) || a.shorts > 0:
 		a.contended = true
-	case all.wants < relaxed*a.limit.Rate:
+	case l.all.wants < relaxed*l.rate:
 		a.contended = false
 	}
 	if now < a.cfg.Learn {
@@ -42,7 +42,7 @@ func (a *Allocator) contend(now time.Duration, by *Member, all sums, level float
 		a.freed = 0
 	}
 	begun := a.contended && !was
-	moved := math.Abs(level-a.told) > tell*min(level, a.told)
+	moved := math.Abs(l.level-a.told) > tell*min(l.level, a.told)
 	gave := a.freed > tell*a.limit.Rate
 	press := a.shorts > 0 && now-a.pressed >= a.cfg.TTL/pressEvery
 	if !begun && !moved && !gave && !press {
@@ -50,7 +50,7 @@ func (a *Allocator) contend(now time.Duration, by *Member, all sums, level float
 	}
 	tolerance := tell
 	if moved {
-		a.told = level
+		a.told = l.level
 	}
 	if gave || press {
 		a.freed = 0
@@ -62,7 +62,7 @@ func (a *Allocator) contend(now time.Duration, by *Member, all sums, level float
 		return
 	}
 	for _, m := range a.expiry.Items() {
-		if m != by && (begun || gave && m.short || (moved || press) && a.strays(m, all, level, tolerance)) {
+		if m != by && !m.reserved && (gave && m.short || (begun || moved || press) && a.strays(m, l, tolerance)) {
 			a.cfg.Watch(m)
 		}
 	}
@@ -70,9 +70,9 @@ func (a *Allocator) contend(now time.Duration, by *Member, all sums, level float
 
 // strays reports whether the assignment of a member is smaller than what it should have of
 // what it wants, or greater than its share while the limit is contended.
-func (a *Allocator) strays(m *Member, all sums, level, tolerance float64) bool {
-	share := a.share(m, all, level)
-	return m.rate < min(share, m.wants())*(1-tell) || a.contended && m.rate > share*(1+max(tolerance, 1e-9))
+func (a *Allocator) strays(m *Member, l *level, tolerance float64) bool {
+	share := l.share(m)
+	return m.rate < min(share, m.wants())*(1-tell) || a.contended && m.held > share*(1+max(tolerance, 1e-9))
 }
 
 func (a *Allocator) setShort(m *Member, short bool) {

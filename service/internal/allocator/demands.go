@@ -30,8 +30,18 @@ type demand struct {
 	weight float64
 }
 
-// sums are sums over leaves.
-type sums struct{ wants, weight float64 }
+// sums are sums over leaves. A root is the square root of a leaf's wants.
+type sums struct{ wants, weight, roots float64 }
+
+func (s *sums) add(o sums) {
+	s.wants += o.wants
+	s.weight += o.weight
+	s.roots += o.roots
+}
+
+func (d demand) sums() sums { return sums{d.wants(), d.weight, d.root()} }
+
+func (d demand) root() float64 { return math.Sqrt(d.wants()) }
 
 func (d demand) wants() float64 { return d.level * d.weight }
 
@@ -43,8 +53,7 @@ func (d demand) compare(e demand) int {
 func (b *block) sum() {
 	b.sums = sums{}
 	for _, d := range b.list {
-		b.wants += d.wants()
-		b.weight += d.weight
+		b.add(d.sums())
 	}
 }
 
@@ -105,33 +114,46 @@ func (t *demands) remove(d demand) {
 func (t *demands) all() sums {
 	all := t.first.sums
 	for i := range t.more {
-		all.wants += t.more[i].wants
-		all.weight += t.more[i].weight
+		all.add(t.more[i].sums)
 	}
 	return all
 }
 
 // level returns the share of a weight of 1 at which the limit is used up: infinity if the
-// leaves do not want more than the limit.
-func (t *demands) level(all sums, limit float64) float64 {
+// leaves do not want more than the limit. It also returns the sums of the leaves that get all they
+// want.
+func (t *demands) level(all sums, limit float64) (level float64, below sums) {
 	if all.wants <= limit {
-		return math.Inf(1)
+		return math.Inf(1), all
 	}
 	// Leaves before the level get all they want; the others share what is left.
-	left, weight := limit, all.weight
-	fits := func(level, wants, weights float64) bool { return wants+level*(weight-weights) <= left }
+	below = t.while(func(level float64, to sums) bool { return to.wants+level*(all.weight-to.weight) <= limit })
+	if below.weight >= all.weight {
+		return math.Inf(1), all // all fit, but for rounding
+	}
+	return max((limit-below.wants)/(all.weight-below.weight), 0), below
+}
+
+// while returns the sums of the first demands: as long as fits, of the level of the last of them and
+// the sums up to it, holds.
+func (t *demands) while(fits func(level float64, to sums) bool) (to sums) {
 	for i := range 1 + len(t.more) {
 		b := t.at(i)
-		if last := b.list[len(b.list)-1]; fits(last.level, b.wants, b.weight) {
-			left, weight = left-b.wants, weight-b.weight
+		if len(b.list) == 0 {
+			return to
+		}
+		next := to
+		if next.add(b.sums); fits(b.list[len(b.list)-1].level, next) {
+			to = next
 			continue
 		}
 		for _, d := range b.list {
-			if !fits(d.level, d.wants(), d.weight) {
-				return max(left/weight, 0)
+			next := to
+			if next.add(d.sums()); !fits(d.level, next) {
+				return to
 			}
-			left, weight = left-d.wants(), weight-d.weight
+			to = next
 		}
 	}
-	return math.Inf(1) // all fit, but for rounding
+	return to
 }

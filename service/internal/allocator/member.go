@@ -32,14 +32,20 @@ type Member struct {
 	// Owner is for the caller: the Allocator does not use it.
 	Owner any
 
-	in       *Allocator    // nil if it has no assignment
-	held     float64       // the most that it may be using
-	rate     float64       // the rate of its last assignment
-	reported time.Duration // when
-	check    time.Duration // when Expire looks at it, not after its end unless the session is over
-	at       int32         // in the heap
-	short    bool
-	demand
+	in        *Allocator    // nil if it has no assignment, and nothing is kept for it
+	held      float64       // the highest rate that it may be using
+	heldBurst float64       // the greatest burst that it may be using
+	rate      float64       // the rate of its last assignment
+	burst     float64       // the burst of its last assignment
+	reported  time.Duration // when
+	check     time.Duration // when Expire looks at it, not after its end unless the session is over
+	lost      time.Duration // when its session ended
+	until     time.Duration // the end of what is reserved
+	at        int32         // in the heap
+	leaves    int32         // members at its last report
+	short     bool
+	reserved  bool // its session has ended, and a part of the limit is kept for it
+	demand         // not counted while reserved is set
 }
 
 // Live reports whether the Member has an assignment.
@@ -59,8 +65,8 @@ func (m *Member) Held() float64 { return m.held }
 func (m *Member) Leave(now time.Duration) {
 	if a := m.in; a != nil {
 		a.drop(m)
-		all := a.wants.all()
-		a.contend(now, nil, all, a.wants.level(all, a.limit.Rate))
+		level := a.level()
+		a.contend(now, nil, &level)
 	}
 }
 
@@ -73,6 +79,8 @@ func (m *Member) ends() time.Duration {
 		return until
 	case s.over:
 		return math.MinInt64
+	case m.reserved:
+		return m.until
 	}
 	silence := cfg.Silence
 	if silence == 0 {

@@ -57,10 +57,10 @@ var Reference = append([]filedoc.Field{
 		Text: "The longest time that a request may ask for: from `ttl` to 240h."},
 	filedoc.Field{Path: "rules[].mode", Kind: filedoc.Enum, Values: []string{"enforce", "shadow", "off"}, Default: "`enforce`", Example: "shadow",
 		Text: "`shadow` decides and counts, but denies nothing. `off` ignores the rule."},
-	filedoc.Field{Path: "rules[].away", Kind: filedoc.Enum, Values: []string{"deny", "allow", "share"}, Default: "`--store-away`, `--upstream-away`", Example: "deny",
-		Text: "With `--store` or `--upstream`, how to decide while that does not answer: `share` divides the limit by the number of instances."},
+	filedoc.Field{Path: "rules[].away", Kind: filedoc.Enum, Values: []string{"deny", "allow", "share"}, Default: "`--store-away`, `--upstream-away`, `--peer-away`", Example: "deny",
+		Text: "With `--store`, `--upstream` or `--peers`, how to decide while the store, the upstream or the owner of a key does not answer: `share` divides the limit by the number of instances."},
 	filedoc.Field{Path: "rules[].unassigned", Kind: filedoc.Enum, Values: []string{"ask", "share", "deny"}, Default: "`ask`", Example: "share",
-		Text: "With `--upstream`, how to decide about a key before there is an assignment of it: `ask` the upstream, take the `share` of one instance, or `deny`."},
+		Text: "With `--upstream` or `--store-leaf`, how to decide about a key before there is an assignment of it: `ask` the upstream or the store, take the `share` of one instance, or `deny`."},
 	filedoc.Field{Path: "rules[].candidate", Kind: filedoc.Object, Example: "{rate: 500/s}",
 		Text: "Another quota on trial: its decisions are counted beside those of the rule, without effect."},
 ), quota("rules[].candidate.", "The rate on trial.")...)...)

@@ -51,7 +51,13 @@ func (d *Daemon) drain() error {
 }
 
 // waiting returns how many requests wait.
-func (d *Daemon) waiting() int { return d.server.Waiting() + d.fleet.waiting() }
+func (d *Daemon) waiting() int {
+	n := d.server.Waiting() + d.fleet.waiting()
+	if d.shared != nil && d.tier != nil {
+		n += d.shared.Waiting()
+	}
+	return n
+}
 
 // parting is the least time that clients have to take their answers.
 const parting = 2 * time.Second

@@ -137,7 +137,7 @@ func (d *Daemon) reload(context.Context) (change string, err error) {
 		old := d.server.Rules()
 		var wrong error
 		if rules.Hash == "" || rules.Hash != old.Hash {
-			if wrong = d.server.Reload(rules); wrong == nil {
+			if wrong = d.reloadRules(rules); wrong == nil {
 				d.fleet.reload(rules)
 				d.saveSoon() // the next run has to know the leases that were granted under the old rules
 			}

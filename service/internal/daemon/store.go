@@ -1,8 +1,10 @@
 package daemon
 
 import (
+	"crypto/rand"
 	"log/slog"
 
+	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/redisstore"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/decider"
@@ -12,22 +14,29 @@ import (
 type Store struct {
 	Client *redisstore.Client
 	Config server.StoreConfig
+	// Leaf makes the instance a leaf of the store: it decides by parts of the limits.
+	Leaf bool
 }
 
-// newServer makes the server of the rules, over the store or among peers if there are some.
+// newServer makes the server of the rules: over a store, under an upstream or among peers if there
+// are any.
 func (d *Daemon) newServer() (err error) {
-	if d.cfg.Upstream != nil {
+	switch {
+	case d.cfg.Upstream != nil:
 		return d.newTier()
-	}
-	store := d.cfg.Store
-	if d.cfg.Peers != nil {
+	case d.cfg.Peers != nil:
 		return d.newFleet()
+	case d.cfg.Store != nil:
+		return d.newShared()
 	}
-	if store == nil {
-		d.server, err = server.New(d.cfg.Server)
-		d.decider = d.server
-		return err
-	}
+	d.server, err = server.New(d.cfg.Server)
+	d.decider = d.server
+	return err
+}
+
+// newShared makes the server over a store.
+func (d *Daemon) newShared() (err error) {
+	store := d.cfg.Store
 	cfg := store.Config
 	cfg.Link.OnAway = func(err error) {
 		if err != nil {
@@ -46,7 +55,29 @@ func (d *Daemon) newServer() (err error) {
 		return err
 	}
 	d.server, d.decider = d.shared.Server, d.shared
+	if !store.Leaf {
+		return nil
+	}
+	d.tier = new(tier)
+	if d.tier.Tier, err = server.NewTier(d.cfg.Server, server.TierConfig{
+		Name: rand.Text(), Upstream: d.shared, Assigner: d.shared.NewAssigner(d.cfg.AssignmentTTL), Timeout: cfg.Link.Timeout,
+		Away: cfg.Away, Leaves: max(cfg.Instances, 1), OnDegraded: cfg.OnDegraded,
+	}); err != nil {
+		d.shared.Disconnect()
+		return err
+	}
+	d.server, d.decider = d.tier.Server, d.tier.Tier
 	return nil
+}
+
+// reloadRules puts rules into force. The shared limits come first: they refuse more rules.
+func (d *Daemon) reloadRules(rules *config.Rules) error {
+	if d.shared != nil && d.tier != nil {
+		if err := d.shared.Reload(rules); err != nil {
+			return err
+		}
+	}
+	return d.server.Reload(rules)
 }
 
 // blocking reports whether decisions ask other processes.
@@ -54,13 +85,12 @@ func (d *Daemon) blocking() bool { return d.shared != nil || d.tier != nil || d.
 
 // close stops waiting: see server.Server.Close.
 func (d *Daemon) close(now bool) {
-	switch {
-	case d.shared != nil:
+	d.server.Close(now)
+	if d.shared != nil {
 		d.shared.Close(now)
-	case d.tier != nil:
+	}
+	if d.tier != nil {
 		d.tier.Close(now)
-	default:
-		d.server.Close(now)
 	}
 	if d.fleet != nil {
 		d.fleet.fallback.Close(now)

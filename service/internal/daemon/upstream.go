@@ -20,7 +20,7 @@ type Upstream struct {
 	Config    server.TierConfig // without the fields that name the two, and the hooks
 }
 
-// A tier is a Tier with its ways to the upstream.
+// A tier is a Tier with its ways to the upstream, which are nil if that is the store.
 type tier struct {
 	*server.Tier
 	exchanges *upstream.Client
@@ -100,6 +100,8 @@ func (t *tier) disconnect(log *slog.Logger) {
 	if err := t.Disconnect(ctx); err != nil {
 		log.Warn("the upstream has not taken the assignments back: they end with their time to live", "error", err)
 	}
-	_ = t.link.Close()
-	t.exchanges.Close()
+	if t.link != nil {
+		_ = t.link.Close()
+		t.exchanges.Close()
+	}
 }

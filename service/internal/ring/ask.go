@@ -48,6 +48,11 @@ func (r *Ring) ask(ctx context.Context, at func() uint16, held patience, onHold 
 			return err
 		case err == decider.ErrMoved:
 			most = held.moved
+		case t.place != nil && held.lost == 0: // the link is lost: the next view may have another owner
+			if r.view.Load() == w && pause(ctx, w.over, poll) && r.view.Load() == w {
+				return errAlone
+			}
+			most = r.cfg.Timeout
 		}
 		if began.IsZero() {
 			began = time.Now()

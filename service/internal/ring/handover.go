@@ -171,10 +171,18 @@ func (r *Ring) claimFrom(ctx context.Context, p *place, slots *slot.Set) (*slot.
 		if r.view.Load().status[p.Name] == Dead {
 			return new(slot.Set), nil
 		}
-		if time.Since(began) > maxClaimTries || !pause(ctx, nil, poll) {
+		if r.isGone(p.Name) || time.Since(began) > maxClaimTries || !pause(ctx, nil, poll) {
 			return nil, err
 		}
 	}
+}
+
+// isGone reports whether a member has left, and does not answer any more.
+func (r *Ring) isGone(name string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m := r.census.members[name]
+	return m == nil || m.leaving && !m.up
 }
 
 // onClaim gives slots up, sends their state to the member that claims them, and answers with

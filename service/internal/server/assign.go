@@ -216,8 +216,11 @@ func (e *exchange) assign(h *holding, r *leaf.Report, got *leaf.Assignment) {
 			tier.pass(e.now, p.bucket)
 		}
 		contended = contended || a.Contended
-		e.short = e.short || a.Short
-		e.shrunk = e.shrunk || a.Rate < was && a.Rate < r.Has
+		if a.Short { // as soon as others have given something back, there is more for it
+			e.short = true
+			watch(&p.Member)
+		}
+		e.shrunk = e.shrunk || a.Contended && a.Rate < was && a.Rate < r.Has*(1-shrunk)
 		if first || a.Rate < got.Rate {
 			limit := p.bucket.Limit()
 			first, got.Rate, got.Burst, got.Unlimited = false, a.Rate, a.Burst, false
@@ -236,6 +239,9 @@ const (
 	contendedInterval = time.Second
 	longestInterval   = 5 * time.Second
 )
+
+// shrunk is the part by which an assignment must be smaller for leastInterval.
+const shrunk = 0.02
 
 // next returns when the next exchange is due.
 func (e *exchange) next(watch bool) time.Duration {

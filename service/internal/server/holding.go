@@ -164,6 +164,8 @@ func (e *exchange) bucket(r *rule, h *holding) *shareBucket {
 		b.rules = e.rules.id
 		if e.server.tier == nil {
 			b.SetLimit(limitOf(e.server.shareOf(r.Quota)))
+		// A leaf may have another rule, or another default.
+		b.SetReserves(r.Away == "" || r.Away == config.AwayShare)
 		}
 	}
 	return b

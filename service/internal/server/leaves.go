@@ -9,6 +9,12 @@ import (
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
+// How long a leaf may be silent, in times to live.
+const (
+	silence = 8  // about one key: after that, the assignment of the key has ended
+	reserve = 10 // about all keys: after that, nothing is kept for the leaf any more
+)
+
 // Bounds of leaves. An assignment takes about 300 bytes.
 const (
 	maxLeaves = 20_000
@@ -55,9 +61,10 @@ type leafSession struct {
 func (ls *leaves) init(ttl time.Duration, most int, learn time.Duration) {
 	ls.byName, ls.most = map[string]*leafSession{}, most
 	ls.relayed = map[*shareBucket]struct{}{}
-	ls.cfg = allocator.Config{TTL: ttl, Learn: learn, Watch: watch, Ended: ls.end}
+	ls.cfg = allocator.Config{TTL: ttl, Silence: silence * ttl, Learn: learn, Reserve: reserve * ttl, Watch: watch, Ended: ls.end}
 	ls.unlimited = new(shareBucket)
 	ls.unlimited.Init(&ls.cfg)
+	ls.unlimited.SetReserves(false)
 }
 
 // watch asks for a report of a key.

@@ -97,6 +97,8 @@ type Config struct {
 	// Route. If empty, the Server is alone. With a Fleet, fingerprints of keys and the seals of
 	// ids are the same at all members, and all rules that count for a key must route alike.
 	Fleet string
+	// Clock is the time of the node. If nil, the real one.
+	Clock *clock.Clock
 	// Instances, if > 0, makes the limits of the Server shares: the limits of the rules
 	// divided by this number. See Shared.
 	Instances int
@@ -172,7 +174,10 @@ func New(cfg Config) (*Server, error) {
 	}
 	cfg.Memory = cmp.Or(cfg.Memory, DefaultMemory)
 	cfg.AssignmentTTL = cmp.Or(cfg.AssignmentTTL, DefaultAssignmentTTL)
-	room, c := waiting.NewRoom(cmp.Or(cfg.MaxWaiting, DefaultMaxWaiting)), clock.New()
+	room, c := waiting.NewRoom(cmp.Or(cfg.MaxWaiting, DefaultMaxWaiting)), cfg.Clock
+	if c == nil {
+		c = clock.New()
+	}
 	s := &Server{
 		cfg: cfg, clock: c, learns: c.Now() + cfg.AssignmentTTL, room: room, keys: newKeys(cmp.Or(cfg.Keys, DefaultKeys)),
 		grants: grant.NewLedger(), leases: lease.NewRegistry(c, room, cmp.Or(cfg.MaxLeases, DefaultMaxLeases)),

@@ -33,7 +33,7 @@ type StoreAssigner struct {
 
 // A storeShare is a key with a share of its limits.
 type storeShare struct {
-	report    leaf.Report // the last one; Has is what the leaf may use
+	report    leaf.Report // the last one; Has is the rate that the leaf may use
 	since     time.Duration
 	reported  time.Duration
 	asked     time.Duration
@@ -60,8 +60,8 @@ func (k *storeShare) due(ttl time.Duration) time.Duration {
 	return k.asked + min(interval, ttl/2)
 }
 
-// Exchange answers the exchange of the leaf. The error is that of the store: then the leaf keeps
-// what it has.
+// Exchange answers the exchange of the leaf. If the store does not answer, the error says why, and
+// the leaf keeps its assignments.
 func (a *StoreAssigner) Exchange(ctx context.Context, x *leaf.Exchange) (leaf.Answer, error) {
 	s, now := a.shared, a.shared.clock.Now()
 	rs := s.rules.Load()

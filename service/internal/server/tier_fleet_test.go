@@ -10,12 +10,12 @@ import (
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
-func tierRules(rate int) *config.Rules {
+func fleetRules(rate int) *config.Rules {
 	return &config.Rules{Rules: []config.Rule{one("all", quota(rate, time.Second, ""))}}
 }
 
-// A tierFleet is tiers of one upstream, with a demand for one key at each.
-type tierFleet struct {
+// A zoneFleet is tiers of one upstream, with a demand for one key at each.
+type zoneFleet struct {
 	t     *testing.T
 	limit int
 	zones []*zone
@@ -23,24 +23,24 @@ type tierFleet struct {
 	stop  chan struct{}
 }
 
-// newTierFleet returns a fleet, whose demands are called for each request.
-func newTierFleet(t *testing.T, up decider.Decider, limit int, cfg server.TierConfig, demands ...func() float64) *tierFleet {
-	f := &tierFleet{t: t, limit: limit, stop: make(chan struct{})}
+// newZoneFleet returns a zoneFleet, whose demands are called for each request.
+func newZoneFleet(t *testing.T, up decider.Decider, limit int, cfg server.TierConfig, demands ...func() float64) *zoneFleet {
+	f := &zoneFleet{t: t, limit: limit, stop: make(chan struct{})}
 	for i, rate := range demands {
-		f.zones = append(f.zones, newZone(t, up, zoneName(i), tierRules(limit), cfg))
+		f.zones = append(f.zones, newZone(t, up, zoneName(i), fleetRules(limit), cfg))
 		f.zones[i].load("hot", rate, f.stop, &f.all)
 	}
 	return f
 }
 
 // end ends the demand.
-func (f *tierFleet) end() {
+func (f *zoneFleet) end() {
 	close(f.stop)
 	f.all.Wait()
 }
 
 // cut cuts all zones off, or connects them to an upstream.
-func (f *tierFleet) cut(up decider.Decider) {
+func (f *zoneFleet) cut(up decider.Decider) {
 	for _, z := range f.zones {
 		if up != nil {
 			z.wire.Decider = up
@@ -50,7 +50,7 @@ func (f *tierFleet) cut(up decider.Decider) {
 }
 
 // keeps checks the most that all gave in any 10 seconds from an instant on.
-func (f *tierFleet) keeps(from time.Duration, limit int) {
+func (f *zoneFleet) keeps(from time.Duration, limit int) {
 	f.t.Helper()
 	if n, at := most(from, 10*time.Second, f.zones...); n > limit {
 		f.t.Errorf("%d in the 10 s from %v, want at most %d", n, at, limit)
@@ -58,7 +58,7 @@ func (f *tierFleet) keeps(from time.Duration, limit int) {
 }
 
 // gives checks what each zone gave each second in a span, within a part.
-func (f *tierFleet) gives(from, to time.Duration, part float64, want ...float64) {
+func (f *zoneFleet) gives(from, to time.Duration, part float64, want ...float64) {
 	f.t.Helper()
 	for i, z := range f.zones {
 		if n := z.given(from, to); !within(n, want[i]*(to-from).Seconds(), part) {
@@ -71,8 +71,8 @@ func (f *tierFleet) gives(from, to time.Duration, part float64, want ...float64)
 func TestTierSkewedDemand(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const limit, from, to = 1000, 50 * time.Second, 80 * time.Second
-		up := newDesk(t, server.Config{Rules: tierRules(limit)})
-		f := newTierFleet(t, up.Server, limit, server.TierConfig{}, constant(1500), constant(400), constant(150), constant(40), constant(10))
+		up := newDesk(t, server.Config{Rules: fleetRules(limit)})
+		f := newZoneFleet(t, up.Server, limit, server.TierConfig{}, constant(1500), constant(400), constant(150), constant(40), constant(10))
 		time.Sleep(to)
 		f.end()
 		f.gives(from, to, 0.02, 400, 400, 150, 40, 10)
@@ -93,12 +93,12 @@ func TestTierSkewedDemand(t *testing.T) {
 func TestTierUpstreamKilled(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const limit = 1000
-		up := newDesk(t, server.Config{Rules: tierRules(limit)})
-		f := newTierFleet(t, up.Server, limit, server.TierConfig{}, constant(1500), constant(300), constant(50))
+		up := newDesk(t, server.Config{Rules: fleetRules(limit)})
+		f := newZoneFleet(t, up.Server, limit, server.TierConfig{}, constant(1500), constant(300), constant(50))
 		time.Sleep(60 * time.Second)
 		f.cut(nil)
 		time.Sleep(60 * time.Second)
-		f.cut(newDesk(t, server.Config{Rules: tierRules(limit)}).Server)
+		f.cut(newDesk(t, server.Config{Rules: fleetRules(limit)}).Server)
 		time.Sleep(90 * time.Second)
 		f.end()
 		f.gives(70*time.Second, 80*time.Second, 0.02, 650, 300, 50)
@@ -122,10 +122,10 @@ func TestTierUpstreamKilled(t *testing.T) {
 func TestTierStartsAlone(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const limit = 900
-		f := newTierFleet(t, nil, limit, server.TierConfig{Leaves: 3}, constant(1500), constant(1500), constant(100))
+		f := newZoneFleet(t, nil, limit, server.TierConfig{Leaves: 3}, constant(1500), constant(1500), constant(100))
 		f.cut(nil)
 		time.Sleep(30 * time.Second)
-		f.cut(newDesk(t, server.Config{Rules: tierRules(limit)}).Server)
+		f.cut(newDesk(t, server.Config{Rules: fleetRules(limit)}).Server)
 		time.Sleep(60 * time.Second)
 		f.end()
 		f.gives(5*time.Second, 30*time.Second, 0.02, 300, 300, 100)
@@ -139,7 +139,7 @@ func TestTierStartsAlone(t *testing.T) {
 func TestTierJump(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const limit, at = 1000, 60 * time.Second
-		up := newDesk(t, server.Config{Rules: tierRules(limit)})
+		up := newDesk(t, server.Config{Rules: fleetRules(limit)})
 		began := time.Now()
 		jumps := func() float64 {
 			if time.Since(began) < at {
@@ -147,7 +147,7 @@ func TestTierJump(t *testing.T) {
 			}
 			return 450
 		}
-		f := newTierFleet(t, up.Server, limit, server.TierConfig{}, jumps, constant(1000), constant(1000), constant(20))
+		f := newZoneFleet(t, up.Server, limit, server.TierConfig{}, jumps, constant(1000), constant(1000), constant(20))
 		time.Sleep(80 * time.Second)
 		f.end()
 		f.gives(at-10*time.Second, at, 0.02, 30, 475, 475, 20)

@@ -16,20 +16,20 @@ import (
 func TestTierPassesOn(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const limit = 1000
-		up := newDesk(t, server.Config{Rules: tierRules(limit)})
+		up := newDesk(t, server.Config{Rules: fleetRules(limit)})
 		var all, below sync.WaitGroup
 		stop, stopBelow := make(chan struct{}), make(chan struct{})
-		owned := newZone(t, up.Server, "zone", tierRules(limit), server.TierConfig{})
-		other := newZone(t, up.Server, "other", tierRules(limit), server.TierConfig{})
+		owned := newZone(t, up.Server, "zone", fleetRules(limit), server.TierConfig{})
+		other := newZone(t, up.Server, "other", fleetRules(limit), server.TierConfig{})
 		leaves := []*zone{
-			newZone(t, owned.Tier, "leaf-1", tierRules(limit), server.TierConfig{}),
-			newZone(t, owned.Tier, "leaf-2", tierRules(limit), server.TierConfig{}),
+			newZone(t, owned.Tier, "leaf-1", fleetRules(limit), server.TierConfig{}),
+			newZone(t, owned.Tier, "leaf-2", fleetRules(limit), server.TierConfig{}),
 		}
 		owned.load("hot", constant(200), stop, &all)
 		other.load("hot", constant(450), stop, &all)
 		leaves[0].load("hot", constant(600), stopBelow, &below)
 		leaves[1].load("hot", constant(50), stopBelow, &below)
-		f := &tierFleet{t: t, limit: limit, zones: append(leaves, owned, other)}
+		f := &zoneFleet{t: t, limit: limit, zones: append(leaves, owned, other)}
 		time.Sleep(100 * time.Second)
 		f.gives(90*time.Second, 100*time.Second, 0.03, 300, 50, 200, 450)
 		f.keeps(0, 12*limit)
@@ -55,15 +55,15 @@ func TestTierPassesOn(t *testing.T) {
 func TestTierPassesOnWhileAlone(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const limit = 1000
-		up := newDesk(t, server.Config{Rules: tierRules(limit)})
+		up := newDesk(t, server.Config{Rules: fleetRules(limit)})
 		var all sync.WaitGroup
 		stop := make(chan struct{})
-		zones := []*zone{newZone(t, up.Server, "zone", tierRules(limit), server.TierConfig{}), newZone(t, up.Server, "other", tierRules(limit), server.TierConfig{})}
-		below := newZone(t, zones[0].Tier, "leaf", tierRules(limit), server.TierConfig{})
+		zones := []*zone{newZone(t, up.Server, "zone", fleetRules(limit), server.TierConfig{}), newZone(t, up.Server, "other", fleetRules(limit), server.TierConfig{})}
+		below := newZone(t, zones[0].Tier, "leaf", fleetRules(limit), server.TierConfig{})
 		below.load("hot", constant(2000), stop, &all)
 		zones[0].load("hot", constant(100), stop, &all)
 		zones[1].load("hot", constant(200), stop, &all)
-		f := &tierFleet{t: t, limit: limit, zones: append(zones, below)}
+		f := &zoneFleet{t: t, limit: limit, zones: append(zones, below)}
 		time.Sleep(100 * time.Second)
 		f.gives(90*time.Second, 100*time.Second, 0.03, 100, 200, 700)
 		for _, z := range zones {
@@ -120,7 +120,7 @@ func TestTierPassesNothingOn(t *testing.T) {
 func TestTierPassesOnNoLonger(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const limit = 1000
-		up := newDesk(t, server.Config{Rules: tierRules(limit)})
+		up := newDesk(t, server.Config{Rules: fleetRules(limit)})
 		var all sync.WaitGroup
 		stop := make(chan struct{})
 		began := time.Now()
@@ -130,12 +130,12 @@ func TestTierPassesOnNoLonger(t *testing.T) {
 			}
 			return 2000
 		}
-		owned := newZone(t, up.Server, "zone", tierRules(limit), server.TierConfig{})
-		other := newZone(t, up.Server, "other", tierRules(limit), server.TierConfig{})
-		below := newZone(t, owned.Tier, "leaf", tierRules(limit), server.TierConfig{})
+		owned := newZone(t, up.Server, "zone", fleetRules(limit), server.TierConfig{})
+		other := newZone(t, up.Server, "other", fleetRules(limit), server.TierConfig{})
+		below := newZone(t, owned.Tier, "leaf", fleetRules(limit), server.TierConfig{})
 		below.load("hot", constant(2000), stop, &all)
 		other.load("hot", late, stop, &all)
-		f := &tierFleet{t: t, limit: limit, zones: []*zone{owned, other, below}}
+		f := &zoneFleet{t: t, limit: limit, zones: []*zone{owned, other, below}}
 		time.Sleep(100 * time.Second)
 		owned.wire.cut.Store(true)
 		other.wire.cut.Store(true)

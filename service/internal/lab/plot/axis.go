@@ -25,14 +25,21 @@ func (p *Panel) scale(y *plot.Axis) {
 	}
 	label := decimal
 	switch p.Unit {
-	case Shares:
-		label = func(v float64) string { return decimal(100*v) + " %" }
+	case Shares, Parts:
+		label = func(v float64) string { return decimal(rounded(100*v, 6)) + " %" }
 	case Seconds:
 		label = span
 	}
 	switch {
 	case p.Unit == Shares:
 		y.Min, y.Max = 0, 1.04
+	case p.Unit == Parts:
+		for _, m := range p.Marks {
+			if !m.Vertical {
+				most = max(most, m.At)
+			}
+		}
+		y.Min, y.Max = 0, max(most, 0.05)*1.08
 	case most == 0:
 		y.Min, y.Max = 0, 1
 	case p.Unit == Seconds && most/least > 20, p.Unit == Counts && most/lowestPeak > 12:

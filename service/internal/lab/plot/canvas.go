@@ -32,6 +32,7 @@ var (
 
 	faint = color.RGBA{0x77, 0x77, 0x77, 0xff}
 	grid  = color.RGBA{0xe4, 0xe4, 0xe4, 0xff}
+	band  = color.NRGBA{0xe6, 0x9f, 0x00, 0x2c}
 
 	palette = []color.Color{
 		Red, Blue, Green, Pink, Orange, Sky, color.RGBA{0x6a, 0x3d, 0x9a, 0xff}, color.RGBA{0x8c, 0x56, 0x4b, 0xff},
@@ -49,6 +50,9 @@ var (
 	Dashed = []vg.Length{5, 3}
 	Dotted = []vg.Length{1.5, 2.5}
 )
+
+// Points returns a width.
+func Points(width float64) vg.Length { return vg.Length(width) }
 
 // MarkStyle is the style of marks.
 var MarkStyle = Stroke(Ink, 1, Dashed)

@@ -40,6 +40,7 @@ type Panel struct {
 	Keys  []Key
 	Lines []Line
 	Marks []Mark
+	Bands []Band
 }
 
 // A Unit is the unit of the values of a Panel.
@@ -50,6 +51,7 @@ const (
 	Counts              // on a logarithmic axis, if the ranges of the lines differ much
 	Seconds             // on a logarithmic axis, if their range is wide
 	Shares              // from 0 to 1, in per cent
+	Parts               // from 0, in per cent
 )
 
 // A Line joins points. A Y that is not a number is a gap.
@@ -63,6 +65,12 @@ type Mark struct {
 	Label    string
 	Vertical bool
 	At       float64
+}
+
+// A Band is a shaded stretch of the horizontal axis, with a label above it in the Panel.
+type Band struct {
+	Label    string
+	From, To float64
 }
 
 // Add adds a line, unless it has only gaps, and its key, if label is not empty.
@@ -184,6 +192,9 @@ func (p *Panel) plot() *plot.Plot {
 // Plot draws the lines and the marks on the canvas of the data.
 func (p *Panel) Plot(c draw.Canvas, g *plot.Plot) {
 	x, y := g.Transforms(&c)
+	for i, b := range p.Bands {
+		b.draw(c, x, i)
+	}
 	for _, l := range p.Lines {
 		var stretch []vg.Point
 		for i, pt := range l.Points {
@@ -204,6 +215,18 @@ func (p *Panel) Plot(c draw.Canvas, g *plot.Plot) {
 		case !m.Vertical && c.ContainsY(y(m.At)):
 			c.StrokeLine2(MarkStyle, c.Min.X, y(m.At), c.Max.X, y(m.At))
 		}
+	}
+}
+
+// draw shades the band. The labels of neighbours have different heights.
+func (b Band) draw(c draw.Canvas, x func(float64) vg.Length, i int) {
+	left, right := max(x(b.From), c.Min.X), min(max(x(b.To), x(b.From)+1.5), c.Max.X)
+	if left > right {
+		return
+	}
+	c.FillPolygon(band, []vg.Point{{X: left, Y: c.Min.Y}, {X: right, Y: c.Min.Y}, {X: right, Y: c.Max.Y}, {X: left, Y: c.Max.Y}})
+	if b.Label != "" {
+		write(c, b.Label, vg.Point{X: left + 2, Y: c.Max.Y - 9 - 10*vg.Length(i%2)}, 8, faint, false)
 	}
 }
 

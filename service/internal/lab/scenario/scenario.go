@@ -1,5 +1,5 @@
-// Package scenario reads scenario files: a sim.Scenario in YAML, and variants of it to
-// compare.
+// Package scenario reads scenario files: a sim.Scenario in YAML, or with a field fleet a
+// fleet.Scenario, and variants of it to compare.
 //
 //	name: capacity                    # the fields of sim.Scenario, by their names in its tags
 //	duration: 5m
@@ -32,6 +32,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"github.com/weir-go/weir/service/internal/lab/fleet"
 	"github.com/weir-go/weir/service/internal/lab/sim"
 	"github.com/weir-go/weir/service/internal/strictyaml"
 )
@@ -42,7 +43,9 @@ type File struct {
 	// Figures are the runs. The runs of one figure differ only in the last list of the
 	// matrix. The Name of a run is the name of its variant, empty if there are none.
 	Figures [][]sim.Scenario
-	Titles  []string // of the figures: the scenario's name, and the variants of the lists before the last
+	// Fleets are the runs of a file about a fleet. Then there are no Figures.
+	Fleets [][]fleet.Scenario
+	Titles []string // of the figures: the scenario's name, and the variants of the lists before the last
 }
 
 // Bounds of a file.
@@ -75,14 +78,32 @@ func Parse(path string, text []byte) (*File, error) {
 		return nil, err
 	}
 	f := &File{}
-	if f.Scenario, err = d.scenario(body, nil); err != nil {
+	if isFleet(body) {
+		_, err = combine(d, body, axes, fleetScenario, &f.Fleets, &f.Titles)
+	} else {
+		f.Scenario, err = combine(d, body, axes, simScenario, &f.Figures, &f.Titles)
+	}
+	if err != nil {
 		return nil, err
 	}
-	if f.Scenario.Name == "" {
-		return nil, d.Errorf(d.Where(""), "name", "name: must be given")
-	}
-	return f, f.combine(d, body, axes)
+	return f, nil
 }
+
+// isFleet reports whether a document describes a fleet.
+func isFleet(body *ast.MappingNode) bool {
+	return slices.ContainsFunc(body.Values, func(e *ast.MappingValueNode) bool { return strictyaml.Scalar(e.Key) == "fleet" })
+}
+
+// A kind is a kind of scenario.
+type kind[S any] struct {
+	name     func(*S) *string
+	validate func(S) error
+}
+
+var (
+	simScenario   = kind[sim.Scenario]{func(sc *sim.Scenario) *string { return &sc.Name }, sim.Scenario.Validate}
+	fleetScenario = kind[fleet.Scenario]{func(sc *fleet.Scenario) *string { return &sc.Name }, fleet.Scenario.Validate}
+)
 
 // A variant changes some fields.
 type variant struct {
@@ -146,49 +167,60 @@ func (d decoder) axis(n ast.Node, path string) (axis []variant) {
 	return axis
 }
 
-// combine makes the runs.
-func (f *File) combine(d decoder, body *ast.MappingNode, axes [][]variant) (err error) {
+// combine decodes the scenario without variants, and makes the runs.
+func combine[S any](d decoder, body *ast.MappingNode, axes [][]variant, k kind[S], figures *[][]S, titles *[]string) (sc S, err error) {
+	if sc, err = decode[S](d, body, nil); err != nil {
+		return sc, err
+	}
+	name := *k.name(&sc)
+	if name == "" {
+		return sc, d.Errorf(d.Where(""), "name", "name: must be given")
+	}
 	if len(axes) == 0 {
 		axes = [][]variant{{{}}}
 	}
 	runs := 1
 	for _, axis := range axes {
 		if runs *= len(axis); runs > maxRuns {
-			return d.Errorf(nil, "", "the variants make more than %d runs", maxRuns)
+			return sc, d.Errorf(nil, "", "the variants make more than %d runs", maxRuns)
 		}
 	}
-	last := axes[len(axes)-1]
-	figures := [][]variant{nil}
-	for _, axis := range axes[:len(axes)-1] {
+	for _, before := range combinations(axes[:len(axes)-1]) {
+		title := name
+		for _, v := range before {
+			title += ", " + v.name
+		}
+		var runs []S
+		for _, v := range axes[len(axes)-1] {
+			run, err := decode[S](d, body, append(slices.Clip(before), v))
+			if err != nil {
+				return sc, err
+			}
+			*k.name(&run) = v.name
+			if err := k.validate(run); err != nil {
+				return sc, d.complain(err, v.name)
+			}
+			runs = append(runs, run)
+		}
+		*titles = append(*titles, title)
+		*figures = append(*figures, runs)
+	}
+	return sc, nil
+}
+
+// combinations returns all lists of one variant of each axis.
+func combinations(axes [][]variant) [][]variant {
+	all := [][]variant{nil}
+	for _, axis := range axes {
 		var longer [][]variant
-		for _, sofar := range figures {
+		for _, sofar := range all {
 			for _, v := range axis {
 				longer = append(longer, append(slices.Clip(sofar), v))
 			}
 		}
-		figures = longer
+		all = longer
 	}
-	for _, before := range figures {
-		title := f.Scenario.Name
-		for _, v := range before {
-			title += ", " + v.name
-		}
-		var runs []sim.Scenario
-		for _, v := range last {
-			run, err := d.scenario(body, append(slices.Clip(before), v))
-			if err != nil {
-				return err
-			}
-			run.Name = v.name
-			if err := run.Validate(); err != nil {
-				return d.complain(err, v.name)
-			}
-			runs = append(runs, run)
-		}
-		f.Titles = append(f.Titles, title)
-		f.Figures = append(f.Figures, runs)
-	}
-	return nil
+	return all
 }
 
 // complain turns an error of a scenario's field into one with a position in the file.
@@ -204,8 +236,8 @@ func (d decoder) complain(err error, variant string) error {
 	return d.Errorf(d.Where(e.Field), e.Field, "%s", what)
 }
 
-// scenario decodes the body, and the fields that the variants set.
-func (d decoder) scenario(body *ast.MappingNode, variants []variant) (sc sim.Scenario, err error) {
+// decode decodes the body, and the fields that the variants set.
+func decode[S any](d decoder, body *ast.MappingNode, variants []variant) (sc S, err error) {
 	d.Reset()
 	v := reflect.ValueOf(&sc).Elem()
 	d.Decode(body, v, "")

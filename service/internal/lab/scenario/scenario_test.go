@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/service/internal/lab/dist"
+	"github.com/weir-go/weir/service/internal/lab/fleet"
 	"github.com/weir-go/weir/service/internal/lab/scenario"
 	"github.com/weir-go/weir/service/internal/lab/sim"
 )
@@ -182,16 +183,25 @@ func TestShippedScenarios(t *testing.T) {
 				}
 			}
 		}
+		for _, runs := range f.Fleets {
+			for _, sc := range runs {
+				sc.Duration, sc.Warmup, sc.Step = 200*time.Millisecond, 0, 0
+				if _, err := fleet.Run(t.Context(), sc, nil); err != nil {
+					t.Errorf("%s, %s: %v", name, sc.Name, err)
+				}
+			}
+		}
 	}
 }
 
 func FuzzParse(f *testing.F) {
 	f.Add(base)
+	f.Add(fleetFile)
 	f.Add("name: &a x\nlayers: *a")
 	f.Add("variants: [{name: x, set: {layers.service.guard.limit: 5}}]")
 	f.Fuzz(func(t *testing.T, text string) {
 		file, err := scenario.Parse("a.yaml", []byte(text))
-		if err == nil && len(file.Figures) != len(file.Titles) {
+		if err == nil && len(file.Figures)+len(file.Fleets) != len(file.Titles) {
 			t.Errorf("%d figures, %d titles", len(file.Figures), len(file.Titles))
 		}
 	})

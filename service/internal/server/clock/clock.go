@@ -5,13 +5,25 @@ import "time"
 
 // A Clock measures time as a Duration since its epoch. Every instant inside a
 // node is such a Duration; wall time appears only in ids and snapshots.
-type Clock struct{ epoch time.Time }
+type Clock struct {
+	epoch  time.Time
+	manual *time.Duration // if not nil, the time
+}
 
 // New returns a Clock with the epoch now.
-func New() *Clock { return &Clock{time.Now()} }
+func New() *Clock { return &Clock{epoch: time.Now()} }
+
+// Manual returns a Clock that shows the value of now, for a simulation. Timers do not heed
+// it.
+func Manual(now *time.Duration) *Clock { return &Clock{epoch: time.Unix(0, 0), manual: now} }
 
 // Now returns the time since the epoch.
-func (c *Clock) Now() time.Duration { return time.Since(c.epoch) }
+func (c *Clock) Now() time.Duration {
+	if c.manual != nil {
+		return *c.manual
+	}
+	return time.Since(c.epoch)
+}
 
 // Time converts an instant for packages that take a time.Time.
 func (c *Clock) Time(at time.Duration) time.Time { return c.epoch.Add(at) }

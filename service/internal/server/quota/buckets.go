@@ -118,7 +118,7 @@ type tokens struct {
 type tokenBuckets interface {
 	Fingerprint(key string) uint64
 	TakeAt(fingerprint uint64, at time.Time, n int) weir.Decision
-	Settle(fingerprint uint64, was, n int) int
+	SettleAt(fingerprint uint64, at time.Time, was, n int) int
 	TokensAt(key string, at time.Time) float64
 	QuotaFor(key string) gcra.Quota
 	SetQuota(q gcra.Quota)
@@ -148,7 +148,7 @@ func (t *tokens) Take(key string, fingerprint uint64, at time.Duration, n, limit
 		return d
 	}
 	if d.OK { // beyond the limit of the request
-		t.tokenBuckets.Settle(fingerprint, n, 0)
+		t.SettleAt(fingerprint, when, n, 0)
 	}
 	d.OK = false
 	if d.RetryAfter = weir.Never; n <= min(limit, q.Burst()) {
@@ -158,11 +158,11 @@ func (t *tokens) Take(key string, fingerprint uint64, at time.Duration, n, limit
 }
 
 func (t *tokens) Settle(key string, _ time.Duration, was, n int) int {
-	return t.tokenBuckets.Settle(t.Fingerprint(key), was, n)
+	return t.SettleAt(t.Fingerprint(key), t.clock.Time(t.clock.Now()), was, n)
 }
 
 func (t *tokens) Ahead(key string, n, limit int) time.Duration {
-	return t.ahead(key, time.Now(), n, limit)
+	return t.ahead(key, t.clock.Time(t.clock.Now()), n, limit)
 }
 
 // ahead is Ahead at an instant.
@@ -186,7 +186,7 @@ func (t *tokens) Used(key string) int {
 	if q == gcra.Unlimited() {
 		return 0
 	}
-	return q.Burst() - int(math.Floor(t.TokensAt(key, time.Now())))
+	return q.Burst() - int(math.Floor(t.TokensAt(key, t.clock.Time(t.clock.Now()))))
 }
 
 func (t *tokens) SetQuota(q config.Quota) { t.tokenBuckets.SetQuota(bucketOf(q)) }

@@ -77,8 +77,8 @@ func (s *single) TakeAt(_ uint64, at time.Time, n int) weir.Decision {
 	}
 }
 
-func (s *single) Settle(_ uint64, was, n int) (charged int) {
-	now := time.Since(s.epoch)
+func (s *single) SettleAt(_ uint64, at time.Time, was, n int) (charged int) {
+	now := at.Sub(s.epoch)
 	s.change(func(q *gcra.Quota, b gcra.Bucket) gcra.Bucket {
 		if charged = n; n <= was {
 			return q.Refund(b, was-n)

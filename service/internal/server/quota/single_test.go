@@ -34,7 +34,7 @@ func TestSingleTakesEachTokenOnce(t *testing.T) {
 	for range 4 {
 		takers.Go(func() {
 			for s.TakeAt(0, time.Now(), 3).OK {
-				taken.Add(int64(s.Settle(0, 3, 2)))
+				taken.Add(int64(s.SettleAt(0, time.Now(), 3, 2)))
 			}
 		})
 	}
@@ -64,7 +64,7 @@ func TestSingleSnapshot(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				from := newSingle(tt.quota)
 				from.TakeAt(0, time.Now(), tt.was)
-				if n := from.Settle(0, tt.was, tt.n); n != tt.n {
+				if n := from.SettleAt(0, time.Now(), tt.was, tt.n); n != tt.n {
 					t.Errorf("charged %d, want %d", n, tt.n)
 				}
 				time.Sleep(time.Second / 2)
