@@ -22,10 +22,12 @@ type bucket struct {
 	measured time.Time // when wants was measured
 	wants    float64   // requests a second
 
+	continued bool // the first report is the last one, and the proxy had an assignment before
+
 	strategy *envoytype.RateLimitStrategy // of the last assignment; nil if there is none
 	sent     time.Time                    // when it was sent
 	has      float64                      // its rate
-	burst    float64                      // the tokens that its bucket holds
+	burst    float64                      // its burst
 	uses     float64                      // the greatest rate by which the proxy may decide now
 }
 
@@ -46,10 +48,12 @@ const (
 func (b *bucket) report(now time.Time, usage *rlqs.RateLimitQuotaUsageReports_BucketQuotaUsage) {
 	allowed := usage.GetNumRequestsAllowed()
 	elapsed := now.Sub(b.measured)
+	b.continued = false
 	if b.reported.IsZero() {
 		elapsed = usage.GetTimeElapsed().AsDuration()
 		if elapsed > 0 { // an assignment of a process that was before this one
 			b.has = float64(allowed) / elapsed.Seconds()
+			b.continued = allowed > 0
 		}
 		elapsed = max(elapsed, leastMeasured)
 	}
@@ -86,10 +90,10 @@ func (b *bucket) assign(now time.Time, got *leaf.Assignment) bool {
 // drainedFor is the time in which a bucket that is always drained fills.
 const drainedFor = 100 * time.Millisecond
 
-// burstOf returns how much the token bucket of an assignment holds, and starts with. A proxy
-// that wants more than its share drains each new bucket at once: it gets a small one.
+// burstOf returns how much the token bucket of an assignment holds, and starts with. After a
+// start of the server, each proxy gets a new bucket. Those that use all they may get a small one.
 func (b *bucket) burstOf(got *leaf.Assignment) float64 {
-	if got.Leaves > 1 && b.wants*(1-keepShare) > got.Rate {
+	if b.continued && b.wants*(1-keepShare) > got.Rate {
 		return min(got.Burst, max(got.Rate*drainedFor.Seconds(), 4))
 	}
 	return got.Burst
