@@ -143,8 +143,7 @@ func ratesOf(instants [][]float64, from, to float64) (rates []float64, sum float
 	return rates, sum
 }
 
-// possible returns how many requests a second can be passed on in an interval, of those that
-// there were.
+// possible returns how many of the requests a second of an interval the limit allows.
 func (e *edge) possible(from, to, limit float64) float64 {
 	n, seconds := 0.0, 0.0
 	for at := from; at+1 <= to; at++ {

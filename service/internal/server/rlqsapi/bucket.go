@@ -91,7 +91,7 @@ func (b *bucket) assign(now time.Time, got *leaf.Assignment) bool {
 const drainedFor = 100 * time.Millisecond
 
 // burstOf returns how much the token bucket of an assignment holds, and starts with. After a
-// start of the server, each proxy gets a new bucket. Those that use all they may get a small one.
+// start of the server, each proxy gets a new bucket: a small one if it wants more than its share.
 func (b *bucket) burstOf(got *leaf.Assignment) float64 {
 	if b.continued && b.wants*(1-keepShare) > got.Rate {
 		return min(got.Burst, max(got.Rate*drainedFor.Seconds(), 4))
