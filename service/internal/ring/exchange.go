@@ -65,7 +65,7 @@ func (r *Ring) divide(w *view, x *decider.LeafExchange) (parts []*exchangePart, 
 		}
 		p.at, p.asked.Reports = append(p.at, i), append(p.asked.Reports, *report)
 	}
-	if x.Single { // only the reported keys are renewed
+	if x.Single && len(x.Reports) > 0 { // only the reported keys are renewed
 		parts = slices.DeleteFunc(parts, func(p *exchangePart) bool { return len(p.at) == 0 })
 	}
 	return parts, lost

@@ -15,6 +15,12 @@
 // address takes over what its ended stream had; a report acknowledges the answer before it.
 // A proxy starts each new token bucket with all its tokens, so a changed assignment can add
 // its burst once. Times in Envoy's answers are whole seconds.
+//
+// # Assignments without a report
+//
+// Envoy reports every 5 s. When the share of a proxy has changed because of others, the proxy
+// gets its new assignment within a second, without a report. What it had stays taken until its
+// next report, because nothing else shows that it has got the answer.
 package rlqsapi
 
 import (
@@ -22,11 +28,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"maps"
-	"math"
-	"net"
-	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -34,7 +35,6 @@ import (
 	rlqs "github.com/envoyproxy/go-control-plane/envoy/service/rate_limit_quota/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
 	"github.com/weir-go/weir/service/internal/server/decider"
@@ -75,7 +75,6 @@ type API struct {
 	hosts   map[string]*host // by address
 	leaves  uint64           // that there were
 	buckets int              // of all hosts
-	ttl     time.Duration    // of the last assignment; before the first, longer than any
 	cleaned time.Time        // when clean last went through the buckets
 
 	stats struct{ streams, reports, refused atomic.Int64 }
@@ -84,7 +83,7 @@ type API struct {
 // New returns an API.
 func New(d decider.Decider, cfg Config) *API {
 	cfg.MaxKey, cfg.MaxBuckets = cmp.Or(cfg.MaxKey, DefaultMaxKey), cmp.Or(cfg.MaxBuckets, DefaultMaxBuckets)
-	a := &API{cfg: cfg, decider: d, closed: make(chan struct{}), hosts: map[string]*host{}, ttl: math.MaxInt64}
+	a := &API{cfg: cfg, decider: d, closed: make(chan struct{}), hosts: map[string]*host{}}
 	a.close = sync.OnceFunc(func() { close(a.closed) })
 	return a
 }
@@ -140,7 +139,10 @@ func (a *API) StreamRateLimitQuotas(stream rlqs.RateLimitQuotaService_StreamRate
 	if a.cfg.FirstReport > 0 {
 		late = time.After(a.cfg.FirstReport)
 	}
+	look := time.NewTimer(seldom)
+	defer look.Stop()
 	for {
+		var actions []*rlqs.RateLimitQuotaResponse_BucketAction
 		select {
 		case <-late:
 			return errLate
@@ -153,16 +155,21 @@ func (a *API) StreamRateLimitQuotas(stream rlqs.RateLimitQuotaService_StreamRate
 			return err
 		case reports := <-received:
 			late = nil
-			actions, err := a.answer(stream.Context(), session, l, reports)
-			if err != nil {
+			if actions, err = a.answer(stream.Context(), session, l, reports); err != nil {
 				return err
 			}
-			if len(actions) == 0 {
-				continue
+		case <-look.C:
+			if session != nil && !session.Known() {
+				return errUnknown
 			}
-			if err := stream.Send(&rlqs.RateLimitQuotaResponse{BucketAction: actions}); err != nil {
-				return err
-			}
+			actions = a.changes(stream.Context(), l)
+			look.Reset(l.look)
+		}
+		if len(actions) == 0 {
+			continue
+		}
+		if err := stream.Send(&rlqs.RateLimitQuotaResponse{BucketAction: actions}); err != nil {
+			return err
 		}
 	}
 }
@@ -180,110 +187,3 @@ var errLate = status.Error(codes.DeadlineExceeded, "no report has come")
 
 // errUnknown ends the stream of a client whose token is not known, or not any more.
 var errUnknown = status.Error(codes.Unauthenticated, token.ErrUnknown.Error())
-
-// A host is an address with proxies.
-type host struct {
-	leaves  []*proxy
-	buckets int // of the leaves
-}
-
-// A proxy is a leaf, as far as its address tells it from others.
-type proxy struct {
-	host    *host
-	name    string
-	domain  string             // of the stream
-	taken   bool               // by a stream; guarded by API.mu
-	buckets map[string]*bucket // by key; guarded by API.mu
-}
-
-// enter returns the leaf of a stream: one of its address whose stream has ended, or a new one.
-func (a *API) enter(ctx context.Context) *proxy {
-	address := ""
-	if p, ok := peer.FromContext(ctx); ok {
-		address = p.Addr.String()
-		if h, _, err := net.SplitHostPort(address); err == nil {
-			address = h
-		}
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.clean(time.Now())
-	h := a.hosts[address]
-	if h == nil {
-		h = &host{}
-		a.hosts[address] = h
-	}
-	for _, l := range h.leaves {
-		if !l.taken {
-			l.taken, l.domain = true, ""
-			return l
-		}
-	}
-	a.leaves++
-	l := &proxy{host: h, name: address + "#" + strconv.FormatUint(a.leaves, 10), taken: true, buckets: map[string]*bucket{}}
-	h.leaves = append(h.leaves, l)
-	return l
-}
-
-func (a *API) leave(l *proxy) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	l.taken = false
-}
-
-// reported returns the bucket of a key, with the instant of the report before this one: zero
-// if this is the first.
-func (a *API) reported(l *proxy, key string, now time.Time) (b *bucket, last time.Time, err error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	b = l.buckets[key]
-	if b == nil {
-		if a.full(l.host) {
-			a.clean(now)
-		}
-		if a.full(l.host) {
-			return nil, last, errRefused
-		}
-		b = &bucket{}
-		l.buckets[key] = b
-		l.host.buckets++
-		a.buckets++
-	}
-	last, b.reported = b.reported, now
-	return b, last, nil
-}
-
-// full reports whether a host has no room for another bucket.
-func (a *API) full(h *host) bool {
-	return a.buckets >= a.cfg.MaxBuckets || h.buckets >= (a.cfg.MaxBuckets+1)/2
-}
-
-// assigned keeps the time to live of an assignment.
-func (a *API) assigned(ttl time.Duration) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.ttl = ttl
-}
-
-// clean removes the buckets and leaves whose assignments have ended, once in cleanEvery.
-func (a *API) clean(now time.Time) {
-	if now.Sub(a.cleaned) < cleanEvery {
-		return
-	}
-	a.cleaned = now
-	for address, h := range a.hosts {
-		for _, l := range h.leaves {
-			n := len(l.buckets)
-			maps.DeleteFunc(l.buckets, func(_ string, b *bucket) bool { return now.Sub(b.reported) > a.ttl })
-			h.buckets -= n - len(l.buckets)
-			a.buckets -= n - len(l.buckets)
-		}
-		h.leaves = slices.DeleteFunc(h.leaves, func(l *proxy) bool { return !l.taken && len(l.buckets) == 0 })
-		if len(h.leaves) == 0 {
-			delete(a.hosts, address)
-		}
-	}
-}
-
-// cleanEvery bounds what clean costs: it goes through all buckets.
-const cleanEvery = time.Second

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -101,8 +102,10 @@ func run(t *testing.T, cfg rlqsapi.Config, rules []config.Rule, f func(r *rig)) 
 // A proxy is a stream.
 type proxy struct {
 	rlqs.RateLimitQuotaService_StreamRateLimitQuotasClient
-	t   *testing.T
-	end func()
+	t    *testing.T
+	end  func()
+	got  chan *rlqs.RateLimitQuotaResponse
+	over error // of the stream, once got is closed
 }
 
 func (r *rig) proxy() *proxy {
@@ -111,31 +114,57 @@ func (r *rig) proxy() *proxy {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	return &proxy{s, r.t, func() { cancel(); synctest.Wait() }}
+	p := &proxy{RateLimitQuotaService_StreamRateLimitQuotasClient: s, t: r.t, got: make(chan *rlqs.RateLimitQuotaResponse, 1000)}
+	go func() {
+		defer close(p.got)
+		for {
+			resp, err := s.Recv()
+			if err != nil {
+				p.over = err
+				return
+			}
+			p.got <- resp
+		}
+	}()
+	p.end = func() { cancel(); synctest.Wait() }
+	return p
+}
+
+// wait waits for the end of the stream.
+func (p *proxy) wait() error {
+	for range p.got {
+	}
+	return p.over
+}
+
+// answers returns what has come.
+func (p *proxy) answers() (all []*rlqs.RateLimitQuotaResponse_BucketAction) {
+	synctest.Wait()
+	for {
+		select {
+		case resp := <-p.got:
+			if resp == nil {
+				return all
+			}
+			all = append(all, resp.GetBucketAction()...)
+		default:
+			return all
+		}
+	}
 }
 
 // report sends the use of the bucket {user: name} since the last report, and returns the
 // actions that are the answer, if there is one at once.
 func (p *proxy) report(domain, name string, allowed, denied uint64, elapsed time.Duration) []*rlqs.RateLimitQuotaResponse_BucketAction {
 	p.t.Helper()
+	p.answers()
 	if err := p.Send(&rlqs.RateLimitQuotaUsageReports{Domain: domain, BucketQuotaUsages: []*rlqs.RateLimitQuotaUsageReports_BucketQuotaUsage{{
 		BucketId:    &rlqs.BucketId{Bucket: map[string]string{"user": name, "a": "b|"}},
 		TimeElapsed: durationpb.New(elapsed), NumRequestsAllowed: allowed, NumRequestsDenied: denied,
 	}}}); err != nil {
 		p.t.Fatal(err)
 	}
-	got := make(chan []*rlqs.RateLimitQuotaResponse_BucketAction, 1)
-	go func() {
-		resp, _ := p.Recv()
-		got <- resp.GetBucketAction()
-	}()
-	synctest.Wait()
-	select {
-	case actions := <-got:
-		return actions
-	default:
-		return nil
-	}
+	return p.answers()
 }
 
 // rate returns the rate that an answer assigns: -1 without an answer, +Inf for all.
@@ -183,6 +212,24 @@ func TestProxiesShareARate(t *testing.T) {
 	})
 }
 
+// The buckets of a rule for all its keys share its rate, also those of one proxy.
+func TestBucketsShareARule(t *testing.T) {
+	rules := slices.Clone(perKey)
+	rules[0].Per = config.PerRule
+	run(t, rlqsapi.Config{}, rules, func(r *rig) {
+		time.Sleep(ttl)
+		p, other := r.proxy(), r.proxy()
+		var got [3]float64
+		for range 4 {
+			got = [3]float64{p.rate("shop", "x", 0, 4000), p.rate("shop", "y", 0, 4000), other.rate("shop", "x", 0, 200)}
+			time.Sleep(time.Second)
+		}
+		if math.Abs(got[0]-400) > 8 || got[1] != got[0] || math.Abs(got[2]-200) > 8 {
+			t.Errorf("two buckets that want more, and one that wants 200, have %v of 1000", got)
+		}
+	})
+}
+
 // Neither the rate nor the burst loses a token by rounding.
 func TestAProxyAloneHasAll(t *testing.T) {
 	rules := []config.Rule{{Name: "users", Glob: "shop|*", Quota: config.Quota{Rate: config.Rate{Count: 36, Period: time.Hour}, Burst: 20}}}
@@ -222,11 +269,13 @@ func TestAProxyThatConnectsAgainKeepsItsAssignment(t *testing.T) {
 }
 
 func TestAfterAStart(t *testing.T) {
-	run(t, rlqsapi.Config{}, perKey, func(r *rig) {
+	run(t, rlqsapi.Config{}, shop(1000, 1000), func(r *rig) {
 		old := r.proxy()
 		if got := old.report("shop", "x", 4000, 1000, 10*time.Second); len(got) != 1 ||
 			got[0].GetQuotaAssignmentAction().GetRateLimitStrategy().GetTokenBucket().GetTokensPerFill().GetValue() != 400 {
 			t.Errorf("a proxy that has used 400 a second gets %v", got)
+		} else if tokens := got[0].GetQuotaAssignmentAction().GetRateLimitStrategy().GetTokenBucket().GetMaxTokens(); tokens != 40 {
+			t.Errorf("it starts again with %d tokens: want those that come in 100 ms", tokens)
 		}
 		fresh := r.proxy()
 		if got := fresh.rate("shop", "x", 1, 0); got != -1 {
@@ -284,13 +333,13 @@ func TestBadReports(t *testing.T) {
 				BucketId: &rlqs.BucketId{Bucket: map[string]string{"user": c.name, "a": "b|"}}}}}); err != nil && err != io.EOF {
 				t.Fatal(err)
 			}
-			if _, err := p.Recv(); status.Code(err) != c.want {
+			if err := p.wait(); status.Code(err) != c.want {
 				t.Errorf("domain %q, user %q: %v", c.domain, c.name, err)
 			}
 		}
 		guard.Use(nil)
 		r.api.Close()
-		if _, err := r.proxy().Recv(); status.Code(err) != codes.Unavailable {
+		if err := r.proxy().wait(); status.Code(err) != codes.Unavailable {
 			t.Errorf("after Close: %v", err)
 		}
 	})
@@ -348,7 +397,7 @@ func TestFirstReport(t *testing.T) {
 		silent, reporting := r.proxy(), r.proxy()
 		reporting.report("shop", "x", 1, 0, 0)
 		start := time.Now()
-		_, err := silent.Recv()
+		err := silent.wait()
 		if took := time.Since(start); status.Code(err) != codes.DeadlineExceeded || took != 10*time.Second {
 			t.Errorf("without a report: %v after %v", err, took)
 		}
