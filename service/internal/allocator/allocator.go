@@ -195,10 +195,13 @@ func (a *Allocator) Report(now time.Duration, m *Member, r Report) (Assignment, 
 		rate = uses
 	}
 	rate = math.Floor(min(rate, free)/a.quantum) * a.quantum
+	if confirmed && rate == m.rate && level.burst(m, rate) < m.burst {
+		rate = max(rate-a.quantum, 0) // so that the next report shows which burst the leaf has
+	}
 	a.hold(m, max(rate, math.Ceil(uses/a.quantum)*a.quantum))
 	a.assignBurst(m, &level, rate, confirmed)
-	m.rate, m.leaves = rate, int32(a.expiry.Len())
-	a.setShort(m, now >= a.cfg.Learn && rate < min(share, m.wants())*(1-tell))
+	m.rate = rate
+	a.setShort(m, now >= a.cfg.Learn && (rate < min(share, m.wants())*(1-tell) || level.lacksBurst(m)))
 	a.contend(now, m, &level)
 	return Assignment{Limit{m.rate, m.burst}, m.ends(), a.contended, m.short}, nil
 }
@@ -211,6 +214,7 @@ func (a *Allocator) enter(now time.Duration, m *Member, r Report) {
 	case m.in == nil:
 		m.in, m.check = a, now+a.cfg.TTL
 		a.expiry.Push(m)
+		a.joined()
 		a.check = min(a.check, m.check)
 	case m.in != a:
 		panic("allocator: the Member is in another Allocator")
@@ -284,6 +288,12 @@ func (a *Allocator) drop(m *Member) {
 
 // Held returns the most that all members together may be using.
 func (a *Allocator) Held() float64 { return a.held }
+
+// HeldBurst returns the greatest burst that all members together may be using.
+func (a *Allocator) HeldBurst() float64 { return a.bursts }
+
+// TTL returns Config.TTL.
+func (a *Allocator) TTL() time.Duration { return a.cfg.TTL }
 
 // Wants returns the rate that all members together want.
 func (a *Allocator) Wants() float64 { return a.wants.all().wants }

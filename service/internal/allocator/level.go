@@ -98,6 +98,23 @@ func (l *level) burst(m *Member, rate float64) float64 {
 	return l.rateBurst * rate
 }
 
+// Parts of its burst by which the burst of a member must differ for members to hear of it, while the
+// limit is contended.
+const (
+	lessBurst = 0.7
+	moreBurst = 1.1
+)
+
+// lacksBurst reports whether a member has less burst than its part, because others still have it.
+func (l *level) lacksBurst(m *Member) bool {
+	return !math.IsInf(l.level, 1) && m.burst < lessBurst*l.burst(m, m.rate)
+}
+
+// strayBurst reports whether a member has more burst than its part.
+func (l *level) strayBurst(m *Member) bool {
+	return !math.IsInf(l.level, 1) && m.heldBurst > moreBurst*l.burst(m, m.rate)
+}
+
 // assignBurst sets the burst of a member for a rate. confirmed tells that it uses its last
 // assignment.
 func (a *Allocator) assignBurst(m *Member, l *level, rate float64, confirmed bool) {
@@ -106,8 +123,8 @@ func (a *Allocator) assignBurst(m *Member, l *level, rate float64, confirmed boo
 		uses = m.burst
 	}
 	burst := min(l.burst(m, rate), max(a.limit.Burst-(a.bursts-m.heldBurst), 0))
-	if confirmed && rate == m.rate && m.in == a {
-		burst = max(burst, min(uses, a.limit.Burst)) // a report could not tell which one the leaf has
+	if confirmed && rate == m.rate {
+		burst = max(burst, min(uses, a.limit.Burst)) // a rate of 0
 	}
 	m.burst = burst
 	a.holdBurst(m, max(burst, uses))

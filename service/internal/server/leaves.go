@@ -153,6 +153,9 @@ func (ls *leaves) sweep(now time.Duration) {
 		ls.place %= len(ls.buckets)
 		b := ls.buckets[ls.place]
 		if b.Expire(now); b.Members() > 0 {
+			if b.relay == nil {
+				b.note(now)
+			}
 			ls.place++
 			continue
 		}
