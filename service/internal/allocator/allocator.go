@@ -118,6 +118,10 @@ type Assignment struct {
 	Short bool
 }
 
+// distinct is the least difference, in tokens a second, of two rates that a leaf reports as different
+// ones. Messages may round rates down to millionths.
+const distinct = 4e-6
+
 // ErrReport is the error of Report.
 var ErrReport = errors.New("allocator: wants, has and weight must be finite numbers and not negative, keep must be in [0, 1)")
 
@@ -187,7 +191,7 @@ func (a *Allocator) Report(now time.Duration, m *Member, r Report) (Assignment, 
 	level := a.level()
 	share := level.share(m)
 	free := max(a.limit.Rate-(a.held-m.held), 0)
-	rate, uses, confirmed := share, min(r.Has, m.held), r.Has == m.rate
+	rate, uses, confirmed := share, min(r.Has, m.held), math.Abs(r.Has-m.rate) < distinct/2
 	if now < a.cfg.Learn {
 		rate, uses = r.Has, min(r.Has, free)
 	}
@@ -195,8 +199,9 @@ func (a *Allocator) Report(now time.Duration, m *Member, r Report) (Assignment, 
 		rate = uses
 	}
 	rate = math.Floor(min(rate, free)/a.quantum) * a.quantum
-	if confirmed && rate == m.rate && level.burst(m, rate) < m.burst {
-		rate = max(rate-a.quantum, 0) // so that the next report shows which burst the leaf has
+	if confirmed && math.Abs(rate-m.rate) < distinct && level.burst(m, rate) < m.burst {
+		// So that the next report shows which burst the leaf has.
+		rate = math.Floor(max(min(rate, m.rate)-distinct, 0)/a.quantum) * a.quantum
 	}
 	a.hold(m, max(rate, math.Ceil(uses/a.quantum)*a.quantum))
 	a.assignBurst(m, &level, rate, confirmed)

@@ -98,12 +98,8 @@ func (l *level) burst(m *Member, rate float64) float64 {
 	return l.rateBurst * rate
 }
 
-// Parts of its burst by which the burst of a member must differ for members to hear of it, while the
-// limit is contended.
-const (
-	lessBurst = 0.7
-	moreBurst = 1.1
-)
+// lessBurst is the part of its burst below which a member is short, while the limit is contended.
+const lessBurst = 0.7
 
 // lacksBurst reports whether a member has less burst than its part, because others still have it.
 func (l *level) lacksBurst(m *Member) bool {
@@ -112,7 +108,7 @@ func (l *level) lacksBurst(m *Member) bool {
 
 // strayBurst reports whether a member has more burst than its part.
 func (l *level) strayBurst(m *Member) bool {
-	return !math.IsInf(l.level, 1) && m.heldBurst > moreBurst*l.burst(m, m.rate)
+	return !math.IsInf(l.level, 1) && m.heldBurst > l.burst(m, m.rate)*(1+1e-9)
 }
 
 // assignBurst sets the burst of a member for a rate. confirmed tells that it uses its last
@@ -123,7 +119,7 @@ func (a *Allocator) assignBurst(m *Member, l *level, rate float64, confirmed boo
 		uses = m.burst
 	}
 	burst := min(l.burst(m, rate), max(a.limit.Burst-(a.bursts-m.heldBurst), 0))
-	if confirmed && rate == m.rate {
+	if confirmed && math.Abs(rate-m.rate) < distinct/2 {
 		burst = max(burst, min(uses, a.limit.Burst)) // a rate of 0
 	}
 	m.burst = burst
