@@ -193,7 +193,7 @@ func (e *entry) silence(p *Pass) time.Duration {
 	if e.contended && e.used > 0 {
 		longest = contendedSilence * p.ttl
 	}
-	return longest - longest/4*time.Duration(e.spread)/256
+	return longest - longest/2*time.Duration(e.spread)/256
 }
 
 // Unsent takes back the reports of a Pass whose exchange has failed.
