@@ -181,10 +181,10 @@ func (k *Keys) due(p *Pass, e *entry, live bool) bool {
 }
 
 // Longest times without a report, in times to live: of a contended key that is used, and of others.
-// The upstream ends assignments of a key after eight.
+// The upstream ends assignments of a key after 16.
 const (
 	contendedSilence = 2
-	calmSilence      = 6
+	calmSilence      = 12
 )
 
 // silence returns how long a key may be without a report.

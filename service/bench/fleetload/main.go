@@ -40,7 +40,7 @@ func main() {
 	flag.IntVar(&s.keys, "keys", 100_000, "keys of each leaf")
 	flag.IntVar(&s.hot, "hot", 10, "keys of which more is wanted than there is, so that leaves exchange each second")
 	flag.DurationVar(&s.ttl, "ttl", 30*time.Second, "time to live of assignments")
-	flag.DurationVar(&s.settle, "settle", 2*time.Minute, "time from the first exchange to the measurement; calm keys are reported again after 3 to 6 times to live")
+	flag.DurationVar(&s.settle, "settle", 2*time.Minute, "time from the first exchange to the measurement; calm keys are reported again after 6 to 12 times to live")
 	flag.DurationVar(&s.measure, "measure", 2*time.Minute, "time of the measurement")
 	flag.StringVar(&s.profile, "profile", "", "file for a CPU profile of the upstream while it is measured")
 	flag.BoolVar(&s.random, "random", false, "decide about keys at random, each once a second on average")

@@ -236,6 +236,12 @@ func (a *Allocator) enter(now time.Duration, m *Member, r Report) {
 
 // Expire takes back the assignments that have ended at the instant now. Report does so, too.
 func (a *Allocator) Expire(now time.Duration) {
+	if a.check <= now {
+		for _, m := range a.expiry.Items()[:min(a.expiry.Len(), maxAhead)] { // waited for at once
+			prefetch.Line(&m.check)
+			prefetch.Line(&m.Session)
+		}
+	}
 	for a.check <= now {
 		m := a.expiry.Min()
 		a.check = m.check
@@ -252,6 +258,9 @@ func (a *Allocator) Expire(now time.Duration) {
 		}
 	}
 }
+
+// maxAhead bounds the members whose memory is fetched ahead.
+const maxAhead = 32
 
 // Prefetch has the processor fetch the memory for a Report that follows soon. That is for
 // several Allocators: their memory is then waited for at once. It must have been called with

@@ -70,10 +70,10 @@ func (l *level) setBurst(a *Allocator, burst float64) {
 	}
 	l.most = hungry * l.level
 	need := a.wants.while(func(level float64, _ sums) bool { return level <= l.most })
-	if l.level > 0 {
-		l.rateBurst = min(l.rateBurst, max(hungryBurst/l.level, hungryTime))
-	}
 	if need.roots > 0 {
+		if l.level > 0 {
+			l.rateBurst = min(l.rateBurst, max(hungryBurst/l.level, hungryTime))
+		}
 		l.rootBurst = max(burst-l.rateBurst*l.level*(l.all.weight-need.weight), 0) / need.roots
 	}
 }

@@ -120,7 +120,7 @@ func New(cfg Config) (*Daemon, error) {
 	}
 	d.reloads.status = adminapi.ConfigStatus{Path: cfg.source(), Success: time.Now()}
 	if cfg.RateLimit.BodyTimeout = cfg.ClientTimeout; cfg.Tokens != "" {
-		cfg.API.Authorize, cfg.RateLimit.Identify = d.guard.Authorize, d.guard.Identify
+		cfg.API.Authorize, cfg.API.Client, cfg.RateLimit.Identify = d.guard.Authorize, d.guard.Client, d.guard.Identify
 	}
 	d.most = connlimit.Fit(cfg.MaxConnections, max(cfg.Ports, 1), otherFiles, d.log)
 	cfg.API.MaxRequests = d.most

@@ -11,7 +11,7 @@ import (
 
 // How long a leaf may be silent, in times to live.
 const (
-	silence = 8  // about one key: after that, the assignment of the key has ended
+	silence = 16 // about one key: after that, the assignment of the key has ended
 	reserve = 10 // about all keys: after that, nothing is kept for the leaf any more
 )
 
