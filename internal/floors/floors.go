@@ -127,10 +127,10 @@ var sideways = map[string][]string{
 	"service/internal/lab/origin":   {"service/internal/settings"},
 	"service/internal/lab/scenario": {"service/internal/lab/fleet", "service/internal/lab/sim", "service/internal/strictyaml"},
 	// The upstream of a simulated fleet is the server itself.
-	"service/internal/lab/fleet": {"service/internal/config", "service/internal/server", "service/internal/server/clock", "service/internal/server/decider"},
-	"service/internal/lab/sim":      {"internal/caller"},
-	"service/internal/lab/figure":   {"service/internal/lab/fleet", "service/internal/lab/plot", "service/internal/lab/scenario", "service/internal/lab/sim"},
-	"service/internal/lab/arena":    {"service/internal/lab/sim", "service/internal/lab/plot", "service/internal/lab/scenario", "service/scenarios"},
+	"service/internal/lab/fleet":  {"service/internal/config", "service/internal/server", "service/internal/server/clock", "service/internal/server/decider"},
+	"service/internal/lab/sim":    {"internal/caller"},
+	"service/internal/lab/figure": {"service/internal/lab/fleet", "service/internal/lab/plot", "service/internal/lab/scenario", "service/internal/lab/sim"},
+	"service/internal/lab/arena":  {"service/internal/lab/sim", "service/internal/lab/plot", "service/internal/lab/scenario", "service/scenarios"},
 	// The experiment has the middleware among its rows, as people use it.
 	"service/internal/lab/sla": {"httplimit", "internal/admission", "service/internal/lab/load", "service/internal/lab/sim", "service/internal/lab/plot"},
 	// The demonstration shows the proxy itself, on the page.

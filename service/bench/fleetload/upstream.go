@@ -21,7 +21,7 @@ type process struct {
 	cmd   *exec.Cmd
 }
 
-// usage is what was used up to an instant.
+// A usage has counts of an upstream and its leaves up to an instant.
 type usage struct {
 	at            time.Time
 	cpu           time.Duration

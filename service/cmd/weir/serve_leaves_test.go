@@ -62,7 +62,7 @@ func newLeafFleet(t *testing.T, url string) *leafFleet {
 	return f
 }
 
-// demand makes the requests of a leaf, also those that are late.
+// demand makes the requests of a leaf. Late requests are made, too.
 func (f *leafFleet) demand(ctx context.Context, i int) {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// reservation is what is kept for lost members.
+// A reservation counts the parts of the limit that are kept for lost members.
 type reservation struct {
 	off  bool  // nothing is kept
 	lost int   // members for which something is kept
