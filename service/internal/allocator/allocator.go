@@ -61,7 +61,6 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/internal/heap"
-	"github.com/weir-go/weir/internal/prefetch"
 )
 
 // A Limit is a rate with a burst, which leaves share.
@@ -237,10 +236,7 @@ func (a *Allocator) enter(now time.Duration, m *Member, r Report) {
 // Expire takes back the assignments that have ended at the instant now. Report does so, too.
 func (a *Allocator) Expire(now time.Duration) {
 	if a.check <= now {
-		for _, m := range a.expiry.Items()[:min(a.expiry.Len(), maxAhead)] { // waited for at once
-			prefetch.Line(&m.check)
-			prefetch.Line(&m.Session)
-		}
+		a.prefetchMembers()
 	}
 	for a.check <= now {
 		m := a.expiry.Min()
@@ -257,24 +253,6 @@ func (a *Allocator) Expire(now time.Duration) {
 			a.cfg.Ended(m)
 		}
 	}
-}
-
-// maxAhead bounds the members whose memory is fetched ahead.
-const maxAhead = 32
-
-// Prefetch has the processor fetch the memory for a Report that follows soon. That is for
-// several Allocators: their memory is then waited for at once. It must have been called with
-// deep = false some time before it is called with deep = true.
-func (a *Allocator) Prefetch(deep bool) {
-	if deep {
-		for i := 0; i < len(a.wants.first.list); i += 4 {
-			prefetch.Line(&a.wants.first.list[i])
-		}
-		return
-	}
-	prefetch.Line(&a.cfg)
-	prefetch.Line(&a.wants)
-	prefetch.Line(&a.contention)
 }
 
 // Members returns the number of members, which have an assignment or a part of the limit that is

@@ -103,7 +103,7 @@ type Config struct {
 	// divided by this number. See Shared.
 	Instances int
 	cluster   bool // the store is a Cluster
-	alone     bool // the shares are those of a Fallback
+	alone     bool // it takes the shares of a Fallback
 }
 
 // Validate returns an error that names the first invalid field.
