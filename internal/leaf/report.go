@@ -180,14 +180,20 @@ func (k *Keys) due(p *Pass, e *entry, live bool) bool {
 	return told > rate/2 && change > told/2+3*noise
 }
 
-// silence returns how long a key may be without a report: half a time to live if tokens have
-// been used, two otherwise.
+// Longest times without a report, in times to live: of a contended key that is used, and of others.
+// The upstream ends assignments of a key after 16.
+const (
+	contendedSilence = 2
+	calmSilence      = 12
+)
+
+// silence returns how long a key may be without a report.
 func (e *entry) silence(p *Pass) time.Duration {
-	longest := 2 * p.ttl
-	if e.used > 0 {
-		longest = p.ttl / 2
+	longest := calmSilence * p.ttl
+	if e.contended && e.used > 0 {
+		longest = contendedSilence * p.ttl
 	}
-	return longest - longest/4*time.Duration(e.spread)/256
+	return longest - longest/2*time.Duration(e.spread)/256
 }
 
 // Unsent takes back the reports of a Pass whose exchange has failed.

@@ -5,7 +5,7 @@ package leaf
 
 // An Exchange is a leaf's message to its upstream: POST /assign of weir serve. It renews all
 // assignments that the leaf has there, not only those of its reports: except of a key of which
-// there was no report for four times to live.
+// there was no report for 16 times to live.
 type Exchange struct {
 	// Leaf identifies the process. Two processes must not have the same name.
 	Leaf string `json:"leaf"`

@@ -61,7 +61,6 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/internal/heap"
-	"github.com/weir-go/weir/internal/prefetch"
 )
 
 // A Limit is a rate with a burst, which leaves share.
@@ -117,6 +116,10 @@ type Assignment struct {
 	// Short is set if the leaf gets less than its share, because others still have it.
 	Short bool
 }
+
+// distinct is the least difference, in tokens a second, of two rates that a leaf reports as different
+// ones. Messages may round rates down to millionths.
+const distinct = 4e-6
 
 // ErrReport is the error of Report.
 var ErrReport = errors.New("allocator: wants, has and weight must be finite numbers and not negative, keep must be in [0, 1)")
@@ -187,7 +190,7 @@ func (a *Allocator) Report(now time.Duration, m *Member, r Report) (Assignment, 
 	level := a.level()
 	share := level.share(m)
 	free := max(a.limit.Rate-(a.held-m.held), 0)
-	rate, uses, confirmed := share, min(r.Has, m.held), r.Has == m.rate
+	rate, uses, confirmed := share, min(r.Has, m.held), math.Abs(r.Has-m.rate) < distinct/2
 	if now < a.cfg.Learn {
 		rate, uses = r.Has, min(r.Has, free)
 	}
@@ -195,10 +198,14 @@ func (a *Allocator) Report(now time.Duration, m *Member, r Report) (Assignment, 
 		rate = uses
 	}
 	rate = math.Floor(min(rate, free)/a.quantum) * a.quantum
+	if confirmed && math.Abs(rate-m.rate) < distinct && level.burst(m, rate) < m.burst {
+		// So that the next report shows which burst the leaf has.
+		rate = math.Floor(max(min(rate, m.rate)-distinct, 0)/a.quantum) * a.quantum
+	}
 	a.hold(m, max(rate, math.Ceil(uses/a.quantum)*a.quantum))
 	a.assignBurst(m, &level, rate, confirmed)
-	m.rate, m.leaves = rate, int32(a.expiry.Len())
-	a.setShort(m, now >= a.cfg.Learn && rate < min(share, m.wants())*(1-tell))
+	m.rate = rate
+	a.setShort(m, now >= a.cfg.Learn && (rate < min(share, m.wants())*(1-tell) || level.lacksBurst(m)))
 	a.contend(now, m, &level)
 	return Assignment{Limit{m.rate, m.burst}, m.ends(), a.contended, m.short}, nil
 }
@@ -211,6 +218,7 @@ func (a *Allocator) enter(now time.Duration, m *Member, r Report) {
 	case m.in == nil:
 		m.in, m.check = a, now+a.cfg.TTL
 		a.expiry.Push(m)
+		a.joined()
 		a.check = min(a.check, m.check)
 	case m.in != a:
 		panic("allocator: the Member is in another Allocator")
@@ -227,6 +235,9 @@ func (a *Allocator) enter(now time.Duration, m *Member, r Report) {
 
 // Expire takes back the assignments that have ended at the instant now. Report does so, too.
 func (a *Allocator) Expire(now time.Duration) {
+	if a.check <= now {
+		a.prefetchMembers()
+	}
 	for a.check <= now {
 		m := a.expiry.Min()
 		a.check = m.check
@@ -242,21 +253,6 @@ func (a *Allocator) Expire(now time.Duration) {
 			a.cfg.Ended(m)
 		}
 	}
-}
-
-// Prefetch has the processor fetch the memory for a Report that follows soon. That is for
-// several Allocators: their memory is then waited for at once. It must have been called with
-// deep = false some time before it is called with deep = true.
-func (a *Allocator) Prefetch(deep bool) {
-	if deep {
-		for i := 0; i < len(a.wants.first.list); i += 4 {
-			prefetch.Line(&a.wants.first.list[i])
-		}
-		return
-	}
-	prefetch.Line(&a.cfg)
-	prefetch.Line(&a.wants)
-	prefetch.Line(&a.contention)
 }
 
 // Members returns the number of members, which have an assignment or a part of the limit that is
@@ -284,6 +280,12 @@ func (a *Allocator) drop(m *Member) {
 
 // Held returns the most that all members together may be using.
 func (a *Allocator) Held() float64 { return a.held }
+
+// HeldBurst returns the greatest burst that all members together may be using.
+func (a *Allocator) HeldBurst() float64 { return a.bursts }
+
+// TTL returns Config.TTL.
+func (a *Allocator) TTL() time.Duration { return a.cfg.TTL }
 
 // Wants returns the rate that all members together want.
 func (a *Allocator) Wants() float64 { return a.wants.all().wants }

@@ -18,7 +18,7 @@ const (
 // contention is the state of a limit of which more may be wanted than there is.
 type contention struct {
 	contended bool
-	shorts    int           // members that lack a part of their share
+	shorts    int           // members that lack a part of their share, or of their burst
 	freed     float64       // rate that members have given back since the short ones heard of it
 	told      float64       // level when members last heard of a change; infinite: all have what they want
 	pressed   time.Duration // when members with more than their shares were last looked for
@@ -69,10 +69,13 @@ func (a *Allocator) contend(now time.Duration, by *Member, l *level) {
 }
 
 // strays reports whether the assignment of a member is smaller than what it should have of
-// what it wants, or greater than its share while the limit is contended.
+// what it wants, or greater than its share while the limit is contended. So is the burst while a member is short.
 func (a *Allocator) strays(m *Member, l *level, tolerance float64) bool {
 	share := l.share(m)
-	return m.rate < min(share, m.wants())*(1-tell) || a.contended && m.held > share*(1+max(tolerance, 1e-9))
+	if m.rate < min(share, m.wants())*(1-tell) || a.contended && m.held > share*(1+max(tolerance, 1e-9)) {
+		return true
+	}
+	return a.shorts > 0 && l.strayBurst(m)
 }
 
 func (a *Allocator) setShort(m *Member, short bool) {

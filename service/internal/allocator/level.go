@@ -70,10 +70,10 @@ func (l *level) setBurst(a *Allocator, burst float64) {
 	}
 	l.most = hungry * l.level
 	need := a.wants.while(func(level float64, _ sums) bool { return level <= l.most })
-	if l.level > 0 {
-		l.rateBurst = min(l.rateBurst, max(hungryBurst/l.level, hungryTime))
-	}
 	if need.roots > 0 {
+		if l.level > 0 {
+			l.rateBurst = min(l.rateBurst, max(hungryBurst/l.level, hungryTime))
+		}
 		l.rootBurst = max(burst-l.rateBurst*l.level*(l.all.weight-need.weight), 0) / need.roots
 	}
 }
@@ -98,6 +98,19 @@ func (l *level) burst(m *Member, rate float64) float64 {
 	return l.rateBurst * rate
 }
 
+// lessBurst is the part of its burst below which a member is short, while the limit is contended.
+const lessBurst = 0.7
+
+// lacksBurst reports whether a member has less burst than its part, because others still have it.
+func (l *level) lacksBurst(m *Member) bool {
+	return !math.IsInf(l.level, 1) && m.burst < lessBurst*l.burst(m, m.rate)
+}
+
+// strayBurst reports whether a member has more burst than its part.
+func (l *level) strayBurst(m *Member) bool {
+	return !math.IsInf(l.level, 1) && m.heldBurst > l.burst(m, m.rate)*(1+1e-9)
+}
+
 // assignBurst sets the burst of a member for a rate. confirmed tells that it uses its last
 // assignment.
 func (a *Allocator) assignBurst(m *Member, l *level, rate float64, confirmed bool) {
@@ -106,8 +119,8 @@ func (a *Allocator) assignBurst(m *Member, l *level, rate float64, confirmed boo
 		uses = m.burst
 	}
 	burst := min(l.burst(m, rate), max(a.limit.Burst-(a.bursts-m.heldBurst), 0))
-	if confirmed && rate == m.rate && m.in == a {
-		burst = max(burst, min(uses, a.limit.Burst)) // a report could not tell which one the leaf has
+	if confirmed && math.Abs(rate-m.rate) < distinct/2 {
+		burst = max(burst, min(uses, a.limit.Burst)) // a rate of 0
 	}
 	m.burst = burst
 	a.holdBurst(m, max(burst, uses))

@@ -42,7 +42,6 @@ type Member struct {
 	lost      time.Duration // when its session ended
 	until     time.Duration // the end of what is reserved
 	at        int32         // in the heap
-	leaves    int32         // members at its last report
 	short     bool
 	reserved  bool // its session has ended, and a part of the limit is kept for it
 	demand         // not counted while reserved is set
@@ -59,6 +58,9 @@ func (m *Member) Wants() float64 { return m.wants() }
 
 // Held returns the most that the member may be using.
 func (m *Member) Held() float64 { return m.held }
+
+// HeldBurst returns the greatest burst that the member may be using.
+func (m *Member) HeldBurst() float64 { return m.heldBurst }
 
 // Leave gives the assignment back. The leaf must have stopped using it. Without one, Leave
 // does nothing.

@@ -5,9 +5,10 @@ import (
 	"time"
 )
 
-// reservation is what is kept for lost members.
+// A reservation counts the parts of the limit that are kept for lost members.
 type reservation struct {
 	off  bool  // nothing is kept
+	lost int   // members for which something is kept
 	kept Limit // sums
 }
 
@@ -23,19 +24,44 @@ func (a *Allocator) look(now time.Duration, m *Member) time.Duration {
 		if m.Session.until > m.lost { // The leaf is back. It has a time to live to report the member.
 			m.lost, m.until = math.MaxInt64, min(m.until, now+a.cfg.TTL)
 		}
+		a.keep(m)
 		return min(m.until, now+a.cfg.TTL)
 	case end > now || m.reserved || !a.loses(now, m):
 		return end
 	}
 	a.setShort(m, false)
 	a.wants.remove(m.demand)
-	part := 1 / float64(m.leaves)
 	m.reserved, m.lost, m.until, m.rate = true, m.Session.until, m.Session.until+a.cfg.Reserve, 0
-	a.hold(m, min(m.held, math.Floor(a.limit.Rate*part/a.quantum)*a.quantum))
-	a.holdBurst(m, min(m.heldBurst, a.limit.Burst*part))
+	a.lost++
 	a.kept.Rate += m.held
 	a.kept.Burst += m.heldBurst
+	a.keep(m)
 	return min(m.until, now+a.cfg.TTL)
+}
+
+// keep keeps what a lost member had, but not more than the limit divided by the members.
+func (a *Allocator) keep(m *Member) {
+	part, was := 1/float64(a.expiry.Len()), Limit{m.held, m.heldBurst}
+	a.hold(m, min(m.held, math.Floor(a.limit.Rate*part/a.quantum)*a.quantum))
+	a.holdBurst(m, min(m.heldBurst, a.limit.Burst*part))
+	a.kept.Rate -= was.Rate - m.held
+	a.kept.Burst -= was.Burst - m.heldBurst
+}
+
+// maxKept bounds the members of which all are looked at when one joins.
+const maxKept = 64
+
+// joined makes room for a new member, of what is kept for others. Among many members, that takes
+// until they are looked at.
+func (a *Allocator) joined() {
+	if a.lost == 0 || a.expiry.Len() > maxKept {
+		return
+	}
+	for _, m := range a.expiry.Items() {
+		if m.reserved {
+			a.keep(m)
+		}
+	}
 }
 
 // loses reports whether a member whose assignment has ended is lost, and something is kept for it.
@@ -47,6 +73,7 @@ func (a *Allocator) loses(now time.Duration, m *Member) bool {
 // unreserve ends what is kept for a member. It still holds that.
 func (a *Allocator) unreserve(m *Member) {
 	m.reserved = false
+	a.lost--
 	a.kept.Rate -= m.held
 	a.kept.Burst -= m.heldBurst
 }

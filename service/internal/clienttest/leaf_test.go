@@ -48,7 +48,11 @@ func TestLeavesShareALimit(t *testing.T) {
 			t.Errorf("%d requests for decisions", n)
 		}
 		for i, want := range []int{3500, 3500, 2000, 1000} {
-			if allowed[i] < want*97/100 || allowed[i] > want*103/100 {
+			least := want * 97 / 100
+			if i >= 2 { // it gets all it wants
+				least = want * 98 / 100
+			}
+			if allowed[i] < least || allowed[i] > want*103/100 {
 				t.Errorf("leaf %d: %d allowed, want %d", i, allowed[i], want)
 			}
 		}

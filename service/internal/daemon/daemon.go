@@ -42,7 +42,8 @@ type Config struct {
 	Ports     int            `kong:"-"` // listeners of callers; if zero, 1
 	RateLimit grpcapi.Config `embed:""` // without the fields that are not flags
 
-	AssignmentTTL time.Duration `name:"rlqs-ttl" least:"1s" default:"30s" placeholder:"TIME" help:"Rate limit quota service: how long a proxy may use an assignment; at least twice its reporting interval (${default})."`
+	AssignmentTTL  time.Duration `name:"assignment-ttl" aliases:"rlqs-ttl" env:"WEIR_ASSIGNMENT_TTL,WEIR_RLQS_TTL" least:"1s" default:"30s" placeholder:"TIME" help:"How long a leaf may use a rate that it was assigned without another exchange; for Envoy's rate limit quota service, at least twice its reporting interval. With away: share in a rule, a crashed leaf withholds its safe share for 10 times as long (${default})."`
+	MaxAssignments int           `least:"1" default:"4194304" placeholder:"N" help:"Assignments at once, of all keys of all leaves. Each takes about 300 bytes. One leaf has at most half of them (${default})."`
 
 	LoadRules func() (*config.Rules, error) `kong:"-"` // called again for each reload
 	RulesPath string                        `kong:"-"` // the file or directory that LoadRules reads
@@ -115,13 +116,13 @@ func New(cfg Config) (*Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.cfg.Server.Rules, d.cfg.Server.AssignmentTTL = rules, cfg.AssignmentTTL
+	d.cfg.Server.Rules, d.cfg.Server.AssignmentTTL, d.cfg.Server.MaxAssignments = rules, cfg.AssignmentTTL, cfg.MaxAssignments
 	if err := d.newServer(); err != nil {
 		return nil, err
 	}
 	d.reloads.status = adminapi.ConfigStatus{Path: cfg.source(), Success: time.Now()}
 	if cfg.RateLimit.BodyTimeout = cfg.ClientTimeout; cfg.Tokens != "" {
-		cfg.API.Authorize, cfg.RateLimit.Identify = d.guard.Authorize, d.guard.Identify
+		cfg.API.Authorize, cfg.API.Client, cfg.RateLimit.Identify = d.guard.Authorize, d.guard.Client, d.guard.Identify
 	}
 	d.most = connlimit.Fit(cfg.MaxConnections, max(cfg.Ports, 1), otherFiles, d.log)
 	cfg.API.MaxRequests = d.most

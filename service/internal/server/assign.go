@@ -61,20 +61,24 @@ func (s *Server) Exchange(ctx context.Context, x *decider.LeafExchange, got *dec
 // leave charges what a leaf has used, and gives all its assignments back.
 func (s *Server) leave(rs *rules, now time.Duration, x *decider.LeafExchange, got *decider.LeafAnswer) {
 	got.NextMS = longestInterval.Milliseconds()
+	l := s.leaves.byName[x.Leaf]
 	for i := range x.Reports {
-		r := &x.Reports[i]
+		r, h := &x.Reports[i], (*holding)(nil)
+		if l != nil {
+			h = l.keys.get(s.keys.print(r.Key))
+		}
 		got.Assignments = append(got.Assignments, leaf.Assignment{Key: r.Key})
-		s.charge(rs, now, s.keys.find(r.Key, rs).match, r, 0)
+		s.charge(rs, now, s.keys.find(r.Key, rs).match, r, h)
 	}
-	if l := s.leaves.byName[x.Leaf]; l != nil {
+	if l != nil {
 		got.Known = l.keys.n
 		s.leaves.leave(l, now)
 	}
 }
 
-// charge charges the tokens that a leaf has used to the rules of a match. The fingerprint is
-// that of the bucket under the first rule; 0 if it is not known.
-func (s *Server) charge(rs *rules, now time.Duration, m *match, r *leaf.Report, fingerprint uint64) {
+// charge charges the tokens that a leaf has used to the rules of a match, beyond what has been
+// charged for its assignment, which may be nil.
+func (s *Server) charge(rs *rules, now time.Duration, m *match, r *leaf.Report, h *holding) {
 	switch {
 	case r.Used < 0:
 		panic("server: negative use")
@@ -87,14 +91,14 @@ func (s *Server) charge(rs *rules, now time.Duration, m *match, r *leaf.Report, 
 		s.tier.spend(m, r)
 		return
 	}
-	for i, rule := range m.rated {
-		// Most buckets have what was used. To take it needs one look at them.
-		if i == 0 && fingerprint != 0 && rule.candidate == nil && !rule.Algorithm.Windows() {
-			if rule.buckets.Take(rule.Bucket(r.Key), fingerprint, now, r.Used, 0).OK {
-				continue
-			}
+	for _, rule := range m.rated {
+		if rule.candidate != nil {
+			bucket := rule.Bucket(r.Key)
+			rule.candidate.Settle(bucket, now, 0, r.Used)
 		}
-		rule.charge(r.Key, now, 0, 0, r.Used)
+		if n := h.uncovered(rule.state, now, r.Used); n > 0 {
+			rule.chargeLeaves(r.Key, now, n)
+		}
 	}
 }
 
@@ -135,7 +139,6 @@ func (e *exchange) reports(rs []leaf.Report, got []leaf.Assignment) {
 	for _, h := range held[:len(rs)] {
 		if h != nil {
 			h.first.bucket.Prefetch(false)
-			h.match.prefetch(h.charged)
 		}
 	}
 	for _, h := range held[:len(rs)] {
@@ -158,11 +161,7 @@ func (e *exchange) report(r *leaf.Report, got *leaf.Assignment, h *holding, prin
 		e.fresh++
 	}
 	m := e.match(h, r.Key)
-	fingerprint := uint64(0)
-	if h != nil && h.match == m {
-		fingerprint = h.charged
-	}
-	s.charge(e.rules, e.now, m, r, fingerprint)
+	s.charge(e.rules, e.now, m, r, h)
 	switch {
 	case r.Done:
 		ls.drop(h, e.now)
@@ -214,6 +213,8 @@ func (e *exchange) assign(h *holding, r *leaf.Report, got *leaf.Assignment) {
 		}
 		if tier != nil {
 			tier.pass(e.now, p.bucket)
+		} else {
+			p.bucket.note(e.now)
 		}
 		contended = contended || a.Contended
 		if a.Short { // as soon as others have given something back, there is more for it

@@ -56,11 +56,11 @@ func TestAssign(t *testing.T) {
 		time.Sleep(server.DefaultAssignmentTTL)
 		got := d.converge(4, leafUse{"a", leaf.Report{Key: "k", Wants: 1000}}, leafUse{"b", leaf.Report{Key: "k", Wants: 20}},
 			leafUse{"a", leaf.Report{Key: "other", Wants: 1000}})
-		if !near(got[0], 80) || !near(got[1], 20) || !near(got[2], 100) {
+		if math.Abs(got[0]-80) > 1 || got[1] < 20 || got[1] > 21 || !near(got[2], 100) {
 			t.Errorf("assigned %v, want 80, 20 and 100", got)
 		}
 		got = d.converge(1, leafUse{"c", leaf.Report{Key: "k", Wants: 10}})
-		if got[0] != 0 {
+		if got[0] > 1e-6 {
 			t.Errorf("a third leaf has %v at once", got[0])
 		}
 	})

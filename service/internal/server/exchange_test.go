@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -50,13 +51,13 @@ func TestExchangeRenewsAllAssignments(t *testing.T) {
 	})
 }
 
-// A key that is not reported for four times to live ends, also if no rule limits it.
+// A key that is not reported for 16 times to live ends, also if no rule limits it.
 func TestSilentKeysEnd(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d := learnt(t, server.Config{}, config.Rule{Name: "k", Glob: "k*", Quota: quota(100, time.Second, "")})
 		d.exchange(leaf.Exchange{Leaf: "a", Reports: []leaf.Report{{Key: "k"}, {Key: "free"}}})
-		for i := range 10 {
-			if known, want := !d.needs("a", 2), i < 8; known != want {
+		for i := range 34 {
+			if known, want := !d.needs("a", 2), i < 32; known != want {
 				t.Errorf("after %d halves of a time to live: known: %v", i, known)
 			}
 			time.Sleep(server.DefaultAssignmentTTL / 2)
@@ -122,7 +123,7 @@ func TestExchangeUnderARuleForAllKeys(t *testing.T) {
 		wide.Per = config.PerRule
 		d := learnt(t, server.Config{}, wide)
 		got := d.converge(5, leafUse{"a", leaf.Report{Key: "k", Wants: 1000}}, leafUse{"a", leaf.Report{Key: "j", Wants: 20}}, leafUse{"b", leaf.Report{Key: "k", Wants: 1000}})
-		if !near(got[0], 40) || !near(got[1], 20) || !near(got[2], 40) {
+		if math.Abs(got[0]-40) > 1 || math.Abs(got[1]-20) > 1 || math.Abs(got[2]-40) > 1 {
 			t.Errorf("assigned %v, want 40, 20 and 40", got)
 		}
 	})
@@ -207,10 +208,10 @@ func TestLeafStats(t *testing.T) {
 		d.assign("leaf0", leaf.Report{Key: "free"})
 		d.assign("leaf0", leaf.Report{Key: "k", Wants: -1})
 		check(t, "with assignments", d.Stats().Leaves, server.LeafStats{Leaves: 10, Assignments: 1001, Buckets: 501, Exchanges: 1002, Reports: 1002, Refused: 1})
-		for range 5 {
+		for range 17 {
 			time.Sleep(server.DefaultAssignmentTTL)
 			d.needs("leaf0", 0)
 		}
-		check(t, "long after", d.Stats().Leaves, server.LeafStats{Leaves: 1, Exchanges: 1007, Reports: 1002, Refused: 1})
+		check(t, "long after", d.Stats().Leaves, server.LeafStats{Leaves: 1, Exchanges: 1019, Reports: 1002, Refused: 1})
 	})
 }

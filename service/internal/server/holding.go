@@ -7,16 +7,14 @@ import (
 	"github.com/weir-go/weir/internal/prefetch"
 	"github.com/weir-go/weir/service/internal/allocator"
 	"github.com/weir-go/weir/service/internal/config"
-	"github.com/weir-go/weir/service/internal/server/quota"
 )
 
 // A holding is the assignment of a key by a leaf.
 type holding struct {
-	leaf    *leafSession
-	match   *match
-	parts   *part  // one for each rule that limits the key, at least one
-	print   uint64 // identifies the key
-	charged uint64 // fingerprint of the bucket under the first rule that has a rate
+	leaf  *leafSession
+	match *match
+	parts *part  // one for each rule that limits the key, at least one
+	print uint64 // identifies the key
 
 	listed    bool // in leafSession.watch
 	watched   bool // the leaf should report the key
@@ -39,6 +37,7 @@ type shareBucket struct {
 	name  string
 	rules uint64 // rules.id of its limit
 	place int    // in leaves.buckets
+	beside
 	relay *relayed
 }
 
@@ -111,7 +110,7 @@ func (l *leafSession) takeWatch(keys []string) []string {
 // follow makes an assignment one of the rules of a match. Parts of buckets that it had
 // stay.
 func (e *exchange) follow(h *holding, m *match) {
-	h.match, h.charged = m, m.fingerprint(h.key)
+	h.match = m
 	old := h.parts
 	h.parts = nil
 	for i := len(m.rated) - 1; i >= 0; i-- {
@@ -147,14 +146,12 @@ func (h *holding) addPart(old **part, b *shareBucket) {
 // has now.
 func (e *exchange) bucket(r *rule, h *holding) *shareBucket {
 	ls, name := &e.server.leaves, r.Bucket(h.key)
-	b := r.assigned[name]
+	b := r.assigned.get(name)
 	if b == nil {
-		if r.assigned == nil {
-			r.assigned = map[string]*shareBucket{}
-		}
 		b = &shareBucket{in: r.state, name: strings.Clone(name), place: len(ls.buckets)}
 		b.Init(&ls.cfg)
-		r.assigned[b.name] = b
+		b.since = e.now
+		r.assigned.put(b)
 		ls.buckets = append(ls.buckets, b)
 	}
 	if h.key == name {
@@ -164,9 +161,8 @@ func (e *exchange) bucket(r *rule, h *holding) *shareBucket {
 		b.rules = e.rules.id
 		if e.server.tier == nil {
 			b.SetLimit(limitOf(e.server.shareOf(r.Quota)))
-		// A leaf may have another rule, or another default.
-		b.SetReserves(r.Away == "" || r.Away == config.AwayShare)
 		}
+		b.SetReserves(r.Away == config.AwayShare)
 	}
 	return b
 }
@@ -182,7 +178,7 @@ func limitOf(q config.Quota) allocator.Limit {
 
 // removeBucket removes a bucket without assignments.
 func (ls *leaves) removeBucket(b *shareBucket) {
-	delete(b.in.assigned, b.name)
+	b.in.assigned.remove(b)
 	last := len(ls.buckets) - 1
 	ls.buckets[b.place] = ls.buckets[last]
 	ls.buckets[b.place].place = b.place
@@ -195,12 +191,4 @@ func (h *holding) prefetch() {
 	prefetch.Line(&h.leaf)
 	prefetch.Line(&h.first)
 	prefetch.Line(&h.key)
-}
-
-// prefetch has the processor fetch the bucket with a fingerprint under the first rule that has
-// a rate.
-func (m *match) prefetch(fingerprint uint64) {
-	if len(m.rated) > 0 {
-		quota.Prefetch(m.rated[0].buckets, fingerprint)
-	}
 }

@@ -11,7 +11,7 @@ import (
 
 // How long a leaf may be silent, in times to live.
 const (
-	silence = 8  // about one key: after that, the assignment of the key has ended
+	silence = 16 // about one key: after that, the assignment of the key has ended
 	reserve = 10 // about all keys: after that, nothing is kept for the leaf any more
 )
 
@@ -153,6 +153,9 @@ func (ls *leaves) sweep(now time.Duration) {
 		ls.place %= len(ls.buckets)
 		b := ls.buckets[ls.place]
 		if b.Expire(now); b.Members() > 0 {
+			if b.relay == nil {
+				b.note(now)
+			}
 			ls.place++
 			continue
 		}

@@ -40,7 +40,7 @@ type state struct {
 
 	raised atomic.Int64 // when the rate was last raised, on the node's clock; 0 if it never was
 
-	assigned map[string]*shareBucket // by name; guarded by leaves.mu
+	assigned shareBuckets
 
 	charging sync.Mutex // held while a debt is computed and charged
 }
@@ -265,6 +265,9 @@ func (rs *rules) states(yield func(*state) bool) {
 // Rule.OwnLimit returns it.
 func (r *rule) take(key string, fingerprint uint64, at time.Duration, n, ownLimit int) weir.Decision {
 	bucket, limit := r.Bucket(key), r.limitFor(ownLimit)
+	if r.assigned.n.Load() > 0 {
+		r.chargeHeld(key, bucket, at)
+	}
 	if r.candidate != nil && n > 0 {
 		r.tryCandidate(bucket, at, n)
 	}

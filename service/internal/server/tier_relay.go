@@ -62,11 +62,8 @@ func (t *Tier) pass(now time.Duration, b *shareBucket) {
 	for range 2 {
 		_, _ = b.Report(now, &r.self, allocator.Report{Wants: r.self.Wants(), Has: r.self.Rate()})
 	}
-	limit, p := b.Limit(), leaf.Passed{Wants: max(b.Wants()-r.self.Wants(), 0)}
-	p.Rate = max(b.Held()-r.self.Held(), 0)
-	if limit.Rate > 0 {
-		p.Burst = limit.Burst * min(p.Rate/limit.Rate, 1)
-	}
+	p := leaf.Passed{Wants: max(b.Wants()-r.self.Wants(), 0)}
+	p.Rate, p.Burst = max(b.Held()-r.self.Held(), 0), max(b.HeldBurst()-r.self.HeldBurst(), 0)
 	t.leaf.Pass(r.key, p)
 }
 

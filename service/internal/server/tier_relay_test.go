@@ -31,7 +31,7 @@ func TestTierPassesOn(t *testing.T) {
 		leaves[1].load("hot", constant(50), stopBelow, &below)
 		f := &zoneFleet{t: t, limit: limit, zones: append(leaves, owned, other)}
 		time.Sleep(100 * time.Second)
-		f.gives(90*time.Second, 100*time.Second, 0.03, 300, 50, 200, 450)
+		f.gives(90*time.Second, 100*time.Second, 0.05, 300, 50, 200, 450) // two levels of headroom
 		f.keeps(0, 12*limit)
 		f.keeps(20*time.Second, limit*102/10)
 

@@ -26,6 +26,7 @@ func newLeafPolicy(s *Sim) (*leafPolicy, error) {
 	p := &leafPolicy{sim: s, rules: &config.Rules{}}
 	for _, k := range s.sc.Keys {
 		r := config.Rule{Name: k.Name, Key: k.Name, Quota: config.Quota{Rate: config.Rate{Count: k.Rate, Period: time.Second}, Burst: k.Burst}}
+		r.Away = config.Away(s.sc.Fleet.Away)
 		if k.Count > 0 {
 			r.Key, r.Glob = "", k.Name+"-*"
 		}

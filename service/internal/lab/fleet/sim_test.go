@@ -122,6 +122,35 @@ func TestUpstreamAwayForAMinute(t *testing.T) {
 	}
 }
 
+// While some leaves are assigned a rate and others ask about each request, all keep to the limit.
+func TestLeavesThatAskBesideAssignments(t *testing.T) {
+	for seed := range uint64(4) {
+		sc := steady(10)
+		sc.Seed, sc.Duration, sc.Warmup = seed, 30*time.Second, time.Second
+		sc.Keys[0].Rate, sc.Keys[0].Burst, sc.Demand[0].Rate = 10_000, 1000, 20_000
+		sc.Faults = []fleet.Fault{{Kind: fleet.Restart, At: 20 * time.Second, Over: 4 * time.Second, For: 500 * time.Millisecond, Graceful: true, Group: fleet.Group{Every: 2}}}
+		if r := run(t, sc); r.Total.Over1 > 0.01 || r.Total.Over10 > 0.01 || r.Total.Use < 0.93 {
+			t.Errorf("seed %d: %+v: want at most 1 %% over the limit", seed, r.Total)
+		}
+	}
+}
+
+// Leaves that are cut off use their safe shares, which the upstream keeps for them.
+func TestPartitionWithSafeShares(t *testing.T) {
+	for seed := range uint64(4) {
+		sc := steady(20)
+		sc.Seed, sc.Duration, sc.Fleet.Away, sc.Keys[0].Burst = seed, 100*time.Second, "share", 500
+		sc.Faults = []fleet.Fault{{Kind: fleet.Partition, At: 25 * time.Second, For: 50 * time.Second, Group: fleet.Group{Leaves: 8}}}
+		r := run(t, sc)
+		if f := r.Faults[0]; f.Over1 > 0.01 || f.Over10 > 0.01 || f.Use < 0.85 || f.Decisions["share"] < 0.1 {
+			t.Errorf("seed %d: %+v: want shares, and no more than the limit", seed, f)
+		}
+		if last := r.Series[len(r.Series)-1]; last.Decisions["assigned"] < 0.99*last.Offered {
+			t.Errorf("seed %d: at the end %+v", seed, last)
+		}
+	}
+}
+
 // A leaf that is cut off keeps to its rule, and the others get its share.
 func TestPartition(t *testing.T) {
 	sc := steady(20)

@@ -80,6 +80,10 @@ type Config struct {
 	// 403, and with its text. One forbidden key rejects a whole batch, but only its own report
 	// of an exchange. If nil, every access is allowed. It must be safe for concurrent use.
 	Authorize func(r *http.Request, action token.Action, key string) error
+	// Client, if not nil, names the client of a request that Authorize has allowed. Leaves of
+	// different clients are different leaves, also if they have the same name. It must be safe
+	// for concurrent use.
+	Client func(r *http.Request) string
 }
 
 // Validate returns an error that names the first invalid field.

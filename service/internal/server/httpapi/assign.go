@@ -82,6 +82,9 @@ func (c *call) assign() *fault {
 	if f := c.refuseKeys(e); f != nil {
 		return f
 	}
+	if c.api.cfg.Client != nil {
+		e.x.Leaf = c.api.cfg.Client(c.r) + "\x00" + e.x.Leaf
+	}
 	if err := c.api.decider.Exchange(c.r.Context(), &e.x, &e.got); errors.Is(err, decider.ErrLeaves) {
 		return manyLeaves
 	} else if err != nil {

@@ -27,18 +27,18 @@ func TestAssign(t *testing.T) {
 		s := assignSite(t, httpapi.Config{})
 		for _, step := range []struct{ body, want string }{
 			{`{"leaf":"a","reports":[{"key":"k","wants":10},{"key":"free","used":3}]}`,
-				`{"ttlMs":30000,"nextMs":5000,"assignments":[{"key":"k","rate":55,"burst":5.5,"limitRate":100,"limitBurst":10,"leaves":1},{"key":"free","rate":0,"burst":0,"unlimited":true}]}`},
+				`{"ttlMs":30000,"nextMs":5000,"assignments":[{"key":"k","rate":33.211512,"burst":6.660575,"limitRate":100,"limitBurst":10,"leaves":1},{"key":"free","rate":0,"burst":0,"unlimited":true}]}`},
 			{`{"leaf":"a","held":2}`, `{"ttlMs":30000,"nextMs":5000,"assignments":[]}`},
 			{`{"leaf":"a","held":3}`, `{"ttlMs":30000,"nextMs":5000,"resync":true,"assignments":[]}`},
 			{`{"leaf":"b","reports":[{"key":"k","wants":1000}]}`,
-				`{"ttlMs":30000,"nextMs":250,"assignments":[{"key":"k","rate":45,"burst":4.5,"contended":true,"limitRate":100,"limitBurst":10,"leaves":2}]}`},
+				`{"ttlMs":30000,"nextMs":250,"watch":["k"],"assignments":[{"key":"k","rate":66.788487,"burst":3.339424,"contended":true,"limitRate":100,"limitBurst":10,"leaves":2}]}`},
 			{`{"leaf":"a","held":2}`, `{"ttlMs":30000,"nextMs":1000,"watch":["k"],"assignments":[]}`},
-			{`{"leaf":"a","held":2,"reports":[{"key":"k","wants":10,"has":55}]}`,
-				`{"ttlMs":30000,"nextMs":100,"assignments":[{"key":"k","rate":10,"burst":1,"contended":true,"limitRate":100,"limitBurst":10,"leaves":2}]}`},
-			{`{"leaf":"a","held":2,"reports":[{"key":"k","wants":10,"has":10}]}`,
-				`{"ttlMs":30000,"nextMs":1000,"assignments":[{"key":"k","rate":10,"burst":1,"contended":true,"limitRate":100,"limitBurst":10,"leaves":2}]}`},
-			{`{"leaf":"b","held":1,"reports":[{"key":"k","wants":1000,"has":45}]}`,
-				`{"ttlMs":30000,"nextMs":1000,"assignments":[{"key":"k","rate":90,"burst":9,"contended":true,"limitRate":100,"limitBurst":10,"leaves":2}]}`},
+			{`{"leaf":"a","held":2,"reports":[{"key":"k","wants":10,"has":33.211512}]}`,
+				`{"ttlMs":30000,"nextMs":100,"assignments":[{"key":"k","rate":10.899999,"burst":2,"contended":true,"limitRate":100,"limitBurst":10,"leaves":2}]}`},
+			{`{"leaf":"a","held":2,"reports":[{"key":"k","wants":10,"has":10.899999}]}`,
+				`{"ttlMs":30000,"nextMs":1000,"assignments":[{"key":"k","rate":10.899999,"burst":2,"contended":true,"limitRate":100,"limitBurst":10,"leaves":2}]}`},
+			{`{"leaf":"b","held":1,"reports":[{"key":"k","wants":1000,"has":66.788487}]}`,
+				`{"ttlMs":30000,"nextMs":1000,"assignments":[{"key":"k","rate":89.099999,"burst":7.999999,"contended":true,"limitRate":100,"limitBurst":10,"leaves":2}]}`},
 			{`{"leaf":"a","held":2,"reports":[{"key":"k","done":true}]}`, `{"ttlMs":30000,"nextMs":5000,"assignments":[{"key":"k","rate":0,"burst":0}]}`},
 			{`{"leaf":"b","leave":true}`, `{"ttlMs":30000,"nextMs":5000,"assignments":[]}`},
 			{`{"leaf":"c","reports":[{"key":"k","wants":1000}]}`,
@@ -101,13 +101,32 @@ func TestAssignAuthorizesEachKey(t *testing.T) {
 			m := one.(map[string]any)
 			got = append(got, fmt.Sprint(m["key"], " ", m["error"], " ", m["rate"]))
 		}
-		const want = "kx1 not yours 0,k1 <nil> 50,kx2 not yours 0,kx3 not yours 0,k2 <nil> 50,kx4 not yours 0"
+		const want = "kx1 not yours 0,k1 <nil> 25,kx2 not yours 0,kx3 not yours 0,k2 <nil> 25,kx4 not yours 0"
 		if strings.Join(got, ",") != want {
 			t.Errorf("%d %s\nwant %s", a.status, a.body, want)
 		}
 		all = token.ErrUnknown
 		if a := s.ask("POST", "/assign", `{"leaf":"a","reports":[{"key":"k1"}]}`); a.status != 401 {
 			t.Errorf("an unknown token: %d %s", a.status, a.body)
+		}
+	})
+}
+
+// A client cannot end the assignments of another one.
+func TestLeavesBelongToClients(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		name := "one"
+		s := assignSite(t, httpapi.Config{Client: func(*http.Request) string { return name }})
+		s.ask("POST", "/assign", `{"leaf":"a","reports":[{"key":"k1","wants":1}]}`)
+		needs := func() any { return s.ask("POST", "/assign", `{"leaf":"a","held":1}`).json["resync"] }
+		name = "two"
+		s.ask("POST", "/assign", `{"leaf":"a","leave":true}`)
+		if needs() != true {
+			t.Error("the leaf of another client is known")
+		}
+		name = "one"
+		if got := needs(); got == true {
+			t.Error("the leaf has been ended by another client")
 		}
 	})
 }

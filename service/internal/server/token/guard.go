@@ -69,6 +69,14 @@ func (g *Guard) Authorize(r *http.Request, a Action, key string) error {
 	return t.Authorize(a, key)
 }
 
+// Client returns the name of the token of a request that came through Handler; "" if there is none.
+func (g *Guard) Client(r *http.Request) string {
+	if t, _ := r.Context().Value(caller{}).(*Token); t != nil {
+		return t.Name
+	}
+	return ""
+}
+
 // A Session authorizes the requests of a connection, or of a call, for which the client has
 // sent its secret once. It must not be used by several goroutines at a time.
 type Session struct {
