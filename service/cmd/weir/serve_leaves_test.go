@@ -13,8 +13,8 @@ import (
 	"github.com/weir-go/weir/client"
 )
 
-// campaign runs the tests of leaves for as long as their acceptance says.
-var campaign = flag.Bool("leaves.campaign", false, "leaves go on for a minute without their upstream, and must use 98 % of the limit")
+// leavesCampaign runs the tests of leaves for as long as their acceptance says.
+var leavesCampaign = flag.Bool("leaves.campaign", false, "leaves go on for a minute without their upstream, and must use 98 % of the limit")
 
 const (
 	leafCount = 20
@@ -157,7 +157,7 @@ func sumOf(slots []int) (n int) {
 // as much, and while the server is dead.
 func TestTwentyLeaves(t *testing.T) {
 	steady, dead, least := 5*time.Second, 8*time.Second, 0.85
-	if *campaign {
+	if *leavesCampaign {
 		steady, dead, least = 20*time.Second, time.Minute, 0.98
 	}
 	rules := file(t, "rules.yaml", `rules: [{name: api, key: api, rate: 4000/s, away: share}]`)
