@@ -82,7 +82,7 @@ func (d *Daemon) newTier() (err error) {
 }
 
 // logUpstream returns a function that logs why the link to the upstream does not work: each reason
-// once, until the link works.
+// once, until the link works or the instance ends.
 func (d *Daemon) logUpstream(url slog.Attr) func(peer.State) {
 	last := ""
 	return func(s peer.State) {
@@ -90,7 +90,7 @@ func (d *Daemon) logUpstream(url slog.Attr) func(peer.State) {
 		if s.Err != nil {
 			text = s.Err.Error()
 		}
-		if text != "" && text != last {
+		if text != "" && text != last && !d.draining.Load() {
 			d.log.Warn("there is no link to the upstream, which is asked where there is no assignment", url, "error", s.Err)
 		}
 		last = text
