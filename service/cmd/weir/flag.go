@@ -55,7 +55,7 @@ func checkBounds(flags []*kong.Flag) error {
 		least, most := f.Tag.Get("least"), f.Tag.Get("most")
 		switch {
 		case least == "" || !v.IsValid():
-		case most == "" && number(v) < bound(least):
+		case most == "" && !(number(v) >= bound(least)):
 			return usagef("--%s=%v: must be >= %s", f.Name, v, least)
 		case most != "" && !(number(v) >= bound(least) && number(v) <= bound(most)):
 			return usagef("--%s=%v: must be in [%s, %s]", f.Name, v, least, most)

@@ -274,27 +274,3 @@ func TestUpstreamTokenRevoked(t *testing.T) {
 		t.Errorf("%v, want a decision by share", a)
 	}
 }
-
-// What cannot work is refused at the start.
-func TestUpstreamRefused(t *testing.T) {
-	rules := file(t, "rules.yaml", zoneRules)
-	for _, try := range []struct {
-		want string
-		args []string
-	}{
-		{`--upstream: URL = "redis://a": must be http://host:port or https://host:port`, []string{"--upstream", "redis://a"}},
-		{"--upstream and --store exclude each other", []string{"--upstream", "http://a", "--store", "redis://127.0.0.1:1"}},
-		{"--upstream and --state exclude each other", []string{"--upstream", "http://a", "--state", filepath.Join(t.TempDir(), "state")}},
-		{"--upstream-away needs --upstream", []string{"--upstream-away", "deny"}},
-		{"--upstream-leaves needs --upstream", []string{"--upstream-leaves", "3"}},
-		{"--upstream-token-file: open", []string{"--upstream", "http://a", "--upstream-token-file", filepath.Join(t.TempDir(), "none")}},
-		{"--upstream-token-file:", []string{"--upstream", "http://a", "--upstream-token-file", file(t, "empty", "\n")}},
-		{"--upstream-cert and --upstream-key: give both, or none", []string{"--upstream", "https://a", "--upstream-cert", "cert.pem"}},
-		{"--upstream-ca: open", []string{"--upstream", "https://a", "--upstream-ca", filepath.Join(t.TempDir(), "none")}},
-	} {
-		code, _, stderr := weir(t, append([]string{"serve", "--rules", rules}, try.args...)...)
-		if code != 2 || !strings.Contains(stderr, try.want) {
-			t.Errorf("%q: exit status %d, %s: want 2, %s", try.args, code, stderr, try.want)
-		}
-	}
-}

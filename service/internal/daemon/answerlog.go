@@ -2,14 +2,28 @@ package daemon
 
 import (
 	"log/slog"
+	"net"
 	"net/http"
 	"time"
 
 	"github.com/weir-go/weir/rate"
 )
 
-// maxLogged bounds the answers that are logged per second.
-const maxLogged = 100
+// Bounds of what is logged per second.
+const (
+	maxLogged  = 100 // answers
+	maxRefused = 10  // handshakes of peers that were refused, and of leaves
+)
+
+// logRefused returns a function that logs handshakes that were refused.
+func (d *Daemon) logRefused(text string) func(from net.Addr, err error) {
+	lines := rate.NewLimiter(maxRefused, maxRefused)
+	return func(from net.Addr, err error) {
+		if lines.Allow() {
+			d.log.Warn(text, "from", from.String(), "reason", err)
+		}
+	}
+}
 
 // logAnswers logs the answers of a handler, for some classes of status.
 func logAnswers(log *slog.Logger, classes [6]bool, next http.Handler) http.Handler {

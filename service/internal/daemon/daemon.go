@@ -85,6 +85,7 @@ type Daemon struct {
 	shared  *server.Shared // nil without a store
 	tier    *tier          // nil without an upstream
 	leaves  *leafLinks
+	node    string // a random id of the process
 	fleet   *fleet // nil without peers
 	decider decider.Decider
 	api     *httpapi.API
@@ -109,7 +110,7 @@ type Daemon struct {
 
 // New loads the files.
 func New(cfg Config) (*Daemon, error) {
-	d := &Daemon{cfg: cfg, log: cfg.Log, saves: saves{soon: make(chan struct{}, 1)}}
+	d := &Daemon{cfg: cfg, log: cfg.Log, node: rand.Text(), saves: saves{soon: make(chan struct{}, 1)}}
 	// Before the first load, so that no change after it is missed.
 	d.watcher = config.NewWatcher(cfg.paths(), cfg.WatchInterval)
 	rules, access, err := cfg.load()
@@ -129,7 +130,7 @@ func New(cfg Config) (*Daemon, error) {
 	if d.api, err = httpapi.New(d.decider, cfg.API); err != nil {
 		return nil, err
 	}
-	if d.leaves, err = d.newLeafLinks(rand.Text()); err != nil {
+	if d.leaves, err = d.newLeafLinks(); err != nil {
 		return nil, err
 	}
 	d.permit(access)

@@ -3,13 +3,11 @@ package daemon
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"time"
 
@@ -59,7 +57,7 @@ func (d *Daemon) newFleet() (err error) {
 	if err != nil {
 		return err
 	}
-	self := peer.Info{Node: rand.Text(), Version: d.cfg.Version}
+	self := peer.Info{Node: d.node, Version: d.cfg.Version}
 	f.ring = ring.New(ring.Config{
 		Local: d.server, Fallback: f.fallback, Node: self.Node, Self: p.Self, Timeout: p.Timeout, OnChange: d.logMember,
 		Dial: func(m ring.Member, onState func(peer.State)) (ring.Link, error) {
@@ -75,9 +73,7 @@ func (d *Daemon) newFleet() (err error) {
 	f.handler, err = peer.NewHandler(peer.HandlerConfig{
 		Decider: f.ring.Receiver(), Self: self, Secret: p.Secret, Rules: d.server.Rules, Now: d.server.Now, Calls: f.ring.Calls(),
 		MaxWaiting: d.cfg.Server.MaxWaiting,
-		OnRefused: func(from net.Addr, err error) {
-			d.log.Warn("a peer was refused", "from", from, "reason", err)
-		},
+		OnRefused:  d.logRefused("a peer was refused"),
 	})
 	if err != nil {
 		f.ring.End()

@@ -28,17 +28,17 @@ type leafConn struct {
 }
 
 // newLeafLinks returns the links of leaves of the Daemon.
-func (d *Daemon) newLeafLinks(node string) (*leafLinks, error) {
+func (d *Daemon) newLeafLinks() (*leafLinks, error) {
 	l := &leafLinks{guard: &d.guard, conns: map[*leafConn]struct{}{}}
 	var err error
 	l.Handler, err = peer.NewHandler(peer.HandlerConfig{
-		Decider: d.decider, Blocking: d.blocking(), Self: peer.Info{Node: node, Version: d.cfg.Version},
+		Decider: d.decider, Blocking: d.blocking(), Self: peer.Info{Node: d.node, Version: d.cfg.Version}, Others: true,
 		Rules: d.server.Rules, Now: d.server.Now, MaxConns: max(d.most/2, 1),
 		Allow: func(r *http.Request) error {
 			secret, _ := token.Bearer(r.Header.Get("Authorization"))
 			return l.allow(secret)
 		},
-		OnRefused: func(from net.Addr, err error) { d.log.Warn("a leaf was refused", "from", from.String(), "error", err) },
+		OnRefused: d.logRefused("a leaf was refused"),
 	})
 	return l, err
 }

@@ -42,7 +42,7 @@ func (d *Daemon) newTier() (err error) {
 	url := slog.String("upstream", to.Exchanges.URL)
 	t.link, err = peer.New(peer.Config{
 		URL: to.Exchanges.URL, Path: peer.LeafPath, Token: to.Exchanges.Token, TLS: to.Exchanges.TLS,
-		Self: peer.Info{Node: rand.Text(), Version: d.cfg.Version},
+		Self: peer.Info{Node: d.node, Version: d.cfg.Version}, OnState: d.logUpstream(url),
 		Rules: func() *config.Rules {
 			if t := ready.Load(); t != nil {
 				return t.Rules()
@@ -79,6 +79,22 @@ func (d *Daemon) newTier() (err error) {
 	t.awaitLink()
 	d.tier, d.server, d.decider = t, t.Server, t.Tier
 	return nil
+}
+
+// logUpstream returns a function that logs why the link to the upstream does not work: each reason
+// once, until the link works or the instance ends.
+func (d *Daemon) logUpstream(url slog.Attr) func(peer.State) {
+	last := ""
+	return func(s peer.State) {
+		text := ""
+		if s.Err != nil {
+			text = s.Err.Error()
+		}
+		if text != "" && text != last && !d.draining.Load() {
+			d.log.Warn("there is no link to the upstream, which is asked where there is no assignment", url, "error", s.Err)
+		}
+		last = text
+	}
 }
 
 // firstLink bounds the time for the first connection to the upstream. An instance that has none

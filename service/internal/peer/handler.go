@@ -160,6 +160,9 @@ func (h *Handler) greet(conn net.Conn, both *bufio.ReadWriter) (*session, error)
 	g := handshake{in: in, out: newFrameWriter(conn), secret: h.cfg.Secret}
 	in.most = maxHello
 	self := h.cfg.Self
+	if h.cfg.Others {
+		g.not = self.Node
+	}
 	if h.cfg.Rules != nil {
 		self.Rules = h.cfg.Rules().Hash
 	}

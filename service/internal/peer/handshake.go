@@ -47,6 +47,7 @@ type handshake struct {
 	in     *frameReader
 	out    *frameWriter
 	secret []byte
+	not    string    // a node that is refused; none if empty
 	hellos [2][]byte // as they were sent, that of the client first
 }
 
@@ -55,7 +56,7 @@ var errMany = errors.New("too many connections of peers")
 
 // refusals are the errors that a side tells the other, by their numbers. Others are told by
 // their texts.
-var refusals = []error{1: ErrSecret, 2: errMany}
+var refusals = []error{1: ErrSecret, 2: errMany, 3: ErrSelf}
 
 // sendHello sends the hello of this side, which is the client's or the server's.
 func (s *handshake) sendHello(side int, h hello) (err error) {
@@ -102,6 +103,8 @@ func (s *handshake) receiveHello(side int) (h hello, err error) {
 		return h, fmt.Errorf("its hello: %w", err)
 	}
 	switch {
+	case s.not != "" && h.Node == s.not:
+		return h, ErrSelf
 	case h.Secret && len(s.secret) == 0:
 		return h, fmt.Errorf("%w: it has one, and this instance has none", ErrSecret)
 	case !h.Secret && len(s.secret) > 0:

@@ -71,6 +71,8 @@ var (
 	// ErrUnknown says that the other instance does not know the kind of request: it has an
 	// older version.
 	ErrUnknown = errors.New("the peer does not know this kind of request")
+	// ErrSelf says that the other instance is this one: see HandlerConfig.Others.
+	ErrSelf = errors.New("the peer is this instance itself")
 	// ErrTooLarge says that a request or its answer is larger than MaxFrame.
 	ErrTooLarge = errors.New("the request or its answer is too large for the link")
 )
@@ -204,7 +206,9 @@ type HandlerConfig struct {
 	// Blocking has each request decided in a goroutine of its own.
 	Blocking bool
 	// Self describes this instance. Self.Rules is ignored if Rules is set.
-	Self   Info
+	Self Info
+	// Others refuses Clients with the Node of Self, with ErrSelf.
+	Others bool
 	Secret []byte // see Config.Secret
 	// Allow, if not nil, returns an error for a request that may not open a connection. It is
 	// answered with 403 and the text of the error.
