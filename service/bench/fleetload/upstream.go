@@ -51,7 +51,7 @@ func startUpstream(s *setting) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	args := []string{"serve", "--rules", rules, "--listen", addr, "--assignment-ttl", s.ttl.String(), "--memory", "256MiB", "--log-level", "WARN"}
+	args := []string{"serve", "--rules", rules, "--listen", addr, "--assignment-ttl", s.ttl.String(), "--memory", "256MiB", "--max-assignments", "4000000", "--log-level", "WARN"}
 	if s.profile != "" {
 		args = append(args, "--pprof", "--admin", admin)
 	}

@@ -56,7 +56,7 @@ const (
 	DefaultKeys       = 1 << 16
 
 	DefaultAssignmentTTL  = 30 * time.Second
-	DefaultMaxAssignments = 1 << 22
+	DefaultMaxAssignments = 500_000
 )
 
 // Config configures a Server. The zero value allows every request.
@@ -89,7 +89,7 @@ type Config struct {
 	// DefaultAssignmentTTL.
 	AssignmentTTL time.Duration
 	// MaxAssignments bounds the assignments of keys, of all leaves together. Each takes about
-	// 300 bytes. One leaf has at most half of them; reports about other keys get an error. If
+	// 300 bytes, besides Memory. One leaf has at most half of them; reports about other keys get an error. If
 	// zero, DefaultMaxAssignments.
 	MaxAssignments int
 
