@@ -77,6 +77,7 @@ type Ring struct {
 	work      sync.WaitGroup
 	tells     chan Change
 	uses      chan int // the number of members for the Fallback, when it has changed
+	renewed   renewals
 
 	mu      sync.Mutex // guards what follows
 	census  *census

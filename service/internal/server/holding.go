@@ -153,7 +153,7 @@ func (e *exchange) bucket(r *rule, h *holding) *shareBucket {
 			r.assigned = map[string]*shareBucket{}
 		}
 		b = &shareBucket{in: r.state, name: strings.Clone(name), place: len(ls.buckets)}
-		b.Init(&ls.cfg)
+		b.Init(e.server.sharing(h.key, e.now))
 		r.assigned[b.name] = b
 		ls.buckets = append(ls.buckets, b)
 	}
@@ -164,8 +164,8 @@ func (e *exchange) bucket(r *rule, h *holding) *shareBucket {
 		b.rules = e.rules.id
 		if e.server.tier == nil {
 			b.SetLimit(limitOf(e.server.shareOf(r.Quota)))
-		// A leaf may have another rule, or another default.
-		b.SetReserves(r.Away == "" || r.Away == config.AwayShare)
+			// A leaf may have another rule, or another default.
+			b.SetReserves(r.Away == "" || r.Away == config.AwayShare)
 		}
 	}
 	return b
