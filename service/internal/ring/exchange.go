@@ -60,7 +60,7 @@ type exchangePart struct {
 	err    error
 }
 
-// ask asks the members that have not answered yet, and those that own keys without an answer. It
+// ask asks the members that have not answered yet, and the owners of keys without an answer. It
 // reports whether keys have moved meanwhile. The error can be ctx.Err() or decider.ErrLeaves.
 func (e *exchange) ask(ctx context.Context, w *view) (moved bool, err error) {
 	var parts []*exchangePart
