@@ -21,6 +21,7 @@ type peerFleet struct {
 	t         *testing.T
 	name      string // of the binary
 	args      []string
+	own       [fleetSize][]string // further arguments of each member
 	prefix    [fleetSize][]string // of the command line
 	urls      []string
 	admin     [fleetSize]string // addresses for operators; free ports if empty
@@ -52,7 +53,8 @@ func startPeerFleet(t *testing.T, args ...string) *peerFleet {
 // start starts the process of a member.
 func (f *peerFleet) start(i int) {
 	f.t.Helper()
-	args := append([]string{"--listen", strings.TrimPrefix(f.urls[i], "http://"), "--peers", strings.Join(f.urls, ",")}, f.args...)
+	_, host, _ := strings.Cut(f.urls[i], "://")
+	args := slices.Concat([]string{"--listen", host, "--peers", strings.Join(f.urls, ",")}, f.args, f.own[i])
 	if f.admin[i] != "" {
 		args = append(args, "--admin", f.admin[i])
 	}

@@ -230,3 +230,8 @@ func TestPeersSecret(t *testing.T) {
 		t.Errorf("the stranger knows %s", got)
 	}
 }
+
+// Two peers are too few to tell a death from a broken network: the log says so.
+func TestPeersTwo(t *testing.T) {
+	serving(t, "--peers", "http://127.0.0.1:1,http://127.0.0.1:2").until("there are two peers")
+}

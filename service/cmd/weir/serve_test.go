@@ -60,6 +60,7 @@ func TestServeFlags(t *testing.T) {
 		{"--rules " + rules + " -c gocc.json", 2, "--rules and --config-file exclude each other"},
 		{"-i http://a,b:80", 2, "--peers: "},
 		{"--peers http://a --store redis://b", 2, "--peers and --store exclude each other"},
+		{"--peers http://a --upstream http://b", 2, "--peers and --upstream exclude each other"},
 		{"--self http://a", 2, "--self needs --peers"},
 		{"--peer-secret-file nowhere", 2, "--peer-secret-file needs --peers"},
 		{"--peers http://a --peer-secret-file nowhere", 2, "--peer-secret-file: open nowhere"},

@@ -147,7 +147,12 @@ func (d *Daemon) logLink(m ring.Member, onState func(peer.State)) func(peer.Stat
 
 // start finds members until ctx ends.
 func (f *fleet) start(ctx context.Context, d *Daemon) {
+	listed := 0
 	go d.cfg.Peers.Members.Watch(ctx, func(all []ring.Member) {
+		if len(all) == 2 && listed != 2 {
+			d.log.Warn("there are two peers: if one dies, the other cannot tell that from a broken network, and decides by half of each limit: use three or more")
+		}
+		listed = len(all)
 		if err := f.ring.Use(all); err != nil {
 			d.log.Error("a peer cannot be used", "error", err)
 		}

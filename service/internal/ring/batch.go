@@ -86,7 +86,7 @@ func (r *Ring) split(w *view, reqs []decider.Request, verdicts []decider.Verdict
 		one = one && owners[i] == owners[0]
 	}
 	if one {
-		return []*part{{slot: r.cfg.Local.Route(&reqs[0]), reqs: reqs, verdicts: verdicts}}
+		return []*part{{slot: r.cfg.Local.Route(&reqs[0]), reqs: reqs, verdicts: verdicts[:len(reqs)]}}
 	}
 	byOwner := map[int]*part{}
 	var parts []*part

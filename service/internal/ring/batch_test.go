@@ -74,6 +74,18 @@ func TestBatchIsAllOrNothing(t *testing.T) {
 	})
 }
 
+// The verdicts of a batch that no owner decides can have more room than there are requests.
+func TestBatchWithRoom(t *testing.T) {
+	inFleet(t, 3, bucket(limit, time.Hour), func(t *testing.T, f *fleet) {
+		key := f.ownedBy("c")
+		f.cut("a", "c", true)
+		verdicts := make([]decider.Verdict, 3)
+		if ok, err := f.nodes["a"].Batch(context.Background(), []decider.Request{{Key: key, N: 1}}, false, verdicts); !ok || err != nil || verdicts[0].Step != decider.Share {
+			t.Errorf("%v, %v, %v", ok, err, verdicts[0])
+		}
+	})
+}
+
 // Any member settles a grant, also one that a member has given by its share.
 func TestSettleAnywhere(t *testing.T) {
 	inFleet(t, 3, bucket(limit, time.Hour), func(t *testing.T, f *fleet) {

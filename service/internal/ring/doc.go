@@ -60,6 +60,12 @@
 //   - Leases: no more than the limit in all of these cases, except for shares, limit/N for each member that
 //     cannot ask the owner.
 //
-// Leaves (see decider.Decider.Exchange) can use what a lost owner had assigned until their next
-// exchange, besides what the next owner assigns.
+// # Leaves
+//
+// A leaf (see decider.Decider.Exchange) exchanges with any member, and has assignments of all owners.
+// For one time to live, the next owner of a key assigns what the leaves say they have, so that
+// a death or a move gives nothing beyond the limit. Leaves that no member of the majority hears go on
+// for the rest of their time to live: at most the limit once more, for that time. A leaf whose member
+// cannot ask an owner that others see uses its assignments until the owner gives them to others; from then on
+// the member decides about keys of that owner, by its share.
 package ring

@@ -2,113 +2,168 @@ package ring
 
 import (
 	"context"
-	"slices"
 	"sync"
+	"time"
 
 	"github.com/weir-go/weir/internal/leaf"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
 
+// Exchange takes the exchange of a leaf: see decider.Decider. Every member that can be asked gets it,
+// with the reports about its keys. A report about a key whose owner cannot be asked gets an
+// Assignment with Learning: the leaf does as if it had no answer.
+//
+// An answer renews all assignments of the leaf, also those of an owner that could not be asked. So
+// it is valid for as long as that owner keeps them. After that, the error is peer.ErrUnavailable
+// until the owner can be asked, or others own its keys: the leaf asks another member, or decides
+// by its safe share.
+//
+// When the owner of a key has changed, leaves report all their keys. For one time to live, the
+// new owner assigns what they say they have.
+func (r *Ring) Exchange(ctx context.Context, x *decider.LeafExchange, got *decider.LeafAnswer) error {
+	*got = decider.LeafAnswer{Answer: leaf.Answer{
+		Assignments: append(got.Assignments[:0], make([]leaf.Assignment, len(x.Reports))...), Watch: got.Watch[:0],
+	}}
+	e := exchange{ring: r, began: r.now(), x: x, got: got, answers: map[string]*exchangePart{}}
+	for i := range x.Reports {
+		e.todo = append(e.todo, i)
+	}
+	for {
+		w := r.view.Load()
+		moved, err := e.ask(ctx, w)
+		if err != nil {
+			return err
+		}
+		if !moved || r.now()-e.began > r.cfg.Timeout || !pause(ctx, w.over, poll) {
+			return e.finish(ctx, w)
+		}
+	}
+}
+
+// An exchange is the exchange of a leaf with all members.
+type exchange struct {
+	ring    *Ring
+	began   time.Duration
+	x       *decider.LeafExchange
+	got     *decider.LeafAnswer
+	todo    []int                    // the indexes of the reports without an answer
+	answers map[string]*exchangePart // the last of each member
+}
+
 // An exchangePart is the exchange of a leaf with one member.
 type exchangePart struct {
 	target target
+	name   string
 	at     []int // the indexes of the reports in the exchange
 	asked  decider.LeafExchange
 	got    decider.LeafAnswer
 	err    error
 }
 
-// Exchange takes the exchange of a leaf: see decider.Decider. Every member that can be asked gets it,
-// with the reports about its keys. A report about a key whose owner cannot be asked gets an
-// Assignment with Learning: the leaf does as if it had no answer. When the owner of a key has
-// changed without handing over its state, leaves report all their keys; until they have, they can use up to the limit
-// on top of what the lost owner had assigned.
-func (r *Ring) Exchange(ctx context.Context, x *decider.LeafExchange, got *decider.LeafAnswer) error {
-	w := r.view.Load()
-	parts, lost := r.divide(w, x)
+// ask asks the members that have not answered yet, and the owners of keys without an answer. It
+// reports whether keys have moved meanwhile. The error can be ctx.Err() or decider.ErrLeaves.
+func (e *exchange) ask(ctx context.Context, w *view) (moved bool, err error) {
+	var parts []*exchangePart
+	parts, e.todo = e.divide(w)
 	var asking sync.WaitGroup
 	for _, p := range parts {
-		asking.Go(func() {
-			ask := func(ctx context.Context, d decider.Decider) error { return d.Exchange(ctx, &p.asked, &p.got) }
-			if p.target.here {
-				p.err = ask(ctx, r.cfg.Local)
-			} else {
-				p.err = r.forward(ctx, p.target.place, true, ask)
-			}
-		})
+		asking.Go(func() { p.err = e.ring.exchangeWith(ctx, p) })
 	}
 	asking.Wait()
-	return r.join(ctx, x, parts, lost, got)
+	for _, p := range parts {
+		switch {
+		case ctx.Err() != nil:
+			return false, ctx.Err()
+		case p.err == decider.ErrLeaves:
+			return false, p.err
+		case p.err != nil || len(p.got.Assignments) != len(p.at):
+			moved = moved || p.err == decider.ErrMoved
+			e.todo = append(e.todo, p.at...)
+			continue
+		}
+		e.answers[p.name] = p
+		for i, at := range p.at {
+			e.got.Assignments[at] = p.got.Assignments[i]
+		}
+	}
+	return moved, nil
+}
+
+// exchangeWith has a member answer its part.
+func (r *Ring) exchangeWith(ctx context.Context, p *exchangePart) error {
+	if !p.target.here {
+		return r.forward(ctx, p.target.place, true, func(ctx context.Context, d decider.Decider) error {
+			return d.Exchange(ctx, &p.asked, &p.got)
+		})
+	}
+	return r.Receiver().Exchange(ctx, &p.asked, &p.got)
 }
 
 // divide returns the part of each member that can be asked, and the reports for others.
-func (r *Ring) divide(w *view, x *decider.LeafExchange) (parts []*exchangePart, lost []int) {
+func (e *exchange) divide(w *view) (parts []*exchangePart, lost []int) {
 	byOwner := make([]*exchangePart, len(w.names))
 	for i, p := range w.places {
-		t := target{here: i == w.here && w.quorum, place: p}
+		here := i == w.here && w.quorum
 		if i == w.here && !w.quorum || i != w.here && (w.cut[i] || !w.quorum && !p.quorum.Load()) {
 			continue
 		}
-		byOwner[i] = &exchangePart{target: t, asked: *x}
+		byOwner[i] = &exchangePart{target: target{here: here, place: p}, name: w.names[i], asked: *e.x}
 		byOwner[i].asked.Reports = nil
-		parts = append(parts, byOwner[i])
 	}
-	for i := range x.Reports {
-		report := &x.Reports[i]
+	for _, at := range e.todo {
+		report := &e.x.Reports[at]
 		var p *exchangePart
 		if w.owners != nil {
-			p = byOwner[w.owners[r.cfg.Local.RouteKey(report.Key)]]
+			p = byOwner[w.owners[e.ring.cfg.Local.RouteKey(report.Key)]]
 		}
 		if p == nil {
-			lost = append(lost, i)
+			lost = append(lost, at)
 			continue
 		}
-		p.at, p.asked.Reports = append(p.at, i), append(p.asked.Reports, *report)
+		p.at, p.asked.Reports = append(p.at, at), append(p.asked.Reports, *report)
 	}
-	if x.Single && len(x.Reports) > 0 { // only the reported keys are renewed
-		parts = slices.DeleteFunc(parts, func(p *exchangePart) bool { return len(p.at) == 0 })
+	for _, p := range byOwner {
+		// With Single, only the reported keys are renewed; without reports, all members are asked.
+		if all := !e.x.Single || len(e.x.Reports) == 0; p != nil && (len(p.at) > 0 || all && e.answers[p.name] == nil) {
+			parts = append(parts, p)
+		}
 	}
 	return parts, lost
 }
 
-// join joins the answers of members. The error can be ctx.Err() or decider.ErrLeaves.
-func (r *Ring) join(ctx context.Context, x *decider.LeafExchange, parts []*exchangePart, lost []int, got *decider.LeafAnswer) error {
-	*got = decider.LeafAnswer{Answer: leaf.Answer{
-		Assignments: append(got.Assignments[:0], make([]leaf.Assignment, len(x.Reports))...), Watch: got.Watch[:0],
-	}}
-	answered := false
-	for _, p := range parts {
-		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case p.err == decider.ErrLeaves:
-			return p.err
-		case p.err != nil || len(p.got.Assignments) != len(p.at):
-			lost = append(lost, p.at...)
-			continue
+// finish joins the answers of members.
+func (e *exchange) finish(ctx context.Context, w *view) error {
+	first := true
+	for _, p := range e.answers {
+		if first || p.got.TTLMS < e.got.TTLMS {
+			e.got.TTLMS = p.got.TTLMS
 		}
-		for i, at := range p.at {
-			got.Assignments[at] = p.got.Assignments[i]
+		if first || p.got.NextMS < e.got.NextMS {
+			e.got.NextMS = p.got.NextMS
 		}
-		got.TTLMS, got.NextMS = least(answered, got.TTLMS, p.got.TTLMS), least(answered, got.NextMS, p.got.NextMS)
-		got.Known += p.got.Known
-		got.Resync = got.Resync || p.got.Resync
-		got.Watch = append(got.Watch, p.got.Watch...)
-		answered = true
+		e.got.Known += p.got.Known
+		e.got.Resync = e.got.Resync || p.got.Resync
+		e.got.Watch = append(e.got.Watch, p.got.Watch...)
+		first = false
 	}
-	for _, at := range lost {
-		got.Assignments[at] = leaf.Assignment{Key: x.Reports[at].Key, Learning: true}
+	for _, at := range e.todo {
+		e.got.Assignments[at] = leaf.Assignment{Key: e.x.Reports[at].Key, Learning: true}
 	}
-	if !answered {
-		return r.unavailable(errAlone)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case first:
+		return e.ring.unavailable(errAlone)
+	case e.x.Single || e.x.Leave:
+		return nil
+	}
+	left, whole := e.ring.renewed.note(e, w.names, time.Duration(e.got.TTLMS)*time.Millisecond)
+	if left < leastTTL {
+		return e.ring.unavailable(errAlone)
+	}
+	e.got.TTLMS = left.Milliseconds()
+	if !whole { // until all can be asked, reports of all keys would not help
+		e.got.Known = max(e.got.Known, e.x.Held)
 	}
 	return nil
-}
-
-// least returns the lesser of two times, or the second if there is no first.
-func least(first bool, a, b int64) int64 {
-	if first {
-		return min(a, b)
-	}
-	return b
 }

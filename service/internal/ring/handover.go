@@ -109,6 +109,13 @@ func (r *Ring) gainLocked(was, next *view, lost *slot.Set) {
 			from = append(from, p)
 		}
 	}
+	if was.decides().Len() == 0 { // these are all
+		for _, p := range from {
+			if next.status[p.Name] == Live {
+				p.claimed = r.census.members[p.Name].node
+			}
+		}
+	}
 	r.recallLocked(common(&gained, lost))
 	if len(from) == 0 && len(r.unknown) == 0 {
 		return

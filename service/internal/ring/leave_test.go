@@ -90,3 +90,41 @@ func TestPeersAreFoundLate(t *testing.T) {
 		}
 	})
 }
+
+// A member that comes with the state of keys that others own hands it over, also if it was thought to
+// be dead.
+func TestStateComesLate(t *testing.T) {
+	inFleet(t, 3, bucket(limit, time.Hour), func(t *testing.T, f *fleet) {
+		for _, crashed := range []bool{true, false} {
+			f.kill("c")
+			time.Sleep(time.Second)
+			if !crashed { // both others are new, and have never seen it
+				f.kill("a")
+				f.kill("b")
+				f.start("a")
+				f.start("b")
+				time.Sleep(5 * time.Second)
+			}
+			f.want(map[string]string{"a": "live live dead", "b": "live live dead"})
+			keys := []string{f.ownedBy("a"), f.ownedBy("b")}
+			f.cut("a", "c", true)
+			f.cut("b", "c", true)
+			f.start("c")
+			for _, key := range keys { // as from a state file
+				var v decider.Verdict
+				if err := f.nodes["c"].server.Decide(context.Background(), &decider.Request{Key: key, N: limit}, &v); err != nil || !v.OK {
+					t.Fatalf("%v, %v", v, err)
+				}
+			}
+			f.cut("a", "c", false)
+			f.cut("b", "c", false)
+			time.Sleep(3 * time.Second)
+			f.want(map[string]string{"a": "live live live", "b": "live live live", "c": "live live live"})
+			for _, key := range keys {
+				if n, step := f.take("c", key, limit); n > 0 || step != decider.Exact {
+					t.Errorf("crashed: %v: %s: %d tokens, %v", crashed, key, n, step)
+				}
+			}
+		}
+	})
+}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir"
+	"github.com/weir-go/weir/service/internal/peer"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
@@ -70,6 +71,24 @@ func (rc receiver) Batch(ctx context.Context, reqs []decider.Request, all bool, 
 		}
 	}
 	return rc.Server.Batch(ctx, reqs, all, verdicts)
+}
+
+// Exchange takes the exchange of a leaf, with reports of keys that this node owns: see
+// decider.Decider. The error is decider.ErrMoved if it does not own them all.
+func (rc receiver) Exchange(ctx context.Context, x *decider.LeafExchange, got *decider.LeafAnswer) error {
+	w := rc.r.view.Load()
+	switch {
+	case rc.r.joins(w):
+		return decider.ErrMoved
+	case !w.quorum:
+		return peer.ErrUnavailable
+	}
+	for i := range x.Reports {
+		if owns, err := rc.owns(rc.RouteKey(x.Reports[i].Key)); err != nil || !owns {
+			return decider.ErrMoved
+		}
+	}
+	return rc.Server.Exchange(ctx, x, got)
 }
 
 // Settle reports the true cost of a grant: see decider.Decider.

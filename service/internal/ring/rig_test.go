@@ -59,7 +59,7 @@ func inFleet(t *testing.T, n int, rules *config.Rules, f func(t *testing.T, f *f
 		for _, name := range fl.names {
 			fl.kill(name)
 		}
-		time.Sleep(2 * latency) // for requests whose caller has ended
+		time.Sleep(time.Second) // calls that are being served end
 	})
 }
 

@@ -78,6 +78,7 @@ type Ring struct {
 	work      sync.WaitGroup
 	tells     chan Change
 	uses      chan int // the number of members for the Fallback, when it has changed
+	renewed   renewals
 
 	mu      sync.Mutex // guards what follows
 	census  *census
@@ -96,6 +97,8 @@ type place struct {
 	soon   chan struct{} // of capacity 1: has an exchange of notes made at once
 	stop   context.CancelFunc
 	closed bool // guarded by Ring.mu
+	// claimed is the process at the member that was asked for the state of all keys of this node.
+	claimed string // guarded by Ring.mu
 
 	forwarded, failed atomic.Uint64
 }
@@ -255,6 +258,7 @@ func (r *Ring) refreshLocked() {
 		r.joined.Store(true)
 	}
 	close(was.over)
+	r.claimLateLocked(next)
 	r.reportLocked(was, next)
 	if s.members != was.members {
 		select { // only the last number counts

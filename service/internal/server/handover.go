@@ -18,7 +18,9 @@ import (
 
 // Depart gives slots up: another member owns them from now on. Every method answers
 // decider.ErrMoved for keys of these slots, and the requests that wait get it in order of
-// arrival. Expect takes slots back.
+// arrival. Over links and on other goroutines they reach the next owner in another order: FIFO
+// holds while the owner stays. The assignments of leaves end: leaves report them to the next owner.
+// Expect takes slots back.
 func (s *Server) Depart(slots *slot.Set) {
 	s.reload.Lock() // requests that wait stay where they are
 	defer s.reload.Unlock()
@@ -31,6 +33,7 @@ func (s *Server) Depart(slots *slot.Set) {
 		st.queue.DismissMoved()
 	}
 	s.leases.DismissMoved()
+	s.departLeaves(slots)
 }
 
 // Expect takes slots over, whose state may follow. Requests for their keys wait until
@@ -38,7 +41,7 @@ func (s *Server) Depart(slots *slot.Set) {
 // of leases has passed, their keys get no new leases, and leases that the last owner has
 // granted are adopted when they are renewed. Fencing tokens are greater than those of the last
 // owner, unless its clock is ahead by more than the time since its last lease. For an
-// AssignmentTTL, leaves without an assignment get none.
+// AssignmentTTL, leaves get the assignments that they say they have, and others get none.
 func (s *Server) Expect(slots *slot.Set, hold time.Duration) {
 	s.reload.Lock()
 	defer s.reload.Unlock()
@@ -48,7 +51,7 @@ func (s *Server) Expect(slots *slot.Set, hold time.Duration) {
 	}
 	s.leases.Expect(slots, min(longest, ruleset.MaxSpan))
 	now := s.clock.Now()
-	s.owned.take(slots, now, now+s.cfg.AssignmentTTL)
+	s.owned.take(slots, now, now+s.cfg.AssignmentTTL, s.leaves.cfg)
 	s.owned.change(now, func(o *ownership) {
 		o.departed.Remove(slots)
 		o.release(slots)

@@ -149,7 +149,7 @@ func (e *exchange) bucket(r *rule, h *holding) *shareBucket {
 	b := r.assigned.get(name)
 	if b == nil {
 		b = &shareBucket{in: r.state, name: strings.Clone(name), place: len(ls.buckets)}
-		b.Init(&ls.cfg)
+		b.Init(e.server.sharing(h.key, e.now))
 		b.since = e.now
 		r.assigned.put(b)
 		ls.buckets = append(ls.buckets, b)

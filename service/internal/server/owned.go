@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/internal/slot"
+	"github.com/weir-go/weir/service/internal/allocator"
 	"github.com/weir-go/weir/service/internal/server/decider"
 	"github.com/weir-go/weir/service/internal/server/ruleset"
 )
@@ -24,15 +25,17 @@ type owned struct {
 // A takeover is slots that the Server owns since a short time: until then it does not know all
 // assignments of leaves.
 type takeover struct {
-	slots *slot.Set // it does not change
-	until time.Duration
+	slots   *slot.Set // it does not change
+	until   time.Duration
+	sharing *allocator.Config // of keys in the slots
 }
 
 // maxTakeovers bounds the takeovers. With more, the two oldest become one.
 const maxTakeovers = 64
 
-// take notes a takeover. Calls must not be concurrent.
-func (o *owned) take(slots *slot.Set, now, until time.Duration) {
+// take notes a takeover, until which leaves get what they say they have. Calls must not be
+// concurrent.
+func (o *owned) take(slots *slot.Set, now, until time.Duration, sharing allocator.Config) {
 	var all []takeover
 	if was := o.taken.Load(); was != nil {
 		all = slices.DeleteFunc(slices.Clone(*was), func(t takeover) bool { return t.until <= now })
@@ -44,18 +47,29 @@ func (o *owned) take(slots *slot.Set, now, until time.Duration) {
 		all = all[1:]
 	}
 	added := *slots
-	all = append(all, takeover{&added, until})
+	sharing.Learn = until
+	all = append(all, takeover{&added, until, &sharing})
 	o.taken.Store(&all)
 }
 
 // isNew reports whether the Server owns the slot of a key since a short time.
 func (o *owned) isNew(now time.Duration, s *Server, key string) bool {
-	all := o.taken.Load()
-	if all == nil || (*all)[len(*all)-1].until <= now {
-		return false
+	return o.newest(now, s, key) != nil
+}
+
+// newest returns the last takeover of the slot of a key, or nil.
+func (o *owned) newest(now time.Duration, s *Server, key string) *takeover {
+	taken := o.taken.Load()
+	if taken == nil || (*taken)[len(*taken)-1].until <= now {
+		return nil
 	}
-	of := s.RouteKey(key)
-	return slices.ContainsFunc(*all, func(t takeover) bool { return t.until > now && t.slots.Has(of) })
+	of, all := s.RouteKey(key), *taken
+	for i := len(all) - 1; i >= 0; i-- {
+		if all[i].until > now && all[i].slots.Has(of) {
+			return &all[i]
+		}
+	}
+	return nil
 }
 
 // An ownership is immutable. If it is nil, the Server owns all slots and holds no requests.

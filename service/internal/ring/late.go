@@ -1,0 +1,32 @@
+package ring
+
+import "context"
+
+// claimLateLocked claims the state of the slots that this node decides from processes that have come
+// since. A process that has read a state file can have some: of a fleet that was shut down, its last
+// member has the state of all keys. Requests are not held meanwhile.
+func (r *Ring) claimLateLocked(w *view) {
+	slots := w.decides()
+	if slots.Len() == 0 {
+		return
+	}
+	for name, status := range w.status {
+		p, m := r.places[name], r.census.members[name]
+		if status != Live || name == w.self || p == nil || p.link == nil || m == nil || m.node == "" || p.claimed == m.node {
+			continue
+		}
+		node := m.node
+		p.claimed = node
+		r.work.Go(func() {
+			ctx, cancel := context.WithTimeout(r.ctx, maxClaim)
+			defer cancel()
+			if _, err := r.claimFrom(ctx, p, slots); err != nil {
+				r.mu.Lock()
+				defer r.mu.Unlock()
+				if p.claimed == node {
+					p.claimed = "" // with the next view
+				}
+			}
+		})
+	}
+}
