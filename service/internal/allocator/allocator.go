@@ -20,8 +20,10 @@
 //
 // The wants of a leaf are measured, and requests come in at random. A leaf with exactly the mean
 // rate would deny some. So leaves that get all they want also get a little more than that: together
-// up to a hundredth of what the others get. They get most of the burst, in proportion to the square root of
-// what they want. A leaf that wants much more than it gets uses each token, and needs little burst.
+// up to a hundredth of what the others get. They also get the burst that they need, in proportion to the
+// square root of what they want. A leaf that wants much more than it gets uses each token, and needs little
+// burst. All leaves get a part of the burst that none needs, in proportion to their rates: a leaf alone has all
+// of it.
 //
 // # Contention
 //
