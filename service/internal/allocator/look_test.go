@@ -7,7 +7,7 @@ import (
 	"github.com/weir-go/weir/service/internal/allocator"
 )
 
-// If the caller tells when sessions end, Expire does not look at members of those that go on.
+// If the caller tells when a session ends, Expire does not look at the members of a session that goes on.
 func TestLookAtTheEndOfASession(t *testing.T) {
 	for name, reserve := range map[string]time.Duration{"kept": 10 * ttl, "not kept": 0} {
 		s := newShare(t, allocator.Config{Limit: allocator.Limit{Rate: 100}, TTL: ttl, Silence: 16 * ttl, Looks: true, Reserve: reserve})
