@@ -142,7 +142,7 @@ func (s *Set) Exchange(now time.Duration) *Exchange {
 
 // Answered takes in the answer to the last Exchange.
 func (s *Set) Answered(now time.Duration, a *Answer) {
-	s.Renew(now, s.session.Answered(now, a))
+	s.Renew(now, s.session.Answered(a))
 	s.Apply(now, &s.pass, a)
 }
 

@@ -96,8 +96,7 @@ func (s *Session) Exchange(p *Pass, held int) *Exchange {
 }
 
 // Answered takes in an answer, and returns the lease from now on.
-func (s *Session) Answered(now time.Duration, a *Answer) Lease {
-	now = max(now, s.begun)
+func (s *Session) Answered(a *Answer) Lease {
 	s.flying, s.failures = false, 0
 	s.ttl = max(millis(a.TTLMS), minInterval)
 	interval := min(max(millis(a.NextMS), minInterval), maxInterval)

@@ -94,7 +94,7 @@ func (s *Set) collect() *leaf.Exchange {
 func (s *Set) answered(a *leaf.Answer) {
 	now := s.now()
 	s.mu.Lock()
-	lease := s.session.Answered(now, a)
+	lease := s.session.Answered(a)
 	s.mu.Unlock()
 	s.renew(now, lease, a.Resync)
 	for i := range a.Assignments {

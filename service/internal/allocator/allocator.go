@@ -20,8 +20,10 @@
 //
 // The wants of a leaf are measured, and requests come in at random. A leaf with exactly the mean
 // rate would deny some. So leaves that get all they want also get a little more than that: together
-// up to a hundredth of what the others get. They get most of the burst, in proportion to the square root of
-// what they want. A leaf that wants much more than it gets uses each token, and needs little burst.
+// up to a hundredth of what the others get. They also get the burst that they need, in proportion to the
+// square root of what they want. A leaf that wants much more than it gets uses each token, and needs little
+// burst. All leaves get a part of the burst that none needs, in proportion to their rates: a leaf alone has all
+// of it.
 //
 // # Contention
 //
@@ -83,6 +85,9 @@ type Config struct {
 	// Reserve is for how long a part of the limit is kept for a leaf that is lost: its Session
 	// has ended, but not by End. If zero, none is. See Allocator.SetReserves.
 	Reserve time.Duration
+	// Looks is set if the caller calls Member.Look when the Session of a Member has ended. Otherwise
+	// the Allocator looks at each Member once in a time to live, whether its Session goes on or not.
+	Looks bool
 	// Watch, if not nil, is called for each Member that should report because its share has
 	// changed by the report of another. It must not call the Allocator.
 	Watch func(*Member)
@@ -116,10 +121,6 @@ type Assignment struct {
 	// Short is set if the leaf gets less than its share, because others still have it.
 	Short bool
 }
-
-// distinct is the least difference, in tokens a second, of two rates that a leaf reports as different
-// ones. Messages may round rates down to millionths.
-const distinct = 4e-6
 
 // ErrReport is the error of Report.
 var ErrReport = errors.New("allocator: wants, has and weight must be finite numbers and not negative, keep must be in [0, 1)")
@@ -216,7 +217,8 @@ func (a *Allocator) enter(now time.Duration, m *Member, r Report) {
 	d := demand{level: r.Wants / r.Weight, weight: r.Weight}
 	switch {
 	case m.in == nil:
-		m.in, m.check = a, now+a.cfg.TTL
+		m.in = a
+		m.check = m.next(now, now+a.cfg.TTL)
 		a.expiry.Push(m)
 		a.joined()
 		a.check = min(a.check, m.check)
@@ -233,7 +235,8 @@ func (a *Allocator) enter(now time.Duration, m *Member, r Report) {
 	a.wants.insert(d)
 }
 
-// Expire takes back the assignments that have ended at the instant now. Report does so, too.
+// Expire takes back the assignments that have ended at the instant now, but see Config.Looks. Report
+// does so, too.
 func (a *Allocator) Expire(now time.Duration) {
 	if a.check <= now {
 		a.prefetchMembers()

@@ -12,9 +12,11 @@ const (
 	grow = 0.5
 	// hungry is how many times its share a leaf must want to need little burst.
 	hungry = 1.25
-	// hungryBurst and hungryTime are the burst of such a leaf with a weight of 1: the greater one.
+	// hungryBurst and hungryTime are the burst that such a leaf with a weight of 1 needs: the greater one.
 	hungryBurst = 8.0  // tokens
 	hungryTime  = 0.02 // seconds of its rate
+	// needed is the burst that any other leaf needs, for a root.
+	needed = 16.0
 )
 
 // A level says how the limit is shared at an instant.
@@ -26,9 +28,10 @@ type level struct {
 	bonus float64 // rate for a root of a leaf that gets all it wants
 	rest  float64 // rate for a weight, while all get what they want
 
-	most      float64 // level of leaves that need burst
-	rootBurst float64 // burst for a root of these leaves
-	rateBurst float64 // burst for a rate, in seconds: of other leaves, or of all
+	most        float64 // level up to which a leaf needs burst by its root
+	rootBurst   float64 // burst for a root of these leaves
+	rateBurst   float64 // burst for a rate, in seconds: of all leaves
+	hungryBurst float64 // the same, and only for other leaves
 }
 
 // level returns how the limit is shared.
@@ -70,12 +73,13 @@ func (l *level) setBurst(a *Allocator, burst float64) {
 	}
 	l.most = hungry * l.level
 	need := a.wants.while(func(level float64, _ sums) bool { return level <= l.most })
-	if need.roots > 0 {
-		if l.level > 0 {
-			l.rateBurst = min(l.rateBurst, max(hungryBurst/l.level, hungryTime))
-		}
-		l.rootBurst = max(burst-l.rateBurst*l.level*(l.all.weight-need.weight), 0) / need.roots
+	if need.roots == 0 || l.level == 0 {
+		return
 	}
+	l.hungryBurst = min(l.rateBurst, max(hungryBurst/l.level, hungryTime))
+	left := max(burst-l.hungryBurst*l.level*(l.all.weight-need.weight), 0)
+	l.rootBurst = min(needed, left/need.roots)
+	l.rateBurst = max(left-l.rootBurst*need.roots, 0) / l.rate
 }
 
 // share returns the max-min fair share of a member. If all leaves get what they want, it includes
@@ -89,13 +93,10 @@ func (l *level) share(m *Member) float64 {
 
 // burst returns the part of the burst of a member with a rate.
 func (l *level) burst(m *Member, rate float64) float64 {
-	switch {
-	case math.IsInf(l.level, 1):
+	if m.level <= l.most {
 		return l.rateBurst*rate + l.rootBurst*m.root()
-	case m.level <= l.most:
-		return l.rootBurst * m.root()
 	}
-	return l.rateBurst * rate
+	return (l.rateBurst + l.hungryBurst) * rate
 }
 
 // lessBurst is the part of its burst below which a member is short, while the limit is contended.

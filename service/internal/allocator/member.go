@@ -24,6 +24,10 @@ func (s *Session) Until() time.Duration { return s.until }
 // call Member.Leave to give their rates to others at once.
 func (s *Session) End() { s.over = true }
 
+// distinct is the least difference, in tokens a second, of two rates that a leaf reports as different
+// ones. Messages may round rates down to millionths.
+const distinct = 4e-6
+
 // A Member is a leaf in one Allocator. A new Member joins with its first report.
 type Member struct {
 	// Session, if not nil, extends the assignment. It must not change while the Member has
@@ -38,7 +42,7 @@ type Member struct {
 	rate      float64       // the rate of its last assignment
 	burst     float64       // the burst of its last assignment
 	reported  time.Duration // when
-	check     time.Duration // when Expire looks at it, not after its end unless the session is over
+	check     time.Duration // when Expire looks at it, not after its end unless the session has ended
 	lost      time.Duration // when its session ended
 	until     time.Duration // the end of what is reserved
 	at        int32         // in the heap
@@ -72,10 +76,38 @@ func (m *Member) Leave(now time.Duration) {
 	}
 }
 
+// Look takes the assignment back if it has ended. See Config.Looks.
+func (m *Member) Look(now time.Duration) {
+	if a := m.in; a != nil {
+		if m.check > now {
+			m.check, a.check = now, min(a.check, now)
+			a.expiry.Fix(int(m.at))
+		}
+		a.Expire(now)
+	}
+}
+
+// next returns when Expire looks at an assignment that has not ended: at the end, unless Look tells
+// the end of the session.
+func (m *Member) next(now, end time.Duration) time.Duration {
+	if s := m.Session; m.in.cfg.Looks && s != nil && !s.over && s.until > now {
+		return m.silent()
+	}
+	return end
+}
+
+// silent returns when the assignment ends if there is no report until then.
+func (m *Member) silent() time.Duration {
+	cfg := m.in.cfg
+	if cfg.Silence == 0 {
+		return m.reported + 4*cfg.TTL
+	}
+	return m.reported + max(cfg.Silence, cfg.TTL)
+}
+
 // ends returns when the assignment ends.
 func (m *Member) ends() time.Duration {
-	cfg, s := m.in.cfg, m.Session
-	until := m.reported + cfg.TTL
+	until, s := m.reported+m.in.cfg.TTL, m.Session
 	switch {
 	case s == nil:
 		return until
@@ -84,9 +116,5 @@ func (m *Member) ends() time.Duration {
 	case m.reserved:
 		return m.until
 	}
-	silence := cfg.Silence
-	if silence == 0 {
-		silence = 4 * cfg.TTL
-	}
-	return max(until, min(s.until, m.reported+silence))
+	return max(until, min(s.until, m.silent()))
 }

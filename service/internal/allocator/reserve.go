@@ -26,7 +26,9 @@ func (a *Allocator) look(now time.Duration, m *Member) time.Duration {
 		}
 		a.keep(m)
 		return min(m.until, now+a.cfg.TTL)
-	case end > now || m.reserved || !a.loses(now, m):
+	case end > now:
+		return m.next(now, end)
+	case m.reserved || !a.loses(now, m):
 		return end
 	}
 	a.setShort(m, false)

@@ -42,7 +42,7 @@ func (s *Server) Exchange(ctx context.Context, x *decider.LeafExchange, got *dec
 		return err
 	}
 	if !x.Single {
-		l.session.Renew(now + ttl)
+		ls.renew(l, now+ttl)
 	}
 	got.Known, got.Resync = l.keys.n, l.rules != rs.id && l.keys.n > 0
 	l.rules = rs.id

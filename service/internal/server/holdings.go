@@ -73,6 +73,17 @@ func (t *holdings) resize(slots int) {
 	}
 }
 
+// all returns all assignments. It is not nil.
+func (t *holdings) all() []*holding {
+	all := make([]*holding, 0, t.n)
+	for _, s := range t.slots {
+		if s.holding != nil {
+			all = append(all, s.holding)
+		}
+	}
+	return all
+}
+
 // next returns the index of the first assignment at or after a slot, from the first slot on if
 // there is none. There are assignments.
 func (t *holdings) next(from int) int {

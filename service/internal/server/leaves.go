@@ -23,6 +23,9 @@ const (
 	// droppedEach is the number of assignments that one exchange takes back at most of leaves
 	// that have left.
 	droppedEach = 2_000
+	// lookedEach is the number of assignments that one exchange looks at at most, of leaves whose
+	// sessions have ended.
+	lookedEach = 10_000
 )
 
 // leaves are the processes that have assignments. The zero value is not usable: see init.
@@ -36,6 +39,7 @@ type leaves struct {
 	unlimited *shareBucket     // of keys that no rule limits: a bound on how long they are held
 	ended     []*holding       // whose assignment has ended, in an Allocator
 	left      []*leafSession   // with assignments to take back
+	sessions                   // that may be lost
 	buckets   []*shareBucket   // to sweep: but for unlimited
 	place     int              // of the next to sweep
 	swept     time.Duration    // when sweep was last called
@@ -54,6 +58,10 @@ type leafSession struct {
 	watch     []*holding // that the leaf should report
 	rules     uint64     // rules.id of its last exchange
 	contended int        // number of keys with a contended limit
+
+	check time.Duration // when its session ends, if it has not been renewed since
+	at    int           // in sessions.ends; less than 0: it has not been renewed since its end
+	lost  []*holding    // to look at, since its session has ended
 }
 
 // init makes the leaves usable. Until the instant learn, the Server may not know all that
@@ -61,7 +69,8 @@ type leafSession struct {
 func (ls *leaves) init(ttl time.Duration, most int, learn time.Duration) {
 	ls.byName, ls.most = map[string]*leafSession{}, most
 	ls.relayed = map[*shareBucket]struct{}{}
-	ls.cfg = allocator.Config{TTL: ttl, Silence: silence * ttl, Learn: learn, Reserve: reserve * ttl, Watch: watch, Ended: ls.end}
+	ls.cfg = allocator.Config{TTL: ttl, Silence: silence * ttl, Learn: learn, Reserve: reserve * ttl, Looks: true, Watch: watch, Ended: ls.end}
+	ls.sessions.init()
 	ls.unlimited = new(shareBucket)
 	ls.unlimited.Init(&ls.cfg)
 	ls.unlimited.SetReserves(false)
@@ -94,7 +103,7 @@ func (ls *leaves) enter(name string) (*leafSession, error) {
 			ls.refused++
 			return nil, decider.ErrLeaves
 		}
-		l = &leafSession{name: strings.Clone(name)}
+		l = &leafSession{name: strings.Clone(name), at: -1}
 		ls.byName[l.name] = l
 	}
 	return l, nil
@@ -110,6 +119,7 @@ func (ls *leaves) full(l *leafSession) bool {
 func (ls *leaves) leave(l *leafSession, now time.Duration) {
 	delete(ls.byName, l.name)
 	l.session.End()
+	ls.sessions.remove(l)
 	ls.left = append(ls.left, l)
 	ls.dropLeft(now)
 }
@@ -145,6 +155,7 @@ func (ls *leaves) dropEnded(now time.Duration) {
 // a part in each call.
 func (ls *leaves) sweep(now time.Duration) {
 	ls.dropLeft(now)
+	ls.look(now)
 	n := min(int(float64(len(ls.buckets))*float64(now-ls.swept)/float64(ls.cfg.TTL)), len(ls.buckets))
 	if n > 0 || len(ls.buckets) == 0 {
 		ls.swept = now

@@ -72,6 +72,7 @@ func (t *Tier) refreshRelayed() {
 	ls, now := &t.Server.leaves, t.clock.Now()
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
+	ls.look(now)
 	for b := range ls.relayed {
 		b.Expire(now)
 		if others := b.Members(); others == 0 || others == 1 && b.relay.self.Live() {

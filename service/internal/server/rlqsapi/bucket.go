@@ -87,13 +87,18 @@ func (b *bucket) assign(now time.Time, got *leaf.Assignment) bool {
 	return true
 }
 
-// drainedFor is the time in which a bucket that is always drained fills.
-const drainedFor = 100 * time.Millisecond
+const (
+	// drainedFor is the time in which a bucket that is always drained fills.
+	drainedFor = 100 * time.Millisecond
+	// drains is how many times its share a proxy must want to drain its bucket always.
+	drains = 1.25
+)
 
-// burstOf returns how much the token bucket of an assignment holds, and starts with. After a
-// start of the server, each proxy gets a new bucket: a small one if it wants more than its share.
+// burstOf returns how much the token bucket of an assignment holds, and starts with. Each change of
+// an assignment gives a proxy a full bucket, so it is a small one if the proxy wants more than its share:
+// while shares change because there are other proxies, and after a start of the server.
 func (b *bucket) burstOf(got *leaf.Assignment) float64 {
-	if b.continued && b.wants*(1-keepShare) > got.Rate {
+	if b.continued && b.wants*(1-keepShare) > got.Rate || got.Leaves > 1 && b.wants > drains*got.Rate {
 		return min(got.Burst, max(got.Rate*drainedFor.Seconds(), 4))
 	}
 	return got.Burst

@@ -1,0 +1,67 @@
+package server
+
+import (
+	"time"
+
+	"github.com/weir-go/weir/internal/heap"
+)
+
+// sessions notice when sessions of leaves end, and have the Allocators look at the assignments of
+// these leaves. So while a leaf renews its session, its assignments cost nothing. The zero value is not
+// usable: see init.
+type sessions struct {
+	ends heap.Heap[*leafSession]
+	lost []*leafSession // of which some assignments are to be looked at
+}
+
+func (s *sessions) init() {
+	s.ends = *heap.New(func(l, m *leafSession) bool { return l.check < m.check }).Track(func(l *leafSession, at int) { l.at = at })
+}
+
+// renew renews the session of a leaf.
+func (s *sessions) renew(l *leafSession, until time.Duration) {
+	if l.session.Renew(until); l.at < 0 {
+		l.check = l.session.Until()
+		s.ends.Push(l)
+	}
+}
+
+// remove forgets a leaf that has left.
+func (s *sessions) remove(l *leafSession) {
+	if l.lost = nil; l.at >= 0 {
+		s.ends.Remove(l.at)
+	}
+}
+
+// look looks at assignments of leaves whose sessions have ended.
+func (s *sessions) look(now time.Duration) {
+	for s.ends.Len() > 0 && s.ends.Min().check <= now {
+		l := s.ends.Min()
+		if l.check = l.session.Until(); l.check > now {
+			s.ends.Fix(0)
+			continue
+		}
+		s.ends.Remove(0)
+		if l.lost == nil {
+			s.lost = append(s.lost, l)
+		}
+		l.lost = l.keys.all()
+	}
+	for n := 0; len(s.lost) > 0 && n < lookedEach; n++ {
+		end := len(s.lost) - 1
+		l := s.lost[end]
+		last := len(l.lost) - 1
+		if last < 0 {
+			l.lost, s.lost[end] = nil, nil
+			s.lost = s.lost[:end]
+			continue
+		}
+		h := l.lost[last]
+		l.lost[last], l.lost = nil, l.lost[:last]
+		if l.keys.get(h.print) == h {
+			for p := h.parts; p != nil; p = p.next {
+				p.Look(now)
+			}
+		}
+	}
+}
