@@ -99,17 +99,17 @@ func (l *level) burst(m *Member, rate float64) float64 {
 	return (l.rateBurst + l.hungryBurst) * rate
 }
 
-// lessBurst is the part of its burst below which a member is short, while the limit is contended.
+// lessBurst is the part of its burst below which a member is short.
 const lessBurst = 0.7
 
 // lacksBurst reports whether a member has less burst than its part, because others still have it.
 func (l *level) lacksBurst(m *Member) bool {
-	return !math.IsInf(l.level, 1) && m.burst < lessBurst*l.burst(m, m.rate)
+	return m.burst < lessBurst*l.burst(m, m.rate)
 }
 
 // strayBurst reports whether a member has more burst than its part.
 func (l *level) strayBurst(m *Member) bool {
-	return !math.IsInf(l.level, 1) && m.heldBurst > l.burst(m, m.rate)*(1+1e-9)
+	return m.heldBurst > l.burst(m, m.rate)*(1+1e-9)
 }
 
 // assignBurst sets the burst of a member for a rate. confirmed tells that it uses its last

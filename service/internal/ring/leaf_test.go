@@ -135,7 +135,7 @@ func (r *leafRun) decidedBy(at, key string, step leaf.Step) float64 {
 }
 
 func leafRules() *config.Rules {
-	r := &config.Rules{Rules: []config.Rule{{Name: "all", Glob: "*", Quota: config.Quota{
+	r := &config.Rules{Rules: []config.Rule{{Name: "all", Glob: "*", Away: config.AwayShare, Quota: config.Quota{
 		Rate: config.Rate{Count: leafRate, Period: time.Second}, Burst: leafBurst,
 	}}}}
 	if err := r.Complete(); err != nil {

@@ -85,6 +85,17 @@ func TestSteadySkewedDemand(t *testing.T) {
 	}
 }
 
+// Leaves that together want half of the limit get all that they want.
+func TestCalmDemandIsServed(t *testing.T) {
+	for _, leaves := range []int{10, 300} {
+		sc := steady(leaves)
+		sc.Keys[0].Rate, sc.Keys[0].Burst, sc.Demand[0].Rate = 20*leaves, 10*leaves, 10*float64(leaves)
+		if r := run(t, sc); r.Steady.Use < 0.98 || r.Fair.Worst > 0.1 {
+			t.Errorf("%d leaves: use %v, %+v: want all that they want", leaves, r.Steady.Use, r.Fair)
+		}
+	}
+}
+
 // Without the noise of arrivals, each leaf has its share.
 func TestEvenDemandIsShared(t *testing.T) {
 	sc := steady(100)
