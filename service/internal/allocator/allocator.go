@@ -194,6 +194,7 @@ func (a *Allocator) Report(now time.Duration, m *Member, r Report) (Assignment, 
 	rate, uses, confirmed := share, min(r.Has, m.held), math.Abs(r.Has-m.rate) < distinct/2
 	if now < a.cfg.Learn {
 		rate, uses = r.Has, min(r.Has, free)
+		level.learnt(a.limit)
 	}
 	if math.Abs(rate-uses) < r.Keep*uses {
 		rate = uses

@@ -112,6 +112,15 @@ func (l *level) strayBurst(m *Member) bool {
 	return m.heldBurst > l.burst(m, m.rate)*(1+1e-9)
 }
 
+// learnt sets the bursts while the allocator learns: in proportion to the rates that leaves say they
+// have, because it does not know yet what all of them want.
+func (l *level) learnt(limit Limit) {
+	l.most, l.rootBurst, l.hungryBurst, l.rateBurst = math.Inf(1), 0, 0, 0
+	if limit.Rate > 0 {
+		l.rateBurst = limit.Burst / limit.Rate
+	}
+}
+
 // assignBurst sets the burst of a member for a rate. confirmed tells that it uses its last
 // assignment.
 func (a *Allocator) assignBurst(m *Member, l *level, rate float64, confirmed bool) {
