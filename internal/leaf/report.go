@@ -96,14 +96,23 @@ func (k *Keys) look(p *Pass, e *entry) {
 		k.end(p, e, live)
 		return
 	}
-	has, limit := k.has(p.now, e, live)
-	e.demand.sample(p.now, has, limit)
+	has := k.sample(p.now, e)
 	if !e.force && !k.due(p, e, live) {
 		return
 	}
 	p.Reports = append(p.Reports, Report{Key: e.key, Used: max(e.used, 0), Wants: e.wants(), Has: has})
 	e.used = min(e.used, 0)
 	e.reported, e.reportedAt, e.force = e.wants(), p.now, false
+}
+
+// sample measures the demand for an entry, and returns the rate that the key may use now.
+func (k *Keys) sample(now time.Duration, e *entry) (has float64) {
+	has, limit := k.has(now, e, k.live(now, e))
+	if e.relay != nil {
+		e.relay.fall.sample(now, &e.demand)
+	}
+	e.demand.sample(now, has, limit)
+	return has
 }
 
 // rested reports whether the bucket is not in debt. A key in debt is not forgotten.
