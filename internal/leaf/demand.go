@@ -105,9 +105,11 @@ func (f *fall) sample(now time.Duration, d *demand) {
 		return
 	}
 	dt := took.Seconds()
-	if f.tried < d.rate*dt-d.noise(dt, 4)-2*float64(d.cost) {
+	expected := d.rate * dt
+	switch {
+	case f.tried < expected-d.noise(dt, 4)-2*float64(d.cost):
 		d.rate = f.tried / dt
-	} else if took < mostFall {
+	case f.tried < expected && took < mostFall:
 		return
 	}
 	*f = fall{at: now}

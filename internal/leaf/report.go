@@ -159,8 +159,8 @@ func (k *Keys) has(now time.Duration, e *entry, live bool) (has, limit float64) 
 
 // Parts of a rate by which wants must change to be reported.
 const (
-	watchedBand = 0.02  // of a contended key
-	staleBand   = 0.005 // of a contended key that has not been reported for an eighth of the time to live
+	watchedBand = 0.02  // of a contended key, and of one that wants more than it has
+	staleBand   = 0.005 // of such a key that has not been reported for an eighth of the time to live
 	hungryBand  = 0.25  // of a contended key that wants much more than it has
 	calmBand    = 0.1   // of a key that is not contended
 	hungry      = 1.5   // times what it has
@@ -181,7 +181,7 @@ func (k *Keys) due(p *Pass, e *entry, live bool) bool {
 		return false
 	case e.contended && min(wants, told) > hungry*rate:
 		return change > hungryBand*told+noise
-	case e.contended:
+	case e.contended, wants > rate:
 		return change > watchedBand*told+noise || change > staleBand*told && p.now >= e.reportedAt+p.ttl/8
 	case wants > told:
 		return wants > near*rate && change > calmBand*told+3*noise
