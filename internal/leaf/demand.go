@@ -50,10 +50,11 @@ func (d *demand) sample(now time.Duration, has, limit float64) {
 	}
 	cost := float64(d.cost)
 	tried := min(d.tried, maxGrowth*max(d.rate, has, 1)*dt+cost)
+	jumped := tried > d.rate*dt+d.noise(dt, 4)+2*cost
 	if limit > 0 {
 		tried = min(tried, limit*dt)
 	}
-	if tried > d.rate*dt+d.noise(dt, 4)+2*cost {
+	if jumped {
 		d.rate = tried / dt
 	} else {
 		age := max(now-d.since, youth).Seconds()
