@@ -108,7 +108,7 @@ var tierSteps = [...]decider.Step{leaf.Assigned: decider.Assigned, leaf.Last: de
 func (t *Tier) conclude(r *tierRequest, d weir.Decision, step leaf.Step, v *decider.Verdict) {
 	m, away := r.k.match, t.link.silent.Load()
 	v.Rule, v.Step = m.list[0].stated, tierSteps[step]
-	if v.Step == decider.ByRule && !away { // the rule denies until there is an assignment
+	if v.Step >= decider.Share && !away { // what the rule asks for until there is an assignment
 		v.Step = decider.Assigned
 	}
 	for _, rule := range m.rated {
