@@ -104,7 +104,7 @@ func TestTierPassesNothingOn(t *testing.T) {
 			t.Errorf("at first: %+v", got)
 		}
 		time.Sleep(time.Second)
-		if got := assign("fast"); got.Learning || got.Rate < 10 || got.Rate > 100 || got.LimitRate > 100 {
+		if got := assign("fast"); got.Learning || got.Rate < 10 || got.Rate > 100 || got.LimitRate != 100 || got.LimitBurst != 100 || got.Leaves != 2 {
 			t.Errorf("a second later: %+v", got)
 		}
 		if got := assign("slow"); !got.Learning || got.Rate != 0 {
