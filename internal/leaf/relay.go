@@ -70,8 +70,8 @@ func (k *Keys) Pass(now time.Duration, key string, p Passed) {
 	}
 }
 
-// A Whole is what may be used of a key, with the part that is passed on. If the step is Ask or
-// ByRule, the Limit is zero: there is nothing to pass on.
+// A Whole says how much may be used of a key. The Limit has the part that is passed on. If the
+// step is Ask or ByRule, it is zero: there is nothing to pass on.
 type Whole struct {
 	Limit
 	Step   Step

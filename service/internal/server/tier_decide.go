@@ -104,8 +104,8 @@ func (t *Tier) crowded(r *tierRequest, step leaf.Step) bool {
 
 var tierSteps = [...]decider.Step{leaf.Assigned: decider.Assigned, leaf.Last: decider.Last, leaf.Share: decider.Share, leaf.ByRule: decider.ByRule}
 
-// stepOf returns the step of a decision of the leaf, but not of leaf.Ask. While the upstream answers, to take
-// the share or to deny is what the rule says until there is an assignment.
+// stepOf returns the step of a decision of the leaf, but not of leaf.Ask. While the upstream answers, a key
+// without an assignment is decided by its share, or denied, only because its rule says so: that is not degraded.
 func (t *Tier) stepOf(step leaf.Step) decider.Step {
 	if s := tierSteps[step]; s < decider.Share || t.link.silent.Load() {
 		return s

@@ -97,8 +97,8 @@ func TestTierLeavesOfTwoTiers(t *testing.T) {
 	})
 }
 
-// Leaves are told the limit of the upstream, and so many leaves that their safe shares and that of the tier itself
-// are together the safe share of the tier, also while it is cut off.
+// Leaves are told the limit of the upstream and the number of leaves that share it: their safe shares and that of the tier
+// itself are together the safe share of the tier, also while it is cut off.
 func TestTierTellsTheLimit(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const limit, tiers, below = 1000, 3, 4
@@ -182,7 +182,7 @@ func TestTierCutOffWithALeaf(t *testing.T) {
 	})
 }
 
-// To take the share is what a rule may ask for: that is not degraded while the upstream answers.
+// A rule may ask for the share. Such a decision is not degraded while the upstream answers.
 func TestTierShareIsNotDegraded(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		rules, degraded := unassignedRules(100, config.UnassignedShare), 0
