@@ -46,11 +46,16 @@ type entry struct {
 // share returns the part of the limit that each leaf may use without an assignment. It is
 // zero if the limit is not known.
 func (e *entry) share() Limit {
-	l, leaves := e.limit, max(e.leaves, e.policy.Leaves, 1)
-	if l == (Limit{}) {
+	l, leaves := e.shared()
+	return Limit{l.Rate / float64(leaves), l.Burst / float64(leaves)}
+}
+
+// shared returns the limit that all leaves share, zero if it is not known, and the number of them.
+func (e *entry) shared() (l Limit, leaves int) {
+	if l = e.limit; l == (Limit{}) {
 		l = e.policy.Limit
 	}
-	return Limit{l.Rate / float64(leaves), l.Burst / float64(leaves)}
+	return l, max(e.leaves, e.policy.Leaves, 1)
 }
 
 // lowest returns the lower rate and burst.

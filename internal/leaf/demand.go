@@ -50,10 +50,11 @@ func (d *demand) sample(now time.Duration, has, limit float64) {
 	}
 	cost := float64(d.cost)
 	tried := min(d.tried, maxGrowth*max(d.rate, has, 1)*dt+cost)
+	jumped := tried > d.rate*dt+d.noise(dt, 4)+2*cost
 	if limit > 0 {
 		tried = min(tried, limit*dt)
 	}
-	if tried > d.rate*dt+d.noise(dt, 4)+2*cost {
+	if jumped {
 		d.rate = tried / dt
 	} else {
 		age := max(now-d.since, youth).Seconds()
@@ -78,4 +79,39 @@ func (d *demand) noise(dt, deviations float64) float64 {
 // deviation returns the standard deviation of the measure at a rate.
 func (d *demand) deviation(rate float64) float64 {
 	return math.Sqrt(rate * float64(d.cost) / (2 * average))
+}
+
+// A fall finds out soon that the demand for a key has fallen by more than noise, such as when leaves
+// have got what they asked for before. The key is passed on, and what its own callers do not want is
+// for leaves.
+type fall struct {
+	tried float64       // tokens, since at
+	at    time.Duration // the beginning
+}
+
+// Parameters of a fall: the least and the most time that it counts.
+const (
+	leastFall = 500 * time.Millisecond
+	mostFall  = 4 * time.Second
+)
+
+// sample counts a sample that is about to end, and lowers the rate if it has fallen.
+func (f *fall) sample(now time.Duration, d *demand) {
+	if now-d.at < minSample {
+		return
+	}
+	f.tried += d.tried
+	took := now - f.at
+	if took < leastFall {
+		return
+	}
+	dt := took.Seconds()
+	expected := d.rate * dt
+	switch {
+	case f.tried < expected-d.noise(dt, 4)-2*float64(d.cost):
+		d.rate = f.tried / dt
+	case f.tried < expected && took < mostFall:
+		return
+	}
+	*f = fall{at: now}
 }

@@ -78,3 +78,46 @@ func TestRetriesAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// Callers that retry without a pause want the limit at once, also if that is less than noise above
+// the last measure.
+func TestIncreaseBeyondTheLimitCountsAtOnce(t *testing.T) {
+	d := demand{cost: 1, rate: 80}
+	for range 90 {
+		d.try(1)
+	}
+	if d.sample(100*time.Millisecond, 80, 100); d.rate != 100 {
+		t.Errorf("900 tries a second with a limit of 100: measured %v", d.rate)
+	}
+}
+
+// A fall of the demand counts soon if it is more than noise: not that of steady callers.
+func TestFall(t *testing.T) {
+	for _, rate := range []float64{2, 20, 200, 2000} {
+		rnd, now := rand.New(rand.NewPCG(1, uint64(rate))), time.Duration(0)
+		d, f := demand{cost: 1, rate: rate}, fall{}
+		lows := 0
+		for range 10_000 {
+			now += 200 * time.Millisecond
+			for at := rnd.ExpFloat64(); at < rate*.2; at += rnd.ExpFloat64() {
+				d.try(1)
+			}
+			f.sample(now, &d)
+			if d.sample(now, rate, 0); d.rate < rate/2-1 {
+				lows++
+			}
+		}
+		if lows > 50 {
+			t.Errorf("at a rate of %v: %d of 10,000 measures are low", rate, lows)
+		}
+		fell := now
+		for d.rate > rate/10+2 && now < fell+time.Minute {
+			now += 200 * time.Millisecond
+			f.sample(now, &d)
+			d.sample(now, rate, 0)
+		}
+		if most := time.Second + time.Duration(80/rate*float64(time.Second)); now-fell > most {
+			t.Errorf("at a rate of %v: the end counts after %v, want at most %v", rate, now-fell, most)
+		}
+	}
+}

@@ -17,6 +17,7 @@ type Passed struct {
 type relayed struct {
 	assigned Limit
 	passed   Passed
+	fall     fall
 }
 
 // rest returns what is left of a limit.
@@ -52,7 +53,7 @@ func (k *Keys) Pass(now time.Duration, key string, p Passed) {
 	}
 	e.refill(k.clock(now), k)
 	if e.relay == nil {
-		e.relay = &relayed{assigned: Limit{e.rate, e.burst}}
+		e.relay = &relayed{assigned: Limit{e.rate, e.burst}, fall: fall{at: k.now}}
 	}
 	had := e.whole()
 	e.relay.passed = Passed{Limit{number(p.Rate), number(p.Burst)}, number(p.Wants)}
@@ -69,25 +70,38 @@ func (k *Keys) Pass(now time.Duration, key string, p Passed) {
 	}
 }
 
-// Whole returns what may be used of a key, with the part that is passed on, and what the callers
-// of the Keys themselves want. If the step is Ask or ByRule, there is nothing to pass on.
-func (k *Keys) Whole(now time.Duration, key string, p *Policy) (l Limit, wants float64, step Step) {
+// A Whole says how much may be used of a key. The Limit has the part that is passed on. If the
+// step is Ask or ByRule, it is zero: there is nothing to pass on.
+type Whole struct {
+	Limit
+	Step   Step
+	Wants  float64 // tokens a second that the callers of the Keys themselves want
+	Shared Limit   // the limit of all leaves
+	Leaves int     // of the upstream, that share it: >= 1
+}
+
+// Whole returns what may be used of a key, and measures what the callers of the Keys want.
+func (k *Keys) Whole(now time.Duration, key string, p *Policy) Whole {
 	now = k.clock(now)
 	e := k.entry(now, key, p)
-	step = k.step(now, e, k.away(now))
+	w := Whole{Step: k.step(now, e, k.away(now))}
 	rest := e.refill(now, k)
+	k.sample(now, e)
+	w.Wants = e.demand.rate
+	w.Shared, w.Leaves = e.shared()
 	switch {
-	case step == Ask, step == ByRule:
+	case w.Step == Ask, w.Step == ByRule:
 		k.hurry(now, e)
-		return Limit{}, e.demand.rate, step
 	case e.unlimited:
-		return Limit{math.MaxFloat64, math.MaxFloat64}, e.demand.rate, step
+		w.Limit = Limit{math.MaxFloat64, math.MaxFloat64}
 	case e.relay == nil:
-		return rest, e.demand.rate, step
-	case step == Share:
-		return Limit{rest.Rate + e.relay.passed.Rate, rest.Burst + e.relay.passed.Burst}, e.demand.rate, step
+		w.Limit = rest
+	case w.Step == Share:
+		w.Limit = Limit{rest.Rate + e.relay.passed.Rate, rest.Burst + e.relay.passed.Burst}
+	default:
+		w.Limit = e.relay.assigned
 	}
-	return e.relay.assigned, e.demand.rate, step
+	return w
 }
 
 // Spend counts tokens that were used of the part of a key that is passed on.

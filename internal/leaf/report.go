@@ -96,14 +96,23 @@ func (k *Keys) look(p *Pass, e *entry) {
 		k.end(p, e, live)
 		return
 	}
-	has, limit := k.has(p.now, e, live)
-	e.demand.sample(p.now, has, limit)
+	has := k.sample(p.now, e)
 	if !e.force && !k.due(p, e, live) {
 		return
 	}
 	p.Reports = append(p.Reports, Report{Key: e.key, Used: max(e.used, 0), Wants: e.wants(), Has: has})
 	e.used = min(e.used, 0)
 	e.reported, e.reportedAt, e.force = e.wants(), p.now, false
+}
+
+// sample measures the demand for an entry, and returns the rate that the key may use now.
+func (k *Keys) sample(now time.Duration, e *entry) (has float64) {
+	has, limit := k.has(now, e, k.live(now, e))
+	if e.relay != nil {
+		e.relay.fall.sample(now, &e.demand)
+	}
+	e.demand.sample(now, has, limit)
+	return has
 }
 
 // rested reports whether the bucket is not in debt. A key in debt is not forgotten.
@@ -150,8 +159,8 @@ func (k *Keys) has(now time.Duration, e *entry, live bool) (has, limit float64) 
 
 // Parts of a rate by which wants must change to be reported.
 const (
-	watchedBand = 0.02  // of a contended key
-	staleBand   = 0.005 // of a contended key that has not been reported for an eighth of the time to live
+	watchedBand = 0.02  // of a contended key, and of one that wants more than it has
+	staleBand   = 0.005 // of such a key that has not been reported for an eighth of the time to live
 	hungryBand  = 0.25  // of a contended key that wants much more than it has
 	calmBand    = 0.1   // of a key that is not contended
 	hungry      = 1.5   // times what it has
@@ -172,7 +181,7 @@ func (k *Keys) due(p *Pass, e *entry, live bool) bool {
 		return false
 	case e.contended && min(wants, told) > hungry*rate:
 		return change > hungryBand*told+noise
-	case e.contended:
+	case e.contended, wants > rate:
 		return change > watchedBand*told+noise || change > staleBand*told && p.now >= e.reportedAt+p.ttl/8
 	case wants > told:
 		return wants > near*rate && change > calmBand*told+3*noise

@@ -144,7 +144,7 @@ func (s *Set) change(key string, f func(*leaf.Keys)) {
 	tell := sh.tellLocked()
 	sh.mu.Unlock()
 	if tell {
-		s.urgent.Store(true)
+		s.tell()
 	}
 }
 

@@ -12,16 +12,16 @@ func (s *Set) Pass(key string, p leaf.Passed) {
 }
 
 // Whole returns what may be used of a key, with the part that is passed on: see leaf.Keys.Whole.
-func (s *Set) Whole(key string, p *leaf.Policy) (l leaf.Limit, wants float64, step leaf.Step) {
+func (s *Set) Whole(key string, p *leaf.Policy) leaf.Whole {
 	sh := s.shard(key)
 	sh.mu.Lock()
-	l, wants, step = sh.keys.Whole(s.now(), key, p)
+	w := sh.keys.Whole(s.now(), key, p)
 	tell := sh.tellLocked()
 	sh.mu.Unlock()
 	if tell {
 		s.tell()
 	}
-	return l, wants, step
+	return w
 }
 
 // Spend counts tokens that were used of the part of a key that is passed on.

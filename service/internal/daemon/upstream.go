@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"log/slog"
@@ -40,15 +41,15 @@ func (d *Daemon) newTier() (err error) {
 	}
 	var ready atomic.Pointer[server.Tier]
 	url := slog.String("upstream", to.Exchanges.URL)
+	rules := func() *config.Rules {
+		if t := ready.Load(); t != nil {
+			return t.Rules()
+		}
+		return cmp.Or(d.cfg.Server.Rules, new(config.Rules))
+	}
 	t.link, err = peer.New(peer.Config{
 		URL: to.Exchanges.URL, Path: peer.LeafPath, Token: to.Exchanges.Token, TLS: to.Exchanges.TLS,
-		Self: peer.Info{Node: d.node, Version: d.cfg.Version}, OnState: d.logUpstream(url),
-		Rules: func() *config.Rules {
-			if t := ready.Load(); t != nil {
-				return t.Rules()
-			}
-			return new(config.Rules)
-		},
+		Self: peer.Info{Node: d.node, Version: d.cfg.Version}, OnState: d.logUpstream(url, rules), Rules: rules,
 		Now: func() time.Duration {
 			if t := ready.Load(); t != nil {
 				return t.Now()
@@ -61,13 +62,14 @@ func (d *Daemon) newTier() (err error) {
 	}
 	cfg := to.Config
 	cfg.Name, cfg.Upstream, cfg.Assigner = rand.Text(), t.link, t.exchanges
-	cfg.OnAway = func(err error) {
+	away := &awayLog{log: func(err error) {
 		if err != nil {
 			d.log.Error("the upstream does not answer: decisions are degraded", url, "error", err)
 		} else {
 			d.log.Info("the upstream answers again", url)
 		}
-	}
+	}}
+	cfg.OnAway = away.note
 	cfg.OnDegraded = func(key string, v *decider.Verdict) {
 		d.log.Warn("decided without the upstream (a sample, at most one a second)", slog.String("key", key), "step", v.Step, "allowed", v.OK)
 	}
@@ -79,22 +81,6 @@ func (d *Daemon) newTier() (err error) {
 	t.awaitLink()
 	d.tier, d.server, d.decider = t, t.Server, t.Tier
 	return nil
-}
-
-// logUpstream returns a function that logs why the link to the upstream does not work: each reason
-// once, until the link works or the instance ends.
-func (d *Daemon) logUpstream(url slog.Attr) func(peer.State) {
-	last := ""
-	return func(s peer.State) {
-		text := ""
-		if s.Err != nil {
-			text = s.Err.Error()
-		}
-		if text != "" && text != last && !d.draining.Load() {
-			d.log.Warn("there is no link to the upstream, which is asked where there is no assignment", url, "error", s.Err)
-		}
-		last = text
-	}
 }
 
 // firstLink bounds the time for the first connection to the upstream. An instance that has none

@@ -223,9 +223,9 @@ func (e *exchange) assign(h *holding, r *leaf.Report, got *leaf.Assignment) {
 		}
 		e.shrunk = e.shrunk || a.Contended && a.Rate < was && a.Rate < r.Has*(1-shrunk)
 		if first || a.Rate < got.Rate {
-			limit := p.bucket.Limit()
+			limit, leaves := p.bucket.told()
 			first, got.Rate, got.Burst, got.Unlimited = false, a.Rate, a.Burst, false
-			got.LimitRate, got.LimitBurst, got.Leaves = limit.Rate, limit.Burst, p.bucket.Members()
+			got.LimitRate, got.LimitBurst, got.Leaves = limit.Rate, limit.Burst, leaves
 		}
 	}
 	got.Contended = contended

@@ -104,13 +104,19 @@ func (t *Tier) crowded(r *tierRequest, step leaf.Step) bool {
 
 var tierSteps = [...]decider.Step{leaf.Assigned: decider.Assigned, leaf.Last: decider.Last, leaf.Share: decider.Share, leaf.ByRule: decider.ByRule}
 
+// stepOf returns the step of a decision of the leaf, but not of leaf.Ask. While the upstream answers, a key
+// without an assignment is decided by its share, or denied, only because its rule says so: that is not degraded.
+func (t *Tier) stepOf(step leaf.Step) decider.Step {
+	if s := tierSteps[step]; s < decider.Share || t.link.silent.Load() {
+		return s
+	}
+	return decider.Assigned
+}
+
 // conclude sets the Verdict by the leaf's decision. The rule with the smallest rate tells it.
 func (t *Tier) conclude(r *tierRequest, d weir.Decision, step leaf.Step, v *decider.Verdict) {
-	m, away := r.k.match, t.link.silent.Load()
-	v.Rule, v.Step = m.list[0].stated, tierSteps[step]
-	if v.Step == decider.ByRule && !away { // the rule denies until there is an assignment
-		v.Step = decider.Assigned
-	}
+	m := r.k.match
+	v.Rule, v.Step = m.list[0].stated, t.stepOf(step)
 	for _, rule := range m.rated {
 		one := d
 		one.Remaining = min(d.Remaining, rule.Limit())

@@ -13,6 +13,8 @@ type relayed struct {
 	self   allocator.Member
 	key    string       // of the leaf
 	policy *leaf.Policy // of the key
+	shared leaf.Limit   // of the upstream
+	leaves int          // of the upstream
 }
 
 // passesAll is the limit of a bucket that does not bound what is passed on: that of a rule with
@@ -43,14 +45,24 @@ func (t *Tier) limitPassed(now time.Duration, h *holding, b *shareBucket) bool {
 // itself.
 func (t *Tier) limitRelayed(now time.Duration, b *shareBucket) bool {
 	r := b.relay
-	whole, wants, step := t.leaf.Whole(r.key, r.policy)
-	ok := step != leaf.Ask && step != leaf.ByRule
+	whole := t.leaf.Whole(r.key, r.policy)
+	r.shared, r.leaves = whole.Shared, whole.Leaves
 	limit := allocator.Limit{Rate: min(whole.Rate, passesAll.Rate), Burst: min(whole.Burst, passesAll.Burst)}
 	b.SetLimit(limit)
 	for range 2 { // the second tells that the first has been heard
-		_, _ = b.Report(now, &r.self, allocator.Report{Wants: min(wants, passesAll.Rate), Has: r.self.Rate()}) // no error: they are numbers
+		_, _ = b.Report(now, &r.self, allocator.Report{Wants: min(whole.Wants, passesAll.Rate), Has: r.self.Rate()}) // no error: they are numbers
 	}
-	return ok
+	return whole.Step != leaf.Ask && whole.Step != leaf.ByRule
+}
+
+// told returns the limit of a bucket as its leaves are told it, and the number of leaves that share
+// it: the limit of the upstream, and all leaves there if each had as many leaves as this one. So the
+// safe shares of the leaves, and of the node itself, are together that of the node.
+func (b *shareBucket) told() (limit allocator.Limit, leaves int) {
+	if r := b.relay; r != nil && r.leaves > 0 {
+		return allocator.Limit(r.shared), r.leaves * b.Members()
+	}
+	return b.Limit(), b.Members()
 }
 
 // pass tells the leaf what other leaves hold and want of a bucket.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/internal/leaf"
+	"github.com/weir-go/weir/service/internal/config"
 	"github.com/weir-go/weir/service/internal/server"
 	"github.com/weir-go/weir/service/internal/server/decider"
 )
@@ -55,11 +56,13 @@ func TestTierPassesOn(t *testing.T) {
 func TestTierPassesOnWhileAlone(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const limit = 1000
-		up := newDesk(t, server.Config{Rules: fleetRules(limit)})
+		rules := fleetRules(limit)
+		rules.Rules[0].Away = config.AwayShare // the upstream keeps the shares of tiers that are away
+		up := newDesk(t, server.Config{Rules: rules})
 		var all sync.WaitGroup
 		stop := make(chan struct{})
-		zones := []*zone{newZone(t, up.Server, "zone", fleetRules(limit), server.TierConfig{}), newZone(t, up.Server, "other", fleetRules(limit), server.TierConfig{})}
-		below := newZone(t, zones[0].Tier, "leaf", fleetRules(limit), server.TierConfig{})
+		zones := []*zone{newZone(t, up.Server, "zone", rules, server.TierConfig{}), newZone(t, up.Server, "other", rules, server.TierConfig{})}
+		below := newZone(t, zones[0].Tier, "leaf", rules, server.TierConfig{})
 		below.load("hot", constant(2000), stop, &all)
 		zones[0].load("hot", constant(100), stop, &all)
 		zones[1].load("hot", constant(200), stop, &all)
@@ -101,7 +104,7 @@ func TestTierPassesNothingOn(t *testing.T) {
 			t.Errorf("at first: %+v", got)
 		}
 		time.Sleep(time.Second)
-		if got := assign("fast"); got.Learning || got.Rate < 10 || got.Rate > 100 || got.LimitRate > 100 {
+		if got := assign("fast"); got.Learning || got.Rate < 10 || got.Rate > 100 || got.LimitRate != 100 || got.LimitBurst != 100 || got.Leaves != 2 {
 			t.Errorf("a second later: %+v", got)
 		}
 		if got := assign("slow"); !got.Learning || got.Rate != 0 {

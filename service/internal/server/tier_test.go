@@ -104,7 +104,7 @@ func TestTierRuleOptions(t *testing.T) {
 			ok   bool
 			step decider.Step
 		}{
-			"deny": {false, decider.Assigned}, "allow": {true, decider.Share}, "slow": {true, decider.Exact}, "none": {false, decider.Exact},
+			"deny": {false, decider.Assigned}, "allow": {true, decider.Assigned}, "slow": {true, decider.Exact}, "none": {false, decider.Exact},
 			"trial": {true, decider.Exact}, "no rule": {true, decider.Exact},
 		} {
 			v := z.take(key, 1)

@@ -183,7 +183,7 @@ func (t *Tier) refuseWait(r *tierRequest, why weir.Reason, retry time.Duration, 
 		retry = waiting.DrainRetry
 	}
 	if v.Rule = r.k.match.list[0].stated; step != leaf.Ask {
-		v.Step = tierSteps[step]
+		v.Step = t.stepOf(step)
 	}
 	v.Answers = append(v.Answers, decider.Answer{Decision: weir.Decision{RetryAfter: retry}, Rule: r.terms.rule.stated, At: v.At})
 	v.Deny(why, retry)

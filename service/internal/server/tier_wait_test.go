@@ -27,6 +27,9 @@ func (z *zone) assignAll(key string, rate int) {
 	}
 	for z.take(key, 1).OK {
 	}
+	for !z.take(key, 1).OK { // the next token comes a whole interval later
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // Requests wait in the order of their arrival, at the rate of the assignment. One that leaves
