@@ -26,6 +26,12 @@
 // uses, by its demand, and renews that every few seconds. All Clients together keep to the
 // limit.
 //
+// With Config.URLs, the server is several instances that share keys: the Client asks the
+// owner of a key, and another instance if the owner does not answer.
+//
+// With Config.Leaf, the Client decides about rates by itself, by a part of each limit that
+// the server assigns to it by demand: a decision takes less than a microsecond.
+//
 // # When the server is away
 //
 // A call takes at most Config.Timeout in addition to its wait. If there is no valid
@@ -63,7 +69,7 @@ import (
 // errClosed is the error of calls on a closed Client.
 var errClosed = weir.Reject(weir.Closed, 0)
 
-// A Client asks one server. It is safe for concurrent use. It has goroutines only
+// A Client asks one server, which may have several instances. It is safe for concurrent use. It has goroutines only
 // while it sends or waits for something, or has leases to renew.
 type Client struct {
 	cfg    Config

@@ -16,7 +16,8 @@ import (
 	"github.com/weir-go/weir/internal/permit"
 )
 
-// First selects how a leaf decides about a key that the server has not assigned a rate yet.
+// First selects how a leaf decides about a key that the server has not assigned a rate yet. The
+// option unassigned of a rule is for weir serve --upstream, not for a Client.
 type First uint8
 
 const (

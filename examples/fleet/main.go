@@ -9,7 +9,8 @@
 //	go run -C examples ./fleet -instances 2
 //
 // Stop one of them, and the other has it all. Stop weir serve, and each goes on
-// with its share: five a second.
+// with its share: five a second. With -leaf, each decides by a part of the limit that
+// weir serve assigns to it, without a request for each mail.
 package main
 
 import (
@@ -30,16 +31,21 @@ import (
 func main() {
 	url := flag.String("url", "http://127.0.0.1:8080", "where weir serve listens")
 	instances := flag.Int("instances", 1, "how many processes share the limit: each has its part while weir serve is away")
+	leaf := flag.Bool("leaf", false, "decide by an assigned part of the limit, without a request for each mail")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	c, err := client.New(client.Config{URL: *url, Away: client.Local, Instances: *instances, OnAway: func(err error) {
+	cfg := client.Config{URL: *url, Away: client.Local, Instances: *instances, OnAway: func(err error) {
 		if err != nil {
 			log.Print("on my own: ", err)
 		} else {
 			log.Print("weir serve is back")
 		}
-	}})
+	}}
+	if *leaf {
+		cfg.Leaf = new(client.LeafConfig)
+	}
+	c, err := client.New(cfg)
 	if err != nil {
 		log.Fatal(err)
 	}
