@@ -39,6 +39,7 @@ func TestAwayLog(t *testing.T) {
 		a.note(nil)
 		a.note(gone) // is logged a second after the first
 		time.Sleep(10 * time.Second)
+		synctest.Wait()
 		if got := strings.Join(told[6:], ", "); got != "8s gone, 8s <nil>, 9s gone" {
 			t.Error(got)
 		}
